@@ -1,0 +1,56 @@
+package kv
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+)
+
+// OpenFunc opens the store that url names. url is what the user gave, scheme
+// included.
+type OpenFunc func(url string) (DB, error)
+
+var engines struct {
+	sync.RWMutex
+	open map[string]OpenFunc
+}
+
+// Register makes an engine known to [Open] under a URL scheme, as database/sql
+// drivers do: an engine calls it in an init function, and a program links the
+// engines that it imports. A second engine of the same scheme replaces the
+// first.
+func Register(scheme string, open OpenFunc) {
+	engines.Lock()
+	defer engines.Unlock()
+	if engines.open == nil {
+		engines.open = make(map[string]OpenFunc)
+	}
+	engines.open[scheme] = open
+}
+
+// Open opens a store by a URL ("memory:", "etcd://host:2379") with the engine
+// that registered its scheme.
+func Open(url string) (DB, error) {
+	scheme, _, _ := strings.Cut(url, ":")
+	engines.RLock()
+	open := engines.open[scheme]
+	engines.RUnlock()
+	if open == nil {
+		return nil, fmt.Errorf("kv: no engine for %q: this program has %s; import the engine's package to add it",
+			url, strings.Join(Schemes(), ", "))
+	}
+	return open(url)
+}
+
+// Schemes returns the registered schemes, sorted.
+func Schemes() []string {
+	engines.RLock()
+	defer engines.RUnlock()
+	names := make([]string, 0, len(engines.open))
+	for name := range engines.open {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	return names
+}
