@@ -1,0 +1,91 @@
+// Package retry is the loop around one attempt of a transaction that engines
+// share, so that all of them answer conflicts and ended contexts alike.
+//
+// A conflict is usually with a transaction that has just finished, so the first
+// retries are made at once. If they fail too, many are after the same keys, and
+// spreading them over time (full jitter: a uniformly random part of a pause that
+// doubles) lets more of them through than trying harder.
+package retry
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"runtime"
+	"time"
+
+	"github.com/conq-go/conq/kv"
+)
+
+const (
+	immediate  = 3                     // retries without a pause
+	firstPause = 20 * time.Microsecond // longest pause before the next retry
+	lastPause  = 20 * time.Millisecond // to which it doubles
+)
+
+// Do calls attempt, which runs and commits one transaction, as kv.DB.Transact
+// promises:
+//
+//   - after a kv.ErrConflict again, until ctx ends;
+//   - after a kv.ErrTooOld again, kv.MaxTooOld times;
+//   - any other error, kv.ErrCommitUnknown included, it returns as it is.
+//
+// When ctx ends, the error wraps its cause and, if an attempt had conflicted,
+// kv.ErrConflict. Do does not call attempt once ctx has ended.
+func Do(ctx context.Context, attempt func() error) error {
+	return do(ctx, attempt, func(limit time.Duration) time.Duration { return rand.N(limit + 1) })
+}
+
+// do is Do with the source of jitter, which picks a pause from 0 to limit.
+func do(ctx context.Context, attempt func() error, jitter func(limit time.Duration) time.Duration) error {
+	var conflicts, tooOld int
+	for {
+		if ctx.Err() != nil {
+			return stopped(context.Cause(ctx), conflicts)
+		}
+		err := attempt()
+		switch {
+		case err == nil, errors.Is(err, kv.ErrCommitUnknown):
+			return err
+		case errors.Is(err, kv.ErrConflict):
+			conflicts++
+			pause(ctx, conflicts, jitter)
+		case errors.Is(err, kv.ErrTooOld) && tooOld < kv.MaxTooOld:
+			tooOld++
+		case ctx.Err() != nil && errors.Is(err, context.Cause(ctx)):
+			return stopped(err, conflicts)
+		default:
+			return err
+		}
+	}
+}
+
+// stopped adds to the error of an ended context that conflicts had kept the
+// transaction from committing.
+func stopped(err error, conflicts int) error {
+	if conflicts == 0 {
+		return err
+	}
+	return fmt.Errorf("%w, after %d times: %w", kv.ErrConflict, conflicts, err)
+}
+
+// pause waits before the retry after so many conflicts, or until ctx ends.
+func pause(ctx context.Context, conflicts int, jitter func(limit time.Duration) time.Duration) {
+	if conflicts <= immediate {
+		runtime.Gosched()
+		return
+	}
+	timer := time.NewTimer(jitter(longest(conflicts)))
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+}
+
+// longest is the longest pause after so many conflicts.
+func longest(conflicts int) time.Duration {
+	doublings := min(conflicts-immediate-1, 30)
+	return min(firstPause<<doublings, lastPause)
+}
