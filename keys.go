@@ -1,0 +1,109 @@
+package conq
+
+import (
+	"errors"
+	"math"
+
+	"github.com/conq-go/conq/kv"
+	"github.com/conq-go/conq/subspace"
+	"github.com/conq-go/conq/tuple"
+)
+
+// The key space. A queue's items are at
+//
+//	(name, index, random [, pieces])
+//	(name, priority, count, random [, pieces])
+//
+// and everything else is behind the packed tuple of one byte string, "conq". The
+// name of a queue is a string, whose type sorts apart, so no queue's range meets
+// it:
+//
+//	("conq") ("format")                  -> (format)
+//	("conq") ("queue", name)             -> (kind, format)
+//	("conq") ("piece", name, item..., i) -> i-th further piece of a payload, from 1
+//
+// item... is all that follows the name in the key of the item, pieces included.
+
+// system returns the packed tuple of ("conq", elems...), "conq" as a byte string.
+func system(elems ...string) []byte {
+	key := tuple.AppendBytes(nil, []byte("conq"))
+	for _, elem := range elems {
+		key = tuple.AppendString(key, elem)
+	}
+	return key
+}
+
+func formatKey() []byte             { return system("format") }
+func entryKey(name string) []byte   { return system("queue", name) }
+func catalogue() subspace.Subspace  { return subspace.FromBytes(system("queue")) }
+func pieceSpace(name string) []byte { return system("piece", name) }
+func piecesOf(name string) kv.Range { return subspace.FromBytes(pieceSpace(name)).Range() }
+
+// join and appendInt return a new slice: they never write behind the first one.
+func join(a, b []byte) []byte              { return append(a[:len(a):len(a)], b...) }
+func appendInt(key []byte, i int64) []byte { return tuple.AppendInt(key[:len(key):len(key)], i) }
+
+var (
+	errKey    = errors.New("its key is not that of an item")
+	errPieces = errors.New("the number of pieces in its key is not an integer from 2 on")
+)
+
+// pieceCount returns over how many keys the payload of an item lies. fields is
+// what follows the name in its key: so many integers, the random element, and
+// the number of pieces unless it is 1.
+func pieceCount(fields []byte, integers int) (int, error) {
+	ok := true
+	for i := 0; ok && i < integers; i++ {
+		fields, ok = skipInt(fields)
+	}
+	if ok {
+		fields, ok = skipBytes(fields)
+	}
+	if !ok {
+		return 0, errKey
+	}
+	if len(fields) == 0 {
+		return 1, nil
+	}
+	elem, rest, err := tuple.Next(fields)
+	if err != nil {
+		return 0, err
+	}
+	n, ok := elem.(int64)
+	if !ok || n < 2 || n > math.MaxInt32 || len(rest) > 0 {
+		return 0, errPieces
+	}
+	return int(n), nil
+}
+
+// skipInt returns what follows the integer of up to 8 bytes that b begins with,
+// and whether it begins so. Unlike tuple.Next it allocates nothing.
+func skipInt(b []byte) (rest []byte, ok bool) {
+	const zero = 0x14 // the codes around it tell the number of bytes
+	if len(b) == 0 || b[0] < zero-8 || b[0] > zero+8 {
+		return nil, false
+	}
+	size := int(b[0]) - zero
+	size = 1 + max(size, -size)
+	if len(b) < size {
+		return nil, false
+	}
+	return b[size:], true
+}
+
+// skipBytes does the same for a byte string.
+func skipBytes(b []byte) (rest []byte, ok bool) {
+	if len(b) == 0 || b[0] != 0x01 {
+		return nil, false
+	}
+	for i := 1; i < len(b); i++ {
+		if b[i] != 0 {
+			continue
+		}
+		if i+1 == len(b) || b[i+1] != 0xff {
+			return b[i+1:], true
+		}
+		i++ // an escaped zero byte
+	}
+	return nil, false
+}

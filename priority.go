@@ -1,0 +1,141 @@
+package conq
+
+import (
+	"context"
+	"iter"
+
+	"github.com/conq-go/conq/kv"
+	"github.com/conq-go/conq/recipe"
+)
+
+// PriorityQueue is a named priority queue with two ends: PopMin takes the lowest
+// priority, PopMax the highest. Make one with OpenPriorityQueue. It is safe for
+// concurrent use, and any number of handles, in any number of processes if the
+// engine allows that, may stand for one queue.
+//
+// Each method runs in a transaction of its own and returns nil only when that is
+// as durable as the engine promises. In gives the same methods within a
+// transaction of the caller.
+//
+//   - Order: by priority, any int64; then, if one push returned before another
+//     began, it is first. Items of one priority that are pushed at the same time
+//     come in either order, those of one PushAll in its order. PopMin takes the
+//     first of the lowest priority. PopMax takes the last of the highest, or with
+//     Options.FIFOTies the first.
+//   - Conflicts: pushes never conflict with each other. A pop conflicts with
+//     other pops at its end, and with a push of an item that should have been
+//     popped instead. Reads that find or reach the end (Len, All, and pops and
+//     peeks that find nothing, inside of transactions that write) conflict with
+//     any push.
+//   - Not guaranteed: as for Queue.
+type PriorityQueue[T any] struct {
+	store  store
+	codec  Codec[T]
+	recipe recipe.PriorityQueue
+	ties   recipe.Ties
+}
+
+// Prioritized is a value with its priority.
+type Prioritized[T any] struct {
+	Value    T
+	Priority int64
+}
+
+// OpenPriorityQueue opens the priority queue of a name, and makes it if there is
+// none. Arguments, errors and duration are as for OpenQueue.
+//
+// Options.FIFOTies is a matter of this handle: it is not stored.
+func OpenPriorityQueue[T any](db kv.DB, name string, c Codec[T], opts ...Options) (*PriorityQueue[T], error) {
+	s, o, err := openStore(db, name, KindPriorityQueue, c != nil, opts)
+	if err != nil {
+		return nil, err
+	}
+	ties := recipe.LastPushed
+	if o.FIFOTies {
+		ties = recipe.FirstPushed
+	}
+	return &PriorityQueue[T]{s, c, recipe.NewPriorityQueue(s.items, o.Random, ties), ties}, nil
+}
+
+// Name returns the name of the queue.
+func (p *PriorityQueue[T]) Name() string { return p.store.name }
+
+// In returns the queue's methods within tx, where they are part of what the
+// caller does there: all of it happens, or nothing.
+func (p *PriorityQueue[T]) In(tx kv.Tx) PriorityQueueTx[T] { return PriorityQueueTx[T]{p, tx} }
+
+// Push adds v behind the items of its priority. The largest payload is half of
+// the engine's Limits().Transaction; one over it is a *kv.TooLargeError and
+// nothing is written. It never conflicts with another Push.
+func (p *PriorityQueue[T]) Push(ctx context.Context, v T, priority int64) error {
+	return p.PushAll(ctx, []Prioritized[T]{{v, priority}})
+}
+
+// PushAll adds values in one transaction: all or nothing. So the transaction's
+// limits hold for all of them together. Values of one priority keep their order.
+// No values do nothing.
+func (p *PriorityQueue[T]) PushAll(ctx context.Context, values []Prioritized[T]) error {
+	payloads, err := p.encodeAll(values)
+	if err != nil || len(payloads) == 0 {
+		return err
+	}
+	_, err = transact(ctx, &p.store, func(tx kv.Tx) (struct{}, error) {
+		return struct{}{}, p.add(tx, payloads)
+	})
+	return err
+}
+
+// PopMin removes the first item of the lowest priority and returns it, or
+// ErrEmpty. If the item does not decode it stays, and the error is an ErrDecode.
+func (p *PriorityQueue[T]) PopMin(ctx context.Context) (T, error) {
+	return transact(ctx, &p.store, func(tx kv.Tx) (T, error) { return p.In(tx).PopMin() })
+}
+
+// PopMax removes the last item of the highest priority (with Options.FIFOTies the
+// first) and returns it, or ErrEmpty. If the item does not decode it stays, and
+// the error is an ErrDecode.
+func (p *PriorityQueue[T]) PopMax(ctx context.Context) (T, error) {
+	return transact(ctx, &p.store, func(tx kv.Tx) (T, error) { return p.In(tx).PopMax() })
+}
+
+// PopMinN removes up to n items, those that PopMin would return one after
+// another, and returns them in that order, or ErrEmpty. n must be positive. They
+// may be fewer than there are, as with Queue.DequeueN.
+func (p *PriorityQueue[T]) PopMinN(ctx context.Context, n int) ([]Prioritized[T], error) {
+	return transact(ctx, &p.store, func(tx kv.Tx) ([]Prioritized[T], error) { return p.In(tx).PopMinN(n) })
+}
+
+// PopMaxN is PopMinN from the other end: what PopMax would return, in that order.
+// With Options.FIFOTies it reads once for each priority, not once in all.
+func (p *PriorityQueue[T]) PopMaxN(ctx context.Context, n int) ([]Prioritized[T], error) {
+	return transact(ctx, &p.store, func(tx kv.Tx) ([]Prioritized[T], error) { return p.In(tx).PopMaxN(n) })
+}
+
+// PeekMin returns the item that PopMin would and leaves it, or returns ErrEmpty.
+func (p *PriorityQueue[T]) PeekMin(ctx context.Context) (T, error) {
+	return peek(ctx, &p.store, func(r kv.Reader) (T, error) { return readOne(&p.store, r, p.recipe.Min, p.read) })
+}
+
+// PeekMax returns the item that PopMax would and leaves it, or returns ErrEmpty.
+func (p *PriorityQueue[T]) PeekMax(ctx context.Context) (T, error) {
+	return peek(ctx, &p.store, func(r kv.Reader) (T, error) { return readOne(&p.store, r, p.recipe.Max, p.read) })
+}
+
+// Len counts the items, as Queue.Len does.
+func (p *PriorityQueue[T]) Len(ctx context.Context) (int, error) { return length(p.store.visit(ctx)) }
+
+// Clear removes all items. It conflicts with no push: one at the same time comes
+// before it or after it.
+func (p *PriorityQueue[T]) Clear(ctx context.Context) error {
+	_, err := transact(ctx, &p.store, func(tx kv.Tx) (struct{}, error) {
+		return struct{}{}, p.In(tx).Clear()
+	})
+	return err
+}
+
+// All returns the items and leaves them: the lowest priority first, those of one
+// priority in the order of their pushes. In all else it is as Queue.All, pages
+// included.
+func (p *PriorityQueue[T]) All(ctx context.Context) iter.Seq2[Prioritized[T], error] {
+	return sequence(p.store.visit(ctx), p.readPrioritized)
+}

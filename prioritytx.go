@@ -1,0 +1,315 @@
+package conq
+
+import (
+	"iter"
+	"math"
+
+	"github.com/conq-go/conq/kv"
+	"github.com/conq-go/conq/recipe"
+	"github.com/conq-go/conq/subspace"
+)
+
+// PriorityQueueTx is a PriorityQueue within a transaction. Its methods see what
+// the transaction has done before, and take effect when it commits. It is valid as
+// long as the transaction and not safe for concurrent use. An error of the store
+// must be returned to Transact; ErrEmpty and ErrDecode, after which nothing has
+// changed, need not.
+type PriorityQueueTx[T any] struct {
+	queue *PriorityQueue[T]
+	tx    kv.Tx
+}
+
+// Push is PriorityQueue.Push within the transaction.
+func (p PriorityQueueTx[T]) Push(v T, priority int64) error {
+	return p.PushAll([]Prioritized[T]{{v, priority}})
+}
+
+// PushAll is PriorityQueue.PushAll within the transaction.
+func (p PriorityQueueTx[T]) PushAll(values []Prioritized[T]) error {
+	if err := p.ready(); err != nil {
+		return err
+	}
+	payloads, err := p.queue.encodeAll(values)
+	if err != nil || len(payloads) == 0 {
+		return err
+	}
+	return p.queue.add(p.tx, payloads)
+}
+
+// PopMin is PriorityQueue.PopMin within the transaction. It conflicts with what
+// changes which item that is; with ErrEmpty, with any push.
+func (p PriorityQueueTx[T]) PopMin() (T, error) {
+	if err := p.ready(); err != nil {
+		var none T
+		return none, err
+	}
+	return takeOne(&p.queue.store, p.tx, p.queue.recipe.Min, p.queue.read)
+}
+
+// PopMax is PriorityQueue.PopMax within the transaction. It conflicts with what
+// changes which item that is; with ErrEmpty, with any push.
+func (p PriorityQueueTx[T]) PopMax() (T, error) {
+	if err := p.ready(); err != nil {
+		var none T
+		return none, err
+	}
+	return takeOne(&p.queue.store, p.tx, p.max, p.queue.read)
+}
+
+// PopMinN is PriorityQueue.PopMinN within the transaction. It conflicts with what
+// changes the items up to the last one that it takes; with ErrEmpty, with any
+// push.
+func (p PriorityQueueTx[T]) PopMinN(n int) ([]Prioritized[T], error) {
+	if err := p.ready(); err != nil {
+		return nil, err
+	}
+	return p.pop(n, p.gatherMin, p.queue.store.upTo)
+}
+
+// PopMaxN is PriorityQueue.PopMaxN within the transaction. It conflicts as PopMinN
+// does, from the other end.
+func (p PriorityQueueTx[T]) PopMaxN(n int) ([]Prioritized[T], error) {
+	if err := p.ready(); err != nil {
+		return nil, err
+	}
+	if p.queue.ties == recipe.FirstPushed {
+		return p.pop(n, p.gatherMaxFIFO, p.queue.store.downToFIFO)
+	}
+	return p.pop(n, p.gatherMax, p.queue.store.downTo)
+}
+
+func (p PriorityQueueTx[T]) pop(
+	n int, gather func(*budget) ([]kv.KeyValue, error), covered func([]byte) []kv.Range,
+) ([]Prioritized[T], error) {
+	b, err := p.queue.store.budget(n)
+	if err != nil {
+		return nil, err
+	}
+	items, err := gather(b)
+	if err != nil {
+		return nil, err
+	}
+	return take(&p.queue.store, p.tx, items, taking[Prioritized[T]]{p.queue.readPrioritized, covered})
+}
+
+// PeekMin is PriorityQueue.PeekMin within the transaction. It conflicts as PopMin
+// does.
+func (p PriorityQueueTx[T]) PeekMin() (T, error) {
+	if err := p.ready(); err != nil {
+		var none T
+		return none, err
+	}
+	return readOne(&p.queue.store, p.tx, p.queue.recipe.Min, p.queue.read)
+}
+
+// PeekMax is PriorityQueue.PeekMax within the transaction. It conflicts as PopMax
+// does.
+func (p PriorityQueueTx[T]) PeekMax() (T, error) {
+	if err := p.ready(); err != nil {
+		var none T
+		return none, err
+	}
+	return readOne(&p.queue.store, p.tx, p.max, p.queue.read)
+}
+
+// Len is PriorityQueue.Len within the transaction, and exact. It conflicts with
+// all that changes the queue. A queue that can't be read within the transaction's
+// time fails with kv.ErrTooOld.
+func (p PriorityQueueTx[T]) Len() (int, error) {
+	if err := p.ready(); err != nil {
+		return 0, err
+	}
+	return length(p.queue.store.visitIn(p.tx))
+}
+
+// Clear is PriorityQueue.Clear within the transaction.
+func (p PriorityQueueTx[T]) Clear() error {
+	if err := p.ready(); err != nil {
+		return err
+	}
+	p.queue.store.clearAll(p.tx)
+	return nil
+}
+
+// All is PriorityQueue.All within the transaction, on its snapshot. It conflicts
+// with what changes the items up to the last one that the loop was given; if it
+// ran out, with all that changes the queue. The body may pop what it was given;
+// whether the loop meets what the body pushes is not specified.
+func (p PriorityQueueTx[T]) All() iter.Seq2[Prioritized[T], error] {
+	if err := p.ready(); err != nil {
+		return failing[Prioritized[T]](err)
+	}
+	return sequence(p.queue.store.visitIn(p.tx), p.queue.readPrioritized)
+}
+
+func (p PriorityQueueTx[T]) ready() error {
+	if p.queue == nil {
+		return errUnopened
+	}
+	return p.queue.store.readyIn(p.tx)
+}
+
+// max is the recipe's Max. With FIFOTies that would conflict with all pushes of
+// the priority, as it looks up the last one: so it reads a snapshot, and conflicts
+// on what the result depends on.
+func (p PriorityQueueTx[T]) max(kv.Reader) (kv.KeyValue, bool, error) {
+	if p.queue.ties != recipe.FirstPushed {
+		return p.queue.recipe.Max(p.tx)
+	}
+	item, found, err := p.queue.recipe.Max(p.tx.Snapshot())
+	if err != nil {
+		return item, false, err
+	}
+	covered := []kv.Range{p.queue.store.items.Range()}
+	if found {
+		covered = p.queue.store.downToFIFO(item.Key)
+	}
+	for _, r := range covered {
+		p.tx.AddReadConflict(r)
+	}
+	return item, found, nil
+}
+
+func (p PriorityQueueTx[T]) gatherMin(b *budget) ([]kv.KeyValue, error) {
+	s := &p.queue.store
+	return s.gather(p.tx, b, nil, s.items.Range(), false)
+}
+
+func (p PriorityQueueTx[T]) gatherMax(b *budget) ([]kv.KeyValue, error) {
+	s := &p.queue.store
+	return s.gather(p.tx, b, nil, s.items.Range(), true)
+}
+
+// gatherMaxFIFO takes the priorities from the highest down, and the items of each
+// forwards.
+func (p PriorityQueueTx[T]) gatherMaxFIFO(b *budget) (items []kv.KeyValue, err error) {
+	s := &p.queue.store
+	for rest := s.items.Range(); b.items > 0 && !b.spent; {
+		last, found, err := lastOf(p.tx.Snapshot(), rest)
+		if err != nil || !found {
+			return items, err
+		}
+		priority, err := p.queue.priority(last.Key)
+		if err != nil && len(items) > 0 {
+			return items, nil // the next call will tell
+		}
+		if err != nil {
+			return nil, err
+		}
+		same := s.ofPriority(priority)
+		if items, err = s.gather(p.tx, b, items, same, false); err != nil {
+			return nil, err
+		}
+		rest.End = same.Begin
+	}
+	return items, nil
+}
+
+func lastOf(r kv.Reader, in kv.Range) (last kv.KeyValue, found bool, err error) {
+	for item, err := range r.Range(in, kv.RangeOptions{Limit: 1, Reverse: true}) {
+		return item, err == nil, err
+	}
+	return last, false, nil
+}
+
+// ofPriority returns the range of the items of one priority.
+func (s *store) ofPriority(priority int64) kv.Range {
+	return subspace.FromBytes(appendInt(s.items.Bytes(), priority)).Range()
+}
+
+// downTo returns the range on which having taken all items from the last one of
+// the queue down to last depends.
+func (s *store) downTo(last []byte) []kv.Range {
+	return []kv.Range{{Begin: last, End: s.items.Range().End}}
+}
+
+// downToFIFO does the same for FIFOTies: the items of last's priority up to last,
+// and all of higher priorities.
+func (s *store) downToFIFO(last []byte) []kv.Range {
+	priority, err := s.integer(last, 0)
+	if err != nil {
+		return []kv.Range{s.items.Range()} // can't be: gatherMaxFIFO found it by its priority
+	}
+	same := s.ofPriority(priority)
+	return []kv.Range{{Begin: same.Begin, End: kv.After(last)}, {Begin: same.End, End: s.items.Range().End}}
+}
+
+// prioritized is the payload of a Prioritized value.
+type prioritized struct {
+	payload  []byte
+	priority int64
+}
+
+func (p *PriorityQueue[T]) encodeAll(values []Prioritized[T]) ([]prioritized, error) {
+	payloads := make([]prioritized, len(values))
+	for i, v := range values {
+		payload, err := encode(&p.store, p.codec, v.Value)
+		if err != nil {
+			return nil, nth(i, len(values), err)
+		}
+		payloads[i] = prioritized{payload, v.Priority}
+	}
+	return payloads, nil
+}
+
+// add pushes payloads. The first key of each priority is the recipe's; the others
+// take the counts that follow.
+func (p *PriorityQueue[T]) add(tx kv.Tx, payloads []prioritized) error {
+	if len(payloads) == 1 {
+		key, err := p.recipe.NextKey(tx, payloads[0].priority)
+		if err != nil {
+			return p.store.foreign(err)
+		}
+		p.store.set(tx, key, payloads[0].payload)
+		return nil
+	}
+	last := make(map[int64]int64) // priority: last count
+	for _, item := range payloads {
+		key, err := p.nextKey(tx, last, item.priority)
+		if err != nil {
+			return err
+		}
+		p.store.set(tx, key, item.payload)
+	}
+	return nil
+}
+
+func (p *PriorityQueue[T]) nextKey(tx kv.Tx, last map[int64]int64, priority int64) ([]byte, error) {
+	if count, again := last[priority]; again {
+		if count == math.MaxInt64 {
+			return nil, p.store.foreign(recipe.ErrFull)
+		}
+		last[priority] = count + 1
+		return p.store.newKey(priority, count+1)
+	}
+	key, err := p.recipe.NextKey(tx, priority)
+	if err != nil {
+		return nil, p.store.foreign(err)
+	}
+	last[priority], err = p.store.integer(key, 1)
+	return key, err
+}
+
+func (p *PriorityQueue[T]) read(r kv.Reader, item kv.KeyValue) (T, error) {
+	return decode(&p.store, p.codec, r, item)
+}
+
+func (p *PriorityQueue[T]) readPrioritized(r kv.Reader, item kv.KeyValue) (Prioritized[T], error) {
+	priority, err := p.priority(item.Key)
+	if err != nil {
+		return Prioritized[T]{}, err
+	}
+	v, err := p.read(r, item)
+	if err != nil {
+		return Prioritized[T]{}, err
+	}
+	return Prioritized[T]{v, priority}, nil
+}
+
+func (p *PriorityQueue[T]) priority(key []byte) (int64, error) {
+	priority, err := p.recipe.Priority(key)
+	if err != nil {
+		return 0, p.store.foreign(err)
+	}
+	return priority, nil
+}

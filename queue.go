@@ -1,0 +1,123 @@
+package conq
+
+import (
+	"context"
+	"iter"
+
+	"github.com/conq-go/conq/kv"
+	"github.com/conq-go/conq/recipe"
+)
+
+// Queue is a named queue: first in, first out. Make one with OpenQueue. It is
+// safe for concurrent use, and any number of handles, in any number of processes
+// if the engine allows that, may stand for one queue.
+//
+// Each method runs in a transaction of its own and returns nil only when that is
+// as durable as the engine promises. In gives the same methods within a
+// transaction of the caller.
+//
+//   - Order: if one enqueue returned before another began, its item is dequeued
+//     first. Items that are enqueued at the same time come out in either order,
+//     those of one EnqueueAll together and in its order.
+//   - Conflicts: enqueues never conflict with each other, nor with a dequeue that
+//     finds an item. Two dequeues at the same time conflict: one runs again. Reads
+//     that find or reach the end (Len, All, and Dequeue and Peek that find
+//     nothing, inside of transactions that write) conflict with any enqueue.
+//   - Not guaranteed: that an item is handled only once by a consumer that fails
+//     after Dequeue returned (the item is gone) or when Dequeue returned
+//     kv.ErrCommitUnknown (it may be gone); and which of several consumers gets
+//     an item.
+type Queue[T any] struct {
+	store  store
+	codec  Codec[T]
+	recipe recipe.Queue
+}
+
+// OpenQueue opens the queue of a name, and makes it if there is none. The name is
+// 1 to MaxName bytes of UTF-8 without NUL, or the error is an ErrName. If the name
+// is taken by a queue of another kind it is an ErrKind; if store or queue were
+// written by a newer version, an ErrFormat. At most one Options may be given.
+//
+// It looks into the catalogue, and writes to it when the name is new. That takes
+// at most 30 seconds.
+func OpenQueue[T any](db kv.DB, name string, c Codec[T], opts ...Options) (*Queue[T], error) {
+	s, o, err := openStore(db, name, KindQueue, c != nil, opts)
+	if err != nil {
+		return nil, err
+	}
+	return &Queue[T]{s, c, recipe.NewQueue(s.items, o.Random)}, nil
+}
+
+// Name returns the name of the queue.
+func (q *Queue[T]) Name() string { return q.store.name }
+
+// In returns the queue's methods within tx, where they are part of what the
+// caller does there: all of it happens, or nothing.
+func (q *Queue[T]) In(tx kv.Tx) QueueTx[T] { return QueueTx[T]{q, tx} }
+
+// Enqueue adds v at the end. The largest payload is half of the engine's
+// Limits().Transaction; one over it is a *kv.TooLargeError and nothing is written.
+// It never conflicts with another Enqueue.
+func (q *Queue[T]) Enqueue(ctx context.Context, v T) error { return q.EnqueueAll(ctx, []T{v}) }
+
+// EnqueueAll adds values at the end, in order, in one transaction: all or nothing.
+// So the transaction's limits hold for all of them together. No values do nothing.
+func (q *Queue[T]) EnqueueAll(ctx context.Context, values []T) error {
+	payloads, err := q.encodeAll(values)
+	if err != nil || len(payloads) == 0 {
+		return err
+	}
+	_, err = transact(ctx, &q.store, func(tx kv.Tx) (struct{}, error) {
+		return struct{}{}, q.add(tx, payloads)
+	})
+	return err
+}
+
+// Dequeue removes the first item and returns it, or ErrEmpty. If the item does
+// not decode it stays, and the error is an ErrDecode.
+func (q *Queue[T]) Dequeue(ctx context.Context) (T, error) {
+	return transact(ctx, &q.store, func(tx kv.Tx) (T, error) { return q.In(tx).Dequeue() })
+}
+
+// DequeueN removes up to n items from the start and returns them in order, or
+// ErrEmpty. n must be positive.
+//
+// They may be fewer than there are: at most 10,000; together, with their keys, at
+// most 8 MiB and half of the transaction's limit for bytes, unless the first alone
+// is larger; reading and clearing them takes at most half of its limit for
+// operations; it ends before an item that does not decode, which is an error only
+// when it is the first; and it does not see an item that is enqueued meanwhile, as
+// it conflicts only up to the last item that it takes.
+func (q *Queue[T]) DequeueN(ctx context.Context, n int) ([]T, error) {
+	return transact(ctx, &q.store, func(tx kv.Tx) ([]T, error) { return q.In(tx).DequeueN(n) })
+}
+
+// Peek returns the first item and leaves it, or returns ErrEmpty.
+func (q *Queue[T]) Peek(ctx context.Context) (T, error) { return peek(ctx, &q.store, q.first) }
+
+// Len counts the items. It reads all of them, so it takes time in proportion, on
+// one snapshot unless that takes longer than the engine allows; then it counts on,
+// in a later snapshot, behind the last item that it has counted, and the sum is
+// exact only if the queue did not change.
+func (q *Queue[T]) Len(ctx context.Context) (int, error) { return length(q.store.visit(ctx)) }
+
+// Clear removes all items. It conflicts with no enqueue: one at the same time
+// comes before it or after it.
+func (q *Queue[T]) Clear(ctx context.Context) error {
+	_, err := transact(ctx, &q.store, func(tx kv.Tx) (struct{}, error) {
+		return struct{}{}, q.In(tx).Clear()
+	})
+	return err
+}
+
+// All returns the items in order and leaves them. The loop ends after the first
+// error.
+//
+// It reads one snapshot, unless that takes longer than the engine allows, the body
+// of the loop included. Then it goes on page by page, each page on a later
+// snapshot and behind the last item of the one before: still in order and nothing
+// twice, but then it may meet items that were enqueued after the loop began, and
+// miss such that were dequeued since. The body may use the queue.
+func (q *Queue[T]) All(ctx context.Context) iter.Seq2[T, error] {
+	return sequence(q.store.visit(ctx), q.read)
+}

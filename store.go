@@ -1,0 +1,255 @@
+package conq
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/conq-go/conq/kv"
+	"github.com/conq-go/conq/recipe"
+	"github.com/conq-go/conq/subspace"
+	"github.com/conq-go/conq/tuple"
+)
+
+// store is what both kinds of queues are below their order and their values:
+// items, and payloads that may lie over several keys.
+type store struct {
+	db       kv.DB
+	name     string
+	integers int               // of an item's key, between name and random element
+	items    subspace.Subspace // (name)
+	pieces   []byte            // ("conq", "piece", name), packed
+	limits   kv.Limits
+	random   io.Reader
+}
+
+// Options are the options of a queue. The zero value is the default.
+type Options struct {
+	// FIFOTies makes PopMax, PeekMax and PopMaxN take, among items of the highest
+	// priority, the one that was pushed first. Without it they take the one that
+	// was pushed last, which is the last key of the queue, as FoundationDB's
+	// recipes do. PopMin always takes the one that was pushed first. It means
+	// nothing to a Queue. Default: false.
+	FIFOTies bool
+
+	// Random is where the 20 random bytes of each key are read from. It must be
+	// safe for concurrent use if the handle is used so, and must never repeat
+	// itself, or items overwrite each other. Default: crypto/rand.
+	Random io.Reader
+}
+
+// openStore checks the arguments of OpenQueue and OpenPriorityQueue and enters
+// the queue in the catalogue.
+func openStore(db kv.DB, name string, kind Kind, hasCodec bool, opts []Options) (store, Options, error) {
+	var o Options
+	if len(opts) > 0 {
+		o = opts[0]
+	}
+	if o.Random == nil {
+		o.Random = rand.Reader
+	}
+	switch err := checkName(name); {
+	case err != nil:
+		return store{}, o, err
+	case db == nil:
+		return store{}, o, errNoDB
+	case !hasCodec:
+		return store{}, o, fmt.Errorf("conq: queue %q: codec is nil", name)
+	case len(opts) > 1:
+		return store{}, o, fmt.Errorf("conq: queue %q: %d Options given, at most one is allowed", name, len(opts))
+	}
+	if err := register(db, name, kind); err != nil {
+		return store{}, o, err
+	}
+	s := store{
+		db: db, name: name, integers: 1, limits: db.Limits(), random: o.Random,
+		items: subspace.Named(name), pieces: pieceSpace(name),
+	}
+	if kind == KindPriorityQueue {
+		s.integers = 2
+	}
+	return s, o, nil
+}
+
+// ready returns the error for a queue that was not opened, or nil.
+func (s *store) ready() error {
+	if s.db == nil {
+		return errUnopened
+	}
+	return nil
+}
+
+// readyFor is ready for a verb with a context.
+func (s *store) readyFor(ctx context.Context) error {
+	if ctx == nil {
+		return errContext
+	}
+	return s.ready()
+}
+
+// readyIn is ready for a verb that runs in tx.
+func (s *store) readyIn(tx kv.Tx) error {
+	if tx == nil {
+		return errNoTx
+	}
+	return s.ready()
+}
+
+// checkSize returns the error for a payload that is too large, or nil. It may
+// take half of a transaction, so that one transaction can move it elsewhere.
+func (s *store) checkSize(payload []byte) error {
+	limit := s.limits.Transaction / 2
+	if limit > 0 && len(payload) > limit {
+		return &kv.TooLargeError{What: "item", Size: len(payload), Limit: limit, Unit: "bytes"}
+	}
+	return nil
+}
+
+// encode returns the payload of a value.
+func encode[T any](s *store, c Codec[T], v T) ([]byte, error) {
+	if err := s.ready(); err != nil {
+		return nil, err
+	}
+	payload, err := c.Encode(v)
+	if err != nil {
+		return nil, fmt.Errorf("conq: queue %q: item does not encode: %w", s.name, err)
+	}
+	return payload, s.checkSize(payload)
+}
+
+// decode returns the value of an item.
+func decode[T any](s *store, c Codec[T], r kv.Reader, item kv.KeyValue) (T, error) {
+	var none T
+	payload, err := s.payload(r, item)
+	if err != nil {
+		return none, err
+	}
+	v, err := c.Decode(payload)
+	if err != nil {
+		return none, s.decodeError(item.Key, err)
+	}
+	return v, nil
+}
+
+func (s *store) decodeError(key []byte, err error) error {
+	return fmt.Errorf("%w: queue %q, key %x: %w", ErrDecode, s.name, key, err)
+}
+
+// foreign names the queue in an error of the recipe. A key that is not an item's
+// is an item that does not decode.
+func (s *store) foreign(err error) error {
+	switch {
+	case errors.Is(err, recipe.ErrKey):
+		return fmt.Errorf("%w: queue %q: %w", ErrDecode, s.name, err)
+	case errors.Is(err, recipe.ErrFull):
+		return fmt.Errorf("conq: queue %q: %w", s.name, err)
+	}
+	return err
+}
+
+// set stores an item under a key of the recipe. A payload over the engine's
+// limit for values goes over several keys: the first piece under the item's key,
+// which tells how many there are, the others beside it.
+func (s *store) set(tx kv.Tx, key, payload []byte) {
+	size := s.limits.Value
+	if size == 0 || len(payload) <= size {
+		tx.Set(key, payload)
+		return
+	}
+	n := (len(payload) + size - 1) / size
+	key = appendInt(key, int64(n))
+	tx.Set(key, payload[:size])
+	beside := s.beside(key)
+	for i := 1; i < n; i++ {
+		tx.Set(appendInt(beside, int64(i)), payload[i*size:min((i+1)*size, len(payload))])
+	}
+}
+
+// payload returns what set stored. Its reads leave no conflict: pieces are
+// written and cleared only together with the item's key, which has been read.
+func (s *store) payload(r kv.Reader, item kv.KeyValue) ([]byte, error) {
+	n, err := s.count(item.Key)
+	if err != nil || n == 1 {
+		return item.Value, err
+	}
+	beside := s.beside(item.Key)
+	all := kv.PrefixRange(beside)
+	payload, next := item.Value, 1
+	for piece, err := range r.Snapshot().Range(all, kv.RangeOptions{Limit: n - 1}) {
+		if err != nil {
+			return nil, err
+		}
+		if string(piece.Key) != string(appendInt(beside, int64(next))) {
+			break
+		}
+		payload = append(payload, piece.Value...)
+		next++
+	}
+	if next < n {
+		return nil, s.decodeError(item.Key, fmt.Errorf("piece %d of %d is missing", next+1, n))
+	}
+	return payload, nil
+}
+
+// clear removes an item.
+func (s *store) clear(tx kv.Tx, key []byte) {
+	tx.Clear(key)
+	if n, err := s.count(key); err != nil || n > 1 {
+		tx.ClearRange(kv.PrefixRange(s.beside(key)))
+	}
+}
+
+// clearAll removes all items.
+func (s *store) clearAll(tx kv.Tx) {
+	tx.ClearRange(s.items.Range())
+	tx.ClearRange(piecesOf(s.name))
+}
+
+// count returns the number of keys of an item.
+func (s *store) count(key []byte) (int, error) {
+	n, err := pieceCount(s.fields(key), s.integers)
+	if err != nil {
+		return 0, s.decodeError(key, err)
+	}
+	return n, nil
+}
+
+// beside returns the prefix of the further pieces of an item.
+func (s *store) beside(key []byte) []byte { return join(s.pieces, s.fields(key)) }
+
+// fields returns the key of an item without the name.
+func (s *store) fields(key []byte) []byte { return key[len(s.items.Bytes()):] }
+
+// newKey returns the key of a new item with the given integers.
+func (s *store) newKey(integers ...int64) ([]byte, error) {
+	var random [recipe.RandomSize]byte
+	if _, err := io.ReadFull(s.random, random[:]); err != nil {
+		return nil, fmt.Errorf("conq: queue %q: no random bytes for a key: %w", s.name, err)
+	}
+	prefix := s.items.Bytes()
+	key := make([]byte, 0, len(prefix)+9*(len(integers)+1)+2*len(random)+2) // room for pieces
+	key = append(key, prefix...)
+	for _, i := range integers {
+		key = tuple.AppendInt(key, i)
+	}
+	return tuple.AppendBytes(key, random[:]), nil
+}
+
+// integer returns the i-th of the integers in the key of an item.
+func (s *store) integer(key []byte, i int) (int64, error) {
+	fields := s.fields(key)
+	for range i {
+		fields, _ = skipInt(fields)
+	}
+	elem, _, err := tuple.Next(fields)
+	if err != nil {
+		return 0, fmt.Errorf("conq: queue %q, key %x: %w", s.name, key, err)
+	}
+	n, ok := elem.(int64)
+	if !ok {
+		return 0, fmt.Errorf("conq: queue %q, key %x: element %d is not a 64-bit integer", s.name, key, i+2)
+	}
+	return n, nil
+}
