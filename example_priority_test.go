@@ -1,0 +1,125 @@
+package conq_test
+
+import (
+	"fmt"
+
+	"github.com/conq-go/conq"
+	"github.com/conq-go/conq/kv"
+)
+
+type job = conq.Prioritized[string]
+
+func ExamplePriorityQueue_Name() {
+	_, p := jobs()
+	fmt.Println(p.Name())
+	// Output: jobs
+}
+
+func ExamplePriorityQueue_Push() {
+	_, p := jobs()
+	check(p.Push(ctx, "sweep", 7))
+	check(p.Push(ctx, "put out fire", -1))
+	fmt.Println(p.PopMin(ctx))
+	// Output: put out fire <nil>
+}
+
+func ExamplePriorityQueue_PushAll() {
+	_, p := jobs()
+	check(p.PushAll(ctx, []job{{"sweep", 7}, {"cook", 3}}))
+	fmt.Println(p.PopMin(ctx))
+	// Output: cook <nil>
+}
+
+func ExamplePriorityQueue_PopMin() {
+	_, p := jobs(job{"b", 2}, job{"first a", 1}, job{"second a", 1})
+	fmt.Println(p.PopMin(ctx))
+	fmt.Println(p.PopMin(ctx))
+	// Output:
+	// first a <nil>
+	// second a <nil>
+}
+
+func ExamplePriorityQueue_PopMax() {
+	_, p := jobs(job{"a", 1}, job{"first b", 2}, job{"second b", 2})
+	fmt.Println(p.PopMax(ctx))
+	fmt.Println(p.PopMax(ctx))
+	// Output:
+	// second b <nil>
+	// first b <nil>
+}
+
+func ExamplePriorityQueue_PopMinN() {
+	_, p := jobs(job{"c", 3}, job{"a", 1}, job{"b", 2})
+	fmt.Println(p.PopMinN(ctx, 2))
+	// Output: [{a 1} {b 2}] <nil>
+}
+
+func ExamplePriorityQueue_PopMaxN() {
+	_, p := jobs(job{"c", 3}, job{"a", 1}, job{"b", 2})
+	fmt.Println(p.PopMaxN(ctx, 2))
+	// Output: [{c 3} {b 2}] <nil>
+}
+
+func ExamplePriorityQueue_PeekMin() {
+	_, p := jobs(job{"a", 1}, job{"b", 2})
+	fmt.Println(p.PeekMin(ctx))
+	// Output: a <nil>
+}
+
+func ExamplePriorityQueue_PeekMax() {
+	_, p := jobs(job{"a", 1}, job{"b", 2})
+	fmt.Println(p.PeekMax(ctx))
+	// Output: b <nil>
+}
+
+func ExamplePriorityQueue_Len() {
+	_, p := jobs(job{"a", 1}, job{"b", 2})
+	fmt.Println(p.Len(ctx))
+	// Output: 2 <nil>
+}
+
+func ExamplePriorityQueue_Clear() {
+	_, p := jobs(job{"a", 1}, job{"b", 2})
+	check(p.Clear(ctx))
+	_, err := p.PopMin(ctx)
+	fmt.Println(err)
+	// Output: conq: queue is empty
+}
+
+func ExamplePriorityQueue_All() {
+	_, p := jobs(job{"b", 2}, job{"a", 1})
+	for item, err := range p.All(ctx) {
+		check(err)
+		fmt.Println(item.Priority, item.Value)
+	}
+	// Output:
+	// 1 a
+	// 2 b
+}
+
+func ExamplePriorityQueue_In() {
+	db, p := jobs(job{"a", 1}, job{"b", 2})
+	err := db.Transact(ctx, func(tx kv.Tx) error {
+		v, err := p.In(tx).PopMin()
+		if err != nil {
+			return err
+		}
+		return p.In(tx).Push(v, 9) // less urgent now
+	})
+	check(err)
+	fmt.Println(p.PopMin(ctx))
+	// Output: b <nil>
+}
+
+func ExamplePriorityQueueTx() {
+	db, p := jobs(job{"a", 1}, job{"b", 2})
+	err := db.Transact(ctx, func(tx kv.Tx) error {
+		if err := p.In(tx).Clear(); err != nil {
+			return err
+		}
+		return p.In(tx).Push("c", 3) // all or nothing
+	})
+	check(err)
+	fmt.Println(p.PopMaxN(ctx, 10))
+	// Output: [{c 3}] <nil>
+}
