@@ -1,0 +1,114 @@
+package recipe
+
+import (
+	"io"
+	"iter"
+
+	"github.com/conq-go/conq/kv"
+	"github.com/conq-go/conq/subspace"
+)
+
+// Queue is FoundationDB's recipe "Queues": first in, first out.
+//
+// What conflicts:
+//   - Enqueue and NextKey: nothing. They only read a snapshot.
+//   - Dequeue and First: the range from the start of the queue to the head,
+//     inclusive. So a dequeue conflicts with another one, as both want the same
+//     item, and with an enqueue that is ordered before the head. It does not
+//     conflict with enqueues behind the head.
+//   - Dequeue and First when the queue is empty: all of it, so any enqueue. That
+//     it was empty is true when the transaction commits.
+//   - Items: what the loop has covered, as kv.Reader.Range says.
+//   - Clear: nothing. It removes also what others have committed meanwhile.
+//
+// What order holds:
+//   - Items enqueued in one transaction are dequeued in that order.
+//   - If one enqueue's transaction committed before another one's began, its
+//     item is dequeued first.
+//
+// What is not guaranteed:
+//   - The order of concurrent enqueues. Those that saw the same last item get the
+//     same index and are ordered at random; one that saw an older last item may
+//     get ahead of others that committed before it.
+//   - That indexes are unique, or without gaps, or ever larger: an empty queue
+//     begins at 1 again. Keys are unique.
+type Queue struct {
+	items  subspace.Subspace
+	random io.Reader
+}
+
+// NewQueue returns the queue whose items are in a subspace, which should hold
+// nothing else. random gives the random elements of keys: nil is crypto/rand,
+// which should only be replaced in tests.
+func NewQueue(items subspace.Subspace, random io.Reader) Queue { return Queue{items, random} }
+
+// Enqueue adds an item at the end. It has no conflict. The error is of a read,
+// of the random source, [ErrFull], or [ErrKey]; a value that is too large makes
+// the commit fail.
+func (q Queue) Enqueue(tx kv.Tx, value []byte) error {
+	key, err := q.NextKey(tx)
+	if err != nil {
+		return err
+	}
+	tx.Set(key, value)
+	return nil
+}
+
+// NextKey returns the key of the next item, for callers who set it themselves.
+// It differs each time. Conflicts and errors are those of Enqueue.
+func (q Queue) NextKey(tx kv.Tx) ([]byte, error) {
+	last, err := q.lastIndex(tx.Snapshot())
+	if err != nil {
+		return nil, err
+	}
+	index, err := next(last)
+	if err != nil {
+		return nil, err
+	}
+	return itemKey(q.items, index, q.random)
+}
+
+// lastIndex returns the index of the last item, or 0 if there is none.
+func (q Queue) lastIndex(r kv.Reader) (int64, error) {
+	for last, err := range r.Range(q.Range(), kv.RangeOptions{Limit: 1, Reverse: true}) {
+		if err != nil {
+			return 0, err
+		}
+		ints, err := parse(q.items, last.Key, 1)
+		return ints[0], err
+	}
+	return 0, nil
+}
+
+// Dequeue removes the first item and returns it. ok is false if the queue is
+// empty, or after an error: of a read, or [ErrKey].
+func (q Queue) Dequeue(tx kv.Tx) (item kv.KeyValue, ok bool, err error) {
+	if item, ok, err = q.First(tx); ok {
+		tx.Clear(item.Key)
+	}
+	return item, ok, err
+}
+
+// First returns what Dequeue would, and removes nothing. Read through a
+// snapshot, it has no conflict.
+func (q Queue) First(r kv.Reader) (item kv.KeyValue, ok bool, err error) {
+	return first(q.Items(r, kv.RangeOptions{Limit: 1}))
+}
+
+// Items returns the items in order, or in reverse. It ends after the first
+// error, which may be [ErrKey].
+func (q Queue) Items(r kv.Reader, opts kv.RangeOptions) iter.Seq2[kv.KeyValue, error] {
+	return checked(r, q.Range(), opts, q.check)
+}
+
+func (q Queue) check(key []byte) error {
+	_, err := parse(q.items, key, 1)
+	return err
+}
+
+// Clear removes all items that are there when the transaction commits, those it
+// has not seen too. It has no conflict.
+func (q Queue) Clear(tx kv.Tx) { tx.ClearRange(q.Range()) }
+
+// Range returns the range of all items' keys.
+func (q Queue) Range() kv.Range { return q.items.Range() }

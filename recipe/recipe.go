@@ -1,0 +1,156 @@
+// Package recipe is FoundationDB's two published recipes, "Queues" and "Priority
+// Queues", on one transaction each: every method is a part of the caller's
+// transaction, and does no more than the recipe says. Values are bytes. What
+// users need beyond that (typed values, their own transactions, contention,
+// waiting) is built on top of this package.
+//
+// # The recipe
+//
+// An ordered store is a queue already: items are kept in the order of their
+// keys, so the first key is the head. [Queue.Enqueue] looks up the last key and
+// writes one with the next index; [Queue.Dequeue] reads the first key and
+// clears it. A [PriorityQueue] has the priority in front of the index, which
+// counts the items of one priority; so one range holds all priorities in order,
+// and both its ends are the first key of something.
+//
+// # Keys
+//
+// Keys are packed tuples behind the subspace of the items, values are as given:
+//
+//	queue           (index, random)            index: 1 in an empty queue, else the last one + 1
+//	priority queue  (priority, count, random)  count: 0 in an empty priority, else the last one + 1
+//
+// Index, priority and count are integers of 64 bits, random is 20 bytes. A
+// caller may add one integer more to a key from NextKey before it sets it; the
+// order stays the same, and it is an item key like any other. Python and Java
+// programs that follow the recipes write, and understand, the same keys.
+//
+// # Why enqueues never conflict
+//
+// A transaction conflicts when something that it read was written by another
+// one since. The last key is written by every enqueue; so it is read through a
+// snapshot, which leaves no conflict. Two transactions may then see the same
+// last index and both write the next one. That would be the same key, and one
+// of the two items would be lost; with 20 random bytes behind the index it is
+// two keys, next to each other, in either order. Both halves are needed: without
+// the snapshot enqueues conflict, without the random bytes they lose items.
+//
+// # Concurrency and ownership
+//
+// Queue and PriorityQueue are small values that never change. They are safe for
+// concurrent use if their random source is; a transaction is not. Keys and
+// values that are returned belong to the caller; ranges must not be modified.
+package recipe
+
+import (
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"math"
+
+	"github.com/conq-go/conq/kv"
+	"github.com/conq-go/conq/subspace"
+	"github.com/conq-go/conq/tuple"
+)
+
+// RandomSize is the size of the random element of a key, in bytes.
+const RandomSize = 20
+
+var (
+	// ErrKey means that a key among the items is not an item's key, so somebody
+	// else has written it. The error has the key in hexadecimal. Nothing is
+	// cleared; the queue goes on once that key is gone.
+	ErrKey = errors.New("recipe: not an item's key")
+
+	// ErrFull means that the last item has the largest index there is, 2^63-1.
+	// Indexes begin anew when the queue, or that priority, is empty.
+	ErrFull = errors.New("recipe: no index left")
+)
+
+// first returns the first item of a sequence.
+func first(items iter.Seq2[kv.KeyValue, error]) (item kv.KeyValue, ok bool, err error) {
+	for item, err := range items {
+		return item, err == nil, err
+	}
+	return item, false, nil
+}
+
+// itemKey returns the key of an item: its subspace, its index there, and random
+// bytes.
+func itemKey(items subspace.Subspace, index int64, source io.Reader) ([]byte, error) {
+	random, err := randomElement(source)
+	if err != nil {
+		return nil, err
+	}
+	const room = 9 + (2*RandomSize + 2) + 9 // index, escaped bytes, the caller's integer
+	key := make([]byte, 0, len(items.Bytes())+room)
+	key = append(key, items.Bytes()...)
+	return tuple.AppendBytes(tuple.AppendInt(key, index), random[:]), nil
+}
+
+// randomElement draws from crypto/rand if source is nil.
+func randomElement(source io.Reader) (random [RandomSize]byte, err error) {
+	if source == nil {
+		rand.Read(random[:]) // never fails
+		return random, nil
+	}
+	b := make([]byte, RandomSize) // an array would always be on the heap
+	if _, err := io.ReadFull(source, b); err != nil {
+		return random, fmt.Errorf("recipe: random source: %w", err)
+	}
+	return [RandomSize]byte(b), nil
+}
+
+// next returns the index behind one.
+func next(index int64) (int64, error) {
+	if index == math.MaxInt64 {
+		return 0, fmt.Errorf("%w: the last item has index %d; indexes begin anew once those items are gone",
+			ErrFull, index)
+	}
+	return index + 1, nil
+}
+
+// parse returns the n integers in front of a key's random element.
+func parse(items subspace.Subspace, key []byte, n int) (ints [2]int64, err error) {
+	t, err := items.Unpack(key)
+	if err != nil {
+		return ints, fmt.Errorf("%w: key %x: %w", ErrKey, key, err)
+	}
+	ok := len(t) == n+1 || len(t) == n+2 && isInt(t[n+1])
+	for i := 0; ok && i < n; i++ {
+		ints[i], ok = t[i].(int64)
+	}
+	if ok {
+		_, ok = t[n].([]byte)
+	}
+	if !ok {
+		return ints, fmt.Errorf("%w: key %x: its tuple %.200v is not %d integers of 64 bits and random bytes",
+			ErrKey, key, t, n)
+	}
+	return ints, nil
+}
+
+func isInt(e any) bool {
+	_, ok := e.(int64)
+	return ok
+}
+
+// checked returns the pairs of r up to the first whose key fails.
+func checked(from kv.Reader, r kv.Range, opts kv.RangeOptions, check func([]byte) error) iter.Seq2[kv.KeyValue, error] {
+	return func(yield func(kv.KeyValue, error) bool) {
+		for item, err := range from.Range(r, opts) {
+			if err == nil {
+				err = check(item.Key)
+			}
+			if err != nil {
+				yield(kv.KeyValue{}, err)
+				return
+			}
+			if !yield(item, nil) {
+				return
+			}
+		}
+	}
+}

@@ -1,0 +1,357 @@
+package recipe_test
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"slices"
+	"strings"
+	"testing"
+	"testing/iotest"
+
+	"github.com/conq-go/conq/kv"
+	"github.com/conq-go/conq/recipe"
+	"github.com/conq-go/conq/tuple"
+	"pgregory.net/rapid"
+)
+
+// set writes a key of the given tuple behind a prefix.
+func set(key []byte, err error) func(kv.Tx) error {
+	return func(tx kv.Tx) error {
+		tx.Set(key, []byte("set"))
+		return err
+	}
+}
+
+func TestEmpty(t *testing.T) {
+	db := open(t)
+	q := recipe.NewQueue(queueItems, nil)
+	p := recipe.NewPriorityQueue(priorityItems, nil, recipe.FirstPushed)
+	for name, next := range map[string]taker[kv.Tx]{
+		"Dequeue": q.Dequeue, "PopMin": p.PopMin, "PopMax": p.PopMax,
+		"First": peekAndClear(q.First), "Min": peekAndClear(p.Min), "Max": peekAndClear(p.Max),
+	} {
+		transact(t, db, func(tx kv.Tx) error {
+			item, ok, err := next(tx)
+			if ok || err != nil || item.Key != nil || item.Value != nil {
+				t.Errorf("%s = %v, %v, %v", name, item, ok, err)
+			}
+			return nil
+		})
+	}
+}
+
+// What is in the range and not an item's key is an error that names the key;
+// nothing is removed, and all goes on when the key is gone.
+func TestForeignKeys(t *testing.T) {
+	random := make([]byte, 20)
+	q := recipe.NewQueue(queueItems, nil)
+	p := recipe.NewPriorityQueue(priorityItems, nil, recipe.FirstPushed)
+	queueKeys := []tuple.Tuple{
+		{1}, {1, "text"}, {"text", random}, {nil}, {1, random, random}, {1, random, 2, 3}, {1, 2, random},
+		{uint64(math.MaxUint64), random}, {2.5, random}, {random},
+	}
+	priorityKeys := []tuple.Tuple{
+		{1}, {1, 1}, {1, random}, {1, "text", random}, {"text", 1, random}, {1, 1, random, random}, {1, 1, random, 2, 3},
+		{uint64(math.MaxUint64), 1, random}, {1, uint64(math.MaxUint64), random},
+	}
+	for _, elems := range queueKeys {
+		key, err := queueItems.Pack(elems)
+		wantForeign(t, key, err, map[string]taker[kv.Tx]{
+			"Dequeue": q.Dequeue, "First": peekAndClear(q.First), "Items": itemsOf(q.Items), "NextKey": nextKey(q.NextKey),
+		})
+	}
+	for _, elems := range priorityKeys {
+		key, err := priorityItems.Pack(elems)
+		wantForeign(t, key, err, map[string]taker[kv.Tx]{
+			"PopMin": p.PopMin, "PopMax": p.PopMax, "Min": peekAndClear(p.Min), "Max": peekAndClear(p.Max), "Items": itemsOf(p.Items),
+		})
+	}
+	wantForeign(t, append(q.Range().Begin, 0x77), nil, map[string]taker[kv.Tx]{"Dequeue": q.Dequeue, "NextKey": nextKey(q.NextKey)})
+	wantForeign(t, append(p.Range().Begin, 0x77), nil, map[string]taker[kv.Tx]{"PopMin": p.PopMin, "PopMax": p.PopMax})
+	key, err := priorityItems.Pack(tuple.Tuple{7, "text"})
+	wantForeign(t, key, err, map[string]taker[kv.Tx]{
+		"NextKey": nextKey(func(tx kv.Tx) ([]byte, error) { return p.NextKey(tx, 7) }),
+	})
+}
+
+func wantForeign(t *testing.T, key []byte, err error, takers map[string]taker[kv.Tx]) {
+	t.Helper()
+	db := open(t)
+	transact(t, db, set(key, err))
+	for name, next := range takers {
+		err := db.Transact(t.Context(), func(tx kv.Tx) error {
+			item, ok, err := next(tx)
+			if ok || item.Key != nil {
+				t.Errorf("%s found %v among %x", name, item, key)
+			}
+			return err
+		})
+		if !errors.Is(err, recipe.ErrKey) || !strings.Contains(err.Error(), fmt.Sprintf("%x", key)) {
+			t.Errorf("%s with %x: %v", name, key, err)
+		}
+	}
+	wantValues(t, db, kv.Range{}, "set")
+}
+
+// itemsOf makes a taker of Items, of the last item that it returns.
+func itemsOf[S ~func(func(kv.KeyValue, error) bool)](items func(kv.Reader, kv.RangeOptions) S) taker[kv.Tx] {
+	return func(tx kv.Tx) (item kv.KeyValue, ok bool, err error) {
+		for item, err = range items(tx, kv.RangeOptions{}) {
+			ok = err == nil
+		}
+		return item, ok, err
+	}
+}
+
+// nextKey makes a taker of NextKey that finds nothing.
+func nextKey(next func(kv.Tx) ([]byte, error)) taker[kv.Tx] {
+	return func(tx kv.Tx) (kv.KeyValue, bool, error) {
+		key, err := next(tx)
+		return kv.KeyValue{Key: key}, false, err
+	}
+}
+
+func TestPriorityOfForeignKey(t *testing.T) {
+	p := recipe.NewPriorityQueue(priorityItems, nil, recipe.LastPushed)
+	if got, err := p.Priority([]byte("elsewhere")); !errors.Is(err, recipe.ErrKey) {
+		t.Errorf("%d, %v", got, err)
+	}
+}
+
+func TestIndexOverflow(t *testing.T) {
+	db := open(t)
+	q := recipe.NewQueue(queueItems, nil)
+	p := recipe.NewPriorityQueue(priorityItems, nil, recipe.LastPushed)
+	transact(t, db, set(queueItems.Pack(tuple.Tuple{math.MaxInt64 - 1, []byte("r")})))
+	transact(t, db, set(priorityItems.Pack(tuple.Tuple{3, math.MaxInt64 - 1, []byte("r")})))
+	transact(t, db, enqueue(q, "last"))
+	transact(t, db, push(p, "last", 3))
+	for name, f := range map[string]func(kv.Tx) error{"Enqueue": enqueue(q, "more"), "Push": push(p, "more", 3)} {
+		if err := db.Transact(t.Context(), f); !errors.Is(err, recipe.ErrFull) {
+			t.Errorf("%s: %v, want ErrFull", name, err)
+		}
+	}
+	transact(t, db, push(p, "other", 4))
+	wantValues(t, db, q.Range(), "set", "last")
+	if got := take(t, db, p.PopMin); !slices.Equal(got, []string{"set", "last", "other"}) {
+		t.Errorf("popped %q", got)
+	}
+	take(t, db, q.Dequeue)
+	transact(t, db, enqueue(q, "anew"))
+	wantValues(t, db, q.Range(), "anew")
+}
+
+func TestRandomSourceFails(t *testing.T) {
+	broken := errors.New("broken")
+	for name, c := range map[string]struct {
+		source io.Reader
+		want   error
+	}{
+		"fails": {iotest.ErrReader(broken), broken},
+		"ends":  {strings.NewReader("too short"), io.ErrUnexpectedEOF},
+		"empty": {strings.NewReader(""), io.EOF},
+	} {
+		db := open(t)
+		q := recipe.NewQueue(queueItems, c.source)
+		p := recipe.NewPriorityQueue(priorityItems, c.source, recipe.LastPushed)
+		if err := db.Transact(t.Context(), enqueue(q, "x")); !errors.Is(err, c.want) {
+			t.Errorf("%s: Enqueue: %v, want %v", name, err, c.want)
+		}
+		if err := db.Transact(t.Context(), push(p, "x", 1)); err == nil {
+			t.Errorf("%s: Push: no error", name)
+		}
+		wantValues(t, db, kv.Range{})
+	}
+	db := open(t)
+	slow := iotest.OneByteReader(sequence(make([]byte, 20)))
+	transact(t, db, enqueue(recipe.NewQueue(queueItems, slow), "x"))
+	wantValues(t, db, kv.Range{}, "x")
+}
+
+// An integer more in a key changes nothing.
+func TestKeyWithOneMoreInteger(t *testing.T) {
+	db := open(t)
+	q := recipe.NewQueue(queueItems, nil)
+	p := recipe.NewPriorityQueue(priorityItems, nil, recipe.FirstPushed)
+	for i, value := range []string{"a", "b", "c"} {
+		transact(t, db, func(tx kv.Tx) error {
+			key, err := q.NextKey(tx)
+			tx.Set(tuple.AppendInt(key, int64(i)), []byte(value))
+			return err
+		})
+		transact(t, db, func(tx kv.Tx) error {
+			key, err := p.NextKey(tx, -4)
+			key = tuple.AppendInt(key, math.MaxInt64)
+			tx.Set(key, []byte(value))
+			if got, err := p.Priority(key); err != nil || got != -4 {
+				t.Errorf("priority is %d, %v", got, err)
+			}
+			return err
+		})
+		transact(t, db, enqueue(q, value+"+"))
+		transact(t, db, push(p, value+"+", -4))
+	}
+	want := []string{"a", "a+", "b", "b+", "c", "c+"}
+	for name, next := range map[string]taker[kv.Tx]{"Dequeue": q.Dequeue, "PopMax": p.PopMax} {
+		if got := take(t, db, next); !slices.Equal(got, want) {
+			t.Errorf("%s: %q, want %q", name, got, want)
+		}
+	}
+}
+
+// Several keys from one transaction differ, and keep their order.
+func TestOneTransaction(t *testing.T) {
+	db := open(t)
+	q := recipe.NewQueue(queueItems, nil)
+	transact(t, db, enqueue(q, "old"))
+	transact(t, db, func(tx kv.Tx) error {
+		if err := enqueue(q, "a", "b", "c")(tx); err != nil {
+			return err
+		}
+		for _, want := range []string{"old", "a"} {
+			if item, ok, err := q.Dequeue(tx); err != nil || !ok || string(item.Value) != want {
+				t.Errorf("dequeued %s, %v, %v; want %s", item.Value, ok, err, want)
+			}
+		}
+		return nil
+	})
+	wantValues(t, db, q.Range(), "b", "c")
+	failed := errors.New("failed")
+	err := db.Transact(t.Context(), func(tx kv.Tx) error {
+		q.Clear(tx)
+		return failed
+	})
+	if !errors.Is(err, failed) {
+		t.Error(err)
+	}
+	wantValues(t, db, q.Range(), "b", "c")
+	transact(t, db, func(tx kv.Tx) error { q.Clear(tx); return enqueue(q, "d")(tx) })
+	wantValues(t, db, q.Range(), "d")
+}
+
+// Keys that are returned share no memory with anything.
+func TestKeysAreTheCallers(t *testing.T) {
+	db := open(t)
+	q := recipe.NewQueue(queueItems, sequence(make([]byte, 40)))
+	transact(t, db, func(tx kv.Tx) error {
+		first, err := q.NextKey(tx)
+		if err != nil {
+			return err
+		}
+		want := bytes.Clone(first)
+		clear(first)
+		second, err := q.NextKey(tx)
+		if !bytes.Equal(second, want) {
+			t.Errorf("second key is %x, want %x", second, want)
+		}
+		return err
+	})
+}
+
+func TestItems(t *testing.T) {
+	db := open(t)
+	q := recipe.NewQueue(queueItems, nil)
+	p := recipe.NewPriorityQueue(priorityItems, nil, recipe.LastPushed)
+	transact(t, db, enqueue(q, "a", "b", "c"))
+	for i, priority := range []int64{2, math.MinInt64, 2, math.MaxInt64} {
+		transact(t, db, push(p, fmt.Sprint(i), priority))
+	}
+	collect := func(items func(kv.Reader, kv.RangeOptions) func(func(kv.KeyValue, error) bool), opts kv.RangeOptions) (out string) {
+		transact(t, db, func(tx kv.Tx) error {
+			for item, err := range items(tx, opts) {
+				if err != nil {
+					return err
+				}
+				out += string(item.Value)
+			}
+			return nil
+		})
+		return out
+	}
+	queue := func(r kv.Reader, o kv.RangeOptions) func(func(kv.KeyValue, error) bool) { return q.Items(r, o) }
+	priority := func(r kv.Reader, o kv.RangeOptions) func(func(kv.KeyValue, error) bool) { return p.Items(r, o) }
+	for _, c := range []struct{ got, want string }{
+		{collect(queue, kv.RangeOptions{}), "abc"},
+		{collect(queue, kv.RangeOptions{Limit: 2}), "ab"},
+		{collect(queue, kv.RangeOptions{Limit: 2, Reverse: true}), "cb"},
+		{collect(priority, kv.RangeOptions{}), "1023"},
+		{collect(priority, kv.RangeOptions{Reverse: true}), "3201"},
+	} {
+		if c.got != c.want {
+			t.Errorf("items %q, want %q", c.got, c.want)
+		}
+	}
+}
+
+// pushed is an item of the model, which is a slice in order of pushing.
+type pushed struct {
+	value    string
+	priority int64
+}
+
+// extreme returns the first or last item of the lowest or highest priority.
+func extreme(model []pushed, highest, last bool) int {
+	best := 0
+	for i, item := range model {
+		better := item.priority < model[best].priority
+		if highest {
+			better = item.priority > model[best].priority
+		}
+		if better || last && item.priority == model[best].priority {
+			best = i
+		}
+	}
+	return best
+}
+
+// Random operations, several in a transaction, against a plain slice.
+func TestPriorityQueueModel(t *testing.T) {
+	edges := rapid.SampledFrom([]int64{math.MinInt64, math.MinInt64 + 1, -256, -255, -1, 0, 1, 255, 256, math.MaxInt64 - 1, math.MaxInt64})
+	rapid.Check(t, func(rt *rapid.T) {
+		db := open(t)
+		p := recipe.NewPriorityQueue(priorityItems, nil, recipe.LastPushed)
+		first := recipe.NewPriorityQueue(priorityItems, nil, recipe.FirstPushed)
+		var model []pushed
+		pop := func(tx kv.Tx, next taker[kv.Tx], highest, last bool) {
+			item, ok, err := next(tx)
+			if err != nil || ok != (len(model) > 0) {
+				rt.Fatalf("%v, %v with %d items", ok, err, len(model))
+			}
+			if !ok {
+				return
+			}
+			i := extreme(model, highest, last)
+			priority, err := p.Priority(item.Key)
+			if got := (pushed{string(item.Value), priority}); err != nil || got != model[i] {
+				rt.Fatalf("popped %v, %v; want %v", got, err, model[i])
+			}
+			model = slices.Delete(model, i, i+1)
+		}
+		n := 0
+		for range rapid.IntRange(1, 8).Draw(rt, "transactions") {
+			transact(t, db, func(tx kv.Tx) error {
+				for range rapid.IntRange(1, 8).Draw(rt, "operations") {
+					switch rapid.IntRange(0, 5).Draw(rt, "operation") {
+					case 0:
+						pop(tx, p.PopMin, false, false)
+					case 1:
+						pop(tx, p.PopMax, true, true)
+					case 2:
+						pop(tx, first.PopMax, true, false)
+					default:
+						n++
+						item := pushed{fmt.Sprint(n), edges.Draw(rt, "priority")}
+						model = append(model, item)
+						if err := p.Push(tx, []byte(item.value), item.priority); err != nil {
+							return err
+						}
+					}
+				}
+				return nil
+			})
+		}
+	})
+}
