@@ -7,6 +7,7 @@ import (
 	"math/big"
 	"os"
 	"strconv"
+	"strings"
 	"testing"
 
 	"github.com/conq-go/conq/tuple"
@@ -142,15 +143,15 @@ func TestVectors(t *testing.T) {
 // The order of all pairs of the vectors' bytes is the order of their tuples.
 func TestVectorsOrder(t *testing.T) {
 	vectors := readVectors(t)
-	for _, a := range vectors {
-		for _, b := range vectors {
-			x, y := value(t, a.Tuple), value(t, b.Tuple)
-			want := 0
-			if a.Packed != b.Packed {
-				want = map[bool]int{true: -1, false: +1}[a.Packed < b.Packed]
-			}
-			if got := tuple.Compare(x, y); got != want {
-				t.Errorf("Compare(%v, %v) = %d, want %d", x, y, got, want)
+	tuples := make([]tuple.Tuple, len(vectors))
+	for i, v := range vectors {
+		tuples[i] = value(t, v.Tuple)
+	}
+	for i, a := range tuples {
+		for j, b := range tuples {
+			want := strings.Compare(vectors[i].Packed, vectors[j].Packed)
+			if got := tuple.Compare(a, b); got != want {
+				t.Errorf("Compare(%v, %v) = %d, want %d", a, b, got, want)
 			}
 		}
 	}
