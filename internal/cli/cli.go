@@ -1,0 +1,148 @@
+// Package cli is the command conq: one file a subcommand, and what they share.
+//
+// # Exit codes
+//
+// 0 means that it was done or found, 1 that there was nothing (an empty queue,
+// no such queue, no store), 2 that the command was used wrongly, 3 that it
+// failed. An error is one line on standard error that says what happened and,
+// where something can be done, what. Standard output carries data only.
+//
+// # Delivery
+//
+// Items that come in are durable before they are counted (see putter). Items
+// that go out are written and flushed before their removal commits, or the other
+// way round if asked for (see delivery).
+//
+// # Concurrency
+//
+// A command runs in one goroutine, with one more that reads standard input.
+// SIGINT and SIGTERM cancel the command's context, which ends it between two
+// transactions or inside one that then has not happened.
+package cli
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"runtime"
+	"runtime/debug"
+	"syscall"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+)
+
+// Exit codes.
+const (
+	exitDone = iota
+	exitEmpty
+	exitUsage
+	exitFailure
+)
+
+// app is a run of the command: its streams and its global flags.
+type app struct {
+	stdin          io.Reader
+	stdout, stderr io.Writer
+
+	store, codec, durability string
+	json                     bool
+}
+
+// Main runs the command with the arguments and streams of the process and
+// returns its exit code.
+func Main() int {
+	// A reader that goes away must be an error of the write, not the end of the
+	// process in the middle of something.
+	signal.Ignore(syscall.SIGPIPE)
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	context.AfterFunc(ctx, stop) // so that a second signal kills
+	a := &app{stdin: os.Stdin, stdout: os.Stdout, stderr: os.Stderr}
+	return a.run(ctx, os.Args[1:])
+}
+
+func (a *app) run(ctx context.Context, args []string) int {
+	root := a.root()
+	root.SetArgs(args)
+	root.SetIn(a.stdin)
+	root.SetOut(a.stdout)
+	root.SetErr(a.stderr)
+	cmd, err := root.ExecuteContextC(ctx)
+	return a.report(cmd, err)
+}
+
+const rootLong = `conq keeps durable, transactional FIFO queues and priority queues.
+
+They live in a directory, ./conq-data unless --store or CONQ_STORE names
+another one, and a queue begins to exist with its first item. An item is any
+bytes; commands read and write one a line.
+
+Exit codes: 0 done or found, 1 nothing there, 2 wrong usage, 3 failure.`
+
+const rootExample = `  conq enqueue emails hello world     # two items in
+  conq dequeue emails                 # the first one out
+  seq 1000 | conq enqueue numbers     # one item a line
+  conq dequeue numbers --all > out    # all of them out, in order
+  conq push jobs --priority -5 urgent # a priority queue
+  conq pop jobs                       # the lowest priority first
+  conq ls                             # what is there
+  conq demo                           # see it work, and check itself`
+
+func (a *app) root() *cobra.Command {
+	root := &cobra.Command{
+		Use:           "conq",
+		Short:         "Durable, transactional FIFO queues and priority queues",
+		Long:          rootLong,
+		Example:       rootExample,
+		Version:       version(),
+		Args:          cobra.ArbitraryArgs,
+		SilenceErrors: true,
+		SilenceUsage:  true,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) > 0 {
+				return usagef("there is no command %.60q", args[0])
+			}
+			return cmd.Help()
+		},
+	}
+	root.SetVersionTemplate("conq {{.Version}}\n")
+	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usagef("%w", err) })
+	a.globalFlags(root)
+	for _, command := range []func() *cobra.Command{
+		a.enqueue, a.dequeue, a.push, a.pop, a.peek, a.ls, a.stat, a.purge, a.demo,
+	} {
+		root.AddCommand(command())
+	}
+	return root
+}
+
+func (a *app) globalFlags(root *cobra.Command) {
+	store := os.Getenv("CONQ_STORE")
+	if store == "" {
+		store = "./conq-data"
+	}
+	flags := root.PersistentFlags()
+	flags.StringVar(&a.store, "store", store, "directory or URL of the store (environment: CONQ_STORE)")
+	flags.BoolVar(&a.json, "json", false, "write JSON, one document a line")
+	flags.StringVar(&a.codec, "codec", "bytes", "form of the items: "+codecNames())
+	flags.StringVar(&a.durability, "durability", "",
+		"of an embedded store, while this command has it open: always, interval or memory (default always)")
+}
+
+// version says which build this is.
+func version() string {
+	v := "(unknown)"
+	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" {
+		v = info.Main.Version
+	}
+	return fmt.Sprintf("%s %s %s/%s", v, runtime.Version(), runtime.GOOS, runtime.GOARCH)
+}
+
+// isTerminal tells whether a stream is a terminal.
+func isTerminal(stream any) bool {
+	f, ok := stream.(*os.File)
+	return ok && term.IsTerminal(int(f.Fd()))
+}

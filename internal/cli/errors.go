@@ -1,0 +1,100 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"strings"
+	"syscall"
+
+	"github.com/conq-go/conq"
+	"github.com/conq-go/conq/kv"
+	"github.com/spf13/cobra"
+)
+
+// exitError is an error with the exit code that it stands for.
+type exitError struct {
+	code int
+	err  error
+}
+
+func (e *exitError) Error() string { return e.err.Error() }
+func (e *exitError) Unwrap() error { return e.err }
+
+// usagef returns the error for a wrong use of the command.
+func usagef(format string, args ...any) error {
+	return &exitError{exitUsage, fmt.Errorf(format, args...)}
+}
+
+// nothingf returns the error for something that is not there.
+func nothingf(format string, args ...any) error {
+	return &exitError{exitEmpty, fmt.Errorf(format, args...)}
+}
+
+// errNothing is the answer of an empty queue: exit 1 without a word, as of grep.
+var errNothing = &exitError{exitEmpty, nil}
+
+// errCheck says that a check has failed whose report was already written.
+var errCheck = &exitError{exitFailure, nil}
+
+// report writes an error as one line and returns the exit code for it.
+func (a *app) report(cmd *cobra.Command, err error) int {
+	var exit *exitError
+	switch {
+	case err == nil, errors.Is(err, syscall.EPIPE):
+		return exitDone // whoever read our output has had enough
+	case !errors.As(err, &exit):
+		exit = &exitError{exitFailure, err}
+	}
+	if exit.err == nil {
+		return exit.code
+	}
+	hint := hintFor(err)
+	if exit.code == exitUsage {
+		hint = "see " + cmd.CommandPath() + " --help"
+	}
+	fmt.Fprintln(a.stderr, oneLine(err.Error(), hint))
+	return exit.code
+}
+
+// oneLine joins an error and a hint to a line that begins with "conq: ".
+func oneLine(text, hint string) string {
+	text = "conq: " + strings.TrimPrefix(strings.TrimSpace(text), "conq: ")
+	if hint != "" {
+		text += "; " + hint
+	}
+	return strings.Map(func(r rune) rune {
+		if r < ' ' {
+			return ' '
+		}
+		return r
+	}, text)
+}
+
+// hints say what to do about an error, where the error itself does not.
+var hints = []struct {
+	err  error
+	hint string
+}{
+	{conq.ErrName, "a name is 1 to 1024 bytes of UTF-8 without NUL"},
+	{conq.ErrKind, "enqueue and dequeue are for queues, push and pop for priority queues"},
+	{conq.ErrDecode, "it stays in the queue; --codec bytes takes it as it is"},
+	{conq.ErrFormat, "use a newer conq"},
+	{syscall.ENOSPC, "the disk is full: make room, then run this again"},
+	{syscall.EROFS, "the store needs a place that can be written to"},
+	{fs.ErrPermission, "the user that runs conq must be able to write there"},
+	{kv.ErrTooOld, "the store was too slow: run this again, with a smaller -n if there is one"},
+}
+
+func hintFor(err error) string {
+	if errors.Is(err, context.Canceled) {
+		return ""
+	}
+	for _, h := range hints {
+		if errors.Is(err, h.err) {
+			return h.hint
+		}
+	}
+	return ""
+}

@@ -1,0 +1,119 @@
+package cli
+
+import (
+	"context"
+	"io"
+	"sync"
+
+	"github.com/conq-go/conq/kv"
+)
+
+// item is an item on its way in or out. A queue's items have priority 0.
+type item struct {
+	value    []byte
+	priority int64
+}
+
+// bounds are those of what goes into, or comes out of, one transaction. The last
+// item may be over the bytes.
+type bounds struct{ items, bytes int }
+
+// boundsFor returns bounds that leave an engine room for what each item needs
+// besides: its key, and the operations that find its place.
+func boundsFor(limits kv.Limits) bounds {
+	b := bounds{items: 1000, bytes: 1 << 20}
+	if limits.Transaction > 0 {
+		b.bytes = min(b.bytes, limits.Transaction/4)
+	}
+	if limits.Operations > 0 {
+		b.items = max(1, min(b.items, limits.Operations/4))
+	}
+	return b
+}
+
+// feed holds the items that were read and not yet taken: one batch, so that
+// reading goes on while the batch before it is being stored, and no further.
+//
+// A taker never waits for a batch to fill: it gets what is there.
+type feed struct {
+	bounds  bounds
+	mu      sync.Mutex
+	changed *sync.Cond
+	items   []item
+	bytes   int   // of all items
+	first   int   // number of items[0], from 1
+	end     error // why there are no more: io.EOF, or what was wrong with the next
+	closed  bool  // nobody takes any longer
+}
+
+func newFeed(b bounds) *feed {
+	f := &feed{bounds: b, first: 1}
+	f.changed = sync.NewCond(&f.mu)
+	return f
+}
+
+// fill adds items until next fails or the feed is closed.
+func (f *feed) fill(next func() (item, error)) {
+	for {
+		it, err := next()
+		if !f.add(it, err) {
+			return
+		}
+	}
+}
+
+func (f *feed) add(it item, err error) (more bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	defer f.changed.Broadcast()
+	if err != nil {
+		f.end = err
+		return false
+	}
+	for !f.closed && (len(f.items) >= f.bounds.items || f.bytes >= f.bounds.bytes) {
+		f.changed.Wait()
+	}
+	f.items = append(f.items, it)
+	f.bytes += len(it.value)
+	return !f.closed
+}
+
+// take waits for items and returns all that are there, and the number of the
+// first. Behind the last ones it returns the error that ended the feed.
+func (f *feed) take(ctx context.Context) (items []item, first int, err error) {
+	defer context.AfterFunc(ctx, f.close)()
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for len(f.items) == 0 && f.end == nil && !f.closed {
+		f.changed.Wait()
+	}
+	if ctx.Err() != nil {
+		return nil, f.first, context.Cause(ctx)
+	}
+	items, first = f.items, f.first
+	if len(items) == 0 {
+		return nil, first, f.end
+	}
+	f.items, f.bytes, f.first = nil, 0, first+len(items)
+	f.changed.Broadcast()
+	return items, first, nil
+}
+
+func (f *feed) close() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.closed = true
+	f.changed.Broadcast()
+}
+
+// fromSlice returns a next function over a slice.
+func fromSlice(items []item) func() (item, error) {
+	return func() (item, error) {
+		if len(items) == 0 {
+			return item{}, io.EOF
+		}
+		it := items[0]
+		items = items[1:]
+		return it, nil
+	}
+}

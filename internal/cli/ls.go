@@ -1,0 +1,67 @@
+package cli
+
+import (
+	"fmt"
+	"text/tabwriter"
+
+	"github.com/conq-go/conq"
+	"github.com/conq-go/conq/kv"
+	"github.com/spf13/cobra"
+)
+
+const lsLong = `Print the names and kinds of all queues in the store, by name. Queues that only
+another program has used, by FoundationDB's recipes, are not listed before conq
+has put something in; dequeue, pop, peek, stat and purge find them by name.`
+
+func (a *app) ls() *cobra.Command {
+	return &cobra.Command{
+		Use:     "ls",
+		Short:   "List the queues of the store",
+		Long:    lsLong,
+		Example: "  conq ls\n  conq ls --json",
+		Args:    noArguments,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return withStore(a.openExisting, func(db kv.DB) error {
+				infos, err := conq.Queues(cmd.Context(), db)
+				if err != nil {
+					return err
+				}
+				return a.printInfos(infos)
+			})
+		},
+	}
+}
+
+// info is a queue with --json.
+type info struct {
+	Name   string    `json:"name"`
+	Kind   conq.Kind `json:"kind"`
+	Format int       `json:"format,omitempty"` // absent if another program's
+	Items  *int      `json:"items,omitempty"`
+}
+
+func (a *app) printInfos(infos []conq.Info) error {
+	if a.json {
+		for _, i := range infos {
+			if err := a.printJSON(info{Name: i.Name, Kind: i.Kind, Format: i.Format}); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	w := tabwriter.NewWriter(a.stdout, 0, 0, 2, ' ', 0)
+	for _, i := range infos {
+		fmt.Fprintf(w, "%s\t%s\n", shown(i.Name), i.Kind)
+	}
+	return w.Flush()
+}
+
+// shown is a name as it is printed in a table: quoted if it would break it.
+func shown(name string) string {
+	for _, r := range name {
+		if r <= ' ' || r == 0x7f {
+			return fmt.Sprintf("%q", name)
+		}
+	}
+	return name
+}

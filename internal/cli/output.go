@@ -1,0 +1,149 @@
+package cli
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"os"
+	"strconv"
+	"unicode/utf8"
+
+	"github.com/spf13/cobra"
+)
+
+// printFlags say how items are printed.
+type printFlags struct {
+	null, priority bool
+}
+
+func (p *printFlags) register(cmd *cobra.Command) {
+	cmd.Flags().BoolVarP(&p.null, "null", "0", false, "end items with NUL instead of a line end")
+}
+
+// sink prints items. Nothing is out before flush returns.
+type sink struct {
+	w     *bufio.Writer
+	file  *os.File // what is to be synced, or nil
+	flags printFlags
+	json  bool
+	raw   bool // items are JSON documents
+}
+
+func (a *app) sink(flags printFlags) *sink {
+	s := &sink{w: bufio.NewWriterSize(a.stdout, 64<<10), flags: flags, json: a.json, raw: a.codec == "json"}
+	if f, ok := a.stdout.(*os.File); ok {
+		if info, err := f.Stat(); err == nil && info.Mode().IsRegular() {
+			s.file = f
+		}
+	}
+	return s
+}
+
+// add prints an item. A failure shows at the next flush.
+func (s *sink) add(it item) {
+	if s.json {
+		s.w.Write(s.encode(it))
+	} else {
+		if s.flags.priority {
+			s.w.WriteString(strconv.FormatInt(it.priority, 10) + "\t")
+		}
+		s.w.Write(it.value)
+	}
+	if s.flags.null {
+		s.w.WriteByte(0)
+	} else {
+		s.w.WriteByte('\n')
+	}
+}
+
+// flush hands on what was added: to the disk if it goes to a file, so that what
+// is then removed from the store is safe.
+func (s *sink) flush() error {
+	err := s.w.Flush()
+	if err == nil && s.file != nil {
+		err = s.file.Sync()
+	}
+	if err != nil {
+		return fmt.Errorf("writing items to standard output: %w", err)
+	}
+	return nil
+}
+
+// document is an item with --json. A value that is not UTF-8 is in base64.
+type document struct {
+	Priority *int64 `json:"priority,omitempty"`
+	Value    any    `json:"value"`
+	Encoding string `json:"encoding,omitempty"`
+}
+
+func (s *sink) encode(it item) []byte {
+	var doc document
+	if s.flags.priority {
+		doc.Priority = &it.priority
+	}
+	switch {
+	case s.raw:
+		doc.Value = json.RawMessage(it.value)
+	case utf8.Valid(it.value):
+		doc.Value = string(it.value)
+	default:
+		doc.Value, doc.Encoding = it.value, "base64" // as encoding/json writes bytes
+	}
+	return marshal(doc)
+}
+
+// marshal writes a value as JSON on one line, without the line end. It must be
+// one that can't fail.
+func marshal(v any) []byte {
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(v); err != nil {
+		fmt.Fprintf(&b, `{"error":%q}`, err)
+	}
+	return bytes.TrimSuffix(b.Bytes(), []byte{'\n'})
+}
+
+// printJSON prints a value on one line.
+func (a *app) printJSON(v any) error {
+	_, err := a.stdout.Write(append(marshal(v), '\n'))
+	return err
+}
+
+// printf prints to standard output.
+func (a *app) printf(format string, args ...any) error {
+	_, err := fmt.Fprintf(a.stdout, format, args...)
+	return err
+}
+
+// count writes a number with commas.
+func count(n int) string {
+	digits := strconv.Itoa(n)
+	for i := len(digits) - 3; i > 0 && digits[i-1] != '-'; i -= 3 {
+		digits = digits[:i] + "," + digits[i:]
+	}
+	return digits
+}
+
+// items writes a number of items.
+func items(n int) string {
+	if n == 1 {
+		return "1 item"
+	}
+	return count(n) + " items"
+}
+
+// size writes a number of bytes.
+func size(n int) string {
+	value, unit := float64(n), 0
+	units := []string{"B", "kB", "MB", "GB", "TB"}
+	for value >= 999.95 && unit < len(units)-1 {
+		value /= 1000
+		unit++
+	}
+	if unit == 0 {
+		return fmt.Sprintf("%d B", n)
+	}
+	return fmt.Sprintf("%.1f %s", value, units[unit])
+}

@@ -1,0 +1,44 @@
+package cli
+
+import (
+	"time"
+
+	"github.com/schollz/progressbar/v3"
+)
+
+// progress shows on a terminal how far reading standard input is. A nil progress
+// shows nothing.
+type progress struct{ bar *progressbar.ProgressBar }
+
+// newProgress returns a progress if standard error is a terminal. total is the
+// number of bytes that will be read, or -1.
+func (a *app) newProgress(total int64) *progress {
+	if !isTerminal(a.stderr) || isTerminal(a.stdin) {
+		return nil
+	}
+	return &progress{progressbar.NewOptions64(total,
+		progressbar.OptionSetWriter(a.stderr),
+		progressbar.OptionSetDescription("0 items"),
+		progressbar.OptionShowBytes(true),
+		progressbar.OptionSetWidth(24),
+		progressbar.OptionThrottle(100*time.Millisecond),
+		progressbar.OptionSpinnerType(14),
+		progressbar.OptionFullWidth(),
+		progressbar.OptionClearOnFinish(),
+	)}
+}
+
+// set shows how many items are done, and how many bytes of the input they were.
+func (p *progress) set(done, bytes int) {
+	if p == nil {
+		return
+	}
+	p.bar.Describe(items(done))
+	_ = p.bar.Set64(int64(bytes)) // a display that fails must not stop the work
+}
+
+func (p *progress) finish() {
+	if p != nil {
+		_ = p.bar.Finish()
+	}
+}

@@ -1,0 +1,91 @@
+package cli
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/conq-go/conq"
+	"github.com/conq-go/conq/kv"
+	"github.com/spf13/cobra"
+)
+
+const purgeLong = `Remove all items of a queue of either kind. They are gone for good, so on a
+terminal it asks first; elsewhere --yes must be given.`
+
+func (a *app) purge() *cobra.Command {
+	var yes bool
+	cmd := &cobra.Command{
+		Use:     "purge QUEUE",
+		Short:   "Remove all items of a queue",
+		Long:    purgeLong,
+		Example: "  conq purge emails\n  conq purge jobs --yes",
+		Args:    onlyQueueArgument,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if !yes && !isTerminal(a.stdin) {
+				return usagef("purge removes all items for good: give --yes if that is meant")
+			}
+			return withStore(a.openExisting, func(db kv.DB) error {
+				return a.purgeQueue(cmd.Context(), db, args[0], yes)
+			})
+		},
+	}
+	cmd.Flags().BoolVarP(&yes, "yes", "y", false, "do not ask")
+	return cmd
+}
+
+func (a *app) purgeQueue(ctx context.Context, db kv.DB, name string, yes bool) error {
+	found, err := find(ctx, db, name)
+	if err != nil {
+		return err
+	}
+	n, err := a.length(ctx, db, found)
+	if err != nil {
+		return err
+	}
+	if !yes && !a.confirm(fmt.Sprintf("Remove %s of %s %q?", items(n), found.Kind, name)) {
+		return usagef("nothing was removed")
+	}
+	if err := removeAll(ctx, db, found); err != nil {
+		return err
+	}
+	if a.json {
+		return a.printJSON(struct {
+			Queue   string `json:"queue"`
+			Removed int    `json:"removed"`
+		}{name, n})
+	}
+	return a.printf("removed %s from %q\n", items(n), name)
+}
+
+// removeAll clears a queue. Where others use the store at the same time, it may
+// be some items more or less than were counted.
+func removeAll(ctx context.Context, db kv.DB, found conq.Info) error {
+	if found.Kind == conq.KindPriorityQueue {
+		p, err := conq.OpenPriorityQueue(db, found.Name, conq.Bytes())
+		if err != nil {
+			return err
+		}
+		return p.Clear(ctx)
+	}
+	q, err := conq.OpenQueue(db, found.Name, conq.Bytes())
+	if err != nil {
+		return err
+	}
+	return q.Clear(ctx)
+}
+
+// confirm asks on the terminal.
+func (a *app) confirm(question string) bool {
+	fmt.Fprintf(a.stderr, "%s [y/N] ", question)
+	answer, err := bufio.NewReader(a.stdin).ReadString('\n')
+	if err != nil {
+		fmt.Fprintln(a.stderr)
+	}
+	switch strings.ToLower(strings.TrimSpace(answer)) {
+	case "y", "yes":
+		return true
+	}
+	return false
+}

@@ -1,0 +1,223 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strconv"
+	"time"
+
+	"github.com/conq-go/conq/kv"
+	"github.com/spf13/cobra"
+)
+
+// putFlags are the flags of the commands that put items in.
+type putFlags struct {
+	ack, null bool
+}
+
+func (p *putFlags) register(cmd *cobra.Command) {
+	cmd.Flags().BoolVar(&p.ack, "ack", false,
+		"print the number of items that are on disk, a line each time it has grown")
+	cmd.Flags().BoolVarP(&p.null, "null", "0", false, "items on standard input end with NUL, not with a line end")
+}
+
+// putter moves items from a feed into a queue, all that are there in one
+// transaction. An item is done when its transaction is durable, and items are
+// done in their order: at any moment the queue has got a prefix of the input.
+type putter struct {
+	app      *app
+	flags    putFlags
+	queue    string
+	unit     string // what the items' numbers count: "line" or "argument"
+	put      func(context.Context, []item) error
+	progress *progress
+
+	done, bytes int
+	began       time.Time
+}
+
+// run puts all items in and says how many.
+func (p *putter) run(ctx context.Context, f *feed) error {
+	p.began = time.Now()
+	err := p.drain(ctx, f)
+	p.progress.finish()
+	if err != nil {
+		return fmt.Errorf("%w; %s put into %q before that", err, items(p.done), p.queue)
+	}
+	return p.summary()
+}
+
+func (p *putter) drain(ctx context.Context, f *feed) error {
+	for {
+		batch, first, err := f.take(ctx)
+		switch {
+		case err == io.EOF:
+			return nil
+		case err != nil:
+			return p.name(err, first)
+		}
+		if err := p.commit(ctx, batch, first); err != nil {
+			return err
+		}
+	}
+}
+
+// commit puts a batch in. If it is too large it tries the halves, so that what
+// remains at last is the one item that is too large, and all before it are in.
+func (p *putter) commit(ctx context.Context, batch []item, first int) error {
+	err := p.put(ctx, batch)
+	switch {
+	case err == nil:
+		return p.acknowledge(batch)
+	case errors.Is(err, kv.ErrCommitUnknown):
+		return fmt.Errorf("%w: %s %d to %d may or may not be in", err, p.unit, first, first+len(batch)-1)
+	case !errors.Is(err, kv.ErrTooLarge):
+		return err
+	case len(batch) == 1:
+		return p.name(err, first)
+	}
+	half := len(batch) / 2
+	if err := p.commit(ctx, batch[:half], first); err != nil {
+		return err
+	}
+	return p.commit(ctx, batch[half:], first+half)
+}
+
+// name adds to an error which item it is about.
+func (p *putter) name(err error, number int) error {
+	var bad *badItem
+	if errors.Is(err, kv.ErrTooLarge) || errors.As(err, &bad) {
+		return fmt.Errorf("%s %d: %w", p.unit, number, err)
+	}
+	return err
+}
+
+func (p *putter) acknowledge(batch []item) error {
+	p.done += len(batch)
+	for _, it := range batch {
+		p.bytes += len(it.value)
+	}
+	p.progress.set(p.done, p.bytes+p.done) // each item had a line end
+	if !p.flags.ack {
+		return nil
+	}
+	if p.app.json {
+		return p.app.printJSON(struct {
+			Done int `json:"done"`
+		}{p.done})
+	}
+	_, err := fmt.Fprintln(p.app.stdout, p.done)
+	return err
+}
+
+func (p *putter) summary() error {
+	took := time.Since(p.began)
+	if p.app.json {
+		return p.app.printJSON(struct {
+			Queue   string  `json:"queue"`
+			Items   int     `json:"items"`
+			Bytes   int     `json:"bytes"`
+			Seconds float64 `json:"seconds"`
+		}{p.queue, p.done, p.bytes, took.Seconds()})
+	}
+	if isTerminal(p.app.stderr) {
+		fmt.Fprintf(p.app.stderr, "%s (%s) put into %q in %v, %s a second\n", items(p.done), size(p.bytes), p.queue,
+			took.Round(time.Millisecond), count(int(float64(p.done)/took.Seconds())))
+	}
+	return nil
+}
+
+// badItem is the error for an item that can't be put in as it is.
+type badItem struct{ err error }
+
+func (e *badItem) Error() string { return e.err.Error() }
+func (e *badItem) Unwrap() error { return e.err }
+
+// input returns a feed of the items that the arguments or standard input give,
+// and what their numbers count. parse turns a line into an item.
+func (a *app) input(args []string, null bool, db kv.DB, parse func([]byte) (item, error)) (f *feed, unit string, err error) {
+	codec, err := a.itemCodec()
+	if err != nil {
+		return nil, "", err
+	}
+	next := argumentReader(args)
+	unit = "argument"
+	if fromStdin(args) {
+		next, unit = a.stdinReader(null, db), "line"
+	}
+	f = newFeed(boundsFor(db.Limits()))
+	go f.fill(func() (item, error) {
+		b, err := next()
+		if err != nil {
+			return item{}, err
+		}
+		it, err := parse(b)
+		if err == nil {
+			_, err = codec.Encode(it.value)
+		}
+		if err != nil {
+			return item{}, &badItem{err}
+		}
+		return it, nil
+	})
+	return f, unit, nil
+}
+
+func fromStdin(args []string) bool {
+	return len(args) == 0 || len(args) == 1 && args[0] == "-"
+}
+
+func argumentReader(args []string) func() ([]byte, error) {
+	return func() ([]byte, error) {
+		if len(args) == 0 {
+			return nil, io.EOF
+		}
+		arg := args[0]
+		args = args[1:]
+		return []byte(arg), nil
+	}
+}
+
+func (a *app) stdinReader(null bool, db kv.DB) func() ([]byte, error) {
+	separator := byte('\n')
+	if null {
+		separator = 0
+	}
+	if isTerminal(a.stdin) {
+		fmt.Fprintln(a.stderr, "conq: reading items from the terminal, one a line; Ctrl-D ends")
+	}
+	return newLineReader(a.stdin, separator, db.Limits().Transaction/2).next
+}
+
+// plain parses a line that is an item.
+func plain(line []byte) (item, error) { return item{value: line}, nil }
+
+// withPriority parses a line "PRIORITY<TAB>ITEM".
+func withPriority(line []byte) (item, error) {
+	number, value, found := bytes.Cut(line, []byte{'\t'})
+	if !found {
+		return item{}, fmt.Errorf("no tab in %.40q: a line is PRIORITY<TAB>ITEM unless --priority is given", line)
+	}
+	priority, err := strconv.ParseInt(string(number), 10, 64)
+	if err != nil {
+		return item{}, fmt.Errorf("priority %.40q is not an integer of 64 bits", number)
+	}
+	return item{value, priority}, nil
+}
+
+// stdinSize returns the size of standard input if it is a file, else -1.
+func (a *app) stdinSize() int64 {
+	f, ok := a.stdin.(*os.File)
+	if !ok {
+		return -1
+	}
+	info, err := f.Stat()
+	if err != nil || !info.Mode().IsRegular() {
+		return -1
+	}
+	return info.Size()
+}

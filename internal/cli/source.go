@@ -1,0 +1,162 @@
+package cli
+
+import (
+	"context"
+	"iter"
+
+	"github.com/conq-go/conq"
+	"github.com/conq-go/conq/kv"
+	"github.com/conq-go/conq/subspace"
+	"github.com/spf13/cobra"
+)
+
+// fifo is a queue as a source.
+type fifo struct {
+	queue *conq.Queue[[]byte]
+	space subspace.Subspace
+}
+
+func (a *app) openQueue(db kv.DB, name string) (*fifo, error) {
+	codec, err := a.itemCodec()
+	if err != nil {
+		return nil, err
+	}
+	q, err := conq.OpenQueue(db, name, codec)
+	if err != nil {
+		return nil, err
+	}
+	return &fifo{q, subspace.Named(name)}, nil
+}
+
+func (f *fifo) keys(r kv.Reader, n int) iter.Seq2[kv.KeyValue, error] {
+	return r.Range(f.space.Range(), kv.RangeOptions{Limit: n})
+}
+
+func (f *fifo) take(tx kv.Tx, n int) ([]item, error) {
+	values, err := f.queue.In(tx).DequeueN(n)
+	batch := make([]item, len(values))
+	for i, v := range values {
+		batch[i].value = v
+	}
+	return batch, err
+}
+
+func (f *fifo) put(ctx context.Context, batch []item) error {
+	values := make([][]byte, len(batch))
+	for i, it := range batch {
+		values[i] = it.value
+	}
+	return f.queue.EnqueueAll(ctx, values)
+}
+
+// ends are the flags that say from which end of a priority queue items come.
+type ends struct {
+	max  bool
+	ties string
+}
+
+func (e *ends) register(cmd *cobra.Command) {
+	cmd.Flags().BoolVar(&e.max, "max", false, "the highest priority first, not the lowest")
+	cmd.Flags().StringVar(&e.ties, "ties", "last",
+		"with --max: which of equal priorities is first, the one that was pushed first or last")
+}
+
+func (e *ends) check(cmd *cobra.Command) error {
+	switch {
+	case e.ties != "first" && e.ties != "last":
+		return usagef("--ties %.60q: there are first, last", e.ties)
+	case cmd.Flags().Changed("ties") && !e.max:
+		return usagef("--ties is for --max: the lowest priority always gives the one that was pushed first")
+	}
+	return nil
+}
+
+// priority is a priority queue as a source.
+type priority struct {
+	queue *conq.PriorityQueue[[]byte]
+	space subspace.Subspace
+	ends  ends
+}
+
+func (a *app) openPriority(db kv.DB, name string, from ends) (*priority, error) {
+	codec, err := a.itemCodec()
+	if err != nil {
+		return nil, err
+	}
+	q, err := conq.OpenPriorityQueue(db, name, codec, conq.Options{FIFOTies: from.ties == "first"})
+	if err != nil {
+		return nil, err
+	}
+	return &priority{q, subspace.Named(name), from}, nil
+}
+
+func (p *priority) keys(r kv.Reader, n int) iter.Seq2[kv.KeyValue, error] {
+	if p.ends.max && p.ends.ties == "first" {
+		return p.keysByGroup(r, n)
+	}
+	return r.Range(p.space.Range(), kv.RangeOptions{Limit: n, Reverse: p.ends.max})
+}
+
+// keysByGroup goes through the priorities from the highest down, and through the
+// items of each forwards.
+func (p *priority) keysByGroup(r kv.Reader, n int) iter.Seq2[kv.KeyValue, error] {
+	return func(yield func(kv.KeyValue, error) bool) {
+		for rest, ok := p.space.Range(), true; ok && n > 0; {
+			var group kv.Range
+			if group, ok = p.lastGroup(r, rest, yield); !ok {
+				return
+			}
+			for pair, err := range r.Range(group, kv.RangeOptions{Limit: n}) {
+				if n--; !yield(pair, err) || err != nil {
+					return
+				}
+			}
+			rest.End = group.Begin
+		}
+	}
+}
+
+// lastGroup returns the range of the items with the highest priority of rest.
+func (p *priority) lastGroup(r kv.Reader, rest kv.Range, yield func(kv.KeyValue, error) bool) (kv.Range, bool) {
+	for last, err := range r.Range(rest, kv.RangeOptions{Limit: 1, Reverse: true}) {
+		var group subspace.Subspace
+		if err == nil {
+			group, err = p.groupOf(last.Key)
+		}
+		if err != nil {
+			yield(kv.KeyValue{}, err)
+			return kv.Range{}, false
+		}
+		return group.Range(), true
+	}
+	return kv.Range{}, false
+}
+
+func (p *priority) groupOf(key []byte) (subspace.Subspace, error) {
+	elems, err := p.space.Unpack(key)
+	if err != nil {
+		return subspace.Subspace{}, err
+	}
+	return p.space.Sub(elems[:min(1, len(elems))]...)
+}
+
+func (p *priority) take(tx kv.Tx, n int) ([]item, error) {
+	take := p.queue.In(tx).PopMinN
+	if p.ends.max {
+		take = p.queue.In(tx).PopMaxN
+	}
+	values, err := take(n)
+	batch := make([]item, len(values))
+	for i, v := range values {
+		batch[i] = item{v.Value, v.Priority}
+	}
+	return batch, err
+}
+
+func (p *priority) put(ctx context.Context, batch []item) error {
+	values := make([]conq.Prioritized[[]byte], len(batch))
+	for i, it := range batch {
+		values[i] = conq.Prioritized[[]byte]{Value: it.value, Priority: it.priority}
+	}
+	return p.queue.PushAll(ctx, values)
+}

@@ -1,0 +1,156 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/conq-go/conq"
+	"github.com/conq-go/conq/kv"
+	"github.com/spf13/cobra"
+)
+
+const statLong = `Print facts about a queue, or about the store and all its queues. Counting the
+items of a queue reads all of them.`
+
+func (a *app) stat() *cobra.Command {
+	return &cobra.Command{
+		Use:     "stat [QUEUE]",
+		Short:   "Print how many items there are, and facts about the store",
+		Long:    statLong,
+		Example: "  conq stat\n  conq stat emails --json",
+		Args:    cobra.ArbitraryArgs,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) > 1 {
+				return onlyQueueArgument(cmd, args)
+			}
+			return withStore(a.openExisting, func(db kv.DB) error {
+				if len(args) == 1 {
+					return a.statQueue(cmd.Context(), db, args[0])
+				}
+				return a.statStore(cmd.Context(), db)
+			})
+		},
+	}
+}
+
+func (a *app) statQueue(ctx context.Context, db kv.DB, name string) error {
+	found, err := find(ctx, db, name)
+	if err != nil {
+		return err
+	}
+	facts, err := a.measure(ctx, db, found)
+	if err != nil {
+		return err
+	}
+	if a.json {
+		return a.printJSON(facts)
+	}
+	w := tabwriter.NewWriter(a.stdout, 0, 0, 2, ' ', 0)
+	fmt.Fprintf(w, "queue\t%s\nkind\t%s\n", shown(facts.Name), facts.Kind)
+	if facts.Format > 0 {
+		fmt.Fprintf(w, "format\t%d\n", facts.Format)
+	} else {
+		fmt.Fprint(w, "format\tanother program's\n")
+	}
+	fmt.Fprintf(w, "items\t%s\n", count(*facts.Items))
+	return w.Flush()
+}
+
+// measure counts the items of a queue.
+func (a *app) measure(ctx context.Context, db kv.DB, found conq.Info) (info, error) {
+	facts := info{Name: found.Name, Kind: found.Kind, Format: found.Format}
+	n, err := a.length(ctx, db, found)
+	facts.Items = &n
+	return facts, err
+}
+
+func (a *app) length(ctx context.Context, db kv.DB, found conq.Info) (int, error) {
+	switch found.Kind {
+	case conq.KindQueue:
+		q, err := conq.OpenQueue(db, found.Name, conq.Bytes())
+		if err != nil {
+			return 0, err
+		}
+		return q.Len(ctx)
+	case conq.KindPriorityQueue:
+		p, err := conq.OpenPriorityQueue(db, found.Name, conq.Bytes())
+		if err != nil {
+			return 0, err
+		}
+		return p.Len(ctx)
+	}
+	return 0, fmt.Errorf("%w: %q is a %q, which this version does not know", conq.ErrFormat, found.Name, found.Kind)
+}
+
+// storeFacts is a store with --json.
+type storeFacts struct {
+	Store     string `json:"store"`
+	Engine    string `json:"engine"`
+	DiskBytes *int64 `json:"disk_bytes,omitempty"`
+	Limits    limits `json:"limits"`
+	Queues    []info `json:"queues"`
+}
+
+type limits struct {
+	Item        int `json:"item_bytes"`
+	Transaction int `json:"transaction_bytes"`
+}
+
+func (a *app) statStore(ctx context.Context, db kv.DB) error {
+	facts := a.storeFacts(db)
+	found, err := conq.Queues(ctx, db)
+	if err != nil {
+		return err
+	}
+	for _, f := range found {
+		i, err := a.measure(ctx, db, f)
+		if err != nil {
+			return err
+		}
+		facts.Queues = append(facts.Queues, i)
+	}
+	if a.json {
+		return a.printJSON(facts)
+	}
+	return a.printStore(facts)
+}
+
+func (a *app) storeFacts(db kv.DB) storeFacts {
+	l := db.Limits()
+	facts := storeFacts{Store: a.store, Limits: limits{l.Transaction / 2, l.Transaction}, Queues: []info{}}
+	dir, ok := a.storeDir()
+	if !ok {
+		facts.Engine, _, _ = strings.Cut(a.store, ":")
+		return facts
+	}
+	facts.Engine = "embedded"
+	if _, err := os.Stat(dir); err == nil {
+		bytes := diskSize(dir)
+		facts.DiskBytes = &bytes
+	}
+	return facts
+}
+
+func (a *app) printStore(facts storeFacts) error {
+	w := tabwriter.NewWriter(a.stdout, 0, 0, 2, ' ', 0)
+	fmt.Fprintf(w, "store\t%s\nengine\t%s\n", facts.Store, facts.Engine)
+	if facts.DiskBytes != nil {
+		fmt.Fprintf(w, "on disk\t%s\n", size(int(*facts.DiskBytes)))
+	}
+	if facts.Limits.Item > 0 {
+		fmt.Fprintf(w, "largest item\t%s\n", size(facts.Limits.Item))
+	}
+	fmt.Fprintf(w, "queues\t%s\n", count(len(facts.Queues)))
+	if err := w.Flush(); err != nil || len(facts.Queues) == 0 {
+		return err
+	}
+	w = tabwriter.NewWriter(a.stdout, 0, 0, 2, ' ', 0)
+	fmt.Fprint(w, "\nQUEUE\tKIND\tITEMS\n")
+	for _, q := range facts.Queues {
+		fmt.Fprintf(w, "%s\t%s\t%s\n", shown(q.Name), q.Kind, count(*q.Items))
+	}
+	return w.Flush()
+}

@@ -1,0 +1,166 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/url"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/conq-go/conq"
+	"github.com/conq-go/conq/kv"
+	"github.com/conq-go/conq/subspace"
+)
+
+const embeddedScheme = "embedded:"
+
+// durabilities are the values of --durability.
+var durabilities = []string{"always", "interval", "memory"}
+
+// open opens the store.
+func (a *app) open() (kv.DB, error) {
+	store, err := a.storeURL()
+	if err != nil {
+		return nil, err
+	}
+	db, err := conq.Open(store)
+	if err != nil {
+		return nil, fmt.Errorf("opening store %.200q: %w", a.store, err)
+	}
+	return db, nil
+}
+
+// openExisting opens the store of a command that only makes sense if there is
+// one, and makes none.
+func (a *app) openExisting() (kv.DB, error) {
+	if dir, ok := a.storeDir(); ok && !hasFiles(dir) {
+		return nil, nothingf("there is no store in %.200q: conq enqueue makes one, --store names another", dir)
+	}
+	return a.open()
+}
+
+// storeURL returns what --store and --durability mean together.
+func (a *app) storeURL() (string, error) {
+	if a.durability == "" {
+		return a.store, nil
+	}
+	if !slices.Contains(durabilities, a.durability) {
+		return "", usagef("unknown durability %.60q: there are %s", a.durability, strings.Join(durabilities, ", "))
+	}
+	dir, ok := a.storeDir()
+	if !ok {
+		return "", usagef("--durability is for embedded stores, not for %.200q", a.store)
+	}
+	_, options, _ := strings.Cut(strings.TrimPrefix(a.store, embeddedScheme), "?")
+	values, err := url.ParseQuery(options)
+	if err != nil {
+		return "", usagef("store %.200q: %w", a.store, err)
+	}
+	values.Set("durability", a.durability)
+	return embeddedScheme + dir + "?" + values.Encode(), nil
+}
+
+// storeDir returns the directory of the store, and whether it is one.
+func (a *app) storeDir() (dir string, ok bool) {
+	if rest, ok := strings.CutPrefix(a.store, embeddedScheme); ok {
+		dir, _, _ = strings.Cut(rest, "?")
+		return dir, true
+	}
+	if scheme, _, found := strings.Cut(a.store, ":"); found && len(scheme) > 1 && slices.Contains(kv.Schemes(), scheme) {
+		return "", false
+	}
+	return a.store, a.store != ""
+}
+
+// hasFiles tells whether dir is anything but absent or an empty directory.
+func hasFiles(dir string) bool {
+	entries, err := os.ReadDir(dir)
+	return len(entries) > 0 || err != nil && !errors.Is(err, fs.ErrNotExist)
+}
+
+// diskSize returns the sum of the sizes of the files in dir.
+func diskSize(dir string) (size int64) {
+	// Files come and go while the store is open: one that is gone counts nothing.
+	_ = filepath.WalkDir(dir, func(_ string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() {
+			return nil
+		}
+		if info, err := entry.Info(); err == nil {
+			size += info.Size()
+		}
+		return nil
+	})
+	return size
+}
+
+// closing ends the use of a store. What it returns is err, or else what closing
+// brought up.
+func closing(db kv.DB, err *error) {
+	if failed := db.Close(); *err == nil && failed != nil {
+		*err = fmt.Errorf("closing the store: %w", failed)
+	}
+}
+
+// withStore runs f with the open store.
+func withStore(open func() (kv.DB, error), f func(kv.DB) error) (err error) {
+	db, err := open()
+	if err != nil {
+		return err
+	}
+	defer closing(db, &err)
+	return f(db)
+}
+
+// find returns what a name stands for. Items that another program put there
+// without the catalogue count too.
+func find(ctx context.Context, db kv.DB, name string) (conq.Info, error) {
+	info, found, err := conq.Lookup(ctx, db, name)
+	if err != nil || found {
+		return info, err
+	}
+	info = conq.Info{Name: name}
+	err = db.ReadTransact(ctx, func(r kv.Reader) error {
+		info.Kind, found, err = foreignKind(r, subspace.Named(name))
+		return err
+	})
+	if err == nil && !found {
+		err = nothingf("there is no queue %.200q", name)
+	}
+	return info, err
+}
+
+// foreignKind tells by the key of an item which recipe it is from.
+func foreignKind(r kv.Reader, queue subspace.Subspace) (kind conq.Kind, found bool, err error) {
+	for pair, err := range r.Range(queue.Range(), kv.RangeOptions{Limit: 1}) {
+		if err != nil {
+			return "", false, err
+		}
+		elems, err := queue.Unpack(pair.Key)
+		if err != nil {
+			return "", false, fmt.Errorf("key %.200x is not of any queue: %w", pair.Key, err)
+		}
+		random := slices.IndexFunc(elems, func(e any) bool { _, ok := e.([]byte); return ok })
+		switch random {
+		case 1:
+			return conq.KindQueue, true, nil
+		case 2:
+			return conq.KindPriorityQueue, true, nil
+		}
+		return "", false, fmt.Errorf("key %.200x is not of any queue", pair.Key)
+	}
+	return "", false, nil
+}
+
+// existing returns what a name stands for, or an error if there is no such queue
+// or it is of another kind.
+func existing(ctx context.Context, db kv.DB, name string, kind conq.Kind) error {
+	info, err := find(ctx, db, name)
+	if err == nil && info.Kind != kind {
+		err = fmt.Errorf("%w: %.200q is a %s, not a %s", conq.ErrKind, name, info.Kind, kind)
+	}
+	return err
+}

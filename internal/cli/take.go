@@ -1,0 +1,181 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"math"
+
+	"github.com/conq-go/conq"
+	"github.com/conq-go/conq/kv"
+	"github.com/spf13/cobra"
+)
+
+// takeFlags are the flags of the commands that take items out.
+type takeFlags struct {
+	n                int
+	all, commitFirst bool
+	print            printFlags
+}
+
+func (t *takeFlags) register(cmd *cobra.Command) {
+	flags := cmd.Flags()
+	flags.IntVarP(&t.n, "count", "n", 1, "take up to so many items")
+	flags.BoolVar(&t.all, "all", false, "take all items")
+	flags.BoolVar(&t.commitFirst, "commit-first", false,
+		"remove items before they are written: if the command dies, its last batch\nis lost, instead of being written again by the next one")
+	t.print.register(cmd)
+	cmd.MarkFlagsMutuallyExclusive("count", "all")
+}
+
+// limit returns how many items are wanted.
+func (t *takeFlags) limit() (int, error) {
+	switch {
+	case t.all:
+		return math.MaxInt, nil
+	case t.n < 1:
+		return 0, usagef("-n %d: at least 1 item must be wanted", t.n)
+	}
+	return t.n, nil
+}
+
+// deliveryHelp is part of the help of the commands that take items out.
+const deliveryHelp = `Items are removed in batches. By default a batch is written out and flushed (to
+the disk if standard output is a file) before its removal commits: whatever
+happens, no item is lost, and at most the last batch is written again by the
+next command. With --commit-first it is the other way round: no item is written
+twice, and at most the last batch is lost.`
+
+// source is a queue as delivery needs it: something that has items in the order
+// in which they are to be taken.
+type source interface {
+	// keys returns the first items in that order, at least n if there are so many.
+	// Only their keys are looked at.
+	keys(r kv.Reader, n int) iter.Seq2[kv.KeyValue, error]
+	// take removes the first items, at most n and as many as the store likes, or
+	// fails with conq.ErrEmpty.
+	take(tx kv.Tx, n int) ([]item, error)
+}
+
+// delivery moves items from a queue to a sink, a batch a transaction.
+//
+// By default the items are written and flushed inside of the transaction, just
+// before it commits. A write that fails, or a process that dies, then leaves the
+// batch in the queue. But the function of a transaction can run more than once: it
+// conflicts with another process on a shared store, or it becomes too old while
+// the reader of a pipe lets it wait. So delivery knows the batch that it has
+// written, by key, as values can repeat: a later attempt removes those items
+// without writing them again. What another process has taken in between was
+// written by both; without a commit before the write this can't be avoided.
+//
+// With commitFirst the transaction only removes, and what it removed is written
+// after its commit.
+type delivery struct {
+	db          kv.DB
+	source      source
+	sink        *sink
+	commitFirst bool
+
+	written map[string]bool // keys of the batch under way that were written
+}
+
+// run delivers up to n items, and returns how many it has.
+func (d *delivery) run(ctx context.Context, n int) (done int, err error) {
+	d.written = make(map[string]bool)
+	size := boundsFor(d.db.Limits()).items
+	for done < n {
+		taken, err := d.batch(ctx, min(size, n-done))
+		done += taken
+		switch {
+		case errors.Is(err, conq.ErrEmpty):
+			return done, nil
+		case errors.Is(err, kv.ErrCommitUnknown):
+			return done, d.unknown(err)
+		case err != nil:
+			return done, err
+		}
+	}
+	return done, nil
+}
+
+func (d *delivery) batch(ctx context.Context, n int) (taken int, err error) {
+	if d.commitFirst {
+		return d.removeThenWrite(ctx, n)
+	}
+	return d.writeThenRemove(ctx, n)
+}
+
+func (d *delivery) writeThenRemove(ctx context.Context, n int) (taken int, err error) {
+	clear(d.written)
+	err = d.db.Transact(ctx, func(tx kv.Tx) error {
+		keys, err := firstKeys(d.source, tx.Snapshot(), n)
+		if err != nil {
+			return err
+		}
+		batch, err := d.source.take(tx, max(1, len(keys)))
+		if err != nil {
+			return err
+		}
+		if len(batch) > len(keys) {
+			return fmt.Errorf("took %d items of which only %d have a key", len(batch), len(keys))
+		}
+		taken = len(batch)
+		return d.write(keys, batch)
+	})
+	if err != nil {
+		return 0, err
+	}
+	return taken, nil
+}
+
+// write prints the items that were not written by an earlier attempt.
+func (d *delivery) write(keys []string, batch []item) error {
+	for i, it := range batch {
+		if !d.written[keys[i]] {
+			d.sink.add(it)
+			d.written[keys[i]] = true
+		}
+	}
+	return d.sink.flush()
+}
+
+func (d *delivery) removeThenWrite(ctx context.Context, n int) (taken int, err error) {
+	var batch []item
+	err = d.db.Transact(ctx, func(tx kv.Tx) (err error) {
+		batch, err = d.source.take(tx, n)
+		return err
+	})
+	if err != nil {
+		return 0, err
+	}
+	for _, it := range batch {
+		d.sink.add(it)
+	}
+	return len(batch), d.sink.flush()
+}
+
+// unknown explains what an unknown outcome means here.
+func (d *delivery) unknown(err error) error {
+	if d.commitFirst {
+		return fmt.Errorf("%w: up to a batch of items may be lost", err)
+	}
+	return fmt.Errorf("%w: the last %s that were written may still be in the queue", err, items(len(d.written)))
+}
+
+// firstKeys returns the keys of the first n items, or of some of them if those
+// are large: it reads their values too.
+func firstKeys(s source, r kv.Reader, n int) (keys []string, err error) {
+	const enough = 16 << 20
+	bytes := 0
+	for pair, err := range s.keys(r, n) {
+		if err != nil {
+			return nil, err
+		}
+		keys = append(keys, string(pair.Key))
+		if bytes += len(pair.Value); len(keys) == n || bytes >= enough {
+			break
+		}
+	}
+	return keys, nil
+}
