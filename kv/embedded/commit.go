@@ -1,0 +1,293 @@
+package embedded
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/cockroachdb/pebble/v2"
+	"github.com/conq-go/conq/kv"
+	"github.com/conq-go/conq/kv/internal/overlay"
+)
+
+// effects is what a transaction is about to do to the store.
+type effects struct {
+	written            // what others conflict with
+	alive   []bool     // whether the key of written.keys has a value afterwards
+	cleared []kv.Range // the part of written.ranges that holds no key afterwards, but for those above
+	adds    []*overlay.Change
+}
+
+// effects puts the transaction's writes in a Pebble batch, all but the
+// additions, which need the latest value.
+func (t *tx) effects(b *pebble.Batch) (e effects, err error) {
+	e.cleared = t.writes.Cleared()
+	for _, r := range e.cleared {
+		if err := b.DeleteRange(r.Begin, r.End, nil); err != nil {
+			return e, err
+		}
+	}
+	e.keys, e.alive = make([][]byte, 0, t.writes.Len()), make([]bool, 0, t.writes.Len())
+	t.writes.Changes(func(c *overlay.Change) {
+		e.keys = append(e.keys, c.Key)
+		e.alive = append(e.alive, c.Kind != overlay.Clear)
+		switch {
+		case err != nil:
+		case c.Kind == overlay.Set:
+			err = b.Set(c.Key, c.Value, nil)
+		case c.Kind == overlay.Clear:
+			err = b.Delete(c.Key, nil)
+		default:
+			e.adds = append(e.adds, c)
+		}
+	})
+	e.ranges = e.cleared
+	if len(t.conflicts) > 0 {
+		e.ranges = normalize(slices.Concat(e.cleared, t.conflicts))
+	}
+	return e, err
+}
+
+// commit makes the transaction's writes happen, or none of them. It does not
+// look at the context any more once they are applied.
+func (t *tx) commit() error {
+	if t.bad != nil {
+		return t.bad
+	}
+	if err := t.db.limits.CheckTransaction(t.writes.Bytes(), t.writes.Ops()); err != nil {
+		return err
+	}
+	if t.writes.Empty() && len(t.conflicts) == 0 {
+		return t.commitRead()
+	}
+	if err := t.alive(); err != nil {
+		return err
+	}
+	batch := t.db.pebble.NewBatch()
+	version, err := t.apply(batch)
+	if err != nil {
+		return err
+	}
+	if err := t.db.acknowledge(batch, version); err != nil {
+		return err
+	}
+	t.committed()
+	return nil
+}
+
+// committed ends the transaction and has those told who wanted to be.
+func (t *tx) committed() {
+	t.end()
+	for _, f := range t.onCommit {
+		f()
+	}
+}
+
+// commitRead commits a transaction that has written nothing.
+func (t *tx) commitRead() error {
+	if len(t.watched) > 0 {
+		if err := t.startWatches(); err != nil {
+			return err
+		}
+	}
+	if err := t.acknowledgeRead(); err != nil {
+		return err
+	}
+	t.committed()
+	return nil
+}
+
+func (t *tx) startWatches() error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.db.mu.Lock()
+	defer t.db.mu.Unlock()
+	if err := t.committable(); err != nil {
+		return err
+	}
+	t.watchLocked()
+	return nil
+}
+
+func (t *tx) watchLocked() {
+	since := t.db.window.since(t.version())
+	for _, w := range t.watched {
+		t.db.watch(t.ctx, w, since)
+	}
+	t.watched = nil
+}
+
+// acknowledgeRead returns when what the transaction has seen is durable.
+func (t *tx) acknowledgeRead() error {
+	t.mu.Lock()
+	err, version := t.ended, t.version()
+	t.mu.Unlock()
+	if err != nil {
+		return err
+	}
+	if t.db.o.Durability == Memory {
+		return t.db.failure()
+	}
+	return t.db.synced.wait(version, t.db.failure)
+}
+
+// committable returns the error with which the commit must fail, short of a
+// conflict. Both locks are held.
+func (t *tx) committable() error {
+	switch {
+	case t.db.closed:
+		return kv.ErrClosed
+	case t.ended != nil:
+		return t.ended
+	}
+	return t.check()
+}
+
+// manyCommits is how many commits since the transaction's version are too many
+// to be compared with it while all others wait.
+const manyCommits = 64
+
+// apply checks for conflicts and applies the batch, and returns the version of
+// the commit. From here on it is visible, and will be counted in db.commits
+// until it is acknowledged.
+func (t *tx) apply(batch *pebble.Batch) (uint64, error) {
+	e, err := t.effects(batch)
+	if err != nil {
+		return 0, err
+	}
+	reads := normalize(t.reads)
+	checked := t.version()
+
+	db := t.db
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	db.mu.Lock()
+	for len(reads) > 0 && db.version > checked+manyCommits && t.listed {
+		since, latest := db.window.since(checked), db.version
+		db.mu.Unlock()
+		if conflicts(since, reads) {
+			return 0, kv.ErrConflict
+		}
+		checked = latest
+		db.mu.Lock()
+	}
+	snap, err := t.applyLocked(batch, &e, reads, checked)
+	version := db.version
+	db.mu.Unlock()
+	if snap != nil {
+		snap.Close()
+	}
+	return version, err
+}
+
+func conflicts(since []written, reads []kv.Range) bool {
+	return slices.ContainsFunc(since, func(w written) bool { return w.overlaps(reads) })
+}
+
+// applyLocked is the commit itself. It compares the reads with the commits
+// after the version up to which that has been done, and returns the snapshot
+// that is to be closed.
+func (t *tx) applyLocked(batch *pebble.Batch, e *effects, reads []kv.Range, checked uint64) (*pebble.Snapshot, error) {
+	db := t.db
+	if err := t.committable(); err != nil {
+		return nil, err
+	}
+	if t.view != nil && !t.listed { // the window no longer reaches back so far
+		return nil, kv.ErrTooOld
+	}
+	if len(reads) > 0 && conflicts(db.window.since(checked), reads) {
+		return nil, kv.ErrConflict
+	}
+	if err := db.sum(batch, e.adds); err != nil {
+		return nil, err
+	}
+	if !batch.Empty() {
+		if err := db.applyBatch(batch); err != nil {
+			return nil, err
+		}
+	}
+	t.watchLocked()
+	db.version++
+	db.commits.Add(1)
+	db.watches.fire(e.written)
+	snap := t.releaseLocked()
+	db.expire()
+	oldest := db.version
+	if db.txns.first == nil {
+		db.window = window{}
+	} else {
+		oldest = db.txns.first.view.version
+		db.window.add(db.version, e.written)
+		db.window.trim(oldest)
+	}
+	db.dead.commit(e, db.version, oldest)
+	return snap, nil
+}
+
+// sum puts the results of additions in the batch.
+func (db *DB) sum(batch *pebble.Batch, adds []*overlay.Change) error {
+	for _, c := range adds {
+		value, closer, err := db.pebble.Get(c.Key)
+		if err == nil {
+			value = overlay.Sum(value, c.Delta)
+			err = closer.Close()
+		} else if err == pebble.ErrNotFound {
+			value, err = overlay.Sum(nil, c.Delta), nil
+		}
+		if err == nil {
+			err = batch.Set(c.Key, value, nil)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// applyBatch writes the batch to the log's buffer and to the memtable.
+func (db *DB) applyBatch(batch *pebble.Batch) error {
+	err := guarded(func() error {
+		if db.o.Durability == Memory {
+			return db.pebble.Apply(batch, pebble.NoSync)
+		}
+		return db.pebble.ApplyNoSyncWait(batch, pebble.Sync)
+	})
+	if err != nil {
+		db.guard.fail(err) // what Pebble has done with it is unknown
+		return unknown(db.failure())
+	}
+	return nil
+}
+
+func unknown(err error) error {
+	return fmt.Errorf("%w: %w", kv.ErrCommitUnknown, err)
+}
+
+// expire gives up on transactions that have been open for too long. Their
+// commits will fail.
+func (db *DB) expire() {
+	deadline := db.o.Now().Add(-db.o.Age)
+	for t := db.txns.first; t != nil && t.started.Before(deadline); t = db.txns.first {
+		db.txns.remove(t)
+	}
+}
+
+// acknowledge returns when the commit of a batch is as durable as was asked.
+func (db *DB) acknowledge(batch *pebble.Batch, version uint64) error {
+	defer db.commits.Done()
+	var err error
+	switch {
+	case db.o.Durability == Memory:
+	case batch.Empty(): // write conflicts only: there is nothing of its own to wait for
+		err = db.synced.wait(version-1, db.failure)
+	default:
+		err = batch.SyncWait()
+	}
+	if err != nil {
+		db.guard.fail(err)
+	}
+	if err := db.failure(); err != nil {
+		return unknown(err)
+	}
+	db.synced.advance(version)
+	return batch.Close()
+}

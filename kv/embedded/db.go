@@ -1,0 +1,146 @@
+package embedded
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+
+	"github.com/cockroachdb/pebble/v2"
+	"github.com/conq-go/conq/kv"
+	"github.com/conq-go/conq/kv/internal/retry"
+)
+
+// DB is an open store. It implements kv.DB.
+type DB struct {
+	o      Options
+	limits kv.Limits
+	log    *slog.Logger
+	guard  *guard
+	pebble *pebble.DB
+	lock   *pebble.Lock
+	dead   *deadSpace
+	synced *horizon
+	maimed atomic.Bool // one of Pebble's goroutines has died: it can't be closed
+	ending atomic.Bool // Close has been called
+
+	background sync.WaitGroup
+	stop       context.CancelFunc
+
+	mu      sync.Mutex
+	closed  bool     // nothing is applied any more
+	version uint64   // of the last commit
+	view    *view    // the latest, if it is in use
+	txns    openTxns // those that hold a view
+	window  window
+	watches watches
+	commits sync.WaitGroup // between being applied and being acknowledged
+}
+
+func newDB(o Options) *DB {
+	return &DB{
+		o:       o,
+		limits:  o.limits(),
+		log:     o.Logger,
+		dead:    newDeadSpace(),
+		version: 1, // so that a transaction that has read nothing is at 0
+		synced:  newHorizon(1),
+		watches: make(watches),
+	}
+}
+
+// Limits implements kv.DB.
+func (db *DB) Limits() kv.Limits { return db.limits }
+
+// Transact implements kv.DB.
+func (db *DB) Transact(ctx context.Context, f func(kv.Tx) error) error {
+	return retry.Do(ctx, func() error {
+		t := newTx(ctx, db)
+		defer t.end()
+		if err := f(t); err != nil {
+			return err
+		}
+		return t.commit()
+	})
+}
+
+// ReadTransact implements kv.DB.
+func (db *DB) ReadTransact(ctx context.Context, f func(kv.Reader) error) error {
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	t := newTx(ctx, db)
+	defer t.end()
+	if err := f(t.Snapshot()); err != nil {
+		return err
+	}
+	return t.acknowledgeRead()
+}
+
+// failed is called once when the store is poisoned.
+func (db *DB) failed(err error) {
+	db.log.Error("store has failed", "error", err)
+	db.synced.wake()
+}
+
+// failure returns the error of a poisoned store, or nil.
+func (db *DB) failure() error {
+	if err := db.guard.err(); err != nil {
+		return fmt.Errorf("%w: %w", ErrFailed, plain(err))
+	}
+	return nil
+}
+
+// usable returns the error with which a call must fail, or nil.
+func (db *DB) usable() error {
+	if db.ending.Load() {
+		return kv.ErrClosed
+	}
+	return db.failure()
+}
+
+// Close implements kv.DB.
+func (db *DB) Close() error {
+	db.mu.Lock()
+	if db.closed {
+		db.mu.Unlock()
+		return nil
+	}
+	db.closed = true
+	db.ending.Store(true)
+	open := db.txns.all()
+	db.watches.fireAll(kv.ErrClosed)
+	db.mu.Unlock()
+
+	db.commits.Wait()
+	for _, t := range open {
+		t.shut(kv.ErrClosed)
+	}
+	db.stop()
+	db.background.Wait()
+	err := db.closePebble()
+	return errors.Join(err, db.lock.Close())
+}
+
+// closePebble closes what holds the data. The rest of a poisoned store is left
+// to the garbage collector if Pebble can't be closed any more.
+func (db *DB) closePebble() error {
+	failure := db.failure()
+	if failure != nil {
+		db.guard.freeze()
+		if db.maimed.Load() {
+			return failure
+		}
+	}
+	err := guarded(db.pebble.Close)
+	if err == nil {
+		err = db.failure()
+	}
+	db.guard.freeze()
+	if failure != nil {
+		return failure
+	}
+	return err
+}

@@ -1,0 +1,201 @@
+package embedded
+
+import (
+	"bytes"
+	"sync"
+	"sync/atomic"
+
+	"github.com/conq-go/conq/kv"
+	"github.com/tidwall/btree"
+)
+
+// deadSpace remembers stretches of the key space in which nothing is alive, so
+// that reads can seek past the tombstones there instead of stepping over them.
+// It knows only what reads have found out, and forgets freely: it makes reads
+// fast, never right or wrong.
+//
+// Each gap is empty in every version from its own on. That holds because
+//
+//   - a gap is learned from a read at a version, and only if nothing has been
+//     written in it since (see DB.learn);
+//   - a commit that sets a key cuts the gap that holds it, under the same lock
+//     that readers of that commit's version have to take after it;
+//   - a commit that clears a key next to a gap adds it, from its own version on.
+//
+// A read older than a gap can't use it. So what a commit adds stays a gap of its
+// own until no open transaction is older, then is joined with its neighbour:
+// otherwise each dequeue would hide the whole dead head from all others that
+// began just before it.
+//
+// Its lock comes after the store's.
+type deadSpace struct {
+	used  atomic.Bool // whether there are gaps: mostly not, and then reads need no lock
+	mu    sync.Mutex
+	gaps  *btree.BTreeG[*gap] // by begin; disjoint
+	fresh []*gap              // to be joined with their neighbours, oldest version first
+}
+
+type gap struct {
+	begin, end []byte
+	version    uint64
+}
+
+// maxGaps bounds the memory of deadSpace. Gaps are made only where reads have
+// had to step over many tombstones, so this many heads and tails of queues are
+// in use at the same time; to begin anew costs each of them one slow read.
+const maxGaps = 100_000
+
+func newDeadSpace() *deadSpace {
+	return &deadSpace{gaps: btree.NewBTreeGOptions(
+		func(a, b *gap) bool { return bytes.Compare(a.begin, b.begin) < 0 },
+		btree.Options{NoLocks: true})}
+}
+
+// holding returns the gap that holds key, or with before set, the gap that
+// holds the keys just before it; or nil.
+func (d *deadSpace) holding(key []byte, before bool) (found *gap) {
+	d.gaps.Descend(&gap{begin: key}, func(g *gap) bool {
+		if before && bytes.Equal(g.begin, key) {
+			return true
+		}
+		found = g
+		return false
+	})
+	if found == nil {
+		return nil
+	}
+	if c := bytes.Compare(found.end, key); c < 0 || c == 0 && !before {
+		return nil
+	}
+	return found
+}
+
+// forward returns the first key at or behind key that may be alive at version.
+func (d *deadSpace) forward(key []byte, version uint64) []byte {
+	if !d.used.Load() {
+		return key
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for g := d.holding(key, false); g != nil && g.version <= version; g = d.holding(key, false) {
+		key = g.end
+	}
+	return key
+}
+
+// backward returns the least key such that none from it up to key, key not
+// included, is alive at version.
+func (d *deadSpace) backward(key []byte, version uint64) []byte {
+	if !d.used.Load() {
+		return key
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for g := d.holding(key, true); g != nil && g.version <= version; g = d.holding(key, true) {
+		key = g.begin
+	}
+	return key
+}
+
+// learn adds a gap. It must not hold a key that was set after version.
+func (d *deadSpace) learn(begin, end []byte, version uint64) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.insert(begin, end, version)
+}
+
+// insert adds the parts of a gap that no other one covers.
+func (d *deadSpace) insert(begin, end []byte, version uint64) {
+	if d.gaps.Len() >= maxGaps {
+		d.gaps.Clear()
+		d.fresh = nil
+	}
+	for bytes.Compare(begin, end) < 0 {
+		if g := d.holding(begin, false); g != nil {
+			begin = g.end
+			continue
+		}
+		to := end
+		d.gaps.Ascend(&gap{begin: begin}, func(g *gap) bool {
+			if bytes.Compare(g.begin, end) < 0 {
+				to = g.begin
+			}
+			return false
+		})
+		g := &gap{bytes.Clone(begin), bytes.Clone(to), version}
+		d.gaps.Set(g)
+		d.fresh = append(d.fresh, g)
+		d.used.Store(true)
+		begin = to
+	}
+}
+
+// commit takes in what a commit did: cleared ranges and keys make the gaps that
+// they touch longer, keys that were set cut the gaps that hold them. oldest is
+// the version of the oldest open transaction.
+func (d *deadSpace) commit(e *effects, version, oldest uint64) {
+	if !d.used.Load() {
+		return
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, r := range e.cleared {
+		d.extend(r.Begin, r.End, version)
+	}
+	for i, key := range e.keys {
+		if e.alive[i] {
+			d.cut(key)
+		} else if d.holding(key, false) == nil {
+			d.extend(key, kv.After(key), version)
+		}
+	}
+	d.join(oldest)
+	d.used.Store(d.gaps.Len() > 0)
+}
+
+// extend adds a stretch that has become empty if it touches a gap.
+func (d *deadSpace) extend(begin, end []byte, version uint64) {
+	_, next := d.gaps.Get(&gap{begin: end})
+	if next || d.holding(begin, true) != nil {
+		d.insert(begin, end, version)
+	}
+}
+
+// cut takes key out of the gap that holds it.
+func (d *deadSpace) cut(key []byte) {
+	g := d.holding(key, false)
+	if g == nil {
+		return
+	}
+	end := g.end
+	if bytes.Equal(g.begin, key) {
+		d.gaps.Delete(g)
+	} else {
+		g.end = bytes.Clone(key)
+	}
+	d.insert(kv.After(key), end, g.version)
+}
+
+// join makes gaps one with the neighbours that they touch, as far as every open
+// transaction can use both.
+func (d *deadSpace) join(oldest uint64) {
+	for len(d.fresh) > 0 && d.fresh[0].version <= oldest {
+		g := d.fresh[0]
+		d.fresh = d.fresh[1:]
+		if now, ok := d.gaps.Get(g); !ok || now != g {
+			continue // cut off, or joined already
+		}
+		if before := d.holding(g.begin, true); before != nil && before.version <= oldest {
+			d.gaps.Delete(g)
+			before.end, before.version = g.end, max(before.version, g.version)
+			g = before
+		}
+		if behind, ok := d.gaps.Get(&gap{begin: g.end}); ok && behind.version <= oldest {
+			d.gaps.Delete(behind)
+			g.end, g.version = behind.end, max(g.version, behind.version)
+		}
+	}
+	if len(d.fresh) == 0 {
+		d.fresh = nil
+	}
+}

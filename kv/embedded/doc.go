@@ -1,0 +1,48 @@
+// Package embedded is conq's default engine: strictly serializable optimistic
+// transactions on Pebble, an LSM tree, in one directory owned by one process.
+// It needs no cgo.
+//
+// # Transactions
+//
+// Each commit has a version, one more than the last. A transaction reads from a
+// Pebble snapshot, taken at its first read and shared with all others that
+// begin before the next commit, with its own writes laid over it. To commit, it
+// takes the store's lock, compares its read conflict ranges with what was
+// written since its version (the window), applies its batch, and gives the lock
+// back. The window keeps the written keys and ranges of each commit for as long
+// as an open transaction is older; ranges are compared as ranges, so an empty
+// one cannot hide a phantom. A transaction that has been open for longer than
+// [Options.Age] fails with kv.ErrTooOld, so that a forgotten one can't make the
+// window grow for ever.
+//
+// # Durability
+//
+// A commit is applied first and synced after. As soon as it is applied it is
+// visible to the next transaction, so two transactions conflict only if they
+// overlap within microseconds, not within an fsync; and one fsync serves all who
+// wait for theirs. Nothing is acknowledged too early: each acknowledgement, that
+// of a transaction which only read included, waits until the log is on disk up
+// to the version that it saw. The log is written in version order and a full
+// log is synced before the next is begun, so a version that is on disk has all
+// earlier ones there too.
+//
+// An error in writing the log or the manifest, or in flushing a memtable,
+// poisons the store: what may not be on disk is never acknowledged, all later
+// calls fail with [ErrFailed], and nothing more is written to the directory
+// until it is opened again. Pebble itself would end the process, or wait for
+// ever; the guard file system around it does not let it come to that.
+//
+// # Dead space
+//
+// A queue is the worst case of an LSM tree: each dequeue leaves a tombstone at
+// the head, and the next one has to step over all of them. So the store
+// remembers which stretches of the key space it has found empty, cuts them where
+// something is written, and seeks past them. See deadSpace.
+//
+// # Directory
+//
+//	CONQ     "conq embedded store, format N\n"; a higher N than this build's is refused
+//	OWNER    "pid N\n", of the process that has, or had, the store open
+//	LOCK     locked for as long as a process has the store open
+//	others   Pebble's
+package embedded

@@ -1,0 +1,331 @@
+package embedded
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+)
+
+// guard is the file system that a store's Pebble runs on. It does two things.
+//
+// It poisons. Pebble answers an error in writing its log or its manifest by
+// ending the process. So the first such error is kept, and from then on each
+// change of a file does nothing and succeeds: Pebble goes on, into the void,
+// until the store is closed, and the directory stays as the error left it. The
+// error is set before the call that met it returns, so a commit that looks for
+// it after its sync can't miss it.
+//
+// With Durability Interval it puts off syncs: a sync of the log returns when
+// the data is with the operating system, and syncPending makes up for it.
+//
+// Errors in tables, which Pebble can live with, pass through; a table is written
+// anew. Before arm all errors do, so that Open can return them.
+type guard struct {
+	vfs.FS
+	putOff bool
+
+	armed   atomic.Bool
+	frozen  atomic.Bool
+	failure atomic.Pointer[error]
+	onFail  func(error)
+
+	// Changes of files hold changing for reading, so that once freeze has
+	// returned, nothing changes any more.
+	changing sync.RWMutex
+
+	mu      sync.Mutex
+	pending map[*guardFile]struct{} // logs with a sync put off
+}
+
+func newGuard(fs vfs.FS, putOff bool, onFail func(error)) *guard {
+	return &guard{FS: fs, putOff: putOff, onFail: onFail, pending: make(map[*guardFile]struct{})}
+}
+
+func (g *guard) arm() { g.armed.Store(true) }
+
+// err returns the error that poisoned the store, or nil.
+func (g *guard) err() error {
+	if e := g.failure.Load(); e != nil {
+		return *e
+	}
+	return nil
+}
+
+// fail poisons the store. The first error counts.
+func (g *guard) fail(err error) {
+	if g.failure.CompareAndSwap(nil, &err) {
+		g.frozen.Store(true)
+		g.onFail(err)
+	}
+}
+
+// freeze makes all changes to come do nothing, after those under way.
+func (g *guard) freeze() {
+	g.frozen.Store(true)
+	g.changing.Lock()
+	defer g.changing.Unlock()
+}
+
+// change runs a change of the file called name. See guard.
+func (g *guard) change(name string, f func() error) error {
+	g.changing.RLock()
+	defer g.changing.RUnlock()
+	if g.frozen.Load() {
+		return nil
+	}
+	err := f()
+	if err != nil && g.armed.Load() && !isTable(g.PathBase(name)) {
+		g.fail(err)
+		return nil
+	}
+	return err
+}
+
+func isTable(name string) bool {
+	return strings.HasSuffix(name, ".sst") || strings.HasSuffix(name, ".blob")
+}
+
+func isLog(name string) bool { return strings.HasSuffix(name, ".log") }
+
+// file runs a change that opens a file, and wraps the file.
+func (g *guard) file(name string, open func() (vfs.File, error)) (vfs.File, error) {
+	var f vfs.File
+	err := g.change(name, func() (err error) { f, err = open(); return err })
+	if err != nil {
+		return nil, err
+	}
+	if f == nil {
+		f = void{}
+	}
+	return &guardFile{File: f, g: g, name: name, log: isLog(name)}, nil
+}
+
+func (g *guard) Create(name string, c vfs.DiskWriteCategory) (vfs.File, error) {
+	return g.file(name, func() (vfs.File, error) { return g.FS.Create(name, c) })
+}
+
+func (g *guard) ReuseForWrite(old, name string, c vfs.DiskWriteCategory) (vfs.File, error) {
+	return g.file(name, func() (vfs.File, error) { return g.FS.ReuseForWrite(old, name, c) })
+}
+
+func (g *guard) OpenReadWrite(name string, c vfs.DiskWriteCategory, opts ...vfs.OpenOption) (vfs.File, error) {
+	return g.file(name, func() (vfs.File, error) { return g.FS.OpenReadWrite(name, c, opts...) })
+}
+
+func (g *guard) OpenDir(name string) (vfs.File, error) {
+	return g.file(name, func() (vfs.File, error) { return g.FS.OpenDir(name) })
+}
+
+func (g *guard) Link(old, name string) error {
+	return g.change(name, func() error { return g.FS.Link(old, name) })
+}
+
+func (g *guard) Rename(old, name string) error {
+	return g.change(name, func() error { return g.FS.Rename(old, name) })
+}
+
+func (g *guard) MkdirAll(dir string, perm os.FileMode) error {
+	return g.change(dir, func() error { return g.FS.MkdirAll(dir, perm) })
+}
+
+// Remove and RemoveAll return their errors: Pebble copes with them.
+
+func (g *guard) Remove(name string) error {
+	g.changing.RLock()
+	defer g.changing.RUnlock()
+	if g.frozen.Load() {
+		return nil
+	}
+	return g.FS.Remove(name)
+}
+
+func (g *guard) RemoveAll(name string) error {
+	g.changing.RLock()
+	defer g.changing.RUnlock()
+	if g.frozen.Load() {
+		return nil
+	}
+	return g.FS.RemoveAll(name)
+}
+
+func (g *guard) Unwrap() vfs.FS { return g.FS }
+
+// guardFile is a file open for writing.
+type guardFile struct {
+	vfs.File
+	g    *guard
+	name string
+	log  bool
+
+	closing sync.Mutex // held while syncPending syncs the file
+	closed  bool
+}
+
+func (f *guardFile) Write(p []byte) (int, error) {
+	n := len(p)
+	err := f.g.change(f.name, func() (err error) { n, err = f.File.Write(p); return err })
+	if err == nil {
+		n = len(p) // also when the error was kept
+	}
+	return n, err
+}
+
+func (f *guardFile) WriteAt(p []byte, offset int64) (int, error) {
+	n := len(p)
+	err := f.g.change(f.name, func() (err error) { n, err = f.File.WriteAt(p, offset); return err })
+	if err == nil {
+		n = len(p)
+	}
+	return n, err
+}
+
+func (f *guardFile) Preallocate(offset, length int64) error {
+	return f.g.change(f.name, func() error { return f.File.Preallocate(offset, length) })
+}
+
+func (f *guardFile) Sync() error     { return f.sync(f.File.Sync) }
+func (f *guardFile) SyncData() error { return f.sync(f.File.SyncData) }
+
+func (f *guardFile) sync(now func() error) error {
+	if f.log && f.g.putOff {
+		f.g.mu.Lock()
+		defer f.g.mu.Unlock()
+		f.g.pending[f] = struct{}{}
+		return nil
+	}
+	return f.g.change(f.name, now)
+}
+
+func (f *guardFile) SyncTo(length int64) (full bool, err error) {
+	if f.log && f.g.putOff {
+		return false, nil // a hint to begin writing, no promise
+	}
+	err = f.g.change(f.name, func() (err error) { full, err = f.File.SyncTo(length); return err })
+	return full, err
+}
+
+// Close closes the file even of a poisoned store, so that no handle is left.
+func (f *guardFile) Close() error {
+	f.closing.Lock()
+	defer f.closing.Unlock()
+	f.closed = true
+	if f.g.frozen.Load() {
+		_ = f.File.Close()
+		return nil
+	}
+	if f.log && f.g.putOff {
+		if err := f.g.change(f.name, f.File.SyncData); err != nil {
+			return err
+		}
+	}
+	return f.g.change(f.name, f.File.Close)
+}
+
+// syncPending makes the syncs that were put off.
+func (g *guard) syncPending() {
+	g.mu.Lock()
+	files := slices.Collect(maps.Keys(g.pending))
+	clear(g.pending)
+	g.mu.Unlock()
+	for _, f := range files {
+		f.closing.Lock()
+		if !f.closed { // else Close has synced it
+			_ = f.g.change(f.name, f.File.SyncData)
+		}
+		f.closing.Unlock()
+	}
+}
+
+// syncEvery calls syncPending at each interval until ctx ends.
+func (g *guard) syncEvery(ctx context.Context, interval time.Duration) {
+	ticker := time.NewTicker(interval)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+			g.syncPending()
+		}
+	}
+}
+
+// void stands for a file that a poisoned store would have made.
+type void struct{}
+
+func (void) Close() error                           { return nil }
+func (void) Read([]byte) (int, error)               { return 0, io.EOF }
+func (void) ReadAt([]byte, int64) (int, error)      { return 0, io.EOF }
+func (void) Write(p []byte) (int, error)            { return len(p), nil }
+func (void) WriteAt(p []byte, _ int64) (int, error) { return len(p), nil }
+func (void) Preallocate(int64, int64) error         { return nil }
+func (void) Stat() (vfs.FileInfo, error)            { return nil, os.ErrNotExist }
+func (void) Sync() error                            { return nil }
+func (void) SyncTo(int64) (bool, error)             { return true, nil }
+func (void) SyncData() error                        { return nil }
+func (void) Prefetch(int64, int64) error            { return nil }
+func (void) Fd() uintptr                            { return vfs.InvalidFd }
+
+// pebbleLogger passes Pebble's messages on and keeps its fatal ones from ending
+// the process.
+type pebbleLogger struct{ db *DB }
+
+func (l pebbleLogger) Infof(string, ...any) {}
+
+func (l pebbleLogger) Errorf(format string, args ...any) {
+	l.db.log.Error("pebble", "message", fmt.Sprintf(format, args...))
+}
+
+// fatal is what Fatalf panics with where a caller of ours can recover.
+type fatal struct{ error }
+
+// Fatalf must not return. Where Pebble runs in a goroutine of its own, that
+// goroutine ends, which gives back the locks that it holds; where it runs in a
+// caller's, it panics for guarded to recover.
+func (l pebbleLogger) Fatalf(format string, args ...any) {
+	err := fatal{fmt.Errorf(format, args...)}
+	l.db.guard.fail(err.error)
+	if calledBy("kv/embedded.guarded") {
+		panic(err)
+	}
+	l.db.maimed.Store(true)
+	runtime.Goexit()
+}
+
+// guarded runs a call into Pebble and turns its fatal errors into errors.
+func guarded(call func() error) (err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			f, ok := r.(fatal)
+			if !ok {
+				panic(r)
+			}
+			err = f.error
+		}
+	}()
+	return call()
+}
+
+func calledBy(function string) bool {
+	pcs := make([]uintptr, 128)
+	frames := runtime.CallersFrames(pcs[:runtime.Callers(0, pcs)])
+	for {
+		frame, more := frames.Next()
+		if strings.HasSuffix(frame.Function, function) {
+			return true
+		}
+		if !more {
+			return false
+		}
+	}
+}

@@ -1,0 +1,266 @@
+package embedded
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/url"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2"
+	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/conq-go/conq/kv"
+)
+
+const (
+	formatFile  = "CONQ"
+	formatLine  = "conq embedded store, format %d\n"
+	formatKnown = 1
+	ownerFile   = "OWNER"
+	lockFile    = "LOCK"
+)
+
+func init() {
+	kv.Register("embedded", openURL)
+}
+
+// openURL opens "embedded:DIR", with the options durability and interval as
+// query parameters: "embedded:data?durability=interval&interval=20ms".
+func openURL(name string) (kv.DB, error) {
+	dir, query, _ := strings.Cut(strings.TrimPrefix(name, "embedded:"), "?")
+	values, err := url.ParseQuery(query)
+	if err != nil {
+		return nil, fmt.Errorf("embedded: %q: %w", name, err)
+	}
+	var o Options
+	for key := range values {
+		switch value := values.Get(key); key {
+		case "durability":
+			o.Durability, err = ParseDurability(value)
+		case "interval":
+			o.Interval, err = time.ParseDuration(value)
+		default:
+			err = fmt.Errorf("embedded: %q: unknown option %q; there are durability and interval", name, key)
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	return Open(dir, o)
+}
+
+// Open opens the store in a directory, which it makes if it is not there. An
+// error tells if the directory is something else's, is in use by another
+// process, can't be written to, or has a newer format; it is left as it was.
+func Open(dir string, o Options) (*DB, error) {
+	o, err := o.withDefaults()
+	if err != nil {
+		return nil, err
+	}
+	if dir == "" {
+		return nil, errors.New("embedded: no directory given")
+	}
+	if o.FS == vfs.Default { // the same directory must have one name in a process
+		if dir, err = canonical(dir); err != nil {
+			return nil, err
+		}
+	}
+	db := newDB(o)
+	if err := db.open(dir); err != nil {
+		return nil, fmt.Errorf("embedded: cannot open store %s: %w", dir, err)
+	}
+	return db, nil
+}
+
+func canonical(dir string) (string, error) {
+	dir, err := filepath.Abs(dir)
+	if err != nil {
+		return "", err
+	}
+	if real, err := filepath.EvalSymlinks(dir); err == nil {
+		return real, nil
+	}
+	return dir, nil // not there yet
+}
+
+func (db *DB) open(dir string) error {
+	fs := db.o.FS
+	if err := checkDir(fs, dir); err != nil {
+		return err
+	}
+	if err := fs.MkdirAll(dir, 0o755); err != nil {
+		return plain(err)
+	}
+	lock, err := lockDir(fs, dir)
+	if err != nil {
+		return err
+	}
+	if err := db.openLocked(dir, lock); err != nil {
+		return errors.Join(plain(err), lock.Close())
+	}
+	db.lock = lock
+	return nil
+}
+
+// plain names the usual troubles by what to do about them.
+func plain(err error) error {
+	switch {
+	case errors.Is(err, syscall.ENOSPC):
+		return fmt.Errorf("%w: free some space and try again", err)
+	case errors.Is(err, os.ErrPermission), errors.Is(err, syscall.EROFS):
+		return fmt.Errorf("%w: %w: this process must be able to write to the directory", kv.ErrReadOnly, err)
+	}
+	return err
+}
+
+// checkDir refuses a path that is there and is not a store of this format.
+func checkDir(fs vfs.FS, dir string) error {
+	info, err := fs.Stat(dir)
+	switch {
+	case errors.Is(err, os.ErrNotExist):
+		return nil
+	case err != nil:
+		return plain(err)
+	case !info.IsDir():
+		return errors.New("it is a file; a store is a directory")
+	}
+	names, err := fs.List(dir)
+	if err != nil {
+		return plain(err)
+	}
+	if slices.Contains(names, formatFile) {
+		return checkFormat(fs, dir)
+	}
+	// An opening that was interrupted may have left the lock, no more.
+	for _, name := range names {
+		if name != lockFile && name != ownerFile && name != formatFile+".tmp" {
+			return fmt.Errorf("it holds other files (%s) and no store; use an empty or a new directory", name)
+		}
+	}
+	return nil
+}
+
+func checkFormat(fs vfs.FS, dir string) error {
+	text, err := readFile(fs, fs.PathJoin(dir, formatFile))
+	if err != nil {
+		return plain(err)
+	}
+	var format int
+	if _, err := fmt.Sscanf(text, formatLine, &format); err != nil || format < 1 {
+		return fmt.Errorf("its file %s holds %.60q, not a format: is it another program's?", formatFile, text)
+	}
+	if format > formatKnown {
+		return fmt.Errorf("it has format %d, and this build knows formats up to %d: use a newer build", format, formatKnown)
+	}
+	return nil
+}
+
+func lockDir(fs vfs.FS, dir string) (*pebble.Lock, error) {
+	lock, err := pebble.LockDirectory(dir, fs)
+	if err == nil {
+		return lock, nil
+	}
+	if path := new(os.PathError); errors.As(err, &path) {
+		return nil, plain(err) // the lock file can't be made; otherwise it is locked
+	}
+	owner := "another process"
+	if text, err := readFile(fs, fs.PathJoin(dir, ownerFile)); err == nil {
+		owner = "the process with " + strings.TrimSpace(text)
+	}
+	return nil, fmt.Errorf("%s has it open; close it there, or let both use it through `conq serve`", owner)
+}
+
+func (db *DB) openLocked(dir string, lock *pebble.Lock) error {
+	if err := writeFile(db.o.FS, dir, ownerFile, "pid "+strconv.Itoa(os.Getpid())+"\n"); err != nil {
+		return err
+	}
+	if _, err := db.o.FS.Stat(db.o.FS.PathJoin(dir, formatFile)); errors.Is(err, os.ErrNotExist) {
+		if err := writeFile(db.o.FS, dir, formatFile, fmt.Sprintf(formatLine, formatKnown)); err != nil {
+			return err
+		}
+	}
+	db.guard = newGuard(db.o.FS, db.o.Durability == Interval, db.failed)
+	err := guarded(func() (err error) {
+		db.pebble, err = pebble.Open(dir, db.pebbleOptions(lock))
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	db.guard.arm()
+	ctx, stop := context.WithCancel(context.Background())
+	db.stop = stop
+	if db.o.Durability == Interval {
+		db.background.Go(func() { db.guard.syncEvery(ctx, db.o.Interval) })
+	}
+	return nil
+}
+
+// pebbleOptions pins the version of Pebble's format: a newer Pebble must not
+// make a store that an older build of format 1 can't read.
+func (db *DB) pebbleOptions(lock *pebble.Lock) *pebble.Options {
+	return &pebble.Options{
+		FS:                          db.guard,
+		Lock:                        lock,
+		Logger:                      pebbleLogger{db},
+		FormatMajorVersion:          pebble.FormatValueSeparation,
+		CacheSize:                   db.o.Cache,
+		MemTableSize:                uint64(db.o.MemTable),
+		MemTableStopWritesThreshold: 4,
+		L0CompactionThreshold:       2,
+		L0StopWritesThreshold:       1000,
+		LBaseMaxBytes:               64 << 20,
+		CompactionConcurrencyRange:  func() (int, int) { return 1, 2 },
+		FlushDelayDeleteRange:       10 * time.Second,
+		EventListener: &pebble.EventListener{
+			FlushEnd: func(info pebble.FlushInfo) {
+				if info.Err != nil {
+					db.guard.fail(fmt.Errorf("flushing a memtable: %w", info.Err))
+				}
+			},
+		},
+	}
+}
+
+func readFile(fs vfs.FS, name string) (string, error) {
+	f, err := fs.Open(name)
+	if err != nil {
+		return "", err
+	}
+	defer f.Close()
+	data, err := io.ReadAll(io.LimitReader(f, 4096))
+	return string(data), err
+}
+
+// writeFile writes a small file so that after a crash it is there whole or not
+// at all.
+func writeFile(fs vfs.FS, dir, name, text string) error {
+	path := fs.PathJoin(dir, name)
+	if err := writeAll(fs, path+".tmp", text); err != nil {
+		return err
+	}
+	if err := fs.Rename(path+".tmp", path); err != nil {
+		return err
+	}
+	d, err := fs.OpenDir(dir)
+	if err != nil {
+		return err
+	}
+	return errors.Join(d.Sync(), d.Close())
+}
+
+func writeAll(fs vfs.FS, path, text string) error {
+	f, err := fs.Create(path, vfs.WriteCategoryUnspecified)
+	if err != nil {
+		return err
+	}
+	_, err = io.WriteString(f, text)
+	return errors.Join(err, f.Sync(), f.Close())
+}

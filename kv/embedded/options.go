@@ -1,0 +1,127 @@
+package embedded
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/conq-go/conq/kv"
+)
+
+// Durability is what an acknowledgement promises.
+type Durability int
+
+const (
+	// Always: what is acknowledged is on disk, and survives power failure.
+	Always Durability = iota
+	// Interval: what is acknowledged has reached the operating system, and
+	// survives the death of the process. It is on disk at most Options.Interval
+	// later, plus the time that a sync takes: that much a power failure may undo.
+	Interval
+	// Memory: what is acknowledged is visible to others in this process. The
+	// death of the process may undo the latest of it; Close writes all of it.
+	Memory
+)
+
+func (d Durability) String() string {
+	switch d {
+	case Always:
+		return "always"
+	case Interval:
+		return "interval"
+	case Memory:
+		return "memory"
+	}
+	return fmt.Sprintf("Durability(%d)", int(d))
+}
+
+// ParseDurability returns the durability that String gives name for.
+func ParseDurability(name string) (Durability, error) {
+	for _, d := range []Durability{Always, Interval, Memory} {
+		if d.String() == name {
+			return d, nil
+		}
+	}
+	return 0, fmt.Errorf("embedded: durability %q is not one of always, interval, memory", name)
+}
+
+// ErrFailed means that writing to disk failed earlier. The store must be opened
+// again; what had been acknowledged is there.
+var ErrFailed = errors.New("embedded: store has failed and must be opened again")
+
+// Options are the choices for a store. The zero value is a safe default.
+type Options struct {
+	// Durability is what an acknowledgement promises. It is a choice of each
+	// opening, not of the store. Default: Always.
+	Durability Durability
+
+	// Interval is the time between two syncs with Durability Interval.
+	// Default: 10 ms.
+	Interval time.Duration
+
+	// Age is how long a transaction may last. Default: 5 s.
+	Age time.Duration
+
+	// MemTable is the size in bytes of Pebble's memtables, of which up to four
+	// are held. Default: 32 MiB.
+	MemTable int
+
+	// Cache is the size in bytes of the block cache. Default: 32 MiB.
+	Cache int64
+
+	// FS is the file system that holds the directory. Default: the operating
+	// system's.
+	FS vfs.FS
+
+	// Logger gets what went wrong in the background. Default: nothing is
+	// logged.
+	Logger *slog.Logger
+
+	// Now tells the time for Age. Default: time.Now.
+	Now func() time.Time
+}
+
+func (o Options) withDefaults() (Options, error) {
+	if o.Durability < Always || o.Durability > Memory {
+		return o, fmt.Errorf("embedded: no such durability: %v", o.Durability)
+	}
+	if o.Interval < 0 || o.Age < 0 || o.MemTable < 0 || o.Cache < 0 {
+		return o, errors.New("embedded: Options.Interval, Age, MemTable and Cache must not be negative")
+	}
+	if o.Interval == 0 {
+		o.Interval = 10 * time.Millisecond
+	}
+	if o.Age == 0 {
+		o.Age = 5 * time.Second
+	}
+	if o.MemTable == 0 {
+		o.MemTable = 32 << 20
+	}
+	if o.Cache == 0 {
+		o.Cache = 32 << 20
+	}
+	if o.FS == nil {
+		o.FS = vfs.Default
+	}
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	return o, nil
+}
+
+// limits are the engine's. Keys are bounded as FoundationDB's are, so that a
+// queue can move there; values and transactions are larger, since there is no
+// network to cross.
+func (o Options) limits() kv.Limits {
+	return kv.Limits{
+		Key:         10_000,
+		Value:       4 << 20,
+		Transaction: 64 << 20,
+		Age:         o.Age,
+	}
+}

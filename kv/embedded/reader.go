@@ -1,0 +1,272 @@
+package embedded
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"iter"
+
+	"github.com/cockroachdb/pebble/v2"
+	"github.com/conq-go/conq/kv"
+	"github.com/conq-go/conq/kv/internal/overlay"
+)
+
+// reader implements kv.Reader on a transaction.
+type reader struct {
+	t        *tx
+	snapshot bool
+}
+
+func (r reader) Context() context.Context { return r.t.ctx }
+
+func (r reader) Snapshot() kv.Reader { return reader{r.t, true} }
+
+func (r reader) Get(key []byte) ([]byte, error) {
+	t := r.t
+	if err := t.db.limits.CheckKey(key); err != nil {
+		return nil, err
+	}
+	change, known := t.writes.Lookup(key)
+	if known && (change == nil || change.Kind != overlay.Add) {
+		if err := t.alive(); err != nil || change == nil || change.Kind == overlay.Clear {
+			return nil, err
+		}
+		return append([]byte{}, change.Value...), nil
+	}
+	value, err := t.get(key)
+	if err != nil {
+		return nil, err
+	}
+	if !r.snapshot {
+		end := append(append(make([]byte, 0, len(key)+1), key...), 0)
+		t.reads = append(t.reads, kv.Range{Begin: end[:len(key)], End: end})
+	}
+	if known {
+		value = overlay.Sum(value, change.Delta)
+	}
+	return value, nil
+}
+
+func (r reader) Range(span kv.Range, o kv.RangeOptions) iter.Seq2[kv.KeyValue, error] {
+	return func(yield func(kv.KeyValue, error) bool) {
+		span, err := span.Bounds()
+		if err == nil && o.Limit < 0 {
+			err = fmt.Errorf("%w: negative limit %d", kv.ErrInvalid, o.Limit)
+		}
+		if err != nil {
+			yield(kv.KeyValue{}, err)
+			return
+		}
+		covered := r.cover(span, o.Reverse)
+		n := 0
+		for pair, err := range r.t.writes.Merge(span, o.Reverse, func() (overlay.Cursor, error) {
+			return r.t.cursor(span, o.Reverse)
+		}) {
+			if err == nil {
+				covered.upTo(pair.Key)
+				n++
+			}
+			if !yield(pair, err) || err != nil || n == o.Limit {
+				return
+			}
+		}
+		covered.all(span)
+	}
+}
+
+// coverage is the conflict range of a range read, which grows with each key
+// that is returned: a loop may be left at any time, or never.
+type coverage struct {
+	t       *tx // nil for a snapshot read
+	i       int // in t.reads
+	reverse bool
+}
+
+func (r reader) cover(span kv.Range, reverse bool) coverage {
+	if r.snapshot {
+		return coverage{}
+	}
+	from := bytes.Clone(span.Begin)
+	if reverse {
+		from = bytes.Clone(span.End)
+	}
+	r.t.reads = append(r.t.reads, kv.Range{Begin: from, End: from})
+	return coverage{r.t, len(r.t.reads) - 1, reverse}
+}
+
+func (c coverage) upTo(key []byte) {
+	if c.t == nil {
+		return
+	}
+	// The bound that moves gets a buffer of its own at first, and keeps it.
+	r := &c.t.reads[c.i]
+	if c.reverse {
+		r.Begin = append(movable(r.Begin, r.End), key...)
+	} else {
+		r.End = append(append(movable(r.End, r.Begin), key...), 0)
+	}
+}
+
+// movable returns the buffer of the bound that moves, emptied, or a new one if
+// that is still the one that stays.
+func movable(moves, stays []byte) []byte {
+	if len(moves) > 0 && len(stays) > 0 && &moves[0] == &stays[0] {
+		return nil
+	}
+	return moves[:0:cap(moves)]
+}
+
+func (c coverage) all(span kv.Range) {
+	if c.t != nil {
+		c.t.reads[c.i] = kv.Range{Begin: bytes.Clone(span.Begin), End: bytes.Clone(span.End)}
+	}
+}
+
+// manyTombstones is how many keys a read must have stepped over before what it
+// found is worth remembering.
+const manyTombstones = 16
+
+// stepsToCheck is how many pairs a loop returns between two looks at the
+// context and the clock.
+const stepsToCheck = 64
+
+// cursor implements overlay.Cursor on a Pebble iterator.
+type cursor struct {
+	t       *txn
+	iter    *pebble.Iterator
+	span    kv.Range
+	reverse bool
+	steps   int
+	skipped int // tombstones that the iterator has stepped over
+}
+
+func (t *txn) cursor(span kv.Range, reverse bool) (overlay.Cursor, error) {
+	if err := t.reading(); err != nil {
+		return nil, err
+	}
+	defer t.mu.Unlock()
+	it, err := t.view.snap.NewIter(&pebble.IterOptions{LowerBound: span.Begin, UpperBound: span.End})
+	if err != nil {
+		return nil, err
+	}
+	c := &cursor{t: t, iter: it, span: span, reverse: reverse}
+	if t.cursors == nil {
+		t.cursors = make(map[*cursor]struct{})
+	}
+	t.cursors[c] = struct{}{}
+	return c, nil
+}
+
+func (c *cursor) Close() error {
+	c.t.mu.Lock()
+	defer c.t.mu.Unlock()
+	if _, open := c.t.cursors[c]; !open {
+		return nil // the transaction has ended, and closed it
+	}
+	delete(c.t.cursors, c)
+	return c.iter.Close()
+}
+
+func (c *cursor) Next() (kv.KeyValue, bool, error) {
+	c.t.mu.Lock()
+	defer c.t.mu.Unlock()
+	if err := c.check(); err != nil {
+		return kv.KeyValue{}, false, err
+	}
+	if c.reverse {
+		return c.pair(c.iter.Prev())
+	}
+	return c.pair(c.iter.Next())
+}
+
+func (c *cursor) check() error {
+	if c.t.ended != nil {
+		return c.t.ended
+	}
+	if c.steps++; c.steps%stepsToCheck == 0 {
+		return c.t.check()
+	}
+	return nil
+}
+
+// Seek steps over dead space, and remembers what it had to step over.
+func (c *cursor) Seek(key []byte) (kv.KeyValue, bool, error) {
+	c.t.mu.Lock()
+	defer c.t.mu.Unlock()
+	if err := c.check(); err != nil {
+		return kv.KeyValue{}, false, err
+	}
+	dead, version := c.t.db.dead, c.t.view.version
+	var pair kv.KeyValue
+	var ok bool
+	var err error
+	var empty kv.Range
+	if c.reverse {
+		if key = dead.backward(key, version); bytes.Compare(key, c.span.Begin) <= 0 {
+			return kv.KeyValue{}, false, nil
+		}
+		pair, ok, err = c.pair(c.iter.SeekLT(key))
+		empty = kv.Range{Begin: c.span.Begin, End: key}
+		if ok {
+			empty.Begin = kv.After(pair.Key)
+		}
+	} else {
+		if key = dead.forward(key, version); bytes.Compare(key, c.span.End) >= 0 {
+			return kv.KeyValue{}, false, nil
+		}
+		pair, ok, err = c.pair(c.iter.SeekGE(key))
+		empty = kv.Range{Begin: key, End: c.span.End}
+		if ok {
+			empty.End = pair.Key
+		}
+	}
+	if err == nil && c.costly() {
+		c.t.db.learn(c.t, empty)
+	}
+	return pair, ok, err
+}
+
+// costly tells whether the iterator has stepped over many tombstones since it
+// was last asked.
+func (c *cursor) costly() bool {
+	s := c.iter.Stats()
+	steps := s.ForwardStepCount[pebble.InternalIterCall] + s.ReverseStepCount[pebble.InternalIterCall] +
+		int(s.InternalStats.PointsCoveredByRangeTombstones)
+	before := c.skipped
+	c.skipped = steps
+	return steps-before >= manyTombstones
+}
+
+// pair returns the iterator's pair in slices of the caller's.
+func (c *cursor) pair(ok bool) (kv.KeyValue, bool, error) {
+	if !ok {
+		return kv.KeyValue{}, false, c.iter.Error()
+	}
+	value, err := c.iter.ValueAndErr()
+	if err != nil {
+		return kv.KeyValue{}, false, err
+	}
+	key := c.iter.Key()
+	n := len(key)
+	buf := make([]byte, n+len(value)) // one allocation for both
+	copy(buf, key)
+	copy(buf[n:], value)
+	return kv.KeyValue{Key: buf[:n:n], Value: buf[n:]}, true, nil
+}
+
+// learn remembers a range that t has found empty, unless it has been written to
+// since.
+func (db *DB) learn(t *txn, r kv.Range) {
+	db.mu.Lock()
+	defer db.mu.Unlock()
+	if !t.listed {
+		return // too old: the window no longer reaches back so far
+	}
+	since := db.window.since(t.view.version)
+	for i := range since {
+		if since[i].overlapsRange(r) {
+			return
+		}
+	}
+	db.dead.learn(r.Begin, r.End, t.view.version)
+}

@@ -1,0 +1,103 @@
+package embedded
+
+import (
+	"context"
+
+	"github.com/conq-go/conq/kv"
+)
+
+// watch waits for a change of one key. Whoever takes it out of the table ends
+// it, so that it ends once.
+type watch struct {
+	key    string
+	ch     chan error
+	forget func() bool // stops waiting for the context's end
+}
+
+func newWatch(key []byte) *watch {
+	return &watch{key: string(key), ch: make(chan error, 1)}
+}
+
+// end closes the channel, with an error if there is one.
+func (w *watch) end(err error) {
+	if w.forget != nil {
+		w.forget()
+	}
+	if err != nil {
+		w.ch <- err
+	}
+	close(w.ch)
+}
+
+// watches are the watches of committed transactions, by key. The store's lock
+// guards it.
+type watches map[string]map[*watch]struct{}
+
+func (ws watches) add(w *watch) {
+	if ws[w.key] == nil {
+		ws[w.key] = make(map[*watch]struct{})
+	}
+	ws[w.key][w] = struct{}{}
+}
+
+func (ws watches) remove(w *watch) bool {
+	if _, ok := ws[w.key][w]; !ok {
+		return false
+	}
+	delete(ws[w.key], w)
+	if len(ws[w.key]) == 0 {
+		delete(ws, w.key)
+	}
+	return true
+}
+
+// fire ends the watches of the keys that a commit wrote.
+func (ws watches) fire(c written) {
+	if len(ws) == 0 {
+		return
+	}
+	for _, key := range c.keys {
+		ws.fireKey(string(key), nil)
+	}
+	if len(c.ranges) == 0 {
+		return
+	}
+	for key := range ws {
+		if c.overlapsRange(kv.KeyRange([]byte(key))) {
+			ws.fireKey(key, nil)
+		}
+	}
+}
+
+func (ws watches) fireKey(key string, err error) {
+	for w := range ws[key] {
+		w.end(err)
+	}
+	delete(ws, key)
+}
+
+func (ws watches) fireAll(err error) {
+	for key := range ws {
+		ws.fireKey(key, err)
+	}
+}
+
+// watch starts w for a transaction that read at version and commits now: ends
+// it at once if the key has been written since. The lock is held.
+func (db *DB) watch(ctx context.Context, w *watch, since []written) {
+	key := kv.KeyRange([]byte(w.key))
+	for i := range since {
+		if since[i].overlapsRange(key) {
+			w.end(nil)
+			return
+		}
+	}
+	db.watches.add(w)
+	w.forget = context.AfterFunc(ctx, func() {
+		db.mu.Lock()
+		defer db.mu.Unlock()
+		if db.watches.remove(w) {
+			w.end(context.Cause(ctx))
+		}
+	})
+}

@@ -1,0 +1,85 @@
+package embedded
+
+import (
+	"bytes"
+	"slices"
+	"sort"
+
+	"github.com/conq-go/conq/kv"
+)
+
+// written is what one commit wrote: keys and ranges, each sorted, the ranges
+// disjoint.
+type written struct {
+	keys   [][]byte
+	ranges []kv.Range
+}
+
+// overlaps tells whether the commit wrote in one of the ranges.
+func (w *written) overlaps(reads []kv.Range) bool {
+	return slices.ContainsFunc(reads, w.overlapsRange)
+}
+
+func (w *written) overlapsRange(r kv.Range) bool {
+	k := sort.Search(len(w.keys), func(i int) bool { return bytes.Compare(w.keys[i], r.Begin) >= 0 })
+	if k < len(w.keys) && bytes.Compare(w.keys[k], r.End) < 0 {
+		return true
+	}
+	i := sort.Search(len(w.ranges), func(i int) bool { return bytes.Compare(w.ranges[i].End, r.Begin) > 0 })
+	return i < len(w.ranges) && bytes.Compare(w.ranges[i].Begin, r.End) < 0
+}
+
+// window is what the latest commits wrote, one entry a version. Entries do not
+// change once they are in it, so a part of it can be read without the lock.
+type window struct {
+	first   uint64 // version of commits[0]
+	commits []written
+}
+
+// add appends what the commit of the next version wrote.
+func (w *window) add(version uint64, c written) {
+	if len(w.commits) == 0 {
+		w.first = version
+	}
+	w.commits = append(w.commits, c)
+}
+
+// since returns the commits after version. It must not have been trimmed.
+func (w *window) since(version uint64) []written {
+	if len(w.commits) == 0 || version+1 < w.first {
+		return w.commits
+	}
+	return w.commits[version+1-w.first:]
+}
+
+// trim forgets the commits up to version. What it takes from the front of the
+// slice is freed when the slice next grows, or becomes empty.
+func (w *window) trim(version uint64) {
+	if len(w.commits) == 0 || version < w.first {
+		return
+	}
+	n := min(version+1-w.first, uint64(len(w.commits)))
+	w.commits = w.commits[n:]
+	w.first += n
+	if len(w.commits) == 0 {
+		w.commits = nil
+	}
+}
+
+// normalize sorts ranges and makes those that overlap or touch one.
+func normalize(ranges []kv.Range) []kv.Range {
+	if len(ranges) < 2 {
+		return ranges
+	}
+	slices.SortFunc(ranges, func(a, b kv.Range) int { return bytes.Compare(a.Begin, b.Begin) })
+	merged := ranges[:1]
+	for _, r := range ranges[1:] {
+		last := &merged[len(merged)-1]
+		if bytes.Compare(r.Begin, last.End) > 0 {
+			merged = append(merged, r)
+		} else if bytes.Compare(r.End, last.End) > 0 {
+			last.End = r.End
+		}
+	}
+	return merged
+}

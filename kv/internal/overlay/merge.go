@@ -1,0 +1,160 @@
+package overlay
+
+import (
+	"bytes"
+	"iter"
+
+	"github.com/conq-go/conq/kv"
+)
+
+// Cursor moves over the pairs of a range in an engine's store, in one
+// direction. What it returns belongs to the caller.
+type Cursor interface {
+	// Seek moves to the first pair at or behind key; a reverse cursor to the
+	// last one before key.
+	Seek(key []byte) (pair kv.KeyValue, ok bool, err error)
+	// Next moves to the next pair in the cursor's direction.
+	Next() (pair kv.KeyValue, ok bool, err error)
+	// Close releases the cursor.
+	Close() error
+}
+
+// Merge returns the pairs of r, whose bounds must be explicit, as the
+// transaction sees them: those that open's cursor finds in the store with the
+// overlay's changes laid over. The overlay may be changed while it is read.
+func (o *Overlay) Merge(r kv.Range, reverse bool, open func() (Cursor, error)) iter.Seq2[kv.KeyValue, error] {
+	return func(yield func(kv.KeyValue, error) bool) {
+		cursor, err := open()
+		if err != nil {
+			yield(kv.KeyValue{}, err)
+			return
+		}
+		defer cursor.Close()
+		m := merge{o: o, r: r, reverse: reverse, cursor: cursor}
+		for {
+			pair, ok, err := m.next()
+			if err != nil {
+				yield(kv.KeyValue{}, err)
+				return
+			}
+			if !ok || !yield(pair, nil) {
+				return
+			}
+		}
+	}
+}
+
+type merge struct {
+	o       *Overlay
+	r       kv.Range // what is left: its Begin moves up, or its End down
+	reverse bool
+	cursor  Cursor
+
+	stored  kv.KeyValue // the store's next pair, if found
+	found   bool
+	started bool
+	passed  bool // stored has been dealt with
+}
+
+func (m *merge) next() (kv.KeyValue, bool, error) {
+	for {
+		if err := m.advance(); err != nil {
+			return kv.KeyValue{}, false, err
+		}
+		change := m.change()
+		if change == nil || m.found && m.before(m.stored.Key, change.Key) {
+			if m.found {
+				m.pass(m.stored.Key)
+				m.passed = true
+			}
+			return m.stored, m.found, nil
+		}
+		m.pass(change.Key)
+		var stored []byte
+		if m.found && bytes.Equal(m.stored.Key, change.Key) {
+			stored = m.stored.Value
+			m.passed = true
+		}
+		if value, ok := change.over(stored); ok {
+			return kv.KeyValue{Key: bytes.Clone(change.Key), Value: value}, true, nil
+		}
+	}
+}
+
+// over returns the value that the change makes of a stored one, in a slice of
+// the caller's, and whether there is one at all.
+func (c *Change) over(stored []byte) ([]byte, bool) {
+	switch c.Kind {
+	case Set:
+		return append([]byte{}, c.Value...), true
+	case Add:
+		return Sum(stored, c.Delta), true
+	default:
+		return nil, false
+	}
+}
+
+// advance moves the store's next pair past what has been passed and past
+// cleared ranges. The latter are sought past, not stepped through: a cleared
+// range may hold millions.
+func (m *merge) advance() (err error) {
+	switch {
+	case !m.started:
+		m.started = true
+		m.stored, m.found, err = m.cursor.Seek(m.start())
+	case m.passed:
+		m.stored, m.found, err = m.cursor.Next()
+	}
+	m.passed = false
+	for err == nil && m.found && m.r.Contains(m.stored.Key) {
+		gap, ok := m.o.cleared.holding(m.stored.Key)
+		if !ok {
+			return nil
+		}
+		to := gap.End
+		if m.reverse {
+			to = gap.Begin
+		}
+		m.stored, m.found, err = m.cursor.Seek(to)
+	}
+	m.found = m.found && m.r.Contains(m.stored.Key)
+	return err
+}
+
+func (m *merge) start() []byte {
+	if m.reverse {
+		return m.r.End
+	}
+	return m.r.Begin
+}
+
+// change returns the next change in what is left of the range.
+func (m *merge) change() (c *Change) {
+	if m.reverse {
+		c = m.o.last(m.r.End)
+	} else {
+		c = m.o.first(m.r.Begin)
+	}
+	if c == nil || !m.r.Contains(c.Key) {
+		return nil
+	}
+	return c
+}
+
+// before tells whether a comes before b in the direction of reading.
+func (m *merge) before(a, b []byte) bool {
+	if m.reverse {
+		a, b = b, a
+	}
+	return bytes.Compare(a, b) < 0
+}
+
+// pass takes key and all before it out of what is left. It copies key, which
+// may go to the caller.
+func (m *merge) pass(key []byte) {
+	if m.reverse {
+		m.r.End = bytes.Clone(key)
+	} else {
+		m.r.Begin = kv.After(key)
+	}
+}
