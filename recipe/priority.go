@@ -136,48 +136,49 @@ func (p PriorityQueue) PopMax(tx kv.Tx) (item kv.KeyValue, ok bool, err error) {
 // Min returns what PopMin would, and removes nothing. Read through a snapshot,
 // it has no conflict.
 func (p PriorityQueue) Min(r kv.Reader) (item kv.KeyValue, ok bool, err error) {
-	return first(p.Items(r, kv.RangeOptions{Limit: 1}))
+	return p.firstIn(r, p.Range())
 }
 
 // Max returns what PopMax would, and removes nothing. Read through a snapshot,
 // it has no conflict.
 func (p PriorityQueue) Max(r kv.Reader) (item kv.KeyValue, ok bool, err error) {
-	item, ok, err = first(p.Items(r, kv.RangeOptions{Limit: 1, Reverse: true}))
+	last, ok, err := p.last(r)
 	if !ok || p.ties != FirstPushed {
-		return item, ok, err
+		return last, ok, err
 	}
-	same, err := p.samePriority(item.Key)
-	if err != nil {
-		return kv.KeyValue{}, false, err
-	}
-	return first(checked(r, same, kv.RangeOptions{Limit: 1}, p.check))
+	return p.firstIn(r, p.samePriority(last.Key))
 }
 
-// firstOfMax is Max without the conflict on the last key. That one only tells
-// what the highest priority is; nothing above that priority, and an item in it,
-// say as much, and leave the place free where the next push of it goes.
+// firstOfMax is Max without the conflict on the last key. All that this key
+// tells is what the highest priority is; and that follows as well from nothing
+// being above that priority and an item being in it. So the place where the next
+// push of that priority goes stays free of conflicts.
 func (p PriorityQueue) firstOfMax(tx kv.Tx) (item kv.KeyValue, ok bool, err error) {
-	item, ok, err = p.Max(tx.Snapshot())
-	if err != nil {
-		return item, false, err
-	}
+	last, ok, err := p.last(tx.Snapshot())
 	if !ok {
 		tx.AddReadConflict(p.Range())
-		return item, false, nil
+		return last, false, err
 	}
-	same, err := p.samePriority(item.Key)
-	if err != nil {
-		return kv.KeyValue{}, false, err
-	}
-	tx.AddReadConflict(kv.Range{Begin: same.Begin, End: kv.After(item.Key)})
+	same := p.samePriority(last.Key)
 	tx.AddReadConflict(kv.Range{Begin: same.End, End: p.Range().End})
-	return item, true, nil
+	return p.firstIn(tx, same)
 }
 
-// samePriority returns the range of all items of the same priority.
-func (p PriorityQueue) samePriority(key []byte) (kv.Range, error) {
-	priority, err := p.Priority(key)
-	return p.of(priority).Range(), err
+// last returns the last item of all.
+func (p PriorityQueue) last(r kv.Reader) (item kv.KeyValue, ok bool, err error) {
+	return first(p.Items(r, kv.RangeOptions{Limit: 1, Reverse: true}))
+}
+
+// firstIn returns the first item of a part of the queue.
+func (p PriorityQueue) firstIn(r kv.Reader, part kv.Range) (item kv.KeyValue, ok bool, err error) {
+	return first(checked(r, part, kv.RangeOptions{Limit: 1}, p.check))
+}
+
+// samePriority returns the range of all items of the priority of one, whose key
+// has been checked.
+func (p PriorityQueue) samePriority(key []byte) kv.Range {
+	priority, _ := p.Priority(key)
+	return p.of(priority).Range()
 }
 
 // Priority returns the priority of an item by its key. The error is an

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"iter"
 	"math"
 	"slices"
 	"strings"
@@ -230,6 +231,57 @@ func TestOneTransaction(t *testing.T) {
 	wantValues(t, db, q.Range(), "b", "c")
 	transact(t, db, func(tx kv.Tx) error { q.Clear(tx); return enqueue(q, "d")(tx) })
 	wantValues(t, db, q.Range(), "d")
+}
+
+func TestClear(t *testing.T) {
+	db := open(t)
+	q := recipe.NewQueue(queueItems, nil)
+	p := recipe.NewPriorityQueue(priorityItems, nil, recipe.LastPushed)
+	transact(t, db, enqueue(q, "a", "b"))
+	transact(t, db, push(p, "c", math.MinInt64))
+	transact(t, db, push(p, "d", math.MaxInt64))
+	transact(t, db, func(tx kv.Tx) error { q.Clear(tx); return nil })
+	wantValues(t, db, kv.Range{}, "c", "d")
+	transact(t, db, func(tx kv.Tx) error { p.Clear(tx); return nil })
+	wantValues(t, db, kv.Range{})
+}
+
+// A read that fails is an error of every method, and never an empty queue.
+func TestReadFails(t *testing.T) {
+	db := open(t)
+	q := recipe.NewQueue(queueItems, nil)
+	p := recipe.NewPriorityQueue(priorityItems, nil, recipe.LastPushed)
+	firstPushed := recipe.NewPriorityQueue(priorityItems, nil, recipe.FirstPushed)
+	transact(t, db, enqueue(q, "a"))
+	transact(t, db, push(p, "b", 1))
+	failed := errors.New("failed")
+	for name, next := range map[string]taker[kv.Tx]{
+		"Dequeue": q.Dequeue, "First": peekAndClear(q.First), "NextKey": nextKey(q.NextKey), "Items": itemsOf(q.Items),
+		"PopMin": p.PopMin, "PopMax": p.PopMax, "PopMax FirstPushed": firstPushed.PopMax,
+		"Min": peekAndClear(p.Min), "Max": peekAndClear(p.Max), "priority Items": itemsOf(p.Items),
+		"priority NextKey": nextKey(func(tx kv.Tx) ([]byte, error) { return p.NextKey(tx, 1) }),
+	} {
+		transact(t, db, func(tx kv.Tx) error {
+			item, ok, err := next(failing{tx, failed})
+			if ok || item.Key != nil || !errors.Is(err, failed) {
+				t.Errorf("%s = %v, %v, %v", name, item, ok, err)
+			}
+			return nil
+		})
+	}
+	wantValues(t, db, kv.Range{}, "b", "a")
+}
+
+// failing is a transaction whose range reads fail.
+type failing struct {
+	kv.Tx
+	err error
+}
+
+func (f failing) Snapshot() kv.Reader { return f }
+
+func (f failing) Range(kv.Range, kv.RangeOptions) iter.Seq2[kv.KeyValue, error] {
+	return func(yield func(kv.KeyValue, error) bool) { yield(kv.KeyValue{}, f.err) }
 }
 
 // Keys that are returned share no memory with anything.

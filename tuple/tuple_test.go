@@ -249,18 +249,22 @@ func TestNext(t *testing.T) {
 	}
 }
 
-// What Unpack returns does not change with its input.
+// What Unpack returns does not change with its input, nor the input with it.
 func TestUnpackCopies(t *testing.T) {
-	want := tuple.Tuple{[]byte("abc"), "def", big2(100), tuple.Tuple{[]byte("x\x00y")}}
+	want := tuple.Tuple{[]byte("abc"), "def", big2(100), neg(big2(100)), tuple.Tuple{[]byte("x\x00y")}}
 	packed, err := want.Pack()
 	if err != nil {
 		t.Fatal(err)
 	}
-	got, err := tuple.Unpack(packed)
+	input := bytes.Clone(packed)
+	got, err := tuple.Unpack(input)
 	if err != nil {
 		t.Fatal(err)
 	}
-	clear(packed)
+	if !bytes.Equal(input, packed) {
+		t.Errorf("input is now %x, was %x", input, packed)
+	}
+	clear(input)
 	if !same(got, want) {
 		t.Errorf("got %v", got)
 	}
@@ -306,6 +310,32 @@ func TestCompareUnsupported(t *testing.T) {
 		}
 		if got := tuple.Compare(c.b, c.a); got != -c.want {
 			t.Errorf("Compare(%T, %T) = %d, want %d", c.b, c.a, got, -c.want)
+		}
+	}
+}
+
+// One tuple for each reason to sort after the one before it.
+func TestCompareLadder(t *testing.T) {
+	ladder := []tuple.Tuple{
+		{}, {nil}, {nil, nil}, {[]byte{}}, {[]byte{0}}, {[]byte{0, 0}}, {[]byte{1}}, {""}, {"\x00"}, {"a"}, {"a", nil}, {"a\x00"}, {"b"},
+		{tuple.Tuple{}}, {tuple.Tuple{}, 1}, {tuple.Tuple{nil}}, {tuple.Tuple{nil, nil}}, {tuple.Tuple{1}}, {tuple.Tuple{1, 1}}, {tuple.Tuple{2}},
+		{neg(big2(64))}, {math.MinInt64}, {-256}, {-255}, {-1}, {0}, {1}, {255}, {256}, {uint64(math.MaxUint64)}, {big2(64)}, {big2(65)},
+		{math.Float32frombits(0xffc00001)}, {float32(math.Inf(-1))}, {float32(-1)}, {float32(math.Copysign(0, -1))}, {float32(0)}, {float32(1)}, {float32(math.NaN())},
+		{math.Float64frombits(0xfff8000000000001)}, {math.Inf(-1)}, {-1.0}, {math.Copysign(0, -1)}, {0.0}, {1.0}, {math.Inf(1)}, {math.NaN()},
+		{false}, {true}, {tuple.UUID{}}, {tuple.UUID{15: 1}}, {tuple.UUID{0: 1}},
+		{tuple.Versionstamp{}}, {tuple.Versionstamp{User: 1}}, {tuple.Versionstamp{User: 256}}, {tuple.Versionstamp{Transaction: [10]byte{9: 1}}},
+	}
+	for i, a := range ladder {
+		for j, b := range ladder {
+			want := min(1, max(-1, i-j))
+			if got := tuple.Compare(a, b); got != want {
+				t.Errorf("Compare(%v, %v) = %d, want %d", a, b, got, want)
+			}
+			x, err := a.Pack()
+			y, err2 := b.Pack()
+			if err != nil || err2 != nil || bytes.Compare(x, y) != want {
+				t.Errorf("%v packs as %x, %v as %x, %v %v", a, x, b, y, err, err2)
+			}
 		}
 	}
 }
