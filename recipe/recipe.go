@@ -10,8 +10,8 @@
 // keys, so the first key is the head. [Queue.Enqueue] looks up the last key and
 // writes one with the next index; [Queue.Dequeue] reads the first key and
 // clears it. A [PriorityQueue] has the priority in front of the index, which
-// counts the items of one priority; so one range holds all priorities in order,
-// and both its ends are the first key of something.
+// counts the items of one priority; so the first key is the head of the lowest
+// priority, and the last key is an item of the highest one.
 //
 // # Keys
 //
