@@ -36,6 +36,9 @@ func (s *store) budget(n int) (*budget, error) {
 	return b, nil
 }
 
+// left tells whether more would have been taken, had there been more.
+func (b *budget) left() bool { return b.items > 0 && !b.spent }
+
 // spend takes off what an item over n keys costs, and tells whether it was there.
 func (b *budget) spend(item kv.KeyValue, n int) bool {
 	b.items--
@@ -68,11 +71,18 @@ func (s *store) gather(tx kv.Tx, b *budget, taken []kv.KeyValue, r kv.Range, rev
 	return taken, nil
 }
 
-// taking is how a kind of queue takes a batch: how it reads an item, and on which
-// ranges having taken all up to a key depends.
+// taking is how a kind of queue takes a batch: how it reads an item, on which
+// ranges having taken all up to a key depends, and whether it must be exact that
+// there are no more items than it got.
+//
+// In a transaction of its own that need not be: with an item that comes meanwhile,
+// the batch is what it would have been just before. So consumers of a queue that
+// is nearly empty do not conflict with its producers. But in a transaction of the
+// caller, who may go on to Clear what is left, it must.
 type taking[V any] struct {
 	read    func(kv.Reader, kv.KeyValue) (V, error)
 	covered func(last []byte) []kv.Range
+	exact   bool
 }
 
 // take decodes items, and clears those that it returns: all before the first one
@@ -91,8 +101,11 @@ func take[V any](s *store, tx kv.Tx, items []kv.KeyValue, how taking[V]) ([]V, e
 		}
 		values = append(values, v)
 	}
-	last := items[max(len(values), 1)-1].Key
-	for _, r := range how.covered(last) {
+	covered := []kv.Range{s.items.Range()}
+	if !how.exact || failed != nil {
+		covered = how.covered(items[max(len(values), 1)-1].Key)
+	}
+	for _, r := range covered {
 		tx.AddReadConflict(r)
 	}
 	if failed != nil && (len(values) == 0 || !errors.Is(failed, ErrDecode)) {

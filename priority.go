@@ -102,13 +102,13 @@ func (p *PriorityQueue[T]) PopMax(ctx context.Context) (T, error) {
 // another, and returns them in that order, or ErrEmpty. n must be positive. They
 // may be fewer than there are, as with Queue.DequeueN.
 func (p *PriorityQueue[T]) PopMinN(ctx context.Context, n int) ([]Prioritized[T], error) {
-	return transact(ctx, &p.store, func(tx kv.Tx) ([]Prioritized[T], error) { return p.In(tx).PopMinN(n) })
+	return transact(ctx, &p.store, func(tx kv.Tx) ([]Prioritized[T], error) { return p.In(tx).popMinN(n, false) })
 }
 
 // PopMaxN is PopMinN from the other end: what PopMax would return, in that order.
 // With Options.FIFOTies it reads once for each priority, not once in all.
 func (p *PriorityQueue[T]) PopMaxN(ctx context.Context, n int) ([]Prioritized[T], error) {
-	return transact(ctx, &p.store, func(tx kv.Tx) ([]Prioritized[T], error) { return p.In(tx).PopMaxN(n) })
+	return transact(ctx, &p.store, func(tx kv.Tx) ([]Prioritized[T], error) { return p.In(tx).popMaxN(n, false) })
 }
 
 // PeekMin returns the item that PopMin would and leaves it, or returns ErrEmpty.

@@ -57,31 +57,36 @@ func (p PriorityQueueTx[T]) PopMax() (T, error) {
 }
 
 // PopMinN is PriorityQueue.PopMinN within the transaction. It conflicts with what
-// changes the items up to the last one that it takes; with ErrEmpty, with any
-// push.
-func (p PriorityQueueTx[T]) PopMinN(n int) ([]Prioritized[T], error) {
-	if err := p.ready(); err != nil {
-		return nil, err
-	}
-	return p.pop(n, p.gatherMin, p.queue.store.upTo)
-}
+// changes the items up to the last one that it takes; when it took all there were
+// and that are fewer than n, or none, with any push: it misses nothing.
+func (p PriorityQueueTx[T]) PopMinN(n int) ([]Prioritized[T], error) { return p.popMinN(n, true) }
 
 // PopMaxN is PriorityQueue.PopMaxN within the transaction. It conflicts as PopMinN
 // does, from the other end.
-func (p PriorityQueueTx[T]) PopMaxN(n int) ([]Prioritized[T], error) {
+func (p PriorityQueueTx[T]) PopMaxN(n int) ([]Prioritized[T], error) { return p.popMaxN(n, true) }
+
+func (p PriorityQueueTx[T]) popMinN(n int, exact bool) ([]Prioritized[T], error) {
+	if err := p.ready(); err != nil {
+		return nil, err
+	}
+	return p.pop(n, exact, p.gatherMin, p.queue.store.upTo)
+}
+
+func (p PriorityQueueTx[T]) popMaxN(n int, exact bool) ([]Prioritized[T], error) {
 	if err := p.ready(); err != nil {
 		return nil, err
 	}
 	if p.queue.ties == recipe.FirstPushed {
-		return p.pop(n, p.gatherMaxFIFO, p.queue.store.downToFIFO)
+		return p.pop(n, exact, p.gatherMaxFIFO, p.queue.store.downToFIFO)
 	}
-	return p.pop(n, p.gatherMax, p.queue.store.downTo)
+	return p.pop(n, exact, p.gatherMax, p.queue.store.downTo)
 }
 
 func (p PriorityQueueTx[T]) pop(
-	n int, gather func(*budget) ([]kv.KeyValue, error), covered func([]byte) []kv.Range,
+	n int, exact bool, gather func(*budget) ([]kv.KeyValue, error), covered func([]byte) []kv.Range,
 ) ([]Prioritized[T], error) {
-	b, err := p.queue.store.budget(n)
+	s := &p.queue.store
+	b, err := s.budget(n)
 	if err != nil {
 		return nil, err
 	}
@@ -89,7 +94,8 @@ func (p PriorityQueueTx[T]) pop(
 	if err != nil {
 		return nil, err
 	}
-	return take(&p.queue.store, p.tx, items, taking[Prioritized[T]]{p.queue.readPrioritized, covered})
+	how := taking[Prioritized[T]]{p.queue.readPrioritized, covered, exact && b.left()}
+	return take(s, p.tx, items, how)
 }
 
 // PeekMin is PriorityQueue.PeekMin within the transaction. It conflicts as PopMin
@@ -184,7 +190,7 @@ func (p PriorityQueueTx[T]) gatherMax(b *budget) ([]kv.KeyValue, error) {
 // forwards.
 func (p PriorityQueueTx[T]) gatherMaxFIFO(b *budget) (items []kv.KeyValue, err error) {
 	s := &p.queue.store
-	for rest := s.items.Range(); b.items > 0 && !b.spent; {
+	for rest := s.items.Range(); b.left(); {
 		last, found, err := lastOf(p.tx.Snapshot(), rest)
 		if err != nil || !found {
 			return items, err

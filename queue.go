@@ -86,10 +86,10 @@ func (q *Queue[T]) Dequeue(ctx context.Context) (T, error) {
 // most 8 MiB and half of the transaction's limit for bytes, unless the first alone
 // is larger; reading and clearing them takes at most half of its limit for
 // operations; it ends before an item that does not decode, which is an error only
-// when it is the first; and it does not see an item that is enqueued meanwhile, as
-// it conflicts only up to the last item that it takes.
+// when it is the first; and it may miss an item that is enqueued meanwhile, as it
+// conflicts only up to the last item that it takes.
 func (q *Queue[T]) DequeueN(ctx context.Context, n int) ([]T, error) {
-	return transact(ctx, &q.store, func(tx kv.Tx) ([]T, error) { return q.In(tx).DequeueN(n) })
+	return transact(ctx, &q.store, func(tx kv.Tx) ([]T, error) { return q.In(tx).dequeueN(n, false) })
 }
 
 // Peek returns the first item and leaves it, or returns ErrEmpty.

@@ -45,9 +45,11 @@ func (q QueueTx[T]) Dequeue() (T, error) {
 }
 
 // DequeueN is Queue.DequeueN within the transaction. It conflicts with what
-// changes the items up to the last one that it takes; with ErrEmpty, with any
-// enqueue.
-func (q QueueTx[T]) DequeueN(n int) ([]T, error) {
+// changes the items up to the last one that it takes; when it took all there were
+// and that are fewer than n, or none, with any enqueue: it misses nothing.
+func (q QueueTx[T]) DequeueN(n int) ([]T, error) { return q.dequeueN(n, true) }
+
+func (q QueueTx[T]) dequeueN(n int, exact bool) ([]T, error) {
 	if err := q.ready(); err != nil {
 		return nil, err
 	}
@@ -60,7 +62,7 @@ func (q QueueTx[T]) DequeueN(n int) ([]T, error) {
 	if err != nil {
 		return nil, err
 	}
-	return take(s, q.tx, items, taking[T]{q.queue.read, s.upTo})
+	return take(s, q.tx, items, taking[T]{q.queue.read, s.upTo, exact && b.left()})
 }
 
 // Peek is Queue.Peek within the transaction. It conflicts as Dequeue does.

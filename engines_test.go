@@ -1,0 +1,16 @@
+package conq
+
+import (
+	"testing"
+
+	"github.com/conq-go/conq/kv"
+)
+
+// engines returns the engines that tests run on, each as a function that opens a
+// new store for t. The limits are those of the memory engine; others have their
+// own.
+func engines(t *testing.T) map[string]func(kv.Limits) kv.DB {
+	return map[string]func(kv.Limits) kv.DB{
+		"memory": func(l kv.Limits) kv.DB { return newMemory(t, l) },
+	}
+}
