@@ -1,5 +1,123 @@
 package cli
 
-import "github.com/spf13/cobra"
+import (
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"time"
 
-func (a *app) demo() *cobra.Command { return &cobra.Command{Use: "demo"} }
+	"github.com/conq-go/conq"
+	"github.com/conq-go/conq/internal/demo"
+	"github.com/conq-go/conq/kv"
+	"github.com/spf13/cobra"
+)
+
+const demoLong = `Run concurrent producers and consumers on a FIFO queue, then on a priority queue,
+both in a durable store; close the store, open it again and take out what was
+left. Then check from the records of all clients that nothing was lost, nothing
+came twice, nothing was invented and the order was kept, and print what was
+found, how fast it was and how long calls took.
+
+The store is a temporary directory, which is removed at the end, unless --store
+names one. The exit code is 3 if a check has failed.`
+
+const demoExample = `  conq demo
+  conq demo --items 100000 --producers 64 --consumers 64
+  conq demo --duration 30s --size 4096 --store ./demo-data --json`
+
+func (a *app) demo() *cobra.Command {
+	config := demo.Config{}
+	cmd := &cobra.Command{
+		Use:     "demo",
+		Short:   "Show concurrent clients at work, and check what they did",
+		Long:    demoLong,
+		Example: demoExample,
+		Args:    noArguments,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if !cmd.Flags().Changed("seed") {
+				config.Seed = uint64(rand.Uint32())
+			}
+			if cmd.Flags().Changed("items") && !cmd.Flags().Changed("duration") {
+				config.Duration = 0
+			}
+			return a.runDemo(cmd, config)
+		},
+	}
+	flags := cmd.Flags()
+	flags.IntVar(&config.Items, "items", 0, "items that go through each queue (default as many as the time allows)")
+	flags.DurationVar(&config.Duration, "duration", 2500*time.Millisecond,
+		"how long each queue is worked on at most; with --items no limit unless given")
+	flags.IntVar(&config.Producers, "producers", 16, "concurrent producers")
+	flags.IntVar(&config.Consumers, "consumers", 16, "concurrent consumers")
+	flags.IntVar(&config.Size, "size", 100, fmt.Sprintf("bytes an item, at least %d", demo.MinSize))
+	flags.Uint64Var(&config.Seed, "seed", 0, "seed of payloads and priorities (default random)")
+	return cmd
+}
+
+func (a *app) runDemo(cmd *cobra.Command, config demo.Config) error {
+	where := "store " + a.store
+	if !cmd.Flags().Changed("store") {
+		dir, err := os.MkdirTemp("", "conq-demo-")
+		if err != nil {
+			return fmt.Errorf("making a temporary directory for the store: %w", err)
+		}
+		defer os.RemoveAll(dir)
+		a.store, where = filepath.Join(dir, "store"), "a temporary store"
+	}
+	store, err := a.storeURL()
+	if err != nil {
+		return err
+	}
+	config.Open = func() (kv.DB, error) { return conq.Open(store) }
+	live := newLive(a)
+	config.Progress = live.show
+	if !a.json {
+		if err := a.printf("%s", demoTitle(config, where)); err != nil {
+			return err
+		}
+	}
+	report, err := demo.Run(cmd.Context(), config)
+	live.end()
+	if err != nil {
+		return err
+	}
+	if err := a.printDemo(report); err != nil {
+		return err
+	}
+	if !report.OK {
+		return errCheck
+	}
+	return nil
+}
+
+func demoTitle(c demo.Config, where string) string {
+	return fmt.Sprintf("%s and %s on %s, items of %s, seed %d\n\n",
+		plural(c.Producers, "producer"), plural(c.Consumers, "consumer"), where, size(c.Size), c.Seed)
+}
+
+func plural(n int, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return count(n) + " " + noun + "s"
+}
+
+func (a *app) printDemo(report *demo.Report) error {
+	if a.json {
+		return a.printJSON(report)
+	}
+	paint := painter(isTerminal(a.stdout) && os.Getenv("NO_COLOR") == "")
+	left := 0
+	for i := range report.Phases {
+		left += report.Phases[i].Reopened
+		if err := a.printf("%s\n", phaseText(&report.Phases[i], paint)); err != nil {
+			return err
+		}
+	}
+	verdict := paint(green, "Everything held.")
+	if !report.OK {
+		verdict = paint(red, "SOMETHING WAS BROKEN.")
+	}
+	return a.printf("%s The store was closed with %s in it and gave them back when it was reopened.\n", verdict, items(left))
+}

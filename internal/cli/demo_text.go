@@ -1,0 +1,122 @@
+package cli
+
+import (
+	"fmt"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/conq-go/conq/internal/demo"
+	"github.com/guptarohit/asciigraph"
+)
+
+// live shows how the demo is doing: in one line that is redrawn on a terminal,
+// elsewhere in a line a second.
+type live struct {
+	app      *app
+	terminal bool
+	drawn    bool
+	last     time.Duration // of the phase, when the last line was written
+}
+
+func newLive(a *app) *live { return &live{app: a, terminal: isTerminal(a.stderr)} }
+
+func (l *live) show(p demo.Progress) {
+	switch {
+	case l.terminal:
+		const eraseLine = "\r\x1b[K"
+		fmt.Fprint(l.app.stderr, eraseLine, liveText(p))
+		l.drawn = true
+	case p.Done:
+		fmt.Fprintln(l.app.stderr, liveText(p))
+		l.last = 0
+	case p.Elapsed-l.last >= time.Second:
+		fmt.Fprintln(l.app.stderr, liveText(p))
+		l.last = p.Elapsed
+	}
+}
+
+// end removes the line.
+func (l *live) end() {
+	if l.drawn {
+		fmt.Fprint(l.app.stderr, "\r\x1b[K")
+	}
+}
+
+func liveText(p demo.Progress) string {
+	return fmt.Sprintf("%-14s %5.1f s  in %9s  out %9s  waiting %8s  %9s/s",
+		p.Phase, p.Elapsed.Seconds(), count(p.Put), count(p.Took), count(p.Put-p.Took),
+		count(int(float64(p.Took)/p.Elapsed.Seconds())))
+}
+
+// Colours of a terminal.
+const (
+	green = "\x1b[32m"
+	red   = "\x1b[31m"
+	bold  = "\x1b[1m"
+)
+
+// painter returns a function that colours text, or leaves it as it is.
+func painter(on bool) func(colour, text string) string {
+	return func(colour, text string) string {
+		if !on {
+			return text
+		}
+		return colour + text + "\x1b[0m"
+	}
+}
+
+// phaseText describes what came out of a phase.
+func phaseText(p *demo.Phase, paint func(colour, text string) string) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s, %.1f s\n\n", paint(bold, strings.ToUpper(p.Name[:1])+p.Name[1:]), p.Seconds)
+	b.WriteString(latencyTable(p.Put, p.Take))
+	if graph := rateGraph(p); graph != "" {
+		fmt.Fprintf(&b, "\n%s\n", graph)
+	}
+	b.WriteByte('\n')
+	for _, c := range p.Checks {
+		if c.Broken == 0 {
+			fmt.Fprintf(&b, "  %s  %s\n", paint(green, "ok  "), c.Check)
+		} else {
+			fmt.Fprintf(&b, "  %s  %s: %s times, as: %s\n", paint(red, "FAIL"), c.Check, count(c.Broken), c.Example)
+		}
+	}
+	return b.String()
+}
+
+func latencyTable(calls ...demo.Calls) string {
+	var b strings.Builder
+	w := tabwriter.NewWriter(&b, 0, 0, 3, ' ', tabwriter.AlignRight)
+	fmt.Fprint(w, "\tcalls\ta second\tp50\tp99\tp99.9\tmax\t\n")
+	for _, c := range calls {
+		l := c.Latency
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t\n", c.Verb, count(c.Count), count(int(c.PerSecond)),
+			millis(l.P50), millis(l.P99), millis(l.P999), millis(l.Max))
+	}
+	w.Flush()
+	return b.String()
+}
+
+// millis writes a duration in milliseconds with three digits or so.
+func millis(ms float64) string {
+	switch {
+	case ms < 1:
+		return fmt.Sprintf("%.0f µs", ms*1000)
+	case ms < 100:
+		return fmt.Sprintf("%.1f ms", ms)
+	}
+	return fmt.Sprintf("%s ms", count(int(ms)))
+}
+
+// rateGraph plots how many items came out over time, or returns nothing if that
+// took too short.
+func rateGraph(p *demo.Phase) string {
+	if len(p.Take.Rates) < 3 {
+		return ""
+	}
+	return asciigraph.Plot(p.Take.Rates,
+		asciigraph.Height(6), asciigraph.Width(60), asciigraph.LowerBound(0),
+		asciigraph.YAxisValueFormatter(func(v float64) string { return fmt.Sprintf("%9s", count(int(v))) }),
+		asciigraph.Caption(p.Take.Verb+" calls a second, over time"))
+}

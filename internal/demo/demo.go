@@ -1,0 +1,180 @@
+// Package demo is a workload that shows a store at work and checks it: real
+// producers and consumers on a FIFO queue, then on a priority queue. Each phase
+// leaves some items, the store is closed and opened again, and what was left is
+// taken out. Then package audit says from the records of all clients whether
+// anything was lost, doubled, invented or out of order.
+//
+// An item's payload follows from the seed and the item's number, every byte of
+// it, so that a damaged item is recognised as one that nobody put.
+//
+// Each client records its own calls, without sharing; records are joined when
+// all have ended. The package knows stores only as kv.DB.
+package demo
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/conq-go/conq/internal/audit"
+	"github.com/conq-go/conq/kv"
+)
+
+// Config says how to run.
+type Config struct {
+	// Open opens the store. It is called twice: the second time after the store
+	// was closed, and must find what was put before.
+	Open func() (kv.DB, error)
+	// Items is how many items go through each queue. Default: 0, as many as the
+	// time allows.
+	Items int
+	// Duration is how long each queue is worked on at most. Default: 0, until the
+	// items are through. One of Items and Duration must be given.
+	Duration time.Duration
+	// Producers and Consumers are the numbers of concurrent clients.
+	Producers, Consumers int
+	// Size is the length of an item in bytes, at least MinSize.
+	Size int
+	// Seed decides on payloads, priorities and ends.
+	Seed uint64
+	// Progress is told now and then how things are. Default: nobody is.
+	Progress func(Progress)
+}
+
+// MinSize is the smallest Size.
+const MinSize = 16
+
+// MaxClients is the largest number of producers, or consumers.
+const MaxClients = 10_000
+
+// Progress is how things are.
+type Progress struct {
+	Phase     string
+	Elapsed   time.Duration // of the phase
+	Put, Took int
+	Done      bool // this is the last of the phase
+}
+
+// sampling is how often the rate is measured and Progress called.
+const sampling = 100 * time.Millisecond
+
+// leave is how many items a phase leaves for the reopened store, at least.
+const leave = 10
+
+func (c *Config) check() error {
+	switch {
+	case c.Items < 0 || c.Duration < 0:
+		return fmt.Errorf("%d items, duration %v: neither may be negative", c.Items, c.Duration)
+	case c.Items == 0 && c.Duration == 0:
+		return errors.New("items or a duration must be given, or it would not end")
+	case c.Producers < 1 || c.Producers > MaxClients || c.Consumers < 1 || c.Consumers > MaxClients:
+		return fmt.Errorf("%d producers, %d consumers: 1 to %d of each are allowed", c.Producers, c.Consumers, MaxClients)
+	case c.Size < MinSize:
+		return fmt.Errorf("items of %d bytes: at least %d are needed to tell them apart", c.Size, MinSize)
+	}
+	if c.Progress == nil {
+		c.Progress = func(Progress) {}
+	}
+	return nil
+}
+
+// Run runs the workload. An error means that it could not be done; what the
+// checks found is in the report.
+func Run(ctx context.Context, c Config) (*Report, error) {
+	if err := c.check(); err != nil {
+		return nil, err
+	}
+	phases := []*phase{
+		newPhase(c, "queue", openFIFO),
+		newPhase(c, "priority queue", openPriority),
+	}
+	if err := withStore(c.Open, func(db kv.DB) error { return work(ctx, db, phases) }); err != nil {
+		return nil, err
+	}
+	if err := withStore(c.Open, func(db kv.DB) error { return drain(ctx, db, phases) }); err != nil {
+		return nil, fmt.Errorf("after the store was reopened: %w", err)
+	}
+	report := &Report{Seed: c.Seed, Producers: c.Producers, Consumers: c.Consumers, Size: c.Size, OK: true}
+	for _, p := range phases {
+		result := p.result()
+		report.Phases = append(report.Phases, result)
+		report.OK = report.OK && result.ok()
+	}
+	return report, nil
+}
+
+func work(ctx context.Context, db kv.DB, phases []*phase) error {
+	for _, p := range phases {
+		if err := p.work(ctx, db); err != nil {
+			return fmt.Errorf("%s: %w", p.name, err)
+		}
+	}
+	return nil
+}
+
+func drain(ctx context.Context, db kv.DB, phases []*phase) error {
+	for _, p := range phases {
+		if err := p.drain(ctx, db); err != nil {
+			return fmt.Errorf("%s: %w", p.name, err)
+		}
+	}
+	return nil
+}
+
+func withStore(open func() (kv.DB, error), f func(kv.DB) error) error {
+	db, err := open()
+	if err != nil {
+		return err
+	}
+	return errors.Join(f(db), db.Close())
+}
+
+// Report is what came out.
+type Report struct {
+	OK        bool    `json:"ok"`
+	Seed      uint64  `json:"seed"`
+	Producers int     `json:"producers"`
+	Consumers int     `json:"consumers"`
+	Size      int     `json:"item_bytes"`
+	Phases    []Phase `json:"phases"`
+}
+
+// Phase is what came out of the work on one queue.
+type Phase struct {
+	Name    string  `json:"name"`
+	Seconds float64 `json:"seconds"`
+	Put     Calls   `json:"put"`
+	Take    Calls   `json:"take"`
+	// Reopened is how many items were taken after the store was reopened.
+	Reopened int `json:"reopened"`
+	// Empty is how many takes found nothing.
+	Empty  int             `json:"empty"`
+	Checks []audit.Finding `json:"checks"`
+}
+
+// Calls are the calls of one kind that moved an item.
+type Calls struct {
+	Verb      string    `json:"verb"`
+	Count     int       `json:"count"`
+	PerSecond float64   `json:"per_second"`
+	Latency   Latency   `json:"latency_ms"`
+	Rates     []float64 `json:"rates"` // items a second, in each tenth of a second
+}
+
+// Latency is how long calls took, in milliseconds.
+type Latency struct {
+	P50  float64 `json:"p50"`
+	P99  float64 `json:"p99"`
+	P999 float64 `json:"p99.9"`
+	Max  float64 `json:"max"`
+}
+
+func (p *Phase) ok() bool {
+	for _, check := range p.Checks {
+		if check.Broken > 0 {
+			return false
+		}
+	}
+	return true
+}

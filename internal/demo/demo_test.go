@@ -1,0 +1,192 @@
+package demo
+
+import (
+	"context"
+	"iter"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/conq-go/conq/kv"
+	"github.com/conq-go/conq/kv/memory"
+	"go.uber.org/goleak"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// kept is a store that Close does not end, so that it can be opened again.
+type kept struct{ kv.DB }
+
+func (kept) Close() error { return nil }
+
+func config(db kv.DB) Config {
+	return Config{
+		Open:  func() (kv.DB, error) { return kept{db}, nil },
+		Items: 600, Producers: 4, Consumers: 4, Size: 40, Seed: 7,
+	}
+}
+
+func TestCorrectStore(t *testing.T) {
+	var calls atomic.Int64
+	c := config(memory.New(memory.Options{}))
+	c.Progress = func(Progress) { calls.Add(1) }
+	report, err := Run(t.Context(), c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !report.OK || len(report.Phases) != 2 || calls.Load() < 2 {
+		t.Fatalf("ok %v, %d phases, %d calls of Progress", report.OK, len(report.Phases), calls.Load())
+	}
+	for _, p := range report.Phases {
+		if p.Put.Count != 590 || p.Take.Count+p.Reopened != 600 || p.Reopened < 10 || len(p.Checks) != 5 {
+			t.Errorf("%s: %d put and %d left, %d took, %d after reopening", p.Name, p.Put.Count, leave, p.Take.Count, p.Reopened)
+		}
+		if l := p.Take.Latency; l.P50 <= 0 || l.P50 > l.P99 || l.P99 > l.P999 || l.P999 > l.Max*1.01 {
+			t.Errorf("%s: latency %+v", p.Name, l)
+		}
+	}
+}
+
+func TestBoundedByTime(t *testing.T) {
+	c := config(memory.New(memory.Options{}))
+	c.Items, c.Duration = 0, 250*time.Millisecond
+	report, err := Run(t.Context(), c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !report.OK || report.Phases[0].Put.Count == 0 || len(report.Phases[0].Put.Rates) == 0 {
+		t.Errorf("report: %+v", report)
+	}
+}
+
+// broken is a store whose transactions now and then do something wrong.
+type broken struct {
+	kv.DB
+	n     atomic.Int64
+	fault func(kv.Tx) kv.Tx
+}
+
+func (b *broken) Transact(ctx context.Context, f func(kv.Tx) error) error {
+	return b.DB.Transact(ctx, func(tx kv.Tx) error {
+		if b.n.Add(1)%50 == 0 {
+			tx = b.fault(tx)
+		}
+		return f(tx)
+	})
+}
+
+// dropsClears leaves in what was taken out: items come twice.
+type dropsClears struct{ kv.Tx }
+
+func (dropsClears) Clear([]byte) {}
+
+// dropsSets forgets what was put in.
+type dropsSets struct{ kv.Tx }
+
+func (dropsSets) Set(_, _ []byte) {}
+
+// spoils changes what was put in.
+type spoils struct{ kv.Tx }
+
+func (s spoils) Set(key, value []byte) { s.Tx.Set(key, append([]byte("x"), value...)) }
+
+// skips does not see the first item.
+type skips struct{ kv.Tx }
+
+func (s skips) Range(r kv.Range, opts kv.RangeOptions) iter.Seq2[kv.KeyValue, error] {
+	return func(yield func(kv.KeyValue, error) bool) {
+		first := true
+		opts.Limit = 0
+		for pair, err := range s.Tx.Range(r, opts) {
+			if !first && !yield(pair, err) {
+				return
+			}
+			first = false
+		}
+	}
+}
+
+func TestBrokenStores(t *testing.T) {
+	tests := []struct {
+		name, check string
+		fault       func(kv.Tx) kv.Tx
+	}{
+		{"drops clears", "nothing twice", func(tx kv.Tx) kv.Tx { return dropsClears{tx} }},
+		{"drops sets", "nothing lost", func(tx kv.Tx) kv.Tx { return dropsSets{tx} }},
+		{"skips", "order kept", func(tx kv.Tx) kv.Tx { return skips{tx} }},
+		{"spoils", "nothing invented", func(tx kv.Tx) kv.Tx { return spoils{tx} }},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			db := &broken{DB: memory.New(memory.Options{}), fault: test.fault}
+			c := config(db)
+			c.Consumers = 1 // so that takes do not overlap
+			report, err := Run(t.Context(), c)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, p := range report.Phases {
+				if !isBroken(p, test.check) {
+					t.Errorf("%s: %q was not found broken: %+v", p.Name, test.check, p.Checks)
+				}
+			}
+			if report.OK {
+				t.Error("report says OK")
+			}
+		})
+	}
+}
+
+func isBroken(p Phase, check string) bool {
+	for _, c := range p.Checks {
+		if c.Check == check {
+			return c.Broken > 0
+		}
+	}
+	return false
+}
+
+func TestRefuses(t *testing.T) {
+	tests := []struct {
+		want   string
+		change func(*Config)
+	}{
+		{"neither may be negative", func(c *Config) { c.Items = -1 }},
+		{"would not end", func(c *Config) { c.Items = 0 }},
+		{"0 producers", func(c *Config) { c.Producers = 0 }},
+		{"10001 consumers", func(c *Config) { c.Consumers = 10_001 }},
+		{"items of 15 bytes: at least 16", func(c *Config) { c.Size = 15 }},
+	}
+	for _, test := range tests {
+		c := config(memory.New(memory.Options{}))
+		test.change(&c)
+		if _, err := Run(t.Context(), c); err == nil || !strings.Contains(err.Error(), test.want) {
+			t.Errorf("error %v, want %q", err, test.want)
+		}
+	}
+}
+
+func TestRefusesQueueThatIsInUse(t *testing.T) {
+	db := memory.New(memory.Options{})
+	q, err := openFIFO(db)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := q.put(t.Context(), []byte("mine"), 0); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Run(t.Context(), config(db)); err == nil || !strings.Contains(err.Error(), "already 1 items") {
+		t.Errorf("error %v", err)
+	}
+}
+
+func TestCancelled(t *testing.T) {
+	c := config(memory.New(memory.Options{}))
+	c.Items, c.Duration = 0, time.Hour
+	ctx, cancel := context.WithCancel(t.Context())
+	c.Progress = func(Progress) { cancel() }
+	if _, err := Run(ctx, c); err == nil || !strings.Contains(err.Error(), "canceled") {
+		t.Errorf("error %v", err)
+	}
+}
