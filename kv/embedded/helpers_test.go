@@ -1,0 +1,57 @@
+package embedded
+
+import (
+	"context"
+	"fmt"
+	"testing"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/conq-go/conq/kv"
+)
+
+// mustOpen opens a store and closes it when the test ends.
+func mustOpen(t *testing.T, dir string, o Options) *DB {
+	t.Helper()
+	db, err := Open(dir, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { db.Close() })
+	return db
+}
+
+// mustTransact runs a transaction that must commit.
+func mustTransact(t *testing.T, db kv.DB, f func(kv.Tx)) {
+	t.Helper()
+	if err := db.Transact(context.Background(), func(tx kv.Tx) error { f(tx); return nil }); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// contents returns all pairs of a store, in order.
+func contents(t *testing.T, db kv.DB) (all []string) {
+	t.Helper()
+	err := db.ReadTransact(context.Background(), func(r kv.Reader) error {
+		for pair, err := range r.Range(kv.Range{}, kv.RangeOptions{}) {
+			if err != nil {
+				return err
+			}
+			all = append(all, fmt.Sprintf("%s=%s", pair.Key, pair.Value))
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return all
+}
+
+// first returns the first pair of a range, or the last one.
+func first(r kv.Reader, span kv.Range, reverse bool) (pair kv.KeyValue, ok bool, err error) {
+	for pair, err := range r.Range(span, kv.RangeOptions{Limit: 1, Reverse: reverse}) {
+		return pair, err == nil, err
+	}
+	return pair, false, nil
+}
+
+func memFS() *vfs.MemFS { return vfs.NewCrashableMem() }
