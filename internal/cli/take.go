@@ -160,7 +160,7 @@ func (d *delivery) unknown(err error) error {
 	if d.commitFirst {
 		return fmt.Errorf("%w: up to a batch of items may be lost", err)
 	}
-	return fmt.Errorf("%w: the last %s that were written may still be in the queue", err, items(len(d.written)))
+	return fmt.Errorf("%w: the last %s written out may still be in the queue", err, items(len(d.written)))
 }
 
 // firstKeys returns the keys of the first n items, or of some of them if those

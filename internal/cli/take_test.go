@@ -1,0 +1,279 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/conq-go/conq"
+	"github.com/conq-go/conq/kv"
+	"github.com/conq-go/conq/kv/memory"
+	"github.com/conq-go/conq/subspace"
+	"pgregory.net/rapid"
+)
+
+// bench is a queue with items and an app that writes to out.
+type bench struct {
+	app   *app
+	db    kv.DB
+	queue *fifo
+	out   *bytes.Buffer
+}
+
+func newBench(t *testing.T, values ...string) *bench {
+	out := new(bytes.Buffer)
+	b := &bench{app: &app{stdout: out, codec: "bytes"}, db: memory.New(memory.Options{}), out: out}
+	q, err := b.app.openQueue(b.db, "q")
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.queue = q
+	b.put(t, values...)
+	return b
+}
+
+func (b *bench) put(t *testing.T, values ...string) {
+	var batch []item
+	for _, v := range values {
+		batch = append(batch, item{value: []byte(v)})
+	}
+	if err := b.queue.put(t.Context(), batch); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func (b *bench) delivery(db kv.DB) *delivery {
+	return &delivery{db: db, source: b.queue, sink: b.app.sink(printFlags{})}
+}
+
+// left returns what is still in the queue.
+func (b *bench) left(t *testing.T) []string {
+	var left []string
+	for v, err := range b.queue.queue.All(t.Context()) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		left = append(left, string(v))
+	}
+	return left
+}
+
+func letters(s string) []string { return strings.Split(s, "") }
+
+func TestDelivery(t *testing.T) {
+	for _, commitFirst := range []bool{false, true} {
+		b := newBench(t, letters("abcde")...)
+		d := b.delivery(b.db)
+		d.commitFirst = commitFirst
+		for _, want := range []struct {
+			n, done int
+			out     string
+		}{{2, 2, "a\nb\n"}, {9, 3, "c\nd\ne\n"}, {1, 0, ""}} {
+			done, err := d.run(t.Context(), want.n)
+			if err != nil || done != want.done || b.out.String() != want.out {
+				t.Errorf("%d wanted: %d done, %q, %v", want.n, done, b.out, err)
+			}
+			b.out.Reset()
+		}
+	}
+}
+
+func TestDeliveryInManyBatches(t *testing.T) {
+	var values []string
+	for i := range 2500 {
+		values = append(values, fmt.Sprint(i))
+	}
+	b := newBench(t, values...)
+	if done, err := b.delivery(b.db).run(t.Context(), 2400); err != nil || done != 2400 {
+		t.Fatal(done, err)
+	}
+	if got := strings.Fields(b.out.String()); !slices.Equal(got, values[:2400]) {
+		t.Errorf("%d lines came out", len(got))
+	}
+	if left := b.left(t); !slices.Equal(left, values[2400:]) {
+		t.Errorf("%d are left", len(left))
+	}
+}
+
+// rerunning is a store in which each transaction runs once in vain, as after a
+// conflict or when it has become too old, and something happens before it runs
+// again.
+type rerunning struct {
+	kv.DB
+	between func()
+}
+
+func (r *rerunning) Transact(ctx context.Context, f func(kv.Tx) error) error {
+	undo := errors.New("conflict")
+	err := r.DB.Transact(ctx, func(tx kv.Tx) error {
+		if err := f(tx); err != nil {
+			return err
+		}
+		return undo
+	})
+	if !errors.Is(err, undo) {
+		return err
+	}
+	r.between()
+	return r.DB.Transact(ctx, f)
+}
+
+func TestRerunWritesNothingTwice(t *testing.T) {
+	b := newBench(t, letters("aabca")...)
+	done, err := b.delivery(&rerunning{b.db, func() {}}).run(t.Context(), 4)
+	if err != nil || done != 4 || b.out.String() != "a\na\nb\nc\n" {
+		t.Errorf("%d done, %q, %v", done, b.out, err)
+	}
+	if left := b.left(t); !slices.Equal(left, []string{"a"}) {
+		t.Errorf("left %q", left)
+	}
+}
+
+// Another process takes two of the items that were written and adds one of the
+// same value: that one is not the one that was written.
+func TestRerunWritesNewItems(t *testing.T) {
+	b := newBench(t, letters("aab")...)
+	db := &rerunning{b.db, func() {
+		if _, err := b.queue.queue.DequeueN(t.Context(), 2); err != nil {
+			t.Error(err)
+		}
+		b.put(t, "a")
+	}}
+	done, err := b.delivery(db).run(t.Context(), 3)
+	if err != nil || done != 2 || b.out.String() != "a\na\nb\na\n" {
+		t.Errorf("%d done, %q, %v", done, b.out, err)
+	}
+	if left := b.left(t); len(left) != 0 {
+		t.Errorf("left %q", left)
+	}
+}
+
+// failing fails when it is to write past a size.
+type failing struct {
+	bytes.Buffer
+	after int
+}
+
+func (f *failing) Write(b []byte) (int, error) {
+	if f.Len()+len(b) > f.after {
+		return 0, io.ErrShortWrite
+	}
+	return f.Buffer.Write(b)
+}
+
+func TestFailedWrite(t *testing.T) {
+	tests := []struct {
+		commitFirst bool
+		left        int
+	}{{false, 1500}, {true, 500}} // of 2,500, in batches of 1,000
+	for _, test := range tests {
+		var values []string
+		for i := range 2500 {
+			values = append(values, fmt.Sprintf("%04d", i))
+		}
+		b := newBench(t, values...)
+		out := &failing{after: 5 * 1000}
+		b.app.stdout = out
+		d := b.delivery(b.db)
+		d.commitFirst = test.commitFirst
+		if _, err := d.run(t.Context(), 2500); !errors.Is(err, io.ErrShortWrite) {
+			t.Errorf("error %v", err)
+		}
+		if left := b.left(t); !slices.Equal(left, values[2500-test.left:]) {
+			t.Errorf("commit first %v: %d items are left", test.commitFirst, len(left))
+		}
+		if out.Len() != 5*1000 {
+			t.Errorf("commit first %v: %d bytes written", test.commitFirst, out.Len())
+		}
+	}
+}
+
+func TestItemThatDoesNotDecode(t *testing.T) {
+	b := newBench(t, "a", "b", "\xff", "c")
+	b.app.codec = "string"
+	q, err := b.app.openQueue(b.db, "q")
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := b.delivery(b.db)
+	d.source = q
+	done, err := d.run(t.Context(), 9)
+	if !errors.Is(err, conq.ErrDecode) || done != 2 || b.out.String() != "a\nb\n" {
+		t.Errorf("%d done, %q, %v", done, b.out, err)
+	}
+	if left := b.left(t); !slices.Equal(left, []string{"\xff", "c"}) {
+		t.Errorf("left %q", left)
+	}
+}
+
+func TestUnknownOutcome(t *testing.T) {
+	for commitFirst, want := range map[bool]string{false: "1 item written out may", true: "may be lost"} {
+		b := newBench(t, "a")
+		db := unknown{b.db}
+		d := b.delivery(db)
+		d.commitFirst = commitFirst
+		if _, err := d.run(t.Context(), 1); !errors.Is(err, kv.ErrCommitUnknown) || !strings.Contains(err.Error(), want) {
+			t.Errorf("error %v", err)
+		}
+	}
+}
+
+// unknown is a store that never knows whether a transaction was committed.
+type unknown struct{ kv.DB }
+
+func (u unknown) Transact(ctx context.Context, f func(kv.Tx) error) error {
+	return errors.Join(u.DB.Transact(ctx, f), kv.ErrCommitUnknown)
+}
+
+// What keys returns belongs to what take returns, whichever end items come from.
+func TestKeysAreThoseOfItemsTaken(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		from := rapid.SampledFrom([]ends{{}, {ties: "last", max: true}, {ties: "first", max: true}}).Draw(t, "from")
+		a, db := &app{codec: "bytes"}, memory.New(memory.Options{})
+		p, err := a.openPriority(db, "p", from)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var batch []item
+		for i := range rapid.IntRange(1, 20).Draw(t, "items") {
+			batch = append(batch, item{fmt.Append(nil, i), rapid.Int64Range(-1, 1).Draw(t, "priority")})
+		}
+		if err := p.put(context.Background(), batch); err != nil {
+			t.Fatal(err)
+		}
+		n := rapid.IntRange(1, 25).Draw(t, "n")
+		err = db.Transact(context.Background(), func(tx kv.Tx) error { return compareKeys(tx, p, n) })
+		if err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+func compareKeys(tx kv.Tx, p *priority, n int) error {
+	byKey := make(map[string]string)
+	for pair, err := range tx.Range(subspace.Named("p").Range(), kv.RangeOptions{}) {
+		if err != nil {
+			return err
+		}
+		byKey[string(pair.Key)] = string(pair.Value)
+	}
+	keys, err := firstKeys(p, tx, n)
+	if err != nil {
+		return err
+	}
+	taken, err := p.take(tx, n)
+	if err != nil || len(taken) != len(keys) {
+		return fmt.Errorf("%d keys, %d items, %w", len(keys), len(taken), err)
+	}
+	for i, it := range taken {
+		if byKey[keys[i]] != string(it.value) {
+			return fmt.Errorf("key %d is of %q, item is %q", i, byKey[keys[i]], it.value)
+		}
+	}
+	return nil
+}
