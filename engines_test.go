@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/conq-go/conq/kv"
+	"github.com/conq-go/conq/kv/embedded"
 )
 
 // engines returns the engines that tests run on, each as a function that opens a
@@ -11,6 +12,15 @@ import (
 // own.
 func engines(t *testing.T) map[string]func(kv.Limits) kv.DB {
 	return map[string]func(kv.Limits) kv.DB{
-		"memory": func(l kv.Limits) kv.DB { return newMemory(t, l) },
+		"memory":   func(l kv.Limits) kv.DB { return newMemory(t, l) },
+		"embedded": func(kv.Limits) kv.DB { return newEmbedded(t) },
 	}
+}
+
+func newEmbedded(t testing.TB) kv.DB {
+	t.Helper()
+	db, err := embedded.Open(t.TempDir(), embedded.Options{Durability: embedded.Memory})
+	noError(t, err)
+	t.Cleanup(func() { noError(t, db.Close()) })
+	return db
 }
