@@ -11,11 +11,13 @@ func KeyRange(key []byte) Range { return Range{key, After(key)} }
 // PrefixRange returns the range of all keys that begin with prefix. An empty
 // prefix, or one of 0xff bytes only, gives all keys from it on.
 func PrefixRange(prefix []byte) Range {
-	end := bytes.TrimRight(prefix, "\xff")
+	end := bytes.Clone(prefix)
+	for len(end) > 0 && end[len(end)-1] == 0xff {
+		end = end[:len(end)-1]
+	}
 	if len(end) == 0 {
 		return Range{Begin: prefix}
 	}
-	end = bytes.Clone(end)
 	end[len(end)-1]++
 	return Range{prefix, end}
 }
