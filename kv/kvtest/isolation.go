@@ -1,0 +1,407 @@
+package kvtest
+
+import (
+	"encoding/binary"
+	"errors"
+	"strconv"
+	"sync"
+
+	"github.com/conq-go/conq/kv"
+)
+
+var isolationCases = []testCase{
+	{name: "no lost update", check: checkLostUpdate,
+		rule: "a transaction that writes what it computed from a read does not overwrite what another wrote since"},
+	{name: "no write skew", check: checkWriteSkew,
+		rule: "two transactions that each read what the other writes do not both commit"},
+	{name: "no phantom", check: checkPhantom,
+		rule: "a key that appears in a range, read before, is a conflict: also in an empty range, and at either end"},
+	{name: "no phantom that disappears", check: checkDisappearing,
+		rule: "a key that goes from a range, read before, is a conflict"},
+	{name: "no read-only anomaly", check: checkReadOnlyAnomaly,
+		rule: "what a read-only transaction saw stays true: no transaction commits that would have to come before it and can't"},
+	{name: "one version", check: checkOneVersion,
+		rule: "all reads of a transaction, plain and Snapshot, Get and Range, see the store at one version"},
+	{name: "version of the first read", check: checkFirstRead,
+		rule: "the version is no older than the moment of the first read"},
+	{name: "loop sees one version", check: checkLoopVersion,
+		rule: "a range that is being read does not change while others commit"},
+	{name: "uncommitted is unseen", check: checkUncommitted,
+		rule: "nobody sees the writes of a transaction before it commits, or at all if it does not"},
+	{name: "real time", check: checkRealTime,
+		rule: "a transaction that begins after another was acknowledged sees it, from every goroutine"},
+	{name: "concurrent counters", check: checkCounters,
+		rule: "increments by read and write from many goroutines are all counted"},
+	{name: "bank", check: checkBank,
+		rule: "transfers between accounts keep the sum, in every view of them"},
+	{name: "random histories", check: checkHistories,
+		rule: "committed transactions behave as if each ran alone, in an order that agrees with real time"},
+}
+
+func checkLostUpdate(t *tester) {
+	appendTo := func(tx kv.Tx, what string) error {
+		value, err := tx.Get([]byte("k"))
+		tx.Set([]byte("k"), append(value, what...))
+		return err
+	}
+	n := 0
+	t.transact(func(tx kv.Tx) error {
+		err := appendTo(tx, "outer ")
+		if n++; n == 1 && err == nil {
+			t.transact(func(tx kv.Tx) error { return appendTo(tx, "inner ") })
+		}
+		return err
+	})
+	t.want("both transactions appended to k", "k", "inner outer ")
+}
+
+func checkWriteSkew(t *tester) {
+	t.reset("x", "y")
+	leave := func(tx kv.Tx, who string) error { // allowed if both are there
+		pairs, err := keysOf(tx.Range(span("x", "z"), kv.RangeOptions{}))
+		if err == nil && pairs == "x y " {
+			tx.Clear([]byte(who))
+		}
+		return err
+	}
+	n := 0
+	t.transact(func(tx kv.Tx) error {
+		err := leave(tx, "x")
+		if n++; n == 1 && err == nil {
+			t.transact(func(tx kv.Tx) error { return leave(tx, "y") })
+		}
+		return err
+	})
+	t.want("each of two transactions may clear one key if both are there", "x", "x")
+}
+
+func checkPhantom(t *tester) {
+	for _, c := range []struct{ name, stored, added string }{
+		{"in an empty range", "", "c"},
+		{"at the begin of an empty range", "", "b"},
+		{"just before the end of an empty range", "", "cz"},
+		{"before the first key", "c", "b"},
+		{"behind the last key", "c", "cz"},
+	} {
+		for _, reverse := range []bool{false, true} {
+			t.reset("zz")
+			if c.stored != "" {
+				t.write(set(c.stored))
+			}
+			var counts []int
+			t.transact(func(tx kv.Tx) error {
+				pairs, err := collect(tx.Range(span("b", "d"), kv.RangeOptions{Reverse: reverse}))
+				if counts = append(counts, len(pairs)); len(counts) == 1 && err == nil {
+					t.write(set(c.added))
+				}
+				tx.Set([]byte("count"), []byte(strconv.Itoa(len(pairs))))
+				return err
+			})
+			if len(counts) != 2 || counts[1] != counts[0]+1 {
+				t.Errorf("a key appeared %s that a transaction, reverse %v, had read: its attempts counted %v, want a second one that sees it",
+					c.name, reverse, counts)
+			}
+		}
+	}
+}
+
+func checkDisappearing(t *tester) {
+	clears := map[string]func(kv.Tx){
+		"Clear":      func(tx kv.Tx) { tx.Clear([]byte("b")) },
+		"ClearRange": func(tx kv.Tx) { tx.ClearRange(span("a", "b\x00")) },
+	}
+	for name, clear := range clears {
+		t.reset("b", "c")
+		var seen []string
+		t.transact(func(tx kv.Tx) error {
+			keys, err := keysOf(tx.Range(span("b", "d"), kv.RangeOptions{}))
+			if seen = append(seen, keys); len(seen) == 1 && err == nil {
+				t.write(clear)
+			}
+			tx.Set([]byte("e"), []byte(keys))
+			return err
+		})
+		if len(seen) != 2 || seen[1] != "c " {
+			t.Errorf("another transaction removed a key by %s that one had read: its attempts saw %q, want a second one without it", name, seen)
+		}
+	}
+}
+
+// checkReadOnlyAnomaly is the example of receipts and batches: a receipt joins
+// the batch that it read, another transaction closes that batch, a third
+// reports it. The report must stay complete.
+func checkReadOnlyAnomaly(t *tester) {
+	t.write(func(tx kv.Tx) { tx.Set([]byte("batch"), []byte("1")) })
+	report := ""
+	n := 0
+	t.transact(func(tx kv.Tx) error {
+		batch, err := tx.Get([]byte("batch"))
+		if err != nil {
+			return err
+		}
+		tx.Set([]byte("receipt "+string(batch)), nil)
+		if n++; n > 1 {
+			return nil
+		}
+		t.write(func(tx kv.Tx) { tx.Set([]byte("batch"), []byte("2")) })
+		t.read(func(r kv.Reader) error {
+			report, err = keysOf(r.Range(span("receipt 1", "receipt 2"), kv.RangeOptions{}))
+			return err
+		})
+		return err
+	})
+	t.want("the report on batch 1 was "+strconv.Quote(report), "batch", "2", "receipt 2", "")
+}
+
+// everything reads x and y in all ways.
+func everything(r kv.Reader) (string, error) {
+	seen := ""
+	for _, r := range []kv.Reader{r, r.Snapshot()} {
+		for _, o := range []op{
+			{kind: "get", key: "x"}, {kind: "get", key: "y"}, {kind: "range"}, {kind: "range", reverse: true},
+		} {
+			var err error
+			var got string
+			if o.kind == "range" {
+				got, err = o.runRange(r)
+			} else {
+				var value []byte
+				value, err = r.Get([]byte(o.key))
+				got = showValue(value)
+			}
+			if err != nil {
+				return "", err
+			}
+			seen += got + " "
+		}
+	}
+	return seen, nil
+}
+
+func checkOneVersion(t *tester) {
+	change := func(tx kv.Tx) {
+		tx.Set([]byte("x"), []byte("later"))
+		tx.Clear([]byte("y"))
+		tx.Set([]byte("z"), []byte("later"))
+	}
+	firstReads := map[string]func(kv.Reader) error{
+		"Get":      func(r kv.Reader) error { _, err := r.Get([]byte("x")); return err },
+		"Range":    func(r kv.Reader) error { _, err := collect(r.Range(span("p", "q"), kv.RangeOptions{})); return err },
+		"Snapshot": func(r kv.Reader) error { _, err := r.Snapshot().Get([]byte("q")); return err },
+	}
+	for name, first := range firstReads {
+		check := func(r kv.Reader) error {
+			t.reset("x", "y")
+			if err := first(r); err != nil {
+				return err
+			}
+			before, err := everything(r)
+			if err != nil {
+				return err
+			}
+			t.write(change)
+			after, err := everything(r)
+			if before != after {
+				t.Errorf("a transaction whose first read was a %s read %s, and, when another had committed, %s", name, before, after)
+			}
+			return err
+		}
+		t.read(check)
+		t.transact(func(tx kv.Tx) error { return check(tx) })
+	}
+}
+
+func checkFirstRead(t *tester) {
+	check := func(r kv.Reader) error {
+		t.reset("k")
+		t.wantGet("in a transaction that began before the key was written, and reads it now", r, "k", "k")
+		t.write(set("k"))
+		t.wantGet("later in the same transaction", r, "k", "k")
+		return nil
+	}
+	t.read(check)
+	t.transact(func(tx kv.Tx) error { return check(tx) })
+	t.reset()
+	t.transact(func(tx kv.Tx) error {
+		tx.Set([]byte("own"), nil)
+		return check(tx.Snapshot())
+	})
+}
+
+func checkLoopVersion(t *tester) {
+	change := func(tx kv.Tx) {
+		tx.Set([]byte("a"), []byte("later"))
+		tx.Set([]byte("bb"), []byte("later"))
+		tx.Clear([]byte("c"))
+		tx.Set([]byte("d"), []byte("later"))
+	}
+	for _, reverse := range []bool{false, true} {
+		check := func(r kv.Reader) error {
+			t.reset("b", "c", "d", "e")
+			var got []kv.KeyValue
+			for pair, err := range r.Range(kv.Range{}, kv.RangeOptions{Reverse: reverse}) {
+				if err != nil {
+					return err
+				}
+				if got = append(got, pair); len(got) == 1 {
+					t.write(change)
+				}
+			}
+			want := showPairs("b", "b", "c", "c", "d", "d", "e", "e")
+			if reverse {
+				want = showPairs("e", "e", "d", "d", "c", "c", "b", "b")
+			}
+			if show(got) != want {
+				t.Errorf("a loop, reverse %v, during which another transaction committed, returned %s, want %s", reverse, show(got), want)
+			}
+			return nil
+		}
+		t.read(check)
+		t.transact(func(tx kv.Tx) error { return check(tx) })
+	}
+}
+
+func checkUncommitted(t *tester) {
+	t.reset("k")
+	own := errors.New("own error")
+	err := t.db.Transact(t.ctx, func(tx kv.Tx) error {
+		tx.Set([]byte("k"), []byte("uncommitted"))
+		tx.Set([]byte("l"), nil)
+		t.want("while a transaction that has written is open", "k", "k")
+		return own
+	})
+	if err != own {
+		t.Errorf("Transact returned %v, want f's error as it is", err)
+	}
+	t.want("after a transaction that failed", "k", "k")
+}
+
+func checkRealTime(t *tester) {
+	turns := make(chan int, 1)
+	var group sync.WaitGroup
+	turns <- 0
+	for range 4 {
+		group.Go(func() {
+			for i := range turns {
+				if i == 400 || t.Failed() {
+					close(turns)
+					return
+				}
+				t.takeTurn(i)
+				turns <- i + 1
+			}
+		})
+	}
+	group.Wait()
+}
+
+// takeTurn expects what the last goroutine left, and leaves its own.
+func (t *tester) takeTurn(i int) {
+	want := ""
+	if i > 0 {
+		want = strconv.Itoa(i)
+	}
+	check := func(r kv.Reader) error {
+		value, err := r.Get([]byte("turn"))
+		if string(value) != want {
+			t.Errorf("a transaction that began when %q was acknowledged read %q", want, value)
+		}
+		return err
+	}
+	if err := t.db.ReadTransact(t.ctx, check); err != nil {
+		t.Errorf("ReadTransact: %v", err)
+	}
+	if err := t.db.Transact(t.ctx, func(tx kv.Tx) error {
+		if err := check(tx); err != nil {
+			return err
+		}
+		tx.Set([]byte("turn"), []byte(strconv.Itoa(i+1)))
+		return nil
+	}); err != nil {
+		t.Errorf("Transact: %v", err)
+	}
+}
+
+func checkCounters(t *tester) {
+	const goroutines, increments = 8, 25
+	var group sync.WaitGroup
+	for range goroutines {
+		group.Go(func() {
+			for range increments {
+				if err := t.db.Transact(t.ctx, func(tx kv.Tx) error { return increment(tx, "n", 1) }); err != nil {
+					t.Errorf("Transact: %v", err)
+					return
+				}
+			}
+		})
+	}
+	group.Wait()
+	t.want("after concurrent increments", "n", strconv.Itoa(goroutines*increments))
+}
+
+// increment adds to the decimal number at key.
+func increment(tx kv.Tx, key string, by int) error {
+	value, err := tx.Get([]byte(key))
+	n, _ := strconv.Atoi(string(value))
+	tx.Set([]byte(key), []byte(strconv.Itoa(n+by)))
+	return err
+}
+
+func checkBank(t *tester) {
+	const accounts, sum = 6, 600
+	t.write(func(tx kv.Tx) {
+		for i := range accounts {
+			tx.Set(account(i), binary.BigEndian.AppendUint64(nil, sum/accounts))
+		}
+	})
+	var group sync.WaitGroup
+	for g := range 4 {
+		group.Go(func() {
+			for i := range 40 {
+				from, to := (g+i)%accounts, (3*g+2*i+1)%accounts
+				if err := t.db.Transact(t.ctx, func(tx kv.Tx) error { return t.transfer(tx, from, to, sum) }); err != nil {
+					t.Errorf("Transact: %v", err)
+					return
+				}
+				if err := t.db.ReadTransact(t.ctx, func(r kv.Reader) error { return t.audit(r, sum) }); err != nil {
+					t.Errorf("ReadTransact: %v", err)
+					return
+				}
+			}
+		})
+	}
+	group.Wait()
+}
+
+func account(i int) []byte { return []byte("account " + strconv.Itoa(i)) }
+
+// transfer moves up to 7 from one account to another, and audits in between.
+func (t *tester) transfer(tx kv.Tx, from, to, sum int) error {
+	source, err := tx.Get(account(from))
+	if err != nil {
+		return err
+	}
+	amount := min(7, binary.BigEndian.Uint64(source))
+	tx.Set(account(from), binary.BigEndian.AppendUint64(nil, binary.BigEndian.Uint64(source)-amount))
+	target, err := tx.Get(account(to))
+	if err != nil {
+		return err
+	}
+	tx.Set(account(to), binary.BigEndian.AppendUint64(nil, binary.BigEndian.Uint64(target)+amount))
+	return t.audit(tx.Snapshot(), sum)
+}
+
+// audit checks the sum of all accounts.
+func (t *tester) audit(r kv.Reader, want int) error {
+	total := 0
+	for pair, err := range r.Range(kv.PrefixRange([]byte("account ")), kv.RangeOptions{}) {
+		if err != nil {
+			return err
+		}
+		total += int(binary.BigEndian.Uint64(pair.Value))
+	}
+	if total != want {
+		t.Errorf("a transaction saw accounts that sum up to %d, want %d", total, want)
+	}
+	return nil
+}

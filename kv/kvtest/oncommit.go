@@ -1,0 +1,124 @@
+package kvtest
+
+import (
+	"context"
+	"errors"
+
+	"github.com/conq-go/conq/kv"
+)
+
+var onCommitCases = []testCase{
+	{name: "order", check: checkOnCommitOrder,
+		rule: "OnCommit functions run in the order in which they were added, after the commit and before Transact returns"},
+	{name: "only what commits", check: checkOnCommitAttempts,
+		rule: "only the functions of the attempt that committed run, once"},
+	{name: "not on failure", check: checkOnCommitFailure,
+		rule: "no OnCommit function runs if the transaction does not commit"},
+	{name: "of a reader", check: checkOnCommitReader,
+		rule: "a transaction that has written nothing commits too, and runs its OnCommit functions"},
+	{name: "may use the store", check: checkOnCommitUsesStore,
+		rule: "an OnCommit function sees what was committed, and may run transactions"},
+}
+
+func checkOnCommitOrder(t *tester) {
+	var ran []int
+	t.write(func(tx kv.Tx) {
+		for i := range 5 {
+			tx.OnCommit(func() { ran = append(ran, i) })
+		}
+		set("k")(tx)
+		if len(ran) > 0 {
+			t.Errorf("OnCommit functions ran before the commit")
+		}
+	})
+	if len(ran) != 5 {
+		t.Fatalf("%d OnCommit functions had run when Transact returned, want 5", len(ran))
+	}
+	for i, got := range ran {
+		if got != i {
+			t.Fatalf("OnCommit functions ran in the order %v, want that in which they were added", ran)
+		}
+	}
+}
+
+func checkOnCommitAttempts(t *tester) {
+	t.reset("k")
+	var ran []int
+	n := 0
+	t.transact(func(tx kv.Tx) error {
+		n++
+		attempt := n
+		tx.OnCommit(func() { ran = append(ran, attempt) })
+		if _, err := tx.Get([]byte("k")); err != nil {
+			return err
+		}
+		if n < 3 {
+			t.write(set("k"))
+		}
+		tx.Set([]byte("own"), nil)
+		return nil
+	})
+	if len(ran) != 1 || ran[0] != n || n != 3 {
+		t.Errorf("OnCommit functions ran of the attempts %v of %d, want of the last of 3", ran, n)
+	}
+}
+
+func checkOnCommitFailure(t *tester) {
+	ctx, cancel := context.WithCancel(t.ctx)
+	for name, fail := range map[string]func(kv.Tx) error{
+		"the function's error": func(kv.Tx) error { return errCause },
+		"a bad write":          func(tx kv.Tx) error { tx.Set(nil, nil); return nil },
+		"an ended context":     func(tx kv.Tx) error { cancel(); return nil },
+	} {
+		err := t.db.Transact(ctx, func(tx kv.Tx) error {
+			tx.OnCommit(func() { t.Errorf("an OnCommit function ran though %s kept the transaction from committing", name) })
+			set("k")(tx)
+			return fail(tx)
+		})
+		if err == nil {
+			t.Errorf("Transact returned nil, in spite of %s", name)
+		}
+		if ctx.Err() != nil {
+			ctx, cancel = context.WithCancel(t.ctx)
+		}
+	}
+	cancel()
+	func() {
+		defer func() {
+			if got := recover(); got != errCause {
+				t.Errorf("panic(%v) became %v", errCause, got)
+			}
+		}()
+		t.write(func(tx kv.Tx) {
+			tx.OnCommit(func() { t.Errorf("an OnCommit function ran though the transaction panicked") })
+			panic(errCause)
+		})
+	}()
+}
+
+func checkOnCommitReader(t *tester) {
+	n := 0
+	t.transact(func(tx kv.Tx) error {
+		tx.OnCommit(func() { n++ })
+		_, err := tx.Get([]byte("k"))
+		return err
+	})
+	if n != 1 {
+		t.Errorf("the OnCommit function of a transaction that only read ran %d times, want once", n)
+	}
+}
+
+func checkOnCommitUsesStore(t *tester) {
+	t.write(func(tx kv.Tx) {
+		tx.OnCommit(func() {
+			t.want("in an OnCommit function", "k", "other")
+			t.write(func(inner kv.Tx) { inner.Set([]byte("inner"), nil) })
+			tx.Set([]byte("late"), nil)
+			if _, err := tx.Get([]byte("k")); !errors.Is(err, kv.ErrClosed) {
+				t.Errorf("a read of the transaction, in its OnCommit function, returned %v, want ErrClosed", err)
+			}
+		})
+		set("k")(tx)
+	})
+	t.want("after an OnCommit function that wrote", "inner", "", "k", "other")
+}

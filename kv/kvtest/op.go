@@ -1,0 +1,181 @@
+package kvtest
+
+import (
+	"encoding/binary"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/conq-go/conq/kv"
+	"pgregory.net/rapid"
+)
+
+// op is one operation of a random transaction. A transaction is run as a list
+// of them, against the engine and against a state, and what they saw compared.
+type op struct {
+	kind     string // "get", "range", "set", "clear", "clear range" or "add"
+	key, end string // a range's begin and end
+	value    string
+	delta    int64
+	limit    int
+	stop     int // leave the loop after so many pairs; 0 for never
+	reverse  bool
+	snapshot bool
+}
+
+func (o op) String() string {
+	switch o.kind {
+	case "get":
+		return fmt.Sprintf("get %q snapshot=%v", o.key, o.snapshot)
+	case "range":
+		return fmt.Sprintf("range %q to %q limit=%d stop=%d reverse=%v snapshot=%v",
+			o.key, o.end, o.limit, o.stop, o.reverse, o.snapshot)
+	case "clear range":
+		return fmt.Sprintf("clear range %q to %q", o.key, o.end)
+	case "add":
+		return fmt.Sprintf("add %q %d", o.key, o.delta)
+	}
+	return fmt.Sprintf("%s %q %q", o.kind, o.key, o.value)
+}
+
+// run does o, and returns what it saw.
+func (o op) run(tx kv.Tx) (string, error) {
+	var r kv.Reader = tx
+	if o.snapshot {
+		r = tx.Snapshot()
+	}
+	switch o.kind {
+	case "get":
+		value, err := r.Get([]byte(o.key))
+		return showValue(value), err
+	case "range":
+		return o.runRange(r)
+	case "set":
+		tx.Set([]byte(o.key), []byte(o.value))
+	case "clear":
+		tx.Clear([]byte(o.key))
+	case "clear range":
+		tx.ClearRange(span(o.key, o.end))
+	case "add":
+		tx.Add([]byte(o.key), o.delta)
+	}
+	return "", nil
+}
+
+func (o op) runRange(r kv.Reader) (string, error) {
+	var seen []kv.KeyValue
+	for pair, err := range r.Range(span(o.key, o.end), kv.RangeOptions{Limit: o.limit, Reverse: o.reverse}) {
+		if err != nil {
+			return "", err
+		}
+		if seen = append(seen, pair); len(seen) == o.stop {
+			break
+		}
+	}
+	return show(seen), nil
+}
+
+// runAll does ops, and returns what each saw.
+func runAll(tx kv.Tx, ops []op) ([]string, error) {
+	seen := make([]string, len(ops))
+	for i, o := range ops {
+		var err error
+		if seen[i], err = o.run(tx); err != nil {
+			return nil, fmt.Errorf("%v: %w", o, err)
+		}
+	}
+	return seen, nil
+}
+
+// state is what a store has to hold.
+type state map[string]string
+
+// do is run against the state.
+func (s state) do(o op) string {
+	switch o.kind {
+	case "get":
+		if value, ok := s[o.key]; ok {
+			return value
+		}
+		return absent
+	case "range":
+		return s.doRange(o)
+	case "set":
+		s[o.key] = o.value
+	case "clear":
+		delete(s, o.key)
+	case "clear range":
+		maps.DeleteFunc(s, func(key, _ string) bool { return span(o.key, o.end).Contains([]byte(key)) })
+	case "add":
+		s[o.key] = sum(s[o.key], o.delta)
+	}
+	return ""
+}
+
+func (s state) doRange(o op) string {
+	var seen []kv.KeyValue
+	for _, key := range slices.Sorted(maps.Keys(s)) {
+		if span(o.key, o.end).Contains([]byte(key)) {
+			seen = append(seen, kv.KeyValue{Key: []byte(key), Value: []byte(s[key])})
+		}
+	}
+	if o.reverse {
+		slices.Reverse(seen)
+	}
+	for _, n := range []int{o.limit, o.stop} {
+		if n > 0 {
+			seen = seen[:min(n, len(seen))]
+		}
+	}
+	return show(seen)
+}
+
+// sum is what Add makes of value.
+func sum(value string, delta int64) string {
+	digits := []byte(value + "\x00\x00\x00\x00\x00\x00\x00\x00")[:8]
+	return little(int64(binary.LittleEndian.Uint64(digits)) + delta)
+}
+
+// little is the value of a counter that stands at n.
+func little(n int64) string {
+	return string(binary.LittleEndian.AppendUint64(nil, uint64(n)))
+}
+
+// String is the same for equal states.
+func (s state) String() string {
+	var b strings.Builder
+	for _, key := range slices.Sorted(maps.Keys(s)) {
+		fmt.Fprintf(&b, "%q=%q ", key, s[key])
+	}
+	return b.String()
+}
+
+// opKinds are all kinds; reads are there twice, as they are what is checked.
+var opKinds = []string{"get", "get", "range", "range", "range", "set", "set", "clear", "clear range", "add"}
+
+// opKeys are few, so that operations meet, and awkward.
+var opKeys = []string{"\x00", "a", "a\x00", "a\x00\xff", "a\xff", "b", "b\x00", "ba", "c", "\xfe", "\xfe\xff"}
+
+// drawOp draws any operation.
+func drawOp(t *rapid.T) op {
+	bounds := append([]string{""}, opKeys...)
+	o := op{
+		kind:     rapid.SampledFrom(opKinds).Draw(t, "kind"),
+		key:      rapid.SampledFrom(opKeys).Draw(t, "key"),
+		value:    rapid.StringOfN(rapid.RuneFrom([]rune("\x00x\u00ff")), 0, 12, -1).Draw(t, "value"),
+		delta:    rapid.Int64().Draw(t, "delta"),
+		snapshot: rapid.Bool().Draw(t, "snapshot"),
+	}
+	if strings.HasSuffix(o.kind, "range") {
+		o.key = rapid.SampledFrom(bounds).Draw(t, "begin")
+		o.end = rapid.SampledFrom(bounds).Draw(t, "end")
+		if o.end != "" && o.key > o.end {
+			o.key, o.end = o.end, o.key
+		}
+		o.limit = rapid.IntRange(0, 4).Draw(t, "limit")
+		o.stop = rapid.IntRange(0, 3).Draw(t, "stop")
+		o.reverse = rapid.Bool().Draw(t, "reverse")
+	}
+	return o
+}

@@ -1,0 +1,286 @@
+package kvtest
+
+import (
+	"bytes"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+
+	"github.com/conq-go/conq/kv"
+)
+
+var rangeCases = []testCase{
+	{name: "bounds, limit and reverse", check: checkRangeOptions,
+		rule: "a range includes its begin and not its end; empty bounds are open; Limit and Reverse do what they say"},
+	{name: "byte order", check: checkByteOrder,
+		rule: "keys are in the order of their bytes, unsigned, a prefix first; any bytes are allowed after the first"},
+	{name: "again", check: checkRangeTwice,
+		rule: "a sequence can be ranged over more than once and reads anew each time"},
+	{name: "loop in a loop", check: checkNestedLoops,
+		rule: "loops over ranges may be nested"},
+	{name: "change what was returned", check: checkLoopWrites,
+		rule: "a loop's body may change or clear the keys that the loop has returned, and the loop goes on behind them"},
+	{name: "write behind the loop", check: checkLoopWritesBehind,
+		rule: "keys that a loop's body writes behind it are not returned by that loop"},
+	{name: "large", check: checkLargeRange,
+		rule: "a range of any length can be read in one loop and by pages, in both directions"},
+	{name: "values and keys survive the loop", check: checkPairsKept,
+		rule: "pairs belong to the caller: they do not change when the loop goes on"},
+}
+
+func checkRangeOptions(t *tester) {
+	t.reset(stored...)
+	bounds := []string{"", "a", "b", "b\x00", "d", "f", "h", "h\x00", "z"}
+	want := make(state)
+	for _, key := range stored {
+		want[key] = key
+	}
+	for _, begin := range bounds {
+		for _, end := range bounds {
+			if end != "" && begin > end {
+				continue
+			}
+			for limit := range 6 {
+				t.compareRange(want, op{kind: "range", key: begin, end: end, limit: limit})
+				t.compareRange(want, op{kind: "range", key: begin, end: end, limit: limit, reverse: true})
+			}
+		}
+	}
+}
+
+// compareRange reads a range in each kind of Reader.
+func (t *tester) compareRange(want state, o op) {
+	t.Helper()
+	check := func(r kv.Reader) error {
+		got, err := o.runRange(r)
+		if err == nil && got != want.do(o) {
+			t.Errorf("%v returned %s, want %s", o, got, want.do(o))
+		}
+		return err
+	}
+	t.read(check)
+	t.transact(func(tx kv.Tx) error { return check(tx) })
+}
+
+func checkByteOrder(t *tester) {
+	random := rand.New(rand.NewPCG(1, 2))
+	alphabet := []byte{0x00, 0x01, 0x7f, 0x80, 0xfe, 0xff}
+	keys := [][]byte{{0x00}, {0x00, 0x00}, {0xfe, 0xff, 0xff}}
+	for range 60 {
+		key := make([]byte, 1+random.IntN(4))
+		for i := range key {
+			key[i] = alphabet[random.IntN(len(alphabet))]
+		}
+		if key[0] != 0xff {
+			keys = append(keys, key)
+		}
+	}
+	t.write(func(tx kv.Tx) {
+		for _, key := range keys {
+			tx.Set(key, key)
+		}
+	})
+	slices.SortFunc(keys, bytes.Compare)
+	keys = slices.CompactFunc(keys, bytes.Equal)
+	for _, prefix := range [][]byte{nil, {0x00}, {0x7f}, {0x80}, {0xfe}, {0x01, 0xff}} {
+		var want []kv.KeyValue
+		for _, key := range keys {
+			if bytes.HasPrefix(key, prefix) {
+				want = append(want, kv.KeyValue{Key: key, Value: key})
+			}
+		}
+		t.read(func(r kv.Reader) error {
+			got, err := collect(r.Range(kv.PrefixRange(prefix), kv.RangeOptions{}))
+			if err == nil && show(got) != show(want) {
+				t.Errorf("keys with prefix %q came as %s, want %s", prefix, show(got), show(want))
+			}
+			return err
+		})
+	}
+}
+
+func checkRangeTwice(t *tester) {
+	t.reset("a", "b")
+	t.transact(func(tx kv.Tx) error {
+		all := tx.Range(kv.Range{}, kv.RangeOptions{Limit: 3})
+		for _, want := range []string{"a b ", "a b c ", "a b c "} {
+			got, err := keysOf(all)
+			if err != nil {
+				return err
+			}
+			if got != want {
+				t.Errorf("the sequence returned %s, want %s", got, want)
+			}
+			tx.Set([]byte("c"), nil)
+		}
+		return nil
+	})
+}
+
+func checkNestedLoops(t *tester) {
+	t.reset("a", "b", "c")
+	t.transact(func(tx kv.Tx) error {
+		all := tx.Range(kv.Range{}, kv.RangeOptions{})
+		got := ""
+		for outer, err := range all {
+			if err != nil {
+				return err
+			}
+			inner, err := keysOf(all)
+			if err != nil {
+				return err
+			}
+			got += string(outer.Key) + ": " + inner
+		}
+		if want := "a: a b c b: a b c c: a b c "; got != want {
+			t.Errorf("nested loops over one sequence returned %s, want %s", got, want)
+		}
+		return nil
+	})
+}
+
+// bodies are what a loop may do to a key that it has returned.
+var bodies = map[string]func(tx kv.Tx, key []byte){
+	"Clear":      func(tx kv.Tx, key []byte) { tx.Clear(key) },
+	"Set":        func(tx kv.Tx, key []byte) { tx.Set(key, []byte("changed")) },
+	"Add":        func(tx kv.Tx, key []byte) { tx.Add(key, 1) },
+	"ClearRange": func(tx kv.Tx, key []byte) { tx.ClearRange(kv.KeyRange(key)) },
+}
+
+func checkLoopWrites(t *tester) {
+	n := 500
+	if limit := t.db.Limits().Operations; limit > 0 {
+		n = min(n, limit/4)
+	}
+	var keys []string
+	for i := range n {
+		keys = append(keys, fmt.Sprintf("%06d", i))
+	}
+	for name, body := range bodies {
+		for _, reverse := range []bool{false, true} {
+			t.reset(keys...)
+			var got []string
+			t.transact(func(tx kv.Tx) error {
+				got = nil
+				for pair, err := range tx.Range(kv.Range{}, kv.RangeOptions{Reverse: reverse}) {
+					if err != nil {
+						return err
+					}
+					got = append(got, string(pair.Key))
+					body(tx, pair.Key)
+				}
+				return nil
+			})
+			if reverse {
+				slices.Reverse(got)
+			}
+			if !slices.Equal(got, keys) {
+				t.Errorf("a loop with %s in its body, reverse %v, returned %d keys, want each of the %d once, in order",
+					name, reverse, len(got), n)
+			}
+		}
+	}
+}
+
+func checkLoopWritesBehind(t *tester) {
+	for _, reverse := range []bool{false, true} {
+		t.reset("b", "d", "f")
+		t.transact(func(tx kv.Tx) error {
+			got := ""
+			for pair, err := range tx.Range(kv.Range{}, kv.RangeOptions{Reverse: reverse}) {
+				if err != nil {
+					return err
+				}
+				got += string(pair.Key) + " "
+				behind := map[bool]string{false: "a" + string(pair.Key), true: string(pair.Key) + "a"}[reverse]
+				tx.Set([]byte(behind), nil)
+			}
+			want := map[bool]string{false: "b d f ", true: "f d b "}[reverse]
+			if got != want {
+				t.Errorf("a loop whose body adds keys behind it, reverse %v, returned %s, want %s", reverse, got, want)
+			}
+			return nil
+		})
+	}
+}
+
+func checkLargeRange(t *tester) {
+	const n, page = 100_000, 1000
+	t.fill(n)
+	for _, reverse := range []bool{false, true} {
+		at := func(i int) string {
+			if reverse {
+				i = n - 1 - i
+			}
+			return fmt.Sprintf("%08d", i)
+		}
+		t.read(func(r kv.Reader) error {
+			i := 0
+			for pair, err := range r.Range(kv.Range{}, kv.RangeOptions{Reverse: reverse}) {
+				if err != nil {
+					return err
+				}
+				if string(pair.Key) != at(i) || string(pair.Value) != at(i) {
+					t.Fatalf("pair %d of a loop, reverse %v, is %q=%q, want %q", i, reverse, pair.Key, pair.Value, at(i))
+				}
+				i++
+			}
+			if i != n {
+				t.Errorf("a loop, reverse %v, returned %d pairs, want %d", reverse, i, n)
+			}
+			return nil
+		})
+		t.readPages(n, page, reverse, at)
+	}
+}
+
+// readPages reads n pairs, each page in a transaction of its own.
+func (t *tester) readPages(n, page int, reverse bool, at func(int) string) {
+	t.Helper()
+	rest := kv.Range{}
+	for i := 0; i < n; i += page {
+		var pairs []kv.KeyValue
+		t.read(func(r kv.Reader) (err error) {
+			pairs, err = collect(r.Range(rest, kv.RangeOptions{Limit: page, Reverse: reverse}))
+			return err
+		})
+		if len(pairs) != page || string(pairs[0].Key) != at(i) || string(pairs[page-1].Key) != at(i+page-1) {
+			t.Fatalf("the page at %d, reverse %v, has %d pairs, or not those that follow", i, reverse, len(pairs))
+		}
+		if last := pairs[page-1].Key; reverse {
+			rest.End = last
+		} else {
+			rest.Begin = kv.After(last)
+		}
+	}
+}
+
+// fill stores n pairs of 8 digits.
+func (t *tester) fill(n int) {
+	t.Helper()
+	batch := min(n, 5000, t.db.Limits().Transaction/32)
+	if limit := t.db.Limits().Operations; limit > 0 {
+		batch = min(batch, limit)
+	}
+	for i := 0; i < n; i += batch {
+		t.write(func(tx kv.Tx) {
+			for j := i; j < min(i+batch, n); j++ {
+				key := fmt.Appendf(nil, "%08d", j)
+				tx.Set(key, key)
+			}
+		})
+	}
+}
+
+func checkPairsKept(t *tester) {
+	t.fill(100)
+	t.read(func(r kv.Reader) error {
+		pairs, err := collect(r.Range(kv.Range{}, kv.RangeOptions{}))
+		for i, pair := range pairs {
+			if want := fmt.Sprintf("%08d", i); string(pair.Key) != want || string(pair.Value) != want {
+				t.Errorf("after the loop pair %d is %q=%q, want %q", i, pair.Key, pair.Value, want)
+			}
+		}
+		return err
+	})
+}

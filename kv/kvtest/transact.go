@@ -1,0 +1,388 @@
+package kvtest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"time"
+
+	"github.com/conq-go/conq/kv"
+)
+
+var transactCases = []testCase{
+	{name: "own error", check: checkOwnError,
+		rule: "an error of the function ends the transaction with nothing written, and is returned as it is"},
+	{name: "retries until it commits", check: checkRetries,
+		rule: "after a conflict the function runs again, as often as it takes, each time on a new view"},
+	{name: "returned conflict is retried", check: checkReturnedConflict,
+		rule: "an ErrConflict that the function returns, wrapped or not, makes it run again"},
+	{name: "context ended before", check: checkEndedBefore,
+		rule: "with a context that has ended nothing is written, and the error wraps its cause"},
+	{name: "context ends during", check: checkEndsDuring,
+		rule: "reads fail with the context's cause once it has ended, and the transaction does not commit"},
+	{name: "context ends between attempts", check: checkEndsBetween,
+		rule: "when the context ends after conflicts, the error wraps its cause and ErrConflict, and nothing is written"},
+	{name: "deadline", check: checkDeadline,
+		rule: "a deadline that has passed gives context.DeadlineExceeded"},
+	{name: "context is passed on", check: checkContext,
+		rule: "Context returns the context that the transaction was started with"},
+	{name: "read transact", check: checkReadTransact,
+		rule: "ReadTransact runs its function once, and returns its error as it is"},
+	{name: "panic", check: checkPanic,
+		rule: "a panic of the function goes on to the caller, with nothing written, and the store works afterwards"},
+	{name: "goexit", check: checkGoexit,
+		rule: "runtime.Goexit in the function releases the transaction, with nothing written"},
+	{name: "nested", check: checkNested,
+		rule: "a transaction inside another is independent of it: it commits on its own, also when the outer one fails"},
+	{name: "two stores", check: checkTwoStores,
+		rule: "stores are independent, also when their transactions are nested"},
+	{name: "too old", check: checkTooOld, needs: clock,
+		rule: "reads and commit of a transaction older than Limits.Age fail with ErrTooOld; it is retried MaxTooOld times"},
+	{name: "too old once", check: checkTooOldOnce, needs: clock,
+		rule: "a transaction that was too old is run again on a new view"},
+}
+
+func checkOwnError(t *tester) {
+	t.reset("k")
+	for _, own := range []error{errors.New("own"), fmt.Errorf("wrapped: %w", kv.ErrInvalid), context.Canceled, kv.ErrClosed} {
+		n := 0
+		err := t.db.Transact(t.ctx, func(tx kv.Tx) error {
+			n++
+			set("k", "l")(tx)
+			tx.Add([]byte("n"), 1)
+			tx.ClearRange(kv.Range{})
+			return own
+		})
+		if err != own || n != 1 {
+			t.Errorf("the function returned %q, Transact %v after %d attempts; want the same after 1", own, err, n)
+		}
+		t.want("after an error of the function", "k", "k")
+	}
+}
+
+func checkRetries(t *tester) {
+	const conflicts = 12
+	n := 0
+	t.transact(func(tx kv.Tx) error {
+		want := absent
+		if n > 0 {
+			want = fmt.Sprint(n)
+		}
+		t.wantGet("in an attempt after that many conflicts", tx, "k", want)
+		t.wantGet("what an earlier attempt wrote", tx, "own", absent)
+		if n++; n <= conflicts {
+			t.write(func(tx kv.Tx) { tx.Set([]byte("k"), []byte(fmt.Sprint(n))) })
+		}
+		tx.Set([]byte("own"), []byte("commits"))
+		return nil
+	})
+	if n != conflicts+1 {
+		t.Errorf("%d attempts after %d conflicts, want one more than these", n, conflicts)
+	}
+	t.want("after many conflicts", "k", fmt.Sprint(conflicts), "own", "commits")
+}
+
+func checkReturnedConflict(t *tester) {
+	n := 0
+	t.transact(func(tx kv.Tx) error {
+		tx.Set([]byte("k"), []byte(fmt.Sprint(n)))
+		if n++; n <= 2 {
+			return fmt.Errorf("reading: %w", kv.ErrConflict)
+		}
+		return nil
+	})
+	t.want("a function that returned a conflict twice", "k", "2")
+}
+
+var errCause = errors.New("cause")
+
+func checkEndedBefore(t *tester) {
+	ctx, cancel := context.WithCancelCause(t.ctx)
+	cancel(errCause)
+	err := t.db.Transact(ctx, func(tx kv.Tx) error { set("k")(tx); return nil })
+	if !errors.Is(err, errCause) || errors.Is(err, kv.ErrConflict) {
+		t.Errorf("Transact with an ended context returned %v, want its cause", err)
+	}
+	err = t.db.ReadTransact(ctx, func(r kv.Reader) error { _, err := r.Get([]byte("k")); return err })
+	if !errors.Is(err, errCause) {
+		t.Errorf("ReadTransact with an ended context returned %v, want its cause", err)
+	}
+	t.want("after a transaction with an ended context")
+}
+
+func checkEndsDuring(t *tester) {
+	t.fill(100)
+	for name, read := range map[string]func(kv.Reader) error{
+		"Get":           func(r kv.Reader) error { _, err := r.Get([]byte("k")); return err },
+		"Range":         func(r kv.Reader) error { _, err := collect(r.Range(kv.Range{}, kv.RangeOptions{})); return err },
+		"snapshot Get":  func(r kv.Reader) error { _, err := r.Snapshot().Get([]byte("k")); return err },
+		"Get of an own": func(r kv.Reader) error { _, err := r.Get([]byte("own")); return err },
+	} {
+		for _, swallow := range []bool{false, true} {
+			ctx, cancel := context.WithCancelCause(t.ctx)
+			err := t.db.Transact(ctx, func(tx kv.Tx) error {
+				t.wantGet("before the context ends", tx, "k", absent)
+				tx.Set([]byte("own"), nil)
+				cancel(errCause)
+				if err := read(tx); !swallow {
+					return err
+				}
+				return nil
+			})
+			if !errors.Is(err, errCause) {
+				t.Errorf("the context ended before a %s, its error ignored: %v: Transact returned %v, want the cause", name, swallow, err)
+			}
+		}
+		ctx, cancel := context.WithCancelCause(t.ctx)
+		err := t.db.ReadTransact(ctx, func(r kv.Reader) error { cancel(errCause); return read(r) })
+		if !errors.Is(err, errCause) {
+			t.Errorf("the context ended before a %s: ReadTransact returned %v, want the cause", name, err)
+		}
+	}
+	t.endInLoop()
+	t.read(func(r kv.Reader) error {
+		t.wantGet("after transactions whose contexts ended", r, "own", absent)
+		return nil
+	})
+}
+
+// endInLoop ends the context while a range is read.
+func (t *tester) endInLoop() {
+	t.Helper()
+	ctx, cancel := context.WithCancelCause(t.ctx)
+	err := t.db.ReadTransact(ctx, func(r kv.Reader) error {
+		for _, err := range r.Range(kv.Range{}, kv.RangeOptions{}) {
+			if cancel(errCause); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if !errors.Is(err, errCause) {
+		t.Errorf("the context ended at the first of 100 pairs of a range: ReadTransact returned %v, want the cause", err)
+	}
+}
+
+func checkEndsBetween(t *tester) {
+	for _, last := range []int{2, 8} {
+		t.reset("k")
+		ctx, cancel := context.WithCancelCause(t.ctx)
+		n := 0
+		err := t.db.Transact(ctx, func(tx kv.Tx) error {
+			if _, err := tx.Get([]byte("k")); err != nil {
+				return err
+			}
+			t.write(set("k"))
+			tx.Set([]byte("own"), nil)
+			if n++; n == last {
+				cancel(errCause)
+			}
+			return nil
+		})
+		if !errors.Is(err, errCause) || !errors.Is(err, kv.ErrConflict) || n != last {
+			t.Errorf("the context ended in attempt %d of conflicting ones: Transact returned %v after %d, want the cause and ErrConflict",
+				last, err, n)
+		}
+		t.want("after a transaction that never committed", "k", "other")
+	}
+}
+
+func checkDeadline(t *tester) {
+	ctx, cancel := context.WithDeadline(t.ctx, time.Now().Add(-time.Hour))
+	defer cancel()
+	err := t.db.Transact(ctx, func(tx kv.Tx) error { set("k")(tx); return nil })
+	if !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("Transact after its deadline returned %v, want context.DeadlineExceeded", err)
+	}
+	t.want("after a transaction behind its deadline")
+}
+
+func checkContext(t *tester) {
+	type key struct{}
+	ctx := context.WithValue(t.ctx, key{}, "value")
+	check := func(r kv.Reader) error {
+		for _, r := range []kv.Reader{r, r.Snapshot()} {
+			if r.Context() == nil || r.Context().Value(key{}) != "value" {
+				t.Errorf("Context() returned %v, want the one that was passed in", r.Context())
+			}
+		}
+		return nil
+	}
+	if err := t.db.Transact(ctx, func(tx kv.Tx) error { return check(tx) }); err != nil {
+		t.Errorf("Transact: %v", err)
+	}
+	if err := t.db.ReadTransact(ctx, check); err != nil {
+		t.Errorf("ReadTransact: %v", err)
+	}
+}
+
+func checkReadTransact(t *tester) {
+	t.reset("k")
+	for _, own := range []error{nil, errors.New("own"), kv.ErrConflict, kv.ErrTooOld} {
+		n := 0
+		err := t.db.ReadTransact(t.ctx, func(r kv.Reader) error {
+			n++
+			t.wantGet("in ReadTransact", r, "k", "k")
+			t.wantGet("in a Snapshot in ReadTransact", r.Snapshot(), "k", "k")
+			return own
+		})
+		if err != own || n != 1 {
+			t.Errorf("the function returned %v, ReadTransact %v after %d runs; want the same after 1", own, err, n)
+		}
+	}
+}
+
+func checkPanic(t *tester) {
+	t.reset("k")
+	for name, run := range map[string]func() error{
+		"Transact": func() error {
+			return t.db.Transact(t.ctx, func(tx kv.Tx) error {
+				t.wantGet("before a panic", tx, "k", "k")
+				set("k", "l")(tx)
+				panic(errCause)
+			})
+		},
+		"a loop in Transact": func() error {
+			return t.db.Transact(t.ctx, func(tx kv.Tx) error {
+				set("l")(tx)
+				for range tx.Range(kv.Range{}, kv.RangeOptions{}) {
+					panic(errCause)
+				}
+				return nil
+			})
+		},
+		"ReadTransact": func() error {
+			return t.db.ReadTransact(t.ctx, func(r kv.Reader) error {
+				t.wantGet("before a panic", r, "k", "k")
+				panic(errCause)
+			})
+		},
+	} {
+		func() {
+			defer func() {
+				if got := recover(); got != errCause {
+					t.Errorf("a panic(%v) in %s became %v", errCause, name, got)
+				}
+			}()
+			err := run()
+			t.Errorf("%s returned %v though its function panicked", name, err)
+		}()
+		t.want("after a panic in "+name, "k", "k")
+		t.reset("k")
+	}
+}
+
+func checkGoexit(t *tester) {
+	t.reset("k")
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		err := t.db.Transact(t.ctx, func(tx kv.Tx) error {
+			t.wantGet("before Goexit", tx, "k", "k")
+			set("k", "l")(tx)
+			runtime.Goexit()
+			return nil
+		})
+		t.Errorf("Transact returned %v though its function ended the goroutine", err)
+	}()
+	<-done
+	t.want("after a function that ended its goroutine", "k", "k")
+	t.reset("l")
+	t.want("after another transaction", "l", "l")
+}
+
+func checkNested(t *tester) {
+	own := errors.New("own")
+	err := t.db.Transact(t.ctx, func(tx kv.Tx) error {
+		tx.Set([]byte("outer"), nil)
+		t.write(func(inner kv.Tx) {
+			t.wantGet("in a nested transaction", inner, "outer", absent)
+			inner.Set([]byte("inner"), nil)
+			t.wantGet("in the outer transaction", tx, "outer", "")
+		})
+		return own
+	})
+	if err != own {
+		t.Errorf("Transact returned %v, want the function's error", err)
+	}
+	t.want("the outer transaction failed, the inner one did not", "inner", "")
+}
+
+func checkTwoStores(t *tester) {
+	other := t.open()
+	t.reset("k")
+	err := other.Transact(t.ctx, func(there kv.Tx) error {
+		t.wantGet("in a second store", there, "k", absent)
+		there.Set([]byte("k"), []byte("there"))
+		t.transact(func(here kv.Tx) error {
+			here.Set([]byte("l"), []byte("here"))
+			t.wantGet("in the second store, inside a transaction of the first", there, "k", "there")
+			return nil
+		})
+		return nil
+	})
+	if err != nil {
+		t.Errorf("Transact: %v", err)
+	}
+	t.want("the first of two stores", "k", "k", "l", "here")
+	t.db = other
+	t.want("the second of two stores", "k", "there")
+}
+
+func checkTooOld(t *tester) {
+	t.reset("k")
+	age := t.db.Limits().Age
+	for _, swallow := range []bool{false, true} {
+		n := 0
+		err := t.db.Transact(t.ctx, func(tx kv.Tx) error {
+			n++
+			t.wantGet("in a new transaction", tx, "k", "k")
+			t.engine.Advance(age / 2)
+			t.wantGet("in a transaction of half the age", tx, "k", "k")
+			t.engine.Advance(age)
+			tx.Set([]byte("k"), nil)
+			_, err := tx.Get([]byte("l"))
+			if !errors.Is(err, kv.ErrTooOld) {
+				t.Errorf("a read in a transaction of more than Limits.Age returned %v, want ErrTooOld", err)
+			}
+			if swallow {
+				return nil
+			}
+			return err
+		})
+		if !errors.Is(err, kv.ErrTooOld) || n != kv.MaxTooOld+1 {
+			t.Errorf("a function that takes longer than Limits.Age: Transact returned %v after %d attempts, want ErrTooOld after %d",
+				err, n, kv.MaxTooOld+1)
+		}
+		t.want("after a transaction that was too old", "k", "k")
+	}
+	err := t.db.ReadTransact(t.ctx, func(r kv.Reader) error {
+		t.wantGet("in a new ReadTransact", r, "k", "k")
+		t.engine.Advance(2 * age)
+		_, err := r.Get([]byte("k"))
+		return err
+	})
+	if !errors.Is(err, kv.ErrTooOld) {
+		t.Errorf("a read in a ReadTransact of more than Limits.Age returned %v, want ErrTooOld", err)
+	}
+}
+
+func checkTooOldOnce(t *tester) {
+	t.reset("k")
+	n := 0
+	t.transact(func(tx kv.Tx) error {
+		want := "k"
+		if n++; n > 1 {
+			want = "other"
+		}
+		t.wantGet("in each attempt", tx, "k", want)
+		if n == 1 {
+			t.write(set("k"))
+			t.engine.Advance(2 * t.db.Limits().Age)
+		}
+		tx.Set([]byte("l"), nil)
+		return nil
+	})
+	t.want("after an attempt that was too old", "k", "other", "l", "")
+}

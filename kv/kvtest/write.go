@@ -1,0 +1,275 @@
+package kvtest
+
+import (
+	"math"
+	"strings"
+	"sync"
+	"sync/atomic"
+
+	"github.com/conq-go/conq/kv"
+)
+
+var writeCases = []testCase{
+	{name: "clear range", check: checkClearRange,
+		rule: "ClearRange removes the keys from begin on, up to and not including end; empty bounds are open"},
+	{name: "order of writes", check: checkWriteOrder,
+		rule: "writes of a transaction take effect in their order"},
+	{name: "clear absent", check: checkClearAbsent,
+		rule: "clearing what is not there is no error"},
+	{name: "empty value", check: checkEmptyValue,
+		rule: "an empty value is stored, is returned as empty and not nil, and differs from an absent one"},
+	{name: "add", check: checkAdd,
+		rule: "Add sums 64-bit little-endian integers; absent is 0, other lengths are cut off or padded, overflow wraps"},
+	{name: "add and other writes", check: checkAddWithWrites,
+		rule: "Add builds on what the transaction wrote before, and later writes replace it"},
+	{name: "concurrent adds", check: checkConcurrentAdds,
+		rule: "Adds of one key do not conflict with each other, and all of them count"},
+	{name: "add meanwhile", check: checkAddMeanwhile,
+		rule: "Add adds to the value at the commit, not to one that was read before"},
+	{name: "write conflict writes nothing", check: checkWriteConflictWritesNothing,
+		rule: "AddWriteConflict and AddReadConflict change no value"},
+	{name: "all or nothing", check: checkAtomic,
+		rule: "the writes of a transaction become visible together"},
+}
+
+func checkClearRange(t *tester) {
+	for _, c := range []struct {
+		begin, end string
+		left       []string
+	}{
+		{"", "", nil},
+		{"a", "z", nil},
+		{"b", "h", []string{"h"}},
+		{"b\x00", "h\x00", []string{"b"}},
+		{"d", "d\x00", []string{"b", "f", "h"}},
+		{"d", "d", stored},
+		{"c", "cz", stored},
+		{"", "d", []string{"d", "f", "h"}},
+		{"d", "", []string{"b"}},
+		{"", "b", stored},
+		{"h\x00", "", stored},
+	} {
+		t.reset(stored...)
+		t.write(func(tx kv.Tx) { tx.ClearRange(span(c.begin, c.end)) })
+		var want []string
+		for _, key := range c.left {
+			want = append(want, key, key)
+		}
+		t.want("after ClearRange from "+c.begin+" to "+c.end, want...)
+	}
+}
+
+func checkWriteOrder(t *tester) {
+	t.reset("a", "b", "c", "d")
+	t.write(func(tx kv.Tx) {
+		tx.Set([]byte("a"), []byte("1"))
+		tx.Set([]byte("a"), []byte("2"))
+		tx.Clear([]byte("b"))
+		tx.Set([]byte("b"), []byte("2"))
+		tx.Set([]byte("c"), []byte("1"))
+		tx.ClearRange(span("c", "e"))
+		tx.Set([]byte("d"), []byte("2"))
+		tx.Set([]byte("e"), []byte("1"))
+		tx.Clear([]byte("e"))
+	})
+	t.want("after several writes of each key", "a", "2", "b", "2", "d", "2")
+}
+
+func checkClearAbsent(t *tester) {
+	t.reset("b")
+	t.write(func(tx kv.Tx) {
+		tx.Clear([]byte("a"))
+		tx.ClearRange(span("c", "d"))
+		tx.ClearRange(span("e", "e"))
+	})
+	t.want("after clearing absent keys", "b", "b")
+}
+
+func checkEmptyValue(t *tester) {
+	t.write(func(tx kv.Tx) {
+		tx.Set([]byte("empty"), []byte{})
+		tx.Set([]byte("nil"), nil)
+	})
+	check := func(r kv.Reader) error {
+		for _, key := range []string{"empty", "nil"} {
+			if value, err := r.Get([]byte(key)); err != nil || value == nil || len(value) > 0 {
+				t.Errorf("Get of an empty value, stored as %s, returned %#v, %v; want an empty value that is not nil", key, value, err)
+			}
+		}
+		if value, err := r.Get([]byte("absent")); err != nil || value != nil {
+			t.Errorf("Get of an absent key returned %#v, %v; want nil", value, err)
+		}
+		keys, err := keysOf(r.Range(kv.Range{}, kv.RangeOptions{}))
+		if keys != "empty nil " {
+			t.Errorf("a range returned the keys %s, want those with an empty value", keys)
+		}
+		return err
+	}
+	t.read(check)
+	t.transact(func(tx kv.Tx) error { return check(tx) })
+	t.transact(func(tx kv.Tx) error {
+		tx.ClearRange(kv.Range{})
+		tx.Set([]byte("empty"), []byte{})
+		tx.Set([]byte("nil"), nil)
+		return check(tx)
+	})
+}
+
+func checkAdd(t *tester) {
+	for _, c := range []struct {
+		name, before string
+		delta        int64
+		want         string
+	}{
+		{"absent", absent, 5, little(5)},
+		{"absent, by nothing", absent, 0, little(0)},
+		{"absent, negative", absent, -1, strings.Repeat("\xff", 8)},
+		{"a number", little(1000), 234, little(1234)},
+		{"a number, negative", little(5), -7, little(-2)},
+		{"carry over all bytes", little(255), 1, little(256)},
+		{"wrap at the top", little(math.MaxInt64), 1, little(math.MinInt64)},
+		{"wrap at the bottom", little(math.MinInt64), -1, little(math.MaxInt64)},
+		{"an empty value", "", 3, little(3)},
+		{"a short value is padded", "\x01\x02", 1, "\x02\x02\x00\x00\x00\x00\x00\x00"},
+		{"a short value has no sign", "\xff", 1, little(256)},
+		{"a long value is cut off", little(7) + "more", 1, little(8)},
+	} {
+		for _, own := range []bool{false, true} {
+			t.reset()
+			before := func(tx kv.Tx) {
+				if c.before != absent {
+					tx.Set([]byte("n"), []byte(c.before))
+				}
+			}
+			if !own {
+				t.write(before)
+			}
+			t.write(func(tx kv.Tx) {
+				if own {
+					before(tx)
+				}
+				tx.Add([]byte("n"), c.delta)
+				t.wantGet("Add: "+c.name+": in the same transaction", tx, "n", c.want)
+			})
+			t.want("Add: "+c.name+": after the commit", "n", c.want)
+		}
+	}
+}
+
+func checkAddWithWrites(t *tester) {
+	n := []byte("n")
+	for name, c := range map[string]struct {
+		do   func(tx kv.Tx)
+		want string
+	}{
+		"Add, Add":        {func(tx kv.Tx) { tx.Add(n, 1); tx.Add(n, 2) }, little(103)},
+		"Set, Add":        {func(tx kv.Tx) { tx.Set(n, []byte{7}); tx.Add(n, 1) }, little(8)},
+		"Clear, Add":      {func(tx kv.Tx) { tx.Clear(n); tx.Add(n, 1) }, little(1)},
+		"ClearRange, Add": {func(tx kv.Tx) { tx.ClearRange(span("m", "o")); tx.Add(n, 1) }, little(1)},
+		"Add, Set":        {func(tx kv.Tx) { tx.Add(n, 1); tx.Set(n, []byte("new")) }, "new"},
+		"Add, Clear, Add": {func(tx kv.Tx) { tx.Add(n, 1); tx.Clear(n); tx.Add(n, 4) }, little(4)},
+		"Add, Get, Add":   {func(tx kv.Tx) { tx.Add(n, 1); t.wantGet("after an Add", tx, "n", little(101)); tx.Add(n, 1) }, little(102)},
+	} {
+		t.write(func(tx kv.Tx) { tx.Set(n, []byte(little(100))) })
+		t.write(c.do)
+		t.want(name+" of 100", "n", c.want)
+	}
+	t.write(func(tx kv.Tx) { tx.Add(n, 1); tx.ClearRange(span("m", "o")) })
+	t.want("Add, then ClearRange")
+}
+
+func checkConcurrentAdds(t *tester) {
+	const goroutines, adds = 8, 50
+	var group sync.WaitGroup
+	var attempts atomic.Int64
+	for range goroutines {
+		group.Go(func() {
+			for range adds {
+				if err := t.db.Transact(t.ctx, func(tx kv.Tx) error {
+					attempts.Add(1)
+					tx.Add([]byte("n"), 3)
+					return nil
+				}); err != nil {
+					t.Errorf("Transact: %v", err)
+					return
+				}
+			}
+		})
+	}
+	group.Wait()
+	t.want("after concurrent Adds", "n", little(3*goroutines*adds))
+	if got := attempts.Load(); got != goroutines*adds {
+		t.Errorf("%d transactions that only Add took %d attempts, want one each", goroutines*adds, got)
+	}
+}
+
+func checkAddMeanwhile(t *tester) {
+	t.write(func(tx kv.Tx) { tx.Set([]byte("n"), []byte(little(100))) })
+	n := 0
+	t.transact(func(tx kv.Tx) error {
+		if _, err := tx.Snapshot().Get([]byte("n")); err != nil {
+			return err
+		}
+		tx.Add([]byte("n"), 1)
+		if _, err := tx.Snapshot().Get([]byte("n")); err != nil {
+			return err
+		}
+		if n++; n == 1 {
+			t.write(func(tx kv.Tx) { tx.Add([]byte("n"), 10) })
+		}
+		return nil
+	})
+	t.want("two Adds to 100, one committed while the other was open", "n", little(111))
+	if n != 1 {
+		t.Errorf("an Add, with Snapshot reads of the key, took %d attempts, want 1", n)
+	}
+}
+
+func checkWriteConflictWritesNothing(t *tester) {
+	t.reset(stored...)
+	t.write(func(tx kv.Tx) {
+		tx.AddWriteConflict(kv.Range{})
+		tx.AddReadConflict(kv.Range{})
+		tx.AddWriteConflict(kv.KeyRange([]byte("c")))
+	})
+	t.want("after a transaction of conflict ranges only", "b", "b", "d", "d", "f", "f", "h", "h")
+}
+
+func checkAtomic(t *tester) {
+	const n = 60
+	done := make(chan struct{})
+	var group sync.WaitGroup
+	group.Go(func() {
+		defer close(done)
+		for i := range n {
+			value := []byte{byte(i)}
+			if err := t.db.Transact(t.ctx, func(tx kv.Tx) error {
+				tx.Set([]byte("a"), value)
+				tx.Set([]byte("z"), value)
+				return nil
+			}); err != nil {
+				t.Errorf("Transact: %v", err)
+				return
+			}
+		}
+	})
+	for {
+		t.read(func(r kv.Reader) error {
+			a, err := r.Get([]byte("a"))
+			if err != nil {
+				return err
+			}
+			z, err := r.Get([]byte("z"))
+			if string(a) != string(z) {
+				t.Errorf("a transaction saw a = %x and z = %x, which are always written together", a, z)
+			}
+			return err
+		})
+		select {
+		case <-done:
+			group.Wait()
+			return
+		default:
+		}
+	}
+}
