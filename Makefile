@@ -1,0 +1,38 @@
+# Everything here needs Go only; race needs a C compiler too.
+.DEFAULT_GOAL := help
+.PHONY: help build demo test race lint models fuzz bench ci clean
+
+help: ## list the targets
+	@sed -n 's/^\([a-z]*\):.*## /\1	/p' $(MAKEFILE_LIST) | expand -t 10
+
+build: ## build ./conq, without cgo
+	CGO_ENABLED=0 go build -o conq ./cmd/conq
+
+demo: ## see it work: concurrent clients, checked
+	go run ./cmd/conq demo
+
+test: ## run all tests
+	go test ./...
+
+race: ## run all tests with the race detector
+	go test -race ./...
+
+lint: ## gofmt, vet, staticcheck, tidy
+	.ci/run lint
+
+models: ## property and model tests with CHECKS cases each
+	.ci/run models
+
+fuzz: ## each fuzz target for FUZZTIME, as 30s or 100000x
+	.ci/run fuzz
+
+BENCH ?= .
+bench: ## benchmarks that match BENCH
+	go test -run '^$$' -bench '$(BENCH)' -benchmem -timeout 0 ./...
+
+ci: ## everything that must pass
+	.ci/run
+
+clean: ## remove what was built, and Go's results for this module's tests
+	rm -f conq *.test *.prof
+	go clean -testcache
