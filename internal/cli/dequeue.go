@@ -1,8 +1,6 @@
 package cli
 
 import (
-	"context"
-
 	"github.com/conq-go/conq"
 	"github.com/conq-go/conq/kv"
 	"github.com/spf13/cobra"
@@ -27,7 +25,7 @@ func (a *app) dequeue() *cobra.Command {
 		Example: dequeueExample,
 		Args:    onlyQueueArgument,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.takeAll(cmd.Context(), args[0], conq.KindQueue, flags, func(db kv.DB) (source, error) {
+			return a.takeAll(cmd, args[0], conq.KindQueue, flags, func(db kv.DB) (source, error) {
 				return a.openQueue(db, args[0])
 			})
 		},
@@ -38,9 +36,10 @@ func (a *app) dequeue() *cobra.Command {
 
 // takeAll takes what the flags say out of an existing queue and prints it.
 func (a *app) takeAll(
-	ctx context.Context, name string, kind conq.Kind, flags takeFlags, open func(kv.DB) (source, error),
+	cmd *cobra.Command, name string, kind conq.Kind, flags takeFlags, open func(kv.DB) (source, error),
 ) error {
-	n, err := flags.limit()
+	ctx := cmd.Context()
+	n, err := flags.limit(cmd)
 	if err != nil {
 		return err
 	}

@@ -50,17 +50,24 @@ func (a *app) report(cmd *cobra.Command, err error) int {
 	if exit.err == nil {
 		return exit.code
 	}
-	hint := hintFor(err)
-	if exit.code == exitUsage {
+	code, hint := exit.code, hintFor(err)
+	switch {
+	case errors.Is(err, conq.ErrName):
+		code = exitUsage
+	case code == exitUsage:
 		hint = "see " + cmd.CommandPath() + " --help"
 	}
 	fmt.Fprintln(a.stderr, oneLine(err.Error(), hint))
-	return exit.code
+	return code
 }
 
 // oneLine joins an error and a hint to a line that begins with "conq: ".
 func oneLine(text, hint string) string {
-	text = "conq: " + strings.TrimPrefix(strings.TrimSpace(text), "conq: ")
+	text = strings.TrimSpace(text)
+	for _, layer := range []string{"conq: ", "embedded: ", "kv: "} { // who says it is of no interest
+		text = strings.TrimPrefix(text, layer)
+	}
+	text = "conq: " + text
 	if hint != "" {
 		text += "; " + hint
 	}

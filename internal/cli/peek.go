@@ -32,20 +32,20 @@ func (a *app) peek() *cobra.Command {
 			if err := from.check(cmd); err != nil {
 				return err
 			}
-			return a.peekAll(cmd.Context(), args[0], flags, from)
+			return a.peekAll(cmd, args[0], flags, from)
 		},
 	}
 	cmd.Flags().IntVarP(&flags.n, "count", "n", 1, "print up to so many items")
 	cmd.Flags().BoolVar(&flags.all, "all", false, "print all items")
-	cmd.MarkFlagsMutuallyExclusive("count", "all")
 	flags.print.register(cmd)
 	from.register(cmd)
 	registerWithPriority(cmd, &flags.print)
 	return cmd
 }
 
-func (a *app) peekAll(ctx context.Context, name string, flags takeFlags, from ends) error {
-	n, err := flags.limit()
+func (a *app) peekAll(cmd *cobra.Command, name string, flags takeFlags, from ends) error {
+	ctx := cmd.Context()
+	n, err := flags.limit(cmd)
 	if err != nil {
 		return err
 	}

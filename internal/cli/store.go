@@ -8,6 +8,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -27,16 +28,15 @@ func (a *app) open() (kv.DB, error) {
 	if err != nil {
 		return nil, err
 	}
-	db, err := conq.Open(store)
-	if err != nil {
-		return nil, fmt.Errorf("opening store %.200q: %w", a.store, err)
-	}
-	return db, nil
+	return conq.Open(store)
 }
 
 // openExisting opens the store of a command that only makes sense if there is
 // one, and makes none.
 func (a *app) openExisting() (kv.DB, error) {
+	if _, err := a.storeURL(); err != nil {
+		return nil, err
+	}
 	if dir, ok := a.storeDir(); ok && !hasFiles(dir) {
 		return nil, nothingf("there is no store in %.200q: conq enqueue makes one, --store names another", dir)
 	}
@@ -55,7 +55,7 @@ func (a *app) storeURL() (string, error) {
 	if !ok {
 		return "", usagef("--durability is for embedded stores, not for %.200q", a.store)
 	}
-	_, options, _ := strings.Cut(strings.TrimPrefix(a.store, embeddedScheme), "?")
+	_, options, _ := strings.Cut(a.store, "?")
 	values, err := url.ParseQuery(options)
 	if err != nil {
 		return "", usagef("store %.200q: %w", a.store, err)
@@ -64,16 +64,17 @@ func (a *app) storeURL() (string, error) {
 	return embeddedScheme + dir + "?" + values.Encode(), nil
 }
 
+// aScheme is how the URL of an engine begins. A single letter is a drive.
+var aScheme = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9+.-]+:`)
+
 // storeDir returns the directory of the store, and whether it is one.
 func (a *app) storeDir() (dir string, ok bool) {
-	if rest, ok := strings.CutPrefix(a.store, embeddedScheme); ok {
-		dir, _, _ = strings.Cut(rest, "?")
-		return dir, true
+	scheme := aScheme.FindString(a.store)
+	if !strings.EqualFold(scheme, embeddedScheme) {
+		return a.store, scheme == "" && a.store != ""
 	}
-	if scheme, _, found := strings.Cut(a.store, ":"); found && len(scheme) > 1 && slices.Contains(kv.Schemes(), scheme) {
-		return "", false
-	}
-	return a.store, a.store != ""
+	dir, _, _ = strings.Cut(a.store[len(scheme):], "?")
+	return dir, true
 }
 
 // hasFiles tells whether dir is anything but absent or an empty directory.

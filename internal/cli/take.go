@@ -26,12 +26,13 @@ func (t *takeFlags) register(cmd *cobra.Command) {
 	flags.BoolVar(&t.commitFirst, "commit-first", false,
 		"remove items before they are written: if the command dies, its last batch\nis lost, instead of being written again by the next one")
 	t.print.register(cmd)
-	cmd.MarkFlagsMutuallyExclusive("count", "all")
 }
 
 // limit returns how many items are wanted.
-func (t *takeFlags) limit() (int, error) {
+func (t *takeFlags) limit(cmd *cobra.Command) (int, error) {
 	switch {
+	case t.all && cmd.Flags().Changed("count"):
+		return 0, usagef("-n and --all exclude each other")
 	case t.all:
 		return math.MaxInt, nil
 	case t.n < 1:
