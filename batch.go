@@ -3,6 +3,7 @@ package conq
 import (
 	"errors"
 	"fmt"
+	"math"
 
 	"github.com/conq-go/conq/kv"
 )
@@ -26,7 +27,7 @@ func (s *store) budget(n int) (*budget, error) {
 	if n <= 0 {
 		return nil, fmt.Errorf("conq: queue %q: a batch of %d items: at least 1 is needed", s.name, n)
 	}
-	b := &budget{items: min(n, maxBatchItems), bytes: maxBatchBytes, operations: 4 * maxBatchItems}
+	b := &budget{items: min(n, maxBatchItems), bytes: maxBatchBytes, operations: math.MaxInt}
 	if s.limits.Transaction > 0 {
 		b.bytes = min(b.bytes, s.limits.Transaction/2)
 	}
@@ -42,11 +43,8 @@ func (b *budget) left() bool { return b.items > 0 && !b.spent }
 // spend takes off what an item over n keys costs, and tells whether it was there.
 func (b *budget) spend(item kv.KeyValue, n int) bool {
 	b.items--
-	b.bytes -= len(item.Key) + n*len(item.Value) // all pieces but the last are as long as the first
-	b.operations -= 2                            // its read and its Clear
-	if n > 1 {
-		b.operations -= 2 // those of the other pieces
-	}
+	b.bytes -= n * (len(item.Key) + len(item.Value)) // all pieces but the last are as long as the first
+	b.operations -= 2 * n                            // to read and to clear them
 	b.spent = b.bytes < 0 || b.operations < 0
 	return !b.spent
 }

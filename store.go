@@ -193,11 +193,18 @@ func (s *store) payload(r kv.Reader, item kv.KeyValue) ([]byte, error) {
 	return payload, nil
 }
 
-// clear removes an item.
+// clear removes an item that payload has read. The pieces are cleared one by one:
+// there are few, and a range tombstone for each item burdens the reads of an LSM
+// store.
 func (s *store) clear(tx kv.Tx, key []byte) {
 	tx.Clear(key)
-	if n, err := s.count(key); err != nil || n > 1 {
-		tx.ClearRange(kv.PrefixRange(s.beside(key)))
+	n, err := s.count(key)
+	if err != nil || n == 1 {
+		return
+	}
+	beside := s.beside(key)
+	for i := 1; i < n; i++ {
+		tx.Clear(appendInt(beside, int64(i)))
 	}
 }
 

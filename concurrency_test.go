@@ -1,0 +1,289 @@
+package conq
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/conq-go/conq/kv"
+)
+
+// Concurrent enqueues, and pushes, never conflict with each other: each function
+// runs exactly once.
+func TestEnqueuesDoNotConflict(t *testing.T) {
+	for name, open := range engines(t) {
+		t.Run(name, func(t *testing.T) {
+			db, attempts := counted(open(kv.Limits{}))
+			f := newFixture(t, db, nil)
+			attempts.Store(0)
+			const workers, each = 32, 3125
+			var group sync.WaitGroup
+			for w := range workers {
+				group.Go(func() {
+					for i := range each {
+						v := fmt.Sprint(w, " ", i)
+						if i%8 == 7 { // a few batches
+							check(t, f.q.EnqueueAll(f.ctx, []string{v, v}))
+							continue
+						}
+						check(t, f.q.Enqueue(f.ctx, v))
+					}
+				})
+			}
+			group.Wait()
+			equal(t, "attempts", attempts.Load(), workers*each)
+			n, err := f.q.Len(f.ctx)
+			noError(t, err)
+			equal(t, "items", n, workers*(each+each/8))
+
+			attempts.Store(0)
+			for w := range workers {
+				group.Go(func() {
+					for i := range 100 {
+						check(t, f.p.Push(f.ctx, fmt.Sprint(w, i), int64(i%3)))
+					}
+				})
+			}
+			group.Wait()
+			equal(t, "attempts to push", attempts.Load(), workers*100)
+		})
+	}
+}
+
+// check is noError for goroutines.
+func check(t *testing.T, err error) {
+	if err != nil {
+		t.Error(err)
+	}
+}
+
+// during runs outer in a transaction, and inner once while its first attempt is
+// open, and returns the number of attempts.
+func during(t *testing.T, f fixture, outer func(kv.Tx) error, inner func() error) (attempts int) {
+	t.Helper()
+	noError(t, f.db.Transact(f.ctx, func(tx kv.Tx) error {
+		attempts++
+		err := outer(tx)
+		tx.Set([]byte("written"), nil) // what writes nothing never conflicts
+		if attempts == 1 {
+			noError(t, inner())
+		}
+		return err
+	}))
+	return attempts
+}
+
+// What a verb conflicts with is what its documentation says, no more and no less.
+func TestConflicts(t *testing.T) {
+	type outer = func(fixture, kv.Tx) error
+	type inner = func(fixture) error
+	enqueue := func(f fixture) error { return f.q.Enqueue(f.ctx, "x") }
+	dequeue := func(f fixture) error { return drop(f.q.Dequeue(f.ctx)) }
+	push := func(priority int64) inner {
+		return func(f fixture) error { return f.p.Push(f.ctx, "x", priority) }
+	}
+	popMin := func(f fixture) error { return drop(f.p.PopMin(f.ctx)) }
+	dequeueN := func(n int) outer {
+		return func(f fixture, tx kv.Tx) error { return drop(f.q.In(tx).DequeueN(n)) }
+	}
+	alone := func(n int) outer { // as the handle does it
+		return func(f fixture, tx kv.Tx) error { return drop(f.q.In(tx).dequeueN(n, false)) }
+	}
+	max := func(f fixture, tx kv.Tx) error { return drop(f.p.In(tx).PopMax()) }
+	maxFIFO := func(f fixture, tx kv.Tx) error { return drop(f.pf.In(tx).PopMax()) }
+	peekFIFO := func(f fixture, tx kv.Tx) error { return drop(f.pf.In(tx).PeekMax()) }
+	maxNFIFO := func(n int) outer {
+		return func(f fixture, tx kv.Tx) error { return drop(f.pf.In(tx).PopMaxN(n)) }
+	}
+	minN := func(n int) outer {
+		return func(f fixture, tx kv.Tx) error { return drop(f.p.In(tx).PopMinN(n)) }
+	}
+	leave := func(f fixture, tx kv.Tx) error {
+		for _, err := range f.q.In(tx).All() {
+			return err
+		}
+		return nil
+	}
+	cases := []struct {
+		what     string
+		items    int // 1, 2, ... in the queue; with priorities 1, 2, 3, 3 in the priority queue
+		outer    outer
+		inner    inner
+		conflict bool
+	}{
+		{"enqueue, enqueue", 2, func(f fixture, tx kv.Tx) error { return f.q.In(tx).Enqueue("y") }, enqueue, false},
+		{"clear, enqueue", 2, func(f fixture, tx kv.Tx) error { return f.q.In(tx).Clear() }, enqueue, false},
+		{"dequeue, enqueue", 1, func(f fixture, tx kv.Tx) error { return drop(f.q.In(tx).Dequeue()) }, enqueue, false},
+		{"dequeue, dequeue", 2, func(f fixture, tx kv.Tx) error { return drop(f.q.In(tx).Dequeue()) }, dequeue, true},
+		{"dequeue of nothing, enqueue", 0, func(f fixture, tx kv.Tx) error { return drop(f.q.In(tx).Dequeue()) }, enqueue, true},
+		{"peek, enqueue", 1, func(f fixture, tx kv.Tx) error { return drop(f.q.In(tx).Peek()) }, enqueue, false},
+		{"peek, dequeue", 2, func(f fixture, tx kv.Tx) error { return drop(f.q.In(tx).Peek()) }, dequeue, true},
+		{"len, enqueue", 2, func(f fixture, tx kv.Tx) error { return drop(f.q.In(tx).Len()) }, enqueue, true},
+		{"all left early, enqueue", 2, leave, enqueue, false},
+		{"all left early, dequeue", 2, leave, dequeue, true},
+		{"full batch, enqueue", 2, dequeueN(2), enqueue, false},
+		{"full batch, dequeue", 3, dequeueN(2), dequeue, true},
+		{"short batch, enqueue", 2, dequeueN(3), enqueue, true},
+		{"short batch alone, enqueue", 2, alone(3), enqueue, false},
+		{"short batch alone, dequeue", 2, alone(3), dequeue, true},
+		{"empty batch alone, enqueue", 0, alone(3), enqueue, true},
+		{"pop max, push lower", 4, max, push(2), false},
+		{"pop max, push same", 4, max, push(3), true},
+		{"pop max, push higher", 4, max, push(4), true},
+		{"pop max, pop min", 4, max, popMin, false},
+		{"pop max first pushed, push lower", 4, maxFIFO, push(2), false},
+		{"pop max first pushed, push same", 4, maxFIFO, push(3), false},
+		{"pop max first pushed, push higher", 4, maxFIFO, push(4), true},
+		{"peek max first pushed, push same", 4, peekFIFO, push(3), false},
+		{"peek max first pushed, push higher", 4, peekFIFO, push(4), true},
+		{"pop max of nothing, push", 0, maxFIFO, push(0), true},
+		{"pop 1 first pushed, push same", 4, maxNFIFO(1), push(3), false},
+		{"pop 2 first pushed, push same", 4, maxNFIFO(2), push(3), false},
+		{"pop 3 first pushed, push to one taken", 4, maxNFIFO(3), push(3), true},
+		{"pop 3 first pushed, push to the last", 4, maxNFIFO(3), push(2), false},
+		{"pop 9 first pushed, push lower", 4, maxNFIFO(9), push(-9), true},
+		{"pop min 2, push between", 4, minN(2), push(1), true},
+		{"pop min 2, push higher", 4, minN(2), push(3), false},
+		{"pop min 9, push higher", 4, minN(9), push(9), true},
+	}
+	for name, open := range engines(t) {
+		db := open(kv.Limits{})
+		f := newFixture(t, db, nil)
+		for _, c := range cases {
+			t.Run(name+" "+c.what, func(t *testing.T) {
+				noError(t, f.q.Clear(f.ctx))
+				noError(t, f.p.Clear(f.ctx))
+				for i := range c.items {
+					noError(t, f.q.Enqueue(f.ctx, fmt.Sprint(i+1)))
+					noError(t, f.p.Push(f.ctx, fmt.Sprint(i+1), int64(min(i+1, 3))))
+				}
+				attempts := during(t, f, func(tx kv.Tx) error { return c.outer(f, tx) }, func() error { return c.inner(f) })
+				equal(t, "conflict", attempts > 1, c.conflict)
+			})
+		}
+	}
+}
+
+// drop leaves of a result only errors of the store.
+func drop[V any](_ V, err error) error {
+	if errors.Is(err, ErrEmpty) {
+		return nil
+	}
+	return err
+}
+
+// Producers and consumers at the same time: each item comes out once, and those of
+// one producer in its order.
+func TestProducersAndConsumers(t *testing.T) {
+	for name, open := range engines(t) {
+		t.Run(name, func(t *testing.T) {
+			f := newFixture(t, &hooked{DB: open(kv.Limits{}), limits: kv.Limits{Value: 16}}, nil)
+			const producers, consumers, each = 4, 4, 150
+			var taken atomic.Int64
+			var done atomic.Bool
+			var seen sync.Map
+			var producing, consuming sync.WaitGroup
+			for p := range producers {
+				producing.Go(func() { produce(t, f, p, each) })
+			}
+			for c := range consumers {
+				consuming.Go(func() {
+					last := make(map[string]int)
+					for ended := false; !ended; {
+						ended = done.Load() // then what is empty stays so
+						values, err := consume(f, c)
+						if err == nil {
+							ended = false
+							taken.Add(int64(len(values)))
+						}
+						check(t, drop(values, err))
+						for _, v := range values {
+							checkItem(t, v, &seen, last)
+						}
+					}
+				})
+			}
+			producing.Wait()
+			done.Store(true)
+			consuming.Wait()
+			equal(t, "items that came out", taken.Load(), producers*each)
+			equal(t, "keys left", len(stored(t, f.db)), 0)
+		})
+	}
+}
+
+// checkItem checks an item that a consumer has got.
+func checkItem(t *testing.T, v string, seen *sync.Map, last map[string]int) {
+	if _, twice := seen.LoadOrStore(v, true); twice {
+		t.Errorf("%q came out twice", v)
+	}
+	producer, i := parse(t, v)
+	if i <= last[producer] {
+		t.Errorf("producer %s: %d after %d", producer, i, last[producer])
+	}
+	last[producer] = i
+}
+
+// produce enqueues "producer:1" and so on, some of which are split, some in
+// batches.
+func produce(t *testing.T, f fixture, producer, n int) {
+	item := func(i int) string { return fmt.Sprintf("%d:%d:%s", producer, i, strings.Repeat(".", 13*(i%3))) }
+	for i := 1; i <= n; i += 3 {
+		check(t, f.q.Enqueue(f.ctx, item(i)))
+		check(t, f.q.EnqueueAll(f.ctx, []string{item(i + 1), item(i + 2)}))
+	}
+}
+
+// consume dequeues in one of three ways.
+func consume(f fixture, way int) (values []string, err error) {
+	switch way % 3 {
+	case 0:
+		v, err := f.q.Dequeue(f.ctx)
+		if err != nil {
+			return nil, err
+		}
+		return []string{v}, nil
+	case 1:
+		return f.q.DequeueN(f.ctx, 5)
+	}
+	err = f.db.Transact(f.ctx, func(tx kv.Tx) (err error) {
+		values, err = f.q.In(tx).DequeueN(2)
+		return err
+	})
+	return values, err
+}
+
+func parse(t *testing.T, v string) (producer string, i int) {
+	producer, rest, _ := strings.Cut(v, ":")
+	if _, err := fmt.Sscanf(rest, "%d:", &i); err != nil {
+		t.Error(err)
+	}
+	return producer, i
+}
+
+// Clear while others enqueue leaves whole items only.
+func TestClearAgainstEnqueues(t *testing.T) {
+	f := newFixture(t, &hooked{DB: newMemory(t, kv.Limits{}), limits: kv.Limits{Value: 4}}, nil)
+	ctx, cancel := context.WithCancel(f.ctx)
+	var group sync.WaitGroup
+	group.Go(func() {
+		for ctx.Err() == nil {
+			check(t, f.q.Clear(f.ctx))
+		}
+	})
+	for range 300 {
+		noError(t, f.q.Enqueue(f.ctx, "split over some keys"))
+	}
+	cancel()
+	group.Wait()
+	n, err := f.q.Len(f.ctx)
+	noError(t, err)
+	for _, v := range list(t, f.q.All(f.ctx)) {
+		equal(t, "item", v, "split over some keys")
+	}
+	equal(t, "keys", len(stored(t, f.db)), 5*n)
+}

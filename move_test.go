@@ -1,0 +1,192 @@
+package conq
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/conq-go/conq/kv"
+)
+
+// faultyTx calls hit before each call of a transaction, and before each pair of a
+// range, and fails a read with the error that it returns.
+type faultyTx struct {
+	kv.Tx
+	hit func() error
+}
+
+func (f faultyTx) Get(key []byte) ([]byte, error) { return faultyReader{f.Tx, f.hit}.Get(key) }
+func (f faultyTx) Snapshot() kv.Reader            { return faultyReader{f.Tx.Snapshot(), f.hit} }
+func (f faultyTx) Range(r kv.Range, o kv.RangeOptions) iter.Seq2[kv.KeyValue, error] {
+	return faultyReader{f.Tx, f.hit}.Range(r, o)
+}
+func (f faultyTx) Set(key, value []byte)      { f.hit(); f.Tx.Set(key, value) }
+func (f faultyTx) Clear(key []byte)           { f.hit(); f.Tx.Clear(key) }
+func (f faultyTx) ClearRange(r kv.Range)      { f.hit(); f.Tx.ClearRange(r) }
+func (f faultyTx) AddReadConflict(r kv.Range) { f.hit(); f.Tx.AddReadConflict(r) }
+
+type faultyReader struct {
+	kv.Reader
+	hit func() error
+}
+
+func (f faultyReader) Snapshot() kv.Reader { return faultyReader{f.Reader.Snapshot(), f.hit} }
+
+func (f faultyReader) Get(key []byte) ([]byte, error) {
+	if err := f.hit(); err != nil {
+		return nil, err
+	}
+	return f.Reader.Get(key)
+}
+
+func (f faultyReader) Range(r kv.Range, o kv.RangeOptions) iter.Seq2[kv.KeyValue, error] {
+	return func(yield func(kv.KeyValue, error) bool) {
+		if err := f.hit(); err != nil {
+			yield(kv.KeyValue{}, err)
+			return
+		}
+		for pair, err := range f.Reader.Range(r, o) {
+			if fault := f.hit(); fault != nil {
+				yield(kv.KeyValue{}, fault)
+				return
+			}
+			if !yield(pair, err) || err != nil {
+				return
+			}
+		}
+	}
+}
+
+// moves take items from one queue and put them into another.
+var moves = map[string]func(fixture, kv.Tx) error{
+	"Dequeue, Push": func(f fixture, tx kv.Tx) error {
+		v, err := f.q.In(tx).Dequeue()
+		if err != nil {
+			return err
+		}
+		return f.p.In(tx).Push(v, 1)
+	},
+	"DequeueN, PushAll": func(f fixture, tx kv.Tx) error {
+		values, err := f.q.In(tx).DequeueN(2)
+		if err != nil {
+			return err
+		}
+		return f.p.In(tx).PushAll([]Prioritized[string]{{values[0], 3}, {values[1], 3}})
+	},
+	"PopMaxN first pushed, EnqueueAll": func(f fixture, tx kv.Tx) error {
+		values, err := f.pf.In(tx).PopMaxN(2)
+		if err != nil {
+			return err
+		}
+		return f.q.In(tx).EnqueueAll([]string{values[0].Value, values[1].Value})
+	},
+	"PopMin, Enqueue": func(f fixture, tx kv.Tx) error {
+		v, err := f.p.In(tx).PopMin()
+		if err != nil {
+			return err
+		}
+		return f.q.In(tx).Enqueue(v)
+	},
+	"PopMax, Enqueue in front of an error": func(f fixture, tx kv.Tx) error {
+		v, err := f.pf.In(tx).PopMax()
+		if err == nil {
+			err = f.q.In(tx).Enqueue(v)
+		}
+		return errors.Join(err, errCancelled)
+	},
+}
+
+// faults are what happens at the k-th call of a transaction.
+var faults = map[string]func(other fixture, cancel context.CancelFunc) error{
+	"cancelled": func(_ fixture, cancel context.CancelFunc) error {
+		cancel()
+		return nil
+	},
+	"failed":  func(fixture, context.CancelFunc) error { return errCancelled },
+	"too old": func(fixture, context.CancelFunc) error { return kv.ErrTooOld },
+	"in conflict": func(other fixture, _ context.CancelFunc) error {
+		return other.db.Transact(other.ctx, func(tx kv.Tx) error { // swaps the heads of the queues
+			v, err := other.q.In(tx).Dequeue()
+			if err != nil {
+				return err
+			}
+			w, err := other.p.In(tx).PopMin()
+			if err != nil {
+				return err
+			}
+			return errors.Join(other.q.In(tx).Enqueue(w), other.p.In(tx).Push(v, 9))
+		})
+	},
+}
+
+// A transaction that moves items from one queue to another, and is cancelled, or
+// fails, or meets a conflict, at any of its calls, loses none and doubles none.
+func TestMove(t *testing.T) {
+	for engine, open := range engines(t) {
+		base := open(kv.Limits{})
+		for move := range moves {
+			for fault := range faults {
+				t.Run(fmt.Sprint(engine, " ", move, " ", fault), func(t *testing.T) { moveWithFaults(t, base, move, fault) })
+			}
+		}
+	}
+}
+
+func moveWithFaults(t *testing.T, base kv.DB, move, fault string) {
+	for k := 1; ; k++ {
+		calls, happened := 0, false
+		ctx, cancel := context.WithCancel(context.Background())
+		defer cancel()
+		limited := kv.Limits{Value: 16}
+		other := newFixture(t, &hooked{DB: base, limits: limited}, nil)
+		f := newFixture(t, &hooked{DB: base, limits: limited, attempt: func(tx kv.Tx) kv.Tx {
+			return faultyTx{tx, func() error {
+				if calls++; calls != k {
+					return nil
+				}
+				happened = true
+				return faults[fault](other, cancel)
+			}}
+		}}, nil)
+		all := fill(t, other)
+		before := fmt.Sprint(contents(t, other))
+		calls, happened = 0, false
+		err := f.db.Transact(ctx, func(tx kv.Tx) error { return moves[move](f, tx) })
+		q, p := contents(t, other)
+		for _, v := range p {
+			q = append(q, v.Value)
+		}
+		slices.Sort(q)
+		equalSlices(t, fmt.Sprintf("items after a fault at call %d", k), q, all)
+		equal(t, "keys", len(stored(t, base)), 3*len(all))
+		if err != nil && fault != "in conflict" {
+			equal(t, "after an error", fmt.Sprint(contents(t, other)), before)
+		}
+		if !happened {
+			if k < 5 {
+				t.Fatalf("only %d faults happened", k-1)
+			}
+			return
+		}
+	}
+}
+
+// fill puts items of three pieces each into both queues, and returns their values,
+// sorted.
+func fill(t *testing.T, f fixture) (all []string) {
+	noError(t, f.q.Clear(f.ctx))
+	noError(t, f.p.Clear(f.ctx))
+	for i := range 3 {
+		v := fmt.Sprint("q", i, strings.Repeat(".", 40))
+		w := fmt.Sprint("p", i, strings.Repeat(".", 40))
+		noError(t, f.q.Enqueue(f.ctx, v))
+		noError(t, f.p.Push(f.ctx, w, int64(i/2)))
+		all = append(all, v, w)
+	}
+	slices.Sort(all)
+	return all
+}
