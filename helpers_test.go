@@ -94,22 +94,27 @@ func contents(t tb, f fixture) (q []string, p []Prioritized[string]) {
 	return list(t, f.q.All(f.ctx)), list(t, f.p.All(f.ctx))
 }
 
-// keys returns all that is stored, without the catalogue.
-func stored(t tb, db kv.DB) []kv.KeyValue {
+// everything returns all pairs of a store.
+func everything(t tb, db kv.DB) (pairs []kv.KeyValue) {
 	t.Helper()
-	var pairs []kv.KeyValue
 	noError(t, db.ReadTransact(context.Background(), func(r kv.Reader) error {
 		for pair, err := range r.Range(kv.Range{}, kv.RangeOptions{}) {
 			if err != nil {
 				return err
 			}
-			if !catalogue().Contains(pair.Key) && string(pair.Key) != string(formatKey()) {
-				pairs = append(pairs, pair)
-			}
+			pairs = append(pairs, pair)
 		}
 		return nil
 	}))
 	return pairs
+}
+
+// stored returns the pairs that belong to items: all but format and catalogue.
+func stored(t tb, db kv.DB) []kv.KeyValue {
+	t.Helper()
+	return slices.DeleteFunc(everything(t, db), func(pair kv.KeyValue) bool {
+		return catalogue().Contains(pair.Key) || string(pair.Key) == string(formatKey())
+	})
 }
 
 func write(t tb, db kv.DB, pairs ...kv.KeyValue) {

@@ -1,0 +1,195 @@
+package conq
+
+import (
+	"bytes"
+	"encoding/hex"
+	"encoding/json"
+	"io"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/conq-go/conq/kv"
+)
+
+// vectors are items as FoundationDB's recipes write them, made with its Python
+// binding.
+type vectors struct {
+	Queue    vectorQueue `json:"queue"`
+	Priority struct {
+		vectorQueue
+		PopMin []string `json:"pop_min_order"`
+		PopMax []string `json:"pop_max_order"`
+	} `json:"priority_queue"`
+}
+
+type vectorQueue struct {
+	Subspace []string     `json:"subspace"`
+	Items    []vectorItem `json:"items"`
+}
+
+type vectorItem struct {
+	Index    int64  `json:"index"`
+	Priority int64  `json:"priority"`
+	Random   string `json:"random"`
+	Value    string `json:"value_bytes"`
+	Key      string `json:"key"`
+	Python   string `json:"python_value"`
+	Java     string `json:"java_value"`
+}
+
+func loadVectors(t *testing.T) (v vectors) {
+	t.Helper()
+	b, err := os.ReadFile("testdata/recipes.json")
+	noError(t, err)
+	noError(t, json.Unmarshal(b, &v))
+	equal(t, "there are items", len(v.Queue.Items) > 0 && len(v.Priority.Items) > 0, true)
+	return v
+}
+
+func unhex(t *testing.T, s string) []byte {
+	t.Helper()
+	b, err := hex.DecodeString(s)
+	noError(t, err)
+	return b
+}
+
+// forms are the two forms of values: the codec, and how the vectors have it.
+var forms = map[string]struct {
+	codec  Codec[[]byte]
+	stored func(vectorItem) string
+}{
+	"Bytes": {Bytes(), func(i vectorItem) string { return i.Python }},
+	"Tuple": {Tuple[[]byte](), func(i vectorItem) string { return i.Java }},
+}
+
+// raw returns the items as pairs, in the order of the vectors.
+func (q vectorQueue) raw(t *testing.T, stored func(vectorItem) string) (pairs []kv.KeyValue) {
+	for _, item := range q.Items {
+		pairs = append(pairs, kv.KeyValue{Key: unhex(t, item.Key), Value: unhex(t, stored(item))})
+	}
+	return pairs
+}
+
+// random returns the random elements of the keys, one after another.
+func (q vectorQueue) random(t *testing.T) io.Reader {
+	var all []byte
+	for _, item := range q.Items {
+		all = append(all, unhex(t, item.Random)...)
+	}
+	return bytes.NewReader(all)
+}
+
+// A queue reads what others have written.
+func TestReadVectors(t *testing.T) {
+	v := loadVectors(t)
+	for name, form := range forms {
+		t.Run(name, func(t *testing.T) {
+			db := newMemory(t, kv.Limits{})
+			write(t, db, v.Queue.raw(t, form.stored)...)
+			write(t, db, v.Priority.raw(t, form.stored)...)
+			q, err := OpenQueue(db, v.Queue.Subspace[0], form.codec)
+			noError(t, err)
+			for _, item := range v.Queue.Items {
+				b, err := q.Dequeue(t.Context())
+				noError(t, err)
+				equal(t, "item", hex.EncodeToString(b), item.Value)
+			}
+			p, err := OpenPriorityQueue(db, v.Priority.Subspace[0], form.codec)
+			noError(t, err)
+			for _, want := range v.Priority.PopMin {
+				b, err := p.PopMin(t.Context())
+				noError(t, err)
+				equal(t, "lowest", hex.EncodeToString(b), want)
+			}
+			write(t, db, v.Priority.raw(t, form.stored)...)
+			for _, want := range v.Priority.PopMax {
+				b, err := p.PopMax(t.Context())
+				noError(t, err)
+				equal(t, "highest", hex.EncodeToString(b), want)
+			}
+			equal(t, "pairs left", len(stored(t, db)), 0)
+		})
+	}
+}
+
+// A queue writes what others would, one by one and in a batch.
+func TestWriteVectors(t *testing.T) {
+	v := loadVectors(t)
+	for name, form := range forms {
+		for _, batch := range []bool{false, true} {
+			t.Run(name, func(t *testing.T) {
+				db := newMemory(t, kv.Limits{})
+				q, err := OpenQueue(db, v.Queue.Subspace[0], form.codec, Options{Random: v.Queue.random(t)})
+				noError(t, err)
+				p, err := OpenPriorityQueue(db, v.Priority.Subspace[0], form.codec, Options{Random: v.Priority.random(t)})
+				noError(t, err)
+				var values [][]byte
+				var prioritized []Prioritized[[]byte]
+				for _, item := range v.Queue.Items {
+					values = append(values, unhex(t, item.Value))
+				}
+				for _, item := range v.Priority.Items {
+					prioritized = append(prioritized, Prioritized[[]byte]{unhex(t, item.Value), item.Priority})
+				}
+				if batch {
+					noError(t, q.EnqueueAll(t.Context(), values))
+					noError(t, p.PushAll(t.Context(), prioritized))
+				} else {
+					for _, v := range values {
+						noError(t, q.Enqueue(t.Context(), v))
+					}
+					for _, v := range prioritized {
+						noError(t, p.Push(t.Context(), v.Value, v.Priority))
+					}
+				}
+				samePairs(t, stored(t, db), append(v.Priority.raw(t, form.stored), v.Queue.raw(t, form.stored)...))
+			})
+		}
+	}
+}
+
+// samePairs compares pairs whatever their order.
+func samePairs(t *testing.T, got, want []kv.KeyValue) {
+	t.Helper()
+	equal(t, "number of pairs", len(got), len(want))
+	have := make(map[string]string)
+	for _, pair := range got {
+		have[string(pair.Key)] = string(pair.Value)
+	}
+	for _, pair := range want {
+		value, ok := have[string(pair.Key)]
+		if !ok {
+			t.Fatalf("key %x was not written", pair.Key)
+		}
+		equal(t, "value", hex.EncodeToString([]byte(value)), hex.EncodeToString(pair.Value))
+	}
+}
+
+// The catalogue and a split payload lie where the format says, byte for byte.
+func TestKeySpace(t *testing.T) {
+	db := &hooked{DB: newMemory(t, kv.Limits{}), limits: kv.Limits{Value: 4}}
+	p, err := OpenPriorityQueue(db, "P", Bytes(), Options{Random: bytes.NewReader(make([]byte, 20))})
+	noError(t, err)
+	noError(t, p.Push(t.Context(), []byte("0123456789"), -2))
+	const system = "01636f6e7100"                                               // ("conq"), as bytes
+	fields := "13fd" + "14" + "01" + strings.Repeat("00ff", 20) + "00" + "1503" // -2, 0, random, 3
+	piece := system + "02706965636500" + "025000" + fields                      // "piece", "P"
+	want := map[string]string{
+		"025000" + fields:           hex.EncodeToString([]byte("0123")),
+		piece + "1501":              hex.EncodeToString([]byte("4567")),
+		piece + "1502":              hex.EncodeToString([]byte("89")),
+		system + "02666f726d617400": "1501", // "format" -> (1)
+		// "queue", "P" -> ("priority queue", 1)
+		system + "02717565756500" + "025000": "02" + hex.EncodeToString([]byte("priority queue")) + "00" + "1501",
+	}
+	var pairs []kv.KeyValue
+	for key, value := range want {
+		pairs = append(pairs, kv.KeyValue{Key: unhex(t, key), Value: unhex(t, value)})
+	}
+	samePairs(t, everything(t, db), pairs)
+	b, err := p.PopMin(t.Context())
+	noError(t, err)
+	equal(t, "payload", string(b), "0123456789")
+	equal(t, "pairs left", len(stored(t, db)), 0)
+}
