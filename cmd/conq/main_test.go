@@ -1,0 +1,237 @@
+package main
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// conq is the path of the binary under test.
+var conq string
+
+func TestMain(m *testing.M) { os.Exit(withBinary(m.Run)) }
+
+// withBinary runs f with the real binary built, as what these tests are about is
+// what processes do to each other.
+func withBinary(f func() int) int {
+	dir, err := os.MkdirTemp("", "conq-test-")
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	defer os.RemoveAll(dir)
+	conq = filepath.Join(dir, "conq.exe")
+	if out, err := exec.Command("go", "build", "-o", conq, ".").CombinedOutput(); err != nil {
+		fmt.Fprintf(os.Stderr, "%v\n%s", err, out)
+		return 1
+	}
+	return f()
+}
+
+// command returns a run of conq on a store.
+func command(store string, args ...string) *exec.Cmd {
+	return exec.Command(conq, append([]string{"--store", store}, args...)...)
+}
+
+// run runs conq to its end.
+func run(t *testing.T, cmd *exec.Cmd) (stdout, stderr string, code int) {
+	t.Helper()
+	var out, errs bytes.Buffer
+	if cmd.Stdout == nil {
+		cmd.Stdout = &out
+	}
+	cmd.Stderr = &errs
+	err := cmd.Run()
+	var exit *exec.ExitError
+	if err != nil && !errors.As(err, &exit) {
+		t.Fatal(err)
+	}
+	return out.String(), errs.String(), cmd.ProcessState.ExitCode()
+}
+
+// must runs conq, which must exit with a code, and returns what it printed.
+func must(t *testing.T, code int, cmd *exec.Cmd) string {
+	t.Helper()
+	stdout, stderr, got := run(t, cmd)
+	if got != code {
+		t.Fatalf("%q: exit code %d, want %d: %s", cmd.Args, got, code, stderr)
+	}
+	return stdout
+}
+
+// drain returns what is left in a queue.
+func drain(t *testing.T, store, queue string) []string {
+	t.Helper()
+	stdout, stderr, code := run(t, command(store, "dequeue", queue, "--all"))
+	if code > 1 {
+		t.Fatalf("exit code %d: %s", code, stderr)
+	}
+	return lines(stdout)
+}
+
+// lines returns the complete lines of text.
+func lines(text string) []string {
+	all := strings.Split(text, "\n")
+	return all[:len(all)-1]
+}
+
+// numbered returns n lines that are all different.
+func numbered(prefix string, n int) []string {
+	all := make([]string, n)
+	for i := range all {
+		all[i] = fmt.Sprintf("%s line %d", prefix, i)
+	}
+	return all
+}
+
+func enqueue(t *testing.T, store, queue string, items []string) {
+	t.Helper()
+	cmd := command(store, "enqueue", queue)
+	cmd.Stdin = strings.NewReader(strings.Join(items, "\n") + "\n")
+	must(t, 0, cmd)
+}
+
+// seeded returns a random source, and prints how to get the same one.
+func seeded(t *testing.T) *rand.Rand {
+	seed := rand.Uint64()
+	if s := os.Getenv("CONQ_TEST_SEED"); s != "" {
+		if _, err := fmt.Sscan(s, &seed); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Logf("to repeat: CONQ_TEST_SEED=%d", seed)
+	return rand.New(rand.NewPCG(seed, 0))
+}
+
+func TestFileOf100000Lines(t *testing.T) {
+	const n = 100_000
+	random := seeded(t)
+	var text bytes.Buffer
+	for range n {
+		line := make([]byte, random.IntN(60))
+		for i := range line {
+			if line[i] = byte(random.Uint32()); line[i] == '\n' {
+				line[i] = '\r'
+			}
+		}
+		text.Write(append(line, '\n'))
+	}
+	in, out := filepath.Join(t.TempDir(), "in"), filepath.Join(t.TempDir(), "out")
+	if err := os.WriteFile(in, text.Bytes(), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	store := filepath.Join(t.TempDir(), "store")
+
+	cmd := command(store, "enqueue", "q")
+	cmd.Stdin = open(t, in, os.O_RDONLY)
+	must(t, 0, cmd)
+	cmd = command(store, "dequeue", "q", "--all")
+	cmd.Stdout = open(t, out, os.O_WRONLY|os.O_CREATE)
+	must(t, 0, cmd)
+
+	got, err := os.ReadFile(out)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Equal(got, text.Bytes()) {
+		t.Errorf("%d bytes went in, %d different ones came out", text.Len(), len(got))
+	}
+	must(t, 1, command(store, "dequeue", "q"))
+}
+
+func open(t *testing.T, path string, flags int) *os.File {
+	t.Helper()
+	f, err := os.OpenFile(path, flags, 0o600)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { f.Close() })
+	return f
+}
+
+// An item is stored when it has been read, though the input goes on; meanwhile
+// the store is in use, and whoever else wants it learns by whom. A signal ends it.
+func TestStreamAndSecondProcess(t *testing.T) {
+	store := filepath.Join(t.TempDir(), "store")
+	cmd := command(store, "enqueue", "q", "--ack")
+	stdin, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	stdout, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	for i, line := range []string{"first", "second"} {
+		fmt.Fprintln(stdin, line)
+		var acked int
+		if _, err := fmt.Fscanln(stdout, &acked); err != nil || acked != i+1 {
+			t.Fatalf("acknowledged %d, %v: %s", acked, err, &stderr)
+		}
+	}
+	_, second, code := run(t, command(store, "dequeue", "q"))
+	if code != 3 || !strings.Contains(second, fmt.Sprint(cmd.Process.Pid)) || strings.Count(second, "\n") != 1 {
+		t.Errorf("second process: exit code %d, %s", code, second)
+	}
+	if err := cmd.Process.Signal(os.Interrupt); err != nil {
+		t.Fatal(err)
+	}
+	io.Copy(io.Discard, stdout)
+	cmd.Wait()
+	if got := cmd.ProcessState.ExitCode(); got != 3 || !strings.Contains(stderr.String(), `2 items put into "q" before that`) {
+		t.Errorf("interrupted: exit code %d, %s", got, &stderr)
+	}
+	if got := drain(t, store, "q"); strings.Join(got, " ") != "first second" {
+		t.Errorf("stored %q", got)
+	}
+}
+
+// Who has read enough ends the command, quietly, and loses nothing.
+func TestBrokenPipe(t *testing.T) {
+	store := filepath.Join(t.TempDir(), "store")
+	all := numbered("", 5000)
+	enqueue(t, store, "q", all)
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := command(store, "dequeue", "q", "--all")
+	cmd.Stdout = w
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	w.Close()
+	got := make([]byte, 1000)
+	if _, err := io.ReadFull(r, got); err != nil {
+		t.Fatal(err)
+	}
+	r.Close()
+	cmd.Wait()
+	if code := cmd.ProcessState.ExitCode(); code != 0 || stderr.Len() > 0 {
+		t.Errorf("exit code %d, %q", code, &stderr)
+	}
+	left := drain(t, store, "q")
+	if !isSuffix(all, left) {
+		t.Fatalf("%d lines are left, and are not the last ones", len(left))
+	}
+	// What the pipe held when it was closed was written out, though nobody read it.
+	const inPipe = 64 << 10
+	gone := len(strings.Join(all[:len(all)-len(left)], "\n"))
+	if gone > len(got)+inPipe {
+		t.Errorf("%d bytes are gone", gone)
+	}
+}
