@@ -1,0 +1,95 @@
+package bench
+
+import (
+	"fmt"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/conq-go/conq/kv/embedded"
+)
+
+// target is what is measured: a queue, or the floor under it.
+type target interface {
+	enqueue() error
+	dequeue() error
+	retries() int64
+	close() error
+}
+
+var targets = []struct {
+	name string
+	open func(b testing.TB, dir string, d embedded.Durability) target
+}{
+	{"floor", func(b testing.TB, dir string, d embedded.Durability) target { return openFloor(b, dir, d) }},
+	{"conq", func(b testing.TB, dir string, d embedded.Durability) target { return openQueue(b, dir, d) }},
+}
+
+// BenchmarkEnqueue measures transactions that enqueue one item each.
+func BenchmarkEnqueue(b *testing.B) {
+	compare(b, func(int) int { return 0 }, target.enqueue)
+}
+
+// BenchmarkDequeue measures transactions that dequeue one item each, all from one
+// queue.
+func BenchmarkDequeue(b *testing.B) {
+	compare(b, func(n int) int { return n }, target.dequeue)
+}
+
+// compare measures an operation on all targets, on a store that has been made with
+// as many items as are needed.
+func compare(b *testing.B, items func(n int) int, op func(target) error) {
+	for _, d := range []embedded.Durability{embedded.Always, embedded.Interval, embedded.Memory} {
+		for _, goroutines := range []int{1, 16, 64} {
+			for _, t := range targets {
+				b.Run(fmt.Sprintf("durability=%v/goroutines=%d/system=%s", d, goroutines, t.name), func(b *testing.B) {
+					t := t.open(b, newStore(b, items(b.N)), d)
+					measure(b, goroutines, func() error { return op(t) })
+					b.ReportMetric(float64(t.retries())/float64(b.N), "retries/op")
+					if err := t.close(); err != nil {
+						b.Fatal(err)
+					}
+				})
+			}
+		}
+	}
+}
+
+// measure runs an operation b.N times in so many goroutines and reports, besides
+// the time that each took out of the total, how long a caller waited for it.
+func measure(b *testing.B, goroutines int, op func() error) {
+	waits := make([][]time.Duration, goroutines)
+	for i := range waits {
+		waits[i] = make([]time.Duration, 0, 2*b.N/goroutines+1)
+	}
+	var begun atomic.Int64
+	var running sync.WaitGroup
+	b.ReportAllocs()
+	b.ResetTimer()
+	for i := range waits {
+		running.Go(func() {
+			for before := time.Now(); begun.Add(1) <= int64(b.N); {
+				if err := op(); err != nil {
+					b.Error(err)
+					return
+				}
+				now := time.Now()
+				waits[i] = append(waits[i], now.Sub(before))
+				before = now
+			}
+		})
+	}
+	running.Wait()
+	b.StopTimer()
+	all := slices.Sorted(slices.Values(slices.Concat(waits...)))
+	if len(all) == 0 {
+		return
+	}
+	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "items/s")
+	b.ReportMetric(micros(all[len(all)/2]), "p50-µs")
+	b.ReportMetric(micros(all[len(all)*99/100]), "p99-µs")
+}
+
+func micros(d time.Duration) float64 { return float64(d) / float64(time.Microsecond) }

@@ -1,0 +1,89 @@
+package bench
+
+import (
+	"flag"
+	"testing"
+	"time"
+)
+
+var long = flag.Int("items", 5_000_000, "items in the long queues of BenchmarkDepth; at most 20000 with -short")
+
+// few are the items in a short queue, of which half are taken before they are put
+// back.
+const few = 10
+
+// BenchmarkDepth measures single operations on queues that differ in how much is
+// in them and in how much has been taken out:
+//
+//	few       10 items
+//	many      5,000,000 items
+//	taken     10 items, after 5,000,000 were taken
+//	reopened  the same, and then the store was opened again
+//
+// Durability is memory, as waiting for the disk would hide the difference. An
+// operation's effect on the depth is undone outside of the measured time.
+func BenchmarkDepth(b *testing.B) {
+	many := *long
+	if testing.Short() {
+		many = min(many, 20_000)
+	}
+	for _, state := range []struct {
+		name string
+		make func(*stage)
+	}{
+		{"few", func(s *stage) { s.fill(few) }},
+		{"many", func(s *stage) { s.fill(many); s.settle() }},
+		{"taken", func(s *stage) { s.fill(many + few); s.take(many) }},
+		{"reopened", func(s *stage) { s.fill(many + few); s.take(many); s.open() }},
+	} {
+		b.Run("state="+state.name, func(b *testing.B) {
+			s := newStage(b)
+			state.make(s)
+			for _, step := range s.steps() {
+				first := step.once(b)
+				b.Run("op="+step.name, func(b *testing.B) {
+					step.measure(b)
+					b.ReportMetric(micros(first), "first-µs")
+				})
+			}
+		})
+	}
+}
+
+// step is an operation, and what undoes so many of them.
+type step struct {
+	name string
+	op   func() error
+	undo func(n int) error
+}
+
+func (s step) once(b *testing.B) time.Duration {
+	before := time.Now()
+	check(b, s.op())
+	d := time.Since(before)
+	check(b, s.undo(1))
+	return d
+}
+
+// measure reports what an operation takes without what undoes it.
+func (s step) measure(b *testing.B) {
+	b.ReportAllocs()
+	var spent time.Duration
+	for done := 0; done < b.N; {
+		n := min(few/2, b.N-done)
+		before := time.Now()
+		for range n {
+			check(b, s.op())
+		}
+		spent += time.Since(before)
+		check(b, s.undo(n))
+		done += n
+	}
+	b.ReportMetric(float64(spent)/float64(b.N), "ns/op")
+}
+
+func check(b testing.TB, err error) {
+	if err != nil {
+		b.Fatal(err)
+	}
+}
