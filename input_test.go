@@ -1,0 +1,253 @@
+package conq
+
+import (
+	"context"
+	"errors"
+	"math"
+	"math/big"
+	"strings"
+	"testing"
+
+	"github.com/conq-go/conq/kv"
+	"github.com/conq-go/conq/recipe"
+	"github.com/conq-go/conq/tuple"
+)
+
+func TestNames(t *testing.T) {
+	db := newMemory(t, kv.Limits{})
+	for _, name := range []string{"a", "ä/\xe2\x82\xac", "\x01", " ", strings.Repeat("n", MaxName), "conq", "ÿ"} {
+		q, err := OpenQueue(db, name, String())
+		noError(t, err)
+		equal(t, "name", q.Name(), name)
+		noError(t, q.Enqueue(t.Context(), name))
+		v, err := q.Dequeue(t.Context())
+		noError(t, err)
+		equal(t, "item", v, name)
+	}
+	cases := map[string]string{
+		"":                                "empty",
+		strings.Repeat("n", 10_000):       "it has 10000 bytes, 1024 are allowed",
+		strings.Repeat("n", MaxName+1):    "1025 bytes",
+		"a\x00b":                          `"a\x00b" has a NUL byte`,
+		"a\xffb":                          `"a\xffb" is not UTF-8`,
+		strings.Repeat("\xff", MaxName+1): "1025 bytes",
+	}
+	before := everything(t, db)
+	for name, text := range cases {
+		wantError(t, drop(OpenQueue(db, name, String())), ErrName, text)
+		wantError(t, drop(OpenPriorityQueue(db, name, String())), ErrName, text)
+		_, _, err := Lookup(t.Context(), db, name)
+		wantError(t, err, ErrName, text)
+	}
+	equalPairs(t, everything(t, db), before)
+}
+
+// No queue's items can be met by another queue, nor by the catalogue.
+func TestQueuesAreApart(t *testing.T) {
+	db := &hooked{DB: newMemory(t, kv.Limits{}), limits: kv.Limits{Value: 2}}
+	names := []string{"a", "aa", "a\x01", "b", "conq", "queue", "piece"}
+	for _, name := range names {
+		q, err := OpenQueue(db, name, String())
+		noError(t, err)
+		noError(t, q.Enqueue(t.Context(), "item of "+name))
+	}
+	for i, name := range names {
+		q, err := OpenQueue(db, name, String())
+		noError(t, err)
+		equalSlices(t, "items", list(t, q.All(t.Context())), []string{"item of " + name})
+		if i%2 == 0 {
+			noError(t, q.Clear(t.Context()))
+		} else {
+			noError(t, drop(q.Dequeue(t.Context())))
+		}
+	}
+	equal(t, "keys left", len(stored(t, db)), 0)
+	infos, err := Queues(t.Context(), db)
+	noError(t, err)
+	equal(t, "queues", len(infos), len(names))
+}
+
+func TestNilAndZero(t *testing.T) {
+	f := newFixture(t, newMemory(t, kv.Limits{}), nil)
+	var noContext context.Context
+	var zeroQ Queue[string]
+	var zeroP PriorityQueue[string]
+	all := func(seq func(func(string, error) bool)) error {
+		for _, err := range seq {
+			return err
+		}
+		return nil
+	}
+	errs := map[string]error{
+		"nil db":               drop(OpenQueue(nil, "q", String())),
+		"nil codec":            drop(OpenQueue[string](f.db, "q", nil)),
+		"nil db, priority":     drop(OpenPriorityQueue(nil, "q", String())),
+		"nil codec, priority":  drop(OpenPriorityQueue[string](f.db, "q", nil)),
+		"two options":          drop(OpenQueue(f.db, "q", String(), Options{}, Options{})),
+		"Queues of nil":        drop(Queues(f.ctx, nil)),
+		"zero Enqueue":         zeroQ.Enqueue(f.ctx, "v"),
+		"zero Dequeue":         drop(zeroQ.Dequeue(f.ctx)),
+		"zero DequeueN":        drop(zeroQ.DequeueN(f.ctx, 1)),
+		"zero Peek":            drop(zeroQ.Peek(f.ctx)),
+		"zero Len":             drop(zeroQ.Len(f.ctx)),
+		"zero Clear":           zeroQ.Clear(f.ctx),
+		"zero All":             all(zeroQ.All(f.ctx)),
+		"zero Push":            zeroP.Push(f.ctx, "v", 1),
+		"zero PopMax":          drop(zeroP.PopMax(f.ctx)),
+		"zero In":              drop(QueueTx[string]{}.Dequeue()),
+		"zero In, priority":    drop(PriorityQueueTx[string]{}.PopMin()),
+		"In nil Enqueue":       f.q.In(nil).Enqueue("v"),
+		"In nil Dequeue":       drop(f.q.In(nil).Dequeue()),
+		"In nil DequeueN":      drop(f.q.In(nil).DequeueN(1)),
+		"In nil Peek":          drop(f.q.In(nil).Peek()),
+		"In nil Len":           drop(f.q.In(nil).Len()),
+		"In nil Clear":         f.q.In(nil).Clear(),
+		"In nil All":           all(f.q.In(nil).All()),
+		"In nil Push":          f.p.In(nil).Push("v", 1),
+		"In nil PopMin":        drop(f.p.In(nil).PopMin()),
+		"In nil PopMax":        drop(f.p.In(nil).PopMax()),
+		"In nil PopMinN":       drop(f.p.In(nil).PopMinN(1)),
+		"In nil PopMaxN":       drop(f.p.In(nil).PopMaxN(1)),
+		"In nil PeekMin":       drop(f.p.In(nil).PeekMin()),
+		"In nil PeekMax":       drop(f.p.In(nil).PeekMax()),
+		"In nil Len, priority": drop(f.p.In(nil).Len()),
+		"In nil Clear, p":      f.p.In(nil).Clear(),
+		"nil ctx Enqueue":      f.q.Enqueue(noContext, "v"),
+		"nil ctx Peek":         drop(f.q.Peek(noContext)),
+		"nil ctx All":          all(f.q.All(noContext)),
+		"nil ctx Queues":       drop(Queues(noContext, f.db)),
+		"batch of 0":           drop(f.q.DequeueN(f.ctx, 0)),
+		"batch of -1":          drop(f.q.DequeueN(f.ctx, -1)),
+		"batch of MinInt":      drop(f.p.PopMaxN(f.ctx, math.MinInt)),
+		"batch of 0, lowest":   drop(f.p.PopMinN(f.ctx, 0)),
+	}
+	for what, err := range errs {
+		if err == nil || !strings.HasPrefix(err.Error(), "conq: ") {
+			t.Errorf("%s: error %v, want one of this package", what, err)
+		}
+	}
+	noError(t, f.q.EnqueueAll(f.ctx, nil))
+	noError(t, f.p.PushAll(f.ctx, nil))
+	equal(t, "keys", len(stored(t, f.db)), 0)
+}
+
+// Values that do not decode stay in the queue.
+func TestCorruptValues(t *testing.T) {
+	type point struct{ X int }
+	f := newFixture(t, newMemory(t, kv.Limits{}), nil)
+	raw, err := OpenQueue(f.db, "q", Bytes())
+	noError(t, err)
+	noError(t, raw.Enqueue(f.ctx, []byte("\xff")))
+	stays(t, f, `queue "q"`, "02710015", "not UTF-8")
+	dequeue := map[string]func() error{
+		"JSON":  func() error { return dequeueWith(t, f, JSON[point]()) },
+		"Tuple": func() error { return dequeueWith(t, f, Tuple[string]()) },
+		"any":   func() error { return dequeueWith(t, f, Tuple[any]()) },
+		"own":   func() error { return dequeueWith[int](t, f, refusing{}) },
+	}
+	for name, dequeue := range dequeue {
+		t.Run(name, func(t *testing.T) { wantError(t, dequeue(), ErrDecode, `queue "q"`) })
+	}
+	wantError(t, dequeueWith[int](t, f, refusing{}), errRefused)
+	b, err := raw.Dequeue(f.ctx)
+	noError(t, err)
+	equal(t, "the item", string(b), "\xff")
+}
+
+func dequeueWith[T any](t *testing.T, f fixture, c Codec[T]) error {
+	t.Helper()
+	q, err := OpenQueue(f.db, "q", c)
+	noError(t, err)
+	_, err = q.Dequeue(f.ctx)
+	return err
+}
+
+var errRefused = errors.New("refused")
+
+type refusing struct{}
+
+func (refusing) Encode(int) ([]byte, error) { return nil, errRefused }
+func (refusing) Decode([]byte) (int, error) { return 0, errRefused }
+
+// Values that do not encode change nothing, and are named by their position.
+func TestEncodeErrors(t *testing.T) {
+	f := newFixture(t, newMemory(t, kv.Limits{}), nil)
+	q, err := OpenQueue[int](f.db, "q", refusing{})
+	noError(t, err)
+	wantError(t, q.Enqueue(f.ctx, 1), errRefused, `queue "q"`)
+	wantError(t, f.q.EnqueueAll(f.ctx, []string{"a", "\xff"}), errNotUTF8, "value 2 of 2")
+	wantError(t, f.p.PushAll(f.ctx, []Prioritized[string]{{"\xff", 1}, {"b", 2}}), errNotUTF8, "value 1 of 2")
+	equal(t, "keys", len(stored(t, f.db)), 0)
+}
+
+// Keys that are not items' are errors, and stay.
+func TestForeignKeys(t *testing.T) {
+	for what, fields := range map[string]tuple.Tuple{
+		"no random element": {1},
+		"string":            {"a"},
+		"index too large":   {uint64(math.MaxUint64), make([]byte, 20)},
+		"index a big one":   {new(big.Int).Lsh(big.NewInt(1), 100), make([]byte, 20)},
+		"random a string":   {1, "random"},
+	} {
+		t.Run(what, func(t *testing.T) {
+			f := newFixture(t, newMemory(t, kv.Limits{}), nil)
+			key, err := append(tuple.Tuple{"q"}, fields...).Pack()
+			noError(t, err)
+			write(t, f.db, kv.KeyValue{Key: key, Value: []byte("v")})
+			stays(t, f, `queue "q"`)
+		})
+	}
+}
+
+// The last index there is ends the queue, not the process: an error, nothing is
+// written, and it goes on once the queue is empty.
+func TestLastIndex(t *testing.T) {
+	f := newFixture(t, newMemory(t, kv.Limits{}), nil)
+	random := make([]byte, 20)
+	queueKey, err := tuple.Tuple{"q", int64(math.MaxInt64 - 1), random}.Pack()
+	noError(t, err)
+	heapKey, err := tuple.Tuple{"p", 7, int64(math.MaxInt64 - 1), random}.Pack()
+	noError(t, err)
+	write(t, f.db, kv.KeyValue{Key: queueKey}, kv.KeyValue{Key: heapKey})
+	before := everything(t, f.db)
+	two := []Prioritized[string]{{"a", 7}, {"b", 7}}
+	wantError(t, f.q.EnqueueAll(f.ctx, []string{"a", "b"}), recipe.ErrFull)
+	wantError(t, f.p.PushAll(f.ctx, two), recipe.ErrFull)
+	equalPairs(t, everything(t, f.db), before)
+	noError(t, f.q.Enqueue(f.ctx, "a"))
+	wantError(t, f.q.Enqueue(f.ctx, "b"), recipe.ErrFull, `queue "q"`)
+	noError(t, f.p.Push(f.ctx, "other priority", 8))
+	noError(t, drop(f.q.DequeueN(f.ctx, 2)))
+	noError(t, f.q.EnqueueAll(f.ctx, []string{"a", "b"}))
+}
+
+// A random source that ends is an error, and nothing is written.
+func TestRandomEnds(t *testing.T) {
+	db := newMemory(t, kv.Limits{})
+	f := newFixture(t, db, strings.NewReader(strings.Repeat("r", 50)))
+	if err := f.q.EnqueueAll(f.ctx, []string{"a", "b", "c"}); err == nil {
+		t.Error("EnqueueAll went on without random bytes")
+	}
+	if err := f.q.Enqueue(f.ctx, "a"); err == nil {
+		t.Error("Enqueue went on without random bytes")
+	}
+	equal(t, "keys", len(stored(t, db)), 0)
+}
+
+// Errors of the store come through.
+func TestStoreErrors(t *testing.T) {
+	f := newFixture(t, newMemory(t, kv.Limits{}), nil)
+	ctx, cancel := context.WithCancelCause(f.ctx)
+	cancel(errCancelled)
+	wantError(t, f.q.Enqueue(ctx, "v"), errCancelled)
+	wantError(t, drop(f.q.Dequeue(ctx)), errCancelled)
+	wantError(t, drop(f.q.Peek(ctx)), errCancelled)
+	wantError(t, drop(f.q.Len(ctx)), errCancelled)
+	wantError(t, drop(Queues(ctx, f.db)), errCancelled)
+	noError(t, f.db.Close())
+	wantError(t, f.q.Enqueue(f.ctx, "v"), kv.ErrClosed)
+	wantError(t, drop(f.q.Dequeue(f.ctx)), kv.ErrClosed)
+	wantError(t, drop(f.p.PeekMax(f.ctx)), kv.ErrClosed)
+	wantError(t, drop(OpenQueue(f.db, "q", String())), kv.ErrClosed)
+	wantError(t, drop(OpenQueue(f.db, "new", String())), kv.ErrClosed)
+}

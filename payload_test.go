@@ -1,0 +1,277 @@
+package conq
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/conq-go/conq/kv"
+	"github.com/conq-go/conq/tuple"
+)
+
+// Payloads around the limit for values lie over as many keys as they need.
+func TestSplitBoundaries(t *testing.T) {
+	for _, size := range []int{0, 1, 99, 100, 101, 199, 200, 201, 9_999, 10_000} {
+		t.Run(fmt.Sprint(size), func(t *testing.T) {
+			f := newFixture(t, newMemory(t, small), nil)
+			v := strings.Repeat("x", size)
+			noError(t, f.q.Enqueue(f.ctx, v))
+			noError(t, f.p.Push(f.ctx, v, 1))
+			equal(t, "keys", len(stored(t, f.db)), 2*max(1, (size+99)/100))
+			got, err := f.q.Peek(f.ctx)
+			noError(t, err)
+			equal(t, "peeked", got, v)
+			got, err = f.q.Dequeue(f.ctx)
+			noError(t, err)
+			equal(t, "dequeued", got, v)
+			got, err = f.p.PopMax(f.ctx)
+			noError(t, err)
+			equal(t, "popped", got, v)
+			equal(t, "keys left", len(stored(t, f.db)), 0)
+		})
+	}
+}
+
+// The largest payload is half of a transaction. One byte more is refused before
+// anything is written, whatever verb it comes by.
+func TestTooLarge(t *testing.T) {
+	f := newFixture(t, newMemory(t, small), nil)
+	v := strings.Repeat("x", 10_001)
+	verbs := map[string]func(kv.Tx) error{
+		"Enqueue":       func(kv.Tx) error { return f.q.Enqueue(f.ctx, v) },
+		"EnqueueAll":    func(kv.Tx) error { return f.q.EnqueueAll(f.ctx, []string{"a", v}) },
+		"In Enqueue":    func(tx kv.Tx) error { return f.q.In(tx).Enqueue(v) },
+		"In EnqueueAll": func(tx kv.Tx) error { return f.q.In(tx).EnqueueAll([]string{"a", v}) },
+		"Push":          func(kv.Tx) error { return f.p.Push(f.ctx, v, 1) },
+		"PushAll":       func(kv.Tx) error { return f.p.PushAll(f.ctx, []Prioritized[string]{{"a", 1}, {v, 1}}) },
+		"In Push":       func(tx kv.Tx) error { return f.p.In(tx).Push(v, 1) },
+		"In PushAll":    func(tx kv.Tx) error { return f.p.In(tx).PushAll([]Prioritized[string]{{"a", 1}, {v, 1}}) },
+	}
+	for name, verb := range verbs {
+		t.Run(name, func(t *testing.T) {
+			noError(t, f.db.Transact(f.ctx, func(tx kv.Tx) error {
+				err := verb(tx)
+				wantError(t, err, kv.ErrTooLarge, "item of 10001 bytes", "limit of 10000")
+				var large *kv.TooLargeError
+				equal(t, "is a TooLargeError", errors.As(err, &large), true)
+				equal(t, "error", *large, kv.TooLargeError{What: "item", Size: 10_001, Limit: 10_000, Unit: "bytes"})
+				return nil // committed all the same
+			}))
+			equal(t, "keys", len(stored(t, f.db)), 0)
+		})
+	}
+}
+
+// A batch over the limits of a transaction is refused as a whole.
+func TestBatchTooLarge(t *testing.T) {
+	f := newFixture(t, newMemory(t, small), nil)
+	v := strings.Repeat("x", 7_000)
+	wantError(t, f.q.EnqueueAll(f.ctx, []string{v, v, v}), kv.ErrTooLarge, "transaction")
+	equal(t, "keys", len(stored(t, f.db)), 0)
+	noError(t, f.q.EnqueueAll(f.ctx, []string{v}))
+}
+
+// The largest item can be moved in one transaction, with an engine's own limits.
+func TestMoveLargest(t *testing.T) {
+	for name, open := range engines(t) {
+		t.Run(name, func(t *testing.T) {
+			f := newFixture(t, open(kv.Limits{}), nil)
+			v := strings.Repeat("x", f.db.Limits().Transaction/2)
+			noError(t, f.q.Enqueue(f.ctx, v))
+			noError(t, f.db.Transact(f.ctx, func(tx kv.Tx) error { return moves["Dequeue, Push"](f, tx) }))
+			got, err := f.p.PopMin(f.ctx)
+			noError(t, err)
+			equal(t, "length", len(got), len(v))
+			equal(t, "keys left", len(stored(t, f.db)), 0)
+		})
+	}
+}
+
+// An item of which a piece is missing, or whose number of pieces makes no sense,
+// is an ErrDecode and stays, whatever verb it comes by.
+func TestBrokenPieces(t *testing.T) {
+	item := func(elems ...any) []byte {
+		key, err := tuple.Tuple(append([]any{"q", 1, make([]byte, 20)}, elems...)).Pack()
+		noError(t, err)
+		return key
+	}
+	key3 := item(3)
+	piece := func(i int64) []byte { return appendInt(join(pieceSpace("q"), key3[3:]), i) }
+	cases := map[string][]kv.KeyValue{
+		"first piece missing":  {{Key: key3, Value: []byte("a")}, {Key: piece(2), Value: []byte("c")}},
+		"second piece missing": {{Key: key3, Value: []byte("a")}, {Key: piece(1), Value: []byte("b")}},
+		"all missing":          {{Key: key3, Value: []byte("a")}},
+		"another one instead":  {{Key: key3}, {Key: piece(1)}, {Key: piece(3)}},
+		"one piece":            {{Key: item(1)}},
+		"no pieces":            {{Key: item(0)}},
+		"negative":             {{Key: item(-5)}},
+		"huge":                 {{Key: item(int64(1) << 40)}},
+		"2^31-1 pieces":        {{Key: item(int64(1)<<31 - 1), Value: []byte("a")}},
+		"two elements":         {{Key: item(2, 2)}},
+		"a string":             {{Key: item("2")}},
+	}
+	for name, pairs := range cases {
+		t.Run(name, func(t *testing.T) {
+			f := newFixture(t, newMemory(t, small), nil)
+			write(t, f.db, pairs...)
+			stays(t, f, "q", fmt.Sprintf("%x", pairs[0].Key))
+		})
+	}
+}
+
+// stays checks that all verbs of the queue fail with an ErrDecode that says both
+// texts, and change nothing, even when the caller commits.
+func stays(t *testing.T, f fixture, texts ...string) {
+	t.Helper()
+	before := everything(t, f.db)
+	first := func(seq func(func(string, error) bool)) error {
+		for _, err := range seq {
+			return err
+		}
+		return nil
+	}
+	verbs := map[string]func(kv.Tx) error{
+		"Dequeue":     func(kv.Tx) error { return drop(f.q.Dequeue(f.ctx)) },
+		"DequeueN":    func(kv.Tx) error { return drop(f.q.DequeueN(f.ctx, 2)) },
+		"Peek":        func(kv.Tx) error { return drop(f.q.Peek(f.ctx)) },
+		"All":         func(kv.Tx) error { return first(f.q.All(f.ctx)) },
+		"In Dequeue":  func(tx kv.Tx) error { return drop(f.q.In(tx).Dequeue()) },
+		"In DequeueN": func(tx kv.Tx) error { return drop(f.q.In(tx).DequeueN(2)) },
+		"In Peek":     func(tx kv.Tx) error { return drop(f.q.In(tx).Peek()) },
+		"In All":      func(tx kv.Tx) error { return first(f.q.In(tx).All()) },
+	}
+	for name, verb := range verbs {
+		noError(t, f.db.Transact(f.ctx, func(tx kv.Tx) error {
+			err := verb(tx)
+			if !errors.Is(err, ErrDecode) {
+				t.Errorf("%s: error %v, want an ErrDecode", name, err)
+				return nil
+			}
+			wantError(t, err, ErrDecode, texts...)
+			return nil
+		}))
+	}
+	equalPairs(t, everything(t, f.db), before)
+}
+
+func equalPairs(t *testing.T, got, want []kv.KeyValue) {
+	t.Helper()
+	equal(t, "store", fmt.Sprintf("%q", got), fmt.Sprintf("%q", want))
+}
+
+// A batch ends before an item that does not decode.
+func TestBatchEndsBeforeBrokenItem(t *testing.T) {
+	f := newFixture(t, newMemory(t, small), nil)
+	noError(t, f.q.EnqueueAll(f.ctx, []string{"a", "b"}))
+	raw, err := OpenQueue(f.db, "q", Bytes())
+	noError(t, err)
+	noError(t, raw.Enqueue(f.ctx, []byte{0xff}))
+	noError(t, f.q.Enqueue(f.ctx, "c"))
+	got, err := f.q.DequeueN(f.ctx, 10)
+	noError(t, err)
+	equalSlices(t, "batch", got, []string{"a", "b"})
+	wantError(t, drop(f.q.DequeueN(f.ctx, 10)), ErrDecode)
+	b, err := raw.Dequeue(f.ctx)
+	noError(t, err)
+	equal(t, "the item", string(b), "\xff")
+	equal(t, "the next", first(t, f), "c")
+}
+
+func first(t *testing.T, f fixture) string {
+	t.Helper()
+	v, err := f.q.Dequeue(f.ctx)
+	noError(t, err)
+	return v
+}
+
+// A batch takes what the limits allow, but at least one item, in order, and goes
+// on where it ended.
+func TestBatchLimits(t *testing.T) {
+	v := func(i, size int) string { return fmt.Sprint(i, strings.Repeat(".", size-1)) }
+	key := len("\x02q\x00") + 2 + 22 + 20 // about: index, random with some escaped bytes
+	cases := []struct {
+		what         string
+		limits       kv.Limits
+		size, items  int
+		atLeast, max int // in the first batch of 10
+	}{
+		{"all fit", kv.Limits{}, 10, 8, 8, 8},
+		{"no more than asked for", kv.Limits{}, 10, 15, 10, 10},
+		{"bytes", kv.Limits{Transaction: 2 * 4 * (100 + key)}, 100, 8, 4, 5},
+		{"one item is the whole budget", kv.Limits{Transaction: 400}, 200, 4, 1, 1},
+		{"bytes of split payloads", kv.Limits{Value: 50, Transaction: 8 * (100 + 2*key)}, 100, 8, 4, 5},
+		{"operations", kv.Limits{Operations: 20}, 10, 10, 5, 5},
+		{"operations of split payloads", kv.Limits{Value: 5, Operations: 40}, 10, 10, 5, 5},
+		{"hardly any operations", kv.Limits{Operations: 3}, 10, 3, 1, 1},
+	}
+	for _, c := range cases {
+		t.Run(c.what, func(t *testing.T) {
+			f := newFixture(t, &hooked{DB: newMemory(t, kv.Limits{}), limits: c.limits}, nil)
+			var want []string
+			for i := range c.items {
+				want = append(want, v(i, c.size))
+				noError(t, f.q.Enqueue(f.ctx, want[i]))
+				noError(t, f.p.Push(f.ctx, want[i], int64(i)))
+			}
+			got, err := f.q.DequeueN(f.ctx, 10)
+			noError(t, err)
+			if len(got) < c.atLeast || len(got) > c.max {
+				t.Fatalf("first batch has %d items, want %d to %d", len(got), c.atLeast, c.max)
+			}
+			popped, err := f.p.PopMinN(f.ctx, 10)
+			noError(t, err)
+			equal(t, "at most as many by priority, whose keys are longer", len(popped) <= len(got), true)
+			for len(got) < c.items {
+				more, err := f.q.DequeueN(f.ctx, 10)
+				noError(t, err)
+				got = append(got, more...)
+			}
+			equalSlices(t, "items", got, want)
+		})
+	}
+}
+
+// A batch of many small items is bounded as documented.
+func TestBatchItems(t *testing.T) {
+	f := newFixture(t, newMemory(t, kv.Limits{}), nil)
+	noError(t, f.q.EnqueueAll(f.ctx, make([]string, maxBatchItems+1)))
+	got, err := f.q.DequeueN(f.ctx, 1<<40)
+	noError(t, err)
+	equal(t, "items", len(got), maxBatchItems)
+	n, err := f.q.Len(f.ctx)
+	noError(t, err)
+	equal(t, "items left", n, 1)
+}
+
+// A batch reads its last key once, and once for each priority.
+func TestBatchReadsOnce(t *testing.T) {
+	ranges := 0
+	db := &hooked{DB: newMemory(t, kv.Limits{})}
+	f := newFixture(t, db, nil)
+	db.attempt = func(tx kv.Tx) kv.Tx {
+		return countingTx{tx, &ranges}
+	}
+	noError(t, f.q.EnqueueAll(f.ctx, make([]string, 100)))
+	equal(t, "reads of EnqueueAll", ranges, 1)
+	ranges = 0
+	noError(t, f.p.PushAll(f.ctx, []Prioritized[string]{{"a", 1}, {"b", 2}, {"c", 1}, {"d", 2}, {"e", 2}}))
+	equal(t, "reads of PushAll", ranges, 2)
+	ranges = 0
+	noError(t, drop(f.q.DequeueN(f.ctx, 50)))
+	equal(t, "reads of DequeueN", ranges, 1)
+	ranges = 0
+	noError(t, drop(f.p.PopMaxN(f.ctx, 50)))
+	equal(t, "reads of PopMaxN", ranges, 1)
+}
+
+// countingTx counts the ranges that are read.
+type countingTx struct {
+	kv.Tx
+	ranges *int
+}
+
+func (c countingTx) Snapshot() kv.Reader {
+	*c.ranges++
+	return c.Tx.Snapshot()
+}
