@@ -1,0 +1,78 @@
+//go:build unix
+
+package conq_test
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// The shell tour of the README prints what it says, with the real command.
+func TestReadmeShell(t *testing.T) {
+	dir := t.TempDir()
+	bin := filepath.Join(dir, "bin")
+	goBuild(t, filepath.Join(bin, "conq"), "./cmd/conq")
+	script := strings.Join(blocks(t, "README.md", "sh"), "")
+	var want strings.Builder
+	for line := range strings.Lines(script) {
+		if text, ok := strings.CutPrefix(line, "#> "); ok {
+			want.WriteString(text)
+		}
+	}
+	cmd := exec.CommandContext(t.Context(), "sh", "-c", script)
+	cmd.Dir = t.TempDir()
+	cmd.Env = append(os.Environ(), "CONQ_STORE=", "PATH="+bin+":"+os.Getenv("PATH"))
+	cmd.Stderr = t.Output()
+	got, err := cmd.Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	equal(t, string(got), want.String())
+}
+
+// The program of the README compiles, and prints what it says.
+func TestReadmeProgram(t *testing.T) {
+	dir := t.TempDir()
+	source := filepath.Join(dir, "main.go")
+	if err := os.WriteFile(source, []byte(blocks(t, "README.md", "go")[0]), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	program := filepath.Join(dir, "program")
+	goBuild(t, program, source)
+	cmd := exec.CommandContext(t.Context(), program)
+	cmd.Dir = dir
+	cmd.Stderr = t.Output()
+	got, err := cmd.Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	equal(t, string(got), blocks(t, "README.md", "text")[0])
+}
+
+// goBuild builds a program, in this module whose dependencies it may use.
+func goBuild(t *testing.T, program, source string) {
+	t.Helper()
+	out, err := exec.CommandContext(t.Context(), "go", "build", "-buildvcs=false", "-o", program, source).CombinedOutput()
+	if err != nil {
+		t.Fatalf("go build %s: %v\n%s", source, err, out)
+	}
+}
+
+// Files that the documents point to are there.
+func TestDocumentLinks(t *testing.T) {
+	link := regexp.MustCompile(`\]\(([^):#]+)(#[^)]*)?\)`)
+	documents, err := filepath.Glob("docs/*.md")
+	check(err)
+	for _, document := range append(documents, "README.md", "ARCHITECTURE.md", "CHANGELOG.md") {
+		for _, match := range link.FindAllSubmatch(readFile(t, document), -1) {
+			target := filepath.Join(filepath.Dir(document), string(match[1]))
+			if _, err := os.Stat(target); err != nil {
+				t.Errorf("%s points to %s, which is not there", document, match[1])
+			}
+		}
+	}
+}
