@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"sync"
 	"sync/atomic"
@@ -15,16 +16,17 @@ import (
 
 // DB is an open store. It implements kv.DB.
 type DB struct {
-	o      Options
-	limits kv.Limits
-	log    *slog.Logger
-	guard  *guard
-	pebble *pebble.DB
-	lock   *pebble.Lock
-	dead   *deadSpace
-	synced *horizon
-	maimed atomic.Bool // one of Pebble's goroutines has died: it can't be closed
-	ending atomic.Bool // Close has been called
+	o        Options
+	limits   kv.Limits
+	log      *slog.Logger
+	guard    *guard
+	pebble   *pebble.DB
+	lock     io.Closer
+	dead     *deadSpace
+	synced   *horizon
+	maimed   chan struct{} // closed when one of Pebble's goroutines has ended by a fatal error
+	maimOnce sync.Once
+	ending   atomic.Bool // Close has been called
 
 	background sync.WaitGroup
 	stop       context.CancelFunc
@@ -48,6 +50,7 @@ func newDB(o Options) *DB {
 		version: 1, // so that a transaction that has read nothing is at 0
 		synced:  newHorizon(1),
 		watches: make(watches),
+		maimed:  make(chan struct{}),
 	}
 }
 
@@ -84,6 +87,10 @@ func (db *DB) failed(err error) {
 	db.log.Error("store has failed", "error", err)
 	db.synced.wake()
 }
+
+// maim tells that one of Pebble's goroutines has ended: Pebble's Close may wait
+// for it for ever.
+func (db *DB) maim() { db.maimOnce.Do(func() { close(db.maimed) }) }
 
 // failure returns the error of a poisoned store, or nil.
 func (db *DB) failure() error {
@@ -124,22 +131,21 @@ func (db *DB) Close() error {
 	return errors.Join(err, db.lock.Close())
 }
 
-// closePebble closes what holds the data. The rest of a poisoned store is left
-// to the garbage collector if Pebble can't be closed any more.
+// closePebble closes what holds the data. A poisoned store's Pebble may not be
+// able to: then it is left as it is, unable to change anything any more.
 func (db *DB) closePebble() error {
-	failure := db.failure()
-	if failure != nil {
+	if db.failure() != nil {
 		db.guard.freeze()
-		if db.maimed.Load() {
-			return failure
-		}
 	}
-	err := guarded(db.pebble.Close)
-	if err == nil {
-		err = db.failure()
+	closed := make(chan error, 1)
+	go func() { closed <- guarded(db.pebble.Close) }()
+	var err error
+	select {
+	case err = <-closed:
+	case <-db.maimed:
 	}
 	db.guard.freeze()
-	if failure != nil {
+	if failure := db.failure(); failure != nil {
 		return failure
 	}
 	return err

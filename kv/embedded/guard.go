@@ -158,6 +158,10 @@ func (g *guard) RemoveAll(name string) error {
 	return g.FS.RemoveAll(name)
 }
 
+// Lock does nothing: the store holds the lock that Pebble would take, and can so
+// give it back whatever Pebble does.
+func (g *guard) Lock(string) (io.Closer, error) { return io.NopCloser(nil), nil }
+
 func (g *guard) Unwrap() vfs.FS { return g.FS }
 
 // guardFile is a file open for writing.
@@ -269,12 +273,22 @@ func (void) ReadAt([]byte, int64) (int, error)      { return 0, io.EOF }
 func (void) Write(p []byte) (int, error)            { return len(p), nil }
 func (void) WriteAt(p []byte, _ int64) (int, error) { return len(p), nil }
 func (void) Preallocate(int64, int64) error         { return nil }
-func (void) Stat() (vfs.FileInfo, error)            { return nil, os.ErrNotExist }
+func (void) Stat() (vfs.FileInfo, error)            { return voidInfo{}, nil }
 func (void) Sync() error                            { return nil }
 func (void) SyncTo(int64) (bool, error)             { return true, nil }
 func (void) SyncData() error                        { return nil }
 func (void) Prefetch(int64, int64) error            { return nil }
 func (void) Fd() uintptr                            { return vfs.InvalidFd }
+
+type voidInfo struct{}
+
+func (voidInfo) Name() string           { return "" }
+func (voidInfo) Size() int64            { return 0 }
+func (voidInfo) Mode() os.FileMode      { return 0 }
+func (voidInfo) ModTime() time.Time     { return time.Time{} }
+func (voidInfo) IsDir() bool            { return false }
+func (voidInfo) Sys() any               { return nil }
+func (voidInfo) DeviceID() vfs.DeviceID { return vfs.DeviceID{} }
 
 // pebbleLogger passes Pebble's messages on and keeps its fatal ones from ending
 // the process.
@@ -293,24 +307,33 @@ type fatal struct{ error }
 // goroutine ends, which gives back the locks that it holds; where it runs in a
 // caller's, it panics for guarded to recover.
 func (l pebbleLogger) Fatalf(format string, args ...any) {
-	err := fatal{fmt.Errorf(format, args...)}
-	l.db.guard.fail(err.error)
-	if calledBy("kv/embedded.guarded") {
-		panic(err)
+	err := fmt.Errorf(format, args...)
+	for _, arg := range args {
+		if cause, ok := arg.(error); ok {
+			err = cause // what it is matters more than what it kept from being done
+		}
 	}
-	l.db.maimed.Store(true)
+	l.db.guard.fail(err)
+	if calledBy("kv/embedded.guarded") {
+		panic(fatal{err})
+	}
+	l.db.maim()
 	runtime.Goexit()
 }
 
-// guarded runs a call into Pebble and turns its fatal errors into errors.
+// guarded runs a call into Pebble and returns the errors that it panics with.
 func guarded(call func() error) (err error) {
 	defer func() {
-		if r := recover(); r != nil {
-			f, ok := r.(fatal)
-			if !ok {
-				panic(r)
-			}
-			err = f.error
+		switch r := recover().(type) {
+		case nil:
+		case fatal:
+			err = r.error
+		case runtime.Error: // a mistake in the program
+			panic(r)
+		case error: // Pebble couldn't sync a directory, or a log
+			err = r
+		default:
+			panic(r)
 		}
 	}()
 	return call()

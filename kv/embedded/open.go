@@ -27,6 +27,10 @@ const (
 	lockFile    = "LOCK"
 )
 
+// leftovers are the files that an opening which was interrupted may have left
+// in a new directory.
+var leftovers = []string{lockFile, ownerFile, ownerFile + ".tmp", formatFile + ".tmp"}
+
 func init() {
 	kv.Register("embedded", openURL)
 }
@@ -102,7 +106,7 @@ func (db *DB) open(dir string) error {
 	if err != nil {
 		return err
 	}
-	if err := db.openLocked(dir, lock); err != nil {
+	if err := db.openLocked(dir); err != nil {
 		return errors.Join(plain(err), lock.Close())
 	}
 	db.lock = lock
@@ -138,9 +142,8 @@ func checkDir(fs vfs.FS, dir string) error {
 	if slices.Contains(names, formatFile) {
 		return checkFormat(fs, dir)
 	}
-	// An opening that was interrupted may have left the lock, no more.
 	for _, name := range names {
-		if name != lockFile && name != ownerFile && name != formatFile+".tmp" {
+		if !slices.Contains(leftovers, name) {
 			return fmt.Errorf("it holds other files (%s) and no store; use an empty or a new directory", name)
 		}
 	}
@@ -162,8 +165,8 @@ func checkFormat(fs vfs.FS, dir string) error {
 	return nil
 }
 
-func lockDir(fs vfs.FS, dir string) (*pebble.Lock, error) {
-	lock, err := pebble.LockDirectory(dir, fs)
+func lockDir(fs vfs.FS, dir string) (io.Closer, error) {
+	lock, err := fs.Lock(fs.PathJoin(dir, lockFile))
 	if err == nil {
 		return lock, nil
 	}
@@ -177,7 +180,7 @@ func lockDir(fs vfs.FS, dir string) (*pebble.Lock, error) {
 	return nil, fmt.Errorf("%s has it open; close it there, or let both use it through `conq serve`", owner)
 }
 
-func (db *DB) openLocked(dir string, lock *pebble.Lock) error {
+func (db *DB) openLocked(dir string) error {
 	if err := writeFile(db.o.FS, dir, ownerFile, "pid "+strconv.Itoa(os.Getpid())+"\n"); err != nil {
 		return err
 	}
@@ -188,7 +191,7 @@ func (db *DB) openLocked(dir string, lock *pebble.Lock) error {
 	}
 	db.guard = newGuard(db.o.FS, db.o.Durability == Interval, db.failed)
 	err := guarded(func() (err error) {
-		db.pebble, err = pebble.Open(dir, db.pebbleOptions(lock))
+		db.pebble, err = pebble.Open(dir, db.pebbleOptions())
 		return err
 	})
 	if err != nil {
@@ -205,10 +208,9 @@ func (db *DB) openLocked(dir string, lock *pebble.Lock) error {
 
 // pebbleOptions pins the version of Pebble's format: a newer Pebble must not
 // make a store that an older build of format 1 can't read.
-func (db *DB) pebbleOptions(lock *pebble.Lock) *pebble.Options {
+func (db *DB) pebbleOptions() *pebble.Options {
 	return &pebble.Options{
 		FS:                          db.guard,
-		Lock:                        lock,
 		Logger:                      pebbleLogger{db},
 		FormatMajorVersion:          pebble.FormatValueSeparation,
 		CacheSize:                   db.o.Cache,
@@ -220,6 +222,9 @@ func (db *DB) pebbleOptions(lock *pebble.Lock) *pebble.Options {
 		CompactionConcurrencyRange:  func() (int, int) { return 1, 2 },
 		FlushDelayDeleteRange:       10 * time.Second,
 		EventListener: &pebble.EventListener{
+			DataCorruption: func(info pebble.DataCorruptionInfo) {
+				db.guard.fail(fmt.Errorf("%s is damaged: %w", info.Path, info.Details))
+			},
 			FlushEnd: func(info pebble.FlushInfo) {
 				if info.Err != nil && info.Err.Error() != nothingFlushed {
 					db.guard.fail(fmt.Errorf("flushing a memtable: %w", info.Err))

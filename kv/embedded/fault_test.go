@@ -1,0 +1,253 @@
+package embedded
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
+	"github.com/conq-go/conq/kv"
+)
+
+// faults makes changes of files fail: the one with the number from, counted
+// from 1, and with all set every later one too, as on a full disk.
+type faults struct {
+	count atomic.Int64
+	from  int64
+	all   bool
+	error error
+}
+
+func (f *faults) MaybeError(op errorfs.Op) error {
+	switch op.Kind {
+	case errorfs.OpCreate, errorfs.OpLink, errorfs.OpRename, errorfs.OpReuseForWrite, errorfs.OpMkdirAll,
+		errorfs.OpFilePreallocate, errorfs.OpFileWrite, errorfs.OpFileWriteAt,
+		errorfs.OpFileSync, errorfs.OpFileSyncData:
+	default:
+		return nil
+	}
+	n := f.count.Add(1)
+	if f.from > 0 && (n == f.from || f.all && n > f.from) {
+		return fmt.Errorf("change %d of %s: %w", n, op.Path, f.error)
+	}
+	return nil
+}
+
+func (f *faults) String() string { return "<faults>" }
+
+// TestDiskErrors has each change of a file fail in turn, once and from then on,
+// while writers are at work. Whatever fails: no panic, nobody waits for ever,
+// the errors say what is wrong, the failed store stays failed, and once the disk
+// works again all that was acknowledged is there, whole.
+func TestDiskErrors(t *testing.T) {
+	for _, durability := range []Durability{Always, Interval} {
+		for _, all := range []bool{true, false} {
+			t.Run(fmt.Sprintf("%v/all=%v", durability, all), func(t *testing.T) {
+				none := &faults{}
+				diskErrors(t, none, durability)
+				t.Logf("%d changes of files", none.count.Load())
+				for from := int64(1); from <= none.count.Load(); from += 1 + from/25 {
+					diskErrors(t, &faults{from: from, all: all, error: syscall.ENOSPC}, durability)
+				}
+			})
+		}
+	}
+}
+
+func diskErrors(t *testing.T, f *faults, durability Durability) {
+	t.Helper()
+	fs := memFS()
+	o := Options{FS: errorfs.Wrap(fs, f), Durability: durability, MemTable: 64 << 10}
+	db, err := Open("store", o)
+	if err != nil {
+		checkDiskError(t, f, err)
+	}
+	var least, most [crashWriters]int64
+	if db != nil {
+		least, most = diskWork(t, f, db)
+		if err := db.Close(); err != nil {
+			checkDiskError(t, f, err)
+		}
+	}
+	unsynced := 0 // a power failure
+	if durability == Interval {
+		unsynced = 100
+	}
+	checkImage(t, fs.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: unsynced, RNG: rand.New(rand.NewPCG(1, 2))}), least, most)
+	checkImage(t, fs, least, most)
+}
+
+// diskWork writes until it is done or the store fails. It returns what was
+// acknowledged and what was attempted.
+func diskWork(t *testing.T, f *faults, db *DB) (least, most [crashWriters]int64) {
+	var writers sync.WaitGroup
+	for w := range crashWriters {
+		writers.Go(func() {
+			for n := int64(1); n <= 12; n++ {
+				most[w] = n
+				if err := writeRound(db, w, n, 3<<10); err != nil {
+					checkDiskError(t, f, err)
+					if !errors.Is(err, ErrFailed) {
+						t.Errorf("fault %d: %v, want ErrFailed", f.from, err)
+					}
+					if err := writeRound(db, w, n, 0); !errors.Is(err, ErrFailed) {
+						t.Errorf("fault %d: the next call returns %v, want ErrFailed", f.from, err)
+					}
+					return
+				}
+				least[w] = n
+			}
+		})
+	}
+	writers.Wait()
+	return least, most
+}
+
+func checkDiskError(t *testing.T, f *faults, err error) {
+	t.Helper()
+	if f.from == 0 || !errors.Is(err, syscall.ENOSPC) || !strings.Contains(err.Error(), "free some space") {
+		t.Errorf("fault %d: error %q does not say that the disk is full and what to do", f.from, err)
+	}
+}
+
+func TestOpenRefuses(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(file, []byte("x"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	dirWith := func(name, text string) string {
+		dir := t.TempDir()
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return dir
+	}
+	open := t.TempDir()
+	mustOpen(t, open, Options{})
+	link := filepath.Join(t.TempDir(), "link")
+	if err := os.Symlink(open, link); err != nil {
+		t.Fatal(err)
+	}
+	me := strconv.Itoa(os.Getpid())
+	for _, c := range []struct {
+		name, dir string
+		want      []string
+	}{
+		{"no name", "", []string{"no directory"}},
+		{"a file", file, []string{file, "is a file"}},
+		{"below a file", filepath.Join(file, "x"), []string{file, "not a directory"}},
+		{"another program's directory", dirWith("go.mod", ""), []string{"go.mod", "no store"}},
+		{"another program's CONQ", dirWith("CONQ", "hello"), []string{"CONQ", "hello"}},
+		{"a newer format", dirWith("CONQ", "conq embedded store, format 2\n"), []string{"format 2", "up to 1", "newer build"}},
+		{"in use", open, []string{"pid " + me, "conq serve"}},
+		{"in use by another name", link, []string{"pid " + me, "conq serve"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			before := listing(c.dir)
+			db, err := Open(c.dir, Options{})
+			if err == nil {
+				db.Close()
+				t.Fatal("it was opened")
+			}
+			for _, want := range c.want {
+				if !strings.Contains(err.Error(), want) {
+					t.Errorf("error %q does not name %q", err, want)
+				}
+			}
+			if after := listing(c.dir); after != before {
+				t.Errorf("the directory held %s before, and %s after", before, after)
+			}
+		})
+	}
+}
+
+func listing(dir string) string {
+	entries, _ := os.ReadDir(dir)
+	return fmt.Sprint(entries)
+}
+
+func TestOpenReadOnlyDirectory(t *testing.T) {
+	for _, reason := range []error{syscall.EROFS, syscall.EACCES} {
+		fs := memFS()
+		if err := fs.MkdirAll("store", 0o755); err != nil {
+			t.Fatal(err)
+		}
+		_, err := Open("store", Options{FS: errorfs.Wrap(fs, &faults{from: 1, all: true, error: reason})})
+		if !errors.Is(err, kv.ErrReadOnly) || !errors.Is(err, reason) {
+			t.Errorf("error %v, want ErrReadOnly with %v", err, reason)
+		}
+	}
+}
+
+func TestOptions(t *testing.T) {
+	for _, url := range []string{"embedded:", "embedded:x?durability=never", "embedded:x?interval=soon", "embedded:x?sync=off"} {
+		if db, err := kv.Open(url); err == nil {
+			db.Close()
+			t.Errorf("%s was opened", url)
+		}
+	}
+	if _, err := Open("x", Options{Durability: 9, FS: memFS()}); err == nil {
+		t.Error("an unknown durability was taken")
+	}
+	db, err := kv.Open("embedded:" + filepath.Join(t.TempDir(), "new", "store") + "?durability=interval&interval=1ms")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	if o := db.(*DB).o; o.Durability != Interval || o.Interval.String() != "1ms" {
+		t.Errorf("opened with %v, %v", o.Durability, o.Interval)
+	}
+}
+
+// TestInterval checks that Interval does sync in the end, and Memory writes all
+// at Close.
+func TestSyncedLater(t *testing.T) {
+	for _, durability := range []Durability{Interval, Memory} {
+		fs := memFS()
+		db := mustOpen(t, "store", Options{FS: fs, Durability: durability})
+		if err := writeRound(db, 0, 1, 0); err != nil {
+			t.Fatal(err)
+		}
+		if durability == Interval {
+			db.guard.syncPending() // what the ticker does
+		} else if err := db.Close(); err != nil {
+			t.Fatal(err)
+		}
+		checkImage(t, fs.CrashClone(vfs.CrashCloneCfg{}), [crashWriters]int64{1}, [crashWriters]int64{1})
+	}
+}
+
+// TestReopen checks that all there was is there again, in each durability.
+func TestReopen(t *testing.T) {
+	for _, durability := range []Durability{Always, Interval, Memory} {
+		dir := t.TempDir()
+		for n := range 3 {
+			db, err := Open(dir, Options{Durability: durability})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := len(contents(t, db)); got != n {
+				t.Errorf("%v: %d keys after %d openings", durability, got, n)
+			}
+			if err := db.Transact(context.Background(), func(tx kv.Tx) error {
+				tx.Set(fmt.Appendf(nil, "%d", n), nil)
+				return nil
+			}); err != nil {
+				t.Fatal(err)
+			}
+			if err := db.Close(); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+}
