@@ -1,0 +1,220 @@
+package conq
+
+import (
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+
+	"github.com/conq-go/conq/kv"
+	"github.com/conq-go/conq/tuple"
+)
+
+func pack(t *testing.T, elems ...any) []byte {
+	t.Helper()
+	b, err := tuple.Tuple(elems).Pack()
+	noError(t, err)
+	return b
+}
+
+func TestCatalogue(t *testing.T) {
+	for name, open := range engines(t) {
+		t.Run(name, func(t *testing.T) {
+			db := open(kv.Limits{})
+			infos, err := Queues(t.Context(), db)
+			noError(t, err)
+			equal(t, "queues in a new store", len(infos), 0)
+			equal(t, "pairs in a new store", len(everything(t, db)), 0)
+			newFixture(t, db, nil)
+			newFixture(t, db, nil) // opens them again
+			infos, err = Queues(t.Context(), db)
+			noError(t, err)
+			equalSlices(t, "queues", infos, []Info{{"p", KindPriorityQueue, 1}, {"q", KindQueue, 1}})
+			info, found, err := Lookup(t.Context(), db, "p")
+			noError(t, err)
+			equal(t, "found", found, true)
+			equal(t, "entry", info, infos[0])
+			before := everything(t, db)
+			_, found, err = Lookup(t.Context(), db, "new")
+			noError(t, err)
+			equal(t, "found", found, false)
+			equalPairs(t, everything(t, db), before)
+		})
+	}
+}
+
+func TestKinds(t *testing.T) {
+	db := newMemory(t, kv.Limits{})
+	newFixture(t, db, nil)
+	wantError(t, drop(OpenQueue(db, "p", String())), ErrKind, `"p" is a priority queue, not a queue`)
+	wantError(t, drop(OpenPriorityQueue(db, "q", String())), ErrKind, `"q" is a queue, not a priority queue`)
+}
+
+// Many who open a new queue at the same time all get it, as one kind.
+func TestOpenTogether(t *testing.T) {
+	for name, open := range engines(t) {
+		t.Run(name, func(t *testing.T) {
+			db := open(kv.Limits{})
+			var group sync.WaitGroup
+			errs := make([]error, 16)
+			for i := range errs {
+				group.Go(func() {
+					if i%2 == 0 {
+						errs[i] = drop(OpenQueue(db, "same", String()))
+					} else {
+						errs[i] = drop(OpenPriorityQueue(db, "same", String()))
+					}
+				})
+			}
+			group.Wait()
+			info, found, err := Lookup(t.Context(), db, "same")
+			noError(t, err)
+			equal(t, "found", found, true)
+			for i, err := range errs {
+				if (i%2 == 0) == (info.Kind == KindQueue) {
+					noError(t, err)
+				} else {
+					wantError(t, err, ErrKind)
+				}
+			}
+		})
+	}
+}
+
+// A store or a queue of a newer format is refused by its number, and not touched.
+func TestNewerFormats(t *testing.T) {
+	db := newMemory(t, kv.Limits{})
+	newFixture(t, db, nil)
+	write(t, db, kv.KeyValue{Key: entryKey("q"), Value: pack(t, "queue", 2, "more")})
+	before := everything(t, db)
+	wantError(t, drop(OpenQueue(db, "q", String())), ErrFormat, `queue "q" has format 2`, "up to 1")
+	infos, err := Queues(t.Context(), db)
+	noError(t, err)
+	equalSlices(t, "queues", infos, []Info{{"p", KindPriorityQueue, 1}, {"q", KindQueue, 2}})
+
+	write(t, db, kv.KeyValue{Key: entryKey("q"), Value: pack(t, "ring", 3)})
+	wantError(t, drop(OpenQueue(db, "q", String())), ErrKind, "is a ring, not a queue")
+	write(t, db, kv.KeyValue{Key: entryKey("q"), Value: pack(t, "queue", 2, "more")})
+	equalPairs(t, everything(t, db), before)
+
+	write(t, db, kv.KeyValue{Key: formatKey(), Value: pack(t, 7, "more")})
+	before = everything(t, db)
+	wantError(t, drop(OpenQueue(db, "p", String())), ErrFormat, "store has format 7", "up to 1")
+	wantError(t, drop(OpenQueue(db, "new", String())), ErrFormat, "store has format 7")
+	wantError(t, drop(Queues(t.Context(), db)), ErrFormat, "store has format 7")
+	_, _, err = Lookup(t.Context(), db, "p")
+	wantError(t, err, ErrFormat)
+	equalPairs(t, everything(t, db), before)
+}
+
+// What no version writes is an ErrCorrupt that shows it.
+func TestCorruptCatalogue(t *testing.T) {
+	values := map[string][]byte{
+		"empty":            {},
+		"not a tuple":      {0xfe},
+		"no format":        pack(t, "queue"),
+		"kind not a text":  pack(t, 1, 1),
+		"kind empty":       pack(t, "", 1),
+		"format a text":    pack(t, "queue", "1"),
+		"format 0":         pack(t, "queue", 0),
+		"format negative":  pack(t, "queue", -1),
+		"format too large": pack(t, "queue", uint64(1)<<63),
+		"more behind":      pack(t, "queue", 1, 1),
+		"truncated":        pack(t, "queue", 1000)[:8],
+	}
+	for what, value := range values {
+		t.Run(what, func(t *testing.T) {
+			db := newMemory(t, kv.Limits{})
+			newFixture(t, db, nil)
+			write(t, db, kv.KeyValue{Key: entryKey("q"), Value: value})
+			before := everything(t, db)
+			shown := fmt.Sprintf("%x", entryKey("q"))
+			wantError(t, drop(OpenQueue(db, "q", String())), ErrCorrupt, shown)
+			wantError(t, drop(Queues(t.Context(), db)), ErrCorrupt, shown)
+			_, _, err := Lookup(t.Context(), db, "q")
+			wantError(t, err, ErrCorrupt, shown)
+			equalPairs(t, everything(t, db), before)
+			noError(t, drop(OpenPriorityQueue(db, "p", String())))
+		})
+	}
+	for what, key := range map[string][]byte{
+		"name empty":       entryKey(""),
+		"name with a NUL":  entryKey("a\x00"),
+		"name not a text":  append(system("queue"), pack(t, 1)...),
+		"two names":        append(system("queue"), pack(t, "a", "b")...),
+		"name not a tuple": append(system("queue"), 0xfe),
+	} {
+		t.Run(what, func(t *testing.T) {
+			db := newMemory(t, kv.Limits{})
+			write(t, db, kv.KeyValue{Key: key, Value: pack(t, "queue", 1)})
+			wantError(t, drop(Queues(t.Context(), db)), ErrCorrupt)
+		})
+	}
+	for what, value := range map[string][]byte{"empty": {}, "text": pack(t, "1"), "0": pack(t, 0), "more": pack(t, 1, 1)} {
+		t.Run("store format "+what, func(t *testing.T) {
+			db := newMemory(t, kv.Limits{})
+			write(t, db, kv.KeyValue{Key: formatKey(), Value: value})
+			wantError(t, drop(OpenQueue(db, "q", String())), ErrCorrupt, "store format")
+		})
+	}
+}
+
+func TestOpenURL(t *testing.T) {
+	for url, text := range map[string]string{
+		"":                     "needs a directory or a URL",
+		"redis://localhost":    `no engine for "redis:": there are embedded, memory`,
+		"foundationdb:/x":      "must import github.com/conq-go/conq/kv/foundationdb",
+		"etcd://a:1,b:2":       "must import github.com/conq-go/conq/kv/etcd",
+		"embedded:x?color=red": "color",
+	} {
+		if _, err := Open(url); err == nil {
+			t.Errorf("Open(%q) worked", url)
+		} else {
+			wantError(t, err, err, text)
+		}
+	}
+	dir := t.TempDir()
+	for _, url := range []string{
+		dir + "/plain", dir + "/with:colon", "embedded:" + dir + "/scheme",
+		"EMBEDDED:" + dir + "/upper?durability=memory", "memory:", "Memory:",
+	} {
+		db, err := Open(url)
+		noError(t, err)
+		f := newFixture(t, db, nil)
+		noError(t, f.q.Enqueue(f.ctx, "a"))
+		noError(t, db.Close())
+	}
+	db, err := Open(dir + "/plain")
+	noError(t, err)
+	f := newFixture(t, db, nil)
+	equal(t, "item that was there", first(t, f), "a")
+	noError(t, db.Close())
+}
+
+func TestSchemes(t *testing.T) {
+	for url, want := range map[string]string{
+		"memory:": "memory", "MEMORY:x": "memory", "a+b-c.9:": "a+b-c.9", "etcd://h:1": "etcd",
+		`C:\data`: "", "c:data": "", "data": "", "./a:b": "", "/a:b": "", "9p:x": "", ":x": "", ".x:y": "", "dät:x": "",
+	} {
+		scheme, ok := cutScheme(url)
+		equal(t, url, scheme, want)
+		equal(t, url, ok, want != "")
+	}
+}
+
+// The catalogue is in the order of names, however they are escaped in keys.
+func TestQueuesByName(t *testing.T) {
+	db := newMemory(t, kv.Limits{})
+	names := []string{"b", "a\x01", "a", "é", "aa", "Z", "\x7f", "ÿ"}
+	for _, name := range names {
+		noError(t, drop(OpenQueue(db, name, Bytes())))
+	}
+	infos, err := Queues(t.Context(), db)
+	noError(t, err)
+	var got []string
+	for _, info := range infos {
+		got = append(got, info.Name)
+	}
+	slices.Sort(names)
+	equalSlices(t, "names", got, names)
+}

@@ -1,0 +1,197 @@
+package conq
+
+import (
+	"fmt"
+	"iter"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/conq-go/conq/kv"
+	"github.com/conq-go/conq/kv/memory"
+)
+
+// clock is a time that tests move.
+type clock struct {
+	sync.Mutex
+	now time.Time
+}
+
+func (c *clock) Now() time.Time {
+	c.Lock()
+	defer c.Unlock()
+	return c.now
+}
+
+func (c *clock) pass(d time.Duration) {
+	c.Lock()
+	defer c.Unlock()
+	c.now = c.now.Add(d)
+}
+
+func newClocked(t *testing.T) (fixture, *clock) {
+	c := &clock{now: time.Unix(0, 0)}
+	db := memory.New(memory.Options{Now: c.Now, Limits: kv.Limits{Age: 5 * time.Second}})
+	t.Cleanup(func() { noError(t, db.Close()) })
+	return newFixture(t, &hooked{DB: db, limits: kv.Limits{Value: 16}}, nil), c
+}
+
+func letters(from, to rune) (values []string) {
+	for r := from; r <= to; r++ {
+		values = append(values, fmt.Sprintf("%c, which takes several keys", r))
+	}
+	return values
+}
+
+// A loop whose body takes longer than a transaction may last gets all items in
+// order, however the pages fall.
+func TestAllPages(t *testing.T) {
+	for _, pause := range []time.Duration{0, time.Second, 3 * time.Second, time.Minute} {
+		t.Run(pause.String(), func(t *testing.T) {
+			f, clock := newClocked(t)
+			want := letters('a', 'z')
+			noError(t, f.q.EnqueueAll(f.ctx, want))
+			for i, v := range want {
+				noError(t, f.p.Push(f.ctx, v, int64(i/5)))
+			}
+			var got, popped []string
+			for v, err := range f.q.All(f.ctx) {
+				noError(t, err)
+				got = append(got, v)
+				clock.pass(pause)
+			}
+			for v, err := range f.p.All(f.ctx) {
+				noError(t, err)
+				popped = append(popped, v.Value)
+				clock.pass(pause)
+			}
+			equalSlices(t, "items", got, want)
+			equalSlices(t, "items by priority", popped, want)
+		})
+	}
+}
+
+// On one snapshot a loop does not meet what happens meanwhile. On pages it goes on
+// behind the last item, with what is there then.
+func TestAllWhileChanging(t *testing.T) {
+	for _, c := range []struct {
+		pause time.Duration
+		want  []string
+	}{
+		{0, letters('a', 'e')},
+		{time.Minute, append(letters('a', 'b'), letters('d', 'f')...)},
+	} {
+		f, clock := newClocked(t)
+		noError(t, f.q.EnqueueAll(f.ctx, letters('a', 'e')))
+		var got []string
+		for v, err := range f.q.All(f.ctx) {
+			noError(t, err)
+			if got = append(got, v); len(got) == 2 {
+				noError(t, drop(f.q.DequeueN(f.ctx, 3))) // a, b, c: the body may use the queue
+				noError(t, f.q.EnqueueAll(f.ctx, letters('f', 'f')))
+			}
+			clock.pass(c.pause)
+		}
+		equalSlices(t, "items", got, c.want)
+	}
+}
+
+// A loop can be left, and the sequence used again.
+func TestAllLeftEarly(t *testing.T) {
+	f, clock := newClocked(t)
+	noError(t, f.q.EnqueueAll(f.ctx, letters('a', 'e')))
+	all := f.q.All(f.ctx)
+	for range 2 {
+		n := 0
+		for v, err := range all {
+			noError(t, err)
+			equal(t, "item", v, letters('a', 'e')[n])
+			clock.pass(time.Minute)
+			if n++; n == 3 {
+				break
+			}
+		}
+		equal(t, "items", n, 3)
+	}
+	next, stop := iter.Pull2(all)
+	v, err, ok := next()
+	noError(t, err)
+	equal(t, "first", v, letters('a', 'a')[0])
+	equal(t, "is there", ok, true)
+	stop()
+	noError(t, f.q.Enqueue(f.ctx, "still works"))
+}
+
+// slowReader lets time pass with each pair.
+type slowReader struct {
+	kv.Reader
+	pass func()
+}
+
+func (s slowReader) Snapshot() kv.Reader { return slowReader{s.Reader.Snapshot(), s.pass} }
+
+func (s slowReader) Range(r kv.Range, o kv.RangeOptions) iter.Seq2[kv.KeyValue, error] {
+	return func(yield func(kv.KeyValue, error) bool) {
+		for pair, err := range s.Reader.Range(r, o) {
+			s.pass()
+			if !yield(pair, err) {
+				return
+			}
+		}
+	}
+}
+
+// Len, Queues and All go on when reading itself takes too long.
+func TestSlowReads(t *testing.T) {
+	f, clock := newClocked(t)
+	noError(t, f.q.EnqueueAll(f.ctx, letters('a', 'z')))
+	f.db.(*hooked).reader = func(r kv.Reader) kv.Reader {
+		return slowReader{r, func() { clock.pass(time.Second) }}
+	}
+	n, err := f.q.Len(f.ctx)
+	noError(t, err)
+	equal(t, "length", n, 26)
+	equalSlices(t, "items", list(t, f.q.All(f.ctx)), letters('a', 'z'))
+	for i := range 20 {
+		noError(t, drop(OpenQueue(f.db, fmt.Sprintf("more %02d", i), String())))
+	}
+	infos, err := Queues(f.ctx, f.db)
+	noError(t, err)
+	equal(t, "queues", len(infos), 22)
+}
+
+// What can't be read in the time at all is an error, not an endless loop.
+func TestTooSlow(t *testing.T) {
+	f, clock := newClocked(t)
+	noError(t, f.q.EnqueueAll(f.ctx, letters('a', 'c')))
+	f.db.(*hooked).reader = func(r kv.Reader) kv.Reader {
+		return slowReader{r, func() { clock.pass(time.Minute) }}
+	}
+	var err error
+	for _, err = range f.q.All(f.ctx) { // its pieces are never read in time
+	}
+	wantError(t, err, kv.ErrTooOld)
+	wantError(t, drop(f.q.Peek(f.ctx)), kv.ErrTooOld)
+	n, err := f.q.Len(f.ctx) // reads one pair a page
+	noError(t, err)
+	equal(t, "length", n, 3)
+}
+
+// In a transaction, too old is an error that comes through.
+func TestTooOldInTransaction(t *testing.T) {
+	f, clock := newClocked(t)
+	noError(t, f.q.EnqueueAll(f.ctx, letters('a', 'c')))
+	attempts := 0
+	err := f.db.Transact(f.ctx, func(tx kv.Tx) error {
+		attempts++
+		for _, err := range f.q.In(tx).All() {
+			if err != nil {
+				return err
+			}
+			clock.pass(time.Minute)
+		}
+		return nil
+	})
+	wantError(t, err, kv.ErrTooOld)
+	equal(t, "attempts", attempts, 1+kv.MaxTooOld)
+}
