@@ -1,0 +1,186 @@
+package conq
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+const module = "github.com/conq-go/conq"
+
+// layer says what the code of a package may import, tests apart.
+type layer struct {
+	dir     string   // of the package, or of all below it if it ends in "/..."
+	imports []string // packages of this module, in the same form
+	others  bool     // may import other modules
+	reason  string   // why it may not import more
+}
+
+// layers is the order of the packages: each imports only what is below it.
+var layers = []layer{
+	{"kv", nil, false, "it is the contract: who writes an engine, or a layer, must not get anything else with it"},
+	{"kv/internal/...", []string{"kv", "kv/internal/..."}, true, "engines share it, so it can't know one of them, nor queues"},
+	{"kv/kvtest", []string{"kv", "kv/internal/..."}, true, "it judges every engine by the contract alone"},
+	{"kv/...", []string{"kv", "kv/internal/..."}, true, "an engine stores keys and values: it knows neither queues nor other engines"},
+	{"tuple", nil, false, "it is an encoding: bytes in, values out"},
+	{"subspace", []string{"kv", "tuple"}, false, "it makes keys and ranges, and reads nothing"},
+	{"recipe", []string{"kv", "tuple", "subspace"}, false, "it is the published algorithm on one transaction, on any engine"},
+	{"internal/audit", nil, false, "it judges histories, so it must not share code with what made them"},
+	{"internal/staging", below("recipe"), false, "it works inside of transactions, on any engine"},
+	{".", below("recipe", "internal/staging"), false, "queues work on any engine; which ones a program links, engines.go and the program say"},
+	{"work", below("recipe", "internal/staging", "."), false, "it is built on queues, as users' code is"},
+	{"client", below("recipe", "internal/staging", "."), true, "a client talks to a server: it must not bring a store"},
+	{"server", below("recipe", "internal/staging", ".", "work"), true, "it serves whatever store it is given"},
+	{"internal/cli", []string{"..."}, true, ""},
+	{"cmd/...", []string{"internal/cli"}, false, "main only calls the command line, where tests can reach it"},
+}
+
+func below(dirs ...string) []string { return append([]string{"kv", "tuple", "subspace"}, dirs...) }
+
+// engines.go is where the root package links the engines that Open always knows.
+var exceptions = map[string][]string{"engines.go": {"kv/embedded", "kv/memory"}}
+
+func layerOf(dir string) (layer, bool) {
+	i := slices.IndexFunc(layers, func(l layer) bool { return matches(l.dir, dir) })
+	if i < 0 {
+		return layer{}, false
+	}
+	return layers[i], true
+}
+
+// matches tells whether pattern, which may end in "...", is for dir.
+func matches(pattern, dir string) bool {
+	if prefix, all := strings.CutSuffix(pattern, "..."); all {
+		return strings.HasPrefix(dir, prefix)
+	}
+	return pattern == dir
+}
+
+// allows tells why the file may not import what it does, or nothing.
+func (l layer) allows(file, imported string) bool {
+	first, _, _ := strings.Cut(imported, "/")
+	dir, own := strings.CutPrefix(imported, module)
+	if !own {
+		return l.others || !strings.Contains(first, ".") // the standard library has no dots
+	}
+	dir = path.Join(".", strings.TrimPrefix(dir, "/"))
+	allowed := append(slices.Clone(l.imports), exceptions[file]...)
+	return slices.ContainsFunc(allowed, func(pattern string) bool { return matches(pattern, dir) })
+}
+
+// sources calls f with each file of Go of the module that is no test.
+func sources(t *testing.T, f func(file string, set *token.FileSet, tree *ast.File)) {
+	t.Helper()
+	n := 0
+	noError(t, filepath.WalkDir(".", func(file string, d fs.DirEntry, err error) error {
+		switch name := d.Name(); {
+		case err != nil:
+			return err
+		case d.IsDir() && file != "." && (name == "testdata" || strings.HasPrefix(name, ".")):
+			return filepath.SkipDir
+		case d.IsDir() || !strings.HasSuffix(name, ".go") || strings.HasSuffix(name, "_test.go"):
+			return nil
+		}
+		set := token.NewFileSet()
+		tree, err := parser.ParseFile(set, file, nil, parser.SkipObjectResolution)
+		if err != nil {
+			return err
+		}
+		n++
+		f(filepath.ToSlash(file), set, tree)
+		return nil
+	}))
+	if n < 20 {
+		t.Fatalf("only %d files found", n)
+	}
+}
+
+// Each package imports only the layers below it.
+func TestLayers(t *testing.T) {
+	sources(t, func(file string, _ *token.FileSet, tree *ast.File) {
+		l, known := layerOf(path.Dir(file))
+		if !known {
+			t.Errorf("%s: its package is in no layer: say in layers what it may import, and why", file)
+			return
+		}
+		for _, spec := range tree.Imports {
+			imported, err := strconv.Unquote(spec.Path.Value)
+			noError(t, err)
+			if !l.allows(file, imported) {
+				t.Errorf("%s imports %s: %s", file, imported, l.reason)
+			}
+		}
+	})
+}
+
+// The rules refuse what they are there to refuse.
+func TestLayersRefuse(t *testing.T) {
+	for _, c := range []struct {
+		file, imported string
+		want           bool
+	}{
+		{"kv/kv.go", "context", true},
+		{"kv/kv.go", "golang.org/x/sync/errgroup", false},
+		{"kv/kv.go", module + "/tuple", false},
+		{"kv/memory/memory.go", module + "/kv/embedded", false},
+		{"kv/memory/memory.go", module + "/kv/internal/retry", true},
+		{"kv/embedded/db.go", "github.com/cockroachdb/pebble/v2", true},
+		{"tuple/pack.go", module + "/kv", false},
+		{"recipe/queue.go", module, false},
+		{"queue.go", module + "/kv/memory", false},
+		{"queue.go", module + "/work", false},
+		{"engines.go", module + "/kv/memory", true},
+		{"engines.go", module + "/kv/etcd", false},
+		{"work/queue.go", module, true},
+		{"server/http.go", module + "/kv/embedded", false},
+		{"internal/cli/store.go", module + "/kv/embedded", true},
+		{"cmd/conq/main.go", module, false},
+		{"cmd/conq/main.go", module + "/internal/cli", true},
+	} {
+		l, known := layerOf(path.Dir(c.file))
+		equal(t, c.file+" is known", known, true)
+		equal(t, c.file+" imports "+c.imported, l.allows(c.file, c.imported), c.want)
+	}
+	_, known := layerOf("elsewhere")
+	equal(t, "elsewhere is known", known, false)
+}
+
+const (
+	maxFileLines     = 500
+	maxFunctionLines = 70
+)
+
+// Files and functions are short, and nothing sleeps: what waits, waits for
+// something.
+func TestLaws(t *testing.T) {
+	sources(t, func(file string, set *token.FileSet, tree *ast.File) {
+		text, err := os.ReadFile(file)
+		noError(t, err)
+		if lines := strings.Count(string(text), "\n"); lines >= maxFileLines {
+			t.Errorf("%s has %d lines: files have fewer than %d", file, lines, maxFileLines)
+		}
+		ast.Inspect(tree, func(node ast.Node) bool {
+			where := func() string { return set.Position(node.Pos()).String() }
+			switch n := node.(type) {
+			case *ast.FuncDecl:
+				lines := set.Position(n.End()).Line - set.Position(n.Pos()).Line + 1
+				if lines > maxFunctionLines {
+					t.Errorf("%s: %s has %d lines: functions have at most %d", where(), n.Name.Name, lines, maxFunctionLines)
+				}
+			case *ast.SelectorExpr:
+				if of, ok := n.X.(*ast.Ident); ok && of.Name == "time" && n.Sel.Name == "Sleep" {
+					t.Errorf("%s: time.Sleep: wait for a timer and the context, or for what happens", where())
+				}
+			}
+			return true
+		})
+	})
+}
