@@ -18,7 +18,7 @@ const module = "github.com/conq-go/conq"
 
 // layer says what the code of a package may import, tests apart.
 type layer struct {
-	dir     string   // of the package, or of all below it if it ends in "/..."
+	dir     string   // of the package; with "/..." those below it too
 	imports []string // packages of this module, in the same form
 	others  bool     // may import other modules
 	reason  string   // why it may not import more
@@ -39,6 +39,8 @@ var layers = []layer{
 	{"work", below("recipe", "internal/staging", "."), false, "it is built on queues, as users' code is"},
 	{"client", below("recipe", "internal/staging", "."), true, "a client talks to a server: it must not bring a store"},
 	{"server", below("recipe", "internal/staging", ".", "work"), true, "it serves whatever store it is given"},
+	{"internal/demo", below("recipe", "internal/staging", ".", "work", "internal/audit"), true, "it tries out the queues of whatever store it is given"},
+	{"internal/bench/...", []string{"..."}, true, ""},
 	{"internal/cli", []string{"..."}, true, ""},
 	{"cmd/...", []string{"internal/cli"}, false, "main only calls the command line, where tests can reach it"},
 }
@@ -59,7 +61,7 @@ func layerOf(dir string) (layer, bool) {
 // matches tells whether pattern, which may end in "...", is for dir.
 func matches(pattern, dir string) bool {
 	if prefix, all := strings.CutSuffix(pattern, "..."); all {
-		return strings.HasPrefix(dir, prefix)
+		return strings.HasPrefix(dir+"/", prefix)
 	}
 	return pattern == dir
 }
