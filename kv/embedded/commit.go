@@ -56,11 +56,11 @@ func (t *tx) commit() error {
 	if err := t.db.limits.CheckTransaction(t.writes.Bytes(), t.writes.Ops()); err != nil {
 		return err
 	}
-	if t.writes.Empty() && len(t.conflicts) == 0 {
-		return t.commitRead()
-	}
 	if err := t.alive(); err != nil {
 		return err
+	}
+	if t.writes.Empty() && len(t.conflicts) == 0 {
+		return t.commitRead()
 	}
 	batch := t.db.pebble.NewBatch()
 	version, err := t.apply(batch)
@@ -205,16 +205,14 @@ func (t *tx) applyLocked(batch *pebble.Batch, e *effects, reads []kv.Range, chec
 			return nil, err
 		}
 	}
-	t.watchLocked()
+	db.watches.fire(e)
+	t.watchLocked() // after its own writes, which are what it watches for a change of
 	db.version++
 	db.commits.Add(1)
-	db.watches.fire(e.written)
 	snap := t.releaseLocked()
 	db.expire()
 	oldest := db.version
-	if db.txns.first == nil {
-		db.window = window{}
-	} else {
+	if db.txns.first != nil {
 		oldest = db.txns.first.view.version
 		db.window.add(db.version, e.written)
 		db.window.trim(oldest)

@@ -16,17 +16,18 @@ import (
 
 // DB is an open store. It implements kv.DB.
 type DB struct {
-	o        Options
-	limits   kv.Limits
-	log      *slog.Logger
-	guard    *guard
-	pebble   *pebble.DB
-	lock     io.Closer
-	dead     *deadSpace
-	synced   *horizon
-	maimed   chan struct{} // closed when one of Pebble's goroutines has ended by a fatal error
-	maimOnce sync.Once
-	ending   atomic.Bool // Close has been called
+	o              Options
+	limits         kv.Limits
+	log            *slog.Logger
+	guard          *guard
+	pebble         *pebble.DB
+	lock           io.Closer
+	dead           *deadSpace
+	manyTombstones int // the constant, but in tests
+	synced         *horizon
+	maimed         chan struct{} // closed when one of Pebble's goroutines has ended by a fatal error
+	maimOnce       sync.Once
+	ending         atomic.Bool // Close has been called
 
 	background sync.WaitGroup
 	stop       context.CancelFunc
@@ -43,14 +44,15 @@ type DB struct {
 
 func newDB(o Options) *DB {
 	return &DB{
-		o:       o,
-		limits:  o.limits(),
-		log:     o.Logger,
-		dead:    newDeadSpace(),
-		version: 1, // so that a transaction that has read nothing is at 0
-		synced:  newHorizon(1),
-		watches: make(watches),
-		maimed:  make(chan struct{}),
+		o:              o,
+		limits:         o.limits(),
+		log:            o.Logger,
+		dead:           newDeadSpace(),
+		manyTombstones: manyTombstones,
+		version:        1, // so that a transaction that has read nothing is at 0
+		synced:         newHorizon(1),
+		watches:        make(watches),
+		maimed:         make(chan struct{}),
 	}
 }
 
@@ -60,6 +62,9 @@ func (db *DB) Limits() kv.Limits { return db.limits }
 // Transact implements kv.DB.
 func (db *DB) Transact(ctx context.Context, f func(kv.Tx) error) error {
 	return retry.Do(ctx, func() error {
+		if err := db.usable(); err != nil {
+			return err
+		}
 		t := newTx(ctx, db)
 		defer t.end()
 		if err := f(t); err != nil {
@@ -73,6 +78,9 @@ func (db *DB) Transact(ctx context.Context, f func(kv.Tx) error) error {
 func (db *DB) ReadTransact(ctx context.Context, f func(kv.Reader) error) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
+	}
+	if err := db.usable(); err != nil {
+		return err
 	}
 	t := newTx(ctx, db)
 	defer t.end()

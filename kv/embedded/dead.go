@@ -45,6 +45,10 @@ type gap struct {
 // in use at the same time; to begin anew costs each of them one slow read.
 const maxGaps = 100_000
 
+// manyTombstones is how many keys a read must have stepped over before what it
+// found is worth remembering.
+const manyTombstones = 16
+
 func newDeadSpace() *deadSpace {
 	return &deadSpace{gaps: btree.NewBTreeGOptions(
 		func(a, b *gap) bool { return bytes.Compare(a.begin, b.begin) < 0 },

@@ -48,11 +48,12 @@ func (r reader) Get(key []byte) ([]byte, error) {
 }
 
 func (r reader) Range(span kv.Range, o kv.RangeOptions) iter.Seq2[kv.KeyValue, error] {
+	span, err := span.Bounds()
+	if err == nil && o.Limit < 0 {
+		err = fmt.Errorf("%w: negative limit %d", kv.ErrInvalid, o.Limit)
+	}
+	span = clone(span)
 	return func(yield func(kv.KeyValue, error) bool) {
-		span, err := span.Bounds()
-		if err == nil && o.Limit < 0 {
-			err = fmt.Errorf("%w: negative limit %d", kv.ErrInvalid, o.Limit)
-		}
 		if err != nil {
 			yield(kv.KeyValue{}, err)
 			return
@@ -74,6 +75,10 @@ func (r reader) Range(span kv.Range, o kv.RangeOptions) iter.Seq2[kv.KeyValue, e
 	}
 }
 
+func clone(r kv.Range) kv.Range {
+	return kv.Range{Begin: bytes.Clone(r.Begin), End: bytes.Clone(r.End)}
+}
+
 // coverage is the conflict range of a range read, which grows with each key
 // that is returned: a loop may be left at any time, or never.
 type coverage struct {
@@ -86,9 +91,9 @@ func (r reader) cover(span kv.Range, reverse bool) coverage {
 	if r.snapshot {
 		return coverage{}
 	}
-	from := bytes.Clone(span.Begin)
+	from := span.Begin
 	if reverse {
-		from = bytes.Clone(span.End)
+		from = span.End
 	}
 	r.t.reads = append(r.t.reads, kv.Range{Begin: from, End: from})
 	return coverage{r.t, len(r.t.reads) - 1, reverse}
@@ -118,13 +123,9 @@ func movable(moves, stays []byte) []byte {
 
 func (c coverage) all(span kv.Range) {
 	if c.t != nil {
-		c.t.reads[c.i] = kv.Range{Begin: bytes.Clone(span.Begin), End: bytes.Clone(span.End)}
+		c.t.reads[c.i] = span
 	}
 }
-
-// manyTombstones is how many keys a read must have stepped over before what it
-// found is worth remembering.
-const manyTombstones = 16
 
 // stepsToCheck is how many pairs a loop returns between two looks at the
 // context and the clock.
@@ -234,7 +235,7 @@ func (c *cursor) costly() bool {
 		int(s.InternalStats.PointsCoveredByRangeTombstones)
 	before := c.skipped
 	c.skipped = steps
-	return steps-before >= manyTombstones
+	return steps-before >= c.t.db.manyTombstones
 }
 
 // pair returns the iterator's pair in slices of the caller's.

@@ -2,6 +2,7 @@ package embedded
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 
 	"github.com/conq-go/conq/kv"
@@ -84,23 +85,25 @@ func (t *tx) AddReadConflict(r kv.Range) {
 		return
 	}
 	t.mu.Unlock()
-	t.reads = append(t.reads, kv.Range{Begin: bytes.Clone(r.Begin), End: bytes.Clone(r.End)})
+	t.reads = append(t.reads, clone(r))
 }
 
 func (t *tx) AddWriteConflict(r kv.Range) {
 	r, err := r.Bounds()
-	if t.writable(err) {
-		t.conflicts = append(t.conflicts, kv.Range{Begin: bytes.Clone(r.Begin), End: bytes.Clone(r.End)})
+	if t.writable(err) && bytes.Compare(r.Begin, r.End) < 0 {
+		t.conflicts = append(t.conflicts, clone(r))
 	}
 }
 
 func (t *tx) Watch(key []byte) <-chan error {
 	w := newWatch(key)
 	err := t.db.limits.CheckKey(key)
-	if err == nil {
-		err = t.reading() // a change since when: the view says it
+	if !t.writable(err) {
+		w.end(cmp.Or(err, kv.ErrClosed))
+		return w.ch
 	}
-	if err != nil {
+	if err := t.reading(); err != nil { // a change since when: the view says it
+		t.writable(err)
 		w.end(err)
 		return w.ch
 	}

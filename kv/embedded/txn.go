@@ -187,6 +187,9 @@ func (t *txn) releaseLocked() *pebble.Snapshot {
 	}
 	t.view = nil
 	t.db.txns.remove(t)
+	if t.db.txns.first == nil {
+		t.db.window = window{} // nobody needs it
+	}
 	v.refs--
 	if v.refs > 0 {
 		return nil

@@ -52,18 +52,19 @@ func (ws watches) remove(w *watch) bool {
 }
 
 // fire ends the watches of the keys that a commit wrote.
-func (ws watches) fire(c written) {
+func (ws watches) fire(e *effects) {
 	if len(ws) == 0 {
 		return
 	}
-	for _, key := range c.keys {
+	for _, key := range e.keys {
 		ws.fireKey(string(key), nil)
 	}
-	if len(c.ranges) == 0 {
+	if len(e.cleared) == 0 {
 		return
 	}
+	cleared := written{ranges: e.cleared}
 	for key := range ws {
-		if c.overlapsRange(kv.KeyRange([]byte(key))) {
+		if cleared.overlapsRange(kv.KeyRange([]byte(key))) {
 			ws.fireKey(key, nil)
 		}
 	}
