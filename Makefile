@@ -1,4 +1,6 @@
 # Everything here needs Go only; race needs a C compiler too.
+SHELL = /usr/bin/env bash
+.SHELLFLAGS = -o pipefail -c
 .DEFAULT_GOAL := help
 .PHONY: help build demo test race lint models fuzz bench ci clean
 
@@ -27,12 +29,13 @@ fuzz: ## each fuzz target for FUZZTIME, as 30s or 100000x
 	.ci/run fuzz
 
 BENCH ?= .
-bench: ## benchmarks that match BENCH
-	go test -run '^$$' -bench '$(BENCH)' -benchmem -timeout 0 ./...
+bench: ## what queues cost, against Pebble alone: benchmarks that match BENCH
+	go test -run '^$$' -bench '$(BENCH)' -timeout 0 ./internal/bench | tee bench.txt
+	go run ./internal/bench/table < bench.txt
 
 ci: ## everything that must pass
 	.ci/run
 
 clean: ## remove what was built, and Go's results for this module's tests
-	rm -f conq *.test *.prof
+	rm -f conq bench.txt *.test *.prof
 	go clean -testcache
