@@ -1,5 +1,5 @@
 # Everything here needs Go only; race needs a C compiler too.
-SHELL = /usr/bin/env bash
+SHELL := bash
 .SHELLFLAGS = -o pipefail -c
 .DEFAULT_GOAL := help
 .PHONY: help build demo test race lint models fuzz bench ci clean
@@ -36,6 +36,5 @@ bench: ## what queues cost, against Pebble alone: benchmarks that match BENCH
 ci: ## everything that must pass
 	.ci/run
 
-clean: ## remove what was built, and Go's results for this module's tests
+clean: ## remove what was built
 	rm -f conq bench.txt *.test *.prof
-	go clean -testcache
