@@ -2,6 +2,7 @@ package kvtest
 
 import (
 	"math"
+	"runtime"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -188,6 +189,7 @@ func checkConcurrentAdds(t *tester) {
 				if err := t.db.Transact(t.ctx, func(tx kv.Tx) error {
 					attempts.Add(1)
 					tx.Add([]byte("n"), 3)
+					runtime.Gosched()
 					return nil
 				}); err != nil {
 					t.Errorf("Transact: %v", err)
