@@ -27,15 +27,22 @@
 // # What a read conflicts on
 //
 //   - Get: that key alone, present or absent. A key that the transaction itself
-//     has set or cleared does not touch the store, and so does not conflict.
+//     has set or cleared (by Clear or ClearRange) does not touch the store, and
+//     so does not conflict. Whether one that it set and then added to does is up
+//     to the engine.
 //   - Range: exactly what was covered. A loop that is left early, or ended by
 //     the limit, conflicts on the part from where it began (the end of the range
 //     when Reverse) to the last key that it returned, that key included. A loop
 //     that ran out conflicts on the whole range, also when it returned nothing:
-//     a key that appears there later is a conflict.
+//     a key that appears there later is a conflict. What was covered counts at
+//     the commit also if the loop was left hanging (iter.Pull). An engine may
+//     leave out keys that the transaction itself has set or cleared.
 //   - Through Snapshot: nothing.
 //   - AddReadConflict adds a range by hand, AddWriteConflict makes others who
 //     read the range conflict without a write.
+//
+// Set, Clear, ClearRange and Add are writes to the keys that they name. Whether
+// clearing a key that is absent counts as one is up to the engine.
 //
 // # Keys and values
 //
@@ -46,9 +53,11 @@
 //
 // # Errors
 //
-// Reads return errors at once. Writes are buffered and return none: the first
-// bad one (a key or value over the limit, a range that ends before it begins)
-// makes the commit fail with its error, and nothing is written. Bad input never
+// Reads return errors at once. Methods of a Tx that return none keep the first
+// one (a key or value over the limit, a range that ends before it begins, also
+// given to AddReadConflict, AddWriteConflict or Watch): the commit fails with
+// it, and nothing is written. Until then the transaction goes on, but whether it
+// sees what the bad write would have changed is not specified. Bad input never
 // panics. The function given to Transact must return the errors that it got
 // from its reads (wrapped or not), so that retryable ones are seen.
 //
@@ -76,11 +85,15 @@ type DB interface {
 	// too long would never end.
 	//
 	// An error from f ends the transaction with nothing written and is returned
-	// as it is. When ctx ends first, the error wraps ctx's cause and, if an
-	// attempt had conflicted, [ErrConflict]; nothing was written. Once a commit
-	// has begun, ctx is no longer looked at if the engine will know the outcome
-	// shortly: nil or an error is then the truth. Where an engine can't know it,
-	// the error is [ErrCommitUnknown] and Transact does not try again.
+	// as it is, except one that matches [ErrConflict] or [ErrTooOld], which is
+	// retried like that of a commit. f may also panic or end its goroutine:
+	// nothing is written, and the store goes on.
+	//
+	// When ctx ends first, the error wraps ctx's cause and, if an attempt had
+	// conflicted, [ErrConflict]; nothing was written. Once a commit has begun, ctx
+	// is no longer looked at if the engine will know the outcome shortly: nil or
+	// an error is then the truth. Where an engine can't know it, the error is
+	// [ErrCommitUnknown] and Transact does not try again.
 	Transact(ctx context.Context, f func(Tx) error) error
 
 	// ReadTransact runs f with a consistent, read-only view. It leaves no
@@ -92,8 +105,9 @@ type DB interface {
 	Limits() Limits
 
 	// Close ends the store. Transactions under way, and calls that come later,
-	// fail with [ErrClosed]; commits under way are finished first. A second call
-	// does nothing and returns nil.
+	// fail with [ErrClosed]; commits under way are finished first, but functions
+	// given to Transact are not waited for, so that one may call Close. A second
+	// call does nothing and returns nil.
 	Close() error
 }
 
@@ -107,8 +121,8 @@ type Reader interface {
 	// Range returns the pairs of r in key order, or in reverse. The loop ends
 	// after the first error, which comes with a zero KeyValue. The loop's body
 	// may write to the transaction: a key that the loop has returned can be
-	// changed or cleared freely; whether it meets a key that its body adds ahead
-	// of it is not specified. A sequence can be ranged over more than once and
+	// changed or cleared freely; whether it sees what its body adds, changes or
+	// clears ahead of it is not specified. A sequence can be ranged over more than once and
 	// reads anew each time.
 	Range(r Range, opts RangeOptions) iter.Seq2[KeyValue, error]
 
@@ -156,12 +170,14 @@ type Tx interface {
 	// cause of ctx once the context given to Transact ends, ErrClosed if the
 	// store closes, ErrConflict if this attempt did not commit.
 	// It may also tell of a change when there was none, or of one that was
-	// undone since, so look again. It never misses one: a change between this
+	// undone since, so look again; but an engine that does so as a rule makes
+	// its users busy. It never misses a change that lasts: one between this
 	// transaction's version and its commit counts. It does not conflict.
 	Watch(key []byte) <-chan error
 
 	// OnCommit has f called once this attempt has committed durably, before
-	// Transact returns. Functions run in the order in which they were added. It
+	// Transact returns, also if it has written nothing. f runs in the goroutine
+	// of Transact, may run other transactions, and sees this one. Functions run in the order in which they were added. It
 	// is the place for effects outside of the store.
 	OnCommit(f func())
 }
@@ -195,13 +211,15 @@ type Limits struct {
 	// Value is the largest value.
 	Value int
 	// Transaction is the largest transaction: the sum of the sizes of the keys
-	// and values that it writes.
+	// and values that it sets. What else it writes counts too: a Clear with its
+	// key, a ClearRange with its bounds, an Add with its key and 8 bytes.
 	Transaction int
-	// Operations is the largest number of reads and writes in one transaction,
-	// or 0 when there is no such limit.
+	// Operations is the largest number of writes, and reads that conflict, in one
+	// transaction that writes, or 0 when there is no such limit.
 	Operations int
-	// Age is how long a transaction may last before its reads and its commit
-	// fail with ErrTooOld, or 0 when there is no such limit.
+	// Age is how long after its first read a transaction may read, and commit
+	// what it wrote, before both fail with ErrTooOld, or 0 when there is no such
+	// limit. One that only reads, or only writes, may commit at any age.
 	Age time.Duration
 	// Shared tells that other processes may write to the store at the same time.
 	Shared bool
