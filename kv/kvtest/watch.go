@@ -78,6 +78,19 @@ func (t *tester) wantTold(what string, told <-chan error, want error) {
 	}
 }
 
+// wantError waits for a watch to end with any error.
+func (t *tester) wantError(what string, told <-chan error) {
+	t.Helper()
+	select {
+	case got := <-told:
+		if got == nil {
+			t.Errorf("%s: the watch told of a change, want an error", what)
+		}
+	case <-time.After(t.patience):
+		t.Fatalf("%s: the watch told nothing, want an error", what)
+	}
+}
+
 // wantQuiet checks that a watch has not told anything yet.
 func (t *tester) wantQuiet(what string, told <-chan error) {
 	t.Helper()
@@ -263,14 +276,7 @@ func checkWatchBadKey(t *tester) {
 		if n != 1 || !errors.Is(err, kv.ErrInvalid) && !errors.Is(err, kv.ErrTooLarge) {
 			t.Errorf("Watch of a key of %d bytes: Transact returned %v after %d attempts, want why the key is bad", len(key), err, n)
 		}
-		select {
-		case got := <-told:
-			if got == nil {
-				t.Errorf("Watch of a key of %d bytes told of a change, want an error", len(key))
-			}
-		case <-time.After(t.patience):
-			t.Fatalf("Watch of a key of %d bytes told nothing, want an error", len(key))
-		}
+		t.wantError(fmt.Sprintf("Watch of a key of %d bytes", len(key)), told)
 	}
 	t.want("after watches of bad keys")
 }
