@@ -66,7 +66,7 @@ func matches(pattern, dir string) bool {
 	return pattern == dir
 }
 
-// allows tells why the file may not import what it does, or nothing.
+// allows tells whether a file of the layer may import a package.
 func (l layer) allows(file, imported string) bool {
 	first, _, _ := strings.Cut(imported, "/")
 	dir, own := strings.CutPrefix(imported, module)

@@ -19,9 +19,9 @@ import (
 //
 //   - Order: by priority, any int64; then, if one push returned before another
 //     began, it is first. Items of one priority that are pushed at the same time
-//     come in either order, those of one PushAll in its order. PopMin takes the
-//     first of the lowest priority. PopMax takes the last of the highest, or with
-//     Options.FIFOTies the first.
+//     come in either order, those of one PushAll in its order, perhaps with others
+//     between them. PopMin takes the first of the lowest priority. PopMax takes
+//     the last of the highest, or with Options.FIFOTies the first.
 //   - Conflicts: pushes never conflict with each other. A pop conflicts with
 //     other pops at its end, and with a push of an item that should have been
 //     popped instead. Reads that find or reach the end (Len, All, and pops and

@@ -18,7 +18,7 @@ import (
 //
 //   - Order: if one enqueue returned before another began, its item is dequeued
 //     first. Items that are enqueued at the same time come out in either order,
-//     those of one EnqueueAll together and in its order.
+//     those of one EnqueueAll in its order, perhaps with others between them.
 //   - Conflicts: enqueues never conflict with each other, nor with a dequeue that
 //     finds an item. Two dequeues at the same time conflict: one runs again. Reads
 //     that find or reach the end (Len, All, and Dequeue and Peek that find

@@ -167,13 +167,18 @@ func (s *store) set(tx kv.Tx, key, payload []byte) {
 	}
 }
 
-// payload returns what set stored. Its reads leave no conflict: pieces are
-// written and cleared only together with the item's key, which has been read.
+// payload returns what set stored.
 func (s *store) payload(r kv.Reader, item kv.KeyValue) ([]byte, error) {
 	n, err := s.count(item.Key)
 	if err != nil || n == 1 {
 		return item.Value, err
 	}
+	return s.joined(r, item, n)
+}
+
+// joined returns a payload of n pieces. Its reads leave no conflict: pieces are
+// written and cleared only together with the item's key, which has been read.
+func (s *store) joined(r kv.Reader, item kv.KeyValue, n int) ([]byte, error) {
 	beside := s.beside(item.Key)
 	all := kv.PrefixRange(beside)
 	payload, next := item.Value, 1
