@@ -2,19 +2,18 @@ package kvtest
 
 import (
 	"bytes"
-	"context"
 	"encoding/binary"
 	"errors"
 	"iter"
 	"slices"
-	"sync"
 
 	"github.com/conq-go/conq/kv"
 )
 
 // mutants are defects that an engine could have.
 func mutants() []mutant {
-	return slices.Concat(conflictMutants(), readMutants(), writeMutants(), watchMutants(), transactMutants(), limitMutants())
+	return slices.Concat(rangeMutants(), getMutants(), readMutants(), pairMutants(), writeMutants(), watchMutants(), onCommitMutants(), transactMutants(), contextMutants(), orderMutants(), panicMutants(),
+		closeMutants(), limitMutants())
 }
 
 // byHand reads a range without conflicts, and adds that which covers makes of
@@ -58,7 +57,7 @@ const (
 	oneByOne       = "own writes/each write through each read"
 )
 
-func conflictMutants() []mutant {
+func rangeMutants() []mutant {
 	none := kv.Range{Begin: []byte("\x01"), End: []byte("\x01")}
 	return []mutant{
 		{name: "range conflict stops one key short", caught: []string{rangeConflicts},
@@ -116,6 +115,11 @@ func conflictMutants() []mutant {
 				return s
 			})},
 		{name: "a loop that is left hanging does not conflict", caught: []string{rangeConflicts}, txScan: byHand(exact)},
+	}
+}
+
+func getMutants() []mutant {
+	return []mutant{
 		{name: "snapshot conflicts", caught: []string{"conflicts/snapshot covers nothing"},
 			snapshot: func(tx kv.Tx) kv.Reader { return tx }},
 		{name: "get does not conflict", caught: []string{"isolation/no lost update", "conflicts/get covers its key alone", "isolation/concurrent counters", "isolation/random histories"},
@@ -192,6 +196,13 @@ func readMutants() []mutant {
 			}},
 		{name: "reverse returns the first pairs", caught: []string{"range/bounds, limit and reverse"},
 			scan: firstReversed},
+		{name: "keys of the largest size have no range", caught: []string{"limits/range bound"},
+			scan: func(r kv.Reader, s kv.Range, opts kv.RangeOptions) iter.Seq2[kv.KeyValue, error] {
+				if len(s.End) > 30 {
+					return listed(nil, kv.ErrTooLarge)
+				}
+				return r.Range(s, opts)
+			}},
 		{name: "limit is ignored", caught: []string{"range/bounds, limit and reverse"},
 			scan: func(r kv.Reader, s kv.Range, opts kv.RangeOptions) iter.Seq2[kv.KeyValue, error] {
 				return r.Range(s, kv.RangeOptions{Limit: min(opts.Limit, 0), Reverse: opts.Reverse})
@@ -203,6 +214,11 @@ func readMutants() []mutant {
 				}
 				return r.Range(s, opts)
 			}},
+	}
+}
+
+func pairMutants() []mutant {
+	return []mutant{
 		{name: "a sequence can be read once", caught: []string{"range/again", "range/loop in a loop"}, scan: onlyOnce},
 		{name: "pairs change when the loop goes on", caught: []string{"range/values and keys survive the loop"}, scan: reusing},
 		{name: "results share memory", caught: []string{"arguments/caller may change results"}, scan: adjacent},
@@ -417,197 +433,5 @@ func watchMutants() []mutant {
 				}
 				tx.ClearRange(s)
 			}},
-	}
-}
-
-func transactMutants() []mutant {
-	return []mutant{
-		{name: "on commit runs for failed attempts", caught: []string{"on commit/only what commits", "on commit/not on failure"},
-			onCommit: func(_ kv.Tx, f func()) { f() }},
-		{name: "on commit runs in reverse", caught: []string{"on commit/order"}, transact: reverseOnCommit},
-		{name: "on commit runs in another goroutine", caught: []string{"on commit/order"},
-			onCommit: func(tx kv.Tx, f func()) { tx.OnCommit(func() { go f() }) }},
-		{name: "an error of the function commits", caught: []string{"transact/own error", "isolation/uncommitted is unseen"},
-			transact: func(db kv.DB, ctx context.Context, f func(kv.Tx) error) error {
-				var own error
-				if err := db.Transact(ctx, func(tx kv.Tx) error {
-					if own = f(tx); errors.Is(own, kv.ErrConflict) {
-						return own
-					}
-					return nil
-				}); err != nil {
-					return err
-				}
-				return own
-			}},
-		{name: "an error of the function is wrapped", caught: []string{"transact/own error"},
-			transact: func(db kv.DB, ctx context.Context, f func(kv.Tx) error) error {
-				if err := db.Transact(ctx, f); err != nil {
-					return errors.Join(err)
-				}
-				return nil
-			}},
-		{name: "gives up after some conflicts", caught: []string{"transact/retries until it commits"},
-			transact: func(db kv.DB, ctx context.Context, f func(kv.Tx) error) error {
-				n := 0
-				return db.Transact(ctx, func(tx kv.Tx) error {
-					if n++; n > 10 {
-						return errors.New("too many conflicts")
-					}
-					return f(tx)
-				})
-			}},
-		{name: "a returned conflict is not retried", caught: []string{"transact/returned conflict is retried"},
-			transact: func(db kv.DB, ctx context.Context, f func(kv.Tx) error) error {
-				var own error
-				err := db.Transact(ctx, func(tx kv.Tx) error {
-					if own = f(tx); own != nil {
-						return errCause
-					}
-					return nil
-				})
-				if err == errCause {
-					return own
-				}
-				return err
-			}},
-		{name: "the context is not looked at", caught: []string{"transact/context ended before", "transact/context ends during"},
-			transact: func(db kv.DB, ctx context.Context, f func(kv.Tx) error) error {
-				return db.Transact(context.WithoutCancel(ctx), f)
-			}},
-		{name: "the error of an ended context is not its cause", caught: []string{"transact/context ended before"},
-			transact: func(db kv.DB, ctx context.Context, f func(kv.Tx) error) error {
-				if err := db.Transact(ctx, f); err == nil || ctx.Err() == nil {
-					return err
-				}
-				return ctx.Err()
-			}},
-		{name: "the error of an ended context hides conflicts", caught: []string{"transact/context ends between attempts"},
-			transact: func(db kv.DB, ctx context.Context, f func(kv.Tx) error) error {
-				if err := db.Transact(ctx, f); err == nil || ctx.Err() == nil {
-					return err
-				}
-				return context.Cause(ctx)
-			}},
-		{name: "panics become errors", caught: []string{"transact/panic"},
-			transact: func(db kv.DB, ctx context.Context, f func(kv.Tx) error) (err error) {
-				defer func() {
-					if p := recover(); p != nil {
-						err = errors.New("panic")
-					}
-				}()
-				return db.Transact(ctx, f)
-			}},
-		{name: "a panic commits", caught: []string{"transact/panic"},
-			transact: func(db kv.DB, ctx context.Context, f func(kv.Tx) error) error {
-				var panicked any
-				err := db.Transact(ctx, func(tx kv.Tx) error {
-					defer func() { panicked = recover() }()
-					return f(tx)
-				})
-				if panicked != nil {
-					panic(panicked)
-				}
-				return err
-			}},
-		{name: "writes of an attempt stay in the next", caught: []string{"transact/retries until it commits"}, transact: mergeAttempts},
-		{name: "one transaction at a time", caught: []string{"isolation/no lost update", "transact/nested"}, transact: locked()},
-		{name: "too old is retried for ever", caught: []string{"transact/too old"},
-			transact: func(db kv.DB, ctx context.Context, f func(kv.Tx) error) error {
-				for {
-					if err := db.Transact(ctx, f); !errors.Is(err, kv.ErrTooOld) {
-						return err
-					}
-				}
-			}},
-		{name: "close does not close", caught: []string{"life/close", "life/close under a transaction", "watch/close"},
-			close: func(kv.DB, bool) error { return nil }},
-		{name: "a second close fails", caught: []string{"life/close"},
-			close: func(db kv.DB, closed bool) error {
-				if closed {
-					return kv.ErrClosed
-				}
-				return db.Close()
-			}},
-	}
-}
-
-// reverseOnCommit collects the functions of an attempt.
-func reverseOnCommit(db kv.DB, ctx context.Context, f func(kv.Tx) error) error {
-	return db.Transact(ctx, func(tx kv.Tx) error {
-		var added []func()
-		tx.OnCommit(func() {
-			for _, f := range slices.Backward(added) {
-				f()
-			}
-		})
-		return f(collecting{tx, &added})
-	})
-}
-
-type collecting struct {
-	kv.Tx
-	added *[]func()
-}
-
-func (tx collecting) OnCommit(f func()) { *tx.added = append(*tx.added, f) }
-
-// mergeAttempts sets in each attempt what all before have set.
-func mergeAttempts(db kv.DB, ctx context.Context, f func(kv.Tx) error) error {
-	var sets []kv.KeyValue
-	return db.Transact(ctx, func(tx kv.Tx) error {
-		for _, pair := range sets {
-			tx.Set(pair.Key, pair.Value)
-		}
-		return f(remembering{tx, &sets})
-	})
-}
-
-type remembering struct {
-	kv.Tx
-	sets *[]kv.KeyValue
-}
-
-func (tx remembering) Set(key, value []byte) {
-	*tx.sets = append(*tx.sets, kv.KeyValue{Key: bytes.Clone(key), Value: bytes.Clone(value)})
-	tx.Tx.Set(key, value)
-}
-
-// locked runs one function at a time, and fails instead of waiting for ever.
-func locked() func(kv.DB, context.Context, func(kv.Tx) error) error {
-	var mu sync.Mutex
-	return func(db kv.DB, ctx context.Context, f func(kv.Tx) error) error {
-		if !mu.TryLock() {
-			return errors.New("deadlock")
-		}
-		defer mu.Unlock()
-		return db.Transact(ctx, f)
-	}
-}
-
-func limitMutants() []mutant {
-	tells := func(change func(*kv.Limits)) func(kv.Limits) kv.Limits {
-		return func(l kv.Limits) kv.Limits { change(&l); return l }
-	}
-	return []mutant{
-		{name: "keys may be one longer", caught: []string{"limits/key"}, limits: tells(func(l *kv.Limits) { l.Key-- })},
-		{name: "keys must be one shorter", caught: []string{"limits/key"}, limits: tells(func(l *kv.Limits) { l.Key++ })},
-		{name: "values may be one larger", caught: []string{"limits/value"}, limits: tells(func(l *kv.Limits) { l.Value-- })},
-		{name: "values must be one smaller", caught: []string{"limits/value"}, limits: tells(func(l *kv.Limits) { l.Value++ })},
-		{name: "transactions may be one larger", caught: []string{"limits/transaction"}, limits: tells(func(l *kv.Limits) { l.Transaction-- })},
-		{name: "transactions must be one smaller", caught: []string{"limits/transaction"}, limits: tells(func(l *kv.Limits) { l.Transaction++ })},
-		{name: "operations are not limited", caught: []string{"limits/operations"}, limits: tells(func(l *kv.Limits) { l.Operations = 50 })},
-		{name: "age is not limited", caught: []string{"transact/too old"}, limits: tells(func(l *kv.Limits) { l.Age /= 4 })},
-		{name: "limits change", caught: []string{"limits/limits are stated"}, limits: changing()},
-	}
-}
-
-// changing tells a larger limit each time.
-func changing() func(kv.Limits) kv.Limits {
-	n := 0
-	return func(l kv.Limits) kv.Limits {
-		n++
-		l.Key += n
-		return l
 	}
 }

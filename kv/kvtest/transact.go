@@ -173,9 +173,11 @@ func checkEndsBetween(t *tester) {
 			if _, err := tx.Get([]byte("k")); err != nil {
 				return err
 			}
-			t.write(set("k"))
 			tx.Set([]byte("own"), nil)
-			if n++; n == last {
+			if n++; n <= last {
+				t.write(set("k"))
+			}
+			if n == last {
 				cancel(errCause)
 			}
 			return nil
