@@ -12,7 +12,8 @@ import (
 
 // mutants are defects that an engine could have.
 func mutants() []mutant {
-	return slices.Concat(rangeMutants(), getMutants(), readMutants(), pairMutants(), writeMutants(), watchMutants(), onCommitMutants(), transactMutants(), contextMutants(), orderMutants(), panicMutants(),
+	return slices.Concat(rangeMutants(), getMutants(), readMutants(), pairMutants(), writeMutants(), watchMutants(),
+		onCommitMutants(), transactMutants(), contextMutants(), orderMutants(), panicMutants(),
 		closeMutants(), limitMutants())
 }
 

@@ -11,12 +11,13 @@ import (
 )
 
 func onCommitMutants() []mutant {
+	waiting := func() {}
 	return []mutant{
 		{name: "on commit runs for failed attempts", caught: []string{"on commit/only what commits", "on commit/not on failure"},
 			onCommit: func(_ kv.Tx, f func()) { f() }},
 		{name: "on commit runs in reverse", caught: []string{"on commit/order"}, transact: reverseOnCommit},
-		{name: "on commit runs in another goroutine", caught: []string{"on commit/order"},
-			onCommit: func(tx kv.Tx, f func()) { tx.OnCommit(func() { go f() }) }},
+		{name: "on commit runs with the next one", caught: []string{"on commit/order", "on commit/of a reader"},
+			onCommit: func(tx kv.Tx, f func()) { tx.OnCommit(func() { f, waiting = waiting, f; f() }) }},
 	}
 }
 
