@@ -58,7 +58,9 @@ func compare(b *testing.B, items func(n int) int, op func(target) error) {
 }
 
 // measure runs an operation b.N times in so many goroutines and reports, besides
-// the time that each took out of the total, how long a caller waited for it.
+// the time that each took out of the total, how long a caller waited for it, and
+// how much processor time the process used: that depends least on what else the
+// machine does.
 func measure(b *testing.B, goroutines int, op func() error) {
 	waits := make([][]time.Duration, goroutines)
 	for i := range waits {
@@ -67,6 +69,7 @@ func measure(b *testing.B, goroutines int, op func() error) {
 	var begun atomic.Int64
 	var running sync.WaitGroup
 	b.ReportAllocs()
+	cpu := cpuTime()
 	b.ResetTimer()
 	for i := range waits {
 		running.Go(func() {
@@ -83,6 +86,7 @@ func measure(b *testing.B, goroutines int, op func() error) {
 	}
 	running.Wait()
 	b.StopTimer()
+	b.ReportMetric(float64(cpuTime()-cpu)/float64(b.N), "cpu-ns/op")
 	all := slices.Sorted(slices.Values(slices.Concat(waits...)))
 	if len(all) == 0 {
 		return

@@ -68,18 +68,20 @@ func (s step) once(b *testing.B) time.Duration {
 // measure reports what an operation takes without what undoes it.
 func (s step) measure(b *testing.B) {
 	b.ReportAllocs()
-	var spent time.Duration
+	var spent, cpu time.Duration
 	for done := 0; done < b.N; {
 		n := min(few/2, b.N-done)
-		before := time.Now()
+		before, cpuBefore := time.Now(), cpuTime()
 		for range n {
 			check(b, s.op())
 		}
+		cpu += cpuTime() - cpuBefore
 		spent += time.Since(before)
 		check(b, s.undo(n))
 		done += n
 	}
 	b.ReportMetric(float64(spent)/float64(b.N), "ns/op")
+	b.ReportMetric(float64(cpu)/float64(b.N), "cpu-ns/op")
 }
 
 func check(b testing.TB, err error) {

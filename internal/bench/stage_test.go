@@ -94,10 +94,15 @@ func (s *stage) settle() {
 
 func (s *stage) enqueue(values [][]byte) error { return s.queue.EnqueueAll(s.ctx, values) }
 
+// push gives the items ten random priorities.
 func (s *stage) push(p *conq.PriorityQueue[[]byte], values [][]byte) error {
+	var random [10]int64
+	for i := range random {
+		random[i] = rand.Int64N(priorities)
+	}
 	all := make([]conq.Prioritized[[]byte], len(values))
 	for i, v := range values {
-		all[i] = conq.Prioritized[[]byte]{Value: v, Priority: rand.Int64N(priorities)}
+		all[i] = conq.Prioritized[[]byte]{Value: v, Priority: random[i%len(random)]}
 	}
 	return p.PushAll(s.ctx, all)
 }
