@@ -12,7 +12,7 @@ var (
 	ErrConflict = errors.New("kv: transaction conflicts with another one")
 
 	// ErrCommitUnknown means that the transaction may or may not have been
-	// committed, and may even be committed later.
+	// committed, and may even be committed later. [TransactOnce] finds out.
 	ErrCommitUnknown = errors.New("kv: unknown whether the transaction was committed")
 
 	// ErrTooLarge means that a key, a value or a transaction exceeds the limits

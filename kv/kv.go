@@ -93,7 +93,7 @@ type DB interface {
 	// conflicted, [ErrConflict]; nothing was written. Once a commit has begun, ctx
 	// is no longer looked at if the engine will know the outcome shortly: nil or
 	// an error is then the truth. Where an engine can't know it, the error is
-	// [ErrCommitUnknown] and Transact does not try again.
+	// [ErrCommitUnknown] and Transact does not try again; [TransactOnce] does.
 	Transact(ctx context.Context, f func(Tx) error) error
 
 	// ReadTransact runs f with a consistent, read-only view. It leaves no
@@ -168,7 +168,8 @@ type Tx interface {
 	// transaction saw, or left there if it wrote the key. The channel is closed
 	// when the value has changed; or it delivers one error, then is closed: the
 	// cause of ctx once the context given to Transact ends, ErrClosed if the
-	// store closes, ErrConflict if this attempt did not commit.
+	// store closes, ErrConflict if this attempt did not commit, ErrCommitUnknown
+	// if it is unknown whether it did.
 	// It may also tell of a change when there was none, or of one that was
 	// undone since, so look again; but an engine that does so as a rule makes
 	// its users busy. It never misses a change that lasts: one between this
@@ -223,6 +224,10 @@ type Limits struct {
 	Age time.Duration
 	// Shared tells that other processes may write to the store at the same time.
 	Shared bool
+	// UnknownCommits tells that Transact may return ErrCommitUnknown from a store
+	// that goes on working, as there is a network in between. Where it is false,
+	// a store that returns it has failed for good. See [Once].
+	UnknownCommits bool
 }
 
 // MaxTooOld is how often Transact runs a function again because its

@@ -1,0 +1,363 @@
+package kv
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	mathrand "math/rand/v2"
+	"time"
+)
+
+// Once is a lane of transactions whose outcome is always known. Over a network
+// a commit may fail with [ErrCommitUnknown]: to run the transaction again could
+// do its work twice, not to run it could lose it. [TransactOnce] finds out.
+//
+// A lane owns one key of the store. Each transaction that writes also reads this
+// outcome key, with a conflict, and sets it to an id of its own. Hence of two
+// transactions of a lane that have read the same state of the key only one can
+// commit, whatever the network does to their commits. After an unknown outcome
+// the next attempt looks at the key: if it holds the id of an earlier attempt,
+// that one has committed, and its result is the result; if not, the function
+// runs again, and its commit makes sure that no earlier attempt can land later.
+//
+// What it costs, on stores where [Limits].UnknownCommits is set: a read conflict
+// and a write of len(key) + 21 bytes in each transaction that writes, and that
+// the transactions of a lane run one after the other, as they would conflict.
+// Those of different lanes don't. So give each handle, or each of its
+// directions, a lane, and combine calls that come at the same time. On other
+// stores a lane costs nothing, and its key is not touched.
+//
+// The key has to belong to one lane at a time, over all processes: two that
+// share it take each other's ids for a sign that their own attempts failed. A
+// random part in the key sees to that; [Once.Forget] removes it in the end. It
+// should lie where no range is read that matters to others.
+//
+// A Once is safe for concurrent use.
+type Once struct {
+	db     DB
+	key    []byte
+	random io.Reader
+	needed bool          // commits may be unknown
+	busy   chan struct{} // full while a transaction of the lane is under way
+
+	checked bool // what is at the key may be overwritten; whoever fills busy owns it
+}
+
+// NewOnce returns the lane with the given outcome key. It does not touch the
+// store. Ids are read from random, 16 bytes a call, one read at a time; they
+// must not repeat. Nil is crypto/rand.
+func NewOnce(db DB, key []byte, random io.Reader) *Once {
+	if random == nil {
+		random = rand.Reader
+	}
+	return &Once{
+		db: db, key: bytes.Clone(key), random: random,
+		needed: db.Limits().UnknownCommits,
+		busy:   make(chan struct{}, 1),
+	}
+}
+
+// TransactOnce runs f in a transaction like o's DB.Transact, and returns what
+// the attempt returned that committed. It does not stop at an unknown outcome:
+// it goes on until it knows that exactly one attempt has committed, or that none
+// has and none will.
+//
+//   - f may run again after an unknown outcome too, and then the attempt that
+//     committed may turn out to be an earlier one than the last. So whatever a
+//     caller needs of an attempt belongs in its result. Variables outside that f
+//     sets are those of the last attempt.
+//   - An error of f is returned only when no earlier attempt has committed, or
+//     can: if there was an unknown outcome, a transaction that writes nothing
+//     but the outcome key makes sure of it. The same goes for ErrTooLarge and
+//     whatever else Transact returns.
+//   - When ctx ends, or the store fails, while an outcome is unknown, the error
+//     matches ErrCommitUnknown and the reason, ctx's cause for example. No other
+//     error does, unless f returns it. The next transaction of the lane that
+//     commits makes sure that nothing lands any more.
+//   - A transaction that writes nothing leaves the outcome key alone, except
+//     after an unknown outcome: an earlier attempt may have written.
+//   - Functions given to OnCommit run once, those of the attempt that committed,
+//     before TransactOnce returns and after the lane is free for others.
+//   - A channel from Watch has ended with ErrCommitUnknown if its attempt was found
+//     to have committed later. That is no reason to give up, but to look again.
+//   - If f panics or ends its goroutine, that goes on to the caller, and the
+//     outcomes of earlier attempts stay unknown.
+//
+// f must not call TransactOnce with the same lane, which would wait for itself
+// until ctx ends.
+func TransactOnce[T any](ctx context.Context, o *Once, f func(Tx) (T, error)) (T, error) {
+	var result T
+	if !o.needed {
+		err := o.db.Transact(ctx, func(tx Tx) (err error) {
+			result, err = f(tx)
+			return err
+		})
+		return result, err
+	}
+	a, err := transactOnce(ctx, o, f)
+	if err != nil {
+		return result, err
+	}
+	for _, f := range a.onCommit {
+		f()
+	}
+	return a.result, nil
+}
+
+// Forget removes the outcome key, after which no transaction of the lane lands
+// any more whose outcome is still unknown. The lane stays usable. Errors are
+// those of TransactOnce.
+func (o *Once) Forget(ctx context.Context) error {
+	if !o.needed {
+		return nil
+	}
+	if err := o.lock(ctx); err != nil {
+		return err
+	}
+	defer o.unlock()
+	for n := 1; ; n++ {
+		err := o.db.Transact(ctx, o.forget)
+		if !errors.Is(err, ErrCommitUnknown) {
+			return err
+		}
+		pause(ctx, n)
+	}
+}
+
+// forget may be repeated. It conflicts with attempts also if the key is absent,
+// where clearing it need not.
+func (o *Once) forget(tx Tx) error {
+	if _, err := o.read(tx); err != nil {
+		return err
+	}
+	tx.Clear(o.key)
+	tx.AddWriteConflict(KeyRange(o.key))
+	return nil
+}
+
+func (o *Once) lock(ctx context.Context) error {
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	select {
+	case o.busy <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+func (o *Once) unlock() { <-o.busy }
+
+// outcome is what is stored at an outcome key: a byte with the format's version,
+// the call's id, and the attempt's number as a big-endian integer.
+type outcome struct {
+	call    [16]byte
+	attempt uint32
+}
+
+const (
+	outcomeFormat = 1
+	outcomeSize   = 1 + 16 + 4
+)
+
+func (v outcome) bytes() []byte {
+	b := append(make([]byte, 0, outcomeSize), outcomeFormat)
+	return binary.BigEndian.AppendUint32(append(b, v.call[:]...), v.attempt)
+}
+
+// read returns what the key holds, with a conflict; the zero outcome if nothing.
+func (o *Once) read(tx Tx) (v outcome, err error) {
+	b, err := tx.Get(o.key)
+	if err != nil || b == nil {
+		return v, err
+	}
+	if len(b) != outcomeSize || b[0] != outcomeFormat {
+		return v, fmt.Errorf("%w: outcome key %q holds %d bytes that are not an outcome of format %d", ErrInvalid, o.key, len(b), outcomeFormat)
+	}
+	copy(v.call[:], b[1:])
+	v.attempt = binary.BigEndian.Uint32(b[17:])
+	return v, nil
+}
+
+// call is one call of TransactOnce.
+type call[T any] struct {
+	lane    *Once
+	f       func(Tx) (T, error)
+	id      [16]byte
+	attempt uint32 // the number of the last one
+
+	last    *attempt[T]   // the last one, if f did not fail
+	landed  *attempt[T]   // the earlier one that was found to have committed
+	unknown []*attempt[T] // those which have committed, or may commit yet
+}
+
+// attempt is one run of the function of a call.
+type attempt[T any] struct {
+	number   uint32
+	result   T
+	wrote    bool
+	onCommit []func()
+}
+
+// transactOnce returns the attempt that has committed.
+func transactOnce[T any](ctx context.Context, o *Once, f func(Tx) (T, error)) (*attempt[T], error) {
+	if err := o.lock(ctx); err != nil {
+		return nil, err
+	}
+	defer o.unlock() // also when f panics
+	c := &call[T]{lane: o, f: f}
+	if _, err := io.ReadFull(o.random, c.id[:]); err != nil {
+		return nil, fmt.Errorf("kv: random bytes for the id of a transaction: %w", err)
+	}
+	return c.run(ctx)
+}
+
+func (c *call[T]) run(ctx context.Context) (*attempt[T], error) {
+	for n := 1; ; n++ {
+		c.last, c.landed = nil, nil
+		err := c.lane.db.Transact(ctx, c.try)
+		switch {
+		case err == nil && c.landed != nil:
+			return c.landed, nil
+		case err == nil:
+			return c.last, nil
+		case c.last == nil || !errors.Is(err, ErrCommitUnknown):
+			return c.fail(ctx, err)
+		}
+		if c.last.wrote {
+			c.unknown = append(c.unknown, c.last)
+		}
+		pause(ctx, n)
+	}
+}
+
+// try is one attempt: it runs f, unless an earlier one has committed.
+func (c *call[T]) try(tx Tx) error {
+	c.last = nil
+	landed, err := c.look(tx)
+	if err != nil || landed {
+		return err
+	}
+	c.attempt++
+	a := &attempt[T]{number: c.attempt, wrote: len(c.unknown) > 0}
+	a.result, err = c.f(onceTx{tx, &a.wrote, &a.onCommit})
+	if err != nil {
+		return err
+	}
+	if a.wrote { // after f, which may have cleared the key
+		tx.Set(c.lane.key, outcome{c.id, a.number}.bytes())
+	}
+	c.last = a
+	return nil
+}
+
+// look conflicts with all others that write to the key, and tells whether a
+// transaction of this call has. If that was an attempt, it is in c.landed.
+func (c *call[T]) look(tx Tx) (bool, error) {
+	c.landed = nil
+	if len(c.unknown) == 0 && c.lane.checked { // there is nothing to be found
+		tx.AddReadConflict(KeyRange(c.lane.key))
+		return false, nil
+	}
+	v, err := c.lane.read(tx)
+	if err != nil {
+		return false, err
+	}
+	c.lane.checked = true
+	for _, a := range c.unknown {
+		if v == (outcome{c.id, a.number}) {
+			c.landed = a
+		}
+	}
+	return v.call == c.id, nil
+}
+
+// fail returns err, after which nothing of the call may be committed; or the
+// attempt that has been in spite of it.
+func (c *call[T]) fail(ctx context.Context, err error) (*attempt[T], error) {
+	if len(c.unknown) == 0 {
+		return nil, err
+	}
+	if err := c.fence(ctx); err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrCommitUnknown, err)
+	}
+	if c.landed != nil {
+		return c.landed, nil
+	}
+	return nil, err
+}
+
+// fence writes to the key, so that no earlier attempt can commit any more,
+// unless it finds that one has.
+func (c *call[T]) fence(ctx context.Context) error {
+	for n := 1; ; n++ {
+		err := c.lane.db.Transact(ctx, func(tx Tx) error {
+			known, err := c.look(tx) // also after an earlier fence
+			if err != nil || known {
+				return err
+			}
+			c.attempt++
+			tx.Set(c.lane.key, outcome{c.id, c.attempt}.bytes())
+			return nil
+		})
+		if !errors.Is(err, ErrCommitUnknown) {
+			return err
+		}
+		pause(ctx, n)
+	}
+}
+
+// pause waits, after n unknown outcomes in a row, or until ctx ends. The first
+// time it does not: a store that is in trouble for longer is what it spares.
+func pause(ctx context.Context, n int) {
+	if n == 1 {
+		return
+	}
+	const first, last = 100 * time.Microsecond, 100 * time.Millisecond
+	timer := time.NewTimer(mathrand.N(min(first<<min(n, 20), last)))
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+}
+
+// onceTx is what f gets: it notes whether f writes, and keeps the functions given
+// to OnCommit, which the engine would forget when an outcome is unknown.
+type onceTx struct {
+	Tx
+	wrote    *bool
+	onCommit *[]func()
+}
+
+func (tx onceTx) Set(key, value []byte) {
+	*tx.wrote = true
+	tx.Tx.Set(key, value)
+}
+
+func (tx onceTx) Clear(key []byte) {
+	*tx.wrote = true
+	tx.Tx.Clear(key)
+}
+
+func (tx onceTx) ClearRange(r Range) {
+	*tx.wrote = true
+	tx.Tx.ClearRange(r)
+}
+
+func (tx onceTx) Add(key []byte, delta int64) {
+	*tx.wrote = true
+	tx.Tx.Add(key, delta)
+}
+
+func (tx onceTx) AddWriteConflict(r Range) {
+	*tx.wrote = true
+	tx.Tx.AddWriteConflict(r)
+}
+
+func (tx onceTx) OnCommit(f func()) { *tx.onCommit = append(*tx.onCommit, f) }
