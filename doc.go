@@ -43,8 +43,8 @@
 //     to take several at once (DequeueN, PopMinN) is faster than to add consumers.
 //   - Len and All read the whole queue. When that takes longer than the engine
 //     allows for one snapshot, they go on with a later one.
-//   - All and Peek may show an item before it is durable; its Enqueue has not
-//     returned then. What Dequeue returned is durable, the Enqueue included.
+//   - The body of a loop over All may see an item before it is durable; its
+//     Enqueue has not returned then. What another method returned is durable.
 //   - A name belongs to a kind of queue for good: Clear removes items, not the
 //     entry in the catalogue. The codec is not stored; two handles with different
 //     codecs will see ErrDecode.
