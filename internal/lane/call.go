@@ -1,0 +1,107 @@
+package lane
+
+import (
+	"context"
+	"slices"
+)
+
+// Call is one caller's part of a batch. Context and Request are the caller's; Run
+// sets Result and Err, which the caller gets as they are when Run has returned,
+// or has called Return.
+type Call[Q, R any] struct {
+	Context context.Context // ends when the caller does not want the result any more
+	Request Q
+	Result  R
+	Err     error
+
+	size     int
+	returned bool
+	wake     chan signal // made for a call that has to wait; gets one signal at most until Return
+	alone    [1]*Call[Q, R]
+
+	prev, next *Call[Q, R] // in the list of those that wait
+	waits      bool        // is in it
+}
+
+// signal says how a call goes on.
+type signal int
+
+const (
+	queued signal = iota // it still waits
+	lead                 // it leads
+	done                 // it was dealt with
+)
+
+// Return lets the caller go now, with Result and Err as they are, while Run goes
+// on with the others. Run must not touch the call afterwards. The caller who leads
+// the batch is needed to run it, and returns only after it.
+func (c *Call[Q, R]) Return() {
+	if c.returned {
+		return
+	}
+	c.returned = true
+	if c.wake != nil {
+		c.wake <- done // never blocks: a leader has received its signal before
+	}
+}
+
+// Wanted returns the calls whose contexts have not ended, in order, and lets the
+// others go (see Return) with the causes of their contexts. For Run, before each
+// attempt; but not between one whose outcome is unknown and the look at whether it
+// took effect, as what a call then asked for may have been done. It does not
+// change calls.
+func Wanted[Q, R any](calls []*Call[Q, R]) []*Call[Q, R] {
+	ended := func(c *Call[Q, R]) bool { return c.Context.Err() != nil }
+	first := slices.IndexFunc(calls, ended)
+	if first < 0 {
+		return calls
+	}
+	wanted := slices.Clone(calls[:first])
+	for _, c := range calls[first:] {
+		if !ended(c) {
+			wanted = append(wanted, c)
+			continue
+		}
+		c.Err = context.Cause(c.Context)
+		c.Return()
+	}
+	return wanted
+}
+
+// list holds the calls that wait, in order of arrival. Any can leave in O(1), so
+// that thousands can at once.
+type list[Q, R any] struct {
+	first, last *Call[Q, R]
+	length      int
+}
+
+func (l *list[Q, R]) add(c *Call[Q, R]) {
+	c.prev, c.waits = l.last, true
+	if l.last == nil {
+		l.first = c
+	} else {
+		l.last.next = c
+	}
+	l.last = c
+	l.length++
+}
+
+// remove tells whether c was in the list.
+func (l *list[Q, R]) remove(c *Call[Q, R]) bool {
+	if !c.waits {
+		return false
+	}
+	if c.prev == nil {
+		l.first = c.next
+	} else {
+		c.prev.next = c.next
+	}
+	if c.next == nil {
+		l.last = c.prev
+	} else {
+		c.next.prev = c.prev
+	}
+	c.prev, c.next, c.waits = nil, nil, false
+	l.length--
+	return true
+}

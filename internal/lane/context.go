@@ -1,0 +1,65 @@
+package lane
+
+import (
+	"context"
+	"sync"
+)
+
+// Context returns a context for work that is done for all calls: it ends when the
+// contexts of all of them have ended, with the cause of the last one in calls, or
+// when cancel is called, which must be. It has no deadline and no values, unless
+// there is just one call: then it is that call's own context.
+//
+// It costs the same for any number of calls, as one context after the other is
+// waited for, and nothing if one of them can never end.
+func Context[Q, R any](calls []*Call[Q, R]) (ctx context.Context, cancel context.CancelFunc) {
+	if len(calls) == 1 {
+		return calls[0].Context, func() {}
+	}
+	rest := make([]context.Context, len(calls))
+	for i, c := range calls {
+		if c.Context.Done() == nil {
+			return context.Background(), func() {}
+		}
+		rest[i] = c.Context
+	}
+	ctx, end := context.WithCancelCause(context.Background())
+	v := &vigil{rest: rest, end: end}
+	v.next()
+	return ctx, v.stop
+}
+
+// vigil waits for the contexts of rest, one at a time.
+type vigil struct {
+	mu     sync.Mutex
+	rest   []context.Context
+	end    context.CancelCauseFunc
+	forget func() bool // the wait for rest[0]
+}
+
+// next drops what has ended from the front, and waits for the first that has not.
+func (v *vigil) next() {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	var cause error
+	for len(v.rest) > 0 && v.rest[0].Err() != nil {
+		cause = context.Cause(v.rest[0])
+		v.rest = v.rest[1:]
+	}
+	switch {
+	case len(v.rest) > 0:
+		v.forget = context.AfterFunc(v.rest[0], v.next)
+	default:
+		v.end(cause) // nothing new if stop came first
+	}
+}
+
+func (v *vigil) stop() {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.rest = nil
+	if v.forget != nil {
+		v.forget()
+	}
+	v.end(context.Canceled)
+}

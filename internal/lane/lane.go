@@ -1,0 +1,285 @@
+package lane
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+)
+
+var (
+	// ErrPanicked means that Run panicked, or ended its goroutine, in the batch of
+	// this call but in another caller's goroutine. The text has the value. Whether
+	// the call took effect is not known.
+	ErrPanicked = errors.New("lane: serving the batch panicked")
+
+	// ErrClosed is what calls return after Close(nil).
+	ErrClosed = errors.New("lane: closed")
+
+	errNoRun   = errors.New("lane: Options.Run is nil: it is what serves the calls")
+	errContext = errors.New("lane: ctx is nil")
+)
+
+// Bounds of a batch where Options sets none.
+const (
+	DefaultMaxCalls = 1_000
+	DefaultMaxBytes = 1 << 20
+)
+
+// Options says what a lane does.
+type Options[Q, R any] struct {
+	// Run serves a batch: it sets Result and Err of each of calls, of which there
+	// is at least one. It runs in the goroutine of the caller who leads the batch,
+	// and never twice at once. It must not call Do of the same lane, and must keep
+	// neither calls nor what is in it when it returns. Required.
+	Run func(calls []*Call[Q, R])
+
+	// Size returns what a request counts towards MaxBytes; less than 0 counts as
+	// 0. It is called once for each call, by its caller. Default: 0 for all.
+	Size func(Q) int
+
+	// MaxCalls is how many calls a batch can have. Default, also for less than 1:
+	// DefaultMaxCalls.
+	MaxCalls int
+
+	// MaxBytes is how large the requests of a batch can be together, by Size. One
+	// that is larger has a batch of its own. Default, also for less than 1:
+	// DefaultMaxBytes.
+	MaxBytes int
+
+	// Observe is called with the number of calls and their bytes before each Run,
+	// in its goroutine. Default: nothing is called.
+	Observe func(calls, bytes int)
+}
+
+// Lane serves calls in batches, one batch at a time. It is safe for concurrent use.
+//
+//   - Start: a call that finds the lane idle is served at once, alone, in its
+//     caller's goroutine. Others wait while a batch is served. When it was, the
+//     call that waited longest leads the next: its caller's goroutine takes all
+//     that wait by then, up to the bounds, and runs them. A caller runs the batch
+//     that its own call is in, and no other.
+//   - Order: of arrival, from batch to batch and inside of one. A call that does
+//     not fit into a batch is the first of the next, and none overtakes it. So none
+//     starves: a call waits for no call that came after it, except for those in
+//     its own batch.
+//   - Cancellation: a context ends its own call only. A call that is not yet in a
+//     batch leaves at once with its context's cause and is never run, nor is one
+//     whose context had ended when the batch was taken. Once it is in a batch, Run
+//     decides: it sees Call.Context, and can let one caller go before the others
+//     (Wanted, Call.Return).
+//   - Bounds: a batch has at most MaxCalls calls of at most MaxBytes in all. A call
+//     that is larger than that goes alone.
+//   - Panics: one of Run goes on in the caller that led the batch. The others of
+//     the batch get ErrPanicked, and the lane goes on. So it does when Run ends its
+//     goroutine.
+//
+// Not guaranteed:
+//
+//   - How many calls share a batch: one that comes late waits for the next.
+//   - That the leader of a batch returns as soon as its context ends, or its call is
+//     dealt with: it runs the batch to the end.
+//   - How many calls wait: each caller is blocked, and that is the only bound.
+//   - In which order the calls of a batch take effect: Run gets them in order of
+//     arrival, and the rest is up to it.
+type Lane[Q, R any] struct {
+	options Options[Q, R]
+
+	mu      sync.Mutex
+	led     bool // somebody leads
+	waiting list[Q, R]
+	closed  error
+}
+
+// New returns an idle lane.
+func New[Q, R any](options Options[Q, R]) *Lane[Q, R] {
+	if options.MaxCalls < 1 {
+		options.MaxCalls = DefaultMaxCalls
+	}
+	if options.MaxBytes < 1 {
+		options.MaxBytes = DefaultMaxBytes
+	}
+	return &Lane[Q, R]{options: options}
+}
+
+// Do has request served in a batch, and returns what Run set. If ctx ends before
+// it is in a batch, the error is ctx's cause; if the lane was closed by then, the
+// error given to Close.
+func (l *Lane[Q, R]) Do(ctx context.Context, request Q) (R, error) {
+	c := &Call[Q, R]{Context: ctx, Request: request}
+	if c.Err = l.admit(c); c.Err != nil {
+		return c.Result, c.Err
+	}
+	woken := l.enter(c)
+	if woken == queued {
+		woken = l.wait(c)
+	}
+	if woken == lead {
+		l.lead(c)
+	}
+	return c.Result, c.Err
+}
+
+// admit returns what is wrong with c from the start, and else measures it.
+func (l *Lane[Q, R]) admit(c *Call[Q, R]) error {
+	switch {
+	case l.options.Run == nil:
+		return errNoRun
+	case c.Context == nil:
+		return errContext
+	case c.Context.Err() != nil:
+		return context.Cause(c.Context)
+	}
+	if l.options.Size != nil {
+		c.size = max(0, l.options.Size(c.Request))
+	}
+	return nil
+}
+
+// enter makes c the leader of an idle lane, or has it wait.
+func (l *Lane[Q, R]) enter(c *Call[Q, R]) signal {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	switch {
+	case l.closed != nil:
+		c.Err = l.closed
+		return done
+	case !l.led:
+		l.led = true
+		return lead
+	default:
+		c.wake = make(chan signal, 1)
+		l.waiting.add(c)
+		return queued
+	}
+}
+
+// wait returns what c is woken for; its context wakes it while it is in no batch.
+func (l *Lane[Q, R]) wait(c *Call[Q, R]) signal {
+	select {
+	case s := <-c.wake:
+		return s
+	case <-c.Context.Done():
+	}
+	if !l.leave(c) {
+		return <-c.wake
+	}
+	c.Err = context.Cause(c.Context)
+	return done
+}
+
+// leave tells whether c still waited, and now does not.
+func (l *Lane[Q, R]) leave(c *Call[Q, R]) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.waiting.remove(c)
+}
+
+// lead serves the batch that begins with first, and passes the lead on, whatever
+// happens.
+func (l *Lane[Q, R]) lead(first *Call[Q, R]) {
+	var batch []*Call[Q, R]
+	finished := false
+	defer func() {
+		var panicked any
+		if !finished {
+			panicked = recover()
+			fail(batch, panicked)
+		}
+		l.pass()
+		for _, c := range batch {
+			c.Return()
+		}
+		if panicked != nil {
+			panic(panicked)
+		}
+	}()
+	if first.Err = context.Cause(first.Context); first.Err == nil {
+		batch, first.Err = l.take(first)
+		l.serve(Wanted(batch))
+	}
+	finished = true
+}
+
+// take returns the next batch: first, and all that wait and fit.
+func (l *Lane[Q, R]) take(first *Call[Q, R]) ([]*Call[Q, R], error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.closed != nil {
+		return nil, l.closed
+	}
+	first.alone[0] = first
+	batch, bytes := first.alone[:], first.size
+	if n := l.waiting.length; n > 0 {
+		batch = append(make([]*Call[Q, R], 0, min(l.options.MaxCalls, 1+n)), first)
+	}
+	for c := l.waiting.first; c != nil; c = l.waiting.first {
+		if len(batch) == l.options.MaxCalls || c.size > l.options.MaxBytes-bytes {
+			break
+		}
+		l.waiting.remove(c)
+		batch = append(batch, c)
+		bytes += c.size
+	}
+	return batch, nil
+}
+
+// serve runs calls, if there are any.
+func (l *Lane[Q, R]) serve(calls []*Call[Q, R]) {
+	if len(calls) == 0 {
+		return
+	}
+	if l.options.Observe != nil {
+		bytes := 0
+		for _, c := range calls {
+			bytes += c.size
+		}
+		l.options.Observe(len(calls), bytes)
+	}
+	l.options.Run(calls)
+}
+
+// pass makes the call that waits longest the leader, or the lane idle.
+func (l *Lane[Q, R]) pass() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	next := l.waiting.first
+	if l.led = next != nil; l.led {
+		l.waiting.remove(next)
+		next.wake <- lead
+	}
+}
+
+// fail gives the calls of a batch that has panicked an error, if Run has not let
+// them go before.
+func fail[Q, R any](batch []*Call[Q, R], panicked any) {
+	if panicked == nil {
+		panicked = "its goroutine was ended"
+	}
+	err := fmt.Errorf("%w: %v", ErrPanicked, panicked)
+	for _, c := range batch {
+		if !c.returned {
+			c.Err = err
+		}
+	}
+}
+
+// Close has calls that are in no batch, and all that come later, return err, or
+// ErrClosed if it is nil. A batch under way is finished, and not waited for. Only
+// the first Close counts.
+func (l *Lane[Q, R]) Close(err error) {
+	if err == nil {
+		err = ErrClosed
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.closed != nil {
+		return
+	}
+	l.closed = err
+	for c := l.waiting.first; c != nil; c = l.waiting.first {
+		l.waiting.remove(c)
+		c.Err = err
+		c.wake <- done
+	}
+}
