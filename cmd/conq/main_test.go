@@ -156,42 +156,79 @@ func open(t *testing.T, path string, flags int) *os.File {
 	return f
 }
 
+// stream is a "conq enqueue --ack" whose input is open.
+type stream struct {
+	cmd    *exec.Cmd
+	stdin  io.WriteCloser
+	stdout io.ReadCloser
+	stderr bytes.Buffer
+}
+
+func startStream(t *testing.T, store string) *stream {
+	t.Helper()
+	s := &stream{cmd: command(store, "enqueue", "q", "--ack")}
+	var err error
+	if s.stdin, err = s.cmd.StdinPipe(); err != nil {
+		t.Fatal(err)
+	}
+	if s.stdout, err = s.cmd.StdoutPipe(); err != nil {
+		t.Fatal(err)
+	}
+	s.cmd.Stderr = &s.stderr
+	if err := s.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// send sends an item and waits for its acknowledgement.
+func (s *stream) send(t *testing.T, line string, want int) {
+	t.Helper()
+	fmt.Fprintln(s.stdin, line)
+	var acked int
+	if _, err := fmt.Fscanln(s.stdout, &acked); err != nil || acked != want {
+		t.Fatalf("acknowledged %d, %v: %s", acked, err, &s.stderr)
+	}
+}
+
+// wait waits for the end and returns the exit code.
+func (s *stream) wait() int {
+	io.Copy(io.Discard, s.stdout)
+	s.cmd.Wait()
+	return s.cmd.ProcessState.ExitCode()
+}
+
 // An item is stored when it has been read, though the input goes on; meanwhile
 // the store is in use, and whoever else wants it learns by whom. A signal ends it.
 func TestStreamAndSecondProcess(t *testing.T) {
 	store := filepath.Join(t.TempDir(), "store")
-	cmd := command(store, "enqueue", "q", "--ack")
-	stdin, err := cmd.StdinPipe()
-	if err != nil {
+	s := startStream(t, store)
+	s.send(t, "first", 1)
+	s.send(t, "second", 2)
+	_, stderr, code := run(t, command(store, "dequeue", "q"))
+	if code != 3 || !strings.Contains(stderr, fmt.Sprint(s.cmd.Process.Pid)) || strings.Count(stderr, "\n") != 1 {
+		t.Errorf("second process: exit code %d, %s", code, stderr)
+	}
+	if err := s.cmd.Process.Signal(os.Interrupt); err != nil {
 		t.Fatal(err)
 	}
-	stdout, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
+	if code := s.wait(); code != 3 || !strings.Contains(s.stderr.String(), `2 items put into "q" before that`) {
+		t.Errorf("interrupted: exit code %d, %s", code, &s.stderr)
 	}
-	var stderr bytes.Buffer
-	cmd.Stderr = &stderr
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
+	if got := drain(t, store, "q"); strings.Join(got, " ") != "first second" {
+		t.Errorf("stored %q", got)
 	}
-	for i, line := range []string{"first", "second"} {
-		fmt.Fprintln(stdin, line)
-		var acked int
-		if _, err := fmt.Fscanln(stdout, &acked); err != nil || acked != i+1 {
-			t.Fatalf("acknowledged %d, %v: %s", acked, err, &stderr)
-		}
-	}
-	_, second, code := run(t, command(store, "dequeue", "q"))
-	if code != 3 || !strings.Contains(second, fmt.Sprint(cmd.Process.Pid)) || strings.Count(second, "\n") != 1 {
-		t.Errorf("second process: exit code %d, %s", code, second)
-	}
-	if err := cmd.Process.Signal(os.Interrupt); err != nil {
-		t.Fatal(err)
-	}
-	io.Copy(io.Discard, stdout)
-	cmd.Wait()
-	if got := cmd.ProcessState.ExitCode(); got != 3 || !strings.Contains(stderr.String(), `2 items put into "q" before that`) {
-		t.Errorf("interrupted: exit code %d, %s", got, &stderr)
+}
+
+// If nobody reads the acknowledgements any longer, it says how far it came.
+func TestAcknowledgementsUnread(t *testing.T) {
+	store := filepath.Join(t.TempDir(), "store")
+	s := startStream(t, store)
+	s.send(t, "first", 1)
+	s.stdout.Close()
+	fmt.Fprintln(s.stdin, "second")
+	if code := s.wait(); code != 3 || !strings.Contains(s.stderr.String(), `2 items put into "q" before that`) {
+		t.Errorf("exit code %d, %s", code, &s.stderr)
 	}
 	if got := drain(t, store, "q"); strings.Join(got, " ") != "first second" {
 		t.Errorf("stored %q", got)

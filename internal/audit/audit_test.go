@@ -22,95 +22,96 @@ func back(id uint64, call, ret int) Take {
 	return Take{Span: span(call, ret), ID: id, From: Back}
 }
 
+var histories = []struct {
+	name    string
+	h       History
+	broken  string // the one check that must fail, or none
+	example string
+}{
+	{"nothing happened", History{}, "", ""},
+	{"in order", History{
+		Puts:  []Put{put(1, 0, 1), put(2, 2, 3)},
+		Takes: []Take{take(1, 4, 5), take(2, 6, 7)},
+	}, "", ""},
+	{"lost", History{
+		Puts:  []Put{put(1, 0, 1), put(2, 2, 3)},
+		Takes: []Take{take(2, 6, 7)},
+	}, "nothing lost", "item 1 was put at 0s..1ns and never taken"},
+	{"twice", History{
+		Puts:  []Put{put(1, 0, 1)},
+		Takes: []Take{take(1, 4, 5), take(1, 6, 7)},
+	}, "nothing twice", "item 1 was taken at 4ns..5ns and again at 6ns..7ns"},
+	{"twice at the same time", History{
+		Puts:  []Put{put(1, 0, 1)},
+		Takes: []Take{take(1, 4, 7), take(1, 4, 7)},
+	}, "nothing twice", "item 1"},
+	{"invented", History{Takes: []Take{take(9, 4, 5)}}, "nothing invented", "never put"},
+	{"unrecognised", History{
+		Takes: []Take{{Span: span(4, 5), Unknown: true}},
+	}, "nothing invented", "4ns..5ns"},
+	{"reordered", History{
+		Puts:  []Put{put(1, 0, 1), put(2, 2, 3)},
+		Takes: []Take{take(2, 4, 5), take(1, 6, 7)},
+	}, "order kept", "item 2 (priority 0, put 2ns..3ns) was taken at 4ns..5ns, before item 1"},
+	{"puts overlap", History{
+		Puts:  []Put{put(1, 0, 2), put(2, 1, 3)},
+		Takes: []Take{take(2, 4, 5), take(1, 6, 7)},
+	}, "", ""},
+	{"takes overlap", History{
+		Puts:  []Put{put(1, 0, 1), put(2, 2, 3)},
+		Takes: []Take{take(2, 4, 6), take(1, 5, 7)},
+	}, "", ""},
+	{"false empty", History{
+		Puts: []Put{put(1, 0, 1)}, Takes: []Take{take(1, 6, 7)}, Empties: []Span{span(2, 5)},
+	}, "no false empty", "item 1"},
+	{"empty before", History{
+		Puts: []Put{put(1, 1, 3)}, Takes: []Take{take(1, 6, 7)}, Empties: []Span{span(0, 2)},
+	}, "", ""},
+	{"empty after", History{
+		Puts: []Put{put(1, 0, 1)}, Takes: []Take{take(1, 2, 7)}, Empties: []Span{span(3, 5)},
+	}, "", ""},
+	{"minimum left behind", History{
+		Puts:  []Put{pri(1, 5, 0, 1), pri(2, -5, 2, 3)},
+		Takes: []Take{take(1, 4, 5), take(2, 6, 7)},
+	}, "order kept", "item 1 (priority 5"},
+	{"minimum came too late", History{
+		Puts:  []Put{pri(1, 5, 0, 1), pri(2, -5, 4, 5)},
+		Takes: []Take{take(1, 3, 6), take(2, 7, 8)},
+	}, "", ""},
+	{"maximum left behind", History{
+		Puts:  []Put{pri(1, 5, 0, 1), pri(2, -5, 2, 3)},
+		Takes: []Take{back(2, 4, 5), back(1, 6, 7)},
+	}, "order kept", "item 2 (priority -5"},
+	{"both ends", History{
+		Puts:  []Put{pri(1, 5, 0, 1), pri(2, -5, 2, 3)},
+		Takes: []Take{back(1, 4, 5), take(2, 6, 7)},
+	}, "", ""},
+	{"last pushed left behind", History{
+		Puts:  []Put{pri(1, 5, 0, 1), pri(2, 5, 2, 3)},
+		Takes: []Take{back(1, 4, 5), back(2, 6, 7)},
+	}, "order kept", "item 1"},
+	{"last pushed first", History{
+		Puts:  []Put{pri(1, 5, 0, 1), pri(2, 5, 2, 3)},
+		Takes: []Take{back(2, 4, 5), back(1, 6, 7)},
+	}, "", ""},
+	{"first pushed left behind", History{
+		Puts:     []Put{pri(1, 5, 0, 1), pri(2, 5, 2, 3)},
+		Takes:    []Take{back(2, 4, 5), back(1, 6, 7)},
+		FIFOTies: true,
+	}, "order kept", "item 2"},
+	{"first pushed first", History{
+		Puts:     []Put{pri(1, 5, 0, 1), pri(2, 5, 2, 3)},
+		Takes:    []Take{back(1, 4, 5), back(2, 6, 7)},
+		FIFOTies: true,
+	}, "", ""},
+	{"extreme priorities", History{
+		Puts:  []Put{pri(1, -1<<63, 0, 1), pri(2, 1<<63-1, 2, 3)},
+		Takes: []Take{back(1, 4, 5), back(2, 6, 7)},
+	}, "order kept", "item 1"},
+}
+
 func TestBrokenHistories(t *testing.T) {
-	tests := []struct {
-		name    string
-		h       History
-		broken  string // the one check that must fail, or none
-		example string
-	}{
-		{"nothing happened", History{}, "", ""},
-		{"in order", History{
-			Puts:  []Put{put(1, 0, 1), put(2, 2, 3)},
-			Takes: []Take{take(1, 4, 5), take(2, 6, 7)},
-		}, "", ""},
-		{"lost", History{
-			Puts:  []Put{put(1, 0, 1), put(2, 2, 3)},
-			Takes: []Take{take(2, 6, 7)},
-		}, "nothing lost", "item 1 was put at 0s..1ns and never taken"},
-		{"twice", History{
-			Puts:  []Put{put(1, 0, 1)},
-			Takes: []Take{take(1, 4, 5), take(1, 6, 7)},
-		}, "nothing twice", "item 1 was taken at 4ns..5ns and again at 6ns..7ns"},
-		{"twice at the same time", History{
-			Puts:  []Put{put(1, 0, 1)},
-			Takes: []Take{take(1, 4, 7), take(1, 4, 7)},
-		}, "nothing twice", "item 1"},
-		{"invented", History{Takes: []Take{take(9, 4, 5)}}, "nothing invented", "never put"},
-		{"unrecognised", History{
-			Takes: []Take{{Span: span(4, 5), Unknown: true}},
-		}, "nothing invented", "4ns..5ns"},
-		{"reordered", History{
-			Puts:  []Put{put(1, 0, 1), put(2, 2, 3)},
-			Takes: []Take{take(2, 4, 5), take(1, 6, 7)},
-		}, "order kept", "item 2 (priority 0, put 2ns..3ns) was taken at 4ns..5ns, before item 1"},
-		{"puts overlap", History{
-			Puts:  []Put{put(1, 0, 2), put(2, 1, 3)},
-			Takes: []Take{take(2, 4, 5), take(1, 6, 7)},
-		}, "", ""},
-		{"takes overlap", History{
-			Puts:  []Put{put(1, 0, 1), put(2, 2, 3)},
-			Takes: []Take{take(2, 4, 6), take(1, 5, 7)},
-		}, "", ""},
-		{"false empty", History{
-			Puts: []Put{put(1, 0, 1)}, Takes: []Take{take(1, 6, 7)}, Empties: []Span{span(2, 5)},
-		}, "no false empty", "item 1"},
-		{"empty before", History{
-			Puts: []Put{put(1, 1, 3)}, Takes: []Take{take(1, 6, 7)}, Empties: []Span{span(0, 2)},
-		}, "", ""},
-		{"empty after", History{
-			Puts: []Put{put(1, 0, 1)}, Takes: []Take{take(1, 2, 7)}, Empties: []Span{span(3, 5)},
-		}, "", ""},
-		{"minimum left behind", History{
-			Puts:  []Put{pri(1, 5, 0, 1), pri(2, -5, 2, 3)},
-			Takes: []Take{take(1, 4, 5), take(2, 6, 7)},
-		}, "order kept", "item 1 (priority 5"},
-		{"minimum came too late", History{
-			Puts:  []Put{pri(1, 5, 0, 1), pri(2, -5, 4, 5)},
-			Takes: []Take{take(1, 3, 6), take(2, 7, 8)},
-		}, "", ""},
-		{"maximum left behind", History{
-			Puts:  []Put{pri(1, 5, 0, 1), pri(2, -5, 2, 3)},
-			Takes: []Take{back(2, 4, 5), back(1, 6, 7)},
-		}, "order kept", "item 2 (priority -5"},
-		{"both ends", History{
-			Puts:  []Put{pri(1, 5, 0, 1), pri(2, -5, 2, 3)},
-			Takes: []Take{back(1, 4, 5), take(2, 6, 7)},
-		}, "", ""},
-		{"last pushed left behind", History{
-			Puts:  []Put{pri(1, 5, 0, 1), pri(2, 5, 2, 3)},
-			Takes: []Take{back(1, 4, 5), back(2, 6, 7)},
-		}, "order kept", "item 1"},
-		{"last pushed first", History{
-			Puts:  []Put{pri(1, 5, 0, 1), pri(2, 5, 2, 3)},
-			Takes: []Take{back(2, 4, 5), back(1, 6, 7)},
-		}, "", ""},
-		{"first pushed left behind", History{
-			Puts:     []Put{pri(1, 5, 0, 1), pri(2, 5, 2, 3)},
-			Takes:    []Take{back(2, 4, 5), back(1, 6, 7)},
-			FIFOTies: true,
-		}, "order kept", "item 2"},
-		{"first pushed first", History{
-			Puts:     []Put{pri(1, 5, 0, 1), pri(2, 5, 2, 3)},
-			Takes:    []Take{back(1, 4, 5), back(2, 6, 7)},
-			FIFOTies: true,
-		}, "", ""},
-		{"extreme priorities", History{
-			Puts:  []Put{pri(1, -1<<63, 0, 1), pri(2, 1<<63-1, 2, 3)},
-			Takes: []Take{back(1, 4, 5), back(2, 6, 7)},
-		}, "order kept", "item 1"},
-	}
-	for _, test := range tests {
+	for _, test := range histories {
 		t.Run(test.name, func(t *testing.T) {
 			for _, f := range test.h.Check() {
 				if f.Check != test.broken {

@@ -115,9 +115,9 @@ func (a *app) printDemo(report *demo.Report) error {
 			return err
 		}
 	}
-	verdict := paint(green, "Everything held.")
 	if !report.OK {
-		verdict = paint(red, "SOMETHING WAS BROKEN.")
+		return a.printf("%s To run it again: --seed %d\n", paint(red, "Something was broken."), report.Seed)
 	}
-	return a.printf("%s The store was closed with %s in it and gave them back when it was reopened.\n", verdict, items(left))
+	return a.printf("%s The store was closed with %s in it and gave them back when it was reopened.\n",
+		paint(green, "Everything held."), items(left))
 }

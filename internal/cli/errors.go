@@ -10,6 +10,7 @@ import (
 
 	"github.com/conq-go/conq"
 	"github.com/conq-go/conq/kv"
+	"github.com/conq-go/conq/kv/embedded"
 	"github.com/spf13/cobra"
 )
 
@@ -35,8 +36,8 @@ func nothingf(format string, args ...any) error {
 // errNothing is the answer of an empty queue: exit 1 without a word, as of grep.
 var errNothing = &exitError{exitEmpty, nil}
 
-// errCheck says that a check has failed whose report was already written.
-var errCheck = &exitError{exitFailure, nil}
+// errCheck says that the demo's report, which is on standard output, is bad.
+var errCheck = errors.New("a check has failed, see the report: this is a bug in conq or a fault of the machine")
 
 // report writes an error as one line and returns the exit code for it.
 func (a *app) report(cmd *cobra.Command, err error) int {
@@ -84,6 +85,7 @@ var hints = []struct {
 	err  error
 	hint string
 }{
+	{embedded.ErrFailed, ""}, // says it itself
 	{conq.ErrName, "a name is 1 to 1024 bytes of UTF-8 without NUL"},
 	{conq.ErrKind, "enqueue and dequeue are for queues, push and pop for priority queues"},
 	{conq.ErrDecode, "it stays in the queue; --codec bytes takes it as it is"},

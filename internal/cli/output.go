@@ -40,8 +40,8 @@ func (a *app) sink(flags printFlags) *sink {
 	return s
 }
 
-// add prints an item. A failure shows at the next flush.
-func (s *sink) add(it item) {
+// add prints an item. Once a write has failed, each call fails.
+func (s *sink) add(it item) error {
 	if s.json {
 		s.w.Write(s.encode(it))
 	} else {
@@ -50,11 +50,18 @@ func (s *sink) add(it item) {
 		}
 		s.w.Write(it.value)
 	}
+	separator := byte('\n')
 	if s.flags.null {
-		s.w.WriteByte(0)
-	} else {
-		s.w.WriteByte('\n')
+		separator = 0
 	}
+	return writing(s.w.WriteByte(separator))
+}
+
+func writing(err error) error {
+	if err != nil {
+		return fmt.Errorf("writing items to standard output: %w", err)
+	}
+	return nil
 }
 
 // flush hands on what was added: to the disk if it goes to a file, so that what
@@ -64,10 +71,7 @@ func (s *sink) flush() error {
 	if err == nil && s.file != nil {
 		err = s.file.Sync()
 	}
-	if err != nil {
-		return fmt.Errorf("writing items to standard output: %w", err)
-	}
-	return nil
+	return writing(err)
 }
 
 // document is an item with --json. A value that is not UTF-8 is in base64.

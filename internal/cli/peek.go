@@ -84,10 +84,12 @@ func (a *app) peekQueue(ctx context.Context, db kv.DB, name string, n int, out *
 		return 0, err
 	}
 	for v, err := range q.queue.All(ctx) {
+		if err == nil {
+			err = out.add(item{value: v})
+		}
 		if err != nil {
 			return done, err
 		}
-		out.add(item{value: v})
 		if done++; done == n {
 			break
 		}
@@ -104,10 +106,12 @@ func (a *app) peekPriority(ctx context.Context, db kv.DB, name string, n int, fr
 		return p.peekMax(ctx, db, n, out)
 	}
 	for v, err := range p.queue.All(ctx) {
+		if err == nil {
+			err = out.add(item{v.Value, v.Priority})
+		}
 		if err != nil {
 			return done, err
 		}
-		out.add(item{v.Value, v.Priority})
 		if done++; done == n {
 			break
 		}
@@ -137,11 +141,13 @@ func (p *priority) peekMax(ctx context.Context, db kv.DB, n int, out *sink) (don
 		}
 		return errUndo
 	})
+	if !errors.Is(err, errUndo) {
+		return 0, err
+	}
 	for _, it := range seen {
-		out.add(it)
+		if err := out.add(it); err != nil {
+			return 0, err
+		}
 	}
-	if errors.Is(err, errUndo) {
-		err = nil
-	}
-	return len(seen), err
+	return len(seen), nil
 }

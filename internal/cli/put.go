@@ -74,7 +74,7 @@ func (p *putter) commit(ctx context.Context, batch []item, first int) error {
 	case err == nil:
 		return p.acknowledge(batch)
 	case errors.Is(err, kv.ErrCommitUnknown):
-		return fmt.Errorf("%w: %s %d to %d may or may not be in", err, p.unit, first, first+len(batch)-1)
+		return fmt.Errorf("%w: %ss %d to %d may or may not be in", err, p.unit, first, first+len(batch)-1)
 	case !errors.Is(err, kv.ErrTooLarge):
 		return err
 	case len(batch) == 1:
@@ -105,13 +105,21 @@ func (p *putter) acknowledge(batch []item) error {
 	if !p.flags.ack {
 		return nil
 	}
+	// Unlike a reader of items, one of acknowledgements that goes away has not
+	// had enough: the rest of the input is not in. So this is no quiet end.
+	if err := p.printDone(); err != nil {
+		return fmt.Errorf("writing acknowledgements to standard output: %v", err)
+	}
+	return nil
+}
+
+func (p *putter) printDone() error {
 	if p.app.json {
 		return p.app.printJSON(struct {
 			Done int `json:"done"`
 		}{p.done})
 	}
-	_, err := fmt.Fprintln(p.app.stdout, p.done)
-	return err
+	return p.app.printf("%d\n", p.done)
 }
 
 func (p *putter) summary() error {
@@ -124,9 +132,10 @@ func (p *putter) summary() error {
 			Seconds float64 `json:"seconds"`
 		}{p.queue, p.done, p.bytes, took.Seconds()})
 	}
-	if isTerminal(p.app.stderr) {
-		fmt.Fprintf(p.app.stderr, "%s (%s) put into %q in %v, %s a second\n", items(p.done), size(p.bytes), p.queue,
-			took.Round(time.Millisecond), count(int(float64(p.done)/took.Seconds())))
+	const enough = 1000 // for the rate to mean something
+	if isTerminal(p.app.stderr) && p.done >= enough {
+		fmt.Fprintf(p.app.stderr, "%s (%s) put into %q in %.2f s, %s a second\n", items(p.done), size(p.bytes), p.queue,
+			took.Seconds(), count(int(float64(p.done)/took.Seconds())))
 	}
 	return nil
 }

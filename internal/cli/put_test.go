@@ -165,7 +165,7 @@ func TestPutOtherErrors(t *testing.T) {
 		want string
 	}{
 		{full, "no space; 0 items put"},
-		{kv.ErrCommitUnknown, "line 1 to 3 may or may not be in; 0 items put"},
+		{kv.ErrCommitUnknown, "lines 1 to 3 may or may not be in; 0 items put"},
 	}
 	for _, test := range tests {
 		f := newFeed(bounds{items: 1000, bytes: 1000})
@@ -199,4 +199,20 @@ func TestParsePriority(t *testing.T) {
 			t.Errorf("%q: %q with priority %d, %v", test.line, it.value, it.priority, err)
 		}
 	}
+}
+
+func FuzzWithPriority(f *testing.F) {
+	for _, line := range []string{"5\tx", "-0\t", "+7\ta\tb", "\t", "99999999999999999999\tx"} {
+		f.Add([]byte(line))
+	}
+	f.Fuzz(func(t *testing.T, line []byte) {
+		it, err := withPriority(line)
+		if err != nil {
+			return
+		}
+		again, err := withPriority(fmt.Appendf(nil, "%d\t%s", it.priority, it.value))
+		if err != nil || again.priority != it.priority || !bytes.Equal(again.value, it.value) {
+			t.Errorf("%q: %+v, then %+v, %v", line, it, again, err)
+		}
+	})
 }

@@ -133,10 +133,13 @@ func (d *delivery) writeThenRemove(ctx context.Context, n int) (taken int, err e
 // write prints the items that were not written by an earlier attempt.
 func (d *delivery) write(keys []string, batch []item) error {
 	for i, it := range batch {
-		if !d.written[keys[i]] {
-			d.sink.add(it)
-			d.written[keys[i]] = true
+		if d.written[keys[i]] {
+			continue
 		}
+		if err := d.sink.add(it); err != nil {
+			return err
+		}
+		d.written[keys[i]] = true
 	}
 	return d.sink.flush()
 }
@@ -151,7 +154,9 @@ func (d *delivery) removeThenWrite(ctx context.Context, n int) (taken int, err e
 		return 0, err
 	}
 	for _, it := range batch {
-		d.sink.add(it)
+		if err := d.sink.add(it); err != nil {
+			return len(batch), err
+		}
 	}
 	return len(batch), d.sink.flush()
 }
