@@ -1,8 +1,8 @@
 package kvtest
 
 import (
-	"encoding/binary"
 	"errors"
+	"fmt"
 	"runtime"
 	"strconv"
 	"sync"
@@ -353,7 +353,7 @@ func checkBank(t *tester) {
 	const accounts, sum = 6, 600
 	t.write(func(tx kv.Tx) {
 		for i := range accounts {
-			tx.Set(account(i), binary.BigEndian.AppendUint64(nil, sum/accounts))
+			tx.Set(account(i), fmt.Append(nil, sum/accounts))
 		}
 	})
 	var group sync.WaitGroup
@@ -377,19 +377,28 @@ func checkBank(t *tester) {
 
 func account(i int) []byte { return []byte("account " + strconv.Itoa(i)) }
 
-// transfer moves up to 7 from one account to another, and audits in between.
+// balance reads an account.
+func balance(r kv.Reader, i int) (int, error) {
+	value, err := r.Get(account(i))
+	if err != nil {
+		return 0, err
+	}
+	return strconv.Atoi(string(value))
+}
+
+// transfer moves up to 7 from one account to another, and audits the sum.
 func (t *tester) transfer(tx kv.Tx, from, to, sum int) error {
-	source, err := tx.Get(account(from))
+	source, err := balance(tx, from)
 	if err != nil {
 		return err
 	}
-	amount := min(7, binary.BigEndian.Uint64(source))
-	tx.Set(account(from), binary.BigEndian.AppendUint64(nil, binary.BigEndian.Uint64(source)-amount))
-	target, err := tx.Get(account(to))
+	amount := min(7, source)
+	tx.Set(account(from), fmt.Append(nil, source-amount))
+	target, err := balance(tx, to)
 	if err != nil {
 		return err
 	}
-	tx.Set(account(to), binary.BigEndian.AppendUint64(nil, binary.BigEndian.Uint64(target)+amount))
+	tx.Set(account(to), fmt.Append(nil, target+amount))
 	return t.audit(tx.Snapshot(), sum)
 }
 
@@ -400,7 +409,11 @@ func (t *tester) audit(r kv.Reader, want int) error {
 		if err != nil {
 			return err
 		}
-		total += int(binary.BigEndian.Uint64(pair.Value))
+		n, err := strconv.Atoi(string(pair.Value))
+		if err != nil {
+			return err
+		}
+		total += n
 	}
 	if total != want {
 		t.Errorf("a transaction saw accounts that sum up to %d, want %d", total, want)

@@ -221,7 +221,9 @@ func behind() func(kv.DB, context.Context, func(kv.Tx) error) error {
 	var mu sync.Mutex
 	var pending []kv.KeyValue
 	return func(db kv.DB, ctx context.Context, f func(kv.Tx) error) error {
-		mu.Lock()
+		if !mu.TryLock() {
+			return db.Transact(ctx, f) // of a nested one
+		}
 		defer mu.Unlock()
 		var sets []kv.KeyValue
 		own := db.Transact(ctx, func(tx kv.Tx) error {

@@ -2,6 +2,7 @@ package kvtest
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -214,24 +215,40 @@ func checkLargeRange(t *tester) {
 			}
 			return fmt.Sprintf("%08d", i)
 		}
-		t.read(func(r kv.Reader) error {
-			i := 0
-			for pair, err := range r.Range(kv.Range{}, kv.RangeOptions{Reverse: reverse}) {
-				if err != nil {
-					return err
-				}
-				if string(pair.Key) != at(i) || string(pair.Value) != at(i) {
-					t.Fatalf("pair %d of a loop, reverse %v, is %q=%q, want %q", i, reverse, pair.Key, pair.Value, at(i))
-				}
-				i++
-			}
-			if i != n {
-				t.Errorf("a loop, reverse %v, returned %d pairs, want %d", reverse, i, n)
-			}
-			return nil
-		})
+		m := n // of the pairs, if a loop over all takes longer than a transaction may
+		err := t.readLoop(m, reverse, at)
+		for ; errors.Is(err, kv.ErrTooOld) && m > page; err = t.readLoop(m, reverse, at) {
+			m /= 2
+		}
+		if err != nil {
+			t.Errorf("a loop over %d pairs, reverse %v: %v", m, reverse, err)
+		}
 		t.readPages(n, page, reverse, at)
 	}
+}
+
+// readLoop reads the first n of the pairs in one loop.
+func (t *tester) readLoop(n int, reverse bool, at func(int) string) error {
+	r := kv.Range{End: kv.After([]byte(at(n - 1)))}
+	if reverse {
+		r = kv.Range{Begin: []byte(at(n - 1))}
+	}
+	return t.db.ReadTransact(t.ctx, func(tx kv.Reader) error {
+		i := 0
+		for pair, err := range tx.Range(r, kv.RangeOptions{Reverse: reverse}) {
+			if err != nil {
+				return err
+			}
+			if i == n || string(pair.Key) != at(i) || string(pair.Value) != at(i) {
+				return fmt.Errorf("pair %d is %q=%q, want %q, and %d pairs", i, pair.Key, pair.Value, at(i), n)
+			}
+			i++
+		}
+		if i != n {
+			return fmt.Errorf("the loop returned %d pairs", i)
+		}
+		return nil
+	})
 }
 
 // readPages reads n pairs, each page in a transaction of its own.
