@@ -41,7 +41,7 @@ type Engine struct {
 }
 
 // patience is how long something that has to happen may take.
-const patience = 30 * time.Second
+const patience = 2 * time.Minute
 
 // Run checks all rules, each in a subtest with a store of its own.
 func Run(t *testing.T, e Engine) {
