@@ -1,0 +1,74 @@
+package staging
+
+import (
+	"context"
+	"errors"
+
+	"github.com/conq-go/conq/kv"
+)
+
+// checkDue returns errDue if a result has waited for too long.
+func (s *Stage) checkDue(tx kv.Tx) error {
+	for first, err := range tx.Snapshot().Range(s.keys.all(dueKind), kv.RangeOptions{Limit: 1}) {
+		if err != nil {
+			return err
+		}
+		deadline, _, err := s.keys.parseDue(first.Key)
+		if err != nil {
+			return err
+		}
+		if s.past(deadline) {
+			return errDue
+		}
+	}
+	return nil
+}
+
+// expire puts the items of results that nobody has collected by their deadline
+// back under the keys that they had, so that they are as near to the head as
+// they were. It can run any number of times: the result's key goes with the
+// items.
+func (s *Stage) expire(ctx context.Context) error {
+	var e Event
+	err := s.db.Transact(ctx, func(tx kv.Tx) error {
+		e = Event{Kind: Expired}
+		bytes := 0
+		for pair, err := range tx.Snapshot().Range(s.keys.all(dueKind), kv.RangeOptions{Limit: s.o.Requests}) {
+			if err != nil {
+				return err
+			}
+			deadline, op, err := s.keys.parseDue(pair.Key)
+			if err != nil {
+				return err
+			}
+			if !s.past(deadline) || bytes > s.o.Bytes || e.Items >= s.o.Items {
+				break
+			}
+			n, size, err := s.putBack(tx, pair.Key, op)
+			if err != nil {
+				return err
+			}
+			e.Requests++
+			e.Items += n
+			bytes += size
+		}
+		return nil
+	})
+	if errors.Is(err, kv.ErrCommitUnknown) {
+		return nil // whoever looks next will see what is left to do
+	}
+	if err == nil && e.Requests > 0 {
+		s.o.Observe(e)
+	}
+	return err
+}
+
+func (s *Stage) putBack(tx kv.Tx, due, op []byte) (n, size int, err error) {
+	items, _, err := s.clearResult(tx, op)
+	tx.Clear(due)
+	for _, item := range items {
+		tx.Set(item.Key, item.Value)
+		size += 2*len(item.Key) + len(item.Value)
+	}
+	return len(items), size, err
+}

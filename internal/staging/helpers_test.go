@@ -1,0 +1,112 @@
+package staging
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/conq-go/conq/kv"
+	"github.com/conq-go/conq/kv/memory"
+	"github.com/conq-go/conq/recipe"
+	"github.com/conq-go/conq/subspace"
+)
+
+// source is a queue of the recipe with two ends, taken in the order of its keys.
+type source struct{ recipe.Queue }
+
+func (s source) Items(r kv.Reader, side Side) iter.Seq2[kv.KeyValue, error] {
+	return r.Range(s.Range(), kv.RangeOptions{Reverse: side == Back})
+}
+
+func (s source) Covered(side Side, last []byte) []kv.Range {
+	all := s.Range()
+	switch {
+	case last == nil:
+	case side == Front:
+		all.End = kv.After(last)
+	default:
+		all.Begin = last
+	}
+	return []kv.Range{all}
+}
+
+// clock is a time that only the test moves.
+type clock struct{ ns atomic.Int64 }
+
+func newClock() *clock {
+	c := new(clock)
+	c.ns.Store(int64(time.Hour))
+	return c
+}
+
+func (c *clock) now() time.Time          { return time.Unix(0, c.ns.Load()) }
+func (c *clock) advance(d time.Duration) { c.ns.Add(int64(d)) }
+
+var testQueue = source{recipe.NewQueue(subspace.Named("q"), nil)}
+
+// stage is the staging of the test's queue for one process.
+func stage(db kv.DB, o Options) *Stage {
+	o.Source = testQueue
+	o.Space, o.Outcomes = subspace.Named("stage"), subspace.Named("outcomes")
+	return New(db, o)
+}
+
+func newMemory(t *testing.T, l kv.Limits) kv.DB {
+	db := memory.New(memory.Options{Limits: l})
+	t.Cleanup(func() { db.Close() })
+	return db
+}
+
+// fill enqueues the numbers from 0 to n.
+func fill(t *testing.T, db kv.DB, n int) {
+	t.Helper()
+	for i := range n {
+		if err := db.Transact(context.Background(), func(tx kv.Tx) error {
+			return testQueue.Enqueue(tx, fmt.Append(nil, i))
+		}); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func values(_ kv.Tx, items []kv.KeyValue) (got []string, err error) {
+	for _, item := range items {
+		got = append(got, string(item.Value))
+	}
+	return got, nil
+}
+
+// takeAll takes items until there are none.
+func takeAll(ctx context.Context, s *Stage, side Side, n int) (got []string, err error) {
+	for {
+		some, err := Take(ctx, s, side, n, values)
+		if errors.Is(err, ErrEmpty) {
+			return got, nil
+		}
+		if err != nil {
+			return got, err
+		}
+		got = append(got, some...)
+	}
+}
+
+// leftovers returns the keys of the staging that are still there.
+func leftovers(t *testing.T, db kv.DB) (n int) {
+	t.Helper()
+	if err := db.ReadTransact(context.Background(), func(r kv.Reader) error {
+		for _, err := range r.Range(subspace.Named("stage").Range(), kv.RangeOptions{}) {
+			if err != nil {
+				return err
+			}
+			n++
+		}
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	return n
+}

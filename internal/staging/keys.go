@@ -1,0 +1,142 @@
+package staging
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/conq-go/conq/kv"
+	"github.com/conq-go/conq/subspace"
+	"github.com/conq-go/conq/tuple"
+)
+
+// The first element of a key. Those that are due come first, so that one read of
+// the first key tells whether there is anything to do.
+const (
+	dueKind = iota
+	requestKind
+	resultKind
+)
+
+const opSize = 16
+
+// keys makes and reads the keys under a prefix.
+type keys struct{ prefix []byte }
+
+func (k keys) kind(kind int64) []byte {
+	return tuple.AppendInt(k.prefix[:len(k.prefix):len(k.prefix)], kind)
+}
+
+func (k keys) all(kind int64) kv.Range { return kv.PrefixRange(k.kind(kind)) }
+
+func (k keys) due(deadline int64, op []byte) []byte {
+	return tuple.AppendBytes(tuple.AppendInt(k.kind(dueKind), deadline), op)
+}
+
+func (k keys) side(side Side) []byte {
+	return tuple.AppendInt(k.kind(requestKind), int64(side))
+}
+
+func (k keys) request(side Side, ticket int64, op []byte) []byte {
+	return tuple.AppendBytes(tuple.AppendInt(k.side(side), ticket), op)
+}
+
+func (k keys) result(op []byte) []byte { return tuple.AppendBytes(k.kind(resultKind), op) }
+
+func (k keys) item(op []byte, i int, key []byte) []byte {
+	return tuple.AppendBytes(tuple.AppendInt(k.result(op), int64(i)), key)
+}
+
+// items is the range of the items of a result, without the result's own key.
+func (k keys) items(op []byte) kv.Range {
+	return subspace.FromBytes(k.result(op)).Range()
+}
+
+// request is a request as it is stored.
+type request struct {
+	key      []byte
+	side     Side
+	ticket   int64
+	op       []byte
+	items    int
+	deadline int64
+}
+
+// parseRequest reads what register has written.
+func (k keys) parseRequest(pair kv.KeyValue) (r request, err error) {
+	r.key = pair.Key
+	elems, err := tuple.Unpack(pair.Key[len(k.prefix):])
+	if err == nil && len(elems) != 4 {
+		err = errors.New("it should have 4 elements")
+	}
+	if err != nil {
+		return r, broken(pair.Key, err)
+	}
+	side, ok1 := elems[1].(int64)
+	ticket, ok2 := elems[2].(int64)
+	op, ok3 := elems[3].([]byte)
+	if !ok1 || !ok2 || !ok3 {
+		return r, broken(pair.Key, errors.New("it should be (1, side, ticket, op)"))
+	}
+	r.side, r.ticket, r.op = Side(side), ticket, op
+	r.items, r.deadline, err = parseState(pair)
+	return r, err
+}
+
+// state is the value of a request, or of a result.
+func state(items int, deadline int64) []byte {
+	return tuple.AppendInt(tuple.AppendInt(nil, int64(items)), deadline)
+}
+
+func parseState(pair kv.KeyValue) (items int, deadline int64, err error) {
+	elems, err := tuple.Unpack(pair.Value)
+	if err == nil && len(elems) == 2 {
+		n, ok1 := elems[0].(int64)
+		deadline, ok2 := elems[1].(int64)
+		if ok1 && ok2 && n >= 0 {
+			return int(n), deadline, nil
+		}
+	}
+	return 0, 0, broken(pair.Key, fmt.Errorf("its value %x is not (items, deadline)", pair.Value))
+}
+
+// parseDue reads the key that tells when a result is due.
+func (k keys) parseDue(key []byte) (deadline int64, op []byte, err error) {
+	elems, err := tuple.Unpack(key[len(k.prefix):])
+	if err == nil && len(elems) == 3 {
+		deadline, ok1 := elems[1].(int64)
+		op, ok2 := elems[2].([]byte)
+		if ok1 && ok2 {
+			return deadline, op, nil
+		}
+	}
+	return 0, nil, broken(key, errors.New("it should be (0, deadline, op)"))
+}
+
+// parseItem returns the item that is stored in a result.
+func (k keys) parseItem(pair kv.KeyValue) (kv.KeyValue, error) {
+	elems, err := tuple.Unpack(pair.Key[len(k.prefix):])
+	if err == nil && len(elems) == 4 {
+		if key, ok := elems[3].([]byte); ok {
+			return kv.KeyValue{Key: key, Value: pair.Value}, nil
+		}
+	}
+	return kv.KeyValue{}, broken(pair.Key, errors.New("it should be (2, op, i, item's key)"))
+}
+
+func broken(key []byte, err error) error {
+	return fmt.Errorf("staging: key %x: %w", key, err)
+}
+
+func (s *Stage) newOp() ([]byte, error) {
+	op := make([]byte, opSize)
+	if _, err := io.ReadFull(s.o.Random, op); err != nil {
+		return nil, fmt.Errorf("staging: no random bytes: %w", err)
+	}
+	return op, nil
+}
+
+func (s *Stage) deadline() int64 { return s.o.Now().Add(s.o.Lease).UnixNano() }
+
+func (s *Stage) past(deadline int64) bool { return s.o.Now().After(time.Unix(0, deadline)) }

@@ -1,0 +1,242 @@
+// Package staging serves the consumers of a queue that many take from at once,
+// across processes, without their transactions conflicting: the technique that
+// FoundationDB's page on queues calls staged requests, made safe against
+// clients that die and commits whose outcome is unknown, and extended to queues
+// with two ends, to requests for several items, and to values of any size.
+//
+// A consumer that takes the head of a queue in a transaction of its own
+// conflicts with all others who do so: one commits, the rest begin anew. Here
+// each writes a request instead, which conflicts with nothing, and one of them
+// serves all requests at once.
+//
+// # Keys
+//
+// In the subspace of a queue's staging, as tuples:
+//
+//	(0, deadline, op)        -> ""                when the result of op is to be put back
+//	(1, side, ticket, op)    -> (items, deadline) a request, in order of arrival
+//	(2, op)                  -> (items, deadline) the result of op: how many items
+//	(2, op, i, item's key)   -> item's value      its items, in order
+//
+// op is 16 random bytes, drawn once for each call. Deadlines are in nanoseconds
+// of Unix time; the clocks of processes should agree to within a fraction of
+// Options.Lease.
+//
+// # Protocol
+//
+//  1. Register: write a request with the next ticket of its side.
+//  2. Fulfil: read the requests in order of their tickets and the items at both
+//     ends, and in one transaction for each request clear it, clear its items,
+//     and write them as its result. A request that finds nothing gets an empty
+//     result. The client whose request is the first of all does this, and takes
+//     its own items on the spot. The others wait for a change of their request,
+//     or of that first one, in a watch. If neither comes, because the first
+//     client has died, they fulfil themselves after Options.Takeover.
+//  3. Collect: read and clear the own result.
+//  4. Expire: whoever fulfils first puts the items of results whose deadline has
+//     passed back under their original keys. An owner who comes late finds
+//     neither request nor result, and registers anew.
+//
+// # What conflicts
+//
+//   - Register: with nothing. It reads the last ticket through a snapshot.
+//   - Fulfil: on each request that it clears, so two of them can't serve the same
+//     one; and on the items that it takes as the plain recipe does: from the end
+//     of the queue to the last item taken, or on the whole queue if it has told
+//     anybody that it is empty. So not with producers of a FIFO queue that has
+//     items.
+//   - Collect and Expire: on the result's key, so exactly one of them gets the
+//     items.
+//   - Withdraw, when the caller's context ends: on the request's key; if it has
+//     been served, the result is collected instead.
+//
+// # Order and fairness
+//
+// Requests of a side are served in order of their tickets. Clients that register
+// at the same time may get the same ticket, and are then ordered at random. A
+// consumer that comes without a request competes with the fulfiller for the head.
+//
+// # What is not guaranteed
+//
+// The item of a consumer that dies with an uncollected result is missing from
+// the queue until the deadline, and then comes after those that others have
+// taken meanwhile. A consumer that is slower than Options.Lease loses its place.
+package staging
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"io"
+	"iter"
+	"sync"
+	"time"
+
+	"github.com/conq-go/conq/kv"
+	"github.com/conq-go/conq/subspace"
+)
+
+// Side is an end of a queue.
+type Side int64
+
+const (
+	Front Side = iota // Dequeue, PopMin
+	Back              // PopMax
+)
+
+// ErrEmpty means that the queue held nothing for the request.
+var ErrEmpty = errors.New("staging: queue is empty")
+
+// Source is the queue that is taken from.
+type Source interface {
+	// Items returns the items in the order in which the side takes them. It must
+	// not conflict.
+	Items(r kv.Reader, side Side) iter.Seq2[kv.KeyValue, error]
+
+	// Covered returns the ranges on which it depends that side takes all items up
+	// to last, or with a nil last, that there is none at all.
+	Covered(side Side, last []byte) []kv.Range
+}
+
+// Options are the choices of a Stage. Zero fields get their defaults.
+type Options struct {
+	// Source is the queue. There is no default.
+	Source Source
+
+	// Space holds the keys of the staging, and Outcomes the outcome keys of its
+	// lanes, where the engine does not always know what has been committed. There
+	// is no default.
+	Space, Outcomes subspace.Subspace
+
+	// Lease is how long a result waits for its owner, and a request for a
+	// fulfiller. Default: 10 s.
+	Lease time.Duration
+
+	// Takeover is how long a client waits for another one to fulfil its request
+	// before it does so itself. Default: 250 ms.
+	Takeover time.Duration
+
+	// Requests, Items and Bytes bound what one transaction fulfils. Default: 256
+	// requests, 1,000 items, and 4 MiB, or less where the engine's limits ask for
+	// less; a single larger item is served alone.
+	Requests, Items, Bytes int
+
+	// Random gives operation ids. Default: crypto/rand.
+	Random io.Reader
+
+	// Now tells the time. Default: time.Now.
+	Now func() time.Time
+
+	// Observe is told what happens, in the goroutine of the caller whose doing it
+	// is. It must be quick. Default: nobody is told.
+	Observe func(Event)
+}
+
+// Event is something that has happened.
+type Event struct {
+	Kind     Kind
+	Requests int // so many requests
+	Items    int // with so many items
+}
+
+// Kind is a kind of event.
+type Kind int
+
+const (
+	Registered Kind = iota // a request was written
+	Fulfilled              // requests were answered, in one transaction
+	Collected              // a result was collected
+	Expired                // results were put back
+)
+
+// operations is how many writes it takes to serve a request of one item.
+const operations = 6
+
+func (o Options) withDefaults(l kv.Limits) Options {
+	setDefault(&o.Lease, 10*time.Second)
+	setDefault(&o.Takeover, 250*time.Millisecond)
+	setDefault(&o.Requests, 256)
+	setDefault(&o.Items, 1000)
+	setDefault(&o.Bytes, 4<<20)
+	if l.Transaction > 0 {
+		o.Bytes = min(o.Bytes, l.Transaction/4)
+	}
+	if l.Operations > 0 {
+		o.Items = max(1, min(o.Items, l.Operations/operations))
+		o.Requests = min(o.Requests, o.Items)
+	}
+	if o.Random == nil {
+		o.Random = rand.Reader
+	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	if o.Observe == nil {
+		o.Observe = func(Event) {}
+	}
+	return o
+}
+
+func setDefault[T int | time.Duration](field *T, value T) {
+	if *field == 0 {
+		*field = value
+	}
+}
+
+// Stage takes items of one queue by staging. It is safe for concurrent use. It
+// has no goroutines, and nothing to close.
+type Stage struct {
+	db   kv.DB
+	o    Options
+	keys keys
+
+	fulfilling chan struct{} // holds one: one fulfiller a process is enough
+
+	mu    sync.Mutex
+	lanes []*kv.Once // not in use
+}
+
+// New returns the staging of a queue.
+func New(db kv.DB, o Options) *Stage {
+	return &Stage{db: db, o: o.withDefaults(db.Limits()), keys: keys{o.Space.Bytes()}, fulfilling: make(chan struct{}, 1)}
+}
+
+// Active tells whether anything is staged: a request, or a result that waits to
+// be collected or put back. It reads a snapshot.
+func (s *Stage) Active(r kv.Reader) (bool, error) {
+	for _, err := range r.Snapshot().Range(s.o.Space.Range(), kv.RangeOptions{Limit: 1}) {
+		return err == nil, err
+	}
+	return false, nil
+}
+
+// once runs a transaction whose outcome it knows, in a lane of its own for as
+// long as it takes.
+func once[T any](ctx context.Context, s *Stage, f func(kv.Tx) (T, error)) (T, error) {
+	lane, err := s.lane()
+	if err != nil {
+		var none T
+		return none, err
+	}
+	defer func() {
+		s.mu.Lock()
+		s.lanes = append(s.lanes, lane)
+		s.mu.Unlock()
+	}()
+	return kv.TransactOnce(ctx, lane, f)
+}
+
+func (s *Stage) lane() (*kv.Once, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if n := len(s.lanes); n > 0 {
+		lane := s.lanes[n-1]
+		s.lanes = s.lanes[:n-1]
+		return lane, nil
+	}
+	id, err := s.newOp()
+	if err != nil {
+		return nil, err
+	}
+	return kv.NewOnce(s.db, append(s.o.Outcomes.Bytes(), id...), s.o.Random), nil
+}

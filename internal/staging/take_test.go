@@ -1,0 +1,265 @@
+package staging
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/conq-go/conq/kv"
+)
+
+func TestTakeAlone(t *testing.T) {
+	db := newMemory(t, kv.Limits{})
+	fill(t, db, 5)
+	s := stage(db, Options{})
+	for _, c := range []struct {
+		side Side
+		n    int
+		want []string
+	}{
+		{Front, 1, []string{"0"}}, {Back, 1, []string{"4"}}, {Front, 2, []string{"1", "2"}}, {Front, 9, []string{"3"}},
+	} {
+		if got, err := Take(t.Context(), s, c.side, c.n, values); err != nil || !slices.Equal(got, c.want) {
+			t.Errorf("side %d, %d items: got %q, %v; want %q", c.side, c.n, got, err, c.want)
+		}
+	}
+	for _, side := range []Side{Front, Back} {
+		if got, err := Take(t.Context(), s, side, 1, values); !errors.Is(err, ErrEmpty) {
+			t.Errorf("side %d of an empty queue: got %q, %v", side, got, err)
+		}
+	}
+	if n := leftovers(t, db); n > 0 {
+		t.Errorf("%d keys are left behind", n)
+	}
+}
+
+// TestTakeTogether has many clients in several processes drain a queue from both
+// ends.
+func TestTakeTogether(t *testing.T) {
+	const items, processes, clients = 600, 8, 6
+	db := newMemory(t, kv.Limits{})
+	fill(t, db, items)
+	var events struct {
+		sync.Mutex
+		fulfilled, most int
+	}
+	var mu sync.Mutex
+	var wg sync.WaitGroup
+	got := map[string]int{}
+	for range processes {
+		s := stage(db, Options{Observe: func(e Event) {
+			events.Lock()
+			defer events.Unlock()
+			if e.Kind == Fulfilled {
+				events.fulfilled++
+				events.most = max(events.most, e.Requests)
+			}
+		}})
+		for c := range clients {
+			wg.Go(func() {
+				mine, err := takeAll(t.Context(), s, Side(c%2), 1+c/3)
+				if err != nil {
+					t.Error(err)
+				}
+				mu.Lock()
+				defer mu.Unlock()
+				for i, item := range mine {
+					got[item]++
+					if i > 0 && c%2 == 0 && number(mine[i-1]) > number(item) {
+						t.Errorf("a client at the front got %s after %s", item, mine[i-1])
+					}
+				}
+			})
+		}
+	}
+	wg.Wait()
+	for i := range items {
+		if n := got[strconv.Itoa(i)]; n != 1 {
+			t.Errorf("item %d was taken %d times", i, n)
+		}
+	}
+	if n := leftovers(t, db); n > 0 {
+		t.Errorf("%d keys are left behind", n)
+	}
+	if events.most < 2 {
+		t.Errorf("no transaction of %d served more than one request", events.fulfilled)
+	}
+}
+
+func number(s string) int {
+	n, _ := strconv.Atoi(s)
+	return n
+}
+
+// TestLargeValues drains values that are near the limits of FoundationDB.
+func TestLargeValues(t *testing.T) {
+	const items, clients, size = 1000, 64, 90_000
+	db := newMemory(t, kv.Limits{Transaction: 10_000_000, Value: 100_000})
+	for i := range items {
+		value := append(fmt.Appendf(nil, "%d ", i), bytes.Repeat([]byte{'x'}, size)...)
+		if err := db.Transact(t.Context(), func(tx kv.Tx) error { return testQueue.Enqueue(tx, value) }); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var mu sync.Mutex
+	var wg sync.WaitGroup
+	got := map[string]int{}
+	for c := range clients {
+		s := stage(db, Options{})
+		wg.Go(func() {
+			mine, err := takeAll(t.Context(), s, Front, 1+c%3)
+			if err != nil {
+				t.Error(err)
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			for _, item := range mine {
+				if len(item) < size {
+					t.Errorf("an item of %d bytes", len(item))
+				}
+				i, _, _ := bytes.Cut([]byte(item), []byte(" "))
+				got[string(i)]++
+			}
+		})
+	}
+	wg.Wait()
+	for i := range items {
+		if n := got[strconv.Itoa(i)]; n != 1 {
+			t.Errorf("item %d was taken %d times", i, n)
+		}
+	}
+}
+
+// TestBounds checks that one transaction serves no more than it is allowed to.
+func TestBounds(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		o    Options
+		l    kv.Limits
+		want int // items in one result
+	}{
+		{"items", Options{Items: 3}, kv.Limits{}, 3},
+		{"bytes", Options{Bytes: 100}, kv.Limits{}, 2}, // the one that crosses the bound included
+		{"engine's bytes", Options{}, kv.Limits{Transaction: 4 * 100}, 2},
+		{"engine's operations", Options{}, kv.Limits{Operations: 4 * operations}, 4},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			db := newMemory(t, c.l)
+			fill(t, db, 10)
+			got, err := Take(t.Context(), stage(db, c.o), Front, 10, values)
+			if err != nil || len(got) != c.want {
+				t.Errorf("got %q, %v; want %d items", got, err, c.want)
+			}
+		})
+	}
+}
+
+// TestCollectFails checks that an error of collect loses nothing.
+func TestCollectFails(t *testing.T) {
+	db, clock := newMemory(t, kv.Limits{}), newClock()
+	fill(t, db, 2)
+	s := stage(db, Options{Now: clock.now})
+	broken := errors.New("broken")
+	_, err := Take(t.Context(), s, Front, 1, func(kv.Tx, []kv.KeyValue) (int, error) { return 0, broken })
+	if !errors.Is(err, broken) {
+		t.Errorf("got %v", err)
+	}
+	clock.advance(time.Minute)
+	if got, err := takeAll(t.Context(), s, Front, 1); err != nil || !slices.Equal(got, []string{"0", "1"}) {
+		t.Errorf("afterwards %q, %v are taken", got, err)
+	}
+}
+
+// register writes a request and does nothing more, as a client that dies.
+func register(t *testing.T, s *Stage, side Side, n int) *taking[[]string] {
+	t.Helper()
+	op, err := s.newOp()
+	if err != nil {
+		t.Fatal(err)
+	}
+	dead := &taking[[]string]{s: s, side: side, n: n, collect: values, op: op}
+	if _, err := dead.register(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	return dead
+}
+
+// TestFirstClientDies checks that those behind a client that died before it
+// fulfilled take over, and that its own items come back in their place.
+func TestFirstClientDies(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		db := newMemory(t, kv.Limits{})
+		fill(t, db, 4)
+		register(t, stage(db, Options{}), Front, 2)
+		started := time.Now()
+		got, err := Take(context.Background(), stage(db, Options{}), Front, 1, values)
+		if err != nil || !slices.Equal(got, []string{"2"}) {
+			t.Errorf("the second client got %q, %v; want the third item", got, err)
+		}
+		if waited := time.Since(started); waited > time.Second {
+			t.Errorf("it waited for %v", waited)
+		}
+		time.Sleep(11 * time.Second) // of the bubble: past the lease
+		got, err = takeAll(context.Background(), stage(db, Options{}), Front, 1)
+		if err != nil || !slices.Equal(got, []string{"0", "1", "3"}) {
+			t.Errorf("after the lease %q, %v are taken; want all others in order", got, err)
+		}
+		if n := leftovers(t, db); n > 0 {
+			t.Errorf("%d keys are left behind", n)
+		}
+	})
+}
+
+// TestLateOwner checks that a client which comes after its deadline gets no item
+// that another one got, and none is lost.
+func TestLateOwner(t *testing.T) {
+	db, clock := newMemory(t, kv.Limits{}), newClock()
+	fill(t, db, 3)
+	s := stage(db, Options{Now: clock.now})
+	late := register(t, s, Front, 1)
+	if got, err := Take(t.Context(), s, Back, 1, values); err != nil || got[0] != "2" { // serves late, too
+		// The client at the back does not lead: it has taken over.
+		t.Fatalf("got %q, %v", got, err)
+	}
+	clock.advance(time.Minute)
+	if got, err := Take(t.Context(), s, Front, 1, values); err != nil || got[0] != "0" {
+		t.Fatalf("after the deadline another client got %q, %v; want the item of the late one", got, err)
+	}
+	if got, _, done, err := late.look(t.Context()); done || !errors.Is(err, errExpired) {
+		t.Errorf("the late client got %q, %v", got, err)
+	}
+	if got, err := takeAll(t.Context(), s, Front, 1); err != nil || !slices.Equal(got, []string{"1"}) {
+		t.Errorf("%q, %v are left", got, err)
+	}
+}
+
+// TestCancel cancels a client before and after it was served.
+func TestCancel(t *testing.T) {
+	db := newMemory(t, kv.Limits{})
+	fill(t, db, 3)
+	s := stage(db, Options{})
+	early := register(t, s, Front, 1)
+	if got, err := early.leave(t.Context(), context.Canceled); got != nil || !errors.Is(err, context.Canceled) {
+		t.Errorf("before it was served a client that leaves gets %q, %v", got, err)
+	}
+	served := register(t, s, Front, 1)
+	if _, err := Take(t.Context(), s, Back, 1, values); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := served.leave(t.Context(), context.Canceled); err != nil || !slices.Equal(got, []string{"0"}) {
+		t.Errorf("after it was served a client that leaves gets %q, %v; want its item", got, err)
+	}
+	if got, err := takeAll(t.Context(), s, Front, 1); err != nil || !slices.Equal(got, []string{"1"}) {
+		t.Errorf("%q, %v are left", got, err)
+	}
+	if n := leftovers(t, db); n > 0 {
+		t.Errorf("%d keys are left behind", n)
+	}
+}

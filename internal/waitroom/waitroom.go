@@ -1,0 +1,201 @@
+// Package waitroom has callers wait for items of a queue, in order of their
+// arrival, with one look at the queue for all of them.
+//
+// The caller who has waited longest leads: it takes items for itself and those
+// behind it, and while there are none waits for news of the queue. When it has
+// got its own, or gives up, the next one leads. So any number of callers costs
+// one watch, and nothing while nothing happens; and there are no goroutines but
+// the callers'.
+package waitroom
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+)
+
+// Options are the choices of a Room.
+type Options[V any] struct {
+	// Take takes items for callers, who want so many each at most, in order, and
+	// returns what each of the first of them gets. If somebody gets nothing, news
+	// is closed, or delivers something, when there may be items again; nothing that
+	// comes after Take has looked may be missed. An error is the leader's alone,
+	// and means that nothing was taken.
+	Take func(ctx context.Context, wants []int) (got [][]V, news <-chan error, err error)
+
+	// Max is how many callers one Take serves. Default: 1,000.
+	Max int
+
+	// Observe is told how many wait, after each change. Default: nobody is told.
+	Observe func(waiting int)
+}
+
+// Room is where callers wait. It is safe for concurrent use.
+//
+//   - Order: callers get items in the order in which they came. One enqueued item
+//     wakes the caller who gets it, and the one who leads next.
+//   - Cancellation: a context ends its own call only. A caller for whom items are
+//     being taken at that moment gets them.
+//   - Errors: of Take go to the caller who leads; the next one tries again.
+type Room[V any] struct {
+	o Options[V]
+
+	mu      sync.Mutex
+	waiting []*waiter[V] // in order of arrival; the first one leads
+}
+
+type waiter[V any] struct {
+	want   int
+	got    []V
+	held   bool          // items are being taken for it
+	leaves bool          // its context has ended meanwhile
+	woken  chan struct{} // holds one: it has got items, or leads, or may leave
+}
+
+// New returns an empty room.
+func New[V any](o Options[V]) *Room[V] {
+	if o.Max == 0 {
+		o.Max = 1000
+	}
+	if o.Observe == nil {
+		o.Observe = func(int) {}
+	}
+	return &Room[V]{o: o}
+}
+
+// Waiting returns how many callers wait.
+func (r *Room[V]) Waiting() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return len(r.waiting)
+}
+
+// Wait returns up to want items, at least one, or an error: the cause of ctx, or
+// Take's.
+func (r *Room[V]) Wait(ctx context.Context, want int) ([]V, error) {
+	if ctx.Err() != nil {
+		return nil, context.Cause(ctx)
+	}
+	w := &waiter[V]{want: want, woken: make(chan struct{}, 1)}
+	if !r.enter(w) {
+		select {
+		case <-w.woken:
+		case <-ctx.Done():
+			if r.leave(w) {
+				return nil, context.Cause(ctx)
+			}
+			<-w.woken
+		}
+		switch {
+		case w.got != nil:
+			return w.got, nil
+		case w.leaves:
+			return nil, context.Cause(ctx)
+		}
+	}
+	defer r.leave(w)
+	return r.lead(ctx, w)
+}
+
+// enter adds w and tells whether it leads.
+func (r *Room[V]) enter(w *waiter[V]) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.waiting = append(r.waiting, w)
+	r.o.Observe(len(r.waiting))
+	return len(r.waiting) == 1
+}
+
+// leave removes w unless it is held or gone, and passes the lead on. It tells
+// whether w need not wait to be woken any more.
+func (r *Room[V]) leave(w *waiter[V]) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	i := slices.Index(r.waiting, w)
+	if i < 0 || w.held {
+		w.leaves = w.held
+		return false
+	}
+	r.waiting = slices.Delete(r.waiting, i, i+1)
+	r.o.Observe(len(r.waiting))
+	if i == 0 {
+		r.passLead()
+	}
+	return true
+}
+
+func (r *Room[V]) passLead() {
+	if len(r.waiting) > 0 {
+		r.waiting[0].woken <- struct{}{}
+	}
+}
+
+// lead takes items until w has got some.
+func (r *Room[V]) lead(ctx context.Context, w *waiter[V]) ([]V, error) {
+	for {
+		held, wants := r.hold()
+		got, news, err := r.take(ctx, held, wants)
+		if err != nil {
+			return nil, err
+		}
+		if len(got) > 0 {
+			return got[0], nil
+		}
+		select {
+		case err := <-news:
+			if err != nil && ctx.Err() == nil {
+				return nil, err
+			}
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		}
+	}
+}
+
+// hold keeps the first callers from leaving while items are taken for them.
+func (r *Room[V]) hold() (held []*waiter[V], wants []int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	held = append(held, r.waiting[:min(len(r.waiting), r.o.Max)]...)
+	for _, w := range held {
+		w.held = true
+		wants = append(wants, w.want)
+	}
+	return held, wants
+}
+
+// take takes items for those who are held, and lets go of them, also when Take
+// panics.
+func (r *Room[V]) take(ctx context.Context, held []*waiter[V], wants []int) (got [][]V, news <-chan error, err error) {
+	defer func() { r.deliver(held, got) }()
+	got, news, err = r.o.Take(ctx, wants)
+	if err == nil && len(got) == 0 && news == nil {
+		err = errors.New("waitroom: Take has returned nothing and no news to wait for")
+	}
+	if err != nil {
+		got = nil
+	}
+	return got, news, err
+}
+
+// deliver gives the first callers what they got, and lets those go who wanted to
+// meanwhile. The first one is the leader itself, which needs no waking.
+func (r *Room[V]) deliver(held []*waiter[V], got [][]V) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for i, w := range held {
+		w.held = false
+		if i < len(got) {
+			w.got = got[i]
+		}
+		if i > 0 && (w.got != nil || w.leaves) {
+			w.woken <- struct{}{}
+		}
+	}
+	r.waiting = slices.DeleteFunc(r.waiting, func(w *waiter[V]) bool { return w.got != nil || w.leaves })
+	r.o.Observe(len(r.waiting))
+	if len(got) > 0 {
+		r.passLead()
+	}
+}
