@@ -287,7 +287,8 @@ func TestBadInput(t *testing.T) {
 		t.Errorf("without Run: %v", err)
 	}
 	l := lane.New(lane.Options[int, int]{Run: func([]*call) { t.Error("it ran") }})
-	if _, err := l.Do(nil, 1); err == nil || !strings.Contains(err.Error(), "ctx is nil") { //nolint:staticcheck // that is the case
+	var none context.Context
+	if _, err := l.Do(none, 1); err == nil || !strings.Contains(err.Error(), "ctx is nil") {
 		t.Errorf("without context: %v", err)
 	}
 	ctx, cancel := context.WithCancelCause(t.Context())

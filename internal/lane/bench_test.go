@@ -1,0 +1,68 @@
+package lane_test
+
+import (
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/conq-go/conq/internal/lane"
+)
+
+// BenchmarkDo is what the lane itself costs a call.
+func BenchmarkDo(b *testing.B) {
+	for _, n := range []int{1, 16, 64} {
+		b.Run(fmt.Sprintf("goroutines=%d", n), func(b *testing.B) { benchmark(b, n, func([]*call) {}) })
+	}
+}
+
+// BenchmarkSlow is with batches that take as long as a fast transaction.
+func BenchmarkSlow(b *testing.B) {
+	for _, n := range []int{1, 16, 64} {
+		b.Run(fmt.Sprintf("goroutines=%d", n), func(b *testing.B) {
+			timer := time.NewTimer(0)
+			<-timer.C
+			benchmark(b, n, func([]*call) {
+				timer.Reset(300 * time.Microsecond)
+				<-timer.C
+			})
+		})
+	}
+}
+
+// benchmark shares b.N calls among n goroutines.
+func benchmark(b *testing.B, n int, run func([]*call)) {
+	b.ReportAllocs()
+	batches := 0
+	l := lane.New(lane.Options[int, int]{Run: run, Observe: func(int, int) { batches++ }})
+	b.ResetTimer()
+	var wg sync.WaitGroup
+	for g := range n {
+		wg.Go(func() {
+			for i := g; i < b.N; i += n {
+				if _, err := l.Do(b.Context(), i); err != nil {
+					b.Error(err)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	b.ReportMetric(float64(b.N)/float64(batches), "calls/batch")
+}
+
+// BenchmarkContext is what a batch's context costs.
+func BenchmarkContext(b *testing.B) {
+	for _, n := range []int{1, 64} {
+		b.Run(fmt.Sprintf("calls=%d", n), func(b *testing.B) {
+			b.ReportAllocs()
+			calls := make([]*call, n)
+			for i := range calls {
+				calls[i] = &call{Context: b.Context()}
+			}
+			for b.Loop() {
+				_, cancel := lane.Context(calls)
+				cancel()
+			}
+		})
+	}
+}

@@ -1,0 +1,122 @@
+package lane_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/conq-go/conq/internal/lane"
+)
+
+func callsOf(contexts ...context.Context) (calls []*call) {
+	for _, ctx := range contexts {
+		calls = append(calls, &call{Context: ctx})
+	}
+	return calls
+}
+
+// The context of several calls ends with the last of theirs, in whichever order
+// they end.
+func TestContext(t *testing.T) {
+	for _, order := range [][]int{{0, 1, 2}, {0, 2, 1}, {1, 0, 2}, {1, 2, 0}, {2, 0, 1}, {2, 1, 0}} {
+		synctest.Test(t, func(t *testing.T) {
+			var contexts []context.Context
+			var cancels []context.CancelCauseFunc
+			causes := []error{errors.New("0"), errors.New("1"), errors.New("2")}
+			for range 3 {
+				ctx, cancel := context.WithCancelCause(t.Context())
+				contexts, cancels = append(contexts, ctx), append(cancels, cancel)
+			}
+			ctx, cancel := lane.Context(callsOf(contexts...))
+			defer cancel()
+			for _, i := range order {
+				synctest.Wait()
+				equal(t, "error before", ctx.Err(), nil)
+				cancels[i](causes[i])
+			}
+			<-ctx.Done()
+			equal(t, "error", ctx.Err(), context.Canceled)
+			equal(t, "cause", context.Cause(ctx).Error(), "2")
+		})
+	}
+}
+
+// It ends at the last deadline, and shows none.
+func TestContextDeadline(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		begin := time.Now()
+		short, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		long, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		ctx, cancel := lane.Context(callsOf(short, long, short))
+		defer cancel()
+		_, has := ctx.Deadline()
+		equal(t, "has a deadline", has, false)
+		<-ctx.Done()
+		equal(t, "time that passed", time.Since(begin), time.Minute)
+		equal(t, "cause", context.Cause(ctx), error(context.DeadlineExceeded))
+	})
+}
+
+// With calls that have all ended it has ended from the start.
+func TestContextEnded(t *testing.T) {
+	ended, cancel := context.WithCancelCause(t.Context())
+	cancel(errMine)
+	ctx, stop := lane.Context(callsOf(ended, ended))
+	defer stop()
+	equal(t, "error", ctx.Err(), context.Canceled)
+	equal(t, "cause", context.Cause(ctx), errMine)
+}
+
+// One call's context is taken as it is; among several, one that never ends is
+// enough for the whole.
+func TestContextCheap(t *testing.T) {
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	ctx, stop := lane.Context(callsOf(ended))
+	stop()
+	equal(t, "context of one call is its own", ctx == ended, true)
+	ctx, stop = lane.Context(callsOf(ended, context.Background(), ended))
+	stop()
+	equal(t, "may end", ctx.Done() != nil, false)
+}
+
+// After cancel nothing is left behind: the context has ended, and nobody waits for
+// those of the calls.
+func TestContextCancel(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		watched := &watchedContext{Context: t.Context(), done: make(chan struct{})}
+		ctx, cancel := lane.Context(callsOf(watched, watched))
+		equal(t, "waits", watched.waits, 1)
+		cancel()
+		equal(t, "waits", watched.waits, 0)
+		equal(t, "cause", context.Cause(ctx), context.Canceled)
+		cancel()
+		equal(t, "waits", watched.waits, 0)
+	})
+}
+
+// watchedContext counts who waits for it.
+type watchedContext struct {
+	context.Context
+	done  chan struct{}
+	waits int
+}
+
+func (w *watchedContext) Done() <-chan struct{} { return w.done }
+
+func (w *watchedContext) AfterFunc(func()) (stop func() bool) {
+	w.waits++
+	waits := true
+	return func() bool {
+		stopped := waits
+		if waits {
+			waits = false
+			w.waits--
+		}
+		return stopped
+	}
+}

@@ -1,0 +1,140 @@
+package lane_test
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/conq-go/conq/internal/lane"
+)
+
+const (
+	stressGoroutines = 64
+	stressCalls      = 300
+	stressMaxCalls   = 24
+	stressMaxBytes   = 200
+)
+
+// ledger is what the batches of a stress test did.
+type ledger struct {
+	t        *testing.T
+	running  atomic.Int32
+	served   []int // of each request, by the leaders in turn: the lane orders them
+	let      []int // of each request, that Run let go before it served it
+	observed int
+}
+
+// run serves the calls that are still wanted, some of them only at a second look.
+func (l *ledger) run(calls []*call) {
+	if l.running.Add(1) != 1 {
+		l.t.Error("two batches run at once")
+	}
+	defer l.running.Add(-1)
+	if len(calls) > stressMaxCalls {
+		l.t.Errorf("a batch of %d calls", len(calls))
+	}
+	if bytes := sum(calls); bytes > stressMaxBytes && len(calls) > 1 {
+		l.t.Errorf("a batch of %d calls with %d bytes", len(calls), bytes)
+	}
+	l.observed -= len(calls)
+	runtime.Gosched()
+	wanted := lane.Wanted(calls)
+	l.count(l.let, calls, 1)
+	l.count(l.let, wanted, -1)
+	for i, c := range wanted {
+		l.served[c.Request]++
+		c.Result = result(c.Request)
+		if i%3 == 1 {
+			c.Return()
+		}
+	}
+}
+
+func (l *ledger) count(in []int, calls []*call, by int) {
+	for _, c := range calls {
+		in[c.Request] += by
+	}
+}
+
+// size is from 0 to a third over the bound.
+func size(q int) int { return q * 7919 % (stressMaxBytes * 4 / 3) }
+
+func sum(calls []*call) (bytes int) {
+	for _, c := range calls {
+		bytes += size(c.Request)
+	}
+	return bytes
+}
+
+func result(q int) int { return 3*q + 1 }
+
+// Each call is served once and gets its own result, or is not and gets the cause
+// of its own context, whatever ends when.
+func TestStress(t *testing.T) {
+	const n = stressGoroutines * stressCalls
+	book := &ledger{t: t, served: make([]int, n), let: make([]int, n)}
+	l := lane.New(lane.Options[int, int]{
+		Run: book.run, Size: size, MaxCalls: stressMaxCalls, MaxBytes: stressMaxBytes,
+		Observe: func(calls, _ int) { book.observed += calls },
+	})
+	succeeded := make([]bool, n)
+	var wg sync.WaitGroup
+	for g := range stressGoroutines {
+		random := rand.New(rand.NewPCG(1, uint64(g)))
+		wg.Go(func() {
+			for i := range stressCalls {
+				q := g*stressCalls + i
+				succeeded[q] = stressCall(t, l, q, random)
+			}
+		})
+	}
+	wg.Wait()
+	var served, left, let int
+	for q := range n {
+		switch {
+		case book.served[q]+book.let[q] > 1:
+			t.Errorf("call %d was served %d times, and let go %d times", q, book.served[q], book.let[q])
+		case (book.served[q] == 1) != succeeded[q]:
+			t.Errorf("call %d was served %d times, succeeded: %t", q, book.served[q], succeeded[q])
+		case succeeded[q]:
+			served++
+		case book.let[q] == 1:
+			let++
+		default:
+			left++
+		}
+	}
+	equal(t, "calls observed but not run", book.observed, 0)
+	equal(t, "some calls were served, and some left", served > 0 && left > 0, true)
+	t.Logf("%d calls: %d served, %d left, %d let go", n, served, left, let)
+}
+
+// stressCall makes a call that may be cancelled before, while, or after it runs.
+func stressCall(t *testing.T, l *lane.Lane[int, int], q int, random *rand.Rand) (ok bool) {
+	cause := errors.New("mine alone")
+	ctx, cancel := context.WithCancelCause(t.Context())
+	defer cancel(nil)
+	switch random.IntN(8) {
+	case 0:
+		cancel(cause)
+	case 1, 2, 3:
+		steps := random.IntN(20)
+		go func() {
+			for range steps {
+				runtime.Gosched()
+			}
+			cancel(cause)
+		}()
+	}
+	switch got, err := l.Do(ctx, q); {
+	case err == nil && got == result(q):
+		return true
+	case err != cause || ctx.Err() == nil:
+		t.Errorf("call %d returned %d, %v", q, got, err)
+	}
+	return false
+}
