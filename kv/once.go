@@ -62,7 +62,7 @@ func NewOnce(db DB, key []byte, random io.Reader) *Once {
 }
 
 // TransactOnce runs f in a transaction like o's DB.Transact, and returns what
-// the attempt returned that committed. It does not stop at an unknown outcome:
+// the attempt returned that committed, or the zero value and an error. It does not stop at an unknown outcome:
 // it goes on until it knows that exactly one attempt has committed, or that none
 // has and none will.
 //
@@ -90,17 +90,20 @@ func NewOnce(db DB, key []byte, random io.Reader) *Once {
 // f must not call TransactOnce with the same lane, which would wait for itself
 // until ctx ends.
 func TransactOnce[T any](ctx context.Context, o *Once, f func(Tx) (T, error)) (T, error) {
-	var result T
+	var none T
 	if !o.needed {
-		err := o.db.Transact(ctx, func(tx Tx) (err error) {
+		var result T
+		if err := o.db.Transact(ctx, func(tx Tx) (err error) {
 			result, err = f(tx)
 			return err
-		})
-		return result, err
+		}); err != nil {
+			return none, err
+		}
+		return result, nil
 	}
 	a, err := transactOnce(ctx, o, f)
 	if err != nil {
-		return result, err
+		return none, err
 	}
 	for _, f := range a.onCommit {
 		f()
@@ -109,8 +112,9 @@ func TransactOnce[T any](ctx context.Context, o *Once, f func(Tx) (T, error)) (T
 }
 
 // Forget removes the outcome key, after which no transaction of the lane lands
-// any more whose outcome is still unknown. The lane stays usable. Errors are
-// those of TransactOnce.
+// any more whose outcome is still unknown. It goes on after an unknown outcome of
+// its own. After an error the key may be there or not; a further call is safe.
+// The lane stays usable.
 func (o *Once) Forget(ctx context.Context) error {
 	if !o.needed {
 		return nil

@@ -1,0 +1,70 @@
+package faulty_test
+
+import (
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/conq-go/conq/kv"
+	"github.com/conq-go/conq/kv/embedded"
+	"github.com/conq-go/conq/kv/faulty"
+	"github.com/conq-go/conq/kv/kvtest"
+	"github.com/conq-go/conq/kv/memory"
+)
+
+// Without faults the wrapper is as good a store as the one that it wraps.
+func TestConformance(t *testing.T) {
+	t.Run("memory", func(t *testing.T) { kvtest.Run(t, overMemory(faulty.Options{})) })
+	t.Run("memory, small limits", func(t *testing.T) {
+		kvtest.Run(t, overMemory(faulty.Options{Limits: kv.Limits{Key: 30, Value: 50, Transaction: 2000, Operations: 100}}))
+	})
+	t.Run("embedded", func(t *testing.T) { kvtest.Run(t, overEmbedded()) })
+}
+
+// With faults that a caller of Transact does not see, all cases still hold.
+func TestConformanceWithFaults(t *testing.T) {
+	t.Run("delays", func(t *testing.T) {
+		kvtest.Run(t, overMemory(faulty.Options{
+			Delay: 0.1, MaxDelay: 20 * time.Microsecond,
+			Latency: time.Microsecond, ReadLatency: time.Microsecond, CommitLatency: 2 * time.Microsecond,
+		}))
+	})
+	// Late commits and the like never come up, but their machinery is in use.
+	t.Run("fate", func(t *testing.T) {
+		kvtest.Run(t, overMemory(faulty.Options{Choose: func() faulty.Fate { return faulty.Fate{} }}))
+	})
+}
+
+func overMemory(o faulty.Options) kvtest.Engine {
+	var offset atomic.Int64 // of the clock
+	return kvtest.Engine{
+		Open: func(*testing.T) kv.DB {
+			return faulty.New(memory.New(memory.Options{
+				Now: func() time.Time { return time.Now().Add(time.Duration(offset.Load())) },
+			}), 1, o)
+		},
+		Advance: func(d time.Duration) { offset.Add(int64(d)) },
+	}
+}
+
+func overEmbedded() kvtest.Engine {
+	var offset atomic.Int64
+	dirs := map[kv.DB]string{}
+	open := func(t *testing.T, dir string) kv.DB {
+		inner, err := embedded.Open(dir, embedded.Options{
+			Durability: embedded.Memory,
+			Now:        func() time.Time { return time.Now().Add(time.Duration(offset.Load())) },
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		db := faulty.New(inner, 1, faulty.Options{})
+		dirs[db] = dir
+		return db
+	}
+	return kvtest.Engine{
+		Open:    func(t *testing.T) kv.DB { return open(t, t.TempDir()) },
+		Reopen:  func(t *testing.T, db kv.DB) kv.DB { return open(t, dirs[db]) },
+		Advance: func(d time.Duration) { offset.Add(int64(d)) },
+	}
+}

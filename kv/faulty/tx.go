@@ -1,0 +1,192 @@
+package faulty
+
+import (
+	"bytes"
+	"context"
+	"iter"
+
+	"github.com/conq-go/conq/kv"
+)
+
+// reader reads through t. The transaction below must not be touched once t has
+// ended: it may be held back, and commit at any time.
+type reader struct {
+	*txn
+	inner    kv.Reader
+	snapshot bool // its reads don't conflict
+}
+
+func (r reader) Context() context.Context { return r.ctx }
+
+func (r reader) Snapshot() kv.Reader {
+	if r.ended {
+		return r
+	}
+	return reader{r.txn, r.inner.Snapshot(), true}
+}
+
+func (r reader) Get(key []byte) ([]byte, error) {
+	if err := r.read(); err != nil {
+		return nil, err
+	}
+	if err := r.db.limits.CheckKey(key); err != nil {
+		return nil, err
+	}
+	if !r.snapshot && !r.owns(key) {
+		r.reads()
+	}
+	return r.inner.Get(key)
+}
+
+func (r reader) Range(rng kv.Range, opts kv.RangeOptions) iter.Seq2[kv.KeyValue, error] {
+	var pairs iter.Seq2[kv.KeyValue, error]
+	if !r.ended {
+		pairs = r.inner.Range(rng, opts) // at once, as the caller may reuse what rng holds
+	}
+	return func(yield func(kv.KeyValue, error) bool) {
+		if err := r.read(); err != nil {
+			yield(kv.KeyValue{}, err)
+			return
+		}
+		if !r.snapshot {
+			r.reads()
+		}
+		n := 0
+		for pair, err := range pairs {
+			if n++; err == nil {
+				err = r.next(n)
+			}
+			if err != nil {
+				yield(kv.KeyValue{}, err)
+				return
+			}
+			if !yield(pair, nil) {
+				return
+			}
+			if r.ended { // while the loop was left hanging
+				yield(kv.KeyValue{}, kv.ErrClosed)
+				return
+			}
+		}
+	}
+}
+
+// next is what comes before the nth pair of a range.
+func (r reader) next(n int) error {
+	if n == 2 {
+		return r.read()
+	}
+	return r.alive()
+}
+
+// tx is the kv.Tx of a transaction.
+type tx struct{ reader }
+
+func (t *tx) below() kv.Tx { return t.session.tx }
+
+func (t *tx) Set(key, value []byte) {
+	if t.refused(t.db.limits.CheckSet(key, value)) {
+		return
+	}
+	t.wrote(len(key) + len(value))
+	t.own = append(t.own, kv.KeyRange(bytes.Clone(key)))
+	t.below().Set(key, value)
+}
+
+func (t *tx) Clear(key []byte) {
+	if t.refused(t.db.limits.CheckKey(key)) {
+		return
+	}
+	t.wrote(len(key))
+	t.own = append(t.own, kv.KeyRange(bytes.Clone(key)))
+	t.below().Clear(key)
+}
+
+func (t *tx) ClearRange(r kv.Range) {
+	bounds, err := r.Bounds()
+	if t.refused(err) {
+		return
+	}
+	t.wrote(len(r.Begin) + len(r.End))
+	t.own = append(t.own, kv.Range{Begin: bytes.Clone(bounds.Begin), End: bytes.Clone(bounds.End)})
+	t.below().ClearRange(r)
+}
+
+func (t *tx) Add(key []byte, delta int64) {
+	if t.refused(t.db.limits.CheckKey(key)) {
+		return
+	}
+	t.wrote(len(key) + 8)
+	t.below().Add(key, delta)
+}
+
+func (t *tx) AddReadConflict(r kv.Range) {
+	if _, err := r.Bounds(); t.refused(err) {
+		return
+	}
+	t.reads()
+	t.below().AddReadConflict(r)
+}
+
+func (t *tx) AddWriteConflict(r kv.Range) {
+	if _, err := r.Bounds(); t.refused(err) {
+		return
+	}
+	t.wrote(0)
+	t.below().AddWriteConflict(r)
+}
+
+func (t *tx) OnCommit(f func()) {
+	if !t.ended {
+		t.onCommit = append(t.onCommit, f)
+	}
+}
+
+// Watch implements kv.Tx. Where outcomes may be unknown, the caller gets a channel
+// that tells so, in place of the one from the store below, which knows.
+func (t *tx) Watch(key []byte) <-chan error {
+	if t.ended {
+		return (&watch{told: make(chan error, 1)}).tell(kv.ErrClosed)
+	}
+	if err := t.db.limits.CheckKey(key); t.refused(err) {
+		return (&watch{told: make(chan error, 1)}).tell(err)
+	}
+	t.session.watched = true
+	below := t.below().Watch(key)
+	if !t.db.o.unknown() {
+		return below
+	}
+	w := &watch{below: below, told: make(chan error, 1)}
+	t.watches = append(t.watches, w)
+	return w.told
+}
+
+// watch is a channel given to the caller, for one of the store below.
+type watch struct {
+	below <-chan error
+	told  chan error // has room for one
+}
+
+// tell ends the watch.
+func (w *watch) tell(err error) <-chan error {
+	if err != nil {
+		w.told <- err
+	}
+	close(w.told)
+	return w.told
+}
+
+// follow ends the watch as that of the store below ends.
+func (w *watch) follow() { w.tell(<-w.below) }
+
+// tellWatches ends all watches with an error, or has them live on without one.
+func (t *txn) tellWatches(err error) {
+	for _, w := range t.watches {
+		if err == nil {
+			go w.follow()
+		} else {
+			w.tell(err)
+		}
+	}
+	t.watches = nil
+}

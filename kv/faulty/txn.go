@@ -1,0 +1,236 @@
+package faulty
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/conq-go/conq/kv"
+)
+
+// txn is the state of one attempt of a transaction, or of a ReadTransact.
+type txn struct {
+	db     *DB
+	ctx    context.Context
+	cancel context.CancelCauseFunc // ends ctx
+	ended  bool
+	old    bool // made too old
+
+	// Of a transaction that may write.
+	session  *session // nil once it is decided, or left to others
+	conflict bool     // it has read what others may write
+	writes   bool
+	size     int // bytes written
+	ops      int // writes, and reads that conflict
+	bad      error
+	own      []kv.Range // keys set and cleared, which don't conflict
+	watches  []*watch
+	onCommit []func()
+}
+
+// begin starts an attempt.
+func (db *DB) begin(ctx context.Context, cancel context.CancelCauseFunc) (*txn, error) {
+	t := &txn{db: db, ctx: ctx, cancel: cancel}
+	err := t.start()
+	if err == nil {
+		t.session, err = open(ctx, db.inner)
+	}
+	return t, err
+}
+
+// start is what comes before a transaction of any kind.
+func (t *txn) start() error {
+	t.db.count(func(s *Stats) { s.Attempts++ })
+	t.db.tick()
+	t.mayCancel()
+	return t.pause(t.db.o.Latency)
+}
+
+// mayCancel ends the context, by chance.
+func (t *txn) mayCancel() {
+	if t.ctx.Err() == nil && t.db.chance(t.db.o.Cancel) {
+		t.cancel(ErrCanceled)
+		t.db.count(func(s *Stats) { s.Canceled++ })
+	}
+}
+
+// pause waits for d, and by chance for longer. It fails when the context ends.
+func (t *txn) pause(d time.Duration) error {
+	if t.db.chance(t.db.o.Delay) {
+		d += time.Duration(t.db.intN(int64(cmp.Or(max(t.db.o.MaxDelay, 0), defaultMaxDelay))))
+		t.db.count(func(s *Stats) { s.Delays++ })
+	}
+	if d > 0 {
+		timer := time.NewTimer(d)
+		defer timer.Stop()
+		select {
+		case <-timer.C:
+		case <-t.ctx.Done():
+		}
+	}
+	if t.ctx.Err() != nil {
+		return context.Cause(t.ctx)
+	}
+	return nil
+}
+
+// alive returns the error of a transaction that can't be read from.
+func (t *txn) alive() error {
+	switch {
+	case t.ended:
+		return kv.ErrClosed
+	case t.ctx.Err() != nil:
+		return context.Cause(t.ctx)
+	case t.old:
+		return kv.ErrTooOld
+	}
+	return nil
+}
+
+// read is what comes before a read.
+func (t *txn) read() error {
+	if err := t.alive(); err != nil {
+		return err
+	}
+	t.mayCancel()
+	if t.db.chance(t.db.o.TooOld) {
+		t.old = true
+		t.db.count(func(s *Stats) { s.TooOld++ })
+	}
+	return cmp.Or(t.pause(t.db.o.ReadLatency), t.alive())
+}
+
+// reads notes a read that others can conflict with.
+func (t *txn) reads() {
+	t.conflict = true
+	t.ops++
+}
+
+// owns tells whether the transaction has itself set or cleared key.
+func (t *txn) owns(key []byte) bool {
+	return slices.ContainsFunc(t.own, func(r kv.Range) bool { return r.Contains(key) })
+}
+
+// refused keeps err, from a method that can't return it, for the commit, and
+// tells whether the method must not go on.
+func (t *txn) refused(err error) bool {
+	if t.ended {
+		return true
+	}
+	t.mayCancel()
+	if t.bad == nil {
+		t.bad = err
+	}
+	return err != nil
+}
+
+// wrote notes a write of so many bytes.
+func (t *txn) wrote(bytes int) {
+	t.writes = true
+	t.size += bytes
+	t.ops++
+}
+
+// commit ends the attempt as fate has it.
+func (t *txn) commit() error {
+	t.ended = true
+	t.mayCancel()
+	if err := t.ready(); err != nil {
+		return err
+	}
+	t.db.tick()
+	var fate Fate
+	if t.writes {
+		fate = t.db.fate()
+	}
+	err := t.decide(fate)
+	if err != nil {
+		return err
+	}
+	for _, f := range t.onCommit {
+		f()
+	}
+	return nil
+}
+
+// ready returns the error of a transaction that can't commit, after the time
+// that it takes until the store decides.
+func (t *txn) ready() error {
+	if t.ctx.Err() != nil {
+		return context.Cause(t.ctx)
+	}
+	if t.bad != nil || !t.writes {
+		return t.bad
+	}
+	if err := t.db.limits.CheckTransaction(t.size, t.ops); err != nil {
+		return err
+	}
+	if t.old && t.conflict {
+		return kv.ErrTooOld
+	}
+	return t.pause(t.db.o.CommitLatency / 2)
+}
+
+// decide commits or does not, and says so or does not.
+func (t *txn) decide(fate Fate) error {
+	s := t.session
+	switch fate.Outcome {
+	case Conflicted:
+		if t.conflict {
+			t.db.count(func(s *Stats) { s.Conflicts++ })
+			return kv.ErrConflict
+		}
+	case Dropped:
+		t.db.count(func(s *Stats) { s.Dropped++ })
+		t.answer()
+		return t.unknown()
+	case Late:
+		t.session = nil
+		t.db.hold(s, fate.After)
+		t.answer()
+		return t.unknown()
+	}
+	t.session = nil
+	if err := s.finish(nil); err != nil {
+		if errors.Is(err, kv.ErrCommitUnknown) {
+			t.tellWatches(err)
+		}
+		return err
+	}
+	t.answer()
+	if fate.Outcome == Applied {
+		t.db.count(func(s *Stats) { s.Applied++ })
+		return t.unknown()
+	}
+	t.db.count(func(s *Stats) { s.Commits++ })
+	t.tellWatches(nil)
+	return nil
+}
+
+// answer is the way of the answer back from the store.
+func (t *txn) answer() {
+	if d := t.db.o.CommitLatency; d > 0 && t.writes {
+		time.Sleep(d - d/2)
+	}
+	t.db.tick()
+}
+
+// unknown ends the attempt for the caller, who learns nothing more of it.
+func (t *txn) unknown() error {
+	err := fmt.Errorf("faulty: %w", kv.ErrCommitUnknown)
+	t.tellWatches(err)
+	return err
+}
+
+// end aborts the attempt if it is still open.
+func (t *txn) end() {
+	t.ended = true
+	if t.session != nil {
+		_ = t.session.finish(errAbort) // which is what it returns
+		t.session = nil
+	}
+	t.tellWatches(kv.ErrConflict)
+}
