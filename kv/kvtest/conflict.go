@@ -343,11 +343,12 @@ func checkReadersCommit(t *tester) {
 	for _, a := range reads {
 		n := 0
 		t.transact(func(tx kv.Tx) error {
-			n++
 			if err := a.do(tx); err != nil {
 				return err
 			}
-			t.write(func(tx kv.Tx) { tx.Set([]byte("d"), nil); tx.AddWriteConflict(kv.Range{}) })
+			if n++; n == 1 {
+				t.write(func(tx kv.Tx) { tx.Set([]byte("d"), nil); tx.AddWriteConflict(kv.Range{}) })
+			}
 			return nil
 		})
 		if n != 1 {
