@@ -56,10 +56,42 @@ func TestDeadline(t *testing.T) {
 	})
 }
 
+// hooked is a context that calls a function whenever a lane looks at it: when the
+// call was chosen to lead, and again when it is in a batch.
+type hooked struct {
+	context.Context
+	look func()
+}
+
+func (h hooked) Err() error {
+	h.look()
+	return h.Context.Err()
+}
+
 // A call whose context ended before the batch was taken is not run, even if its
-// goroutine had no time to leave: here all end in the same instant in which the
-// batch before does.
+// goroutine had no time to leave: here all end when the leader is about to take it.
 func TestCancelThenTake(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for range 100 {
+			g := gate(lane.Options[int, int]{})
+			g.start(t.Context(), 9)
+			ctx, cancel := context.WithCancelCause(t.Context())
+			leader := g.start(hooked{context.Background(), func() { cancel(errMine) }}, 5)
+			waiting := g.startAll(ctx, 1, 2, 3, 4)
+			g.batch(t, double, 9)
+			for _, c := range waiting {
+				returns(t, c, 0, errMine)
+			}
+			g.batch(t, double, 5)
+			returns(t, leader, 10, nil)
+			g.idle(t)
+		}
+	})
+}
+
+// One that was chosen to lead when its context ends leaves at once, and another
+// leads: here all but one end in the same instant in which the batch before does.
+func TestCancelThenLead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for range 100 {
 			g := gate(lane.Options[int, int]{})
@@ -67,12 +99,11 @@ func TestCancelThenTake(t *testing.T) {
 			ctx, cancel := context.WithCancelCause(t.Context())
 			waiting := g.startAll(ctx, 1, 2, 3, 4)
 			other := g.start(t.Context(), 5)
-			<-g.began
-			g.open <- func([]*call) { cancel(errMine) }
-			g.batch(t, double, 5)
+			g.batch(t, func([]*call) { cancel(errMine) }, 9)
 			for _, c := range waiting {
 				returns(t, c, 0, errMine)
 			}
+			g.batch(t, double, 5)
 			returns(t, other, 10, nil)
 			g.idle(t)
 		}
@@ -87,8 +118,7 @@ func TestCancelAll(t *testing.T) {
 			g.start(t.Context(), 9)
 			ctx, cancel := context.WithCancelCause(t.Context())
 			waiting := g.startAll(ctx, 1, 2, 3)
-			<-g.began
-			g.open <- func([]*call) { cancel(errMine) }
+			g.batch(t, func([]*call) { cancel(errMine) }, 9)
 			for _, c := range waiting {
 				returns(t, c, 0, errMine)
 			}
@@ -290,30 +320,22 @@ func TestClose(t *testing.T) {
 	})
 }
 
-// One who was chosen to lead, but has not taken a batch, is closed too, as is who
-// waits behind. Whether it comes to that is up to the scheduler, so it is tried
-// often: each call is run before Close, or returns its error.
+// One that was chosen to lead, but has not taken a batch, is closed too, and so is
+// a lone one.
 func TestCloseThenTake(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		for range 200 {
-			g := gate(lane.Options[int, int]{MaxCalls: 1})
-			g.start(t.Context(), 9)
-			waiting := g.startAll(t.Context(), 1, 2, 3)
-			<-g.began
-			g.open <- double
-			g.Close(errMine)
-			synctest.Wait()
-			select {
-			case got := <-g.began:
-				equal(t, "batch", got, []int{1})
-				g.open <- double
-				returns(t, waiting[0], 2, nil)
-			default:
-				returns(t, waiting[0], 0, errMine)
-			}
-			returns(t, waiting[1], 0, errMine)
-			returns(t, waiting[2], 0, errMine)
-			g.idle(t)
-		}
+		g := gate(lane.Options[int, int]{})
+		g.start(t.Context(), 9)
+		leader := g.start(hooked{context.Background(), func() { g.Close(errMine) }}, 1)
+		other := g.start(t.Context(), 2)
+		g.batch(t, double, 9)
+		returns(t, leader, 0, errMine)
+		returns(t, other, 0, errMine)
+		g.idle(t)
+
+		g = gate(lane.Options[int, int]{})
+		lone := g.start(hooked{context.Background(), func() { g.Close(errMine) }}, 1)
+		returns(t, lone, 0, errMine)
+		g.idle(t)
 	})
 }

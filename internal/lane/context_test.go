@@ -87,29 +87,50 @@ func TestContextCheap(t *testing.T) {
 // After cancel nothing is left behind: the context has ended, and nobody waits for
 // those of the calls.
 func TestContextCancel(t *testing.T) {
+	first, second := watch(t.Context()), watch(t.Context())
+	ctx, cancel := lane.Context(callsOf(first, second))
+	equal(t, "waits", [2]int{first.waits, second.waits}, [2]int{1, 0})
+	cancel()
+	equal(t, "waits", [2]int{first.waits, second.waits}, [2]int{0, 0})
+	equal(t, "cause", context.Cause(ctx), context.Canceled)
+	cancel()
+	equal(t, "waits", [2]int{first.waits, second.waits}, [2]int{0, 0})
+}
+
+// Not even if a call's context ends in that moment.
+func TestContextCancelThen(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		watched := &watchedContext{Context: t.Context(), done: make(chan struct{})}
-		ctx, cancel := lane.Context(callsOf(watched, watched))
-		equal(t, "waits", watched.waits, 1)
-		cancel()
-		equal(t, "waits", watched.waits, 0)
-		equal(t, "cause", context.Cause(ctx), context.Canceled)
-		cancel()
-		equal(t, "waits", watched.waits, 0)
+		for range 100 {
+			first, second := watch(t.Context()), watch(t.Context())
+			_, cancel := lane.Context(callsOf(first, second))
+			first.err = errMine
+			first.f() // runs in a goroutine of its own
+			cancel()
+			synctest.Wait()
+			equal(t, "waits for the second", second.waits, 0)
+		}
 	})
 }
 
-// watchedContext counts who waits for it.
-type watchedContext struct {
+// watched is a context that counts who waits for it.
+type watched struct {
 	context.Context
 	done  chan struct{}
+	err   error
 	waits int
+	f     func() // what the last of them has called then
 }
 
-func (w *watchedContext) Done() <-chan struct{} { return w.done }
+func watch(ctx context.Context) *watched {
+	return &watched{Context: ctx, done: make(chan struct{})}
+}
 
-func (w *watchedContext) AfterFunc(func()) (stop func() bool) {
+func (w *watched) Done() <-chan struct{} { return w.done }
+func (w *watched) Err() error            { return w.err }
+
+func (w *watched) AfterFunc(f func()) (stop func() bool) {
 	w.waits++
+	w.f = f
 	waits := true
 	return func() bool {
 		stopped := waits

@@ -127,8 +127,6 @@ func (l *Lane[Q, R]) admit(c *Call[Q, R]) error {
 		return errNoRun
 	case c.Context == nil:
 		return errContext
-	case c.Context.Err() != nil:
-		return context.Cause(c.Context)
 	}
 	if l.options.Size != nil {
 		c.size = max(0, l.options.Size(c.Request))
