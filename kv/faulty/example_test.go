@@ -13,7 +13,9 @@ import (
 
 // A transaction that was given up for lost, and landed after all.
 func Example() {
-	db := faulty.New(memory.New(memory.Options{}), 1, faulty.Options{Late: 1})
+	db := faulty.New(memory.New(memory.Options{}), 1, faulty.Options{
+		Choose: func() faulty.Fate { return faulty.Fate{Outcome: faulty.Late} },
+	})
 	defer db.Close()
 	ctx := context.Background()
 
