@@ -3,6 +3,7 @@ package conq
 import (
 	"errors"
 	"fmt"
+	"iter"
 	"math"
 
 	"github.com/conq-go/conq/kv"
@@ -49,11 +50,13 @@ func (b *budget) spend(item kv.KeyValue, n int) bool {
 	return !b.spent
 }
 
-// gather appends items of r to taken while the budget lasts, but at least one in
-// all. It leaves no conflict: what is taken in the end may be less.
-func (s *store) gather(tx kv.Tx, b *budget, taken []kv.KeyValue, r kv.Range, reverse bool) ([]kv.KeyValue, error) {
-	opts := kv.RangeOptions{Limit: b.items, Reverse: reverse}
-	for item, err := range tx.Snapshot().Range(r, opts) {
+// gather returns items while the budget lasts, but at least one.
+func (s *store) gather(items iter.Seq2[kv.KeyValue, error], b *budget) (taken []kv.KeyValue, err error) {
+	for item, err := range items {
+		if errors.Is(err, ErrDecode) && len(taken) > 0 {
+			b.spent = true // there is more, and the next call will tell
+			return taken, nil
+		}
 		if err != nil {
 			return nil, err
 		}
@@ -64,55 +67,125 @@ func (s *store) gather(tx kv.Tx, b *budget, taken []kv.KeyValue, r kv.Range, rev
 		if !b.spend(item, n) && len(taken) > 0 {
 			break
 		}
-		taken = append(taken, item)
+		if taken = append(taken, item); !b.left() {
+			break
+		}
 	}
 	return taken, nil
 }
 
-// taking is how a kind of queue takes a batch: how it reads an item, on which
-// ranges having taken all up to a key depends, and whether it must be exact that
-// there are no more items than it got.
-//
-// In a transaction of its own that need not be: with an item that comes meanwhile,
-// the batch is what it would have been just before. So consumers of a queue that
-// is nearly empty do not conflict with its producers. But in a transaction of the
-// caller, who may go on to Clear what is left, it must.
-type taking[V any] struct {
-	read    func(kv.Reader, kv.KeyValue) (V, error)
+// direction is an end of a queue to take from: its order, on which ranges taking
+// depends, and how an item is read.
+type direction[V any] struct {
+	// items returns the items in the order in which they are taken. limit is how
+	// many will be looked at, or 0.
+	items func(r kv.Reader, limit int) iter.Seq2[kv.KeyValue, error]
+	// covered returns the ranges on which having taken all up to last depends.
 	covered func(last []byte) []kv.Range
-	exact   bool
+	read    func(kv.Reader, kv.KeyValue) (V, error)
 }
 
-// take decodes items, and clears those that it returns: all before the first one
-// that does not decode, whose error counts if it is the very first.
-func take[V any](s *store, tx kv.Tx, items []kv.KeyValue, how taking[V]) ([]V, error) {
-	if len(items) == 0 {
-		tx.AddReadConflict(s.items.Range())
-		return nil, ErrEmpty
+// share is what one of several callers gets.
+type share[V any] struct {
+	values []V
+	err    error
+}
+
+// takeN takes up to n items within a transaction of the caller, who may go on to
+// Clear what is left: so that there are no more than it got must be exact.
+func takeN[V any](s *store, tx kv.Tx, n int, d direction[V]) ([]V, error) {
+	shares, err := takeShares(s, tx, []int{n}, d, true)
+	if err != nil {
+		return nil, err
 	}
-	values := make([]V, 0, len(items))
-	var failed error
-	for _, item := range items {
-		v, err := how.read(tx, item)
-		if failed = err; failed != nil {
-			break
-		}
-		values = append(values, v)
+	return shares[0].values, shares[0].err
+}
+
+// takeShares takes items for callers who want so many each: for the first of them,
+// as far as the budget of a transaction lasts, and at least for one.
+//
+// That somebody got fewer than he wanted must be exact if asked for, or if he got
+// none. Otherwise it need not: with an item that comes meanwhile, it is as if it
+// had been just before. So consumers of a queue that is nearly empty do not
+// conflict with its producers.
+func takeShares[V any](s *store, tx kv.Tx, wants []int, d direction[V], exact bool) ([]share[V], error) {
+	b, err := s.budget(sum(wants))
+	if err != nil {
+		return nil, err
+	}
+	items, err := s.gather(d.items(tx.Snapshot(), b.items), b)
+	if err != nil {
+		return nil, err
+	}
+	t := deal[V]{read: d.read, items: items}
+	shares, err := t.deal(tx, wants, b.left())
+	if err != nil {
+		return nil, err
 	}
 	covered := []kv.Range{s.items.Range()}
-	if !how.exact || failed != nil {
-		covered = how.covered(items[max(len(values), 1)-1].Key)
+	if len(items) > 0 && !t.empty && (!exact || !b.left() || t.broken) {
+		covered = d.covered(items[max(t.taken, 1)-1].Key)
 	}
 	for _, r := range covered {
 		tx.AddReadConflict(r)
 	}
-	if failed != nil && (len(values) == 0 || !errors.Is(failed, ErrDecode)) {
-		return nil, failed
-	}
-	for _, item := range items[:len(values)] {
+	for _, item := range items[:t.taken] {
 		s.clear(tx, item.Key)
 	}
-	return values, nil
+	return shares, nil
+}
+
+// sum is how many items are wanted, or as many as a batch can be.
+func sum(wants []int) (n int) {
+	for _, want := range wants {
+		if want <= 0 {
+			return want
+		}
+		if n += want; n < 0 || n > maxBatchItems {
+			return maxBatchItems
+		}
+	}
+	return n
+}
+
+// deal gives items to callers in order.
+type deal[V any] struct {
+	read  func(kv.Reader, kv.KeyValue) (V, error)
+	items []kv.KeyValue
+
+	taken  int  // items that were given away: the first ones
+	empty  bool // somebody was told that there is nothing
+	broken bool // an item does not decode
+}
+
+// deal returns the shares of the first callers: of all, if items are all there
+// are. Who is to get an item that does not decode gets its error, if he has got
+// nothing before; and so does everybody behind him.
+func (d *deal[V]) deal(r kv.Reader, wants []int, all bool) (shares []share[V], err error) {
+	var failed error
+	for _, want := range wants {
+		var s share[V]
+		for len(s.values) < want && d.taken < len(d.items) && failed == nil {
+			var v V
+			if v, failed = d.read(r, d.items[d.taken]); failed == nil {
+				s.values = append(s.values, v)
+				d.taken++
+			}
+		}
+		switch d.broken = failed != nil; {
+		case failed != nil && !errors.Is(failed, ErrDecode):
+			return nil, failed
+		case len(s.values) > 0:
+		case failed != nil:
+			s.err = failed
+		case all:
+			s.err, d.empty = ErrEmpty, true
+		default:
+			return shares, nil // the others need another transaction
+		}
+		shares = append(shares, s)
+	}
+	return shares, nil
 }
 
 // finder is how a recipe finds its first item, or last.
@@ -150,4 +223,14 @@ func takeOne[V any](
 // upTo returns the range on which having taken all items up to last depends.
 func (s *store) upTo(last []byte) []kv.Range {
 	return []kv.Range{{Begin: s.items.Range().Begin, End: kv.After(last)}}
+}
+
+// forwards and backwards are the items in order of their keys. A key that is not
+// an item's is an item that does not decode.
+func (s *store) forwards(r kv.Reader, limit int) iter.Seq2[kv.KeyValue, error] {
+	return r.Range(s.items.Range(), kv.RangeOptions{Limit: limit})
+}
+
+func (s *store) backwards(r kv.Reader, limit int) iter.Seq2[kv.KeyValue, error] {
+	return r.Range(s.items.Range(), kv.RangeOptions{Limit: limit, Reverse: true})
 }

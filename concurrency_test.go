@@ -12,46 +12,64 @@ import (
 	"github.com/conq-go/conq/kv"
 )
 
-// Concurrent enqueues, and pushes, never conflict with each other: each function
-// runs exactly once.
+// Concurrent enqueues, and pushes, never conflict with each other, whether or not
+// they share transactions: each transaction runs exactly once.
 func TestEnqueuesDoNotConflict(t *testing.T) {
 	for name, open := range engines(t) {
-		t.Run(name, func(t *testing.T) {
-			db, attempts := counted(open(kv.Limits{}))
-			f := newFixture(t, db, nil)
-			attempts.Store(0)
-			const workers, each = 32, 3125
-			var group sync.WaitGroup
-			for w := range workers {
-				group.Go(func() {
+		for _, combining := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s combining %v", name, combining), func(t *testing.T) {
+				db, attempts := counted(open(kv.Limits{}))
+				var transactions, calls, items atomic.Int64
+				o := Options{NoCombining: !combining, Observe: func(e Event) {
+					transactions.Add(1)
+					calls.Add(int64(e.Calls))
+					items.Add(int64(e.Items))
+					equal(t, "attempts", e.Attempts, 1)
+				}}
+				q, err := OpenQueue(db, "queue", String(), o)
+				noError(t, err)
+				p, err := OpenPriorityQueue(db, "priority queue", String(), o)
+				noError(t, err)
+				attempts.Store(0)
+				const workers, each = 32, 3125
+				together(workers, func(w int) {
 					for i := range each {
 						v := fmt.Sprint(w, " ", i)
 						if i%8 == 7 { // a few batches
-							check(t, f.q.EnqueueAll(f.ctx, []string{v, v}))
+							check(t, q.EnqueueAll(t.Context(), []string{v, v}))
 							continue
 						}
-						check(t, f.q.Enqueue(f.ctx, v))
+						check(t, q.Enqueue(t.Context(), v))
 					}
 				})
-			}
-			group.Wait()
-			equal(t, "attempts", attempts.Load(), workers*each)
-			n, err := f.q.Len(f.ctx)
-			noError(t, err)
-			equal(t, "items", n, workers*(each+each/8))
-
-			attempts.Store(0)
-			for w := range workers {
-				group.Go(func() {
+				together(workers, func(w int) {
 					for i := range 100 {
-						check(t, f.p.Push(f.ctx, fmt.Sprint(w, i), int64(i%3)))
+						check(t, p.Push(t.Context(), fmt.Sprint(w, i), int64(i%3)))
 					}
 				})
-			}
-			group.Wait()
-			equal(t, "attempts to push", attempts.Load(), workers*100)
-		})
+				equal(t, "attempts in all", attempts.Load(), transactions.Load())
+				equal(t, "calls", calls.Load(), workers*(each+100))
+				equal(t, "items", items.Load(), workers*(each+each/8+100))
+				n, err := q.Len(t.Context())
+				noError(t, err)
+				equal(t, "items in the queue", n, workers*(each+each/8))
+				if !combining {
+					equal(t, "transactions", transactions.Load(), calls.Load())
+				} else if transactions.Load() > calls.Load()/2 {
+					t.Errorf("%d calls in %d transactions: they were hardly combined", calls.Load(), transactions.Load())
+				}
+			})
+		}
 	}
+}
+
+// together runs f in so many goroutines and waits for them.
+func together(n int, f func(i int)) {
+	var group sync.WaitGroup
+	for i := range n {
+		group.Go(func() { f(i) })
+	}
+	group.Wait()
 }
 
 // check is noError for goroutines.
@@ -91,7 +109,9 @@ func TestConflicts(t *testing.T) {
 		return func(f fixture, tx kv.Tx) error { return drop(f.q.In(tx).DequeueN(n)) }
 	}
 	alone := func(n int) outer { // as the handle does it
-		return func(f fixture, tx kv.Tx) error { return drop(f.q.In(tx).dequeueN(n, false)) }
+		return func(f fixture, tx kv.Tx) error {
+			return drop(takeShares(&f.q.store, tx, []int{n}, f.q.fromFront(), false))
+		}
 	}
 	max := func(f fixture, tx kv.Tx) error { return drop(f.p.In(tx).PopMax()) }
 	maxFIFO := func(f fixture, tx kv.Tx) error { return drop(f.pf.In(tx).PopMax()) }

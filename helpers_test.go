@@ -136,6 +136,9 @@ type hooked struct {
 	reader  func(kv.Reader) kv.Reader
 }
 
+// Signals implements kv.Local, which embedding hides.
+func (h *hooked) Signals() *kv.Signals { return kv.SignalsOf(h.DB) }
+
 func (h *hooked) Limits() kv.Limits {
 	l := h.DB.Limits()
 	if h.limits.Value > 0 {

@@ -21,6 +21,13 @@ import (
 //	("conq") ("format")                  -> (format)
 //	("conq") ("queue", name)             -> (kind, format)
 //	("conq") ("piece", name, item..., i) -> i-th further piece of a payload, from 1
+//	("conq") ("stage", name, ...)        -> see internal/staging
+//	("conq") ("outcome", name, lane)     -> see kv.Once; lane is 16 random bytes
+//	("conq") ("signal", name)            -> 8 random bytes, new with each enqueue
+//
+// The last three are there only where the engine's Limits ask for them: staging
+// where several processes take from the queue, outcomes where commits may be
+// unknown, signals where other processes may wait.
 //
 // item... is all that follows the name in the key of the item, pieces included.
 
@@ -36,6 +43,9 @@ func system(elems ...string) []byte {
 func formatKey() []byte             { return system("format") }
 func entryKey(name string) []byte   { return system("queue", name) }
 func catalogue() subspace.Subspace  { return subspace.FromBytes(system("queue")) }
+func stageSpace(name string) []byte { return system("stage", name) }
+func outcomes(name string) []byte   { return system("outcome", name) }
+func signalKey(name string) []byte  { return system("signal", name) }
 func pieceSpace(name string) []byte { return system("piece", name) }
 func piecesOf(name string) kv.Range { return subspace.FromBytes(pieceSpace(name)).Range() }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"iter"
 
+	"github.com/conq-go/conq/internal/staging"
 	"github.com/conq-go/conq/kv"
 	"github.com/conq-go/conq/recipe"
 )
@@ -33,6 +34,9 @@ type PriorityQueue[T any] struct {
 	codec  Codec[T]
 	recipe recipe.PriorityQueue
 	ties   recipe.Ties
+	pushes *adder[prioritized]
+	min    *taker[Prioritized[T]]
+	max    *taker[Prioritized[T]]
 }
 
 // Prioritized is a value with its priority.
@@ -54,7 +58,29 @@ func OpenPriorityQueue[T any](db kv.DB, name string, c Codec[T], opts ...Options
 	if o.FIFOTies {
 		ties = recipe.FirstPushed
 	}
-	return &PriorityQueue[T]{s, c, recipe.NewPriorityQueue(s.items, o.Random, ties), ties}, nil
+	p := &PriorityQueue[T]{store: s, codec: c, recipe: recipe.NewPriorityQueue(s.items, o.Random, ties), ties: ties}
+	ends(&p.store, p.fromMin(), p.fromMax())
+	if p.pushes, err = newAdder(&p.store, o, func(p prioritized) int { return len(p.payload) }, p.add); err != nil {
+		return nil, err
+	}
+	if p.min, err = newTaker(&p.store, o, staging.Front, p.fromMin()); err != nil {
+		return nil, err
+	}
+	p.max, err = newTaker(&p.store, o, staging.Back, p.fromMax())
+	return p, err
+}
+
+// fromMin is the order in which items are popped from the low end.
+func (p *PriorityQueue[T]) fromMin() direction[Prioritized[T]] {
+	return direction[Prioritized[T]]{p.store.forwards, p.store.upTo, p.readPrioritized}
+}
+
+// fromMax is the order in which items are popped from the high end.
+func (p *PriorityQueue[T]) fromMax() direction[Prioritized[T]] {
+	if p.ties == recipe.FirstPushed {
+		return direction[Prioritized[T]]{p.descending, p.store.downToFIFO, p.readPrioritized}
+	}
+	return direction[Prioritized[T]]{p.store.backwards, p.store.downTo, p.readPrioritized}
 }
 
 // Name returns the name of the queue.
@@ -79,36 +105,75 @@ func (p *PriorityQueue[T]) PushAll(ctx context.Context, values []Prioritized[T])
 	if err != nil || len(payloads) == 0 {
 		return err
 	}
-	_, err = transact(ctx, &p.store, func(tx kv.Tx) (struct{}, error) {
-		return struct{}{}, p.add(tx, payloads)
-	})
-	return err
+	return p.pushes.add(ctx, payloads)
 }
 
 // PopMin removes the first item of the lowest priority and returns it, or
 // ErrEmpty. If the item does not decode it stays, and the error is an ErrDecode.
 func (p *PriorityQueue[T]) PopMin(ctx context.Context) (T, error) {
-	return transact(ctx, &p.store, func(tx kv.Tx) (T, error) { return p.In(tx).PopMin() })
+	v, err := single(p.PopMinN(ctx, 1))
+	return v.Value, err
 }
 
 // PopMax removes the last item of the highest priority (with Options.FIFOTies the
 // first) and returns it, or ErrEmpty. If the item does not decode it stays, and
 // the error is an ErrDecode.
 func (p *PriorityQueue[T]) PopMax(ctx context.Context) (T, error) {
-	return transact(ctx, &p.store, func(tx kv.Tx) (T, error) { return p.In(tx).PopMax() })
+	v, err := single(p.PopMaxN(ctx, 1))
+	return v.Value, err
 }
 
 // PopMinN removes up to n items, those that PopMin would return one after
 // another, and returns them in that order, or ErrEmpty. n must be positive. They
 // may be fewer than there are, as with Queue.DequeueN.
 func (p *PriorityQueue[T]) PopMinN(ctx context.Context, n int) ([]Prioritized[T], error) {
-	return transact(ctx, &p.store, func(tx kv.Tx) ([]Prioritized[T], error) { return p.In(tx).popMinN(n, false) })
+	if err := p.store.ready(); err != nil {
+		return nil, err
+	}
+	return p.min.take(ctx, n)
 }
 
 // PopMaxN is PopMinN from the other end: what PopMax would return, in that order.
 // With Options.FIFOTies it reads once for each priority, not once in all.
 func (p *PriorityQueue[T]) PopMaxN(ctx context.Context, n int) ([]Prioritized[T], error) {
-	return transact(ctx, &p.store, func(tx kv.Tx) ([]Prioritized[T], error) { return p.In(tx).popMaxN(n, false) })
+	if err := p.store.ready(); err != nil {
+		return nil, err
+	}
+	return p.max.take(ctx, n)
+}
+
+// PopMinWait is PopMin, but waits until there is an item, or ctx ends. See
+// PopMinWaitN.
+func (p *PriorityQueue[T]) PopMinWait(ctx context.Context) (T, error) {
+	v, err := single(p.PopMinWaitN(ctx, 1))
+	return v.Value, err
+}
+
+// PopMinWaitN is PopMinN, but waits until there is at least one item, or ctx ends:
+// then the error is ctx's cause, and nothing was taken. In all else it is as
+// Queue.DequeueWaitN. Those who wait for PopMin and for PopMax do not wait for
+// each other.
+func (p *PriorityQueue[T]) PopMinWaitN(ctx context.Context, n int) ([]Prioritized[T], error) {
+	if err := p.store.ready(); err != nil {
+		return nil, err
+	}
+	return p.min.wait(ctx, n)
+}
+
+// PopMaxWait is PopMax, but waits until there is an item, or ctx ends. See
+// PopMinWaitN.
+func (p *PriorityQueue[T]) PopMaxWait(ctx context.Context) (T, error) {
+	v, err := single(p.PopMaxWaitN(ctx, 1))
+	return v.Value, err
+}
+
+// PopMaxWaitN is PopMaxN, but waits until there is at least one item, or ctx ends.
+// See PopMinWaitN.
+func (p *PriorityQueue[T]) PopMaxWaitN(ctx context.Context, n int) ([]Prioritized[T], error) {
+	if err := p.store.ready(); err != nil {
+		return nil, err
+	}
+	return p.max.wait(ctx, n)
 }
 
 // PeekMin returns the item that PopMin would and leaves it, or returns ErrEmpty.

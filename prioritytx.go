@@ -59,43 +59,20 @@ func (p PriorityQueueTx[T]) PopMax() (T, error) {
 // PopMinN is PriorityQueue.PopMinN within the transaction. It conflicts with what
 // changes the items up to the last one that it takes; when it took all there were
 // and that are fewer than n, or none, with any push: it misses nothing.
-func (p PriorityQueueTx[T]) PopMinN(n int) ([]Prioritized[T], error) { return p.popMinN(n, true) }
+func (p PriorityQueueTx[T]) PopMinN(n int) ([]Prioritized[T], error) {
+	if err := p.ready(); err != nil {
+		return nil, err
+	}
+	return takeN(&p.queue.store, p.tx, n, p.queue.fromMin())
+}
 
 // PopMaxN is PriorityQueue.PopMaxN within the transaction. It conflicts as PopMinN
 // does, from the other end.
-func (p PriorityQueueTx[T]) PopMaxN(n int) ([]Prioritized[T], error) { return p.popMaxN(n, true) }
-
-func (p PriorityQueueTx[T]) popMinN(n int, exact bool) ([]Prioritized[T], error) {
+func (p PriorityQueueTx[T]) PopMaxN(n int) ([]Prioritized[T], error) {
 	if err := p.ready(); err != nil {
 		return nil, err
 	}
-	return p.pop(n, exact, p.gatherMin, p.queue.store.upTo)
-}
-
-func (p PriorityQueueTx[T]) popMaxN(n int, exact bool) ([]Prioritized[T], error) {
-	if err := p.ready(); err != nil {
-		return nil, err
-	}
-	if p.queue.ties == recipe.FirstPushed {
-		return p.pop(n, exact, p.gatherMaxFIFO, p.queue.store.downToFIFO)
-	}
-	return p.pop(n, exact, p.gatherMax, p.queue.store.downTo)
-}
-
-func (p PriorityQueueTx[T]) pop(
-	n int, exact bool, gather func(*budget) ([]kv.KeyValue, error), covered func([]byte) []kv.Range,
-) ([]Prioritized[T], error) {
-	s := &p.queue.store
-	b, err := s.budget(n)
-	if err != nil {
-		return nil, err
-	}
-	items, err := gather(b)
-	if err != nil {
-		return nil, err
-	}
-	how := taking[Prioritized[T]]{p.queue.readPrioritized, covered, exact && b.left()}
-	return take(s, p.tx, items, how)
+	return takeN(&p.queue.store, p.tx, n, p.queue.fromMax())
 }
 
 // PeekMin is PriorityQueue.PeekMin within the transaction. It conflicts as PopMin
@@ -176,39 +153,40 @@ func (p PriorityQueueTx[T]) max(kv.Reader) (kv.KeyValue, bool, error) {
 	return item, found, nil
 }
 
-func (p PriorityQueueTx[T]) gatherMin(b *budget) ([]kv.KeyValue, error) {
-	s := &p.queue.store
-	return s.gather(p.tx, b, nil, s.items.Range(), false)
-}
-
-func (p PriorityQueueTx[T]) gatherMax(b *budget) ([]kv.KeyValue, error) {
-	s := &p.queue.store
-	return s.gather(p.tx, b, nil, s.items.Range(), true)
-}
-
-// gatherMaxFIFO takes the priorities from the highest down, and the items of each
-// forwards.
-func (p PriorityQueueTx[T]) gatherMaxFIFO(b *budget) (items []kv.KeyValue, err error) {
-	s := &p.queue.store
-	for rest := s.items.Range(); b.left(); {
-		last, found, err := lastOf(p.tx.Snapshot(), rest)
-		if err != nil || !found {
-			return items, err
+// descending returns the items by priority from the highest down, and those of
+// each priority in the order of their pushes: with FIFOTies, that of PopMax.
+func (p *PriorityQueue[T]) descending(r kv.Reader, limit int) iter.Seq2[kv.KeyValue, error] {
+	return func(yield func(kv.KeyValue, error) bool) {
+		for rest := p.store.items.Range(); ; {
+			last, found, err := lastOf(r, rest)
+			if err == nil && !found {
+				return
+			}
+			var same kv.Range
+			if err == nil {
+				same, err = p.samePriority(last.Key)
+			}
+			if err != nil {
+				yield(kv.KeyValue{}, err)
+				return
+			}
+			for item, err := range r.Range(same, kv.RangeOptions{Limit: limit}) {
+				if !yield(item, err) || err != nil {
+					return
+				}
+			}
+			rest.End = same.Begin
 		}
-		priority, err := p.queue.priority(last.Key)
-		if err != nil && len(items) > 0 {
-			return items, nil // the next call will tell
-		}
-		if err != nil {
-			return nil, err
-		}
-		same := s.ofPriority(priority)
-		if items, err = s.gather(p.tx, b, items, same, false); err != nil {
-			return nil, err
-		}
-		rest.End = same.Begin
 	}
-	return items, nil
+}
+
+// samePriority returns the range of the items of the priority of one.
+func (p *PriorityQueue[T]) samePriority(key []byte) (kv.Range, error) {
+	priority, err := p.priority(key)
+	if err != nil {
+		return kv.Range{}, err
+	}
+	return p.store.ofPriority(priority), nil
 }
 
 func lastOf(r kv.Reader, in kv.Range) (last kv.KeyValue, found bool, err error) {
@@ -234,7 +212,7 @@ func (s *store) downTo(last []byte) []kv.Range {
 func (s *store) downToFIFO(last []byte) []kv.Range {
 	priority, err := s.integer(last, 0)
 	if err != nil {
-		return []kv.Range{s.items.Range()} // can't be: gatherMaxFIFO found it by its priority
+		return []kv.Range{s.items.Range()} // can't be: descending found it by its priority
 	}
 	same := s.ofPriority(priority)
 	return []kv.Range{{Begin: same.Begin, End: kv.After(last)}, {Begin: same.End, End: s.items.Range().End}}
@@ -267,7 +245,7 @@ func (p *PriorityQueue[T]) add(tx kv.Tx, payloads []prioritized) error {
 			return p.store.foreign(err)
 		}
 		p.store.set(tx, key, payloads[0].payload)
-		return nil
+		return p.store.announce(tx)
 	}
 	last := make(map[int64]int64) // priority: last count
 	for _, item := range payloads {
@@ -277,7 +255,7 @@ func (p *PriorityQueue[T]) add(tx kv.Tx, payloads []prioritized) error {
 		}
 		p.store.set(tx, key, item.payload)
 	}
-	return nil
+	return p.store.announce(tx)
 }
 
 func (p *PriorityQueue[T]) nextKey(tx kv.Tx, last map[int64]int64, priority int64) ([]byte, error) {

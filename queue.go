@@ -4,6 +4,7 @@ import (
 	"context"
 	"iter"
 
+	"github.com/conq-go/conq/internal/staging"
 	"github.com/conq-go/conq/kv"
 	"github.com/conq-go/conq/recipe"
 )
@@ -31,6 +32,8 @@ type Queue[T any] struct {
 	store  store
 	codec  Codec[T]
 	recipe recipe.Queue
+	back   *adder[[]byte]
+	front  *taker[T]
 }
 
 // OpenQueue opens the queue of a name, and makes it if there is none. The name is
@@ -45,7 +48,18 @@ func OpenQueue[T any](db kv.DB, name string, c Codec[T], opts ...Options) (*Queu
 	if err != nil {
 		return nil, err
 	}
-	return &Queue[T]{s, c, recipe.NewQueue(s.items, o.Random)}, nil
+	q := &Queue[T]{store: s, codec: c, recipe: recipe.NewQueue(s.items, o.Random)}
+	ends(&q.store, q.fromFront(), q.fromFront())
+	if q.back, err = newAdder(&q.store, o, func(p []byte) int { return len(p) }, q.add); err != nil {
+		return nil, err
+	}
+	q.front, err = newTaker(&q.store, o, staging.Front, q.fromFront())
+	return q, err
+}
+
+// fromFront is the order in which items are dequeued.
+func (q *Queue[T]) fromFront() direction[T] {
+	return direction[T]{q.store.forwards, q.store.upTo, q.read}
 }
 
 // Name returns the name of the queue.
@@ -67,16 +81,37 @@ func (q *Queue[T]) EnqueueAll(ctx context.Context, values []T) error {
 	if err != nil || len(payloads) == 0 {
 		return err
 	}
-	_, err = transact(ctx, &q.store, func(tx kv.Tx) (struct{}, error) {
-		return struct{}{}, q.add(tx, payloads)
-	})
-	return err
+	return q.back.add(ctx, payloads)
 }
 
 // Dequeue removes the first item and returns it, or ErrEmpty. If the item does
 // not decode it stays, and the error is an ErrDecode.
 func (q *Queue[T]) Dequeue(ctx context.Context) (T, error) {
-	return transact(ctx, &q.store, func(tx kv.Tx) (T, error) { return q.In(tx).Dequeue() })
+	if err := q.store.ready(); err != nil {
+		var none T
+		return none, err
+	}
+	return q.front.one(ctx)
+}
+
+// DequeueWait is Dequeue, but waits until there is an item, or ctx ends. See
+// DequeueWaitN.
+func (q *Queue[T]) DequeueWait(ctx context.Context) (T, error) {
+	return single(q.DequeueWaitN(ctx, 1))
+}
+
+// DequeueWaitN is DequeueN, but waits until there is at least one item, or ctx
+// ends: then the error is ctx's cause, and nothing was taken.
+//
+// Callers who wait on one handle are served in the order in which they came, and
+// together cost one look at the queue when something is enqueued, and nothing
+// before. Where other processes share the store, enqueues through this package
+// are noticed at once, and those of other programs within a second.
+func (q *Queue[T]) DequeueWaitN(ctx context.Context, n int) ([]T, error) {
+	if err := q.store.ready(); err != nil {
+		return nil, err
+	}
+	return q.front.wait(ctx, n)
 }
 
 // DequeueN removes up to n items from the start and returns them in order, or
@@ -89,7 +124,10 @@ func (q *Queue[T]) Dequeue(ctx context.Context) (T, error) {
 // when it is the first; and it may miss an item that is enqueued meanwhile, as it
 // conflicts only up to the last item that it takes.
 func (q *Queue[T]) DequeueN(ctx context.Context, n int) ([]T, error) {
-	return transact(ctx, &q.store, func(tx kv.Tx) ([]T, error) { return q.In(tx).dequeueN(n, false) })
+	if err := q.store.ready(); err != nil {
+		return nil, err
+	}
+	return q.front.take(ctx, n)
 }
 
 // Peek returns the first item and leaves it, or returns ErrEmpty.

@@ -47,22 +47,11 @@ func (q QueueTx[T]) Dequeue() (T, error) {
 // DequeueN is Queue.DequeueN within the transaction. It conflicts with what
 // changes the items up to the last one that it takes; when it took all there were
 // and that are fewer than n, or none, with any enqueue: it misses nothing.
-func (q QueueTx[T]) DequeueN(n int) ([]T, error) { return q.dequeueN(n, true) }
-
-func (q QueueTx[T]) dequeueN(n int, exact bool) ([]T, error) {
+func (q QueueTx[T]) DequeueN(n int) ([]T, error) {
 	if err := q.ready(); err != nil {
 		return nil, err
 	}
-	s := &q.queue.store
-	b, err := s.budget(n)
-	if err != nil {
-		return nil, err
-	}
-	items, err := s.gather(q.tx, b, nil, s.items.Range(), false)
-	if err != nil {
-		return nil, err
-	}
-	return take(s, q.tx, items, taking[T]{q.queue.read, s.upTo, exact && b.left()})
+	return takeN(&q.queue.store, q.tx, n, q.queue.fromFront())
 }
 
 // Peek is Queue.Peek within the transaction. It conflicts as Dequeue does.
@@ -140,7 +129,7 @@ func (q *Queue[T]) add(tx kv.Tx, payloads [][]byte) error {
 	}
 	q.store.set(tx, key, payloads[0])
 	if len(payloads) == 1 {
-		return nil
+		return q.store.announce(tx)
 	}
 	index, err := q.store.integer(key, 0)
 	if err != nil {
@@ -156,7 +145,7 @@ func (q *Queue[T]) add(tx kv.Tx, payloads [][]byte) error {
 		}
 		q.store.set(tx, key, payload)
 	}
-	return nil
+	return q.store.announce(tx)
 }
 
 func (q *Queue[T]) first(r kv.Reader) (T, error) {

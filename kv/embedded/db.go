@@ -39,6 +39,7 @@ type DB struct {
 	txns    openTxns // those that hold a view
 	window  window
 	watches watches
+	signals kv.Signals
 	commits sync.WaitGroup // between being applied and being acknowledged
 }
 
@@ -58,6 +59,9 @@ func newDB(o Options) *DB {
 
 // Limits implements kv.DB.
 func (db *DB) Limits() kv.Limits { return db.limits }
+
+// Signals implements kv.Local.
+func (db *DB) Signals() *kv.Signals { return &db.signals }
 
 // Transact implements kv.DB.
 func (db *DB) Transact(ctx context.Context, f func(kv.Tx) error) error {
@@ -128,6 +132,7 @@ func (db *DB) Close() error {
 	open := db.txns.all()
 	db.watches.fireAll(kv.ErrClosed)
 	db.mu.Unlock()
+	db.signals.Close()
 
 	db.commits.Wait()
 	for _, t := range open {

@@ -21,7 +21,9 @@ func TestConformance(t *testing.T) {
 	t.Run("embedded", func(t *testing.T) { kvtest.Run(t, overEmbedded()) })
 }
 
-// With faults that a caller of Transact does not see, all cases still hold.
+// With faults that a caller does not see, all cases still hold. The others make
+// what the cases check come out differently, by design: the number of attempts
+// (conflicts), or whether a transaction is acknowledged at all.
 func TestConformanceWithFaults(t *testing.T) {
 	t.Run("delays", func(t *testing.T) {
 		kvtest.Run(t, overMemory(faulty.Options{
@@ -29,8 +31,8 @@ func TestConformanceWithFaults(t *testing.T) {
 			Latency: time.Microsecond, ReadLatency: time.Microsecond, CommitLatency: 2 * time.Microsecond,
 		}))
 	})
-	// Late commits and the like never come up, but their machinery is in use.
-	t.Run("fate", func(t *testing.T) {
+	// Watches are other ones where outcomes may be unknown, also if none is.
+	t.Run("certain", func(t *testing.T) {
 		kvtest.Run(t, overMemory(faulty.Options{Choose: func() faulty.Fate { return faulty.Fate{} }}))
 	})
 }

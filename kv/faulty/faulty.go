@@ -73,6 +73,9 @@ func New(db kv.DB, seed uint64, o Options) *DB {
 // outcomes.
 func (db *DB) Limits() kv.Limits { return db.limits }
 
+// Signals implements kv.Local: those of the store below, if it has any.
+func (db *DB) Signals() *kv.Signals { return kv.SignalsOf(db.inner) }
+
 // Stats returns what has been injected so far.
 func (db *DB) Stats() Stats {
 	db.mu.Lock()

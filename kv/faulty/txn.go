@@ -188,9 +188,9 @@ func (t *txn) decide(fate Fate) error {
 		t.answer()
 		return t.unknown()
 	case Late:
-		t.session = nil
-		t.db.hold(s, fate.After)
 		t.answer()
+		t.session = nil
+		t.db.hold(s, fate.After) // now, as steps are counted from when the caller knows
 		return t.unknown()
 	}
 	t.session = nil

@@ -59,6 +59,7 @@ type DB struct {
 	commits []commit                    // those that open transactions may conflict with, oldest first
 	open    map[uint64]int              // open transactions by the version that they read
 	watches btree.Map[string, []*watch] // by key
+	signals kv.Signals
 }
 
 var _ kv.DB = (*DB)(nil)
@@ -88,6 +89,9 @@ func New(opts Options) *DB {
 
 // Limits implements kv.DB.
 func (db *DB) Limits() kv.Limits { return db.limits }
+
+// Signals implements kv.Local.
+func (db *DB) Signals() *kv.Signals { return &db.signals }
 
 // Transact implements kv.DB. Every commit is final when it returns, so it never
 // returns kv.ErrCommitUnknown.
@@ -128,6 +132,7 @@ func (db *DB) Close() error {
 	db.closed = true
 	db.tell(span{end: "\xff"}, kv.ErrClosed)
 	db.data, db.commits = new(tree), nil
+	db.signals.Close()
 	return nil
 }
 

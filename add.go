@@ -1,0 +1,102 @@
+package conq
+
+import (
+	"context"
+	"errors"
+
+	"github.com/conq-go/conq/internal/lane"
+	"github.com/conq-go/conq/kv"
+)
+
+// adder is the end of a queue where payloads go in: calls that come while a
+// transaction is under way share the next one.
+type adder[P any] struct {
+	s    *store
+	once *kv.Once
+	lane *lane.Lane[[]P, struct{}]
+	put  func(kv.Tx, []P) error
+}
+
+// Bounds of the transactions that add for several calls.
+const (
+	maxCombinedCalls = 1000
+	maxCombinedBytes = 1 << 20
+)
+
+func newAdder[P any](s *store, o Options, size func(P) int, put func(kv.Tx, []P) error) (*adder[P], error) {
+	once, err := s.newOnce()
+	if err != nil {
+		return nil, err
+	}
+	a := &adder[P]{s: s, once: once, put: put}
+	if !o.NoCombining {
+		a.lane = lane.New(lane.Options[[]P, struct{}]{
+			Run:      a.run,
+			Size:     func(payloads []P) int { return total(payloads, size) },
+			MaxCalls: s.combinable(),
+			MaxBytes: min(maxCombinedBytes, s.maxItem()),
+		})
+	}
+	return a, nil
+}
+
+func total[P any](payloads []P, size func(P) int) (n int) {
+	for _, p := range payloads {
+		n += size(p)
+	}
+	return n
+}
+
+// add adds payloads in one transaction, perhaps with those of other calls.
+func (a *adder[P]) add(ctx context.Context, payloads []P) error {
+	if err := a.s.readyFor(ctx); err != nil {
+		return err
+	}
+	if a.lane == nil {
+		return a.transact(ctx, 1, payloads)
+	}
+	_, err := a.lane.Do(ctx, payloads)
+	return err
+}
+
+// run serves a batch of calls. If it is too large for a transaction, although
+// each call need not be, each gets one of its own.
+func (a *adder[P]) run(calls []*lane.Call[[]P, struct{}]) {
+	ctx, cancel := lane.Context(calls)
+	defer cancel()
+	payloads := calls[0].Request
+	for _, c := range calls[1:] {
+		payloads = append(payloads[:len(payloads):len(payloads)], c.Request...)
+	}
+	err := a.transact(ctx, len(calls), payloads)
+	if len(calls) > 1 && errors.Is(err, kv.ErrTooLarge) {
+		for _, c := range calls {
+			c.Err = a.transact(c.Context, 1, c.Request)
+		}
+		return
+	}
+	for _, c := range calls {
+		c.Err = ownError(c.Context, err)
+	}
+}
+
+// ownError is the error of a transaction for one of the calls that shared it: the
+// cause of its own context, if it ended because all their contexts had.
+func ownError(ctx context.Context, err error) error {
+	if err != nil && ctx.Err() != nil && !errors.Is(err, kv.ErrCommitUnknown) {
+		return context.Cause(ctx)
+	}
+	return err
+}
+
+func (a *adder[P]) transact(ctx context.Context, calls int, payloads []P) error {
+	attempts := 0
+	_, err := kv.TransactOnce(ctx, a.once, func(tx kv.Tx) (struct{}, error) {
+		attempts++
+		return struct{}{}, a.put(tx, payloads)
+	})
+	if err == nil {
+		a.s.observe(Event{Kind: Added, Calls: calls, Items: len(payloads), Attempts: attempts})
+	}
+	return err
+}

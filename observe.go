@@ -1,0 +1,34 @@
+package conq
+
+import "github.com/conq-go/conq/internal/staging"
+
+// observe tells the handle's observer, if it has one.
+func (s *store) observe(e Event) {
+	if s.observer != nil {
+		e.Queue = s.name
+		s.observer(e)
+	}
+}
+
+func (s *store) observeWaiting() func(int) {
+	if s.observer == nil {
+		return nil
+	}
+	return func(waiting int) { s.observe(Event{Kind: Waiting, Items: waiting}) }
+}
+
+var stagingEvents = map[staging.Kind]EventKind{
+	staging.Registered: Requested,
+	staging.Fulfilled:  Fulfilled,
+	staging.Collected:  Collected,
+	staging.Expired:    Expired,
+}
+
+func (s *store) observeStaging() func(staging.Event) {
+	if s.observer == nil {
+		return nil
+	}
+	return func(e staging.Event) {
+		s.observe(Event{Kind: stagingEvents[e.Kind], Calls: e.Requests, Items: e.Items})
+	}
+}
