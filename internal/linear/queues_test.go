@@ -1,0 +1,215 @@
+package linear
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"math/rand/v2"
+	"runtime"
+	"testing"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/conq-go/conq"
+	"github.com/conq-go/conq/kv"
+	"github.com/conq-go/conq/kv/embedded"
+	"github.com/conq-go/conq/kv/faulty"
+	"github.com/conq-go/conq/kv/memory"
+)
+
+var (
+	rounds    = flag.Int("linear.rounds", 1, "how many times as much to try")
+	firstSeed = flag.Uint64("linear.seed", 0, "the first seed to try")
+)
+
+// engines are the stores that the queues are tried on.
+var engines = []struct {
+	name string
+	open func(t *testing.T) kv.DB
+}{
+	{"memory", func(*testing.T) kv.DB { return memory.New(memory.Options{}) }},
+	{"embedded", func(t *testing.T) kv.DB {
+		db, err := embedded.Open("db", embedded.Options{FS: vfs.NewMem(), MemTable: 1 << 20, Cache: 1 << 20})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return db
+	}},
+}
+
+// modes are the ways to open handles.
+var modes = []struct {
+	name    string
+	options conq.Options
+}{
+	{"plain", conq.Options{}},
+}
+
+// weathers are what stands between the handles of a group of clients and the
+// store.
+var weathers = []struct {
+	name   string
+	slow   bool
+	faults faulty.Options
+}{
+	{"calm", false, faulty.Options{}},
+	{"slow", true, faulty.Options{}},
+	{"conflicts", false, faulty.Options{Conflict: 0.2, TooOld: 0.02}},
+	{"cancelled", true, faulty.Options{Cancel: 0.03}},
+	{"unknown", true, faulty.Options{Dropped: 0.03, Applied: 0.03}},
+	{"late", true, faulty.Options{Late: 0.06, LateSteps: 100}},
+	{"storm", true, faulty.Options{
+		Conflict: 0.1, Dropped: 0.02, Applied: 0.02, Late: 0.02, LateSteps: 50, TooOld: 0.01, Cancel: 0.01,
+	}},
+}
+
+// slow lets others run between the reads of a transaction and its commit.
+type slow struct {
+	kv.DB
+	slow bool
+}
+
+func (s slow) Transact(ctx context.Context, f func(kv.Tx) error) error {
+	return s.DB.Transact(ctx, func(tx kv.Tx) error {
+		err := f(tx)
+		for s.slow && rand.IntN(3) > 0 {
+			runtime.Gosched()
+		}
+		return err
+	})
+}
+
+const (
+	groups  = 4 // of clients, each with handles of its own, as processes have
+	clients = 12
+	calls   = 75
+)
+
+// The queues behave as one, on every engine, in every mode, in any weather.
+func TestLinearizable(t *testing.T) {
+	for _, e := range engines {
+		for _, m := range modes {
+			for _, w := range weathers {
+				t.Run(e.name+"/"+m.name+"/"+w.name, func(t *testing.T) {
+					for i := range uint64(*rounds) {
+						f := fixture{T: t, calm: e.open(t), options: m.options, seed: *firstSeed + i}
+						for g := range groups {
+							faults := faulty.New(f.calm, f.seed<<8|uint64(g), w.faults)
+							f.faulty = append(f.faulty, faults)
+							f.groups = append(f.groups, slow{faults, w.slow})
+						}
+						f.try()
+					}
+				})
+			}
+		}
+	}
+}
+
+// fixture is a store with queues under test.
+type fixture struct {
+	*testing.T
+	calm    kv.DB
+	groups  []kv.DB      // the store as each group of clients sees it
+	faulty  []*faulty.DB // below them
+	options conq.Options
+	seed    uint64
+}
+
+// try runs a workload for each kind of queue and checks what came of it.
+func (f *fixture) try() {
+	f.Helper()
+	f.run(Workload{Seed: f.seed, Clients: clients, Calls: calls, Ends: 1, Cancel: 0.05},
+		f.queue("a"), f.queue("b"))
+	f.run(Workload{Seed: f.seed, Clients: clients, Calls: calls, Ends: 2, Cancel: 0.05},
+		f.priorityQueue("c", false), f.priorityQueue("d", true))
+	if err := f.calm.Close(); err != nil {
+		f.Error(err)
+	}
+	if f.Failed() {
+		f.Fatalf("seed %d", f.seed)
+	}
+}
+
+func (f *fixture) run(w Workload, queues ...Queue) {
+	f.Helper()
+	histories, failed, err := Run(f.Context(), w, queues...)
+	if err != nil {
+		f.Fatal(err)
+	}
+	for _, err := range failed {
+		f.mayFail(err)
+	}
+	began := time.Now()
+	Check(f, histories...)
+	n, unknown := 0, 0
+	for _, h := range histories {
+		for _, op := range h.Ops {
+			n++
+			if op.Unknown {
+				unknown++
+			}
+		}
+	}
+	f.Logf("%d calls, %d of them unknown, checked in %v; %d failed", n, unknown, time.Since(began), len(failed))
+}
+
+// mayFail fails the test for an error that no fault explains.
+func (f *fixture) mayFail(err error) {
+	f.Helper()
+	if !errors.Is(err, context.Canceled) && !errors.Is(err, kv.ErrTooOld) {
+		f.Errorf("failed call: %v", err)
+	}
+}
+
+func (f *fixture) queue(name string) Queue {
+	f.Helper()
+	return f.shared(name, false, func(db kv.DB) (Target, error) {
+		q, err := conq.OpenQueue(db, name, conq.String(), f.options)
+		return FIFO(q), err
+	})
+}
+
+func (f *fixture) priorityQueue(name string, fifoTies bool) Queue {
+	f.Helper()
+	options := f.options
+	options.FIFOTies = fifoTies
+	return f.shared(name, fifoTies, func(db kv.DB) (Target, error) {
+		p, err := conq.OpenPriorityQueue(db, name, conq.String(), options)
+		return Priority(p), err
+	})
+}
+
+// shared opens a handle for each group of clients, and a calm one for the drain,
+// before which all late commits land.
+func (f *fixture) shared(name string, fifoTies bool, open func(kv.DB) (Target, error)) Queue {
+	f.Helper()
+	calm := f.open(f.calm, open)
+	var handles []Target
+	for _, db := range f.groups {
+		handles = append(handles, f.open(db, open))
+	}
+	return Queue{
+		Name: name, FIFOTies: fifoTies,
+		Open: func(client int) Target { return handles[client%groups] },
+		Drain: func() Target {
+			for _, db := range f.faulty {
+				db.Flush()
+			}
+			return calm
+		},
+	}
+}
+
+// open opens a handle, in spite of faults.
+func (f *fixture) open(db kv.DB, open func(kv.DB) (Target, error)) (t Target) {
+	f.Helper()
+	var err error
+	for range 100 {
+		if t, err = open(db); err == nil {
+			return t
+		}
+	}
+	f.Fatal(err)
+	return nil
+}

@@ -1,0 +1,75 @@
+package linear
+
+import "iter"
+
+// state is a possible state of the queue.
+type state struct {
+	// present are the items that are there, ascending: record bytes each.
+	present string
+	// lossy is how many items takes of unknown outcome may still remove at each
+	// end.
+	lossy [2]uint16
+}
+
+// slot is an item that is there, with what has been learnt of its order: it was
+// put before all that item early was put before, and after all that item late
+// was put after. At first both are the item itself.
+type slot struct{ item, early, late int }
+
+// record is the size of a slot: three numbers of two bytes, high byte first.
+const record = 6
+
+func (s state) len() int { return len(s.present) / record }
+
+func (s state) at(i int) slot {
+	b := s.present[i*record:]
+	return slot{number(b), number(b[2:]), number(b[4:])}
+}
+
+func number(b string) int { return int(b[0])<<8 | int(b[1]) }
+
+// all returns the items that are there.
+func (s state) all() iter.Seq[slot] {
+	return func(yield func(slot) bool) {
+		for i := range s.len() {
+			if !yield(s.at(i)) {
+				return
+			}
+		}
+	}
+}
+
+// find returns where an item is, or would be, and whether it is there.
+func (s state) find(item int) (int, bool) {
+	low, high := 0, s.len()
+	for low < high {
+		if middle := (low + high) / 2; s.at(middle).item < item {
+			low = middle + 1
+		} else {
+			high = middle
+		}
+	}
+	return low, low < s.len() && s.at(low).item == item
+}
+
+// with returns the state with an item more.
+func (s state) with(item int) state {
+	i, _ := s.find(item)
+	b := append(make([]byte, 0, len(s.present)+record), s.present[:i*record]...)
+	b = slot{item, item, item}.append(b)
+	s.present = string(append(b, s.present[i*record:]...))
+	return s
+}
+
+// without returns the state without the i-th item.
+func (s state) without(i int) state {
+	s.present = s.present[:i*record] + s.present[(i+1)*record:]
+	return s
+}
+
+func (s slot) append(b []byte) []byte {
+	for _, n := range [...]int{s.item, s.early, s.late} {
+		b = append(b, byte(n>>8), byte(n))
+	}
+	return b
+}
