@@ -1,0 +1,318 @@
+package kv_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/iotest"
+
+	"github.com/conq-go/conq/kv"
+	"github.com/conq-go/conq/kv/faulty"
+)
+
+// When ctx ends before the outcome is known, the error says both, and the next
+// transaction of the lane makes sure of it.
+func TestOnceContextEnds(t *testing.T) {
+	cause := errors.New("cause")
+	for _, fate := range fates {
+		for _, forget := range []bool{false, true} {
+			f := newFixture(t, fate)
+			ctx, cancel := context.WithCancelCause(t.Context())
+			f.commit = func() { cancel(cause) }
+			_, err := kv.TransactOnce(ctx, f.lane, func(tx kv.Tx) (string, error) { return f.enqueue(tx, "q", "new") })
+			if !errors.Is(err, kv.ErrCommitUnknown) || !errors.Is(err, cause) {
+				t.Errorf("%v: error %v, want ErrCommitUnknown and the cause", fate, err)
+			}
+			if forget {
+				must(t, f.lane.Forget(t.Context()))
+			} else {
+				f.once(t, func(tx kv.Tx) (string, error) { tx.Set([]byte("other"), nil); return "", nil })
+			}
+			before := f.state(t)
+			f.db.Flush()
+			if got := f.state(t); !maps.Equal(got, before) {
+				t.Errorf("%v: after a later transaction the store still changed from %q to %q", fate, before, got)
+			}
+		}
+	}
+}
+
+// So it does when the function fails because ctx has ended.
+func TestOnceContextEndsInFunction(t *testing.T) {
+	for _, own := range []error{nil, errFull} {
+		f := newFixture(t, faulty.Fate{Outcome: faulty.Late})
+		ctx, cancel := context.WithCancel(t.Context())
+		n := 0
+		_, err := kv.TransactOnce(ctx, f.lane, func(tx kv.Tx) (string, error) {
+			if n++; n == 1 {
+				return f.enqueue(tx, "q", "new")
+			}
+			cancel()
+			return "", own
+		})
+		if !errors.Is(err, kv.ErrCommitUnknown) || !errors.Is(err, context.Canceled) || errors.Is(err, errFull) {
+			t.Errorf("error %v, want ErrCommitUnknown and context.Canceled alone", err)
+		}
+	}
+}
+
+// A store that fails for good leaves the outcome unknown too.
+func TestOnceStoreCloses(t *testing.T) {
+	f := newFixture(t, faulty.Fate{Outcome: faulty.Dropped})
+	f.commit = func() { must(t, f.store.Close()) }
+	_, err := kv.TransactOnce(t.Context(), f.lane, func(tx kv.Tx) (string, error) { return f.enqueue(tx, "q", "new") })
+	if !errors.Is(err, kv.ErrCommitUnknown) || !errors.Is(err, kv.ErrClosed) {
+		t.Errorf("error %v, want ErrCommitUnknown and ErrClosed", err)
+	}
+}
+
+// An unknown outcome of something else is an error of the function as any other.
+func TestOnceUnknownErrorOfFunction(t *testing.T) {
+	f := newFixture(t)
+	n := 0
+	_, err := kv.TransactOnce(t.Context(), f.lane, func(kv.Tx) (string, error) { n++; return "x", kv.ErrCommitUnknown })
+	if err != kv.ErrCommitUnknown || n != 1 {
+		t.Errorf("error %v after %d attempts, want the function's after 1", err, n)
+	}
+}
+
+func TestOncePanics(t *testing.T) {
+	f := newFixture(t, faulty.Fate{Outcome: faulty.Dropped})
+	n := 0
+	func() {
+		defer func() {
+			if got := recover(); got != errFull {
+				t.Errorf("recovered %v, want what the function panicked with", got)
+			}
+		}()
+		_, _ = kv.TransactOnce(t.Context(), f.lane, func(tx kv.Tx) (string, error) {
+			if n++; n == 2 {
+				panic(errFull)
+			}
+			return f.enqueue(tx, "q", "new")
+		})
+	}()
+	f.once(t, func(tx kv.Tx) (string, error) { return f.enqueue(tx, "q", "other") })
+	if got := f.state(t); len(got) != 1 {
+		t.Errorf("the store holds %q, want one item", got)
+	}
+}
+
+// A transaction that writes nothing does not touch the key, one that writes in any
+// way does.
+func TestOnceWritesOnlyWithWrites(t *testing.T) {
+	writes := map[string]func(kv.Tx){
+		"Set":              func(tx kv.Tx) { tx.Set([]byte("k"), nil) },
+		"Clear":            func(tx kv.Tx) { tx.Clear([]byte("k")) },
+		"ClearRange":       func(tx kv.Tx) { tx.ClearRange(kv.Range{}) },
+		"Add":              func(tx kv.Tx) { tx.Add([]byte("k"), 1) },
+		"AddWriteConflict": func(tx kv.Tx) { tx.AddWriteConflict(kv.Range{}) },
+		"":                 func(tx kv.Tx) { tx.AddReadConflict(kv.Range{}) },
+	}
+	for name, write := range writes {
+		f := newFixture(t)
+		f.once(t, func(tx kv.Tx) (string, error) { write(tx); return "", nil })
+		if held := f.held(t); held != (name != "") {
+			t.Errorf("after %q the outcome key is there: %t", name, held)
+		}
+	}
+}
+
+// held tells whether the outcome key holds something.
+func (f *fixture) held(t *testing.T) (held bool) {
+	must(t, f.store.ReadTransact(t.Context(), func(r kv.Reader) error {
+		value, err := r.Get(laneKey)
+		held = value != nil
+		return err
+	}))
+	return held
+}
+
+// Where outcomes are always known, it is Transact.
+func TestOnceOverCertainStore(t *testing.T) {
+	f := newFixture(t)
+	f.lane = kv.NewOnce(f.store, laneKey, iotest.ErrReader(errFull))
+	result, _ := f.once(t, func(tx kv.Tx) (string, error) {
+		inner, err := kv.TransactOnce(tx.Context(), f.lane, func(tx kv.Tx) (string, error) { return f.enqueue(tx, "q", "inner") })
+		must(t, err)
+		outer, err := f.enqueue(tx, "r", "outer")
+		return inner + " " + outer, err
+	})
+	if result != "q/1/1 r/1/2" {
+		t.Errorf("result %q", result)
+	}
+	if _, err := kv.TransactOnce(t.Context(), f.lane, endings["error"]); err != errFull {
+		t.Errorf("error %v, want the function's", err)
+	}
+	must(t, f.lane.Forget(t.Context()))
+	if f.held(t) {
+		t.Error("the outcome key was written")
+	}
+}
+
+func TestOnceForget(t *testing.T) {
+	schedules(2, func(fates []faulty.Fate) {
+		f := newFixture(t)
+		f.once(t, func(tx kv.Tx) (string, error) { return f.enqueue(tx, "q", "new") })
+		f.db = faulty.New(f.store, 1, faulty.Options{Choose: func() (fate faulty.Fate) {
+			if len(fates) > 0 {
+				fate, fates = fates[0], fates[1:]
+			}
+			return fate
+		}})
+		must(t, kv.NewOnce(f.db, laneKey, nil).Forget(t.Context()))
+		f.db.Flush()
+		if f.held(t) || len(f.state(t)) != 1 {
+			t.Errorf("after Forget with %v the key is there: %t; the store holds %q", fates, f.held(t), f.state(t))
+		}
+		f.once(t, func(tx kv.Tx) (string, error) { return f.enqueue(tx, "q", "new") })
+		if !f.held(t) {
+			t.Error("after Forget the lane was not usable")
+		}
+	})
+}
+
+// What is no outcome is not overwritten.
+func TestOnceForeignKey(t *testing.T) {
+	for _, value := range []string{"", "item", "\x02" + strings.Repeat("x", 20)} {
+		f := newFixture(t)
+		f.set(t, string(laneKey), value)
+		_, err := kv.TransactOnce(t.Context(), f.lane, func(tx kv.Tx) (string, error) { return f.enqueue(tx, "q", "new") })
+		forget := f.lane.Forget(t.Context())
+		if !errors.Is(err, kv.ErrInvalid) || !strings.Contains(err.Error(), `"lane"`) || !errors.Is(forget, kv.ErrInvalid) {
+			t.Errorf("with %q at the key: errors %v, %v, want ErrInvalid and the key", value, err, forget)
+		}
+		if !f.held(t) || len(f.state(t)) > 0 {
+			t.Errorf("with %q at the key something was written", value)
+		}
+	}
+}
+
+func TestOnceRandomFails(t *testing.T) {
+	f := newFixture(t)
+	f.lane = kv.NewOnce(f.db, laneKey, iotest.ErrReader(errFull))
+	if _, err := kv.TransactOnce(t.Context(), f.lane, endings["nothing written"]); !errors.Is(err, errFull) {
+		t.Errorf("error %v, want that of the source of random bytes", err)
+	}
+}
+
+// Transactions of a lane exclude each other, and who waits listens to its context.
+func TestOnceExcludes(t *testing.T) {
+	f := newFixture(t)
+	cause := errors.New("cause")
+	f.once(t, func(kv.Tx) (string, error) {
+		ctx, cancel := context.WithCancelCause(t.Context())
+		go cancel(cause)
+		if _, err := kv.TransactOnce(ctx, f.lane, endings["error"]); err != cause {
+			t.Errorf("error %v of a call that waited, want the cause of its context", err)
+		}
+		if err := f.lane.Forget(ctx); err != cause {
+			t.Errorf("error %v of Forget, want the cause of its context", err)
+		}
+		return "", nil
+	})
+	var inside atomic.Int32
+	var group sync.WaitGroup
+	for range 20 {
+		group.Go(func() {
+			_, err := kv.TransactOnce(t.Context(), f.lane, func(tx kv.Tx) (string, error) {
+				if n := inside.Add(1); n != 1 {
+					t.Errorf("%d at once", n)
+				}
+				defer inside.Add(-1)
+				_, err := tx.Get([]byte("k"))
+				return "", err
+			})
+			if err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	group.Wait()
+}
+
+// OnCommit functions may use the lane.
+func TestOnceOnCommitUsesLane(t *testing.T) {
+	f := newFixture(t)
+	n := 0
+	_, err := kv.TransactOnce(t.Context(), f.lane, func(tx kv.Tx) (string, error) {
+		tx.OnCommit(func() {
+			f.once(t, func(tx kv.Tx) (string, error) { n++; return f.enqueue(tx, "q", "new") })
+		})
+		return "", nil
+	})
+	must(t, err)
+	if n != 1 {
+		t.Errorf("the OnCommit function's transaction ran %d times", n)
+	}
+}
+
+// Lanes of several processes over one store, each hit by random faults: what is
+// put in comes out, once.
+func TestOnceManyLanes(t *testing.T) {
+	for seed := range uint64(10) {
+		f := newFixture(t)
+		f.db = faulty.New(f.store, seed, faulty.Options{Conflict: 0.1, Dropped: 0.1, Applied: 0.1, Late: 0.2})
+		var mu sync.Mutex
+		taken := map[string]int{}
+		var group sync.WaitGroup
+		const lanes, each = 4, 20
+		for n := range lanes {
+			lane := kv.NewOnce(f.db, fmt.Appendf(nil, "lane %d", n), nil)
+			random := rand.New(rand.NewPCG(seed, uint64(n)))
+			group.Go(func() {
+				for i := range each {
+					_, err := kv.TransactOnce(t.Context(), lane, put(fmt.Sprintf("%d.%d", n, i), random.Uint64()))
+					item, err2 := kv.TransactOnce(t.Context(), lane, take)
+					if err != nil || err2 != nil {
+						t.Errorf("put: %v; take: %v", err, err2)
+					}
+					mu.Lock()
+					taken[item]++
+					mu.Unlock()
+				}
+			})
+		}
+		group.Wait()
+		f.db.Flush()
+		for item := range f.state(t) {
+			if strings.HasPrefix(item, "q/") {
+				t.Errorf("seed %d: %q was left", seed, item)
+			}
+		}
+		for item, n := range taken {
+			if n != 1 || item == "" {
+				t.Errorf("seed %d: %q was taken %d times", seed, item, n)
+			}
+		}
+		if len(taken) != lanes*each {
+			t.Errorf("seed %d: %d items came out, of %d", seed, len(taken), lanes*each)
+		}
+	}
+}
+
+// put adds an item at a random place.
+func put(item string, random uint64) func(kv.Tx) (string, error) {
+	return func(tx kv.Tx) (string, error) {
+		tx.Set(fmt.Appendf(nil, "q/%016x", random), []byte(item))
+		return item, nil
+	}
+}
+
+// take removes the first item and returns it.
+func take(tx kv.Tx) (string, error) {
+	for pair, err := range tx.Range(kv.PrefixRange([]byte("q/")), kv.RangeOptions{Limit: 1}) {
+		if err != nil {
+			return "", err
+		}
+		tx.Clear(pair.Key)
+		return string(pair.Value), nil
+	}
+	return "", nil
+}
