@@ -29,11 +29,25 @@ func (s *Stage) checkDue(tx kv.Tx) error {
 // they were. It can run any number of times: the result's key goes with the
 // items.
 func (s *Stage) expire(ctx context.Context) error {
-	var e Event
-	err := s.db.Transact(ctx, func(tx kv.Tx) error {
+	e, err := s.expireSome(ctx, s.o.Requests)
+	if errors.Is(err, kv.ErrTooLarge) {
+		e, err = s.expireSome(ctx, 1)
+	}
+	if errors.Is(err, kv.ErrCommitUnknown) {
+		return nil // whoever looks next will see what is left to do
+	}
+	if err == nil && e.Requests > 0 {
+		s.o.Observe(e)
+	}
+	return err
+}
+
+// expireSome puts back what is due, of so many results at most, in a transaction.
+func (s *Stage) expireSome(ctx context.Context, limit int) (e Event, err error) {
+	err = s.db.Transact(ctx, func(tx kv.Tx) error {
 		e = Event{Kind: Expired}
 		bytes := 0
-		for pair, err := range tx.Snapshot().Range(s.keys.all(dueKind), kv.RangeOptions{Limit: s.o.Requests}) {
+		for pair, err := range tx.Snapshot().Range(s.keys.all(dueKind), kv.RangeOptions{Limit: limit}) {
 			if err != nil {
 				return err
 			}
@@ -57,13 +71,7 @@ func (s *Stage) expire(ctx context.Context) error {
 		}
 		return s.o.PutBack(tx)
 	})
-	if errors.Is(err, kv.ErrCommitUnknown) {
-		return nil // whoever looks next will see what is left to do
-	}
-	if err == nil && e.Requests > 0 {
-		s.o.Observe(e)
-	}
-	return err
+	return e, err
 }
 
 func (s *Stage) putBack(tx kv.Tx, due, op []byte) (n, size int, err error) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"iter"
+	"math"
 
 	"github.com/conq-go/conq/kv"
 )
@@ -12,50 +13,15 @@ import (
 // that are next.
 var errDue = errors.New("staging: results are due")
 
-// fulfil serves all requests that it can in one transaction, the own one
-// directly. done tells that it was among them.
-func (t *taking[T]) fulfil(ctx context.Context) (v T, done bool, err error) {
-	s := t.s
+// startFulfilling tells whether nobody else in this process fulfils; then it is
+// on the caller to receive from s.fulfilling in the end.
+func (s *Stage) startFulfilling() bool {
 	select {
 	case s.fulfilling <- struct{}{}:
-		defer func() { <-s.fulfilling }()
+		return true
 	default:
-		return v, false, s.awaitFulfiller(ctx)
+		return false
 	}
-	type outcome struct {
-		collected
-		batch Event
-		v     T
-	}
-	serve := func(tx kv.Tx) (now outcome, err error) {
-		own, batch, err := s.serve(tx, t.op)
-		now.batch = batch
-		if err != nil || own == nil {
-			return now, err
-		}
-		now.collected = collected{true, len(own.items)}
-		if len(own.items) > 0 {
-			now.v, err = t.collect(tx, own.items)
-		}
-		return now, err
-	}
-	now, err := once(ctx, s, serve)
-	for errors.Is(err, errDue) {
-		if err = s.expire(ctx); err == nil {
-			now, err = once(ctx, s, serve)
-		}
-	}
-	if err != nil {
-		return v, false, err
-	}
-	if now.batch.Requests > 0 {
-		s.o.Observe(now.batch)
-	}
-	if !now.found {
-		return v, false, nil
-	}
-	v, err = t.done(now.v, now.collected)
-	return v, true, err
 }
 
 // awaitFulfiller returns when whoever fulfils in this process has done so.
@@ -69,79 +35,54 @@ func (s *Stage) awaitFulfiller(ctx context.Context) error {
 	}
 }
 
-// served is a request and the items that it gets.
-type served struct {
-	request
-	items []kv.KeyValue
+// fulfil serves as many requests as fit into the transaction, the own one
+// directly.
+func (t *taking[T]) fulfil(tx kv.Tx, look outlook[T]) (_ outlook[T], err error) {
+	if err := t.s.checkDue(tx); err != nil {
+		return look, err
+	}
+	requests := []request{{key: t.key, side: t.side, op: t.op, items: t.n, deadline: math.MaxInt64}}
+	f := newFulfilment(t.s, tx)
+	defer f.stop()
+	if t.alone {
+		f.items = 1
+	} else if requests, err = t.s.requests(tx); err != nil {
+		return look, err
+	}
+	if err := f.serve(requests); err != nil {
+		return look, err
+	}
+	look.served = Event{Kind: Fulfilled}
+	for _, r := range f.served {
+		look.served.Requests++
+		look.served.Items += len(r.items)
+		if string(r.op) != string(t.op) {
+			t.s.setResult(tx, r)
+		} else if look, err = t.collected(tx, look, r.items); err != nil {
+			return look, err
+		}
+	}
+	return look, nil
 }
 
-// serve pairs requests with items. The request of op is not given a result but
-// returned, if it is among them.
-func (s *Stage) serve(tx kv.Tx, op []byte) (own *served, batch Event, err error) {
-	if err := s.checkDue(tx); err != nil {
-		return nil, batch, err
-	}
-	requests, stale, err := s.requests(tx)
-	if err != nil {
-		return nil, batch, err
-	}
-	for _, r := range stale {
-		s.clearRequest(tx, r)
-	}
-	all, err := s.pair(tx, requests)
-	if err != nil {
-		return nil, batch, err
-	}
-	batch.Kind = Fulfilled
-	for i := range all {
-		r := &all[i]
-		batch.Requests++
-		batch.Items += len(r.items)
-		s.clearRequest(tx, r.request)
-		for _, item := range r.items {
-			tx.Clear(item.Key)
-		}
-		if string(r.op) == string(op) {
-			own = r
-			continue
-		}
-		s.setResult(tx, r)
-	}
-	return own, batch, nil
-}
-
-// requests returns the requests that are to be served, in order of arrival for
-// each side, and those whose deadline has passed: their clients have died, or
-// are so late that they have to come again.
-func (s *Stage) requests(tx kv.Tx) (live, stale []request, err error) {
+// requests returns the first requests, in order of arrival.
+func (s *Stage) requests(tx kv.Tx) (all []request, err error) {
 	opts := kv.RangeOptions{Limit: s.o.Requests}
-	for _, side := range []Side{Front, Back} {
-		for pair, err := range tx.Snapshot().Range(kv.PrefixRange(s.keys.side(side)), opts) {
-			if err != nil {
-				return nil, nil, err
-			}
-			r, err := s.keys.parseRequest(pair)
-			if err != nil {
-				return nil, nil, err
-			}
-			if s.past(r.deadline) {
-				stale = append(stale, r)
-			} else {
-				live = append(live, r)
-			}
+	for pair, err := range tx.Snapshot().Range(s.keys.all(requestKind), opts) {
+		if err != nil {
+			return nil, err
 		}
+		r, err := s.keys.parseRequest(pair)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, r)
 	}
-	return live, stale, nil
+	return all, nil
 }
 
-// clearRequest clears a request that nobody else has served: the read conflict
-// is what lets only one fulfiller of two commit.
-func (s *Stage) clearRequest(tx kv.Tx, r request) {
-	tx.AddReadConflict(kv.KeyRange(r.key))
-	tx.Clear(r.key)
-}
-
-func (s *Stage) setResult(tx kv.Tx, r *served) {
+// setResult leaves the items of a request for its owner.
+func (s *Stage) setResult(tx kv.Tx, r served) {
 	deadline := s.deadline()
 	tx.Set(s.keys.result(r.op), state(len(r.items), deadline))
 	tx.Set(s.keys.due(deadline, r.op), nil)
@@ -150,74 +91,122 @@ func (s *Stage) setResult(tx kv.Tx, r *served) {
 	}
 }
 
-// pair gives items to requests, both in their order, and conflicts on what that
-// depends on. It leaves out requests for which the transaction has no room.
-func (s *Stage) pair(tx kv.Tx, requests []request) (all []served, err error) {
-	p := pairing{s: s, tx: tx, items: s.o.Items, bytes: s.o.Bytes, taken: make(map[string]bool)}
-	for _, side := range []Side{Front, Back} {
-		if err := p.pair(requests, side); err != nil {
-			return nil, err
-		}
+// How many operations it takes to serve a request, without and for each of its
+// items; and how many are kept for the own request, what the queue depends on,
+// and the outcome key.
+const (
+	perRequest = 4
+	perItem    = 2
+	overhead   = 12
+)
+
+// fulfilment pairs requests with items in one transaction.
+type fulfilment struct {
+	s      *Stage
+	tx     kv.Tx
+	ends   [2]end
+	taken  map[string]bool // keys of items
+	served []served
+
+	items, bytes, operations int // room that is left
+}
+
+// served is a request and the items that it gets.
+type served struct {
+	request
+	items []kv.KeyValue
+}
+
+// end is an end of the queue.
+type end struct {
+	next      func() (kv.KeyValue, error, bool)
+	stop      func()
+	last      []byte // key of the last item taken
+	exhausted bool   // somebody was told that there is no more
+}
+
+func newFulfilment(s *Stage, tx kv.Tx) *fulfilment {
+	f := &fulfilment{s: s, tx: tx, taken: make(map[string]bool), items: s.o.Items, bytes: s.o.Bytes, operations: math.MaxInt}
+	if limit := s.db.Limits().Operations; limit > 0 {
+		f.operations = max(limit-overhead, perRequest+perItem)
 	}
-	return p.served, nil
+	for side := range f.ends {
+		f.ends[side].next, f.ends[side].stop = iter.Pull2(s.o.Source.Items(tx.Snapshot(), Side(side)))
+	}
+	return f
 }
 
-// pairing is a transaction's worth of requests with their items.
-type pairing struct {
-	s            *Stage
-	tx           kv.Tx
-	items, bytes int             // room that is left
-	taken        map[string]bool // keys of items
-	served       []served
+func (f *fulfilment) stop() {
+	for _, e := range f.ends {
+		e.stop()
+	}
 }
 
-// pair serves the requests of a side.
-func (p *pairing) pair(requests []request, side Side) error {
-	next, stop := iter.Pull2(p.s.o.Source.Items(p.tx.Snapshot(), side))
-	defer stop()
-	var last []byte
-	started, exhausted := false, false
+// serve serves requests in their order, as long as there is room. One whose
+// deadline has passed is dropped: its client has died, or is so late that it has
+// to come again.
+func (f *fulfilment) serve(requests []request) error {
 	for _, r := range requests {
-		if r.side != side {
-			continue
-		}
-		if p.items <= 0 || p.bytes <= 0 {
+		if f.items <= 0 || f.bytes <= 0 || f.operations < perRequest+perItem {
 			break
 		}
-		started = true
-		got := served{request: r}
-		for len(got.items) < r.items && p.items > 0 && p.bytes > 0 && !exhausted {
-			item, err, ok := next()
-			if err != nil {
-				return err
-			}
-			if exhausted = !ok; ok && p.take(item) {
-				got.items = append(got.items, item)
-				last = item.Key
-			}
+		f.clear(r)
+		if f.s.past(r.deadline) {
+			continue
 		}
-		p.served = append(p.served, got)
+		items, err := f.take(r)
+		if err != nil {
+			return err
+		}
+		f.served = append(f.served, served{r, items})
 	}
-	if !started {
-		return nil
-	}
-	if exhausted {
-		last = nil // somebody was told that there is no more
-	}
-	for _, r := range p.s.o.Source.Covered(side, last) {
-		p.tx.AddReadConflict(r)
-	}
+	f.addConflicts()
 	return nil
 }
 
-// take makes room for an item, which may be the last one to fit, and tells
-// whether it was still there to be taken.
-func (p *pairing) take(item kv.KeyValue) bool {
-	if p.taken[string(item.Key)] {
-		return false
+// clear clears a request that nobody else has served: the read conflict is what
+// lets only one fulfiller of two commit.
+func (f *fulfilment) clear(r request) {
+	f.tx.AddReadConflict(kv.KeyRange(r.key))
+	f.tx.Clear(r.key)
+	f.operations -= perRequest
+}
+
+// take clears the items that r gets: those that are left at its end, and fit. The
+// first one always does.
+func (f *fulfilment) take(r request) (items []kv.KeyValue, err error) {
+	e := &f.ends[r.side]
+	for len(items) < r.items && f.items > 0 && f.bytes > 0 && f.operations >= perItem && !e.exhausted {
+		item, err, ok := e.next()
+		switch {
+		case err != nil:
+			return nil, err
+		case !ok:
+			e.exhausted = true
+		case !f.taken[string(item.Key)]: // from the other end
+			f.taken[string(item.Key)] = true
+			f.items--
+			f.bytes -= 2*len(item.Key) + len(item.Value)
+			f.operations -= perItem
+			e.last = item.Key
+			f.tx.Clear(item.Key)
+			items = append(items, item)
+		}
 	}
-	p.taken[string(item.Key)] = true
-	p.items--
-	p.bytes -= 2*len(item.Key) + len(item.Value)
-	return true
+	return items, nil
+}
+
+// addConflicts adds what the items depend on that were taken.
+func (f *fulfilment) addConflicts() {
+	for side, e := range f.ends {
+		if e.exhausted {
+			e.last = nil
+		}
+		if !e.exhausted && e.last == nil {
+			continue // nobody wanted anything
+		}
+		for _, r := range f.s.o.Source.Covered(Side(side), e.last) {
+			f.tx.AddReadConflict(r)
+		}
+	}
 }

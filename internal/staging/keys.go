@@ -34,12 +34,8 @@ func (k keys) due(deadline int64, op []byte) []byte {
 	return tuple.AppendBytes(tuple.AppendInt(k.kind(dueKind), deadline), op)
 }
 
-func (k keys) side(side Side) []byte {
-	return tuple.AppendInt(k.kind(requestKind), int64(side))
-}
-
-func (k keys) request(side Side, ticket int64, op []byte) []byte {
-	return tuple.AppendBytes(tuple.AppendInt(k.side(side), ticket), op)
+func (k keys) request(ticket int64, side Side, op []byte) []byte {
+	return tuple.AppendBytes(tuple.AppendInt(tuple.AppendInt(k.kind(requestKind), ticket), int64(side)), op)
 }
 
 func (k keys) result(op []byte) []byte { return tuple.AppendBytes(k.kind(resultKind), op) }
@@ -56,8 +52,8 @@ func (k keys) items(op []byte) kv.Range {
 // request is a request as it is stored.
 type request struct {
 	key      []byte
-	side     Side
 	ticket   int64
+	side     Side
 	op       []byte
 	items    int
 	deadline int64
@@ -73,11 +69,11 @@ func (k keys) parseRequest(pair kv.KeyValue) (r request, err error) {
 	if err != nil {
 		return r, broken(pair.Key, err)
 	}
-	side, ok1 := elems[1].(int64)
-	ticket, ok2 := elems[2].(int64)
+	ticket, ok1 := elems[1].(int64)
+	side, ok2 := elems[2].(int64)
 	op, ok3 := elems[3].([]byte)
-	if !ok1 || !ok2 || !ok3 {
-		return r, broken(pair.Key, errors.New("it should be (1, side, ticket, op)"))
+	if !ok1 || !ok2 || !ok3 || Side(side) != Front && Side(side) != Back {
+		return r, broken(pair.Key, errors.New("it should be (1, ticket, side, op)"))
 	}
 	r.side, r.ticket, r.op = Side(side), ticket, op
 	r.items, r.deadline, err = parseState(pair)

@@ -14,7 +14,7 @@
 // In the subspace of a queue's staging, as tuples:
 //
 //	(0, deadline, op)        -> ""                when the result of op is to be put back
-//	(1, side, ticket, op)    -> (items, deadline) a request, in order of arrival
+//	(1, ticket, side, op)    -> (items, deadline) a request, in order of arrival
 //	(2, op)                  -> (items, deadline) the result of op: how many items
 //	(2, op, i, item's key)   -> item's value      its items, in order
 //
@@ -24,18 +24,24 @@
 //
 // # Protocol
 //
-//  1. Register: write a request with the next ticket of its side.
+//  1. Register: write a request with the next ticket.
 //  2. Fulfil: read the requests in order of their tickets and the items at both
 //     ends, and in one transaction for each request clear it, clear its items,
 //     and write them as its result. A request that finds nothing gets an empty
 //     result. The client whose request is the first of all does this, and takes
-//     its own items on the spot. The others wait for a change of their request,
-//     or of that first one, in a watch. If neither comes, because the first
-//     client has died, they fulfil themselves after Options.Takeover.
+//     its own items on the spot. Each of the others watches its own request and
+//     the one in front of it: after a batch those are woken up who were served,
+//     and one of the rest, who is first now. If the first request of all stays the
+//     same for Options.Takeover, since its client has died, the others fulfil.
 //  3. Collect: read and clear the own result.
 //  4. Expire: whoever fulfils first puts the items of results whose deadline has
 //     passed back under their original keys. An owner who comes late finds
-//     neither request nor result, and registers anew.
+//     neither request nor result, and registers anew. One who has waited for half
+//     of the time in vain puts the deadline of its request off.
+//
+// A transaction that is too large in spite of all bounds is followed by one that
+// serves the own request alone, with one item, which is then not copied. So
+// whatever the recipe could dequeue can be taken.
 //
 // # What conflicts
 //
@@ -44,7 +50,8 @@
 //     one; and on the items that it takes as the plain recipe does: from the end
 //     of the queue to the last item taken, or on the whole queue if it has told
 //     anybody that it is empty. So not with producers of a FIFO queue that has
-//     items.
+//     items. A client that tries again after a conflict collects its result if
+//     the other one has served it.
 //   - Collect and Expire: on the result's key, so exactly one of them gets the
 //     items.
 //   - Withdraw, when the caller's context ends: on the request's key; if it has
@@ -52,15 +59,17 @@
 //
 // # Order and fairness
 //
-// Requests of a side are served in order of their tickets. Clients that register
-// at the same time may get the same ticket, and are then ordered at random. A
-// consumer that comes without a request competes with the fulfiller for the head.
+// Requests are served in order of their tickets, those of both ends together, as
+// far as one transaction can. Clients that register at the same time may get the
+// same ticket, and are then ordered by side and at random. A consumer that comes
+// without a request competes with the fulfiller for the head.
 //
 // # What is not guaranteed
 //
 // The item of a consumer that dies with an uncollected result is missing from
 // the queue until the deadline, and then comes after those that others have
-// taken meanwhile. A consumer that is slower than Options.Lease loses its place.
+// taken meanwhile. A consumer that is not heard of for longer than Options.Lease
+// loses its place. Outcome keys stay behind until Stage.Forget.
 package staging
 
 import (
@@ -113,13 +122,13 @@ type Options struct {
 	// fulfiller. Default: 10 s.
 	Lease time.Duration
 
-	// Takeover is how long a client waits for another one to fulfil its request
-	// before it does so itself. Default: 250 ms.
+	// Takeover is how long the first of all requests may stay before clients behind
+	// it fulfil. It is at most a quarter of Lease. Default: 250 ms.
 	Takeover time.Duration
 
-	// Requests, Items and Bytes bound what one transaction fulfils. Default: 256
-	// requests, 1,000 items, and 4 MiB, or less where the engine's limits ask for
-	// less; a single larger item is served alone.
+	// Requests, Items and Bytes bound what one transaction fulfils, at 1 item at
+	// least. Default: 256 requests, 1,000 items, and 4 MiB, or less where the
+	// engine's limits ask for less; the last item may be larger than what is left.
 	Requests, Items, Bytes int
 
 	// PutBack is called in each transaction that puts items back, for what has to
@@ -154,21 +163,15 @@ const (
 	Expired                // results were put back
 )
 
-// operations is how many writes it takes to serve a request of one item.
-const operations = 6
-
 func (o Options) withDefaults(l kv.Limits) Options {
 	setDefault(&o.Lease, 10*time.Second)
 	setDefault(&o.Takeover, 250*time.Millisecond)
+	o.Takeover = min(o.Takeover, o.Lease/4)
 	setDefault(&o.Requests, 256)
 	setDefault(&o.Items, 1000)
 	setDefault(&o.Bytes, 4<<20)
 	if l.Transaction > 0 {
 		o.Bytes = min(o.Bytes, l.Transaction/4)
-	}
-	if l.Operations > 0 {
-		o.Items = max(1, min(o.Items, l.Operations/operations))
-		o.Requests = min(o.Requests, o.Items)
 	}
 	if o.PutBack == nil {
 		o.PutBack = func(kv.Tx) error { return nil }
@@ -192,7 +195,7 @@ func setDefault[T int | time.Duration](field *T, value T) {
 }
 
 // Stage takes items of one queue by staging. It is safe for concurrent use. It
-// has no goroutines, and nothing to close.
+// has no goroutines.
 type Stage struct {
 	db   kv.DB
 	o    Options
@@ -218,6 +221,23 @@ func (s *Stage) Active(r kv.Reader) (bool, error) {
 	return false, nil
 }
 
+// Forget removes the outcome keys that the Stage has left in the store, except
+// those of calls under way. It can be used on. Where the engine always knows what
+// has been committed, there are none.
+func (s *Stage) Forget(ctx context.Context) error {
+	s.mu.Lock()
+	lanes := s.lanes
+	s.lanes = nil
+	s.mu.Unlock()
+	for i, lane := range lanes {
+		if err := lane.Forget(ctx); err != nil {
+			s.release(lanes[i:]...)
+			return err
+		}
+	}
+	return nil
+}
+
 // once runs a transaction whose outcome it knows, in a lane of its own for as
 // long as it takes.
 func once[T any](ctx context.Context, s *Stage, f func(kv.Tx) (T, error)) (T, error) {
@@ -226,12 +246,14 @@ func once[T any](ctx context.Context, s *Stage, f func(kv.Tx) (T, error)) (T, er
 		var none T
 		return none, err
 	}
-	defer func() {
-		s.mu.Lock()
-		s.lanes = append(s.lanes, lane)
-		s.mu.Unlock()
-	}()
+	defer s.release(lane)
 	return kv.TransactOnce(ctx, lane, f)
+}
+
+func (s *Stage) release(lanes ...*kv.Once) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.lanes = append(s.lanes, lanes...)
 }
 
 func (s *Stage) lane() (*kv.Once, error) {

@@ -1,6 +1,7 @@
 package staging
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -19,8 +20,10 @@ import (
 // keep tx.
 //
 // When ctx ends, the request is withdrawn; if it has been served already, Take
-// returns the items after all. If that fails too, the items go back at their
-// deadline.
+// returns the items after all. A transaction that is under way then is not given
+// up before its outcome is known, unless that takes more than 5 s. If that fails,
+// the error matches kv.ErrCommitUnknown where items may have been taken; if they
+// have not, they go back at their deadline.
 func Take[T any](ctx context.Context, s *Stage, side Side, n int,
 	collect func(tx kv.Tx, items []kv.KeyValue) (T, error)) (T, error) {
 	for {
@@ -31,6 +34,9 @@ func Take[T any](ctx context.Context, s *Stage, side Side, n int,
 		}
 	}
 }
+
+// grace is how long a client whose context has ended may take to leave.
+const grace = 5 * time.Second
 
 // errExpired means that the request, or its result, was not there any more.
 var errExpired = errors.New("staging: request has expired")
@@ -44,57 +50,77 @@ type taking[T any] struct {
 
 	op  []byte
 	key []byte // of the request
+
+	first []byte // key of the first request of all, when the client last looked
+	stuck bool   // that has been the first one for too long
+	alone bool   // a transaction for all was too large
+
+	unwatch context.CancelFunc // ends the watches
 }
 
-// outlook is what a client knows after it has looked.
-type outlook struct {
+// outlook is what a client finds in a transaction.
+type outlook[T any] struct {
+	found bool // its result, which it has taken
+	items int  // how many items that had
+	value T    // what collect has made of them
+
+	key   []byte       // of the request
+	first []byte       // key of the first request of all
 	mine  <-chan error // watches the own request
-	first <-chan error // watches the first one of all
-	lead  bool         // that is the own one
+	ahead <-chan error // watches the one in front of it
+
+	turn   bool  // it is to fulfil
+	served Event // what it has fulfilled
 }
 
 func (t *taking[T]) run(ctx context.Context) (v T, err error) {
-	ctx, cancel := context.WithCancel(ctx) // ends the watches
-	defer cancel()
 	if t.op, err = t.s.newOp(); err != nil {
 		return v, err
 	}
+	t.unwatch = func() {}
+	defer func() { t.unwatch() }()
 	look, err := t.register(ctx)
 	if err != nil {
 		return v, err
 	}
+	t.key = look.key
 	takeover := time.NewTimer(t.s.o.Takeover)
 	defer takeover.Stop()
 	for {
-		var done bool
-		if look.lead {
-			v, done, err = t.fulfil(ctx)
-		} else if look.lead = t.wait(ctx, look, takeover); look.lead {
-			takeover.Reset(t.s.o.Takeover)
-			continue
+		if look.mine != nil {
+			t.stuck = t.wait(ctx, look, takeover)
 		}
-		if !done && err == nil {
-			v, look, done, err = t.look(ctx)
-		}
+		look, err = t.step(ctx)
 		switch {
-		case done, errors.Is(err, errExpired):
+		case errors.Is(err, errExpired):
 			return v, err
 		case err != nil:
 			return t.leave(ctx, err)
+		case look.found:
+			return t.done(look)
+		}
+		if look.first != nil {
+			if t.stuck || !bytes.Equal(look.first, t.first) {
+				takeover.Reset(t.s.o.Takeover)
+			}
+			t.first = look.first
 		}
 	}
 }
 
-// register writes the request.
-func (t *taking[T]) register(ctx context.Context) (outlook, error) {
-	look, err := once(ctx, t.s, func(tx kv.Tx) (outlook, error) {
-		ticket, err := t.s.nextTicket(tx, t.side)
+// register writes the request, behind all others.
+func (t *taking[T]) register(ctx context.Context) (outlook[T], error) {
+	look, err := transact(ctx, t, func(tx kv.Tx) (look outlook[T], err error) {
+		ticket, last, err := t.s.nextTicket(tx)
 		if err != nil {
-			return outlook{}, err
+			return look, err
 		}
-		t.key = t.s.keys.request(t.side, ticket, t.op)
-		tx.Set(t.key, state(t.n, t.s.deadline()))
-		return t.watch(tx)
+		look.key = t.s.keys.request(ticket, t.side, t.op)
+		tx.Set(look.key, state(t.n, t.s.deadline()))
+		if last != nil { // otherwise the client may be the first one, and looks at once
+			look.mine, look.ahead = tx.Watch(look.key), tx.Watch(last)
+		}
+		return look, nil
 	})
 	if err == nil {
 		t.s.o.Observe(Event{Registered, 1, t.n})
@@ -103,39 +129,23 @@ func (t *taking[T]) register(ctx context.Context) (outlook, error) {
 }
 
 // nextTicket is the recipe of a queue: the last key, through a snapshot.
-func (s *Stage) nextTicket(tx kv.Tx, side Side) (int64, error) {
-	span := kv.PrefixRange(s.keys.side(side))
-	for last, err := range tx.Snapshot().Range(span, kv.RangeOptions{Limit: 1, Reverse: true}) {
+func (s *Stage) nextTicket(tx kv.Tx) (ticket int64, last []byte, err error) {
+	for pair, err := range tx.Snapshot().Range(s.keys.all(requestKind), kv.RangeOptions{Limit: 1, Reverse: true}) {
 		if err != nil {
-			return 0, err
+			return 0, nil, err
 		}
-		r, err := s.keys.parseRequest(last)
-		return r.ticket + 1, err
+		r, err := s.keys.parseRequest(pair)
+		return r.ticket + 1, r.key, err
 	}
-	return 1, nil
+	return 1, nil, nil
 }
 
-// watch starts the watches that wake the client up: of its own request, and of
-// the first of all, whose owner is the one who fulfils.
-func (t *taking[T]) watch(tx kv.Tx) (look outlook, err error) {
-	look.mine = tx.Watch(t.key)
-	for first, err := range tx.Snapshot().Range(t.s.keys.all(requestKind), kv.RangeOptions{Limit: 1}) {
-		if err != nil {
-			return look, err
-		}
-		if look.lead = string(first.Key) == string(t.key); !look.lead {
-			look.first = tx.Watch(first.Key)
-		}
-	}
-	return look, nil
-}
-
-// wait returns when there may be news. It returns true if the client should
-// fulfil by itself, since there were none for too long.
-func (t *taking[T]) wait(ctx context.Context, look outlook, takeover *time.Timer) bool {
+// wait returns when there may be news. It returns true if there were none for
+// too long.
+func (t *taking[T]) wait(ctx context.Context, look outlook[T], takeover *time.Timer) bool {
 	select {
 	case <-look.mine:
-	case <-look.first:
+	case <-look.ahead:
 	case <-takeover.C:
 		return true
 	case <-ctx.Done():
@@ -143,60 +153,124 @@ func (t *taking[T]) wait(ctx context.Context, look outlook, takeover *time.Timer
 	return false
 }
 
-// look collects the result if there is one, and watches again if there is none.
-func (t *taking[T]) look(ctx context.Context) (v T, look outlook, done bool, err error) {
-	type seen struct {
-		outlook
-		collected
-		v T
-	}
-	now, err := once(ctx, t.s, func(tx kv.Tx) (now seen, err error) {
-		now.v, now.collected, err = t.take(tx)
-		if err != nil || now.collected.found {
-			return now, err
+// step does what is to be done next: it collects the result, or fulfils, or
+// starts to watch.
+func (t *taking[T]) step(ctx context.Context) (look outlook[T], err error) {
+	fulfilling := false
+	defer func() {
+		if fulfilling {
+			<-t.s.fulfilling
 		}
-		value, err := tx.Get(t.key)
-		if err == nil && value == nil {
-			err = errExpired
+	}()
+	look, err = transact(ctx, t, func(tx kv.Tx) (look outlook[T], err error) {
+		look, err = t.look(tx)
+		if err != nil || !look.turn {
+			return look, err
 		}
-		if err == nil {
-			now.outlook, err = t.watch(tx)
+		if !fulfilling && !t.s.startFulfilling() {
+			return look, nil
 		}
-		return now, err
+		fulfilling = true
+		return t.fulfil(tx, look)
 	})
-	if err != nil || !now.found {
-		return v, now.outlook, false, err
+	switch {
+	case errors.Is(err, errDue):
+		return look, t.s.expire(ctx)
+	case errors.Is(err, kv.ErrTooLarge) && fulfilling && !t.alone:
+		t.alone = true
+		return look, nil
+	case err == nil && look.turn && !fulfilling:
+		return look, t.s.awaitFulfiller(ctx)
+	case err == nil && look.served.Requests > 0:
+		t.s.o.Observe(look.served)
 	}
-	v, err = t.done(now.v, now.collected)
-	return v, look, true, err
+	return look, err
 }
 
-// collected is what became of an attempt to collect.
-type collected struct {
-	found bool // there was a result
-	items int
+// look collects the result if there is one, and otherwise finds out whose turn it
+// is to fulfil. If that is another client's, it watches.
+func (t *taking[T]) look(tx kv.Tx) (look outlook[T], err error) {
+	mine, err := tx.Get(t.key)
+	if err != nil {
+		return look, err
+	}
+	if mine == nil {
+		look, err = t.take(tx)
+		if err == nil && !look.found {
+			err = errExpired
+		}
+		return look, err
+	}
+	for first, err := range tx.Snapshot().Range(t.s.keys.all(requestKind), kv.RangeOptions{Limit: 1}) {
+		if err != nil {
+			return look, err
+		}
+		look.first = first.Key
+	}
+	if bytes.Equal(look.first, t.key) || t.stuck && bytes.Equal(look.first, t.first) {
+		look.turn = true
+		return look, nil
+	}
+	if err := t.renew(tx, mine); err != nil {
+		return look, err
+	}
+	return look, t.watch(tx, &look)
+}
+
+// renew puts the deadline of the own request off when half of the time is over.
+func (t *taking[T]) renew(tx kv.Tx, value []byte) error {
+	items, deadline, err := parseState(kv.KeyValue{Key: t.key, Value: value})
+	if err != nil {
+		return err
+	}
+	if t.s.past(deadline - int64(t.s.o.Lease/2)) {
+		tx.Set(t.key, state(items, t.s.deadline()))
+	}
+	return nil
+}
+
+// watch has the client woken up when its request is served, and when nobody is
+// in front of it any more. So one client a batch is woken up to fulfil.
+func (t *taking[T]) watch(tx kv.Tx, look *outlook[T]) error {
+	span := t.s.keys.all(requestKind)
+	span.End = t.key
+	look.mine = tx.Watch(t.key)
+	for ahead, err := range tx.Snapshot().Range(span, kv.RangeOptions{Limit: 1, Reverse: true}) {
+		if err != nil {
+			return err
+		}
+		look.ahead = tx.Watch(ahead.Key)
+	}
+	return nil
+}
+
+// take clears the own result, if there is one, and passes its items to collect.
+func (t *taking[T]) take(tx kv.Tx) (look outlook[T], err error) {
+	items, found, err := t.s.clearResult(tx, t.op)
+	if err != nil || !found {
+		return look, err
+	}
+	return t.collected(tx, look, items)
+}
+
+// collected passes the items that the client gets to collect.
+func (t *taking[T]) collected(tx kv.Tx, look outlook[T], items []kv.KeyValue) (outlook[T], error) {
+	look.found, look.items = true, len(items)
+	if len(items) == 0 {
+		return look, nil
+	}
+	var err error
+	look.value, err = t.collect(tx, items)
+	return look, err
 }
 
 // done reports what was collected.
-func (t *taking[T]) done(v T, c collected) (T, error) {
-	t.s.o.Observe(Event{Collected, 1, c.items})
-	if c.items == 0 {
-		return v, ErrEmpty
+func (t *taking[T]) done(look outlook[T]) (T, error) {
+	t.s.o.Observe(Event{Collected, 1, look.items})
+	if look.items == 0 {
+		return look.value, ErrEmpty
 	}
-	return v, nil
-}
-
-// take clears the own result and passes its items to collect.
-func (t *taking[T]) take(tx kv.Tx) (v T, c collected, err error) {
-	items, found, err := t.s.clearResult(tx, t.op)
-	if err != nil || !found {
-		return v, c, err
-	}
-	c = collected{true, len(items)}
-	if len(items) > 0 {
-		v, err = t.collect(tx, items)
-	}
-	return v, c, err
+	return look.value, nil
 }
 
 // clearResult reads and clears the result of op, if it has one.
@@ -229,34 +303,55 @@ func (s *Stage) clearResult(tx kv.Tx, op []byte) (items []kv.KeyValue, found boo
 	return items, true, nil
 }
 
-// grace is how long a client whose context has ended may take to leave.
-const grace = 5 * time.Second
-
 // leave takes the request back after err, or collects its result if it has one.
-func (t *taking[T]) leave(ctx context.Context, err error) (T, error) {
+func (t *taking[T]) leave(ctx context.Context, err error) (none T, _ error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), grace)
 	defer cancel()
-	type left struct {
-		collected
-		v T
-	}
-	now, leaving := once(ctx, t.s, func(tx kv.Tx) (now left, err error) {
-		now.v, now.collected, err = t.take(tx)
-		if err != nil || now.found {
-			return now, err
+	look, leaving := transact(ctx, t, func(tx kv.Tx) (outlook[T], error) {
+		look, err := t.take(tx)
+		if err != nil || look.found {
+			return look, err
 		}
-		value, err := tx.Get(t.key)
-		if value != nil {
+		mine, err := tx.Get(t.key)
+		if mine != nil {
 			tx.Clear(t.key)
 		}
-		return now, err
+		return look, err
 	})
-	var none T
 	switch {
 	case leaving != nil && !errors.Is(leaving, err):
 		return none, fmt.Errorf("%w (and leaving the queue failed: %w)", err, leaving)
-	case leaving == nil && now.found && now.items > 0:
-		return t.done(now.v, now.collected)
+	case leaving == nil && look.items > 0:
+		return t.done(look)
 	}
 	return none, err
+}
+
+// transact runs a transaction of t. Its watches end with those of the next one,
+// or with t. After ctx has ended it starts no attempt, but does find out what has
+// become of the last one.
+func transact[T any](ctx context.Context, t *taking[T], f func(kv.Tx) (outlook[T], error)) (outlook[T], error) {
+	t.unwatch()
+	patient, cancel := outlive(ctx, grace)
+	t.unwatch = cancel
+	return once(patient, t.s, func(tx kv.Tx) (look outlook[T], err error) {
+		if ctx.Err() != nil {
+			return look, context.Cause(ctx)
+		}
+		return f(tx)
+	})
+}
+
+// outlive returns a context that ends so much later than ctx does, or when it is
+// canceled.
+func outlive(ctx context.Context, by time.Duration) (context.Context, context.CancelFunc) {
+	longer, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
+	stop := context.AfterFunc(ctx, func() {
+		late := time.AfterFunc(by, func() { cancel(context.Cause(ctx)) })
+		context.AfterFunc(longer, func() { late.Stop() })
+	})
+	return longer, func() {
+		stop()
+		cancel(nil)
+	}
 }

@@ -148,7 +148,7 @@ func TestBounds(t *testing.T) {
 		{"items", Options{Items: 3}, kv.Limits{}, 3},
 		{"bytes", Options{Bytes: 100}, kv.Limits{}, 2}, // the one that crosses the bound included
 		{"engine's bytes", Options{}, kv.Limits{Transaction: 4 * 100}, 2},
-		{"engine's operations", Options{}, kv.Limits{Operations: 4 * operations}, 4},
+		{"engine's operations", Options{}, kv.Limits{Operations: overhead + perRequest + 4*perItem}, 4},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			db := newMemory(t, c.l)
@@ -185,9 +185,13 @@ func register(t *testing.T, s *Stage, side Side, n int) *taking[[]string] {
 		t.Fatal(err)
 	}
 	dead := &taking[[]string]{s: s, side: side, n: n, collect: values, op: op}
-	if _, err := dead.register(context.Background()); err != nil {
+	dead.unwatch = func() {}
+	t.Cleanup(func() { dead.unwatch() })
+	look, err := dead.register(context.Background())
+	if err != nil {
 		t.Fatal(err)
 	}
+	dead.key = look.key
 	return dead
 }
 
@@ -232,8 +236,8 @@ func TestLateOwner(t *testing.T) {
 	if got, err := Take(t.Context(), s, Front, 1, values); err != nil || got[0] != "0" {
 		t.Fatalf("after the deadline another client got %q, %v; want the item of the late one", got, err)
 	}
-	if got, _, done, err := late.look(t.Context()); done || !errors.Is(err, errExpired) {
-		t.Errorf("the late client got %q, %v", got, err)
+	if look, err := late.step(t.Context()); look.found || !errors.Is(err, errExpired) {
+		t.Errorf("the late client got %q, %v", look.value, err)
 	}
 	if got, err := takeAll(t.Context(), s, Front, 1); err != nil || !slices.Equal(got, []string{"1"}) {
 		t.Errorf("%q, %v are left", got, err)
