@@ -25,10 +25,13 @@ var stagingEvents = map[staging.Kind]EventKind{
 }
 
 func (s *store) observeStaging() func(staging.Event) {
-	if s.observer == nil {
+	if s.observer == nil && s.log == nil {
 		return nil
 	}
 	return func(e staging.Event) {
+		if e.Kind == staging.Expired && s.log != nil {
+			s.log.Warn("items were put back that a consumer never collected", "queue", s.name, "consumers", e.Requests, "items", e.Items)
+		}
 		s.observe(Event{Kind: stagingEvents[e.Kind], Calls: e.Requests, Items: e.Items})
 	}
 }

@@ -2,6 +2,7 @@ package conq
 
 import (
 	"io"
+	"log/slog"
 	"time"
 )
 
@@ -27,6 +28,11 @@ type Options struct {
 	// be quick, safe for concurrent use, and not use the handle. Default: nobody is
 	// told, which costs nothing.
 	Observe func(Event)
+
+	// Logger is told what an operator may want to know: at level Warn that items
+	// were put back which a consumer never collected, at Debug that StagingAuto
+	// begins to stage. Default: nothing is logged.
+	Logger *slog.Logger
 
 	// Random is where the 20 random bytes of each key are read from. It must be
 	// safe for concurrent use if the handle is used so, and must never repeat

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"iter"
+	"log/slog"
 	"math"
 	"time"
 
@@ -33,6 +34,7 @@ type store struct {
 	signals  *kv.Signals    // nil where waiters may be in other processes
 	notify   func()         // tells the signals that something was added
 	observer func(Event)    // or nil
+	log      *slog.Logger   // or nil
 }
 
 // openStore checks the arguments of OpenQueue and OpenPriorityQueue and enters
@@ -61,7 +63,7 @@ func openStore(db kv.DB, name string, kind Kind, hasCodec bool, opts []Options) 
 	s := store{
 		db: db, name: name, integers: 1, limits: db.Limits(), random: o.Random,
 		items: subspace.Named(name), pieces: pieceSpace(name),
-		signals: kv.SignalsOf(db), observer: o.Observe,
+		signals: kv.SignalsOf(db), observer: o.Observe, log: o.Logger,
 	}
 	if kind == KindPriorityQueue {
 		s.integers = 2

@@ -141,6 +141,9 @@ func (t *taker[V]) serveSome(ctx context.Context, calls int, wants []int) ([]sha
 	shares, err := t.servePlain(ctx, calls, wants)
 	if errors.Is(err, errCollision) {
 		t.until.Store(time.Now().Add(stagingTime).UnixNano())
+		if t.s.log != nil {
+			t.s.log.Debug("consumers collide: taking by staged requests", "queue", t.s.name)
+		}
 		return t.serveStaged(ctx, wants)
 	}
 	return shares, err
