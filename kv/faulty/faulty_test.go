@@ -10,7 +10,6 @@ import (
 	"sync"
 	"testing"
 	"testing/synctest"
-	"time"
 
 	"github.com/conq-go/conq/kv"
 	"github.com/conq-go/conq/kv/faulty"
@@ -195,7 +194,9 @@ func TestLateConflicts(t *testing.T) {
 }
 
 // What has become late no longer depends on its caller.
-func TestLateOutlivesItsContext(t *testing.T) {
+func TestLateOutlivesItsContext(t *testing.T) { synctest.Test(t, lateOutlivesItsContext) }
+
+func lateOutlivesItsContext(t *testing.T) {
 	db, inner := open(t, chosen(faulty.Fate{Outcome: faulty.Late}))
 	ctx, cancel := context.WithCancel(t.Context())
 	var leaked kv.Tx
@@ -210,6 +211,7 @@ func TestLateOutlivesItsContext(t *testing.T) {
 		return err
 	}))
 	cancel()
+	synctest.Wait() // for those who were to be told
 	leaked.Set([]byte("k"), []byte("changed"))
 	leaked.Clear([]byte("k"))
 	_, err := leaked.Get([]byte("k"))
@@ -390,50 +392,6 @@ func TestWatchOfReader(t *testing.T) {
 			t.Errorf("after Close the watch told %v", err)
 		}
 	}
-}
-
-func TestLatency(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		db, _ := open(t, faulty.Options{Latency: 2 * time.Millisecond, ReadLatency: 500 * time.Microsecond, CommitLatency: 3 * time.Millisecond})
-		took := func(what string, want time.Duration, f func()) {
-			began := time.Now()
-			f()
-			if got := time.Since(began); got != want {
-				t.Errorf("%s took %v, want %v", what, got, want)
-			}
-		}
-		took("a write", 5*time.Millisecond, func() { must(t, set(t, db, "k", "x")) })
-		took("a read and write", 5500*time.Microsecond, func() { must(t, swap(t, db, "k", "x")) })
-		took("a ReadTransact", 2500*time.Microsecond, func() { get(t, db, "k") })
-		took("a transaction that writes nothing", 2*time.Millisecond, func() {
-			must(t, db.Transact(t.Context(), func(kv.Tx) error { return nil }))
-		})
-		for _, timeout := range []time.Duration{time.Millisecond, 3 * time.Millisecond} {
-			ctx, cancel := context.WithTimeout(t.Context(), timeout)
-			defer cancel()
-			took("a write that is given up", timeout, func() {
-				err := db.Transact(ctx, func(tx kv.Tx) error { tx.Set([]byte("k"), []byte("given up")); return nil })
-				if !errors.Is(err, context.DeadlineExceeded) {
-					t.Errorf("error %v, want DeadlineExceeded", err)
-				}
-			})
-		}
-		if got := get(t, db, "k"); got != "x" {
-			t.Errorf("a write that was given up left %q", got)
-		}
-	})
-}
-
-func TestDelay(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		db, _ := open(t, faulty.Options{Delay: 1, MaxDelay: time.Second})
-		began := time.Now()
-		must(t, swap(t, db, "k", "x"))
-		if took := time.Since(began); took < time.Millisecond || took > 3*time.Second {
-			t.Errorf("three pauses of up to a second took %v", took)
-		}
-		wantStats(t, db, faulty.Stats{Delays: 3})
-	})
 }
 
 // Limits replace those of the store where they are lower.
