@@ -32,6 +32,7 @@ type deadSpace struct {
 	used  atomic.Bool // whether there are gaps: mostly not, and then reads need no lock
 	mu    sync.Mutex
 	gaps  *btree.BTreeG[*gap] // by begin; disjoint
+	pivot gap                 // for searches, so that they allocate nothing
 	fresh []*gap              // to be joined with their neighbours, oldest version first
 }
 
@@ -58,7 +59,8 @@ func newDeadSpace() *deadSpace {
 // holding returns the gap that holds key, or with before set, the gap that
 // holds the keys just before it; or nil.
 func (d *deadSpace) holding(key []byte, before bool) (found *gap) {
-	d.gaps.Descend(&gap{begin: key}, func(g *gap) bool {
+	d.pivot.begin = key
+	d.gaps.Descend(&d.pivot, func(g *gap) bool {
 		if before && bytes.Equal(g.begin, key) {
 			return true
 		}
@@ -81,8 +83,16 @@ func (d *deadSpace) forward(key []byte, version uint64) []byte {
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	for g := d.holding(key, false); g != nil && g.version <= version; g = d.holding(key, false) {
-		key = g.end
+	if g := d.holding(key, false); g != nil { // one search, then a walk: gaps may be many and touch
+		to := key
+		d.gaps.Ascend(g, func(next *gap) bool {
+			if next.version > version || next != g && !bytes.Equal(next.begin, to) {
+				return false
+			}
+			to = next.end
+			return true
+		})
+		key = to
 	}
 	return key
 }
@@ -95,8 +105,16 @@ func (d *deadSpace) backward(key []byte, version uint64) []byte {
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	for g := d.holding(key, true); g != nil && g.version <= version; g = d.holding(key, true) {
-		key = g.begin
+	if g := d.holding(key, true); g != nil {
+		to := key
+		d.gaps.Descend(g, func(next *gap) bool {
+			if next.version > version || next != g && !bytes.Equal(next.end, to) {
+				return false
+			}
+			to = next.begin
+			return true
+		})
+		key = to
 	}
 	return key
 }

@@ -207,13 +207,15 @@ func (db *DB) openLocked(dir string) error {
 }
 
 // pebbleOptions pins the version of Pebble's format: a newer Pebble must not
-// make a store that an older build of format 1 can't read.
+// make a store that an older build of format 1 can't read. Pebble takes its
+// memtables out of the cache's size, so they are added to it: without that
+// nothing would ever be cached.
 func (db *DB) pebbleOptions() *pebble.Options {
 	return &pebble.Options{
 		FS:                          db.guard,
 		Logger:                      pebbleLogger{db},
 		FormatMajorVersion:          pebble.FormatValueSeparation,
-		CacheSize:                   db.o.Cache,
+		CacheSize:                   db.o.Cache + 4*int64(db.o.MemTable),
 		MemTableSize:                uint64(db.o.MemTable),
 		MemTableStopWritesThreshold: 4,
 		L0CompactionThreshold:       2,
