@@ -153,18 +153,24 @@ func withoutValues(ops []Op, out map[string]bool) (left []Op) {
 // counted returns how many of some values a Len has counted, if that is sure:
 // none of their puts and takes was at the same time, or is unknown.
 func counted(ops []Op, values map[string]bool, at Op) (n int, sure bool) {
+	taken, lossy := 0, false
 	for _, op := range ops {
+		lossy = lossy || op.Kind == Take && op.Unknown && op.Call < at.Return
 		for _, item := range op.Items {
 			switch {
-			case !values[item.Value], op.Kind == Peek, op.Call > at.Return:
-			case op.Unknown, op.Return > at.Call:
-				return 0, false
-			case op.Kind == Put:
-				n++
-			default:
+			case !values[item.Value] || op.Kind == Peek:
+			case op.Kind == Take && op.Return < at.Call:
 				n--
+				taken++
+			case op.Kind == Take && op.Call > at.Return:
+				taken++
+			case op.Call > at.Return:
+			case op.Unknown || op.Kind == Take || op.Return > at.Call:
+				return 0, false
+			default:
+				n++
 			}
 		}
 	}
-	return n, true
+	return n, !lossy || taken == len(values)
 }
