@@ -1,0 +1,254 @@
+package staging
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/conq-go/conq/kv"
+)
+
+// world is a queue of items 0, 1, 2... with clients, one of whom is the victim.
+type world struct {
+	t    *testing.T
+	db   kv.DB
+	m    *mortal // of the victim
+	side Side    // at which the victim takes
+	n    int     // how many items it asks for
+
+	keys   map[string]string // of items, to their values
+	passed []string          // what collect has got last in the victim
+	mu     sync.Mutex
+	got    []string // by all
+	wg     sync.WaitGroup
+}
+
+const worldItems = 12
+
+func newWorld(t *testing.T, m *mortal, side Side, n int) *world {
+	w := &world{t: t, db: newMemory(t, kv.Limits{}), m: m, side: side, n: n, keys: map[string]string{}}
+	m.DB, m.name = w.db, stepName
+	m.died = func() { w.deliver(w.passed) }
+	fill(t, w.db, worldItems)
+	if err := w.db.ReadTransact(t.Context(), func(r kv.Reader) error {
+		for item, err := range testQueue.Items(r, Front) {
+			if err != nil {
+				return err
+			}
+			w.keys[string(item.Key)] = string(item.Value)
+		}
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	return w
+}
+
+func (w *world) deliver(items []string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.got = append(w.got, items...)
+}
+
+// values is collect: it checks that each item comes under the key that it had.
+func (w *world) values(tx kv.Tx, items []kv.KeyValue) ([]string, error) {
+	for _, item := range items {
+		if w.keys[string(item.Key)] != string(item.Value) {
+			w.t.Errorf("item %q comes under the key %x", item.Value, item.Key)
+		}
+	}
+	return values(tx, items)
+}
+
+// other has another client take once, with what is to be done before its nth
+// transaction.
+func (w *world) other(side Side, n int, before func(int)) {
+	s := stage(&mortal{DB: w.db, name: stepName, before: before}, Options{Lease: time.Second})
+	w.wg.Go(func() {
+		got, err := Take(context.Background(), s, side, n, w.values)
+		if err != nil && !errors.Is(err, ErrEmpty) {
+			w.t.Errorf("another client: %v", err)
+		}
+		w.deliver(got)
+	})
+}
+
+// take has the victim take once.
+func (w *world) take(ctx context.Context) {
+	s := stage(w.m, Options{Lease: time.Second})
+	got, err := Take(ctx, s, w.side, w.n, func(tx kv.Tx, items []kv.KeyValue) ([]string, error) {
+		got, err := w.values(tx, items)
+		w.passed = got
+		return got, err
+	})
+	w.passed = nil
+	if err != nil && !errors.Is(err, ErrEmpty) && !errors.Is(err, context.Canceled) && !w.m.dead {
+		w.t.Errorf("the victim: %v", err)
+	}
+	if !w.m.dead {
+		w.deliver(got)
+		if err := s.Forget(context.Background()); err != nil && !w.m.dead {
+			w.t.Errorf("forgetting outcome keys: %v", err)
+		}
+	}
+}
+
+// scenarios bring the victim to each step.
+var scenarios = []struct {
+	name string
+	run  func(*world)
+}{
+	{"alone", func(w *world) {
+		w.take(context.Background())
+		w.take(context.Background())
+	}},
+	{"leads", func(w *world) {
+		w.m.before = func(n int) {
+			if n == 2 {
+				w.others(3)
+			}
+		}
+		w.take(context.Background())
+	}},
+	{"is served", func(w *world) {
+		w.other(Front, 1, w.beforeSecond(func() { w.take(context.Background()) }))
+	}},
+	{"is served and canceled", func(w *world) {
+		ctx, cancel := context.WithCancel(context.Background())
+		w.m.before = func(n int) {
+			if n == 2 {
+				cancel()
+			}
+		}
+		w.other(Back, 2, w.beforeSecond(func() { w.take(ctx) }))
+	}},
+	{"takes over", func(w *world) {
+		register(w.t, stage(w.db, Options{Lease: time.Second}), Front, 2) // and dies
+		w.wg.Go(func() { w.take(context.Background()) })
+		synctest.Wait()
+		pass(10 * time.Millisecond) // so that the victim's patience ends first
+		w.others(2)
+	}},
+	{"withdraws", func(w *world) {
+		register(w.t, stage(w.db, Options{Lease: time.Second}), Back, 1)
+		ctx, cancel := context.WithCancel(context.Background())
+		w.wg.Go(func() { w.take(ctx) })
+		synctest.Wait()
+		cancel()
+	}},
+	{"expires", func(w *world) {
+		register(w.t, stage(w.db, Options{Lease: time.Second}), Front, 2)
+		register(w.t, stage(w.db, Options{Lease: time.Second}), Back, 1)
+		w.others(1)
+		w.wg.Wait()
+		pass(2 * time.Second)
+		w.take(context.Background())
+	}},
+	{"renews", func(w *world) {
+		s := stage(w.db, Options{Lease: time.Minute})
+		var ahead []*taking[[]string]
+		for range 8 {
+			ahead = append(ahead, register(w.t, s, Front, 1))
+		}
+		w.wg.Go(func() { w.take(context.Background()) })
+		for _, first := range ahead {
+			pass(100 * time.Millisecond)
+			first.leave(context.Background(), context.Canceled)
+		}
+	}},
+}
+
+// pass lets time pass in the bubble of a test.
+func pass(d time.Duration) { <-time.After(d) }
+
+// others has so many others take, and returns when they wait or are done.
+func (w *world) others(n int) {
+	for i := range n {
+		w.other(Side(i%2), 1+i, nil)
+	}
+	synctest.Wait()
+}
+
+// beforeSecond starts f before the second transaction of a client, in which it
+// fulfils, and goes on when f waits.
+func (w *world) beforeSecond(f func()) func(int) {
+	return func(n int) {
+		if n == 2 {
+			w.wg.Go(f)
+			synctest.Wait()
+		}
+	}
+}
+
+// account waits until all leases are over, and checks that each item was
+// delivered once or is in its place.
+func (w *world) account() {
+	w.wg.Wait()
+	pass(5 * time.Second)
+	left, err := takeAll(context.Background(), stage(w.db, Options{}), Front, 1)
+	if err != nil {
+		w.t.Errorf("draining: %v", err)
+	}
+	if !slices.IsSortedFunc(left, func(a, b string) int { return number(a) - number(b) }) {
+		w.t.Errorf("what is left is out of order: %q", left)
+	}
+	count := map[string]int{}
+	for _, item := range append(left, w.got...) {
+		count[item]++
+	}
+	for i := range worldItems {
+		if n := count[strconv.Itoa(i)]; n != 1 {
+			w.t.Errorf("item %d is there %d times; %q were delivered, %q were left", i, n, w.got, left)
+		}
+	}
+	if n := leftovers(w.t, w.db); n > 0 {
+		w.t.Errorf("%d keys of the staging are left behind", n)
+	}
+}
+
+// TestKill stops a client, or leaves it without an answer, at each of its
+// transactions, in each scenario.
+func TestKill(t *testing.T) {
+	shapes := []struct {
+		side Side
+		n    int
+	}{{Front, 1}, {Front, 3}, {Back, 2}}
+	hit := map[fate]map[string]int{}
+	for f, fate := range fates {
+		hit[f] = map[string]int{}
+		for _, scenario := range scenarios {
+			for _, shape := range shapes {
+				name := fmt.Sprintf("%s/%s/side %d, %d items", fate, scenario.name, shape.side, shape.n)
+				t.Run(name, func(t *testing.T) {
+					for at, more := 1, true; more && !t.Failed(); at++ {
+						m := &mortal{at: at, fate: f}
+						synctest.Test(t, func(t *testing.T) {
+							w := newWorld(t, m, shape.side, shape.n)
+							scenario.run(w)
+							w.account()
+						})
+						hit[f][m.hit]++
+						more = m.hit != ""
+						if t.Failed() {
+							t.Logf("the fate came at transaction %d, %s", at, m.hit)
+						}
+					}
+				})
+			}
+		}
+	}
+	for f, steps := range hit {
+		t.Logf("%s: %v", fates[f], steps)
+		for _, step := range []string{"register", "look", "renew", "fulfil own", "fulfil own and others", "take over", "collect", "withdraw", "expire"} {
+			if steps[step] == 0 {
+				t.Errorf("no client %s at the step %q: only at %v", fates[f], step, steps)
+			}
+		}
+	}
+}
