@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -41,7 +42,7 @@ func newTaker[V any](s *store, o Options, side staging.Side, d direction[V]) (*t
 	if !o.NoCombining {
 		t.lane = lane.New(lane.Options[[]int, []share[V]]{Run: t.run, MaxCalls: s.combinable()})
 	}
-	t.room = waitroom.New(waitroom.Options[V]{Take: t.takeForWaiting, Max: s.combinable(), Poll: s.poll(), Observe: s.observeWaiting()})
+	t.room = waitroom.New(waitroom.Options[V]{Take: t.takeForWaiting, Max: s.combinable(), Poll: s.poll(), Lost: isUnknown, Observe: s.observeWaiting()})
 	return t, nil
 }
 
@@ -99,9 +100,9 @@ func (t *taker[V]) shares(ctx context.Context, wants []int) ([]share[V], error) 
 func (t *taker[V]) run(calls []*lane.Call[[]int, []share[V]]) {
 	ctx, cancel := lane.Context(calls)
 	defer cancel()
-	wants := calls[0].Request
+	wants := slices.Clip(calls[0].Request) // not to be written behind
 	for _, c := range calls[1:] {
-		wants = append(wants[:len(wants):len(wants)], c.Request...)
+		wants = append(wants, c.Request...)
 	}
 	shares, err := t.serve(ctx, len(calls), wants)
 	for _, c := range calls {
@@ -187,13 +188,10 @@ func (t *taker[V]) serveStaged(ctx context.Context, wants []int) ([]share[V], er
 		if err != nil {
 			return nil, err
 		}
-		for _, item := range items[d.taken:] {
-			tx.Set(item.Key, item.Value) // one that does not decode stays, and what is behind it
-		}
 		for _, item := range items[:d.taken] {
 			t.s.clearPieces(tx, item.Key)
 		}
-		return shares, nil
+		return shares, t.s.putBack(tx, items[d.taken:])
 	})
 	if !errors.Is(err, staging.ErrEmpty) {
 		return shares, err
@@ -202,6 +200,18 @@ func (t *taker[V]) serveStaged(ctx context.Context, wants []int) ([]share[V], er
 		shares = append(shares, share[V]{err: ErrEmpty})
 	}
 	return shares, nil
+}
+
+// putBack puts items back that were staged: one that does not decode stays, and
+// what is behind it.
+func (s *store) putBack(tx kv.Tx, items []kv.KeyValue) error {
+	if len(items) == 0 {
+		return nil
+	}
+	for _, item := range items {
+		tx.Set(item.Key, item.Value)
+	}
+	return s.announce(tx)
 }
 
 // takeForWaiting is what the room calls: it takes items for those who wait, and
@@ -215,19 +225,21 @@ func (t *taker[V]) takeForWaiting(ctx context.Context, wants []int) (got [][]V, 
 		return nil, nil, err
 	}
 	for _, s := range shares {
+		if s.err != nil && !errors.Is(s.err, ErrEmpty) {
+			return got, nil, s.err
+		}
 		if s.err != nil {
 			break
 		}
 		got = append(got, s.values)
-	}
-	if len(got) == 0 && !errors.Is(shares[0].err, ErrEmpty) {
-		return nil, nil, shares[0].err
 	}
 	if len(got) == 0 && news == nil {
 		news, err = t.watch(ctx)
 	}
 	return got, news, err
 }
+
+func isUnknown(err error) bool { return errors.Is(err, kv.ErrCommitUnknown) }
 
 // watch returns a channel that is closed when something is enqueued, or at once
 // if there is something: it watches the signal in the transaction that finds the

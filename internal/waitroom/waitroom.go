@@ -19,11 +19,19 @@ import (
 // Options are the choices of a Room.
 type Options[V any] struct {
 	// Take takes items for callers, who want so many each at most, in order, and
-	// returns what each of the first of them gets. If somebody gets nothing, news
+	// returns what each of the first of them gets. If nobody gets anything, news
 	// is closed, or delivers something, when there may be items again; nothing that
-	// comes after Take has looked may be missed. An error is the leader's alone,
-	// and means that nothing was taken.
+	// comes after Take has looked may be missed. An error is of those who got
+	// nothing, and means that nothing was taken for them, except as Lost tells.
+	//
+	// ctx has the leader's values. It ends when all those callers have given up, and
+	// when news is not needed any more.
 	Take func(ctx context.Context, wants []int) (got [][]V, news <-chan error, err error)
+
+	// Lost tells that after this error of Take items may be gone that were for any of
+	// the callers: then all of them get it, and otherwise only the leader. Default:
+	// none is such.
+	Lost func(error) bool
 
 	// Max is how many callers one Take serves. Default: 1,000.
 	Max int
@@ -40,13 +48,18 @@ type Options[V any] struct {
 //   - Order: callers get items in the order in which they came. One enqueued item
 //     wakes the caller who gets it, and the one who leads next.
 //   - Cancellation: a context ends its own call only. A caller for whom items are
-//     being taken at that moment gets them.
+//     being taken at that moment gets them, and waits for that. Only when all for
+//     whom they are taken have given up, Take is told to.
 //   - Errors: of Take go to the caller who leads; the next one tries again.
 type Room[V any] struct {
 	o Options[V]
 
 	mu      sync.Mutex
 	waiting []*waiter[V] // in order of arrival; the first one leads
+
+	// While items are being taken:
+	staying int // how many of those who are held have not given up
+	giveUp  context.CancelCauseFunc
 }
 
 type waiter[V any] struct {
@@ -54,6 +67,7 @@ type waiter[V any] struct {
 	got    []V
 	held   bool          // items are being taken for it
 	leaves bool          // its context has ended meanwhile
+	lost   error         // its items may be lost
 	woken  chan struct{} // holds one: it has got items, or leads, or may leave
 }
 
@@ -61,6 +75,9 @@ type waiter[V any] struct {
 func New[V any](o Options[V]) *Room[V] {
 	if o.Max == 0 {
 		o.Max = 1000
+	}
+	if o.Lost == nil {
+		o.Lost = func(error) bool { return false }
 	}
 	if o.Observe == nil {
 		o.Observe = func(int) {}
@@ -86,19 +103,19 @@ func (r *Room[V]) Wait(ctx context.Context, want int) ([]V, error) {
 		select {
 		case <-w.woken:
 		case <-ctx.Done():
-			if r.leave(w) {
+			if r.leave(ctx, w) {
 				return nil, context.Cause(ctx)
 			}
 			<-w.woken
 		}
 		switch {
-		case w.got != nil:
-			return w.got, nil
+		case w.got != nil || w.lost != nil:
+			return w.got, w.lost
 		case w.leaves:
 			return nil, context.Cause(ctx)
 		}
 	}
-	defer r.leave(w)
+	defer r.leave(ctx, w)
 	return r.lead(ctx, w)
 }
 
@@ -113,12 +130,15 @@ func (r *Room[V]) enter(w *waiter[V]) bool {
 
 // leave removes w unless it is held or gone, and passes the lead on. It tells
 // whether w need not wait to be woken any more.
-func (r *Room[V]) leave(w *waiter[V]) bool {
+func (r *Room[V]) leave(ctx context.Context, w *waiter[V]) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	if w.held {
+		r.wantsToLeave(ctx, w)
+		return false
+	}
 	i := slices.Index(r.waiting, w)
-	if i < 0 || w.held {
-		w.leaves = w.held
+	if i < 0 {
 		return false
 	}
 	r.waiting = slices.Delete(r.waiting, i, i+1)
@@ -127,6 +147,18 @@ func (r *Room[V]) leave(w *waiter[V]) bool {
 		r.passLead()
 	}
 	return true
+}
+
+// wantsToLeave notes that w, which is held, has given up. If all have, there is
+// nobody left to take items for.
+func (r *Room[V]) wantsToLeave(ctx context.Context, w *waiter[V]) {
+	if w.leaves {
+		return
+	}
+	w.leaves = true
+	if r.staying--; r.staying == 0 {
+		r.giveUp(context.Cause(ctx))
+	}
 }
 
 func (r *Room[V]) passLead() {
@@ -138,22 +170,40 @@ func (r *Room[V]) passLead() {
 // lead takes items until w has got some.
 func (r *Room[V]) lead(ctx context.Context, w *waiter[V]) ([]V, error) {
 	for {
-		held, wants := r.hold()
-		got, news, err := r.take(ctx, held, wants)
-		if err != nil {
-			return nil, err
-		}
-		if len(got) > 0 {
-			return got[0], nil
-		}
-		if err := r.await(ctx, news); err != nil {
+		err := r.turn(ctx, w)
+		switch {
+		case w.got != nil || w.lost != nil:
+			return w.got, w.lost
+		case ctx.Err() != nil:
+			return nil, context.Cause(ctx)
+		case err != nil:
 			return nil, err
 		}
 	}
 }
 
-// await returns when it is time to look again.
-func (r *Room[V]) await(ctx context.Context, news <-chan error) error {
+// turn takes items once. If there are none it waits until it is time to look again.
+func (r *Room[V]) turn(ctx context.Context, w *waiter[V]) error {
+	all, end := context.WithCancelCause(context.WithoutCancel(ctx))
+	defer end(nil)
+	held, wants := r.hold(end)
+	stop := context.AfterFunc(ctx, func() {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		if w.held {
+			r.wantsToLeave(ctx, w)
+		}
+	})
+	defer stop()
+	news, err := r.take(all, held, wants)
+	if err == nil && w.got == nil {
+		r.await(ctx, news)
+	}
+	return err
+}
+
+// await returns when it is time to look again, or ctx ends.
+func (r *Room[V]) await(ctx context.Context, news <-chan error) {
 	var poll <-chan time.Time
 	if r.o.Poll > 0 {
 		timer := time.NewTimer(r.o.Poll)
@@ -164,13 +214,11 @@ func (r *Room[V]) await(ctx context.Context, news <-chan error) error {
 	case <-news: // an error of a watch is a reason to look, which will tell what it is
 	case <-poll:
 	case <-ctx.Done():
-		return context.Cause(ctx)
 	}
-	return nil
 }
 
 // hold keeps the first callers from leaving while items are taken for them.
-func (r *Room[V]) hold() (held []*waiter[V], wants []int) {
+func (r *Room[V]) hold(giveUp context.CancelCauseFunc) (held []*waiter[V], wants []int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	held = append(held, r.waiting[:min(len(r.waiting), r.o.Max)]...)
@@ -178,40 +226,45 @@ func (r *Room[V]) hold() (held []*waiter[V], wants []int) {
 		w.held = true
 		wants = append(wants, w.want)
 	}
+	r.staying, r.giveUp = len(held), giveUp
 	return held, wants
 }
 
 // take takes items for those who are held, and lets go of them, also when Take
 // panics.
-func (r *Room[V]) take(ctx context.Context, held []*waiter[V], wants []int) (got [][]V, news <-chan error, err error) {
-	defer func() { r.deliver(held, got) }()
+func (r *Room[V]) take(ctx context.Context, held []*waiter[V], wants []int) (news <-chan error, err error) {
+	var got [][]V
+	defer func() { r.deliver(held, got, err) }()
 	got, news, err = r.o.Take(ctx, wants)
 	if err == nil && len(got) == 0 && news == nil {
 		err = errors.New("waitroom: Take has returned nothing and no news to wait for")
 	}
-	if err != nil {
-		got = nil
-	}
-	return got, news, err
+	return news, err
 }
 
 // deliver gives the first callers what they got, and lets those go who wanted to
 // meanwhile. The first one is the leader itself, which needs no waking.
-func (r *Room[V]) deliver(held []*waiter[V], got [][]V) {
+func (r *Room[V]) deliver(held []*waiter[V], got [][]V, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	if err != nil && !r.o.Lost(err) {
+		err = nil
+	}
+	goes := func(w *waiter[V]) bool { return w.got != nil || w.lost != nil || w.leaves }
 	for i, w := range held {
 		w.held = false
 		if i < len(got) {
 			w.got = got[i]
+		} else {
+			w.lost = err
 		}
-		if i > 0 && (w.got != nil || w.leaves) {
+		if i > 0 && goes(w) {
 			w.woken <- struct{}{}
 		}
 	}
-	r.waiting = slices.DeleteFunc(r.waiting, func(w *waiter[V]) bool { return w.got != nil || w.leaves })
+	r.waiting = slices.DeleteFunc(r.waiting, goes)
 	r.o.Observe(len(r.waiting))
-	if len(got) > 0 {
+	if goes(held[0]) {
 		r.passLead()
 	}
 }

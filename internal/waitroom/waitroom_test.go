@@ -252,3 +252,118 @@ func TestNothingIsLost(t *testing.T) {
 		t.Errorf("%d wait and there is nobody", r.Waiting())
 	}
 }
+
+var errGivenUp = errors.New("given up")
+
+// wait starts a caller and waits until it waits.
+func wait(ctx context.Context, r *Room[int]) chan error {
+	done := make(chan error, 1)
+	go func() {
+		_, err := r.Wait(ctx, 1)
+		done <- err
+	}()
+	synctest.Wait()
+	return done
+}
+
+// Take's context lives as long as anybody whom it takes for: the leader alone does
+// not end it.
+func TestContextOfAll(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := newQueue()
+		first, cancelFirst := context.WithCancelCause(context.Background())
+		second, cancelSecond := context.WithCancelCause(context.Background())
+		var of context.Context
+		r := New(Options[int]{Take: func(ctx context.Context, wants []int) ([][]int, <-chan error, error) {
+			if len(wants) < 2 {
+				return q.take(ctx, wants)
+			}
+			of = ctx
+			<-ctx.Done()
+			return nil, nil, context.Cause(ctx)
+		}})
+		leader := wait(first, r)
+		other := wait(second, r)
+		q.add() // nothing, but the leader looks
+		synctest.Wait()
+		cancelFirst(errors.New("first"))
+		synctest.Wait()
+		if of.Err() != nil {
+			t.Error("the leader's context has ended what it does for the other one")
+		}
+		cancelSecond(errGivenUp)
+		if err := <-leader; err == nil || err.Error() != "first" {
+			t.Errorf("the leader got %v, want the cause of its own context", err)
+		}
+		if err := <-other; !errors.Is(err, errGivenUp) {
+			t.Errorf("the other got %v, want the cause of its own context", err)
+		}
+		if context.Cause(of) != errGivenUp || r.Waiting() != 0 {
+			t.Errorf("Take's context ended with %v, and %d wait", context.Cause(of), r.Waiting())
+		}
+	})
+}
+
+// The context ends, too, before Take is called again: so do watches.
+func TestContextOfNews(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := newQueue()
+		var all []context.Context
+		r := New(Options[int]{Take: func(ctx context.Context, wants []int) ([][]int, <-chan error, error) {
+			for _, before := range all {
+				if before.Err() == nil {
+					t.Error("the context of an earlier call goes on")
+				}
+			}
+			all = append(all, ctx)
+			return q.take(ctx, wants)
+		}})
+		done := wait(context.Background(), r)
+		for range 3 {
+			if last := all[len(all)-1]; last.Err() != nil {
+				t.Error("the context has ended while its news is waited for")
+			}
+			q.add()
+			synctest.Wait()
+		}
+		q.add(1)
+		if err := <-done; err != nil || len(all) != 5 {
+			t.Errorf("%v after %d calls of Take, want 5", err, len(all))
+		}
+	})
+}
+
+// An error after which anybody's items may be gone is everybody's who has got
+// nothing; another one is the leader's.
+func TestLost(t *testing.T) {
+	for _, lost := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			q := newQueue()
+			fails := false
+			r := New(Options[int]{
+				Take: func(ctx context.Context, wants []int) ([][]int, <-chan error, error) {
+					if fails {
+						fails = false
+						return [][]int{{7}}, nil, errGivenUp
+					}
+					return q.take(ctx, wants)
+				},
+				Lost: func(err error) bool { return lost && errors.Is(err, errGivenUp) },
+			})
+			first, second := wait(context.Background(), r), wait(context.Background(), r)
+			fails = true
+			q.add()
+			if err := <-first; err != nil {
+				t.Errorf("who got an item got %v", err)
+			}
+			synctest.Wait()
+			if got := len(second) == 1; got != lost {
+				t.Fatalf("lost %v: the other has returned: %v", lost, got)
+			}
+			q.add(1)
+			if err := <-second; errors.Is(err, errGivenUp) != lost {
+				t.Errorf("lost %v: the other got %v", lost, err)
+			}
+		})
+	}
+}

@@ -1,0 +1,574 @@
+package conq
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/conq-go/conq/kv"
+	"github.com/conq-go/conq/kv/faulty"
+	"github.com/conq-go/conq/kv/memory"
+	"github.com/conq-go/conq/recipe"
+	"github.com/conq-go/conq/subspace"
+)
+
+// endVerbs are those of an end of a queue, as one handle has them.
+type endVerbs struct {
+	add  func(context.Context, string) error
+	in   func(kv.Tx, string) error
+	take func(context.Context, int) ([]string, error)
+	wait func(context.Context, int) ([]string, error)
+	one  func(context.Context) (string, error) // waits
+	len  func(context.Context) (int, error)
+}
+
+// ends are the ends of queues that there are. Each opens its verbs on a store.
+var allEnds = []struct {
+	name string
+	open func(tb, kv.DB, Options) endVerbs
+}{
+	{"Dequeue", openFront},
+	{"PopMin", func(t tb, db kv.DB, o Options) endVerbs { return openPriority(t, db, o, true) }},
+	{"PopMax", func(t tb, db kv.DB, o Options) endVerbs {
+		o.FIFOTies = true
+		return openPriority(t, db, o, false)
+	}},
+}
+
+func openFront(t tb, db kv.DB, o Options) endVerbs {
+	t.Helper()
+	q, err := OpenQueue(db, "q", String(), o)
+	noError(t, err)
+	return endVerbs{
+		q.Enqueue, func(tx kv.Tx, v string) error { return q.In(tx).Enqueue(v) },
+		q.DequeueN, q.DequeueWaitN, q.DequeueWait, q.Len,
+	}
+}
+
+func openPriority(t tb, db kv.DB, o Options, low bool) endVerbs {
+	t.Helper()
+	p, err := OpenPriorityQueue(db, "p", String(), o)
+	noError(t, err)
+	v := endVerbs{
+		func(ctx context.Context, v string) error { return p.Push(ctx, v, 7) },
+		func(tx kv.Tx, v string) error { return p.In(tx).Push(v, 7) },
+		valuesOf(p.PopMaxN), valuesOf(p.PopMaxWaitN), p.PopMaxWait, p.Len,
+	}
+	if low {
+		v.take, v.wait, v.one = valuesOf(p.PopMinN), valuesOf(p.PopMinWaitN), p.PopMinWait
+	}
+	return v
+}
+
+func valuesOf(f func(context.Context, int) ([]Prioritized[string], error)) func(context.Context, int) ([]string, error) {
+	return func(ctx context.Context, n int) (values []string, err error) {
+		items, err := f(ctx, n)
+		for _, item := range items {
+			values = append(values, item.Value)
+		}
+		return values, err
+	}
+}
+
+// cluster is a store that several processes share: each process has a DB of its
+// own, and they have nothing in common but what is stored.
+type cluster struct {
+	t      testing.TB
+	inner  kv.DB
+	faults faulty.Options
+	seed   uint64
+	nodes  []*faulty.DB
+}
+
+func newCluster(t testing.TB, seed uint64, faults faulty.Options) *cluster {
+	faults.Limits.Shared = true
+	return &cluster{t: t, inner: memory.New(memory.Options{}), faults: faults, seed: seed}
+}
+
+// process returns the store as a new process sees it.
+func (c *cluster) process() *faulty.DB {
+	c.seed++
+	db := faulty.New(c.inner, c.seed, c.faults)
+	c.nodes = append(c.nodes, db)
+	return db
+}
+
+// close closes all stores. In a bubble of synctest it must run before the end.
+func (c *cluster) close() {
+	c.t.Helper()
+	for _, db := range c.nodes {
+		noError(c.t, db.Close())
+	}
+}
+
+// stores are the kinds of stores on which waiting differs. Each returns a function
+// that opens it for another process.
+var stores = map[string]func(t testing.TB) (process func() kv.DB, end func()){
+	"in memory": func(t testing.TB) (func() kv.DB, func()) {
+		db := memory.New(memory.Options{})
+		return func() kv.DB { return db }, func() { noError(t, db.Close()) }
+	},
+	"shared": func(t testing.TB) (func() kv.DB, func()) {
+		c := newCluster(t, 1, faulty.Options{})
+		return func() kv.DB { return c.process() }, c.close
+	},
+}
+
+// onEach runs a test in a bubble for each kind of store and each end of a queue.
+func onEach(t *testing.T, test func(t *testing.T, process func() kv.DB, open func(tb, kv.DB, Options) endVerbs)) {
+	for store, newStore := range stores {
+		for _, end := range allEnds {
+			t.Run(store+" "+end.name, func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					process, close := newStore(t)
+					defer close()
+					test(t, process, end.open)
+				})
+			})
+		}
+	}
+}
+
+// taken is what a waiter got.
+type taken struct {
+	values []string
+	err    error
+	done   bool
+}
+
+// startWaiter has a goroutine wait for up to n items.
+func startWaiter(ctx context.Context, v endVerbs, n int) *taken {
+	got := new(taken)
+	go func() {
+		got.values, got.err = v.wait(ctx, n)
+		got.done = true
+	}()
+	synctest.Wait()
+	return got
+}
+
+// Waiters of a handle get items in the order in which they came.
+func TestWaitOrderOfArrival(t *testing.T) {
+	onEach(t, func(t *testing.T, process func() kv.DB, open func(tb, kv.DB, Options) endVerbs) {
+		v := open(t, process(), Options{})
+		producer := open(t, process(), Options{})
+		var waiters []*taken
+		for range 40 {
+			waiters = append(waiters, startWaiter(t.Context(), v, 1))
+		}
+		for i := range waiters {
+			equal(t, "returned before there is anything", waiters[i].done, false)
+			noError(t, producer.add(t.Context(), fmt.Sprint(i)))
+			if i%3 == 0 { // else several at a time
+				synctest.Wait()
+			}
+		}
+		synctest.Wait()
+		for i, got := range waiters {
+			noError(t, got.err)
+			equalSlices(t, "got", got.values, []string{fmt.Sprint(i)})
+		}
+	})
+}
+
+// Waiters get what they asked for at most, and what there is at least.
+func TestWaitForSeveral(t *testing.T) {
+	onEach(t, func(t *testing.T, process func() kv.DB, open func(tb, kv.DB, Options) endVerbs) {
+		v := open(t, process(), Options{})
+		a, b, c := startWaiter(t.Context(), v, 2), startWaiter(t.Context(), v, 2), startWaiter(t.Context(), v, 2)
+		noError(t, process().Transact(t.Context(), func(tx kv.Tx) error {
+			return errors.Join(v.in(tx, "1"), v.in(tx, "2"), v.in(tx, "3"))
+		}))
+		synctest.Wait()
+		equalSlices(t, "first", a.values, []string{"1", "2"})
+		equalSlices(t, "second", b.values, []string{"3"})
+		equal(t, "third has returned", c.done, false)
+		noError(t, v.add(t.Context(), "4"))
+		synctest.Wait()
+		equalSlices(t, "third", c.values, []string{"4"})
+		_, err := v.wait(t.Context(), 0)
+		if err == nil || errors.Is(err, ErrEmpty) {
+			t.Errorf("waiting for 0 items: %v", err)
+		}
+	})
+}
+
+var errEnough = errors.New("waited for long enough")
+
+// The end of a context ends that caller's wait, with the cause, and nobody else's;
+// and takes nothing.
+func TestWaitCancelled(t *testing.T) {
+	onEach(t, func(t *testing.T, process func() kv.DB, open func(tb, kv.DB, Options) endVerbs) {
+		v := open(t, process(), Options{})
+		var waiters []*taken
+		var cancels []context.CancelCauseFunc
+		for range 6 {
+			ctx, cancel := context.WithCancelCause(t.Context())
+			waiters, cancels = append(waiters, startWaiter(ctx, v, 1)), append(cancels, cancel)
+		}
+		for _, i := range []int{0, 1, 3} { // who leads, who leads next, one in the middle
+			cancels[i](errEnough)
+			synctest.Wait()
+			wantError(t, waiters[i].err, errEnough)
+		}
+		for _, i := range []int{2, 4, 5} {
+			equal(t, "returned", waiters[i].done, false)
+			noError(t, v.add(t.Context(), fmt.Sprint(i)))
+			synctest.Wait()
+			equalSlices(t, "got", waiters[i].values, []string{fmt.Sprint(i)})
+		}
+		ended, cancel := context.WithCancelCause(t.Context())
+		cancel(errEnough)
+		noError(t, v.add(t.Context(), "left"))
+		_, err := v.wait(ended, 1)
+		wantError(t, err, errEnough)
+		n, err := v.len(t.Context())
+		noError(t, err)
+		equal(t, "items left", n, 1)
+		for _, cancel := range cancels {
+			cancel(nil)
+		}
+	})
+}
+
+// What is enqueued in a transaction of the caller wakes nobody before that has
+// committed, or if it does not.
+func TestWaitForTransaction(t *testing.T) {
+	onEach(t, func(t *testing.T, process func() kv.DB, open func(tb, kv.DB, Options) endVerbs) {
+		waiting, attempts := counted(process())
+		got := startWaiter(t.Context(), open(t, waiting, Options{}), 1)
+		db := process()
+		v := open(t, db, Options{})
+		before := attempts.Load()
+		wantError(t, db.Transact(t.Context(), func(tx kv.Tx) error {
+			noError(t, v.in(tx, "never"))
+			return errEnough
+		}), errEnough)
+		noError(t, db.Transact(t.Context(), func(tx kv.Tx) error {
+			noError(t, v.in(tx, "now"))
+			synctest.Wait()
+			equal(t, "attempts of the waiter before the commit", attempts.Load(), before)
+			return nil
+		}))
+		synctest.Wait()
+		equalSlices(t, "got", got.values, []string{"now"})
+	})
+}
+
+// Other programs announce nothing: what they enqueue is found by looking now and
+// then, which only those do who share the store with others.
+func TestWaitForRecipe(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t, 1, faulty.Options{})
+		defer c.close()
+		v := openFront(t, c.process(), Options{})
+		got := startWaiter(t.Context(), v, 1)
+		noError(t, c.inner.Transact(t.Context(), func(tx kv.Tx) error {
+			return recipe.NewQueue(subspace.Named("q"), nil).Enqueue(tx, []byte("raw"))
+		}))
+		synctest.Wait()
+		equal(t, "noticed at once", got.done, false)
+		time.Sleep(pollTime)
+		synctest.Wait()
+		equalSlices(t, "got", got.values, []string{"raw"})
+	})
+}
+
+// 10,000 waiters need no goroutines but their own, and nothing while nothing is
+// enqueued; then one of them wakes up.
+func TestWaitThousands(t *testing.T) {
+	for store, newStore := range stores {
+		t.Run(store, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) { waitThousands(t, newStore) })
+		})
+	}
+}
+
+func waitThousands(t *testing.T, newStore func(testing.TB) (func() kv.DB, func())) {
+	process, end := newStore(t)
+	defer end()
+	const waiters, minutes = 10_000, 5
+	db, attempts := counted(process())
+	v, producer := openFront(t, db, Options{}), openFront(t, process(), Options{})
+	shared := kv.SignalsOf(db) == nil
+	ctx, cancel := context.WithCancel(t.Context())
+	results := make(chan error, waiters)
+	goroutines := runtime.NumGoroutine()
+	for range waiters {
+		go func() {
+			_, err := v.one(ctx)
+			results <- err
+		}()
+	}
+	synctest.Wait()
+	if n := runtime.NumGoroutine() - goroutines; n > waiters+10 { // some may be of other tests
+		t.Errorf("%d goroutines for %d waiters", n, waiters)
+	}
+	attempts.Store(0)
+	time.Sleep(minutes * time.Minute)
+	synctest.Wait()
+	limit := int64(0)
+	if shared {
+		limit = 2 * minutes * 60 // the look, and the watch
+	}
+	if n := attempts.Load(); n > limit {
+		t.Errorf("%d transactions in %d idle minutes, want at most %d", n, minutes, limit)
+	}
+	attempts.Store(0)
+	noError(t, producer.add(t.Context(), "one"))
+	synctest.Wait()
+	equal(t, "waiters woken", len(results), 1)
+	noError(t, <-results)
+	if n := attempts.Load(); n > 4 { // take, and the next one's look and watch
+		t.Errorf("%d transactions for one item", n)
+	}
+	cancel()
+	for range waiters - 1 {
+		wantError(t, <-results, context.Canceled)
+	}
+}
+
+// The leader's watch ends when it looks again: waiting for hours leaves no more
+// watches behind than a moment does.
+func TestWaitLeavesNoWatches(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t, 1, faulty.Options{})
+		defer c.close()
+		var open []<-chan error
+		db := &hooked{DB: c.process(), attempt: func(tx kv.Tx) kv.Tx { return watching{tx, &open} }}
+		startWaiter(t.Context(), openFront(t, db, Options{}), 1)
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		n := 0
+		for _, news := range open {
+			select {
+			case <-news:
+			default:
+				n++
+			}
+		}
+		if len(open) < 60 || n > 1 {
+			t.Errorf("%d of %d watches are still there", n, len(open))
+		}
+		noError(t, openFront(t, c.process(), Options{}).add(t.Context(), "end"))
+	})
+}
+
+// watching collects the channels of watches.
+type watching struct {
+	kv.Tx
+	open *[]<-chan error
+}
+
+func (w watching) Watch(key []byte) <-chan error {
+	news := w.Tx.Watch(key)
+	*w.open = append(*w.open, news)
+	return news
+}
+
+// However enqueues and waits fall together, nobody waits while there are items. In
+// a bubble no time passes but that of injected delays: to be saved by the poll
+// would take a second.
+func TestWaitNoLostWakeUp(t *testing.T) {
+	for seed := range uint64(60) {
+		for _, shared := range []bool{false, true} {
+			synctest.Test(t, func(t *testing.T) { noLostWakeUp(t, seed, shared) })
+		}
+	}
+}
+
+func noLostWakeUp(t *testing.T, seed uint64, shared bool) {
+	const handles, producers, waiters, each = 3, 4, 6, 10
+	c := newCluster(t, seed*100, faulty.Options{Delay: 0.3, MaxDelay: 200 * time.Microsecond})
+	defer c.close()
+	local := memory.New(memory.Options{})
+	slow := &hooked{DB: local, attempt: func(tx kv.Tx) kv.Tx {
+		for range seed % 4 { // let others in between
+			time.Sleep(time.Microsecond)
+		}
+		return tx
+	}}
+	defer func() { noError(t, local.Close()) }()
+	process := func() kv.DB {
+		if shared {
+			return c.process()
+		}
+		return slow
+	}
+	var consuming, group sync.WaitGroup
+	began := time.Now()
+	var mu sync.Mutex
+	var all []string
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	for range handles {
+		v := openFront(t, process(), Options{})
+		for range waiters {
+			consuming.Go(func() {
+				for {
+					values, err := v.wait(ctx, 2)
+					if err != nil {
+						wantError(t, err, context.Canceled)
+						return
+					}
+					mu.Lock()
+					all = append(all, values...)
+					enough := len(all) == producers*each
+					mu.Unlock()
+					if enough {
+						cancel()
+					}
+				}
+			})
+		}
+	}
+	for p := range producers {
+		v := openFront(t, process(), Options{})
+		group.Go(func() {
+			for i := range each {
+				check(t, v.add(t.Context(), fmt.Sprint(p, i)))
+				if i%3 == 2 {
+					time.Sleep(time.Duration(p) * 100 * time.Microsecond)
+				}
+			}
+		})
+	}
+	group.Wait()
+	consuming.Wait()
+	if took := time.Since(began); took >= pollTime {
+		t.Errorf("seed %d, shared %v: it took %v: somebody has missed an item", seed, shared, took)
+	}
+	slices.Sort(all)
+	equal(t, "items", len(slices.Compact(all)), producers*each)
+}
+
+// Consumers who wait are served in turn: while one waits, no other that came later
+// is served more than twice.
+func TestWaitFairness(t *testing.T) {
+	const consumers, items = 64, 1000
+	for store, newStore := range stores {
+		t.Run(store, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				process, end := newStore(t)
+				defer end()
+				v, producer := openFront(t, process(), Options{}), openFront(t, process(), Options{})
+				worst := overtaken(t, consumers, items, func(int) endVerbs { return v }, producer)
+				if worst > 2 {
+					t.Errorf("while a consumer waited another was served %d times", worst)
+				}
+			})
+		})
+	}
+}
+
+// turn is a wait of a consumer, in the order of all that happens.
+type turn struct{ consumer, began, ended int }
+
+// overtaken has consumers wait for a trickle of items, and returns how often a
+// consumer was served, at most, by calls that began and ended while another's was
+// waiting.
+func overtaken(t *testing.T, consumers, items int, handle func(consumer int) endVerbs, producer endVerbs) (worst int) {
+	var mu sync.Mutex
+	var turns []turn
+	clock := 0
+	tick := func() int {
+		mu.Lock()
+		defer mu.Unlock()
+		clock++
+		return clock
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	for c := range consumers {
+		v := handle(c)
+		go func() {
+			for {
+				began := tick()
+				_, err := v.one(ctx)
+				if ended := tick(); err == nil || ctx.Err() != nil {
+					mu.Lock()
+					turns = append(turns, turn{c, began, ended})
+					mu.Unlock()
+				}
+				if err != nil {
+					return
+				}
+				time.Sleep(time.Duration(c%5) * time.Millisecond) // its work
+			}
+		}()
+	}
+	synctest.Wait()
+	for range items {
+		noError(t, producer.add(t.Context(), "x"))
+		time.Sleep(3 * time.Millisecond)
+	}
+	cancel()
+	synctest.Wait()
+	equal(t, "turns", len(turns), items+consumers)
+	for _, w := range turns {
+		served := make(map[int]int)
+		for _, other := range turns {
+			if other.began > w.began && other.ended < w.ended {
+				served[other.consumer]++
+				worst = max(worst, served[other.consumer])
+			}
+		}
+	}
+	return worst
+}
+
+// What a leader takes for those behind it is not lost when the leader gives up
+// while the outcome is unknown.
+func TestWaitLeaderGivesUp(t *testing.T) {
+	for landing := range 8 {
+		synctest.Test(t, func(t *testing.T) { leaderGivesUp(t, landing) })
+	}
+}
+
+// leaderGivesUp has the commit that serves two waiters applied with its outcome
+// unknown, and cancels the leader before it can find out.
+func leaderGivesUp(t *testing.T, landing int) {
+	ctx, cancel := context.WithCancelCause(t.Context())
+	defer cancel(nil)
+	armed, commits := false, 0
+	inner := memory.New(memory.Options{})
+	c := &cluster{t: t, inner: inner, faults: faulty.Options{Choose: func() faulty.Fate {
+		if commits++; !armed || commits > 3 {
+			return faulty.Fate{}
+		}
+		cancel(errEnough)
+		if landing%2 == 0 {
+			return faulty.Fate{Outcome: faulty.Applied}
+		}
+		return faulty.Fate{Outcome: faulty.Late, After: 1 + landing/2}
+	}}}
+	c.faults.Limits.Shared = true
+	defer c.close()
+	v := openFront(t, c.process(), Options{})
+	first, second := startWaiter(ctx, v, 1), startWaiter(t.Context(), v, 1)
+	calm := openFront(t, inner, Options{})
+	armed, commits = true, 0
+	noError(t, inner.Transact(t.Context(), func(tx kv.Tx) error {
+		return errors.Join(calm.in(tx, "1"), calm.in(tx, "2"))
+	}))
+	time.Sleep(2 * pollTime)
+	synctest.Wait()
+	if first.err == nil {
+		equalSlices(t, "the leader got", first.values, []string{"1"})
+		noError(t, second.err)
+		equalSlices(t, "the other got", second.values, []string{"2"})
+		return
+	}
+	wantError(t, first.err, errEnough)
+	left, err := calm.take(t.Context(), 9)
+	if !errors.Is(err, ErrEmpty) {
+		noError(t, err)
+	}
+	equalSlices(t, "got or left", append(second.values, left...), []string{"1", "2"})
+}
