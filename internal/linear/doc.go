@@ -6,6 +6,7 @@
 //	[Recorder]  writes down each call, with when it began and when it returned
 //	[Verify]    looks for the order; [Check] does so for a test, and on failure
 //	            prints the shortest history it finds and draws a picture
+//	[Conserve]  checks only that nothing is lost, doubled or invented
 //
 // # The model
 //
@@ -15,7 +16,7 @@
 // returned before v's began, or if both are of one put and u came earlier in it.
 // A put adds all its items at once. A take from the low end may return any item
 // that none is ahead of: no lower priority, and nobody ahead in its own. A take
-// from the high end likewise; among equals it wants the last, or with fifoTies
+// from the high end likewise; among equals it wants the last, or with FIFOTies
 // the first. A take finds nothing, and a length is 0, only where the set is empty.
 //
 // # Why the state is a set, and not a list
@@ -26,7 +27,8 @@
 // puts are tried. Nothing is lost by it: a history of puts and takes that the
 // set explains is explained by a list too (a queue fails only by an item that is
 // invented, doubled, overtaken or overlooked), which a test confirms on random
-// histories.
+// histories. (Where the last of equals is taken, that needs the order which earlier
+// takes have shown; the state keeps it with each item.)
 //
 // What differs is a look from outside. The key of a put follows from a snapshot
 // and is written at the commit; a put that others overtake in between gets in
@@ -45,6 +47,9 @@
 //     or nothing: from its call on, the state may lose such an item at any time.
 //     These are forks, so the model is nondeterministic.
 //
+// Where consumers die with items reserved for them, which come back later than
+// their turn, only [Conserve] can be asked for.
+//
 // Drain a queue before checking it, as [Run] does: the fewer items are left, the
 // fewer may have been removed so.
 //
@@ -52,6 +57,7 @@
 //
 // The search is exponential in the number of calls that overlap, not in the
 // length of the history, and the state is as long as the queue. Histories of
-// short queues and up to 16 clients take milliseconds for 1,000 calls. A search
-// that does not end in time is a failure: [ErrTimeout].
+// short queues and about 10 clients take some milliseconds for 1,000 calls, and now
+// and then a few seconds if 5% of them have unknown outcomes. A search that does
+// not end in time is a failure: [ErrTimeout].
 package linear

@@ -103,17 +103,13 @@ func (m *model) number(ops []Op, unseen []bool) error {
 			switch {
 			case op.Kind == Take && !op.Unknown:
 				taken[item.Value] = true
-			case op.Kind != Put || unseen[i]:
-				continue
+			case op.Kind == Put && !unseen[i]:
+				if _, twice := m.index[item.Value]; twice {
+					return fmt.Errorf("linear: value %q was put twice: values must be unique", item.Value)
+				}
+				m.index[item.Value] = len(m.items)
+				m.items = append(m.items, entry{item, op.Call, op.Return, place, false})
 			}
-			if op.Kind != Put {
-				continue
-			}
-			if _, twice := m.index[item.Value]; twice {
-				return fmt.Errorf("linear: value %q was put twice: values must be unique", item.Value)
-			}
-			m.index[item.Value] = len(m.items)
-			m.items = append(m.items, entry{item, op.Call, op.Return, place, false})
 		}
 	}
 	if len(m.items) > math.MaxUint16 {
@@ -284,8 +280,8 @@ func (m *model) before(a, b slot) bool {
 
 // remove returns the state without the item at a place, which goes as the first
 // at an end. That tells the order in which those of its priority that stay were
-// put. It matters only where equals are taken from both sides, or from the last
-// one: a first one has nothing before it to learn from.
+// put. It matters only where the last of equals is taken: if always the first is,
+// nothing that came before it can come up again.
 func (m *model) remove(st state, at int, end End) state {
 	gone := st.at(at)
 	st = st.without(at)
@@ -305,15 +301,11 @@ func (m *model) remove(st state, at int, end End) state {
 
 // learn returns what is known of an item after another one was preferred to it.
 func (m *model) learn(s, gone slot, end End) slot {
-	switch {
-	case m.last(end):
-		if m.items[gone.early].ret < m.items[s.early].ret {
-			s.early = gone.early
-		}
-	default:
-		if m.items[gone.late].call > m.items[s.late].call {
-			s.late = gone.late
-		}
+	switch last := m.last(end); {
+	case last && m.items[gone.early].ret < m.items[s.early].ret:
+		s.early = gone.early
+	case !last && m.items[gone.late].call > m.items[s.late].call:
+		s.late = gone.late
 	}
 	return s
 }

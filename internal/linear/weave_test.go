@@ -76,7 +76,7 @@ func (w *weave) one() {
 	w.depth--
 }
 
-// woven runs a workload with one seed on a queue that open returns a handle of.
+// runWoven runs the workload of a seed on a queue.
 func runWoven(t *testing.T, seed uint64, k kind) History {
 	t.Helper()
 	load := Workload{Seed: seed, Clients: 5, Ends: k.ends}
