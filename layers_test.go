@@ -42,6 +42,7 @@ var layers = []layer{
 	{"client", below("recipe", "internal/staging", "."), true, "a client talks to a server: it must not bring a store"},
 	{"server", below("recipe", "internal/staging", ".", "work"), true, "it serves whatever store it is given"},
 	{"internal/demo", below("recipe", "internal/staging", ".", "work", "internal/audit"), true, "it tries out the queues of whatever store it is given"},
+	{"internal/load", below("."), true, "it measures queues as users have them, on whatever store it is given"},
 	{"internal/linear/...", []string{"..."}, true, ""},
 	{"internal/bench/...", []string{"..."}, true, ""},
 	{"internal/cli", []string{"..."}, true, ""},

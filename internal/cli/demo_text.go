@@ -7,11 +7,10 @@ import (
 	"time"
 
 	"github.com/conq-go/conq/internal/demo"
-	"github.com/guptarohit/asciigraph"
 )
 
-// live shows how the demo is doing: in one line that is redrawn on a terminal,
-// elsewhere in a line a second.
+// live shows how something is doing: in one line that is redrawn on a terminal,
+// elsewhere in a line a second and one at the end of each phase.
 type live struct {
 	app      *app
 	terminal bool
@@ -21,18 +20,21 @@ type live struct {
 
 func newLive(a *app) *live { return &live{app: a, terminal: isTerminal(a.stderr)} }
 
-func (l *live) show(p demo.Progress) {
+func (l *live) show(p demo.Progress) { l.line(liveText(p), p.Elapsed, p.Done) }
+
+// line shows how things are so long after the phase began, or at its end.
+func (l *live) line(text string, elapsed time.Duration, done bool) {
 	switch {
 	case l.terminal:
 		const eraseLine = "\r\x1b[K"
-		fmt.Fprint(l.app.stderr, eraseLine, liveText(p))
+		fmt.Fprint(l.app.stderr, eraseLine, text)
 		l.drawn = true
-	case p.Done:
-		fmt.Fprintln(l.app.stderr, liveText(p))
+	case done:
+		fmt.Fprintln(l.app.stderr, text)
 		l.last = 0
-	case p.Elapsed-l.last >= time.Second:
-		fmt.Fprintln(l.app.stderr, liveText(p))
-		l.last = p.Elapsed
+	case elapsed-l.last >= time.Second:
+		fmt.Fprintln(l.app.stderr, text)
+		l.last = elapsed
 	}
 }
 
@@ -115,8 +117,5 @@ func rateGraph(p *demo.Phase) string {
 	if len(p.Take.Rates) < 3 {
 		return ""
 	}
-	return asciigraph.Plot(p.Take.Rates,
-		asciigraph.Height(6), asciigraph.Width(60), asciigraph.LowerBound(0),
-		asciigraph.YAxisValueFormatter(func(v float64) string { return fmt.Sprintf("%9s", count(int(v))) }),
-		asciigraph.Caption(p.Take.Verb+" calls a second, over time"))
+	return ratePlot(p.Take.Rates, p.Take.Verb+" calls a second, over time")
 }

@@ -1,0 +1,202 @@
+package cli
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/conq-go/conq"
+	"github.com/conq-go/conq/internal/load"
+	"github.com/conq-go/conq/kv"
+	"github.com/conq-go/conq/kv/faulty"
+	"github.com/spf13/cobra"
+)
+
+const benchLong = `Measure how fast a queue is here: producers that fill it, consumers that drain
+it, and both at once. Prints items a second, how long calls took, and what an item
+cost in transactions and conflicts; --json prints all of it as one document.
+
+The store is a temporary directory, which is removed at the end, unless --store
+names one; there the items are removed at the end. --durability memory, or
+--store memory:, leaves out what the disk costs.
+
+Phases run in the order in which they are given:
+  fill      producers only, until --items are in or --duration is over
+  drain     consumers only, until the queue is empty, or as above
+  transfer  both at once; consumers wait for items
+
+With several --handles the clients meet as those of separate processes would:
+they combine only within a handle, and tell each other of news through the store.
+With --latency or --commit-latency the store answers as late as a cluster,
+and is taken for one: others share it, and the outcome of a commit may be unknown.
+
+An interrupt (Ctrl-C) ends it early, with the report of what was measured, and
+exit code 0.`
+
+const benchExample = `  conq bench
+  conq bench --priorities 10 --producers 64 --consumers 64
+  conq bench --phase drain --depth 100000 --consumers 256 --items 50000
+  conq bench --handles 16 --no-combining --staging always --durability memory
+  conq bench --handles 64 --producers 64 --consumers 64 --latency 2ms --commit-latency 3ms
+  conq bench --duration 10s --json | jq '.phases[].take.per_second'`
+
+// benchFlags are the flags that are not settings of the load.
+type benchFlags struct {
+	config        load.Config
+	phases        []string
+	noCombining   bool
+	latency       time.Duration
+	commitLatency time.Duration
+}
+
+func (a *app) bench() *cobra.Command {
+	var f benchFlags
+	cmd := &cobra.Command{
+		Use:     "bench",
+		Short:   "Measure how fast a queue is",
+		Long:    benchLong,
+		Example: benchExample,
+		Args:    noArguments,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if !cmd.Flags().Changed("seed") {
+				f.config.Seed = uint64(rand.Uint32())
+			}
+			if cmd.Flags().Changed("items") && !cmd.Flags().Changed("duration") {
+				f.config.Duration = 0
+			}
+			return a.runBench(cmd, &f)
+		},
+	}
+	f.register(cmd)
+	return cmd
+}
+
+func (f *benchFlags) register(cmd *cobra.Command) {
+	flags, c := cmd.Flags(), &f.config
+	flags.StringSliceVar(&f.phases, "phase", phaseNames(), "phases to run, in order")
+	flags.IntVar(&c.Producers, "producers", 16, "concurrent producers")
+	flags.IntVar(&c.Consumers, "consumers", 16, "concurrent consumers")
+	flags.IntVar(&c.Size, "size", 100, "bytes an item")
+	flags.IntVar(&c.Priorities, "priorities", 0, "a priority queue with so many priorities; 0 is a FIFO queue")
+	flags.IntVar(&c.Depth, "depth", 0, "items in the queue, at least, when a phase begins")
+	flags.IntVar(&c.Items, "items", 0, "items that go through each phase (default as many as the time allows)")
+	flags.DurationVar(&c.Duration, "duration", 2*time.Second, "how long each phase takes at most; with --items no limit unless given")
+	flags.IntVar(&c.Handles, "handles", 1, "handles of the queue that the clients share")
+	flags.BoolVar(&f.noCombining, "no-combining", false, "a transaction for each call")
+	flags.StringVar(&c.Staging, "staging", "auto", "take by staged requests: auto, always or never")
+	flags.DurationVar(&f.latency, "latency", 0, "added to each attempt of a transaction")
+	flags.DurationVar(&f.commitLatency, "commit-latency", 0, "added to each commit that writes")
+	flags.Uint64Var(&c.Seed, "seed", 0, "seed of payloads and priorities (default random)")
+}
+
+func phaseNames() (names []string) {
+	for _, p := range load.Phases {
+		names = append(names, string(p))
+	}
+	return names
+}
+
+func (a *app) runBench(cmd *cobra.Command, f *benchFlags) error {
+	config := &f.config
+	config.Combining = !f.noCombining
+	for _, name := range f.phases {
+		config.Phases = append(config.Phases, load.Phase(name))
+	}
+	if f.latency < 0 || f.commitLatency < 0 {
+		return usagef("--latency %v, --commit-latency %v: neither may be negative", f.latency, f.commitLatency)
+	}
+	if err := config.Check(); err != nil {
+		return usagef("%w", err)
+	}
+	config.Clear = cmd.Flags().Changed("store")
+	where, name := "store "+a.store, a.store
+	if !config.Clear {
+		dir, err := os.MkdirTemp("", "conq-bench-")
+		if err != nil {
+			return fmt.Errorf("making a temporary directory for the store: %w", err)
+		}
+		defer os.RemoveAll(dir)
+		a.store, where, name = filepath.Join(dir, "store"), "a temporary store", "temporary"
+	}
+	store, err := a.storeURL()
+	if err != nil {
+		return err
+	}
+	config.Open = func() (kv.DB, error) { return f.open(store) }
+	return a.measureLoad(cmd, f, where, name)
+}
+
+// open opens the store, slowed down if asked for.
+func (f *benchFlags) open(store string) (kv.DB, error) {
+	db, err := conq.Open(store)
+	if err != nil || f.latency == 0 && f.commitLatency == 0 {
+		return db, err
+	}
+	return faulty.New(db, f.config.Seed, faulty.Options{
+		Latency: f.latency, CommitLatency: f.commitLatency,
+		Limits: kv.Limits{Shared: true, UnknownCommits: true},
+	}), nil
+}
+
+// benchDocument is the report with --json.
+type benchDocument struct {
+	Store         string        `json:"store"`
+	Durability    string        `json:"durability,omitempty"`
+	Latency       time.Duration `json:"latency_ns,omitempty"`
+	CommitLatency time.Duration `json:"commit_latency_ns,omitempty"`
+	*load.Report
+}
+
+func (a *app) measureLoad(cmd *cobra.Command, f *benchFlags, where, name string) error {
+	live := newLive(a)
+	f.config.Progress = func(p load.Progress) { live.line(benchLine(p), p.Elapsed, p.Done) }
+	if !a.json {
+		if err := a.printf("%s", a.benchTitle(f, where)); err != nil {
+			return err
+		}
+	}
+	report, err := load.Run(cmd.Context(), f.config)
+	live.end()
+	switch {
+	case err != nil:
+		return err
+	case a.json:
+		return a.printJSON(benchDocument{name, a.durability, f.latency, f.commitLatency, report})
+	}
+	return a.printf("%s", benchText(report))
+}
+
+// benchTitle says what is measured.
+func (a *app) benchTitle(f *benchFlags, where string) string {
+	c := &f.config
+	kind, combining := "FIFO queue", "on"
+	if c.Priorities > 0 {
+		kind = "priority queue of " + priorities(c.Priorities)
+	}
+	if !c.Combining {
+		combining = "off"
+	}
+	return fmt.Sprintf("%s and %s at a %s, items of %s\n%s, combining %s, staging %s\n%s%s, seed %d\n\n",
+		plural(c.Producers, "producer"), plural(c.Consumers, "consumer"), kind, size(c.Size),
+		plural(c.Handles, "handle"), combining, c.Staging, where, a.speed(f), c.Seed)
+}
+
+func priorities(n int) string {
+	if n == 1 {
+		return "1 priority"
+	}
+	return count(n) + " priorities"
+}
+
+// speed says what decides on the speed of the store.
+func (a *app) speed(f *benchFlags) (text string) {
+	if a.durability != "" {
+		text = fmt.Sprintf(" with durability %s", a.durability)
+	}
+	if f.latency > 0 || f.commitLatency > 0 {
+		text += fmt.Sprintf(", %v more for a transaction and %v for a commit", f.latency, f.commitLatency)
+	}
+	return text
+}

@@ -1,0 +1,457 @@
+package load
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/conq-go/conq"
+	"github.com/conq-go/conq/kv"
+	"github.com/conq-go/conq/kv/memory"
+	"go.uber.org/goleak"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// kept is a store that Run does not close.
+type kept struct{ kv.DB }
+
+func (kept) Close() error { return nil }
+
+func config(t *testing.T, db kv.DB) Config {
+	t.Helper()
+	if db == nil {
+		db = memory.New(memory.Options{})
+	}
+	t.Cleanup(func() { db.Close() })
+	return Config{
+		Settings: Settings{
+			Producers: 4, Consumers: 3, Size: 20, Items: 300, Handles: 1, Combining: true, Staging: "auto", Seed: 7,
+		},
+		Open:   func() (kv.DB, error) { return kept{db}, nil },
+		Phases: Phases,
+	}
+}
+
+func mustRun(t *testing.T, c Config) *Report {
+	t.Helper()
+	report, err := Run(t.Context(), c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return report
+}
+
+// what is what a phase has moved, and at what cost.
+func what(p Result) string {
+	return fmt.Sprintf("%s: %d %s, %d %s", p.Name, p.Put.Count, p.Put.Verb, p.Take.Count, p.Take.Verb)
+}
+
+func TestPhases(t *testing.T) {
+	for priorities, want := range [][3]string{
+		{"fill: 300 enqueue, 0 dequeue", "drain: 0 enqueue, 300 dequeue", "transfer: 300 enqueue, 300 dequeue"},
+		{"fill: 300 push, 0 pop", "drain: 0 push, 300 pop", "transfer: 300 push, 300 pop"},
+	} {
+		var last Progress
+		c := config(t, nil)
+		c.Priorities, c.Depth = priorities, 50
+		c.Progress = func(p Progress) { last = p }
+		report := mustRun(t, c)
+		if report.Interrupted || len(report.Phases) != 3 || report.Settings != c.Settings {
+			t.Fatalf("report %+v", report)
+		}
+		for i, p := range report.Phases {
+			if what(p) != want[i] {
+				t.Errorf("%s, want %s", what(p), want[i])
+			}
+			if p.Seconds <= 0 || p.Transactions == 0 || p.TransactionsPerItem <= 0 || p.Staging != (Staged{}) {
+				t.Errorf("%s: %+v", p.Name, p)
+			}
+		}
+		if want := (Progress{Phase: "transfer", Elapsed: last.Elapsed, Put: 300, Took: 300, Done: true}); last != want {
+			t.Errorf("last progress %+v, want %+v", last, want)
+		}
+	}
+}
+
+// A phase begins with the depth that was asked for, and it is not measured. What
+// is left stays, unless it is to be cleared.
+func TestDepthAndClear(t *testing.T) {
+	for _, clear := range []bool{false, true} {
+		db := memory.New(memory.Options{})
+		c := config(t, db)
+		c.Depth, c.Items, c.Clear = 2500, 100, clear
+		c.Phases = []Phase{Drain, Fill, Drain, Drain}
+		report := mustRun(t, c)
+		for _, p := range report.Phases {
+			if p.Put.Count+p.Take.Count != 100 {
+				t.Errorf("%s", what(p))
+			}
+		}
+		if p := report.Phases[0]; p.Transactions > 110 {
+			t.Errorf("%d transactions to take 100 items", p.Transactions)
+		}
+		want := 2400 // as the second and the third phase began with 2,500, and the last with as many
+		if clear {
+			want = 0
+		}
+		q, err := conq.OpenQueue(db, fifoName, conq.Bytes())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n, err := q.Len(t.Context()); err != nil || n != want {
+			t.Errorf("%d items are left (%v), want %d", n, err, want)
+		}
+	}
+}
+
+// Without combining, each item is a transaction; with it fewer will do, which
+// the batches tell.
+func TestBatches(t *testing.T) {
+	c := config(t, nil)
+	c.Combining, c.Phases = false, []Phase{Fill, Drain}
+	for _, p := range mustRun(t, c).Phases {
+		if batch := max(p.Put.Batch, p.Take.Batch); batch != 1 || p.Transactions < 300 {
+			t.Errorf("%s: %d transactions, %v items each", p.Name, p.Transactions, batch)
+		}
+	}
+	c = config(t, slow{memory.New(memory.Options{})})
+	c.Producers, c.Phases = 50, []Phase{Fill}
+	p := mustRun(t, c).Phases[0]
+	if p.Put.Batch <= 1 || p.TransactionsPerItem >= 1 || math.Round(float64(p.Transactions)*p.Put.Batch) != 300 {
+		t.Errorf("%d transactions, %v items each", p.Transactions, p.Put.Batch)
+	}
+}
+
+// slow is a store that lets others come before it commits.
+type slow struct{ kv.DB }
+
+func (s slow) Transact(ctx context.Context, f func(kv.Tx) error) error {
+	return s.DB.Transact(ctx, func(tx kv.Tx) error {
+		timer := time.NewTimer(time.Millisecond)
+		defer timer.Stop()
+		<-timer.C
+		return f(tx)
+	})
+}
+
+func TestStaged(t *testing.T) {
+	c := config(t, nil)
+	c.Handles, c.Combining, c.Staging = 3, false, "always"
+	c.Phases = []Phase{Fill, Drain, Transfer}
+	report := mustRun(t, c)
+	if s := report.Phases[0].Staging; s != (Staged{}) {
+		t.Errorf("fill: %+v", s)
+	}
+	for _, p := range report.Phases[1:] {
+		s := p.Staging
+		if s.Requests < 300 || s.Fulfilments == 0 || s.Fulfilments > s.Requests || s.Served < 1 || s.Expired != 0 || p.Take.Count != 300 {
+			t.Errorf("%s: %+v", p.Name, s)
+		}
+	}
+}
+
+// Several handles meet as those of separate processes do.
+func TestHandlesShareTheStore(t *testing.T) {
+	db := memory.New(memory.Options{})
+	defer db.Close()
+	for _, shared := range []bool{false, true} {
+		counting := &countingDB{DB: db, shared: shared}
+		if l := counting.Limits(); l.Shared != shared {
+			t.Errorf("shared %v: %+v", shared, l)
+		}
+		if signals := kv.SignalsOf(counting); (signals == nil) != shared {
+			t.Errorf("shared %v: signals %v", shared, signals)
+		}
+	}
+}
+
+// again is a store where each transaction runs so many times.
+type again struct {
+	kv.DB
+	times int
+}
+
+func (a again) Transact(_ context.Context, f func(kv.Tx) error) error {
+	for range a.times {
+		if err := f(nil); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func TestConflictsAreCounted(t *testing.T) {
+	db := &countingDB{DB: again{times: 3}}
+	for range 2 {
+		if err := db.Transact(t.Context(), func(kv.Tx) error { return nil }); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if a, c := db.transactions.Load(), db.conflicts.Load(); a != 6 || c != 4 {
+		t.Errorf("%d transactions, %d conflicts; want 6 and 4", a, c)
+	}
+	db = &countingDB{DB: again{times: 0}}
+	_ = db.Transact(t.Context(), nil)
+	if a, c := db.transactions.Load(), db.conflicts.Load(); a != 0 || c != 0 {
+		t.Errorf("%d transactions, %d conflicts of a store that runs none", a, c)
+	}
+}
+
+func TestEvents(t *testing.T) {
+	r := idle()
+	for _, e := range []conq.Event{
+		{Kind: conq.Added, Calls: 2, Items: 4}, {Kind: conq.Added, Calls: 1, Items: 1},
+		{Kind: conq.Taken, Calls: 3, Items: 3}, {Kind: conq.Taken, Calls: 3}, {Kind: conq.Collected, Calls: 1, Items: 1},
+		{Kind: conq.Requested, Calls: 1, Items: 5}, {Kind: conq.Fulfilled, Calls: 7, Items: 6},
+		{Kind: conq.Expired, Calls: 2, Items: 9}, {Kind: conq.Waiting, Items: 1000},
+	} {
+		r.events.observe(e)
+	}
+	want := counts{
+		added: [2]int64{2, 5}, taken: [2]int64{2, 4},
+		requested: [2]int64{1, 5}, fulfilled: [2]int64{1, 7}, expired: [2]int64{1, 2},
+	}
+	got := r.counts()
+	if got != want {
+		t.Errorf("got %+v, want %+v", got, want)
+	}
+	if rest := got.since(want); rest != (counts{}) {
+		t.Errorf("since then %+v", rest)
+	}
+	w := newWork(r, Fill)
+	w.spent = got
+	p := w.result()
+	if p.Put.Batch != 2.5 || p.Take.Batch != 2 || p.Staging != (Staged{Requests: 1, Fulfilments: 1, Served: 7, Expired: 2}) {
+		t.Errorf("result %+v", p)
+	}
+}
+
+// idle is a run that has not begun.
+func idle() *run { return &run{db: &countingDB{}, handles: []queue{fifo{}}} }
+
+// A phase in which nothing happened has no rates and no percentiles, and is JSON.
+func TestResultOfNothing(t *testing.T) {
+	text, err := json.Marshal(newWork(idle(), Transfer).result())
+	if err != nil {
+		t.Fatal(err)
+	}
+	calls := func(verb string) string {
+		return `{"verb":"` + verb + `","count":0,"per_second":0,"latency_ms":{"p50":0,"p99":0,"p99.9":0,"max":0},"batch":0,"rates":[]}`
+	}
+	want := `{"name":"transfer","seconds":0,"put":` + calls("enqueue") + `,"take":` + calls("dequeue") +
+		`,"transactions":0,"conflicts":0,"transactions_per_item":0,"conflicts_per_item":0,` +
+		`"staging":{"requests":0,"fulfilments":0,"served":0,"expired":0}}`
+	if string(text) != want {
+		t.Errorf("got  %s\nwant %s", text, want)
+	}
+}
+
+func TestPercentiles(t *testing.T) {
+	timings := newTimings()
+	for i := range 1000 {
+		timings.record(time.Duration(i+1) * time.Millisecond)
+	}
+	c := timings.calls("take", 2*time.Second, [2]int64{4, 6}, []float64{1})
+	near := func(what string, got, want float64) {
+		t.Helper()
+		if got < want*0.998 || got > want*1.002 {
+			t.Errorf("%s is %v, want %v", what, got, want)
+		}
+	}
+	near("p50", c.Latency.P50, 500)
+	near("p99", c.Latency.P99, 990)
+	near("p99.9", c.Latency.P999, 999)
+	near("max", c.Latency.Max, 1000)
+	near("a second", c.PerSecond, 500)
+	near("batch", c.Batch, 1.5)
+	if c.Count != 1000 || c.Verb != "take" {
+		t.Errorf("%+v", c)
+	}
+}
+
+// What can't be kept counts as the nearest that can.
+func TestExtremeTimings(t *testing.T) {
+	timings := newTimings()
+	timings.record(0)
+	timings.record(30 * time.Hour)
+	c := timings.calls("take", time.Hour, [2]int64{}, nil)
+	if hour := 3_600_000.0; c.Count != 2 || c.Latency.P50 > 0.002 || c.Latency.Max < hour*0.998 || c.Latency.Max > hour*1.002 {
+		t.Errorf("%+v", c)
+	}
+}
+
+// However many samples there are, few are kept, and their rates are exact.
+func TestSeries(t *testing.T) {
+	for _, n := range []int{0, 1, maxSamples - 1, maxSamples, 10_000} {
+		var s series
+		for i := range n {
+			s.add(sample{time.Duration(i+1) * time.Second, int64(3 * (i + 1)), int64(i + 1)})
+		}
+		put, take := s.rates()
+		if len(put) != len(take) || len(put) > n || len(put) >= maxSamples || len(put) < min(n, maxSamples/2) {
+			t.Errorf("%d samples: %d and %d rates", n, len(put), len(take))
+		}
+		for i := range put {
+			if put[i] != 3 || take[i] != 1 {
+				t.Fatalf("%d samples: rate %d is %v in and %v out", n, i, put[i], take[i])
+			}
+		}
+	}
+}
+
+func TestInterrupted(t *testing.T) {
+	mine := errors.New("mine")
+	for _, phase := range Phases {
+		ctx, cancel := context.WithCancelCause(t.Context())
+		c := config(t, nil)
+		c.Items, c.Duration, c.Depth = 0, time.Hour, 100_000
+		c.Phases = []Phase{phase, Fill}
+		c.Progress = func(p Progress) {
+			if p.Phase == string(phase) && p.Put+p.Took > 0 {
+				cancel(mine)
+			}
+		}
+		report, err := Run(ctx, c)
+		if err != nil {
+			t.Fatalf("%s: %v", phase, err)
+		}
+		p := report.Phases[0]
+		if !report.Interrupted || p.Name != phase || p.Put.Count+p.Take.Count == 0 {
+			t.Errorf("%s: interrupted %v: %s", phase, report.Interrupted, what(p))
+		}
+		cancel(nil)
+	}
+}
+
+// Time ends all phases, also calls that wait for items.
+func TestDuration(t *testing.T) {
+	c := config(t, nil)
+	c.Items, c.Duration, c.Consumers = 0, 50*time.Millisecond, 50
+	report := mustRun(t, c)
+	if len(report.Phases) != 3 || report.Interrupted {
+		t.Errorf("%+v", report)
+	}
+	for _, p := range report.Phases {
+		if p.Put.Count+p.Take.Count == 0 {
+			t.Errorf("%s", what(p))
+		}
+	}
+}
+
+// broken is a store that fails after so many transactions.
+type broken struct {
+	kv.DB
+	left *atomic.Int64
+}
+
+var errBroken = errors.New("broken")
+
+func (b broken) Transact(ctx context.Context, f func(kv.Tx) error) error {
+	if b.left.Add(-1) < 0 {
+		return errBroken
+	}
+	return b.DB.Transact(ctx, f)
+}
+
+func TestBrokenStore(t *testing.T) {
+	for _, after := range []int64{0, 1, 2, 100, 300, 600} {
+		left := new(atomic.Int64)
+		left.Store(after)
+		c := config(t, broken{memory.New(memory.Options{}), left})
+		c.Depth, c.Combining = 10, false
+		if report, err := Run(t.Context(), c); !errors.Is(err, errBroken) || report != nil {
+			t.Errorf("after %d transactions: %+v, %v", after, report, err)
+		}
+	}
+}
+
+func TestOpenFails(t *testing.T) {
+	c := config(t, nil)
+	c.Open = func() (kv.DB, error) { return nil, errBroken }
+	if _, err := Run(t.Context(), c); !errors.Is(err, errBroken) {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestQueueIsNotEmpty(t *testing.T) {
+	db := memory.New(memory.Options{})
+	q, err := conq.OpenQueue(db, fifoName, conq.Bytes())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := q.Enqueue(t.Context(), []byte("mine")); err != nil {
+		t.Fatal(err)
+	}
+	c := config(t, db)
+	c.Clear = true
+	if _, err := Run(t.Context(), c); err == nil || !strings.Contains(err.Error(), "already items") {
+		t.Errorf("got %v", err)
+	}
+	if v, err := q.Dequeue(t.Context()); string(v) != "mine" || err != nil {
+		t.Errorf("afterwards there is %q, %v", v, err)
+	}
+}
+
+func TestCheck(t *testing.T) {
+	for _, c := range []struct {
+		change func(*Config)
+		want   string
+	}{
+		{func(*Config) {}, ""},
+		{func(c *Config) { c.Size, c.Items, c.Duration = 0, 0, 1 }, ""},
+		{func(c *Config) { c.Phases, c.Depth = []Phase{Drain}, 1 }, ""},
+		{func(c *Config) { c.Producers = 0 }, "0 producers, 3 consumers, 1 handles: 1 to 10000 of each are allowed"},
+		{func(c *Config) { c.Consumers = MaxClients + 1 }, "1 to 10000"},
+		{func(c *Config) { c.Handles = -1 }, "1 to 10000"},
+		{func(c *Config) { c.Size = -1 }, "size -1"},
+		{func(c *Config) { c.Depth = -1 }, "depth -1"},
+		{func(c *Config) { c.Priorities = -1 }, "-1 priorities"},
+		{func(c *Config) { c.Items = -1 }, "-1 items"},
+		{func(c *Config) { c.Items, c.Duration = 1, -1 }, "duration -1ns"},
+		{func(c *Config) { c.Items = 0 }, "items or a duration must be given"},
+		{func(c *Config) { c.Staging = "often" }, `unknown staging "often": there are always, auto, never`},
+		{func(c *Config) { c.Phases = nil }, "no phases: there are fill, drain, transfer"},
+		{func(c *Config) { c.Phases = []Phase{"flush"} }, `unknown phase "flush": there are fill, drain, transfer`},
+		{func(c *Config) { c.Phases = []Phase{Transfer, Drain} }, "nothing to drain"},
+	} {
+		config := config(t, nil)
+		c.change(&config)
+		got := ""
+		if err := config.Check(); err != nil {
+			got = err.Error()
+			if _, err := Run(t.Context(), config); err == nil || err.Error() != got {
+				t.Errorf("Run returned %v, want %s", err, got)
+			}
+		}
+		if !strings.Contains(got, c.want) || (c.want == "") != (got == "") {
+			t.Errorf("got %q, want %q", got, c.want)
+		}
+	}
+}
+
+// The same seed gives the same priorities; all of them occur.
+func TestMaker(t *testing.T) {
+	r := newRun(Config{Settings: Settings{Size: 13, Priorities: 4, Seed: 3}}, nil)
+	a, b, other := r.newMaker(1).items(100), r.newMaker(1).items(100), r.newMaker(2).items(100)
+	seen := map[int64]bool{}
+	different := 0
+	for i := range a {
+		if a[i].Priority != b[i].Priority || len(a[i].Value) != 13 {
+			t.Fatalf("item %d: %+v and %+v", i, a[i], b[i])
+		}
+		if a[i].Priority != other[i].Priority {
+			different++
+		}
+		seen[a[i].Priority] = true
+	}
+	if different == 0 || len(seen) != 4 || !seen[0] || !seen[3] {
+		t.Errorf("%d priorities differ from another client's, %d are in use", different, len(seen))
+	}
+}

@@ -1,0 +1,129 @@
+package load
+
+import (
+	"context"
+	"encoding/binary"
+	"math/rand/v2"
+
+	"github.com/conq-go/conq"
+	"github.com/conq-go/conq/kv"
+)
+
+// Names of the queues that are worked on.
+const (
+	fifoName     = "conq bench: queue"
+	priorityName = "conq bench: priority queue"
+)
+
+// item is what goes through the queue.
+type item = conq.Prioritized[[]byte]
+
+// queue is a handle of the queue that is worked on.
+type queue interface {
+	Name() string
+	Clear(context.Context) error
+	peek(context.Context) error
+	put(context.Context, item) error
+	putAll(context.Context, []item) error
+	take(context.Context) error
+	takeWait(context.Context) error
+	// verbs are the names of put and take.
+	verbs() (put, take string)
+}
+
+func openQueue(db kv.DB, s *Settings, observe func(conq.Event)) (queue, error) {
+	o := conq.Options{NoCombining: !s.Combining, Staging: stagings[s.Staging], Observe: observe}
+	if s.Priorities == 0 {
+		q, err := conq.OpenQueue(db, fifoName, conq.Bytes(), o)
+		return fifo{q}, err
+	}
+	p, err := conq.OpenPriorityQueue(db, priorityName, conq.Bytes(), o)
+	return priorityQueue{p}, err
+}
+
+type fifo struct{ *conq.Queue[[]byte] }
+
+func (q fifo) verbs() (put, take string) { return "enqueue", "dequeue" }
+
+func (q fifo) peek(ctx context.Context) error {
+	_, err := q.Peek(ctx)
+	return err
+}
+
+func (q fifo) put(ctx context.Context, it item) error { return q.Enqueue(ctx, it.Value) }
+
+func (q fifo) putAll(ctx context.Context, all []item) error {
+	values := make([][]byte, len(all))
+	for i, it := range all {
+		values[i] = it.Value
+	}
+	return q.EnqueueAll(ctx, values)
+}
+
+func (q fifo) take(ctx context.Context) error {
+	_, err := q.Dequeue(ctx)
+	return err
+}
+
+func (q fifo) takeWait(ctx context.Context) error {
+	_, err := q.DequeueWait(ctx)
+	return err
+}
+
+type priorityQueue struct{ *conq.PriorityQueue[[]byte] }
+
+func (p priorityQueue) verbs() (put, take string) { return "push", "pop" }
+
+func (p priorityQueue) peek(ctx context.Context) error {
+	_, err := p.PeekMin(ctx)
+	return err
+}
+
+func (p priorityQueue) put(ctx context.Context, it item) error {
+	return p.Push(ctx, it.Value, it.Priority)
+}
+
+func (p priorityQueue) putAll(ctx context.Context, all []item) error { return p.PushAll(ctx, all) }
+
+func (p priorityQueue) take(ctx context.Context) error {
+	_, err := p.PopMin(ctx)
+	return err
+}
+
+func (p priorityQueue) takeWait(ctx context.Context) error {
+	_, err := p.PopMinWait(ctx)
+	return err
+}
+
+// newPayload returns random bytes, which do not compress.
+func newPayload(s *Settings) []byte {
+	var seed [32]byte
+	binary.BigEndian.PutUint64(seed[:], s.Seed)
+	payload := make([]byte, s.Size)
+	_, _ = rand.NewChaCha8(seed).Read(payload) // never fails
+	return payload
+}
+
+// maker makes the items of one client, with random priorities. All share their
+// value: queues copy it.
+type maker struct {
+	random     *rand.Rand
+	payload    []byte
+	priorities int
+}
+
+func (r *run) newMaker(client int) *maker {
+	return &maker{rand.New(rand.NewPCG(r.config.Seed, uint64(client))), r.payload, max(1, r.config.Priorities)}
+}
+
+func (m *maker) item() item {
+	return item{Value: m.payload, Priority: int64(m.random.IntN(m.priorities))}
+}
+
+func (m *maker) items(n int) []item {
+	all := make([]item, n)
+	for i := range all {
+		all[i] = m.item()
+	}
+	return all
+}
