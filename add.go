@@ -3,9 +3,12 @@ package conq
 import (
 	"context"
 	"errors"
+	"fmt"
+	"slices"
 
 	"github.com/conq-go/conq/internal/lane"
 	"github.com/conq-go/conq/kv"
+	"github.com/conq-go/conq/recipe"
 )
 
 // adder is the end of a queue where payloads go in: calls that come while a
@@ -32,7 +35,7 @@ func newAdder[P any](s *store, o Options, size func(P) int, put func(kv.Tx, []P)
 	if !o.NoCombining {
 		a.lane = lane.New(lane.Options[[]P, struct{}]{
 			Run:      a.run,
-			Size:     func(payloads []P) int { return total(payloads, size) },
+			Size:     func(payloads []P) int { return total(payloads, size) + len(payloads)*s.keySize() },
 			MaxCalls: s.combinable(),
 			MaxBytes: min(maxCombinedBytes, s.maxItem()),
 		})
@@ -59,17 +62,17 @@ func (a *adder[P]) add(ctx context.Context, payloads []P) error {
 	return err
 }
 
-// run serves a batch of calls. If it is too large for a transaction, although
-// each call need not be, each gets one of its own.
+// run serves a batch of calls. If that fails for a reason which need not be that of
+// each call, each gets a transaction of its own.
 func (a *adder[P]) run(calls []*lane.Call[[]P, struct{}]) {
 	ctx, cancel := lane.Context(calls)
 	defer cancel()
-	payloads := calls[0].Request
+	payloads := slices.Clip(calls[0].Request) // not to be written behind
 	for _, c := range calls[1:] {
-		payloads = append(payloads[:len(payloads):len(payloads)], c.Request...)
+		payloads = append(payloads, c.Request...)
 	}
 	err := a.transact(ctx, len(calls), payloads)
-	if len(calls) > 1 && errors.Is(err, kv.ErrTooLarge) {
+	if len(calls) > 1 && mayBeOfOne(err) {
 		for _, c := range calls {
 			c.Err = a.transact(c.Context, 1, c.Request)
 		}
@@ -80,13 +83,24 @@ func (a *adder[P]) run(calls []*lane.Call[[]P, struct{}]) {
 	}
 }
 
+// mayBeOfOne tells whether an error of a transaction may be due to a single call
+// of those that shared it: all of them are too large together, or one adds to a
+// priority that is full or whose last key is not an item's.
+func mayBeOfOne(err error) bool {
+	return errors.Is(err, kv.ErrTooLarge) || errors.Is(err, recipe.ErrFull) || errors.Is(err, ErrDecode)
+}
+
 // ownError is the error of a transaction for one of the calls that shared it: the
 // cause of its own context, if it ended because all their contexts had.
 func ownError(ctx context.Context, err error) error {
-	if err != nil && ctx.Err() != nil && !errors.Is(err, kv.ErrCommitUnknown) {
+	switch {
+	case err == nil || ctx.Err() == nil:
+		return err
+	case errors.Is(err, kv.ErrCommitUnknown):
+		return fmt.Errorf("%w: %w", kv.ErrCommitUnknown, context.Cause(ctx))
+	default:
 		return context.Cause(ctx)
 	}
-	return err
 }
 
 func (a *adder[P]) transact(ctx context.Context, calls int, payloads []P) error {

@@ -56,6 +56,8 @@ func openStore(db kv.DB, name string, kind Kind, hasCodec bool, opts []Options) 
 		return store{}, o, fmt.Errorf("conq: queue %q: codec is nil", name)
 	case len(opts) > 1:
 		return store{}, o, fmt.Errorf("conq: queue %q: %d Options given, at most one is allowed", name, len(opts))
+	case o.Staging < StagingAuto || o.Staging > StagingNever:
+		return store{}, o, fmt.Errorf("conq: queue %q: Options.Staging is %d: it can be StagingAuto, StagingAlways or StagingNever", name, o.Staging)
 	}
 	if err := register(db, name, kind); err != nil {
 		return store{}, o, err
@@ -160,6 +162,9 @@ func (s *store) maxItem() int {
 	}
 	return s.limits.Transaction / 2
 }
+
+// keySize is about the size of an item's key.
+func (s *store) keySize() int { return len(s.items.Bytes()) + 9*s.integers + recipe.RandomSize + 2 }
 
 // ready returns the error for a queue that was not opened, or nil.
 func (s *store) ready() error {
@@ -304,9 +309,12 @@ func (s *store) clearPieces(tx kv.Tx, key []byte) {
 	}
 }
 
-// clearAll removes all items.
+// clearAll removes all items, also those that are staged and not collected: their
+// pieces go, and who died while he was taking them must not bring them back. Who
+// is still there finds that his request is gone, and comes again.
 func (s *store) clearAll(tx kv.Tx) {
 	tx.ClearRange(s.items.Range())
+	tx.ClearRange(subspace.FromBytes(stageSpace(s.name)).Range())
 	tx.ClearRange(piecesOf(s.name))
 }
 
