@@ -11,11 +11,12 @@ import (
 	"github.com/conq-go/conq/kv/embedded"
 )
 
-// target is what is measured: a queue, or the floor under it.
+// target is what is measured: the floor, a transaction for each item, or the verbs
+// of a handle, which combine calls that come at the same time.
 type target interface {
 	enqueue() error
 	dequeue() error
-	retries() int64
+	counts() (calls, attempts int64) // of Transact and of the functions given to it
 	close() error
 }
 
@@ -24,16 +25,16 @@ var targets = []struct {
 	open func(b testing.TB, dir string, d embedded.Durability) target
 }{
 	{"floor", func(b testing.TB, dir string, d embedded.Durability) target { return openFloor(b, dir, d) }},
-	{"conq", func(b testing.TB, dir string, d embedded.Durability) target { return openQueue(b, dir, d) }},
+	{"tx", func(b testing.TB, dir string, d embedded.Durability) target { return inTx{openQueue(b, dir, d)} }},
+	{"handle", func(b testing.TB, dir string, d embedded.Durability) target { return openQueue(b, dir, d) }},
 }
 
-// BenchmarkEnqueue measures transactions that enqueue one item each.
+// BenchmarkEnqueue measures calls that enqueue one item each.
 func BenchmarkEnqueue(b *testing.B) {
 	compare(b, func(int) int { return 0 }, target.enqueue)
 }
 
-// BenchmarkDequeue measures transactions that dequeue one item each, all from one
-// queue.
+// BenchmarkDequeue measures calls that dequeue one item each, all from one queue.
 func BenchmarkDequeue(b *testing.B) {
 	compare(b, func(n int) int { return n }, target.dequeue)
 }
@@ -47,10 +48,10 @@ func compare(b *testing.B, items func(n int) int, op func(target) error) {
 				b.Run(fmt.Sprintf("durability=%v/goroutines=%d/system=%s", d, goroutines, t.name), func(b *testing.B) {
 					t := t.open(b, newStore(b, items(b.N)), d)
 					measure(b, goroutines, func() error { return op(t) })
-					b.ReportMetric(float64(t.retries())/float64(b.N), "retries/op")
-					if err := t.close(); err != nil {
-						b.Fatal(err)
-					}
+					calls, attempts := t.counts()
+					b.ReportMetric(float64(calls)/float64(b.N), "txs/op")
+					b.ReportMetric(float64(attempts-calls)/float64(b.N), "retries/op")
+					check(b, t.close())
 				})
 			}
 		}

@@ -7,7 +7,7 @@
 //
 // Names are made of key=value parts, as benchstat wants them:
 //
-//	Enqueue, Dequeue  durability=always|interval|memory / goroutines=1|16|64 / system=floor|conq
+//	Enqueue, Dequeue  durability=always|interval|memory / goroutines=1|16|64 / system=floor|tx|handle
 //	Depth             state=... / op=...
 //
 // # The floor

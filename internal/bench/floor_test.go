@@ -41,20 +41,15 @@ func openFloor(b testing.TB, dir string, d embedded.Durability) *floor {
 		fs, f.stop = lazy, lazy.start(10*time.Millisecond)
 	}
 	var err error
-	if f.db, err = pebble.Open(dir, optionsOf(b, dir, fs)); err != nil {
-		b.Fatal(err)
-	}
+	f.db, err = pebble.Open(dir, optionsOf(b, dir, fs))
+	check(b, err)
 	r := f.items.Range()
 	it, err := f.db.NewIter(&pebble.IterOptions{LowerBound: r.Begin, UpperBound: r.End})
-	if err != nil {
-		b.Fatal(err)
-	}
+	check(b, err)
 	for ok := it.First(); ok; ok = it.Next() {
 		f.keys = append(f.keys, append([]byte{}, it.Key()...))
 	}
-	if err := it.Close(); err != nil {
-		b.Fatal(err)
-	}
+	check(b, it.Close())
 	f.index.Store(int64(len(f.keys)))
 	return f
 }
@@ -62,13 +57,9 @@ func openFloor(b testing.TB, dir string, d embedded.Durability) *floor {
 // optionsOf returns the options with which the store was last open.
 func optionsOf(b testing.TB, dir string, fs vfs.FS) *pebble.Options {
 	text, err := os.ReadFile(optionsFile(b, dir))
-	if err != nil {
-		b.Fatal(err)
-	}
+	check(b, err)
 	o := &pebble.Options{FS: fs, Logger: silent{}}
-	if err := o.Parse(string(text), nil); err != nil {
-		b.Fatal(err)
-	}
+	check(b, o.Parse(string(text), nil))
 	o.WALDir = ""
 	return o
 }
@@ -108,7 +99,7 @@ func (f *floor) dequeue() error {
 	return f.db.Delete(f.keys[i], f.sync)
 }
 
-func (f *floor) retries() int64 { return 0 }
+func (f *floor) counts() (calls, attempts int64) { return 0, 0 }
 
 func (f *floor) close() error {
 	f.stop()

@@ -54,18 +54,14 @@ func (c *counting) Transact(ctx context.Context, f func(kv.Tx) error) error {
 
 func openDB(b testing.TB, dir string, d embedded.Durability) *embedded.DB {
 	db, err := embedded.Open(dir, embedded.Options{Durability: d})
-	if err != nil {
-		b.Fatal(err)
-	}
+	check(b, err)
 	return db
 }
 
 func openQueue(b testing.TB, dir string, d embedded.Durability) *queue {
 	db := &counting{DB: openDB(b, dir, d)}
 	q, err := conq.OpenQueue(db, queueName, conq.Bytes())
-	if err != nil {
-		b.Fatal(err)
-	}
+	check(b, err)
 	db.attempts.Store(0)
 	db.calls.Store(0)
 	return &queue{ctx: b.Context(), db: db, queue: q}
@@ -78,17 +74,29 @@ func (q *queue) dequeue() error {
 	return err
 }
 
-func (q *queue) retries() int64 { return q.db.attempts.Load() - q.db.calls.Load() }
-func (q *queue) close() error   { return q.db.Close() }
+func (q *queue) counts() (calls, attempts int64) { return q.db.calls.Load(), q.db.attempts.Load() }
+func (q *queue) close() error                    { return q.db.Close() }
+
+// inTx is a queue each of whose calls is a transaction of the caller's.
+type inTx struct{ *queue }
+
+func (q inTx) enqueue() error {
+	return q.db.Transact(q.ctx, func(tx kv.Tx) error { return q.queue.queue.In(tx).Enqueue(payload(q.added.Add(1))) })
+}
+
+func (q inTx) dequeue() error {
+	return q.db.Transact(q.ctx, func(tx kv.Tx) error {
+		_, err := q.queue.queue.In(tx).Dequeue()
+		return err
+	})
+}
 
 // newStore makes a store with so many items in the queue.
 func newStore(b testing.TB, items int) (dir string) {
 	dir = b.TempDir()
 	q := openQueue(b, dir, embedded.Memory)
 	fill(b, items, func(values [][]byte) error { return q.queue.EnqueueAll(q.ctx, values) })
-	if err := q.close(); err != nil {
-		b.Fatal(err)
-	}
+	check(b, q.close())
 	return dir
 }
 
@@ -98,9 +106,7 @@ func fill(b testing.TB, items int, add func([][]byte) error) {
 	for i := range items {
 		values = append(values, payload(int64(i)))
 		if len(values) == batch || i == items-1 {
-			if err := add(values); err != nil {
-				b.Fatal(err)
-			}
+			check(b, add(values))
 			values = values[:0]
 		}
 	}
