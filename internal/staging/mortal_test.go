@@ -52,7 +52,7 @@ type mortal struct {
 
 func (m *mortal) Limits() kv.Limits {
 	l := m.DB.Limits()
-	l.UnknownCommits = !m.fate.dies()
+	l.UnknownCommits = l.UnknownCommits || !m.fate.dies()
 	return l
 }
 

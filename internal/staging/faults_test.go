@@ -1,0 +1,269 @@
+package staging
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/conq-go/conq/kv"
+	"github.com/conq-go/conq/kv/faulty"
+	"github.com/conq-go/conq/kv/memory"
+	"github.com/conq-go/conq/subspace"
+)
+
+var (
+	seeds = flag.Int("staging.seeds", 150, "how many runs TestFaults does")
+	seed0 = flag.Uint64("staging.seed", 1, "the first seed of TestFaults")
+)
+
+// run is a run of TestFaults: producers, and consumers in several processes, on a
+// store with faults. Consumers take, cancel, and die. All comes from the seed
+// except for the order of what happens at the same moment.
+type run struct {
+	t      *testing.T
+	store  kv.DB      // without faults
+	db     *faulty.DB // with them
+	random *rand.Rand // of the test's goroutine
+	lease  time.Duration
+	// cancels tells that the store ends contexts of transactions, also of those that
+	// find out what has become of others.
+	cancels bool
+
+	mu      sync.Mutex
+	added   map[string]bool // items; true if it is known that they were enqueued
+	got     map[string]int  // by item
+	unknown map[string]bool // items that were perhaps delivered
+	counts  map[string]int  // of what has happened
+}
+
+func (r *run) count(what string, n int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.counts[what] += n
+}
+
+// faults returns rates between none and high for everything.
+func faults(r *rand.Rand) faulty.Options {
+	rate := func(most float64) float64 {
+		if r.IntN(3) == 0 {
+			return 0
+		}
+		return most * r.Float64()
+	}
+	return faulty.Options{
+		Conflict: rate(0.3), Dropped: rate(0.2), Applied: rate(0.2), Late: rate(0.2), LateSteps: 1 + r.IntN(60),
+		TooOld: rate(0.05), Cancel: rate(0.01), Delay: rate(0.5), MaxDelay: time.Duration(1+r.IntN(300)) * time.Millisecond,
+		Limits: kv.Limits{Operations: []int{0, 24, 60}[r.IntN(3)]},
+	}
+}
+
+// acceptable tells whether a call may fail like that.
+func acceptable(err error) bool {
+	for _, e := range []error{context.Canceled, context.DeadlineExceeded, kv.ErrTooOld, kv.ErrCommitUnknown, errDead} {
+		if errors.Is(err, e) {
+			return true
+		}
+	}
+	return err == nil || errors.Is(err, ErrEmpty)
+}
+
+// produce enqueues so many items, one by one.
+func (r *run) produce(name string, items int, random *rand.Rand) {
+	lane := kv.NewOnce(r.db, subspace.Named(name).Bytes(), nil)
+	for i := range items {
+		value := fmt.Sprintf("%s/%d", name, i)
+		_, err := kv.TransactOnce(context.Background(), lane, func(tx kv.Tx) (bool, error) {
+			return true, testQueue.Enqueue(tx, []byte(value))
+		})
+		if !acceptable(err) {
+			r.t.Errorf("enqueueing: %v", err)
+		}
+		r.mu.Lock()
+		if err == nil || errors.Is(err, kv.ErrCommitUnknown) {
+			r.added[value] = err == nil
+		}
+		r.mu.Unlock()
+		pass(time.Duration(random.IntN(100)) * time.Millisecond)
+	}
+}
+
+// consume takes so many times, unless the client dies.
+func (r *run) consume(s *Stage, m *mortal, takes int, random *rand.Rand) {
+	for range takes {
+		ctx, cancel := context.WithCancel(context.Background())
+		if random.IntN(4) == 0 {
+			ctx, cancel = context.WithTimeout(context.Background(), time.Duration(random.IntN(400))*time.Millisecond)
+		}
+		var passed []string // in all attempts, any of which may land in the end
+		got, err := Take(ctx, s, Side(random.IntN(2)), 1+random.IntN(4), func(tx kv.Tx, items []kv.KeyValue) ([]string, error) {
+			got, err := values(tx, items)
+			passed = append(passed, got...)
+			return got, err
+		})
+		cancel()
+		if !acceptable(err) {
+			r.t.Errorf("taking: %v", err)
+		}
+		r.mu.Lock()
+		for _, item := range got {
+			r.got[item]++
+		}
+		if err != nil && !errors.Is(err, ErrEmpty) {
+			r.counts["failed"]++
+		}
+		if errors.Is(err, kv.ErrCommitUnknown) && !m.dead && !r.cancels {
+			r.t.Errorf("a client that was there all the time does not know what has become of its call: %v", err)
+		}
+		if errors.Is(err, kv.ErrCommitUnknown) || m.dead {
+			r.counts["unknown to the caller"]++
+			for _, item := range passed {
+				r.unknown[item] = true
+			}
+		}
+		r.mu.Unlock()
+		if m.dead {
+			r.count("dead", 1)
+			return
+		}
+		pass(time.Duration(random.IntN(50)) * time.Millisecond)
+	}
+}
+
+// dequeue takes so many times by the recipe, without a request.
+func (r *run) dequeue(takes int, random *rand.Rand) {
+	lane := kv.NewOnce(r.db, subspace.Named("dequeue").Bytes(), nil)
+	for range takes {
+		var passed string
+		item, err := kv.TransactOnce(context.Background(), lane, func(tx kv.Tx) (string, error) {
+			item, _, err := testQueue.Dequeue(tx)
+			passed = string(item.Value)
+			return passed, err
+		})
+		if !acceptable(err) {
+			r.t.Errorf("dequeueing: %v", err)
+		}
+		r.mu.Lock()
+		if err == nil && item != "" {
+			r.got[item]++
+		} else if errors.Is(err, kv.ErrCommitUnknown) {
+			r.unknown[passed] = true
+		}
+		r.mu.Unlock()
+		pass(time.Duration(random.IntN(50)) * time.Millisecond)
+	}
+}
+
+// simulate has clients of several processes run, and waits for them.
+func (r *run) simulate() {
+	var wg sync.WaitGroup
+	var stages []*Stage
+	child := func() *rand.Rand { return rand.New(rand.NewPCG(r.random.Uint64(), 0)) }
+	for p := range 1 + r.random.IntN(2) {
+		random, items := child(), 5+r.random.IntN(20)
+		wg.Go(func() { r.produce(fmt.Sprintf("producer %d", p), items, random) })
+	}
+	o := Options{Lease: r.lease, Requests: []int{0, 2}[r.random.IntN(2)], Items: []int{0, 3}[r.random.IntN(2)], Observe: r.observe}
+	for range 1 + r.random.IntN(4) {
+		s := stage(r.db, o)
+		stages = append(stages, s)
+		for range 1 + r.random.IntN(3) { // of one process
+			m := &mortal{DB: r.db, name: func(*mortal, *recorder) string { return "" }, fate: fate(r.random.IntN(2))}
+			mine := s
+			if r.random.IntN(3) == 0 { // who dies is a process of its own
+				m.at = 1 + r.random.IntN(8)
+				mine = stage(m, o)
+			}
+			random, takes := child(), 1+r.random.IntN(8)
+			wg.Go(func() { r.consume(mine, m, takes, random) })
+		}
+	}
+	if random := child(); random.IntN(2) == 0 {
+		wg.Go(func() { r.dequeue(10, random) })
+	}
+	wg.Wait()
+	for _, s := range stages {
+		for err := s.Forget(context.Background()); err != nil; err = s.Forget(context.Background()) {
+			if !acceptable(err) {
+				r.t.Fatalf("forgetting: %v", err)
+			}
+		}
+	}
+}
+
+func (r *run) observe(e Event) {
+	r.count([]string{"registered", "fulfilled", "collected", "expired"}[e.Kind], e.Requests)
+}
+
+// account lets all that is late come, and all leases end, and checks that each
+// item was delivered once or is in the queue.
+func (r *run) account() {
+	r.db.Flush()
+	pass(3 * r.lease)
+	left, err := takeAll(context.Background(), stage(r.store, Options{}), Front, 1)
+	if err != nil {
+		r.t.Fatalf("draining: %v", err)
+	}
+	r.counts["left"] += len(left)
+	for _, item := range left {
+		r.got[item]++
+	}
+	for item, certain := range r.added {
+		n := r.got[item]
+		if n > 1 || n == 0 && certain && !r.unknown[item] {
+			r.t.Errorf("item %q was delivered %d times", item, n)
+		}
+	}
+	for item := range r.got {
+		if _, ok := r.added[item]; !ok {
+			r.t.Errorf("item %q was delivered, but never enqueued", item)
+		}
+	}
+	if n := leftovers(r.t, r.store); n > 0 {
+		r.t.Errorf("%d keys of the staging are left behind", n)
+	}
+}
+
+// TestFaults runs clients on a store with conflicts, unknown outcomes of all
+// kinds, transactions that are too old, ended contexts, and delays, while some of
+// them cancel, and some die.
+func TestFaults(t *testing.T) {
+	counts := map[string]int{}
+	var stats faulty.Stats
+	for seed := *seed0; seed < *seed0+uint64(*seeds); seed++ {
+		synctest.Test(t, func(t *testing.T) {
+			random := rand.New(rand.NewPCG(seed, 1))
+			store := memory.New(memory.Options{})
+			o := faults(random)
+			r := &run{
+				t: t, store: store, db: faulty.New(store, seed, o), random: random, lease: time.Second, cancels: o.Cancel > 0,
+				added: map[string]bool{}, got: map[string]int{}, unknown: map[string]bool{}, counts: counts,
+			}
+			defer r.db.Close()
+			r.simulate()
+			r.account()
+			s := r.db.Stats()
+			stats.Conflicts += s.Conflicts
+			stats.Dropped += s.Dropped
+			stats.Applied += s.Applied
+			stats.Landed += s.Landed
+			stats.Lost += s.Lost
+			stats.TooOld += s.TooOld
+			stats.Canceled += s.Canceled
+		})
+		if t.Failed() {
+			t.Fatalf("with seed %d", seed)
+		}
+	}
+	t.Logf("%v, faults: %+v", counts, stats)
+	for _, what := range []string{"registered", "fulfilled", "collected", "expired", "failed", "dead", "left"} {
+		if counts[what] == 0 && *seeds >= 100 {
+			t.Errorf("in no run anything was %s", what)
+		}
+	}
+}

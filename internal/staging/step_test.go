@@ -1,0 +1,193 @@
+package staging
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/conq-go/conq/kv"
+	"github.com/conq-go/conq/kv/faulty"
+	"github.com/conq-go/conq/subspace"
+)
+
+// TestRegisterLandsLate registers with a commit that lands when the next attempt
+// is under way, which has another ticket: the request that is there is the one
+// that the client waits for.
+func TestRegisterLandsLate(t *testing.T) {
+	for after := 1; after <= 5; after++ {
+		t.Run(fmt.Sprint(after), func(t *testing.T) {
+			store := newMemory(t, kv.Limits{})
+			first := true
+			db := faulty.New(store, 1, faulty.Options{Choose: func() faulty.Fate {
+				if !first {
+					return faulty.Fate{}
+				}
+				first = false
+				return faulty.Fate{Outcome: faulty.Late, After: after}
+			}})
+			m := &mortal{DB: db, name: stepName, before: func(n int) {
+				if n == 2 {
+					register(t, stage(store, Options{}), Front, 1)
+				}
+			}}
+			mine := register(t, stage(m, Options{}), Front, 1)
+			db.Flush()
+			var there int
+			if err := store.ReadTransact(t.Context(), func(r kv.Reader) error {
+				value, err := r.Get(mine.key)
+				if err == nil && value == nil {
+					t.Errorf("the client waits for a request that is not there")
+				}
+				for range r.Range(subspace.Named("stage").Range(), kv.RangeOptions{}) {
+					there++
+				}
+				return err
+			}); err != nil {
+				t.Fatal(err)
+			}
+			if there != 2 {
+				t.Errorf("%d requests are there, want one of each client", there)
+			}
+		})
+	}
+}
+
+// TestTooLarge checks that nobody is stuck whose requests can't be served in one
+// transaction, however small its limits are.
+func TestTooLarge(t *testing.T) {
+	const size = 1000
+	for _, l := range []kv.Limits{
+		{Transaction: size + 200, Value: size}, {Operations: 8}, {Operations: 9}, {Operations: 20}, {Operations: 128},
+	} {
+		t.Run(fmt.Sprintf("%d bytes, %d operations", l.Transaction, l.Operations), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				const clients = 40
+				db := newMemory(t, l)
+				for range clients {
+					if err := db.Transact(t.Context(), func(tx kv.Tx) error {
+						return testQueue.Enqueue(tx, make([]byte, size))
+					}); err != nil {
+						t.Fatal(err)
+					}
+				}
+				register(t, stage(db, Options{}), Front, 3) // and dies
+				var wg sync.WaitGroup
+				for c := range clients {
+					wg.Go(func() {
+						if _, err := takeAll(context.Background(), stage(db, Options{}), Side(c%2), 1+c%3); err != nil {
+							t.Error(err)
+						}
+					})
+				}
+				wg.Wait()
+				pass(time.Minute)
+				if _, err := takeAll(context.Background(), stage(db, Options{}), Front, 1); err != nil {
+					t.Error(err)
+				}
+				if n := leftovers(t, db); n > 0 {
+					t.Errorf("%d keys are left behind", n)
+				}
+			})
+		})
+	}
+}
+
+// contexts notes the contexts of transactions: a watch lives as long as its own.
+type contexts struct {
+	kv.DB
+	live []context.Context
+	most int
+}
+
+func (c *contexts) Transact(ctx context.Context, f func(kv.Tx) error) error {
+	c.live = slices.DeleteFunc(c.live, func(ctx context.Context) bool { return ctx.Err() != nil })
+	c.live = append(c.live, ctx)
+	c.most = max(c.most, len(c.live))
+	return c.DB.Transact(ctx, f)
+}
+
+// TestWatchesEnd checks that a client which waits for long does not gather
+// watches, and leaves none behind.
+func TestWatchesEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		db := newMemory(t, kv.Limits{})
+		s := stage(db, Options{})
+		var ahead []*taking[[]string]
+		for range 20 {
+			ahead = append(ahead, register(t, s, Front, 1))
+		}
+		mine := &contexts{DB: db}
+		var wg sync.WaitGroup
+		wg.Go(func() {
+			if _, err := Take(context.Background(), stage(mine, Options{}), Front, 1, values); !errors.Is(err, ErrEmpty) {
+				t.Error(err)
+			}
+		})
+		for i := len(ahead) - 1; i >= 0; i-- { // those in front of it leave
+			synctest.Wait()
+			ahead[i].leave(context.Background(), context.Canceled)
+		}
+		wg.Wait()
+		if mine.most > 1 {
+			t.Errorf("the watches of %d transactions were there at the same time", mine.most)
+		}
+		for _, ctx := range mine.live {
+			if ctx.Err() == nil {
+				t.Error("a watch is left behind")
+			}
+		}
+	})
+}
+
+// TestCancelWhileUnknown cancels a client whose collecting has an unknown outcome:
+// it finds out before it leaves, and returns the item that it has taken.
+func TestCancelWhileUnknown(t *testing.T) {
+	db := newMemory(t, kv.Limits{})
+	fill(t, db, 1)
+	ctx, cancel := context.WithCancel(t.Context())
+	m := &mortal{DB: db, name: stepName, at: 2, fate: unknownApplied}
+	m.before = func(n int) {
+		if n == 3 {
+			cancel()
+		}
+	}
+	got, err := Take(ctx, stage(m, Options{}), Front, 1, values)
+	if err != nil || !slices.Equal(got, []string{"0"}) || m.hit != "fulfil own" {
+		t.Errorf("after an unknown %q the client that is canceled gets %q, %v; want its item", m.hit, got, err)
+	}
+}
+
+// TestForget checks that outcome keys don't stay behind.
+func TestForget(t *testing.T) {
+	store := newMemory(t, kv.Limits{})
+	fill(t, store, 1)
+	s := stage(&mortal{DB: store, name: stepName, fate: unknownApplied}, Options{})
+	keys := func() (n int) {
+		if err := store.ReadTransact(t.Context(), func(r kv.Reader) error {
+			for pair, err := range r.Range(subspace.Named("outcomes").Range(), kv.RangeOptions{}) {
+				if err != nil {
+					return err
+				}
+				if bytes.HasPrefix(pair.Key, subspace.Named("outcomes").Bytes()) {
+					n++
+				}
+			}
+			return nil
+		}); err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+	if _, err := takeAll(t.Context(), s, Front, 1); err != nil || keys() == 0 {
+		t.Fatalf("taking leaves %d outcome keys, %v", keys(), err)
+	}
+	if err := s.Forget(t.Context()); err != nil || keys() != 0 {
+		t.Errorf("after Forget there are %d, %v", keys(), err)
+	}
+}
