@@ -119,6 +119,7 @@ func (db *DB) ReadTransact(ctx context.Context, f func(kv.Reader) error) error {
 	}
 	defer func() { t.ended = true }()
 	return db.inner.ReadTransact(ctx, func(r kv.Reader) error {
+		t.below = r
 		return f(reader{t, r, true})
 	})
 }

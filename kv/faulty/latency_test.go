@@ -24,7 +24,10 @@ func TestLatency(t *testing.T) {
 		took("a write", 5*time.Millisecond, func() { must(t, set(t, db, "k", "x")) })
 		took("a read and write", 5500*time.Microsecond, func() { must(t, swap(t, db, "k", "x")) })
 		took("a ReadTransact", 2500*time.Microsecond, func() { get(t, db, "k") })
-		took("a transaction that writes nothing", 2*time.Millisecond, func() {
+		took("a transaction that only reads", 2500*time.Microsecond, func() {
+			must(t, db.Transact(t.Context(), func(tx kv.Tx) error { _, err := tx.Get([]byte("k")); return err }))
+		})
+		took("a transaction that does nothing", 0, func() {
 			must(t, db.Transact(t.Context(), func(kv.Tx) error { return nil }))
 		})
 		for _, timeout := range []time.Duration{time.Millisecond, 3 * time.Millisecond} {
@@ -41,6 +44,30 @@ func TestLatency(t *testing.T) {
 			t.Errorf("a write that was given up left %q", got)
 		}
 	})
+}
+
+// The version is fixed half way through Latency: what is committed before is
+// seen, and what is committed later conflicts.
+func TestLatencyFixesTheVersion(t *testing.T) {
+	for _, c := range []struct {
+		after    time.Duration
+		attempts int
+	}{{time.Millisecond - 1, 1}, {time.Millisecond + 1, 2}} {
+		synctest.Test(t, func(t *testing.T) {
+			db, inner := open(t, faulty.Options{Latency: 2 * time.Millisecond})
+			time.AfterFunc(c.after, func() { must(t, set(t, inner, "k", "x")) })
+			attempts := 0
+			must(t, db.Transact(t.Context(), func(tx kv.Tx) error {
+				attempts++
+				_, err := tx.Get([]byte("k"))
+				tx.Set([]byte("other"), nil)
+				return err
+			}))
+			if attempts != c.attempts {
+				t.Errorf("a commit %v after the first read's beginning: %d attempts, want %d", c.after, attempts, c.attempts)
+			}
+		})
+	}
 }
 
 func TestDelay(t *testing.T) {

@@ -59,8 +59,9 @@ type Options struct {
 	// MaxDelay is the longest such pause. Default: 1 ms.
 	MaxDelay time.Duration
 
-	// Latency is a pause before each attempt of a transaction and each
-	// ReadTransact, as a cluster takes to say which version is the latest.
+	// Latency is how long a transaction waits to be told which version is the
+	// latest, at its first read, or before it commits writes without having read:
+	// half of it passes before the store below fixes the version, half afterwards.
 	// Default: 0.
 	Latency time.Duration
 	// ReadLatency is a pause before each read. Default: 0.

@@ -29,6 +29,9 @@ type txn struct {
 	own      []kv.Range // keys set and cleared, which don't conflict
 	watches  []*watch
 	onCommit []func()
+
+	below kv.Reader // the transaction of the store below
+	fixed bool      // its version was asked for
 }
 
 // begin starts an attempt.
@@ -38,7 +41,27 @@ func (db *DB) begin(ctx context.Context, cancel context.CancelCauseFunc) (*txn, 
 	if err == nil {
 		t.session, err = open(ctx, db.inner)
 	}
+	if err == nil {
+		t.below = t.session.tx
+	}
 	return t, err
+}
+
+// fixVersion has the store below fix the version of the transaction before its
+// first read, as a cluster does half way through telling it.
+func (t *txn) fixVersion() error {
+	d := t.db.o.Latency
+	if t.fixed || d <= 0 {
+		return nil
+	}
+	t.fixed = true
+	if err := t.pause(d / 2); err != nil {
+		return err
+	}
+	if _, err := t.below.Snapshot().Get([]byte{0}); err != nil {
+		return err
+	}
+	return t.pause(d - d/2)
 }
 
 // start is what comes before a transaction of any kind.
@@ -46,7 +69,7 @@ func (t *txn) start() error {
 	t.db.count(func(s *Stats) { s.Attempts++ })
 	t.db.tick()
 	t.mayCancel()
-	return t.pause(t.db.o.Latency)
+	return t.pause(0)
 }
 
 // mayCancel ends the context, by chance.
@@ -100,7 +123,7 @@ func (t *txn) read() error {
 		t.old = true
 		t.db.count(func(s *Stats) { s.TooOld++ })
 	}
-	return cmp.Or(t.pause(t.db.o.ReadLatency), t.alive())
+	return cmp.Or(t.fixVersion(), t.pause(t.db.o.ReadLatency), t.alive())
 }
 
 // reads notes a read that others can conflict with.
@@ -171,7 +194,7 @@ func (t *txn) ready() error {
 	if t.old && t.conflict {
 		return kv.ErrTooOld
 	}
-	return t.pause(t.db.o.CommitLatency / 2)
+	return cmp.Or(t.fixVersion(), t.pause(t.db.o.CommitLatency/2))
 }
 
 // decide commits or does not, and says so or does not.
@@ -213,7 +236,7 @@ func (t *txn) decide(fate Fate) error {
 // answer is the way of the answer back from the store.
 func (t *txn) answer() {
 	if d := t.db.o.CommitLatency; d > 0 && t.writes {
-		time.Sleep(d - d/2)
+		<-time.NewTimer(d - d/2).C
 	}
 	t.db.tick()
 }
