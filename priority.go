@@ -54,19 +54,19 @@ func OpenPriorityQueue[T any](db kv.DB, name string, c Codec[T], opts ...Options
 	if err != nil {
 		return nil, err
 	}
-	ties := recipe.LastPushed
+	ties, high := recipe.LastPushed, staging.Back
 	if o.FIFOTies {
-		ties = recipe.FirstPushed
+		ties, high = recipe.FirstPushed, staging.BackFIFO
 	}
 	p := &PriorityQueue[T]{store: s, codec: c, recipe: recipe.NewPriorityQueue(s.items, o.Random, ties), ties: ties}
-	ends(&p.store, p.fromMin(), p.fromMax())
+	ends(&p.store, p.fromMin(), p.fromMax(recipe.LastPushed), p.fromMax(recipe.FirstPushed))
 	if p.pushes, err = newAdder(&p.store, o, func(p prioritized) int { return len(p.payload) }, p.add); err != nil {
 		return nil, err
 	}
 	if p.min, err = newTaker(&p.store, o, staging.Front, p.fromMin()); err != nil {
 		return nil, err
 	}
-	p.max, err = newTaker(&p.store, o, staging.Back, p.fromMax())
+	p.max, err = newTaker(&p.store, o, high, p.fromMax(ties))
 	return p, err
 }
 
@@ -76,8 +76,8 @@ func (p *PriorityQueue[T]) fromMin() direction[Prioritized[T]] {
 }
 
 // fromMax is the order in which items are popped from the high end.
-func (p *PriorityQueue[T]) fromMax() direction[Prioritized[T]] {
-	if p.ties == recipe.FirstPushed {
+func (p *PriorityQueue[T]) fromMax(ties recipe.Ties) direction[Prioritized[T]] {
+	if ties == recipe.FirstPushed {
 		return direction[Prioritized[T]]{p.descending, p.store.downToFIFO, p.readPrioritized}
 	}
 	return direction[Prioritized[T]]{p.store.backwards, p.store.downTo, p.readPrioritized}

@@ -72,7 +72,7 @@ func (p PriorityQueueTx[T]) PopMaxN(n int) ([]Prioritized[T], error) {
 	if err := p.ready(); err != nil {
 		return nil, err
 	}
-	return takeN(&p.queue.store, p.tx, n, p.queue.fromMax())
+	return takeN(&p.queue.store, p.tx, n, p.queue.fromMax(p.queue.ties))
 }
 
 // PeekMin is PriorityQueue.PeekMin within the transaction. It conflicts as PopMin

@@ -78,8 +78,8 @@ func openStore(db kv.DB, name string, kind Kind, hasCodec bool, opts []Options) 
 	return s, o, err
 }
 
-// source is the two ends of a queue, for staging.
-type source [2]struct {
+// source is the ends of a queue, for staging.
+type source []struct {
 	items   func(kv.Reader, int) iter.Seq2[kv.KeyValue, error]
 	covered func(last []byte) []kv.Range
 	all     kv.Range
@@ -96,11 +96,16 @@ func (s source) Covered(side staging.Side, last []byte) []kv.Range {
 	return s[side].covered(last)
 }
 
-// ends makes the staging for the ends of the queue.
-func ends[V any](s *store, front, back direction[V]) {
+// ends makes the staging for the ends of the queue. The handle serves requests of
+// others, so it has to know all of them, not only those that it takes from.
+func ends[V any](s *store, front, back, backFIFO direction[V]) {
 	all := s.items.Range()
 	s.stage = staging.New(s.db, staging.Options{
-		Source:   source{{front.items, front.covered, all}, {back.items, back.covered, all}},
+		Source: source{
+			staging.Front:    {front.items, front.covered, all},
+			staging.Back:     {back.items, back.covered, all},
+			staging.BackFIFO: {backFIFO.items, backFIFO.covered, all},
+		},
 		Space:    subspace.FromBytes(stageSpace(s.name)),
 		Outcomes: subspace.FromBytes(outcomes(s.name)),
 		PutBack:  s.announce,

@@ -15,9 +15,13 @@ type Local interface {
 }
 
 // SignalsOf returns the signals of a store, or nil if it has none: then its
-// users may be in several processes, and have to watch a key.
+// users may be in several processes, or a commit may happen that nobody is told
+// of, and they have to watch a key.
 func SignalsOf(db DB) *Signals {
-	if local, ok := db.(Local); ok && !db.Limits().Shared {
+	if l := db.Limits(); l.Shared || l.UnknownCommits {
+		return nil
+	}
+	if local, ok := db.(Local); ok {
 		return local.Signals()
 	}
 	return nil

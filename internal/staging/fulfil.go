@@ -104,7 +104,7 @@ const (
 type fulfilment struct {
 	s      *Stage
 	tx     kv.Tx
-	ends   [2]end
+	ends   [sides]end
 	taken  map[string]bool // keys of items
 	served []served
 

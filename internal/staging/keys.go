@@ -72,7 +72,7 @@ func (k keys) parseRequest(pair kv.KeyValue) (r request, err error) {
 	ticket, ok1 := elems[1].(int64)
 	side, ok2 := elems[2].(int64)
 	op, ok3 := elems[3].([]byte)
-	if !ok1 || !ok2 || !ok3 || Side(side) != Front && Side(side) != Back {
+	if !ok1 || !ok2 || !ok3 || side < 0 || Side(side) >= sides {
 		return r, broken(pair.Key, errors.New("it should be (1, ticket, side, op)"))
 	}
 	r.side, r.ticket, r.op = Side(side), ticket, op

@@ -86,12 +86,15 @@ import (
 	"github.com/conq-go/conq/tuple"
 )
 
-// Side is an end of a queue.
+// Side is an end of a queue, with the order in which items are taken there. It
+// belongs to the request: whoever serves it keeps to it.
 type Side int64
 
 const (
-	Front Side = iota // Dequeue, PopMin
-	Back              // PopMax
+	Front    Side = iota // Dequeue, PopMin
+	Back                 // PopMax
+	BackFIFO             // PopMax that takes the first of equal items, not the last
+	sides                // how many there are
 )
 
 // ErrEmpty means that the queue held nothing for the request.

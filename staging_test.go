@@ -1,0 +1,383 @@
+package conq
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/conq-go/conq/kv"
+	"github.com/conq-go/conq/kv/faulty"
+	"github.com/conq-go/conq/kv/memory"
+)
+
+var stagings = map[string]Staging{"auto": StagingAuto, "always": StagingAlways, "never": StagingNever}
+
+// left returns the keys that a queue should not leave behind when it is empty: all
+// but those that each store or each handle has once.
+func left(t tb, db kv.DB, name string) []kv.KeyValue {
+	t.Helper()
+	return slices.DeleteFunc(stored(t, db), func(pair kv.KeyValue) bool {
+		return strings.HasPrefix(string(pair.Key), string(outcomes(name))) || string(pair.Key) == string(signalKey(name))
+	})
+}
+
+// Whatever the staging, handles in eight processes take all items, each once, and
+// leave nothing behind: small ones and such over many keys, one at a time, several
+// at a time, and waiting.
+func TestStagingModes(t *testing.T) {
+	for name, staging := range stagings {
+		for _, end := range allEnds {
+			t.Run(name+" "+end.name, func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					c := newCluster(t, 1, faulty.Options{
+						Limits: kv.Limits{Value: 100}, Delay: 0.5, MaxDelay: time.Millisecond,
+					})
+					defer c.close()
+					open := func() endVerbs { return end.open(t, c.process(), Options{Staging: staging}) }
+					deliverAll(t, open, 8, 320)
+					equal(t, "keys left", len(left(t, c.inner, map[bool]string{true: "q", false: "p"}[end.name == "Dequeue"])), 0)
+				})
+			})
+		}
+	}
+}
+
+// deliverAll has so many handles put and take items at the same time, until all
+// are delivered, and checks that each was once.
+func deliverAll(t *testing.T, open func() endVerbs, handles, items int) {
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	var mu sync.Mutex
+	seen := make(map[string]bool)
+	note := func(values []string) {
+		mu.Lock()
+		defer mu.Unlock()
+		for _, v := range values {
+			if seen[v] {
+				t.Errorf("%.20q was delivered twice", v)
+			}
+			seen[v] = true
+		}
+		if len(seen) == items {
+			cancel()
+		}
+	}
+	together(handles, func(h int) {
+		v := open()
+		for i := range items / handles {
+			check(t, v.add(t.Context(), fmt.Sprint(h, " ", i, strings.Repeat(".", 97*(i%5)))))
+		}
+		for n := 0; ctx.Err() == nil; n++ {
+			take := v.take
+			if n%3 == 0 {
+				take = v.wait
+			}
+			values, err := take(ctx, 1+n%4)
+			note(values)
+			if err != nil && !errors.Is(err, ErrEmpty) && !errors.Is(err, context.Canceled) {
+				t.Error(err)
+			}
+		}
+	})
+	equal(t, "delivered", len(seen), items)
+}
+
+// What is taken comes in order, also staged: first in, first out, and the ties of
+// PopMax as the handle says.
+func TestStagingOrder(t *testing.T) {
+	for name, staging := range stagings {
+		synctest.Test(t, func(t *testing.T) {
+			c := newCluster(t, 1, faulty.Options{})
+			defer c.close()
+			db := c.process()
+			q, err := OpenQueue(db, "q", String(), Options{Staging: staging})
+			noError(t, err)
+			noError(t, q.EnqueueAll(t.Context(), strings.Fields("1 2 3 4 5")))
+			for _, want := range []string{"1", "2 3", "4 5"} {
+				got, err := q.DequeueN(t.Context(), len(strings.Fields(want)))
+				noError(t, err)
+				equal(t, name, strings.Join(got, " "), want)
+			}
+			for _, fifo := range []bool{false, true} {
+				p, err := OpenPriorityQueue(db, "p", String(), Options{Staging: staging, FIFOTies: fifo})
+				noError(t, err)
+				for _, v := range strings.Fields("a1 b2 c2 d3 e3 f3 g4") {
+					noError(t, p.Push(t.Context(), v, int64(v[1]-'0')))
+				}
+				var got []string
+				pop := func(v string, err error) {
+					noError(t, err)
+					got = append(got, v)
+				}
+				pop(p.PopMax(t.Context()))
+				pop(p.PopMax(t.Context()))
+				pop(p.PopMin(t.Context()))
+				pop(p.PopMaxWait(t.Context()))
+				pop(p.PopMinWait(t.Context()))
+				values, err := p.PopMaxN(t.Context(), 5)
+				noError(t, err)
+				for _, v := range values {
+					got = append(got, v.Value)
+				}
+				want := "g4 f3 a1 e3 b2 d3 c2"
+				if fifo {
+					want = "g4 d3 a1 e3 b2 f3 c2"
+				}
+				equal(t, fmt.Sprint(name, " FIFO ties ", fifo), strings.Join(got, " "), want)
+			}
+		})
+	}
+}
+
+// held has a process register a staged request and hang, and another one serve it
+// with all others. It returns what lets the process collect its result.
+func held(t *testing.T, db kv.DB, name string, take func(kv.DB) func() error) (done chan error, collect func()) {
+	t.Helper()
+	registered, collected := make(chan bool), make(chan bool)
+	n := 0
+	hanging := &hooked{DB: db}
+	f := take(hanging)
+	hanging.attempt = func(tx kv.Tx) kv.Tx {
+		if n++; n == 2 {
+			close(registered)
+			<-collected
+		}
+		return tx
+	}
+	done = async(f)
+	<-registered
+	return done, func() {
+		close(collected)
+		synctest.Wait()
+	}
+}
+
+// An item that does not decode goes back to its place, and what is behind it too;
+// who found nothing meanwhile and waits is woken up for it.
+func TestStagingUndecodable(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		db := memory.New(memory.Options{})
+		codec := Codec[string](picky{String()})
+		open := func(db kv.DB, staging Staging) *Queue[string] {
+			q, err := OpenQueue(db, "q", codec, Options{Staging: staging})
+			noError(t, err)
+			return q
+		}
+		other := open(db, StagingAlways)
+		noError(t, other.EnqueueAll(t.Context(), []string{"unreadable", "good"}))
+		done, collect := held(t, db, "q", func(db kv.DB) func() error {
+			q := open(db, StagingAlways)
+			return func() error { return drop(q.DequeueN(t.Context(), 2)) }
+		})
+		_, err := other.Dequeue(t.Context()) // serves the one that hangs first
+		wantError(t, err, ErrEmpty)
+		waiter := open(db, StagingNever)
+		got := async(func() error { return drop(waiter.DequeueWait(t.Context())) })
+		collect()
+		wantError(t, <-done, ErrDecode)
+		wantError(t, <-got, ErrDecode)
+		n, err := other.Len(t.Context())
+		noError(t, err)
+		equal(t, "items left", n, 2)
+		noError(t, db.Close())
+	})
+}
+
+// Clear also clears what is staged: whose request or result was cleared comes
+// again, and finds nothing.
+func TestStagingClear(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		db := memory.New(memory.Options{Limits: small})
+		open := func(db kv.DB) *Queue[string] {
+			q, err := OpenQueue(db, "q", String(), Options{Staging: StagingAlways})
+			noError(t, err)
+			return q
+		}
+		other := open(db)
+		noError(t, other.Enqueue(t.Context(), strings.Repeat("over several keys ", 20)))
+		done, collect := held(t, db, "q", func(db kv.DB) func() error {
+			q := open(db)
+			return func() error {
+				_, err := q.Dequeue(t.Context())
+				return err
+			}
+		})
+		_, err := other.Dequeue(t.Context())
+		wantError(t, err, ErrEmpty)
+		noError(t, other.Clear(t.Context()))
+		collect()
+		wantError(t, <-done, ErrEmpty)
+		equal(t, "keys left", len(left(t, db, "q")), 0)
+		noError(t, db.Close())
+	})
+}
+
+// A handle's own rule for ties holds for its requests, whoever serves them.
+func TestStagingMixedTies(t *testing.T) {
+	for _, fifo := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			db := memory.New(memory.Options{})
+			open := func(db kv.DB, fifo bool) *PriorityQueue[string] {
+				p, err := OpenPriorityQueue(db, "p", String(), Options{Staging: StagingAlways, FIFOTies: fifo})
+				noError(t, err)
+				return p
+			}
+			other := open(db, !fifo)
+			for _, v := range strings.Fields("a b c") {
+				noError(t, other.Push(t.Context(), v, 1))
+			}
+			var got string
+			done, collect := held(t, db, "p", func(db kv.DB) func() error {
+				p := open(db, fifo)
+				return func() (err error) {
+					got, err = p.PopMax(t.Context())
+					return err
+				}
+			})
+			v, err := other.PopMax(t.Context())
+			noError(t, err)
+			collect()
+			noError(t, <-done)
+			want := map[bool]string{true: "a c", false: "c a"}[fifo]
+			equal(t, "popped", got+" "+v, want)
+			noError(t, db.Close())
+		})
+	}
+}
+
+// Automatic staging begins when dequeues of several processes collide, and ends
+// when they do not any more.
+func TestStagingAuto(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t, 1, faulty.Options{Delay: 1})
+		defer c.close()
+		var seen events
+		const handles, each = 8, 40
+		var all []endVerbs
+		for range handles {
+			all = append(all, openFront(t, c.process(), Options{Observe: seen.observe}))
+		}
+		for i := range handles * each {
+			noError(t, all[0].add(t.Context(), fmt.Sprint(i)))
+		}
+		together(handles, func(h int) {
+			for range each {
+				_, err := all[h].take(t.Context(), 1)
+				check(t, err)
+			}
+		})
+		requested, fulfilled := seen.sum(Requested), seen.sum(Fulfilled)
+		if requested.Calls < each || fulfilled.Calls < each || fulfilled.Items < each {
+			t.Errorf("%d staged requests, %d served: it should have begun", requested.Calls, fulfilled.Calls)
+		}
+		equal(t, "expired", seen.sum(Expired).Items, 0)
+		time.Sleep(2 * stagingTime)
+		seen.take(Added)
+		for i := range each {
+			noError(t, all[1].add(t.Context(), fmt.Sprint(i)))
+			_, err := all[1].take(t.Context(), 1)
+			noError(t, err)
+		}
+		equal(t, "staged requests of a lone process", seen.sum(Requested).Calls, 0)
+		of := seen.sum(Taken)
+		equal(t, "items", of.Items, each)
+		equal(t, "attempts", of.Attempts, each)
+	})
+}
+
+// 64 consumers on one handle hardly conflict with each other, nor with producers.
+func TestStagingAutoConflicts(t *testing.T) {
+	for name, open := range engines(t) {
+		t.Run(name, func(t *testing.T) {
+			db, attempts := counted(open(kv.Limits{}))
+			calls := &callCounter{DB: db}
+			v := openFront(t, calls, Options{})
+			const consumers, producers, each = 64, 8, 400
+			var group sync.WaitGroup
+			for range producers {
+				group.Go(func() {
+					for range each {
+						check(t, v.add(t.Context(), "x"))
+					}
+				})
+			}
+			together(consumers, func(int) {
+				for range producers * each / consumers {
+					_, err := v.wait(t.Context(), 1)
+					check(t, err)
+				}
+			})
+			group.Wait()
+			conflicts := float64(attempts.Load()-calls.n.Load()) / (producers * each)
+			if conflicts >= 0.05 {
+				t.Errorf("%.3f conflicts an item, want less than 0.05", conflicts)
+			}
+		})
+	}
+}
+
+// callCounter counts transactions, where hooked counts their attempts.
+type callCounter struct {
+	kv.DB
+	n atomic.Int64
+}
+
+func (c *callCounter) Signals() *kv.Signals { return kv.SignalsOf(c.DB) }
+
+func (c *callCounter) Transact(ctx context.Context, f func(kv.Tx) error) error {
+	c.n.Add(1)
+	return c.DB.Transact(ctx, f)
+}
+
+// Values that are large in comparison with a transaction are all delivered: many
+// do not fit into one, and none is stuck.
+func TestStagingLargeValues(t *testing.T) {
+	const consumers, items, size = 64, 1000, 90_000
+	for _, combining := range []bool{false, true} {
+		t.Run(fmt.Sprint("combining ", combining), func(t *testing.T) {
+			db := newMemory(t, kv.Limits{Transaction: 10_000_000, Value: 100_000})
+			o := Options{Staging: StagingAlways, NoCombining: !combining}
+			q, err := OpenQueue(db, "q", Bytes(), o)
+			noError(t, err)
+			for i := range items {
+				value := make([]byte, size)
+				copy(value, fmt.Sprint(i))
+				noError(t, q.Enqueue(t.Context(), value))
+			}
+			var seen sync.Map
+			var n atomic.Int64
+			together(consumers, func(int) {
+				q, err := OpenQueue(db, "q", Bytes(), o)
+				check(t, err)
+				for {
+					value, err := q.Dequeue(t.Context())
+					if errors.Is(err, ErrEmpty) {
+						return
+					}
+					check(t, err)
+					if _, twice := seen.LoadOrStore(string(value[:8]), true); twice || len(value) != size {
+						t.Errorf("item %.8q of %d bytes came out twice, or has another size", value, len(value))
+					}
+					n.Add(1)
+				}
+			})
+			equal(t, "delivered", n.Load(), items)
+			equal(t, "keys left", len(left(t, db, "q")), 0)
+		})
+	}
+}
+
+// What is not a choice is refused.
+func TestStagingInvalid(t *testing.T) {
+	_, err := OpenQueue(newMemory(t, kv.Limits{}), "q", String(), Options{Staging: 3})
+	if err == nil || !strings.Contains(err.Error(), "Options.Staging is 3") {
+		t.Errorf("Staging 3: %v", err)
+	}
+}
