@@ -27,26 +27,41 @@ func BenchmarkDepth(b *testing.B) {
 	if testing.Short() {
 		many = min(many, 20_000)
 	}
-	for _, state := range []struct {
-		name string
-		make func(*stage)
-	}{
-		{"few", func(s *stage) { s.fill(few) }},
-		{"many", func(s *stage) { s.fill(many); s.settle() }},
-		{"taken", func(s *stage) { s.fill(many + few); s.take(many) }},
-		{"reopened", func(s *stage) { s.fill(many + few); s.take(many); s.open() }},
-	} {
-		b.Run("state="+state.name, func(b *testing.B) {
-			s := newStage(b)
+	bench(b, state{"few", func(s *stage) { s.fill(few) }})
+	bench(b, state{"many", func(s *stage) { s.fill(many); s.settle() }})
+	bench(b, state{"taken", func(s *stage) { s.fill(many + few); s.take(many) }},
+		state{"reopened", (*stage).open})
+}
+
+// state is what makes the queues what they are.
+type state struct {
+	name string
+	make func(*stage)
+}
+
+// bench measures all operations in each of the states, which one store goes
+// through.
+func bench(b *testing.B, states ...state) {
+	var s *stage
+	for _, state := range states {
+		b.Run("state="+state.name, func(sub *testing.B) {
+			if s == nil {
+				s = newStage(b)
+			}
+			s.b = sub
 			state.make(s)
 			for _, step := range s.steps() {
-				first := step.once(b)
-				b.Run("op="+step.name, func(b *testing.B) {
+				first := step.once(sub)
+				sub.Run("op="+step.name, func(b *testing.B) {
 					step.measure(b)
 					b.ReportMetric(micros(first), "first-µs")
 				})
 			}
 		})
+	}
+	if s != nil {
+		s.b = b
+		s.remove()
 	}
 }
 

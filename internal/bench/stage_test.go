@@ -31,8 +31,13 @@ type stage struct {
 func newStage(b *testing.B) *stage {
 	s := &stage{b: b, ctx: b.Context(), dir: b.TempDir()}
 	s.open()
-	b.Cleanup(func() { check(b, s.db.Close()) })
 	return s
+}
+
+// remove gives the disk space back before the next stage needs it.
+func (s *stage) remove() {
+	check(s.b, s.db.Close())
+	check(s.b, os.RemoveAll(s.dir))
 }
 
 // open opens the store, or closes it and opens it again.
