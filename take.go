@@ -27,6 +27,7 @@ type taker[V any] struct {
 	side    staging.Side
 	stage   *staging.Stage
 	staging Staging
+	expired atomic.Int64 // when expire last looked, likewise
 	until   atomic.Int64 // StagingAuto stages until then, in nanoseconds of Unix time
 }
 
@@ -139,6 +140,9 @@ func (t *taker[V]) serveSome(ctx context.Context, calls int, wants []int) ([]sha
 	if t.staging == StagingAlways || t.staging == StagingAuto && t.until.Load() > time.Now().UnixNano() {
 		return t.serveStaged(ctx, wants)
 	}
+	if err := t.expire(ctx); err != nil {
+		return nil, err
+	}
 	shares, err := t.servePlain(ctx, calls, wants)
 	if errors.Is(err, errCollision) {
 		t.until.Store(time.Now().Add(stagingTime).UnixNano())
@@ -148,6 +152,19 @@ func (t *taker[V]) serveSome(ctx context.Context, calls int, wants []int) ([]sha
 		return t.serveStaged(ctx, wants)
 	}
 	return shares, err
+}
+
+// expireTime is how often who does not stage looks for items that somebody who
+// did has never collected.
+const expireTime = time.Second
+
+// expire puts such items back, now and then.
+func (t *taker[V]) expire(ctx context.Context) error {
+	now, last := time.Now().UnixNano(), t.expired.Load()
+	if now-last < int64(expireTime) || !t.expired.CompareAndSwap(last, now) {
+		return nil
+	}
+	return t.stage.Expire(ctx)
 }
 
 // servePlain is the recipe, for several callers. With StagingAuto it is tried

@@ -7,9 +7,24 @@ import (
 	"github.com/conq-go/conq/kv"
 )
 
+// Expire puts back the items of results whose deadline has passed, if there are
+// any. Those who take without staging call it now and then: the owner of a result
+// may have died, and nobody else may stage any more. It costs a read of one key.
+func (s *Stage) Expire(ctx context.Context) error {
+	for {
+		err := s.db.ReadTransact(ctx, s.checkDue)
+		if !errors.Is(err, errDue) {
+			return err
+		}
+		if err := s.expire(ctx); err != nil {
+			return err
+		}
+	}
+}
+
 // checkDue returns errDue if a result has waited for too long.
-func (s *Stage) checkDue(tx kv.Tx) error {
-	for first, err := range tx.Snapshot().Range(s.keys.all(dueKind), kv.RangeOptions{Limit: 1}) {
+func (s *Stage) checkDue(r kv.Reader) error {
+	for first, err := range r.Snapshot().Range(s.keys.all(dueKind), kv.RangeOptions{Limit: 1}) {
 		if err != nil {
 			return err
 		}
