@@ -124,7 +124,7 @@ func drain(b *testing.B, store, db kv.DB, clients int, take func(kv.DB) func(con
 	b.ReportMetric(float64(counts.attempts.Load()-counts.transactions.Load())/float64(b.N), "conflicts/item")
 }
 
-func check(b *testing.B, err error) {
+func check(b testing.TB, err error) {
 	if err != nil {
 		b.Error(err)
 	}

@@ -191,3 +191,52 @@ func TestForget(t *testing.T) {
 		t.Errorf("after Forget there are %d, %v", keys(), err)
 	}
 }
+
+// TestCollectOrExpire has a result put back while its owner collects it: one of
+// them gets the item.
+func TestCollectOrExpire(t *testing.T) {
+	for _, first := range []string{"owner", "expiry"} {
+		t.Run(first+" commits first", func(t *testing.T) {
+			db, clock := newMemory(t, kv.Limits{}), newClock()
+			fill(t, db, 1)
+			s := stage(db, Options{Now: clock.now})
+			owner := register(t, s, Front, 1)
+			if _, err := Take(t.Context(), s, Back, 1, values); !errors.Is(err, ErrEmpty) { // it takes over
+				t.Fatal(err)
+			}
+			clock.advance(time.Minute)
+			collect := func() ([]string, error) {
+				look, err := owner.step(t.Context())
+				return look.value, err
+			}
+			expire := func() { check(t, s.expire(t.Context())) }
+			var got []string
+			var err error
+			if first == "expiry" {
+				owner.collect = func(tx kv.Tx, items []kv.KeyValue) ([]string, error) {
+					expire()
+					return values(tx, items)
+				}
+				got, err = collect()
+			} else {
+				late := stage(db, Options{Now: clock.now, PutBack: func(kv.Tx) error {
+					if got == nil {
+						got, err = collect()
+					}
+					return nil
+				}})
+				check(t, late.expire(t.Context()))
+			}
+			if first == "expiry" && (got != nil || !errors.Is(err, errExpired)) {
+				t.Errorf("the owner got %q, %v", got, err)
+			}
+			if first == "owner" && (err != nil || !slices.Equal(got, []string{"0"})) {
+				t.Errorf("the owner got %q, %v", got, err)
+			}
+			left, err := takeAll(t.Context(), s, Front, 1)
+			if err != nil || len(left)+len(got) != 1 {
+				t.Errorf("the owner got %q, and %q are left, %v", got, left, err)
+			}
+		})
+	}
+}
