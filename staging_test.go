@@ -1,6 +1,7 @@
 package conq
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -19,12 +20,12 @@ import (
 
 var stagings = map[string]Staging{"auto": StagingAuto, "always": StagingAlways, "never": StagingNever}
 
-// left returns the keys that a queue should not leave behind when it is empty: all
-// but those that each store or each handle has once.
-func left(t tb, db kv.DB, name string) []kv.KeyValue {
+// left returns the keys that empty queues should not leave behind: all but those
+// that each queue or each handle has once.
+func left(t tb, db kv.DB) []kv.KeyValue {
 	t.Helper()
 	return slices.DeleteFunc(stored(t, db), func(pair kv.KeyValue) bool {
-		return strings.HasPrefix(string(pair.Key), string(outcomes(name))) || string(pair.Key) == string(signalKey(name))
+		return bytes.HasPrefix(pair.Key, system("outcome")) || bytes.HasPrefix(pair.Key, system("signal"))
 	})
 }
 
@@ -42,7 +43,7 @@ func TestStagingModes(t *testing.T) {
 					defer c.close()
 					open := func() endVerbs { return end.open(t, c.process(), Options{Staging: staging}) }
 					deliverAll(t, open, 8, 320)
-					equal(t, "keys left", len(left(t, c.inner, map[bool]string{true: "q", false: "p"}[end.name == "Dequeue"])), 0)
+					equal(t, "keys left", len(left(t, c.inner)), 0)
 				})
 			})
 		}
@@ -138,7 +139,7 @@ func TestStagingOrder(t *testing.T) {
 
 // held has a process register a staged request and hang, and another one serve it
 // with all others. It returns what lets the process collect its result.
-func held(t *testing.T, db kv.DB, name string, take func(kv.DB) func() error) (done chan error, collect func()) {
+func held(t *testing.T, db kv.DB, take func(kv.DB) func() error) (done chan error, collect func()) {
 	t.Helper()
 	registered, collected := make(chan bool), make(chan bool)
 	n := 0
@@ -172,7 +173,7 @@ func TestStagingUndecodable(t *testing.T) {
 		}
 		other := open(db, StagingAlways)
 		noError(t, other.EnqueueAll(t.Context(), []string{"unreadable", "good"}))
-		done, collect := held(t, db, "q", func(db kv.DB) func() error {
+		done, collect := held(t, db, func(db kv.DB) func() error {
 			q := open(db, StagingAlways)
 			return func() error { return drop(q.DequeueN(t.Context(), 2)) }
 		})
@@ -202,7 +203,7 @@ func TestStagingClear(t *testing.T) {
 		}
 		other := open(db)
 		noError(t, other.Enqueue(t.Context(), strings.Repeat("over several keys ", 20)))
-		done, collect := held(t, db, "q", func(db kv.DB) func() error {
+		done, collect := held(t, db, func(db kv.DB) func() error {
 			q := open(db)
 			return func() error {
 				_, err := q.Dequeue(t.Context())
@@ -214,7 +215,7 @@ func TestStagingClear(t *testing.T) {
 		noError(t, other.Clear(t.Context()))
 		collect()
 		wantError(t, <-done, ErrEmpty)
-		equal(t, "keys left", len(left(t, db, "q")), 0)
+		equal(t, "keys left", len(left(t, db)), 0)
 		noError(t, db.Close())
 	})
 }
@@ -234,7 +235,7 @@ func TestStagingMixedTies(t *testing.T) {
 				noError(t, other.Push(t.Context(), v, 1))
 			}
 			var got string
-			done, collect := held(t, db, "p", func(db kv.DB) func() error {
+			done, collect := held(t, db, func(db kv.DB) func() error {
 				p := open(db, fifo)
 				return func() (err error) {
 					got, err = p.PopMax(t.Context())
@@ -278,7 +279,7 @@ func TestStagingAuto(t *testing.T) {
 			t.Errorf("%d staged requests, %d served: it should have begun", requested.Calls, fulfilled.Calls)
 		}
 		equal(t, "expired", seen.sum(Expired).Items, 0)
-		time.Sleep(2 * stagingTime)
+		pass(2 * stagingTime)
 		seen.take(Added)
 		for i := range each {
 			noError(t, all[1].add(t.Context(), fmt.Sprint(i)))
@@ -369,7 +370,7 @@ func TestStagingLargeValues(t *testing.T) {
 				}
 			})
 			equal(t, "delivered", n.Load(), items)
-			equal(t, "keys left", len(left(t, db, "q")), 0)
+			equal(t, "keys left", len(left(t, db)), 0)
 		})
 	}
 }

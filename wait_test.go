@@ -274,7 +274,7 @@ func TestWaitForRecipe(t *testing.T) {
 		}))
 		synctest.Wait()
 		equal(t, "noticed at once", got.done, false)
-		time.Sleep(pollTime)
+		pass(pollTime)
 		synctest.Wait()
 		equalSlices(t, "got", got.values, []string{"raw"})
 	})
@@ -311,7 +311,7 @@ func waitThousands(t *testing.T, newStore func(testing.TB) (func() kv.DB, func()
 		t.Errorf("%d goroutines for %d waiters", n, waiters)
 	}
 	attempts.Store(0)
-	time.Sleep(minutes * time.Minute)
+	pass(minutes * time.Minute)
 	synctest.Wait()
 	limit := int64(0)
 	if shared {
@@ -343,7 +343,7 @@ func TestWaitLeavesNoWatches(t *testing.T) {
 		var open []<-chan error
 		db := &hooked{DB: c.process(), attempt: func(tx kv.Tx) kv.Tx { return watching{tx, &open} }}
 		startWaiter(t.Context(), openFront(t, db, Options{}), 1)
-		time.Sleep(time.Minute)
+		pass(time.Minute)
 		synctest.Wait()
 		n := 0
 		for _, news := range open {
@@ -390,7 +390,7 @@ func noLostWakeUp(t *testing.T, seed uint64, shared bool) {
 	local := memory.New(memory.Options{})
 	slow := &hooked{DB: local, attempt: func(tx kv.Tx) kv.Tx {
 		for range seed % 4 { // let others in between
-			time.Sleep(time.Microsecond)
+			pass(time.Microsecond)
 		}
 		return tx
 	}}
@@ -434,7 +434,7 @@ func noLostWakeUp(t *testing.T, seed uint64, shared bool) {
 			for i := range each {
 				check(t, v.add(t.Context(), fmt.Sprint(p, i)))
 				if i%3 == 2 {
-					time.Sleep(time.Duration(p) * 100 * time.Microsecond)
+					pass(time.Duration(p) * 100 * time.Microsecond)
 				}
 			}
 		})
@@ -499,14 +499,14 @@ func overtaken(t *testing.T, consumers, items int, handle func(consumer int) end
 				if err != nil {
 					return
 				}
-				time.Sleep(time.Duration(c%5) * time.Millisecond) // its work
+				pass(time.Duration(c%5) * time.Millisecond) // its work
 			}
 		}()
 	}
 	synctest.Wait()
 	for range items {
 		noError(t, producer.add(t.Context(), "x"))
-		time.Sleep(3 * time.Millisecond)
+		pass(3 * time.Millisecond)
 	}
 	cancel()
 	synctest.Wait()
@@ -557,7 +557,7 @@ func leaderGivesUp(t *testing.T, landing int) {
 	noError(t, inner.Transact(t.Context(), func(tx kv.Tx) error {
 		return errors.Join(calm.in(tx, "1"), calm.in(tx, "2"))
 	}))
-	time.Sleep(2 * pollTime)
+	pass(2 * pollTime)
 	synctest.Wait()
 	if first.err == nil {
 		equalSlices(t, "the leader got", first.values, []string{"1"})
