@@ -84,21 +84,47 @@ func (dropsClears) Clear([]byte) {}
 // dropsSets forgets what was put in.
 type dropsSets struct{ kv.Tx }
 
-func (dropsSets) Set(_, _ []byte) {}
+func (d dropsSets) Set(key, value []byte) {
+	if !isItem(key) {
+		d.Tx.Set(key, value)
+	}
+}
+
+// isItem tells an item from the catalogue, whose keys begin with a byte string.
+func isItem(key []byte) bool { return key[0] == 0x02 }
 
 // spoils changes what was put in.
 type spoils struct{ kv.Tx }
 
-func (s spoils) Set(key, value []byte) { s.Tx.Set(key, append([]byte("x"), value...)) }
+func (s spoils) Set(key, value []byte) {
+	if isItem(key) {
+		value = append([]byte("x"), value...)
+	}
+	s.Tx.Set(key, value)
+}
 
-// skips does not see the first item.
+// skips does not see the first item, from the front.
 type skips struct{ kv.Tx }
 
 func (s skips) Range(r kv.Range, opts kv.RangeOptions) iter.Seq2[kv.KeyValue, error] {
+	return butFirst(s.Tx, r, opts)
+}
+
+func (s skips) Snapshot() kv.Reader { return skipsSnapshot{s.Tx.Snapshot()} }
+
+type skipsSnapshot struct{ kv.Reader }
+
+func (s skipsSnapshot) Range(r kv.Range, opts kv.RangeOptions) iter.Seq2[kv.KeyValue, error] {
+	return butFirst(s.Reader, r, opts)
+}
+
+func butFirst(rd kv.Reader, r kv.Range, opts kv.RangeOptions) iter.Seq2[kv.KeyValue, error] {
 	return func(yield func(kv.KeyValue, error) bool) {
-		first := true
-		opts.Limit = 0
-		for pair, err := range s.Tx.Range(r, opts) {
+		first := !opts.Reverse
+		if first {
+			opts.Limit = 0
+		}
+		for pair, err := range rd.Range(r, opts) {
 			if !first && !yield(pair, err) {
 				return
 			}
