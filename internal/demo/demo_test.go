@@ -69,7 +69,7 @@ type broken struct {
 
 func (b *broken) Transact(ctx context.Context, f func(kv.Tx) error) error {
 	return b.DB.Transact(ctx, func(tx kv.Tx) error {
-		if b.n.Add(1)%50 == 0 {
+		if b.n.Add(1)%7 == 0 {
 			tx = b.fault(tx)
 		}
 		return f(tx)
