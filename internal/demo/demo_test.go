@@ -3,6 +3,7 @@ package demo
 import (
 	"context"
 	"iter"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -135,12 +136,12 @@ func butFirst(rd kv.Reader, r kv.Range, opts kv.RangeOptions) iter.Seq2[kv.KeyVa
 
 func TestBrokenStores(t *testing.T) {
 	tests := []struct {
-		name, check string
+		name, check string // any of them
 		fault       func(kv.Tx) kv.Tx
 	}{
 		{"drops clears", "nothing twice", func(tx kv.Tx) kv.Tx { return dropsClears{tx} }},
 		{"drops sets", "nothing lost", func(tx kv.Tx) kv.Tx { return dropsSets{tx} }},
-		{"skips", "order kept", func(tx kv.Tx) kv.Tx { return skips{tx} }},
+		{"skips", "order kept, no false empty", func(tx kv.Tx) kv.Tx { return skips{tx} }},
 		{"spoils", "nothing invented", func(tx kv.Tx) kv.Tx { return spoils{tx} }},
 	}
 	for _, test := range tests {
@@ -153,7 +154,7 @@ func TestBrokenStores(t *testing.T) {
 				t.Fatal(err)
 			}
 			for _, p := range report.Phases {
-				if !isBroken(p, test.check) {
+				if !slices.ContainsFunc(strings.Split(test.check, ", "), func(check string) bool { return isBroken(p, check) }) {
 					t.Errorf("%s: %q was not found broken: %+v", p.Name, test.check, p.Checks)
 				}
 			}
