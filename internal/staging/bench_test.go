@@ -7,6 +7,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/conq-go/conq/kv"
@@ -97,31 +98,65 @@ func drain(b *testing.B, store, db kv.DB, clients int, take func(kv.DB) func(con
 		}))
 	}
 	counts := &counting{DB: db}
-	var took atomic.Int64
-	var wg sync.WaitGroup
 	b.ResetTimer()
-	for range clients {
-		one := take(counts)
-		wg.Go(func() {
-			for {
-				err := one(b.Context())
-				if errors.Is(err, ErrEmpty) {
-					return
-				}
-				check(b, err)
-				took.Add(1)
-			}
-		})
-	}
-	wg.Wait()
+	took := takeEverything(b, counts, clients, take)
 	b.StopTimer()
-	if took.Load() != int64(b.N) {
-		b.Errorf("%d of %d items were taken", took.Load(), b.N)
+	if took != b.N {
+		b.Errorf("%d of %d items were taken", took, b.N)
 	}
 	b.ReportMetric(0, "ns/op")
 	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "items/s")
 	b.ReportMetric(float64(counts.transactions.Load())/float64(b.N), "transactions/item")
 	b.ReportMetric(float64(counts.attempts.Load()-counts.transactions.Load())/float64(b.N), "conflicts/item")
+}
+
+// takeEverything has clients take until there is nothing, and returns how many
+// items they took.
+func takeEverything(t testing.TB, db kv.DB, clients int, take func(kv.DB) func(context.Context) error) int {
+	var took atomic.Int64
+	var wg sync.WaitGroup
+	for range clients {
+		one := take(db)
+		wg.Go(func() {
+			err := one(context.Background())
+			for ; err == nil; err = one(context.Background()) {
+				took.Add(1)
+			}
+			if !errors.Is(err, ErrEmpty) {
+				t.Error(err)
+			}
+		})
+	}
+	wg.Wait()
+	return int(took.Load())
+}
+
+// TestScales checks in the time of a bubble, where only the store's latency
+// counts, that staging scales where the recipe does not. Transactions of the
+// recipe exclude each other from when their version is fixed, halfway through the
+// latency, until the store decides: one each 2.5 ms. A request is visible after
+// 3.5 ms, its result at least 2.5 ms later, and to collect that takes 5 ms: at
+// most 5,800 items a second for 64 clients.
+func TestScales(t *testing.T) {
+	const items = 2000
+	rate := func(clients int, take func(kv.DB) func(context.Context) error) (rate float64) {
+		synctest.Test(t, func(t *testing.T) {
+			store := newMemory(t, kv.Limits{})
+			fill(t, store, items)
+			began := time.Now()
+			db := faulty.New(store, 1, faulty.Options{Latency: 2 * time.Millisecond, CommitLatency: 3 * time.Millisecond})
+			if took := takeEverything(t, db, clients, take); took != items {
+				t.Errorf("%d of %d items were taken", took, items)
+			}
+			rate = items / time.Since(began).Seconds()
+		})
+		return rate
+	}
+	recipe, few, many := rate(64, plain), rate(64, staged), rate(256, staged)
+	t.Logf("a second: the recipe with 64 clients %.0f, staging with 64 %.0f, with 256 %.0f", recipe, few, many)
+	if few < 10*recipe || many < 30*recipe {
+		t.Error("staging should do 10 times as much with 64 clients, and 30 times with 256")
+	}
 }
 
 func check(b testing.TB, err error) {
