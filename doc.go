@@ -28,7 +28,18 @@
 //
 // When a method returns without an error, what it did is as durable as the engine
 // promises: with the embedded store, unless told otherwise, on disk. An error
-// other than kv.ErrCommitUnknown means that nothing was changed.
+// other than kv.ErrCommitUnknown means that nothing was changed. That one means
+// that it may have been, or not: a cluster gives it only when ctx ended before the
+// outcome was known, the embedded store only when writing to disk has failed, and
+// it has to be opened again.
+//
+// # Many clients
+//
+// Handles are made to be shared: calls that are made while a transaction of the
+// handle is under way share the next one. Consumers in many processes, which can't,
+// write requests that one of them serves for all ([Staging]). [Queue.DequeueWait]
+// and its kin wait for items without polling. [Options] has the choices, and
+// docs/concurrency.md how it works.
 //
 // # Caveats
 //
@@ -37,10 +48,10 @@
 //     reads from it.
 //   - An item is gone once its Dequeue or Pop has returned. A consumer that fails
 //     after that has lost it, unless its work is in the same transaction.
-//   - After kv.ErrCommitUnknown, which a cluster may return and the embedded store
-//     does not, an item may have been added, or removed, or not.
-//   - Consumers of one queue want the same item, so they conflict and try again:
-//     to take several at once (DequeueN, PopMinN) is faster than to add consumers.
+//   - What goes through In is not combined: there, consumers of one queue want the
+//     same item, so their transactions conflict and run again.
+//   - The item of a consumer that dies while it takes it by staging comes back to
+//     its place after some seconds; until then it is missing.
 //   - Len and All read the whole queue. When that takes longer than the engine
 //     allows for one snapshot, they go on with a later one.
 //   - The body of a loop over All may see an item before it is durable; its

@@ -24,7 +24,8 @@ import (
 //     between them. PopMin takes the first of the lowest priority. PopMax takes
 //     the last of the highest, or with Options.FIFOTies the first.
 //   - Conflicts: pushes never conflict with each other. A pop conflicts with
-//     other pops at its end, and with a push of an item that should have been
+//     other pops at its end, unless they are of one handle, which combines them, or
+//     staged (see Staging), and with a push of an item that should have been
 //     popped instead. Reads that find or reach the end (Len, All, and pops and
 //     peeks that find nothing, inside of transactions that write) conflict with
 //     any push.

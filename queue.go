@@ -21,13 +21,16 @@ import (
 //     first. Items that are enqueued at the same time come out in either order,
 //     those of one EnqueueAll in its order, perhaps with others between them.
 //   - Conflicts: enqueues never conflict with each other, nor with a dequeue that
-//     finds an item. Two dequeues at the same time conflict: one runs again. Reads
+//     finds an item. Two dequeues at the same time conflict, unless they are of one
+//     handle, which combines them, or staged (see Staging): one runs again. Reads
 //     that find or reach the end (Len, All, and Dequeue and Peek that find
 //     nothing, inside of transactions that write) conflict with any enqueue.
-//   - Not guaranteed: that an item is handled only once by a consumer that fails
-//     after Dequeue returned (the item is gone) or when Dequeue returned
-//     kv.ErrCommitUnknown (it may be gone); and which of several consumers gets
-//     an item.
+//   - Exactly once: where the engine does not always know whether a transaction has
+//     committed, the handle finds out, so that nothing is enqueued twice or lost.
+//   - Not guaranteed: that a consumer has handled an item that Dequeue returned to
+//     it: if it fails, the item is gone. The same when Dequeue returned
+//     kv.ErrCommitUnknown: it may be gone. Nor which of several consumers gets an
+//     item; those who wait on one handle get them in the order in which they came.
 type Queue[T any] struct {
 	store  store
 	codec  Codec[T]
