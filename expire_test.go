@@ -60,3 +60,17 @@ func abandon(tx kv.Tx, s *store) error {
 	}
 	return nil
 }
+
+// Those who wait get what a dead consumer left, although nobody enqueues.
+func TestWaitForExpired(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		db := newMemory(t, kv.Limits{})
+		q, err := OpenQueue(db, "q", String())
+		noError(t, err)
+		noError(t, q.Enqueue(t.Context(), "a"))
+		noError(t, db.Transact(t.Context(), func(tx kv.Tx) error { return abandon(tx, &q.store) }))
+		v, err := q.DequeueWait(t.Context())
+		noError(t, err)
+		equal(t, "item", v, "a")
+	})
+}

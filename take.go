@@ -164,7 +164,10 @@ func (t *taker[V]) expire(ctx context.Context) error {
 	if now-last < int64(expireTime) || !t.expired.CompareAndSwap(last, now) {
 		return nil
 	}
-	return t.stage.Expire(ctx)
+	if err := t.stage.Expire(ctx); !isTooOld(err) {
+		return err
+	}
+	return nil // the next one will see to it
 }
 
 // servePlain is the recipe, for several callers. With StagingAuto it is tried
@@ -250,10 +253,26 @@ func (t *taker[V]) takeForWaiting(ctx context.Context, wants []int) (got [][]V, 
 		}
 		got = append(got, s.values)
 	}
-	if len(got) == 0 && news == nil {
-		news, err = t.watch(ctx)
+	if len(got) == 0 {
+		if news == nil {
+			news, err = t.watch(ctx)
+		} else {
+			err = t.lookAgain(ctx)
+		}
 	}
 	return got, news, err
+}
+
+// lookAgain has those who wait look again soon if there are staged items: they
+// may come back to the queue without anybody enqueuing anything.
+func (t *taker[V]) lookAgain(ctx context.Context) error {
+	return t.s.db.ReadTransact(ctx, func(r kv.Reader) error {
+		active, err := t.stage.Active(r)
+		if active {
+			time.AfterFunc(pollTime, t.s.notify)
+		}
+		return err
+	})
 }
 
 func isUnknown(err error) bool { return errors.Is(err, kv.ErrCommitUnknown) }
