@@ -1,0 +1,162 @@
+package conq
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"github.com/conq-go/conq/kv"
+	"github.com/conq-go/conq/kv/embedded"
+	"github.com/conq-go/conq/kv/faulty"
+	"github.com/conq-go/conq/kv/memory"
+)
+
+// Close while callers wait ends all their calls with kv.ErrClosed.
+func TestCloseWhileWaiting(t *testing.T) {
+	var stormy atomic.Bool
+	open := map[string]func(t *testing.T) kv.DB{
+		"memory": func(*testing.T) kv.DB { return memory.New(memory.Options{}) },
+		"shared": func(t *testing.T) kv.DB { return newCluster(t, 1, faulty.Options{}).process() },
+		"unknown": func(t *testing.T) kv.DB {
+			n := 0
+			return newCluster(t, 1, faulty.Options{Choose: func() faulty.Fate {
+				if n++; !stormy.Load() {
+					return faulty.Fate{}
+				}
+				return faulty.Fate{Outcome: []faulty.Outcome{faulty.Committed, faulty.Dropped, faulty.Applied}[n%3]}
+			}}).process()
+		},
+		"embedded": func(t *testing.T) kv.DB { return openCrashable(t, vfs.NewMem()) },
+	}
+	for name, open := range open {
+		for mode, staging := range stagings {
+			t.Run(name+" "+mode, func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					db := open(t)
+					var waiters []*taken
+					for _, end := range allEnds {
+						stormy.Store(false)
+						v := end.open(t, db, Options{Staging: staging})
+						stormy.Store(true)
+						for n := range 20 {
+							waiters = append(waiters, startWaiter(t.Context(), v, 1+n))
+						}
+					}
+					for i, w := range waiters {
+						equal(t, fmt.Sprintf("waiter %d has returned", i), w.done, false)
+					}
+					noError(t, db.Close())
+					pass(time.Second) // some may pause after an unknown outcome
+					for i, w := range waiters {
+						equal(t, fmt.Sprintf("waiter %d has returned", i), w.done, true)
+						wantError(t, w.err, kv.ErrClosed)
+					}
+				})
+			})
+		}
+	}
+}
+
+func openCrashable(t testing.TB, fs vfs.FS) kv.DB {
+	t.Helper()
+	db, err := embedded.Open("db", embedded.Options{FS: fs, MemTable: 1 << 20, Cache: 1 << 20})
+	noError(t, err)
+	return db
+}
+
+// Close while callers dequeue, wait and enqueue loses nothing that was
+// acknowledged, and doubles nothing: what they got and what is there when the
+// store is opened again is what was put in.
+func TestCloseLosesNothing(t *testing.T) {
+	for mode, staging := range stagings {
+		for round := range 5 {
+			t.Run(fmt.Sprint(mode, " ", round), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) { closeLosesNothing(t, staging, round) })
+			})
+		}
+	}
+}
+
+func closeLosesNothing(t *testing.T, staging Staging, round int) {
+	fs := vfs.NewMem()
+	db := openCrashable(t, fs)
+	const workers, before = 12, 50
+	var n atomic.Int64
+	var put, got sync.Map
+	enough := make(chan struct{})
+	q, err := OpenQueue(db, "q", String(), Options{Staging: staging})
+	noError(t, err)
+	add := func(q *Queue[string]) error {
+		i := n.Add(1)
+		if i == int64(before+40*(round+1)) {
+			close(enough)
+		}
+		v := fmt.Sprint(i)
+		err := q.Enqueue(t.Context(), v)
+		if err == nil {
+			put.Store(v, true)
+		}
+		return err
+	}
+	for range before - 1 {
+		noError(t, add(q))
+	}
+	note := func(values []string) {
+		for _, v := range values {
+			if _, twice := got.LoadOrStore(v, true); twice {
+				t.Errorf("%s came out twice", v)
+			}
+		}
+	}
+	var group sync.WaitGroup
+	for w := range workers {
+		q, err := OpenQueue(db, "q", String(), Options{Staging: staging, NoCombining: w%4 == 0})
+		noError(t, err)
+		group.Go(func() {
+			var err error
+			for i := 0; err == nil || errors.Is(err, ErrEmpty); i++ {
+				var values []string
+				switch {
+				case w < 3: // never waits, so that all can't
+					err = add(q)
+				case (w+i)%2 == 0:
+					values, err = q.DequeueN(t.Context(), 2)
+				default:
+					values, err = q.DequeueWaitN(t.Context(), 1)
+				}
+				note(values)
+			}
+			if !errors.Is(err, kv.ErrClosed) {
+				t.Errorf("after Close: %v", err)
+			}
+		})
+	}
+	<-enough
+	noError(t, db.Close())
+	group.Wait()
+	db = openCrashable(t, fs)
+	pass(time.Minute) // any lease
+	q, err = OpenQueue(db, "q", String(), Options{Staging: StagingAlways})
+	noError(t, err)
+	for err == nil {
+		var values []string
+		values, err = q.DequeueN(context.Background(), 100)
+		note(values)
+	}
+	wantError(t, err, ErrEmpty)
+	put.Range(func(v, _ any) bool {
+		if _, ok := got.Load(v); !ok {
+			t.Errorf("%s was acknowledged, and is lost", v)
+		}
+		return true
+	})
+	equal(t, "keys left", len(left(t, db)), 0)
+	noError(t, db.Close())
+}

@@ -1,0 +1,78 @@
+package conq_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/conq-go/conq"
+)
+
+func ExampleQueue_DequeueWait() {
+	_, q := letters()
+	go func() { check(q.Enqueue(ctx, "a")) }()
+	fmt.Println(q.DequeueWait(ctx)) // there may be nothing yet
+	// Output: a <nil>
+}
+
+// A wait ends with its context, and then has taken nothing.
+func ExampleQueue_DequeueWait_timeout() {
+	_, q := letters()
+	ctx, cancel := context.WithTimeout(ctx, time.Millisecond)
+	defer cancel()
+	_, err := q.DequeueWait(ctx)
+	fmt.Println(errors.Is(err, context.DeadlineExceeded))
+	// Output: true
+}
+
+func ExampleQueue_DequeueWaitN() {
+	_, q := letters("a", "b", "c")
+	fmt.Println(q.DequeueWaitN(ctx, 2))
+	fmt.Println(q.DequeueWaitN(ctx, 2)) // one is enough
+	// Output:
+	// [a b] <nil>
+	// [c] <nil>
+}
+
+func ExamplePriorityQueue_PopMinWait() {
+	_, p := jobs()
+	go func() { check(p.Push(ctx, "sweep", 3)) }()
+	fmt.Println(p.PopMinWait(ctx))
+	// Output: sweep <nil>
+}
+
+func ExamplePriorityQueue_PopMaxWait() {
+	_, p := jobs()
+	go func() { check(p.Push(ctx, "sweep", 3)) }()
+	fmt.Println(p.PopMaxWait(ctx))
+	// Output: sweep <nil>
+}
+
+func ExamplePriorityQueue_PopMinWaitN() {
+	_, p := jobs(conq.Prioritized[string]{Value: "sweep", Priority: 3}, conq.Prioritized[string]{Value: "cook", Priority: 1})
+	fmt.Println(p.PopMinWaitN(ctx, 5))
+	// Output: [{cook 1} {sweep 3}] <nil>
+}
+
+func ExamplePriorityQueue_PopMaxWaitN() {
+	_, p := jobs(conq.Prioritized[string]{Value: "sweep", Priority: 3}, conq.Prioritized[string]{Value: "cook", Priority: 1})
+	fmt.Println(p.PopMaxWaitN(ctx, 1))
+	// Output: [{sweep 3}] <nil>
+}
+
+// What a handle does can be counted.
+func ExampleOptions_observe() {
+	db, err := conq.Open("memory:")
+	check(err)
+	q, err := conq.OpenQueue(db, "letters", conq.String(), conq.Options{
+		Observe: func(e conq.Event) { fmt.Println(e.Queue, e.Kind, e.Items) },
+	})
+	check(err)
+	check(q.EnqueueAll(ctx, []string{"a", "b"}))
+	_, err = q.Dequeue(ctx)
+	check(err)
+	// Output:
+	// letters added 2
+	// letters taken 1
+}
