@@ -1,0 +1,133 @@
+package conq
+
+import (
+	"context"
+	"sync"
+	"testing"
+	"testing/synctest"
+
+	"github.com/conq-go/conq/kv"
+	"github.com/conq-go/conq/kv/faulty"
+	"github.com/conq-go/conq/kv/memory"
+)
+
+// endVerbs are those of an end of a queue, as one handle has them.
+type endVerbs struct {
+	add  func(context.Context, string) error
+	in   func(kv.Tx, string) error
+	take func(context.Context, int) ([]string, error)
+	wait func(context.Context, int) ([]string, error)
+	one  func(context.Context) (string, error) // waits
+	len  func(context.Context) (int, error)
+}
+
+// allEnds are the ends of queues that there are. Each opens its verbs on a store.
+var allEnds = []struct {
+	name string
+	open func(tb, kv.DB, Options) endVerbs
+}{
+	{"Dequeue", openFront},
+	{"PopMin", func(t tb, db kv.DB, o Options) endVerbs { return openPriority(t, db, o, true) }},
+	{"PopMax", func(t tb, db kv.DB, o Options) endVerbs {
+		o.FIFOTies = true
+		return openPriority(t, db, o, false)
+	}},
+}
+
+func openFront(t tb, db kv.DB, o Options) endVerbs {
+	t.Helper()
+	q, err := OpenQueue(db, "q", String(), o)
+	noError(t, err)
+	return endVerbs{
+		q.Enqueue, func(tx kv.Tx, v string) error { return q.In(tx).Enqueue(v) },
+		q.DequeueN, q.DequeueWaitN, q.DequeueWait, q.Len,
+	}
+}
+
+func openPriority(t tb, db kv.DB, o Options, low bool) endVerbs {
+	t.Helper()
+	p, err := OpenPriorityQueue(db, "p", String(), o)
+	noError(t, err)
+	v := endVerbs{
+		func(ctx context.Context, v string) error { return p.Push(ctx, v, 7) },
+		func(tx kv.Tx, v string) error { return p.In(tx).Push(v, 7) },
+		valuesOf(p.PopMaxN), valuesOf(p.PopMaxWaitN), p.PopMaxWait, p.Len,
+	}
+	if low {
+		v.take, v.wait, v.one = valuesOf(p.PopMinN), valuesOf(p.PopMinWaitN), p.PopMinWait
+	}
+	return v
+}
+
+func valuesOf(f func(context.Context, int) ([]Prioritized[string], error)) func(context.Context, int) ([]string, error) {
+	return func(ctx context.Context, n int) (values []string, err error) {
+		items, err := f(ctx, n)
+		for _, item := range items {
+			values = append(values, item.Value)
+		}
+		return values, err
+	}
+}
+
+// cluster is a store that several processes share: each process has a DB of its
+// own, and they have nothing in common but what is stored.
+type cluster struct {
+	t      testing.TB
+	inner  kv.DB
+	faults faulty.Options
+
+	mu    sync.Mutex
+	seed  uint64
+	nodes []*faulty.DB
+}
+
+func newCluster(t testing.TB, seed uint64, faults faulty.Options) *cluster {
+	faults.Limits.Shared = true
+	return &cluster{t: t, inner: memory.New(memory.Options{}), faults: faults, seed: seed}
+}
+
+// process returns the store as a new process sees it.
+func (c *cluster) process() *faulty.DB {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.seed++
+	db := faulty.New(c.inner, c.seed, c.faults)
+	c.nodes = append(c.nodes, db)
+	return db
+}
+
+// close closes all stores. In a bubble of synctest it must run before the end.
+func (c *cluster) close() {
+	c.t.Helper()
+	for _, db := range c.nodes {
+		noError(c.t, db.Close())
+	}
+}
+
+// stores are the kinds of stores on which waiting differs. Each returns a function
+// that opens it for another process.
+var stores = map[string]func(t testing.TB) (process func() kv.DB, end func()){
+	"in memory": func(t testing.TB) (func() kv.DB, func()) {
+		db := memory.New(memory.Options{})
+		return func() kv.DB { return db }, func() { noError(t, db.Close()) }
+	},
+	"shared": func(t testing.TB) (func() kv.DB, func()) {
+		c := newCluster(t, 1, faulty.Options{})
+		return func() kv.DB { return c.process() }, c.close
+	},
+}
+
+// onEach runs a test in a bubble for each kind of store and each end of a queue.
+func onEach(t *testing.T, test func(t *testing.T, process func() kv.DB, open func(tb, kv.DB, Options) endVerbs)) {
+	for store, newStore := range stores {
+		for _, end := range allEnds {
+			t.Run(store+" "+end.name, func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					process, close := newStore(t)
+					defer close()
+					test(t, process, end.open)
+				})
+			})
+		}
+	}
+}
