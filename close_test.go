@@ -25,12 +25,12 @@ func TestCloseWhileWaiting(t *testing.T) {
 		"memory": func(*testing.T) kv.DB { return memory.New(memory.Options{}) },
 		"shared": func(t *testing.T) kv.DB { return newCluster(t, 1, faulty.Options{}).process() },
 		"unknown": func(t *testing.T) kv.DB {
-			n := 0
+			var n atomic.Int64
 			return newCluster(t, 1, faulty.Options{Choose: func() faulty.Fate {
-				if n++; !stormy.Load() {
+				if !stormy.Load() {
 					return faulty.Fate{}
 				}
-				return faulty.Fate{Outcome: []faulty.Outcome{faulty.Committed, faulty.Dropped, faulty.Applied}[n%3]}
+				return faulty.Fate{Outcome: []faulty.Outcome{faulty.Committed, faulty.Dropped, faulty.Applied}[n.Add(1)%3]}
 			}}).process()
 		},
 		"embedded": func(t *testing.T) kv.DB { return openCrashable(t, vfs.NewMem()) },
