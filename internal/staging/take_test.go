@@ -210,7 +210,7 @@ func TestFirstClientDies(t *testing.T) {
 		if waited := time.Since(started); waited > time.Second {
 			t.Errorf("it waited for %v", waited)
 		}
-		time.Sleep(11 * time.Second) // of the bubble: past the lease
+		<-time.After(11 * time.Second) // of the bubble: past the lease
 		got, err = takeAll(context.Background(), stage(db, Options{}), Front, 1)
 		if err != nil || !slices.Equal(got, []string{"0", "1", "3"}) {
 			t.Errorf("after the lease %q, %v are taken; want all others in order", got, err)
