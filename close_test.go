@@ -50,12 +50,12 @@ func TestCloseWhileWaiting(t *testing.T) {
 						}
 					}
 					for i, w := range waiters {
-						equal(t, fmt.Sprintf("waiter %d has returned", i), w.done, false)
+						equal(t, fmt.Sprintf("waiter %d has returned", i), w.done.Load(), false)
 					}
 					noError(t, db.Close())
 					pass(time.Second) // some may pause after an unknown outcome
 					for i, w := range waiters {
-						equal(t, fmt.Sprintf("waiter %d has returned", i), w.done, true)
+						equal(t, fmt.Sprintf("waiter %d has returned", i), w.done.Load(), true)
 						wantError(t, w.err, kv.ErrClosed)
 					}
 				})

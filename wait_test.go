@@ -7,6 +7,7 @@ import (
 	"runtime"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -22,7 +23,7 @@ import (
 type taken struct {
 	values []string
 	err    error
-	done   bool
+	done   atomic.Bool
 }
 
 // startWaiter has a goroutine wait for up to n items.
@@ -30,7 +31,7 @@ func startWaiter(ctx context.Context, v endVerbs, n int) *taken {
 	got := new(taken)
 	go func() {
 		got.values, got.err = v.wait(ctx, n)
-		got.done = true
+		got.done.Store(true)
 	}()
 	synctest.Wait()
 	return got
@@ -46,7 +47,7 @@ func TestWaitOrderOfArrival(t *testing.T) {
 			waiters = append(waiters, startWaiter(t.Context(), v, 1))
 		}
 		for i := range waiters {
-			equal(t, "returned before there is anything", waiters[i].done, false)
+			equal(t, "returned before there is anything", waiters[i].done.Load(), false)
 			noError(t, producer.add(t.Context(), fmt.Sprint(i)))
 			if i%3 == 0 { // else several at a time
 				synctest.Wait()
@@ -71,7 +72,7 @@ func TestWaitForSeveral(t *testing.T) {
 		synctest.Wait()
 		equalSlices(t, "first", a.values, []string{"1", "2"})
 		equalSlices(t, "second", b.values, []string{"3"})
-		equal(t, "third has returned", c.done, false)
+		equal(t, "third has returned", c.done.Load(), false)
 		noError(t, v.add(t.Context(), "4"))
 		synctest.Wait()
 		equalSlices(t, "third", c.values, []string{"4"})
@@ -101,7 +102,7 @@ func TestWaitCancelled(t *testing.T) {
 			wantError(t, waiters[i].err, errEnough)
 		}
 		for _, i := range []int{2, 4, 5} {
-			equal(t, "returned", waiters[i].done, false)
+			equal(t, "returned", waiters[i].done.Load(), false)
 			noError(t, v.add(t.Context(), fmt.Sprint(i)))
 			synctest.Wait()
 			equalSlices(t, "got", waiters[i].values, []string{fmt.Sprint(i)})
@@ -156,7 +157,7 @@ func TestWaitForRecipe(t *testing.T) {
 			return recipe.NewQueue(subspace.Named("q"), nil).Enqueue(tx, []byte("raw"))
 		}))
 		synctest.Wait()
-		equal(t, "noticed at once", got.done, false)
+		equal(t, "noticed at once", got.done.Load(), false)
 		pass(pollTime)
 		synctest.Wait()
 		equalSlices(t, "got", got.values, []string{"raw"})
