@@ -68,7 +68,9 @@
 //
 // The item of a consumer that dies with an uncollected result is missing from
 // the queue until the deadline, and then comes after those that others have
-// taken meanwhile. A consumer that is not heard of for longer than Options.Lease
+// taken meanwhile. If the queue, or the item's priority, has run empty meanwhile,
+// the recipe has begun to count anew, and the item comes after those that were
+// added since. A consumer that is not heard of for longer than Options.Lease
 // loses its place. Outcome keys stay behind until Stage.Forget.
 package staging
 

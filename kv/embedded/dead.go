@@ -119,6 +119,29 @@ func (d *deadSpace) backward(key []byte, version uint64) []byte {
 	return key
 }
 
+// ahead returns the first gap behind key, or with reverse, before it, if it may be
+// used at version.
+func (d *deadSpace) ahead(key []byte, reverse bool, version uint64) (next kv.Range) {
+	if !d.used.Load() {
+		return next
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	first := func(g *gap) bool {
+		if g.version <= version {
+			next = kv.Range{Begin: g.begin, End: g.end}
+		}
+		return false
+	}
+	d.pivot.begin = key
+	if reverse {
+		d.gaps.Descend(&d.pivot, first)
+	} else {
+		d.gaps.Ascend(&d.pivot, first)
+	}
+	return next
+}
+
 // learn adds a gap. It must not hold a key that was set after version.
 func (d *deadSpace) learn(begin, end []byte, version uint64) {
 	d.mu.Lock()

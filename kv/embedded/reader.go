@@ -138,7 +138,9 @@ type cursor struct {
 	span    kv.Range
 	reverse bool
 	steps   int
-	skipped int // tombstones that the iterator has stepped over
+	skipped int      // tombstones that the iterator has stepped over
+	gap     kv.Range // the next dead space ahead, if some is known
+	at      []byte   // buffer of Next
 }
 
 func (t *txn) cursor(span kv.Range, reverse bool) (overlay.Cursor, error) {
@@ -168,16 +170,60 @@ func (c *cursor) Close() error {
 	return c.iter.Close()
 }
 
+// Next steps over dead space too: what is alive may lie scattered in it, as the
+// heads of many priorities do.
 func (c *cursor) Next() (kv.KeyValue, bool, error) {
 	c.t.mu.Lock()
 	defer c.t.mu.Unlock()
 	if err := c.check(); err != nil {
 		return kv.KeyValue{}, false, err
 	}
-	if c.reverse {
-		return c.pair(c.iter.Prev())
+	c.at = append(c.at[:0], c.iter.Key()...)
+	pair, ok, err := c.step()
+	if err == nil && c.costly() {
+		if c.reverse {
+			c.t.db.learn(c.t, c.empty(c.at, pair.Key, ok))
+		} else {
+			c.t.db.learn(c.t, c.empty(kv.After(c.at), pair.Key, ok))
+		}
 	}
-	return c.pair(c.iter.Next())
+	return pair, ok, err
+}
+
+// step moves to the next pair, with a seek if dead space lies before it.
+func (c *cursor) step() (kv.KeyValue, bool, error) {
+	var state pebble.IterValidityState
+	switch {
+	case c.gap.End == nil && c.reverse:
+		return c.pair(c.iter.Prev())
+	case c.gap.End == nil:
+		return c.pair(c.iter.Next())
+	case c.reverse:
+		state = c.iter.PrevWithLimit(c.gap.End)
+	default:
+		state = c.iter.NextWithLimit(c.gap.Begin)
+	}
+	if state != pebble.IterAtLimit {
+		return c.pair(state == pebble.IterValid)
+	}
+	if c.reverse {
+		return c.seek(c.gap.Begin)
+	}
+	return c.seek(c.gap.End)
+}
+
+// empty returns the range in which nothing was found: from where the search began
+// to the key that it found, or to the end.
+func (c *cursor) empty(from, found []byte, ok bool) kv.Range {
+	switch {
+	case c.reverse && ok:
+		return kv.Range{Begin: kv.After(found), End: from}
+	case c.reverse:
+		return kv.Range{Begin: c.span.Begin, End: from}
+	case ok:
+		return kv.Range{Begin: from, End: found}
+	}
+	return kv.Range{Begin: from, End: c.span.End}
 }
 
 func (c *cursor) check() error {
@@ -197,32 +243,29 @@ func (c *cursor) Seek(key []byte) (kv.KeyValue, bool, error) {
 	if err := c.check(); err != nil {
 		return kv.KeyValue{}, false, err
 	}
+	pair, ok, err := c.seek(key)
+	if err == nil && c.costly() {
+		c.t.db.learn(c.t, c.empty(key, pair.Key, ok))
+	}
+	return pair, ok, err
+}
+
+func (c *cursor) seek(key []byte) (pair kv.KeyValue, ok bool, err error) {
 	dead, version := c.t.db.dead, c.t.view.version
-	var pair kv.KeyValue
-	var ok bool
-	var err error
-	var empty kv.Range
 	if c.reverse {
 		if key = dead.backward(key, version); bytes.Compare(key, c.span.Begin) <= 0 {
-			return kv.KeyValue{}, false, nil
+			return pair, false, nil
 		}
 		pair, ok, err = c.pair(c.iter.SeekLT(key))
-		empty = kv.Range{Begin: c.span.Begin, End: key}
-		if ok {
-			empty.Begin = kv.After(pair.Key)
-		}
 	} else {
 		if key = dead.forward(key, version); bytes.Compare(key, c.span.End) >= 0 {
-			return kv.KeyValue{}, false, nil
+			return pair, false, nil
 		}
 		pair, ok, err = c.pair(c.iter.SeekGE(key))
-		empty = kv.Range{Begin: key, End: c.span.End}
-		if ok {
-			empty.End = pair.Key
-		}
 	}
-	if err == nil && c.costly() {
-		c.t.db.learn(c.t, empty)
+	c.gap = kv.Range{}
+	if ok {
+		c.gap = dead.ahead(pair.Key, c.reverse, version)
 	}
 	return pair, ok, err
 }
