@@ -26,8 +26,11 @@ func TestOnceContextEnds(t *testing.T) {
 			ctx, cancel := context.WithCancelCause(t.Context())
 			f.commit = func() { cancel(cause) }
 			_, err := kv.TransactOnce(ctx, f.lane, func(tx kv.Tx) (string, error) { return f.enqueue(tx, "q", "new") })
-			if !errors.Is(err, kv.ErrCommitUnknown) || !errors.Is(err, cause) {
-				t.Errorf("%v: error %v, want ErrCommitUnknown and the cause", fate, err)
+			// The end of ctx may reach the store before the commit does, and then it is
+			// known that there was none.
+			known := !errors.Is(err, kv.ErrCommitUnknown)
+			if !errors.Is(err, cause) || known && (fate.Outcome != faulty.Applied || len(f.state(t)) > 0) {
+				t.Errorf("%v: error %v, want the cause, and ErrCommitUnknown if it may have been committed", fate, err)
 			}
 			if forget {
 				must(t, f.lane.Forget(t.Context()))
