@@ -81,8 +81,10 @@ func (s *stage) take(n int) {
 // a second. It gives up after a minute.
 func (s *stage) settle() {
 	began := time.Now()
+	look := time.NewTicker(100 * time.Millisecond)
+	defer look.Stop()
 	var before []string
-	for same := 0; same < 10 && time.Since(began) < time.Minute; time.Sleep(100 * time.Millisecond) {
+	for same := 0; same < 10 && time.Since(began) < time.Minute; <-look.C {
 		entries, err := os.ReadDir(s.dir)
 		check(s.b, err)
 		var now []string
