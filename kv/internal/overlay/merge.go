@@ -30,9 +30,9 @@ func (o *Overlay) Merge(r kv.Range, reverse bool, open func() (Cursor, error)) i
 			return
 		}
 		defer cursor.Close()
-		m := merge{o: o, r: r, reverse: reverse, cursor: cursor}
+		m := o.Over(cursor, r, reverse)
 		for {
-			pair, ok, err := m.next()
+			pair, ok, err := m.Next()
 			if err != nil {
 				yield(kv.KeyValue{}, err)
 				return
@@ -44,7 +44,9 @@ func (o *Overlay) Merge(r kv.Range, reverse bool, open func() (Cursor, error)) i
 	}
 }
 
-type merge struct {
+// Merger is what Merge returns, one pair at a time. The cursor is the caller's to
+// close.
+type Merger struct {
 	o       *Overlay
 	r       kv.Range // what is left: its Begin moves up, or its End down
 	reverse bool
@@ -54,9 +56,40 @@ type merge struct {
 	found   bool
 	started bool
 	passed  bool // stored has been dealt with
+
+	// As long as the overlay has no part in the range, the cursor's pairs are
+	// returned as they are, and r is left as it was.
+	clean bool
+	ops   int    // the overlay's, when that was found
+	at    []byte // the last key returned then
 }
 
-func (m *merge) next() (kv.KeyValue, bool, error) {
+// Over returns a Merger of the pairs of r that the cursor finds. The cursor must
+// keep to r.
+func (o *Overlay) Over(cursor Cursor, r kv.Range, reverse bool) Merger {
+	return Merger{o: o, r: r, reverse: reverse, cursor: cursor, clean: o.Untouched(r), ops: o.ops}
+}
+
+// Next returns the next pair, or false after the last one.
+func (m *Merger) Next() (kv.KeyValue, bool, error) {
+	if m.clean && m.o.ops == m.ops {
+		if err := m.advance(); err != nil || !m.found {
+			return kv.KeyValue{}, false, err
+		}
+		m.passed = true
+		m.at = append(m.at[:0], m.stored.Key...)
+		return m.stored, true, nil
+	}
+	if m.clean { // no more
+		m.clean = false
+		if m.started {
+			m.pass(m.at)
+		}
+	}
+	return m.next()
+}
+
+func (m *Merger) next() (kv.KeyValue, bool, error) {
 	for {
 		if err := m.advance(); err != nil {
 			return kv.KeyValue{}, false, err
@@ -97,7 +130,7 @@ func (c *Change) over(stored []byte) ([]byte, bool) {
 // advance moves the store's next pair past what has been passed and past
 // cleared ranges. The latter are sought past, not stepped through: a cleared
 // range may hold millions.
-func (m *merge) advance() (err error) {
+func (m *Merger) advance() (err error) {
 	switch {
 	case !m.started:
 		m.started = true
@@ -106,7 +139,7 @@ func (m *merge) advance() (err error) {
 		m.stored, m.found, err = m.cursor.Next()
 	}
 	m.passed = false
-	for err == nil && m.found && m.r.Contains(m.stored.Key) {
+	for err == nil && m.found && !m.clean && m.r.Contains(m.stored.Key) {
 		gap, ok := m.o.cleared.holding(m.stored.Key)
 		if !ok {
 			return nil
@@ -121,7 +154,7 @@ func (m *merge) advance() (err error) {
 	return err
 }
 
-func (m *merge) start() []byte {
+func (m *Merger) start() []byte {
 	if m.reverse {
 		return m.r.End
 	}
@@ -129,7 +162,7 @@ func (m *merge) start() []byte {
 }
 
 // change returns the next change in what is left of the range.
-func (m *merge) change() (c *Change) {
+func (m *Merger) change() (c *Change) {
 	if m.reverse {
 		c = m.o.last(m.r.End)
 	} else {
@@ -142,7 +175,7 @@ func (m *merge) change() (c *Change) {
 }
 
 // before tells whether a comes before b in the direction of reading.
-func (m *merge) before(a, b []byte) bool {
+func (m *Merger) before(a, b []byte) bool {
 	if m.reverse {
 		a, b = b, a
 	}
@@ -151,7 +184,7 @@ func (m *merge) before(a, b []byte) bool {
 
 // pass takes key and all before it out of what is left. It copies key, which
 // may go to the caller.
-func (m *merge) pass(key []byte) {
+func (m *Merger) pass(key []byte) {
 	if m.reverse {
 		m.r.End = bytes.Clone(key)
 	} else {

@@ -14,6 +14,7 @@ package overlay
 import (
 	"bytes"
 	"encoding/binary"
+	"slices"
 
 	"github.com/conq-go/conq/kv"
 	"github.com/tidwall/btree"
@@ -36,45 +37,130 @@ type Change struct {
 }
 
 // Overlay is a buffer of writes. The zero value is empty and ready for use.
+//
+// Most transactions write a key or two, or many in ascending order, so changes are
+// a sorted slice, which costs a quarter of a tree then; they become a tree only when
+// many have come in another order.
 type Overlay struct {
-	changes *btree.BTreeG[*Change] // by key; nil while empty
+	list    []*Change              // by key, unless there is a tree
+	tree    *btree.BTreeG[*Change] // by key; mostly nil
 	cleared rangeSet
 	bytes   int
 	ops     int
+
+	few    [2]Change
+	made   []Change // the changes to be handed out next
+	keys   arena
+	values arena
 }
 
-// degree keeps the nodes of the tree small: most transactions write a key or
-// two.
-const degree = 8
+// maxList is how many changes may be in the slice for one to be put between them.
+// Tests make it smaller.
+var maxList = 256
+
+// arena allocates byte slices many at a time.
+type arena struct{ free []byte }
+
+// The first chunk of an arena is small, as most transactions are.
+const (
+	firstChunk = 256
+	lastChunk  = 64 << 10
+)
+
+// alloc returns a slice of n bytes with no room behind it.
+func (a *arena) alloc(n int) []byte {
+	if n > cap(a.free)-len(a.free) {
+		if n > lastChunk/4 {
+			return make([]byte, n)
+		}
+		a.free = make([]byte, 0, max(n, min(4*cap(a.free), lastChunk), firstChunk))
+	}
+	from := len(a.free)
+	a.free = a.free[:from+n]
+	return a.free[from : from+n : from+n]
+}
+
+func (a *arena) clone(b []byte) []byte {
+	c := a.alloc(len(b))
+	copy(c, b)
+	return c
+}
+
+// change returns a new one with a copy of the key.
+func (o *Overlay) change(key []byte, kind Kind) *Change {
+	if len(o.made) == 0 {
+		if o.ops == 0 {
+			o.made = o.few[:]
+		} else {
+			o.made = make([]Change, min(4*(o.ops+1), 256))
+		}
+	}
+	c := &o.made[0]
+	o.made = o.made[1:]
+	c.Key, c.Kind = o.keys.clone(key), kind
+	return c
+}
 
 func (o *Overlay) put(c *Change) {
-	if o.changes == nil {
-		o.changes = btree.NewBTreeGOptions(func(a, b *Change) bool { return bytes.Compare(a.Key, b.Key) < 0 },
-			btree.Options{NoLocks: true, Degree: degree})
-	}
-	o.changes.Set(c)
 	o.bytes += len(c.Key) + len(c.Value)
 	o.ops++
+	n := len(o.list)
+	switch {
+	case o.tree != nil:
+		o.tree.Set(c)
+	case n == 0 || bytes.Compare(o.list[n-1].Key, c.Key) < 0:
+		o.list = append(o.list, c)
+	default:
+		i, found := o.search(c.Key)
+		switch {
+		case found:
+			o.list[i] = c
+		case n < maxList:
+			o.list = slices.Insert(o.list, i, c)
+		default:
+			o.grow(c)
+		}
+	}
+}
+
+// grow makes the slice a tree, and puts c in it.
+func (o *Overlay) grow(c *Change) {
+	o.tree = btree.NewBTreeGOptions(func(a, b *Change) bool { return bytes.Compare(a.Key, b.Key) < 0 },
+		btree.Options{NoLocks: true})
+	for _, c := range o.list {
+		o.tree.Load(c)
+	}
+	o.list = nil
+	o.tree.Set(c)
+}
+
+// search returns the index in the slice of the first change at or behind key, and
+// whether it is key's.
+func (o *Overlay) search(key []byte) (int, bool) {
+	return slices.BinarySearchFunc(o.list, key, func(c *Change, key []byte) int { return bytes.Compare(c.Key, key) })
 }
 
 // Set buffers a value.
 func (o *Overlay) Set(key, value []byte) {
-	buf := make([]byte, len(key)+len(value)) // one allocation for both
-	copy(buf, key)
-	copy(buf[len(key):], value)
-	o.put(&Change{Key: buf[:len(key):len(key)], Value: buf[len(key):], Kind: Set})
+	c := o.change(key, Set)
+	c.Value = o.values.clone(value)
+	o.put(c)
 }
 
 // Clear buffers the removal of a key.
-func (o *Overlay) Clear(key []byte) {
-	o.put(&Change{Key: bytes.Clone(key), Kind: Clear})
-}
+func (o *Overlay) Clear(key []byte) { o.put(o.change(key, Clear)) }
 
 // ClearRange buffers the removal of a range, whose bounds must be explicit.
 func (o *Overlay) ClearRange(r kv.Range) {
 	r = kv.Range{Begin: bytes.Clone(r.Begin), End: bytes.Clone(r.End)}
-	for c := o.first(r.Begin); c != nil && bytes.Compare(c.Key, r.End) < 0; c = o.first(r.Begin) {
-		o.changes.Delete(c)
+	if o.tree != nil {
+		for c := o.first(r.Begin); c != nil && bytes.Compare(c.Key, r.End) < 0; c = o.first(r.Begin) {
+			o.tree.Delete(c)
+		}
+	} else {
+		from, _ := o.search(r.Begin)
+		to, _ := o.search(r.End)
+		o.list = slices.Delete(o.list, from, max(from, to))
 	}
 	o.cleared.add(r)
 	o.bytes += len(r.Begin) + len(r.End)
@@ -86,14 +172,18 @@ func (o *Overlay) Add(key []byte, delta int64) {
 	c, known := o.Lookup(key)
 	switch {
 	case !known:
-		o.put(&Change{Key: bytes.Clone(key), Delta: delta, Kind: Add})
 	case c != nil && c.Kind == Add:
-		o.put(&Change{Key: c.Key, Delta: c.Delta + delta, Kind: Add})
+		delta += c.Delta
 	case c != nil && c.Kind == Set:
 		o.Set(key, Sum(c.Value, delta))
+		return
 	default: // cleared
 		o.Set(key, Sum(nil, delta))
+		return
 	}
+	sum := o.change(key, Add)
+	sum.Delta = delta
+	o.put(sum)
 }
 
 // Sum returns the value of a key that had the given one after delta has been
@@ -108,16 +198,28 @@ func Sum(value []byte, delta int64) []byte {
 // Lookup tells what the transaction did to key: known is false if it did
 // nothing; a nil change with known true means that a cleared range holds it.
 func (o *Overlay) Lookup(key []byte) (c *Change, known bool) {
-	if o.changes != nil {
-		if c, ok := o.changes.Get(&Change{Key: key}); ok {
+	if o.tree != nil {
+		if c, ok := o.tree.Get(&Change{Key: key}); ok {
 			return c, true
 		}
+	} else if i, ok := o.search(key); ok {
+		return o.list[i], true
 	}
 	return nil, o.cleared.contains(key)
 }
 
 // Empty tells whether nothing was written.
 func (o *Overlay) Empty() bool { return o.ops == 0 }
+
+// Untouched tells whether nothing was written in r, whose bounds must be explicit:
+// then r is as in the store.
+func (o *Overlay) Untouched(r kv.Range) bool {
+	if o.ops == 0 {
+		return true
+	}
+	c := o.first(r.Begin)
+	return (c == nil || bytes.Compare(c.Key, r.End) >= 0) && !o.cleared.meets(r)
+}
 
 // Bytes returns the size of all writes, as [kv.Limits] counts it.
 func (o *Overlay) Bytes() int { return o.bytes }
@@ -128,17 +230,20 @@ func (o *Overlay) Ops() int { return o.ops }
 // Changes calls f for each changed key, in key order. The overlay may be
 // dropped but not changed afterwards if f keeps a slice.
 func (o *Overlay) Changes(f func(*Change)) {
-	if o.changes != nil {
-		o.changes.Scan(func(c *Change) bool { f(c); return true })
+	for _, c := range o.list {
+		f(c)
+	}
+	if o.tree != nil {
+		o.tree.Scan(func(c *Change) bool { f(c); return true })
 	}
 }
 
 // Len returns the number of changed keys.
 func (o *Overlay) Len() int {
-	if o.changes == nil {
-		return 0
+	if o.tree != nil {
+		return o.tree.Len()
 	}
-	return o.changes.Len()
+	return len(o.list)
 }
 
 // Cleared returns the cleared ranges, sorted and disjoint.
@@ -146,22 +251,28 @@ func (o *Overlay) Cleared() []kv.Range { return o.cleared }
 
 // first returns the first change at or behind key, or nil.
 func (o *Overlay) first(key []byte) (found *Change) {
-	if o.changes != nil {
-		o.changes.Ascend(&Change{Key: key}, func(c *Change) bool { found = c; return false })
+	if o.tree != nil {
+		o.tree.Ascend(&Change{Key: key}, func(c *Change) bool { found = c; return false })
+	} else if i, _ := o.search(key); i < len(o.list) {
+		found = o.list[i]
 	}
 	return found
 }
 
 // last returns the last change before key, or nil.
 func (o *Overlay) last(key []byte) (found *Change) {
-	if o.changes != nil {
-		o.changes.Descend(&Change{Key: key}, func(c *Change) bool {
-			if bytes.Equal(c.Key, key) {
-				return true
-			}
-			found = c
-			return false
-		})
+	if o.tree == nil {
+		if i, _ := o.search(key); i > 0 {
+			found = o.list[i-1]
+		}
+		return found
 	}
+	o.tree.Descend(&Change{Key: key}, func(c *Change) bool {
+		if bytes.Equal(c.Key, key) {
+			return true
+		}
+		found = c
+		return false
+	})
 	return found
 }

@@ -71,6 +71,13 @@ func (c *sliceCursor) pair() (kv.KeyValue, bool, error) {
 func (c *sliceCursor) Close() error { return nil }
 
 func TestMergeAgainstModel(t *testing.T) {
+	t.Run("list", mergeAgainstModel)
+	defer func(n int) { maxList = n }(maxList)
+	maxList = 2
+	t.Run("tree", mergeAgainstModel)
+}
+
+func mergeAgainstModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		key := rapid.StringOfN(rapid.RuneFrom([]rune("ab")), 1, 3, -1)
 		base := rapid.MapOf(key, rapid.StringN(0, 9, -1)).Draw(t, "base")

@@ -29,6 +29,12 @@ func (s rangeSet) holding(key []byte) (kv.Range, bool) {
 	return kv.Range{}, false
 }
 
+// meets tells whether a range of the set overlaps r.
+func (s rangeSet) meets(r kv.Range) bool {
+	i := s.search(r.Begin)
+	return i < len(s) && bytes.Compare(s[i].Begin, r.End) < 0
+}
+
 func (s *rangeSet) add(r kv.Range) {
 	if bytes.Compare(r.Begin, r.End) >= 0 {
 		return
