@@ -90,7 +90,7 @@ func sources(t *testing.T, f func(file string, set *token.FileSet, tree *ast.Fil
 		switch name := d.Name(); {
 		case err != nil:
 			return err
-		case d.IsDir() && file != "." && (name == "testdata" || strings.HasPrefix(name, ".")):
+		case d.IsDir() && file != "." && (name == "testdata" || strings.HasPrefix(name, ".") || isModule(file)):
 			return filepath.SkipDir
 		case d.IsDir() || !strings.HasSuffix(name, ".go") || strings.HasSuffix(name, "_test.go"):
 			return nil
@@ -107,6 +107,12 @@ func sources(t *testing.T, f func(file string, set *token.FileSet, tree *ast.Fil
 	if n < 20 {
 		t.Fatalf("only %d files found", n)
 	}
+}
+
+// isModule tells whether a directory is that of another module.
+func isModule(dir string) bool {
+	_, err := os.Stat(filepath.Join(dir, "go.mod"))
+	return err == nil
 }
 
 // Each package imports only the layers below it.

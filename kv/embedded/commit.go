@@ -13,8 +13,15 @@ import (
 type effects struct {
 	written            // what others conflict with
 	alive   []bool     // whether the key of written.keys has a value afterwards
+	values  [][]byte   // which one
 	cleared []kv.Range // the part of written.ranges that holds no key afterwards, but for those above
-	adds    []*overlay.Change
+	adds    []addition
+}
+
+// addition is a change that needs the latest value.
+type addition struct {
+	*overlay.Change
+	i int // of its key
 }
 
 // effects puts the transaction's writes in a Pebble batch, all but the
@@ -26,10 +33,12 @@ func (t *tx) effects(b *pebble.Batch) (e effects, err error) {
 			return e, err
 		}
 	}
-	e.keys, e.alive = make([][]byte, 0, t.writes.Len()), make([]bool, 0, t.writes.Len())
+	n := t.writes.Len()
+	e.keys, e.alive, e.values = make([][]byte, 0, n), make([]bool, 0, n), make([][]byte, 0, n)
 	t.writes.Changes(func(c *overlay.Change) {
 		e.keys = append(e.keys, c.Key)
 		e.alive = append(e.alive, c.Kind != overlay.Clear)
+		e.values = append(e.values, c.Value)
 		switch {
 		case err != nil:
 		case c.Kind == overlay.Set:
@@ -37,7 +46,7 @@ func (t *tx) effects(b *pebble.Batch) (e effects, err error) {
 		case c.Kind == overlay.Clear:
 			err = b.Delete(c.Key, nil)
 		default:
-			e.adds = append(e.adds, c)
+			e.adds = append(e.adds, addition{c, len(e.keys) - 1})
 		}
 	})
 	e.ranges = e.cleared
@@ -109,7 +118,7 @@ func (t *tx) startWatches() error {
 }
 
 func (t *tx) watchLocked() {
-	since := t.db.window.since(t.version())
+	since := t.db.window.since(t.version)
 	for _, w := range t.watched {
 		t.db.watch(t.ctx, w, since)
 	}
@@ -119,7 +128,7 @@ func (t *tx) watchLocked() {
 // acknowledgeRead returns when what the transaction has seen is durable.
 func (t *tx) acknowledgeRead() error {
 	t.mu.Lock()
-	err, version := t.ended, t.version()
+	err, version := t.ended, t.version
 	t.mu.Unlock()
 	if err != nil {
 		return err
@@ -155,7 +164,7 @@ func (t *tx) apply(batch *pebble.Batch) (uint64, error) {
 		return 0, err
 	}
 	reads := normalize(t.reads)
-	checked := t.version()
+	checked := t.version
 
 	db := t.db
 	t.mu.Lock()
@@ -191,13 +200,13 @@ func (t *tx) applyLocked(batch *pebble.Batch, e *effects, reads []kv.Range, chec
 	if err := t.committable(); err != nil {
 		return nil, err
 	}
-	if t.view != nil && !t.listed { // the window no longer reaches back so far
+	if t.version != 0 && !t.listed { // the window no longer reaches back so far
 		return nil, kv.ErrTooOld
 	}
 	if len(reads) > 0 && conflicts(db.window.since(checked), reads) {
 		return nil, kv.ErrConflict
 	}
-	if err := db.sum(batch, e.adds); err != nil {
+	if err := db.sum(batch, e); err != nil {
 		return nil, err
 	}
 	if !batch.Empty() {
@@ -213,17 +222,18 @@ func (t *tx) applyLocked(batch *pebble.Batch, e *effects, reads []kv.Range, chec
 	db.expire()
 	oldest := db.version
 	if db.txns.first != nil {
-		oldest = db.txns.first.view.version
+		oldest = db.txns.first.version
 		db.window.add(db.version, e.written)
 		db.window.trim(oldest)
 	}
 	db.dead.commit(e, db.version, oldest)
+	db.near.commit(e, db.version)
 	return snap, nil
 }
 
 // sum puts the results of additions in the batch.
-func (db *DB) sum(batch *pebble.Batch, adds []*overlay.Change) error {
-	for _, c := range adds {
+func (db *DB) sum(batch *pebble.Batch, e *effects) error {
+	for _, c := range e.adds {
 		value, closer, err := db.pebble.Get(c.Key)
 		if err == nil {
 			value = overlay.Sum(value, c.Delta)
@@ -232,6 +242,7 @@ func (db *DB) sum(batch *pebble.Batch, adds []*overlay.Change) error {
 			value, err = overlay.Sum(nil, c.Delta), nil
 		}
 		if err == nil {
+			e.values[c.i] = value
 			err = batch.Set(c.Key, value, nil)
 		}
 		if err != nil {

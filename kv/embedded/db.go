@@ -23,6 +23,7 @@ type DB struct {
 	pebble         *pebble.DB
 	lock           io.Closer
 	dead           *deadSpace
+	near           *near
 	manyTombstones int // the constant, but in tests
 	synced         *horizon
 	maimed         chan struct{} // closed when one of Pebble's goroutines has ended by a fatal error
@@ -49,6 +50,7 @@ func newDB(o Options) *DB {
 		limits:         o.limits(),
 		log:            o.Logger,
 		dead:           newDeadSpace(),
+		near:           newNear(),
 		manyTombstones: manyTombstones,
 		version:        1, // so that a transaction that has read nothing is at 0
 		synced:         newHorizon(1),
@@ -65,11 +67,14 @@ func (db *DB) Signals() *kv.Signals { return &db.signals }
 
 // Transact implements kv.DB.
 func (db *DB) Transact(ctx context.Context, f func(kv.Tx) error) error {
+	attempts := 0
 	return retry.Do(ctx, func() error {
 		if err := db.usable(); err != nil {
 			return err
 		}
 		t := newTx(ctx, db)
+		attempts++
+		t.mayBeLazy = attempts == 1
 		defer t.end()
 		if err := f(t); err != nil {
 			return err

@@ -3,37 +3,59 @@ package embedded
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
 	"testing"
 
 	"github.com/conq-go/conq/kv"
+	"github.com/conq-go/conq/kv/internal/overlay"
 	"pgregory.net/rapid"
 )
 
-// old is a transaction that has been open for a while, and what it must see.
-type old struct {
-	t    *tx
-	want map[string]string
-}
+// TestDeadSpace and TestNear compare reads, new ones and those of transactions that
+// were open before, with a model, while keys come and go at both ends and in the
+// middle. With the one, every step over a tombstone is remembered, and nothing is
+// near; with the other, what is near is small.
 
-// TestDeadSpace compares reads, new ones and those of transactions that were
-// open before, with a model, while keys come and go at both ends and in the
-// middle. Every step over a tombstone is remembered.
 func TestDeadSpace(t *testing.T) {
 	used := 0
+	testSpace(t, func(db *DB) { db.manyTombstones, db.near.most.bytes = 1, 0 },
+		func(m *deadModel) { used += m.db.dead.gaps.Len() })
+	if used == 0 {
+		t.Error("no run has left a gap: the test tests nothing")
+	}
+}
+
+func TestNear(t *testing.T) {
+	used, moved, failed := 0, 0, 0
+	testSpace(t, func(db *DB) {
+		db.manyTombstones = 1
+		db.near.most = nearSizes{bytes: 3000, pairs: 6, keep: 2, ahead: 4, value: 3}
+	}, func(m *deadModel) {
+		used += m.db.near.stretches.Len()
+		moved += m.moved
+		failed += m.failed
+	})
+	if used == 0 || moved == 0 || failed == 0 {
+		t.Errorf("%d stretches, %d lazy transactions that moved on, %d that could not: the test tests too little", used, moved, failed)
+	}
+}
+
+func testSpace(t *testing.T, set func(*DB), used func(*deadModel)) {
 	rapid.Check(t, func(rt *rapid.T) {
 		db, err := Open("store", Options{FS: memFS(), Durability: Memory})
 		if err != nil {
 			rt.Fatal(err)
 		}
 		defer db.Close()
-		db.manyTombstones = 1
-		m := &deadModel{db: db, now: map[string]string{}}
+		set(db)
+		m := &deadModel{db: db, now: map[string]string{}, states: map[uint64]map[string]string{db.version: {}}}
 		rt.Repeat(map[string]func(*rapid.T){
-			"":            m.checkGaps,
+			"":            m.check,
 			"set":         m.set,
+			"add":         m.add,
 			"clear":       m.clear,
 			"clear range": m.clearRange,
 			"take first":  func(rt *rapid.T) { m.take(rt, false) },
@@ -43,21 +65,36 @@ func TestDeadSpace(t *testing.T) {
 			"read":        m.read,
 			"read old":    m.readOld,
 		})
-		used += db.dead.gaps.Len()
+		used(m)
 		for _, o := range m.olds {
 			o.t.end()
 		}
 	})
-	if used == 0 {
-		t.Error("no run has left a gap: the test tests nothing")
-	}
+}
+
+// old is a transaction that has been open for a while, and what it has read.
+type old struct {
+	t     *tx
+	reads []*readResult
+}
+
+// readResult is a read, and what it returned.
+type readResult struct {
+	span kv.Range
+	o    kv.RangeOptions
+	got  []string
+	err  error
 }
 
 type deadModel struct {
 	db   *DB
 	now  map[string]string
-	olds []old
+	olds []*old
 	n    int
+
+	states map[uint64]map[string]string // by version
+
+	moved, failed int // lazy transactions that met a change
 }
 
 func drawKey(rt *rapid.T, label string) string {
@@ -76,11 +113,27 @@ func (m *deadModel) transact(rt *rapid.T, f func(kv.Tx) error) {
 }
 
 func (m *deadModel) set(rt *rapid.T) {
-	key := drawKey(rt, "key")
 	m.n++
+	keys := rapid.SliceOfN(rapid.Custom(func(rt *rapid.T) string { return drawKey(rt, "key") }), 1, 12).Draw(rt, "keys")
 	value := fmt.Sprint(m.n)
-	m.transact(rt, func(tx kv.Tx) error { tx.Set([]byte(key), []byte(value)); return nil })
-	m.now[key] = value
+	if rapid.IntRange(0, 9).Draw(rt, "large") == 0 {
+		value = "a large one"
+	}
+	m.transact(rt, func(tx kv.Tx) error {
+		for _, key := range keys {
+			tx.Set([]byte(key), []byte(value))
+		}
+		return nil
+	})
+	for _, key := range keys {
+		m.now[key] = value
+	}
+}
+
+func (m *deadModel) add(rt *rapid.T) {
+	key := drawKey(rt, "key")
+	m.transact(rt, func(tx kv.Tx) error { tx.Add([]byte(key), 1); return nil })
+	m.now[key] = string(overlay.Sum([]byte(m.now[key]), 1))
 }
 
 func (m *deadModel) clear(rt *rapid.T) {
@@ -115,10 +168,13 @@ func (m *deadModel) open(rt *rapid.T) {
 		return
 	}
 	t := newTx(context.Background(), m.db)
+	if t.mayBeLazy = rapid.Bool().Draw(rt, "lazy"); t.mayBeLazy {
+		t.Lazily()
+	}
 	if err := t.begin(); err != nil {
 		rt.Fatal(err)
 	}
-	m.olds = append(m.olds, old{t, maps.Clone(m.now)})
+	m.olds = append(m.olds, &old{t: t})
 }
 
 func (m *deadModel) end(rt *rapid.T) {
@@ -131,44 +187,119 @@ func (m *deadModel) end(rt *rapid.T) {
 
 func (m *deadModel) read(rt *rapid.T) {
 	if err := m.db.ReadTransact(context.Background(), func(r kv.Reader) error {
-		compare(rt, r, m.now)
-		return nil
+		return drawRead(rt).run(r).compare(rt, m.now)
 	}); err != nil {
 		rt.Fatal(err)
 	}
 }
 
+// readOld reads in an older transaction. If that is lazy, it may have moved on, and
+// then all that it has read before must be as it would be read now; and it may fail,
+// if that is not so.
 func (m *deadModel) readOld(rt *rapid.T) {
-	if len(m.olds) > 0 {
-		o := m.olds[rapid.IntRange(0, len(m.olds)-1).Draw(rt, "which")]
-		compare(rt, o.t, o.want)
+	if len(m.olds) == 0 {
+		return
+	}
+	o := m.olds[rapid.IntRange(0, len(m.olds)-1).Draw(rt, "which")]
+	read := drawRead(rt)
+	before, lazy := o.t.version, o.t.lazy && o.t.view == nil
+	err := read.run(o.t).compare(rt, m.states[o.t.version]) // which the read may have changed
+	switch {
+	case err == nil:
+		o.reads = append(o.reads, read)
+		if o.t.version != before {
+			if !lazy {
+				rt.Fatalf("a transaction has moved from version %d to %d", before, o.t.version)
+			}
+			m.moved++
+		}
+		for _, r := range o.reads {
+			if err := r.compare(rt, m.states[o.t.version]); err != nil {
+				rt.Fatal(err)
+			}
+		}
+	case !lazy || !errors.Is(err, kv.ErrConflict):
+		rt.Fatal(err)
+	default:
+		m.failed++
 	}
 }
 
-func compare(rt *rapid.T, r kv.Reader, model map[string]string) {
-	span := drawRange(rt)
+func drawRead(rt *rapid.T) *readResult {
 	o := kv.RangeOptions{Limit: rapid.IntRange(0, 3).Draw(rt, "limit"), Reverse: rapid.Bool().Draw(rt, "reverse")}
-	var got []string
-	for pair, err := range r.Range(span, o) {
-		if err != nil {
-			rt.Fatal(err)
+	return &readResult{span: drawRange(rt), o: o}
+}
+
+// run reads, and returns itself.
+func (r *readResult) run(from kv.Reader) *readResult {
+	for pair, err := range from.Range(r.span, r.o) {
+		if r.err = err; err != nil {
+			break
 		}
-		got = append(got, string(pair.Key)+"="+string(pair.Value))
+		r.got = append(r.got, string(pair.Key)+"="+string(pair.Value))
+		pair.Key[0], pair.Value = 'x', append(pair.Value[:0], "xx"...) // they are ours
 	}
-	var want []string
-	for _, k := range slices.Sorted(maps.Keys(model)) {
-		if span.Contains([]byte(k)) {
-			want = append(want, k+"="+model[k])
+	return r
+}
+
+// in returns what the read would return in a state of the store.
+func (r *readResult) in(state map[string]string) (want []string) {
+	for _, k := range slices.Sorted(maps.Keys(state)) {
+		if r.span.Contains([]byte(k)) {
+			want = append(want, k+"="+state[k])
 		}
 	}
-	if o.Reverse {
+	if r.o.Reverse {
 		slices.Reverse(want)
 	}
-	if o.Limit > 0 && len(want) > o.Limit {
-		want = want[:o.Limit]
+	if r.o.Limit > 0 && len(want) > r.o.Limit {
+		want = want[:r.o.Limit]
 	}
-	if !slices.Equal(got, want) {
-		rt.Fatalf("%q to %q %+v: got %q, want %q", span.Begin, span.End, o, got, want)
+	return want
+}
+
+// compare returns the error of the read, if it had one.
+func (r *readResult) compare(rt *rapid.T, state map[string]string) error {
+	if want := r.in(state); r.err == nil && !slices.Equal(r.got, want) {
+		rt.Fatalf("%q to %q %+v: got %q, want %q", r.span.Begin, r.span.End, r.o, r.got, want)
+	}
+	return r.err
+}
+
+// check checks what is always true, and notes the state.
+func (m *deadModel) check(rt *rapid.T) {
+	m.states[m.db.version] = maps.Clone(m.now)
+	m.checkGaps(rt)
+	m.checkNear(rt)
+}
+
+// checkNear checks that stretches are disjoint, in order, not empty, of the right
+// size, and hold what is alive.
+func (m *deadModel) checkNear(rt *rapid.T) {
+	n, all := m.db.near, 0
+	var end []byte
+	n.stretches.Scan(func(s *stretch) bool {
+		if bytes.Compare(s.begin, s.end) >= 0 || bytes.Compare(s.begin, end) < 0 || s.gone {
+			rt.Fatalf("stretch %q to %q comes after one that ends at %q; gone: %v", s.begin, s.end, end, s.gone)
+		}
+		end = s.end
+		size := stretchSize
+		read := readResult{span: kv.Range{Begin: s.begin, End: s.end}}
+		for _, p := range s.pairs {
+			size += p.size()
+			read.got = append(read.got, string(p.key())+"="+string(p.value))
+		}
+		if err := read.compare(rt, m.now); err != nil || size != s.size || len(s.pairs) > n.most.pairs {
+			rt.Fatalf("stretch %q to %q says that it has %d bytes, and has %d, and %d pairs", s.begin, s.end, s.size, size, len(s.pairs))
+		}
+		all += size
+		return true
+	})
+	if all != n.size {
+		rt.Fatalf("stretches have %d bytes, not %d", all, n.size)
+	}
+	if all > n.most.bytes && n.stretches.Len() > 1 {
+		rt.Fatalf("%d stretches have %d bytes", n.stretches.Len(), all)
 	}
 }
 
@@ -195,6 +326,7 @@ func (m *deadModel) checkGaps(rt *rapid.T) {
 // version, and that the gap is used.
 func TestDeadSpaceStaysSmall(t *testing.T) {
 	db := mustOpen(t, "store", Options{FS: memFS(), Durability: Memory})
+	db.near.most.bytes = 0
 	const depth, turns = 50, 3000
 	put := func(tx kv.Tx, i int) { tx.Set(fmt.Appendf(nil, "q%08d", i), nil) }
 	mustTransact(t, db, func(tx kv.Tx) {
@@ -236,7 +368,7 @@ func TestDeadSpaceStaysSmall(t *testing.T) {
 	}
 	o := newTx(context.Background(), db)
 	defer o.end()
-	c, err := o.cursor(kv.PrefixRange([]byte("q")), false)
+	c, err := o.cursor(kv.PrefixRange([]byte("q")), kv.RangeOptions{Limit: 1})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -244,7 +376,7 @@ func TestDeadSpaceStaysSmall(t *testing.T) {
 	if _, ok, err := c.Seek([]byte("q")); !ok || err != nil {
 		t.Fatal("the queue is empty, or", err)
 	}
-	if c.(*cursor).costly(); c.(*cursor).skipped >= manyTombstones {
-		t.Errorf("the first read after %d dequeues stepped over %d keys", turns, c.(*cursor).skipped)
+	if c.scan.costly(1); c.scan.skipped >= manyTombstones {
+		t.Errorf("the first read after %d dequeues stepped over %d keys", turns, c.scan.skipped)
 	}
 }

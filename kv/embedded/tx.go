@@ -21,6 +21,14 @@ type tx struct {
 	watched   []*watch
 	onCommit  []func()
 	bad       error // of the first write that can't be committed
+	mayBeLazy bool
+}
+
+// Lazily implements kv.Lazily.
+func (t *tx) Lazily() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.lazy = t.mayBeLazy
 }
 
 func newTx(ctx context.Context, db *DB) *tx {
@@ -84,8 +92,10 @@ func (t *tx) AddReadConflict(r kv.Range) {
 		t.writable(err)
 		return
 	}
+	r = clone(r)
+	t.depends(r)
 	t.mu.Unlock()
-	t.reads = append(t.reads, clone(r))
+	t.reads = append(t.reads, r)
 }
 
 func (t *tx) AddWriteConflict(r kv.Range) {
@@ -107,6 +117,7 @@ func (t *tx) Watch(key []byte) <-chan error {
 		w.end(err)
 		return w.ch
 	}
+	t.depends(keyRange(key))
 	t.mu.Unlock()
 	t.watched = append(t.watched, w)
 	return w.ch

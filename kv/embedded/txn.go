@@ -1,6 +1,7 @@
 package embedded
 
 import (
+	"bytes"
 	"context"
 	"sync"
 	"time"
@@ -57,27 +58,37 @@ func (l *openTxns) all() (ts []*txn) {
 	return ts
 }
 
-// txn is the part of a transaction that reads: its view of the store.
+// txn is the part of a transaction that reads: its version of the store, which its
+// first read sets.
 type txn struct {
 	db  *DB
 	ctx context.Context
 
-	// view is set by the first read, and started tells when.
-	view    *view
+	version uint64 // 0 before the first read
 	started time.Time
+	view    *view // what is in Pebble at that version
+
+	// A transaction that is lazy has no view until it reads what is not known near.
+	// If the store has changed by then, the transaction moves on to its latest
+	// version, provided that nothing which it has observed was written to. This is
+	// the snapshot extension of Riegel, Felber and Fetzer's lazy snapshot algorithm.
+	lazy     bool
+	observed []kv.Range
+	span     [1]kv.Range // the first of observed
 
 	// mu keeps Close from closing Pebble under a read.
 	mu      sync.Mutex
 	ended   error
-	cursors map[*cursor]struct{}
+	cursors *cursor // those that are open
+	spare   cursor
 
 	prev, next *txn // in db.txns
 	listed     bool
 }
 
-// begin gives the transaction a view of the latest version, if it has none yet.
+// begin gives the transaction the latest version, if it has none yet.
 func (t *txn) begin() error {
-	if t.view != nil {
+	if t.version != 0 {
 		return nil
 	}
 	started := t.db.o.Now()
@@ -86,23 +97,67 @@ func (t *txn) begin() error {
 	if t.db.closed {
 		return kv.ErrClosed
 	}
-	v := t.db.view
-	if v == nil || v.version != t.db.version {
-		v = &view{version: t.db.version, snap: t.db.pebble.NewSnapshot()}
-		t.db.view = v
+	t.version, t.started = t.db.version, started
+	if !t.lazy {
+		t.view = t.db.latest()
 	}
-	v.refs++
-	t.view, t.started = v, started
 	t.db.txns.push(t)
 	return nil
 }
 
-// version is that of the view, or 0 when nothing was read.
-func (t *txn) version() uint64 {
-	if t.view == nil {
-		return 0
+// latest returns a view of the latest version. The lock is held.
+func (db *DB) latest() *view {
+	if db.view == nil || db.view.version != db.version {
+		db.view = &view{version: db.version, snap: db.pebble.NewSnapshot()}
 	}
-	return t.view.version
+	db.view.refs++
+	return db.view
+}
+
+// observe notes what a lazy transaction depends on: what it has read, from a place
+// to the one where it is now.
+func (t *txn) observe(r reading, from []byte) {
+	if t.view == nil && !bytes.Equal(from, r.pos) {
+		to := r.pos
+		r.pos = from
+		t.depends(r.upTo(to))
+	}
+}
+
+// depends is observe with the range, which is kept as it is.
+func (t *txn) depends(r kv.Range) {
+	if t.view != nil {
+		return
+	}
+	if t.observed == nil {
+		t.observed = t.span[:0]
+	}
+	t.observed = append(t.observed, r)
+}
+
+// look gives a lazy transaction its view.
+func (t *txn) look() error {
+	if t.view != nil {
+		return nil
+	}
+	db := t.db
+	db.mu.Lock()
+	defer db.mu.Unlock()
+	switch {
+	case db.closed:
+		return kv.ErrClosed
+	case !t.listed:
+		return kv.ErrTooOld
+	case t.version == db.version:
+	case conflicts(db.window.since(t.version), t.observed):
+		return kv.ErrConflict
+	default:
+		db.txns.remove(t)
+		t.version = db.version
+		db.txns.push(t)
+	}
+	t.view = db.latest()
+	return nil
 }
 
 // check returns the error with which a read or the commit must fail now.
@@ -113,7 +168,7 @@ func (t *txn) check() error {
 	if err := t.db.usable(); err != nil {
 		return err
 	}
-	if t.view != nil && t.db.o.Now().Sub(t.started) > t.db.o.Age {
+	if t.version != 0 && t.db.o.Now().Sub(t.started) > t.db.o.Age {
 		return kv.ErrTooOld
 	}
 	return nil
@@ -136,12 +191,19 @@ func (t *txn) reading() error {
 }
 
 // get returns the stored value of a key, in a new slice, or nil.
-func (t *txn) get(key []byte) ([]byte, error) {
+func (t *txn) get(key kv.Range) ([]byte, error) {
 	if err := t.reading(); err != nil {
 		return nil, err
 	}
 	defer t.mu.Unlock()
-	value, closer, err := t.view.snap.Get(key)
+	if value, known := t.db.near.get(key.Begin, t.version); known {
+		t.depends(key)
+		return value, nil
+	}
+	if err := t.look(); err != nil {
+		return nil, err
+	}
+	value, closer, err := t.view.snap.Get(key.Begin)
 	if err == pebble.ErrNotFound {
 		return nil, nil
 	}
@@ -159,11 +221,10 @@ func (t *txn) shut(err error) {
 	if t.ended == nil {
 		t.ended = err
 	}
-	for c := range t.cursors {
-		c.iter.Close()
+	for t.cursors != nil {
+		t.cursors.close()
 	}
-	t.cursors = nil
-	if t.view != nil {
+	if t.listed || t.view != nil {
 		t.release()
 	}
 }
@@ -181,15 +242,15 @@ func (t *txn) release() {
 // releaseLocked is release with the lock held. It returns the snapshot that is
 // to be closed when the lock isn't held any more, if there is one.
 func (t *txn) releaseLocked() *pebble.Snapshot {
+	t.db.txns.remove(t)
+	if t.db.txns.first == nil {
+		t.db.window = window{} // nobody needs it
+	}
 	v := t.view
 	if v == nil {
 		return nil
 	}
 	t.view = nil
-	t.db.txns.remove(t)
-	if t.db.txns.first == nil {
-		t.db.window = window{} // nobody needs it
-	}
 	v.refs--
 	if v.refs > 0 {
 		return nil

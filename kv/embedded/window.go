@@ -52,6 +52,17 @@ func (w *window) since(version uint64) []written {
 	return w.commits[version+1-w.first:]
 }
 
+// wrote tells whether a commit after version wrote in r.
+func (w *window) wrote(version uint64, r kv.Range) bool {
+	since := w.since(version)
+	for i := range since {
+		if since[i].overlapsRange(r) {
+			return true
+		}
+	}
+	return false
+}
+
 // trim forgets the commits up to version. What it takes from the front of the
 // slice is freed when the slice next grows, or becomes empty.
 func (w *window) trim(version uint64) {

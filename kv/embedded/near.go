@@ -1,0 +1,469 @@
+package embedded
+
+import (
+	"bytes"
+	"slices"
+	"sync"
+
+	"github.com/conq-go/conq/kv"
+	"github.com/tidwall/btree"
+)
+
+// near keeps in memory what lies where reads begin: the heads and tails of queues.
+// So a dequeue or an enqueue need not search the LSM tree, and costs the same at
+// any depth. It knows stretches of the key space, with all pairs in them, as of the
+// latest version:
+//
+//   - a stretch is learned from a read, and only if nothing has been written in it
+//     since the version of that read (see DB.learnNear);
+//   - a commit that writes in a stretch changes it, under the store's lock, so before
+//     any transaction can begin that is to see it;
+//   - a stretch says at which version it last changed: an older reader can't use it,
+//     and reads its snapshot.
+//
+// A stretch grows from what lies behind it as its pairs are taken: see ahead. One
+// that gets too many keeps those near its ends, and becomes two. What is known is
+// bounded in bytes; stretches that were not used are forgotten first.
+//
+// Its lock comes after the store's.
+type near struct {
+	mu        sync.Mutex
+	stretches *btree.BTreeG[*stretch] // by begin; disjoint
+	pivot     stretch                 // for searches, so that they allocate nothing
+	queue     []*stretch              // to be forgotten, in this order, unless used
+	size      int
+	most      nearSizes
+}
+
+// nearSizes bound what is near. They are the same in all stores but those of tests.
+type nearSizes struct {
+	bytes int // of all stretches; less than a stretch takes turns all of it off
+	pairs int // in a stretch
+	keep  int // pairs near each end of one that has had more
+	ahead int // pairs fetched at once
+	value int // bytes of a value that is worth keeping
+}
+
+var usualSizes = nearSizes{bytes: 8 << 20, pairs: 128, keep: 32, ahead: 64, value: 16 << 10}
+
+const (
+	stretchSize = 256      // bytes that a stretch takes beside its pairs
+	maxFetch    = 64 << 10 // bytes fetched at once
+)
+
+// stretch is a part of the key space of which all pairs are known.
+type stretch struct {
+	begin, end []byte
+	pairs      []pair
+	changed    uint64 // the version before which it was different
+	size       int    // of it all, in bytes
+	ahead      int    // how many pairs the next read beyond it should fetch
+
+	// Whether reads begin at begin, or backward ones at end: those sides are worth
+	// keeping.
+	head, tail bool
+	used       bool // since it was last looked at to be forgotten
+	gone       bool
+}
+
+// pair is a key and a value, neither to be changed. The key has a zero byte behind
+// it, which makes the key that follows it.
+type pair struct{ after, value []byte }
+
+func (p pair) key() []byte { return p.after[: len(p.after)-1 : len(p.after)-1] }
+
+// size is about what a pair takes in memory.
+func (p pair) size() int { return len(p.after) + len(p.value) + 64 }
+
+// copied returns the pair in one new slice of the caller's.
+func (p pair) copied() kv.KeyValue {
+	n := len(p.after) - 1
+	buf := make([]byte, n+len(p.value))
+	copy(buf, p.after[:n])
+	copy(buf[n:], p.value)
+	return kv.KeyValue{Key: buf[:n:n], Value: buf[n:]}
+}
+
+func newPair(key, value []byte) pair {
+	n := len(key)
+	buf := make([]byte, n+1+len(value))
+	copy(buf, key)
+	copy(buf[n+1:], value)
+	return pair{buf[: n+1 : n+1], buf[n+1:]}
+}
+
+func newNear() *near {
+	return &near{most: usualSizes, stretches: btree.NewBTreeGOptions(
+		func(a, b *stretch) bool { return bytes.Compare(a.begin, b.begin) < 0 },
+		btree.Options{NoLocks: true})}
+}
+
+func (s *stretch) holds(key []byte) bool {
+	return bytes.Compare(s.begin, key) <= 0 && bytes.Compare(key, s.end) < 0
+}
+
+// search returns the index of the first pair at or behind key, and whether it is
+// key's.
+func (s *stretch) search(key []byte) (int, bool) {
+	if n := len(s.pairs); n == 0 || bytes.Compare(s.pairs[0].key(), key) >= 0 {
+		return 0, n > 0 && bytes.Equal(s.pairs[0].key(), key)
+	} else if bytes.Compare(s.pairs[n-1].key(), key) < 0 {
+		return n, false
+	}
+	return slices.BinarySearchFunc(s.pairs, key, func(p pair, key []byte) int { return bytes.Compare(p.key(), key) })
+}
+
+// holding returns the stretch that holds key, or with before set, the one that
+// holds the keys just before it; or nil.
+func (n *near) holding(key []byte, before bool) (found *stretch) {
+	n.pivot.begin = key
+	n.stretches.Descend(&n.pivot, func(s *stretch) bool {
+		if before && bytes.Equal(s.begin, key) {
+			return true
+		}
+		found = s
+		return false
+	})
+	if found == nil {
+		return nil
+	}
+	if c := bytes.Compare(found.end, key); c < 0 || c == 0 && !before {
+		return nil
+	}
+	return found
+}
+
+// at returns the stretch that begins with key, or nil.
+func (n *near) at(key []byte) *stretch {
+	n.pivot.begin = key
+	s, _ := n.stretches.Get(&n.pivot)
+	return s
+}
+
+// reading is how far a cursor has come.
+type reading struct {
+	pos     []byte // what is left begins here, or with reverse ends here
+	end     []byte // the other side of what is left
+	reverse bool
+	ahead   int // how many pairs should be fetched from pos on, if more than 0
+}
+
+// done tells whether nothing is left.
+func (r *reading) done() bool {
+	if r.reverse {
+		return bytes.Compare(r.pos, r.end) <= 0
+	}
+	return bytes.Compare(r.pos, r.end) >= 0
+}
+
+// upTo returns what lies between here and a key that comes later.
+func (r *reading) upTo(key []byte) kv.Range {
+	if r.reverse {
+		return kv.Range{Begin: key, End: r.pos}
+	}
+	return kv.Range{Begin: r.pos, End: key}
+}
+
+// read appends to pairs what is known of the next ones at version, up to so many,
+// and moves r past them. If it appends fewer, and r is not done, then what lies at
+// r.pos is not known.
+func (n *near) read(r *reading, pairs []pair, limit int, version uint64) []pair {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	r.ahead = 0
+	for len(pairs) < limit && !r.done() {
+		s := n.holding(r.pos, r.reverse)
+		if s == nil || s.changed > version {
+			break
+		}
+		s.used = true
+		if r.reverse {
+			pairs = s.backward(r, pairs, limit)
+		} else {
+			pairs = s.forward(r, pairs, limit)
+		}
+		if len(pairs) < limit && !r.done() {
+			n.absorb(s, r.reverse)
+		}
+	}
+	return pairs
+}
+
+func (s *stretch) forward(r *reading, pairs []pair, limit int) []pair {
+	i, _ := s.search(r.pos)
+	for ; i < len(s.pairs) && len(pairs) < limit; i++ {
+		if bytes.Compare(s.pairs[i].key(), r.end) >= 0 {
+			r.pos = r.end
+			return pairs
+		}
+		pairs = append(pairs, s.pairs[i])
+		r.pos = s.pairs[i].after
+	}
+	if i == len(s.pairs) {
+		r.pos, r.ahead = s.end, s.ahead
+	}
+	return pairs
+}
+
+func (s *stretch) backward(r *reading, pairs []pair, limit int) []pair {
+	i, _ := s.search(r.pos)
+	for ; i > 0 && len(pairs) < limit; i-- {
+		if bytes.Compare(s.pairs[i-1].key(), r.end) < 0 {
+			r.pos = r.end
+			return pairs
+		}
+		pairs = append(pairs, s.pairs[i-1])
+		r.pos = s.pairs[i-1].key()
+	}
+	if i == 0 {
+		r.pos, r.ahead = s.begin, s.ahead
+	}
+	return pairs
+}
+
+// absorb makes s one with the neighbour that a reader comes to next, if there is
+// one: of a queue's head, where pairs are taken, only the empty stretches would be
+// left, and each reader would have to pass them all.
+func (n *near) absorb(s *stretch, reverse bool) {
+	a, b := s, n.at(s.end)
+	if reverse {
+		a, b = n.holding(s.begin, true), s
+	}
+	if a == nil || b == nil || len(a.pairs)+len(b.pairs) > n.most.pairs {
+		return
+	}
+	n.drop(b)
+	n.size += b.size - stretchSize
+	a.size += b.size - stretchSize
+	a.end, a.tail = b.end, b.tail
+	a.pairs = append(a.pairs, b.pairs...)
+	a.changed, a.ahead = max(a.changed, b.changed), max(a.ahead, b.ahead)
+}
+
+// get returns the value of a key at version, or nil, if it is known.
+func (n *near) get(key []byte, version uint64) (value []byte, known bool) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	s := n.holding(key, false)
+	if s == nil || s.changed > version {
+		return nil, false
+	}
+	s.used = true
+	if i, ok := s.search(key); ok {
+		value = append([]byte{}, s.pairs[i].value...)
+	}
+	return value, true
+}
+
+// learn takes in what a read at version has found from r.pos on: pairs are all there
+// is up to a key. Nothing there may have been written since version.
+func (n *near) learn(r reading, pairs []pair, to []byte, version uint64) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	s := &stretch{begin: r.pos, end: to, changed: version, head: true}
+	if r.reverse {
+		s = &stretch{begin: to, end: r.pos, changed: version, tail: true}
+		pairs = slices.Clone(pairs) // the reader goes on with them
+		slices.Reverse(pairs)
+	}
+	if n.most.bytes < stretchSize || !n.clip(s, pairs) {
+		return
+	}
+	s.begin, s.end = bytes.Clone(s.begin), bytes.Clone(s.end)
+	s.ahead = min(2*max(len(s.pairs), 1), n.most.ahead)
+	s.size = stretchSize
+	for _, p := range s.pairs {
+		s.size += p.size()
+	}
+	n.add(s)
+	n.absorb(s, !r.reverse) // what the reader came from
+	n.forget()
+}
+
+// clip gives s the pairs of the part of it that no other stretch has, next to where
+// its reader began, and tells whether there is one.
+func (n *near) clip(s *stretch, pairs []pair) bool {
+	if bytes.Compare(s.begin, s.end) >= 0 || n.holding(s.begin, false) != nil && s.head || n.holding(s.end, true) != nil && s.tail {
+		return false
+	}
+	if s.head {
+		n.stretches.Ascend(s, func(next *stretch) bool {
+			if bytes.Compare(next.begin, s.end) < 0 {
+				s.end = next.begin
+			}
+			return false
+		})
+	} else {
+		n.pivot.begin = s.end
+		n.stretches.Descend(&n.pivot, func(before *stretch) bool {
+			if bytes.Equal(before.begin, s.end) {
+				return true
+			}
+			if bytes.Compare(before.end, s.begin) > 0 {
+				s.begin = before.end
+			}
+			return false
+		})
+	}
+	s.pairs = pairs
+	from, _ := s.search(s.begin)
+	to, _ := s.search(s.end)
+	s.pairs = slices.Clone(pairs[from:to])
+	return true
+}
+
+// add enters a stretch.
+func (n *near) add(s *stretch) {
+	n.stretches.Set(s)
+	n.queue = append(n.queue, s)
+	n.size += s.size
+	if len(n.queue) > 2*n.stretches.Len()+16 {
+		n.queue = slices.DeleteFunc(n.queue, func(s *stretch) bool { return s.gone })
+	}
+}
+
+// forget drops stretches until the rest is not too large.
+func (n *near) forget() {
+	for n.size > n.most.bytes && len(n.queue) > 1 {
+		old := n.queue[0]
+		n.queue = n.queue[1:]
+		switch {
+		case old.gone:
+		case old.used:
+			old.used = false
+			n.queue = append(n.queue, old)
+		default:
+			n.drop(old)
+		}
+	}
+}
+
+func (n *near) drop(s *stretch) {
+	n.stretches.Delete(s)
+	n.size -= s.size
+	s.gone = true
+}
+
+// commit takes in what a commit did.
+func (n *near) commit(e *effects, version uint64) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.stretches.Len() == 0 {
+		return
+	}
+	for _, r := range e.cleared {
+		n.clear(r, version)
+	}
+	var s *stretch
+	for i, key := range e.keys {
+		if s == nil || !s.holds(key) {
+			if s = n.holding(key, false); s == nil {
+				continue
+			}
+		}
+		s.changed = version
+		switch {
+		case !e.alive[i]:
+			n.remove(s, key)
+		case len(e.values[i]) > n.most.value:
+			n.cut(s, key)
+			s = nil
+		default:
+			n.set(s, newPair(key, e.values[i]))
+			if len(s.pairs) > n.most.pairs {
+				n.split(s)
+				s = nil
+			}
+		}
+	}
+	n.forget()
+}
+
+func (n *near) set(s *stretch, p pair) {
+	i, found := s.search(p.key())
+	if found {
+		n.grow(s, p.size()-s.pairs[i].size())
+		s.pairs[i] = p
+		return
+	}
+	n.grow(s, p.size())
+	s.pairs = slices.Insert(s.pairs, i, p)
+}
+
+func (n *near) remove(s *stretch, key []byte) {
+	i, found := s.search(key)
+	if !found {
+		return
+	}
+	n.grow(s, -s.pairs[i].size())
+	if i == 0 {
+		s.pairs[0] = pair{}
+		s.pairs = s.pairs[1:]
+	} else {
+		s.pairs = slices.Delete(s.pairs, i, i+1)
+	}
+}
+
+func (n *near) grow(s *stretch, bytes int) {
+	s.size += bytes
+	n.size += bytes
+}
+
+// clear empties r in all stretches.
+func (n *near) clear(r kv.Range, version uint64) {
+	first := n.holding(r.Begin, false)
+	if first == nil {
+		first = &stretch{begin: r.Begin}
+	}
+	n.stretches.Ascend(first, func(s *stretch) bool {
+		if bytes.Compare(s.begin, r.End) >= 0 {
+			return false
+		}
+		s.changed = version
+		from, _ := s.search(r.Begin)
+		to, _ := s.search(r.End)
+		for _, p := range s.pairs[from:max(from, to)] {
+			n.grow(s, -p.size())
+		}
+		s.pairs = slices.Delete(s.pairs, from, max(from, to))
+		return true
+	})
+}
+
+// cut takes key, of which nothing is known any more, out of s.
+func (n *near) cut(s *stretch, key []byte) {
+	n.remove(s, key)
+	n.divide(s, bytes.Clone(key), kv.After(key))
+}
+
+// split takes out of s what is far from its ends.
+func (n *near) split(s *stretch) {
+	from, to := s.begin, s.end
+	if s.head {
+		from = s.pairs[n.most.keep].key()
+	}
+	if s.tail {
+		to = s.pairs[len(s.pairs)-n.most.keep].key()
+	}
+	n.divide(s, bytes.Clone(from), bytes.Clone(to))
+}
+
+// divide leaves of s what lies before from, and what lies from to on.
+func (n *near) divide(s *stretch, from, to []byte) {
+	n.drop(s)
+	i, _ := s.search(from)
+	j, _ := s.search(to)
+	left := &stretch{begin: s.begin, end: from, pairs: slices.Clone(s.pairs[:i]), head: s.head}
+	right := &stretch{begin: to, end: s.end, pairs: slices.Clone(s.pairs[max(i, j):]), tail: s.tail}
+	for _, part := range []*stretch{left, right} {
+		if bytes.Compare(part.begin, part.end) >= 0 || len(part.pairs) > n.most.pairs {
+			continue
+		}
+		part.changed, part.ahead, part.used = s.changed, s.ahead, s.used
+		part.size = stretchSize
+		for _, p := range part.pairs {
+			part.size += p.size()
+		}
+		n.add(part)
+	}
+}

@@ -1,0 +1,121 @@
+package embedded
+
+import (
+	"bytes"
+
+	"github.com/cockroachdb/pebble/v2"
+	"github.com/conq-go/conq/kv"
+)
+
+// scan is where a cursor stands in Pebble. It seeks past dead space, and remembers
+// what else it has had to step over.
+type scan struct {
+	iter    *pebble.Iterator
+	stands  bool     // on the pair that the cursor has come to last
+	skipped int      // tombstones that the iterator has stepped over
+	gap     kv.Range // the next dead space ahead, if some is known
+}
+
+func (s *scan) close() error {
+	if s.iter == nil {
+		return nil
+	}
+	iter := s.iter
+	s.iter = nil
+	return iter.Close()
+}
+
+// from moves to the next pair from c.pos on. Its slices are the iterator's.
+func (s *scan) from(c *cursor) (key, value []byte, ok bool, err error) {
+	if s.iter == nil {
+		if s.iter, err = c.t.view.snap.NewIter(&pebble.IterOptions{LowerBound: c.span.Begin, UpperBound: c.span.End}); err != nil {
+			return nil, nil, false, err
+		}
+	}
+	if s.stands {
+		ok = s.step(c)
+	} else {
+		ok = s.seek(c, c.pos)
+	}
+	s.stands = ok
+	if ok {
+		key = s.iter.Key()
+		value, err = s.iter.ValueAndErr()
+	} else {
+		err = s.iter.Error()
+	}
+	if err == nil && s.costly(c.t.db.manyTombstones) {
+		to := c.end
+		if ok && c.reverse {
+			to = kv.After(key)
+		} else if ok {
+			to = key
+		}
+		c.t.db.learn(c.t, c.upTo(to))
+	}
+	return key, value, ok, err
+}
+
+// step moves to the next pair, with a seek if dead space lies before it: what is
+// alive may lie scattered in it, as the heads of many priorities do.
+func (s *scan) step(c *cursor) bool {
+	var state pebble.IterValidityState
+	switch {
+	case s.gap.End == nil && c.reverse:
+		return s.iter.Prev()
+	case s.gap.End == nil:
+		return s.iter.Next()
+	case c.reverse:
+		state = s.iter.PrevWithLimit(s.gap.End)
+	default:
+		state = s.iter.NextWithLimit(s.gap.Begin)
+	}
+	if state != pebble.IterAtLimit {
+		return state == pebble.IterValid
+	}
+	if c.reverse {
+		return s.seek(c, s.gap.Begin)
+	}
+	return s.seek(c, s.gap.End)
+}
+
+func (s *scan) seek(c *cursor, key []byte) (ok bool) {
+	dead, version := c.t.db.dead, c.t.version
+	if c.reverse {
+		if key = dead.backward(key, version); bytes.Compare(key, c.span.Begin) <= 0 {
+			return false
+		}
+		ok = s.iter.SeekLT(key)
+	} else {
+		if key = dead.forward(key, version); bytes.Compare(key, c.span.End) >= 0 {
+			return false
+		}
+		ok = s.iter.SeekGE(key)
+	}
+	s.gap = kv.Range{}
+	if ok {
+		s.gap = dead.ahead(s.iter.Key(), c.reverse, version)
+	}
+	return ok
+}
+
+// costly tells whether the iterator has stepped over many tombstones since it was
+// last asked.
+func (s *scan) costly(many int) bool {
+	stats := s.iter.Stats()
+	steps := stats.ForwardStepCount[pebble.InternalIterCall] + stats.ReverseStepCount[pebble.InternalIterCall] +
+		int(stats.InternalStats.PointsCoveredByRangeTombstones)
+	before := s.skipped
+	s.skipped = steps
+	return steps-before >= many
+}
+
+// learn remembers a range that t has found empty, unless it has been written to
+// since.
+func (db *DB) learn(t *txn, r kv.Range) {
+	db.mu.Lock()
+	defer db.mu.Unlock()
+	if t.listed && !db.window.wrote(t.version, r) { // else too old: the window no longer reaches back so far
+		db.dead.learn(r.Begin, r.End, t.version)
+	}
+}
