@@ -1,0 +1,505 @@
+package foundationdb
+
+import (
+	"encoding/binary"
+	"fmt"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/conq-go/conq/kv"
+	"github.com/tidwall/btree"
+)
+
+// fake is a cluster in memory, as the client library shows one: versions, conflict
+// ranges, watches by value, and errors by number. It knows of the engine nothing but
+// the interface client.
+type fake struct {
+	mu      sync.Mutex
+	data    *state
+	version int64
+	commits []fakeCommit
+	times   []time.Time // of each version from 1 on
+	watches []*fakeWatch
+	offset  time.Duration // of the clock
+
+	// inject, if set, gives the number of the error that an operation fails with, or 0.
+	// Operations are "version", "get", "range", "conflict", "commit", "watch" and
+	// "begin". It is called with the lock held.
+	inject func(op string) int
+	// late makes a commit that inject has given an error happen all the same.
+	late func() bool
+	// stuck makes the cluster answer nothing until what was asked is cancelled.
+	stuck atomic.Bool
+
+	begun, pauses atomic.Int64
+	waiting       atomic.Int64 // futures that are not ready
+	ranges        []fakeRange  // that were asked for
+}
+
+type fakeRange struct {
+	limit   int
+	reverse bool
+}
+
+type state = btree.Map[string, string]
+
+type fakeCommit struct {
+	version int64
+	wrote   []fakeSpan
+}
+
+type fakeSpan struct{ begin, end string }
+
+func (s fakeSpan) meets(o fakeSpan) bool { return max(s.begin, o.begin) < min(s.end, o.end) }
+
+type fakeWatch struct {
+	key   string
+	value *string
+	f     *fakeFuture[struct{}]
+}
+
+// fakeError is an error of the library.
+type fakeError int
+
+func (e fakeError) Error() string { return fmt.Sprintf("fake error %d", int(e)) }
+
+func newFake() *fake {
+	f := &fake{data: new(state), version: 1}
+	f.times = append(f.times, f.now())
+	return f
+}
+
+func (f *fake) now() time.Time { return time.Now().Add(f.offset) }
+
+func (f *fake) advance(d time.Duration) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.offset += d
+}
+
+func (f *fake) code(err error) int {
+	if e, ok := err.(fakeError); ok {
+		return int(e)
+	}
+	return 0
+}
+
+// fail returns the error that op has to fail with. The lock is held.
+func (f *fake) fail(op string) error {
+	if f.inject != nil {
+		if code := f.inject(op); code != 0 {
+			return fakeError(code)
+		}
+	}
+	return nil
+}
+
+func (f *fake) begin() (transaction, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.begun.Add(1)
+	if err := f.fail("begin"); err != nil {
+		return nil, err
+	}
+	return &fakeTx{f: f}, nil
+}
+
+// fakeFuture is ready when done is closed.
+type fakeFuture[T any] struct {
+	f     *fake
+	done  chan struct{}
+	once  sync.Once
+	value T
+	err   error
+}
+
+func (f *fakeFuture[T]) Get() (T, error) {
+	<-f.done
+	return f.value, f.err
+}
+
+func (f *fakeFuture[T]) Cancel() { f.resolve(*new(T), fakeError(codeOperationCancelled)) }
+
+func (f *fakeFuture[T]) resolve(value T, err error) {
+	f.once.Do(func() {
+		f.value, f.err = value, err
+		f.f.waiting.Add(-1)
+		close(f.done)
+	})
+}
+
+func newFuture[T any](f *fake) *fakeFuture[T] {
+	f.waiting.Add(1)
+	return &fakeFuture[T]{f: f, done: make(chan struct{})}
+}
+
+// fakeTx is a transaction of the library.
+type fakeTx struct {
+	f *fake
+
+	// Under f.mu.
+	version   int64 // 0 for none
+	data      *state
+	cancelled bool
+	committed bool
+	writes    []fakeWrite
+	reads     []fakeSpan
+	wrote     []fakeSpan
+	pending   []func(error) // what is waited for
+	watches   []*fakeWatch
+}
+
+type fakeWrite func(*state)
+
+// ask answers with what answer returns, under the lock; or, of a cluster that is
+// stuck, not before the transaction is cancelled.
+func ask[T any](t *fakeTx, answer func() (T, error)) *fakeFuture[T] {
+	future := newFuture[T](t.f)
+	t.f.mu.Lock()
+	defer t.f.mu.Unlock()
+	var none T
+	switch {
+	case t.cancelled:
+		future.resolve(none, fakeError(codeCancelled))
+	case t.f.stuck.Load():
+		t.pending = append(t.pending, func(err error) { future.resolve(none, err) })
+	default:
+		future.resolve(answer())
+	}
+	return future
+}
+
+// fix gives the transaction a version, and fails if it is too old.
+func (t *fakeTx) fix() error {
+	if t.version == 0 {
+		if err := t.f.fail("version"); err != nil {
+			return err
+		}
+		t.version, t.data = t.f.version, t.f.data.Copy()
+		t.f.times[t.version-1] = t.f.now() // of the read
+	}
+	if t.f.now().Sub(t.f.times[t.version-1]) > age {
+		return fakeError(codeTransactionTooOld)
+	}
+	return nil
+}
+
+func (t *fakeTx) readVersion() future[int64] {
+	return ask(t, func() (int64, error) { err := t.fix(); return t.version, err })
+}
+
+func (t *fakeTx) setReadVersion(version int64) {
+	t.f.mu.Lock()
+	defer t.f.mu.Unlock()
+	if t.version != 0 {
+		panic("a read version is set twice")
+	}
+	// Only the latest version is kept, which is enough for tests.
+	if t.version = version; version == t.f.version {
+		t.data = t.f.data.Copy()
+	} else {
+		t.data = nil
+	}
+}
+
+func (t *fakeTx) fixAnd(op string) error {
+	if err := t.fix(); err != nil {
+		return err
+	}
+	if t.data == nil {
+		return fakeError(codeTransactionTooOld)
+	}
+	return t.f.fail(op)
+}
+
+func (t *fakeTx) get(key []byte) future[[]byte] {
+	t.mustNotHaveWritten()
+	return ask(t, func() ([]byte, error) {
+		if err := t.fixAnd("get"); err != nil {
+			return nil, err
+		}
+		if value, ok := t.data.Get(string(key)); ok {
+			return []byte(value), nil
+		}
+		return nil, nil
+	})
+}
+
+// fakePairs are read in batches of 3.
+type fakePairs struct {
+	t          *fakeTx
+	begin, end string
+	left       int
+	reverse    bool
+	batch      *fakeFuture[[]kv.KeyValue]
+	got        []kv.KeyValue
+	done       bool
+}
+
+func (t *fakeTx) getRange(begin, end []byte, limit int, reverse bool) pairs {
+	t.mustNotHaveWritten()
+	t.f.mu.Lock()
+	t.f.ranges = append(t.f.ranges, fakeRange{limit, reverse})
+	t.f.mu.Unlock()
+	if limit == 0 {
+		limit = -1
+	}
+	p := &fakePairs{t: t, begin: string(begin), end: string(end), left: limit, reverse: reverse}
+	p.ask()
+	return p
+}
+
+func (p *fakePairs) ask() {
+	p.batch = ask(p.t, func() ([]kv.KeyValue, error) {
+		if err := p.t.fixAnd("range"); err != nil {
+			return nil, err
+		}
+		var all []kv.KeyValue
+		add := func(key, value string) bool {
+			if key >= p.begin && key < p.end {
+				all = append(all, kv.KeyValue{Key: []byte(key), Value: []byte(value)})
+			}
+			return len(all) < 3 && len(all) != p.left
+		}
+		if p.reverse {
+			p.t.data.Descend(p.end, func(key, value string) bool { return key >= p.begin && add(key, value) })
+		} else {
+			p.t.data.Ascend(p.begin, func(key, value string) bool { return key < p.end && add(key, value) })
+		}
+		return all, nil
+	})
+}
+
+func (p *fakePairs) next() (key, value []byte, ok bool, err error) {
+	if len(p.got) == 0 {
+		if p.done {
+			return nil, nil, false, nil
+		}
+		if p.got, err = p.batch.Get(); err != nil {
+			return nil, nil, false, err
+		}
+		if len(p.got) == 0 {
+			p.done = true
+			return nil, nil, false, nil
+		}
+	}
+	pair := p.got[0]
+	p.got = p.got[1:]
+	if p.left--; p.reverse {
+		p.end = string(pair.Key)
+	} else {
+		p.begin = string(pair.Key) + "\x00"
+	}
+	if p.done = p.left == 0; len(p.got) == 0 && !p.done {
+		p.ask() // before it is needed
+	}
+	return pair.Key, pair.Value, true, nil
+}
+
+// mustNotHaveWritten is for what the library answers as the engine does not expect
+// once the transaction has written.
+func (t *fakeTx) mustNotHaveWritten() {
+	t.f.mu.Lock()
+	defer t.f.mu.Unlock()
+	if len(t.writes) > 0 {
+		panic("the transaction reads, or adds a read conflict, after it has written")
+	}
+	if t.committed {
+		panic("the transaction is used after its commit")
+	}
+}
+
+func (t *fakeTx) addReadConflict(begin, end []byte) error {
+	t.mustNotHaveWritten()
+	t.f.mu.Lock()
+	defer t.f.mu.Unlock()
+	t.reads = append(t.reads, fakeSpan{string(begin), string(end)})
+	return t.f.fail("conflict")
+}
+
+func (t *fakeTx) addWriteConflict(begin, end []byte) error {
+	t.f.mu.Lock()
+	defer t.f.mu.Unlock()
+	t.wrote = append(t.wrote, fakeSpan{string(begin), string(end)})
+	return t.f.fail("conflict")
+}
+
+func (t *fakeTx) write(s fakeSpan, w fakeWrite) {
+	t.f.mu.Lock()
+	defer t.f.mu.Unlock()
+	t.writes, t.wrote = append(t.writes, w), append(t.wrote, s)
+}
+
+func one(key []byte) fakeSpan { return fakeSpan{string(key), string(key) + "\x00"} }
+
+func (t *fakeTx) set(key, value []byte) {
+	k, v := string(key), string(value)
+	t.write(one(key), func(data *state) { data.Set(k, v) })
+}
+
+func (t *fakeTx) clear(key []byte) {
+	k := string(key)
+	t.write(one(key), func(data *state) { data.Delete(k) })
+}
+
+func (t *fakeTx) clearRange(begin, end []byte) {
+	s := fakeSpan{string(begin), string(end)}
+	t.write(s, func(data *state) {
+		var keys []string
+		data.Ascend(s.begin, func(key, _ string) bool {
+			keys = append(keys, key)
+			return key < s.end
+		})
+		for _, key := range keys {
+			if key < s.end {
+				data.Delete(key)
+			}
+		}
+	})
+}
+
+func (t *fakeTx) add(key, operand []byte) {
+	k, delta := string(key), binary.LittleEndian.Uint64(operand)
+	t.write(one(key), func(data *state) {
+		var sum [8]byte
+		old, _ := data.Get(k)
+		copy(sum[:], old)
+		binary.LittleEndian.PutUint64(sum[:], binary.LittleEndian.Uint64(sum[:])+delta)
+		data.Set(k, string(sum[:]))
+	})
+}
+
+func (f *fake) value(data *state, key string) *string {
+	if value, ok := data.Get(key); ok {
+		return &value
+	}
+	return nil
+}
+
+func same(a, b *string) bool { return a == b || a != nil && b != nil && *a == *b }
+
+func (t *fakeTx) watch(key []byte) future[struct{}] {
+	w := &fakeWatch{key: string(key), f: newFuture[struct{}](t.f)}
+	t.f.mu.Lock()
+	defer t.f.mu.Unlock()
+	err := t.fixAnd("watch")
+	switch {
+	case t.cancelled:
+		w.f.resolve(struct{}{}, fakeError(codeCancelled))
+	case err != nil:
+		w.f.resolve(struct{}{}, err)
+	default:
+		w.value = t.f.value(t.data, w.key)
+		t.watches = append(t.watches, w)
+	}
+	return w.f
+}
+
+func (t *fakeTx) commit() future[struct{}] {
+	return ask(t, func() (struct{}, error) {
+		err := t.f.fail("commit")
+		if err == nil || t.f.late != nil && t.f.late() {
+			if err2 := t.apply(); err2 != nil {
+				err = err2
+			}
+		}
+		for _, w := range t.watches {
+			if err != nil {
+				w.f.resolve(struct{}{}, err)
+			} else {
+				t.f.watches = append(t.f.watches, w)
+			}
+		}
+		t.watches, t.committed = nil, true
+		t.f.fire()
+		return struct{}{}, err
+	})
+}
+
+// apply makes the writes part of the store.
+func (t *fakeTx) apply() error {
+	if len(t.wrote) == 0 {
+		return nil
+	}
+	size := 0
+	for _, s := range append(slices.Clone(t.wrote), t.reads...) {
+		size += len(s.begin) + len(s.end)
+	}
+	if size > maxSent {
+		return fakeError(codeTransactionTooLarge)
+	}
+	if len(t.reads) > 0 || t.version > 0 {
+		if err := t.fix(); err != nil {
+			return err
+		}
+	}
+	for _, c := range t.f.commits {
+		for _, read := range t.reads {
+			if c.version > t.version && slices.ContainsFunc(c.wrote, read.meets) {
+				return fakeError(codeNotCommitted)
+			}
+		}
+	}
+	t.f.version++
+	t.f.times = append(t.f.times, t.f.now())
+	t.f.commits = append(t.f.commits, fakeCommit{t.f.version, t.wrote})
+	if len(t.f.commits) > 2000 { // more than any test has between a read and a commit
+		t.f.commits = slices.Delete(t.f.commits, 0, 1000)
+	}
+	for _, write := range t.writes {
+		write(t.f.data)
+	}
+	return nil
+}
+
+// fire sets off the watches whose values have changed.
+func (f *fake) fire() {
+	f.watches = slices.DeleteFunc(f.watches, func(w *fakeWatch) bool {
+		select {
+		case <-w.f.done:
+			return true // cancelled
+		default:
+		}
+		if same(w.value, f.value(f.data, w.key)) {
+			return false
+		}
+		w.f.resolve(struct{}{}, nil)
+		return true
+	})
+}
+
+// retryable are the errors after which the library has one try again.
+var retryable = []int{1007, 1009, 1020, 1021, 1037, 1038, 1039, 1042, 1051, 1078, 1213, 1223}
+
+func (t *fakeTx) onError(code int) future[struct{}] {
+	return ask(t, func() (struct{}, error) {
+		if !slices.Contains(retryable, code) {
+			t.cancelled = true
+			return struct{}{}, fakeError(code)
+		}
+		t.f.pauses.Add(1)
+		t.abandon()
+		*t = fakeTx{f: t.f}
+		return struct{}{}, nil
+	})
+}
+
+// abandon ends all that is waited for. The lock is held.
+func (t *fakeTx) abandon() {
+	for _, end := range t.pending {
+		end(fakeError(codeCancelled))
+	}
+	for _, w := range t.watches {
+		w.f.resolve(struct{}{}, fakeError(codeCancelled))
+	}
+	t.pending, t.watches = nil, nil
+}
+
+func (t *fakeTx) cancel() {
+	t.f.mu.Lock()
+	defer t.f.mu.Unlock()
+	t.cancelled = true
+	t.abandon()
+}

@@ -1,0 +1,272 @@
+package foundationdb
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+
+	"github.com/conq-go/conq/kv"
+	"github.com/conq-go/conq/kv/internal/overlay"
+)
+
+// txn is one attempt of a transaction, or a ReadTransact.
+type txn struct {
+	*call
+	ended    bool
+	readOnly bool
+
+	hasRead bool // so that the version is fixed
+	epoch   int  // how often the library's transaction was made as new
+
+	writes    overlay.Overlay
+	reads     []*kv.Range // read conflicts, in keys of the store
+	conflicts []kv.Range  // write conflicts added by hand
+	watches   []*watch
+	onCommit  []func()
+	bad       error // of the first method that could not return it
+	outcome   error // of an attempt that did not commit: nil is kv.ErrConflict
+}
+
+// alive returns the error with which a read, or the commit, has to fail now.
+func (t *txn) alive() error {
+	switch {
+	case t.ended || t.db.closed():
+		return kv.ErrClosed
+	case t.ctx.Err() != nil:
+		return context.Cause(t.ctx)
+	}
+	return nil
+}
+
+// end makes the attempt unusable.
+func (t *txn) end() {
+	t.ended = true
+	for _, w := range t.watches {
+		w.tell(cmp.Or(t.outcome, kv.ErrConflict))
+	}
+	t.watches = nil
+}
+
+// conflict adds a read conflict range, which its owner may change later.
+func (t *txn) conflict(r kv.Range) *kv.Range {
+	t.reads = append(t.reads, &r)
+	return &r
+}
+
+// get reads a key of the store.
+func (t *txn) get(key []byte) ([]byte, error) {
+	key = t.db.key(key)
+	for {
+		if err := t.alive(); err != nil {
+			return nil, err
+		}
+		epoch := t.epoch
+		value, err := await(t.ctx, t.tr.get(key))
+		if err == nil {
+			t.hasRead = true
+			return value, nil
+		}
+		if err := t.renew(epoch, err); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// fixVersion makes sure that all that is read from now on is of one version, and
+// that what others commit from now on can be a conflict.
+func (t *txn) fixVersion() error {
+	if err := t.alive(); err != nil || t.hasRead {
+		return err
+	}
+	_, err := await(t.ctx, t.tr.readVersion())
+	if err != nil {
+		return t.fault(err)
+	}
+	t.hasRead = true
+	return nil
+}
+
+// renew gets ready to repeat a read of the given epoch that has failed, or returns
+// the error. In a transaction that may write, it is the function that is run again.
+// But that of ReadTransact runs once, so there reads are repeated that fail for a
+// reason that passes, at the same version.
+func (t *txn) renew(epoch int, failed error) error {
+	err := t.fault(failed)
+	var e *Error
+	switch {
+	case !t.readOnly || !errors.As(err, &e):
+		return err
+	case epoch != t.epoch: // it was cancelled when another one was repeated
+		return nil
+	case e.Code == codeTransactionTooOld && (t.hasRead || t.tooOld == kv.MaxTooOld):
+		return err
+	case e.Code == codeTransactionTooOld:
+		t.tooOld++
+	}
+	var version int64
+	if t.hasRead {
+		if version, failed = await(t.ctx, t.tr.readVersion()); failed != nil {
+			return t.fault(failed)
+		}
+	}
+	if err := t.pause(t.tr, err); err != nil {
+		return err
+	}
+	if t.epoch++; t.hasRead {
+		t.tr.setReadVersion(version)
+	}
+	return nil
+}
+
+// reader implements kv.Reader on an attempt.
+type reader struct {
+	t        *txn
+	snapshot bool
+}
+
+func (r reader) Context() context.Context { return r.t.caller }
+
+func (r reader) Snapshot() kv.Reader { return reader{r.t, true} }
+
+func (r reader) Get(key []byte) ([]byte, error) {
+	t := r.t
+	if err := cmp.Or(t.alive(), t.db.limits.CheckKey(key)); err != nil {
+		return nil, err
+	}
+	change, known := t.writes.Lookup(key)
+	switch {
+	case known && (change == nil || change.Kind == overlay.Clear):
+		return nil, nil
+	case known && change.Kind == overlay.Set:
+		return append([]byte{}, change.Value...), nil
+	}
+	value, err := t.get(key)
+	if err != nil {
+		return nil, err
+	}
+	if !r.snapshot {
+		t.conflict(kv.KeyRange(bytes.Clone(key)))
+	}
+	if known {
+		value = overlay.Sum(value, change.Delta)
+	}
+	return value, nil
+}
+
+func (r reader) Range(span kv.Range, o kv.RangeOptions) iter.Seq2[kv.KeyValue, error] {
+	span, err := bounds(span)
+	if err == nil && o.Limit < 0 {
+		err = fmt.Errorf("%w: negative limit %d", kv.ErrInvalid, o.Limit)
+	}
+	return func(yield func(kv.KeyValue, error) bool) {
+		if err := cmp.Or(r.t.alive(), err); err != nil {
+			yield(kv.KeyValue{}, err)
+			return
+		}
+		r.loop(span, o, yield)
+	}
+}
+
+// loop reads the range. Its conflict range grows with each pair, as the loop may be
+// left at any time, or never.
+func (r reader) loop(span kv.Range, o kv.RangeOptions, yield func(kv.KeyValue, error) bool) {
+	conflict := new(kv.Range)
+	if !r.snapshot {
+		conflict = r.t.conflict(kv.Range{})
+	}
+	merged := r.t.writes.Over(&cursor{t: r.t, span: span, limit: o.Limit, reverse: o.Reverse}, span, o.Reverse)
+	for n := 1; ; n++ {
+		err := r.t.alive()
+		var pair kv.KeyValue
+		var ok bool
+		if err == nil {
+			pair, ok, err = merged.Next()
+		}
+		switch {
+		case err != nil:
+			yield(kv.KeyValue{}, err)
+			return
+		case !ok:
+			*conflict = span
+			return
+		}
+		if !r.snapshot {
+			*conflict = covered(span, pair.Key, o.Reverse)
+		}
+		if !yield(pair, nil) || n == o.Limit {
+			return
+		}
+	}
+}
+
+// cursor reads the pairs of a range that are stored. It implements overlay.Cursor.
+type cursor struct {
+	t       *txn
+	span    kv.Range // in keys of the store, as all are
+	limit   int      // pairs that are wanted at most, 0 for all
+	reverse bool
+
+	rest  kv.Range // of the span, still to be read
+	page  pairs    // nil to begin with rest
+	got   int      // pairs of the page
+	epoch int      // of the page
+}
+
+func (c *cursor) Seek(key []byte) (kv.KeyValue, bool, error) {
+	c.rest, c.page = c.span, nil
+	if c.reverse {
+		c.rest.End = bytes.Clone(key)
+	} else {
+		c.rest.Begin = bytes.Clone(key)
+	}
+	return c.Next()
+}
+
+func (c *cursor) Next() (kv.KeyValue, bool, error) {
+	prefix := len(c.t.db.prefix)
+	for !empty(c.rest) {
+		c.open()
+		key, value, ok, err := c.page.next()
+		switch {
+		case err != nil:
+			c.page = nil
+			if err := c.t.renew(c.epoch, err); err != nil {
+				return kv.KeyValue{}, false, err
+			}
+		case ok:
+			c.got++
+			c.t.hasRead = true
+			c.rest = less(c.rest, key[prefix:], c.reverse)
+			return kv.KeyValue{Key: key[prefix:], Value: value}, true, nil
+		case c.limit > 0 && c.got == c.limit: // and the transaction hides some of them
+			c.page = nil
+		default:
+			c.t.hasRead = true
+			c.rest = kv.Range{}
+		}
+	}
+	return kv.KeyValue{}, false, nil
+}
+
+// open asks for what is left of the range, unless it was asked for.
+func (c *cursor) open() {
+	if c.page != nil {
+		return
+	}
+	c.t.cancelLater()
+	c.got, c.epoch = 0, c.t.epoch
+	c.page = c.t.tr.getRange(c.t.db.key(c.rest.Begin), c.t.db.key(c.rest.End), c.limit, c.reverse)
+}
+
+func (c *cursor) Close() error { return nil }
+
+// cancelLater has the library's transaction cancelled at the end of the context, if
+// that is not so yet: a range read can't be cancelled by itself.
+func (c *call) cancelLater() {
+	if c.uncancel == nil {
+		c.uncancel = context.AfterFunc(c.ctx, c.tr.cancel)
+	}
+}

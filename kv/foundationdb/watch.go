@@ -1,0 +1,110 @@
+package foundationdb
+
+import (
+	"bytes"
+	"context"
+	"runtime"
+
+	"github.com/conq-go/conq/kv/internal/overlay"
+)
+
+// watch is a channel that tells when a key has another value than a transaction
+// left there.
+//
+// The library's own watches are part of the transaction that makes them: they
+// conflict, and are set off by what it writes afterwards. So the transaction notes the
+// value when it commits, and the library's watch is made in one of its own, which
+// begins after the commit and compares first. What changes in between is seen by
+// the comparison; what changes later, by the watch.
+type watch struct {
+	key, value []byte     // nil for absent
+	told       chan error // has room for one
+}
+
+// tell ends w, with nil for a change.
+func (w *watch) tell(err error) {
+	if err != nil {
+		w.told <- err
+	}
+	close(w.told)
+}
+
+// look notes the values that the attempt leaves at the keys that it watches. Those
+// that it has not written are read, all at the same time.
+func (t *txn) look() error {
+	asked := make([]future[[]byte], len(t.watches))
+	for i, w := range t.watches {
+		change, known := t.writes.Lookup(w.key)
+		switch {
+		case known && (change == nil || change.Kind == overlay.Clear):
+		case known && change.Kind == overlay.Set:
+			w.value = append([]byte{}, change.Value...)
+		default:
+			asked[i] = t.tr.get(t.db.key(w.key))
+		}
+	}
+	for i, w := range t.watches {
+		if asked[i] == nil {
+			continue
+		}
+		value, err := await(t.ctx, asked[i])
+		if err != nil {
+			return t.fault(err)
+		}
+		if change, known := t.writes.Lookup(w.key); known {
+			value = overlay.Sum(value, change.Delta)
+		}
+		w.value = value
+	}
+	return nil
+}
+
+// startWatches has the watches of a committed attempt wait, each in a goroutine
+// that ends with it: at a change, at the end of the caller's context, or when the
+// store closes.
+func (t *txn) startWatches() {
+	for _, w := range t.watches {
+		ctx, leave := t.db.within(t.caller)
+		go func() {
+			defer leave()
+			w.tell(t.db.follow(ctx, w))
+		}()
+	}
+	t.watches = nil
+}
+
+// follow waits until the key of w has another value.
+func (db *DB) follow(ctx context.Context, w *watch) error {
+	c := &call{db: db, ctx: ctx}
+	tr, err := db.client.begin()
+	if err != nil {
+		return c.fault(err)
+	}
+	defer runtime.KeepAlive(tr)
+	defer tr.cancel()
+	for {
+		err := c.fault(w.changed(ctx, tr, db.key(w.key)))
+		if err == nil {
+			return nil
+		}
+		c.retries = 0 // their limit is for transactions that somebody waits for
+		if err := c.pause(tr, err); err != nil {
+			return err
+		}
+	}
+}
+
+// changed compares the value of key once, and if it has not changed, waits.
+func (w *watch) changed(ctx context.Context, tr transaction, key []byte) error {
+	value, err := await(ctx, tr.get(key))
+	if err != nil || !bytes.Equal(value, w.value) || (value == nil) != (w.value == nil) {
+		return err
+	}
+	change := tr.watch(key)
+	defer change.Cancel()
+	if _, err := await(ctx, tr.commit()); err != nil {
+		return err
+	}
+	_, err = await(ctx, change)
+	return err
+}
