@@ -95,8 +95,7 @@ func storeInfo(ctx context.Context, db kv.DB) (format int, err error) {
 
 // register makes sure that the catalogue has the queue as kind.
 func register(db kv.DB, name string, kind Kind) error {
-	ctx, cancel := context.WithTimeoutCause(context.Background(), openTimeout,
-		fmt.Errorf("conq: opening queue %q took longer than %v", name, openTimeout))
+	ctx, cancel := context.WithTimeoutCause(context.Background(), openTimeout, tooSlow(name))
 	defer cancel()
 	var known bool
 	err := view(ctx, db, func(r kv.Reader) (err error) {
@@ -115,6 +114,10 @@ func register(db kv.DB, name string, kind Kind) error {
 		tx.Set(entryKey(name), tuple.AppendInt(tuple.AppendString(nil, string(kind)), queueFormat))
 		return nil
 	})
+}
+
+func tooSlow(name string) error {
+	return fmt.Errorf("conq: opening queue %q took longer than %v", name, openTimeout)
 }
 
 // checkEntry tells whether store and catalogue are as register leaves them, and

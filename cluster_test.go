@@ -19,6 +19,8 @@ type endVerbs struct {
 	wait func(context.Context, int) ([]string, error)
 	one  func(context.Context) (string, error) // waits
 	len  func(context.Context) (int, error)
+
+	store *store
 }
 
 // allEnds are the ends of queues that there are. Each opens its verbs on a store.
@@ -40,7 +42,7 @@ func openFront(t tb, db kv.DB, o Options) endVerbs {
 	noError(t, err)
 	return endVerbs{
 		q.Enqueue, func(tx kv.Tx, v string) error { return q.In(tx).Enqueue(v) },
-		q.DequeueN, q.DequeueWaitN, q.DequeueWait, q.Len,
+		q.DequeueN, q.DequeueWaitN, q.DequeueWait, q.Len, &q.store,
 	}
 }
 
@@ -51,7 +53,7 @@ func openPriority(t tb, db kv.DB, o Options, low bool) endVerbs {
 	v := endVerbs{
 		func(ctx context.Context, v string) error { return p.Push(ctx, v, 7) },
 		func(tx kv.Tx, v string) error { return p.In(tx).Push(v, 7) },
-		valuesOf(p.PopMaxN), valuesOf(p.PopMaxWaitN), p.PopMaxWait, p.Len,
+		valuesOf(p.PopMaxN), valuesOf(p.PopMaxWaitN), p.PopMaxWait, p.Len, &p.store,
 	}
 	if low {
 		v.take, v.wait, v.one = valuesOf(p.PopMinN), valuesOf(p.PopMinWaitN), p.PopMinWait

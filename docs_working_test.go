@@ -45,6 +45,13 @@ func (front) Items(r kv.Reader, _ staging.Side) iter.Seq2[kv.KeyValue, error] {
 	return r.Snapshot().Range(subspace.Named("Q").Range(), kv.RangeOptions{})
 }
 
+func (front) Place(key []byte) (group, place []byte) {
+	fields := key[len(subspace.Named("Q").Bytes()):]
+	_, rest, err := tuple.Next(fields)
+	check(err)
+	return nil, fields[:len(fields)-len(rest)]
+}
+
 func (front) Covered(staging.Side, []byte) []kv.Range {
 	return []kv.Range{subspace.Named("Q").Range()}
 }

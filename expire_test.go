@@ -1,11 +1,15 @@
 package conq
 
 import (
+	"crypto/rand"
+	"iter"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/conq-go/conq/kv"
+	"github.com/conq-go/conq/kv/faulty"
 	"github.com/conq-go/conq/tuple"
 )
 
@@ -36,12 +40,16 @@ func TestExpireWithoutStaging(t *testing.T) {
 
 // abandon makes the first item of a queue the result of a staged request that
 // nobody collects, as docs/format.md describes it.
-func abandon(tx kv.Tx, s *store) error {
-	for item, err := range s.forwards(tx, 1) {
+func abandon(tx kv.Tx, s *store) error { return abandonThose(tx, s, s.forwards(tx, 1)) }
+
+// abandonThose does so with items that it is given, each with its own request.
+func abandonThose(tx kv.Tx, s *store, items iter.Seq2[kv.KeyValue, error]) error {
+	for item, err := range items {
 		if err != nil {
 			return err
 		}
 		deadline, op := time.Now().Add(10*time.Second).UnixNano(), make([]byte, 16)
+		rand.Read(op)
 		key := func(elems ...any) []byte {
 			key, err := tuple.Tuple(elems).Append(stageSpace(s.name))
 			if err != nil {
@@ -57,6 +65,11 @@ func abandon(tx kv.Tx, s *store) error {
 		tx.Set(key(0, deadline, op), nil)
 		tx.Set(key(2, op), state)
 		tx.Set(key(2, op, 0, item.Key), item.Value)
+		elems, err := s.items.Unpack(item.Key)
+		if err != nil {
+			return err
+		}
+		tx.Set(key(append(append(tuple.Tuple{3}, elems[:s.integers]...), op)...), nil)
 	}
 	return nil
 }
@@ -72,5 +85,160 @@ func TestWaitForExpired(t *testing.T) {
 		v, err := q.DequeueWait(t.Context())
 		noError(t, err)
 		equal(t, "item", v, "a")
+	})
+}
+
+// orders is how items are taken from a queue in the tests of order, and of which
+// of them a consumer dies.
+type orders struct {
+	name    string
+	kept    string // taken before, for good: as many as there are letters
+	died    func(*store, kv.Reader) iter.Seq2[kv.KeyValue, error]
+	between bool // look into the queue when the first of those that died has gone back
+}
+
+// What is added while items of dead consumers are staged comes behind them when
+// they are put back, in the queue or its priority, whether there are others or not.
+func TestExpiryKeepsOrder(t *testing.T) {
+	front := func(n int) func(*store, kv.Reader) iter.Seq2[kv.KeyValue, error] {
+		return func(s *store, r kv.Reader) iter.Seq2[kv.KeyValue, error] { return s.forwards(r, n) }
+	}
+	back := func(n int) func(*store, kv.Reader) iter.Seq2[kv.KeyValue, error] {
+		return func(s *store, r kv.Reader) iter.Seq2[kv.KeyValue, error] { return s.backwards(r, n) }
+	}
+	for _, end := range allEnds {
+		for _, o := range []orders{
+			{"the only one", "12345", front(1), false},
+			{"all that are left", "123", front(3), false},
+			{"one after the other", "12", front(4), true},
+			{"the last ones, while others are there", "1", back(3), false},
+		} {
+			for _, store := range []string{"in memory", "shared"} {
+				t.Run(end.name+" "+o.name+" "+store, func(t *testing.T) {
+					synctest.Test(t, func(t *testing.T) {
+						process, close := stores[store](t)
+						defer close()
+						expiryKeepsOrder(t, process, end.open, o)
+					})
+				})
+			}
+		}
+	}
+}
+
+func expiryKeepsOrder(t *testing.T, process func() kv.DB, open func(tb, kv.DB, Options) endVerbs, o orders) {
+	staging := open(t, process(), Options{Staging: StagingAlways})
+	db := process()
+	v := open(t, db, Options{Staging: StagingNever})
+	for _, item := range strings.Split("123456", "") {
+		noError(t, v.add(t.Context(), item))
+	}
+	kept, err := v.take(t.Context(), len(o.kept))
+	noError(t, err)
+	equal(t, "taken", strings.Join(kept, ""), o.kept)
+	n := 0
+	noError(t, db.Transact(t.Context(), func(tx kv.Tx) error {
+		return abandonThose(tx, v.store, func(yield func(kv.KeyValue, error) bool) {
+			for item, err := range o.died(v.store, tx) {
+				if n++; !yield(item, err) {
+					return
+				}
+				if o.between {
+					pass(time.Second) // each has its own deadline
+				}
+			}
+		})
+	}))
+	if o.between {
+		pass(7*time.Second + time.Second/2) // two of them have to go back
+		noError(t, v.store.stage.Expire(t.Context()))
+		n, err := v.len(t.Context())
+		noError(t, err)
+		equal(t, "items that are back", n, 2)
+	}
+	noError(t, v.add(t.Context(), "7"))
+	noError(t, db.Transact(t.Context(), func(tx kv.Tx) error { return v.in(tx, "8") }))
+	noError(t, staging.add(t.Context(), "9"))
+	pass(time.Minute)
+	want := "123456789"[len(o.kept):]
+	var got string
+	for got != want {
+		values, err := v.take(t.Context(), 1)
+		noError(t, err)
+		if got += values[0]; !strings.HasPrefix(want, got) {
+			t.Fatalf("got %q, want %q", got, want)
+		}
+	}
+	if n == 0 {
+		t.Error("nobody has died")
+	}
+}
+
+// Where items are staged, producers still conflict with nothing: neither with each
+// other nor with who stages, collects, or puts back.
+func TestStagedItemsNoConflicts(t *testing.T) {
+	for _, end := range allEnds {
+		synctest.Test(t, func(t *testing.T) {
+			c := newCluster(t, 1, faulty.Options{})
+			defer c.close()
+			db, attempts := counted(c.process())
+			producer, other := end.open(t, db, Options{}), end.open(t, c.process(), Options{Staging: StagingAlways})
+			noError(t, other.add(t.Context(), "1"))
+			attempts.Store(0)
+			noError(t, db.Transact(t.Context(), func(tx kv.Tx) error {
+				noError(t, producer.in(tx, "3"))
+				noError(t, other.add(t.Context(), "2"))
+				noError(t, c.inner.Transact(t.Context(), func(tx kv.Tx) error { return abandon(tx, other.store) }))
+				pass(11 * time.Second)
+				_, err := other.take(t.Context(), 1) // puts it back first
+				noError(t, err)
+				return nil
+			}))
+			equal(t, "attempts", attempts.Load(), 1)
+		})
+	}
+}
+
+// An item has the recipe's index unless one of its own priority is staged that
+// would come behind it.
+func TestStagedItemsOfOthers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t, 1, faulty.Options{})
+		defer c.close()
+		p, err := OpenPriorityQueue(c.process(), "p", String())
+		noError(t, err)
+		count := func(priority int64, v string) (n int64) {
+			noError(t, c.inner.ReadTransact(t.Context(), func(r kv.Reader) error {
+				for item, err := range p.store.forwards(r, 0) {
+					noError(t, err)
+					elems, err := p.store.items.Unpack(item.Key)
+					noError(t, err)
+					if elems[0] == priority && string(item.Value) == v {
+						n = elems[1].(int64)
+					}
+				}
+				return nil
+			}))
+			return n
+		}
+		push := func(priority int64, values ...string) {
+			var all []Prioritized[string]
+			for _, v := range values {
+				all = append(all, Prioritized[string]{v, priority})
+			}
+			noError(t, p.PushAll(t.Context(), all))
+		}
+		push(7, "a", "b", "c")
+		noError(t, c.inner.Transact(t.Context(), func(tx kv.Tx) error {
+			return abandonThose(tx, &p.store, p.store.forwards(tx, 3))
+		}))
+		noError(t, p.PushAll(t.Context(), []Prioritized[string]{{"x", 6}, {"d", 7}, {"y", -300}, {"e", 7}, {"z", 8}}))
+		push(6, "x2")
+		equal(t, "count of d", count(7, "d"), 3)
+		equal(t, "count of e", count(7, "e"), 4)
+		for _, other := range []int64{6, -300, 8} {
+			equal(t, "count of another priority's first", count(other, map[int64]string{6: "x", -300: "y", 8: "z"}[other]), 0)
+		}
+		equal(t, "count of another priority's second", count(6, "x2"), 1)
 	})
 }

@@ -60,7 +60,9 @@ func OpenPriorityQueue[T any](db kv.DB, name string, c Codec[T], opts ...Options
 		ties, high = recipe.FirstPushed, staging.BackFIFO
 	}
 	p := &PriorityQueue[T]{store: s, codec: c, recipe: recipe.NewPriorityQueue(s.items, o.Random, ties), ties: ties}
-	ends(&p.store, p.fromMin(), p.fromMax(recipe.LastPushed), p.fromMax(recipe.FirstPushed))
+	if err = ends(&p.store, o, p.fromMin(), p.fromMax(recipe.LastPushed), p.fromMax(recipe.FirstPushed)); err != nil {
+		return nil, err
+	}
 	if p.pushes, err = newAdder(&p.store, o, func(p prioritized) int { return len(p.payload) }, p.add); err != nil {
 		return nil, err
 	}

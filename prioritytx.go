@@ -244,12 +244,15 @@ func (p *PriorityQueue[T]) add(tx kv.Tx, payloads []prioritized) error {
 		if err != nil {
 			return p.store.foreign(err)
 		}
+		if key, err = p.store.behindStaged(tx, key); err != nil {
+			return err
+		}
 		p.store.set(tx, key, payloads[0].payload)
 		return p.store.announce(tx)
 	}
-	last := make(map[int64]int64) // priority: last count
+	counts := counts{last: make(map[int64]int64)}
 	for _, item := range payloads {
-		key, err := p.nextKey(tx, last, item.priority)
+		key, err := p.nextKey(tx, &counts, item.priority)
 		if err != nil {
 			return err
 		}
@@ -258,19 +261,37 @@ func (p *PriorityQueue[T]) add(tx kv.Tx, payloads []prioritized) error {
 	return p.store.announce(tx)
 }
 
-func (p *PriorityQueue[T]) nextKey(tx kv.Tx, last map[int64]int64, priority int64) ([]byte, error) {
-	if count, again := last[priority]; again {
+// counts is what is known of priorities while several items are pushed.
+type counts struct {
+	last   map[int64]int64 // priority: last count
+	looked bool            // whether items of any are staged
+	staged bool            // they are
+}
+
+func (p *PriorityQueue[T]) nextKey(tx kv.Tx, c *counts, priority int64) ([]byte, error) {
+	if count, again := c.last[priority]; again {
 		if count == math.MaxInt64 {
 			return nil, p.store.foreign(recipe.ErrFull)
 		}
-		last[priority] = count + 1
+		c.last[priority] = count + 1
 		return p.store.newKey(priority, count+1)
 	}
 	key, err := p.recipe.NextKey(tx, priority)
 	if err != nil {
 		return nil, p.store.foreign(err)
 	}
-	last[priority], err = p.store.integer(key, 1)
+	if !c.looked && p.store.mayBeStaged() { // after NextKey; see behindStaged
+		if c.staged, err = p.store.stage.AnyPlace(tx); err != nil {
+			return nil, err
+		}
+	}
+	c.looked = true
+	if c.staged {
+		if key, err = p.store.behindStaged(tx, key); err != nil {
+			return nil, err
+		}
+	}
+	c.last[priority], err = p.store.integer(key, 1)
 	return key, err
 }
 

@@ -52,7 +52,9 @@ func OpenQueue[T any](db kv.DB, name string, c Codec[T], opts ...Options) (*Queu
 		return nil, err
 	}
 	q := &Queue[T]{store: s, codec: c, recipe: recipe.NewQueue(s.items, o.Random)}
-	ends(&q.store, q.fromFront(), q.fromFront(), q.fromFront())
+	if err = ends(&q.store, o, q.fromFront(), q.fromFront(), q.fromFront()); err != nil {
+		return nil, err
+	}
 	if q.back, err = newAdder(&q.store, o, func(p []byte) int { return len(p) }, q.add); err != nil {
 		return nil, err
 	}

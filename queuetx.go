@@ -127,6 +127,9 @@ func (q *Queue[T]) add(tx kv.Tx, payloads [][]byte) error {
 	if err != nil {
 		return q.store.foreign(err)
 	}
+	if key, err = q.store.behindStaged(tx, key); err != nil {
+		return err
+	}
 	q.store.set(tx, key, payloads[0])
 	if len(payloads) == 1 {
 		return q.store.announce(tx)

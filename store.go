@@ -9,6 +9,7 @@ import (
 	"iter"
 	"log/slog"
 	"math"
+	"sync/atomic"
 	"time"
 
 	"github.com/conq-go/conq/internal/staging"
@@ -33,6 +34,7 @@ type store struct {
 	stage    *staging.Stage // of all who take from the queue
 	signals  *kv.Signals    // nil where waiters may be in other processes
 	notify   func()         // tells the signals that something was added
+	staged   *atomic.Bool   // something was staged in the store; nil if that can't be known
 	observer func(Event)    // or nil
 	log      *slog.Logger   // or nil
 }
@@ -78,39 +80,45 @@ func openStore(db kv.DB, name string, kind Kind, hasCodec bool, opts []Options) 
 	return s, o, err
 }
 
-// source is the ends of a queue, for staging.
-type source []struct {
+// source is a queue with its ends, for staging.
+type source struct {
+	*store
+	ends []end
+}
+
+type end struct {
 	items   func(kv.Reader, int) iter.Seq2[kv.KeyValue, error]
 	covered func(last []byte) []kv.Range
-	all     kv.Range
 }
 
 func (s source) Items(r kv.Reader, side staging.Side) iter.Seq2[kv.KeyValue, error] {
-	return s[side].items(r, 0)
+	return s.ends[side].items(r, 0)
 }
 
 func (s source) Covered(side staging.Side, last []byte) []kv.Range {
 	if last == nil {
-		return []kv.Range{s[side].all}
+		return []kv.Range{s.items.Range()}
 	}
-	return s[side].covered(last)
+	return s.ends[side].covered(last)
 }
+
+func (s source) Place(key []byte) (group, place []byte) { return s.place(key) }
 
 // ends makes the staging for the ends of the queue. The handle serves requests of
 // others, so it has to know all of them, not only those that it takes from.
-func ends[V any](s *store, front, back, backFIFO direction[V]) {
-	all := s.items.Range()
+func ends[V any](s *store, o Options, front, back, backFIFO direction[V]) error {
 	s.stage = staging.New(s.db, staging.Options{
-		Source: source{
-			staging.Front:    {front.items, front.covered, all},
-			staging.Back:     {back.items, back.covered, all},
-			staging.BackFIFO: {backFIFO.items, backFIFO.covered, all},
-		},
+		Source: source{s, []end{
+			staging.Front:    {front.items, front.covered},
+			staging.Back:     {back.items, back.covered},
+			staging.BackFIFO: {backFIFO.items, backFIFO.covered},
+		}},
 		Space:    subspace.FromBytes(stageSpace(s.name)),
 		Outcomes: subspace.FromBytes(outcomes(s.name)),
 		PutBack:  s.announce,
 		Observe:  s.observeStaging(),
 	})
+	return s.noteStaging(o)
 }
 
 // newOnce returns a lane for transactions of the handle.
@@ -340,16 +348,24 @@ func (s *store) fields(key []byte) []byte { return key[len(s.items.Bytes()):] }
 
 // newKey returns the key of a new item with the given integers.
 func (s *store) newKey(integers ...int64) ([]byte, error) {
+	var place [2 * 9]byte
+	packed := place[:0]
+	for _, i := range integers {
+		packed = tuple.AppendInt(packed, i)
+	}
+	return s.keyAt(packed)
+}
+
+// keyAt returns the key of a new item with the given integers, packed.
+func (s *store) keyAt(place []byte) ([]byte, error) {
 	var random [recipe.RandomSize]byte
 	if _, err := io.ReadFull(s.random, random[:]); err != nil {
 		return nil, fmt.Errorf("conq: queue %q: no random bytes for a key: %w", s.name, err)
 	}
 	prefix := s.items.Bytes()
-	key := make([]byte, 0, len(prefix)+9*(len(integers)+1)+2*len(random)+2) // room for pieces
+	key := make([]byte, 0, len(prefix)+len(place)+2*len(random)+2+9) // room for pieces
 	key = append(key, prefix...)
-	for _, i := range integers {
-		key = tuple.AppendInt(key, i)
-	}
+	key = append(key, place...)
 	return tuple.AppendBytes(key, random[:]), nil
 }
 

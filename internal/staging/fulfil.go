@@ -89,6 +89,9 @@ func (s *Stage) setResult(tx kv.Tx, r served) {
 	for i, item := range r.items {
 		tx.Set(s.keys.item(r.op, i, item.Key), item.Value)
 	}
+	for _, key := range s.places(r.op, r.items) {
+		tx.Set(key, nil)
+	}
 }
 
 // How many operations it takes to serve a request, without and for each of its
@@ -96,7 +99,7 @@ func (s *Stage) setResult(tx kv.Tx, r served) {
 // and the outcome key.
 const (
 	perRequest = 4
-	perItem    = 2
+	perItem    = 3
 	overhead   = 12
 )
 

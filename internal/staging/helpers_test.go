@@ -13,6 +13,7 @@ import (
 	"github.com/conq-go/conq/kv/memory"
 	"github.com/conq-go/conq/recipe"
 	"github.com/conq-go/conq/subspace"
+	"github.com/conq-go/conq/tuple"
 )
 
 // source is a queue of the recipe with two ends, taken in the order of its keys.
@@ -32,6 +33,15 @@ func (s source) Covered(side Side, last []byte) []kv.Range {
 		all.Begin = last
 	}
 	return []kv.Range{all}
+}
+
+func (s source) Place(key []byte) (group, place []byte) {
+	fields := key[len(subspace.Named("q").Bytes()):]
+	_, rest, err := tuple.Next(fields)
+	if err != nil {
+		return nil, nil
+	}
+	return nil, fields[:len(fields)-len(rest)]
 }
 
 // clock is a time that only the test moves.

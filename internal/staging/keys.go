@@ -17,6 +17,7 @@ const (
 	dueKind = iota
 	requestKind
 	resultKind
+	placeKind
 )
 
 const opSize = 16
@@ -42,6 +43,16 @@ func (k keys) result(op []byte) []byte { return tuple.AppendBytes(k.kind(resultK
 
 func (k keys) item(op []byte, i int, key []byte) []byte {
 	return tuple.AppendBytes(tuple.AppendInt(k.result(op), int64(i)), key)
+}
+
+// place is the key that tells that op holds items of a group up to place.
+func (k keys) place(place, op []byte) []byte {
+	return tuple.AppendBytes(append(k.kind(placeKind), place...), op)
+}
+
+// placesIn is the range of such keys for a group.
+func (k keys) placesIn(group []byte) kv.Range {
+	return kv.PrefixRange(append(k.kind(placeKind), group...))
 }
 
 // items is the range of the items of a result, without the result's own key.

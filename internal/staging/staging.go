@@ -17,6 +17,11 @@
 //	(1, ticket, side, op)    -> (items, deadline) a request, in order of arrival
 //	(2, op)                  -> (items, deadline) the result of op: how many items
 //	(2, op, i, item's key)   -> item's value      its items, in order
+//	(3, place..., op)        -> ""                the last place that its items had, for each group
+//
+// The place of an item is the integers in its key: where it is among those that
+// were added before and after it. All but the last are its group: (index), or
+// (priority, count) in the group (priority).
 //
 // op is 16 random bytes, drawn once for each call. Deadlines are in nanoseconds
 // of Unix time; the clocks of processes should agree to within a fraction of
@@ -68,9 +73,10 @@
 //
 // The item of a consumer that dies with an uncollected result is missing from
 // the queue until the deadline, and then comes after those that others have
-// taken meanwhile. If the queue, or the item's priority, has run empty meanwhile,
-// the recipe has begun to count anew, and the item comes after those that were
-// added since. A consumer that is not heard of for longer than Options.Lease
+// taken meanwhile. It comes in front of those that were added meanwhile, if who
+// added them has asked Last; who knows nothing of staging begins to count anew if
+// he finds none of the queue, or of the item's group, and adds them in front of
+// it. A consumer that is not heard of for longer than Options.Lease
 // loses its place. Outcome keys stay behind until Stage.Forget.
 package staging
 
@@ -111,6 +117,10 @@ type Source interface {
 	// Covered returns the ranges on which it depends that side takes all items up
 	// to last, or with a nil last, that there is none at all.
 	Covered(side Side, last []byte) []kv.Range
+
+	// Place returns the packed integers in the key of an item that say where it is,
+	// and all but the last of them, its group. place is nil if key is not an item's.
+	Place(key []byte) (group, place []byte)
 }
 
 // Options are the choices of a Stage. Zero fields get their defaults.

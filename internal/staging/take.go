@@ -300,6 +300,9 @@ func (s *Stage) clearResult(tx kv.Tx, op []byte) (items []kv.KeyValue, found boo
 	}
 	tx.Clear(key)
 	tx.Clear(s.keys.due(deadline, op))
+	for _, key := range s.places(op, items) {
+		tx.Clear(key)
+	}
 	return items, true, nil
 }
 

@@ -1,0 +1,68 @@
+package staging
+
+import (
+	"bytes"
+	"fmt"
+
+	"github.com/conq-go/conq/kv"
+	"github.com/conq-go/conq/tuple"
+)
+
+// Last returns the last integer of the last place in a group that items have whose
+// result has not been collected, and whether there is any. Whoever adds an item
+// gives it a larger one, so that those come in front of it if they are put back.
+// It reads one key, through a snapshot: so it conflicts with nothing.
+func (s *Stage) Last(r kv.Reader, group []byte) (last int64, found bool, err error) {
+	places := s.keys.placesIn(group)
+	for pair, err := range r.Snapshot().Range(places, kv.RangeOptions{Limit: 1, Reverse: true}) {
+		if err != nil {
+			return 0, false, err
+		}
+		elem, _, err := tuple.Next(pair.Key[len(places.Begin):])
+		if err != nil {
+			return 0, false, broken(pair.Key, err)
+		}
+		last, ok := elem.(int64)
+		if !ok {
+			return 0, false, broken(pair.Key, fmt.Errorf("it should be (3, integers..., op): %v is none", elem))
+		}
+		return last, true, nil
+	}
+	return 0, false, nil
+}
+
+// AnyPlace tells whether Last finds something in any group. It reads one key,
+// through a snapshot.
+func (s *Stage) AnyPlace(r kv.Reader) (bool, error) {
+	for _, err := range r.Snapshot().Range(s.keys.all(placeKind), kv.RangeOptions{Limit: 1}) {
+		return err == nil, err
+	}
+	return false, nil
+}
+
+// places returns the keys that tell where the items of a result were: one for each
+// group, or more where items of several groups alternate. It depends on nothing but
+// its arguments, so the keys that were set are those that are cleared.
+func (s *Stage) places(op []byte, items []kv.KeyValue) (keys [][]byte) {
+	var group, last []byte
+	end := func() {
+		if last != nil {
+			keys = append(keys, s.keys.place(last, op))
+		}
+	}
+	for _, item := range items {
+		g, place := s.o.Source.Place(item.Key)
+		switch {
+		case place == nil:
+		case last == nil:
+			group, last = g, place
+		case !bytes.Equal(g, group):
+			end()
+			group, last = g, place
+		case bytes.Compare(place, last) > 0:
+			last = place
+		}
+	}
+	end()
+	return keys
+}
