@@ -41,7 +41,7 @@ func working(kind string) subspace.Subspace {
 // front is queue Q, as far as these tests take from it.
 type front struct{}
 
-func (front) Items(r kv.Reader, _ staging.Side) iter.Seq2[kv.KeyValue, error] {
+func (front) Items(r kv.Reader, _ staging.Side, _ int) iter.Seq2[kv.KeyValue, error] {
 	return r.Snapshot().Range(subspace.Named("Q").Range(), kv.RangeOptions{})
 }
 

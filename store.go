@@ -91,8 +91,8 @@ type end struct {
 	covered func(last []byte) []kv.Range
 }
 
-func (s source) Items(r kv.Reader, side staging.Side) iter.Seq2[kv.KeyValue, error] {
-	return s.ends[side].items(r, 0)
+func (s source) Items(r kv.Reader, side staging.Side, limit int) iter.Seq2[kv.KeyValue, error] {
+	return s.ends[side].items(r, limit)
 }
 
 func (s source) Covered(side staging.Side, last []byte) []kv.Range {

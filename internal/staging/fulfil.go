@@ -133,15 +133,33 @@ func newFulfilment(s *Stage, tx kv.Tx) *fulfilment {
 	if limit := s.db.Limits().Operations; limit > 0 {
 		f.operations = max(limit-overhead, perRequest+perItem)
 	}
-	for side := range f.ends {
-		f.ends[side].next, f.ends[side].stop = iter.Pull2(s.o.Source.Items(tx.Snapshot(), Side(side)))
-	}
 	return f
+}
+
+// open has items come from the ends at which requests want any. Each item that is
+// looked at is one that somebody takes: that bounds how many are to be fetched.
+func (f *fulfilment) open(requests []request) {
+	limit, wanted := 0, [sides]bool{}
+	for _, r := range requests {
+		if f.s.past(r.deadline) {
+			continue
+		}
+		limit = min(f.items, limit+min(r.items, f.items))
+		wanted[r.side] = wanted[r.side] || r.items > 0
+	}
+	for side := range f.ends {
+		if wanted[side] {
+			e := &f.ends[side]
+			e.next, e.stop = iter.Pull2(f.s.o.Source.Items(f.tx.Snapshot(), Side(side), limit))
+		}
+	}
 }
 
 func (f *fulfilment) stop() {
 	for _, e := range f.ends {
-		e.stop()
+		if e.stop != nil {
+			e.stop()
+		}
 	}
 }
 
@@ -149,6 +167,7 @@ func (f *fulfilment) stop() {
 // deadline has passed is dropped: its client has died, or is so late that it has
 // to come again.
 func (f *fulfilment) serve(requests []request) error {
+	f.open(requests)
 	for _, r := range requests {
 		if f.items <= 0 || f.bytes <= 0 || f.operations < perRequest+perItem {
 			break

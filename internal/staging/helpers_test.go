@@ -19,8 +19,8 @@ import (
 // source is a queue of the recipe with two ends, taken in the order of its keys.
 type source struct{ recipe.Queue }
 
-func (s source) Items(r kv.Reader, side Side) iter.Seq2[kv.KeyValue, error] {
-	return r.Range(s.Range(), kv.RangeOptions{Reverse: side == Back})
+func (s source) Items(r kv.Reader, side Side, limit int) iter.Seq2[kv.KeyValue, error] {
+	return r.Range(s.Range(), kv.RangeOptions{Limit: limit, Reverse: side == Back})
 }
 
 func (s source) Covered(side Side, last []byte) []kv.Range {

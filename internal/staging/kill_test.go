@@ -37,7 +37,7 @@ func newWorld(t *testing.T, m *mortal, side Side, n int) *world {
 	m.died = func() { w.deliver(w.passed) }
 	fill(t, w.db, worldItems)
 	if err := w.db.ReadTransact(t.Context(), func(r kv.Reader) error {
-		for item, err := range testQueue.Items(r, Front) {
+		for item, err := range testQueue.Items(r, Front, 0) {
 			if err != nil {
 				return err
 			}

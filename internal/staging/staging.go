@@ -111,8 +111,9 @@ var ErrEmpty = errors.New("staging: queue is empty")
 // Source is the queue that is taken from.
 type Source interface {
 	// Items returns the items in the order in which the side takes them. It must
-	// not conflict.
-	Items(r kv.Reader, side Side) iter.Seq2[kv.KeyValue, error]
+	// not conflict. No more than limit will be looked at, which is at least 1; it
+	// may return more.
+	Items(r kv.Reader, side Side, limit int) iter.Seq2[kv.KeyValue, error]
 
 	// Covered returns the ranges on which it depends that side takes all items up
 	// to last, or with a nil last, that there is none at all.

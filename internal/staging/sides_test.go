@@ -1,0 +1,235 @@
+package staging
+
+import (
+	"context"
+	"fmt"
+	"iter"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+
+	"github.com/conq-go/conq/kv"
+	"github.com/conq-go/conq/recipe"
+	"github.com/conq-go/conq/subspace"
+	"github.com/conq-go/conq/tuple"
+)
+
+// prioritySource is a priority queue of the recipe with all its sides.
+type prioritySource struct {
+	space        subspace.Subspace
+	lasts, first recipe.PriorityQueue
+}
+
+func newPrioritySource() prioritySource {
+	space := subspace.Named("p")
+	return prioritySource{
+		space,
+		recipe.NewPriorityQueue(space, nil, recipe.LastPushed), recipe.NewPriorityQueue(space, nil, recipe.FirstPushed),
+	}
+}
+
+func (s prioritySource) Items(r kv.Reader, side Side, limit int) iter.Seq2[kv.KeyValue, error] {
+	if side != BackFIFO {
+		return s.lasts.Items(r, kv.RangeOptions{Limit: limit, Reverse: side == Back})
+	}
+	return func(yield func(kv.KeyValue, error) bool) {
+		rest := s.space.Range()
+		for last, err := range r.Range(rest, kv.RangeOptions{Reverse: true}) {
+			if string(last.Key) >= string(rest.End) {
+				continue // of a priority that is done
+			}
+			group, _ := s.Place(last.Key)
+			same := subspace.FromBytes(append(s.space.Bytes(), group...)).Range()
+			for item, err := range r.Range(same, kv.RangeOptions{Limit: limit}) {
+				if !yield(item, err) {
+					return
+				}
+			}
+			if rest.End = same.Begin; err != nil {
+				yield(last, err)
+				return
+			}
+		}
+	}
+}
+
+func (s prioritySource) Covered(side Side, last []byte) []kv.Range {
+	all := s.space.Range()
+	switch {
+	case last == nil:
+	case side == Front:
+		all.End = kv.After(last)
+	case side == Back:
+		all.Begin = last
+	default:
+		group, _ := s.Place(last)
+		same := subspace.FromBytes(append(s.space.Bytes(), group...)).Range()
+		return []kv.Range{{Begin: same.Begin, End: kv.After(last)}, {Begin: same.End, End: all.End}}
+	}
+	return []kv.Range{all}
+}
+
+func (s prioritySource) Place(key []byte) (group, place []byte) {
+	fields := key[len(s.space.Bytes()):]
+	_, one, err := tuple.Next(fields)
+	if err != nil {
+		return nil, nil
+	}
+	_, two, err := tuple.Next(one)
+	if err != nil {
+		return nil, nil
+	}
+	return fields[:len(fields)-len(one)], fields[:len(fields)-len(two)]
+}
+
+// priorityStage is the staging of a priority queue that holds values, each with
+// the priority that its digit says.
+func priorityStage(t *testing.T, values string) (func() *Stage, kv.DB) {
+	t.Helper()
+	db, source := newMemory(t, kv.Limits{}), newPrioritySource()
+	for _, v := range strings.Fields(values) {
+		check(t, db.Transact(t.Context(), func(tx kv.Tx) error {
+			return source.lasts.Push(tx, []byte(v), int64(v[1]-'0'))
+		}))
+	}
+	return func() *Stage {
+		return New(db, Options{Source: source, Space: subspace.Named("stage"), Outcomes: subspace.Named("outcomes")})
+	}, db
+}
+
+// TestSides checks which item each side takes, for the client that fulfils and for
+// those that it serves.
+func TestSides(t *testing.T) {
+	const items = "a1 b2 c2 d3 e3 f3"
+	for _, c := range []struct {
+		name  string
+		sides []Side
+		n     int
+		want  string // what they get, in the order of their requests
+	}{
+		{"front", []Side{Front, Front}, 2, "a1 b2, c2 d3"},
+		{"back", []Side{Back, Back}, 2, "f3 e3, d3 c2"},
+		{"back, first in first out", []Side{BackFIFO, BackFIFO}, 2, "d3 e3, f3 b2"},
+		{"all", []Side{BackFIFO, Back, Front, BackFIFO}, 1, "d3, f3, a1, e3"},
+		{"all meet", []Side{Back, BackFIFO, Front}, 3, "f3 e3 d3, b2 c2 a1, "},
+		{"to the end", []Side{BackFIFO, Front}, 4, "d3 e3 f3 b2, a1 c2"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			newStage, db := priorityStage(t, items)
+			var all []*taking[[]string]
+			for _, side := range c.sides {
+				all = append(all, register(t, newStage(), side, c.n))
+			}
+			var got []string
+			for _, client := range all { // the first one serves all others
+				look, err := client.step(t.Context())
+				check(t, err)
+				got = append(got, strings.Join(look.value, " "))
+			}
+			if strings.Join(got, ", ") != c.want {
+				t.Errorf("got %q, want %q", strings.Join(got, ", "), c.want)
+			}
+			if n := leftovers(t, db); n > 0 {
+				t.Errorf("%d keys are left behind", n)
+			}
+		})
+	}
+}
+
+// TestSidesTogether has clients of all sides drain a priority queue: what each gets
+// is in the order of its side, and nothing is lost.
+func TestSidesTogether(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var items []string
+		for i := range 240 {
+			items = append(items, fmt.Sprintf("%c%d_%03d", 'a', i%4, i))
+		}
+		newStage, db := priorityStage(t, strings.Join(items, " "))
+		var mu sync.Mutex
+		var wg sync.WaitGroup
+		var all []string
+		for c := range 12 {
+			side := Side(c % int(sides))
+			wg.Go(func() {
+				got, err := takeAll(context.Background(), newStage(), side, 1+c%3)
+				check(t, err)
+				if !slices.IsSortedFunc(got, bySide(side)) {
+					t.Errorf("side %d got %q", side, got)
+				}
+				mu.Lock()
+				defer mu.Unlock()
+				all = append(all, got...)
+			})
+		}
+		wg.Wait()
+		slices.Sort(all)
+		slices.Sort(items)
+		if !slices.Equal(all, items) {
+			t.Errorf("%d items came out, want %d, each once", len(all), len(items))
+		}
+		if n := leftovers(t, db); n > 0 {
+			t.Errorf("%d keys are left behind", n)
+		}
+	})
+}
+
+// bySide compares values such as "a3_017", of priority 3 and pushed as number 17.
+func bySide(side Side) func(a, b string) int {
+	return func(a, b string) int {
+		byPriority, byAge := strings.Compare(a[1:2], b[1:2]), strings.Compare(a[2:], b[2:])
+		switch {
+		case side == Front && byPriority != 0:
+			return byPriority
+		case byPriority != 0:
+			return -byPriority
+		case side == Back:
+			return -byAge
+		}
+		return byAge
+	}
+}
+
+// fetches is a source that notes how many items are asked for.
+type fetches struct {
+	source
+	limits map[Side]int
+}
+
+func (f fetches) Items(r kv.Reader, side Side, limit int) iter.Seq2[kv.KeyValue, error] {
+	f.limits[side] = limit
+	return f.source.Items(r, side, limit)
+}
+
+// TestFetches checks that no more items are asked for than requests want, or than
+// one transaction serves, and none at an end where nobody wants any.
+func TestFetches(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		wants []int
+		items int // Options.Items
+		want  int
+	}{
+		{"one", []int{1}, 0, 1}, {"several", []int{1, 5, 3}, 0, 9}, {"more than one transaction serves", []int{4, 1 << 62, 1 << 62}, 7, 7},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			db := newMemory(t, kv.Limits{})
+			fill(t, db, 20)
+			s := stage(db, Options{Items: c.items})
+			limits := map[Side]int{}
+			s.o.Source = fetches{testQueue, limits}
+			var first *taking[[]string]
+			for i, n := range c.wants {
+				if client := register(t, s, Front, n); i == 0 {
+					first = client
+				}
+			}
+			look, err := first.step(t.Context())
+			check(t, err)
+			if len(look.value) != c.wants[0] || len(limits) != 1 || limits[Front] != c.want {
+				t.Errorf("got %q, and asked for %v; want %d items, of the front alone", look.value, limits, c.want)
+			}
+		})
+	}
+}
