@@ -1,0 +1,350 @@
+package etcd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/conq-go/conq/kv"
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.uber.org/zap"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+)
+
+// conn sends requests to one member of the cluster at a time: the leader, if it
+// can be found, and another one as soon as that does not answer. One member, as a
+// transaction reads at a revision that the next member may not have reached yet;
+// the leader, as others would only pass requests on to it.
+type conn struct {
+	o      Options
+	client *clientv3.Client
+	kv     pb.KVClient
+
+	ctx        context.Context // ends with the store
+	background sync.WaitGroup
+	term       atomic.Uint64 // the latest one seen: a new one has a new leader
+
+	mu      sync.Mutex
+	at      int           // index of the member in use
+	uses    int           // how many members were in use so far
+	moved   chan struct{} // closed when another one is used
+	picking bool
+}
+
+// callOptions are those of clientv3: requests wait for a connection as long as
+// their contexts allow.
+var callOptions = []grpc.CallOption{
+	grpc.WaitForReady(true),
+	grpc.MaxCallSendMsgSize(2 * maxRequest),
+	grpc.MaxCallRecvMsgSize(math.MaxInt32),
+}
+
+// How soon a connection that has gone quiet is given up by gRPC, which is all that
+// tells a watch. Servers refuse clients that ask more often.
+const (
+	keepAliveTime    = 10 * time.Second
+	keepAliveTimeout = 5 * time.Second
+)
+
+// newConn connects to the first member that lets itself be connected to.
+func newConn(ctx context.Context, o Options) (c *conn, err error) {
+	for i := range o.Endpoints {
+		if c, err = dial(ctx, o, i); err == nil {
+			c.pick(ctx)
+			return c, nil
+		}
+	}
+	return nil, err
+}
+
+// dial returns a connection that uses the i-th member. It waits for that only if a
+// password has to be shown.
+func dial(ctx context.Context, o Options, i int) (*conn, error) {
+	client, err := clientv3.New(clientv3.Config{
+		Endpoints:            o.Endpoints[i : i+1],
+		TLS:                  o.TLS,
+		Username:             o.Username,
+		Password:             o.Password,
+		DialTimeout:          min(o.Timeout, o.Patience),
+		DialKeepAliveTime:    keepAliveTime,
+		DialKeepAliveTimeout: keepAliveTimeout,
+		Logger:               zap.NewNop(),
+		// The client must not send a commit twice: it can't know whether the first
+		// one took effect.
+		MaxUnaryRetries: 1,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("etcd: no connection to %s: %w", o.Endpoints[i], err)
+	}
+	return &conn{o: o, client: client, kv: clientv3.RetryKVClient(client), ctx: ctx, at: i, moved: make(chan struct{})}, nil
+}
+
+// close ends the connections. The store's context has ended.
+func (c *conn) close() error {
+	c.background.Wait()
+	err := c.client.Close()
+	if errors.Is(err, context.Canceled) {
+		return nil
+	}
+	return err
+}
+
+// member tells which member is in use: the channel is closed when it is another.
+func (c *conn) member() <-chan struct{} {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.moved
+}
+
+// use changes to another member. The lock is held.
+func (c *conn) use(i int) {
+	if i == c.at {
+		return
+	}
+	c.at = i
+	c.uses++
+	c.client.SetEndpoints(c.o.Endpoints[i])
+	close(c.moved)
+	c.moved = make(chan struct{})
+}
+
+// failed changes to the next member if the one that was in use when a request
+// failed still is, and looks for the leader.
+func (c *conn) failed(member <-chan struct{}, err error) {
+	if len(c.o.Endpoints) == 1 {
+		return
+	}
+	c.mu.Lock()
+	if member == c.moved {
+		from := c.o.Endpoints[c.at]
+		c.use((c.at + 1) % len(c.o.Endpoints))
+		c.o.Logger.Warn("etcd member does not answer: trying another one",
+			"member", from, "next", c.o.Endpoints[c.at], "error", err)
+	}
+	c.mu.Unlock()
+	c.look()
+}
+
+// seen looks for a new leader when a response tells that there is one.
+func (c *conn) seen(h *pb.ResponseHeader) {
+	term := h.GetRaftTerm()
+	if known := c.term.Load(); term <= known || !c.term.CompareAndSwap(known, term) {
+		return
+	}
+	if len(c.o.Endpoints) > 1 {
+		c.look()
+	}
+}
+
+// look picks a member in the background, unless somebody does already.
+func (c *conn) look() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.picking || c.ctx.Err() != nil {
+		return
+	}
+	c.picking = true
+	c.background.Go(func() {
+		defer func() {
+			c.mu.Lock()
+			c.picking = false
+			c.mu.Unlock()
+		}()
+		c.pick(c.ctx)
+	})
+}
+
+// pickTime is how long members may take to tell who leads.
+const pickTime = time.Second
+
+// pick asks all members who leads, and uses the one that says it does, of the
+// latest term. If none does, the one in use stays.
+func (c *conn) pick(ctx context.Context) {
+	if len(c.o.Endpoints) == 1 {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, pickTime)
+	defer cancel()
+	type answer struct {
+		index int
+		term  uint64
+		leads bool
+	}
+	answers := make(chan answer, len(c.o.Endpoints))
+	for i, endpoint := range c.o.Endpoints {
+		go func() {
+			s, err := c.client.Status(ctx, endpoint)
+			if err != nil {
+				answers <- answer{}
+				return
+			}
+			answers <- answer{i, s.Header.GetRaftTerm(), s.Header.GetMemberId() == s.Leader}
+		}()
+	}
+	best := answer{index: -1}
+	for range c.o.Endpoints {
+		a := <-answers
+		if a.leads && a.term > best.term {
+			if best = a; a.term >= c.term.Load() {
+				cancel() // the others need not answer
+			}
+		}
+	}
+	if best.index >= 0 {
+		c.term.Store(max(c.term.Load(), best.term))
+		c.mu.Lock()
+		c.use(best.index)
+		c.mu.Unlock()
+	}
+}
+
+// Errors of requests that callers deal with.
+var (
+	errCompacted = errors.New("etcd: the revision has been compacted")
+	errFuture    = errors.New("etcd: the member has not reached the revision")
+	errToken     = errors.New("etcd: the authentication token is no longer valid")
+	errRefused   = errors.New("etcd: request was refused") // nothing was done
+	errLost      = errors.New("etcd: no answer")           // it may have been done
+)
+
+// explain returns err, which a request failed with, as one of these.
+func explain(err error) error {
+	desc := rpctypes.ErrorDesc(err)
+	for known, meaning := range map[error]error{
+		rpctypes.ErrGRPCCompacted:        errCompacted,
+		rpctypes.ErrGRPCFutureRev:        errFuture,
+		rpctypes.ErrGRPCInvalidAuthToken: errToken,
+		rpctypes.ErrGRPCAuthOldRevision:  errToken,
+		rpctypes.ErrGRPCUserEmpty:        errToken,
+	} {
+		if desc == rpctypes.ErrorDesc(known) {
+			return meaning
+		}
+	}
+	switch status.Code(err) {
+	case codes.InvalidArgument, codes.NotFound, codes.AlreadyExists, codes.PermissionDenied, codes.Unauthenticated,
+		codes.FailedPrecondition, codes.OutOfRange, codes.ResourceExhausted, codes.Unimplemented:
+		return fmt.Errorf("%w: %s", errRefused, desc)
+	}
+	return fmt.Errorf("%w: %s", errLost, desc)
+}
+
+// firstAttempt is how long the first attempt to read may take; each further one
+// may take twice as long, up to Options.Timeout.
+const firstAttempt = time.Second
+
+// read sends a request that changes nothing, and again if it gets no answer,
+// until ctx ends or the patience is over.
+func read[T interface{ GetHeader() *pb.ResponseHeader }](ctx context.Context, c *conn, send func(context.Context) (T, error)) (T, error) {
+	began := time.Now()
+	for attempt := 0; ; attempt++ {
+		member := c.member()
+		limited, cancel := context.WithTimeout(ctx, min(firstAttempt<<min(attempt, 10), c.o.Timeout))
+		response, err := send(limited)
+		cancel()
+		if err == nil {
+			c.seen(response.GetHeader())
+			return response, nil
+		}
+		var none T
+		if ctx.Err() != nil {
+			return none, context.Cause(ctx)
+		}
+		switch err = explain(err); {
+		case errors.Is(err, errLost):
+			c.failed(member, err)
+		case !errors.Is(err, errToken):
+			return none, err
+		}
+		if time.Since(began) > c.o.Patience {
+			return none, c.unavailable(err)
+		}
+		pause(ctx, attempt)
+	}
+}
+
+func (c *conn) unavailable(err error) error {
+	return fmt.Errorf("etcd: no answer from %s in %v: %w", strings.Join(c.o.Endpoints, ", "), c.o.Patience, err)
+}
+
+// Range reads.
+func (c *conn) Range(ctx context.Context, r *pb.RangeRequest) (*pb.RangeResponse, error) {
+	return read(ctx, c, func(ctx context.Context) (*pb.RangeResponse, error) {
+		return c.kv.Range(ctx, r, callOptions...)
+	})
+}
+
+// ReadAll reads several ranges at the same revision.
+func (c *conn) ReadAll(ctx context.Context, rs ...*pb.RangeRequest) (*pb.TxnResponse, error) {
+	request := &pb.TxnRequest{Success: gets(rs)}
+	return read(ctx, c, func(ctx context.Context) (*pb.TxnResponse, error) {
+		return c.kv.Txn(ctx, request, callOptions...)
+	})
+}
+
+// gets makes reads operations of a transaction.
+func gets(rs []*pb.RangeRequest) []*pb.RequestOp {
+	ops := make([]*pb.RequestOp, len(rs))
+	for i, r := range rs {
+		ops[i] = &pb.RequestOp{Request: &pb.RequestOp_RequestRange{RequestRange: r}}
+	}
+	return ops
+}
+
+// grace is how long a commit may go on after its context has ended. It nearly
+// always takes less, and then the outcome is known.
+const grace = time.Second
+
+// Commit sends a transaction that writes, once. It does not look at ctx at first,
+// as then the outcome would be unknown.
+func (c *conn) Commit(ctx context.Context, request *pb.TxnRequest) (*pb.TxnResponse, error) {
+	for attempt := 0; ; attempt++ {
+		member := c.member()
+		limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), c.o.Timeout)
+		stop := context.AfterFunc(ctx, func() { time.AfterFunc(grace, cancel) })
+		response, err := c.kv.Txn(limited, request, callOptions...)
+		stop()
+		cancel()
+		if err == nil {
+			c.seen(response.Header)
+			return response, nil
+		}
+		err = explain(err)
+		if errors.Is(err, errToken) && attempt < maxTokens && ctx.Err() == nil {
+			pause(ctx, attempt)
+			continue // it was refused before it did anything
+		}
+		if !errors.Is(err, errLost) {
+			return nil, err
+		}
+		c.failed(member, err)
+		if ctx.Err() != nil {
+			return nil, fmt.Errorf("%w: %w: %w", kv.ErrCommitUnknown, err, context.Cause(ctx))
+		}
+		return nil, fmt.Errorf("%w: %w", kv.ErrCommitUnknown, err)
+	}
+}
+
+// maxTokens is how many new tokens a commit asks for.
+const maxTokens = 3
+
+// pause waits before another attempt, or until ctx ends.
+func pause(ctx context.Context, attempt int) {
+	const first, last = 5 * time.Millisecond, 250 * time.Millisecond
+	timer := time.NewTimer(rand.N(min(first<<min(attempt, 10), last)))
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+}

@@ -1,0 +1,194 @@
+package etcd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+
+	"github.com/conq-go/conq/kv"
+	"github.com/conq-go/conq/kv/internal/retry"
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
+)
+
+// DB is an open store. It implements kv.DB.
+type DB struct {
+	o      Options
+	layout layout
+	conn   *conn
+	hints  hints
+	known  known
+	watch  watches
+
+	ctx  context.Context // ends, with kv.ErrClosed, when the store closes
+	stop context.CancelCauseFunc
+
+	mu      sync.Mutex
+	closed  bool
+	commits sync.WaitGroup
+}
+
+var _ kv.DB = (*DB)(nil)
+
+// Open connects to a cluster and opens a store in it, which is made if there is
+// none. It waits until the cluster answers, for up to Options.Patience.
+func Open(o Options) (*DB, error) {
+	o, err := o.withDefaults()
+	if err != nil {
+		return nil, err
+	}
+	ctx, stop := context.WithCancelCause(context.Background())
+	db := &DB{o: o, layout: newLayout(o.Prefix), ctx: ctx, stop: stop}
+	if db.conn, err = newConn(ctx, o); err != nil {
+		stop(err)
+		return nil, err
+	}
+	db.watch.init(db)
+	if err := db.checkFormat(ctx); err != nil {
+		return nil, errors.Join(err, db.Close())
+	}
+	return db, nil
+}
+
+// checkFormat refuses a store that a newer version has written, and marks a new
+// one.
+func (db *DB) checkFormat(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, db.o.Patience)
+	defer cancel()
+	key := []byte(db.layout.format)
+	for attempt := 0; ; attempt++ {
+		found, err := db.conn.Range(ctx, &pb.RangeRequest{Key: key})
+		switch {
+		case errors.Is(err, context.DeadlineExceeded):
+			return db.conn.unavailable(err)
+		case err != nil:
+			return err
+		case len(found.Kvs) > 0:
+			if got := string(found.Kvs[0].Value); got != format {
+				return fmt.Errorf("etcd: the store with prefix %q has format %.40q, and this version reads %q: was it written by a newer one?",
+					db.o.Prefix, got, format)
+			}
+			return nil
+		}
+		_, err = db.conn.Commit(ctx, &pb.TxnRequest{
+			Compare: []*pb.Compare{modIs(key, 0)},
+			Success: []*pb.RequestOp{put(key, []byte(format))},
+		})
+		if err != nil && !errors.Is(err, kv.ErrCommitUnknown) {
+			return err
+		}
+		pause(ctx, attempt) // and see what is there now
+	}
+}
+
+// Limits implements kv.DB.
+func (db *DB) Limits() kv.Limits { return limits }
+
+// Transact implements kv.DB.
+func (db *DB) Transact(ctx context.Context, f func(kv.Tx) error) error {
+	return retry.Do(ctx, func() error { return db.attempt(ctx, f) })
+}
+
+// attempt runs f in a transaction and commits it.
+func (db *DB) attempt(ctx context.Context, f func(kv.Tx) error) error {
+	t := newTx(ctx, db)
+	defer t.end(kv.ErrConflict) // also when f panics
+	if err := t.err(); err != nil {
+		return err
+	}
+	if err := f(handle{reader{t, false}}); err != nil {
+		return err
+	}
+	if err := t.commit(); err != nil {
+		if errors.Is(err, kv.ErrCommitUnknown) {
+			t.end(kv.ErrCommitUnknown)
+		}
+		return err
+	}
+	t.ended = true
+	for _, f := range t.onCommit {
+		f()
+	}
+	return nil
+}
+
+// ReadTransact implements kv.DB.
+func (db *DB) ReadTransact(ctx context.Context, f func(kv.Reader) error) error {
+	t := newTx(ctx, db)
+	t.readOnly = true
+	defer t.end(kv.ErrConflict)
+	if err := t.err(); err != nil {
+		return err
+	}
+	return f(reader{t, true})
+}
+
+// Close implements kv.DB.
+func (db *DB) Close() error {
+	db.mu.Lock()
+	if db.closed {
+		db.mu.Unlock()
+		return nil
+	}
+	db.closed = true
+	db.mu.Unlock()
+	db.stop(kv.ErrClosed)
+	db.commits.Wait()
+	db.watch.close()
+	return db.conn.close()
+}
+
+// beginCommit has Close wait for endCommit, or tells that the store is closed.
+func (db *DB) beginCommit() error {
+	db.mu.Lock()
+	defer db.mu.Unlock()
+	if db.closed {
+		return kv.ErrClosed
+	}
+	db.commits.Add(1)
+	return nil
+}
+
+func (db *DB) endCommit() { db.commits.Done() }
+
+// known remembers in which revision keys were set by transactions of this store
+// that had a conflict on them. The next one that has need not ask: that the key is
+// still of that revision is what its commit compares. Whoever finds otherwise
+// forgets it.
+//
+// It is what makes an outcome key (see kv.Once), which each transaction of a lane
+// compares and sets, cost no round trip.
+type known struct {
+	mu        sync.Mutex
+	revisions map[string]int64
+}
+
+const maxKnown = 4096
+
+func (k *known) get(key []byte) (revision int64, ok bool) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	revision, ok = k.revisions[string(key)]
+	return revision, ok
+}
+
+func (k *known) set(key string, revision int64) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.revisions == nil {
+		k.revisions = make(map[string]int64)
+	}
+	if _, there := k.revisions[key]; !there && len(k.revisions) >= maxKnown {
+		for other := range k.revisions { // any
+			delete(k.revisions, other)
+			break
+		}
+	}
+	k.revisions[key] = max(revision, k.revisions[key])
+}
+
+func (k *known) forget(key string) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	delete(k.revisions, key)
+}

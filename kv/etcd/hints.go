@@ -1,0 +1,169 @@
+package etcd
+
+import (
+	"bytes"
+	"encoding/binary"
+	"math"
+	"math/bits"
+	"sync"
+
+	"github.com/conq-go/conq/kv"
+)
+
+// hints remember where pairs were found at the ends of ranges, so that the next
+// read of such an end can ask for a narrow part of the range.
+//
+// That matters since a member looks at each key of a range that it is asked for:
+// it counts them all, even if it returns one; and it can return the last keys of a
+// range only by sorting all of it. With hints, to read at either end of a queue
+// costs the same at any depth.
+//
+// A hint may be wrong, or forgotten, at any time. It decides only on how many
+// requests a read takes: what is in a narrow range is read as exactly as what is
+// in the whole, and if it holds too little, more is read.
+type hints struct {
+	mu      sync.Mutex
+	byEnd   map[string]hint
+	average int // bytes of a pair
+}
+
+// hint is about one end of a range.
+type hint struct {
+	edge []byte // near which pairs are
+	scale
+}
+
+// maxHints is how many are kept: two for each queue in use are needed.
+const maxHints = 4096
+
+// front and back name the ends of a range.
+func front(r kv.Range) string { return "f" + string(r.Begin) }
+func back(r kv.Range) string  { return "b" + string(r.End) }
+
+func (hs *hints) get(end string) (hint, bool) {
+	hs.mu.Lock()
+	defer hs.mu.Unlock()
+	h, ok := hs.byEnd[end]
+	return h, ok
+}
+
+func (hs *hints) set(end string, h hint) {
+	hs.mu.Lock()
+	defer hs.mu.Unlock()
+	if hs.byEnd == nil {
+		hs.byEnd = make(map[string]hint)
+	}
+	if _, there := hs.byEnd[end]; !there && len(hs.byEnd) >= maxHints {
+		for other := range hs.byEnd { // any
+			delete(hs.byEnd, other)
+			break
+		}
+	}
+	hs.byEnd[end] = h
+}
+
+// move tells that the last pair of a range is now at edge.
+func (hs *hints) move(end string, edge []byte) {
+	h, _ := hs.get(end)
+	h.edge = edge
+	hs.set(end, h)
+}
+
+func (hs *hints) forget(end string) {
+	hs.mu.Lock()
+	defer hs.mu.Unlock()
+	delete(hs.byEnd, end)
+}
+
+// unknownPair is how large a pair is taken to be before one was seen.
+const unknownPair = 4 << 10
+
+// saw learns how large pairs are.
+func (hs *hints) saw(pairs []kv.KeyValue) {
+	if len(pairs) == 0 {
+		return
+	}
+	size := 0
+	for _, pair := range pairs {
+		size += len(pair.Key) + len(pair.Value)
+	}
+	hs.mu.Lock()
+	defer hs.mu.Unlock()
+	hs.average = (hs.average + size/len(pairs)) / 2
+}
+
+// fitting returns about how many pairs have so many bytes.
+func (hs *hints) fitting(size int) int {
+	hs.mu.Lock()
+	defer hs.mu.Unlock()
+	if hs.average == 0 {
+		return size / unknownPair
+	}
+	return size / hs.average
+}
+
+// scale tells how far apart keys are, taken as numbers: the 8 bytes behind what
+// the keys of a page had in common. The zero value knows nothing.
+type scale struct {
+	prefix []byte
+	step   uint64 // from one key to the next, on average
+}
+
+// scaleOf measures n sorted keys by the first and the last.
+func scaleOf(first, last []byte, n int) scale {
+	if n < 2 {
+		return scale{}
+	}
+	p := 0
+	for p < len(first) && p < len(last) && first[p] == last[p] {
+		p++
+	}
+	step := (number(last[p:]) - number(first[p:])) / uint64(n-1)
+	return scale{prefix: bytes.Clone(first[:p]), step: max(step, 1)}
+}
+
+// number is the first 8 bytes of b as a big-endian number.
+func number(b []byte) uint64 {
+	var window [8]byte
+	copy(window[:], b)
+	return binary.BigEndian.Uint64(window[:])
+}
+
+// above returns a key about n keys above edge, or nil if it can't tell.
+func (s scale) above(edge []byte, n int) []byte {
+	if s.step == 0 || !bytes.HasPrefix(edge, s.prefix) {
+		return nil
+	}
+	high, far := bits.Mul64(s.step, uint64(n))
+	at, carry := bits.Add64(number(edge[len(s.prefix):]), far, 0)
+	if high != 0 || carry != 0 || at == math.MaxUint64 {
+		return nil
+	}
+	return binary.BigEndian.AppendUint64(bytes.Clone(s.prefix), at+1)
+}
+
+// below returns a key about n keys below edge, or nil if it can't tell.
+func (s scale) below(edge []byte, n int) []byte {
+	if s.step == 0 || !bytes.HasPrefix(edge, s.prefix) {
+		return nil
+	}
+	high, far := bits.Mul64(s.step, uint64(n))
+	at, borrow := bits.Sub64(number(edge[len(s.prefix):]), far, 0)
+	if high != 0 || borrow != 0 {
+		return bytes.Clone(s.prefix)
+	}
+	return binary.BigEndian.AppendUint64(bytes.Clone(s.prefix), at)
+}
+
+// middle returns a key between two keys, or nil if it finds none.
+func middle(low, high []byte) []byte {
+	p := 0
+	for p < len(low) && p < len(high) && low[p] == high[p] {
+		p++
+	}
+	from, to := number(low[p:]), number(high[p:])
+	if to-from < 2 {
+		return nil
+	}
+	return binary.BigEndian.AppendUint64(bytes.Clone(high[:p]), from+(to-from)/2)
+}

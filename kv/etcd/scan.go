@@ -1,0 +1,335 @@
+package etcd
+
+import (
+	"bytes"
+	"slices"
+
+	"github.com/conq-go/conq/kv"
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
+)
+
+// cursor reads the pairs of a range, page by page. It implements overlay.Cursor.
+type cursor struct {
+	t        *tx
+	r        kv.Range
+	reverse  bool
+	want     int  // pairs that are looked for; 0 for all
+	keysOnly bool // without values
+	record   bool // what was read has to be remembered in any case
+
+	page  []kv.KeyValue // in the cursor's direction
+	rest  kv.Range      // what is left to be read behind the page
+	pages int           // read so far
+	scale scale         // of the last page
+}
+
+func newCursor(t *tx, r kv.Range, reverse bool) *cursor {
+	return &cursor{t: t, r: r, rest: r, reverse: reverse}
+}
+
+// Seek implements overlay.Cursor.
+func (c *cursor) Seek(key []byte) (kv.KeyValue, bool, error) {
+	for len(c.page) > 0 && c.before(c.page[0].Key, key) {
+		c.page = c.page[1:]
+	}
+	switch {
+	case len(c.page) > 0:
+	case c.reverse:
+		c.rest.End = least(c.rest.End, bytes.Clone(key))
+	default:
+		c.rest.Begin = greatest(c.rest.Begin, bytes.Clone(key))
+	}
+	return c.Next()
+}
+
+// before tells whether a pair comes before those that a Seek of key looks for.
+func (c *cursor) before(pair, key []byte) bool {
+	if c.reverse {
+		return bytes.Compare(pair, key) >= 0
+	}
+	return bytes.Compare(pair, key) < 0
+}
+
+// Next implements overlay.Cursor.
+func (c *cursor) Next() (kv.KeyValue, bool, error) {
+	for len(c.page) == 0 {
+		if bytes.Compare(c.rest.Begin, c.rest.End) >= 0 {
+			return kv.KeyValue{}, false, nil
+		}
+		if err := c.turn(); err != nil {
+			return kv.KeyValue{}, false, err
+		}
+	}
+	pair := c.page[0]
+	c.page = c.page[1:]
+	return pair, true, nil
+}
+
+// Close implements overlay.Cursor.
+func (c *cursor) Close() error { return nil }
+
+// Sizes of pages. The first one is as large as the caller asks for. Without a
+// limit pages begin small, as many loops are left early, and grow.
+const (
+	firstPage = 64
+	largePage = 1024
+	pageBytes = 1 << 20
+)
+
+// size returns how many pairs the next page should have.
+func (c *cursor) size() int {
+	n := min(firstPage<<min(c.pages, 4), largePage)
+	if c.pages == 0 && c.want > 0 {
+		n = min(c.want, largePage)
+	}
+	if !c.keysOnly {
+		n = min(n, c.t.db.hints.fitting(pageBytes))
+	}
+	return max(n, 1)
+}
+
+// turn reads the next page. It may be empty if there is more to be read.
+func (c *cursor) turn() error {
+	first := c.pages == 0
+	size := c.size()
+	c.pages++
+	if c.reverse {
+		return c.turnBack(first, size)
+	}
+	return c.turnOn(first, size)
+}
+
+// fetch reads up to limit pairs at the begin of r, and tells whether there are
+// more in it.
+func (c *cursor) fetch(r kv.Range, limit int) (pairs []kv.KeyValue, more bool, err error) {
+	if bytes.Compare(r.Begin, r.End) >= 0 {
+		return nil, false, nil
+	}
+	l := &c.t.db.layout
+	response, err := c.t.fetch(&pb.RangeRequest{
+		Key: l.at(r.Begin), RangeEnd: l.at(r.End), Limit: int64(limit), KeysOnly: c.keysOnly,
+	})
+	if err != nil {
+		return nil, false, err
+	}
+	mods := make([]int64, len(response.Kvs))
+	for i, found := range response.Kvs {
+		if found.Value == nil {
+			found.Value = []byte{}
+		}
+		pairs = append(pairs, kv.KeyValue{Key: l.key(found.Key), Value: found.Value})
+		mods[i] = found.ModRevision
+	}
+	if response.More && len(pairs) > 0 {
+		r.End = kv.After(bytes.Clone(pairs[len(pairs)-1].Key))
+	}
+	c.t.saw(r, pairs, mods, c.record)
+	if !c.keysOnly {
+		c.t.db.hints.saw(pairs)
+	}
+	return pairs, response.More, nil
+}
+
+// saw remembers what was read of r, all of it.
+func (t *tx) saw(r kv.Range, pairs []kv.KeyValue, mods []int64, record bool) {
+	if t.readOnly || !record && len(t.view.mods)+len(pairs) > maxView {
+		return
+	}
+	for i, pair := range pairs {
+		t.view.sawKey(pair.Key, mods[i])
+	}
+	t.view.ranges.add(r)
+}
+
+// narrow is how much a guess has to be off before it is given up: so many times it
+// is made wider by so much.
+const (
+	guesses = 3
+	wider   = 8
+)
+
+// turnOn reads the next page forwards: from a narrow part of the range, if there
+// is a hint how far to look.
+func (c *cursor) turnOn(first bool, size int) error {
+	edge, s := c.rest.Begin, c.scale
+	if first {
+		h, _ := c.t.db.hints.get(front(c.r))
+		edge, s = greatest(edge, h.edge), h.scale
+	}
+	for n, guess := 2*size, 0; ; n, guess = n*wider, guess+1 {
+		to := c.rest.End
+		if bound := s.above(edge, n); bound != nil && guess < guesses && bytes.Compare(c.rest.Begin, bound) < 0 {
+			to = least(to, bound)
+		}
+		whole := bytes.Equal(to, c.rest.End)
+		pairs, more, err := c.fetch(kv.Range{Begin: c.rest.Begin, End: to}, size)
+		if err != nil {
+			return err
+		}
+		c.rest.Begin = to
+		if len(pairs) > 0 {
+			c.page = pairs
+			if more {
+				c.rest.Begin = kv.After(bytes.Clone(pairs[len(pairs)-1].Key))
+			}
+			c.measure(pairs, more || !whole)
+			return nil
+		}
+		if whole {
+			c.forget()
+			return nil
+		}
+	}
+}
+
+// end names the end of the range at which the cursor begins.
+func (c *cursor) end() string {
+	if c.reverse {
+		return back(c.r)
+	}
+	return front(c.r)
+}
+
+// forget is for a range that is empty: to read all of it is best.
+func (c *cursor) forget() { c.t.db.hints.forget(c.end()) }
+
+// measure learns from a page, in order of its keys, for the next page and, if it is
+// the first, for the next reader, if it is worth while.
+func (c *cursor) measure(pairs []kv.KeyValue, worthwhile bool) {
+	low, high := pairs[0].Key, pairs[len(pairs)-1].Key
+	if s := scaleOf(low, high, len(pairs)); s.step > 0 {
+		c.scale = s
+	}
+	switch {
+	case c.pages > 1:
+	case !worthwhile:
+		c.forget()
+	default:
+		h, _ := c.t.db.hints.get(c.end())
+		if h.edge = bytes.Clone(high); c.scale.step > 0 {
+			h.scale = c.scale
+		}
+		c.t.db.hints.set(c.end(), h)
+	}
+}
+
+// turnBack reads the next page in reverse. A member can only return the first keys
+// of a range, so this looks for a narrow range at the end that holds about size
+// pairs, and reads all of it.
+func (c *cursor) turnBack(first bool, size int) error {
+	edge, s := c.rest.End, c.scale
+	if first {
+		c.t.tails = append(c.t.tails, c.r)
+		if h, ok := c.t.db.hints.get(back(c.r)); ok && bytes.Compare(h.edge, c.rest.End) < 0 {
+			edge, s = h.edge, h.scale
+			if size == 1 {
+				if found, err := c.back(edge, size); found || err != nil {
+					return err
+				}
+			}
+		}
+	}
+	for n, guess := 2*size, 0; guess < guesses; n, guess = n*wider, guess+1 {
+		from := s.below(edge, n)
+		if from == nil || bytes.Compare(from, c.rest.Begin) <= 0 {
+			break
+		}
+		if bytes.Compare(from, c.rest.End) >= 0 {
+			continue
+		}
+		if found, err := c.back(from, size); found || err != nil {
+			return err
+		}
+	}
+	return c.search(size)
+}
+
+// few returns how many pairs to ask for where about size are hoped for.
+func (c *cursor) few(size int) int {
+	if c.keysOnly {
+		return max(2*size, firstPage)
+	}
+	return max(2*size, min(firstPage, c.t.db.hints.fitting(pageBytes)))
+}
+
+// back makes what is at and behind from the page. It tells whether there was
+// anything; if not, that part has been dealt with.
+func (c *cursor) back(from []byte, size int) (found bool, err error) {
+	from = greatest(from, c.rest.Begin)
+	most := max(4*size, firstPage)
+	var all []kv.KeyValue
+	for more, r := true, (kv.Range{Begin: from, End: c.rest.End}); more; {
+		var pairs []kv.KeyValue
+		if pairs, more, err = c.fetch(r, c.few(size)); err != nil {
+			return false, err
+		}
+		if len(pairs) > 0 {
+			r.Begin = kv.After(bytes.Clone(pairs[len(pairs)-1].Key))
+		}
+		if all = append(all, pairs...); len(all) > most { // the rest is read again if it is needed
+			all = slices.Clone(all[len(all)-most:])
+			from = all[0].Key
+		}
+	}
+	return c.take(from, all), nil
+}
+
+// take makes all the page: what there is at and behind from.
+func (c *cursor) take(from []byte, all []kv.KeyValue) bool {
+	c.rest.End = bytes.Clone(from)
+	if len(all) == 0 {
+		return false
+	}
+	c.measure(all, true)
+	c.page = all
+	slices.Reverse(c.page)
+	return true
+}
+
+// search finds the end of what is left without a hint: by halving, until what is
+// behind the middle are few pairs. It counts, which costs a member less than to
+// return anything.
+func (c *cursor) search(size int) error {
+	pairs, more, err := c.fetch(c.rest, c.few(size))
+	if err != nil {
+		return err
+	}
+	if !more {
+		if !c.take(c.rest.Begin, pairs) {
+			c.forget()
+		}
+		return nil
+	}
+	low := bytes.Clone(pairs[len(pairs)-1].Key)
+	for {
+		between := middle(low, c.rest.End)
+		if between == nil {
+			between = low
+		}
+		count, err := c.count(kv.Range{Begin: between, End: c.rest.End})
+		switch {
+		case err != nil:
+			return err
+		case count == 0:
+			c.rest.End = between
+		case count <= int64(4*size+firstPage) || bytes.Equal(between, low):
+			_, err := c.back(between, size)
+			return err
+		default:
+			low = between
+		}
+	}
+}
+
+// count returns how many pairs are in r.
+func (c *cursor) count(r kv.Range) (int64, error) {
+	l := &c.t.db.layout
+	response, err := c.t.fetch(&pb.RangeRequest{Key: l.at(r.Begin), RangeEnd: l.at(r.End), CountOnly: true})
+	if err != nil {
+		return 0, err
+	}
+	if response.Count == 0 {
+		c.t.saw(r, nil, nil, c.record)
+	}
+	return response.Count, nil
+}

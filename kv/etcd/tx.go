@@ -1,0 +1,341 @@
+package etcd
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+
+	"github.com/conq-go/conq/kv"
+	"github.com/conq-go/conq/kv/internal/overlay"
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
+)
+
+// tx is the state of one attempt of a transaction.
+type tx struct {
+	db       *DB
+	caller   context.Context
+	ctx      context.Context // ends with the caller's, and with the store
+	cancel   func()
+	readOnly bool
+	ended    bool
+
+	rev  int64 // that all reads are at; 0 before the first
+	view view
+
+	tails []kv.Range       // whose ends were read
+	reads []*kv.Range      // read conflict ranges, with explicit bounds
+	keys  map[string]int64 // keys with a read conflict, and the revisions that they must still have
+	known map[string]int64 // the same for those that were not read in this transaction
+
+	writes overlay.Overlay
+	extra  int        // bytes that the overlay does not count
+	adds   int        // how many writes are also reads
+	ranges []kv.Range // write conflict ranges
+
+	bad      error // for the commit, from a method that returns none
+	watches  []*watch
+	onCommit []func()
+}
+
+func newTx(ctx context.Context, db *DB) *tx {
+	inner, cancel := context.WithCancelCause(ctx)
+	stop := context.AfterFunc(db.ctx, func() { cancel(kv.ErrClosed) })
+	return &tx{db: db, caller: ctx, ctx: inner, cancel: func() { stop(); cancel(nil) }}
+}
+
+// end makes t unusable. Watches that do not wait yet end with err.
+func (t *tx) end(err error) {
+	t.ended = true
+	t.cancel()
+	for _, w := range t.watches {
+		w.tell(err)
+	}
+	t.watches = nil
+}
+
+// err returns the error of a transaction that can't go on.
+func (t *tx) err() error {
+	switch {
+	case t.ended || t.db.ctx.Err() != nil:
+		return kv.ErrClosed
+	case t.caller.Err() != nil:
+		return context.Cause(t.caller)
+	}
+	return nil
+}
+
+// fetch reads at the transaction's revision. The first read fixes that: it is the
+// only one for which the members have to agree on how far they are, as what a
+// revision holds does not change. A member that has not reached it yet, as the
+// connection has moved to it, is asked to catch up.
+func (t *tx) fetch(r *pb.RangeRequest) (*pb.RangeResponse, error) {
+	r.Revision, r.Serializable = t.rev, t.rev != 0
+	response, err := t.db.conn.Range(t.ctx, r)
+	if errors.Is(err, errFuture) {
+		r.Serializable = false
+		response, err = t.db.conn.Range(t.ctx, r)
+	}
+	switch {
+	case errors.Is(err, errCompacted):
+		return nil, fmt.Errorf("%w: revision %d of the cluster has been compacted", kv.ErrTooOld, t.rev)
+	case err != nil:
+		return nil, err
+	case t.rev == 0:
+		t.rev = response.Header.Revision
+	}
+	return response, nil
+}
+
+// fetchKey reads one key, or only whether it is there.
+func (t *tx) fetchKey(key []byte, keyOnly bool) (value []byte, err error) {
+	response, err := t.fetch(&pb.RangeRequest{Key: t.db.layout.at(key), KeysOnly: keyOnly})
+	if err != nil {
+		return nil, err
+	}
+	if len(response.Kvs) == 0 {
+		t.view.sawKey(key, 0)
+		return nil, nil
+	}
+	pair := response.Kvs[0]
+	t.view.sawKey(key, pair.ModRevision)
+	if pair.Value == nil {
+		pair.Value = []byte{}
+	}
+	return pair.Value, nil
+}
+
+// lookUp makes sure that it is known when key was last changed.
+func (t *tx) lookUp(key []byte) error {
+	if _, known := t.view.mod(key); known {
+		return nil
+	}
+	_, err := t.fetchKey(key, true)
+	return err
+}
+
+// lookThrough makes sure that it is known which keys are in r, or that they are
+// more than a transaction that writes can have conflicts on.
+func (t *tx) lookThrough(r kv.Range) error {
+	if !t.view.ranges.covers(r) {
+		c := newCursor(t, r, false)
+		c.keysOnly, c.record = true, true
+		_, _, err := c.fetch(r, maxOperations+1)
+		return err
+	}
+	return nil
+}
+
+// refused keeps err, from a method that can't return it, for the commit, and
+// tells whether the method must not go on.
+func (t *tx) refused(err error) bool {
+	if t.bad == nil {
+		t.bad = err
+	}
+	return err != nil || t.ended
+}
+
+// conflict adds a read conflict range, which its owner may change later.
+func (t *tx) conflict(r kv.Range) *kv.Range {
+	t.reads = append(t.reads, &r)
+	return &r
+}
+
+func (t *tx) conflictKey(key []byte) {
+	if t.keys == nil {
+		t.keys = make(map[string]int64)
+	}
+	t.keys[string(key)], _ = t.view.mod(key)
+}
+
+// reader reads through t, with or without read conflicts.
+type reader struct {
+	*tx
+	snapshot bool
+}
+
+// handle is the kv.Tx of a transaction.
+type handle struct{ reader }
+
+var _ kv.Tx = handle{}
+
+// Context implements kv.Reader.
+func (r reader) Context() context.Context { return r.caller }
+
+// Snapshot implements kv.Reader.
+func (r reader) Snapshot() kv.Reader { return reader{r.tx, true} }
+
+// Get implements kv.Reader.
+func (r reader) Get(key []byte) ([]byte, error) {
+	if err := cmp.Or(r.err(), limits.CheckKey(key)); err != nil {
+		return nil, err
+	}
+	change, own := r.writes.Lookup(key)
+	if own && (change == nil || change.Kind != overlay.Add) {
+		if change == nil || change.Kind == overlay.Clear {
+			return nil, nil
+		}
+		return append([]byte{}, change.Value...), nil
+	}
+	value, err := r.fetchKey(key, false)
+	if err != nil {
+		return nil, err
+	}
+	if !r.snapshot {
+		r.conflictKey(key)
+	}
+	if own {
+		return overlay.Sum(value, change.Delta), nil
+	}
+	return value, nil
+}
+
+// Range implements kv.Reader.
+func (r reader) Range(given kv.Range, opts kv.RangeOptions) iter.Seq2[kv.KeyValue, error] {
+	s, invalid := given.Bounds()
+	s = kv.Range{Begin: bytes.Clone(s.Begin), End: bytes.Clone(s.End)}
+	if opts.Limit < 0 {
+		invalid = fmt.Errorf("%w: limit %d is negative", kv.ErrInvalid, opts.Limit)
+	}
+	return func(yield func(kv.KeyValue, error) bool) {
+		err := cmp.Or(r.err(), invalid)
+		if err == nil {
+			err = r.scan(s, opts, func(pair kv.KeyValue) bool { return yield(pair, nil) })
+		}
+		if err != nil {
+			yield(kv.KeyValue{}, err)
+		}
+	}
+}
+
+// scan calls yield for the pairs of s until it returns false. The conflict range
+// grows with each pair, as a caller that uses iter.Pull may never come back.
+func (r reader) scan(s kv.Range, opts kv.RangeOptions, yield func(kv.KeyValue) bool) error {
+	covered := new(kv.Range)
+	if !r.snapshot {
+		covered = r.conflict(kv.Range{})
+	}
+	c := newCursor(r.tx, s, opts.Reverse)
+	c.want, c.record = opts.Limit, !r.snapshot
+	n := 0
+	for pair, err := range r.writes.Merge(s, opts.Reverse, func() (overlay.Cursor, error) { return c, nil }) {
+		if err == nil {
+			err = r.err()
+		}
+		if err != nil {
+			return err
+		}
+		if key := bytes.Clone(pair.Key); opts.Reverse {
+			*covered = kv.Range{Begin: key, End: s.End}
+		} else {
+			*covered = kv.Range{Begin: s.Begin, End: kv.After(key)}
+		}
+		n++
+		if !yield(pair) || n == opts.Limit {
+			return nil
+		}
+	}
+	*covered = s
+	return nil
+}
+
+// Set implements kv.Tx.
+func (h handle) Set(key, value []byte) {
+	if !h.refused(limits.CheckSet(key, value)) {
+		h.writes.Set(key, value)
+	}
+}
+
+// Clear implements kv.Tx.
+func (h handle) Clear(key []byte) {
+	if !h.refused(limits.CheckKey(key)) {
+		h.writes.Clear(key)
+	}
+}
+
+// ClearRange implements kv.Tx.
+func (h handle) ClearRange(r kv.Range) {
+	r, err := r.Bounds()
+	if !h.refused(err) {
+		h.writes.ClearRange(r)
+	}
+}
+
+// Add implements kv.Tx. It is a read and a write of the key, at the time of the
+// commit.
+func (h handle) Add(key []byte, delta int64) {
+	if h.refused(limits.CheckKey(key)) {
+		return
+	}
+	before := h.writes.Bytes()
+	h.writes.Add(key, delta)
+	h.extra += max(0, len(key)+8-(h.writes.Bytes()-before))
+	h.adds++
+}
+
+// AddReadConflict implements kv.Tx.
+func (h handle) AddReadConflict(r kv.Range) {
+	r, err := r.Bounds()
+	if h.refused(cmp.Or(err, h.err())) {
+		return
+	}
+	r = kv.Range{Begin: bytes.Clone(r.Begin), End: bytes.Clone(r.End)}
+	if key := r.Begin; bytes.Equal(kv.After(key), r.End) {
+		h.refused(h.addKeyConflict(key))
+		return
+	}
+	if !h.refused(h.lookThrough(r)) {
+		h.conflict(r)
+	}
+}
+
+// addKeyConflict is AddReadConflict for a single key. If another transaction of the
+// store has set it before, it need not be read: that it has not been changed since
+// then is known to be enough, and checked by the commit.
+func (t *tx) addKeyConflict(key []byte) error {
+	if _, seen := t.view.mod(key); !seen {
+		if mod, ok := t.db.known.get(key); ok && (t.rev == 0 || mod <= t.rev) {
+			if t.known == nil {
+				t.known = make(map[string]int64)
+			}
+			t.known[string(key)] = mod
+			return nil
+		}
+	}
+	if len(key) == 0 { // which can't be there, but is the begin of a range
+		return nil
+	}
+	if err := t.lookUp(key); err != nil {
+		return err
+	}
+	t.conflictKey(key)
+	return nil
+}
+
+// AddWriteConflict implements kv.Tx.
+func (h handle) AddWriteConflict(r kv.Range) {
+	r, err := r.Bounds()
+	if !h.refused(err) {
+		h.ranges = append(h.ranges, kv.Range{Begin: bytes.Clone(r.Begin), End: bytes.Clone(r.End)})
+	}
+}
+
+// OnCommit implements kv.Tx.
+func (h handle) OnCommit(f func()) { h.onCommit = append(h.onCommit, f) }
+
+// Watch implements kv.Tx.
+func (h handle) Watch(key []byte) <-chan error {
+	w := newWatch(key)
+	err := cmp.Or(limits.CheckKey(key), h.err())
+	if err == nil {
+		err = h.lookUp(key)
+	}
+	if h.refused(err) {
+		w.tell(cmp.Or(err, error(kv.ErrClosed)))
+	} else {
+		h.watches = append(h.watches, w)
+	}
+	return w.told
+}
