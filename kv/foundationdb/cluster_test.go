@@ -1,0 +1,3 @@
+//go:build foundationdb && cgo
+
+package foundationdb_test

@@ -1,0 +1,635 @@
+package foundationdb
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/conq-go/conq/kv"
+	"go.uber.org/goleak"
+)
+
+func TestParseURL(t *testing.T) {
+	for _, c := range []struct {
+		url, file string
+		want      Options
+	}{
+		{"foundationdb:", "", Options{}},
+		{"foundationdb:/etc/fdb.cluster", "/etc/fdb.cluster", Options{}},
+		{"foundationdb:fdb.cluster?prefix=a%00%ff/", "fdb.cluster", Options{Prefix: []byte("a\x00\xff/")}},
+		{"foundationdb:?timeout=5s&retries=20", "", Options{Timeout: 5 * time.Second, Retries: 20}},
+	} {
+		file, got, err := parseURL(c.url)
+		if err != nil || file != c.file || !bytes.Equal(got.Prefix, c.want.Prefix) || got.Timeout != c.want.Timeout || got.Retries != c.want.Retries {
+			t.Errorf("%s means %q, %+v, %v; want %q, %+v", c.url, file, got, err, c.file, c.want)
+		}
+	}
+	for url, what := range map[string]string{
+		"foundationdb:?color=red":                           "there are prefix, timeout and retries",
+		"foundationdb:?timeout=5":                           "timeout",
+		"foundationdb:?timeout=-5s":                         "timeout",
+		"foundationdb:?retries=many":                        "retries",
+		"foundationdb:?retries=0":                           "retries",
+		"foundationdb:?prefix=%ff":                          "reserved",
+		"foundationdb:?prefix=" + strings.Repeat("p", 1001): "at most 1000",
+		"foundationdb:?prefix=%zz":                          "%zz",
+		"foundationdb:/x?prefix=a&prefix=b":                 "twice",
+	} {
+		if _, _, err := parseURL(url); !errors.Is(err, kv.ErrInvalid) || !strings.Contains(err.Error(), what) {
+			t.Errorf("%.60s: error %v, want ErrInvalid with %q", url, err, what)
+		}
+	}
+}
+
+// Programs without the binding say how to get it, and those with it what is wrong
+// with a cluster file.
+func TestOpen(t *testing.T) {
+	if _, err := Open("", Options{Retries: -1}); !errors.Is(err, kv.ErrInvalid) {
+		t.Errorf("bad options: error %v, want ErrInvalid", err)
+	}
+	missing := filepath.Join(t.TempDir(), "fdb.cluster")
+	db, err := kv.Open("foundationdb:" + missing)
+	switch {
+	case db != nil || err == nil:
+		t.Errorf("a cluster file that is not there: %v, %v", db, err)
+	case available && !errors.Is(err, os.ErrNotExist):
+		t.Errorf("error %v, want that the file does not exist", err)
+	case !available && (!errors.Is(err, ErrNotBuilt) || !strings.Contains(err.Error(), "-tags foundationdb")):
+		t.Errorf("error %v, want how to build", err)
+	}
+}
+
+// inStore runs f with a store on a new cluster in memory, and finds out whether
+// anything is left behind.
+func inStore(t *testing.T, o Options, f func(t *testing.T, db *DB, c *fake)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		c := newFake()
+		db := newDB(c, o)
+		f(t, db, c)
+		if err := db.Close(); err != nil {
+			t.Error(err)
+		}
+		synctest.Wait()
+		if n := c.waiting.Load(); n != 0 {
+			t.Errorf("%d futures are still waited for", n)
+		}
+	})
+}
+
+func set(tx kv.Tx, key, value string) { tx.Set([]byte(key), []byte(value)) }
+
+func get(t *testing.T, db *DB, key string) string {
+	t.Helper()
+	var value []byte
+	if err := db.ReadTransact(t.Context(), func(r kv.Reader) (err error) {
+		value, err = r.Get([]byte(key))
+		return err
+	}); err != nil {
+		t.Fatal(err)
+	}
+	return string(value)
+}
+
+// fails makes an operation fail a number of times, with each of codes in turn.
+func fails(op string, times int, codes ...int) func(string) int {
+	n := 0
+	return func(what string) int {
+		if what != op || n == times*len(codes) {
+			return 0
+		}
+		n++
+		return codes[(n-1)%len(codes)]
+	}
+}
+
+// After errors that pass, the function runs again, as often as it takes; after
+// others it does not.
+func TestRetries(t *testing.T) {
+	for _, op := range []string{"version", "get", "range", "commit"} {
+		for _, code := range []int{1007, 1009, 1020, 1037, 1038, 1042, 1051, 1078, 1213, 1223} {
+			t.Run(fmt.Sprint(op, code), func(t *testing.T) {
+				inStore(t, Options{}, func(t *testing.T, db *DB, c *fake) {
+					times := 12
+					if code == codeTransactionTooOld {
+						times = kv.MaxTooOld
+					}
+					c.inject = fails(op, times, code)
+					runs := 0
+					err := db.Transact(t.Context(), func(tx kv.Tx) error {
+						runs++
+						if _, err := tx.Get([]byte("a")); err != nil {
+							return fmt.Errorf("wrapped: %w", err)
+						}
+						for _, err := range tx.Range(kv.Range{}, kv.RangeOptions{}) {
+							if err != nil {
+								return err
+							}
+						}
+						set(tx, "a", "b")
+						return nil
+					})
+					want := times + 1
+					if op == "version" { // that comes up before the function runs
+						want = 1
+					}
+					if err != nil || runs != want || c.pauses.Load() != int64(times) {
+						t.Errorf("%d runs with %d pauses: %v; want %d and %d", runs, c.pauses.Load(), err, want, times)
+					}
+					if got := get(t, db, "a"); got != "b" {
+						t.Errorf("the value is %q", got)
+					}
+				})
+			})
+		}
+	}
+}
+
+func TestNoRetries(t *testing.T) {
+	for code, want := range map[int]error{2004: kv.ErrInvalid, 2005: kv.ErrInvalid, 2023: kv.ErrReadOnly, 1515: nil, 2000: nil} {
+		for _, op := range []string{"get", "range", "commit", "begin", "version"} {
+			inStore(t, Options{}, func(t *testing.T, db *DB, c *fake) {
+				c.inject = fails(op, 1, code)
+				runs := 0
+				err := db.Transact(t.Context(), func(tx kv.Tx) error {
+					runs++
+					_, err := tx.Get([]byte("a"))
+					for _, failed := range tx.Range(kv.Range{}, kv.RangeOptions{}) {
+						err = errors.Join(err, failed)
+					}
+					set(tx, "a", "b")
+					return err
+				})
+				var e *Error
+				if runs > 1 || !errors.As(err, &e) || e.Code != code || want != nil && !errors.Is(err, want) || !errors.Is(err, fakeError(code)) {
+					t.Errorf("%s failed with %d: %v after %d runs; want that error, which is %v", op, code, err, runs, want)
+				}
+			})
+		}
+	}
+}
+
+func TestErrTooOldEnds(t *testing.T) {
+	inStore(t, Options{}, func(t *testing.T, db *DB, c *fake) {
+		get(t, db, "a") // connects
+		c.inject = fails("commit", 100, codeTransactionTooOld)
+		runs := 0
+		err := db.Transact(t.Context(), func(tx kv.Tx) error { runs++; set(tx, "a", "b"); return nil })
+		if !errors.Is(err, kv.ErrTooOld) || runs != kv.MaxTooOld+1 {
+			t.Errorf("%v after %d runs", err, runs)
+		}
+	})
+}
+
+func TestRetryLimit(t *testing.T) {
+	inStore(t, Options{Retries: 5}, func(t *testing.T, db *DB, c *fake) {
+		c.inject = fails("commit", 100, codeNotCommitted)
+		runs := 0
+		err := db.Transact(t.Context(), func(tx kv.Tx) error { runs++; set(tx, "a", "b"); return nil })
+		if !errors.Is(err, kv.ErrConflict) || runs != 6 || !strings.Contains(err.Error(), "5 retries") {
+			t.Errorf("%v after %d runs, want ErrConflict after 6, with the limit", err, runs)
+		}
+	})
+}
+
+// An outcome that is unknown is told, and not tried again, whether the commit has
+// happened or not. One of a transaction that has written nothing can't be.
+func TestUnknownOutcome(t *testing.T) {
+	for _, code := range []int{1021, 1022, 1025, 1030, 1031, 1039, 1100, 1101, 4000, 4100} {
+		for _, late := range []bool{false, true} {
+			inStore(t, Options{}, func(t *testing.T, db *DB, c *fake) {
+				get(t, db, "a")
+				c.inject, c.late = fails("commit", 1, code), func() bool { return late }
+				runs := 0
+				var told <-chan error
+				err := db.Transact(t.Context(), func(tx kv.Tx) error {
+					runs++
+					set(tx, "a", "b")
+					told = tx.Watch([]byte("a"))
+					tx.OnCommit(func() { t.Error("OnCommit ran") })
+					return nil
+				})
+				if !errors.Is(err, kv.ErrCommitUnknown) || runs != 1 {
+					t.Errorf("error %d at the commit: %v after %d runs, want ErrCommitUnknown after 1", code, err, runs)
+				}
+				if err := <-told; !errors.Is(err, kv.ErrCommitUnknown) {
+					t.Errorf("the watch told %v", err)
+				}
+				if got := get(t, db, "a"); (got == "b") != late {
+					t.Errorf("the value is %q", got)
+				}
+			})
+		}
+	}
+}
+
+// TransactOnce finds out what has become of commits.
+func TestOnce(t *testing.T) {
+	inStore(t, Options{}, func(t *testing.T, db *DB, c *fake) {
+		n := 0
+		c.inject = func(op string) int {
+			if n++; op == "commit" && n%3 == 0 {
+				return codeCommitUnknown
+			}
+			return 0
+		}
+		c.late = func() bool { return n%2 == 0 }
+		lane := kv.NewOnce(db, []byte("lane"), nil)
+		for range 50 {
+			if _, err := kv.TransactOnce(t.Context(), lane, func(tx kv.Tx) (struct{}, error) {
+				tx.Add([]byte("n"), 1)
+				return struct{}{}, nil
+			}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if got := get(t, db, "n"); got != "2\x00\x00\x00\x00\x00\x00\x00" {
+			t.Errorf("50 additions make %x", got)
+		}
+	})
+}
+
+// A cluster that does not answer: the end of the context ends every wait at once,
+// and that of a commit soon.
+func TestContextEndsAWait(t *testing.T) {
+	cause := errors.New("cause")
+	none := func(kv.Tx) error { return nil }
+	for name, c := range map[string]struct {
+		before, during func(kv.Tx) error // the cluster gets stuck in between
+		patience       time.Duration
+		unknown        bool
+	}{
+		"get":      {none, func(tx kv.Tx) error { _, err := tx.Get([]byte("a")); return err }, 0, false},
+		"range":    {none, func(tx kv.Tx) error { return drain(tx, 0) }, 0, false},
+		"watch":    {none, func(tx kv.Tx) error { tx.Watch([]byte("a")); return nil }, 0, false},
+		"conflict": {none, func(tx kv.Tx) error { tx.AddReadConflict(kv.Range{}); return nil }, 0, false},
+		"pause":    {none, func(kv.Tx) error { return kv.ErrConflict }, 0, false},
+		"commit": {
+			func(tx kv.Tx) error { set(tx, "a", "b"); return drain(tx, 0) }, none, commitPatience, true,
+		},
+	} {
+		for _, end := range []string{"cancel", "close", "timeout"} {
+			t.Run(name+" "+end, func(t *testing.T) {
+				const timeout = time.Minute
+				want, patience := cause, c.patience
+				o := Options{}
+				switch end {
+				case "timeout":
+					o.Timeout, want, patience = timeout, context.DeadlineExceeded, patience+timeout
+				case "close":
+					want = kv.ErrClosed
+					if c.unknown {
+						patience = closePatience
+					}
+				}
+				inStore(t, o, func(t *testing.T, db *DB, f *fake) {
+					if err := db.Transact(t.Context(), func(tx kv.Tx) error { set(tx, "k", "v"); return nil }); err != nil {
+						t.Fatal(err)
+					}
+					ctx, cancel := context.WithCancelCause(t.Context())
+					defer cancel(nil)
+					began := time.Now()
+					failed := make(chan error)
+					go func() {
+						failed <- db.Transact(ctx, func(tx kv.Tx) error {
+							if err := c.before(tx); err != nil {
+								return err
+							}
+							f.stuck.Store(true)
+							return c.during(tx)
+						})
+					}()
+					synctest.Wait()
+					switch end {
+					case "cancel":
+						cancel(cause)
+					case "close":
+						go db.Close()
+					}
+					err := <-failed
+					if took := time.Since(began); !errors.Is(err, want) || errors.Is(err, kv.ErrCommitUnknown) != c.unknown || took != patience {
+						t.Errorf("after %v: %v; want %v after %v, and ErrCommitUnknown %v", took, err, want, patience, c.unknown)
+					}
+					f.stuck.Store(false)
+				})
+			})
+		}
+	}
+}
+
+// drain reads everything, up to a limit.
+func drain(r kv.Reader, limit int) error {
+	for _, err := range r.Range(kv.Range{}, kv.RangeOptions{Limit: limit}) {
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// The first call waits for a cluster that is not there, and ends with its context.
+func TestConnect(t *testing.T) {
+	inStore(t, Options{}, func(t *testing.T, db *DB, c *fake) {
+		c.stuck.Store(true)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+		defer cancel()
+		if err := db.Transact(ctx, func(tx kv.Tx) error { set(tx, "a", "b"); return nil }); !errors.Is(err, context.DeadlineExceeded) || errors.Is(err, kv.ErrCommitUnknown) {
+			t.Errorf("error %v, want that of the context alone", err)
+		}
+		c.stuck.Store(false)
+		c.inject = fails("version", 3, codeClusterVersion)
+		if err := db.Transact(t.Context(), func(tx kv.Tx) error { set(tx, "a", "b"); return nil }); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// Reads of ReadTransact are repeated, at the version that the earlier ones had.
+func TestReadsAreRepeated(t *testing.T) {
+	for _, code := range []int{1009, 1037, 1039, 1213} {
+		inStore(t, Options{}, func(t *testing.T, db *DB, c *fake) {
+			fill(t, db, 20)
+			runs := 0
+			var seen [][]string
+			if err := db.ReadTransact(t.Context(), func(r kv.Reader) error {
+				runs++
+				c.mu.Lock()
+				c.inject = fails("version", 2, code)
+				c.mu.Unlock()
+				if _, err := r.Get([]byte("k05")); err != nil {
+					return err
+				}
+				n := 0
+				c.mu.Lock()
+				c.inject = func(op string) int {
+					if n++; (op == "get" || op == "range") && n%3 != 0 {
+						return code
+					}
+					return 0
+				}
+				c.mu.Unlock()
+				for outer, err := range r.Range(kv.Range{}, kv.RangeOptions{}) {
+					if err != nil {
+						return err
+					}
+					var keys []string
+					for inner, err := range r.Range(kv.Range{End: outer.Key}, kv.RangeOptions{Reverse: true}) {
+						if err != nil {
+							return err
+						}
+						keys = append(keys, string(inner.Key))
+					}
+					seen = append(seen, keys)
+				}
+				return nil
+			}); err != nil || runs != 1 || len(seen) != 20 {
+				t.Fatalf("%v after %d runs, with %d pairs; want 20 after 1", err, runs, len(seen))
+			}
+			for i, keys := range seen {
+				if len(keys) != i {
+					t.Errorf("in front of key %d are %q", i, keys)
+				}
+			}
+		})
+	}
+}
+
+func fill(t *testing.T, db *DB, n int) {
+	t.Helper()
+	if err := db.Transact(t.Context(), func(tx kv.Tx) error {
+		for i := range n {
+			set(tx, fmt.Sprintf("k%02d", i), fmt.Sprint(i))
+		}
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// But what was read is never mixed with another version.
+func TestReadsAreNotRepeatedTooLate(t *testing.T) {
+	inStore(t, Options{}, func(t *testing.T, db *DB, c *fake) {
+		fill(t, db, 5)
+		err := db.ReadTransact(t.Context(), func(r kv.Reader) error {
+			if _, err := r.Get([]byte("a")); err != nil {
+				return err
+			}
+			<-time.After(age + time.Second) // of the bubble
+			return drain(r, 0)
+		})
+		if !errors.Is(err, kv.ErrTooOld) {
+			t.Errorf("error %v, want ErrTooOld", err)
+		}
+	})
+}
+
+// A range read asks for what the limit says, once.
+func TestOneRequestForALimit(t *testing.T) {
+	inStore(t, Options{}, func(t *testing.T, db *DB, c *fake) {
+		fill(t, db, 20)
+		for _, limit := range []int{0, 1, 7, 20, 30} {
+			c.ranges = nil
+			if err := db.Transact(t.Context(), func(tx kv.Tx) error { return drain(tx, limit) }); err != nil {
+				t.Fatal(err)
+			}
+			if want := []fakeRange{{limit, false}}; !slices.Equal(c.ranges, want) {
+				t.Errorf("limit %d: asked for %v, want %v", limit, c.ranges, want)
+			}
+		}
+	})
+}
+
+// What a transaction depends on, and then writes, is a conflict too, in any order.
+func TestConflictsOnOwnWrites(t *testing.T) {
+	inStore(t, Options{}, func(t *testing.T, db *DB, _ *fake) {
+		fill(t, db, 3)
+		runs := 0
+		if err := db.Transact(t.Context(), func(tx kv.Tx) error {
+			runs++
+			first := ""
+			for pair, err := range tx.Snapshot().Range(kv.Range{}, kv.RangeOptions{Limit: 1}) {
+				if err != nil {
+					return err
+				}
+				first = string(pair.Key)
+			}
+			tx.Clear([]byte(first))
+			tx.AddReadConflict(kv.Range{End: kv.After([]byte(first))})
+			if runs == 1 {
+				return db.Transact(t.Context(), func(tx kv.Tx) error { tx.Clear([]byte(first)); return nil })
+			}
+			return nil
+		}); err != nil || runs != 2 {
+			t.Errorf("two took the same item: %v after %d runs", err, runs)
+		}
+		if got := get(t, db, "k00") + get(t, db, "k01") + get(t, db, "k02"); got != "2" {
+			t.Errorf("left is %q, want the last of 3", got)
+		}
+	})
+}
+
+// A watch goes on after errors that pass, misses nothing meanwhile, and tells of
+// those that don't.
+func TestWatchGoesOn(t *testing.T) {
+	inStore(t, Options{Retries: 1}, func(t *testing.T, db *DB, c *fake) {
+		for _, op := range []string{"version", "get", "watch", "commit"} {
+			get(t, db, "a")
+			var told <-chan error
+			if err := db.Transact(t.Context(), func(tx kv.Tx) error {
+				told = tx.Watch([]byte("a"))
+				tx.OnCommit(func() { c.inject = fails(op, 5, 1009, 1039) })
+				return nil
+			}); err != nil {
+				t.Fatal(err)
+			}
+			synctest.Wait()
+			select {
+			case err := <-told:
+				t.Fatalf("the watch told %v of nothing", err)
+			default:
+			}
+			c.inject = nil
+			if err := db.Transact(t.Context(), func(tx kv.Tx) error { tx.Add([]byte("a"), 1); return nil }); err != nil {
+				t.Fatal(err)
+			}
+			if err := <-told; err != nil {
+				t.Errorf("the watch told %v of a change", err)
+			}
+		}
+		var told <-chan error
+		if err := db.Transact(t.Context(), func(tx kv.Tx) error {
+			told = tx.Watch([]byte("a"))
+			tx.OnCommit(func() { c.inject = fails("watch", 1, 1032) })
+			return nil
+		}); err != nil {
+			t.Fatal(err)
+		}
+		var e *Error
+		if err := <-told; !errors.As(err, &e) || e.Code != 1032 {
+			t.Errorf("the watch told %v, want that there are too many", err)
+		}
+	})
+}
+
+// A watch leaves nothing behind: no goroutine, no watch of the library's.
+func TestWatchesEnd(t *testing.T) {
+	before := goleak.IgnoreCurrent()
+	inStore(t, Options{}, func(t *testing.T, db *DB, c *fake) {
+		ctx, cancel := context.WithCancelCause(t.Context())
+		var all []<-chan error
+		for i := range 30 {
+			if err := db.Transact(ctx, func(tx kv.Tx) error {
+				all = append(all, tx.Watch(fmt.Appendf(nil, "k%02d", i)))
+				return nil
+			}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		fill(t, db, 10)
+		cause := errors.New("cause")
+		cancel(cause)
+		told := map[string]int{}
+		for _, watch := range all {
+			told[fmt.Sprint(<-watch)]++
+		}
+		if want := map[string]int{"<nil>": 10, "cause": 20}; !maps.Equal(told, want) {
+			t.Errorf("the watches told %v, want %v", told, want)
+		}
+		synctest.Wait()
+		if n := c.waiting.Load(); n != 0 {
+			t.Errorf("%d futures are still waited for", n)
+		}
+	})
+	if err := goleak.Find(before); err != nil {
+		t.Error(err)
+	}
+}
+
+// What is within the limit of bytes can be too much with what goes with it.
+func TestTooManySmallWrites(t *testing.T) {
+	inStore(t, Options{}, func(t *testing.T, db *DB, c *fake) {
+		err := db.Transact(t.Context(), func(tx kv.Tx) error {
+			for i := range 600_000 {
+				set(tx, fmt.Sprintf("%08d", i), "")
+			}
+			return nil
+		})
+		var e *kv.TooLargeError
+		if !errors.As(err, &e) || e.What != "transaction" || e.Limit != maxSent || e.Size <= maxSent {
+			t.Errorf("error %v, want that the transaction is over FoundationDB's limit", err)
+		}
+	})
+}
+
+func TestTooLargeForTheCluster(t *testing.T) {
+	for code, want := range map[int]kv.TooLargeError{
+		codeKeyTooLarge:   {What: "key", Size: 3, Limit: 10_000, Unit: "bytes"},
+		codeValueTooLarge: {What: "value", Size: 5, Limit: 100_000, Unit: "bytes"},
+	} {
+		inStore(t, Options{}, func(t *testing.T, db *DB, c *fake) {
+			c.inject = fails("commit", 1, code)
+			err := db.Transact(t.Context(), func(tx kv.Tx) error { set(tx, "key", "value"); return nil })
+			var e *kv.TooLargeError
+			if !errors.As(err, &e) || *e != want {
+				t.Errorf("error %d became %v, want %v", code, err, &want)
+			}
+		})
+	}
+}
+
+// Keys of others, in front of the prefix and behind it, are neither seen nor
+// cleared.
+func TestPrefixKeepsToItself(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newFake()
+		whole := newDB(c, Options{})
+		defer whole.Close()
+		for _, key := range []string{"a", "p", "p\xff", "p\xff\xff", "q"} {
+			if err := whole.Transact(t.Context(), func(tx kv.Tx) error { set(tx, key, key); return nil }); err != nil {
+				t.Fatal(err)
+			}
+		}
+		part := newDB(c, Options{Prefix: []byte("p")})
+		defer part.Close()
+		if got := part.Limits().Key; got != 9_999 {
+			t.Errorf("keys of %d bytes, want a byte less for the prefix", got)
+		}
+		fill(t, part, 1)
+		for _, r := range []kv.Range{{}, {End: []byte("\xff\x05")}, {Begin: []byte("\xff"), End: []byte("\xff\xff")}} {
+			var keys []string
+			if err := part.Transact(t.Context(), func(tx kv.Tx) error {
+				keys = nil
+				for pair, err := range tx.Range(r, kv.RangeOptions{}) {
+					if err != nil {
+						return err
+					}
+					keys = append(keys, string(pair.Key))
+				}
+				tx.ClearRange(r)
+				set(tx, "k00", "")
+				return nil
+			}); err != nil {
+				t.Fatal(err)
+			}
+			want := []string{"k00"}
+			if len(r.Begin) > 0 {
+				want = nil
+			}
+			if !slices.Equal(keys, want) {
+				t.Errorf("%q to %q holds %q, want %q", r.Begin, r.End, keys, want)
+			}
+		}
+		if n := c.data.Len(); n != 6 {
+			t.Errorf("%d keys are left, want the 5 of others and 1", n)
+		}
+	})
+}
