@@ -203,6 +203,10 @@ type RangeOptions struct {
 
 	// Reverse returns the last key first. Default: false.
 	Reverse bool
+
+	// KeysOnly says that the values will not be looked at: an engine may spare
+	// itself to fetch them, and then they are whatever comes easily. Default: false.
+	KeysOnly bool
 }
 
 // Limits says what an engine can take. Sizes are in bytes.

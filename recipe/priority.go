@@ -92,7 +92,7 @@ func (p PriorityQueue) NextKey(tx kv.Tx, priority int64) ([]byte, error) {
 // nextCount returns the count of the next item of a priority.
 func (p PriorityQueue) nextCount(r kv.Reader, priority int64) (int64, error) {
 	same := p.of(priority)
-	for last, err := range r.Range(same.Range(), kv.RangeOptions{Limit: 1, Reverse: true}) {
+	for last, err := range r.Range(same.Range(), kv.RangeOptions{Limit: 1, Reverse: true, KeysOnly: true}) {
 		if err != nil {
 			return 0, err
 		}

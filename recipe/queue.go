@@ -70,7 +70,7 @@ func (q Queue) NextKey(tx kv.Tx) ([]byte, error) {
 
 // lastIndex returns the index of the last item, or 0 if there is none.
 func (q Queue) lastIndex(r kv.Reader) (int64, error) {
-	for last, err := range r.Range(q.Range(), kv.RangeOptions{Limit: 1, Reverse: true}) {
+	for last, err := range r.Range(q.Range(), kv.RangeOptions{Limit: 1, Reverse: true, KeysOnly: true}) {
 		if err != nil {
 			return 0, err
 		}

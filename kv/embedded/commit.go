@@ -12,8 +12,7 @@ import (
 // effects is what a transaction is about to do to the store.
 type effects struct {
 	written            // what others conflict with
-	alive   []bool     // whether the key of written.keys has a value afterwards
-	values  [][]byte   // which one
+	values  [][]byte   // of the keys of written.keys afterwards; nil: none
 	cleared []kv.Range // the part of written.ranges that holds no key afterwards, but for those above
 	adds    []addition
 }
@@ -34,10 +33,10 @@ func (t *tx) effects(b *pebble.Batch) (e effects, err error) {
 		}
 	}
 	n := t.writes.Len()
-	e.keys, e.alive, e.values = make([][]byte, 0, n), make([]bool, 0, n), make([][]byte, 0, n)
+	both := make([][]byte, 2*n) // one allocation for both
+	e.keys, e.values = both[:0:n], both[n:n]
 	t.writes.Changes(func(c *overlay.Change) {
 		e.keys = append(e.keys, c.Key)
-		e.alive = append(e.alive, c.Kind != overlay.Clear)
 		e.values = append(e.values, c.Value)
 		switch {
 		case err != nil:
@@ -224,6 +223,7 @@ func (t *tx) applyLocked(batch *pebble.Batch, e *effects, reads []kv.Range, chec
 	if db.txns.first != nil {
 		oldest = db.txns.first.version
 		db.window.add(db.version, e.written)
+		t.kept = true
 		db.window.trim(oldest)
 	}
 	db.dead.commit(e, db.version, oldest)

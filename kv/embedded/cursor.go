@@ -2,6 +2,7 @@ package embedded
 
 import (
 	"bytes"
+	"sync"
 
 	"github.com/conq-go/conq/kv"
 )
@@ -9,10 +10,10 @@ import (
 // cursor implements overlay.Cursor: it finds pairs near, and what is not known there
 // in Pebble. What it finds there for the first time is then known near.
 type cursor struct {
-	t     *txn
-	open  bool
-	span  kv.Range
-	limit int // how many pairs the reader will take, or 0
+	t    *txn
+	open bool
+	span kv.Range
+	o    kv.RangeOptions
 
 	reading
 	fetched []pair // the next pairs, before pos
@@ -30,16 +31,16 @@ type cursor struct {
 // and the clock.
 const stepsToCheck = 64
 
+// cursors are those that are not in use.
+var cursors = sync.Pool{New: func() any { return new(cursor) }}
+
 func (t *txn) cursor(span kv.Range, o kv.RangeOptions) (*cursor, error) {
 	if err := t.reading(); err != nil {
 		return nil, err
 	}
 	defer t.mu.Unlock()
-	c := &t.spare
-	if c.open {
-		c = new(cursor)
-	}
-	*c = cursor{t: t, open: true, span: span, limit: o.Limit, reading: reading{reverse: o.Reverse}, next: t.cursors}
+	c := cursors.Get().(*cursor)
+	*c = cursor{t: t, open: true, span: span, o: o, reading: reading{reverse: o.Reverse}, next: t.cursors, at: c.at}
 	if c.next != nil {
 		c.next.prev = c
 	}
@@ -47,10 +48,14 @@ func (t *txn) cursor(span kv.Range, o kv.RangeOptions) (*cursor, error) {
 	return c, nil
 }
 
+// Close gives the cursor back.
 func (c *cursor) Close() error {
 	c.t.mu.Lock()
-	defer c.t.mu.Unlock()
-	return c.close()
+	err := c.close()
+	c.t.mu.Unlock()
+	*c = cursor{at: c.at[:0]}
+	cursors.Put(c)
+	return err
 }
 
 // close does nothing if the transaction has ended, and closed it.
@@ -103,8 +108,14 @@ func (c *cursor) take() (kv.KeyValue, bool, error) {
 	}
 	p := c.fetched[0]
 	c.fetched = c.fetched[1:]
-	if c.own {
+	switch {
+	case c.own:
 		return kv.KeyValue{Key: p.key(), Value: p.value}, true, nil
+	case c.o.KeysOnly:
+		return kv.KeyValue{Key: bytes.Clone(p.key())}, true, nil
+	case p.large:
+		value, err := c.t.far(p.key())
+		return kv.KeyValue{Key: bytes.Clone(p.key()), Value: value}, err == nil, err
 	}
 	return p.copied(), true, nil
 }
@@ -125,8 +136,8 @@ func (c *cursor) fetch() error {
 		return c.step()
 	}
 	want := c.t.db.near.most.ahead
-	if c.limit > 0 {
-		want = min(want, c.limit)
+	if c.o.Limit > 0 {
+		want = min(want, c.o.Limit)
 	}
 	from := c.pos
 	c.fetched, c.own = c.t.db.near.read(&c.reading, c.few[:0], want, c.t.version), false
@@ -150,18 +161,14 @@ func (c *cursor) step() error {
 		c.pos = c.end
 		return nil
 	}
-	c.give(newPair(key, value))
-	return nil
-}
-
-// give makes a pair the next one, and the reader's.
-func (c *cursor) give(p pair) {
+	p := newPair(key, value)
 	c.fetched, c.own = append(c.fetched, p), true
-	c.at = append(c.at[:0], p.after...)
+	c.at = append(c.at[:0], p.after...) // as p is the reader's
 	c.pos = c.at
 	if c.reverse {
 		c.pos = c.at[:len(c.at)-1]
 	}
+	return nil
 }
 
 // push appends a pair that will be known near.
@@ -174,7 +181,7 @@ func (c *cursor) push(p pair) {
 }
 
 // fill gets pairs from Pebble: more than are wanted, where readers take more and
-// more. All but large ones are known near then.
+// more. They are known near then.
 func (c *cursor) fill(want int) error {
 	if err := c.t.look(); err != nil {
 		return err
@@ -185,20 +192,16 @@ func (c *cursor) fill(want int) error {
 	c.own = false
 	for len(c.fetched) < want && bytes < maxFetch && !c.done() {
 		key, value, ok, err := c.scan.from(c)
-		switch {
-		case err != nil:
+		if err != nil {
 			return err
-		case !ok:
-			c.pos = c.end
-		case len(value) <= c.t.db.near.most.value:
-			c.push(newPair(key, value))
-			bytes += len(value)
-		case len(c.fetched) == 0:
-			c.give(newPair(key, value))
-			return nil
-		default: // a large one comes next
-			want, c.scan.stands = 0, false
 		}
+		if !ok {
+			c.pos = c.end
+			break
+		}
+		p := c.t.db.near.pair(key, value)
+		bytes += p.size()
+		c.push(p)
 	}
 	c.t.db.learnNear(c.t, before, c.fetched, c.pos)
 	return nil

@@ -188,7 +188,7 @@ func (d *deadSpace) commit(e *effects, version, oldest uint64) {
 		d.extend(r.Begin, r.End, version)
 	}
 	for i, key := range e.keys {
-		if e.alive[i] {
+		if e.values[i] != nil {
 			d.cut(key)
 		} else if d.holding(key, false) == nil {
 			d.extend(key, kv.After(key), version)

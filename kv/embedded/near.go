@@ -41,7 +41,7 @@ type nearSizes struct {
 	pairs int // in a stretch
 	keep  int // pairs near each end of one that has had more
 	ahead int // pairs fetched at once
-	value int // bytes of a value that is worth keeping
+	value int // bytes of a value that is not large
 }
 
 var usualSizes = nearSizes{bytes: 8 << 20, pairs: 128, keep: 32, ahead: 64, value: 16 << 10}
@@ -67,8 +67,11 @@ type stretch struct {
 }
 
 // pair is a key and a value, neither to be changed. The key has a zero byte behind
-// it, which makes the key that follows it.
-type pair struct{ after, value []byte }
+// it, which makes the key that follows it. The value of a large pair is not there.
+type pair struct {
+	after, value []byte
+	large        bool
+}
 
 func (p pair) key() []byte { return p.after[: len(p.after)-1 : len(p.after)-1] }
 
@@ -89,7 +92,17 @@ func newPair(key, value []byte) pair {
 	buf := make([]byte, n+1+len(value))
 	copy(buf, key)
 	copy(buf[n+1:], value)
-	return pair{buf[: n+1 : n+1], buf[n+1:]}
+	return pair{after: buf[: n+1 : n+1], value: buf[n+1:]}
+}
+
+// pair returns what is worth keeping of a pair.
+func (n *near) pair(key, value []byte) pair {
+	if len(value) <= n.most.value {
+		return newPair(key, value)
+	}
+	p := newPair(key, nil)
+	p.large = true
+	return p
 }
 
 func newNear() *near {
@@ -249,10 +262,15 @@ func (n *near) get(key []byte, version uint64) (value []byte, known bool) {
 		return nil, false
 	}
 	s.used = true
-	if i, ok := s.search(key); ok {
-		value = append([]byte{}, s.pairs[i].value...)
+	i, ok := s.search(key)
+	switch {
+	case !ok:
+		return nil, true
+	case s.pairs[i].large:
+		return nil, false
+	default:
+		return append([]byte{}, s.pairs[i].value...), true
 	}
-	return value, true
 }
 
 // learn takes in what a read at version has found from r.pos on: pairs are all there
@@ -363,13 +381,10 @@ func (n *near) commit(e *effects, version uint64) {
 		}
 		s.changed = version
 		switch {
-		case !e.alive[i]:
+		case e.values[i] == nil:
 			n.remove(s, key)
-		case len(e.values[i]) > n.most.value:
-			n.cut(s, key)
-			s = nil
 		default:
-			n.set(s, newPair(key, e.values[i]))
+			n.set(s, n.pair(key, e.values[i]))
 			if len(s.pairs) > n.most.pairs {
 				n.split(s)
 				s = nil
@@ -428,12 +443,6 @@ func (n *near) clear(r kv.Range, version uint64) {
 		s.pairs = slices.Delete(s.pairs, from, max(from, to))
 		return true
 	})
-}
-
-// cut takes key, of which nothing is known any more, out of s.
-func (n *near) cut(s *stretch, key []byte) {
-	n.remove(s, key)
-	n.divide(s, bytes.Clone(key), kv.After(key))
 }
 
 // split takes out of s what is far from its ends.

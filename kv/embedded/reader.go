@@ -124,17 +124,17 @@ func (c coverage) upTo(key []byte) {
 	// The bound that moves gets a buffer of its own at first, and keeps it.
 	r := &c.t.reads[c.i]
 	if c.reverse {
-		r.Begin = append(movable(r.Begin, r.End), key...)
+		r.Begin = append(movable(r.Begin, r.End, len(key)), key...)
 	} else {
-		r.End = append(append(movable(r.End, r.Begin), key...), 0)
+		r.End = append(append(movable(r.End, r.Begin, len(key)+1), key...), 0)
 	}
 }
 
 // movable returns the buffer of the bound that moves, emptied, or a new one if
 // that is still the one that stays.
-func movable(moves, stays []byte) []byte {
+func movable(moves, stays []byte, n int) []byte {
 	if len(moves) > 0 && len(stays) > 0 && &moves[0] == &stays[0] {
-		return nil
+		return make([]byte, 0, n)
 	}
 	return moves[:0:cap(moves)]
 }

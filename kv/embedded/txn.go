@@ -80,7 +80,6 @@ type txn struct {
 	mu      sync.Mutex
 	ended   error
 	cursors *cursor // those that are open
-	spare   cursor
 
 	prev, next *txn // in db.txns
 	listed     bool
@@ -150,7 +149,8 @@ func (t *txn) look() error {
 		return kv.ErrTooOld
 	case t.version == db.version:
 	case conflicts(db.window.since(t.version), t.observed):
-		return kv.ErrConflict
+		t.ended = kv.ErrConflict // also for who does not look at the error
+		return t.ended
 	default:
 		db.txns.remove(t)
 		t.version = db.version
@@ -200,10 +200,15 @@ func (t *txn) get(key kv.Range) ([]byte, error) {
 		t.depends(key)
 		return value, nil
 	}
+	return t.far(key.Begin)
+}
+
+// far returns what get does, from Pebble.
+func (t *txn) far(key []byte) ([]byte, error) {
 	if err := t.look(); err != nil {
 		return nil, err
 	}
-	value, closer, err := t.view.snap.Get(key.Begin)
+	value, closer, err := t.view.snap.Get(key)
 	if err == pebble.ErrNotFound {
 		return nil, nil
 	}

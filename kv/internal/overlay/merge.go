@@ -62,6 +62,7 @@ type Merger struct {
 	clean bool
 	ops   int    // the overlay's, when that was found
 	at    []byte // the last key returned then
+	buf   [64]byte
 }
 
 // Over returns a Merger of the pairs of r that the cursor finds. The cursor must
@@ -77,6 +78,9 @@ func (m *Merger) Next() (kv.KeyValue, bool, error) {
 			return kv.KeyValue{}, false, err
 		}
 		m.passed = true
+		if m.at == nil {
+			m.at = m.buf[:0]
+		}
 		m.at = append(m.at[:0], m.stored.Key...)
 		return m.stored, true, nil
 	}

@@ -48,39 +48,57 @@ type Overlay struct {
 	bytes   int
 	ops     int
 
-	few    [2]Change
-	made   []Change // the changes to be handed out next
-	keys   arena
-	values arena
+	changes []Change // in the order in which they were made; full, another slice is begun
+	keys    arena
+	values  arena
 }
 
 // maxList is how many changes may be in the slice for one to be put between them.
 // Tests make it smaller.
 var maxList = 256
 
-// arena allocates byte slices many at a time.
-type arena struct{ free []byte }
+// Reset empties the overlay for its next use, for which it keeps memory: what it has
+// handed out must not be used any more.
+func (o *Overlay) Reset() {
+	clear(o.list) // of pointers to slices that are not kept
+	clear(o.cleared)
+	*o = Overlay{
+		list: o.list[:0], changes: o.changes[:0], cleared: o.cleared[:0],
+		keys: o.keys.reset(), values: o.values.reset(),
+	}
+}
 
-// The first chunk of an arena is small, as most transactions are.
+// arena allocates byte slices from chunks.
+type arena struct {
+	chunk []byte
+	used  int // of chunk
+}
+
 const (
 	firstChunk = 256
 	lastChunk  = 64 << 10
 )
 
+func (a arena) reset() arena { return arena{chunk: a.chunk} }
+
 // alloc returns a slice of n bytes with no room behind it.
 func (a *arena) alloc(n int) []byte {
-	if n > cap(a.free)-len(a.free) {
+	if n > len(a.chunk)-a.used {
 		if n > lastChunk/4 {
 			return make([]byte, n)
 		}
-		a.free = make([]byte, 0, max(n, min(4*cap(a.free), lastChunk), firstChunk))
+		a.chunk = make([]byte, max(n, firstChunk, min(2*len(a.chunk), lastChunk)))
+		a.used = 0
 	}
-	from := len(a.free)
-	a.free = a.free[:from+n]
-	return a.free[from : from+n : from+n]
+	a.used += n
+	return a.chunk[a.used-n : a.used : a.used]
 }
 
+// clone returns a copy, which is never nil.
 func (a *arena) clone(b []byte) []byte {
+	if len(b) == 0 {
+		return []byte{}
+	}
 	c := a.alloc(len(b))
 	copy(c, b)
 	return c
@@ -88,17 +106,11 @@ func (a *arena) clone(b []byte) []byte {
 
 // change returns a new one with a copy of the key.
 func (o *Overlay) change(key []byte, kind Kind) *Change {
-	if len(o.made) == 0 {
-		if o.ops == 0 {
-			o.made = o.few[:]
-		} else {
-			o.made = make([]Change, min(4*(o.ops+1), 256))
-		}
+	if n := cap(o.changes); len(o.changes) == n {
+		o.changes = make([]Change, 0, min(max(2, 2*n), 512))
 	}
-	c := &o.made[0]
-	o.made = o.made[1:]
-	c.Key, c.Kind = o.keys.clone(key), kind
-	return c
+	o.changes = append(o.changes, Change{Key: o.keys.clone(key), Kind: kind})
+	return &o.changes[len(o.changes)-1]
 }
 
 func (o *Overlay) put(c *Change) {
