@@ -1,0 +1,497 @@
+package foundationdb
+
+import (
+	"cmp"
+	"context"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/conq-go/conq"
+	"github.com/conq-go/conq/internal/linear"
+	"github.com/conq-go/conq/kv"
+	"github.com/conq-go/conq/kv/faulty"
+	"github.com/conq-go/conq/kv/kvtest"
+)
+
+// world opens stores for tests.
+type world struct {
+	// store returns a new, empty store as a function that opens it for another
+	// process. It is closed, and removed, at the end of the test.
+	store func(t *testing.T) (process func() *DB)
+	// advance moves the cluster's clock. Nil if it can't be moved.
+	advance func(time.Duration)
+	// unknown makes some commits have unknown outcomes, where that can be had.
+	unknown func(*testing.T)
+}
+
+// patience is how long something that has to happen may take.
+const patience = 2 * time.Minute
+
+// testQueues are the tests of queues. In cluster_test.go they run on a real
+// cluster, here on one in memory.
+func testQueues(t *testing.T, w world) {
+	for _, c := range []struct {
+		name string
+		run  func(*testing.T, world)
+	}{
+		{"vectors", testVectors},
+		{"staging", testStaging},
+		{"exactly once", testExactlyOnce},
+		{"linearizable", testLinearizable},
+		{"waiting", testWaiting},
+		{"large payloads", testLargePayloads},
+	} {
+		t.Run(c.name, func(t *testing.T) { c.run(t, w) })
+	}
+}
+
+// inMemory is a world of clusters in memory.
+func inMemory() world {
+	var mu sync.Mutex
+	var all []*fake
+	return world{
+		store: func(t *testing.T) func() *DB {
+			f := newFake()
+			mu.Lock()
+			all = append(all, f)
+			mu.Unlock()
+			return func() *DB { return opened(t, newDB(f, Options{Prefix: []byte("p/")})) }
+		},
+		advance: func(d time.Duration) {
+			for _, f := range all {
+				f.advance(d)
+			}
+		},
+		unknown: func(*testing.T) {
+			for _, f := range all {
+				f.mu.Lock()
+				random := rand.New(rand.NewPCG(1, 2))
+				f.inject = func(op string) int {
+					if op == "commit" && random.IntN(20) == 0 {
+						return codeCommitUnknown
+					}
+					return 0
+				}
+				f.late = func() bool { return random.IntN(2) == 0 }
+				f.mu.Unlock()
+			}
+		},
+	}
+}
+
+func opened(t *testing.T, db *DB) *DB {
+	t.Cleanup(func() {
+		if err := db.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return db
+}
+
+func TestQueues(t *testing.T) { testQueues(t, inMemory()) }
+
+// The engine keeps the contract on a cluster that does as FoundationDB documents.
+func TestConformance(t *testing.T) { testContract(t, inMemory()) }
+
+func testContract(t *testing.T, w world) {
+	again := map[kv.DB]func() *DB{}
+	kvtest.Run(t, kvtest.Engine{
+		Open: func(t *testing.T) kv.DB {
+			process := w.store(t)
+			db := process()
+			again[db] = process
+			return db
+		},
+		Reopen:  func(_ *testing.T, db kv.DB) kv.DB { return again[db]() },
+		Advance: w.advance,
+	})
+}
+
+// together runs f for 0 up to n-1 at the same time, and waits.
+func together(n int, f func(int)) {
+	var group sync.WaitGroup
+	for i := range n {
+		group.Go(func() { f(i) })
+	}
+	group.Wait()
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func openQueue(t *testing.T, db kv.DB, o conq.Options) *conq.Queue[string] {
+	t.Helper()
+	q, err := conq.OpenQueue(db, "q", conq.String(), o)
+	must(t, err)
+	return q
+}
+
+func openPriorityQueue(t *testing.T, db kv.DB, o conq.Options) *conq.PriorityQueue[string] {
+	t.Helper()
+	p, err := conq.OpenPriorityQueue(db, "p", conq.String(), o)
+	must(t, err)
+	return p
+}
+
+// recipeVectors are items as FoundationDB's Python binding writes those of its
+// recipes, in hexadecimal.
+type recipeVectors struct {
+	Queue, Priority vectorItems
+}
+
+type vectorItems struct {
+	Items []struct {
+		Priority    int64
+		Random, Key string
+		Value       string `json:"value_bytes"`
+		Python      string `json:"python_value"`
+		Java        string `json:"java_value"`
+	}
+	PopMin []string `json:"pop_min_order"`
+	PopMax []string `json:"pop_max_order"`
+}
+
+func readVectors(t *testing.T) (v recipeVectors) {
+	t.Helper()
+	text, err := os.ReadFile("testdata/recipes.json")
+	must(t, err)
+	var named struct {
+		Queue    vectorItems
+		Priority vectorItems `json:"priority_queue"`
+	}
+	must(t, json.Unmarshal(text, &named))
+	v = recipeVectors{named.Queue, named.Priority}
+	if len(v.Queue.Items) < 5 || len(v.Priority.Items) < 8 || len(v.Priority.PopMax) != len(v.Priority.Items) {
+		t.Fatal("vectors are missing")
+	}
+	return v
+}
+
+func unhex(t *testing.T, s string) []byte {
+	t.Helper()
+	b, err := hex.DecodeString(s)
+	must(t, err)
+	return b
+}
+
+// pairs are the vectors as they are stored, in order of their keys.
+func (v vectorItems) pairs(t *testing.T, java bool) (all []string) {
+	t.Helper()
+	for _, item := range v.Items {
+		value := item.Python
+		if java {
+			value = item.Java
+		}
+		all = append(all, item.Key+" "+value)
+	}
+	slices.Sort(all)
+	return all
+}
+
+func (v vectorItems) random(t *testing.T) *strings.Reader {
+	t.Helper()
+	var all strings.Builder
+	for _, item := range v.Items {
+		all.Write(unhex(t, item.Random))
+	}
+	return strings.NewReader(all.String())
+}
+
+// stored returns the pairs of the queues Q and P, keys and values in hexadecimal.
+func stored(t *testing.T, db kv.DB) (all []string) {
+	t.Helper()
+	must(t, db.ReadTransact(t.Context(), func(r kv.Reader) error {
+		for _, prefix := range []string{"\x02P\x00", "\x02Q\x00"} {
+			for pair, err := range r.Range(kv.PrefixRange([]byte(prefix)), kv.RangeOptions{}) {
+				if err != nil {
+					return err
+				}
+				all = append(all, hex.EncodeToString(pair.Key)+" "+hex.EncodeToString(pair.Value))
+			}
+		}
+		return nil
+	}))
+	return all
+}
+
+// What queues write to the cluster is what FoundationDB's recipes write, byte for
+// byte, and they read it.
+func testVectors(t *testing.T, w world) {
+	v := readVectors(t)
+	for name, java := range map[string]bool{"Python": false, "Java": true} {
+		codec := conq.Bytes()
+		if java {
+			codec = conq.Tuple[[]byte]()
+		}
+		t.Run(name, func(t *testing.T) {
+			db := w.store(t)()
+			ctx := t.Context()
+			q, err := conq.OpenQueue(db, "Q", codec, conq.Options{Random: v.Queue.random(t)})
+			must(t, err)
+			p, err := conq.OpenPriorityQueue(db, "P", codec, conq.Options{Random: v.Priority.random(t)})
+			must(t, err)
+			for _, item := range v.Queue.Items {
+				must(t, q.Enqueue(ctx, unhex(t, item.Value)))
+			}
+			for _, item := range v.Priority.Items {
+				must(t, p.Push(ctx, unhex(t, item.Value), item.Priority))
+			}
+			want := append(v.Priority.pairs(t, java), v.Queue.pairs(t, java)...)
+			if got := stored(t, db); !slices.Equal(got, want) {
+				t.Fatalf("stored is\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+			}
+			for _, item := range v.Queue.Items {
+				got, err := q.Dequeue(ctx)
+				if must(t, err); hex.EncodeToString(got) != item.Value {
+					t.Errorf("dequeued %x, want %s", got, item.Value)
+				}
+			}
+			for _, want := range v.Priority.PopMin {
+				got, err := p.PopMin(ctx)
+				if must(t, err); hex.EncodeToString(got) != want {
+					t.Errorf("popped %x, want %s", got, want)
+				}
+			}
+			if got := stored(t, db); len(got) > 0 {
+				t.Errorf("left is %q", got)
+			}
+			must(t, db.Transact(ctx, func(tx kv.Tx) error {
+				for _, pair := range v.Priority.pairs(t, java) {
+					key, value, _ := strings.Cut(pair, " ")
+					tx.Set(unhex(t, key), unhex(t, value))
+				}
+				return nil
+			}))
+			for _, want := range v.Priority.PopMax {
+				got, err := p.PopMax(ctx)
+				if must(t, err); hex.EncodeToString(got) != want {
+					t.Errorf("popped %x from the other end, want %s", got, want)
+				}
+			}
+		})
+	}
+}
+
+// Consumers in many processes drain a queue by staged requests: nothing is lost,
+// nothing comes twice, each gets items in order, and one serves others.
+func testStaging(t *testing.T, w world) {
+	const processes, items = 16, 300
+	process := w.store(t)
+	first := openQueue(t, process(), conq.Options{})
+	var values []string
+	for i := range items {
+		values = append(values, fmt.Sprintf("%05d", i))
+	}
+	must(t, first.EnqueueAll(t.Context(), values))
+	got := make([][]string, processes)
+	var mu sync.Mutex
+	served := 0
+	together(processes, func(i int) {
+		q := openQueue(t, process(), conq.Options{
+			Staging: conq.StagingAlways, NoCombining: true,
+			Observe: func(e conq.Event) {
+				mu.Lock()
+				defer mu.Unlock()
+				served = max(served, e.Calls)
+			},
+		})
+		for {
+			value, err := q.Dequeue(t.Context())
+			if errors.Is(err, conq.ErrEmpty) {
+				return
+			}
+			if err != nil {
+				t.Errorf("process %d: %v", i, err)
+				return
+			}
+			got[i] = append(got[i], value)
+		}
+	})
+	for i, mine := range got {
+		if !slices.IsSorted(mine) {
+			t.Errorf("process %d got %q, want them in order", i, mine)
+		}
+	}
+	all := slices.Sorted(slices.Values(slices.Concat(got...)))
+	if !slices.Equal(all, values) {
+		t.Errorf("%d of %d items came out, some of them lost or twice", len(all), items)
+	}
+	if served < 2 {
+		t.Errorf("no transaction served more than %d requests", served)
+	}
+}
+
+// Every verb happens once, whatever becomes of commits.
+func testExactlyOnce(t *testing.T, w world) {
+	for name, staging := range map[string]conq.Staging{"staged": conq.StagingAlways, "not staged": conq.StagingNever} {
+		t.Run(name, func(t *testing.T) {
+			process := w.store(t)
+			if w.unknown != nil {
+				w.unknown(t)
+			}
+			const clients, calls = 6, 20
+			var mu sync.Mutex
+			var put, taken []string
+			together(clients, func(i int) {
+				faults := faulty.New(process(), uint64(i), faulty.Options{Conflict: 0.05, Dropped: 0.1, Applied: 0.1, Late: 0.1})
+				defer faults.Close()
+				var q *conq.Queue[string]
+				for q == nil { // opening has no outcome to lose
+					q, _ = conq.OpenQueue(faults, "q", conq.String(), conq.Options{Staging: staging, NoCombining: i%2 == 0})
+				}
+				random := rand.New(rand.NewPCG(7, uint64(i)))
+				for n := range calls {
+					value, to := fmt.Sprint(i, ":", n), &put
+					var err error
+					if random.IntN(2) == 0 {
+						err = q.Enqueue(t.Context(), value)
+					} else {
+						value, err = q.Dequeue(t.Context())
+						to = &taken
+					}
+					switch {
+					case err == nil:
+						mu.Lock()
+						*to = append(*to, value)
+						mu.Unlock()
+					case !errors.Is(err, conq.ErrEmpty) && !errors.Is(err, kv.ErrTooOld):
+						t.Errorf("client %d: %v", i, err)
+					}
+				}
+				faults.Flush()
+			})
+			q := openQueue(t, process(), conq.Options{})
+			for {
+				value, err := q.Dequeue(t.Context())
+				if errors.Is(err, conq.ErrEmpty) {
+					break
+				}
+				must(t, err)
+				taken = append(taken, value)
+			}
+			slices.Sort(put)
+			slices.Sort(taken)
+			if !slices.Equal(put, taken) {
+				t.Errorf("put were %d items, taken %d:\n%q\n%q", len(put), len(taken), put, taken)
+			}
+		})
+	}
+}
+
+// Queues behave as one queue used by one client at a time.
+func testLinearizable(t *testing.T, w world) {
+	for name, c := range map[string]struct {
+		options conq.Options
+		cancel  float64
+	}{
+		"automatic":                  {conq.Options{}, 0},
+		"staged":                     {conq.Options{Staging: conq.StagingAlways}, 0},
+		"staged, not combined":       {conq.Options{Staging: conq.StagingAlways, NoCombining: true}, 0},
+		"never staged":               {conq.Options{Staging: conq.StagingNever}, 0.05},
+		"never staged, not combined": {conq.Options{Staging: conq.StagingNever, NoCombining: true}, 0.05},
+	} {
+		t.Run(name, func(t *testing.T) {
+			const processes, clients, calls = 4, 8, 40
+			process := w.store(t)
+			var dbs []kv.DB
+			for range processes {
+				dbs = append(dbs, process())
+			}
+			fifoTies := c.options
+			fifoTies.FIFOTies = true
+			queue := func(db kv.DB) linear.Target { return linear.FIFO(openQueue(t, db, c.options)) }
+			priority := func(db kv.DB) linear.Target { return linear.Priority(openPriorityQueue(t, db, fifoTies)) }
+			for ends, open := range map[int]func(kv.DB) linear.Target{1: queue, 2: priority} {
+				handles := make([]linear.Target, processes)
+				for i, db := range dbs {
+					handles[i] = open(db)
+				}
+				histories, failed, err := linear.Run(t.Context(),
+					linear.Workload{Seed: 1, Clients: clients, Calls: calls, Ends: ends, Cancel: c.cancel},
+					linear.Queue{
+						Name: name, FIFOTies: ends == 2,
+						Open:  func(client int) linear.Target { return handles[client%processes] },
+						Drain: func() linear.Target { return open(dbs[0]) },
+					})
+				must(t, err)
+				for _, err := range failed {
+					if !errors.Is(err, context.Canceled) && !errors.Is(err, kv.ErrTooOld) {
+						t.Errorf("failed call: %v", err)
+					}
+				}
+				linear.Check(t, histories...)
+			}
+		})
+	}
+}
+
+// A consumer that waits in one process is woken by a producer in another.
+func testWaiting(t *testing.T, w world) {
+	const consumers, items = 5, 40
+	process := w.store(t)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	producer := openQueue(t, process(), conq.Options{})
+	got := make(chan string, items)
+	var group sync.WaitGroup
+	for range consumers {
+		q := openQueue(t, process(), conq.Options{})
+		group.Go(func() {
+			for {
+				value, err := q.DequeueWait(ctx)
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				if value == "end" {
+					return
+				}
+				got <- value
+			}
+		})
+	}
+	for i := range items { // one by one, so that consumers wait each time
+		value := fmt.Sprint(i)
+		must(t, producer.Enqueue(ctx, value))
+		select {
+		case v := <-got:
+			if v != value {
+				t.Errorf("got %s, want %s", v, value)
+			}
+		case <-ctx.Done():
+			t.Fatalf("item %d woke nobody", i)
+		}
+	}
+	for range consumers {
+		must(t, producer.Enqueue(ctx, "end"))
+	}
+	group.Wait()
+}
+
+// Payloads over the limit of a value come out as they went in.
+func testLargePayloads(t *testing.T, w world) {
+	db := w.store(t)()
+	q := openQueue(t, db, conq.Options{})
+	for _, size := range []int{0, 99_999, 100_000, 100_001, 1_000_000, db.Limits().Transaction / 2} {
+		value := strings.Repeat("0123456789", size/10+1)[:size]
+		must(t, q.Enqueue(t.Context(), value))
+		got, err := q.Dequeue(t.Context())
+		must(t, err)
+		if i := cmp.Compare(got, value); i != 0 {
+			t.Errorf("a payload of %d bytes came out with %d", size, len(got))
+		}
+	}
+}
