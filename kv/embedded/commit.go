@@ -70,16 +70,41 @@ func (t *tx) commit() error {
 	if t.writes.Empty() && len(t.conflicts) == 0 {
 		return t.commitRead()
 	}
-	batch := t.db.pebble.NewBatch()
-	version, err := t.apply(batch)
+	c := t.db.newCommit(t.writes)
+	defer c.end()
+	version, err := t.apply(c)
 	if err != nil {
 		return err
 	}
-	if err := t.db.acknowledge(batch, version); err != nil {
+	if err := t.db.acknowledge(c, version); err != nil {
 		return err
 	}
 	t.committed()
 	return nil
+}
+
+// commit is a commit under way.
+type commit struct {
+	*pebble.Batch
+	db    *DB
+	alone bool // it is synced for itself, as nobody else is about
+}
+
+// batchOverhead is what an entry of a batch takes beside its key and value, at most.
+const batchOverhead = 16
+
+func (db *DB) newCommit(writes *overlay.Overlay) *commit {
+	c := &commit{db: db, Batch: db.pebble.NewBatchWithSize(batchOverhead*(1+writes.Ops()) + writes.Bytes())}
+	if db.o.Durability != Memory {
+		c.alone = db.synced.enter()
+	}
+	return c
+}
+
+func (c *commit) end() {
+	if c.db.o.Durability != Memory {
+		c.db.synced.leave()
+	}
 }
 
 // committed ends the transaction and has those told who wanted to be.
@@ -157,8 +182,8 @@ const manyCommits = 64
 // apply checks for conflicts and applies the batch, and returns the version of
 // the commit. From here on it is visible, and will be counted in db.commits
 // until it is acknowledged.
-func (t *tx) apply(batch *pebble.Batch) (uint64, error) {
-	e, err := t.effects(batch)
+func (t *tx) apply(c *commit) (uint64, error) {
+	e, err := t.effects(c.Batch)
 	if err != nil {
 		return 0, err
 	}
@@ -178,7 +203,7 @@ func (t *tx) apply(batch *pebble.Batch) (uint64, error) {
 		checked = latest
 		db.mu.Lock()
 	}
-	snap, err := t.applyLocked(batch, &e, reads, checked)
+	snap, err := t.applyLocked(c, &e, reads, checked)
 	version := db.version
 	db.mu.Unlock()
 	if snap != nil {
@@ -194,7 +219,7 @@ func conflicts(since []written, reads []kv.Range) bool {
 // applyLocked is the commit itself. It compares the reads with the commits
 // after the version up to which that has been done, and returns the snapshot
 // that is to be closed.
-func (t *tx) applyLocked(batch *pebble.Batch, e *effects, reads []kv.Range, checked uint64) (*pebble.Snapshot, error) {
+func (t *tx) applyLocked(c *commit, e *effects, reads []kv.Range, checked uint64) (*pebble.Snapshot, error) {
 	db := t.db
 	if err := t.committable(); err != nil {
 		return nil, err
@@ -205,11 +230,11 @@ func (t *tx) applyLocked(batch *pebble.Batch, e *effects, reads []kv.Range, chec
 	if len(reads) > 0 && conflicts(db.window.since(checked), reads) {
 		return nil, kv.ErrConflict
 	}
-	if err := db.sum(batch, e); err != nil {
+	if err := db.sum(c.Batch, e); err != nil {
 		return nil, err
 	}
-	if !batch.Empty() {
-		if err := db.applyBatch(batch); err != nil {
+	if !c.Empty() {
+		if err := db.applyBatch(c); err != nil {
 			return nil, err
 		}
 	}
@@ -253,12 +278,12 @@ func (db *DB) sum(batch *pebble.Batch, e *effects) error {
 }
 
 // applyBatch writes the batch to the log's buffer and to the memtable.
-func (db *DB) applyBatch(batch *pebble.Batch) error {
+func (db *DB) applyBatch(c *commit) error {
 	err := guarded(func() error {
-		if db.o.Durability == Memory {
-			return db.pebble.Apply(batch, pebble.NoSync)
+		if c.alone {
+			return db.pebble.ApplyNoSyncWait(c.Batch, pebble.Sync)
 		}
-		return db.pebble.ApplyNoSyncWait(batch, pebble.Sync)
+		return db.pebble.Apply(c.Batch, pebble.NoSync)
 	})
 	if err != nil {
 		db.guard.fail(err) // what Pebble has done with it is unknown
@@ -280,16 +305,18 @@ func (db *DB) expire() {
 	}
 }
 
-// acknowledge returns when the commit of a batch is as durable as was asked.
-func (db *DB) acknowledge(batch *pebble.Batch, version uint64) error {
+// acknowledge returns when the commit is as durable as was asked.
+func (db *DB) acknowledge(c *commit, version uint64) error {
 	defer db.commits.Done()
 	var err error
 	switch {
 	case db.o.Durability == Memory:
-	case batch.Empty(): // write conflicts only: there is nothing of its own to wait for
+	case c.Empty(): // write conflicts only: there is nothing of its own to wait for
 		err = db.synced.wait(version-1, db.failure)
+	case c.alone:
+		err = c.SyncWait()
 	default:
-		err = batch.SyncWait()
+		err = db.synced.settle(version, db.syncLog, db.failure)
 	}
 	if err != nil {
 		db.guard.fail(err)
@@ -297,6 +324,23 @@ func (db *DB) acknowledge(batch *pebble.Batch, version uint64) error {
 	if err := db.failure(); err != nil {
 		return unknown(err)
 	}
-	db.synced.advance(version)
-	return batch.Close()
+	if db.o.Durability != Memory {
+		db.synced.advance(version)
+	}
+	return c.Close()
+}
+
+// syncLog has the log on disk up to the version that it returns, unless the store has
+// failed.
+func (db *DB) syncLog() uint64 {
+	db.mu.Lock()
+	version := db.version
+	db.mu.Unlock()
+	if err := guarded(func() error { return db.pebble.LogData(nil, pebble.Sync) }); err != nil {
+		db.guard.fail(err)
+	}
+	if db.failure() != nil {
+		return 0
+	}
+	return version
 }
