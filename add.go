@@ -56,31 +56,75 @@ func (a *adder[P]) add(ctx context.Context, payloads []P) error {
 		return err
 	}
 	if a.lane == nil {
-		return a.transact(ctx, 1, payloads)
+		return a.transact(ctx, &adding[P]{payloads: payloads})
 	}
 	_, err := a.lane.Do(ctx, payloads)
 	return err
 }
 
+// adding is the calls that one transaction serves. Who gives up leaves it before the
+// next attempt, and then nothing was added for him.
+type adding[P any] struct {
+	calls    []*addCall[P] // none without combining
+	payloads []P
+	attempts int
+}
+
+type addCall[P any] = lane.Call[[]P, struct{}]
+
 // run serves a batch of calls. If that fails for a reason which need not be that of
 // each call, each gets a transaction of its own.
-func (a *adder[P]) run(calls []*lane.Call[[]P, struct{}]) {
+func (a *adder[P]) run(calls []*addCall[P]) {
 	ctx, cancel := lane.Context(calls)
 	defer cancel()
-	payloads := slices.Clip(calls[0].Request) // not to be written behind
-	for _, c := range calls[1:] {
-		payloads = append(payloads, c.Request...)
-	}
-	err := a.transact(ctx, len(calls), payloads)
-	if len(calls) > 1 && mayBeOfOne(err) {
-		for _, c := range calls {
-			c.Err = a.transact(c.Context, 1, c.Request)
-		}
+	b := &adding[P]{calls: calls}
+	b.merge()
+	err := a.transact(ctx, b)
+	if len(b.calls) > 1 && mayBeOfOne(err) {
+		a.runEach(b.calls)
 		return
 	}
-	for _, c := range calls {
+	for _, c := range b.calls {
 		c.Err = ownError(c.Context, err)
 	}
+}
+
+// runEach gives each call a transaction of its own.
+func (a *adder[P]) runEach(calls []*addCall[P]) {
+	first := calls[0]
+	for ; len(calls) > 0; calls = lane.Attend(calls[1:]) {
+		c := calls[0]
+		c.Err = a.transact(c.Context, &adding[P]{payloads: c.Request})
+		if first.Context.Err() != nil {
+			first.Return() // it may lead, and is not to be kept for the others
+		}
+	}
+}
+
+// merge makes payloads what all calls add.
+func (b *adding[P]) merge() {
+	b.payloads = slices.Clip(b.calls[0].Request) // not to be written behind
+	for _, c := range b.calls[1:] {
+		b.payloads = append(b.payloads, c.Request...)
+	}
+}
+
+// attend lets those go who have given up, unless what they add may be there already.
+// It returns false if nobody is left.
+func (b *adding[P]) attend(tx kv.Tx) bool {
+	b.attempts++
+	if b.attempts == 1 || len(b.calls) == 0 || kv.Unsettled(tx) {
+		return true
+	}
+	n := len(b.calls)
+	b.calls = lane.Attend(b.calls)
+	if len(b.calls) == 0 {
+		return false
+	}
+	if len(b.calls) < n {
+		b.merge()
+	}
+	return true
 }
 
 // mayBeOfOne tells whether an error of a transaction may be due to a single call
@@ -103,14 +147,16 @@ func ownError(ctx context.Context, err error) error {
 	}
 }
 
-func (a *adder[P]) transact(ctx context.Context, calls int, payloads []P) error {
-	attempts := 0
+func (a *adder[P]) transact(ctx context.Context, b *adding[P]) error {
 	_, err := kv.TransactOnce(ctx, a.once, func(tx kv.Tx) (struct{}, error) {
-		attempts++
-		return struct{}{}, a.put(tx, payloads)
+		kv.Lazily(tx)
+		if !b.attend(tx) {
+			return struct{}{}, errNobody
+		}
+		return struct{}{}, a.put(tx, b.payloads)
 	})
 	if err == nil {
-		a.s.observe(Event{Kind: Added, Calls: calls, Items: len(payloads), Attempts: attempts})
+		a.s.observe(Event{Kind: Added, Calls: max(1, len(b.calls)), Items: len(b.payloads), Attempts: b.attempts})
 	}
 	return err
 }

@@ -84,7 +84,7 @@ func TestFormatStaging(t *testing.T) {
 		Now: func() time.Time { return time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC) },
 	}
 	take := func(db kv.DB, o staging.Options) (string, error) {
-		return staging.Take(ctx, staging.New(db, o), staging.Front, 1, func(_ kv.Tx, items []kv.KeyValue) (string, error) {
+		return staging.Take(ctx, staging.New(db, o), staging.Front, 1, nil, func(_ kv.Tx, items []kv.KeyValue) (string, error) {
 			return string(items[0].Value), nil
 		})
 	}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"sync/atomic"
 	"time"
 
@@ -21,7 +20,7 @@ type taker[V any] struct {
 	direction[V]
 	s    *store
 	once *kv.Once
-	lane *lane.Lane[[]int, []share[V]]
+	lane *lane.Lane[demand[V], []share[V]] // nil without combining
 	room *waitroom.Room[V]
 
 	side    staging.Side
@@ -41,7 +40,7 @@ func newTaker[V any](s *store, o Options, side staging.Side, d direction[V]) (*t
 		t.staging = StagingNever // conflicts are over in microseconds here
 	}
 	if !o.NoCombining {
-		t.lane = lane.New(lane.Options[[]int, []share[V]]{Run: t.run, MaxCalls: s.combinable()})
+		t.lane = lane.New(lane.Options[demand[V], []share[V]]{Run: t.run, MaxCalls: s.combinable()})
 	}
 	t.room = waitroom.New(waitroom.Options[V]{Take: t.takeForWaiting, Max: s.combinable(), Poll: s.poll(), Lost: isUnknown, Observe: s.observeWaiting()})
 	return t, nil
@@ -63,7 +62,7 @@ func (t *taker[V]) take(ctx context.Context, n int) ([]V, error) {
 	if err := t.check(ctx, n); err != nil {
 		return nil, err
 	}
-	shares, err := t.shares(ctx, []int{n})
+	shares, err := t.shares(ctx, demand[V]{n: n})
 	if err != nil {
 		return nil, err
 	}
@@ -88,68 +87,53 @@ func (t *taker[V]) check(ctx context.Context, n int) error {
 	return nil
 }
 
-// shares takes items for callers who want so many each, perhaps in a transaction
-// with those of other calls.
-func (t *taker[V]) shares(ctx context.Context, wants []int) ([]share[V], error) {
+// shares takes what is demanded, perhaps in a transaction with that of other calls.
+func (t *taker[V]) shares(ctx context.Context, d demand[V]) ([]share[V], error) {
 	if t.lane == nil {
-		return t.serve(ctx, 1, wants)
+		c := &takeCall[V]{Context: ctx, Request: d}
+		t.run([]*takeCall[V]{c})
+		return c.Result, c.Err
 	}
-	return t.lane.Do(ctx, wants)
+	return t.lane.Do(ctx, d)
 }
 
-// run serves a batch of calls.
-func (t *taker[V]) run(calls []*lane.Call[[]int, []share[V]]) {
+// run serves a batch of calls, in as many transactions as the limits ask for:
+// mostly one. What was taken is not lost if a later one fails: only those who have
+// got nothing yet get its error.
+func (t *taker[V]) run(calls []*takeCall[V]) {
 	ctx, cancel := lane.Context(calls)
 	defer cancel()
-	wants := slices.Clip(calls[0].Request) // not to be written behind
-	for _, c := range calls[1:] {
-		wants = append(wants, c.Request...)
-	}
-	shares, err := t.serve(ctx, len(calls), wants)
-	for _, c := range calls {
-		if c.Err = ownError(c.Context, err); err == nil {
-			n := len(c.Request)
-			c.Result, shares = shares[:n:n], shares[n:]
+	b := &batch[V]{calls: calls}
+	for b.attend() {
+		shares, err := t.serveSome(ctx, b)
+		if err != nil {
+			for _, c := range b.calls {
+				c.Err = ownError(c.Context, err)
+			}
+			return
 		}
+		b.deliver(shares)
 	}
-}
-
-// serve takes items until all wants are served, in as many transactions as the
-// limits ask for: mostly one. What was taken is not lost if a later one fails:
-// only those who have got nothing yet get its error.
-func (t *taker[V]) serve(ctx context.Context, calls int, wants []int) (served []share[V], err error) {
-	for len(served) < len(wants) {
-		var more []share[V]
-		more, err = t.serveSome(ctx, calls, wants[len(served):])
-		if err != nil && len(served) == 0 {
-			return nil, err
-		}
-		for err != nil && len(served)+len(more) < len(wants) {
-			more = append(more, share[V]{err: err})
-		}
-		served = append(served, more...)
-	}
-	return served, nil
 }
 
 // errCollision has a transaction end that was to be the only attempt.
 var errCollision = errors.New("conq: another consumer has been faster")
 
-// serveSome serves the first of wants, at least one, in one transaction.
-func (t *taker[V]) serveSome(ctx context.Context, calls int, wants []int) ([]share[V], error) {
+// serveSome serves the first of the calls, at least one, in one transaction.
+func (t *taker[V]) serveSome(ctx context.Context, b *batch[V]) ([]share[V], error) {
 	if t.staging == StagingAlways || t.staging == StagingAuto && t.until.Load() > time.Now().UnixNano() {
-		return t.serveStaged(ctx, wants)
+		return t.serveStaged(ctx, b)
 	}
 	if err := t.expire(ctx); err != nil {
 		return nil, err
 	}
-	shares, err := t.servePlain(ctx, calls, wants)
+	shares, err := t.servePlain(ctx, b)
 	if errors.Is(err, errCollision) {
 		t.until.Store(time.Now().Add(stagingTime).UnixNano())
 		if t.s.log != nil {
 			t.s.log.Debug("consumers collide: taking by staged requests", "queue", t.s.name)
 		}
-		return t.serveStaged(ctx, wants)
+		return t.serveStaged(ctx, b)
 	}
 	return shares, err
 }
@@ -172,10 +156,14 @@ func (t *taker[V]) expire(ctx context.Context) error {
 
 // servePlain is the recipe, for several callers. With StagingAuto it is tried
 // once, and not at all if others have staged requests.
-func (t *taker[V]) servePlain(ctx context.Context, calls int, wants []int) ([]share[V], error) {
+func (t *taker[V]) servePlain(ctx context.Context, b *batch[V]) ([]share[V], error) {
 	attempts := 0
 	shares, err := kv.TransactOnce(ctx, t.once, func(tx kv.Tx) ([]share[V], error) {
 		attempts++
+		kv.Lazily(tx)
+		if attempts > 1 && t.staging != StagingAuto && !b.attendIn(tx) {
+			return nil, errNobody
+		}
 		if t.staging == StagingAuto {
 			active, err := t.stage.Active(tx)
 			if err != nil {
@@ -185,10 +173,10 @@ func (t *taker[V]) servePlain(ctx context.Context, calls int, wants []int) ([]sh
 				return nil, errCollision
 			}
 		}
-		return takeShares(t.s, tx, wants, t.direction, false)
+		return takeShares(t.s, tx, b.wants, t.direction, false)
 	})
 	if err == nil {
-		t.s.observe(Event{Kind: Taken, Calls: calls, Items: count(shares), Attempts: attempts})
+		t.s.observe(Event{Kind: Taken, Calls: len(b.calls), Items: count(shares), Attempts: attempts})
 	}
 	return shares, err
 }
@@ -201,10 +189,16 @@ func count[V any](shares []share[V]) (n int) {
 }
 
 // serveStaged is serveSome by staging.
-func (t *taker[V]) serveStaged(ctx context.Context, wants []int) ([]share[V], error) {
-	shares, err := staging.Take(ctx, t.stage, t.side, sum(wants), func(tx kv.Tx, items []kv.KeyValue) ([]share[V], error) {
+func (t *taker[V]) serveStaged(ctx context.Context, b *batch[V]) ([]share[V], error) {
+	attend := func(tx kv.Tx) error {
+		if !b.attendIn(tx) {
+			return errNobody
+		}
+		return nil
+	}
+	shares, err := staging.Take(ctx, t.stage, t.side, sum(b.wants), attend, func(tx kv.Tx, items []kv.KeyValue) ([]share[V], error) {
 		d := deal[V]{read: t.read, items: items}
-		shares, err := d.deal(tx, wants, false)
+		shares, err := d.deal(tx, b.wants, false) // of those who are still there
 		if err != nil {
 			return nil, err
 		}
@@ -216,14 +210,14 @@ func (t *taker[V]) serveStaged(ctx context.Context, wants []int) ([]share[V], er
 	if !errors.Is(err, staging.ErrEmpty) {
 		return shares, err
 	}
-	for range wants {
+	for range b.wants {
 		shares = append(shares, share[V]{err: ErrEmpty})
 	}
 	return shares, nil
 }
 
 // putBack puts items back that were staged: one that does not decode stays, and
-// what is behind it.
+// what is behind it, and what was for somebody who has gone.
 func (s *store) putBack(tx kv.Tx, items []kv.KeyValue) error {
 	if len(items) == 0 {
 		return nil
@@ -232,67 +226,4 @@ func (s *store) putBack(tx kv.Tx, items []kv.KeyValue) error {
 		tx.Set(item.Key, item.Value)
 	}
 	return s.announce(tx)
-}
-
-// takeForWaiting is what the room calls: it takes items for those who wait, and
-// tells when to look again if there are too few.
-func (t *taker[V]) takeForWaiting(ctx context.Context, wants []int) (got [][]V, news <-chan error, err error) {
-	if t.s.signals != nil {
-		news = t.s.signals.Wait(t.s.name) // before looking
-	}
-	shares, err := t.shares(ctx, wants)
-	if err != nil {
-		return nil, nil, err
-	}
-	for _, s := range shares {
-		if s.err != nil && !errors.Is(s.err, ErrEmpty) {
-			return got, nil, s.err
-		}
-		if s.err != nil {
-			break
-		}
-		got = append(got, s.values)
-	}
-	if len(got) == 0 {
-		if news == nil {
-			news, err = t.watch(ctx)
-		} else {
-			err = t.lookAgain(ctx)
-		}
-	}
-	return got, news, err
-}
-
-// lookAgain has those who wait look again soon if there are staged items: they
-// may come back to the queue without anybody enqueuing anything.
-func (t *taker[V]) lookAgain(ctx context.Context) error {
-	return t.s.db.ReadTransact(ctx, func(r kv.Reader) error {
-		active, err := t.stage.Active(r)
-		if active {
-			time.AfterFunc(pollTime, t.s.notify)
-		}
-		return err
-	})
-}
-
-func isUnknown(err error) bool { return errors.Is(err, kv.ErrCommitUnknown) }
-
-// watch returns a channel that is closed when something is enqueued, or at once
-// if there is something: it watches the signal in the transaction that finds the
-// queue empty, so no news is missed.
-func (t *taker[V]) watch(ctx context.Context) (news <-chan error, err error) {
-	err = t.s.db.Transact(ctx, func(tx kv.Tx) error {
-		for _, err := range t.items(tx, 1) {
-			ready := make(chan error)
-			close(ready)
-			news = ready
-			return err
-		}
-		news = tx.Watch(signalKey(t.s.name))
-		return nil
-	})
-	if errors.Is(err, kv.ErrCommitUnknown) { // it has written nothing
-		err = nil
-	}
-	return news, err
 }

@@ -249,7 +249,7 @@ func (c *call[T]) try(tx Tx) error {
 	}
 	c.attempt++
 	a := &attempt[T]{number: c.attempt, wrote: len(c.unknown) > 0}
-	a.result, err = c.f(onceTx{tx, &a.wrote, &a.onCommit})
+	a.result, err = c.f(onceTx{tx, &a.wrote, &a.onCommit, len(c.unknown) > 0})
 	if err != nil {
 		return err
 	}
@@ -331,12 +331,22 @@ func pause(ctx context.Context, n int) {
 	}
 }
 
+// Unsettled tells, within a function that was given to [TransactOnce], whether an
+// earlier attempt of the same call may have committed, or may commit yet. If not,
+// then nothing that earlier attempts did will ever happen. For any other tx it is
+// false.
+func Unsettled(tx Tx) bool {
+	o, ok := tx.(onceTx)
+	return ok && o.unsettled
+}
+
 // onceTx is what f gets: it notes whether f writes, and keeps the functions given
 // to OnCommit, which the engine would forget when an outcome is unknown.
 type onceTx struct {
 	Tx
-	wrote    *bool
-	onCommit *[]func()
+	wrote     *bool
+	onCommit  *[]func()
+	unsettled bool
 }
 
 func (tx onceTx) Set(key, value []byte) {

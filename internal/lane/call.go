@@ -14,10 +14,12 @@ type Call[Q, R any] struct {
 	Result  R
 	Err     error
 
-	size     int
-	returned bool
-	wake     chan signal // made for a call that has to wait; gets one signal at most until Return
-	alone    [1]*Call[Q, R]
+	size      int
+	returned  bool
+	postponed bool
+	wake      chan signal // made for a call that has to wait; gets one signal at most until Return
+	leader    *Call[Q, R] // of the batch that the call is in
+	alone     [1]*Call[Q, R]
 
 	prev, next *Call[Q, R] // in the list of those that wait
 	waits      bool        // is in it
@@ -34,7 +36,7 @@ const (
 
 // Return lets the caller go now, with Result and Err as they are, while Run goes
 // on with the others. Run must not touch the call afterwards. The caller who leads
-// the batch is needed to run it, and returns only after it.
+// the batch is needed to run it, and returns only after it; see Attend.
 func (c *Call[Q, R]) Return() {
 	if c.returned {
 		return
@@ -68,6 +70,21 @@ func Wanted[Q, R any](calls []*Call[Q, R]) []*Call[Q, R] {
 	return wanted
 }
 
+// Attend is Wanted for a Run that can stop: if the caller who leads the batch has
+// gone (see Return), it is not to be kept for the others. Then all of these are
+// served by the next batch, before those that have come since, in their order, and
+// Attend returns none. Run must not touch them afterwards.
+func Attend[Q, R any](calls []*Call[Q, R]) []*Call[Q, R] {
+	wanted := Wanted(calls)
+	if len(wanted) == 0 || wanted[0].leader == nil || !wanted[0].leader.returned {
+		return wanted
+	}
+	for _, c := range wanted {
+		c.postponed = true
+	}
+	return nil
+}
+
 // list holds the calls that wait, in order of arrival. Any can leave in O(1), so
 // that thousands can at once.
 type list[Q, R any] struct {
@@ -83,6 +100,17 @@ func (l *list[Q, R]) add(c *Call[Q, R]) {
 		l.last.next = c
 	}
 	l.last = c
+	l.length++
+}
+
+func (l *list[Q, R]) addFirst(c *Call[Q, R]) {
+	c.next, c.waits = l.first, true
+	if l.first == nil {
+		l.last = c
+	} else {
+		l.first.prev = c
+	}
+	l.first = c
 	l.length++
 }
 

@@ -3,6 +3,7 @@ package lane_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"runtime"
 	"strings"
 	"testing"
@@ -337,5 +338,126 @@ func TestCloseThenTake(t *testing.T) {
 		lone := g.start(hooked{context.Background(), func() { g.Close(errMine) }}, 1)
 		returns(t, lone, 0, errMine)
 		g.idle(t)
+	})
+}
+
+// stays is a Run that attends to its calls again and again: at each step it waits
+// until it is told to go on, or to be done.
+type stays struct {
+	steps chan bool
+	seen  chan []int
+}
+
+func (s stays) run(calls []*call) {
+	for {
+		calls = lane.Attend(calls)
+		var requests []int
+		for _, c := range calls {
+			requests = append(requests, c.Request)
+		}
+		s.seen <- requests
+		if len(calls) == 0 {
+			return
+		}
+		if done := <-s.steps; done {
+			double(calls)
+			return
+		}
+	}
+}
+
+// A call in a batch under way leaves when Run attends to it next, with its context's
+// cause: also the one who leads. Then another one leads, and the order stays.
+func TestAttend(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for which := range 4 {
+			s := stays{make(chan bool), make(chan []int, 10)}
+			l := lane.New(lane.Options[int, int]{Run: s.run})
+			start := func(ctx context.Context, n int) <-chan outcome {
+				c := make(chan outcome, 1)
+				go func() {
+					result, err := l.Do(ctx, n)
+					c <- outcome{result, err}
+				}()
+				synctest.Wait()
+				return c
+			}
+			gate := start(t.Context(), 9)
+			var calls []<-chan outcome
+			var cancels []context.CancelCauseFunc
+			for i := range 4 {
+				ctx, cancel := context.WithCancelCause(t.Context())
+				calls, cancels = append(calls, start(ctx, i)), append(cancels, cancel)
+			}
+			s.steps <- true // the gate's
+			returns(t, gate, 18, nil)
+			synctest.Wait()
+			late := start(t.Context(), 7) // comes after them
+			cancels[which](errMine)
+			synctest.Wait()
+			equal(t, "returned while Run does not look", len(calls[which]), 0)
+			s.steps <- false
+			synctest.Wait()
+			returns(t, calls[which], 0, errMine)
+			s.steps <- true
+			if synctest.Wait(); which > 0 {
+				s.steps <- true
+			}
+			for i, c := range calls {
+				if i != which {
+					returns(t, c, 2*i, nil)
+				}
+				cancels[i](nil)
+			}
+			returns(t, late, 14, nil)
+			var seen [][]int
+			for len(s.seen) > 0 {
+				seen = append(seen, <-s.seen)
+			}
+			want := map[int]string{
+				0: "[[9] [0 1 2 3] [] [1 2 3 7]]", 1: "[[9] [0 1 2 3] [0 2 3] [7]]",
+				2: "[[9] [0 1 2 3] [0 1 3] [7]]", 3: "[[9] [0 1 2 3] [0 1 2] [7]]",
+			}[which]
+			equal(t, "served", fmt.Sprint(seen), want)
+		}
+	})
+}
+
+// Calls that are postponed when the lane was closed meanwhile get its error; one
+// whose context ends while it waits again leaves at once.
+func TestAttendClosed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for _, closes := range []bool{true, false} {
+			s := stays{make(chan bool), make(chan []int, 10)}
+			l := lane.New(lane.Options[int, int]{Run: s.run})
+			start := func(ctx context.Context, n int) <-chan outcome {
+				c := make(chan outcome, 1)
+				go func() {
+					result, err := l.Do(ctx, n)
+					c <- outcome{result, err}
+				}()
+				synctest.Wait()
+				return c
+			}
+			gate := start(t.Context(), 9)
+			ctx, cancel := context.WithCancelCause(t.Context())
+			leads, other := start(ctx, 1), start(t.Context(), 2)
+			s.steps <- true
+			returns(t, gate, 18, nil)
+			synctest.Wait()
+			cancel(errMine)
+			if closes {
+				l.Close(errOther)
+			}
+			s.steps <- false
+			synctest.Wait()
+			returns(t, leads, 0, errMine)
+			if closes {
+				returns(t, other, 0, errOther)
+				continue
+			}
+			s.steps <- true
+			returns(t, other, 4, nil)
+		}
 	})
 }

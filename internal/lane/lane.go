@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
+	"slices"
 	"sync"
 )
 
@@ -68,7 +69,8 @@ type Options[Q, R any] struct {
 //     batch leaves at once with its context's cause and is never run, nor is one
 //     whose context had ended when the batch was taken. Once it is in a batch, Run
 //     decides: it sees Call.Context, and can let one caller go before the others
-//     (Wanted, Call.Return).
+//     (Wanted, Call.Return), also the one who leads, with the rest of the batch
+//     left to the next (Attend).
 //   - Bounds: a batch has at most MaxCalls calls of at most MaxBytes in all. A call
 //     that is larger than that goes alone.
 //   - Panics: one of Run goes on in the caller that led the batch. The others of
@@ -79,7 +81,7 @@ type Options[Q, R any] struct {
 //
 //   - How many calls share a batch: one that comes late waits for the next.
 //   - That the leader of a batch returns as soon as its context ends, or its call is
-//     dealt with: it runs the batch to the end.
+//     dealt with: it runs the batch to the end, unless Run uses Attend.
 //   - How many calls wait: each caller is blocked, and that is the only bound.
 //   - In which order the calls of a batch take effect: Run gets them in order of
 //     arrival, and the rest is up to it.
@@ -186,6 +188,7 @@ func (l *Lane[Q, R]) lead(first *Call[Q, R]) {
 			panicked = recover()
 			fail(batch, panicked)
 		}
+		batch = l.putOff(batch)
 		l.pass()
 		for _, c := range batch {
 			c.Return()
@@ -210,7 +213,7 @@ func (l *Lane[Q, R]) take(first *Call[Q, R]) ([]*Call[Q, R], error) {
 	if l.closed != nil {
 		return nil, l.closed
 	}
-	first.alone[0] = first
+	first.alone[0], first.leader = first, first
 	batch, bytes := first.alone[:], first.size
 	if n := l.waiting.length; n > 0 {
 		batch = append(make([]*Call[Q, R], 0, min(l.options.MaxCalls, 1+n)), first)
@@ -220,13 +223,13 @@ func (l *Lane[Q, R]) take(first *Call[Q, R]) ([]*Call[Q, R], error) {
 			break
 		}
 		l.waiting.remove(c)
+		c.leader = first
 		batch = append(batch, c)
 		bytes += c.size
 	}
 	return batch, nil
 }
 
-// serve runs calls, if there are any.
 // gather lets callers come first whom the last batch has let go: they have been
 // woken, and mostly come back with their next call in a moment. A leader that
 // starts without them makes batches alternate between all of them and one. With
@@ -239,6 +242,7 @@ func (l *Lane[Q, R]) gather() {
 	}
 }
 
+// serve runs calls, if there are any.
 func (l *Lane[Q, R]) serve(calls []*Call[Q, R]) {
 	if len(calls) == 0 {
 		return
@@ -251,6 +255,31 @@ func (l *Lane[Q, R]) serve(calls []*Call[Q, R]) {
 		l.options.Observe(len(calls), bytes)
 	}
 	l.options.Run(calls)
+}
+
+// putOff has the calls that were postponed wait again, in front of all others, and
+// returns the rest of the batch.
+func (l *Lane[Q, R]) putOff(batch []*Call[Q, R]) []*Call[Q, R] {
+	postponed := func(c *Call[Q, R]) bool { return c.postponed }
+	if !slices.ContainsFunc(batch, postponed) {
+		return batch
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, c := range slices.Backward(batch) {
+		switch {
+		case !c.postponed:
+		case l.closed != nil:
+			c.postponed, c.Err = false, l.closed
+		default:
+			l.waiting.addFirst(c)
+		}
+	}
+	batch = slices.DeleteFunc(slices.Clone(batch), postponed)
+	for c := l.waiting.first; c != nil && c.postponed; c = c.next {
+		c.postponed = false
+	}
+	return batch
 }
 
 // pass makes the call that waits longest the leader, or the lane idle.
@@ -272,7 +301,7 @@ func fail[Q, R any](batch []*Call[Q, R], panicked any) {
 	}
 	err := fmt.Errorf("%w: %v", ErrPanicked, panicked)
 	for _, c := range batch {
-		if !c.returned {
+		if !c.returned && !c.postponed {
 			c.Err = err
 		}
 	}

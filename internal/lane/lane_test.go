@@ -18,7 +18,10 @@ import (
 
 type call = lane.Call[int, int]
 
-var errMine = errors.New("my own reason")
+var (
+	errMine  = errors.New("my own reason")
+	errOther = errors.New("closed for another reason")
+)
 
 // gated is a lane whose Run tells which requests it got, and waits to be let on.
 type gated struct {

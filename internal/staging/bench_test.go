@@ -66,7 +66,7 @@ func BenchmarkEmbedded(b *testing.B) {
 func staged(db kv.DB) func(context.Context) error {
 	s := stage(db, Options{})
 	return func(ctx context.Context) error {
-		_, err := Take(ctx, s, Front, 1, values)
+		_, err := Take(ctx, s, Front, 1, nil, values)
 		return err
 	}
 }

@@ -165,7 +165,7 @@ func TestPlaceInLine(t *testing.T) {
 		for _, got := range []*[]string{&first, &second} {
 			wg.Go(func() {
 				var err error
-				if *got, err = Take(context.Background(), stage(db, o), Front, 1, values); err != nil {
+				if *got, err = Take(context.Background(), stage(db, o), Front, 1, nil, values); err != nil {
 					t.Error(err)
 				}
 			})
@@ -194,7 +194,7 @@ func TestFewAreWokenUp(t *testing.T) {
 		var wg sync.WaitGroup
 		for range clients {
 			wg.Go(func() {
-				if _, err := Take(context.Background(), stage(db, Options{Requests: 10}), Front, 1, values); err != nil {
+				if _, err := Take(context.Background(), stage(db, Options{Requests: 10}), Front, 1, nil, values); err != nil {
 					t.Error(err)
 				}
 			})

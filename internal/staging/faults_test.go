@@ -101,7 +101,7 @@ func (r *run) consume(s *Stage, m *mortal, takes int, random *rand.Rand) {
 			ctx, cancel = context.WithTimeout(context.Background(), time.Duration(random.IntN(400))*time.Millisecond)
 		}
 		var passed []string // in all attempts, any of which may land in the end
-		got, err := Take(ctx, s, Side(random.IntN(2)), 1+random.IntN(4), func(tx kv.Tx, items []kv.KeyValue) ([]string, error) {
+		got, err := Take(ctx, s, Side(random.IntN(2)), 1+random.IntN(4), nil, func(tx kv.Tx, items []kv.KeyValue) ([]string, error) {
 			got, err := values(tx, items)
 			passed = append(passed, got...)
 			return got, err

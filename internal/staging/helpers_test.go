@@ -93,7 +93,7 @@ func values(_ kv.Tx, items []kv.KeyValue) (got []string, err error) {
 // takeAll takes items until there are none.
 func takeAll(ctx context.Context, s *Stage, side Side, n int) (got []string, err error) {
 	for {
-		some, err := Take(ctx, s, side, n, values)
+		some, err := Take(ctx, s, side, n, nil, values)
 		if errors.Is(err, ErrEmpty) {
 			return got, nil
 		}

@@ -71,7 +71,7 @@ func (w *world) values(tx kv.Tx, items []kv.KeyValue) ([]string, error) {
 func (w *world) other(side Side, n int, before func(int)) {
 	s := stage(&mortal{DB: w.db, name: stepName, before: before}, Options{Lease: time.Second})
 	w.wg.Go(func() {
-		got, err := Take(context.Background(), s, side, n, w.values)
+		got, err := Take(context.Background(), s, side, n, nil, w.values)
 		if err != nil && !errors.Is(err, ErrEmpty) {
 			w.t.Errorf("another client: %v", err)
 		}
@@ -82,7 +82,7 @@ func (w *world) other(side Side, n int, before func(int)) {
 // take has the victim take once.
 func (w *world) take(ctx context.Context) {
 	s := stage(w.m, Options{Lease: time.Second})
-	got, err := Take(ctx, s, w.side, w.n, func(tx kv.Tx, items []kv.KeyValue) ([]string, error) {
+	got, err := Take(ctx, s, w.side, w.n, nil, func(tx kv.Tx, items []kv.KeyValue) ([]string, error) {
 		got, err := w.values(tx, items)
 		w.passed = got
 		return got, err

@@ -125,7 +125,7 @@ func TestWatchesEnd(t *testing.T) {
 		mine := &contexts{DB: db}
 		var wg sync.WaitGroup
 		wg.Go(func() {
-			if _, err := Take(context.Background(), stage(mine, Options{}), Front, 1, values); !errors.Is(err, ErrEmpty) {
+			if _, err := Take(context.Background(), stage(mine, Options{}), Front, 1, nil, values); !errors.Is(err, ErrEmpty) {
 				t.Error(err)
 			}
 		})
@@ -157,7 +157,7 @@ func TestCancelWhileUnknown(t *testing.T) {
 			cancel()
 		}
 	}
-	got, err := Take(ctx, stage(m, Options{}), Front, 1, values)
+	got, err := Take(ctx, stage(m, Options{}), Front, 1, nil, values)
 	if err != nil || !slices.Equal(got, []string{"0"}) || m.hit != "fulfil own" {
 		t.Errorf("after an unknown %q the client that is canceled gets %q, %v; want its item", m.hit, got, err)
 	}
@@ -201,7 +201,7 @@ func TestCollectOrExpire(t *testing.T) {
 			fill(t, db, 1)
 			s := stage(db, Options{Now: clock.now})
 			owner := register(t, s, Front, 1)
-			if _, err := Take(t.Context(), s, Back, 1, values); !errors.Is(err, ErrEmpty) { // it takes over
+			if _, err := Take(t.Context(), s, Back, 1, nil, values); !errors.Is(err, ErrEmpty) { // it takes over
 				t.Fatal(err)
 			}
 			clock.advance(time.Minute)

@@ -19,15 +19,20 @@ import (
 // transaction, and the items wait for their deadline to be put back. It must not
 // keep tx.
 //
+// attend is called at the start of each attempt of a transaction that goes on with
+// the taking, and can end it with an error: the request is withdrawn, and Take
+// returns the error; or if it has been served already, collect is called after all.
+// Nil is for nothing.
+//
 // When ctx ends, the request is withdrawn; if it has been served already, Take
 // returns the items after all. A transaction that is under way then is not given
 // up before its outcome is known, unless that takes more than 5 s. If that fails,
 // the error matches kv.ErrCommitUnknown where items may have been taken; if they
 // have not, they go back at their deadline.
-func Take[T any](ctx context.Context, s *Stage, side Side, n int,
+func Take[T any](ctx context.Context, s *Stage, side Side, n int, attend func(kv.Tx) error,
 	collect func(tx kv.Tx, items []kv.KeyValue) (T, error)) (T, error) {
 	for {
-		t := &taking[T]{s: s, side: side, n: n, collect: collect}
+		t := &taking[T]{s: s, side: side, n: n, attend: attend, collect: collect}
 		v, err := t.run(ctx)
 		if !errors.Is(err, errExpired) {
 			return v, err
@@ -46,6 +51,7 @@ type taking[T any] struct {
 	s       *Stage
 	side    Side
 	n       int
+	attend  func(kv.Tx) error // nil when it is leaving
 	collect func(kv.Tx, []kv.KeyValue) (T, error)
 
 	op  []byte
@@ -308,6 +314,7 @@ func (s *Stage) clearResult(tx kv.Tx, op []byte) (items []kv.KeyValue, found boo
 
 // leave takes the request back after err, or collects its result if it has one.
 func (t *taking[T]) leave(ctx context.Context, err error) (none T, _ error) {
+	t.attend = nil
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), grace)
 	defer cancel()
 	look, leaving := transact(ctx, t, func(tx kv.Tx) (outlook[T], error) {
@@ -340,6 +347,11 @@ func transact[T any](ctx context.Context, t *taking[T], f func(kv.Tx) (outlook[T
 	return once(patient, t.s, func(tx kv.Tx) (look outlook[T], err error) {
 		if ctx.Err() != nil {
 			return look, context.Cause(ctx)
+		}
+		if t.attend != nil {
+			if err := t.attend(tx); err != nil {
+				return look, err
+			}
 		}
 		return f(tx)
 	})

@@ -18,15 +18,23 @@ import (
 
 // Options are the choices of a Room.
 type Options[V any] struct {
-	// Take takes items for callers, who want so many each at most, in order, and
-	// returns what each of the first of them gets. If nobody gets anything, news
+	// Take takes items for the callers of a party, and returns what each of the first
+	// of them gets: of those whom p.Wants returned last. If nobody gets anything, news
 	// is closed, or delivers something, when there may be items again; nothing that
 	// comes after Take has looked may be missed. An error is of those who got
 	// nothing, and means that nothing was taken for them, except as Lost tells.
 	//
 	// ctx has the leader's values. It ends when all those callers have given up, and
 	// when news is not needed any more.
-	Take func(ctx context.Context, wants []int) (got [][]V, news <-chan error, err error)
+	Take func(ctx context.Context, p *Party[V]) (got [][]V, news <-chan error, err error)
+
+	// Left is called when somebody leaves with an error and nobody else waits, in his
+	// goroutine. Nobody leads meanwhile. Default: nothing is called.
+	Left func()
+
+	// Stamp returns the time of arrival of a caller, in whatever measure. Each must be
+	// larger than the one before; calls don't overlap. Default: 0 for all.
+	Stamp func() int64
 
 	// Lost tells that after this error of Take items may be gone that were for any of
 	// the callers: then all of them get it, and otherwise only the leader. Default:
@@ -48,13 +56,16 @@ type Options[V any] struct {
 //   - Order: callers get items in the order in which they came. One enqueued item
 //     wakes the caller who gets it, and the one who leads next.
 //   - Cancellation: a context ends its own call only. A caller for whom items are
-//     being taken at that moment gets them, and waits for that. Only when all for
-//     whom they are taken have given up, Take is told to.
+//     being taken at that moment waits until Take asks for Party.Wants again, or
+//     returns; then he leaves, or has got items. When all for whom they are taken
+//     have given up, Take's context ends.
 //   - Errors: of Take go to the caller who leads; the next one tries again.
 type Room[V any] struct {
-	o Options[V]
+	o    Options[V]
+	done chan struct{} // closed by Close
 
 	mu      sync.Mutex
+	closed  error
 	waiting []*waiter[V] // in order of arrival; the first one leads
 
 	// While items are being taken:
@@ -64,6 +75,7 @@ type Room[V any] struct {
 
 type waiter[V any] struct {
 	want   int
+	stamp  int64
 	got    []V
 	held   bool          // items are being taken for it
 	leaves bool          // its context has ended meanwhile
@@ -82,7 +94,24 @@ func New[V any](o Options[V]) *Room[V] {
 	if o.Observe == nil {
 		o.Observe = func(int) {}
 	}
-	return &Room[V]{o: o}
+	if o.Left == nil {
+		o.Left = func() {}
+	}
+	if o.Stamp == nil {
+		o.Stamp = func() int64 { return 0 }
+	}
+	return &Room[V]{o: o, done: make(chan struct{})}
+}
+
+// Close has all who wait, and all who come later, return err. Items that are being
+// taken are still delivered to those for whom they are. Only the first Close counts.
+func (r *Room[V]) Close(err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.closed == nil {
+		r.closed = err
+		close(r.done) // the leader goes, and so does each who leads after him
+	}
 }
 
 // Waiting returns how many callers wait.
@@ -123,6 +152,7 @@ func (r *Room[V]) Wait(ctx context.Context, want int) ([]V, error) {
 func (r *Room[V]) enter(w *waiter[V]) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	w.stamp = r.o.Stamp()
 	r.waiting = append(r.waiting, w)
 	r.o.Observe(len(r.waiting))
 	return len(r.waiting) == 1
@@ -170,23 +200,37 @@ func (r *Room[V]) passLead() {
 // lead takes items until w has got some.
 func (r *Room[V]) lead(ctx context.Context, w *waiter[V]) ([]V, error) {
 	for {
-		err := r.turn(ctx, w)
+		alone, err := r.state()
+		if err == nil {
+			err = r.turn(ctx, w)
+		}
 		switch {
 		case w.got != nil || w.lost != nil:
 			return w.got, w.lost
 		case ctx.Err() != nil:
-			return nil, context.Cause(ctx)
-		case err != nil:
-			return nil, err
+			err = context.Cause(ctx)
+		case err == nil:
+			continue
 		}
+		if alone, _ = r.state(); alone {
+			r.o.Left()
+		}
+		return nil, err
 	}
+}
+
+// state tells whether just one caller waits, and returns the error of Close.
+func (r *Room[V]) state() (alone bool, closed error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return len(r.waiting) == 1, r.closed
 }
 
 // turn takes items once. If there are none it waits until it is time to look again.
 func (r *Room[V]) turn(ctx context.Context, w *waiter[V]) error {
 	all, end := context.WithCancelCause(context.WithoutCancel(ctx))
 	defer end(nil)
-	held, wants := r.hold(end)
+	p := r.hold(end)
 	stop := context.AfterFunc(ctx, func() {
 		r.mu.Lock()
 		defer r.mu.Unlock()
@@ -195,7 +239,7 @@ func (r *Room[V]) turn(ctx context.Context, w *waiter[V]) error {
 		}
 	})
 	defer stop()
-	news, err := r.take(all, held, wants)
+	news, err := r.take(all, p)
 	if err == nil && w.got == nil {
 		r.await(ctx, news)
 	}
@@ -213,29 +257,79 @@ func (r *Room[V]) await(ctx context.Context, news <-chan error) {
 	select {
 	case <-news: // an error of a watch is a reason to look, which will tell what it is
 	case <-poll:
+	case <-r.done:
 	case <-ctx.Done():
 	}
 }
 
-// hold keeps the first callers from leaving while items are taken for them.
-func (r *Room[V]) hold(giveUp context.CancelCauseFunc) (held []*waiter[V], wants []int) {
+// Party is the callers for whom a leader takes items. It is for Take alone, and
+// not safe for concurrent use.
+type Party[V any] struct {
+	room *Room[V]
+	held []*waiter[V] // the first is the leader; they are the first of those who wait
+}
+
+// Wants returns how many items each of those wants at most who are still there, in
+// order, and lets the others go. It returns nil if the leader wants to go: then Take
+// has to return an error, and have taken nothing; the next one will lead. Take calls
+// it before each attempt, but not between one whose outcome is unknown and the look
+// at whether it took effect.
+func (p *Party[V]) Wants() (wants []int) {
+	r := p.room
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	held = append(held, r.waiting[:min(len(r.waiting), r.o.Max)]...)
-	for _, w := range held {
-		w.held = true
+	if p.held[0].leaves {
+		return nil
+	}
+	gone := func(w *waiter[V]) bool { return w.held && w.leaves }
+	if slices.ContainsFunc(p.held, gone) {
+		r.waiting = slices.DeleteFunc(r.waiting, gone)
+		p.held = slices.DeleteFunc(p.held, func(w *waiter[V]) bool {
+			if !gone(w) {
+				return false
+			}
+			w.held = false
+			w.woken <- struct{}{}
+			return true
+		})
+		r.o.Observe(len(r.waiting))
+	}
+	for _, w := range p.held {
 		wants = append(wants, w.want)
 	}
+	return wants
+}
+
+// Next returns when the caller came who is the first one when so many have got
+// items, and false if nobody waits then.
+func (p *Party[V]) Next(served int) (stamp int64, ok bool) {
+	r := p.room
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if served >= len(r.waiting) {
+		return 0, false
+	}
+	return r.waiting[served].stamp, true
+}
+
+// hold keeps the first callers from leaving while items are taken for them.
+func (r *Room[V]) hold(giveUp context.CancelCauseFunc) *Party[V] {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	held := slices.Clone(r.waiting[:min(len(r.waiting), r.o.Max)])
+	for _, w := range held {
+		w.held = true
+	}
 	r.staying, r.giveUp = len(held), giveUp
-	return held, wants
+	return &Party[V]{r, held}
 }
 
 // take takes items for those who are held, and lets go of them, also when Take
 // panics.
-func (r *Room[V]) take(ctx context.Context, held []*waiter[V], wants []int) (news <-chan error, err error) {
+func (r *Room[V]) take(ctx context.Context, p *Party[V]) (news <-chan error, err error) {
 	var got [][]V
-	defer func() { r.deliver(held, got, err) }()
-	got, news, err = r.o.Take(ctx, wants)
+	defer func() { r.deliver(p.held, got, err) }()
+	got, news, err = r.o.Take(ctx, p)
 	if err == nil && len(got) == 0 && news == nil {
 		err = errors.New("waitroom: Take has returned nothing and no news to wait for")
 	}

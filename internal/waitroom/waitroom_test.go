@@ -33,7 +33,8 @@ func (q *queue) add(items ...int) {
 	q.news = make(chan error)
 }
 
-func (q *queue) take(_ context.Context, wants []int) (got [][]int, news <-chan error, err error) {
+func (q *queue) take(_ context.Context, p *Party[int]) (got [][]int, news <-chan error, err error) {
+	wants := p.Wants()
 	if q.gate != nil {
 		<-q.gate
 	}
@@ -274,9 +275,9 @@ func TestContextOfAll(t *testing.T) {
 		first, cancelFirst := context.WithCancelCause(context.Background())
 		second, cancelSecond := context.WithCancelCause(context.Background())
 		var of context.Context
-		r := New(Options[int]{Take: func(ctx context.Context, wants []int) ([][]int, <-chan error, error) {
-			if len(wants) < 2 {
-				return q.take(ctx, wants)
+		r := New(Options[int]{Take: func(ctx context.Context, p *Party[int]) ([][]int, <-chan error, error) {
+			if len(p.held) < 2 {
+				return q.take(ctx, p)
 			}
 			of = ctx
 			<-ctx.Done()
@@ -309,14 +310,14 @@ func TestContextOfNews(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := newQueue()
 		var all []context.Context
-		r := New(Options[int]{Take: func(ctx context.Context, wants []int) ([][]int, <-chan error, error) {
+		r := New(Options[int]{Take: func(ctx context.Context, p *Party[int]) ([][]int, <-chan error, error) {
 			for _, before := range all {
 				if before.Err() == nil {
 					t.Error("the context of an earlier call goes on")
 				}
 			}
 			all = append(all, ctx)
-			return q.take(ctx, wants)
+			return q.take(ctx, p)
 		}})
 		done := wait(context.Background(), r)
 		for range 3 {
@@ -341,12 +342,12 @@ func TestLost(t *testing.T) {
 			q := newQueue()
 			fails := false
 			r := New(Options[int]{
-				Take: func(ctx context.Context, wants []int) ([][]int, <-chan error, error) {
+				Take: func(ctx context.Context, p *Party[int]) ([][]int, <-chan error, error) {
 					if fails {
 						fails = false
 						return [][]int{{7}}, nil, errGivenUp
 					}
-					return q.take(ctx, wants)
+					return q.take(ctx, p)
 				},
 				Lost: func(err error) bool { return lost && errors.Is(err, errGivenUp) },
 			})

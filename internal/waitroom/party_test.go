@@ -1,0 +1,175 @@
+package waitroom
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+	"testing/synctest"
+)
+
+// attempts is a Take of several attempts: before each it asks who is still there,
+// and waits to be told whether to go on or to take.
+type attempts struct {
+	queue *queue
+	wants [][]int
+	go_   chan bool // false: another attempt
+}
+
+func (a *attempts) take(ctx context.Context, p *Party[int]) ([][]int, <-chan error, error) {
+	for {
+		wants := p.Wants()
+		a.wants = append(a.wants, wants)
+		if wants == nil {
+			return nil, nil, errors.New("the leader has gone")
+		}
+		if <-a.go_ {
+			return a.queue.take(ctx, p)
+		}
+	}
+}
+
+// A caller whose context ends while items are taken leaves at the next attempt, and
+// the others get them; if it leads, another one takes them.
+func TestLeaveBetweenAttempts(t *testing.T) {
+	for which := range 4 {
+		t.Run(fmt.Sprint(which), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				a := &attempts{queue: newQueue(), go_: make(chan bool)}
+				r := New(Options[int]{Take: a.take})
+				got := make([][]int, 4)
+				errs := make([]error, 4)
+				done := make([]bool, 4)
+				var cancels []context.CancelCauseFunc
+				for i := range got {
+					ctx, cancel := context.WithCancelCause(context.Background())
+					cancels = append(cancels, cancel)
+					go func() {
+						got[i], errs[i] = r.Wait(ctx, 1+i)
+						done[i] = true
+					}()
+					synctest.Wait()
+				}
+				a.go_ <- true // the leader finds nothing
+				synctest.Wait()
+				a.queue.add(slices.Repeat([]int{7}, 10)...)
+				synctest.Wait() // it takes for all, now
+				cancels[which](errGivenUp)
+				synctest.Wait()
+				if done[which] {
+					t.Fatal("it has left in the middle of an attempt")
+				}
+				a.go_ <- false
+				synctest.Wait()
+				if !done[which] || !errors.Is(errs[which], errGivenUp) {
+					t.Fatalf("at the next attempt: has returned %v, %v", done[which], errs[which])
+				}
+				a.go_ <- true
+				synctest.Wait()
+				for i := range got {
+					if i != which && (len(got[i]) != 1+i || errs[i] != nil) {
+						t.Errorf("caller %d got %v, %v", i, got[i], errs[i])
+					}
+					cancels[i](nil)
+				}
+				if r.Waiting() != 0 {
+					t.Errorf("%d still wait", r.Waiting())
+				}
+			})
+		})
+	}
+}
+
+// Close has all leave, from whoever leads to who comes later, and loses nothing
+// that is being taken.
+func TestClose(t *testing.T) {
+	for _, taking := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			q := newQueue()
+			left := 0
+			r := New(Options[int]{Take: q.take, Left: func() { left++ }})
+			const callers = 100
+			var all []chan error
+			for range callers {
+				all = append(all, wait(context.Background(), r))
+			}
+			if taking {
+				q.gate = make(chan struct{})
+				q.add(1, 2)
+				synctest.Wait()
+			}
+			closed := errors.New("closed")
+			r.Close(closed)
+			r.Close(errors.New("closed again"))
+			if taking {
+				close(q.gate)
+			}
+			synctest.Wait()
+			served := 0
+			for i, c := range all {
+				switch err := <-c; {
+				case err == nil && i < 2 && taking:
+					served++
+				case !errors.Is(err, closed):
+					t.Errorf("caller %d got %v", i, err)
+				}
+			}
+			if taking != (served == 2) || len(q.items) > 0 {
+				t.Errorf("%d were served, %v are left", served, q.items)
+			}
+			if err := <-wait(context.Background(), r); !errors.Is(err, closed) {
+				t.Errorf("who comes later gets %v", err)
+			}
+			if r.Waiting() != 0 || left != 2 {
+				t.Errorf("%d still wait, and the last has left %d times, want 2", r.Waiting(), left)
+			}
+		})
+	}
+}
+
+// Next tells when the first of those came who still have to wait, and Left is called
+// when there is none.
+func TestNext(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := newQueue()
+		var clock int64
+		var next []string
+		left := 0
+		r := New(Options[int]{
+			Max:   3,
+			Stamp: func() int64 { clock += 10; return clock },
+			Left:  func() { left++ },
+			Take: func(ctx context.Context, p *Party[int]) ([][]int, <-chan error, error) {
+				got, news, err := q.take(ctx, p)
+				stamp, ok := p.Next(len(got))
+				next = append(next, fmt.Sprint(len(got), ": ", stamp, " ", ok))
+				return got, news, err
+			},
+		})
+		ctx, cancel := context.WithCancel(context.Background())
+		wait(ctx, r)
+		for range 4 {
+			wait(context.Background(), r)
+		}
+		q.add(1, 2)
+		synctest.Wait()
+		q.add(3)
+		synctest.Wait()
+		if left != 0 {
+			t.Error("nobody had left with an error")
+		}
+		last := wait(ctx, r) // behind two
+		q.add(4, 5)
+		synctest.Wait()
+		cancel()
+		<-last
+		want := []string{"0: 10 true", "2: 30 true", "0: 30 true", "1: 40 true", "0: 40 true", "2: 60 true", "0: 60 true"}
+		if !slices.Equal(next, want) {
+			t.Errorf("got %q, want %q", next, want)
+		}
+		if left != 1 {
+			t.Errorf("the last one has left %d times", left)
+		}
+	})
+}

@@ -1,0 +1,219 @@
+package conq
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/conq-go/conq/kv"
+	"github.com/conq-go/conq/kv/faulty"
+	"github.com/conq-go/conq/kv/memory"
+)
+
+// contended is a store where others are always faster, when so many transactions
+// more have committed and until somebody calms it.
+type contended struct {
+	hooked
+	left atomic.Int64
+}
+
+func (c *contended) Transact(ctx context.Context, f func(kv.Tx) error) error {
+	return c.hooked.Transact(ctx, func(tx kv.Tx) error {
+		err := f(tx)
+		if err == nil && c.left.Add(-1) < 0 {
+			return kv.ErrConflict
+		}
+		return err
+	})
+}
+
+func (c *contended) calm() { c.left.Store(1 << 40) }
+
+// A call in a batch whose transaction runs again and again leaves when its context
+// ends, whoever runs the batch and however long the others are willing to wait; and
+// takes and adds nothing.
+func TestLeaveBatch(t *testing.T) {
+	for _, end := range allEnds {
+		for _, mode := range []Staging{StagingNever, StagingAlways} {
+			for position := range 3 {
+				for _, verb := range []string{"add", "take", "wait"} {
+					name := fmt.Sprintf("%s, %s, staging %d, as number %d", end.name, verb, mode, position)
+					t.Run(name, func(t *testing.T) {
+						synctest.Test(t, func(t *testing.T) {
+							db := &contended{hooked: hooked{DB: memory.New(memory.Options{})}}
+							db.calm()
+							defer func() { noError(t, db.Close()) }()
+							l := leaving{t, db, mode, end.open(t, db, Options{Staging: mode}), end.open(t, db.DB, Options{})}
+							l.leave(verb, position)
+						})
+					})
+				}
+			}
+		}
+	}
+}
+
+type leaving struct {
+	t     *testing.T
+	db    *contended
+	mode  Staging
+	v     endVerbs
+	other endVerbs // on a store without contention
+}
+
+// leave has three calls share a batch, of which one leaves.
+func (l leaving) leave(verb string, position int) {
+	t := l.t
+	call := l.v.take
+	if verb == "wait" {
+		call = l.v.wait
+	}
+	if verb == "add" {
+		call = func(ctx context.Context, n int) ([]string, error) { return nil, l.v.add(ctx, fmt.Sprint(n)) }
+	}
+	hold := make(chan struct{})
+	if verb != "wait" { // so that the others come together while it is held
+		noError(t, l.other.add(t.Context(), "0"))
+		l.db.attempt = func(tx kv.Tx) kv.Tx { <-hold; return tx }
+		go func() { check(t, drop(call(t.Context(), 1))) }()
+		synctest.Wait()
+	}
+	calls := make([]*combined, 3)
+	for i := range calls {
+		ctx, cancel := t.Context(), context.CancelFunc(func() {})
+		if i == position {
+			ctx, cancel = context.WithTimeoutCause(ctx, time.Second, errEnough)
+		}
+		defer cancel()
+		calls[i] = new(combined)
+		go func() {
+			calls[i].values, calls[i].err = call(ctx, 1+i)
+			if calls[i].err == nil {
+				calls[i].values = append(calls[i].values, "done")
+			}
+		}()
+		synctest.Wait()
+	}
+	l.db.left.Store(map[string]int64{"add": 1, "take": 1 + int64(l.mode&1)}[verb]) // of the one that is held
+	for i := range 6 {
+		if verb != "add" {
+			noError(t, l.other.add(t.Context(), fmt.Sprint(i+1)))
+		}
+	}
+	close(hold)
+	began := time.Now()
+	for calls[position].err == nil && time.Since(began) < time.Minute {
+		pass(10 * time.Millisecond)
+	}
+	wantError(t, calls[position].err, errEnough)
+	if took := time.Since(began); took > 2*time.Second {
+		t.Errorf("it left after %v", took)
+	}
+	for i, c := range calls {
+		equal(t, fmt.Sprintf("call %d has returned", i), c.values != nil || c.err != nil, i == position)
+	}
+	l.db.calm()
+	pass(time.Minute)
+	var got []string
+	for i, c := range calls {
+		if i != position {
+			noError(t, c.err)
+			got = append(got, c.values[:len(c.values)-1]...)
+		}
+	}
+	rest, err := l.other.take(t.Context(), 10)
+	if !errors.Is(err, ErrEmpty) {
+		noError(t, err)
+	}
+	if got = append(got, rest...); verb == "add" {
+		want := slices.Delete([]string{"1", "2", "3"}, position, position+1)
+		equalSlices(t, "added", got, append([]string{"0", "1"}, want...))
+	} else {
+		equalSlices(t, "items, in order", got, []string{"1", "2", "3", "4", "5", "6"})
+	}
+}
+
+// However callers give up while outcomes are unknown: who got an error that is not
+// kv.ErrCommitUnknown has added and taken nothing, and nothing is lost or doubled.
+func TestLeaveUnknown(t *testing.T) {
+	for _, mode := range []Staging{StagingNever, StagingAlways, StagingAuto} {
+		for seed := range uint64(60) {
+			synctest.Test(t, func(t *testing.T) { leaveUnknown(t, mode, seed) })
+		}
+	}
+}
+
+func leaveUnknown(t *testing.T, mode Staging, seed uint64) {
+	c := newCluster(t, 1000*seed, faulty.Options{
+		Conflict: 0.2, Dropped: 0.15, Applied: 0.15, Late: 0.15, Delay: 0.5, MaxDelay: 2 * time.Millisecond,
+	})
+	defer c.close()
+	db := c.process()
+	q := opened(t, func() (*Queue[string], error) { return OpenQueue(db, "q", String(), Options{Staging: mode}) })
+	const callers, calls = 8, 10
+	var added, maybe, got [callers][]string
+	var lost atomic.Bool // a call that took does not know whether it did
+	together(callers, func(c int) {
+		r := rand.New(rand.NewPCG(seed, uint64(c)))
+		for i := range calls {
+			ctx, cancel := t.Context(), context.CancelFunc(func() {})
+			if r.IntN(3) > 0 {
+				ctx, cancel = context.WithTimeout(ctx, time.Duration(r.IntN(6000))*time.Microsecond)
+			}
+			v := fmt.Sprintf("%d %d", c, i)
+			switch r.IntN(4) {
+			case 0, 1:
+				switch err := q.Enqueue(ctx, v); {
+				case err == nil:
+					added[c] = append(added[c], v)
+				case errors.Is(err, kv.ErrCommitUnknown):
+					maybe[c] = append(maybe[c], v)
+				}
+			case 2:
+				values, err := q.DequeueN(ctx, 1+r.IntN(3))
+				got[c] = append(got[c], values...)
+				lost.Store(lost.Load() || errors.Is(err, kv.ErrCommitUnknown))
+			case 3:
+				wait, stop := context.WithTimeout(ctx, 5*time.Millisecond)
+				values, err := q.DequeueWaitN(wait, 1+r.IntN(3))
+				got[c] = append(got[c], values...)
+				lost.Store(lost.Load() || errors.Is(err, kv.ErrCommitUnknown))
+				stop()
+			}
+			cancel()
+		}
+	})
+	db.Flush()
+	pass(time.Minute)
+	calm, err := OpenQueue(c.inner, "q", String(), Options{Staging: StagingAlways})
+	noError(t, err)
+	there := make(map[string]int)
+	rest, err := calm.DequeueN(t.Context(), 1000)
+	if !errors.Is(err, ErrEmpty) {
+		noError(t, err)
+	}
+	for _, v := range append(slices.Concat(got[:]...), rest...) {
+		there[v]++
+	}
+	for _, v := range slices.Concat(maybe[:]...) {
+		if there[v] > 1 {
+			t.Errorf("seed %d: %s is there %d times", seed, v, there[v])
+		}
+		delete(there, v)
+	}
+	for _, v := range slices.Concat(added[:]...) {
+		if there[v] != 1 && (there[v] > 1 || !lost.Load()) {
+			t.Errorf("seed %d: %s was added, and is there %d times", seed, v, there[v])
+		}
+		delete(there, v)
+	}
+	for v := range there {
+		t.Errorf("seed %d: %s is there, and was not added", seed, v)
+	}
+}

@@ -1,0 +1,89 @@
+package conq
+
+import (
+	"errors"
+	"slices"
+
+	"github.com/conq-go/conq/internal/lane"
+	"github.com/conq-go/conq/internal/waitroom"
+	"github.com/conq-go/conq/kv"
+)
+
+// errNobody has a transaction end whose callers have all gone, or are left to the
+// next batch: so it is nobody's error.
+var errNobody = errors.New("conq: nobody is there to be served")
+
+// demand is what a call wants: up to n items, or what those want who wait in a room.
+type demand[V any] struct {
+	n     int
+	party *waitroom.Party[V]
+	wants []int // of the party, when it was asked last
+}
+
+// takeCall is a call that takes, or a party of calls that wait. Its result has a
+// share for each of them, or for the first ones.
+type takeCall[V any] = lane.Call[demand[V], []share[V]]
+
+// batch is the calls that one transaction serves. Who gives up leaves it before the
+// next attempt, and gets nothing, unless he may have got something already.
+type batch[V any] struct {
+	calls []*takeCall[V] // those that have got nothing yet
+	wants []int          // of calls, one after the other
+	one   [1]int         // room for wants, mostly
+}
+
+// attendIn is attend for an attempt. It keeps all if an earlier one may have taken
+// effect: what the transaction returns may be what that one has dealt out.
+func (b *batch[V]) attendIn(tx kv.Tx) bool { return kv.Unsettled(tx) || b.attend() }
+
+// attend lets those go who have given up, and finds out what the others want. It
+// returns false if nobody is left to be served.
+func (b *batch[V]) attend() bool {
+	for _, c := range b.calls {
+		if c.Request.party != nil {
+			c.Request.wants = c.Request.party.Wants()
+		}
+	}
+	if slices.ContainsFunc(b.calls, leaderless) {
+		all := b.calls
+		b.calls = slices.DeleteFunc(slices.Clone(all), leaderless)
+		for _, c := range all {
+			if leaderless(c) { // another one will lead them
+				c.Err = errNobody
+				c.Return()
+			}
+		}
+	}
+	b.calls = lane.Attend(b.calls)
+	b.wants = b.one[:0]
+	for _, c := range b.calls {
+		if c.Request.party != nil {
+			b.wants = append(b.wants, c.Request.wants...)
+		} else {
+			b.wants = append(b.wants, c.Request.n)
+		}
+	}
+	return len(b.calls) > 0
+}
+
+func leaderless[V any](c *takeCall[V]) bool { return c.Request.party != nil && c.Request.wants == nil }
+
+// deliver gives the first calls their shares, and lets them go if there are others
+// who need another transaction.
+func (b *batch[V]) deliver(shares []share[V]) {
+	served := b.calls
+	for len(shares) > 0 && len(b.calls) > 0 {
+		c, n := b.calls[0], 1
+		if c.Request.party != nil {
+			n = min(len(c.Request.wants), len(shares))
+		}
+		c.Result, shares = shares[:n:n], shares[n:]
+		b.calls = b.calls[1:]
+	}
+	if len(b.calls) == 0 {
+		return
+	}
+	for _, c := range served[:len(served)-len(b.calls)] {
+		c.Return()
+	}
+}
