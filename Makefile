@@ -2,10 +2,10 @@
 SHELL := bash
 .SHELLFLAGS = -o pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help build demo test race lint models fuzz bench ci clean
+.PHONY: help build demo test race lint models fuzz bench bench-peers ci clean
 
 help: ## list the targets
-	@sed -n 's/^\([a-z]*\):.*## /\1	/p' $(MAKEFILE_LIST) | expand -t 10
+	@sed -n 's/^\([a-z-]*\):.*## /\1	/p' $(MAKEFILE_LIST) | expand -t 13
 
 build: ## build ./conq, without cgo
 	CGO_ENABLED=0 go build -o conq ./cmd/conq
@@ -33,8 +33,12 @@ bench: ## what queues cost, against Pebble alone: benchmarks that match BENCH
 	go test -run '^$$' -bench '$(BENCH)' -timeout 0 ./internal/bench | tee bench.txt
 	go run ./internal/bench/table < bench.txt
 
+bench-peers: ## conq beside what one would pick instead; flags in ARGS, as ARGS=-short
+	go build -C bench/peers -o peers .
+	bench/peers/peers $(ARGS)
+
 ci: ## everything that must pass
 	.ci/run
 
 clean: ## remove what was built
-	rm -f conq bench.txt *.test *.prof
+	rm -f conq bench.txt bench/peers/peers *.test *.prof

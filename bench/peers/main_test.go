@@ -1,0 +1,154 @@
+package main
+
+import (
+	"encoding/json"
+	"os"
+	"strings"
+	"testing"
+)
+
+// TestMain has the test binary be the servers and processes that the program
+// starts of itself.
+func TestMain(m *testing.M) {
+	if len(os.Args) > 1 && (os.Args[1] == serveArgument || os.Args[1] == childArgument) {
+		os.Exit(run(os.Args[1:], os.Stdout, os.Stderr))
+	}
+	os.Exit(m.Run())
+}
+
+// invoke runs the program.
+func invoke(t *testing.T, want int, args ...string) (stdout, stderr string) {
+	t.Helper()
+	var out, said strings.Builder
+	if got := run(args, &out, &said); got != want {
+		t.Fatalf("%q: exit code %d, want %d\n%s\n%s", args, got, want, &out, &said)
+	}
+	return out.String(), said.String()
+}
+
+func contains(t *testing.T, text string, parts ...string) {
+	t.Helper()
+	for _, part := range parts {
+		if !strings.Contains(text, part) {
+			t.Errorf("%q is missing in:\n%s", part, text)
+		}
+	}
+}
+
+func TestUsageErrors(t *testing.T) {
+	for _, c := range []struct{ args, want string }{
+		{"-payload 15", "-payload 15: 16 to 4194304 are allowed"},
+		{"-items 0", "-items 0: 1 to 100000000 are allowed"},
+		{"-time 0s", "-time 0s: it must be positive"},
+		{"-priorities 0", "-priorities 0: 1 to 2147483647 are allowed"},
+		{"-runs 0", "-runs 0: 1 to 1000 are allowed"},
+		{"-producers 1,2", "there must be as many numbers of either"},
+		{"-producers x", `"x": numbers from 1 to 10000 are allowed`},
+		{"-consumers 10001", `"10001": numbers from 1 to 10000 are allowed`},
+		{"-class often", `-class "often": there are [power process none]`},
+		{"-peers nobody", "there is no such system, only:\n  conq-queue/always"},
+		{"-peers [", "missing closing ]"},
+		{"-bogus", "flag provided but not defined: -bogus"},
+		{"bogus", `unknown argument "bogus": only flags are allowed, or first one of allocs, depth`},
+		{"depth -items 0", "numbers must be positive"},
+		{"depth -durability x", `durability "x" is not one of always, interval, memory`},
+		{"serve me", "it is not meant to be called by hand"},
+		{"child me", "it is not meant to be called by hand"},
+	} {
+		_, said := invoke(t, exitUsage, strings.Fields(c.args)...)
+		contains(t, said, c.want)
+	}
+}
+
+func TestHelpAndList(t *testing.T) {
+	_, said := invoke(t, exitOK, "-help")
+	contains(t, said, "usage: peers", "-producers", "memory, payload")
+	out, _ := invoke(t, exitOK, "-list")
+	contains(t, out, "goque-priority         process\n", "redis-list/always      power\n", "conq-queue/memory      none\n")
+	if n := strings.Count(out, "\n"); n != len(systems()) {
+		t.Errorf("%d lines for %d systems", n, len(systems()))
+	}
+	out, _ = invoke(t, exitOK, "-list", "-peers", "^conq", "-class", "power,none")
+	if want := 4; strings.Count(out, "\n") != want {
+		t.Errorf("%d systems of conq are chosen, want %d:\n%s", strings.Count(out, "\n"), want, out)
+	}
+}
+
+func TestShort(t *testing.T) {
+	o, err := parseOptions([]string{"-short", "-items", "7"}, os.Stderr)
+	if err != nil || o.Items != 7 || o.Runs != 1 || o.Time.String() != "300ms" {
+		t.Errorf("%+v, %v", o, err)
+	}
+}
+
+// The whole program, with systems that are in every process.
+func TestCompare(t *testing.T) {
+	dir := t.TempDir()
+	args := []string{"-short", "-items", "300", "-runs", "2", "-producers", "1,4", "-consumers", "1,3", "-dir", dir, "-peers", "^conq|^goque"}
+	out, said := invoke(t, exitOK, args...)
+	contains(t, out, "300 or 300ms a phase", "medians of 2 runs", "conq-priority/interval", "4x3", "F fill, D drain, T transfer")
+	contains(t, said, "run 1 of 2, 1 of 16: 1x1 conq-queue/always")
+	out, _ = invoke(t, exitOK, append(args, "-json")...)
+	var r report
+	if err := json.Unmarshal([]byte(out), &r); err != nil {
+		t.Fatal(err)
+	}
+	if len(r.Lines) != 16 || r.Interrupted || r.Machine.Cores == 0 || r.Machine.Sync <= 0 {
+		t.Errorf("%d lines, machine %+v", len(r.Lines), r.Machine)
+	}
+	for _, l := range r.Lines {
+		if len(l.Runs) != 2 || l.Median == nil || l.Crash == "" || l.Outage == "" {
+			t.Fatalf("%+v", l)
+		}
+		for _, m := range l.Runs {
+			if m.Fill.Items == 0 || m.Fill.Items != m.Drain.Items || m.Transfer.Rate <= 0 || m.Fill.Put.P99 < m.Fill.Put.P50 || m.Full <= 0 {
+				t.Errorf("%s: %+v", l.System, m)
+			}
+		}
+	}
+	if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
+		t.Errorf("%v is left (%v)", left, err)
+	}
+}
+
+func TestSpecials(t *testing.T) {
+	for _, c := range []struct {
+		args  string
+		parts []string
+	}{
+		{"depth -items 300 -rounds 3", []string{"dequeue, 300 items", "push, after 300 were taken", "at most 1.3"}},
+		{"priorities -items 300 -rounds 3", []string{"pop max, 300 priorities", "at most 1.5"}},
+		{"queues -queues 30 -rounds 2", []string{"open a store of 30 queues", "enqueue, on any of 30 queues", "at most 2"}},
+		{"payload -items 6 -rounds 1 -clients 2 -durability interval", []string{"drain, items of 1048576 bytes", "MB/s", "at least 0.7"}},
+		{"memory -items 20000 -clients 2", []string{"resident, draining", "at most 300: yes", "disk, after conq stat"}},
+		{"allocs -items 200", []string{"memory, 64 clients, push and take", "at most 6"}},
+	} {
+		name, _, _ := strings.Cut(c.args, " ")
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			out, _ := invoke(t, exitOK, append(strings.Fields(c.args), "-dir", dir)...)
+			contains(t, out, c.parts...)
+			if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
+				t.Errorf("%v is left (%v)", left, err)
+			}
+		})
+	}
+}
+
+func TestVerdicts(t *testing.T) {
+	for _, c := range []struct {
+		f    finding
+		want string
+	}{
+		{against("", "", 2, 3).atMost(1.5), "at most 1.5: yes"},
+		{against("", "", 2, 3.1).atMost(1.5), "at most 1.5: NO"},
+		{against("", "", 2, 1.4).atLeast(0.7), "at least 0.7: yes"},
+		{against("", "", 2, 1.3).atLeast(0.7), "at least 0.7: NO"},
+		{plain("", "", 7).atMost(6), "at most 6: NO"},
+		{plain("", "", 7), ""},
+	} {
+		if got := c.f.verdict(); got != c.want {
+			t.Errorf("%+v: %q, want %q", c.f, got, c.want)
+		}
+	}
+}

@@ -1,0 +1,149 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/conq-go/conq"
+	"github.com/conq-go/conq/kv"
+	"github.com/conq-go/conq/kv/embedded"
+)
+
+const (
+	openBar      = 2
+	operationBar = 1.3
+	sample       = 1000 // queues that operations are measured on, and operations
+)
+
+// manyQueues compares a store of many queues with a store of one.
+func manyQueues(ctx context.Context, l *limits, progress io.Writer) ([]finding, error) {
+	one, many := filepath.Join(l.temp, "one"), filepath.Join(l.temp, "many")
+	for dir, n := range map[string]int{one: 1, many: l.items} {
+		began := time.Now()
+		if err := makeQueues(ctx, dir, n); err != nil {
+			return nil, err
+		}
+		fmt.Fprintf(progress, "%d queues made in %v\n", n, time.Since(began).Round(time.Millisecond))
+	}
+	var opened [2][]time.Duration
+	for range l.rounds {
+		for i, dir := range []string{one, many} {
+			began := time.Now()
+			db, err := embedded.Open(dir, embedded.Options{Durability: l.of})
+			if err != nil {
+				return nil, err
+			}
+			_, err = conq.OpenQueue(db, queueName(0), conq.Bytes())
+			opened[i] = append(opened[i], time.Since(began))
+			if err := errors.Join(err, db.Close()); err != nil {
+				return nil, err
+			}
+		}
+	}
+	found := []finding{against(
+		fmt.Sprintf("open a store of %d queues, and one of them", l.items), "ns",
+		float64(middle(opened[0])), float64(middle(opened[1]))).atMost(openBar)}
+	more, err := operations(ctx, l, one, many)
+	return append(found, more...), err
+}
+
+func queueName(i int) string { return fmt.Sprintf("queue %d", i) }
+
+// makeQueues makes a store with so many queues of 10 items.
+func makeQueues(ctx context.Context, dir string, n int) (err error) {
+	if err := os.Mkdir(dir, 0o755); err != nil {
+		return err
+	}
+	db, err := embedded.Open(dir, embedded.Options{Durability: embedded.Memory})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, db.Close()) }()
+	s := &stage{noise: newNoise(128)}
+	for i := range n {
+		q, err := conq.OpenQueue(db, queueName(i), conq.Bytes())
+		if err == nil {
+			err = q.EnqueueAll(ctx, s.values(few))
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// operations compares operations on the one queue with those on any of the many.
+func operations(ctx context.Context, l *limits, one, many string) (found []finding, err error) {
+	var all [2][]verb
+	for i, store := range []struct {
+		dir    string
+		queues int
+	}{{one, 1}, {many, l.items}} {
+		db, err := embedded.Open(store.dir, embedded.Options{Durability: l.of})
+		if err != nil {
+			return nil, err
+		}
+		defer func() { err = errors.Join(err, db.Close()) }()
+		if all[i], err = verbsOfAny(db, store.queues); err != nil {
+			return nil, err
+		}
+	}
+	for i := range all[0] {
+		medians, err := rounds(ctx, sample, all[0][i], all[1][i])
+		if err != nil {
+			return nil, err
+		}
+		what := fmt.Sprintf("%s, on any of %d queues", all[0][i].name, l.items)
+		found = append(found, against(what, "ns", medians[0], medians[1]).atMost(operationBar))
+	}
+	return found, nil
+}
+
+// verbsOfAny are operations each of which is on another queue, of those that are
+// sampled. What undoes them goes over the same queues.
+func verbsOfAny(db kv.DB, n int) ([]verb, error) {
+	var handles []*conq.Queue[[]byte]
+	for _, i := range rand.Perm(n)[:min(n, sample)] {
+		q, err := conq.OpenQueue(db, queueName(i), conq.Bytes())
+		if err != nil {
+			return nil, err
+		}
+		handles = append(handles, q)
+	}
+	s := &stage{noise: newNoise(128)}
+	done, undone := 0, 0
+	next := func(counter *int) *conq.Queue[[]byte] {
+		*counter++
+		return handles[*counter%len(handles)]
+	}
+	undo := func(f func(context.Context, *conq.Queue[[]byte]) error) func(context.Context, int) error {
+		return func(ctx context.Context, n int) error {
+			for range n {
+				if err := f(ctx, next(&undone)); err != nil {
+					return err
+				}
+			}
+			return nil
+		}
+	}
+	enqueue := func(ctx context.Context, q *conq.Queue[[]byte]) error { return q.Enqueue(ctx, s.value()) }
+	dequeue := func(ctx context.Context, q *conq.Queue[[]byte]) error {
+		_, err := q.Dequeue(ctx)
+		return err
+	}
+	peek := func(ctx context.Context, q *conq.Queue[[]byte]) error {
+		_, err := q.Peek(ctx)
+		return err
+	}
+	nothing := func(context.Context, *conq.Queue[[]byte]) error { return nil }
+	make := func(name string, op, back func(context.Context, *conq.Queue[[]byte]) error) verb {
+		return verb{name, func(ctx context.Context) error { return op(ctx, next(&done)) }, undo(back)}
+	}
+	return []verb{make("dequeue", dequeue, enqueue), make("enqueue", enqueue, dequeue), make("peek", peek, nothing)}, nil
+}
