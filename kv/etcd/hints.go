@@ -149,10 +149,10 @@ func (s scale) below(edge []byte, n int) []byte {
 	}
 	high, far := bits.Mul64(s.step, uint64(n))
 	at, borrow := bits.Sub64(number(edge[len(s.prefix):]), far, 0)
-	if high != 0 || borrow != 0 {
+	if high != 0 || borrow != 0 || at == 0 {
 		return bytes.Clone(s.prefix)
 	}
-	return binary.BigEndian.AppendUint64(bytes.Clone(s.prefix), at)
+	return least(binary.BigEndian.AppendUint64(bytes.Clone(s.prefix), at), edge)
 }
 
 // middle returns a key between two keys, or nil if it finds none.
