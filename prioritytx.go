@@ -250,7 +250,7 @@ func (p *PriorityQueue[T]) add(tx kv.Tx, payloads []prioritized) error {
 		p.store.set(tx, key, payloads[0].payload)
 		return p.store.announce(tx)
 	}
-	counts := counts{last: make(map[int64]int64)}
+	counts := counts{last: make(map[int64]int64), keys: keys{store: &p.store}}
 	for _, item := range payloads {
 		key, err := p.nextKey(tx, &counts, item.priority)
 		if err != nil {
@@ -266,6 +266,7 @@ type counts struct {
 	last   map[int64]int64 // priority: last count
 	looked bool            // whether items of any are staged
 	staged bool            // they are
+	keys   keys
 }
 
 func (p *PriorityQueue[T]) nextKey(tx kv.Tx, c *counts, priority int64) ([]byte, error) {
@@ -274,7 +275,7 @@ func (p *PriorityQueue[T]) nextKey(tx kv.Tx, c *counts, priority int64) ([]byte,
 			return nil, p.store.foreign(recipe.ErrFull)
 		}
 		c.last[priority] = count + 1
-		return p.store.newKey(priority, count+1)
+		return c.keys.next(1, priority, count+1)
 	}
 	key, err := p.recipe.NextKey(tx, priority)
 	if err != nil {

@@ -138,12 +138,13 @@ func (q *Queue[T]) add(tx kv.Tx, payloads [][]byte) error {
 	if err != nil {
 		return err
 	}
-	for _, payload := range payloads[1:] {
+	keys := keys{store: &q.store}
+	for i, payload := range payloads[1:] {
 		if index == math.MaxInt64 {
 			return q.store.foreign(recipe.ErrFull)
 		}
 		index++
-		if key, err = q.store.newKey(index); err != nil {
+		if key, err = keys.next(len(payloads)-1-i, index); err != nil {
 			return err
 		}
 		q.store.set(tx, key, payload)

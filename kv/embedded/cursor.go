@@ -189,6 +189,7 @@ func (c *cursor) fill(want int) error {
 	before := c.reading
 	want, c.missed = max(want, c.ahead), c.missed+want
 	bytes := 0
+	var memory pairs
 	c.own = false
 	for len(c.fetched) < want && bytes < maxFetch && !c.done() {
 		key, value, ok, err := c.scan.from(c)
@@ -199,7 +200,7 @@ func (c *cursor) fill(want int) error {
 			c.pos = c.end
 			break
 		}
-		p := c.t.db.near.pair(key, value)
+		p := c.t.db.near.pair(&memory, key, value)
 		bytes += p.size()
 		c.push(p)
 	}

@@ -87,20 +87,37 @@ func (p pair) copied() kv.KeyValue {
 	return kv.KeyValue{Key: buf[:n:n], Value: buf[n:]}
 }
 
-func newPair(key, value []byte) pair {
-	n := len(key)
-	buf := make([]byte, n+1+len(value))
+func newPair(key, value []byte) pair { return new(pairs).new(key, value) }
+
+// pairs makes several pairs in one piece of memory, as they mostly go together.
+type pairs struct {
+	free []byte
+	next int // how much to allocate next
+}
+
+// pairsChunk bounds what one pair that stays keeps of those that have gone.
+const pairsChunk = 4 << 10
+
+func (m *pairs) new(key, value []byte) pair {
+	n := len(key) + 1
+	size := n + len(value)
+	if size > len(m.free) {
+		m.free = make([]byte, max(size, m.next))
+		m.next = min(max(2*m.next, 4*size), pairsChunk)
+	}
+	buf := m.free[:size:size]
+	m.free = m.free[size:]
 	copy(buf, key)
-	copy(buf[n+1:], value)
-	return pair{after: buf[: n+1 : n+1], value: buf[n+1:]}
+	copy(buf[n:], value)
+	return pair{after: buf[:n:n], value: buf[n:]}
 }
 
 // pair returns what is worth keeping of a pair.
-func (n *near) pair(key, value []byte) pair {
+func (n *near) pair(m *pairs, key, value []byte) pair {
 	if len(value) <= n.most.value {
-		return newPair(key, value)
+		return m.new(key, value)
 	}
-	p := newPair(key, nil)
+	p := m.new(key, nil)
 	p.large = true
 	return p
 }
@@ -373,6 +390,7 @@ func (n *near) commit(e *effects, version uint64) {
 		n.clear(r, version)
 	}
 	var s *stretch
+	var memory pairs
 	for i, key := range e.keys {
 		if s == nil || !s.holds(key) {
 			if s = n.holding(key, false); s == nil {
@@ -384,7 +402,7 @@ func (n *near) commit(e *effects, version uint64) {
 		case e.values[i] == nil:
 			n.remove(s, key)
 		default:
-			n.set(s, n.pair(key, e.values[i]))
+			n.set(s, n.pair(&memory, key, e.values[i]))
 			if len(s.pairs) > n.most.pairs {
 				n.split(s)
 				s = nil
