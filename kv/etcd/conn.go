@@ -305,9 +305,11 @@ func gets(rs []*pb.RangeRequest) []*pb.RequestOp {
 // always takes less, and then the outcome is known.
 const grace = time.Second
 
-// Commit sends a transaction that writes, once. It does not look at ctx at first,
-// as then the outcome would be unknown.
+// Commit sends a transaction that writes, once: again only if it is certain that it
+// was not sent, or refused before it did anything. It does not look at ctx for as
+// long as the outcome would be unknown.
 func (c *conn) Commit(ctx context.Context, request *pb.TxnRequest) (*pb.TxnResponse, error) {
+	began := time.Now()
 	for attempt := 0; ; attempt++ {
 		member := c.member()
 		limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), c.o.Timeout)
@@ -319,24 +321,36 @@ func (c *conn) Commit(ctx context.Context, request *pb.TxnRequest) (*pb.TxnRespo
 			c.seen(response.Header)
 			return response, nil
 		}
+		sent := !neverSent(err)
 		err = explain(err)
-		if errors.Is(err, errToken) && attempt < maxTokens && ctx.Err() == nil {
-			pause(ctx, attempt)
-			continue // it was refused before it did anything
+		lost := errors.Is(err, errLost)
+		if lost {
+			c.failed(member, err)
 		}
-		if !errors.Is(err, errLost) {
-			return nil, err
-		}
-		c.failed(member, err)
-		if ctx.Err() != nil {
+		switch {
+		case lost && sent && ctx.Err() != nil:
 			return nil, fmt.Errorf("%w: %w: %w", kv.ErrCommitUnknown, err, context.Cause(ctx))
+		case lost && sent:
+			return nil, fmt.Errorf("%w: %w", kv.ErrCommitUnknown, err)
+		case !lost && !errors.Is(err, errToken):
+			return nil, err
+		case ctx.Err() != nil:
+			return nil, context.Cause(ctx)
+		case time.Since(began) > c.o.Patience:
+			return nil, c.unavailable(err)
 		}
-		return nil, fmt.Errorf("%w: %w", kv.ErrCommitUnknown, err)
+		pause(ctx, attempt)
 	}
 }
 
-// maxTokens is how many new tokens a commit asks for.
-const maxTokens = 3
+// neverSent tells whether a request is known not to have left this process, as
+// there was no connection: gRPC has no other sign of that than what it says. A
+// request of which this is not known may have had an effect.
+func neverSent(err error) bool {
+	text := status.Convert(err).Message()
+	return strings.HasPrefix(text, "latest balancer error: ") ||
+		strings.HasSuffix(text, " while waiting for connections to become ready")
+}
 
 // pause waits before another attempt, or until ctx ends.
 func pause(ctx context.Context, attempt int) {

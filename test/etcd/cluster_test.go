@@ -26,8 +26,13 @@ type cluster struct {
 	direct  *clientv3.Client // past the proxies
 }
 
+// clusterOptions say what is not as usual about a cluster.
+type clusterOptions struct {
+	sync bool // members sync their logs, as they should: nobody needs it who cuts no power
+}
+
 // startCluster starts one that ends with the test.
-func startCluster(t testing.TB, sync bool) *cluster {
+func startCluster(t testing.TB, o clusterOptions) *cluster {
 	t.Helper()
 	const size = 3
 	dir, err := os.MkdirTemp("", "conq-etcd-")
@@ -45,16 +50,13 @@ func startCluster(t testing.TB, sync bool) *cluster {
 		c.members = append(c.members, &member{config: memberConfig{
 			Name: fmt.Sprintf("m%d", i), Dir: filepath.Join(dir, fmt.Sprintf("m%d", i)),
 			PeerURL: "http://" + addresses[i], ClientURL: "http://" + clients[i],
-			Cluster: strings.Join(all, ","), New: true, NoSync: !sync,
+			Cluster: strings.Join(all, ","), New: true, NoSync: !o.sync,
 		}})
 		c.proxies = append(c.proxies, newProxy(t, clients[i]))
 	}
 	t.Cleanup(func() {
 		for _, m := range c.members {
 			m.kill()
-			if t.Failed() {
-				t.Logf("member %s: %s", m.config.Name, m.output())
-			}
 		}
 		if err := os.RemoveAll(dir); err != nil {
 			t.Error(err)

@@ -9,7 +9,7 @@ import (
 )
 
 func TestConformance(t *testing.T) {
-	c := startCluster(t, false)
+	c := startCluster(t, clusterOptions{})
 	used := make(map[kv.DB]etcd.Options)
 	kvtest.Run(t, kvtest.Engine{
 		Open: func(t *testing.T) kv.DB {

@@ -50,11 +50,12 @@ func beMember(encoded string) error {
 	}
 	cfg := embed.NewConfig()
 	cfg.Name, cfg.Dir = c.Name, c.Dir
-	cfg.LogLevel, cfg.LogOutputs = "warn", []string{c.Dir + ".log"}
+	cfg.LogLevel, cfg.LogOutputs = "error", []string{c.Dir + ".log"}
 	cfg.ListenClientUrls, cfg.AdvertiseClientUrls = urls(c.ClientURL), urls(c.ClientURL)
 	cfg.ListenPeerUrls, cfg.AdvertisePeerUrls = urls(c.PeerURL), urls(c.PeerURL)
 	cfg.InitialCluster = c.Cluster
 	cfg.UnsafeNoFsync = c.NoSync
+	cfg.EnablePprof = os.Getenv("PPROF") != ""
 	if cfg.ClusterState = embed.ClusterStateFlagExisting; c.New {
 		cfg.ClusterState = embed.ClusterStateFlagNew
 	}
