@@ -6,7 +6,8 @@
 //
 // Each commit has a version, one more than the last. A transaction reads from a
 // Pebble snapshot, taken at its first read and shared with all others that
-// begin before the next commit, with its own writes laid over it. To commit, it
+// begin before the next commit, with its own writes laid over it; or from memory,
+// see below, which for one that is lazy (kv.Lazily) spares the snapshot. To commit, it
 // takes the store's lock, compares its read conflict ranges with what was
 // written since its version (the window), applies its batch, and gives the lock
 // back. The window keeps the written keys and ranges of each commit for as long
@@ -20,7 +21,7 @@
 // A commit is applied first and synced after. As soon as it is applied it is
 // visible to the next transaction, so two transactions conflict only if they
 // overlap within microseconds, not within an fsync; and one fsync serves all who
-// wait for theirs. Nothing is acknowledged too early: each acknowledgement, that
+// wait for theirs, for whose return its leader waits a little: see horizon. Nothing is acknowledged too early: each acknowledgement, that
 // of a transaction which only read included, waits until the log is on disk up
 // to the version that it saw. The log is written in version order and a full
 // log is synced before the next is begun, so a version that is on disk has all
@@ -31,6 +32,12 @@
 // calls fail with [ErrFailed], and nothing more is written to the directory
 // until it is opened again. Pebble itself would end the process, or wait for
 // ever; the guard file system around it does not let it come to that.
+//
+// # What is near
+//
+// What lies where reads begin, the heads and tails of queues, is kept in memory, and
+// changed by each commit. So a dequeue or an enqueue does not search the LSM tree,
+// and costs the same at any depth. See near.
 //
 // # Dead space
 //
