@@ -130,7 +130,8 @@ type call struct {
 	uncancel  func() bool // tr is cancelled at the end of ctx until this is called
 	committed bool
 
-	retries, conflicts, tooOld int
+	retries, tooOld int
+	failed          error // the last one after which to try again, or to look whether to
 }
 
 // begin starts a call.
@@ -231,23 +232,23 @@ func (c *call) release() {
 }
 
 // again gets ready for another attempt after one that has failed with err, or
-// returns the error for the caller.
+// returns the error for the caller. When the context has ended, that tells why
+// earlier attempts had failed.
 func (c *call) again(err error) error {
 	if errors.Is(err, kv.ErrCommitUnknown) {
 		return err
 	}
-	switch {
-	case errors.Is(err, kv.ErrConflict):
-		c.conflicts++
-	case errors.Is(err, kv.ErrTooOld):
+	if errors.Is(err, kv.ErrTooOld) {
 		if c.tooOld == kv.MaxTooOld {
 			return err
 		}
 		c.tooOld++
 	}
-	err = c.pause(c.tr, err)
-	if err != nil && c.conflicts > 0 && c.ctx.Err() != nil && errors.Is(err, context.Cause(c.ctx)) {
-		return fmt.Errorf("%w, after %d times: %w", kv.ErrConflict, c.conflicts, err)
+	if c.codeOf(err) != 0 {
+		c.failed = err
+	}
+	if err = c.pause(c.tr, err); err != nil && c.failed != nil && c.ctx.Err() != nil && errors.Is(err, context.Cause(c.ctx)) {
+		return fmt.Errorf("%w, after %d attempts: %w", c.failed, c.retries, err)
 	}
 	return err
 }

@@ -86,8 +86,9 @@
 //	2101, 2102, 2103 too large                    kv.ErrTooLarge, a *kv.TooLargeError
 //	others                                        *Error
 //
-// Those that OnError has one try again after, 1039 elsewhere among them, come back
-// only when there is no trying again.
+// Those after which OnError has one try again (1009, 1037, 1038, 1042, 1051, 1078,
+// 1213, 1223, and 1039 elsewhere) match kv.ErrConflict. Like it they reach the caller
+// of Transact only with the reason for which there is no other try.
 //
 // # Closing
 //

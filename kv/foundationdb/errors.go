@@ -13,15 +13,23 @@ import (
 // own.
 const (
 	codeTransactionTooOld   = 1007
+	codeFutureVersion       = 1009
 	codeNotCommitted        = 1020
 	codeCommitUnknown       = 1021
 	codeCommitUnknownFatal  = 1022
 	codeCancelled           = 1025 // the transaction
 	codeMaybeDelivered      = 1030
 	codeTimedOut            = 1031
+	codeProcessBehind       = 1037
+	codeDatabaseLocked      = 1038
 	codeClusterVersion      = 1039 // the cluster's version changed
+	codeCommitProxyMemory   = 1042
+	codeBatchThrottled      = 1051
+	codeGRVProxyMemory      = 1078
 	codeBrokenPromise       = 1100
 	codeOperationCancelled  = 1101
+	codeTagThrottled        = 1213
+	codeProxyTagThrottled   = 1223
 	codeOutsideLegalRange   = 2004
 	codeInvertedRange       = 2005
 	codeTransactionReadOnly = 2023
@@ -34,7 +42,9 @@ const (
 
 // Error is an error of FoundationDB's client library. errors.Is matches it with
 // the error of package kv that says the same, as the table in the package's
-// documentation has it; errors.As finds the binding's fdb.Error in it.
+// documentation has it; errors.As finds the binding's fdb.Error in it. One that
+// passes, after which the transaction is to be run again, matches kv.ErrConflict
+// whatever its reason, so that layers in between treat it so too.
 type Error struct {
 	// Code is FoundationDB's number of the error.
 	Code int
@@ -52,7 +62,8 @@ func (e *Error) Is(target error) bool {
 	switch e.Code {
 	case codeTransactionTooOld:
 		return target == kv.ErrTooOld
-	case codeNotCommitted:
+	case codeNotCommitted, codeFutureVersion, codeProcessBehind, codeDatabaseLocked, codeClusterVersion,
+		codeCommitProxyMemory, codeGRVProxyMemory, codeBatchThrottled, codeTagThrottled, codeProxyTagThrottled:
 		return target == kv.ErrConflict
 	case codeTransactionReadOnly:
 		return target == kv.ErrReadOnly
