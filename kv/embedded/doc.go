@@ -21,11 +21,12 @@
 // A commit is applied first and synced after. As soon as it is applied it is
 // visible to the next transaction, so two transactions conflict only if they
 // overlap within microseconds, not within an fsync; and one fsync serves all who
-// wait for theirs, for whose return its leader waits a little: see horizon. Nothing is acknowledged too early: each acknowledgement, that
-// of a transaction which only read included, waits until the log is on disk up
-// to the version that it saw. The log is written in version order and a full
-// log is synced before the next is begun, so a version that is on disk has all
-// earlier ones there too.
+// wait for theirs, for whose return its leader waits a little: see horizon.
+// Nothing is acknowledged too early: each acknowledgement, that of a transaction
+// which only read included, waits until the log is on disk up to the version
+// that it saw. The log is written in version order and a full log is synced
+// before the next is begun, so a version that is on disk has all earlier ones
+// there too.
 //
 // An error in writing the log or the manifest, or in flushing a memtable,
 // poisons the store: what may not be on disk is never acknowledged, all later
