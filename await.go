@@ -12,30 +12,33 @@ import (
 // takeForWaiting is what the room calls: it takes items for those who wait, and
 // tells when to look again if there are too few.
 func (t *taker[V]) takeForWaiting(ctx context.Context, p *waitroom.Party[V]) (got [][]V, news <-chan error, err error) {
-	if t.s.signals != nil {
-		news = t.s.signals.Wait(t.s.name) // before looking
+	if t.line != nil {
+		return t.takeInLine(ctx, p)
 	}
+	news = t.s.signals.Wait(t.s.name) // before looking
 	shares, err := t.shares(ctx, demand[V]{party: p})
 	if err != nil {
 		return nil, nil, err
 	}
+	if got, err = gotten(shares); err == nil && len(got) == 0 {
+		err = t.lookAgain(ctx)
+	}
+	return got, news, err
+}
+
+// gotten returns what the first callers got, and the error of the next one unless
+// it is that there is nothing.
+func gotten[V any](shares []share[V]) (got [][]V, err error) {
 	for _, s := range shares {
 		if s.err != nil && !errors.Is(s.err, ErrEmpty) {
-			return got, nil, s.err
+			return got, s.err
 		}
 		if s.err != nil {
 			break
 		}
 		got = append(got, s.values)
 	}
-	if len(got) == 0 {
-		if news == nil {
-			news, err = t.watch(ctx)
-		} else {
-			err = t.lookAgain(ctx)
-		}
-	}
-	return got, news, err
+	return got, nil
 }
 
 // lookAgain has those who wait look again soon if there are staged items: they
@@ -51,23 +54,3 @@ func (t *taker[V]) lookAgain(ctx context.Context) error {
 }
 
 func isUnknown(err error) bool { return errors.Is(err, kv.ErrCommitUnknown) }
-
-// watch returns a channel that is closed when something is enqueued, or at once
-// if there is something: it watches the signal in the transaction that finds the
-// queue empty, so no news is missed.
-func (t *taker[V]) watch(ctx context.Context) (news <-chan error, err error) {
-	err = t.s.db.Transact(ctx, func(tx kv.Tx) error {
-		for _, err := range t.items(tx, 1) {
-			ready := make(chan error)
-			close(ready)
-			news = ready
-			return err
-		}
-		news = tx.Watch(signalKey(t.s.name))
-		return nil
-	})
-	if errors.Is(err, kv.ErrCommitUnknown) { // it has written nothing
-		err = nil
-	}
-	return news, err
-}

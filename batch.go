@@ -94,12 +94,22 @@ type share[V any] struct {
 // takeN takes up to n items within a transaction of the caller, who may go on to
 // Clear what is left: so that there are no more than it got must be exact.
 func takeN[V any](s *store, tx kv.Tx, n int, d direction[V]) ([]V, error) {
-	shares, err := takeShares(s, tx, []int{n}, d, true)
+	shares, err := takeShares(s, tx, []int{n}, d, exact)
 	if err != nil {
 		return nil, err
 	}
 	return shares[0].values, shares[0].err
 }
+
+// strictness is what has to be true when takeShares returns fewer items than were
+// wanted.
+type strictness int
+
+const (
+	loose   strictness = iota // nothing is true if somebody was told so
+	exact                     // fewer is true as well
+	waiting                   // nothing need be true: nobody is told, those who get nothing have no share
+)
 
 // takeShares takes items for callers who want so many each: for the first of them,
 // as far as the budget of a transaction lasts, and at least for one.
@@ -108,7 +118,7 @@ func takeN[V any](s *store, tx kv.Tx, n int, d direction[V]) ([]V, error) {
 // none. Otherwise it need not: with an item that comes meanwhile, it is as if it
 // had been just before. So consumers of a queue that is nearly empty do not
 // conflict with its producers.
-func takeShares[V any](s *store, tx kv.Tx, wants []int, d direction[V], exact bool) ([]share[V], error) {
+func takeShares[V any](s *store, tx kv.Tx, wants []int, d direction[V], how strictness) ([]share[V], error) {
 	b, err := s.budget(sum(wants))
 	if err != nil {
 		return nil, err
@@ -118,12 +128,12 @@ func takeShares[V any](s *store, tx kv.Tx, wants []int, d direction[V], exact bo
 		return nil, err
 	}
 	t := deal[V]{read: d.read, items: items}
-	shares, err := t.deal(tx, wants, b.left())
-	if err != nil {
+	shares, err := t.deal(tx, wants, b.left() && how != waiting)
+	if err != nil || len(items) == 0 && how == waiting {
 		return nil, err
 	}
 	covered := []kv.Range{s.items.Range()}
-	if len(items) > 0 && !t.empty && (!exact || !b.left() || t.broken) {
+	if len(items) > 0 && !t.empty && (how != exact || !b.left() || t.broken) {
 		covered = d.covered(items[max(t.taken, 1)-1].Key)
 	}
 	for _, r := range covered {
@@ -163,15 +173,19 @@ type deal[V any] struct {
 // nothing before; and so does everybody behind him.
 func (d *deal[V]) deal(r kv.Reader, wants []int, all bool) (shares []share[V], err error) {
 	var failed error
+	values := make([]V, 0, len(d.items)) // of all shares
+	shares = make([]share[V], 0, len(wants))
 	for _, want := range wants {
 		var s share[V]
-		for len(s.values) < want && d.taken < len(d.items) && failed == nil {
+		from := d.taken
+		for d.taken-from < want && d.taken < len(d.items) && failed == nil {
 			var v V
 			if v, failed = d.read(r, d.items[d.taken]); failed == nil {
-				s.values = append(s.values, v)
+				values = append(values, v)
 				d.taken++
 			}
 		}
+		s.values = values[from:d.taken:d.taken]
 		switch d.broken = failed != nil; {
 		case failed != nil && !errors.Is(failed, ErrDecode):
 			return nil, failed

@@ -26,7 +26,7 @@ import (
 //	("conq") ("signal", name)            -> 8 random bytes, new with each enqueue
 //
 // The last three are there only where the engine's Limits ask for them: staging
-// where several processes take from the queue, outcomes where commits may be
+// where several processes take from the queue, or wait, outcomes where commits may be
 // unknown, signals where other processes may wait.
 //
 // item... is all that follows the name in the key of the item, pieces included.

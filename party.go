@@ -30,6 +30,8 @@ type batch[V any] struct {
 	calls []*takeCall[V] // those that have got nothing yet
 	wants []int          // of calls, one after the other
 	one   [1]int         // room for wants, mostly
+
+	dealt func(kv.Tx, []share[V]) error // called when staged items have been dealt, if not nil
 }
 
 // attendIn is attend for an attempt. It keeps all if an earlier one may have taken

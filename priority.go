@@ -154,8 +154,8 @@ func (p *PriorityQueue[T]) PopMinWait(ctx context.Context) (T, error) {
 
 // PopMinWaitN is PopMinN, but waits until there is at least one item, or ctx ends:
 // then the error is ctx's cause, and nothing was taken. In all else it is as
-// Queue.DequeueWaitN. Those who wait for PopMin and for PopMax do not wait for
-// each other.
+// Queue.DequeueWaitN. Those who wait for PopMin and for PopMax stand in different
+// lines, unless other processes share the store.
 func (p *PriorityQueue[T]) PopMinWaitN(ctx context.Context, n int) ([]Prioritized[T], error) {
 	if err := p.store.ready(); err != nil {
 		return nil, err

@@ -30,7 +30,7 @@ import (
 //   - Not guaranteed: that a consumer has handled an item that Dequeue returned to
 //     it: if it fails, the item is gone. The same when Dequeue returned
 //     kv.ErrCommitUnknown: it may be gone. Nor which of several consumers gets an
-//     item; those who wait on one handle get them in the order in which they came.
+//     item; those who wait get them in the order in which they came (see DequeueWaitN).
 type Queue[T any] struct {
 	store  store
 	codec  Codec[T]
@@ -110,8 +110,11 @@ func (q *Queue[T]) DequeueWait(ctx context.Context) (T, error) {
 //
 // Callers who wait on one handle are served in the order in which they came, and
 // together cost one look at the queue when something is enqueued, and nothing
-// before. Where other processes share the store, enqueues through this package
-// are noticed at once, and those of other programs within a second.
+// before. Where other processes share the store, those who wait on different handles
+// stand in one line, by the clocks of their processes: while one waits, no other who
+// came later is served more than twice. Enqueues through this package are noticed at
+// once, those of other programs within a second; and what a process that died was
+// next to get, within 3 seconds.
 func (q *Queue[T]) DequeueWaitN(ctx context.Context, n int) ([]T, error) {
 	if err := q.store.ready(); err != nil {
 		return nil, err

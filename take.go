@@ -22,6 +22,7 @@ type taker[V any] struct {
 	once *kv.Once
 	lane *lane.Lane[demand[V], []share[V]] // nil without combining
 	room *waitroom.Room[V]
+	line *staging.Line // nil where nobody else can wait
 
 	side    staging.Side
 	stage   *staging.Stage
@@ -42,7 +43,14 @@ func newTaker[V any](s *store, o Options, side staging.Side, d direction[V]) (*t
 	if !o.NoCombining {
 		t.lane = lane.New(lane.Options[demand[V], []share[V]]{Run: t.run, MaxCalls: s.combinable()})
 	}
-	t.room = waitroom.New(waitroom.Options[V]{Take: t.takeForWaiting, Max: s.combinable(), Poll: s.poll(), Lost: isUnknown, Observe: s.observeWaiting()})
+	w := waitroom.Options[V]{Take: t.takeForWaiting, Max: s.combinable(), Poll: s.poll(), Lost: isUnknown, Observe: s.observeWaiting()}
+	if s.signals == nil {
+		if t.line, err = s.stage.NewLine(); err != nil {
+			return nil, err
+		}
+		w.Left, w.Stamp = t.leaveLine, stamps()
+	}
+	t.room = waitroom.New(w)
 	return t, nil
 }
 
@@ -121,7 +129,7 @@ var errCollision = errors.New("conq: another consumer has been faster")
 
 // serveSome serves the first of the calls, at least one, in one transaction.
 func (t *taker[V]) serveSome(ctx context.Context, b *batch[V]) ([]share[V], error) {
-	if t.staging == StagingAlways || t.staging == StagingAuto && t.until.Load() > time.Now().UnixNano() {
+	if t.stages() {
 		return t.serveStaged(ctx, b)
 	}
 	if err := t.expire(ctx); err != nil {
@@ -129,13 +137,23 @@ func (t *taker[V]) serveSome(ctx context.Context, b *batch[V]) ([]share[V], erro
 	}
 	shares, err := t.servePlain(ctx, b)
 	if errors.Is(err, errCollision) {
-		t.until.Store(time.Now().Add(stagingTime).UnixNano())
-		if t.s.log != nil {
-			t.s.log.Debug("consumers collide: taking by staged requests", "queue", t.s.name)
-		}
+		t.collided()
 		return t.serveStaged(ctx, b)
 	}
 	return shares, err
+}
+
+// stages tells whether to take by staging.
+func (t *taker[V]) stages() bool {
+	return t.staging == StagingAlways || t.staging == StagingAuto && t.until.Load() > time.Now().UnixNano()
+}
+
+// collided notes that others are at it too.
+func (t *taker[V]) collided() {
+	t.until.Store(time.Now().Add(stagingTime).UnixNano())
+	if t.s.log != nil {
+		t.s.log.Debug("consumers collide: taking by staged requests", "queue", t.s.name)
+	}
 }
 
 // expireTime is how often who does not stage looks for items that somebody who
@@ -161,24 +179,31 @@ func (t *taker[V]) servePlain(ctx context.Context, b *batch[V]) ([]share[V], err
 	shares, err := kv.TransactOnce(ctx, t.once, func(tx kv.Tx) ([]share[V], error) {
 		attempts++
 		kv.Lazily(tx)
-		if attempts > 1 && t.staging != StagingAuto && !b.attendIn(tx) {
-			return nil, errNobody
+		if err := t.admit(tx, b, attempts); err != nil {
+			return nil, err
 		}
-		if t.staging == StagingAuto {
-			active, err := t.stage.Active(tx)
-			if err != nil {
-				return nil, err
-			}
-			if active || attempts > 1 {
-				return nil, errCollision
-			}
-		}
-		return takeShares(t.s, tx, b.wants, t.direction, false)
+		return takeShares(t.s, tx, b.wants, t.direction, loose)
 	})
 	if err == nil {
 		t.s.observe(Event{Kind: Taken, Calls: len(b.calls), Items: count(shares), Attempts: attempts})
 	}
 	return shares, err
+}
+
+// admit returns an error if the transaction is not to take anything: because it is
+// better to stage, or nobody is left to be served.
+func (t *taker[V]) admit(tx kv.Tx, b *batch[V], attempts int) error {
+	switch {
+	case t.staging == StagingAuto:
+		active, err := t.stage.Active(tx)
+		if err == nil && (active || attempts > 1) {
+			err = errCollision
+		}
+		return err
+	case attempts > 1 && !b.attendIn(tx):
+		return errNobody
+	}
+	return nil
 }
 
 func count[V any](shares []share[V]) (n int) {
@@ -204,6 +229,11 @@ func (t *taker[V]) serveStaged(ctx context.Context, b *batch[V]) ([]share[V], er
 		}
 		for _, item := range items[:d.taken] {
 			t.s.clearPieces(tx, item.Key)
+		}
+		if b.dealt != nil {
+			if err := b.dealt(tx, shares); err != nil {
+				return nil, err
+			}
 		}
 		return shares, t.s.putBack(tx, items[d.taken:])
 	})

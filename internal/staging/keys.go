@@ -18,6 +18,7 @@ const (
 	requestKind
 	resultKind
 	placeKind
+	lineKind
 )
 
 const opSize = 16
@@ -43,6 +44,22 @@ func (k keys) result(op []byte) []byte { return tuple.AppendBytes(k.kind(resultK
 
 func (k keys) item(op []byte, i int, key []byte) []byte {
 	return tuple.AppendBytes(tuple.AppendInt(k.result(op), int64(i)), key)
+}
+
+// waiter is the key of an entry in the line.
+func (k keys) waiter(stamp int64, id []byte) []byte {
+	return tuple.AppendBytes(tuple.AppendInt(k.kind(lineKind), stamp), id)
+}
+
+// parseWaiter returns who has left an entry in the line.
+func (k keys) parseWaiter(key []byte) (id []byte, err error) {
+	elems, err := tuple.Unpack(key[len(k.prefix):])
+	if err == nil && len(elems) == 3 {
+		if id, ok := elems[2].([]byte); ok {
+			return id, nil
+		}
+	}
+	return nil, broken(key, errors.New("it should be (4, stamp, id)"))
 }
 
 // place is the key that tells that op holds items of a group up to place.

@@ -18,6 +18,7 @@
 //	(2, op)                  -> (items, deadline) the result of op: how many items
 //	(2, op, i, item's key)   -> item's value      its items, in order
 //	(3, place..., op)        -> ""                the last place that its items had, for each group
+//	(4, stamp, id)           -> (0, deadline)     somebody waits for items since stamp; see Line
 //
 // The place of an item is the integers in its key: where it is among those that
 // were added before and after it. All but the last are its group: (index), or
@@ -231,7 +232,8 @@ func New(db kv.DB, o Options) *Stage {
 // Active tells whether anything is staged: a request, or a result that waits to
 // be collected or put back. It reads a snapshot.
 func (s *Stage) Active(r kv.Reader) (bool, error) {
-	for _, err := range r.Snapshot().Range(s.o.Space.Range(), kv.RangeOptions{Limit: 1}) {
+	staged := kv.Range{Begin: s.keys.kind(dueKind), End: s.keys.kind(lineKind)}
+	for _, err := range r.Snapshot().Range(staged, kv.RangeOptions{Limit: 1}) {
 		return err == nil, err
 	}
 	return false, nil

@@ -88,7 +88,7 @@ func TestClose(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			q := newQueue()
 			left := 0
-			r := New(Options[int]{Take: q.take, Left: func() { left++ }})
+			r := New(Options[int]{Take: q.take, Left: func(int64) { left++ }})
 			const callers = 100
 			var all []chan error
 			for range callers {
@@ -139,7 +139,11 @@ func TestNext(t *testing.T) {
 		r := New(Options[int]{
 			Max:   3,
 			Stamp: func() int64 { clock += 10; return clock },
-			Left:  func() { left++ },
+			Left: func(stamp int64) {
+				if left++; stamp != clock {
+					t.Errorf("the last one has left at %d, want %d", stamp, clock)
+				}
+			},
 			Take: func(ctx context.Context, p *Party[int]) ([][]int, <-chan error, error) {
 				got, news, err := q.take(ctx, p)
 				stamp, ok := p.Next(len(got))

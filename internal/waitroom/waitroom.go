@@ -28,9 +28,10 @@ type Options[V any] struct {
 	// when news is not needed any more.
 	Take func(ctx context.Context, p *Party[V]) (got [][]V, news <-chan error, err error)
 
-	// Left is called when somebody leaves with an error and nobody else waits, in his
-	// goroutine. Nobody leads meanwhile. Default: nothing is called.
-	Left func()
+	// Left is called when somebody leaves with an error and nobody waits any more, in
+	// his goroutine, with a stamp that is larger than those of all who came before that
+	// and smaller than those of all who come after. Default: nothing is called.
+	Left func(stamp int64)
 
 	// Stamp returns the time of arrival of a caller, in whatever measure. Each must be
 	// larger than the one before; calls don't overlap. Default: 0 for all.
@@ -95,7 +96,7 @@ func New[V any](o Options[V]) *Room[V] {
 		o.Observe = func(int) {}
 	}
 	if o.Left == nil {
-		o.Left = func() {}
+		o.Left = func(int64) {}
 	}
 	if o.Stamp == nil {
 		o.Stamp = func() int64 { return 0 }
@@ -127,6 +128,26 @@ func (r *Room[V]) Wait(ctx context.Context, want int) ([]V, error) {
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
 	}
+	got, err := r.wait(ctx, want)
+	if err != nil {
+		if stamp, empty := r.empty(); empty {
+			r.o.Left(stamp)
+		}
+	}
+	return got, err
+}
+
+// empty tells whether nobody waits, and returns a stamp of that moment.
+func (r *Room[V]) empty() (stamp int64, empty bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if len(r.waiting) > 0 {
+		return 0, false
+	}
+	return r.o.Stamp(), true
+}
+
+func (r *Room[V]) wait(ctx context.Context, want int) ([]V, error) {
 	w := &waiter[V]{want: want, woken: make(chan struct{}, 1)}
 	if !r.enter(w) {
 		select {
@@ -200,7 +221,7 @@ func (r *Room[V]) passLead() {
 // lead takes items until w has got some.
 func (r *Room[V]) lead(ctx context.Context, w *waiter[V]) ([]V, error) {
 	for {
-		alone, err := r.state()
+		err := r.isClosed()
 		if err == nil {
 			err = r.turn(ctx, w)
 		}
@@ -208,22 +229,18 @@ func (r *Room[V]) lead(ctx context.Context, w *waiter[V]) ([]V, error) {
 		case w.got != nil || w.lost != nil:
 			return w.got, w.lost
 		case ctx.Err() != nil:
-			err = context.Cause(ctx)
-		case err == nil:
-			continue
+			return nil, context.Cause(ctx)
+		case err != nil:
+			return nil, err
 		}
-		if alone, _ = r.state(); alone {
-			r.o.Left()
-		}
-		return nil, err
 	}
 }
 
-// state tells whether just one caller waits, and returns the error of Close.
-func (r *Room[V]) state() (alone bool, closed error) {
+// isClosed returns the error of Close, if it was called.
+func (r *Room[V]) isClosed() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return len(r.waiting) == 1, r.closed
+	return r.closed
 }
 
 // turn takes items once. If there are none it waits until it is time to look again.

@@ -1,0 +1,217 @@
+package staging
+
+import (
+	"bytes"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/conq-go/conq/kv"
+)
+
+// Line is the place of one client in the line of those who wait for items of a
+// queue, over all processes. A client here is a group of callers in one process,
+// who wait together; its place is that of the one among them who has waited longest.
+//
+//   - An entry is a key with the time since when that one has waited. The first entry
+//     of all may take items; the others watch the one in front of them. So whoever
+//     takes items wakes the next one up, and nobody else.
+//   - Entries are written and read through snapshots: nothing conflicts.
+//   - Each has a deadline, and those who wait put theirs off. Whoever sees one that is
+//     over removes it. If the first one leaves items where they are for Patience, it is
+//     taken for dead and removed, too: if it is not, it comes back with its old time.
+//   - The line is for few items. If there are Plenty, Open removes it, and all take at
+//     once.
+//
+// What is not guaranteed: order by real time. Times are those of the clients' clocks.
+//
+// Look, Enter and Leave are parts of one transaction. A Line is for one goroutine at
+// a time, but for Leave, Left and Waits.
+type Line struct {
+	s  *Stage
+	id []byte
+
+	mu   sync.Mutex
+	mine []int64 // stamps of own entries that may be there
+
+	first []byte    // of others, when the client looked last
+	since time.Time // there have been items since then, and the first one has not taken them
+}
+
+// Patience is how long the first one in the line may leave items where they are
+// before it is taken for dead, by those who look then; they do so now and then.
+const Patience = time.Second
+
+// Plenty is how many items there have to be for the line to be pointless.
+const Plenty = 16
+
+// NewLine returns a place in the line, which is not taken yet.
+func (s *Stage) NewLine() (*Line, error) {
+	id, err := s.newOp()
+	return &Line{s: s, id: id}, err
+}
+
+// View is what a client sees in the line.
+type View struct {
+	First  bool // nobody has waited for longer
+	Others bool // others wait, too
+
+	own      []byte // the entry that it should have
+	there    bool   // it is there
+	deadline int64  // of it, then
+	ahead    []byte // the entry in front of it
+}
+
+// Look finds out who is first, if the client has waited since stamp. items tells
+// whether there are any.
+func (l *Line) Look(tx kv.Tx, stamp int64, items func() (bool, error)) (View, error) {
+	v := View{own: l.s.keys.waiter(stamp, l.id)}
+	all := l.s.keys.all(lineKind)
+	seen := 0
+	for pair, err := range tx.Snapshot().Range(all, kv.RangeOptions{Limit: lookAt}) {
+		if err != nil {
+			return v, err
+		}
+		seen++
+		id, err := l.s.keys.parseWaiter(pair.Key)
+		if err != nil {
+			return v, err
+		}
+		_, deadline, err := parseState(pair)
+		switch {
+		case err != nil:
+			return v, err
+		case bytes.Equal(pair.Key, v.own):
+			v.First, v.there, v.deadline = !v.Others, true, deadline
+			continue // are there others?
+		case bytes.Equal(id, l.id):
+			continue // it waits no more since then
+		}
+		dead := l.s.past(deadline)
+		if before := bytes.Compare(pair.Key, v.own) < 0; before && !dead {
+			if dead, err = l.stuck(pair.Key, items); err != nil {
+				return v, err
+			}
+		}
+		if dead {
+			tx.Clear(pair.Key)
+			continue
+		}
+		v.Others = true
+		if v.First = v.First || bytes.Compare(pair.Key, v.own) > 0; v.First {
+			return v, nil
+		}
+		return v, l.behind(tx, &v)
+	}
+	v.First = seen < lookAt // else it is to look again
+	return v, nil
+}
+
+// lookAt is how many entries a client looks at: there are more than two only if
+// some are dead.
+const lookAt = 16
+
+// stuck tells whether the first one in the line has left items where they are for
+// too long.
+func (l *Line) stuck(first []byte, items func() (bool, error)) (bool, error) {
+	if !bytes.Equal(first, l.first) {
+		l.first, l.since = first, time.Time{}
+	}
+	there, err := items()
+	switch {
+	case err != nil:
+		return false, err
+	case !there:
+		l.since = time.Time{}
+	case l.since.IsZero():
+		l.since = l.s.o.Now()
+	default:
+		return l.s.o.Now().Sub(l.since) >= Patience, nil
+	}
+	return false, nil
+}
+
+// behind finds the entry in front of the own one.
+func (l *Line) behind(tx kv.Tx, v *View) error {
+	upTo := kv.Range{Begin: l.s.keys.kind(lineKind), End: kv.After(v.own)}
+	for pair, err := range tx.Snapshot().Range(upTo, kv.RangeOptions{Limit: 2, Reverse: true}) {
+		if err != nil {
+			return err
+		}
+		if !bytes.Equal(pair.Key, v.own) {
+			v.ahead = pair.Key
+			return nil
+		}
+		if _, v.deadline, err = parseState(pair); err != nil {
+			return err
+		}
+		v.there = true
+	}
+	return nil
+}
+
+// Ahead returns a channel that tells when the one in front has gone. If there is
+// none any more, it tells at once.
+func (l *Line) Ahead(tx kv.Tx, v View) <-chan error {
+	if v.ahead == nil {
+		gone := make(chan error)
+		close(gone)
+		return gone
+	}
+	return tx.Watch(v.ahead)
+}
+
+// Enter has the client wait since stamp: that of v, or a later one.
+func (l *Line) Enter(tx kv.Tx, v View, stamp int64) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !slices.Contains(l.mine, stamp) {
+		l.mine = append(l.mine, stamp) // whether the transaction commits or not
+	}
+	for _, other := range l.mine {
+		if other != stamp {
+			tx.Clear(l.s.keys.waiter(other, l.id))
+		}
+	}
+	own := l.s.keys.waiter(stamp, l.id)
+	fresh := !l.s.past(v.deadline - int64(l.s.o.Lease/2))
+	if !bytes.Equal(own, v.own) || !v.there || !fresh {
+		tx.Set(own, state(0, l.s.deadline()))
+	}
+}
+
+// Leave has the client wait no more, if it has waited since before a time.
+func (l *Line) Leave(tx kv.Tx, before int64) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, stamp := range l.mine {
+		if stamp < before {
+			tx.Clear(l.s.keys.waiter(stamp, l.id))
+		}
+	}
+}
+
+// Open removes the line, so that all take at once. Who finds nothing comes back.
+func (l *Line) Open(tx kv.Tx) { tx.ClearRange(l.s.keys.all(lineKind)) }
+
+// Entered is to be called when a transaction has committed that has entered the
+// line.
+func (l *Line) Entered(stamp int64) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.mine = slices.DeleteFunc(l.mine, func(other int64) bool { return other != stamp })
+}
+
+// Left is to be called when one has that has left it, or opened it.
+func (l *Line) Left(before int64) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.mine = slices.DeleteFunc(l.mine, func(stamp int64) bool { return stamp < before })
+}
+
+// Waits tells whether the client may have an entry in the line since before a time.
+func (l *Line) Waits(before int64) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return slices.ContainsFunc(l.mine, func(stamp int64) bool { return stamp < before })
+}

@@ -1,0 +1,223 @@
+package conq
+
+import (
+	"context"
+	"errors"
+	"math"
+	"time"
+
+	"github.com/conq-go/conq/internal/staging"
+	"github.com/conq-go/conq/internal/waitroom"
+	"github.com/conq-go/conq/kv"
+)
+
+// Where other processes may wait for the same items, the callers that wait on a
+// handle stand in line with those of other handles: see staging.Line. The one who
+// leads them takes items only when it is their turn.
+
+// lineTurn is what became of a transaction of those who wait.
+type lineTurn[V any] struct {
+	shares  []share[V]
+	news    <-chan error // of the queue, or of those in front; nil if shares is what counts
+	view    staging.View
+	entered bool // there is an entry in the line, since stamp
+	stamp   int64
+}
+
+// stamps returns the times of arrival of those who wait.
+func stamps() func() int64 {
+	var last int64
+	return func() int64 {
+		last = max(last+1, time.Now().UnixNano())
+		return last
+	}
+}
+
+// takeInLine is takeForWaiting for those who stand in line.
+func (t *taker[V]) takeInLine(ctx context.Context, p *waitroom.Party[V]) ([][]V, <-chan error, error) {
+	b := &batch[V]{calls: []*takeCall[V]{{Context: ctx, Request: demand[V]{party: p}}}}
+	if !b.attend() {
+		return nil, nil, errNobody
+	}
+	r, err := t.turn(ctx, b, p)
+	if err != nil {
+		return nil, nil, err
+	}
+	got, err := gotten(r.shares)
+	return got, r.news, err
+}
+
+func (t *taker[V]) turn(ctx context.Context, b *batch[V], p *waitroom.Party[V]) (lineTurn[V], error) {
+	if !t.stages() {
+		if err := t.expire(ctx); err != nil {
+			return lineTurn[V]{}, err
+		}
+		r, err := t.turnPlain(ctx, b, p)
+		if !errors.Is(err, errCollision) {
+			return r, err
+		}
+		t.collided()
+	}
+	return t.turnStaged(ctx, b, p)
+}
+
+// turnPlain takes items, if it is their turn, and watches, all in one transaction.
+func (t *taker[V]) turnPlain(ctx context.Context, b *batch[V], p *waitroom.Party[V]) (lineTurn[V], error) {
+	attempts := 0
+	r, err := kv.TransactOnce(ctx, t.once, func(tx kv.Tx) (r lineTurn[V], err error) {
+		attempts++
+		if err := t.admit(tx, b, attempts); err != nil {
+			return r, err
+		}
+		if r, err = t.look(tx, p); err != nil || r.news != nil {
+			return r, err
+		}
+		if r.shares, err = takeShares(t.s, tx, b.wants, t.direction, waiting); err != nil {
+			return r, err
+		}
+		return r, t.moveUp(tx, p, len(b.wants), &r)
+	})
+	if err != nil {
+		return r, err
+	}
+	t.settle(r)
+	if len(r.shares) > 0 {
+		t.s.observe(Event{Kind: Taken, Calls: 1, Items: count(r.shares), Attempts: attempts})
+	}
+	return r, nil
+}
+
+// look enters the line, and has the one in front watched, unless there is none.
+func (t *taker[V]) look(tx kv.Tx, p *waitroom.Party[V]) (r lineTurn[V], err error) {
+	r.stamp, _ = p.Next(0)
+	r.view, err = t.line.Look(tx, r.stamp, func() (bool, error) { return t.there(tx, 1) })
+	if err != nil || r.view.First {
+		return r, err
+	}
+	t.line.Enter(tx, r.view, r.stamp)
+	r.entered, r.news = true, t.line.Ahead(tx, r.view)
+	return r, nil
+}
+
+// there tells whether there are so many items, through a snapshot.
+func (t *taker[V]) there(tx kv.Tx, n int) (bool, error) {
+	for _, err := range t.items(tx.Snapshot(), n) {
+		if err != nil && !errors.Is(err, ErrDecode) {
+			return false, err
+		}
+		n--
+	}
+	return n <= 0, nil
+}
+
+// moveUp leaves in the line who has got nothing, or nobody. If all have, and there is
+// plenty left, the line is of no use to anybody. If nobody has, the queue is watched
+// in the transaction that has found it empty, so no news is missed.
+func (t *taker[V]) moveUp(tx kv.Tx, p *waitroom.Party[V], wanted int, r *lineTurn[V]) error {
+	served := 0
+	for served < len(r.shares) && r.shares[served].err == nil {
+		served++
+	}
+	if served == wanted && r.view.Others {
+		plenty, err := t.there(tx, staging.Plenty)
+		if err != nil {
+			return err
+		}
+		if plenty {
+			t.line.Open(tx)
+			return nil
+		}
+	}
+	if r.stamp, r.entered = p.Next(served); r.entered {
+		t.line.Enter(tx, r.view, r.stamp)
+	} else {
+		t.line.Leave(tx, math.MaxInt64)
+	}
+	if len(r.shares) == 0 {
+		r.news = tx.Watch(signalKey(t.s.name))
+	}
+	return nil
+}
+
+// turnStaged is turnPlain by staging.
+func (t *taker[V]) turnStaged(ctx context.Context, b *batch[V], p *waitroom.Party[V]) (lineTurn[V], error) {
+	r, err := kv.TransactOnce(ctx, t.once, func(tx kv.Tx) (lineTurn[V], error) { return t.look(tx, p) })
+	if err != nil {
+		return r, err
+	}
+	if r.news != nil {
+		t.settle(r)
+		return r, nil
+	}
+	known := false
+	b.dealt = func(tx kv.Tx, shares []share[V]) error {
+		r.shares, known = shares, !kv.Unsettled(tx)
+		return t.moveUp(tx, p, len(b.wants), &r)
+	}
+	shares, err := t.serveStaged(ctx, b)
+	if err != nil {
+		return r, err
+	}
+	if known {
+		t.settle(r)
+	}
+	if got, err := gotten(shares); err != nil || len(got) > 0 {
+		return lineTurn[V]{shares: shares}, nil
+	}
+	return t.await(ctx, p)
+}
+
+// await watches the queue if it is empty, or the one in front.
+func (t *taker[V]) await(ctx context.Context, p *waitroom.Party[V]) (lineTurn[V], error) {
+	r, err := kv.TransactOnce(ctx, t.once, func(tx kv.Tx) (lineTurn[V], error) {
+		r, err := t.look(tx, p)
+		if err != nil || r.news != nil {
+			return r, err
+		}
+		there, err := t.there(tx, 1)
+		if err != nil {
+			return r, err
+		}
+		if err := t.moveUp(tx, p, 1, &r); err != nil || !there {
+			return r, err
+		}
+		ready := make(chan error)
+		close(ready)
+		r.news = ready
+		return r, nil
+	})
+	if err == nil {
+		t.settle(r)
+	}
+	return r, err
+}
+
+// leaveTime is how long leaving the line may take: who leaves has given up already,
+// and if it fails, the entry's deadline comes.
+const leaveTime = 5 * time.Second
+
+// leaveLine removes the entry of the last caller who gave up, but not of one who has
+// come since.
+func (t *taker[V]) leaveLine(stamp int64) {
+	if !t.line.Waits(stamp) {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), leaveTime)
+	defer cancel()
+	err := t.s.db.Transact(ctx, func(tx kv.Tx) error {
+		t.line.Leave(tx, stamp)
+		return nil
+	})
+	if err == nil {
+		t.line.Left(stamp)
+	}
+}
+
+// settle notes what a transaction has made of the line, when it has committed.
+func (t *taker[V]) settle(r lineTurn[V]) {
+	if r.entered {
+		t.line.Entered(r.stamp)
+	} else {
+		t.line.Left(math.MaxInt64)
+	}
+}

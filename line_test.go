@@ -1,0 +1,251 @@
+package conq
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/conq-go/conq/kv"
+	"github.com/conq-go/conq/kv/faulty"
+)
+
+// Consumers who wait on the handles of different processes are served in turn, too,
+// also if most of them are on one handle, or their stores are slow, each by chance.
+func TestWaitFairnessOfHandles(t *testing.T) {
+	const consumers, items = 64, 600
+	for name, of := range map[string]func(consumer int) int{
+		"8 on each of 8":         func(c int) int { return c % 8 },
+		"57 on one, 1 on others": func(c int) int { return max(0, c-56) },
+	} {
+		for mode, staging := range stagings {
+			for _, end := range allEnds {
+				t.Run(fmt.Sprint(name, " ", mode, " ", end.name), func(t *testing.T) {
+					synctest.Test(t, func(t *testing.T) {
+						c := newCluster(t, 1, faulty.Options{Delay: 0.3, MaxDelay: 300 * time.Microsecond})
+						defer c.close()
+						var handles [8]endVerbs
+						for h := range handles {
+							handles[h] = end.open(t, c.process(), Options{Staging: staging})
+						}
+						producer := end.open(t, c.process(), Options{})
+						worst := overtaken(t, consumers, items, func(c int) endVerbs { return handles[of(c)] }, producer)
+						if worst > 2 {
+							t.Errorf("while a consumer waited another was served %d times", worst)
+						}
+						equal(t, "keys left", len(left(t, c.inner)), 0)
+					})
+				})
+			}
+		}
+	}
+}
+
+// waiters on handles of their own, each in its own process.
+type waiters struct {
+	c   *cluster
+	dbs []*hooked
+	all []*taken
+}
+
+func newWaiters(t *testing.T, c *cluster, n int) *waiters {
+	w := &waiters{c: c}
+	for range n {
+		db := &hooked{DB: c.process()}
+		w.dbs = append(w.dbs, db)
+		w.all = append(w.all, startWaiter(t.Context(), openFront(t, db, Options{}), 1))
+		pass(time.Millisecond)
+	}
+	return w
+}
+
+// Those who wait on different handles get items in the order in which they came, one
+// enqueued item wakes two of them, and idle they cost one transaction a second each.
+func TestWaitOrderOfHandles(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const n = 20
+		c := newCluster(t, 1, faulty.Options{})
+		defer c.close()
+		var attempts atomic.Int64
+		w := newWaiters(t, c, n)
+		for _, db := range w.dbs {
+			db.attempt = func(tx kv.Tx) kv.Tx { attempts.Add(1); return tx }
+		}
+		pass(time.Minute)
+		synctest.Wait()
+		if got := attempts.Load(); got > 75*n { // the entry in front is renewed, too
+			t.Errorf("%d idle waiters ran %d transactions in a minute", n, got)
+		}
+		producer := openFront(t, c.process(), Options{})
+		for i := range n {
+			attempts.Store(0)
+			noError(t, producer.add(t.Context(), fmt.Sprint(i)))
+			synctest.Wait()
+			noError(t, w.all[i].err)
+			equalSlices(t, "got", w.all[i].values, []string{fmt.Sprint(i)})
+			if got := attempts.Load(); got > 3 {
+				t.Errorf("item %d took %d transactions", i, got)
+			}
+			pass(time.Millisecond)
+		}
+		equal(t, "keys left", len(left(t, c.inner)), 0)
+	})
+}
+
+// Who waits and dies keeps items from the others for 3 seconds at most, wherever it
+// is in the line, and nobody else loses his place.
+func TestWaitDead(t *testing.T) {
+	for _, dead := range []int{0, 1, 3} {
+		synctest.Test(t, func(t *testing.T) {
+			c := newCluster(t, 1, faulty.Options{})
+			defer c.close()
+			w := newWaiters(t, c, 4)
+			hang := make(chan struct{})
+			w.dbs[dead].attempt = func(tx kv.Tx) kv.Tx { <-hang; return tx }
+			pass(5 * time.Second) // it has been idle for a while
+			producer := openFront(t, c.process(), Options{})
+			began, next := time.Now(), 0
+			for i := range 4 {
+				if i == dead {
+					continue
+				}
+				noError(t, producer.add(t.Context(), fmt.Sprint(next)))
+				for !w.all[i].done.Load() {
+					pass(10 * time.Millisecond)
+					synctest.Wait()
+				}
+				noError(t, w.all[i].err)
+				equalSlices(t, "got", w.all[i].values, []string{fmt.Sprint(next)})
+				next++
+			}
+			if took := time.Since(began); took > 3*time.Second {
+				t.Errorf("number %d is dead: the others got their items after %v", dead, took)
+			}
+			close(hang)
+			synctest.Wait()
+			noError(t, producer.add(t.Context(), "late"))
+			pass(3 * time.Second)
+			equalSlices(t, "who was thought dead got", w.all[dead].values, []string{"late"})
+			equal(t, "keys left", len(left(t, c.inner)), 0)
+		})
+	}
+}
+
+// Who gives up leaves the line, so that others need not wait for him.
+func TestWaitLeavesLine(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t, 1, faulty.Options{})
+		defer c.close()
+		ctx, cancel := context.WithCancelCause(t.Context())
+		gone := startWaiter(ctx, openFront(t, c.process(), Options{}), 1)
+		pass(time.Millisecond)
+		next := startWaiter(t.Context(), openFront(t, c.process(), Options{}), 1)
+		cancel(errEnough)
+		synctest.Wait()
+		wantError(t, gone.err, errEnough)
+		noError(t, openFront(t, c.process(), Options{}).add(t.Context(), "1"))
+		synctest.Wait() // no time passes
+		equalSlices(t, "the next one got", next.values, []string{"1"})
+		equal(t, "keys left", len(left(t, c.inner)), 0)
+	})
+}
+
+// Where there is plenty nobody stands in line: all who wait take at once.
+func TestWaitPlenty(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const n = 30
+		c := newCluster(t, 1, faulty.Options{Latency: 10 * time.Millisecond})
+		defer c.close()
+		w := newWaiters(t, c, n)
+		pass(100 * time.Millisecond)
+		q, err := OpenQueue(c.inner, "q", String())
+		noError(t, err)
+		began := time.Now()
+		noError(t, openFront(t, c.process(), Options{}).store.db.Transact(t.Context(), func(tx kv.Tx) error {
+			for i := range 2 * n {
+				noError(t, q.In(tx).Enqueue(fmt.Sprint(i)))
+			}
+			var news [8]byte
+			tx.Set(signalKey("q"), append(news[:7], 1)) // the store below has its signals in memory
+			return nil
+		}))
+		for _, got := range w.all {
+			for !got.done.Load() {
+				pass(time.Millisecond)
+			}
+			noError(t, got.err)
+		}
+		if took := time.Since(began); took > n*10*time.Millisecond {
+			t.Errorf("it took %v, as if one came after the other", took)
+		}
+	})
+}
+
+// Those who wait and those who don't, who give up and who are cleared away, through
+// faults: every item comes out once, and the line is empty in the end.
+func TestWaitLineStorm(t *testing.T) {
+	for seed := range uint64(30) {
+		synctest.Test(t, func(t *testing.T) {
+			c := newCluster(t, 1000*seed, faulty.Options{Conflict: 0.1, Dropped: 0.1, Applied: 0.1, Late: 0.1, Delay: 0.3})
+			defer c.close()
+			const handles, callers, items = 4, 3, 60
+			var got, maybe atomic.Int64 // maybe: of calls that don't know whether they took any
+			var seen sync.Map
+			note := func(values []string) {
+				got.Add(int64(len(values)))
+				for _, v := range values {
+					if _, twice := seen.LoadOrStore(v, true); twice {
+						t.Errorf("seed %d: %s came out twice", seed, v)
+					}
+				}
+			}
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			together(handles*callers+1, func(i int) {
+				v := opened(t, func() (endVerbs, error) {
+					q, err := OpenQueue(c.process(), "q", String(), Options{Staging: Staging(i % 3)})
+					return endVerbs{add: q.Enqueue, take: q.DequeueN, wait: q.DequeueWaitN}, err
+				})
+				for n := 0; i == 0 && n < items; n++ {
+					noError(t, v.add(t.Context(), fmt.Sprint(n)))
+					pass(time.Duration(n%4) * time.Millisecond)
+				}
+				for n := 0; i > 0 && ctx.Err() == nil; n++ {
+					take := v.wait
+					if n%5 == 4 {
+						take = v.take
+					}
+					wait, stop := context.WithTimeout(ctx, time.Duration(10+n%7*i)*time.Millisecond)
+					values, err := take(wait, 1+n%2)
+					stop()
+					if note(values); errors.Is(err, kv.ErrCommitUnknown) {
+						maybe.Add(int64(1 + n%2))
+					}
+					if got.Load()+maybe.Load() >= items {
+						cancel()
+					}
+					if err != nil {
+						pass(time.Millisecond)
+					}
+				}
+			})
+			for _, db := range c.nodes {
+				db.Flush()
+			}
+			pass(time.Minute)
+			rest, err := OpenQueue(c.inner, "q", String(), Options{Staging: StagingAlways})
+			noError(t, err)
+			values, err := rest.DequeueN(t.Context(), items)
+			if !errors.Is(err, ErrEmpty) {
+				noError(t, err)
+			}
+			if note(values); got.Load() > items || got.Load() < items-maybe.Load() {
+				t.Errorf("seed %d: %d of %d items came out, and perhaps %d", seed, got.Load(), items, maybe.Load())
+			}
+		})
+	}
+}
