@@ -368,6 +368,12 @@ func TestReadsAreRepeated(t *testing.T) {
 				if _, err := r.Get([]byte("k05")); err != nil {
 					return err
 				}
+				c.mu.Lock()
+				c.inject = nil
+				c.mu.Unlock()
+				if err := db.Transact(t.Context(), func(tx kv.Tx) error { tx.ClearRange(kv.Range{}); return nil }); err != nil {
+					return err
+				}
 				n := 0
 				c.mu.Lock()
 				c.inject = func(op string) int {
@@ -448,6 +454,56 @@ func TestOneRequestForALimit(t *testing.T) {
 	})
 }
 
+// When the context ends, the error tells why the transaction had not committed.
+func TestReasonOfRetries(t *testing.T) {
+	inStore(t, Options{}, func(t *testing.T, db *DB, c *fake) {
+		get(t, db, "a")
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		runs := 0
+		err := db.Transact(ctx, func(tx kv.Tx) error {
+			if runs++; runs == 5 {
+				c.stuck.Store(true)
+			}
+			c.inject = fails("commit", 1, codeCommitProxyMemory)
+			set(tx, "a", "b")
+			_, err := tx.Get([]byte("a b"))
+			return err
+		})
+		var e *Error
+		if !errors.Is(err, context.DeadlineExceeded) || !errors.Is(err, kv.ErrConflict) || !errors.As(err, &e) || e.Code != codeCommitProxyMemory {
+			t.Errorf("error %v, want that of the context, with error 1042 of the last attempt", err)
+		}
+		c.stuck.Store(false)
+	})
+}
+
+// A loop that is left early leaves no request behind, which inStore looks for.
+func TestLoopsLeft(t *testing.T) {
+	inStore(t, Options{}, func(t *testing.T, db *DB, _ *fake) {
+		fill(t, db, 20)
+		leave := func(r kv.Reader) error {
+			n := 0
+			for _, err := range r.Range(kv.Range{}, kv.RangeOptions{}) {
+				if n++; err != nil || n == 6 { // when the third batch has been asked for
+					return err
+				}
+			}
+			return nil
+		}
+		if err := db.ReadTransact(t.Context(), leave); err != nil {
+			t.Error(err)
+		}
+		if err := db.Transact(t.Context(), func(tx kv.Tx) error { return leave(tx) }); err != nil {
+			t.Error(err)
+		}
+		own := errors.New("own")
+		if err := db.Transact(t.Context(), func(tx kv.Tx) error { return errors.Join(leave(tx), own) }); !errors.Is(err, own) {
+			t.Error(err)
+		}
+	})
+}
+
 // What a transaction depends on, and then writes, is a conflict too, in any order.
 func TestConflictsOnOwnWrites(t *testing.T) {
 	inStore(t, Options{}, func(t *testing.T, db *DB, _ *fake) {
@@ -518,6 +574,52 @@ func TestWatchGoesOn(t *testing.T) {
 			t.Errorf("the watch told %v, want that there are too many", err)
 		}
 	})
+}
+
+// What the transaction itself leaves at a key does not set its watch off.
+func TestWatchOfOwnWrites(t *testing.T) {
+	for name, write := range map[string]func(kv.Tx){
+		"nothing":       func(kv.Tx) {},
+		"Set":           func(tx kv.Tx) { set(tx, "k01", "own") },
+		"Set empty":     func(tx kv.Tx) { set(tx, "k01", "") },
+		"Clear":         func(tx kv.Tx) { tx.Clear([]byte("k01")) },
+		"ClearRange":    func(tx kv.Tx) { tx.ClearRange(kv.Range{}) },
+		"Add":           func(tx kv.Tx) { tx.Add([]byte("k01"), 7) },
+		"Clear, Add":    func(tx kv.Tx) { tx.Clear([]byte("k01")); tx.Add([]byte("k01"), 7) },
+		"Add, Add":      func(tx kv.Tx) { tx.Add([]byte("k01"), 7); tx.Add([]byte("k01"), 7) },
+		"Set elsewhere": func(tx kv.Tx) { set(tx, "k02", "own") },
+	} {
+		for _, last := range []bool{false, true} {
+			inStore(t, Options{}, func(t *testing.T, db *DB, c *fake) {
+				fill(t, db, 3)
+				var told <-chan error
+				if err := db.Transact(t.Context(), func(tx kv.Tx) error {
+					if last {
+						write(tx)
+					}
+					told = tx.Watch([]byte("k01"))
+					if !last {
+						write(tx)
+					}
+					return nil
+				}); err != nil {
+					t.Fatal(err)
+				}
+				synctest.Wait()
+				select {
+				case err := <-told:
+					t.Errorf("%s, before Watch %v: the watch told %v", name, last, err)
+				default:
+				}
+				if err := db.Transact(t.Context(), func(tx kv.Tx) error { set(tx, "k01", "other"); return nil }); err != nil {
+					t.Fatal(err)
+				}
+				if err := <-told; err != nil {
+					t.Errorf("%s: the watch told %v of a change", name, err)
+				}
+			})
+		}
+	}
 }
 
 // A watch leaves nothing behind: no goroutine, no watch of the library's.

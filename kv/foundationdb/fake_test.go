@@ -20,7 +20,8 @@ type fake struct {
 	data    *state
 	version int64
 	commits []fakeCommit
-	times   []time.Time // of each version from 1 on
+	times   []time.Time      // of each version from 1 on
+	past    map[int64]*state // versions that were read
 	watches []*fakeWatch
 	offset  time.Duration // of the clock
 
@@ -66,7 +67,7 @@ type fakeError int
 func (e fakeError) Error() string { return fmt.Sprintf("fake error %d", int(e)) }
 
 func newFake() *fake {
-	f := &fake{data: new(state), version: 1}
+	f := &fake{data: new(state), version: 1, past: map[int64]*state{}}
 	f.times = append(f.times, f.now())
 	return f
 }
@@ -113,9 +114,20 @@ type fakeFuture[T any] struct {
 	once  sync.Once
 	value T
 	err   error
+
+	answer func() (T, error) // of one that is answered when it is waited for
 }
 
 func (f *fakeFuture[T]) Get() (T, error) {
+	if f.answer != nil {
+		f.f.mu.Lock()
+		select {
+		case <-f.done: // cancelled
+		default:
+			f.resolve(f.answer())
+		}
+		f.f.mu.Unlock()
+	}
 	<-f.done
 	return f.value, f.err
 }
@@ -179,6 +191,8 @@ func (t *fakeTx) fix() error {
 		}
 		t.version, t.data = t.f.version, t.f.data.Copy()
 		t.f.times[t.version-1] = t.f.now() // of the read
+		t.f.past[t.version] = t.data
+		delete(t.f.past, t.version-1000)
 	}
 	if t.f.now().Sub(t.f.times[t.version-1]) > age {
 		return fakeError(codeTransactionTooOld)
@@ -187,7 +201,13 @@ func (t *fakeTx) fix() error {
 }
 
 func (t *fakeTx) readVersion() future[int64] {
-	return ask(t, func() (int64, error) { err := t.fix(); return t.version, err })
+	return ask(t, func() (int64, error) {
+		if t.version != 0 {
+			return t.version, nil // however old
+		}
+		err := t.fix()
+		return t.version, err
+	})
 }
 
 func (t *fakeTx) setReadVersion(version int64) {
@@ -196,12 +216,7 @@ func (t *fakeTx) setReadVersion(version int64) {
 	if t.version != 0 {
 		panic("a read version is set twice")
 	}
-	// Only the latest version is kept, which is enough for tests.
-	if t.version = version; version == t.f.version {
-		t.data = t.f.data.Copy()
-	} else {
-		t.data = nil
-	}
+	t.version, t.data = version, t.f.past[version]
 }
 
 func (t *fakeTx) fixAnd(op string) error {
@@ -251,8 +266,25 @@ func (t *fakeTx) getRange(begin, end []byte, limit int, reverse bool) pairs {
 	return p
 }
 
+// askLate is ask for what is answered as late as possible.
+func askLate[T any](t *fakeTx, answer func() (T, error)) *fakeFuture[T] {
+	if t.f.stuck.Load() {
+		return ask(t, answer)
+	}
+	future := newFuture[T](t.f)
+	future.answer = answer
+	t.f.mu.Lock()
+	defer t.f.mu.Unlock()
+	end := func(err error) { future.resolve(*new(T), err) }
+	if t.cancelled {
+		end(fakeError(codeCancelled))
+	}
+	t.pending = append(t.pending, end)
+	return future
+}
+
 func (p *fakePairs) ask() {
-	p.batch = ask(p.t, func() ([]kv.KeyValue, error) {
+	p.batch = askLate(p.t, func() ([]kv.KeyValue, error) {
 		if err := p.t.fixAnd("range"); err != nil {
 			return nil, err
 		}

@@ -101,7 +101,6 @@ func (w *watch) changed(ctx context.Context, tr transaction, key []byte) error {
 		return err
 	}
 	change := tr.watch(key)
-	defer change.Cancel()
 	if _, err := await(ctx, tr.commit()); err != nil {
 		return err
 	}
