@@ -2,6 +2,7 @@ package embedded
 
 import (
 	"bytes"
+	"slices"
 	"sync"
 
 	"github.com/conq-go/conq/kv"
@@ -19,6 +20,7 @@ type cursor struct {
 	fetched []pair // the next pairs, before pos
 	own     bool   // they are the reader's
 	few     [1]pair
+	many    []pair // memory for fetched, where few is not enough
 	at      []byte // buffer of pos, while they are
 	missed  int    // pairs that came from Pebble
 	steps   int
@@ -40,7 +42,7 @@ func (t *txn) cursor(span kv.Range, o kv.RangeOptions) (*cursor, error) {
 	}
 	defer t.mu.Unlock()
 	c := cursors.Get().(*cursor)
-	*c = cursor{t: t, open: true, span: span, o: o, reading: reading{reverse: o.Reverse}, next: t.cursors, at: c.at}
+	*c = cursor{t: t, open: true, span: span, o: o, reading: reading{reverse: o.Reverse}, next: t.cursors, at: c.at, many: c.many}
 	if c.next != nil {
 		c.next.prev = c
 	}
@@ -53,7 +55,8 @@ func (c *cursor) Close() error {
 	c.t.mu.Lock()
 	err := c.close()
 	c.t.mu.Unlock()
-	*c = cursor{at: c.at[:0]}
+	clear(c.many[:cap(c.many)])
+	*c = cursor{at: c.at[:0], many: c.many[:0]}
 	cursors.Put(c)
 	return err
 }
@@ -188,6 +191,10 @@ func (c *cursor) fill(want int) error {
 	}
 	before := c.reading
 	want, c.missed = max(want, c.ahead), c.missed+want
+	if want > len(c.few) {
+		c.fetched = slices.Grow(c.many[:0], want)
+		c.many = c.fetched
+	}
 	bytes := 0
 	var memory pairs
 	c.own = false

@@ -55,6 +55,7 @@ const (
 type stretch struct {
 	begin, end []byte
 	pairs      []pair
+	memory     []pair // which pairs is the rest of, as it loses its first
 	changed    uint64 // the version before which it was different
 	size       int    // of it all, in bytes
 	ahead      int    // how many pairs the next read beyond it should fetch
@@ -64,62 +65,6 @@ type stretch struct {
 	head, tail bool
 	used       bool // since it was last looked at to be forgotten
 	gone       bool
-}
-
-// pair is a key and a value, neither to be changed. The key has a zero byte behind
-// it, which makes the key that follows it. The value of a large pair is not there.
-type pair struct {
-	after, value []byte
-	large        bool
-}
-
-func (p pair) key() []byte { return p.after[: len(p.after)-1 : len(p.after)-1] }
-
-// size is about what a pair takes in memory.
-func (p pair) size() int { return len(p.after) + len(p.value) + 64 }
-
-// copied returns the pair in one new slice of the caller's.
-func (p pair) copied() kv.KeyValue {
-	n := len(p.after) - 1
-	buf := make([]byte, n+len(p.value))
-	copy(buf, p.after[:n])
-	copy(buf[n:], p.value)
-	return kv.KeyValue{Key: buf[:n:n], Value: buf[n:]}
-}
-
-func newPair(key, value []byte) pair { return new(pairs).new(key, value) }
-
-// pairs makes several pairs in one piece of memory, as they mostly go together.
-type pairs struct {
-	free []byte
-	next int // how much to allocate next
-}
-
-// pairsChunk bounds what one pair that stays keeps of those that have gone.
-const pairsChunk = 4 << 10
-
-func (m *pairs) new(key, value []byte) pair {
-	n := len(key) + 1
-	size := n + len(value)
-	if size > len(m.free) {
-		m.free = make([]byte, max(size, m.next))
-		m.next = min(max(2*m.next, 4*size), pairsChunk)
-	}
-	buf := m.free[:size:size]
-	m.free = m.free[size:]
-	copy(buf, key)
-	copy(buf[n:], value)
-	return pair{after: buf[:n:n], value: buf[n:]}
-}
-
-// pair returns what is worth keeping of a pair.
-func (n *near) pair(m *pairs, key, value []byte) pair {
-	if len(value) <= n.most.value {
-		return m.new(key, value)
-	}
-	p := m.new(key, nil)
-	p.large = true
-	return p
 }
 
 func newNear() *near {
@@ -134,13 +79,21 @@ func (s *stretch) holds(key []byte) bool {
 
 // search returns the index of the first pair at or behind key, and whether it is
 // key's.
-func (s *stretch) search(key []byte) (int, bool) {
-	if n := len(s.pairs); n == 0 || bytes.Compare(s.pairs[0].key(), key) >= 0 {
-		return 0, n > 0 && bytes.Equal(s.pairs[0].key(), key)
-	} else if bytes.Compare(s.pairs[n-1].key(), key) < 0 {
+func (s *stretch) search(key []byte) (int, bool) { return search(s.pairs, key) }
+
+// search looks at the ends first: that is where queues change.
+func search(pairs []pair, key []byte) (int, bool) {
+	n := len(pairs)
+	switch {
+	case n == 0:
+		return 0, false
+	case bytes.Compare(pairs[n-1].key(), key) < 0:
 		return n, false
 	}
-	return slices.BinarySearchFunc(s.pairs, key, func(p pair, key []byte) int { return bytes.Compare(p.key(), key) })
+	if c := bytes.Compare(pairs[0].key(), key); c >= 0 {
+		return 0, c == 0
+	}
+	return slices.BinarySearchFunc(pairs, key, func(p pair, key []byte) int { return bytes.Compare(p.key(), key) })
 }
 
 // holding returns the stretch that holds key, or with before set, the one that
@@ -295,56 +248,81 @@ func (n *near) get(key []byte, version uint64) (value []byte, known bool) {
 func (n *near) learn(r reading, pairs []pair, to []byte, version uint64) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	s := &stretch{begin: r.pos, end: to, changed: version, head: true}
+	span := r.upTo(to)
 	if r.reverse {
-		s = &stretch{begin: to, end: r.pos, changed: version, tail: true}
 		pairs = slices.Clone(pairs) // the reader goes on with them
 		slices.Reverse(pairs)
 	}
-	if n.most.bytes < stretchSize || !n.clip(s, pairs) {
+	if n.most.bytes < stretchSize || !n.clip(&span, r.reverse) {
 		return
 	}
-	s.begin, s.end = bytes.Clone(s.begin), bytes.Clone(s.end)
-	s.ahead = min(2*max(len(s.pairs), 1), n.most.ahead)
-	s.size = stretchSize
-	for _, p := range s.pairs {
-		s.size += p.size()
+	from, _ := search(pairs, span.Begin)
+	end, _ := search(pairs, span.End)
+	pairs = pairs[from:end]
+	s := n.holding(r.pos, !r.reverse) // what the reader came from
+	if r.reverse {
+		s = n.at(r.pos)
 	}
-	n.add(s)
-	n.absorb(s, !r.reverse) // what the reader came from
+	if s == nil || len(s.pairs)+len(pairs) > n.most.pairs {
+		s = &stretch{begin: bytes.Clone(r.pos), end: bytes.Clone(r.pos), head: !r.reverse, tail: r.reverse, size: stretchSize}
+		s.extend(span, pairs, r.reverse)
+		n.add(s)
+	} else {
+		n.size -= s.size
+		n.stretches.Delete(s) // as where it begins may change
+		s.extend(span, pairs, r.reverse)
+		n.stretches.Set(s)
+		n.size += s.size
+	}
+	s.changed = max(s.changed, version)
+	s.ahead = min(max(s.ahead, 2*max(len(pairs), 1)), n.most.ahead)
 	n.forget()
 }
 
-// clip gives s the pairs of the part of it that no other stretch has, next to where
-// its reader began, and tells whether there is one.
-func (n *near) clip(s *stretch, pairs []pair) bool {
-	if bytes.Compare(s.begin, s.end) >= 0 || n.holding(s.begin, false) != nil && s.head || n.holding(s.end, true) != nil && s.tail {
+// clip leaves of span what no stretch has, next to where its reader began, and tells
+// whether anything is left.
+func (n *near) clip(span *kv.Range, reverse bool) bool {
+	n.pivot.begin = span.End
+	if !reverse {
+		n.pivot.begin = span.Begin
+		n.stretches.Ascend(&n.pivot, func(next *stretch) bool {
+			if bytes.Compare(next.begin, span.End) < 0 {
+				span.End = next.begin
+			}
+			return false
+		})
+		return bytes.Compare(span.Begin, span.End) < 0 && n.holding(span.Begin, false) == nil
+	}
+	n.stretches.Descend(&n.pivot, func(before *stretch) bool {
+		if bytes.Equal(before.begin, span.End) {
+			return true
+		}
+		if bytes.Compare(before.end, span.Begin) > 0 {
+			span.Begin = before.end
+		}
 		return false
+	})
+	return bytes.Compare(span.Begin, span.End) < 0
+}
+
+// extend makes a stretch longer by what lies next to it.
+func (s *stretch) extend(span kv.Range, pairs []pair, before bool) {
+	for _, p := range pairs {
+		s.size += p.size()
 	}
-	if s.head {
-		n.stretches.Ascend(s, func(next *stretch) bool {
-			if bytes.Compare(next.begin, s.end) < 0 {
-				s.end = next.begin
-			}
-			return false
-		})
-	} else {
-		n.pivot.begin = s.end
-		n.stretches.Descend(&n.pivot, func(before *stretch) bool {
-			if bytes.Equal(before.begin, s.end) {
-				return true
-			}
-			if bytes.Compare(before.end, s.begin) > 0 {
-				s.begin = before.end
-			}
-			return false
-		})
+	switch {
+	case before:
+		s.begin = bytes.Clone(span.Begin)
+		s.pairs = slices.Insert(s.pairs, 0, pairs...)
+	case len(s.pairs) == 0:
+		s.end = bytes.Clone(span.End)
+		s.pairs = append(s.memory[:0], pairs...)
+		s.memory = s.pairs
+	default:
+		s.end = bytes.Clone(span.End)
+		s.pairs = append(s.pairs, pairs...)
+		s.memory = s.pairs
 	}
-	s.pairs = pairs
-	from, _ := s.search(s.begin)
-	to, _ := s.search(s.end)
-	s.pairs = slices.Clone(pairs[from:to])
-	return true
 }
 
 // add enters a stretch.
@@ -430,7 +408,7 @@ func (n *near) remove(s *stretch, key []byte) {
 	}
 	n.grow(s, -s.pairs[i].size())
 	if i == 0 {
-		s.pairs[0] = pair{}
+		s.pairs[0] = pair{} // which memory still has
 		s.pairs = s.pairs[1:]
 	} else {
 		s.pairs = slices.Delete(s.pairs, i, i+1)
