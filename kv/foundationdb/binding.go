@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"runtime"
 	"sync"
+	"time"
 
 	"github.com/apple/foundationdb/bindings/go/src/fdb"
 )
@@ -15,6 +16,11 @@ const available = true
 
 // apiVersion is that of FoundationDB 7.3.
 const apiVersion = 730
+
+// maxRetryDelay is the longest pause before a transaction that has conflicted is
+// tried again: the library's own, a random part of 10 ms that doubles, would go up
+// to 1 s. It does not bound the pauses that an overloaded cluster asks for.
+const maxRetryDelay = 100 * time.Millisecond
 
 // opening is held while a database is opened: the binding keeps those that are
 // open, by cluster file, in a map that it does not guard.

@@ -13,11 +13,6 @@ import (
 )
 
 const (
-	// maxRetryDelay is the longest pause before a transaction that has conflicted is
-	// tried again: the library's own, a random part of 10 ms that doubles, would go up
-	// to 1 s. It does not bound the pauses that an overloaded cluster asks for.
-	maxRetryDelay = 100 * time.Millisecond
-
 	// commitPatience is how long a commit under way is waited for after its context
 	// has ended. A working cluster answers sooner, and then nothing is unknown.
 	commitPatience = 100 * time.Millisecond

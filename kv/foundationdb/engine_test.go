@@ -123,7 +123,7 @@ func TestRetries(t *testing.T) {
 					if code == codeTransactionTooOld {
 						times = kv.MaxTooOld
 					}
-					c.inject = fails(op, times, code)
+					c.failWith(fails(op, times, code))
 					runs := 0
 					err := db.Transact(t.Context(), func(tx kv.Tx) error {
 						runs++
@@ -158,7 +158,7 @@ func TestNoRetries(t *testing.T) {
 	for code, want := range map[int]error{2004: kv.ErrInvalid, 2005: kv.ErrInvalid, 2023: kv.ErrReadOnly, 1515: nil, 2000: nil} {
 		for _, op := range []string{"get", "range", "commit", "begin", "version"} {
 			inStore(t, Options{}, func(t *testing.T, db *DB, c *fake) {
-				c.inject = fails(op, 1, code)
+				c.failWith(fails(op, 1, code))
 				runs := 0
 				err := db.Transact(t.Context(), func(tx kv.Tx) error {
 					runs++
@@ -181,7 +181,7 @@ func TestNoRetries(t *testing.T) {
 func TestErrTooOldEnds(t *testing.T) {
 	inStore(t, Options{}, func(t *testing.T, db *DB, c *fake) {
 		get(t, db, "a") // connects
-		c.inject = fails("commit", 100, codeTransactionTooOld)
+		c.failWith(fails("commit", 100, codeTransactionTooOld))
 		runs := 0
 		err := db.Transact(t.Context(), func(tx kv.Tx) error { runs++; set(tx, "a", "b"); return nil })
 		if !errors.Is(err, kv.ErrTooOld) || runs != kv.MaxTooOld+1 {
@@ -192,7 +192,7 @@ func TestErrTooOldEnds(t *testing.T) {
 
 func TestRetryLimit(t *testing.T) {
 	inStore(t, Options{Retries: 5}, func(t *testing.T, db *DB, c *fake) {
-		c.inject = fails("commit", 100, codeNotCommitted)
+		c.failWith(fails("commit", 100, codeNotCommitted))
 		runs := 0
 		err := db.Transact(t.Context(), func(tx kv.Tx) error { runs++; set(tx, "a", "b"); return nil })
 		if !errors.Is(err, kv.ErrConflict) || runs != 6 || !strings.Contains(err.Error(), "5 retries") {
@@ -208,7 +208,8 @@ func TestUnknownOutcome(t *testing.T) {
 		for _, late := range []bool{false, true} {
 			inStore(t, Options{}, func(t *testing.T, db *DB, c *fake) {
 				get(t, db, "a")
-				c.inject, c.late = fails("commit", 1, code), func() bool { return late }
+				c.late = func() bool { return late }
+				c.failWith(fails("commit", 1, code))
 				runs := 0
 				var told <-chan error
 				err := db.Transact(t.Context(), func(tx kv.Tx) error {
@@ -236,12 +237,12 @@ func TestUnknownOutcome(t *testing.T) {
 func TestOnce(t *testing.T) {
 	inStore(t, Options{}, func(t *testing.T, db *DB, c *fake) {
 		n := 0
-		c.inject = func(op string) int {
+		c.failWith(func(op string) int {
 			if n++; op == "commit" && n%3 == 0 {
 				return codeCommitUnknown
 			}
 			return 0
-		}
+		})
 		c.late = func() bool { return n%2 == 0 }
 		lane := kv.NewOnce(db, []byte("lane"), nil)
 		for range 50 {
@@ -346,7 +347,7 @@ func TestConnect(t *testing.T) {
 			t.Errorf("error %v, want that of the context alone", err)
 		}
 		c.stuck.Store(false)
-		c.inject = fails("version", 3, codeClusterVersion)
+		c.failWith(fails("version", 3, codeClusterVersion))
 		if err := db.Transact(t.Context(), func(tx kv.Tx) error { set(tx, "a", "b"); return nil }); err != nil {
 			t.Error(err)
 		}
@@ -362,27 +363,21 @@ func TestReadsAreRepeated(t *testing.T) {
 			var seen [][]string
 			if err := db.ReadTransact(t.Context(), func(r kv.Reader) error {
 				runs++
-				c.mu.Lock()
-				c.inject = fails("version", 2, code)
-				c.mu.Unlock()
+				c.failWith(fails("version", 2, code))
 				if _, err := r.Get([]byte("k05")); err != nil {
 					return err
 				}
-				c.mu.Lock()
-				c.inject = nil
-				c.mu.Unlock()
+				c.failWith(nil)
 				if err := db.Transact(t.Context(), func(tx kv.Tx) error { tx.ClearRange(kv.Range{}); return nil }); err != nil {
 					return err
 				}
 				n := 0
-				c.mu.Lock()
-				c.inject = func(op string) int {
+				c.failWith(func(op string) int {
 					if n++; (op == "get" || op == "range") && n%3 != 0 {
 						return code
 					}
 					return 0
-				}
-				c.mu.Unlock()
+				})
 				for outer, err := range r.Range(kv.Range{}, kv.RangeOptions{}) {
 					if err != nil {
 						return err
@@ -465,7 +460,7 @@ func TestReasonOfRetries(t *testing.T) {
 			if runs++; runs == 5 {
 				c.stuck.Store(true)
 			}
-			c.inject = fails("commit", 1, codeCommitProxyMemory)
+			c.failWith(fails("commit", 1, codeCommitProxyMemory))
 			set(tx, "a", "b")
 			_, err := tx.Get([]byte("a b"))
 			return err
@@ -542,7 +537,7 @@ func TestWatchGoesOn(t *testing.T) {
 			var told <-chan error
 			if err := db.Transact(t.Context(), func(tx kv.Tx) error {
 				told = tx.Watch([]byte("a"))
-				tx.OnCommit(func() { c.inject = fails(op, 5, 1009, 1039) })
+				tx.OnCommit(func() { c.failWith(fails(op, 5, 1009, 1039)) })
 				return nil
 			}); err != nil {
 				t.Fatal(err)
@@ -553,7 +548,7 @@ func TestWatchGoesOn(t *testing.T) {
 				t.Fatalf("the watch told %v of nothing", err)
 			default:
 			}
-			c.inject = nil
+			c.failWith(nil)
 			if err := db.Transact(t.Context(), func(tx kv.Tx) error { tx.Add([]byte("a"), 1); return nil }); err != nil {
 				t.Fatal(err)
 			}
@@ -564,7 +559,7 @@ func TestWatchGoesOn(t *testing.T) {
 		var told <-chan error
 		if err := db.Transact(t.Context(), func(tx kv.Tx) error {
 			told = tx.Watch([]byte("a"))
-			tx.OnCommit(func() { c.inject = fails("watch", 1, 1032) })
+			tx.OnCommit(func() { c.failWith(fails("watch", 1, 1032)) })
 			return nil
 		}); err != nil {
 			t.Fatal(err)
@@ -678,7 +673,7 @@ func TestTooLargeForTheCluster(t *testing.T) {
 		codeValueTooLarge: {What: "value", Size: 5, Limit: 100_000, Unit: "bytes"},
 	} {
 		inStore(t, Options{}, func(t *testing.T, db *DB, c *fake) {
-			c.inject = fails("commit", 1, code)
+			c.failWith(fails("commit", 1, code))
 			err := db.Transact(t.Context(), func(tx kv.Tx) error { set(tx, "key", "value"); return nil })
 			var e *kv.TooLargeError
 			if !errors.As(err, &e) || *e != want {

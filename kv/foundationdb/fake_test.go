@@ -87,6 +87,12 @@ func (f *fake) code(err error) int {
 	return 0
 }
 
+func (f *fake) failWith(inject func(op string) int) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.inject = inject
+}
+
 // fail returns the error that op has to fail with. The lock is held.
 func (f *fake) fail(op string) error {
 	if f.inject != nil {
