@@ -29,7 +29,7 @@ func BenchmarkDepth(b *testing.B) {
 	}
 	bench(b, state{"few", func(s *stage) { s.fill(few) }})
 	bench(b, state{"many", func(s *stage) { s.fill(many); s.settle() }})
-	bench(b, state{"taken", func(s *stage) { s.fill(many + few); s.take(many) }},
+	bench(b, state{"taken", func(s *stage) { s.fill(many + few); s.take(many); s.settle() }},
 		state{"reopened", (*stage).open})
 }
 

@@ -280,7 +280,7 @@ func (l *Lane[Q, R]) gather() {
 }
 
 const (
-	gatherPart    = 8
+	gatherPart    = 2
 	longestGather = 80 * time.Microsecond
 )
 
