@@ -5,6 +5,8 @@ import (
 	"context"
 	"crypto/rand"
 	"fmt"
+	"slices"
+	"sort"
 
 	"github.com/conq-go/conq/kv"
 	"github.com/conq-go/conq/kv/internal/overlay"
@@ -237,12 +239,12 @@ func (c *commit) operations() (ops []*pb.RequestOp, err error) {
 	l := &c.t.db.layout
 	cleared := spans(c.t.writes.Cleared())
 	add := 0
-	var puts [][]byte // in the order of their keys
+	var puts, clears [][]byte // in the order of their keys
 	c.t.writes.Changes(func(change *overlay.Change) {
 		switch change.Kind {
 		case overlay.Clear:
 			if _, ok := cleared.holding(change.Key); !ok {
-				ops = append(ops, remove(l.at(change.Key), nil))
+				clears = append(clears, change.Key)
 			}
 			return
 		case overlay.Add:
@@ -253,6 +255,7 @@ func (c *commit) operations() (ops []*pb.RequestOp, err error) {
 		}
 		puts = append(puts, change.Key)
 	})
+	ops = c.removals(ops, clears, puts)
 	for _, r := range cleared {
 		begin := r.Begin
 		for len(puts) > 0 && bytes.Compare(puts[0], r.End) < 0 {
@@ -278,6 +281,48 @@ func (c *commit) operations() (ops []*pb.RequestOp, err error) {
 	return ops, nil
 }
 
+// removals adds the operations that delete keys. Neighbours go together, as those at
+// the head of a queue: the comparisons make sure that between two keys in a range
+// with a conflict there is nothing but what was seen there.
+func (c *commit) removals(ops []*pb.RequestOp, clears, puts [][]byte) []*pb.RequestOp {
+	l := &c.t.db.layout
+	alive := c.alive()
+	for len(clears) > 0 {
+		n := 1
+		if span, ok := c.covered.holding(clears[0]); ok {
+			for n < len(clears) && bytes.Compare(clears[n], span.End) < 0 &&
+				!between(alive, clears[n-1], clears[n]) && !between(puts, clears[n-1], clears[n]) {
+				n++
+			}
+		}
+		if n == 1 {
+			ops = append(ops, remove(l.at(clears[0]), nil))
+		} else {
+			ops = append(ops, remove(l.at(clears[0]), l.at(kv.After(clears[n-1]))))
+		}
+		clears = clears[n:]
+	}
+	return ops
+}
+
+// alive returns the keys that were seen in the store, in order.
+func (c *commit) alive() (keys [][]byte) {
+	for key, mod := range c.t.view.mods {
+		if mod > 0 {
+			keys = append(keys, []byte(key))
+		}
+	}
+	slices.SortFunc(keys, bytes.Compare)
+	return keys
+}
+
+// between tells whether one of keys, which are in order, is behind low and before
+// high.
+func between(keys [][]byte, low, high []byte) bool {
+	i := sort.Search(len(keys), func(i int) bool { return bytes.Compare(keys[i], low) > 0 })
+	return i < len(keys) && bytes.Compare(keys[i], high) < 0
+}
+
 // logEntry returns the operation that adds the ranges to the log.
 func (c *commit) logEntry() (*pb.RequestOp, error) {
 	var id [16]byte
@@ -298,6 +343,13 @@ func (t *tx) learn(revision int64) {
 			}
 		}
 	}
+	clears := 0
+	t.writes.Changes(func(change *overlay.Change) {
+		if change.Kind == overlay.Clear {
+			clears++
+		}
+	})
+	t.db.cleared(clears, revision)
 	for _, r := range t.tails {
 		var last []byte
 		t.writes.Changes(func(change *overlay.Change) {

@@ -18,7 +18,10 @@ type DB struct {
 	conn   *conn
 	hints  hints
 	known  known
+	plans  plans
 	watch  watches
+
+	compactor compactor
 
 	ctx  context.Context // ends, with kv.ErrClosed, when the store closes
 	stop context.CancelCauseFunc

@@ -35,6 +35,15 @@ type Options struct {
 	// counts as not available. A context that ends ends them sooner. Default: 30 s.
 	Patience time.Duration
 
+	// Compact has the store forget the history of the cluster that is more than so
+	// many revisions back, each time that it has removed about 1,000 keys. A queue
+	// needs that, as what was dequeued stays in the way of what is dequeued until it
+	// is compacted; but it is done to the whole cluster. So it is for clusters that
+	// do not compact by themselves often enough, and have no other users who want
+	// their history. Transactions that are older than that are run again. Default: 0,
+	// nothing is compacted.
+	Compact int
+
 	// Logger is told, at level Warn, when a member does not answer and another is
 	// tried. Default: nobody is told.
 	Logger *slog.Logger
@@ -83,6 +92,8 @@ func (o Options) withDefaults() (Options, error) {
 		return o, fmt.Errorf("%w: etcd: prefix %q holds a NUL", kv.ErrInvalid, o.Prefix)
 	case o.Timeout < 0 || o.Patience < 0:
 		return o, fmt.Errorf("%w: etcd: timeout %v, patience %v: neither may be negative", kv.ErrInvalid, o.Timeout, o.Patience)
+	case o.Compact < 0:
+		return o, fmt.Errorf("%w: etcd: compact %d: it may not be negative", kv.ErrInvalid, o.Compact)
 	case o.Password != "" && o.Username == "":
 		return o, fmt.Errorf("%w: etcd: a password without a user", kv.ErrInvalid)
 	}

@@ -2,6 +2,7 @@ package etcd
 
 import (
 	"bytes"
+	"math/bits"
 	"slices"
 
 	"github.com/conq-go/conq/kv"
@@ -92,11 +93,20 @@ func (c *cursor) size() int {
 func (c *cursor) turn() error {
 	first := c.pages == 0
 	size := c.size()
+	if first {
+		c.t.opens(openingOf(c.r, c.reverse, c.keysOnly, c.want))
+	}
 	c.pages++
 	if c.reverse {
 		return c.turnBack(first, size)
 	}
 	return c.turnOn(first, size)
+}
+
+// request asks for up to limit pairs at the begin of r.
+func (c *cursor) request(r kv.Range, limit int) *pb.RangeRequest {
+	l := &c.t.db.layout
+	return &pb.RangeRequest{Key: l.at(r.Begin), RangeEnd: l.at(r.End), Limit: int64(limit), KeysOnly: c.keysOnly}
 }
 
 // fetch reads up to limit pairs at the begin of r, and tells whether there are
@@ -106,9 +116,7 @@ func (c *cursor) fetch(r kv.Range, limit int) (pairs []kv.KeyValue, more bool, e
 		return nil, false, nil
 	}
 	l := &c.t.db.layout
-	response, err := c.t.fetch(&pb.RangeRequest{
-		Key: l.at(r.Begin), RangeEnd: l.at(r.End), Limit: int64(limit), KeysOnly: c.keysOnly,
-	})
+	response, err := c.t.fetch(c.request(r, limit))
 	if err != nil {
 		return nil, false, err
 	}
@@ -148,6 +156,37 @@ const (
 	wider   = 8
 )
 
+// first returns what a new cursor asks for first.
+func (c *cursor) first() (r kv.Range, limit int) {
+	size := c.size()
+	h, hinted := c.t.db.hints.get(c.end())
+	switch {
+	case !c.reverse:
+		return kv.Range{Begin: c.r.Begin, End: c.bound(greatest(c.r.Begin, h.edge), h.scale, 2*size)}, size
+	case !hinted || bytes.Compare(h.edge, c.r.End) >= 0:
+		return c.r, c.few(size)
+	case size == 1:
+		return kv.Range{Begin: greatest(c.r.Begin, h.edge), End: c.r.End}, c.few(size)
+	}
+	from := h.below(h.edge, 2*size)
+	if from == nil || bytes.Compare(from, c.r.Begin) <= 0 {
+		from = c.r.Begin
+	}
+	return kv.Range{Begin: from, End: c.r.End}, c.few(size)
+}
+
+// bound returns a key behind about n pairs that begin at edge, or the end of what is
+// left. That n differs a little makes no difference: so what was read ahead for
+// some is good for some more, too.
+func (c *cursor) bound(edge []byte, s scale, n int) []byte {
+	n = max(32, 1<<bits.Len(uint(n-1)))
+	bound := s.above(edge, n)
+	if bound == nil || bytes.Compare(bound, c.rest.Begin) <= 0 {
+		return c.rest.End
+	}
+	return least(c.rest.End, bound)
+}
+
 // turnOn reads the next page forwards: from a narrow part of the range, if there
 // is a hint how far to look.
 func (c *cursor) turnOn(first bool, size int) error {
@@ -158,8 +197,8 @@ func (c *cursor) turnOn(first bool, size int) error {
 	}
 	for n, guess := 2*size, 0; ; n, guess = n*wider, guess+1 {
 		to := c.rest.End
-		if bound := s.above(edge, n); bound != nil && guess < guesses && bytes.Compare(c.rest.Begin, bound) < 0 {
-			to = least(to, bound)
+		if guess < guesses {
+			to = c.bound(edge, s, n)
 		}
 		whole := bytes.Equal(to, c.rest.End)
 		pairs, more, err := c.fetch(kv.Range{Begin: c.rest.Begin, End: to}, size)

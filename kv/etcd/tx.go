@@ -22,8 +22,11 @@ type tx struct {
 	readOnly bool
 	ended    bool
 
-	rev  int64 // that all reads are at; 0 before the first
-	view view
+	rev     int64 // that all reads are at; 0 before the first
+	view    view
+	opened  []opening          // the first of what was read
+	planned []*pb.RangeRequest // to be read with the first of them
+	ahead   []readAhead        // was read, and not asked for yet
 
 	tails []kv.Range       // whose ends were read
 	reads []*kv.Range      // read conflict ranges, with explicit bounds
@@ -50,6 +53,8 @@ func newTx(ctx context.Context, db *DB) *tx {
 func (t *tx) end(err error) {
 	t.ended = true
 	t.cancel()
+	t.db.plans.learn(t.opened)
+	t.opened = nil
 	for _, w := range t.watches {
 		w.tell(err)
 	}
@@ -72,6 +77,12 @@ func (t *tx) err() error {
 // revision holds does not change. A member that has not reached it yet, as the
 // connection has moved to it, is asked to catch up.
 func (t *tx) fetch(r *pb.RangeRequest) (*pb.RangeResponse, error) {
+	if response, ok := t.hasRead(r); ok {
+		return response, nil
+	}
+	if t.rev == 0 && len(t.planned) > 0 {
+		return t.fetchAll(r)
+	}
 	r.Revision, r.Serializable = t.rev, t.rev != 0
 	response, err := t.db.conn.Range(t.ctx, r)
 	if errors.Is(err, errFuture) {
@@ -91,7 +102,8 @@ func (t *tx) fetch(r *pb.RangeRequest) (*pb.RangeResponse, error) {
 
 // fetchKey reads one key, or only whether it is there.
 func (t *tx) fetchKey(key []byte, keyOnly bool) (value []byte, err error) {
-	response, err := t.fetch(&pb.RangeRequest{Key: t.db.layout.at(key), KeysOnly: keyOnly})
+	t.opens(opening{key: string(key), keysOnly: keyOnly})
+	response, err := t.fetch(t.keyRequest(key, keyOnly))
 	if err != nil {
 		return nil, err
 	}
@@ -105,6 +117,10 @@ func (t *tx) fetchKey(key []byte, keyOnly bool) (value []byte, err error) {
 		pair.Value = []byte{}
 	}
 	return pair.Value, nil
+}
+
+func (t *tx) keyRequest(key []byte, keyOnly bool) *pb.RangeRequest {
+	return &pb.RangeRequest{Key: t.db.layout.at(key), KeysOnly: keyOnly}
 }
 
 // lookUp makes sure that it is known when key was last changed.

@@ -35,7 +35,7 @@ func init() {
 }
 
 // urlOptions are what may follow the question mark.
-var urlOptions = []string{"ca", "cert", "key", "patience", "servername", "timeout", "tls", "user"}
+var urlOptions = []string{"ca", "cert", "compact", "key", "patience", "servername", "timeout", "tls", "user"}
 
 // ParseURL returns the options that a URL stands for:
 //
@@ -46,6 +46,7 @@ var urlOptions = []string{"ca", "cert", "key", "patience", "servername", "timeou
 //	ca          file with the certificates of authorities to trust; those of the system
 //	            if there is none
 //	cert, key   files with the certificate and the key to authenticate with; both or none
+//	compact     Options.Compact, as 1000
 //	servername  name that the certificates of members are for, if not the host's
 //	tls         true to encrypt without any of these four
 //	user        user name, if it is not before the @
@@ -149,6 +150,11 @@ func (o Options) with(values url.Values) (Options, error) {
 	for name, field := range map[string]*time.Duration{"timeout": &o.Timeout, "patience": &o.Patience} {
 		if *field, err = duration(name, values.Get(name)); err != nil {
 			return o, err
+		}
+	}
+	if compact := values.Get("compact"); compact != "" {
+		if o.Compact, err = strconv.Atoi(compact); err != nil || o.Compact <= 0 {
+			return o, invalid("option \"compact\" is %q: it is a number of revisions, 1 at least", compact)
 		}
 	}
 	o.TLS, err = tlsConfig(values)

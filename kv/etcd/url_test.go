@@ -24,6 +24,7 @@ func TestParseURL(t *testing.T) {
 		"etcd://me:p%40ss@h/x":             {Endpoints: []string{"h:2379"}, Prefix: "x", Username: "me", Password: "p@ss"},
 		"etcd://me@h":                      {Endpoints: []string{"h:2379"}, Username: "me", Password: "from the environment"},
 		"etcd://h?user=me":                 {Endpoints: []string{"h:2379"}, Username: "me", Password: "from the environment"},
+		"etcd://h?compact=1000":            {Endpoints: []string{"h:2379"}, Compact: 1000},
 		"etcd://h?tls=false":               {Endpoints: []string{"h:2379"}},
 	} {
 		got, err := ParseURL(url)
@@ -58,11 +59,13 @@ func TestParseURLRefuses(t *testing.T) {
 		"etcd://me:secret@h?user=you":    "two users",
 		"etcd://h/%zz":                   `prefix "%zz"`,
 		"etcd://h?x=%zz":                 "options",
-		"etcd://h?retries=3":             `unknown option "retries": there are ca, cert, key,`,
+		"etcd://h?retries=3":             `unknown option "retries": there are ca, cert, compact, key,`,
 		"etcd://h?ca=":                   `option "ca" is empty`,
 		"etcd://h?ca=1&ca=2":             `option "ca" is given 2 times`,
 		"etcd://h?timeout=5":             `option "timeout" is "5"`,
 		"etcd://h?patience=-1s":          `option "patience" is "-1s"`,
+		"etcd://h?compact=0":             `option "compact" is "0"`,
+		"etcd://h?compact=all":           `option "compact" is "all"`,
 		"etcd://h?tls=yes":               `option "tls" is "yes"`,
 		"etcd://h?tls=false&ca=x":        `option "tls" is false`,
 		"etcd://h?cert=x":                "go together",
@@ -89,6 +92,7 @@ func TestOpenRefuses(t *testing.T) {
 		"at most 128":             {Endpoints: []string{"h:1"}, Prefix: strings.Repeat("p", 129)},
 		"holds a NUL":             {Endpoints: []string{"h:1"}, Prefix: "a\x00b"},
 		"may be negative":         {Endpoints: []string{"h:1"}, Timeout: -1},
+		"compact -1":              {Endpoints: []string{"h:1"}, Compact: -1},
 		"a password without a us": {Endpoints: []string{"h:1"}, Password: "p"},
 	} {
 		db, err := Open(o)

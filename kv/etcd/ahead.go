@@ -1,0 +1,166 @@
+package etcd
+
+import (
+	"bytes"
+	"slices"
+	"sync"
+
+	"github.com/conq-go/conq/kv"
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
+)
+
+// opening is the first request of a Get or of a loop over a range, as its caller
+// means it.
+type opening struct {
+	key      string // of a Get
+	r        string // of a loop: begin and end
+	end      int    // where in r the end begins
+	reverse  bool
+	keysOnly bool
+	want     int
+}
+
+func openingOf(r kv.Range, reverse, keysOnly bool, want int) opening {
+	return opening{r: string(r.Begin) + string(r.End), end: len(r.Begin), reverse: reverse, keysOnly: keysOnly, want: want}
+}
+
+func (o opening) span() kv.Range {
+	return kv.Range{Begin: []byte(o.r[:o.end]), End: []byte(o.r[o.end:])}
+}
+
+// shape is o without how many pairs it wants: those differ from batch to batch.
+func (o opening) shape() opening {
+	o.want = 0
+	return o
+}
+
+// plans remember, for what transactions read first, what they went on to read. The
+// next one that begins alike gets all of it in one request, which saves as many
+// round trips. What was not needed after all has cost the member a look; it is
+// forgotten when that has happened a few times in a row.
+type plans struct {
+	mu sync.Mutex
+	of map[opening][]plan
+}
+
+// plan is something that is likely to be read.
+type plan struct {
+	opening
+	idle int // transactions in a row that have not read it
+}
+
+const (
+	maxPlans  = 1024
+	maxAhead  = 16 // reads after the first one
+	maxWanted = 64 // pairs that are read ahead
+	maxIdle   = 3
+)
+
+// after returns what is likely to be read after first.
+func (p *plans) after(first opening) []plan {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.of[first.shape()]
+}
+
+// learn remembers what a transaction has read.
+func (p *plans) learn(all []opening) {
+	if len(all) == 0 {
+		return
+	}
+	first := all[0].shape()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	old, there := p.of[first]
+	if !there && len(all) == 1 {
+		return
+	}
+	if p.of == nil {
+		p.of = make(map[opening][]plan)
+	}
+	if !there && len(p.of) >= maxPlans {
+		for other := range p.of { // any
+			delete(p.of, other)
+			break
+		}
+	}
+	var fresh []plan
+	for _, o := range all[1:] {
+		if i := slices.IndexFunc(old, func(p plan) bool { return p.shape() == o.shape() }); i >= 0 {
+			o.want = max(o.want, old[i].want)
+		}
+		fresh = append(fresh, plan{opening: o})
+	}
+	for _, o := range old {
+		seen := slices.ContainsFunc(fresh, func(p plan) bool { return p.shape() == o.shape() })
+		if o.idle++; !seen && o.idle < maxIdle && len(fresh) < maxAhead {
+			fresh = append(fresh, o)
+		}
+	}
+	p.of[first] = fresh
+}
+
+// opens notes that a Get or a loop begins. If it is the first of the transaction,
+// what is likely to follow is read with the next request.
+func (t *tx) opens(o opening) {
+	if len(t.opened) > maxAhead {
+		return
+	}
+	t.opened = append(t.opened, o)
+	if t.rev != 0 || len(t.opened) > 1 {
+		return
+	}
+	for _, next := range t.db.plans.after(o) {
+		if next.key != "" {
+			t.planned = append(t.planned, t.keyRequest([]byte(next.key), next.keysOnly))
+			continue
+		}
+		if next.want == 0 || next.want > maxWanted {
+			continue
+		}
+		c := newCursor(t, next.span(), next.reverse)
+		c.keysOnly, c.want = next.keysOnly, next.want
+		r, limit := c.first()
+		t.planned = append(t.planned, c.request(r, limit))
+	}
+}
+
+// fetchAll is the transaction's first read, and those that are planned.
+func (t *tx) fetchAll(r *pb.RangeRequest) (*pb.RangeResponse, error) {
+	all := append([]*pb.RangeRequest{r}, t.planned...)
+	response, err := t.db.conn.ReadAll(t.ctx, all...)
+	if err != nil {
+		return nil, err
+	}
+	t.rev = response.Header.Revision
+	for i := range t.planned {
+		t.ahead = append(t.ahead, readAhead{t.planned[i], response.Responses[i+1].GetResponseRange()})
+	}
+	t.planned = nil
+	return response.Responses[0].GetResponseRange(), nil
+}
+
+// readAhead is what was read before it was asked for.
+type readAhead struct {
+	request  *pb.RangeRequest
+	response *pb.RangeResponse
+}
+
+// hasRead returns the answer to r, if it was read ahead.
+func (t *tx) hasRead(r *pb.RangeRequest) (*pb.RangeResponse, bool) {
+	for i, a := range t.ahead {
+		q := a.request
+		if r.CountOnly || q.KeysOnly != r.KeysOnly || !bytes.Equal(q.Key, r.Key) || !bytes.Equal(q.RangeEnd, r.RangeEnd) {
+			continue
+		}
+		if a.response.More && (r.Limit == 0 || r.Limit > q.Limit) {
+			continue
+		}
+		t.ahead = slices.Delete(t.ahead, i, i+1) // whoever reads owns the memory
+		if n := int(r.Limit); n > 0 && len(a.response.Kvs) > n {
+			a.response.Kvs, a.response.More = a.response.Kvs[:n], true
+		}
+		return a.response, true
+	}
+	return nil, false
+}
