@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/conq-go/conq/internal/lane"
+	"github.com/conq-go/conq/internal/outcome"
 	"github.com/conq-go/conq/kv"
 	"github.com/conq-go/conq/recipe"
 )
@@ -15,7 +16,6 @@ import (
 // transaction is under way share the next one.
 type adder[P any] struct {
 	s    *store
-	once *kv.Once
 	lane *lane.Lane[[]P, struct{}]
 	put  func(kv.Tx, []P) error
 }
@@ -26,12 +26,8 @@ const (
 	maxCombinedBytes = 1 << 20
 )
 
-func newAdder[P any](s *store, o Options, size func(P) int, put func(kv.Tx, []P) error) (*adder[P], error) {
-	once, err := s.newOnce()
-	if err != nil {
-		return nil, err
-	}
-	a := &adder[P]{s: s, once: once, put: put}
+func newAdder[P any](s *store, o Options, size func(P) int, put func(kv.Tx, []P) error) *adder[P] {
+	a := &adder[P]{s: s, put: put}
 	if !o.NoCombining {
 		a.lane = lane.New(lane.Options[[]P, struct{}]{
 			Run:      a.run,
@@ -40,7 +36,7 @@ func newAdder[P any](s *store, o Options, size func(P) int, put func(kv.Tx, []P)
 			MaxBytes: min(maxCombinedBytes, s.maxItem()),
 		})
 	}
-	return a, nil
+	return a
 }
 
 func total[P any](payloads []P, size func(P) int) (n int) {
@@ -148,7 +144,7 @@ func ownError(ctx context.Context, err error) error {
 }
 
 func (a *adder[P]) transact(ctx context.Context, b *adding[P]) error {
-	_, err := kv.TransactOnce(ctx, a.once, func(tx kv.Tx) (struct{}, error) {
+	_, err := outcome.Do(ctx, a.s.lanes, func(tx kv.Tx) (struct{}, error) {
 		kv.Lazily(tx)
 		if !b.attend(tx) {
 			return struct{}{}, errNobody

@@ -20,6 +20,8 @@ type endVerbs struct {
 	one  func(context.Context) (string, error) // waits
 	len  func(context.Context) (int, error)
 
+	close func() error
+
 	store *store
 }
 
@@ -42,7 +44,7 @@ func openFront(t tb, db kv.DB, o Options) endVerbs {
 	noError(t, err)
 	return endVerbs{
 		q.Enqueue, func(tx kv.Tx, v string) error { return q.In(tx).Enqueue(v) },
-		q.DequeueN, q.DequeueWaitN, q.DequeueWait, q.Len, &q.store,
+		q.DequeueN, q.DequeueWaitN, q.DequeueWait, q.Len, q.Close, &q.store,
 	}
 }
 
@@ -53,7 +55,7 @@ func openPriority(t tb, db kv.DB, o Options, low bool) endVerbs {
 	v := endVerbs{
 		func(ctx context.Context, v string) error { return p.Push(ctx, v, 7) },
 		func(tx kv.Tx, v string) error { return p.In(tx).Push(v, 7) },
-		valuesOf(p.PopMaxN), valuesOf(p.PopMaxWaitN), p.PopMaxWait, p.Len, &p.store,
+		valuesOf(p.PopMaxN), valuesOf(p.PopMaxWaitN), p.PopMaxWait, p.Len, p.Close, &p.store,
 	}
 	if low {
 		v.take, v.wait, v.one = valuesOf(p.PopMinN), valuesOf(p.PopMinWaitN), p.PopMinWait

@@ -10,6 +10,7 @@ import (
 	"iter"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/conq-go/conq"
@@ -101,22 +102,24 @@ func TestFormatStaging(t *testing.T) {
 }
 
 func TestFormatOutcome(t *testing.T) {
-	store := memory.New(memory.Options{})
-	defer store.Close()
-	db := faulty.New(store, 0, faulty.Options{Limits: kv.Limits{UnknownCommits: true}})
-	want := pairsOfDoc(t, 3)
-	for key := range want {
-		b, err := hex.DecodeString(key)
-		check(err)
-		once := kv.NewOnce(db, b, strings.NewReader(strings.Repeat("\xaa", 16)))
-		_, err = kv.TransactOnce(ctx, once, func(tx kv.Tx) (int, error) {
-			tx.Set([]byte("k"), nil)
-			tx.Clear([]byte("k"))
-			return 0, nil
-		})
-		check(err)
-	}
-	equal(t, pairsOf(db), want)
+	synctest.Test(t, func(t *testing.T) { // where it is 2000-01-01
+		store := memory.New(memory.Options{})
+		defer store.Close()
+		db := faulty.New(store, 0, faulty.Options{Limits: kv.Limits{UnknownCommits: true}})
+		want := pairsOfDoc(t, 3)
+		for key := range want {
+			b, err := hex.DecodeString(key)
+			check(err)
+			once := kv.NewOnce(db, b, strings.NewReader(strings.Repeat("\xaa", 16)))
+			_, err = kv.TransactOnce(ctx, once, func(tx kv.Tx) (int, error) {
+				tx.Set([]byte("k"), nil)
+				tx.Clear([]byte("k"))
+				return 0, nil
+			})
+			check(err)
+		}
+		equal(t, pairsOf(db), want)
+	})
 }
 
 // workingKeys returns the forms of all keys of a store that are neither items nor
@@ -162,10 +165,10 @@ func TestFormatWorkingKeys(t *testing.T) {
 		{
 			kv.Limits{Shared: true, UnknownCommits: true},
 			map[string]int{
-				"signal Q = " + x(8): 1, "outcome Q " + x(16) + " = " + x(21): 2, // of the enqueue, and of the request
+				"signal Q = " + x(8): 1, "outcome Q " + x(16) + " = " + x(29): 2, // of the enqueue, and of the request
 				"stage Q integer integer integer " + x(16) + " = " + x(2+9): 1,
 			},
-			map[string]int{"signal Q = " + x(8): 1, "outcome Q " + x(16) + " = " + x(21): 2},
+			map[string]int{"signal Q = " + x(8): 1, "outcome Q " + x(16) + " = " + x(29): 2},
 		},
 	} {
 		store := memory.New(memory.Options{})

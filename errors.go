@@ -2,6 +2,7 @@ package conq
 
 import (
 	"errors"
+	"fmt"
 
 	"github.com/conq-go/conq/kv"
 )
@@ -13,6 +14,10 @@ import (
 var (
 	// ErrEmpty means that the queue has no item.
 	ErrEmpty = errors.New("conq: queue is empty")
+
+	// ErrClosed means that the handle was closed. It matches kv.ErrClosed, too, which
+	// alone means that the store was.
+	ErrClosed = fmt.Errorf("conq: handle is closed: %w", kv.ErrClosed)
 
 	// ErrName means a name that no queue can have. A name is 1 to MaxName bytes
 	// of UTF-8 without NUL.

@@ -76,3 +76,27 @@ func ExampleOptions_observe() {
 	// letters added 2
 	// letters taken 1
 }
+
+// Who waits on a handle that is closed is told so; the queue and its items stay.
+func ExampleQueue_Close() {
+	db, q := letters()
+	defer db.Close()
+	waiting := make(chan error)
+	go func() {
+		_, err := q.DequeueWait(ctx)
+		waiting <- err
+	}()
+	check(q.Close())
+	fmt.Println(errors.Is(<-waiting, conq.ErrClosed))
+	fmt.Println(q.Enqueue(ctx, "a"))
+	// Output:
+	// true
+	// conq: handle is closed: kv: closed: queue "letters"
+}
+
+func ExamplePriorityQueue_Close() {
+	_, p := jobs()
+	check(p.Close())
+	fmt.Println(errors.Is(p.Push(ctx, "sweep", 3), conq.ErrClosed))
+	// Output: true
+}

@@ -6,6 +6,7 @@ import (
 	"math"
 	"time"
 
+	"github.com/conq-go/conq/internal/outcome"
 	"github.com/conq-go/conq/internal/staging"
 	"github.com/conq-go/conq/internal/waitroom"
 	"github.com/conq-go/conq/kv"
@@ -64,7 +65,7 @@ func (t *taker[V]) turn(ctx context.Context, b *batch[V], p *waitroom.Party[V]) 
 // turnPlain takes items, if it is their turn, and watches, all in one transaction.
 func (t *taker[V]) turnPlain(ctx context.Context, b *batch[V], p *waitroom.Party[V]) (lineTurn[V], error) {
 	attempts := 0
-	r, err := kv.TransactOnce(ctx, t.once, func(tx kv.Tx) (r lineTurn[V], err error) {
+	r, err := outcome.Do(ctx, t.s.lanes, func(tx kv.Tx) (r lineTurn[V], err error) {
 		attempts++
 		if err := t.admit(tx, b, attempts); err != nil {
 			return r, err
@@ -141,7 +142,7 @@ func (t *taker[V]) moveUp(tx kv.Tx, p *waitroom.Party[V], wanted int, r *lineTur
 
 // turnStaged is turnPlain by staging.
 func (t *taker[V]) turnStaged(ctx context.Context, b *batch[V], p *waitroom.Party[V]) (lineTurn[V], error) {
-	r, err := kv.TransactOnce(ctx, t.once, func(tx kv.Tx) (lineTurn[V], error) { return t.look(tx, p) })
+	r, err := outcome.Do(ctx, t.s.lanes, func(tx kv.Tx) (lineTurn[V], error) { return t.look(tx, p) })
 	if err != nil {
 		return r, err
 	}
@@ -169,7 +170,7 @@ func (t *taker[V]) turnStaged(ctx context.Context, b *batch[V], p *waitroom.Part
 
 // await watches the queue if it is empty, or the one in front.
 func (t *taker[V]) await(ctx context.Context, p *waitroom.Party[V]) (lineTurn[V], error) {
-	r, err := kv.TransactOnce(ctx, t.once, func(tx kv.Tx) (lineTurn[V], error) {
+	r, err := outcome.Do(ctx, t.s.lanes, func(tx kv.Tx) (lineTurn[V], error) {
 		r, err := t.look(tx, p)
 		if err != nil || r.news != nil {
 			return r, err
@@ -198,19 +199,20 @@ const leaveTime = 5 * time.Second
 
 // leaveLine removes the entry of the last caller who gave up, but not of one who has
 // come since.
-func (t *taker[V]) leaveLine(stamp int64) {
+func (t *taker[V]) leaveLine(stamp int64) error {
 	if !t.line.Waits(stamp) {
-		return
+		return nil
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), leaveTime)
 	defer cancel()
-	err := t.s.db.Transact(ctx, func(tx kv.Tx) error {
+	_, err := outcome.Do(ctx, t.s.lanes, func(tx kv.Tx) (struct{}, error) {
 		t.line.Leave(tx, stamp)
-		return nil
+		return struct{}{}, nil
 	})
 	if err == nil {
 		t.line.Left(stamp)
 	}
+	return err
 }
 
 // settle notes what a transaction has made of the line, when it has committed.

@@ -18,8 +18,8 @@ type Options struct {
 
 	// NoCombining has each call run in a transaction of its own. Otherwise calls
 	// that are made while a transaction of the handle is under way share the next
-	// one. Where commits may be unknown (kv.Limits.UnknownCommits), the calls of a
-	// handle run one after the other then. Default: false.
+	// one. Where commits may be unknown (kv.Limits.UnknownCommits), at most 64 of a
+	// handle are under way at the same time then. Default: false.
 	NoCombining bool
 
 	// Staging says when items are taken by staged requests. Default: StagingAuto.

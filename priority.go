@@ -63,14 +63,14 @@ func OpenPriorityQueue[T any](db kv.DB, name string, c Codec[T], opts ...Options
 	if err = ends(&p.store, o, p.fromMin(), p.fromMax(recipe.LastPushed), p.fromMax(recipe.FirstPushed)); err != nil {
 		return nil, err
 	}
-	if p.pushes, err = newAdder(&p.store, o, func(p prioritized) int { return len(p.payload) }, p.add); err != nil {
-		return nil, err
-	}
+	p.pushes = newAdder(&p.store, o, func(p prioritized) int { return len(p.payload) }, p.add)
 	if p.min, err = newTaker(&p.store, o, staging.Front, p.fromMin()); err != nil {
 		return nil, err
 	}
-	p.max, err = newTaker(&p.store, o, high, p.fromMax(ties))
-	return p, err
+	if p.max, err = newTaker(&p.store, o, high, p.fromMax(ties)); err != nil {
+		return nil, err
+	}
+	return p, nil
 }
 
 // fromMin is the order in which items are popped from the low end.
@@ -88,6 +88,14 @@ func (p *PriorityQueue[T]) fromMax(ties recipe.Ties) direction[Prioritized[T]] {
 
 // Name returns the name of the queue.
 func (p *PriorityQueue[T]) Name() string { return p.store.name }
+
+// Close ends the handle, and not the store, as Queue.Close does.
+func (p *PriorityQueue[T]) Close() error {
+	if p.store.db == nil {
+		return errUnopened
+	}
+	return p.store.close(p.pushes, p.min, p.max)
+}
 
 // In returns the queue's methods within tx, where they are part of what the
 // caller does there: all of it happens, or nothing.

@@ -55,11 +55,11 @@ func OpenQueue[T any](db kv.DB, name string, c Codec[T], opts ...Options) (*Queu
 	if err = ends(&q.store, o, q.fromFront(), q.fromFront(), q.fromFront()); err != nil {
 		return nil, err
 	}
-	if q.back, err = newAdder(&q.store, o, func(p []byte) int { return len(p) }, q.add); err != nil {
+	q.back = newAdder(&q.store, o, func(p []byte) int { return len(p) }, q.add)
+	if q.front, err = newTaker(&q.store, o, staging.Front, q.fromFront()); err != nil {
 		return nil, err
 	}
-	q.front, err = newTaker(&q.store, o, staging.Front, q.fromFront())
-	return q, err
+	return q, nil
 }
 
 // fromFront is the order in which items are dequeued.
@@ -69,6 +69,25 @@ func (q *Queue[T]) fromFront() direction[T] {
 
 // Name returns the name of the queue.
 func (q *Queue[T]) Name() string { return q.store.name }
+
+// Close ends the handle, and not the store. Calls that wait for items, or for a
+// transaction that is under way, return ErrClosed, and so do all calls that come
+// later, within transactions too. A transaction under way is finished, and its calls
+// get what came of it: nothing is lost. Close is for a handle that its process needs no
+// more while the store stays open: where commits may be unknown
+// (kv.Limits.UnknownCommits) or other processes share the store, it waits for what is
+// under way and removes the keys that the handle has of its own, for 30 seconds at
+// most. Those of a handle that was not closed are removed in time by whoever opens the
+// queue.
+//
+// A second call does nothing, or if the first has failed, what it has left. Close is
+// safe for concurrent use.
+func (q *Queue[T]) Close() error {
+	if q.store.db == nil {
+		return errUnopened
+	}
+	return q.store.close(q.back, q.front)
+}
 
 // In returns the queue's methods within tx, where they are part of what the
 // caller does there: all of it happens, or nothing.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"iter"
 
+	"github.com/conq-go/conq/internal/outcome"
 	"github.com/conq-go/conq/kv"
 )
 
@@ -14,7 +15,7 @@ func transact[V any](ctx context.Context, s *store, verb func(kv.Tx) (V, error))
 		var none V
 		return none, err
 	}
-	return kv.TransactOnce(ctx, s.once, verb)
+	return outcome.Do(ctx, s.lanes, verb)
 }
 
 // peek is transact for a verb that only reads.

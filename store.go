@@ -12,6 +12,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/conq-go/conq/internal/outcome"
 	"github.com/conq-go/conq/internal/staging"
 	"github.com/conq-go/conq/kv"
 	"github.com/conq-go/conq/recipe"
@@ -30,7 +31,8 @@ type store struct {
 	limits   kv.Limits
 	random   io.Reader
 
-	once     *kv.Once       // for verbs that are not combined
+	lanes    *outcome.Lanes // for all transactions of the handle but those of stage
+	life     *life
 	stage    *staging.Stage // of all who take from the queue
 	signals  *kv.Signals    // nil where waiters may be in other processes
 	notify   func()         // tells the signals that something was added
@@ -75,9 +77,9 @@ func openStore(db kv.DB, name string, kind Kind, hasCodec bool, opts []Options) 
 	if s.signals != nil {
 		s.notify = func() { s.signals.Notify(name) }
 	}
-	var err error
-	s.once, err = s.newOnce()
-	return s, o, err
+	space := subspace.FromBytes(outcomes(name))
+	s.lanes, s.life = outcome.New(db, space, nil), new(life)
+	return s, o, s.forgetOthers()
 }
 
 // source is a queue with its ends, for staging.
@@ -119,15 +121,6 @@ func ends[V any](s *store, o Options, front, back, backFIFO direction[V]) error 
 		Observe:  s.observeStaging(),
 	})
 	return s.noteStaging(o)
-}
-
-// newOnce returns a lane for transactions of the handle.
-func (s *store) newOnce() (*kv.Once, error) {
-	var id [16]byte
-	if _, err := rand.Read(id[:]); err != nil {
-		return nil, fmt.Errorf("conq: queue %q: no random bytes: %w", s.name, err)
-	}
-	return kv.NewOnce(s.db, tuple.AppendBytes(outcomes(s.name), id[:]), nil), nil
 }
 
 // announce has those look again who wait for items, once tx has committed.
@@ -179,10 +172,13 @@ func (s *store) maxItem() int {
 // keySize is about the size of an item's key.
 func (s *store) keySize() int { return len(s.items.Bytes()) + 9*s.integers + recipe.RandomSize + 2 }
 
-// ready returns the error for a queue that was not opened, or nil.
+// ready returns the error for a queue that was not opened, or is closed, or nil.
 func (s *store) ready() error {
-	if s.db == nil {
+	switch {
+	case s.db == nil:
 		return errUnopened
+	case s.life.closed.Load():
+		return s.closedError()
 	}
 	return nil
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/conq-go/conq/internal/lane"
+	"github.com/conq-go/conq/internal/outcome"
 	"github.com/conq-go/conq/internal/staging"
 	"github.com/conq-go/conq/internal/waitroom"
 	"github.com/conq-go/conq/kv"
@@ -19,7 +20,6 @@ import (
 type taker[V any] struct {
 	direction[V]
 	s    *store
-	once *kv.Once
 	lane *lane.Lane[demand[V], []share[V]] // nil without combining
 	room *waitroom.Room[V]
 	line *staging.Line // nil where nobody else can wait
@@ -32,11 +32,7 @@ type taker[V any] struct {
 }
 
 func newTaker[V any](s *store, o Options, side staging.Side, d direction[V]) (*taker[V], error) {
-	once, err := s.newOnce()
-	if err != nil {
-		return nil, err
-	}
-	t := &taker[V]{direction: d, s: s, once: once, side: side, stage: s.stage, staging: o.Staging}
+	t := &taker[V]{direction: d, s: s, side: side, stage: s.stage, staging: o.Staging}
 	if o.Staging == StagingAuto && !s.limits.Shared {
 		t.staging = StagingNever // conflicts are over in microseconds here
 	}
@@ -45,10 +41,13 @@ func newTaker[V any](s *store, o Options, side staging.Side, d direction[V]) (*t
 	}
 	w := waitroom.Options[V]{Take: t.takeForWaiting, Max: s.combinable(), Poll: s.poll(), Lost: isUnknown, Observe: s.observeWaiting()}
 	if s.signals == nil {
-		if t.line, err = s.stage.NewLine(); err != nil {
+		line, err := s.stage.NewLine()
+		if err != nil {
 			return nil, err
 		}
-		w.Left, w.Stamp = t.leaveLine, stamps()
+		t.line = line
+		w.Stamp = stamps()
+		w.Left = func(stamp int64) { _ = t.leaveLine(stamp) } // or its deadline comes
 	}
 	t.room = waitroom.New(w)
 	return t, nil
@@ -176,7 +175,7 @@ func (t *taker[V]) expire(ctx context.Context) error {
 // once, and not at all if others have staged requests.
 func (t *taker[V]) servePlain(ctx context.Context, b *batch[V]) ([]share[V], error) {
 	attempts := 0
-	shares, err := kv.TransactOnce(ctx, t.once, func(tx kv.Tx) ([]share[V], error) {
+	shares, err := outcome.Do(ctx, t.s.lanes, func(tx kv.Tx) ([]share[V], error) {
 		attempts++
 		kv.Lazily(tx)
 		if err := t.admit(tx, b, attempts); err != nil {

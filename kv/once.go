@@ -25,7 +25,7 @@ import (
 // runs again, and its commit makes sure that no earlier attempt can land later.
 //
 // What it costs, on stores where [Limits].UnknownCommits is set: a read conflict
-// and a write of len(key) + 21 bytes in each transaction that writes, and that
+// and a write of len(key) + 29 bytes in each transaction that writes, and that
 // the transactions of a lane run one after the other, as they would conflict.
 // Those of different lanes don't. So give each handle, or each of its
 // directions, a lane, and combine calls that come at the same time. On other
@@ -33,8 +33,9 @@ import (
 //
 // The key has to belong to one lane at a time, over all processes: two that
 // share it take each other's ids for a sign that their own attempts failed. A
-// random part in the key sees to that; [Once.Forget] removes it in the end. It
-// should lie where no range is read that matters to others.
+// random part in the key sees to that; [Once.Forget] removes it in the end, and
+// [ForgetOutcomes] those of processes that have died. It should lie where no range is
+// read that matters to others.
 //
 // A Once is safe for concurrent use.
 type Once struct {
@@ -158,20 +159,33 @@ func (o *Once) lock(ctx context.Context) error {
 func (o *Once) unlock() { <-o.busy }
 
 // outcome is what is stored at an outcome key: a byte with the format's version,
-// the call's id, and the attempt's number as a big-endian integer.
+// the call's id, and as big-endian integers the attempt's number and its time, in
+// nanoseconds of Unix time.
 type outcome struct {
 	call    [16]byte
 	attempt uint32
+	at      int64
 }
 
 const (
 	outcomeFormat = 1
-	outcomeSize   = 1 + 16 + 4
+	outcomeSize   = 1 + 16 + 4 + 8
 )
 
 func (v outcome) bytes() []byte {
 	b := append(make([]byte, 0, outcomeSize), outcomeFormat)
-	return binary.BigEndian.AppendUint32(append(b, v.call[:]...), v.attempt)
+	b = binary.BigEndian.AppendUint32(append(b, v.call[:]...), v.attempt)
+	return binary.BigEndian.AppendUint64(b, uint64(v.at))
+}
+
+func parseOutcome(key, b []byte) (v outcome, err error) {
+	if len(b) != outcomeSize || b[0] != outcomeFormat {
+		return v, fmt.Errorf("%w: outcome key %q holds %d bytes that are not an outcome of format %d", ErrInvalid, key, len(b), outcomeFormat)
+	}
+	copy(v.call[:], b[1:])
+	v.attempt = binary.BigEndian.Uint32(b[17:])
+	v.at = int64(binary.BigEndian.Uint64(b[21:]))
+	return v, nil
 }
 
 // read returns what the key holds, with a conflict; the zero outcome if nothing.
@@ -180,12 +194,7 @@ func (o *Once) read(tx Tx) (v outcome, err error) {
 	if err != nil || b == nil {
 		return v, err
 	}
-	if len(b) != outcomeSize || b[0] != outcomeFormat {
-		return v, fmt.Errorf("%w: outcome key %q holds %d bytes that are not an outcome of format %d", ErrInvalid, o.key, len(b), outcomeFormat)
-	}
-	copy(v.call[:], b[1:])
-	v.attempt = binary.BigEndian.Uint32(b[17:])
-	return v, nil
+	return parseOutcome(o.key, b)
 }
 
 // call is one call of TransactOnce.
@@ -203,6 +212,7 @@ type call[T any] struct {
 // attempt is one run of the function of a call.
 type attempt[T any] struct {
 	number   uint32
+	at       int64
 	result   T
 	wrote    bool
 	onCommit []func()
@@ -248,13 +258,13 @@ func (c *call[T]) try(tx Tx) error {
 		return err
 	}
 	c.attempt++
-	a := &attempt[T]{number: c.attempt, wrote: len(c.unknown) > 0}
+	a := &attempt[T]{number: c.attempt, at: time.Now().UnixNano(), wrote: len(c.unknown) > 0}
 	a.result, err = c.f(onceTx{tx, &a.wrote, &a.onCommit, len(c.unknown) > 0})
 	if err != nil {
 		return err
 	}
 	if a.wrote { // after f, which may have cleared the key
-		tx.Set(c.lane.key, outcome{c.id, a.number}.bytes())
+		tx.Set(c.lane.key, outcome{c.id, a.number, a.at}.bytes())
 	}
 	c.last = a
 	return nil
@@ -273,8 +283,11 @@ func (c *call[T]) look(tx Tx) (bool, error) {
 		return false, err
 	}
 	c.lane.checked = true
+	if len(c.unknown) > 0 && v == (outcome{}) && tooLate(c.unknown[0].at) {
+		return false, errTooLate
+	}
 	for _, a := range c.unknown {
-		if v == (outcome{c.id, a.number}) {
+		if v.call == c.id && v.attempt == a.number {
 			c.landed = a
 		}
 	}
@@ -306,7 +319,7 @@ func (c *call[T]) fence(ctx context.Context) error {
 				return err
 			}
 			c.attempt++
-			tx.Set(c.lane.key, outcome{c.id, c.attempt}.bytes())
+			tx.Set(c.lane.key, outcome{c.id, c.attempt, time.Now().UnixNano()}.bytes())
 			return nil
 		})
 		if !errors.Is(err, ErrCommitUnknown) {

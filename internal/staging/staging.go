@@ -90,9 +90,9 @@ import (
 	"sync"
 	"time"
 
+	"github.com/conq-go/conq/internal/outcome"
 	"github.com/conq-go/conq/kv"
 	"github.com/conq-go/conq/subspace"
-	"github.com/conq-go/conq/tuple"
 )
 
 // Side is an end of a queue, with the order in which items are taken there. It
@@ -220,13 +220,22 @@ type Stage struct {
 
 	fulfilling chan struct{} // holds one: one fulfiller a process is enough
 
-	mu    sync.Mutex
-	lanes []*kv.Once // not in use
+	lanes   *outcome.Lanes
+	closing chan struct{} // closed by Close
+
+	mu     sync.Mutex
+	closed error
+	taking int           // calls of Take under way
+	idle   chan struct{} // closed when there are none, if Close waits for that
 }
 
 // New returns the staging of a queue.
 func New(db kv.DB, o Options) *Stage {
-	return &Stage{db: db, o: o.withDefaults(db.Limits()), keys: keys{o.Space.Bytes()}, fulfilling: make(chan struct{}, 1)}
+	o = o.withDefaults(db.Limits())
+	return &Stage{
+		db: db, o: o, keys: keys{o.Space.Bytes()}, lanes: outcome.New(db, o.Outcomes, o.Random),
+		fulfilling: make(chan struct{}, 1), closing: make(chan struct{}),
+	}
 }
 
 // Active tells whether anything is staged: a request, or a result that waits to
@@ -242,49 +251,56 @@ func (s *Stage) Active(r kv.Reader) (bool, error) {
 // Forget removes the outcome keys that the Stage has left in the store, except
 // those of calls under way. It can be used on. Where the engine always knows what
 // has been committed, there are none.
-func (s *Stage) Forget(ctx context.Context) error {
+func (s *Stage) Forget(ctx context.Context) error { return s.lanes.Forget(ctx) }
+
+// Close has calls of Take that come later return closed, and those under way, too:
+// they withdraw their requests, unless they have been served. It waits for them, until
+// ctx ends, and then does what Forget does. After an error, a further call goes on.
+func (s *Stage) Close(ctx context.Context, closed error) error {
 	s.mu.Lock()
-	lanes := s.lanes
-	s.lanes = nil
+	if s.closed == nil {
+		s.closed = closed
+		close(s.closing)
+	}
+	if s.taking == 0 {
+		s.mu.Unlock()
+		return s.lanes.Close(ctx, closed)
+	}
+	if s.idle == nil {
+		s.idle = make(chan struct{})
+	}
+	idle := s.idle
 	s.mu.Unlock()
-	for i, lane := range lanes {
-		if err := lane.Forget(ctx); err != nil {
-			s.release(lanes[i:]...)
-			return err
-		}
+	select {
+	case <-idle:
+		return s.lanes.Close(ctx, closed)
+	case <-ctx.Done():
+		return context.Cause(ctx)
 	}
-	return nil
 }
 
-// once runs a transaction whose outcome it knows, in a lane of its own for as
-// long as it takes.
-func once[T any](ctx context.Context, s *Stage, f func(kv.Tx) (T, error)) (T, error) {
-	lane, err := s.lane()
-	if err != nil {
-		var none T
-		return none, err
-	}
-	defer s.release(lane)
-	return kv.TransactOnce(ctx, lane, f)
-}
-
-func (s *Stage) release(lanes ...*kv.Once) {
+// begin counts a call of Take, unless the Stage is closed.
+func (s *Stage) begin() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.lanes = append(s.lanes, lanes...)
+	if s.closed == nil {
+		s.taking++
+	}
+	return s.closed
 }
 
-func (s *Stage) lane() (*kv.Once, error) {
+func (s *Stage) end() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if n := len(s.lanes); n > 0 {
-		lane := s.lanes[n-1]
-		s.lanes = s.lanes[:n-1]
-		return lane, nil
+	if s.taking--; s.taking == 0 && s.idle != nil {
+		close(s.idle)
+		s.idle = nil
 	}
-	id, err := s.newOp()
-	if err != nil {
-		return nil, err
-	}
-	return kv.NewOnce(s.db, tuple.AppendBytes(s.o.Outcomes.Bytes(), id), s.o.Random), nil
+}
+
+// isClosed returns the error of Close, if it was called.
+func (s *Stage) isClosed() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.closed
 }

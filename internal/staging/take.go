@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/conq-go/conq/internal/outcome"
 	"github.com/conq-go/conq/kv"
 )
 
@@ -31,6 +32,11 @@ import (
 // have not, they go back at their deadline.
 func Take[T any](ctx context.Context, s *Stage, side Side, n int, attend func(kv.Tx) error,
 	collect func(tx kv.Tx, items []kv.KeyValue) (T, error)) (T, error) {
+	if err := s.begin(); err != nil {
+		var none T
+		return none, err
+	}
+	defer s.end()
 	for {
 		t := &taking[T]{s: s, side: side, n: n, attend: attend, collect: collect}
 		v, err := t.run(ctx)
@@ -51,7 +57,8 @@ type taking[T any] struct {
 	s       *Stage
 	side    Side
 	n       int
-	attend  func(kv.Tx) error // nil when it is leaving
+	attend  func(kv.Tx) error // or nil
+	leaving bool
 	collect func(kv.Tx, []kv.KeyValue) (T, error)
 
 	op  []byte
@@ -154,6 +161,7 @@ func (t *taking[T]) wait(ctx context.Context, look outlook[T], takeover *time.Ti
 	case <-look.ahead:
 	case <-takeover.C:
 		return true
+	case <-t.s.closing:
 	case <-ctx.Done():
 	}
 	return false
@@ -314,7 +322,7 @@ func (s *Stage) clearResult(tx kv.Tx, op []byte) (items []kv.KeyValue, found boo
 
 // leave takes the request back after err, or collects its result if it has one.
 func (t *taking[T]) leave(ctx context.Context, err error) (none T, _ error) {
-	t.attend = nil
+	t.leaving = true
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), grace)
 	defer cancel()
 	look, leaving := transact(ctx, t, func(tx kv.Tx) (outlook[T], error) {
@@ -344,17 +352,29 @@ func transact[T any](ctx context.Context, t *taking[T], f func(kv.Tx) (outlook[T
 	t.unwatch()
 	patient, cancel := outlive(ctx, grace)
 	t.unwatch = cancel
-	return once(patient, t.s, func(tx kv.Tx) (look outlook[T], err error) {
+	return outcome.Do(patient, t.s.lanes, func(tx kv.Tx) (look outlook[T], err error) {
 		if ctx.Err() != nil {
 			return look, context.Cause(ctx)
 		}
-		if t.attend != nil {
-			if err := t.attend(tx); err != nil {
-				return look, err
-			}
+		if err := t.goesOn(tx); err != nil {
+			return look, err
 		}
 		return f(tx)
 	})
+}
+
+// goesOn returns why an attempt is not to go on with the taking, if so.
+func (t *taking[T]) goesOn(tx kv.Tx) error {
+	if t.leaving {
+		return nil
+	}
+	if err := t.s.isClosed(); err != nil {
+		return err
+	}
+	if t.attend == nil {
+		return nil
+	}
+	return t.attend(tx)
 }
 
 // outlive returns a context that ends so much later than ctx does, or when it is

@@ -11,6 +11,7 @@ package waitroom
 import (
 	"context"
 	"errors"
+	"runtime"
 	"slices"
 	"sync"
 	"time"
@@ -67,7 +68,12 @@ type Room[V any] struct {
 
 	mu      sync.Mutex
 	closed  error
-	waiting []*waiter[V] // in order of arrival; the first one leads
+	drained chan struct{} // closed when nobody waits any more after Close
+	waiting []*waiter[V]  // in order of arrival; the first one leads
+
+	// Of the last party; the leader's.
+	lastHeld int
+	lastTook time.Duration
 
 	// While items are being taken:
 	staying int // how many of those who are held have not given up
@@ -101,7 +107,7 @@ func New[V any](o Options[V]) *Room[V] {
 	if o.Stamp == nil {
 		o.Stamp = func() int64 { return 0 }
 	}
-	return &Room[V]{o: o, done: make(chan struct{})}
+	return &Room[V]{o: o, done: make(chan struct{}), drained: make(chan struct{})}
 }
 
 // Close has all who wait, and all who come later, return err. Items that are being
@@ -112,6 +118,30 @@ func (r *Room[V]) Close(err error) {
 	if r.closed == nil {
 		r.closed = err
 		close(r.done) // the leader goes, and so does each who leads after him
+		r.changed()
+	}
+}
+
+// Drained returns when nobody waits any more after Close, or with ctx's cause.
+func (r *Room[V]) Drained(ctx context.Context) error {
+	select {
+	case <-r.drained:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// changed is to be called when r.waiting or r.closed has changed, under the lock.
+func (r *Room[V]) changed() {
+	r.o.Observe(len(r.waiting))
+	if r.closed == nil || len(r.waiting) > 0 {
+		return
+	}
+	select {
+	case <-r.drained:
+	default:
+		close(r.drained)
 	}
 }
 
@@ -149,7 +179,11 @@ func (r *Room[V]) empty() (stamp int64, empty bool) {
 
 func (r *Room[V]) wait(ctx context.Context, want int) ([]V, error) {
 	w := &waiter[V]{want: want, woken: make(chan struct{}, 1)}
-	if !r.enter(w) {
+	leads, err := r.enter(w)
+	if err != nil {
+		return nil, err
+	}
+	if !leads {
 		select {
 		case <-w.woken:
 		case <-ctx.Done():
@@ -170,13 +204,16 @@ func (r *Room[V]) wait(ctx context.Context, want int) ([]V, error) {
 }
 
 // enter adds w and tells whether it leads.
-func (r *Room[V]) enter(w *waiter[V]) bool {
+func (r *Room[V]) enter(w *waiter[V]) (leads bool, closed error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	if r.closed != nil {
+		return false, r.closed
+	}
 	w.stamp = r.o.Stamp()
 	r.waiting = append(r.waiting, w)
-	r.o.Observe(len(r.waiting))
-	return len(r.waiting) == 1
+	r.changed()
+	return len(r.waiting) == 1, nil
 }
 
 // leave removes w unless it is held or gone, and passes the lead on. It tells
@@ -193,7 +230,7 @@ func (r *Room[V]) leave(ctx context.Context, w *waiter[V]) bool {
 		return false
 	}
 	r.waiting = slices.Delete(r.waiting, i, i+1)
-	r.o.Observe(len(r.waiting))
+	r.changed()
 	if i == 0 {
 		r.passLead()
 	}
@@ -247,7 +284,10 @@ func (r *Room[V]) isClosed() error {
 func (r *Room[V]) turn(ctx context.Context, w *waiter[V]) error {
 	all, end := context.WithCancelCause(context.WithoutCancel(ctx))
 	defer end(nil)
+	r.gather()
+	began := time.Now()
 	p := r.hold(end)
+	r.lastHeld = len(p.held)
 	stop := context.AfterFunc(ctx, func() {
 		r.mu.Lock()
 		defer r.mu.Unlock()
@@ -257,10 +297,28 @@ func (r *Room[V]) turn(ctx context.Context, w *waiter[V]) error {
 	})
 	defer stop()
 	news, err := r.take(all, p)
+	r.lastTook = time.Since(began)
 	if err == nil && w.got == nil {
 		r.await(ctx, news)
 	}
 	return err
+}
+
+// gather lets callers come first whom the last party has let go, as lane.Lane does:
+// else parties alternate between half of the callers and the other half.
+func (r *Room[V]) gather() {
+	if r.lastHeld < 2 {
+		return
+	}
+	const tries, part, longest = 2000, 2, 80 * time.Microsecond
+	limit := min(r.lastTook/part, longest)
+	began := time.Now()
+	for range tries {
+		if r.Waiting() >= r.lastHeld || time.Since(began) > limit {
+			return
+		}
+		runtime.Gosched()
+	}
 }
 
 // await returns when it is time to look again, or ctx ends.
@@ -309,7 +367,7 @@ func (p *Party[V]) Wants() (wants []int) {
 			w.woken <- struct{}{}
 			return true
 		})
-		r.o.Observe(len(r.waiting))
+		r.changed()
 	}
 	for _, w := range p.held {
 		wants = append(wants, w.want)
@@ -374,7 +432,7 @@ func (r *Room[V]) deliver(held []*waiter[V], got [][]V, err error) {
 		}
 	}
 	r.waiting = slices.DeleteFunc(r.waiting, goes)
-	r.o.Observe(len(r.waiting))
+	r.changed()
 	if goes(held[0]) {
 		r.passLead()
 	}

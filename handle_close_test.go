@@ -1,0 +1,265 @@
+package conq
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/conq-go/conq/kv"
+	"github.com/conq-go/conq/kv/faulty"
+	"github.com/conq-go/conq/kv/memory"
+)
+
+// outcomeKeys counts the outcome keys in a store.
+func outcomeKeys(t tb, db kv.DB) (n int) {
+	t.Helper()
+	for _, pair := range stored(t, db) {
+		if strings.HasPrefix(string(pair.Key), string(system("outcome"))) {
+			n++
+		}
+	}
+	return n
+}
+
+// closable are the kinds of stores on which closing a handle differs.
+var closable = map[string]kv.Limits{
+	"memory": {}, "shared": {Shared: true}, "unknown": {UnknownCommits: true}, "both": {Shared: true, UnknownCommits: true},
+}
+
+// Close has all return who wait, with ErrClosed and the queue's name; later calls
+// fail, the store and other handles go on, and no keys stay.
+func TestHandleClose(t *testing.T) {
+	for kind, limits := range closable {
+		for mode, staging := range stagings {
+			for _, end := range allEnds {
+				t.Run(fmt.Sprint(kind, " ", mode, " ", end.name), func(t *testing.T) {
+					synctest.Test(t, func(t *testing.T) {
+						store := memory.New(memory.Options{})
+						db := faulty.New(store, 1, faulty.Options{Limits: limits})
+						handleClose(t, db, func(o Options) endVerbs { return end.open(t, db, o) }, staging)
+						noError(t, db.Close())
+					})
+				})
+			}
+		}
+	}
+}
+
+func handleClose(t *testing.T, db kv.DB, open func(Options) endVerbs, staging Staging) {
+	v, other := open(Options{Staging: staging}), open(Options{})
+	noError(t, v.add(t.Context(), "1"))
+	got, err := v.take(t.Context(), 2)
+	noError(t, err)
+	equalSlices(t, "got", got, []string{"1"})
+	var waiters []*taken
+	for n := range 20 {
+		waiters = append(waiters, startWaiter(t.Context(), v, 1+n))
+	}
+	began := time.Now()
+	together(3, func(int) { check(t, v.close()) })
+	noError(t, v.close())
+	equal(t, "time that it took", time.Since(began), 0)
+	synctest.Wait()
+	for _, w := range waiters {
+		equal(t, "has returned", w.done.Load(), true)
+		wantError(t, w.err, ErrClosed, v.store.name)
+		wantError(t, w.err, kv.ErrClosed)
+	}
+	wantError(t, v.add(t.Context(), "2"), ErrClosed, v.store.name)
+	for _, call := range []func() error{
+		func() error { return drop(v.take(t.Context(), 1)) },
+		func() error { return drop(v.wait(t.Context(), 1)) },
+		func() error { return drop(v.len(t.Context())) },
+		func() error { return db.Transact(t.Context(), func(tx kv.Tx) error { return v.in(tx, "3") }) },
+	} {
+		wantError(t, call(), ErrClosed, v.store.name)
+	}
+	noError(t, other.add(t.Context(), "4"))
+	got, err = other.wait(t.Context(), 2)
+	noError(t, err)
+	equalSlices(t, "another handle gets", got, []string{"4"})
+	noError(t, other.close())
+	equal(t, "outcome keys", outcomeKeys(t, db), 0)
+	equal(t, "other keys left", len(left(t, db)), 0)
+}
+
+// Close while callers of all kinds are at it, through faults, loses and doubles
+// nothing, and leaves no key.
+func TestHandleCloseStorm(t *testing.T) {
+	for mode, staging := range stagings {
+		for seed := range uint64(20) {
+			t.Run(fmt.Sprint(mode, " ", seed), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) { handleCloseStorm(t, staging, seed) })
+			})
+		}
+	}
+}
+
+func handleCloseStorm(t *testing.T, staging Staging, seed uint64) {
+	c := newCluster(t, 1000*seed, faulty.Options{Conflict: 0.1, Dropped: 0.1, Applied: 0.1, Late: 0.1, Delay: 0.5})
+	defer c.close()
+	const handles, callers = 3, 6
+	var put, got sync.Map
+	var group sync.WaitGroup
+	var all []endVerbs
+	for h := range handles {
+		db := c.process()
+		v := opened(t, func() (endVerbs, error) {
+			q, err := OpenQueue(db, "q", String(), Options{Staging: staging, NoCombining: h == 0})
+			return endVerbs{add: q.Enqueue, take: q.DequeueN, wait: q.DequeueWaitN, close: q.Close}, err
+		})
+		all = append(all, v)
+		for w := range callers {
+			group.Go(func() {
+				var err error
+				for i := 0; err == nil || errors.Is(err, ErrEmpty); i++ {
+					var values []string
+					switch name := fmt.Sprint(h, " ", w, " ", i); w % 3 {
+					case 0:
+						if err = v.add(t.Context(), name); err == nil {
+							put.Store(name, true)
+						}
+					case 1:
+						values, err = v.take(t.Context(), 2)
+					case 2:
+						values, err = v.wait(t.Context(), 1)
+					}
+					for _, v := range values {
+						if _, twice := got.LoadOrStore(v, true); twice {
+							t.Errorf("%s came out twice", v)
+						}
+					}
+				}
+				if !errors.Is(err, ErrClosed) {
+					t.Errorf("a call returned %v", err)
+				}
+			})
+		}
+	}
+	pass(time.Duration(5+seed) * time.Millisecond)
+	together(handles, func(h int) { check(t, all[h].close()) })
+	group.Wait()
+	for _, db := range c.nodes {
+		db.Flush()
+	}
+	equal(t, "outcome keys", outcomeKeys(t, c.inner), 0)
+	calm, err := OpenQueue(c.inner, "q", String())
+	noError(t, err)
+	rest, err := calm.DequeueN(t.Context(), 10_000)
+	if !errors.Is(err, ErrEmpty) {
+		noError(t, err)
+	}
+	for _, v := range rest {
+		if _, twice := got.LoadOrStore(v, true); twice {
+			t.Errorf("%s came out, and is still there", v)
+		}
+	}
+	put.Range(func(v, _ any) bool {
+		if _, ok := got.Load(v); !ok {
+			t.Errorf("%s was acknowledged, and is lost", v)
+		}
+		return true
+	})
+	equal(t, "keys left", len(left(t, c.inner)), 0)
+}
+
+// Close gives up in the end if the store does not answer, and goes on when it is
+// called again.
+func TestHandleCloseTimeout(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		db := faulty.New(memory.New(memory.Options{}), 1, faulty.Options{Limits: kv.Limits{UnknownCommits: true}})
+		hold := make(chan struct{})
+		hanging := &hooked{DB: db}
+		q, err := OpenQueue(hanging, "q", String())
+		noError(t, err)
+		hanging.attempt = func(tx kv.Tx) kv.Tx { <-hold; return tx }
+		call := async(func() error { return q.Enqueue(t.Context(), "1") })
+		began := time.Now()
+		err = q.Close()
+		if err == nil || !strings.Contains(err.Error(), "30s") || !strings.Contains(err.Error(), `"q"`) {
+			t.Errorf("Close returned %v", err)
+		}
+		equal(t, "time that it took", time.Since(began), closeTimeout)
+		close(hold)
+		noError(t, <-call)
+		noError(t, q.Close())
+		equal(t, "outcome keys", outcomeKeys(t, db), 0)
+		noError(t, db.Close())
+	})
+}
+
+// Opening a queue removes the outcome keys of handles that have been idle for long,
+// most of which are dead. Those that are not go on, and each of their calls still
+// happens once.
+func TestOpenForgetsOutcomes(t *testing.T) {
+	for seed := range uint64(20) {
+		synctest.Test(t, func(t *testing.T) {
+			var stormy atomic.Bool
+			var n atomic.Uint64
+			c := newCluster(t, seed, faulty.Options{Choose: func() faulty.Fate {
+				i := n.Add(1)
+				if !stormy.Load() || i > 40 {
+					return faulty.Fate{}
+				}
+				return faulty.Fate{Outcome: faulty.Outcome((i*(seed+3) + seed) % 5), After: int(seed % 6)}
+			}})
+			defer c.close()
+			var all []*Queue[string]
+			for range 5 {
+				q, err := OpenQueue(c.process(), "q", String())
+				noError(t, err)
+				all = append(all, q)
+				noError(t, q.Enqueue(t.Context(), "1"))
+			}
+			pass(kv.OutcomeAge - time.Hour)
+			noError(t, all[0].Enqueue(t.Context(), "2"))
+			equal(t, "outcome keys", outcomeKeys(t, c.inner), 5)
+			pass(2 * time.Hour)
+			q, err := OpenQueue(c.process(), "q", String())
+			noError(t, err)
+			equal(t, "outcome keys of those that were used lately", outcomeKeys(t, c.inner), 1)
+			noError(t, q.Clear(t.Context()))
+			n.Store(0)
+			stormy.Store(true)
+			together(len(all), func(i int) { check(t, all[i].Enqueue(t.Context(), fmt.Sprint(i))) })
+			stormy.Store(false)
+			for _, db := range c.nodes {
+				db.Flush()
+			}
+			values, err := q.DequeueN(t.Context(), 100)
+			noError(t, err)
+			equal(t, "items", len(values), len(all))
+		})
+	}
+}
+
+// Without combining, callers of one handle run at the same time also where commits
+// may be unknown.
+func TestNoCombiningParallel(t *testing.T) {
+	for _, end := range allEnds {
+		synctest.Test(t, func(t *testing.T) {
+			c := newCluster(t, 1, faulty.Options{Limits: kv.Limits{UnknownCommits: true}, CommitLatency: 10 * time.Millisecond})
+			defer c.close()
+			v := end.open(t, c.process(), Options{NoCombining: true})
+			began := time.Now()
+			together(40, func(i int) { check(t, v.add(t.Context(), fmt.Sprint(i))) })
+			equal(t, "time of 40 calls", time.Since(began), 10*time.Millisecond)
+			if n := outcomeKeys(t, c.inner); n != 40 {
+				t.Errorf("%d outcome keys", n)
+			}
+			noError(t, v.close())
+			equal(t, "outcome keys after Close", outcomeKeys(t, c.inner), 0)
+		})
+	}
+}
+
+// A queue that was never opened can't be closed.
+func TestCloseUnopened(t *testing.T) {
+	wantError(t, new(Queue[string]).Close(), errUnopened)
+	wantError(t, new(PriorityQueue[string]).Close(), errUnopened)
+}
