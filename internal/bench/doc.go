@@ -9,6 +9,7 @@
 //
 //	Enqueue, Dequeue  durability=always|interval|memory / goroutines=1|16|64 / system=floor|tx|handle
 //	Depth             state=... / op=...
+//	Lone              store=...: a handle against the recipe alone, for one caller
 //
 // # The floor
 //
