@@ -39,6 +39,7 @@ type conn struct {
 	uses    int           // how many members were in use so far
 	moved   chan struct{} // closed when another one is used
 	picking bool
+	closed  bool
 }
 
 // callOptions are those of clientv3: requests wait for a connection as long as
@@ -70,8 +71,13 @@ func newConn(ctx context.Context, o Options) (c *conn, err error) {
 // dial returns a connection that uses the i-th member. It waits for that only if a
 // password has to be shown.
 func dial(ctx context.Context, o Options, i int) (*conn, error) {
+	var options []grpc.DialOption
+	if o.TLS != nil && o.TLS.ServerName != "" {
+		options = append(options, grpc.WithAuthority(o.TLS.ServerName)) // or it would be the address
+	}
 	client, err := clientv3.New(clientv3.Config{
 		Endpoints:            o.Endpoints[i : i+1],
+		DialOptions:          options,
 		TLS:                  o.TLS,
 		Username:             o.Username,
 		Password:             o.Password,
@@ -91,6 +97,9 @@ func dial(ctx context.Context, o Options, i int) (*conn, error) {
 
 // close ends the connections. The store's context has ended.
 func (c *conn) close() error {
+	c.mu.Lock()
+	c.closed = true
+	c.mu.Unlock()
 	c.background.Wait()
 	err := c.client.Close()
 	if errors.Is(err, context.Canceled) {
@@ -150,7 +159,7 @@ func (c *conn) seen(h *pb.ResponseHeader) {
 func (c *conn) look() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.picking || c.ctx.Err() != nil {
+	if c.picking || c.closed {
 		return
 	}
 	c.picking = true
@@ -218,7 +227,7 @@ var (
 )
 
 // explain returns err, which a request failed with, as one of these.
-func explain(err error) error {
+func (c *conn) explain(err error) error {
 	desc := rpctypes.ErrorDesc(err)
 	for known, meaning := range map[error]error{
 		rpctypes.ErrGRPCCompacted:        errCompacted,
@@ -227,7 +236,7 @@ func explain(err error) error {
 		rpctypes.ErrGRPCAuthOldRevision:  errToken,
 		rpctypes.ErrGRPCUserEmpty:        errToken,
 	} {
-		if desc == rpctypes.ErrorDesc(known) {
+		if desc == rpctypes.ErrorDesc(known) && (meaning != errToken || c.o.Username != "") {
 			return meaning
 		}
 	}
@@ -260,7 +269,7 @@ func read[T interface{ GetHeader() *pb.ResponseHeader }](ctx context.Context, c 
 		if ctx.Err() != nil {
 			return none, context.Cause(ctx)
 		}
-		switch err = explain(err); {
+		switch err = c.explain(err); {
 		case errors.Is(err, errLost):
 			c.failed(member, err)
 		case !errors.Is(err, errToken):
@@ -303,7 +312,7 @@ func gets(rs []*pb.RangeRequest) []*pb.RequestOp {
 
 // grace is how long a commit may go on after its context has ended. It nearly
 // always takes less, and then the outcome is known.
-const grace = time.Second
+const grace = 250 * time.Millisecond
 
 // Commit sends a transaction that writes, once: again only if it is certain that it
 // was not sent, or refused before it did anything. It does not look at ctx for as
@@ -322,7 +331,7 @@ func (c *conn) Commit(ctx context.Context, request *pb.TxnRequest) (*pb.TxnRespo
 			return response, nil
 		}
 		sent := !neverSent(err)
-		err = explain(err)
+		err = c.explain(err)
 		lost := errors.Is(err, errLost)
 		if lost {
 			c.failed(member, err)
@@ -336,6 +345,8 @@ func (c *conn) Commit(ctx context.Context, request *pb.TxnRequest) (*pb.TxnRespo
 			return nil, err
 		case ctx.Err() != nil:
 			return nil, context.Cause(ctx)
+		case c.ctx.Err() != nil:
+			return nil, context.Cause(c.ctx)
 		case time.Since(began) > c.o.Patience:
 			return nil, c.unavailable(err)
 		}

@@ -234,7 +234,7 @@ func (r reader) scan(s kv.Range, opts kv.RangeOptions, yield func(kv.KeyValue) b
 		covered = r.conflict(kv.Range{})
 	}
 	c := newCursor(r.tx, s, opts.Reverse)
-	c.want, c.record = opts.Limit, !r.snapshot
+	c.want, c.record, c.keysOnly = opts.Limit, !r.snapshot, opts.KeysOnly
 	n := 0
 	for pair, err := range r.writes.Merge(s, opts.Reverse, func() (overlay.Cursor, error) { return c, nil }) {
 		if err == nil {

@@ -2,6 +2,7 @@ package etcd_test
 
 import (
 	"context"
+	"crypto/tls"
 	"fmt"
 	"net"
 	"os"
@@ -28,7 +29,8 @@ type cluster struct {
 
 // clusterOptions say what is not as usual about a cluster.
 type clusterOptions struct {
-	sync bool // members sync their logs, as they should: nobody needs it who cuts no power
+	sync  bool   // members sync their logs, as they should: nobody needs it who cuts no power
+	certs *certs // have clients use TLS
 }
 
 // startCluster starts one that ends with the test.
@@ -42,6 +44,10 @@ func startCluster(t testing.TB, o clusterOptions) *cluster {
 	c := new(cluster)
 	addresses := freeAddresses(t, 2*size)
 	var all, clients []string
+	scheme, security := "http://", (*tls.Config)(nil)
+	if o.certs != nil {
+		scheme, security = "https://", o.certs.config(t)
+	}
 	for i := range size {
 		all = append(all, fmt.Sprintf("m%d=http://%s", i, addresses[i]))
 		clients = append(clients, addresses[size+i])
@@ -49,9 +55,13 @@ func startCluster(t testing.TB, o clusterOptions) *cluster {
 	for i := range size {
 		c.members = append(c.members, &member{config: memberConfig{
 			Name: fmt.Sprintf("m%d", i), Dir: filepath.Join(dir, fmt.Sprintf("m%d", i)),
-			PeerURL: "http://" + addresses[i], ClientURL: "http://" + clients[i],
+			PeerURL: "http://" + addresses[i], ClientURL: scheme + clients[i],
 			Cluster: strings.Join(all, ","), New: true, NoSync: !o.sync,
 		}})
+		if o.certs != nil {
+			m := &c.members[i].config
+			m.Cert, m.Key, m.CA = o.certs.cert, o.certs.key, o.certs.ca
+		}
 		c.proxies = append(c.proxies, newProxy(t, clients[i]))
 	}
 	t.Cleanup(func() {
@@ -65,7 +75,7 @@ func startCluster(t testing.TB, o clusterOptions) *cluster {
 	for _, m := range c.members {
 		m.start(t)
 	}
-	c.direct, err = clientv3.New(clientv3.Config{Endpoints: clients, Logger: zap.NewNop()})
+	c.direct, err = clientv3.New(clientv3.Config{Endpoints: clients, TLS: security, Logger: zap.NewNop()})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -28,7 +28,7 @@ type memberConfig struct {
 	Cluster            string // name=peer URL, with commas between
 	New                bool   // the cluster begins with this start
 	NoSync             bool   // nothing need outlive the machine
-	Compact            string // etcd's auto-compaction-retention in revisions, or ""
+	Cert, Key, CA      string // files, to be reached by TLS, by clients with a certificate
 }
 
 func TestMain(m *testing.M) {
@@ -55,7 +55,10 @@ func beMember(encoded string) error {
 	cfg.ListenPeerUrls, cfg.AdvertisePeerUrls = urls(c.PeerURL), urls(c.PeerURL)
 	cfg.InitialCluster = c.Cluster
 	cfg.UnsafeNoFsync = c.NoSync
-	cfg.EnablePprof = os.Getenv("PPROF") != ""
+	if c.Cert != "" {
+		cfg.ClientTLSInfo.CertFile, cfg.ClientTLSInfo.KeyFile = c.Cert, c.Key
+		cfg.ClientTLSInfo.TrustedCAFile, cfg.ClientTLSInfo.ClientCertAuth = c.CA, true
+	}
 	if cfg.ClusterState = embed.ClusterStateFlagExisting; c.New {
 		cfg.ClusterState = embed.ClusterStateFlagNew
 	}
