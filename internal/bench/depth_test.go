@@ -4,9 +4,22 @@ import (
 	"flag"
 	"testing"
 	"time"
+
+	"github.com/conq-go/conq/kv/embedded"
 )
 
 var long = flag.Int("items", 5_000_000, "items in the long queues of BenchmarkDepth; at most 20000 with -short")
+
+// What a disk costs hides most of what depth may cost; without one, compactions that
+// go on meanwhile show.
+var depthDurability = embedded.Memory
+
+func init() {
+	flag.Func("durability", "that of BenchmarkDepth: always, interval or memory (default)", func(name string) (err error) {
+		depthDurability, err = embedded.ParseDurability(name)
+		return err
+	})
+}
 
 // few are the items in a short queue, of which half are taken before they are put
 // back.
@@ -20,8 +33,8 @@ const few = 10
 //	taken     10 items, after 5,000,000 were taken
 //	reopened  the same, and then the store was opened again
 //
-// Durability is memory, as waiting for the disk would hide the difference. An
-// operation's effect on the depth is undone outside of the measured time.
+// Durability is memory, unless the flag says otherwise, as waiting for the disk hides
+// the difference. An operation's effect on the depth is undone outside of the measured time.
 func BenchmarkDepth(b *testing.B) {
 	many := *long
 	if testing.Short() {

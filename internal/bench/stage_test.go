@@ -11,7 +11,6 @@ import (
 
 	"github.com/conq-go/conq"
 	"github.com/conq-go/conq/kv"
-	"github.com/conq-go/conq/kv/embedded"
 )
 
 // priorities are those of the items, from 0 on.
@@ -46,7 +45,7 @@ func (s *stage) open() {
 	if s.db != nil {
 		check(s.b, s.db.Close())
 	}
-	s.db = openDB(s.b, s.dir, embedded.Memory)
+	s.db = openDB(s.b, s.dir, depthDurability)
 	var err error
 	s.queue, err = conq.OpenQueue(s.db, "queue", conq.Bytes())
 	check(s.b, err)
