@@ -48,15 +48,16 @@ func TestWaitFairnessOfHandles(t *testing.T) {
 // waiters on handles of their own, each in its own process.
 type waiters struct {
 	c   *cluster
-	dbs []*hooked
 	all []*taken
 }
 
-func newWaiters(t *testing.T, c *cluster, n int) *waiters {
+func newWaiters(t *testing.T, c *cluster, n int, attempt func(waiter int)) *waiters {
 	w := &waiters{c: c}
-	for range n {
-		db := &hooked{DB: c.process()}
-		w.dbs = append(w.dbs, db)
+	for i := range n {
+		db := &hooked{DB: c.process(), attempt: func(tx kv.Tx) kv.Tx {
+			attempt(i)
+			return tx
+		}}
 		w.all = append(w.all, startWaiter(t.Context(), openFront(t, db, Options{}), 1))
 		pass(time.Millisecond)
 	}
@@ -71,10 +72,8 @@ func TestWaitOrderOfHandles(t *testing.T) {
 		c := newCluster(t, 1, faulty.Options{})
 		defer c.close()
 		var attempts atomic.Int64
-		w := newWaiters(t, c, n)
-		for _, db := range w.dbs {
-			db.attempt = func(tx kv.Tx) kv.Tx { attempts.Add(1); return tx }
-		}
+		w := newWaiters(t, c, n, func(int) { attempts.Add(1) })
+		attempts.Store(0)
 		pass(time.Minute)
 		synctest.Wait()
 		if got := attempts.Load(); got > 75*n { // the entry in front is renewed, too
@@ -103,9 +102,14 @@ func TestWaitDead(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			c := newCluster(t, 1, faulty.Options{})
 			defer c.close()
-			w := newWaiters(t, c, 4)
+			var dies atomic.Bool
 			hang := make(chan struct{})
-			w.dbs[dead].attempt = func(tx kv.Tx) kv.Tx { <-hang; return tx }
+			w := newWaiters(t, c, 4, func(i int) {
+				if i == dead && dies.Load() {
+					<-hang
+				}
+			})
+			dies.Store(true)
 			pass(5 * time.Second) // it has been idle for a while
 			producer := openFront(t, c.process(), Options{})
 			began, next := time.Now(), 0
@@ -160,7 +164,7 @@ func TestWaitPlenty(t *testing.T) {
 		const n = 30
 		c := newCluster(t, 1, faulty.Options{Latency: 10 * time.Millisecond})
 		defer c.close()
-		w := newWaiters(t, c, n)
+		w := newWaiters(t, c, n, func(int) {})
 		pass(100 * time.Millisecond)
 		q, err := OpenQueue(c.inner, "q", String())
 		noError(t, err)

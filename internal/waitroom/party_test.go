@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 )
@@ -87,8 +88,8 @@ func TestClose(t *testing.T) {
 	for _, taking := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
 			q := newQueue()
-			left := 0
-			r := New(Options[int]{Take: q.take, Left: func(int64) { left++ }})
+			var left atomic.Int32
+			r := New(Options[int]{Take: q.take, Left: func(int64) { left.Add(1) }})
 			const callers = 100
 			var all []chan error
 			for range callers {
@@ -118,11 +119,14 @@ func TestClose(t *testing.T) {
 			if taking != (served == 2) || len(q.items) > 0 {
 				t.Errorf("%d were served, %v are left", served, q.items)
 			}
+			if r.Waiting() != 0 || left.Load() == 0 { // some may have left together
+				t.Errorf("%d still wait, and the last has left %d times", r.Waiting(), left.Load())
+			}
+			if err := r.Drained(context.Background()); err != nil {
+				t.Error(err)
+			}
 			if err := <-wait(context.Background(), r); !errors.Is(err, closed) {
 				t.Errorf("who comes later gets %v", err)
-			}
-			if r.Waiting() != 0 || left != 2 {
-				t.Errorf("%d still wait, and the last has left %d times, want 2", r.Waiting(), left)
 			}
 		})
 	}

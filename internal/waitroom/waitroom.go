@@ -259,7 +259,7 @@ func (r *Room[V]) passLead() {
 func (r *Room[V]) lead(ctx context.Context, w *waiter[V]) ([]V, error) {
 	for {
 		err := r.isClosed()
-		if err == nil {
+		if err == nil && ctx.Err() == nil {
 			err = r.turn(ctx, w)
 		}
 		switch {
@@ -285,7 +285,6 @@ func (r *Room[V]) turn(ctx context.Context, w *waiter[V]) error {
 	all, end := context.WithCancelCause(context.WithoutCancel(ctx))
 	defer end(nil)
 	r.gather()
-	began := time.Now()
 	p := r.hold(end)
 	r.lastHeld = len(p.held)
 	stop := context.AfterFunc(ctx, func() {
@@ -297,7 +296,6 @@ func (r *Room[V]) turn(ctx context.Context, w *waiter[V]) error {
 	})
 	defer stop()
 	news, err := r.take(all, p)
-	r.lastTook = time.Since(began)
 	if err == nil && w.got == nil {
 		r.await(ctx, news)
 	}
@@ -403,7 +401,11 @@ func (r *Room[V]) hold(giveUp context.CancelCauseFunc) *Party[V] {
 // panics.
 func (r *Room[V]) take(ctx context.Context, p *Party[V]) (news <-chan error, err error) {
 	var got [][]V
-	defer func() { r.deliver(p.held, got, err) }()
+	began := time.Now()
+	defer func() {
+		r.lastTook = time.Since(began) // before another one leads
+		r.deliver(p.held, got, err)
+	}()
 	got, news, err = r.o.Take(ctx, p)
 	if err == nil && len(got) == 0 && news == nil {
 		err = errors.New("waitroom: Take has returned nothing and no news to wait for")
