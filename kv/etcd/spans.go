@@ -59,15 +59,6 @@ type view struct {
 // AddReadConflict; if it has forgotten them, it reads them again.
 const maxView = 4096
 
-// saw adds the pairs of a range, which may be all of it or its begin: then r is
-// just that.
-func (v *view) saw(r kv.Range, keys [][]byte, mods []int64) {
-	for i, key := range keys {
-		v.sawKey(key, mods[i])
-	}
-	v.ranges.add(r)
-}
-
 func (v *view) sawKey(key []byte, mod int64) {
 	if v.mods == nil {
 		v.mods = make(map[string]int64)
