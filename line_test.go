@@ -133,6 +133,7 @@ func TestWaitDead(t *testing.T) {
 			synctest.Wait()
 			noError(t, producer.add(t.Context(), "late"))
 			pass(3 * time.Second)
+			synctest.Wait()
 			equalSlices(t, "who was thought dead got", w.all[dead].values, []string{"late"})
 			equal(t, "keys left", len(left(t, c.inner)), 0)
 		})
