@@ -70,7 +70,7 @@ func (t *tx) commit() error {
 	if t.writes.Empty() && len(t.conflicts) == 0 {
 		return t.commitRead()
 	}
-	c := t.db.newCommit(t.writes)
+	c := t.db.newCommit()
 	defer c.end()
 	version, err := t.apply(c)
 	if err != nil {
@@ -90,11 +90,8 @@ type commit struct {
 	alone bool // it is synced for itself, as nobody else is about
 }
 
-// batchOverhead is what an entry of a batch takes beside its key and value, at most.
-const batchOverhead = 16
-
-func (db *DB) newCommit(writes *overlay.Overlay) *commit {
-	c := &commit{db: db, Batch: db.pebble.NewBatchWithSize(batchOverhead*(1+writes.Ops()) + writes.Bytes())}
+func (db *DB) newCommit() *commit {
+	c := &commit{db: db, Batch: db.pebble.NewBatch()}
 	if db.o.Durability != Memory {
 		c.alone = db.synced.enter()
 	}
@@ -248,7 +245,6 @@ func (t *tx) applyLocked(c *commit, e *effects, reads []kv.Range, checked uint64
 	if db.txns.first != nil {
 		oldest = db.txns.first.version
 		db.window.add(db.version, e.written)
-		t.kept = true
 		db.window.trim(oldest)
 	}
 	db.dead.commit(e, db.version, oldest)

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"cmp"
 	"context"
-	"sync"
 
 	"github.com/conq-go/conq/kv"
 	"github.com/conq-go/conq/kv/internal/overlay"
@@ -16,12 +15,11 @@ type tx struct {
 	txn
 	reader // its Reader methods
 
-	writes    *overlay.Overlay
+	writes    overlay.Overlay
 	reads     []kv.Range // read conflict ranges
 	conflicts []kv.Range // write conflict ranges added by hand
 	watched   []*watch
 	onCommit  []func()
-	kept      bool  // what was written is in the window now
 	bad       error // of the first write that can't be committed
 	mayBeLazy bool
 }
@@ -33,15 +31,8 @@ func (t *tx) Lazily() {
 	t.lazy = t.mayBeLazy
 }
 
-// overlays are those of transactions to come. It saves a third of what a dequeue
-// allocates.
-var overlays = sync.Pool{New: func() any { return new(overlay.Overlay) }}
-
-// noWrites is the overlay of transactions that have ended. Nobody writes to it.
-var noWrites = new(overlay.Overlay)
-
 func newTx(ctx context.Context, db *DB) *tx {
-	t := &tx{txn: txn{db: db, ctx: ctx}, writes: overlays.Get().(*overlay.Overlay)}
+	t := &tx{txn: txn{db: db, ctx: ctx}}
 	t.reader.t = t
 	return t
 }
@@ -145,9 +136,4 @@ func (t *tx) end() {
 		w.end(kv.ErrConflict)
 	}
 	t.watched = nil
-	if t.writes != noWrites && !t.kept {
-		t.writes.Reset()
-		overlays.Put(t.writes)
-	}
-	t.writes = noWrites
 }

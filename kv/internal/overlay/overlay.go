@@ -57,17 +57,6 @@ type Overlay struct {
 // Tests make it smaller.
 var maxList = 256
 
-// Reset empties the overlay for its next use, for which it keeps memory: what it has
-// handed out must not be used any more.
-func (o *Overlay) Reset() {
-	clear(o.list) // of pointers to slices that are not kept
-	clear(o.cleared)
-	*o = Overlay{
-		list: o.list[:0], changes: o.changes[:0], cleared: o.cleared[:0],
-		keys: o.keys.reset(), values: o.values.reset(),
-	}
-}
-
 // arena allocates byte slices from chunks.
 type arena struct {
 	chunk []byte
@@ -78,8 +67,6 @@ const (
 	firstChunk = 256
 	lastChunk  = 64 << 10
 )
-
-func (a arena) reset() arena { return arena{chunk: a.chunk} }
 
 // alloc returns a slice of n bytes with no room behind it.
 func (a *arena) alloc(n int) []byte {
