@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -394,18 +395,14 @@ func testNewerFormat(t *testing.T, c *cluster) {
 
 // swallow has all proxies swallow until the test ends or the function is called.
 func (c *cluster) swallow(t testing.TB) (end func()) {
-	on := true
 	for _, p := range c.proxies {
 		p.swallow(true)
 	}
-	end = func() {
-		if on {
-			for _, p := range c.proxies {
-				p.swallow(false)
-			}
+	end = sync.OnceFunc(func() {
+		for _, p := range c.proxies {
+			p.swallow(false)
 		}
-		on = false
-	}
+	})
 	t.Cleanup(end)
 	return end
 }
