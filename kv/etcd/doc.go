@@ -1,4 +1,4 @@
-// Package etcd is the engine for etcd clusters, version 3.5 and later, over etcd's
+// Package etcd is the engine for etcd clusters (it is tested with 3.7) over etcd's
 // own client. It registers the scheme etcd:
 //
 //	etcd://host:2379
