@@ -86,7 +86,7 @@ func (c *cursor) Seek(key []byte) (kv.KeyValue, bool, error) {
 	if c.reverse {
 		c.end = c.span.Begin
 	}
-	c.fetched, c.own = c.few[:0], false
+	c.fetched, c.own, c.scan.stands = c.few[:0], false, false
 	return c.take()
 }
 

@@ -63,6 +63,7 @@ func testSpace(t *testing.T, set func(*DB), used func(*deadModel)) {
 			"end":         m.end,
 			"read":        m.read,
 			"read old":    m.readOld,
+			"write old":   m.writeOld,
 		})
 		used(m)
 		for _, o := range m.olds {
@@ -71,18 +72,30 @@ func testSpace(t *testing.T, set func(*DB), used func(*deadModel)) {
 	})
 }
 
-// old is a transaction that has been open for a while, and what it has read.
+// old is a transaction that has been open for a while, what it has read, and what it
+// has written itself.
 type old struct {
-	t     *tx
-	reads []*readResult
+	t      *tx
+	reads  []*readResult
+	writes []func(state map[string]string)
 }
 
 // readResult is a read, and what it returned.
 type readResult struct {
-	span kv.Range
-	o    kv.RangeOptions
-	got  []string
-	err  error
+	span   kv.Range
+	o      kv.RangeOptions
+	writes int // how much the transaction had written
+	got    []string
+	err    error
+}
+
+// sees returns what r is to be compared with.
+func (o *old) sees(m *deadModel, r *readResult) map[string]string {
+	state := maps.Clone(m.states[o.t.version])
+	for _, write := range o.writes[:r.writes] {
+		write(state)
+	}
+	return state
 }
 
 type deadModel struct {
@@ -186,7 +199,7 @@ func (m *deadModel) end(rt *rapid.T) {
 
 func (m *deadModel) read(rt *rapid.T) {
 	if err := m.db.ReadTransact(context.Background(), func(r kv.Reader) error {
-		return drawRead(rt).run(r).compare(rt, m.now)
+		return drawRead(rt).run(r, func() {}).compare(rt, m.now)
 	}); err != nil {
 		rt.Fatal(err)
 	}
@@ -201,8 +214,17 @@ func (m *deadModel) readOld(rt *rapid.T) {
 	}
 	o := m.olds[rapid.IntRange(0, len(m.olds)-1).Draw(rt, "which")]
 	read := drawRead(rt)
+	read.writes = len(o.writes)
 	before, lazy := o.t.version, o.t.lazy && o.t.view == nil
-	err := read.run(o.t).compare(rt, m.states[o.t.version]) // which the read may have changed
+	between := func() {}
+	if rapid.Bool().Draw(rt, "others write meanwhile") {
+		between = func() {
+			m.set(rt)
+			m.states[m.db.version] = maps.Clone(m.now)
+		}
+	}
+	read.run(o.t, between)
+	err := read.compare(rt, o.sees(m, read)) // which the read may have changed
 	switch {
 	case err == nil:
 		o.reads = append(o.reads, read)
@@ -213,7 +235,7 @@ func (m *deadModel) readOld(rt *rapid.T) {
 			m.moved++
 		}
 		for _, r := range o.reads {
-			if err := r.compare(rt, m.states[o.t.version]); err != nil {
+			if err := r.compare(rt, o.sees(m, r)); err != nil {
 				rt.Fatal(err)
 			}
 		}
@@ -222,19 +244,39 @@ func (m *deadModel) readOld(rt *rapid.T) {
 	}
 }
 
+// writeOld writes in an older transaction, which sees it from then on.
+func (m *deadModel) writeOld(rt *rapid.T) {
+	if len(m.olds) == 0 {
+		return
+	}
+	o := m.olds[rapid.IntRange(0, len(m.olds)-1).Draw(rt, "which")]
+	if rapid.Bool().Draw(rt, "one key") {
+		key := drawKey(rt, "key")
+		o.t.Set([]byte(key), []byte("own"))
+		o.writes = append(o.writes, func(state map[string]string) { state[key] = "own" })
+		return
+	}
+	r := drawRange(rt)
+	o.t.ClearRange(r)
+	o.writes = append(o.writes, func(state map[string]string) {
+		maps.DeleteFunc(state, func(k, _ string) bool { return r.Contains([]byte(k)) })
+	})
+}
+
 func drawRead(rt *rapid.T) *readResult {
 	o := kv.RangeOptions{Limit: rapid.IntRange(0, 3).Draw(rt, "limit"), Reverse: rapid.Bool().Draw(rt, "reverse"), KeysOnly: rapid.Bool().Draw(rt, "keys")}
 	return &readResult{span: drawRange(rt), o: o}
 }
 
-// run reads, and returns itself.
-func (r *readResult) run(from kv.Reader) *readResult {
+// run reads, and returns itself. It calls between after each pair.
+func (r *readResult) run(from kv.Reader, between func()) *readResult {
 	for pair, err := range from.Range(r.span, r.o) {
 		if r.err = err; err != nil {
 			break
 		}
 		r.got = append(r.got, r.line(string(pair.Key), string(pair.Value)))
 		pair.Key[0], pair.Value = 'x', append(pair.Value[:0], "xx"...) // they are ours
+		between()
 	}
 	return r
 }
