@@ -528,6 +528,18 @@ func TestConflictsOnOwnWrites(t *testing.T) {
 	})
 }
 
+// afterCommit leaves alone what comes before the next commit, and that.
+func afterCommit(inject func(op string) int) func(op string) int {
+	committed := false
+	return func(op string) int {
+		if !committed {
+			committed = op == "commit"
+			return 0
+		}
+		return inject(op)
+	}
+}
+
 // A watch goes on after errors that pass, misses nothing meanwhile, and tells of
 // those that don't.
 func TestWatchGoesOn(t *testing.T) {
@@ -537,7 +549,7 @@ func TestWatchGoesOn(t *testing.T) {
 			var told <-chan error
 			if err := db.Transact(t.Context(), func(tx kv.Tx) error {
 				told = tx.Watch([]byte("a"))
-				tx.OnCommit(func() { c.failWith(fails(op, 5, 1009, 1039)) })
+				c.failWith(afterCommit(fails(op, 5, 1009, 1039)))
 				return nil
 			}); err != nil {
 				t.Fatal(err)
@@ -559,7 +571,7 @@ func TestWatchGoesOn(t *testing.T) {
 		var told <-chan error
 		if err := db.Transact(t.Context(), func(tx kv.Tx) error {
 			told = tx.Watch([]byte("a"))
-			tx.OnCommit(func() { c.failWith(fails("watch", 1, 1032)) })
+			c.failWith(fails("watch", 1, 1032))
 			return nil
 		}); err != nil {
 			t.Fatal(err)
