@@ -218,7 +218,7 @@ func (db *DB) pebbleOptions() *pebble.Options {
 		CacheSize:                   db.o.Cache + 4*int64(db.o.MemTable),
 		MemTableSize:                uint64(db.o.MemTable),
 		MemTableStopWritesThreshold: 4,
-		L0CompactionThreshold:       2,
+		L0CompactionThreshold:       4,
 		L0StopWritesThreshold:       1000,
 		LBaseMaxBytes:               64 << 20,
 		CompactionConcurrencyRange:  func() (int, int) { return 1, 2 },

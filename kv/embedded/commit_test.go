@@ -1,0 +1,31 @@
+package embedded
+
+import (
+	"testing"
+
+	"github.com/cockroachdb/pebble/v2"
+	"github.com/conq-go/conq/kv"
+)
+
+// No tombstone may begin at the empty key: see leastKey. That it clears the same is
+// the conformance suite's.
+func TestTombstonesBeginAtAKey(t *testing.T) {
+	db := mustOpen(t, "store", Options{FS: memFS(), Durability: Memory})
+	for _, begin := range []string{"", "a"} {
+		tx := newTx(t.Context(), db)
+		tx.ClearRange(kv.Range{Begin: []byte(begin), End: []byte("b")})
+		b := db.pebble.NewBatch()
+		if _, err := tx.effects(b); err != nil {
+			t.Fatal(err)
+		}
+		entries := b.Reader()
+		kind, from, to, ok, err := entries.Next()
+		if !ok || err != nil || kind != pebble.InternalKeyKindRangeDelete || string(from) != max(begin, "\x00") || string(to) != "b" {
+			t.Errorf("clearing from %q on wrote kind %v from %q to %q, %v, %v", begin, kind, from, to, ok, err)
+		}
+		if err := b.Close(); err != nil {
+			t.Error(err)
+		}
+		tx.end()
+	}
+}
