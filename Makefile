@@ -2,7 +2,7 @@
 SHELL := bash
 .SHELLFLAGS = -o pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help build demo test race lint models fuzz bench bench-peers ci clean
+.PHONY: help build demo test race lint models fuzz etcd bench bench-peers ci clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1	/p' $(MAKEFILE_LIST) | expand -t 13
@@ -27,6 +27,9 @@ models: ## property and model tests with CHECKS cases each
 
 fuzz: ## each fuzz target for FUZZTIME, as 30s or 100000x
 	.ci/run fuzz
+
+etcd: ## all tests on real etcd clusters, with members killed and paused
+	go test -C test/etcd -count=1 -timeout 30m ./...
 
 BENCH ?= .
 bench: ## what queues cost, against Pebble alone: benchmarks that match BENCH
