@@ -315,8 +315,9 @@ func gets(rs []*pb.RangeRequest) []*pb.RequestOp {
 const grace = 250 * time.Millisecond
 
 // Commit sends a transaction that writes, once: again only if it is certain that it
-// was not sent, or refused before it did anything. It does not look at ctx for as
-// long as the outcome would be unknown.
+// was not sent, or that it was refused for a token that is no longer valid, before it
+// did anything. Another refusal is its error. It does not look at ctx for as long as
+// the outcome would be unknown.
 func (c *conn) Commit(ctx context.Context, request *pb.TxnRequest) (*pb.TxnResponse, error) {
 	began := time.Now()
 	for attempt := 0; ; attempt++ {
