@@ -15,6 +15,11 @@ type effects struct {
 	values  [][]byte   // of the keys of written.keys afterwards; nil: none
 	cleared []kv.Range // the part of written.ranges that holds no key afterwards, but for those above
 	adds    []addition
+
+	// What near leaves to deadSpace: keys that were cleared where nothing is near, and
+	// gaps.
+	far  [][]byte
+	gaps []kv.Range
 }
 
 // addition is a change that needs the latest value.
@@ -259,8 +264,8 @@ func (t *tx) applyLocked(c *commit, e *effects, reads []kv.Range, checked uint64
 		db.window.add(db.version, e.written)
 		db.window.trim(oldest)
 	}
-	db.dead.commit(e, db.version, oldest)
 	db.near.commit(e, db.version)
+	db.dead.commit(e, db.version, oldest)
 	return snap, nil
 }
 

@@ -142,14 +142,24 @@ func (c *cursor) fetch() error {
 	if c.o.Limit > 0 {
 		want = min(want, c.o.Limit)
 	}
-	from := c.pos
-	c.fetched, c.own = c.t.db.near.read(&c.reading, c.few[:0], want, c.t.version), false
-	c.t.observe(c.reading, from)
-	c.scan.stands = c.scan.stands && bytes.Equal(c.pos, from)
+	c.readNear(want)
+	if len(c.fetched) == 0 && !c.done() {
+		if err := c.t.catchUp(func() { c.readNear(want) }); err != nil {
+			return err
+		}
+	}
 	if len(c.fetched) > 0 || c.done() {
 		return nil
 	}
 	return c.fill(want)
+}
+
+// readNear gets the next pairs as far as they are known near.
+func (c *cursor) readNear(want int) {
+	from := c.pos
+	c.fetched, c.own = c.t.db.near.read(&c.reading, c.few[:0], want, c.t.version), false
+	c.t.observe(c.reading, from)
+	c.scan.stands = c.scan.stands && bytes.Equal(c.pos, from)
 }
 
 // step gets one pair from Pebble. That is how a long loop reads on: nobody will soon

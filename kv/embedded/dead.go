@@ -20,7 +20,8 @@ import (
 //     written in it since (see DB.learn);
 //   - a commit that sets a key cuts the gap that holds it, under the same lock
 //     that readers of that commit's version have to take after it;
-//   - a commit that clears a key next to a gap adds it, from its own version on.
+//   - a commit that clears a key next to a gap adds it, from its own version on,
+//     unless the key is near: then gaps come from there, a few dozen keys at once.
 //
 // A read older than a gap can't use it. So what a commit adds stays a gap of its
 // own until no open transaction is older, then is joined with its neighbour:
@@ -39,6 +40,12 @@ type deadSpace struct {
 type gap struct {
 	begin, end []byte
 	version    uint64
+
+	// Whether a key that was set made it begin, or end, where it does. What lies
+	// between two such keys is not kept: that is mostly the tail of a queue, into which
+	// items are put one after the other, and where nothing was ever deleted. Gaps
+	// between all items of a queue made transfers 1.7 times slower with Interval.
+	cutBegin, cutEnd bool
 }
 
 // maxGaps bounds the memory of deadSpace. Gaps are made only where reads have
@@ -167,19 +174,22 @@ func (d *deadSpace) insert(begin, end []byte, version uint64) {
 			}
 			return false
 		})
-		g := &gap{bytes.Clone(begin), bytes.Clone(to), version}
-		d.gaps.Set(g)
-		d.fresh = append(d.fresh, g)
-		d.used.Store(true)
+		d.add(&gap{begin: bytes.Clone(begin), end: bytes.Clone(to), version: version})
 		begin = to
 	}
 }
 
+func (d *deadSpace) add(g *gap) {
+	d.gaps.Set(g)
+	d.fresh = append(d.fresh, g)
+	d.used.Store(true)
+}
+
 // commit takes in what a commit did: cleared ranges and keys make the gaps that
 // they touch longer, keys that were set cut the gaps that hold them. oldest is
-// the version of the oldest open transaction.
+// the version of the oldest open transaction. near has taken it in before.
 func (d *deadSpace) commit(e *effects, version, oldest uint64) {
-	if !d.used.Load() {
+	if !d.used.Load() && len(e.gaps) == 0 {
 		return
 	}
 	d.mu.Lock()
@@ -190,9 +200,15 @@ func (d *deadSpace) commit(e *effects, version, oldest uint64) {
 	for i, key := range e.keys {
 		if e.values[i] != nil {
 			d.cut(key)
-		} else if d.holding(key, false) == nil {
+		}
+	}
+	for _, key := range e.far {
+		if d.holding(key, false) == nil {
 			d.extend(key, kv.After(key), version)
 		}
+	}
+	for _, r := range e.gaps {
+		d.insert(r.Begin, r.End, version)
 	}
 	d.join(oldest)
 	d.used.Store(d.gaps.Len() > 0)
@@ -212,13 +228,15 @@ func (d *deadSpace) cut(key []byte) {
 	if g == nil {
 		return
 	}
-	end := g.end
-	if bytes.Equal(g.begin, key) {
+	behind := &gap{begin: kv.After(key), end: g.end, version: g.version, cutBegin: true, cutEnd: g.cutEnd}
+	if g.cutBegin || bytes.Equal(g.begin, key) {
 		d.gaps.Delete(g)
 	} else {
-		g.end = bytes.Clone(key)
+		g.end, g.cutEnd = bytes.Clone(key), true
 	}
-	d.insert(kv.After(key), end, g.version)
+	if !behind.cutEnd && bytes.Compare(behind.begin, behind.end) < 0 {
+		d.add(behind)
+	}
 }
 
 // join makes gaps one with the neighbours that they touch, as far as every open
@@ -232,12 +250,12 @@ func (d *deadSpace) join(oldest uint64) {
 		}
 		if before := d.holding(g.begin, true); before != nil && before.version <= oldest {
 			d.gaps.Delete(g)
-			before.end, before.version = g.end, max(before.version, g.version)
+			before.end, before.cutEnd, before.version = g.end, g.cutEnd, max(before.version, g.version)
 			g = before
 		}
 		if behind, ok := d.gaps.Get(&gap{begin: g.end}); ok && behind.version <= oldest {
 			d.gaps.Delete(behind)
-			g.end, g.version = behind.end, max(g.version, behind.version)
+			g.end, g.cutEnd, g.version = behind.end, behind.cutEnd, max(g.version, behind.version)
 		}
 	}
 	if len(d.fresh) == 0 {

@@ -33,6 +33,7 @@ type near struct {
 	queue     []*stretch              // to be forgotten, in this order, unless used
 	size      int
 	most      nearSizes
+	due       []*stretch // of which deadSpace is to be told, during a commit
 }
 
 // nearSizes bound what is near. They are the same in all stores but those of tests.
@@ -42,9 +43,10 @@ type nearSizes struct {
 	keep  int // pairs near each end of one that has had more
 	ahead int // pairs fetched at once
 	value int // bytes of a value that is not large
+	dead  int // pairs taken from an end, after which the space that they leave is known dead
 }
 
-var usualSizes = nearSizes{bytes: 8 << 20, pairs: 128, keep: 32, ahead: 64, value: 16 << 10}
+var usualSizes = nearSizes{bytes: 8 << 20, pairs: 128, keep: 32, ahead: 64, value: 16 << 10, dead: 64}
 
 const (
 	stretchSize = 256      // bytes that a stretch takes beside its pairs
@@ -63,7 +65,8 @@ type stretch struct {
 	// Whether reads begin at begin, or backward ones at end: those sides are worth
 	// keeping.
 	head, tail bool
-	used       bool // since it was last looked at to be forgotten
+	taken      [2]int // pairs from either end since deadSpace was told of it
+	used       bool   // since it was last looked at to be forgotten
 	gone       bool
 }
 
@@ -357,13 +360,12 @@ func (n *near) drop(s *stretch) {
 	s.gone = true
 }
 
-// commit takes in what a commit did.
+// commit takes in what a commit did, and tells deadSpace what it need not find out:
+// where a queue is near, one gap for dozens of items instead of one for each, which
+// made transfers through a short queue 1.7 times as many with Interval.
 func (n *near) commit(e *effects, version uint64) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if n.stretches.Len() == 0 {
-		return
-	}
 	for _, r := range e.cleared {
 		n.clear(r, version)
 	}
@@ -372,6 +374,9 @@ func (n *near) commit(e *effects, version uint64) {
 	for i, key := range e.keys {
 		if s == nil || !s.holds(key) {
 			if s = n.holding(key, false); s == nil {
+				if e.values[i] == nil {
+					e.far = append(e.far, key)
+				}
 				continue
 			}
 		}
@@ -387,7 +392,28 @@ func (n *near) commit(e *effects, version uint64) {
 			}
 		}
 	}
+	for _, s := range n.due {
+		n.tell(s, e)
+	}
+	clear(n.due)
+	n.due = n.due[:0]
 	n.forget()
+}
+
+// tell adds to the effects of a commit which gaps there are at the ends of s.
+func (n *near) tell(s *stretch, e *effects) {
+	first, last := s.end, s.begin
+	if len(s.pairs) > 0 {
+		first, last = s.pairs[0].key(), s.pairs[len(s.pairs)-1].after
+	}
+	if s.taken[0] >= n.most.dead {
+		e.gaps = append(e.gaps, kv.Range{Begin: s.begin, End: first})
+		s.taken[0] = 0
+	}
+	if s.taken[1] >= n.most.dead {
+		e.gaps = append(e.gaps, kv.Range{Begin: last, End: s.end})
+		s.taken[1] = 0
+	}
 }
 
 func (n *near) set(s *stretch, p pair) {
@@ -407,11 +433,24 @@ func (n *near) remove(s *stretch, key []byte) {
 		return
 	}
 	n.grow(s, -s.pairs[i].size())
-	if i == 0 {
+	switch i {
+	case 0:
 		s.pairs[0] = pair{} // which memory still has
 		s.pairs = s.pairs[1:]
-	} else {
+		n.took(s, 0)
+	case len(s.pairs) - 1:
+		s.pairs[i] = pair{}
+		s.pairs = s.pairs[:i]
+		n.took(s, 1)
+	default:
 		s.pairs = slices.Delete(s.pairs, i, i+1)
+	}
+}
+
+// took counts a pair that was taken from the beginning of s, or from its end.
+func (n *near) took(s *stretch, end int) {
+	if s.taken[end]++; s.taken[end] == n.most.dead {
+		n.due = append(n.due, s)
 	}
 }
 

@@ -139,9 +139,18 @@ func (t *txn) look() error {
 	if t.view != nil {
 		return nil
 	}
+	t.db.mu.Lock()
+	defer t.db.mu.Unlock()
+	if err := t.moveOn(); err != nil {
+		return err
+	}
+	t.view = t.db.latest()
+	return nil
+}
+
+// moveOn moves a lazy transaction on to the latest version. The lock is held.
+func (t *txn) moveOn() error {
 	db := t.db
-	db.mu.Lock()
-	defer db.mu.Unlock()
 	switch {
 	case db.closed:
 		return kv.ErrClosed
@@ -156,7 +165,25 @@ func (t *txn) look() error {
 		t.version = db.version
 		db.txns.push(t)
 	}
-	t.view = db.latest()
+	return nil
+}
+
+// catchUp calls again, at the latest version, what has found nothing near. Somebody
+// may have written there since a lazy transaction began: with as many producers as
+// consumers that is every other time.
+func (t *txn) catchUp(again func()) error {
+	if !t.lazy || t.view != nil {
+		return nil
+	}
+	t.db.mu.Lock()
+	defer t.db.mu.Unlock()
+	before := t.version
+	if err := t.moveOn(); err != nil {
+		return err
+	}
+	if t.version != before {
+		again()
+	}
 	return nil
 }
 
@@ -196,7 +223,13 @@ func (t *txn) get(key kv.Range) ([]byte, error) {
 		return nil, err
 	}
 	defer t.mu.Unlock()
-	if value, known := t.db.near.get(key.Begin, t.version); known {
+	value, known := t.db.near.get(key.Begin, t.version)
+	if !known {
+		if err := t.catchUp(func() { value, known = t.db.near.get(key.Begin, t.version) }); err != nil {
+			return nil, err
+		}
+	}
+	if known {
 		t.depends(key)
 		return value, nil
 	}
