@@ -1,0 +1,339 @@
+package conq
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/conq-go/conq/internal/staging"
+	"github.com/conq-go/conq/kv"
+	"github.com/conq-go/conq/subspace"
+	"github.com/conq-go/conq/tuple"
+)
+
+// unit is what is known about keys that are judged together.
+type unit struct {
+	next     []byte // the first key that it is not about
+	findings []Finding
+	mend     func(kv.Tx) error // does what can be done about them; or nil
+	putBack  int               // so many items will that put back
+	run      *run              // which of them it belongs to, or nil
+}
+
+func (u *unit) add(f Finding) {
+	f.Keys = max(f.Keys, 1)
+	if !f.Note && !f.Repairable && f.To == "" {
+		f.To = advice(f)
+	}
+	u.findings = append(u.findings, f)
+}
+
+// id tells findings apart of which one is enough.
+func (f Finding) id() string { return string(f.Kind) + "\x00" + f.Queue }
+
+// run is keys in a row about which there is one thing to tell.
+type run struct {
+	Finding
+	name     string // the queue's that they would belong to
+	integers int    // of a foreign queue's items
+}
+
+// page looks at keys from where the check has come to, until so many keys or bytes
+// were looked at in all.
+func (c *checker) page(r kv.Reader, keys, bytes int) error {
+	l, err := c.look(r)
+	if err != nil {
+		return err
+	}
+	for !c.done && c.report.Keys < keys && c.report.Bytes < bytes {
+		if err := c.stretch(l, keys, bytes); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// stretch does so up to a unit of several keys: what is behind it is another read,
+// as the keys between may be large, or many.
+func (c *checker) stretch(l *look, keys, limit int) error {
+	for pair, err := range l.r.Range(kv.Range{Begin: c.next}, kv.RangeOptions{}) {
+		if err != nil {
+			return err
+		}
+		report := c.report
+		u, err := l.unit(pair, &report)
+		if err != nil {
+			return err
+		}
+		c.report = report
+		c.accept(pair.Key, u)
+		if !bytes.Equal(c.next, kv.After(pair.Key)) || c.report.Keys >= keys || c.report.Bytes >= limit {
+			return nil
+		}
+	}
+	c.done = true
+	return nil
+}
+
+// accept takes over what is known of a unit.
+func (c *checker) accept(key []byte, u unit) {
+	c.next = u.next
+	u.findings = slices.DeleteFunc(u.findings, func(f Finding) bool {
+		if !f.once {
+			return false
+		}
+		defer func() { c.told[f.id()] = true }()
+		return c.told[f.id()]
+	})
+	switch {
+	case u.run == nil:
+		c.endRun()
+	case c.run.Keys > 0 && c.run.Kind == u.run.Kind && c.run.Queue == u.run.Queue:
+		c.run.Keys++
+		c.run.name = u.run.name
+	default:
+		c.endRun()
+		c.run = *u.run
+		c.run.Key, c.run.Keys = key, 1
+	}
+	if c.o.Repair && u.mend != nil {
+		c.todo = append(c.todo, repair{key, u.findings, u.putBack})
+	} else {
+		c.found = append(c.found, u.findings...)
+	}
+}
+
+// endRun has the run told that has ended, if there is one.
+func (c *checker) endRun() {
+	if c.run.Keys > 0 {
+		f := c.run.Finding
+		f.To = advice(f)
+		c.found = append(c.found, f)
+	}
+	c.run = run{}
+}
+
+// look is what one transaction reads for a check.
+type look struct {
+	c *checker
+	r kv.Reader
+
+	format int  // of the store, 0 if there is none
+	unsure bool // the format does not decode: nothing is to be mended
+
+	queue *checkedQueue // the last one
+}
+
+func (c *checker) look(r kv.Reader) (*look, error) {
+	format, err := readFormat(r)
+	unsure := errors.Is(err, ErrCorrupt)
+	if unsure {
+		err = nil
+	}
+	return &look{c: c, r: r, format: format, unsure: unsure}, err
+}
+
+// unit judges a pair of the store, and what belongs to it.
+func (l *look) unit(pair kv.KeyValue, report *CheckReport) (unit, error) {
+	u := unit{next: kv.After(pair.Key)}
+	report.Keys++
+	report.Bytes += len(pair.Key) + len(pair.Value)
+	rest, ok := bytes.CutPrefix(pair.Key, system())
+	var err error
+	if ok {
+		err = l.system(&u, pair, rest, report)
+	} else {
+		err = l.item(&u, pair, report)
+	}
+	if l.unsure {
+		u.mend, u.putBack = nil, 0
+		for i := range u.findings {
+			if f := &u.findings[i]; f.Repairable {
+				f.Repairable, f.To = false, "the store's format has to be known first"
+			}
+		}
+	}
+	return u, err
+}
+
+// system judges a key behind ("conq"). rest is what follows that.
+func (l *look) system(u *unit, pair kv.KeyValue, rest []byte, report *CheckReport) error {
+	if bytes.Equal(pair.Key, formatKey()) {
+		if l.unsure {
+			u.add(Finding{Kind: FindingFormat, Key: pair.Key, Text: fmt.Sprintf("the store's format does not decode: %.40x", pair.Value)})
+		}
+		return nil
+	}
+	elem, rest, err := tuple.Next(rest)
+	section, _ := elem.(string)
+	if err == nil && section == "queue" {
+		l.entry(u, pair, report)
+		return nil
+	}
+	var name string
+	if err == nil {
+		elem, rest, err = tuple.Next(rest)
+		name, _ = elem.(string)
+	}
+	of, known := sections[section]
+	if err != nil || !known || checkName(name) != nil {
+		u.run = &run{Finding: Finding{Kind: FindingSystemKey, Text: "conq writes no such key"}}
+		return nil
+	}
+	q, err := l.find(name)
+	switch {
+	case err != nil:
+		return err
+	case q.store == nil:
+		report.Unchecked++
+		if !q.entered {
+			u.add(Finding{Kind: FindingNoEntry, Queue: name, Key: pair.Key, once: true,
+				Text: fmt.Sprintf("it is not in the catalogue, but there are keys of its %s", of.what)})
+		}
+		return nil
+	}
+	return of.check(l, u, q, pair, rest, report)
+}
+
+// sections are what lies behind ("conq") for each queue.
+var sections = map[string]struct {
+	what  string
+	check func(l *look, u *unit, q *checkedQueue, pair kv.KeyValue, rest []byte, report *CheckReport) error
+}{
+	"piece":   {"split payloads", (*look).pieces},
+	"stage":   {"staging", (*look).stage},
+	"outcome": {"outcomes", (*look).outcome},
+	"signal":  {"signal", (*look).signal},
+}
+
+// entry judges an entry of the catalogue.
+func (l *look) entry(u *unit, pair kv.KeyValue, report *CheckReport) {
+	info, err := unpackEntry(pair)
+	switch {
+	case err != nil:
+		u.add(Finding{Kind: FindingCatalogue, Queue: info.Name, Key: pair.Key,
+			Text: fmt.Sprintf("the entry does not decode: %v; its value is %.40x", err, pair.Value)})
+	case info.Format > queueFormat:
+		u.add(Finding{Kind: FindingNewer, Queue: info.Name, Key: pair.Key,
+			Text: fmt.Sprintf("it has format %d, this version of conq knows up to %d", info.Format, queueFormat)})
+	case info.Kind != KindQueue && info.Kind != KindPriorityQueue:
+		u.add(Finding{Kind: FindingNewer, Queue: info.Name, Key: pair.Key,
+			Text: fmt.Sprintf("it is a %q, which this version of conq does not know", info.Kind)})
+	default:
+		report.Queues++
+	}
+	if l.format == 0 && !l.unsure {
+		u.add(Finding{Kind: FindingFormat, Key: formatKey(), once: true, Text: "there are queues, but the store's format is missing",
+			To: "the next one that opens a queue writes it: conq stat with a queue's name does"})
+	}
+}
+
+// checkedQueue is a queue as its entry has it.
+type checkedQueue struct {
+	name    string
+	entered bool   // it has an entry
+	store   *store // nil if there is none that this version can judge it by
+
+	split map[string]int // staged items of several pieces, by key: the sizes of their first ones
+}
+
+// find looks a queue up.
+func (l *look) find(name string) (*checkedQueue, error) {
+	if l.queue != nil && l.queue.name == name {
+		return l.queue, nil
+	}
+	info, found, err := readEntry(l.r, name)
+	corrupt := errors.Is(err, ErrCorrupt)
+	if err != nil && !corrupt {
+		return nil, err
+	}
+	l.queue = &checkedQueue{name: name, entered: found || corrupt}
+	known := info.Kind == KindQueue || info.Kind == KindPriorityQueue
+	if found && known && info.Format <= queueFormat {
+		l.queue.store = l.c.store(info)
+	}
+	return l.queue, nil
+}
+
+// store returns what the queue is below its codec, without the parts by which a
+// handle works on it.
+func (c *checker) store(info Info) *store {
+	s := &store{
+		db: c.db, name: info.Name, integers: 1, limits: c.db.Limits(),
+		items: subspace.Named(info.Name), pieces: pieceSpace(info.Name), signals: kv.SignalsOf(c.db),
+	}
+	if info.Kind == KindPriorityQueue {
+		s.integers = 2
+	}
+	if s.signals != nil {
+		s.notify = func() { s.signals.Notify(s.name) }
+	}
+	return s
+}
+
+// stageOf returns the checker of a queue's staging.
+func (c *checker) stageOf(s *store) *staging.Checker {
+	if known := c.stages[s.name]; known != nil {
+		return known
+	}
+	stage := staging.New(c.db, staging.Options{
+		Source: source{s, nil}, Space: subspace.FromBytes(stageSpace(s.name)), Outcomes: subspace.FromBytes(outcomes(s.name)),
+		PutBack: s.announce, Now: c.o.now,
+	})
+	c.staged = s.name
+	c.stages[s.name] = stage.NewChecker(s.integers, s.checkKey)
+	return c.stages[s.name]
+}
+
+// checkKey returns what is wrong with the key of an item, or nil.
+func (s *store) checkKey(key []byte) error {
+	fields, ok := bytes.CutPrefix(key, s.items.Bytes())
+	if !ok {
+		return errKey
+	}
+	integers, _, err := shapeOf(fields)
+	if err == nil && integers != s.integers {
+		err = errOtherShape(integers, s.integers)
+	}
+	return err
+}
+
+func errOtherShape(got, want int) error {
+	return fmt.Errorf("its key has %d integers in front of the random bytes, and should have %d", got, want)
+}
+
+// shapeOf returns how many integers there are in what follows the name in the key of
+// an item, and over how many keys its payload lies.
+func shapeOf(fields []byte) (integers, pieces int, err error) {
+	elems, err := tuple.Unpack(fields)
+	if err != nil {
+		return 0, 0, err
+	}
+	return shapeOfTuple(elems)
+}
+
+func shapeOfTuple(elems tuple.Tuple) (integers, pieces int, err error) {
+	for integers < len(elems) {
+		if _, ok := elems[integers].(int64); !ok {
+			break
+		}
+		integers++
+	}
+	if integers == 0 || integers > 2 || integers == len(elems) {
+		return 0, 0, errKey
+	}
+	if _, ok := elems[integers].([]byte); !ok {
+		return 0, 0, errKey
+	}
+	switch rest := elems[integers+1:]; len(rest) {
+	case 0:
+		return integers, 1, nil
+	case 1:
+		if n, ok := rest[0].(int64); ok && n >= 2 && n <= maxPieces {
+			return integers, int(n), nil
+		}
+		return 0, 0, errPieces
+	}
+	return 0, 0, errKey
+}

@@ -1,0 +1,379 @@
+package conq
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/conq-go/conq/kv"
+	"github.com/conq-go/conq/kv/faulty"
+	"github.com/conq-go/conq/kv/memory"
+	"github.com/conq-go/conq/tuple"
+)
+
+// checkTime is the time in these tests.
+var checkTime = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+
+const inTime, tooLateBy = 10 * time.Second, -time.Second // from checkTime to a deadline
+
+// packed packs a tuple behind a prefix.
+func packed(t tb, prefix []byte, elems ...any) []byte {
+	t.Helper()
+	key, err := tuple.Tuple(elems).Append(bytes.Clone(prefix))
+	noError(t, err)
+	return key
+}
+
+func opID(n byte) []byte { return bytes.Repeat([]byte{n}, 16) }
+
+// runCheck checks a store, and returns what was found: the kind, the queue, and
+// number of keys of each finding, with a + if it can be mended, * if it was, and a
+// ~ for a note.
+func runCheck(t tb, db kv.DB, o CheckOptions) (CheckReport, string) {
+	t.Helper()
+	var found []string
+	o.now = func() time.Time { return checkTime }
+	o.Found = func(f Finding) {
+		text := string(f.Kind)
+		if f.Queue != "" {
+			text += " " + f.Queue
+		}
+		if f.Keys != 1 {
+			text += fmt.Sprint(" ", f.Keys)
+		}
+		switch {
+		case f.Repaired:
+			text += "*"
+		case f.Repairable:
+			text += "+"
+		case f.Note:
+			text += "~"
+		case f.To == "":
+			t.Fatalf("%v does not say what to do", f)
+		}
+		if len(f.Key) == 0 || f.Text == "" {
+			t.Fatalf("%v has no key or no text", f)
+		}
+		found = append(found, text)
+	}
+	report, err := Check(context.Background(), db, o)
+	noError(t, err)
+	equal(t, "findings told", len(found), report.Faults+report.Repaired+report.Notes)
+	return report, strings.Join(found, ", ")
+}
+
+// healthyStore has queues of both kinds, with split payloads, and what clients leave
+// there while they work: requests, results with and without items, waiters, outcomes
+// and signals.
+func healthyStore(t testing.TB) (kv.DB, fixture) {
+	t.Helper()
+	db := faulty.New(memory.New(memory.Options{Limits: small}), 1, faulty.Options{Limits: kv.Limits{Shared: true, UnknownCommits: true}})
+	t.Cleanup(func() { noError(t, db.Close()) })
+	return db, fillHealthy(t, db)
+}
+
+func fillHealthy(t testing.TB, db kv.DB) fixture {
+	t.Helper()
+	f := newFixture(t, db, nil)
+	for i := range 3 {
+		noError(t, f.q.EnqueueAll(f.ctx, []string{"a", strings.Repeat("b", 250), ""}))
+		noError(t, f.p.Push(f.ctx, strings.Repeat("c", 100*i), int64(i-1)))
+		noError(t, f.p.Push(f.ctx, "d", int64(i-1)))
+	}
+	stage := func(s *store, pairs ...kv.KeyValue) {
+		for i := range pairs {
+			pairs[i].Key = slices.Concat(stageSpace(s.name), pairs[i].Key)
+		}
+		write(t, db, pairs...)
+	}
+	deadline := checkTime.Add(inTime).UnixNano()
+	for i, s := range []*store{&f.q.store, &f.p.store} {
+		stage(s,
+			kv.KeyValue{Key: packed(t, nil, 1, 1, 0, opID(byte(i))), Value: packed(t, nil, 3, deadline)},
+			kv.KeyValue{Key: packed(t, nil, 0, deadline, opID(9))},
+			kv.KeyValue{Key: packed(t, nil, 2, opID(9)), Value: packed(t, nil, 0, deadline)},
+			kv.KeyValue{Key: packed(t, nil, 4, 1, opID(1)), Value: packed(t, nil, 0, deadline)},
+		)
+		stageItems(t, db, s, opID(8), 2, checkTime.Add(inTime))
+	}
+	return f
+}
+
+// stageItems makes the first items of a queue a result.
+func stageItems(t tb, db kv.DB, s *store, op []byte, n int, deadline time.Time) {
+	t.Helper()
+	key := func(elems ...any) []byte { return packed(t, stageSpace(s.name), elems...) }
+	noError(t, db.Transact(context.Background(), func(tx kv.Tx) error {
+		places := map[string][]byte{} // by group
+		i := 0
+		for item, err := range tx.Range(s.items.Range(), kv.RangeOptions{Limit: n}) {
+			if err != nil {
+				return err
+			}
+			tx.Clear(item.Key)
+			tx.Set(key(2, op, i, item.Key), item.Value)
+			group, place := s.place(item.Key)
+			places[string(group)] = place
+			i++
+		}
+		for _, place := range places {
+			tx.Set(tuple.AppendBytes(append(key(3), place...), op), nil)
+		}
+		tx.Set(key(2, op), packed(t, nil, i, deadline.UnixNano()))
+		tx.Set(key(0, deadline.UnixNano(), op), nil)
+		return nil
+	}))
+}
+
+// Nothing is found in a sound store, however the pages fall, and everything in it is
+// counted. Nothing is written, with or without Repair.
+func TestCheckSound(t *testing.T) {
+	db, f := healthyStore(t)
+	noError(t, f.q.Enqueue(f.ctx, "e"))
+	before := everything(t, db)
+	bytes := 0
+	for _, pair := range before {
+		bytes += len(pair.Key) + len(pair.Value)
+	}
+	for _, page := range []int{1, 2, 3, 7, 0} {
+		for _, repair := range []bool{false, true} {
+			over := db
+			if !repair {
+				over = readOnly{db}
+			}
+			report, found := runCheck(t, over, CheckOptions{Repair: repair, page: page})
+			equal(t, "found", found, "")
+			outcomes := report.Outcomes
+			if outcomes < 2 {
+				t.Fatalf("%d outcome keys, want some", outcomes)
+			}
+			equal(t, "report", report, CheckReport{
+				Keys: len(before), Bytes: bytes, Queues: 2, Items: 16 - 4, Pieces: 6 + 1,
+				Requests: 2, Results: 4, StagedItems: 4, Waiting: 2, Outcomes: outcomes, Signals: 2,
+			})
+			equal(t, "sound", report.Sound(), true)
+		}
+	}
+	equal(t, "store afterwards", fmt.Sprint(everything(t, db)), fmt.Sprint(before))
+}
+
+// readOnly fails a test that writes.
+type readOnly struct{ kv.DB }
+
+func (readOnly) Transact(context.Context, func(kv.Tx) error) error {
+	return errors.New("a check without repair has begun a transaction that may write")
+}
+
+// planted is what is put into a sound store, and what a check makes of it.
+type planted struct {
+	name  string
+	plant func(t *testing.T, p *plot)
+	want  string // what a check finds
+	then  string // what one with Repair does; "" if it can't do anything
+	after string // what another check finds then
+	note  bool   // the store is sound all the same
+}
+
+// plot is where things are planted.
+type plot struct {
+	t  *testing.T
+	db kv.DB
+	fixture
+}
+
+func (p *plot) set(key, value []byte) { write(p.t, p.db, kv.KeyValue{Key: key, Value: value}) }
+
+func (p *plot) clear(key []byte) {
+	noError(p.t, p.db.Transact(context.Background(), func(tx kv.Tx) error {
+		tx.Clear(key)
+		return nil
+	}))
+}
+
+// stage returns a key of q's staging.
+func (p *plot) stage(elems ...any) []byte { return packed(p.t, stageSpace("q"), elems...) }
+
+// state returns the value of a request or result.
+func (p *plot) state(n int, in time.Duration) []byte {
+	return packed(p.t, nil, n, checkTime.Add(in).UnixNano())
+}
+
+func (p *plot) at(in time.Duration) int64 { return checkTime.Add(in).UnixNano() }
+
+// keys returns the keys in a range.
+func (p *plot) keys(r kv.Range) (keys [][]byte) {
+	for _, pair := range everything(p.t, p.db) {
+		if r.Contains(pair.Key) {
+			keys = append(keys, pair.Key)
+		}
+	}
+	return keys
+}
+
+// split returns the key of an item of q whose payload lies over 3 keys.
+func (p *plot) split() []byte {
+	for _, key := range p.keys(p.q.store.items.Range()) {
+		if n, err := p.q.store.count(key); err == nil && n == 3 {
+			return key
+		}
+	}
+	p.t.Fatal("there is no split item")
+	return nil
+}
+
+func (p *plot) piece(item []byte, i int64) []byte { return appendInt(p.q.store.beside(item), i) }
+
+// put stages so many items of q, which should then be there once more.
+func (p *plot) put(n int, in time.Duration) {
+	stageItems(p.t, p.db, &p.q.store, opID(7), n, checkTime.Add(in))
+}
+
+// staged returns the keys of the items in the result of op 7.
+func (p *plot) staged() [][]byte {
+	return p.keys(kv.Range{Begin: append(p.stage(2, opID(7)), 0), End: append(p.stage(2, opID(7)), 0xff)})
+}
+
+// original returns the key that a staged item had.
+func (p *plot) original(staged []byte) []byte {
+	elems, err := tuple.Unpack(staged[len(stageSpace("q")):])
+	noError(p.t, err)
+	return elems[3].([]byte)
+}
+
+func (p *plot) value(key []byte) (value []byte) {
+	noError(p.t, p.db.ReadTransact(context.Background(), func(r kv.Reader) (err error) {
+		value, err = r.Get(key)
+		return err
+	}))
+	return value
+}
+
+func TestCheckFinds(t *testing.T) {
+	for _, c := range slices.Concat(plantedKeys, plantedPieces, plantedStaging) {
+		for _, page := range []int{1, 4, 0} {
+			t.Run(fmt.Sprint(c.name, " page ", page), func(t *testing.T) { findPlanted(t, c, page) })
+		}
+	}
+}
+
+func findPlanted(t *testing.T, c planted, page int) {
+	db, f := healthyStore(t)
+	c.plant(t, &plot{t, db, f})
+	before := everything(t, db)
+	report, found := runCheck(t, readOnly{db}, CheckOptions{page: page})
+	equal(t, "found", found, c.want)
+	equal(t, "sound", report.Sound(), c.note)
+	equal(t, "store after a look", fmt.Sprint(everything(t, db)), fmt.Sprint(before))
+	mends := c.then != ""
+	if !mends {
+		c.then, c.after = c.want, c.want
+	}
+	report, found = runCheck(t, db, CheckOptions{Repair: true, page: page})
+	equal(t, "found and mended", found, c.then)
+	equal(t, "faults left", report.Faults == 0, c.after == "" || c.note)
+	repaired := everything(t, db)
+	if !mends {
+		equal(t, "store after a repair of nothing", fmt.Sprint(repaired), fmt.Sprint(before))
+	}
+	equal(t, "items, in queues or staged", fmt.Sprint(itemsOf(repaired)), fmt.Sprint(itemsOf(before)))
+	_, found = runCheck(t, readOnly{db}, CheckOptions{page: page})
+	equal(t, "found after a repair", found, c.after)
+}
+
+// itemsOf returns what lies in queues and results, by its key in the queue.
+func itemsOf(pairs []kv.KeyValue) map[string]string {
+	items := make(map[string]string)
+	for _, pair := range pairs {
+		elems, err := tuple.Unpack(pair.Key)
+		if err != nil || len(elems) < 2 {
+			continue
+		}
+		if _, ok := elems[0].(string); ok {
+			items[string(pair.Key)] = string(pair.Value)
+		}
+		if len(elems) == 7 && elems[1] == "stage" && elems[3] == int64(2) {
+			if key, ok := elems[6].([]byte); ok {
+				items[string(key)] = string(pair.Value)
+			}
+		}
+	}
+	return items
+}
+
+func TestCheckArguments(t *testing.T) {
+	db, _ := healthyStore(t)
+	_, err := Check(nil, db) //nolint:staticcheck // that is the case
+	wantError(t, err, errContext)
+	_, err = Check(t.Context(), nil)
+	wantError(t, err, errNoDB)
+	_, err = Check(t.Context(), db, CheckOptions{}, CheckOptions{})
+	if err == nil || !strings.Contains(err.Error(), "2 CheckOptions") {
+		t.Fatalf("error %v", err)
+	}
+}
+
+// The context ends a check, between pages and within them.
+func TestCheckCanceled(t *testing.T) {
+	db, _ := healthyStore(t)
+	stop := errors.New("stop")
+	for _, after := range []int{0, 1, 5} {
+		ctx, cancel := context.WithCancelCause(t.Context())
+		pages := 0
+		if after == 0 {
+			cancel(stop)
+		}
+		report, err := Check(ctx, db, CheckOptions{page: 1, Progress: func(CheckReport) {
+			if pages++; pages == after {
+				cancel(stop)
+			}
+		}})
+		cancel(nil)
+		wantError(t, err, stop)
+		equal(t, "pages", pages, after)
+		equal(t, "some keys were counted", report.Keys > 0, after > 0)
+	}
+}
+
+// A newer store is refused, and nothing in it is looked at, let alone mended.
+func TestCheckNewerStore(t *testing.T) {
+	db, _ := healthyStore(t)
+	write(t, db, kv.KeyValue{Key: formatKey(), Value: packed(t, nil, storeFormat+1, "more")})
+	report, err := Check(t.Context(), db, CheckOptions{Repair: true})
+	wantError(t, err, ErrFormat)
+	equal(t, "report", report, CheckReport{})
+}
+
+// With Decode, payloads are looked at, those of several pieces too.
+func TestCheckDecode(t *testing.T) {
+	db, _ := healthyStore(t)
+	var seen []string
+	report, found := runCheck(t, readOnly{db}, CheckOptions{page: 1, Decode: func(queue string, payload []byte) error {
+		seen = append(seen, fmt.Sprint(queue, len(payload)))
+		if len(payload) == 250 {
+			return errors.New("too long")
+		}
+		return nil
+	}})
+	equal(t, "found", found, "item value q, item value q")
+	equal(t, "faults", report.Faults, 2)
+	slices.Sort(seen)
+	equal(t, "payloads", strings.Join(seen, " "), "p1 p1 p100 p200 q0 q0 q0 q1 q1 q250 q250")
+}
+
+// A finding can be read.
+func TestFindingText(t *testing.T) {
+	for want, f := range map[string]Finding{
+		`orphans, queue "q": they are; 3 keys from (b"a\x00\"b", "q", -1) on; repair mends it`: {Kind: FindingOrphans, Queue: "q",
+			Key: packed(t, nil, []byte("a\x00\"b"), "q", -1), Keys: 3, Text: "they are", Repairable: true},
+		`other keys: they are; key ffee; leave it`: {Kind: FindingOutside, Key: []byte{0xff, 0xee}, Keys: 1, Text: "they are", To: "leave it"},
+		`place without result: it is; key ((1, "x")); repaired`: {Kind: FindingPlace, Text: "it is", Repairable: true, Repaired: true,
+			Key: packed(t, nil, tuple.Tuple{1, "x"}), Keys: 1, To: "not this"},
+	} {
+		equal(t, "text", f.String(), want)
+	}
+}
