@@ -221,9 +221,7 @@ func (s *Reader) brokenAt(offset int64, format string, args ...any) error {
 }
 
 // failed is the error for a read that failed.
-func (s *Reader) failed(err error) error {
-	return fmt.Errorf("reading the stream at byte %d: %w", s.offset, err)
-}
+func (s *Reader) failed(err error) error { return &ReadError{s.offset, err} }
 
 func isEnd(err error) bool { return err == io.EOF || errors.Is(err, io.ErrUnexpectedEOF) }
 

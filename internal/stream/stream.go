@@ -113,3 +113,12 @@ func (e *TooLongError) Error() string {
 
 // Is tells that this is an ErrTooLong.
 func (e *TooLongError) Is(target error) bool { return target == ErrTooLong }
+
+// ReadError is an error of the io.Reader below.
+type ReadError struct {
+	Offset int64 // in the stream, in bytes
+	Err    error
+}
+
+func (e *ReadError) Error() string { return fmt.Sprintf("reading at byte %d: %v", e.Offset, e.Err) }
+func (e *ReadError) Unwrap() error { return e.Err }

@@ -1,0 +1,104 @@
+package conq
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/conq-go/conq/kv"
+	"github.com/conq-go/conq/subspace"
+	"github.com/conq-go/conq/tuple"
+)
+
+// readingStore returns a queue for reading its items. It opens no handle, so that
+// nothing is written.
+func readingStore(db kv.DB, info Info) (*store, error) {
+	s := &store{
+		db: db, name: info.Name, limits: db.Limits(), items: subspace.Named(info.Name),
+		pieces: pieceSpace(info.Name), integers: 1,
+	}
+	switch {
+	case info.Format > queueFormat:
+		return nil, fmt.Errorf("%w: queue %q has format %d, this version of conq knows up to %d",
+			ErrFormat, info.Name, info.Format, queueFormat)
+	case info.Kind == KindPriorityQueue:
+		s.integers = 2
+	case info.Kind != KindQueue:
+		return nil, unknownKind(info.Name, info.Kind)
+	}
+	return s, nil
+}
+
+func unknownKind(name string, kind Kind) error {
+	return fmt.Errorf("%w: queue %q is a %.200q, which this version of conq does not know", ErrFormat, name, string(kind))
+}
+
+// findQueue returns what a name stands for, by the catalogue or else by its items.
+func findQueue(r kv.Reader, db kv.DB, name string) (Info, error) {
+	if err := checkName(name); err != nil {
+		return Info{}, err
+	}
+	info, found, err := readEntry(r, name)
+	if err != nil || found {
+		return info, err
+	}
+	info.Name = name
+	for item, err := range r.Range(subspace.Named(name).Range(), kv.RangeOptions{Limit: 1, KeysOnly: true}) {
+		if err != nil {
+			return info, err
+		}
+		for i, kind := range []Kind{KindQueue, KindPriorityQueue} {
+			fields := item.Key[len(subspace.Named(name).Bytes()):]
+			if _, err := pieceCount(fields, i+1); err == nil {
+				info.Kind = kind
+				return info, nil
+			}
+		}
+		return info, fmt.Errorf("%w: queue %q, key %x: %w", ErrDecode, name, item.Key, errKey)
+	}
+	return info, fmt.Errorf("%w: %q", ErrNoQueue, name)
+}
+
+// hasItems tells whether a queue has items, staged ones too.
+func (s *store) hasItems(r kv.Reader) (bool, error) {
+	for _, err := range r.Range(s.items.Range(), kv.RangeOptions{Limit: 1, KeysOnly: true}) {
+		return err == nil, err
+	}
+	staged, err := s.stagedItems(r, s.items.Range())
+	return len(staged) > 0, err
+}
+
+// stagedItem is an item that was taken by a staged request and not collected.
+type stagedItem struct{ at, key []byte } // where its value is; where it was in the queue
+
+// stagedResult is the first element of the keys of results in internal/staging.
+const stagedResult = 2
+
+// stagedItems returns those that were in a part of the queue, by their keys there.
+func (s *store) stagedItems(r kv.Reader, in kv.Range) ([]stagedItem, error) {
+	space := stageSpace(s.name)
+	var items []stagedItem
+	results := kv.PrefixRange(tuple.AppendInt(space, stagedResult))
+	for pair, err := range r.Range(results, kv.RangeOptions{KeysOnly: true}) {
+		if err != nil {
+			return nil, err
+		}
+		elems, err := tuple.Unpack(pair.Key[len(space):])
+		if err != nil {
+			return nil, s.decodeError(pair.Key, err)
+		}
+		if len(elems) != 4 { // (2, op) is the result's own
+			continue
+		}
+		key, ok := elems[3].([]byte)
+		if !ok || !s.items.Range().Contains(key) {
+			return nil, s.decodeError(pair.Key, errors.New("it is that of a staged item, and does not hold the item's own"))
+		}
+		if in.Contains(key) {
+			items = append(items, stagedItem{pair.Key, key})
+		}
+	}
+	slices.SortFunc(items, func(a, b stagedItem) int { return bytes.Compare(a.key, b.key) })
+	return items, nil
+}

@@ -1,0 +1,295 @@
+package conq
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/conq-go/conq/internal/stream"
+	"github.com/conq-go/conq/kv"
+)
+
+// Existing says what Load does about a queue that has items already.
+type Existing int
+
+const (
+	// ExistingRefuse makes Load fail with ErrNotEmpty before it changes anything.
+	ExistingRefuse Existing = iota
+	// ExistingAppend puts the items behind those that are there; in a priority queue,
+	// behind those of the same priority.
+	ExistingAppend
+	// ExistingReplace removes the items that are there, of each queue as its turn comes.
+	ExistingReplace
+)
+
+// LoadOptions are the options of Load. The zero value is the default.
+type LoadOptions struct {
+	// Existing says what to do about queues that have items already. Default:
+	// ExistingRefuse.
+	Existing Existing
+
+	// DryRun reads all of the dump, looks at the store as Load does before it begins,
+	// and changes nothing. The report is what Load would put in. Default: false.
+	DryRun bool
+
+	// Progress is told how far it is, after each transaction, in the goroutine of the
+	// caller. Default: nobody is told.
+	Progress func(Progress)
+}
+
+// LoadReport is what Load has put in, for certain. In it is each queue of the dump, as
+// far as it could be read which those are.
+type LoadReport struct {
+	Queues []QueueReport
+	Items  int   // of all queues
+	Bytes  int64 // of their payloads
+}
+
+var (
+	// ErrDump means that what Load was given is not a dump, or is not all of it, or has
+	// changed on its way. The error says where, and what is wrong.
+	ErrDump = errors.New("conq: dump is broken")
+
+	// ErrNotEmpty means that a queue has items, and should not.
+	ErrNotEmpty = errors.New("conq: queue is not empty")
+)
+
+// Load puts the queues of a dump into a store, of any engine: as Dump found them, their
+// items in the same order, with the same priorities and payloads, also those that were
+// split in another way. Queues that are missing are made, those without items too.
+//
+//   - First it looks at all queues of the dump, and changes nothing if one can't be
+//     loaded: it is of another kind (ErrKind), or has items (ErrNotEmpty, unless
+//     LoadOptions.Existing allows them). Others may use the store meanwhile; what they
+//     add to a queue after that comes before or between the items of the dump.
+//   - Then it puts in one queue after another, in transactions of up to 1,000 items and
+//     1 MiB, less where the engine's limits ask for it, each item exactly once whatever
+//     becomes of commits. Those who wait for items get them at once.
+//   - Nothing is put in that was not checked: what was cut off or has changed is an
+//     ErrDump, and then all items before that place are in.
+//   - If it fails on the way, the report says how many items of which queues are in. Load
+//     does not go on there when it is called again: the queue has items, so that it is an
+//     ErrNotEmpty, and nothing is ever put in twice unnoticed. Clear those queues, or use
+//     ExistingReplace. When ctx ends, or the store fails, while it is unknown whether a
+//     transaction has committed, the error is a kv.ErrCommitUnknown and names its items.
+//   - Memory: a batch, the largest payload, and the list of queues.
+//
+// Other errors: ErrFormat for a dump of a later version, or a kind of queue that this one
+// does not know; a *kv.TooLargeError for an item that is too large for the engine (see
+// Queue.Enqueue), and then all before it are in; those of r and of the store; ctx's
+// cause, for which an r that blocks is waited for. r is read to its end; a dump with
+// something behind it is an ErrDump. At most one LoadOptions may be given.
+func Load(ctx context.Context, db kv.DB, r io.Reader, opts ...LoadOptions) (LoadReport, error) {
+	l := loader{ctx: ctx, db: db}
+	if len(opts) > 0 {
+		l.o = opts[0]
+	}
+	switch {
+	case ctx == nil:
+		return l.report, errContext
+	case db == nil:
+		return l.report, errNoDB
+	case r == nil:
+		return l.report, errors.New("conq: load: r is nil")
+	case len(opts) > 1:
+		return l.report, fmt.Errorf("conq: load: %d LoadOptions given, at most one is allowed", len(opts))
+	case l.o.Existing < ExistingRefuse || l.o.Existing > ExistingReplace:
+		return l.report, fmt.Errorf("conq: LoadOptions.Existing is %d: it can be ExistingRefuse, ExistingAppend or ExistingReplace", l.o.Existing)
+	}
+	l.bounds = newLoadBounds(db.Limits())
+	l.stream = stream.NewReader(r, l.bounds.payload)
+	err := l.run()
+	return l.report, err
+}
+
+// loader is a Load under way.
+type loader struct {
+	ctx    context.Context
+	db     kv.DB
+	o      LoadOptions
+	bounds loadBounds
+	stream *stream.Reader
+	report LoadReport
+
+	queue  *QueueReport // the one under way
+	target target
+	batch  loadBatch
+}
+
+func (l *loader) run() error {
+	queues, err := l.stream.Queues()
+	if err != nil {
+		return l.unreadable(err)
+	}
+	for _, q := range queues {
+		info := Info{Name: q.Name, Kind: Kind(q.Kind), Format: queueFormat}
+		if err := l.check(info); err != nil {
+			return err
+		}
+		l.report.Queues = append(l.report.Queues, QueueReport{Name: info.Name, Kind: info.Kind})
+	}
+	for i := range l.report.Queues {
+		l.queue = &l.report.Queues[i]
+		if err := l.load(); err != nil {
+			return err
+		}
+		l.queue.Whole = true
+	}
+	return l.unreadable(l.stream.End())
+}
+
+// check returns the error for a queue that can't be loaded, or nil.
+func (l *loader) check(info Info) error {
+	if err := checkName(info.Name); err != nil {
+		return fmt.Errorf("%w: %w", ErrDump, err)
+	}
+	s, err := readingStore(l.db, info)
+	if err != nil {
+		return err
+	}
+	return view(l.ctx, l.db, func(r kv.Reader) error {
+		if _, err := checkEntry(r, info.Name, info.Kind); err != nil {
+			return err
+		}
+		there, err := findQueue(r, l.db, info.Name)
+		switch {
+		case errors.Is(err, ErrNoQueue):
+			return nil
+		case err != nil:
+			return err
+		case there.Kind != info.Kind: // of another program, so not in the catalogue
+			return fmt.Errorf("%w: %q is a %s, not a %s", ErrKind, info.Name, there.Kind, info.Kind)
+		case l.o.Existing != ExistingRefuse:
+			return nil
+		}
+		some, err := s.hasItems(r)
+		if err == nil && some {
+			err = fmt.Errorf("%w: %q has items", ErrNotEmpty, info.Name)
+		}
+		return err
+	})
+}
+
+// load puts in the items of the queue under way.
+func (l *loader) load() error {
+	if err := l.open(); err != nil {
+		return err
+	}
+	defer l.close()
+	if l.o.Existing == ExistingReplace {
+		if err := l.target.clear(l.ctx); err != nil {
+			return err
+		}
+	}
+	for {
+		item, err := l.stream.Item()
+		if err == nil {
+			err = l.add(item)
+		}
+		switch {
+		case err == nil:
+		case err == io.EOF:
+			return l.flush()
+		case isUnreadable(err): // what comes before it was right
+			if err := l.flush(); err != nil {
+				return err
+			}
+			return l.unreadable(err)
+		default:
+			return err
+		}
+	}
+}
+
+// close ends the use of the queue under way. What it leaves if it fails others will see to:
+// so that is no failure of the Load. For the same reason nobody who has given up is held up.
+func (l *loader) close() {
+	if l.ctx.Err() == nil {
+		_ = l.target.close()
+	}
+}
+
+// add puts an item into the batch, after what is there if it is full.
+func (l *loader) add(item stream.Item) error {
+	value, err := l.value(item)
+	if err != nil {
+		return err
+	}
+	cost := l.bounds.cost(l.queue.Name, value)
+	if l.batch.full(cost, l.bounds) {
+		if err := l.flush(); err != nil {
+			return err
+		}
+	}
+	l.batch.add(value, cost)
+	return nil
+}
+
+// flush puts the batch in.
+func (l *loader) flush() error {
+	items := l.batch.items
+	if err := l.put(items); err != nil {
+		return err
+	}
+	clear(items)
+	l.batch = loadBatch{items: items[:0]}
+	if l.o.Progress != nil {
+		l.o.Progress(Progress{l.queue.Name, l.report.Items, l.report.Bytes})
+	}
+	return nil
+}
+
+// put puts items in, in halves if they are too many for a transaction.
+func (l *loader) put(items []prioritized) error {
+	if len(items) == 0 {
+		return nil
+	}
+	if l.ctx.Err() != nil {
+		return context.Cause(l.ctx)
+	}
+	err := l.target.put(l.ctx, items)
+	switch from := l.queue.Items + 1; {
+	case err == nil:
+		l.count(items)
+		return nil
+	case errors.Is(err, kv.ErrCommitUnknown):
+		return fmt.Errorf("conq: load: queue %q: items %d to %d of the dump may or may not be in: %w",
+			l.queue.Name, from, from+len(items)-1, err)
+	case !errors.Is(err, kv.ErrTooLarge) && !isTooOld(err):
+		return err
+	case len(items) == 1:
+		return fmt.Errorf("conq: load: queue %q: item %d of the dump: %w", l.queue.Name, from, err)
+	}
+	half := len(items) / 2
+	if err := l.put(items[:half]); err != nil {
+		return err
+	}
+	return l.put(items[half:])
+}
+
+func (l *loader) count(items []prioritized) {
+	for _, it := range items {
+		l.queue.Bytes += int64(len(it.payload))
+		l.report.Bytes += int64(len(it.payload))
+	}
+	l.queue.Items += len(items)
+	l.report.Items += len(items)
+}
+
+// unreadable makes an error of the stream one of this package.
+func (l *loader) unreadable(err error) error {
+	var long *stream.TooLongError
+	switch {
+	case errors.Is(err, stream.ErrBroken):
+		return fmt.Errorf("%w: %w", ErrDump, err)
+	case errors.Is(err, stream.ErrVersion):
+		return fmt.Errorf("%w: %w", ErrFormat, err)
+	case errors.As(err, &long):
+		return fmt.Errorf("conq: load: queue %q: item %d of the dump: %w", long.Queue, long.Item,
+			&kv.TooLargeError{What: "item", Size: long.Size, Limit: long.Limit, Unit: "bytes"})
+	case err != nil:
+		return fmt.Errorf("conq: load: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,395 @@
+package conq
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"testing/iotest"
+	"testing/synctest"
+
+	"github.com/conq-go/conq/internal/stream"
+	"github.com/conq-go/conq/kv"
+	"github.com/conq-go/conq/kv/faulty"
+)
+
+// sampleStore returns a store with both kinds of queues, split payloads, and an empty
+// one; and what it holds.
+func sampleStore(t *testing.T, items int) (kv.DB, holding) {
+	t.Helper()
+	db := newMemory(t, small)
+	var all []Prioritized[[]byte]
+	for i := range items {
+		value := fmt.Sprint(i, strings.Repeat(".", i*37%300))
+		all = append(all, Prioritized[[]byte]{[]byte(value), int64(i%5) - 2})
+	}
+	return db, holding{
+		"a": fillQueue(t, db, "a", all, false),
+		"b": fillQueue(t, db, "b", nil, false),
+		"c": fillQueue(t, db, "c", all, true),
+	}
+}
+
+// A dump that was cut off at any byte, or has any byte changed, is an error that says
+// so; nothing panics, and no wrong item gets in.
+func TestLoadDamaged(t *testing.T) {
+	from := newMemory(t, small)
+	want := holding{
+		"a": fillQueue(t, from, "a", []Prioritized[[]byte]{{[]byte("one"), 0}, {[]byte("two"), 0}}, false),
+		"p": fillQueue(t, from, "p", []Prioritized[[]byte]{{[]byte("low"), -7}, {[]byte("high"), 300}}, true),
+	}
+	dump := dumped(t, from)
+	db := newMemory(t, small)
+	try := func(what string, damaged []byte) {
+		_, err := Load(t.Context(), emptied(t, db), bytes.NewReader(damaged))
+		if !errors.Is(err, ErrDump) && !errors.Is(err, ErrFormat) {
+			t.Fatalf("%s: error %v", what, err)
+		}
+		if got := holds(t, db); !got.among(want) {
+			t.Fatalf("%s: loaded %v", what, got)
+		}
+	}
+	for n := range dump {
+		try(fmt.Sprintf("cut off at %d", n), dump[:n])
+		for bit := range 8 {
+			damaged := bytes.Clone(dump)
+			damaged[n] ^= 1 << bit
+			try(fmt.Sprintf("bit %d of byte %d", bit, n), damaged)
+		}
+	}
+	try("more behind", append(bytes.Clone(dump), '\n'))
+	try("twice", append(bytes.Clone(dump), dump...))
+	loadAll(t, emptied(t, db), dump, LoadOptions{})
+	holds(t, db).equal(t, "undamaged", want)
+}
+
+// Of a dump that is broken further on, all that comes before is in, and the report says
+// what.
+func TestLoadBrokenFurtherOn(t *testing.T) {
+	from, want := sampleStore(t, 3000)
+	dump := dumped(t, from)
+	for _, at := range []int{len(dump) / 3, len(dump) - 1, 200_000, 70_000} {
+		for name, damaged := range map[string][]byte{
+			"cut off": dump[:at],
+			"changed": append(append(bytes.Clone(dump[:at]), dump[at]^1), dump[at+1:]...),
+		} {
+			db := newMemory(t, small)
+			report, err := Load(t.Context(), db, bytes.NewReader(damaged))
+			wantError(t, err, ErrDump, "dump is broken: at byte ")
+			got := holds(t, db)
+			for _, q := range report.Queues[:len(got)] {
+				equal(t, name+": items of "+q.Name, len(got[q.Name])-1, q.Items)
+				equal(t, name+": "+q.Name+" is whole", q.Whole, q != report.Queues[len(got)-1])
+				equal(t, name+": all of "+q.Name, q.Items == len(want[q.Name])-1, q.Whole)
+			}
+			if report.Items < at/400 || !got.among(want) {
+				t.Fatalf("%s at %d: %+v", name, at, report)
+			}
+		}
+	}
+}
+
+// What is in the way is an error before anything has changed.
+func TestLoadRefuses(t *testing.T) {
+	from, want := sampleStore(t, 5)
+	dump := dumped(t, from)
+	newer := bytes.Clone(dump)
+	newer[12] = 2
+	one := []Prioritized[[]byte]{{[]byte("mine"), 0}}
+	for name, c := range map[string]struct {
+		prepare func(kv.DB)
+		dump    []byte
+		want    error
+		text    string
+	}{
+		"items":          {func(db kv.DB) { fillQueue(t, db, "c", one, true) }, dump, ErrNotEmpty, `"c" has items`},
+		"staged items":   {func(db kv.DB) { fillQueue(t, db, "a", one, false); stage(t, db, "a", 0) }, dump, ErrNotEmpty, `"a" has items`},
+		"kind":           {func(db kv.DB) { fillQueue(t, db, "c", nil, false) }, dump, ErrKind, `"c" is a queue, not a priority queue`},
+		"format":         {func(db kv.DB) { write(t, db, kv.KeyValue{Key: formatKey(), Value: pack(t, 2)}) }, dump, ErrFormat, "store has format 2"},
+		"version":        {func(kv.DB) {}, newer, ErrFormat, "the stream has version 2, this program reads up to 1"},
+		"no dump":        {func(kv.DB) {}, []byte("hello, world"), ErrDump, "it does not begin as a dump of conq does"},
+		"nothing":        {func(kv.DB) {}, nil, ErrDump, "it is empty"},
+		"kind of later":  {func(kv.DB) {}, streamOf(t, stream.Queue{Kind: "bag", Name: "x"}), ErrFormat, `queue "x" is a "bag"`},
+		"name":           {func(kv.DB) {}, streamOf(t, stream.Queue{Kind: "queue", Name: "x\x00"}), ErrDump, "NUL"},
+		"closed context": {nil, dump, errCancelled, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			db := newMemory(t, small)
+			ctx, cancel := context.WithCancelCause(t.Context())
+			defer cancel(nil)
+			if c.prepare != nil {
+				c.prepare(db)
+			} else {
+				cancel(errCancelled)
+			}
+			before := fmt.Sprint(everything(t, db))
+			for _, dry := range []bool{true, false} {
+				report, err := Load(ctx, db, bytes.NewReader(c.dump), LoadOptions{DryRun: dry})
+				wantError(t, err, c.want, c.text)
+				equal(t, "items", report.Items, 0)
+				equal(t, "the store", fmt.Sprint(everything(t, db)), before)
+			}
+		})
+	}
+	db := newMemory(t, small)
+	wantError(t, drop(Load(t.Context(), nil, bytes.NewReader(dump))), errNoDB)
+	wantError(t, drop(Load(nil, db, bytes.NewReader(dump))), errContext) //nolint:staticcheck // it is what is tested
+	if drop(Load(t.Context(), db, nil)) == nil || drop(Load(t.Context(), db, bytes.NewReader(dump), LoadOptions{Existing: 3})) == nil ||
+		drop(Load(t.Context(), db, bytes.NewReader(dump), LoadOptions{}, LoadOptions{})) == nil {
+		t.Fatal("no error")
+	}
+	report := loadAll(t, db, dump, LoadOptions{DryRun: true})
+	equal(t, "items of a dry run", report.Items, 10)
+	equal(t, "keys after a dry run", len(everything(t, db)), 0)
+	loadAll(t, db, dump, LoadOptions{})
+	holds(t, db).equal(t, "loaded", want)
+}
+
+// streamOf returns a dump of a queue, with the given items.
+func streamOf(t *testing.T, q stream.Queue, items ...stream.Item) []byte {
+	t.Helper()
+	var b bytes.Buffer
+	w := stream.NewWriter(&b, []stream.Queue{q})
+	for _, it := range items {
+		noError(t, w.Item(it))
+	}
+	noError(t, w.EndQueue())
+	noError(t, w.End())
+	return b.Bytes()
+}
+
+// Items that can't be are an error that names them; those before them are in. The order
+// of a priority queue's items need not be that of conq's own dumps.
+func TestLoadForeignDumps(t *testing.T) {
+	ok := stream.Item{Payload: []byte("ok")}
+	low, high := stream.Item{Priority: pack(t, -9), Payload: []byte("low")}, stream.Item{Priority: pack(t, 9), Payload: []byte("high")}
+	for _, priority := range [][]byte{nil, pack(t, 2.5), pack(t, "x"), pack(t, 1, 1), pack(t, tuple1), pack(t, uint64(1<<63)), {0xfe}} {
+		db := newMemory(t, small)
+		dump := streamOf(t, stream.Queue{Kind: "priority queue", Name: "p"}, high, stream.Item{Priority: priority})
+		report, err := Load(t.Context(), db, bytes.NewReader(dump))
+		wantError(t, err, ErrDump, `item 2 of queue "p": priority`, "is not a packed integer of 64 bits")
+		equal(t, "items", report.Items, 1)
+		holds(t, db).equal(t, "loaded", holding{"p": {"priority queue", "9 high"}})
+	}
+	db := newMemory(t, small)
+	_, err := Load(t.Context(), db, bytes.NewReader(streamOf(t, stream.Queue{Kind: "queue", Name: "q"}, ok, low)))
+	wantError(t, err, ErrDump, `item 2 of queue "q": an item of a queue has a priority`)
+	holds(t, db).equal(t, "loaded", holding{"q": {"queue", "ok"}})
+	loadAll(t, db, streamOf(t, stream.Queue{Kind: "priority queue", Name: "p"}, high, low, high), LoadOptions{})
+	equalSlices(t, "loaded", holds(t, db)["p"], []string{"priority queue", "-9 low", "9 high", "9 high"})
+}
+
+var tuple1 = []byte{1}
+
+// What is there stays in front, or goes, as it was asked for.
+func TestLoadExisting(t *testing.T) {
+	from, want := sampleStore(t, 10)
+	dump := dumped(t, from)
+	prepare := func() kv.DB {
+		db := newMemory(t, small)
+		fillQueue(t, db, "a", []Prioritized[[]byte]{{[]byte("mine"), 0}, {make([]byte, 300), 0}}, false)
+		fillQueue(t, db, "c", []Prioritized[[]byte]{{[]byte("mine"), -2}, {[]byte("last"), 9}}, true)
+		fillQueue(t, db, "z", []Prioritized[[]byte]{{[]byte("other"), 0}}, false)
+		return db
+	}
+	db := prepare()
+	wantError(t, drop(Load(t.Context(), db, bytes.NewReader(dump))), ErrNotEmpty, `"a" has items`)
+	loadAll(t, db, dump, LoadOptions{Existing: ExistingAppend})
+	holds(t, db).equal(t, "appended", holding{
+		"a": append([]string{"queue", "mine", string(make([]byte, 300))}, want["a"][1:]...),
+		"b": want["b"],
+		"c": append(append([]string{"priority queue", "-2 mine"}, want["c"][1:]...), "9 last"),
+		"z": {"queue", "other"},
+	})
+	db = prepare()
+	loadAll(t, db, dump, LoadOptions{Existing: ExistingReplace})
+	want["z"] = []string{"queue", "other"}
+	holds(t, db).equal(t, "replaced", want)
+	for _, pair := range stored(t, db) {
+		if bytes.HasPrefix(pair.Key, pieceSpace("z")) {
+			t.Fatalf("a piece is left: %x", pair.Key)
+		}
+	}
+}
+
+// Whatever becomes of commits, each item gets in once, under small limits too. Nothing
+// that is late comes after it.
+func TestLoadFaults(t *testing.T) {
+	from, want := sampleStore(t, 150)
+	dump := dumped(t, from)
+	for storm, faults := range storms {
+		t.Run(storm, func(t *testing.T) {
+			for seed := range uint64(onceSeeds) {
+				synctest.Test(t, func(t *testing.T) {
+					inner := newMemory(t, kv.Limits{})
+					faults.Limits = kv.Limits{Value: 100, Transaction: 4000, Operations: 60}
+					db := faulty.New(inner, seed, faults)
+					report, err := Load(t.Context(), db, bytes.NewReader(dump))
+					noError(t, err)
+					db.Flush()
+					equal(t, "items", report.Items, 300)
+					holds(t, &hooked{DB: inner, limits: kv.Limits{Value: 100}}).equal(t, fmt.Sprint("seed ", seed), want)
+					equal(t, "attempts are more than needed", db.Stats().Attempts > 20, true)
+				})
+			}
+		})
+	}
+}
+
+// A Dump of a store with faults gets all, and from a store where things happen.
+func TestDumpFaults(t *testing.T) {
+	from, want := sampleStore(t, 150)
+	seen := 0
+	for seed := range uint64(20) {
+		var b bytes.Buffer
+		report, err := Dump(t.Context(), faulty.New(from, seed, faulty.Options{TooOld: 0.02}), &b)
+		if err != nil {
+			wantError(t, err, kv.ErrTooOld)
+			continue
+		}
+		seen += report.Snapshots - 1
+		to := newMemory(t, small)
+		loadAll(t, to, b.Bytes(), LoadOptions{})
+		holds(t, to).equal(t, fmt.Sprint("seed ", seed), want)
+	}
+	if seen < 20 {
+		t.Errorf("only %d further snapshots", seen)
+	}
+}
+
+// Limits of the engine are kept: operations and bytes of each transaction.
+func TestLoadKeepsLimits(t *testing.T) {
+	from, want := sampleStore(t, 400)
+	for _, limits := range []kv.Limits{
+		{Value: 100, Transaction: 4000, Operations: 20}, {Value: 1000, Transaction: 2000}, {Value: 50, Transaction: 20_000, Operations: 128},
+	} {
+		inner := newMemory(t, limits)
+		loadAll(t, inner, dumped(t, from), LoadOptions{})
+		holds(t, inner).equal(t, fmt.Sprintf("%+v", limits), want)
+	}
+}
+
+// A context that ends stops it between two transactions. The report is what is in, a
+// repetition is refused, and one that replaces is whole.
+func TestLoadCanceled(t *testing.T) {
+	from, want := sampleStore(t, 2500)
+	dump := dumped(t, from)
+	for _, stop := range []int{1, 2, 4, 5} {
+		db := newMemory(t, small)
+		ctx, cancel := context.WithCancelCause(t.Context())
+		n := 0
+		report, err := Load(ctx, db, bytes.NewReader(dump), LoadOptions{Progress: func(p Progress) {
+			if n++; n == stop {
+				cancel(errCancelled)
+			}
+		}})
+		wantError(t, err, errCancelled)
+		got, items := holds(t, db), 0
+		for _, q := range got {
+			items += len(q) - 1
+		}
+		equal(t, "items in the store", items, report.Items)
+		if !got.among(want) || items == 0 || items == 5000 {
+			t.Fatalf("after %d: %+v", stop, report)
+		}
+		wantError(t, drop(Load(t.Context(), db, bytes.NewReader(dump))), ErrNotEmpty)
+		loadAll(t, db, dump, LoadOptions{Existing: ExistingReplace})
+		holds(t, db).equal(t, "repeated", want)
+	}
+}
+
+// While the outcome of a transaction is unknown, and the context ends, the error says
+// which items may be in.
+func TestLoadUnknown(t *testing.T) {
+	from, _ := sampleStore(t, 100)
+	ctx, cancel := context.WithCancelCause(t.Context())
+	commits := 0
+	db := faulty.New(newMemory(t, small), 1, faulty.Options{Choose: func() faulty.Fate {
+		if commits++; commits > 3 {
+			cancel(errCancelled)
+			return faulty.Fate{Outcome: faulty.Applied}
+		}
+		return faulty.Fate{}
+	}, Limits: kv.Limits{Operations: 200}})
+	report, err := Load(ctx, db, bytes.NewReader(dumped(t, from)))
+	wantError(t, err, kv.ErrCommitUnknown, `queue "a": items `, "of the dump may or may not be in")
+	wantError(t, err, errCancelled)
+	from1 := report.Queues[0].Items + 1
+	if from1 == 1 || !strings.Contains(err.Error(), fmt.Sprintf("items %d to ", from1)) {
+		t.Fatalf("%v, %+v", err, report)
+	}
+}
+
+// An error of the reader comes through, with what was read before it loaded.
+func TestLoadReadFails(t *testing.T) {
+	from, want := sampleStore(t, 3000)
+	dump := dumped(t, from)
+	db := newMemory(t, small)
+	report, err := Load(t.Context(), db, io.MultiReader(bytes.NewReader(dump[:200_000]), iotest.ErrReader(errDiskFull)))
+	wantError(t, err, errDiskFull, "reading at byte 200000")
+	if errors.Is(err, ErrDump) || report.Items < 500 || !holds(t, db).among(want) {
+		t.Fatalf("%v, %+v", err, report)
+	}
+}
+
+// Who waits for items gets what is loaded.
+func TestLoadWakes(t *testing.T) {
+	from, _ := sampleStore(t, 1)
+	db := newMemory(t, small)
+	q, err := OpenQueue(db, "a", String())
+	noError(t, err)
+	got := make(chan string, 1)
+	go func() {
+		v, err := q.DequeueWait(t.Context())
+		if err != nil {
+			t.Error(err)
+		}
+		got <- v
+	}()
+	loadAll(t, db, dumped(t, from), LoadOptions{})
+	equal(t, "item", <-got, "0")
+}
+
+// A dump of a queue that is in use has each item that stays, once and in order, and can
+// be loaded.
+func TestDumpBusy(t *testing.T) {
+	db := newEmbedded(t)
+	q, err := OpenQueue(db, "q", String())
+	noError(t, err)
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for i := 0; ctx.Err() == nil; i++ {
+			if err := q.Enqueue(t.Context(), fmt.Sprintf("%08d", i)); err != nil {
+				t.Error(err)
+			}
+			if rand.IntN(3) == 0 {
+				_ = drop(q.Dequeue(t.Context()))
+			}
+		}
+	}()
+	for range 20 {
+		to := newMemory(t, small)
+		loadAll(t, to, dumped(t, db), LoadOptions{})
+		items := holds(t, to)["q"][1:]
+		for i := 1; i < len(items); i++ {
+			if items[i] != fmt.Sprintf("%08d", number(t, items[i-1])+1) {
+				t.Fatalf("%s, then %s", items[i-1], items[i])
+			}
+		}
+	}
+	cancel()
+	<-done
+}
+
+func number(t *testing.T, s string) (n int) {
+	t.Helper()
+	_, err := fmt.Sscanf(s, "%d", &n)
+	noError(t, err)
+	return n
+}
