@@ -107,27 +107,35 @@ func fillHealthy(t testing.TB, db kv.DB) fixture {
 // stageItems makes the first items of a queue a result.
 func stageItems(t tb, db kv.DB, s *store, op []byte, n int, deadline time.Time) {
 	t.Helper()
-	key := func(elems ...any) []byte { return packed(t, stageSpace(s.name), elems...) }
-	noError(t, db.Transact(context.Background(), func(tx kv.Tx) error {
-		places := map[string][]byte{} // by group
-		i := 0
-		for item, err := range tx.Range(s.items.Range(), kv.RangeOptions{Limit: n}) {
-			if err != nil {
-				return err
-			}
-			tx.Clear(item.Key)
-			tx.Set(key(2, op, i, item.Key), item.Value)
-			group, place := s.place(item.Key)
-			places[string(group)] = place
-			i++
+	noError(t, db.Transact(context.Background(), func(tx kv.Tx) error { return stageIn(tx, s, op, n, deadline) }))
+}
+
+func stageIn(tx kv.Tx, s *store, op []byte, n int, deadline time.Time) error {
+	key := func(elems ...any) []byte {
+		key, err := tuple.Tuple(elems).Append(stageSpace(s.name))
+		if err != nil {
+			panic(err)
 		}
-		for _, place := range places {
-			tx.Set(tuple.AppendBytes(append(key(3), place...), op), nil)
+		return key
+	}
+	places := map[string][]byte{} // by group
+	i := 0
+	for item, err := range tx.Range(s.items.Range(), kv.RangeOptions{Limit: n}) {
+		if err != nil {
+			return err
 		}
-		tx.Set(key(2, op), packed(t, nil, i, deadline.UnixNano()))
-		tx.Set(key(0, deadline.UnixNano(), op), nil)
-		return nil
-	}))
+		tx.Clear(item.Key)
+		tx.Set(key(2, op, i, item.Key), item.Value)
+		group, place := s.place(item.Key)
+		places[string(group)] = place
+		i++
+	}
+	for _, place := range places {
+		tx.Set(tuple.AppendBytes(append(key(3), place...), op), nil)
+	}
+	tx.Set(key(2, op), tuple.AppendInt(tuple.AppendInt(nil, int64(i)), deadline.UnixNano()))
+	tx.Set(key(0, deadline.UnixNano(), op), nil)
+	return nil
 }
 
 // Nothing is found in a sound store, however the pages fall, and everything in it is
@@ -376,4 +384,127 @@ func TestFindingText(t *testing.T) {
 	} {
 		equal(t, "text", f.String(), want)
 	}
+}
+
+// unsureOnce is a store whose first commits have an unknown outcome, though they are
+// applied, or are not.
+func unsureOnce(db kv.DB, n int, outcome faulty.Outcome) kv.DB {
+	return faulty.New(db, 1, faulty.Options{Choose: func() faulty.Fate {
+		if n--; n >= 0 {
+			return faulty.Fate{Outcome: outcome}
+		}
+		return faulty.Fate{}
+	}})
+}
+
+// A repair whose outcome is unknown is told once, whether it has happened or not.
+func TestCheckUnknown(t *testing.T) {
+	for _, outcome := range []faulty.Outcome{faulty.Applied, faulty.Dropped} {
+		for _, c := range plantedStaging {
+			db, f := healthyStore(t)
+			c.plant(t, &plot{t, db, f})
+			if c.then == "" {
+				continue
+			}
+			db = unsureOnce(db, 2, outcome)
+			report, found := runCheck(t, db, CheckOptions{Repair: true})
+			equal(t, c.name+": found and mended", found, c.then)
+			_, found = runCheck(t, db, CheckOptions{Repair: true})
+			equal(t, c.name+": found then", found, c.after)
+			if strings.Contains(c.name, "too old") {
+				equal(t, c.name+": put back", report.PutBack, 2)
+			}
+		}
+	}
+	db, f := healthyStore(t)
+	plantedStaging[3].plant(t, &plot{t, db, f})
+	_, err := Check(t.Context(), unsureOnce(db, 1000, faulty.Dropped), CheckOptions{Repair: true})
+	wantError(t, err, kv.ErrCommitUnknown)
+}
+
+// What is gone when it is to be mended is not told.
+func TestCheckGone(t *testing.T) {
+	db, f := healthyStore(t)
+	p := &plot{t, db, f}
+	p.clear(p.split())
+	first := true
+	_, found := runCheck(t, &hooked{DB: db, attempt: func(tx kv.Tx) kv.Tx {
+		if first {
+			first = false
+			noError(t, f.q.Clear(t.Context()))
+		}
+		return tx
+	}}, CheckOptions{Repair: true})
+	equal(t, "found", found, "")
+}
+
+// A repair conflicts with who changes what it depends on, and looks again.
+func TestCheckConflict(t *testing.T) {
+	db, f := healthyStore(t)
+	p := &plot{t, db, f}
+	item := p.split()
+	value := p.value(item)
+	p.clear(item)
+	attempts := 0
+	_, found := runCheck(t, &hooked{DB: db, attempt: func(tx kv.Tx) kv.Tx {
+		attempts++
+		return onClearRange{tx, func() {
+			if attempts == 1 {
+				p.set(item, value) // it comes back when its pieces were found to be orphans
+			}
+		}}
+	}}, CheckOptions{Repair: true})
+	equal(t, "found", found, "")
+	equal(t, "attempts", attempts, 2)
+	_, found = runCheck(t, db, CheckOptions{})
+	equal(t, "found then", found, "")
+}
+
+type onClearRange struct {
+	kv.Tx
+	f func()
+}
+
+func (tx onClearRange) ClearRange(r kv.Range) {
+	tx.f()
+	tx.Tx.ClearRange(r)
+}
+
+// A repair that is too large for a transaction is told, and not made.
+func TestCheckTooLarge(t *testing.T) {
+	db, f := healthyStore(t)
+	p := &plot{t, db, f}
+	p.put(4, tooLateBy)
+	p.set(p.stage(2, opID(7)), p.state(5, tooLateBy))
+	var told []Finding
+	report, err := Check(t.Context(), faulty.New(db, 1, faulty.Options{Limits: kv.Limits{Transaction: 300}}), CheckOptions{
+		Repair: true, now: func() time.Time { return checkTime }, Found: func(f Finding) { told = append(told, f) },
+	})
+	noError(t, err)
+	equal(t, "findings", len(told), 1)
+	equal(t, "kind", told[0].Kind, FindingIncomplete)
+	equal(t, "repaired", told[0].Repaired || told[0].Repairable, false)
+	equal(t, "faults", report.Faults, 1)
+	if !strings.Contains(told[0].To, "could not be mended") {
+		t.Errorf("what to do: %s", told[0].To)
+	}
+}
+
+// A store that is too slow for one page in the time of a transaction is read on from
+// where that has come to, and each key is counted once.
+func TestCheckSlow(t *testing.T) {
+	f, clock := newClocked(t)
+	noError(t, f.q.EnqueueAll(f.ctx, letters('a', 'z')))
+	f.db.(*hooked).reader = func(r kv.Reader) kv.Reader {
+		return slowReader{r, func() { clock.pass(time.Second) }}
+	}
+	report, found := runCheck(t, f.db, CheckOptions{})
+	equal(t, "found", found, "")
+	equal(t, "keys", report.Keys, len(everything(t, f.db.(*hooked).DB)))
+	equal(t, "items", report.Items, 26)
+	f.db.(*hooked).reader = func(r kv.Reader) kv.Reader {
+		return slowReader{r, func() { clock.pass(time.Minute) }}
+	}
+	_, err := Check(f.ctx, f.db)
+	wantError(t, err, kv.ErrTooOld)
 }

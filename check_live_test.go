@@ -1,0 +1,155 @@
+package conq
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/conq-go/conq/kv"
+	"github.com/conq-go/conq/kv/faulty"
+	"github.com/conq-go/conq/kv/memory"
+	"github.com/conq-go/conq/subspace"
+)
+
+// liveStores are what checks run on while clients work.
+var liveStores = map[string]func(t *testing.T) kv.DB{
+	"memory": func(t *testing.T) kv.DB { return newMemory(t, small) },
+	"embedded": func(t *testing.T) kv.DB {
+		return faulty.New(newEmbedded(t), 1, faulty.Options{Limits: small})
+	},
+	"embedded, shared": func(t *testing.T) kv.DB {
+		shared := small
+		shared.Shared, shared.UnknownCommits = true, true
+		return faulty.New(newEmbedded(t), 1, faulty.Options{Limits: shared})
+	},
+	"faulty": func(t *testing.T) kv.DB {
+		db := faulty.New(memory.New(memory.Options{Limits: small}), 1, faulty.Options{
+			Conflict: 0.05, Dropped: 0.02, Applied: 0.02, Late: 0.02, TooOld: 0.001, Limits: kv.Limits{Shared: true},
+		})
+		t.Cleanup(func() { noError(t, db.Close()) })
+		return db
+	},
+}
+
+// Nothing is found in a store in which clients of all kinds are at work, with and
+// without staging, some of whom die; and whatever a check puts back for them, each
+// item is taken once.
+func TestCheckLive(t *testing.T) {
+	for name, open := range liveStores {
+		for _, repair := range []bool{false, true} {
+			t.Run(fmt.Sprint(name, " repair ", repair), func(t *testing.T) { checkLive(t, open(t), repair) })
+		}
+	}
+}
+
+func checkLive(t *testing.T, db kv.DB, repair bool) {
+	const clients, each = 4, 60
+	var mu sync.Mutex
+	taken := make(map[string]int)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	var working atomic.Int64
+	var group sync.WaitGroup
+	work := func(f func()) {
+		working.Add(1)
+		group.Go(func() {
+			defer working.Add(-1)
+			f()
+		})
+	}
+	for i := range clients {
+		o := Options{Staging: Staging(i % 3), NoCombining: i%2 == 0}
+		q, err := OpenQueue(db, "q", String(), o)
+		noError(t, err)
+		p, err := OpenPriorityQueue(db, "p", String(), o)
+		noError(t, err)
+		work(func() { addLive(t, ctx, q, p, i, each) })
+		work(func() {
+			for range 2 * each {
+				v, err := takeLive(ctx, q, p)
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				mu.Lock()
+				taken[v]++
+				mu.Unlock()
+			}
+		})
+	}
+	for i := range 2 {
+		w, err := OpenQueue(db, "w", String(), Options{Staging: Staging(i)})
+		noError(t, err)
+		work(func() {
+			for range each {
+				check(t, w.Enqueue(ctx, strings.Repeat("w", 150)))
+				check(t, drop(w.DequeueWait(ctx))) // as many as there are
+			}
+		})
+	}
+	work(func() { dieLive(t, ctx, db) })
+	checks := checkWhile(t, ctx, db, repair, func() bool { return working.Load() > 0 })
+	group.Wait()
+	equal(t, "different items taken", len(taken), 2*clients*each)
+	for v, n := range taken {
+		equal(t, fmt.Sprintf("times that %.10s was taken", v), n, 1)
+	}
+	if checks < 3 {
+		t.Errorf("there was time for %d checks only", checks)
+	}
+	checkWhile(t, ctx, db, repair, func() bool { return false })
+}
+
+// checkWhile checks as long as clients work, and once more.
+func checkWhile(t *testing.T, ctx context.Context, db kv.DB, repair bool, while func() bool) (checks int) {
+	for last := false; !last; checks++ {
+		last = !while()
+		o := CheckOptions{Repair: repair, page: 1 + checks%50, Found: func(f Finding) { t.Error(f) }}
+		if _, err := Check(ctx, db, o); err != nil && !isTooOld(err) { // as faulty stores may be, again and again
+			t.Error(err)
+		}
+	}
+	return checks
+}
+
+func addLive(t *testing.T, ctx context.Context, q *Queue[string], p *PriorityQueue[string], client, n int) {
+	for i := range n {
+		v := fmt.Sprint(client, " ", i, strings.Repeat(" ", 100*(i%3)))
+		check(t, q.Enqueue(ctx, "q"+v))
+		check(t, p.Push(ctx, "p"+v, int64(i%4)))
+	}
+}
+
+// takeLive takes an item wherever there is one.
+func takeLive(ctx context.Context, q *Queue[string], p *PriorityQueue[string]) (string, error) {
+	for {
+		for _, take := range []func(context.Context) (string, error){q.Dequeue, p.PopMax, p.PopMin} {
+			v, err := take(ctx)
+			if !errors.Is(err, ErrEmpty) {
+				return v, err
+			}
+		}
+	}
+}
+
+// dieLive is a client that has been given items, and was gone before their deadline.
+func dieLive(t *testing.T, ctx context.Context, db kv.DB) {
+	for i := range 40 {
+		id := make([]byte, 16)
+		rand.Read(id)
+		queue := &store{items: subspace.Named("q"), integers: 1, name: "q"}
+		if i%2 == 1 {
+			queue = &store{items: subspace.Named("p"), integers: 2, name: "p"}
+		}
+		err := db.Transact(ctx, func(tx kv.Tx) error { return stageIn(tx, queue, id, 3, time.Now().Add(-time.Second)) })
+		if err != nil && !errors.Is(err, kv.ErrCommitUnknown) && !isTooOld(err) {
+			t.Error(err)
+		}
+	}
+}
