@@ -6,6 +6,7 @@ import (
 	"go/token"
 	"io/fs"
 	"os"
+	"os/exec"
 	"path"
 	"path/filepath"
 	"slices"
@@ -166,6 +167,58 @@ func TestLayersRefuse(t *testing.T) {
 	}
 	_, known := layerOf("elsewhere")
 	equal(t, "elsewhere is known", known, false)
+}
+
+// linked says what only some packages may bring with them, however far down: who
+// imports another one must not have to link it.
+var linked = []struct {
+	prefix string   // of the packages
+	by     []string // directories that may depend on them
+	reason string
+}{
+	{"go.etcd.io/", []string{"kv/etcd", "internal/cli", "cmd/conq"}, "etcd's client is only for programs that import kv/etcd"},
+	{"github.com/apple/foundationdb/", nil, "FoundationDB's binding is only in builds with the tag foundationdb"},
+}
+
+// inC are packages that are partly written in C, where the toolchain allows it
+// (CGO_ENABLED): all of them do without, and .ci/run builds that.
+var inC = []string{
+	"runtime/cgo", "net", "os/user", // of the standard library
+	"github.com/DataDog/zstd", "github.com/cockroachdb/pebble/v2/internal/manual", // for Pebble
+}
+
+// A build without tags links neither FoundationDB nor, but for those who import it,
+// etcd's client; and no C but what it can do without.
+func TestLinked(t *testing.T) {
+	list := func(args ...string) []string {
+		cmd := exec.CommandContext(t.Context(), "go", append([]string{"list", "-tags="}, args...)...)
+		cmd.Env = append(os.Environ(), "GOOS=linux", "GOARCH=amd64", "CGO_ENABLED=1")
+		cmd.Stderr = t.Output()
+		out, err := cmd.Output()
+		noError(t, err)
+		return strings.Fields(string(out))
+	}
+	brings := make(map[string]int) // how many packages depend on it
+	for _, pkg := range list("-f", `{{.ImportPath}},{{join .Deps ","}}`, "./...") {
+		name, deps, _ := strings.Cut(pkg, ",")
+		dir := path.Join(".", strings.TrimPrefix(strings.TrimPrefix(name, module), "/"))
+		for _, l := range linked {
+			if !strings.Contains(","+deps, ","+l.prefix) {
+				continue
+			}
+			if brings[l.prefix]++; !slices.Contains(l.by, dir) {
+				t.Errorf("%s depends on %s: %s", dir, l.prefix, l.reason)
+			}
+		}
+	}
+	for _, l := range linked {
+		equal(t, "packages that depend on "+l.prefix, brings[l.prefix], len(l.by))
+	}
+	for _, pkg := range list("-deps", "-f", "{{if .CgoFiles}}{{.ImportPath}}{{end}}", "./...") {
+		if !slices.Contains(inC, pkg) {
+			t.Errorf("%s needs C: is there a build without?", pkg)
+		}
+	}
 }
 
 const (
