@@ -89,6 +89,7 @@ const rootExample = `  conq enqueue emails hello world     # two items in
   conq push jobs --priority -5 urgent # a priority queue
   conq pop jobs                       # the lowest priority first
   conq ls                             # what is there
+  conq dump > backup.conq             # all of it, for conq load
   conq demo                           # see it work, and check itself
   conq bench --consumers 64           # how fast it is here`
 
@@ -113,7 +114,7 @@ func (a *app) root() *cobra.Command {
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usagef("%w", err) })
 	a.globalFlags(root)
 	for _, command := range []func() *cobra.Command{
-		a.enqueue, a.dequeue, a.push, a.pop, a.peek, a.ls, a.stat, a.purge, a.demo, a.bench,
+		a.enqueue, a.dequeue, a.push, a.pop, a.peek, a.ls, a.stat, a.purge, a.dump, a.load, a.demo, a.bench,
 	} {
 		root.AddCommand(command())
 	}

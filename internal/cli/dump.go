@@ -1,0 +1,154 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"time"
+
+	"github.com/conq-go/conq"
+	"github.com/conq-go/conq/kv"
+	"github.com/spf13/cobra"
+)
+
+const dumpLong = `Write queues to standard output: names, kinds, and items in order, with their
+priorities, each byte as it is. conq load reads it, into a store of any engine.
+Without QUEUE it writes all that "conq ls" lists. Nothing is removed.
+
+It sees one moment of the store, if that can be read and written in the time
+that the engine allows (5 s), and else goes on in a later one, item by item,
+nothing twice: so what is to be moved as a whole should be at rest. With --json
+it says which it was ("snapshots"), and how much, on standard error.
+
+A dump that failed has no end, and conq load says so.`
+
+const dumpExample = `  conq dump > backup.conq
+  conq dump emails jobs > two.conq
+  conq dump | conq load --store etcd://localhost:2379
+  conq load --dry-run < backup.conq       # is it whole?`
+
+func (a *app) dump() *cobra.Command {
+	return &cobra.Command{
+		Use:     "dump [QUEUE...]",
+		Short:   "Write queues to standard output, for conq load",
+		Long:    dumpLong,
+		Example: dumpExample,
+		Args:    cobra.ArbitraryArgs,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if isTerminal(a.stdout) {
+				return usagef("dump writes bytes that are no text: send them to a file, or to conq load")
+			}
+			for i, name := range args {
+				if slices.Contains(args[:i], name) {
+					return usagef("queue %.200q is named twice", name)
+				}
+			}
+			return withStore(a.openExisting, func(db kv.DB) error {
+				return a.dumpQueues(cmd.Context(), db, args)
+			})
+		},
+	}
+}
+
+func (a *app) dumpQueues(ctx context.Context, db kv.DB, names []string) error {
+	began := time.Now()
+	// Standard input has nothing to do with it.
+	progress := (&app{stderr: a.stderr}).newProgress(-1)
+	report, err := conq.Dump(ctx, db, a.stdout, conq.DumpOptions{
+		Queues:   names,
+		Progress: func(p conq.Progress) { progress.set(p.Items, int(p.Bytes)) },
+	})
+	if err == nil {
+		err = syncFile(a.stdout)
+	}
+	progress.finish()
+	if err != nil {
+		return dumpError(err, report)
+	}
+	moved := movedFacts(report.Queues, report.Items, report.Bytes, began)
+	if a.json {
+		moved.Snapshots = report.Snapshots
+		_, err := a.stderr.Write(append(marshal(moved), '\n'))
+		return err
+	}
+	if isTerminal(a.stderr) {
+		fmt.Fprintf(a.stderr, "%s (%s) of %s dumped in %.2f s%s\n", items(report.Items), size(int(report.Bytes)),
+			queues(len(report.Queues)), moved.Seconds, seenOver(report.Snapshots))
+	}
+	return nil
+}
+
+func seenOver(snapshots int) string {
+	if snapshots == 1 {
+		return ""
+	}
+	return fmt.Sprintf(", as they were at %s moments", count(snapshots))
+}
+
+// dumpError is the error of a dump. A reader that goes away has not had enough, unlike
+// one of items: the dump is not whole. So it is no quiet end.
+func dumpError(err error, report conq.DumpReport) error {
+	text := fmt.Errorf("%v", err)
+	switch {
+	case errors.Is(err, conq.ErrNoQueue):
+		return nothingf("%w", text)
+	case errors.Is(err, conq.ErrName), errors.Is(err, conq.ErrFormat):
+		return err
+	case errors.Is(err, conq.ErrDecode):
+		text = fmt.Errorf("%v; conq check tells what is wrong", err)
+	}
+	if report.Items > 0 {
+		return fmt.Errorf("%w; what was written is not a whole dump", text)
+	}
+	return text
+}
+
+// syncFile makes sure that what was written to a file is on the disk.
+func syncFile(w io.Writer) error {
+	f, ok := w.(*os.File)
+	if !ok {
+		return nil
+	}
+	info, err := f.Stat()
+	if err != nil || !info.Mode().IsRegular() {
+		return nil
+	}
+	return writing(f.Sync())
+}
+
+// moved is what was dumped or loaded, with --json.
+type moved struct {
+	Queues    []movedQueue `json:"queues"`
+	Items     int          `json:"items"`
+	Bytes     int64        `json:"bytes"`
+	Snapshots int          `json:"snapshots,omitempty"` // of a dump
+	Seconds   float64      `json:"seconds"`
+	DryRun    bool         `json:"dry_run,omitempty"`
+}
+
+type movedQueue struct {
+	Name  string    `json:"name"`
+	Kind  conq.Kind `json:"kind"`
+	Items int       `json:"items"`
+	Bytes int64     `json:"bytes"`
+	Whole bool      `json:"whole"`
+}
+
+func movedFacts(reports []conq.QueueReport, items int, bytes int64, began time.Time) moved {
+	m := moved{Queues: make([]movedQueue, len(reports)), Items: items, Bytes: bytes, Seconds: time.Since(began).Seconds()}
+	for i, q := range reports {
+		m.Queues[i] = movedQueue(q)
+	}
+	return m
+}
+
+// queues writes a number of queues.
+func queues(n int) string {
+	if n == 1 {
+		return "1 queue"
+	}
+	return count(n) + " queues"
+}
