@@ -114,7 +114,7 @@ func (a *app) root() *cobra.Command {
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usagef("%w", err) })
 	a.globalFlags(root)
 	for _, command := range []func() *cobra.Command{
-		a.enqueue, a.dequeue, a.push, a.pop, a.peek, a.ls, a.stat, a.purge, a.dump, a.load, a.demo, a.bench,
+		a.enqueue, a.dequeue, a.push, a.pop, a.peek, a.ls, a.stat, a.purge, a.check, a.dump, a.load, a.demo, a.bench,
 	} {
 		root.AddCommand(command())
 	}

@@ -34,12 +34,13 @@ func TestMain(m *testing.M) {
 //	foreign STORE QUEUE KIND ITEM...
 //	                         put items in by FoundationDB's recipe alone
 //	newer STORE              pretend that a newer version wrote the store
+//	plant STORE KEY [VALUE]  set a key, or clear it; both in hexadecimal, with spaces
 func TestScripts(t *testing.T) {
 	testscript.Run(t, testscript.Params{
 		Dir: "testdata/script",
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"run": cmdRun, "bytes": cmdBytes, "fill": cmdFill, "hold": cmdHold,
-			"foreign": cmdForeign, "newer": cmdNewer,
+			"foreign": cmdForeign, "newer": cmdNewer, "plant": cmdPlant,
 		},
 		Setup: func(env *testscript.Env) error {
 			env.Setenv("CONQ_STORE", "")

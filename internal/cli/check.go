@@ -1,0 +1,205 @@
+package cli
+
+import (
+	"encoding/hex"
+	"fmt"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/conq-go/conq"
+	"github.com/conq-go/conq/kv"
+	"github.com/spf13/cobra"
+)
+
+const checkLong = `Read all keys of the store, and tell what is not as conq leaves it: entries of
+the catalogue, keys and staged requests that do not decode, split items with
+missing pieces, and what is left over of either. The store may be in use: what
+others are just doing is no finding. With a --codec other than bytes, each item
+in a queue is to be of that form, too.
+
+Nothing is written, unless --repair is given: then pieces of no item and staging
+keys that hold no item are removed, and staged items go back into their queue if
+nobody has collected them in time. No item is removed, nor anything that does
+not decode.
+
+Each finding is a line; docs/operating.md describes them all. Notes, such as keys
+of other programs in the same store, are no faults.
+
+Exit codes: 0 the store is sound, or is again, 1 faults remain or there is no
+store, 2 wrong usage, 3 failure.`
+
+func (a *app) check() *cobra.Command {
+	var repair bool
+	cmd := &cobra.Command{
+		Use:     "check",
+		Short:   "Verify all keys of the store, and mend what is safe",
+		Long:    checkLong,
+		Example: "  conq check\n  conq check --repair\n  conq check --codec json --json",
+		Args:    noArguments,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			codec, err := a.itemCodec()
+			if err != nil {
+				return err
+			}
+			o := conq.CheckOptions{Repair: repair}
+			if a.codec != "bytes" {
+				o.Decode = func(_ string, payload []byte) error {
+					_, err := codec.Decode(payload)
+					return err
+				}
+			}
+			return withStore(a.openExisting, func(db kv.DB) error { return a.checkStore(cmd, db, o) })
+		},
+	}
+	cmd.Flags().BoolVar(&repair, "repair", false, "mend what can be mended without a loss")
+	return cmd
+}
+
+func (a *app) checkStore(cmd *cobra.Command, db kv.DB, o conq.CheckOptions) error {
+	p := (&app{stderr: a.stderr}).newProgress(-1) // standard input has nothing to do with it
+	o.Progress = func(r conq.CheckReport) {
+		if p != nil {
+			p.bar.Describe(plural(r.Keys, "key"))
+			_ = p.bar.Set64(int64(r.Bytes)) // a display that fails must not stop the work
+		}
+	}
+	var failed error
+	o.Found = func(f conq.Finding) {
+		if p != nil {
+			_ = p.bar.Clear()
+		}
+		if failed == nil {
+			failed = a.printFinding(f)
+		}
+	}
+	report, err := conq.Check(cmd.Context(), db, o)
+	p.finish()
+	if err == nil {
+		err = failed
+	}
+	if err == nil {
+		err = a.printCheck(report)
+	}
+	if err == nil && !report.Sound() {
+		err = errNothing
+	}
+	return err
+}
+
+// finding is one with --json.
+type finding struct {
+	Kind     conq.FindingKind `json:"kind"`
+	Queue    string           `json:"queue,omitempty"`
+	Key      string           `json:"key"`     // as a tuple, or else in hexadecimal
+	KeyBytes string           `json:"key_hex"` // of the first key
+	Keys     int              `json:"keys"`    // how many it is about
+	Text     string           `json:"text"`    // what is wrong
+	To       string           `json:"to_do,omitempty"`
+	Note     bool             `json:"note"` // nothing is wrong
+	Can      bool             `json:"repairable"`
+	Repaired bool             `json:"repaired"`
+}
+
+func (a *app) printFinding(f conq.Finding) error {
+	if a.json {
+		return a.printJSON(struct {
+			Finding finding `json:"finding"`
+		}{finding{
+			Kind: f.Kind, Queue: f.Queue, Key: f.KeyText(), KeyBytes: hex.EncodeToString(f.Key), Keys: f.Keys,
+			Text: f.Text, To: f.To, Note: f.Note, Can: f.Repairable, Repaired: f.Repaired,
+		}})
+	}
+	text := f.String()
+	if f.Note {
+		text = "note: " + text
+	}
+	if before, ok := strings.CutSuffix(text, "; repair mends it"); ok {
+		text = before + "; --repair mends it"
+	}
+	return a.printf("%s\n", text)
+}
+
+// checked is a report with --json.
+type checked struct {
+	Keys            int  `json:"keys"`
+	Bytes           int  `json:"bytes"`
+	Queues          int  `json:"queues"`
+	Items           int  `json:"items"`
+	Pieces          int  `json:"pieces"`
+	Requests        int  `json:"requests"`
+	ExpiredRequests int  `json:"expired_requests"`
+	Results         int  `json:"results"`
+	ExpiredResults  int  `json:"expired_results"`
+	StagedItems     int  `json:"staged_items"`
+	ExpiredItems    int  `json:"expired_items"`
+	Waiting         int  `json:"waiting"`
+	ExpiredWaiting  int  `json:"expired_waiting"`
+	Outcomes        int  `json:"outcomes"`
+	OldOutcomes     int  `json:"old_outcomes"`
+	Signals         int  `json:"signals"`
+	Other           int  `json:"other"`
+	Unchecked       int  `json:"unchecked"`
+	Faults          int  `json:"faults"`
+	Repaired        int  `json:"repaired"`
+	Notes           int  `json:"notes"`
+	PutBack         int  `json:"put_back"`
+	Sound           bool `json:"sound"`
+}
+
+func (a *app) printCheck(r conq.CheckReport) error {
+	if a.json {
+		return a.printJSON(struct {
+			Report checked `json:"report"`
+		}{checked{
+			r.Keys, r.Bytes, r.Queues, r.Items, r.Pieces, r.Requests, r.ExpiredRequests, r.Results, r.ExpiredResults,
+			r.StagedItems, r.ExpiredItems, r.Waiting, r.ExpiredWaiting, r.Outcomes, r.OldOutcomes, r.Signals,
+			r.Other, r.Unchecked, r.Faults, r.Repaired, r.Notes, r.PutBack, r.Sound(),
+		}})
+	}
+	w := tabwriter.NewWriter(a.stdout, 0, 0, 2, ' ', 0)
+	fmt.Fprintf(w, "keys\t%s, %s\n", count(r.Keys), size(r.Bytes))
+	fmt.Fprintf(w, "queues\t%s\nitems\t%s\n", count(r.Queues), count(r.Items))
+	for _, row := range []struct {
+		name   string
+		n, old int
+		of     string
+	}{
+		{"further pieces", r.Pieces, 0, ""},
+		{"staged requests", r.Requests, r.ExpiredRequests, "expired"},
+		{"staged results", r.Results, r.ExpiredResults, "expired"},
+		{"staged items", r.StagedItems, r.ExpiredItems, "expired"},
+		{"waiting", r.Waiting, r.ExpiredWaiting, "expired"},
+		{"outcomes", r.Outcomes, r.OldOutcomes, "of clients long gone"},
+		{"signals", r.Signals, 0, ""},
+		{"keys of other programs", r.Other, 0, ""},
+		{"keys not checked", r.Unchecked, 0, ""},
+		{"items put back", r.PutBack, 0, ""},
+	} {
+		switch {
+		case row.old > 0:
+			fmt.Fprintf(w, "%s\t%s, %s %s\n", row.name, count(row.n), count(row.old), row.of)
+		case row.n > 0:
+			fmt.Fprintf(w, "%s\t%s\n", row.name, count(row.n))
+		}
+	}
+	fmt.Fprintf(w, "findings\t%s\n", findings(r))
+	return w.Flush()
+}
+
+// findings says what there is to be said about a store.
+func findings(r conq.CheckReport) string {
+	text := "none: the store is sound"
+	switch {
+	case r.Faults > 0:
+		text = plural(r.Faults, "fault") + " left"
+	case r.Repaired > 0:
+		text = "the store is sound again"
+	}
+	if r.Repaired > 0 {
+		text += ", " + count(r.Repaired) + " repaired"
+	}
+	if r.Notes > 0 {
+		text += ", " + plural(r.Notes, "note")
+	}
+	return text
+}
