@@ -160,6 +160,9 @@ func (c *cursor) readNear(want int) {
 	c.fetched, c.own = c.t.db.near.read(&c.reading, c.few[:0], want, c.t.version), false
 	c.t.observe(c.reading, from)
 	c.scan.stands = c.scan.stands && bytes.Equal(c.pos, from)
+	if c.low != nil {
+		c.t.db.fetchAhead(stretchAhead{c.low, c.span, c.reverse})
+	}
 }
 
 // step gets one pair from Pebble. That is how a long loop reads on: nobody will soon

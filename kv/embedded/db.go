@@ -24,7 +24,8 @@ type DB struct {
 	lock           io.Closer
 	dead           *deadSpace
 	near           *near
-	manyTombstones int // the constant, but in tests
+	ahead          chan stretchAhead // to be fetched
+	manyTombstones int               // the constant, but in tests
 	synced         *horizon
 	maimed         chan struct{} // closed when one of Pebble's goroutines has ended by a fatal error
 	maimOnce       sync.Once
@@ -51,6 +52,7 @@ func newDB(o Options) *DB {
 		log:            o.Logger,
 		dead:           newDeadSpace(),
 		near:           newNear(),
+		ahead:          make(chan stretchAhead, 16),
 		manyTombstones: manyTombstones,
 		version:        1, // so that a transaction that has read nothing is at 0
 		synced:         newHorizon(1),

@@ -61,11 +61,13 @@ type stretch struct {
 	changed    uint64 // the version before which it was different
 	size       int    // of it all, in bytes
 	ahead      int    // how many pairs the next read beyond it should fetch
+	steady     bool   // that many were wanted before
 
 	// Whether reads begin at begin, or backward ones at end: those sides are worth
 	// keeping.
 	head, tail bool
 	taken      [2]int // pairs from either end since deadSpace was told of it
+	fetching   bool   // what lies beyond it is to be fetched
 	used       bool   // since it was last looked at to be forgotten
 	gone       bool
 }
@@ -132,6 +134,8 @@ type reading struct {
 	end     []byte // the other side of what is left
 	reverse bool
 	ahead   int // how many pairs should be fetched from pos on, if more than 0
+
+	low []byte // where to fetch ahead from, as few pairs are left before that
 }
 
 // done tells whether nothing is left.
@@ -156,7 +160,7 @@ func (r *reading) upTo(key []byte) kv.Range {
 func (n *near) read(r *reading, pairs []pair, limit int, version uint64) []pair {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	r.ahead = 0
+	r.ahead, r.low = 0, nil
 	for len(pairs) < limit && !r.done() {
 		s := n.holding(r.pos, r.reverse)
 		if s == nil || s.changed > version {
@@ -187,6 +191,8 @@ func (s *stretch) forward(r *reading, pairs []pair, limit int) []pair {
 	}
 	if i == len(s.pairs) {
 		r.pos, r.ahead = s.end, s.ahead
+	} else {
+		s.runsLow(r, len(s.pairs)-i, s.end)
 	}
 	return pairs
 }
@@ -203,8 +209,18 @@ func (s *stretch) backward(r *reading, pairs []pair, limit int) []pair {
 	}
 	if i == 0 {
 		r.pos, r.ahead = s.begin, s.ahead
+	} else {
+		s.runsLow(r, i, s.begin)
 	}
 	return pairs
+}
+
+// runsLow notes in r that what lies beyond s should be fetched, if readers take so
+// much that they will soon come there.
+func (s *stretch) runsLow(r *reading, left int, beyond []byte) {
+	if !s.fetching && s.steady && left <= s.ahead/2 && !(&reading{pos: beyond, end: r.end, reverse: r.reverse}).done() {
+		s.fetching, r.low = true, beyond
+	}
 }
 
 // absorb makes s one with the neighbour that a reader comes to next, if there is
@@ -244,120 +260,6 @@ func (n *near) get(key []byte, version uint64) (value []byte, known bool) {
 	default:
 		return append([]byte{}, s.pairs[i].value...), true
 	}
-}
-
-// learn takes in what a read at version has found from r.pos on: pairs are all there
-// is up to a key. Nothing there may have been written since version.
-func (n *near) learn(r reading, pairs []pair, to []byte, version uint64) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	span := r.upTo(to)
-	if r.reverse {
-		pairs = slices.Clone(pairs) // the reader goes on with them
-		slices.Reverse(pairs)
-	}
-	if n.most.bytes < stretchSize || !n.clip(&span, r.reverse) {
-		return
-	}
-	from, _ := search(pairs, span.Begin)
-	end, _ := search(pairs, span.End)
-	pairs = pairs[from:end]
-	s := n.holding(r.pos, !r.reverse) // what the reader came from
-	if r.reverse {
-		s = n.at(r.pos)
-	}
-	if s == nil || len(s.pairs)+len(pairs) > n.most.pairs {
-		s = &stretch{begin: bytes.Clone(r.pos), end: bytes.Clone(r.pos), head: !r.reverse, tail: r.reverse, size: stretchSize}
-		s.extend(span, pairs, r.reverse)
-		n.add(s)
-	} else {
-		n.size -= s.size
-		n.stretches.Delete(s) // as where it begins may change
-		s.extend(span, pairs, r.reverse)
-		n.stretches.Set(s)
-		n.size += s.size
-	}
-	s.changed = max(s.changed, version)
-	s.ahead = min(max(s.ahead, 2*max(len(pairs), 1)), n.most.ahead)
-	n.forget()
-}
-
-// clip leaves of span what no stretch has, next to where its reader began, and tells
-// whether anything is left.
-func (n *near) clip(span *kv.Range, reverse bool) bool {
-	n.pivot.begin = span.End
-	if !reverse {
-		n.pivot.begin = span.Begin
-		n.stretches.Ascend(&n.pivot, func(next *stretch) bool {
-			if bytes.Compare(next.begin, span.End) < 0 {
-				span.End = next.begin
-			}
-			return false
-		})
-		return bytes.Compare(span.Begin, span.End) < 0 && n.holding(span.Begin, false) == nil
-	}
-	n.stretches.Descend(&n.pivot, func(before *stretch) bool {
-		if bytes.Equal(before.begin, span.End) {
-			return true
-		}
-		if bytes.Compare(before.end, span.Begin) > 0 {
-			span.Begin = before.end
-		}
-		return false
-	})
-	return bytes.Compare(span.Begin, span.End) < 0
-}
-
-// extend makes a stretch longer by what lies next to it.
-func (s *stretch) extend(span kv.Range, pairs []pair, before bool) {
-	for _, p := range pairs {
-		s.size += p.size()
-	}
-	switch {
-	case before:
-		s.begin = bytes.Clone(span.Begin)
-		s.pairs = slices.Insert(s.pairs, 0, pairs...)
-	case len(s.pairs) == 0:
-		s.end = bytes.Clone(span.End)
-		s.pairs = append(s.memory[:0], pairs...)
-		s.memory = s.pairs
-	default:
-		s.end = bytes.Clone(span.End)
-		s.pairs = append(s.pairs, pairs...)
-		s.memory = s.pairs
-	}
-}
-
-// add enters a stretch.
-func (n *near) add(s *stretch) {
-	n.stretches.Set(s)
-	n.queue = append(n.queue, s)
-	n.size += s.size
-	if len(n.queue) > 2*n.stretches.Len()+16 {
-		n.queue = slices.DeleteFunc(n.queue, func(s *stretch) bool { return s.gone })
-	}
-}
-
-// forget drops stretches until the rest is not too large.
-func (n *near) forget() {
-	for n.size > n.most.bytes && len(n.queue) > 1 {
-		old := n.queue[0]
-		n.queue = n.queue[1:]
-		switch {
-		case old.gone:
-		case old.used:
-			old.used = false
-			n.queue = append(n.queue, old)
-		default:
-			n.drop(old)
-		}
-	}
-}
-
-func (n *near) drop(s *stretch) {
-	n.stretches.Delete(s)
-	n.size -= s.size
-	s.gone = true
 }
 
 // commit takes in what a commit did, and tells deadSpace what it need not find out:
@@ -503,7 +405,7 @@ func (n *near) divide(s *stretch, from, to []byte) {
 		if bytes.Compare(part.begin, part.end) >= 0 || len(part.pairs) > n.most.pairs {
 			continue
 		}
-		part.changed, part.ahead, part.used = s.changed, s.ahead, s.used
+		part.changed, part.ahead, part.steady, part.used = s.changed, s.ahead, s.steady, s.used
 		part.size = stretchSize
 		for _, p := range part.pairs {
 			part.size += p.size()

@@ -200,6 +200,8 @@ func (db *DB) openLocked(dir string) error {
 	db.guard.arm()
 	ctx, stop := context.WithCancel(context.Background())
 	db.stop = stop
+	wanted := db.ahead
+	db.background.Go(func() { db.keepAhead(ctx, wanted) })
 	if db.o.Durability == Interval {
 		db.background.Go(func() { db.guard.syncEvery(ctx, db.o.Interval) })
 	}

@@ -1,0 +1,54 @@
+package embedded
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/conq-go/conq/kv"
+)
+
+// Who takes one pair after the other asks for the next ones before they are needed, and
+// once that has begun, finds all of them near.
+func TestFetchAhead(t *testing.T) {
+	for _, reverse := range []bool{false, true} {
+		db := mustOpen(t, "store", Options{FS: memFS()})
+		wanted := make(chan stretchAhead, 1)
+		db.ahead = wanted
+		const n = 500
+		mustTransact(t, db, func(tx kv.Tx) {
+			for i := range n {
+				tx.Set(fmt.Appendf(nil, "q%08d", i), nil)
+			}
+		})
+		span := kv.PrefixRange([]byte("q"))
+		fetched := 0
+		for i := range n {
+			if reverse {
+				i = n - 1 - i
+			}
+			want := fmt.Sprintf("q%08d", i)
+			if _, known := db.near.get([]byte(want), db.version); fetched > 0 && !known {
+				t.Fatalf("reverse %v: pair %d is not near, after %d times ahead", reverse, i, fetched)
+			}
+			mustTransact(t, db, func(tx kv.Tx) {
+				pair, ok, err := first(tx, span, reverse)
+				if !ok || err != nil || string(pair.Key) != want {
+					t.Fatalf("reverse %v: got %q, %v, %v, want %q", reverse, pair.Key, ok, err, want)
+				}
+				tx.Clear(pair.Key)
+			})
+			select {
+			case s := <-wanted:
+				db.fetch(t.Context(), s)
+				fetched++
+			default:
+			}
+		}
+		if fetched < 3 || fetched > n/usualSizes.ahead {
+			t.Errorf("reverse %v: fetched %d times ahead", reverse, fetched)
+		}
+		if err := db.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+}

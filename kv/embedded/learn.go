@@ -1,0 +1,124 @@
+package embedded
+
+import (
+	"bytes"
+	"slices"
+
+	"github.com/conq-go/conq/kv"
+)
+
+// learn takes in what a read at version has found from r.pos on: pairs are all there
+// is up to a key. Nothing there may have been written since version.
+func (n *near) learn(r reading, pairs []pair, to []byte, version uint64) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	span := r.upTo(to)
+	if r.reverse {
+		pairs = slices.Clone(pairs) // the reader goes on with them
+		slices.Reverse(pairs)
+	}
+	if n.most.bytes < stretchSize || !n.clip(&span, r.reverse) {
+		return
+	}
+	from, _ := search(pairs, span.Begin)
+	end, _ := search(pairs, span.End)
+	pairs = pairs[from:end]
+	s := n.holding(r.pos, !r.reverse) // what the reader came from
+	if r.reverse {
+		s = n.at(r.pos)
+	}
+	if s == nil || len(s.pairs)+len(pairs) > n.most.pairs {
+		s = &stretch{begin: bytes.Clone(r.pos), end: bytes.Clone(r.pos), head: !r.reverse, tail: r.reverse, size: stretchSize}
+		s.extend(span, pairs, r.reverse)
+		n.add(s)
+	} else {
+		n.size -= s.size
+		n.stretches.Delete(s) // as where it begins may change
+		s.extend(span, pairs, r.reverse)
+		n.stretches.Set(s)
+		n.size += s.size
+	}
+	s.changed = max(s.changed, version)
+	s.steady = s.ahead == n.most.ahead
+	s.ahead = min(max(s.ahead, 2*max(len(pairs), 1)), n.most.ahead)
+	s.fetching = false
+	n.forget()
+}
+
+// clip leaves of span what no stretch has, next to where its reader began, and tells
+// whether anything is left.
+func (n *near) clip(span *kv.Range, reverse bool) bool {
+	n.pivot.begin = span.End
+	if !reverse {
+		n.pivot.begin = span.Begin
+		n.stretches.Ascend(&n.pivot, func(next *stretch) bool {
+			if bytes.Compare(next.begin, span.End) < 0 {
+				span.End = next.begin
+			}
+			return false
+		})
+		return bytes.Compare(span.Begin, span.End) < 0 && n.holding(span.Begin, false) == nil
+	}
+	n.stretches.Descend(&n.pivot, func(before *stretch) bool {
+		if bytes.Equal(before.begin, span.End) {
+			return true
+		}
+		if bytes.Compare(before.end, span.Begin) > 0 {
+			span.Begin = before.end
+		}
+		return false
+	})
+	return bytes.Compare(span.Begin, span.End) < 0
+}
+
+// extend makes a stretch longer by what lies next to it.
+func (s *stretch) extend(span kv.Range, pairs []pair, before bool) {
+	for _, p := range pairs {
+		s.size += p.size()
+	}
+	switch {
+	case before:
+		s.begin = bytes.Clone(span.Begin)
+		s.pairs = slices.Insert(s.pairs, 0, pairs...)
+	case len(s.pairs) == 0:
+		s.end = bytes.Clone(span.End)
+		s.pairs = append(s.memory[:0], pairs...)
+		s.memory = s.pairs
+	default:
+		s.end = bytes.Clone(span.End)
+		s.pairs = append(s.pairs, pairs...)
+		s.memory = s.pairs
+	}
+}
+
+// add enters a stretch.
+func (n *near) add(s *stretch) {
+	n.stretches.Set(s)
+	n.queue = append(n.queue, s)
+	n.size += s.size
+	if len(n.queue) > 2*n.stretches.Len()+16 {
+		n.queue = slices.DeleteFunc(n.queue, func(s *stretch) bool { return s.gone })
+	}
+}
+
+// forget drops stretches until the rest is not too large.
+func (n *near) forget() {
+	for n.size > n.most.bytes && len(n.queue) > 1 {
+		old := n.queue[0]
+		n.queue = n.queue[1:]
+		switch {
+		case old.gone:
+		case old.used:
+			old.used = false
+			n.queue = append(n.queue, old)
+		default:
+			n.drop(old)
+		}
+	}
+}
+
+func (n *near) drop(s *stretch) {
+	n.stretches.Delete(s)
+	n.size -= s.size
+	s.gone = true
+}
