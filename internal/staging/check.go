@@ -396,38 +396,45 @@ func (res *resultCheck) settled() {
 
 // missing returns the keys that should be there with the result.
 func (res *resultCheck) missing(deadline int64, mendable bool) (missing [][]byte, err error) {
-	c, u := res.c, res.u
-	expect := func(key []byte, kind, text string) error {
-		value, err := res.r.Get(key)
-		if err == nil && value == nil {
-			missing = append(missing, key)
-			u.fault(kind, res.key, mendable, "%s is missing: key %x", text, key)
-		}
-		return err
-	}
-	if err := expect(c.s.keys.due(deadline, res.op), FaultNotDue, "what tells when it is due"); err != nil {
+	due := res.c.s.keys.due(deadline, res.op)
+	if missing, err = res.absent(due); err != nil {
 		return nil, err
 	}
-	places, err := res.places()
+	if len(missing) > 0 {
+		res.u.fault(FaultNotDue, res.key, mendable, "the key with its deadline is missing")
+	}
+	places, err := res.absent(res.places()...)
 	if err != nil {
 		return nil, err
 	}
-	for _, key := range places {
-		if err := expect(key, FaultNoPlace, "what tells the last place of its items"); err != nil {
+	if len(places) > 0 {
+		res.u.fault(FaultNoPlace, res.key, mendable, "keys with the last place of its items are missing: %d", len(places))
+	}
+	return append(missing, places...), nil
+}
+
+// absent returns those of keys that are not there.
+func (res *resultCheck) absent(keys ...[]byte) (absent [][]byte, err error) {
+	for _, key := range keys {
+		value, err := res.r.Get(key)
+		if err != nil {
 			return nil, err
 		}
+		if value == nil {
+			absent = append(absent, key)
+		}
 	}
-	return missing, nil
+	return absent, nil
 }
 
 // places returns the places of the items, or none if those are not all known.
-func (res *resultCheck) places() ([][]byte, error) {
+func (res *resultCheck) places() [][]byte {
 	for _, item := range res.items {
 		if res.c.itemKey(item.Key) != nil {
-			return nil, nil
+			return nil
 		}
 	}
-	return res.c.s.places(res.op, res.items), nil
+	return res.c.s.places(res.op, res.items)
 }
 
 // expire puts the items back as it is always done.

@@ -1,0 +1,80 @@
+package conq
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/conq-go/conq/kv"
+	"github.com/conq-go/conq/kv/memory"
+)
+
+// Whatever has happened to some keys of a store, a check ends without an error, a
+// look changes nothing, and a repair keeps each item, and leaves nothing that it
+// could have mended.
+func TestCheckRandomDamage(t *testing.T) {
+	repaired, left, putBack := 0, 0, 0
+	for seed := range uint64(400) {
+		db := memory.New(memory.Options{Limits: small})
+		random := rand.New(rand.NewPCG(seed, 1))
+		damage(t, random, db, fillHealthy(t, db))
+		o := CheckOptions{page: 1 + random.IntN(60)}
+		before := everything(t, db)
+		report, _ := runCheck(t, readOnly{db}, o)
+		equal(t, fmt.Sprint(seed, ": keys"), report.Keys, len(before))
+		o.Repair = true
+		report, _ = runCheck(t, db, o)
+		repaired, left, putBack = repaired+report.Repaired, left+report.Faults, putBack+report.PutBack
+		after := everything(t, db)
+		equal(t, fmt.Sprint(seed, ": items"), fmt.Sprint(itemsOf(after)), fmt.Sprint(itemsOf(before)))
+		// What goes back may be what something else is waiting for: an item for its
+		// pieces, a place for its result.
+		for range 3 {
+			report, _ = runCheck(t, db, o)
+		}
+		equal(t, fmt.Sprint(seed, ": repaired by the fourth repair"), report.Repaired+report.PutBack, 0)
+		noError(t, db.Close())
+	}
+	t.Log(repaired, "faults repaired,", left, "left,", putBack, "items put back")
+	if repaired < 100 || left < 100 || putBack < 100 {
+		t.Error("the damage was not of all kinds")
+	}
+}
+
+// damage adds a result that is too old, and then changes some keys.
+func damage(t *testing.T, random *rand.Rand, db kv.DB, f fixture) {
+	stageItems(t, db, &f.q.store, opID(7), 2, checkTime.Add(-time.Second))
+	stageItems(t, db, &f.p.store, opID(6), 3, checkTime.Add(-time.Second))
+	pairs := everything(t, db)
+	noError(t, db.Transact(context.Background(), func(tx kv.Tx) error {
+		for range 1 + random.IntN(5) {
+			pair := pairs[random.IntN(len(pairs))]
+			if bytes.Equal(pair.Key, formatKey()) {
+				continue // or it may be a newer one
+			}
+			switch random.IntN(4) {
+			case 0:
+				if _, item := itemsOf([]kv.KeyValue{pair})[string(pair.Key)]; !item {
+					tx.Clear(pair.Key)
+				}
+			case 1:
+				if len(pair.Value) > 0 {
+					pair.Value[random.IntN(len(pair.Value))] ^= 1 << random.IntN(8)
+				}
+				tx.Set(pair.Key, pair.Value)
+			case 2:
+				if random.IntN(2) == 0 {
+					tx.Clear(pair.Key)
+				}
+				pair.Key[random.IntN(len(pair.Key))] ^= 1 << random.IntN(7) // not 0xff
+				tx.Set(pair.Key, pair.Value)
+			case 3:
+				tx.Set(pair.Key[:1+random.IntN(len(pair.Key))], pair.Value)
+			}
+		}
+		return nil
+	}))
+}
