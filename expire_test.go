@@ -242,3 +242,20 @@ func TestStagedItemsOfOthers(t *testing.T) {
 		equal(t, "count of another priority's second", count(6, "x2"), 1)
 	})
 }
+
+// The key of a staged item that is damaged has no place, and nothing panics.
+func TestPlaceOfDamagedKey(t *testing.T) {
+	q, err := OpenQueue(newMemory(t, kv.Limits{}), "q", String())
+	noError(t, err)
+	s := &q.store
+	key, err := s.newKey(7)
+	noError(t, err)
+	if _, place := s.place(key); place == nil {
+		t.Fatal("the key of an item has no place")
+	}
+	for n := range len(s.items.Bytes()) + 1 {
+		if _, place := s.place(key[:n]); place != nil {
+			t.Errorf("%q has the place %q", key[:n], place)
+		}
+	}
+}

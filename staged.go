@@ -1,6 +1,7 @@
 package conq
 
 import (
+	"bytes"
 	"context"
 	"math"
 	"runtime"
@@ -44,6 +45,9 @@ func (s *store) behindStaged(tx kv.Tx, key []byte) ([]byte, error) {
 // place returns the integers in the key of an item, packed, and all but the last
 // of them. place is nil if key is not an item's.
 func (s *store) place(key []byte) (group, place []byte) {
+	if !bytes.HasPrefix(key, s.items.Bytes()) {
+		return nil, nil // what staging has kept is damaged
+	}
 	fields := s.fields(key)
 	rest := fields
 	for range s.integers {
