@@ -16,8 +16,9 @@ type Call[Q, R any] struct {
 
 	size      int
 	returned  bool
+	kept      bool // it was let go before its batch was dealt with, which still has it
 	postponed bool
-	wake      chan signal // made for a call that has to wait; gets one signal at most until Return
+	wake      chan signal // gets one signal at most until Return
 	leader    *Call[Q, R] // of the batch that the call is in
 	alone     [1]*Call[Q, R]
 
@@ -38,11 +39,19 @@ const (
 // on with the others. Run must not touch the call afterwards. The caller who leads
 // the batch is needed to run it, and returns only after it; see Attend.
 func (c *Call[Q, R]) Return() {
+	if !c.returned {
+		c.kept = true
+		c.finish()
+	}
+}
+
+// finish is Return at the end of a batch: nobody has the call any more but its caller.
+func (c *Call[Q, R]) finish() {
 	if c.returned {
 		return
 	}
 	c.returned = true
-	if c.wake != nil {
+	if c.wake != nil { // else it was made by hand, without a lane
 		c.wake <- done // never blocks: a leader has received its signal before
 	}
 }

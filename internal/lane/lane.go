@@ -98,7 +98,7 @@ type Lane[Q, R any] struct {
 	waiting list[Q, R]
 	closed  error
 
-	wakes sync.Pool // of channels
+	calls sync.Pool // that have returned
 }
 
 // New returns an idle lane.
@@ -116,7 +116,9 @@ func New[Q, R any](options Options[Q, R]) *Lane[Q, R] {
 // it is in a batch, the error is ctx's cause; if the lane was closed by then, the
 // error given to Close.
 func (l *Lane[Q, R]) Do(ctx context.Context, request Q) (R, error) {
-	c := &Call[Q, R]{Context: ctx, Request: request}
+	c := l.getCall()
+	c.Context, c.Request = ctx, request
+	defer l.putCall(c)
 	if c.Err = l.admit(c); c.Err != nil {
 		return c.Result, c.Err
 	}
@@ -127,27 +129,28 @@ func (l *Lane[Q, R]) Do(ctx context.Context, request Q) (R, error) {
 	if woken == lead {
 		l.lead(c)
 	}
-	if c.wake != nil {
-		l.putWake(c.wake)
-	}
 	return c.Result, c.Err
 }
 
-func (l *Lane[Q, R]) getWake() chan signal {
-	if wake, ok := l.wakes.Get().(chan signal); ok {
-		return wake
+func (l *Lane[Q, R]) getCall() *Call[Q, R] {
+	if c, ok := l.calls.Get().(*Call[Q, R]); ok {
+		return c
 	}
-	return make(chan signal, 1)
+	return &Call[Q, R]{wake: make(chan signal, 1)}
 }
 
-// putWake keeps the channel of a call that returns for another. Nobody sends to it
-// any more: it gets one signal at most after the one that made the call a leader.
-func (l *Lane[Q, R]) putWake(wake chan signal) {
+// putCall keeps a call for another one, with its channel, to which nobody sends any
+// more: it gets one signal at most after the one that made the call a leader.
+func (l *Lane[Q, R]) putCall(c *Call[Q, R]) {
+	if c.kept {
+		return
+	}
 	select {
-	case <-wake: // a leader has returned its own call
+	case <-c.wake: // a leader has returned its own call
 	default:
 	}
-	l.wakes.Put(wake)
+	*c = Call[Q, R]{wake: c.wake}
+	l.calls.Put(c)
 }
 
 // admit returns what is wrong with c from the start, and else measures it.
@@ -176,7 +179,6 @@ func (l *Lane[Q, R]) enter(c *Call[Q, R]) signal {
 		l.led = true
 		return lead
 	default:
-		c.wake = l.getWake()
 		l.waiting.add(c)
 		return queued
 	}
@@ -217,7 +219,7 @@ func (l *Lane[Q, R]) lead(first *Call[Q, R]) {
 		batch = l.putOff(batch)
 		l.pass()
 		for _, c := range batch {
-			c.Return()
+			c.finish()
 		}
 		if panicked != nil {
 			panic(panicked)
@@ -350,6 +352,9 @@ func fail[Q, R any](batch []*Call[Q, R], panicked any) {
 	}
 	err := fmt.Errorf("%w: %v", ErrPanicked, panicked)
 	for _, c := range batch {
+		if !c.returned {
+			c.kept = true // by Run, for all that is known
+		}
 		if !c.returned && !c.postponed {
 			c.Err = err
 		}
