@@ -105,7 +105,7 @@ func register(db kv.DB, name string, kind Kind) error {
 	if err != nil || known {
 		return err
 	}
-	return db.Transact(ctx, func(tx kv.Tx) error {
+	enter := func(tx kv.Tx) error {
 		known, err := checkEntry(tx, name, kind)
 		if err != nil || known {
 			return err
@@ -113,7 +113,12 @@ func register(db kv.DB, name string, kind Kind) error {
 		tx.Set(formatKey(), tuple.AppendInt(nil, storeFormat))
 		tx.Set(entryKey(name), tuple.AppendInt(tuple.AppendString(nil, string(kind)), queueFormat))
 		return nil
-	})
+	}
+	for { // it looks before it writes, so it may run again after an unknown commit
+		if err := db.Transact(ctx, enter); !isUnknown(err) || ctx.Err() != nil {
+			return err
+		}
+	}
 }
 
 func tooSlow(name string) error {

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/conq-go/conq/kv"
+	"github.com/conq-go/conq/kv/faulty"
 	"github.com/conq-go/conq/tuple"
 )
 
@@ -217,4 +218,21 @@ func TestQueuesByName(t *testing.T) {
 	}
 	slices.Sort(names)
 	equalSlices(t, "names", got, names)
+}
+
+// Opening a new queue gets over commits of which nobody knows whether they happened.
+func TestOpenAfterUnknownCommit(t *testing.T) {
+	for _, o := range []faulty.Options{{Dropped: 0.5}, {Applied: 0.5}, {Late: 0.5}} {
+		inner := newMemory(t, kv.Limits{})
+		db := faulty.New(inner, 1, o)
+		const n = 50
+		for i := range n {
+			_, err := OpenQueue(db, fmt.Sprint("queue ", i), String())
+			noError(t, err)
+		}
+		noError(t, db.Close())
+		if s := db.Stats(); s.Dropped+s.Applied+s.Late == 0 {
+			t.Error("no commit was unknown")
+		}
+	}
 }

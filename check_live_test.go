@@ -53,9 +53,10 @@ func checkLive(t *testing.T, db kv.DB, repair bool) {
 	var mu sync.Mutex
 	taken := make(map[string]int)
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-	defer cancel()
 	var working atomic.Int64
 	var group sync.WaitGroup
+	defer group.Wait() // also if this fails
+	defer cancel()
 	work := func(f func()) {
 		working.Add(1)
 		group.Go(func() {

@@ -315,7 +315,8 @@ func itemsOf(pairs []kv.KeyValue) map[string]string {
 
 func TestCheckArguments(t *testing.T) {
 	db, _ := healthyStore(t)
-	_, err := Check(nil, db) //nolint:staticcheck // that is the case
+	var none context.Context
+	_, err := Check(none, db)
 	wantError(t, err, errContext)
 	_, err = Check(t.Context(), nil)
 	wantError(t, err, errNoDB)
