@@ -31,12 +31,29 @@ func newAdder[P any](s *store, o Options, size func(P) int, put func(kv.Tx, []P)
 	if !o.NoCombining {
 		a.lane = lane.New(lane.Options[[]P, struct{}]{
 			Run:      a.run,
-			Size:     func(payloads []P) int { return total(payloads, size) + len(payloads)*s.keySize() },
+			Size:     a.weigh(size),
 			MaxCalls: s.combinable(),
-			MaxBytes: min(maxCombinedBytes, s.maxItem()),
+			MaxBytes: s.maxCombined(),
 		})
 	}
 	return a
+}
+
+// maxCombined returns how many bytes calls that share a transaction may add.
+func (s *store) maxCombined() int { return min(maxCombinedBytes, s.maxItem()) }
+
+// weigh returns what the payloads of a call count towards maxCombined: their bytes, or
+// where the engine limits operations, the same part of it as they need of those, if that
+// is more.
+func (a *adder[P]) weigh(size func(P) int) func([]P) int {
+	each := a.s.keySize()
+	operation := 0
+	if n := a.s.limits.Operations; n > 0 {
+		operation = a.s.maxCombined() / max(1, n-otherOperations)
+	}
+	return func(payloads []P) int {
+		return max(total(payloads, size)+len(payloads)*each, len(payloads)*operation)
+	}
 }
 
 func total[P any](payloads []P, size func(P) int) (n int) {

@@ -16,15 +16,19 @@ const (
 	maxBatchBytes = 8 << 20
 )
 
-// budget is what a batch may still take. It is at most half of what the engine
-// allows to a transaction: the other half is for what the caller does with the
-// items in the same one.
+// otherOperations is the most that a transaction of a handle writes beside items: what
+// makes it exactly once, and its place in the line of those who wait.
+const otherOperations = 16
+
+// budget is what a batch may still take. In a transaction of the caller's it is at most
+// half of what the engine allows to one: the other half is for what he does with the
+// items. In one of the handle's own it is all operations but a few.
 type budget struct {
 	items, bytes, operations int
 	spent                    bool // something did not fit any more
 }
 
-func (s *store) budget(n int) (*budget, error) {
+func (s *store) budget(n int, how strictness) (*budget, error) {
 	if n <= 0 {
 		return nil, fmt.Errorf("conq: queue %q: a batch of %d items: at least 1 is needed", s.name, n)
 	}
@@ -34,6 +38,9 @@ func (s *store) budget(n int) (*budget, error) {
 	}
 	if s.limits.Operations > 0 {
 		b.operations = s.limits.Operations / 2
+	}
+	if s.limits.Operations > 0 && how != exact {
+		b.operations = max(b.operations, s.limits.Operations-otherOperations)
 	}
 	return b, nil
 }
@@ -119,7 +126,7 @@ const (
 // had been just before. So consumers of a queue that is nearly empty do not
 // conflict with its producers.
 func takeShares[V any](s *store, tx kv.Tx, wants []int, d direction[V], how strictness) ([]share[V], error) {
-	b, err := s.budget(sum(wants))
+	b, err := s.budget(sum(wants), how)
 	if err != nil {
 		return nil, err
 	}

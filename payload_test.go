@@ -202,7 +202,8 @@ func TestBatchLimits(t *testing.T) {
 		{"one item is the whole budget", kv.Limits{Transaction: 400}, 200, 4, 1, 1},
 		{"bytes of split payloads", kv.Limits{Value: 50, Transaction: 8 * (100 + 2*key)}, 100, 8, 4, 5},
 		{"operations", kv.Limits{Operations: 20}, 10, 10, 5, 5},
-		{"operations of split payloads", kv.Limits{Value: 5, Operations: 40}, 10, 10, 5, 5},
+		{"nearly all operations", kv.Limits{Operations: 34}, 10, 10, 9, 9},
+		{"operations of split payloads", kv.Limits{Value: 5, Operations: 40}, 10, 10, 6, 6},
 		{"hardly any operations", kv.Limits{Operations: 3}, 10, 3, 1, 1},
 	}
 	for _, c := range cases {
@@ -213,6 +214,17 @@ func TestBatchLimits(t *testing.T) {
 				want = append(want, v(i, c.size))
 				noError(t, f.q.Enqueue(f.ctx, want[i]))
 				noError(t, f.p.Push(f.ctx, want[i], int64(i)))
+			}
+			undone := errors.New("undone")
+			var within []string
+			err := f.db.Transact(f.ctx, func(tx kv.Tx) (err error) {
+				within, err = f.q.In(tx).DequeueN(10)
+				noError(t, err)
+				return undone
+			})
+			wantError(t, err, undone)
+			if n := c.limits.Operations; n > 0 && len(within) > max(1, n/2) {
+				t.Errorf("%d items in a transaction of the caller's, which has %d operations", len(within), n)
 			}
 			got, err := f.q.DequeueN(f.ctx, 10)
 			noError(t, err)
