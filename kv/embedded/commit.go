@@ -218,11 +218,9 @@ func (t *tx) apply(c *commit) (uint64, error) {
 		db.mu.Lock()
 	}
 	snap, err := t.applyLocked(c, &e, reads, checked)
-	version := db.version
+	version, stale := db.version, db.stale()
 	db.mu.Unlock()
-	if snap != nil {
-		snap.Close()
-	}
+	closeAll(snap, stale)
 	return version, err
 }
 

@@ -147,6 +147,10 @@ func (db *DB) Close() error {
 	}
 	db.stop()
 	db.background.Wait()
+	db.mu.Lock()
+	kept := db.stale()
+	db.mu.Unlock()
+	closeAll(kept)
 	err := db.closePebble()
 	return errors.Join(err, db.lock.Close())
 }

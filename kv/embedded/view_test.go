@@ -1,0 +1,55 @@
+package embedded
+
+import (
+	"context"
+	"testing"
+
+	"github.com/conq-go/conq/kv"
+)
+
+// Readers of a version share one snapshot, one after the other too. It goes with the
+// next commit, or with the store.
+func TestSnapshotIsShared(t *testing.T) {
+	db := mustOpen(t, "store", Options{FS: memFS(), Durability: Memory})
+	open := func(what string, want int) {
+		t.Helper()
+		if got := db.pebble.Metrics().Snapshots.Count; got != want {
+			t.Errorf("%s: %d snapshots, want %d", what, got, want)
+		}
+	}
+	read := func() {
+		t.Helper()
+		if err := db.ReadTransact(context.Background(), func(r kv.Reader) error {
+			_, err := r.Get([]byte("k"))
+			open("in a transaction", 1)
+			return err
+		}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write := func() { mustTransact(t, db, func(tx kv.Tx) { tx.Set([]byte("k"), nil) }) }
+	open("at first", 0)
+	read()
+	view := db.view
+	read()
+	if db.view != view {
+		t.Error("the second reader has a snapshot of its own")
+	}
+	open("after two readers", 1)
+	write()
+	open("after a commit", 0)
+	read()
+	mustTransact(t, db, func(tx kv.Tx) { // which has the same snapshot, and makes it old
+		if _, err := tx.Snapshot().Get([]byte("k")); err != nil {
+			t.Error(err)
+		}
+		write()
+		tx.Clear([]byte("other"))
+		open("in a transaction that is not the latest", 1)
+	})
+	open("after that", 0)
+	read()
+	if err := db.Close(); err != nil {
+		t.Error(err)
+	}
+}
