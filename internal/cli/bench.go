@@ -111,7 +111,7 @@ func (a *app) runBench(cmd *cobra.Command, f *benchFlags) error {
 		return usagef("%w", err)
 	}
 	config.Clear = cmd.Flags().Changed("store")
-	where, name := "store "+a.store, a.store
+	where, name := "store "+a.shownStore(), a.shownStore()
 	if !config.Clear {
 		dir, err := os.MkdirTemp("", "conq-bench-")
 		if err != nil {

@@ -56,7 +56,7 @@ func (a *app) demo() *cobra.Command {
 }
 
 func (a *app) runDemo(cmd *cobra.Command, config demo.Config) error {
-	where := "store " + a.store
+	where := "store " + a.shownStore()
 	if !cmd.Flags().Changed("store") {
 		dir, err := os.MkdirTemp("", "conq-demo-")
 		if err != nil {

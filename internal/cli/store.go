@@ -43,6 +43,12 @@ func (a *app) openExisting() (kv.DB, error) {
 	return a.open()
 }
 
+// aPassword is one in a URL. It is not to be shown.
+var aPassword = regexp.MustCompile(`^([A-Za-z][A-Za-z0-9+.-]*://[^:@/]*):[^@/]*@`)
+
+// shownStore returns --store as it may be printed.
+func (a *app) shownStore() string { return aPassword.ReplaceAllString(a.store, "$1:***@") }
+
 // storeURL returns what --store and --durability mean together.
 func (a *app) storeURL() (string, error) {
 	if a.durability == "" {
@@ -53,12 +59,12 @@ func (a *app) storeURL() (string, error) {
 	}
 	dir, ok := a.storeDir()
 	if !ok {
-		return "", usagef("--durability is for embedded stores, not for %.200q", a.store)
+		return "", usagef("--durability is for embedded stores, not for %.200q", a.shownStore())
 	}
 	_, options, _ := strings.Cut(a.store, "?")
 	values, err := url.ParseQuery(options)
 	if err != nil {
-		return "", usagef("store %.200q: %w", a.store, err)
+		return "", usagef("store %.200q: %w", a.shownStore(), err)
 	}
 	values.Set("durability", a.durability)
 	return embeddedScheme + dir + "?" + values.Encode(), nil

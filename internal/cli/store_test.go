@@ -1,0 +1,18 @@
+package cli
+
+import "testing"
+
+func TestPasswordsAreNotShown(t *testing.T) {
+	for store, want := range map[string]string{
+		"etcd://ann:s3cret@h1:2379,h2:2379/jobs": "etcd://ann:***@h1:2379,h2:2379/jobs",
+		"etcd://ann:%40%2F@h1/jobs":              "etcd://ann:***@h1/jobs",
+		"etcd://ann@h1:2379":                     "etcd://ann@h1:2379",
+		"etcd://h1:2379,h2:2379":                 "etcd://h1:2379,h2:2379",
+		"embedded:/data/a:b@c":                   "embedded:/data/a:b@c",
+		"./a:b@c":                                "./a:b@c",
+	} {
+		if got := (&app{store: store}).shownStore(); got != want {
+			t.Errorf("%q is shown as %q, want %q", store, got, want)
+		}
+	}
+}
