@@ -148,7 +148,7 @@ func TestBrokenStores(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			db := &broken{DB: memory.New(memory.Options{}), fault: test.fault}
 			c := config(db)
-			c.Consumers = 1 // so that takes do not overlap
+			c.Producers, c.Consumers = 1, 1 // so that no two puts overlap, and no two takes
 			report, err := Run(t.Context(), c)
 			if err != nil {
 				t.Fatal(err)
