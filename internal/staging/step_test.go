@@ -163,6 +163,58 @@ func TestCancelWhileUnknown(t *testing.T) {
 	}
 }
 
+// breaking is a store that breaks down with the commit of its nth transaction that
+// writes, which is applied: the outcome is unknown, and then all fails as the one
+// before failed.
+type breaking struct {
+	kv.DB
+	at, writes int
+	broken     bool
+}
+
+var errBroken = errors.New("broken")
+
+func (b *breaking) Limits() kv.Limits { return kv.Limits{UnknownCommits: true} }
+
+func (b *breaking) Transact(ctx context.Context, f func(kv.Tx) error) error {
+	if b.broken {
+		return errBroken
+	}
+	var r *recorder
+	err := b.DB.Transact(ctx, func(tx kv.Tx) error {
+		r = &recorder{Tx: tx}
+		return f(r)
+	})
+	if err == nil && r.wrote() {
+		if b.writes++; b.writes == b.at {
+			b.broken = true
+			return kv.ErrCommitUnknown
+		}
+	}
+	return err
+}
+
+// TestLeaveUnknown has a client leave for an error that comes again while it takes
+// what it was given, with an unknown outcome: its error tells that items may be gone.
+func TestLeaveUnknown(t *testing.T) {
+	for _, why := range []error{errBroken, errStop, context.Canceled} {
+		store := newMemory(t, kv.Limits{})
+		fill(t, store, 1)
+		db := &breaking{DB: store, at: 2} // after its request
+		mine := register(t, stage(db, Options{}), Front, 1)
+		if _, err := Take(t.Context(), stage(store, Options{}), Back, 1, nil, values); !errors.Is(err, ErrEmpty) { // it serves both
+			t.Fatal(err)
+		}
+		got, err := mine.leave(t.Context(), why)
+		if got != nil || !errors.Is(err, kv.ErrCommitUnknown) || !errors.Is(err, why) {
+			t.Errorf("leaving for %q, with an unknown outcome, returned %q, %v", why, got, err)
+		}
+		if left, err := takeAll(t.Context(), stage(store, Options{}), Front, 1); err != nil || len(left) > 0 {
+			t.Errorf("%q are left, %v: so the item can't have been taken", left, err)
+		}
+	}
+}
+
 // TestForget checks that outcome keys don't stay behind.
 func TestForget(t *testing.T) {
 	store := newMemory(t, kv.Limits{})

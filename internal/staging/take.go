@@ -337,7 +337,7 @@ func (t *taking[T]) leave(ctx context.Context, err error) (none T, _ error) {
 		return look, err
 	})
 	switch {
-	case leaving != nil && !errors.Is(leaving, err):
+	case leaving != nil && (!errors.Is(leaving, err) || errors.Is(leaving, kv.ErrCommitUnknown)):
 		return none, fmt.Errorf("%w (and leaving the queue failed: %w)", err, leaving)
 	case leaving == nil && look.items > 0:
 		return t.done(look)
