@@ -310,7 +310,8 @@ func (c *call[T]) fail(ctx context.Context, err error) (*attempt[T], error) {
 }
 
 // fence writes to the key, so that no earlier attempt can commit any more,
-// unless it finds that one has.
+// unless it finds that one has. Being too old is no reason to give up: it reads one
+// key, and f had its attempts.
 func (c *call[T]) fence(ctx context.Context) error {
 	for n := 1; ; n++ {
 		err := c.lane.db.Transact(ctx, func(tx Tx) error {
@@ -322,7 +323,7 @@ func (c *call[T]) fence(ctx context.Context) error {
 			tx.Set(c.lane.key, outcome{c.id, c.attempt, time.Now().UnixNano()}.bytes())
 			return nil
 		})
-		if !errors.Is(err, ErrCommitUnknown) {
+		if !errors.Is(err, ErrCommitUnknown) && !errors.Is(err, ErrTooOld) {
 			return err
 		}
 		pause(ctx, n)

@@ -319,3 +319,43 @@ func take(tx kv.Tx) (string, error) {
 	}
 	return "", nil
 }
+
+// oldAfter is a store whose transactions are all too old, so many times in a row, when
+// a commit was unknown.
+type oldAfter struct {
+	kv.DB
+	times int
+	is    bool // it was
+}
+
+func (o *oldAfter) Transact(ctx context.Context, f func(kv.Tx) error) error {
+	if o.is && o.times > 0 {
+		o.times--
+		return kv.ErrTooOld
+	}
+	err := o.DB.Transact(ctx, f)
+	o.is = o.is || errors.Is(err, kv.ErrCommitUnknown)
+	return err
+}
+
+// A store that is slow for a while is no reason to leave an outcome unknown.
+func TestOnceTooOldWhileUnknown(t *testing.T) {
+	for _, fate := range fates {
+		for times := range 5 {
+			f := newFixture(t, fate)
+			lane := kv.NewOnce(&oldAfter{DB: f.db, times: times}, laneKey, nil)
+			key, err := kv.TransactOnce(t.Context(), lane, func(tx kv.Tx) (string, error) { return f.enqueue(tx, "q", "new") })
+			if err != nil && !errors.Is(err, kv.ErrTooOld) || errors.Is(err, kv.ErrCommitUnknown) {
+				t.Errorf("%v, too old %d times: error %v", fate, times, err)
+			}
+			want := map[string]string{}
+			if err == nil {
+				want[key] = "new"
+			}
+			f.db.Flush()
+			if got := f.state(t); !maps.Equal(got, want) {
+				t.Errorf("%v, too old %d times: returned %q, %v, and the store holds %q", fate, times, key, err, got)
+			}
+		}
+	}
+}

@@ -139,11 +139,11 @@ func (r *run) consume(s *Stage, m *mortal, takes int, random *rand.Rand) {
 func (r *run) dequeue(takes int, random *rand.Rand) {
 	lane := kv.NewOnce(r.db, subspace.Named("dequeue").Bytes(), nil)
 	for range takes {
-		var passed string
+		var passed []string // in all attempts: the last may have read nothing, and an earlier one have landed
 		item, err := kv.TransactOnce(context.Background(), lane, func(tx kv.Tx) (string, error) {
 			item, _, err := testQueue.Dequeue(tx)
-			passed = string(item.Value)
-			return passed, err
+			passed = append(passed, string(item.Value))
+			return string(item.Value), err
 		})
 		if !acceptable(err) {
 			r.t.Errorf("dequeueing: %v", err)
@@ -152,7 +152,9 @@ func (r *run) dequeue(takes int, random *rand.Rand) {
 		if err == nil && item != "" {
 			r.got[item]++
 		} else if errors.Is(err, kv.ErrCommitUnknown) {
-			r.unknown[passed] = true
+			for _, item := range passed {
+				r.unknown[item] = true
+			}
 		}
 		r.mu.Unlock()
 		pass(time.Duration(random.IntN(50)) * time.Millisecond)
