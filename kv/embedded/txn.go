@@ -80,9 +80,10 @@ type txn struct {
 	mu      sync.Mutex
 	ended   error
 	cursors *cursor // those that are open
+	open    bool    // it has begun, and not been released
 
 	prev, next *txn // in db.txns
-	listed     bool
+	listed     bool // likewise, under the store's lock: others end those that are too old
 }
 
 // begin gives the transaction the latest version, if it has none yet.
@@ -96,7 +97,7 @@ func (t *txn) begin() error {
 	if t.db.closed {
 		return kv.ErrClosed
 	}
-	t.version, t.started = t.db.version, started
+	t.version, t.started, t.open = t.db.version, started, true
 	if !t.lazy {
 		t.view = t.db.latest()
 	}
@@ -262,7 +263,7 @@ func (t *txn) shut(err error) {
 	for t.cursors != nil {
 		t.cursors.close()
 	}
-	if t.listed || t.view != nil {
+	if t.open {
 		t.release()
 	}
 }
@@ -275,9 +276,10 @@ func (t *txn) release() {
 	closeAll(snap)
 }
 
-// releaseLocked is release with the lock held. It returns the snapshot that is
+// releaseLocked is release with the store's lock held, too. It returns the snapshot that is
 // to be closed when the lock isn't held any more, if there is one.
 func (t *txn) releaseLocked() *pebble.Snapshot {
+	t.open = false
 	t.db.txns.remove(t)
 	if t.db.txns.first == nil {
 		t.db.window = window{} // nobody needs it

@@ -2,7 +2,10 @@ package embedded
 
 import (
 	"context"
+	"sync"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/conq-go/conq/kv"
 )
@@ -51,5 +54,27 @@ func TestSnapshotIsShared(t *testing.T) {
 	read()
 	if err := db.Close(); err != nil {
 		t.Error(err)
+	}
+}
+
+// A commit ends transactions that are too old while they end themselves.
+func TestTooOldEndsTwice(t *testing.T) {
+	var now atomic.Int64
+	db := mustOpen(t, "store", Options{
+		FS: memFS(), Durability: Memory, Age: time.Second, Now: func() time.Time { return time.Unix(0, now.Load()) },
+	})
+	for range 200 {
+		old := newTx(context.Background(), db)
+		if _, err := old.Get([]byte("k")); err != nil {
+			t.Fatal(err)
+		}
+		now.Add(int64(time.Minute))
+		var both sync.WaitGroup
+		both.Go(old.end)
+		both.Go(func() { mustTransact(t, db, func(tx kv.Tx) { tx.Set([]byte("k"), nil) }) })
+		both.Wait()
+		if db.txns.first != nil || db.view != nil && db.view.refs > 0 {
+			t.Fatal("something is still open")
+		}
 	}
 }
