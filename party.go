@@ -38,6 +38,21 @@ type batch[V any] struct {
 // effect: what the transaction returns may be what that one has dealt out.
 func (b *batch[V]) attendIn(tx kv.Tx) bool { return kv.Unsettled(tx) || b.attend() }
 
+// Staying implements staging.Callers.
+func (b *batch[V]) Staying() bool {
+	return !slices.ContainsFunc(b.calls, func(c *takeCall[V]) bool {
+		return c.Context.Err() != nil || c.Request.party != nil && !c.Request.party.Staying()
+	})
+}
+
+// Regroup implements staging.Callers.
+func (b *batch[V]) Regroup() int {
+	if !b.attend() {
+		return 0
+	}
+	return sum(b.wants)
+}
+
 // attend lets those go who have given up, and finds out what the others want. It
 // returns false if nobody is left to be served.
 func (b *batch[V]) attend() bool {

@@ -214,15 +214,9 @@ func count[V any](shares []share[V]) (n int) {
 
 // serveStaged is serveSome by staging.
 func (t *taker[V]) serveStaged(ctx context.Context, b *batch[V]) ([]share[V], error) {
-	attend := func(tx kv.Tx) error {
-		if !b.attendIn(tx) {
-			return errNobody
-		}
-		return nil
-	}
-	shares, err := staging.Take(ctx, t.stage, t.side, sum(b.wants), attend, func(tx kv.Tx, items []kv.KeyValue) ([]share[V], error) {
+	shares, err := staging.Take(ctx, t.stage, t.side, sum(b.wants), b, func(tx kv.Tx, items []kv.KeyValue) ([]share[V], error) {
 		d := deal[V]{read: t.read, items: items}
-		shares, err := d.deal(tx, b.wants, false) // of those who are still there
+		shares, err := d.deal(tx, b.wants, false)
 		if err != nil {
 			return nil, err
 		}
@@ -236,7 +230,10 @@ func (t *taker[V]) serveStaged(ctx context.Context, b *batch[V]) ([]share[V], er
 		}
 		return shares, t.s.putBack(tx, items[d.taken:])
 	})
-	if !errors.Is(err, staging.ErrEmpty) {
+	switch {
+	case errors.Is(err, staging.ErrNobody):
+		return nil, errNobody
+	case !errors.Is(err, staging.ErrEmpty):
 		return shares, err
 	}
 	for range b.wants {
@@ -246,7 +243,7 @@ func (t *taker[V]) serveStaged(ctx context.Context, b *batch[V]) ([]share[V], er
 }
 
 // putBack puts items back that were staged: one that does not decode stays, and
-// what is behind it, and what was for somebody who has gone.
+// what is behind it.
 func (s *store) putBack(tx kv.Tx, items []kv.KeyValue) error {
 	if len(items) == 0 {
 		return nil

@@ -101,15 +101,20 @@ func (r *run) consume(s *Stage, m *mortal, takes int, random *rand.Rand) {
 			ctx, cancel = context.WithTimeout(context.Background(), time.Duration(random.IntN(400))*time.Millisecond)
 		}
 		var passed []string // in all attempts, any of which may land in the end
-		got, err := Take(ctx, s, Side(random.IntN(2)), 1+random.IntN(4), nil, func(tx kv.Tx, items []kv.KeyValue) ([]string, error) {
+		c := &callers{wants: make([]int, 1+random.IntN(4)), staying: func() bool { return random.IntN(20) > 0 }}
+		got, err := Take(ctx, s, Side(random.IntN(2)), len(c.wants), c, func(tx kv.Tx, items []kv.KeyValue) ([]string, error) {
 			got, err := values(tx, items)
 			passed = append(passed, got...)
 			return got, err
 		})
 		cancel()
-		if !acceptable(err) {
+		if !acceptable(err) && !errors.Is(err, ErrNobody) {
 			r.t.Errorf("taking: %v", err)
 		}
+		if n := len(got) - len(c.wants); n > 0 {
+			r.t.Errorf("%d items more than the callers want who are there", n)
+		}
+		r.count("regrouped", c.regrouped)
 		r.mu.Lock()
 		for _, item := range got {
 			r.got[item]++
@@ -263,7 +268,7 @@ func TestFaults(t *testing.T) {
 		}
 	}
 	t.Logf("%v, faults: %+v", counts, stats)
-	for _, what := range []string{"registered", "fulfilled", "collected", "expired", "failed", "dead", "left"} {
+	for _, what := range []string{"registered", "fulfilled", "collected", "expired", "regrouped", "failed", "dead", "left"} {
 		if counts[what] == 0 && *seeds >= 100 {
 			t.Errorf("in no run anything was %s", what)
 		}

@@ -11,6 +11,21 @@ import (
 	"github.com/conq-go/conq/kv"
 )
 
+// Callers are those for whom items are taken together.
+type Callers interface {
+	// Staying tells whether all of them still want what they wanted. It is called at
+	// each attempt of a transaction, and changes nothing.
+	Staying() bool
+
+	// Regroup lets those go who do not, and returns how many items the others want;
+	// if that is 0, Take returns ErrNobody. It is called when nothing is reserved for
+	// any of them, and nothing will be before it returns.
+	Regroup() (n int)
+}
+
+// ErrNobody means that none of the callers wants anything any more.
+var ErrNobody = errors.New("staging: nobody wants items")
+
 // Take takes up to n items from a side of the queue by staging, and returns what
 // collect makes of them, or ErrEmpty. It waits for its turn, not for items.
 //
@@ -20,28 +35,33 @@ import (
 // transaction, and the items wait for their deadline to be put back. It must not
 // keep tx.
 //
-// attend is called at the start of each attempt of a transaction that goes on with
-// the taking, and can end it with an error: the request is withdrawn, and Take
-// returns the error; or if it has been served already, collect is called after all.
-// Nil is for nothing.
+// callers may be nil. If some of them give up, the request is withdrawn, and, when
+// that is done, takes its place again for what the others want. Who was served
+// before that is not let go: his items, once back in the queue, would come after
+// those that others have taken meanwhile.
 //
 // When ctx ends, the request is withdrawn; if it has been served already, Take
 // returns the items after all. A transaction that is under way then is not given
 // up before its outcome is known, unless that takes more than 5 s. If that fails,
 // the error matches kv.ErrCommitUnknown where items may have been taken; if they
 // have not, they go back at their deadline.
-func Take[T any](ctx context.Context, s *Stage, side Side, n int, attend func(kv.Tx) error,
-	collect func(tx kv.Tx, items []kv.KeyValue) (T, error)) (T, error) {
+func Take[T any](ctx context.Context, s *Stage, side Side, n int, callers Callers,
+	collect func(tx kv.Tx, items []kv.KeyValue) (T, error)) (none T, _ error) {
 	if err := s.begin(); err != nil {
-		var none T
 		return none, err
 	}
 	defer s.end()
 	for {
-		t := &taking[T]{s: s, side: side, n: n, attend: attend, collect: collect}
+		t := &taking[T]{s: s, side: side, n: n, callers: callers, collect: collect}
 		v, err := t.run(ctx)
 		if !errors.Is(err, errExpired) {
 			return v, err
+		}
+		if callers != nil {
+			n = callers.Regroup()
+		}
+		if n == 0 {
+			return none, ErrNobody
 		}
 	}
 }
@@ -52,17 +72,21 @@ const grace = 5 * time.Second
 // errExpired means that the request, or its result, was not there any more.
 var errExpired = errors.New("staging: request has expired")
 
+// errGivenUp ends a transaction if some of the callers have given up.
+var errGivenUp = errors.New("staging: a caller has given up")
+
 // taking is one call of Take.
 type taking[T any] struct {
 	s       *Stage
 	side    Side
 	n       int
-	attend  func(kv.Tx) error // or nil
-	leaving bool
+	callers Callers // or nil
 	collect func(kv.Tx, []kv.KeyValue) (T, error)
 
-	op  []byte
-	key []byte // of the request
+	op         []byte
+	key        []byte // of the request
+	registered bool   // it is there, or has been served
+	leaving    bool   // it is being withdrawn
 
 	first []byte // key of the first request of all, when the client last looked
 	stuck bool   // that has been the first one for too long
@@ -92,20 +116,15 @@ func (t *taking[T]) run(ctx context.Context) (v T, err error) {
 	}
 	t.unwatch = func() {}
 	defer func() { t.unwatch() }()
-	look, err := t.register(ctx)
-	if err != nil {
-		return v, err
-	}
-	t.key = look.key
 	takeover := time.NewTimer(t.s.o.Takeover)
 	defer takeover.Stop()
 	for {
-		if look.mine != nil {
-			t.stuck = t.wait(ctx, look, takeover)
+		look, err := t.next(ctx)
+		if errors.Is(err, errGivenUp) {
+			look, err = t.regroup(ctx)
 		}
-		look, err = t.step(ctx)
 		switch {
-		case errors.Is(err, errExpired):
+		case err != nil && (!t.registered || errors.Is(err, errExpired)):
 			return v, err
 		case err != nil:
 			return t.leave(ctx, err)
@@ -118,24 +137,38 @@ func (t *taking[T]) run(ctx context.Context) (v T, err error) {
 			}
 			t.first = look.first
 		}
+		if look.mine != nil {
+			t.stuck = t.wait(ctx, look, takeover)
+		}
 	}
 }
 
-// register writes the request, behind all others.
+// next is the next transaction.
+func (t *taking[T]) next(ctx context.Context) (outlook[T], error) {
+	if !t.registered {
+		return t.register(ctx)
+	}
+	return t.step(ctx)
+}
+
+// register writes the request, behind all others, or where it was before.
 func (t *taking[T]) register(ctx context.Context) (outlook[T], error) {
 	look, err := transact(ctx, t, func(tx kv.Tx) (look outlook[T], err error) {
 		ticket, last, err := t.s.nextTicket(tx)
 		if err != nil {
 			return look, err
 		}
-		look.key = t.s.keys.request(ticket, t.side, t.op)
+		if look.key = t.key; look.key == nil {
+			look.key = t.s.keys.request(ticket, t.side, t.op)
+		}
 		tx.Set(look.key, state(t.n, t.s.deadline()))
-		if last != nil { // otherwise the client may be the first one, and looks at once
+		if last != nil && t.key == nil { // otherwise the client may be the first one, and looks at once
 			look.mine, look.ahead = tx.Watch(look.key), tx.Watch(last)
 		}
 		return look, nil
 	})
 	if err == nil {
+		t.key, t.registered = look.key, true
 		t.s.o.Observe(Event{Registered, 1, t.n})
 	}
 	return look, err
@@ -320,12 +353,27 @@ func (s *Stage) clearResult(tx kv.Tx, op []byte) (items []kv.KeyValue, found boo
 	return items, true, nil
 }
 
-// leave takes the request back after err, or collects its result if it has one.
-func (t *taking[T]) leave(ctx context.Context, err error) (none T, _ error) {
+// regroup withdraws the request, unless it was served, and lets those go who have
+// given up. The request is to be registered anew, then, for the others.
+func (t *taking[T]) regroup(ctx context.Context) (look outlook[T], err error) {
+	if t.registered {
+		look, err = t.withdraw(ctx)
+		if err != nil || look.found {
+			return look, err
+		}
+		t.registered = false
+	}
+	if t.n = t.callers.Regroup(); t.n == 0 {
+		return look, ErrNobody
+	}
+	return look, nil
+}
+
+// withdraw takes the request back, or collects its result if it has one.
+func (t *taking[T]) withdraw(ctx context.Context) (outlook[T], error) {
 	t.leaving = true
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), grace)
-	defer cancel()
-	look, leaving := transact(ctx, t, func(tx kv.Tx) (outlook[T], error) {
+	defer func() { t.leaving = false }()
+	return transact(ctx, t, func(tx kv.Tx) (outlook[T], error) {
 		look, err := t.take(tx)
 		if err != nil || look.found {
 			return look, err
@@ -336,6 +384,13 @@ func (t *taking[T]) leave(ctx context.Context, err error) (none T, _ error) {
 		}
 		return look, err
 	})
+}
+
+// leave withdraws the request after err.
+func (t *taking[T]) leave(ctx context.Context, err error) (none T, _ error) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), grace)
+	defer cancel()
+	look, leaving := t.withdraw(ctx)
 	switch {
 	case leaving != nil && (!errors.Is(leaving, err) || errors.Is(leaving, kv.ErrCommitUnknown)):
 		return none, fmt.Errorf("%w (and leaving the queue failed: %w)", err, leaving)
@@ -363,7 +418,8 @@ func transact[T any](ctx context.Context, t *taking[T], f func(kv.Tx) (outlook[T
 	})
 }
 
-// goesOn returns why an attempt is not to go on with the taking, if so.
+// goesOn returns why an attempt is not to go on with the taking, if so. While an
+// earlier one may have ended it, it goes on.
 func (t *taking[T]) goesOn(tx kv.Tx) error {
 	if t.leaving {
 		return nil
@@ -371,10 +427,10 @@ func (t *taking[T]) goesOn(tx kv.Tx) error {
 	if err := t.s.isClosed(); err != nil {
 		return err
 	}
-	if t.attend == nil {
-		return nil
+	if t.callers != nil && !kv.Unsettled(tx) && !t.callers.Staying() {
+		return errGivenUp
 	}
-	return t.attend(tx)
+	return nil
 }
 
 // outlive returns a context that ends so much later than ctx does, or when it is

@@ -187,11 +187,9 @@ func register(t *testing.T, s *Stage, side Side, n int) *taking[[]string] {
 	dead := &taking[[]string]{s: s, side: side, n: n, collect: values, op: op}
 	dead.unwatch = func() {}
 	t.Cleanup(func() { dead.unwatch() })
-	look, err := dead.register(context.Background())
-	if err != nil {
+	if _, err := dead.register(context.Background()); err != nil {
 		t.Fatal(err)
 	}
-	dead.key = look.key
 	return dead
 }
 

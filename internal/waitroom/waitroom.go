@@ -373,6 +373,13 @@ func (p *Party[V]) Wants() (wants []int) {
 	return wants
 }
 
+// Staying tells whether none of those whom Wants returned last wants to go.
+func (p *Party[V]) Staying() bool {
+	p.room.mu.Lock()
+	defer p.room.mu.Unlock()
+	return !slices.ContainsFunc(p.held, func(w *waiter[V]) bool { return w.leaves })
+}
+
 // Next returns when the caller came who is the first one when so many have got
 // items, and false if nobody waits then.
 func (p *Party[V]) Next(served int) (stamp int64, ok bool) {
