@@ -3,6 +3,7 @@ package conq
 import (
 	"fmt"
 	"iter"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -158,6 +159,33 @@ func TestSlowReads(t *testing.T) {
 	infos, err := Queues(f.ctx, f.db)
 	noError(t, err)
 	equal(t, "queues", len(infos), 22)
+}
+
+// A snapshot that becomes too old by accident leaves Len exact: it begins anew, unless
+// it has counted very many.
+func TestLenAfterAccident(t *testing.T) {
+	for _, items := range []int{5, countAgain, countAgain + 10} {
+		f, clock := newClocked(t)
+		for batch := range slices.Chunk(make([]string, items), 1000) {
+			noError(t, f.q.EnqueueAll(f.ctx, batch))
+		}
+		seen := 0
+		f.db.(*hooked).reader = func(r kv.Reader) kv.Reader {
+			return slowReader{r, func() {
+				if seen++; seen == items-1 {
+					clock.pass(time.Minute)
+					noError(t, drop(f.q.DequeueN(f.ctx, 2)))
+				}
+			}}
+		}
+		n, err := f.q.Len(f.ctx)
+		noError(t, err)
+		want := items - 2
+		if items > countAgain {
+			want = items
+		}
+		equal(t, "length", n, want)
+	}
 }
 
 // What can't be read in the time at all is an error, not an endless loop.

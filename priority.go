@@ -198,7 +198,7 @@ func (p *PriorityQueue[T]) PeekMax(ctx context.Context) (T, error) {
 }
 
 // Len counts the items, as Queue.Len does.
-func (p *PriorityQueue[T]) Len(ctx context.Context) (int, error) { return length(p.store.visit(ctx)) }
+func (p *PriorityQueue[T]) Len(ctx context.Context) (int, error) { return p.store.length(ctx) }
 
 // Clear removes all items. It conflicts with no push: one at the same time comes
 // before it or after it.

@@ -161,10 +161,11 @@ func (q *Queue[T]) DequeueN(ctx context.Context, n int) ([]T, error) {
 func (q *Queue[T]) Peek(ctx context.Context) (T, error) { return peek(ctx, &q.store, q.first) }
 
 // Len counts the items. It reads all of them, so it takes time in proportion, on
-// one snapshot unless that takes longer than the engine allows; then it counts on,
-// in a later snapshot, behind the last item that it has counted, and the sum is
-// exact only if the queue did not change.
-func (q *Queue[T]) Len(ctx context.Context) (int, error) { return length(q.store.visit(ctx)) }
+// one snapshot unless that takes longer than the engine allows. Then it begins anew if
+// it has counted 10,000 or fewer, and otherwise counts on, in a later snapshot, behind
+// the last item that it has counted, and the sum is exact only if the queue did not
+// change.
+func (q *Queue[T]) Len(ctx context.Context) (int, error) { return q.store.length(ctx) }
 
 // Clear removes all items. It conflicts with no enqueue: one at the same time
 // comes before it or after it.

@@ -125,6 +125,38 @@ func (s *store) visitIn(tx kv.Tx) visit {
 	}
 }
 
+// countAgain is up to how many items are counted again from the start when a snapshot
+// becomes too old: it was an accident then, and not the length of the queue.
+const countAgain = 10_000
+
+// length counts the items: on one snapshot, or if that takes too long, on several.
+func (s *store) length(ctx context.Context) (n int, err error) {
+	if err := s.readyFor(ctx); err != nil {
+		return 0, err
+	}
+	var rest kv.Range // behind what was counted
+	count := func(_ kv.Reader, item kv.KeyValue) error {
+		n++
+		rest.Begin = kv.After(item.Key)
+		return nil
+	}
+	err = view(ctx, s.db, func(rd kv.Reader) error {
+		n, rest = 0, s.items.Range()
+		err := each(rd, rest, count)
+		if isTooOld(err) && n > countAgain {
+			return errStop
+		}
+		return err
+	})
+	if isTooOld(err) || errors.Is(err, errStop) {
+		err = scan(ctx, s.db, rest, count)
+	}
+	if err != nil {
+		return 0, err
+	}
+	return n, nil
+}
+
 // length counts what is visited.
 func length(over visit) (n int, err error) {
 	err = over(func(kv.Reader, kv.KeyValue) error {
