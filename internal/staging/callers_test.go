@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -60,8 +61,8 @@ func TestGiveUpWaiting(t *testing.T) {
 				return all
 			}
 			register(t, s, Front, 1)
-			left := 0 // of gone
-			mine := &callers{wants: make([]int, 3), staying: func() bool { left--; return left < 0 }}
+			var left atomic.Int32 // of gone
+			mine := &callers{wants: make([]int, 3), staying: func() bool { return left.Add(-1) < 0 }}
 			mine.done = func() {
 				if n := len(requests()); n != 2 {
 					t.Errorf("%d requests are there when a caller is let go, want those of the others", n)
@@ -75,7 +76,7 @@ func TestGiveUpWaiting(t *testing.T) {
 			synctest.Wait()
 			register(t, s, Front, 1) // behind it
 			was := requests()[1]
-			left = gone
+			left.Store(int32(gone))
 			pass(time.Second) // they look what there is to do
 			synctest.Wait()
 			if gone == 3 {
