@@ -37,10 +37,10 @@ func (s *store) budget(n int, how strictness) (*budget, error) {
 		b.bytes = min(b.bytes, s.limits.Transaction/2)
 	}
 	if s.limits.Operations > 0 {
-		b.operations = s.limits.Operations / 2
+		b.operations = max(1, (s.limits.Operations-otherOperations)/2, s.limits.Operations/4)
 	}
 	if s.limits.Operations > 0 && how != exact {
-		b.operations = max(b.operations, s.limits.Operations-otherOperations)
+		b.operations = max(b.operations, s.limits.Operations-otherOperations, s.limits.Operations/2)
 	}
 	return b, nil
 }
@@ -52,7 +52,7 @@ func (b *budget) left() bool { return b.items > 0 && !b.spent }
 func (b *budget) spend(item kv.KeyValue, n int) bool {
 	b.items--
 	b.bytes -= n * (len(item.Key) + len(item.Value)) // all pieces but the last are as long as the first
-	b.operations -= 2 * n                            // to read and to clear them
+	b.operations -= n                                // to clear them
 	b.spent = b.bytes < 0 || b.operations < 0
 	return !b.spent
 }

@@ -194,20 +194,24 @@ func TestBatchLimits(t *testing.T) {
 		what         string
 		limits       kv.Limits
 		size, items  int
-		atLeast, max int // in the first batch of 10
+		atLeast, max int // in the first batch of 10, or of items
 	}{
 		{"all fit", kv.Limits{}, 10, 8, 8, 8},
 		{"no more than asked for", kv.Limits{}, 10, 15, 10, 10},
 		{"bytes", kv.Limits{Transaction: 2 * 4 * (100 + key)}, 100, 8, 4, 5},
 		{"one item is the whole budget", kv.Limits{Transaction: 400}, 200, 4, 1, 1},
 		{"bytes of split payloads", kv.Limits{Value: 50, Transaction: 8 * (100 + 2*key)}, 100, 8, 4, 5},
-		{"operations", kv.Limits{Operations: 20}, 10, 10, 5, 5},
-		{"nearly all operations", kv.Limits{Operations: 34}, 10, 10, 9, 9},
-		{"operations of split payloads", kv.Limits{Value: 5, Operations: 40}, 10, 10, 6, 6},
+		{"operations", kv.Limits{Operations: 12}, 10, 10, 6, 6},
+		{"nearly all operations", kv.Limits{Operations: 40}, 10, 30, 24, 24},
+		{"operations of split payloads", kv.Limits{Value: 5, Operations: 40}, 10, 10, 10, 10},
 		{"hardly any operations", kv.Limits{Operations: 3}, 10, 3, 1, 1},
 	}
 	for _, c := range cases {
 		t.Run(c.what, func(t *testing.T) {
+			wanted := 10
+			if c.atLeast > wanted {
+				wanted = c.items
+			}
 			f := newFixture(t, &hooked{DB: newMemory(t, kv.Limits{}), limits: c.limits}, nil)
 			var want []string
 			for i := range c.items {
@@ -218,7 +222,7 @@ func TestBatchLimits(t *testing.T) {
 			undone := errors.New("undone")
 			var within []string
 			err := f.db.Transact(f.ctx, func(tx kv.Tx) (err error) {
-				within, err = f.q.In(tx).DequeueN(10)
+				within, err = f.q.In(tx).DequeueN(wanted)
 				noError(t, err)
 				return undone
 			})
@@ -226,16 +230,16 @@ func TestBatchLimits(t *testing.T) {
 			if n := c.limits.Operations; n > 0 && len(within) > max(1, n/2) {
 				t.Errorf("%d items in a transaction of the caller's, which has %d operations", len(within), n)
 			}
-			got, err := f.q.DequeueN(f.ctx, 10)
+			got, err := f.q.DequeueN(f.ctx, wanted)
 			noError(t, err)
 			if len(got) < c.atLeast || len(got) > c.max {
 				t.Fatalf("first batch has %d items, want %d to %d", len(got), c.atLeast, c.max)
 			}
-			popped, err := f.p.PopMinN(f.ctx, 10)
+			popped, err := f.p.PopMinN(f.ctx, wanted)
 			noError(t, err)
 			equal(t, "at most as many by priority, whose keys are longer", len(popped) <= len(got), true)
 			for len(got) < c.items {
-				more, err := f.q.DequeueN(f.ctx, 10)
+				more, err := f.q.DequeueN(f.ctx, wanted)
 				noError(t, err)
 				got = append(got, more...)
 			}

@@ -51,6 +51,8 @@ func (t *tx) commit() error {
 type commit struct {
 	t        *tx
 	compares []*pb.Compare // all must hold, or the transaction conflicts
+	seen     int           // how many of them are for keys that were seen in ranges
+	marked   []marked      // or for which markers are compared
 	covered  spans         // what compares are for
 	base     int64         // nothing may have been written to ranges since then
 	ranges   []kv.Range    // that are written to
@@ -74,11 +76,7 @@ func (t *tx) prepare() *commit {
 	for _, r := range c.covered {
 		c.compares = append(c.compares, notSince(l.at(r.Begin), l.at(r.End), t.rev))
 	}
-	for key, mod := range t.view.mods { // what is in a range and has gone leaves no trace there
-		if _, ok := c.covered.holding([]byte(key)); ok && mod > 0 {
-			c.compares = append(c.compares, modIs(l.at([]byte(key)), mod))
-		}
-	}
+	c.compareSeen()
 	for key, mod := range t.keys {
 		c.compareKey(key, mod)
 	}
@@ -115,8 +113,15 @@ func (c *commit) compareKey(key string, mod int64) {
 func (c *commit) check() error {
 	t := c.t
 	writes := t.writes.Ops() + len(t.ranges)
-	return limits.CheckTransaction(t.writes.Bytes()+t.extra, writes+t.adds+len(c.compares))
+	operations := writes + t.adds + len(c.compares) - c.seen
+	if c.seen > 0 && c.count() > maxOperations { // what was seen counts where there is no other way
+		operations = max(operations, c.count())
+	}
+	return limits.CheckTransaction(t.writes.Bytes()+t.extra, operations)
 }
+
+// count returns how many comparisons c sends, with that of range writes.
+func (c *commit) count() int { return 1 + len(c.compares) + len(c.marked) }
 
 // run commits, and returns the revision with it.
 func (c *commit) run() (revision int64, err error) {
@@ -187,14 +192,17 @@ func (c *commit) request() (*pb.TxnRequest, error) {
 	}
 	var compares []*pb.Compare
 	if len(c.compares) > 0 {
-		marker := []byte(c.t.db.layout.last)
-		compares = append([]*pb.Compare{notSince(marker, nil, c.base)}, c.compares...)
+		l := &c.t.db.layout
+		compares = append([]*pb.Compare{notSince([]byte(l.last), nil, c.base)}, c.compares...)
+		for _, m := range c.marked {
+			compares = append(compares, notSince(l.marker(m.number), nil, c.t.rev))
+		}
 	}
 	room := maxOperations - len(compares)
 	if len(c.adds) == 0 {
 		request := &pb.TxnRequest{Compare: compares, Success: grouped(ops, maxOperations, len(compares))}
 		if len(compares) > 0 {
-			request.Failure = gets(c.rangeReads())
+			request.Failure = gets(c.failureReads())
 		}
 		return request, nil
 	}
@@ -211,8 +219,11 @@ func (c *commit) request() (*pb.TxnRequest, error) {
 		return inner, nil
 	}
 	inner.Success = grouped(ops, room, len(c.adds))
-	return &pb.TxnRequest{Compare: compares, Success: []*pb.RequestOp{nested(inner)}, Failure: gets(c.rangeReads())}, nil
+	return &pb.TxnRequest{Compare: compares, Success: []*pb.RequestOp{nested(inner)}, Failure: gets(c.failureReads())}, nil
 }
+
+// failureReads is what a commit returns that does not take effect.
+func (c *commit) failureReads() []*pb.RangeRequest { return append(c.rangeReads(), c.markerReads()...) }
 
 // result tells from a response whether c is done. If it is neither that nor a
 // conflict, c has to be sent again.
@@ -220,6 +231,12 @@ func (c *commit) result(response *pb.TxnResponse) (done bool, err error) {
 	inner := response
 	if len(c.compares) > 0 {
 		if !response.Succeeded {
+			if c.unmark(response.Responses[len(c.rangeReads()):]) {
+				if !c.fits() {
+					return false, fmt.Errorf("%w: keys were removed, and too many were read to tell which", kv.ErrConflict)
+				}
+				return false, nil
+			}
 			return false, c.conflict(response)
 		}
 		if len(c.adds) > 0 {
@@ -255,7 +272,7 @@ func (c *commit) operations() (ops []*pb.RequestOp, err error) {
 		}
 		puts = append(puts, change.Key)
 	})
-	ops = c.removals(ops, clears, puts)
+	ops = append(c.removals(ops, clears, puts), c.markRemoved(clears)...)
 	for _, r := range cleared {
 		begin := r.Begin
 		for len(puts) > 0 && bytes.Compare(puts[0], r.End) < 0 {

@@ -18,6 +18,7 @@ type DB struct {
 	conn   *conn
 	hints  hints
 	known  known
+	rivals rivals
 	plans  plans
 	watch  watches
 
@@ -68,7 +69,7 @@ func (db *DB) checkFormat(ctx context.Context) error {
 			return err
 		case len(found.Kvs) > 0:
 			if got := string(found.Kvs[0].Value); got != format {
-				return fmt.Errorf("etcd: the store with prefix %q has format %.40q, and this version reads %q: was it written by a newer one?",
+				return fmt.Errorf("etcd: the store with prefix %q has format %.40q, and this version reads %q: it was written by another one",
 					db.o.Prefix, got, format)
 			}
 			return nil

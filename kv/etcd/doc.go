@@ -25,10 +25,16 @@
 //
 // A commit is one transaction of etcd, whose comparisons are the conflict check:
 //
+//   - Of each key that was read by Get: it is still of the revision in which it was
+//     changed last. Absent keys are of revision 0.
 //   - Of each range that was read: no key in it was changed after the revision. Keys
 //     that were not there then are seen by that too, but not those that have gone.
-//   - So of each key that was read, in a range or by Get: it is still of the revision
-//     in which it was changed last. Absent keys are of revision 0.
+//   - So of each range in which keys were found, too: nobody has removed keys of their
+//     family. That is what they begin with, up to the first NUL behind the first byte:
+//     the name of a queue. A commit that removes keys changes the marker of their
+//     families. Whose commit finds one changed sends it again, and compares each
+//     key that was found, as it does at once where families differ, or others were met
+//     lately.
 //   - No range was written to since the revision, see below.
 //
 // A key that was absent, was set by another transaction and then cleared by a third,
@@ -90,9 +96,10 @@
 //
 // etcd takes 128 comparisons, 128 operations and 1.5 MiB in a transaction, unless
 // its servers are told otherwise. Of Limits.Operations, which is 128, a key or range
-// that was read takes one, each key in a range that was read too, a write one, and
-// an Add two. What is needed beside, for ranges that are cleared around keys that
-// are set, or the log, goes into transactions inside of the transaction, which etcd
+// that was read takes one, a write one, and an Add two. So does each key in a range of
+// several families; and who has found more than 128 in one of one family conflicts if
+// any other is removed there. What is needed beside, for ranges that are cleared
+// around keys that are set, markers, or the log, goes into transactions inside of the transaction, which etcd
 // counts apart. A transaction has 1.25 MiB of keys and values; the rest of the 1.5
 // is for what is compared, and one with very many very long keys read fails with
 // kv.ErrTooLarge in spite of all. A key has 4 KiB, a value 512 KiB. Payloads of
@@ -113,8 +120,10 @@
 // prefix is "conq" if the URL has none.
 //
 //	prefix NUL "d" key      a key of the store, with its value
-//	prefix NUL "f"          format of all this: "1"; another one is refused
+//	prefix NUL "f"          format of all this: "2"; another one is refused
 //	prefix NUL "w"          changed when ranges are written to
 //	prefix NUL "x" random   ranges that a transaction has written to
 //	prefix NUL "y"          up to which revision that was forgotten
+//	prefix NUL "r" number   changed when keys of a family with that number are removed:
+//	                        a byte, the sum of what they begin with (FNV-1a) modulo 256
 package etcd

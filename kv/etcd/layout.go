@@ -12,20 +12,21 @@ import (
 // begins with its prefix and a NUL, which no prefix holds, so that stores whose
 // prefixes begin alike do not meet. Package documentation has the list.
 type layout struct {
-	data   string // before each key of the store
-	format string
-	last   string // the marker of range writes
-	log    string // before each entry of the log of range writes
-	floor  string
+	data    string // before each key of the store
+	format  string
+	last    string // the marker of range writes
+	log     string // before each entry of the log of range writes
+	floor   string
+	removed string // before the number of each marker of removed keys
 }
 
 func newLayout(prefix string) layout {
 	base := prefix + "\x00"
-	return layout{data: base + "d", format: base + "f", last: base + "w", log: base + "x", floor: base + "y"}
+	return layout{data: base + "d", format: base + "f", last: base + "w", log: base + "x", floor: base + "y", removed: base + "r"}
 }
 
 // format is what this package writes, and all that it reads.
-const format = "1"
+const format = "2"
 
 // at returns where a key of the store lies.
 func (l *layout) at(key []byte) []byte {

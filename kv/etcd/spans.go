@@ -14,11 +14,16 @@ type spans []kv.Range
 
 // holding returns the span that holds key.
 func (s spans) holding(key []byte) (kv.Range, bool) {
-	i := sort.Search(len(s), func(i int) bool { return bytes.Compare(s[i].End, key) > 0 })
-	if i < len(s) && bytes.Compare(s[i].Begin, key) <= 0 {
+	if i, ok := s.index(key); ok {
 		return s[i], true
 	}
 	return kv.Range{}, false
+}
+
+// index returns which span holds key.
+func (s spans) index(key []byte) (int, bool) {
+	i := sort.Search(len(s), func(i int) bool { return bytes.Compare(s[i].End, key) > 0 })
+	return i, i < len(s) && bytes.Compare(s[i].Begin, key) <= 0
 }
 
 // covers tells whether all of r is in s.

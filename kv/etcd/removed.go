@@ -1,0 +1,170 @@
+package etcd
+
+import (
+	"bytes"
+	"hash/fnv"
+	"sync"
+
+	"github.com/conq-go/conq/kv"
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
+	"google.golang.org/protobuf/proto"
+)
+
+// A key that has gone leaves no trace in its range. So who has read a range compares
+// each of the keys that he saw; or, as that costs as much again as to remove them, one
+// marker: whoever removes keys changes the marker of their family. If it was changed,
+// the commit is sent again with all the comparisons, as others may have removed
+// something else. For some time, then, who reads in that family compares the keys at
+// once.
+
+// families is how many markers there are.
+const families = 256
+
+// family returns what decides on the marker of a key: the key up to its first NUL,
+// not counting the first byte. That is the first string in a key made of a tuple:
+// the name of a queue. ok is false if there is none, and then it is the whole key, or
+// the first bytes of it.
+func family(key []byte) (head []byte, ok bool) {
+	const longest = 256
+	head = key[:min(len(key), longest)]
+	if len(head) < 2 {
+		return head, false
+	}
+	i := bytes.IndexByte(head[1:], 0)
+	if i < 0 {
+		return head, false
+	}
+	return head[:i+2], true
+}
+
+// familyOf returns the number of the marker of all keys in r, if they have the same.
+func familyOf(r kv.Range) (number byte, ok bool) {
+	head, ok := family(r.Begin)
+	return numberOf(head), ok && bytes.HasPrefix(r.End, head)
+}
+
+func numberOf(head []byte) byte {
+	h := fnv.New32a()
+	h.Write(head)
+	return byte(h.Sum32() % families)
+}
+
+// marker is the key of a marker.
+func (l *layout) marker(number byte) []byte { return append([]byte(l.removed), number) }
+
+// fewKeys is how many keys in a range are compared one by one, in any case.
+const fewKeys = 2
+
+// rivals remembers in which families others remove keys, too.
+type rivals struct {
+	mu    sync.Mutex
+	until [families]uint8 // so many more commits compare keys
+}
+
+// wariness is for how many commits that is remembered.
+const wariness = 32
+
+func (r *rivals) met(number byte) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.until[number] = wariness
+}
+
+// around tells whether a commit is to compare keys.
+func (r *rivals) around(number byte) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.until[number] == 0 {
+		return false
+	}
+	r.until[number]--
+	return true
+}
+
+// compareSeen adds the comparisons of keys that were seen in the ranges of c, or of
+// their markers.
+func (c *commit) compareSeen() {
+	seen := make([][]string, len(c.covered))
+	for key, mod := range c.t.view.mods {
+		if mod == 0 {
+			continue
+		}
+		if i, ok := c.covered.index([]byte(key)); ok {
+			seen[i] = append(seen[i], key)
+		}
+	}
+	room := maxOperations - c.count() - len(c.t.keys) - len(c.t.known)
+	for i, keys := range seen {
+		number, ok := familyOf(c.covered[i])
+		switch {
+		case !ok, len(keys) <= fewKeys, c.t.db.rivals.around(number) && len(keys) <= room:
+			c.compareKeys(keys)
+			room -= len(keys)
+		default:
+			c.marked = append(c.marked, marked{number, keys})
+		}
+	}
+}
+
+func (c *commit) compareKeys(keys []string) {
+	c.seen += len(keys)
+	for _, key := range keys {
+		c.compares = append(c.compares, modIs(c.t.db.layout.at([]byte(key)), c.t.view.mods[key]))
+	}
+}
+
+// marked is keys for which a marker is compared.
+type marked struct {
+	number byte
+	keys   []string
+}
+
+// markerReads are the markers that c compares.
+func (c *commit) markerReads() (reads []*pb.RangeRequest) {
+	for _, m := range c.marked {
+		reads = append(reads, &pb.RangeRequest{Key: c.t.db.layout.marker(m.number)})
+	}
+	return reads
+}
+
+// unmark has c compare all keys for which it has compared markers, if those are why
+// the commit did not take effect: found is what the markers are now.
+func (c *commit) unmark(found []*pb.ResponseOp) (why bool) {
+	for i, m := range c.marked {
+		for _, marker := range found[i].GetResponseRange().GetKvs() {
+			if marker.ModRevision > c.t.rev {
+				c.t.db.rivals.met(m.number)
+				why = true
+			}
+		}
+	}
+	if why {
+		for _, m := range c.marked {
+			c.compareKeys(m.keys)
+		}
+		c.marked = nil
+	}
+	return why
+}
+
+// fits tells whether etcd takes so many comparisons.
+func (c *commit) fits() bool {
+	size := 0
+	for _, compare := range c.compares {
+		size += proto.Size(compare)
+	}
+	return c.count() <= maxOperations && size+c.t.writes.Bytes()+c.t.extra < maxRequest-2*maxEnvelope
+}
+
+// markRemoved returns the operations that change the markers of removed keys.
+func (c *commit) markRemoved(clears [][]byte) (ops []*pb.RequestOp) {
+	var done [families]bool
+	for _, key := range clears {
+		head, _ := family(key)
+		if number := numberOf(head); !done[number] {
+			done[number] = true
+			ops = append(ops, put(c.t.db.layout.marker(number), nil))
+		}
+	}
+	return ops
+}
