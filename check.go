@@ -139,12 +139,9 @@ const (
 // else was looked at; the cause of ctx, if it ends; or one of the store. Findings
 // are not errors. The report has what was found up to then.
 func Check(ctx context.Context, db kv.DB, opts ...CheckOptions) (CheckReport, error) {
-	var o CheckOptions
-	switch {
-	case len(opts) > 1:
-		return CheckReport{}, fmt.Errorf("conq: %d CheckOptions given, at most one is allowed", len(opts))
-	case len(opts) == 1:
-		o = opts[0]
+	o, err := only(opts)
+	if err != nil {
+		return CheckReport{}, fmt.Errorf("conq: check: %w", err)
 	}
 	if ctx == nil {
 		return CheckReport{}, errContext
@@ -159,7 +156,7 @@ func Check(ctx context.Context, db kv.DB, opts ...CheckOptions) (CheckReport, er
 		o.now = time.Now
 	}
 	c := &checker{db: db, o: o, told: make(map[string]bool), stages: make(map[string]*staging.Checker)}
-	err := c.all(ctx)
+	err = c.all(ctx)
 	return c.report, err
 }
 

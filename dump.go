@@ -80,20 +80,19 @@ var ErrNoQueue = errors.New("conq: there is no such queue")
 // waited for. At most one DumpOptions may be given.
 func Dump(ctx context.Context, db kv.DB, w io.Writer, opts ...DumpOptions) (DumpReport, error) {
 	d := dumper{db: db, w: w, entries: catalogue().Range()}
-	if len(opts) > 0 {
-		d.o = opts[0]
-	}
+	var err error
+	d.o, err = only(opts)
 	switch {
+	case err != nil:
+		return d.report, fmt.Errorf("conq: dump: %w", err)
 	case ctx == nil:
 		return d.report, errContext
 	case db == nil:
 		return d.report, errNoDB
 	case w == nil:
 		return d.report, errors.New("conq: dump: w is nil")
-	case len(opts) > 1:
-		return d.report, fmt.Errorf("conq: dump: %d DumpOptions given, at most one is allowed", len(opts))
 	}
-	err := d.run(ctx)
+	err = d.run(ctx)
 	return d.report, err
 }
 

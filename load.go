@@ -82,24 +82,23 @@ var (
 // something behind it is an ErrDump. At most one LoadOptions may be given.
 func Load(ctx context.Context, db kv.DB, r io.Reader, opts ...LoadOptions) (LoadReport, error) {
 	l := loader{ctx: ctx, db: db}
-	if len(opts) > 0 {
-		l.o = opts[0]
-	}
+	var err error
+	l.o, err = only(opts)
 	switch {
+	case err != nil:
+		return l.report, fmt.Errorf("conq: load: %w", err)
 	case ctx == nil:
 		return l.report, errContext
 	case db == nil:
 		return l.report, errNoDB
 	case r == nil:
 		return l.report, errors.New("conq: load: r is nil")
-	case len(opts) > 1:
-		return l.report, fmt.Errorf("conq: load: %d LoadOptions given, at most one is allowed", len(opts))
 	case l.o.Existing < ExistingRefuse || l.o.Existing > ExistingReplace:
 		return l.report, fmt.Errorf("conq: LoadOptions.Existing is %d: it can be ExistingRefuse, ExistingAppend or ExistingReplace", l.o.Existing)
 	}
 	l.bounds = newLoadBounds(db.Limits())
 	l.stream = stream.NewReader(r, l.bounds.payload)
-	err := l.run()
+	err = l.run()
 	return l.report, err
 }
 

@@ -1,8 +1,10 @@
 package conq
 
 import (
+	"fmt"
 	"io"
 	"log/slog"
+	"reflect"
 	"time"
 )
 
@@ -58,6 +60,19 @@ const (
 	// with this handle.
 	StagingNever
 )
+
+// only returns the options given, or none, and at most one is allowed. What they are for
+// is said by the name of their type.
+func only[O any](given []O) (o O, err error) {
+	switch len(given) {
+	case 0:
+	case 1:
+		o = given[0]
+	default:
+		err = fmt.Errorf("%d %s given, at most one is allowed", len(given), reflect.TypeFor[O]().Name())
+	}
+	return o, err
+}
 
 // stagingTime is how long StagingAuto stages after the last reason to do so. It
 // is long enough not to try at each turn, and short enough to find out that the

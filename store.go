@@ -44,10 +44,7 @@ type store struct {
 // openStore checks the arguments of OpenQueue and OpenPriorityQueue and enters
 // the queue in the catalogue.
 func openStore(db kv.DB, name string, kind Kind, hasCodec bool, opts []Options) (store, Options, error) {
-	var o Options
-	if len(opts) > 0 {
-		o = opts[0]
-	}
+	o, tooMany := only(opts)
 	if o.Random == nil {
 		o.Random = rand.Reader
 	}
@@ -58,8 +55,8 @@ func openStore(db kv.DB, name string, kind Kind, hasCodec bool, opts []Options) 
 		return store{}, o, errNoDB
 	case !hasCodec:
 		return store{}, o, fmt.Errorf("conq: queue %q: codec is nil", name)
-	case len(opts) > 1:
-		return store{}, o, fmt.Errorf("conq: queue %q: %d Options given, at most one is allowed", name, len(opts))
+	case tooMany != nil:
+		return store{}, o, fmt.Errorf("conq: queue %q: %w", name, tooMany)
 	case o.Staging < StagingAuto || o.Staging > StagingNever:
 		return store{}, o, fmt.Errorf("conq: queue %q: Options.Staging is %d: it can be StagingAuto, StagingAlways or StagingNever", name, o.Staging)
 	}
