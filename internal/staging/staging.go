@@ -60,8 +60,9 @@
 //     the other one has served it.
 //   - Collect and Expire: on the result's key, so exactly one of them gets the
 //     items.
-//   - Withdraw, when the caller's context ends: on the request's key; if it has
-//     been served, the result is collected instead.
+//   - Withdraw, when the context ends, or some of those for whom the client takes
+//     give up: on the request's key; if it has been served, the result is collected
+//     instead. Then the others' request takes its place.
 //
 // # Order and fairness
 //
