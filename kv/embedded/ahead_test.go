@@ -14,7 +14,7 @@ func TestFetchAhead(t *testing.T) {
 		db := mustOpen(t, "store", Options{FS: memFS()})
 		wanted := make(chan stretchAhead, 1)
 		db.ahead = wanted
-		const n = 500
+		n := 8 * usualSizes.ahead
 		mustTransact(t, db, func(tx kv.Tx) {
 			for i := range n {
 				tx.Set(fmt.Appendf(nil, "q%08d", i), nil)

@@ -46,11 +46,11 @@ type nearSizes struct {
 	dead  int // pairs taken from an end, after which the space that they leave is known dead
 }
 
-var usualSizes = nearSizes{bytes: 8 << 20, pairs: 128, keep: 32, ahead: 64, value: 16 << 10, dead: 64}
+var usualSizes = nearSizes{bytes: 8 << 20, pairs: 512, keep: 32, ahead: 256, value: 16 << 10, dead: 64}
 
 const (
-	stretchSize = 256      // bytes that a stretch takes beside its pairs
-	maxFetch    = 64 << 10 // bytes fetched at once
+	stretchSize = 256       // bytes that a stretch takes beside its pairs
+	maxFetch    = 128 << 10 // bytes fetched at once
 )
 
 // stretch is a part of the key space of which all pairs are known.
