@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -51,10 +52,16 @@ func TestTakeTogether(t *testing.T) {
 		fulfilled, most int
 	}
 	var mu sync.Mutex
-	var wg sync.WaitGroup
+	var wg, requests sync.WaitGroup
+	requests.Add(processes * clients) // before anybody goes on, so that there is who can be served
+	var requested atomic.Int32
 	got := map[string]int{}
 	for range processes {
 		s := stage(db, Options{Observe: func(e Event) {
+			if e.Kind == Registered && requested.Add(1) <= processes*clients {
+				requests.Done()
+				requests.Wait()
+			}
 			events.Lock()
 			defer events.Unlock()
 			if e.Kind == Fulfilled {

@@ -312,10 +312,18 @@ func testStaging(t *testing.T, w world) {
 	got := make([][]string, processes)
 	var mu sync.Mutex
 	served := 0
+	var requests sync.WaitGroup // of all, before anybody goes on, so that there is who can be served
+	requests.Add(processes)
 	together(processes, func(i int) {
+		requested := false
 		q := openQueue(t, process(), conq.Options{
 			Staging: conq.StagingAlways, NoCombining: true,
 			Observe: func(e conq.Event) {
+				if e.Kind == conq.Requested && !requested {
+					requested = true
+					requests.Done()
+					requests.Wait()
+				}
 				mu.Lock()
 				defer mu.Unlock()
 				served = max(served, e.Calls)
