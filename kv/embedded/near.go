@@ -36,7 +36,9 @@ type near struct {
 	due       []*stretch // of which deadSpace is to be told, during a commit
 }
 
-// nearSizes bound what is near. They are the same in all stores but those of tests.
+// nearSizes bound what is near. They are the same in all stores but those of tests. With
+// 64 pairs fetched at once, and 128 in a stretch, a pop in a long queue took 1.04 to 1.08
+// times as long.
 type nearSizes struct {
 	bytes int // of all stretches; less than a stretch takes turns all of it off
 	pairs int // in a stretch
