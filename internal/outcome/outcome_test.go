@@ -2,9 +2,9 @@ package outcome_test
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -48,6 +48,19 @@ func write(ctx context.Context, l *outcome.Lanes) error {
 		return 0, nil
 	})
 	return err
+}
+
+// written counts the transactions of write that have committed.
+func written(t *testing.T, db kv.DB) (n uint64) {
+	t.Helper()
+	check(t, db.ReadTransact(context.Background(), func(r kv.Reader) error {
+		value, err := r.Get([]byte("n"))
+		if len(value) == 8 {
+			n = binary.LittleEndian.Uint64(value)
+		}
+		return err
+	}))
+	return n
 }
 
 // Transactions run at the same time, up to MaxLanes, and leave no more keys than ran
@@ -117,10 +130,9 @@ func TestClose(t *testing.T) {
 		store := memory.New(memory.Options{})
 		db := faulty.New(store, 1, faulty.Options{Limits: kv.Limits{UnknownCommits: true}})
 		l := outcome.New(db, space, nil)
-		var done atomic.Int32
 		var group sync.WaitGroup
 		for range 10 {
-			group.Go(func() { check(t, write(t.Context(), l)); done.Add(1) })
+			group.Go(func() { check(t, write(t.Context(), l)) })
 		}
 		synctest.Wait()
 		ctx, cancel := context.WithTimeout(t.Context(), time.Microsecond)
@@ -134,8 +146,8 @@ func TestClose(t *testing.T) {
 		}
 		for range 2 {
 			check(t, l.Close(t.Context(), errors.New("another")))
-			if n := keys(t, store); n != 0 || done.Load() != 10 {
-				t.Errorf("%d keys are left, and %d transactions done", n, done.Load())
+			if n, done := keys(t, store), written(t, store); n != 0 || done != 10 {
+				t.Errorf("%d keys are left, and %d transactions done", n, done)
 			}
 		}
 		if err := write(t.Context(), l); !errors.Is(err, closed) {
