@@ -155,6 +155,7 @@ func TestFormatDirectory(t *testing.T) {
 	dir := t.TempDir()
 	db, err := embedded.Open(dir, embedded.Options{})
 	check(err)
+	check(db.Transact(t.Context(), func(tx kv.Tx) error { tx.Set([]byte("key"), nil); return nil }))
 	check(db.Close())
 	for _, row := range rows(t, formatDoc, 2, "| file | contents |") {
 		switch row[0] {
@@ -165,6 +166,11 @@ func TestFormatDirectory(t *testing.T) {
 			equal(t, string(readFile(t, filepath.Join(dir, "OWNER"))), fmt.Sprintf("pid %d\n", os.Getpid()))
 		case "LOCK":
 			equal(t, string(readFile(t, filepath.Join(dir, "LOCK"))), "")
+		case "N.journal":
+			if segment := readFile(t, filepath.Join(dir, "000001.journal")); !bytes.Contains(segment, []byte("key")) {
+				t.Errorf("the first segment has no key: %x", segment)
+			}
+		case "spare.journal":
 		default:
 			version := regexp.MustCompile(`version (\d+)`).FindStringSubmatch(row[1])
 			marker := fmt.Sprintf("marker.format-version.*.%03s", version[1])

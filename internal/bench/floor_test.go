@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"context"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/conq-go/conq/kv"
 	"github.com/conq-go/conq/kv/embedded"
 	"github.com/conq-go/conq/recipe"
 	"github.com/conq-go/conq/subspace"
@@ -40,9 +42,14 @@ func openFloor(b testing.TB, dir string, d embedded.Durability) *floor {
 		lazy := &lazyFS{FS: fs, logs: make(map[*lazyFile]struct{})}
 		fs, f.stop = lazy, lazy.start(10*time.Millisecond)
 	}
+	pairs := takeJournal(b, dir)
 	var err error
 	f.db, err = pebble.Open(dir, optionsOf(b, dir, fs))
 	check(b, err)
+	for _, pair := range pairs {
+		check(b, f.db.Set(pair.Key, pair.Value, pebble.NoSync))
+	}
+	check(b, f.db.Flush())
 	r := f.items.Range()
 	it, err := f.db.NewIter(&pebble.IterOptions{LowerBound: r.Begin, UpperBound: r.End})
 	check(b, err)
@@ -54,13 +61,37 @@ func openFloor(b testing.TB, dir string, d embedded.Durability) *floor {
 	return f
 }
 
-// optionsOf returns the options with which the store was last open.
+// takeJournal removes the journal, and returns all pairs of the store, as those that are
+// in no table would be lost.
+func takeJournal(b testing.TB, dir string) (pairs []kv.KeyValue) {
+	db, err := embedded.Open(dir, embedded.Options{})
+	check(b, err)
+	check(b, db.ReadTransact(context.Background(), func(r kv.Reader) error {
+		for pair, err := range r.Range(kv.Range{}, kv.RangeOptions{}) {
+			if err != nil {
+				return err
+			}
+			pairs = append(pairs, pair)
+		}
+		return nil
+	}))
+	check(b, db.Close())
+	files, err := filepath.Glob(filepath.Join(dir, "*.journal"))
+	check(b, err)
+	for _, file := range files {
+		check(b, os.Remove(file))
+	}
+	return pairs
+}
+
+// optionsOf returns the options with which the store was last open, but with Pebble's log,
+// which conq has a journal in place of.
 func optionsOf(b testing.TB, dir string, fs vfs.FS) *pebble.Options {
 	text, err := os.ReadFile(optionsFile(b, dir))
 	check(b, err)
 	o := &pebble.Options{FS: fs, Logger: silent{}}
 	check(b, o.Parse(string(text), nil))
-	o.WALDir = ""
+	o.WALDir, o.DisableWAL = "", false
 	return o
 }
 

@@ -15,7 +15,7 @@ func TestFloorWritesTheSame(t *testing.T) {
 		t.Run(d.String(), func(t *testing.T) {
 			const before, added, taken = 5, 20, 7
 			dir := newStore(t, before)
-			options := readFile(t, optionsFile(t, dir))
+			options := bytes.Replace(readFile(t, optionsFile(t, dir)), []byte("disable_wal=true"), []byte("disable_wal=false"), 1)
 			f := openFloor(t, dir, d)
 			for range added {
 				check(t, f.enqueue())

@@ -84,41 +84,23 @@ func (t *tx) commit() error {
 	if t.writes.Empty() && len(t.conflicts) == 0 {
 		return t.commitRead()
 	}
-	c := t.db.newCommit(&t.writes)
-	defer c.end()
-	version, err := t.apply(c)
+	batch := t.db.newBatch(&t.writes)
+	version, err := t.apply(batch)
 	if err != nil {
 		return err
 	}
-	if err := t.db.acknowledge(c, version); err != nil {
+	if err := t.db.acknowledge(batch, version); err != nil {
 		return err
 	}
 	t.committed()
 	return nil
 }
 
-// commit is a commit under way.
-type commit struct {
-	*pebble.Batch
-	db    *DB
-	alone bool // it is synced for itself, as nobody else is about
-}
-
 // batchOverhead is what an entry of a batch takes beside its key and value, at most.
 const batchOverhead = 16
 
-func (db *DB) newCommit(writes *overlay.Overlay) *commit {
-	c := &commit{db: db, Batch: db.pebble.NewBatchWithSize(batchOverhead*(1+writes.Ops()) + writes.Bytes())}
-	if db.o.Durability != Memory {
-		c.alone = db.synced.enter()
-	}
-	return c
-}
-
-func (c *commit) end() {
-	if c.db.o.Durability != Memory {
-		c.db.synced.leave()
-	}
+func (db *DB) newBatch(writes *overlay.Overlay) *pebble.Batch {
+	return db.pebble.NewBatchWithSize(batchOverhead*(1+writes.Ops()) + writes.Bytes())
 }
 
 // committed ends the transaction and has those told who wanted to be.
@@ -196,8 +178,8 @@ const manyCommits = 64
 // apply checks for conflicts and applies the batch, and returns the version of
 // the commit. From here on it is visible, and will be counted in db.commits
 // until it is acknowledged.
-func (t *tx) apply(c *commit) (uint64, error) {
-	e, err := t.effects(c.Batch)
+func (t *tx) apply(b *pebble.Batch) (uint64, error) {
+	e, err := t.effects(b)
 	if err != nil {
 		return 0, err
 	}
@@ -217,7 +199,7 @@ func (t *tx) apply(c *commit) (uint64, error) {
 		checked = latest
 		db.mu.Lock()
 	}
-	snap, err := t.applyLocked(c, &e, reads, checked)
+	snap, err := t.applyLocked(b, &e, reads, checked)
 	version, stale := db.version, db.stale()
 	db.mu.Unlock()
 	closeAll(snap, stale)
@@ -231,7 +213,7 @@ func conflicts(since []written, reads []kv.Range) bool {
 // applyLocked is the commit itself. It compares the reads with the commits
 // after the version up to which that has been done, and returns the snapshot
 // that is to be closed.
-func (t *tx) applyLocked(c *commit, e *effects, reads []kv.Range, checked uint64) (*pebble.Snapshot, error) {
+func (t *tx) applyLocked(b *pebble.Batch, e *effects, reads []kv.Range, checked uint64) (*pebble.Snapshot, error) {
 	db := t.db
 	if err := t.committable(); err != nil {
 		return nil, err
@@ -242,13 +224,11 @@ func (t *tx) applyLocked(c *commit, e *effects, reads []kv.Range, checked uint64
 	if len(reads) > 0 && conflicts(db.window.since(checked), reads) {
 		return nil, kv.ErrConflict
 	}
-	if err := db.sum(c.Batch, e); err != nil {
+	if err := db.sum(b, e); err != nil {
 		return nil, err
 	}
-	if !c.Empty() {
-		if err := db.applyBatch(c); err != nil {
-			return nil, err
-		}
+	if err := db.applyBatch(b, db.version+1); err != nil {
+		return nil, err
 	}
 	db.watches.fire(e)
 	t.watchLocked() // after its own writes, which are what it watches for a change of
@@ -288,18 +268,45 @@ func (db *DB) sum(batch *pebble.Batch, e *effects) error {
 	return nil
 }
 
-// applyBatch writes the batch to the log's buffer and to the memtable.
-func (db *DB) applyBatch(c *commit) error {
+// applyBatch appends the batch to the journal and writes it to the memtable, in this order
+// (see journal).
+func (db *DB) applyBatch(b *pebble.Batch, version uint64) error {
 	err := guarded(func() error {
-		if c.alone {
-			return db.pebble.ApplyNoSyncWait(c.Batch, pebble.Sync)
+		if db.full {
+			if err := db.turn(); err != nil {
+				return err
+			}
 		}
-		return db.pebble.Apply(c.Batch, pebble.NoSync)
+		db.full = db.journal.append(b.Repr(), int(b.Count()), version)
+		if b.Empty() {
+			return nil
+		}
+		return db.pebble.Apply(b, pebble.NoSync)
 	})
 	if err != nil {
 		db.guard.fail(err) // what Pebble has done with it is unknown
 		return unknown(db.failure())
 	}
+	return nil
+}
+
+// turn begins a new segment of the journal. All that is in those before it has been
+// applied: once the memtables of now are in tables, these are not needed any more.
+func (db *DB) turn() error {
+	last := db.journal.turn()
+	flushed, err := db.pebble.AsyncFlush()
+	if err != nil {
+		return err
+	}
+	db.background.Go(func() {
+		select {
+		case <-flushed:
+			if err := db.journal.release(last); err != nil {
+				db.guard.fail(err)
+			}
+		case <-db.stopped:
+		}
+	})
 	return nil
 }
 
@@ -316,38 +323,28 @@ func (db *DB) expire() {
 	}
 }
 
+// maxBuffered is how many bytes of the journal stay in memory with Memory.
+const maxBuffered = 64 << 10
+
 // acknowledge returns when the commit is as durable as was asked.
-func (db *DB) acknowledge(c *commit, version uint64) error {
+func (db *DB) acknowledge(b *pebble.Batch, version uint64) error {
 	defer db.commits.Done()
-	var err error
-	switch {
-	case db.o.Durability == Memory:
-	case c.Empty(): // write conflicts only: there is nothing of its own to wait for
-		err = db.synced.wait(version-1, db.failure)
-	case c.alone:
-		err = c.SyncWait()
-	default:
-		err = db.synced.settle(version, db.syncLog, db.failure)
-	}
-	if err != nil {
-		db.guard.fail(err)
+	if db.o.Durability != Memory {
+		_ = db.synced.settle(version, db.flushJournal, db.failure)
+	} else if db.journal.buffered() > maxBuffered {
+		db.flushJournal()
 	}
 	if err := db.failure(); err != nil {
 		return unknown(err)
 	}
-	if db.o.Durability != Memory {
-		db.synced.advance(version)
-	}
-	return c.Close()
+	return b.Close()
 }
 
-// syncLog has the log on disk up to the version that it returns, unless the store has
-// failed.
-func (db *DB) syncLog() uint64 {
-	db.mu.Lock()
-	version := db.version
-	db.mu.Unlock()
-	if err := guarded(func() error { return db.pebble.LogData(nil, pebble.Sync) }); err != nil {
+// flushJournal has the journal as safe as was asked up to the version that it returns,
+// unless the store has failed.
+func (db *DB) flushJournal() uint64 {
+	version, err := db.journal.flush(db.o.Durability == Always)
+	if err != nil {
 		db.guard.fail(err)
 	}
 	if db.failure() != nil {

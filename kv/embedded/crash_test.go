@@ -217,7 +217,7 @@ type syncGate struct {
 
 func (g *syncGate) Create(name string, c vfs.DiskWriteCategory) (vfs.File, error) {
 	f, err := g.FS.Create(name, c)
-	if err == nil && isLog(name) {
+	if err == nil && isSegment(name) {
 		f = gatedFile{f, g}
 	}
 	return f, err

@@ -26,17 +26,20 @@ type DB struct {
 	near           *near
 	ahead          chan stretchAhead // to be fetched
 	manyTombstones int               // the constant, but in tests
-	synced         *horizon
+	journal        *journal
+	synced         *horizon      // up to which version the journal is as safe as was asked
 	maimed         chan struct{} // closed when one of Pebble's goroutines has ended by a fatal error
 	maimOnce       sync.Once
 	ending         atomic.Bool // Close has been called
 
 	background sync.WaitGroup
 	stop       context.CancelFunc
+	stopped    <-chan struct{} // closed by stop
 
 	mu      sync.Mutex
 	closed  bool     // nothing is applied any more
 	version uint64   // of the last commit
+	full    bool     // the journal needs a new segment
 	view    *view    // the latest, if it is in use
 	txns    openTxns // those that hold a view
 	window  window
@@ -158,6 +161,9 @@ func (db *DB) Close() error {
 // closePebble closes what holds the data. A poisoned store's Pebble may not be
 // able to: then it is left as it is, unable to change anything any more.
 func (db *DB) closePebble() error {
+	if err := db.journal.close(); err != nil {
+		db.guard.fail(err)
+	}
 	if db.failure() != nil {
 		db.guard.freeze()
 	}

@@ -23,12 +23,12 @@
 // overlap within microseconds, not within an fsync; and one fsync serves all who
 // wait for theirs, for whose return its leader waits a little: see horizon.
 // Nothing is acknowledged too early: each acknowledgement, that of a transaction
-// which only read included, waits until the log is on disk up to the version
-// that it saw. The log is written in version order and a full log is synced
-// before the next is begun, so a version that is on disk has all earlier ones
-// there too.
+// which only read included, waits until the journal is on disk up to the version
+// that it saw. The journal is the write-ahead log, our own (Pebble's is turned off). It is
+// written in version order, and a segment of it is synced before the next is begun, so a
+// version that is on disk has all earlier ones there too.
 //
-// An error in writing the log or the manifest, or in flushing a memtable,
+// An error in writing the journal or the manifest, or in flushing a memtable,
 // poisons the store: what may not be on disk is never acknowledged, all later
 // calls fail with [ErrFailed], and nothing more is written to the directory
 // until it is opened again. Pebble itself would end the process, or wait for
@@ -49,8 +49,9 @@
 //
 // # Directory
 //
-//	CONQ     "conq embedded store, format N\n"; a higher N than this build's is refused
-//	OWNER    "pid N\n", of the process that has, or had, the store open
-//	LOCK     locked for as long as a process has the store open
-//	others   Pebble's
+//	CONQ       "conq embedded store, format N\n"; a higher N than this build's is refused
+//	OWNER      "pid N\n", of the process that has, or had, the store open
+//	LOCK       locked for as long as a process has the store open
+//	*.journal  segments of the journal, and a spare one
+//	others     Pebble's
 package embedded

@@ -148,7 +148,7 @@ func TestOpenRefuses(t *testing.T) {
 		{"below a file", filepath.Join(file, "x"), []string{file, "not a directory"}},
 		{"another program's directory", dirWith("go.mod", ""), []string{"go.mod", "no store"}},
 		{"another program's CONQ", dirWith("CONQ", "hello"), []string{"CONQ", "hello"}},
-		{"a newer format", dirWith("CONQ", "conq embedded store, format 2\n"), []string{"format 2", "up to 1", "newer build"}},
+		{"a newer format", dirWith("CONQ", "conq embedded store, format 3\n"), []string{"format 3", "up to 2", "newer build"}},
 		{"in use", open, []string{"pid " + me, "conq serve"}},
 		{"in use by another name", link, []string{"pid " + me, "conq serve"}},
 	} {
@@ -219,7 +219,7 @@ func TestSyncedLater(t *testing.T) {
 			t.Fatal(err)
 		}
 		if durability == Interval {
-			db.guard.syncPending() // what the ticker does
+			db.syncJournal() // what the ticker does
 		} else if err := db.Close(); err != nil {
 			t.Fatal(err)
 		}

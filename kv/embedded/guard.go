@@ -1,13 +1,10 @@
 package embedded
 
 import (
-	"context"
 	"fmt"
 	"io"
-	"maps"
 	"os"
 	"runtime"
-	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -16,23 +13,18 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
-// guard is the file system that a store's Pebble runs on. It does two things.
-//
-// It poisons. Pebble answers an error in writing its log or its manifest by
+// guard is the file system that a store runs on: its journal and its Pebble. It poisons.
+// Pebble answers an error in writing its log or its manifest by
 // ending the process. So the first such error is kept, and from then on each
 // change of a file does nothing and succeeds: Pebble goes on, into the void,
 // until the store is closed, and the directory stays as the error left it. The
 // error is set before the call that met it returns, so a commit that looks for
 // it after its sync can't miss it.
 //
-// With Durability Interval it puts off syncs: a sync of the log returns when
-// the data is with the operating system, and syncPending makes up for it.
-//
 // Errors in tables, which Pebble can live with, pass through; a table is written
 // anew. Before arm all errors do, so that Open can return them.
 type guard struct {
 	vfs.FS
-	putOff bool
 
 	armed   atomic.Bool
 	frozen  atomic.Bool
@@ -42,14 +34,9 @@ type guard struct {
 	// Changes of files hold changing for reading, so that once freeze has
 	// returned, nothing changes any more.
 	changing sync.RWMutex
-
-	mu      sync.Mutex
-	pending map[*guardFile]struct{} // logs with a sync put off
 }
 
-func newGuard(fs vfs.FS, putOff bool, onFail func(error)) *guard {
-	return &guard{FS: fs, putOff: putOff, onFail: onFail, pending: make(map[*guardFile]struct{})}
-}
+func newGuard(fs vfs.FS, onFail func(error)) *guard { return &guard{FS: fs, onFail: onFail} }
 
 func (g *guard) arm() { g.armed.Store(true) }
 
@@ -95,8 +82,6 @@ func isTable(name string) bool {
 	return strings.HasSuffix(name, ".sst") || strings.HasSuffix(name, ".blob")
 }
 
-func isLog(name string) bool { return strings.HasSuffix(name, ".log") }
-
 // file runs a change that opens a file, and wraps the file.
 func (g *guard) file(name string, open func() (vfs.File, error)) (vfs.File, error) {
 	var f vfs.File
@@ -107,7 +92,7 @@ func (g *guard) file(name string, open func() (vfs.File, error)) (vfs.File, erro
 	if f == nil {
 		f = void{}
 	}
-	return &guardFile{File: f, g: g, name: name, log: isLog(name)}, nil
+	return &guardFile{File: f, g: g, name: name}, nil
 }
 
 func (g *guard) Create(name string, c vfs.DiskWriteCategory) (vfs.File, error) {
@@ -169,10 +154,6 @@ type guardFile struct {
 	vfs.File
 	g    *guard
 	name string
-	log  bool
-
-	closing sync.Mutex // held while syncPending syncs the file
-	closed  bool
 }
 
 func (f *guardFile) Write(p []byte) (int, error) {
@@ -197,71 +178,21 @@ func (f *guardFile) Preallocate(offset, length int64) error {
 	return f.g.change(f.name, func() error { return f.File.Preallocate(offset, length) })
 }
 
-func (f *guardFile) Sync() error     { return f.sync(f.File.Sync) }
-func (f *guardFile) SyncData() error { return f.sync(f.File.SyncData) }
-
-func (f *guardFile) sync(now func() error) error {
-	if f.log && f.g.putOff {
-		f.g.mu.Lock()
-		defer f.g.mu.Unlock()
-		f.g.pending[f] = struct{}{}
-		return nil
-	}
-	return f.g.change(f.name, now)
-}
+func (f *guardFile) Sync() error     { return f.g.change(f.name, f.File.Sync) }
+func (f *guardFile) SyncData() error { return f.g.change(f.name, f.File.SyncData) }
 
 func (f *guardFile) SyncTo(length int64) (full bool, err error) {
-	if f.log && f.g.putOff {
-		return false, nil // a hint to begin writing, no promise
-	}
 	err = f.g.change(f.name, func() (err error) { full, err = f.File.SyncTo(length); return err })
 	return full, err
 }
 
 // Close closes the file even of a poisoned store, so that no handle is left.
 func (f *guardFile) Close() error {
-	f.closing.Lock()
-	defer f.closing.Unlock()
-	f.closed = true
 	if f.g.frozen.Load() {
 		_ = f.File.Close()
 		return nil
 	}
-	if f.log && f.g.putOff {
-		if err := f.g.change(f.name, f.File.SyncData); err != nil {
-			return err
-		}
-	}
 	return f.g.change(f.name, f.File.Close)
-}
-
-// syncPending makes the syncs that were put off.
-func (g *guard) syncPending() {
-	g.mu.Lock()
-	files := slices.Collect(maps.Keys(g.pending))
-	clear(g.pending)
-	g.mu.Unlock()
-	for _, f := range files {
-		f.closing.Lock()
-		if !f.closed { // else Close has synced it
-			_ = f.g.change(f.name, f.File.SyncData)
-		}
-		f.closing.Unlock()
-	}
-}
-
-// syncEvery calls syncPending at each interval until ctx ends.
-func (g *guard) syncEvery(ctx context.Context, interval time.Duration) {
-	ticker := time.NewTicker(interval)
-	defer ticker.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-ticker.C:
-			g.syncPending()
-		}
-	}
 }
 
 // void stands for a file that a poisoned store would have made.

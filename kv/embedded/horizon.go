@@ -17,7 +17,6 @@ import (
 type horizon struct {
 	version atomic.Uint64
 	waiting atomic.Int32 // how many wait
-	writers atomic.Int32 // who are about
 	applied atomic.Int32 // writers who wait, as what they wrote is in the log
 	mu      sync.Mutex
 	moved   *sync.Cond
@@ -81,20 +80,7 @@ func (h *horizon) wake() {
 	h.moved.Broadcast()
 }
 
-// enter announces a writer, who is going to apply something. alone tells that nobody
-// else is about: then he should have his own write synced, which is quicker.
-func (h *horizon) enter() (alone bool) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	alone = h.writers.Add(1) == 1 && h.last < 2
-	return alone
-}
-
-// leave says that a writer's wait is over, or that he has applied nothing.
-func (h *horizon) leave() { h.writers.Add(-1) }
-
-// settle is wait for a writer who has entered, and whose write nobody has had synced
-// yet. sync has the log synced, and returns the version up to which it then is.
+// settle is wait for a writer whose write nobody has had synced yet. sync has the log synced, and returns the version up to which it then is.
 func (h *horizon) settle(version uint64, sync func() uint64, failed func() error) error {
 	h.waiting.Add(1)
 	defer h.waiting.Add(-1)

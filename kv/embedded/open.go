@@ -22,7 +22,7 @@ import (
 const (
 	formatFile  = "CONQ"
 	formatLine  = "conq embedded store, format %d\n"
-	formatKnown = 1
+	formatKnown = 2 // 1 had a log of Pebble's in place of the journal
 	ownerFile   = "OWNER"
 	lockFile    = "LOCK"
 )
@@ -184,28 +184,98 @@ func (db *DB) openLocked(dir string) error {
 	if err := writeFile(db.o.FS, dir, ownerFile, "pid "+strconv.Itoa(os.Getpid())+"\n"); err != nil {
 		return err
 	}
-	if _, err := db.o.FS.Stat(db.o.FS.PathJoin(dir, formatFile)); errors.Is(err, os.ErrNotExist) {
-		if err := writeFile(db.o.FS, dir, formatFile, fmt.Sprintf(formatLine, formatKnown)); err != nil {
-			return err
-		}
-	}
-	db.guard = newGuard(db.o.FS, db.o.Durability == Interval, db.failed)
-	err := guarded(func() (err error) {
-		db.pebble, err = pebble.Open(dir, db.pebbleOptions())
+	if err := writeFormat(db.o.FS, dir); err != nil {
 		return err
-	})
+	}
+	db.guard = newGuard(db.o.FS, db.failed)
+	ctx, stop := context.WithCancel(context.Background())
+	db.stop, db.stopped = stop, ctx.Done()
+	err := guarded(func() error { return db.openFiles(dir) })
 	if err != nil {
+		stop()
 		return err
 	}
 	db.guard.arm()
-	ctx, stop := context.WithCancel(context.Background())
-	db.stop = stop
 	wanted := db.ahead
 	db.background.Go(func() { db.keepAhead(ctx, wanted) })
 	if db.o.Durability == Interval {
-		db.background.Go(func() { db.guard.syncEvery(ctx, db.o.Interval) })
+		db.background.Go(func() { db.syncEvery(ctx, db.o.Interval) })
 	}
 	return nil
+}
+
+// writeFormat has the directory say that it has the latest format. Of format 1 all can be
+// read: Pebble finds its log.
+func writeFormat(fs vfs.FS, dir string) error {
+	line := fmt.Sprintf(formatLine, formatKnown)
+	if text, err := readFile(fs, fs.PathJoin(dir, formatFile)); err == nil && text == line {
+		return nil
+	}
+	return writeFile(fs, dir, formatFile, line)
+}
+
+// openFiles opens Pebble and the journal, and applies what is in the one and perhaps not
+// in the other.
+func (db *DB) openFiles(dir string) (err error) {
+	if db.journal, err = openJournal(db.guard, dir, int64(db.o.MemTable), db.o.Durability == Always); err != nil {
+		return err
+	}
+	if db.pebble, err = pebble.Open(dir, db.pebbleOptions()); err != nil {
+		return err
+	}
+	if err := db.replay(); err != nil {
+		return errors.Join(err, db.pebble.Close())
+	}
+	return nil
+}
+
+// A journal that is no longer than this when it is opened is kept: to write its commits
+// to a table at each opening costs more than to read them at each.
+const (
+	fewSegments = 8
+	littleBytes = 1 << 20
+)
+
+// replay applies what is in the journal.
+func (db *DB) replay() error {
+	bytes := 0
+	segments := slices.Clone(db.journal.file.closed)
+	err := db.journal.replay(func(repr []byte) error {
+		bytes += len(repr)
+		b := db.pebble.NewBatch()
+		if err := b.SetRepr(repr); err != nil {
+			return err
+		}
+		return errors.Join(db.pebble.Apply(b, pebble.NoSync), b.Close())
+	})
+	if err != nil || len(segments) <= fewSegments && bytes <= littleBytes {
+		return err
+	}
+	if err := db.pebble.Flush(); err != nil {
+		return err
+	}
+	return db.journal.release(segments[len(segments)-1])
+}
+
+// syncEvery has the journal synced at each interval until ctx ends.
+func (db *DB) syncEvery(ctx context.Context, interval time.Duration) {
+	ticker := time.NewTicker(interval)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+			db.syncJournal()
+		}
+	}
+}
+
+// syncJournal has the journal on disk, or the store has failed.
+func (db *DB) syncJournal() {
+	if _, err := db.journal.flush(true); err != nil {
+		db.guard.fail(err)
+	}
 }
 
 // pebbleOptions pins the version of Pebble's format: a newer Pebble must not
@@ -224,11 +294,13 @@ func (db *DB) pebbleOptions() *pebble.Options {
 		L0StopWritesThreshold:       1000,
 		LBaseMaxBytes:               64 << 20,
 		CompactionConcurrencyRange:  func() (int, int) { return 1, 2 },
+		DisableWAL:                  true, // see journal
 		FlushDelayDeleteRange:       10 * time.Second,
 		EventListener: &pebble.EventListener{
 			DataCorruption: func(info pebble.DataCorruptionInfo) {
 				db.guard.fail(fmt.Errorf("%s is damaged: %w", info.Path, info.Details))
 			},
+			FlushBegin: func(pebble.FlushInfo) { db.syncJournal() }, // see journal
 			FlushEnd: func(info pebble.FlushInfo) {
 				if info.Err != nil && info.Err.Error() != nothingFlushed {
 					db.guard.fail(fmt.Errorf("flushing a memtable: %w", info.Err))
@@ -262,11 +334,7 @@ func writeFile(fs vfs.FS, dir, name, text string) error {
 	if err := fs.Rename(path+".tmp", path); err != nil {
 		return err
 	}
-	d, err := fs.OpenDir(dir)
-	if err != nil {
-		return err
-	}
-	return errors.Join(d.Sync(), d.Close())
+	return syncDir(fs, dir)
 }
 
 func writeAll(fs vfs.FS, path, text string) error {

@@ -1,0 +1,133 @@
+package embedded
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"slices"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+)
+
+// segmentsIn returns the segments of a directory, in order. Those before a gap were given
+// up, and are there because they could not be removed, or have come back in a crash.
+func segmentsIn(fs vfs.FS, dir string) (segments []uint64, err error) {
+	names, err := fs.List(dir)
+	if err != nil {
+		return nil, err
+	}
+	for _, name := range names {
+		if n, ok := segmentNumber(name); ok {
+			segments = append(segments, n)
+		}
+	}
+	slices.Sort(segments)
+	for i := len(segments) - 1; i > 0; i-- {
+		if segments[i-1] == segments[i]-1 {
+			continue
+		}
+		for _, n := range segments[:i] {
+			if err := fs.Remove(fs.PathJoin(dir, segmentName(n))); err != nil {
+				return nil, err
+			}
+		}
+		return segments[i:], nil
+	}
+	return segments, nil
+}
+
+// replay calls apply with the batches that were in the journal when it was opened, in
+// order. A crash may have torn the last segment: that ends where its records do, and is
+// finished there, on disk, before any of it is applied.
+func (j *journal) replay(apply func(batch []byte) error) error {
+	segments := j.file.closed
+	for i, n := range segments {
+		if err := replaySegment(j.fs, j.dir, n, i == len(segments)-1, apply); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func replaySegment(fs vfs.FS, dir string, number uint64, last bool, apply func([]byte) error) error {
+	name := fs.PathJoin(dir, segmentName(number))
+	data, err := readAll(fs, name)
+	if err != nil {
+		return err
+	}
+	batches, end, finished := readSegment(number, data)
+	switch {
+	case finished:
+	case !last:
+		return fmt.Errorf("%s is damaged at byte %d, and later files of the journal need it", name, end)
+	case len(data) > int(end) && lost(number, data, end):
+		return fmt.Errorf("%s is damaged at byte %d: what was on disk there is not what was written", name, end)
+	default:
+		if err := finishSegment(fs, name, number, end); err != nil {
+			return err
+		}
+	}
+	for _, batch := range batches {
+		if err := apply(batch); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func readAll(fs vfs.FS, name string) ([]byte, error) {
+	f, err := fs.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return nil, err
+	}
+	data := make([]byte, info.Size())
+	if _, err := io.ReadFull(io.NewSectionReader(f, 0, info.Size()), data); err != nil {
+		return nil, err
+	}
+	return data, nil
+}
+
+// readSegment returns the batches of a segment, where they end, and whether there is the
+// record that says so.
+func readSegment(number uint64, data []byte) (batches [][]byte, end int64, finished bool) {
+	for {
+		r, ok := readRecord(number, data[end:])
+		if !ok {
+			return batches, end, false
+		}
+		if len(r.batch) == 0 {
+			return batches, end, true
+		}
+		batches = append(batches, r.batch)
+		end += r.size
+	}
+}
+
+// lost tells whether a segment, whose records end, had more that was on disk: a later
+// record says so. A crash tears only what was not on disk.
+func lost(number uint64, data []byte, end int64) bool {
+	for at := end + recordAlign; at+headerSize <= int64(len(data)); at += recordAlign {
+		if bytes.Equal(data[at:at+recordAlign], zeros[:recordAlign]) {
+			continue
+		}
+		if r, ok := readRecord(number, data[at:]); ok && r.synced > end {
+			return true
+		}
+	}
+	return false
+}
+
+// finishSegment writes the end of a segment that a crash has left without one.
+func finishSegment(fs vfs.FS, name string, number uint64, end int64) error {
+	f, err := fs.OpenReadWrite(name, vfs.WriteCategoryUnspecified)
+	if err != nil {
+		return err
+	}
+	s := segment{File: f, number: number, offset: end}
+	return s.finish()
+}
