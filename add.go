@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 
 	"github.com/conq-go/conq/internal/lane"
 	"github.com/conq-go/conq/internal/outcome"
@@ -116,8 +115,15 @@ func (a *adder[P]) runEach(calls []*addCall[P]) {
 
 // merge makes payloads what all calls add.
 func (b *adding[P]) merge() {
-	b.payloads = slices.Clip(b.calls[0].Request) // not to be written behind
-	for _, c := range b.calls[1:] {
+	if b.payloads = b.calls[0].Request; len(b.calls) == 1 {
+		return
+	}
+	n := 0
+	for _, c := range b.calls {
+		n += len(c.Request)
+	}
+	b.payloads = make([]P, 0, n)
+	for _, c := range b.calls {
 		b.payloads = append(b.payloads, c.Request...)
 	}
 }

@@ -64,10 +64,10 @@ var (
 func pieceCount(fields []byte, integers int) (int, error) {
 	ok := true
 	for i := 0; ok && i < integers; i++ {
-		fields, ok = skipInt(fields)
+		_, fields, ok = tuple.NextInt(fields)
 	}
 	if ok {
-		fields, ok = skipBytes(fields)
+		fields, ok = tuple.SkipBytes(fields)
 	}
 	if !ok {
 		return 0, errKey
@@ -75,45 +75,9 @@ func pieceCount(fields []byte, integers int) (int, error) {
 	if len(fields) == 0 {
 		return 1, nil
 	}
-	elem, rest, err := tuple.Next(fields)
-	if err != nil {
-		return 0, err
-	}
-	n, ok := elem.(int64)
+	n, rest, ok := tuple.NextInt(fields)
 	if !ok || n < 2 || n > math.MaxInt32 || len(rest) > 0 {
 		return 0, errPieces
 	}
 	return int(n), nil
-}
-
-// skipInt returns what follows the integer of up to 8 bytes that b begins with,
-// and whether it begins so. Unlike tuple.Next it allocates nothing.
-func skipInt(b []byte) (rest []byte, ok bool) {
-	const zero = 0x14 // the codes around it tell the number of bytes
-	if len(b) == 0 || b[0] < zero-8 || b[0] > zero+8 {
-		return nil, false
-	}
-	size := int(b[0]) - zero
-	size = 1 + max(size, -size)
-	if len(b) < size {
-		return nil, false
-	}
-	return b[size:], true
-}
-
-// skipBytes does the same for a byte string.
-func skipBytes(b []byte) (rest []byte, ok bool) {
-	if len(b) == 0 || b[0] != 0x01 {
-		return nil, false
-	}
-	for i := 1; i < len(b); i++ {
-		if b[i] != 0 {
-			continue
-		}
-		if i+1 == len(b) || b[i+1] != 0xff {
-			return b[i+1:], true
-		}
-		i++ // an escaped zero byte
-	}
-	return nil, false
 }

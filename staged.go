@@ -53,7 +53,7 @@ func (s *store) place(key []byte) (group, place []byte) {
 	for range s.integers {
 		group = fields[:len(fields)-len(rest)]
 		var ok bool
-		if rest, ok = skipInt(rest); !ok {
+		if _, rest, ok = tuple.NextInt(rest); !ok {
 			return nil, nil
 		}
 	}

@@ -392,16 +392,11 @@ func (s *store) keyAt(place []byte) ([]byte, error) {
 }
 
 // integer returns the i-th of the integers in the key of an item.
-func (s *store) integer(key []byte, i int) (int64, error) {
-	fields := s.fields(key)
-	for range i {
-		fields, _ = skipInt(fields)
+func (s *store) integer(key []byte, i int) (n int64, err error) {
+	fields, ok := s.fields(key), true
+	for j := 0; ok && j <= i; j++ {
+		n, fields, ok = tuple.NextInt(fields)
 	}
-	elem, _, err := tuple.Next(fields)
-	if err != nil {
-		return 0, fmt.Errorf("conq: queue %q, key %x: %w", s.name, key, err)
-	}
-	n, ok := elem.(int64)
 	if !ok {
 		return 0, fmt.Errorf("conq: queue %q, key %x: element %d is not a 64-bit integer", s.name, key, i+2)
 	}

@@ -56,6 +56,7 @@ const (
 //     has no items begins at 0 again. Keys are unique.
 type PriorityQueue struct {
 	items  subspace.Subspace
+	span   kv.Range // of items
 	random io.Reader
 	ties   Ties
 }
@@ -64,7 +65,7 @@ type PriorityQueue struct {
 // which should hold nothing else. random is as in [NewQueue]. ties does not
 // change how items are stored.
 func NewPriorityQueue(items subspace.Subspace, random io.Reader, ties Ties) PriorityQueue {
-	return PriorityQueue{items, random, ties}
+	return PriorityQueue{items, items.Range(), random, ties}
 }
 
 // Push adds an item of a priority. It has no conflict. The error is of a read,
@@ -92,17 +93,15 @@ func (p PriorityQueue) NextKey(tx kv.Tx, priority int64) ([]byte, error) {
 // nextCount returns the count of the next item of a priority.
 func (p PriorityQueue) nextCount(r kv.Reader, priority int64) (int64, error) {
 	same := p.of(priority)
-	for last, err := range r.Range(same.Range(), kv.RangeOptions{Limit: 1, Reverse: true, KeysOnly: true}) {
-		if err != nil {
-			return 0, err
-		}
-		ints, err := parse(same, last.Key, 1)
-		if err != nil {
-			return 0, err
-		}
-		return next(ints[0])
+	last, err := kv.LastKey(r, same.Range())
+	if last == nil || err != nil {
+		return 0, err
 	}
-	return 0, nil
+	ints, err := parse(same, last, 1)
+	if err != nil {
+		return 0, err
+	}
+	return next(ints[0])
 }
 
 // of returns the subspace of the items of one priority.
@@ -205,4 +204,4 @@ func (p PriorityQueue) check(key []byte) error {
 func (p PriorityQueue) Clear(tx kv.Tx) { tx.ClearRange(p.Range()) }
 
 // Range returns the range of all items' keys.
-func (p PriorityQueue) Range() kv.Range { return p.items.Range() }
+func (p PriorityQueue) Range() kv.Range { return p.span }

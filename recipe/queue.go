@@ -34,13 +34,16 @@ import (
 //     begins at 1 again. Keys are unique.
 type Queue struct {
 	items  subspace.Subspace
+	span   kv.Range // of items
 	random io.Reader
 }
 
 // NewQueue returns the queue whose items are in a subspace, which should hold
 // nothing else. random gives the random elements of keys: nil is crypto/rand,
 // which should only be replaced in tests.
-func NewQueue(items subspace.Subspace, random io.Reader) Queue { return Queue{items, random} }
+func NewQueue(items subspace.Subspace, random io.Reader) Queue {
+	return Queue{items, items.Range(), random}
+}
 
 // Enqueue adds an item at the end. It has no conflict. The error is of a read,
 // of the random source, [ErrFull], or [ErrKey]; a value that is too large makes
@@ -70,14 +73,12 @@ func (q Queue) NextKey(tx kv.Tx) ([]byte, error) {
 
 // lastIndex returns the index of the last item, or 0 if there is none.
 func (q Queue) lastIndex(r kv.Reader) (int64, error) {
-	for last, err := range r.Range(q.Range(), kv.RangeOptions{Limit: 1, Reverse: true, KeysOnly: true}) {
-		if err != nil {
-			return 0, err
-		}
-		ints, err := parse(q.items, last.Key, 1)
-		return ints[0], err
+	last, err := kv.LastKey(r, q.span)
+	if last == nil || err != nil {
+		return 0, err
 	}
-	return 0, nil
+	ints, err := parse(q.items, last, 1)
+	return ints[0], err
 }
 
 // Dequeue removes the first item and returns it. ok is false if the queue is
@@ -111,4 +112,4 @@ func (q Queue) check(key []byte) error {
 func (q Queue) Clear(tx kv.Tx) { tx.ClearRange(q.Range()) }
 
 // Range returns the range of all items' keys.
-func (q Queue) Range() kv.Range { return q.items.Range() }
+func (q Queue) Range() kv.Range { return q.span }

@@ -43,6 +43,7 @@
 package recipe
 
 import (
+	"bytes"
 	"crypto/rand"
 	"errors"
 	"fmt"
@@ -114,27 +115,29 @@ func next(index int64) (int64, error) {
 
 // parse returns the n integers in front of a key's random element.
 func parse(items subspace.Subspace, key []byte, n int) (ints [2]int64, err error) {
-	t, err := items.Unpack(key)
-	if err != nil {
-		return ints, fmt.Errorf("%w: key %x: %w", ErrKey, key, err)
-	}
-	ok := len(t) == n+1 || len(t) == n+2 && isInt(t[n+1])
+	rest, ok := bytes.CutPrefix(key, items.Bytes())
 	for i := 0; ok && i < n; i++ {
-		ints[i], ok = t[i].(int64)
+		ints[i], rest, ok = tuple.NextInt(rest)
 	}
 	if ok {
-		_, ok = t[n].([]byte)
+		rest, ok = tuple.SkipBytes(rest)
 	}
-	if !ok {
-		return ints, fmt.Errorf("%w: key %x: its tuple %.200v is not %d integers of 64 bits and random bytes",
-			ErrKey, key, t, n)
+	if ok && len(rest) > 0 { // the caller's integer
+		_, rest, ok = tuple.NextInt(rest)
+	}
+	if !ok || len(rest) > 0 {
+		return ints, notItem(items, key, n)
 	}
 	return ints, nil
 }
 
-func isInt(e any) bool {
-	_, ok := e.(int64)
-	return ok
+// notItem says what is wrong with a key.
+func notItem(items subspace.Subspace, key []byte, n int) error {
+	t, err := items.Unpack(key)
+	if err != nil {
+		return fmt.Errorf("%w: key %x: %w", ErrKey, key, err)
+	}
+	return fmt.Errorf("%w: key %x: its tuple %.200v is not %d integers of 64 bits and random bytes", ErrKey, key, t, n)
 }
 
 // checked returns the pairs of r up to the first whose key fails.

@@ -163,6 +163,7 @@ func hasTwoForms(in tuple.Tuple) bool {
 func FuzzUnpack(f *testing.F) {
 	seed(f, func(packed []byte) { f.Add(packed) })
 	f.Fuzz(func(t *testing.T, b []byte) {
+		sameAsNext(t, b)
 		out, err := tuple.Unpack(b)
 		if err != nil {
 			if !errors.Is(err, tuple.ErrMalformed) || out != nil {
@@ -178,6 +179,41 @@ func FuzzUnpack(f *testing.F) {
 			t.Fatalf("%x packs as %x", b, packed)
 		}
 	})
+}
+
+// sameAsNext compares NextInt and SkipBytes with Next.
+func sameAsNext(t *testing.T, b []byte) {
+	t.Helper()
+	elem, rest, err := tuple.Next(b)
+	want, isInt := elem.(int64)
+	i, after, ok := tuple.NextInt(b)
+	if isInt = isInt && err == nil; ok != isInt || ok && (i != want || !bytes.Equal(after, rest)) {
+		t.Fatalf("NextInt(%x) = %d, %x, %v; Next returns %v, %x, %v", b, i, after, ok, elem, rest, err)
+	}
+	_, isBytes := elem.([]byte)
+	after, ok = tuple.SkipBytes(b)
+	if isBytes = isBytes && err == nil; ok != isBytes || ok && !bytes.Equal(after, rest) {
+		t.Fatalf("SkipBytes(%x) = %x, %v; Next returns %v, %x, %v", b, after, ok, elem, rest, err)
+	}
+}
+
+// Integers of each size, and those that are just too large for an int64.
+func TestNextInt(t *testing.T) {
+	for bits := range 64 {
+		for _, i := range []int64{1<<bits - 1, 1 << bits, -(1 << bits), 1 - 1<<bits, -1 - 1<<bits} {
+			packed := append(tuple.AppendInt(nil, i), 1, 0)
+			sameAsNext(t, packed)
+			sameAsNext(t, packed[:1])
+			sameAsNext(t, append([]byte{packed[0], 0}, packed[1:]...)) // not the shortest form
+		}
+	}
+	for _, packed := range [][]byte{
+		{0x1c, 0x80, 0, 0, 0, 0, 0, 0, 0}, {0x1c, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff},
+		{0x0c, 0x7f, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff}, {0x0c, 0x7f, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xfe},
+		{0x0c, 0, 0, 0, 0, 0, 0, 0, 0}, {}, {0x01}, {0x01, 'a'}, {0x01, 0, 0xff}, {0x01, 0, 0xff, 0}, {0x02, 'a', 0},
+	} {
+		sameAsNext(t, packed)
+	}
 }
 
 // Bytes of tuples sort as the tuples.

@@ -41,6 +41,60 @@ type decoder struct {
 }
 
 // malformed returns an error about the byte at off.
+// NextInt returns the integer that b begins with, and what follows it. ok is false if b
+// begins with something else, or with an integer of more than 64 bits with its sign. It is
+// Next for that case, and allocates nothing.
+func NextInt(b []byte) (i int64, rest []byte, ok bool) {
+	if len(b) == 0 || b[0] < codeZero-8 || b[0] > codeZero+8 {
+		return 0, nil, false
+	}
+	size := int(b[0]) - codeZero
+	negative := size < 0
+	if negative {
+		size = -size
+	}
+	if len(b) < 1+size {
+		return 0, nil, false
+	}
+	var magnitude uint64
+	for _, digit := range b[1 : 1+size] {
+		if negative {
+			digit = ^digit
+		}
+		magnitude = magnitude<<8 | uint64(digit)
+	}
+	switch {
+	case size > 0 && magnitude>>(8*(size-1)) == 0: // there is a shorter form
+		return 0, nil, false
+	case !negative:
+		i, ok = int64(magnitude), magnitude <= math.MaxInt64
+	default:
+		i, ok = -int64(magnitude), magnitude <= 1<<63
+	}
+	if !ok {
+		return 0, nil, false
+	}
+	return i, b[1+size:], true
+}
+
+// SkipBytes returns what follows the byte string that b begins with. ok is false if b
+// begins with something else. It is Next for that case, and allocates nothing.
+func SkipBytes(b []byte) (rest []byte, ok bool) {
+	if len(b) == 0 || b[0] != codeBytes {
+		return nil, false
+	}
+	for i := 1; i < len(b); i++ {
+		if b[i] != 0 {
+			continue
+		}
+		if i+1 == len(b) || b[i+1] != 0xff {
+			return b[i+1:], true
+		}
+		i++ // an escaped zero byte
+	}
+	return nil, false
+}
+
 func malformed(off int, format string, args ...any) error {
 	return fmt.Errorf("%w: byte %d: %s", ErrMalformed, off, fmt.Sprintf(format, args...))
 }

@@ -11,10 +11,10 @@ import (
 
 // effects is what a transaction is about to do to the store.
 type effects struct {
-	written            // what others conflict with
-	values  [][]byte   // of the keys of written.keys afterwards; nil: none
-	cleared []kv.Range // the part of written.ranges that holds no key afterwards, but for those above
-	adds    []addition
+	changes []*overlay.Change // in the order of their keys
+	cleared []kv.Range        // hold no key afterwards, but for those of changes
+	ranges  []kv.Range        // where others conflict with it, beside the keys of changes
+	adds    []*overlay.Change // that need the latest value
 
 	// What near leaves to deadSpace: keys that were cleared where nothing is near, and
 	// gaps.
@@ -22,10 +22,13 @@ type effects struct {
 	gaps []kv.Range
 }
 
-// addition is a change that needs the latest value.
-type addition struct {
-	*overlay.Change
-	i int // of its key
+// written returns what others conflict with.
+func (e *effects) written() written {
+	w := written{keys: make([][]byte, len(e.changes)), ranges: e.ranges}
+	for i, c := range e.changes {
+		w.keys[i] = c.Key
+	}
+	return w
 }
 
 // leastKey stands for the empty key where a cleared range begins. Pebble 2.1.7 can't
@@ -46,12 +49,8 @@ func (t *tx) effects(b *pebble.Batch) (e effects, err error) {
 			return e, err
 		}
 	}
-	n := t.writes.Len()
-	both := make([][]byte, 2*n) // one allocation for both
-	e.keys, e.values = both[:0:n], both[n:n]
-	t.writes.Changes(func(c *overlay.Change) {
-		e.keys = append(e.keys, c.Key)
-		e.values = append(e.values, c.Value)
+	e.changes = t.writes.All()
+	for _, c := range e.changes {
 		switch {
 		case err != nil:
 		case c.Kind == overlay.Set:
@@ -59,9 +58,9 @@ func (t *tx) effects(b *pebble.Batch) (e effects, err error) {
 		case c.Kind == overlay.Clear:
 			err = b.Delete(c.Key, nil)
 		default:
-			e.adds = append(e.adds, addition{c, len(e.keys) - 1})
+			e.adds = append(e.adds, c)
 		}
-	})
+	}
 	e.ranges = e.cleared
 	if len(t.conflicts) > 0 {
 		e.ranges = normalize(slices.Concat(e.cleared, t.conflicts))
@@ -239,7 +238,7 @@ func (t *tx) applyLocked(b *pebble.Batch, e *effects, reads []kv.Range, checked 
 	oldest := db.version
 	if db.txns.first != nil {
 		oldest = db.txns.first.version
-		db.window.add(db.version, e.written)
+		db.window.add(db.version, e.written())
 		db.window.trim(oldest)
 	}
 	db.near.commit(e, db.version)
@@ -247,19 +246,18 @@ func (t *tx) applyLocked(b *pebble.Batch, e *effects, reads []kv.Range, checked 
 	return snap, nil
 }
 
-// sum puts the results of additions in the batch.
+// sum puts the results of additions in the batch, and in their changes.
 func (db *DB) sum(batch *pebble.Batch, e *effects) error {
 	for _, c := range e.adds {
 		value, closer, err := db.pebble.Get(c.Key)
 		if err == nil {
-			value = overlay.Sum(value, c.Delta)
+			c.Value = overlay.Sum(value, c.Delta)
 			err = closer.Close()
 		} else if err == pebble.ErrNotFound {
-			value, err = overlay.Sum(nil, c.Delta), nil
+			c.Value, err = overlay.Sum(nil, c.Delta), nil
 		}
 		if err == nil {
-			e.values[c.i] = value
-			err = batch.Set(c.Key, value, nil)
+			err = batch.Set(c.Key, c.Value, nil)
 		}
 		if err != nil {
 			return err

@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 
 	"github.com/conq-go/conq/kv"
+	"github.com/conq-go/conq/kv/internal/overlay"
 	"github.com/tidwall/btree"
 )
 
@@ -197,9 +198,9 @@ func (d *deadSpace) commit(e *effects, version, oldest uint64) {
 	for _, r := range e.cleared {
 		d.extend(r.Begin, r.End, version)
 	}
-	for i, key := range e.keys {
-		if e.values[i] != nil {
-			d.cut(key)
+	for _, c := range e.changes {
+		if c.Kind != overlay.Clear {
+			d.cut(c.Key)
 		}
 	}
 	for _, key := range e.far {

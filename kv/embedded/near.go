@@ -6,6 +6,7 @@ import (
 	"sync"
 
 	"github.com/conq-go/conq/kv"
+	"github.com/conq-go/conq/kv/internal/overlay"
 	"github.com/tidwall/btree"
 )
 
@@ -264,6 +265,21 @@ func (n *near) get(key []byte, version uint64) (value []byte, known bool) {
 	}
 }
 
+// last returns the last key of a range at version, or nil, if it is known.
+func (n *near) last(span kv.Range, version uint64) (key []byte, known bool) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	s := n.holding(span.End, true)
+	if s == nil || s.changed > version {
+		return nil, false
+	}
+	s.used = true
+	if i, _ := s.search(span.End); i > 0 && bytes.Compare(s.pairs[i-1].key(), span.Begin) >= 0 {
+		return bytes.Clone(s.pairs[i-1].key()), true
+	}
+	return nil, bytes.Compare(s.begin, span.Begin) <= 0
+}
+
 // commit takes in what a commit did, and tells deadSpace what it need not find out:
 // where a queue is near, one gap for dozens of items instead of one for each, which
 // made transfers through a short queue 1.7 times as many with Interval.
@@ -274,22 +290,21 @@ func (n *near) commit(e *effects, version uint64) {
 		n.clear(r, version)
 	}
 	var s *stretch
-	var memory pairs
-	for i, key := range e.keys {
-		if s == nil || !s.holds(key) {
-			if s = n.holding(key, false); s == nil {
-				if e.values[i] == nil {
-					e.far = append(e.far, key)
+	for _, c := range e.changes {
+		if s == nil || !s.holds(c.Key) {
+			if s = n.holding(c.Key, false); s == nil {
+				if c.Kind == overlay.Clear {
+					e.far = append(e.far, c.Key)
 				}
 				continue
 			}
 		}
 		s.changed = version
-		switch {
-		case e.values[i] == nil:
-			n.remove(s, key)
+		switch c.Kind {
+		case overlay.Clear:
+			n.remove(s, c.Key)
 		default:
-			n.set(s, n.pair(&memory, key, e.values[i]))
+			n.set(s, n.written(c))
 			if len(s.pairs) > n.most.pairs {
 				n.split(s)
 				s = nil
@@ -402,7 +417,9 @@ func (n *near) divide(s *stretch, from, to []byte) {
 	i, _ := s.search(from)
 	j, _ := s.search(to)
 	left := &stretch{begin: s.begin, end: from, pairs: slices.Clone(s.pairs[:i]), head: s.head}
-	right := &stretch{begin: to, end: s.end, pairs: slices.Clone(s.pairs[max(i, j):]), tail: s.tail}
+	kept := copy(s.pairs, s.pairs[max(i, j):]) // in the same memory, as the tail will grow again
+	clear(s.pairs[kept:])
+	right := &stretch{begin: to, end: s.end, pairs: s.pairs[:kept], tail: s.tail}
 	for _, part := range []*stretch{left, right} {
 		if bytes.Compare(part.begin, part.end) >= 0 || len(part.pairs) > n.most.pairs {
 			continue

@@ -1,6 +1,9 @@
 package embedded
 
-import "github.com/conq-go/conq/kv"
+import (
+	"github.com/conq-go/conq/kv"
+	"github.com/conq-go/conq/kv/internal/overlay"
+)
 
 // pair is a key and a value, neither to be changed. The key has a zero byte behind
 // it, which makes the key that follows it. The value of a large pair is not there.
@@ -55,5 +58,14 @@ func (n *near) pair(m *pairs, key, value []byte) pair {
 	}
 	p := m.new(key, nil)
 	p.large = true
+	return p
+}
+
+// written returns what is worth keeping of a pair that was written. It is not copied.
+func (n *near) written(c *overlay.Change) pair {
+	p := pair{after: c.Key[:len(c.Key)+1], value: c.Value}
+	if len(p.value) > n.most.value {
+		p.value, p.large = nil, true
+	}
 	return p
 }

@@ -30,15 +30,16 @@ func check(segment uint64, data []byte) uint32 {
 }
 
 func appendRecord(records []byte, segment uint64, synced int64, batch []byte) []byte {
-	var header [headerSize]byte
+	n := len(records)
+	records = append(records, zeros[:headerSize]...)
+	records = append(records, batch...)
+	records = append(records, zeros[:-len(batch)&(recordAlign-1)]...)
+	header := records[n : n+headerSize]
 	binary.LittleEndian.PutUint32(header[4:], check(segment, batch))
 	binary.LittleEndian.PutUint32(header[8:], uint32(len(batch)))
 	binary.LittleEndian.PutUint32(header[12:], uint32(synced))
-	binary.LittleEndian.PutUint32(header[:], check(segment, header[4:]))
-	records = append(records, header[:]...)
-	records = append(records, batch...)
-	var padding [recordAlign]byte
-	return append(records, padding[:-len(batch)&(recordAlign-1)]...)
+	binary.LittleEndian.PutUint32(header, check(segment, header[4:]))
+	return records
 }
 
 // record is one that was read.

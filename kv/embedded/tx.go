@@ -13,14 +13,16 @@ import (
 // what the transaction has read, to be checked at its commit.
 type tx struct {
 	txn
-	reader // its Reader methods
+	reader   // its Reader methods
+	snapshot reader
 
 	writes    overlay.Overlay
 	reads     []kv.Range // read conflict ranges
 	conflicts []kv.Range // write conflict ranges added by hand
 	watched   []*watch
 	onCommit  []func()
-	bad       error // of the first write that can't be committed
+	one       [1]func() // the first of onCommit
+	bad       error     // of the first write that can't be committed
 	mayBeLazy bool
 }
 
@@ -34,6 +36,7 @@ func (t *tx) Lazily() {
 func newTx(ctx context.Context, db *DB) *tx {
 	t := &tx{txn: txn{db: db, ctx: ctx}}
 	t.reader.t = t
+	t.snapshot = reader{t, true}
 	return t
 }
 
@@ -125,6 +128,9 @@ func (t *tx) Watch(key []byte) <-chan error {
 
 func (t *tx) OnCommit(f func()) {
 	if t.writable(nil) {
+		if t.onCommit == nil {
+			t.onCommit = t.one[:0]
+		}
 		t.onCommit = append(t.onCommit, f)
 	}
 }

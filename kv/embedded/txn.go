@@ -237,6 +237,25 @@ func (t *txn) get(key kv.Range) ([]byte, error) {
 	return t.far(key.Begin)
 }
 
+// lastKey returns the last stored key of a range, or nil, if it is known near.
+func (t *txn) lastKey(span kv.Range) (key []byte, known bool, err error) {
+	if err := t.reading(); err != nil {
+		return nil, false, err
+	}
+	defer t.mu.Unlock()
+	key, known = t.db.near.last(span, t.version)
+	if !known {
+		err = t.catchUp(func() { key, known = t.db.near.last(span, t.version) })
+	}
+	if known {
+		if key != nil {
+			span.Begin = key
+		}
+		t.depends(span)
+	}
+	return key, known, err
+}
+
 // far returns what get does, from Pebble.
 func (t *txn) far(key []byte) ([]byte, error) {
 	if err := t.look(); err != nil {

@@ -56,8 +56,8 @@ func (ws watches) fire(e *effects) {
 	if len(ws) == 0 {
 		return
 	}
-	for _, key := range e.keys {
-		ws.fireKey(string(key), nil)
+	for _, c := range e.changes {
+		ws.fireKey(string(c.Key), nil)
 	}
 	if len(e.cleared) == 0 {
 		return

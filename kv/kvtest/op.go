@@ -14,7 +14,7 @@ import (
 // op is one operation of a random transaction. A transaction is run as a list
 // of them, against the engine and against a state, and what they saw compared.
 type op struct {
-	kind     string // "get", "range", "set", "clear", "clear range" or "add"
+	kind     string // "get", "range", "last of range", "set", "clear", "clear range" or "add"
 	key, end string // a range's begin and end
 	value    string
 	delta    int64
@@ -31,6 +31,8 @@ func (o op) String() string {
 	case "range":
 		return fmt.Sprintf("range %q to %q limit=%d stop=%d reverse=%v snapshot=%v",
 			o.key, o.end, o.limit, o.stop, o.reverse, o.snapshot)
+	case "last of range":
+		return fmt.Sprintf("last of range %q to %q snapshot=%v", o.key, o.end, o.snapshot)
 	case "clear range":
 		return fmt.Sprintf("clear range %q to %q", o.key, o.end)
 	case "add":
@@ -51,6 +53,9 @@ func (o op) run(tx kv.Tx) (string, error) {
 		return showValue(value), err
 	case "range":
 		return o.runRange(r)
+	case "last of range":
+		key, err := kv.LastKey(r, span(o.key, o.end))
+		return showValue(key), err
 	case "set":
 		tx.Set([]byte(o.key), []byte(o.value))
 	case "clear":
@@ -101,6 +106,8 @@ func (s state) do(o op) string {
 		return absent
 	case "range":
 		return s.doRange(o)
+	case "last of range":
+		return s.doLast(o)
 	case "set":
 		s[o.key] = o.value
 	case "clear":
@@ -131,6 +138,16 @@ func (s state) doRange(o op) string {
 	return show(seen)
 }
 
+func (s state) doLast(o op) string {
+	last := absent
+	for _, key := range slices.Sorted(maps.Keys(s)) {
+		if span(o.key, o.end).Contains([]byte(key)) {
+			last = key
+		}
+	}
+	return last
+}
+
 // sum is what Add makes of value.
 func sum(value string, delta int64) string {
 	digits := []byte(value + "\x00\x00\x00\x00\x00\x00\x00\x00")[:8]
@@ -152,7 +169,7 @@ func (s state) String() string {
 }
 
 // opKinds are all kinds; reads are there twice, as they are what is checked.
-var opKinds = []string{"get", "get", "range", "range", "range", "set", "set", "clear", "clear range", "add"}
+var opKinds = []string{"get", "get", "range", "range", "range", "last of range", "set", "set", "clear", "clear range", "add"}
 
 // opKeys are few, so that operations meet, and awkward.
 var opKeys = []string{"\x00", "a", "a\x00", "a\x00\xff", "a\xff", "b", "b\x00", "ba", "c", "\xfe", "\xfe\xff"}

@@ -109,6 +109,7 @@ func everyRead() []op {
 				reads = append(reads, op{kind: "range", limit: limit, reverse: reverse, snapshot: snapshot})
 			}
 		}
+		reads = append(reads, op{kind: "last of range", snapshot: snapshot}, op{kind: "last of range", end: "n", snapshot: snapshot})
 	}
 	return reads
 }

@@ -11,6 +11,8 @@ import (
 )
 
 var rangeCases = []testCase{
+	{name: "last key", check: checkLastKey,
+		rule: "LastKey returns the last key of a range in each kind of Reader, also after it has changed"},
 	{name: "bounds, limit and reverse", check: checkRangeOptions,
 		rule: "a range includes its begin and not its end; empty bounds are open; Limit and Reverse do what they say"},
 	{name: "byte order", check: checkByteOrder,
@@ -46,6 +48,40 @@ func checkRangeOptions(t *tester) {
 				t.compareRange(want, op{kind: "range", key: begin, end: end, limit: limit, reverse: true})
 			}
 		}
+	}
+}
+
+func checkLastKey(t *tester) {
+	t.reset(stored...)
+	want := make(state)
+	for _, key := range stored {
+		want[key] = key
+	}
+	compare := func() {
+		for _, begin := range []string{"", "a", "b", "b\x00", "d", "f", "h", "h\x00", "z"} {
+			for _, end := range []string{"", "a", "b", "b\x00", "d", "f", "h", "h\x00", "z"} {
+				if end != "" && begin > end {
+					continue
+				}
+				o := op{kind: "last of range", key: begin, end: end}
+				check := func(r kv.Reader) error {
+					got, err := kv.LastKey(r, span(begin, end))
+					if err == nil && showValue(got) != want.do(o) {
+						t.Errorf("%v returned %s, want %s", o, showValue(got), want.do(o))
+					}
+					return err
+				}
+				t.read(check)
+				t.transact(func(tx kv.Tx) error { return check(tx) })
+				t.transact(func(tx kv.Tx) error { kv.Lazily(tx); return check(tx.Snapshot()) })
+			}
+		}
+	}
+	compare()
+	for _, change := range []op{{kind: "set", key: "c", value: "c"}, {kind: "clear", key: "h"}, {kind: "set", key: "x", value: "x"}, {kind: "clear range", key: "b", end: "e"}} {
+		t.transact(func(tx kv.Tx) error { _, err := change.run(tx); return err })
+		want.do(change)
+		compare()
 	}
 }
 

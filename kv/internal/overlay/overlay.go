@@ -31,7 +31,7 @@ const (
 
 // Change is the last change of a key.
 type Change struct {
-	Key, Value []byte
+	Key, Value []byte // behind the key, where it can be resliced to, is a zero byte
 	Delta      int64
 	Kind       Kind
 }
@@ -51,6 +51,9 @@ type Overlay struct {
 	changes []Change // in the order in which they were made; full, another slice is begun
 	keys    arena
 	values  arena
+
+	one    [1]Change // the first of changes
+	oneRef [1]*Change
 }
 
 // maxList is how many changes may be in the slice for one to be put between them.
@@ -65,7 +68,7 @@ type arena struct {
 
 const (
 	firstChunk = 256
-	lastChunk  = 64 << 10
+	lastChunk  = 4 << 10 // one slice that is kept keeps so much
 )
 
 // alloc returns a slice of n bytes with no room behind it.
@@ -93,10 +96,16 @@ func (a *arena) clone(b []byte) []byte {
 
 // change returns a new one with a copy of the key.
 func (o *Overlay) change(key []byte, kind Kind) *Change {
-	if n := cap(o.changes); len(o.changes) == n {
-		o.changes = make([]Change, 0, min(max(2, 2*n), 512))
+	switch n := cap(o.changes); {
+	case n == 0:
+		o.changes = o.one[:0]
+		o.list = o.oneRef[:0]
+	case len(o.changes) == n:
+		o.changes = make([]Change, 0, min(max(8, 2*n), 512))
 	}
-	o.changes = append(o.changes, Change{Key: o.keys.clone(key), Kind: kind})
+	copied := o.keys.alloc(len(key) + 1)
+	copy(copied, key)
+	o.changes = append(o.changes, Change{Key: copied[:len(key)], Kind: kind})
 	return &o.changes[len(o.changes)-1]
 }
 
@@ -108,6 +117,9 @@ func (o *Overlay) put(c *Change) {
 	case o.tree != nil:
 		o.tree.Set(c)
 	case n == 0 || bytes.Compare(o.list[n-1].Key, c.Key) < 0:
+		if n == 1 {
+			o.list = slices.Grow(o.list, 7)
+		}
 		o.list = append(o.list, c)
 	default:
 		i, found := o.search(c.Key)
@@ -229,12 +241,19 @@ func (o *Overlay) Ops() int { return o.ops }
 // Changes calls f for each changed key, in key order. The overlay may be
 // dropped but not changed afterwards if f keeps a slice.
 func (o *Overlay) Changes(f func(*Change)) {
-	for _, c := range o.list {
+	for _, c := range o.All() {
 		f(c)
 	}
-	if o.tree != nil {
-		o.tree.Scan(func(c *Change) bool { f(c); return true })
+}
+
+// All returns what Changes calls f for.
+func (o *Overlay) All() []*Change {
+	if o.tree == nil {
+		return o.list
 	}
+	all := make([]*Change, 0, o.tree.Len())
+	o.tree.Scan(func(c *Change) bool { all = append(all, c); return true })
+	return all
 }
 
 // Len returns the number of changed keys.
