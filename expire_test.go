@@ -78,10 +78,12 @@ func abandonThose(tx kv.Tx, s *store, items iter.Seq2[kv.KeyValue, error]) error
 func TestWaitForExpired(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		db := newMemory(t, kv.Limits{})
+		staged, err := OpenQueue(db, "q", String(), Options{Staging: StagingAlways})
+		noError(t, err)
 		q, err := OpenQueue(db, "q", String())
 		noError(t, err)
 		noError(t, q.Enqueue(t.Context(), "a"))
-		noError(t, db.Transact(t.Context(), func(tx kv.Tx) error { return abandon(tx, &q.store) }))
+		noError(t, db.Transact(t.Context(), func(tx kv.Tx) error { return abandon(tx, &staged.store) }))
 		v, err := q.DequeueWait(t.Context())
 		noError(t, err)
 		equal(t, "item", v, "a")

@@ -29,6 +29,9 @@ type taker[V any] struct {
 	staging Staging
 	expired atomic.Int64 // when expire last looked, likewise
 	until   atomic.Int64 // StagingAuto stages until then, in nanoseconds of Unix time
+
+	flows  atomic.Bool  // who waited last found items at once
+	misses atomic.Int64 // how often those who wait found nothing
 }
 
 func newTaker[V any](s *store, o Options, side staging.Side, d direction[V]) (*taker[V], error) {
@@ -74,14 +77,6 @@ func (t *taker[V]) take(ctx context.Context, n int) ([]V, error) {
 		return nil, err
 	}
 	return shares[0].values, shares[0].err
-}
-
-// wait takes up to n items, and waits until there is at least one.
-func (t *taker[V]) wait(ctx context.Context, n int) ([]V, error) {
-	if err := t.check(ctx, n); err != nil {
-		return nil, err
-	}
-	return t.room.Wait(ctx, n)
 }
 
 func (t *taker[V]) check(ctx context.Context, n int) error {
@@ -161,6 +156,9 @@ const expireTime = time.Second
 
 // expire puts such items back, now and then.
 func (t *taker[V]) expire(ctx context.Context) error {
+	if !t.s.mayBeStaged() {
+		return nil
+	}
 	now, last := time.Now().UnixNano(), t.expired.Load()
 	if now-last < int64(expireTime) || !t.expired.CompareAndSwap(last, now) {
 		return nil
