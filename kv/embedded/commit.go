@@ -3,6 +3,7 @@ package embedded
 import (
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/conq-go/conq/kv"
@@ -77,7 +78,7 @@ func (t *tx) commit() error {
 	if err := t.db.limits.CheckTransaction(t.writes.Bytes(), t.writes.Ops()); err != nil {
 		return err
 	}
-	if err := t.alive(); err != nil {
+	if err := t.commits(); err != nil {
 		return err
 	}
 	if t.writes.Empty() && len(t.conflicts) == 0 {
@@ -129,7 +130,7 @@ func (t *tx) startWatches() error {
 	defer t.mu.Unlock()
 	t.db.mu.Lock()
 	defer t.db.mu.Unlock()
-	if err := t.committable(); err != nil {
+	if err := t.committable(t.db.o.Now()); err != nil {
 		return err
 	}
 	t.watchLocked()
@@ -160,14 +161,16 @@ func (t *tx) acknowledgeRead() error {
 
 // committable returns the error with which the commit must fail, short of a
 // conflict. Both locks are held.
-func (t *tx) committable() error {
+func (t *tx) committable(now time.Time) error {
 	switch {
 	case t.db.closed:
 		return kv.ErrClosed
 	case t.ended != nil:
 		return t.ended
+	case t.version != 0 && t.tooOld(now):
+		return kv.ErrTooOld
 	}
-	return t.check()
+	return t.wanted()
 }
 
 // manyCommits is how many commits since the transaction's version are too many
@@ -213,8 +216,8 @@ func conflicts(since []written, reads []kv.Range) bool {
 // after the version up to which that has been done, and returns the snapshot
 // that is to be closed.
 func (t *tx) applyLocked(b *pebble.Batch, e *effects, reads []kv.Range, checked uint64) (*pebble.Snapshot, error) {
-	db := t.db
-	if err := t.committable(); err != nil {
+	db, now := t.db, t.db.o.Now()
+	if err := t.committable(now); err != nil {
 		return nil, err
 	}
 	if t.version != 0 && !t.listed { // the window no longer reaches back so far
@@ -234,7 +237,7 @@ func (t *tx) applyLocked(b *pebble.Batch, e *effects, reads []kv.Range, checked 
 	db.version++
 	db.commits.Add(1)
 	snap := t.releaseLocked()
-	db.expire()
+	db.expire(now)
 	oldest := db.version
 	if db.txns.first != nil {
 		oldest = db.txns.first.version
@@ -314,9 +317,8 @@ func unknown(err error) error {
 
 // expire gives up on transactions that have been open for too long. Their
 // commits will fail.
-func (db *DB) expire() {
-	deadline := db.o.Now().Add(-db.o.Age)
-	for t := db.txns.first; t != nil && t.started.Before(deadline); t = db.txns.first {
+func (db *DB) expire(now time.Time) {
+	for t := db.txns.first; t != nil && t.tooOld(now); t = db.txns.first {
 		db.txns.remove(t)
 	}
 }

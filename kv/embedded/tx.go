@@ -40,7 +40,7 @@ func newTx(ctx context.Context, db *DB) *tx {
 	return t
 }
 
-// alive returns an error once the transaction has ended.
+// alive returns an error once the transaction has ended, or should.
 func (t *tx) alive() error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -48,6 +48,16 @@ func (t *tx) alive() error {
 		return t.ended
 	}
 	return t.check()
+}
+
+// commits returns the error with which a commit need not begin.
+func (t *tx) commits() error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.ended != nil {
+		return t.ended
+	}
+	return t.wanted() // it may be too old: see committable
 }
 
 // writable tells whether a write counts: the transaction has not ended and err

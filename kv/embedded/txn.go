@@ -190,17 +190,24 @@ func (t *txn) catchUp(again func()) error {
 
 // check returns the error with which a read or the commit must fail now.
 func (t *txn) check() error {
-	if t.ctx.Err() != nil {
-		return context.Cause(t.ctx)
-	}
-	if err := t.db.usable(); err != nil {
+	if err := t.wanted(); err != nil {
 		return err
 	}
-	if t.version != 0 && t.db.o.Now().Sub(t.started) > t.db.o.Age {
+	if t.version != 0 && t.tooOld(t.db.o.Now()) {
 		return kv.ErrTooOld
 	}
 	return nil
 }
+
+// wanted is check without the time.
+func (t *txn) wanted() error {
+	if t.ctx.Err() != nil {
+		return context.Cause(t.ctx)
+	}
+	return t.db.usable()
+}
+
+func (t *txn) tooOld(now time.Time) bool { return now.Sub(t.started) > t.db.o.Age }
 
 // reading prepares a read: it returns with t.mu held, unless with an error.
 func (t *txn) reading() error {
