@@ -58,6 +58,38 @@ func (b *budget) spend(item kv.KeyValue, n int) bool {
 }
 
 // gather returns items while the budget lasts, but at least one.
+func gather[V any](s *store, r kv.Reader, d direction[V], b *budget) ([]kv.KeyValue, error) {
+	if d.known != nil {
+		items, known, err := d.known(r, b.items)
+		if err != nil {
+			return nil, err
+		}
+		if known {
+			return s.afford(items, b), nil
+		}
+	}
+	return s.gather(d.items(r, b.items), b)
+}
+
+// afford returns the first items, while the budget lasts, but at least one.
+func (s *store) afford(items []kv.KeyValue, b *budget) []kv.KeyValue {
+	for i, item := range items {
+		if !s.spend(item, b) && i > 0 {
+			return items[:i]
+		}
+	}
+	return items
+}
+
+// spend takes off b what an item costs, and tells whether it was there.
+func (s *store) spend(item kv.KeyValue, b *budget) bool {
+	n, err := s.count(item.Key)
+	if err != nil {
+		n = 1 // decoding it will tell
+	}
+	return b.spend(item, n)
+}
+
 func (s *store) gather(items iter.Seq2[kv.KeyValue, error], b *budget) (taken []kv.KeyValue, err error) {
 	for item, err := range items {
 		if errors.Is(err, ErrDecode) && len(taken) > 0 {
@@ -67,11 +99,7 @@ func (s *store) gather(items iter.Seq2[kv.KeyValue, error], b *budget) (taken []
 		if err != nil {
 			return nil, err
 		}
-		n, err := s.count(item.Key)
-		if err != nil {
-			n = 1 // decoding it will tell
-		}
-		if !b.spend(item, n) && len(taken) > 0 {
+		if !s.spend(item, b) && len(taken) > 0 {
 			break
 		}
 		if taken = append(taken, item); !b.left() {
@@ -87,6 +115,8 @@ type direction[V any] struct {
 	// items returns the items in the order in which they are taken. limit is how
 	// many will be looked at, or 0.
 	items func(r kv.Reader, limit int) iter.Seq2[kv.KeyValue, error]
+	// known returns them if they are at hand (see kv.Known); or it is nil.
+	known func(r kv.Reader, limit int) (items []kv.KeyValue, known bool, err error)
 	// covered returns the ranges on which having taken all up to last depends.
 	covered func(last []byte) []kv.Range
 	read    func(kv.Reader, kv.KeyValue) (V, error)
@@ -130,7 +160,7 @@ func takeShares[V any](s *store, tx kv.Tx, wants []int, d direction[V], how stri
 	if err != nil {
 		return nil, err
 	}
-	items, err := s.gather(d.items(tx.Snapshot(), b.items), b)
+	items, err := gather(s, tx.Snapshot(), d, b)
 	if err != nil {
 		return nil, err
 	}
@@ -139,7 +169,7 @@ func takeShares[V any](s *store, tx kv.Tx, wants []int, d direction[V], how stri
 	if err != nil || len(items) == 0 && how == waiting {
 		return nil, err
 	}
-	covered := []kv.Range{s.items.Range()}
+	covered := []kv.Range{s.span}
 	if len(items) > 0 && !t.empty && (how != exact || !b.left() || t.broken) {
 		covered = d.covered(items[max(t.taken, 1)-1].Key)
 	}
@@ -243,15 +273,23 @@ func takeOne[V any](
 
 // upTo returns the range on which having taken all items up to last depends.
 func (s *store) upTo(last []byte) []kv.Range {
-	return []kv.Range{{Begin: s.items.Range().Begin, End: kv.After(last)}}
+	return []kv.Range{{Begin: s.span.Begin, End: kv.After(last)}}
 }
 
 // forwards and backwards are the items in order of their keys. A key that is not
 // an item's is an item that does not decode.
 func (s *store) forwards(r kv.Reader, limit int) iter.Seq2[kv.KeyValue, error] {
-	return r.Range(s.items.Range(), kv.RangeOptions{Limit: limit})
+	return r.Range(s.span, kv.RangeOptions{Limit: limit})
+}
+
+func (s *store) knownForwards(r kv.Reader, limit int) ([]kv.KeyValue, bool, error) {
+	return kv.Known(r, s.span, kv.RangeOptions{Limit: limit})
+}
+
+func (s *store) knownBackwards(r kv.Reader, limit int) ([]kv.KeyValue, bool, error) {
+	return kv.Known(r, s.span, kv.RangeOptions{Limit: limit, Reverse: true})
 }
 
 func (s *store) backwards(r kv.Reader, limit int) iter.Seq2[kv.KeyValue, error] {
-	return r.Range(s.items.Range(), kv.RangeOptions{Limit: limit, Reverse: true})
+	return r.Range(s.span, kv.RangeOptions{Limit: limit, Reverse: true})
 }

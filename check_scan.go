@@ -261,7 +261,7 @@ func (l *look) find(name string) (*checkedQueue, error) {
 func (c *checker) store(info Info) *store {
 	s := &store{
 		db: c.db, name: info.Name, integers: 1, limits: c.db.Limits(),
-		items: subspace.Named(info.Name), pieces: pieceSpace(info.Name), signals: kv.SignalsOf(c.db),
+		items: subspace.Named(info.Name), span: subspace.Named(info.Name).Range(), pieces: pieceSpace(info.Name), signals: kv.SignalsOf(c.db),
 	}
 	if info.Kind == KindPriorityQueue {
 		s.integers = 2

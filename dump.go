@@ -214,7 +214,7 @@ func (d *dumper) written(err error) error {
 // items writes the items of the queue under way, from where it is.
 func (d *dumper) items(r kv.Reader) error {
 	s := d.queues[d.at]
-	all := s.items.Range()
+	all := s.span
 	if d.last != nil {
 		all.Begin = kv.After(d.last)
 	}

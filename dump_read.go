@@ -15,7 +15,7 @@ import (
 // nothing is written.
 func readingStore(db kv.DB, info Info) (*store, error) {
 	s := &store{
-		db: db, name: info.Name, limits: db.Limits(), items: subspace.Named(info.Name),
+		db: db, name: info.Name, limits: db.Limits(), items: subspace.Named(info.Name), span: subspace.Named(info.Name).Range(),
 		pieces: pieceSpace(info.Name), integers: 1,
 	}
 	switch {
@@ -62,10 +62,10 @@ func findQueue(r kv.Reader, db kv.DB, name string) (Info, error) {
 
 // hasItems tells whether a queue has items, staged ones too.
 func (s *store) hasItems(r kv.Reader) (bool, error) {
-	for _, err := range r.Range(s.items.Range(), kv.RangeOptions{Limit: 1, KeysOnly: true}) {
+	for _, err := range r.Range(s.span, kv.RangeOptions{Limit: 1, KeysOnly: true}) {
 		return err == nil, err
 	}
-	staged, err := s.stagedItems(r, s.items.Range())
+	staged, err := s.stagedItems(r, s.span)
 	return len(staged) > 0, err
 }
 
@@ -92,7 +92,7 @@ func (s *store) stagedItems(r kv.Reader, in kv.Range) ([]stagedItem, error) {
 			continue
 		}
 		key, ok := elems[3].([]byte)
-		if !ok || !s.items.Range().Contains(key) {
+		if !ok || !s.span.Contains(key) {
 			return nil, s.decodeError(pair.Key, errors.New("it is that of a staged item, and does not hold the item's own"))
 		}
 		if in.Contains(key) {

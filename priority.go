@@ -75,15 +75,15 @@ func OpenPriorityQueue[T any](db kv.DB, name string, c Codec[T], opts ...Options
 
 // fromMin is the order in which items are popped from the low end.
 func (p *PriorityQueue[T]) fromMin() direction[Prioritized[T]] {
-	return direction[Prioritized[T]]{p.store.forwards, p.store.upTo, p.readPrioritized}
+	return direction[Prioritized[T]]{p.store.forwards, p.store.knownForwards, p.store.upTo, p.readPrioritized}
 }
 
 // fromMax is the order in which items are popped from the high end.
 func (p *PriorityQueue[T]) fromMax(ties recipe.Ties) direction[Prioritized[T]] {
 	if ties == recipe.FirstPushed {
-		return direction[Prioritized[T]]{p.descending, p.store.downToFIFO, p.readPrioritized}
+		return direction[Prioritized[T]]{p.descending, nil, p.store.downToFIFO, p.readPrioritized}
 	}
-	return direction[Prioritized[T]]{p.store.backwards, p.store.downTo, p.readPrioritized}
+	return direction[Prioritized[T]]{p.store.backwards, p.store.knownBackwards, p.store.downTo, p.readPrioritized}
 }
 
 // Name returns the name of the queue.

@@ -143,7 +143,7 @@ func (p PriorityQueueTx[T]) max(kv.Reader) (kv.KeyValue, bool, error) {
 	if err != nil {
 		return item, false, err
 	}
-	covered := []kv.Range{p.queue.store.items.Range()}
+	covered := []kv.Range{p.queue.store.span}
 	if found {
 		covered = p.queue.store.downToFIFO(item.Key)
 	}
@@ -157,7 +157,7 @@ func (p PriorityQueueTx[T]) max(kv.Reader) (kv.KeyValue, bool, error) {
 // each priority in the order of their pushes: with FIFOTies, that of PopMax.
 func (p *PriorityQueue[T]) descending(r kv.Reader, limit int) iter.Seq2[kv.KeyValue, error] {
 	return func(yield func(kv.KeyValue, error) bool) {
-		for rest := p.store.items.Range(); ; {
+		for rest := p.store.span; ; {
 			last, found, err := lastOf(r, rest)
 			if err == nil && !found {
 				return
@@ -204,7 +204,7 @@ func (s *store) ofPriority(priority int64) kv.Range {
 // downTo returns the range on which having taken all items from the last one of
 // the queue down to last depends.
 func (s *store) downTo(last []byte) []kv.Range {
-	return []kv.Range{{Begin: last, End: s.items.Range().End}}
+	return []kv.Range{{Begin: last, End: s.span.End}}
 }
 
 // downToFIFO does the same for FIFOTies: the items of last's priority up to last,
@@ -212,10 +212,10 @@ func (s *store) downTo(last []byte) []kv.Range {
 func (s *store) downToFIFO(last []byte) []kv.Range {
 	priority, err := s.integer(last, 0)
 	if err != nil {
-		return []kv.Range{s.items.Range()} // can't be: descending found it by its priority
+		return []kv.Range{s.span} // can't be: descending found it by its priority
 	}
 	same := s.ofPriority(priority)
-	return []kv.Range{{Begin: same.Begin, End: kv.After(last)}, {Begin: same.End, End: s.items.Range().End}}
+	return []kv.Range{{Begin: same.Begin, End: kv.After(last)}, {Begin: same.End, End: s.span.End}}
 }
 
 // prioritized is the payload of a Prioritized value.

@@ -64,7 +64,7 @@ func OpenQueue[T any](db kv.DB, name string, c Codec[T], opts ...Options) (*Queu
 
 // fromFront is the order in which items are dequeued.
 func (q *Queue[T]) fromFront() direction[T] {
-	return direction[T]{q.store.forwards, q.store.upTo, q.read}
+	return direction[T]{q.store.forwards, q.store.knownForwards, q.store.upTo, q.read}
 }
 
 // Name returns the name of the queue.

@@ -111,7 +111,7 @@ func (s *store) visit(ctx context.Context) visit {
 		if err := s.readyFor(ctx); err != nil {
 			return err
 		}
-		return scan(ctx, s.db, s.items.Range(), f)
+		return scan(ctx, s.db, s.span, f)
 	}
 }
 
@@ -121,7 +121,7 @@ func (s *store) visitIn(tx kv.Tx) visit {
 		if err := s.readyIn(tx); err != nil {
 			return err
 		}
-		return each(tx, s.items.Range(), f)
+		return each(tx, s.span, f)
 	}
 }
 
@@ -141,7 +141,7 @@ func (s *store) length(ctx context.Context) (n int, err error) {
 		return nil
 	}
 	err = view(ctx, s.db, func(rd kv.Reader) error {
-		n, rest = 0, s.items.Range()
+		n, rest = 0, s.span
 		err := each(rd, rest, count)
 		if isTooOld(err) && n > countAgain {
 			return errStop

@@ -27,6 +27,7 @@ type store struct {
 	name     string
 	integers int               // of an item's key, between name and random element
 	items    subspace.Subspace // (name)
+	span     kv.Range          // of items
 	pieces   []byte            // ("conq", "piece", name), packed
 	limits   kv.Limits
 	random   io.Reader
@@ -66,6 +67,7 @@ func openStore(db kv.DB, name string, kind Kind, hasCodec bool, opts []Options) 
 	s := store{
 		db: db, name: name, integers: 1, limits: db.Limits(), random: o.Random,
 		items: subspace.Named(name), pieces: pieceSpace(name),
+		span:    subspace.Named(name).Range(),
 		signals: kv.SignalsOf(db), observer: o.Observe, log: o.Logger,
 	}
 	if kind == KindPriorityQueue {
@@ -96,7 +98,7 @@ func (s source) Items(r kv.Reader, side staging.Side, limit int) iter.Seq2[kv.Ke
 
 func (s source) Covered(side staging.Side, last []byte) []kv.Range {
 	if last == nil {
-		return []kv.Range{s.items.Range()}
+		return []kv.Range{s.span}
 	}
 	return s.ends[side].covered(last)
 }
@@ -319,7 +321,7 @@ func (s *store) clearPieces(tx kv.Tx, key []byte) {
 // pieces go, and who died while he was taking them must not bring them back. Who
 // is still there finds that his request is gone, and comes again.
 func (s *store) clearAll(tx kv.Tx) {
-	tx.ClearRange(s.items.Range())
+	tx.ClearRange(s.span)
 	tx.ClearRange(subspace.FromBytes(stageSpace(s.name)).Range())
 	tx.ClearRange(piecesOf(s.name))
 }

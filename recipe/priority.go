@@ -6,7 +6,6 @@ import (
 
 	"github.com/conq-go/conq/kv"
 	"github.com/conq-go/conq/subspace"
-	"github.com/conq-go/conq/tuple"
 )
 
 // Ties says which of several items of the highest priority comes first from
@@ -83,16 +82,16 @@ func (p PriorityQueue) Push(tx kv.Tx, value []byte, priority int64) error {
 // NextKey returns the key of the next item of a priority, for callers who set
 // it themselves. It differs each time. Conflicts and errors are those of Push.
 func (p PriorityQueue) NextKey(tx kv.Tx, priority int64) ([]byte, error) {
-	count, err := p.nextCount(tx.Snapshot(), priority)
+	same := p.of(priority)
+	count, err := nextCount(tx.Snapshot(), same)
 	if err != nil {
 		return nil, err
 	}
-	return itemKey(p.of(priority), count, p.random)
+	return itemKey(same, count, p.random)
 }
 
-// nextCount returns the count of the next item of a priority.
-func (p PriorityQueue) nextCount(r kv.Reader, priority int64) (int64, error) {
-	same := p.of(priority)
+// nextCount returns the count of the next item of a priority, whose items are the same.
+func nextCount(r kv.Reader, same subspace.Subspace) (int64, error) {
 	last, err := kv.LastKey(r, same.Range())
 	if last == nil || err != nil {
 		return 0, err
@@ -106,7 +105,7 @@ func (p PriorityQueue) nextCount(r kv.Reader, priority int64) (int64, error) {
 
 // of returns the subspace of the items of one priority.
 func (p PriorityQueue) of(priority int64) subspace.Subspace {
-	return subspace.FromBytes(tuple.AppendInt(p.items.Bytes(), priority))
+	return p.items.Int(priority)
 }
 
 // PopMin removes the first pushed item of the lowest priority and returns it.

@@ -81,27 +81,26 @@ func first(items iter.Seq2[kv.KeyValue, error]) (item kv.KeyValue, ok bool, err 
 // itemKey returns the key of an item: its subspace, its index there, and random
 // bytes.
 func itemKey(items subspace.Subspace, index int64, source io.Reader) ([]byte, error) {
-	random, err := randomElement(source)
-	if err != nil {
+	const room = 9 + (2*RandomSize + 2) + 9 // index, escaped bytes, the caller's integer
+	n := len(items.Bytes()) + room
+	key := make([]byte, n+RandomSize) // one allocation for both
+	random := key[n:]
+	if err := draw(random, source); err != nil {
 		return nil, err
 	}
-	const room = 9 + (2*RandomSize + 2) + 9 // index, escaped bytes, the caller's integer
-	key := make([]byte, 0, len(items.Bytes())+room)
-	key = append(key, items.Bytes()...)
-	return tuple.AppendBytes(tuple.AppendInt(key, index), random[:]), nil
+	key = append(key[:0:n], items.Bytes()...)
+	return tuple.AppendBytes(tuple.AppendInt(key, index), random), nil
 }
 
-// randomElement draws from crypto/rand if source is nil.
-func randomElement(source io.Reader) (random [RandomSize]byte, err error) {
+// draw fills random from crypto/rand if source is nil.
+func draw(random []byte, source io.Reader) error {
 	if source == nil {
-		rand.Read(random[:]) // never fails
-		return random, nil
+		source = rand.Reader // never fails
 	}
-	b := make([]byte, RandomSize) // an array would always be on the heap
-	if _, err := io.ReadFull(source, b); err != nil {
-		return random, fmt.Errorf("recipe: random source: %w", err)
+	if _, err := io.ReadFull(source, random); err != nil {
+		return fmt.Errorf("recipe: random source: %w", err)
 	}
-	return [RandomSize]byte(b), nil
+	return nil
 }
 
 // next returns the index behind one.

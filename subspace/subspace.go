@@ -63,6 +63,13 @@ func (s Subspace) Sub(elems ...any) (Subspace, error) {
 	return own(prefix), nil
 }
 
+// Int is Sub for one integer, which never fails.
+func (s Subspace) Int(i int64) Subspace {
+	prefix := make([]byte, len(s.prefix), len(s.prefix)+9)
+	copy(prefix, s.prefix)
+	return own(tuple.AppendInt(prefix, i))
+}
+
 // own returns the subspace of a prefix that nobody else has.
 func own(prefix []byte) Subspace { return Subspace{slices.Clip(prefix)} }
 
@@ -92,7 +99,12 @@ func (s Subspace) Unpack(key []byte) (tuple.Tuple, error) {
 // Range returns the range of all keys of s that Pack can return for a tuple
 // that is not empty.
 func (s Subspace) Range() kv.Range {
-	return kv.Range{Begin: append(s.prefix, 0x00), End: append(s.prefix, 0xff)}
+	n := len(s.prefix) + 1
+	both := make([]byte, 2*n) // one allocation for both
+	copy(both, s.prefix)
+	copy(both[n:], s.prefix)
+	both[2*n-1] = 0xff
+	return kv.Range{Begin: both[:n:n], End: both[n:]}
 }
 
 // Contains tells whether key begins with s's prefix, as FoundationDB's contains

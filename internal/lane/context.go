@@ -14,12 +14,12 @@ import (
 // waited for, and nothing if one of them can never end.
 func Context[Q, R any](calls []*Call[Q, R]) (ctx context.Context, cancel context.CancelFunc) {
 	if len(calls) == 1 {
-		return calls[0].Context, func() {}
+		return calls[0].Context, nothing
 	}
 	rest := make([]context.Context, len(calls))
 	for i, c := range calls {
 		if c.Context.Done() == nil {
-			return context.Background(), func() {}
+			return context.Background(), nothing
 		}
 		rest[i] = c.Context
 	}
@@ -28,6 +28,8 @@ func Context[Q, R any](calls []*Call[Q, R]) (ctx context.Context, cancel context
 	v.next()
 	return ctx, v.stop
 }
+
+func nothing() {}
 
 // vigil waits for the contexts of rest, one at a time.
 type vigil struct {

@@ -83,6 +83,7 @@ type old struct {
 
 // readResult is a read, and what it returned.
 type readResult struct {
+	how    string
 	span   kv.Range
 	o      kv.RangeOptions
 	writes int // how much the transaction had written
@@ -266,11 +267,36 @@ func (m *deadModel) writeOld(rt *rapid.T) {
 
 func drawRead(rt *rapid.T) *readResult {
 	o := kv.RangeOptions{Limit: rapid.IntRange(0, 3).Draw(rt, "limit"), Reverse: rapid.Bool().Draw(rt, "reverse"), KeysOnly: rapid.Bool().Draw(rt, "keys")}
-	return &readResult{span: drawRange(rt), o: o}
+	how := rapid.SampledFrom([]string{"range", "known", "last key"}).Draw(rt, "how")
+	if how == "last key" {
+		o = kv.RangeOptions{Limit: 1, Reverse: true, KeysOnly: true}
+	}
+	return &readResult{span: drawRange(rt), o: o, how: how}
 }
 
 // run reads, and returns itself. It calls between after each pair.
 func (r *readResult) run(from kv.Reader, between func()) *readResult {
+	switch r.how {
+	case "known":
+		pairs, known, err := kv.Known(from.Snapshot(), r.span, r.o)
+		if !known && err == nil {
+			break
+		}
+		for _, pair := range pairs {
+			r.got = append(r.got, r.line(string(pair.Key), string(pair.Value)))
+			pair.Key[0], pair.Value = 'x', append(pair.Value[:0], "xx"...) // they are ours
+		}
+		r.err = err
+		return r
+	case "last key":
+		key, err := kv.LastKey(from.Snapshot(), r.span)
+		if key != nil {
+			r.got = append(r.got, string(key))
+			key[0] = 'x'
+		}
+		r.err = err
+		return r
+	}
 	for pair, err := range from.Range(r.span, r.o) {
 		if r.err = err; err != nil {
 			break

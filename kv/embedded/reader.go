@@ -1,7 +1,6 @@
 package embedded
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"iter"
@@ -61,8 +60,8 @@ func (r reader) Range(span kv.Range, o kv.RangeOptions) iter.Seq2[kv.KeyValue, e
 	}
 }
 
-// LastKey implements kv.LastKey: a snapshot read of what is near needs no loop. With Interval, that lets
-// a lone caller enqueue 1.2 times as fast.
+// LastKey implements kv.LastKey: a snapshot read of what is near needs no loop. With
+// Interval, that lets a lone caller enqueue 1.2 times as fast.
 func (r reader) LastKey(span kv.Range) ([]byte, error) {
 	span, err := span.Bounds()
 	if err != nil {
@@ -73,10 +72,23 @@ func (r reader) LastKey(span kv.Range) ([]byte, error) {
 			return key, err
 		}
 	}
+	return r.lastOf(span)
+}
+
+func (r reader) lastOf(span kv.Range) ([]byte, error) {
 	for last, err := range r.Range(span, kv.RangeOptions{Limit: 1, Reverse: true, KeysOnly: true}) {
 		return last.Key, err
 	}
 	return nil, nil
+}
+
+// Known implements kv.Known: snapshot reads of what is near.
+func (r reader) Known(span kv.Range, o kv.RangeOptions) ([]kv.KeyValue, bool, error) {
+	span, err := span.Bounds()
+	if err != nil || !r.snapshot || o.Limit > r.t.db.near.most.pairs || !r.t.writes.Untouched(span) {
+		return nil, false, err
+	}
+	return r.t.known(span, o)
 }
 
 func (r reader) loop(span kv.Range, o kv.RangeOptions, yield func(kv.KeyValue, error) bool) {
@@ -112,7 +124,9 @@ func keyRange(key []byte) kv.Range {
 }
 
 func clone(r kv.Range) kv.Range {
-	return kv.Range{Begin: bytes.Clone(r.Begin), End: bytes.Clone(r.End)}
+	n := len(r.Begin)
+	both := append(append(make([]byte, 0, n+len(r.End)), r.Begin...), r.End...)
+	return kv.Range{Begin: both[:n:n], End: both[n:]}
 }
 
 // coverage is the conflict range of a range read, which grows with each key

@@ -263,6 +263,56 @@ func (t *txn) lastKey(span kv.Range) (key []byte, known bool, err error) {
 	return key, known, err
 }
 
+// known returns the pairs of a range, up to a limit, if all of them are known near.
+func (t *txn) known(span kv.Range, o kv.RangeOptions) (found []kv.KeyValue, known bool, err error) {
+	if err := t.reading(); err != nil {
+		return nil, false, err
+	}
+	defer t.mu.Unlock()
+	from := reading{pos: span.Begin, end: span.End, reverse: o.Reverse}
+	if o.Reverse {
+		from.pos, from.end = span.End, span.Begin
+	}
+	buffer := pairBuffers.Get().(*[]pair)
+	r, pairs := from, (*buffer)[:0]
+	read := func() {
+		r = from
+		pairs = t.db.near.read(&r, pairs[:0], o.Limit, t.version)
+		known = len(pairs) == o.Limit || r.done()
+		if r.low != nil {
+			t.db.fetchAhead(stretchAhead{r.low, span, o.Reverse})
+		}
+	}
+	if read(); !known {
+		err = t.catchUp(read)
+	}
+	for i := 0; known && i < len(pairs); i++ {
+		known = !pairs[i].large
+	}
+	if known {
+		t.observe(r, from.pos)
+		found = copies(pairs, o)
+	}
+	clear(pairs)
+	*buffer = pairs
+	pairBuffers.Put(buffer)
+	return found, known, err
+}
+
+// pairBuffers are those that are not in use.
+var pairBuffers = sync.Pool{New: func() any { return new([]pair) }}
+
+// copies returns pairs that are the caller's.
+func copies(pairs []pair, o kv.RangeOptions) []kv.KeyValue {
+	found := make([]kv.KeyValue, len(pairs))
+	for i, p := range pairs {
+		if found[i] = p.copied(); o.KeysOnly {
+			found[i].Value = nil
+		}
+	}
+	return found
+}
+
 // far returns what get does, from Pebble.
 func (t *txn) far(key []byte) ([]byte, error) {
 	if err := t.look(); err != nil {

@@ -1,6 +1,7 @@
 package kvtest
 
 import (
+	"cmp"
 	"encoding/binary"
 	"fmt"
 	"maps"
@@ -14,7 +15,7 @@ import (
 // op is one operation of a random transaction. A transaction is run as a list
 // of them, against the engine and against a state, and what they saw compared.
 type op struct {
-	kind     string // "get", "range", "last of range", "set", "clear", "clear range" or "add"
+	kind     string // "get", "range", "last of range", "known range", "set", "clear", "clear range" or "add"
 	key, end string // a range's begin and end
 	value    string
 	delta    int64
@@ -28,8 +29,8 @@ func (o op) String() string {
 	switch o.kind {
 	case "get":
 		return fmt.Sprintf("get %q snapshot=%v", o.key, o.snapshot)
-	case "range":
-		return fmt.Sprintf("range %q to %q limit=%d stop=%d reverse=%v snapshot=%v",
+	case "range", "known range":
+		return fmt.Sprintf(o.kind+" %q to %q limit=%d stop=%d reverse=%v snapshot=%v",
 			o.key, o.end, o.limit, o.stop, o.reverse, o.snapshot)
 	case "last of range":
 		return fmt.Sprintf("last of range %q to %q snapshot=%v", o.key, o.end, o.snapshot)
@@ -53,6 +54,8 @@ func (o op) run(tx kv.Tx) (string, error) {
 		return showValue(value), err
 	case "range":
 		return o.runRange(r)
+	case "known range":
+		return o.runKnown(r)
 	case "last of range":
 		key, err := kv.LastKey(r, span(o.key, o.end))
 		return showValue(key), err
@@ -81,6 +84,15 @@ func (o op) runRange(r kv.Reader) (string, error) {
 	return show(seen), nil
 }
 
+// runKnown reads by Known, or if the engine does not know, by Range.
+func (o op) runKnown(r kv.Reader) (string, error) {
+	pairs, known, err := kv.Known(r, span(o.key, o.end), kv.RangeOptions{Limit: o.limit, Reverse: o.reverse})
+	if known || err != nil {
+		return show(pairs[:min(len(pairs), cmp.Or(o.stop, len(pairs)))]), err
+	}
+	return o.runRange(r)
+}
+
 // runAll does ops, and returns what each saw.
 func runAll(tx kv.Tx, ops []op) ([]string, error) {
 	seen := make([]string, len(ops))
@@ -104,7 +116,7 @@ func (s state) do(o op) string {
 			return value
 		}
 		return absent
-	case "range":
+	case "range", "known range":
 		return s.doRange(o)
 	case "last of range":
 		return s.doLast(o)
@@ -169,7 +181,7 @@ func (s state) String() string {
 }
 
 // opKinds are all kinds; reads are there twice, as they are what is checked.
-var opKinds = []string{"get", "get", "range", "range", "range", "last of range", "set", "set", "clear", "clear range", "add"}
+var opKinds = []string{"get", "get", "range", "range", "range", "known range", "last of range", "set", "set", "clear", "clear range", "add"}
 
 // opKeys are few, so that operations meet, and awkward.
 var opKeys = []string{"\x00", "a", "a\x00", "a\x00\xff", "a\xff", "b", "b\x00", "ba", "c", "\xfe", "\xfe\xff"}

@@ -93,10 +93,17 @@ func (t *tester) compareRange(want state, o op) {
 		if err == nil && got != want.do(o) {
 			t.Errorf("%v returned %s, want %s", o, got, want.do(o))
 		}
+		if err == nil {
+			got, err = o.runKnown(r)
+		}
+		if err == nil && got != want.do(o) {
+			t.Errorf("%v returned %s by Known, want %s", o, got, want.do(o))
+		}
 		return err
 	}
 	t.read(check)
 	t.transact(func(tx kv.Tx) error { return check(tx) })
+	t.transact(func(tx kv.Tx) error { kv.Lazily(tx); return check(tx.Snapshot()) })
 }
 
 func checkByteOrder(t *tester) {

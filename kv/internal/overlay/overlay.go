@@ -67,7 +67,7 @@ type arena struct {
 }
 
 const (
-	firstChunk = 256
+	firstChunk = 48      // mostly one key
 	lastChunk  = 4 << 10 // one slice that is kept keeps so much
 )
 
