@@ -265,7 +265,8 @@ func (n *near) get(key []byte, version uint64) (value []byte, known bool) {
 	}
 }
 
-// last returns the last key of a range at version, or nil, if it is known.
+// last returns the last key of a range at version, or nil, if it is known. The key must not
+// be changed.
 func (n *near) last(span kv.Range, version uint64) (key []byte, known bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -275,7 +276,7 @@ func (n *near) last(span kv.Range, version uint64) (key []byte, known bool) {
 	}
 	s.used = true
 	if i, _ := s.search(span.End); i > 0 && bytes.Compare(s.pairs[i-1].key(), span.Begin) >= 0 {
-		return bytes.Clone(s.pairs[i-1].key()), true
+		return s.pairs[i-1].key(), true
 	}
 	return nil, bytes.Compare(s.begin, span.Begin) <= 0
 }

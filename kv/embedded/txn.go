@@ -260,7 +260,7 @@ func (t *txn) lastKey(span kv.Range) (key []byte, known bool, err error) {
 		}
 		t.depends(span)
 	}
-	return key, known, err
+	return bytes.Clone(key), known, err
 }
 
 // known returns the pairs of a range, up to a limit, if all of them are known near.
