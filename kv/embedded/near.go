@@ -403,8 +403,8 @@ func (n *near) clear(r kv.Range, version uint64) {
 // split takes out of s what is far from its ends.
 func (n *near) split(s *stretch) {
 	from, to := s.begin, s.end
-	if s.head {
-		from = s.pairs[n.most.keep].key()
+	if s.head { // what is there will be taken
+		from = s.pairs[max(n.most.keep, n.most.pairs/2)].key()
 	}
 	if s.tail {
 		to = s.pairs[len(s.pairs)-n.most.keep].key()
