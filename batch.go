@@ -28,11 +28,11 @@ type budget struct {
 	spent                    bool // something did not fit any more
 }
 
-func (s *store) budget(n int, how strictness) (*budget, error) {
+func (s *store) budget(n int, how strictness) (b budget, err error) {
 	if n <= 0 {
-		return nil, fmt.Errorf("conq: queue %q: a batch of %d items: at least 1 is needed", s.name, n)
+		return b, fmt.Errorf("conq: queue %q: a batch of %d items: at least 1 is needed", s.name, n)
 	}
-	b := &budget{items: min(n, maxBatchItems), bytes: maxBatchBytes, operations: math.MaxInt}
+	b = budget{items: min(n, maxBatchItems), bytes: maxBatchBytes, operations: math.MaxInt}
 	if s.limits.Transaction > 0 {
 		b.bytes = min(b.bytes, s.limits.Transaction/2)
 	}
@@ -68,7 +68,10 @@ func gather[V any](s *store, r kv.Reader, d direction[V], b *budget) ([]kv.KeyVa
 			return s.afford(items, b), nil
 		}
 	}
-	return s.gather(d.items(r, b.items), b)
+	rest := *b // so that *b need not be on the heap where items are known
+	items, err := s.gather(d.items(r, b.items), &rest)
+	*b = rest
+	return items, err
 }
 
 // afford returns the first items, while the budget lasts, but at least one.
@@ -160,7 +163,7 @@ func takeShares[V any](s *store, tx kv.Tx, wants []int, d direction[V], how stri
 	if err != nil {
 		return nil, err
 	}
-	items, err := gather(s, tx.Snapshot(), d, b)
+	items, err := gather(s, tx.Snapshot(), d, &b)
 	if err != nil {
 		return nil, err
 	}
@@ -169,12 +172,12 @@ func takeShares[V any](s *store, tx kv.Tx, wants []int, d direction[V], how stri
 	if err != nil || len(items) == 0 && how == waiting {
 		return nil, err
 	}
-	covered := []kv.Range{s.span}
 	if len(items) > 0 && !t.empty && (how != exact || !b.left() || t.broken) {
-		covered = d.covered(items[max(t.taken, 1)-1].Key)
-	}
-	for _, r := range covered {
-		tx.AddReadConflict(r)
+		for _, r := range d.covered(items[max(t.taken, 1)-1].Key) {
+			tx.AddReadConflict(r)
+		}
+	} else {
+		tx.AddReadConflict(s.span)
 	}
 	for _, item := range items[:t.taken] {
 		s.clear(tx, item.Key)

@@ -250,9 +250,9 @@ func (p *PriorityQueue[T]) add(tx kv.Tx, payloads []prioritized) error {
 		p.store.set(tx, key, payloads[0].payload)
 		return p.store.announce(tx)
 	}
-	counts := counts{last: make(map[int64]int64), keys: keys{store: &p.store}}
-	for _, item := range payloads {
-		key, err := p.nextKey(tx, &counts, item.priority)
+	counts := counts{last: make(map[int64]int64, len(payloads)), keys: keys{store: &p.store}}
+	for i, item := range payloads {
+		key, err := p.nextKey(tx, &counts, item.priority, len(payloads)-i)
 		if err != nil {
 			return err
 		}
@@ -269,30 +269,32 @@ type counts struct {
 	keys   keys
 }
 
-func (p *PriorityQueue[T]) nextKey(tx kv.Tx, c *counts, priority int64) ([]byte, error) {
+// nextKey returns a key of a priority. There will be so many more, with it.
+func (p *PriorityQueue[T]) nextKey(tx kv.Tx, c *counts, priority int64, more int) ([]byte, error) {
 	if count, again := c.last[priority]; again {
 		if count == math.MaxInt64 {
 			return nil, p.store.foreign(recipe.ErrFull)
 		}
 		c.last[priority] = count + 1
-		return c.keys.next(1, priority, count+1)
+		return c.keys.next(more, priority, count+1)
 	}
-	key, err := p.recipe.NextKey(tx, priority)
+	count, err := p.recipe.NextCount(tx, priority)
 	if err != nil {
 		return nil, p.store.foreign(err)
 	}
-	if !c.looked && p.store.mayBeStaged() { // after NextKey; see behindStaged
+	if !c.looked && p.store.mayBeStaged() { // after NextCount; see behindStaged
 		if c.staged, err = p.store.stage.AnyPlace(tx); err != nil {
 			return nil, err
 		}
 	}
 	c.looked = true
-	if c.staged {
-		if key, err = p.store.behindStaged(tx, key); err != nil {
-			return nil, err
+	key, err := c.keys.next(more, priority, count)
+	if err == nil && c.staged {
+		if key, err = p.store.behindStaged(tx, key); err == nil {
+			count, err = p.store.integer(key, 1)
 		}
 	}
-	c.last[priority], err = p.store.integer(key, 1)
+	c.last[priority] = count
 	return key, err
 }
 

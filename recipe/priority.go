@@ -83,16 +83,22 @@ func (p PriorityQueue) Push(tx kv.Tx, value []byte, priority int64) error {
 // it themselves. It differs each time. Conflicts and errors are those of Push.
 func (p PriorityQueue) NextKey(tx kv.Tx, priority int64) ([]byte, error) {
 	same := p.of(priority)
-	count, err := nextCount(tx.Snapshot(), same)
+	count, err := nextCount(tx, same)
 	if err != nil {
 		return nil, err
 	}
 	return itemKey(same, count, p.random)
 }
 
-// nextCount returns the count of the next item of a priority, whose items are the same.
-func nextCount(r kv.Reader, same subspace.Subspace) (int64, error) {
-	last, err := kv.LastKey(r, same.Range())
+// NextCount returns the count that a key of NextKey would have, for callers who make keys
+// themselves. Conflicts and errors are those of Push.
+func (p PriorityQueue) NextCount(tx kv.Tx, priority int64) (int64, error) {
+	return nextCount(tx, p.of(priority))
+}
+
+// nextCount returns the count of the next item in the subspace of a priority.
+func nextCount(tx kv.Tx, same subspace.Subspace) (int64, error) {
+	last, err := kv.LastKey(tx.Snapshot(), same.Range())
 	if last == nil || err != nil {
 		return 0, err
 	}

@@ -2,19 +2,22 @@ package lane
 
 import (
 	"context"
+	"slices"
 	"sync"
 )
 
 // Context returns a context for work that is done for all calls: it ends when the
 // contexts of all of them have ended, with the cause of the last one in calls, or
 // when cancel is called, which must be. It has no deadline and no values, unless
-// there is just one call: then it is that call's own context.
+// there is just one call, or all contexts end as one, as those of workers who share
+// one do: then it is that of the first call.
 //
 // It costs the same for any number of calls, as one context after the other is
-// waited for, and nothing if one of them can never end.
+// waited for, and nothing if they end as one, or one of them can never end.
 func Context[Q, R any](calls []*Call[Q, R]) (ctx context.Context, cancel context.CancelFunc) {
-	if len(calls) == 1 {
-		return calls[0].Context, nothing
+	first := calls[0].Context
+	if !slices.ContainsFunc(calls[1:], func(c *Call[Q, R]) bool { return c.Context.Done() != first.Done() }) {
+		return first, nothing
 	}
 	rest := make([]context.Context, len(calls))
 	for i, c := range calls {

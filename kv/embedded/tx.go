@@ -17,8 +17,9 @@ type tx struct {
 	snapshot reader
 
 	writes    overlay.Overlay
-	reads     []kv.Range // read conflict ranges
-	conflicts []kv.Range // write conflict ranges added by hand
+	reads     []kv.Range  // read conflict ranges
+	oneRead   [1]kv.Range // the first of reads
+	conflicts []kv.Range  // write conflict ranges added by hand
 	watched   []*watch
 	onCommit  []func()
 	one       [1]func() // the first of onCommit
@@ -36,6 +37,7 @@ func (t *tx) Lazily() {
 func newTx(ctx context.Context, db *DB) *tx {
 	t := &tx{txn: txn{db: db, ctx: ctx}}
 	t.reader.t = t
+	t.reads = t.oneRead[:0]
 	t.snapshot = reader{t, true}
 	return t
 }

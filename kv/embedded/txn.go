@@ -74,7 +74,7 @@ type txn struct {
 	// the snapshot extension of Riegel, Felber and Fetzer's lazy snapshot algorithm.
 	lazy     bool
 	observed []kv.Range
-	span     [1]kv.Range // the first of observed
+	spans    [2]kv.Range // the first of observed
 
 	// mu keeps Close from closing Pebble under a read.
 	mu      sync.Mutex
@@ -130,7 +130,7 @@ func (t *txn) depends(r kv.Range) {
 		return
 	}
 	if t.observed == nil {
-		t.observed = t.span[:0]
+		t.observed = t.spans[:0]
 	}
 	t.observed = append(t.observed, r)
 }

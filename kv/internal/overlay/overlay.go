@@ -77,7 +77,7 @@ func (a *arena) alloc(n int) []byte {
 		if n > lastChunk/4 {
 			return make([]byte, n)
 		}
-		a.chunk = make([]byte, max(n, firstChunk, min(2*len(a.chunk), lastChunk)))
+		a.chunk = make([]byte, max(n, firstChunk, min(4*len(a.chunk), lastChunk)))
 		a.used = 0
 	}
 	a.used += n
@@ -101,7 +101,7 @@ func (o *Overlay) change(key []byte, kind Kind) *Change {
 		o.changes = o.one[:0]
 		o.list = o.oneRef[:0]
 	case len(o.changes) == n:
-		o.changes = make([]Change, 0, min(max(8, 2*n), 512))
+		o.changes = make([]Change, 0, min(max(8, 4*n), 512))
 	}
 	copied := o.keys.alloc(len(key) + 1)
 	copy(copied, key)
@@ -118,7 +118,7 @@ func (o *Overlay) put(c *Change) {
 		o.tree.Set(c)
 	case n == 0 || bytes.Compare(o.list[n-1].Key, c.Key) < 0:
 		if n == 1 {
-			o.list = slices.Grow(o.list, 7)
+			o.list = slices.Grow(o.list, 15)
 		}
 		o.list = append(o.list, c)
 	default:
