@@ -82,37 +82,30 @@ func (p PriorityQueue) Push(tx kv.Tx, value []byte, priority int64) error {
 // NextKey returns the key of the next item of a priority, for callers who set
 // it themselves. It differs each time. Conflicts and errors are those of Push.
 func (p PriorityQueue) NextKey(tx kv.Tx, priority int64) ([]byte, error) {
-	same := p.of(priority)
-	count, err := nextCount(tx, same)
+	count, err := p.NextCount(tx, priority)
 	if err != nil {
 		return nil, err
 	}
-	return itemKey(same, count, p.random)
+	return itemKey(p.items.Int(priority).Bytes(), count, p.random)
 }
 
 // NextCount returns the count that a key of NextKey would have, for callers who make keys
 // themselves. Conflicts and errors are those of Push.
 func (p PriorityQueue) NextCount(tx kv.Tx, priority int64) (int64, error) {
-	return nextCount(tx, p.of(priority))
-}
-
-// nextCount returns the count of the next item in the subspace of a priority.
-func nextCount(tx kv.Tx, same subspace.Subspace) (int64, error) {
-	last, err := kv.LastKey(tx.Snapshot(), same.Range())
+	same := p.of(priority)
+	last, err := kv.LastKey(tx.Snapshot(), same)
 	if last == nil || err != nil {
 		return 0, err
 	}
-	ints, err := parse(same, last, 1)
+	ints, err := parse(same.Begin[:len(same.Begin)-1], last, 1)
 	if err != nil {
 		return 0, err
 	}
 	return next(ints[0])
 }
 
-// of returns the subspace of the items of one priority.
-func (p PriorityQueue) of(priority int64) subspace.Subspace {
-	return p.items.Int(priority)
-}
+// of returns the range of the items of one priority: from its prefix and a zero byte on.
+func (p PriorityQueue) of(priority int64) kv.Range { return p.items.RangeOfInt(priority) }
 
 // PopMin removes the first pushed item of the lowest priority and returns it.
 // ok is false if the queue is empty, or after an error: of a read, or [ErrKey].
@@ -182,13 +175,13 @@ func (p PriorityQueue) firstIn(r kv.Reader, part kv.Range) (item kv.KeyValue, ok
 // has been checked.
 func (p PriorityQueue) samePriority(key []byte) kv.Range {
 	priority, _ := p.Priority(key)
-	return p.of(priority).Range()
+	return p.of(priority)
 }
 
 // Priority returns the priority of an item by its key. The error is an
 // [ErrKey].
 func (p PriorityQueue) Priority(key []byte) (int64, error) {
-	ints, err := parse(p.items, key, 2)
+	ints, err := parse(p.items.Bytes(), key, 2)
 	return ints[0], err
 }
 

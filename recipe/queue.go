@@ -68,7 +68,7 @@ func (q Queue) NextKey(tx kv.Tx) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	return itemKey(q.items, index, q.random)
+	return itemKey(q.items.Bytes(), index, q.random)
 }
 
 // lastIndex returns the index of the last item, or 0 if there is none.
@@ -77,7 +77,7 @@ func (q Queue) lastIndex(r kv.Reader) (int64, error) {
 	if last == nil || err != nil {
 		return 0, err
 	}
-	ints, err := parse(q.items, last, 1)
+	ints, err := parse(q.items.Bytes(), last, 1)
 	return ints[0], err
 }
 
@@ -103,7 +103,7 @@ func (q Queue) Items(r kv.Reader, opts kv.RangeOptions) iter.Seq2[kv.KeyValue, e
 }
 
 func (q Queue) check(key []byte) error {
-	_, err := parse(q.items, key, 1)
+	_, err := parse(q.items.Bytes(), key, 1)
 	return err
 }
 

@@ -78,17 +78,17 @@ func first(items iter.Seq2[kv.KeyValue, error]) (item kv.KeyValue, ok bool, err 
 	return item, false, nil
 }
 
-// itemKey returns the key of an item: its subspace, its index there, and random
-// bytes.
-func itemKey(items subspace.Subspace, index int64, source io.Reader) ([]byte, error) {
+// itemKey returns the key of an item: the prefix of its subspace, its index there, and
+// random bytes.
+func itemKey(prefix []byte, index int64, source io.Reader) ([]byte, error) {
 	const room = 9 + (2*RandomSize + 2) + 9 // index, escaped bytes, the caller's integer
-	n := len(items.Bytes()) + room
+	n := len(prefix) + room
 	key := make([]byte, n+RandomSize) // one allocation for both
 	random := key[n:]
 	if err := draw(random, source); err != nil {
 		return nil, err
 	}
-	key = append(key[:0:n], items.Bytes()...)
+	key = append(key[:0:n], prefix...)
 	return tuple.AppendBytes(tuple.AppendInt(key, index), random), nil
 }
 
@@ -112,9 +112,10 @@ func next(index int64) (int64, error) {
 	return index + 1, nil
 }
 
-// parse returns the n integers in front of a key's random element.
-func parse(items subspace.Subspace, key []byte, n int) (ints [2]int64, err error) {
-	rest, ok := bytes.CutPrefix(key, items.Bytes())
+// parse returns the n integers between the prefix of a key's subspace and its random
+// element.
+func parse(prefix, key []byte, n int) (ints [2]int64, err error) {
+	rest, ok := bytes.CutPrefix(key, prefix)
 	for i := 0; ok && i < n; i++ {
 		ints[i], rest, ok = tuple.NextInt(rest)
 	}
@@ -125,14 +126,14 @@ func parse(items subspace.Subspace, key []byte, n int) (ints [2]int64, err error
 		_, rest, ok = tuple.NextInt(rest)
 	}
 	if !ok || len(rest) > 0 {
-		return ints, notItem(items, key, n)
+		return ints, notItem(prefix, key, n)
 	}
 	return ints, nil
 }
 
 // notItem says what is wrong with a key.
-func notItem(items subspace.Subspace, key []byte, n int) error {
-	t, err := items.Unpack(key)
+func notItem(prefix, key []byte, n int) error {
+	t, err := subspace.FromBytes(prefix).Unpack(key)
 	if err != nil {
 		return fmt.Errorf("%w: key %x: %w", ErrKey, key, err)
 	}

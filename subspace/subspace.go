@@ -101,10 +101,22 @@ func (s Subspace) Unpack(key []byte) (tuple.Tuple, error) {
 func (s Subspace) Range() kv.Range {
 	n := len(s.prefix) + 1
 	both := make([]byte, 2*n) // one allocation for both
-	copy(both, s.prefix)
-	copy(both[n:], s.prefix)
-	both[2*n-1] = 0xff
-	return kv.Range{Begin: both[:n:n], End: both[n:]}
+	return rangeOf(both, append(both[:0], s.prefix...))
+}
+
+// RangeOfInt is s.Int(i).Range().
+func (s Subspace) RangeOfInt(i int64) kv.Range {
+	both := make([]byte, 2*(len(s.prefix)+9+1))
+	return rangeOf(both, tuple.AppendInt(append(both[:0], s.prefix...), i))
+}
+
+// rangeOf returns the range behind a prefix that begins both, where there is room for both
+// bounds.
+func rangeOf(both, prefix []byte) kv.Range {
+	n := len(prefix) + 1
+	copy(both[n:], prefix)
+	both[n-1], both[2*n-1] = 0x00, 0xff
+	return kv.Range{Begin: both[:n:n], End: both[n : 2*n : 2*n]}
 }
 
 // Contains tells whether key begins with s's prefix, as FoundationDB's contains

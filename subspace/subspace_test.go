@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"errors"
+	"math"
 	"os"
 	"reflect"
 	"testing"
@@ -122,5 +123,25 @@ func TestSharesNoMemory(t *testing.T) {
 	sub := must[subspace.Subspace](t)(s.Sub())
 	if string(s.Bytes()) != "p" || string(sub.Bytes()) != "p" {
 		t.Errorf("prefix is now %q, %q", s.Bytes(), sub.Bytes())
+	}
+}
+
+// Int and RangeOfInt are what Sub and Range make of one integer.
+func TestInt(t *testing.T) {
+	for _, name := range []string{"Q", "", "a\x00b"} {
+		for _, i := range []int64{0, 1, -1, 255, 256, -256, math.MaxInt64, math.MinInt64} {
+			want, err := subspace.Named(name).Sub(i)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got := subspace.Named(name).Int(i)
+			if !bytes.Equal(got.Bytes(), want.Bytes()) {
+				t.Errorf("Int(%d) of %q is %x, want %x", i, name, got.Bytes(), want.Bytes())
+			}
+			r, wantRange := subspace.Named(name).RangeOfInt(i), want.Range()
+			if !bytes.Equal(r.Begin, wantRange.Begin) || !bytes.Equal(r.End, wantRange.End) {
+				t.Errorf("RangeOfInt(%d) of %q is %x to %x, want %x to %x", i, name, r.Begin, r.End, wantRange.Begin, wantRange.End)
+			}
+		}
 	}
 }
