@@ -42,7 +42,7 @@ func openPebble(dir string, d embedded.Durability) (*pebble.DB, func() error, er
 		stop()
 		return nil, nil, err
 	}
-	options.WALDir = ""
+	options.WALDir, options.DisableWAL = "", false // conq has a journal of its own
 	p, err := pebble.Open(dir, options)
 	if err != nil {
 		stop()

@@ -80,7 +80,8 @@ func (h *horizon) wake() {
 	h.moved.Broadcast()
 }
 
-// settle is wait for a writer whose write nobody has had synced yet. sync has the log synced, and returns the version up to which it then is.
+// settle is wait for a writer whose write nobody has had synced yet. sync has the
+// journal synced, and returns the version up to which it then is.
 func (h *horizon) settle(version uint64, sync func() uint64, failed func() error) error {
 	h.waiting.Add(1)
 	defer h.waiting.Add(-1)

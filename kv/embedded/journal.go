@@ -225,7 +225,7 @@ func (j *journal) release(number uint64) error {
 		}
 	}
 	for len(j.file.closed) > 0 && j.file.closed[0] <= number {
-		if err := discard(j.fs, j.dir, j.file.closed[0]); err != nil {
+		if err := discard(j.fs, j.dir, j.file.closed[0], j.most); err != nil {
 			return err
 		}
 		j.file.closed = slices.Delete(j.file.closed, 0, 1)

@@ -127,10 +127,13 @@ func (s *segment) finish() error {
 }
 
 // discard gives a segment up: its file is kept to be used again, or removed if there is
-// one already. If that fails it is given up all the same (see segmentsIn).
-func discard(fs vfs.FS, dir string, number uint64) error {
+// one already, or a large transaction has made it larger than segments are. If that fails
+// it is given up all the same (see segmentsIn).
+func discard(fs vfs.FS, dir string, number uint64, most int64) error {
 	name, spare := fs.PathJoin(dir, segmentName(number)), fs.PathJoin(dir, spareSegment)
-	if _, err := fs.Stat(spare); err == nil {
+	_, err := fs.Stat(spare)
+	info, failed := fs.Stat(name)
+	if err == nil || failed != nil || info.Size() > 2*most {
 		_ = fs.Remove(name)
 		return nil
 	}
