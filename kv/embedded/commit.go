@@ -329,10 +329,17 @@ const maxBuffered = 64 << 10
 // acknowledge returns when the commit is as durable as was asked.
 func (db *DB) acknowledge(b *pebble.Batch, version uint64) error {
 	defer db.commits.Done()
-	if db.o.Durability != Memory {
+	switch db.o.Durability {
+	case Always:
 		_ = db.synced.settle(version, db.flushJournal, db.failure)
-	} else if db.journal.buffered() > maxBuffered {
-		db.flushJournal()
+	case Interval: // a write takes less than to wait for somebody else's
+		if db.synced.version.Load() < version {
+			db.synced.advance(db.flushJournal())
+		}
+	case Memory:
+		if db.journal.buffered() > maxBuffered {
+			db.flushJournal()
+		}
 	}
 	if err := db.failure(); err != nil {
 		return unknown(err)
