@@ -90,7 +90,11 @@ func (s *scan) seek(c *cursor, key []byte) (ok bool) {
 		if key = dead.forward(key, version); bytes.Compare(key, c.span.End) >= 0 {
 			return false
 		}
-		ok = s.iter.SeekGE(key)
+		if len(key) == 0 { // Pebble, with its invariants on, can't seek the empty key
+			ok = s.iter.First()
+		} else {
+			ok = s.iter.SeekGE(key)
+		}
 	}
 	s.gap = kv.Range{}
 	if ok {
