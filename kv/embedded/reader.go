@@ -123,10 +123,16 @@ func keyRange(key []byte) kv.Range {
 	return kv.Range{Begin: end[:len(key)], End: end}
 }
 
+// clone returns a copy of a range. A beginning that is empty is nil: with its invariants
+// on, Pebble can't seek another one.
 func clone(r kv.Range) kv.Range {
 	n := len(r.Begin)
 	both := append(append(make([]byte, 0, n+len(r.End)), r.Begin...), r.End...)
-	return kv.Range{Begin: both[:n:n], End: both[n:]}
+	c := kv.Range{End: both[n:]}
+	if n > 0 {
+		c.Begin = both[:n:n]
+	}
+	return c
 }
 
 // coverage is the conflict range of a range read, which grows with each key

@@ -90,11 +90,7 @@ func (s *scan) seek(c *cursor, key []byte) (ok bool) {
 		if key = dead.forward(key, version); bytes.Compare(key, c.span.End) >= 0 {
 			return false
 		}
-		if len(key) == 0 { // Pebble, with its invariants on, can't seek the empty key
-			ok = s.iter.First()
-		} else {
-			ok = s.iter.SeekGE(key)
-		}
+		ok = s.iter.SeekGE(key)
 	}
 	s.gap = kv.Range{}
 	if ok {

@@ -280,7 +280,7 @@ func (t *txn) known(span kv.Range, o kv.RangeOptions) (found []kv.KeyValue, know
 		pairs = t.db.near.read(&r, pairs[:0], o.Limit, t.version)
 		known = len(pairs) == o.Limit || r.done()
 		if r.low != nil {
-			t.db.fetchAhead(stretchAhead{r.low, span, o.Reverse})
+			t.db.fetchAhead(stretchAhead{r.low, clone(span), o.Reverse})
 		}
 	}
 	if read(); !known {
