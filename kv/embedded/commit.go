@@ -251,6 +251,9 @@ func (t *tx) applyLocked(b *pebble.Batch, e *effects, reads []kv.Range, checked 
 
 // sum puts the results of additions in the batch, and in their changes.
 func (db *DB) sum(batch *pebble.Batch, e *effects) error {
+	if len(e.adds) > 0 {
+		db.catchUp()
+	}
 	for _, c := range e.adds {
 		value, closer, err := db.pebble.Get(c.Key)
 		if err == nil {
@@ -269,8 +272,8 @@ func (db *DB) sum(batch *pebble.Batch, e *effects) error {
 	return nil
 }
 
-// applyBatch appends the batch to the journal and writes it to the memtable, in this order
-// (see journal).
+// applyBatch appends the batch to the journal and to the backlog of what goes to the
+// memtable, in this order (see journal).
 func (db *DB) applyBatch(b *pebble.Batch, version uint64) error {
 	err := guarded(func() error {
 		if db.full {
@@ -282,7 +285,7 @@ func (db *DB) applyBatch(b *pebble.Batch, version uint64) error {
 		if b.Empty() {
 			return nil
 		}
-		return db.pebble.Apply(b, pebble.NoSync)
+		return db.backlog.add(b)
 	})
 	if err != nil {
 		db.guard.fail(err) // what Pebble has done with it is unknown
@@ -294,6 +297,9 @@ func (db *DB) applyBatch(b *pebble.Batch, version uint64) error {
 // turn begins a new segment of the journal. All that is in those before it has been
 // applied: once the memtables of now are in tables, these are not needed any more.
 func (db *DB) turn() error {
+	if err := db.backlog.drain(); err != nil {
+		return err
+	}
 	last := db.journal.turn()
 	flushed, err := db.pebble.AsyncFlush()
 	if err != nil {

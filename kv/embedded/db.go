@@ -45,6 +45,7 @@ type DB struct {
 	window  window
 	watches watches
 	signals kv.Signals
+	backlog backlog
 	commits sync.WaitGroup // between being applied and being acknowledged
 }
 
@@ -80,11 +81,19 @@ func (db *DB) Transact(ctx context.Context, f func(kv.Tx) error) error {
 		t := newTx(ctx, db)
 		attempts++
 		t.mayBeLazy = attempts == 1
-		defer t.end()
-		if err := f(t); err != nil {
-			return err
+		finished := false
+		defer func() {
+			t.end()
+			if finished && t.brief {
+				t.recycle()
+			}
+		}()
+		err := f(t)
+		if err == nil {
+			err = t.commit()
 		}
-		return t.commit()
+		finished = true
+		return err
 	})
 }
 

@@ -223,6 +223,7 @@ func (db *DB) openFiles(dir string) (err error) {
 	if db.pebble, err = pebble.Open(dir, db.pebbleOptions()); err != nil {
 		return err
 	}
+	db.backlog.pebble = db.pebble
 	if err := db.replay(); err != nil {
 		return errors.Join(err, db.pebble.Close())
 	}

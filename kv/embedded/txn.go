@@ -74,7 +74,6 @@ type txn struct {
 	// the snapshot extension of Riegel, Felber and Fetzer's lazy snapshot algorithm.
 	lazy     bool
 	observed []kv.Range
-	spans    [2]kv.Range // the first of observed
 
 	// mu keeps Close from closing Pebble under a read.
 	mu      sync.Mutex
@@ -108,6 +107,7 @@ func (t *txn) begin() error {
 // latest returns a view of the latest version. The lock is held.
 func (db *DB) latest() *view {
 	if db.view == nil || db.view.version != db.version {
+		db.catchUp()
 		db.view = &view{version: db.version, snap: db.pebble.NewSnapshot()}
 	}
 	db.view.refs++
@@ -128,9 +128,6 @@ func (t *txn) observe(r reading, from []byte) {
 func (t *txn) depends(r kv.Range) {
 	if t.view != nil {
 		return
-	}
-	if t.observed == nil {
-		t.observed = t.spans[:0]
 	}
 	t.observed = append(t.observed, r)
 }

@@ -1,0 +1,122 @@
+package embedded
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/cockroachdb/pebble/v2"
+	"github.com/conq-go/conq/kv"
+)
+
+// What Pebble gets from the backlog is what was committed, in that order, whatever the
+// size of the commits: by ones that need memory of their own, too.
+func TestBacklog(t *testing.T) {
+	random := rand.New(rand.NewPCG(1, 2))
+	for _, memTable := range []int{64 << 10, 4 << 20} {
+		db := mustOpen(t, "store", Options{FS: memFS(), Durability: Memory, MemTable: memTable})
+		want := make(map[string]string)
+		for i := range 3000 {
+			mustTransact(t, db, func(tx kv.Tx) {
+				kv.Lazily(tx)
+				for range 1 + random.IntN(3) {
+					key, size := fmt.Sprintf("k%02d", random.IntN(50)), random.IntN(200)
+					if random.IntN(200) == 0 {
+						size = mostBacklog + random.IntN(mostBacklog)
+					}
+					switch value := bytes.Repeat([]byte{byte(i)}, size); random.IntN(10) {
+					case 0:
+						tx.ClearRange(kv.PrefixRange([]byte(key[:2])))
+						maps.DeleteFunc(want, func(k, _ string) bool { return k[:2] == key[:2] })
+					case 1, 2, 3:
+						tx.Clear([]byte(key))
+						delete(want, key)
+					default:
+						tx.Set([]byte(key), value)
+						want[key] = string(value)
+					}
+				}
+			})
+			if random.IntN(100) == 0 {
+				inPebble(t, db, want)
+			}
+		}
+		inPebble(t, db, want)
+	}
+}
+
+// inPebble compares what Pebble has with what it should have.
+func inPebble(t *testing.T, db *DB, want map[string]string) {
+	t.Helper()
+	db.mu.Lock()
+	db.catchUp()
+	db.mu.Unlock()
+	iter, err := db.pebble.NewIter(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer iter.Close()
+	got := make(map[string]string)
+	for ok := iter.First(); ok; ok = iter.Next() {
+		got[string(iter.Key())] = string(iter.Value())
+	}
+	if !maps.Equal(got, want) {
+		t.Fatalf("Pebble has %d keys %.200v, want %d keys %.200v",
+			len(got), slices.Sorted(maps.Keys(got)), len(want), slices.Sorted(maps.Keys(want)))
+	}
+}
+
+// A commit alone is not worth a batch of Pebble's.
+func TestBacklogWaits(t *testing.T) {
+	db := mustOpen(t, "store", Options{FS: memFS(), Durability: Memory})
+	mustTransact(t, db, func(tx kv.Tx) { tx.Set([]byte("k"), []byte("v")) })
+	if _, _, err := db.pebble.Get([]byte("k")); !errors.Is(err, pebble.ErrNotFound) {
+		t.Errorf("Pebble has it at once: %v", err)
+	}
+	if got := contents(t, db); !slices.Equal(got, []string{"k=v"}) {
+		t.Errorf("the store has %q", got)
+	}
+}
+
+// A transaction that is used again has nothing of the one before, whatever became of that.
+func TestUsedAgain(t *testing.T) {
+	db := mustOpen(t, "store", Options{FS: memFS(), Durability: Memory})
+	errMine := errors.New("mine")
+	set := func(tx kv.Tx, key string) {
+		tx.Set([]byte(key), nil)
+		tx.AddReadConflict(kv.PrefixRange([]byte(key)))
+		tx.AddWriteConflict(kv.PrefixRange([]byte("c" + key)))
+	}
+	ran := 0
+	for i, end := range []func(tx kv.Tx) error{
+		func(kv.Tx) error { return nil },
+		func(kv.Tx) error { return errMine },
+		func(tx kv.Tx) error { tx.Set(nil, make([]byte, 1<<30)); return nil },
+	} {
+		err := db.Transact(t.Context(), func(tx kv.Tx) error {
+			kv.Lazily(tx)
+			set(tx, fmt.Sprintf("a%d", i))
+			tx.OnCommit(func() { ran++ })
+			tx.Watch([]byte("w"))
+			return end(tx)
+		})
+		if (err == nil) != (i == 0) {
+			t.Errorf("transaction %d: %v", i, err)
+		}
+		err = db.Transact(t.Context(), func(tx kv.Tx) error {
+			kv.Lazily(tx)
+			set(tx, fmt.Sprintf("b%d", i))
+			return nil
+		})
+		if err != nil {
+			t.Errorf("the one after transaction %d: %v", i, err)
+		}
+	}
+	if got, want := contents(t, db), []string{"a0=", "b0=", "b1=", "b2="}; !slices.Equal(got, want) || ran != 1 {
+		t.Errorf("the store has %q, want %q; OnCommit ran %d times", got, want, ran)
+	}
+}
