@@ -27,6 +27,7 @@ type DB struct {
 	ahead          chan stretchAhead // to be fetched
 	manyTombstones int               // the constant, but in tests
 	journal        *journal
+	backlog        *backlog
 	synced         *horizon      // up to which version the journal is as safe as was asked
 	maimed         chan struct{} // closed when one of Pebble's goroutines has ended by a fatal error
 	maimOnce       sync.Once
@@ -45,7 +46,6 @@ type DB struct {
 	window  window
 	watches watches
 	signals kv.Signals
-	backlog backlog
 	commits sync.WaitGroup // between being applied and being acknowledged
 }
 

@@ -196,6 +196,7 @@ func (db *DB) openLocked(dir string) error {
 		return err
 	}
 	db.guard.arm()
+	db.background.Go(func() { db.applyBacklog(ctx) })
 	wanted := db.ahead
 	db.background.Go(func() { db.keepAhead(ctx, wanted) })
 	if db.o.Durability == Interval {
@@ -223,7 +224,7 @@ func (db *DB) openFiles(dir string) (err error) {
 	if db.pebble, err = pebble.Open(dir, db.pebbleOptions()); err != nil {
 		return err
 	}
-	db.backlog.pebble = db.pebble
+	db.backlog = &backlog{pebble: db.pebble, due: make(chan struct{}, 1)}
 	if err := db.replay(); err != nil {
 		return errors.Join(err, db.pebble.Close())
 	}

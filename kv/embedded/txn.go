@@ -91,6 +91,9 @@ func (t *txn) begin() error {
 		return nil
 	}
 	started := t.db.o.Now()
+	if !t.lazy {
+		t.db.catchUp() // mostly, before others have to wait for it
+	}
 	t.db.mu.Lock()
 	defer t.db.mu.Unlock()
 	if t.db.closed {
@@ -137,6 +140,7 @@ func (t *txn) look() error {
 	if t.view != nil {
 		return nil
 	}
+	t.db.catchUp() // mostly, before others have to wait for it
 	t.db.mu.Lock()
 	defer t.db.mu.Unlock()
 	if err := t.moveOn(); err != nil {
