@@ -14,9 +14,23 @@ import (
 // adder is the end of a queue where payloads go in: calls that come while a
 // transaction is under way share the next one.
 type adder[P any] struct {
-	s    *store
-	lane *lane.Lane[[]P, struct{}]
-	put  func(kv.Tx, []P) error
+	s     *store
+	lane  *lane.Lane[addition[P], struct{}] // nil without combining
+	batch *adding[P]                        // of the lane
+	put   func(kv.Tx, []P) error
+}
+
+// addition is what one call adds. One payload needs no memory beside the call's.
+type addition[P any] struct {
+	one  [1]P
+	more []P // in place of one, if it is not nil
+}
+
+func (a *addition[P]) payloads() []P {
+	if a.more != nil {
+		return a.more
+	}
+	return a.one[:]
 }
 
 // Bounds of the transactions that add for several calls.
@@ -28,9 +42,11 @@ const (
 func newAdder[P any](s *store, o Options, size func(P) int, put func(kv.Tx, []P) error) *adder[P] {
 	a := &adder[P]{s: s, put: put}
 	if !o.NoCombining {
-		a.lane = lane.New(lane.Options[[]P, struct{}]{
+		a.batch = a.adding()
+		weigh := a.weigh(size)
+		a.lane = lane.New(lane.Options[addition[P], struct{}]{
 			Run:      a.run,
-			Size:     a.weigh(size),
+			Size:     func(added addition[P]) int { return weigh(added.payloads()) },
 			MaxCalls: s.combinable(),
 			MaxBytes: s.maxCombined(),
 		})
@@ -64,14 +80,28 @@ func total[P any](payloads []P, size func(P) int) (n int) {
 
 // add adds payloads in one transaction, perhaps with those of other calls.
 func (a *adder[P]) add(ctx context.Context, payloads []P) error {
+	return a.do(ctx, addition[P]{more: payloads})
+}
+
+func (a *adder[P]) addOne(ctx context.Context, payload P) error {
+	return a.do(ctx, addition[P]{one: [1]P{payload}})
+}
+
+func (a *adder[P]) do(ctx context.Context, added addition[P]) error {
 	if err := a.s.readyFor(ctx); err != nil {
 		return err
 	}
 	if a.lane == nil {
-		return a.transact(ctx, &adding[P]{payloads: payloads})
+		return a.addAlone(ctx, added.payloads())
 	}
-	_, err := a.lane.Do(ctx, payloads)
+	_, err := a.lane.Do(ctx, added)
 	return err
+}
+
+func (a *adder[P]) addAlone(ctx context.Context, payloads []P) error {
+	b := a.adding()
+	b.payloads = payloads
+	return a.transact(ctx, b)
 }
 
 // adding is the calls that one transaction serves. Who gives up leaves it before the
@@ -80,17 +110,47 @@ type adding[P any] struct {
 	calls    []*addCall[P] // none without combining
 	payloads []P
 	attempts int
+
+	attempt func(kv.Tx) (struct{}, error)
+	memory  []P // for payloads
 }
 
-type addCall[P any] = lane.Call[[]P, struct{}]
+type addCall[P any] = lane.Call[addition[P], struct{}]
+
+func (a *adder[P]) adding() *adding[P] {
+	b := new(adding[P])
+	b.attempt = func(tx kv.Tx) (struct{}, error) {
+		kv.Lazily(tx)
+		if !b.attend(tx) {
+			return struct{}{}, errNobody
+		}
+		return struct{}{}, a.put(tx, b.payloads)
+	}
+	return b
+}
+
+// begin makes the batch that of other calls.
+func (b *adding[P]) begin(calls []*addCall[P]) {
+	b.calls, b.attempts = calls, 0
+	b.merge()
+}
+
+// end forgets what the batch has had.
+func (b *adding[P]) end() {
+	if clear(b.memory); cap(b.memory) > maxCombinedCalls {
+		b.memory = nil
+	}
+	b.calls, b.payloads = nil, nil
+}
 
 // run serves a batch of calls. If that fails for a reason which need not be that of
 // each call, each gets a transaction of its own.
 func (a *adder[P]) run(calls []*addCall[P]) {
 	ctx, cancel := lane.Context(calls)
 	defer cancel()
-	b := &adding[P]{calls: calls}
-	b.merge()
+	b := a.batch // a lane runs one at a time
+	b.begin(calls)
+	defer b.end()
 	err := a.transact(ctx, b)
 	if len(b.calls) > 1 && mayBeOfOne(err) {
 		a.runEach(b.calls)
@@ -106,7 +166,7 @@ func (a *adder[P]) runEach(calls []*addCall[P]) {
 	first := calls[0]
 	for ; len(calls) > 0; calls = lane.Attend(calls[1:]) {
 		c := calls[0]
-		c.Err = a.transact(c.Context, &adding[P]{payloads: c.Request})
+		c.Err = a.addAlone(c.Context, c.Request.payloads())
 		if first.Context.Err() != nil {
 			first.Return() // it may lead, and is not to be kept for the others
 		}
@@ -115,17 +175,14 @@ func (a *adder[P]) runEach(calls []*addCall[P]) {
 
 // merge makes payloads what all calls add.
 func (b *adding[P]) merge() {
-	if b.payloads = b.calls[0].Request; len(b.calls) == 1 {
+	if b.payloads = b.calls[0].Request.payloads(); len(b.calls) == 1 {
 		return
 	}
-	n := 0
+	b.memory = b.memory[:0]
 	for _, c := range b.calls {
-		n += len(c.Request)
+		b.memory = append(b.memory, c.Request.payloads()...)
 	}
-	b.payloads = make([]P, 0, n)
-	for _, c := range b.calls {
-		b.payloads = append(b.payloads, c.Request...)
-	}
+	b.payloads = b.memory
 }
 
 // attend lets those go who have given up, unless what they add may be there already.
@@ -167,13 +224,7 @@ func ownError(ctx context.Context, err error) error {
 }
 
 func (a *adder[P]) transact(ctx context.Context, b *adding[P]) error {
-	_, err := outcome.Do(ctx, a.s.lanes, func(tx kv.Tx) (struct{}, error) {
-		kv.Lazily(tx)
-		if !b.attend(tx) {
-			return struct{}{}, errNobody
-		}
-		return struct{}{}, a.put(tx, b.payloads)
-	})
+	_, err := outcome.Do(ctx, a.s.lanes, b.attempt)
 	if err == nil {
 		a.s.observe(Event{Kind: Added, Calls: max(1, len(b.calls)), Items: len(b.payloads), Attempts: b.attempts})
 	}

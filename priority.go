@@ -105,7 +105,11 @@ func (p *PriorityQueue[T]) In(tx kv.Tx) PriorityQueueTx[T] { return PriorityQueu
 // the engine's Limits().Transaction; one over it is a *kv.TooLargeError and
 // nothing is written. It never conflicts with another Push.
 func (p *PriorityQueue[T]) Push(ctx context.Context, v T, priority int64) error {
-	return p.PushAll(ctx, []Prioritized[T]{{v, priority}})
+	payload, err := encode(&p.store, p.codec, v)
+	if err != nil {
+		return err
+	}
+	return p.pushes.addOne(ctx, prioritized{payload, priority})
 }
 
 // PushAll adds values in one transaction: all or nothing. So the transaction's

@@ -96,7 +96,13 @@ func (q *Queue[T]) In(tx kv.Tx) QueueTx[T] { return QueueTx[T]{q, tx} }
 // Enqueue adds v at the end. The largest payload is half of the engine's
 // Limits().Transaction; one over it is a *kv.TooLargeError and nothing is written.
 // It never conflicts with another Enqueue.
-func (q *Queue[T]) Enqueue(ctx context.Context, v T) error { return q.EnqueueAll(ctx, []T{v}) }
+func (q *Queue[T]) Enqueue(ctx context.Context, v T) error {
+	payload, err := encode(&q.store, q.codec, v)
+	if err != nil {
+		return err
+	}
+	return q.back.addOne(ctx, payload)
+}
 
 // EnqueueAll adds values at the end, in order, in one transaction: all or nothing.
 // So the transaction's limits hold for all of them together. No values do nothing.

@@ -205,7 +205,7 @@ func (d *deadSpace) commit(e *effects, version, oldest uint64) {
 	}
 	for _, key := range e.far {
 		if d.holding(key, false) == nil {
-			d.extend(key, kv.After(key), version)
+			d.extend(key, key[:len(key)+1], version) // behind it is a zero byte
 		}
 	}
 	for _, r := range e.gaps {
@@ -229,7 +229,12 @@ func (d *deadSpace) cut(key []byte) {
 	if g == nil {
 		return
 	}
-	behind := &gap{begin: kv.After(key), end: g.end, version: g.version, cutBegin: true, cutEnd: g.cutEnd}
+	after := kv.After(key)
+	if g.cutBegin && !g.cutEnd && bytes.Compare(after, g.end) < 0 {
+		g.begin = after // which keeps its place in the tree, as nothing lies between
+		return
+	}
+	behind := &gap{begin: after, end: g.end, version: g.version, cutBegin: true, cutEnd: g.cutEnd}
 	if g.cutBegin || bytes.Equal(g.begin, key) {
 		d.gaps.Delete(g)
 	} else {
