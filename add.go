@@ -43,10 +43,9 @@ func newAdder[P any](s *store, o Options, size func(P) int, put func(kv.Tx, []P)
 	a := &adder[P]{s: s, put: put}
 	if !o.NoCombining {
 		a.batch = a.adding()
-		weigh := a.weigh(size)
 		a.lane = lane.New(lane.Options[addition[P], struct{}]{
 			Run:      a.run,
-			Size:     func(added addition[P]) int { return weigh(added.payloads()) },
+			Size:     a.weigh(size),
 			MaxCalls: s.combinable(),
 			MaxBytes: s.maxCombined(),
 		})
@@ -57,17 +56,22 @@ func newAdder[P any](s *store, o Options, size func(P) int, put func(kv.Tx, []P)
 // maxCombined returns how many bytes calls that share a transaction may add.
 func (s *store) maxCombined() int { return min(maxCombinedBytes, s.maxItem()) }
 
-// weigh returns what the payloads of a call count towards maxCombined: their bytes, or
-// where the engine limits operations, the same part of it as they need of those, if that
-// is more.
-func (a *adder[P]) weigh(size func(P) int) func([]P) int {
+// weigh returns what a call counts towards maxCombined: its bytes, or where the engine
+// limits operations, the same part of it as it needs of those, if that is more.
+func (a *adder[P]) weigh(size func(P) int) func(addition[P]) int {
 	each := a.s.keySize()
 	operation := 0
 	if n := a.s.limits.Operations; n > 0 {
 		operation = a.s.maxCombined() / max(1, n-otherOperations)
 	}
-	return func(payloads []P) int {
-		return max(total(payloads, size)+len(payloads)*each, len(payloads)*operation)
+	return func(added addition[P]) int {
+		n, bytes := 1, 0
+		if added.more == nil {
+			bytes = size(added.one[0])
+		} else {
+			n, bytes = len(added.more), total(added.more, size)
+		}
+		return max(bytes+n*each, n*operation)
 	}
 }
 
@@ -92,15 +96,15 @@ func (a *adder[P]) do(ctx context.Context, added addition[P]) error {
 		return err
 	}
 	if a.lane == nil {
-		return a.addAlone(ctx, added.payloads())
+		return a.addAlone(ctx, added)
 	}
 	_, err := a.lane.Do(ctx, added)
 	return err
 }
 
-func (a *adder[P]) addAlone(ctx context.Context, payloads []P) error {
+func (a *adder[P]) addAlone(ctx context.Context, added addition[P]) error {
 	b := a.adding()
-	b.payloads = payloads
+	b.payloads = added.payloads()
 	return a.transact(ctx, b)
 }
 
@@ -166,7 +170,7 @@ func (a *adder[P]) runEach(calls []*addCall[P]) {
 	first := calls[0]
 	for ; len(calls) > 0; calls = lane.Attend(calls[1:]) {
 		c := calls[0]
-		c.Err = a.addAlone(c.Context, c.Request.payloads())
+		c.Err = a.addAlone(c.Context, c.Request)
 		if first.Context.Err() != nil {
 			first.Return() // it may lead, and is not to be kept for the others
 		}
