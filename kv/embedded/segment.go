@@ -55,7 +55,9 @@ func (s *segment) create(fs vfs.FS, dir string, number uint64) (err error) {
 	switch {
 	case err == nil:
 		s.size = info.Size()
-		s.File, err = fs.ReuseForWrite(spare, name, vfs.WriteCategoryUnspecified)
+		if err = fs.Rename(spare, name); err == nil {
+			s.File, err = fs.OpenReadWrite(name, vfs.WriteCategoryUnspecified)
+		}
 	case errors.Is(err, os.ErrNotExist):
 		s.File, err = fs.Create(name, vfs.WriteCategoryUnspecified)
 	}
