@@ -33,6 +33,8 @@ type DB struct {
 	maimOnce       sync.Once
 	ending         atomic.Bool // Close has been called
 
+	over sync.Pool // transactions to be used again
+
 	background sync.WaitGroup
 	stop       context.CancelFunc
 	stopped    <-chan struct{} // closed by stop
