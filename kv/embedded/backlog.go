@@ -28,6 +28,7 @@ type backlog struct {
 
 	applying sync.Mutex
 	idle     []byte // memory for operations
+	closed   bool
 }
 
 const (
@@ -78,6 +79,9 @@ func (l *backlog) append(b *pebble.Batch) int {
 func (l *backlog) drain() error {
 	l.applying.Lock()
 	defer l.applying.Unlock()
+	if l.closed {
+		return nil
+	}
 	operations, count := l.take()
 	if count == 0 {
 		return nil
@@ -94,6 +98,14 @@ func (l *backlog) drain() error {
 		l.idle = operations
 	}
 	return nil
+}
+
+// close has nothing applied any more, when what is under way has been: a transaction that
+// begins while the store is closed may still drain. What is left is in the journal.
+func (l *backlog) close() {
+	l.applying.Lock()
+	defer l.applying.Unlock()
+	l.closed = true
 }
 
 func (l *backlog) take() (operations []byte, count uint32) {

@@ -120,3 +120,24 @@ func TestUsedAgain(t *testing.T) {
 		t.Errorf("the store has %q, want %q; OnCommit ran %d times", got, want, ran)
 	}
 }
+
+// A transaction that began to begin before Close, and goes on after it, does not bring
+// anything to a Pebble that is closed.
+func TestBacklogClosed(t *testing.T) {
+	fs := memFS()
+	db := mustOpen(t, "store", Options{FS: fs})
+	mustTransact(t, db, func(tx kv.Tx) { tx.Set([]byte("k"), []byte("v")) })
+	if err := db.Close(); err != nil {
+		t.Fatal(err)
+	}
+	tx := newTx(t.Context(), db)
+	if err := tx.begin(); !errors.Is(err, kv.ErrClosed) {
+		t.Errorf("it begins with %v", err)
+	}
+	if err := db.failure(); err != nil {
+		t.Errorf("the store has failed: %v", err)
+	}
+	if got := contents(t, mustOpen(t, "store", Options{FS: fs})); !slices.Equal(got, []string{"k=v"}) {
+		t.Errorf("the store has %q", got)
+	}
+}

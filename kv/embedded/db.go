@@ -179,7 +179,10 @@ func (db *DB) closePebble() error {
 		db.guard.freeze()
 	}
 	closed := make(chan error, 1)
-	go func() { closed <- guarded(db.pebble.Close) }()
+	go func() {
+		db.backlog.close()
+		closed <- guarded(db.pebble.Close)
+	}()
 	var err error
 	select {
 	case err = <-closed:

@@ -114,8 +114,6 @@ func (o *Overlay) change(key []byte, kind Kind) *Change {
 func (o *Overlay) Reset() {
 	clear(o.list)
 	clear(o.changes)
-	o.one = [1]Change{}
-	o.oneRef = [1]*Change{}
 	*o = Overlay{list: o.list[:0], changes: o.changes[:0], keys: o.keys, values: o.values}
 }
 
