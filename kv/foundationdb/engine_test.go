@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -15,7 +14,6 @@ import (
 	"time"
 
 	"github.com/conq-go/conq/kv"
-	"go.uber.org/goleak"
 )
 
 func TestParseURL(t *testing.T) {
@@ -327,16 +325,6 @@ func TestContextEndsAWait(t *testing.T) {
 	}
 }
 
-// drain reads everything, up to a limit.
-func drain(r kv.Reader, limit int) error {
-	for _, err := range r.Range(kv.Range{}, kv.RangeOptions{Limit: limit}) {
-		if err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
 // The first call waits for a cluster that is not there, and ends with its context.
 func TestConnect(t *testing.T) {
 	inStore(t, Options{}, func(t *testing.T, db *DB, c *fake) {
@@ -350,101 +338,6 @@ func TestConnect(t *testing.T) {
 		c.failWith(fails("version", 3, codeClusterVersion))
 		if err := db.Transact(t.Context(), func(tx kv.Tx) error { set(tx, "a", "b"); return nil }); err != nil {
 			t.Error(err)
-		}
-	})
-}
-
-// Reads of ReadTransact are repeated, at the version that the earlier ones had.
-func TestReadsAreRepeated(t *testing.T) {
-	for _, code := range []int{1009, 1037, 1039, 1213} {
-		inStore(t, Options{}, func(t *testing.T, db *DB, c *fake) {
-			fill(t, db, 20)
-			runs := 0
-			var seen [][]string
-			if err := db.ReadTransact(t.Context(), func(r kv.Reader) error {
-				runs++
-				c.failWith(fails("version", 2, code))
-				if _, err := r.Get([]byte("k05")); err != nil {
-					return err
-				}
-				c.failWith(nil)
-				if err := db.Transact(t.Context(), func(tx kv.Tx) error { tx.ClearRange(kv.Range{}); return nil }); err != nil {
-					return err
-				}
-				n := 0
-				c.failWith(func(op string) int {
-					if n++; (op == "get" || op == "range") && n%3 != 0 {
-						return code
-					}
-					return 0
-				})
-				for outer, err := range r.Range(kv.Range{}, kv.RangeOptions{}) {
-					if err != nil {
-						return err
-					}
-					var keys []string
-					for inner, err := range r.Range(kv.Range{End: outer.Key}, kv.RangeOptions{Reverse: true}) {
-						if err != nil {
-							return err
-						}
-						keys = append(keys, string(inner.Key))
-					}
-					seen = append(seen, keys)
-				}
-				return nil
-			}); err != nil || runs != 1 || len(seen) != 20 {
-				t.Fatalf("%v after %d runs, with %d pairs; want 20 after 1", err, runs, len(seen))
-			}
-			for i, keys := range seen {
-				if len(keys) != i {
-					t.Errorf("in front of key %d are %q", i, keys)
-				}
-			}
-		})
-	}
-}
-
-func fill(t *testing.T, db *DB, n int) {
-	t.Helper()
-	if err := db.Transact(t.Context(), func(tx kv.Tx) error {
-		for i := range n {
-			set(tx, fmt.Sprintf("k%02d", i), fmt.Sprint(i))
-		}
-		return nil
-	}); err != nil {
-		t.Fatal(err)
-	}
-}
-
-// But what was read is never mixed with another version.
-func TestReadsAreNotRepeatedTooLate(t *testing.T) {
-	inStore(t, Options{}, func(t *testing.T, db *DB, c *fake) {
-		fill(t, db, 5)
-		err := db.ReadTransact(t.Context(), func(r kv.Reader) error {
-			if _, err := r.Get([]byte("a")); err != nil {
-				return err
-			}
-			<-time.After(age + time.Second) // of the bubble
-			return drain(r, 0)
-		})
-		if !errors.Is(err, kv.ErrTooOld) {
-			t.Errorf("error %v, want ErrTooOld", err)
-		}
-	})
-}
-
-// A range read asks for what the limit says, once.
-func TestOneRequestForALimit(t *testing.T) {
-	inStore(t, Options{}, func(t *testing.T, db *DB, c *fake) {
-		fill(t, db, 20)
-		for _, limit := range []int{0, 1, 7, 20, 30} {
-			c.ranges = nil
-			if err := db.Transact(t.Context(), func(tx kv.Tx) error { return drain(tx, limit) }); err != nil {
-				t.Fatal(err)
-			}
-			if want := []fakeRange{{limit, false}}; !slices.Equal(c.ranges, want) {
-				t.Errorf("limit %d: asked for %v, want %v", limit, c.ranges, want)
-			}
 		}
 	})
 }
@@ -470,32 +363,6 @@ func TestReasonOfRetries(t *testing.T) {
 			t.Errorf("error %v, want that of the context, with error 1042 of the last attempt", err)
 		}
 		c.stuck.Store(false)
-	})
-}
-
-// A loop that is left early leaves no request behind, which inStore looks for.
-func TestLoopsLeft(t *testing.T) {
-	inStore(t, Options{}, func(t *testing.T, db *DB, _ *fake) {
-		fill(t, db, 20)
-		leave := func(r kv.Reader) error {
-			n := 0
-			for _, err := range r.Range(kv.Range{}, kv.RangeOptions{}) {
-				if n++; err != nil || n == 6 { // when the third batch has been asked for
-					return err
-				}
-			}
-			return nil
-		}
-		if err := db.ReadTransact(t.Context(), leave); err != nil {
-			t.Error(err)
-		}
-		if err := db.Transact(t.Context(), func(tx kv.Tx) error { return leave(tx) }); err != nil {
-			t.Error(err)
-		}
-		own := errors.New("own")
-		if err := db.Transact(t.Context(), func(tx kv.Tx) error { return errors.Join(leave(tx), own) }); !errors.Is(err, own) {
-			t.Error(err)
-		}
 	})
 }
 
@@ -526,141 +393,6 @@ func TestConflictsOnOwnWrites(t *testing.T) {
 			t.Errorf("left is %q, want the last of 3", got)
 		}
 	})
-}
-
-// afterCommit leaves alone what comes before the next commit, and that.
-func afterCommit(inject func(op string) int) func(op string) int {
-	committed := false
-	return func(op string) int {
-		if !committed {
-			committed = op == "commit"
-			return 0
-		}
-		return inject(op)
-	}
-}
-
-// A watch goes on after errors that pass, misses nothing meanwhile, and tells of
-// those that don't.
-func TestWatchGoesOn(t *testing.T) {
-	inStore(t, Options{Retries: 1}, func(t *testing.T, db *DB, c *fake) {
-		for _, op := range []string{"version", "get", "watch", "commit"} {
-			get(t, db, "a")
-			var told <-chan error
-			if err := db.Transact(t.Context(), func(tx kv.Tx) error {
-				told = tx.Watch([]byte("a"))
-				c.failWith(afterCommit(fails(op, 5, 1009, 1039)))
-				return nil
-			}); err != nil {
-				t.Fatal(err)
-			}
-			synctest.Wait()
-			select {
-			case err := <-told:
-				t.Fatalf("the watch told %v of nothing", err)
-			default:
-			}
-			c.failWith(nil)
-			if err := db.Transact(t.Context(), func(tx kv.Tx) error { tx.Add([]byte("a"), 1); return nil }); err != nil {
-				t.Fatal(err)
-			}
-			if err := <-told; err != nil {
-				t.Errorf("the watch told %v of a change", err)
-			}
-		}
-		var told <-chan error
-		if err := db.Transact(t.Context(), func(tx kv.Tx) error {
-			told = tx.Watch([]byte("a"))
-			c.failWith(fails("watch", 1, 1032))
-			return nil
-		}); err != nil {
-			t.Fatal(err)
-		}
-		var e *Error
-		if err := <-told; !errors.As(err, &e) || e.Code != 1032 {
-			t.Errorf("the watch told %v, want that there are too many", err)
-		}
-	})
-}
-
-// What the transaction itself leaves at a key does not set its watch off.
-func TestWatchOfOwnWrites(t *testing.T) {
-	for name, write := range map[string]func(kv.Tx){
-		"nothing":       func(kv.Tx) {},
-		"Set":           func(tx kv.Tx) { set(tx, "k01", "own") },
-		"Set empty":     func(tx kv.Tx) { set(tx, "k01", "") },
-		"Clear":         func(tx kv.Tx) { tx.Clear([]byte("k01")) },
-		"ClearRange":    func(tx kv.Tx) { tx.ClearRange(kv.Range{}) },
-		"Add":           func(tx kv.Tx) { tx.Add([]byte("k01"), 7) },
-		"Clear, Add":    func(tx kv.Tx) { tx.Clear([]byte("k01")); tx.Add([]byte("k01"), 7) },
-		"Add, Add":      func(tx kv.Tx) { tx.Add([]byte("k01"), 7); tx.Add([]byte("k01"), 7) },
-		"Set elsewhere": func(tx kv.Tx) { set(tx, "k02", "own") },
-	} {
-		for _, last := range []bool{false, true} {
-			inStore(t, Options{}, func(t *testing.T, db *DB, c *fake) {
-				fill(t, db, 3)
-				var told <-chan error
-				if err := db.Transact(t.Context(), func(tx kv.Tx) error {
-					if last {
-						write(tx)
-					}
-					told = tx.Watch([]byte("k01"))
-					if !last {
-						write(tx)
-					}
-					return nil
-				}); err != nil {
-					t.Fatal(err)
-				}
-				synctest.Wait()
-				select {
-				case err := <-told:
-					t.Errorf("%s, before Watch %v: the watch told %v", name, last, err)
-				default:
-				}
-				if err := db.Transact(t.Context(), func(tx kv.Tx) error { set(tx, "k01", "other"); return nil }); err != nil {
-					t.Fatal(err)
-				}
-				if err := <-told; err != nil {
-					t.Errorf("%s: the watch told %v of a change", name, err)
-				}
-			})
-		}
-	}
-}
-
-// A watch leaves nothing behind: no goroutine, no watch of the library's.
-func TestWatchesEnd(t *testing.T) {
-	before := goleak.IgnoreCurrent()
-	inStore(t, Options{}, func(t *testing.T, db *DB, c *fake) {
-		ctx, cancel := context.WithCancelCause(t.Context())
-		var all []<-chan error
-		for i := range 30 {
-			if err := db.Transact(ctx, func(tx kv.Tx) error {
-				all = append(all, tx.Watch(fmt.Appendf(nil, "k%02d", i)))
-				return nil
-			}); err != nil {
-				t.Fatal(err)
-			}
-		}
-		fill(t, db, 10)
-		cause := errors.New("cause")
-		cancel(cause)
-		told := map[string]int{}
-		for _, watch := range all {
-			told[fmt.Sprint(<-watch)]++
-		}
-		if want := map[string]int{"<nil>": 10, "cause": 20}; !maps.Equal(told, want) {
-			t.Errorf("the watches told %v, want %v", told, want)
-		}
-		synctest.Wait()
-		if n := c.waiting.Load(); n != 0 {
-			t.Errorf("%d futures are still waited for", n)
-		}
-	})
-	if err := goleak.Find(before); err != nil {
-		t.Error(err)
-	}
 }
 
 // What is within the limit of bytes can be too much with what goes with it.

@@ -1,0 +1,142 @@
+package foundationdb
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/conq-go/conq/kv"
+)
+
+// drain reads everything, up to a limit.
+func drain(r kv.Reader, limit int) error {
+	for _, err := range r.Range(kv.Range{}, kv.RangeOptions{Limit: limit}) {
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Reads of ReadTransact are repeated, at the version that the earlier ones had.
+func TestReadsAreRepeated(t *testing.T) {
+	for _, code := range []int{1009, 1037, 1039, 1213} {
+		inStore(t, Options{}, func(t *testing.T, db *DB, c *fake) {
+			fill(t, db, 20)
+			runs := 0
+			var seen [][]string
+			if err := db.ReadTransact(t.Context(), func(r kv.Reader) error {
+				runs++
+				c.failWith(fails("version", 2, code))
+				if _, err := r.Get([]byte("k05")); err != nil {
+					return err
+				}
+				c.failWith(nil)
+				if err := db.Transact(t.Context(), func(tx kv.Tx) error { tx.ClearRange(kv.Range{}); return nil }); err != nil {
+					return err
+				}
+				n := 0
+				c.failWith(func(op string) int {
+					if n++; (op == "get" || op == "range") && n%3 != 0 {
+						return code
+					}
+					return 0
+				})
+				for outer, err := range r.Range(kv.Range{}, kv.RangeOptions{}) {
+					if err != nil {
+						return err
+					}
+					var keys []string
+					for inner, err := range r.Range(kv.Range{End: outer.Key}, kv.RangeOptions{Reverse: true}) {
+						if err != nil {
+							return err
+						}
+						keys = append(keys, string(inner.Key))
+					}
+					seen = append(seen, keys)
+				}
+				return nil
+			}); err != nil || runs != 1 || len(seen) != 20 {
+				t.Fatalf("%v after %d runs, with %d pairs; want 20 after 1", err, runs, len(seen))
+			}
+			for i, keys := range seen {
+				if len(keys) != i {
+					t.Errorf("in front of key %d are %q", i, keys)
+				}
+			}
+		})
+	}
+}
+
+func fill(t *testing.T, db *DB, n int) {
+	t.Helper()
+	if err := db.Transact(t.Context(), func(tx kv.Tx) error {
+		for i := range n {
+			set(tx, fmt.Sprintf("k%02d", i), fmt.Sprint(i))
+		}
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// But what was read is never mixed with another version.
+func TestReadsAreNotRepeatedTooLate(t *testing.T) {
+	inStore(t, Options{}, func(t *testing.T, db *DB, c *fake) {
+		fill(t, db, 5)
+		err := db.ReadTransact(t.Context(), func(r kv.Reader) error {
+			if _, err := r.Get([]byte("a")); err != nil {
+				return err
+			}
+			<-time.After(age + time.Second) // of the bubble
+			return drain(r, 0)
+		})
+		if !errors.Is(err, kv.ErrTooOld) {
+			t.Errorf("error %v, want ErrTooOld", err)
+		}
+	})
+}
+
+// A range read asks for what the limit says, once.
+func TestOneRequestForALimit(t *testing.T) {
+	inStore(t, Options{}, func(t *testing.T, db *DB, c *fake) {
+		fill(t, db, 20)
+		for _, limit := range []int{0, 1, 7, 20, 30} {
+			c.ranges = nil
+			if err := db.Transact(t.Context(), func(tx kv.Tx) error { return drain(tx, limit) }); err != nil {
+				t.Fatal(err)
+			}
+			if want := []fakeRange{{limit, false}}; !slices.Equal(c.ranges, want) {
+				t.Errorf("limit %d: asked for %v, want %v", limit, c.ranges, want)
+			}
+		}
+	})
+}
+
+// A loop that is left early leaves no request behind, which inStore looks for.
+func TestLoopsLeft(t *testing.T) {
+	inStore(t, Options{}, func(t *testing.T, db *DB, _ *fake) {
+		fill(t, db, 20)
+		leave := func(r kv.Reader) error {
+			n := 0
+			for _, err := range r.Range(kv.Range{}, kv.RangeOptions{}) {
+				if n++; err != nil || n == 6 { // when the third batch has been asked for
+					return err
+				}
+			}
+			return nil
+		}
+		if err := db.ReadTransact(t.Context(), leave); err != nil {
+			t.Error(err)
+		}
+		if err := db.Transact(t.Context(), func(tx kv.Tx) error { return leave(tx) }); err != nil {
+			t.Error(err)
+		}
+		own := errors.New("own")
+		if err := db.Transact(t.Context(), func(tx kv.Tx) error { return errors.Join(leave(tx), own) }); !errors.Is(err, own) {
+			t.Error(err)
+		}
+	})
+}

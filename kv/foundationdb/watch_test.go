@@ -1,0 +1,148 @@
+package foundationdb
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"testing"
+	"testing/synctest"
+
+	"github.com/conq-go/conq/kv"
+	"go.uber.org/goleak"
+)
+
+// afterCommit leaves alone what comes before the next commit, and that.
+func afterCommit(inject func(op string) int) func(op string) int {
+	committed := false
+	return func(op string) int {
+		if !committed {
+			committed = op == "commit"
+			return 0
+		}
+		return inject(op)
+	}
+}
+
+// A watch goes on after errors that pass, misses nothing meanwhile, and tells of
+// those that don't.
+func TestWatchGoesOn(t *testing.T) {
+	inStore(t, Options{Retries: 1}, func(t *testing.T, db *DB, c *fake) {
+		for _, op := range []string{"version", "get", "watch", "commit"} {
+			get(t, db, "a")
+			var told <-chan error
+			if err := db.Transact(t.Context(), func(tx kv.Tx) error {
+				told = tx.Watch([]byte("a"))
+				c.failWith(afterCommit(fails(op, 5, 1009, 1039)))
+				return nil
+			}); err != nil {
+				t.Fatal(err)
+			}
+			synctest.Wait()
+			select {
+			case err := <-told:
+				t.Fatalf("the watch told %v of nothing", err)
+			default:
+			}
+			c.failWith(nil)
+			if err := db.Transact(t.Context(), func(tx kv.Tx) error { tx.Add([]byte("a"), 1); return nil }); err != nil {
+				t.Fatal(err)
+			}
+			if err := <-told; err != nil {
+				t.Errorf("the watch told %v of a change", err)
+			}
+		}
+		var told <-chan error
+		if err := db.Transact(t.Context(), func(tx kv.Tx) error {
+			told = tx.Watch([]byte("a"))
+			c.failWith(fails("watch", 1, 1032))
+			return nil
+		}); err != nil {
+			t.Fatal(err)
+		}
+		var e *Error
+		if err := <-told; !errors.As(err, &e) || e.Code != 1032 {
+			t.Errorf("the watch told %v, want that there are too many", err)
+		}
+	})
+}
+
+// What the transaction itself leaves at a key does not set its watch off.
+func TestWatchOfOwnWrites(t *testing.T) {
+	for name, write := range map[string]func(kv.Tx){
+		"nothing":       func(kv.Tx) {},
+		"Set":           func(tx kv.Tx) { set(tx, "k01", "own") },
+		"Set empty":     func(tx kv.Tx) { set(tx, "k01", "") },
+		"Clear":         func(tx kv.Tx) { tx.Clear([]byte("k01")) },
+		"ClearRange":    func(tx kv.Tx) { tx.ClearRange(kv.Range{}) },
+		"Add":           func(tx kv.Tx) { tx.Add([]byte("k01"), 7) },
+		"Clear, Add":    func(tx kv.Tx) { tx.Clear([]byte("k01")); tx.Add([]byte("k01"), 7) },
+		"Add, Add":      func(tx kv.Tx) { tx.Add([]byte("k01"), 7); tx.Add([]byte("k01"), 7) },
+		"Set elsewhere": func(tx kv.Tx) { set(tx, "k02", "own") },
+	} {
+		for _, last := range []bool{false, true} {
+			inStore(t, Options{}, func(t *testing.T, db *DB, c *fake) {
+				fill(t, db, 3)
+				var told <-chan error
+				if err := db.Transact(t.Context(), func(tx kv.Tx) error {
+					if last {
+						write(tx)
+					}
+					told = tx.Watch([]byte("k01"))
+					if !last {
+						write(tx)
+					}
+					return nil
+				}); err != nil {
+					t.Fatal(err)
+				}
+				synctest.Wait()
+				select {
+				case err := <-told:
+					t.Errorf("%s, before Watch %v: the watch told %v", name, last, err)
+				default:
+				}
+				if err := db.Transact(t.Context(), func(tx kv.Tx) error { set(tx, "k01", "other"); return nil }); err != nil {
+					t.Fatal(err)
+				}
+				if err := <-told; err != nil {
+					t.Errorf("%s: the watch told %v of a change", name, err)
+				}
+			})
+		}
+	}
+}
+
+// A watch leaves nothing behind: no goroutine, no watch of the library's.
+func TestWatchesEnd(t *testing.T) {
+	before := goleak.IgnoreCurrent()
+	inStore(t, Options{}, func(t *testing.T, db *DB, c *fake) {
+		ctx, cancel := context.WithCancelCause(t.Context())
+		var all []<-chan error
+		for i := range 30 {
+			if err := db.Transact(ctx, func(tx kv.Tx) error {
+				all = append(all, tx.Watch(fmt.Appendf(nil, "k%02d", i)))
+				return nil
+			}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		fill(t, db, 10)
+		cause := errors.New("cause")
+		cancel(cause)
+		told := map[string]int{}
+		for _, watch := range all {
+			told[fmt.Sprint(<-watch)]++
+		}
+		if want := map[string]int{"<nil>": 10, "cause": 20}; !maps.Equal(told, want) {
+			t.Errorf("the watches told %v, want %v", told, want)
+		}
+		synctest.Wait()
+		if n := c.waiting.Load(); n != 0 {
+			t.Errorf("%d futures are still waited for", n)
+		}
+	})
+	if err := goleak.Find(before); err != nil {
+		t.Error(err)
+	}
+}
