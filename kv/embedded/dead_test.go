@@ -58,6 +58,7 @@ func testSpace(t *testing.T, set func(*DB), used func(*deadModel)) {
 			"add":         m.add,
 			"clear":       m.clear,
 			"clear range": m.clearRange,
+			"replace":     m.replace,
 			"take first":  func(rt *rapid.T) { m.take(rt, false) },
 			"take last":   func(rt *rapid.T) { m.take(rt, true) },
 			"open":        m.open,
@@ -128,7 +129,7 @@ func (m *deadModel) transact(rt *rapid.T, f func(kv.Tx) error) {
 
 func (m *deadModel) set(rt *rapid.T) {
 	m.n++
-	keys := rapid.SliceOfN(rapid.Custom(func(rt *rapid.T) string { return drawKey(rt, "key") }), 1, 12).Draw(rt, "keys")
+	keys := drawKeys(rt)
 	value := fmt.Sprint(m.n)
 	if rapid.IntRange(0, 9).Draw(rt, "large") == 0 {
 		value = "a large one"
@@ -175,6 +176,29 @@ func (m *deadModel) take(rt *rapid.T, reverse bool) {
 		}
 		return err
 	})
+}
+
+// replace takes the first keys and sets others, in one transaction.
+func (m *deadModel) replace(rt *rapid.T) {
+	n := rapid.IntRange(1, 4).Draw(rt, "taken")
+	m.transact(rt, func(tx kv.Tx) error {
+		for pair, err := range tx.Range(kv.Range{}, kv.RangeOptions{Limit: n}) {
+			if err != nil {
+				return err
+			}
+			tx.Clear(pair.Key)
+			delete(m.now, string(pair.Key))
+		}
+		for _, key := range drawKeys(rt) {
+			tx.Set([]byte(key), nil)
+			m.now[key] = ""
+		}
+		return nil
+	})
+}
+
+func drawKeys(rt *rapid.T) []string {
+	return rapid.SliceOfN(rapid.Custom(func(rt *rapid.T) string { return drawKey(rt, "key") }), 1, 12).Draw(rt, "keys")
 }
 
 func (m *deadModel) open(rt *rapid.T) {
@@ -399,6 +423,44 @@ func (m *deadModel) checkGaps(rt *rapid.T) {
 		}
 		return true
 	})
+}
+
+// TestNearReplaced checks that a transaction can take items from the head of a short
+// queue and add many, all of them near.
+func TestNearReplaced(t *testing.T) {
+	db := mustOpen(t, "store", Options{FS: memFS(), Durability: Memory})
+	put := func(tx kv.Tx, from, to int) {
+		for i := from; i < to; i++ {
+			tx.Set(fmt.Appendf(nil, "q%08d", i), nil)
+		}
+	}
+	count := func() (n int) {
+		if err := db.ReadTransact(t.Context(), func(r kv.Reader) error {
+			n = 0
+			for _, err := range r.Range(kv.Range{}, kv.RangeOptions{}) {
+				if err != nil {
+					return err
+				}
+				n++
+			}
+			return nil
+		}); err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+	taken, all := usualSizes.dead, usualSizes.pairs
+	mustTransact(t, db, func(tx kv.Tx) { put(tx, 0, 2*taken) })
+	count() // so they are near
+	mustTransact(t, db, func(tx kv.Tx) {
+		for i := range taken {
+			tx.Clear(fmt.Appendf(nil, "q%08d", i))
+		}
+		put(tx, 2*taken, all+2*taken)
+	})
+	if n, want := count(), all+taken; n != want {
+		t.Errorf("%d items are there, want %d", n, want)
+	}
 }
 
 // TestDeadSpaceStaysSmall checks that a queue leaves one gap at its head however

@@ -313,7 +313,9 @@ func (n *near) commit(e *effects, version uint64) {
 		}
 	}
 	for _, s := range n.due {
-		n.tell(s, e)
+		if !s.gone { // else it was split, and its parts begin to count anew
+			n.tell(s, e)
+		}
 	}
 	clear(n.due)
 	n.due = n.due[:0]
