@@ -94,18 +94,26 @@ func (s *stretch) extend(span kv.Range, pairs []pair, before bool) {
 // add enters a stretch.
 func (n *near) add(s *stretch) {
 	n.stretches.Set(s)
-	n.queue = append(n.queue, s)
 	n.size += s.size
-	if len(n.queue) > 2*n.stretches.Len()+16 {
-		n.queue = slices.DeleteFunc(n.queue, func(s *stretch) bool { return s.gone })
+	queue := &n.queue
+	if !s.head && !s.tail {
+		queue = &n.middles
+	}
+	*queue = append(*queue, s)
+	if len(*queue) > 2*n.stretches.Len()+16 {
+		*queue = slices.DeleteFunc(*queue, func(s *stretch) bool { return s.gone })
 	}
 }
 
 // forget drops stretches until the rest is not too large.
 func (n *near) forget() {
-	for n.size > n.most.bytes && len(n.queue) > 1 {
-		old := n.queue[0]
-		n.queue = n.queue[1:]
+	for n.size > n.most.bytes && len(n.middles)+len(n.queue) > 1 {
+		queue := &n.middles
+		if len(n.middles) == 0 {
+			queue = &n.queue
+		}
+		old := (*queue)[0]
+		*queue = (*queue)[1:]
 		switch {
 		case old.gone:
 		case old.used:

@@ -23,15 +23,21 @@ import (
 //     and reads its snapshot.
 //
 // A stretch grows from what lies behind it as its pairs are taken: see ahead. One
-// that gets too many keeps those near its ends, and becomes two. What is known is
-// bounded in bytes; stretches that were not used are forgotten first.
+// that gets too many becomes two. What is known is bounded in bytes: forgotten first is
+// what lies between the ends of queues, the oldest before the others, and then what was
+// not used. So a queue that is short enough is near as a whole, and one that is filled
+// does not push out the ends of others. Against keeping the ends alone, and with
+// Interval, 16 callers do 1.1 times as many drains of a queue and 1.15 times as many
+// transfers, and 1.2 times as many transfers through a priority queue, of which any
+// priority may be the next: 64 do 1.3 times as many.
 //
 // Its lock comes after the store's.
 type near struct {
 	mu        sync.Mutex
 	stretches *btree.BTreeG[*stretch] // by begin; disjoint
 	pivot     stretch                 // for searches, so that they allocate nothing
-	queue     []*stretch              // to be forgotten, in this order, unless used
+	middles   []*stretch              // to be forgotten first, in this order, unless used
+	queue     []*stretch              // to be forgotten then, likewise
 	size      int
 	most      nearSizes
 	due       []*stretch // of which deadSpace is to be told, during a commit
@@ -43,13 +49,12 @@ type near struct {
 type nearSizes struct {
 	bytes int // of all stretches; less than a stretch takes turns all of it off
 	pairs int // in a stretch
-	keep  int // pairs near each end of one that has had more
 	ahead int // pairs fetched at once
 	value int // bytes of a value that is not large
 	dead  int // pairs taken from an end, after which the space that they leave is known dead
 }
 
-var usualSizes = nearSizes{bytes: 8 << 20, pairs: 512, keep: 32, ahead: 256, value: 16 << 10, dead: 64}
+var usualSizes = nearSizes{bytes: 8 << 20, pairs: 512, ahead: 256, value: 16 << 10, dead: 64}
 
 const (
 	stretchSize = 256       // bytes that a stretch takes beside its pairs
@@ -234,15 +239,25 @@ func (n *near) absorb(s *stretch, reverse bool) {
 	if reverse {
 		a, b = n.holding(s.begin, true), s
 	}
-	if a == nil || b == nil || len(a.pairs)+len(b.pairs) > n.most.pairs {
+	if a == nil || b == nil || !n.one(len(a.pairs), len(b.pairs)) {
 		return
 	}
 	n.drop(b)
 	n.size += b.size - stretchSize
 	a.size += b.size - stretchSize
 	a.end, a.tail = b.end, b.tail
-	a.pairs = append(a.pairs, b.pairs...)
+	if len(a.pairs) > 0 {
+		a.pairs = append(a.pairs, b.pairs...)
+	} else {
+		a.pairs, a.memory = b.pairs, b.memory
+	}
 	a.changed, a.ahead = max(a.changed, b.changed), max(a.ahead, b.ahead)
+}
+
+// one tells whether two stretches with so many pairs should be one. Mostly that leaves
+// room, as it would soon be two again.
+func (n *near) one(a, b int) bool {
+	return a+b <= n.most.pairs/2 || a+b <= n.most.pairs && min(a, b) <= n.most.pairs/16
 }
 
 // get returns the value of a key at version, or nil, if it is known.
@@ -402,31 +417,16 @@ func (n *near) clear(r kv.Range, version uint64) {
 	})
 }
 
-// split takes out of s what is far from its ends.
+// split makes s two. The second has its memory, as that is the one which mostly grows.
 func (n *near) split(s *stretch) {
-	from, to := s.begin, s.end
-	if s.head { // what is there will be taken
-		from = s.pairs[max(n.most.keep, n.most.pairs/2)].key()
-	}
-	if s.tail {
-		to = s.pairs[len(s.pairs)-n.most.keep].key()
-	}
-	n.divide(s, bytes.Clone(from), bytes.Clone(to))
-}
-
-// divide leaves of s what lies before from, and what lies from to on.
-func (n *near) divide(s *stretch, from, to []byte) {
 	n.drop(s)
-	i, _ := s.search(from)
-	j, _ := s.search(to)
-	left := &stretch{begin: s.begin, end: from, pairs: slices.Clone(s.pairs[:i]), head: s.head}
-	kept := copy(s.pairs, s.pairs[max(i, j):]) // in the same memory, as the tail will grow again
-	clear(s.pairs[kept:])
-	right := &stretch{begin: to, end: s.end, pairs: s.pairs[:kept], tail: s.tail}
-	for _, part := range []*stretch{left, right} {
-		if bytes.Compare(part.begin, part.end) >= 0 || len(part.pairs) > n.most.pairs {
-			continue
-		}
+	half := len(s.pairs) / 2
+	at := bytes.Clone(s.pairs[half].key())
+	first := &stretch{begin: s.begin, end: at, pairs: slices.Clone(s.pairs[:half]), head: s.head}
+	rest := copy(s.pairs, s.pairs[half:])
+	clear(s.pairs[rest:])
+	second := &stretch{begin: at, end: s.end, pairs: s.pairs[:rest], tail: s.tail}
+	for _, part := range []*stretch{first, second} {
 		part.changed, part.ahead, part.steady, part.used = s.changed, s.ahead, s.steady, s.used
 		part.size = stretchSize
 		for _, p := range part.pairs {
