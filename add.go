@@ -115,21 +115,21 @@ type adding[P any] struct {
 	payloads []P
 	attempts int
 
-	attempt func(kv.Tx) (struct{}, error)
-	memory  []P // for payloads
+	task   *outcome.Task[struct{}]
+	memory []P // for payloads
 }
 
 type addCall[P any] = lane.Call[addition[P], struct{}]
 
 func (a *adder[P]) adding() *adding[P] {
 	b := new(adding[P])
-	b.attempt = func(tx kv.Tx) (struct{}, error) {
+	b.task = outcome.NewTask(a.s.lanes, func(tx kv.Tx) (struct{}, error) {
 		kv.Lazily(tx)
 		if !b.attend(tx) {
 			return struct{}{}, errNobody
 		}
 		return struct{}{}, a.put(tx, b.payloads)
-	}
+	})
 	return b
 }
 
@@ -228,7 +228,7 @@ func ownError(ctx context.Context, err error) error {
 }
 
 func (a *adder[P]) transact(ctx context.Context, b *adding[P]) error {
-	_, err := outcome.Do(ctx, a.s.lanes, b.attempt)
+	_, err := b.task.Do(ctx)
 	if err == nil {
 		a.s.observe(Event{Kind: Added, Calls: max(1, len(b.calls)), Items: len(b.payloads), Attempts: b.attempts})
 	}

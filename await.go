@@ -14,14 +14,13 @@ import (
 // As long as items are there when they are asked for, and nobody waits, there is no need to
 // stand in the room: with Interval, one producer and one consumer move 1.09 times as many;
 // with Always, 16 and 16 move 1.2 times as many.
-func (t *taker[V]) wait(ctx context.Context, n int) ([]V, error) {
+func (t *taker[V]) wait(ctx context.Context, n int) share[V] {
 	if err := t.check(ctx, n); err != nil {
-		return nil, err
+		return share[V]{err: err}
 	}
 	if t.flows.Load() && t.line == nil && t.room.Waiting() == 0 {
-		values, err := t.take(ctx, n)
-		if !errors.Is(err, ErrEmpty) {
-			return values, err
+		if s := t.take(ctx, n); !errors.Is(s.err, ErrEmpty) {
+			return s
 		}
 		t.flows.Store(false)
 	}
@@ -30,7 +29,7 @@ func (t *taker[V]) wait(ctx context.Context, n int) ([]V, error) {
 	if err == nil && t.misses.Load() == misses {
 		t.flows.Store(true)
 	}
-	return values, err
+	return shareOf(values, err)
 }
 
 // takeForWaiting is what the room calls: it takes items for those who wait, and
@@ -40,11 +39,11 @@ func (t *taker[V]) takeForWaiting(ctx context.Context, p *waitroom.Party[V]) (go
 		return t.takeInLine(ctx, p)
 	}
 	news = t.s.signals.Wait(t.s.name) // before looking
-	shares, err := t.shares(ctx, demand[V]{party: p})
+	taken, err := t.serve(ctx, demand[V]{party: p})
 	if err != nil {
 		return nil, nil, err
 	}
-	if got, err = gotten(shares); err == nil && len(got) == 0 {
+	if got, err = gotten(taken.shares); err == nil && len(got) == 0 {
 		t.misses.Add(1)
 		err = t.lookAgain(ctx)
 	}
@@ -55,13 +54,14 @@ func (t *taker[V]) takeForWaiting(ctx context.Context, p *waitroom.Party[V]) (go
 // it is that there is nothing.
 func gotten[V any](shares []share[V]) (got [][]V, err error) {
 	for _, s := range shares {
-		if s.err != nil && !errors.Is(s.err, ErrEmpty) {
-			return got, s.err
+		values, err := s.all()
+		switch {
+		case errors.Is(err, ErrEmpty):
+			return got, nil
+		case err != nil:
+			return got, err
 		}
-		if s.err != nil {
-			break
-		}
-		got = append(got, s.values)
+		got = append(got, values)
 	}
 	return got, nil
 }

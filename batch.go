@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"iter"
 	"math"
+	"slices"
 
 	"github.com/conq-go/conq/kv"
 )
@@ -57,10 +58,10 @@ func (b *budget) spend(item kv.KeyValue, n int) bool {
 	return !b.spent
 }
 
-// gather returns items while the budget lasts, but at least one.
-func gather[V any](s *store, r kv.Reader, d direction[V], b *budget) ([]kv.KeyValue, error) {
+// gather appends items while the budget lasts, but at least one, to none that are there.
+func gather[V any](s *store, r kv.Reader, d direction[V], b *budget, memory []kv.KeyValue) ([]kv.KeyValue, error) {
 	if d.known != nil {
-		items, known, err := d.known(r, b.items)
+		items, known, err := d.known(r, b.items, memory)
 		if err != nil {
 			return nil, err
 		}
@@ -69,7 +70,7 @@ func gather[V any](s *store, r kv.Reader, d direction[V], b *budget) ([]kv.KeyVa
 		}
 	}
 	rest := *b // so that *b need not be on the heap where items are known
-	items, err := s.gather(d.items(r, b.items), &rest)
+	items, err := s.gather(d.items(r, b.items), &rest, memory)
 	*b = rest
 	return items, err
 }
@@ -93,7 +94,7 @@ func (s *store) spend(item kv.KeyValue, b *budget) bool {
 	return b.spend(item, n)
 }
 
-func (s *store) gather(items iter.Seq2[kv.KeyValue, error], b *budget) (taken []kv.KeyValue, err error) {
+func (s *store) gather(items iter.Seq2[kv.KeyValue, error], b *budget, taken []kv.KeyValue) ([]kv.KeyValue, error) {
 	for item, err := range items {
 		if errors.Is(err, ErrDecode) && len(taken) > 0 {
 			b.spent = true // there is more, and the next call will tell
@@ -118,27 +119,72 @@ type direction[V any] struct {
 	// items returns the items in the order in which they are taken. limit is how
 	// many will be looked at, or 0.
 	items func(r kv.Reader, limit int) iter.Seq2[kv.KeyValue, error]
-	// known returns them if they are at hand (see kv.Known); or it is nil.
-	known func(r kv.Reader, limit int) (items []kv.KeyValue, known bool, err error)
+	// known appends them if they are at hand (see kv.Known); or it is nil.
+	known func(r kv.Reader, limit int, to []kv.KeyValue) (items []kv.KeyValue, known bool, err error)
 	// covered returns the ranges on which having taken all up to last depends.
 	covered func(last []byte) []kv.Range
 	read    func(kv.Reader, kv.KeyValue) (V, error)
 }
 
-// share is what one of several callers gets.
+// share is what one of several callers gets: an error, or at least one value. Who wants
+// no more than one needs no memory for it.
 type share[V any] struct {
-	values []V
+	first  V
+	values []V // with the first; nil if that is all
 	err    error
+}
+
+func shareOf[V any](values []V, err error) share[V] {
+	if err != nil {
+		return share[V]{err: err}
+	}
+	return share[V]{first: values[0], values: values}
+}
+
+func (s share[V]) one() (V, error) { return s.first, s.err }
+
+func (s share[V]) all() ([]V, error) {
+	if s.err == nil && s.values == nil {
+		return []V{s.first}, nil
+	}
+	return s.values, s.err
+}
+
+func (s share[V]) count() int {
+	switch {
+	case s.err != nil:
+		return 0
+	case s.values == nil:
+		return 1
+	default:
+		return len(s.values)
+	}
+}
+
+// buffers are for what takeShares finds and returns, to be used again.
+type buffers[V any] struct {
+	items  []kv.KeyValue
+	shares []share[V]
+}
+
+// forget lets go of what is in it.
+func (m *buffers[V]) forget() {
+	clear(m.items)
+	clear(m.shares)
+	if cap(m.items) > maxCombinedCalls {
+		*m = buffers[V]{}
+	}
+	m.items, m.shares = m.items[:0], m.shares[:0]
 }
 
 // takeN takes up to n items within a transaction of the caller, who may go on to
 // Clear what is left: so that there are no more than it got must be exact.
 func takeN[V any](s *store, tx kv.Tx, n int, d direction[V]) ([]V, error) {
-	shares, err := takeShares(s, tx, []int{n}, d, exact)
+	shares, err := takeShares(s, tx, []int{n}, d, exact, new(buffers[V]))
 	if err != nil {
 		return nil, err
 	}
-	return shares[0].values, shares[0].err
+	return shares[0].all()
 }
 
 // strictness is what has to be true when takeShares returns fewer items than were
@@ -158,17 +204,19 @@ const (
 // none. Otherwise it need not: with an item that comes meanwhile, it is as if it
 // had been just before. So consumers of a queue that is nearly empty do not
 // conflict with its producers.
-func takeShares[V any](s *store, tx kv.Tx, wants []int, d direction[V], how strictness) ([]share[V], error) {
+func takeShares[V any](s *store, tx kv.Tx, wants []int, d direction[V], how strictness, m *buffers[V]) ([]share[V], error) {
 	b, err := s.budget(sum(wants), how)
 	if err != nil {
 		return nil, err
 	}
-	items, err := gather(s, tx.Snapshot(), d, &b)
+	items, err := gather(s, tx.Snapshot(), d, &b, m.items[:0])
 	if err != nil {
 		return nil, err
 	}
+	m.items = items
 	t := deal[V]{read: d.read, items: items}
-	shares, err := t.deal(tx, wants, b.left() && how != waiting)
+	shares, err := t.deal(tx, wants, b.left() && how != waiting, m.shares[:0])
+	m.shares = shares
 	if err != nil || len(items) == 0 && how == waiting {
 		return nil, err
 	}
@@ -208,28 +256,35 @@ type deal[V any] struct {
 	broken bool // an item does not decode
 }
 
-// deal returns the shares of the first callers: of all, if items are all there
-// are. Who is to get an item that does not decode gets its error, if he has got
-// nothing before; and so does everybody behind him.
-func (d *deal[V]) deal(r kv.Reader, wants []int, all bool) (shares []share[V], err error) {
+// deal returns the shares of the first callers, appended to no shares: of all, if items
+// are all there are. Who is to get an item that does not decode gets its error, if he has
+// got nothing before; and so does everybody behind him.
+func (d *deal[V]) deal(r kv.Reader, wants []int, all bool, shares []share[V]) ([]share[V], error) {
 	var failed error
-	values := make([]V, 0, len(d.items)) // of all shares
-	shares = make([]share[V], 0, len(wants))
+	shares = slices.Grow(shares, len(wants))
 	for _, want := range wants {
 		var s share[V]
 		from := d.taken
 		for d.taken-from < want && d.taken < len(d.items) && failed == nil {
 			var v V
-			if v, failed = d.read(r, d.items[d.taken]); failed == nil {
-				values = append(values, v)
-				d.taken++
+			if v, failed = d.read(r, d.items[d.taken]); failed != nil {
+				break
 			}
+			if d.taken == from {
+				s.first = v
+			}
+			if want > 1 {
+				if s.values == nil {
+					s.values = make([]V, 0, min(want, len(d.items)-from))
+				}
+				s.values = append(s.values, v)
+			}
+			d.taken++
 		}
-		s.values = values[from:d.taken:d.taken]
 		switch d.broken = failed != nil; {
 		case failed != nil && !errors.Is(failed, ErrDecode):
 			return nil, failed
-		case len(s.values) > 0:
+		case d.taken > from:
 		case failed != nil:
 			s.err = failed
 		case all:
@@ -285,12 +340,12 @@ func (s *store) forwards(r kv.Reader, limit int) iter.Seq2[kv.KeyValue, error] {
 	return r.Range(s.span, kv.RangeOptions{Limit: limit})
 }
 
-func (s *store) knownForwards(r kv.Reader, limit int) ([]kv.KeyValue, bool, error) {
-	return kv.Known(r, s.span, kv.RangeOptions{Limit: limit})
+func (s *store) knownForwards(r kv.Reader, limit int, to []kv.KeyValue) ([]kv.KeyValue, bool, error) {
+	return kv.Known(r, s.span, kv.RangeOptions{Limit: limit}, to)
 }
 
-func (s *store) knownBackwards(r kv.Reader, limit int) ([]kv.KeyValue, bool, error) {
-	return kv.Known(r, s.span, kv.RangeOptions{Limit: limit, Reverse: true})
+func (s *store) knownBackwards(r kv.Reader, limit int, to []kv.KeyValue) ([]kv.KeyValue, bool, error) {
+	return kv.Known(r, s.span, kv.RangeOptions{Limit: limit, Reverse: true}, to)
 }
 
 func (s *store) backwards(r kv.Reader, limit int) iter.Seq2[kv.KeyValue, error] {

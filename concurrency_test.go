@@ -110,7 +110,7 @@ func TestConflicts(t *testing.T) {
 	}
 	alone := func(n int) outer { // as the handle does it
 		return func(f fixture, tx kv.Tx) error {
-			return drop(takeShares(&f.q.store, tx, []int{n}, f.q.fromFront(), loose))
+			return drop(takeShares(&f.q.store, tx, []int{n}, f.q.fromFront(), loose, new(buffers[string])))
 		}
 	}
 	max := func(f fixture, tx kv.Tx) error { return drop(f.p.In(tx).PopMax()) }

@@ -73,7 +73,7 @@ func (t *taker[V]) turnPlain(ctx context.Context, b *batch[V], p *waitroom.Party
 		if r, err = t.look(tx, p); err != nil || r.news != nil {
 			return r, err
 		}
-		if r.shares, err = takeShares(t.s, tx, b.wants, t.direction, waiting); err != nil {
+		if r.shares, err = takeShares(t.s, tx, b.wants, t.direction, waiting, new(buffers[V])); err != nil {
 			return r, err
 		}
 		return r, t.moveUp(tx, p, len(b.wants), &r)

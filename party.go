@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/conq-go/conq/internal/lane"
+	"github.com/conq-go/conq/internal/outcome"
 	"github.com/conq-go/conq/internal/waitroom"
 	"github.com/conq-go/conq/kv"
 )
@@ -20,9 +21,14 @@ type demand[V any] struct {
 	wants []int // of the party, when it was asked last
 }
 
-// takeCall is a call that takes, or a party of calls that wait. Its result has a
-// share for each of them, or for the first ones.
-type takeCall[V any] = lane.Call[demand[V], []share[V]]
+// takings are what a call got: its share, or those of a party, or of the first of it.
+type takings[V any] struct {
+	share[V]
+	shares []share[V]
+}
+
+// takeCall is a call that takes, or a party of calls that wait.
+type takeCall[V any] = lane.Call[demand[V], takings[V]]
 
 // batch is the calls that one transaction serves. Who gives up leaves it before the
 // next attempt, and gets nothing, unless he may have got something already.
@@ -32,6 +38,19 @@ type batch[V any] struct {
 	one   [1]int         // room for wants, mostly
 
 	dealt func(kv.Tx, []share[V]) error // called when staged items have been dealt, if not nil
+
+	plain    *outcome.Task[[]share[V]] // takes by the recipe
+	attempts int
+	buffers  buffers[V]
+}
+
+// begin makes the batch that of other calls.
+func (b *batch[V]) begin(calls []*takeCall[V]) { b.calls = calls }
+
+// end forgets what the batch has had.
+func (b *batch[V]) end() {
+	b.calls = nil
+	b.buffers.forget()
 }
 
 // attendIn is attend for an attempt. It keeps all if an earlier one may have taken
@@ -91,11 +110,13 @@ func (b *batch[V]) deliver(shares []share[V]) {
 	served := b.calls
 	for len(shares) > 0 && len(b.calls) > 0 {
 		c, n := b.calls[0], 1
-		if c.Request.party != nil {
+		if c.Request.party == nil {
+			c.Result.share = shares[0]
+		} else {
 			n = min(len(c.Request.wants), len(shares))
+			c.Result.shares = slices.Clone(shares[:n])
 		}
-		c.Result, shares = shares[:n:n], shares[n:]
-		b.calls = b.calls[1:]
+		shares, b.calls = shares[n:], b.calls[1:]
 	}
 	if len(b.calls) == 0 {
 		return

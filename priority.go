@@ -126,7 +126,11 @@ func (p *PriorityQueue[T]) PushAll(ctx context.Context, values []Prioritized[T])
 // PopMin removes the first item of the lowest priority and returns it, or
 // ErrEmpty. If the item does not decode it stays, and the error is an ErrDecode.
 func (p *PriorityQueue[T]) PopMin(ctx context.Context) (T, error) {
-	v, err := single(p.PopMinN(ctx, 1))
+	if err := p.store.ready(); err != nil {
+		var none T
+		return none, err
+	}
+	v, err := p.min.take(ctx, 1).one()
 	return v.Value, err
 }
 
@@ -134,7 +138,11 @@ func (p *PriorityQueue[T]) PopMin(ctx context.Context) (T, error) {
 // first) and returns it, or ErrEmpty. If the item does not decode it stays, and
 // the error is an ErrDecode.
 func (p *PriorityQueue[T]) PopMax(ctx context.Context) (T, error) {
-	v, err := single(p.PopMaxN(ctx, 1))
+	if err := p.store.ready(); err != nil {
+		var none T
+		return none, err
+	}
+	v, err := p.max.take(ctx, 1).one()
 	return v.Value, err
 }
 
@@ -145,7 +153,7 @@ func (p *PriorityQueue[T]) PopMinN(ctx context.Context, n int) ([]Prioritized[T]
 	if err := p.store.ready(); err != nil {
 		return nil, err
 	}
-	return p.min.take(ctx, n)
+	return p.min.take(ctx, n).all()
 }
 
 // PopMaxN is PopMinN from the other end: what PopMax would return, in that order.
@@ -154,13 +162,17 @@ func (p *PriorityQueue[T]) PopMaxN(ctx context.Context, n int) ([]Prioritized[T]
 	if err := p.store.ready(); err != nil {
 		return nil, err
 	}
-	return p.max.take(ctx, n)
+	return p.max.take(ctx, n).all()
 }
 
 // PopMinWait is PopMin, but waits until there is an item, or ctx ends. See
 // PopMinWaitN.
 func (p *PriorityQueue[T]) PopMinWait(ctx context.Context) (T, error) {
-	v, err := single(p.PopMinWaitN(ctx, 1))
+	if err := p.store.ready(); err != nil {
+		var none T
+		return none, err
+	}
+	v, err := p.min.wait(ctx, 1).one()
 	return v.Value, err
 }
 
@@ -172,13 +184,17 @@ func (p *PriorityQueue[T]) PopMinWaitN(ctx context.Context, n int) ([]Prioritize
 	if err := p.store.ready(); err != nil {
 		return nil, err
 	}
-	return p.min.wait(ctx, n)
+	return p.min.wait(ctx, n).all()
 }
 
 // PopMaxWait is PopMax, but waits until there is an item, or ctx ends. See
 // PopMinWaitN.
 func (p *PriorityQueue[T]) PopMaxWait(ctx context.Context) (T, error) {
-	v, err := single(p.PopMaxWaitN(ctx, 1))
+	if err := p.store.ready(); err != nil {
+		var none T
+		return none, err
+	}
+	v, err := p.max.wait(ctx, 1).one()
 	return v.Value, err
 }
 
@@ -188,7 +204,7 @@ func (p *PriorityQueue[T]) PopMaxWaitN(ctx context.Context, n int) ([]Prioritize
 	if err := p.store.ready(); err != nil {
 		return nil, err
 	}
-	return p.max.wait(ctx, n)
+	return p.max.wait(ctx, n).all()
 }
 
 // PeekMin returns the item that PopMin would and leaves it, or returns ErrEmpty.

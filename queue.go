@@ -121,13 +121,17 @@ func (q *Queue[T]) Dequeue(ctx context.Context) (T, error) {
 		var none T
 		return none, err
 	}
-	return q.front.one(ctx)
+	return q.front.take(ctx, 1).one()
 }
 
 // DequeueWait is Dequeue, but waits until there is an item, or ctx ends. See
 // DequeueWaitN.
 func (q *Queue[T]) DequeueWait(ctx context.Context) (T, error) {
-	return single(q.DequeueWaitN(ctx, 1))
+	if err := q.store.ready(); err != nil {
+		var none T
+		return none, err
+	}
+	return q.front.wait(ctx, 1).one()
 }
 
 // DequeueWaitN is DequeueN, but waits until there is at least one item, or ctx
@@ -144,7 +148,7 @@ func (q *Queue[T]) DequeueWaitN(ctx context.Context, n int) ([]T, error) {
 	if err := q.store.ready(); err != nil {
 		return nil, err
 	}
-	return q.front.wait(ctx, n)
+	return q.front.wait(ctx, n).all()
 }
 
 // DequeueN removes up to n items from the start and returns them in order, or
@@ -160,7 +164,7 @@ func (q *Queue[T]) DequeueN(ctx context.Context, n int) ([]T, error) {
 	if err := q.store.ready(); err != nil {
 		return nil, err
 	}
-	return q.front.take(ctx, n)
+	return q.front.take(ctx, n).all()
 }
 
 // Peek returns the first item and leaves it, or returns ErrEmpty.

@@ -19,10 +19,11 @@ import (
 // are at it too; and waiting, if there is nothing.
 type taker[V any] struct {
 	direction[V]
-	s    *store
-	lane *lane.Lane[demand[V], []share[V]] // nil without combining
-	room *waitroom.Room[V]
-	line *staging.Line // nil where nobody else can wait
+	s     *store
+	lane  *lane.Lane[demand[V], takings[V]] // nil without combining
+	batch *batch[V]                         // of the lane
+	room  *waitroom.Room[V]
+	line  *staging.Line // nil where nobody else can wait
 
 	side    staging.Side
 	stage   *staging.Stage
@@ -40,7 +41,8 @@ func newTaker[V any](s *store, o Options, side staging.Side, d direction[V]) (*t
 		t.staging = StagingNever // conflicts are over in microseconds here
 	}
 	if !o.NoCombining {
-		t.lane = lane.New(lane.Options[demand[V], []share[V]]{Run: t.run, MaxCalls: s.combinable()})
+		t.batch = t.newBatch()
+		t.lane = lane.New(lane.Options[demand[V], takings[V]]{Run: t.run, MaxCalls: s.combinable()})
 	}
 	w := waitroom.Options[V]{Take: t.takeForWaiting, Max: s.combinable(), Poll: s.poll(), Lost: isUnknown, Observe: s.observeWaiting()}
 	if s.signals == nil {
@@ -56,27 +58,16 @@ func newTaker[V any](s *store, o Options, side staging.Side, d direction[V]) (*t
 	return t, nil
 }
 
-// one takes one item.
-func (t *taker[V]) one(ctx context.Context) (V, error) { return single(t.take(ctx, 1)) }
-
-func single[V any](values []V, err error) (V, error) {
-	if err != nil {
-		var none V
-		return none, err
-	}
-	return values[0], nil
-}
-
-// take takes up to n items, or returns ErrEmpty.
-func (t *taker[V]) take(ctx context.Context, n int) ([]V, error) {
+// take takes up to n items, or there is an ErrEmpty.
+func (t *taker[V]) take(ctx context.Context, n int) share[V] {
 	if err := t.check(ctx, n); err != nil {
-		return nil, err
+		return share[V]{err: err}
 	}
-	shares, err := t.shares(ctx, demand[V]{n: n})
+	got, err := t.serve(ctx, demand[V]{n: n})
 	if err != nil {
-		return nil, err
+		return share[V]{err: err}
 	}
-	return shares[0].values, shares[0].err
+	return got.share
 }
 
 func (t *taker[V]) check(ctx context.Context, n int) error {
@@ -89,8 +80,8 @@ func (t *taker[V]) check(ctx context.Context, n int) error {
 	return nil
 }
 
-// shares takes what is demanded, perhaps in a transaction with that of other calls.
-func (t *taker[V]) shares(ctx context.Context, d demand[V]) ([]share[V], error) {
+// serve takes what is demanded, perhaps in a transaction with that of other calls.
+func (t *taker[V]) serve(ctx context.Context, d demand[V]) (takings[V], error) {
 	if t.lane == nil {
 		c := &takeCall[V]{Context: ctx, Request: d}
 		t.run([]*takeCall[V]{c})
@@ -105,7 +96,12 @@ func (t *taker[V]) shares(ctx context.Context, d demand[V]) ([]share[V], error) 
 func (t *taker[V]) run(calls []*takeCall[V]) {
 	ctx, cancel := lane.Context(calls)
 	defer cancel()
-	b := &batch[V]{calls: calls}
+	b := t.batch // a lane runs one at a time
+	if t.lane == nil {
+		b = t.newBatch()
+	}
+	b.begin(calls)
+	defer b.end()
 	for b.attend() {
 		shares, err := t.serveSome(ctx, b)
 		if err != nil {
@@ -169,20 +165,29 @@ func (t *taker[V]) expire(ctx context.Context) error {
 	return nil // the next one will see to it
 }
 
-// servePlain is the recipe, for several callers. With StagingAuto it is tried
-// once, and not at all if others have staged requests.
-func (t *taker[V]) servePlain(ctx context.Context, b *batch[V]) ([]share[V], error) {
-	attempts := 0
-	shares, err := outcome.Do(ctx, t.s.lanes, func(tx kv.Tx) ([]share[V], error) {
-		attempts++
+// newBatch returns a batch of no calls yet, whose plain task is the recipe, for several
+// callers. With StagingAuto that is tried once, and not at all if others have staged
+// requests.
+func (t *taker[V]) newBatch() *batch[V] {
+	b := new(batch[V])
+	b.plain = outcome.NewTask(t.s.lanes, func(tx kv.Tx) ([]share[V], error) {
 		kv.Lazily(tx)
-		if err := t.admit(tx, b, attempts); err != nil {
+		if b.attempts++; b.attempts > 1 {
+			b.buffers.shares = nil // what an earlier attempt has dealt may be what counts
+		}
+		if err := t.admit(tx, b, b.attempts); err != nil {
 			return nil, err
 		}
-		return takeShares(t.s, tx, b.wants, t.direction, loose)
+		return takeShares(t.s, tx, b.wants, t.direction, loose, &b.buffers)
 	})
+	return b
+}
+
+func (t *taker[V]) servePlain(ctx context.Context, b *batch[V]) ([]share[V], error) {
+	b.attempts = 0
+	shares, err := b.plain.Do(ctx)
 	if err == nil {
-		t.s.observe(Event{Kind: Taken, Calls: len(b.calls), Items: count(shares), Attempts: attempts})
+		t.s.observe(Event{Kind: Taken, Calls: len(b.calls), Items: count(shares), Attempts: b.attempts})
 	}
 	return shares, err
 }
@@ -205,7 +210,7 @@ func (t *taker[V]) admit(tx kv.Tx, b *batch[V], attempts int) error {
 
 func count[V any](shares []share[V]) (n int) {
 	for _, s := range shares {
-		n += len(s.values)
+		n += s.count()
 	}
 	return n
 }
@@ -214,7 +219,7 @@ func count[V any](shares []share[V]) (n int) {
 func (t *taker[V]) serveStaged(ctx context.Context, b *batch[V]) ([]share[V], error) {
 	shares, err := staging.Take(ctx, t.stage, t.side, sum(b.wants), b, func(tx kv.Tx, items []kv.KeyValue) ([]share[V], error) {
 		d := deal[V]{read: t.read, items: items}
-		shares, err := d.deal(tx, b.wants, false)
+		shares, err := d.deal(tx, b.wants, false, nil)
 		if err != nil {
 			return nil, err
 		}

@@ -3,7 +3,7 @@ package kv
 // LastKey returns the last key of a range, or nil if it has none. It is a Range with
 // Limit 1, Reverse and KeysOnly, errors and conflicts included; but an engine that keeps
 // the ends of ranges in memory need not set up a loop for it. It does so by a method of
-// its Readers, LastKey(Range) ([]byte, error).
+// its Readers, LastKey(Range) ([]byte, error). The key must not be changed.
 func LastKey(r Reader, span Range) ([]byte, error) {
 	if r, ok := r.(interface{ LastKey(Range) ([]byte, error) }); ok {
 		return r.LastKey(span)
@@ -21,12 +21,14 @@ func lastKey(r Reader, span Range) ([]byte, error) {
 // Known returns the pairs of a range, as Range does, if the engine has all of them in
 // memory, up to the limit, of which there must be one. Otherwise known is false, nothing
 // has happened, and Range will tell. An engine that has pairs in memory says so by a method
-// of its Readers, Known(Range, RangeOptions) ([]KeyValue, bool, error).
-func Known(r Reader, span Range, o RangeOptions) (pairs []KeyValue, known bool, err error) {
+// of its Readers, Known(Range, RangeOptions, []KeyValue) ([]KeyValue, bool, error).
+//
+// The pairs are appended to a slice of the caller's, which may be nil.
+func Known(r Reader, span Range, o RangeOptions, to []KeyValue) (pairs []KeyValue, known bool, err error) {
 	if r, ok := r.(interface {
-		Known(Range, RangeOptions) ([]KeyValue, bool, error)
+		Known(Range, RangeOptions, []KeyValue) ([]KeyValue, bool, error)
 	}); ok && o.Limit > 0 {
-		return r.Known(span, o)
+		return r.Known(span, o, to)
 	}
-	return nil, false, nil
+	return to, false, nil
 }

@@ -83,12 +83,12 @@ func (r reader) lastOf(span kv.Range) ([]byte, error) {
 }
 
 // Known implements kv.Known: snapshot reads of what is near.
-func (r reader) Known(span kv.Range, o kv.RangeOptions) ([]kv.KeyValue, bool, error) {
+func (r reader) Known(span kv.Range, o kv.RangeOptions, to []kv.KeyValue) ([]kv.KeyValue, bool, error) {
 	span, err := span.Bounds()
 	if err != nil || !r.snapshot || o.Limit > r.t.db.near.most.pairs || !r.t.writes.Untouched(span) {
-		return nil, false, err
+		return to, false, err
 	}
-	return r.t.known(span, o)
+	return r.t.known(span, o, to)
 }
 
 func (r reader) loop(span kv.Range, o kv.RangeOptions, yield func(kv.KeyValue, error) bool) {

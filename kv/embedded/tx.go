@@ -18,6 +18,7 @@ type tx struct {
 
 	writes    overlay.Overlay
 	reads     []kv.Range // read conflict ranges
+	bounds    []byte     // of some of them
 	conflicts []kv.Range // write conflict ranges added by hand
 	watched   []*watch
 	onCommit  []func()
@@ -57,10 +58,15 @@ func (t *tx) recycle() {
 	defer t.mu.Unlock()
 	t.ctx, t.version, t.lazy, t.mayBeLazy, t.brief, t.bad = nil, 0, false, false, false, nil
 	t.observed, t.reads = emptied(t.observed), emptied(t.reads)
+	if t.bounds = t.bounds[:0]; cap(t.bounds) > maxBounds {
+		t.bounds = nil
+	}
 	t.conflicts, t.watched, t.onCommit, t.one = nil, nil, nil, [1]func(){}
 	t.writes.Reset()
 	t.db.over.Put(t)
 }
+
+const maxBounds = 4 << 10 // bytes that are kept for another transaction
 
 // emptied returns the memory of ranges.
 func emptied(ranges []kv.Range) []kv.Range {
@@ -133,10 +139,22 @@ func (t *tx) AddReadConflict(r kv.Range) {
 		t.writable(err)
 		return
 	}
-	r = clone(r)
+	r = t.keep(r)
 	t.depends(r)
 	t.mu.Unlock()
 	t.reads = append(t.reads, r)
+}
+
+// keep returns a copy of a range that is good until the transaction is over.
+func (t *tx) keep(r kv.Range) kv.Range {
+	from := len(t.bounds)
+	t.bounds = append(append(t.bounds, r.Begin...), r.End...)
+	to := from + len(r.Begin)
+	kept := kv.Range{End: t.bounds[to:len(t.bounds):len(t.bounds)]}
+	if to > from { // see clone
+		kept.Begin = t.bounds[from:to:to]
+	}
+	return kept
 }
 
 func (t *tx) AddWriteConflict(r kv.Range) {

@@ -3,6 +3,7 @@ package embedded
 import (
 	"bytes"
 	"context"
+	"slices"
 	"sync"
 	"time"
 
@@ -245,7 +246,8 @@ func (t *txn) get(key kv.Range) ([]byte, error) {
 	return t.far(key.Begin)
 }
 
-// lastKey returns the last stored key of a range, or nil, if it is known near.
+// lastKey returns the last stored key of a range, or nil, if it is known near. The key must
+// not be changed.
 func (t *txn) lastKey(span kv.Range) (key []byte, known bool, err error) {
 	if err := t.reading(); err != nil {
 		return nil, false, err
@@ -261,13 +263,13 @@ func (t *txn) lastKey(span kv.Range) (key []byte, known bool, err error) {
 		}
 		t.depends(span)
 	}
-	return bytes.Clone(key), known, err
+	return key, known, err
 }
 
-// known returns the pairs of a range, up to a limit, if all of them are known near.
-func (t *txn) known(span kv.Range, o kv.RangeOptions) (found []kv.KeyValue, known bool, err error) {
+// known appends the pairs of a range, up to a limit, if all of them are known near.
+func (t *txn) known(span kv.Range, o kv.RangeOptions, to []kv.KeyValue) (found []kv.KeyValue, known bool, err error) {
 	if err := t.reading(); err != nil {
-		return nil, false, err
+		return to, false, err
 	}
 	defer t.mu.Unlock()
 	from := reading{pos: span.Begin, end: span.End, reverse: o.Reverse}
@@ -292,26 +294,28 @@ func (t *txn) known(span kv.Range, o kv.RangeOptions) (found []kv.KeyValue, know
 	}
 	if known {
 		t.observe(r, from.pos)
-		found = copies(pairs, o)
+		to = appendCopies(to, pairs, o)
 	}
 	clear(pairs)
 	*buffer = pairs
 	pairBuffers.Put(buffer)
-	return found, known, err
+	return to, known, err
 }
 
 // pairBuffers are those that are not in use.
 var pairBuffers = sync.Pool{New: func() any { return new([]pair) }}
 
-// copies returns pairs that are the caller's.
-func copies(pairs []pair, o kv.RangeOptions) []kv.KeyValue {
-	found := make([]kv.KeyValue, len(pairs))
-	for i, p := range pairs {
-		if found[i] = p.copied(); o.KeysOnly {
-			found[i].Value = nil
+// appendCopies appends pairs that are the caller's.
+func appendCopies(to []kv.KeyValue, pairs []pair, o kv.RangeOptions) []kv.KeyValue {
+	to = slices.Grow(to, len(pairs))
+	for _, p := range pairs {
+		found := p.copied()
+		if o.KeysOnly {
+			found.Value = nil
 		}
+		to = append(to, found)
 	}
-	return found
+	return to
 }
 
 // far returns what get does, from Pebble.

@@ -86,8 +86,9 @@ func (o op) runRange(r kv.Reader) (string, error) {
 
 // runKnown reads by Known, or if the engine does not know, by Range.
 func (o op) runKnown(r kv.Reader) (string, error) {
-	pairs, known, err := kv.Known(r, span(o.key, o.end), kv.RangeOptions{Limit: o.limit, Reverse: o.reverse})
-	if known || err != nil {
+	before := []kv.KeyValue{{Key: []byte("before")}}
+	pairs, known, err := kv.Known(r, span(o.key, o.end), kv.RangeOptions{Limit: o.limit, Reverse: o.reverse}, before)
+	if pairs = pairs[1:]; known || err != nil {
 		return show(pairs[:min(len(pairs), cmp.Or(o.stop, len(pairs)))]), err
 	}
 	return o.runRange(r)
