@@ -121,8 +121,8 @@ type direction[V any] struct {
 	items func(r kv.Reader, limit int) iter.Seq2[kv.KeyValue, error]
 	// known appends them if they are at hand (see kv.Known); or it is nil.
 	known func(r kv.Reader, limit int, to []kv.KeyValue) (items []kv.KeyValue, known bool, err error)
-	// covered returns the ranges on which having taken all up to last depends.
-	covered func(last []byte) []kv.Range
+	// covered appends the ranges on which having taken all up to last depends.
+	covered func(to []kv.Range, last []byte) []kv.Range
 	read    func(kv.Reader, kv.KeyValue) (V, error)
 }
 
@@ -163,14 +163,16 @@ func (s share[V]) count() int {
 
 // buffers are for what takeShares finds and returns, to be used again.
 type buffers[V any] struct {
-	items  []kv.KeyValue
-	shares []share[V]
+	items   []kv.KeyValue
+	shares  []share[V]
+	covered []kv.Range
 }
 
 // forget lets go of what is in it.
 func (m *buffers[V]) forget() {
 	clear(m.items)
 	clear(m.shares)
+	clear(m.covered)
 	if cap(m.items) > maxCombinedCalls {
 		*m = buffers[V]{}
 	}
@@ -221,7 +223,8 @@ func takeShares[V any](s *store, tx kv.Tx, wants []int, d direction[V], how stri
 		return nil, err
 	}
 	if len(items) > 0 && !t.empty && (how != exact || !b.left() || t.broken) {
-		for _, r := range d.covered(items[max(t.taken, 1)-1].Key) {
+		m.covered = d.covered(m.covered[:0], items[max(t.taken, 1)-1].Key)
+		for _, r := range m.covered {
 			tx.AddReadConflict(r)
 		}
 	} else {
@@ -329,9 +332,9 @@ func takeOne[V any](
 	})
 }
 
-// upTo returns the range on which having taken all items up to last depends.
-func (s *store) upTo(last []byte) []kv.Range {
-	return []kv.Range{{Begin: s.span.Begin, End: kv.After(last)}}
+// upTo appends the range on which having taken all items up to last depends.
+func (s *store) upTo(to []kv.Range, last []byte) []kv.Range {
+	return append(to, kv.Range{Begin: s.span.Begin, End: kv.After(last)})
 }
 
 // forwards and backwards are the items in order of their keys. A key that is not

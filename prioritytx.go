@@ -145,7 +145,7 @@ func (p PriorityQueueTx[T]) max(kv.Reader) (kv.KeyValue, bool, error) {
 	}
 	covered := []kv.Range{p.queue.store.span}
 	if found {
-		covered = p.queue.store.downToFIFO(item.Key)
+		covered = p.queue.store.downToFIFO(nil, item.Key)
 	}
 	for _, r := range covered {
 		p.tx.AddReadConflict(r)
@@ -201,21 +201,21 @@ func (s *store) ofPriority(priority int64) kv.Range {
 	return subspace.FromBytes(appendInt(s.items.Bytes(), priority)).Range()
 }
 
-// downTo returns the range on which having taken all items from the last one of
+// downTo appends the range on which having taken all items from the last one of
 // the queue down to last depends.
-func (s *store) downTo(last []byte) []kv.Range {
-	return []kv.Range{{Begin: last, End: s.span.End}}
+func (s *store) downTo(to []kv.Range, last []byte) []kv.Range {
+	return append(to, kv.Range{Begin: last, End: s.span.End})
 }
 
 // downToFIFO does the same for FIFOTies: the items of last's priority up to last,
 // and all of higher priorities.
-func (s *store) downToFIFO(last []byte) []kv.Range {
+func (s *store) downToFIFO(to []kv.Range, last []byte) []kv.Range {
 	priority, err := s.integer(last, 0)
 	if err != nil {
-		return []kv.Range{s.span} // can't be: descending found it by its priority
+		return append(to, s.span) // can't be: descending found it by its priority
 	}
 	same := s.ofPriority(priority)
-	return []kv.Range{{Begin: same.Begin, End: kv.After(last)}, {Begin: same.End, End: s.span.End}}
+	return append(to, kv.Range{Begin: same.Begin, End: kv.After(last)}, kv.Range{Begin: same.End, End: s.span.End})
 }
 
 // prioritized is the payload of a Prioritized value.

@@ -89,7 +89,7 @@ type source struct {
 
 type end struct {
 	items   func(kv.Reader, int) iter.Seq2[kv.KeyValue, error]
-	covered func(last []byte) []kv.Range
+	covered func(to []kv.Range, last []byte) []kv.Range
 }
 
 func (s source) Items(r kv.Reader, side staging.Side, limit int) iter.Seq2[kv.KeyValue, error] {
@@ -100,7 +100,7 @@ func (s source) Covered(side staging.Side, last []byte) []kv.Range {
 	if last == nil {
 		return []kv.Range{s.span}
 	}
-	return s.ends[side].covered(last)
+	return s.ends[side].covered(nil, last)
 }
 
 func (s source) Place(key []byte) (group, place []byte) { return s.place(key) }

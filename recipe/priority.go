@@ -82,22 +82,26 @@ func (p PriorityQueue) Push(tx kv.Tx, value []byte, priority int64) error {
 // NextKey returns the key of the next item of a priority, for callers who set
 // it themselves. It differs each time. Conflicts and errors are those of Push.
 func (p PriorityQueue) NextKey(tx kv.Tx, priority int64) ([]byte, error) {
-	count, err := p.NextCount(tx, priority)
+	same := p.of(priority)
+	count, err := nextCount(tx, same)
 	if err != nil {
 		return nil, err
 	}
-	return itemKey(p.items.Int(priority).Bytes(), count, p.random)
+	return itemKey(prefix(same), count, p.random)
 }
 
 // NextCount returns the count that a key of NextKey would have, for callers who make keys
 // themselves. Conflicts and errors are those of Push.
 func (p PriorityQueue) NextCount(tx kv.Tx, priority int64) (int64, error) {
-	same := p.of(priority)
+	return nextCount(tx, p.of(priority))
+}
+
+func nextCount(tx kv.Tx, same kv.Range) (int64, error) {
 	last, err := kv.LastKey(tx.Snapshot(), same)
 	if last == nil || err != nil {
 		return 0, err
 	}
-	ints, err := parse(same.Begin[:len(same.Begin)-1], last, 1)
+	ints, err := parse(prefix(same), last, 1)
 	if err != nil {
 		return 0, err
 	}
@@ -106,6 +110,9 @@ func (p PriorityQueue) NextCount(tx kv.Tx, priority int64) (int64, error) {
 
 // of returns the range of the items of one priority: from its prefix and a zero byte on.
 func (p PriorityQueue) of(priority int64) kv.Range { return p.items.RangeOfInt(priority) }
+
+// prefix returns the one from which of has made a range.
+func prefix(same kv.Range) []byte { return same.Begin[:len(same.Begin)-1] }
 
 // PopMin removes the first pushed item of the lowest priority and returns it.
 // ok is false if the queue is empty, or after an error: of a read, or [ErrKey].
