@@ -18,13 +18,22 @@ func transact[V any](ctx context.Context, s *store, verb func(kv.Tx) (V, error))
 	return outcome.Do(ctx, s.lanes, verb)
 }
 
-// peek is transact for a verb that only reads.
+// peek is transact for a verb that only reads, in one place.
 func peek[V any](ctx context.Context, s *store, verb func(kv.Reader) (V, error)) (V, error) {
 	if err := s.readyFor(ctx); err != nil {
 		var none V
 		return none, err
 	}
-	read := func(ctx context.Context, f func(kv.Reader) error) error { return view(ctx, s.db, f) }
+	read := func(ctx context.Context, f func(kv.Reader) error) error {
+		err := view(ctx, s.db, func(r kv.Reader) error {
+			kv.Lazily(r)
+			return f(r)
+		})
+		if errors.Is(err, kv.ErrConflict) { // what it has read has changed meanwhile
+			err = view(ctx, s.db, f)
+		}
+		return err
+	}
 	return settle(ctx, read, verb)
 }
 

@@ -98,7 +98,7 @@ type DB interface {
 
 	// ReadTransact runs f with a consistent, read-only view. It leaves no
 	// conflicts. It runs f once, so that f may have effects: an ErrTooOld that a
-	// read returned is for f to deal with.
+	// read returned is for f to deal with, and with [Lazily] so is an ErrConflict.
 	ReadTransact(ctx context.Context, f func(Reader) error) error
 
 	// Limits returns the engine's limits, which do not change while it is open.

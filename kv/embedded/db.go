@@ -84,12 +84,7 @@ func (db *DB) Transact(ctx context.Context, f func(kv.Tx) error) error {
 		attempts++
 		t.mayBeLazy = attempts == 1
 		finished := false
-		defer func() {
-			t.end()
-			if finished && t.brief {
-				t.recycle()
-			}
-		}()
+		defer func() { t.over(finished) }()
 		err := f(t)
 		if err == nil {
 			err = t.commit()
@@ -108,11 +103,15 @@ func (db *DB) ReadTransact(ctx context.Context, f func(kv.Reader) error) error {
 		return err
 	}
 	t := newTx(ctx, db)
-	defer t.end()
-	if err := f(t.Snapshot()); err != nil {
-		return err
+	t.mayBeLazy = true
+	finished := false
+	defer func() { t.over(finished) }()
+	err := f(t.Snapshot())
+	if err == nil {
+		err = t.acknowledgeRead()
 	}
-	return t.acknowledgeRead()
+	finished = true
+	return err
 }
 
 // failed is called once when the store is poisoned.

@@ -1,6 +1,7 @@
 package embedded
 
 import (
+	"errors"
 	"testing"
 
 	"github.com/conq-go/conq/kv"
@@ -69,5 +70,44 @@ func TestLazy(t *testing.T) {
 				t.Errorf("%d attempts, %q, %q; want %d, %q, %q", attempts, near, far, c.attempts, c.near, c.far)
 			}
 		})
+	}
+}
+
+// A lazy read transaction runs once: if what it has read changes, it is told, and may read
+// again; else it goes on with what is there by then.
+func TestLazyRead(t *testing.T) {
+	db := mustOpen(t, "store", Options{FS: memFS(), Durability: Memory})
+	put := func(key, value string) {
+		mustTransact(t, db, func(tx kv.Tx) { tx.Set([]byte(key), []byte(value)) })
+	}
+	put("n1", "old")
+	put("f1", "old")
+	look := func(r kv.Reader) error {
+		_, _, err := first(r, kv.PrefixRange([]byte("n")), false)
+		return err
+	}
+	if err := db.ReadTransact(t.Context(), look); err != nil { // so that it is near
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		change string
+		want   error
+	}{{"f1", nil}, {"n1", kv.ErrConflict}} {
+		runs := 0
+		if err := db.ReadTransact(t.Context(), func(r kv.Reader) error {
+			kv.Lazily(r)
+			runs++
+			if err := look(r); err != nil {
+				return err
+			}
+			put(c.change, "new")
+			value, err := r.Get([]byte("f1"))
+			if err == nil && string(value) != "new" {
+				t.Errorf("after a change of %s: f1 is %q, want new", c.change, value)
+			}
+			return err
+		}); !errors.Is(err, c.want) || runs != 1 {
+			t.Errorf("after a change of %s: %v after %d runs, want %v after 1", c.change, err, runs, c.want)
+		}
 	}
 }

@@ -19,6 +19,9 @@ func (r reader) Context() context.Context { return r.t.ctx }
 
 func (r reader) Snapshot() kv.Reader { return &r.t.snapshot }
 
+// Lazily implements kv.Lazily for a read transaction.
+func (r reader) Lazily() { r.t.Lazily() }
+
 func (r reader) Get(key []byte) ([]byte, error) {
 	t := r.t
 	if err := t.db.limits.CheckKey(key); err != nil {

@@ -52,6 +52,14 @@ func newTx(ctx context.Context, db *DB) *tx {
 	return t
 }
 
+// over ends the transaction, which is used again unless its function has not finished.
+func (t *tx) over(finished bool) {
+	t.end()
+	if finished && t.brief {
+		t.recycle()
+	}
+}
+
 // recycle gives the transaction back, which has ended.
 func (t *tx) recycle() {
 	t.mu.Lock()

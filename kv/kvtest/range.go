@@ -72,6 +72,7 @@ func checkLastKey(t *tester) {
 					return err
 				}
 				t.read(check)
+				t.read(func(r kv.Reader) error { kv.Lazily(r); return check(r) })
 				t.transact(func(tx kv.Tx) error { return check(tx) })
 				t.transact(func(tx kv.Tx) error { kv.Lazily(tx); return check(tx.Snapshot()) })
 			}
@@ -102,6 +103,7 @@ func (t *tester) compareRange(want state, o op) {
 		return err
 	}
 	t.read(check)
+	t.read(func(r kv.Reader) error { kv.Lazily(r); return check(r) })
 	t.transact(func(tx kv.Tx) error { return check(tx) })
 	t.transact(func(tx kv.Tx) error { kv.Lazily(tx); return check(tx.Snapshot()) })
 }
