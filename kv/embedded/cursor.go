@@ -204,14 +204,18 @@ func (c *cursor) fill(want int) error {
 	}
 	before := c.reading
 	want, c.missed = max(want, c.ahead), c.missed+want
-	if want > len(c.few) {
-		c.fetched = slices.Grow(c.many[:0], want)
+	first := want // how many, if they are small
+	if !c.o.KeysOnly {
+		first = max(want, c.t.db.near.most.first)
+	}
+	if first > len(c.few) {
+		c.fetched = slices.Grow(c.many[:0], first)
 		c.many = c.fetched
 	}
 	bytes := 0
 	var memory pairs
 	c.own = false
-	for len(c.fetched) < want && bytes < maxFetch && !c.done() {
+	for (len(c.fetched) < want && bytes < maxFetch || len(c.fetched) < first && bytes < smallFetch) && !c.done() {
 		key, value, ok, err := c.scan.from(c)
 		if err != nil {
 			return err

@@ -32,7 +32,7 @@ func TestNear(t *testing.T) {
 	used, moved := 0, 0
 	testSpace(t, func(db *DB) {
 		db.manyTombstones = 1
-		db.near.most = nearSizes{bytes: 3000, pairs: 6, ahead: 4, value: 3, dead: 2}
+		db.near.most = nearSizes{bytes: 3000, pairs: 6, first: 2, ahead: 4, value: 3, dead: 2}
 	}, func(m *deadModel) {
 		used += m.db.near.stretches.Len()
 		moved += m.moved

@@ -49,16 +49,18 @@ type near struct {
 type nearSizes struct {
 	bytes int // of all stretches; less than a stretch takes turns all of it off
 	pairs int // in a stretch
-	ahead int // pairs fetched at once
+	first int // pairs fetched at first, if they are small: a search costs as much as dozens
+	ahead int // pairs fetched at once, in the end
 	value int // bytes of a value that is not large
 	dead  int // pairs taken from an end, after which the space that they leave is known dead
 }
 
-var usualSizes = nearSizes{bytes: 8 << 20, pairs: 512, ahead: 256, value: 16 << 10, dead: 64}
+var usualSizes = nearSizes{bytes: 8 << 20, pairs: 512, first: 8, ahead: 256, value: 16 << 10, dead: 64}
 
 const (
 	stretchSize = 256       // bytes that a stretch takes beside its pairs
 	maxFetch    = 128 << 10 // bytes fetched at once
+	smallFetch  = 4 << 10   // and at first
 )
 
 // stretch is a part of the key space of which all pairs are known.
