@@ -2,6 +2,7 @@ package embedded
 
 import (
 	"context"
+	"runtime"
 	"sync"
 
 	"github.com/cockroachdb/pebble/v2"
@@ -63,6 +64,10 @@ const (
 	// up.
 	backlogPart = 256 << 10
 	mostBacklog = 512 << 10
+
+	// batchSize is how much Pebble gets at once, so that others who have something to do
+	// meanwhile need not wait for long.
+	batchSize = 32 << 10
 
 	// mostOperations bounds the memory of those that were cancelled.
 	mostOperations = 8 << 10
@@ -135,11 +140,19 @@ func (l *backlog) drain() error {
 	if bytes == 0 {
 		return nil
 	}
-	b := l.pebble.NewBatchWithSize(bytes)
+	b := l.pebble.NewBatchWithSize(min(bytes, 2*batchSize))
 	for _, o := range operations {
 		if err := o.write(b); err != nil {
 			return err
 		}
+		if b.Len() < batchSize {
+			continue
+		}
+		if err := l.pebble.Apply(b, pebble.NoSync); err != nil {
+			return err
+		}
+		b.Reset()
+		runtime.Gosched()
 	}
 	clear(operations)
 	l.idle = operations[:0]
