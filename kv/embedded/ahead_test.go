@@ -52,3 +52,33 @@ func TestFetchAhead(t *testing.T) {
 		}
 	}
 }
+
+// A reader who finds a part of what he wants near, and not the rest, fetches as much ahead
+// as one who finds nothing. Here each takes 60, so that some find 16.
+func TestAheadOfTheRest(t *testing.T) {
+	db := mustOpen(t, "store", Options{FS: memFS(), Durability: Memory})
+	db.ahead = nil // readers fetch themselves
+	const n, each = 3000, 60
+	mustTransact(t, db, func(tx kv.Tx) {
+		for i := range n {
+			tx.Set(fmt.Appendf(nil, "q%08d", i), nil)
+		}
+	})
+	most := 0
+	for i := range n / each {
+		mustTransact(t, db, func(tx kv.Tx) {
+			for pair, err := range tx.Snapshot().Range(kv.PrefixRange([]byte("q")), kv.RangeOptions{Limit: each}) {
+				if err != nil {
+					t.Fatal(err)
+				}
+				tx.Clear(pair.Key)
+			}
+		})
+		if i > n/each/2 {
+			most = max(most, len(db.near.holding([]byte("q"), false).pairs))
+		}
+	}
+	if want := usualSizes.ahead - each; most < want {
+		t.Errorf("at most %d are near after one took %d, want %d", most, each, want)
+	}
+}

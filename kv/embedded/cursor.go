@@ -82,7 +82,7 @@ func (c *cursor) close() error {
 func (c *cursor) Seek(key []byte) (kv.KeyValue, bool, error) {
 	c.t.mu.Lock()
 	defer c.t.mu.Unlock()
-	c.pos, c.end = key, c.span.End
+	c.pos, c.end, c.ahead = key, c.span.End, 0
 	if c.reverse {
 		c.end = c.span.Begin
 	}

@@ -166,17 +166,17 @@ func (r *reading) upTo(key []byte) kv.Range {
 
 // read appends to pairs what is known of the next ones at version, up to so many,
 // and moves r past them. If it appends fewer, and r is not done, then what lies at
-// r.pos is not known.
+// r.pos is not known. If it is called there again, and that is still so, r.ahead stays.
 func (n *near) read(r *reading, pairs []pair, limit int, version uint64) []pair {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	r.ahead, r.low = 0, nil
+	r.low = nil
 	for len(pairs) < limit && !r.done() {
 		s := n.holding(r.pos, r.reverse)
 		if s == nil || s.changed > version {
 			break
 		}
-		s.used = true
+		s.used, r.ahead = true, 0
 		if r.reverse {
 			pairs = s.backward(r, pairs, limit)
 		} else {
@@ -228,7 +228,7 @@ func (s *stretch) backward(r *reading, pairs []pair, limit int) []pair {
 // runsLow notes in r that what lies beyond s should be fetched, if readers take so
 // much that they will soon come there.
 func (s *stretch) runsLow(r *reading, left int, beyond []byte) {
-	if !s.fetching && s.steady && left <= s.ahead/2 && !(&reading{pos: beyond, end: r.end, reverse: r.reverse}).done() {
+	if !s.fetching && s.steady && left <= s.ahead*3/4 && !(&reading{pos: beyond, end: r.end, reverse: r.reverse}).done() {
 		s.fetching, r.low = true, beyond
 	}
 }
