@@ -169,7 +169,7 @@ func (o operation) write(b *pebble.Batch) error {
 	case remove:
 		return b.Delete(o.key, nil)
 	case removeRange:
-		return deleteRange(b, kv.Range{Begin: o.key, End: o.value})
+		return b.DeleteRange(tombstone(kv.Range{Begin: o.key}).Begin, o.value, nil)
 	}
 	return nil
 }

@@ -32,35 +32,23 @@ func (e *effects) written() written {
 	return w
 }
 
-// leastKey stands for the empty key where a cleared range begins. Pebble 2.1.7 can't
-// tell an empty beginning from none everywhere: in a compaction, with its invariants
-// on, such a tombstone has hidden another one, and what that had cleared came back.
-var leastKey = []byte{0}
-
-func deleteRange(b *pebble.Batch, r kv.Range) error {
-	if len(r.Begin) == 0 {
-		r.Begin = leastKey
-	}
-	return b.DeleteRange(r.Begin, r.End, nil)
-}
-
-// effects puts the transaction's writes in a Pebble batch, all but the
-// additions, which need the latest value.
-func (t *tx) effects(b *pebble.Batch) (e effects, err error) {
+// effects puts the transaction's writes in a batch, all but the additions, which need
+// the latest value.
+func (t *tx) effects() (e effects) {
+	b := &t.batch
+	b.reset()
+	b.repr = slices.Grow(b.repr, batchOverhead*t.writes.Ops()+t.writes.Bytes())
 	e.cleared = t.writes.Cleared()
 	for _, r := range e.cleared {
-		if err := deleteRange(b, r); err != nil {
-			return e, err
-		}
+		b.removeRange(r)
 	}
 	e.changes = t.writes.All()
 	for _, c := range e.changes {
-		switch {
-		case err != nil:
-		case c.Kind == overlay.Set:
-			err = b.Set(c.Key, c.Value, nil)
-		case c.Kind == overlay.Clear:
-			err = b.Delete(c.Key, nil)
+		switch c.Kind {
+		case overlay.Set:
+			b.set(c.Key, c.Value)
+		case overlay.Clear:
+			b.remove(c.Key)
 		default:
 			e.adds = append(e.adds, c)
 		}
@@ -69,8 +57,11 @@ func (t *tx) effects(b *pebble.Batch) (e effects, err error) {
 	if len(t.conflicts) > 0 {
 		e.ranges = normalize(slices.Concat(e.cleared, t.conflicts))
 	}
-	return e, err
+	return e
 }
+
+// batchOverhead is what an entry of a batch takes beside its key and value, at most.
+const batchOverhead = 16
 
 // commit makes the transaction's writes happen, or none of them. It does not
 // look at the context any more once they are applied.
@@ -87,23 +78,15 @@ func (t *tx) commit() error {
 	if t.writes.Empty() && len(t.conflicts) == 0 {
 		return t.commitRead()
 	}
-	batch := t.db.newBatch(&t.writes)
-	version, err := t.apply(batch)
+	version, err := t.apply()
 	if err != nil {
 		return err
 	}
-	if err := t.db.acknowledge(batch, version); err != nil {
+	if err := t.db.acknowledge(version); err != nil {
 		return err
 	}
 	t.committed()
 	return nil
-}
-
-// batchOverhead is what an entry of a batch takes beside its key and value, at most.
-const batchOverhead = 16
-
-func (db *DB) newBatch(writes *overlay.Overlay) *pebble.Batch {
-	return db.pebble.NewBatchWithSize(batchOverhead*(1+writes.Ops()) + writes.Bytes())
 }
 
 // committed ends the transaction and has those told who wanted to be.
@@ -180,14 +163,11 @@ func (t *tx) committable(now time.Time) error {
 // to be compared with it while all others wait.
 const manyCommits = 64
 
-// apply checks for conflicts and applies the batch, and returns the version of
-// the commit. From here on it is visible, and will be counted in db.commits
+// apply checks for conflicts and applies the transaction's writes, and returns the
+// version of the commit. From here on it is visible, and will be counted in db.commits
 // until it is acknowledged.
-func (t *tx) apply(b *pebble.Batch) (uint64, error) {
-	e, err := t.effects(b)
-	if err != nil {
-		return 0, err
-	}
+func (t *tx) apply() (uint64, error) {
+	e := t.effects()
 	reads := normalize(t.reads)
 	checked := t.version
 
@@ -204,7 +184,7 @@ func (t *tx) apply(b *pebble.Batch) (uint64, error) {
 		checked = latest
 		db.mu.Lock()
 	}
-	snap, err := t.applyLocked(b, &e, reads, checked)
+	snap, err := t.applyLocked(&e, reads, checked)
 	version, stale := db.version, db.stale()
 	db.mu.Unlock()
 	closeAll(snap, stale)
@@ -218,7 +198,7 @@ func conflicts(since []written, reads []kv.Range) bool {
 // applyLocked is the commit itself. It compares the reads with the commits
 // after the version up to which that has been done, and returns the snapshot
 // that is to be closed.
-func (t *tx) applyLocked(b *pebble.Batch, e *effects, reads []kv.Range, checked uint64) (*pebble.Snapshot, error) {
+func (t *tx) applyLocked(e *effects, reads []kv.Range, checked uint64) (*pebble.Snapshot, error) {
 	db, now := t.db, t.db.o.Now()
 	if err := t.committable(now); err != nil {
 		return nil, err
@@ -229,10 +209,10 @@ func (t *tx) applyLocked(b *pebble.Batch, e *effects, reads []kv.Range, checked 
 	if len(reads) > 0 && conflicts(db.window.since(checked), reads) {
 		return nil, kv.ErrConflict
 	}
-	if err := db.sum(b, e); err != nil {
+	if err := db.sum(&t.batch, e); err != nil {
 		return nil, err
 	}
-	later, err := db.applyBatch(b, db.version+1)
+	later, err := db.applyBatch(&t.batch, db.version+1)
 	if err != nil {
 		return nil, err
 	}
@@ -257,7 +237,7 @@ func (t *tx) applyLocked(b *pebble.Batch, e *effects, reads []kv.Range, checked 
 }
 
 // sum puts the results of additions in the batch, and in their changes.
-func (db *DB) sum(batch *pebble.Batch, e *effects) error {
+func (db *DB) sum(b *batch, e *effects) error {
 	if len(e.adds) > 0 {
 		db.catchUp()
 	}
@@ -269,12 +249,10 @@ func (db *DB) sum(batch *pebble.Batch, e *effects) error {
 		} else if err == pebble.ErrNotFound {
 			c.Value, err = overlay.Sum(nil, c.Delta), nil
 		}
-		if err == nil {
-			err = batch.Set(c.Key, c.Value, nil)
-		}
 		if err != nil {
 			return err
 		}
+		b.set(c.Key, c.Value)
 	}
 	return nil
 }
@@ -282,22 +260,24 @@ func (db *DB) sum(batch *pebble.Batch, e *effects) error {
 // applyBatch appends the batch to the journal, before its writes may go to the memtable (see
 // journal). It returns the backlog if they are to be added there, or nil, for a long batch
 // that is worth none.
-func (db *DB) applyBatch(b *pebble.Batch, version uint64) (later *backlog, err error) {
+func (db *DB) applyBatch(b *batch, version uint64) (later *backlog, err error) {
 	err = guarded(func() error {
 		if db.full {
 			if err := db.turn(); err != nil {
 				return err
 			}
 		}
-		db.full = db.journal.append(b.Repr(), int(b.Count()), version)
-		if b.Len() <= backlogPart {
+		db.full = db.journal.append(b.repr, b.count, version)
+		if len(b.repr) <= backlogPart {
 			later = db.backlog
 			return nil
 		}
 		if err := db.backlog.drain(); err != nil {
 			return err
 		}
-		return db.pebble.Apply(b, pebble.NoSync)
+		repr := b.repr
+		b.repr = nil
+		return apply(db.pebble, repr)
 	})
 	if err != nil {
 		db.guard.fail(err) // what Pebble has done with it is unknown
@@ -345,7 +325,7 @@ func (db *DB) expire(now time.Time) {
 const maxBuffered = 64 << 10
 
 // acknowledge returns when the commit is as durable as was asked.
-func (db *DB) acknowledge(b *pebble.Batch, version uint64) error {
+func (db *DB) acknowledge(version uint64) error {
 	defer db.commits.Done()
 	switch db.o.Durability {
 	case Always:
@@ -362,7 +342,7 @@ func (db *DB) acknowledge(b *pebble.Batch, version uint64) error {
 	if err := db.failure(); err != nil {
 		return unknown(err)
 	}
-	return b.Close()
+	return nil
 }
 
 // flushJournal has the journal as safe as was asked up to the version that it returns,

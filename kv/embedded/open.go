@@ -244,11 +244,7 @@ func (db *DB) replay() error {
 	segments := slices.Clone(db.journal.file.closed)
 	err := db.journal.replay(func(repr []byte) error {
 		bytes += len(repr)
-		b := db.pebble.NewBatch()
-		if err := b.SetRepr(repr); err != nil {
-			return err
-		}
-		return errors.Join(db.pebble.Apply(b, pebble.NoSync), b.Close())
+		return apply(db.pebble, repr)
 	})
 	if err != nil || len(segments) <= fewSegments && bytes <= littleBytes {
 		return err
