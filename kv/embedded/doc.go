@@ -38,7 +38,8 @@
 //
 // What lies where reads begin, the heads and tails of queues, is kept in memory, and
 // changed by each commit. So a dequeue or an enqueue does not search the LSM tree,
-// and costs the same at any depth. See near.
+// and costs the same at any depth. See near. Pebble gets commits later, and not what was
+// taken before: see backlog.
 //
 // # Dead space
 //
