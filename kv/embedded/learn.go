@@ -126,6 +126,9 @@ func (n *near) forget() {
 }
 
 func (n *near) drop(s *stretch) {
+	if n.latest == s {
+		n.latest = nil
+	}
 	n.stretches.Delete(s)
 	n.size -= s.size
 	s.gone = true

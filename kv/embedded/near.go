@@ -38,6 +38,7 @@ type near struct {
 	pivot     stretch                 // for searches, so that they allocate nothing
 	middles   []*stretch              // to be forgotten first, in this order, unless used
 	queue     []*stretch              // to be forgotten then, likewise
+	latest    *stretch                // that was read: mostly, where the next commit writes
 	size      int
 	most      nearSizes
 	due       []*stretch // of which deadSpace is to be told, during a commit
@@ -176,7 +177,7 @@ func (n *near) read(r *reading, pairs []pair, limit int, version uint64) []pair 
 		if s == nil || s.changed > version {
 			break
 		}
-		s.used, r.ahead = true, 0
+		s.used, r.ahead, n.latest = true, 0, s
 		if r.reverse {
 			pairs = s.backward(r, pairs, limit)
 		} else {
@@ -291,7 +292,7 @@ func (n *near) last(span kv.Range, version uint64) (key []byte, known bool) {
 	if s == nil || s.changed > version {
 		return nil, false
 	}
-	s.used = true
+	s.used, n.latest = true, s
 	if i, _ := s.search(span.End); i > 0 && bytes.Compare(s.pairs[i-1].key(), span.Begin) >= 0 {
 		return s.pairs[i-1].key(), true
 	}
@@ -317,7 +318,7 @@ func (n *near) commit(e *effects, version uint64, later *backlog) {
 			later.add(removeRange, r.Begin, r.End)
 		}
 	}
-	var s *stretch
+	s := n.latest
 	for _, c := range e.changes {
 		if s == nil || !s.holds(c.Key) {
 			if s = n.holding(c.Key, false); s == nil {
