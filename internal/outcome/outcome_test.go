@@ -157,3 +157,39 @@ func TestClose(t *testing.T) {
 		check(t, db.Close())
 	})
 }
+
+// A task does what Do does, each time anew: what one call returned, or failed with, is not
+// the next one's.
+func TestTask(t *testing.T) {
+	for _, unknown := range []bool{false, true} {
+		db := faulty.New(memory.New(memory.Options{}), 1, faulty.Options{Limits: kv.Limits{UnknownCommits: unknown}})
+		calls, errOdd := 0, errors.New("odd")
+		task := outcome.NewTask(outcome.New(db, space, nil), func(tx kv.Tx) (int, error) {
+			calls++
+			tx.Set([]byte("n"), binary.LittleEndian.AppendUint64(nil, uint64(calls)))
+			if calls%2 == 1 {
+				return calls, errOdd
+			}
+			return calls, nil
+		})
+		for i := 1; i <= 4; i++ {
+			got, err := task.Do(t.Context())
+			want, wantErr := i, error(nil)
+			if i%2 == 1 {
+				want, wantErr = 0, errOdd
+			}
+			if got != want || !errors.Is(err, wantErr) {
+				t.Errorf("unknown outcomes %v, call %d: %d, %v; want %d, %v", unknown, i, got, err, want, wantErr)
+			}
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		if got, err := task.Do(ctx); got != 0 || !errors.Is(err, context.Canceled) {
+			t.Errorf("unknown outcomes %v, context ended: %d, %v", unknown, got, err)
+		}
+		if n := written(t, db); n != 4 {
+			t.Errorf("unknown outcomes %v: %d was written last, want 4", unknown, n)
+		}
+		check(t, db.Close())
+	}
+}

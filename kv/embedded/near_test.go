@@ -16,31 +16,19 @@ func TestNearReplaced(t *testing.T) {
 			tx.Set(fmt.Appendf(nil, "q%08d", i), nil)
 		}
 	}
-	count := func() (n int) {
-		if err := db.ReadTransact(t.Context(), func(r kv.Reader) error {
-			n = 0
-			for _, err := range r.Range(kv.Range{}, kv.RangeOptions{}) {
-				if err != nil {
-					return err
-				}
-				n++
-			}
-			return nil
-		}); err != nil {
-			t.Fatal(err)
-		}
-		return n
-	}
 	taken, all := usualSizes.dead, usualSizes.pairs
 	mustTransact(t, db, func(tx kv.Tx) { put(tx, 0, 2*taken) })
-	count() // so they are near
+	contents(t, db) // so they are near
 	mustTransact(t, db, func(tx kv.Tx) {
 		for i := range taken {
 			tx.Clear(fmt.Appendf(nil, "q%08d", i))
 		}
 		put(tx, 2*taken, all+2*taken)
 	})
-	if n, want := count(), all+taken; n != want {
-		t.Errorf("%d items are there, want %d", n, want)
+	for _, what := range []string{"near", "near no more"} {
+		if n, want := len(contents(t, db)), all+taken; n != want {
+			t.Errorf("%s: %d items are there, want %d", what, n, want)
+		}
+		db.near = newNear()
 	}
 }
