@@ -38,12 +38,7 @@ func TestWatchGoesOn(t *testing.T) {
 			}); err != nil {
 				t.Fatal(err)
 			}
-			synctest.Wait()
-			select {
-			case err := <-told:
-				t.Fatalf("the watch told %v of nothing", err)
-			default:
-			}
+			silent(t, told, op)
 			c.failWith(nil)
 			if err := db.Transact(t.Context(), func(tx kv.Tx) error { tx.Add([]byte("a"), 1); return nil }); err != nil {
 				t.Fatal(err)
@@ -96,12 +91,7 @@ func TestWatchOfOwnWrites(t *testing.T) {
 				}); err != nil {
 					t.Fatal(err)
 				}
-				synctest.Wait()
-				select {
-				case err := <-told:
-					t.Errorf("%s, before Watch %v: the watch told %v", name, last, err)
-				default:
-				}
+				silent(t, told, fmt.Sprintf("%s, before Watch %v", name, last))
 				if err := db.Transact(t.Context(), func(tx kv.Tx) error { set(tx, "k01", "other"); return nil }); err != nil {
 					t.Fatal(err)
 				}
@@ -144,5 +134,16 @@ func TestWatchesEnd(t *testing.T) {
 	})
 	if err := goleak.Find(before); err != nil {
 		t.Error(err)
+	}
+}
+
+// silent fails the test if a watch has told something.
+func silent(t *testing.T, told <-chan error, when string) {
+	t.Helper()
+	synctest.Wait()
+	select {
+	case err := <-told:
+		t.Fatalf("%s: the watch told %v of nothing", when, err)
+	default:
 	}
 }
