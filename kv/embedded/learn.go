@@ -33,9 +33,9 @@ func (n *near) learn(r reading, pairs []pair, to []byte, version uint64) {
 		n.add(s)
 	} else {
 		n.size -= s.size
-		n.stretches.Delete(s) // as where it begins may change
+		n.unlist(s)
 		s.extend(span, pairs, r.reverse)
-		n.stretches.Set(s)
+		n.list(s)
 		n.size += s.size
 	}
 	s.changed = max(s.changed, version)
@@ -93,7 +93,7 @@ func (s *stretch) extend(span kv.Range, pairs []pair, before bool) {
 
 // add enters a stretch.
 func (n *near) add(s *stretch) {
-	n.stretches.Set(s)
+	n.list(s)
 	n.size += s.size
 	queue := &n.queue
 	if !s.head && !s.tail {
@@ -129,7 +129,7 @@ func (n *near) drop(s *stretch) {
 	if n.latest == s {
 		n.latest = nil
 	}
-	n.stretches.Delete(s)
+	n.unlist(s)
 	n.size -= s.size
 	s.gone = true
 }

@@ -35,6 +35,7 @@ import (
 type near struct {
 	mu        sync.Mutex
 	stretches *btree.BTreeG[*stretch] // by begin; disjoint
+	begins    map[string]*stretch     // the same, as most reads begin where one does
 	pivot     stretch                 // for searches, so that they allocate nothing
 	middles   []*stretch              // to be forgotten first, in this order, unless used
 	queue     []*stretch              // to be forgotten then, likewise
@@ -84,7 +85,7 @@ type stretch struct {
 }
 
 func newNear() *near {
-	return &near{most: usualSizes, stretches: btree.NewBTreeGOptions(
+	return &near{most: usualSizes, begins: make(map[string]*stretch), stretches: btree.NewBTreeGOptions(
 		func(a, b *stretch) bool { return bytes.Compare(a.begin, b.begin) < 0 },
 		btree.Options{NoLocks: true})}
 }
@@ -133,10 +134,29 @@ func (n *near) holding(key []byte, before bool) (found *stretch) {
 }
 
 // at returns the stretch that begins with key, or nil.
-func (n *near) at(key []byte) *stretch {
-	n.pivot.begin = key
-	s, _ := n.stretches.Get(&n.pivot)
-	return s
+func (n *near) at(key []byte) *stretch { return n.begins[string(key)] }
+
+// next returns the stretch with what r comes to next, or nil. To look among the begins
+// first makes a peek at one of 1,000 queues 0.9 times as long.
+func (n *near) next(r *reading) *stretch {
+	if !r.reverse {
+		if s := n.at(r.pos); s != nil {
+			return s
+		}
+	}
+	return n.holding(r.pos, r.reverse)
+}
+
+// list makes a stretch one of those that can be found.
+func (n *near) list(s *stretch) {
+	n.stretches.Set(s)
+	n.begins[string(s.begin)] = s
+}
+
+// unlist is for before its begin changes, too.
+func (n *near) unlist(s *stretch) {
+	n.stretches.Delete(s)
+	delete(n.begins, string(s.begin))
 }
 
 // reading is how far a cursor has come.
@@ -173,7 +193,7 @@ func (n *near) read(r *reading, pairs []pair, limit int, version uint64) []pair 
 	defer n.mu.Unlock()
 	r.low = nil
 	for len(pairs) < limit && !r.done() {
-		s := n.holding(r.pos, r.reverse)
+		s := n.next(r)
 		if s == nil || s.changed > version {
 			break
 		}
