@@ -6,7 +6,6 @@ import (
 	"sync"
 
 	"github.com/cockroachdb/pebble/v2"
-	"github.com/conq-go/conq/kv"
 )
 
 // backlog is what has been committed, and appended to the journal, and is not in Pebble's
@@ -169,7 +168,7 @@ func (o operation) write(b *pebble.Batch) error {
 	case remove:
 		return b.Delete(o.key, nil)
 	case removeRange:
-		return b.DeleteRange(tombstone(kv.Range{Begin: o.key}).Begin, o.value, nil)
+		return b.DeleteRange(tombstoneBegin(o.key), o.value, nil)
 	}
 	return nil
 }

@@ -43,7 +43,7 @@ func (b *batch) set(key, value []byte) {
 func (b *batch) remove(key []byte) { b.add(pebble.InternalKeyKindDelete, key) }
 
 func (b *batch) removeRange(r kv.Range) {
-	b.add(pebble.InternalKeyKindRangeDelete, tombstone(r).Begin)
+	b.add(pebble.InternalKeyKindRangeDelete, tombstoneBegin(r.Begin))
 	b.append(r.End)
 }
 
@@ -63,12 +63,13 @@ func (b *batch) append(data []byte) {
 // on, such a tombstone has hidden another one, and what that had cleared came back.
 var leastKey = []byte{0}
 
-// tombstone returns the range that Pebble is to clear for a cleared one.
-func tombstone(r kv.Range) kv.Range {
-	if len(r.Begin) == 0 {
-		r.Begin = leastKey
+// tombstoneBegin returns where Pebble is to begin to clear, for where a cleared range
+// begins.
+func tombstoneBegin(begin []byte) []byte {
+	if len(begin) == 0 {
+		return leastKey
 	}
-	return r
+	return begin
 }
 
 // apply has Pebble apply a batch, whose memory it may keep.

@@ -15,14 +15,19 @@ func TestTombstonesBeginAtAKey(t *testing.T) {
 		tx := newTx(t.Context(), db)
 		tx.ClearRange(kv.Range{Begin: []byte(begin), End: []byte("b")})
 		tx.effects()
-		b := db.pebble.NewBatch()
-		if err := b.SetRepr(tx.batch.repr); err != nil {
+		journaled, later := db.pebble.NewBatch(), db.pebble.NewBatch()
+		if err := journaled.SetRepr(tx.batch.repr); err != nil {
 			t.Fatal(err)
 		}
-		entries := b.Reader()
-		kind, from, to, ok, err := entries.Next()
-		if !ok || err != nil || kind != pebble.InternalKeyKindRangeDelete || string(from) != max(begin, "\x00") || string(to) != "b" {
-			t.Errorf("clearing from %q on wrote kind %v from %q to %q, %v, %v", begin, kind, from, to, ok, err)
+		if err := (operation{removeRange, []byte(begin), []byte("b")}).write(later); err != nil {
+			t.Fatal(err)
+		}
+		for _, b := range []*pebble.Batch{journaled, later} {
+			entries := b.Reader()
+			kind, from, to, ok, err := entries.Next()
+			if !ok || err != nil || kind != pebble.InternalKeyKindRangeDelete || string(from) != max(begin, "\x00") || string(to) != "b" {
+				t.Errorf("clearing from %q on wrote kind %v from %q to %q, %v, %v", begin, kind, from, to, ok, err)
+			}
 		}
 		tx.end()
 	}
