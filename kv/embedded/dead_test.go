@@ -376,7 +376,7 @@ func (m *deadModel) checkNear(rt *rapid.T) {
 	n, all := m.db.near, 0
 	var end []byte
 	n.stretches.Scan(func(s *stretch) bool {
-		if bytes.Compare(s.begin, s.end) >= 0 || bytes.Compare(s.begin, end) < 0 || s.gone || n.at(s.begin) != s {
+		if bytes.Compare(s.begin, s.end) >= 0 || bytes.Compare(s.begin, end) < 0 || s.gone || n.at(s.begin) != s || n.before(s.end) != s {
 			rt.Fatalf("stretch %q to %q comes after one that ends at %q; gone: %v", s.begin, s.end, end, s.gone)
 		}
 		end = s.end
@@ -399,8 +399,8 @@ func (m *deadModel) checkNear(rt *rapid.T) {
 		all += size
 		return true
 	})
-	if len(n.begins) != n.stretches.Len() {
-		rt.Fatalf("%d stretches begin in %d places", n.stretches.Len(), len(n.begins))
+	if len(n.begins) != n.stretches.Len() || len(n.ends) != len(n.begins) {
+		rt.Fatalf("%d stretches begin in %d places and end in %d", n.stretches.Len(), len(n.begins), len(n.ends))
 	}
 	if all != n.size {
 		rt.Fatalf("stretches have %d bytes, not %d", all, n.size)

