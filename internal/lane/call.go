@@ -18,21 +18,26 @@ type Call[Q, R any] struct {
 	returned  bool
 	kept      bool // it was let go before its batch was dealt with, which still has it
 	postponed bool
-	wake      chan signal // gets one signal at most until Return
+	wake      chan signal // has room for all that it gets until Return
 	leader    *Call[Q, R] // of the batch that the call is in
 	alone     [1]*Call[Q, R]
 
 	prev, next *Call[Q, R] // in the list of those that wait
 	waits      bool        // is in it
+
+	ends   <-chan struct{} // when its context does
+	relies bool            // on the one before it, which waits for the same; under the lane's lock
 }
 
 // signal says how a call goes on.
 type signal int
 
 const (
-	queued signal = iota // it still waits
-	lead                 // it leads
-	done                 // it was dealt with
+	watches signal = iota // it waits, and watches its context
+	relies                // it waits, and is told when its context has ended
+	ended                 // its context has, and it waits no more
+	lead                  // it leads
+	done                  // it was dealt with
 )
 
 // Return lets the caller go now, with Result and Err as they are, while Run goes
@@ -52,7 +57,7 @@ func (c *Call[Q, R]) finish() {
 	}
 	c.returned = true
 	if c.wake != nil { // else it was made by hand, without a lane
-		c.wake <- done // never blocks: a leader has received its signal before
+		c.wake <- done // never blocks: at most watches is there
 	}
 }
 

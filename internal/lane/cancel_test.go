@@ -154,6 +154,34 @@ func TestCancelRunning(t *testing.T) {
 	})
 }
 
+// Calls with one context leave together, though those before them that had it are in a
+// batch by then.
+func TestCancelRest(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := gate(lane.Options[int, int]{MaxCalls: 2})
+		g.start(t.Context(), 9)
+		ctx, cancel := context.WithCancelCause(t.Context())
+		waiting := g.startAll(ctx, 1, 2, 3, 4)
+		other := g.start(t.Context(), 5)
+		last := g.start(context.WithValue(ctx, &errMine, 0), 6)
+		g.batch(t, double, 9)
+		again := make(chan bool)
+		g.batch(t, func(calls []*call) { <-again; double(calls) }, 1, 2)
+		pending(t, waiting...)
+		cancel(errMine)
+		for _, c := range append(waiting[2:], last) {
+			returns(t, c, 0, errMine)
+		}
+		pending(t, waiting[0], waiting[1], other)
+		again <- true
+		returns(t, waiting[0], 2, nil)
+		returns(t, waiting[1], 4, nil)
+		g.batch(t, double, 5)
+		returns(t, other, 10, nil)
+		g.idle(t)
+	})
+}
+
 // Run can let a call go before the others, whichever call leads.
 func TestWanted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -82,13 +82,14 @@ func TestStress(t *testing.T) {
 		Observe: func(calls, _ int) { book.observed += calls },
 	})
 	succeeded := make([]bool, n)
+	together := new(shared)
 	var wg sync.WaitGroup
 	for g := range stressGoroutines {
 		random := rand.New(rand.NewPCG(1, uint64(g)))
 		wg.Go(func() {
 			for i := range stressCalls {
 				q := g*stressCalls + i
-				succeeded[q] = stressCall(t, l, q, random)
+				succeeded[q] = stressCall(t, l, q, random, together)
 			}
 		})
 	}
@@ -113,27 +114,47 @@ func TestStress(t *testing.T) {
 	t.Logf("%d calls: %d served, %d left, %d let go", n, served, left, let)
 }
 
+// shared is a context that calls have together, now and then another one.
+type shared struct {
+	sync.Mutex
+	context.Context
+	cancel context.CancelCauseFunc
+}
+
+func (s *shared) get(t *testing.T, random *rand.Rand) context.Context {
+	s.Lock()
+	defer s.Unlock()
+	if s.Context == nil || random.IntN(64) == 0 {
+		if s.cancel != nil {
+			s.cancel(errors.New("all of ours"))
+		}
+		s.Context, s.cancel = context.WithCancelCause(t.Context())
+	}
+	return s.Context
+}
+
 // stressCall makes a call that may be cancelled before, while, or after it runs.
-func stressCall(t *testing.T, l *lane.Lane[int, int], q int, random *rand.Rand) (ok bool) {
-	cause := errors.New("mine alone")
+func stressCall(t *testing.T, l *lane.Lane[int, int], q int, random *rand.Rand, together *shared) (ok bool) {
 	ctx, cancel := context.WithCancelCause(t.Context())
 	defer cancel(nil)
-	switch random.IntN(8) {
+	switch random.IntN(12) {
 	case 0:
-		cancel(cause)
+		cancel(errors.New("mine alone"))
 	case 1, 2, 3:
 		steps := random.IntN(20)
 		go func() {
 			for range steps {
 				runtime.Gosched()
 			}
-			cancel(cause)
+			cancel(errors.New("mine alone"))
 		}()
+	case 4, 5, 6, 7, 8, 9:
+		ctx = together.get(t, random)
 	}
 	switch got, err := l.Do(ctx, q); {
 	case err == nil && got == result(q):
 		return true
-	case err != cause || ctx.Err() == nil:
+	case err == nil || err != context.Cause(ctx):
 		t.Errorf("call %d returned %d, %v", q, got, err)
 	}
 	return false
