@@ -119,13 +119,16 @@ func (n *near) forget() {
 		}
 		old := (*queue)[0]
 		*queue = (*queue)[1:]
-		switch {
+		switch few := n.most.first; {
 		case old.gone:
+		case old.inner != nil:
+			n.cutInner(old)
+		case old.tail && len(old.pairs) > 2*few:
+			rest, _ := n.cutLast(old, few)
+			rest.used = false
 		case old.used:
 			old.used = false
 			n.queue = append(n.queue, old)
-		case old.tail && len(old.pairs) > 2*n.most.first: // all but the last few
-			n.split(old, len(old.pairs)-1)
 		default:
 			n.drop(old)
 			if cap(old.pairs) > n.most.pairs && len(n.rooms) < maxRooms {

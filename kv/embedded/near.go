@@ -80,6 +80,7 @@ type stretch struct {
 	// Whether reads begin at begin, or backward ones at end: those sides are worth
 	// keeping.
 	head, tail bool
+	inner      []byte // not a bound, but where a backward read began
 	taken      [2]int // pairs from either end since deadSpace was told of it
 	fetching   bool   // what lies beyond it is to be fetched
 	used       bool   // since it was last looked at to be forgotten
@@ -334,6 +335,9 @@ func (n *near) last(span kv.Range, version uint64) (key []byte, known bool) {
 		return nil, false
 	}
 	s.used, n.latest = true, s
+	if s.inner == nil && !bytes.Equal(s.end, span.End) {
+		s.inner = bytes.Clone(span.End)
+	}
 	if i, _ := s.search(span.End); i > 0 && bytes.Compare(s.pairs[i-1].key(), span.Begin) >= 0 {
 		return s.pairs[i-1].key(), true
 	}
@@ -492,16 +496,49 @@ func (n *near) clear(r kv.Range, version uint64) {
 	})
 }
 
-// split makes s two: where it has grown last, if that is in its second half. So of a queue
-// that is filled little is copied, and what lies before its end is full. With Interval, 16
-// callers fill one 1.04 times as fast as with halves in new memory.
+// split makes s two, after a pair was set at an index: where backward reads begin, if that
+// is known; or near the end, if it grows there, so that of a queue which is filled little is
+// copied, and what lies before its end is full; or in the middle. With Interval, 16 callers
+// fill a queue 1.04 times as fast as with halves in new memory, and a priority queue, which
+// at first is near as a whole, 1.4 times as fast as if its priorities were cut anywhere.
 func (n *near) split(s *stretch, grown int) {
+	if s.inner != nil {
+		first, second := n.cutInner(s)
+		switch grown -= len(first.pairs); {
+		case len(first.pairs) > n.most.pairs:
+			s, grown = first, grown+len(first.pairs)
+		case len(second.pairs) > n.most.pairs:
+			s = second
+		default:
+			return
+		}
+	}
+	if last := len(s.pairs) - 1; grown == last {
+		n.cutLast(s, min(n.most.first, last/2))
+	} else {
+		n.cutLast(s, len(s.pairs)/2)
+	}
+}
+
+// cutInner makes s two where a backward read began, so that the first has a tail.
+func (n *near) cutInner(s *stretch) (first, second *stretch) {
+	i, _ := s.search(s.inner)
+	return n.cut(s, s.inner, i, true)
+}
+
+// cutLast makes s two, of which the second has so many pairs.
+func (n *near) cutLast(s *stretch, pairs int) (first, second *stretch) {
+	i := len(s.pairs) - pairs
+	return n.cut(s, bytes.Clone(s.pairs[i].key()), i, false)
+}
+
+// cut makes s two, at a key that is that of the pair at an index or lies before it. The
+// first may have a tail.
+func (n *near) cut(s *stretch, at []byte, i int, tail bool) (first, second *stretch) {
 	n.drop(s)
-	i := max(len(s.pairs)/2, grown-n.most.first)
-	at := bytes.Clone(s.pairs[i].key())
-	second := &stretch{begin: at, end: s.end, pairs: append(n.room(), s.pairs[i:]...), tail: s.tail}
+	second = &stretch{begin: at, end: s.end, pairs: append(n.room(), s.pairs[i:]...), tail: s.tail}
 	clear(s.pairs[i:])
-	first := &stretch{begin: s.begin, end: at, pairs: s.pairs[:i], head: s.head}
+	first = &stretch{begin: s.begin, end: at, pairs: s.pairs[:i], head: s.head, tail: tail}
 	for _, part := range []*stretch{first, second} {
 		part.changed, part.ahead, part.steady, part.used = s.changed, s.ahead, s.steady, s.used
 		part.size = stretchSize
@@ -510,6 +547,7 @@ func (n *near) split(s *stretch, grown int) {
 		}
 		n.add(part)
 	}
+	return first, second
 }
 
 // room returns memory for a stretch that will grow, which another has had, if there is

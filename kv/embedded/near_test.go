@@ -32,3 +32,31 @@ func TestNearReplaced(t *testing.T) {
 		db.near = newNear()
 	}
 }
+
+// TestNearTails checks that the tails of many queues stay near while they are filled, though
+// what was near at first is all of them together, and they are larger than what is kept.
+func TestNearTails(t *testing.T) {
+	db := mustOpen(t, "store", Options{FS: memFS(), Durability: Memory})
+	db.near.most.bytes = 1 << 20
+	const queues = 100
+	tail := func(i int) kv.Range {
+		return kv.Range{Begin: fmt.Appendf(nil, "%02d/", i%queues), End: fmt.Appendf(nil, "%02d0", i%queues)}
+	}
+	contents(t, db)
+	missed := 0
+	for i := range 20_000 {
+		mustTransact(t, db, func(tx kv.Tx) {
+			kv.Lazily(tx)
+			if _, known := db.near.last(tail(i), db.version); !known {
+				missed++
+			}
+			if last, err := kv.LastKey(tx.Snapshot(), tail(i)); (last == nil) != (i < queues) || err != nil {
+				t.Fatalf("item %d: the last before it is %q, %v", i, last, err)
+			}
+			tx.Set(fmt.Appendf(nil, "%02d/%08d", i%queues, i), make([]byte, 100))
+		})
+	}
+	if missed > 0 || db.near.size > db.near.most.bytes {
+		t.Errorf("%d of the last items were not near, and %d bytes are", missed, db.near.size)
+	}
+}
