@@ -1,8 +1,10 @@
 package conq
 
 import (
+	"cmp"
 	"iter"
 	"math"
+	"slices"
 
 	"github.com/conq-go/conq/kv"
 	"github.com/conq-go/conq/recipe"
@@ -236,8 +238,9 @@ func (p *PriorityQueue[T]) encodeAll(values []Prioritized[T]) ([]prioritized, er
 	return payloads, nil
 }
 
-// add pushes payloads. The first key of each priority is the recipe's; the others
-// take the counts that follow.
+// add pushes payloads in the order of their keys, as engines like it best. The first key of
+// each priority is the recipe's; the others take the counts that follow. Random bytes are
+// those of the payloads in their own order, as if they were pushed one by one.
 func (p *PriorityQueue[T]) add(tx kv.Tx, payloads []prioritized) error {
 	if len(payloads) == 1 {
 		key, err := p.recipe.NextKey(tx, payloads[0].priority)
@@ -250,33 +253,51 @@ func (p *PriorityQueue[T]) add(tx kv.Tx, payloads []prioritized) error {
 		p.store.set(tx, key, payloads[0].payload)
 		return p.store.announce(tx)
 	}
-	counts := counts{last: make(map[int64]int64, len(payloads)), keys: keys{store: &p.store}}
-	for i, item := range payloads {
-		key, err := p.nextKey(tx, &counts, item.priority, len(payloads)-i)
+	counts := counts{keys: keys{store: &p.store}}
+	if err := counts.keys.draw(len(payloads)); err != nil {
+		return err
+	}
+	random := counts.keys.random
+	for n, i := range byPriority(payloads) {
+		counts.keys.random = random[i*recipe.RandomSize:]
+		key, err := p.nextKey(tx, &counts, payloads[i].priority, n > 0)
 		if err != nil {
 			return err
 		}
-		p.store.set(tx, key, item.payload)
+		p.store.set(tx, key, payloads[i].payload)
 	}
 	return p.store.announce(tx)
 }
 
-// counts is what is known of priorities while several items are pushed.
-type counts struct {
-	last   map[int64]int64 // priority: last count
-	looked bool            // whether items of any are staged
-	staged bool            // they are
-	keys   keys
+// byPriority returns the indices of payloads in the order of their priorities, and of one
+// priority in their own.
+func byPriority(payloads []prioritized) []int {
+	order := make([]int, len(payloads))
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortFunc(order, func(i, j int) int {
+		return cmp.Or(cmp.Compare(payloads[i].priority, payloads[j].priority), i-j)
+	})
+	return order
 }
 
-// nextKey returns a key of a priority. There will be so many more, with it.
-func (p *PriorityQueue[T]) nextKey(tx kv.Tx, c *counts, priority int64, more int) ([]byte, error) {
-	if count, again := c.last[priority]; again {
-		if count == math.MaxInt64 {
+// counts is what is known of priorities while several items are pushed.
+type counts struct {
+	priority, last int64 // of the last key
+	looked         bool  // whether items of any are staged
+	staged         bool  // they are
+	keys           keys
+}
+
+// nextKey returns a key of a priority. There may have been one before it.
+func (p *PriorityQueue[T]) nextKey(tx kv.Tx, c *counts, priority int64, before bool) ([]byte, error) {
+	if before && priority == c.priority {
+		if c.last == math.MaxInt64 {
 			return nil, p.store.foreign(recipe.ErrFull)
 		}
-		c.last[priority] = count + 1
-		return c.keys.next(more, priority, count+1)
+		c.last++
+		return c.keys.next(1, priority, c.last)
 	}
 	count, err := p.recipe.NextCount(tx, priority)
 	if err != nil {
@@ -288,13 +309,13 @@ func (p *PriorityQueue[T]) nextKey(tx kv.Tx, c *counts, priority int64, more int
 		}
 	}
 	c.looked = true
-	key, err := c.keys.next(more, priority, count)
+	key, err := c.keys.next(1, priority, count)
 	if err == nil && c.staged {
 		if key, err = p.store.behindStaged(tx, key); err == nil {
 			count, err = p.store.integer(key, 1)
 		}
 	}
-	c.last[priority] = count
+	c.priority, c.last = priority, count
 	return key, err
 }
 

@@ -362,13 +362,8 @@ const drawn = 64
 func (k *keys) next(more int, integers ...int64) ([]byte, error) {
 	s := k.store
 	if len(k.random) == 0 {
-		n := min(more, drawn) * recipe.RandomSize
-		if n > len(k.buf) {
-			k.buf = make([]byte, n)
-		}
-		k.random = k.buf[:n]
-		if _, err := io.ReadFull(s.random, k.random); err != nil {
-			return nil, fmt.Errorf("conq: queue %q: no random bytes for a key: %w", s.name, err)
+		if err := k.draw(min(more, drawn)); err != nil {
+			return nil, err
 		}
 	}
 	k.key = append(k.key[:0], s.items.Bytes()...)
@@ -378,6 +373,19 @@ func (k *keys) next(more int, integers ...int64) ([]byte, error) {
 	k.key = tuple.AppendBytes(k.key, k.random[:recipe.RandomSize])
 	k.random = k.random[recipe.RandomSize:]
 	return k.key, nil
+}
+
+// draw draws the random bytes of so many keys.
+func (k *keys) draw(n int) error {
+	n *= recipe.RandomSize
+	if n > len(k.buf) {
+		k.buf = make([]byte, n)
+	}
+	k.random = k.buf[:n]
+	if _, err := io.ReadFull(k.store.random, k.random); err != nil {
+		return fmt.Errorf("conq: queue %q: no random bytes for a key: %w", k.store.name, err)
+	}
+	return nil
 }
 
 // keyAt returns the key of a new item with the given integers, packed.

@@ -140,9 +140,6 @@ func (n *near) forget() {
 }
 
 func (n *near) drop(s *stretch) {
-	if n.latest == s {
-		n.latest = nil
-	}
 	n.unlist(s)
 	n.size -= s.size
 	s.gone = true

@@ -2,11 +2,9 @@ package embedded
 
 import (
 	"bytes"
-	"slices"
 	"sync"
 
 	"github.com/conq-go/conq/kv"
-	"github.com/conq-go/conq/kv/internal/overlay"
 	"github.com/tidwall/btree"
 )
 
@@ -40,7 +38,7 @@ type near struct {
 	pivot     stretch                 // for searches, so that they allocate nothing
 	middles   []*stretch              // to be forgotten first, in this order, unless used
 	queue     []*stretch              // to be forgotten then, likewise
-	latest    *stretch                // that was read: mostly, where the next commit writes
+	recent    []*stretch              // that were read: mostly, where the next commit writes
 	rooms     [][]pair                // memory of stretches that were forgotten, for others
 	size      int
 	most      nearSizes
@@ -67,55 +65,12 @@ const (
 	smallFetch  = 4 << 10   // and at first
 )
 
-// stretch is a part of the key space of which all pairs are known.
-type stretch struct {
-	begin, end []byte
-	pairs      []pair
-	memory     []pair // which pairs is the rest of, as it loses its first
-	changed    uint64 // the version before which it was different
-	size       int    // of it all, in bytes
-	ahead      int    // how many pairs the next read beyond it should fetch
-	steady     bool   // that many were wanted before
-
-	// Whether reads begin at begin, or backward ones at end: those sides are worth
-	// keeping.
-	head, tail bool
-	inner      []byte // not a bound, but where a backward read began
-	taken      [2]int // pairs from either end since deadSpace was told of it
-	fetching   bool   // what lies beyond it is to be fetched
-	used       bool   // since it was last looked at to be forgotten
-	gone       bool
-}
-
 func newNear() *near {
 	n := &near{most: usualSizes, begins: make(map[string]*stretch), ends: make(map[string]*stretch)}
 	n.stretches = btree.NewBTreeGOptions(
 		func(a, b *stretch) bool { return bytes.Compare(a.begin, b.begin) < 0 },
 		btree.Options{NoLocks: true})
 	return n
-}
-
-func (s *stretch) holds(key []byte) bool {
-	return bytes.Compare(s.begin, key) <= 0 && bytes.Compare(key, s.end) < 0
-}
-
-// search returns the index of the first pair at or behind key, and whether it is
-// key's.
-func (s *stretch) search(key []byte) (int, bool) { return search(s.pairs, key) }
-
-// search looks at the ends first: that is where queues change.
-func search(pairs []pair, key []byte) (int, bool) {
-	n := len(pairs)
-	switch {
-	case n == 0:
-		return 0, false
-	case bytes.Compare(pairs[n-1].key(), key) < 0:
-		return n, false
-	}
-	if c := bytes.Compare(pairs[0].key(), key); c >= 0 {
-		return 0, c == 0
-	}
-	return slices.BinarySearchFunc(pairs, key, func(p pair, key []byte) int { return bytes.Compare(p.key(), key) })
 }
 
 // holding returns the stretch that holds key, or with before set, the one that
@@ -156,8 +111,8 @@ func (n *near) next(r *reading) *stretch {
 // before returns the stretch that holds the keys just before key, or nil. To look among the
 // ends first has 16 callers fill a priority queue 1.05 times as fast.
 func (n *near) before(key []byte) *stretch {
-	if s := n.latest; s != nil && bytes.Equal(s.end, key) {
-		return s
+	if last := len(n.recent) - 1; last >= 0 && bytes.Equal(n.recent[last].end, key) && !n.recent[last].gone {
+		return n.recent[last]
 	}
 	if s := n.ends[string(key)]; s != nil {
 		return s
@@ -179,32 +134,6 @@ func (n *near) unlist(s *stretch) {
 	delete(n.ends, string(s.end))
 }
 
-// reading is how far a cursor has come.
-type reading struct {
-	pos     []byte // what is left begins here, or with reverse ends here
-	end     []byte // the other side of what is left
-	reverse bool
-	ahead   int // how many pairs should be fetched from pos on, if more than 0
-
-	low []byte // where to fetch ahead from, as few pairs are left before that
-}
-
-// done tells whether nothing is left.
-func (r *reading) done() bool {
-	if r.reverse {
-		return bytes.Compare(r.pos, r.end) <= 0
-	}
-	return bytes.Compare(r.pos, r.end) >= 0
-}
-
-// upTo returns what lies between here and a key that comes later.
-func (r *reading) upTo(key []byte) kv.Range {
-	if r.reverse {
-		return kv.Range{Begin: key, End: r.pos}
-	}
-	return kv.Range{Begin: r.pos, End: key}
-}
-
 // read appends to pairs what is known of the next ones at version, up to so many,
 // and moves r past them. If it appends fewer, and r is not done, then what lies at
 // r.pos is not known. If it is called there again, and that is still so, r.ahead stays.
@@ -217,7 +146,8 @@ func (n *near) read(r *reading, pairs []pair, limit int, version uint64) []pair 
 		if s == nil || s.changed > version {
 			break
 		}
-		s.used, r.ahead, n.latest = true, 0, s
+		r.ahead = 0
+		n.use(s)
 		if r.reverse {
 			pairs = s.backward(r, pairs, limit)
 		} else {
@@ -228,50 +158,6 @@ func (n *near) read(r *reading, pairs []pair, limit int, version uint64) []pair 
 		}
 	}
 	return pairs
-}
-
-func (s *stretch) forward(r *reading, pairs []pair, limit int) []pair {
-	i, _ := s.search(r.pos)
-	for ; i < len(s.pairs) && len(pairs) < limit; i++ {
-		if bytes.Compare(s.pairs[i].key(), r.end) >= 0 {
-			r.pos = r.end
-			return pairs
-		}
-		pairs = append(pairs, s.pairs[i])
-		r.pos = s.pairs[i].after
-	}
-	if i == len(s.pairs) {
-		r.pos, r.ahead = s.end, s.ahead
-	} else {
-		s.runsLow(r, len(s.pairs)-i, s.end)
-	}
-	return pairs
-}
-
-func (s *stretch) backward(r *reading, pairs []pair, limit int) []pair {
-	i, _ := s.search(r.pos)
-	for ; i > 0 && len(pairs) < limit; i-- {
-		if bytes.Compare(s.pairs[i-1].key(), r.end) < 0 {
-			r.pos = r.end
-			return pairs
-		}
-		pairs = append(pairs, s.pairs[i-1])
-		r.pos = s.pairs[i-1].key()
-	}
-	if i == 0 {
-		r.pos, r.ahead = s.begin, s.ahead
-	} else {
-		s.runsLow(r, i, s.begin)
-	}
-	return pairs
-}
-
-// runsLow notes in r that what lies beyond s should be fetched, if readers take so
-// much that they will soon come there.
-func (s *stretch) runsLow(r *reading, left int, beyond []byte) {
-	if !s.fetching && s.steady && left <= s.ahead*3/4 && !(&reading{pos: beyond, end: r.end, reverse: r.reverse}).done() {
-		s.fetching, r.low = true, beyond
-	}
 }
 
 // absorb makes s one with the neighbour that a reader comes to next, if there is
@@ -334,229 +220,36 @@ func (n *near) last(span kv.Range, version uint64) (key []byte, known bool) {
 	if s == nil || s.changed > version {
 		return nil, false
 	}
-	s.used, n.latest = true, s
-	if s.inner == nil && !bytes.Equal(s.end, span.End) {
-		s.inner = bytes.Clone(span.End)
+	n.use(s)
+	i := len(s.pairs)
+	if !bytes.Equal(s.end, span.End) {
+		i, _ = s.search(span.End)
+		if s.inner == nil {
+			s.inner = bytes.Clone(span.End)
+		}
 	}
-	if i, _ := s.search(span.End); i > 0 && bytes.Compare(s.pairs[i-1].key(), span.Begin) >= 0 {
+	if i > 0 && bytes.Compare(s.pairs[i-1].key(), span.Begin) >= 0 {
 		return s.pairs[i-1].key(), true
 	}
 	return nil, bytes.Compare(s.begin, span.Begin) <= 0
 }
 
-// commit takes in what a commit did, and tells deadSpace what it need not find out:
-// where a queue is near, one gap for dozens of items instead of one for each, which
-// made transfers through a short queue 1.7 times as many with Interval.
-//
-// The writes go to the backlog, if it is not nil: those that are not known to cancel each
-// other out, or to change nothing.
-func (n *near) commit(e *effects, version uint64, later *backlog) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	if later != nil {
-		later.mu.Lock()
-		defer later.mu.Unlock()
-	}
-	for _, r := range e.cleared {
-		n.clear(r, version)
-		if later != nil {
-			later.add(removeRange, r.Begin, r.End)
-		}
-	}
-	s := n.latest
-	for _, c := range e.changes {
-		if s == nil || !s.holds(c.Key) {
-			if s = n.holding(c.Key, false); s == nil {
-				e.notNear(c, later)
-				continue
-			}
-		}
-		s.changed = version
-		switch c.Kind {
-		case overlay.Clear:
-			n.remove(s, c.Key, later)
-		default:
-			i := n.set(s, n.written(c), c.Value, later)
-			if len(s.pairs) > n.most.pairs {
-				n.split(s, i)
-				s = nil
-			}
-		}
-	}
-	for _, s := range n.due {
-		if !s.gone { // else it was split, and its parts begin to count anew
-			n.tell(s, e)
-		}
-	}
-	clear(n.due)
-	n.due = n.due[:0]
-	n.forget()
-}
+// maxRecent is what a transaction reads before it writes, mostly.
+const maxRecent = 64
 
-// notNear takes in a change where nothing is near.
-func (e *effects) notNear(c *overlay.Change, later *backlog) {
-	kind := set
-	if c.Kind == overlay.Clear {
-		kind = remove
-		e.far = append(e.far, c.Key)
-	}
-	if later != nil {
-		later.add(kind, c.Key, c.Value)
-	}
-}
-
-// tell adds to the effects of a commit which gaps there are at the ends of s.
-func (n *near) tell(s *stretch, e *effects) {
-	first, last := s.end, s.begin
-	if len(s.pairs) > 0 {
-		first, last = s.pairs[0].key(), s.pairs[len(s.pairs)-1].after
-	}
-	if s.taken[0] >= n.most.dead {
-		e.gaps = append(e.gaps, kv.Range{Begin: s.begin, End: first})
-		s.taken[0] = 0
-	}
-	if s.taken[1] >= n.most.dead {
-		e.gaps = append(e.gaps, kv.Range{Begin: last, End: s.end})
-		s.taken[1] = 0
-	}
-}
-
-// set puts a pair in s and returns where.
-func (n *near) set(s *stretch, p pair, value []byte, later *backlog) int {
-	i, found := s.search(p.key())
-	if later != nil {
-		number := later.add(set, p.key(), value)
-		if !found || later.cancel(s.pairs[i].number) {
-			p.number = number
-		}
-	}
-	if found {
-		n.grow(s, p.size()-s.pairs[i].size())
-		s.pairs[i] = p
-		return i
-	}
-	n.grow(s, p.size())
-	s.pairs = slices.Insert(s.pairs, i, p)
-	return i
-}
-
-func (n *near) remove(s *stretch, key []byte, later *backlog) {
-	i, found := s.search(key)
-	if !found {
+// use notes that s was read.
+func (n *near) use(s *stretch) {
+	s.used = true
+	switch last := len(n.recent) - 1; {
+	case last >= 0 && n.recent[last] == s:
 		return
+	case last+1 == maxRecent:
+		n.recent = n.recent[:0]
 	}
-	if later != nil && !later.cancel(s.pairs[i].number) {
-		later.add(remove, key, nil)
-	}
-	n.grow(s, -s.pairs[i].size())
-	switch i {
-	case 0:
-		s.pairs[0] = pair{} // which memory still has
-		s.pairs = s.pairs[1:]
-		n.took(s, 0)
-	case len(s.pairs) - 1:
-		s.pairs[i] = pair{}
-		s.pairs = s.pairs[:i]
-		n.took(s, 1)
-	default:
-		s.pairs = slices.Delete(s.pairs, i, i+1)
-	}
-}
-
-// took counts a pair that was taken from the beginning of s, or from its end.
-func (n *near) took(s *stretch, end int) {
-	if s.taken[end]++; s.taken[end] == n.most.dead {
-		n.due = append(n.due, s)
-	}
+	n.recent = append(n.recent, s)
 }
 
 func (n *near) grow(s *stretch, bytes int) {
 	s.size += bytes
 	n.size += bytes
-}
-
-// clear empties r in all stretches.
-func (n *near) clear(r kv.Range, version uint64) {
-	first := n.holding(r.Begin, false)
-	if first == nil {
-		first = &stretch{begin: r.Begin}
-	}
-	n.stretches.Ascend(first, func(s *stretch) bool {
-		if bytes.Compare(s.begin, r.End) >= 0 {
-			return false
-		}
-		s.changed = version
-		from, _ := s.search(r.Begin)
-		to, _ := s.search(r.End)
-		for _, p := range s.pairs[from:max(from, to)] {
-			n.grow(s, -p.size())
-		}
-		s.pairs = slices.Delete(s.pairs, from, max(from, to))
-		return true
-	})
-}
-
-// split makes s two, after a pair was set at an index: where backward reads begin, if that
-// is known; or near the end, if it grows there, so that of a queue which is filled little is
-// copied, and what lies before its end is full; or in the middle. With Interval, 16 callers
-// fill a queue 1.04 times as fast as with halves in new memory, and a priority queue, which
-// at first is near as a whole, 1.4 times as fast as if its priorities were cut anywhere.
-func (n *near) split(s *stretch, grown int) {
-	if s.inner != nil {
-		first, second := n.cutInner(s)
-		switch grown -= len(first.pairs); {
-		case len(first.pairs) > n.most.pairs:
-			s, grown = first, grown+len(first.pairs)
-		case len(second.pairs) > n.most.pairs:
-			s = second
-		default:
-			return
-		}
-	}
-	if last := len(s.pairs) - 1; grown == last {
-		n.cutLast(s, min(n.most.first, last/2))
-	} else {
-		n.cutLast(s, len(s.pairs)/2)
-	}
-}
-
-// cutInner makes s two where a backward read began, so that the first has a tail.
-func (n *near) cutInner(s *stretch) (first, second *stretch) {
-	i, _ := s.search(s.inner)
-	return n.cut(s, s.inner, i, true)
-}
-
-// cutLast makes s two, of which the second has so many pairs.
-func (n *near) cutLast(s *stretch, pairs int) (first, second *stretch) {
-	i := len(s.pairs) - pairs
-	return n.cut(s, bytes.Clone(s.pairs[i].key()), i, false)
-}
-
-// cut makes s two, at a key that is that of the pair at an index or lies before it. The
-// first may have a tail.
-func (n *near) cut(s *stretch, at []byte, i int, tail bool) (first, second *stretch) {
-	n.drop(s)
-	second = &stretch{begin: at, end: s.end, pairs: append(n.room(), s.pairs[i:]...), tail: s.tail}
-	clear(s.pairs[i:])
-	first = &stretch{begin: s.begin, end: at, pairs: s.pairs[:i], head: s.head, tail: tail}
-	for _, part := range []*stretch{first, second} {
-		part.changed, part.ahead, part.steady, part.used = s.changed, s.ahead, s.steady, s.used
-		part.size = stretchSize
-		for _, p := range part.pairs {
-			part.size += p.size()
-		}
-		n.add(part)
-	}
-	return first, second
-}
-
-// room returns memory for a stretch that will grow, which another has had, if there is
-// some.
-func (n *near) room() []pair {
-	if last := len(n.rooms) - 1; last >= 0 {
-		room := n.rooms[last]
-		n.rooms = n.rooms[:last]
-		return room
-	}
-	return make([]pair, 0, n.most.pairs+1)
 }

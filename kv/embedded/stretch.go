@@ -1,0 +1,186 @@
+package embedded
+
+import (
+	"bytes"
+	"slices"
+
+	"github.com/conq-go/conq/kv"
+)
+
+// stretch is a part of the key space of which all pairs are known.
+type stretch struct {
+	begin, end []byte
+	pairs      []pair
+	memory     []pair // which pairs is the rest of, as it loses its first
+	changed    uint64 // the version before which it was different
+	size       int    // of it all, in bytes
+	ahead      int    // how many pairs the next read beyond it should fetch
+	steady     bool   // that many were wanted before
+
+	// Whether reads begin at begin, or backward ones at end: those sides are worth
+	// keeping.
+	head, tail bool
+	inner      []byte // not a bound, but where a backward read began
+	taken      [2]int // pairs from either end since deadSpace was told of it
+	fetching   bool   // what lies beyond it is to be fetched
+	used       bool   // since it was last looked at to be forgotten
+	gone       bool
+}
+
+func (s *stretch) holds(key []byte) bool {
+	return bytes.Compare(s.begin, key) <= 0 && bytes.Compare(key, s.end) < 0
+}
+
+// search returns the index of the first pair at or behind key, and whether it is
+// key's.
+func (s *stretch) search(key []byte) (int, bool) { return search(s.pairs, key) }
+
+// search looks at the ends first: that is where queues change.
+func search(pairs []pair, key []byte) (int, bool) {
+	n := len(pairs)
+	switch {
+	case n == 0:
+		return 0, false
+	case bytes.Compare(pairs[n-1].key(), key) < 0:
+		return n, false
+	}
+	if c := bytes.Compare(pairs[0].key(), key); c >= 0 {
+		return 0, c == 0
+	}
+	return slices.BinarySearchFunc(pairs, key, func(p pair, key []byte) int { return bytes.Compare(p.key(), key) })
+}
+
+// reading is how far a cursor has come.
+type reading struct {
+	pos     []byte // what is left begins here, or with reverse ends here
+	end     []byte // the other side of what is left
+	reverse bool
+	ahead   int // how many pairs should be fetched from pos on, if more than 0
+
+	low []byte // where to fetch ahead from, as few pairs are left before that
+}
+
+// done tells whether nothing is left.
+func (r *reading) done() bool {
+	if r.reverse {
+		return bytes.Compare(r.pos, r.end) <= 0
+	}
+	return bytes.Compare(r.pos, r.end) >= 0
+}
+
+// upTo returns what lies between here and a key that comes later.
+func (r *reading) upTo(key []byte) kv.Range {
+	if r.reverse {
+		return kv.Range{Begin: key, End: r.pos}
+	}
+	return kv.Range{Begin: r.pos, End: key}
+}
+
+func (s *stretch) forward(r *reading, pairs []pair, limit int) []pair {
+	i, _ := s.search(r.pos)
+	for ; i < len(s.pairs) && len(pairs) < limit; i++ {
+		if bytes.Compare(s.pairs[i].key(), r.end) >= 0 {
+			r.pos = r.end
+			return pairs
+		}
+		pairs = append(pairs, s.pairs[i])
+		r.pos = s.pairs[i].after
+	}
+	if i == len(s.pairs) {
+		r.pos, r.ahead = s.end, s.ahead
+	} else {
+		s.runsLow(r, len(s.pairs)-i, s.end)
+	}
+	return pairs
+}
+
+func (s *stretch) backward(r *reading, pairs []pair, limit int) []pair {
+	i, _ := s.search(r.pos)
+	for ; i > 0 && len(pairs) < limit; i-- {
+		if bytes.Compare(s.pairs[i-1].key(), r.end) < 0 {
+			r.pos = r.end
+			return pairs
+		}
+		pairs = append(pairs, s.pairs[i-1])
+		r.pos = s.pairs[i-1].key()
+	}
+	if i == 0 {
+		r.pos, r.ahead = s.begin, s.ahead
+	} else {
+		s.runsLow(r, i, s.begin)
+	}
+	return pairs
+}
+
+// runsLow notes in r that what lies beyond s should be fetched, if readers take so
+// much that they will soon come there.
+func (s *stretch) runsLow(r *reading, left int, beyond []byte) {
+	if !s.fetching && s.steady && left <= s.ahead*3/4 && !(&reading{pos: beyond, end: r.end, reverse: r.reverse}).done() {
+		s.fetching, r.low = true, beyond
+	}
+}
+
+// split makes s two, after a pair was set at an index: where backward reads begin, if that
+// is known; or near the end, if it grows there, so that of a queue which is filled little is
+// copied, and what lies before its end is full; or in the middle. With Interval, 16 callers
+// fill a queue 1.04 times as fast as with halves in new memory, and a priority queue, which
+// at first is near as a whole, 1.4 times as fast as if its priorities were cut anywhere.
+func (n *near) split(s *stretch, grown int) {
+	if s.inner != nil {
+		first, second := n.cutInner(s)
+		switch grown -= len(first.pairs); {
+		case len(first.pairs) > n.most.pairs:
+			s, grown = first, grown+len(first.pairs)
+		case len(second.pairs) > n.most.pairs:
+			s = second
+		default:
+			return
+		}
+	}
+	if last := len(s.pairs) - 1; grown == last {
+		n.cutLast(s, min(n.most.first, last/2))
+	} else {
+		n.cutLast(s, len(s.pairs)/2)
+	}
+}
+
+// cutInner makes s two where a backward read began, so that the first has a tail.
+func (n *near) cutInner(s *stretch) (first, second *stretch) {
+	i, _ := s.search(s.inner)
+	return n.cut(s, s.inner, i, true)
+}
+
+// cutLast makes s two, of which the second has so many pairs.
+func (n *near) cutLast(s *stretch, pairs int) (first, second *stretch) {
+	i := len(s.pairs) - pairs
+	return n.cut(s, bytes.Clone(s.pairs[i].key()), i, false)
+}
+
+// cut makes s two, at a key that is that of the pair at an index or lies before it. The
+// first may have a tail.
+func (n *near) cut(s *stretch, at []byte, i int, tail bool) (first, second *stretch) {
+	n.drop(s)
+	second = &stretch{begin: at, end: s.end, pairs: append(n.room(), s.pairs[i:]...), tail: s.tail}
+	clear(s.pairs[i:])
+	first = &stretch{begin: s.begin, end: at, pairs: s.pairs[:i], head: s.head, tail: tail}
+	for _, part := range []*stretch{first, second} {
+		part.changed, part.ahead, part.steady, part.used = s.changed, s.ahead, s.steady, s.used
+		part.size = stretchSize
+		for _, p := range part.pairs {
+			part.size += p.size()
+		}
+		n.add(part)
+	}
+	return first, second
+}
+
+// room returns memory for a stretch that will grow, which another has had, if there is
+// some.
+func (n *near) room() []pair {
+	if last := len(n.rooms) - 1; last >= 0 {
+		room := n.rooms[last]
+		n.rooms = n.rooms[:last]
+		return room
+	}
+	return make([]pair, 0, n.most.pairs+1)
+}
