@@ -120,31 +120,27 @@ func nth(i, n int, err error) error {
 	return fmt.Errorf("conq: value %d of %d: %w", i+1, n, err)
 }
 
-// add enqueues payloads. The key of the first is the recipe's; the others take
-// the indices that follow.
+// add enqueues payloads. The index of the first is the recipe's; the others take those
+// that follow.
 func (q *Queue[T]) add(tx kv.Tx, payloads [][]byte) error {
-	key, err := q.recipe.NextKey(tx)
+	index, err := q.recipe.NextIndex(tx)
 	if err != nil {
 		return q.store.foreign(err)
 	}
-	if key, err = q.store.behindStaged(tx, key); err != nil {
-		return err
-	}
-	q.store.set(tx, key, payloads[0])
-	if len(payloads) == 1 {
-		return q.store.announce(tx)
-	}
-	index, err := q.store.integer(key, 0)
-	if err != nil {
-		return err
-	}
 	keys := keys{store: &q.store}
-	for i, payload := range payloads[1:] {
-		if index == math.MaxInt64 {
+	for i, payload := range payloads {
+		if i > 0 && index == math.MaxInt64 {
 			return q.store.foreign(recipe.ErrFull)
+		} else if i > 0 {
+			index++
 		}
-		index++
-		if key, err = keys.next(len(payloads)-1-i, index); err != nil {
+		key, err := keys.next(len(payloads)-i, index)
+		if err == nil && i == 0 {
+			if key, err = q.store.behindStaged(tx, key); err == nil {
+				index, err = q.store.integer(key, 0)
+			}
+		}
+		if err != nil {
 			return err
 		}
 		q.store.set(tx, key, payload)

@@ -366,6 +366,9 @@ func (k *keys) next(more int, integers ...int64) ([]byte, error) {
 			return nil, err
 		}
 	}
+	if k.key == nil {
+		k.key = make([]byte, 0, s.keySize())
+	}
 	k.key = append(k.key[:0], s.items.Bytes()...)
 	for _, i := range integers {
 		k.key = tuple.AppendInt(k.key, i)

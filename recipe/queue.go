@@ -60,15 +60,21 @@ func (q Queue) Enqueue(tx kv.Tx, value []byte) error {
 // NextKey returns the key of the next item, for callers who set it themselves.
 // It differs each time. Conflicts and errors are those of Enqueue.
 func (q Queue) NextKey(tx kv.Tx) ([]byte, error) {
-	last, err := q.lastIndex(tx.Snapshot())
-	if err != nil {
-		return nil, err
-	}
-	index, err := next(last)
+	index, err := q.NextIndex(tx)
 	if err != nil {
 		return nil, err
 	}
 	return itemKey(q.items.Bytes(), index, q.random)
+}
+
+// NextIndex returns the index of the next item, for callers who make keys
+// themselves. Conflicts and errors are those of Enqueue.
+func (q Queue) NextIndex(tx kv.Tx) (int64, error) {
+	last, err := q.lastIndex(tx.Snapshot())
+	if err != nil {
+		return 0, err
+	}
+	return next(last)
 }
 
 // lastIndex returns the index of the last item, or 0 if there is none.
