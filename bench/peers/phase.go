@@ -25,10 +25,10 @@ type phase struct {
 	put        atomic.Int64 // items that are in
 	takes      atomic.Int64 // items that consumers took, or are about to
 
-	// coming has a token for each item that comes, if there are producers: for one
-	// who waits in the system from when its put begins, for others from when it is
-	// in. So no consumer waits for an item that never comes, and those of a system
-	// that can't wait are told as early as could be.
+	// coming has a token for each item that comes, if there are producers and
+	// consumers: for one who waits in the system from when its put begins, for others
+	// from when it is in. So no consumer waits for an item that never comes, and those
+	// of a system that can't wait are told as early as could be.
 	coming chan struct{}
 
 	puts, gets [][]time.Duration // of each client
@@ -48,7 +48,7 @@ type result struct {
 // consumers until enough is in.
 func (p *phase) run(ctx context.Context, producers, consumers []client) (result, error) {
 	p.puts, p.gets = make([][]time.Duration, len(producers)), make([][]time.Duration, len(consumers))
-	if len(producers) > 0 {
+	if len(producers) > 0 && len(consumers) > 0 {
 		p.coming = make(chan struct{}, p.limit)
 	}
 	began := time.Now()
@@ -108,13 +108,13 @@ func (p *phase) fill(ctx context.Context, c client, producer int) error {
 		h := header{number: number, producer: producer, priority: p.priorityOf(number)}
 		p.items.write(value, h)
 		if p.system.waits {
-			p.coming <- struct{}{}
+			p.comes()
 		}
 		if err := c.put(ctx, value, h.priority); err != nil {
 			return fmt.Errorf("put: %w", err)
 		}
 		if !p.system.waits {
-			p.coming <- struct{}{}
+			p.comes()
 		}
 		p.put.Add(1)
 		now := time.Now()
@@ -122,6 +122,13 @@ func (p *phase) fill(ctx context.Context, c client, producer int) error {
 		call = now
 	}
 	return ctx.Err()
+}
+
+// comes tells the consumers of one more item.
+func (p *phase) comes() {
+	if p.coming != nil {
+		p.coming <- struct{}{}
+	}
 }
 
 // priorityOf spreads numbers over the priorities, evenly and out of order.
