@@ -20,8 +20,8 @@ func (n *near) learn(r reading, pairs []pair, to []byte, version uint64) {
 	if n.most.bytes < stretchSize || !n.clip(&span, r.reverse) {
 		return
 	}
-	from, _ := search(pairs, span.Begin)
-	end, _ := search(pairs, span.End)
+	from, _ := search(pairs, span.Begin, 0)
+	end, _ := search(pairs, span.End, 0)
 	pairs = pairs[from:end]
 	s := n.before(r.pos) // what the reader came from
 	if r.reverse {
