@@ -366,9 +366,6 @@ func (k *keys) next(more int, integers ...int64) ([]byte, error) {
 			return nil, err
 		}
 	}
-	if k.key == nil {
-		k.key = make([]byte, 0, s.keySize())
-	}
 	k.key = append(k.key[:0], s.items.Bytes()...)
 	for _, i := range integers {
 		k.key = tuple.AppendInt(k.key, i)
@@ -381,8 +378,9 @@ func (k *keys) next(more int, integers ...int64) ([]byte, error) {
 // draw draws the random bytes of so many keys.
 func (k *keys) draw(n int) error {
 	n *= recipe.RandomSize
-	if n > len(k.buf) {
-		k.buf = make([]byte, n)
+	if n > len(k.buf) { // one piece of memory for all
+		memory := make([]byte, n+k.store.keySize())
+		k.buf, k.key = memory[:n], memory[n:n]
 	}
 	k.random = k.buf[:n]
 	if _, err := io.ReadFull(k.store.random, k.random); err != nil {
