@@ -20,7 +20,9 @@ func (p pair) large() bool { return p.value == nil }
 func (p pair) key() []byte { return p.after[: len(p.after)-1 : len(p.after)-1] }
 
 // size is about what a pair takes in memory.
-func (p pair) size() int { return len(p.after) + len(p.value) + 64 }
+func (p pair) size() int { return len(p.after) + len(p.value) + pairSize }
+
+const pairSize = 64 // bytes that a pair takes beside its key and value
 
 // copied returns the pair in one new slice of the caller's.
 func (p pair) copied() kv.KeyValue {

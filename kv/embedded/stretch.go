@@ -186,8 +186,12 @@ func (n *near) cut(s *stretch, at []byte, i int, tail bool) (first, second *stre
 }
 
 // room returns memory for a stretch that will grow, which another has had, if there is
-// some.
+// some; or none, if there are so many stretches that together it would be more than they may
+// take.
 func (n *near) room() []pair {
+	if n.stretches.Len()*n.most.pairs*pairSize > n.most.bytes {
+		return nil
+	}
 	if last := len(n.rooms) - 1; last >= 0 {
 		room := n.rooms[last]
 		n.rooms = n.rooms[:last]
