@@ -171,3 +171,8 @@ func (n *near) clear(r kv.Range, version uint64) {
 		return true
 	})
 }
+
+func (n *near) grow(s *stretch, bytes int) {
+	s.size += bytes
+	n.size += bytes
+}

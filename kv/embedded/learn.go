@@ -105,9 +105,6 @@ func (n *near) add(s *stretch) {
 	}
 }
 
-// maxRooms bounds the memory that is kept for stretches that will grow.
-const maxRooms = 4
-
 // forget drops stretches until the rest is not too large. Of a tail it leaves a few pairs
 // while it can, as who enqueues reads the last. So 16 callers fill a queue of 100 priorities
 // 1.08 times as fast with Interval: all their tails stay near.
@@ -131,10 +128,7 @@ func (n *near) forget() {
 			n.queue = append(n.queue, old)
 		default:
 			n.drop(old)
-			if cap(old.pairs) > n.most.pairs && len(n.rooms) < maxRooms {
-				clear(old.pairs)
-				n.rooms = append(n.rooms, old.pairs[:0])
-			}
+			n.leave(old.pairs)
 		}
 	}
 }

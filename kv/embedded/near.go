@@ -51,7 +51,7 @@ type near struct {
 type nearSizes struct {
 	bytes int // of all stretches; less than a stretch takes turns all of it off
 	pairs int // in a stretch
-	first int // pairs fetched at first, if they are small: a search costs as much as dozens
+	first int // pairs fetched at first, if they are small: a search costs as much as dozens; and left of a tail
 	ahead int // pairs fetched at once, in the end
 	value int // bytes of a value that is not large
 	dead  int // pairs taken from an end, after which the space that they leave is known dead
@@ -247,9 +247,4 @@ func (n *near) use(s *stretch) {
 		n.recent = n.recent[:0]
 	}
 	n.recent = append(n.recent, s)
-}
-
-func (n *near) grow(s *stretch, bytes int) {
-	s.size += bytes
-	n.size += bytes
 }

@@ -199,3 +199,14 @@ func (n *near) room() []pair {
 	}
 	return make([]pair, 0, n.most.pairs+1)
 }
+
+// maxRooms bounds the memory that is kept for stretches that will grow.
+const maxRooms = 4
+
+// leave keeps the memory of a stretch that was forgotten, for room.
+func (n *near) leave(pairs []pair) {
+	if cap(pairs) > n.most.pairs && len(n.rooms) < maxRooms {
+		clear(pairs)
+		n.rooms = append(n.rooms, pairs[:0])
+	}
+}
