@@ -192,7 +192,7 @@ func (c *conn) pick(ctx context.Context) {
 	answers := make(chan answer, len(c.o.Endpoints))
 	for i, endpoint := range c.o.Endpoints {
 		go func() {
-			s, err := c.client.Status(ctx, endpoint)
+			s, err := c.status(ctx, endpoint)
 			if err != nil {
 				answers <- answer{}
 				return
@@ -215,6 +215,19 @@ func (c *conn) pick(ctx context.Context) {
 		c.use(best.index)
 		c.mu.Unlock()
 	}
+}
+
+// status asks one member for its status. The client's own Status looks at the
+// endpoints without a lock when it connects, while use may be changing them.
+func (c *conn) status(ctx context.Context, endpoint string) (*pb.StatusResponse, error) {
+	c.mu.Lock()
+	member, err := c.client.Dial(endpoint) // does not wait
+	c.mu.Unlock()
+	if err != nil {
+		return nil, err
+	}
+	defer member.Close()
+	return clientv3.RetryMaintenanceClient(c.client, member).Status(ctx, &pb.StatusRequest{})
 }
 
 // Errors of requests that callers deal with.
