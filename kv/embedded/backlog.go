@@ -35,6 +35,7 @@ type backlog struct {
 
 	applying sync.Mutex  // after the store's lock
 	idle     []operation // memory for operations
+	places   []place     // likewise
 	closed   bool
 }
 
@@ -60,16 +61,19 @@ func (o operation) size() int { return len(o.key) + len(o.value) + operationSize
 
 const (
 	// A part is this long. What is longer than the most waits: the goroutine does not keep
-	// up.
-	backlogPart = 256 << 10
-	mostBacklog = 512 << 10
+	// up. It begins on the processor of who commits, and others wait until another one
+	// wakes up. Against a quarter of both and of the operations, and with Interval, 16
+	// callers fill a priority queue 1.05 times as fast, and a lone caller and 64 transfer
+	// 1.05 and 1.08 times as many items through one; none does less.
+	backlogPart = 1 << 20
+	mostBacklog = 2 << 20
 
 	// batchSize is how much Pebble gets at once, so that others who have something to do
 	// meanwhile need not wait for long.
 	batchSize = 32 << 10
 
 	// mostOperations bounds the memory of those that were cancelled.
-	mostOperations = 8 << 10
+	mostOperations = 32 << 10
 )
 
 func newBacklog(db *pebble.DB) *backlog {
@@ -140,8 +144,9 @@ func (l *backlog) drain() error {
 		return nil
 	}
 	b := l.pebble.NewBatchWithSize(min(bytes, 2*batchSize))
-	for _, o := range operations {
-		if err := o.write(b); err != nil {
+	l.places = sorted(operations, l.places[:0])
+	for _, p := range l.places {
+		if err := operations[p.index].write(b); err != nil {
 			return err
 		}
 		if b.Len() < batchSize {

@@ -21,6 +21,7 @@ func TestBacklog(t *testing.T) {
 	for _, memTable := range []int{64 << 10, 4 << 20} {
 		db := mustOpen(t, "store", Options{FS: memFS(), Durability: Memory, MemTable: memTable})
 		want := make(map[string]string)
+		kinds := 10
 		for i := range 3000 {
 			mustTransact(t, db, func(tx kv.Tx) {
 				kv.Lazily(tx)
@@ -29,8 +30,8 @@ func TestBacklog(t *testing.T) {
 					if random.IntN(200) == 0 {
 						size = mostBacklog + random.IntN(mostBacklog)
 					}
-					switch value := bytes.Repeat([]byte{byte(i)}, size); random.IntN(10) {
-					case 0:
+					switch value := bytes.Repeat([]byte{byte(i)}, size); random.IntN(kinds) {
+					case 9:
 						tx.ClearRange(kv.PrefixRange([]byte(key[:2])))
 						maps.DeleteFunc(want, func(k, _ string) bool { return k[:2] == key[:2] })
 					case 1, 2, 3:
@@ -44,10 +45,43 @@ func TestBacklog(t *testing.T) {
 			})
 			if random.IntN(100) == 0 {
 				inPebble(t, db, want)
+				kinds = 9 + random.IntN(2) // without ranges Pebble gets them in another order
 			}
 		}
 		inPebble(t, db, want)
 	}
+}
+
+// Operations are sorted by their keys, those of one key stay as they are, and all do if a
+// range is among them.
+func TestSorted(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		kinds := []operationKind{cancelled, set, remove, removeRange}
+		if rapid.Bool().Draw(t, "no ranges") {
+			kinds = kinds[:3]
+		}
+		key := rapid.SliceOfN(rapid.SampledFrom([]byte{0, 1, 0xff}), 0, 12)
+		operations := rapid.SliceOf(rapid.Custom(func(t *rapid.T) operation {
+			return operation{rapid.SampledFrom(kinds).Draw(t, "kind"), append([]byte("p"), key.Draw(t, "key")...), nil}
+		})).Draw(t, "operations")
+
+		var want []int
+		for i, o := range operations {
+			if o.kind != cancelled {
+				want = append(want, i)
+			}
+		}
+		if !slices.ContainsFunc(operations, func(o operation) bool { return o.kind == removeRange }) {
+			slices.SortStableFunc(want, func(a, b int) int { return bytes.Compare(operations[a].key, operations[b].key) })
+		}
+		var got []int
+		for _, p := range sorted(operations, nil) {
+			got = append(got, p.index)
+		}
+		if !slices.Equal(got, want) {
+			t.Fatalf("got %v, want %v", got, want)
+		}
+	})
 }
 
 // inPebble compares what Pebble has with what it should have.
