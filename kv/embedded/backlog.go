@@ -11,9 +11,9 @@ import (
 // backlog is what has been committed, and appended to the journal, and is not in Pebble's
 // memtable yet. Mostly nobody looks for it there, as what queues read is near. So Pebble
 // gets the commits of a while at once: what it does once a batch takes as long as to
-// insert an item. And it gets them in a goroutine of its own, while others commit. Who
-// needs Pebble to have everything has it applied: for a snapshot, or to begin a new
-// segment of the journal.
+// insert an item. And it gets them sorted (see sorted), in a goroutine of its own, while
+// others commit. Who needs Pebble to have everything has it applied: for a snapshot, or to
+// begin a new segment of the journal.
 //
 // What is set and then cleared while it is here, Pebble never gets: nobody has a snapshot
 // with it, as that would have had it applied. Of a queue that is short, only the journal
