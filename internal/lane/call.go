@@ -56,7 +56,7 @@ func (c *Call[Q, R]) finish() {
 		return
 	}
 	c.returned = true
-	if c.wake != nil { // else it was made by hand, without a lane
+	if c.leader != nil && c.leader != c { // who leads does not wait, nor who has no lane
 		c.wake <- done // never blocks: at most watches is there
 	}
 }

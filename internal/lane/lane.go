@@ -7,6 +7,7 @@ import (
 	"runtime"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -98,7 +99,9 @@ type Lane[Q, R any] struct {
 	waiting list[Q, R]
 	closed  error
 
-	calls sync.Pool // that have returned
+	// Calls that have returned: one, which is all that a lone caller needs, and the others.
+	spare atomic.Pointer[Call[Q, R]]
+	calls sync.Pool
 }
 
 // New returns an idle lane.
@@ -132,24 +135,27 @@ func (l *Lane[Q, R]) Do(ctx context.Context, request Q) (R, error) {
 }
 
 func (l *Lane[Q, R]) getCall() *Call[Q, R] {
+	if l.spare.Load() != nil {
+		if c := l.spare.Swap(nil); c != nil {
+			return c
+		}
+	}
 	if c, ok := l.calls.Get().(*Call[Q, R]); ok {
 		return c
 	}
 	return &Call[Q, R]{wake: make(chan signal, 2)}
 }
 
-// putCall keeps a call for another one, with its channel, to which nobody sends any
-// more: it gets one signal at most after the one that made the call a leader.
+// putCall keeps a call for another one, with its channel, which is empty and to which
+// nobody sends any more.
 func (l *Lane[Q, R]) putCall(c *Call[Q, R]) {
 	if c.kept {
 		return
 	}
-	select {
-	case <-c.wake: // a leader has returned its own call
-	default:
-	}
 	*c = Call[Q, R]{wake: c.wake}
-	l.calls.Put(c)
+	if l.spare.Load() != nil || !l.spare.CompareAndSwap(nil, c) {
+		l.calls.Put(c)
+	}
 }
 
 // admit returns what is wrong with c from the start, and else measures it.
