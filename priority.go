@@ -51,7 +51,8 @@ type Prioritized[T any] struct {
 //
 // Options.FIFOTies is a matter of this handle: it is not stored.
 func OpenPriorityQueue[T any](db kv.DB, name string, c Codec[T], opts ...Options) (*PriorityQueue[T], error) {
-	s, o, err := openStore(db, name, KindPriorityQueue, c != nil, opts)
+	p := &PriorityQueue[T]{codec: c}
+	o, err := p.store.open(db, name, KindPriorityQueue, c != nil, opts)
 	if err != nil {
 		return nil, err
 	}
@@ -59,7 +60,7 @@ func OpenPriorityQueue[T any](db kv.DB, name string, c Codec[T], opts ...Options
 	if o.FIFOTies {
 		ties, high = recipe.FirstPushed, staging.BackFIFO
 	}
-	p := &PriorityQueue[T]{store: s, codec: c, recipe: recipe.NewPriorityQueue(s.items, o.Random, ties), ties: ties}
+	p.recipe, p.ties = recipe.NewPriorityQueue(p.store.items, o.Random, ties), ties
 	if err = ends(&p.store, o, p.fromMin(), p.fromMax(recipe.LastPushed), p.fromMax(recipe.FirstPushed)); err != nil {
 		return nil, err
 	}

@@ -47,11 +47,12 @@ type Queue[T any] struct {
 // It looks into the catalogue, and writes to it when the name is new. That takes
 // at most 30 seconds.
 func OpenQueue[T any](db kv.DB, name string, c Codec[T], opts ...Options) (*Queue[T], error) {
-	s, o, err := openStore(db, name, KindQueue, c != nil, opts)
+	q := &Queue[T]{codec: c}
+	o, err := q.store.open(db, name, KindQueue, c != nil, opts)
 	if err != nil {
 		return nil, err
 	}
-	q := &Queue[T]{store: s, codec: c, recipe: recipe.NewQueue(s.items, o.Random)}
+	q.recipe = recipe.NewQueue(q.store.items, o.Random)
 	if err = ends(&q.store, o, q.fromFront(), q.fromFront(), q.fromFront()); err != nil {
 		return nil, err
 	}

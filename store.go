@@ -24,61 +24,55 @@ import (
 // items, and payloads that may lie over several keys.
 type store struct {
 	db       kv.DB
-	name     string
-	integers int               // of an item's key, between name and random element
+	life     life
 	items    subspace.Subspace // (name)
 	span     kv.Range          // of items
-	pieces   []byte            // ("conq", "piece", name), packed
 	limits   kv.Limits
-	random   io.Reader
-
-	lanes    *outcome.Lanes // for all transactions of the handle but those of stage
-	life     *life
-	stage    *staging.Stage // of all who take from the queue
 	signals  *kv.Signals    // nil where waiters may be in other processes
 	notify   func()         // tells the signals that something was added
+	lanes    *outcome.Lanes // for all transactions of the handle but those of stage
 	staged   *atomic.Bool   // something was staged in the store; nil if that can't be known
 	observer func(Event)    // or nil
-	log      *slog.Logger   // or nil
+	integers int            // of an item's key, between name and random element
+	random   io.Reader
+	stage    *staging.Stage // of all who take from the queue
+	name     string
+	pieces   []byte       // ("conq", "piece", name), packed
+	log      *slog.Logger // or nil
 }
 
-// openStore checks the arguments of OpenQueue and OpenPriorityQueue and enters
-// the queue in the catalogue.
-func openStore(db kv.DB, name string, kind Kind, hasCodec bool, opts []Options) (store, Options, error) {
+// open checks the arguments of OpenQueue and OpenPriorityQueue and enters the queue in
+// the catalogue.
+func (s *store) open(db kv.DB, name string, kind Kind, hasCodec bool, opts []Options) (Options, error) {
 	o, tooMany := only(opts)
 	if o.Random == nil {
 		o.Random = rand.Reader
 	}
 	switch err := checkName(name); {
 	case err != nil:
-		return store{}, o, err
+		return o, err
 	case db == nil:
-		return store{}, o, errNoDB
+		return o, errNoDB
 	case !hasCodec:
-		return store{}, o, fmt.Errorf("conq: queue %q: codec is nil", name)
+		return o, fmt.Errorf("conq: queue %q: codec is nil", name)
 	case tooMany != nil:
-		return store{}, o, fmt.Errorf("conq: queue %q: %w", name, tooMany)
+		return o, fmt.Errorf("conq: queue %q: %w", name, tooMany)
 	case o.Staging < StagingAuto || o.Staging > StagingNever:
-		return store{}, o, fmt.Errorf("conq: queue %q: Options.Staging is %d: it can be StagingAuto, StagingAlways or StagingNever", name, o.Staging)
+		return o, fmt.Errorf("conq: queue %q: Options.Staging is %d: it can be StagingAuto, StagingAlways or StagingNever", name, o.Staging)
 	}
 	if err := register(db, name, kind); err != nil {
-		return store{}, o, err
+		return o, err
 	}
-	s := store{
-		db: db, name: name, integers: 1, limits: db.Limits(), random: o.Random,
-		items: subspace.Named(name), pieces: pieceSpace(name),
-		span:    subspace.Named(name).Range(),
-		signals: kv.SignalsOf(db), observer: o.Observe, log: o.Logger,
-	}
-	if kind == KindPriorityQueue {
+	s.db, s.name, s.limits, s.random, s.observer, s.log = db, name, db.Limits(), o.Random, o.Observe, o.Logger
+	s.items, s.span, s.pieces = subspace.Named(name), subspace.Named(name).Range(), pieceSpace(name)
+	if s.integers = 1; kind == KindPriorityQueue {
 		s.integers = 2
 	}
-	if s.signals != nil {
-		s.notify = func() { s.signals.Notify(name) }
+	if s.signals = kv.SignalsOf(db); s.signals != nil {
+		s.notify = func() { s.signals.Notify(s.name) }
 	}
-	space := subspace.FromBytes(outcomes(name))
-	s.lanes, s.life = outcome.New(db, space, nil), new(life)
-	return s, o, s.forgetOthers()
+	s.lanes = outcome.New(db, subspace.FromBytes(outcomes(name)), nil)
+	return o, s.forgetOthers()
 }
 
 // source is a queue with its ends, for staging.
