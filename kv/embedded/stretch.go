@@ -8,24 +8,29 @@ import (
 )
 
 // stretch is a part of the key space of which all pairs are known.
+//
+// What every operation looks at comes first: a stretch is mostly in no cache where there
+// are many.
 type stretch struct {
-	begin, end []byte
-	pairs      []pair
-	memory     []pair // which pairs is the rest of, as it loses its first
-	changed    uint64 // the version before which it was different
-	size       int    // of it all, in bytes
-	ahead      int    // how many pairs the next read beyond it should fetch
-	steady     bool   // that many were wanted before
+	pairs   []pair
+	changed uint64 // the version before which it was different
+	size    int    // of it all, in bytes
+	found   int    // what the last search has: the next one often is for a key there
+	ahead   int    // how many pairs the next read beyond it should fetch
+	steady  bool   // that many were wanted before
 
 	// Whether reads begin at begin, or backward ones at end: those sides are worth
 	// keeping.
 	head, tail bool
-	inner      []byte // not a bound, but where a backward read began
-	found      int    // what the last search has: the next one often is for a key there
+
+	fetching bool // what lies beyond it is to be fetched
+	used     bool // since it was last looked at to be forgotten
+	gone     bool
+
+	begin, end []byte
 	taken      [2]int // pairs from either end since deadSpace was told of it
-	fetching   bool   // what lies beyond it is to be fetched
-	used       bool   // since it was last looked at to be forgotten
-	gone       bool
+	memory     []pair // which pairs is the rest of, as it loses its first
+	inner      []byte // not a bound, but where a backward read began
 }
 
 func (s *stretch) holds(key []byte) bool {
