@@ -35,7 +35,8 @@ func (db *DB) keepAhead(ctx context.Context, wanted <-chan stretchAhead) {
 	}
 }
 
-// fetch reads once, which is how things come near. Errors are left to the readers.
+// fetch reads once in Pebble, which is how things come near, behind what is near already:
+// of a priority queue the ends of all priorities are. Errors are left to the readers.
 func (db *DB) fetch(ctx context.Context, s stretchAhead) {
 	t := newTx(ctx, db)
 	defer t.end()
@@ -44,5 +45,9 @@ func (db *DB) fetch(ctx context.Context, s stretchAhead) {
 		return
 	}
 	defer c.Close()
-	_, _, _ = c.Seek(s.from)
+	_, ok, _ := c.Seek(s.from)
+	for n := 1; ok && c.missed == 0 && n < db.near.most.pairs; {
+		more := c.more()
+		ok, n = more > 0, n+more
+	}
 }

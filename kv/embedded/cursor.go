@@ -154,6 +154,17 @@ func (c *cursor) fetch() error {
 	return c.fill(want)
 }
 
+// more gets the next pairs in place of those that were got before, and returns how many.
+func (c *cursor) more() int {
+	c.t.mu.Lock()
+	defer c.t.mu.Unlock()
+	c.fetched = c.few[:0]
+	if c.check() != nil || c.done() || c.fetch() != nil {
+		return 0
+	}
+	return len(c.fetched)
+}
+
 // readNear gets the next pairs as far as they are known near.
 func (c *cursor) readNear(want int) {
 	from := c.pos

@@ -8,21 +8,36 @@ import (
 )
 
 // learn takes in what a read at version has found from r.pos on: pairs are all there
-// is up to a key. Nothing there may have been written since version.
+// is up to a key. Nothing there may have been written since version. What is near of it
+// stays as it is.
 func (n *near) learn(r reading, pairs []pair, to []byte, version uint64) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	span := r.upTo(to)
+	if n.most.bytes < stretchSize {
+		return
+	}
 	if r.reverse {
 		pairs = slices.Clone(pairs) // the reader goes on with them
 		slices.Reverse(pairs)
 	}
-	if n.most.bytes < stretchSize || !n.clip(&span, r.reverse) {
-		return
+	ahead := 2 * max(len(pairs), 1)
+	for r.end = to; !r.done(); {
+		if s := n.next(&r); s != nil {
+			r.pass(s.begin, s.end)
+			continue
+		}
+		span := n.unknown(&r)
+		from, _ := search(pairs, span.Begin, 0)
+		end, _ := search(pairs, span.End, 0)
+		n.learnPart(&r, span, pairs[from:end], version, ahead)
+		r.pass(span.Begin, span.End)
 	}
-	from, _ := search(pairs, span.Begin, 0)
-	end, _ := search(pairs, span.End, 0)
-	pairs = pairs[from:end]
+	n.forget()
+}
+
+// learnPart is learn for what no stretch has, with how many pairs the next read should
+// fetch from there.
+func (n *near) learnPart(r *reading, span kv.Range, pairs []pair, version uint64, ahead int) {
 	s := n.before(r.pos) // what the reader came from
 	if r.reverse {
 		s = n.at(r.pos)
@@ -40,16 +55,14 @@ func (n *near) learn(r reading, pairs []pair, to []byte, version uint64) {
 	}
 	s.changed = max(s.changed, version)
 	s.steady = s.ahead == n.most.ahead
-	s.ahead = min(max(s.ahead, 2*max(len(pairs), 1)), n.most.ahead)
+	s.ahead = min(max(s.ahead, ahead), n.most.ahead)
 	s.fetching = false
-	n.forget()
 }
 
-// clip leaves of span what no stretch has, next to where its reader began, and tells
-// whether anything is left.
-func (n *near) clip(span *kv.Range, reverse bool) bool {
-	n.pivot.begin = span.End
-	if !reverse {
+// unknown returns what no stretch has of what r has left, from where it is.
+func (n *near) unknown(r *reading) kv.Range {
+	span := r.upTo(r.end)
+	if !r.reverse {
 		n.pivot.begin = span.Begin
 		n.stretches.Ascend(&n.pivot, func(next *stretch) bool {
 			if bytes.Compare(next.begin, span.End) < 0 {
@@ -57,8 +70,9 @@ func (n *near) clip(span *kv.Range, reverse bool) bool {
 			}
 			return false
 		})
-		return bytes.Compare(span.Begin, span.End) < 0 && n.holding(span.Begin, false) == nil
+		return span
 	}
+	n.pivot.begin = span.End
 	n.stretches.Descend(&n.pivot, func(before *stretch) bool {
 		if bytes.Equal(before.begin, span.End) {
 			return true
@@ -68,7 +82,7 @@ func (n *near) clip(span *kv.Range, reverse bool) bool {
 		}
 		return false
 	})
-	return bytes.Compare(span.Begin, span.End) < 0
+	return span
 }
 
 // extend makes a stretch longer by what lies next to it.

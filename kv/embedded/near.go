@@ -57,7 +57,7 @@ type nearSizes struct {
 	dead  int // pairs taken from an end, after which the space that they leave is known dead
 }
 
-var usualSizes = nearSizes{bytes: 8 << 20, pairs: 512, first: 8, ahead: 256, value: 16 << 10, dead: 64}
+var usualSizes = nearSizes{bytes: 8 << 20, pairs: 1024, first: 8, ahead: 512, value: 16 << 10, dead: 64}
 
 const (
 	stretchSize = 256       // bytes that a stretch takes beside its pairs
@@ -182,7 +182,10 @@ func (n *near) absorb(s *stretch, reverse bool) {
 	} else {
 		a.pairs, a.memory = b.pairs, b.memory
 	}
-	a.changed, a.ahead = max(a.changed, b.changed), max(a.ahead, b.ahead)
+	a.changed, a.ahead, a.steady = max(a.changed, b.changed), max(a.ahead, b.ahead), a.steady || b.steady
+	if !reverse {
+		a.fetching = b.fetching
+	}
 }
 
 // one tells whether two stretches with so many pairs should be one. Mostly that leaves

@@ -84,6 +84,13 @@ func (r *reading) done() bool {
 	return bytes.Compare(r.pos, r.end) >= 0
 }
 
+// pass moves past a range that r has come to.
+func (r *reading) pass(begin, end []byte) {
+	if r.pos = end; r.reverse {
+		r.pos = begin
+	}
+}
+
 // upTo returns what lies between here and a key that comes later.
 func (r *reading) upTo(key []byte) kv.Range {
 	if r.reverse {
