@@ -47,7 +47,8 @@ type near struct {
 
 // nearSizes bound what is near. They are the same in all stores but those of tests. With
 // 64 pairs fetched at once, and 128 in a stretch, a pop in a long queue took 1.04 to 1.08
-// times as long.
+// times as long as with 256 and 512; with these, 16 callers drain a queue 1.02 to 1.07 times
+// as fast as with those, and a lone one 1.05 to 1.1 times, with Interval.
 type nearSizes struct {
 	bytes int // of all stretches; less than a stretch takes turns all of it off
 	pairs int // in a stretch
