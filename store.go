@@ -21,7 +21,8 @@ import (
 )
 
 // store is what both kinds of queues are below their order and their values:
-// items, and payloads that may lie over several keys.
+// items, and payloads that may lie over several keys. First comes what every verb looks at:
+// with many handles it is mostly in no cache.
 type store struct {
 	db       kv.DB
 	life     life

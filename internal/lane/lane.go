@@ -100,6 +100,7 @@ type Lane[Q, R any] struct {
 	closed  error
 
 	// Calls that have returned: one, which is all that a lone caller needs, and the others.
+	// Who finds no use for spare does not write to it, as many may look at once.
 	spare atomic.Pointer[Call[Q, R]]
 	calls sync.Pool
 }

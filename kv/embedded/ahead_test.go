@@ -20,7 +20,11 @@ func TestFetchAhead(t *testing.T) {
 
 func testFetchAhead(t *testing.T, reverse, ends bool) {
 	db := mustOpen(t, "store", Options{FS: memFS()})
-	defer db.Close()
+	defer func() {
+		if err := db.Close(); err != nil {
+			t.Error(err)
+		}
+	}()
 	wanted := make(chan stretchAhead, 1)
 	db.ahead = wanted
 	n := 8 * usualSizes.ahead
