@@ -100,3 +100,42 @@ func TestAheadOfTheRest(t *testing.T) {
 		t.Errorf("at most %d are near after one took %d, want %d", most, each, want)
 	}
 }
+
+// What is fetched goes past what is near already, whether that is where it begins or on
+// its way.
+func TestFetchPastNear(t *testing.T) {
+	const at, n = 100, 300
+	key := func(i int) []byte { return fmt.Appendf(nil, "q%08d", i) }
+	for _, reverse := range []bool{false, true} {
+		for _, before := range []bool{false, true} {
+			db := mustOpen(t, "store", Options{FS: memFS()})
+			mustTransact(t, db, func(tx kv.Tx) {
+				for i := range n {
+					tx.Set(key(i), nil)
+				}
+			})
+			mustTransact(t, db, func(tx kv.Tx) {
+				if _, ok, err := first(tx.Snapshot(), kv.Range{Begin: key(at), End: key(at + 9)}, true); !ok || err != nil {
+					t.Fatal(ok, err)
+				}
+			})
+			s := db.near.holding(key(at+8), false)
+			from, ahead, behind := s.begin, at+50, at-50
+			if reverse {
+				from, ahead, behind = s.end, behind, ahead
+			}
+			if before {
+				from = key(behind)
+			}
+			db.fetch(t.Context(), stretchAhead{from, kv.PrefixRange([]byte("q")), reverse})
+			for i, want := range map[int]bool{ahead: true, (at + behind) / 2: before} {
+				if _, known := db.near.get(key(i), db.version); known != want {
+					t.Errorf("reverse %v, from before what is near %v: %d is near: %v", reverse, before, i, known)
+				}
+			}
+			if err := db.Close(); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+}
