@@ -3,10 +3,15 @@ package kv
 // LastKey returns the last key of a range, or nil if it has none. It is a Range with
 // Limit 1, Reverse and KeysOnly, errors and conflicts included; but an engine that keeps
 // the ends of ranges in memory need not set up a loop for it. It does so by a method of
-// its Readers, LastKey(Range) ([]byte, error). The key must not be changed.
-func LastKey(r Reader, span Range) ([]byte, error) {
-	if r, ok := r.(interface{ LastKey(Range) ([]byte, error) }); ok {
-		return r.LastKey(span)
+// its Readers, LastKey(span, among Range) ([]byte, error). The key must not be changed.
+//
+// Mostly LastKey will be asked for other parts of among, too, which holds span: where the
+// engine has to look, it may find out about those around.
+func LastKey(r Reader, span, among Range) ([]byte, error) {
+	if r, ok := r.(interface {
+		LastKey(span, among Range) ([]byte, error)
+	}); ok {
+		return r.LastKey(span, among)
 	}
 	return lastKey(r, span)
 }

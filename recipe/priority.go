@@ -83,7 +83,7 @@ func (p PriorityQueue) Push(tx kv.Tx, value []byte, priority int64) error {
 // it themselves. It differs each time. Conflicts and errors are those of Push.
 func (p PriorityQueue) NextKey(tx kv.Tx, priority int64) ([]byte, error) {
 	same := p.of(priority)
-	count, err := nextCount(tx, same)
+	count, err := p.nextCount(tx, same)
 	if err != nil {
 		return nil, err
 	}
@@ -93,11 +93,11 @@ func (p PriorityQueue) NextKey(tx kv.Tx, priority int64) ([]byte, error) {
 // NextCount returns the count that a key of NextKey would have, for callers who make keys
 // themselves. Conflicts and errors are those of Push.
 func (p PriorityQueue) NextCount(tx kv.Tx, priority int64) (int64, error) {
-	return nextCount(tx, p.of(priority))
+	return p.nextCount(tx, p.of(priority))
 }
 
-func nextCount(tx kv.Tx, same kv.Range) (int64, error) {
-	last, err := kv.LastKey(tx.Snapshot(), same)
+func (p PriorityQueue) nextCount(tx kv.Tx, same kv.Range) (int64, error) {
+	last, err := kv.LastKey(tx.Snapshot(), same, p.span)
 	if last == nil || err != nil {
 		return 0, err
 	}

@@ -79,7 +79,7 @@ func (q Queue) NextIndex(tx kv.Tx) (int64, error) {
 
 // lastIndex returns the index of the last item, or 0 if there is none.
 func (q Queue) lastIndex(r kv.Reader) (int64, error) {
-	last, err := kv.LastKey(r, q.span)
+	last, err := kv.LastKey(r, q.span, q.span)
 	if last == nil || err != nil {
 		return 0, err
 	}

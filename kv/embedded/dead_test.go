@@ -29,16 +29,18 @@ func TestDeadSpace(t *testing.T) {
 }
 
 func TestNear(t *testing.T) {
-	used, moved := 0, 0
+	used, tails, moved := 0, 0, 0
 	testSpace(t, func(db *DB) {
 		db.manyTombstones = 1
-		db.near.most = nearSizes{bytes: 3000, pairs: 6, first: 2, ahead: 4, value: 3, dead: 2}
+		db.near.most = nearSizes{bytes: 2000, pairs: 6, first: 2, ahead: 4, inner: 2, between: 3, value: 3, dead: 2}
+		db.near.tails.most = tailSizes{bytes: 1000, block: 20}
 	}, func(m *deadModel) {
 		used += m.db.near.stretches.Len()
+		tails += m.tails
 		moved += m.moved
 	})
-	if used == 0 || moved == 0 {
-		t.Errorf("%d stretches, %d lazy transactions that moved on: the test tests too little", used, moved)
+	if used == 0 || tails == 0 || moved == 0 {
+		t.Errorf("%d stretches, %d tails, %d lazy transactions that moved on: the test tests too little", used, tails, moved)
 	}
 }
 
@@ -87,6 +89,7 @@ type old struct {
 type readResult struct {
 	how    string
 	span   kv.Range
+	among  kv.Range
 	o      kv.RangeOptions
 	writes int // how much the transaction had written
 	got    []string
@@ -110,6 +113,7 @@ type deadModel struct {
 
 	states map[uint64]map[string]string // by version
 
+	tails int // that were there after an action
 	moved int // lazy transactions that went on at a later version
 }
 
@@ -296,7 +300,7 @@ func drawRead(rt *rapid.T) *readResult {
 	if how == "last key" {
 		o = kv.RangeOptions{Limit: 1, Reverse: true, KeysOnly: true}
 	}
-	return &readResult{span: drawRange(rt), o: o, how: how}
+	return &readResult{span: drawRange(rt), among: drawRange(rt), o: o, how: how}
 }
 
 // run reads, and returns itself. It calls between after each pair.
@@ -314,7 +318,7 @@ func (r *readResult) run(from kv.Reader, between func()) *readResult {
 		r.err = err
 		return r
 	case "last key":
-		key, err := kv.LastKey(from.Snapshot(), r.span)
+		key, err := kv.LastKey(from.Snapshot(), r.span, r.among)
 		if key != nil {
 			r.got = append(r.got, string(key))
 		}
@@ -368,6 +372,7 @@ func (m *deadModel) check(rt *rapid.T) {
 	m.states[m.db.version] = maps.Clone(m.now)
 	m.checkGaps(rt)
 	m.checkNear(rt)
+	m.checkTails(rt)
 }
 
 // checkNear checks that stretches are disjoint, in order, not empty, of the right

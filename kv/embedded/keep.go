@@ -23,16 +23,20 @@ func (n *near) commit(e *effects, version uint64, later *backlog) {
 	}
 	for _, r := range e.cleared {
 		n.clear(r, version)
+		n.tails.remove(r)
 		if later != nil {
 			later.add(removeRange, r.Begin, r.End)
 		}
 	}
 	var s *stretch
-	recent := n.recent
+	recent, tails := n.recent, n.tails.recent
 	for _, c := range e.changes {
 		if s == nil || !s.holds(c.Key) {
-			if s = n.recently(&recent, c.Key); s == nil {
-				e.notNear(c, later)
+			if s = n.recently(&recent, c.Key); s == nil && !n.tails.recently(&tails, c.Key) {
+				s = n.holding(c.Key, false)
+			}
+			if s == nil {
+				n.notNear(c, e, version, later)
 				continue
 			}
 		}
@@ -57,11 +61,13 @@ func (n *near) commit(e *effects, version uint64, later *backlog) {
 	n.due = n.due[:0]
 	clear(n.recent)
 	n.recent = n.recent[:0]
+	clear(n.tails.recent)
+	n.tails.recent = n.tails.recent[:0]
 	n.forget()
 }
 
-// recently returns the stretch that holds key, or nil, if the changes of a commit come to it
-// in order: mostly the next one of those that were read, which it takes from recent. With
+// recently returns the stretch that holds key, if the changes of a commit come to it in order
+// and it is one of those that were read: mostly the next one, which it takes from recent. With
 // Interval, 16 callers fill a priority queue 1.1 times as fast as when all were searched for.
 func (n *near) recently(recent *[]*stretch, key []byte) *stretch {
 	for ; len(*recent) > 0; *recent = (*recent)[1:] {
@@ -71,15 +77,18 @@ func (n *near) recently(recent *[]*stretch, key []byte) *stretch {
 			break
 		}
 	}
-	return n.holding(key, false)
+	return nil
 }
 
 // notNear takes in a change where nothing is near.
-func (e *effects) notNear(c *overlay.Change, later *backlog) {
+func (n *near) notNear(c *overlay.Change, e *effects, version uint64, later *backlog) {
 	kind := set
 	if c.Kind == overlay.Clear {
 		kind = remove
 		e.far = append(e.far, c.Key)
+		n.tails.clear(c.Key)
+	} else {
+		n.tails.set(c.Key, version)
 	}
 	if later != nil {
 		later.add(kind, c.Key, c.Value)

@@ -38,6 +38,7 @@ func (n *near) learn(r reading, pairs []pair, to []byte, version uint64) {
 // learnPart is learn for what no stretch has, with how many pairs the next read should
 // fetch from there.
 func (n *near) learnPart(r *reading, span kv.Range, pairs []pair, version uint64, ahead int) {
+	n.tails.remove(span)
 	s := n.before(r.pos) // what the reader came from
 	if r.reverse {
 		s = n.at(r.pos)
@@ -129,10 +130,10 @@ func (n *near) forget() {
 			queue = &n.queue
 		}
 		old := (*queue)[0]
-		*queue = (*queue)[1:]
+		(*queue)[0], *queue = nil, (*queue)[1:]
 		switch few := n.most.first; {
 		case old.gone:
-		case old.inner != nil:
+		case old.inner != nil && !old.distinct():
 			n.cutInner(old)
 		case old.tail && len(old.pairs) > 2*few:
 			rest, _ := n.cutLast(old, few)
@@ -142,7 +143,9 @@ func (n *near) forget() {
 			n.queue = append(n.queue, old)
 		default:
 			n.drop(old)
+			n.tails.keep(old)
 			n.leave(old.pairs)
+			old.release()
 		}
 	}
 }

@@ -43,6 +43,7 @@ type near struct {
 	size      int
 	most      nearSizes
 	due       []*stretch // of which deadSpace is to be told, during a commit
+	tails     *tails     // what is left of those that were forgotten
 }
 
 // nearSizes bound what is near. They are the same in all stores but those of tests. With
@@ -54,11 +55,20 @@ type nearSizes struct {
 	pairs int // in a stretch
 	first int // pairs fetched at first, if they are small: a search costs as much as dozens; and left of a tail
 	ahead int // pairs fetched at once, in the end
+
+	// How many pairs a stretch may have in whose middle the last key of a range is asked for,
+	// if there is one, or none: more, and it is cut there. A new item comes to the middle, so
+	// half of the stretch is moved. Where priorities have many items, each gets stretches of
+	// its own; where each has one, they stay together. With 32 and Interval, 16 callers
+	// transfer 0.95 times as many items through a priority queue; with 128, they fill one of
+	// 1,000 priorities 0.85 times as fast.
+	inner, between int
+
 	value int // bytes of a value that is not large
 	dead  int // pairs taken from an end, after which the space that they leave is known dead
 }
 
-var usualSizes = nearSizes{bytes: 8 << 20, pairs: 1024, first: 8, ahead: 512, value: 16 << 10, dead: 64}
+var usualSizes = nearSizes{bytes: 8 << 20, pairs: 1024, first: 8, ahead: 512, inner: 64, between: 256, value: 16 << 10, dead: 64}
 
 const (
 	stretchSize = 256       // bytes that a stretch takes beside its pairs
@@ -67,7 +77,7 @@ const (
 )
 
 func newNear() *near {
-	n := &near{most: usualSizes, begins: make(map[string]*stretch), ends: make(map[string]*stretch)}
+	n := &near{most: usualSizes, begins: make(map[string]*stretch), ends: make(map[string]*stretch), tails: newTails()}
 	n.stretches = btree.NewBTreeGOptions(
 		func(a, b *stretch) bool { return bytes.Compare(a.begin, b.begin) < 0 },
 		btree.Options{NoLocks: true})
@@ -112,13 +122,18 @@ func (n *near) next(r *reading) *stretch {
 // before returns the stretch that holds the keys just before key, or nil. To look among the
 // ends first has 16 callers fill a priority queue 1.05 times as fast.
 func (n *near) before(key []byte) *stretch {
-	if last := len(n.recent) - 1; last >= 0 && bytes.Equal(n.recent[last].end, key) && !n.recent[last].gone {
-		return n.recent[last]
-	}
-	if s := n.ends[string(key)]; s != nil {
+	if s := n.ending(key); s != nil {
 		return s
 	}
 	return n.holding(key, true)
+}
+
+// ending returns the stretch that ends with key, or nil.
+func (n *near) ending(key []byte) *stretch {
+	if last := len(n.recent) - 1; last >= 0 && bytes.Equal(n.recent[last].end, key) && !n.recent[last].gone {
+		return n.recent[last]
+	}
+	return n.ends[string(key)]
 }
 
 // list makes a stretch one of those that can be found.
@@ -169,7 +184,7 @@ func (n *near) absorb(s *stretch, reverse bool) {
 	if reverse {
 		a, b = n.before(s.begin), s
 	}
-	if a == nil || b == nil || !n.one(len(a.pairs), len(b.pairs)) {
+	if a == nil || b == nil || !n.one(a, b) {
 		return
 	}
 	n.drop(b)
@@ -183,16 +198,19 @@ func (n *near) absorb(s *stretch, reverse bool) {
 	} else {
 		a.pairs, a.memory = b.pairs, b.memory
 	}
+	b.release()
+	a.between += b.between
 	a.changed, a.ahead, a.steady = max(a.changed, b.changed), max(a.ahead, b.ahead), a.steady || b.steady
 	if !reverse {
 		a.fetching = b.fetching
 	}
 }
 
-// one tells whether two stretches with so many pairs should be one. Mostly that leaves
-// room, as it would soon be two again.
-func (n *near) one(a, b int) bool {
-	return a+b <= n.most.pairs/2 || a+b <= n.most.pairs && min(a, b) <= n.most.pairs/16
+// one tells whether two stretches should be one. Mostly that leaves room, as it would soon be
+// two again.
+func (n *near) one(a, b *stretch) bool {
+	both, less := len(a.pairs)+len(b.pairs), min(len(a.pairs), len(b.pairs))
+	return both <= n.most.pairs/2 || both <= n.most.pairs && less <= n.most.pairs/16
 }
 
 // get returns the value of a key at version, or nil, if it is known.
@@ -220,22 +238,48 @@ func (n *near) get(key []byte, version uint64) (value []byte, known bool) {
 func (n *near) last(span kv.Range, version uint64) (key []byte, known bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	s := n.before(span.End)
+	s := n.ending(span.End)
+	if s == nil {
+		if key, known = n.tails.last(span, version); known {
+			return key, true
+		}
+		s = n.holding(span.End, true)
+	}
 	if s == nil || s.changed > version {
 		return nil, false
 	}
-	n.use(s)
 	i := len(s.pairs)
 	if !bytes.Equal(s.end, span.End) {
 		i, _ = s.search(span.End)
-		if s.inner == nil {
-			s.inner = bytes.Clone(span.End)
-		}
 	}
 	if i > 0 && bytes.Compare(s.pairs[i-1].key(), span.Begin) >= 0 {
-		return s.pairs[i-1].key(), true
+		key, known = s.pairs[i-1].key(), true
+	} else {
+		known = bytes.Compare(s.begin, span.Begin) <= 0
 	}
-	return nil, bytes.Compare(s.begin, span.Begin) <= 0
+	n.use(n.asked(s, span.End, i, key == nil))
+	return key, known
+}
+
+// asked takes in that the last key before end, which s has at an index, was asked for, and
+// whether none was found in the range. It returns the stretch that has what lies there.
+func (n *near) asked(s *stretch, end []byte, i int, none bool) *stretch {
+	if !bytes.Equal(s.end, end) {
+		most := n.most.inner
+		if none {
+			most = n.most.between
+		}
+		if len(s.pairs) > most {
+			s, _ = n.cut(s, bytes.Clone(end), i, true)
+			n.forget()
+		} else if s.inner == nil {
+			s.inner = bytes.Clone(end)
+		}
+	}
+	if none && s.between < len(s.pairs) {
+		s.between++
+	}
+	return s
 }
 
 // maxRecent is what a transaction reads before it writes, mostly.

@@ -65,17 +65,21 @@ func (r reader) Range(span kv.Range, o kv.RangeOptions) iter.Seq2[kv.KeyValue, e
 
 // LastKey implements kv.LastKey: a snapshot read of what is near needs no loop. With
 // Interval, that lets a lone caller enqueue 1.2 times as fast.
-func (r reader) LastKey(span kv.Range) ([]byte, error) {
+func (r reader) LastKey(span, among kv.Range) ([]byte, error) {
 	span, err := span.Bounds()
 	if err != nil {
 		return nil, err
 	}
-	if r.snapshot && r.t.writes.Untouched(span) {
-		if key, known, err := r.t.lastKey(span); known || err != nil {
-			return key, err
-		}
+	if !r.snapshot || !r.t.writes.Untouched(span) {
+		return r.lastOf(span)
 	}
-	return r.lastOf(span)
+	if key, known, err := r.t.lastKey(span); known || err != nil {
+		return key, err
+	}
+	if among, err = among.Bounds(); err != nil {
+		return nil, err
+	}
+	return r.t.lookForLast(span, among)
 }
 
 func (r reader) lastOf(span kv.Range) ([]byte, error) {

@@ -31,6 +31,7 @@ type stretch struct {
 	taken      [2]int // pairs from either end since deadSpace was told of it
 	memory     []pair // which pairs is the rest of, as it loses its first
 	inner      []byte // not a bound, but where a backward read began
+	between    int    // how many ranges between its pairs were asked for and found empty
 }
 
 func (s *stretch) holds(key []byte) bool {
@@ -143,6 +144,11 @@ func (s *stretch) runsLow(r *reading, left int, beyond []byte) {
 	}
 }
 
+// distinct tells whether many of its pairs are probably the last of a range that is asked
+// for: whether priorities have few items each. Then tails takes in all of them when s is
+// forgotten.
+func (s *stretch) distinct() bool { return s.between > 0 && s.between >= len(s.pairs)/4 }
+
 // split makes s two, after a pair was set at an index: where backward reads begin, if that
 // is known; or near the end, if it grows there, so that of a queue which is filled little is
 // copied, and what lies before its end is full; or in the middle. With Interval, 16 callers
@@ -186,16 +192,29 @@ func (n *near) cut(s *stretch, at []byte, i int, tail bool) (first, second *stre
 	second = &stretch{begin: at, end: s.end, pairs: append(n.room(), s.pairs[i:]...), tail: s.tail}
 	clear(s.pairs[i:])
 	first = &stretch{begin: s.begin, end: at, pairs: s.pairs[:i], head: s.head, tail: tail}
+	if cap(s.pairs) > 2*i+maxWaste {
+		first.pairs = slices.Clone(first.pairs)
+		n.leave(s.pairs)
+	}
 	for _, part := range []*stretch{first, second} {
 		part.changed, part.ahead, part.steady, part.used = s.changed, s.ahead, s.steady, s.used
+		part.between = s.between * len(part.pairs) / max(len(s.pairs), 1)
 		part.size = stretchSize
 		for _, p := range part.pairs {
 			part.size += p.size()
 		}
 		n.add(part)
 	}
+	s.release()
 	return first, second
 }
+
+// maxWaste is how many pairs more than twice what it has a stretch may have memory for after
+// it was cut.
+const maxWaste = 16
+
+// release drops the memory of a stretch that is gone: it may be in a queue for a while.
+func (s *stretch) release() { s.pairs, s.memory = nil, nil }
 
 // room returns memory for a stretch that will grow, which another has had, if there is
 // some; or none, if there are so many stretches that together it would be more than they may

@@ -57,7 +57,7 @@ func (o op) run(tx kv.Tx) (string, error) {
 	case "known range":
 		return o.runKnown(r)
 	case "last of range":
-		key, err := kv.LastKey(r, span(o.key, o.end))
+		key, err := kv.LastKey(r, span(o.key, o.end), kv.Range{})
 		return showValue(key), err
 	case "set":
 		tx.Set([]byte(o.key), []byte(o.value))

@@ -64,17 +64,19 @@ func checkLastKey(t *tester) {
 					continue
 				}
 				o := op{kind: "last of range", key: begin, end: end}
-				check := func(r kv.Reader) error {
-					got, err := kv.LastKey(r, span(begin, end))
-					if err == nil && showValue(got) != want.do(o) {
-						t.Errorf("%v returned %s, want %s", o, showValue(got), want.do(o))
+				for _, among := range []kv.Range{{}, span(begin, end)} {
+					check := func(r kv.Reader) error {
+						got, err := kv.LastKey(r, span(begin, end), among)
+						if err == nil && showValue(got) != want.do(o) {
+							t.Errorf("%v returned %s, want %s", o, showValue(got), want.do(o))
+						}
+						return err
 					}
-					return err
+					t.read(check)
+					t.read(func(r kv.Reader) error { kv.Lazily(r); return check(r) })
+					t.transact(func(tx kv.Tx) error { return check(tx) })
+					t.transact(func(tx kv.Tx) error { kv.Lazily(tx); return check(tx.Snapshot()) })
 				}
-				t.read(check)
-				t.read(func(r kv.Reader) error { kv.Lazily(r); return check(r) })
-				t.transact(func(tx kv.Tx) error { return check(tx) })
-				t.transact(func(tx kv.Tx) error { kv.Lazily(tx); return check(tx.Snapshot()) })
 			}
 		}
 	}

@@ -1,0 +1,87 @@
+package embedded
+
+import "bytes"
+
+// tail is a part of the key space without keys, but for its begin, if that is one.
+type tail struct {
+	begin, end []byte
+	key        bool // whether begin is one
+}
+
+// tailBlock has the tails that end behind from, and not behind that of the next block, in
+// order. Of each it has what differs from from, since they mostly begin alike:
+//
+//	how many bytes of end are those of from; how many follow; these;
+//	how many bytes of begin are those of end; how many follow, times two, and one if it is a key; these
+type tailBlock struct {
+	from    []byte
+	encoded []byte
+	changed uint64 // the version before which one of them was different
+	used    bool   // since it was last looked at to be forgotten
+}
+
+const (
+	longestTail   = 127 // bytes of a key: longer ones are not kept
+	tailBlockSize = 112 // bytes that a block takes beside what it has
+	tailSlack     = 64  // and memory for the one more that makes it two
+)
+
+func (b *tailBlock) size() int { return len(b.from) + cap(b.encoded) + tailBlockSize }
+
+// common returns how many bytes a and b begin alike with.
+func common(a, b []byte) (n int) {
+	for n < len(a) && n < len(b) && a[n] == b[n] {
+		n++
+	}
+	return n
+}
+
+// append appends a tail that ends behind from.
+func (b *tailBlock) append(to []byte, t tail) []byte {
+	ends := common(b.from, t.end)
+	to = append(append(to, byte(ends), byte(len(t.end)-ends)), t.end[ends:]...)
+	begins := common(t.end, t.begin)
+	key := 0
+	if t.key {
+		key = 1
+	}
+	return append(append(to, byte(begins), byte((len(t.begin)-begins)<<1|key)), t.begin[begins:]...)
+}
+
+// endAt returns where the end of the tail at an index is, and where its begin.
+func (b *tailBlock) endAt(at int) (from, to int) { return at + 2, at + 2 + int(b.encoded[at+1]) }
+
+// next returns the index behind the tail at an index.
+func (b *tailBlock) next(at int) int {
+	_, at = b.endAt(at)
+	return at + 2 + int(b.encoded[at+1]>>1)
+}
+
+// tail returns the one at an index, in a buffer that has room for it.
+func (b *tailBlock) tail(at int, buffer []byte) (t tail) {
+	from, to := b.endAt(at)
+	begins, begin := int(b.encoded[to]), b.encoded[to+2:b.next(at)]
+	t.end = append(append(buffer[:0], b.from[:b.encoded[at]]...), b.encoded[from:to]...)
+	t.begin = append(append(t.end, t.end[:begins]...), begin...)[len(t.end):]
+	t.key = b.encoded[to+1]&1 == 1
+	return t
+}
+
+// search returns the index of the first tail that ends behind key, or with before, at it or
+// behind. The block's from must not be behind key.
+func (b *tailBlock) search(key []byte, before bool) (at int) {
+	same := common(b.from, key)
+	for ; at < len(b.encoded); at = b.next(at) {
+		switch ends := int(b.encoded[at]); {
+		case ends > same: // key is what from is not before end is, and both are behind it
+			continue
+		case ends < same:
+			return at
+		}
+		from, to := b.endAt(at)
+		if c := bytes.Compare(b.encoded[from:to], key[same:]); c > 0 || c == 0 && before {
+			return at
+		}
+	}
+	return at
+}

@@ -1,0 +1,319 @@
+package embedded
+
+import (
+	"bytes"
+	"slices"
+
+	"github.com/conq-go/conq/kv"
+	"github.com/tidwall/btree"
+)
+
+// tails keeps in memory the last keys of ranges that are near no more, and in which ranges
+// there are none: a push needs the last key of its priority, an enqueue that of its queue,
+// and no value. One takes about 45 bytes, where near takes 500, so they are known of two
+// million queues or priorities. To look for one in Pebble instead takes 20 to 50 µs: with
+// tails, a push among 1,000,000 priorities takes 0.16 of the time with Memory, 0.13 with
+// Interval and 0.7 with Always.
+//
+// It is what is left of stretches of near when those are forgotten, and is kept up to date
+// as they are: a commit that writes in a tail changes it. No stretch has a part of a tail, so
+// a commit looks here only for what is not near.
+//
+// near's lock guards it.
+type tails struct {
+	blocks *btree.BTreeG[*tailBlock] // by from
+	pivot  tailBlock                 // for searches
+	most   tailSizes
+	size   int          // of all blocks, in bytes
+	hand   []byte       // from which block on one is to be forgotten next
+	recent []*tailBlock // in which one was read: mostly, where the next commit writes
+	found  *tailBlock   // by the last search: the next one often is for a key there
+	buffer [2 * longestTail]byte
+}
+
+type tailSizes struct {
+	bytes int // of all blocks
+	block int // of what a block has
+}
+
+// A million priorities of one item take about 45 MB.
+var usualTails = tailSizes{bytes: 96 << 20, block: 2<<10 - tailSlack}
+
+func newTails() *tails {
+	return &tails{most: usualTails, blocks: btree.NewBTreeGOptions(
+		func(a, b *tailBlock) bool { return bytes.Compare(a.from, b.from) < 0 },
+		btree.Options{NoLocks: true})}
+}
+
+// find returns where the first tail is that ends behind key, or with before, at it or behind;
+// or nil.
+func (t *tails) find(key []byte, before bool) (b *tailBlock, at int) {
+	if t.blocks.Len() == 0 {
+		return nil, 0
+	}
+	if b, at = t.place(key, before); b == nil || at == len(b.encoded) {
+		return t.behind(key, b), 0
+	}
+	return b, at
+}
+
+// place returns where in its block a tail belongs that ends behind key, or with before, at
+// it; or nil.
+func (t *tails) place(key []byte, before bool) (b *tailBlock, at int) {
+	if b = t.found; b != nil && bytes.Compare(b.from, key) < 0 {
+		if at = b.search(key, before); at < len(b.encoded) {
+			return b, at
+		}
+	}
+	if b = t.block(key, before); b == nil {
+		return nil, 0
+	}
+	t.found = b
+	return b, b.search(key, before)
+}
+
+// behind returns the first block from key on that is not b, or nil.
+func (t *tails) behind(key []byte, b *tailBlock) (next *tailBlock) {
+	t.pivot.from = key
+	t.blocks.Ascend(&t.pivot, func(found *tailBlock) bool {
+		next = found
+		return found == b
+	})
+	if next == b {
+		return nil
+	}
+	return next
+}
+
+// block returns the one for tails that end behind key, or with before, at it.
+func (t *tails) block(key []byte, before bool) (b *tailBlock) {
+	t.pivot.from = key
+	t.blocks.Descend(&t.pivot, func(found *tailBlock) bool {
+		if before && bytes.Equal(found.from, key) {
+			return true
+		}
+		b = found
+		return false
+	})
+	return b
+}
+
+// holding returns the tail that holds key, until the buffer is used again.
+func (t *tails) holding(key []byte) (b *tailBlock, at int, found tail, ok bool) {
+	if b, at = t.find(key, false); b == nil {
+		return nil, 0, tail{}, false
+	}
+	found = b.tail(at, t.buffer[:])
+	return b, at, found, bytes.Compare(found.begin, key) <= 0
+}
+
+// last returns the last key of a range at version, or nil, if it is known. It is the
+// caller's.
+func (t *tails) last(span kv.Range, version uint64) (key []byte, known bool) {
+	b, at := t.find(span.End, true)
+	if b == nil || b.changed > version || bytes.Equal(span.Begin, span.End) {
+		return nil, false
+	}
+	found := b.tail(at, t.buffer[:])
+	switch {
+	case bytes.Compare(found.begin, span.End) >= 0:
+		return nil, false
+	case found.key && bytes.Compare(found.begin, span.Begin) >= 0:
+		t.use(b)
+		return bytes.Clone(found.begin), true
+	}
+	c := bytes.Compare(found.begin, span.Begin)
+	if c > 0 {
+		return nil, false
+	}
+	t.use(b)
+	if c < 0 && len(span.Begin) <= longestTail { // a key that comes into span is to leave known what lies before it
+		t.replace(b, at, b.next(at), tail{span.Begin, found.end, false}, b.changed)
+		t.put(tail{found.begin, span.Begin, found.key}, b.changed)
+		t.forget()
+	}
+	return nil, true
+}
+
+// use notes that a tail of b was read.
+func (t *tails) use(b *tailBlock) {
+	b.used = true
+	if len(t.recent) == maxRecent {
+		t.recent = t.recent[:0]
+	}
+	t.recent = append(t.recent, b)
+}
+
+// recently tells whether key is in a tail, if the changes of a commit come to it in order
+// and one of those that were read holds it: mostly the next one, which it takes from recent.
+func (t *tails) recently(recent *[]*tailBlock, key []byte) bool {
+	for ; len(*recent) > 0; *recent = (*recent)[1:] {
+		b := (*recent)[0]
+		if bytes.Compare(key, b.from) < 0 {
+			break
+		}
+		if at := b.search(key, false); at < len(b.encoded) {
+			t.found = b
+			return bytes.Compare(b.tail(at, t.buffer[:]).begin, key) <= 0
+		}
+	}
+	return false
+}
+
+// keep takes in what is known of the ends of ranges in a stretch that is forgotten.
+func (t *tails) keep(s *stretch) {
+	defer t.forget()
+	if len(s.pairs) == 0 {
+		if s.tail {
+			t.put(tail{s.begin, s.end, false}, s.changed)
+		}
+		return
+	}
+	first := len(s.pairs) - 1
+	switch {
+	case s.distinct():
+		first = 0
+		if p := s.pairs[0]; !bytes.Equal(s.begin, p.key()) {
+			t.put(tail{s.begin, p.key(), false}, s.changed)
+		}
+	case !s.tail:
+		return
+	}
+	for i, p := range s.pairs[first:] {
+		end := s.end
+		if first+i+1 < len(s.pairs) {
+			end = s.pairs[first+i+1].key()
+		}
+		t.put(tail{p.key(), end, true}, s.changed)
+	}
+}
+
+// put adds a tail. Nothing of it may be known.
+func (t *tails) put(known tail, version uint64) {
+	if len(known.begin) > longestTail || len(known.end) > longestTail {
+		return
+	}
+	b, at := t.place(known.end, true)
+	if b == nil {
+		b = t.add(nil)
+	}
+	t.replace(b, at, at, known, version)
+}
+
+func (t *tails) add(from []byte) *tailBlock {
+	b := &tailBlock{from: from, encoded: make([]byte, 0, t.most.block+tailSlack)}
+	t.blocks.Set(b)
+	t.size += b.size()
+	return b
+}
+
+func (t *tails) drop(b *tailBlock) {
+	t.blocks.Delete(b)
+	t.size -= b.size()
+	b.encoded = nil // also for those who remember it
+}
+
+// replace puts a tail in the place of what lies between two indexes, which is one or none.
+func (t *tails) replace(b *tailBlock, at, to int, by tail, version uint64) {
+	t.size -= b.size()
+	var buffer [2 * (2 + longestTail)]byte
+	b.encoded = slices.Replace(b.encoded, at, to, b.append(buffer[:0], by)...)
+	b.changed = max(b.changed, version)
+	t.size += b.size()
+	if len(b.encoded) > t.most.block {
+		t.split(b, at)
+	}
+}
+
+// split makes a block two after one was put at an index: there, if that is its last, as when
+// ranges come in order, or in the middle.
+func (t *tails) split(b *tailBlock, grown int) {
+	where := len(b.encoded) / 2
+	if b.next(grown) == len(b.encoded) {
+		where = grown
+	}
+	before, at := 0, b.next(0)
+	for at < where {
+		before, at = at, b.next(at)
+	}
+	if at == len(b.encoded) {
+		return
+	}
+	var buffer [2 * longestTail]byte
+	second := t.add(bytes.Clone(b.tail(before, buffer[:]).end))
+	second.changed = b.changed
+	t.size -= second.size()
+	for i := at; i < len(b.encoded); i = b.next(i) {
+		second.encoded = second.append(second.encoded, b.tail(i, buffer[:]))
+	}
+	t.size += second.size()
+	b.encoded = b.encoded[:at]
+}
+
+// set takes in that a key was set, in a commit of that version.
+func (t *tails) set(key []byte, version uint64) {
+	b, at, found, ok := t.holding(key)
+	switch {
+	case !ok || found.key && bytes.Equal(found.begin, key):
+		return
+	case len(key) > longestTail:
+		t.cut(b, at, b.next(at))
+	default:
+		t.replace(b, at, b.next(at), tail{key, found.end, true}, version)
+		t.forget()
+	}
+}
+
+// clear takes in that a key was cleared.
+func (t *tails) clear(key []byte) {
+	if b, at, found, ok := t.holding(key); ok && found.key && bytes.Equal(found.begin, key) {
+		t.cut(b, at, b.next(at))
+	}
+}
+
+// remove forgets all that is known of a part of a range.
+func (t *tails) remove(r kv.Range) {
+	for {
+		b, at := t.find(r.Begin, false)
+		if b == nil {
+			return
+		}
+		to := at
+		for to < len(b.encoded) && bytes.Compare(b.tail(to, t.buffer[:]).begin, r.End) < 0 {
+			to = b.next(to)
+		}
+		all := to == len(b.encoded)
+		if t.cut(b, at, to); !all || at == to {
+			return
+		}
+	}
+}
+
+// cut forgets the tails between two indexes.
+func (t *tails) cut(b *tailBlock, at, to int) {
+	if b.encoded = slices.Delete(b.encoded, at, to); len(b.encoded) == 0 {
+		t.drop(b)
+	}
+}
+
+// forget drops blocks until the rest is not too large: the next one, in the order of keys, of
+// which none was used since the last time.
+func (t *tails) forget() {
+	for t.size > t.most.bytes && t.blocks.Len() > 1 {
+		t.pivot.from = t.hand
+		t.hand = nil
+		t.blocks.Ascend(&t.pivot, func(b *tailBlock) bool {
+			if t.size <= t.most.bytes {
+				t.hand = b.from
+				return false
+			}
+			if b.used {
+				b.used = false
+				return true
+			}
+			t.drop(b)
+			t.hand = b.from
+			return false
+		})
+	}
+}

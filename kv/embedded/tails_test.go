@@ -1,0 +1,318 @@
+package embedded
+
+import (
+	"bytes"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/conq-go/conq/kv"
+	"pgregory.net/rapid"
+)
+
+func (t tail) String() string { return fmt.Sprintf("%q to %q, a key: %v", t.begin, t.end, t.key) }
+
+// all returns the tails in order.
+func (t *tails) all() (all []tail) {
+	t.blocks.Scan(func(b *tailBlock) bool {
+		for at := 0; at < len(b.encoded); at = b.next(at) {
+			all = append(all, b.tail(at, nil))
+		}
+		return true
+	})
+	return all
+}
+
+// checkTails checks that tails hold what is alive, and nothing that is near.
+func (m *deadModel) checkTails(rt *rapid.T) {
+	checkTails(rt, m.db.near.tails, 2)
+	all := m.db.near.tails.all()
+	m.tails += len(all)
+	for _, known := range all {
+		for key := range m.now {
+			if key > string(known.begin) && key < string(known.end) {
+				rt.Fatalf("tail %v holds %q", known, key)
+			}
+		}
+		if _, alive := m.now[string(known.begin)]; alive != known.key && (alive || known.key) {
+			rt.Fatalf("tail %v; its begin is alive: %v", known, alive)
+		}
+		m.db.near.stretches.Scan(func(s *stretch) bool {
+			if bytes.Compare(s.begin, known.end) < 0 && bytes.Compare(known.begin, s.end) < 0 {
+				rt.Fatalf("tail %v is near, from %q to %q", known, s.begin, s.end)
+			}
+			return true
+		})
+	}
+}
+
+// checkTails checks that tails, of which no key was longer than so much, are in order, and
+// in the right blocks, that these are split, and that they are no more than they should be.
+func checkTails(rt *rapid.T, t *tails, longest int) {
+	most := max(t.most.block, t.most.block/2+2*(4+2*longest))
+	size, end := 0, []byte{}
+	t.blocks.Scan(func(b *tailBlock) bool {
+		if len(b.encoded) == 0 || bytes.Compare(end, b.from) > 0 {
+			rt.Fatalf("block from %q, %d bytes, comes after %q", b.from, len(b.encoded), end)
+		}
+		if len(b.encoded) > most {
+			rt.Fatalf("a block has %d bytes, want %d at most", len(b.encoded), most)
+		}
+		for at := 0; at < len(b.encoded); at = b.next(at) {
+			known := b.tail(at, nil)
+			if bytes.Compare(known.begin, end) < 0 || bytes.Compare(known.begin, known.end) >= 0 || bytes.Compare(known.end, b.from) <= 0 {
+				rt.Fatalf("tail %v comes after %q, in a block from %q", known, end, b.from)
+			}
+			end = known.end
+		}
+		size += b.size()
+		return true
+	})
+	if size != t.size || size > t.most.bytes && t.blocks.Len() > 1 {
+		rt.Fatalf("%d blocks have %d bytes, not %d; %d are allowed", t.blocks.Len(), size, t.size, t.most.bytes)
+	}
+}
+
+func drawPlace(rt *rapid.T, label string) []byte {
+	switch key := rapid.StringMatching(`[ab]{0,4}`).Draw(rt, label); rapid.IntRange(0, 30).Draw(rt, "length") {
+	case 0:
+		return []byte(key + strings.Repeat("b", longestTail-len(key)))
+	case 1:
+		return []byte(key + strings.Repeat("b", longestTail+1-len(key)))
+	default:
+		return []byte(key)
+	}
+}
+
+func drawPlaces(rt *rapid.T) kv.Range {
+	a, b := drawPlace(rt, "begin"), drawPlace(rt, "end")
+	if bytes.Compare(a, b) > 0 {
+		a, b = b, a
+	}
+	return kv.Range{Begin: a, End: b}
+}
+
+// tailModel is a plain list of what tails knows.
+type tailModel struct {
+	tails   *tails
+	known   []tail
+	states  []map[string]bool // the keys that were there, by version
+	longest int
+}
+
+func (m *tailModel) now() uint64            { return uint64(len(m.states) - 1) }
+func (m *tailModel) alive() map[string]bool { return m.states[m.now()] }
+
+// commit has a new version.
+func (m *tailModel) commit() { m.states = append(m.states, maps.Clone(m.alive())) }
+
+// in returns the keys of a range at a version, in order.
+func (m *tailModel) in(r kv.Range, version uint64) (keys []string) {
+	for key := range m.states[version] {
+		if r.Contains([]byte(key)) {
+			keys = append(keys, key)
+		}
+	}
+	slices.Sort(keys)
+	return keys
+}
+
+func meets(t tail, r kv.Range) bool {
+	return bytes.Compare(t.begin, r.End) < 0 && bytes.Compare(r.Begin, t.end) < 0
+}
+
+func (m *tailModel) index(key []byte) int {
+	return slices.IndexFunc(m.known, func(t tail) bool {
+		return bytes.Compare(t.begin, key) <= 0 && bytes.Compare(key, t.end) < 0
+	})
+}
+
+func (m *tailModel) add(t tail) {
+	if len(t.begin) <= longestTail && len(t.end) <= longestTail {
+		m.known = append(m.known, t)
+		m.longest = max(m.longest, len(t.begin), len(t.end))
+	}
+}
+
+// TestTails compares tails with a plain list, in which they are kept, read, written in, and
+// forgotten.
+func TestTails(t *testing.T) {
+	reads := 0
+	rapid.Check(t, func(rt *rapid.T) {
+		m := &tailModel{tails: newTails(), states: []map[string]bool{{}, {}}}
+		m.tails.most.block = rapid.SampledFrom([]int{1, 16, 60, 1 << 10}).Draw(rt, "block")
+		rt.Repeat(map[string]func(*rapid.T){
+			"":       m.check,
+			"keep":   m.keep,
+			"set":    m.set,
+			"clear":  m.clear,
+			"remove": m.remove,
+			"forget": m.forget,
+			"old":    m.lastBefore,
+			"last": func(rt *rapid.T) {
+				if m.last(rt) {
+					reads++
+				}
+			},
+		})
+	})
+	if reads == 0 {
+		t.Error("nothing that was asked for was known: the test tests too little")
+	}
+}
+
+func (m *tailModel) check(rt *rapid.T) {
+	checkTails(rt, m.tails, m.longest)
+	slices.SortFunc(m.known, func(a, b tail) int { return bytes.Compare(a.begin, b.begin) })
+	if got, want := fmt.Sprint(m.tails.all()), fmt.Sprint(m.known); got != want {
+		rt.Fatalf("known is %s, want %s", got, want)
+	}
+}
+
+func (m *tailModel) keep(rt *rapid.T) {
+	r := drawPlaces(rt)
+	if bytes.Equal(r.Begin, r.End) || slices.ContainsFunc(m.known, func(t tail) bool { return meets(t, r) }) {
+		return
+	}
+	s := &stretch{begin: r.Begin, end: r.End, tail: rapid.Bool().Draw(rt, "tail"), changed: m.now()}
+	keys := m.in(r, m.now())
+	for s.changed > 1 && slices.Equal(m.in(r, s.changed-1), keys) {
+		s.changed--
+	}
+	bounds := [][]byte{s.begin}
+	for _, key := range keys {
+		s.pairs = append(s.pairs, newPair([]byte(key), nil))
+		bounds = append(bounds, []byte(key))
+	}
+	bounds = append(bounds, s.end)
+	first := len(bounds) - 2
+	if s.between = rapid.SampledFrom([]int{0, len(s.pairs)}).Draw(rt, "between"); s.between > 0 {
+		first = 0
+	} else if !s.tail {
+		first = len(bounds)
+	}
+	for ; first+1 < len(bounds); first++ {
+		if begin, end := bounds[first], bounds[first+1]; !bytes.Equal(begin, end) {
+			m.add(tail{begin, end, first > 0})
+		}
+	}
+	m.tails.keep(s)
+}
+
+func (m *tailModel) set(rt *rapid.T) {
+	key := drawPlace(rt, "key")
+	if i := m.index(key); i >= 0 {
+		changed := tail{key, m.known[i].end, true}
+		m.known = slices.Delete(m.known, i, i+1)
+		m.add(changed)
+	}
+	m.commit()
+	m.tails.set(key, m.now())
+	m.alive()[string(key)] = true
+}
+
+func (m *tailModel) clear(rt *rapid.T) {
+	key := drawPlace(rt, "key")
+	if i := m.index(key); i >= 0 && m.known[i].key && bytes.Equal(m.known[i].begin, key) {
+		m.known = slices.Delete(m.known, i, i+1)
+	}
+	m.commit()
+	m.tails.clear(key)
+	delete(m.alive(), string(key))
+}
+
+func (m *tailModel) remove(rt *rapid.T) {
+	r := drawPlaces(rt)
+	if bytes.Equal(r.Begin, r.End) {
+		return
+	}
+	m.known = slices.DeleteFunc(m.known, func(t tail) bool { return meets(t, r) })
+	m.tails.remove(r)
+}
+
+// forget has only some blocks kept.
+func (m *tailModel) forget(rt *rapid.T) {
+	most := m.tails.most.bytes
+	m.tails.most.bytes = m.tails.size / 2
+	m.tails.forget()
+	if m.tails.size > m.tails.most.bytes && m.tails.blocks.Len() > 1 {
+		rt.Fatalf("%d blocks have %d bytes, %d are allowed", m.tails.blocks.Len(), m.tails.size, m.tails.most.bytes)
+	}
+	m.tails.most.bytes = most
+	kept := m.tails.all()
+	m.known = slices.DeleteFunc(m.known, func(t tail) bool {
+		return !slices.ContainsFunc(kept, func(k tail) bool { return k.String() == t.String() })
+	})
+}
+
+// wanted returns the last key of a range, or nil.
+func (m *tailModel) wanted(r kv.Range, version uint64) []byte {
+	if keys := m.in(r, version); len(keys) > 0 {
+		return []byte(keys[len(keys)-1])
+	}
+	return nil
+}
+
+// lastBefore looks for the last key that a range had: if it is known, it is right.
+func (m *tailModel) lastBefore(rt *rapid.T) {
+	r := drawPlaces(rt)
+	version := rapid.Uint64Range(1, m.now()).Draw(rt, "version")
+	before := m.tails.all()
+	if key, known := m.tails.last(r, version); known && string(key) != string(m.wanted(r, version)) {
+		rt.Fatalf("at version %d the last key from %q to %q was %q, not %q", version, r.Begin, r.End, m.wanted(r, version), key)
+	}
+	if len(m.tails.all()) > len(before) {
+		m.known = nil
+		for _, known := range m.tails.all() { // see last
+			m.add(known)
+		}
+	}
+}
+
+// last looks for the last key of a range, and tells whether it was known.
+func (m *tailModel) last(rt *rapid.T) bool {
+	r := drawPlaces(rt)
+	want := m.wanted(r, m.now())
+	i := slices.IndexFunc(m.known, func(t tail) bool {
+		return bytes.Compare(t.begin, r.End) < 0 && bytes.Compare(r.End, t.end) <= 0
+	})
+	known := i >= 0 && !bytes.Equal(r.Begin, r.End) && (want != nil && m.known[i].key || bytes.Compare(m.known[i].begin, r.Begin) <= 0)
+	key, ok := m.tails.last(r, m.now())
+	if ok != known || ok && (!bytes.Equal(key, want) || (key == nil) != (want == nil)) {
+		rt.Fatalf("the last key from %q to %q is %q, known: %v; want %q, known: %v", r.Begin, r.End, key, ok, want, known)
+	}
+	if known && want == nil && len(r.Begin) <= longestTail && !bytes.Equal(m.known[i].begin, r.Begin) {
+		t := m.known[i]
+		m.known[i] = tail{t.begin, r.Begin, t.key}
+		m.add(tail{r.Begin, t.end, false})
+	}
+	return known
+}
+
+// TestTailsUsed checks that tails which are asked for are kept when others are forgotten,
+// and that all together stay small.
+func TestTailsUsed(t *testing.T) {
+	m := newTails()
+	m.most.bytes = 100 << 10
+	of := func(i int) kv.Range {
+		return kv.Range{Begin: fmt.Appendf(nil, "%08d", i), End: fmt.Appendf(nil, "%08dx", i)}
+	}
+	missed := 0
+	for i := range 20_000 {
+		at := i * 7919 % 20_000
+		m.keep(&stretch{begin: of(at).Begin, end: of(at).End, tail: true, changed: 1})
+		if i%10 == 0 {
+			if _, known := m.last(of(0), 1); !known {
+				missed++
+			}
+		}
+		if m.size > m.most.bytes {
+			t.Fatalf("%d tails have %d bytes", i, m.size)
+		}
+	}
+	if n := len(m.all()); missed > 0 || n < 1000 {
+		t.Errorf("one that is asked for was not known %d times; %d are", missed, n)
+	}
+}
