@@ -139,3 +139,34 @@ func TestFetchPastNear(t *testing.T) {
 		}
 	}
 }
+
+// TestFetchOnce checks that what lies beyond a stretch is asked for once, though the stretch
+// is cut meanwhile, as that of a priority queue is where its pushes look.
+func TestFetchOnce(t *testing.T) {
+	n := newNear()
+	key := func(i int) []byte { return fmt.Appendf(nil, "q%04d", i) }
+	s := &stretch{begin: key(0), end: key(200), size: stretchSize, ahead: n.most.ahead, steady: true}
+	for i := range 200 {
+		p := newPair(key(i), nil)
+		s.pairs, s.size = append(s.pairs, p), s.size+p.size()
+	}
+	n.add(s)
+	asked := 0
+	for i := range 10 {
+		r := reading{pos: key(10 * i), end: key(1000)}
+		n.read(&r, nil, 1, 1)
+		if r.low != nil {
+			asked++
+		}
+		before := n.stretches.Len()
+		if last, known := n.last(kv.Range{Begin: key(0), End: key(10*i + 5)}, 1); string(last) != string(key(10*i+4)) || !known {
+			t.Fatalf("the last key before %q is %q", key(10*i+5), last)
+		}
+		if now := n.stretches.Len(); i == 0 && now == before {
+			t.Fatal("the stretch was not cut: the test tests nothing")
+		}
+	}
+	if asked != 1 {
+		t.Errorf("what lies beyond was asked for %d times, want once", asked)
+	}
+}

@@ -197,7 +197,8 @@ func (n *near) cut(s *stretch, at []byte, i int, tail bool) (first, second *stre
 		n.leave(s.pairs)
 	}
 	for _, part := range []*stretch{first, second} {
-		part.changed, part.ahead, part.steady, part.used = s.changed, s.ahead, s.steady, s.used
+		part.changed, part.used = s.changed, s.used
+		part.ahead, part.steady, part.fetching = s.ahead, s.steady, s.fetching
 		part.between = s.between * len(part.pairs) / max(len(s.pairs), 1)
 		part.size = stretchSize
 		for _, p := range part.pairs {
