@@ -68,14 +68,7 @@ func newDeadSpace() *deadSpace {
 // holds the keys just before it; or nil.
 func (d *deadSpace) holding(key []byte, before bool) (found *gap) {
 	d.pivot.begin = key
-	d.gaps.Descend(&d.pivot, func(g *gap) bool {
-		if before && bytes.Equal(g.begin, key) {
-			return true
-		}
-		found = g
-		return false
-	})
-	if found == nil {
+	if found = lastFrom(d.gaps, &d.pivot, before); found == nil {
 		return nil
 	}
 	if c := bytes.Compare(found.end, key); c < 0 || c == 0 && !before {

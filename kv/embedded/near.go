@@ -88,14 +88,7 @@ func newNear() *near {
 // holds the keys just before it; or nil.
 func (n *near) holding(key []byte, before bool) (found *stretch) {
 	n.pivot.begin = key
-	n.stretches.Descend(&n.pivot, func(s *stretch) bool {
-		if before && bytes.Equal(s.begin, key) {
-			return true
-		}
-		found = s
-		return false
-	})
-	if found == nil {
+	if found = lastFrom(n.stretches, &n.pivot, before); found == nil {
 		return nil
 	}
 	if c := bytes.Compare(found.end, key); c < 0 || c == 0 && !before {

@@ -86,16 +86,9 @@ func (t *tails) behind(key []byte, b *tailBlock) (next *tailBlock) {
 }
 
 // block returns the one for tails that end behind key, or with before, at it.
-func (t *tails) block(key []byte, before bool) (b *tailBlock) {
+func (t *tails) block(key []byte, before bool) *tailBlock {
 	t.pivot.from = key
-	t.blocks.Descend(&t.pivot, func(found *tailBlock) bool {
-		if before && bytes.Equal(found.from, key) {
-			return true
-		}
-		b = found
-		return false
-	})
-	return b
+	return lastFrom(t.blocks, &t.pivot, before)
 }
 
 // holding returns the tail that holds key, until the buffer is used again.
