@@ -32,7 +32,7 @@ func TestNear(t *testing.T) {
 	used, tails, moved := 0, 0, 0
 	testSpace(t, func(db *DB) {
 		db.manyTombstones = 1
-		db.near.most = nearSizes{bytes: 2000, pairs: 6, first: 2, ahead: 4, inner: 2, between: 3, value: 3, dead: 2}
+		db.near.most = nearSizes{bytes: 1200, pairs: 6, first: 2, ahead: 4, inner: 2, between: 3, value: 3, dead: 2}
 		db.near.tails.most = tailSizes{bytes: 1000, block: 20}
 	}, func(m *deadModel) {
 		used += m.db.near.stretches.Len()

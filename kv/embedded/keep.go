@@ -36,7 +36,7 @@ func (n *near) commit(e *effects, version uint64, later *backlog) {
 				s = n.holding(c.Key, false)
 			}
 			if s == nil {
-				n.notNear(c, e, version, later)
+				s = n.notNear(c, e, version, later)
 				continue
 			}
 		}
@@ -80,19 +80,26 @@ func (n *near) recently(recent *[]*stretch, key []byte) *stretch {
 	return nil
 }
 
-// notNear takes in a change where nothing is near.
-func (n *near) notNear(c *overlay.Change, e *effects, version uint64, later *backlog) {
-	kind := set
+// notNear takes in a change where nothing is near, and returns the stretch that it makes near,
+// or nil.
+func (n *near) notNear(c *overlay.Change, e *effects, version uint64, later *backlog) (s *stretch) {
 	if c.Kind == overlay.Clear {
-		kind = remove
 		e.far = append(e.far, c.Key)
 		n.tails.clear(c.Key)
-	} else {
-		n.tails.set(c.Key, version)
+		if later != nil {
+			later.add(remove, c.Key, nil)
+		}
+		return nil
 	}
+	p := n.written(c)
 	if later != nil {
-		later.add(kind, c.Key, c.Value)
+		p.number = later.add(set, c.Key, c.Value)
 	}
+	if empty := n.tails.set(c.Key, version); empty.End != nil {
+		s = &stretch{begin: empty.Begin, end: empty.End, pairs: []pair{p}, tail: true, used: true, changed: version, size: stretchSize + p.size()}
+		n.add(s)
+	}
+	return s
 }
 
 // tell adds to the effects of a commit which gaps there are at the ends of s.
@@ -126,7 +133,7 @@ func (n *near) set(s *stretch, p pair, value []byte, later *backlog) int {
 		return i
 	}
 	n.grow(s, p.size())
-	s.pairs = slices.Insert(s.pairs, i, p)
+	s.insert(i, p)
 	return i
 }
 

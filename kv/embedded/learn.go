@@ -101,8 +101,9 @@ func (s *stretch) extend(span kv.Range, pairs []pair, before bool) {
 		s.memory = s.pairs
 	default:
 		s.end = bytes.Clone(span.End)
-		s.pairs = append(s.pairs, pairs...)
-		s.memory = s.pairs
+		if s.pairs = append(s.pairs, pairs...); !s.inMemory() {
+			s.memory = s.pairs
+		}
 	}
 }
 

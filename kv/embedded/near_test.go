@@ -61,6 +61,106 @@ func TestNearTails(t *testing.T) {
 	}
 }
 
+// TestNearDrained checks that items which come before all others, where some were taken, don't
+// have what is near cut, to be put together again when they are taken.
+func TestNearDrained(t *testing.T) {
+	db := mustOpen(t, "store", Options{FS: memFS(), Durability: Memory})
+	db.ahead = nil // nothing is fetched that is not asked for
+	all := kv.PrefixRange([]byte("p"))
+	of := func(priority int) kv.Range {
+		return kv.Range{Begin: fmt.Appendf(nil, "p%d", priority), End: fmt.Appendf(nil, "p%d", priority+1)}
+	}
+	push := func(priority, n int) {
+		mustTransact(t, db, func(tx kv.Tx) {
+			kv.Lazily(tx)
+			if _, err := kv.LastKey(tx.Snapshot(), of(priority), all); err != nil {
+				t.Fatal(err)
+			}
+			for i := range n {
+				tx.Set(fmt.Appendf(nil, "p%d/%08d", priority, i), nil)
+			}
+		})
+	}
+	pop := func(want int) {
+		mustTransact(t, db, func(tx kv.Tx) {
+			kv.Lazily(tx)
+			pair, ok, err := first(tx, all, false)
+			if !ok || err != nil || pair.Key[1] != byte('0'+want) {
+				t.Fatalf("the first is %q, want of priority %d; %v", pair.Key, want, err)
+			}
+			tx.Clear(pair.Key)
+		})
+	}
+	push(5, 5000)
+	db.near = newNear()
+	for range 700 {
+		pop(5)
+	}
+	whole := db.near.holding(all.Begin, false)
+	if len(whole.pairs) <= db.near.most.between || whole.room() == 0 {
+		t.Fatalf("%d pairs are near, and there is room for %d: the test tests nothing", len(whole.pairs), whole.room())
+	}
+	for i := range 50 {
+		push(1+i%3, 1)
+		pop(1 + i%3)
+		if db.near.holding(all.Begin, false) != whole {
+			t.Fatalf("after %d items what is near was cut", i+1)
+		}
+	}
+}
+
+// TestNearAgain checks that the tail of a queue which is filled is near again soon, after all
+// of it was forgotten but its last key, and one that is written to once only is not.
+func TestNearAgain(t *testing.T) {
+	db := mustOpen(t, "store", Options{FS: memFS(), Durability: Memory})
+	const queues = 20
+	of := func(queue int) kv.Range {
+		return kv.Range{Begin: fmt.Appendf(nil, "%02d/", queue), End: fmt.Appendf(nil, "%02d0", queue)}
+	}
+	enqueue := func(queue, item int) {
+		mustTransact(t, db, func(tx kv.Tx) {
+			kv.Lazily(tx)
+			want := fmt.Sprintf("%02d/%08d", queue, item-1)
+			if last, err := kv.LastKey(tx.Snapshot(), of(queue), of(queue)); item > 0 && string(last) != want || err != nil {
+				t.Fatalf("the last item is %q, want %q; %v", last, want, err)
+			}
+			tx.Set(fmt.Appendf(nil, "%02d/%08d", queue, item), make([]byte, 100))
+		})
+	}
+	for queue := range queues {
+		enqueue(queue, 0)
+		enqueue(queue, 1)
+	}
+	db.near = newNear()
+	for queue := range queues {
+		db.near.tails.put(tail{fmt.Appendf(nil, "%02d/%08d", queue, 1), of(queue).End, true}, db.version)
+	}
+	isNear := func(queue int) bool { return db.near.holding(of(queue).End, true) != nil }
+	for queue := range queues {
+		enqueue(queue, 2)
+		if isNear(queue) {
+			t.Errorf("queue %d is near", queue)
+		}
+	}
+	last := queues - 1
+	for item := range 10 {
+		before := db.version
+		enqueue(last, 3+item)
+		s := db.near.holding(of(last).End, true)
+		if s == nil {
+			t.Fatalf("after %d items one after the other, the queue is not near", 2+item)
+		}
+		if _, known := db.near.last(of(last), before); known || !s.tail {
+			t.Errorf("item %d: who began before it is told of it: %v; a tail: %v", item, known, s.tail)
+		}
+	}
+	all := contents(t, db)
+	db.near = newNear()
+	if got, want := fmt.Sprint(all), fmt.Sprint(contents(t, db)); got != want || len(all) != 3*queues+10 {
+		t.Errorf("near are %s; there are %s", got, want)
+	}
+}
+
 // TestDistinct checks that who asks for the last keys of ranges that have none, or one, as a
 // push among many priorities does, needs Pebble a few times only, whatever the order; that
 // this is still known once it is not near any more; and that an item comes to the middle of

@@ -45,6 +45,38 @@ func (s *stretch) search(key []byte) (i int, found bool) {
 	return s.found, found
 }
 
+// insert puts a pair in before the one at an index. Those that are fewer move, if there is room
+// for the first ones: where the smallest priorities were taken, new items come before all that
+// is near.
+func (s *stretch) insert(i int, p pair) {
+	room := 0
+	if i < len(s.pairs)/2 {
+		room = s.room()
+	}
+	if room == 0 {
+		s.pairs = slices.Insert(s.pairs, i, p)
+		return
+	}
+	longer := s.memory[:cap(s.memory)][room-1 : room+len(s.pairs)]
+	copy(longer, s.pairs[:i])
+	longer[i] = p
+	s.pairs = longer
+}
+
+// room returns for how many pairs there is memory before the first.
+func (s *stretch) room() int {
+	if !s.inMemory() {
+		return 0
+	}
+	return cap(s.memory) - cap(s.pairs)
+}
+
+// inMemory tells whether pairs is the rest of memory.
+func (s *stretch) inMemory() bool {
+	n, m := cap(s.memory), cap(s.pairs)
+	return n >= m && m > 0 && &s.memory[:n][n-1] == &s.pairs[:m][m-1]
+}
+
 // search looks at the ends first: that is where queues change. Then it looks at hint, which
 // lets a lone producer and a lone consumer move 1.02 times as many items through a priority
 // queue with Interval.
@@ -189,12 +221,16 @@ func (n *near) cutLast(s *stretch, pairs int) (first, second *stretch) {
 // first may have a tail.
 func (n *near) cut(s *stretch, at []byte, i int, tail bool) (first, second *stretch) {
 	n.drop(s)
-	second = &stretch{begin: at, end: s.end, pairs: append(n.room(), s.pairs[i:]...), tail: s.tail}
-	clear(s.pairs[i:])
-	first = &stretch{begin: s.begin, end: at, pairs: s.pairs[:i], head: s.head, tail: tail}
-	if cap(s.pairs) > 2*i+maxWaste {
-		first.pairs = slices.Clone(first.pairs)
-		n.leave(s.pairs)
+	first = &stretch{begin: s.begin, end: at, head: s.head, tail: tail}
+	second = &stretch{begin: at, end: s.end, pairs: s.pairs, memory: s.memory, tail: s.tail}
+	if i > 0 {
+		second.pairs, second.memory = append(n.room(), s.pairs[i:]...), nil
+		clear(s.pairs[i:])
+		first.pairs = s.pairs[:i]
+		if cap(s.pairs) > 2*i+maxWaste {
+			first.pairs = slices.Clone(first.pairs)
+			n.leave(s.pairs)
+		}
 	}
 	for _, part := range []*stretch{first, second} {
 		part.changed, part.used = s.changed, s.used

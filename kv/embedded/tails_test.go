@@ -99,7 +99,10 @@ type tailModel struct {
 	tails   *tails
 	known   []tail
 	states  []map[string]bool // the keys that were there, by version
+	written map[string]uint64 // the version of the last commit that set a key in a tail, by its end
+	last    string            // the end of the tail in which one was set last
 	longest int
+	near    int // tails that are to be near
 }
 
 func (m *tailModel) now() uint64            { return uint64(len(m.states) - 1) }
@@ -139,27 +142,29 @@ func (m *tailModel) add(t tail) {
 // TestTails compares tails with a plain list, in which they are kept, read, written in, and
 // forgotten.
 func TestTails(t *testing.T) {
-	reads := 0
+	reads, near := 0, 0
 	rapid.Check(t, func(rt *rapid.T) {
-		m := &tailModel{tails: newTails(), states: []map[string]bool{{}, {}}}
+		m := &tailModel{tails: newTails(), states: []map[string]bool{{}, {}}, written: map[string]uint64{}}
+		defer func() { near += m.near }()
 		m.tails.most.block = rapid.SampledFrom([]int{1, 16, 60, 1 << 10}).Draw(rt, "block")
 		rt.Repeat(map[string]func(*rapid.T){
 			"":       m.check,
 			"keep":   m.keep,
 			"set":    m.set,
+			"push":   m.push,
 			"clear":  m.clear,
 			"remove": m.remove,
 			"forget": m.forget,
 			"old":    m.lastBefore,
 			"last": func(rt *rapid.T) {
-				if m.last(rt) {
+				if m.lastNow(rt) {
 					reads++
 				}
 			},
 		})
 	})
-	if reads == 0 {
-		t.Error("nothing that was asked for was known: the test tests too little")
+	if reads == 0 || near == 0 {
+		t.Errorf("%d times what was asked for was known, and %d tails were to be near: the test tests too little", reads, near)
 	}
 }
 
@@ -201,16 +206,52 @@ func (m *tailModel) keep(rt *rapid.T) {
 	m.tails.keep(s)
 }
 
-func (m *tailModel) set(rt *rapid.T) {
-	key := drawPlace(rt, "key")
-	if i := m.index(key); i >= 0 {
-		changed := tail{key, m.known[i].end, true}
-		m.known = slices.Delete(m.known, i, i+1)
-		m.add(changed)
+func (m *tailModel) set(rt *rapid.T) { m.setKey(rt, drawPlace(rt, "key")) }
+
+// push sets a key in a tail.
+func (m *tailModel) push(rt *rapid.T) {
+	if len(m.known) == 0 {
+		return
 	}
-	m.commit()
-	m.tails.set(key, m.now())
+	known := rapid.SampledFrom(m.known).Draw(rt, "tail")
+	if key := kv.After(known.begin); bytes.Compare(key, known.end) < 0 {
+		m.setKey(rt, key)
+	}
+}
+
+// setKey sets a key, mostly in a commit of its own. A tail in which an earlier one has set one is
+// to be near, at the latest if that was the last in any.
+func (m *tailModel) setKey(rt *rapid.T, key []byte) {
+	if rapid.IntRange(0, 3).Draw(rt, "own") > 0 {
+		m.commit()
+	}
+	empty := m.tails.set(key, m.now())
 	m.alive()[string(key)] = true
+	i := m.index(key)
+	if i < 0 || m.known[i].key && bytes.Equal(m.known[i].begin, key) {
+		if empty.End != nil {
+			rt.Fatalf("%q is to be near, from %q to %q", key, empty.Begin, empty.End)
+		}
+		return
+	}
+	known, before, now := m.known[i], m.written[string(m.known[i].end)], m.now()
+	m.known = slices.Delete(m.known, i, i+1)
+	switch earlier := before > 0 && before < now; {
+	case empty.End == nil && earlier && m.last == string(known.end), empty.End != nil && !earlier:
+		rt.Fatalf("%q was set at version %d in %v, after one at version %d; to be near: %v", key, now, known, before, empty.End != nil)
+	case empty.End == nil:
+		m.add(tail{key, known.end, true})
+	default:
+		m.near++
+		want := kv.Range{Begin: known.begin, End: known.end}
+		if known.key {
+			want.Begin = kv.After(want.Begin)
+		}
+		if !bytes.Equal(empty.Begin, want.Begin) || !bytes.Equal(empty.End, want.End) {
+			rt.Fatalf("%v is to be near from %q to %q", known, empty.Begin, empty.End)
+		}
+	}
+	m.written[string(known.end)], m.last = now, string(known.end)
 }
 
 func (m *tailModel) clear(rt *rapid.T) {
@@ -271,8 +312,8 @@ func (m *tailModel) lastBefore(rt *rapid.T) {
 	}
 }
 
-// last looks for the last key of a range, and tells whether it was known.
-func (m *tailModel) last(rt *rapid.T) bool {
+// lastNow looks for the last key of a range, and tells whether it was known.
+func (m *tailModel) lastNow(rt *rapid.T) bool {
 	r := drawPlaces(rt)
 	want := m.wanted(r, m.now())
 	i := slices.IndexFunc(m.known, func(t tail) bool {

@@ -1,0 +1,112 @@
+package embedded
+
+import (
+	"bytes"
+	"slices"
+	"testing"
+
+	"github.com/conq-go/conq/kv"
+	"pgregory.net/rapid"
+)
+
+// TestStretch compares a stretch with a plain list of keys: pairs are inserted, taken from its
+// ends, and fetched from behind it. The memory that it keeps for more must hold nothing.
+func TestStretch(t *testing.T) {
+	moved := 0
+	rapid.Check(t, func(rt *rapid.T) {
+		s := &stretch{begin: []byte("a"), end: []byte("a")}
+		var keys []string
+		fetched := byte(0)
+		key := rapid.StringN(1, 3, 3)
+		rt.Repeat(map[string]func(*rapid.T){
+			"": func(rt *rapid.T) {
+				if got := keysOf(s.pairs); !slices.Equal(got, keys) {
+					rt.Fatalf("the keys are %q, want %q", got, keys)
+				}
+				if room := s.room(); room > 0 && slices.ContainsFunc(s.memory[:room], func(p pair) bool { return p.after != nil }) {
+					rt.Fatalf("memory before the first holds %q", keysOf(s.memory[:room]))
+				}
+			},
+			"insert": func(rt *rapid.T) {
+				k := "a" + key.Draw(rt, "key")
+				i, found := s.search([]byte(k))
+				at, there := slices.BinarySearch(keys, k)
+				if i != at || found != there {
+					rt.Fatalf("%q is at %d, found: %v; want %d, %v", k, i, found, at, there)
+				}
+				if found || k >= string(s.end) {
+					return
+				}
+				room := s.room()
+				s.insert(i, newPair([]byte(k), nil))
+				keys = slices.Insert(keys, i, k)
+				if after := s.room(); room > 0 && i < (len(keys)-1)/2 && after != room-1 {
+					rt.Fatalf("there was room for %d, now for %d: more than the first %d have moved", room, after, i)
+				} else if room > 0 && after == room-1 {
+					moved++
+				}
+			},
+			"first": func(*rapid.T) {
+				if n := new(near); len(keys) > 0 {
+					n.remove(s, []byte(keys[0]), nil)
+					keys = keys[1:]
+				}
+			},
+			"last": func(*rapid.T) {
+				if n := new(near); len(keys) > 0 {
+					n.remove(s, []byte(keys[len(keys)-1]), nil)
+					keys = keys[:len(keys)-1]
+				}
+			},
+			"fetch": func(rt *rapid.T) {
+				if fetched > 100 {
+					return
+				}
+				span := kv.Range{Begin: s.end}
+				var more []pair
+				for range rapid.IntRange(0, 8).Draw(rt, "pairs") {
+					k := []byte{'b', fetched}
+					more, keys = append(more, newPair(k, nil)), append(keys, string(k))
+					fetched++
+				}
+				span.End = []byte{'b', fetched}
+				had, room, fits := len(s.pairs), s.room(), cap(s.pairs)-len(s.pairs) >= len(more)
+				s.extend(span, more, false)
+				if had > 0 && fits && s.room() != room {
+					rt.Fatalf("there was room for %d before the first, after %d were fetched for %d", room, len(more), s.room())
+				}
+			},
+		})
+		n := new(near)
+		for i := range keys {
+			if i%7 > 0 {
+				continue
+			}
+			n = newNear()
+			whole := &stretch{begin: s.begin, end: []byte("z"), pairs: slices.Clone(s.pairs)}
+			if i == 0 {
+				whole.pairs, whole.memory = s.pairs, s.memory
+			}
+			room := whole.room()
+			n.add(whole)
+			at := []byte(keys[i])
+			a, b := n.cut(whole, at, i, true)
+			if !slices.Equal(keysOf(a.pairs), keys[:i]) || !slices.Equal(keysOf(b.pairs), keys[i:]) || !bytes.Equal(a.end, at) || !bytes.Equal(b.begin, at) {
+				rt.Fatalf("cut at %q: %q to %q has %q, the rest from %q has %q", at, a.begin, a.end, keysOf(a.pairs), b.begin, keysOf(b.pairs))
+			}
+			if i == 0 && b.room() != room {
+				rt.Fatalf("there was room for %d before the first, after a cut there for %d", room, b.room())
+			}
+		}
+	})
+	if moved == 0 {
+		t.Error("no pair was moved to the room before it: the test tests too little")
+	}
+}
+
+func keysOf(pairs []pair) (keys []string) {
+	for _, p := range pairs {
+		keys = append(keys, string(p.key()))
+	}
+	return keys
+}
