@@ -77,15 +77,14 @@ func TestStretch(t *testing.T) {
 				}
 			},
 		})
-		n := new(near)
-		for i := range keys {
+		for i := len(keys) - 1; i >= 0; i-- {
 			if i%7 > 0 {
 				continue
 			}
-			n = newNear()
-			whole := &stretch{begin: s.begin, end: []byte("z"), pairs: slices.Clone(s.pairs)}
-			if i == 0 {
-				whole.pairs, whole.memory = s.pairs, s.memory
+			n, whole := newNear(), &stretch{begin: s.begin, end: []byte("z"), pairs: s.pairs, memory: s.memory}
+			if i > 0 { // as s itself is cut last
+				whole.pairs = slices.Clone(s.pairs)
+				whole.memory = whole.pairs
 			}
 			room := whole.room()
 			n.add(whole)
@@ -96,6 +95,11 @@ func TestStretch(t *testing.T) {
 			}
 			if i == 0 && b.room() != room {
 				rt.Fatalf("there was room for %d before the first, after a cut there for %d", room, b.room())
+			}
+			b.pairs = b.pairs[:0]
+			b.extend(kv.Range{End: []byte("zz")}, []pair{newPair([]byte("z"), nil)}, false)
+			if !slices.Equal(keysOf(a.pairs), keys[:i]) {
+				rt.Fatalf("cut at %q, what came to the rest is in the first: %q", at, keysOf(a.pairs))
 			}
 		}
 	})
