@@ -145,7 +145,8 @@ func TestFetchPastNear(t *testing.T) {
 func TestFetchOnce(t *testing.T) {
 	n := newNear()
 	key := func(i int) []byte { return fmt.Appendf(nil, "q%04d", i) }
-	s := &stretch{begin: key(0), end: key(200), size: stretchSize, ahead: n.most.ahead, steady: true}
+	s := newStretch(kv.Range{Begin: key(0), End: key(200)})
+	s.ahead, s.steady = n.most.ahead, true
 	for i := range 200 {
 		p := newPair(key(i), nil)
 		s.pairs, s.size = append(s.pairs, p), s.size+p.size()

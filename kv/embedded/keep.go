@@ -96,7 +96,9 @@ func (n *near) notNear(c *overlay.Change, e *effects, version uint64, later *bac
 		p.number = later.add(set, c.Key, c.Value)
 	}
 	if empty := n.tails.set(c.Key, version); empty.End != nil {
-		s = &stretch{begin: empty.Begin, end: empty.End, pairs: []pair{p}, tail: true, used: true, changed: version, size: stretchSize + p.size()}
+		s = newStretch(empty)
+		s.pairs, s.size = []pair{p}, s.size+p.size()
+		s.tail, s.used, s.changed = true, true, version
 		n.add(s)
 	}
 	return s

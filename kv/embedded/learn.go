@@ -44,8 +44,9 @@ func (n *near) learnPart(r *reading, span kv.Range, pairs []pair, version uint64
 		s = n.at(r.pos)
 	}
 	if s == nil || len(s.pairs)+len(pairs) > n.most.pairs {
-		s = &stretch{begin: bytes.Clone(r.pos), end: bytes.Clone(r.pos), head: !r.reverse, tail: r.reverse, size: stretchSize}
-		s.extend(span, pairs, r.reverse)
+		s = newStretch(span)
+		s.head, s.tail = !r.reverse, r.reverse
+		s.put(pairs)
 		n.add(s)
 	} else {
 		n.size -= s.size
@@ -88,22 +89,31 @@ func (n *near) unknown(r *reading) kv.Range {
 
 // extend makes a stretch longer by what lies next to it.
 func (s *stretch) extend(span kv.Range, pairs []pair, before bool) {
+	if !before {
+		s.end = bytes.Clone(span.End)
+		s.put(pairs)
+		return
+	}
+	s.begin = bytes.Clone(span.Begin)
+	s.pairs = slices.Insert(s.pairs, 0, pairs...)
+	s.weigh(pairs)
+}
+
+// put adds pairs behind those that there are.
+func (s *stretch) put(pairs []pair) {
+	if len(s.pairs) == 0 {
+		s.pairs = s.memory[:0]
+	}
+	if s.pairs = append(s.pairs, pairs...); !s.inMemory() {
+		s.memory = s.pairs
+	}
+	s.weigh(pairs)
+}
+
+// weigh adds the size of pairs.
+func (s *stretch) weigh(pairs []pair) {
 	for _, p := range pairs {
 		s.size += p.size()
-	}
-	switch {
-	case before:
-		s.begin = bytes.Clone(span.Begin)
-		s.pairs = slices.Insert(s.pairs, 0, pairs...)
-	case len(s.pairs) == 0:
-		s.end = bytes.Clone(span.End)
-		s.pairs = append(s.memory[:0], pairs...)
-		s.memory = s.pairs
-	default:
-		s.end = bytes.Clone(span.End)
-		if s.pairs = append(s.pairs, pairs...); !s.inMemory() {
-			s.memory = s.pairs
-		}
 	}
 }
 

@@ -2,6 +2,7 @@ package embedded
 
 import (
 	"bytes"
+	"hash/maphash"
 	"sync"
 
 	"github.com/conq-go/conq/kv"
@@ -33,13 +34,14 @@ import (
 type near struct {
 	mu        sync.Mutex
 	stretches *btree.BTreeG[*stretch] // by begin; disjoint
-	begins    map[string]*stretch     // the same, as most reads begin where one does,
-	ends      map[string]*stretch     // and most backward ones where one ends
-	pivot     stretch                 // for searches, so that they allocate nothing
-	middles   []*stretch              // to be forgotten first, in this order, unless used
-	queue     []*stretch              // to be forgotten then, likewise
-	recent    []*stretch              // that were read: mostly, where the next commit writes
-	rooms     [][]pair                // memory of stretches that were forgotten, for others
+	begins    index                   // the same, by the hash of begin: most reads begin where one does,
+	ends      index                   // and by that of end, as most backward ones where one ends
+	seed      maphash.Seed
+	pivot     stretch    // for searches, so that they allocate nothing
+	middles   []*stretch // to be forgotten first, in this order, unless used
+	queue     []*stretch // to be forgotten then, likewise
+	recent    []*stretch // that were read: mostly, where the next commit writes
+	rooms     [][]pair   // memory of stretches that were forgotten, for others
 	size      int
 	most      nearSizes
 	due       []*stretch // of which deadSpace is to be told, during a commit
@@ -64,11 +66,12 @@ type nearSizes struct {
 	// 1,000 priorities 0.85 times as fast.
 	inner, between int
 
-	value int // bytes of a value that is not large
-	dead  int // pairs taken from an end, after which the space that they leave is known dead
+	value int    // bytes of a value that is not large
+	dead  int    // pairs taken from an end, after which the space that they leave is known dead
+	hash  uint64 // the bits of one, all of them
 }
 
-var usualSizes = nearSizes{bytes: 8 << 20, pairs: 1024, first: 8, ahead: 512, inner: 64, between: 256, value: 16 << 10, dead: 64}
+var usualSizes = nearSizes{bytes: 8 << 20, pairs: 1024, first: 8, ahead: 512, inner: 64, between: 256, value: 16 << 10, dead: 64, hash: ^uint64(0)}
 
 const (
 	stretchSize = 256       // bytes that a stretch takes beside its pairs
@@ -77,7 +80,7 @@ const (
 )
 
 func newNear() *near {
-	n := &near{most: usualSizes, begins: make(map[string]*stretch), ends: make(map[string]*stretch), tails: newTails()}
+	n := &near{most: usualSizes, seed: maphash.MakeSeed(), tails: newTails()}
 	n.stretches = btree.NewBTreeGOptions(
 		func(a, b *stretch) bool { return bytes.Compare(a.begin, b.begin) < 0 },
 		btree.Options{NoLocks: true})
@@ -98,7 +101,14 @@ func (n *near) holding(key []byte, before bool) (found *stretch) {
 }
 
 // at returns the stretch that begins with key, or nil.
-func (n *near) at(key []byte) *stretch { return n.begins[string(key)] }
+func (n *near) at(key []byte) *stretch {
+	if s := n.begins.get(n.hash(key)); s != nil && bytes.Equal(s.begin, key) {
+		return s
+	}
+	return nil
+}
+
+func (n *near) hash(key []byte) uint64 { return maphash.Bytes(n.seed, key) & n.most.hash }
 
 // next returns the stretch with what r comes to next, or nil. To look among the begins
 // first makes a peek at one of 1,000 queues 0.9 times as long.
@@ -126,21 +136,24 @@ func (n *near) ending(key []byte) *stretch {
 	if last := len(n.recent) - 1; last >= 0 && bytes.Equal(n.recent[last].end, key) && !n.recent[last].gone {
 		return n.recent[last]
 	}
-	return n.ends[string(key)]
+	if s := n.ends.get(n.hash(key)); s != nil && bytes.Equal(s.end, key) {
+		return s
+	}
+	return nil
 }
 
 // list makes a stretch one of those that can be found.
 func (n *near) list(s *stretch) {
 	n.stretches.Set(s)
-	n.begins[string(s.begin)] = s
-	n.ends[string(s.end)] = s
+	n.begins.set(n.hash(s.begin), s)
+	n.ends.set(n.hash(s.end), s)
 }
 
 // unlist is for before its bounds change, too.
 func (n *near) unlist(s *stretch) {
 	n.stretches.Delete(s)
-	delete(n.begins, string(s.begin))
-	delete(n.ends, string(s.end))
+	n.begins.remove(n.hash(s.begin), s)
+	n.ends.remove(n.hash(s.end), s)
 }
 
 // read appends to pairs what is known of the next ones at version, up to so many,
@@ -266,7 +279,7 @@ func (n *near) asked(s *stretch, end []byte, i int, none bool) *stretch {
 			most = n.most.between
 		}
 		if len(s.pairs) > most && (i > n.most.inner || s.room() == 0) {
-			s, _ = n.cut(s, bytes.Clone(end), i, true)
+			s, _ = n.cut(s, end, i, true)
 			n.forget()
 		} else if s.inner == nil {
 			s.inner = bytes.Clone(end)

@@ -13,11 +13,8 @@ import (
 // are many.
 type stretch struct {
 	pairs   []pair
+	begin   []byte
 	changed uint64 // the version before which it was different
-	size    int    // of it all, in bytes
-	found   int    // what the last search has: the next one often is for a key there
-	ahead   int    // how many pairs the next read beyond it should fetch
-	steady  bool   // that many were wanted before
 
 	// Whether reads begin at begin, or backward ones at end: those sides are worth
 	// keeping.
@@ -26,12 +23,30 @@ type stretch struct {
 	fetching bool // what lies beyond it is to be fetched
 	used     bool // since it was last looked at to be forgotten
 	gone     bool
+	steady   bool // the pairs of ahead were wanted before
 
-	begin, end []byte
-	taken      [2]int // pairs from either end since deadSpace was told of it
-	memory     []pair // which pairs is the rest of, as it loses its first
-	inner      []byte // not a bound, but where a backward read began
-	between    int    // how many ranges between its pairs were asked for and found empty
+	bounds [64]byte // where begin and end are, if there is room
+
+	end     []byte
+	found   int    // what the last search has: the next one often is for a key there
+	ahead   int    // how many pairs the next read beyond it should fetch
+	size    int    // of it all, in bytes
+	taken   [2]int // pairs from either end since deadSpace was told of it
+	memory  []pair // which pairs is the rest of, as it loses its first
+	inner   []byte // not a bound, but where a backward read began
+	between int    // how many ranges between its pairs were asked for and found empty
+}
+
+// newStretch returns the stretch of a range, with no pairs. It has a copy of its bounds.
+func newStretch(r kv.Range) *stretch {
+	s := &stretch{size: stretchSize}
+	room := s.bounds[:0]
+	if n := len(r.Begin); n > 0 { // see clone
+		s.begin = append(room, r.Begin...)[:n:n]
+		room = s.bounds[min(n, len(s.bounds)):][:0]
+	}
+	s.end = slices.Clip(append(room, r.End...))
+	return s
 }
 
 func (s *stretch) holds(key []byte) bool {
@@ -214,15 +229,16 @@ func (n *near) cutInner(s *stretch) (first, second *stretch) {
 // cutLast makes s two, of which the second has so many pairs.
 func (n *near) cutLast(s *stretch, pairs int) (first, second *stretch) {
 	i := len(s.pairs) - pairs
-	return n.cut(s, bytes.Clone(s.pairs[i].key()), i, false)
+	return n.cut(s, s.pairs[i].key(), i, false)
 }
 
 // cut makes s two, at a key that is that of the pair at an index or lies before it. The
-// first may have a tail.
+// first may have a tail. The key is copied.
 func (n *near) cut(s *stretch, at []byte, i int, tail bool) (first, second *stretch) {
 	n.drop(s)
-	first = &stretch{begin: s.begin, end: at, head: s.head, tail: tail}
-	second = &stretch{begin: at, end: s.end, pairs: s.pairs, memory: s.memory, tail: s.tail}
+	first, second = newStretch(kv.Range{Begin: s.begin, End: at}), newStretch(kv.Range{Begin: at, End: s.end})
+	first.head, first.tail = s.head, tail
+	second.pairs, second.memory, second.tail = s.pairs, s.memory, s.tail
 	if i > 0 {
 		second.pairs, second.memory = append(n.room(), s.pairs[i:]...), nil
 		clear(s.pairs[i:])
@@ -236,10 +252,7 @@ func (n *near) cut(s *stretch, at []byte, i int, tail bool) (first, second *stre
 		part.changed, part.used = s.changed, s.used
 		part.ahead, part.steady, part.fetching = s.ahead, s.steady, s.fetching
 		part.between = s.between * len(part.pairs) / max(len(s.pairs), 1)
-		part.size = stretchSize
-		for _, p := range part.pairs {
-			part.size += p.size()
-		}
+		part.weigh(part.pairs)
 		n.add(part)
 	}
 	s.release()

@@ -3,6 +3,7 @@ package embedded
 import (
 	"bytes"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/conq-go/conq/kv"
@@ -113,4 +114,30 @@ func keysOf(pairs []pair) (keys []string) {
 		keys = append(keys, string(p.key()))
 	}
 	return keys
+}
+
+// TestNewStretch checks that the bounds of a stretch are copies, whether or not there is room
+// for them in it, and that nobody who appends to one writes where others read.
+func TestNewStretch(t *testing.T) {
+	room := len(new(stretch).bounds)
+	for _, begin := range []int{0, 1, room / 2, room - 1, room, room + 1, 3 * room} {
+		for _, end := range []int{1, room / 2, room - 1, room, room + 1, 3 * room} {
+			b, e := bytes.Repeat([]byte("b"), begin), bytes.Repeat([]byte("e"), end)
+			s := newStretch(kv.Range{Begin: b, End: e})
+			clear(b)
+			clear(e)
+			for _, bound := range [][]byte{s.begin, s.end} {
+				one, two := append(bound, 1), append(bound, 2)
+				if one[len(bound)] != 1 || two[len(bound)] != 2 {
+					t.Errorf("bounds of %d and %d bytes have room for more", begin, end)
+				}
+			}
+			if string(s.begin) != strings.Repeat("b", begin) || string(s.end) != strings.Repeat("e", end) {
+				t.Errorf("bounds of %d and %d bytes are %q and %q", begin, end, s.begin, s.end)
+			}
+			if (s.begin == nil) != (begin == 0) {
+				t.Errorf("a beginning of %d bytes is %#v", begin, s.begin)
+			}
+		}
+	}
 }

@@ -1,0 +1,68 @@
+package embedded
+
+import (
+	"testing"
+
+	"pgregory.net/rapid"
+)
+
+// TestIndex checks the index against a map, with hashes that belong in the same few places,
+// the last one among them.
+func TestIndex(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		var x index
+		want := make(map[uint64]*stretch)
+		hash := rapid.Custom(func(t *rapid.T) uint64 {
+			return rapid.Uint64Range(0, 3).Draw(t, "high")<<32 - rapid.Uint64Range(0, 3).Draw(t, "low")
+		})
+		for range rapid.IntRange(1, 60).Draw(t, "steps") {
+			h := hash.Draw(t, "hash")
+			switch rapid.SampledFrom([]string{"set", "set", "remove", "remove another"}).Draw(t, "step") {
+			case "set":
+				want[h] = new(stretch)
+				x.set(h, want[h])
+			case "remove":
+				if s, ok := want[h]; ok {
+					x.remove(h, s)
+					delete(want, h)
+				}
+			default:
+				x.remove(h, new(stretch))
+			}
+			for high := range uint64(4) {
+				for low := range uint64(4) {
+					if h := high<<32 - low; x.get(h) != want[h] {
+						t.Fatalf("hash %x is not that of what it was set to", h)
+					}
+				}
+			}
+			if x.used != len(want) || len(x.slots) > 0 && len(x.slots) < 2*x.used {
+				t.Fatalf("%d of %d slots are used, for %d stretches", x.used, len(x.slots), len(want))
+			}
+		}
+	})
+}
+
+// TestOneHash is TestNear with bounds that have one of two hashes: what the indexes don't find,
+// the tree does.
+func TestOneHash(t *testing.T) { testNear(t, 1) }
+
+// finds tells whether s is what reads come to that begin where it does, or end.
+func (n *near) finds(s *stretch) bool {
+	ones := n.most.hash != ^uint64(0) || n.at(s.begin) == s && n.ending(s.end) == s
+	return ones && n.next(&reading{pos: s.begin, end: s.end}) == s && n.before(s.end) == s
+}
+
+// indexed returns of how many stretches an index should have one, if what it has is so.
+func (n *near) indexed(x *index) int {
+	used := 0
+	for _, o := range x.slots {
+		if o.s != nil && !o.s.gone {
+			used++
+		}
+	}
+	if used == x.used && n.most.hash != ^uint64(0) && used <= n.stretches.Len() {
+		return n.stretches.Len()
+	}
+	return x.used
+}
