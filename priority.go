@@ -210,12 +210,18 @@ func (p *PriorityQueue[T]) PopMaxWaitN(ctx context.Context, n int) ([]Prioritize
 
 // PeekMin returns the item that PopMin would and leaves it, or returns ErrEmpty.
 func (p *PriorityQueue[T]) PeekMin(ctx context.Context) (T, error) {
-	return peek(ctx, &p.store, func(r kv.Reader) (T, error) { return readOne(&p.store, r, p.recipe.Min, p.read) })
+	item, err := p.store.peek(ctx, false, nil)
+	return decoded(&p.store, p.codec, item, err)
 }
 
 // PeekMax returns the item that PopMax would and leaves it, or returns ErrEmpty.
 func (p *PriorityQueue[T]) PeekMax(ctx context.Context) (T, error) {
-	return peek(ctx, &p.store, func(r kv.Reader) (T, error) { return readOne(&p.store, r, p.recipe.Max, p.read) })
+	var in order
+	if p.ties == recipe.FirstPushed {
+		in = p.descending
+	}
+	item, err := p.store.peek(ctx, true, in)
+	return decoded(&p.store, p.codec, item, err)
 }
 
 // Len counts the items, as Queue.Len does.

@@ -169,7 +169,10 @@ func (q *Queue[T]) DequeueN(ctx context.Context, n int) ([]T, error) {
 }
 
 // Peek returns the first item and leaves it, or returns ErrEmpty.
-func (q *Queue[T]) Peek(ctx context.Context) (T, error) { return peek(ctx, &q.store, q.first) }
+func (q *Queue[T]) Peek(ctx context.Context) (T, error) {
+	item, err := q.store.peek(ctx, false, nil)
+	return decoded(&q.store, q.codec, item, err)
+}
 
 // Len counts the items. It reads all of them, so it takes time in proportion, on
 // one snapshot unless that takes longer than the engine allows. Then it begins anew if

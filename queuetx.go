@@ -60,7 +60,7 @@ func (q QueueTx[T]) Peek() (T, error) {
 		var none T
 		return none, err
 	}
-	return q.queue.first(q.tx)
+	return readOne(&q.queue.store, q.tx, q.queue.recipe.First, q.queue.read)
 }
 
 // Len is Queue.Len within the transaction, and exact. It conflicts with all that
@@ -146,10 +146,6 @@ func (q *Queue[T]) add(tx kv.Tx, payloads [][]byte) error {
 		q.store.set(tx, key, payload)
 	}
 	return q.store.announce(tx)
-}
-
-func (q *Queue[T]) first(r kv.Reader) (T, error) {
-	return readOne(&q.store, r, q.recipe.First, q.read)
 }
 
 func (q *Queue[T]) read(r kv.Reader, item kv.KeyValue) (T, error) {

@@ -18,49 +18,6 @@ func transact[V any](ctx context.Context, s *store, verb func(kv.Tx) (V, error))
 	return outcome.Do(ctx, s.lanes, verb)
 }
 
-// peek is transact for a verb that only reads, in one place.
-func peek[V any](ctx context.Context, s *store, verb func(kv.Reader) (V, error)) (V, error) {
-	if err := s.readyFor(ctx); err != nil {
-		var none V
-		return none, err
-	}
-	read := func(ctx context.Context, f func(kv.Reader) error) error {
-		err := view(ctx, s.db, func(r kv.Reader) error {
-			kv.Lazily(r)
-			return f(r)
-		})
-		if errors.Is(err, kv.ErrConflict) { // what it has read has changed meanwhile
-			err = view(ctx, s.db, f)
-		}
-		return err
-	}
-	return settle(ctx, read, verb)
-}
-
-// settle returns what verb returned in the attempt that committed. Finding
-// nothing commits as well: only then is it as durable as the commit that emptied
-// the queue.
-func settle[R, V any](
-	ctx context.Context, run func(context.Context, func(R) error) error, verb func(R) (V, error),
-) (V, error) {
-	var v, none V
-	var empty bool
-	err := run(ctx, func(tx R) (err error) {
-		v, err = verb(tx)
-		if empty = errors.Is(err, ErrEmpty); empty {
-			return nil
-		}
-		return err
-	})
-	if err == nil && empty {
-		err = ErrEmpty
-	}
-	if err != nil {
-		return none, err
-	}
-	return v, nil
-}
-
 // view runs f in a read transaction, and a few times more if that was too old.
 func view(ctx context.Context, db kv.DB, f func(kv.Reader) error) (err error) {
 	if ctx == nil {

@@ -214,13 +214,18 @@ func encode[T any](s *store, c Codec[T], v T) ([]byte, error) {
 }
 
 // decode returns the value of an item.
-func decode[T any](s *store, c Codec[T], r kv.Reader, item kv.KeyValue) (T, error) {
+func decode[T any](s *store, c Codec[T], r kv.Reader, item kv.KeyValue) (_ T, err error) {
+	item.Value, err = s.payload(r, item)
+	return decoded(s, c, item, err)
+}
+
+// decoded is decode for an item with the whole of its payload, unless there is an error.
+func decoded[T any](s *store, c Codec[T], item kv.KeyValue, err error) (T, error) {
 	var none T
-	payload, err := s.payload(r, item)
 	if err != nil {
 		return none, err
 	}
-	v, err := c.Decode(payload)
+	v, err := c.Decode(item.Value)
 	if err != nil {
 		return none, s.decodeError(item.Key, err)
 	}
