@@ -113,12 +113,14 @@ func (s *store) gather(items iter.Seq2[kv.KeyValue, error], b *budget, taken []k
 	return taken, nil
 }
 
+// order returns the items in one. limit is how many will be looked at, or 0.
+type order func(r kv.Reader, limit int) iter.Seq2[kv.KeyValue, error]
+
 // direction is an end of a queue to take from: its order, on which ranges taking
 // depends, and how an item is read.
 type direction[V any] struct {
-	// items returns the items in the order in which they are taken. limit is how
-	// many will be looked at, or 0.
-	items func(r kv.Reader, limit int) iter.Seq2[kv.KeyValue, error]
+	// items is the order in which they are taken.
+	items order
 	// known appends them if they are at hand (see kv.Known); or it is nil.
 	known func(r kv.Reader, limit int, to []kv.KeyValue) (items []kv.KeyValue, known bool, err error)
 	// covered appends the ranges on which having taken all up to last depends.

@@ -9,9 +9,6 @@ import (
 	"github.com/conq-go/conq/kv"
 )
 
-// order is in which items are looked at, and returns the first ones of it.
-type order func(r kv.Reader, limit int) iter.Seq2[kv.KeyValue, error]
-
 // peek returns the first item, or with reverse the last one, or that of an order which is not
 // nil; with the whole of its payload as its value. If there is none it is an ErrEmpty, and as
 // durable as the commit that has emptied the queue.

@@ -83,7 +83,7 @@ type source struct {
 }
 
 type end struct {
-	items   func(kv.Reader, int) iter.Seq2[kv.KeyValue, error]
+	items   order
 	covered func(to []kv.Range, last []byte) []kv.Range
 }
 
