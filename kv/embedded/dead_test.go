@@ -406,9 +406,8 @@ func (m *deadModel) checkNear(rt *rapid.T) {
 		all += size
 		return true
 	})
-	if all := n.stretches.Len(); n.indexed(&n.begins) != all || n.indexed(&n.ends) != all {
-		rt.Fatalf("%d stretches, and %d and %d in the indexes", all, n.begins.used, n.ends.used)
-	}
+	n.checkIndex(rt, &n.begins)
+	n.checkIndex(rt, &n.ends)
 	if all != n.size {
 		rt.Fatalf("stretches have %d bytes, not %d", all, n.size)
 	}

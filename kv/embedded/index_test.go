@@ -47,22 +47,30 @@ func TestIndex(t *testing.T) {
 // the tree does.
 func TestOneHash(t *testing.T) { testNear(t, 1) }
 
-// finds tells whether s is what reads come to that begin where it does, or end.
+// finds tells whether s is what reads come to that begin where it does, or end; with hashes of
+// their own, through the indexes.
 func (n *near) finds(s *stretch) bool {
-	ones := n.most.hash != ^uint64(0) || n.at(s.begin) == s && n.ending(s.end) == s
-	return ones && n.next(&reading{pos: s.begin, end: s.end}) == s && n.before(s.end) == s
+	if n.ownHashes() && (n.at(s.begin) != s || n.ending(s.end) != s) {
+		return false
+	}
+	return n.next(&reading{pos: s.begin, end: s.end}) == s && n.before(s.end) == s
 }
 
-// indexed returns of how many stretches an index should have one, if what it has is so.
-func (n *near) indexed(x *index) int {
-	used := 0
+// ownHashes tells whether bounds have hashes of their own.
+func (n *near) ownHashes() bool { return n.most.hash == ^uint64(0) }
+
+// checkIndex checks that an index has all stretches, or where they share hashes, some of them.
+func (n *near) checkIndex(rt *rapid.T, x *index) {
+	used, all := 0, n.stretches.Len()
 	for _, o := range x.slots {
-		if o.s != nil && !o.s.gone {
-			used++
+		if o.s == nil {
+			continue
+		}
+		if used++; o.s.gone {
+			rt.Fatalf("stretch %q to %q is gone, and in an index", o.s.begin, o.s.end)
 		}
 	}
-	if used == x.used && n.most.hash != ^uint64(0) && used <= n.stretches.Len() {
-		return n.stretches.Len()
+	if used != x.used || used > all || used < all && n.ownHashes() {
+		rt.Fatalf("an index has %d stretches, and says %d; there are %d", used, x.used, all)
 	}
-	return x.used
 }

@@ -68,7 +68,7 @@ type nearSizes struct {
 
 	value int    // bytes of a value that is not large
 	dead  int    // pairs taken from an end, after which the space that they leave is known dead
-	hash  uint64 // the bits of one, all of them
+	hash  uint64 // the bits of a hash that count: all of them
 }
 
 var usualSizes = nearSizes{bytes: 8 << 20, pairs: 1024, first: 8, ahead: 512, inner: 64, between: 256, value: 16 << 10, dead: 64, hash: ^uint64(0)}

@@ -25,7 +25,7 @@ type stretch struct {
 	gone     bool
 	steady   bool // the pairs of ahead were wanted before
 
-	bounds [64]byte // where begin and end are, if there is room
+	bounds [64]byte // where begin and end are, if there is room: next to what is looked at first
 
 	end     []byte
 	found   int    // what the last search has: the next one often is for a key there
