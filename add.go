@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/conq-go/conq/internal/lane"
 	"github.com/conq-go/conq/internal/outcome"
@@ -18,6 +19,7 @@ type adder[P any] struct {
 	lane  *lane.Lane[addition[P], struct{}] // nil without combining
 	batch *adding[P]                        // of the lane
 	put   func(kv.Tx, []P) error
+	hands []hand[P] // the ends where its items are taken
 }
 
 // addition is what one call adds. One payload needs no memory beside the call's.
@@ -39,10 +41,11 @@ const (
 	maxCombinedBytes = 1 << 20
 )
 
-func newAdder[P any](s *store, o Options, size func(P) int, put func(kv.Tx, []P) error) *adder[P] {
-	a := &adder[P]{s: s, put: put}
+func newAdder[P any](s *store, o Options, size func(P) int, put func(kv.Tx, []P) error, hands ...hand[P]) *adder[P] {
+	a := &adder[P]{s: s, put: put, hands: hands}
 	if !o.NoCombining {
 		a.batch = a.adding()
+		a.batch.meeting.waits = true
 		a.lane = lane.New(lane.Options[addition[P], struct{}]{
 			Run:      a.run,
 			Size:     a.weigh(size),
@@ -84,14 +87,14 @@ func total[P any](payloads []P, size func(P) int) (n int) {
 
 // add adds payloads in one transaction, perhaps with those of other calls.
 func (a *adder[P]) add(ctx context.Context, payloads []P) error {
-	return a.do(ctx, addition[P]{more: payloads})
+	return a.serve(ctx, addition[P]{more: payloads})
 }
 
 func (a *adder[P]) addOne(ctx context.Context, payload P) error {
-	return a.do(ctx, addition[P]{one: [1]P{payload}})
+	return a.serve(ctx, addition[P]{one: [1]P{payload}})
 }
 
-func (a *adder[P]) do(ctx context.Context, added addition[P]) error {
+func (a *adder[P]) serve(ctx context.Context, added addition[P]) error {
 	if err := a.s.readyFor(ctx); err != nil {
 		return err
 	}
@@ -114,6 +117,9 @@ type adding[P any] struct {
 	calls    []*addCall[P] // none without combining
 	payloads []P
 	attempts int
+	meeting  meeting[P]
+	offer    offer[P] // to those who wait, or nil
+	left     []P      // what they don't get
 
 	task   *outcome.Task[struct{}]
 	memory []P // for payloads
@@ -123,14 +129,31 @@ type addCall[P any] = lane.Call[addition[P], struct{}]
 
 func (a *adder[P]) adding() *adding[P] {
 	b := new(adding[P])
+	b.meeting.hands = a.hands
 	b.task = outcome.NewTask(a.s.lanes, func(tx kv.Tx) (struct{}, error) {
 		kv.Lazily(tx)
 		if !b.attend(tx) {
 			return struct{}{}, errNobody
 		}
-		return struct{}{}, a.put(tx, b.payloads)
+		if err := b.handOver(tx); err != nil || len(b.left) == 0 {
+			return struct{}{}, err
+		}
+		return struct{}{}, a.put(tx, b.left)
 	})
 	return b
+}
+
+// handOver deals payloads to those who wait, in the first attempt.
+func (b *adding[P]) handOver(tx kv.Tx) (err error) {
+	b.left = b.payloads
+	switch {
+	case b.offer == nil:
+	case b.attempts > 1:
+		b.offer.deliver(errNobody) // so that they can look
+	default:
+		b.left, err = b.offer.deal(tx, b.payloads)
+	}
+	return err
 }
 
 // begin makes the batch that of other calls.
@@ -144,7 +167,7 @@ func (b *adding[P]) end() {
 	if clear(b.memory); cap(b.memory) > maxCombinedCalls {
 		b.memory = nil
 	}
-	b.calls, b.payloads = nil, nil
+	b.calls, b.payloads, b.left = nil, nil, nil
 }
 
 // run serves a batch of calls. If that fails for a reason which need not be that of
@@ -228,8 +251,27 @@ func ownError(ctx context.Context, err error) error {
 }
 
 func (a *adder[P]) transact(ctx context.Context, b *adding[P]) error {
+	offer, there := b.meeting.meet(len(b.payloads))
+	if !there {
+		return a.do(ctx, b)
+	}
+	began := time.Now()
+	err := errNobody // if the function panics
+	if b.offer = offer; offer != nil {
+		defer func() {
+			b.offer = nil
+			offer.deliver(err)
+		}()
+	}
+	err = a.do(ctx, b)
+	b.meeting.met(time.Since(began), len(b.left) < len(b.payloads), len(b.left) > 0)
+	return err
+}
+
+func (a *adder[P]) do(ctx context.Context, b *adding[P]) error {
 	_, err := b.task.Do(ctx)
 	if err == nil {
+		a.s.tally.added.Add(int64(len(b.left)))
 		a.s.observe(Event{Kind: Added, Calls: max(1, len(b.calls)), Items: len(b.payloads), Attempts: b.attempts})
 	}
 	return err

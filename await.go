@@ -38,7 +38,7 @@ func (t *taker[V]) takeForWaiting(ctx context.Context, p *waitroom.Party[V]) (go
 	if t.line != nil {
 		return t.takeInLine(ctx, p)
 	}
-	news = t.s.signals.Wait(t.s.name) // before looking
+	news = t.s.signals.WaitAs(t.s.name, t) // before looking
 	taken, err := t.serve(ctx, demand[V]{party: p})
 	if err != nil {
 		return nil, nil, err

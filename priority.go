@@ -64,14 +64,23 @@ func OpenPriorityQueue[T any](db kv.DB, name string, c Codec[T], opts ...Options
 	if err = ends(&p.store, o, p.fromMin(), p.fromMax(recipe.LastPushed), p.fromMax(recipe.FirstPushed)); err != nil {
 		return nil, err
 	}
-	p.pushes = newAdder(&p.store, o, func(p prioritized) int { return len(p.payload) }, p.add)
 	if p.min, err = newTaker(&p.store, o, staging.Front, p.fromMin()); err != nil {
 		return nil, err
 	}
 	if p.max, err = newTaker(&p.store, o, high, p.fromMax(ties)); err != nil {
 		return nil, err
 	}
+	size := func(p prioritized) int { return len(p.payload) }
+	p.pushes = newAdder(&p.store, o, size, p.add,
+		&hander[prioritized, Prioritized[T]]{t: p.min, order: byPriority, value: p.handed, size: size},
+		&hander[prioritized, Prioritized[T]]{t: p.max, order: fromHighest(ties), value: p.handed, size: size})
 	return p, nil
+}
+
+// handed returns what comes out for a payload.
+func (p *PriorityQueue[T]) handed(payload prioritized) (Prioritized[T], error) {
+	v, err := p.codec.Decode(copied(payload.payload))
+	return Prioritized[T]{v, payload.priority}, err
 }
 
 // fromMin is the order in which items are popped from the low end.

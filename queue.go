@@ -56,12 +56,16 @@ func OpenQueue[T any](db kv.DB, name string, c Codec[T], opts ...Options) (*Queu
 	if err = ends(&q.store, o, q.fromFront(), q.fromFront(), q.fromFront()); err != nil {
 		return nil, err
 	}
-	q.back = newAdder(&q.store, o, func(p []byte) int { return len(p) }, q.add)
 	if q.front, err = newTaker(&q.store, o, staging.Front, q.fromFront()); err != nil {
 		return nil, err
 	}
+	size := func(p []byte) int { return len(p) }
+	q.back = newAdder(&q.store, o, size, q.add, &hander[[]byte, T]{t: q.front, value: q.handed, size: size})
 	return q, nil
 }
+
+// handed returns what comes out for a payload.
+func (q *Queue[T]) handed(payload []byte) (T, error) { return q.codec.Decode(copied(payload)) }
 
 // fromFront is the order in which items are dequeued.
 func (q *Queue[T]) fromFront() direction[T] {

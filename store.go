@@ -40,6 +40,7 @@ type store struct {
 	name     string
 	pieces   []byte       // ("conq", "piece", name), packed
 	log      *slog.Logger // or nil
+	tally    tally
 }
 
 // open checks the arguments of OpenQueue and OpenPriorityQueue and enters the queue in

@@ -33,6 +33,10 @@ type taker[V any] struct {
 
 	flows  atomic.Bool  // who waited last found items at once
 	misses atomic.Int64 // how often those who wait found nothing
+
+	// For those who add, see meeting:
+	active atomic.Bool  // items are being taken, by the lane
+	served atomic.Int32 // how many callers got something the last time
 }
 
 func newTaker[V any](s *store, o Options, side staging.Side, d direction[V]) (*taker[V], error) {
@@ -44,7 +48,7 @@ func newTaker[V any](s *store, o Options, side staging.Side, d direction[V]) (*t
 		t.batch = t.newBatch()
 		t.lane = lane.New(lane.Options[demand[V], takings[V]]{Run: t.run, MaxCalls: s.combinable()})
 	}
-	w := waitroom.Options[V]{Take: t.takeForWaiting, Max: s.combinable(), Poll: s.poll(), Lost: isUnknown, Observe: s.observeWaiting()}
+	w := waitroom.Options[V]{Take: t.takeForWaiting, Max: s.combinable(), Poll: s.poll(), Lasting: s.signals != nil, Lost: isUnknown, Observe: s.observeWaiting()}
 	if s.signals == nil {
 		line, err := s.stage.NewLine()
 		if err != nil {
@@ -100,6 +104,8 @@ func (t *taker[V]) run(calls []*takeCall[V]) {
 	if t.lane == nil {
 		b = t.newBatch()
 	}
+	t.active.Store(true)
+	defer t.active.Store(false)
 	b.begin(calls)
 	defer b.end()
 	for b.attend() {
@@ -187,9 +193,27 @@ func (t *taker[V]) servePlain(ctx context.Context, b *batch[V]) ([]share[V], err
 	b.attempts = 0
 	shares, err := b.plain.Do(ctx)
 	if err == nil {
+		t.note(shares)
 		t.s.observe(Event{Kind: Taken, Calls: len(b.calls), Items: count(shares), Attempts: b.attempts})
 	}
 	return shares, err
+}
+
+// note keeps what those who add may want to know: see meeting.
+func (t *taker[V]) note(shares []share[V]) {
+	items, callers := 0, 0
+	for _, s := range shares {
+		if n := s.count(); n > 0 {
+			items += n
+			callers++
+		}
+	}
+	if items == 0 {
+		t.s.tally.empty()
+		return
+	}
+	t.s.tally.taken.Add(int64(items))
+	t.served.Store(int32(callers))
 }
 
 // admit returns an error if the transaction is not to take anything: because it is

@@ -35,30 +35,52 @@ func SignalsOf(db DB) *Signals {
 type Signals struct {
 	waiting atomic.Int64 // topics, so that Notify is cheap when nobody waits
 	mu      sync.Mutex
-	topics  map[string]chan error
+	topics  map[string]topic
 	closed  bool
+}
+
+// topic is those who wait for one.
+type topic struct {
+	news   chan error
+	who    any  // the first of them
+	others bool // somebody else does, too
 }
 
 // Wait returns a channel that is closed at the next Notify of the topic, or at
 // Close. All who wait for a topic share it.
-func (s *Signals) Wait(topic string) <-chan error {
+func (s *Signals) Wait(topic string) <-chan error { return s.WaitAs(topic, nil) }
+
+// WaitAs is Wait for somebody whom Others tells from others. who is compared with ==.
+func (s *Signals) WaitAs(name string, who any) <-chan error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	news := s.topics[topic]
-	if news != nil {
-		return news
+	t, waited := s.topics[name]
+	if !waited {
+		t = topic{news: make(chan error), who: who}
+		if s.closed {
+			close(t.news)
+			return t.news
+		}
+		if s.topics == nil {
+			s.topics = make(map[string]topic)
+		}
+		s.topics[name] = t
+		s.waiting.Add(1)
 	}
-	news = make(chan error)
-	if s.closed {
-		close(news)
-		return news
+	if t.who != who && !t.others {
+		t.others = true
+		s.topics[name] = t
 	}
-	if s.topics == nil {
-		s.topics = make(map[string]chan error)
-	}
-	s.topics[topic] = news
-	s.waiting.Add(1)
-	return news
+	return t.news
+}
+
+// Others tells whether anybody but who has begun to wait for the topic since its last
+// Notify. He may have given up meanwhile.
+func (s *Signals) Others(topic string, who any) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	t, waited := s.topics[topic]
+	return waited && (t.others || t.who != who)
 }
 
 // Notify wakes those who wait for the topic.
@@ -68,8 +90,8 @@ func (s *Signals) Notify(topic string) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if news := s.topics[topic]; news != nil {
-		close(news)
+	if t, waited := s.topics[topic]; waited {
+		close(t.news)
 		delete(s.topics, topic)
 		s.waiting.Add(-1)
 	}
@@ -81,9 +103,9 @@ func (s *Signals) Close() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.closed = true
-	for topic, news := range s.topics {
-		close(news)
-		delete(s.topics, topic)
+	for name, t := range s.topics {
+		close(t.news)
+		delete(s.topics, name)
 		s.waiting.Add(-1)
 	}
 }

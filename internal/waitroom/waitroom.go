@@ -14,6 +14,7 @@ import (
 	"runtime"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -49,6 +50,10 @@ type Options[V any] struct {
 	// Poll is how often the leader looks without news. Default: never.
 	Poll time.Duration
 
+	// Lasting tells that as long as news has not come, there is nothing for those who
+	// come later either: so they need not look. Default: each who leads looks.
+	Lasting bool
+
 	// Observe is told how many wait, after each change. Default: nobody is told.
 	Observe func(waiting int)
 }
@@ -62,6 +67,7 @@ type Options[V any] struct {
 //     returns; then he leaves, or has got items. When all for whom they are taken
 //     have given up, Take's context ends.
 //   - Errors: of Take go to the caller who leads; the next one tries again.
+//   - Who has items for those who wait can give them without a look: see Hold.
 type Room[V any] struct {
 	o    Options[V]
 	done chan struct{} // closed by Close
@@ -71,11 +77,14 @@ type Room[V any] struct {
 	drained chan struct{} // closed when nobody waits any more after Close
 	waiting []*waiter[V]  // in order of arrival; the first one leads
 
-	// Of the last party; the leader's.
-	lastHeld int
-	lastTook time.Duration
+	present atomic.Int64 // how many wait
 
-	// While items are being taken:
+	lastHeld int           // of the last party that took items
+	lastTook time.Duration // likewise
+	news     <-chan error  // of the last look, if nothing was there
+
+	// While items are being taken, or handed to those who wait:
+	busy    bool
 	staying int // how many of those who are held have not given up
 	giveUp  context.CancelCauseFunc
 }
@@ -134,6 +143,7 @@ func (r *Room[V]) Drained(ctx context.Context) error {
 
 // changed is to be called when r.waiting or r.closed has changed, under the lock.
 func (r *Room[V]) changed() {
+	r.present.Store(int64(len(r.waiting)))
 	r.o.Observe(len(r.waiting))
 	if r.closed == nil || len(r.waiting) > 0 {
 		return
@@ -146,11 +156,7 @@ func (r *Room[V]) changed() {
 }
 
 // Waiting returns how many callers wait.
-func (r *Room[V]) Waiting() int {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return len(r.waiting)
-}
+func (r *Room[V]) Waiting() int { return int(r.present.Load()) }
 
 // Wait returns up to want items, at least one, or an error: the cause of ctx, or
 // Take's.
@@ -192,15 +198,43 @@ func (r *Room[V]) wait(ctx context.Context, want int) ([]V, error) {
 			}
 			<-w.woken
 		}
-		switch {
-		case w.got != nil || w.lost != nil:
-			return w.got, w.lost
-		case w.leaves:
+		switch got, lost, leaves := r.result(w); {
+		case got != nil || lost != nil:
+			return got, lost
+		case leaves:
 			return nil, context.Cause(ctx)
 		}
 	}
-	defer r.leave(ctx, w)
-	return r.lead(ctx, w)
+	got, err := r.lead(ctx, w)
+	if err == nil || r.leave(ctx, w) {
+		return got, err
+	}
+	r.released(w)
+	if got, lost, _ := r.result(w); got != nil || lost != nil {
+		return got, lost
+	}
+	return nil, err
+}
+
+// result is what w has got, and whether it may leave. Others may be about to hand it
+// something.
+func (r *Room[V]) result(w *waiter[V]) (got []V, lost error, leaves bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return w.got, w.lost, w.leaves
+}
+
+// released returns when w is not held any more.
+func (r *Room[V]) released(w *waiter[V]) {
+	for r.holds(w) {
+		<-w.woken // also by what came before
+	}
+}
+
+func (r *Room[V]) holds(w *waiter[V]) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return w.held
 }
 
 // enter adds w and tells whether it leads.
@@ -262,9 +296,9 @@ func (r *Room[V]) lead(ctx context.Context, w *waiter[V]) ([]V, error) {
 		if err == nil && ctx.Err() == nil {
 			err = r.turn(ctx, w)
 		}
-		switch {
-		case w.got != nil || w.lost != nil:
-			return w.got, w.lost
+		switch got, lost, _ := r.result(w); {
+		case got != nil || lost != nil:
+			return got, lost
 		case ctx.Err() != nil:
 			return nil, context.Cause(ctx)
 		case err != nil:
@@ -282,11 +316,18 @@ func (r *Room[V]) isClosed() error {
 
 // turn takes items once. If there are none it waits until it is time to look again.
 func (r *Room[V]) turn(ctx context.Context, w *waiter[V]) error {
+	if news := r.quiet(); news != nil {
+		r.await(ctx, w, news)
+		return nil
+	}
 	all, end := context.WithCancelCause(context.WithoutCancel(ctx))
 	defer end(nil)
 	r.gather()
-	p := r.hold(end)
-	r.lastHeld = len(p.held)
+	p := r.holdBehind(w, end)
+	if p == nil {
+		r.released(w) // somebody has items for it, perhaps
+		return nil
+	}
 	stop := context.AfterFunc(ctx, func() {
 		r.mu.Lock()
 		defer r.mu.Unlock()
@@ -296,31 +337,47 @@ func (r *Room[V]) turn(ctx context.Context, w *waiter[V]) error {
 	})
 	defer stop()
 	news, err := r.take(all, p)
-	if err == nil && w.got == nil {
-		r.await(ctx, news)
+	if got, _, _ := r.result(w); err != nil || got != nil {
+		return err
 	}
-	return err
+	r.await(ctx, w, news)
+	return nil
+}
+
+// quiet returns the news to wait for if there is nothing to look for since the last look.
+func (r *Room[V]) quiet() <-chan error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	select {
+	case <-r.news:
+		r.news = nil
+	default:
+	}
+	return r.news
 }
 
 // gather lets callers come first whom the last party has let go, as lane.Lane does:
 // else parties alternate between half of the callers and the other half.
 func (r *Room[V]) gather() {
-	if r.lastHeld < 2 {
+	r.mu.Lock()
+	held, took := r.lastHeld, r.lastTook
+	r.mu.Unlock()
+	if held < 2 {
 		return
 	}
 	const tries, part, longest = 2000, 2, 80 * time.Microsecond
-	limit := min(r.lastTook/part, longest)
+	limit := min(took/part, longest)
 	began := time.Now()
 	for range tries {
-		if r.Waiting() >= r.lastHeld || time.Since(began) > limit {
+		if r.Waiting() >= held || time.Since(began) > limit {
 			return
 		}
 		runtime.Gosched()
 	}
 }
 
-// await returns when it is time to look again, or ctx ends.
-func (r *Room[V]) await(ctx context.Context, news <-chan error) {
+// await returns when it is time to look again, ctx ends, or w may have been handed items.
+func (r *Room[V]) await(ctx context.Context, w *waiter[V], news <-chan error) {
 	var poll <-chan time.Time
 	if r.o.Poll > 0 {
 		timer := time.NewTimer(r.o.Poll)
@@ -330,78 +387,10 @@ func (r *Room[V]) await(ctx context.Context, news <-chan error) {
 	select {
 	case <-news: // an error of a watch is a reason to look, which will tell what it is
 	case <-poll:
+	case <-w.woken:
 	case <-r.done:
 	case <-ctx.Done():
 	}
-}
-
-// Party is the callers for whom a leader takes items. It is for Take alone, and
-// not safe for concurrent use.
-type Party[V any] struct {
-	room *Room[V]
-	held []*waiter[V] // the first is the leader; they are the first of those who wait
-}
-
-// Wants returns how many items each of those wants at most who are still there, in
-// order, and lets the others go. It returns nil if the leader wants to go: then Take
-// has to return an error, and have taken nothing; the next one will lead. Take calls
-// it before each attempt, but not between one whose outcome is unknown and the look
-// at whether it took effect.
-func (p *Party[V]) Wants() (wants []int) {
-	r := p.room
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if p.held[0].leaves {
-		return nil
-	}
-	gone := func(w *waiter[V]) bool { return w.held && w.leaves }
-	if slices.ContainsFunc(p.held, gone) {
-		r.waiting = slices.DeleteFunc(r.waiting, gone)
-		p.held = slices.DeleteFunc(p.held, func(w *waiter[V]) bool {
-			if !gone(w) {
-				return false
-			}
-			w.held = false
-			w.woken <- struct{}{}
-			return true
-		})
-		r.changed()
-	}
-	for _, w := range p.held {
-		wants = append(wants, w.want)
-	}
-	return wants
-}
-
-// Staying tells whether none of those whom Wants returned last wants to go.
-func (p *Party[V]) Staying() bool {
-	p.room.mu.Lock()
-	defer p.room.mu.Unlock()
-	return !slices.ContainsFunc(p.held, func(w *waiter[V]) bool { return w.leaves })
-}
-
-// Next returns when the caller came who is the first one when so many have got
-// items, and false if nobody waits then.
-func (p *Party[V]) Next(served int) (stamp int64, ok bool) {
-	r := p.room
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if served >= len(r.waiting) {
-		return 0, false
-	}
-	return r.waiting[served].stamp, true
-}
-
-// hold keeps the first callers from leaving while items are taken for them.
-func (r *Room[V]) hold(giveUp context.CancelCauseFunc) *Party[V] {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	held := slices.Clone(r.waiting[:min(len(r.waiting), r.o.Max)])
-	for _, w := range held {
-		w.held = true
-	}
-	r.staying, r.giveUp = len(held), giveUp
-	return &Party[V]{r, held}
 }
 
 // take takes items for those who are held, and lets go of them, also when Take
@@ -410,7 +399,7 @@ func (r *Room[V]) take(ctx context.Context, p *Party[V]) (news <-chan error, err
 	var got [][]V
 	began := time.Now()
 	defer func() {
-		r.lastTook = time.Since(began) // before another one leads
+		r.took(time.Since(began), got, news)
 		r.deliver(p.held, got, err)
 	}()
 	got, news, err = r.o.Take(ctx, p)
@@ -420,11 +409,22 @@ func (r *Room[V]) take(ctx context.Context, p *Party[V]) (news <-chan error, err
 	return news, err
 }
 
+// took notes what is to be known about the last look before another one leads.
+func (r *Room[V]) took(time time.Duration, got [][]V, news <-chan error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.lastTook = time
+	if r.o.Lasting && len(got) == 0 {
+		r.news = news // none after an error
+	}
+}
+
 // deliver gives the first callers what they got, and lets those go who wanted to
 // meanwhile. The first one is the leader itself, which needs no waking.
 func (r *Room[V]) deliver(held []*waiter[V], got [][]V, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	r.busy = false
 	if err != nil && !r.o.Lost(err) {
 		err = nil
 	}

@@ -1,0 +1,194 @@
+package conq
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/conq-go/conq/internal/waitroom"
+	"github.com/conq-go/conq/kv"
+	"github.com/conq-go/conq/recipe"
+)
+
+// What is added while the queue is empty and callers of the same handle wait for items is
+// handed to them, in the transaction that adds it: it is as if they had taken it just after
+// it was added. So it is never written, nor does anybody wait for the disk. That is
+// elimination, as in Shavit and Touitou's trees, for what a combining leader finds. There
+// must be nobody else who waits, as he may have come before.
+
+// hand is an end of a queue where items may be handed to those who wait.
+type hand[P any] interface {
+	// expected returns how many of those who take may wait in a moment, if it is worth to
+	// wait for them before n items are added; handed tells that the last ones were handed
+	// to them.
+	expected(n int, handed bool) int
+	// taking tells whether items are being taken.
+	taking() bool
+	// free returns how many wait, and hold would hold.
+	free() int
+	// hold returns nil if there is nobody to whom payloads may be handed. Those who wait
+	// are kept until deliver.
+	hold() offer[P]
+}
+
+// offer is what those who wait are about to get.
+type offer[P any] interface {
+	// deal decides what they get of payloads, and returns the others, in their order.
+	deal(tx kv.Tx, payloads []P) (left []P, err error)
+	// deliver gives them what was dealt, unless err is the error of the transaction. It counts
+	// once.
+	deliver(err error)
+}
+
+// hander is the hand of a taker.
+type hander[P, V any] struct {
+	t     *taker[V]
+	order func([]P) []int // the indices of payloads as they are to be taken; nil if as they are
+	value func(P) (V, error)
+	size  func(P) int
+}
+
+func (h *hander[P, V]) expected(n int, handed bool) int {
+	t := h.t
+	waiting := t.room.Waiting()
+	switch {
+	case t.line != nil || t.s.mayBeStaged():
+		return 0
+	case waiting == 0 && !handed && !(t.active.Load() && t.s.tally.level() <= int64(fewBatches*n)):
+		return 0
+	}
+	return max(waiting, int(t.served.Load()))
+}
+
+func (h *hander[P, V]) taking() bool { return h.t.active.Load() }
+
+func (h *hander[P, V]) free() int { return h.t.room.Free() }
+
+func (h *hander[P, V]) hold() offer[P] {
+	t := h.t
+	if t.s.signals.Others(t.s.name, t) {
+		return nil
+	}
+	p := t.room.Hold()
+	if p == nil {
+		return nil
+	}
+	return &dealt[P, V]{hander: h, party: p}
+}
+
+// dealt is what those who wait at an end are about to get.
+type dealt[P, V any] struct {
+	*hander[P, V]
+	party *waitroom.Party[V]
+	got   [][]V
+}
+
+func (d *dealt[P, V]) deal(tx kv.Tx, payloads []P) (left []P, err error) {
+	wants := d.party.Wants()
+	empty, err := d.t.s.empty(tx)
+	if err != nil || !empty || len(wants) == 0 {
+		d.deliver(err) // so that they can look
+		return payloads, err
+	}
+	b, err := d.t.s.budget(sum(wants), waiting)
+	if err != nil {
+		return nil, err
+	}
+	var order []int
+	if d.order != nil {
+		order = d.order(payloads)
+	}
+	n := 0
+	values := make([]V, 0, min(b.items, len(payloads)))
+	for _, want := range wants {
+		from := len(values)
+		for ; len(values)-from < want && n < cap(values) && !b.spent; n++ {
+			payload := payloads[n]
+			if order != nil {
+				payload = payloads[order[n]]
+			}
+			v, err := d.value(payload)
+			if b.bytes -= d.size(payload); err != nil || b.bytes < 0 && n > 0 {
+				b.spent = true
+				break
+			}
+			values = append(values, v)
+		}
+		if len(values) == from {
+			break
+		}
+		d.got = append(d.got, values[from:len(values):len(values)])
+	}
+	if order == nil || n == len(payloads) {
+		return payloads[n:], nil
+	}
+	return without(payloads, order[:n]), nil
+}
+
+// without returns the elements of s but for those at some indices.
+func without[E any](s []E, at []int) []E {
+	at = slices.Sorted(slices.Values(at))
+	left := make([]E, 0, len(s)-len(at))
+	for i, e := range s {
+		if len(at) > 0 && at[0] == i {
+			at = at[1:]
+			continue
+		}
+		left = append(left, e)
+	}
+	return left
+}
+
+func (d *dealt[P, V]) deliver(err error) {
+	if d.party == nil {
+		return
+	}
+	if len(d.got) == 0 {
+		err = nil // it is none of theirs
+	} else if err != nil {
+		d.got = nil
+	}
+	n := 0
+	for _, values := range d.got {
+		n += len(values)
+	}
+	if n > 0 {
+		d.t.misses.Add(1) // they have waited
+		d.t.served.Store(int32(len(d.got)))
+		d.t.s.observe(Event{Kind: Taken, Calls: 1, Items: n, Attempts: 1})
+	}
+	d.party.Deliver(d.got, err)
+	d.party = nil
+}
+
+// empty tells whether there are no items, which is then what tx depends on.
+func (s *store) empty(tx kv.Tx) (bool, error) {
+	r := tx.Snapshot()
+	items, known, err := s.knownForwards(r, 1, nil)
+	if err != nil || len(items) > 0 {
+		return false, err
+	}
+	if !known {
+		for _, err := range s.forwards(r, 1) {
+			return false, err
+		}
+	}
+	tx.AddReadConflict(s.span)
+	return true, nil
+}
+
+// copied is a payload as it comes out of the store: the caller's own, and not nil.
+func copied(payload []byte) []byte { return append([]byte{}, payload...) }
+
+// fromHighest returns the order in which PopMax takes payloads that are pushed together.
+func fromHighest(ties recipe.Ties) func([]prioritized) []int {
+	return func(payloads []prioritized) []int {
+		order := byPriority(payloads)
+		slices.Reverse(order) // those of one priority, too: the last pushed is first
+		if ties == recipe.FirstPushed {
+			slices.SortFunc(order, func(i, j int) int {
+				return cmp.Or(cmp.Compare(payloads[j].priority, payloads[i].priority), i-j)
+			})
+		}
+		return order
+	}
+}

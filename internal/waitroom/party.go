@@ -1,0 +1,129 @@
+package waitroom
+
+import (
+	"context"
+	"slices"
+)
+
+// Party is the callers for whom a leader takes items, or somebody has some. It is for Take
+// alone, or who has called Hold, and not safe for concurrent use.
+type Party[V any] struct {
+	room *Room[V]
+	held []*waiter[V] // the first is the leader; they are the first of those who wait
+}
+
+// Wants returns how many items each of those wants at most who are still there, in
+// order, and lets the others go. It returns nil if the leader wants to go: then Take
+// has to return an error, and have taken nothing; the next one will lead. Take calls
+// it before each attempt, but not between one whose outcome is unknown and the look
+// at whether it took effect.
+func (p *Party[V]) Wants() (wants []int) {
+	r := p.room
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if p.held[0].leaves {
+		return nil
+	}
+	gone := func(w *waiter[V]) bool { return w.held && w.leaves }
+	if slices.ContainsFunc(p.held, gone) {
+		r.waiting = slices.DeleteFunc(r.waiting, gone)
+		p.held = slices.DeleteFunc(p.held, func(w *waiter[V]) bool {
+			if !gone(w) {
+				return false
+			}
+			w.held = false
+			w.woken <- struct{}{}
+			return true
+		})
+		r.changed()
+	}
+	for _, w := range p.held {
+		wants = append(wants, w.want)
+	}
+	return wants
+}
+
+// Staying tells whether none of those whom Wants returned last wants to go.
+func (p *Party[V]) Staying() bool {
+	p.room.mu.Lock()
+	defer p.room.mu.Unlock()
+	return !slices.ContainsFunc(p.held, func(w *waiter[V]) bool { return w.leaves })
+}
+
+// Next returns when the caller came who is the first one when so many have got
+// items, and false if nobody waits then.
+func (p *Party[V]) Next(served int) (stamp int64, ok bool) {
+	r := p.room
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if served >= len(r.waiting) {
+		return 0, false
+	}
+	return r.waiting[served].stamp, true
+}
+
+// Hold returns the first callers for somebody who has items for them, and keeps them from
+// leaving until Deliver is called, which must be. It returns nil if nobody waits, or items
+// are being taken for them, or handed to them, at this moment.
+func (r *Room[V]) Hold() *Party[V] {
+	if r.present.Load() == 0 {
+		return nil
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.hold(func(error) {})
+}
+
+// Free returns how many Hold would return the moment.
+func (r *Room[V]) Free() int {
+	if r.present.Load() == 0 {
+		return 0
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.busy {
+		return 0
+	}
+	return min(len(r.waiting), r.o.Max)
+}
+
+// Deliver gives each of the first of those whom Wants returned last what it gets. The others
+// wait on, but those for whom items may be lost by err, as Options.Lost tells.
+func (p *Party[V]) Deliver(got [][]V, err error) {
+	p.room.deliver(p.held, got, err)
+	if len(p.held) > 0 {
+		select {
+		case p.held[0].woken <- struct{}{}: // who leads waits for nothing else now
+		default:
+		}
+	}
+}
+
+// holdBehind is hold for w, who leads; or somebody has handed it items, and another one does.
+func (r *Room[V]) holdBehind(w *waiter[V], giveUp context.CancelCauseFunc) *Party[V] {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if len(r.waiting) == 0 || r.waiting[0] != w {
+		return nil
+	}
+	p := r.hold(giveUp)
+	if p != nil {
+		r.lastHeld = len(p.held)
+	}
+	return p
+}
+
+// hold keeps the first callers from leaving while items are taken for them, or handed to
+// them. It returns nil if that is so already, or nobody is there. The lock is held.
+func (r *Room[V]) hold(giveUp context.CancelCauseFunc) *Party[V] {
+	if r.busy || len(r.waiting) == 0 {
+		return nil
+	}
+	r.busy = true
+	held := slices.Clone(r.waiting[:min(len(r.waiting), r.o.Max)])
+	for _, w := range held {
+		w.held = true
+	}
+	r.staying, r.giveUp = len(held), giveUp
+	return &Party[V]{r, held}
+}
