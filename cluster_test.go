@@ -14,6 +14,7 @@ import (
 // endVerbs are those of an end of a queue, as one handle has them.
 type endVerbs struct {
 	add  func(context.Context, string) error
+	all  func(context.Context, ...Prioritized[string]) error // a queue ignores priorities
 	in   func(kv.Tx, string) error
 	take func(context.Context, int) ([]string, error)
 	wait func(context.Context, int) ([]string, error)
@@ -43,7 +44,14 @@ func openFront(t tb, db kv.DB, o Options) endVerbs {
 	q, err := OpenQueue(db, "q", String(), o)
 	noError(t, err)
 	return endVerbs{
-		q.Enqueue, func(tx kv.Tx, v string) error { return q.In(tx).Enqueue(v) },
+		q.Enqueue, func(ctx context.Context, items ...Prioritized[string]) error {
+			values := make([]string, len(items))
+			for i, item := range items {
+				values[i] = item.Value
+			}
+			return q.EnqueueAll(ctx, values)
+		},
+		func(tx kv.Tx, v string) error { return q.In(tx).Enqueue(v) },
 		q.DequeueN, q.DequeueWaitN, q.DequeueWait, q.Len, q.Close, &q.store,
 	}
 }
@@ -54,6 +62,7 @@ func openPriority(t tb, db kv.DB, o Options, low bool) endVerbs {
 	noError(t, err)
 	v := endVerbs{
 		func(ctx context.Context, v string) error { return p.Push(ctx, v, 7) },
+		func(ctx context.Context, items ...Prioritized[string]) error { return p.PushAll(ctx, items) },
 		func(tx kv.Tx, v string) error { return p.In(tx).Push(v, 7) },
 		valuesOf(p.PopMaxN), valuesOf(p.PopMaxWaitN), p.PopMaxWait, p.Len, p.Close, &p.store,
 	}

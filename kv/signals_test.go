@@ -34,3 +34,35 @@ func TestSignals(t *testing.T) {
 		t.Errorf("%d topics are waited for", s.waiting.Load())
 	}
 }
+
+// Others tells of those who have begun to wait since the last news, and of nobody else.
+func TestOthers(t *testing.T) {
+	var s Signals
+	a, b := new(int), new(int)
+	check := func(when string, others ...bool) {
+		t.Helper()
+		for i, who := range []any{a, b, nil} {
+			if got := s.Others("x", who); got != others[i] {
+				t.Errorf("%s: there are others than %d: %v", when, i, got)
+			}
+		}
+	}
+	check("nobody waits", false, false, false)
+	s.WaitAs("y", b)
+	check("somebody waits for something else", false, false, false)
+	s.WaitAs("x", a)
+	s.WaitAs("x", a)
+	check("a waits", false, true, true)
+	if s.WaitAs("x", b) != s.WaitAs("x", a) {
+		t.Error("two who wait for a topic have two channels")
+	}
+	check("both wait", true, true, true)
+	s.Notify("x")
+	check("there was news", false, false, false)
+	s.Wait("x")
+	check("somebody waits", true, true, false)
+	s.Close()
+	check("closed", false, false, false)
+	s.WaitAs("x", a)
+	check("nobody waits any more", false, false, false)
+}

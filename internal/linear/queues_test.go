@@ -98,6 +98,9 @@ type slow struct {
 	slow bool
 }
 
+// Signals implements kv.Local: those of the store below, if it has any.
+func (s slow) Signals() *kv.Signals { return kv.SignalsOf(s.DB) }
+
 func (s slow) Transact(ctx context.Context, f func(kv.Tx) error) error {
 	return s.DB.Transact(ctx, func(tx kv.Tx) error {
 		err := f(tx)

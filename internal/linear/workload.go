@@ -1,6 +1,7 @@
 package linear
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math/rand/v2"
@@ -17,6 +18,8 @@ type Workload struct {
 	// Ends is how many ends the queues have: 1 for FIFO queues, 2 for priority
 	// queues.
 	Ends int
+	// Puts is how many of 100 calls put items. Default: 40.
+	Puts int
 	// Cancel is the probability that a call's context is cancelled while it runs,
 	// or before.
 	Cancel float64
@@ -91,11 +94,14 @@ func (w Workload) drain(ctx context.Context, r *Recorder, t Target) error {
 type plan struct {
 	*rand.Rand
 	client, ends int
+	puts         int // of 100 calls
 	values       int // drawn so far
 }
 
 func (w Workload) plan(client int) *plan {
-	return &plan{Rand: rand.New(rand.NewPCG(w.Seed, uint64(client))), client: client, ends: w.Ends}
+	return &plan{
+		Rand: rand.New(rand.NewPCG(w.Seed, uint64(client))), client: client, ends: w.Ends, puts: cmp.Or(w.Puts, 40),
+	}
 }
 
 // next draws a call. A little more is taken than put, as an empty queue is where
@@ -103,7 +109,7 @@ func (w Workload) plan(client int) *plan {
 func (p *plan) next() Op {
 	op := Op{Client: p.client, End: End(p.IntN(p.ends))}
 	switch n := p.IntN(100); {
-	case n < 40:
+	case n < p.puts:
 		op.Kind = Put
 		for range p.some() {
 			op.Items = append(op.Items, p.item())

@@ -196,7 +196,7 @@ func (r *Room[V]) wait(ctx context.Context, want int) ([]V, error) {
 			if r.leave(ctx, w) {
 				return nil, context.Cause(ctx)
 			}
-			<-w.woken
+			r.released(w)
 		}
 		switch got, lost, leaves := r.result(w); {
 		case got != nil || lost != nil:

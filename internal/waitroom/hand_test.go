@@ -1,0 +1,275 @@
+package waitroom
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+)
+
+// handed is what a caller has got.
+type handed struct {
+	items []int
+	err   error
+	done  bool
+}
+
+// enter starts a caller that wants so many items, and waits until it waits.
+func enter(ctx context.Context, r *Room[int], want int) *handed {
+	h := new(handed)
+	go func() {
+		h.items, h.err = r.Wait(ctx, want)
+		h.done = true
+	}()
+	synctest.Wait()
+	return h
+}
+
+// Callers get what is handed to them in the order in which they came. The others wait on,
+// without a look at the queue if its news is lasting; if not, with one of who leads them.
+func TestHand(t *testing.T) {
+	for _, lasting := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			q := newQueue()
+			r := New(Options[int]{Take: q.take, Lasting: lasting, Max: 3})
+			if r.Hold() != nil || r.Free() != 0 {
+				t.Error("somebody is held in an empty room")
+			}
+			callers := []*handed{}
+			for i := range 4 {
+				callers = append(callers, enter(t.Context(), r, i+1))
+			}
+			if n := r.Free(); n != 3 {
+				t.Errorf("%d are free, want 3: as many as Take serves", n)
+			}
+			p := r.Hold()
+			if wants := p.Wants(); !slices.Equal(wants, []int{1, 2, 3}) {
+				t.Errorf("they want %v", wants)
+			}
+			if r.Hold() != nil || r.Free() != 0 {
+				t.Error("who is held can be held again")
+			}
+			before := q.takes
+			p.Deliver([][]int{{10}, {20, 21}}, nil)
+			synctest.Wait()
+			for i, want := range [][]int{{10}, {20, 21}, nil, nil} {
+				if got := callers[i]; got.err != nil || got.done != (want != nil) || !slices.Equal(got.items, want) {
+					t.Errorf("caller %d: %+v, want %v", i, *got, want)
+				}
+			}
+			later := enter(t.Context(), r, 1)
+			if looks := q.takes - before; looks != map[bool]int{false: 1, true: 0}[lasting] {
+				t.Errorf("lasting news %v: %d looks at the queue without news", lasting, looks)
+			}
+			q.add(30, 40, 50)
+			synctest.Wait()
+			q.add(60)
+			synctest.Wait()
+			for _, h := range append(callers[2:], later) {
+				if h.done != (len(h.items) > 0) || h.err != nil {
+					t.Errorf("%+v", *h)
+				}
+			}
+			if got := slices.Concat(callers[2].items, callers[3].items); !slices.Equal(got, []int{30, 40, 50, 60}) {
+				t.Errorf("got %v", got)
+			}
+			r.Close(errGivenUp)
+			synctest.Wait()
+			if !errors.Is(later.err, errGivenUp) || r.Waiting() != 0 {
+				t.Errorf("closed, and %d wait: %v", r.Waiting(), later.err)
+			}
+		})
+	}
+}
+
+// Who gives up, or the room of whom is closed, while somebody has items for him, gets these,
+// or leaves when it turns out that there are none for him. Others are not kept.
+func TestLeavingWhileHeld(t *testing.T) {
+	for leaver := range 3 {
+		for dealt := range 4 {
+			for _, closed := range []bool{false, true} {
+				synctest.Test(t, func(t *testing.T) {
+					q := newQueue()
+					r := New(Options[int]{Take: q.take, Lasting: true})
+					ctx, cancel := context.WithCancelCause(t.Context())
+					callers := []*handed{}
+					for i := range 3 {
+						c := t.Context()
+						if i == leaver {
+							c = ctx
+						}
+						callers = append(callers, enter(c, r, 1))
+					}
+					p := r.Hold()
+					p.Wants()
+					cancel(errGivenUp)
+					if closed {
+						r.Close(errGivenUp)
+					}
+					synctest.Wait()
+					if callers[leaver].done {
+						t.Fatal("who is held has left")
+					}
+					p.Deliver([][]int{{0}, {1}, {2}}[:dealt], nil)
+					synctest.Wait()
+					for i, h := range callers {
+						switch leaves := closed || i == leaver; {
+						case i < dealt:
+							if h.err != nil || !slices.Equal(h.items, []int{i}) {
+								t.Errorf("caller %d of %d who were dealt to, %d leaves: %+v", i, dealt, leaver, *h)
+							}
+						case h.done != leaves || leaves && !errors.Is(h.err, errGivenUp):
+							t.Errorf("caller %d gets nothing, %d leaves: %+v", i, leaver, *h)
+						}
+					}
+					r.Close(errGivenUp)
+					synctest.Wait()
+					if r.Waiting() != 0 {
+						t.Errorf("%d wait in a closed room", r.Waiting())
+					}
+				})
+			}
+		}
+	}
+}
+
+// Nobody is held while items are taken for him, and no items are taken for whom somebody holds.
+func TestHoldOrTake(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := newQueue()
+		r := New(Options[int]{Take: q.take, Lasting: true})
+		a := enter(t.Context(), r, 1)
+		p := r.Hold()
+		looks := q.takes
+		q.add(1)
+		synctest.Wait()
+		if q.takes != looks || a.done {
+			t.Error("items are taken for somebody who is held")
+		}
+		q.gate = make(chan struct{})
+		p.Deliver(nil, nil)
+		synctest.Wait()
+		if r.Hold() != nil || r.Free() != 0 {
+			t.Error("somebody is held for whom items are taken")
+		}
+		close(q.gate)
+		synctest.Wait()
+		if !slices.Equal(a.items, []int{1}) {
+			t.Errorf("%+v", *a)
+		}
+	})
+}
+
+// Who was served takes no more for those who wait on, even if it does not know yet.
+func TestServedLeader(t *testing.T) {
+	q := newQueue()
+	r := New(Options[int]{Take: q.take})
+	callers := []*waiter[int]{}
+	for range 2 {
+		w := &waiter[int]{want: 1, woken: make(chan struct{}, 1)}
+		if _, err := r.enter(w); err != nil {
+			t.Fatal(err)
+		}
+		callers = append(callers, w)
+	}
+	r.Hold().Deliver([][]int{{1}}, nil)
+	if r.holdBehind(callers[0], func(error) {}) != nil {
+		t.Error("who has left leads those who wait on")
+	}
+	if p := r.holdBehind(callers[1], func(error) {}); p == nil || len(p.held) != 1 {
+		t.Errorf("the next one does not lead: %+v", p)
+	}
+}
+
+// An error after which items may be lost is that of all who were held.
+func TestLostWhileHeld(t *testing.T) {
+	for _, lost := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			q := newQueue()
+			r := New(Options[int]{Take: q.take, Lost: func(error) bool { return lost }, Max: 2})
+			a, b, c := enter(t.Context(), r, 1), enter(t.Context(), r, 1), enter(t.Context(), r, 1)
+			p := r.Hold()
+			p.Wants()
+			p.Deliver(nil, errGivenUp)
+			synctest.Wait()
+			for i, h := range []*handed{a, b} {
+				if h.done != lost || lost && !errors.Is(h.err, errGivenUp) {
+					t.Errorf("lost %v: caller %d: %+v", lost, i, *h)
+				}
+			}
+			if c.done {
+				t.Errorf("who was not held: %+v", *c)
+			}
+			r.Close(errGivenUp)
+			synctest.Wait()
+		})
+	}
+}
+
+// Callers come and leave at random, while items are put in the queue, or handed to some of
+// them: each item goes to one caller.
+func TestNothingHandedIsLost(t *testing.T) {
+	for _, lasting := range []bool{false, true} {
+		const callers, producers, items = 16, 4, 2000
+		q := newQueue()
+		r := New(Options[int]{Take: q.take, Lasting: lasting, Max: 5})
+		var mu sync.Mutex
+		seen := map[int]int{}
+		ctx, stop := context.WithCancel(t.Context())
+		var consumers, adders sync.WaitGroup
+		for c := range callers {
+			consumers.Go(func() {
+				rng := rand.New(rand.NewPCG(1, uint64(c)))
+				for ctx.Err() == nil {
+					ctx, cancel := context.WithCancel(ctx)
+					if rng.IntN(3) == 0 {
+						go cancel()
+					}
+					got, err := r.Wait(ctx, 1+rng.IntN(3))
+					cancel()
+					if (err == nil) == (len(got) == 0) {
+						t.Errorf("got %v and %v", got, err)
+					}
+					mu.Lock()
+					for _, item := range got {
+						seen[item]++
+					}
+					mu.Unlock()
+				}
+			})
+		}
+		for a := range producers {
+			adders.Go(func() {
+				rng := rand.New(rand.NewPCG(2, uint64(a)))
+				for i := range items / producers {
+					item := a*items/producers + i
+					if p := r.Hold(); p == nil {
+						q.add(item)
+					} else if len(p.Wants()) == 0 || rng.IntN(4) == 0 {
+						p.Deliver(nil, nil)
+						q.add(item)
+					} else {
+						p.Deliver([][]int{{item}}, nil)
+					}
+				}
+			})
+		}
+		adders.Wait()
+		stop()
+		consumers.Wait()
+		for _, item := range q.items {
+			seen[item]++
+		}
+		for i := range items {
+			if seen[i] != 1 {
+				t.Errorf("lasting %v: item %d went to %d callers", lasting, i, seen[i])
+			}
+		}
+		if r.Waiting() != 0 {
+			t.Errorf("%d wait and there is nobody", r.Waiting())
+		}
+	}
+}

@@ -1,0 +1,127 @@
+package conq
+
+import (
+	"testing"
+	"time"
+
+	"github.com/conq-go/conq/kv"
+)
+
+// fakeHand is an end where nobody waits for so many looks, or ever.
+type fakeHand struct {
+	crowd   int  // how many are expected
+	comes   int  // after so many looks; never if negative
+	taking_ bool // items are being taken
+
+	looks, held int
+}
+
+func (h *fakeHand) expected(n int, handed bool) int { return h.crowd }
+func (h *fakeHand) taking() bool                    { return h.taking_ }
+func (h *fakeHand) free() int {
+	if h.looks++; h.comes < 0 || h.looks <= h.comes {
+		return 0
+	}
+	return h.crowd
+}
+
+func (h *fakeHand) hold() offer[int] {
+	if h.held++; h.comes < 0 {
+		return nil
+	}
+	return noOffer{}
+}
+
+type noOffer struct{}
+
+func (noOffer) deal(_ kv.Tx, payloads []int) ([]int, error) { return payloads, nil }
+func (noOffer) deliver(error)                               {}
+
+// Who adds looks once if those are there who are expected, waits for them if they come, and
+// does so less and less often if they don't.
+func TestMeeting(t *testing.T) {
+	const batches = 2000
+	for _, c := range []struct {
+		name       string
+		hand       fakeHand
+		alone      bool
+		least      int // looks, in all batches
+		most       int
+		offered    bool
+		mostWaited int // batches in which there was more than one look
+	}{
+		{"nobody is expected", fakeHand{}, false, 0, 0, false, 0},
+		{"they are there", fakeHand{crowd: 3}, false, batches, batches, true, 0},
+		{"they come", fakeHand{crowd: 3, comes: 5}, false, 6 * batches, 6 * batches, true, batches},
+		{"they never come", fakeHand{crowd: 3, comes: -1}, false, batches, 1e9, false, 30},
+		{"they never come, and take", fakeHand{crowd: 3, comes: -1, taking_: true}, false, batches, 1e9, false, 30},
+		{"without batches", fakeHand{crowd: 3, comes: 5}, true, batches, batches, true, 0},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			h := c.hand
+			m := meeting[int]{hands: []hand[int]{&h}, waits: !c.alone}
+			looks, waited := 0, 0
+			for range batches {
+				h.looks = 0
+				o, there := m.meet(10)
+				equal(t, "offered", o != nil, c.offered)
+				equal(t, "there", there, c.hand.crowd > 0)
+				m.met(cheapWrite, o != nil, o == nil)
+				if looks += h.looks; h.looks > 1 {
+					waited++
+				}
+			}
+			if looks < c.least || looks > c.most || waited > c.mostWaited {
+				t.Errorf("%d looks, want %d to %d; waited %d times, want %d at most", looks, c.least, c.most, waited, c.mostWaited)
+			}
+		})
+	}
+}
+
+// They come again after they were long away, and are waited for again.
+func TestMeetingAgain(t *testing.T) {
+	h := fakeHand{crowd: 1, comes: -1}
+	m := meeting[int]{hands: []hand[int]{&h}, waits: true}
+	for range 1000 {
+		m.meet(10)
+	}
+	h.comes = 2
+	waited := 0
+	for range 1000 {
+		h.looks = 0
+		if m.meet(10); h.looks > 1 {
+			waited++
+		}
+	}
+	if waited < 1000-1<<mostRest {
+		t.Errorf("waited %d times in 1000 batches", waited)
+	}
+}
+
+// A single item that is written in no time is not handed over; others are, and so is one of
+// which that is not known.
+func TestMeetingCheap(t *testing.T) {
+	for _, c := range []struct {
+		n       int
+		took    time.Duration
+		offered bool
+	}{{1, 0, true}, {1, cheapWrite - 1, false}, {1, cheapWrite, true}, {2, cheapWrite - 1, true}} {
+		h := fakeHand{crowd: 1}
+		m := meeting[int]{hands: []hand[int]{&h}, waits: true, took: c.took}
+		o, _ := m.meet(c.n)
+		equal(t, "offered", o != nil, c.offered)
+	}
+}
+
+// The level is what was added and not taken since nothing was found.
+func TestTally(t *testing.T) {
+	var y tally
+	y.added.Add(5)
+	y.taken.Add(2)
+	equal(t, "level", y.level(), 3)
+	y.taken.Add(9) // of others, too
+	y.empty()
+	equal(t, "level", y.level(), 0)
+	y.added.Add(1)
+	equal(t, "level", y.level(), 1)
+}
