@@ -51,7 +51,7 @@ func (h *hander[P, V]) expected(n int, handed bool) int {
 	t := h.t
 	waiting := t.room.Waiting()
 	switch {
-	case t.line != nil || t.s.mayBeStaged():
+	case t.s.mayBeStaged(): // or other processes share the store
 		return 0
 	case waiting == 0 && !handed && !(t.active.Load() && t.s.tally.level() <= int64(fewBatches*n)):
 		return 0

@@ -26,19 +26,28 @@ var localStores = map[string]func(tb) kv.DB{
 	},
 }
 
-// writes is a store that counts what is set in it, and may do something when a transaction has
-// come to depend on a range.
+// writes is a store that counts what is set in it, and may do something, once, when an attempt
+// of a transaction begins, has come to depend on a range, or writes.
 type writes struct {
 	kv.DB
-	sets    atomic.Int64
-	depends func()
-	fails   error // of each commit, after it was rolled back
+	attempts, sets          atomic.Int64
+	begins, depends, writes func()
+	fails                   error // of each commit, after it was rolled back
+}
+
+func once(f *func()) {
+	if do := *f; do != nil {
+		*f = nil
+		do()
+	}
 }
 
 func (w *writes) Signals() *kv.Signals { return kv.SignalsOf(w.DB) }
 
 func (w *writes) Transact(ctx context.Context, f func(kv.Tx) error) error {
 	return w.DB.Transact(ctx, func(tx kv.Tx) error {
+		w.attempts.Add(1)
+		once(&w.begins)
 		return errors.Join(f(writesTx{tx, w}), w.fails)
 	})
 }
@@ -50,15 +59,13 @@ type writesTx struct {
 
 func (tx writesTx) Set(key, value []byte) {
 	tx.w.sets.Add(1)
+	once(&tx.w.writes)
 	tx.Tx.Set(key, value)
 }
 
 func (tx writesTx) AddReadConflict(r kv.Range) {
 	tx.Tx.AddReadConflict(r)
-	if f := tx.w.depends; f != nil {
-		tx.w.depends = nil
-		f()
-	}
+	once(&tx.w.depends)
 }
 
 // onLocal runs a test in a bubble for each store that one process has for itself.
@@ -132,6 +139,18 @@ func TestHandOver(t *testing.T) {
 				equalSlices(t, "got", alone.values, []string{"alone"})
 				equal(t, "written", db.sets.Load(), 1)
 				equal(t, "stored pairs", len(stored(t, db)), 0)
+
+				again := startWaiter(t.Context(), v, 1)
+				noError(t, v.add(t.Context(), "again"))
+				synctest.Wait()
+				equalSlices(t, "got", again.values, []string{"again"})
+
+				before := db.attempts.Load()
+				ctx, cancel := context.WithCancel(t.Context())
+				startWaiter(ctx, v, 1)
+				equal(t, "looks at a queue without news", db.attempts.Load()-before, 0)
+				cancel()
+				synctest.Wait()
 			})
 		})
 	}
@@ -223,6 +242,47 @@ func TestHandOverConflict(t *testing.T) {
 	}
 }
 
+// If there are items, those who wait can take them while others are being added.
+func TestHandOverNotEmpty(t *testing.T) {
+	for _, end := range allEnds {
+		t.Run(end.name, func(t *testing.T) {
+			onLocal(t, func(t *testing.T, db *writes) {
+				v, other := end.open(t, db, Options{}), end.open(t, db.DB, Options{})
+				waiter := startWaiter(t.Context(), v, 1)
+				db.begins = func() {
+					noError(t, db.DB.Transact(t.Context(), func(tx kv.Tx) error { return other.in(tx, "first") }))
+				}
+				db.writes = func() {
+					synctest.Wait()
+					equalSlices(t, "got", waiter.values, []string{"first"})
+				}
+				noError(t, v.add(t.Context(), "second"))
+				equal(t, "written", db.writes == nil, true)
+				left, err := v.take(t.Context(), 9)
+				noError(t, err)
+				equalSlices(t, "left", left, []string{"second"})
+			})
+		})
+	}
+}
+
+// If the one gives up who has waited longest, nothing is handed over.
+func TestHandOverGivenUp(t *testing.T) {
+	onLocal(t, func(t *testing.T, db *writes) {
+		v := openFront(t, db, Options{})
+		ctx, cancel := context.WithCancelCause(t.Context())
+		first, second := startWaiter(ctx, v, 1), startWaiter(t.Context(), v, 1)
+		db.begins = func() {
+			cancel(errEnough)
+			synctest.Wait()
+		}
+		noError(t, v.add(t.Context(), "x"))
+		synctest.Wait()
+		wantError(t, first.err, errEnough)
+		equalSlices(t, "got", second.values, []string{"x"})
+	})
+}
+
 // If the transaction fails, those who wait have got nothing, and wait on, unless their items
 // may be lost.
 func TestHandOverFails(t *testing.T) {
@@ -278,16 +338,26 @@ func TestHandOverDecode(t *testing.T) {
 		equal(t, "left", n, 2)
 		noError(t, q.Clear(t.Context()))
 
-		waiter := startWaiter(t.Context(), v, 1)
+		waiter, second := startWaiter(t.Context(), v, 1), startWaiter(t.Context(), v, 1)
 		func() {
 			defer func() { equal(t, "panic", recover(), any(errEnough)) }()
-			_ = q.Enqueue(t.Context(), "panic")
+			_ = q.EnqueueAll(t.Context(), []string{"never", "panic"})
 		}()
 		synctest.Wait()
 		equal(t, "returned", waiter.done.Load(), false)
-		noError(t, q.Enqueue(t.Context(), "next"))
+		noError(t, q.EnqueueAll(t.Context(), []string{"next", "next but one"}))
 		synctest.Wait()
-		equalSlices(t, "got", waiter.values, []string{"next"})
+		equalSlices(t, "got", append(waiter.values, second.values...), []string{"next", "next but one"})
+
+		waiter = startWaiter(t.Context(), v, 1)
+		db.fails = kv.ErrCommitUnknown // of a transaction that had nothing for anybody
+		wantError(t, q.Enqueue(t.Context(), "bad"), kv.ErrCommitUnknown)
+		db.fails = nil
+		synctest.Wait()
+		equal(t, "returned", waiter.done.Load(), false)
+		noError(t, q.Enqueue(t.Context(), "last"))
+		synctest.Wait()
+		equalSlices(t, "got", waiter.values, []string{"last"})
 	})
 }
 
@@ -332,10 +402,12 @@ func TestHandOverBounds(t *testing.T) {
 			b, err := v.store.budget(1, waiting)
 			noError(t, err)
 			waiter := startWaiter(t.Context(), v, 2*maxBatchItems)
+			db.sets.Store(0)
 			item := Prioritized[string]{Value: strings.Repeat("x", min(c.size(b.bytes), v.store.maxItem()))}
 			noError(t, v.all(t.Context(), slices.Repeat([]Prioritized[string]{item}, c.items)...))
 			synctest.Wait()
 			equal(t, "got", len(waiter.values), c.want)
+			equal(t, "all were handed over", db.sets.Load() == 0, c.items == c.want)
 			n, err := v.len(t.Context())
 			noError(t, err)
 			equal(t, "left", n, c.items-c.want)

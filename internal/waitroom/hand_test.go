@@ -136,6 +136,60 @@ func TestLeavingWhileHeld(t *testing.T) {
 	}
 }
 
+// News is lasting only if there was nothing: who comes later looks for what others have left.
+func TestLastingNews(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := newQueue()
+		r := New(Options[int]{Take: q.take, Lasting: true})
+		q.add(1, 2)
+		for i := range 2 {
+			if h := enter(t.Context(), r, 1); !slices.Equal(h.items, []int{i + 1}) {
+				t.Errorf("caller %d: %+v", i, *h)
+			}
+		}
+		q.fail = errGivenUp
+		if h := enter(t.Context(), r, 1); !errors.Is(h.err, errGivenUp) {
+			t.Errorf("%+v", *h)
+		}
+		waits := enter(t.Context(), r, 1)
+		q.add(3)
+		synctest.Wait()
+		if !slices.Equal(waits.items, []int{3}) {
+			t.Errorf("%+v", *waits)
+		}
+	})
+}
+
+// Who has just been told to lead is held at once, and gives up before it has seen either: it
+// gets what it is dealt.
+func TestLeadHeldAndLeaving(t *testing.T) {
+	for range 300 {
+		synctest.Test(t, func(t *testing.T) {
+			r := New(Options[int]{Take: newQueue().take, Lasting: true})
+			enter(t.Context(), r, 1)
+			ctx, cancel := context.WithCancel(t.Context())
+			h := enter(ctx, r, 1)
+			p := r.Hold()
+			cancel()
+			p.Deliver([][]int{{1}}, nil)
+			p = r.Hold()
+			synctest.Wait()
+			if p == nil { // it has left before
+				if !errors.Is(h.err, context.Canceled) {
+					t.Errorf("%+v", *h)
+				}
+				return
+			}
+			left := h.done
+			p.Deliver([][]int{{2}}, nil)
+			synctest.Wait()
+			if left || h.err != nil || !slices.Equal(h.items, []int{2}) {
+				t.Fatalf("left while it was held: %v; %+v", left, *h)
+			}
+		})
+	}
+}
+
 // Nobody is held while items are taken for him, and no items are taken for whom somebody holds.
 func TestHoldOrTake(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
