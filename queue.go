@@ -25,6 +25,9 @@ import (
 //     handle, which combines them, or staged (see Staging): one runs again. Reads
 //     that find or reach the end (Len, All, and Dequeue and Peek that find
 //     nothing, inside of transactions that write) conflict with any enqueue.
+//   - Handing over: where one process has the store for itself, what is enqueued while the
+//     queue is empty, and callers wait on the handle, goes to them at once. It is dequeued
+//     then, and never written.
 //   - Exactly once: where the engine does not always know whether a transaction has
 //     committed, the handle finds out, so that nothing is enqueued twice or lost.
 //   - Not guaranteed: that a consumer has handled an item that Dequeue returned to
