@@ -227,6 +227,8 @@ func (t *tx) applyLocked(e *effects, reads []kv.Range, checked uint64) (*pebble.
 		oldest = db.txns.first.version
 		db.window.add(db.version, e.written())
 		db.window.trim(oldest)
+	} else {
+		db.window = window{} // who needed it has just expired: a part would be missing
 	}
 	db.near.commit(e, db.version, later)
 	db.dead.commit(e, db.version, oldest)
