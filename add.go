@@ -264,7 +264,7 @@ func (a *adder[P]) transact(ctx context.Context, b *adding[P]) error {
 		}()
 	}
 	err = a.do(ctx, b)
-	b.meeting.met(time.Since(began), len(b.left) < len(b.payloads), len(b.left) > 0)
+	b.meeting.met(time.Since(began), err == nil && len(b.left) < len(b.payloads), len(b.left) > 0)
 	return err
 }
 

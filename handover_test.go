@@ -81,96 +81,96 @@ func onLocal(t *testing.T, test func(t *testing.T, db *writes)) {
 	}
 }
 
-// endOrders are the ends of queues, and in which order "abcde" of prioritized is taken there.
-var (
-	prioritizedItems = []Prioritized[string]{{"a", 2}, {"b", 1}, {"c", 1}, {"d", 3}, {"e", 3}}
+var prioritizedItems = []Prioritized[string]{{"a", 2}, {"b", 1}, {"c", 1}, {"d", 3}, {"e", 3}}
 
-	endOrders = []struct {
-		name  string
-		order string
-		open  func(tb, kv.DB, Options) endVerbs
-	}{
-		{"Dequeue", "abcde", openFront},
-		{"PopMin", "bcade", func(t tb, db kv.DB, o Options) endVerbs { return openPriority(t, db, o, true) }},
+// endOrder is an end of a queue, and in which order prioritizedItems are taken there.
+type endOrder struct {
+	name  string
+	order string
+	open  func(tb, kv.DB, Options) endVerbs
+}
+
+var (
+	// fifoOrders are the ends where of two equal items the first comes first.
+	fifoOrders = []endOrder{{"Dequeue", "abcde", allEnds[0].open}, {"PopMin", "bcade", allEnds[1].open}, {"PopMax, FIFOTies", "deabc", allEnds[2].open}}
+
+	endOrders = append([]endOrder{
 		{"PopMax", "edacb", func(t tb, db kv.DB, o Options) endVerbs { return openPriority(t, db, o, false) }},
-		{"PopMax, FIFOTies", "deabc", func(t tb, db kv.DB, o Options) endVerbs {
-			o.FIFOTies = true
-			return openPriority(t, db, o, false)
-		}},
-	}
+	}, fifoOrders...)
 )
 
-// What is added together goes to those who wait in the order in which it would be taken, and
-// the rest is in the queue. What goes to somebody is not written.
-func TestHandOver(t *testing.T) {
-	for _, end := range endOrders {
+// onEnds is onLocal for each of some ends.
+func onEnds(t *testing.T, ends []endOrder, test func(t *testing.T, db *writes, end endOrder)) {
+	for _, end := range ends {
 		t.Run(end.name, func(t *testing.T) {
-			onLocal(t, func(t *testing.T, db *writes) {
-				var events [Taken + 1]atomic.Int64
-				v := end.open(t, db, Options{Observe: func(e Event) {
-					if e.Kind <= Taken {
-						events[e.Kind].Add(int64(e.Items))
-					}
-				}})
-				waiters := []*taken{}
-				for _, n := range []int{1, 2, 1} {
-					waiters = append(waiters, startWaiter(t.Context(), v, n))
-				}
-				db.sets.Store(0)
-				noError(t, v.all(t.Context(), prioritizedItems...))
-				synctest.Wait()
-				var got []string
-				for i, w := range waiters {
-					noError(t, w.err)
-					equal(t, fmt.Sprint("items of waiter ", i), len(w.values), []int{1, 2, 1}[i])
-					got = append(got, w.values...)
-				}
-				equal(t, "order", strings.Join(got, ""), end.order[:4])
-				equal(t, "written", db.sets.Load(), 1)
-				equal(t, "added", events[Added].Load(), 5)
-				equal(t, "taken", events[Taken].Load(), 4)
-				left, err := v.take(t.Context(), 9)
-				noError(t, err)
-				equalSlices(t, "left", left, []string{end.order[4:]})
-
-				alone := startWaiter(t.Context(), v, 3)
-				noError(t, v.add(t.Context(), "alone"))
-				synctest.Wait()
-				equalSlices(t, "got", alone.values, []string{"alone"})
-				equal(t, "written", db.sets.Load(), 1)
-				equal(t, "stored pairs", len(stored(t, db)), 0)
-
-				again := startWaiter(t.Context(), v, 1)
-				noError(t, v.add(t.Context(), "again"))
-				synctest.Wait()
-				equalSlices(t, "got", again.values, []string{"again"})
-
-				before := db.attempts.Load()
-				ctx, cancel := context.WithCancel(t.Context())
-				startWaiter(ctx, v, 1)
-				equal(t, "looks at a queue without news", db.attempts.Load()-before, 0)
-				cancel()
-				synctest.Wait()
-			})
+			onLocal(t, func(t *testing.T, db *writes) { test(t, db, end) })
 		})
 	}
 }
 
+// What is added together goes to those who wait in the order in which it would be taken, and
+// the rest is in the queue. What goes to somebody is not written.
+func TestHandOver(t *testing.T) {
+	onEnds(t, endOrders, func(t *testing.T, db *writes, end endOrder) {
+		var events [Taken + 1]atomic.Int64
+		v := end.open(t, db, Options{Observe: func(e Event) {
+			if e.Kind <= Taken {
+				events[e.Kind].Add(int64(e.Items))
+			}
+		}})
+		waiters := []*taken{}
+		for _, n := range []int{1, 2, 1} {
+			waiters = append(waiters, startWaiter(t.Context(), v, n))
+		}
+		db.sets.Store(0)
+		noError(t, v.all(t.Context(), prioritizedItems...))
+		synctest.Wait()
+		var got []string
+		for i, w := range waiters {
+			noError(t, w.err)
+			equal(t, fmt.Sprint("items of waiter ", i), len(w.values), []int{1, 2, 1}[i])
+			got = append(got, w.values...)
+		}
+		equal(t, "order", strings.Join(got, ""), end.order[:4])
+		equal(t, "written", db.sets.Load(), 1)
+		equal(t, "added", events[Added].Load(), 5)
+		equal(t, "taken", events[Taken].Load(), 4)
+		left, err := v.take(t.Context(), 9)
+		noError(t, err)
+		equalSlices(t, "left", left, []string{end.order[4:]})
+
+		alone := startWaiter(t.Context(), v, 3)
+		noError(t, v.add(t.Context(), "alone"))
+		synctest.Wait()
+		equalSlices(t, "got", alone.values, []string{"alone"})
+		equal(t, "written", db.sets.Load(), 1)
+		equal(t, "stored pairs", len(stored(t, db)), 0)
+
+		again := startWaiter(t.Context(), v, 1)
+		noError(t, v.add(t.Context(), "again"))
+		synctest.Wait()
+		equalSlices(t, "got", again.values, []string{"again"})
+
+		before := db.attempts.Load()
+		ctx, cancel := context.WithCancel(t.Context())
+		startWaiter(ctx, v, 1)
+		equal(t, "looks at a queue without news", db.attempts.Load()-before, 0)
+		cancel()
+		synctest.Wait()
+	})
+}
+
 // What is left of several items goes into the queue in its order.
 func TestHandOverLeft(t *testing.T) {
-	for _, end := range endOrders {
-		t.Run(end.name, func(t *testing.T) {
-			onLocal(t, func(t *testing.T, db *writes) {
-				v := end.open(t, db, Options{})
-				waiter := startWaiter(t.Context(), v, 1)
-				noError(t, v.all(t.Context(), prioritizedItems...))
-				synctest.Wait()
-				left, err := v.take(t.Context(), 9)
-				noError(t, err)
-				equal(t, "order", strings.Join(append(waiter.values, left...), ""), end.order)
-			})
-		})
-	}
+	onEnds(t, endOrders, func(t *testing.T, db *writes, end endOrder) {
+		v := end.open(t, db, Options{})
+		waiter := startWaiter(t.Context(), v, 1)
+		noError(t, v.all(t.Context(), prioritizedItems...))
+		synctest.Wait()
+		left, err := v.take(t.Context(), 9)
+		noError(t, err)
+		equal(t, "order", strings.Join(append(waiter.values, left...), ""), end.order)
+	})
 }
 
 // Items are not handed to some where others may have come before them, or look for them
@@ -223,47 +223,39 @@ func TestHandOverToOthers(t *testing.T) {
 
 // Who has added to the queue before what is handed over would commit is first.
 func TestHandOverConflict(t *testing.T) {
-	for _, end := range allEnds {
-		t.Run(end.name, func(t *testing.T) {
-			onLocal(t, func(t *testing.T, db *writes) {
-				v := end.open(t, db, Options{})
-				waiter := startWaiter(t.Context(), v, 1)
-				other := end.open(t, db.DB, Options{})
-				db.depends = func() {
-					noError(t, db.DB.Transact(t.Context(), func(tx kv.Tx) error { return other.in(tx, "first") }))
-				}
-				noError(t, v.all(t.Context(), Prioritized[string]{"second", 7}, Prioritized[string]{"third", 7}))
-				synctest.Wait()
-				left, err := v.take(t.Context(), 9)
-				noError(t, err)
-				equalSlices(t, "order", append(waiter.values, left...), []string{"first", "second", "third"})
-			})
-		})
-	}
+	onEnds(t, fifoOrders, func(t *testing.T, db *writes, end endOrder) {
+		v := end.open(t, db, Options{})
+		waiter := startWaiter(t.Context(), v, 1)
+		other := end.open(t, db.DB, Options{})
+		db.depends = func() {
+			noError(t, db.DB.Transact(t.Context(), func(tx kv.Tx) error { return other.in(tx, "first") }))
+		}
+		noError(t, v.all(t.Context(), Prioritized[string]{"second", 7}, Prioritized[string]{"third", 7}))
+		synctest.Wait()
+		left, err := v.take(t.Context(), 9)
+		noError(t, err)
+		equalSlices(t, "order", append(waiter.values, left...), []string{"first", "second", "third"})
+	})
 }
 
 // If there are items, those who wait can take them while others are being added.
 func TestHandOverNotEmpty(t *testing.T) {
-	for _, end := range allEnds {
-		t.Run(end.name, func(t *testing.T) {
-			onLocal(t, func(t *testing.T, db *writes) {
-				v, other := end.open(t, db, Options{}), end.open(t, db.DB, Options{})
-				waiter := startWaiter(t.Context(), v, 1)
-				db.begins = func() {
-					noError(t, db.DB.Transact(t.Context(), func(tx kv.Tx) error { return other.in(tx, "first") }))
-				}
-				db.writes = func() {
-					synctest.Wait()
-					equalSlices(t, "got", waiter.values, []string{"first"})
-				}
-				noError(t, v.add(t.Context(), "second"))
-				equal(t, "written", db.writes == nil, true)
-				left, err := v.take(t.Context(), 9)
-				noError(t, err)
-				equalSlices(t, "left", left, []string{"second"})
-			})
-		})
-	}
+	onEnds(t, fifoOrders, func(t *testing.T, db *writes, end endOrder) {
+		v, other := end.open(t, db, Options{}), end.open(t, db.DB, Options{})
+		waiter := startWaiter(t.Context(), v, 1)
+		db.begins = func() {
+			noError(t, db.DB.Transact(t.Context(), func(tx kv.Tx) error { return other.in(tx, "first") }))
+		}
+		db.writes = func() {
+			synctest.Wait()
+			equalSlices(t, "got", waiter.values, []string{"first"})
+		}
+		noError(t, v.add(t.Context(), "second"))
+		equal(t, "written", db.writes == nil, true)
+		left, err := v.take(t.Context(), 9)
+		noError(t, err)
+		equalSlices(t, "left", left, []string{"second"})
+	})
 }
 
 // If the one gives up who has waited longest, nothing is handed over.

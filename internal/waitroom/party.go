@@ -74,7 +74,7 @@ func (r *Room[V]) Hold() *Party[V] {
 	return r.hold(func(error) {})
 }
 
-// Free returns how many Hold would return the moment.
+// Free returns how many callers Hold would return at this moment.
 func (r *Room[V]) Free() int {
 	if r.present.Load() == 0 {
 		return 0
@@ -91,11 +91,9 @@ func (r *Room[V]) Free() int {
 // wait on, but those for whom items may be lost by err, as Options.Lost tells.
 func (p *Party[V]) Deliver(got [][]V, err error) {
 	p.room.deliver(p.held, got, err)
-	if len(p.held) > 0 {
-		select {
-		case p.held[0].woken <- struct{}{}: // who leads waits for nothing else now
-		default:
-		}
+	select {
+	case p.held[0].woken <- struct{}{}: // who leads waits for nothing else now
+	default:
 	}
 }
 
