@@ -174,7 +174,7 @@ func (t *tx) apply() (uint64, error) {
 	db := t.db
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	db.mu.Lock()
+	lock(&db.mu)
 	for len(reads) > 0 && db.version > checked+manyCommits && t.listed {
 		since, latest := db.window.since(checked), db.version
 		db.mu.Unlock()

@@ -123,7 +123,7 @@ func (j *journal) buffered() (n int) {
 // flush writes what was appended, and with sync set has it on disk. It returns up to
 // which version that is.
 func (j *journal) flush(sync bool) (uint64, error) {
-	j.file.Lock()
+	lock(&j.file.Mutex)
 	version, err := j.write()
 	if err == nil && sync {
 		err = j.sync()

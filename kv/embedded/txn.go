@@ -100,7 +100,7 @@ func (t *txn) begin() error {
 	if !t.lazy {
 		t.db.catchUp() // mostly, before others have to wait for it
 	}
-	t.db.mu.Lock()
+	lock(&t.db.mu)
 	defer t.db.mu.Unlock()
 	if t.db.closed {
 		return kv.ErrClosed
