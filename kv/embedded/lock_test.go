@@ -11,16 +11,19 @@ import (
 func TestLock(t *testing.T) {
 	var mu sync.Mutex
 	var all sync.WaitGroup
-	const rounds = 200
+	const rounds = 1000
+	hold := func(long time.Duration) {
+		for began := time.Now(); time.Since(began) < long; {
+		}
+	}
 	n := 0
 	for range 4 {
 		all.Go(func() {
 			for i := range rounds {
 				lock(&mu)
 				before := n
-				if i%20 == 0 { // longer than the others look
-					for began := time.Now(); time.Since(began) < 2*longestSpin; {
-					}
+				if hold(longestSpin / 8); i%20 == 0 {
+					hold(2 * longestSpin)
 				}
 				n = before + 1
 				mu.Unlock()
