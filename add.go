@@ -212,6 +212,27 @@ func (b *adding[P]) merge() {
 	b.payloads = b.memory
 }
 
+// putOff leaves calls to the next batch for whose payloads nobody waits, if these are no more than
+// half: so the others need not wait for a write, and mostly nor do those, as somebody is back for
+// them by then. Transfers of 16 producers and 16 consumers are 1.75 to 2 times as fast with
+// Always, and 1.2 to 1.3 times with Interval; of 64 and 64, 1.8 to 2.2 times and 1.1 to 1.2.
+func (b *adding[P]) putOff() {
+	if len(b.calls) < 2 {
+		return
+	}
+	n, wanted := len(b.payloads), b.offer.wanted()
+	if n <= wanted || n > 2*wanted {
+		return
+	}
+	calls := 0
+	for ; wanted > 0; calls++ {
+		wanted -= len(b.calls[calls].Request.payloads())
+	}
+	lane.PutOff(b.calls[calls:])
+	b.calls = b.calls[:calls]
+	b.merge()
+}
+
 // attend lets those go who have given up, unless what they add may be there already.
 // It returns false if nobody is left.
 func (b *adding[P]) attend(tx kv.Tx) bool {
@@ -258,6 +279,7 @@ func (a *adder[P]) transact(ctx context.Context, b *adding[P]) error {
 	began := time.Now()
 	err := errNobody // if the function panics
 	if b.offer = offer; offer != nil {
+		b.putOff()
 		defer func() {
 			b.offer = nil
 			offer.deliver(err)

@@ -23,6 +23,8 @@ type hand[P any] interface {
 	expected(n int, handed bool) int
 	// taking tells whether items are being taken.
 	taking() bool
+	// level returns how many items there are to take, as far as the handle knows.
+	level() int64
 	// free returns how many wait, and hold would hold.
 	free() int
 	// hold returns nil if there is nobody to whom payloads may be handed. Those who wait
@@ -32,6 +34,8 @@ type hand[P any] interface {
 
 // offer is what those who wait are about to get.
 type offer[P any] interface {
+	// wanted returns how many items they want.
+	wanted() int
 	// deal decides what they get of payloads, and returns the others, in their order.
 	deal(tx kv.Tx, payloads []P) (left []P, err error)
 	// deliver gives them what was dealt, unless err is the error of the transaction. It counts
@@ -53,13 +57,15 @@ func (h *hander[P, V]) expected(n int, handed bool) int {
 	switch {
 	case t.s.mayBeStaged(): // or other processes share the store
 		return 0
-	case waiting == 0 && !handed && !(t.active.Load() && t.s.tally.level() <= int64(fewBatches*n)):
+	case waiting == 0 && !handed && !(t.active.Load() && h.level() <= int64(fewBatches*n)):
 		return 0
 	}
 	return max(waiting, int(t.served.Load()))
 }
 
 func (h *hander[P, V]) taking() bool { return h.t.active.Load() }
+
+func (h *hander[P, V]) level() int64 { return h.t.s.tally.level() }
 
 func (h *hander[P, V]) free() int { return h.t.room.Free() }
 
@@ -81,6 +87,8 @@ type dealt[P, V any] struct {
 	party *waitroom.Party[V]
 	got   [][]V
 }
+
+func (d *dealt[P, V]) wanted() int { return sum(d.party.Wants()) }
 
 func (d *dealt[P, V]) deal(tx kv.Tx, payloads []P) (left []P, err error) {
 	wants := d.party.Wants()

@@ -162,15 +162,19 @@ func TestHandOver(t *testing.T) {
 
 // What is left of several items goes into the queue in its order.
 func TestHandOverLeft(t *testing.T) {
-	onEnds(t, endOrders, func(t *testing.T, db *writes, end endOrder) {
-		v := end.open(t, db, Options{})
-		waiter := startWaiter(t.Context(), v, 1)
-		noError(t, v.all(t.Context(), prioritizedItems...))
-		synctest.Wait()
-		left, err := v.take(t.Context(), 9)
-		noError(t, err)
-		equal(t, "order", strings.Join(append(waiter.values, left...), ""), end.order)
-	})
+	for _, o := range []Options{{}, {NoCombining: true}} {
+		for wanted := range len(prioritizedItems) {
+			onEnds(t, endOrders, func(t *testing.T, db *writes, end endOrder) {
+				v := end.open(t, db, o)
+				waiter := startWaiter(t.Context(), v, 1+wanted)
+				noError(t, v.all(t.Context(), prioritizedItems...))
+				synctest.Wait()
+				equal(t, "handed over", len(waiter.values), 1+wanted)
+				left, _ := v.take(t.Context(), 9)
+				equal(t, "order", strings.Join(append(waiter.values, left...), ""), end.order)
+			})
+		}
+	}
 }
 
 // Items are not handed to some where others may have come before them, or look for them

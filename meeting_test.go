@@ -1,6 +1,7 @@
 package conq
 
 import (
+	"fmt"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -13,13 +14,18 @@ type fakeHand struct {
 	crowd   int  // how many are expected
 	comes   int  // after so many looks; never if negative
 	taking_ bool // items are being taken
+	takes   int  // so many, at the second look
 
-	looks, held int
+	looks, held, taken int
 }
 
 func (h *fakeHand) expected(n int, handed bool) int { return h.crowd }
 func (h *fakeHand) taking() bool                    { return h.taking_ }
+func (h *fakeHand) level() int64                    { return int64(1000 - h.taken) }
 func (h *fakeHand) free() int {
+	if h.looks == 1 {
+		h.taken += h.takes
+	}
 	if h.looks++; h.comes < 0 || h.looks <= h.comes {
 		return 0
 	}
@@ -35,6 +41,7 @@ func (h *fakeHand) hold() offer[int] {
 
 type noOffer struct{}
 
+func (noOffer) wanted() int                                 { return 0 }
 func (noOffer) deal(_ kv.Tx, payloads []int) ([]int, error) { return payloads, nil }
 func (noOffer) deliver(error)                               {}
 
@@ -103,6 +110,50 @@ func meetingAgain(t *testing.T) {
 	}
 	if waited < 1000-1<<mostRest {
 		t.Errorf("waited %d times in 1000 batches", waited)
+	}
+}
+
+// Those who take more than is added will be there in the end, and so are waited for. Those who
+// take no more are not.
+func TestMeetingLess(t *testing.T) {
+	const batches, n = 30, 10
+	for takes, mostWaited := range map[int]int{n: batches / 2, n + 1: batches} {
+		inBubble(t, fmt.Sprintf("taken: %d", takes), func(t *testing.T) {
+			h := fakeHand{crowd: 3, comes: -1, taking_: true, takes: takes}
+			m := meeting[int]{hands: []hand[int]{&h}, waits: true}
+			waited := 0
+			for range batches {
+				h.looks = 0
+				if m.meet(n); h.looks > 1 {
+					waited++
+				}
+			}
+			if waited > mostWaited || mostWaited == batches && waited < batches {
+				t.Errorf("waited %d times in %d batches, want %d", waited, batches, mostWaited)
+			}
+		})
+	}
+}
+
+// Those who were served last are expected: if their items were handed to them, or while they take
+// of a queue that they will soon have emptied.
+func TestExpected(t *testing.T) {
+	f := newFixture(t, newMemory(t, kv.Limits{}), nil)
+	const n, served = 10, 3
+	f.q.front.served.Store(served)
+	for _, c := range []struct {
+		level          int64
+		active, handed bool
+		want           int
+	}{
+		{0, false, false, 0}, {0, false, true, served}, {0, true, false, served},
+		{fewBatches * n, true, false, served}, {fewBatches*n + 1, true, false, 0}, {fewBatches*n + 1, true, true, served},
+	} {
+		f.q.front.active.Store(c.active)
+		f.q.store.tally.added.Store(c.level)
+		h := f.q.back.hands[0]
+		equal(t, fmt.Sprintf("level of %d, active %v, handed %v: expected", c.level, c.active, c.handed), h.expected(n, c.handed), c.want)
+		equal(t, "level", h.level(), c.level)
 	}
 }
 

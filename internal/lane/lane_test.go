@@ -201,6 +201,41 @@ func TestGroup(t *testing.T) {
 	})
 }
 
+// Calls that Run puts off are in the next batch, before those that came since, and in their
+// order; or get the error of a lane that was closed.
+func TestPutOff(t *testing.T) {
+	for _, closes := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			g := gate(lane.Options[int, int]{})
+			g.start(t.Context(), 1)
+			calls := g.startAll(t.Context(), 4, 2, 3, 5)
+			g.batch(t, double, 1)
+			late := g.start(t.Context(), 0)
+			if closes {
+				g.Close(errOther)
+			}
+			g.batch(t, func(calls []*call) {
+				double(calls[:2])
+				lane.PutOff(calls[2:])
+			}, 4, 2, 3, 5)
+			returns(t, calls[0], 8, nil)
+			returns(t, calls[1], 4, nil)
+			if closes {
+				for _, c := range append(calls[2:], late) {
+					returns(t, c, 0, errOther)
+				}
+				return
+			}
+			pending(t, append(calls[2:], late)...)
+			g.batch(t, double, 3, 5, 0)
+			returns(t, calls[2], 6, nil)
+			returns(t, calls[3], 10, nil)
+			returns(t, late, 0, nil)
+			g.idle(t)
+		})
+	}
+}
+
 // A batch is run by the caller of its first call, who returns when it is over,
 // with others waiting.
 func TestLeaders(t *testing.T) {
