@@ -279,11 +279,11 @@ func (a *adder[P]) transact(ctx context.Context, b *adding[P]) error {
 	began := time.Now()
 	err := errNobody // if the function panics
 	if b.offer = offer; offer != nil {
-		b.putOff()
 		defer func() {
 			b.offer = nil
 			offer.deliver(err)
 		}()
+		b.putOff()
 	}
 	err = a.do(ctx, b)
 	b.meeting.met(time.Since(began), err == nil && len(b.left) < len(b.payloads), len(b.left) > 0)
