@@ -7,7 +7,8 @@ import (
 	"testing/synctest"
 )
 
-// Calls for whose items nobody waits are left to the next batch, if they are fewer than half.
+// Calls for whose items nobody waits are left to the next batch, if these are no more
+// than half.
 func TestHandOverPutOff(t *testing.T) {
 	calls := []string{"12", "3", "4", "5", "6"} // each byte is an item
 	const items = 6

@@ -170,7 +170,12 @@ func TestHandOverLeft(t *testing.T) {
 				noError(t, v.all(t.Context(), prioritizedItems...))
 				synctest.Wait()
 				equal(t, "handed over", len(waiter.values), 1+wanted)
-				left, _ := v.take(t.Context(), 9)
+				left, err := v.take(t.Context(), 9)
+				if 1+wanted < len(prioritizedItems) {
+					noError(t, err)
+				} else {
+					wantError(t, err, ErrEmpty)
+				}
 				equal(t, "order", strings.Join(append(waiter.values, left...), ""), end.order)
 			})
 		}

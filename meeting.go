@@ -40,7 +40,8 @@ const (
 	// How many batches of the size of the next one those who take can take soon. With 4, and
 	// where all was in vain after which nobody was there, 64 and 64 that once had some hundred
 	// items between them kept these, and went on to write all: with Always five of six transfers
-	// of 1,500,000 items did, at 0.2 to 0.45 of the rate of the others; with 64, none of eight.
+	// of 1,500,000 items did, at 0.2 to 0.45 of the rate of the others; with 64, none of eight. Of
+	// a priority queue none did in either case.
 	fewBatches = 64
 
 	freeVain, mostRest = 2, 8 // after so many it rests, for up to 2 to the power of that
