@@ -7,7 +7,6 @@ import (
 
 	"github.com/conq-go/conq/kv"
 	"github.com/conq-go/conq/kv/internal/overlay"
-	"github.com/tidwall/btree"
 )
 
 // deadSpace remembers stretches of the key space in which nothing is alive, so
@@ -33,9 +32,9 @@ import (
 type deadSpace struct {
 	used  atomic.Bool // whether there are gaps: mostly not, and then reads need no lock
 	mu    sync.Mutex
-	gaps  *btree.BTreeG[*gap] // by begin; disjoint
-	pivot gap                 // for searches, so that they allocate nothing
-	fresh []*gap              // to be joined with their neighbours, oldest version first
+	gaps  *tree[*gap] // by begin; disjoint
+	pivot gap         // for searches, so that they allocate nothing
+	fresh []*gap      // to be joined with their neighbours, oldest version first
 }
 
 type gap struct {
@@ -59,16 +58,14 @@ const maxGaps = 100_000
 const manyTombstones = 16
 
 func newDeadSpace() *deadSpace {
-	return &deadSpace{gaps: btree.NewBTreeGOptions(
-		func(a, b *gap) bool { return bytes.Compare(a.begin, b.begin) < 0 },
-		btree.Options{NoLocks: true})}
+	return &deadSpace{gaps: newTree[*gap]()}
 }
 
 // holding returns the gap that holds key, or with before set, the gap that
 // holds the keys just before it; or nil.
 func (d *deadSpace) holding(key []byte, before bool) (found *gap) {
 	d.pivot.begin = key
-	if found = lastFrom(d.gaps, &d.pivot, before); found == nil {
+	if found = d.gaps.last(&d.pivot, before); found == nil {
 		return nil
 	}
 	if c := bytes.Compare(found.end, key); c < 0 || c == 0 && !before {
@@ -246,7 +243,9 @@ func (d *deadSpace) cut(key []byte) (found bool) {
 	}
 	after := kv.After(key)
 	if g.cutBegin && !g.cutEnd && bytes.Compare(after, g.end) < 0 {
-		g.begin = after // which keeps its place in the tree, as nothing lies between
+		d.gaps.Delete(g)
+		g.begin = after
+		d.gaps.Set(g)
 		return true
 	}
 	behind := &gap{begin: after, end: g.end, version: g.version, cutBegin: true, cutEnd: g.cutEnd}

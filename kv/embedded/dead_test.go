@@ -382,7 +382,7 @@ func (m *deadModel) check(rt *rapid.T) {
 func (m *deadModel) checkNear(rt *rapid.T) {
 	n, all := m.db.near, 0
 	var end []byte
-	n.stretches.Scan(func(s *stretch) bool {
+	n.stretches.Ascend(&stretch{}, func(s *stretch) bool {
 		if bytes.Compare(s.begin, s.end) >= 0 || bytes.Compare(s.begin, end) < 0 || s.gone || !n.finds(s) {
 			rt.Fatalf("stretch %q to %q comes after one that ends at %q; gone: %v", s.begin, s.end, end, s.gone)
 		}
@@ -420,7 +420,7 @@ func (m *deadModel) checkNear(rt *rapid.T) {
 // order, not empty, and hold no key that is alive.
 func (m *deadModel) checkGaps(rt *rapid.T) {
 	var end []byte
-	m.db.dead.gaps.Scan(func(g *gap) bool {
+	m.db.dead.gaps.Ascend(&gap{}, func(g *gap) bool {
 		if bytes.Compare(g.begin, g.end) >= 0 || bytes.Compare(g.begin, end) < 0 {
 			rt.Fatalf("gap %q to %q comes after one that ends at %q", g.begin, g.end, end)
 		}

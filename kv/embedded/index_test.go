@@ -36,11 +36,30 @@ func TestIndex(t *testing.T) {
 					}
 				}
 			}
-			if x.used != len(want) || len(x.slots) > 0 && len(x.slots) < 2*x.used {
+			if n := len(x.slots); x.used != len(want) || n > 0 && n < 2*x.used || n > max(minSlots, 16*max(1, x.used)) {
 				t.Fatalf("%d of %d slots are used, for %d stretches", x.used, len(x.slots), len(want))
 			}
 		}
 	})
+}
+
+// TestIndexShrinks checks that what was once large is small again, with all that is left.
+func TestIndexShrinks(t *testing.T) {
+	var x index
+	all := make([]stretch, 1000)
+	hash := func(i int) uint64 { return uint64(i) * 7919 }
+	for i := range all {
+		x.set(hash(i), &all[i])
+	}
+	for i := len(all) - 1; i >= 0; i-- {
+		if x.get(hash(i)) != &all[i] || x.get(hash(0)) != &all[0] {
+			t.Fatalf("of %d, in %d slots, one is not found", x.used, len(x.slots))
+		}
+		x.remove(hash(i), &all[i])
+		if n := len(x.slots); n < minSlots || n > max(minSlots, 16*x.used) {
+			t.Fatalf("%d are in %d slots", x.used, n)
+		}
+	}
 }
 
 // TestOneHash is TestNear with bounds that have one of two hashes: what the indexes don't find,

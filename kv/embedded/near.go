@@ -6,7 +6,6 @@ import (
 	"sync"
 
 	"github.com/conq-go/conq/kv"
-	"github.com/tidwall/btree"
 )
 
 // near keeps in memory what lies where reads begin: the heads and tails of queues.
@@ -33,9 +32,9 @@ import (
 // Its lock comes after the store's.
 type near struct {
 	mu        sync.Mutex
-	stretches *btree.BTreeG[*stretch] // by begin; disjoint
-	begins    index                   // the same, by the hash of begin: most reads begin where one does,
-	ends      index                   // and by that of end, as most backward ones where one ends
+	stretches *tree[*stretch] // by begin; disjoint
+	begins    index           // the same, by the hash of begin: most reads begin where one does,
+	ends      index           // and by that of end, as most backward ones where one ends
 	seed      maphash.Seed
 	pivot     stretch    // for searches, so that they allocate nothing
 	middles   []*stretch // to be forgotten first, in this order, unless used
@@ -80,18 +79,14 @@ const (
 )
 
 func newNear() *near {
-	n := &near{most: usualSizes, seed: maphash.MakeSeed(), tails: newTails()}
-	n.stretches = btree.NewBTreeGOptions(
-		func(a, b *stretch) bool { return bytes.Compare(a.begin, b.begin) < 0 },
-		btree.Options{NoLocks: true})
-	return n
+	return &near{most: usualSizes, seed: maphash.MakeSeed(), stretches: newTree[*stretch](), tails: newTails()}
 }
 
 // holding returns the stretch that holds key, or with before set, the one that
 // holds the keys just before it; or nil.
 func (n *near) holding(key []byte, before bool) (found *stretch) {
 	n.pivot.begin = key
-	if found = lastFrom(n.stretches, &n.pivot, before); found == nil {
+	if found = n.stretches.last(&n.pivot, before); found == nil {
 		return nil
 	}
 	if c := bytes.Compare(found.end, key); c < 0 || c == 0 && !before {

@@ -195,7 +195,7 @@ func TestDistinct(t *testing.T) {
 					}
 					tx.Set(fmt.Appendf(nil, "p%08d\x00%d", i, turn), make([]byte, 100))
 				})
-				db.near.stretches.Scan(func(s *stretch) bool {
+				db.near.stretches.Ascend(&stretch{}, func(s *stretch) bool {
 					longest = max(longest, len(s.pairs))
 					return turn == 0 && i%100 == 0
 				})

@@ -256,11 +256,16 @@ func (n *near) cut(s *stretch, at []byte, i int, tail bool) (first, second *stre
 			n.leave(s.pairs)
 		}
 	}
+	small, large := first, second
+	if len(first.pairs) > len(second.pairs) {
+		small, large = second, first
+	}
+	small.weigh(small.pairs)
+	large.size += s.size - small.size
 	for _, part := range []*stretch{first, second} {
 		part.changed, part.used = s.changed, s.used
 		part.ahead, part.steady, part.fetching = s.ahead, s.steady, s.fetching
 		part.between = s.between * len(part.pairs) / max(len(s.pairs), 1)
-		part.weigh(part.pairs)
 		n.add(part)
 	}
 	s.release()

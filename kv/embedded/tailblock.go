@@ -18,29 +18,35 @@ type tailBlock struct {
 	encoded []byte
 	changed uint64 // the version before which one of them was different
 	used    bool   // since it was last looked at to be forgotten
+
+	// Where from and encoded are, mostly: who has come to the block reads on there. Against
+	// memory of their own, and 2 KB of it, a push among 1,000,000 priorities takes 0.9 of the
+	// time with Memory.
+	memory [tailBlockSize - 64]byte
+}
+
+// newTailBlock returns a block that has nothing.
+func newTailBlock(from []byte) *tailBlock {
+	b := new(tailBlock)
+	n := copy(b.memory[:], from)
+	b.from, b.encoded = b.memory[:n:n], b.memory[n:n]
+	return b
 }
 
 const (
 	longestTail   = 127 // bytes of a key: longer ones are not kept
-	tailBlockSize = 112 // bytes that a block takes beside what it has
-	tailSlack     = 64  // and memory for the one more that makes it two
+	tailBlockSize = 1 << 10
+	tailEntry     = 32 // bytes that a block takes where it is found
+	tailSlack     = 32 // and memory for the one more that makes it two
 )
 
-func (b *tailBlock) size() int { return len(b.from) + cap(b.encoded) + tailBlockSize }
-
-// common returns how many bytes a and b begin alike with.
-func common(a, b []byte) (n int) {
-	for n < len(a) && n < len(b) && a[n] == b[n] {
-		n++
-	}
-	return n
-}
+func (b *tailBlock) size() int { return tailBlockSize + tailEntry }
 
 // append appends a tail that ends behind from.
 func (b *tailBlock) append(to []byte, t tail) []byte {
-	ends := common(b.from, t.end)
+	ends := prefix(b.from, t.end)
 	to = append(append(to, byte(ends), byte(len(t.end)-ends)), t.end[ends:]...)
-	begins := common(t.end, t.begin)
+	begins := prefix(t.end, t.begin)
 	key := 0
 	if t.key {
 		key = 1
@@ -70,7 +76,7 @@ func (b *tailBlock) tail(at int, buffer []byte) (t tail) {
 // search returns the index of the first tail that ends behind key, or with before, at it or
 // behind. The block's from must not be behind key.
 func (b *tailBlock) search(key []byte, before bool) (at int) {
-	same := common(b.from, key)
+	same := prefix(b.from, key)
 	for ; at < len(b.encoded); at = b.next(at) {
 		switch ends := int(b.encoded[at]); {
 		case ends > same: // key is what from is not before end is, and both are behind it

@@ -6,12 +6,11 @@ import (
 	"slices"
 
 	"github.com/conq-go/conq/kv"
-	"github.com/tidwall/btree"
 )
 
 // tails keeps in memory the last keys of ranges that are near no more, and in which ranges
 // there are none: a push needs the last key of its priority, an enqueue that of its queue,
-// and no value. One takes about 45 bytes, where near takes 500, so they are known of two
+// and no value. One takes about 50 bytes, where near takes 500, so they are known of two
 // million queues or priorities. To look for one in Pebble instead takes 20 to 50 µs: with
 // tails, a push among 1,000,000 priorities takes 0.16 of the time with Memory, 0.13 with
 // Interval and 0.7 with Always.
@@ -23,8 +22,8 @@ import (
 //
 // near's lock guards it.
 type tails struct {
-	blocks *btree.BTreeG[*tailBlock] // by from
-	pivot  tailBlock                 // for searches
+	blocks *tree[*tailBlock] // by from
+	pivot  tailBlock         // for searches
 	most   tailSizes
 	size   int          // of all blocks, in bytes
 	hand   []byte       // from which block on one is to be forgotten next
@@ -39,13 +38,11 @@ type tailSizes struct {
 	block int // of what a block has
 }
 
-// A million priorities of one item take about 45 MB.
-var usualTails = tailSizes{bytes: 96 << 20, block: 2<<10 - tailSlack}
+// A million priorities of one item take about 50 MB.
+var usualTails = tailSizes{bytes: 112 << 20, block: tailBlockSize}
 
 func newTails() *tails {
-	return &tails{most: usualTails, lately: lately{seed: maphash.MakeSeed()}, blocks: btree.NewBTreeGOptions(
-		func(a, b *tailBlock) bool { return bytes.Compare(a.from, b.from) < 0 },
-		btree.Options{NoLocks: true})}
+	return &tails{most: usualTails, lately: lately{seed: maphash.MakeSeed()}, blocks: newTree[*tailBlock]()}
 }
 
 // find returns where the first tail is that ends behind key, or with before, at it or behind;
@@ -91,7 +88,7 @@ func (t *tails) behind(key []byte, b *tailBlock) (next *tailBlock) {
 // block returns the one for tails that end behind key, or with before, at it.
 func (t *tails) block(key []byte, before bool) *tailBlock {
 	t.pivot.from = key
-	return lastFrom(t.blocks, &t.pivot, before)
+	return t.blocks.last(&t.pivot, before)
 }
 
 // holding returns the tail that holds key, until the buffer is used again.
@@ -106,6 +103,7 @@ func (t *tails) holding(key []byte) (b *tailBlock, at int, found tail, ok bool) 
 // last returns the last key of a range at version, or nil, if it is known. It is the
 // caller's.
 func (t *tails) last(span kv.Range, version uint64) (key []byte, known bool) {
+	t.found = nil // which is hardly ever the one, and takes longer than the tree
 	b, at := t.find(span.End, true)
 	if b == nil || b.changed > version || bytes.Equal(span.Begin, span.End) {
 		return nil, false
@@ -197,7 +195,7 @@ func (t *tails) put(known tail, version uint64) {
 }
 
 func (t *tails) add(from []byte) *tailBlock {
-	b := &tailBlock{from: from, encoded: make([]byte, 0, t.most.block+tailSlack)}
+	b := newTailBlock(from)
 	t.blocks.Set(b)
 	t.size += b.size()
 	return b
@@ -216,7 +214,7 @@ func (t *tails) replace(b *tailBlock, at, to int, by tail, version uint64) {
 	b.encoded = slices.Replace(b.encoded, at, to, b.append(buffer[:0], by)...)
 	b.changed = max(b.changed, version)
 	t.size += b.size()
-	if len(b.encoded) > t.most.block {
+	if len(b.encoded) > min(t.most.block, cap(b.encoded)-tailSlack) {
 		t.split(b, at)
 	}
 }
@@ -243,7 +241,8 @@ func (t *tails) split(b *tailBlock, grown int) {
 		second.encoded = second.append(second.encoded, b.tail(i, buffer[:]))
 	}
 	t.size += second.size()
-	b.encoded = b.encoded[:at]
+	memory := b.memory[len(b.from):len(b.from)]
+	b.encoded = append(memory, b.encoded[:at]...) // where it was, unless that was too small
 }
 
 // set takes in that a key was set, in a commit of that version. If another commit has set one

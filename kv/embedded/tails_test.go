@@ -16,7 +16,7 @@ func (t tail) String() string { return fmt.Sprintf("%q to %q, a key: %v", t.begi
 
 // all returns the tails in order.
 func (t *tails) all() (all []tail) {
-	t.blocks.Scan(func(b *tailBlock) bool {
+	t.blocks.Ascend(&tailBlock{}, func(b *tailBlock) bool {
 		for at := 0; at < len(b.encoded); at = b.next(at) {
 			all = append(all, b.tail(at, nil))
 		}
@@ -39,7 +39,7 @@ func (m *deadModel) checkTails(rt *rapid.T) {
 		if _, alive := m.now[string(known.begin)]; alive != known.key && (alive || known.key) {
 			rt.Fatalf("tail %v; its begin is alive: %v", known, alive)
 		}
-		m.db.near.stretches.Scan(func(s *stretch) bool {
+		m.db.near.stretches.Ascend(&stretch{}, func(s *stretch) bool {
 			if bytes.Compare(s.begin, known.end) < 0 && bytes.Compare(known.begin, s.end) < 0 {
 				rt.Fatalf("tail %v is near, from %q to %q", known, s.begin, s.end)
 			}
@@ -53,9 +53,12 @@ func (m *deadModel) checkTails(rt *rapid.T) {
 func checkTails(rt *rapid.T, t *tails, longest int) {
 	most := max(t.most.block, t.most.block/2+2*(4+2*longest))
 	size, end := 0, []byte{}
-	t.blocks.Scan(func(b *tailBlock) bool {
+	t.blocks.Ascend(&tailBlock{}, func(b *tailBlock) bool {
 		if len(b.encoded) == 0 || bytes.Compare(end, b.from) > 0 {
 			rt.Fatalf("block from %q, %d bytes, comes after %q", b.from, len(b.encoded), end)
+		}
+		if cap(b.encoded) > len(b.memory) {
+			rt.Fatalf("a block from %q has memory elsewhere: %d bytes", b.from, cap(b.encoded))
 		}
 		if len(b.encoded) > most {
 			rt.Fatalf("a block has %d bytes, want %d at most", len(b.encoded), most)
@@ -353,6 +356,12 @@ func TestTailsUsed(t *testing.T) {
 			t.Fatalf("%d tails have %d bytes", i, m.size)
 		}
 	}
+	m.blocks.Ascend(&tailBlock{}, func(b *tailBlock) bool {
+		if cap(b.encoded) > len(b.memory) {
+			t.Errorf("a block from %q has memory elsewhere: %d bytes", b.from, cap(b.encoded))
+		}
+		return true
+	})
 	if n := len(m.all()); missed > 0 || n < 1000 {
 		t.Errorf("one that is asked for was not known %d times; %d are", missed, n)
 	}
