@@ -234,7 +234,7 @@ func (t *tails) split(b *tailBlock, grown int) {
 		return
 	}
 	var buffer [2 * longestTail]byte
-	second := t.add(bytes.Clone(b.tail(before, buffer[:]).end))
+	second := t.add(b.tail(before, buffer[:]).end)
 	second.changed = b.changed
 	t.size -= second.size()
 	for i := at; i < len(b.encoded); i = b.next(i) {
