@@ -30,7 +30,7 @@ func rounds(ctx context.Context, n int, verbs ...verb) ([]float64, error) {
 	for i := range order {
 		order[i] = i
 	}
-	for round, began := 0, time.Now(); round < n || time.Since(began) < leastTime; round++ {
+	for round, first := 0, time.Now(); round < n || time.Since(first) < leastTime; round++ {
 		for _, i := range rotated(order, round%7) {
 			v := verbs[i]
 			began := time.Now()

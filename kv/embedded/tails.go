@@ -209,11 +209,9 @@ func (t *tails) drop(b *tailBlock) {
 
 // replace puts a tail in the place of what lies between two indexes, which is one or none.
 func (t *tails) replace(b *tailBlock, at, to int, by tail, version uint64) {
-	t.size -= b.size()
 	var buffer [2 * (2 + longestTail)]byte
 	b.encoded = slices.Replace(b.encoded, at, to, b.append(buffer[:0], by)...)
 	b.changed = max(b.changed, version)
-	t.size += b.size()
 	if len(b.encoded) > min(t.most.block, cap(b.encoded)-tailSlack) {
 		t.split(b, at)
 	}
@@ -236,11 +234,9 @@ func (t *tails) split(b *tailBlock, grown int) {
 	var buffer [2 * longestTail]byte
 	second := t.add(b.tail(before, buffer[:]).end)
 	second.changed = b.changed
-	t.size -= second.size()
 	for i := at; i < len(b.encoded); i = b.next(i) {
 		second.encoded = second.append(second.encoded, b.tail(i, buffer[:]))
 	}
-	t.size += second.size()
 	memory := b.memory[len(b.from):len(b.from)]
 	b.encoded = append(memory, b.encoded[:at]...) // where it was, unless that was too small
 }
