@@ -41,7 +41,7 @@ func testNear(t *testing.T, hash uint64) {
 		tails += m.tails
 		moved += m.moved
 	})
-	if used == 0 || tails == 0 || moved == 0 {
+	if !testing.Short() && (used == 0 || tails == 0 || moved == 0) { // -short has a fifth of the cases
 		t.Errorf("%d stretches, %d tails, %d lazy transactions that moved on: the test tests too little", used, tails, moved)
 	}
 }

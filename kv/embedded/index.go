@@ -1,7 +1,7 @@
 package embedded
 
 // index finds stretches by the hashes of their bounds. It is a table with linear probing, at
-// most half full, and at least a sixteenth, unless it is small: to look one up reads one line of
+// most half full, and at least an eighth, unless it is small: to look one up reads one line of
 // memory, mostly. Of two stretches with one hash it has the one that was set last: who needs the
 // other has the tree. With Memory, an enqueue on any of 1,000 queues takes 0.9 of the time of one
 // with maps from bounds.
@@ -71,7 +71,7 @@ func (x *index) remove(hash uint64, s *stretch) {
 		}
 	}
 	x.slots[gap] = slot{}
-	if 16*x.used < len(x.slots) && len(x.slots) > minSlots {
-		x.resize(max(minSlots, len(x.slots)/4))
+	if 8*x.used < len(x.slots) && len(x.slots) > minSlots {
+		x.resize(len(x.slots) / 2)
 	}
 }

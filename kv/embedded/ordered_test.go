@@ -2,7 +2,9 @@ package embedded
 
 import (
 	"bytes"
+	"fmt"
 	"maps"
+	"math/rand/v2"
 	"slices"
 	"testing"
 
@@ -10,13 +12,14 @@ import (
 )
 
 // TestTree compares a tree with a sorted list. Its keys differ in their first bytes, or behind
-// many that they have in common, or in nothing but how many zeros they end with.
+// many that they have in common, or in nothing but how many zeros they end with; and there are
+// so many of them that leaves become two, and one again.
 func TestTree(t *testing.T) {
 	keys := rapid.Custom(func(t *rapid.T) string {
 		begin := rapid.SampledFrom([]string{"", "", "a", "queue of a tenant ", "queue of another tenant "}).Draw(t, "begin")
 		return begin + rapid.StringOfN(rapid.SampledFrom([]rune{0, 'a', 'b'}), 0, 20, -1).Draw(t, "end")
 	})
-	shortened := 0
+	shortened, most := 0, 0
 	rapid.Check(t, func(t *rapid.T) {
 		x, all := newTree[*gap](), map[string]*gap{}
 		common := func() int { return len(x.same) }
@@ -26,13 +29,25 @@ func TestTree(t *testing.T) {
 				key = rapid.SampledFrom(slices.Sorted(maps.Keys(all))).Draw(t, "key of one")
 			}
 			before, many := common(), x.Len() > 1
-			switch rapid.SampledFrom([]string{"set", "set", "set", "delete", "clear"}).Draw(t, "step") {
+			switch rapid.SampledFrom([]string{"set", "set", "set", "delete", "clear", "set many", "delete many"}).Draw(t, "step") {
 			case "set":
 				all[key] = &gap{begin: []byte(key)}
 				x.Set(all[key])
 			case "delete":
 				x.Delete(&gap{begin: []byte(key)})
 				delete(all, key)
+			case "set many":
+				for _, i := range inSomeOrder(t, 100) {
+					g := &gap{begin: fmt.Appendf(nil, "%s%03d", key, i)}
+					all[string(g.begin)] = g
+					x.Set(g)
+				}
+			case "delete many":
+				there := slices.Sorted(maps.Keys(all))
+				for _, i := range inSomeOrder(t, len(there)*9/10) {
+					x.Delete(&gap{begin: []byte(there[i])})
+					delete(all, there[i])
+				}
 			default:
 				if rapid.IntRange(0, 9).Draw(t, "really") == 0 {
 					x.Clear()
@@ -42,12 +57,67 @@ func TestTree(t *testing.T) {
 			if many && common() < before {
 				shortened++
 			}
+			most = max(most, len(x.leaves))
+			checkLeaves(t, x)
 			checkTree(t, x, all, keys.Draw(t, "pivot"))
 			checkTree(t, x, all, key)
 		}
 	})
-	if shortened == 0 {
+	if !testing.Short() && shortened == 0 {
 		t.Error("what all keys have in common never got less: the test tests too little")
+	}
+	if !testing.Short() && most < 3 {
+		t.Errorf("there were %d leaves at most: the test tests too little", most)
+	}
+}
+
+// TestLeaves sets what comes in order, which is to fill leaves, and deletes nearly all of one, and
+// then of the next.
+func TestLeaves(t *testing.T) {
+	x := newTree[*gap]()
+	nth := func(i int) *gap { return &gap{begin: fmt.Appendf(nil, "%04d", i)} }
+	for i := range 3 * leafSize {
+		x.Set(nth(i))
+	}
+	if len(x.leaves) != 3 {
+		t.Errorf("%d in order make %d leaves, want 3", x.Len(), len(x.leaves))
+	}
+	for i := range 2 * leafSize {
+		if i%leafSize >= leafSize/8 {
+			x.Delete(nth(i))
+			checkLeaves(t, x)
+		}
+	}
+}
+
+// inSomeOrder returns up to n numbers below n, which ascend, descend, or are mixed.
+func inSomeOrder(t *rapid.T, n int) []int {
+	numbers := rand.New(rand.NewPCG(0, rapid.Uint64().Draw(t, "seed"))).Perm(n)
+	switch rapid.SampledFrom([]string{"ascending", "descending", "mixed"}).Draw(t, "order") {
+	case "ascending":
+		slices.Sort(numbers)
+	case "descending":
+		slices.Sort(numbers)
+		slices.Reverse(numbers)
+	}
+	return numbers[:rapid.IntRange(0, n).Draw(t, "numbers")]
+}
+
+// checkLeaves checks that no neighbours have so few that they should be one, that branches tell
+// with what leaves begin, and that these keep nothing which is there no more.
+func checkLeaves(t rapid.TB, x *tree[*gap]) {
+	for l, b := range x.leaves {
+		if b.n == 0 || b.first != b.firsts[0] || b.second != b.seconds[0] {
+			t.Fatalf("leaf %d of %d has %d, and begins with %x %x, not %x %x", l, len(x.leaves), b.n, b.firsts[0], b.seconds[0], b.first, b.second)
+		}
+		if l > 0 && x.leaves[l-1].n+b.n <= leafSize/2 {
+			t.Fatalf("leaves %d and %d of %d have %d and %d", l-1, l, len(x.leaves), x.leaves[l-1].n, b.n)
+		}
+		for i, g := range b.all {
+			if (g != nil) != (i < b.n) {
+				t.Fatalf("leaf %d has %d, and at %d is %v", l, b.n, i, g)
+			}
+		}
 	}
 }
 

@@ -104,7 +104,7 @@ func TestStretch(t *testing.T) {
 			}
 		}
 	})
-	if moved == 0 {
+	if !testing.Short() && moved == 0 {
 		t.Error("no pair was moved to the room before it: the test tests too little")
 	}
 }

@@ -38,6 +38,7 @@ const (
 	tailBlockSize = 1 << 10
 	tailEntry     = 32 // bytes that a block takes where it is found
 	tailSlack     = 32 // and memory for the one more that makes it two
+	cacheLine     = 64
 )
 
 func (b *tailBlock) size() int { return tailBlockSize + tailEntry }
@@ -71,6 +72,16 @@ func (b *tailBlock) tail(at int, buffer []byte) (t tail) {
 	t.begin = append(append(t.end, t.end[:begins]...), begin...)[len(t.end):]
 	t.key = b.encoded[to+1]&1 == 1
 	return t
+}
+
+// read reads a byte of each line of a block's memory. Mostly that is in no cache, and so a search
+// waits for all lines at once, and not for one after the other: with Interval, a push among
+// 1,000,000 priorities takes 0.97 of the time.
+func (b *tailBlock) read() (sum byte) {
+	for i := 0; i < len(b.memory); i += cacheLine {
+		sum |= b.memory[i]
+	}
+	return sum
 }
 
 // search returns the index of the first tail that ends behind key, or with before, at it or

@@ -166,7 +166,7 @@ func TestTails(t *testing.T) {
 			},
 		})
 	})
-	if reads == 0 || near == 0 {
+	if !testing.Short() && (reads == 0 || near == 0) {
 		t.Errorf("%d times what was asked for was known, and %d tails were to be near: the test tests too little", reads, near)
 	}
 }
