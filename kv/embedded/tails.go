@@ -29,8 +29,6 @@ type tails struct {
 	hand   []byte       // from which block on one is to be forgotten next
 	recent []*tailBlock // in which one was read: mostly, where the next commit writes
 	found  *tailBlock   // by the last search: the next one often is for a key there
-	sought []byte       // what recently has found there, if nothing has changed since
-	at     int          // and where: so a commit searches once
 	read   byte         // what was read of blocks: nobody needs it, but so it is read
 	buffer [2 * longestTail]byte
 	lately lately
@@ -63,9 +61,6 @@ func (t *tails) find(key []byte, before bool) (b *tailBlock, at int) {
 // place returns where in its block a tail belongs that ends behind key, or with before, at
 // it; or nil.
 func (t *tails) place(key []byte, before bool) (b *tailBlock, at int) {
-	if !before && t.sought != nil && bytes.Equal(t.sought, key) {
-		return t.found, t.at
-	}
 	if b = t.found; b != nil && bytes.Compare(b.from, key) < 0 {
 		if at = b.search(key, before); at < len(b.encoded) {
 			return b, at
@@ -154,7 +149,7 @@ func (t *tails) recently(recent *[]*tailBlock, key []byte) bool {
 			break
 		}
 		if at := b.search(key, false); at < len(b.encoded) {
-			t.found, t.sought, t.at = b, key, at
+			t.found = b
 			return bytes.Compare(b.tail(at, t.buffer[:]).begin, key) <= 0
 		}
 	}
@@ -216,7 +211,6 @@ func (t *tails) drop(b *tailBlock) {
 
 // replace puts a tail in the place of what lies between two indexes, which is one or none.
 func (t *tails) replace(b *tailBlock, at, to int, by tail, version uint64) {
-	t.sought = nil
 	var buffer [2 * (2 + longestTail)]byte
 	b.encoded = slices.Replace(b.encoded, at, to, b.append(buffer[:0], by)...)
 	b.changed = max(b.changed, version)
@@ -316,7 +310,6 @@ func (t *tails) remove(r kv.Range) {
 
 // cut forgets the tails between two indexes.
 func (t *tails) cut(b *tailBlock, at, to int) {
-	t.sought = nil
 	if b.encoded = slices.Delete(b.encoded, at, to); len(b.encoded) == 0 {
 		t.drop(b)
 	}
