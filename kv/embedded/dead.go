@@ -58,7 +58,7 @@ const maxGaps = 100_000
 const manyTombstones = 16
 
 func newDeadSpace() *deadSpace {
-	return &deadSpace{gaps: newTree[*gap]()}
+	return &deadSpace{gaps: new(tree[*gap])}
 }
 
 // holding returns the gap that holds key, or with before set, the gap that

@@ -79,7 +79,7 @@ const (
 )
 
 func newNear() *near {
-	return &near{most: usualSizes, seed: maphash.MakeSeed(), stretches: newTree[*stretch](), tails: newTails()}
+	return &near{most: usualSizes, seed: maphash.MakeSeed(), stretches: new(tree[*stretch]), tails: newTails()}
 }
 
 // holding returns the stretch that holds key, or with before set, the one that

@@ -47,8 +47,6 @@ type leaf[T ordered] struct {
 	all             [leafSize]T
 }
 
-func newTree[T ordered]() *tree[T] { return new(tree[T]) }
-
 func (t *tree[T]) Len() int { return t.n }
 
 // heads returns what key begins with behind same, which bounds it if it begins with something

@@ -21,7 +21,7 @@ func TestTree(t *testing.T) {
 	})
 	shortened, most := 0, 0
 	rapid.Check(t, func(t *rapid.T) {
-		x, all := newTree[*gap](), map[string]*gap{}
+		x, all := new(tree[*gap]), map[string]*gap{}
 		common := func() int { return len(x.same) }
 		for range rapid.IntRange(1, 50).Draw(t, "steps") {
 			key := keys.Draw(t, "key")
@@ -74,7 +74,7 @@ func TestTree(t *testing.T) {
 // TestLeaves sets what comes in order, which is to fill leaves, and deletes nearly all of one, and
 // then of the next.
 func TestLeaves(t *testing.T) {
-	x := newTree[*gap]()
+	x := new(tree[*gap])
 	nth := func(i int) *gap { return &gap{begin: fmt.Appendf(nil, "%04d", i)} }
 	for i := range 3 * leafSize {
 		x.Set(nth(i))

@@ -43,7 +43,7 @@ type tailSizes struct {
 var usualTails = tailSizes{bytes: 112 << 20, block: tailBlockSize}
 
 func newTails() *tails {
-	return &tails{most: usualTails, lately: lately{seed: maphash.MakeSeed()}, blocks: newTree[*tailBlock]()}
+	return &tails{most: usualTails, lately: lately{seed: maphash.MakeSeed()}, blocks: new(tree[*tailBlock])}
 }
 
 // find returns where the first tail is that ends behind key, or with before, at it or behind;
