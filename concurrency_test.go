@@ -44,12 +44,17 @@ func TestEnqueuesDoNotConflict(t *testing.T) {
 				})
 				together(workers, func(w int) {
 					for i := range 100 {
-						check(t, p.Push(t.Context(), fmt.Sprint(w, i), int64(i%3)))
+						v := fmt.Sprint(w, " ", i)
+						if i%4 == 3 {
+							check(t, p.PushAll(t.Context(), []Prioritized[string]{{v, 0}, {v, int64(1 + w%3)}, {v, 5}}))
+							continue
+						}
+						check(t, p.Push(t.Context(), v, int64(i%3)))
 					}
 				})
 				equal(t, "attempts in all", attempts.Load(), transactions.Load())
 				equal(t, "calls", calls.Load(), workers*(each+100))
-				equal(t, "items", items.Load(), workers*(each+each/8+100))
+				equal(t, "items", items.Load(), workers*(each+each/8+100+100/4*2))
 				n, err := q.Len(t.Context())
 				noError(t, err)
 				equal(t, "items in the queue", n, workers*(each+each/8))

@@ -4,7 +4,8 @@ package kv
 // place and is over soon, as one dequeue is. An engine may then spare itself what keeps
 // later reads at the version of the first: if the store changes between two reads of
 // the transaction, and what the first has seen with it, snapshot reads included, the second
-// may fail with [ErrConflict]. In [DB.Transact] a few such attempts are followed by
+// may fail with [ErrConflict]. What [LastKey] has returned through a snapshot is not of that:
+// the transaction may go on at a later version. In [DB.Transact] a few such attempts are followed by
 // ones that are not lazy; who reads lazily in [DB.ReadTransact] tries again himself, without
 // Lazily.
 //

@@ -3,6 +3,7 @@ package embedded
 import (
 	"errors"
 	"testing"
+	"time"
 
 	"github.com/conq-go/conq/kv"
 )
@@ -108,6 +109,62 @@ func TestLazyRead(t *testing.T) {
 			return err
 		}); !errors.Is(err, c.want) || runs != 1 {
 			t.Errorf("after a change of %s: %v after %d runs, want %v after 1", c.change, err, runs, c.want)
+		}
+	}
+}
+
+// A lazy transaction that only asks for last keys, as a push to several priorities does, never
+// conflicts, whatever others write where it has looked: in what is near, or is not, or has no
+// key at all.
+func TestLazyLastKeys(t *testing.T) {
+	var others func()
+	now := func() time.Time { // which a transaction asks for before each read
+		if do := others; do != nil {
+			others = nil
+			do()
+			others = do
+		}
+		return time.Time{}
+	}
+	db := mustOpen(t, "store", Options{FS: memFS(), Durability: Memory, Now: now})
+	put := func(key string) { mustTransact(t, db, func(tx kv.Tx) { tx.Set([]byte(key), nil) }) }
+	put("n1")
+	put("x1")
+	of := func(begin, end string) kv.Range { return kv.Range{Begin: []byte(begin), End: []byte(end)} }
+	for _, near := range []kv.Range{of("n", "o"), of("f", "g"), of("e", "f")} {
+		mustTransact(t, db, func(tx kv.Tx) {
+			if _, _, err := first(tx, near, false); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	for _, spans := range [][]kv.Range{
+		{of("e5", "g")}, // of which near has two stretches, so that it is looked for, with what is behind
+		{of("n", "o"), of("n", "o")},
+		{of("n", "o"), of("x", "y")},
+		{of("n", "o"), of("d", "g")},
+	} {
+		attempts := 0
+		mustTransact(t, db, func(tx kv.Tx) {
+			kv.Lazily(tx)
+			attempts++
+			others = func() {
+				mustTransact(t, db, func(tx kv.Tx) {
+					tx.Clear([]byte("e1"))
+					tx.Clear([]byte("f1"))
+					tx.Set([]byte("n2"), nil)
+				})
+			}
+			defer func() { others = nil }()
+			for _, span := range spans {
+				if _, err := kv.LastKey(tx.Snapshot(), span, kv.Range{Begin: span.Begin}); err != nil && attempts > 1 {
+					t.Error(err)
+				}
+			}
+			tx.Set([]byte("seen"), nil)
+		})
+		if attempts != 1 {
+			t.Errorf("%d attempts for the last keys of %q, want 1", attempts, spans)
 		}
 	}
 }
