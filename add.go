@@ -8,6 +8,7 @@ import (
 
 	"github.com/conq-go/conq/internal/lane"
 	"github.com/conq-go/conq/internal/outcome"
+	"github.com/conq-go/conq/internal/reuse"
 	"github.com/conq-go/conq/kv"
 	"github.com/conq-go/conq/recipe"
 )
@@ -15,11 +16,13 @@ import (
 // adder is the end of a queue where payloads go in: calls that come while a
 // transaction is under way share the next one.
 type adder[P any] struct {
-	s     *store
-	lane  *lane.Lane[addition[P], struct{}] // nil without combining
-	batch *adding[P]                        // of the lane
-	put   func(kv.Tx, []P) error
-	hands []hand[P] // the ends where its items are taken
+	s        *store
+	combines bool
+	meeting  meeting[P] // of the lane, which runs one batch at a time
+	batches  reuse.Pool[adding[P]]
+	put      func(kv.Tx, []P) error
+	hands    []hand[P] // the ends where its items are taken
+	lane     lane.Lane[addition[P], struct{}]
 }
 
 // addition is what one call adds. One payload needs no memory beside the call's.
@@ -41,19 +44,15 @@ const (
 	maxCombinedBytes = 1 << 20
 )
 
-func newAdder[P any](s *store, o Options, size func(P) int, put func(kv.Tx, []P) error, hands ...hand[P]) *adder[P] {
-	a := &adder[P]{s: s, put: put, hands: hands}
-	if !o.NoCombining {
-		a.batch = a.adding()
-		a.batch.meeting.waits = true
-		a.lane = lane.New(lane.Options[addition[P], struct{}]{
-			Run:      a.run,
-			Size:     a.weigh(size),
-			MaxCalls: s.combinable(),
-			MaxBytes: s.maxCombined(),
-		})
-	}
-	return a
+func (a *adder[P]) init(s *store, o Options, size func(P) int, put func(kv.Tx, []P) error, hands ...hand[P]) {
+	a.s, a.combines, a.put, a.hands, a.batches = s, !o.NoCombining, put, hands, reuse.Of(newAdding[P])
+	a.meeting = meeting[P]{hands: hands, waits: true}
+	a.lane.Init(lane.Options[addition[P], struct{}]{
+		Run:      a.run,
+		Size:     a.weigh(size),
+		MaxCalls: s.combinable(),
+		MaxBytes: s.maxCombined(),
+	})
 }
 
 // maxCombined returns how many bytes calls that share a transaction may add.
@@ -98,7 +97,7 @@ func (a *adder[P]) serve(ctx context.Context, added addition[P]) error {
 	if err := a.s.readyFor(ctx); err != nil {
 		return err
 	}
-	if a.lane == nil {
+	if !a.combines {
 		return a.addAlone(ctx, added)
 	}
 	_, err := a.lane.Do(ctx, added)
@@ -106,20 +105,28 @@ func (a *adder[P]) serve(ctx context.Context, added addition[P]) error {
 }
 
 func (a *adder[P]) addAlone(ctx context.Context, added addition[P]) error {
-	b := a.adding()
-	b.payloads = added.payloads()
-	return a.transact(ctx, b)
+	b := a.batches.Get()
+	b.adder, b.payloads, b.alone = a, added.payloads(), meeting[P]{hands: a.hands}
+	b.meeting = &b.alone
+	err := a.transact(ctx, b)
+	a.over(b)
+	return err
 }
 
 // adding is the calls that one transaction serves. Who gives up leaves it before the
 // next attempt, and then nothing was added for him.
+//
+// All handles share them, as they are not in use for long: with Memory, an enqueue on any of 1,000
+// queues takes 0.97 of the time, and a dequeue 0.91.
 type adding[P any] struct {
+	adder    *adder[P]     // whose calls these are
 	calls    []*addCall[P] // none without combining
 	payloads []P
 	attempts int
-	meeting  meeting[P]
-	offer    offer[P] // to those who wait, or nil
-	left     []P      // what they don't get
+	meeting  *meeting[P]
+	alone    meeting[P] // without combining
+	offer    offer[P]   // to those who wait, or nil
+	left     []P        // what they don't get
 
 	task   *outcome.Task[struct{}]
 	memory []P // for payloads
@@ -127,10 +134,9 @@ type adding[P any] struct {
 
 type addCall[P any] = lane.Call[addition[P], struct{}]
 
-func (a *adder[P]) adding() *adding[P] {
+func newAdding[P any]() *adding[P] {
 	b := new(adding[P])
-	b.meeting.hands = a.hands
-	b.task = outcome.NewTask(a.s.lanes, func(tx kv.Tx) (struct{}, error) {
+	b.task = outcome.NewTask(func(tx kv.Tx) (struct{}, error) {
 		kv.Lazily(tx)
 		if !b.attend(tx) {
 			return struct{}{}, errNobody
@@ -138,7 +144,7 @@ func (a *adder[P]) adding() *adding[P] {
 		if err := b.handOver(tx); err != nil || len(b.left) == 0 {
 			return struct{}{}, err
 		}
-		return struct{}{}, a.put(tx, b.left)
+		return struct{}{}, b.adder.put(tx, b.left)
 	})
 	return b
 }
@@ -156,18 +162,15 @@ func (b *adding[P]) handOver(tx kv.Tx) (err error) {
 	return err
 }
 
-// begin makes the batch that of other calls.
-func (b *adding[P]) begin(calls []*addCall[P]) {
-	b.calls, b.attempts = calls, 0
-	b.merge()
-}
-
-// end forgets what the batch has had.
-func (b *adding[P]) end() {
-	if clear(b.memory); cap(b.memory) > maxCombinedCalls {
-		b.memory = nil
+// over has a batch used again, which is over.
+func (a *adder[P]) over(b *adding[P]) {
+	clear(b.memory)
+	memory := b.memory[:0]
+	if cap(memory) > maxCombinedCalls {
+		memory = nil
 	}
-	b.calls, b.payloads, b.left = nil, nil, nil
+	*b = adding[P]{task: b.task, memory: memory}
+	a.batches.Put(b)
 }
 
 // run serves a batch of calls. If that fails for a reason which need not be that of
@@ -175,17 +178,18 @@ func (b *adding[P]) end() {
 func (a *adder[P]) run(calls []*addCall[P]) {
 	ctx, cancel := lane.Context(calls)
 	defer cancel()
-	b := a.batch // a lane runs one at a time
-	b.begin(calls)
-	defer b.end()
+	b := a.batches.Get()
+	b.adder, b.calls, b.meeting = a, calls, &a.meeting
+	b.merge()
 	err := a.transact(ctx, b)
 	if len(b.calls) > 1 && mayBeOfOne(err) {
 		a.runEach(b.calls)
-		return
+	} else {
+		for _, c := range b.calls {
+			c.Err = ownError(c.Context, err)
+		}
 	}
-	for _, c := range b.calls {
-		c.Err = ownError(c.Context, err)
-	}
+	a.over(b)
 }
 
 // runEach gives each call a transaction of its own.
@@ -291,7 +295,7 @@ func (a *adder[P]) transact(ctx context.Context, b *adding[P]) error {
 }
 
 func (a *adder[P]) do(ctx context.Context, b *adding[P]) error {
-	_, err := b.task.Do(ctx)
+	_, err := b.task.Do(ctx, &a.s.lanes)
 	if err == nil {
 		a.s.tally.added.Add(int64(len(b.left)))
 		a.s.observe(Event{Kind: Added, Calls: max(1, len(b.calls)), Items: len(b.payloads), Attempts: b.attempts})

@@ -35,18 +35,12 @@ type ending interface {
 	drain(ctx context.Context) error
 }
 
-func (a *adder[P]) close(err error) {
-	if a.lane != nil {
-		a.lane.Close(err)
-	}
-}
+func (a *adder[P]) close(err error) { a.lane.Close(err) }
 
 func (a *adder[P]) drain(context.Context) error { return nil }
 
 func (t *taker[V]) close(err error) {
-	if t.lane != nil {
-		t.lane.Close(err)
-	}
+	t.lane.Close(err)
 	t.room.Close(err)
 }
 

@@ -65,7 +65,7 @@ func (t *taker[V]) turn(ctx context.Context, b *batch[V], p *waitroom.Party[V]) 
 // turnPlain takes items, if it is their turn, and watches, all in one transaction.
 func (t *taker[V]) turnPlain(ctx context.Context, b *batch[V], p *waitroom.Party[V]) (lineTurn[V], error) {
 	attempts := 0
-	r, err := outcome.Do(ctx, t.s.lanes, func(tx kv.Tx) (r lineTurn[V], err error) {
+	r, err := outcome.Do(ctx, &t.s.lanes, func(tx kv.Tx) (r lineTurn[V], err error) {
 		attempts++
 		if err := t.admit(tx, b, attempts); err != nil {
 			return r, err
@@ -142,7 +142,7 @@ func (t *taker[V]) moveUp(tx kv.Tx, p *waitroom.Party[V], wanted int, r *lineTur
 
 // turnStaged is turnPlain by staging.
 func (t *taker[V]) turnStaged(ctx context.Context, b *batch[V], p *waitroom.Party[V]) (lineTurn[V], error) {
-	r, err := outcome.Do(ctx, t.s.lanes, func(tx kv.Tx) (lineTurn[V], error) { return t.look(tx, p) })
+	r, err := outcome.Do(ctx, &t.s.lanes, func(tx kv.Tx) (lineTurn[V], error) { return t.look(tx, p) })
 	if err != nil {
 		return r, err
 	}
@@ -170,7 +170,7 @@ func (t *taker[V]) turnStaged(ctx context.Context, b *batch[V], p *waitroom.Part
 
 // await watches the queue if it is empty, or the one in front.
 func (t *taker[V]) await(ctx context.Context, p *waitroom.Party[V]) (lineTurn[V], error) {
-	r, err := outcome.Do(ctx, t.s.lanes, func(tx kv.Tx) (lineTurn[V], error) {
+	r, err := outcome.Do(ctx, &t.s.lanes, func(tx kv.Tx) (lineTurn[V], error) {
 		r, err := t.look(tx, p)
 		if err != nil || r.news != nil {
 			return r, err
@@ -205,7 +205,7 @@ func (t *taker[V]) leaveLine(stamp int64) error {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), leaveTime)
 	defer cancel()
-	_, err := outcome.Do(ctx, t.s.lanes, func(tx kv.Tx) (struct{}, error) {
+	_, err := outcome.Do(ctx, &t.s.lanes, func(tx kv.Tx) (struct{}, error) {
 		t.line.Leave(tx, stamp)
 		return struct{}{}, nil
 	})

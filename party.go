@@ -31,8 +31,10 @@ type takings[V any] struct {
 type takeCall[V any] = lane.Call[demand[V], takings[V]]
 
 // batch is the calls that one transaction serves. Who gives up leaves it before the
-// next attempt, and gets nothing, unless he may have got something already.
+// next attempt, and gets nothing, unless he may have got something already. All handles share
+// batches: see adding.
 type batch[V any] struct {
+	taker *taker[V]      // whose calls these are
 	calls []*takeCall[V] // those that have got nothing yet
 	wants []int          // of calls, one after the other
 	one   [1]int         // room for wants, mostly
@@ -44,12 +46,9 @@ type batch[V any] struct {
 	buffers  buffers[V]
 }
 
-// begin makes the batch that of other calls.
-func (b *batch[V]) begin(calls []*takeCall[V]) { b.calls = calls }
-
 // end forgets what the batch has had.
 func (b *batch[V]) end() {
-	b.calls = nil
+	b.taker, b.calls, b.wants = nil, nil, nil
 	b.buffers.forget()
 }
 

@@ -31,13 +31,16 @@ import (
 //     any push.
 //   - Not guaranteed: as for Queue.
 type PriorityQueue[T any] struct {
-	store  store
+	store  store // all in one piece of memory: see Queue
 	codec  Codec[T]
 	recipe recipe.PriorityQueue
 	ties   recipe.Ties
-	pushes *adder[prioritized]
-	min    *taker[Prioritized[T]]
-	max    *taker[Prioritized[T]]
+	hands  [2]hander[prioritized, Prioritized[T]] // of min and max
+	pushes adder[prioritized]
+	_      [64]byte
+	min    taker[Prioritized[T]]
+	_      [64]byte
+	max    taker[Prioritized[T]]
 }
 
 // Prioritized is a value with its priority.
@@ -61,19 +64,20 @@ func OpenPriorityQueue[T any](db kv.DB, name string, c Codec[T], opts ...Options
 		ties, high = recipe.FirstPushed, staging.BackFIFO
 	}
 	p.recipe, p.ties = recipe.NewPriorityQueue(p.store.items, o.Random, ties), ties
+	p.store.span = p.recipe.Range()
 	if err = ends(&p.store, o, p.fromMin(), p.fromMax(recipe.LastPushed), p.fromMax(recipe.FirstPushed)); err != nil {
 		return nil, err
 	}
-	if p.min, err = newTaker(&p.store, o, staging.Front, p.fromMin()); err != nil {
+	if err = p.min.init(&p.store, o, staging.Front, p.fromMin()); err != nil {
 		return nil, err
 	}
-	if p.max, err = newTaker(&p.store, o, high, p.fromMax(ties)); err != nil {
+	if err = p.max.init(&p.store, o, high, p.fromMax(ties)); err != nil {
 		return nil, err
 	}
 	size := func(p prioritized) int { return len(p.payload) }
-	p.pushes = newAdder(&p.store, o, size, p.add,
-		&hander[prioritized, Prioritized[T]]{t: p.min, order: byPriority, value: p.handed, size: size},
-		&hander[prioritized, Prioritized[T]]{t: p.max, order: fromHighest(ties), value: p.handed, size: size})
+	p.hands[0] = hander[prioritized, Prioritized[T]]{t: &p.min, order: byPriority, value: p.handed, size: size}
+	p.hands[1] = hander[prioritized, Prioritized[T]]{t: &p.max, order: fromHighest(ties), value: p.handed, size: size}
+	p.pushes.init(&p.store, o, size, p.add, &p.hands[0], &p.hands[1])
 	return p, nil
 }
 
@@ -104,7 +108,7 @@ func (p *PriorityQueue[T]) Close() error {
 	if p.store.db == nil {
 		return errUnopened
 	}
-	return p.store.close(p.pushes, p.min, p.max)
+	return p.store.close(&p.pushes, &p.min, &p.max)
 }
 
 // In returns the queue's methods within tx, where they are part of what the

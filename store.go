@@ -26,20 +26,20 @@ import (
 type store struct {
 	db       kv.DB
 	life     life
-	items    subspace.Subspace // (name)
-	span     kv.Range          // of items
+	signals  *kv.Signals  // nil where waiters may be in other processes
+	notify   func()       // tells the signals that something was added
+	staged   *atomic.Bool // something was staged in the store; nil if that can't be known
+	observer func(Event)  // or nil
+	span     kv.Range     // of items
+	integers int          // of an item's key, between name and random element
 	limits   kv.Limits
-	signals  *kv.Signals    // nil where waiters may be in other processes
-	notify   func()         // tells the signals that something was added
-	lanes    *outcome.Lanes // for all transactions of the handle but those of stage
-	staged   *atomic.Bool   // something was staged in the store; nil if that can't be known
-	observer func(Event)    // or nil
-	integers int            // of an item's key, between name and random element
+	lanes    outcome.Lanes     // for all transactions of the handle but those of stage
+	items    subspace.Subspace // (name)
+	name     string
 	random   io.Reader
 	stage    *staging.Stage // of all who take from the queue
-	name     string
-	pieces   []byte       // ("conq", "piece", name), packed
-	log      *slog.Logger // or nil
+	pieces   []byte         // ("conq", "piece", name), packed
+	log      *slog.Logger   // or nil
 	tally    tally
 }
 
@@ -66,14 +66,14 @@ func (s *store) open(db kv.DB, name string, kind Kind, hasCodec bool, opts []Opt
 		return o, err
 	}
 	s.db, s.name, s.limits, s.random, s.observer, s.log = db, name, db.Limits(), o.Random, o.Observe, o.Logger
-	s.items, s.span, s.pieces = subspace.Named(name), subspace.Named(name).Range(), pieceSpace(name)
+	s.items, s.pieces = subspace.Named(name), pieceSpace(name)
 	if s.integers = 1; kind == KindPriorityQueue {
 		s.integers = 2
 	}
 	if s.signals = kv.SignalsOf(db); s.signals != nil {
 		s.notify = func() { s.signals.Notify(s.name) }
 	}
-	s.lanes = outcome.New(db, subspace.FromBytes(outcomes(name)), nil)
+	s.lanes.Init(db, subspace.FromBytes(outcomes(name)), nil)
 	return o, s.forgetOthers()
 }
 

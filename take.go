@@ -9,6 +9,7 @@ import (
 
 	"github.com/conq-go/conq/internal/lane"
 	"github.com/conq-go/conq/internal/outcome"
+	"github.com/conq-go/conq/internal/reuse"
 	"github.com/conq-go/conq/internal/staging"
 	"github.com/conq-go/conq/internal/waitroom"
 	"github.com/conq-go/conq/kv"
@@ -19,11 +20,10 @@ import (
 // are at it too; and waiting, if there is nothing.
 type taker[V any] struct {
 	direction[V]
-	s     *store
-	lane  *lane.Lane[demand[V], takings[V]] // nil without combining
-	batch *batch[V]                         // of the lane
-	room  *waitroom.Room[V]
-	line  *staging.Line // nil where nobody else can wait
+	s        *store
+	combines bool
+	batches  reuse.Pool[batch[V]]
+	line     *staging.Line // nil where nobody else can wait
 
 	side    staging.Side
 	stage   *staging.Stage
@@ -37,29 +37,31 @@ type taker[V any] struct {
 	// For those who add, see meeting:
 	active atomic.Bool  // items are being taken, by the lane
 	served atomic.Int32 // how many callers got something the last time
+
+	_    [64]byte // as those who add look at these
+	lane lane.Lane[demand[V], takings[V]]
+	room waitroom.Room[V]
 }
 
-func newTaker[V any](s *store, o Options, side staging.Side, d direction[V]) (*taker[V], error) {
-	t := &taker[V]{direction: d, s: s, side: side, stage: s.stage, staging: o.Staging}
+func (t *taker[V]) init(s *store, o Options, side staging.Side, d direction[V]) error {
+	t.direction, t.s, t.combines, t.batches = d, s, !o.NoCombining, reuse.Of(newBatch[V])
+	t.side, t.stage, t.staging = side, s.stage, o.Staging
 	if o.Staging == StagingAuto && !s.limits.Shared {
 		t.staging = StagingNever // conflicts are over in microseconds here
 	}
-	if !o.NoCombining {
-		t.batch = t.newBatch()
-		t.lane = lane.New(lane.Options[demand[V], takings[V]]{Run: t.run, MaxCalls: s.combinable()})
-	}
+	t.lane.Init(lane.Options[demand[V], takings[V]]{Run: t.run, MaxCalls: s.combinable()})
 	w := waitroom.Options[V]{Take: t.takeForWaiting, Max: s.combinable(), Poll: s.poll(), Lasting: s.signals != nil, Lost: isUnknown, Observe: s.observeWaiting()}
 	if s.signals == nil {
 		line, err := s.stage.NewLine()
 		if err != nil {
-			return nil, err
+			return err
 		}
 		t.line = line
 		w.Stamp = stamps()
 		w.Left = func(stamp int64) { _ = t.leaveLine(stamp) } // or its deadline comes
 	}
-	t.room = waitroom.New(w)
-	return t, nil
+	t.room.Init(w)
+	return nil
 }
 
 // take takes up to n items, or there is an ErrEmpty.
@@ -86,7 +88,7 @@ func (t *taker[V]) check(ctx context.Context, n int) error {
 
 // serve takes what is demanded, perhaps in a transaction with that of other calls.
 func (t *taker[V]) serve(ctx context.Context, d demand[V]) (takings[V], error) {
-	if t.lane == nil {
+	if !t.combines {
 		c := &takeCall[V]{Context: ctx, Request: d}
 		t.run([]*takeCall[V]{c})
 		return c.Result, c.Err
@@ -100,14 +102,16 @@ func (t *taker[V]) serve(ctx context.Context, d demand[V]) (takings[V], error) {
 func (t *taker[V]) run(calls []*takeCall[V]) {
 	ctx, cancel := lane.Context(calls)
 	defer cancel()
-	b := t.batch // a lane runs one at a time
-	if t.lane == nil {
-		b = t.newBatch()
-	}
 	t.active.Store(true)
 	defer t.active.Store(false)
-	b.begin(calls)
-	defer b.end()
+	b := t.batches.Get()
+	b.taker, b.calls = t, calls
+	t.serveAll(ctx, b)
+	b.end()
+	t.batches.Put(b)
+}
+
+func (t *taker[V]) serveAll(ctx context.Context, b *batch[V]) {
 	for b.attend() {
 		shares, err := t.serveSome(ctx, b)
 		if err != nil {
@@ -174,10 +178,11 @@ func (t *taker[V]) expire(ctx context.Context) error {
 // newBatch returns a batch of no calls yet, whose plain task is the recipe, for several
 // callers. With StagingAuto that is tried once, and not at all if others have staged
 // requests.
-func (t *taker[V]) newBatch() *batch[V] {
+func newBatch[V any]() *batch[V] {
 	b := new(batch[V])
-	b.plain = outcome.NewTask(t.s.lanes, func(tx kv.Tx) ([]share[V], error) {
+	b.plain = outcome.NewTask(func(tx kv.Tx) ([]share[V], error) {
 		kv.Lazily(tx)
+		t := b.taker
 		if b.attempts++; b.attempts > 1 {
 			b.buffers.shares = nil // what an earlier attempt has dealt may be what counts
 		}
@@ -191,7 +196,7 @@ func (t *taker[V]) newBatch() *batch[V] {
 
 func (t *taker[V]) servePlain(ctx context.Context, b *batch[V]) ([]share[V], error) {
 	b.attempts = 0
-	shares, err := b.plain.Do(ctx)
+	shares, err := b.plain.Do(ctx, &t.s.lanes)
 	if err == nil {
 		t.note(shares)
 		t.s.observe(Event{Kind: Taken, Calls: len(b.calls), Items: count(shares), Attempts: b.attempts})

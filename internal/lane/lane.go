@@ -107,13 +107,20 @@ type Lane[Q, R any] struct {
 
 // New returns an idle lane.
 func New[Q, R any](options Options[Q, R]) *Lane[Q, R] {
+	l := new(Lane[Q, R])
+	l.Init(options)
+	return l
+}
+
+// Init makes l, a zero Lane, what New returns.
+func (l *Lane[Q, R]) Init(options Options[Q, R]) {
 	if options.MaxCalls < 1 {
 		options.MaxCalls = DefaultMaxCalls
 	}
 	if options.MaxBytes < 1 {
 		options.MaxBytes = DefaultMaxBytes
 	}
-	return &Lane[Q, R]{options: options}
+	l.options = options
 }
 
 // Do has request served in a batch, and returns what Run set. If ctx ends before

@@ -29,10 +29,10 @@ const idSize = 16
 
 // Lanes is a number of lanes. It is safe for concurrent use. It has no goroutines.
 type Lanes struct {
+	plain  *kv.Once // where lanes are not needed
 	db     kv.DB
 	space  []byte
 	random io.Reader
-	plain  *kv.Once // where lanes are not needed
 
 	slots chan struct{} // full while MaxLanes transactions are under way
 
@@ -45,16 +45,22 @@ type Lanes struct {
 // those of calls, one read at a time in each lane, but several lanes at once; nil is
 // crypto/rand.
 func New(db kv.DB, space subspace.Subspace, random io.Reader) *Lanes {
+	l := new(Lanes)
+	l.Init(db, space, random)
+	return l
+}
+
+// Init makes l, zero Lanes, what New returns.
+func (l *Lanes) Init(db kv.DB, space subspace.Subspace, random io.Reader) {
 	if random == nil {
 		random = rand.Reader
 	}
-	l := &Lanes{db: db, space: space.Bytes(), random: random}
+	l.db, l.space, l.random = db, space.Bytes(), random
 	if db.Limits().UnknownCommits {
 		l.slots = make(chan struct{}, MaxLanes)
 	} else {
 		l.plain = kv.NewOnce(db, l.space, random)
 	}
-	return l
 }
 
 // Do is kv.TransactOnce in a lane of its own. After Close the error is Close's.
@@ -71,18 +77,17 @@ func Do[T any](ctx context.Context, l *Lanes, f func(kv.Tx) (T, error)) (T, erro
 	return kv.TransactOnce(ctx, lane, f)
 }
 
-// Task is one transaction that is done again and again, by one caller at a time. Where
-// lanes are not needed it takes no memory beside what its function does.
+// Task is one transaction that is done again and again, by one caller at a time, in any lanes.
+// Where lanes are not needed it takes no memory beside what its function does.
 type Task[T any] struct {
-	lanes  *Lanes
 	f      func(kv.Tx) (T, error)
 	plain  func(kv.Tx) error // calls f
 	result T
 }
 
 // NewTask returns the task of a function, as Do calls it.
-func NewTask[T any](l *Lanes, f func(kv.Tx) (T, error)) *Task[T] {
-	t := &Task[T]{lanes: l, f: f}
+func NewTask[T any](f func(kv.Tx) (T, error)) *Task[T] {
+	t := &Task[T]{f: f}
 	t.plain = func(tx kv.Tx) (err error) {
 		t.result, err = f(tx)
 		return err
@@ -91,11 +96,11 @@ func NewTask[T any](l *Lanes, f func(kv.Tx) (T, error)) *Task[T] {
 }
 
 // Do is Do with the task's function.
-func (t *Task[T]) Do(ctx context.Context) (T, error) {
-	if t.lanes.plain == nil {
-		return Do(ctx, t.lanes, t.f)
+func (t *Task[T]) Do(ctx context.Context, l *Lanes) (T, error) {
+	if l.plain == nil {
+		return Do(ctx, l, t.f)
 	}
-	err := t.lanes.db.Transact(ctx, t.plain)
+	err := l.db.Transact(ctx, t.plain)
 	var none T
 	result := t.result
 	t.result = none

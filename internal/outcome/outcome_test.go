@@ -164,7 +164,8 @@ func TestTask(t *testing.T) {
 	for _, unknown := range []bool{false, true} {
 		db := faulty.New(memory.New(memory.Options{}), 1, faulty.Options{Limits: kv.Limits{UnknownCommits: unknown}})
 		calls, errOdd := 0, errors.New("odd")
-		task := outcome.NewTask(outcome.New(db, space, nil), func(tx kv.Tx) (int, error) {
+		lanes := outcome.New(db, space, nil)
+		task := outcome.NewTask(func(tx kv.Tx) (int, error) {
 			calls++
 			tx.Set([]byte("n"), binary.LittleEndian.AppendUint64(nil, uint64(calls)))
 			if calls%2 == 1 {
@@ -173,7 +174,7 @@ func TestTask(t *testing.T) {
 			return calls, nil
 		})
 		for i := 1; i <= 4; i++ {
-			got, err := task.Do(t.Context())
+			got, err := task.Do(t.Context(), lanes)
 			want, wantErr := i, error(nil)
 			if i%2 == 1 {
 				want, wantErr = 0, errOdd
@@ -184,7 +185,7 @@ func TestTask(t *testing.T) {
 		}
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
-		if got, err := task.Do(ctx); got != 0 || !errors.Is(err, context.Canceled) {
+		if got, err := task.Do(ctx, lanes); got != 0 || !errors.Is(err, context.Canceled) {
 			t.Errorf("unknown outcomes %v, context ended: %d, %v", unknown, got, err)
 		}
 		if n := written(t, db); n != 4 {

@@ -101,6 +101,13 @@ type waiter[V any] struct {
 
 // New returns an empty room.
 func New[V any](o Options[V]) *Room[V] {
+	r := new(Room[V])
+	r.Init(o)
+	return r
+}
+
+// Init makes r, a zero Room, what New returns.
+func (r *Room[V]) Init(o Options[V]) {
 	if o.Max == 0 {
 		o.Max = 1000
 	}
@@ -116,7 +123,7 @@ func New[V any](o Options[V]) *Room[V] {
 	if o.Stamp == nil {
 		o.Stamp = func() int64 { return 0 }
 	}
-	return &Room[V]{o: o, done: make(chan struct{}), drained: make(chan struct{})}
+	r.o, r.done, r.drained = o, make(chan struct{}), make(chan struct{})
 }
 
 // Close has all who wait, and all who come later, return err. Items that are being
