@@ -1,6 +1,8 @@
 package embedded
 
 import (
+	"errors"
+	"os"
 	"slices"
 	"sync"
 
@@ -76,6 +78,8 @@ func openJournal(fs vfs.FS, dir string, memTable int64, zeroed bool) (*journal, 
 	first := uint64(1)
 	if n := len(segments); n > 0 {
 		first += segments[n-1]
+	} else if err := fs.Remove(fs.PathJoin(dir, spareSegment)); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return nil, err // it may hold records of a number that comes again
 	}
 	j.chunks = []chunk{{segment: first}}
 	return j, nil
@@ -212,7 +216,9 @@ func (j *journal) begin(number uint64) error {
 	return j.file.create(j.fs, j.dir, number)
 }
 
-// release gives up the segments up to a number: all that is in them is in tables.
+// release gives up the segments up to a number: all that is in them is in tables. It leaves
+// one, from whose number that of the next is known: if a number came again, records that a used
+// file still has of it would count.
 func (j *journal) release(number uint64) error {
 	j.file.Lock()
 	defer j.file.Unlock()
@@ -224,6 +230,11 @@ func (j *journal) release(number uint64) error {
 			return err
 		}
 	}
+	if j.file.File == nil {
+		if err := j.begin(j.latest()); err != nil {
+			return err
+		}
+	}
 	for len(j.file.closed) > 0 && j.file.closed[0] <= number {
 		if err := discard(j.fs, j.dir, j.file.closed[0], j.most); err != nil {
 			return err
@@ -231,6 +242,13 @@ func (j *journal) release(number uint64) error {
 		j.file.closed = slices.Delete(j.file.closed, 0, 1)
 	}
 	return nil
+}
+
+// latest returns the number of the segment that is appended to.
+func (j *journal) latest() uint64 {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.chunks[len(j.chunks)-1].segment
 }
 
 // close writes what was appended, and ends the journal.

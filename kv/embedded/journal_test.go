@@ -367,3 +367,56 @@ func FuzzSegment(f *testing.F) {
 		}
 	})
 }
+
+// No number of a segment comes again, though all that is in the journal is given up when the
+// store is opened, and nothing is written then: a file that is used again may still have records
+// of an earlier segment, which would count if that had the same number.
+func TestJournalNumbers(t *testing.T) {
+	fs := memFS()
+	o := Options{FS: fs, MemTable: 4 * littleBytes}
+	latest := func() (number uint64) {
+		for _, name := range segmentsOf(t, fs) {
+			if n, ok := segmentNumber(name); ok {
+				number = max(number, n)
+			}
+		}
+		return number
+	}
+	before := uint64(0)
+	for round := range 4 {
+		db := mustOpen(t, "store", o)
+		for i := range 10 {
+			mustTransact(t, db, func(tx kv.Tx) { tx.Set([]byte{byte(i)}, make([]byte, littleBytes/8)) })
+		}
+		for i := range 3 { // the first gives up what is in the journal, the others find nothing
+			if err := db.Close(); err != nil {
+				t.Fatal(err)
+			}
+			if n := latest(); n < before || n == 0 {
+				t.Fatalf("round %d, closed %d times: the latest segment is %d, after %d", round, i, n, before)
+			} else {
+				before = n
+			}
+			db = mustOpen(t, "store", o)
+		}
+		if err := db.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// A file that was kept to be used again is not, if there is no segment to tell which numbers
+// were used.
+func TestJournalSpare(t *testing.T) {
+	fs := killed(t, 3)
+	segment, spare := fs.PathJoin("store", segmentName(1)), fs.PathJoin("store", spareSegment)
+	if err := fs.Rename(segment, spare); err != nil {
+		t.Fatal(err)
+	}
+	db := mustOpen(t, "store", Options{FS: fs})
+	mustTransact(t, db, func(tx kv.Tx) { tx.Set([]byte("later"), nil) })
+	image := mustOpen(t, "store", Options{FS: fs.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: 100, RNG: rand.New(rand.NewPCG(1, 2))})})
+	if got := contents(t, image); !slices.Equal(got, []string{"later="}) {
+		t.Errorf("there is %q, want what was written later alone", got)
+	}
+}
