@@ -48,7 +48,7 @@ var plantedKeys = []planted{
 			p.set(entryKey("q"), packed(t, nil, "queue", queueFormat+1, "more"))
 			p.set(p.stage("new"), nil)
 			p.set(packed(t, pieceSpace("q"), "new"), nil)
-			p.set(packed(t, p.q.store.items.Bytes(), "new"), nil)
+			p.set(packed(t, p.q.store.prefix(), "new"), nil)
 		},
 		want: "newer queue q",
 	},
@@ -124,16 +124,16 @@ var plantedKeys = []planted{
 		name: "items whose keys are none",
 		plant: func(t *testing.T, p *plot) {
 			for _, key := range [][]byte{
-				packed(t, p.q.store.items.Bytes(), 1),
-				packed(t, p.q.store.items.Bytes(), 1, "x"),
-				packed(t, p.q.store.items.Bytes(), 1, 1, opID(1)), // a priority queue's
-				packed(t, p.q.store.items.Bytes(), 1, opID(1), 1),
-				packed(t, p.q.store.items.Bytes(), 1, opID(1), 2, 2),
-				packed(t, p.q.store.items.Bytes(), uint64(1<<63), opID(1)),
-				append(bytes.Clone(p.q.store.items.Bytes()), 0xfe),
-				append(bytes.Clone(p.q.store.items.Bytes()), 0x16, 0, 1), // 1 in two bytes
-				p.q.store.items.Bytes(),
-				packed(t, p.p.store.items.Bytes(), 1, opID(1)), // a queue's
+				packed(t, p.q.store.prefix(), 1),
+				packed(t, p.q.store.prefix(), 1, "x"),
+				packed(t, p.q.store.prefix(), 1, 1, opID(1)), // a priority queue's
+				packed(t, p.q.store.prefix(), 1, opID(1), 1),
+				packed(t, p.q.store.prefix(), 1, opID(1), 2, 2),
+				packed(t, p.q.store.prefix(), uint64(1<<63), opID(1)),
+				append(bytes.Clone(p.q.store.prefix()), 0xfe),
+				append(bytes.Clone(p.q.store.prefix()), 0x16, 0, 1), // 1 in two bytes
+				p.q.store.prefix(),
+				packed(t, p.p.store.prefix(), 1, opID(1)), // a queue's
 			} {
 				p.set(key, []byte("x"))
 			}

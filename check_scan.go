@@ -261,7 +261,7 @@ func (l *look) find(name string) (*checkedQueue, error) {
 func (c *checker) store(info Info) *store {
 	s := &store{
 		db: c.db, name: info.Name, integers: 1, limits: c.db.Limits(),
-		items: subspace.Named(info.Name), span: subspace.Named(info.Name).Range(), pieces: pieceSpace(info.Name), signals: kv.SignalsOf(c.db),
+		span: subspace.Named(info.Name).Range(), pieces: pieceSpace(info.Name), signals: kv.SignalsOf(c.db),
 	}
 	if info.Kind == KindPriorityQueue {
 		s.integers = 2
@@ -288,7 +288,7 @@ func (c *checker) stageOf(s *store) *staging.Checker {
 
 // checkKey returns what is wrong with the key of an item, or nil.
 func (s *store) checkKey(key []byte) error {
-	fields, ok := bytes.CutPrefix(key, s.items.Bytes())
+	fields, ok := bytes.CutPrefix(key, s.prefix())
 	if !ok {
 		return errKey
 	}

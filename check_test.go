@@ -120,7 +120,7 @@ func stageIn(tx kv.Tx, s *store, op []byte, n int, deadline time.Time) error {
 	}
 	places := map[string][]byte{} // by group
 	i := 0
-	for item, err := range tx.Range(s.items.Range(), kv.RangeOptions{Limit: n}) {
+	for item, err := range tx.Range(s.span, kv.RangeOptions{Limit: n}) {
 		if err != nil {
 			return err
 		}
@@ -225,7 +225,7 @@ func (p *plot) keys(r kv.Range) (keys [][]byte) {
 
 // split returns the key of an item of q whose payload lies over 3 keys.
 func (p *plot) split() []byte {
-	for _, key := range p.keys(p.q.store.items.Range()) {
+	for _, key := range p.keys(p.q.store.span) {
 		if n, err := p.q.store.count(key); err == nil && n == 3 {
 			return key
 		}

@@ -182,7 +182,7 @@ func (l *look) pieces(u *unit, q *checkedQueue, pair kv.KeyValue, rest []byte, r
 		u.add(Finding{Kind: FindingPieceKey, Queue: q.name, Key: pair.Key, Text: "it should be the key of an item with the number of a piece behind it"})
 		return nil
 	}
-	p := pieceCheck{l: l, u: u, s: s, key: join(s.items.Bytes(), fields), sizes: make(map[int]int)}
+	p := pieceCheck{l: l, u: u, s: s, key: join(s.prefix(), fields), sizes: make(map[int]int)}
 	p.beside = s.beside(p.key)
 	_, p.pieces, _ = shapeOf(fields)
 	p.rest = kv.Range{Begin: pair.Key, End: kv.PrefixRange(p.beside).End}
@@ -332,7 +332,7 @@ func (l *look) stagedSize(q *checkedQueue, key []byte) (size int, found bool, er
 			if err != nil {
 				return 0, false, err
 			}
-			if _, pieces, err := shapeOf(bytes.TrimPrefix(item.Key, q.store.items.Bytes())); err == nil && pieces > 1 {
+			if _, pieces, err := shapeOf(bytes.TrimPrefix(item.Key, q.store.prefix())); err == nil && pieces > 1 {
 				q.split[string(item.Key)] = len(item.Value)
 			}
 		}

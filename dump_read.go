@@ -15,7 +15,7 @@ import (
 // nothing is written.
 func readingStore(db kv.DB, info Info) (*store, error) {
 	s := &store{
-		db: db, name: info.Name, limits: db.Limits(), items: subspace.Named(info.Name), span: subspace.Named(info.Name).Range(),
+		db: db, name: info.Name, limits: db.Limits(), span: subspace.Named(info.Name).Range(),
 		pieces: pieceSpace(info.Name), integers: 1,
 	}
 	switch {

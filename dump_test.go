@@ -329,7 +329,7 @@ func subspaceOf(t tb, db kv.DB, name string) []kv.KeyValue {
 	s, err := readingStore(db, Info{Name: name, Kind: KindQueue, Format: 1})
 	noError(t, err)
 	for _, pair := range everything(t, db) {
-		if s.items.Range().Contains(pair.Key) {
+		if s.span.Contains(pair.Key) {
 			items = append(items, pair)
 		}
 	}

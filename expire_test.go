@@ -65,7 +65,7 @@ func abandonThose(tx kv.Tx, s *store, items iter.Seq2[kv.KeyValue, error]) error
 		tx.Set(key(0, deadline, op), nil)
 		tx.Set(key(2, op), state)
 		tx.Set(key(2, op, 0, item.Key), item.Value)
-		elems, err := s.items.Unpack(item.Key)
+		elems, err := tuple.Unpack(s.fields(item.Key))
 		if err != nil {
 			return err
 		}
@@ -213,7 +213,7 @@ func TestStagedItemsOfOthers(t *testing.T) {
 			noError(t, c.inner.ReadTransact(t.Context(), func(r kv.Reader) error {
 				for item, err := range p.store.forwards(r, 0) {
 					noError(t, err)
-					elems, err := p.store.items.Unpack(item.Key)
+					elems, err := tuple.Unpack(p.store.fields(item.Key))
 					noError(t, err)
 					if elems[0] == priority && string(item.Value) == v {
 						n = elems[1].(int64)
@@ -255,7 +255,7 @@ func TestPlaceOfDamagedKey(t *testing.T) {
 	if _, place := s.place(key); place == nil {
 		t.Fatal("the key of an item has no place")
 	}
-	for n := range len(s.items.Bytes()) + 1 {
+	for n := range len(s.prefix()) + 1 {
 		if _, place := s.place(key[:n]); place != nil {
 			t.Errorf("%q has the place %q", key[:n], place)
 		}

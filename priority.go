@@ -7,6 +7,7 @@ import (
 	"github.com/conq-go/conq/internal/staging"
 	"github.com/conq-go/conq/kv"
 	"github.com/conq-go/conq/recipe"
+	"github.com/conq-go/conq/subspace"
 )
 
 // PriorityQueue is a named priority queue with two ends: PopMin takes the lowest
@@ -31,8 +32,8 @@ import (
 //     any push.
 //   - Not guaranteed: as for Queue.
 type PriorityQueue[T any] struct {
-	store  store // all in one piece of memory: see Queue
 	codec  Codec[T]
+	store  store // all in one piece of memory: see Queue
 	recipe recipe.PriorityQueue
 	ties   recipe.Ties
 	hands  [2]hander[prioritized, Prioritized[T]] // of min and max
@@ -63,7 +64,7 @@ func OpenPriorityQueue[T any](db kv.DB, name string, c Codec[T], opts ...Options
 	if o.FIFOTies {
 		ties, high = recipe.FirstPushed, staging.BackFIFO
 	}
-	p.recipe, p.ties = recipe.NewPriorityQueue(p.store.items, o.Random, ties), ties
+	p.recipe, p.ties = recipe.NewPriorityQueue(subspace.Named(name), o.Random, ties).Within(p.store.bounds[:]), ties
 	p.store.span = p.recipe.Range()
 	if err = ends(&p.store, o, p.fromMin(), p.fromMax(recipe.LastPushed), p.fromMax(recipe.FirstPushed)); err != nil {
 		return nil, err

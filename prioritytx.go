@@ -200,7 +200,7 @@ func lastOf(r kv.Reader, in kv.Range) (last kv.KeyValue, found bool, err error) 
 
 // ofPriority returns the range of the items of one priority.
 func (s *store) ofPriority(priority int64) kv.Range {
-	return subspace.FromBytes(appendInt(s.items.Bytes(), priority)).Range()
+	return subspace.FromBytes(appendInt(s.prefix(), priority)).Range()
 }
 
 // downTo appends the range on which having taken all items from the last one of

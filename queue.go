@@ -7,6 +7,7 @@ import (
 	"github.com/conq-go/conq/internal/staging"
 	"github.com/conq-go/conq/kv"
 	"github.com/conq-go/conq/recipe"
+	"github.com/conq-go/conq/subspace"
 )
 
 // Queue is a named queue: first in, first out. Make one with OpenQueue. It is
@@ -38,8 +39,8 @@ type Queue[T any] struct {
 	// All in one piece of memory, as with many handles that is in no cache, and who comes to it
 	// reads on there: with Memory, an enqueue or a dequeue on any of 1,000 queues takes 0.9 of the
 	// time. But those who add and those who take write to lines of their own.
-	store  store
 	codec  Codec[T]
+	store  store
 	recipe recipe.Queue
 	hand   hander[[]byte, T]
 	back   adder[[]byte]
@@ -60,7 +61,7 @@ func OpenQueue[T any](db kv.DB, name string, c Codec[T], opts ...Options) (*Queu
 	if err != nil {
 		return nil, err
 	}
-	q.recipe = recipe.NewQueue(q.store.items, o.Random)
+	q.recipe = recipe.NewQueue(subspace.Named(name), o.Random).Within(q.store.bounds[:])
 	q.store.span = q.recipe.Range()
 	if err = ends(&q.store, o, q.fromFront(), q.fromFront(), q.fromFront()); err != nil {
 		return nil, err

@@ -45,7 +45,7 @@ func (s *store) behindStaged(tx kv.Tx, key []byte) ([]byte, error) {
 // place returns the integers in the key of an item, packed, and all but the last
 // of them. place is nil if key is not an item's.
 func (s *store) place(key []byte) (group, place []byte) {
-	if !bytes.HasPrefix(key, s.items.Bytes()) {
+	if !bytes.HasPrefix(key, s.prefix()) {
 		return nil, nil // what staging has kept is damaged
 	}
 	fields := s.fields(key)

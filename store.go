@@ -26,15 +26,15 @@ import (
 type store struct {
 	db       kv.DB
 	life     life
+	integers int          // of an item's key, between name and random element
+	span     kv.Range     // of items: behind (name)
+	bounds   [96]byte     // where those of span are, unless the name is long
 	signals  *kv.Signals  // nil where waiters may be in other processes
 	notify   func()       // tells the signals that something was added
 	staged   *atomic.Bool // something was staged in the store; nil if that can't be known
 	observer func(Event)  // or nil
-	span     kv.Range     // of items
-	integers int          // of an item's key, between name and random element
 	limits   kv.Limits
-	lanes    outcome.Lanes     // for all transactions of the handle but those of stage
-	items    subspace.Subspace // (name)
+	lanes    outcome.Lanes // for all transactions of the handle but those of stage
 	name     string
 	random   io.Reader
 	stage    *staging.Stage // of all who take from the queue
@@ -66,7 +66,7 @@ func (s *store) open(db kv.DB, name string, kind Kind, hasCodec bool, opts []Opt
 		return o, err
 	}
 	s.db, s.name, s.limits, s.random, s.observer, s.log = db, name, db.Limits(), o.Random, o.Observe, o.Logger
-	s.items, s.pieces = subspace.Named(name), pieceSpace(name)
+	s.pieces = pieceSpace(name)
 	if s.integers = 1; kind == KindPriorityQueue {
 		s.integers = 2
 	}
@@ -164,8 +164,14 @@ func (s *store) maxItem() int {
 	return s.limits.Transaction / 2
 }
 
+// prefix returns what all keys of items begin with.
+func (s *store) prefix() []byte {
+	n := len(s.span.Begin) - 1
+	return s.span.Begin[:n:n]
+}
+
 // keySize is about the size of an item's key.
-func (s *store) keySize() int { return len(s.items.Bytes()) + 9*s.integers + recipe.RandomSize + 2 }
+func (s *store) keySize() int { return len(s.prefix()) + 9*s.integers + recipe.RandomSize + 2 }
 
 // ready returns the error for a queue that was not opened, or is closed, or nil.
 func (s *store) ready() error {
@@ -340,7 +346,7 @@ func (s *store) count(key []byte) (int, error) {
 func (s *store) beside(key []byte) []byte { return join(s.pieces, s.fields(key)) }
 
 // fields returns the key of an item without the name.
-func (s *store) fields(key []byte) []byte { return key[len(s.items.Bytes()):] }
+func (s *store) fields(key []byte) []byte { return key[len(s.prefix()):] }
 
 // newKey returns the key of a new item with the given integers.
 func (s *store) newKey(integers ...int64) ([]byte, error) {
@@ -367,7 +373,7 @@ func (k *keys) next(more int, integers ...int64) ([]byte, error) {
 			return nil, err
 		}
 	}
-	k.key = append(k.key[:0], s.items.Bytes()...)
+	k.key = append(k.key[:0], s.prefix()...)
 	for _, i := range integers {
 		k.key = tuple.AppendInt(k.key, i)
 	}
@@ -396,7 +402,7 @@ func (s *store) keyAt(place []byte) ([]byte, error) {
 	if _, err := io.ReadFull(s.random, random[:]); err != nil {
 		return nil, fmt.Errorf("conq: queue %q: no random bytes for a key: %w", s.name, err)
 	}
-	prefix := s.items.Bytes()
+	prefix := s.prefix()
 	key := make([]byte, 0, len(prefix)+len(place)+2*len(random)+2+9) // room for pieces
 	key = append(key, prefix...)
 	key = append(key, place...)

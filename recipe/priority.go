@@ -67,6 +67,12 @@ func NewPriorityQueue(items subspace.Subspace, random io.Reader, ties Ties) Prio
 	return PriorityQueue{items, items.Range(), random, ties}
 }
 
+// Within is what it is for a [Queue].
+func (p PriorityQueue) Within(memory []byte) PriorityQueue {
+	p.span = within(memory, p.span)
+	return p
+}
+
 // Push adds an item of a priority. It has no conflict. The error is of a read,
 // of the random source, [ErrFull], or [ErrKey]; a value that is too large makes
 // the commit fail.
@@ -110,9 +116,6 @@ func (p PriorityQueue) nextCount(tx kv.Tx, same kv.Range) (int64, error) {
 
 // of returns the range of the items of one priority: from its prefix and a zero byte on.
 func (p PriorityQueue) of(priority int64) kv.Range { return p.items.RangeOfInt(priority) }
-
-// prefix returns the one from which of has made a range.
-func prefix(same kv.Range) []byte { return same.Begin[:len(same.Begin)-1] }
 
 // PopMin removes the first pushed item of the lowest priority and returns it.
 // ok is false if the queue is empty, or after an error: of a read, or [ErrKey].
@@ -188,7 +191,7 @@ func (p PriorityQueue) samePriority(key []byte) kv.Range {
 // Priority returns the priority of an item by its key. The error is an
 // [ErrKey].
 func (p PriorityQueue) Priority(key []byte) (int64, error) {
-	ints, err := parse(p.items.Bytes(), key, 2)
+	ints, err := parse(prefix(p.span), key, 2)
 	return ints[0], err
 }
 

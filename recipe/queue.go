@@ -33,7 +33,6 @@ import (
 //   - That indexes are unique, or without gaps, or ever larger: an empty queue
 //     begins at 1 again. Keys are unique.
 type Queue struct {
-	items  subspace.Subspace
 	span   kv.Range // of items
 	random io.Reader
 }
@@ -42,7 +41,15 @@ type Queue struct {
 // nothing else. random gives the random elements of keys: nil is crypto/rand,
 // which should only be replaced in tests.
 func NewQueue(items subspace.Subspace, random io.Reader) Queue {
-	return Queue{items, items.Range(), random}
+	return Queue{items.Range(), random}
+}
+
+// Within returns q with the bounds of its range in memory of the caller's, which must not be
+// modified any more, if there is room. So who holds q can have them next to what else he
+// looks at.
+func (q Queue) Within(memory []byte) Queue {
+	q.span = within(memory, q.span)
+	return q
 }
 
 // Enqueue adds an item at the end. It has no conflict. The error is of a read,
@@ -64,7 +71,7 @@ func (q Queue) NextKey(tx kv.Tx) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	return itemKey(q.items.Bytes(), index, q.random)
+	return itemKey(prefix(q.span), index, q.random)
 }
 
 // NextIndex returns the index of the next item, for callers who make keys
@@ -83,7 +90,7 @@ func (q Queue) lastIndex(r kv.Reader) (int64, error) {
 	if last == nil || err != nil {
 		return 0, err
 	}
-	ints, err := parse(q.items.Bytes(), last, 1)
+	ints, err := parse(prefix(q.span), last, 1)
 	return ints[0], err
 }
 
@@ -109,7 +116,7 @@ func (q Queue) Items(r kv.Reader, opts kv.RangeOptions) iter.Seq2[kv.KeyValue, e
 }
 
 func (q Queue) check(key []byte) error {
-	_, err := parse(q.items.Bytes(), key, 1)
+	_, err := parse(prefix(q.span), key, 1)
 	return err
 }
 
