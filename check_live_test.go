@@ -144,9 +144,9 @@ func dieLive(t *testing.T, ctx context.Context, db kv.DB) {
 	for i := range 40 {
 		id := make([]byte, 16)
 		rand.Read(id)
-		queue := &store{span: subspace.Named("q").Range(), integers: 1, name: "q"}
+		queue := &store{span: subspace.Named("q").Range(), name: "q"}
 		if i%2 == 1 {
-			queue = &store{span: subspace.Named("p").Range(), integers: 2, name: "p"}
+			queue = &store{span: subspace.Named("p").Range(), priority: true, name: "p"}
 		}
 		err := db.Transact(ctx, func(tx kv.Tx) error { return stageIn(tx, queue, id, 3, time.Now().Add(-time.Second)) })
 		if err != nil && !errors.Is(err, kv.ErrCommitUnknown) && !isTooOld(err) {

@@ -260,11 +260,8 @@ func (l *look) find(name string) (*checkedQueue, error) {
 // handle works on it.
 func (c *checker) store(info Info) *store {
 	s := &store{
-		db: c.db, name: info.Name, integers: 1, limits: c.db.Limits(),
+		db: c.db, name: info.Name, priority: info.Kind == KindPriorityQueue, limits: c.db.Limits(),
 		span: subspace.Named(info.Name).Range(), pieces: pieceSpace(info.Name), signals: kv.SignalsOf(c.db),
-	}
-	if info.Kind == KindPriorityQueue {
-		s.integers = 2
 	}
 	if s.signals != nil {
 		s.notify = func() { s.signals.Notify(s.name) }
@@ -282,7 +279,7 @@ func (c *checker) stageOf(s *store) *staging.Checker {
 		PutBack: s.announce, Now: c.o.now,
 	})
 	c.staged = s.name
-	c.stages[s.name] = stage.NewChecker(s.integers, s.checkKey)
+	c.stages[s.name] = stage.NewChecker(s.integers(), s.checkKey)
 	return c.stages[s.name]
 }
 
@@ -293,8 +290,8 @@ func (s *store) checkKey(key []byte) error {
 		return errKey
 	}
 	integers, _, err := shapeOf(fields)
-	if err == nil && integers != s.integers {
-		err = errOtherShape(integers, s.integers)
+	if err == nil && integers != s.integers() {
+		err = errOtherShape(integers, s.integers())
 	}
 	return err
 }

@@ -208,7 +208,7 @@ func cutPiece(s *store, rest []byte) (fields []byte, number int64, ok bool) {
 	last := len(elems) - 1
 	number, ok = elems[last].(int64)
 	integers, pieces, err := shapeOfTuple(elems[:last])
-	if !ok || err != nil || integers != s.integers || pieces < 2 {
+	if !ok || err != nil || integers != s.integers() || pieces < 2 {
 		return nil, 0, false
 	}
 	return rest[:len(rest)-len(tuple.AppendInt(nil, number))], number, true

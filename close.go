@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"math"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/conq-go/conq/kv"
@@ -18,12 +17,10 @@ import (
 // closeTimeout bounds how long Close takes, as it has no context.
 const closeTimeout = 30 * time.Second
 
-// life is whether a handle is closed.
-type life struct {
-	closed atomic.Bool
-
-	mu   sync.Mutex // of Close
-	done bool       // there is nothing left to be done
+// closing is for the calls of Close.
+type closing struct {
+	sync.Mutex
+	done bool // there is nothing left to be done
 }
 
 func (s *store) closedError() error { return fmt.Errorf("%w: queue %q", ErrClosed, s.name) }
@@ -59,10 +56,10 @@ func (s *store) close(directions ...ending) error {
 	if s.db == nil {
 		return errUnopened
 	}
-	s.life.closed.Store(true)
-	s.life.mu.Lock()
-	defer s.life.mu.Unlock()
-	if s.life.done {
+	s.closed.Store(true)
+	s.closing.Lock()
+	defer s.closing.Unlock()
+	if s.closing.done {
 		return nil
 	}
 	closed := s.closedError()
@@ -79,7 +76,7 @@ func (s *store) close(directions ...ending) error {
 	if err = errors.Join(err, s.lanes.Close(ctx, closed)); err != nil {
 		return fmt.Errorf("conq: queue %q: closing: %w", s.name, err)
 	}
-	s.life.done = true
+	s.closing.done = true
 	return nil
 }
 

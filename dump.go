@@ -258,7 +258,7 @@ func (d *dumper) item(r kv.Reader, item kv.KeyValue) error {
 		return err
 	}
 	var priority []byte
-	if s.integers == 2 {
+	if s.priority {
 		n, err := s.integer(item.Key, 0)
 		if err != nil {
 			return s.decodeError(item.Key, err)

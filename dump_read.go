@@ -16,15 +16,13 @@ import (
 func readingStore(db kv.DB, info Info) (*store, error) {
 	s := &store{
 		db: db, name: info.Name, limits: db.Limits(), span: subspace.Named(info.Name).Range(),
-		pieces: pieceSpace(info.Name), integers: 1,
+		pieces: pieceSpace(info.Name), priority: info.Kind == KindPriorityQueue,
 	}
 	switch {
 	case info.Format > queueFormat:
 		return nil, fmt.Errorf("%w: queue %q has format %d, this version of conq knows up to %d",
 			ErrFormat, info.Name, info.Format, queueFormat)
-	case info.Kind == KindPriorityQueue:
-		s.integers = 2
-	case info.Kind != KindQueue:
+	case info.Kind != KindQueue && info.Kind != KindPriorityQueue:
 		return nil, unknownKind(info.Name, info.Kind)
 	}
 	return s, nil

@@ -69,7 +69,7 @@ func abandonThose(tx kv.Tx, s *store, items iter.Seq2[kv.KeyValue, error]) error
 		if err != nil {
 			return err
 		}
-		tx.Set(key(append(append(tuple.Tuple{3}, elems[:s.integers]...), op)...), nil)
+		tx.Set(key(append(append(tuple.Tuple{3}, elems[:s.integers()]...), op)...), nil)
 	}
 	return nil
 }

@@ -32,7 +32,7 @@ func (s *store) behindStaged(tx kv.Tx, key []byte) ([]byte, error) {
 	if err != nil || !found {
 		return key, err
 	}
-	n, err := s.integer(key, s.integers-1)
+	n, err := s.integer(key, s.integers()-1)
 	switch {
 	case err != nil || n > staged:
 		return key, err
@@ -50,7 +50,7 @@ func (s *store) place(key []byte) (group, place []byte) {
 	}
 	fields := s.fields(key)
 	rest := fields
-	for range s.integers {
+	for range s.integers() {
 		group = fields[:len(fields)-len(rest)]
 		var ok bool
 		if _, rest, ok = tuple.NextInt(rest); !ok {

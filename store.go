@@ -25,8 +25,8 @@ import (
 // with many handles it is mostly in no cache.
 type store struct {
 	db       kv.DB
-	life     life
-	integers int          // of an item's key, between name and random element
+	closed   atomic.Bool
+	priority bool         // it is a priority queue
 	span     kv.Range     // of items: behind (name)
 	bounds   [96]byte     // where those of span are, unless the name is long
 	signals  *kv.Signals  // nil where waiters may be in other processes
@@ -34,6 +34,7 @@ type store struct {
 	staged   *atomic.Bool // something was staged in the store; nil if that can't be known
 	observer func(Event)  // or nil
 	limits   kv.Limits
+	closing  closing
 	lanes    outcome.Lanes // for all transactions of the handle but those of stage
 	name     string
 	random   io.Reader
@@ -67,9 +68,7 @@ func (s *store) open(db kv.DB, name string, kind Kind, hasCodec bool, opts []Opt
 	}
 	s.db, s.name, s.limits, s.random, s.observer, s.log = db, name, db.Limits(), o.Random, o.Observe, o.Logger
 	s.pieces = pieceSpace(name)
-	if s.integers = 1; kind == KindPriorityQueue {
-		s.integers = 2
-	}
+	s.priority = kind == KindPriorityQueue
 	if s.signals = kv.SignalsOf(db); s.signals != nil {
 		s.notify = func() { s.signals.Notify(s.name) }
 	}
@@ -170,15 +169,23 @@ func (s *store) prefix() []byte {
 	return s.span.Begin[:n:n]
 }
 
+// integers returns how many there are in an item's key, between name and random element.
+func (s *store) integers() int {
+	if s.priority {
+		return 2
+	}
+	return 1
+}
+
 // keySize is about the size of an item's key.
-func (s *store) keySize() int { return len(s.prefix()) + 9*s.integers + recipe.RandomSize + 2 }
+func (s *store) keySize() int { return len(s.prefix()) + 9*s.integers() + recipe.RandomSize + 2 }
 
 // ready returns the error for a queue that was not opened, or is closed, or nil.
 func (s *store) ready() error {
 	switch {
 	case s.db == nil:
 		return errUnopened
-	case s.life.closed.Load():
+	case s.closed.Load():
 		return s.closedError()
 	}
 	return nil
@@ -335,7 +342,7 @@ func (s *store) clearAll(tx kv.Tx) {
 
 // count returns the number of keys of an item.
 func (s *store) count(key []byte) (int, error) {
-	n, err := pieceCount(s.fields(key), s.integers)
+	n, err := pieceCount(s.fields(key), s.integers())
 	if err != nil {
 		return 0, s.decodeError(key, err)
 	}
