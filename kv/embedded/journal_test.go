@@ -1,8 +1,10 @@
 package embedded
 
 import (
+	"bytes"
 	"context"
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"os"
 	"slices"
@@ -40,15 +42,30 @@ func killed(t *testing.T, n int) *vfs.MemFS {
 func rewrite(t *testing.T, fs vfs.FS, name string, change func(data []byte) []byte) {
 	t.Helper()
 	path := fs.PathJoin("store", name)
-	data, err := readAll(fs, path)
+	writeBytes(t, fs, path, change(bytesOf(t, fs, path)))
+}
+
+func bytesOf(t *testing.T, fs vfs.FS, path string) []byte {
+	t.Helper()
+	f, err := fs.Open(path)
 	if err != nil {
 		t.Fatal(err)
 	}
+	defer f.Close()
+	data, err := io.ReadAll(f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return data
+}
+
+func writeBytes(t *testing.T, fs vfs.FS, path string, data []byte) {
+	t.Helper()
 	f, err := fs.Create(path, vfs.WriteCategoryUnspecified)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := f.Write(change(data)); err != nil {
+	if _, err := f.Write(data); err != nil {
 		t.Fatal(err)
 	}
 	if err := f.Close(); err != nil {
@@ -62,10 +79,7 @@ func TestJournalTorn(t *testing.T) {
 	const commits = 5
 	fs := killed(t, commits)
 	name := segmentsOf(t, fs)[0]
-	data, err := readAll(fs, fs.PathJoin("store", name))
-	if err != nil {
-		t.Fatal(err)
-	}
+	data := bytesOf(t, fs, fs.PathJoin("store", name))
 	var ends []int64 // of each commit
 	for at := int64(0); ; {
 		r, ok := readRecord(1, data[at:])
@@ -198,10 +212,7 @@ func checkLatest(t *testing.T, db *DB, last int) {
 func TestJournalGap(t *testing.T) {
 	fs := killed(t, 3)
 	name := segmentsOf(t, fs)[0]
-	old, err := readAll(fs, fs.PathJoin("store", name))
-	if err != nil {
-		t.Fatal(err)
-	}
+	old := bytesOf(t, fs, fs.PathJoin("store", name))
 	for range fewSegments + 2 { // each opening begins a segment
 		db := mustOpen(t, "store", Options{FS: fs})
 		mustTransact(t, db, func(tx kv.Tx) { tx.Clear([]byte("000")); tx.Set([]byte("x"), nil) })
@@ -338,6 +349,46 @@ func TestJournalOfReaders(t *testing.T) {
 	}
 }
 
+// A segment is read up to its end, and no further than it takes to find that: behind it is
+// what the file had when it was another segment.
+func TestReadSegment(t *testing.T) {
+	random := rand.New(rand.NewPCG(1, 2))
+	for _, size := range []int{0, 100, firstRead - 100, firstRead, 5 * firstRead, 8 * firstRead, 20 * firstRead} {
+		for _, finished := range []bool{true, false} {
+			var written []byte
+			var want [][]byte
+			for len(written) < size {
+				batch := make([]byte, 1+random.IntN(min(size, firstRead/3)))
+				for i := range batch {
+					batch[i] = byte(random.Uint32())
+				}
+				want = append(want, batch)
+				written = appendRecord(written, 2, 0, batch)
+			}
+			end := len(written)
+			if finished {
+				written = appendRecord(written, 2, 0, nil)
+			}
+			for len(written) < 100*firstRead {
+				written = appendRecord(written, 1, 0, make([]byte, 1000))
+			}
+			fs := vfs.NewMem()
+			writeBytes(t, fs, "segment", written)
+			data, got, err := readSegment(fs, "segment", 2)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got.end != int64(end) || got.finished != finished || !slices.EqualFunc(got.batches, want, bytes.Equal) {
+				t.Errorf("of %d records up to %d, finished %v: read %d up to %d, finished %v",
+					len(want), end, finished, len(got.batches), got.end, got.finished)
+			}
+			if most := max(firstRead, 8*(end+headerSize)); finished && len(data) > most || !finished && len(data) != len(written) {
+				t.Errorf("finished %v at %d of %d bytes: read %d", finished, end, len(written), len(data))
+			}
+		}
+	}
+}
+
 // A segment can hold any bytes: it has the records that were written, up to its first
 // fault, and nothing else.
 func FuzzSegment(f *testing.F) {
@@ -347,7 +398,8 @@ func FuzzSegment(f *testing.F) {
 	f.Add(appendRecord(whole, 7, 0, nil), uint64(7))
 	f.Add(make([]byte, 100), uint64(1))
 	f.Fuzz(func(t *testing.T, data []byte, number uint64) {
-		batches, end, finished := readSegment(number, data)
+		read := readRecords(number, data)
+		batches, end, finished := read.batches, read.end, read.finished
 		var again []byte
 		for at := int64(0); at < end; {
 			r, ok := readRecord(number, data[at:])
@@ -362,7 +414,7 @@ func FuzzSegment(f *testing.F) {
 		}
 		lost(number, data, end)
 		behind := appendRecord(slices.Clone(data[:end]), number, end, []byte("more"))
-		if more, _, _ := readSegment(number, behind); len(more) != len(batches)+1 {
+		if more := readRecords(number, behind).batches; len(more) != len(batches)+1 {
 			t.Fatalf("%d batches, and with one more %d (finished %v)", len(batches), len(more), finished)
 		}
 	})
