@@ -105,14 +105,7 @@ type Lane[Q, R any] struct {
 	calls sync.Pool
 }
 
-// New returns an idle lane.
-func New[Q, R any](options Options[Q, R]) *Lane[Q, R] {
-	l := new(Lane[Q, R])
-	l.Init(options)
-	return l
-}
-
-// Init makes l, a zero Lane, what New returns.
+// Init makes l, a zero Lane, an idle lane.
 func (l *Lane[Q, R]) Init(options Options[Q, R]) {
 	if options.MaxCalls < 1 {
 		options.MaxCalls = DefaultMaxCalls

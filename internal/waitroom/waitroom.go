@@ -99,14 +99,7 @@ type waiter[V any] struct {
 	woken  chan struct{} // holds one: it has got items, or leads, or may leave
 }
 
-// New returns an empty room.
-func New[V any](o Options[V]) *Room[V] {
-	r := new(Room[V])
-	r.Init(o)
-	return r
-}
-
-// Init makes r, a zero Room, what New returns.
+// Init makes r, a zero Room, an empty room.
 func (r *Room[V]) Init(o Options[V]) {
 	if o.Max == 0 {
 		o.Max = 1000

@@ -12,6 +12,13 @@ import (
 	"testing/synctest"
 )
 
+// New returns an empty room.
+func New[V any](o Options[V]) *Room[V] {
+	r := new(Room[V])
+	r.Init(o)
+	return r
+}
+
 // queue is what is waited for: numbers, and a channel that is closed when one is
 // added.
 type queue struct {
