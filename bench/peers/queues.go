@@ -78,38 +78,44 @@ func makeQueues(ctx context.Context, dir string, n int) (err error) {
 	return nil
 }
 
-// operations compares operations on the one queue with those on any of the many.
+// operations compares operations on the one queue with those on one of the many,
+// and with those on any of them: each on another queue, of those that are sampled.
+// The last have to fetch from memory what the others find in the processor's cache.
 func operations(ctx context.Context, l *limits, one, many string) (found []finding, err error) {
-	var all [2][]verb
+	var all [3][]verb
 	for i, store := range []struct {
 		dir    string
-		queues int
-	}{{one, 1}, {many, l.items}} {
+		queues [][]int
+	}{{one, [][]int{{0}}}, {many, [][]int{{0}, rand.Perm(l.items)[:min(l.items, sample)]}}} {
 		db, err := embedded.Open(store.dir, embedded.Options{Durability: l.of})
 		if err != nil {
 			return nil, err
 		}
 		defer func() { err = errors.Join(err, db.Close()) }()
-		if all[i], err = verbsOfAny(db, store.queues); err != nil {
-			return nil, err
+		for j, queues := range store.queues {
+			if all[i+j], err = verbsOfAny(db, queues); err != nil {
+				return nil, err
+			}
 		}
 	}
 	for i := range all[0] {
-		medians, err := rounds(ctx, sample, all[0][i], all[1][i])
+		medians, err := rounds(ctx, sample, all[0][i], all[1][i], all[2][i])
 		if err != nil {
 			return nil, err
 		}
-		what := fmt.Sprintf("%s, on any of %d queues", all[0][i].name, l.items)
-		found = append(found, against(what, "ns", medians[0], medians[1]).atMost(operationBar))
+		for j, which := range []string{"one", "any"} {
+			what := fmt.Sprintf("%s, on %s of %d queues", all[0][i].name, which, l.items)
+			found = append(found, against(what, "ns", medians[0], medians[1+j]).atMost(operationBar))
+		}
 	}
 	return found, nil
 }
 
-// verbsOfAny are operations each of which is on another queue, of those that are
-// sampled. What undoes them goes over the same queues.
-func verbsOfAny(db kv.DB, n int) ([]verb, error) {
+// verbsOfAny are operations each of which is on the next of these queues. What undoes
+// them goes over the same queues.
+func verbsOfAny(db kv.DB, queues []int) ([]verb, error) {
 	var handles []*conq.Queue[[]byte]
-	for _, i := range rand.Perm(n)[:min(n, sample)] {
+	for _, i := range queues {
 		q, err := conq.OpenQueue(db, queueName(i), conq.Bytes())
 		if err != nil {
 			return nil, err
