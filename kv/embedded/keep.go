@@ -32,11 +32,14 @@ func (n *near) commit(e *effects, version uint64, later *backlog) {
 	recent, tails := n.recent, n.tails.recent
 	for _, c := range e.changes {
 		if s == nil || !s.holds(c.Key) {
-			if s = n.recently(&recent, c.Key); s == nil && !n.tails.recently(&tails, c.Key) {
-				s = n.holding(c.Key, false)
+			var in held
+			if s = n.recently(&recent, c.Key); s == nil {
+				if in = n.tails.recently(&tails, c.Key); in.b == nil {
+					s = n.holding(c.Key, false)
+				}
 			}
 			if s == nil {
-				s = n.notNear(c, e, version, later)
+				s = n.notNear(c, in, e, version, later)
 				continue
 			}
 		}
@@ -80,9 +83,10 @@ func (n *near) recently(recent *[]*stretch, key []byte) *stretch {
 	return nil
 }
 
-// notNear takes in a change where nothing is near, and returns the stretch that it makes near,
+// notNear takes in a change where nothing is near, in the tail that holds it, if that is known,
+// and returns the stretch that it makes near,
 // or nil.
-func (n *near) notNear(c *overlay.Change, e *effects, version uint64, later *backlog) (s *stretch) {
+func (n *near) notNear(c *overlay.Change, in held, e *effects, version uint64, later *backlog) (s *stretch) {
 	if c.Kind == overlay.Clear {
 		e.far = append(e.far, c.Key)
 		n.tails.clear(c.Key)
@@ -95,7 +99,7 @@ func (n *near) notNear(c *overlay.Change, e *effects, version uint64, later *bac
 	if later != nil {
 		p.number = later.add(set, c.Key, c.Value)
 	}
-	if empty := n.tails.set(c.Key, version); empty.End != nil {
+	if empty := n.tails.set(c.Key, in, version); empty.End != nil {
 		s = newStretch(empty)
 		s.pairs, s.size = []pair{p}, s.size+p.size()
 		s.tail, s.used, s.changed = true, true, version

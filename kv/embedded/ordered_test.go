@@ -107,15 +107,15 @@ func inSomeOrder(t *rapid.T, n int) []int {
 // with what leaves begin, and that these keep nothing which is there no more.
 func checkLeaves(t rapid.TB, x *tree[*gap]) {
 	for l, b := range x.leaves {
-		if b.n == 0 || b.first != b.firsts[0] || b.second != b.seconds[0] {
-			t.Fatalf("leaf %d of %d has %d, and begins with %x %x, not %x %x", l, len(x.leaves), b.n, b.firsts[0], b.seconds[0], b.first, b.second)
+		if b.n == 0 || b.first != b.all[0].first || b.second != b.seconds[0] {
+			t.Fatalf("leaf %d of %d has %d, and begins with %x %x, not %x %x", l, len(x.leaves), b.n, b.all[0].first, b.seconds[0], b.first, b.second)
 		}
 		if l > 0 && x.leaves[l-1].n+b.n <= leafSize/2 {
 			t.Fatalf("leaves %d and %d of %d have %d and %d", l-1, l, len(x.leaves), x.leaves[l-1].n, b.n)
 		}
-		for i, g := range b.all {
-			if (g != nil) != (i < b.n) {
-				t.Fatalf("leaf %d has %d, and at %d is %v", l, b.n, i, g)
+		for i, e := range b.all {
+			if (e.it != nil) != (i < b.n) {
+				t.Fatalf("leaf %d has %d, and at %d is %v", l, b.n, i, e.it)
 			}
 		}
 	}

@@ -18,6 +18,7 @@ type tailBlock struct {
 	encoded []byte
 	changed uint64 // the version before which one of them was different
 	used    bool   // since it was last looked at to be forgotten
+	edits   uint32 // how often encoded was changed
 
 	// Where from and encoded are, mostly: who has come to the block reads on there. Against
 	// memory of their own, and 2 KB of it, a push among 1,000,000 priorities takes 0.9 of the

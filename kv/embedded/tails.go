@@ -25,11 +25,11 @@ type tails struct {
 	blocks *tree[*tailBlock] // by from
 	pivot  tailBlock         // for searches
 	most   tailSizes
-	size   int          // of all blocks, in bytes
-	hand   []byte       // from which block on one is to be forgotten next
-	recent []*tailBlock // in which one was read: mostly, where the next commit writes
-	found  *tailBlock   // by the last search: the next one often is for a key there
-	read   byte         // what was read of blocks: nobody needs it, but so it is read
+	size   int         // of all blocks, in bytes
+	hand   []byte      // from which block on one is to be forgotten next
+	recent []tailPlace // of those that were read: mostly, where the next commit writes
+	found  *tailBlock  // by the last search: the next one often is for a key there
+	read   byte        // what was read of blocks: nobody needs it, but so it is read
 	buffer [2 * longestTail]byte
 	lately lately
 }
@@ -44,6 +44,22 @@ var usualTails = tailSizes{bytes: 112 << 20, block: tailBlockSize}
 
 func newTails() *tails {
 	return &tails{most: usualTails, lately: lately{seed: maphash.MakeSeed()}, blocks: new(tree[*tailBlock])}
+}
+
+// tailPlace is where a tail was found. It is there still if its block was not edited: so who
+// writes there need not search again, and with Interval, a push among 1,000,000 priorities takes
+// 0.97 of the time.
+type tailPlace struct {
+	*tailBlock
+	at    int
+	edits uint32
+}
+
+// held is a tail that holds a key, and where it is, or has no block.
+type held struct {
+	tail
+	b  *tailBlock
+	at int
 }
 
 // find returns where the first tail is that ends behind key, or with before, at it or behind;
@@ -94,12 +110,19 @@ func (t *tails) block(key []byte, before bool) *tailBlock {
 }
 
 // holding returns the tail that holds key, until the buffer is used again.
-func (t *tails) holding(key []byte) (b *tailBlock, at int, found tail, ok bool) {
-	if b, at = t.find(key, false); b == nil {
-		return nil, 0, tail{}, false
+func (t *tails) holding(key []byte) held {
+	if b, at := t.find(key, false); b != nil {
+		return t.held(b, at, key)
 	}
-	found = b.tail(at, t.buffer[:])
-	return b, at, found, bytes.Compare(found.begin, key) <= 0
+	return held{}
+}
+
+// held returns the tail at an index if key is not before it.
+func (t *tails) held(b *tailBlock, at int, key []byte) held {
+	if found := b.tail(at, t.buffer[:]); bytes.Compare(found.begin, key) <= 0 {
+		return held{found, b, at}
+	}
+	return held{}
 }
 
 // last returns the last key of a range at version, or nil, if it is known. It is the
@@ -115,14 +138,14 @@ func (t *tails) last(span kv.Range, version uint64) (key []byte, known bool) {
 	case bytes.Compare(found.begin, span.End) >= 0:
 		return nil, false
 	case found.key && bytes.Compare(found.begin, span.Begin) >= 0:
-		t.use(b)
+		t.use(b, at)
 		return bytes.Clone(found.begin), true
 	}
 	c := bytes.Compare(found.begin, span.Begin)
 	if c > 0 {
 		return nil, false
 	}
-	t.use(b)
+	t.use(b, at)
 	if c < 0 && len(span.Begin) <= longestTail { // a key that comes into span is to leave known what lies before it
 		t.replace(b, at, b.next(at), tail{span.Begin, found.end, false}, b.changed)
 		t.put(tail{found.begin, span.Begin, found.key}, b.changed)
@@ -131,29 +154,34 @@ func (t *tails) last(span kv.Range, version uint64) (key []byte, known bool) {
 	return nil, true
 }
 
-// use notes that a tail of b was read.
-func (t *tails) use(b *tailBlock) {
+// use notes that a tail was read.
+func (t *tails) use(b *tailBlock, at int) {
 	b.used = true
 	if len(t.recent) == maxRecent {
 		t.recent = t.recent[:0]
 	}
-	t.recent = append(t.recent, b)
+	t.recent = append(t.recent, tailPlace{b, at, b.edits})
 }
 
-// recently tells whether key is in a tail, if the changes of a commit come to it in order
-// and one of those that were read holds it: mostly the next one, which it takes from recent.
-func (t *tails) recently(recent *[]*tailBlock, key []byte) bool {
+// recently returns the tail that holds key, if the changes of a commit come to it in order and
+// it is in the block of one of those that were read, mostly in the place of the next one, which
+// it takes from recent.
+func (t *tails) recently(recent *[]tailPlace, key []byte) held {
 	for ; len(*recent) > 0; *recent = (*recent)[1:] {
-		b := (*recent)[0]
-		if bytes.Compare(key, b.from) < 0 {
+		p := (*recent)[0]
+		if bytes.Compare(key, p.from) < 0 {
 			break
 		}
-		if at := b.search(key, false); at < len(b.encoded) {
-			t.found = b
-			return bytes.Compare(b.tail(at, t.buffer[:]).begin, key) <= 0
+		if p.edits == p.tailBlock.edits {
+			if found := t.held(p.tailBlock, p.at, key); found.b != nil && bytes.Compare(key, found.end) < 0 {
+				return found
+			}
+		}
+		if at := p.search(key, false); at < len(p.encoded) {
+			return t.held(p.tailBlock, at, key)
 		}
 	}
-	return false
+	return held{}
 }
 
 // keep takes in what is known of the ends of ranges in a stretch that is forgotten.
@@ -207,12 +235,14 @@ func (t *tails) drop(b *tailBlock) {
 	t.blocks.Delete(b)
 	t.size -= b.size()
 	b.encoded = nil // also for those who remember it
+	b.edits++
 }
 
 // replace puts a tail in the place of what lies between two indexes, which is one or none.
 func (t *tails) replace(b *tailBlock, at, to int, by tail, version uint64) {
 	var buffer [2 * (2 + longestTail)]byte
 	b.encoded = slices.Replace(b.encoded, at, to, b.append(buffer[:0], by)...)
+	b.edits++
 	b.changed = max(b.changed, version)
 	if len(b.encoded) > min(t.most.block, cap(b.encoded)-tailSlack) {
 		t.split(b, at)
@@ -243,23 +273,27 @@ func (t *tails) split(b *tailBlock, grown int) {
 	b.encoded = append(memory, b.encoded[:at]...) // where it was, unless that was too small
 }
 
-// set takes in that a key was set, in a commit of that version. If another commit has set one
+// set takes in that a key was set, in a commit of that version, in the tail that holds it, if
+// that is known. If another commit has set one
 // in the same tail lately, that is no longer one, and set returns what it was without its key:
 // it should be near.
-func (t *tails) set(key []byte, version uint64) (empty kv.Range) {
-	b, at, found, ok := t.holding(key)
+func (t *tails) set(key []byte, in held, version uint64) (empty kv.Range) {
+	if in.b == nil {
+		in = t.holding(key)
+	}
+	b, at := in.b, in.at
 	switch {
-	case !ok || found.key && bytes.Equal(found.begin, key):
-	case t.lately.again(found.end, version):
-		empty = clone(kv.Range{Begin: found.begin, End: found.end})
-		if found.key {
+	case b == nil || in.key && bytes.Equal(in.begin, key):
+	case t.lately.again(in.end, version):
+		empty = clone(kv.Range{Begin: in.begin, End: in.end})
+		if in.key {
 			empty.Begin = append(empty.Begin, 0)
 		}
 		t.cut(b, at, b.next(at))
 	case len(key) > longestTail:
 		t.cut(b, at, b.next(at))
 	default:
-		t.replace(b, at, b.next(at), tail{key, found.end, true}, version)
+		t.replace(b, at, b.next(at), tail{key, in.end, true}, version)
 		t.forget()
 	}
 	return empty
@@ -285,8 +319,8 @@ func (l *lately) again(end []byte, version uint64) bool {
 
 // clear takes in that a key was cleared.
 func (t *tails) clear(key []byte) {
-	if b, at, found, ok := t.holding(key); ok && found.key && bytes.Equal(found.begin, key) {
-		t.cut(b, at, b.next(at))
+	if in := t.holding(key); in.b != nil && in.key && bytes.Equal(in.begin, key) {
+		t.cut(in.b, in.at, in.b.next(in.at))
 	}
 }
 
@@ -310,6 +344,7 @@ func (t *tails) remove(r kv.Range) {
 
 // cut forgets the tails between two indexes.
 func (t *tails) cut(b *tailBlock, at, to int) {
+	b.edits++
 	if b.encoded = slices.Delete(b.encoded, at, to); len(b.encoded) == 0 {
 		t.drop(b)
 	}

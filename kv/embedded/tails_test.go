@@ -106,6 +106,8 @@ type tailModel struct {
 	last    string            // the end of the tail in which one was set last
 	longest int
 	near    int // tails that are to be near
+	recent  int // keys whose tail is found where was read
+	edited  int // of these, where was written since
 }
 
 func (m *tailModel) now() uint64            { return uint64(len(m.states) - 1) }
@@ -145,10 +147,10 @@ func (m *tailModel) add(t tail) {
 // TestTails compares tails with a plain list, in which they are kept, read, written in, and
 // forgotten.
 func TestTails(t *testing.T) {
-	reads, near := 0, 0
+	reads, near, recent, edited := 0, 0, 0, 0
 	rapid.Check(t, func(rt *rapid.T) {
 		m := &tailModel{tails: newTails(), states: []map[string]bool{{}, {}}, written: map[string]uint64{}}
-		defer func() { near += m.near }()
+		defer func() { near, recent, edited = near+m.near, recent+m.recent, edited+m.edited }()
 		m.tails.most.block = rapid.SampledFrom([]int{1, 16, 60, 1 << 10}).Draw(rt, "block")
 		rt.Repeat(map[string]func(*rapid.T){
 			"":       m.check,
@@ -166,8 +168,9 @@ func TestTails(t *testing.T) {
 			},
 		})
 	})
-	if !testing.Short() && (reads == 0 || near == 0) {
-		t.Errorf("%d times what was asked for was known, and %d tails were to be near: the test tests too little", reads, near)
+	if !testing.Short() && min(reads, near, edited, recent-edited) == 0 {
+		t.Errorf("%d times what was asked for was known, and %d tails were to be near; %d keys were found where was read, %d of them where was written since: the test tests too little",
+			reads, near, recent, edited)
 	}
 }
 
@@ -228,9 +231,19 @@ func (m *tailModel) setKey(rt *rapid.T, key []byte) {
 	if rapid.IntRange(0, 3).Draw(rt, "own") > 0 {
 		m.commit()
 	}
-	empty := m.tails.set(key, m.now())
-	m.alive()[string(key)] = true
 	i := m.index(key)
+	recent := m.tails.recent[rapid.IntRange(0, len(m.tails.recent)).Draw(rt, "from recent"):]
+	in := m.tails.recently(&recent, key)
+	if in.b != nil {
+		if m.recent++; recent[0].edits != in.b.edits {
+			m.edited++
+		}
+		if i < 0 || in.String() != m.known[i].String() {
+			rt.Fatalf("%q is in %v, known is %v", key, in.tail, m.known)
+		}
+	}
+	empty := m.tails.set(key, in, m.now())
+	m.alive()[string(key)] = true
 	if i < 0 || m.known[i].key && bytes.Equal(m.known[i].begin, key) {
 		if empty.End != nil {
 			rt.Fatalf("%q is to be near, from %q to %q", key, empty.Begin, empty.End)
@@ -333,6 +346,45 @@ func (m *tailModel) lastNow(rt *rapid.T) bool {
 		m.add(tail{r.Begin, t.end, false})
 	}
 	return known
+}
+
+// TestTailPlaces writes in a block, or forgets it, after a tail was read there: the tail is to be
+// found where it is then, if at all.
+func TestTailPlaces(t *testing.T) {
+	of := func(i int) kv.Range {
+		return kv.Range{Begin: fmt.Appendf(nil, "%d", i), End: fmt.Appendf(nil, "%d~", i)}
+	}
+	for _, c := range []struct {
+		name string
+		edit func(*tails)
+		gone bool
+	}{
+		{"nothing", func(*tails) {}, false},
+		{"a key set before it", func(x *tails) { x.set([]byte("1 some key"), held{}, 2) }, false},
+		{"a key set there", func(x *tails) { x.set([]byte("5 some key"), held{}, 2) }, false},
+		{"a tail before it removed", func(x *tails) { x.remove(of(1)) }, false},
+		{"itself removed", func(x *tails) { x.remove(of(5)) }, true},
+		{"all removed", func(x *tails) { x.remove(kv.Range{Begin: of(0).Begin, End: of(9).End}) }, true},
+		{"its block dropped", func(x *tails) { x.drop(x.found) }, true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			x := newTails()
+			for i := range 9 {
+				x.keep(&stretch{begin: of(i).Begin, end: of(i).End, tail: true, changed: 1})
+			}
+			if key, known := x.last(of(5), 1); key != nil || !known {
+				t.Fatalf("the last key is %q, known: %v", key, known)
+			}
+			c.edit(x)
+			key, recent := []byte("5 the key"), x.recent
+			switch in := x.recently(&recent, key); {
+			case (in.b == nil) != c.gone:
+				t.Errorf("found: %v", in)
+			case !c.gone && (!bytes.Equal(in.end, of(5).End) || bytes.Compare(in.begin, key) > 0 || in.at != in.b.search(key, false)):
+				t.Errorf("found at %d, where that which holds %q is at %d: %v", in.at, key, in.b.search(key, false), in)
+			}
+		})
+	}
 }
 
 // TestTailsUsed checks that tails which are asked for are kept when others are forgotten,
