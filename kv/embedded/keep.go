@@ -196,5 +196,13 @@ func (n *near) clear(r kv.Range, version uint64) {
 
 func (n *near) grow(s *stretch, bytes int) {
 	s.size += bytes
+	n.count(s, bytes)
+}
+
+// count adds bytes of a stretch to what all have.
+func (n *near) count(s *stretch, bytes int) {
 	n.size += bytes
+	if s.spare {
+		n.spared += bytes
+	}
 }

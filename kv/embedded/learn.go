@@ -49,11 +49,11 @@ func (n *near) learnPart(r *reading, span kv.Range, pairs []pair, version uint64
 		s.put(pairs)
 		n.add(s)
 	} else {
-		n.size -= s.size
+		n.count(s, -s.size)
 		n.unlist(s)
 		s.extend(span, pairs, r.reverse)
 		n.list(s)
-		n.size += s.size
+		n.count(s, s.size)
 	}
 	s.changed = max(s.changed, version)
 	s.steady = s.ahead == n.most.ahead
@@ -120,11 +120,16 @@ func (s *stretch) weigh(pairs []pair) {
 // add enters a stretch.
 func (n *near) add(s *stretch) {
 	n.list(s)
-	n.size += s.size
+	n.count(s, s.size)
 	queue := &n.queue
 	if !s.head && !s.tail {
 		queue = &n.middles
 	}
+	n.line(queue, s)
+}
+
+// line puts a stretch in one of the lines of those that are to be forgotten.
+func (n *near) line(queue *[]*stretch, s *stretch) {
 	*queue = append(*queue, s)
 	if len(*queue) > 2*n.stretches.Len()+16 {
 		*queue = slices.DeleteFunc(*queue, func(s *stretch) bool { return s.gone })
@@ -134,15 +139,20 @@ func (n *near) add(s *stretch) {
 // forget drops stretches until the rest is not too large. Of a tail it leaves a few pairs
 // while it can, as who enqueues reads the last. So 16 callers fill a queue of 100 priorities
 // 1.08 times as fast with Interval: all their tails stay near.
+//
+// Short heads are set aside, and forgotten in their turn, when all of them have too much: mostly
+// each is the whole of a queue. With Memory, a dequeue from any of 10,000 queues of 10 items takes
+// 0.15 of the time, and a peek 0.07 of it, as they need not read tables. When short tails stayed
+// too, 16 callers drained a queue of 10,000 priorities 0.7 times as fast.
 func (n *near) forget() {
-	for n.size > n.most.bytes && len(n.middles)+len(n.queue) > 1 {
+	for n.size-n.spared > n.most.bytes && len(n.middles)+len(n.queue) > 1 {
 		queue := &n.middles
 		if len(n.middles) == 0 {
 			queue = &n.queue
 		}
 		old := (*queue)[0]
 		(*queue)[0], *queue = nil, (*queue)[1:]
-		switch few := n.most.first; {
+		switch few := n.most.tail; {
 		case old.gone:
 		case old.inner != nil && !old.distinct():
 			n.cutInner(old)
@@ -152,17 +162,38 @@ func (n *near) forget() {
 		case old.used:
 			old.used = false
 			n.queue = append(n.queue, old)
+		case old.head && len(old.pairs) <= n.most.first:
+			old.spare = true
+			n.spared += old.size
+			n.line(&n.spares, old)
 		default:
-			n.drop(old)
-			n.tails.keep(old)
-			n.leave(old.pairs)
-			old.release()
+			n.lose(old)
+		}
+	}
+	for n.spared > n.most.heads {
+		old := n.spares[0]
+		n.spares[0], n.spares = nil, n.spares[1:]
+		switch {
+		case old.gone:
+		case old.used:
+			old.used = false
+			n.line(&n.spares, old)
+		default:
+			n.lose(old)
 		}
 	}
 }
 
+// lose forgets a stretch, but for its last keys.
+func (n *near) lose(s *stretch) {
+	n.drop(s)
+	n.tails.keep(s)
+	n.leave(s.pairs)
+	s.release()
+}
+
 func (n *near) drop(s *stretch) {
 	n.unlist(s)
-	n.size -= s.size
+	n.count(s, -s.size)
 	s.gone = true
 }

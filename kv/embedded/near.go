@@ -23,7 +23,7 @@ import (
 // A stretch grows from what lies behind it as its pairs are taken: see ahead. One
 // that gets too many becomes two. What is known is bounded in bytes: forgotten first is
 // what lies between the ends of queues, the oldest before the others, and then what was
-// not used. So a queue that is short enough is near as a whole, and one that is filled
+// not used. Short heads have room of their own beside that. So a queue that is short enough is near as a whole, and one that is filled
 // does not push out the ends of others. Against keeping the ends alone, and with
 // Interval, 16 callers do 1.1 times as many drains of a queue and 1.15 times as many
 // transfers, and 1.2 times as many transfers through a priority queue, of which any
@@ -39,9 +39,11 @@ type near struct {
 	pivot     stretch    // for searches, so that they allocate nothing
 	middles   []*stretch // to be forgotten first, in this order, unless used
 	queue     []*stretch // to be forgotten then, likewise
+	spares    []*stretch // to be forgotten last, likewise: short heads
 	recent    []*stretch // that were read: mostly, where the next commit writes
 	rooms     [][]pair   // memory of stretches that were forgotten, for others
 	size      int
+	spared    int // of that, what spares have
 	most      nearSizes
 	due       []*stretch // of which deadSpace is to be told, during a commit
 	tails     *tails     // what is left of those that were forgotten
@@ -53,8 +55,10 @@ type near struct {
 // as fast as with those, and a lone one 1.05 to 1.1 times, with Interval.
 type nearSizes struct {
 	bytes int // of all stretches; less than a stretch takes turns all of it off
+	heads int // of short heads beside those: see forget
 	pairs int // in a stretch
-	first int // pairs fetched at first, if they are small: a search costs as much as dozens; and left of a tail
+	first int // pairs fetched at first, if they are small: a search costs as much as dozens
+	tail  int // pairs left of a tail
 	ahead int // pairs fetched at once, in the end
 
 	// How many pairs a stretch may have in whose middle the last key of a range is asked for,
@@ -70,7 +74,7 @@ type nearSizes struct {
 	hash  uint64 // the bits of a hash that count: all of them
 }
 
-var usualSizes = nearSizes{bytes: 8 << 20, pairs: 1024, first: 8, ahead: 512, inner: 64, between: 256, value: 16 << 10, dead: 64, hash: ^uint64(0)}
+var usualSizes = nearSizes{bytes: 8 << 20, heads: 24 << 20, pairs: 1024, first: 16, tail: 8, ahead: 512, inner: 64, between: 256, value: 16 << 10, dead: 64, hash: ^uint64(0)}
 
 const (
 	stretchSize = 256       // bytes that a stretch takes beside its pairs
@@ -190,8 +194,7 @@ func (n *near) absorb(s *stretch, reverse bool) {
 	}
 	n.drop(b)
 	n.unlist(a)
-	n.size += b.size - stretchSize
-	a.size += b.size - stretchSize
+	n.grow(a, b.size-stretchSize)
 	a.end, a.tail = b.end, b.tail
 	n.list(a)
 	if len(a.pairs) > 0 {

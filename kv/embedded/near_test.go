@@ -61,6 +61,71 @@ func TestNearTails(t *testing.T) {
 	}
 }
 
+// TestNearShort checks that of many short queues as many stay near as there is room for, each as
+// a whole once its head was read; and that those which are not read
+// any more make room for others.
+func TestNearShort(t *testing.T) {
+	db := mustOpen(t, "store", Options{FS: memFS(), Durability: Memory})
+	db.ahead = nil
+	const queues, items = 400, 10
+	queue := func(i int) kv.Range { return kv.PrefixRange(fmt.Appendf(nil, "%04d/", i)) }
+	for i := range queues {
+		mustTransact(t, db, func(tx kv.Tx) {
+			for j := range items {
+				tx.Set(fmt.Appendf(nil, "%04d/%08d", i, j), make([]byte, 100))
+			}
+		})
+	}
+	each := stretchSize + items*newPair([]byte("0000/00000000"), make([]byte, 100)).size()
+	db.near = newNear()
+	db.near.most.bytes, db.near.most.heads = 20*each, 200*each
+	// read looks at the first of some queues and returns of how many the last was not near.
+	read := func(from, to int) (missed int) {
+		for i := from; i < to; i++ {
+			mustTransact(t, db, func(tx kv.Tx) {
+				if _, known := db.near.last(queue(i), db.version); !known {
+					missed++
+				}
+				if pair, ok, err := first(tx.Snapshot(), queue(i), false); !ok || err != nil || len(pair.Value) != 100 {
+					t.Fatalf("queue %d begins with %q, %v", i, pair.Key, err)
+				}
+			})
+		}
+		if n := db.near; n.size-n.spared > n.most.bytes || n.spared > n.most.heads {
+			t.Errorf("%d bytes are near, of which short heads have %d", n.size, n.spared)
+		}
+		return missed
+	}
+	for i := range queues {
+		mustTransact(t, db, func(tx kv.Tx) {
+			if last, err := kv.LastKey(tx.Snapshot(), queue(i), queue(i)); last == nil || err != nil {
+				t.Fatalf("queue %d ends with %q, %v", i, last, err)
+			}
+		})
+	}
+	if n := db.near.spared; n > 0 {
+		t.Errorf("%d bytes are kept as short heads, and no head was read", n)
+	}
+	db.near = newNear()
+	db.near.most.bytes, db.near.most.heads = 20*each, 200*each
+	if missed := read(0, 215); missed != 215 {
+		t.Errorf("%d queues were not near at first, want 215", missed)
+	}
+	for range 3 {
+		if missed := read(0, 215); missed > 0 {
+			t.Errorf("%d queues were not near any more, and there is room for all", missed)
+		}
+	}
+	read(215, 400)
+	read(215, 400)
+	if missed := read(215, 400); missed > 0 {
+		t.Errorf("%d queues were not near any more, and only others were not read", missed)
+	}
+	if missed := read(0, 215); missed < 150 { // 185 others are near
+		t.Errorf("only %d queues were not near any more, and there was room for 220 of 400", missed)
+	}
+}
+
 // TestNearDrained checks that items which come before all others, where some were taken, don't
 // have what is near cut, to be put together again when they are taken.
 func TestNearDrained(t *testing.T) {

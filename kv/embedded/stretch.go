@@ -24,6 +24,7 @@ type stretch struct {
 	used     bool // since it was last looked at to be forgotten
 	gone     bool
 	steady   bool // the pairs of ahead were wanted before
+	spare    bool // it is one of those that are forgotten last
 
 	bounds [64]byte // where begin and end are, if there is room: next to what is looked at first
 
@@ -222,7 +223,7 @@ func (n *near) split(s *stretch, grown int) {
 		}
 	}
 	if last := len(s.pairs) - 1; grown == last {
-		n.cutLast(s, min(n.most.first, last/2))
+		n.cutLast(s, min(n.most.tail, last/2))
 	} else {
 		n.cutLast(s, len(s.pairs)/2)
 	}
