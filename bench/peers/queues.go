@@ -78,15 +78,18 @@ func makeQueues(ctx context.Context, dir string, n int) (err error) {
 	return nil
 }
 
-// operations compares operations on the one queue with those on one of the many,
-// and with those on any of them: each on another queue, of those that are sampled.
-// The last have to fetch from memory what the others find in the processor's cache.
+// operations compares operations on the one queue with those on one of the many, with those on
+// any of a sample of them, which have to fetch from memory what the others find in the
+// processor's cache, and with the first ones on each of all, which have to read tables. As
+// these push everything else out of caches they are measured by themselves.
 func operations(ctx context.Context, l *limits, one, many string) (found []finding, err error) {
-	var all [3][]verb
+	const alone, oneOf, anyOf, firstOn = 0, 1, 2, 3
+	var all [4][]verb
+	n := l.items
 	for i, store := range []struct {
 		dir    string
 		queues [][]int
-	}{{one, [][]int{{0}}}, {many, [][]int{{0}, rand.Perm(l.items)[:min(l.items, sample)]}}} {
+	}{{one, [][]int{{0}}}, {many, [][]int{{0}, rand.Perm(n)[:min(n, sample)], rand.Perm(n)}}} {
 		db, err := embedded.Open(store.dir, embedded.Options{Durability: l.of})
 		if err != nil {
 			return nil, err
@@ -98,15 +101,23 @@ func operations(ctx context.Context, l *limits, one, many string) (found []findi
 			}
 		}
 	}
-	for i := range all[0] {
-		medians, err := rounds(ctx, sample, all[0][i], all[1][i], all[2][i])
+	for i, v := range all[alone] {
+		medians, err := rounds(ctx, sample, v, all[oneOf][i], all[anyOf][i])
 		if err != nil {
 			return nil, err
 		}
 		for j, which := range []string{"one", "any"} {
-			what := fmt.Sprintf("%s, on %s of %d queues", all[0][i].name, which, l.items)
+			what := fmt.Sprintf("%s, on %s of %d queues", v.name, which, n)
 			found = append(found, against(what, "ns", medians[0], medians[1+j]).atMost(operationBar))
 		}
+	}
+	for i, v := range all[alone] {
+		medians, err := rounds(ctx, sample, v, all[firstOn][i])
+		if err != nil {
+			return nil, err
+		}
+		what := fmt.Sprintf("%s, the first on each of %d queues", v.name, n)
+		found = append(found, against(what, "ns", medians[0], medians[1]))
 	}
 	return found, nil
 }

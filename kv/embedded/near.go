@@ -23,11 +23,11 @@ import (
 // A stretch grows from what lies behind it as its pairs are taken: see ahead. One
 // that gets too many becomes two. What is known is bounded in bytes: forgotten first is
 // what lies between the ends of queues, the oldest before the others, and then what was
-// not used. Short heads have room of their own beside that. So a queue that is short enough is near as a whole, and one that is filled
-// does not push out the ends of others. Against keeping the ends alone, and with
-// Interval, 16 callers do 1.1 times as many drains of a queue and 1.15 times as many
-// transfers, and 1.2 times as many transfers through a priority queue, of which any
-// priority may be the next: 64 do 1.3 times as many.
+// not used. Short heads have room of their own beside that. So a queue that is short enough
+// is near as a whole, and one that is filled does not push out the ends of others. Against
+// keeping the ends alone, and with Interval, 16 callers do 1.1 times as many drains of a
+// queue and 1.15 times as many transfers, and 1.2 times as many transfers through a priority
+// queue, of which any priority may be the next: 64 do 1.3 times as many.
 //
 // Its lock comes after the store's.
 type near struct {
