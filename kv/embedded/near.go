@@ -55,7 +55,7 @@ type near struct {
 // as fast as with those, and a lone one 1.05 to 1.1 times, with Interval.
 type nearSizes struct {
 	bytes int // of all stretches; less than a stretch takes turns all of it off
-	heads int // of short heads beside those: see forget
+	heads int // of spares beside those: see setAside
 	pairs int // in a stretch
 	first int // pairs fetched at first, if they are small: a search costs as much as dozens
 	tail  int // pairs left of a tail
