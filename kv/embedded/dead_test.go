@@ -380,53 +380,6 @@ func (m *deadModel) check(rt *rapid.T) {
 	m.checkTails(rt)
 }
 
-// checkNear checks that stretches are disjoint, in order, not empty, of the right
-// size, and hold what is alive.
-func (m *deadModel) checkNear(rt *rapid.T) {
-	n, all, spared, others := m.db.near, 0, 0, 0
-	var end []byte
-	n.stretches.Ascend(&stretch{}, func(s *stretch) bool {
-		if bytes.Compare(s.begin, s.end) >= 0 || bytes.Compare(s.begin, end) < 0 || s.gone || !n.finds(s) {
-			rt.Fatalf("stretch %q to %q comes after one that ends at %q; gone: %v", s.begin, s.end, end, s.gone)
-		}
-		end = s.end
-		size := stretchSize
-		read := readResult{span: kv.Range{Begin: s.begin, End: s.end}}
-		for _, p := range s.pairs {
-			size += p.size()
-			value := string(p.value)
-			if p.large() {
-				value = m.now[string(p.key())]
-			}
-			if p.large() != (len(value) > n.most.value) {
-				rt.Fatalf("%q has %d bytes; large: %v", p.key(), len(value), p.large())
-			}
-			read.got = append(read.got, string(p.key())+"="+value)
-		}
-		if err := read.compare(rt, m.now); err != nil || size != s.size || len(s.pairs) > n.most.pairs {
-			rt.Fatalf("stretch %q to %q says that it has %d bytes, and has %d, and %d pairs", s.begin, s.end, s.size, size, len(s.pairs))
-		}
-		all += size
-		if s.spare {
-			spared += size
-		} else {
-			others++
-		}
-		if s.spare != slices.Contains(n.spares, s) {
-			rt.Fatalf("stretch %q is a spare: %v; in their line: %v", s.begin, s.spare, !s.spare)
-		}
-		return true
-	})
-	n.checkIndex(rt, &n.begins)
-	n.checkIndex(rt, &n.ends)
-	if all != n.size || spared != n.spared {
-		rt.Fatalf("stretches have %d bytes and spares %d, not %d and %d", all, spared, n.size, n.spared)
-	}
-	if all-spared > n.most.bytes && others > 1 || spared > n.most.heads {
-		rt.Fatalf("%d stretches have %d bytes, and spares %d", others, all-spared, spared)
-	}
-}
-
 // checkGaps checks what is always true of the gaps: they are disjoint, in
 // order, not empty, and hold no key that is alive.
 func (m *deadModel) checkGaps(rt *rapid.T) {

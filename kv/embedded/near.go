@@ -54,7 +54,7 @@ type near struct {
 // times as long as with 256 and 512; with these, 16 callers drain a queue 1.02 to 1.07 times
 // as fast as with those, and a lone one 1.05 to 1.1 times, with Interval.
 type nearSizes struct {
-	bytes int // of all stretches; less than a stretch takes turns all of it off
+	bytes int // of all stretches but spares; less than a stretch takes turns all of it off
 	heads int // of spares beside those: see setAside
 	pairs int // in a stretch
 	first int // pairs fetched at first, if they are small: a search costs as much as dozens
