@@ -168,8 +168,8 @@ func (n *near) forget() {
 
 // setAside makes a short head a spare. Mostly each is the whole of a queue. With Memory, a dequeue
 // from any of 10,000 queues of 10 items takes 0.15 of the time that it does without spares, and a
-// peek 0.07 of it, as they need not read tables. When short tails were spares too, 16 callers
-// drained a queue of 10,000 priorities 0.7 times as fast.
+// peek 0.07 of it, as they need not read tables. When all heads and tails had 32 MB instead, 16
+// callers drained a queue of 10,000 priorities 0.7 times as fast.
 func (n *near) setAside(s *stretch) {
 	s.spare = true
 	n.spared += s.size
