@@ -3,6 +3,7 @@ package conq
 import (
 	"errors"
 	"fmt"
+	"iter"
 	"strings"
 	"testing"
 
@@ -287,7 +288,19 @@ type countingTx struct {
 	ranges *int
 }
 
-func (c countingTx) Snapshot() kv.Reader {
+func (c countingTx) Range(r kv.Range, o kv.RangeOptions) iter.Seq2[kv.KeyValue, error] {
 	*c.ranges++
-	return c.Tx.Snapshot()
+	return c.Tx.Range(r, o)
+}
+
+func (c countingTx) Snapshot() kv.Reader { return countingReader{c.Tx.Snapshot(), c.ranges} }
+
+type countingReader struct {
+	kv.Reader
+	ranges *int
+}
+
+func (c countingReader) Range(r kv.Range, o kv.RangeOptions) iter.Seq2[kv.KeyValue, error] {
+	*c.ranges++
+	return c.Reader.Range(r, o)
 }

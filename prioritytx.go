@@ -253,20 +253,63 @@ func (p *PriorityQueue[T]) add(tx kv.Tx, payloads []prioritized) error {
 		p.store.set(tx, key, payloads[0].payload)
 		return p.store.announce(tx)
 	}
-	counts := counts{keys: keys{store: &p.store}}
-	if err := counts.keys.draw(len(payloads)); err != nil {
+	keys := keys{store: &p.store}
+	if err := keys.draw(len(payloads)); err != nil {
 		return err
 	}
-	random := counts.keys.random
-	for n, i := range byPriority(payloads) {
-		counts.keys.random = random[i*recipe.RandomSize:]
-		key, err := p.nextKey(tx, &counts, payloads[i].priority, n > 0)
+	random := keys.random
+	order := byPriority(payloads)
+	next, err := p.nextCounts(tx, payloads, order)
+	if err != nil {
+		return err
+	}
+	var count int64
+	for n, i := range order {
+		priority := payloads[i].priority
+		again := n > 0 && payloads[order[n-1]].priority == priority
+		switch {
+		case !again:
+			count, next.counts = next.counts[0], next.counts[1:]
+		case count == math.MaxInt64:
+			return p.store.foreign(recipe.ErrFull)
+		default:
+			count++
+		}
+		keys.random = random[i*recipe.RandomSize:]
+		key, err := keys.next(1, priority, count)
+		if err == nil && next.staged && !again {
+			if key, err = p.store.behindStaged(tx, key); err == nil {
+				count, err = p.store.integer(key, 1)
+			}
+		}
 		if err != nil {
 			return err
 		}
 		p.store.set(tx, key, payloads[i].payload)
 	}
 	return p.store.announce(tx)
+}
+
+// nextCounts is what is known of priorities before several items are pushed.
+type nextCounts struct {
+	counts []int64 // of the next key of each, by priority
+	staged bool    // items of the queue are staged: see behindStaged
+}
+
+func (p *PriorityQueue[T]) nextCounts(tx kv.Tx, payloads []prioritized, order []int) (next nextCounts, err error) {
+	priorities := make([]int64, 0, len(order))
+	for _, i := range order {
+		if n, priority := len(priorities), payloads[i].priority; n == 0 || priorities[n-1] != priority {
+			priorities = append(priorities, priority)
+		}
+	}
+	if next.counts, err = p.recipe.NextCounts(tx, priorities); err != nil {
+		return next, p.store.foreign(err)
+	}
+	if p.store.mayBeStaged() { // after NextCounts; see behindStaged
+		next.staged, err = p.store.stage.AnyPlace(tx)
+	}
+	return next, err
 }
 
 // byPriority returns the indices of payloads in the order of their priorities, and of one
@@ -276,47 +319,10 @@ func byPriority(payloads []prioritized) []int {
 	for i := range order {
 		order[i] = i
 	}
-	slices.SortFunc(order, func(i, j int) int {
-		return cmp.Or(cmp.Compare(payloads[i].priority, payloads[j].priority), i-j)
+	slices.SortStableFunc(order, func(i, j int) int {
+		return cmp.Compare(payloads[i].priority, payloads[j].priority)
 	})
 	return order
-}
-
-// counts is what is known of priorities while several items are pushed.
-type counts struct {
-	priority, last int64 // of the last key
-	looked         bool  // whether items of any are staged
-	staged         bool  // they are
-	keys           keys
-}
-
-// nextKey returns a key of a priority. There may have been one before it.
-func (p *PriorityQueue[T]) nextKey(tx kv.Tx, c *counts, priority int64, before bool) ([]byte, error) {
-	if before && priority == c.priority {
-		if c.last == math.MaxInt64 {
-			return nil, p.store.foreign(recipe.ErrFull)
-		}
-		c.last++
-		return c.keys.next(1, priority, c.last)
-	}
-	count, err := p.recipe.NextCount(tx, priority)
-	if err != nil {
-		return nil, p.store.foreign(err)
-	}
-	if !c.looked && p.store.mayBeStaged() { // after NextCount; see behindStaged
-		if c.staged, err = p.store.stage.AnyPlace(tx); err != nil {
-			return nil, err
-		}
-	}
-	c.looked = true
-	key, err := c.keys.next(1, priority, count)
-	if err == nil && c.staged {
-		if key, err = p.store.behindStaged(tx, key); err == nil {
-			count, err = p.store.integer(key, 1)
-		}
-	}
-	c.priority, c.last = priority, count
-	return key, err
 }
 
 func (p *PriorityQueue[T]) read(r kv.Reader, item kv.KeyValue) (T, error) {

@@ -16,6 +16,26 @@ func LastKey(r Reader, span, among Range) ([]byte, error) {
 	return lastKey(r, span)
 }
 
+// LastKeys returns what LastKey does for each of several ranges, in order. An engine may
+// look for all of them at once, by a method of its Readers,
+// LastKeys(spans []Range, among Range) ([][]byte, error).
+func LastKeys(r Reader, spans []Range, among Range) ([][]byte, error) {
+	if r, ok := r.(interface {
+		LastKeys(spans []Range, among Range) ([][]byte, error)
+	}); ok {
+		return r.LastKeys(spans, among)
+	}
+	keys := make([][]byte, len(spans))
+	for i, span := range spans {
+		key, err := LastKey(r, span, among)
+		if err != nil {
+			return nil, err
+		}
+		keys[i] = key
+	}
+	return keys, nil
+}
+
 func lastKey(r Reader, span Range) ([]byte, error) {
 	for last, err := range r.Range(span, RangeOptions{Limit: 1, Reverse: true, KeysOnly: true}) {
 		return last.Key, err

@@ -96,16 +96,35 @@ func (p PriorityQueue) NextKey(tx kv.Tx, priority int64) ([]byte, error) {
 	return itemKey(prefix(same), count, p.random)
 }
 
-// NextCount returns the count that a key of NextKey would have, for callers who make keys
-// themselves. Conflicts and errors are those of Push.
-func (p PriorityQueue) NextCount(tx kv.Tx, priority int64) (int64, error) {
-	return p.nextCount(tx, p.of(priority))
-}
-
 func (p PriorityQueue) nextCount(tx kv.Tx, same kv.Range) (int64, error) {
 	last, err := kv.LastKey(tx.Snapshot(), same, p.span)
-	if last == nil || err != nil {
+	if err != nil {
 		return 0, err
+	}
+	return countAfter(same, last)
+}
+
+// NextCounts returns for each of several priorities the count that a key of NextKey would have,
+// for callers who make keys themselves. Conflicts and errors are those of Push.
+func (p PriorityQueue) NextCounts(tx kv.Tx, priorities []int64) ([]int64, error) {
+	each := p.items.RangesOfInts(priorities)
+	last, err := kv.LastKeys(tx.Snapshot(), each, p.span)
+	if err != nil {
+		return nil, err
+	}
+	counts := make([]int64, len(each))
+	for i, same := range each {
+		if counts[i], err = countAfter(same, last[i]); err != nil {
+			return nil, err
+		}
+	}
+	return counts, nil
+}
+
+// countAfter returns the count behind the last key of a priority, or 0 if that is nil.
+func countAfter(same kv.Range, last []byte) (int64, error) {
+	if last == nil {
+		return 0, nil
 	}
 	ints, err := parse(prefix(same), last, 1)
 	if err != nil {

@@ -74,7 +74,8 @@ func TestForeignKeys(t *testing.T) {
 	wantForeign(t, append(p.Range().Begin, 0x77), nil, map[string]taker[kv.Tx]{"PopMin": p.PopMin, "PopMax": p.PopMax})
 	key, err := priorityItems.Pack(tuple.Tuple{7, "text"})
 	wantForeign(t, key, err, map[string]taker[kv.Tx]{
-		"NextKey": nextKey(func(tx kv.Tx) ([]byte, error) { return p.NextKey(tx, 7) }),
+		"NextKey":    nextKey(func(tx kv.Tx) ([]byte, error) { return p.NextKey(tx, 7) }),
+		"NextCounts": nextKey(func(tx kv.Tx) ([]byte, error) { _, err := p.NextCounts(tx, []int64{6, 7}); return nil, err }),
 	})
 }
 

@@ -110,6 +110,18 @@ func (s Subspace) RangeOfInt(i int64) kv.Range {
 	return rangeOf(both, tuple.AppendInt(append(both[:0], s.prefix...), i))
 }
 
+// RangesOfInts returns RangeOfInt of each of several integers, in one piece of memory.
+func (s Subspace) RangesOfInts(ints []int64) []kv.Range {
+	most := 2 * (len(s.prefix) + 9 + 1)
+	memory := make([]byte, len(ints)*most)
+	ranges := make([]kv.Range, len(ints))
+	for n, i := range ints {
+		both := memory[n*most:][:most]
+		ranges[n] = rangeOf(both, tuple.AppendInt(append(both[:0], s.prefix...), i))
+	}
+	return ranges
+}
+
 // rangeOf returns the range behind a prefix that begins both, where there is room for both
 // bounds.
 func rangeOf(both, prefix []byte) kv.Range {

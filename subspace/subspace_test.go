@@ -10,6 +10,7 @@ import (
 	"reflect"
 	"testing"
 
+	"github.com/conq-go/conq/kv"
 	"github.com/conq-go/conq/subspace"
 	"github.com/conq-go/conq/tuple"
 )
@@ -126,10 +127,12 @@ func TestSharesNoMemory(t *testing.T) {
 	}
 }
 
-// Int and RangeOfInt are what Sub and Range make of one integer.
+// Int, RangeOfInt and RangesOfInts are what Sub and Range make of one integer.
 func TestInt(t *testing.T) {
+	ints := []int64{0, 1, -1, 255, 256, -256, math.MaxInt64, math.MinInt64}
 	for _, name := range []string{"Q", "", "a\x00b"} {
-		for _, i := range []int64{0, 1, -1, 255, 256, -256, math.MaxInt64, math.MinInt64} {
+		ranges := subspace.Named(name).RangesOfInts(ints)
+		for n, i := range ints {
 			want, err := subspace.Named(name).Sub(i)
 			if err != nil {
 				t.Fatal(err)
@@ -138,9 +141,11 @@ func TestInt(t *testing.T) {
 			if !bytes.Equal(got.Bytes(), want.Bytes()) {
 				t.Errorf("Int(%d) of %q is %x, want %x", i, name, got.Bytes(), want.Bytes())
 			}
-			r, wantRange := subspace.Named(name).RangeOfInt(i), want.Range()
-			if !bytes.Equal(r.Begin, wantRange.Begin) || !bytes.Equal(r.End, wantRange.End) {
-				t.Errorf("RangeOfInt(%d) of %q is %x to %x, want %x to %x", i, name, r.Begin, r.End, wantRange.Begin, wantRange.End)
+			wantRange := want.Range()
+			for _, r := range []kv.Range{subspace.Named(name).RangeOfInt(i), ranges[n]} {
+				if !bytes.Equal(r.Begin, wantRange.Begin) || !bytes.Equal(r.End, wantRange.End) {
+					t.Errorf("the range of %d in %q is %x to %x, want %x to %x", i, name, r.Begin, r.End, wantRange.Begin, wantRange.End)
+				}
 			}
 		}
 	}

@@ -242,6 +242,25 @@ func (n *near) get(key []byte, version uint64) (value []byte, known bool) {
 func (n *near) last(span kv.Range, version uint64) (key []byte, known bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
+	return n.lastOf(span, version)
+}
+
+// lastOfEach puts the last keys of some of the ranges at version in their places, and appends to
+// missing the indices of those that are not known.
+func (n *near) lastOfEach(spans []kv.Range, from, to int, version uint64, keys [][]byte, missing []int) []int {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for i := from; i < to; i++ {
+		key, known := n.lastOf(spans[i], version)
+		if keys[i] = key; !known {
+			missing = append(missing, i)
+		}
+	}
+	return missing
+}
+
+// lastOf is last with the lock held.
+func (n *near) lastOf(span kv.Range, version uint64) (key []byte, known bool) {
 	s := n.ending(span.End)
 	if s == nil {
 		if key, known = n.tails.last(span, version); known {

@@ -275,6 +275,20 @@ func (t *txn) lastKey(span kv.Range) (key []byte, known bool, err error) {
 	return key, known, err
 }
 
+// lastKeys puts the last stored keys of ranges in their places, and returns the indices of those
+// that are not known near. It depends on nothing, as lastKey.
+func (t *txn) lastKeys(spans []kv.Range, keys [][]byte) (missing []int, err error) {
+	if err := t.reading(); err != nil {
+		return nil, err
+	}
+	defer t.mu.Unlock()
+	const atOnce = 64 // so that others need not wait for long
+	for i := 0; i < len(spans); i += atOnce {
+		missing = t.db.near.lastOfEach(spans, i, min(i+atOnce, len(spans)), t.version, keys, missing)
+	}
+	return missing, nil
+}
+
 // lookForLast is lastKey for what is not known near. If there is no key, it makes the gap
 // near in which the range lies, as far as among goes: soon others in it may be asked for, as
 // those of priorities that are times. With this and tails, 16 callers fill a priority queue

@@ -15,7 +15,7 @@ import (
 // op is one operation of a random transaction. A transaction is run as a list
 // of them, against the engine and against a state, and what they saw compared.
 type op struct {
-	kind     string // "get", "range", "last of range", "known range", "set", "clear", "clear range" or "add"
+	kind     string // "get", "range", "last of range", "last of each range", "known range", "set", "clear", "clear range" or "add"
 	key, end string // a range's begin and end
 	value    string
 	delta    int64
@@ -32,8 +32,8 @@ func (o op) String() string {
 	case "range", "known range":
 		return fmt.Sprintf(o.kind+" %q to %q limit=%d stop=%d reverse=%v snapshot=%v",
 			o.key, o.end, o.limit, o.stop, o.reverse, o.snapshot)
-	case "last of range":
-		return fmt.Sprintf("last of range %q to %q snapshot=%v", o.key, o.end, o.snapshot)
+	case "last of range", "last of each range":
+		return fmt.Sprintf(o.kind+" %q to %q snapshot=%v", o.key, o.end, o.snapshot)
 	case "clear range":
 		return fmt.Sprintf("clear range %q to %q", o.key, o.end)
 	case "add":
@@ -59,6 +59,8 @@ func (o op) run(tx kv.Tx) (string, error) {
 	case "last of range":
 		key, err := kv.LastKey(r, span(o.key, o.end), kv.Range{})
 		return showValue(key), err
+	case "last of each range":
+		return o.runLastOfEach(r)
 	case "set":
 		tx.Set([]byte(o.key), []byte(o.value))
 	case "clear":
@@ -69,6 +71,16 @@ func (o op) run(tx kv.Tx) (string, error) {
 		tx.Add([]byte(o.key), o.delta)
 	}
 	return "", nil
+}
+
+// runLastOfEach reads the last key of the range and of what lies before and behind it.
+func (o op) runLastOfEach(r kv.Reader) (string, error) {
+	spans := []kv.Range{span(o.key, o.end), span("", o.key), span(o.end, "")}
+	keys, err := kv.LastKeys(r, spans, kv.Range{})
+	if err != nil || len(keys) != len(spans) {
+		return fmt.Sprint(len(keys), " keys"), err
+	}
+	return fmt.Sprintf("%q %q %q", showValue(keys[0]), showValue(keys[1]), showValue(keys[2])), nil
 }
 
 func (o op) runRange(r kv.Reader) (string, error) {
@@ -121,6 +133,8 @@ func (s state) do(o op) string {
 		return s.doRange(o)
 	case "last of range":
 		return s.doLast(o)
+	case "last of each range":
+		return fmt.Sprintf("%q %q %q", s.doLast(o), s.doLast(op{end: o.key}), s.doLast(op{key: o.end}))
 	case "set":
 		s[o.key] = o.value
 	case "clear":
@@ -182,7 +196,7 @@ func (s state) String() string {
 }
 
 // opKinds are all kinds; reads are there twice, as they are what is checked.
-var opKinds = []string{"get", "get", "range", "range", "range", "known range", "last of range", "set", "set", "clear", "clear range", "add"}
+var opKinds = []string{"get", "get", "range", "range", "range", "known range", "last of range", "last of each range", "set", "set", "clear", "clear range", "add"}
 
 // opKeys are few, so that operations meet, and awkward.
 var opKeys = []string{"\x00", "a", "a\x00", "a\x00\xff", "a\xff", "b", "b\x00", "ba", "c", "\xfe", "\xfe\xff"}

@@ -109,7 +109,9 @@ func everyRead() []op {
 				reads = append(reads, op{kind: "range", limit: limit, reverse: reverse, snapshot: snapshot})
 			}
 		}
-		reads = append(reads, op{kind: "last of range", snapshot: snapshot}, op{kind: "last of range", end: "n", snapshot: snapshot})
+		for _, kind := range []string{"last of range", "last of each range"} {
+			reads = append(reads, op{kind: kind, snapshot: snapshot}, op{kind: kind, end: "n", snapshot: snapshot})
+		}
 	}
 	return reads
 }

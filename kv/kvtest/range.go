@@ -2,6 +2,7 @@ package kvtest
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -12,7 +13,7 @@ import (
 
 var rangeCases = []testCase{
 	{name: "last key", check: checkLastKey,
-		rule: "LastKey returns the last key of a range in each kind of Reader, also after it has changed"},
+		rule: "LastKey returns the last key of a range in each kind of Reader, also after it has changed, and LastKeys those of several"},
 	{name: "bounds, limit and reverse", check: checkRangeOptions,
 		rule: "a range includes its begin and not its end; empty bounds are open; Limit and Reverse do what they say"},
 	{name: "byte order", check: checkByteOrder,
@@ -70,7 +71,13 @@ func checkLastKey(t *tester) {
 						if err == nil && showValue(got) != want.do(o) {
 							t.Errorf("%v returned %s, want %s", o, showValue(got), want.do(o))
 						}
-						return err
+						each := o
+						each.kind = "last of each range"
+						last, failed := each.runLastOfEach(r)
+						if failed == nil && last != want.do(each) {
+							t.Errorf("%v returned %s, want %s", each, last, want.do(each))
+						}
+						return cmp.Or(err, failed)
 					}
 					t.read(check)
 					t.read(func(r kv.Reader) error { kv.Lazily(r); return check(r) })
