@@ -187,7 +187,7 @@ func (db *DB) openLocked(dir string) error {
 	if err := writeFormat(db.o.FS, dir); err != nil {
 		return err
 	}
-	db.guard = newGuard(db.o.FS, db.failed)
+	db.guard = newGuard(db.files(), db.failed)
 	ctx, stop := context.WithCancel(context.Background())
 	db.stop, db.stopped = stop, ctx.Done()
 	err := guarded(func() error { return db.openFiles(dir) })
@@ -203,6 +203,15 @@ func (db *DB) openLocked(dir string) error {
 		db.background.Go(func() { db.syncEvery(ctx, db.o.Interval) })
 	}
 	return nil
+}
+
+// files returns the file system of what is in the directory. Where each commit waits for a sync,
+// or for no write, nothing is gained by a file that is mapped.
+func (db *DB) files() vfs.FS {
+	if canMap && db.o.FS == vfs.Default && db.o.Durability == Interval {
+		return mapping{db.o.FS}
+	}
+	return db.o.FS
 }
 
 // writeFormat has the directory say that it has the latest format. Of format 1 all can be
