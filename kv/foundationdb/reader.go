@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"slices"
 
 	"github.com/conq-go/conq/kv"
 	"github.com/conq-go/conq/kv/internal/overlay"
@@ -170,6 +171,50 @@ func (r reader) Range(span kv.Range, o kv.RangeOptions) iter.Seq2[kv.KeyValue, e
 	}
 }
 
+// mostAsked is how many range reads LastKeys has under way at once.
+const mostAsked = 100
+
+// LastKeys implements kv.LastKeys: it asks for all before it waits for the first, so that several
+// take as long as one.
+func (r reader) LastKeys(spans []kv.Range, _ kv.Range) ([][]byte, error) {
+	keys := make([][]byte, 0, len(spans))
+	for part := range slices.Chunk(spans, mostAsked) {
+		cursors, err := r.askForLast(part)
+		if err != nil {
+			return nil, err
+		}
+		for _, c := range cursors {
+			merged := r.t.writes.Over(c, c.span, true)
+			last, ok, err := merged.Next()
+			if err != nil {
+				return nil, err
+			}
+			keys = append(keys, last.Key)
+			if read := c.span; !r.snapshot {
+				if ok {
+					read = covered(c.span, last.Key, true)
+				}
+				r.t.conflict(read)
+			}
+		}
+	}
+	return keys, nil
+}
+
+// askForLast asks for the last pair of each range.
+func (r reader) askForLast(spans []kv.Range) ([]*cursor, error) {
+	cursors := make([]*cursor, len(spans))
+	for i, span := range spans {
+		span, err := bounds(span)
+		if err := cmp.Or(r.t.alive(), err); err != nil {
+			return nil, err
+		}
+		cursors[i] = &cursor{t: r.t, span: span, limit: 1, reverse: true}
+		cursors[i].ask()
+	}
+	return cursors, nil
+}
+
 // loop reads the range. Its conflict range grows with each pair, as the loop may be
 // left at any time, or never.
 func (r reader) loop(span kv.Range, o kv.RangeOptions, yield func(kv.KeyValue, error) bool) {
@@ -216,13 +261,24 @@ type cursor struct {
 }
 
 func (c *cursor) Seek(key []byte) (kv.KeyValue, bool, error) {
-	c.rest, c.page = c.span, nil
+	rest := c.span
 	if c.reverse {
-		c.rest.End = bytes.Clone(key)
+		rest.End = bytes.Clone(key)
 	} else {
-		c.rest.Begin = bytes.Clone(key)
+		rest.Begin = bytes.Clone(key)
 	}
+	if c.got > 0 || !bytes.Equal(rest.Begin, c.rest.Begin) || !bytes.Equal(rest.End, c.rest.End) {
+		c.page = nil // it was not asked for ahead
+	}
+	c.rest = rest
 	return c.Next()
+}
+
+// ask asks for the whole range, ahead of the first Seek.
+func (c *cursor) ask() {
+	if c.rest = c.span; !empty(c.rest) {
+		c.open()
+	}
 }
 
 func (c *cursor) Next() (kv.KeyValue, bool, error) {

@@ -1,10 +1,12 @@
 package foundationdb
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/conq-go/conq/kv"
@@ -80,6 +82,63 @@ func fill(t *testing.T, db *DB, n int) {
 	}); err != nil {
 		t.Fatal(err)
 	}
+}
+
+// LastKeys asks for all before it waits, however many there are, and again for what has failed.
+func TestLastKeysAreAskedForAtOnce(t *testing.T) {
+	inStore(t, Options{}, func(t *testing.T, db *DB, c *fake) {
+		fill(t, db, 20)
+		var spans []kv.Range
+		for i := range mostAsked + 5 {
+			spans = append(spans, kv.Range{End: fmt.Appendf(nil, "k%02d", i%20)})
+		}
+		asked := func() int {
+			c.mu.Lock()
+			defer c.mu.Unlock()
+			return len(c.ranges)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		before := asked()
+		c.stuck.Store(true)
+		go func() {
+			synctest.Wait()
+			if n := asked() - before; n != mostAsked {
+				t.Errorf("%d reads under way at once, want %d", n, mostAsked)
+			}
+			cancel()
+		}()
+		if err := db.ReadTransact(ctx, func(r kv.Reader) error {
+			_, err := kv.LastKeys(r, spans, kv.Range{})
+			return err
+		}); !errors.Is(err, context.Canceled) {
+			t.Errorf("a cluster that does not answer, until the context ends: %v", err)
+		}
+		c.stuck.Store(false)
+
+		n := 0
+		c.failWith(func(op string) int {
+			if n++; op == "range" && n%3 == 0 {
+				return 1037
+			}
+			return 0
+		})
+		if err := db.ReadTransact(t.Context(), func(r kv.Reader) error {
+			keys, err := kv.LastKeys(r, spans, kv.Range{})
+			for i, key := range keys {
+				want := fmt.Sprintf("k%02d", i%20-1)
+				if i%20 == 0 {
+					want = ""
+				}
+				if string(key) != want {
+					t.Errorf("the last key before %q is %q, want %q", spans[i].End, key, want)
+				}
+			}
+			return err
+		}); err != nil || n < len(spans)*3/2-1 {
+			t.Errorf("%v after %d reads", err, n)
+		}
+		c.failWith(nil)
+	})
 }
 
 // But what was read is never mixed with another version.
