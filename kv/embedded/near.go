@@ -246,13 +246,16 @@ func (n *near) last(span kv.Range, version uint64) (key []byte, known bool) {
 }
 
 // lastOfEach puts the last keys of some of the ranges at version in their places, and appends to
-// missing the indices of those that are not known.
+// missing the indices of those that are not known, or have no ordinary bounds.
 func (n *near) lastOfEach(spans []kv.Range, from, to int, version uint64, keys [][]byte, missing []int) []int {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	for i := from; i < to; i++ {
-		key, known := n.lastOf(spans[i], version)
-		if keys[i] = key; !known {
+		known := false
+		if bytes.Compare(spans[i].Begin, spans[i].End) < 0 {
+			keys[i], known = n.lastOf(spans[i], version)
+		}
+		if !known {
 			missing = append(missing, i)
 		}
 	}

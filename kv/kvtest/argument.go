@@ -177,12 +177,21 @@ func checkInvalidReads(t *tester) {
 				t.Errorf("Range %q to %q, %+v ended without an error, want ErrInvalid", c.Begin, c.End, c.RangeOptions)
 			}
 		}
+		if _, err := kv.LastKey(r, span("d", "c"), span("a", "c")); !errors.Is(err, kv.ErrInvalid) {
+			t.Errorf("LastKey from d to c returned %v, want ErrInvalid", err)
+		}
+		for range 2 { // an engine may know more the second time
+			if _, err := kv.LastKeys(r, []kv.Range{span("a", "c"), span("d", "c")}, span("a", "c")); !errors.Is(err, kv.ErrInvalid) {
+				t.Errorf("LastKeys to c, and from d to c, returned %v, want ErrInvalid", err)
+			}
+		}
 		t.wantGet("after bad reads", r, "b", "b")
 		return nil
 	}
 	t.read(check)
 	t.read(func(r kv.Reader) error { return check(r.Snapshot()) })
 	t.transact(func(tx kv.Tx) error { return check(tx) })
+	t.transact(func(tx kv.Tx) error { return check(tx.Snapshot()) })
 	t.transact(func(tx kv.Tx) error { tx.Set([]byte("c"), nil); return check(tx) })
 	t.want("a transaction that got errors from bad reads commits", "b", "b", "c", "")
 }
