@@ -29,9 +29,16 @@ func isSuffix(all, part []string) bool {
 // those that were sent, and nothing else. All rounds use one store, so that each
 // also recovers what the kill before it left.
 func TestKillWhileEnqueueing(t *testing.T) {
+	for _, durability := range []string{"always", "interval"} {
+		t.Run(durability, func(t *testing.T) {
+			killWhileEnqueueing(t, "embedded:"+filepath.Join(t.TempDir(), "store")+"?durability="+durability)
+		})
+	}
+}
+
+func killWhileEnqueueing(t *testing.T, store string) {
 	const rounds, n = 50, 4000
 	random := seeded(t)
-	store := filepath.Join(t.TempDir(), "store")
 	inTheMiddle := 0
 	for round := range rounds {
 		all := numbered("round "+strconv.Itoa(round), n)
