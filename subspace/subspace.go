@@ -106,20 +106,25 @@ func (s Subspace) Range() kv.Range {
 
 // RangeOfInt is s.Int(i).Range().
 func (s Subspace) RangeOfInt(i int64) kv.Range {
-	both := make([]byte, 2*(len(s.prefix)+9+1))
-	return rangeOf(both, tuple.AppendInt(append(both[:0], s.prefix...), i))
+	return s.rangeOfInt(make([]byte, s.rangeSize()), i)
 }
 
 // RangesOfInts returns RangeOfInt of each of several integers, in one piece of memory.
 func (s Subspace) RangesOfInts(ints []int64) []kv.Range {
-	most := 2 * (len(s.prefix) + 9 + 1)
-	memory := make([]byte, len(ints)*most)
+	size := s.rangeSize()
+	memory := make([]byte, len(ints)*size)
 	ranges := make([]kv.Range, len(ints))
 	for n, i := range ints {
-		both := memory[n*most:][:most]
-		ranges[n] = rangeOf(both, tuple.AppendInt(append(both[:0], s.prefix...), i))
+		ranges[n] = s.rangeOfInt(memory[n*size:][:size], i)
 	}
 	return ranges
+}
+
+// rangeSize is how many bytes both bounds of a RangeOfInt have at most.
+func (s Subspace) rangeSize() int { return 2 * (len(s.prefix) + 9 + 1) }
+
+func (s Subspace) rangeOfInt(both []byte, i int64) kv.Range {
+	return rangeOf(both, tuple.AppendInt(append(both[:0], s.prefix...), i))
 }
 
 // rangeOf returns the range behind a prefix that begins both, where there is room for both

@@ -192,6 +192,22 @@ func checkRangeConflicts(t *tester) {
 	for _, a := range t.loops() {
 		t.probe(a)
 	}
+	for _, s := range []kv.Range{span("c", "g"), span("b\x00", "d"), span("d\x00", "")} {
+		t.probe(access{
+			name:   fmt.Sprintf("LastKey of %q to %q", s.Begin, s.End),
+			do:     func(tx kv.Tx) error { _, err := kv.LastKey(tx, s, kv.Range{}); return err },
+			covers: []kv.Range{covered(s, true, 1)},
+		})
+	}
+	several := []kv.Range{span("a", "c"), span("c", "d"), span("f", "z")}
+	a := access{
+		name: fmt.Sprintf("LastKeys of %q", several),
+		do:   func(tx kv.Tx) error { _, err := kv.LastKeys(tx, several, kv.Range{}); return err },
+	}
+	for _, s := range several {
+		a.covers = append(a.covers, covered(s, true, 1))
+	}
+	t.probe(a)
 }
 
 func checkGap(t *tester) {
