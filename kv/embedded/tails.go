@@ -244,7 +244,7 @@ func (t *tails) replace(b *tailBlock, at, to int, by tail, version uint64) {
 	b.encoded = slices.Replace(b.encoded, at, to, b.append(buffer[:0], by)...)
 	b.edits++
 	b.changed = max(b.changed, version)
-	if len(b.encoded) > min(t.most.block, cap(b.encoded)-tailSlack) {
+	if room := len(b.memory) - len(b.from); len(b.encoded) > min(t.most.block, room-tailSlack) {
 		t.split(b, at)
 	}
 }
