@@ -119,11 +119,9 @@ func (l *backlog) cancel(number uint64) bool {
 }
 
 // wake has a part applied, if there is one, and tells whether there is more than should
-// be.
+// be. The lock is held.
 func (l *backlog) wake() (behind bool) {
-	l.mu.Lock()
 	bytes, n := l.bytes, len(l.operations)
-	l.mu.Unlock()
 	if bytes > backlogPart || n > mostOperations {
 		select {
 		case l.due <- struct{}{}:
@@ -209,6 +207,7 @@ func (db *DB) applyBacklog(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-db.backlog.due:
+			runtime.Gosched() // to another processor: this one is of who has committed
 			db.catchUp()
 		}
 	}

@@ -72,7 +72,7 @@ func (t *tx) commit() error {
 	if err := t.db.limits.CheckTransaction(t.writes.Bytes(), t.writes.Ops()); err != nil {
 		return err
 	}
-	if err := t.commits(); err != nil {
+	if err := t.wanted(); err != nil { // that it has ended, or is too old, comes later: see committable
 		return err
 	}
 	if t.writes.Empty() && len(t.conflicts) == 0 {
@@ -230,9 +230,9 @@ func (t *tx) applyLocked(e *effects, reads []kv.Range, checked uint64) (*pebble.
 	} else {
 		db.window = window{} // who needed it has just expired: a part would be missing
 	}
-	db.near.commit(e, db.version, later)
+	behind := db.near.commit(e, db.version, later)
 	db.dead.commit(e, db.version, oldest)
-	if later != nil && later.wake() {
+	if behind {
 		db.catchUp()
 	}
 	return snap, nil

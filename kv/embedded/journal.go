@@ -44,9 +44,9 @@ type journal struct {
 	version uint64     // of the last commit that was appended
 	room    int64      // what still goes into that segment
 	synced  position   // up to where segments are on disk
-	idle    []chunk    // memory for chunks, with that of its first one
 
 	file segment
+	idle []chunk // memory for chunks, with that of its first one; while the file is locked
 }
 
 // position is a place in a segment.
@@ -154,7 +154,7 @@ func (j *journal) write() (uint64, error) {
 	return version, nil
 }
 
-// take returns what is to be written, and leaves an empty chunk to append to.
+// take returns what is to be written, and leaves an empty chunk to append to. The file is locked.
 func (j *journal) take() ([]chunk, uint64) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -170,14 +170,11 @@ func (j *journal) take() ([]chunk, uint64) {
 // maxIdle bounds the memory that is kept for what will be appended.
 const maxIdle = 4 << 20
 
-// giveBack keeps the memory of chunks that were written.
+// giveBack keeps the memory of chunks that were written. The file is locked.
 func (j *journal) giveBack(chunks []chunk) {
-	if len(chunks) > 1 || cap(chunks[0].records) > maxIdle {
-		return
+	if len(chunks) == 1 && cap(chunks[0].records) <= maxIdle {
+		j.idle = chunks
 	}
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	j.idle = chunks
 }
 
 // sync has what was written on disk. The file is locked, but not while the disk is at it:

@@ -13,8 +13,9 @@ import (
 // made transfers through a short queue 1.7 times as many with Interval.
 //
 // The writes go to the backlog, if it is not nil: those that are not known to cancel each
-// other out, or to change nothing.
-func (n *near) commit(e *effects, version uint64, later *backlog) {
+// other out, or to change nothing. It is woken if it has a part to be applied, and behind says
+// that it has more than it should.
+func (n *near) commit(e *effects, version uint64, later *backlog) (behind bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if later != nil {
@@ -67,6 +68,7 @@ func (n *near) commit(e *effects, version uint64, later *backlog) {
 	clear(n.tails.recent)
 	n.tails.recent = n.tails.recent[:0]
 	n.forget()
+	return later != nil && later.wake()
 }
 
 // recently returns the stretch that holds key, if the changes of a commit come to it in order

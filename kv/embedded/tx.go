@@ -31,11 +31,7 @@ type tx struct {
 }
 
 // Lazily implements kv.Lazily.
-func (t *tx) Lazily() {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.lazy, t.brief = t.mayBeLazy, true
-}
+func (t *tx) Lazily() { t.lazy, t.brief = t.mayBeLazy, true }
 
 // newTx returns a transaction, mostly one that is over and that nobody has any more: see
 // kv.Lazily. With Interval, that they are used again, with the memory of their writes, lets
@@ -48,9 +44,7 @@ func newTx(ctx context.Context, db *DB) *tx {
 		t.reader.t = t
 		t.snapshot = reader{t, true}
 	}
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.ctx, t.ended, t.closed = ctx, nil, false
+	t.ctx, t.closed = ctx, false
 	return t
 }
 
@@ -66,7 +60,7 @@ func (t *tx) over(finished bool) {
 func (t *tx) recycle() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.ctx, t.version, t.lazy, t.mayBeLazy, t.brief, t.bad = nil, 0, false, false, false, nil
+	t.ctx, t.ended, t.version, t.lazy, t.mayBeLazy, t.brief, t.bad = nil, nil, 0, false, false, false, nil
 	t.observed, t.reads = emptied(t.observed), emptied(t.reads)
 	if t.bounds = t.bounds[:0]; cap(t.bounds) > maxBounds {
 		t.bounds = nil
@@ -92,16 +86,6 @@ func (t *tx) alive() error {
 		return t.ended
 	}
 	return t.check()
-}
-
-// commits returns the error with which a commit need not begin.
-func (t *tx) commits() error {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.ended != nil {
-		return t.ended
-	}
-	return t.wanted() // it may be too old: see committable
 }
 
 // writable tells whether a write counts: the transaction has not ended and err
@@ -203,6 +187,9 @@ func (t *tx) OnCommit(f func()) {
 
 // end ends the transaction, if it has not committed, without a trace.
 func (t *tx) end() {
+	if t.closed {
+		return
+	}
 	t.closed = true
 	t.shut(kv.ErrClosed)
 	for _, w := range t.watched {
