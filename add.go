@@ -20,8 +20,8 @@ type adder[P any] struct {
 	combines bool
 	meeting  meeting[P] // of the lane, which runs one batch at a time
 	batches  reuse.Pool[adding[P]]
-	put      func(kv.Tx, []P) error
-	hands    []hand[P] // the ends where its items are taken
+	to       interface{ add(kv.Tx, []P) error } // the queue
+	hands    []hand[P]                          // the ends where its items are taken
 	lane     lane.Lane[addition[P], struct{}]
 }
 
@@ -44,8 +44,8 @@ const (
 	maxCombinedBytes = 1 << 20
 )
 
-func (a *adder[P]) init(s *store, o Options, size func(P) int, put func(kv.Tx, []P) error, hands ...hand[P]) {
-	a.s, a.combines, a.put, a.hands, a.batches = s, !o.NoCombining, put, hands, reuse.Of(newAdding[P])
+func (a *adder[P]) init(s *store, o Options, size func(P) int, to interface{ add(kv.Tx, []P) error }, hands ...hand[P]) {
+	a.s, a.combines, a.to, a.hands, a.batches = s, !o.NoCombining, to, hands, reuse.Of(newAdding[P])
 	a.meeting = meeting[P]{hands: hands, waits: true}
 	a.lane.Init(lane.Options[addition[P], struct{}]{
 		Run:      a.run,
@@ -144,7 +144,7 @@ func newAdding[P any]() *adding[P] {
 		if err := b.handOver(tx); err != nil || len(b.left) == 0 {
 			return struct{}{}, err
 		}
-		return struct{}{}, b.adder.put(tx, b.left)
+		return struct{}{}, b.adder.to.add(tx, b.left)
 	})
 	return b
 }

@@ -60,17 +60,15 @@ func (b *budget) spend(item kv.KeyValue, n int) bool {
 
 // gather appends items while the budget lasts, but at least one, to none that are there.
 func gather[V any](s *store, r kv.Reader, d direction[V], b *budget, memory []kv.KeyValue) ([]kv.KeyValue, error) {
-	if d.known != nil {
-		items, known, err := d.known(r, b.items, memory)
-		if err != nil {
-			return nil, err
-		}
-		if known {
-			return s.afford(items, b), nil
-		}
+	items, known, err := d.known(r, b.items, memory)
+	switch {
+	case err != nil:
+		return nil, err
+	case known:
+		return s.afford(items, b), nil
 	}
 	rest := *b // so that *b need not be on the heap where items are known
-	items, err := s.gather(d.items(r, b.items), &rest, memory)
+	items, err = s.gather(d.items(r, b.items), &rest, memory)
 	*b = rest
 	return items, err
 }
@@ -113,19 +111,55 @@ func (s *store) gather(items iter.Seq2[kv.KeyValue, error], b *budget, taken []k
 	return taken, nil
 }
 
-// order returns the items in one. limit is how many will be looked at, or 0.
-type order func(r kv.Reader, limit int) iter.Seq2[kv.KeyValue, error]
-
-// direction is an end of a queue to take from: its order, on which ranges taking
-// depends, and how an item is read.
+// direction is an end of a queue to take from: in which order, and how an item is read.
 type direction[V any] struct {
-	// items is the order in which they are taken.
-	items order
-	// known appends them if they are at hand (see kv.Known); or it is nil.
-	known func(r kv.Reader, limit int, to []kv.KeyValue) (items []kv.KeyValue, known bool, err error)
+	order
+	from interface {
+		readItem(kv.Reader, kv.KeyValue) (V, error)
+	}
+}
+
+// order is one in which items are taken. A key that is not an item's is an item that does not
+// decode.
+type order interface {
+	// items returns them. limit is how many will be looked at, or 0.
+	items(r kv.Reader, limit int) iter.Seq2[kv.KeyValue, error]
+
+	// known appends them if they are at hand (see kv.Known).
+	known(r kv.Reader, limit int, to []kv.KeyValue) (items []kv.KeyValue, known bool, err error)
+
 	// covered appends the ranges on which having taken all up to last depends.
-	covered func(to []kv.Range, last []byte) []kv.Range
-	read    func(kv.Reader, kv.KeyValue) (V, error)
+	covered(to []kv.Range, last []byte) []kv.Range
+}
+
+// forwards and backwards are the orders of the keys.
+type (
+	forwards  struct{ *store }
+	backwards struct{ *store }
+)
+
+func (f forwards) items(r kv.Reader, limit int) iter.Seq2[kv.KeyValue, error] {
+	return r.Range(f.span, kv.RangeOptions{Limit: limit})
+}
+
+func (f forwards) known(r kv.Reader, limit int, to []kv.KeyValue) ([]kv.KeyValue, bool, error) {
+	return kv.Known(r, f.span, kv.RangeOptions{Limit: limit}, to)
+}
+
+func (f forwards) covered(to []kv.Range, last []byte) []kv.Range {
+	return append(to, kv.Range{Begin: f.span.Begin, End: kv.After(last)})
+}
+
+func (b backwards) items(r kv.Reader, limit int) iter.Seq2[kv.KeyValue, error] {
+	return r.Range(b.span, kv.RangeOptions{Limit: limit, Reverse: true})
+}
+
+func (b backwards) known(r kv.Reader, limit int, to []kv.KeyValue) ([]kv.KeyValue, bool, error) {
+	return kv.Known(r, b.span, kv.RangeOptions{Limit: limit, Reverse: true}, to)
+}
+
+func (b backwards) covered(to []kv.Range, last []byte) []kv.Range {
+	return append(to, kv.Range{Begin: last, End: b.span.End})
 }
 
 // share is what one of several callers gets: an error, or at least one value. Who wants
@@ -218,7 +252,7 @@ func takeShares[V any](s *store, tx kv.Tx, wants []int, d direction[V], how stri
 		return nil, err
 	}
 	m.items = items
-	t := deal[V]{read: d.read, items: items}
+	t := deal[V]{direction: d, items: items}
 	shares, err := t.deal(tx, wants, b.left() && how != waiting, m.shares[:0])
 	m.shares = shares
 	if err != nil || len(items) == 0 && how == waiting {
@@ -253,8 +287,8 @@ func sum(wants []int) (n int) {
 
 // deal gives items to callers in order.
 type deal[V any] struct {
-	read  func(kv.Reader, kv.KeyValue) (V, error)
-	items []kv.KeyValue
+	direction direction[V]
+	items     []kv.KeyValue
 
 	taken  int  // items that were given away: the first ones
 	empty  bool // somebody was told that there is nothing
@@ -272,7 +306,7 @@ func (d *deal[V]) deal(r kv.Reader, wants []int, all bool, shares []share[V]) ([
 		from := d.taken
 		for d.taken-from < want && d.taken < len(d.items) && failed == nil {
 			var v V
-			if v, failed = d.read(r, d.items[d.taken]); failed != nil {
+			if v, failed = d.direction.from.readItem(r, d.items[d.taken]); failed != nil {
 				break
 			}
 			if d.taken == from {
@@ -332,27 +366,4 @@ func takeOne[V any](
 		}
 		return v, err
 	})
-}
-
-// upTo appends the range on which having taken all items up to last depends.
-func (s *store) upTo(to []kv.Range, last []byte) []kv.Range {
-	return append(to, kv.Range{Begin: s.span.Begin, End: kv.After(last)})
-}
-
-// forwards and backwards are the items in order of their keys. A key that is not
-// an item's is an item that does not decode.
-func (s *store) forwards(r kv.Reader, limit int) iter.Seq2[kv.KeyValue, error] {
-	return r.Range(s.span, kv.RangeOptions{Limit: limit})
-}
-
-func (s *store) knownForwards(r kv.Reader, limit int, to []kv.KeyValue) ([]kv.KeyValue, bool, error) {
-	return kv.Known(r, s.span, kv.RangeOptions{Limit: limit}, to)
-}
-
-func (s *store) knownBackwards(r kv.Reader, limit int, to []kv.KeyValue) ([]kv.KeyValue, bool, error) {
-	return kv.Known(r, s.span, kv.RangeOptions{Limit: limit, Reverse: true}, to)
-}
-
-func (s *store) backwards(r kv.Reader, limit int) iter.Seq2[kv.KeyValue, error] {
-	return r.Range(s.span, kv.RangeOptions{Limit: limit, Reverse: true})
 }

@@ -40,7 +40,7 @@ func TestExpireWithoutStaging(t *testing.T) {
 
 // abandon makes the first item of a queue the result of a staged request that
 // nobody collects, as docs/format.md describes it.
-func abandon(tx kv.Tx, s *store) error { return abandonThose(tx, s, s.forwards(tx, 1)) }
+func abandon(tx kv.Tx, s *store) error { return abandonThose(tx, s, forwards{s}.items(tx, 1)) }
 
 // abandonThose does so with items that it is given, each with its own request.
 func abandonThose(tx kv.Tx, s *store, items iter.Seq2[kv.KeyValue, error]) error {
@@ -103,10 +103,10 @@ type orders struct {
 // they are put back, in the queue or its priority, whether there are others or not.
 func TestExpiryKeepsOrder(t *testing.T) {
 	front := func(n int) func(*store, kv.Reader) iter.Seq2[kv.KeyValue, error] {
-		return func(s *store, r kv.Reader) iter.Seq2[kv.KeyValue, error] { return s.forwards(r, n) }
+		return func(s *store, r kv.Reader) iter.Seq2[kv.KeyValue, error] { return forwards{s}.items(r, n) }
 	}
 	back := func(n int) func(*store, kv.Reader) iter.Seq2[kv.KeyValue, error] {
-		return func(s *store, r kv.Reader) iter.Seq2[kv.KeyValue, error] { return s.backwards(r, n) }
+		return func(s *store, r kv.Reader) iter.Seq2[kv.KeyValue, error] { return backwards{s}.items(r, n) }
 	}
 	for _, end := range allEnds {
 		for _, o := range []orders{
@@ -211,7 +211,7 @@ func TestStagedItemsOfOthers(t *testing.T) {
 		noError(t, err)
 		count := func(priority int64, v string) (n int64) {
 			noError(t, c.inner.ReadTransact(t.Context(), func(r kv.Reader) error {
-				for item, err := range p.store.forwards(r, 0) {
+				for item, err := range (forwards{&p.store}.items(r, 0)) {
 					noError(t, err)
 					elems, err := tuple.Unpack(p.store.fields(item.Key))
 					noError(t, err)
@@ -232,7 +232,7 @@ func TestStagedItemsOfOthers(t *testing.T) {
 		}
 		push(7, "a", "b", "c")
 		noError(t, c.inner.Transact(t.Context(), func(tx kv.Tx) error {
-			return abandonThose(tx, &p.store, p.store.forwards(tx, 3))
+			return abandonThose(tx, &p.store, forwards{&p.store}.items(tx, 3))
 		}))
 		noError(t, p.PushAll(t.Context(), []Prioritized[string]{{"x", 6}, {"d", 7}, {"y", -300}, {"e", 7}, {"z", 8}}))
 		push(6, "x2")

@@ -171,12 +171,12 @@ func (d *dealt[P, V]) deliver(err error) {
 // empty tells whether there are no items, which is then what tx depends on.
 func (s *store) empty(tx kv.Tx) (bool, error) {
 	r := tx.Snapshot()
-	items, known, err := s.knownForwards(r, 1, nil)
+	items, known, err := forwards{s}.known(r, 1, nil)
 	if err != nil || len(items) > 0 {
 		return false, err
 	}
 	if !known {
-		for _, err := range s.forwards(r, 1) {
+		for _, err := range (forwards{s}.items(r, 1)) {
 			return false, err
 		}
 	}

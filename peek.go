@@ -69,7 +69,7 @@ func (p *peeking) look(r kv.Reader) (err error) {
 // find finds the item. What is known takes no loop.
 func (p *peeking) find(r kv.Reader) (bool, error) {
 	if p.order != nil {
-		return p.first(p.order(r, 1))
+		return p.first(p.order.items(r, 1))
 	}
 	o := kv.RangeOptions{Limit: 1, Reverse: p.reverse}
 	if known, all, err := kv.Known(r, p.store.span, o, p.item[:0]); all || err != nil {

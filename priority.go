@@ -3,6 +3,7 @@ package conq
 import (
 	"context"
 	"iter"
+	"unsafe"
 
 	"github.com/conq-go/conq/internal/staging"
 	"github.com/conq-go/conq/kv"
@@ -66,7 +67,7 @@ func OpenPriorityQueue[T any](db kv.DB, name string, c Codec[T], opts ...Options
 	}
 	p.recipe, p.ties = recipe.NewPriorityQueue(subspace.Named(name), o.Random, ties).Within(p.store.bounds[:]), ties
 	p.store.span = p.recipe.Range()
-	if err = ends(&p.store, o, p.fromMin(), p.fromMax(recipe.LastPushed), p.fromMax(recipe.FirstPushed)); err != nil {
+	if err = ends(&p.store, o, forwards{&p.store}, backwards{&p.store}, descending[T]{p}); err != nil {
 		return nil, err
 	}
 	if err = p.min.init(&p.store, o, staging.Front, p.fromMin()); err != nil {
@@ -78,7 +79,7 @@ func OpenPriorityQueue[T any](db kv.DB, name string, c Codec[T], opts ...Options
 	size := func(p prioritized) int { return len(p.payload) }
 	p.hands[0] = hander[prioritized, Prioritized[T]]{t: &p.min, order: byPriority, value: p.handed, size: size}
 	p.hands[1] = hander[prioritized, Prioritized[T]]{t: &p.max, order: fromHighest(ties), value: p.handed, size: size}
-	p.pushes.init(&p.store, o, size, p.add, &p.hands[0], &p.hands[1])
+	p.pushes.init(&p.store, o, size, p, &p.hands[0], &p.hands[1])
 	return p, nil
 }
 
@@ -90,16 +91,18 @@ func (p *PriorityQueue[T]) handed(payload prioritized) (Prioritized[T], error) {
 
 // fromMin is the order in which items are popped from the low end.
 func (p *PriorityQueue[T]) fromMin() direction[Prioritized[T]] {
-	return direction[Prioritized[T]]{p.store.forwards, p.store.knownForwards, p.store.upTo, p.readPrioritized}
+	return direction[Prioritized[T]]{forwards{&p.store}, p}
 }
 
 // fromMax is the order in which items are popped from the high end.
 func (p *PriorityQueue[T]) fromMax(ties recipe.Ties) direction[Prioritized[T]] {
 	if ties == recipe.FirstPushed {
-		return direction[Prioritized[T]]{p.descending, nil, p.store.downToFIFO, p.readPrioritized}
+		return direction[Prioritized[T]]{descending[T]{p}, p}
 	}
-	return direction[Prioritized[T]]{p.store.backwards, p.store.knownBackwards, p.store.downTo, p.readPrioritized}
+	return direction[Prioritized[T]]{backwards{&p.store}, p}
 }
+
+func (p *PriorityQueue[T]) touch() { touch(unsafe.Pointer(p), unsafe.Sizeof(*p)) }
 
 // Name returns the name of the queue.
 func (p *PriorityQueue[T]) Name() string { return p.store.name }
@@ -120,6 +123,7 @@ func (p *PriorityQueue[T]) In(tx kv.Tx) PriorityQueueTx[T] { return PriorityQueu
 // the engine's Limits().Transaction; one over it is a *kv.TooLargeError and
 // nothing is written. It never conflicts with another Push.
 func (p *PriorityQueue[T]) Push(ctx context.Context, v T, priority int64) error {
+	p.touch()
 	payload, err := encode(&p.store, p.codec, v)
 	if err != nil {
 		return err
@@ -141,6 +145,7 @@ func (p *PriorityQueue[T]) PushAll(ctx context.Context, values []Prioritized[T])
 // PopMin removes the first item of the lowest priority and returns it, or
 // ErrEmpty. If the item does not decode it stays, and the error is an ErrDecode.
 func (p *PriorityQueue[T]) PopMin(ctx context.Context) (T, error) {
+	p.touch()
 	if err := p.store.ready(); err != nil {
 		var none T
 		return none, err
@@ -153,6 +158,7 @@ func (p *PriorityQueue[T]) PopMin(ctx context.Context) (T, error) {
 // first) and returns it, or ErrEmpty. If the item does not decode it stays, and
 // the error is an ErrDecode.
 func (p *PriorityQueue[T]) PopMax(ctx context.Context) (T, error) {
+	p.touch()
 	if err := p.store.ready(); err != nil {
 		var none T
 		return none, err
@@ -232,7 +238,7 @@ func (p *PriorityQueue[T]) PeekMin(ctx context.Context) (T, error) {
 func (p *PriorityQueue[T]) PeekMax(ctx context.Context) (T, error) {
 	var in order
 	if p.ties == recipe.FirstPushed {
-		in = p.descending
+		in = descending[T]{p}
 	}
 	item, err := p.store.peek(ctx, true, in)
 	return decoded(&p.store, p.codec, item, err)
@@ -254,5 +260,5 @@ func (p *PriorityQueue[T]) Clear(ctx context.Context) error {
 // priority in the order of their pushes. In all else it is as Queue.All, pages
 // included.
 func (p *PriorityQueue[T]) All(ctx context.Context) iter.Seq2[Prioritized[T], error] {
-	return sequence(p.store.visit(ctx), p.readPrioritized)
+	return sequence(p.store.visit(ctx), p.readItem)
 }

@@ -45,7 +45,7 @@ func (p PriorityQueueTx[T]) PopMin() (T, error) {
 		var none T
 		return none, err
 	}
-	return takeOne(&p.queue.store, p.tx, p.queue.recipe.Min, p.queue.read)
+	return takeOne(&p.queue.store, p.tx, p.queue.recipe.Min, p.queue.readValue)
 }
 
 // PopMax is PriorityQueue.PopMax within the transaction. It conflicts with what
@@ -55,7 +55,7 @@ func (p PriorityQueueTx[T]) PopMax() (T, error) {
 		var none T
 		return none, err
 	}
-	return takeOne(&p.queue.store, p.tx, p.max, p.queue.read)
+	return takeOne(&p.queue.store, p.tx, p.max, p.queue.readValue)
 }
 
 // PopMinN is PriorityQueue.PopMinN within the transaction. It conflicts with what
@@ -84,7 +84,7 @@ func (p PriorityQueueTx[T]) PeekMin() (T, error) {
 		var none T
 		return none, err
 	}
-	return readOne(&p.queue.store, p.tx, p.queue.recipe.Min, p.queue.read)
+	return readOne(&p.queue.store, p.tx, p.queue.recipe.Min, p.queue.readValue)
 }
 
 // PeekMax is PriorityQueue.PeekMax within the transaction. It conflicts as PopMax
@@ -94,7 +94,7 @@ func (p PriorityQueueTx[T]) PeekMax() (T, error) {
 		var none T
 		return none, err
 	}
-	return readOne(&p.queue.store, p.tx, p.max, p.queue.read)
+	return readOne(&p.queue.store, p.tx, p.max, p.queue.readValue)
 }
 
 // Len is PriorityQueue.Len within the transaction, and exact. It conflicts with
@@ -124,7 +124,7 @@ func (p PriorityQueueTx[T]) All() iter.Seq2[Prioritized[T], error] {
 	if err := p.ready(); err != nil {
 		return failing[Prioritized[T]](err)
 	}
-	return sequence(p.queue.store.visitIn(p.tx), p.queue.readPrioritized)
+	return sequence(p.queue.store.visitIn(p.tx), p.queue.readItem)
 }
 
 func (p PriorityQueueTx[T]) ready() error {
@@ -155,18 +155,20 @@ func (p PriorityQueueTx[T]) max(kv.Reader) (kv.KeyValue, bool, error) {
 	return item, found, nil
 }
 
-// descending returns the items by priority from the highest down, and those of
-// each priority in the order of their pushes: with FIFOTies, that of PopMax.
-func (p *PriorityQueue[T]) descending(r kv.Reader, limit int) iter.Seq2[kv.KeyValue, error] {
+// descending is the order by priority from the highest down, and for each priority that of
+// the pushes: with FIFOTies, that of PopMax.
+type descending[T any] struct{ *PriorityQueue[T] }
+
+func (d descending[T]) items(r kv.Reader, limit int) iter.Seq2[kv.KeyValue, error] {
 	return func(yield func(kv.KeyValue, error) bool) {
-		for rest := p.store.span; ; {
+		for rest := d.store.span; ; {
 			last, found, err := lastOf(r, rest)
 			if err == nil && !found {
 				return
 			}
 			var same kv.Range
 			if err == nil {
-				same, err = p.samePriority(last.Key)
+				same, err = d.samePriority(last.Key)
 			}
 			if err != nil {
 				yield(kv.KeyValue{}, err)
@@ -180,6 +182,14 @@ func (p *PriorityQueue[T]) descending(r kv.Reader, limit int) iter.Seq2[kv.KeyVa
 			rest.End = same.Begin
 		}
 	}
+}
+
+func (d descending[T]) known(kv.Reader, int, []kv.KeyValue) ([]kv.KeyValue, bool, error) {
+	return nil, false, nil
+}
+
+func (d descending[T]) covered(to []kv.Range, last []byte) []kv.Range {
+	return d.store.downToFIFO(to, last)
 }
 
 // samePriority returns the range of the items of the priority of one.
@@ -203,14 +213,8 @@ func (s *store) ofPriority(priority int64) kv.Range {
 	return subspace.FromBytes(appendInt(s.prefix(), priority)).Range()
 }
 
-// downTo appends the range on which having taken all items from the last one of
-// the queue down to last depends.
-func (s *store) downTo(to []kv.Range, last []byte) []kv.Range {
-	return append(to, kv.Range{Begin: last, End: s.span.End})
-}
-
-// downToFIFO does the same for FIFOTies: the items of last's priority up to last,
-// and all of higher priorities.
+// downToFIFO appends what descending covers: the items of last's priority up to last, and
+// all of higher priorities.
 func (s *store) downToFIFO(to []kv.Range, last []byte) []kv.Range {
 	priority, err := s.integer(last, 0)
 	if err != nil {
@@ -325,16 +329,16 @@ func byPriority(payloads []prioritized) []int {
 	return order
 }
 
-func (p *PriorityQueue[T]) read(r kv.Reader, item kv.KeyValue) (T, error) {
+func (p *PriorityQueue[T]) readValue(r kv.Reader, item kv.KeyValue) (T, error) {
 	return decode(&p.store, p.codec, r, item)
 }
 
-func (p *PriorityQueue[T]) readPrioritized(r kv.Reader, item kv.KeyValue) (Prioritized[T], error) {
+func (p *PriorityQueue[T]) readItem(r kv.Reader, item kv.KeyValue) (Prioritized[T], error) {
 	priority, err := p.priority(item.Key)
 	if err != nil {
 		return Prioritized[T]{}, err
 	}
-	v, err := p.read(r, item)
+	v, err := p.readValue(r, item)
 	if err != nil {
 		return Prioritized[T]{}, err
 	}

@@ -3,6 +3,7 @@ package conq
 import (
 	"context"
 	"iter"
+	"unsafe"
 
 	"github.com/conq-go/conq/internal/staging"
 	"github.com/conq-go/conq/kv"
@@ -63,7 +64,7 @@ func OpenQueue[T any](db kv.DB, name string, c Codec[T], opts ...Options) (*Queu
 	}
 	q.recipe = recipe.NewQueue(subspace.Named(name), o.Random).Within(q.store.bounds[:])
 	q.store.span = q.recipe.Range()
-	if err = ends(&q.store, o, q.fromFront(), q.fromFront(), q.fromFront()); err != nil {
+	if err = ends(&q.store, o, forwards{&q.store}, forwards{&q.store}, forwards{&q.store}); err != nil {
 		return nil, err
 	}
 	if err = q.front.init(&q.store, o, staging.Front, q.fromFront()); err != nil {
@@ -71,7 +72,7 @@ func OpenQueue[T any](db kv.DB, name string, c Codec[T], opts ...Options) (*Queu
 	}
 	size := func(p []byte) int { return len(p) }
 	q.hand = hander[[]byte, T]{t: &q.front, value: q.handed, size: size}
-	q.back.init(&q.store, o, size, q.add, &q.hand)
+	q.back.init(&q.store, o, size, q, &q.hand)
 	return q, nil
 }
 
@@ -80,8 +81,10 @@ func (q *Queue[T]) handed(payload []byte) (T, error) { return q.codec.Decode(cop
 
 // fromFront is the order in which items are dequeued.
 func (q *Queue[T]) fromFront() direction[T] {
-	return direction[T]{q.store.forwards, q.store.knownForwards, q.store.upTo, q.read}
+	return direction[T]{forwards{&q.store}, q}
 }
+
+func (q *Queue[T]) touch() { touch(unsafe.Pointer(q), unsafe.Sizeof(*q)) }
 
 // Name returns the name of the queue.
 func (q *Queue[T]) Name() string { return q.store.name }
@@ -113,6 +116,7 @@ func (q *Queue[T]) In(tx kv.Tx) QueueTx[T] { return QueueTx[T]{q, tx} }
 // Limits().Transaction; one over it is a *kv.TooLargeError and nothing is written.
 // It never conflicts with another Enqueue.
 func (q *Queue[T]) Enqueue(ctx context.Context, v T) error {
+	q.touch()
 	payload, err := encode(&q.store, q.codec, v)
 	if err != nil {
 		return err
@@ -133,6 +137,7 @@ func (q *Queue[T]) EnqueueAll(ctx context.Context, values []T) error {
 // Dequeue removes the first item and returns it, or ErrEmpty. If the item does
 // not decode it stays, and the error is an ErrDecode.
 func (q *Queue[T]) Dequeue(ctx context.Context) (T, error) {
+	q.touch()
 	if err := q.store.ready(); err != nil {
 		var none T
 		return none, err
@@ -214,5 +219,5 @@ func (q *Queue[T]) Clear(ctx context.Context) error {
 // twice, but then it may meet items that were enqueued after the loop began, and
 // miss such that were dequeued since. The body may use the queue.
 func (q *Queue[T]) All(ctx context.Context) iter.Seq2[T, error] {
-	return sequence(q.store.visit(ctx), q.read)
+	return sequence(q.store.visit(ctx), q.readItem)
 }

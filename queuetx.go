@@ -41,7 +41,7 @@ func (q QueueTx[T]) Dequeue() (T, error) {
 		var none T
 		return none, err
 	}
-	return takeOne(&q.queue.store, q.tx, q.queue.recipe.First, q.queue.read)
+	return takeOne(&q.queue.store, q.tx, q.queue.recipe.First, q.queue.readItem)
 }
 
 // DequeueN is Queue.DequeueN within the transaction. It conflicts with what
@@ -60,7 +60,7 @@ func (q QueueTx[T]) Peek() (T, error) {
 		var none T
 		return none, err
 	}
-	return readOne(&q.queue.store, q.tx, q.queue.recipe.First, q.queue.read)
+	return readOne(&q.queue.store, q.tx, q.queue.recipe.First, q.queue.readItem)
 }
 
 // Len is Queue.Len within the transaction, and exact. It conflicts with all that
@@ -90,7 +90,7 @@ func (q QueueTx[T]) All() iter.Seq2[T, error] {
 	if err := q.ready(); err != nil {
 		return failing[T](err)
 	}
-	return sequence(q.queue.store.visitIn(q.tx), q.queue.read)
+	return sequence(q.queue.store.visitIn(q.tx), q.queue.readItem)
 }
 
 func (q QueueTx[T]) ready() error {
@@ -148,6 +148,6 @@ func (q *Queue[T]) add(tx kv.Tx, payloads [][]byte) error {
 	return q.store.announce(tx)
 }
 
-func (q *Queue[T]) read(r kv.Reader, item kv.KeyValue) (T, error) {
+func (q *Queue[T]) readItem(r kv.Reader, item kv.KeyValue) (T, error) {
 	return decode(&q.store, q.codec, r, item)
 }

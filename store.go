@@ -79,12 +79,7 @@ func (s *store) open(db kv.DB, name string, kind Kind, hasCodec bool, opts []Opt
 // source is a queue with its ends, for staging.
 type source struct {
 	*store
-	ends []end
-}
-
-type end struct {
-	items   order
-	covered func(to []kv.Range, last []byte) []kv.Range
+	ends []order
 }
 
 func (s source) Items(r kv.Reader, side staging.Side, limit int) iter.Seq2[kv.KeyValue, error] {
@@ -102,13 +97,9 @@ func (s source) Place(key []byte) (group, place []byte) { return s.place(key) }
 
 // ends makes the staging for the ends of the queue. The handle serves requests of
 // others, so it has to know all of them, not only those that it takes from.
-func ends[V any](s *store, o Options, front, back, backFIFO direction[V]) error {
+func ends(s *store, o Options, front, back, backFIFO order) error {
 	s.stage = staging.New(s.db, staging.Options{
-		Source: source{s, []end{
-			staging.Front:    {front.items, front.covered},
-			staging.Back:     {back.items, back.covered},
-			staging.BackFIFO: {backFIFO.items, backFIFO.covered},
-		}},
+		Source:   source{s, []order{staging.Front: front, staging.Back: back, staging.BackFIFO: backFIFO}},
 		Space:    subspace.FromBytes(stageSpace(s.name)),
 		Outcomes: subspace.FromBytes(outcomes(s.name)),
 		PutBack:  s.announce,

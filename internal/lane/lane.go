@@ -99,9 +99,11 @@ type Lane[Q, R any] struct {
 	waiting list[Q, R]
 	closed  error
 
-	// Calls that have returned: one, which is all that a lone caller needs, and the others.
-	// Who finds no use for spare does not write to it, as many may look at once.
-	spare atomic.Pointer[Call[Q, R]]
+	// Calls that have returned: one, which is all that a lone caller needs, in the lane's own
+	// memory, and the others. Who finds own in use does not write to inUse, as many may look at
+	// once.
+	own   Call[Q, R]
+	inUse atomic.Bool
 	calls sync.Pool
 }
 
@@ -136,15 +138,13 @@ func (l *Lane[Q, R]) Do(ctx context.Context, request Q) (R, error) {
 }
 
 func (l *Lane[Q, R]) getCall() *Call[Q, R] {
-	if l.spare.Load() != nil {
-		if c := l.spare.Swap(nil); c != nil {
-			return c
-		}
+	if !l.inUse.Load() && l.inUse.CompareAndSwap(false, true) {
+		return &l.own
 	}
 	if c, ok := l.calls.Get().(*Call[Q, R]); ok {
 		return c
 	}
-	return &Call[Q, R]{wake: make(chan signal, 2)}
+	return new(Call[Q, R])
 }
 
 // putCall keeps a call for another one, with its channel, which is empty and to which
@@ -154,7 +154,9 @@ func (l *Lane[Q, R]) putCall(c *Call[Q, R]) {
 		return
 	}
 	*c = Call[Q, R]{wake: c.wake}
-	if l.spare.Load() != nil || !l.spare.CompareAndSwap(nil, c) {
+	if c == &l.own {
+		l.inUse.Store(false)
+	} else {
 		l.calls.Put(c)
 	}
 }
@@ -185,6 +187,9 @@ func (l *Lane[Q, R]) enter(c *Call[Q, R]) signal {
 	case !l.led:
 		l.led = true
 		return lead
+	}
+	if c.wake == nil {
+		c.wake = make(chan signal, 2)
 	}
 	last := l.waiting.last
 	l.waiting.add(c)
