@@ -20,9 +20,14 @@ type adder[P any] struct {
 	combines bool
 	meeting  meeting[P] // of the lane, which runs one batch at a time
 	batches  reuse.Pool[adding[P]]
-	to       interface{ add(kv.Tx, []P) error } // the queue
-	hands    []hand[P]                          // the ends where its items are taken
+	to       receiver[P]
+	hands    []hand[P] // the ends where its items are taken
 	lane     lane.Lane[addition[P], struct{}]
+}
+
+// receiver is a queue to add payloads to.
+type receiver[P any] interface {
+	add(kv.Tx, []P) error
 }
 
 // addition is what one call adds. One payload needs no memory beside the call's.
@@ -44,7 +49,7 @@ const (
 	maxCombinedBytes = 1 << 20
 )
 
-func (a *adder[P]) init(s *store, o Options, size func(P) int, to interface{ add(kv.Tx, []P) error }, hands ...hand[P]) {
+func (a *adder[P]) init(s *store, o Options, size func(P) int, to receiver[P], hands ...hand[P]) {
 	a.s, a.combines, a.to, a.hands, a.batches = s, !o.NoCombining, to, hands, reuse.Of(newAdding[P])
 	a.meeting = meeting[P]{hands: hands, waits: true}
 	a.lane.Init(lane.Options[addition[P], struct{}]{

@@ -114,9 +114,11 @@ func (s *store) gather(items iter.Seq2[kv.KeyValue, error], b *budget, taken []k
 // direction is an end of a queue to take from: in which order, and how an item is read.
 type direction[V any] struct {
 	order
-	from interface {
-		readItem(kv.Reader, kv.KeyValue) (V, error)
-	}
+	reader[V]
+}
+
+type reader[V any] interface {
+	readItem(kv.Reader, kv.KeyValue) (V, error)
 }
 
 // order is one in which items are taken. A key that is not an item's is an item that does not
@@ -252,7 +254,7 @@ func takeShares[V any](s *store, tx kv.Tx, wants []int, d direction[V], how stri
 		return nil, err
 	}
 	m.items = items
-	t := deal[V]{direction: d, items: items}
+	t := deal[V]{reader: d.reader, items: items}
 	shares, err := t.deal(tx, wants, b.left() && how != waiting, m.shares[:0])
 	m.shares = shares
 	if err != nil || len(items) == 0 && how == waiting {
@@ -287,8 +289,8 @@ func sum(wants []int) (n int) {
 
 // deal gives items to callers in order.
 type deal[V any] struct {
-	direction direction[V]
-	items     []kv.KeyValue
+	reader reader[V]
+	items  []kv.KeyValue
 
 	taken  int  // items that were given away: the first ones
 	empty  bool // somebody was told that there is nothing
@@ -306,7 +308,7 @@ func (d *deal[V]) deal(r kv.Reader, wants []int, all bool, shares []share[V]) ([
 		from := d.taken
 		for d.taken-from < want && d.taken < len(d.items) && failed == nil {
 			var v V
-			if v, failed = d.direction.from.readItem(r, d.items[d.taken]); failed != nil {
+			if v, failed = d.reader.readItem(r, d.items[d.taken]); failed != nil {
 				break
 			}
 			if d.taken == from {

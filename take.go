@@ -247,7 +247,7 @@ func count[V any](shares []share[V]) (n int) {
 // serveStaged is serveSome by staging.
 func (t *taker[V]) serveStaged(ctx context.Context, b *batch[V]) ([]share[V], error) {
 	shares, err := staging.Take(ctx, t.stage, t.side, sum(b.wants), b, func(tx kv.Tx, items []kv.KeyValue) ([]share[V], error) {
-		d := deal[V]{direction: t.direction, items: items}
+		d := deal[V]{reader: t.reader, items: items}
 		shares, err := d.deal(tx, b.wants, false, nil)
 		if err != nil {
 			return nil, err

@@ -79,7 +79,7 @@ type Options struct {
 	// logged.
 	Logger *slog.Logger
 
-	// Now tells the time for Age. Default: time.Now.
+	// Now tells the time for Age. Default: as time.Now does.
 	Now func() time.Time
 }
 
