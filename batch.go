@@ -111,59 +111,6 @@ func (s *store) gather(items iter.Seq2[kv.KeyValue, error], b *budget, taken []k
 	return taken, nil
 }
 
-// direction is an end of a queue to take from: in which order, and how an item is read.
-type direction[V any] struct {
-	order
-	reader[V]
-}
-
-type reader[V any] interface {
-	readItem(kv.Reader, kv.KeyValue) (V, error)
-}
-
-// order is one in which items are taken. A key that is not an item's is an item that does not
-// decode.
-type order interface {
-	// items returns them. limit is how many will be looked at, or 0.
-	items(r kv.Reader, limit int) iter.Seq2[kv.KeyValue, error]
-
-	// known appends them if they are at hand (see kv.Known).
-	known(r kv.Reader, limit int, to []kv.KeyValue) (items []kv.KeyValue, known bool, err error)
-
-	// covered appends the ranges on which having taken all up to last depends.
-	covered(to []kv.Range, last []byte) []kv.Range
-}
-
-// forwards and backwards are the orders of the keys.
-type (
-	forwards  struct{ *store }
-	backwards struct{ *store }
-)
-
-func (f forwards) items(r kv.Reader, limit int) iter.Seq2[kv.KeyValue, error] {
-	return r.Range(f.span, kv.RangeOptions{Limit: limit})
-}
-
-func (f forwards) known(r kv.Reader, limit int, to []kv.KeyValue) ([]kv.KeyValue, bool, error) {
-	return kv.Known(r, f.span, kv.RangeOptions{Limit: limit}, to)
-}
-
-func (f forwards) covered(to []kv.Range, last []byte) []kv.Range {
-	return append(to, kv.Range{Begin: f.span.Begin, End: kv.After(last)})
-}
-
-func (b backwards) items(r kv.Reader, limit int) iter.Seq2[kv.KeyValue, error] {
-	return r.Range(b.span, kv.RangeOptions{Limit: limit, Reverse: true})
-}
-
-func (b backwards) known(r kv.Reader, limit int, to []kv.KeyValue) ([]kv.KeyValue, bool, error) {
-	return kv.Known(r, b.span, kv.RangeOptions{Limit: limit, Reverse: true}, to)
-}
-
-func (b backwards) covered(to []kv.Range, last []byte) []kv.Range {
-	return append(to, kv.Range{Begin: last, End: b.span.End})
-}
-
 // share is what one of several callers gets: an error, or at least one value. Who wants
 // no more than one needs no memory for it.
 type share[V any] struct {

@@ -3,7 +3,6 @@ package conq
 import (
 	"context"
 	"iter"
-	"unsafe"
 
 	"github.com/conq-go/conq/internal/staging"
 	"github.com/conq-go/conq/kv"
@@ -102,8 +101,6 @@ func (p *PriorityQueue[T]) fromMax(ties recipe.Ties) direction[Prioritized[T]] {
 	return direction[Prioritized[T]]{backwards{&p.store}, p}
 }
 
-func (p *PriorityQueue[T]) touch() { touch(unsafe.Pointer(p), unsafe.Sizeof(*p)) }
-
 // Name returns the name of the queue.
 func (p *PriorityQueue[T]) Name() string { return p.store.name }
 
@@ -123,7 +120,7 @@ func (p *PriorityQueue[T]) In(tx kv.Tx) PriorityQueueTx[T] { return PriorityQueu
 // the engine's Limits().Transaction; one over it is a *kv.TooLargeError and
 // nothing is written. It never conflicts with another Push.
 func (p *PriorityQueue[T]) Push(ctx context.Context, v T, priority int64) error {
-	p.touch()
+	touch(p)
 	payload, err := encode(&p.store, p.codec, v)
 	if err != nil {
 		return err
@@ -145,7 +142,7 @@ func (p *PriorityQueue[T]) PushAll(ctx context.Context, values []Prioritized[T])
 // PopMin removes the first item of the lowest priority and returns it, or
 // ErrEmpty. If the item does not decode it stays, and the error is an ErrDecode.
 func (p *PriorityQueue[T]) PopMin(ctx context.Context) (T, error) {
-	p.touch()
+	touch(p)
 	if err := p.store.ready(); err != nil {
 		var none T
 		return none, err
@@ -158,7 +155,7 @@ func (p *PriorityQueue[T]) PopMin(ctx context.Context) (T, error) {
 // first) and returns it, or ErrEmpty. If the item does not decode it stays, and
 // the error is an ErrDecode.
 func (p *PriorityQueue[T]) PopMax(ctx context.Context) (T, error) {
-	p.touch()
+	touch(p)
 	if err := p.store.ready(); err != nil {
 		var none T
 		return none, err

@@ -8,7 +8,6 @@ import (
 
 	"github.com/conq-go/conq/kv"
 	"github.com/conq-go/conq/recipe"
-	"github.com/conq-go/conq/subspace"
 )
 
 // PriorityQueueTx is a PriorityQueue within a transaction. Its methods see what
@@ -147,81 +146,12 @@ func (p PriorityQueueTx[T]) max(kv.Reader) (kv.KeyValue, bool, error) {
 	}
 	covered := []kv.Range{p.queue.store.span}
 	if found {
-		covered = p.queue.store.downToFIFO(nil, item.Key)
+		covered = descending[T]{p.queue}.covered(nil, item.Key)
 	}
 	for _, r := range covered {
 		p.tx.AddReadConflict(r)
 	}
 	return item, found, nil
-}
-
-// descending is the order by priority from the highest down, and for each priority that of
-// the pushes: with FIFOTies, that of PopMax.
-type descending[T any] struct{ *PriorityQueue[T] }
-
-func (d descending[T]) items(r kv.Reader, limit int) iter.Seq2[kv.KeyValue, error] {
-	return func(yield func(kv.KeyValue, error) bool) {
-		for rest := d.store.span; ; {
-			last, found, err := lastOf(r, rest)
-			if err == nil && !found {
-				return
-			}
-			var same kv.Range
-			if err == nil {
-				same, err = d.samePriority(last.Key)
-			}
-			if err != nil {
-				yield(kv.KeyValue{}, err)
-				return
-			}
-			for item, err := range r.Range(same, kv.RangeOptions{Limit: limit}) {
-				if !yield(item, err) || err != nil {
-					return
-				}
-			}
-			rest.End = same.Begin
-		}
-	}
-}
-
-func (d descending[T]) known(kv.Reader, int, []kv.KeyValue) ([]kv.KeyValue, bool, error) {
-	return nil, false, nil
-}
-
-func (d descending[T]) covered(to []kv.Range, last []byte) []kv.Range {
-	return d.store.downToFIFO(to, last)
-}
-
-// samePriority returns the range of the items of the priority of one.
-func (p *PriorityQueue[T]) samePriority(key []byte) (kv.Range, error) {
-	priority, err := p.priority(key)
-	if err != nil {
-		return kv.Range{}, err
-	}
-	return p.store.ofPriority(priority), nil
-}
-
-func lastOf(r kv.Reader, in kv.Range) (last kv.KeyValue, found bool, err error) {
-	for item, err := range r.Range(in, kv.RangeOptions{Limit: 1, Reverse: true}) {
-		return item, err == nil, err
-	}
-	return last, false, nil
-}
-
-// ofPriority returns the range of the items of one priority.
-func (s *store) ofPriority(priority int64) kv.Range {
-	return subspace.FromBytes(appendInt(s.prefix(), priority)).Range()
-}
-
-// downToFIFO appends what descending covers: the items of last's priority up to last, and
-// all of higher priorities.
-func (s *store) downToFIFO(to []kv.Range, last []byte) []kv.Range {
-	priority, err := s.integer(last, 0)
-	if err != nil {
-		return append(to, s.span) // can't be: descending found it by its priority
-	}
-	same := s.ofPriority(priority)
-	return append(to, kv.Range{Begin: same.Begin, End: kv.After(last)}, kv.Range{Begin: same.End, End: s.span.End})
 }
 
 // prioritized is the payload of a Prioritized value.

@@ -3,7 +3,6 @@ package conq
 import (
 	"context"
 	"iter"
-	"unsafe"
 
 	"github.com/conq-go/conq/internal/staging"
 	"github.com/conq-go/conq/kv"
@@ -84,8 +83,6 @@ func (q *Queue[T]) fromFront() direction[T] {
 	return direction[T]{forwards{&q.store}, q}
 }
 
-func (q *Queue[T]) touch() { touch(unsafe.Pointer(q), unsafe.Sizeof(*q)) }
-
 // Name returns the name of the queue.
 func (q *Queue[T]) Name() string { return q.store.name }
 
@@ -116,7 +113,7 @@ func (q *Queue[T]) In(tx kv.Tx) QueueTx[T] { return QueueTx[T]{q, tx} }
 // Limits().Transaction; one over it is a *kv.TooLargeError and nothing is written.
 // It never conflicts with another Enqueue.
 func (q *Queue[T]) Enqueue(ctx context.Context, v T) error {
-	q.touch()
+	touch(q)
 	payload, err := encode(&q.store, q.codec, v)
 	if err != nil {
 		return err
@@ -137,7 +134,7 @@ func (q *Queue[T]) EnqueueAll(ctx context.Context, values []T) error {
 // Dequeue removes the first item and returns it, or ErrEmpty. If the item does
 // not decode it stays, and the error is an ErrDecode.
 func (q *Queue[T]) Dequeue(ctx context.Context) (T, error) {
-	q.touch()
+	touch(q)
 	if err := q.store.ready(); err != nil {
 		var none T
 		return none, err

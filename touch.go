@@ -8,13 +8,16 @@ import "unsafe"
 // with Memory, an enqueue or a dequeue on any of 1,000 queues takes 0.85 of the time.
 //
 // Others may write there meanwhile: what is read is of no meaning.
+func touch[T any](handle *T) { readLines(unsafe.Pointer(handle), unsafe.Sizeof(*handle)) }
+
+// readLines reads a byte of each line of some memory.
 //
 //go:noinline
 //go:norace
-func touch(handle unsafe.Pointer, size uintptr) (sum byte) {
+func readLines(memory unsafe.Pointer, size uintptr) (sum byte) {
 	const line = 64
 	for i := uintptr(0); i < size; i += line {
-		sum |= *(*byte)(unsafe.Add(handle, i))
+		sum |= *(*byte)(unsafe.Add(memory, i))
 	}
 	return sum
 }
