@@ -15,6 +15,7 @@ import (
 	"github.com/conq-go/conq/kv/faulty"
 	"github.com/conq-go/conq/kv/memory"
 	"github.com/conq-go/conq/recipe"
+	"github.com/conq-go/conq/tuple"
 )
 
 // gated is a store whose next transactions can be held up as they begin.
@@ -246,7 +247,7 @@ func TestCombinedBadPriority(t *testing.T) {
 		g := newGated(kv.Limits{})
 		p, err := OpenPriorityQueue(g, "p", String())
 		noError(t, err)
-		full, err := p.store.newKey(1, math.MaxInt64)
+		full, err := p.store.keyAt(tuple.AppendInt(tuple.AppendInt(nil, 1), math.MaxInt64))
 		noError(t, err)
 		foreign := append(p.store.ofPriority(2).Begin, 0x02, 'x', 0)
 		write(t, g, kv.KeyValue{Key: full}, kv.KeyValue{Key: foreign})

@@ -250,7 +250,7 @@ func TestPlaceOfDamagedKey(t *testing.T) {
 	q, err := OpenQueue(newMemory(t, kv.Limits{}), "q", String())
 	noError(t, err)
 	s := &q.store
-	key, err := s.newKey(7)
+	key, err := s.keyAt(tuple.AppendInt(nil, 7))
 	noError(t, err)
 	if _, place := s.place(key); place == nil {
 		t.Fatal("the key of an item has no place")

@@ -187,16 +187,27 @@ func (s *store) empty(tx kv.Tx) (bool, error) {
 // copied is a payload as it comes out of the store: the caller's own, and not nil.
 func copied(payload []byte) []byte { return append([]byte{}, payload...) }
 
-// fromHighest returns the order in which PopMax takes payloads that are pushed together.
+// fromLowest is the order in which PopMin takes payloads that are pushed together.
+func fromLowest(payloads []prioritized) []int { return indices(byPriority(nil, payloads)) }
+
+// fromHighest returns the order in which PopMax does.
 func fromHighest(ties recipe.Ties) func([]prioritized) []int {
 	return func(payloads []prioritized) []int {
-		order := byPriority(payloads)
+		order := byPriority(nil, payloads)
 		slices.Reverse(order) // those of one priority, too: the last pushed is first
 		if ties == recipe.FirstPushed {
-			slices.SortFunc(order, func(i, j int) int {
-				return cmp.Or(cmp.Compare(payloads[j].priority, payloads[i].priority), i-j)
+			slices.SortFunc(order, func(a, b placed) int {
+				return cmp.Or(cmp.Compare(b.priority, a.priority), a.index-b.index)
 			})
 		}
-		return order
+		return indices(order)
 	}
+}
+
+func indices(order []placed) []int {
+	is := make([]int, len(order))
+	for n, item := range order {
+		is[n] = item.index
+	}
+	return is
 }

@@ -76,7 +76,7 @@ func OpenPriorityQueue[T any](db kv.DB, name string, c Codec[T], opts ...Options
 		return nil, err
 	}
 	size := func(p prioritized) int { return len(p.payload) }
-	p.hands[0] = hander[prioritized, Prioritized[T]]{t: &p.min, order: byPriority, value: p.handed, size: size}
+	p.hands[0] = hander[prioritized, Prioritized[T]]{t: &p.min, order: fromLowest, value: p.handed, size: size}
 	p.hands[1] = hander[prioritized, Prioritized[T]]{t: &p.max, order: fromHighest(ties), value: p.handed, size: size}
 	p.pushes.init(&p.store, o, size, p, &p.hands[0], &p.hands[1])
 	return p, nil

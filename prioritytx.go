@@ -1,10 +1,8 @@
 package conq
 
 import (
-	"cmp"
 	"iter"
 	"math"
-	"slices"
 
 	"github.com/conq-go/conq/kv"
 	"github.com/conq-go/conq/recipe"
@@ -187,76 +185,53 @@ func (p *PriorityQueue[T]) add(tx kv.Tx, payloads []prioritized) error {
 		p.store.set(tx, key, payloads[0].payload)
 		return p.store.announce(tx)
 	}
-	keys := keys{store: &p.store}
-	if err := keys.draw(len(payloads)); err != nil {
+	keys := getNewKeys()
+	defer keys.free()
+	if err := keys.draw(&p.store, len(payloads)); err != nil {
 		return err
 	}
-	random := keys.random
-	order := byPriority(payloads)
-	next, err := p.nextCounts(tx, payloads, order)
+	keys.sort(payloads)
+	staged, err := p.findNext(tx, keys)
 	if err != nil {
 		return err
 	}
-	var count int64
-	for n, i := range order {
-		priority := payloads[i].priority
-		again := n > 0 && payloads[order[n-1]].priority == priority
+	next := keys.next
+	for n, item := range keys.order {
+		again := n > 0 && keys.order[n-1].priority == item.priority
 		switch {
+		case n == 0:
 		case !again:
-			count, next.counts = next.counts[0], next.counts[1:]
-		case count == math.MaxInt64:
+			next = next[1:]
+		case next[0].Count == math.MaxInt64:
 			return p.store.foreign(recipe.ErrFull)
 		default:
-			count++
+			next[0].Count++
 		}
-		keys.random = random[i*recipe.RandomSize:]
-		key, err := keys.next(1, priority, count)
-		if err == nil && next.staged && !again {
+		keys.random = keys.drawn[item.index*recipe.RandomSize:]
+		key := keys.make(next[0].Prefix, next[0].Count)
+		if staged && !again {
 			if key, err = p.store.behindStaged(tx, key); err == nil {
-				count, err = p.store.integer(key, 1)
+				next[0].Count, err = p.store.integer(key, 1)
+			}
+			if err != nil {
+				return err
 			}
 		}
-		if err != nil {
-			return err
-		}
-		p.store.set(tx, key, payloads[i].payload)
+		p.store.set(tx, key, payloads[item.index].payload)
 	}
 	return p.store.announce(tx)
 }
 
-// nextCounts is what is known of priorities before several items are pushed.
-type nextCounts struct {
-	counts []int64 // of the next key of each, by priority
-	staged bool    // items of the queue are staged: see behindStaged
-}
-
-func (p *PriorityQueue[T]) nextCounts(tx kv.Tx, payloads []prioritized, order []int) (next nextCounts, err error) {
-	priorities := make([]int64, 0, len(order))
-	for _, i := range order {
-		if n, priority := len(priorities), payloads[i].priority; n == 0 || priorities[n-1] != priority {
-			priorities = append(priorities, priority)
-		}
+// findNext finds where items of each priority go, and tells whether items of the queue are
+// staged: see behindStaged.
+func (p *PriorityQueue[T]) findNext(tx kv.Tx, keys *newKeys) (staged bool, err error) {
+	if keys.next, err = p.recipe.NextOfEach(tx, keys.priorities, &keys.memory); err != nil {
+		return false, p.store.foreign(err)
 	}
-	if next.counts, err = p.recipe.NextCounts(tx, priorities); err != nil {
-		return next, p.store.foreign(err)
+	if p.store.mayBeStaged() { // after NextOfEach; see behindStaged
+		staged, err = p.store.stage.AnyPlace(tx)
 	}
-	if p.store.mayBeStaged() { // after NextCounts; see behindStaged
-		next.staged, err = p.store.stage.AnyPlace(tx)
-	}
-	return next, err
-}
-
-// byPriority returns the indices of payloads in the order of their priorities, and of one
-// priority in their own.
-func byPriority(payloads []prioritized) []int {
-	order := make([]int, len(payloads))
-	for i := range order {
-		order[i] = i
-	}
-	slices.SortStableFunc(order, func(i, j int) int {
-		return cmp.Compare(payloads[i].priority, payloads[j].priority)
-	})
-	return order
+	return staged, err
 }
 
 func (p *PriorityQueue[T]) readValue(r kv.Reader, item kv.KeyValue) (T, error) {

@@ -127,15 +127,21 @@ func (q *Queue[T]) add(tx kv.Tx, payloads [][]byte) error {
 	if err != nil {
 		return q.store.foreign(err)
 	}
-	keys := keys{store: &q.store}
+	keys := getNewKeys()
+	defer keys.free()
 	for i, payload := range payloads {
 		if i > 0 && index == math.MaxInt64 {
 			return q.store.foreign(recipe.ErrFull)
 		} else if i > 0 {
 			index++
 		}
-		key, err := keys.next(len(payloads)-i, index)
-		if err == nil && i == 0 {
+		if i%mostDrawn == 0 {
+			if err := keys.draw(&q.store, min(len(payloads)-i, mostDrawn)); err != nil {
+				return err
+			}
+		}
+		key := keys.make(q.store.prefix(), index)
+		if i == 0 {
 			if key, err = q.store.behindStaged(tx, key); err == nil {
 				index, err = q.store.integer(key, 0)
 			}

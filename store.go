@@ -346,67 +346,6 @@ func (s *store) beside(key []byte) []byte { return join(s.pieces, s.fields(key))
 // fields returns the key of an item without the name.
 func (s *store) fields(key []byte) []byte { return key[len(s.prefix()):] }
 
-// newKey returns the key of a new item with the given integers.
-func (s *store) newKey(integers ...int64) ([]byte, error) {
-	return (&keys{store: s}).next(1, integers...)
-}
-
-// keys makes keys of new items, each in the memory of the one before.
-type keys struct {
-	store  *store
-	key    []byte
-	random []byte // bytes that were drawn and not used
-	buf    []byte // those that were drawn last
-}
-
-// drawn is for how many keys random bytes are drawn at once, at most. That is four
-// times as fast as one by one.
-const drawn = 64
-
-// next returns a key with the given integers. There will be so many more, with it.
-func (k *keys) next(more int, integers ...int64) ([]byte, error) {
-	s := k.store
-	if len(k.random) == 0 {
-		if err := k.draw(min(more, drawn)); err != nil {
-			return nil, err
-		}
-	}
-	k.key = append(k.key[:0], s.prefix()...)
-	for _, i := range integers {
-		k.key = tuple.AppendInt(k.key, i)
-	}
-	k.key = tuple.AppendBytes(k.key, k.random[:recipe.RandomSize])
-	k.random = k.random[recipe.RandomSize:]
-	return k.key, nil
-}
-
-// draw draws the random bytes of so many keys.
-func (k *keys) draw(n int) error {
-	n *= recipe.RandomSize
-	if n > len(k.buf) { // one piece of memory for all
-		memory := make([]byte, n+k.store.keySize())
-		k.buf, k.key = memory[:n], memory[n:n]
-	}
-	k.random = k.buf[:n]
-	if _, err := io.ReadFull(k.store.random, k.random); err != nil {
-		return fmt.Errorf("conq: queue %q: no random bytes for a key: %w", k.store.name, err)
-	}
-	return nil
-}
-
-// keyAt returns the key of a new item with the given integers, packed.
-func (s *store) keyAt(place []byte) ([]byte, error) {
-	var random [recipe.RandomSize]byte
-	if _, err := io.ReadFull(s.random, random[:]); err != nil {
-		return nil, fmt.Errorf("conq: queue %q: no random bytes for a key: %w", s.name, err)
-	}
-	prefix := s.prefix()
-	key := make([]byte, 0, len(prefix)+len(place)+2*len(random)+2+9) // room for pieces
-	key = append(key, prefix...)
-	key = append(key, place...)
-	return tuple.AppendBytes(key, random[:]), nil
-}
-
 // integer returns the i-th of the integers in the key of an item.
 func (s *store) integer(key []byte, i int) (n int64, err error) {
 	fields, ok := s.fields(key), true

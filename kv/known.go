@@ -16,24 +16,23 @@ func LastKey(r Reader, span, among Range) ([]byte, error) {
 	return lastKey(r, span)
 }
 
-// LastKeys returns what LastKey does for each of several ranges, in order. An engine may
-// look for all of them at once, by a method of its Readers,
-// LastKeys(spans []Range, among Range) ([][]byte, error).
-func LastKeys(r Reader, spans []Range, among Range) ([][]byte, error) {
+// LastKeys returns what LastKey does for each of several ranges, in order. The keys are
+// appended to a slice of the caller's, which may be nil. An engine may look for all of them
+// at once, by a method of its Readers, LastKeys([]Range, Range, [][]byte) ([][]byte, error).
+func LastKeys(r Reader, spans []Range, among Range, to [][]byte) ([][]byte, error) {
 	if r, ok := r.(interface {
-		LastKeys(spans []Range, among Range) ([][]byte, error)
+		LastKeys([]Range, Range, [][]byte) ([][]byte, error)
 	}); ok {
-		return r.LastKeys(spans, among)
+		return r.LastKeys(spans, among, to)
 	}
-	keys := make([][]byte, len(spans))
-	for i, span := range spans {
+	for _, span := range spans {
 		key, err := LastKey(r, span, among)
 		if err != nil {
 			return nil, err
 		}
-		keys[i] = key
+		to = append(to, key)
 	}
-	return keys, nil
+	return to, nil
 }
 
 func lastKey(r Reader, span Range) ([]byte, error) {

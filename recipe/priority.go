@@ -104,21 +104,38 @@ func (p PriorityQueue) nextCount(tx kv.Tx, same kv.Range) (int64, error) {
 	return countAfter(same, last)
 }
 
-// NextCounts returns for each of several priorities the count that a key of NextKey would have,
-// for callers who make keys themselves. Conflicts and errors are those of Push.
-func (p PriorityQueue) NextCounts(tx kv.Tx, priorities []int64) ([]int64, error) {
-	each := p.items.RangesOfInts(priorities)
-	last, err := kv.LastKeys(tx.Snapshot(), each, p.span)
+// Next is where the next item of a priority goes.
+type Next struct {
+	Prefix []byte // of the keys of all items of that priority
+	Count  int64  // of the next one
+}
+
+// Nexts is memory for NextOfEach. The zero value is ready for use.
+type Nexts struct {
+	same subspace.Ranges
+	last [][]byte
+	next []Next
+}
+
+// NextOfEach returns for each of several priorities what a key of NextKey would begin with, for
+// callers who make keys themselves; in memory that m keeps: until it is used again. Conflicts and
+// errors are those of Push.
+func (p PriorityQueue) NextOfEach(tx kv.Tx, priorities []int64, m *Nexts) ([]Next, error) {
+	each := p.items.RangesOfInts(priorities, &m.same)
+	last, err := kv.LastKeys(tx.Snapshot(), each, p.span, m.last[:0])
 	if err != nil {
 		return nil, err
 	}
-	counts := make([]int64, len(each))
+	defer clear(last) // which are the store's
+	m.last, m.next = last, m.next[:0]
 	for i, same := range each {
-		if counts[i], err = countAfter(same, last[i]); err != nil {
+		count, err := countAfter(same, last[i])
+		if err != nil {
 			return nil, err
 		}
+		m.next = append(m.next, Next{prefix(same), count})
 	}
-	return counts, nil
+	return m.next, nil
 }
 
 // countAfter returns the count behind the last key of a priority, or 0 if that is nil.

@@ -74,9 +74,40 @@ func TestForeignKeys(t *testing.T) {
 	wantForeign(t, append(p.Range().Begin, 0x77), nil, map[string]taker[kv.Tx]{"PopMin": p.PopMin, "PopMax": p.PopMax})
 	key, err := priorityItems.Pack(tuple.Tuple{7, "text"})
 	wantForeign(t, key, err, map[string]taker[kv.Tx]{
-		"NextKey":    nextKey(func(tx kv.Tx) ([]byte, error) { return p.NextKey(tx, 7) }),
-		"NextCounts": nextKey(func(tx kv.Tx) ([]byte, error) { _, err := p.NextCounts(tx, []int64{6, 7}); return nil, err }),
+		"NextKey": nextKey(func(tx kv.Tx) ([]byte, error) { return p.NextKey(tx, 7) }),
+		"NextOfEach": nextKey(func(tx kv.Tx) ([]byte, error) {
+			_, err := p.NextOfEach(tx, []int64{6, 7}, new(recipe.Nexts))
+			return nil, err
+		}),
 	})
+}
+
+// NextOfEach returns what the keys of NextKey begin with, in memory that was used before, too.
+func TestNextOfEach(t *testing.T) {
+	db := open(t)
+	p := recipe.NewPriorityQueue(priorityItems, nil, recipe.LastPushed)
+	var memory recipe.Nexts
+	for round, priorities := range [][]int64{{-300, 0, 5, 6}, {5}, {math.MinInt64, -300, 5, 7, math.MaxInt64}} {
+		transact(t, db, func(tx kv.Tx) error {
+			next, err := p.NextOfEach(tx, priorities, &memory)
+			if err != nil || len(next) != len(priorities) {
+				t.Fatalf("round %d: %d of %d priorities, %v", round, len(next), len(priorities), err)
+			}
+			for i, n := range next {
+				key, err := p.NextKey(tx, priorities[i])
+				if err != nil {
+					return err
+				}
+				if want := tuple.AppendInt(bytes.Clone(n.Prefix), n.Count); !bytes.HasPrefix(key, want) {
+					t.Errorf("round %d: the next key of %d is %x, which does not begin with %x", round, priorities[i], key, want)
+				}
+			}
+			return nil
+		})
+		for _, priority := range priorities {
+			transact(t, db, push(p, "x", priority))
+		}
+	}
 }
 
 func wantForeign(t *testing.T, key []byte, err error, takers map[string]taker[kv.Tx]) {

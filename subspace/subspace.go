@@ -109,15 +109,22 @@ func (s Subspace) RangeOfInt(i int64) kv.Range {
 	return s.rangeOfInt(make([]byte, s.rangeSize()), i)
 }
 
-// RangesOfInts returns RangeOfInt of each of several integers, in one piece of memory.
-func (s Subspace) RangesOfInts(ints []int64) []kv.Range {
+// Ranges is memory for RangesOfInts. The zero value is ready for use.
+type Ranges struct {
+	ranges []kv.Range
+	bounds []byte
+}
+
+// RangesOfInts returns RangeOfInt of each of several integers, in memory that m keeps: until it is
+// used again.
+func (s Subspace) RangesOfInts(ints []int64, m *Ranges) []kv.Range {
 	size := s.rangeSize()
-	memory := make([]byte, len(ints)*size)
-	ranges := make([]kv.Range, len(ints))
+	m.bounds = slices.Grow(m.bounds[:0], len(ints)*size)[:len(ints)*size]
+	m.ranges = m.ranges[:0]
 	for n, i := range ints {
-		ranges[n] = s.rangeOfInt(memory[n*size:][:size], i)
+		m.ranges = append(m.ranges, s.rangeOfInt(m.bounds[n*size:][:size], i))
 	}
-	return ranges
+	return m.ranges
 }
 
 // rangeSize is how many bytes both bounds of a RangeOfInt have at most.

@@ -130,8 +130,9 @@ func TestSharesNoMemory(t *testing.T) {
 // Int, RangeOfInt and RangesOfInts are what Sub and Range make of one integer.
 func TestInt(t *testing.T) {
 	ints := []int64{0, 1, -1, 255, 256, -256, math.MaxInt64, math.MinInt64}
+	var memory subspace.Ranges
 	for _, name := range []string{"Q", "", "a\x00b"} {
-		ranges := subspace.Named(name).RangesOfInts(ints)
+		ranges := subspace.Named(name).RangesOfInts(ints, &memory)
 		for n, i := range ints {
 			want, err := subspace.Named(name).Sub(i)
 			if err != nil {

@@ -83,16 +83,18 @@ func SkipBytes(b []byte) (rest []byte, ok bool) {
 	if len(b) == 0 || b[0] != codeBytes {
 		return nil, false
 	}
-	for i := 1; i < len(b); i++ {
-		if b[i] != 0 {
-			continue
+	rest = b[1:]
+	for {
+		i := bytes.IndexByte(rest, end)
+		if i < 0 {
+			return nil, false
 		}
-		if i+1 == len(b) || b[i+1] != 0xff {
-			return b[i+1:], true
+		rest = rest[i+1:]
+		if len(rest) == 0 || rest[0] != escape {
+			return rest, true
 		}
-		i++ // an escaped zero byte
+		rest = rest[1:]
 	}
-	return nil, false
 }
 
 func malformed(off int, format string, args ...any) error {

@@ -147,7 +147,7 @@ func TestLazyLastKeys(t *testing.T) {
 		return nil
 	}
 	atOnce := func(r kv.Reader, spans []kv.Range) error {
-		_, err := kv.LastKeys(r, spans, kv.Range{Begin: spans[0].Begin})
+		_, err := kv.LastKeys(r, spans, kv.Range{Begin: spans[0].Begin}, nil)
 		return err
 	}
 	for _, spans := range [][]kv.Range{

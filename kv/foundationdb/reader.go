@@ -176,8 +176,7 @@ const mostAsked = 100
 
 // LastKeys implements kv.LastKeys: it asks for all before it waits for the first, so that several
 // take as long as one.
-func (r reader) LastKeys(spans []kv.Range, _ kv.Range) ([][]byte, error) {
-	keys := make([][]byte, 0, len(spans))
+func (r reader) LastKeys(spans []kv.Range, _ kv.Range, to [][]byte) ([][]byte, error) {
 	for part := range slices.Chunk(spans, mostAsked) {
 		cursors, err := r.askForLast(part)
 		if err != nil {
@@ -189,7 +188,7 @@ func (r reader) LastKeys(spans []kv.Range, _ kv.Range) ([][]byte, error) {
 			if err != nil {
 				return nil, err
 			}
-			keys = append(keys, last.Key)
+			to = append(to, last.Key)
 			if read := c.span; !r.snapshot {
 				if ok {
 					read = covered(c.span, last.Key, true)
@@ -198,7 +197,7 @@ func (r reader) LastKeys(spans []kv.Range, _ kv.Range) ([][]byte, error) {
 			}
 		}
 	}
-	return keys, nil
+	return to, nil
 }
 
 // askForLast asks for the last pair of each range.

@@ -68,8 +68,14 @@ func (t *tester) checkConflictArgumentsCopied(arg func(string) []byte) {
 	reads := access{name: "a transaction that changed all arguments after the calls", do: func(tx kv.Tx) error {
 		key, begin, end := arg("b"), arg("d"), arg("e")
 		_, err := tx.Get(key)
+		if err != nil {
+			return err
+		}
 		tx.AddReadConflict(kv.Range{Begin: begin, End: end})
-		scribble(key, begin, end)
+		last := []kv.Range{{Begin: arg("p"), End: arg("r")}, {Begin: arg("t"), End: arg("v")}}
+		_, err = kv.LastKeys(tx, last, kv.Range{}, nil)
+		scribble(key, begin, end, last[0].Begin, last[0].End, last[1].Begin, last[1].End)
+		clear(last)
 		return err
 	}}
 	writes := func(tx kv.Tx) {
@@ -79,6 +85,8 @@ func (t *tester) checkConflictArgumentsCopied(arg func(string) []byte) {
 	}
 	t.wantConflict(reads, "Set(b)", set("b"), true)
 	t.wantConflict(reads, "AddWriteConflict d to e", writes, true)
+	t.wantConflict(reads, "Set(q)", set("q"), true)
+	t.wantConflict(reads, "Set(u)", set("u"), true)
 	t.wantConflict(reads, "Set(#)", set("#", "####"), false)
 }
 
@@ -181,7 +189,7 @@ func checkInvalidReads(t *tester) {
 			t.Errorf("LastKey from d to c returned %v, want ErrInvalid", err)
 		}
 		for range 2 { // an engine may know more the second time
-			if _, err := kv.LastKeys(r, []kv.Range{span("a", "c"), span("d", "c")}, span("a", "c")); !errors.Is(err, kv.ErrInvalid) {
+			if _, err := kv.LastKeys(r, []kv.Range{span("a", "c"), span("d", "c")}, span("a", "c"), nil); !errors.Is(err, kv.ErrInvalid) {
 				t.Errorf("LastKeys to c, and from d to c, returned %v, want ErrInvalid", err)
 			}
 		}

@@ -202,7 +202,7 @@ func checkRangeConflicts(t *tester) {
 	several := []kv.Range{span("a", "c"), span("c", "d"), span("f", "z")}
 	a := access{
 		name: fmt.Sprintf("LastKeys of %q", several),
-		do:   func(tx kv.Tx) error { _, err := kv.LastKeys(tx, several, kv.Range{}); return err },
+		do:   func(tx kv.Tx) error { _, err := kv.LastKeys(tx, several, kv.Range{}, nil); return err },
 	}
 	for _, s := range several {
 		a.covers = append(a.covers, covered(s, true, 1))

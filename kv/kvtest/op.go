@@ -76,7 +76,7 @@ func (o op) run(tx kv.Tx) (string, error) {
 // runLastOfEach reads the last key of the range and of what lies before and behind it.
 func (o op) runLastOfEach(r kv.Reader) (string, error) {
 	spans := []kv.Range{span(o.key, o.end), span("", o.key), span(o.end, "")}
-	keys, err := kv.LastKeys(r, spans, kv.Range{})
+	keys, err := kv.LastKeys(r, spans, kv.Range{}, nil)
 	if err != nil || len(keys) != len(spans) {
 		return fmt.Sprint(len(keys), " keys"), err
 	}

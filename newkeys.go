@@ -1,0 +1,104 @@
+package conq
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"slices"
+	"sync"
+
+	"github.com/conq-go/conq/recipe"
+	"github.com/conq-go/conq/tuple"
+)
+
+// newKeys is what a transaction needs to make keys of new items, in memory that is used again: new
+// memory is in no cache of the processor, and so much of it has Go look for garbage the sooner. With
+// Interval, 16 callers fill a priority queue 1.1 times as fast, and 64 do 1.07 times.
+type newKeys struct {
+	key    []byte // of the item that was added last
+	random []byte // bytes that were drawn and not used
+	drawn  []byte // those that were drawn last
+
+	// Of items of several priorities.
+	order      []placed
+	priorities []int64 // the different ones, ascending
+	memory     recipe.Nexts
+	next       []recipe.Next // of each priority
+}
+
+// placed is an item of several that are pushed.
+type placed struct {
+	priority int64
+	index    int
+}
+
+// newKeysMemory has those that are not in use.
+var newKeysMemory = sync.Pool{New: func() any { return new(newKeys) }}
+
+func getNewKeys() *newKeys { return newKeysMemory.Get().(*newKeys) }
+
+// free has the memory used again.
+func (k *newKeys) free() {
+	if cap(k.order) <= maxCombinedCalls && cap(k.key) <= maxKeyKept {
+		newKeysMemory.Put(k)
+	}
+}
+
+// maxKeyKept bounds the memory for a key that is kept.
+const maxKeyKept = 16 << 10
+
+// mostDrawn is for how many keys random bytes are drawn at once, at most. That is four
+// times as fast as one by one.
+const mostDrawn = 64
+
+// draw draws the random bytes of so many keys.
+func (k *newKeys) draw(s *store, n int) error {
+	n *= recipe.RandomSize
+	k.drawn = slices.Grow(k.drawn[:0], n)[:n]
+	k.random = k.drawn
+	if _, err := io.ReadFull(s.random, k.drawn); err != nil {
+		return fmt.Errorf("conq: queue %q: no random bytes for a key: %w", s.name, err)
+	}
+	return nil
+}
+
+// make makes a key of a prefix, an integer, and random bytes that were drawn.
+func (k *newKeys) make(prefix []byte, index int64) []byte {
+	k.key = tuple.AppendInt(append(k.key[:0], prefix...), index)
+	k.key = tuple.AppendBytes(k.key, k.random[:recipe.RandomSize])
+	k.random = k.random[recipe.RandomSize:]
+	return k.key
+}
+
+// sort puts payloads in the order of their keys.
+func (k *newKeys) sort(payloads []prioritized) {
+	k.order, k.priorities = byPriority(k.order[:0], payloads), k.priorities[:0]
+	for n, item := range k.order {
+		if n == 0 || k.order[n-1].priority != item.priority {
+			k.priorities = append(k.priorities, item.priority)
+		}
+	}
+}
+
+// byPriority appends the places of payloads in the order of their priorities, and of one priority
+// in their own, to none that are there.
+func byPriority(to []placed, payloads []prioritized) []placed {
+	for i, p := range payloads {
+		to = append(to, placed{p.priority, i})
+	}
+	slices.SortStableFunc(to, func(a, b placed) int { return cmp.Compare(a.priority, b.priority) })
+	return to
+}
+
+// keyAt returns the key of a new item with the given integers, packed.
+func (s *store) keyAt(place []byte) ([]byte, error) {
+	var random [recipe.RandomSize]byte
+	if _, err := io.ReadFull(s.random, random[:]); err != nil {
+		return nil, fmt.Errorf("conq: queue %q: no random bytes for a key: %w", s.name, err)
+	}
+	prefix := s.prefix()
+	key := make([]byte, 0, len(prefix)+len(place)+2*len(random)+2+9) // room for pieces
+	key = append(key, prefix...)
+	key = append(key, place...)
+	return tuple.AppendBytes(key, random[:]), nil
+}
