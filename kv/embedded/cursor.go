@@ -168,7 +168,14 @@ func (c *cursor) more() int {
 // readNear gets the next pairs as far as they are known near.
 func (c *cursor) readNear(want int) {
 	from := c.pos
-	c.fetched, c.own = c.t.db.near.read(&c.reading, c.few[:0], want, c.t.version), false
+	memory := c.few[:0]
+	if want > len(c.few) {
+		memory = c.many[:0]
+	}
+	c.fetched, c.own = c.t.db.near.read(&c.reading, memory, want, c.t.version), false
+	if cap(c.fetched) > cap(c.many) {
+		c.many = c.fetched
+	}
 	c.t.observe(c.reading, from)
 	c.scan.stands = c.scan.stands && bytes.Equal(c.pos, from)
 	if c.low != nil {
