@@ -107,6 +107,7 @@ func (d *dealt[P, V]) deal(tx kv.Tx, payloads []P) (left []P, err error) {
 	}
 	n := 0
 	values := make([]V, 0, min(b.items, len(payloads)))
+	d.got = make([][]V, 0, len(wants))
 	for _, want := range wants {
 		from := len(values)
 		for ; len(values)-from < want && n < cap(values) && !b.spent; n++ {

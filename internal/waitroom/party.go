@@ -37,8 +37,9 @@ func (p *Party[V]) Wants() (wants []int) {
 		})
 		r.changed()
 	}
-	for _, w := range p.held {
-		wants = append(wants, w.want)
+	wants = make([]int, len(p.held))
+	for i, w := range p.held {
+		wants[i] = w.want
 	}
 	return wants
 }
