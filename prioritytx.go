@@ -174,17 +174,6 @@ func (p *PriorityQueue[T]) encodeAll(values []Prioritized[T]) ([]prioritized, er
 // each priority is the recipe's; the others take the counts that follow. Random bytes are
 // those of the payloads in their own order, as if they were pushed one by one.
 func (p *PriorityQueue[T]) add(tx kv.Tx, payloads []prioritized) error {
-	if len(payloads) == 1 {
-		key, err := p.recipe.NextKey(tx, payloads[0].priority)
-		if err != nil {
-			return p.store.foreign(err)
-		}
-		if key, err = p.store.behindStaged(tx, key); err != nil {
-			return err
-		}
-		p.store.set(tx, key, payloads[0].payload)
-		return p.store.announce(tx)
-	}
 	keys := getNewKeys()
 	defer keys.free()
 	if err := keys.draw(&p.store, len(payloads)); err != nil {
@@ -222,13 +211,14 @@ func (p *PriorityQueue[T]) add(tx kv.Tx, payloads []prioritized) error {
 	return p.store.announce(tx)
 }
 
-// findNext finds where items of each priority go, and tells whether items of the queue are
-// staged: see behindStaged.
+// findNext finds where items of each priority go, and tells whether items of the queue may be
+// staged: see behindStaged. One look for all of them comes first if it would be asked several times.
 func (p *PriorityQueue[T]) findNext(tx kv.Tx, keys *newKeys) (staged bool, err error) {
 	if keys.next, err = p.recipe.NextOfEach(tx, keys.priorities, &keys.memory); err != nil {
 		return false, p.store.foreign(err)
 	}
-	if p.store.mayBeStaged() { // after NextOfEach; see behindStaged
+	staged = p.store.mayBeStaged() // after NextOfEach
+	if staged && len(keys.priorities) > 1 {
 		staged, err = p.store.stage.AnyPlace(tx)
 	}
 	return staged, err
