@@ -19,7 +19,7 @@ type newKeys struct {
 	random []byte // bytes that were drawn and not used
 	drawn  []byte // those that were drawn last
 
-	// Of items of several priorities.
+	// Of items of a priority queue.
 	order      []placed
 	priorities []int64 // the different ones, ascending
 	memory     recipe.Nexts
