@@ -5,8 +5,8 @@ import (
 	"fmt"
 	"io"
 	"slices"
-	"sync"
 
+	"github.com/conq-go/conq/internal/reuse"
 	"github.com/conq-go/conq/recipe"
 	"github.com/conq-go/conq/tuple"
 )
@@ -16,14 +16,12 @@ import (
 // Interval, 16 callers fill a priority queue 1.1 times as fast, and 64 do 1.07 times.
 type newKeys struct {
 	key    []byte // of the item that was added last
-	random []byte // bytes that were drawn and not used
-	drawn  []byte // those that were drawn last
+	random []byte // for the keys of several
 
 	// Of items of a priority queue.
 	order      []placed
 	priorities []int64 // the different ones, ascending
 	memory     recipe.Nexts
-	next       []recipe.Next // of each priority
 }
 
 // placed is an item of several that are pushed.
@@ -32,15 +30,13 @@ type placed struct {
 	index    int
 }
 
-// newKeysMemory has those that are not in use.
-var newKeysMemory = sync.Pool{New: func() any { return new(newKeys) }}
-
-func getNewKeys() *newKeys { return newKeysMemory.Get().(*newKeys) }
+// spareKeys has those that are not in use.
+var spareKeys = reuse.Of(func() *newKeys { return new(newKeys) })
 
 // free has the memory used again.
 func (k *newKeys) free() {
 	if cap(k.order) <= maxCombinedCalls && cap(k.key) <= maxKeyKept {
-		newKeysMemory.Put(k)
+		spareKeys.Put(k)
 	}
 }
 
@@ -54,19 +50,16 @@ const mostDrawn = 64
 // draw draws the random bytes of so many keys.
 func (k *newKeys) draw(s *store, n int) error {
 	n *= recipe.RandomSize
-	k.drawn = slices.Grow(k.drawn[:0], n)[:n]
-	k.random = k.drawn
-	if _, err := io.ReadFull(s.random, k.drawn); err != nil {
-		return fmt.Errorf("conq: queue %q: no random bytes for a key: %w", s.name, err)
-	}
-	return nil
+	k.random = slices.Grow(k.random[:0], n)[:n]
+	return s.draw(k.random)
 }
 
-// make makes a key of a prefix, an integer, and random bytes that were drawn.
-func (k *newKeys) make(prefix []byte, index int64) []byte {
+// make makes a key of a prefix, an integer, and the random bytes of the nth key for which some were
+// drawn.
+func (k *newKeys) make(prefix []byte, index int64, nth int) []byte {
+	random := k.random[nth*recipe.RandomSize:][:recipe.RandomSize]
 	k.key = tuple.AppendInt(append(k.key[:0], prefix...), index)
-	k.key = tuple.AppendBytes(k.key, k.random[:recipe.RandomSize])
-	k.random = k.random[recipe.RandomSize:]
+	k.key = tuple.AppendBytes(k.key, random)
 	return k.key
 }
 
@@ -93,12 +86,20 @@ func byPriority(to []placed, payloads []prioritized) []placed {
 // keyAt returns the key of a new item with the given integers, packed.
 func (s *store) keyAt(place []byte) ([]byte, error) {
 	var random [recipe.RandomSize]byte
-	if _, err := io.ReadFull(s.random, random[:]); err != nil {
-		return nil, fmt.Errorf("conq: queue %q: no random bytes for a key: %w", s.name, err)
+	if err := s.draw(random[:]); err != nil {
+		return nil, err
 	}
 	prefix := s.prefix()
 	key := make([]byte, 0, len(prefix)+len(place)+2*len(random)+2+9) // room for pieces
 	key = append(key, prefix...)
 	key = append(key, place...)
 	return tuple.AppendBytes(key, random[:]), nil
+}
+
+// draw fills random.
+func (s *store) draw(random []byte) error {
+	if _, err := io.ReadFull(s.random, random); err != nil {
+		return fmt.Errorf("conq: queue %q: no random bytes for a key: %w", s.name, err)
+	}
+	return nil
 }

@@ -174,17 +174,16 @@ func (p *PriorityQueue[T]) encodeAll(values []Prioritized[T]) ([]prioritized, er
 // each priority is the recipe's; the others take the counts that follow. Random bytes are
 // those of the payloads in their own order, as if they were pushed one by one.
 func (p *PriorityQueue[T]) add(tx kv.Tx, payloads []prioritized) error {
-	keys := getNewKeys()
+	keys := spareKeys.Get()
 	defer keys.free()
 	if err := keys.draw(&p.store, len(payloads)); err != nil {
 		return err
 	}
 	keys.sort(payloads)
-	staged, err := p.findNext(tx, keys)
+	next, staged, err := p.findNext(tx, keys)
 	if err != nil {
 		return err
 	}
-	next := keys.next
 	for n, item := range keys.order {
 		again := n > 0 && keys.order[n-1].priority == item.priority
 		switch {
@@ -196,8 +195,7 @@ func (p *PriorityQueue[T]) add(tx kv.Tx, payloads []prioritized) error {
 		default:
 			next[0].Count++
 		}
-		keys.random = keys.drawn[item.index*recipe.RandomSize:]
-		key := keys.make(next[0].Prefix, next[0].Count)
+		key := keys.make(next[0].Prefix, next[0].Count, item.index)
 		if staged && !again {
 			if key, err = p.store.behindStaged(tx, key); err == nil {
 				next[0].Count, err = p.store.integer(key, 1)
@@ -213,15 +211,15 @@ func (p *PriorityQueue[T]) add(tx kv.Tx, payloads []prioritized) error {
 
 // findNext finds where items of each priority go, and tells whether items of the queue may be
 // staged: see behindStaged. One look for all of them comes first if it would be asked several times.
-func (p *PriorityQueue[T]) findNext(tx kv.Tx, keys *newKeys) (staged bool, err error) {
-	if keys.next, err = p.recipe.NextOfEach(tx, keys.priorities, &keys.memory); err != nil {
-		return false, p.store.foreign(err)
+func (p *PriorityQueue[T]) findNext(tx kv.Tx, keys *newKeys) (next []recipe.Next, staged bool, err error) {
+	if next, err = p.recipe.NextOfEach(tx, keys.priorities, &keys.memory); err != nil {
+		return nil, false, p.store.foreign(err)
 	}
 	staged = p.store.mayBeStaged() // after NextOfEach
 	if staged && len(keys.priorities) > 1 {
 		staged, err = p.store.stage.AnyPlace(tx)
 	}
-	return staged, err
+	return next, staged, err
 }
 
 func (p *PriorityQueue[T]) readValue(r kv.Reader, item kv.KeyValue) (T, error) {

@@ -127,7 +127,7 @@ func (q *Queue[T]) add(tx kv.Tx, payloads [][]byte) error {
 	if err != nil {
 		return q.store.foreign(err)
 	}
-	keys := getNewKeys()
+	keys := spareKeys.Get()
 	defer keys.free()
 	for i, payload := range payloads {
 		if i > 0 && index == math.MaxInt64 {
@@ -140,7 +140,7 @@ func (q *Queue[T]) add(tx kv.Tx, payloads [][]byte) error {
 				return err
 			}
 		}
-		key := keys.make(q.store.prefix(), index)
+		key := keys.make(q.store.prefix(), index, i%mostDrawn)
 		if i == 0 {
 			if key, err = q.store.behindStaged(tx, key); err == nil {
 				index, err = q.store.integer(key, 0)

@@ -133,27 +133,18 @@ func TestAttend(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for which := range 4 {
 			s := stays{make(chan bool), make(chan []int, 10)}
-			l := lane.New(lane.Options[int, int]{Run: s.run})
-			start := func(ctx context.Context, n int) <-chan outcome {
-				c := make(chan outcome, 1)
-				go func() {
-					result, err := l.Do(ctx, n)
-					c <- outcome{result, err}
-				}()
-				synctest.Wait()
-				return c
-			}
-			gate := start(t.Context(), 9)
+			l := gated{Lane: lane.New(lane.Options[int, int]{Run: s.run})}
+			gate := l.start(t.Context(), 9)
 			var calls []<-chan outcome
 			var cancels []context.CancelCauseFunc
 			for i := range 4 {
 				ctx, cancel := context.WithCancelCause(t.Context())
-				calls, cancels = append(calls, start(ctx, i)), append(cancels, cancel)
+				calls, cancels = append(calls, l.start(ctx, i)), append(cancels, cancel)
 			}
 			s.steps <- true // the gate's
 			returns(t, gate, 18, nil)
 			synctest.Wait()
-			late := start(t.Context(), 7) // comes after them
+			late := l.start(t.Context(), 7) // comes after them
 			cancels[which](errMine)
 			synctest.Wait()
 			equal(t, "returned while Run does not look", len(calls[which]), 0)
@@ -190,19 +181,10 @@ func TestAttendClosed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for _, closes := range []bool{true, false} {
 			s := stays{make(chan bool), make(chan []int, 10)}
-			l := lane.New(lane.Options[int, int]{Run: s.run})
-			start := func(ctx context.Context, n int) <-chan outcome {
-				c := make(chan outcome, 1)
-				go func() {
-					result, err := l.Do(ctx, n)
-					c <- outcome{result, err}
-				}()
-				synctest.Wait()
-				return c
-			}
-			gate := start(t.Context(), 9)
+			l := gated{Lane: lane.New(lane.Options[int, int]{Run: s.run})}
+			gate := l.start(t.Context(), 9)
 			ctx, cancel := context.WithCancelCause(t.Context())
-			leads, other := start(ctx, 1), start(t.Context(), 2)
+			leads, other := l.start(ctx, 1), l.start(t.Context(), 2)
 			s.steps <- true
 			returns(t, gate, 18, nil)
 			synctest.Wait()
