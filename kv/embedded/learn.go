@@ -38,7 +38,8 @@ func (n *near) learn(r reading, pairs []pair, to []byte, version uint64) {
 // learnPart is learn for what no stretch has, with how many pairs the next read should
 // fetch from there.
 func (n *near) learnPart(r *reading, span kv.Range, pairs []pair, version uint64, ahead int) {
-	n.tails.remove(span)
+	var changed uint64
+	span.End, changed = n.tails.yield(span)
 	s := n.before(r.pos) // what the reader came from
 	if r.reverse {
 		s = n.at(r.pos)
@@ -55,7 +56,7 @@ func (n *near) learnPart(r *reading, span kv.Range, pairs []pair, version uint64
 		n.list(s)
 		n.count(s, s.size)
 	}
-	s.changed = max(s.changed, version)
+	s.changed = max(s.changed, version, changed)
 	s.steady = s.ahead == n.most.ahead
 	s.ahead = min(max(s.ahead, ahead), n.most.ahead)
 	s.fetching = false

@@ -293,7 +293,8 @@ func (n *near) lastOf(span kv.Range, version uint64) (key []byte, known bool) {
 // items of these pushed and popped, that would be put together again at once, and the slowest
 // tenth of pushes took 1.27 times as long.
 func (n *near) asked(s *stretch, end []byte, i int, none bool) *stretch {
-	if !bytes.Equal(s.end, end) {
+	inside := !bytes.Equal(s.end, end)
+	if inside {
 		most := n.most.inner
 		if none {
 			most = n.most.between
@@ -305,8 +306,8 @@ func (n *near) asked(s *stretch, end []byte, i int, none bool) *stretch {
 			s.inner = bytes.Clone(end)
 		}
 	}
-	if none && s.between < len(s.pairs) {
-		s.between++
+	if none && (inside || len(s.pairs) > 0) {
+		s.askedBetween()
 	}
 	return s
 }

@@ -230,18 +230,24 @@ func TestNearAgain(t *testing.T) {
 }
 
 // TestDistinct checks that who asks for the last keys of ranges that have none, or one, as a
-// push among many priorities does, needs Pebble a few times only, whatever the order; that
+// push among many priorities does, needs Pebble a few times only, whatever the order, and
+// however many are asked for before any is set; that
 // this is still known once it is not near any more; and that an item comes to the middle of
 // a short stretch.
 func TestDistinct(t *testing.T) {
 	const n = 10_000
+	ascending := func(i int) int { return i }
+	mixed := func(i int) int { return i * 7919 % n }
 	for _, order := range []struct {
-		name string
-		next func(i int) int
+		name   string
+		next   func(i int) int
+		atOnce int
 	}{
-		{"ascending", func(i int) int { return i }},
-		{"descending", func(i int) int { return n - 1 - i }},
-		{"mixed", func(i int) int { return i * 7919 % n }},
+		{"ascending", ascending, 1},
+		{"descending", func(i int) int { return n - 1 - i }, 1},
+		{"mixed", mixed, 1},
+		{"ascending, all at once", ascending, n / 2},
+		{"mixed, many at once", mixed, 2000},
 	} {
 		t.Run(order.name, func(t *testing.T) {
 			db := mustOpen(t, "store", Options{FS: memFS(), Durability: Memory})
@@ -251,27 +257,37 @@ func TestDistinct(t *testing.T) {
 				return kv.Range{Begin: fmt.Appendf(nil, "p%08d\x00", i), End: fmt.Appendf(nil, "p%08d\xff", i)}
 			}
 			missed, longest := 0, 0
-			push := func(i, turn int) {
+			push := func(some []int, turn int) {
 				mustTransact(t, db, func(tx kv.Tx) {
 					kv.Lazily(tx)
-					if _, known := db.near.last(of(i), db.version); !known {
-						missed++
+					for _, i := range some {
+						if _, known := db.near.last(of(i), db.version); !known {
+							missed++
+						}
+						last, err := kv.LastKey(tx.Snapshot(), of(i), all)
+						if want := fmt.Sprintf("p%08d\x00%d", i, turn-1); (string(last) != want) != (turn == 0) || (last == nil) != (turn == 0) || err != nil {
+							t.Fatalf("%d: the last key is %q, %v", i, last, err)
+						}
 					}
-					last, err := kv.LastKey(tx.Snapshot(), of(i), all)
-					if want := fmt.Sprintf("p%08d\x00%d", i, turn-1); (string(last) != want) != (turn == 0) || (last == nil) != (turn == 0) || err != nil {
-						t.Fatalf("%d: the last key is %q, %v", i, last, err)
+					for _, i := range some {
+						tx.Set(fmt.Appendf(nil, "p%08d\x00%d", i, turn), make([]byte, 100))
 					}
-					tx.Set(fmt.Appendf(nil, "p%08d\x00%d", i, turn), make([]byte, 100))
 				})
 				db.near.stretches.Ascend(&stretch{}, func(s *stretch) bool {
-					longest = max(longest, len(s.pairs))
-					return turn == 0 && i%100 == 0
+					if len(some) == 1 {
+						longest = max(longest, len(s.pairs))
+					}
+					return turn == 0 && some[0]%100 == 0
 				})
 			}
 			turn := func(which, turn, most int) {
 				missed = 0
+				var all []int
 				for i := range n / 2 {
-					push(order.next(i)*2%n+which, turn)
+					all = append(all, order.next(i)*2%n+which)
+				}
+				for some := range slices.Chunk(all, order.atOnce) {
+					push(some, turn)
 				}
 				if missed > most || db.near.stretches.Len() > n/4 {
 					t.Errorf("turn %d: %d of %d were not known, want %d at most; %d stretches are near", turn, missed, n/2, most, db.near.stretches.Len())
@@ -288,6 +304,92 @@ func TestDistinct(t *testing.T) {
 				t.Errorf("a stretch had %d pairs, want %d at most", longest, most)
 			}
 		})
+	}
+}
+
+// TestNotDistinct checks what is forgotten but for its last key: a queue that was empty when its
+// last was asked for, and what is left where once there were many priorities.
+func TestNotDistinct(t *testing.T) {
+	db := mustOpen(t, "store", Options{FS: memFS(), Durability: Memory})
+	all := kv.PrefixRange([]byte("p"))
+	of := func(i int) kv.Range { return kv.PrefixRange(fmt.Appendf(nil, "p%03d", i)) }
+	set := func(span, among kv.Range, from, to int) {
+		mustTransact(t, db, func(tx kv.Tx) {
+			kv.Lazily(tx)
+			if _, err := kv.LastKey(tx.Snapshot(), span, among); err != nil {
+				t.Fatal(err)
+			}
+			for item := from; item < to; item++ {
+				tx.Set(fmt.Appendf(nil, "%s/%03d", span.Begin, item), nil)
+			}
+		})
+	}
+	distinct := func(span kv.Range) (pairs int, distinct bool) {
+		s := db.near.holding(span.End, true)
+		return len(s.pairs), s.distinct()
+	}
+
+	queue := kv.PrefixRange([]byte("a queue"))
+	for range 20 {
+		set(queue, queue, 0, 3)
+		if n, so := distinct(queue); n != 3 || so {
+			t.Fatalf("a queue of %d items has many last ones: %v", n, so)
+		}
+		mustTransact(t, db, func(tx kv.Tx) { tx.ClearRange(queue) })
+	}
+
+	for i := range 200 {
+		set(of(i), all, 0, 1)
+		mustTransact(t, db, func(tx kv.Tx) { tx.ClearRange(of(i)) })
+		set(of(i), all, 0, 1)
+		if i > 8 {
+			mustTransact(t, db, func(tx kv.Tx) { tx.ClearRange(of(i - 8)) })
+		}
+	}
+	if n, so := distinct(of(199)); n > 10 || !so {
+		t.Fatalf("%d items of as many priorities have many last ones: %v", n, so)
+	}
+	set(of(199), all, 1, 200)
+	if n, so := distinct(of(199)); n < 50 || so {
+		t.Errorf("%d items, mostly of one priority, have many last ones: %v", n, so)
+	}
+}
+
+// TestNearYields checks what becomes of a tail when a part of it is near: what lies before that is
+// known as it was, and what lies behind it is near, too, for who begins at the tail's version or later.
+func TestNearYields(t *testing.T) {
+	of := func(begin, end string) kv.Range { return kv.Range{Begin: []byte(begin), End: []byte(end)} }
+	for _, reverse := range []bool{false, true} {
+		n := newNear()
+		n.tails.put(tail{[]byte("a"), []byte("z"), true}, 5)
+		r := reading{pos: []byte("f"), end: []byte("k"), reverse: reverse}
+		if reverse {
+			r.pos, r.end = r.end, r.pos
+		}
+		n.learn(r, nil, r.end, 3)
+		for _, c := range []struct {
+			span    kv.Range
+			version uint64
+			key     string
+			known   bool
+		}{
+			{of("f", "k"), 5, "", true},
+			{of("g", "z"), 5, "", true},
+			{of("x", "y"), 5, "", true},
+			{of("g", "z"), 4, "", false},
+			{of("x", "y"), 4, "", false},
+			{of("a", "f"), 5, "a", true},
+			{of("b", "e"), 5, "", true},
+			{of("a", "f"), 4, "", false},
+		} {
+			if key, known := n.last(c.span, c.version); string(key) != c.key || known != c.known {
+				t.Errorf("reverse: %v; the last key from %q to %q at version %d is %q, known: %v; want %q, %v",
+					reverse, c.span.Begin, c.span.End, c.version, key, known, c.key, c.known)
+			}
+		}
+		if s := n.holding([]byte("y"), false); s == nil || string(s.end) != "z" {
+			t.Errorf("reverse: %v; what lies behind is not near", reverse)
+		}
 	}
 }
 

@@ -36,6 +36,7 @@ type stretch struct {
 	memory  []pair // which pairs is the rest of, as it loses its first
 	inner   []byte // not a bound, but where a backward read began
 	between int    // how many ranges between its pairs were asked for and found empty
+	counted uint64 // what changed was when between was counted
 }
 
 // newStretch returns the stretch of a range, with no pairs. It has a copy of its bounds.
@@ -200,6 +201,18 @@ func (s *stretch) runsLow(r *reading, left int, beyond []byte) {
 	}
 }
 
+// askedBetween takes in that a range between its pairs was asked for and found empty. Who pushes
+// many items asks for all before the first is there, so until the next commit more may be asked for
+// than there are pairs. With that, with what tails.yield leaves and with what tails.keep puts before
+// an only pair, a push among a million priorities which were filled 10,000 at a time takes 0.65 to
+// 0.8 of the time on average with Memory, and if 5,000 at a time, 0.9: one in 200 looked in Pebble.
+func (s *stretch) askedBetween() {
+	if s.counted != s.changed {
+		s.between, s.counted = min(s.between, len(s.pairs)), s.changed
+	}
+	s.between++
+}
+
 // distinct tells whether many of its pairs are probably the last of a range that is asked
 // for: whether priorities have few items each. Then tails takes in all of them when s is
 // forgotten.
@@ -263,10 +276,11 @@ func (n *near) cut(s *stretch, at []byte, i int, tail bool) (first, second *stre
 	}
 	small.weigh(small.pairs)
 	large.size += s.size - small.size
+	first.between = min(s.between, len(s.pairs)) * len(first.pairs) / max(len(s.pairs), 1)
+	second.between = s.between - first.between // with those whose pairs still come
 	for _, part := range []*stretch{first, second} {
-		part.changed, part.used = s.changed, s.used
+		part.changed, part.used, part.counted = s.changed, s.used, s.counted
 		part.ahead, part.steady, part.fetching = s.ahead, s.steady, s.fetching
-		part.between = s.between * len(part.pairs) / max(len(s.pairs), 1)
 		n.add(part)
 	}
 	s.release()

@@ -193,15 +193,16 @@ func (t *tails) keep(s *stretch) {
 		}
 		return
 	}
-	first := len(s.pairs) - 1
-	switch {
-	case s.distinct():
+	first, distinct := len(s.pairs)-1, s.distinct()
+	if distinct {
 		first = 0
-		if p := s.pairs[0]; !bytes.Equal(s.begin, p.key()) {
-			t.put(tail{s.begin, p.key(), false}, s.changed)
-		}
-	case !s.tail:
+	} else if !s.tail {
 		return
+	}
+	// What lies before the only item of a queue is asked for by nobody, but before that of a
+	// priority others may come.
+	if p := s.pairs[0]; first == 0 && (distinct || !s.head) && !bytes.Equal(s.begin, p.key()) {
+		t.put(tail{s.begin, p.key(), false}, s.changed)
 	}
 	for i, p := range s.pairs[first:] {
 		end := s.end
@@ -340,6 +341,25 @@ func (t *tails) remove(r kv.Range) {
 			return
 		}
 	}
+}
+
+// yield forgets what is known of a range that is to be near, but keeps what lies before it. What
+// lies behind it, if that is a part of a tail, has no keys: yield returns where that ends, and the
+// version before which it was different.
+func (t *tails) yield(r kv.Range) (end []byte, changed uint64) {
+	end = r.End
+	if last := t.holding(r.End); last.b != nil && bytes.Compare(last.begin, r.End) < 0 {
+		end, changed = bytes.Clone(last.end), last.b.changed
+	}
+	first := t.holding(r.Begin)
+	if first.b == nil || bytes.Equal(first.begin, r.Begin) {
+		t.remove(r)
+		return end, changed
+	}
+	before, version := tail{bytes.Clone(first.begin), r.Begin, first.key}, first.b.changed
+	t.remove(r)
+	t.put(before, version)
+	return end, changed
 }
 
 // cut forgets the tails between two indexes.

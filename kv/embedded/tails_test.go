@@ -159,6 +159,7 @@ func TestTails(t *testing.T) {
 			"push":   m.push,
 			"clear":  m.clear,
 			"remove": m.remove,
+			"yield":  m.yield,
 			"forget": m.forget,
 			"old":    m.lastBefore,
 			"last": func(rt *rapid.T) {
@@ -190,7 +191,8 @@ func (m *tailModel) keep(rt *rapid.T) {
 	if bytes.Equal(r.Begin, r.End) || slices.ContainsFunc(m.known, func(t tail) bool { return meets(t, r) }) {
 		return
 	}
-	s := &stretch{begin: r.Begin, end: r.End, tail: rapid.Bool().Draw(rt, "tail"), changed: m.now()}
+	s := &stretch{begin: r.Begin, end: r.End, changed: m.now()}
+	s.head, s.tail = rapid.Bool().Draw(rt, "head"), rapid.Bool().Draw(rt, "tail")
 	keys := m.in(r, m.now())
 	for s.changed > 1 && slices.Equal(m.in(r, s.changed-1), keys) {
 		s.changed--
@@ -206,6 +208,8 @@ func (m *tailModel) keep(rt *rapid.T) {
 		first = 0
 	} else if !s.tail {
 		first = len(bounds)
+	} else if len(keys) == 1 && !s.head {
+		first = 0
 	}
 	for ; first+1 < len(bounds); first++ {
 		if begin, end := bounds[first], bounds[first+1]; !bytes.Equal(begin, end) {
@@ -290,6 +294,41 @@ func (m *tailModel) remove(rt *rapid.T) {
 	}
 	m.known = slices.DeleteFunc(m.known, func(t tail) bool { return meets(t, r) })
 	m.tails.remove(r)
+}
+
+// yield has a range near: what lies before it stays, and what lies behind it is to be near, too.
+func (m *tailModel) yield(rt *rapid.T) {
+	r := drawPlaces(rt)
+	if bytes.Equal(r.Begin, r.End) {
+		return
+	}
+	want, changed := r.End, uint64(0)
+	var rest []tail
+	m.known = slices.DeleteFunc(m.known, func(t tail) bool {
+		if !meets(t, r) {
+			return false
+		}
+		if bytes.Compare(t.end, want) > 0 {
+			want, changed = t.end, 1
+		}
+		if bytes.Compare(t.begin, r.Begin) < 0 {
+			rest = append(rest, tail{t.begin, r.Begin, t.key})
+		}
+		return true
+	})
+	for _, t := range rest {
+		m.add(t)
+	}
+	end, version := m.tails.yield(r)
+	if !bytes.Equal(end, want) || version < changed || version > m.now() {
+		rt.Fatalf("what was asked for ends at %q, known up to %q, not %q, of version %d of %d", r.End, end, want, version, m.now())
+	}
+	wide := kv.Range{Begin: r.End, End: end}
+	for v := max(version, 1); version > 0 && v <= m.now(); v++ {
+		if keys := m.in(wide, v); len(keys) > 0 {
+			rt.Fatalf("from %q to %q is %q at version %d, and nothing is known there since %d", r.End, end, keys, v, version)
+		}
+	}
 }
 
 // forget has only some blocks kept.
