@@ -27,6 +27,9 @@ func TestStretch(t *testing.T) {
 				if room := s.room(); room > 0 && slices.ContainsFunc(s.memory[:room], func(p pair) bool { return p.after != nil }) {
 					rt.Fatalf("memory before the first holds %q", keysOf(s.memory[:room]))
 				}
+				if behind := s.pairs[len(s.pairs):cap(s.pairs)]; slices.ContainsFunc(behind, func(p pair) bool { return p.after != nil }) {
+					rt.Fatalf("memory behind the last holds %q", keysOf(behind))
+				}
 			},
 			"insert": func(rt *rapid.T) {
 				k := "a" + key.Draw(rt, "key")
