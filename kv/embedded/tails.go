@@ -359,6 +359,7 @@ func (t *tails) yield(r kv.Range) (end []byte, changed uint64) {
 	before, version := tail{bytes.Clone(first.begin), r.Begin, first.key}, first.b.changed
 	t.remove(r)
 	t.put(before, version)
+	t.forget()
 	return end, changed
 }
 
