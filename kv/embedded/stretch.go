@@ -71,11 +71,8 @@ func (s *stretch) insert(i int, p pair) {
 		room = s.room()
 	}
 	if room == 0 {
-		if len(s.pairs) == cap(s.pairs) {
-			s.slide()
-		}
 		if s.pairs = slices.Insert(s.pairs, i, p); !s.inMemory() {
-			s.memory = s.pairs
+			s.memory = s.pairs // what it was holds pairs still
 		}
 		return
 	}
@@ -83,24 +80,6 @@ func (s *stretch) insert(i int, p pair) {
 	copy(longer, s.pairs[:i])
 	longer[i] = p
 	s.pairs = longer
-}
-
-// slide moves the pairs to where their memory begins, if enough were taken before them. So a short
-// queue needs no new memory for them: with 10 items, an enqueue and a dequeue make 525 bytes of
-// garbage, 640 without.
-func (s *stretch) slide() {
-	n, room := len(s.pairs), s.room()
-	if n == 0 {
-		s.pairs = s.memory[:0]
-		return
-	}
-	if room <= n/4 {
-		return
-	}
-	all := s.memory[:cap(s.memory)]
-	copy(all, s.pairs)
-	clear(all[max(n, room) : n+room])
-	s.pairs = all[:n]
 }
 
 // room returns for how many pairs there is memory before the first.
