@@ -231,8 +231,11 @@ func (s *Reader) payload() ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	if n > uint64(s.max) {
-		return nil, &TooLongError{Queue: s.queues[s.at].Name, Item: s.item, Size: int(min(n, math.MaxInt)), Limit: s.max}
+	switch {
+	case n > math.MaxInt:
+		return nil, s.Broken("a payload of %d bytes, more than any can have", n)
+	case n > uint64(s.max):
+		return nil, &TooLongError{Queue: s.queues[s.at].Name, Item: s.item, Size: int(n), Limit: s.max}
 	}
 	return s.take(int(n))
 }

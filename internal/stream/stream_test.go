@@ -244,6 +244,8 @@ func TestBadBody(t *testing.T) {
 		{q + "\x00\x00\x00\x00more", "there is more behind its end"},
 		{q + "\x01\x00\xff\xff\xff\xff\xff\xff\xff\xff\xff\x02", "a number of more than 64 bits"},
 		{q + "\x01\x00\xff\xff\xff\xff\xff\xff\xff\xff\x7fabc", "cut off here"},
+		{q + "\x01\x00\x80\x80\x80\x80\x80\x80\x80\x80\x80\x01", `item 1 of queue "q": a payload of 9223372036854775808 bytes, more than any can have`},
+		{q + "\x01\x00\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01", "a payload of 18446744073709551615 bytes"},
 		{q + "\x01\x00\x05abc", `item 1 of queue "q": it is cut off here`},
 	} {
 		_, err := read(bytes.NewReader(framed([]byte(c.body), MaxBlock)), 0)
