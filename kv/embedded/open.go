@@ -287,14 +287,15 @@ func (db *DB) syncJournal() {
 
 // pebbleOptions pins the version of Pebble's format: a newer Pebble must not
 // make a store that an older build of format 1 can't read. Pebble takes its
-// memtables out of the cache's size, so they are added to it: without that
-// nothing would ever be cached.
+// memtables out of the cache's size, so the two that it mostly has are added to
+// it: without that nothing would ever be cached. With all four that it can have,
+// to drain 10,000,000 items took 246 to 303 MB, and not 190 to 234, no faster.
 func (db *DB) pebbleOptions() *pebble.Options {
 	return &pebble.Options{
 		FS:                          db.guard,
 		Logger:                      pebbleLogger{db},
 		FormatMajorVersion:          pebble.FormatValueSeparation,
-		CacheSize:                   db.o.Cache + 4*int64(db.o.MemTable),
+		CacheSize:                   db.o.Cache + 2*int64(db.o.MemTable),
 		MemTableSize:                uint64(db.o.MemTable),
 		MemTableStopWritesThreshold: 4,
 		L0CompactionThreshold:       4,

@@ -65,10 +65,11 @@ type Options struct {
 	Age time.Duration
 
 	// MemTable is the size in bytes of Pebble's memtables, of which up to four
-	// are held. Default: 32 MiB.
+	// are held. Default: 32 MiB, and in a build without cgo 16 MiB.
 	MemTable int
 
-	// Cache is the size in bytes of the block cache. Default: 32 MiB.
+	// Cache is the size in bytes of the block cache. While more than two memtables
+	// are held, it is smaller by as much as these others take. Default: 32 MiB.
 	Cache int64
 
 	// FS is the file system that holds the directory. Default: the operating
@@ -97,7 +98,7 @@ func (o Options) withDefaults() (Options, error) {
 		o.Age = 5 * time.Second
 	}
 	if o.MemTable == 0 {
-		o.MemTable = 32 << 20
+		o.MemTable = usualMemTable
 	}
 	if o.Cache == 0 {
 		o.Cache = 32 << 20
