@@ -301,6 +301,7 @@ func (db *DB) pebbleOptions() *pebble.Options {
 		L0CompactionThreshold:       4,
 		L0StopWritesThreshold:       1000,
 		LBaseMaxBytes:               64 << 20,
+		Levels:                      [7]pebble.LevelOptions{{BlockSize: blockSize}}, // and so for all below
 		CompactionConcurrencyRange:  func() (int, int) { return 1, 2 },
 		DisableWAL:                  true, // see journal
 		FlushDelayDeleteRange:       10 * time.Second,
@@ -317,6 +318,12 @@ func (db *DB) pebbleOptions() *pebble.Options {
 		},
 	}
 }
+
+// blockSize is what is read of a table at once. With it, and not Pebble's 4 KiB, a priority queue
+// of 3,000,000 items was filled 1.08 to 1.15 times as fast and drained 1.2 times (16 callers,
+// Interval), as compactions take less; the disk has 0.95 of it. The first operation on each of
+// 100,000 queues, in any order, takes 0.96 to 1.12 of the time.
+const blockSize = 32 << 10
 
 // nothingFlushed is how Pebble calls a flush in which all keys were deleted
 // again, which is no failure. It does not export the error.
