@@ -18,7 +18,7 @@ import (
 // size of the commits: by ones that need memory of their own, too.
 func TestBacklog(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
-	for _, memTable := range []int{64 << 10, 4 << 20} {
+	for _, memTable := range []int{smallMemTable, 4 << 20} {
 		db := mustOpen(t, "store", Options{FS: memFS(), Durability: Memory, MemTable: memTable})
 		want := make(map[string]string)
 		kinds := 10

@@ -67,7 +67,7 @@ func TestDiskErrors(t *testing.T) {
 func diskErrors(t *testing.T, f *faults, durability Durability) {
 	t.Helper()
 	fs := memFS()
-	o := Options{FS: errorfs.Wrap(fs, f), Durability: durability, MemTable: 64 << 10}
+	o := Options{FS: errorfs.Wrap(fs, f), Durability: durability, MemTable: smallMemTable}
 	db, err := Open("store", o)
 	if err != nil {
 		checkDiskError(t, f, err)

@@ -163,7 +163,7 @@ func TestJournalWithoutEnd(t *testing.T) {
 // again; what was in it before is not taken for what is in it now.
 func TestJournalTurns(t *testing.T) {
 	fs := memFS()
-	o := Options{FS: fs, MemTable: 64 << 10}
+	o := Options{FS: fs, MemTable: smallMemTable}
 	db := mustOpen(t, "store", o)
 	reused := false
 	for i := range 2000 {
@@ -245,7 +245,7 @@ func TestCrashIsAPrefix(t *testing.T) {
 		for seed := range uint64(4) {
 			rng := rand.New(rand.NewPCG(seed, 0))
 			fs := memFS()
-			db := mustOpen(t, "store", Options{FS: fs, Durability: durability, MemTable: 64 << 10})
+			db := mustOpen(t, "store", Options{FS: fs, Durability: durability, MemTable: smallMemTable})
 			for i := range 600 {
 				mustTransact(t, db, func(tx kv.Tx) {
 					tx.Set([]byte("a"), fmt.Appendf(nil, "%d", i))

@@ -72,7 +72,7 @@ func (s *stretch) insert(i int, p pair) {
 	}
 	if room == 0 {
 		if s.pairs = slices.Insert(s.pairs, i, p); !s.inMemory() {
-			s.memory = s.pairs // what it was holds pairs still
+			s.memory = s.pairs // else what it was would keep its pairs alive
 		}
 		return
 	}
