@@ -49,10 +49,14 @@ func TestCheckLive(t *testing.T) {
 }
 
 func checkLive(t *testing.T, db kv.DB, repair bool) {
-	const clients, each = 4, 60
+	const clients, each, checks = 4, 60, 3 // the least number of checks
 	var mu sync.Mutex
 	taken := make(map[string]int)
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	var turns [checks]chan struct{} // the k-th is closed when k checks have ended
+	for k := range turns {
+		turns[k] = make(chan struct{})
+	}
 	var working atomic.Int64
 	var group sync.WaitGroup
 	defer group.Wait() // also if this fails
@@ -70,7 +74,15 @@ func checkLive(t *testing.T, db kv.DB, repair bool) {
 		noError(t, err)
 		p, err := OpenPriorityQueue(db, "p", String(), o)
 		noError(t, err)
-		work(func() { addLive(t, ctx, q, p, i, each) })
+		work(func() {
+			for k, turn := range turns {
+				select {
+				case <-turn:
+				case <-ctx.Done():
+				}
+				addLive(t, ctx, q, p, fmt.Sprint(i, " ", k), each/checks)
+			}
+		})
 		work(func() {
 			for range 2 * each {
 				v, err := takeLive(ctx, q, p)
@@ -95,31 +107,35 @@ func checkLive(t *testing.T, db kv.DB, repair bool) {
 		})
 	}
 	work(func() { dieLive(t, ctx, db) })
-	checks := checkWhile(t, ctx, db, repair, func() bool { return working.Load() > 0 })
+	done := 0
+	checkWhile(t, ctx, db, repair, func() bool {
+		if done < checks {
+			close(turns[done])
+		}
+		done++
+		return working.Load() > 0
+	})
 	group.Wait()
 	equal(t, "different items taken", len(taken), 2*clients*each)
 	for v, n := range taken {
 		equal(t, fmt.Sprintf("times that %.10s was taken", v), n, 1)
 	}
-	if checks < 3 {
-		t.Errorf("there was time for %d checks only", checks)
-	}
 	checkWhile(t, ctx, db, repair, func() bool { return false })
 }
 
 // checkWhile checks as long as clients work, and once more.
-func checkWhile(t *testing.T, ctx context.Context, db kv.DB, repair bool, while func() bool) (checks int) {
-	for last := false; !last; checks++ {
+func checkWhile(t *testing.T, ctx context.Context, db kv.DB, repair bool, while func() bool) {
+	last := false
+	for n := 0; !last; n++ {
 		last = !while()
-		o := CheckOptions{Repair: repair, page: 1 + checks%50, Found: func(f Finding) { t.Error(f) }}
+		o := CheckOptions{Repair: repair, page: 1 + n%50, Found: func(f Finding) { t.Error(f) }}
 		if _, err := Check(ctx, db, o); err != nil && !isTooOld(err) { // as faulty stores may be, again and again
 			t.Error(err)
 		}
 	}
-	return checks
 }
 
-func addLive(t *testing.T, ctx context.Context, q *Queue[string], p *PriorityQueue[string], client, n int) {
+func addLive(t *testing.T, ctx context.Context, q *Queue[string], p *PriorityQueue[string], client string, n int) {
 	for i := range n {
 		v := fmt.Sprint(client, " ", i, strings.Repeat(" ", 100*(i%3)))
 		check(t, q.Enqueue(ctx, "q"+v))
