@@ -103,7 +103,7 @@ func (p *plans) learn(all []opening) {
 // opens notes that a Get or a loop begins. If it is the first of the transaction,
 // what is likely to follow is read with the next request.
 func (t *tx) opens(o opening) {
-	if len(t.opened) > maxAhead {
+	if t.several || len(t.opened) > maxAhead {
 		return
 	}
 	t.opened = append(t.opened, o)
@@ -125,19 +125,43 @@ func (t *tx) opens(o opening) {
 	}
 }
 
-// fetchAll is the transaction's first read, and those that are planned.
-func (t *tx) fetchAll(r *pb.RangeRequest) (*pb.RangeResponse, error) {
-	all := append([]*pb.RangeRequest{r}, t.planned...)
-	response, err := t.db.conn.ReadAll(t.ctx, all...)
-	if err != nil {
-		return nil, err
+// mostTogether is how many ranges LastKeys asks for with one request, in which there is room for
+// what is planned beside.
+const mostTogether = 64
+
+// LastKeys implements kv.LastKeys: what loops over these ranges would begin with is read with one
+// request, and mostly that is all they need. For plans all of it is one opening.
+func (r reader) LastKeys(spans []kv.Range, among kv.Range, to [][]byte) ([][]byte, error) {
+	if len(spans) > 1 {
+		r.opens(openingOf(among, true, true, 0))
+		r.several = true
+		defer func() { r.several = false }()
 	}
-	t.rev = response.Header.Revision
-	for i := range t.planned {
-		t.ahead = append(t.ahead, readAhead{t.planned[i], response.Responses[i+1].GetResponseRange()})
+	for part := range slices.Chunk(spans, mostTogether) {
+		for _, span := range part[1:] { // the first is read with them
+			r.planLast(span)
+		}
+		for _, span := range part {
+			key, err := kv.LastKey(r, span, among)
+			if err != nil {
+				return nil, err
+			}
+			to = append(to, key)
+		}
+		r.planned = nil // if there was nothing to be read
 	}
-	t.planned = nil
-	return response.Responses[0].GetResponseRange(), nil
+	return to, nil
+}
+
+// planLast has the end of a range read with what is read next.
+func (t *tx) planLast(span kv.Range) {
+	span, err := span.Bounds()
+	if err != nil || bytes.Compare(span.Begin, span.End) >= 0 {
+		return // the loop over it will tell
+	}
+	c := newCursor(t, span, true)
+	c.keysOnly, c.want = true, 1
+	t.planned = append(t.planned, c.request(c.first()))
 }
 
 // readAhead is what was read before it was asked for.

@@ -62,7 +62,8 @@
 //
 // A transaction that reads one range and writes costs two: the read and the commit.
 // What transactions that began alike went on to read is asked for together with the
-// first read. A member counts the keys of a range that it is asked for, and
+// first read, and the last keys of up to 64 ranges with one request, so that a push to
+// as many priorities costs what one to one does. A member counts the keys of a range that it is asked for, and
 // can return the last ones only by sorting all; so the store remembers where keys
 // were at the ends of ranges, and asks for narrow ranges. That decides on the
 // number of requests only, never on what is read.

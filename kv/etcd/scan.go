@@ -18,6 +18,7 @@ type cursor struct {
 	keysOnly bool // without values
 	record   bool // what was read has to be remembered in any case
 
+	held  int64         // pairs in the range that was read last, of which it may have got fewer
 	page  []kv.KeyValue // in the cursor's direction
 	rest  kv.Range      // what is left to be read behind the page
 	pages int           // read so far
@@ -120,6 +121,7 @@ func (c *cursor) fetch(r kv.Range, limit int) (pairs []kv.KeyValue, more bool, e
 	if err != nil {
 		return nil, false, err
 	}
+	c.held = response.Count
 	mods := make([]int64, len(response.Kvs))
 	for i, found := range response.Kvs {
 		if found.Value == nil {
@@ -340,6 +342,11 @@ func (c *cursor) search(size int) error {
 		return nil
 	}
 	low := bytes.Clone(pairs[len(pairs)-1].Key)
+	enough := int64(4*size + firstPage)
+	if c.held-int64(len(pairs)) <= enough {
+		_, err := c.back(low, size)
+		return err
+	}
 	for {
 		between := middle(low, c.rest.End)
 		if between == nil {
@@ -351,7 +358,7 @@ func (c *cursor) search(size int) error {
 			return err
 		case count == 0:
 			c.rest.End = between
-		case count <= int64(4*size+firstPage) || bytes.Equal(between, low):
+		case count <= enough || bytes.Equal(between, low):
 			_, err := c.back(between, size)
 			return err
 		default:

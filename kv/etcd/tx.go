@@ -25,8 +25,9 @@ type tx struct {
 	rev     int64 // that all reads are at; 0 before the first
 	view    view
 	opened  []opening          // the first of what was read
-	planned []*pb.RangeRequest // to be read with the first of them
+	planned []*pb.RangeRequest // to be read with what is read next
 	ahead   []readAhead        // was read, and not asked for yet
+	several bool               // LastKeys is at work, which has opened what it reads
 
 	tails []kv.Range       // whose ends were read
 	reads []*kv.Range      // read conflict ranges, with explicit bounds
@@ -72,22 +73,31 @@ func (t *tx) err() error {
 	return nil
 }
 
-// fetch reads at the transaction's revision. The first read fixes that: it is the
-// only one for which the members have to agree on how far they are, as what a
-// revision holds does not change. A member that has not reached it yet, as the
-// connection has moved to it, is asked to catch up.
+// fetch reads, and with it what is planned.
 func (t *tx) fetch(r *pb.RangeRequest) (*pb.RangeResponse, error) {
 	if response, ok := t.hasRead(r); ok {
 		return response, nil
 	}
-	if t.rev == 0 && len(t.planned) > 0 {
-		return t.fetchAll(r)
+	all := append([]*pb.RangeRequest{r}, t.planned...)
+	t.planned = nil
+	responses, err := t.readAll(all)
+	if err != nil {
+		return nil, err
 	}
-	r.Revision, r.Serializable = t.rev, t.rev != 0
-	response, err := t.db.conn.Range(t.ctx, r)
+	for i, r := range all[1:] {
+		t.ahead = append(t.ahead, readAhead{r, responses[i+1]})
+	}
+	return responses[0], nil
+}
+
+// readAll reads at the transaction's revision. The first read fixes that: it is the
+// only one for which the members have to agree on how far they are, as what a
+// revision holds does not change. A member that has not reached it yet, as the
+// connection has moved to it, is asked to catch up.
+func (t *tx) readAll(all []*pb.RangeRequest) ([]*pb.RangeResponse, error) {
+	responses, revision, err := t.readAt(all, t.rev != 0)
 	if errors.Is(err, errFuture) {
-		r.Serializable = false
-		response, err = t.db.conn.Range(t.ctx, r)
+		responses, revision, err = t.readAt(all, false)
 	}
 	switch {
 	case errors.Is(err, errCompacted):
@@ -95,9 +105,32 @@ func (t *tx) fetch(r *pb.RangeRequest) (*pb.RangeResponse, error) {
 	case err != nil:
 		return nil, err
 	case t.rev == 0:
-		t.rev = response.Header.Revision
+		t.rev = revision
 	}
-	return response, nil
+	return responses, nil
+}
+
+// readAt sends one request, serializable or not.
+func (t *tx) readAt(all []*pb.RangeRequest, serializable bool) ([]*pb.RangeResponse, int64, error) {
+	for _, r := range all {
+		r.Revision, r.Serializable = t.rev, serializable
+	}
+	if len(all) == 1 {
+		response, err := t.db.conn.Range(t.ctx, all[0])
+		if err != nil {
+			return nil, 0, err
+		}
+		return []*pb.RangeResponse{response}, response.Header.Revision, nil
+	}
+	response, err := t.db.conn.ReadAll(t.ctx, all...)
+	if err != nil {
+		return nil, 0, err
+	}
+	responses := make([]*pb.RangeResponse, len(all))
+	for i := range all {
+		responses[i] = response.Responses[i].GetResponseRange()
+	}
+	return responses, response.Header.Revision, nil
 }
 
 // fetchKey reads one key, or only whether it is there.
