@@ -49,14 +49,11 @@ func TestCheckLive(t *testing.T) {
 }
 
 func checkLive(t *testing.T, db kv.DB, repair bool) {
-	const clients, each, checks = 4, 60, 3 // the least number of checks
+	const clients, each = 4, 60
 	var mu sync.Mutex
 	taken := make(map[string]int)
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-	var turns [checks]chan struct{} // the k-th is closed when k checks have ended
-	for k := range turns {
-		turns[k] = make(chan struct{})
-	}
+	turns := newTurns()
 	var working atomic.Int64
 	var group sync.WaitGroup
 	defer group.Wait() // also if this fails
@@ -75,12 +72,9 @@ func checkLive(t *testing.T, db kv.DB, repair bool) {
 		p, err := OpenPriorityQueue(db, "p", String(), o)
 		noError(t, err)
 		work(func() {
-			for k, turn := range turns {
-				select {
-				case <-turn:
-				case <-ctx.Done():
-				}
-				addLive(t, ctx, q, p, fmt.Sprint(i, " ", k), each/checks)
+			for k := range turns {
+				turns.wait(ctx, k)
+				addLive(t, ctx, q, p, fmt.Sprint(i, " ", k), each/len(turns))
 			}
 		})
 		work(func() {
@@ -107,27 +101,44 @@ func checkLive(t *testing.T, db kv.DB, repair bool) {
 		})
 	}
 	work(func() { dieLive(t, ctx, db) })
-	done := 0
-	checkWhile(t, ctx, db, repair, func() bool {
-		if done < checks {
-			close(turns[done])
-		}
-		done++
-		return working.Load() > 0
-	})
+	checkWhile(t, ctx, db, repair, func(done int) bool { turns.begin(done); return working.Load() > 0 })
 	group.Wait()
 	equal(t, "different items taken", len(taken), 2*clients*each)
 	for v, n := range taken {
 		equal(t, fmt.Sprintf("times that %.10s was taken", v), n, 1)
 	}
-	checkWhile(t, ctx, db, repair, func() bool { return false })
+	checkWhile(t, ctx, db, repair, func(int) bool { return false })
 }
 
-// checkWhile checks as long as clients work, and once more.
-func checkWhile(t *testing.T, ctx context.Context, db kv.DB, repair bool, while func() bool) {
+// turns has clients wait for checks, so that there are some while they work: the k-th turn begins
+// when k checks have ended.
+type turns [3]chan struct{}
+
+func newTurns() (s turns) {
+	for k := range s {
+		s[k] = make(chan struct{})
+	}
+	return s
+}
+
+func (s turns) begin(k int) {
+	if k < len(s) {
+		close(s[k])
+	}
+}
+
+func (s turns) wait(ctx context.Context, k int) {
+	select {
+	case <-s[k]:
+	case <-ctx.Done():
+	}
+}
+
+// checkWhile checks as long as clients work, and once more. while gets the number of checks so far.
+func checkWhile(t *testing.T, ctx context.Context, db kv.DB, repair bool, while func(done int) bool) {
 	last := false
 	for n := 0; !last; n++ {
-		last = !while()
+		last = !while(n)
 		o := CheckOptions{Repair: repair, page: 1 + n%50, Found: func(f Finding) { t.Error(f) }}
 		if _, err := Check(ctx, db, o); err != nil && !isTooOld(err) { // as faulty stores may be, again and again
 			t.Error(err)
