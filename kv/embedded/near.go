@@ -208,6 +208,7 @@ func (n *near) absorb(s *stretch, reverse bool) {
 	if !reverse {
 		a.fetching = b.fetching
 	}
+	n.forget() // one of them may be a short head, and then there is more of what the other is
 }
 
 // one tells whether two stretches should be one. Mostly that leaves room, as it would soon be

@@ -393,6 +393,36 @@ func TestNearYields(t *testing.T) {
 	}
 }
 
+// TestNearAbsorbs checks that a short head which becomes one with its neighbour, as a read went on
+// from the one to the other, takes no more room than short heads have: another one makes room.
+func TestNearAbsorbs(t *testing.T) {
+	for _, reverse := range []bool{false, true} {
+		n := newNear()
+		add := func(begin, end string) *stretch {
+			s := newStretch(kv.Range{Begin: []byte(begin), End: []byte(end)})
+			s.head, s.tail = true, true
+			s.put([]pair{newPair(s.begin, make([]byte, 100))})
+			n.add(s)
+			return s
+		}
+		other, s := add("x", "y"), add("a", "b")
+		n.setAside(other)
+		n.setAside(s)
+		n.most.heads = n.spared
+		add("b", "c")
+		r := reading{pos: []byte("a"), end: []byte("c"), reverse: reverse}
+		if reverse {
+			r.pos, r.end = r.end, r.pos
+		}
+		if pairs := n.read(&r, nil, 3, 1); len(pairs) != 2 || n.at([]byte("a")) != n.ending([]byte("c")) {
+			t.Errorf("reverse: %v; %d pairs are near, want 2 in one stretch", reverse, len(pairs))
+		}
+		if n.spared > n.most.heads || !other.gone {
+			t.Errorf("reverse: %v; short heads have %d bytes, and room for %d", reverse, n.spared, n.most.heads)
+		}
+	}
+}
+
 // checkNear checks that stretches are disjoint, in order, not empty, of the right
 // size, and hold what is alive.
 func (m *deadModel) checkNear(rt *rapid.T) {
