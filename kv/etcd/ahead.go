@@ -130,7 +130,9 @@ func (t *tx) opens(o opening) {
 const mostTogether = 64
 
 // LastKeys implements kv.LastKeys: what loops over these ranges would begin with is read with one
-// request, and mostly that is all they need. For plans all of it is one opening.
+// request, and mostly that is all they need. For plans that is one opening, of the range that has
+// them, so what else is read is known whatever the priorities of a push are; but to one priority
+// other pushes go, too, and what they read is of that one.
 func (r reader) LastKeys(spans []kv.Range, among kv.Range, to [][]byte) ([][]byte, error) {
 	if len(spans) > 1 {
 		r.opens(openingOf(among, true, true, 0))

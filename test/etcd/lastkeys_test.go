@@ -111,18 +111,27 @@ func testLastKeys(t *testing.T, c *cluster) {
 func testPushMany(t *testing.T, c *cluster) {
 	p, err := conq.OpenPriorityQueue(open(t, c.options()), "many", conq.String())
 	must(t, err)
-	push := func(from int) {
+	push := func(from, n int) {
 		var all []conq.Prioritized[string]
-		for i := range 40 {
+		for i := range n {
 			all = append(all, conq.Prioritized[string]{Value: "x", Priority: int64(from + i)})
 		}
 		must(t, p.PushAll(t.Context(), all))
 	}
-	push(0)
-	push(20) // what else they read is known from here on
-	before := c.requests(t)
-	push(40)
-	if requests := c.requests(t) - before; requests > 2 {
-		t.Errorf("40 items of 40 priorities took %d requests, want 2", requests)
+	push(0, 40)
+	push(20, 40) // what else they read is known from here on
+	for _, n := range []int{40, 2, 64} {
+		before := c.requests(t)
+		push(40, n)
+		if requests := c.requests(t) - before; requests > 2 {
+			t.Errorf("%d items of as many priorities took %d requests, want 2", n, requests)
+		}
+	}
+	for i := range 2 {
+		before := c.requests(t)
+		must(t, p.Push(t.Context(), "x", 1000))
+		if requests := c.requests(t) - before; i > 0 && requests > 2 {
+			t.Errorf("another item of a priority took %d requests, want 2", requests)
+		}
 	}
 }
