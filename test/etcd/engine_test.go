@@ -70,7 +70,6 @@ func TestEngine(t *testing.T) {
 		{"largest transactions", testLargest},
 		{"keys that were read make a request too large", testReadTooMuch},
 		{"keys that others remove", testRemoved},
-		{"last keys of many ranges", testLastKeys},
 		{"long ranges from either end", testLongRanges},
 		{"range writes leave little behind", testRangeLog},
 		{"range writes by others", testRangeWritesByOthers},

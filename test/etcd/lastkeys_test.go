@@ -51,7 +51,8 @@ func sampleRanges(t *testing.T, db kv.DB) (spans []kv.Range, last []string) {
 }
 
 // The last keys of many ranges are those that loops find, with few requests.
-func testLastKeys(t *testing.T, c *cluster) {
+func TestLastKeys(t *testing.T) {
+	c := startCluster(t, clusterOptions{})
 	db := open(t, c.options())
 	spans, want := sampleRanges(t, db)
 	for _, x := range []struct {
@@ -104,11 +105,11 @@ func testLastKeys(t *testing.T, c *cluster) {
 			}
 		})
 	}
-	testPushMany(t, c)
 }
 
 // Items of many priorities go in with one read and one commit.
-func testPushMany(t *testing.T, c *cluster) {
+func TestPushMany(t *testing.T) {
+	c := startCluster(t, clusterOptions{})
 	p, err := conq.OpenPriorityQueue(open(t, c.options()), "many", conq.String())
 	must(t, err)
 	push := func(from, n int) {
