@@ -62,6 +62,20 @@ func goBuild(t *testing.T, program, source string) {
 	}
 }
 
+// The rates that the README has are those of docs/performance.md.
+func TestReadmeRates(t *testing.T) {
+	rates := regexp.MustCompile(`\d[\d.]*k / \d[\d.]*k`).FindAllString(string(readFile(t, "README.md")), -1)
+	if len(rates) == 0 {
+		t.Error("the README has no rates")
+	}
+	all := string(readFile(t, "docs/performance.md"))
+	for _, pair := range rates {
+		if !strings.Contains(all, "| "+pair+" / ") {
+			t.Errorf("docs/performance.md has no fill and drain of %s", pair)
+		}
+	}
+}
+
 // Files that the documents point to are there.
 func TestDocumentLinks(t *testing.T) {
 	link := regexp.MustCompile(`\]\(([^):#]+)(#[^)]*)?\)`)

@@ -208,7 +208,7 @@ func (n *near) absorb(s *stretch, reverse bool) {
 	if !reverse {
 		a.fetching = b.fetching
 	}
-	n.forget() // one of them may be a short head, and then there is more of what the other is
+	n.forget() // all of it is now what a was, a short head or not: there may be too much of that
 }
 
 // one tells whether two stretches should be one. Mostly that leaves room, as it would soon be

@@ -18,7 +18,6 @@ type cursor struct {
 	keysOnly bool // without values
 	record   bool // what was read has to be remembered in any case
 
-	held  int64         // pairs in the range that was read last, of which it may have got fewer
 	page  []kv.KeyValue // in the cursor's direction
 	rest  kv.Range      // what is left to be read behind the page
 	pages int           // read so far
@@ -110,18 +109,16 @@ func (c *cursor) request(r kv.Range, limit int) *pb.RangeRequest {
 	return &pb.RangeRequest{Key: l.at(r.Begin), RangeEnd: l.at(r.End), Limit: int64(limit), KeysOnly: c.keysOnly}
 }
 
-// fetch reads up to limit pairs at the begin of r, and tells whether there are
-// more in it.
-func (c *cursor) fetch(r kv.Range, limit int) (pairs []kv.KeyValue, more bool, err error) {
+// fetch reads up to limit pairs at the begin of r, and tells how many more are in it.
+func (c *cursor) fetch(r kv.Range, limit int) (pairs []kv.KeyValue, more int64, err error) {
 	if bytes.Compare(r.Begin, r.End) >= 0 {
-		return nil, false, nil
+		return nil, 0, nil
 	}
 	l := &c.t.db.layout
 	response, err := c.t.fetch(c.request(r, limit))
 	if err != nil {
-		return nil, false, err
+		return nil, 0, err
 	}
-	c.held = response.Count
 	mods := make([]int64, len(response.Kvs))
 	for i, found := range response.Kvs {
 		if found.Value == nil {
@@ -130,14 +127,14 @@ func (c *cursor) fetch(r kv.Range, limit int) (pairs []kv.KeyValue, more bool, e
 		pairs = append(pairs, kv.KeyValue{Key: l.key(found.Key), Value: found.Value})
 		mods[i] = found.ModRevision
 	}
-	if response.More && len(pairs) > 0 {
+	if more = response.Count - int64(len(pairs)); more > 0 && len(pairs) > 0 {
 		r.End = kv.After(bytes.Clone(pairs[len(pairs)-1].Key))
 	}
 	c.t.saw(r, pairs, mods, c.record)
 	if !c.keysOnly {
 		c.t.db.hints.saw(pairs)
 	}
-	return pairs, response.More, nil
+	return pairs, more, nil
 }
 
 // saw remembers what was read of r, all of it.
@@ -210,10 +207,10 @@ func (c *cursor) turnOn(first bool, size int) error {
 		c.rest.Begin = to
 		if len(pairs) > 0 {
 			c.page = pairs
-			if more {
+			if more > 0 {
 				c.rest.Begin = kv.After(bytes.Clone(pairs[len(pairs)-1].Key))
 			}
-			c.measure(pairs, more || !whole)
+			c.measure(pairs, more > 0 || !whole)
 			return nil
 		}
 		if whole {
@@ -299,7 +296,7 @@ func (c *cursor) back(from []byte, size int) (found bool, err error) {
 	from = greatest(from, c.rest.Begin)
 	most := max(4*size, firstPage)
 	var all []kv.KeyValue
-	for more, r := true, (kv.Range{Begin: from, End: c.rest.End}); more; {
+	for more, r := int64(1), (kv.Range{Begin: from, End: c.rest.End}); more > 0; {
 		var pairs []kv.KeyValue
 		if pairs, more, err = c.fetch(r, c.few(size)); err != nil {
 			return false, err
@@ -335,34 +332,29 @@ func (c *cursor) search(size int) error {
 	if err != nil {
 		return err
 	}
-	if !more {
+	if more == 0 {
 		if !c.take(c.rest.Begin, pairs) {
 			c.forget()
 		}
 		return nil
 	}
-	low := bytes.Clone(pairs[len(pairs)-1].Key)
-	enough := int64(4*size + firstPage)
-	if c.held-int64(len(pairs)) <= enough {
-		_, err := c.back(low, size)
-		return err
-	}
-	for {
-		between := middle(low, c.rest.End)
-		if between == nil {
-			between = low
-		}
-		count, err := c.count(kv.Range{Begin: between, End: c.rest.End})
+	low := bytes.Clone(pairs[len(pairs)-1].Key) // too much is behind it
+	for between, count := low, more; ; {
 		switch {
-		case err != nil:
-			return err
 		case count == 0:
 			c.rest.End = between
-		case count <= enough || bytes.Equal(between, low):
+		case count <= int64(4*size+firstPage):
 			_, err := c.back(between, size)
 			return err
 		default:
 			low = between
+		}
+		if between = middle(low, c.rest.End); between == nil {
+			_, err := c.back(low, size)
+			return err
+		}
+		if count, err = c.count(kv.Range{Begin: between, End: c.rest.End}); err != nil {
+			return err
 		}
 	}
 }
