@@ -89,7 +89,7 @@ func TestMoveLargest(t *testing.T) {
 	}
 }
 
-// An item of which a piece is missing, or whose number of pieces makes no sense,
+// An item of which a piece is missing or has a wrong size, or whose number of pieces makes no sense,
 // is an ErrDecode and stays, whatever verb it comes by.
 func TestBrokenPieces(t *testing.T) {
 	item := func(elems ...any) []byte {
@@ -102,6 +102,10 @@ func TestBrokenPieces(t *testing.T) {
 	cases := map[string][]kv.KeyValue{
 		"first piece missing":  {{Key: key3, Value: []byte("a")}, {Key: piece(2), Value: []byte("c")}},
 		"second piece missing": {{Key: key3, Value: []byte("a")}, {Key: piece(1), Value: []byte("b")}},
+		"a short piece":        {{Key: key3, Value: []byte("aa")}, {Key: piece(1), Value: []byte("b")}, {Key: piece(2), Value: []byte("c")}},
+		"a long piece":         {{Key: key3, Value: []byte("a")}, {Key: piece(1), Value: []byte("bb")}, {Key: piece(2), Value: []byte("c")}},
+		"a long last piece":    {{Key: key3, Value: []byte("a")}, {Key: piece(1), Value: []byte("b")}, {Key: piece(2), Value: []byte("cc")}},
+		"an empty last piece":  {{Key: key3, Value: []byte("a")}, {Key: piece(1), Value: []byte("b")}, {Key: piece(2)}},
 		"all missing":          {{Key: key3, Value: []byte("a")}},
 		"another one instead":  {{Key: key3}, {Key: piece(1)}, {Key: piece(3)}},
 		"one piece":            {{Key: item(1)}},

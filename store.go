@@ -280,12 +280,12 @@ func (s *store) payload(r kv.Reader, item kv.KeyValue) ([]byte, error) {
 	return s.joined(r, item, n)
 }
 
-// joined returns a payload of n pieces. Its reads leave no conflict: pieces are
+// joined returns a payload of n pieces, all of one size, but for the last, which may be smaller. Its reads leave no conflict: pieces are
 // written and cleared only together with the item's key, which has been read.
 func (s *store) joined(r kv.Reader, item kv.KeyValue, n int) ([]byte, error) {
 	beside := s.beside(item.Key)
 	all := kv.PrefixRange(beside)
-	payload, next := item.Value, 1
+	payload, next, size := item.Value, 1, len(item.Value)
 	for piece, err := range r.Snapshot().Range(all, kv.RangeOptions{Limit: n - 1}) {
 		if err != nil {
 			return nil, err
@@ -293,8 +293,11 @@ func (s *store) joined(r kv.Reader, item kv.KeyValue, n int) ([]byte, error) {
 		if string(piece.Key) != string(appendInt(beside, int64(next))) {
 			break
 		}
-		payload = append(payload, piece.Value...)
 		next++
+		if got := len(piece.Value); got > size || got < size && next < n || got == 0 {
+			return nil, s.decodeError(item.Key, fmt.Errorf("piece %d of %d has %d bytes, and the first one %d", next, n, got, size))
+		}
+		payload = append(payload, piece.Value...)
 	}
 	if next < n {
 		return nil, s.decodeError(item.Key, fmt.Errorf("piece %d of %d is missing", next+1, n))
