@@ -25,6 +25,8 @@ const (
 	formatKnown = 2 // 1 had a log of Pebble's in place of the journal
 	ownerFile   = "OWNER"
 	lockFile    = "LOCK"
+
+	manifestMarker = "marker.manifest." // how the name of Pebble's file begins that says which manifest counts
 )
 
 // leftovers are the files that an opening which was interrupted may have left
@@ -140,7 +142,10 @@ func checkDir(fs vfs.FS, dir string) error {
 		return plain(err)
 	}
 	if slices.Contains(names, formatFile) {
-		return checkFormat(fs, dir)
+		if err := checkFormat(fs, dir); err != nil {
+			return err
+		}
+		return checkTables(names)
 	}
 	for _, name := range names {
 		if !slices.Contains(leftovers, name) {
@@ -163,6 +168,17 @@ func checkFormat(fs vfs.FS, dir string) error {
 		return fmt.Errorf("it has format %d, and this build knows formats up to %d: use a newer build", format, formatKnown)
 	}
 	return nil
+}
+
+// checkTables refuses a directory with tables and without the file, which is empty, by whose name
+// Pebble finds them: it would take the store for a new one, and remove them.
+func checkTables(names []string) error {
+	table := slices.IndexFunc(names, func(name string) bool { return strings.HasSuffix(name, ".sst") })
+	marked := slices.ContainsFunc(names, func(name string) bool { return strings.HasPrefix(name, manifestMarker) })
+	if table < 0 || marked {
+		return nil
+	}
+	return fmt.Errorf("it has tables (%s) and no file %s*, which is empty, and without which they can't be read: was the store copied without its empty files?", names[table], manifestMarker)
 }
 
 func lockDir(fs vfs.FS, dir string) (io.Closer, error) {
