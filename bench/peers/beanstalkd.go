@@ -17,7 +17,7 @@ func beanstalkdSystems() []system {
 	always, lazy := s, s
 	always.name, always.class, always.outage = "beanstalkd/f0", power, nothing
 	always.open = openBeanstalkd("-f0")
-	lazy.name, lazy.class, lazy.outage = "beanstalkd/default", process, "50 ms"
+	lazy.name, lazy.class, lazy.outage = "beanstalkd/default", process, "50 ms and more"
 	lazy.open = openBeanstalkd()
 	return []system{always, lazy}
 }

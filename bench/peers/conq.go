@@ -12,7 +12,7 @@ import (
 func conqSystems() (all []system) {
 	for _, kind := range []string{"queue", "priority"} {
 		for _, d := range []embedded.Durability{embedded.Always, embedded.Interval, embedded.Memory} {
-			s := system{name: "conq-" + kind + "/" + d.String(), order: fifo, waits: true}
+			s := system{name: "conq-" + kind + "/" + d.String(), order: fifo, waits: true, hands: true}
 			s.class, s.crash, s.outage = promiseOf(d)
 			s.open = func(_ context.Context, e env) (peer, error) { return openConqQueue(e.dir, d) }
 			if kind == "priority" {

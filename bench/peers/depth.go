@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"slices"
 	"time"
 )
@@ -25,12 +26,17 @@ const leastTime = 2 * time.Second
 // else goes on meets all alike. There are n rounds, or more for leastTime. It returns the
 // median of each, in nanoseconds.
 func rounds(ctx context.Context, n int, verbs ...verb) ([]float64, error) {
+	return roundsUpTo(ctx, n, math.MaxInt, verbs...)
+}
+
+// roundsUpTo is rounds, but there are no more than most.
+func roundsUpTo(ctx context.Context, n, most int, verbs ...verb) ([]float64, error) {
 	all := make([][]time.Duration, len(verbs))
 	order := make([]int, len(verbs))
 	for i := range order {
 		order[i] = i
 	}
-	for round, first := 0, time.Now(); round < n || time.Since(first) < leastTime; round++ {
+	for round, first := 0, time.Now(); round < most && (round < n || time.Since(first) < leastTime); round++ {
 		for _, i := range rotated(order, round%7) {
 			v := verbs[i]
 			began := time.Now()

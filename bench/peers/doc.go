@@ -1,6 +1,6 @@
 // Command peers measures conq beside the systems that its users would pick
-// instead, and beside the floors that no queue on Pebble can beat, on one machine
-// in one run. It is a module of its own, so that conq gets none of its
+// instead, and beside floors, what writing through Pebble and its log takes, on one
+// machine in one run. It is a module of its own, so that conq gets none of its
 // dependencies.
 //
 //	go run .                  all systems, one table and one plot

@@ -122,14 +122,22 @@ type recipeClient struct {
 }
 
 func (c *recipeClient) put(ctx context.Context, value []byte, priority int) error {
-	defer context.AfterFunc(ctx, func() { _ = c.c.Close() })()
-	return because(ctx, c.enqueue(string(value), uint16(priority)))
+	return c.call(ctx, func() error { return c.enqueue(string(value), uint16(priority)) })
 }
 
-func (c *recipeClient) take(ctx context.Context, _ bool) ([]byte, error) {
+func (c *recipeClient) take(ctx context.Context, _ bool) (value []byte, err error) {
+	err = c.call(ctx, func() error {
+		got, err := c.dequeue()
+		value = []byte(got)
+		return err
+	})
+	return value, err
+}
+
+// call ends with ctx. The recipes panic if the connection ends while they wait for an item.
+func (c *recipeClient) call(ctx context.Context, f func() error) error {
 	defer context.AfterFunc(ctx, func() { _ = c.c.Close() })()
-	value, err := c.dequeue()
-	return []byte(value), because(ctx, err)
+	return because(ctx, recovered(f))
 }
 
 // because returns why ctx has ended rather than that the connection has.

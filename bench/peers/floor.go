@@ -12,9 +12,9 @@ import (
 	"github.com/conq-go/conq/kv/embedded"
 )
 
-// A floor is what no queue on Pebble can beat: it writes an item's key and payload,
-// or deletes the key, and finds out nothing. Which item is next it knows from
-// memory.
+// A floor is what writing through Pebble and its log takes: it writes an item's key and
+// payload, or deletes the key, and finds out nothing. Which item is next it knows from
+// memory. conq has a journal of its own, and can be below it.
 func floorSystems() []system {
 	s := system{class: power, crash: nothing, outage: nothing, order: unordered}
 	raw, grouped, gathering := s, s, s
@@ -51,12 +51,21 @@ func (c *change) in(b *pebble.Batch) error {
 type rawWriter struct{ db *pebble.DB }
 
 func (w rawWriter) write(c *change) error {
-	b := w.db.NewBatch()
-	defer b.Close()
-	if err := c.in(b); err != nil {
-		return err
-	}
-	return b.Commit(pebble.Sync)
+	return commit(w.db, c)
+}
+
+// commit writes changes in one batch. Pebble panics if its log can't be written (see quiet).
+func commit(db *pebble.DB, changes ...*change) error {
+	return recovered(func() error {
+		b := db.NewBatch()
+		defer b.Close()
+		for _, c := range changes {
+			if err := c.in(b); err != nil {
+				return err
+			}
+		}
+		return b.Commit(pebble.Sync)
+	})
 }
 
 func (rawWriter) close() {}
@@ -110,7 +119,7 @@ func (g *group) run() {
 		g.mu.Lock()
 		batch, g.waiting = g.waiting, batch[:0]
 		g.mu.Unlock()
-		err := g.commit(batch)
+		err := commit(g.db, batch...)
 		for _, c := range batch {
 			c.done <- err
 		}
@@ -131,17 +140,6 @@ func (g *group) await(callers int) {
 			return
 		}
 	}
-}
-
-func (g *group) commit(batch []*change) error {
-	b := g.db.NewBatch()
-	defer b.Close()
-	for _, c := range batch {
-		if err := c.in(b); err != nil {
-			return err
-		}
-	}
-	return b.Commit(pebble.Sync)
 }
 
 // floorPeer is a list in memory of what was written.

@@ -32,6 +32,7 @@ func run(args []string, stdout, stderr io.Writer) int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 	defer stop()
 	context.AfterFunc(ctx, stop)
+	signal.Ignore(syscall.SIGPIPE) // who reads the output has had enough: what is under way is still to be cleaned up
 	if len(args) > 0 {
 		if args[0] == serveArgument {
 			return code(serve(ctx, args[1:]), stderr)

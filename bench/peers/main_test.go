@@ -118,7 +118,7 @@ func TestSpecials(t *testing.T) {
 	}{
 		{"depth -items 300 -rounds 3", []string{"dequeue, 300 items", "push, after 300 were taken", "at most 1.3"}},
 		{"priorities -items 300 -rounds 3", []string{"pop max, 300 priorities", "at most 1.5"}},
-		{"queues -queues 30 -rounds 2", []string{"open a store of 30 queues", "enqueue, on one of 30 queues", "enqueue, on any of 30 queues", "at most 2"}},
+		{"queues -queues 30 -rounds 2", []string{"open a store of 30 queues", "enqueue, on one of 30 queues", "enqueue, on any of 30 of them", "at most 2"}},
 		{"payload -items 6 -rounds 1 -clients 2 -durability interval", []string{"drain, items of 1048576 bytes", "MB/s", "at least 0.7"}},
 		{"memory -items 20000 -clients 2", []string{"resident, draining", "at most 300: yes", "disk, after conq stat"}},
 		{"allocs -items 200", []string{"memory, 64 clients, push and take", "at most 6"}},

@@ -112,10 +112,18 @@ func (n *natsPeer) client(ctx context.Context) (client, error) {
 		own.conn.Close()
 		return nil, err
 	}
-	return natsClient{own}, nil
+	messages, err := own.take.Messages(jetstream.PullMaxMessages(1)) // one by one, as its guide says for work queues
+	if err != nil {
+		own.conn.Close()
+		return nil, err
+	}
+	return natsClient{own, messages}, nil
 }
 
-type natsClient struct{ n *natsPeer }
+type natsClient struct {
+	n        *natsPeer
+	messages jetstream.MessagesContext
+}
 
 func (c natsClient) put(ctx context.Context, value []byte, _ int) error {
 	_, err := c.n.js.Publish(ctx, natsSubject, value)
@@ -125,8 +133,8 @@ func (c natsClient) put(ctx context.Context, value []byte, _ int) error {
 // take acknowledges and waits for the answer: only then it is sure that the item
 // does not come again.
 func (c natsClient) take(ctx context.Context, _ bool) ([]byte, error) {
-	m, err := c.n.take.Next(jetstream.FetchMaxWait(time.Second))
-	if errors.Is(err, nats.ErrTimeout) || errors.Is(err, jetstream.ErrNoMessages) {
+	m, err := c.messages.Next(jetstream.NextMaxWait(time.Second))
+	if errors.Is(err, nats.ErrTimeout) {
 		return nil, errEmpty
 	}
 	if err != nil {
@@ -136,6 +144,7 @@ func (c natsClient) take(ctx context.Context, _ bool) ([]byte, error) {
 }
 
 func (c natsClient) close() error {
+	c.messages.Stop()
 	c.n.conn.Close()
 	return nil
 }

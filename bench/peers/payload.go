@@ -75,7 +75,8 @@ func writeRaw(ctx context.Context, l *limits, db *pebble.DB, values *items, clie
 	value := make([]byte, values.payload)
 	for i := client; i < l.items && ctx.Err() == nil; i += l.clients {
 		values.write(value, header{number: i})
-		if err := db.Set(fmt.Appendf(nil, "key %020d", i), value, writeOptions(l.of)); err != nil {
+		set := func() error { return db.Set(fmt.Appendf(nil, "key %020d", i), value, writeOptions(l.of)) }
+		if err := recovered(set); err != nil {
 			return err
 		}
 	}

@@ -31,6 +31,8 @@ type phase struct {
 	// of a system that can't wait are told as early as could be.
 	coming chan struct{}
 
+	cpu func() time.Duration // processor time until now
+
 	puts, gets [][]time.Duration // of each client
 }
 
@@ -51,14 +53,14 @@ func (p *phase) run(ctx context.Context, producers, consumers []client) (result,
 	if len(producers) > 0 && len(consumers) > 0 {
 		p.coming = make(chan struct{}, p.limit)
 	}
-	began := time.Now()
+	before, began := p.cpu(), time.Now()
 	all, ctx := errgroup.WithContext(ctx)
 	all.Go(func() error { return p.produce(ctx, producers) })
 	for i, c := range consumers {
-		all.Go(func() error { return p.consume(ctx, c, i) })
+		all.Go(ofItsOwn(ctx, func(ctx context.Context) error { return p.consume(ctx, c, i) }))
 	}
 	err := all.Wait()
-	took := time.Since(began).Seconds()
+	took, cpu := time.Since(began).Seconds(), p.cpu()-before
 	if err != nil {
 		return result{}, p.explain(err, len(consumers) > 0)
 	}
@@ -73,7 +75,18 @@ func (p *phase) run(ctx context.Context, producers, consumers []client) (result,
 	}
 	return result{
 		Items: n, Seconds: took, Rate: ratio(float64(n), took), Put: latencyOf(p.puts), Take: latencyOf(p.gets),
+		CPU: cpu.Seconds(),
 	}, nil
+}
+
+// ofItsOwn gives a client a context of its own, as callers mostly have: conq serves those of one
+// context faster.
+func ofItsOwn(ctx context.Context, f func(context.Context) error) func() error {
+	return func() error {
+		ctx, cancel := context.WithCancel(ctx)
+		defer cancel()
+		return f(ctx)
+	}
 }
 
 // explain says how far it got when the time was over.
@@ -89,7 +102,7 @@ func (p *phase) explain(err error, consumed bool) error {
 func (p *phase) produce(ctx context.Context, producers []client) error {
 	all, ctx := errgroup.WithContext(ctx)
 	for i, c := range producers {
-		all.Go(func() error { return p.fill(ctx, c, i) })
+		all.Go(ofItsOwn(ctx, func(ctx context.Context) error { return p.fill(ctx, c, i) }))
 	}
 	err := all.Wait()
 	if p.coming != nil && err == nil {

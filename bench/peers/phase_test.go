@@ -178,3 +178,26 @@ func TestInterrupted(t *testing.T) {
 		t.Errorf("%v is left (%v)", left, err)
 	}
 }
+
+// Each client has a context of its own, and a panic of a peer is an error.
+func TestClientsContexts(t *testing.T) {
+	var mu sync.Mutex
+	seen := map[context.Context]bool{}
+	for range 3 {
+		err := ofItsOwn(t.Context(), func(ctx context.Context) error {
+			mu.Lock()
+			defer mu.Unlock()
+			seen[ctx] = true
+			return nil
+		})()
+		if err != nil {
+			t.Error(err)
+		}
+	}
+	if len(seen) != 3 || seen[t.Context()] {
+		t.Errorf("3 clients have %d contexts, the common one among them: %v", len(seen), seen[t.Context()])
+	}
+	if err := recovered(func() error { panic("broken") }); err == nil || !strings.Contains(err.Error(), "broken") {
+		t.Errorf("a panic became %v", err)
+	}
+}

@@ -84,7 +84,7 @@ func startPostgres(ctx context.Context, e env, connections int) (*postgresServer
 	}
 	said, err := command("initdb", "-D", data, "-U", "peers", "-A", "trust", "-E", "UTF8", "--locale=C", "--no-sync").CombinedOutput()
 	if err != nil {
-		return nil, fmt.Errorf("initdb: %w: %s", err, said)
+		return nil, fmt.Errorf("initdb in %s: %w: %s", data, err, said)
 	}
 	dsn := func(addr string) string {
 		return fmt.Sprintf("postgres://peers@%s/postgres?sslmode=disable", addr)

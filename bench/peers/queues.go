@@ -108,11 +108,15 @@ func operations(ctx context.Context, l *limits, one, many string) (found []findi
 		}
 		for j, which := range []string{"one", "any"} {
 			what := fmt.Sprintf("%s, on %s of %d queues", v.name, which, n)
+			if which == "any" {
+				what = fmt.Sprintf("%s, on any of %d of them", v.name, min(n, sample))
+			}
 			found = append(found, against(what, "ns", medians[0], medians[1+j]).atMost(operationBar))
 		}
 	}
+	unused := n / len(all[firstOn]) / inARound // of which each verb has its part
 	for i, v := range all[alone] {
-		medians, err := rounds(ctx, sample, v, all[firstOn][i])
+		medians, err := roundsUpTo(ctx, sample, max(1, unused), v, all[firstOn][i])
 		if err != nil {
 			return nil, err
 		}

@@ -52,6 +52,7 @@ type line struct {
 	Missing string     `json:"missing,omitempty"`
 	Errors  []string   `json:"errors,omitempty"`
 	AtMost  string     `json:"at_most,omitempty"`
+	Hands   bool       `json:"hands_over,omitempty"` // see system.hands
 	Median  *summary   `json:"median,omitempty"`
 	Runs    []measured `json:"runs"`
 }
@@ -112,7 +113,7 @@ func runAll(ctx context.Context, dir string, s settings, all []system, progress 
 
 func newLine(shape shape, sys system, items int) *line {
 	l := &line{
-		Shape: shape, System: sys.name, Class: sys.class, Crash: sys.crash, Outage: sys.outage, Runs: []measured{},
+		Shape: shape, System: sys.name, Class: sys.class, Crash: sys.crash, Outage: sys.outage, Hands: sys.hands, Runs: []measured{},
 	}
 	if sys.atMost > 0 && sys.atMost < items {
 		l.AtMost = fmt.Sprintf("%d items: %s", sys.atMost, sys.whyAtMost)
@@ -257,9 +258,7 @@ func (w *work) phase(ctx context.Context, name string, items *items, limit, pres
 	p := &phase{
 		name: name, items: items, limit: limit, present: present, until: time.Now().Add(w.Time),
 		system: w.system, priorities: w.Priorities,
+		cpu: func() time.Duration { return cpuTime() + processTime(w.peer.pid()) },
 	}
-	before := cpuTime() + processTime(w.peer.pid())
-	r, err := p.run(ctx, producers, consumers)
-	r.CPU = (cpuTime() + processTime(w.peer.pid()) - before).Seconds()
-	return r, err
+	return p.run(ctx, producers, consumers)
 }

@@ -39,6 +39,7 @@ type system struct {
 	priority bool   // is a priority queue
 	order    order
 	waits    bool // a take waits for an item if it is told to
+	hands    bool // in a transfer items go from puts to takes that wait, and are never written
 	// atMost is how many items it gets, because of what whyAtMost says. 0: no limit.
 	atMost    int
 	whyAtMost string
@@ -78,6 +79,17 @@ type client interface {
 }
 
 var errEmpty = errors.New("there is no item")
+
+// recovered returns a panic of f, which is of a peer, as an error: the others are still to be
+// measured.
+func recovered(f func() error) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("it panicked: %v", p)
+		}
+	}()
+	return f()
+}
 
 // inProcess is embedded by peers without a server.
 type inProcess struct{}

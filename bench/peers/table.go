@@ -102,6 +102,9 @@ func (r *report) notes(w io.Writer) {
 		if l.Missing != "" {
 			say(fmt.Sprintf("%s was left out. %s", l.System, l.Missing))
 		}
+		if l.Hands {
+			say("conq in a transfer: what is put while a consumer waits is handed to it, and never written")
+		}
 		if l.AtMost != "" {
 			say(fmt.Sprintf("%s got at most %s", l.System, l.AtMost))
 		}

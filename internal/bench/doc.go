@@ -13,8 +13,8 @@
 //
 // # The floor
 //
-// No queue on Pebble can be cheaper than writing its items there. So the floor
-// writes, from as many goroutines, one batch an operation with the bytes that conq
+// The floor is what writing items through Pebble and its log takes; conq has a journal of
+// its own, and can be below it. It writes, from as many goroutines, one batch an operation with the bytes that conq
 // would write: an item's key and its payload, or the deletion of a key. It opens
 // the directory that conq has made, with the options that conq has left there in
 // Pebble's OPTIONS file, and with the same sync setting. A test opens what the
