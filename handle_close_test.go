@@ -6,11 +6,15 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
 	"github.com/conq-go/conq/kv"
+	"github.com/conq-go/conq/kv/embedded"
 	"github.com/conq-go/conq/kv/faulty"
 	"github.com/conq-go/conq/kv/memory"
 )
@@ -262,4 +266,33 @@ func TestNoCombiningParallel(t *testing.T) {
 func TestCloseUnopened(t *testing.T) {
 	wantError(t, new(Queue[string]).Close(), errUnopened)
 	wantError(t, new(PriorityQueue[string]).Close(), errUnopened)
+}
+
+// Who waits for an item ends with the error of a store that fails.
+func TestWaitOfFailedStore(t *testing.T) {
+	var broken atomic.Bool
+	fs := errorfs.Wrap(vfs.NewMem(), errorfs.InjectorFunc(func(op errorfs.Op) error {
+		if op.Kind == errorfs.OpFileSyncData && broken.Load() {
+			return syscall.EIO
+		}
+		return nil
+	}))
+	db, err := embedded.Open("store", embedded.Options{FS: fs})
+	noError(t, err)
+	defer db.Close()
+	q, err := OpenQueue(db, "waited for", String())
+	noError(t, err)
+	other, err := OpenQueue(db, "other", String())
+	noError(t, err)
+	done := make(chan error, 1)
+	waiting := make(chan struct{})
+	go func() {
+		close(waiting)
+		_, err := q.DequeueWait(t.Context())
+		done <- err
+	}()
+	<-waiting
+	broken.Store(true)
+	wantError(t, other.Enqueue(t.Context(), "x"), embedded.ErrFailed)
+	wantError(t, <-done, embedded.ErrFailed)
 }

@@ -119,13 +119,15 @@ func (t *tx) startWatches() error {
 	if err := t.committable(t.db.o.Now()); err != nil {
 		return err
 	}
-	t.watchLocked()
+	t.watchLocked(t.version)
 	return nil
 }
 
-func (t *tx) watchLocked() {
+// watchLocked starts the watches of a transaction that has seen a version, or makes it.
+func (t *tx) watchLocked(version uint64) {
 	since := t.db.window.since(t.version)
 	for _, w := range t.watched {
+		w.version = version
 		t.db.watch(t.ctx, w, since)
 	}
 	t.watched = nil
@@ -217,7 +219,7 @@ func (t *tx) applyLocked(e *effects, reads []kv.Range, checked uint64) (*pebble.
 		return nil, err
 	}
 	db.watches.fire(e)
-	t.watchLocked() // after its own writes, which are what it watches for a change of
+	t.watchLocked(db.version + 1) // after its own writes, which are what it watches for a change of
 	db.version++
 	db.commits.Add(1)
 	snap := t.releaseLocked()
@@ -320,6 +322,7 @@ func unknown(err error) error {
 func (db *DB) expire(now time.Time) {
 	for t := db.txns.first; t != nil && t.tooOld(now); t = db.txns.first {
 		db.txns.remove(t)
+		db.expired[t] = struct{}{}
 	}
 }
 

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"maps"
+	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -40,11 +42,12 @@ type DB struct {
 	stopped    <-chan struct{} // closed by stop
 
 	mu      sync.Mutex
-	closed  bool     // nothing is applied any more
-	version uint64   // of the last commit
-	full    bool     // the journal needs a new segment
-	view    *view    // the latest, if it is in use
-	txns    openTxns // those that hold a view
+	closed  bool              // nothing is applied any more
+	version uint64            // of the last commit
+	full    bool              // the journal needs a new segment
+	view    *view             // the latest, if it is in use
+	txns    openTxns          // those that hold a view
+	expired map[*txn]struct{} // of those, such as were too old, until they end
 	window  window
 	watches watches
 	signals kv.Signals
@@ -63,6 +66,7 @@ func newDB(o Options) *DB {
 		version:        1, // so that a transaction that has read nothing is at 0
 		synced:         newHorizon(1),
 		watches:        make(watches),
+		expired:        make(map[*txn]struct{}),
 		maimed:         make(chan struct{}),
 	}
 }
@@ -118,6 +122,28 @@ func (db *DB) ReadTransact(ctx context.Context, f func(kv.Reader) error) error {
 func (db *DB) failed(err error) {
 	db.log.Error("store has failed", "error", err)
 	db.synced.wake()
+	db.signals.Close() // who waits looks again, and meets the error
+	go db.failWatches()
+}
+
+// failWatches ends all watches: with what one whose transaction may not be on disk is told. It is
+// not for who has met the failure, who may have the lock.
+func (db *DB) failWatches() {
+	db.mu.Lock()
+	defer db.mu.Unlock()
+	for _, of := range db.watches {
+		for w := range of {
+			w.end(db.failedWatch(w))
+		}
+	}
+	clear(db.watches)
+}
+
+func (db *DB) failedWatch(w *watch) error {
+	if w.version > db.synced.version.Load() {
+		return unknown(db.failure())
+	}
+	return db.failure()
 }
 
 // maim tells that one of Pebble's goroutines has ended: Pebble's Close may wait
@@ -149,7 +175,7 @@ func (db *DB) Close() error {
 	}
 	db.closed = true
 	db.ending.Store(true)
-	open := db.txns.all()
+	open := slices.AppendSeq(db.txns.all(), maps.Keys(db.expired))
 	db.watches.fireAll(kv.ErrClosed)
 	db.mu.Unlock()
 	db.signals.Close()

@@ -22,11 +22,10 @@ import (
 // it after its sync can't miss it.
 //
 // Errors in tables, which Pebble can live with, pass through; a table is written
-// anew. Before arm all errors do, so that Open can return them.
+// anew.
 type guard struct {
 	vfs.FS
 
-	armed   atomic.Bool
 	frozen  atomic.Bool
 	failure atomic.Pointer[error]
 	onFail  func(error)
@@ -37,8 +36,6 @@ type guard struct {
 }
 
 func newGuard(fs vfs.FS, onFail func(error)) *guard { return &guard{FS: fs, onFail: onFail} }
-
-func (g *guard) arm() { g.armed.Store(true) }
 
 // err returns the error that poisoned the store, or nil.
 func (g *guard) err() error {
@@ -71,7 +68,7 @@ func (g *guard) change(name string, f func() error) error {
 		return nil
 	}
 	err := f()
-	if err != nil && g.armed.Load() && !isTable(g.PathBase(name)) {
+	if err != nil && !isTable(g.PathBase(name)) {
 		g.fail(err)
 		return nil
 	}

@@ -73,8 +73,8 @@ func Open(dir string, o Options) (*DB, error) {
 	if dir == "" {
 		return nil, errors.New("embedded: no directory given")
 	}
-	if o.FS == vfs.Default { // the same directory must have one name in a process
-		if dir, err = canonical(dir); err != nil {
+	if o.FS == vfs.Default {
+		if dir, err = filepath.Abs(dir); err != nil {
 			return nil, err
 		}
 	}
@@ -85,24 +85,20 @@ func Open(dir string, o Options) (*DB, error) {
 	return db, nil
 }
 
-func canonical(dir string) (string, error) {
-	dir, err := filepath.Abs(dir)
-	if err != nil {
-		return "", err
-	}
-	if real, err := filepath.EvalSymlinks(dir); err == nil {
-		return real, nil
-	}
-	return dir, nil // not there yet
-}
-
 func (db *DB) open(dir string) error {
 	fs := db.o.FS
 	if err := checkDir(fs, dir); err != nil {
 		return err
 	}
-	if err := fs.MkdirAll(dir, 0o755); err != nil {
+	if err := makeDir(fs, dir); err != nil {
 		return plain(err)
+	}
+	if fs == vfs.Default { // the same directory must have one name in a process, which is known when it is there
+		real, err := filepath.EvalSymlinks(dir)
+		if err != nil {
+			return plain(err)
+		}
+		dir = real
 	}
 	lock, err := lockDir(fs, dir)
 	if err != nil {
@@ -113,6 +109,24 @@ func (db *DB) open(dir string) error {
 	}
 	db.lock = lock
 	return nil
+}
+
+// makeDir makes a directory, and has its name on disk, and those of all above it that are new.
+func makeDir(fs vfs.FS, dir string) error {
+	if _, err := fs.Stat(dir); err == nil {
+		return nil
+	}
+	parent := fs.PathDir(dir)
+	if parent == dir {
+		return nil
+	}
+	if err := makeDir(fs, parent); err != nil {
+		return err
+	}
+	if err := fs.MkdirAll(dir, 0o755); err != nil {
+		return err
+	}
+	return syncDir(fs, parent)
 }
 
 // plain names the usual troubles by what to do about them.
@@ -207,11 +221,16 @@ func (db *DB) openLocked(dir string) error {
 	ctx, stop := context.WithCancel(context.Background())
 	db.stop, db.stopped = stop, ctx.Done()
 	err := guarded(func() error { return db.openFiles(dir) })
+	if failure := db.guard.err(); failure != nil { // whatever became of it
+		if err == nil {
+			_ = db.closePebble()
+		}
+		err = failure
+	}
 	if err != nil {
 		stop()
 		return err
 	}
-	db.guard.arm()
 	db.background.Go(func() { db.applyBacklog(ctx) })
 	wanted := db.ahead
 	db.background.Go(func() { db.keepAhead(ctx, wanted) })

@@ -431,6 +431,7 @@ func (t *txn) release() {
 func (t *txn) releaseLocked() *pebble.Snapshot {
 	t.open = false
 	t.db.txns.remove(t)
+	delete(t.db.expired, t)
 	if t.db.txns.first == nil {
 		t.db.window = window{} // nobody needs it
 	}

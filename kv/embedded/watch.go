@@ -9,9 +9,10 @@ import (
 // watch waits for a change of one key. Whoever takes it out of the table ends
 // it, so that it ends once.
 type watch struct {
-	key    string
-	ch     chan error
-	forget func() bool // stops waiting for the context's end
+	key     string
+	version uint64 // that its transaction has seen or made
+	ch      chan error
+	forget  func() bool // stops waiting for the context's end
 }
 
 func newWatch(key []byte) *watch {
@@ -92,6 +93,10 @@ func (db *DB) watch(ctx context.Context, w *watch, since []written) {
 			w.end(nil)
 			return
 		}
+	}
+	if db.failure() != nil { // see failWatches
+		w.end(db.failedWatch(w))
+		return
 	}
 	db.watches.add(w)
 	w.forget = context.AfterFunc(ctx, func() {

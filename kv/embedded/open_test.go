@@ -1,0 +1,154 @@
+package embedded
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
+	"github.com/conq-go/conq/kv"
+)
+
+// A store that is new, below a symbolic link, is known by one name from the beginning.
+func TestOpenTwice(t *testing.T) {
+	link := filepath.Join(t.TempDir(), "link")
+	if err := os.Symlink(t.TempDir(), link); err != nil {
+		t.Fatal(err)
+	}
+	name := filepath.Join(link, "new", "store")
+	mustOpen(t, name, Options{})
+	if second, err := Open(name, Options{}); err == nil {
+		second.Close()
+		t.Error("it was opened twice")
+	}
+}
+
+// A new store survives a power failure, and so do the directories above it that are new.
+func TestNewDirectories(t *testing.T) {
+	for _, dir := range []string{"store", "a/store", "a/b/store"} {
+		fs := memFS()
+		db := mustOpen(t, dir, Options{FS: fs})
+		mustTransact(t, db, func(tx kv.Tx) { tx.Set([]byte("k"), []byte("v")) })
+		again := mustOpen(t, dir, Options{FS: fs.CrashClone(vfs.CrashCloneCfg{})})
+		if got := contents(t, again); !slices.Equal(got, []string{"k=v"}) {
+			t.Errorf("%s has %q after a power failure", dir, got)
+		}
+	}
+}
+
+// TestOpenDiskErrors opens a store of which a part is in tables, and a part in the journal, while
+// each change of a file fails in turn, once and from then on: that is an error of Open, or nothing
+// has happened, and all is there when the disk works again.
+func TestOpenDiskErrors(t *testing.T) {
+	fs, want := storeInParts(t)
+	none := &faults{}
+	openDiskErrors(t, none, copyOf(fs), want)
+	if none.count.Load() < 10 {
+		t.Errorf("only %d changes of files to open a store", none.count.Load())
+	}
+	for _, all := range []bool{true, false} {
+		for from := int64(1); from <= none.count.Load(); from++ {
+			openDiskErrors(t, &faults{from: from, all: all, error: syscall.ENOSPC}, copyOf(fs), want)
+		}
+	}
+}
+
+func openDiskErrors(t *testing.T, f *faults, fs *vfs.MemFS, want []string) {
+	t.Helper()
+	db, err := Open("store", Options{FS: errorfs.Wrap(fs, f), MemTable: smallMemTable})
+	if err != nil {
+		checkDiskError(t, f, err)
+	} else {
+		_ = db.Close() // what failed then may have been after Open
+	}
+	again := mustOpen(t, "store", Options{FS: fs})
+	if got := contents(t, again); !slices.Equal(got, want) {
+		t.Errorf("fault %d, all %v: there are %d pairs, not %d", f.from, f.all, len(got), len(want))
+	}
+}
+
+// storeInParts returns a store that was not closed, and what is in it: more than it keeps in the
+// journal when it is opened.
+func storeInParts(t *testing.T) (*vfs.MemFS, []string) {
+	fs := memFS()
+	db := mustOpen(t, "store", Options{FS: fs, MemTable: smallMemTable})
+	for i := range 2 * littleBytes / 4096 {
+		mustTransact(t, db, func(tx kv.Tx) { tx.Set(fmt.Appendf(nil, "%04d", i), make([]byte, 4096)) })
+	}
+	return copyOf(fs), contents(t, db)
+}
+
+func copyOf(fs *vfs.MemFS) *vfs.MemFS {
+	return fs.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: 100, RNG: rand.New(rand.NewPCG(1, 2))})
+}
+
+// Close ends transactions that were open for too long, too.
+func TestCloseExpired(t *testing.T) {
+	var now atomic.Int64
+	db := mustOpen(t, t.TempDir(), Options{
+		Durability: Memory, Age: time.Second, Now: func() time.Time { return time.Unix(0, now.Load()) },
+	})
+	for i := range 50 {
+		mustTransact(t, db, func(tx kv.Tx) { tx.Set(fmt.Appendf(nil, "%02d", i), make([]byte, 5000)) })
+	}
+	db.near.most.bytes = 0 // so that it has to read what is closed
+	err := db.ReadTransact(context.Background(), func(r kv.Reader) error {
+		n := 0
+		for _, err := range r.Range(kv.Range{}, kv.RangeOptions{}) {
+			if err != nil {
+				return err
+			}
+			if n++; n == 1 {
+				now.Add(int64(2 * time.Second))
+				mustTransact(t, db, func(tx kv.Tx) { tx.Set([]byte("x"), nil) })
+				if err := db.Close(); err != nil {
+					t.Error("closing:", err)
+				}
+			}
+		}
+		return nil
+	})
+	if !errors.Is(err, kv.ErrClosed) {
+		t.Errorf("the loop ended with %v, want ErrClosed", err)
+	}
+}
+
+// When a store fails, who watches is told: that it has, and if it is so, that it is not known
+// whether his transaction was committed. So are those who wait for signals.
+func TestWatchFailure(t *testing.T) {
+	f := &faults{error: syscall.EIO, all: true}
+	db := mustOpen(t, "store", Options{FS: errorfs.Wrap(memFS(), f)})
+	var before, own, after <-chan error
+	mustTransact(t, db, func(tx kv.Tx) { before = tx.Watch([]byte("a")); tx.Set([]byte("x"), nil) })
+	news := db.Signals().Wait("topic")
+	f.from = f.count.Load() + 1
+	err := db.Transact(context.Background(), func(tx kv.Tx) error {
+		own = tx.Watch([]byte("b"))
+		tx.Set([]byte("y"), nil)
+		return nil
+	})
+	if !errors.Is(err, kv.ErrCommitUnknown) {
+		t.Fatalf("a commit that is not on disk returned %v", err)
+	}
+	<-news
+	for name, ch := range map[string]<-chan error{"before": before, "own": own} {
+		err := <-ch
+		if !errors.Is(err, ErrFailed) || errors.Is(err, kv.ErrCommitUnknown) != (name == "own") {
+			t.Errorf("watch %s was told %v", name, err)
+		}
+	}
+	err = db.Transact(context.Background(), func(tx kv.Tx) error { after = tx.Watch([]byte("c")); return nil })
+	if after != nil || !strings.Contains(fmt.Sprint(err), "failed") {
+		t.Errorf("after that a transaction ran, and returned %v", err)
+	}
+}
