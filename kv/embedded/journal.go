@@ -2,6 +2,7 @@ package embedded
 
 import (
 	"errors"
+	"math/rand/v2"
 	"os"
 	"slices"
 	"sync"
@@ -75,15 +76,21 @@ func openJournal(fs vfs.FS, dir string, memTable int64, zeroed bool) (*journal, 
 	j := &journal{fs: fs, dir: dir, zeroed: zeroed, most: memTable - memTable/8}
 	j.room = j.most
 	j.file.closed = segments
-	first := uint64(1)
+	first := firstSegment()
 	if n := len(segments); n > 0 {
-		first += segments[n-1]
+		first = segments[n-1] + 1
 	} else if err := fs.Remove(fs.PathJoin(dir, spareSegment)); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return nil, err // it may hold records of a number that comes again
 	}
 	j.chunks = []chunk{{segment: first}}
 	return j, nil
 }
+
+// firstSegment returns the number of a new store's first segment. The checks of records begin with
+// that of their segment, and a segment's file mostly has what others have had, so also what clients
+// have put there as values. If the number could be guessed, a value could have what would be a
+// record after a crash.
+func firstSegment() uint64 { return 1 + rand.Uint64N(1<<48) }
 
 // append adds a commit: the representation of its batch, with so many operations, or
 // nothing, if there are no writes. It returns whether a new segment should begin then.
