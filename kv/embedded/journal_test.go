@@ -77,12 +77,12 @@ func writeBytes(t *testing.T, fs vfs.FS, path string, data []byte) {
 // is left, also after a second crash.
 func TestJournalTorn(t *testing.T) {
 	const commits = 5
-	fs := killed(t, commits)
-	name := segmentsOf(t, fs)[0]
-	data := bytesOf(t, fs, fs.PathJoin("store", name))
+	was := killed(t, commits)
+	name := segmentsOf(t, was)[0]
+	data := bytesOf(t, was, was.PathJoin("store", name))
 	var ends []int64 // of each commit
 	for at := int64(0); ; {
-		r, ok := readRecord(onlySegment(t, fs), data[at:])
+		r, ok := readRecord(onlySegment(t, was), data[at:])
 		if !ok {
 			break
 		}
@@ -98,7 +98,7 @@ func TestJournalTorn(t *testing.T) {
 	}
 	for at := ends[2]; at <= ends[4]; at++ { // what was synced before is another matter
 		for how, tear := range torn {
-			fs := killed(t, commits)
+			fs := copyOf(was)
 			rewrite(t, fs, name, func(data []byte) []byte { return tear(data, at) })
 			whole := slices.IndexFunc(ends, func(end int64) bool { return end > at })
 			if whole < 0 {
