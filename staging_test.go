@@ -191,6 +191,33 @@ func TestStagingUndecodable(t *testing.T) {
 	})
 }
 
+// spoils fails, and leaves nothing of what it was given, as some ciphers do that decrypt in place.
+type spoils struct{ Codec[string] }
+
+func (spoils) Decode(b []byte) (string, error) {
+	clear(b)
+	return "", errors.New("wrong key")
+}
+
+// An item stays as it was when it does not decode, whatever the codec does with its bytes.
+func TestSpoiledByDecode(t *testing.T) {
+	for mode, staging := range stagings {
+		t.Run(mode, func(t *testing.T) {
+			db := newMemory(t, kv.Limits{})
+			q, err := OpenQueue(db, "q", String())
+			noError(t, err)
+			wrong, err := OpenQueue[string](db, "q", spoils{String()}, Options{Staging: staging})
+			noError(t, err)
+			noError(t, q.Enqueue(t.Context(), "a secret"))
+			wantError(t, drop(wrong.Dequeue(t.Context())), ErrDecode)
+			wantError(t, drop(wrong.DequeueWait(t.Context())), ErrDecode)
+			got, err := q.Dequeue(t.Context())
+			noError(t, err)
+			equal(t, "item", got, "a secret")
+		})
+	}
+}
+
 // Clear also clears what is staged: whose request or result was cleared comes
 // again, and finds nothing.
 func TestStagingClear(t *testing.T) {

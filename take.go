@@ -247,7 +247,7 @@ func count[V any](shares []share[V]) (n int) {
 // serveStaged is serveSome by staging.
 func (t *taker[V]) serveStaged(ctx context.Context, b *batch[V]) ([]share[V], error) {
 	shares, err := staging.Take(ctx, t.stage, t.side, sum(b.wants), b, func(tx kv.Tx, items []kv.KeyValue) ([]share[V], error) {
-		d := deal[V]{reader: t.reader, items: items}
+		d := deal[V]{reader: copying[V]{t.reader}, items: items}
 		shares, err := d.deal(tx, b.wants, false, nil)
 		if err != nil {
 			return nil, err
@@ -272,6 +272,14 @@ func (t *taker[V]) serveStaged(ctx context.Context, b *batch[V]) ([]share[V], er
 		shares = append(shares, share[V]{err: ErrEmpty})
 	}
 	return shares, nil
+}
+
+// copying has the codec decode copies: items that do not decode are put back as they were.
+type copying[V any] struct{ reader[V] }
+
+func (c copying[V]) readItem(r kv.Reader, item kv.KeyValue) (V, error) {
+	item.Value = copied(item.Value)
+	return c.reader.readItem(r, item)
 }
 
 // putBack puts items back that were staged: one that does not decode stays, and
