@@ -47,6 +47,9 @@ func (t *taker[V]) takeForWaiting(ctx context.Context, p *waitroom.Party[V]) (go
 		t.misses.Add(1)
 		err = t.lookAgain(ctx)
 	}
+	if err != nil {
+		news = nil // there may be items: who leads next is to look
+	}
 	return got, news, err
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"slices"
 	"sync/atomic"
 	"testing"
@@ -178,6 +179,68 @@ func TestNext(t *testing.T) {
 		}
 		if left != 1 {
 			t.Errorf("the last one has left %d times", left)
+		}
+	})
+}
+
+// A leader who does not come back from Take, as that has panicked or ended its goroutine, is not
+// waited for: the next one leads, and nobody is left after all have gone.
+func TestTakeNeverReturns(t *testing.T) {
+	for name, end := range map[string]func(){"panic": func() { panic("in Take") }, "Goexit": runtime.Goexit} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				q := newQueue()
+				var ended atomic.Bool
+				r := New(Options[int]{Take: func(ctx context.Context, p *Party[int]) ([][]int, <-chan error, error) {
+					if ended.CompareAndSwap(false, true) {
+						end()
+					}
+					return q.take(ctx, p)
+				}})
+				go func() {
+					defer func() { _ = recover() }()
+					_, _ = r.Wait(context.Background(), 1)
+				}()
+				synctest.Wait()
+				q.add(1)
+				if got, err := r.Wait(context.Background(), 1); err != nil || !slices.Equal(got, []int{1}) {
+					t.Errorf("the next one got %v, %v", got, err)
+				}
+				r.Close(errors.New("closed"))
+				if err := r.Drained(context.Background()); err != nil || r.Waiting() != 0 {
+					t.Errorf("%d wait after Close: %v", r.Waiting(), err)
+				}
+			})
+		})
+	}
+}
+
+// Left is called by the last one, also if he has got items: who left before that, while these were
+// taken, could not tell.
+func TestLeftWithItems(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := newQueue()
+		q.gate = make(chan struct{})
+		var stamp, left int64
+		r := New(Options[int]{
+			Take: q.take, Left: func(at int64) { left = at },
+			Stamp: func() int64 { stamp++; return stamp },
+		})
+		q.add(1)
+		got := make(chan []int, 1)
+		go func() { items, _ := r.Wait(context.Background(), 1); got <- items }()
+		synctest.Wait() // it is in Take
+		ctx, cancel := context.WithCancel(context.Background())
+		gone := make(chan error, 1)
+		go func() { _, err := r.Wait(ctx, 1); gone <- err }()
+		synctest.Wait()
+		cancel()
+		if err := <-gone; !errors.Is(err, context.Canceled) || left != 0 {
+			t.Fatalf("the second one left with %v, and Left was called: %d", err, left)
+		}
+		close(q.gate)
+		if items := <-got; len(items) != 1 || left <= 2 {
+			t.Errorf("the first one got %v, and Left was called with %d", items, left)
 		}
 	})
 }

@@ -30,7 +30,7 @@ type Options[V any] struct {
 	// when news is not needed any more.
 	Take func(ctx context.Context, p *Party[V]) (got [][]V, news <-chan error, err error)
 
-	// Left is called when somebody leaves with an error and nobody waits any more, in
+	// Left is called when somebody returns and nobody waits any more, in
 	// his goroutine, with a stamp that is larger than those of all who came before that
 	// and smaller than those of all who come after. Default: nothing is called.
 	Left func(stamp int64)
@@ -110,9 +110,6 @@ func (r *Room[V]) Init(o Options[V]) {
 	if o.Observe == nil {
 		o.Observe = func(int) {}
 	}
-	if o.Left == nil {
-		o.Left = func(int64) {}
-	}
 	if o.Stamp == nil {
 		o.Stamp = func() int64 { return 0 }
 	}
@@ -165,7 +162,7 @@ func (r *Room[V]) Wait(ctx context.Context, want int) ([]V, error) {
 		return nil, context.Cause(ctx)
 	}
 	got, err := r.wait(ctx, want)
-	if err != nil {
+	if r.o.Left != nil { // also with items: others may have left while these were taken
 		if stamp, empty := r.empty(); empty {
 			r.o.Left(stamp)
 		}
@@ -397,16 +394,28 @@ func (r *Room[V]) await(ctx context.Context, w *waiter[V], news <-chan error) {
 // panics.
 func (r *Room[V]) take(ctx context.Context, p *Party[V]) (news <-chan error, err error) {
 	var got [][]V
+	finished := false
 	began := time.Now()
 	defer func() {
+		if !finished {
+			r.abandon(p.held[0])
+		}
 		r.took(time.Since(began), got, news)
 		r.deliver(p.held, got, err)
 	}()
 	got, news, err = r.o.Take(ctx, p)
+	finished = true
 	if err == nil && len(got) == 0 && news == nil {
 		err = errors.New("waitroom: Take has returned nothing and no news to wait for")
 	}
 	return news, err
+}
+
+// abandon has a leader leave that does not come back, as Take has ended its goroutine.
+func (r *Room[V]) abandon(w *waiter[V]) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	w.leaves = true
 }
 
 // took notes what is to be known about the last look before another one leads.
