@@ -268,6 +268,17 @@ func TestCloseUnopened(t *testing.T) {
 	wantError(t, new(PriorityQueue[string]).Close(), errUnopened)
 }
 
+// A call that has nothing to add fails like others.
+func TestAddNothing(t *testing.T) {
+	f := newFixture(t, newMemory(t, kv.Limits{}), nil)
+	noError(t, f.q.EnqueueAll(f.ctx, nil))
+	noError(t, f.p.PushAll(f.ctx, nil))
+	noError(t, f.q.Close())
+	noError(t, f.p.Close())
+	wantError(t, f.q.EnqueueAll(f.ctx, nil), ErrClosed)
+	wantError(t, f.p.PushAll(f.ctx, nil), ErrClosed)
+}
+
 // Who waits for an item ends with the error of a store that fails.
 func TestWaitOfFailedStore(t *testing.T) {
 	var broken atomic.Bool

@@ -124,6 +124,9 @@ func (q *Queue[T]) Enqueue(ctx context.Context, v T) error {
 // EnqueueAll adds values at the end, in order, in one transaction: all or nothing.
 // So the transaction's limits hold for all of them together. No values do nothing.
 func (q *Queue[T]) EnqueueAll(ctx context.Context, values []T) error {
+	if err := q.store.readyFor(ctx); err != nil {
+		return err
+	}
 	payloads, err := q.encodeAll(values)
 	if err != nil || len(payloads) == 0 {
 		return err
@@ -155,13 +158,16 @@ func (q *Queue[T]) DequeueWait(ctx context.Context) (T, error) {
 // DequeueWaitN is DequeueN, but waits until there is at least one item, or ctx
 // ends: then the error is ctx's cause, and nothing was taken.
 //
-// Callers who wait on one handle are served in the order in which they came, and
+// Callers who wait on one handle are served in the order in which they began to wait,
+// having found nothing, and
 // together cost one look at the queue when something is enqueued, and nothing
 // before. Where other processes share the store, those who wait on different handles
 // stand in one line, by the clocks of their processes: while one waits, no other who
-// came later is served more than twice. Enqueues through this package are noticed at
+// came later is served more than twice, unless some of them stage and others never do
+// (see StagingNever). Enqueues through this package are noticed at
 // once, those of other programs within a second; and what a process that died was
-// next to get, within 3 seconds.
+// next to get, within 3 seconds. Where one process has the store, what it adds by package
+// recipe or kv alone is noticed with the next enqueue through this package.
 func (q *Queue[T]) DequeueWaitN(ctx context.Context, n int) ([]T, error) {
 	if err := q.store.ready(); err != nil {
 		return nil, err
@@ -174,7 +180,7 @@ func (q *Queue[T]) DequeueWaitN(ctx context.Context, n int) ([]T, error) {
 //
 // They may be fewer than there are: at most 10,000; together, with their keys, at
 // most 8 MiB and half of the transaction's limit for bytes, unless the first alone
-// is larger; reading and clearing them takes at most half of its limit for
+// is larger, and when they are staged at most 1,000, and 4 MiB or a quarter of that limit; reading and clearing them takes at most half of its limit for
 // operations; it ends before an item that does not decode, which is an error only
 // when it is the first; and it may miss an item that is enqueued meanwhile, as it
 // conflicts only up to the last item that it takes.
