@@ -145,7 +145,11 @@ func loadError(err error, report conq.LoadReport, flags loadFlags) error {
 			last = fmt.Sprintf(", the last into %q", q.Name)
 		}
 	}
-	return fmt.Errorf("%v; %s loaded before that%s; to begin anew give --replace", err, items(report.Items), last)
+	advice := "to begin anew give --replace"
+	if flags.add { // which would remove what was there before, too
+		advice = "to load it again would put these in twice"
+	}
+	return fmt.Errorf("%v; %s loaded before that%s; %s", err, items(report.Items), last, advice)
 }
 
 // counting counts what is read.
