@@ -89,7 +89,8 @@ func (a *app) openToLook() (kv.DB, error) {
 	if _, err := a.storeURL(); err != nil || !ok || hasFiles(dir) {
 		return a.open()
 	}
-	return embedded.Open(dir, embedded.Options{FS: vfs.NewMem(), Durability: embedded.Memory})
+	// A file system in memory does not know directories whose names begin with a dot.
+	return embedded.Open("store", embedded.Options{FS: vfs.NewMem(), Durability: embedded.Memory})
 }
 
 func (a *app) loadInto(ctx context.Context, db kv.DB, r io.Reader, in *counting, flags loadFlags) error {
