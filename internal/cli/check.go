@@ -80,7 +80,8 @@ func (a *app) checkStore(cmd *cobra.Command, db kv.DB, o conq.CheckOptions) erro
 	if err == nil {
 		err = a.printCheck(report)
 	}
-	if err == nil && !report.Sound() {
+	// The findings decide, even if nobody reads them.
+	if (err == nil || isUnread(err)) && !report.Sound() {
 		err = errNothing
 	}
 	return err
@@ -156,7 +157,7 @@ func (a *app) printCheck(r conq.CheckReport) error {
 			r.Other, r.Unchecked, r.Faults, r.Repaired, r.Notes, r.PutBack, r.Sound(),
 		}})
 	}
-	w := tabwriter.NewWriter(a.stdout, 0, 0, 2, ' ', 0)
+	w := tabwriter.NewWriter(a.output(), 0, 0, 2, ' ', 0)
 	fmt.Fprintf(w, "keys\t%s, %s\n", count(r.Keys), size(r.Bytes))
 	fmt.Fprintf(w, "queues\t%s\nitems\t%s\n", count(r.Queues), count(r.Items))
 	for _, row := range []struct {

@@ -68,7 +68,7 @@ func (a *app) run(ctx context.Context, args []string) int {
 	root := a.root()
 	root.SetArgs(args)
 	root.SetIn(a.stdin)
-	root.SetOut(a.stdout)
+	root.SetOut(a.output())
 	root.SetErr(a.stderr)
 	cmd, err := root.ExecuteContextC(ctx)
 	return a.report(cmd, err)

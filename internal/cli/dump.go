@@ -116,7 +116,7 @@ func syncFile(w io.Writer) error {
 	if err != nil || !info.Mode().IsRegular() {
 		return nil
 	}
-	return writing(f.Sync())
+	return synced(f)
 }
 
 // moved is what was dumped or loaded, with --json.

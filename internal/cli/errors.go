@@ -39,13 +39,30 @@ var errNothing = &exitError{exitEmpty, nil}
 // errCheck says that the demo's report, which is on standard output, is bad.
 var errCheck = errors.New("a check has failed, see the report: this is a bug in conq or a fault of the machine")
 
+// outputError is an error of writing to standard output, not of the store.
+type outputError struct{ err error }
+
+func (e *outputError) Error() string { return "writing to standard output: " + e.err.Error() }
+func (e *outputError) Unwrap() error { return e.err }
+
+func isOutput(err error) bool {
+	var output *outputError
+	return errors.As(err, &output)
+}
+
+// isUnread tells whether the reader of standard output went away: it has had enough.
+func isUnread(err error) bool { return isOutput(err) && errors.Is(err, syscall.EPIPE) }
+
 // report writes an error as one line and returns the exit code for it.
 func (a *app) report(cmd *cobra.Command, err error) int {
 	var exit *exitError
 	switch {
-	case err == nil, errors.Is(err, syscall.EPIPE):
-		return exitDone // whoever read our output has had enough
-	case !errors.As(err, &exit):
+	case err == nil:
+		return exitDone
+	case errors.As(err, &exit):
+	case isUnread(err):
+		return exitDone
+	default:
 		exit = &exitError{exitFailure, err}
 	}
 	if exit.err == nil {

@@ -49,7 +49,7 @@ func (a *app) printInfos(infos []conq.Info) error {
 		}
 		return nil
 	}
-	w := tabwriter.NewWriter(a.stdout, 0, 0, 2, ' ', 0)
+	w := tabwriter.NewWriter(a.output(), 0, 0, 2, ' ', 0)
 	for _, i := range infos {
 		fmt.Fprintf(w, "%s\t%s\n", shown(i.Name), i.Kind)
 	}

@@ -5,12 +5,26 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"io"
 	"os"
 	"strconv"
 	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 )
+
+// output is standard output. Its errors are told from all others.
+type output struct{ w io.Writer }
+
+func (a *app) output() output { return output{a.stdout} }
+
+func (o output) Write(b []byte) (int, error) {
+	n, err := o.w.Write(b)
+	if err != nil {
+		err = &outputError{err}
+	}
+	return n, err
+}
 
 // printFlags say how items are printed.
 type printFlags struct {
@@ -24,14 +38,16 @@ func (p *printFlags) register(cmd *cobra.Command) {
 // sink prints items. Nothing is out before flush returns.
 type sink struct {
 	w     *bufio.Writer
-	file  *os.File // what is to be synced, or nil
+	out   *counting // what w writes to
+	file  *os.File  // what is to be synced, or nil
 	flags printFlags
 	json  bool
 	raw   bool // items are JSON documents
 }
 
 func (a *app) sink(flags printFlags) *sink {
-	s := &sink{w: bufio.NewWriterSize(a.stdout, 64<<10), flags: flags, json: a.json, raw: a.codec == "json"}
+	out := &counting{w: a.output()}
+	s := &sink{w: bufio.NewWriterSize(out, 64<<10), out: out, flags: flags, json: a.json, raw: a.codec == "json"}
 	if f, ok := a.stdout.(*os.File); ok {
 		if info, err := f.Stat(); err == nil && info.Mode().IsRegular() {
 			s.file = f
@@ -54,24 +70,27 @@ func (s *sink) add(it item) error {
 	if s.flags.null {
 		separator = 0
 	}
-	return writing(s.w.WriteByte(separator))
+	return s.w.WriteByte(separator)
 }
 
-func writing(err error) error {
-	if err != nil {
-		return fmt.Errorf("writing items to standard output: %w", err)
-	}
-	return nil
-}
+// added returns how many bytes were added, if no write has failed.
+func (s *sink) added() int { return s.out.n + s.w.Buffered() }
 
 // flush hands on what was added: to the disk if it goes to a file, so that what
 // is then removed from the store is safe.
 func (s *sink) flush() error {
 	err := s.w.Flush()
 	if err == nil && s.file != nil {
-		err = s.file.Sync()
+		err = synced(s.file)
 	}
-	return writing(err)
+	return err
+}
+
+func synced(f *os.File) error {
+	if err := f.Sync(); err != nil {
+		return &outputError{err}
+	}
+	return nil
 }
 
 // document is an item with --json. A value that is not UTF-8 is in base64.
@@ -111,13 +130,13 @@ func marshal(v any) []byte {
 
 // printJSON prints a value on one line.
 func (a *app) printJSON(v any) error {
-	_, err := a.stdout.Write(append(marshal(v), '\n'))
+	_, err := a.output().Write(append(marshal(v), '\n'))
 	return err
 }
 
 // printf prints to standard output.
 func (a *app) printf(format string, args ...any) error {
-	_, err := fmt.Fprintf(a.stdout, format, args...)
+	_, err := fmt.Fprintf(a.output(), format, args...)
 	return err
 }
 

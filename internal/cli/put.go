@@ -108,7 +108,7 @@ func (p *putter) acknowledge(batch []item) error {
 	// Unlike a reader of items, one of acknowledgements that goes away has not
 	// had enough: the rest of the input is not in. So this is no quiet end.
 	if err := p.printDone(); err != nil {
-		return fmt.Errorf("writing acknowledgements to standard output: %v", err)
+		return &exitError{exitFailure, err}
 	}
 	return nil
 }

@@ -48,7 +48,7 @@ func (a *app) statQueue(ctx context.Context, db kv.DB, name string) error {
 	if a.json {
 		return a.printJSON(facts)
 	}
-	w := tabwriter.NewWriter(a.stdout, 0, 0, 2, ' ', 0)
+	w := tabwriter.NewWriter(a.output(), 0, 0, 2, ' ', 0)
 	fmt.Fprintf(w, "queue\t%s\nkind\t%s\n", shown(facts.Name), facts.Kind)
 	if facts.Format > 0 {
 		fmt.Fprintf(w, "format\t%d\n", facts.Format)
@@ -135,7 +135,7 @@ func (a *app) storeFacts(db kv.DB) storeFacts {
 }
 
 func (a *app) printStore(facts storeFacts) error {
-	w := tabwriter.NewWriter(a.stdout, 0, 0, 2, ' ', 0)
+	w := tabwriter.NewWriter(a.output(), 0, 0, 2, ' ', 0)
 	fmt.Fprintf(w, "store\t%s\nengine\t%s\n", facts.Store, facts.Engine)
 	if facts.DiskBytes != nil {
 		fmt.Fprintf(w, "on disk\t%s\n", size(int(*facts.DiskBytes)))
@@ -147,7 +147,7 @@ func (a *app) printStore(facts storeFacts) error {
 	if err := w.Flush(); err != nil || len(facts.Queues) == 0 {
 		return err
 	}
-	w = tabwriter.NewWriter(a.stdout, 0, 0, 2, ' ', 0)
+	w = tabwriter.NewWriter(a.output(), 0, 0, 2, ' ', 0)
 	fmt.Fprint(w, "\nQUEUE\tKIND\tITEMS\n")
 	for _, q := range facts.Queues {
 		fmt.Fprintf(w, "%s\t%s\t%s\n", shown(q.Name), q.Kind, count(*q.Items))

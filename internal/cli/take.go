@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"iter"
 	"math"
+	"slices"
 
 	"github.com/conq-go/conq"
 	"github.com/conq-go/conq/kv"
@@ -153,12 +154,35 @@ func (d *delivery) removeThenWrite(ctx context.Context, n int) (taken int, err e
 	if err != nil {
 		return 0, err
 	}
-	for _, it := range batch {
-		if err := d.sink.add(it); err != nil {
-			return len(batch), err
-		}
+	lost, err := d.writeRemoved(batch)
+	if err != nil {
+		// Even if the reader of a pipe has gone away: it may have had enough, but not those.
+		err = &exitError{exitFailure, fmt.Errorf("%w; %s lost: removed from the queue, and not written", err, items(lost))}
 	}
-	return len(batch), d.sink.flush()
+	return len(batch) - lost, err
+}
+
+// writeRemoved prints items that are no longer in the queue, and returns how many of them
+// are lost if that fails.
+func (d *delivery) writeRemoved(batch []item) (lost int, err error) {
+	ends := make([]int, 0, len(batch)) // of the items, in the output
+	for _, it := range batch {
+		if err = d.sink.add(it); err != nil {
+			break
+		}
+		ends = append(ends, d.sink.added())
+	}
+	if err == nil {
+		err = d.sink.flush()
+	}
+	if err == nil {
+		return 0, nil
+	}
+	whole, _ := slices.BinarySearch(ends, d.sink.out.n+1)
+	if whole == len(batch) { // written, and then not to the disk: some or all of it
+		whole = 0
+	}
+	return len(batch) - whole, err
 }
 
 // unknown explains what an unknown outcome means here.

@@ -170,7 +170,8 @@ func TestFailedWrite(t *testing.T) {
 	tests := []struct {
 		commitFirst bool
 		left        int
-	}{{false, 1500}, {true, 500}} // of 2,500, in batches of 1,000
+		lost        string
+	}{{false, 1500, ""}, {true, 500, "; 1,000 items lost: removed from the queue, and not written"}} // of 2,500, in batches of 1,000
 	for _, test := range tests {
 		var values []string
 		for i := range 2500 {
@@ -181,8 +182,9 @@ func TestFailedWrite(t *testing.T) {
 		b.app.stdout = out
 		d := b.delivery(b.db)
 		d.commitFirst = test.commitFirst
-		if _, err := d.run(t.Context(), 2500); !errors.Is(err, io.ErrShortWrite) {
-			t.Errorf("error %v", err)
+		done, err := d.run(t.Context(), 2500)
+		if !errors.Is(err, io.ErrShortWrite) || done != 1000 || !strings.HasSuffix(err.Error(), test.lost) {
+			t.Errorf("%d done, error %v", done, err)
 		}
 		if left := b.left(t); !slices.Equal(left, values[2500-test.left:]) {
 			t.Errorf("commit first %v: %d items are left", test.commitFirst, len(left))
