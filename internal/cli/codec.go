@@ -75,8 +75,11 @@ func (jsonCodec) Decode(b []byte) ([]byte, error) {
 }
 
 func checkJSON(b []byte) error {
-	if json.Valid(b) {
+	switch {
+	case json.Valid(b) && utf8.Valid(b):
 		return nil
+	case json.Valid(b): // which does not look into strings
+		return errors.New("a string in it is not UTF-8")
 	}
 	var v json.RawMessage
 	if err := json.Unmarshal(b, &v); err != nil {
