@@ -35,7 +35,7 @@ func (a *app) peek() *cobra.Command {
 			return a.peekAll(cmd, args[0], flags, from)
 		},
 	}
-	cmd.Flags().IntVarP(&flags.n, "count", "n", 1, "print up to so many items")
+	integerFlag(cmd, &flags.n, "count", "n", 1, "print up to so many items", "count")
 	cmd.Flags().BoolVar(&flags.all, "all", false, "print all items")
 	flags.print.register(cmd)
 	from.register(cmd)

@@ -27,7 +27,7 @@ func (a *app) push() *cobra.Command {
 		Example: pushExample,
 		Args:    queueArgument,
 	}
-	cmd.Flags().Int64VarP(&priority, "priority", "p", 0, "priority of all items")
+	integerFlag(cmd, &priority, "priority", "p", 0, "priority of all items", "priority")
 	flags.register(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		parse := withPriority

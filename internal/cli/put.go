@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"strconv"
 	"time"
 
 	"github.com/conq-go/conq/kv"
@@ -211,11 +210,8 @@ func withPriority(line []byte) (item, error) {
 	if !found {
 		return item{}, fmt.Errorf("no tab in %.40q: a line is PRIORITY<TAB>ITEM unless --priority is given", line)
 	}
-	priority, err := strconv.ParseInt(string(number), 10, 64)
-	if err != nil {
-		return item{}, fmt.Errorf("priority %.40q is not an integer of 64 bits", number)
-	}
-	return item{value, priority}, nil
+	priority, err := parseInteger("priority", string(number))
+	return item{value, priority}, err
 }
 
 // stdinSize returns the size of standard input if it is a file, else -1.

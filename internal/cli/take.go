@@ -15,14 +15,14 @@ import (
 
 // takeFlags are the flags of the commands that take items out.
 type takeFlags struct {
-	n                int
+	n                int64
 	all, commitFirst bool
 	print            printFlags
 }
 
 func (t *takeFlags) register(cmd *cobra.Command) {
 	flags := cmd.Flags()
-	flags.IntVarP(&t.n, "count", "n", 1, "take up to so many items")
+	integerFlag(cmd, &t.n, "count", "n", 1, "take up to so many items", "count")
 	flags.BoolVar(&t.all, "all", false, "take all items")
 	flags.BoolVar(&t.commitFirst, "commit-first", false,
 		"remove items before they are written: if the command dies, its last batch\nis lost, instead of being written again by the next one")
@@ -39,7 +39,7 @@ func (t *takeFlags) limit(cmd *cobra.Command) (int, error) {
 	case t.n < 1:
 		return 0, usagef("-n %d: at least 1 item must be wanted", t.n)
 	}
-	return t.n, nil
+	return int(min(t.n, math.MaxInt)), nil
 }
 
 // deliveryHelp is part of the help of the commands that take items out.
