@@ -12,7 +12,8 @@ import (
 )
 
 const purgeLong = `Remove all items of a queue of either kind. They are gone for good, so on a
-terminal it asks first; elsewhere --yes must be given.`
+terminal it asks first; elsewhere --yes must be given. If the answer is no, nothing
+is removed and the exit code is 1.`
 
 func (a *app) purge() *cobra.Command {
 	var yes bool
@@ -44,8 +45,10 @@ func (a *app) purgeQueue(ctx context.Context, db kv.DB, name string, yes bool) e
 	if err != nil {
 		return err
 	}
-	if !yes && !a.confirm(fmt.Sprintf("Remove %s of %s %q?", items(n), found.Kind, name)) {
-		return usagef("nothing was removed")
+	if !yes {
+		if err := a.confirm(ctx, fmt.Sprintf("Remove %s of %s %q?", items(n), found.Kind, name)); err != nil {
+			return err
+		}
 	}
 	if err := removeAll(ctx, db, found); err != nil {
 		return err
@@ -76,16 +79,19 @@ func removeAll(ctx context.Context, db kv.DB, found conq.Info) error {
 	return q.Clear(ctx)
 }
 
-// confirm asks on the terminal.
-func (a *app) confirm(question string) bool {
+// confirm asks on the terminal. It returns an error if the answer is not yes, or ctx ends.
+func (a *app) confirm(ctx context.Context, question string) error {
 	fmt.Fprintf(a.stderr, "%s [y/N] ", question)
-	answer, err := bufio.NewReader(a.stdin).ReadString('\n')
+	answer, err := bufio.NewReader(until(ctx, a.stdin)).ReadString('\n')
 	if err != nil {
 		fmt.Fprintln(a.stderr)
 	}
+	if ctx.Err() != nil {
+		return fmt.Errorf("%w; nothing was removed", context.Cause(ctx))
+	}
 	switch strings.ToLower(strings.TrimSpace(answer)) {
 	case "y", "yes":
-		return true
+		return nil
 	}
-	return false
+	return nothingf("nothing was removed")
 }
