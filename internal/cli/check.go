@@ -37,14 +37,10 @@ func (a *app) check() *cobra.Command {
 		Example: "  conq check\n  conq check --repair\n  conq check --codec json --json",
 		Args:    noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			codec, err := a.itemCodec()
-			if err != nil {
-				return err
-			}
 			o := conq.CheckOptions{Repair: repair}
 			if a.codec != "bytes" {
 				o.Decode = func(_ string, payload []byte) error {
-					_, err := codec.Decode(payload)
+					_, err := a.itemCodec().Decode(payload)
 					return err
 				}
 			}

@@ -28,6 +28,7 @@ import (
 	"os/signal"
 	"runtime"
 	"runtime/debug"
+	"strings"
 	"syscall"
 
 	"github.com/spf13/cobra"
@@ -70,6 +71,7 @@ func (a *app) run(ctx context.Context, args []string) int {
 	root.SetIn(a.stdin)
 	root.SetOut(a.output())
 	root.SetErr(a.stderr)
+	strict(root)
 	cmd, err := root.ExecuteContextC(ctx)
 	return a.report(cmd, err)
 }
@@ -110,6 +112,7 @@ func (a *app) root() *cobra.Command {
 			return cmd.Help()
 		},
 	}
+	root.PersistentPreRunE = func(*cobra.Command, []string) error { return a.checkFlags() }
 	root.SetVersionTemplate("conq {{.Version}}\n")
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usagef("%w", err) })
 	a.globalFlags(root)
@@ -132,6 +135,56 @@ func (a *app) globalFlags(root *cobra.Command) {
 	flags.StringVar(&a.codec, "codec", "bytes", "form of the items: "+codecNames())
 	flags.StringVar(&a.durability, "durability", "",
 		"of an embedded store, while this command has it open: always, interval or memory (default always)")
+}
+
+// checkFlags returns what is wrong with the global flags, whether they are used or not.
+func (a *app) checkFlags() error {
+	if a.store == "" {
+		return usagef("--store is empty: it is a directory or the URL of a store")
+	}
+	if _, ok := codecs[a.codec]; !ok {
+		return usagef("unknown codec %.60q: there are %s", a.codec, codecNames())
+	}
+	return nil
+}
+
+// strict has the commands that cobra brings refuse words that they don't know. By
+// themselves they print their help then, as if that was what was wanted.
+func strict(root *cobra.Command) {
+	root.InitDefaultHelpCmd()
+	root.InitDefaultCompletionCmd()
+	for _, cmd := range root.Commands() {
+		switch cmd.Name() {
+		case "help":
+			cmd.Args = commandArgument
+		case "completion":
+			cmd.Args = noShell
+			cmd.RunE = func(cmd *cobra.Command, _ []string) error { return cmd.Help() }
+			for _, shell := range cmd.Commands() {
+				shell.Args = noArguments
+			}
+		}
+	}
+}
+
+// commandArgument takes the name of a command, or none.
+func commandArgument(cmd *cobra.Command, args []string) error {
+	if _, rest, err := cmd.Root().Find(args); err != nil || len(rest) > 0 {
+		return usagef("there is no command %.60q", strings.Join(args, " "))
+	}
+	return nil
+}
+
+// noShell refuses the name of a shell, as those that are known are commands.
+func noShell(cmd *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return nil
+	}
+	var names []string
+	for _, shell := range cmd.Commands() {
+		names = append(names, shell.Name())
+	}
+	return usagef("unknown shell %.60q: there are %s", args[0], strings.Join(names, ", "))
 }
 
 // version says which build this is.

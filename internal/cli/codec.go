@@ -29,13 +29,8 @@ func codecNames() string {
 	return strings.Join(names, ", ")
 }
 
-func (a *app) itemCodec() (conq.Codec[[]byte], error) {
-	codec, ok := codecs[a.codec]
-	if !ok {
-		return nil, usagef("unknown codec %.60q: there are %s", a.codec, codecNames())
-	}
-	return codec, nil
-}
+// itemCodec returns the codec of --codec, which was checked.
+func (a *app) itemCodec() conq.Codec[[]byte] { return codecs[a.codec] }
 
 // textCodec takes UTF-8 only, as conq.String does.
 type textCodec struct{}

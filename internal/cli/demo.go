@@ -56,6 +56,9 @@ func (a *app) demo() *cobra.Command {
 }
 
 func (a *app) runDemo(cmd *cobra.Command, config demo.Config) error {
+	if err := config.Check(); err != nil {
+		return usagef("%w", err)
+	}
 	where := "store " + a.shownStore()
 	if !cmd.Flags().Changed("store") {
 		dir, err := os.MkdirTemp("", "conq-demo-")

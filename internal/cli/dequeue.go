@@ -43,9 +43,6 @@ func (a *app) takeAll(
 	if err != nil {
 		return err
 	}
-	if _, err := a.itemCodec(); err != nil {
-		return err
-	}
 	return withStore(a.openExisting, func(db kv.DB) error {
 		if err := existing(ctx, db, name, kind); err != nil {
 			return err

@@ -48,10 +48,7 @@ func (a *app) putAll(
 	ctx context.Context, db kv.DB, flags putFlags, args []string,
 	parse func([]byte) (item, error), put func(context.Context, []item) error,
 ) error {
-	f, unit, err := a.input(args[1:], flags.null, db, parse)
-	if err != nil {
-		return err
-	}
+	f, unit := a.input(args[1:], flags.null, db, parse)
 	p := putter{app: a, flags: flags, queue: args[0], unit: unit, put: put}
 	if unit == "line" && !flags.ack {
 		p.progress = a.newProgress(a.stdinSize())

@@ -49,9 +49,6 @@ func (a *app) peekAll(cmd *cobra.Command, name string, flags takeFlags, from end
 	if err != nil {
 		return err
 	}
-	if _, err := a.itemCodec(); err != nil {
-		return err
-	}
 	return withStore(a.openExisting, func(db kv.DB) error {
 		info, err := find(ctx, db, name)
 		if err != nil {

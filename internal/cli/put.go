@@ -147,11 +147,7 @@ func (e *badItem) Unwrap() error { return e.err }
 
 // input returns a feed of the items that the arguments or standard input give,
 // and what their numbers count. parse turns a line into an item.
-func (a *app) input(args []string, null bool, db kv.DB, parse func([]byte) (item, error)) (f *feed, unit string, err error) {
-	codec, err := a.itemCodec()
-	if err != nil {
-		return nil, "", err
-	}
+func (a *app) input(args []string, null bool, db kv.DB, parse func([]byte) (item, error)) (f *feed, unit string) {
 	next := argumentReader(args)
 	unit = "argument"
 	if fromStdin(args) {
@@ -165,14 +161,14 @@ func (a *app) input(args []string, null bool, db kv.DB, parse func([]byte) (item
 		}
 		it, err := parse(b)
 		if err == nil {
-			_, err = codec.Encode(it.value)
+			_, err = a.itemCodec().Encode(it.value)
 		}
 		if err != nil {
 			return item{}, &badItem{err}
 		}
 		return it, nil
 	})
-	return f, unit, nil
+	return f, unit
 }
 
 func fromStdin(args []string) bool {

@@ -17,11 +17,7 @@ type fifo struct {
 }
 
 func (a *app) openQueue(db kv.DB, name string) (*fifo, error) {
-	codec, err := a.itemCodec()
-	if err != nil {
-		return nil, err
-	}
-	q, err := conq.OpenQueue(db, name, codec)
+	q, err := conq.OpenQueue(db, name, a.itemCodec())
 	if err != nil {
 		return nil, err
 	}
@@ -79,11 +75,7 @@ type priority struct {
 }
 
 func (a *app) openPriority(db kv.DB, name string, from ends) (*priority, error) {
-	codec, err := a.itemCodec()
-	if err != nil {
-		return nil, err
-	}
-	q, err := conq.OpenPriorityQueue(db, name, codec, conq.Options{FIFOTies: from.ties == "first"})
+	q, err := conq.OpenPriorityQueue(db, name, a.itemCodec(), conq.Options{FIFOTies: from.ties == "first"})
 	if err != nil {
 		return nil, err
 	}

@@ -62,7 +62,8 @@ const sampling = 100 * time.Millisecond
 // leave is how many items a phase leaves for the reopened store, at least.
 const leave = 10
 
-func (c *Config) check() error {
+// Check returns the first thing that is wrong with c.
+func (c *Config) Check() error {
 	switch {
 	case c.Items < 0 || c.Duration < 0:
 		return fmt.Errorf("%d items, duration %v: neither may be negative", c.Items, c.Duration)
@@ -73,17 +74,17 @@ func (c *Config) check() error {
 	case c.Size < MinSize:
 		return fmt.Errorf("items of %d bytes: at least %d are needed to tell them apart", c.Size, MinSize)
 	}
-	if c.Progress == nil {
-		c.Progress = func(Progress) {}
-	}
 	return nil
 }
 
 // Run runs the workload. An error means that it could not be done; what the
 // checks found is in the report.
 func Run(ctx context.Context, c Config) (*Report, error) {
-	if err := c.check(); err != nil {
+	if err := c.Check(); err != nil {
 		return nil, err
+	}
+	if c.Progress == nil {
+		c.Progress = func(Progress) {}
 	}
 	phases := []*phase{
 		newPhase(c, "queue", openFIFO),
