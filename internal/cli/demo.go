@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/conq-go/conq"
@@ -58,6 +59,9 @@ func (a *app) demo() *cobra.Command {
 func (a *app) runDemo(cmd *cobra.Command, config demo.Config) error {
 	if err := config.Check(); err != nil {
 		return usagef("%w", err)
+	}
+	if strings.EqualFold(aScheme.FindString(a.store), "memory:") && cmd.Flags().Changed("store") {
+		return usagef("demo opens its store twice, and one in memory is gone when it is closed: use a directory")
 	}
 	where := "store " + a.shownStore()
 	if !cmd.Flags().Changed("store") {
