@@ -124,8 +124,9 @@ func (a *app) runBench(cmd *cobra.Command, f *benchFlags) error {
 	if err != nil {
 		return err
 	}
-	config.Open = func() (kv.DB, error) { return f.open(store) }
-	return a.measureLoad(cmd, f, where, name)
+	open := func() (kv.DB, error) { return f.open(store) }
+	config.Open = a.opening(open, config.Size, a.benchTitle(f, where))
+	return a.measureLoad(cmd, f, name)
 }
 
 // open opens the store, slowed down if asked for.
@@ -149,14 +150,9 @@ type benchDocument struct {
 	*load.Report
 }
 
-func (a *app) measureLoad(cmd *cobra.Command, f *benchFlags, where, name string) error {
+func (a *app) measureLoad(cmd *cobra.Command, f *benchFlags, name string) error {
 	live := newLive(a)
 	f.config.Progress = func(p load.Progress) { live.line(benchLine(p), p.Elapsed, p.Done) }
-	if !a.json {
-		if err := a.printf("%s", a.benchTitle(f, where)); err != nil {
-			return err
-		}
-	}
 	report, err := load.Run(cmd.Context(), f.config)
 	live.end()
 	switch {

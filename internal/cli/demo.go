@@ -76,14 +76,10 @@ func (a *app) runDemo(cmd *cobra.Command, config demo.Config) error {
 	if err != nil {
 		return err
 	}
-	config.Open = func() (kv.DB, error) { return conq.Open(store) }
+	open := func() (kv.DB, error) { return conq.Open(store) }
+	config.Open = a.opening(open, config.Size, demoTitle(config, where))
 	live := newLive(a)
 	config.Progress = live.show
-	if !a.json {
-		if err := a.printf("%s", demoTitle(config, where)); err != nil {
-			return err
-		}
-	}
 	report, err := demo.Run(cmd.Context(), config)
 	live.end()
 	if err != nil {
@@ -96,6 +92,30 @@ func (a *app) runDemo(cmd *cobra.Command, config demo.Config) error {
 		return errCheck
 	}
 	return nil
+}
+
+// opening returns open, which then refuses a store that can't have items of that size,
+// before any is made, and prints a title when the store is open for the first time.
+func (a *app) opening(open func() (kv.DB, error), itemSize int, title string) func() (kv.DB, error) {
+	return func() (kv.DB, error) {
+		db, err := open()
+		if err != nil {
+			return nil, err
+		}
+		limit := db.Limits().Transaction / 2
+		switch {
+		case limit > 0 && itemSize > limit:
+			err = &kv.TooLargeError{What: "item", Size: itemSize, Limit: limit, Unit: "bytes"}
+		case title != "" && !a.json:
+			err = a.printf("%s", title)
+			title = ""
+		}
+		if err != nil {
+			closing(db, &err)
+			return nil, err
+		}
+		return db, nil
+	}
 }
 
 func demoTitle(c demo.Config, where string) string {
