@@ -2,8 +2,11 @@ package cli
 
 import (
 	"context"
+	"sync"
 
+	"github.com/conq-go/conq"
 	"github.com/conq-go/conq/kv"
+	"github.com/conq-go/conq/kv/memory"
 	"github.com/spf13/cobra"
 )
 
@@ -30,11 +33,8 @@ func (a *app) enqueue() *cobra.Command {
 		Args:    queueArgument,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return withStore(a.open, func(db kv.DB) error {
-				q, err := a.openQueue(db, args[0])
-				if err != nil {
-					return err
-				}
-				return a.putAll(cmd.Context(), db, flags, args, plain, q.put)
+				open := func() (target, error) { return a.openQueue(db, args[0]) }
+				return a.putAll(cmd.Context(), db, flags, args, goal{conq.KindQueue, plain, open})
 			})
 		},
 	}
@@ -42,13 +42,38 @@ func (a *app) enqueue() *cobra.Command {
 	return cmd
 }
 
+// target is a queue that items are put into.
+type target interface {
+	put(ctx context.Context, batch []item) error
+}
+
+// goal says where items are to go, and how they are read.
+type goal struct {
+	kind  conq.Kind
+	parse func([]byte) (item, error)
+	open  func() (target, error)
+}
+
 // putAll puts the items of the arguments behind the first, or of standard input,
-// into the queue that the first names.
-func (a *app) putAll(
-	ctx context.Context, db kv.DB, flags putFlags, args []string,
-	parse func([]byte) (item, error), put func(context.Context, []item) error,
-) error {
-	f, unit := a.input(args[1:], flags.null, db, parse)
+// into the queue that the first names. It opens the queue, which makes it, when it has
+// items: one that gets none must not begin to exist.
+func (a *app) putAll(ctx context.Context, db kv.DB, flags putFlags, args []string, to goal) error {
+	info, found, err := conq.Lookup(ctx, db, args[0])
+	switch {
+	case err != nil:
+		return err
+	case found && info.Kind != to.kind:
+		return kindError(info, to.kind)
+	}
+	open := sync.OnceValues(to.open)
+	put := func(ctx context.Context, batch []item) error {
+		queue, err := open()
+		if err != nil {
+			return err
+		}
+		return queue.put(ctx, batch)
+	}
+	f, unit := a.input(args[1:], flags.null, db, to.parse)
 	p := putter{app: a, flags: flags, queue: args[0], unit: unit, put: put}
 	if unit == "line" && !flags.ack {
 		p.progress = a.newProgress(a.stdinSize())
@@ -61,7 +86,16 @@ func queueArgument(cmd *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return usagef("%s needs the name of a queue", cmd.Name())
 	}
-	return nil
+	return checkName(args[0])
+}
+
+// checkName returns the error for a name that no queue can have. What knows it needs a
+// store, and this one leaves nothing behind.
+func checkName(name string) error {
+	db := memory.New(memory.Options{})
+	defer db.Close()
+	_, _, err := conq.Lookup(context.Background(), db, name)
+	return err
 }
 
 // onlyQueueArgument takes the name of a queue.

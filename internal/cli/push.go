@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"github.com/conq-go/conq"
 	"github.com/conq-go/conq/kv"
 	"github.com/spf13/cobra"
 )
@@ -37,11 +38,8 @@ func (a *app) push() *cobra.Command {
 			return usagef("push needs --priority for items that are arguments")
 		}
 		return withStore(a.open, func(db kv.DB) error {
-			q, err := a.openPriority(db, args[0], ends{})
-			if err != nil {
-				return err
-			}
-			return a.putAll(cmd.Context(), db, flags, args, parse, q.put)
+			open := func() (target, error) { return a.openPriority(db, args[0], ends{}) }
+			return a.putAll(cmd.Context(), db, flags, args, goal{conq.KindPriorityQueue, parse, open})
 		})
 	}
 	return cmd

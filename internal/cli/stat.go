@@ -23,8 +23,10 @@ func (a *app) stat() *cobra.Command {
 		Example: "  conq stat\n  conq stat emails --json",
 		Args:    cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if len(args) > 1 {
-				return onlyQueueArgument(cmd, args)
+			if len(args) > 0 {
+				if err := onlyQueueArgument(cmd, args); err != nil {
+					return err
+				}
 			}
 			return withStore(a.openExisting, func(db kv.DB) error {
 				if len(args) == 1 {

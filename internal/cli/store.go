@@ -167,7 +167,11 @@ func foreignKind(r kv.Reader, queue subspace.Subspace) (kind conq.Kind, found bo
 func existing(ctx context.Context, db kv.DB, name string, kind conq.Kind) error {
 	info, err := find(ctx, db, name)
 	if err == nil && info.Kind != kind {
-		err = fmt.Errorf("%w: %.200q is a %s, not a %s", conq.ErrKind, name, info.Kind, kind)
+		err = kindError(info, kind)
 	}
 	return err
+}
+
+func kindError(info conq.Info, kind conq.Kind) error {
+	return fmt.Errorf("%w: %.200q is a %s, not a %s", conq.ErrKind, info.Name, info.Kind, kind)
 }
