@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"slices"
+	"syscall"
 	"time"
 
 	"github.com/conq-go/conq"
@@ -99,6 +100,9 @@ func dumpError(err error, report conq.DumpReport) error {
 		return err
 	case errors.Is(err, conq.ErrDecode):
 		text = fmt.Errorf("%v; conq check tells what is wrong", err)
+	}
+	if errors.Is(err, syscall.ENOSPC) {
+		text = fmt.Errorf("%v; make room where it is written to, then dump again", err)
 	}
 	if report.Items > 0 {
 		return fmt.Errorf("%w; what was written is not a whole dump", text)

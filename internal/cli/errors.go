@@ -50,6 +50,15 @@ func isOutput(err error) bool {
 	return errors.As(err, &output)
 }
 
+// after adds to an error of writing to standard output what was done before: to run the
+// command again would do it twice.
+func after(err error, done string) error {
+	if !isOutput(err) {
+		return err
+	}
+	return fmt.Errorf("%w; %s before that", err, done)
+}
+
 // isUnread tells whether the reader of standard output went away: it has had enough.
 func isUnread(err error) bool { return isOutput(err) && errors.Is(err, syscall.EPIPE) }
 
@@ -114,7 +123,7 @@ var hints = []struct {
 }
 
 func hintFor(err error) string {
-	if errors.Is(err, context.Canceled) {
+	if errors.Is(err, context.Canceled) || isOutput(err) { // which says what was done before
 		return ""
 	}
 	for _, h := range hints {

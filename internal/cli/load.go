@@ -118,14 +118,17 @@ func (a *app) loadInto(ctx context.Context, db kv.DB, r io.Reader, in *counting,
 			err = failed
 		}
 	}
-	if err != nil || a.json {
+	if err == nil && !a.json {
+		verb := "loaded"
+		if flags.dryRun {
+			verb = "would load"
+		}
+		err = a.printf("%s %s into %s\n", verb, items(report.Items), queues(len(report.Queues)))
+	}
+	if flags.dryRun {
 		return err
 	}
-	verb := "loaded"
-	if flags.dryRun {
-		verb = "would load"
-	}
-	return a.printf("%s %s into %s\n", verb, items(report.Items), queues(len(report.Queues)))
+	return after(err, fmt.Sprintf("%s loaded into %s", items(report.Items), queues(len(report.Queues))))
 }
 
 // loadError says what to do about an error, and what was loaded before it.

@@ -53,6 +53,10 @@ func (a *app) purgeQueue(ctx context.Context, db kv.DB, name string, yes bool) e
 	if err := removeAll(ctx, db, found); err != nil {
 		return err
 	}
+	return after(a.printPurged(name, n), fmt.Sprintf("%s removed from %q", items(n), name))
+}
+
+func (a *app) printPurged(name string, n int) error {
 	if a.json {
 		return a.printJSON(struct {
 			Queue   string `json:"queue"`

@@ -124,12 +124,13 @@ func (p *putter) printDone() error {
 func (p *putter) summary() error {
 	took := time.Since(p.began)
 	if p.app.json {
-		return p.app.printJSON(struct {
+		err := p.app.printJSON(struct {
 			Queue   string  `json:"queue"`
 			Items   int     `json:"items"`
 			Bytes   int     `json:"bytes"`
 			Seconds float64 `json:"seconds"`
 		}{p.queue, p.done, p.bytes, took.Seconds()})
+		return after(err, fmt.Sprintf("%s put into %q", items(p.done), p.queue))
 	}
 	const enough = 1000 // for the rate to mean something
 	if isTerminal(p.app.stderr) && p.done >= enough {

@@ -94,6 +94,8 @@ func (d *delivery) run(ctx context.Context, n int) (done int, err error) {
 			return done, nil
 		case errors.Is(err, kv.ErrCommitUnknown):
 			return done, d.unknown(err)
+		case err != nil && !d.commitFirst:
+			return done, after(err, fmt.Sprintf("%s removed", items(done)))
 		case err != nil:
 			return done, err
 		}
