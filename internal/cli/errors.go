@@ -77,7 +77,7 @@ func (a *app) report(cmd *cobra.Command, err error) int {
 	if exit.err == nil {
 		return exit.code
 	}
-	code, hint := exit.code, hintFor(err)
+	code, hint := exit.code, a.hintFor(err)
 	switch {
 	case errors.Is(err, conq.ErrName):
 		code = exitUsage
@@ -122,9 +122,12 @@ var hints = []struct {
 	{kv.ErrTooOld, "the store was too slow: run this again, with a smaller -n if there is one"},
 }
 
-func hintFor(err error) string {
-	if errors.Is(err, context.Canceled) || isOutput(err) { // which says what was done before
+func (a *app) hintFor(err error) string {
+	switch {
+	case errors.Is(err, context.Canceled), isOutput(err): // which says what was done before
 		return ""
+	case errors.Is(err, conq.ErrDecode) && a.codec == "bytes": // so it is not for the codec
+		return "it stays in the queue; conq check tells what is wrong"
 	}
 	for _, h := range hints {
 		if errors.Is(err, h.err) {
