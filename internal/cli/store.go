@@ -43,11 +43,17 @@ func (a *app) openExisting() (kv.DB, error) {
 	return a.open()
 }
 
-// aPassword is one in a URL. It is not to be shown.
-var aPassword = regexp.MustCompile(`^([A-Za-z][A-Za-z0-9+.-]*://[^:@/]*):[^@/]*@`)
+// aPassword is one in a URL, which is not to be shown. It is taken to reach to the last @,
+// as one that is not escaped may have any character: rather too much than a part of it.
+var aPassword = regexp.MustCompile(`(?s)^([A-Za-z][A-Za-z0-9+.-]+:/*[^:]*):.*@`)
 
 // shownStore returns --store as it may be printed.
-func (a *app) shownStore() string { return aPassword.ReplaceAllString(a.store, "$1:***@") }
+func (a *app) shownStore() string {
+	if _, ok := a.storeDir(); ok {
+		return a.store
+	}
+	return aPassword.ReplaceAllString(a.store, "$1:***@")
+}
 
 // storeURL returns what --store and --durability mean together.
 func (a *app) storeURL() (string, error) {
