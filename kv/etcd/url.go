@@ -75,6 +75,9 @@ func ParseURL(rawURL string) (Options, error) {
 	}
 	var err error
 	if o.Endpoints, err = parseHosts(authority); err != nil {
+		if strings.ContainsRune(path+query, '@') { // then the host may be a part of a password
+			err = invalid("a / or ? before the @ must be escaped, as %%2F or %%3F")
+		}
 		return Options{}, err
 	}
 	if o.Prefix, err = url.PathUnescape(path); err != nil {

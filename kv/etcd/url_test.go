@@ -55,6 +55,8 @@ func TestParseURLRefuses(t *testing.T) {
 		"etcd://h o":                     `"h o" is not host`,
 		"etcd://@h":                      "the user before the @ is empty",
 		"etcd://me:%@h":                  "the password before the @ is badly escaped",
+		"etcd://me:secret/x@h":           "must be escaped, as %2F or %3F",
+		"etcd://me:secret?x@h":           "must be escaped, as %2F or %3F",
 		"etcd://me@h":                    PasswordVariable,
 		"etcd://me:secret@h?user=you":    "two users",
 		"etcd://h/%zz":                   `prefix "%zz"`,
