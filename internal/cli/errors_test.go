@@ -1,0 +1,39 @@
+package cli
+
+import (
+	"bytes"
+	"fmt"
+	"io/fs"
+	"syscall"
+	"testing"
+
+	"github.com/conq-go/conq/kv"
+	"github.com/conq-go/conq/kv/embedded"
+	"github.com/spf13/cobra"
+)
+
+// An error gives its advice once, whether it comes with it or not.
+func TestAdviceOnce(t *testing.T) {
+	full := &fs.PathError{Op: "write", Path: "LOCK", Err: syscall.ENOSPC}
+	denied := &fs.PathError{Op: "open", Path: "LOCK", Err: syscall.EACCES}
+	for _, test := range []struct {
+		err  error
+		want string
+	}{
+		{full, "write LOCK: no space left on device; the disk is full: make room, then run this again"},
+		{fmt.Errorf("%w: free some space and try again", full),
+			"write LOCK: no space left on device: free some space and try again"},
+		{denied, "open LOCK: permission denied; the user that runs conq must be able to write there"},
+		{fmt.Errorf("%w: %w: this process must be able to write to the directory", kv.ErrReadOnly, denied),
+			"store is read-only: open LOCK: permission denied: this process must be able to write to the directory"},
+		{fmt.Errorf("%w: %w", embedded.ErrFailed, full),
+			"store has failed and must be opened again: write LOCK: no space left on device"},
+		{&outputError{full}, "writing to standard output: write LOCK: no space left on device"},
+	} {
+		var stderr bytes.Buffer
+		code := (&app{stderr: &stderr}).report(&cobra.Command{}, test.err)
+		if want := "conq: " + test.want + "\n"; code != exitFailure || stderr.String() != want {
+			t.Errorf("exit code %d, %swant %s", code, &stderr, want)
+		}
+	}
+}
