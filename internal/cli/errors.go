@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"regexp"
 	"strings"
 	"syscall"
 
@@ -88,13 +89,13 @@ func (a *app) report(cmd *cobra.Command, err error) int {
 	return code
 }
 
+// aLayer is which package says something, which is of no interest. What is in quotes may
+// be the user's, so it is matched to be kept.
+var aLayer = regexp.MustCompile(`("(?:[^"\\]|\\.)*")|(^|: |\n)(?:(?:conq|embedded|kv): )+`)
+
 // oneLine joins an error and a hint to a line that begins with "conq: ".
 func oneLine(text, hint string) string {
-	text = strings.TrimSpace(text)
-	for _, layer := range []string{"conq: ", "embedded: ", "kv: "} { // who says it is of no interest
-		text = strings.TrimPrefix(text, layer)
-	}
-	text = "conq: " + text
+	text = "conq: " + aLayer.ReplaceAllString(strings.TrimSpace(text), "$1$2")
 	if hint != "" {
 		text += "; " + hint
 	}

@@ -37,3 +37,20 @@ func TestAdviceOnce(t *testing.T) {
 		}
 	}
 }
+
+func TestOneLine(t *testing.T) {
+	for text, want := range map[string]string{
+		"kv: closed":                              "closed",
+		"conq: kv: embedded: x\n":                 "x",
+		"line 1: kv: item of 5 bytes":             "line 1: item of 5 bytes",
+		"a: embedded: kv: b: conq: c":             "a: b: c",
+		"first\nkv: second":                       "first second",
+		`queue "a: kv: \": conq: b": kv: closed`:  `queue "a: kv: \": conq: b": closed`,
+		`"kv: x" and "y": kv: closed`:             `"kv: x" and "y": closed`,
+		"etcd: no answer; xkv: y: mykv: z, kv: 1": "etcd: no answer; xkv: y: mykv: z, kv: 1",
+	} {
+		if got := oneLine(text, ""); got != "conq: "+want {
+			t.Errorf("%q gives %q", text, got)
+		}
+	}
+}
