@@ -75,7 +75,7 @@ func (a *app) putAll(ctx context.Context, db kv.DB, flags putFlags, args []strin
 	}
 	f, unit := a.input(args[1:], flags.null, db, to.parse)
 	p := putter{app: a, flags: flags, queue: args[0], unit: unit, put: put}
-	if unit == "line" && !flags.ack {
+	if unit != argument && !flags.ack {
 		p.progress = a.newProgress(a.stdinSize())
 	}
 	return p.run(ctx, f)
@@ -108,8 +108,11 @@ func onlyQueueArgument(cmd *cobra.Command, args []string) error {
 
 // noArguments takes none.
 func noArguments(cmd *cobra.Command, args []string) error {
-	if len(args) > 0 {
-		return usagef("%s takes no arguments, %d were given", cmd.Name(), len(args))
+	switch len(args) {
+	case 0:
+		return nil
+	case 1:
+		return usagef("%s takes no arguments, 1 was given", cmd.Name())
 	}
-	return nil
+	return usagef("%s takes no arguments, %d were given", cmd.Name(), len(args))
 }

@@ -31,7 +31,7 @@ type putter struct {
 	app      *app
 	flags    putFlags
 	queue    string
-	unit     string // what the items' numbers count: "line" or "argument"
+	unit     string // what the items' numbers count: "line", "item" or argument
 	put      func(context.Context, []item) error
 	progress *progress
 
@@ -146,13 +146,18 @@ type badItem struct{ err error }
 func (e *badItem) Error() string { return e.err.Error() }
 func (e *badItem) Unwrap() error { return e.err }
 
+const argument = "argument"
+
 // input returns a feed of the items that the arguments or standard input give,
 // and what their numbers count. parse turns a line into an item.
 func (a *app) input(args []string, null bool, db kv.DB, parse func([]byte) (item, error)) (f *feed, unit string) {
 	next := argumentReader(args)
-	unit = "argument"
+	unit = argument
 	if fromStdin(args) {
 		next, unit = a.stdinReader(null, db), "line"
+		if null {
+			unit = "item"
+		}
 	}
 	f = newFeed(boundsFor(db.Limits()))
 	go f.fill(func() (item, error) {

@@ -141,7 +141,7 @@ func find(ctx context.Context, db kv.DB, name string) (conq.Info, error) {
 		return err
 	})
 	if err == nil && !found {
-		err = nothingf("there is no queue %.200q", name)
+		err = nothingf("%w: %.200q", conq.ErrNoQueue, name)
 	}
 	return info, err
 }

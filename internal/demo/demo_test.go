@@ -203,7 +203,7 @@ func TestRefusesQueueThatIsInUse(t *testing.T) {
 	if err := q.put(t.Context(), []byte("mine"), 0); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Run(t.Context(), config(db)); err == nil || !strings.Contains(err.Error(), "already 1 items") {
+	if _, err := Run(t.Context(), config(db)); err == nil || !strings.Contains(err.Error(), "already items") {
 		t.Errorf("error %v", err)
 	}
 }

@@ -69,7 +69,7 @@ func (p *phase) work(ctx context.Context, db kv.DB) error {
 		return err
 	}
 	if n, err := q.Len(ctx); err != nil || n > 0 {
-		return cmp.Or(err, fmt.Errorf("there are already %d items in %q: purge it, or use another store", n, q.Name()))
+		return cmp.Or(err, fmt.Errorf("there are already items in %q: purge it, or use another store", q.Name()))
 	}
 	p.queue, p.began = q, time.Now()
 	if p.config.Duration > 0 {

@@ -161,7 +161,7 @@ func (s *Reader) end() error {
 		return err
 	}
 	if read := uint64(s.item - 1); n != read {
-		return s.Broken("the queue ends after %d items and says that it has %d", read, n)
+		return s.Broken("the queue ends after item %d and says that it has %d", read, n)
 	}
 	return io.EOF
 }

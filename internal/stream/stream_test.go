@@ -238,7 +238,7 @@ func TestBadBody(t *testing.T) {
 		{"\x02\x01k\x01q\x01k\x01q", `queue "q" is there twice`},
 		{"\x01\x01k\xff\xff\xff\xff\x0f", "a text of 4294967295 bytes, 65536 are allowed"},
 		{q + "\x02", `at byte 23, item 1 of queue "q": a record of type 2, which there is not`},
-		{q + "\x01\x00\x01a\x00\x02\x01\x01", `item 2 of queue "q": the queue ends after 1 items and says that it has 2`},
+		{q + "\x01\x00\x01a\x00\x02\x01\x01", `item 2 of queue "q": the queue ends after item 1 and says that it has 2`},
 		{q + "\x01\x00\x01a\x00\x01\x02\x01", "it ends with 1 items of 1 bytes, and says that it has 2 of 1"},
 		{q + "\x01\x00\x01a\x00\x01\x01\x02", "it ends with 1 items of 1 bytes, and says that it has 1 of 2"},
 		{q + "\x00\x00\x00\x00more", "there is more behind its end"},
