@@ -47,7 +47,12 @@ const deliveryHelp = `Items are removed in batches. By default a batch is writte
 the disk if standard output is a file) before its removal commits: whatever
 happens, no item is lost, and at most the last batch is written again by the
 next command. With --commit-first it is the other way round: no item is written
-twice, and at most the last batch is lost.`
+twice, and at most the last batch is lost.
+
+Where several commands take from one queue of a shared store (etcd, FoundationDB)
+at the same time, use --commit-first. Without it, one that collides with another
+has written its batch already: it goes on with other items, so that it writes some
+which the other gets, too, and more than -n.`
 
 // source is a queue as delivery needs it: something that has items in the order
 // in which they are to be taken.
