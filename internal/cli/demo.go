@@ -85,13 +85,11 @@ func (a *app) runDemo(cmd *cobra.Command, config demo.Config) error {
 	if err != nil {
 		return err
 	}
-	if err := a.printDemo(report); err != nil {
-		return err
-	}
-	if !report.OK {
+	err = a.printDemo(report)
+	if (err == nil || isUnread(err)) && !report.OK {
 		return errCheck
 	}
-	return nil
+	return err
 }
 
 // opening returns open, which then refuses a store that can't have items of that size,

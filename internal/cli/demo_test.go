@@ -5,6 +5,7 @@ import (
 	"context"
 	"strings"
 	"sync/atomic"
+	"syscall"
 	"testing"
 
 	"github.com/conq-go/conq/kv"
@@ -20,22 +21,38 @@ type forgetful struct {
 
 func (f forgetful) Transact(ctx context.Context, do func(kv.Tx) error) error {
 	return f.DB.Transact(ctx, func(tx kv.Tx) error {
-		if f.n.Add(1)%50 == 0 {
-			tx = keeps{tx}
-		}
-		return do(tx)
+		return do(keeps{tx, f.n})
 	})
 }
 
 func (forgetful) Close() error { return nil }
 
-type keeps struct{ kv.Tx }
+type keeps struct {
+	kv.Tx
+	n *atomic.Int64
+}
 
-func (keeps) Clear([]byte) {}
+func (k keeps) Clear(key []byte) {
+	if k.n.Add(1)%50 != 0 {
+		k.Tx.Clear(key)
+	}
+}
+
+// unread is standard output that is closed after the title.
+type unread struct{ bytes.Buffer }
+
+func (u *unread) Write(b []byte) (int, error) {
+	if u.Len() > 0 {
+		return 0, syscall.EPIPE
+	}
+	return u.Buffer.Write(b)
+}
 
 func TestDemoOfBrokenStore(t *testing.T) {
 	db := forgetful{memory.New(memory.Options{}), new(atomic.Int64)}
 	kv.Register("forgetful", func(string) (kv.DB, error) { return db, nil })
+	again := forgetful{memory.New(memory.Options{}), new(atomic.Int64)}
+	kv.Register("unread", func(string) (kv.DB, error) { return again, nil })
 	var stdout, stderr bytes.Buffer
 	a := &app{stdin: strings.NewReader(""), stdout: &stdout, stderr: &stderr}
 	code := a.run(t.Context(), []string{"demo", "--items", "500", "--seed", "5", "--store", "forgetful:"})
@@ -49,5 +66,10 @@ func TestDemoOfBrokenStore(t *testing.T) {
 	}
 	if strings.Contains(stdout.String(), "Everything held") {
 		t.Error("report says that everything held")
+	}
+	a = &app{stdin: strings.NewReader(""), stdout: new(unread), stderr: &stderr}
+	code = a.run(t.Context(), []string{"demo", "--items", "500", "--store", "unread:"})
+	if code != exitFailure {
+		t.Errorf("nobody reads the report: exit code %d, %s", code, &stderr)
 	}
 }

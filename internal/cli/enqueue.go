@@ -2,6 +2,8 @@ package cli
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"sync"
 
 	"github.com/conq-go/conq"
@@ -68,7 +70,10 @@ func (a *app) putAll(ctx context.Context, db kv.DB, flags putFlags, args []strin
 	open := sync.OnceValues(to.open)
 	put := func(ctx context.Context, batch []item) error {
 		queue, err := open()
-		if err != nil {
+		switch {
+		case errors.Is(err, kv.ErrCommitUnknown): // whether the queue was made: no item is in
+			return fmt.Errorf("%v", err)
+		case err != nil:
 			return err
 		}
 		return queue.put(ctx, batch)

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"testing/synctest"
 
+	"github.com/conq-go/conq"
 	"github.com/conq-go/conq/kv"
 )
 
@@ -176,6 +177,16 @@ func TestPutOtherErrors(t *testing.T) {
 		if !errors.Is(err, test.err) || !strings.Contains(err.Error(), test.want) || calls != 1 {
 			t.Errorf("%d calls, error %v", calls, err)
 		}
+	}
+}
+
+// If it is unknown whether the queue was made, no item is in for certain.
+func TestPutIntoQueueThatMayNotBeMade(t *testing.T) {
+	b := newBench(t)
+	open := func() (target, error) { return nil, kv.ErrCommitUnknown }
+	err := b.app.putAll(t.Context(), b.db, putFlags{}, []string{"q", "x"}, goal{conq.KindQueue, plain, open})
+	if err == nil || strings.Contains(err.Error(), "may or may not") || !strings.Contains(err.Error(), "0 items put") {
+		t.Errorf("error %v", err)
 	}
 }
 
