@@ -196,7 +196,7 @@ func checkTables(names []string) error {
 }
 
 func lockDir(fs vfs.FS, dir string) (io.Closer, error) {
-	lock, err := fs.Lock(fs.PathJoin(dir, lockFile))
+	lock, err := lockPath(fs, fs.PathJoin(dir, lockFile))
 	if err == nil {
 		return lock, nil
 	}

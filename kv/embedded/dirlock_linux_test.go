@@ -1,0 +1,41 @@
+package embedded
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"syscall"
+	"testing"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+)
+
+// A store stays locked when its files are read, as by who copies them, until it is closed.
+func TestLockStays(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, lockFile)
+	db := mustOpen(t, dir, Options{})
+	if _, err := os.ReadFile(path); err != nil {
+		t.Fatal(err)
+	}
+	f, err := os.OpenFile(path, os.O_RDWR, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	take := func() error {
+		return syscall.FcntlFlock(f.Fd(), ofdSetLock, &syscall.Flock_t{Type: syscall.F_WRLCK})
+	}
+	if err := take(); !errors.Is(err, syscall.EAGAIN) {
+		t.Errorf("the lock of an open store could be had: %v", err)
+	}
+	if err := db.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := take(); err != nil {
+		t.Errorf("the lock of a store that was closed: %v", err)
+	}
+	if _, err := vfs.Default.Lock(path); err == nil { // as builds before this do
+		t.Error("the file could be locked for the process, too")
+	}
+}
