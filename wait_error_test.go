@@ -1,0 +1,54 @@
+package conq
+
+import (
+	"testing"
+
+	"github.com/conq-go/conq/kv"
+)
+
+// Who waits after an item did not decode finds that item again, and when it is gone, the next one.
+func TestWaitBehindUndecodable(t *testing.T) {
+	db := newMemory(t, kv.Limits{})
+	q, err := OpenQueue[string](db, "q", picky{String()})
+	noError(t, err)
+	other, err := OpenQueue(db, "q", String())
+	noError(t, err)
+	noError(t, other.EnqueueAll(t.Context(), []string{"unreadable", "good"}))
+	for range 2 {
+		wantError(t, drop(q.DequeueWait(t.Context())), ErrDecode)
+	}
+	noError(t, drop(other.Dequeue(t.Context())))
+	got, err := q.DequeueWait(t.Context())
+	noError(t, err)
+	equal(t, "item", got, "good")
+}
+
+// A panic of a codec is its caller's, and the next one gets what is there.
+func TestWaitAfterPanic(t *testing.T) {
+	db := newMemory(t, kv.Limits{})
+	q, err := OpenQueue[string](db, "q", &panicsOnce{Codec: String()})
+	noError(t, err)
+	noError(t, q.Enqueue(t.Context(), "item"))
+	func() {
+		defer func() { equal(t, "panic", recover(), any("in Decode")) }()
+		_, err := q.DequeueWait(t.Context())
+		t.Errorf("no panic, but %v", err)
+	}()
+	got, err := q.DequeueWait(t.Context())
+	noError(t, err)
+	equal(t, "item", got, "item")
+	noError(t, q.Close())
+}
+
+type panicsOnce struct {
+	Codec[string]
+	done bool
+}
+
+func (p *panicsOnce) Decode(b []byte) (string, error) {
+	if !p.done {
+		p.done = true
+		panic("in Decode")
+	}
+	return p.Codec.Decode(b)
+}
