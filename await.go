@@ -47,9 +47,6 @@ func (t *taker[V]) takeForWaiting(ctx context.Context, p *waitroom.Party[V]) (go
 		t.misses.Add(1)
 		err = t.lookAgain(ctx)
 	}
-	if err != nil {
-		news = nil // there may be items: who leads next is to look
-	}
 	return got, news, err
 }
 

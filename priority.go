@@ -132,12 +132,12 @@ func (p *PriorityQueue[T]) Push(ctx context.Context, v T, priority int64) error 
 // limits hold for all of them together. Values of one priority keep their order.
 // No values do nothing.
 func (p *PriorityQueue[T]) PushAll(ctx context.Context, values []Prioritized[T]) error {
-	if err := p.store.readyFor(ctx); err != nil {
-		return err
-	}
 	payloads, err := p.encodeAll(values)
-	if err != nil || len(payloads) == 0 {
+	switch {
+	case err != nil:
 		return err
+	case len(payloads) == 0:
+		return p.store.readyFor(ctx)
 	}
 	return p.pushes.add(ctx, payloads)
 }

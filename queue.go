@@ -124,12 +124,12 @@ func (q *Queue[T]) Enqueue(ctx context.Context, v T) error {
 // EnqueueAll adds values at the end, in order, in one transaction: all or nothing.
 // So the transaction's limits hold for all of them together. No values do nothing.
 func (q *Queue[T]) EnqueueAll(ctx context.Context, values []T) error {
-	if err := q.store.readyFor(ctx); err != nil {
-		return err
-	}
 	payloads, err := q.encodeAll(values)
-	if err != nil || len(payloads) == 0 {
+	switch {
+	case err != nil:
 		return err
+	case len(payloads) == 0:
+		return q.store.readyFor(ctx)
 	}
 	return q.back.add(ctx, payloads)
 }
@@ -159,9 +159,8 @@ func (q *Queue[T]) DequeueWait(ctx context.Context) (T, error) {
 // ends: then the error is ctx's cause, and nothing was taken.
 //
 // Callers who wait on one handle are served in the order in which they began to wait,
-// having found nothing, and
-// together cost one look at the queue when something is enqueued, and nothing
-// before. Where other processes share the store, those who wait on different handles
+// having found nothing, and together cost one look at the queue when something is
+// enqueued, and nothing before. Where other processes share the store, those who wait on different handles
 // stand in one line, by the clocks of their processes: while one waits, no other who
 // came later is served more than twice, unless some of them stage and others never do
 // (see StagingNever). Enqueues through this package are noticed at
@@ -180,7 +179,8 @@ func (q *Queue[T]) DequeueWaitN(ctx context.Context, n int) ([]T, error) {
 //
 // They may be fewer than there are: at most 10,000; together, with their keys, at
 // most 8 MiB and half of the transaction's limit for bytes, unless the first alone
-// is larger, and when they are staged at most 1,000, and 4 MiB or a quarter of that limit; reading and clearing them takes at most half of its limit for
+// is larger, and when they are staged at most 1,000, and 4 MiB or a quarter of that
+// limit; reading and clearing them takes at most half of its limit for
 // operations; it ends before an item that does not decode, which is an error only
 // when it is the first; and it may miss an item that is enqueued meanwhile, as it
 // conflicts only up to the last item that it takes.

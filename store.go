@@ -280,8 +280,9 @@ func (s *store) payload(r kv.Reader, item kv.KeyValue) ([]byte, error) {
 	return s.joined(r, item, n)
 }
 
-// joined returns a payload of n pieces, all of one size, but for the last, which may be smaller. Its reads leave no conflict: pieces are
-// written and cleared only together with the item's key, which has been read.
+// joined returns a payload of n pieces, all of one size, but for the last, which may be
+// smaller. Its reads leave no conflict: pieces are written and cleared only together with
+// the item's key, which has been read.
 func (s *store) joined(r kv.Reader, item kv.KeyValue, n int) ([]byte, error) {
 	beside := s.beside(item.Key)
 	all := kv.PrefixRange(beside)

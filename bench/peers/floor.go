@@ -51,21 +51,12 @@ func (c *change) in(b *pebble.Batch) error {
 type rawWriter struct{ db *pebble.DB }
 
 func (w rawWriter) write(c *change) error {
-	return commit(w.db, c)
-}
-
-// commit writes changes in one batch. Pebble panics if its log can't be written (see quiet).
-func commit(db *pebble.DB, changes ...*change) error {
-	return recovered(func() error {
-		b := db.NewBatch()
-		defer b.Close()
-		for _, c := range changes {
-			if err := c.in(b); err != nil {
-				return err
-			}
-		}
-		return b.Commit(pebble.Sync)
-	})
+	b := w.db.NewBatch()
+	defer b.Close()
+	if err := c.in(b); err != nil {
+		return err
+	}
+	return b.Commit(pebble.Sync)
 }
 
 func (rawWriter) close() {}
@@ -119,7 +110,7 @@ func (g *group) run() {
 		g.mu.Lock()
 		batch, g.waiting = g.waiting, batch[:0]
 		g.mu.Unlock()
-		err := commit(g.db, batch...)
+		err := recovered(func() error { return g.commit(batch) })
 		for _, c := range batch {
 			c.done <- err
 		}
@@ -140,6 +131,17 @@ func (g *group) await(callers int) {
 			return
 		}
 	}
+}
+
+func (g *group) commit(batch []*change) error {
+	b := g.db.NewBatch()
+	defer b.Close()
+	for _, c := range batch {
+		if err := c.in(b); err != nil {
+			return err
+		}
+	}
+	return b.Commit(pebble.Sync)
 }
 
 // floorPeer is a list in memory of what was written.

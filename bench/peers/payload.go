@@ -60,7 +60,9 @@ func rawRate(ctx context.Context, l *limits, dir string) (rate float64, err erro
 	began := time.Now()
 	all, ctx := errgroup.WithContext(ctx)
 	for c := range l.clients {
-		all.Go(func() error { return writeRaw(ctx, l, db, values, c) })
+		all.Go(func() error {
+			return recovered(func() error { return writeRaw(ctx, l, db, values, c) })
+		})
 	}
 	err = all.Wait()
 	took := time.Since(began).Seconds()
@@ -75,8 +77,7 @@ func writeRaw(ctx context.Context, l *limits, db *pebble.DB, values *items, clie
 	value := make([]byte, values.payload)
 	for i := client; i < l.items && ctx.Err() == nil; i += l.clients {
 		values.write(value, header{number: i})
-		set := func() error { return db.Set(fmt.Appendf(nil, "key %020d", i), value, writeOptions(l.of)) }
-		if err := recovered(set); err != nil {
+		if err := db.Set(fmt.Appendf(nil, "key %020d", i), value, writeOptions(l.of)); err != nil {
 			return err
 		}
 	}

@@ -80,12 +80,12 @@ func (p *phase) run(ctx context.Context, producers, consumers []client) (result,
 }
 
 // ofItsOwn gives a client a context of its own, as callers mostly have: conq serves those of one
-// context faster.
+// context faster. A panic of the peer is an error.
 func ofItsOwn(ctx context.Context, f func(context.Context) error) func() error {
 	return func() error {
 		ctx, cancel := context.WithCancel(ctx)
 		defer cancel()
-		return f(ctx)
+		return recovered(func() error { return f(ctx) })
 	}
 }
 

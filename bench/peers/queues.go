@@ -106,12 +106,8 @@ func operations(ctx context.Context, l *limits, one, many string) (found []findi
 		if err != nil {
 			return nil, err
 		}
-		for j, which := range []string{"one", "any"} {
-			what := fmt.Sprintf("%s, on %s of %d queues", v.name, which, n)
-			if which == "any" {
-				what = fmt.Sprintf("%s, on any of %d of them", v.name, min(n, sample))
-			}
-			found = append(found, against(what, "ns", medians[0], medians[1+j]).atMost(operationBar))
+		for j, which := range []string{fmt.Sprintf("one of %d queues", n), fmt.Sprintf("any of %d of them", min(n, sample))} {
+			found = append(found, against(v.name+", on "+which, "ns", medians[0], medians[1+j]).atMost(operationBar))
 		}
 	}
 	unused := n / len(all[firstOn]) / inARound // of which each verb has its part

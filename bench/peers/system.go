@@ -81,7 +81,7 @@ type client interface {
 var errEmpty = errors.New("there is no item")
 
 // recovered returns a panic of f, which is of a peer, as an error: the others are still to be
-// measured.
+// measured. Pebble panics when its log can't be written (see quiet), and so do etcd's recipes.
 func recovered(f func() error) (err error) {
 	defer func() {
 		if p := recover(); p != nil {

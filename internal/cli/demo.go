@@ -92,30 +92,6 @@ func (a *app) runDemo(cmd *cobra.Command, config demo.Config) error {
 	return err
 }
 
-// opening returns open, which then refuses a store that can't have items of that size,
-// before any is made, and prints a title when the store is open for the first time.
-func (a *app) opening(open func() (kv.DB, error), itemSize int, title string) func() (kv.DB, error) {
-	return func() (kv.DB, error) {
-		db, err := open()
-		if err != nil {
-			return nil, err
-		}
-		limit := db.Limits().Transaction / 2
-		switch {
-		case limit > 0 && itemSize > limit:
-			err = &kv.TooLargeError{What: "item", Size: itemSize, Limit: limit, Unit: "bytes"}
-		case title != "" && !a.json:
-			err = a.printf("%s", title)
-			title = ""
-		}
-		if err != nil {
-			closing(db, &err)
-			return nil, err
-		}
-		return db, nil
-	}
-}
-
 func demoTitle(c demo.Config, where string) string {
 	return fmt.Sprintf("%s and %s on %s, items of %s, seed %d\n\n",
 		plural(c.Producers, "producer"), plural(c.Consumers, "consumer"), where, size(c.Size), c.Seed)

@@ -118,6 +118,7 @@ var hints = []struct {
 	{conq.ErrDecode, "it stays in the queue; --codec bytes takes it as it is"},
 	{conq.ErrFormat, "use a newer conq"},
 	{kv.ErrReadOnly, ""}, // so does this
+	{embedded.ErrFull, ""},
 	{syscall.ENOSPC, "the disk is full: make room, then run this again"},
 	{syscall.EROFS, "the store needs a place that can be written to"},
 	{fs.ErrPermission, "the user that runs conq must be able to write there"},
@@ -127,8 +128,6 @@ var hints = []struct {
 func (a *app) hintFor(err error) string {
 	switch {
 	case errors.Is(err, context.Canceled), isOutput(err): // which says what was done before
-		return ""
-	case errors.Is(err, syscall.ENOSPC) && strings.Contains(err.Error(), "free some space"): // of an embedded store
 		return ""
 	case errors.Is(err, conq.ErrDecode) && a.codec == "bytes": // so it is not for the codec
 		return "it stays in the queue; conq check tells what is wrong"

@@ -21,7 +21,7 @@ func TestAdviceOnce(t *testing.T) {
 		want string
 	}{
 		{full, "write LOCK: no space left on device; the disk is full: make room, then run this again"},
-		{fmt.Errorf("%w: free some space and try again", full),
+		{fmt.Errorf("%w: %w", full, embedded.ErrFull),
 			"write LOCK: no space left on device: free some space and try again"},
 		{denied, "open LOCK: permission denied; the user that runs conq must be able to write there"},
 		{fmt.Errorf("%w: %w: this process must be able to write to the directory", kv.ErrReadOnly, denied),

@@ -156,17 +156,10 @@ func loadError(err error, report conq.LoadReport, flags loadFlags) error {
 	return fmt.Errorf("%v; %s loaded before that%s; %s", err, items(report.Items), last, advice)
 }
 
-// counting counts what is read, or written.
+// counting counts what is read.
 type counting struct {
 	r io.Reader
-	w io.Writer
 	n int
-}
-
-func (c *counting) Write(b []byte) (int, error) {
-	n, err := c.w.Write(b)
-	c.n += n
-	return n, err
 }
 
 func (c *counting) Read(b []byte) (int, error) {

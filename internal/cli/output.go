@@ -26,6 +26,18 @@ func (o output) Write(b []byte) (int, error) {
 	return n, err
 }
 
+// counted counts what is written.
+type counted struct {
+	w io.Writer
+	n int
+}
+
+func (c *counted) Write(b []byte) (int, error) {
+	n, err := c.w.Write(b)
+	c.n += n
+	return n, err
+}
+
 // printFlags say how items are printed.
 type printFlags struct {
 	null, priority bool
@@ -38,15 +50,15 @@ func (p *printFlags) register(cmd *cobra.Command) {
 // sink prints items. Nothing is out before flush returns.
 type sink struct {
 	w     *bufio.Writer
-	out   *counting // what w writes to
-	file  *os.File  // what is to be synced, or nil
+	out   *counted // what w writes to
+	file  *os.File // what is to be synced, or nil
 	flags printFlags
 	json  bool
 	raw   bool // items are JSON documents
 }
 
 func (a *app) sink(flags printFlags) *sink {
-	out := &counting{w: a.output()}
+	out := &counted{w: a.output()}
 	s := &sink{w: bufio.NewWriterSize(out, 64<<10), out: out, flags: flags, json: a.json, raw: a.codec == "json"}
 	if f, ok := a.stdout.(*os.File); ok {
 		if info, err := f.Stat(); err == nil && info.Mode().IsRegular() {

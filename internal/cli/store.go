@@ -128,6 +128,30 @@ func withStore(open func() (kv.DB, error), f func(kv.DB) error) (err error) {
 	return f(db)
 }
 
+// opening returns open, which then refuses a store that can't have items of that size,
+// before any is made, and prints a title when the store is open for the first time.
+func (a *app) opening(open func() (kv.DB, error), itemSize int, title string) func() (kv.DB, error) {
+	return func() (kv.DB, error) {
+		db, err := open()
+		if err != nil {
+			return nil, err
+		}
+		limit := db.Limits().Transaction / 2
+		switch {
+		case limit > 0 && itemSize > limit:
+			err = &kv.TooLargeError{What: "item", Size: itemSize, Limit: limit, Unit: "bytes"}
+		case title != "" && !a.json:
+			err = a.printf("%s", title)
+			title = ""
+		}
+		if err != nil {
+			closing(db, &err)
+			return nil, err
+		}
+		return db, nil
+	}
+}
+
 // find returns what a name stands for. Items that another program put there
 // without the catalogue count too.
 func find(ctx context.Context, db kv.DB, name string) (conq.Info, error) {

@@ -405,7 +405,10 @@ func (r *Room[V]) take(ctx context.Context, p *Party[V]) (news <-chan error, err
 	}()
 	got, news, err = r.o.Take(ctx, p)
 	finished = true
-	if err == nil && len(got) == 0 && news == nil {
+	switch {
+	case err != nil:
+		news = nil // there may be items: who leads next is to look
+	case len(got) == 0 && news == nil:
 		err = errors.New("waitroom: Take has returned nothing and no news to wait for")
 	}
 	return news, err

@@ -131,12 +131,7 @@ func (db *DB) failed(err error) {
 func (db *DB) failWatches() {
 	db.mu.Lock()
 	defer db.mu.Unlock()
-	for _, of := range db.watches {
-		for w := range of {
-			w.end(db.failedWatch(w))
-		}
-	}
-	clear(db.watches)
+	db.watches.fireAll(db.failedWatch)
 }
 
 func (db *DB) failedWatch(w *watch) error {
@@ -176,7 +171,7 @@ func (db *DB) Close() error {
 	db.closed = true
 	db.ending.Store(true)
 	open := slices.AppendSeq(db.txns.all(), maps.Keys(db.expired))
-	db.watches.fireAll(kv.ErrClosed)
+	db.watches.fireAll(func(*watch) error { return kv.ErrClosed })
 	db.mu.Unlock()
 	db.signals.Close()
 

@@ -3,6 +3,7 @@ package embedded
 import (
 	"context"
 	"fmt"
+	"math/rand/v2"
 	"testing"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
@@ -55,3 +56,8 @@ func first(r kv.Reader, span kv.Range, reverse bool) (pair kv.KeyValue, ok bool,
 }
 
 func memFS() *vfs.MemFS { return vfs.NewCrashableMem() }
+
+// copyOf returns the files as the death of the process would leave them.
+func copyOf(fs *vfs.MemFS) *vfs.MemFS {
+	return fs.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: 100, RNG: rand.New(rand.NewPCG(1, 2))})
+}

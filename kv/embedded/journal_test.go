@@ -36,7 +36,7 @@ func killed(t *testing.T, n int) *vfs.MemFS {
 	for i := range n {
 		mustTransact(t, db, func(tx kv.Tx) { tx.Set(fmt.Appendf(nil, "%03d", i), []byte("values")) })
 	}
-	return fs.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: 100, RNG: rand.New(rand.NewPCG(1, 2))})
+	return copyOf(fs)
 }
 
 func rewrite(t *testing.T, fs vfs.FS, name string, change func(data []byte) []byte) {
@@ -478,7 +478,7 @@ func TestJournalSpare(t *testing.T) {
 	}
 	db := mustOpen(t, "store", Options{FS: fs})
 	mustTransact(t, db, func(tx kv.Tx) { tx.Set([]byte("later"), nil) })
-	image := mustOpen(t, "store", Options{FS: fs.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: 100, RNG: rand.New(rand.NewPCG(1, 2))})})
+	image := mustOpen(t, "store", Options{FS: copyOf(fs)})
 	if got := contents(t, image); !slices.Equal(got, []string{"later="}) {
 		t.Errorf("there is %q, want what was written later alone", got)
 	}

@@ -133,7 +133,7 @@ func makeDir(fs vfs.FS, dir string) error {
 func plain(err error) error {
 	switch {
 	case errors.Is(err, syscall.ENOSPC):
-		return fmt.Errorf("%w: free some space and try again", err)
+		return fmt.Errorf("%w: %w", err, ErrFull)
 	case errors.Is(err, os.ErrPermission), errors.Is(err, syscall.EROFS):
 		return fmt.Errorf("%w: %w: this process must be able to write to the directory", kv.ErrReadOnly, err)
 	}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"slices"
@@ -86,10 +85,6 @@ func storeInParts(t *testing.T) (*vfs.MemFS, []string) {
 		mustTransact(t, db, func(tx kv.Tx) { tx.Set(fmt.Appendf(nil, "%04d", i), make([]byte, 4096)) })
 	}
 	return copyOf(fs), contents(t, db)
-}
-
-func copyOf(fs *vfs.MemFS) *vfs.MemFS {
-	return fs.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: 100, RNG: rand.New(rand.NewPCG(1, 2))})
 }
 
 // Close ends transactions that were open for too long, too.

@@ -51,6 +51,9 @@ func ParseDurability(name string) (Durability, error) {
 // again; what had been acknowledged is there.
 var ErrFailed = errors.New("embedded: store has failed and must be opened again")
 
+// ErrFull means that the disk is full. It comes with the error of the system.
+var ErrFull = errors.New("free some space and try again")
+
 // Options are the choices for a store. The zero value is a safe default.
 type Options struct {
 	// Durability is what an acknowledgement promises. It is a choice of each

@@ -58,7 +58,7 @@ func (ws watches) fire(e *effects) {
 		return
 	}
 	for _, c := range e.changes {
-		ws.fireKey(string(c.Key), nil)
+		ws.fireKey(string(c.Key))
 	}
 	if len(e.cleared) == 0 {
 		return
@@ -66,22 +66,26 @@ func (ws watches) fire(e *effects) {
 	cleared := written{ranges: e.cleared}
 	for key := range ws {
 		if cleared.overlapsRange(kv.KeyRange([]byte(key))) {
-			ws.fireKey(key, nil)
+			ws.fireKey(key)
 		}
 	}
 }
 
-func (ws watches) fireKey(key string, err error) {
+func (ws watches) fireKey(key string) {
 	for w := range ws[key] {
-		w.end(err)
+		w.end(nil)
 	}
 	delete(ws, key)
 }
 
-func (ws watches) fireAll(err error) {
-	for key := range ws {
-		ws.fireKey(key, err)
+// fireAll ends all watches, each with the error that why returns for it.
+func (ws watches) fireAll(why func(*watch) error) {
+	for _, of := range ws {
+		for w := range of {
+			w.end(why(w))
+		}
 	}
+	clear(ws)
 }
 
 // watch starts w for a transaction that read at version and commits now: ends
