@@ -246,15 +246,15 @@ func (n *near) last(span kv.Range, version uint64) (key []byte, known bool) {
 	return n.lastOf(span, version)
 }
 
-// lastOfEach puts the last keys of some of the ranges at version in their places, and appends to
-// missing the indices of those that are not known, or have no ordinary bounds.
-func (n *near) lastOfEach(spans []kv.Range, from, to int, version uint64, keys [][]byte, missing []int) []int {
+// lastOfEach puts the last keys of ranges at version in their places, and returns the indices of
+// those that are not known, or have no ordinary bounds.
+func (n *near) lastOfEach(spans []kv.Range, keys [][]byte, version uint64) (missing []int) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	for i := from; i < to; i++ {
+	for i, span := range spans {
 		known := false
-		if bytes.Compare(spans[i].Begin, spans[i].End) < 0 {
-			keys[i], known = n.lastOf(spans[i], version)
+		if bytes.Compare(span.Begin, span.End) < 0 {
+			keys[i], known = n.lastOf(span, version)
 		}
 		if !known {
 			missing = append(missing, i)

@@ -283,8 +283,11 @@ func (t *txn) lastKeys(spans []kv.Range, keys [][]byte) (missing []int, err erro
 	}
 	defer t.mu.Unlock()
 	const atOnce = 64 // so that others need not wait for long
-	for i := 0; i < len(spans); i += atOnce {
-		missing = t.db.near.lastOfEach(spans, i, min(i+atOnce, len(spans)), t.version, keys, missing)
+	for from := 0; from < len(spans); from += atOnce {
+		to := min(from+atOnce, len(spans))
+		for _, i := range t.db.near.lastOfEach(spans[from:to], keys[from:to], t.version) {
+			missing = append(missing, from+i)
+		}
 	}
 	return missing, nil
 }
