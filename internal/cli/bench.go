@@ -76,19 +76,19 @@ func (a *app) bench() *cobra.Command {
 func (f *benchFlags) register(cmd *cobra.Command) {
 	flags, c := cmd.Flags(), &f.config
 	flags.StringSliceVar(&f.phases, "phase", phaseNames(), "phases to run, in order")
-	flags.IntVar(&c.Producers, "producers", 16, "concurrent producers")
-	flags.IntVar(&c.Consumers, "consumers", 16, "concurrent consumers")
-	flags.IntVar(&c.Size, "size", 100, "bytes an item")
-	flags.IntVar(&c.Priorities, "priorities", 0, "a priority queue with so many priorities; 0 is a FIFO queue")
-	flags.IntVar(&c.Depth, "depth", 0, "items in the queue, at least, when a phase begins")
-	flags.IntVar(&c.Items, "items", 0, "items that go through each phase (default as many as the time allows)")
+	integerFlag(flags, &c.Producers, "producers", "", 16, "concurrent producers")
+	integerFlag(flags, &c.Consumers, "consumers", "", 16, "concurrent consumers")
+	integerFlag(flags, &c.Size, "size", "", 100, "bytes an item")
+	integerFlag(flags, &c.Priorities, "priorities", "", 0, "a priority queue with so many priorities; 0 is a FIFO queue")
+	integerFlag(flags, &c.Depth, "depth", "", 0, "items in the queue, at least, when a phase begins")
+	integerFlag(flags, &c.Items, "items", "", 0, "items that go through each phase (default as many as the time allows)")
 	flags.DurationVar(&c.Duration, "duration", 2*time.Second, "how long each phase takes at most; with --items no limit unless given")
-	flags.IntVar(&c.Handles, "handles", 1, "handles of the queue that the clients share")
+	integerFlag(flags, &c.Handles, "handles", "", 1, "handles of the queue that the clients share")
 	flags.BoolVar(&f.noCombining, "no-combining", false, "a transaction for each call")
 	flags.StringVar(&c.Staging, "staging", "auto", "take by staged requests: auto, always or never")
 	flags.DurationVar(&f.latency, "latency", 0, "added to each attempt of a transaction")
 	flags.DurationVar(&f.commitLatency, "commit-latency", 0, "added to each commit that writes")
-	flags.Uint64Var(&c.Seed, "seed", 0, "seed of payloads and priorities (default random)")
+	integerFlag(flags, &c.Seed, "seed", "", 0, "seed of payloads and priorities (default random)")
 }
 
 func phaseNames() (names []string) {

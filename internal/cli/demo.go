@@ -46,13 +46,13 @@ func (a *app) demo() *cobra.Command {
 		},
 	}
 	flags := cmd.Flags()
-	flags.IntVar(&config.Items, "items", 0, "items that go through each queue (default as many as the time allows)")
+	integerFlag(flags, &config.Items, "items", "", 0, "items that go through each queue (default as many as the time allows)")
 	flags.DurationVar(&config.Duration, "duration", 2500*time.Millisecond,
 		"how long each queue is worked on at most; with --items no limit unless given")
-	flags.IntVar(&config.Producers, "producers", 16, "concurrent producers")
-	flags.IntVar(&config.Consumers, "consumers", 16, "concurrent consumers")
-	flags.IntVar(&config.Size, "size", 100, fmt.Sprintf("bytes an item, at least %d", demo.MinSize))
-	flags.Uint64Var(&config.Seed, "seed", 0, "seed of payloads and priorities (default random)")
+	integerFlag(flags, &config.Producers, "producers", "", 16, "concurrent producers")
+	integerFlag(flags, &config.Consumers, "consumers", "", 16, "concurrent consumers")
+	integerFlag(flags, &config.Size, "size", "", 100, fmt.Sprintf("bytes an item, at least %d", demo.MinSize))
+	integerFlag(flags, &config.Seed, "seed", "", 0, "seed of payloads and priorities (default random)")
 	return cmd
 }
 

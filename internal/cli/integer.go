@@ -2,9 +2,10 @@ package cli
 
 import (
 	"fmt"
+	"math"
 	"strconv"
 
-	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 )
 
 // parseInteger reads a decimal integer.
@@ -18,23 +19,34 @@ func parseInteger(what, text string) (int64, error) {
 
 // integer is a flag that is a decimal integer, as on standard input. Those of pflag take
 // 010 as octal, and 0x10 and 1_0.
-type integer struct {
-	what string
-	n    *int64
+type integer[T int | int64 | uint64] struct {
+	name string
+	n    *T
 }
 
-func integerFlag(cmd *cobra.Command, n *int64, name, short string, value int64, usage, what string) {
+func integerFlag[T int | int64 | uint64](flags *pflag.FlagSet, n *T, name, short string, value T, usage string) {
 	*n = value
-	cmd.Flags().VarP(integer{what, n}, name, short, usage)
+	flags.VarP(integer[T]{name, n}, name, short, usage)
 }
 
-func (i integer) Set(text string) (err error) {
-	n, err := parseInteger(i.what, text)
+func (i integer[T]) Set(text string) error {
+	if n, ok := any(i.n).(*uint64); ok {
+		value, err := strconv.ParseUint(text, 10, 64)
+		if err != nil {
+			return fmt.Errorf("%s %.40q is not an integer from 0 to %d", i.name, text, uint64(math.MaxUint64))
+		}
+		*n = value
+		return nil
+	}
+	value, err := parseInteger(i.name, text)
+	if err == nil && int64(T(value)) != value {
+		err = fmt.Errorf("%s %s is too large", i.name, text) // where an int has 32 bits
+	}
 	if err == nil {
-		*i.n = n
+		*i.n = T(value)
 	}
 	return err
 }
 
-func (i integer) String() string { return strconv.FormatInt(*i.n, 10) }
-func (i integer) Type() string   { return "int" }
+func (i integer[T]) String() string { return fmt.Sprint(*i.n) }
+func (i integer[T]) Type() string   { return "int" }

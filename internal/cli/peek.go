@@ -35,7 +35,7 @@ func (a *app) peek() *cobra.Command {
 			return a.peekAll(cmd, args[0], flags, from)
 		},
 	}
-	integerFlag(cmd, &flags.n, "count", "n", 1, "print up to so many items", "count")
+	integerFlag(cmd.Flags(), &flags.n, "count", "n", 1, "print up to so many items")
 	cmd.Flags().BoolVar(&flags.all, "all", false, "print all items")
 	flags.print.register(cmd)
 	from.register(cmd)

@@ -28,7 +28,7 @@ func (a *app) push() *cobra.Command {
 		Example: pushExample,
 		Args:    queueArgument,
 	}
-	integerFlag(cmd, &priority, "priority", "p", 0, "priority of all items", "priority")
+	integerFlag(cmd.Flags(), &priority, "priority", "p", 0, "priority of all items")
 	flags.register(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		parse := withPriority

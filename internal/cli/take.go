@@ -22,7 +22,7 @@ type takeFlags struct {
 
 func (t *takeFlags) register(cmd *cobra.Command) {
 	flags := cmd.Flags()
-	integerFlag(cmd, &t.n, "count", "n", 1, "take up to so many items", "count")
+	integerFlag(flags, &t.n, "count", "n", 1, "take up to so many items")
 	flags.BoolVar(&t.all, "all", false, "take all items")
 	flags.BoolVar(&t.commitFirst, "commit-first", false,
 		"remove items before they are written: if the command dies, its last batch\nis lost, instead of being written again by the next one")
