@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"sync"
 
 	"github.com/conq-go/conq"
@@ -47,6 +48,7 @@ func (a *app) enqueue() *cobra.Command {
 // target is a queue that items are put into.
 type target interface {
 	put(ctx context.Context, batch []item) error
+	io.Closer
 }
 
 // goal says where items are to go, and how they are read.
@@ -67,7 +69,15 @@ func (a *app) putAll(ctx context.Context, db kv.DB, flags putFlags, args []strin
 	case found && info.Kind != to.kind:
 		return kindError(info, to.kind)
 	}
-	open := sync.OnceValues(to.open)
+	var opened io.Closer
+	defer func() { letGo(ctx, opened) }()
+	open := sync.OnceValues(func() (target, error) {
+		queue, err := to.open()
+		if err == nil {
+			opened = queue
+		}
+		return queue, err
+	})
 	put := func(ctx context.Context, batch []item) error {
 		queue, err := open()
 		switch {

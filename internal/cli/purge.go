@@ -74,12 +74,14 @@ func removeAll(ctx context.Context, db kv.DB, found conq.Info) error {
 		if err != nil {
 			return err
 		}
+		defer letGo(ctx, p)
 		return p.Clear(ctx)
 	}
 	q, err := conq.OpenQueue(db, found.Name, conq.Bytes())
 	if err != nil {
 		return err
 	}
+	defer letGo(ctx, q)
 	return q.Clear(ctx)
 }
 

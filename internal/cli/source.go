@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"io"
 	"iter"
 
 	"github.com/conq-go/conq"
@@ -45,6 +46,17 @@ func (f *fifo) put(ctx context.Context, batch []item) error {
 	return f.queue.EnqueueAll(ctx, values)
 }
 
+func (f *fifo) Close() error { return f.queue.Close() }
+
+// letGo closes the handle of a queue, if there is one, so that it leaves no keys of its own in a
+// store where commits may be unknown. If that fails, whoever opens the queue removes them in time,
+// and what the command was to do is done.
+func letGo(ctx context.Context, handle io.Closer) {
+	if handle != nil && ctx.Err() == nil {
+		_ = handle.Close()
+	}
+}
+
 // ends are the flags that say from which end of a priority queue items come.
 type ends struct {
 	max  bool
@@ -81,6 +93,8 @@ func (a *app) openPriority(db kv.DB, name string, from ends) (*priority, error) 
 	}
 	return &priority{q, subspace.Named(name), from}, nil
 }
+
+func (p *priority) Close() error { return p.queue.Close() }
 
 func (p *priority) keys(r kv.Reader, n int) iter.Seq2[kv.KeyValue, error] {
 	if p.ends.max && p.ends.ties == "first" {

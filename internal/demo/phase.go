@@ -3,6 +3,7 @@ package demo
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"hash/fnv"
 	"math"
@@ -63,11 +64,12 @@ func newPhase(c Config, name string, open func(kv.DB) (queue, error)) *phase {
 func (p *phase) now() time.Duration { return time.Since(p.began) }
 
 // work lets producers and consumers at the queue.
-func (p *phase) work(ctx context.Context, db kv.DB) error {
+func (p *phase) work(ctx context.Context, db kv.DB) (err error) {
 	q, err := p.open(db)
 	if err != nil {
 		return err
 	}
+	defer func() { err = errors.Join(err, q.Close()) }()
 	if n, err := q.Len(ctx); err != nil || n > 0 {
 		return cmp.Or(err, fmt.Errorf("there are already items in %q: purge it, or use another store", q.Name()))
 	}
@@ -207,11 +209,12 @@ func (p *phase) leave(ctx context.Context) error {
 
 // drain takes all items out of the reopened store. As nobody else is at work, the
 // takes happen in the order of the items, one after another.
-func (p *phase) drain(ctx context.Context, db kv.DB) error {
+func (p *phase) drain(ctx context.Context, db kv.DB) (err error) {
 	q, err := p.open(db)
 	if err != nil {
 		return err
 	}
+	defer func() { err = errors.Join(err, q.Close()) }()
 	l := &log{}
 	last := p.now()
 	for {

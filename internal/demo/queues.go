@@ -18,6 +18,7 @@ const (
 // queue is what a phase works on.
 type queue interface {
 	Name() string
+	Close() error
 	Len(context.Context) (int, error)
 	put(ctx context.Context, payload []byte, priority int64) error
 	// take takes from an end, or fails with conq.ErrEmpty.

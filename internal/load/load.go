@@ -164,6 +164,7 @@ func Run(ctx context.Context, c Config) (_ *Report, err error) {
 	}
 	defer func() { err = errors.Join(err, db.Close()) }()
 	r := newRun(c, db)
+	defer func() { err = errors.Join(err, r.close()) }()
 	if err := r.open(ctx); err != nil {
 		return nil, err
 	}
@@ -207,6 +208,14 @@ func (r *run) open(ctx context.Context) error {
 		return err
 	}
 	return nil
+}
+
+// close closes the handles.
+func (r *run) close() (err error) {
+	for _, q := range r.handles {
+		err = errors.Join(err, q.Close())
+	}
+	return err
 }
 
 func (r *run) phases(ctx context.Context) error {

@@ -21,6 +21,7 @@ type item = conq.Prioritized[[]byte]
 // queue is a handle of the queue that is worked on.
 type queue interface {
 	Name() string
+	Close() error
 	Clear(context.Context) error
 	peek(context.Context) error
 	put(context.Context, item) error
