@@ -23,13 +23,25 @@ func lockPath(fs vfs.FS, path string) (io.Closer, error) {
 	if err != nil {
 		return nil, err
 	}
-	err = syscall.FcntlFlock(f.Fd(), ofdSetLock, &syscall.Flock_t{Type: syscall.F_WRLCK, Whence: io.SeekStart})
-	if err == nil {
-		return f, nil
+	if err = setLock(f, syscall.F_WRLCK); err == nil {
+		return lockedFile{f}, nil
 	}
 	f.Close()
 	if errors.Is(err, syscall.EINVAL) { // the file system has no such locks
 		return fs.Lock(path)
 	}
 	return nil, err
+}
+
+func setLock(f *os.File, kind int16) error {
+	return syscall.FcntlFlock(f.Fd(), ofdSetLock, &syscall.Flock_t{Type: kind, Whence: io.SeekStart})
+}
+
+// lockedFile is a lock of an open file.
+type lockedFile struct{ *os.File }
+
+// Close gives the lock up, too: a process that is being started has the file open until it runs, and
+// would keep it.
+func (f lockedFile) Close() error {
+	return errors.Join(setLock(f.File, syscall.F_UNLCK), f.File.Close())
 }

@@ -39,3 +39,21 @@ func TestLockStays(t *testing.T) {
 		t.Error("the file could be locked for the process, too")
 	}
 }
+
+// A store that was closed can be opened though a process that is being started has its lock open
+// still: it has all files for a moment.
+func TestLockOfStartedProcess(t *testing.T) {
+	dir := t.TempDir()
+	db := mustOpen(t, dir, Options{})
+	inherited, err := syscall.Dup(int(db.lock.(lockedFile).Fd()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer syscall.Close(inherited)
+	if err := db.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := mustOpen(t, dir, Options{}).Close(); err != nil {
+		t.Error(err)
+	}
+}
