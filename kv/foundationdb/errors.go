@@ -20,6 +20,7 @@ const (
 	codeCancelled           = 1025 // the transaction
 	codeMaybeDelivered      = 1030
 	codeTimedOut            = 1031
+	codeTooManyWatches      = 1032
 	codeProcessBehind       = 1037
 	codeDatabaseLocked      = 1038
 	codeClusterVersion      = 1039 // the cluster's version changed

@@ -4,7 +4,9 @@ import (
 	"bytes"
 	"context"
 	"runtime"
+	"time"
 
+	"github.com/conq-go/conq/kv"
 	"github.com/conq-go/conq/kv/internal/overlay"
 )
 
@@ -84,13 +86,35 @@ func (db *DB) follow(ctx context.Context, w *watch) error {
 	defer tr.cancel()
 	for {
 		err := c.fault(w.changed(ctx, tr, db.key(w.key)))
-		if err == nil {
+		switch {
+		case err == nil:
 			return nil
+		case c.codeOf(err) == codeTooManyWatches:
+			if err := sleep(ctx, unwatched); err != nil {
+				return err
+			}
+			err = kv.ErrConflict // has tr made as new, which its own error does not
 		}
 		c.retries = 0 // their limit is for transactions that somebody waits for
 		if err := c.pause(tr, err); err != nil {
 			return err
 		}
+	}
+}
+
+// unwatched is how often a value is compared that the library has no watch for: it has 10,000, unless
+// the program gives it more. Who waits for more queues than that learns of news up to so much later.
+const unwatched = time.Second
+
+// sleep returns after some time, or why ctx has ended.
+func sleep(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
 	}
 }
 

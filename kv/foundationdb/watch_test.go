@@ -7,7 +7,9 @@ import (
 	"maps"
 	"testing"
 	"testing/synctest"
+	"time"
 
+	"github.com/conq-go/conq"
 	"github.com/conq-go/conq/kv"
 	"go.uber.org/goleak"
 )
@@ -50,14 +52,45 @@ func TestWatchGoesOn(t *testing.T) {
 		var told <-chan error
 		if err := db.Transact(t.Context(), func(tx kv.Tx) error {
 			told = tx.Watch([]byte("a"))
-			c.failWith(fails("watch", 1, 1032))
+			c.failWith(fails("watch", 1, 1036))
 			return nil
 		}); err != nil {
 			t.Fatal(err)
 		}
 		var e *Error
-		if err := <-told; !errors.As(err, &e) || e.Code != 1032 {
-			t.Errorf("the watch told %v, want that there are too many", err)
+		if err := <-told; !errors.As(err, &e) || e.Code != 1036 {
+			t.Errorf("the watch told %v, want the library's error", err)
+		}
+	})
+}
+
+// Who waits while the library has no watch left looks from time to time, and finds what comes.
+func TestTooManyWatches(t *testing.T) {
+	inStore(t, Options{Retries: 1}, func(t *testing.T, db *DB, c *fake) {
+		q := openQueue(t, db, conq.Options{})
+		ctx, cancel := context.WithCancelCause(t.Context())
+		asked := 0
+		c.failWith(func(op string) int {
+			if op != "watch" {
+				return 0
+			}
+			if asked++; asked > 1000 {
+				cancel(errors.New("watches were asked for 1,000 times"))
+			}
+			return 1032
+		})
+		const wait = 100 * time.Second
+		began := time.Now()
+		time.AfterFunc(wait, func() {
+			if err := q.Enqueue(t.Context(), "late"); err != nil {
+				t.Error(err)
+			}
+		})
+		if got, err := q.DequeueWait(ctx); got != "late" || err != nil {
+			t.Errorf("got %q, %v", got, err)
+		}
+		if took := time.Since(began); took > wait+2*unwatched {
+			t.Errorf("it took %v to find what came after %v", took, wait)
 		}
 	})
 }
