@@ -109,16 +109,24 @@ func (s *segment) syncUnlocked() error {
 	return f.SyncData()
 }
 
-// finish ends the segment, if there is one, with the record that says so, on disk.
+// finish ends the segment, if there is one, with the record that says so, on disk. What is before
+// it is synced first, so that the record tells of all of it: what has changed later is damage then,
+// and not taken for what a crash has torn.
 func (s *segment) finish() error {
 	if s.File == nil {
 		return nil
 	}
+	s.inUse.Lock()
+	defer s.inUse.Unlock()
+	if s.synced < s.offset {
+		if err := s.SyncData(); err != nil {
+			return err
+		}
+		s.synced = s.offset
+	}
 	if err := s.write(appendRecord(nil, s.number, s.synced, nil)); err != nil {
 		return err
 	}
-	s.inUse.Lock()
-	defer s.inUse.Unlock()
 	if err := s.SyncData(); err != nil {
 		return err
 	}
