@@ -91,9 +91,21 @@ func (m *mappedFile) put(p []byte, offset int64) (int, error) {
 		return m.write(p, offset)
 	}
 	if err := copyMapped(m.window[at:], p[:n]); err != nil {
-		return 0, fmt.Errorf("%w, in a file that is mapped to memory", err)
+		return m.faulted(p, offset, err)
 	}
 	return n, nil
+}
+
+// faulted writes what could not be copied: that succeeds, or tells what is wrong, as that the disk
+// is full, which a file with holes, or one that is copied when it is written to, meets here. A file
+// that somebody has cut stays as it is.
+func (m *mappedFile) faulted(p []byte, offset int64, fault error) (int, error) {
+	m.unmap()
+	m.direct = true
+	if info, err := m.File.Stat(); err != nil || info.Size() < m.size {
+		return 0, fmt.Errorf("%w, in a file that is mapped to memory", errors.Join(fault, err))
+	}
+	return m.write(p, offset)
 }
 
 func (m *mappedFile) write(p []byte, offset int64) (int, error) {

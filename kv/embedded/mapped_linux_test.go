@@ -174,3 +174,21 @@ func TestMappedFault(t *testing.T) {
 		t.Errorf("Close: %v", err)
 	}
 }
+
+// What can't be written to memory is written to the file, which succeeds, or tells what is wrong.
+func TestMappedFaultWritten(t *testing.T) {
+	m := createMapped(t)
+	defer m.Close()
+	if _, err := m.WriteAt([]byte("abc"), 0); err != nil || m.window == nil {
+		t.Fatal(err, m.window)
+	}
+	if err := syscall.Mprotect(m.window, syscall.PROT_READ); err != nil {
+		t.Fatal(err)
+	}
+	if n, err := m.WriteAt([]byte("def"), 3); n != 3 || err != nil {
+		t.Errorf("wrote %d, %v", n, err)
+	}
+	if got, err := os.ReadFile(m.File.(interface{ Name() string }).Name()); !bytes.HasPrefix(got, []byte("abcdef")) || err != nil {
+		t.Errorf("the file begins with %q, %v", got[:min(len(got), 6)], err)
+	}
+}
