@@ -2,6 +2,7 @@ package embedded
 
 import (
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"syscall"
@@ -39,6 +40,19 @@ func setLock(f *os.File, kind int16) error {
 
 // lockedFile is a lock of an open file.
 type lockedFile struct{ *os.File }
+
+// inPlace returns an error if the file is no longer what is found by its name.
+func (f lockedFile) inPlace() error {
+	locked, err := f.Stat()
+	if err != nil {
+		return err
+	}
+	found, err := os.Stat(f.Name())
+	if errors.Is(err, os.ErrNotExist) || err == nil && !os.SameFile(locked, found) {
+		return fmt.Errorf("%s is not the file that was locked: the directory of the store was moved, or it was removed, while the store was open", f.Name())
+	}
+	return nil // what else is wrong is met by who uses files
+}
 
 // Close gives the lock up, too: a process that is being started has the file open until it runs, and
 // would keep it.

@@ -29,13 +29,16 @@ type guard struct {
 	frozen  atomic.Bool
 	failure atomic.Pointer[error]
 	onFail  func(error)
+	inPlace func() error // an error if names lead elsewhere by now: see named
 
 	// Changes of files hold changing for reading, so that once freeze has
 	// returned, nothing changes any more.
 	changing sync.RWMutex
 }
 
-func newGuard(fs vfs.FS, onFail func(error)) *guard { return &guard{FS: fs, onFail: onFail} }
+func newGuard(fs vfs.FS, onFail func(error)) *guard {
+	return &guard{FS: fs, onFail: onFail, inPlace: func() error { return nil }}
+}
 
 // err returns the error that poisoned the store, or nil.
 func (g *guard) err() error {
@@ -75,6 +78,21 @@ func (g *guard) change(name string, f func() error) error {
 	return err
 }
 
+// named runs what uses files by their names, unless these are those of another directory by now: if
+// that of an open store is moved, and a new store is made in its place, they are that one's.
+func (g *guard) named(f func() error) error {
+	if err := g.inPlace(); err != nil {
+		g.fail(err)
+		return err
+	}
+	return f()
+}
+
+// renaming is change for what uses files by their names.
+func (g *guard) renaming(name string, f func() error) error {
+	return g.change(name, func() error { return g.named(f) })
+}
+
 func isTable(name string) bool {
 	return strings.HasSuffix(name, ".sst") || strings.HasSuffix(name, ".blob")
 }
@@ -82,7 +100,7 @@ func isTable(name string) bool {
 // file runs a change that opens a file, and wraps the file.
 func (g *guard) file(name string, open func() (vfs.File, error)) (vfs.File, error) {
 	var f vfs.File
-	err := g.change(name, func() (err error) { f, err = open(); return err })
+	err := g.renaming(name, func() (err error) { f, err = open(); return err })
 	if err != nil {
 		return nil, err
 	}
@@ -90,6 +108,12 @@ func (g *guard) file(name string, open func() (vfs.File, error)) (vfs.File, erro
 		f = void{}
 	}
 	return &guardFile{File: f, g: g, name: name}, nil
+}
+
+// Open opens a file that is read.
+func (g *guard) Open(name string, opts ...vfs.OpenOption) (f vfs.File, err error) {
+	err = g.named(func() (err error) { f, err = g.FS.Open(name, opts...); return err })
+	return f, err
 }
 
 func (g *guard) Create(name string, c vfs.DiskWriteCategory) (vfs.File, error) {
@@ -109,11 +133,11 @@ func (g *guard) OpenDir(name string) (vfs.File, error) {
 }
 
 func (g *guard) Link(old, name string) error {
-	return g.change(name, func() error { return g.FS.Link(old, name) })
+	return g.renaming(name, func() error { return g.FS.Link(old, name) })
 }
 
 func (g *guard) Rename(old, name string) error {
-	return g.change(name, func() error { return g.FS.Rename(old, name) })
+	return g.renaming(name, func() error { return g.FS.Rename(old, name) })
 }
 
 func (g *guard) MkdirAll(dir string, perm os.FileMode) error {
@@ -128,7 +152,7 @@ func (g *guard) Remove(name string) error {
 	if g.frozen.Load() {
 		return nil
 	}
-	return g.FS.Remove(name)
+	return g.named(func() error { return g.FS.Remove(name) })
 }
 
 func (g *guard) RemoveAll(name string) error {
@@ -137,7 +161,7 @@ func (g *guard) RemoveAll(name string) error {
 	if g.frozen.Load() {
 		return nil
 	}
-	return g.FS.RemoveAll(name)
+	return g.named(func() error { return g.FS.RemoveAll(name) })
 }
 
 // Lock does nothing: the store holds the lock that Pebble would take, and can so

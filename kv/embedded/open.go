@@ -78,37 +78,42 @@ func Open(dir string, o Options) (*DB, error) {
 			return nil, err
 		}
 	}
-	db := newDB(o)
-	if err := db.open(dir); err != nil {
+	db, err := open(dir, o)
+	if err != nil {
 		return nil, fmt.Errorf("embedded: cannot open store %s: %w", dir, err)
 	}
 	return db, nil
 }
 
-func (db *DB) open(dir string) error {
-	fs := db.o.FS
+func open(dir string, o Options) (*DB, error) {
+	fs := o.FS
 	if err := checkDir(fs, dir); err != nil {
-		return err
+		return nil, err
 	}
 	if err := makeDir(fs, dir); err != nil {
-		return plain(err)
+		return nil, plain(err)
 	}
 	if fs == vfs.Default { // the same directory must have one name in a process, which is known when it is there
 		real, err := filepath.EvalSymlinks(dir)
 		if err != nil {
-			return plain(err)
+			return nil, plain(err)
 		}
 		dir = real
 	}
 	lock, err := lockDir(fs, dir)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	if err := db.openLocked(dir); err != nil {
-		return errors.Join(plain(err), lock.Close())
+	db := newDB(o)
+	err = db.openLocked(dir, lock)
+	if errors.Is(plain(err), ErrFull) && fs.Remove(fs.PathJoin(dir, spareSegment)) == nil {
+		db = newDB(o) // with the room that a file had which holds nothing
+		err = db.openLocked(dir, lock)
 	}
-	db.lock = lock
-	return nil
+	if err != nil {
+		return nil, errors.Join(plain(err), lock.Close())
+	}
+	return db, nil
 }
 
 // makeDir makes a directory, and has its name on disk, and those of all above it that are new.
@@ -203,6 +208,9 @@ func lockDir(fs vfs.FS, dir string) (io.Closer, error) {
 	if path := new(os.PathError); errors.As(err, &path) {
 		return nil, plain(err) // the lock file can't be made; otherwise it is locked
 	}
+	if errno := syscall.Errno(0); errors.As(err, &errno) && errno != syscall.EAGAIN && errno != syscall.EACCES {
+		return nil, fmt.Errorf("its file %s can't be locked, as must be possible where a store is: %w", lockFile, err)
+	}
 	owner := "another process"
 	if text, err := readFile(fs, fs.PathJoin(dir, ownerFile)); err == nil {
 		owner = "the process with " + strings.TrimSpace(text)
@@ -210,7 +218,10 @@ func lockDir(fs vfs.FS, dir string) (io.Closer, error) {
 	return nil, fmt.Errorf("%s has it open; close it there, or let both use it through `conq serve`", owner)
 }
 
-func (db *DB) openLocked(dir string) error {
+// openLocked opens the store in a directory of which this process has the lock. That is the
+// store's then.
+func (db *DB) openLocked(dir string, lock io.Closer) error {
+	db.lock = lock
 	if err := writeFile(db.o.FS, dir, ownerFile, "pid "+strconv.Itoa(os.Getpid())+"\n"); err != nil {
 		return err
 	}
@@ -218,6 +229,9 @@ func (db *DB) openLocked(dir string) error {
 		return err
 	}
 	db.guard = newGuard(db.files(), db.failed)
+	if l, ok := lock.(interface{ inPlace() error }); ok {
+		db.guard.inPlace = l.inPlace
+	}
 	ctx, stop := context.WithCancel(context.Background())
 	db.stop, db.stopped = stop, ctx.Done()
 	err := guarded(func() error { return db.openFiles(dir) })

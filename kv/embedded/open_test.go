@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -145,5 +146,74 @@ func TestWatchFailure(t *testing.T) {
 	err = db.Transact(context.Background(), func(tx kv.Tx) error { after = tx.Watch([]byte("c")); return nil })
 	if after != nil || !strings.Contains(fmt.Sprint(err), "failed") {
 		t.Errorf("after that a transaction ran, and returned %v", err)
+	}
+}
+
+// roomy is a file system that is full until a file is removed.
+type roomy struct {
+	vfs.FS
+	file string
+}
+
+func (r *roomy) Create(name string, c vfs.DiskWriteCategory) (vfs.File, error) {
+	if r.file != "" {
+		return nil, &os.PathError{Op: "create", Path: name, Err: syscall.ENOSPC}
+	}
+	return r.FS.Create(name, c)
+}
+
+func (r *roomy) Remove(name string) error {
+	err := r.FS.Remove(name)
+	if err == nil && r.PathBase(name) == r.file {
+		r.file = ""
+	}
+	return err
+}
+
+// A store on a full disk is opened with the room that a file of the journal has which is kept to be
+// used again.
+func TestOpenFullDisk(t *testing.T) {
+	for _, spare := range []bool{true, false} {
+		fs := memFS()
+		db := mustOpen(t, "store", Options{FS: fs, MemTable: smallMemTable})
+		mustTransact(t, db, func(tx kv.Tx) { tx.Set([]byte("k"), []byte("v")) })
+		if err := db.Close(); err != nil {
+			t.Fatal(err)
+		}
+		if spare {
+			f, err := fs.Create(fs.PathJoin("store", spareSegment), vfs.WriteCategoryUnspecified)
+			if err := errors.Join(err, f.Close()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		db, err := Open("store", Options{FS: &roomy{fs, spareSegment}})
+		if !spare {
+			if !errors.Is(err, ErrFull) {
+				t.Errorf("without anything to remove: %v, want ErrFull", err)
+			}
+			continue
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := contents(t, db); !slices.Equal(got, []string{"k=v"}) {
+			t.Errorf("it has %q", got)
+		}
+		mustTransact(t, db, func(tx kv.Tx) { tx.Clear([]byte("k")) })
+		if err := db.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// lockless is a file system without locks.
+type lockless struct{ vfs.FS }
+
+func (lockless) Lock(string) (io.Closer, error) { return nil, syscall.ENOLCK }
+
+func TestOpenWithoutLocks(t *testing.T) {
+	_, err := Open("store", Options{FS: lockless{memFS()}})
+	if !errors.Is(err, syscall.ENOLCK) || !strings.Contains(err.Error(), "its file LOCK can't be locked") {
+		t.Errorf("where nothing can be locked: %v", err)
 	}
 }

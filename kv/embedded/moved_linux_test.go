@@ -1,0 +1,82 @@
+package embedded
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"github.com/conq-go/conq/kv"
+)
+
+// A store whose directory is moved while it is open fails before it uses a file of the store that is
+// made in its place. Each has what was acknowledged.
+func TestMoved(t *testing.T) {
+	dir, moved := filepath.Join(t.TempDir(), "store"), filepath.Join(t.TempDir(), "moved")
+	db := mustOpen(t, dir, Options{MemTable: smallMemTable, Durability: Interval})
+	fill := fillUntilFailed(t, db, 10)
+	if err := os.Rename(dir, moved); err != nil {
+		t.Fatal(err)
+	}
+	other := mustOpen(t, dir, Options{})
+	mustTransact(t, other, func(tx kv.Tx) { tx.Set([]byte("other"), nil) })
+	if err := other.Close(); err != nil {
+		t.Fatal(err)
+	}
+	n := fill()
+	if got, want := contents(t, mustOpen(t, dir, Options{})), []string{"other="}; !slices.Equal(got, want) {
+		t.Errorf("the store in its place has %.100q, want %q", got, want)
+	}
+	if got := contents(t, mustOpen(t, moved, Options{})); len(got) < n {
+		t.Errorf("the store that was moved has %d pairs, and %d were acknowledged", len(got), n)
+	}
+}
+
+// So does one whose lock is removed, when another process could come in.
+func TestLockRemoved(t *testing.T) {
+	dir := t.TempDir()
+	db := mustOpen(t, dir, Options{MemTable: smallMemTable, Durability: Interval})
+	fill := fillUntilFailed(t, db, 10)
+	if err := os.Remove(filepath.Join(dir, lockFile)); err != nil {
+		t.Fatal(err)
+	}
+	n := fill()
+	if got := contents(t, mustOpen(t, dir, Options{})); len(got) < n {
+		t.Errorf("the store has %d pairs, and %d were acknowledged", len(got), n)
+	}
+}
+
+// fillUntilFailed commits some pairs, and returns what goes on with that until the store has failed,
+// closes it, and returns how many were acknowledged.
+func fillUntilFailed(t *testing.T, db *DB, some int) func() (acknowledged int) {
+	n := 0
+	set := func() error {
+		return db.Transact(t.Context(), func(tx kv.Tx) error {
+			tx.Set(fmt.Appendf(nil, "%06d", n), make([]byte, 1000))
+			return nil
+		})
+	}
+	for ; n < some; n++ {
+		if err := set(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return func() int {
+		var err error
+		for n < 10_000 {
+			if err = set(); err != nil {
+				break
+			}
+			n++
+		}
+		if !errors.Is(err, ErrFailed) {
+			t.Errorf("after %d commits: %v, want that the store has failed", n, err)
+		}
+		if err := db.Close(); !errors.Is(err, ErrFailed) {
+			t.Errorf("Close: %v", err)
+		}
+		return n
+	}
+}
