@@ -409,3 +409,25 @@ func TestStagingInvalid(t *testing.T) {
 		t.Errorf("Staging 3: %v", err)
 	}
 }
+
+// A codec that panics leaves no request behind, nor what that was served: the next caller gets the
+// item, and those behind it stay behind.
+func TestPanicWhileStaged(t *testing.T) {
+	db := newMemory(t, kv.Limits{})
+	q, err := OpenQueue[string](db, "q", &panicsOnce{Codec: String()}, Options{Staging: StagingAlways})
+	noError(t, err)
+	noError(t, q.EnqueueAll(t.Context(), []string{"first", "second"}))
+	func() {
+		defer func() { equal(t, "panic", recover(), any("in Decode")) }()
+		_, err := q.Dequeue(t.Context())
+		t.Errorf("no panic, but %v", err)
+	}()
+	report, err := Check(t.Context(), db)
+	noError(t, err)
+	equal(t, "requests, results and staged items", report.Requests+report.Results+report.StagedItems, 0)
+	for _, want := range []string{"first", "second"} {
+		got, err := q.Dequeue(t.Context())
+		noError(t, err)
+		equal(t, "item", got, want)
+	}
+}

@@ -115,7 +115,20 @@ func (t *taking[T]) run(ctx context.Context) (v T, err error) {
 		return v, err
 	}
 	t.unwatch = func() {}
-	defer func() { t.unwatch() }()
+	finished := false
+	defer func() {
+		t.unwatch()
+		if !finished {
+			t.giveBack(ctx)
+		}
+	}()
+	v, err = t.loop(ctx)
+	finished = true
+	return v, err
+}
+
+// loop goes from one transaction to the next until the request has been served.
+func (t *taking[T]) loop(ctx context.Context) (v T, err error) {
 	takeover := time.NewTimer(t.s.o.Takeover)
 	defer takeover.Stop()
 	for {
@@ -378,12 +391,43 @@ func (t *taking[T]) withdraw(ctx context.Context) (outlook[T], error) {
 		if err != nil || look.found {
 			return look, err
 		}
-		mine, err := tx.Get(t.key)
-		if mine != nil {
-			tx.Clear(t.key)
-		}
-		return look, err
+		return look, t.unregister(tx)
 	})
+}
+
+// giveBack is for a collect that has panicked, or has ended its goroutine: the request goes, or what it
+// was served goes back. If that fails, its deadline comes.
+func (t *taking[T]) giveBack(ctx context.Context) {
+	if !t.registered {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), grace)
+	defer cancel()
+	_, _ = outcome.Do(ctx, t.s.lanes, func(tx kv.Tx) (none struct{}, err error) {
+		items, served, err := t.s.clearResult(tx, t.op)
+		if err != nil {
+			return none, err
+		}
+		if !served {
+			return none, t.unregister(tx)
+		}
+		for _, item := range items {
+			tx.Set(item.Key, item.Value)
+		}
+		if len(items) == 0 {
+			return none, nil
+		}
+		return none, t.s.o.PutBack(tx)
+	})
+}
+
+// unregister removes the request, if it is still there.
+func (t *taking[T]) unregister(tx kv.Tx) error {
+	mine, err := tx.Get(t.key)
+	if mine != nil {
+		tx.Clear(t.key)
+	}
+	return err
 }
 
 // leave withdraws the request after err.
