@@ -3,7 +3,6 @@ package conq
 import (
 	"context"
 	"errors"
-	"time"
 
 	"github.com/conq-go/conq/internal/waitroom"
 	"github.com/conq-go/conq/kv"
@@ -75,7 +74,7 @@ func (t *taker[V]) lookAgain(ctx context.Context) error {
 	return t.s.db.ReadTransact(ctx, func(r kv.Reader) error {
 		active, err := t.stage.Active(r)
 		if active {
-			time.AfterFunc(pollTime, t.s.notify)
+			t.s.signals.NotifyAfter(t.s.name, pollTime)
 		}
 		return err
 	})

@@ -38,6 +38,36 @@ func TestExpireWithoutStaging(t *testing.T) {
 	}
 }
 
+// The requests of consumers that died go when their deadlines have passed, where nobody stages too:
+// while one is there, who enqueues and who waits has more to do.
+func TestDeadRequestsGo(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		db := newMemory(t, kv.Limits{})
+		const dead = 40
+		for i := range dead + 1 {
+			deadline := time.Now().Add(10 * time.Second)
+			if i == dead {
+				deadline = deadline.Add(time.Hour)
+			}
+			request, err := tuple.Tuple{1, i, 0, make([]byte, 16)}.Append(stageSpace("q"))
+			noError(t, err)
+			state, err := tuple.Tuple{1, deadline.UnixNano()}.Pack()
+			noError(t, err)
+			write(t, db, kv.KeyValue{Key: request, Value: state})
+		}
+		q, err := OpenQueue(db, "q", String())
+		noError(t, err)
+		for _, want := range []int{dead + 1, 1} {
+			_, err := q.Dequeue(t.Context())
+			wantError(t, err, ErrEmpty)
+			report, err := Check(t.Context(), db)
+			noError(t, err)
+			equal(t, "requests", report.Requests, want)
+			pass(time.Minute)
+		}
+	})
+}
+
 // abandon makes the first item of a queue the result of a staged request that
 // nobody collects, as docs/format.md describes it.
 func abandon(tx kv.Tx, s *store) error { return abandonThose(tx, s, forwards{s}.items(tx, 1)) }

@@ -3,6 +3,7 @@ package kv
 import (
 	"sync"
 	"sync/atomic"
+	"time"
 )
 
 // Local is implemented by engines whose stores one process has for itself. Those
@@ -36,6 +37,7 @@ type Signals struct {
 	waiting atomic.Int64 // topics, so that Notify is cheap when nobody waits
 	mu      sync.Mutex
 	topics  map[string]topic
+	soon    map[string]bool // topics of which NotifyAfter will tell
 	closed  bool
 }
 
@@ -95,6 +97,26 @@ func (s *Signals) Notify(topic string) {
 		delete(s.topics, topic)
 		s.waiting.Add(-1)
 	}
+}
+
+// NotifyAfter has Notify called for the topic after d, once for all who ask for that until then,
+// each of whom may be woken to ask again.
+func (s *Signals) NotifyAfter(topic string, d time.Duration) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.soon[topic] || s.closed {
+		return
+	}
+	if s.soon == nil {
+		s.soon = make(map[string]bool)
+	}
+	s.soon[topic] = true
+	time.AfterFunc(d, func() {
+		s.mu.Lock()
+		delete(s.soon, topic)
+		s.mu.Unlock()
+		s.Notify(topic)
+	})
 }
 
 // Close wakes all who wait, now and later. An engine calls it when its store

@@ -8,18 +8,65 @@ import (
 )
 
 // Expire puts back the items of results whose deadline has passed, if there are
-// any. Those who take without staging call it now and then: the owner of a result
-// may have died, and nobody else may stage any more. It costs a read of one key.
+// any, and removes such requests. Those who take without staging call it now and then: the owner
+// may have died, and nobody else may stage any more. It costs a read of two keys.
 func (s *Stage) Expire(ctx context.Context) error {
 	for {
-		err := s.db.ReadTransact(ctx, s.checkDue)
-		if !errors.Is(err, errDue) {
+		err := s.db.ReadTransact(ctx, func(r kv.Reader) error {
+			if err := s.checkDue(r); err != nil {
+				return err
+			}
+			return s.checkDead(r)
+		})
+		switch {
+		case errors.Is(err, errDue):
+			err = s.expire(ctx)
+		case errors.Is(err, errAbandoned):
+			err = s.dropDead(ctx)
+		default:
 			return err
 		}
-		if err := s.expire(ctx); err != nil {
+		if err != nil {
 			return err
 		}
 	}
+}
+
+// errAbandoned means that the client of the first request has died.
+var errAbandoned = errors.New("staging: a request is not wanted any more")
+
+// checkDead returns errAbandoned if the deadline of the first request has passed.
+func (s *Stage) checkDead(r kv.Reader) error {
+	first, err := s.requests(r, 1)
+	if err == nil && len(first) > 0 && s.past(first[0].deadline) {
+		return errAbandoned
+	}
+	return err
+}
+
+// mostDead is how many requests are dropped in one transaction: etcd allows few operations.
+const mostDead = 16
+
+// dropDead removes the first requests, as far as their deadlines have passed, as who fulfils does.
+func (s *Stage) dropDead(ctx context.Context) error {
+	err := s.db.Transact(ctx, func(tx kv.Tx) error {
+		first, err := s.requests(tx, mostDead)
+		if err != nil {
+			return err
+		}
+		for _, r := range first {
+			if !s.past(r.deadline) {
+				break
+			}
+			tx.AddReadConflict(kv.KeyRange(r.key)) // its client may live, and renew it
+			tx.Clear(r.key)
+		}
+		return nil
+	})
+	if errors.Is(err, kv.ErrCommitUnknown) {
+		return nil // whoever looks next will see what is left to do
+	}
+	return err
 }
 
 // checkDue returns errDue if a result has waited for too long.

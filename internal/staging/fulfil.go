@@ -46,7 +46,7 @@ func (t *taking[T]) fulfil(tx kv.Tx, look outlook[T]) (_ outlook[T], err error) 
 	defer f.stop()
 	if t.alone {
 		f.items = 1
-	} else if requests, err = t.s.requests(tx); err != nil {
+	} else if requests, err = t.s.requests(tx, t.s.o.Requests); err != nil {
 		return look, err
 	}
 	if err := f.serve(requests); err != nil {
@@ -65,10 +65,9 @@ func (t *taking[T]) fulfil(tx kv.Tx, look outlook[T]) (_ outlook[T], err error) 
 	return look, nil
 }
 
-// requests returns the first requests, in order of arrival.
-func (s *Stage) requests(tx kv.Tx) (all []request, err error) {
-	opts := kv.RangeOptions{Limit: s.o.Requests}
-	for pair, err := range tx.Snapshot().Range(s.keys.all(requestKind), opts) {
+// requests returns the first requests, up to a limit, in order of arrival.
+func (s *Stage) requests(r kv.Reader, limit int) (all []request, err error) {
+	for pair, err := range r.Snapshot().Range(s.keys.all(requestKind), kv.RangeOptions{Limit: limit}) {
 		if err != nil {
 			return nil, err
 		}
