@@ -106,6 +106,15 @@ func (a *adder[P]) serve(ctx context.Context, added addition[P]) error {
 		return a.addAlone(ctx, added)
 	}
 	_, err := a.lane.Do(ctx, added)
+	return ofBatch(err)
+}
+
+// ofBatch returns the error of a call that others shared a batch with. What one has done that has
+// panicked, as in Options.Observe, only who led it may know.
+func ofBatch(err error) error {
+	if errors.Is(err, lane.ErrPanicked) {
+		return fmt.Errorf("%w: %w", kv.ErrCommitUnknown, err)
+	}
 	return err
 }
 

@@ -190,6 +190,37 @@ func TestCombinedEnqueues(t *testing.T) {
 	})
 }
 
+// Whoever shares a batch with a call in which Options.Observe panics does not know what came of his.
+func TestCombinedPanic(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := newGated(kv.Limits{})
+		q, err := OpenQueue(g, "q", String(), Options{Observe: func(e Event) {
+			if e.Calls > 1 {
+				panic(errEnough)
+			}
+		}})
+		noError(t, err)
+		release := g.hold()
+		calls := make([]chan error, 3)
+		for i := range calls {
+			calls[i] = async(func() (err error) {
+				defer func() {
+					if r := recover(); r != nil {
+						equal(t, "panic", r, any(errEnough))
+						err = errEnough
+					}
+				}()
+				return q.Enqueue(t.Context(), "value")
+			})
+		}
+		release()
+		noError(t, <-calls[0])
+		wantError(t, <-calls[1], errEnough)
+		wantError(t, <-calls[2], kv.ErrCommitUnknown)
+		noError(t, g.Close())
+	})
+}
+
 // Calls that are too large together have a transaction each, and only one that is
 // too large by itself fails.
 func TestCombinedTooLarge(t *testing.T) {

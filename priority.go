@@ -24,7 +24,7 @@ import (
 //     come in either order, those of one PushAll in its order, perhaps with others
 //     between them. PopMin takes the first of the lowest priority. PopMax takes
 //     the last of the highest, or with Options.FIFOTies the first.
-//   - Conflicts: pushes never conflict with each other. A pop conflicts with
+//   - Conflicts: pushes never conflict with each other, but for handing over, as for Queue. A pop conflicts with
 //     other pops at its end, unless they are of one handle, which combines them, or
 //     staged (see Staging), and with a push of an item that should have been
 //     popped instead. Reads that find or reach the end (Len, All, and pops and
@@ -118,7 +118,9 @@ func (p *PriorityQueue[T]) In(tx kv.Tx) PriorityQueueTx[T] { return PriorityQueu
 
 // Push adds v behind the items of its priority. The largest payload is half of
 // the engine's Limits().Transaction; one over it is a *kv.TooLargeError and
-// nothing is written. It never conflicts with another Push.
+// nothing is written. It never conflicts with another Push, but as [PriorityQueue] says. Behind an
+// item of the same priority and the count 2^63-1, which conq does not write, there is no place: the
+// error is recipe.ErrFull.
 func (p *PriorityQueue[T]) Push(ctx context.Context, v T, priority int64) error {
 	touch(p)
 	payload, err := encode(&p.store, p.codec, v)

@@ -22,7 +22,8 @@ import (
 //     first. Items that are enqueued at the same time come out in either order,
 //     those of one EnqueueAll in its order, perhaps with others between them.
 //   - Conflicts: enqueues never conflict with each other, nor with a dequeue that
-//     finds an item. Two dequeues at the same time conflict, unless they are of one
+//     finds an item; but one of whose items only some are handed over (see below) may run
+//     again, once. Two dequeues at the same time conflict, unless they are of one
 //     handle, which combines them, or staged (see Staging): one runs again. Reads
 //     that find or reach the end (Len, All, and Dequeue and Peek that find
 //     nothing, inside of transactions that write) conflict with any enqueue.
@@ -111,7 +112,8 @@ func (q *Queue[T]) In(tx kv.Tx) QueueTx[T] { return QueueTx[T]{q, tx} }
 
 // Enqueue adds v at the end. The largest payload is half of the engine's
 // Limits().Transaction; one over it is a *kv.TooLargeError and nothing is written.
-// It never conflicts with another Enqueue.
+// It never conflicts with another Enqueue, but as [Queue] says. Behind an item of index 2^63-1,
+// which conq does not write, there is no place: the error is recipe.ErrFull.
 func (q *Queue[T]) Enqueue(ctx context.Context, v T) error {
 	touch(q)
 	payload, err := encode(&q.store, q.codec, v)
@@ -180,8 +182,8 @@ func (q *Queue[T]) DequeueWaitN(ctx context.Context, n int) ([]T, error) {
 // They may be fewer than there are: at most 10,000; together, with their keys, at
 // most 8 MiB and half of the transaction's limit for bytes, unless the first alone
 // is larger, and when they are staged at most 1,000, and 4 MiB or a quarter of that
-// limit; reading and clearing them takes at most half of its limit for
-// operations; it ends before an item that does not decode, which is an error only
+// limit; reading and clearing them takes all but 16 of its limit for
+// operations at most; it ends before an item that does not decode, which is an error only
 // when it is the first; and it may miss an item that is enqueued meanwhile, as it
 // conflicts only up to the last item that it takes.
 func (q *Queue[T]) DequeueN(ctx context.Context, n int) ([]T, error) {

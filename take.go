@@ -93,7 +93,8 @@ func (t *taker[V]) serve(ctx context.Context, d demand[V]) (takings[V], error) {
 		t.run([]*takeCall[V]{c})
 		return c.Result, c.Err
 	}
-	return t.lane.Do(ctx, d)
+	taken, err := t.lane.Do(ctx, d)
+	return taken, ofBatch(err)
 }
 
 // run serves a batch of calls, in as many transactions as the limits ask for:
