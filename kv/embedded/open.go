@@ -215,7 +215,8 @@ func lockDir(fs vfs.FS, dir string) (io.Closer, error) {
 	if text, err := readFile(fs, fs.PathJoin(dir, ownerFile)); err == nil {
 		owner = "the process with " + strings.TrimSpace(text)
 	}
-	return nil, fmt.Errorf("%s has it open; close it there, or let both use it through `conq serve`", owner)
+	return nil, fmt.Errorf("%s has it open; close it there: one process at a time can (more will through `conq serve`, "+
+		"which is to come, and do on etcd and FoundationDB)", owner)
 }
 
 // openLocked opens the store in a directory of which this process has the lock. That is the
