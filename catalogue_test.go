@@ -236,3 +236,21 @@ func TestOpenAfterUnknownCommit(t *testing.T) {
 		}
 	}
 }
+
+// FuzzEntry reads anything as an entry of the catalogue: without a panic, and what is read is what would
+// be written of it.
+func FuzzEntry(f *testing.F) {
+	prefix := len(catalogue().Bytes())
+	f.Add(entryKey("q")[prefix:], tuple.AppendInt(tuple.AppendString(nil, "queue"), 1))
+	f.Add(entryKey("a\x00b")[prefix:], tuple.AppendInt(tuple.AppendString(nil, "priority queue"), 1))
+	f.Fuzz(func(t *testing.T, rest, value []byte) {
+		info, err := parseEntry(kv.KeyValue{Key: append(catalogue().Bytes()[:prefix:prefix], rest...), Value: value})
+		if err != nil {
+			wantError(t, err, ErrCorrupt)
+			return
+		}
+		again, err := parseEntry(kv.KeyValue{Key: entryKey(info.Name), Value: value})
+		noError(t, err)
+		equal(t, "entry", again, info)
+	})
+}
