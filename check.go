@@ -87,10 +87,11 @@ const (
 
 // CheckReport is what Check has read and found.
 type CheckReport struct {
-	Keys, Bytes int // all keys, and the bytes of keys and values
-	Queues      int // in the catalogue, that this version knows
-	Items       int // in queues
-	Pieces      int // further pieces of items
+	Keys   int   // all keys
+	Bytes  int64 // of keys and values
+	Queues int   // in the catalogue, that this version knows
+	Items  int   // in queues
+	Pieces int   // further pieces of items
 
 	Requests, ExpiredRequests int // staged requests; of those, past their deadline
 	Results, ExpiredResults   int // of such requests; ExpiredResults are put back by whoever looks next
@@ -112,8 +113,8 @@ type CheckReport struct {
 func (r CheckReport) Sound() bool { return r.Faults == 0 }
 
 const (
-	checkPage  = 1000
-	checkBytes = 4 << 20
+	checkPage        = 1000
+	checkBytes int64 = 4 << 20
 )
 
 // Check reads the whole key space of a store, and finds what is not as conq leaves

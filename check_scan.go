@@ -41,7 +41,7 @@ type run struct {
 
 // page looks at keys from where the check has come to, until so many keys or bytes
 // were looked at in all.
-func (c *checker) page(r kv.Reader, keys, bytes int) error {
+func (c *checker) page(r kv.Reader, keys int, bytes int64) error {
 	l, err := c.look(r)
 	if err != nil {
 		return err
@@ -56,7 +56,7 @@ func (c *checker) page(r kv.Reader, keys, bytes int) error {
 
 // stretch does so up to a unit of several keys: what is behind it is another read,
 // as the keys between may be large, or many.
-func (c *checker) stretch(l *look, keys, limit int) error {
+func (c *checker) stretch(l *look, keys int, limit int64) error {
 	for pair, err := range l.r.Range(kv.Range{Begin: c.next}, kv.RangeOptions{}) {
 		if err != nil {
 			return err
@@ -138,7 +138,7 @@ func (c *checker) look(r kv.Reader) (*look, error) {
 func (l *look) unit(pair kv.KeyValue, report *CheckReport) (unit, error) {
 	u := unit{next: kv.After(pair.Key)}
 	report.Keys++
-	report.Bytes += len(pair.Key) + len(pair.Value)
+	report.Bytes += int64(len(pair.Key) + len(pair.Value))
 	rest, ok := bytes.CutPrefix(pair.Key, system())
 	var err error
 	if ok {

@@ -5,11 +5,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/conq-go/conq/internal/staging"
 	"github.com/conq-go/conq/kv"
 	"github.com/conq-go/conq/kv/faulty"
 	"github.com/conq-go/conq/kv/memory"
@@ -161,7 +163,7 @@ func TestCheckSound(t *testing.T) {
 				t.Fatalf("%d outcome keys, want some", outcomes)
 			}
 			equal(t, "report", report, CheckReport{
-				Keys: len(before), Bytes: bytes, Queues: 2, Items: 16 - 4, Pieces: 6 + 1,
+				Keys: len(before), Bytes: int64(bytes), Queues: 2, Items: 16 - 4, Pieces: 6 + 1,
 				Requests: 2, Results: 4, StagedItems: 4, Waiting: 2, Outcomes: outcomes, Signals: 2,
 			})
 			equal(t, "sound", report.Sound(), true)
@@ -346,6 +348,18 @@ func TestCheckCanceled(t *testing.T) {
 		equal(t, "pages", pages, after)
 		equal(t, "some keys were counted", report.Keys > 0, after > 0)
 	}
+}
+
+// A store may have more bytes than an int can count where it has 32 bits.
+func TestCheckLargeStore(t *testing.T) {
+	db, _ := healthyStore(t)
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	c := &checker{db: db, o: CheckOptions{page: 3, now: time.Now}, told: make(map[string]bool), stages: make(map[string]*staging.Checker)}
+	c.report.Bytes = math.MaxInt32 - 10
+	noError(t, c.all(ctx))
+	equal(t, "all keys were counted", c.report.Keys, len(everything(t, db)))
+	equal(t, "more bytes than 32 bits can count", c.report.Bytes > math.MaxInt32, true)
 }
 
 // A newer store is refused, and nothing in it is looked at, let alone mended.

@@ -129,7 +129,7 @@ func (l *look) stage(u *unit, q *checkedQueue, pair kv.KeyValue, _ []byte, repor
 	}
 	n := found.Counts
 	report.Keys += found.Keys - 1
-	report.Bytes += found.Bytes - len(pair.Key) - len(pair.Value)
+	report.Bytes += found.Bytes - int64(len(pair.Key)+len(pair.Value))
 	report.Requests += n.Requests
 	report.ExpiredRequests += n.OldRequests
 	report.Results += n.Results
@@ -195,7 +195,7 @@ func (l *look) pieces(u *unit, q *checkedQueue, pair kv.KeyValue, rest []byte, r
 	}
 	report.Keys += p.count + p.odd - 1
 	report.Pieces += p.count
-	report.Bytes += p.bytes - len(pair.Key) - len(pair.Value)
+	report.Bytes += p.bytes - int64(len(pair.Key)+len(pair.Value))
 	return p.judge(q)
 }
 
@@ -223,15 +223,16 @@ type pieceCheck struct {
 	key, beside []byte
 	pieces      int // that there should be, the first one counted
 
-	rest         kv.Range // where the further ones are
-	sizes        map[int]int
-	count, bytes int
-	extra        [][]byte // keys of those whose numbers are too large or too small
-	odd          int      // keys that are none
+	rest  kv.Range // where the further ones are
+	sizes map[int]int
+	count int
+	bytes int64
+	extra [][]byte // keys of those whose numbers are too large or too small
+	odd   int      // keys that are none
 }
 
 func (p *pieceCheck) piece(piece kv.KeyValue) {
-	p.bytes += len(piece.Key) + len(piece.Value)
+	p.bytes += int64(len(piece.Key) + len(piece.Value))
 	_, number, ok := cutPiece(p.s, piece.Key[len(p.s.pieces):])
 	if ok {
 		ok = bytes.Equal(piece.Key, appendInt(p.beside, number))

@@ -175,7 +175,7 @@ func (a *app) benchTitle(f *benchFlags, where string) string {
 		combining = "off"
 	}
 	return fmt.Sprintf("%s and %s at a %s, items of %s\n%s, combining %s, staging %s\n%s%s, seed %d\n\n",
-		plural(c.Producers, "producer"), plural(c.Consumers, "consumer"), kind, size(c.Size),
+		plural(c.Producers, "producer"), plural(c.Consumers, "consumer"), kind, size(int64(c.Size)),
 		plural(c.Handles, "handle"), combining, c.Staging, where, a.speed(f), c.Seed)
 }
 

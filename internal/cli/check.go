@@ -56,7 +56,7 @@ func (a *app) checkStore(cmd *cobra.Command, db kv.DB, o conq.CheckOptions) erro
 	o.Progress = func(r conq.CheckReport) {
 		if p != nil {
 			p.bar.Describe(plural(r.Keys, "key"))
-			_ = p.bar.Set64(int64(r.Bytes)) // a display that fails must not stop the work
+			_ = p.bar.Set64(r.Bytes) // a display that fails must not stop the work
 		}
 	}
 	var failed error
@@ -118,29 +118,29 @@ func (a *app) printFinding(f conq.Finding) error {
 
 // checked is a report with --json.
 type checked struct {
-	Keys            int  `json:"keys"`
-	Bytes           int  `json:"bytes"`
-	Queues          int  `json:"queues"`
-	Items           int  `json:"items"`
-	Pieces          int  `json:"pieces"`
-	Requests        int  `json:"requests"`
-	ExpiredRequests int  `json:"expired_requests"`
-	Results         int  `json:"results"`
-	ExpiredResults  int  `json:"expired_results"`
-	StagedItems     int  `json:"staged_items"`
-	ExpiredItems    int  `json:"expired_items"`
-	Waiting         int  `json:"waiting"`
-	ExpiredWaiting  int  `json:"expired_waiting"`
-	Outcomes        int  `json:"outcomes"`
-	OldOutcomes     int  `json:"old_outcomes"`
-	Signals         int  `json:"signals"`
-	Other           int  `json:"other"`
-	Unchecked       int  `json:"unchecked"`
-	Faults          int  `json:"faults"`
-	Repaired        int  `json:"repaired"`
-	Notes           int  `json:"notes"`
-	PutBack         int  `json:"put_back"`
-	Sound           bool `json:"sound"`
+	Keys            int   `json:"keys"`
+	Bytes           int64 `json:"bytes"`
+	Queues          int   `json:"queues"`
+	Items           int   `json:"items"`
+	Pieces          int   `json:"pieces"`
+	Requests        int   `json:"requests"`
+	ExpiredRequests int   `json:"expired_requests"`
+	Results         int   `json:"results"`
+	ExpiredResults  int   `json:"expired_results"`
+	StagedItems     int   `json:"staged_items"`
+	ExpiredItems    int   `json:"expired_items"`
+	Waiting         int   `json:"waiting"`
+	ExpiredWaiting  int   `json:"expired_waiting"`
+	Outcomes        int   `json:"outcomes"`
+	OldOutcomes     int   `json:"old_outcomes"`
+	Signals         int   `json:"signals"`
+	Other           int   `json:"other"`
+	Unchecked       int   `json:"unchecked"`
+	Faults          int   `json:"faults"`
+	Repaired        int   `json:"repaired"`
+	Notes           int   `json:"notes"`
+	PutBack         int   `json:"put_back"`
+	Sound           bool  `json:"sound"`
 }
 
 func (a *app) printCheck(r conq.CheckReport) error {

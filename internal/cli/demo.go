@@ -94,7 +94,7 @@ func (a *app) runDemo(cmd *cobra.Command, config demo.Config) error {
 
 func demoTitle(c demo.Config, where string) string {
 	return fmt.Sprintf("%s and %s on %s, items of %s, seed %d\n\n",
-		plural(c.Producers, "producer"), plural(c.Consumers, "consumer"), where, size(c.Size), c.Seed)
+		plural(c.Producers, "producer"), plural(c.Consumers, "consumer"), where, size(int64(c.Size)), c.Seed)
 }
 
 func plural(n int, noun string) string {

@@ -60,7 +60,7 @@ func (a *app) dumpQueues(ctx context.Context, db kv.DB, names []string) error {
 	progress := (&app{stderr: a.stderr}).newProgress(-1)
 	report, err := conq.Dump(ctx, db, a.stdout, conq.DumpOptions{
 		Queues:   names,
-		Progress: func(p conq.Progress) { progress.set(p.Items, int(p.Bytes)) },
+		Progress: func(p conq.Progress) { progress.set(p.Items, p.Bytes) },
 	})
 	if err == nil {
 		err = syncFile(a.stdout)
@@ -76,7 +76,7 @@ func (a *app) dumpQueues(ctx context.Context, db kv.DB, names []string) error {
 		return err
 	}
 	if isTerminal(a.stderr) {
-		fmt.Fprintf(a.stderr, "%s (%s) of %s dumped in %.2f s%s\n", items(report.Items), size(int(report.Bytes)),
+		fmt.Fprintf(a.stderr, "%s (%s) of %s dumped in %.2f s%s\n", items(report.Items), size(report.Bytes),
 			queues(len(report.Queues)), moved.Seconds, seenOver(report.Snapshots))
 	}
 	return nil

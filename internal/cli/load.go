@@ -159,12 +159,12 @@ func loadError(err error, report conq.LoadReport, flags loadFlags) error {
 // counting counts what is read.
 type counting struct {
 	r io.Reader
-	n int
+	n int64
 }
 
 func (c *counting) Read(b []byte) (int, error) {
 	n, err := c.r.Read(b)
-	c.n += n
+	c.n += int64(n)
 	return n, err
 }
 

@@ -170,7 +170,7 @@ func items(n int) string {
 }
 
 // size writes a number of bytes.
-func size(n int) string {
+func size(n int64) string {
 	value, unit := float64(n), 0
 	units := []string{"B", "kB", "MB", "GB", "TB"}
 	for value >= 999.95 && unit < len(units)-1 {

@@ -29,12 +29,12 @@ func (a *app) newProgress(total int64) *progress {
 }
 
 // set shows how many items are done, and how many bytes of the input they were.
-func (p *progress) set(done, bytes int) {
+func (p *progress) set(done int, bytes int64) {
 	if p == nil {
 		return
 	}
 	p.bar.Describe(items(done))
-	_ = p.bar.Set64(int64(bytes)) // a display that fails must not stop the work
+	_ = p.bar.Set64(bytes) // a display that fails must not stop the work
 }
 
 func (p *progress) finish() {

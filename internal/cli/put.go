@@ -35,8 +35,9 @@ type putter struct {
 	put      func(context.Context, []item) error
 	progress *progress
 
-	done, bytes int
-	began       time.Time
+	done  int
+	bytes int64
+	began time.Time
 }
 
 // run puts all items in and says how many.
@@ -98,9 +99,9 @@ func (p *putter) name(err error, number int) error {
 func (p *putter) acknowledge(batch []item) error {
 	p.done += len(batch)
 	for _, it := range batch {
-		p.bytes += len(it.value)
+		p.bytes += int64(len(it.value))
 	}
-	p.progress.set(p.done, p.bytes+p.done) // each item had a line end
+	p.progress.set(p.done, p.bytes+int64(p.done)) // each item had a line end
 	if !p.flags.ack {
 		return nil
 	}
@@ -127,7 +128,7 @@ func (p *putter) summary() error {
 		err := p.app.printJSON(struct {
 			Queue   string  `json:"queue"`
 			Items   int     `json:"items"`
-			Bytes   int     `json:"bytes"`
+			Bytes   int64   `json:"bytes"`
 			Seconds float64 `json:"seconds"`
 		}{p.queue, p.done, p.bytes, took.Seconds()})
 		return after(err, fmt.Sprintf("%s put into %q", items(p.done), p.queue))

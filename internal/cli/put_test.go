@@ -180,6 +180,22 @@ func TestPutOtherErrors(t *testing.T) {
 	}
 }
 
+// What is put in may have more bytes than an int can count where it has 32 bits.
+func TestPutCountsManyBytes(t *testing.T) {
+	const number, size = 33, 64 << 20
+	in := slices.Repeat([]item{{value: make([]byte, size)}}, number)
+	f := newFeed(bounds{items: 1, bytes: 1})
+	go f.fill(fromSlice(in))
+	var out bytes.Buffer
+	p := putter{app: &app{json: true, stdout: &out}, put: func(context.Context, []item) error { return nil }}
+	if err := p.run(t.Context(), f); err != nil {
+		t.Fatal(err)
+	}
+	if want := fmt.Sprintf(`"bytes":%d,`, int64(number)*size); !strings.Contains(out.String(), want) {
+		t.Errorf("got %s, want %s", out.String(), want)
+	}
+}
+
 // If it is unknown whether the queue was made, no item is in for certain.
 func TestPutIntoQueueThatMayNotBeMade(t *testing.T) {
 	b := newBench(t)

@@ -140,10 +140,10 @@ func (a *app) printStore(facts storeFacts) error {
 	w := tabwriter.NewWriter(a.output(), 0, 0, 2, ' ', 0)
 	fmt.Fprintf(w, "store\t%s\nengine\t%s\n", facts.Store, facts.Engine)
 	if facts.DiskBytes != nil {
-		fmt.Fprintf(w, "on disk\t%s\n", size(int(*facts.DiskBytes)))
+		fmt.Fprintf(w, "on disk\t%s\n", size(*facts.DiskBytes))
 	}
 	if facts.Limits.Item > 0 {
-		fmt.Fprintf(w, "largest item\t%s\n", size(facts.Limits.Item))
+		fmt.Fprintf(w, "largest item\t%s\n", size(int64(facts.Limits.Item)))
 	}
 	fmt.Fprintf(w, "queues\t%s\n", count(len(facts.Queues)))
 	if err := w.Flush(); err != nil || len(facts.Queues) == 0 {

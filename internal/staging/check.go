@@ -35,7 +35,7 @@ type Fault struct {
 type Unit struct {
 	Next    []byte        // the first key that it is not about
 	Keys    int           // how many it is about
-	Bytes   int           // of them and their values
+	Bytes   int64         // of them and their values
 	Items   []kv.KeyValue // of the queue, in a result, as they were there
 	Counts  Counts
 	Faults  []Fault
@@ -92,7 +92,7 @@ func (c *Checker) Items(r kv.Reader) iter.Seq2[kv.KeyValue, error] {
 
 // Check judges the pair that r has at a key of the staging, and what belongs to it.
 func (c *Checker) Check(r kv.Reader, pair kv.KeyValue) (Unit, error) {
-	u := Unit{Next: kv.After(pair.Key), Keys: 1, Bytes: len(pair.Key) + len(pair.Value)}
+	u := Unit{Next: kv.After(pair.Key), Keys: 1, Bytes: int64(len(pair.Key) + len(pair.Value))}
 	elems, err := tuple.Unpack(pair.Key[len(c.s.keys.prefix):])
 	if err != nil || len(elems) == 0 {
 		u.key(pair.Key, "it is no tuple: %v", err)
@@ -260,7 +260,7 @@ func (res *resultCheck) readItems(first []byte) error {
 		}
 		if !bytes.Equal(pair.Key, first) {
 			u.Keys++
-			u.Bytes += len(pair.Key) + len(pair.Value)
+			u.Bytes += int64(len(pair.Key) + len(pair.Value))
 		}
 		elems, err := tuple.Unpack(pair.Key[len(c.s.keys.prefix):])
 		item, ok := kv.KeyValue{Value: pair.Value}, false
