@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"math"
 	"strings"
 	"testing"
 
@@ -257,7 +258,7 @@ func TestBatchLimits(t *testing.T) {
 func TestBatchItems(t *testing.T) {
 	f := newFixture(t, newMemory(t, kv.Limits{}), nil)
 	noError(t, f.q.EnqueueAll(f.ctx, make([]string, maxBatchItems+1)))
-	got, err := f.q.DequeueN(f.ctx, 1<<40)
+	got, err := f.q.DequeueN(f.ctx, math.MaxInt)
 	noError(t, err)
 	equal(t, "items", len(got), maxBatchItems)
 	n, err := f.q.Len(f.ctx)

@@ -158,8 +158,8 @@ func TestIndexOverflow(t *testing.T) {
 	db := open(t)
 	q := recipe.NewQueue(queueItems, nil)
 	p := recipe.NewPriorityQueue(priorityItems, nil, recipe.LastPushed)
-	transact(t, db, set(queueItems.Pack(tuple.Tuple{math.MaxInt64 - 1, []byte("r")})))
-	transact(t, db, set(priorityItems.Pack(tuple.Tuple{3, math.MaxInt64 - 1, []byte("r")})))
+	transact(t, db, set(queueItems.Pack(tuple.Tuple{int64(math.MaxInt64 - 1), []byte("r")})))
+	transact(t, db, set(priorityItems.Pack(tuple.Tuple{3, int64(math.MaxInt64 - 1), []byte("r")})))
 	transact(t, db, enqueue(q, "last"))
 	transact(t, db, push(p, "last", 3))
 	for name, f := range map[string]func(kv.Tx) error{"Enqueue": enqueue(q, "more"), "Push": push(p, "more", 3)} {

@@ -281,7 +281,7 @@ func TestAppendWithoutAllocation(t *testing.T) {
 	if allocs != 0 {
 		t.Errorf("%v allocations", allocs)
 	}
-	want, err := tuple.Tuple{math.MinInt64, b, s}.Pack()
+	want, err := tuple.Tuple{int64(math.MinInt64), b, s}.Pack()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -319,7 +319,7 @@ func TestCompareLadder(t *testing.T) {
 	ladder := []tuple.Tuple{
 		{}, {nil}, {nil, nil}, {[]byte{}}, {[]byte{0}}, {[]byte{0, 0}}, {[]byte{1}}, {""}, {"\x00"}, {"a"}, {"a", nil}, {"a\x00"}, {"b"},
 		{tuple.Tuple{}}, {tuple.Tuple{}, 1}, {tuple.Tuple{nil}}, {tuple.Tuple{nil, nil}}, {tuple.Tuple{1}}, {tuple.Tuple{1, 1}}, {tuple.Tuple{2}},
-		{neg(big2(64))}, {math.MinInt64}, {-256}, {-255}, {-1}, {0}, {1}, {255}, {256}, {uint64(math.MaxUint64)}, {big2(64)}, {big2(65)},
+		{neg(big2(64))}, {int64(math.MinInt64)}, {-256}, {-255}, {-1}, {0}, {1}, {255}, {256}, {uint64(math.MaxUint64)}, {big2(64)}, {big2(65)},
 		{math.Float32frombits(0xffc00001)}, {float32(math.Inf(-1))}, {float32(-1)}, {float32(math.Copysign(0, -1))}, {float32(0)}, {float32(1)}, {float32(math.NaN())},
 		{math.Float64frombits(0xfff8000000000001)}, {math.Inf(-1)}, {-1.0}, {math.Copysign(0, -1)}, {0.0}, {1.0}, {math.Inf(1)}, {math.NaN()},
 		{false}, {true}, {tuple.UUID{}}, {tuple.UUID{15: 1}}, {tuple.UUID{0: 1}},

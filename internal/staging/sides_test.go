@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"iter"
+	"math"
 	"slices"
 	"strings"
 	"sync"
@@ -211,7 +212,7 @@ func TestFetches(t *testing.T) {
 		items int // Options.Items
 		want  int
 	}{
-		{"one", []int{1}, 0, 1}, {"several", []int{1, 5, 3}, 0, 9}, {"more than one transaction serves", []int{4, 1 << 62, 1 << 62}, 7, 7},
+		{"one", []int{1}, 0, 1}, {"several", []int{1, 5, 3}, 0, 9}, {"more than one transaction serves", []int{4, math.MaxInt/2 + 1, math.MaxInt/2 + 1}, 7, 7},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			db := newMemory(t, kv.Limits{})

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"hash/crc32"
 	"io"
+	"math"
 	"reflect"
 	"strings"
 	"testing"
@@ -243,7 +244,7 @@ func TestBadBody(t *testing.T) {
 		{q + "\x01\x00\x01a\x00\x01\x01\x02", "it ends with 1 items of 1 bytes, and says that it has 1 of 2"},
 		{q + "\x00\x00\x00\x00more", "there is more behind its end"},
 		{q + "\x01\x00\xff\xff\xff\xff\xff\xff\xff\xff\xff\x02", "a number of more than 64 bits"},
-		{q + "\x01\x00\xff\xff\xff\xff\xff\xff\xff\xff\x7fabc", "cut off here"},
+		{q + "\x01\x00" + string(binary.AppendUvarint(nil, math.MaxInt)) + "abc", "cut off here"},
 		{q + "\x01\x00\x80\x80\x80\x80\x80\x80\x80\x80\x80\x01", `item 1 of queue "q": a payload of 9223372036854775808 bytes, more than any can have`},
 		{q + "\x01\x00\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01", "a payload of 18446744073709551615 bytes"},
 		{q + "\x01\x00\x05abc", `item 1 of queue "q": it is cut off here`},
