@@ -5,6 +5,7 @@ package conq_test
 import (
 	"bytes"
 	"context"
+	"encoding/binary"
 	"encoding/hex"
 	"fmt"
 	"os"
@@ -141,6 +142,14 @@ func TestFormatLimits(t *testing.T) {
 	for name, db := range map[string]kv.DB{"embedded": store, "memory": inMemory} {
 		want[name] = fmt.Sprintf("%d %d", db.Limits().Value, db.Limits().Transaction/2)
 	}
+	// Others need a cluster. The tests of etcd and FoundationDB hold docs/engines.md.
+	limits := map[string][]string{}
+	for _, row := range rows(t, "docs/engines.md", 5, "Bytes, where nothing else is said.\n\n| | embedded | memory | etcd | FoundationDB |") {
+		limits[row[0]] = row
+	}
+	for column, name := range map[int]string{3: "etcd", 4: "FoundationDB"} {
+		want[name] = strings.ReplaceAll(limits["value"][column]+" "+limits["largest item"][column], ",", "")
+	}
 	size := regexp.MustCompile(`^([\d,]+) bytes( \(.*\))?$`)
 	got := map[string]string{}
 	for _, row := range rows(t, formatDoc, 3, "| engine | V | largest payload |") {
@@ -148,6 +157,41 @@ func TestFormatLimits(t *testing.T) {
 		got[row[0]] = strings.ReplaceAll(text, ",", "")
 	}
 	equal(t, got, want)
+}
+
+// The numbers of formats are those that are written where the page says.
+func TestFormatNumbers(t *testing.T) {
+	dir := t.TempDir()
+	db, err := embedded.Open(dir, embedded.Options{})
+	check(err)
+	defer db.Close()
+	_, err = conq.OpenQueue(db, "Q", conq.Bytes())
+	check(err)
+	pairs := pairsOf(db)
+	// last is the last integer of the value of a key.
+	last := func(key tuple.Tuple) string {
+		packed, err := append(tuple.Tuple{[]byte("conq")}, key...).Pack()
+		check(err)
+		value, err := hex.DecodeString(pairs[hex.EncodeToString(packed)])
+		check(err)
+		elems, err := tuple.Unpack(value)
+		check(err)
+		return fmt.Sprint(elems[len(elems)-1])
+	}
+	var directory string
+	_, err = fmt.Sscanf(string(readFile(t, filepath.Join(dir, "CONQ"))), "conq embedded store, format %s", &directory)
+	check(err)
+	var dump bytes.Buffer
+	_, err = conq.Dump(ctx, db, &dump)
+	check(err)
+	got := map[string]string{}
+	for _, row := range rows(t, formatDoc, 3, "| what | format | where it is recorded |") {
+		got[row[0]] = row[1]
+	}
+	equal(t, got, map[string]string{
+		"key space": last(tuple.Tuple{"format"}), "one queue": last(tuple.Tuple{"queue", "Q"}),
+		"embedded directory": directory, "dump": fmt.Sprint(binary.BigEndian.Uint32(dump.Bytes()[9:13])),
+	})
 }
 
 // The files of the embedded directory are as docs/format.md has them.

@@ -336,7 +336,7 @@ func (db *DB) syncJournal() {
 }
 
 // pebbleOptions pins the version of Pebble's format: a newer Pebble must not
-// make a store that an older build of format 1 can't read. Pebble takes its
+// make a store that an older build of format 2 can't read. Pebble takes its
 // memtables out of the cache's size, so the two that it mostly has are added to
 // it: without that nothing would ever be cached. With all four that it can have,
 // to drain 10,000,000 items took 246 to 303 MB, and not 190 to 234, no faster.

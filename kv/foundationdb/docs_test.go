@@ -1,0 +1,27 @@
+package foundationdb
+
+import (
+	"fmt"
+	"os"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// The limits in docs/engines.md are this engine's. Those of others are held where they are
+// tested.
+func TestLimitsAreDocumented(t *testing.T) {
+	page, err := os.ReadFile("../../docs/engines.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := opened(t, newDB(newFake(), Options{})).Limits()
+	for name, want := range map[string]int{
+		"key": l.Key, "value": l.Value, "transaction": l.Transaction, "largest item": l.Transaction / 2,
+	} {
+		row := regexp.MustCompile(`(?m)^\| ` + name + ` \|.* ([\d,]+)(, less the prefix)? \|$`).FindSubmatch(page)
+		if row == nil || strings.ReplaceAll(string(row[1]), ",", "") != fmt.Sprint(want) {
+			t.Errorf("row %q: %q, want %d", name, row, want)
+		}
+	}
+}
