@@ -7,9 +7,9 @@ import (
 	"io"
 	"os"
 	"slices"
-	"syscall"
 	"time"
 
+	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/conq-go/conq"
 	"github.com/conq-go/conq/kv"
 	"github.com/spf13/cobra"
@@ -101,7 +101,7 @@ func dumpError(err error, report conq.DumpReport) error {
 	case errors.Is(err, conq.ErrDecode):
 		text = fmt.Errorf("%v; conq check tells what is wrong", err)
 	}
-	if errors.Is(err, syscall.ENOSPC) {
+	if vfs.IsNoSpaceError(err) {
 		text = fmt.Errorf("%v; make room where it is written to, then dump again", err)
 	}
 	if report.Items > 0 {

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"syscall"
 
+	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/conq-go/conq"
 	"github.com/conq-go/conq/kv"
 	"github.com/conq-go/conq/kv/embedded"
@@ -61,7 +62,7 @@ func after(err error, done string) error {
 }
 
 // isUnread tells whether the reader of standard output went away: it has had enough.
-func isUnread(err error) bool { return isOutput(err) && errors.Is(err, syscall.EPIPE) }
+func isUnread(err error) bool { return isOutput(err) && isClosedPipe(err) }
 
 // report writes an error as one line and returns the exit code for it.
 func (a *app) report(cmd *cobra.Command, err error) int {
@@ -119,7 +120,6 @@ var hints = []struct {
 	{conq.ErrFormat, "use a newer conq"},
 	{kv.ErrReadOnly, ""}, // so does this
 	{embedded.ErrFull, ""},
-	{syscall.ENOSPC, "the disk is full: make room, then run this again"},
 	{syscall.EROFS, "the store needs a place that can be written to"},
 	{fs.ErrPermission, "the user that runs conq must be able to write there"},
 	{kv.ErrTooOld, "the store was too slow: run this again, with a smaller -n if there is one"},
@@ -136,6 +136,9 @@ func (a *app) hintFor(err error) string {
 		if errors.Is(err, h.err) {
 			return h.hint
 		}
+	}
+	if vfs.IsNoSpaceError(err) {
+		return "the disk is full: make room, then run this again"
 	}
 	return ""
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"io/fs"
+	"os"
 	"syscall"
 	"testing"
 
@@ -35,6 +36,21 @@ func TestAdviceOnce(t *testing.T) {
 		if want := "conq: " + test.want + "\n"; code != exitFailure || stderr.String() != want {
 			t.Errorf("exit code %d, %swant %s", code, &stderr, want)
 		}
+	}
+}
+
+// A reader that went away is known by the error of writing to it, on any system.
+func TestUnread(t *testing.T) {
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer w.Close()
+	if err := r.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := w.Write([]byte("x")); !isUnread(&outputError{err}) || isUnread(err) {
+		t.Errorf("error %v: as output %v, else %v", err, isUnread(&outputError{err}), isUnread(err))
 	}
 }
 

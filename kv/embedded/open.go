@@ -137,7 +137,7 @@ func makeDir(fs vfs.FS, dir string) error {
 // plain names the usual troubles by what to do about them.
 func plain(err error) error {
 	switch {
-	case errors.Is(err, syscall.ENOSPC):
+	case vfs.IsNoSpaceError(err):
 		return fmt.Errorf("%w: %w", err, ErrFull)
 	case errors.Is(err, os.ErrPermission), errors.Is(err, syscall.EROFS):
 		return fmt.Errorf("%w: %w: this process must be able to write to the directory", kv.ErrReadOnly, err)
