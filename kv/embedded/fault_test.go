@@ -195,10 +195,21 @@ func TestOpenReadOnlyDirectory(t *testing.T) {
 }
 
 func TestOptions(t *testing.T) {
-	for _, url := range []string{"embedded:", "embedded:x?durability=never", "embedded:x?interval=soon", "embedded:x?sync=off"} {
-		if db, err := kv.Open(url); err == nil {
+	for url, want := range map[string]string{
+		"embedded:":                   "no directory given",
+		"embedded:x?durability=never": `durability "never" is not one of always, interval, memory`,
+		"embedded:x?interval=1":       `interval "1" is not a positive duration such as 10ms`,
+		"embedded:x?interval=0s":      `interval "0s" is not a positive duration such as 10ms`,
+		"embedded:x?interval=-1s":     `interval "-1s" is not a positive duration such as 10ms`,
+		"embedded:x?interval":         `interval "" is not a positive duration such as 10ms`,
+		"embedded:x?sync=off":         `unknown option "sync"; there are durability and interval`,
+	} {
+		db, err := kv.Open(url)
+		if err == nil {
 			db.Close()
-			t.Errorf("%s was opened", url)
+		}
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: error %v, want %s", url, err, want)
 		}
 	}
 	if _, err := Open("x", Options{Durability: 9, FS: memFS()}); err == nil {

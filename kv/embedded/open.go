@@ -51,7 +51,9 @@ func openURL(name string) (kv.DB, error) {
 		case "durability":
 			o.Durability, err = ParseDurability(value)
 		case "interval":
-			o.Interval, err = time.ParseDuration(value)
+			if o.Interval, err = time.ParseDuration(value); err != nil || o.Interval <= 0 {
+				err = fmt.Errorf("embedded: %q: interval %.40q is not a positive duration such as 10ms", name, value)
+			}
 		default:
 			err = fmt.Errorf("embedded: %q: unknown option %q; there are durability and interval", name, key)
 		}
