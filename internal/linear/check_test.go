@@ -32,7 +32,11 @@ func (r *reporter) Errorf(format string, args ...any) { r.failed = true; r.Logf(
 // A wrong history fails the test. The report shows what is wrong without the
 // rest, and where the pictures are.
 func TestCheckReports(t *testing.T) {
-	t.Setenv("TMPDIR", t.TempDir())
+	tmp := filepath.Join(t.TempDir(), "with a space")
+	if err := os.Mkdir(tmp, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("TMPDIR", tmp)
 	h := sequence(put("a"), take(1, "a"), put("b"), length(1), put("c"), take(1, "c"), take(1, "b"), put("d"), take(1, "d"))
 	h.Name = "orders"
 	r := &reporter{TB: t}
@@ -46,9 +50,12 @@ func TestCheckReports(t *testing.T) {
 	if !r.failed || strings.Contains(text, "[a]") || strings.Contains(text, "len") || strings.Contains(text, "[d]") {
 		t.Errorf("failed: %v, want true, and a report without the other calls:\n%s", r.failed, text)
 	}
-	dir := regexp.MustCompile(`\S*conq-linear-\d+`).FindString(text)
+	found := regexp.MustCompile(`pictures of .*?: (.*conq-linear-\d+)`).FindStringSubmatch(text)
+	if found == nil {
+		t.Fatalf("the report does not say where the pictures are:\n%s", text)
+	}
 	for _, name := range []string{"0.html", "0.txt", "1.html", "1.txt"} {
-		if b, err := os.ReadFile(filepath.Join(dir, name)); err != nil || !strings.Contains(string(b), "put [b]") {
+		if b, err := os.ReadFile(filepath.Join(found[1], name)); err != nil || !strings.Contains(string(b), "put [b]") {
 			t.Errorf("%s: %v, %d bytes; want the history", name, err, len(b))
 		}
 	}
