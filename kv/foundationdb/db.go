@@ -169,9 +169,12 @@ func (db *DB) within(ctx context.Context) (_ context.Context, leave func()) {
 	}
 }
 
-// connect waits until the cluster has answered once. Before that, the library
+// connect waits until the cluster has answered once. Before that, a library with
+// external client libraries (FDB_NETWORK_OPTION_EXTERNAL_CLIENT_DIRECTORY and the like)
 // forgets what is written to a transaction, and fails its commit with an error that
-// could also mean an unknown outcome.
+// could also mean an unknown outcome: it does not know yet which of them fits the
+// cluster. Without any, it does not choose, and keeps what is written; then this is only
+// one wait when a store is used first.
 func (c *call) connect() error {
 	if c.db.connected.Load() {
 		return nil
