@@ -130,7 +130,7 @@ func (c *commit) run() (revision int64, err error) {
 			return 0, err
 		}
 	}
-	for {
+	for since := c.t.rev; ; {
 		request, err := c.request()
 		if err != nil {
 			return 0, err
@@ -138,10 +138,11 @@ func (c *commit) run() (revision int64, err error) {
 		if size := proto.Size(request); size > maxRequest-maxEnvelope {
 			return 0, &kv.TooLargeError{What: "request to etcd, with all keys that were read,", Size: size, Limit: maxRequest - maxEnvelope, Unit: "bytes"}
 		}
-		response, err := c.t.db.conn.Commit(c.t.caller, request)
+		response, err := c.t.db.conn.Commit(c.t.caller, request, since)
 		if err != nil {
 			return 0, err
 		}
+		since = response.Header.Revision
 		done, err := c.result(response)
 		if done || err != nil {
 			return response.Header.Revision, err

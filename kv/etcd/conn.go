@@ -237,6 +237,10 @@ var (
 	errToken     = errors.New("etcd: the authentication token is no longer valid")
 	errRefused   = errors.New("etcd: request was refused") // nothing was done
 	errLost      = errors.New("etcd: no answer")           // it may have been done
+
+	// The commit that fills the database is done, and refused afterwards (by quotaApplierV3
+	// of etcd's server), with the same words as those after it, which are not done.
+	errFull = errors.New("etcd: the database of the cluster has no space left")
 )
 
 // explain returns err, which a request failed with, as one of these.
@@ -248,6 +252,7 @@ func (c *conn) explain(err error) error {
 		rpctypes.ErrGRPCInvalidAuthToken: errToken,
 		rpctypes.ErrGRPCAuthOldRevision:  errToken,
 		rpctypes.ErrGRPCUserEmpty:        errToken,
+		rpctypes.ErrGRPCNoSpace:          errFull,
 	} {
 		if desc == rpctypes.ErrorDesc(known) && (meaning != errToken || c.o.Username != "") {
 			return meaning
@@ -330,8 +335,9 @@ const grace = 250 * time.Millisecond
 // Commit sends a transaction that writes, once: again only if it is certain that it
 // was not sent, or that it was refused for a token that is no longer valid, before it
 // did anything. Another refusal is its error. It does not look at ctx for as long as
-// the outcome would be unknown.
-func (c *conn) Commit(ctx context.Context, request *pb.TxnRequest) (*pb.TxnResponse, error) {
+// the outcome would be unknown. since is a revision that the cluster is known to have
+// reached before, or 0.
+func (c *conn) Commit(ctx context.Context, request *pb.TxnRequest, since int64) (*pb.TxnResponse, error) {
 	began := time.Now()
 	for attempt := 0; ; attempt++ {
 		member := c.member()
@@ -351,6 +357,10 @@ func (c *conn) Commit(ctx context.Context, request *pb.TxnRequest) (*pb.TxnRespo
 			c.failed(member, err)
 		}
 		switch {
+		case errors.Is(err, errFull) && c.stillAt(ctx, since):
+			return nil, fmt.Errorf("%w: %w", errRefused, err)
+		case errors.Is(err, errFull):
+			return nil, fmt.Errorf("%w: %w", kv.ErrCommitUnknown, err)
 		case lost && sent && ctx.Err() != nil:
 			return nil, fmt.Errorf("%w: %w: %w", kv.ErrCommitUnknown, err, context.Cause(ctx))
 		case lost && sent:
@@ -366,6 +376,17 @@ func (c *conn) Commit(ctx context.Context, request *pb.TxnRequest) (*pb.TxnRespo
 		}
 		pause(ctx, attempt)
 	}
+}
+
+// stillAt tells whether it is certain that nobody has committed anything since a
+// revision. In a database that is full that is so as soon as all commits that were
+// under way have their answers.
+func (c *conn) stillAt(ctx context.Context, revision int64) bool {
+	ctx, cancel := context.WithTimeout(ctx, c.o.Timeout)
+	defer cancel()
+	l := newLayout(c.o.Prefix)
+	response, err := c.Range(ctx, &pb.RangeRequest{Key: []byte(l.format), KeysOnly: true}) // which a user may read
+	return err == nil && response.Header.Revision == revision
 }
 
 // neverSent tells whether a request is known not to have left this process, as

@@ -77,7 +77,7 @@ func (db *DB) checkFormat(ctx context.Context) error {
 		_, err = db.conn.Commit(ctx, &pb.TxnRequest{
 			Compare: []*pb.Compare{modIs(key, 0)},
 			Success: []*pb.RequestOp{put(key, []byte(format))},
-		})
+		}, found.Header.Revision)
 		if err != nil && !errors.Is(err, kv.ErrCommitUnknown) {
 			return err
 		}

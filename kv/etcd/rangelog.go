@@ -89,7 +89,7 @@ func (db *DB) trim(ctx context.Context) {
 	for _, entry := range entries {
 		ops = append(ops, remove(bytes.Clone(entry.Key), nil))
 	}
-	_, _ = db.conn.Commit(ctx, &pb.TxnRequest{Compare: []*pb.Compare{modIs([]byte(l.floor), mod)}, Success: ops})
+	_, _ = db.conn.Commit(ctx, &pb.TxnRequest{Compare: []*pb.Compare{modIs([]byte(l.floor), mod)}, Success: ops}, 0)
 }
 
 // The floor of the log is the revision of the newest entry that was removed, as a

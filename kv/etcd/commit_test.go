@@ -1,0 +1,70 @@
+package etcd
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/conq-go/conq/kv"
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
+)
+
+// A commit that fills the database is done, and then refused like those after it, which are
+// not. Lanes find out, and do not go on for ever.
+func TestFullDatabase(t *testing.T) {
+	f := newFakeCluster(t)
+	db := f.open()
+	add := func(tx kv.Tx) (struct{}, error) {
+		value, err := tx.Get([]byte("a"))
+		tx.Set([]byte("a"), append(value, '+'))
+		return struct{}{}, err
+	}
+	value := func() (value string) {
+		t.Helper()
+		must(t, db.ReadTransact(t.Context(), func(r kv.Reader) error {
+			b, err := r.Get([]byte("a"))
+			value = string(b)
+			return err
+		}))
+		return value
+	}
+	lane := kv.NewOnce(db, []byte("outcome"), nil)
+
+	n := 0
+	f.refuses = func() (before, after error) {
+		if n++; n == 1 {
+			return nil, rpctypes.ErrGRPCNoSpace
+		}
+		return rpctypes.ErrGRPCNoSpace, nil
+	}
+	if _, err := kv.TransactOnce(t.Context(), lane, add); err != nil || value() != "+" {
+		t.Errorf("a commit that was done and refused: error %v, and the value is %q, want +", err, value())
+	}
+	n = 0
+	err := db.Transact(t.Context(), func(tx kv.Tx) error { _, err := add(tx); return err })
+	if !errors.Is(err, kv.ErrCommitUnknown) || value() != "++" {
+		t.Errorf("the same without a lane: error %v, and the value is %q, want ErrCommitUnknown and ++", err, value())
+	}
+	for name, lane := range map[string]*kv.Once{"the same": lane, "a new": kv.NewOnce(db, []byte("another"), nil)} {
+		_, err := kv.TransactOnce(t.Context(), lane, add)
+		if err == nil || errors.Is(err, kv.ErrCommitUnknown) || !strings.Contains(err.Error(), "no space") || value() != "++" {
+			t.Errorf("%s lane, when the database is full: error %v, and the value is %q, want one that says so, and ++", name, err, value())
+		}
+	}
+
+	// While others go on, it can't be told. A lane ends when they do.
+	f.refuses = func() (before, after error) {
+		if n++; n < 5 {
+			f.revision++
+		}
+		return rpctypes.ErrGRPCNoSpace, nil
+	}
+	n = 0
+	if _, err := kv.TransactOnce(t.Context(), lane, add); err == nil || !strings.Contains(err.Error(), "no space") || value() != "++" {
+		t.Errorf("while others go on: error %v, and the value is %q, want one that says that there is no space, and ++", err, value())
+	}
+	f.refuses = nil
+	if _, err := kv.TransactOnce(t.Context(), lane, add); err != nil || value() != "+++" {
+		t.Errorf("with space again: error %v, and the value is %q, want +++", err, value())
+	}
+}
