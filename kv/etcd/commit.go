@@ -301,7 +301,7 @@ func (c *commit) operations() (ops []*pb.RequestOp, err error) {
 
 // removals adds the operations that delete keys. Neighbours go together, as those at
 // the head of a queue: the comparisons make sure that between two keys in a range
-// with a conflict there is nothing but what was seen there.
+// with a conflict there is nothing but what was seen there, if all of that was read.
 func (c *commit) removals(ops []*pb.RequestOp, clears, puts [][]byte) []*pb.RequestOp {
 	l := &c.t.db.layout
 	alive := c.alive()
@@ -309,6 +309,7 @@ func (c *commit) removals(ops []*pb.RequestOp, clears, puts [][]byte) []*pb.Requ
 		n := 1
 		if span, ok := c.covered.holding(clears[0]); ok {
 			for n < len(clears) && bytes.Compare(clears[n], span.End) < 0 &&
+				c.t.view.ranges.covers(kv.Range{Begin: kv.After(clears[n-1]), End: clears[n]}) &&
 				!between(alive, clears[n-1], clears[n]) && !between(puts, clears[n-1], clears[n]) {
 				n++
 			}

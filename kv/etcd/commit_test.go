@@ -2,6 +2,8 @@ package etcd
 
 import (
 	"errors"
+	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -66,5 +68,29 @@ func TestFullDatabase(t *testing.T) {
 	f.refuses = nil
 	if _, err := kv.TransactOnce(t.Context(), lane, add); err != nil || value() != "+++" {
 		t.Errorf("with space again: error %v, and the value is %q, want +++", err, value())
+	}
+}
+
+// Keys that are cleared in a range of which only a part was seen go, and none between them.
+func TestClearsInPartsUnseen(t *testing.T) {
+	f := newFakeCluster(t)
+	db := f.open()
+	const queue = "\x02q\x00"
+	var keys []string
+	for i := range 300 {
+		keys = append(keys, fmt.Sprintf("%s%04d", queue, i))
+	}
+	set(t, db, keys...)
+	for _, gone := range [][2]int{{200, 250}, {100, 240}, {128, 290}, {3, 5}, {7, 8}} { // 129 are seen
+		want := slices.DeleteFunc(f.store(db), func(key string) bool { return key == keys[gone[0]] || key == keys[gone[1]] })
+		must(t, db.Transact(t.Context(), func(tx kv.Tx) error {
+			tx.AddReadConflict(kv.Range{Begin: []byte(queue), End: []byte(queue + "\xff")})
+			tx.Clear([]byte(keys[gone[0]]))
+			tx.Clear([]byte(keys[gone[1]]))
+			return nil
+		}))
+		if got := f.store(db); !slices.Equal(got, want) {
+			t.Fatalf("%d keys are left, want %d", len(got), len(want))
+		}
 	}
 }
