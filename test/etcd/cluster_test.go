@@ -31,6 +31,7 @@ type cluster struct {
 type clusterOptions struct {
 	sync  bool   // members sync their logs, as they should: nobody needs it who cuts no power
 	certs *certs // have clients use TLS
+	quota int64  // bytes that the database may have, if not as many as usual
 }
 
 // startCluster starts one that ends with the test.
@@ -56,7 +57,7 @@ func startCluster(t testing.TB, o clusterOptions) *cluster {
 		c.members = append(c.members, &member{config: memberConfig{
 			Name: fmt.Sprintf("m%d", i), Dir: filepath.Join(dir, fmt.Sprintf("m%d", i)),
 			PeerURL: "http://" + addresses[i], ClientURL: scheme + clients[i],
-			Cluster: strings.Join(all, ","), New: true, NoSync: !o.sync,
+			Cluster: strings.Join(all, ","), New: true, NoSync: !o.sync, Quota: o.quota,
 		}})
 		if o.certs != nil {
 			m := &c.members[i].config

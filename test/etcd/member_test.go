@@ -28,6 +28,7 @@ type memberConfig struct {
 	Cluster            string // name=peer URL, with commas between
 	New                bool   // the cluster begins with this start
 	NoSync             bool   // nothing need outlive the machine
+	Quota              int64  // bytes that the database may have; 0 for as many as usual
 	Cert, Key, CA      string // files, to be reached by TLS, by clients with a certificate
 }
 
@@ -54,7 +55,7 @@ func beMember(encoded string) error {
 	cfg.ListenClientUrls, cfg.AdvertiseClientUrls = urls(c.ClientURL), urls(c.ClientURL)
 	cfg.ListenPeerUrls, cfg.AdvertisePeerUrls = urls(c.PeerURL), urls(c.PeerURL)
 	cfg.InitialCluster = c.Cluster
-	cfg.UnsafeNoFsync = c.NoSync
+	cfg.UnsafeNoFsync, cfg.QuotaBackendBytes = c.NoSync, c.Quota
 	if c.Cert != "" {
 		cfg.ClientTLSInfo.CertFile, cfg.ClientTLSInfo.KeyFile = c.Cert, c.Key
 		cfg.ClientTLSInfo.TrustedCAFile, cfg.ClientTLSInfo.ClientCertAuth = c.CA, true
