@@ -28,7 +28,6 @@ type fakeCluster struct {
 	revision int64
 	keys     map[string][]*mvccpb.KeyValue // versions, oldest first; of version 0 where it was deleted
 	requests int
-	largest  int // number of keys that one request was answered with
 }
 
 func newFakeCluster(t testing.TB) *fakeCluster {
@@ -109,7 +108,6 @@ func (f *fakeCluster) find(r *pb.RangeRequest) *pb.RangeResponse {
 		}
 		response.Kvs = append(response.Kvs, &mvccpb.KeyValue{Key: v.Key, Value: v.Value, ModRevision: v.ModRevision, Version: v.Version})
 	}
-	f.largest = max(f.largest, len(response.Kvs))
 	return response
 }
 

@@ -2,6 +2,7 @@ package etcd
 
 import (
 	"bytes"
+	"math"
 	"math/bits"
 	"slices"
 
@@ -290,9 +291,19 @@ func (c *cursor) few(size int) int {
 	return max(2*size, min(firstPage, c.t.db.hints.fitting(pageBytes)))
 }
 
-// back makes what is at and behind from the page. It tells whether there was
-// anything; if not, that part has been dealt with.
+// back makes what is at and behind from the page, or less if that is very much: then from
+// was a bad guess, and to read on to the end could take minutes. It tells whether there
+// was anything; if not, that part has been dealt with.
 func (c *cursor) back(from []byte, size int) (found bool, err error) {
+	return c.readBack(from, size, int64(farAway*c.few(size)))
+}
+
+// farAway is how many more requests to read on to the end are so many that it is better
+// looked for.
+const farAway = 16
+
+// readBack is back, where far is how many pairs are too many to read on.
+func (c *cursor) readBack(from []byte, size int, far int64) (found bool, err error) {
 	from = greatest(from, c.rest.Begin)
 	most := max(4*size, firstPage)
 	var all []kv.KeyValue
@@ -300,6 +311,9 @@ func (c *cursor) back(from []byte, size int) (found bool, err error) {
 		var pairs []kv.KeyValue
 		if pairs, more, err = c.fetch(r, c.few(size)); err != nil {
 			return false, err
+		}
+		if more > far {
+			return c.halve(pairs, more, size)
 		}
 		if len(pairs) > 0 {
 			r.Begin = kv.After(bytes.Clone(pairs[len(pairs)-1].Key))
@@ -324,37 +338,43 @@ func (c *cursor) take(from []byte, all []kv.KeyValue) bool {
 	return true
 }
 
-// search finds the end of what is left without a hint: by halving, until what is
-// behind the middle are few pairs. It counts, which costs a member less than to
-// return anything.
+// search finds the end of what is left without a hint.
 func (c *cursor) search(size int) error {
-	pairs, more, err := c.fetch(c.rest, c.few(size))
-	if err != nil {
-		return err
+	found, err := c.back(c.rest.Begin, size)
+	if err == nil && !found {
+		c.forget()
 	}
-	if more == 0 {
-		if !c.take(c.rest.Begin, pairs) {
-			c.forget()
-		}
-		return nil
-	}
+	return err
+}
+
+// halve finds the end of what is left behind pairs, where there are so many more: by
+// halving, until what is behind the middle are few pairs. The first guesses are where the
+// end is if all keys are as far apart as those of pairs, or somewhat further. It counts,
+// which costs a member less than to return anything.
+func (c *cursor) halve(pairs []kv.KeyValue, more int64, size int) (found bool, err error) {
 	low := bytes.Clone(pairs[len(pairs)-1].Key) // too much is behind it
-	for between, count := low, more; ; {
+	s := scaleOf(pairs[0].Key, low, len(pairs))
+	for n, guess := int(more), 0; ; n, guess = n*wider, guess+1 {
+		var between []byte
+		if guess < guesses {
+			between = s.above(low, n)
+		}
+		if between == nil || bytes.Compare(between, c.rest.End) >= 0 {
+			between = middle(low, c.rest.End)
+		}
+		if between == nil {
+			return c.readBack(low, size, math.MaxInt64)
+		}
+		count, err := c.count(kv.Range{Begin: between, End: c.rest.End})
 		switch {
+		case err != nil:
+			return false, err
 		case count == 0:
 			c.rest.End = between
 		case count <= int64(4*size+firstPage):
-			_, err := c.back(between, size)
-			return err
+			return c.readBack(between, size, math.MaxInt64)
 		default:
 			low = between
-		}
-		if between = middle(low, c.rest.End); between == nil {
-			_, err := c.back(low, size)
-			return err
-		}
-		if count, err = c.count(kv.Range{Begin: between, End: c.rest.End}); err != nil {
-			return err
 		}
 	}
 }

@@ -1,0 +1,80 @@
+package etcd
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+
+	"github.com/conq-go/conq"
+	"github.com/conq-go/conq/kv"
+)
+
+// Who once knew the end of a range finds it with few requests when very much was added
+// since, whatever the keys are like.
+func TestEndOfRangeFarBehindHint(t *testing.T) {
+	const n = 10_000
+	for name, key := range map[string]func(i int) string{
+		"even":                      func(i int) string { return fmt.Sprintf("q%08d", i) },
+		"far apart":                 func(i int) string { return fmt.Sprintf("q%08d", 1000*i) },
+		"further and further apart": func(i int) string { return fmt.Sprintf("q%012d", i*i*i) },
+		"far apart, then close":     func(i int) string { return fmt.Sprintf("q%08d", 1_000_000*min(i, 20)+i) },
+		"in other bytes":            func(i int) string { return fmt.Sprintf("q%c%c", 1+i/100, 1+i%100) },
+	} {
+		for _, limit := range []int{1, 20} {
+			f := newFakeCluster(t)
+			reader, writer := f.open(), f.open()
+			var keys []string
+			for i := range n {
+				keys = append(keys, key(i))
+			}
+			slices.Sort(keys)
+			check := func(want []string, most int) {
+				t.Helper()
+				var got []string
+				before := f.requests
+				must(t, reader.ReadTransact(t.Context(), func(r kv.Reader) error {
+					for pair, err := range r.Range(kv.PrefixRange([]byte("q")), kv.RangeOptions{Limit: limit, Reverse: true}) {
+						if err != nil {
+							return err
+						}
+						got = append(got, string(pair.Key))
+					}
+					return nil
+				}))
+				slices.Reverse(got)
+				if want = want[max(0, len(want)-limit):]; !slices.Equal(got, want) {
+					t.Fatalf("%s, the last %d keys are %q, want %q", name, limit, got, want)
+				}
+				if requests := f.requests - before; requests > most {
+					t.Errorf("%s, the last %d keys took %d requests, want %d at most", name, limit, requests, most)
+				}
+			}
+			set(t, writer, keys[:100]...)
+			check(keys[:100], 2)
+			set(t, writer, keys[100:]...)
+			check(keys, 70)
+			check(keys, 1)
+		}
+	}
+}
+
+// An enqueue costs little after another process has added very many items.
+func TestEnqueueAfterManyByOthers(t *testing.T) {
+	f := newFakeCluster(t)
+	var queues [2]*conq.Queue[string]
+	for i := range queues {
+		var err error
+		queues[i], err = conq.OpenQueue(f.open(), "q", conq.String())
+		must(t, err)
+		must(t, queues[i].Enqueue(t.Context(), "first"))
+		must(t, queues[i].Enqueue(t.Context(), "second"))
+	}
+	for range 100 {
+		must(t, queues[1].EnqueueAll(t.Context(), slices.Repeat([]string{"x"}, 100)))
+	}
+	before := f.requests
+	must(t, queues[0].Enqueue(t.Context(), "last"))
+	if requests := f.requests - before; requests > 40 {
+		t.Errorf("an enqueue behind 10,000 items of others took %d requests, want 40 at most", requests)
+	}
+}
