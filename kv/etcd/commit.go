@@ -53,6 +53,7 @@ type commit struct {
 	compares []*pb.Compare // all must hold, or the transaction conflicts
 	seen     int           // how many of them are for keys that were seen in ranges
 	marked   []marked      // or for which markers are compared
+	coarse   bool          // one comparison is for all markers, as there is no room for more
 	covered  spans         // what compares are for
 	base     int64         // nothing may have been written to ranges since then
 	ranges   []kv.Range    // that are written to
@@ -76,6 +77,11 @@ func (t *tx) prepare() *commit {
 	for _, r := range c.covered {
 		c.compares = append(c.compares, notSince(l.at(r.Begin), l.at(r.End), t.rev))
 	}
+	t.writes.Changes(func(change *overlay.Change) {
+		if change.Kind == overlay.Add {
+			c.adds = append(c.adds, &added{key: change.Key, delta: change.Delta})
+		}
+	})
 	c.compareSeen()
 	for key, mod := range t.keys {
 		c.compareKey(key, mod)
@@ -88,16 +94,12 @@ func (t *tx) prepare() *commit {
 			c.base = max(c.base, mod)
 		}
 	}
+	c.coarse = c.count() > maxOperations
 	for _, r := range append(t.ranges, t.writes.Cleared()...) {
 		if bytes.Compare(r.Begin, r.End) < 0 {
 			c.ranges = append(c.ranges, r)
 		}
 	}
-	t.writes.Changes(func(change *overlay.Change) {
-		if change.Kind == overlay.Add {
-			c.adds = append(c.adds, &added{key: change.Key, delta: change.Delta})
-		}
-	})
 	return c
 }
 
@@ -114,14 +116,18 @@ func (c *commit) check() error {
 	t := c.t
 	writes := t.writes.Ops() + len(t.ranges)
 	operations := writes + t.adds + len(c.compares) - c.seen
-	if c.seen > 0 && c.count() > maxOperations { // what was seen counts where there is no other way
-		operations = max(operations, c.count())
-	}
-	return limits.CheckTransaction(t.writes.Bytes()+t.extra, operations)
+	// What was seen counts where there is no other way.
+	return limits.CheckTransaction(t.writes.Bytes()+t.extra, max(operations, c.count()))
 }
 
-// count returns how many comparisons c sends, with that of range writes.
-func (c *commit) count() int { return 1 + len(c.compares) + len(c.marked) }
+// count returns how many comparisons c sends, with those of markers and Adds.
+func (c *commit) count() int {
+	n := 1 + len(c.compares) + len(c.adds)
+	if c.coarse {
+		return n
+	}
+	return n + len(c.marked)
+}
 
 // run commits, and returns the revision with it.
 func (c *commit) run() (revision int64, err error) {
@@ -193,11 +199,7 @@ func (c *commit) request() (*pb.TxnRequest, error) {
 	}
 	var compares []*pb.Compare
 	if len(c.compares) > 0 {
-		l := &c.t.db.layout
-		compares = append([]*pb.Compare{notSince([]byte(l.last), nil, c.base)}, c.compares...)
-		for _, m := range c.marked {
-			compares = append(compares, notSince(l.marker(m.number), nil, c.t.rev))
-		}
+		compares = append(c.compareMarkers(), c.compares...)
 	}
 	room := maxOperations - len(compares)
 	if len(c.adds) == 0 {

@@ -14,8 +14,8 @@ import (
 // A commit that fills the database is done, and then refused like those after it, which are
 // not. Lanes find out, and do not go on for ever.
 func TestFullDatabase(t *testing.T) {
-	f := newFakeCluster(t)
-	db := f.open()
+	f := newFakeCluster()
+	db := f.open(t)
 	add := func(tx kv.Tx) (struct{}, error) {
 		value, err := tx.Get([]byte("a"))
 		tx.Set([]byte("a"), append(value, '+'))
@@ -73,8 +73,8 @@ func TestFullDatabase(t *testing.T) {
 
 // Keys that are cleared in a range of which only a part was seen go, and none between them.
 func TestClearsInPartsUnseen(t *testing.T) {
-	f := newFakeCluster(t)
-	db := f.open()
+	f := newFakeCluster()
+	db := f.open(t)
 	const queue = "\x02q\x00"
 	var keys []string
 	for i := range 300 {

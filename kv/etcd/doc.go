@@ -34,7 +34,8 @@
 //     the name of a queue. A commit that removes keys changes the marker of their
 //     families. Whose commit finds one changed sends it again, and compares each
 //     key that was found, as it does at once where families differ, or others were met
-//     lately.
+//     lately. Where there is no room for the comparisons of so many markers, one is for
+//     all, and any key that is removed from the store is a conflict.
 //   - No range was written to since the revision, see below.
 //
 // A key that was absent, was set by another transaction and then cleared by a third,

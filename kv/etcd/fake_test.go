@@ -18,7 +18,6 @@ import (
 // what is hard to have a real one do, or to see from outside.
 type fakeCluster struct {
 	pb.KVClient // nil: it does nothing else
-	t           testing.TB
 
 	// refuses decides on a commit: it may be refused before it takes effect, or answered
 	// with an error though it has. By default none is.
@@ -30,19 +29,19 @@ type fakeCluster struct {
 	requests int
 }
 
-func newFakeCluster(t testing.TB) *fakeCluster {
-	return &fakeCluster{t: t, revision: 1, keys: make(map[string][]*mvccpb.KeyValue)}
+func newFakeCluster() *fakeCluster {
+	return &fakeCluster{revision: 1, keys: make(map[string][]*mvccpb.KeyValue)}
 }
 
 // open opens a store of its own connection.
-func (f *fakeCluster) open() *DB {
-	f.t.Helper()
+func (f *fakeCluster) open(t testing.TB) *DB {
+	t.Helper()
 	o, err := Options{Endpoints: []string{"fake:2379"}}.withDefaults()
 	if err != nil {
-		f.t.Fatal(err)
+		t.Fatal(err)
 	}
 	ctx, stop := context.WithCancelCause(context.Background())
-	f.t.Cleanup(func() { stop(kv.ErrClosed) })
+	t.Cleanup(func() { stop(kv.ErrClosed) })
 	db := &DB{
 		o: o, layout: newLayout(o.Prefix), ctx: ctx, stop: stop,
 		conn: &conn{o: o, kv: f, ctx: ctx, moved: make(chan struct{})},
@@ -209,7 +208,10 @@ func set(t testing.TB, db *DB, keys ...string) {
 	}
 }
 
-func must(t testing.TB, err error) {
+func must(t interface {
+	Helper()
+	Fatal(...any)
+}, err error) {
 	t.Helper()
 	if err != nil {
 		t.Fatal(err)

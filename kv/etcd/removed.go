@@ -3,6 +3,7 @@ package etcd
 import (
 	"bytes"
 	"hash/fnv"
+	"slices"
 	"sync"
 
 	"github.com/conq-go/conq/kv"
@@ -53,7 +54,7 @@ func numberOf(head []byte) byte {
 // marker is the key of a marker.
 func (l *layout) marker(number byte) []byte { return append([]byte(l.removed), number) }
 
-// fewKeys is how many keys in a range are compared one by one, in any case.
+// fewKeys is how many keys in a range are compared one by one, if there is room.
 const fewKeys = 2
 
 // rivals remembers in which families others remove keys, too.
@@ -83,7 +84,8 @@ func (r *rivals) around(number byte) bool {
 }
 
 // compareSeen adds the comparisons of keys that were seen in the ranges of c, or of
-// their markers.
+// their markers, as those of a family need one only: which of both is also a matter of
+// how many comparisons there is room for.
 func (c *commit) compareSeen() {
 	seen := make([][]string, len(c.covered))
 	for key, mod := range c.t.view.mods {
@@ -94,15 +96,33 @@ func (c *commit) compareSeen() {
 			seen[i] = append(seen[i], key)
 		}
 	}
-	room := maxOperations - c.count() - len(c.t.keys) - len(c.t.known)
+	var families []marked
 	for i, keys := range seen {
 		number, ok := familyOf(c.covered[i])
 		switch {
-		case !ok, len(keys) <= fewKeys, c.t.db.rivals.around(number) && len(keys) <= room:
+		case !ok:
 			c.compareKeys(keys)
-			room -= len(keys)
-		default:
-			c.marked = append(c.marked, marked{number, keys})
+			continue
+		case len(keys) == 0:
+			continue
+		}
+		j := slices.IndexFunc(families, func(m marked) bool { return m.number == number })
+		if j < 0 {
+			j = len(families)
+			families = append(families, marked{number: number})
+		}
+		families[j].keys = append(families[j].keys, keys...)
+		families[j].many = families[j].many || len(keys) > fewKeys
+	}
+	room := maxOperations - c.count() - len(c.t.keys) - len(c.t.known) - len(families) // with a marker for each
+	for _, m := range families {
+		room++
+		if (!m.many || c.t.db.rivals.around(m.number)) && len(m.keys) <= room {
+			c.compareKeys(m.keys)
+			room -= len(m.keys)
+		} else {
+			c.marked = append(c.marked, m)
+			room--
 		}
 	}
 }
@@ -118,10 +138,29 @@ func (c *commit) compareKeys(keys []string) {
 type marked struct {
 	number byte
 	keys   []string
+	many   bool // in one range
 }
 
-// markerReads are the markers that c compares.
+// compareMarkers returns the comparisons of markers, first that of range writes. If there
+// is room for one only, it is for all markers that there are, as they lie side by side:
+// then who removes a key, or writes to a range, is in the way, whichever it is.
+func (c *commit) compareMarkers() []*pb.Compare {
+	l := &c.t.db.layout
+	if c.coarse {
+		return []*pb.Compare{notSince([]byte(l.removed), kv.After([]byte(l.last)), c.t.rev)}
+	}
+	compares := []*pb.Compare{notSince([]byte(l.last), nil, c.base)}
+	for _, m := range c.marked {
+		compares = append(compares, notSince(l.marker(m.number), nil, c.t.rev))
+	}
+	return compares
+}
+
+// markerReads are the markers that c compares one by one.
 func (c *commit) markerReads() (reads []*pb.RangeRequest) {
+	if c.coarse {
+		return nil
+	}
 	for _, m := range c.marked {
 		reads = append(reads, &pb.RangeRequest{Key: c.t.db.layout.marker(m.number)})
 	}
@@ -131,6 +170,9 @@ func (c *commit) markerReads() (reads []*pb.RangeRequest) {
 // unmark has c compare all keys for which it has compared markers, if those are why
 // the commit did not take effect: found is what the markers are now.
 func (c *commit) unmark(found []*pb.ResponseOp) (why bool) {
+	if c.coarse {
+		return false
+	}
 	for i, m := range c.marked {
 		for _, marker := range found[i].GetResponseRange().GetKvs() {
 			if marker.ModRevision > c.t.rev {

@@ -21,8 +21,8 @@ func TestEndOfRangeFarBehindHint(t *testing.T) {
 		"in other bytes":            func(i int) string { return fmt.Sprintf("q%c%c", 1+i/100, 1+i%100) },
 	} {
 		for _, limit := range []int{1, 20} {
-			f := newFakeCluster(t)
-			reader, writer := f.open(), f.open()
+			f := newFakeCluster()
+			reader, writer := f.open(t), f.open(t)
 			var keys []string
 			for i := range n {
 				keys = append(keys, key(i))
@@ -60,11 +60,11 @@ func TestEndOfRangeFarBehindHint(t *testing.T) {
 
 // An enqueue costs little after another process has added very many items.
 func TestEnqueueAfterManyByOthers(t *testing.T) {
-	f := newFakeCluster(t)
+	f := newFakeCluster()
 	var queues [2]*conq.Queue[string]
 	for i := range queues {
 		var err error
-		queues[i], err = conq.OpenQueue(f.open(), "q", conq.String())
+		queues[i], err = conq.OpenQueue(f.open(t), "q", conq.String())
 		must(t, err)
 		must(t, queues[i].Enqueue(t.Context(), "first"))
 		must(t, queues[i].Enqueue(t.Context(), "second"))
