@@ -178,7 +178,7 @@ const lostPause = 50 * time.Millisecond
 func (ws *watches) run(watched *watcher) {
 	ctx := watched.ctx
 	moved := ws.db.conn.member()
-	changes := ws.open(ctx, watched.key)
+	changes := ws.open(ctx, watched.key, moved)
 	for {
 		select {
 		case <-moved:
@@ -206,8 +206,19 @@ func (ws *watches) run(watched *watcher) {
 
 // open makes the watch. The client has one stream for all watches whose contexts
 // say the same to the server: what they say tells members apart, so that a watch
-// of the next one does not hang on a connection to the last.
-func (ws *watches) open(ctx context.Context, key string) clientv3.WatchChan {
+// of the next one does not hang on a connection to the last. It waits for the member's
+// answer, and gives up if another member is used meanwhile.
+func (ws *watches) open(ctx context.Context, key string, moved <-chan struct{}) clientv3.WatchChan {
+	ctx, giveUp := context.WithCancel(ctx)
+	opened := make(chan struct{})
+	defer close(opened)
+	ws.background.Go(func() {
+		select {
+		case <-moved:
+			giveUp()
+		case <-opened:
+		}
+	})
 	ctx = metadata.AppendToOutgoingContext(clientv3.WithRequireLeader(ctx), "conq-member", ws.db.conn.memberID())
 	at := ws.db.layout.at([]byte(key))
 	return ws.db.conn.client.Watch(ctx, string(at), clientv3.WithCreatedNotify())
