@@ -235,6 +235,7 @@ var (
 	errCompacted = errors.New("etcd: the revision has been compacted")
 	errFuture    = errors.New("etcd: the member has not reached the revision")
 	errToken     = errors.New("etcd: the authentication token is no longer valid")
+	errUsers     = errors.New("etcd: users or their rights have changed meanwhile")
 	errRefused   = errors.New("etcd: request was refused") // nothing was done
 	errLost      = errors.New("etcd: no answer")           // it may have been done
 
@@ -250,7 +251,7 @@ func (c *conn) explain(err error) error {
 		rpctypes.ErrGRPCCompacted:        errCompacted,
 		rpctypes.ErrGRPCFutureRev:        errFuture,
 		rpctypes.ErrGRPCInvalidAuthToken: errToken,
-		rpctypes.ErrGRPCAuthOldRevision:  errToken,
+		rpctypes.ErrGRPCAuthOldRevision:  errUsers,
 		rpctypes.ErrGRPCUserEmpty:        errToken,
 		rpctypes.ErrGRPCNoSpace:          errFull,
 	} {
@@ -265,6 +266,9 @@ func (c *conn) explain(err error) error {
 	}
 	return fmt.Errorf("%w: %s", errLost, desc)
 }
+
+// passes tells whether a request was refused for what is different when it is sent again.
+func passes(err error) bool { return errors.Is(err, errToken) || errors.Is(err, errUsers) }
 
 // firstAttempt is how long the first attempt to read may take; each further one
 // may take twice as long, up to Options.Timeout.
@@ -290,7 +294,7 @@ func read[T interface{ GetHeader() *pb.ResponseHeader }](ctx context.Context, c 
 		switch err = c.explain(err); {
 		case errors.Is(err, errLost):
 			c.failed(member, err)
-		case !errors.Is(err, errToken):
+		case !passes(err):
 			return none, err
 		}
 		if time.Since(began) > c.o.Patience {
@@ -333,10 +337,10 @@ func gets(rs []*pb.RangeRequest) []*pb.RequestOp {
 const grace = 250 * time.Millisecond
 
 // Commit sends a transaction that writes, once: again only if it is certain that it
-// was not sent, or that it was refused for a token that is no longer valid, before it
-// did anything. Another refusal is its error. It does not look at ctx for as long as
-// the outcome would be unknown. since is a revision that the cluster is known to have
-// reached before, or 0.
+// was not sent, or that it was refused for a token that is no longer valid or users that
+// have changed, before it did anything. Another refusal is its error. It does not look at
+// ctx for as long as the outcome would be unknown. since is a revision that the cluster is
+// known to have reached before, or 0.
 func (c *conn) Commit(ctx context.Context, request *pb.TxnRequest, since int64) (*pb.TxnResponse, error) {
 	began := time.Now()
 	for attempt := 0; ; attempt++ {
@@ -365,7 +369,7 @@ func (c *conn) Commit(ctx context.Context, request *pb.TxnRequest, since int64) 
 			return nil, fmt.Errorf("%w: %w: %w", kv.ErrCommitUnknown, err, context.Cause(ctx))
 		case lost && sent:
 			return nil, fmt.Errorf("%w: %w", kv.ErrCommitUnknown, err)
-		case !lost && !errors.Is(err, errToken):
+		case !lost && !passes(err):
 			return nil, err
 		case ctx.Err() != nil:
 			return nil, context.Cause(ctx)
