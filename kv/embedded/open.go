@@ -139,7 +139,7 @@ func makeDir(fs vfs.FS, dir string) error {
 // plain names the usual troubles by what to do about them.
 func plain(err error) error {
 	switch {
-	case vfs.IsNoSpaceError(err):
+	case vfs.IsNoSpaceError(err), errors.Is(err, syscall.EDQUOT): // or the user may have no more of it
 		return fmt.Errorf("%w: %w", err, ErrFull)
 	case errors.Is(err, os.ErrPermission), errors.Is(err, syscall.EROFS):
 		return fmt.Errorf("%w: %w: this process must be able to write to the directory", kv.ErrReadOnly, err)

@@ -217,3 +217,12 @@ func TestOpenWithoutLocks(t *testing.T) {
 		t.Errorf("where nothing can be locked: %v", err)
 	}
 }
+
+// A disk is full for a user whose quota is used up.
+func TestFull(t *testing.T) {
+	for _, errno := range []syscall.Errno{syscall.ENOSPC, syscall.EDQUOT} {
+		if err := plain(&os.PathError{Op: "write", Path: "f", Err: errno}); !errors.Is(err, ErrFull) || !errors.Is(err, errno) {
+			t.Errorf("%v: %v", errno, err)
+		}
+	}
+}
