@@ -1,6 +1,7 @@
 package etcd
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -65,7 +66,28 @@ func newConn(ctx context.Context, o Options) (c *conn, err error) {
 			return c, nil
 		}
 	}
+	if errors.Is(err, context.DeadlineExceeded) {
+		if why := whyNot(ctx, o); why != nil {
+			err = fmt.Errorf("%w: %s", err, rpctypes.ErrorDesc(why))
+		}
+	}
 	return nil, err
+}
+
+// whyNot returns why the last member does not let itself be connected to, if it has a
+// reason: the client, which has asked it who a user is, says only that time is up.
+func whyNot(ctx context.Context, o Options) error {
+	o.Username, o.Password = "", ""
+	last := len(o.Endpoints) - 1
+	c, err := dial(ctx, o, last)
+	if err != nil {
+		return err
+	}
+	defer c.client.Close()
+	ctx, cancel := context.WithTimeout(ctx, pickTime)
+	defer cancel()
+	_, err = c.status(ctx, o.Endpoints[last])
+	return err
 }
 
 // dial returns a connection that uses the i-th member. It waits for that only if a
@@ -275,9 +297,10 @@ func passes(err error) bool { return errors.Is(err, errToken) || errors.Is(err, 
 const firstAttempt = time.Second
 
 // read sends a request that changes nothing, and again if it gets no answer,
-// until ctx ends or the patience is over.
+// until ctx ends or the patience is over. Why it got none so far is part of the error.
 func read[T interface{ GetHeader() *pb.ResponseHeader }](ctx context.Context, c *conn, send func(context.Context) (T, error)) (T, error) {
 	began := time.Now()
+	var why error
 	for attempt := 0; ; attempt++ {
 		member := c.member()
 		limited, cancel := context.WithTimeout(ctx, min(firstAttempt<<min(attempt, 10), c.o.Timeout))
@@ -288,10 +311,13 @@ func read[T interface{ GetHeader() *pb.ResponseHeader }](ctx context.Context, c 
 			return response, nil
 		}
 		var none T
-		if ctx.Err() != nil {
+		sent := !neverSent(err)
+		err = c.explain(err)
+		switch {
+		case ctx.Err() != nil && why == nil && sent:
 			return none, context.Cause(ctx)
-		}
-		switch err = c.explain(err); {
+		case ctx.Err() != nil:
+			return none, fmt.Errorf("%w: %w", context.Cause(ctx), cmp.Or(why, err))
 		case errors.Is(err, errLost):
 			c.failed(member, err)
 		case !passes(err):
@@ -300,6 +326,7 @@ func read[T interface{ GetHeader() *pb.ResponseHeader }](ctx context.Context, c 
 		if time.Since(began) > c.o.Patience {
 			return none, c.unavailable(err)
 		}
+		why = err
 		pause(ctx, attempt)
 	}
 }

@@ -2,6 +2,10 @@ package etcd
 
 import (
 	"errors"
+	"io"
+	"log"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -104,10 +108,31 @@ func TestOpenRefuses(t *testing.T) {
 	}
 }
 
-// Nobody listens there: Open ends, and says where it looked.
+// Where there is no member Open ends, and says where it looked, and what it met there.
 func TestOpenWithoutACluster(t *testing.T) {
-	_, err := kv.Open("etcd://127.0.0.1:1,127.0.0.1:2?patience=300ms&timeout=100ms")
-	if err == nil || !strings.Contains(err.Error(), "no answer from 127.0.0.1:1, 127.0.0.1:2 in 300ms") {
-		t.Errorf("Open without a cluster: error %v, want one that names the members", err)
+	other := httptest.NewUnstartedServer(http.NotFoundHandler())
+	other.EnableHTTP2, other.Config.ErrorLog = true, log.New(io.Discard, "", 0)
+	other.StartTLS()
+	t.Cleanup(other.Close)
+	address := other.Listener.Addr().String()
+	for url, want := range map[string][2]string{
+		"etcd://127.0.0.1:1,127.0.0.1:2?timeout=100ms": {"no answer from 127.0.0.1:1, 127.0.0.1:2 in 1s: ", "connection refused"},
+		"etcd://127.0.0.1:1?timeout=1h":                {"no answer from 127.0.0.1:1 in 1s: ", "connection refused"},
+		"etcd://127.0.0.1:1?":                          {"no answer from 127.0.0.1:1 in 1s: ", "connection refused"},
+		"etcd://ada:secret@127.0.0.1:1,127.0.0.1:2?":   {"no connection to 127.0.0.1:2: ", "connection refused"},
+		"etcd://" + address + "?tls=true":              {"no answer from " + address, "certificate signed by unknown authority"},
+		"etcd://ada:secret@" + address + "?tls=true":   {"no connection to " + address, "certificate signed by unknown authority"},
+	} {
+		t.Run(url, func(t *testing.T) {
+			t.Parallel()
+			_, err := kv.Open(url + "&patience=1s")
+			if err == nil {
+				t.Fatal("it was opened")
+			}
+			text := strings.TrimSuffix(err.Error(), `"`)
+			if !strings.Contains(text, want[0]) || !strings.HasSuffix(text, want[1]) || strings.Contains(text, "secret") {
+				t.Errorf("error %v, want one with %q", err, want)
+			}
+		})
 	}
 }
