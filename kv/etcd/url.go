@@ -55,7 +55,7 @@ var urlOptions = []string{"ca", "cert", "compact", "key", "patience", "servernam
 //
 // A user's password stands before the @, or in the environment variable
 // CONQ_ETCD_PASSWORD, where other users of the machine do not see it. Bytes that
-// mean something in URLs are written as %XX.
+// mean something in URLs are written as %XX; an @ is, too, in the prefix and in options.
 //
 // The error wraps kv.ErrInvalid and does not repeat the password.
 func ParseURL(rawURL string) (Options, error) {
@@ -65,6 +65,10 @@ func ParseURL(rawURL string) (Options, error) {
 	}
 	rest, query, _ := strings.Cut(rest, "?")
 	authority, path, _ := strings.Cut(rest, "/")
+	if strings.ContainsRune(path+query, '@') { // then what is here may be a part of a password
+		return Options{}, invalid("an @ behind the host must be escaped, as %%40; and if it ends a password, a / or ? in that " +
+			"must be escaped, as %%2F or %%3F")
+	}
 	var o Options
 	if at := strings.LastIndexByte(authority, '@'); at >= 0 {
 		var err error
@@ -75,9 +79,6 @@ func ParseURL(rawURL string) (Options, error) {
 	}
 	var err error
 	if o.Endpoints, err = parseHosts(authority); err != nil {
-		if strings.ContainsRune(path+query, '@') { // then the host may be a part of a password
-			err = invalid("a / or ? before the @ must be escaped, as %%2F or %%3F")
-		}
 		return Options{}, err
 	}
 	if o.Prefix, err = url.PathUnescape(path); err != nil {
@@ -145,8 +146,8 @@ func (o Options) with(values url.Values) (Options, error) {
 	}
 	if o.Username != "" && o.Password == "" {
 		if o.Password = os.Getenv(PasswordVariable); o.Password == "" {
-			return o, invalid("user %q has no password: it stands before the @, as user:password@host, or in the environment variable %s",
-				o.Username, PasswordVariable)
+			return o, invalid("the user has no password: it stands before the @, as user:password@host, or in the environment variable %s",
+				PasswordVariable)
 		}
 	}
 	var err error

@@ -27,6 +27,8 @@ func TestParseURL(t *testing.T) {
 		"etcd://h?timeout=2s&patience=1m":  {Endpoints: []string{"h:2379"}, Timeout: 2 * time.Second, Patience: time.Minute},
 		"etcd://me:p%40ss@h/x":             {Endpoints: []string{"h:2379"}, Prefix: "x", Username: "me", Password: "p@ss"},
 		"etcd://me@h":                      {Endpoints: []string{"h:2379"}, Username: "me", Password: "from the environment"},
+		"etcd://h/a%40b":                   {Endpoints: []string{"h:2379"}, Prefix: "a@b"},
+		"etcd://h?user=me%40example.org":   {Endpoints: []string{"h:2379"}, Username: "me@example.org", Password: "from the environment"},
 		"etcd://h?user=me":                 {Endpoints: []string{"h:2379"}, Username: "me", Password: "from the environment"},
 		"etcd://h?compact=1000":            {Endpoints: []string{"h:2379"}, Compact: 1000},
 		"etcd://h?tls=false":               {Endpoints: []string{"h:2379"}},
@@ -61,6 +63,15 @@ func TestParseURLRefuses(t *testing.T) {
 		"etcd://me:%@h":                  "the password before the @ is badly escaped",
 		"etcd://me:secret/x@h":           "must be escaped, as %2F or %3F",
 		"etcd://me:secret?x@h":           "must be escaped, as %2F or %3F",
+		"etcd://me:12?secret@h":          "must be escaped, as %2F or %3F", // a host with a port, so far
+		"etcd://me:12/secret@h":          "must be escaped, as %2F or %3F",
+		"etcd://me:12/%zzsecret@h":       "must be escaped, as %2F or %3F",
+		"etcd://me:12?%zzsecret@h":       "must be escaped, as %2F or %3F",
+		"etcd://me:12/a?secret=1@h":      "must be escaped, as %2F or %3F",
+		"etcd://me:p@12/%zzsecret@h":     "must be escaped, as %2F or %3F",
+		"etcd://h?ca=a@b":                "as %40",
+		"etcd://h/a@b":                   "as %40",
+		"etcd://h?user=me:secret":        PasswordVariable,
 		"etcd://me@h":                    PasswordVariable,
 		"etcd://me:secret@h?user=you":    "two users",
 		"etcd://h/%zz":                   `prefix "%zz"`,
@@ -116,16 +127,16 @@ func TestOpenWithoutACluster(t *testing.T) {
 	t.Cleanup(other.Close)
 	address := other.Listener.Addr().String()
 	for url, want := range map[string][2]string{
-		"etcd://127.0.0.1:1,127.0.0.1:2?timeout=100ms": {"no answer from 127.0.0.1:1, 127.0.0.1:2 in 1s: ", "connection refused"},
-		"etcd://127.0.0.1:1?timeout=1h":                {"no answer from 127.0.0.1:1 in 1s: ", "connection refused"},
-		"etcd://127.0.0.1:1?":                          {"no answer from 127.0.0.1:1 in 1s: ", "connection refused"},
+		"etcd://127.0.0.1:1,127.0.0.1:2?timeout=100ms": {"no answer from 127.0.0.1:1, 127.0.0.1:2 in 500ms: ", "connection refused"},
+		"etcd://127.0.0.1:1?timeout=1h":                {"no answer from 127.0.0.1:1 in 500ms: ", "connection refused"},
+		"etcd://127.0.0.1:1?":                          {"no answer from 127.0.0.1:1 in 500ms: ", "connection refused"},
 		"etcd://ada:secret@127.0.0.1:1,127.0.0.1:2?":   {"no connection to 127.0.0.1:2: ", "connection refused"},
 		"etcd://" + address + "?tls=true":              {"no answer from " + address, "certificate signed by unknown authority"},
 		"etcd://ada:secret@" + address + "?tls=true":   {"no connection to " + address, "certificate signed by unknown authority"},
 	} {
 		t.Run(url, func(t *testing.T) {
 			t.Parallel()
-			_, err := kv.Open(url + "&patience=1s")
+			_, err := kv.Open(url + "&patience=500ms")
 			if err == nil {
 				t.Fatal("it was opened")
 			}
