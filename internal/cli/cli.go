@@ -50,6 +50,8 @@ type app struct {
 
 	store, codec, durability string
 	json                     bool
+
+	ctx context.Context // of the command that runs
 }
 
 // Main runs the command with the arguments and streams of the process and
@@ -66,6 +68,7 @@ func Main() int {
 }
 
 func (a *app) run(ctx context.Context, args []string) int {
+	a.ctx = ctx
 	root := a.root()
 	root.SetArgs(args)
 	root.SetIn(a.stdin)

@@ -11,6 +11,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/conq-go/conq"
 	"github.com/conq-go/conq/kv"
@@ -28,7 +29,54 @@ func (a *app) open() (kv.DB, error) {
 	if err != nil {
 		return nil, err
 	}
-	return conq.Open(store)
+	if _, ok := a.storeDir(); ok {
+		return conq.Open(store)
+	}
+	return a.connect(func() (kv.DB, error) { return conq.Open(store) })
+}
+
+// patience is how long a cluster may say nothing before the command says so.
+const patience = 5 * time.Second
+
+// connect opens a store that may wait for others, and waits until it answers: some do that at their
+// first transaction, and for as long as it takes. It returns when the command is to end, too.
+func (a *app) connect(open func() (kv.DB, error)) (kv.DB, error) {
+	type opened struct {
+		db  kv.DB
+		err error
+	}
+	done := make(chan opened, 1)
+	go func() {
+		db, err := open()
+		if err == nil {
+			err = answers(a.ctx, db)
+		}
+		done <- opened{db, err}
+	}()
+	late := time.NewTimer(patience)
+	defer late.Stop()
+	for {
+		select {
+		case o := <-done:
+			return o.db, o.err
+		case <-late.C:
+			fmt.Fprintf(a.stderr, "conq: no answer from %.200s so far: is it up, and is this its address?\n", a.shownStore())
+		case <-a.ctx.Done():
+			return nil, context.Cause(a.ctx)
+		}
+	}
+}
+
+// answers returns when a store has answered, or closes it.
+func answers(ctx context.Context, db kv.DB) error {
+	err := db.ReadTransact(ctx, func(r kv.Reader) error {
+		_, err := r.Get([]byte{0})
+		return err
+	})
+	if err != nil {
+		return errors.Join(err, db.Close())
+	}
+	return nil
 }
 
 // openExisting opens the store of a command that only makes sense if there is
