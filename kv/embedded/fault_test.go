@@ -196,13 +196,15 @@ func TestOpenReadOnlyDirectory(t *testing.T) {
 
 func TestOptions(t *testing.T) {
 	for url, want := range map[string]string{
-		"embedded:":                   "no directory given",
-		"embedded:x?durability=never": `durability "never" is not one of always, interval, memory`,
-		"embedded:x?interval=1":       `interval "1" is not a positive duration such as 10ms`,
-		"embedded:x?interval=0s":      `interval "0s" is not a positive duration such as 10ms`,
-		"embedded:x?interval=-1s":     `interval "-1s" is not a positive duration such as 10ms`,
-		"embedded:x?interval":         `interval "" is not a positive duration such as 10ms`,
-		"embedded:x?sync=off":         `unknown option "sync"; there are durability and interval`,
+		"embedded:":                          "no directory given",
+		"embedded:x?durability=never":        `durability "never" is not one of always, interval, memory`,
+		"embedded:x?interval=1":              `interval "1" is not a positive duration such as 10ms`,
+		"embedded:x?interval=0s":             `interval "0s" is not a positive duration such as 10ms`,
+		"embedded:x?interval=-1s":            `interval "-1s" is not a positive duration such as 10ms`,
+		"embedded:x?interval":                `interval "" is not a positive duration such as 10ms`,
+		"embedded:x?sync=off":                `unknown option "sync"; there are durability and interval`,
+		"embedded:x?interval=1s&interval=2s": `option "interval" is given twice`,
+		"embedded:x?interval=%":              `invalid URL escape "%"`,
 	} {
 		db, err := kv.Open(url)
 		if err == nil {
@@ -210,6 +212,9 @@ func TestOptions(t *testing.T) {
 		}
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: error %v, want %s", url, err, want)
+		}
+		if strings.Contains(url, "?") && !errors.Is(err, kv.ErrInvalid) {
+			t.Errorf("%s: %v is no kv.ErrInvalid", url, err)
 		}
 	}
 	if _, err := Open("x", Options{Durability: 9, FS: memFS()}); err == nil {

@@ -43,25 +43,36 @@ func openURL(name string) (kv.DB, error) {
 	dir, query, _ := strings.Cut(strings.TrimPrefix(name, "embedded:"), "?")
 	values, err := url.ParseQuery(query)
 	if err != nil {
-		return nil, fmt.Errorf("embedded: %q: %w", name, err)
+		return nil, fmt.Errorf("%w: embedded: %.200q: %w", kv.ErrInvalid, name, err)
 	}
 	var o Options
-	for key := range values {
-		switch value := values.Get(key); key {
-		case "durability":
-			o.Durability, err = ParseDurability(value)
-		case "interval":
-			if o.Interval, err = time.ParseDuration(value); err != nil || o.Interval <= 0 {
-				err = fmt.Errorf("embedded: %q: interval %.40q is not a positive duration such as 10ms", name, value)
-			}
-		default:
-			err = fmt.Errorf("embedded: %q: unknown option %q; there are durability and interval", name, key)
+	for option, all := range values {
+		if len(all) > 1 {
+			return nil, fmt.Errorf("%w: embedded: %.200q: option %q is given twice", kv.ErrInvalid, name, option)
 		}
-		if err != nil {
-			return nil, err
+		if err := o.set(option, all[0]); err != nil {
+			return nil, fmt.Errorf("%w: embedded: %.200q: %w", kv.ErrInvalid, name, err)
 		}
 	}
-	return Open(dir, o)
+	db, err := Open(dir, o)
+	if err != nil {
+		return nil, err // and not a DB that is a nil pointer
+	}
+	return db, nil
+}
+
+func (o *Options) set(option, value string) (err error) {
+	switch option {
+	case "durability":
+		o.Durability, err = ParseDurability(value)
+	case "interval":
+		if o.Interval, err = time.ParseDuration(value); err != nil || o.Interval <= 0 {
+			return fmt.Errorf("interval %.40q is not a positive duration such as 10ms", value)
+		}
+	default:
+		return fmt.Errorf("unknown option %.40q; there are durability and interval", option)
+	}
+	return err
 }
 
 // Open opens the store in a directory, which it makes if it is not there. An

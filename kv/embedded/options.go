@@ -44,7 +44,7 @@ func ParseDurability(name string) (Durability, error) {
 			return d, nil
 		}
 	}
-	return 0, fmt.Errorf("embedded: durability %q is not one of always, interval, memory", name)
+	return 0, fmt.Errorf("durability %.40q is not one of always, interval, memory", name)
 }
 
 // ErrFailed means that writing to disk failed earlier. The store must be opened
