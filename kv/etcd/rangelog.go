@@ -35,7 +35,7 @@ func (c *commit) conflict(response *pb.TxnResponse) error {
 	if len(floor) > 0 && parseFloor(floor[0].Value) > c.base {
 		return fmt.Errorf("%w: too many ranges were written to since", kv.ErrConflict)
 	}
-	if len(entries) == 0 {
+	if len(entries) == 0 || c.coarse { // which can't be compared to a newer base
 		return kv.ErrConflict
 	}
 	for _, entry := range entries {
