@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"slices"
 	"testing"
 
 	"github.com/conq-go/conq/kv"
@@ -108,7 +109,7 @@ func TestTooManyComparisons(t *testing.T) {
 }
 
 // Whatever others do between the reads of a transaction and its commit: if it commits, it
-// would have read the same just before that.
+// would have read the same just before that, and it removes what it has cleared.
 func TestCommitsOnlyWhatIsStillSo(whole *testing.T) {
 	rapid.Check(whole, func(t *rapid.T) {
 		f := newFakeCluster()
@@ -167,7 +168,11 @@ func TestCommitsOnlyWhatIsStillSo(whole *testing.T) {
 				between = append(between, change(rapid.IntRange(1, 3).Draw(t, "changes")))
 			}
 			n := 0
-			var got []string
+			var got, now, want []string
+			var clears [][]byte
+			for range rapid.IntRange(0, 4).Draw(t, "clears") {
+				clears = append(clears, key("cleared"))
+			}
 			err := db.Transact(whole.Context(), func(tx kv.Tx) error {
 				n++
 				got = got[:0]
@@ -189,20 +194,33 @@ func TestCommitsOnlyWhatIsStillSo(whole *testing.T) {
 						must(t, other.Transact(whole.Context(), f))
 					}
 				}
-				return nil
+				for _, key := range clears {
+					tx.Clear(key)
+				}
+				want = slices.DeleteFunc(f.store(db), func(key string) bool {
+					return key[0] != 2 || slices.ContainsFunc(clears, func(c []byte) bool { return string(c) == key })
+				})
+				return other.ReadTransact(whole.Context(), func(r kv.Reader) error {
+					now = now[:0]
+					for _, read := range reads {
+						now = append(now, read(r))
+					}
+					return nil
+				})
 			})
 			if errors.Is(err, kv.ErrTooLarge) { // ranges over families, with all their keys
 				return
 			}
 			must(t, err)
-			must(t, other.ReadTransact(whole.Context(), func(r kv.Reader) error {
-				for i, read := range reads {
-					if now := read(r); now != got[i] {
-						t.Errorf("it has committed in attempt %d having read %q, and there was %q", n, got[i], now)
-					}
+			for i := range reads {
+				if now[i] != got[i] {
+					t.Errorf("it has committed in attempt %d having read %q, and there was %q", n, got[i], now[i])
 				}
-				return nil
-			}))
+			}
+			left := slices.DeleteFunc(f.store(db), func(key string) bool { return key[0] != 2 })
+			if !slices.Equal(left, want) {
+				t.Errorf("it has cleared %q, and left %q, want %q", clears, left, want)
+			}
 		}
 	})
 }
