@@ -32,13 +32,16 @@ func Register(scheme string, open OpenFunc) {
 // Open opens a store by a URL ("memory:", "etcd://host:2379") with the engine
 // that registered its scheme.
 func Open(url string) (DB, error) {
-	scheme, _, _ := strings.Cut(url, ":")
+	scheme, _, found := strings.Cut(url, ":")
 	engines.RLock()
 	open := engines.open[scheme]
 	engines.RUnlock()
 	if open == nil {
-		return nil, fmt.Errorf("kv: no engine for %q: this program has %s; import the engine's package to add it",
-			url, strings.Join(Schemes(), ", "))
+		if found {
+			scheme += ":" // and no more, as the rest may have a password
+		}
+		return nil, fmt.Errorf("kv: no engine for %.200q: this program has %s; import the engine's package to add it",
+			scheme, strings.Join(Schemes(), ", "))
 	}
 	return open(url)
 }

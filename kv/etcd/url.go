@@ -30,7 +30,11 @@ func init() {
 		if err != nil {
 			return nil, err
 		}
-		return Open(o)
+		db, err := Open(o)
+		if err != nil {
+			return nil, err // and not a DB that is a nil pointer
+		}
+		return db, nil
 	})
 }
 
