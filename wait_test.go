@@ -17,7 +17,6 @@ import (
 	"github.com/conq-go/conq/kv/memory"
 	"github.com/conq-go/conq/recipe"
 	"github.com/conq-go/conq/subspace"
-	"github.com/conq-go/conq/tuple"
 )
 
 // taken is what a waiter got.
@@ -458,44 +457,4 @@ func leaderGivesUp(t *testing.T, landing int) {
 		noError(t, err)
 	}
 	equalSlices(t, "got or left", append(second.values, left...), []string{"1", "2"})
-}
-
-// Who waits while something is staged, as what somebody has left who died, looks once a second, however
-// many wait and whatever came before.
-func TestWaitWhileStaged(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var looks atomic.Int64
-		db := &hooked{DB: newMemory(t, kv.Limits{}), reader: func(r kv.Reader) kv.Reader { looks.Add(1); return r }}
-		request, err := tuple.Tuple{1, 1, 0, make([]byte, 16)}.Append(stageSpace("q"))
-		noError(t, err)
-		state, err := tuple.Tuple{1, time.Now().Add(time.Hour).UnixNano()}.Pack()
-		noError(t, err)
-		write(t, db, kv.KeyValue{Key: request, Value: state})
-		const handles, items, seconds = 20, 50, 100
-		ctx, cancel := context.WithCancel(t.Context())
-		defer cancel()
-		var waiting sync.WaitGroup
-		for range handles {
-			q, err := OpenQueue(db, "q", String())
-			noError(t, err)
-			waiting.Go(func() {
-				for ctx.Err() == nil {
-					_, _ = q.DequeueWait(ctx)
-				}
-			})
-		}
-		q, err := OpenQueue(db, "q", String())
-		noError(t, err)
-		for range items {
-			noError(t, q.Enqueue(t.Context(), "item"))
-			pass(7 * time.Millisecond)
-		}
-		looks.Store(0)
-		pass(seconds * time.Second)
-		if n := looks.Load(); n > 3*handles*seconds {
-			t.Errorf("%d looks in %d s by %d who wait for an empty queue", n, seconds, handles)
-		}
-		cancel()
-		waiting.Wait()
-	})
 }

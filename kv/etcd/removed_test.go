@@ -2,6 +2,7 @@ package etcd
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -110,117 +111,148 @@ func TestTooManyComparisons(t *testing.T) {
 
 // Whatever others do between the reads of a transaction and its commit: if it commits, it
 // would have read the same just before that, and it removes what it has cleared.
-func TestCommitsOnlyWhatIsStillSo(whole *testing.T) {
-	rapid.Check(whole, func(t *rapid.T) {
+func TestCommitsOnlyWhatIsStillSo(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
 		f := newFakeCluster()
-		db, other := f.open(whole), f.open(whole)
-		key := func(label string) []byte {
-			name := rapid.StringOfN(rapid.RuneFrom([]rune("pqr")), 1, 1, -1).Draw(t, label+"'s family")
-			return fmt.Appendf(nil, "\x02%s\x00%02d", name, rapid.IntRange(0, 20).Draw(t, label))
+		m := stillSo{T: rt, ctx: t.Context(), f: f, db: f.open(t), other: f.open(t)}
+		must(rt, m.other.Transact(m.ctx, m.change(60)))
+		m.reads = m.someReads()
+		m.adds, m.sets = rapid.IntRange(0, 50).Draw(rt, "adds"), rapid.IntRange(1, 12).Draw(rt, "sets")
+		m.gets = rapid.SampledFrom([]int{0, 0, 100, 112}).Draw(rt, "reads of other keys") // little room is left
+		if m.gets > 0 {
+			m.adds, m.sets = 0, 1
 		}
-		span := func() kv.Range {
-			a, b := key("begin"), key("end")
-			if bytes.Compare(a, b) > 0 {
-				a, b = b, a
-			}
-			return kv.Range{Begin: a, End: b}
-		}
-		change := func(n int) func(kv.Tx) error {
-			var changes []func(kv.Tx)
-			for range n {
-				k, r := key("key"), span()
-				changes = append(changes, rapid.SampledFrom([]func(kv.Tx){
-					func(tx kv.Tx) { tx.Set(k, k) }, func(tx kv.Tx) { tx.Set(k, nil) },
-					func(tx kv.Tx) { tx.Clear(k) }, func(tx kv.Tx) { tx.Clear(k) },
-					func(tx kv.Tx) { tx.Add(k, 1) },
-					func(tx kv.Tx) { tx.ClearRange(r) },
-				}).Draw(t, "change"))
-			}
-			return func(tx kv.Tx) error {
-				for _, change := range changes {
-					change(tx)
-				}
-				return nil
-			}
-		}
-		must(t, other.Transact(whole.Context(), change(60)))
-		var reads []func(kv.Reader) string
-		for range rapid.IntRange(1, 12).Draw(t, "reads") {
-			k, r := key("read"), span()
-			opts := kv.RangeOptions{Limit: rapid.IntRange(0, 5).Draw(t, "limit"), Reverse: rapid.Bool().Draw(t, "reverse")}
-			get := func(reader kv.Reader) string { v, err := reader.Get(k); return fmt.Sprint(v, err) }
-			scan := func(reader kv.Reader) (all string) {
-				for pair, err := range reader.Range(r, opts) {
-					all += fmt.Sprint(pair, err)
-				}
-				return all
-			}
-			reads = append(reads, rapid.SampledFrom([]func(kv.Reader) string{get, scan, scan, scan}).Draw(t, "read"))
-		}
-		adds, sets := rapid.IntRange(0, 50).Draw(t, "adds"), rapid.IntRange(1, 12).Draw(t, "sets")
-		gets := rapid.SampledFrom([]int{0, 0, 100, 112}).Draw(t, "reads of other keys") // little room is left
-		if gets > 0 {
-			adds, sets = 0, 1
-		}
-		for range 3 { // what rivals have done before is remembered
-			var between []func(kv.Tx) error
-			for range rapid.IntRange(0, 3).Draw(t, "transactions between") {
-				between = append(between, change(rapid.IntRange(1, 3).Draw(t, "changes")))
-			}
-			n := 0
-			var got, now, want []string
-			var clears [][]byte
-			for range rapid.IntRange(0, 4).Draw(t, "clears") {
-				clears = append(clears, key("cleared"))
-			}
-			err := db.Transact(whole.Context(), func(tx kv.Tx) error {
-				n++
-				got = got[:0]
-				for _, read := range reads {
-					got = append(got, read(tx))
-				}
-				for i := range gets {
-					_, err := tx.Get(fmt.Append(nil, "get", i))
-					must(t, err)
-				}
-				for i := range adds {
-					tx.Add(fmt.Append(nil, "sum", i), 1)
-				}
-				for i := range sets {
-					tx.Set(fmt.Append(nil, "set", i), nil)
-				}
-				for _, f := range between {
-					if n == 1 {
-						must(t, other.Transact(whole.Context(), f))
-					}
-				}
-				for _, key := range clears {
-					tx.Clear(key)
-				}
-				want = slices.DeleteFunc(f.store(db), func(key string) bool {
-					return key[0] != 2 || slices.ContainsFunc(clears, func(c []byte) bool { return string(c) == key })
-				})
-				return other.ReadTransact(whole.Context(), func(r kv.Reader) error {
-					now = now[:0]
-					for _, read := range reads {
-						now = append(now, read(r))
-					}
-					return nil
-				})
-			})
-			if errors.Is(err, kv.ErrTooLarge) { // ranges over families, with all their keys
-				return
-			}
-			must(t, err)
-			for i := range reads {
-				if now[i] != got[i] {
-					t.Errorf("it has committed in attempt %d having read %q, and there was %q", n, got[i], now[i])
-				}
-			}
-			left := slices.DeleteFunc(f.store(db), func(key string) bool { return key[0] != 2 })
-			if !slices.Equal(left, want) {
-				t.Errorf("it has cleared %q, and left %q, want %q", clears, left, want)
-			}
+		for round := 0; round < 3 && m.transact(); round++ { // what rivals have done before is remembered
 		}
 	})
+}
+
+// stillSo is the world of one case.
+type stillSo struct {
+	*rapid.T
+	ctx              context.Context
+	f                *fakeCluster
+	db, other        *DB
+	reads            []func(kv.Reader) string
+	gets, adds, sets int
+}
+
+func (m *stillSo) key(label string) []byte {
+	name := rapid.StringOfN(rapid.RuneFrom([]rune("pqr")), 1, 1, -1).Draw(m.T, label+"'s family")
+	return fmt.Appendf(nil, "\x02%s\x00%02d", name, rapid.IntRange(0, 20).Draw(m.T, label))
+}
+
+func (m *stillSo) span() kv.Range {
+	a, b := m.key("begin"), m.key("end")
+	if bytes.Compare(a, b) > 0 {
+		a, b = b, a
+	}
+	return kv.Range{Begin: a, End: b}
+}
+
+// change returns a transaction of so many changes.
+func (m *stillSo) change(n int) func(kv.Tx) error {
+	var changes []func(kv.Tx)
+	for range n {
+		k, r := m.key("key"), m.span()
+		changes = append(changes, rapid.SampledFrom([]func(kv.Tx){
+			func(tx kv.Tx) { tx.Set(k, k) }, func(tx kv.Tx) { tx.Set(k, nil) },
+			func(tx kv.Tx) { tx.Clear(k) }, func(tx kv.Tx) { tx.Clear(k) },
+			func(tx kv.Tx) { tx.Add(k, 1) },
+			func(tx kv.Tx) { tx.ClearRange(r) },
+		}).Draw(m.T, "change"))
+	}
+	return func(tx kv.Tx) error {
+		for _, change := range changes {
+			change(tx)
+		}
+		return nil
+	}
+}
+
+func (m *stillSo) someReads() (reads []func(kv.Reader) string) {
+	for range rapid.IntRange(1, 12).Draw(m.T, "reads") {
+		k, r := m.key("read"), m.span()
+		opts := kv.RangeOptions{Limit: rapid.IntRange(0, 5).Draw(m.T, "limit"), Reverse: rapid.Bool().Draw(m.T, "reverse")}
+		get := func(reader kv.Reader) string { v, err := reader.Get(k); return fmt.Sprint(v, err) }
+		scan := func(reader kv.Reader) (all string) {
+			for pair, err := range reader.Range(r, opts) {
+				all += fmt.Sprint(pair, err)
+			}
+			return all
+		}
+		reads = append(reads, rapid.SampledFrom([]func(kv.Reader) string{get, scan, scan, scan}).Draw(m.T, "read"))
+	}
+	return reads
+}
+
+// read returns what all reads find.
+func (m *stillSo) read(r kv.Reader) (found []string) {
+	for _, read := range m.reads {
+		found = append(found, read(r))
+	}
+	return found
+}
+
+// items are the keys that are there, but for those of gets, adds and sets.
+func (m *stillSo) items() []string {
+	return slices.DeleteFunc(m.f.store(m.db), func(key string) bool { return key[0] != 2 })
+}
+
+// transact runs a transaction that reads all, while others commit, and clears some keys. It returns
+// false if that is too much for one.
+func (m *stillSo) transact() bool {
+	var between []func(kv.Tx) error
+	for range rapid.IntRange(0, 3).Draw(m.T, "transactions between") {
+		between = append(between, m.change(rapid.IntRange(1, 3).Draw(m.T, "changes")))
+	}
+	var clears []string
+	for range rapid.IntRange(0, 4).Draw(m.T, "clears") {
+		clears = append(clears, string(m.key("cleared")))
+	}
+	attempts := 0
+	var got, now, want []string
+	err := m.db.Transact(m.ctx, func(tx kv.Tx) error {
+		attempts++
+		got = m.read(tx)
+		m.touchOthers(tx)
+		for _, f := range between {
+			if attempts == 1 {
+				must(m.T, m.other.Transact(m.ctx, f))
+			}
+		}
+		for _, key := range clears {
+			tx.Clear([]byte(key))
+		}
+		want = slices.DeleteFunc(m.items(), func(key string) bool { return slices.Contains(clears, key) })
+		return m.other.ReadTransact(m.ctx, func(r kv.Reader) error {
+			now = m.read(r)
+			return nil
+		})
+	})
+	if errors.Is(err, kv.ErrTooLarge) { // ranges over families, with all their keys
+		return false
+	}
+	must(m.T, err)
+	if !slices.Equal(got, now) {
+		m.Errorf("it has committed in attempt %d having read %q, and there was %q", attempts, got, now)
+	}
+	if left := m.items(); !slices.Equal(left, want) {
+		m.Errorf("it has cleared %q, and left %q, want %q", clears, left, want)
+	}
+	return true
+}
+
+// touchOthers reads and writes keys that nobody else does.
+func (m *stillSo) touchOthers(tx kv.Tx) {
+	for i := range m.gets {
+		_, err := tx.Get(fmt.Append(nil, "get", i))
+		must(m.T, err)
+	}
+	for i := range m.adds {
+		tx.Add(fmt.Append(nil, "sum", i), 1)
+	}
+	for i := range m.sets {
+		tx.Set(fmt.Append(nil, "set", i), nil)
+	}
 }
