@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/conq-go/conq/kv"
@@ -428,6 +429,7 @@ func TestHandOverAlone(t *testing.T) {
 		for i := range calls {
 			go func() { noError(t, v.add(t.Context(), fmt.Sprint(i))) }()
 		}
+		pass(100 * time.Millisecond) // after conflicts they pause
 		synctest.Wait()
 		seen := map[string]bool{}
 		for _, w := range waiters {
