@@ -29,6 +29,10 @@ func TestOpenChoosesTheEngineByScheme(t *testing.T) {
 	if _, err := kv.Open("failing:x"); err != failed {
 		t.Errorf("Open returned %v, want the engine's error", err)
 	}
+	kv.Register("typed", func(string) (kv.DB, error) { return (*fake)(nil), failed })
+	if db, err := kv.Open("typed:x"); db != nil || err != failed {
+		t.Errorf("Open returned %v, %v, want no store, and the engine's error", db, err)
+	}
 	_, err := kv.Open("missing://user:secret@host")
 	if err == nil || !strings.Contains(err.Error(), `"missing:"`) || !strings.Contains(err.Error(), "fake") {
 		t.Errorf("Open of an unknown scheme returned %v, want an error with the scheme and those that there are", err)

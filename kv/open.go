@@ -43,7 +43,11 @@ func Open(url string) (DB, error) {
 		return nil, fmt.Errorf("kv: no engine for %.200q: this program has %s; import the engine's package to add it",
 			scheme, strings.Join(Schemes(), ", "))
 	}
-	return open(url)
+	db, err := open(url)
+	if err != nil {
+		return nil, err // and not the nil pointer of an engine's own type, which is no nil DB
+	}
+	return db, nil
 }
 
 // Schemes returns the registered schemes, sorted.

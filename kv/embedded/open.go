@@ -54,11 +54,7 @@ func openURL(name string) (kv.DB, error) {
 			return nil, fmt.Errorf("%w: embedded: %.200q: %w", kv.ErrInvalid, name, err)
 		}
 	}
-	db, err := Open(dir, o)
-	if err != nil {
-		return nil, err // and not a DB that is a nil pointer
-	}
-	return db, nil
+	return Open(dir, o)
 }
 
 func (o *Options) set(option, value string) (err error) {

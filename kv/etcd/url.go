@@ -30,11 +30,7 @@ func init() {
 		if err != nil {
 			return nil, err
 		}
-		db, err := Open(o)
-		if err != nil {
-			return nil, err // and not a DB that is a nil pointer
-		}
-		return db, nil
+		return Open(o)
 	})
 }
 

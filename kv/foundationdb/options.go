@@ -100,11 +100,7 @@ func openURL(name string) (kv.DB, error) {
 	if err != nil {
 		return nil, err
 	}
-	db, err := Open(clusterFile, o)
-	if err != nil {
-		return nil, err // and not a DB that is a nil pointer
-	}
-	return db, nil
+	return Open(clusterFile, o)
 }
 
 // Open opens the store in the cluster that clusterFile leads to. An empty
