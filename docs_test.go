@@ -8,6 +8,7 @@ import (
 	"encoding/binary"
 	"encoding/hex"
 	"fmt"
+	"hash/crc32"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -218,6 +219,18 @@ func TestFormatDirectory(t *testing.T) {
 			if segment := readFile(t, found[0]); !bytes.Contains(segment, []byte("key")) {
 				t.Errorf("the first segment has no key: %x", segment)
 			}
+		case "NEEDED":
+			form, _, _ := strings.Cut(row[1], " and a line end")
+			form = regexp.MustCompile("[FLME]").ReplaceAllString(form, `(\d+)`)
+			line := regexp.MustCompile(strings.Replace(form, "C", "([0-9a-f]{8})", 1) + "\n$")
+			text := readFile(t, filepath.Join(dir, "NEEDED"))
+			found := line.FindSubmatch(text)
+			if found == nil {
+				t.Fatalf("NEEDED has %q, not %q", text, line)
+			}
+			part, _, _ := bytes.Cut(text, []byte(", check"))
+			equal(t, string(found[5]), fmt.Sprintf("%08x", crc32.Checksum(part, crc32.MakeTable(crc32.Castagnoli))))
+			equal(t, string(found[1]), string(found[2])) // closed, with one segment
 		case "spare.journal":
 		default:
 			version := regexp.MustCompile(`version (\d+)`).FindStringSubmatch(row[1])

@@ -152,7 +152,7 @@ func TestOpenRefuses(t *testing.T) {
 		{"below a file", filepath.Join(file, "x"), []string{file, "not a directory"}},
 		{"another program's directory", dirWith("go.mod", ""), []string{"go.mod", "no store"}},
 		{"another program's CONQ", dirWith("CONQ", "hello"), []string{"CONQ", "hello"}},
-		{"a newer format", dirWith("CONQ", "conq embedded store, format 3\n"), []string{"format 3", "up to 2", "newer build"}},
+		{"a newer format", dirWith("CONQ", "conq embedded store, format 4\n"), []string{"format 4", "up to 3", "newer build"}},
 		{"tables and no marker", unmarked, []string{"000123.sst", "marker.manifest."}},
 		{"in use", open, []string{"pid " + me, "conq serve"}},
 		{"in use by another name", link, []string{"pid " + me, "conq serve"}},

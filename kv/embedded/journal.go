@@ -30,8 +30,8 @@ import (
 //     records that are there, from any of them on that is not behind the tables, leads to
 //     the state after the last one.
 //   - A segment is given up only when all that is in it is in tables (see DB.turn), and
-//     before those behind it. So the segments that are there are a row without a gap, but
-//     perhaps for some that were given up and came back in a crash.
+//     before those behind it. So the segments that are needed are a row without a gap, of
+//     which the store notes where it begins (see needed).
 //   - A segment begins only when the one before it is on disk, with a record behind which
 //     there is nothing.
 type journal struct {
@@ -46,8 +46,9 @@ type journal struct {
 	room    int64      // what still goes into that segment
 	synced  position   // up to where segments are on disk
 
-	file segment
-	idle []chunk // memory for chunks, with that of its first one; while the file is locked
+	file   segment
+	needed needed  // after file.Mutex
+	idle   []chunk // memory for chunks, with that of its first one; while the file is locked
 }
 
 // position is a place in a segment.
@@ -69,14 +70,18 @@ const perOperation = 64
 // something is appended. memTable is the size in bytes of the memtables: a segment holds no
 // more than fits in one.
 func openJournal(fs vfs.FS, dir string, memTable int64, zeroed bool) (*journal, error) {
-	segments, err := segmentsIn(fs, dir)
+	needed, err := readNeeded(fs, dir)
 	if err != nil {
 		return nil, err
 	}
-	j := &journal{fs: fs, dir: dir, zeroed: zeroed, most: memTable - memTable/8}
+	segments, err := needed.segments(fs, dir)
+	if err != nil {
+		return nil, err
+	}
+	j := &journal{fs: fs, dir: dir, zeroed: zeroed, most: memTable - memTable/8, needed: needed}
 	j.room = j.most
 	j.file.closed = segments
-	first := firstSegment()
+	first := needed.first
 	if n := len(segments); n > 0 {
 		first = segments[n-1] + 1
 	} else if err := fs.Remove(fs.PathJoin(dir, spareSegment)); err != nil && !errors.Is(err, os.ErrNotExist) {
@@ -224,6 +229,10 @@ func (j *journal) begin(number uint64) error {
 // one, from whose number that of the next is known: if a number came again, records that a used
 // file still has of it would count.
 func (j *journal) release(number uint64) error {
+	listed, err := j.listed()
+	if err != nil {
+		return err
+	}
 	j.file.Lock()
 	defer j.file.Unlock()
 	if _, err := j.write(); err != nil {
@@ -239,13 +248,37 @@ func (j *journal) release(number uint64) error {
 			return err
 		}
 	}
-	for len(j.file.closed) > 0 && j.file.closed[0] <= number {
-		if err := discard(j.fs, j.dir, j.file.closed[0], j.most); err != nil {
+	rest := slices.DeleteFunc(slices.Clone(j.file.closed), func(n uint64) bool { return n <= number })
+	gone := j.file.closed[:len(j.file.closed)-len(rest)]
+	if len(gone) == 0 { // somebody was faster
+		return nil
+	}
+	listed.first = append(rest, j.file.number)[0]
+	listed.last = max(j.needed.last, listed.first-1)
+	if err := j.note(listed); err != nil {
+		return err
+	}
+	for _, n := range gone {
+		if err := discard(j.fs, j.dir, n, j.most); err != nil {
 			return err
 		}
-		j.file.closed = slices.Delete(j.file.closed, 0, 1)
 	}
+	j.file.closed = rest
 	return nil
+}
+
+// listed returns what is needed, with as much of the manifest as there is by now.
+func (j *journal) listed() (needed, error) {
+	j.file.Lock()
+	n := j.needed
+	j.file.Unlock()
+	return n, n.list(j.fs, j.dir)
+}
+
+// note has on disk what is needed. The file is locked.
+func (j *journal) note(n needed) error {
+	j.needed = n
+	return n.write(j.fs, j.dir)
 }
 
 // latest returns the number of the segment that is appended to.
@@ -262,5 +295,13 @@ func (j *journal) close() error {
 	if _, err := j.write(); err != nil {
 		return err
 	}
-	return j.file.finish()
+	if err := j.file.finish(); err != nil {
+		return err
+	}
+	n := j.needed
+	if closed := j.file.closed; len(closed) > 0 && closed[len(closed)-1] > n.last {
+		n.last = closed[len(closed)-1]
+		return j.note(n)
+	}
+	return nil
 }

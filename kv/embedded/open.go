@@ -22,7 +22,7 @@ import (
 const (
 	formatFile  = "CONQ"
 	formatLine  = "conq embedded store, format %d\n"
-	formatKnown = 2 // 1 had a log of Pebble's in place of the journal
+	formatKnown = 3 // 1 had a log of Pebble's in place of the journal, 2 no file NEEDED
 	ownerFile   = "OWNER"
 	lockFile    = "LOCK"
 
@@ -31,7 +31,7 @@ const (
 
 // leftovers are the files that an opening which was interrupted may have left
 // in a new directory.
-var leftovers = []string{lockFile, ownerFile, ownerFile + ".tmp", formatFile + ".tmp"}
+var leftovers = []string{lockFile, ownerFile, ownerFile + ".tmp", formatFile + ".tmp", neededFile, neededFile + ".tmp"}
 
 func init() {
 	kv.Register("embedded", openURL)
@@ -273,12 +273,19 @@ func (db *DB) files() vfs.FS {
 	return db.o.FS
 }
 
-// writeFormat has the directory say that it has the latest format. Of format 1 all can be
-// read: Pebble finds its log.
+// writeFormat has the directory say that it has the latest format, with what that needs. Of format 1
+// all can be read: Pebble finds its log.
 func writeFormat(fs vfs.FS, dir string) error {
 	line := fmt.Sprintf(formatLine, formatKnown)
 	if text, err := readFile(fs, fs.PathJoin(dir, formatFile)); err == nil && text == line {
 		return nil
+	}
+	needed, err := firstNeeded(fs, dir)
+	if err == nil {
+		err = needed.write(fs, dir)
+	}
+	if err != nil {
+		return err
 	}
 	return writeFile(fs, dir, formatFile, line)
 }
@@ -287,6 +294,9 @@ func writeFormat(fs vfs.FS, dir string) error {
 // in the other.
 func (db *DB) openFiles(dir string) (err error) {
 	if db.journal, err = openJournal(db.guard, dir, int64(db.o.MemTable), db.o.Durability == Always); err != nil {
+		return err
+	}
+	if err = db.journal.needed.checkManifest(db.guard, dir); err != nil {
 		return err
 	}
 	if db.pebble, err = pebble.Open(dir, db.pebbleOptions()); err != nil {
@@ -345,7 +355,7 @@ func (db *DB) syncJournal() {
 }
 
 // pebbleOptions pins the version of Pebble's format: a newer Pebble must not
-// make a store that an older build of format 2 can't read. Pebble takes its
+// make a store that an older build of format 3 can't read. Pebble takes its
 // memtables out of the cache's size, so the two that it mostly has are added to
 // it: without that nothing would ever be cached. With all four that it can have,
 // to drain 10,000,000 items took 246 to 303 MB, and not 190 to 234, no faster.

@@ -4,45 +4,18 @@ import (
 	"bytes"
 	"fmt"
 	"io"
-	"slices"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
-// segmentsIn returns the segments of a directory, in order. Those before a gap were given
-// up, and are there because they could not be removed, or have come back in a crash.
-func segmentsIn(fs vfs.FS, dir string) (segments []uint64, err error) {
-	names, err := fs.List(dir)
-	if err != nil {
-		return nil, err
-	}
-	for _, name := range names {
-		if n, ok := segmentNumber(name); ok {
-			segments = append(segments, n)
-		}
-	}
-	slices.Sort(segments)
-	for i := len(segments) - 1; i > 0; i-- {
-		if segments[i-1] == segments[i]-1 {
-			continue
-		}
-		for _, n := range segments[:i] {
-			if err := fs.Remove(fs.PathJoin(dir, segmentName(n))); err != nil {
-				return nil, err
-			}
-		}
-		return segments[i:], nil
-	}
-	return segments, nil
-}
-
 // replay calls apply with the batches that were in the journal when it was opened, in
-// order. A crash may have torn the last segment: that ends where its records do, and is
-// finished there, on disk, before any of it is applied.
+// order. A crash may have torn the last segment, unless that was ended: it ends where its records do,
+// and is finished there, on disk, before any of it is applied.
 func (j *journal) replay(apply func(batch []byte) error) error {
 	segments := j.file.closed
 	for i, n := range segments {
-		if err := replaySegment(j.fs, j.dir, n, i == len(segments)-1, apply); err != nil {
+		last := i == len(segments)-1 && n > j.needed.last
+		if err := replaySegment(j.fs, j.dir, n, last, apply); err != nil {
 			return err
 		}
 	}
@@ -58,7 +31,7 @@ func replaySegment(fs vfs.FS, dir string, number uint64, last bool, apply func([
 	switch {
 	case r.finished:
 	case !last:
-		return fmt.Errorf("%s is damaged at byte %d, and later files of the journal need it", name, r.end)
+		return fmt.Errorf("%s is damaged at byte %d: it had been ended, and what is behind is missing", name, r.end)
 	case len(data) > int(r.end) && lost(number, data, r.end):
 		return fmt.Errorf("%s is damaged at byte %d: what was on disk there is not what was written", name, r.end)
 	default:
