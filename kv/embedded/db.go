@@ -1,6 +1,7 @@
 package embedded
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -151,6 +152,15 @@ func (db *DB) failure() error {
 		return fmt.Errorf("%w: %w", ErrFailed, plain(err))
 	}
 	return nil
+}
+
+// readError returns the error of a read in Pebble, or why the store has failed: then Pebble writes
+// into the void, and reads tables that are not there.
+func (db *DB) readError(err error) error {
+	if err == nil {
+		return nil
+	}
+	return cmp.Or(db.failure(), err)
 }
 
 // usable returns the error with which a call must fail, or nil.

@@ -272,3 +272,45 @@ func TestReopen(t *testing.T) {
 		}
 	}
 }
+
+// unreadable has reads of tables fail, once it is told to.
+type unreadable struct{ now atomic.Bool }
+
+func (u *unreadable) MaybeError(op errorfs.Op) error {
+	if u.now.Load() && op.Kind == errorfs.OpFileReadAt && strings.HasSuffix(op.Path, ".sst") {
+		return syscall.EIO
+	}
+	return nil
+}
+
+func (u *unreadable) String() string { return "<unreadable>" }
+
+// A read that is under way when the store fails tells that, and not what Pebble makes of tables which
+// were not written any more.
+func TestReadsOfFailedStore(t *testing.T) {
+	for _, fails := range []bool{false, true} {
+		fs, u := memFS(), new(unreadable)
+		db := mustOpen(t, "store", Options{FS: fs})
+		for i := range 400 {
+			mustTransact(t, db, func(tx kv.Tx) { tx.Set(fmt.Appendf(nil, "%05d", i), make([]byte, 8<<10)) })
+		}
+		if err := db.Close(); err != nil {
+			t.Fatal(err)
+		}
+		db = mustOpen(t, "store", Options{FS: errorfs.Wrap(fs, u)})
+		err := db.ReadTransact(t.Context(), func(r kv.Reader) (err error) {
+			for _, err = range r.Range(kv.Range{Begin: []byte("0"), End: []byte("1")}, kv.RangeOptions{}) {
+				if u.now.Store(true); fails {
+					db.guard.fail(syscall.EDQUOT)
+				}
+			}
+			if _, got := r.Get([]byte("00300")); fails == errors.Is(got, syscall.EIO) {
+				t.Errorf("the store has failed: %v; Get returns %v", fails, got)
+			}
+			return err
+		})
+		if errors.Is(err, ErrFailed) != fails || errors.Is(err, syscall.EIO) == fails {
+			t.Errorf("the store has failed: %v; the loop ends with %v", fails, err)
+		}
+	}
+}

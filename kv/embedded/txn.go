@@ -400,7 +400,7 @@ func (t *txn) far(key []byte) ([]byte, error) {
 		return nil, nil
 	}
 	if err != nil {
-		return nil, err
+		return nil, t.db.readError(err)
 	}
 	value = append([]byte{}, value...)
 	return value, closer.Close()
