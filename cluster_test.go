@@ -21,7 +21,8 @@ type endVerbs struct {
 	one  func(context.Context) (string, error) // waits
 	len  func(context.Context) (int, error)
 
-	close func() error
+	reclaim func(context.Context) error
+	close   func() error
 
 	store *store
 }
@@ -52,7 +53,7 @@ func openFront(t tb, db kv.DB, o Options) endVerbs {
 			return q.EnqueueAll(ctx, values)
 		},
 		func(tx kv.Tx, v string) error { return q.In(tx).Enqueue(v) },
-		q.DequeueN, q.DequeueWaitN, q.DequeueWait, q.Len, q.Close, &q.store,
+		q.DequeueN, q.DequeueWaitN, q.DequeueWait, q.Len, q.Reclaim, q.Close, &q.store,
 	}
 }
 
@@ -64,7 +65,7 @@ func openPriority(t tb, db kv.DB, o Options, low bool) endVerbs {
 		func(ctx context.Context, v string) error { return p.Push(ctx, v, 7) },
 		func(ctx context.Context, items ...Prioritized[string]) error { return p.PushAll(ctx, items) },
 		func(tx kv.Tx, v string) error { return p.In(tx).Push(v, 7) },
-		valuesOf(p.PopMaxN), valuesOf(p.PopMaxWaitN), p.PopMaxWait, p.Len, p.Close, &p.store,
+		valuesOf(p.PopMaxN), valuesOf(p.PopMaxWaitN), p.PopMaxWait, p.Len, p.Reclaim, p.Close, &p.store,
 	}
 	if low {
 		v.take, v.wait, v.one = valuesOf(p.PopMinN), valuesOf(p.PopMinWaitN), p.PopMinWait

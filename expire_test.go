@@ -41,6 +41,27 @@ func TestExpireWithoutStaging(t *testing.T) {
 	}
 }
 
+// Who takes only within transactions of his own has items put back by Reclaim.
+func TestReclaim(t *testing.T) {
+	for _, end := range allEnds {
+		synctest.Test(t, func(t *testing.T) {
+			db := newMemory(t, kv.Limits{})
+			v := end.open(t, db, Options{Staging: StagingAlways})
+			noError(t, v.add(t.Context(), "a"))
+			noError(t, db.Transact(t.Context(), func(tx kv.Tx) error { return abandon(tx, v.store) }))
+			for _, want := range []int{0, 1} {
+				noError(t, v.reclaim(t.Context()))
+				n, err := v.len(t.Context())
+				noError(t, err)
+				equal(t, "items in the queue", n, want)
+				pass(time.Minute)
+			}
+			noError(t, v.close())
+			wantError(t, v.reclaim(t.Context()), ErrClosed, v.store.name)
+		})
+	}
+}
+
 // The requests of consumers that died go when their deadlines have passed, where nobody stages too:
 // while one is there, who enqueues and who waits has more to do.
 func TestDeadRequestsGo(t *testing.T) {

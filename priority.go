@@ -258,6 +258,9 @@ func (p *PriorityQueue[T]) Clear(ctx context.Context) error {
 	return err
 }
 
+// Reclaim puts items back that consumers who died have got by staging, as Queue.Reclaim does.
+func (p *PriorityQueue[T]) Reclaim(ctx context.Context) error { return p.store.reclaim(ctx) }
+
 // All returns the items and leaves them: the lowest priority first, those of one
 // priority in the order of their pushes. In all else it is as Queue.All, pages
 // included.

@@ -215,6 +215,12 @@ func (q *Queue[T]) Clear(ctx context.Context) error {
 	return err
 }
 
+// Reclaim puts items back that consumers got by staging (see Staging) and did not collect by their
+// deadline, as their processes have died. Methods that take items do so by themselves, but not those
+// of In: a consumer that only takes within its own transactions calls Reclaim now and then, and when it
+// finds nothing. It reads two keys, and nothing where one process has the store and has staged nothing.
+func (q *Queue[T]) Reclaim(ctx context.Context) error { return q.store.reclaim(ctx) }
+
 // All returns the items in order and leaves them. The loop ends after the first
 // error.
 //

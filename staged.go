@@ -103,3 +103,11 @@ func (s *store) noteStaging(o Options) error {
 // mayBeStaged tells whether items of the queue may be staged. It costs nothing
 // where one process has the store for itself.
 func (s *store) mayBeStaged() bool { return s.staged == nil || s.staged.Load() }
+
+// reclaim puts staged items back that nobody has collected in time.
+func (s *store) reclaim(ctx context.Context) error {
+	if err := s.readyFor(ctx); err != nil || !s.mayBeStaged() {
+		return err
+	}
+	return s.stage.Expire(ctx)
+}

@@ -6,14 +6,16 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/conq-go/conq"
 	"github.com/conq-go/conq/kv"
 	"github.com/spf13/cobra"
 )
 
 const purgeLong = `Remove all items of a queue of either kind. They are gone for good, so on a
 terminal it asks first; elsewhere --yes must be given. If the answer is no, nothing
-is removed and the exit code is 1.`
+is removed and the exit code is 1.
+
+The number of items that it prints is of those in the queue. What consumers on a
+shared store are just being given, by staging, is removed with them, uncounted.`
 
 func (a *app) purge() *cobra.Command {
 	var yes bool
@@ -41,7 +43,14 @@ func (a *app) purgeQueue(ctx context.Context, db kv.DB, name string, yes bool) e
 	if err != nil {
 		return err
 	}
-	n, err := a.length(ctx, db, found)
+	queue, err := openFound(db, found)
+	if err != nil {
+		return err
+	}
+	defer letGo(ctx, queue)
+	// What was staged and never collected counts, too. If it is damaged it does not, and it goes.
+	_ = queue.Reclaim(ctx)
+	n, err := queue.Len(ctx)
 	if err != nil {
 		return err
 	}
@@ -50,7 +59,8 @@ func (a *app) purgeQueue(ctx context.Context, db kv.DB, name string, yes bool) e
 			return err
 		}
 	}
-	if err := removeAll(ctx, db, found); err != nil {
+	// Where others use the store at the same time, it may be some items more or less.
+	if err := queue.Clear(ctx); err != nil {
 		return err
 	}
 	return after(a.printPurged(name, n), fmt.Sprintf("%s removed from %q", items(n), name))
@@ -64,25 +74,6 @@ func (a *app) printPurged(name string, n int) error {
 		}{name, n})
 	}
 	return a.printf("removed %s from %q\n", items(n), name)
-}
-
-// removeAll clears a queue. Where others use the store at the same time, it may
-// be some items more or less than were counted.
-func removeAll(ctx context.Context, db kv.DB, found conq.Info) error {
-	if found.Kind == conq.KindPriorityQueue {
-		p, err := conq.OpenPriorityQueue(db, found.Name, conq.Bytes())
-		if err != nil {
-			return err
-		}
-		defer letGo(ctx, p)
-		return p.Clear(ctx)
-	}
-	q, err := conq.OpenQueue(db, found.Name, conq.Bytes())
-	if err != nil {
-		return err
-	}
-	defer letGo(ctx, q)
-	return q.Clear(ctx)
 }
 
 // confirm asks on the terminal. It returns an error if the answer is not yes, or ctx ends.

@@ -38,6 +38,8 @@ func (f *fifo) take(tx kv.Tx, n int) ([]item, error) {
 	return batch, err
 }
 
+func (f *fifo) reclaim(ctx context.Context) error { return f.queue.Reclaim(ctx) }
+
 func (f *fifo) put(ctx context.Context, batch []item) error {
 	values := make([][]byte, len(batch))
 	for i, it := range batch {
@@ -158,6 +160,8 @@ func (p *priority) take(tx kv.Tx, n int) ([]item, error) {
 	}
 	return batch, err
 }
+
+func (p *priority) reclaim(ctx context.Context) error { return p.queue.Reclaim(ctx) }
 
 func (p *priority) put(ctx context.Context, batch []item) error {
 	values := make([]conq.Prioritized[[]byte], len(batch))

@@ -70,21 +70,29 @@ func (a *app) measure(ctx context.Context, db kv.DB, found conq.Info) (info, err
 }
 
 func (a *app) length(ctx context.Context, db kv.DB, found conq.Info) (int, error) {
+	queue, err := openFound(db, found)
+	if err != nil {
+		return 0, err
+	}
+	return queue.Len(ctx)
+}
+
+// anyQueue is a queue of either kind.
+type anyQueue interface {
+	Reclaim(ctx context.Context) error
+	Len(ctx context.Context) (int, error)
+	Clear(ctx context.Context) error
+	Close() error
+}
+
+func openFound(db kv.DB, found conq.Info) (anyQueue, error) {
 	switch found.Kind {
 	case conq.KindQueue:
-		q, err := conq.OpenQueue(db, found.Name, conq.Bytes())
-		if err != nil {
-			return 0, err
-		}
-		return q.Len(ctx)
+		return conq.OpenQueue(db, found.Name, conq.Bytes())
 	case conq.KindPriorityQueue:
-		p, err := conq.OpenPriorityQueue(db, found.Name, conq.Bytes())
-		if err != nil {
-			return 0, err
-		}
-		return p.Len(ctx)
+		return conq.OpenPriorityQueue(db, found.Name, conq.Bytes())
 	}
-	return 0, fmt.Errorf("%w: %q is a %q, which this version does not know", conq.ErrFormat, found.Name, found.Kind)
+	return nil, fmt.Errorf("%w: %q is a %q, which this version does not know", conq.ErrFormat, found.Name, found.Kind)
 }
 
 // storeFacts is a store with --json.

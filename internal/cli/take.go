@@ -63,6 +63,8 @@ type source interface {
 	// take removes the first items, at most n and as many as the store likes, or
 	// fails with conq.ErrEmpty.
 	take(tx kv.Tx, n int) ([]item, error)
+	// reclaim puts items back that consumers who died had been given: take does not.
+	reclaim(ctx context.Context) error
 }
 
 // delivery moves items from a queue to a sink, a batch a transaction.
@@ -91,10 +93,18 @@ type delivery struct {
 func (d *delivery) run(ctx context.Context, n int) (done int, err error) {
 	d.written = make(map[string]bool)
 	size := boundsFor(d.db.Limits()).items
-	for done < n {
+	if err := d.source.reclaim(ctx); err != nil {
+		return 0, err
+	}
+	for again := true; done < n; {
 		taken, err := d.batch(ctx, min(size, n-done))
 		done += taken
 		switch {
+		case errors.Is(err, conq.ErrEmpty) && again: // the deadline of some may have come since
+			again = false
+			if err := d.source.reclaim(ctx); err != nil {
+				return done, err
+			}
 		case errors.Is(err, conq.ErrEmpty):
 			return done, nil
 		case errors.Is(err, kv.ErrCommitUnknown):

@@ -83,6 +83,32 @@ func TestDelivery(t *testing.T) {
 	}
 }
 
+// reclaiming is a source in which items go back that others were given: some each time it is asked.
+type reclaiming struct {
+	*fifo
+	reclaimed [][]item
+}
+
+func (r *reclaiming) reclaim(ctx context.Context) error {
+	if len(r.reclaimed) == 0 {
+		return nil
+	}
+	batch := r.reclaimed[0]
+	r.reclaimed = r.reclaimed[1:]
+	return r.put(ctx, batch)
+}
+
+// What others were given and did not collect is delivered too, also if its time is only over when
+// all else is.
+func TestDeliveryReclaims(t *testing.T) {
+	b := newBench(t, "a")
+	d := b.delivery(b.db)
+	d.source = &reclaiming{b.queue, [][]item{{{value: []byte("b")}}, {{value: []byte("c")}}}}
+	if done, err := d.run(t.Context(), 9); err != nil || done != 3 || b.out.String() != "a\nb\nc\n" {
+		t.Errorf("%d done, %q, %v", done, b.out, err)
+	}
+}
+
 func TestDeliveryInManyBatches(t *testing.T) {
 	var values []string
 	for i := range 2500 {
