@@ -127,14 +127,14 @@ func (a *app) storeURL() (string, error) {
 // aScheme is how the URL of an engine begins. A single letter is a drive.
 var aScheme = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9+.-]+:`)
 
-// storeDir returns the directory of the store, and whether it is one.
+// storeDir returns the directory of the store, without its options, and whether it is one.
 func (a *app) storeDir() (dir string, ok bool) {
 	scheme := aScheme.FindString(a.store)
-	if !strings.EqualFold(scheme, embeddedScheme) {
-		return a.store, scheme == "" && a.store != ""
+	if scheme != "" && !strings.EqualFold(scheme, embeddedScheme) {
+		return "", false
 	}
 	dir, _, _ = strings.Cut(a.store[len(scheme):], "?")
-	return dir, true
+	return dir, a.store != ""
 }
 
 // hasFiles tells whether dir is anything but absent or an empty directory.
