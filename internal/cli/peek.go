@@ -3,7 +3,6 @@ package cli
 import (
 	"context"
 	"errors"
-	"math"
 
 	"github.com/conq-go/conq"
 	"github.com/conq-go/conq/kv"
@@ -119,32 +118,59 @@ func (a *app) peekPriority(ctx context.Context, db kv.DB, name string, n int, fr
 // errUndo ends a transaction of which nothing is to remain.
 var errUndo = errors.New("transaction is not to be committed")
 
-// peekMax takes the items in a transaction that is then given up: there is no
-// other way to see them in the order in which they would be popped. So they are
-// all in memory before the first is printed.
+// peekMax takes the items in transactions that are then given up: there is no other way to see
+// them in the order in which they would be popped. Each takes a page, behind that of the one
+// before, so that neither time nor memory grows with the queue.
 func (p *priority) peekMax(ctx context.Context, db kv.DB, n int, out *sink) (done int, err error) {
-	var seen []item
-	err = db.Transact(ctx, func(tx kv.Tx) error {
-		seen = nil
-		for len(seen) < n {
-			batch, err := p.take(tx, min(n-len(seen), math.MaxInt32))
-			if errors.Is(err, conq.ErrEmpty) {
-				break
-			}
-			if err != nil {
+	size := boundsFor(db.Limits()).items
+	var last []byte // the key of the last item that was printed
+	for done < n {
+		var keys []string
+		var page []item
+		err := db.Transact(ctx, func(tx kv.Tx) (err error) {
+			if err = p.clearUpTo(tx, last); err != nil {
 				return err
 			}
-			seen = append(seen, batch...)
+			if keys, err = firstKeys(p, tx.Snapshot(), min(size, n-done)); err != nil {
+				return err
+			}
+			if page, err = p.take(tx, max(1, len(keys))); err != nil {
+				return err
+			}
+			return errUndo
+		})
+		switch {
+		case errors.Is(err, conq.ErrEmpty):
+			return done, nil
+		case !errors.Is(err, errUndo):
+			return done, err
 		}
-		return errUndo
-	})
-	if !errors.Is(err, errUndo) {
-		return 0, err
-	}
-	for _, it := range seen {
-		if err := out.add(it); err != nil {
-			return 0, err
+		for _, it := range page {
+			if err := out.add(it); err != nil {
+				return done, err
+			}
+			done++
 		}
+		last = []byte(keys[len(page)-1])
 	}
-	return len(seen), nil
+	return done, nil
+}
+
+// clearUpTo clears the item of a key, if it is not nil, and all that come before it with --max.
+func (p *priority) clearUpTo(tx kv.Tx, last []byte) error {
+	seen := kv.Range{Begin: last, End: p.space.Range().End}
+	switch {
+	case last == nil:
+		return nil
+	case p.ends.ties == "first":
+		group, err := p.groupOf(last)
+		if err != nil {
+			return err
+		}
+		same := group.Range()
+		tx.ClearRange(kv.Range{Begin: same.Begin, End: kv.After(last)})
+		seen.Begin = same.End
+	}
+	tx.ClearRange(seen)
+	return nil
 }
