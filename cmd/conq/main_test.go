@@ -235,7 +235,8 @@ func TestAcknowledgementsUnread(t *testing.T) {
 	}
 }
 
-// Who has read enough ends the command, quietly, and loses nothing.
+// Who has read enough ends the command, which is no failure, and loses no more than what the pipe
+// held.
 func TestBrokenPipe(t *testing.T) {
 	store := filepath.Join(t.TempDir(), "store")
 	all := numbered("", 5000)
@@ -258,7 +259,8 @@ func TestBrokenPipe(t *testing.T) {
 	}
 	r.Close()
 	cmd.Wait()
-	if code := cmd.ProcessState.ExitCode(); code != 0 || stderr.Len() > 0 {
+	text := strings.TrimSuffix(stderr.String(), " items removed before that\n")
+	if code := cmd.ProcessState.ExitCode(); code != 0 || text == stderr.String() && text != "" {
 		t.Errorf("exit code %d, %q", code, &stderr)
 	}
 	left := drain(t, store, "q")

@@ -44,10 +44,14 @@ func (t *takeFlags) limit(cmd *cobra.Command) (int, error) {
 
 // deliveryHelp is part of the help of the commands that take items out.
 const deliveryHelp = `Items are removed in batches. By default a batch is written out and flushed (to
-the disk if standard output is a file) before its removal commits: whatever
-happens, no item is lost, and at most the last batch is written again by the
-next command. With --commit-first it is the other way round: no item is written
-twice, and at most the last batch is lost.
+the disk if standard output is a file) before its removal commits: if the command
+is killed, no item is lost, and at most the last batch is written again by the
+next one. With --commit-first it is the other way round: no item is written twice,
+and at most the last batch is lost.
+
+What is in a pipe counts as written. If its reader goes away, what it has not read of
+that is gone: "conq dequeue numbers --all | head -n 1" removes more items than one,
+and says how many if it finds the pipe closed.
 
 Where several commands take from one queue of a shared store (etcd, FoundationDB)
 at the same time, use --commit-first. Without it, one that collides with another
@@ -110,7 +114,11 @@ func (d *delivery) run(ctx context.Context, n int) (done int, err error) {
 		case errors.Is(err, kv.ErrCommitUnknown):
 			return done, d.unknown(err)
 		case err != nil && !d.commitFirst:
-			return done, after(err, fmt.Sprintf("%s removed", items(done)))
+			err = after(err, fmt.Sprintf("%s removed", items(done)))
+			if isUnread(err) && done > 0 {
+				err = &exitError{exitDone, err} // it has had enough, but maybe not read all of those
+			}
+			return done, err
 		case err != nil:
 			return done, err
 		}
