@@ -103,16 +103,16 @@ func (d *delivery) run(ctx context.Context, n int) (done int, err error) {
 	for again := true; done < n; {
 		taken, err := d.batch(ctx, min(size, n-done))
 		done += taken
+		if again && errors.Is(err, conq.ErrEmpty) { // the deadline of some may have come since
+			again, err = false, d.source.reclaim(ctx)
+		}
 		switch {
-		case errors.Is(err, conq.ErrEmpty) && again: // the deadline of some may have come since
-			again = false
-			if err := d.source.reclaim(ctx); err != nil {
-				return done, err
-			}
 		case errors.Is(err, conq.ErrEmpty):
 			return done, nil
 		case errors.Is(err, kv.ErrCommitUnknown):
 			return done, d.unknown(err)
+		case err != nil && ctx.Err() != nil && !isOutput(err):
+			return done, d.interrupted(err, done)
 		case err != nil && !d.commitFirst:
 			err = after(err, fmt.Sprintf("%s removed", items(done)))
 			if isUnread(err) && done > 0 {
@@ -216,6 +216,15 @@ func (d *delivery) unknown(err error) error {
 		return fmt.Errorf("%w: up to a batch of items may be lost", err)
 	}
 	return fmt.Errorf("%w: the last %s written out may still be in the queue", err, items(len(d.written)))
+}
+
+// interrupted says how far it was: done items, and a batch under way.
+func (d *delivery) interrupted(err error, done int) error {
+	err = fmt.Errorf("%w; %s removed before that", err, items(done))
+	if n := len(d.written); n > 0 {
+		return fmt.Errorf("%w; the last %s written out may still be in the queue", err, items(n))
+	}
+	return err
 }
 
 // firstKeys returns the keys of the first n items, or of some of them if those

@@ -160,6 +160,27 @@ func TestRerunWritesNothingTwice(t *testing.T) {
 	}
 }
 
+// Who interrupts a delivery is told how many items are gone, and which may come again.
+func TestDeliveryInterrupted(t *testing.T) {
+	for commitFirst, want := range map[bool]string{
+		false: "0 items removed before that; the last 2 items written out may still be in the queue",
+		true:  "2 items removed before that",
+	} {
+		ctx, cancel := context.WithCancel(t.Context())
+		b := newBench(t, letters("ab")...)
+		b.app.stdout = &interrupter{interrupt: cancel}
+		d := b.delivery(b.db)
+		d.commitFirst = commitFirst
+		done, err := d.run(ctx, 9)
+		if !errors.Is(err, context.Canceled) || err.Error() != "context canceled; "+want {
+			t.Errorf("%d done, error %v, want %s", done, err, want)
+		}
+		if left := b.left(t); len(left) != 2-done {
+			t.Errorf("%d done, %q left", done, left)
+		}
+	}
+}
+
 // Another process takes two of the items that were written and adds one of the
 // same value: that one is not the one that was written.
 func TestRerunWritesNewItems(t *testing.T) {
