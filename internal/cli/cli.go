@@ -72,10 +72,14 @@ func (a *app) run(ctx context.Context, args []string) int {
 	root := a.root()
 	root.SetArgs(args)
 	root.SetIn(a.stdin)
-	root.SetOut(a.output())
+	help := &keeping{w: a.output()}
+	root.SetOut(help)
 	root.SetErr(a.stderr)
 	strict(root)
 	cmd, err := root.ExecuteContextC(ctx)
+	if err == nil {
+		err = help.err // which cobra drops
+	}
 	return a.report(cmd, err)
 }
 

@@ -26,6 +26,19 @@ func (o output) Write(b []byte) (int, error) {
 	return n, err
 }
 
+// keeping keeps the last error of writing.
+type keeping struct {
+	w   io.Writer
+	err error
+}
+
+func (k *keeping) Write(b []byte) (n int, err error) {
+	if n, err = k.w.Write(b); err != nil {
+		k.err = err
+	}
+	return n, err
+}
+
 // counted counts what is written.
 type counted struct {
 	w io.Writer
