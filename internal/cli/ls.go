@@ -3,6 +3,7 @@ package cli
 import (
 	"fmt"
 	"text/tabwriter"
+	"unicode"
 
 	"github.com/conq-go/conq"
 	"github.com/conq-go/conq/kv"
@@ -56,10 +57,11 @@ func (a *app) printInfos(infos []conq.Info) error {
 	return w.Flush()
 }
 
-// shown is a name as it is printed in a table: quoted if it would break it.
+// shown is a name as it is printed in a table: quoted if it would break it, or be read in another
+// order than it has.
 func shown(name string) string {
 	for _, r := range name {
-		if r <= ' ' || r == 0x7f {
+		if r == ' ' || unicode.IsControl(r) || unicode.In(r, unicode.Zl, unicode.Zp, unicode.Bidi_Control) {
 			return fmt.Sprintf("%q", name)
 		}
 	}

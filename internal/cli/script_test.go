@@ -132,6 +132,28 @@ func write(ts *testscript.TestScript, store string, f func(kv.Tx) error) {
 	ts.Check(errors.Join(err, db.Close()))
 }
 
+// Names that a terminal does not show as they are come in quotes.
+func TestShown(t *testing.T) {
+	for name, want := range map[string]string{
+		"☃/é":           "☃/é",
+		"a b":           `"a b"`,
+		"a\tb\x7f":      `"a\tb\x7f"`,
+		"\u009b31m":     `"\u009b31m"`,
+		"a\u0080":       `"a\u0080"`,
+		"a\u2028b":      `"a\u2028b"`,
+		"a\u2029b":      `"a\u2029b"`,
+		"\u202agnp":     `"\u202agnp"`,
+		"\u202egnp":     `"\u202egnp"`,
+		"\u2066a":       `"\u2066a"`,
+		"a\u2069":       `"a\u2069"`,
+		"a\u00a0\u200d": "a\u00a0\u200d",
+	} {
+		if got := shown(name); got != want {
+			t.Errorf("%q is shown as %s, want %s", name, got, want)
+		}
+	}
+}
+
 func TestNumbersAndSizes(t *testing.T) {
 	got := fmt.Sprintln(count(0), count(999), count(1000), count(-1234567), items(1), items(2000),
 		size(999), size(1000), size(999_960), size(1<<40))
