@@ -29,8 +29,7 @@ type cursor struct {
 	prev, next *cursor // in t.cursors
 }
 
-// stepsToCheck is how many pairs a loop returns between two looks at the context
-// and the clock.
+// stepsToCheck is how many pairs a loop returns between two looks at the clock.
 const stepsToCheck = 64
 
 // cursors are those that are not in use.

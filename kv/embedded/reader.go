@@ -138,6 +138,9 @@ func (r reader) loop(span kv.Range, o kv.RangeOptions, yield func(kv.KeyValue, e
 	pairs := r.t.writes.Over(c, span, o.Reverse)
 	for n := 1; ; n++ {
 		pair, ok, err := pairs.Next()
+		if err == nil && r.t.ctx.Err() != nil {
+			err = context.Cause(r.t.ctx)
+		}
 		switch {
 		case err != nil:
 			yield(kv.KeyValue{}, err)

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"iter"
 	"slices"
 	"sync"
 
@@ -75,6 +76,10 @@ func contextMutants() []mutant {
 		{name: "the context is not looked at", caught: []string{"transact/context ended before", "transact/context ends during"},
 			transact: func(db kv.DB, ctx context.Context, f func(kv.Tx) error) error {
 				return db.Transact(context.WithoutCancel(ctx), f)
+			}},
+		{name: "a loop does not look at the context", caught: []string{"transact/context ends during"},
+			scan: func(r kv.Reader, s kv.Range, opts kv.RangeOptions) iter.Seq2[kv.KeyValue, error] {
+				return listed(collect(r.Range(s, opts)))
 			}},
 		{name: "the error of an ended context is not its cause", caught: []string{"transact/context ended before"},
 			transact: func(db kv.DB, ctx context.Context, f func(kv.Tx) error) error {

@@ -147,20 +147,40 @@ func checkEndsDuring(t *tester) {
 	})
 }
 
-// endInLoop ends the context while a range is read.
+// endInLoop ends the context while a range is read: of stored pairs, and of the
+// transaction's own.
 func (t *tester) endInLoop() {
 	t.Helper()
+	for _, limit := range []int{0, 5} {
+		t.endAtFirst("stored", limit, t.db.ReadTransact)
+		t.endAtFirst("own", limit, func(ctx context.Context, loop func(kv.Reader) error) error {
+			return t.db.Transact(ctx, func(tx kv.Tx) error {
+				tx.ClearRange(kv.Range{})
+				set("a", "b", "c", "d", "e", "f")(tx)
+				return loop(tx)
+			})
+		})
+	}
+}
+
+// endAtFirst ends the context at the first pair of a loop.
+func (t *tester) endAtFirst(pairs string, limit int, run func(context.Context, func(kv.Reader) error) error) {
+	t.Helper()
 	ctx, cancel := context.WithCancelCause(t.ctx)
-	err := t.db.ReadTransact(ctx, func(r kv.Reader) error {
-		for _, err := range r.Range(kv.Range{}, kv.RangeOptions{}) {
-			if cancel(errCause); err != nil {
+	n := 0
+	err := run(ctx, func(r kv.Reader) error {
+		for _, err := range r.Range(kv.Range{}, kv.RangeOptions{Limit: limit}) {
+			if err != nil {
 				return err
 			}
+			n++
+			cancel(errCause)
 		}
 		return nil
 	})
-	if !errors.Is(err, errCause) {
-		t.Errorf("the context ended at the first of 100 pairs of a range: ReadTransact returned %v, want the cause", err)
+	if !errors.Is(err, errCause) || n != 1 {
+		t.Errorf("the context ended at the first of many %s pairs of a range, limit %d: it gave %d, and the transaction returned %v; want 1, and the cause",
+			pairs, limit, n, err)
 	}
 }
 
