@@ -18,6 +18,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -159,6 +160,7 @@ func (db *DB) commit(t *tx) error {
 		}
 	}
 	db.register(t)
+	db.trim()
 	return nil
 }
 
@@ -200,18 +202,25 @@ func (db *DB) written(s span, version uint64) bool {
 	return false
 }
 
-// release forgets the commits that only t could conflict with.
+// release closes the version that t reads.
 func (db *DB) release(t *tx) {
 	db.mu.Lock()
 	defer db.mu.Unlock()
 	if db.open[t.version]--; db.open[t.version] == 0 {
 		delete(db.open, t.version)
 	}
+	db.trim()
+}
+
+// trim forgets the commits that no open transaction can conflict with. The lock is held.
+func (db *DB) trim() {
 	oldest := db.version
 	for version := range db.open {
 		oldest = min(oldest, version)
 	}
-	for len(db.commits) > 0 && db.commits[0].version <= oldest {
-		db.commits = db.commits[1:]
+	n := 0
+	for n < len(db.commits) && db.commits[n].version <= oldest {
+		n++
 	}
+	db.commits = slices.Delete(db.commits, 0, n)
 }

@@ -18,6 +18,12 @@ func TestKeepsOnlyWhatOpenTransactionsNeed(t *testing.T) {
 		}
 	}
 	key := []byte("k")
+	for range 3 {
+		write(func(tx kv.Tx) { tx.Set(key, nil) })
+	}
+	if len(db.commits) > 0 {
+		t.Errorf("%d commits are kept of transactions that only write, with nothing open", len(db.commits))
+	}
 	ctx, cancel := context.WithCancel(t.Context())
 	err := db.ReadTransact(ctx, func(r kv.Reader) error {
 		_, err := r.Get(key)
