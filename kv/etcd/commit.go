@@ -117,7 +117,7 @@ func (c *commit) check() error {
 	writes := t.writes.Ops() + len(t.ranges)
 	operations := writes + t.adds + len(c.compares) - c.seen
 	// What was seen counts where there is no other way.
-	return limits.CheckTransaction(t.writes.Bytes()+t.extra, max(operations, c.count()))
+	return limits.CheckTransaction(t.writes.Bytes(), max(operations, c.count()))
 }
 
 // count returns how many comparisons c sends, with those of markers and Adds.

@@ -196,7 +196,7 @@ func (c *commit) fits() bool {
 	for _, compare := range c.compares {
 		size += proto.Size(compare)
 	}
-	return c.count() <= maxOperations && size+c.t.writes.Bytes()+c.t.extra < maxRequest-2*maxEnvelope
+	return c.count() <= maxOperations && size+c.t.writes.Bytes() < maxRequest-2*maxEnvelope
 }
 
 // markRemoved returns the operations that change the markers of removed keys.

@@ -35,7 +35,6 @@ type tx struct {
 	known map[string]int64 // the same for those that were not read in this transaction
 
 	writes overlay.Overlay
-	extra  int        // bytes that the overlay does not count
 	adds   int        // how many writes are also reads
 	ranges []kv.Range // write conflict ranges
 
@@ -318,9 +317,7 @@ func (h handle) Add(key []byte, delta int64) {
 	if h.refused(limits.CheckKey(key)) {
 		return
 	}
-	before := h.writes.Bytes()
 	h.writes.Add(key, delta)
-	h.extra += max(0, len(key)+8-(h.writes.Bytes()-before))
 	h.adds++
 }
 

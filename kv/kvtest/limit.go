@@ -19,7 +19,7 @@ var limitCases = []testCase{
 	{name: "value", check: checkValueLimit,
 		rule: "a value may be as long as Limits.Value, exactly"},
 	{name: "transaction", check: checkTransactionLimit,
-		rule: "a transaction may write Limits.Transaction bytes of keys and values, exactly"},
+		rule: "a transaction may write Limits.Transaction bytes, exactly: of keys and values, of keys and bounds that it clears, and an Add 8 with its key"},
 	{name: "operations", check: checkOperationLimit,
 		rule: "a transaction may have as many operations as Limits.Operations, exactly"},
 	{name: "too large is not retried", check: checkTooLargeOnce,
@@ -144,8 +144,17 @@ func checkTransactionLimit(t *tester) {
 	if limits.Operations > 0 && operations > limits.Operations {
 		t.Fatalf("Limits() %+v: that many operations can't reach the size of a transaction", limits)
 	}
-	t.want("after a transaction that is too large")
-	t.write(func(tx kv.Tx) { t.bulk(tx, largest) })
+	t.wantTooLarge(func(tx kv.Tx) { t.bulk(tx, largest-8); tx.Add([]byte("a"), 1) }, over)
+	t.wantTooLarge(func(tx kv.Tx) { t.bulk(tx, largest); tx.Clear([]byte("b")) }, over)
+	t.wantTooLarge(func(tx kv.Tx) { t.bulk(tx, largest-1); tx.ClearRange(span("c", "d")) }, over)
+	t.want("after transactions that are too large")
+	const cleared = 3 // bytes
+	t.write(func(tx kv.Tx) {
+		t.bulk(tx, largest-cleared-9)
+		tx.Add([]byte("a"), 1)
+		tx.Clear([]byte("b"))
+		tx.ClearRange(span("c", "d"))
+	})
 	size := 0
 	t.read(func(r kv.Reader) error {
 		pairs, err := collect(r.Range(kv.Range{}, kv.RangeOptions{}))
@@ -154,8 +163,8 @@ func checkTransactionLimit(t *tester) {
 		}
 		return err
 	})
-	if size != largest {
-		t.Errorf("a transaction of %d bytes, which is the limit, left %d bytes", largest, size)
+	if size != largest-cleared {
+		t.Errorf("a transaction of %d bytes, which is the limit, %d of them cleared, left %d bytes", largest, cleared, size)
 	}
 }
 

@@ -119,6 +119,9 @@ func (o *Overlay) Reset() {
 
 func (o *Overlay) put(c *Change) {
 	o.bytes += len(c.Key) + len(c.Value)
+	if c.Kind == Add {
+		o.bytes += 8
+	}
 	o.ops++
 	n := len(o.list)
 	switch {
