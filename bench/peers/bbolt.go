@@ -12,8 +12,8 @@ import (
 func bboltSystems() []system {
 	s := system{class: power, crash: nothing, outage: nothing, order: fifo}
 	usual, told := s, s
-	usual.name, usual.open = "bbolt-batch", func(_ context.Context, e env) (peer, error) { return openBbolt(e, 0) }
-	told.name, told.open = "bbolt-batch-told", func(_ context.Context, e env) (peer, error) { return openBbolt(e, max(e.producers, e.consumers)) }
+	usual.name, usual.open = "bbolt-batch", func(_ context.Context, e env) (peer, error) { return openBbolt(e, false) }
+	told.name, told.open = "bbolt-batch-told", func(_ context.Context, e env) (peer, error) { return openBbolt(e, true) }
 	return []system{usual, told}
 }
 
@@ -22,20 +22,19 @@ var boltBucket = []byte("queue")
 // boltPeer is a bucket with the items by number, written through DB.Batch, which
 // shares a transaction among callers. It begins the transaction when there are 1,000,
 // or as many as it is told, and else after 10 ms: so it is much faster if it is told
-// how many clients of a kind there are.
+// how many clients there are.
 type boltPeer struct {
 	inProcess
-	db *bbolt.DB
+	db   *bbolt.DB
+	env  env
+	told bool
 }
 
-// openBbolt opens one with so many calls in a full batch, or with 0, as many as usual.
-func openBbolt(e env, batch int) (peer, error) {
+// openBbolt opens one that is told how many calls make a full batch, or one as usual.
+func openBbolt(e env, told bool) (peer, error) {
 	db, err := bbolt.Open(filepath.Join(e.dir, "queue.db"), 0o600, nil)
 	if err != nil {
 		return nil, err
-	}
-	if batch > 0 {
-		db.MaxBatchSize = batch
 	}
 	err = db.Update(func(tx *bbolt.Tx) error {
 		_, err := tx.CreateBucket(boltBucket)
@@ -44,7 +43,22 @@ func openBbolt(e env, batch int) (peer, error) {
 	if err != nil {
 		return nil, errors.Join(err, db.Close())
 	}
-	return &boltPeer{db: db}, nil
+	return &boltPeer{db: db, env: e, told: told}, nil
+}
+
+// begin tells it how many clients work in the phase. With more than there are, each batch
+// would wait for its 10 ms; in a transfer either kind may have to wait for the other.
+func (b *boltPeer) begin(_ context.Context, phase string) error {
+	switch {
+	case !b.told:
+	case phase == "drain":
+		b.db.MaxBatchSize = b.env.consumers
+	case phase == "transfer":
+		b.db.MaxBatchSize = min(b.env.producers, b.env.consumers)
+	default:
+		b.db.MaxBatchSize = b.env.producers
+	}
+	return nil
 }
 
 func (b *boltPeer) client(context.Context) (client, error) { return boltClient{db: b.db}, nil }

@@ -67,6 +67,30 @@ func TestPromises(t *testing.T) {
 	}
 }
 
+// As many calls as there are clients in a phase are a full batch of the one that is told.
+func TestBboltTold(t *testing.T) {
+	const usual = 1000
+	for name, want := range map[string][4]int{"bbolt-batch": {usual, usual, usual, usual}, "bbolt-batch-told": {3, 3, 7, 3}} {
+		all, err := choose(systems(), "^"+name+"$", "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		p, err := all[0].open(t.Context(), env{dir: t.TempDir(), producers: 3, consumers: 7})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer p.close()
+		for i, phase := range []string{"warm-up", "fill", "drain", "transfer"} {
+			if err := p.(phaser).begin(t.Context(), phase); err != nil {
+				t.Fatal(err)
+			}
+			if got := p.(*boltPeer).db.MaxBatchSize; got != want[i] {
+				t.Errorf("%s, %s of 3 producers and 7 consumers: %d calls are a full batch, want %d", name, phase, got, want[i])
+			}
+		}
+	}
+}
+
 func TestTooManyPriorities(t *testing.T) {
 	for name, want := range map[string]string{"goque-priority": "at most 256", "etcd-recipe-priority": "at most 65536"} {
 		all, err := choose(systems(), "^"+name+"$", "")
