@@ -21,8 +21,10 @@
 //     was written by another one since the version that it read. Otherwise it
 //     is run again.
 //   - Writes never wait for, nor conflict with, other writes. A transaction
-//     that reads nothing, or only through [Reader.Snapshot], always commits.
-//   - A transaction without writes and write conflict ranges always commits.
+//     that reads nothing, or only through [Reader.Snapshot], always commits, unless
+//     it is older than Limits.Age.
+//   - A transaction without writes and write conflict ranges always commits,
+//     unless it has a Watch and is older than that.
 //
 // # What a read conflicts on
 //
@@ -224,7 +226,8 @@ type Limits struct {
 	Operations int
 	// Age is how long after its first read a transaction may read, and commit
 	// what it wrote, before both fail with ErrTooOld, or 0 when there is no such
-	// limit. One that only reads, or only writes, may commit at any age.
+	// limit. One that only reads, or only writes, may commit at any age if it has
+	// no Watch: that counts as a read, as what has changed since has to be known.
 	Age time.Duration
 	// Shared tells that other processes may write to the store at the same time.
 	Shared bool
