@@ -28,10 +28,14 @@ func After(key []byte) []byte {
 }
 
 // Bounds returns r with an explicit end, or ErrInvalid if it ends before it
-// begins. Engines call it on each range that they are given.
+// begins. A range that begins behind all keys, and has no end, is empty. Engines
+// call it on each range that they are given.
 func (r Range) Bounds() (Range, error) {
 	if len(r.End) == 0 {
 		r.End = []byte{0xff} // behind all keys
+		if bytes.Compare(r.Begin, r.End) > 0 {
+			r.Begin = r.End
+		}
 	}
 	if bytes.Compare(r.Begin, r.End) > 0 {
 		return r, fmt.Errorf("%w: range ends at %q, before it begins at %q", ErrInvalid, r.End, r.Begin)

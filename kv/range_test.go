@@ -76,7 +76,8 @@ func TestBounds(t *testing.T) {
 		ok               bool
 	}{
 		{"", "", "\xff", true}, {"a", "", "\xff", true}, {"a", "b", "b", true}, {"a", "a", "a", true},
-		{"", "a", "a", true}, {"b", "a", "", false}, {"a\x00", "a", "", false},
+		{"", "a", "a", true}, {"b", "a", "", false}, {"a\x00", "a", "", false}, {"\xff", "", "\xff", true},
+		{"\xff\xff", "\xff", "", false},
 	} {
 		got, err := kv.Range{Begin: []byte(c.begin), End: []byte(c.end)}.Bounds()
 		if !c.ok {
@@ -88,5 +89,9 @@ func TestBounds(t *testing.T) {
 		if err != nil || string(got.Begin) != c.begin || string(got.End) != c.want {
 			t.Errorf("Bounds of %q to %q = %q to %q, %v; want an end of %q", c.begin, c.end, got.Begin, got.End, err, c.want)
 		}
+	}
+	behind := kv.PrefixRange([]byte{0xff, 0xff})
+	if got, err := behind.Bounds(); err != nil || !bytes.Equal(got.Begin, got.End) {
+		t.Errorf("Bounds of the keys that begin with 0xff, 0xff = %q to %q, %v; want an empty range", got.Begin, got.End, err)
 	}
 }

@@ -17,7 +17,7 @@ var rangeCases = []testCase{
 	{name: "bounds, limit and reverse", check: checkRangeOptions,
 		rule: "a range includes its begin and not its end; empty bounds are open; Limit and Reverse do what they say"},
 	{name: "byte order", check: checkByteOrder,
-		rule: "keys are in the order of their bytes, unsigned, a prefix first; any bytes are allowed after the first"},
+		rule: "keys are in the order of their bytes, unsigned, a prefix first; any bytes are allowed after the first; behind 0xff, ranges are empty"},
 	{name: "again", check: checkRangeTwice,
 		rule: "a sequence can be ranged over more than once and reads anew each time"},
 	{name: "loop in a loop", check: checkNestedLoops,
@@ -137,7 +137,7 @@ func checkByteOrder(t *tester) {
 	})
 	slices.SortFunc(keys, bytes.Compare)
 	keys = slices.CompactFunc(keys, bytes.Equal)
-	for _, prefix := range [][]byte{nil, {0x00}, {0x7f}, {0x80}, {0xfe}, {0x01, 0xff}} {
+	for _, prefix := range [][]byte{nil, {0x00}, {0x7f}, {0x80}, {0xfe}, {0x01, 0xff}, {0xff}, {0xff, 0xff}} {
 		var want []kv.KeyValue
 		for _, key := range keys {
 			if bytes.HasPrefix(key, prefix) {
@@ -152,6 +152,8 @@ func checkByteOrder(t *tester) {
 			return err
 		})
 	}
+	behind := kv.PrefixRange([]byte{0xff, 0xff})
+	t.write(func(tx kv.Tx) { tx.ClearRange(behind); tx.AddReadConflict(behind); tx.AddWriteConflict(behind) })
 }
 
 func checkRangeTwice(t *tester) {
