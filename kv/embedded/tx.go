@@ -162,6 +162,9 @@ func (t *tx) Watch(key []byte) <-chan error {
 	w := newWatch(key)
 	err := t.db.limits.CheckKey(key)
 	if !t.writable(err) {
+		if err == nil && !t.closed {
+			err = kv.ErrConflict // as a write was bad, it won't commit
+		}
 		w.end(cmp.Or(err, kv.ErrClosed))
 		return w.ch
 	}

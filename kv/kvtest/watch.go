@@ -237,6 +237,15 @@ func checkWatchAttempts(t *tester) {
 		t.Errorf("Transact returned %v, want the function's error", err)
 	}
 	t.wantTold("the watch of a transaction that failed", told, kv.ErrConflict)
+
+	if err := t.db.Transact(t.ctx, func(tx kv.Tx) error {
+		tx.Set(nil, nil)
+		told = tx.Watch([]byte("d"))
+		return nil
+	}); !errors.Is(err, kv.ErrInvalid) {
+		t.Errorf("Transact returned %v after a bad write, want ErrInvalid", err)
+	}
+	t.wantTold("a watch after a bad write", told, kv.ErrConflict)
 }
 
 func checkWatchContext(t *tester) {
