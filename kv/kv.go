@@ -60,7 +60,8 @@
 // given to AddReadConflict, AddWriteConflict or Watch): the commit fails with
 // it, and nothing is written. Until then the transaction goes on, but whether it
 // sees what the bad write would have changed is not specified. Bad input never
-// panics. The function given to Transact must return the errors that it got
+// panics: with a nil context a transaction fails with ErrInvalid, and does not run
+// its function. The function given to Transact must return the errors that it got
 // from its reads (wrapped or not), so that retryable ones are seen.
 //
 // # Writing an engine
@@ -181,7 +182,7 @@ type Tx interface {
 	// OnCommit has f called once this attempt has committed durably, before
 	// Transact returns, also if it has written nothing. f runs in the goroutine
 	// of Transact, may run other transactions, and sees this one. Functions run in the order in which they were added. It
-	// is the place for effects outside of the store.
+	// is the place for effects outside of the store. A nil f is ignored.
 	OnCommit(f func())
 }
 

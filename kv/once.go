@@ -145,7 +145,10 @@ func (o *Once) forget(tx Tx) error {
 }
 
 func (o *Once) lock(ctx context.Context) error {
-	if ctx.Err() != nil {
+	switch {
+	case ctx == nil:
+		return fmt.Errorf("%w: nil context", ErrInvalid)
+	case ctx.Err() != nil:
 		return context.Cause(ctx)
 	}
 	select {
@@ -388,4 +391,8 @@ func (tx onceTx) AddWriteConflict(r Range) {
 	tx.Tx.AddWriteConflict(r)
 }
 
-func (tx onceTx) OnCommit(f func()) { *tx.onCommit = append(*tx.onCommit, f) }
+func (tx onceTx) OnCommit(f func()) {
+	if f != nil {
+		*tx.onCommit = append(*tx.onCommit, f)
+	}
+}

@@ -256,6 +256,18 @@ func TestOnceOnCommitUsesLane(t *testing.T) {
 	}
 }
 
+func TestOnceNil(t *testing.T) {
+	f := newFixture(t)
+	var none context.Context
+	if _, err := kv.TransactOnce(none, f.lane, func(kv.Tx) (string, error) { return "", nil }); !errors.Is(err, kv.ErrInvalid) {
+		t.Errorf("TransactOnce with a nil context: error %v, want ErrInvalid", err)
+	}
+	if err := f.lane.Forget(none); !errors.Is(err, kv.ErrInvalid) {
+		t.Errorf("Forget with a nil context: error %v, want ErrInvalid", err)
+	}
+	f.once(t, func(tx kv.Tx) (string, error) { tx.OnCommit(nil); return "", nil })
+}
+
 // Lanes of several processes over one store, each hit by random faults: what is
 // put in comes out, once.
 func TestOnceManyLanes(t *testing.T) {

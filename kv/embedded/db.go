@@ -101,8 +101,8 @@ func (db *DB) Transact(ctx context.Context, f func(kv.Tx) error) error {
 
 // ReadTransact implements kv.DB.
 func (db *DB) ReadTransact(ctx context.Context, f func(kv.Reader) error) error {
-	if ctx.Err() != nil {
-		return context.Cause(ctx)
+	if err := retry.Ended(ctx); err != nil {
+		return err
 	}
 	if err := db.usable(); err != nil {
 		return err

@@ -180,7 +180,7 @@ func (t *tx) Watch(key []byte) <-chan error {
 }
 
 func (t *tx) OnCommit(f func()) {
-	if t.writable(nil) {
+	if f != nil && t.writable(nil) {
 		if t.onCommit == nil {
 			t.onCommit = t.one[:0]
 		}

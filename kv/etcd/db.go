@@ -118,6 +118,9 @@ func (db *DB) attempt(ctx context.Context, f func(kv.Tx) error) error {
 
 // ReadTransact implements kv.DB.
 func (db *DB) ReadTransact(ctx context.Context, f func(kv.Reader) error) error {
+	if err := retry.Ended(ctx); err != nil {
+		return err
+	}
 	t := newTx(ctx, db)
 	t.readOnly = true
 	defer t.end(kv.ErrConflict)

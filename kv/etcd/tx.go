@@ -369,7 +369,11 @@ func (h handle) AddWriteConflict(r kv.Range) {
 }
 
 // OnCommit implements kv.Tx.
-func (h handle) OnCommit(f func()) { h.onCommit = append(h.onCommit, f) }
+func (h handle) OnCommit(f func()) {
+	if f != nil {
+		h.onCommit = append(h.onCommit, f)
+	}
+}
 
 // Watch implements kv.Tx.
 func (h handle) Watch(key []byte) <-chan error {

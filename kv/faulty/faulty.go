@@ -111,6 +111,9 @@ func (db *DB) Transact(ctx context.Context, f func(kv.Tx) error) error {
 
 // ReadTransact implements kv.DB.
 func (db *DB) ReadTransact(ctx context.Context, f func(kv.Reader) error) error {
+	if err := retry.Ended(ctx); err != nil {
+		return err
+	}
 	ctx, cancel := db.derive(ctx)
 	defer cancel(nil)
 	t := &txn{db: db, ctx: ctx, cancel: cancel}
@@ -125,9 +128,10 @@ func (db *DB) ReadTransact(ctx context.Context, f func(kv.Reader) error) error {
 }
 
 // derive returns the context that stands for the caller's, with the function
-// that ends it before its time. Where nothing does, it is the caller's itself.
+// that ends it before its time. Where nothing does, or there is none, it is the
+// caller's itself.
 func (db *DB) derive(ctx context.Context) (context.Context, context.CancelCauseFunc) {
-	if db.o.Cancel <= 0 {
+	if db.o.Cancel <= 0 || ctx == nil {
 		return ctx, func(error) {}
 	}
 	return context.WithCancelCause(ctx)

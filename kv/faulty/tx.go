@@ -137,7 +137,7 @@ func (t *tx) AddWriteConflict(r kv.Range) {
 }
 
 func (t *tx) OnCommit(f func()) {
-	if !t.ended {
+	if !t.ended && f != nil {
 		t.onCommit = append(t.onCommit, f)
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/conq-go/conq/kv"
+	"github.com/conq-go/conq/kv/internal/retry"
 )
 
 const (
@@ -134,8 +135,8 @@ func (db *DB) begin(ctx context.Context) (*call, error) {
 	if db.closed() {
 		return nil, kv.ErrClosed
 	}
-	if ctx.Err() != nil {
-		return nil, context.Cause(ctx)
+	if err := retry.Ended(ctx); err != nil {
+		return nil, err
 	}
 	c := &call{db: db, caller: ctx, working: ctx}
 	unlimit := func() {}

@@ -72,4 +72,8 @@ func (x tx) Watch(key []byte) <-chan error {
 	return w.told
 }
 
-func (x tx) OnCommit(f func()) { x.t.onCommit = append(x.t.onCommit, f) }
+func (x tx) OnCommit(f func()) {
+	if f != nil {
+		x.t.onCommit = append(x.t.onCommit, f)
+	}
+}

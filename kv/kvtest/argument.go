@@ -2,6 +2,7 @@ package kvtest
 
 import (
 	"bytes"
+	"context"
 	"errors"
 
 	"github.com/conq-go/conq/kv"
@@ -16,6 +17,8 @@ var argumentCases = []testCase{
 		rule: "an empty key, one that begins with 0xff, and a range that ends before it begins make the commit fail with ErrInvalid, with nothing written"},
 	{name: "invalid reads", check: checkInvalidReads,
 		rule: "reads return ErrInvalid at once for such keys and ranges, and for a negative limit"},
+	{name: "nil context", check: checkNilContext,
+		rule: "with a nil context a transaction fails with ErrInvalid, and does not run its function"},
 	{name: "first bad write", check: checkFirstBadWrite,
 		rule: "of several bad writes the first gives the error of the commit"},
 	{name: "own error before bad write", check: checkOwnErrorFirst,
@@ -202,6 +205,20 @@ func checkInvalidReads(t *tester) {
 	t.transact(func(tx kv.Tx) error { return check(tx.Snapshot()) })
 	t.transact(func(tx kv.Tx) error { tx.Set([]byte("c"), nil); return check(tx) })
 	t.want("a transaction that got errors from bad reads commits", "b", "b", "c", "")
+}
+
+func checkNilContext(t *tester) {
+	var none context.Context
+	n := 0
+	err := t.db.Transact(none, func(tx kv.Tx) error { n++; set("k")(tx); return nil })
+	if !errors.Is(err, kv.ErrInvalid) || n > 0 {
+		t.Errorf("Transact with a nil context returned %v after %d attempts, want ErrInvalid after none", err, n)
+	}
+	err = t.db.ReadTransact(none, func(kv.Reader) error { n++; return nil })
+	if !errors.Is(err, kv.ErrInvalid) || n > 0 {
+		t.Errorf("ReadTransact with a nil context returned %v after %d runs, want ErrInvalid after none", err, n)
+	}
+	t.want("after transactions with a nil context")
 }
 
 func checkFirstBadWrite(t *tester) {

@@ -2,6 +2,7 @@ package kvtest
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"iter"
@@ -17,6 +18,13 @@ func onCommitMutants() []mutant {
 		{name: "on commit runs for failed attempts", caught: []string{"on commit/only what commits", "on commit/not on failure"},
 			onCommit: func(_ kv.Tx, f func()) { f() }},
 		{name: "on commit runs in reverse", caught: []string{"on commit/order"}, transact: reverseOnCommit},
+		{name: "on commit of nil fails", caught: []string{"on commit/nil"},
+			onCommit: func(tx kv.Tx, f func()) {
+				if f == nil {
+					tx.Set(nil, nil)
+				}
+				tx.OnCommit(f)
+			}},
 		{name: "on commit runs with the next one", caught: []string{"on commit/order", "on commit/of a reader"},
 			onCommit: func(tx kv.Tx, f func()) { tx.OnCommit(func() { f, waiting = waiting, f; f() }) }},
 	}
@@ -76,6 +84,10 @@ func contextMutants() []mutant {
 		{name: "the context is not looked at", caught: []string{"transact/context ended before", "transact/context ends during"},
 			transact: func(db kv.DB, ctx context.Context, f func(kv.Tx) error) error {
 				return db.Transact(context.WithoutCancel(ctx), f)
+			}},
+		{name: "a nil context is one that never ends", caught: []string{"arguments/nil context"},
+			transact: func(db kv.DB, ctx context.Context, f func(kv.Tx) error) error {
+				return db.Transact(cmp.Or(ctx, context.Background()), f)
 			}},
 		{name: "a loop does not look at the context", caught: []string{"transact/context ends during"},
 			scan: func(r kv.Reader, s kv.Range, opts kv.RangeOptions) iter.Seq2[kv.KeyValue, error] {

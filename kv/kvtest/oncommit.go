@@ -14,6 +14,8 @@ var onCommitCases = []testCase{
 		rule: "only the functions of the attempt that committed run, once"},
 	{name: "not on failure", check: checkOnCommitFailure,
 		rule: "no OnCommit function runs if the transaction does not commit"},
+	{name: "nil", check: checkOnCommitNil,
+		rule: "a nil OnCommit function is ignored"},
 	{name: "of a reader", check: checkOnCommitReader,
 		rule: "a transaction that has written nothing commits too, and runs its OnCommit functions"},
 	{name: "may use the store", check: checkOnCommitUsesStore,
@@ -94,6 +96,19 @@ func checkOnCommitFailure(t *tester) {
 			panic(errCause)
 		})
 	}()
+}
+
+func checkOnCommitNil(t *tester) {
+	n := 0
+	t.write(func(tx kv.Tx) {
+		tx.OnCommit(nil)
+		tx.OnCommit(func() { n++ })
+		set("k")(tx)
+	})
+	if n != 1 {
+		t.Errorf("the OnCommit function after a nil one ran %d times, want once", n)
+	}
+	t.want("after a nil OnCommit function", "k", "other")
 }
 
 func checkOnCommitReader(t *tester) {

@@ -118,6 +118,9 @@ func (db *DB) Transact(ctx context.Context, f func(kv.Tx) error) error {
 
 // ReadTransact implements kv.DB.
 func (db *DB) ReadTransact(ctx context.Context, f func(kv.Reader) error) error {
+	if err := retry.Ended(ctx); err != nil {
+		return err
+	}
 	t := &tx{db: db, ctx: ctx}
 	defer t.end()
 	if err := t.err(); err != nil {

@@ -288,4 +288,8 @@ func (h handle) AddWriteConflict(r kv.Range) {
 	h.write(op{s, nil, false}, 0)
 }
 
-func (h handle) OnCommit(f func()) { h.onCommit = append(h.onCommit, f) }
+func (h handle) OnCommit(f func()) {
+	if f != nil {
+		h.onCommit = append(h.onCommit, f)
+	}
+}

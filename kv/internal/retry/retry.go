@@ -32,17 +32,28 @@ const (
 //   - any other error, kv.ErrCommitUnknown included, it returns as it is.
 //
 // When ctx ends, the error wraps its cause and, if an attempt had conflicted,
-// kv.ErrConflict. Do does not call attempt once ctx has ended.
+// kv.ErrConflict. Do does not call attempt once ctx has ended, nor if it is nil.
 func Do(ctx context.Context, attempt func() error) error {
 	return do(ctx, attempt, func(limit time.Duration) time.Duration { return rand.N(limit + 1) })
+}
+
+// Ended returns the cause with which ctx has ended, kv.ErrInvalid if it is nil, or nil.
+func Ended(ctx context.Context) error {
+	switch {
+	case ctx == nil:
+		return fmt.Errorf("%w: nil context", kv.ErrInvalid)
+	case ctx.Err() != nil:
+		return context.Cause(ctx)
+	}
+	return nil
 }
 
 // do is Do with the source of jitter, which picks a pause from 0 to limit.
 func do(ctx context.Context, attempt func() error, jitter func(limit time.Duration) time.Duration) error {
 	var conflicts, tooOld int
 	for {
-		if ctx.Err() != nil {
-			return stopped(context.Cause(ctx), conflicts)
+		if err := Ended(ctx); err != nil {
+			return stopped(err, conflicts)
 		}
 		err := attempt()
 		switch {
