@@ -21,6 +21,14 @@ const (
 // one compaction or a neighbour of this machine meets nearly all of them.
 const leastTime = 2 * time.Second
 
+// forRounds returns the error for fewer items than a round takes out of a queue.
+func (l *limits) forRounds() error {
+	if l.items < inARound {
+		return usageError{fmt.Errorf("-items %d: at least %d are needed, as many as a round takes", l.items, inARound)}
+	}
+	return nil
+}
+
 // rounds measures a verb on several stages that are open at the same time: each
 // round does it some times on each, in an order that changes, so that whatever
 // else goes on meets all alike. There are n rounds, or more for leastTime. It returns the
@@ -60,6 +68,9 @@ func roundsUpTo(ctx context.Context, n, most int, verbs ...verb) ([]float64, err
 
 // depth compares short queues with long ones, and with those that were.
 func depth(ctx context.Context, l *limits, progress io.Writer) (found []finding, err error) {
+	if err := l.forRounds(); err != nil {
+		return nil, err
+	}
 	const levels = 1000 // different priorities
 	var stages []*stage
 	defer func() {
@@ -108,6 +119,9 @@ func eachVerb(ctx context.Context, n int, stages []*stage, others []string, bar 
 
 // priorities compares priority queues with one priority and with as many as items.
 func priorities(ctx context.Context, l *limits, progress io.Writer) (found []finding, err error) {
+	if err := l.forRounds(); err != nil {
+		return nil, err
+	}
 	var stages []*stage
 	defer func() {
 		for _, s := range stages {

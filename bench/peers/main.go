@@ -142,7 +142,10 @@ func parseOptions(args []string, stderr io.Writer) (*options, error) {
 	return o, nil
 }
 
-const maxClients = 10_000
+const (
+	maxClients = 10_000
+	maxTime    = 24 * time.Hour
+)
 
 func (o *options) check() (err error) {
 	if o.Shapes, err = shapes(o.producers, o.consumers); err != nil {
@@ -153,8 +156,8 @@ func (o *options) check() (err error) {
 		return fmt.Errorf("-payload %d: %d to %d are allowed", o.Payload, headerSize, 4<<20)
 	case o.Items < 1 || o.Items > 100_000_000:
 		return fmt.Errorf("-items %d: 1 to 100000000 are allowed", o.Items)
-	case o.Time <= 0:
-		return fmt.Errorf("-time %v: it must be positive", o.Time)
+	case o.Time <= 0 || o.Time > maxTime:
+		return fmt.Errorf("-time %v: more than 0s and up to %v are allowed", o.Time, maxTime)
 	case o.Priorities < 1 || o.Priorities > 1<<31-1:
 		return fmt.Errorf("-priorities %d: 1 to %d are allowed", o.Priorities, 1<<31-1)
 	case o.Runs < 1 || o.Runs > 1000:

@@ -39,7 +39,8 @@ func TestUsageErrors(t *testing.T) {
 	for _, c := range []struct{ args, want string }{
 		{"-payload 15", "-payload 15: 16 to 4194304 are allowed"},
 		{"-items 0", "-items 0: 1 to 100000000 are allowed"},
-		{"-time 0s", "-time 0s: it must be positive"},
+		{"-time 0s", "-time 0s: more than 0s and up to 24h0m0s are allowed"},
+		{"-time 100000h", "-time 100000h0m0s: more than 0s and up to 24h0m0s are allowed"},
 		{"-priorities 0", "-priorities 0: 1 to 2147483647 are allowed"},
 		{"-runs 0", "-runs 0: 1 to 1000 are allowed"},
 		{"-producers 1,2", "there must be as many numbers of either"},
@@ -51,6 +52,8 @@ func TestUsageErrors(t *testing.T) {
 		{"-bogus", "flag provided but not defined: -bogus"},
 		{"bogus", `unknown argument "bogus": only flags are allowed, or first one of allocs, depth`},
 		{"depth -items 0", "numbers must be positive"},
+		{"depth -items 4", "-items 4: at least 5 are needed, as many as a round takes"},
+		{"priorities -items 4", "-items 4: at least 5 are needed, as many as a round takes"},
 		{"depth -durability x", `durability "x" is not one of always, interval, memory`},
 		{"serve me", "it is not meant to be called by hand"},
 		{"child me", "it is not meant to be called by hand"},
@@ -128,6 +131,9 @@ func TestSpecials(t *testing.T) {
 			dir := t.TempDir()
 			out, _ := invoke(t, exitOK, append(strings.Fields(c.args), "-dir", dir)...)
 			contains(t, out, c.parts...)
+			if said := strings.Contains(out, ", durability "); said == (name == "allocs") {
+				t.Errorf("it says a durability: %v, in:\n%s", said, out)
+			}
 			if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
 				t.Errorf("%v is left (%v)", left, err)
 			}

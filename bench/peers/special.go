@@ -171,7 +171,11 @@ func (s special) measure(ctx context.Context, name string, args []string, stdout
 		if l.json {
 			return printJSON(stdout, map[string]any{"machine": where, "measured": name, "findings": found})
 		}
-		fmt.Fprintf(stdout, "%s\n%s, durability %s\n\n", where, s.about, l.durability)
+		about := s.about
+		if f.Lookup("durability") != nil { // else it measures several, or none
+			about += ", durability " + l.durability
+		}
+		fmt.Fprintf(stdout, "%s\n%s\n\n", where, about)
 		printFindings(stdout, found)
 		return nil
 	})
