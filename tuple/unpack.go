@@ -40,7 +40,6 @@ type decoder struct {
 	off int
 }
 
-// malformed returns an error about the byte at off.
 // NextInt returns the integer that b begins with, and what follows it. ok is false if b
 // begins with something else, or with an integer of more than 64 bits with its sign. It is
 // Next for that case, and allocates nothing.
@@ -97,6 +96,7 @@ func SkipBytes(b []byte) (rest []byte, ok bool) {
 	}
 }
 
+// malformed returns an error about the byte at off.
 func malformed(off int, format string, args ...any) error {
 	return fmt.Errorf("%w: byte %d: %s", ErrMalformed, off, fmt.Sprintf(format, args...))
 }
