@@ -174,7 +174,7 @@ func (t *txn) moveOn() error {
 	case !t.listed:
 		return kv.ErrTooOld
 	case t.version == db.version:
-	case conflicts(db.window.since(t.version), t.observed):
+	case conflicts(db.window.since(t.version), normalize(t.observed)):
 		t.ended = kv.ErrConflict // also for who does not look at the error
 		return t.ended
 	default:

@@ -15,9 +15,17 @@ type written struct {
 	ranges []kv.Range
 }
 
-// overlaps tells whether the commit wrote in one of the ranges.
+// overlaps tells whether the commit wrote in one of the ranges, which are sorted and disjoint.
+// The fewer are searched for among the more: else who has read thousands of keys falls behind a
+// lone fast writer, and never commits.
 func (w *written) overlaps(reads []kv.Range) bool {
-	return slices.ContainsFunc(reads, w.overlapsRange)
+	if len(reads) <= len(w.keys)+len(w.ranges) {
+		return slices.ContainsFunc(reads, w.overlapsRange)
+	}
+	return slices.ContainsFunc(w.keys, func(key []byte) bool {
+		i := endingBehind(reads, key)
+		return i < len(reads) && bytes.Compare(reads[i].Begin, key) <= 0
+	}) || slices.ContainsFunc(w.ranges, func(r kv.Range) bool { return meetsOne(reads, r) })
 }
 
 func (w *written) overlapsRange(r kv.Range) bool {
@@ -25,8 +33,18 @@ func (w *written) overlapsRange(r kv.Range) bool {
 	if k < len(w.keys) && bytes.Compare(w.keys[k], r.End) < 0 {
 		return true
 	}
-	i := sort.Search(len(w.ranges), func(i int) bool { return bytes.Compare(w.ranges[i].End, r.Begin) > 0 })
-	return i < len(w.ranges) && bytes.Compare(w.ranges[i].Begin, r.End) < 0
+	return meetsOne(w.ranges, r)
+}
+
+// meetsOne tells whether r has a part of one of the ranges, which are sorted and disjoint.
+func meetsOne(ranges []kv.Range, r kv.Range) bool {
+	i := endingBehind(ranges, r.Begin)
+	return i < len(ranges) && bytes.Compare(ranges[i].Begin, r.End) < 0
+}
+
+// endingBehind returns the index of the first range that ends behind key.
+func endingBehind(ranges []kv.Range, key []byte) int {
+	return sort.Search(len(ranges), func(i int) bool { return bytes.Compare(ranges[i].End, key) > 0 })
 }
 
 // window is what the latest commits wrote, one entry a version. Entries do not

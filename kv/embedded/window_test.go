@@ -4,11 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/conq-go/conq/kv"
+	"pgregory.net/rapid"
 )
 
 // When the transaction expires that was open for too long, what others wrote since is not
@@ -61,5 +63,55 @@ func TestExpiredWindow(t *testing.T) {
 		if err != nil && !errors.Is(err, kv.ErrTooOld) {
 			t.Error(err)
 		}
+	}
+}
+
+// TestOverlaps compares what conflicts with a plain comparison of all ranges with all that was
+// written, with more of the one and of the other.
+func TestOverlaps(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		drawRanges := func(label string) (ranges []kv.Range) {
+			for range rapid.IntRange(0, 5).Draw(t, label) {
+				a, b := rapid.ByteRange('a', 'p').Draw(t, "begin"), rapid.ByteRange('a', 'p').Draw(t, "end")
+				ranges = append(ranges, kv.Range{Begin: []byte{min(a, b)}, End: []byte{max(a, b) + 1}})
+			}
+			return ranges
+		}
+		reads, ranges := drawRanges("reads"), drawRanges("ranges")
+		want := slices.ContainsFunc(reads, func(r kv.Range) bool {
+			return slices.ContainsFunc(ranges, func(w kv.Range) bool {
+				return string(r.Begin) < string(w.End) && string(w.Begin) < string(r.End)
+			})
+		})
+		var keys [][]byte
+		for key := byte('a'); key <= 'p'; key++ {
+			if rapid.IntRange(0, 7).Draw(t, "written") == 0 {
+				keys = append(keys, []byte{key})
+				want = want || slices.ContainsFunc(reads, func(r kv.Range) bool { return r.Contains([]byte{key}) })
+			}
+		}
+		w := written{keys, normalize(ranges)}
+		if got := w.overlaps(normalize(slices.Clone(reads))); got != want {
+			t.Fatalf("reads of %q, and %q and %q written: overlap: %v, want %v", reads, keys, ranges, got, want)
+		}
+	})
+}
+
+// BenchmarkOverlaps compares the reads of a transaction that had many with what others wrote
+// meanwhile.
+func BenchmarkOverlaps(b *testing.B) {
+	for _, n := range []int{1, 10_000} {
+		b.Run(fmt.Sprint(n), func(b *testing.B) {
+			var reads []kv.Range
+			for i := range n {
+				reads = append(reads, keyRange(fmt.Appendf(nil, "q%08d", i)))
+			}
+			w := written{keys: [][]byte{[]byte("r1"), []byte("r2")}}
+			for b.Loop() {
+				if w.overlaps(reads) {
+					b.Fatal("they overlap")
+				}
+			}
+		})
 	}
 }
