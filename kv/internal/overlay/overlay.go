@@ -51,6 +51,7 @@ type Overlay struct {
 	changes []Change // in the order in which they were made; full, another slice is begun
 	keys    arena
 	values  arena
+	gaps    [2]gap // the last ones of reads forwards and in reverse
 
 	one    [1]Change // the first of changes
 	oneRef [1]*Change
@@ -166,6 +167,7 @@ func (o *Overlay) search(key []byte) (int, bool) {
 func (o *Overlay) Set(key, value []byte) {
 	c := o.change(key, Set)
 	c.Value = o.values.clone(value)
+	o.appears(key)
 	o.put(c)
 }
 
@@ -205,6 +207,7 @@ func (o *Overlay) Add(key []byte, delta int64) {
 	}
 	sum := o.change(key, Add)
 	sum.Delta = delta
+	o.appears(key)
 	o.put(sum)
 }
 

@@ -3,6 +3,7 @@ package overlay
 import (
 	"bytes"
 	"fmt"
+	"iter"
 	"slices"
 	"sort"
 	"testing"
@@ -41,6 +42,7 @@ type sliceCursor struct {
 	r       kv.Range
 	reverse bool
 	at      int
+	moves   int
 }
 
 func (c *sliceCursor) Seek(key []byte) (kv.KeyValue, bool, error) {
@@ -61,6 +63,7 @@ func (c *sliceCursor) Next() (kv.KeyValue, bool, error) {
 }
 
 func (c *sliceCursor) pair() (kv.KeyValue, bool, error) {
+	c.moves++
 	if c.at < 0 || c.at >= len(c.pairs) || !c.r.Contains(c.pairs[c.at].Key) {
 		return kv.KeyValue{}, false, nil
 	}
@@ -69,6 +72,29 @@ func (c *sliceCursor) pair() (kv.KeyValue, bool, error) {
 }
 
 func (c *sliceCursor) Close() error { return nil }
+
+// merge is Merge over a slice.
+func (o *Overlay) merge(stored []kv.KeyValue, r kv.Range, reverse bool) iter.Seq2[kv.KeyValue, error] {
+	return o.Merge(r, reverse, func() (Cursor, error) {
+		return &sliceCursor{pairs: stored, r: r, reverse: reverse}, nil
+	})
+}
+
+// overAll is the same with Over, whose bounds it changes afterwards, as they are the caller's.
+func (o *Overlay) overAll(stored []kv.KeyValue, r kv.Range, reverse bool) iter.Seq2[kv.KeyValue, error] {
+	return func(yield func(kv.KeyValue, error) bool) {
+		own := kv.Range{Begin: bytes.Clone(r.Begin), End: bytes.Clone(r.End)}
+		m := o.Over(&sliceCursor{pairs: stored, r: r, reverse: reverse}, own, reverse)
+		for {
+			pair, ok, err := m.Next()
+			if !ok && err == nil || !yield(pair, err) {
+				break
+			}
+		}
+		copy(own.Begin, "bbb")
+		copy(own.End, "bbb")
+	}
+}
 
 func TestMergeAgainstModel(t *testing.T) {
 	t.Run("list", mergeAgainstModel)
@@ -94,20 +120,30 @@ func mergeAgainstModel(t *testing.T) {
 			a, b := key.Draw(t, "begin"), key.Draw(t, "end")
 			return kv.Range{Begin: []byte(min(a, b)), End: []byte(max(a, b))}
 		}
+		reads := []kv.Range{{Begin: []byte("a"), End: []byte("c")}}
 		check := func() {
-			r, reverse := span(), rapid.Bool().Draw(t, "reverse")
-			var got []string
-			for p, err := range o.Merge(r, reverse, func() (Cursor, error) {
-				return &sliceCursor{pairs: stored, r: r, reverse: reverse}, nil
-			}) {
-				if err != nil {
-					t.Fatal(err)
-				}
-				got = append(got, fmt.Sprintf("%s=%s", p.Key, p.Value))
-				p.Key[0], p.Value = 'z', append(p.Value[:0], "zzzz"...) // they are ours
+			if rapid.Bool().Draw(t, "elsewhere") {
+				reads = append(reads, span())
 			}
-			if want := want.pairs(r, reverse); !slices.Equal(got, want) {
-				t.Fatalf("range %q reverse %v: got %q, want %q", r, reverse, got, want)
+			r, reverse := rapid.SampledFrom(reads).Draw(t, "read"), rapid.Bool().Draw(t, "reverse")
+			most := rapid.SampledFrom([]int{1, 2, 1000}).Draw(t, "most")
+			want := want.pairs(r, reverse)
+			want = want[:min(most, len(want))]
+			for name, pairs := range map[string]iter.Seq2[kv.KeyValue, error]{"Merge": o.merge(stored, r, reverse), "Over": o.overAll(stored, r, reverse)} {
+				var got []string
+				for p, err := range pairs {
+					if err != nil {
+						t.Fatal(err)
+					}
+					got = append(got, fmt.Sprintf("%s=%s", p.Key, p.Value))
+					p.Key[0], p.Value = 'z', append(p.Value[:0], "zzzz"...) // they are ours
+					if len(got) == most {
+						break
+					}
+				}
+				if !slices.Equal(got, want) {
+					t.Fatalf("%s: range %q reverse %v: got %q, want %q", name, r, reverse, got, want)
+				}
 			}
 		}
 		t.Repeat(map[string]func(*rapid.T){
@@ -134,6 +170,14 @@ func mergeAgainstModel(t *testing.T) {
 				want[k] = string(Sum([]byte(want[k]), d))
 			},
 			"read": func(*rapid.T) { check() },
+			"take": func(t *rapid.T) { // the first or last one, from where another was
+				r, reverse := rapid.SampledFrom(reads).Draw(t, "read"), rapid.Bool().Draw(t, "reverse")
+				for p := range o.overAll(stored, r, reverse) {
+					o.Clear(p.Key)
+					delete(want, string(p.Key))
+					break
+				}
+			},
 		})
 		check()
 	})
@@ -148,9 +192,7 @@ func TestMergeWhileChanging(t *testing.T) {
 		var o Overlay
 		r := kv.Range{Begin: []byte("0"), End: []byte("9")}
 		seen := 0
-		for p, err := range o.Merge(r, reverse, func() (Cursor, error) {
-			return &sliceCursor{pairs: stored, r: r, reverse: reverse}, nil
-		}) {
+		for p, err := range o.overAll(stored, r, reverse) {
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -165,6 +207,76 @@ func TestMergeWhileChanging(t *testing.T) {
 		}
 		if got := o.Len(); got != 10 {
 			t.Errorf("reverse %v: %d changes, want 10", reverse, got)
+		}
+	}
+}
+
+// TestReadWhileTaking checks that a read which goes on after a pair that stays, and was not the
+// transaction's then, notes no gap there.
+func TestReadWhileTaking(t *testing.T) {
+	stored := []kv.KeyValue{{Key: []byte("1")}, {Key: []byte("2")}, {Key: []byte("3")}}
+	for _, reverse := range []bool{false, true} {
+		var o Overlay
+		r, met := kv.Range{End: []byte("9")}, 0
+		for _, err := range o.overAll(stored, r, reverse) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			o.Clear([]byte("2"))
+			met++
+		}
+		for range o.overAll(stored, r, reverse) {
+			met++
+		}
+		if met != 4 {
+			t.Errorf("reverse %v: two loops met %d pairs, want 4", reverse, met)
+		}
+	}
+}
+
+// TestTakeOneByOne checks that who takes pairs one by one, from the same end each time, does not step
+// over those that he has taken, whether they were stored or are the transaction's own.
+func TestTakeOneByOne(t *testing.T) {
+	const n = 1000
+	r := kv.Range{Begin: []byte("k"), End: []byte("l")}
+	for _, own := range []bool{false, true} {
+		for _, reverse := range []bool{false, true} {
+			var o Overlay
+			var stored []kv.KeyValue
+			for i := range n {
+				if key := fmt.Appendf(nil, "k%04d", i); own {
+					o.Set(key, nil)
+				} else {
+					stored = append(stored, kv.KeyValue{Key: key})
+				}
+			}
+			moves := 0
+			var taken []byte
+			for i := range n {
+				cursor := &sliceCursor{pairs: stored, r: r, reverse: reverse}
+				m := o.Over(cursor, r, reverse)
+				gap := m.gap
+				want := fmt.Sprintf("k%04d", i)
+				if reverse {
+					want = fmt.Sprintf("k%04d", n-1-i)
+				}
+				first, ok, err := m.Next()
+				if string(first.Key) != want || !ok || err != nil {
+					t.Fatalf("own %v, reverse %v: %q, %v, %v, want %q", own, reverse, first.Key, ok, err, want)
+				}
+				if !reverse && i > 0 {
+					taken = kv.After(taken)
+				}
+				if !bytes.Equal(gap.to, taken) {
+					t.Fatalf("own %v, reverse %v: at %q, the gap goes to %q, want %q", own, reverse, want, gap.to, taken)
+				}
+				moves += cursor.moves
+				taken = bytes.Clone(first.Key)
+				o.Clear(first.Key)
+			}
+			if moves > 2*n {
+				t.Errorf("own %v, reverse %v: %d pairs were read, want %d at most", own, reverse, moves, 2*n)
+			}
 		}
 	}
 }
