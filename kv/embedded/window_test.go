@@ -97,6 +97,32 @@ func TestOverlaps(t *testing.T) {
 	})
 }
 
+// TestLearnLate checks that what a reader finds in Pebble is near afterwards, unless so many have
+// committed since he began that to look at all of them takes too long.
+func TestLearnLate(t *testing.T) {
+	for _, commits := range []int{1, tooMany - 1, tooMany} {
+		db := mustOpen(t, fmt.Sprint(commits), Options{FS: memFS(), Durability: Memory})
+		mustTransact(t, db, func(tx kv.Tx) { tx.Set([]byte("q1"), nil) })
+		db.near = newNear()
+		err := db.ReadTransact(t.Context(), func(r kv.Reader) error {
+			if _, err := r.Get([]byte("a")); err != nil {
+				return err
+			}
+			for range commits {
+				mustTransact(t, db, func(tx kv.Tx) { tx.Set([]byte("b"), nil) })
+			}
+			_, ok, err := first(r, kv.PrefixRange([]byte("q")), false)
+			if _, known := db.near.get([]byte("q1"), db.version); !ok || known != (commits < tooMany) {
+				t.Errorf("after %d commits: found: %v; near afterwards: %v", commits, ok, known)
+			}
+			return err
+		})
+		if err != nil {
+			t.Error(err)
+		}
+	}
+}
+
 // BenchmarkOverlaps compares the reads of a transaction that had many with what others wrote
 // meanwhile.
 func BenchmarkOverlaps(b *testing.B) {
