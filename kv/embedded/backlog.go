@@ -33,9 +33,11 @@ type backlog struct {
 	first      uint64      // the number of the first of them
 	bytes      int         // of those that were not cancelled
 
-	applying sync.Mutex  // after the store's lock
-	idle     []operation // memory for operations
-	places   []place     // likewise
+	applying sync.Mutex      // after the store's lock
+	idle     []operation     // memory for operations
+	places   []place         // likewise
+	ranges   int             // that were removed since a flush was begun for them
+	flushed  <-chan struct{} // closed when that has ended
 	closed   bool
 }
 
@@ -78,7 +80,9 @@ const (
 )
 
 func newBacklog(db *pebble.DB) *backlog {
-	return &backlog{pebble: db, due: make(chan struct{}, 1), first: 1}
+	none := make(chan struct{})
+	close(none)
+	return &backlog{pebble: db, due: make(chan struct{}, 1), first: 1, flushed: none}
 }
 
 // add appends a write and returns its number. The lock is held, and the store's.
@@ -148,6 +152,9 @@ func (l *backlog) drain() error {
 		if err := operations[p.index].write(b); err != nil {
 			return err
 		}
+		if operations[p.index].kind == removeRange {
+			l.ranges++
+		}
 		if b.Len() < batchSize {
 			continue
 		}
@@ -162,7 +169,30 @@ func (l *backlog) drain() error {
 	if err := l.pebble.Apply(b, pebble.NoSync); err != nil {
 		return err
 	}
+	if err := l.flushRanges(); err != nil {
+		return err
+	}
 	return b.Close()
+}
+
+// mostRanges is how many removed ranges may be in the memtable: the first read after another one
+// sorts and cuts all of them. When a queue had been cleared 3,000 times, to do so again and read what
+// is far took 1.0 to 1.3 ms, now 0.1.
+const mostRanges = 256
+
+// flushRanges begins a flush if there are too many, unless the last one is under way: it takes a
+// sync, and Pebble takes no writes while too many wait for that.
+func (l *backlog) flushRanges() (err error) {
+	if l.ranges < mostRanges {
+		return nil
+	}
+	select {
+	case <-l.flushed:
+		l.ranges = 0
+		l.flushed, err = l.pebble.AsyncFlush()
+	default:
+	}
+	return err
 }
 
 func (o operation) write(b *pebble.Batch) error {

@@ -117,6 +117,44 @@ func TestBacklogWaits(t *testing.T) {
 	}
 }
 
+// TestFlushRanges checks that the memtable is flushed when many ranges were removed, unless that is
+// under way.
+func TestFlushRanges(t *testing.T) {
+	db := mustOpen(t, "store", Options{FS: memFS(), Durability: Memory})
+	before, running := db.pebble.Metrics().Flush.Count, make(chan struct{})
+	remove := func(ranges int) (flushes int64) {
+		for range ranges {
+			mustTransact(t, db, func(tx kv.Tx) {
+				tx.Set([]byte("a"), nil)
+				tx.ClearRange(kv.PrefixRange([]byte("q")))
+			})
+			db.catchUp()
+		}
+		if db.backlog.flushed != running {
+			<-db.backlog.flushed
+		}
+		return db.pebble.Metrics().Flush.Count - before
+	}
+	if n := remove(mostRanges - 1); n != 0 {
+		t.Errorf("%d flushes of less", n)
+	}
+	if n := remove(1); n != 1 {
+		t.Errorf("%d flushes, want one", n)
+	}
+	if n := remove(mostRanges - 1); n != 1 {
+		t.Errorf("%d flushes, want one still", n)
+	}
+	ended := db.backlog.flushed
+	db.backlog.flushed = running
+	if n := remove(mostRanges); n != 1 {
+		t.Errorf("%d flushes while one was running", n-1)
+	}
+	db.backlog.flushed = ended
+	if n := remove(1); n != 2 {
+		t.Errorf("%d flushes after one had ended, want one", n-1)
+	}
+}
+
 // Pebble gets nothing of what was set and cleared while it was in the backlog; but if
 // somebody has had it applied in between, or there was something before, it gets both.
 func TestBacklogCancels(t *testing.T) {
