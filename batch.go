@@ -18,7 +18,8 @@ const (
 )
 
 // otherOperations is the most that a transaction of a handle writes beside items: what
-// makes it exactly once, and its place in the line of those who wait.
+// makes it exactly once, its place in the line of those who wait, and the entries of dead
+// ones there.
 const otherOperations = 16
 
 // budget is what a batch may still take. In a transaction of the caller's it is at most

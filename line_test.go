@@ -12,6 +12,7 @@ import (
 
 	"github.com/conq-go/conq/kv"
 	"github.com/conq-go/conq/kv/faulty"
+	"github.com/conq-go/conq/tuple"
 )
 
 // Consumers who wait on the handles of different processes are served in turn, too,
@@ -137,6 +138,32 @@ func TestWaitDead(t *testing.T) {
 			equalSlices(t, "who was thought dead got", w.all[dead].values, []string{"late"})
 			equal(t, "keys left", len(left(t, c.inner)), 0)
 		})
+	}
+}
+
+// fewOperations are limits like those of etcd.
+var fewOperations = kv.Limits{Operations: 128, Shared: true, UnknownCommits: true}
+
+// Many who wait have died: who takes as many items as a transaction can still gets them.
+func TestWaitManyDead(t *testing.T) {
+	for mode, staging := range stagings {
+		for _, dead := range []int{4, 5, 15, 16, 40} {
+			t.Run(fmt.Sprint(mode, " ", dead), func(t *testing.T) {
+				db := newMemory(t, fewOperations)
+				v := openFront(t, db, Options{Staging: staging})
+				for range 112 {
+					noError(t, v.add(t.Context(), "x"))
+				}
+				for i := range dead {
+					key := tuple.AppendInt(tuple.AppendInt(stageSpace("q"), 4), int64(i))
+					write(t, db, kv.KeyValue{
+						Key:   tuple.AppendBytes(key, fmt.Appendf(nil, "%016d", i)),
+						Value: tuple.AppendInt(tuple.AppendInt(nil, 0), 1),
+					})
+				}
+				noError(t, drop(v.wait(t.Context(), 112)))
+			})
+		}
 	}
 }
 

@@ -64,10 +64,11 @@ type View struct {
 
 // Look finds out who is first, if the client has waited since stamp. items tells
 // whether there are any.
-func (l *Line) Look(tx kv.Tx, stamp int64, items func() (bool, error)) (View, error) {
-	v := View{own: l.s.keys.waiter(stamp, l.id)}
+func (l *Line) Look(tx kv.Tx, stamp int64, items func() (bool, error)) (v View, err error) {
+	v.own = l.s.keys.waiter(stamp, l.id)
 	all := l.s.keys.all(lineKind)
-	seen := 0
+	seen, cleared := 0, 0
+	defer func() { v.First = v.First && cleared <= mostCleared }() // else it is to look again
 	for pair, err := range tx.Snapshot().Range(all, kv.RangeOptions{Limit: lookAt}) {
 		if err != nil {
 			return v, err
@@ -95,13 +96,15 @@ func (l *Line) Look(tx kv.Tx, stamp int64, items func() (bool, error)) (View, er
 		}
 		if dead {
 			tx.Clear(pair.Key)
+			cleared++
 			continue
 		}
 		v.Others = true
 		if v.First = v.First || bytes.Compare(pair.Key, v.own) > 0; v.First {
 			return v, nil
 		}
-		return v, l.behind(tx, &v)
+		err = l.behind(tx, &v)
+		return v, err
 	}
 	v.First = seen < lookAt // else it is to look again
 	return v, nil
@@ -110,6 +113,10 @@ func (l *Line) Look(tx kv.Tx, stamp int64, items func() (bool, error)) (View, er
 // lookAt is how many entries a client looks at: there are more than two only if
 // some are dead.
 const lookAt = 16
+
+// mostCleared is how many entries may be cleared in a transaction that also takes items:
+// etcd allows few operations.
+const mostCleared = 4
 
 // stuck tells whether the first one in the line has left items where they are for
 // too long.
