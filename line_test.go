@@ -167,6 +167,41 @@ func TestWaitManyDead(t *testing.T) {
 	}
 }
 
+// fullStore has transactions fail while it is on.
+type fullStore struct {
+	kv.DB
+	on bool
+}
+
+var errNoSpace = errors.New("no space")
+
+func (r *fullStore) Transact(ctx context.Context, f func(kv.Tx) error) error {
+	return r.DB.Transact(ctx, func(tx kv.Tx) error {
+		if err := f(tx); err != nil || !r.on {
+			return err
+		}
+		return errNoSpace
+	})
+}
+
+// Who has tried to wait again and again while nothing could be committed can wait when it can.
+func TestWaitAfterRefusals(t *testing.T) {
+	db := &fullStore{DB: newMemory(t, fewOperations)}
+	v, producer := openFront(t, db, Options{}), openFront(t, db, Options{})
+	db.on = true
+	for range 130 {
+		wantError(t, drop(v.one(t.Context())), errNoSpace)
+	}
+	db.on = false
+	for range 112 {
+		noError(t, producer.add(t.Context(), "x"))
+	}
+	noError(t, drop(v.wait(t.Context(), 112)))
+	noError(t, v.close())
+	noError(t, producer.close())
+	equal(t, "keys left", len(left(t, db)), 0)
+}
+
 // Who gives up leaves the line, so that others need not wait for him.
 func TestWaitLeavesLine(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

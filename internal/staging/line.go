@@ -85,8 +85,10 @@ func (l *Line) Look(tx kv.Tx, stamp int64, items func() (bool, error)) (v View, 
 		case bytes.Equal(pair.Key, v.own):
 			v.First, v.there, v.deadline = !v.Others, true, deadline
 			continue // are there others?
-		case bytes.Equal(id, l.id):
-			continue // it waits no more since then
+		case bytes.Equal(id, l.id): // it waits no more since then
+			tx.Clear(pair.Key)
+			cleared++
+			continue
 		}
 		dead := l.s.past(deadline)
 		if before := bytes.Compare(pair.Key, v.own) < 0; before && !dead {
@@ -114,9 +116,11 @@ func (l *Line) Look(tx kv.Tx, stamp int64, items func() (bool, error)) (v View, 
 // some are dead.
 const lookAt = 16
 
-// mostCleared is how many entries may be cleared in a transaction that also takes items:
-// etcd allows few operations.
-const mostCleared = 4
+// Etcd allows few operations.
+const (
+	mostCleared = 4 // entries may be cleared in a transaction that also takes items
+	mostMine    = 4 // own entries are kept in mind that may be there
+)
 
 // stuck tells whether the first one in the line has left items where they are for
 // too long.
@@ -174,6 +178,9 @@ func (l *Line) Enter(tx kv.Tx, v View, stamp int64) {
 	defer l.mu.Unlock()
 	if !slices.Contains(l.mine, stamp) {
 		l.mine = append(l.mine, stamp) // whether the transaction commits or not
+	}
+	if len(l.mine) > mostMine { // many have failed
+		l.mine = slices.Delete(l.mine, 1, 2) // the first is known to be there, if any is; Look clears others
 	}
 	for _, other := range l.mine {
 		if other != stamp {
