@@ -5,6 +5,7 @@ import (
 	"errors"
 	"iter"
 	"math"
+	"time"
 
 	"github.com/conq-go/conq/kv"
 )
@@ -106,6 +107,7 @@ const (
 type fulfilment struct {
 	s      *Stage
 	tx     kv.Tx
+	now    time.Time // of all its decisions: clocks may step back
 	ends   [sides]end
 	taken  map[string]bool // keys of items
 	served []served
@@ -128,19 +130,25 @@ type end struct {
 }
 
 func newFulfilment(s *Stage, tx kv.Tx) *fulfilment {
-	f := &fulfilment{s: s, tx: tx, taken: make(map[string]bool), items: s.o.Items, bytes: s.o.Bytes, operations: math.MaxInt}
+	f := &fulfilment{
+		s: s, tx: tx, now: s.o.Now(), taken: make(map[string]bool),
+		items: s.o.Items, bytes: s.o.Bytes, operations: math.MaxInt,
+	}
 	if limit := s.db.Limits().Operations; limit > 0 {
 		f.operations = max(limit-overhead, perRequest+perItem)
 	}
 	return f
 }
 
+// past tells whether the deadline of a request has passed.
+func (f *fulfilment) past(r request) bool { return f.now.After(time.Unix(0, r.deadline)) }
+
 // open has items come from the ends at which requests want any. Each item that is
 // looked at is one that somebody takes: that bounds how many are to be fetched.
 func (f *fulfilment) open(requests []request) {
 	limit, wanted := 0, [sides]bool{}
 	for _, r := range requests {
-		if f.s.past(r.deadline) {
+		if f.past(r) {
 			continue
 		}
 		limit = min(f.items, limit+min(r.items, f.items))
@@ -172,7 +180,7 @@ func (f *fulfilment) serve(requests []request) error {
 			break
 		}
 		f.clear(r)
-		if f.s.past(r.deadline) {
+		if f.past(r) {
 			continue
 		}
 		items, err := f.take(r)
