@@ -86,11 +86,7 @@ func (s *store) afford(items []kv.KeyValue, b *budget) []kv.KeyValue {
 
 // spend takes off b what an item costs, and tells whether it was there.
 func (s *store) spend(item kv.KeyValue, b *budget) bool {
-	n, err := s.count(item.Key)
-	if err != nil {
-		n = 1 // decoding it will tell
-	}
-	return b.spend(item, n)
+	return b.spend(item, s.keys(item.Key))
 }
 
 func (s *store) gather(items iter.Seq2[kv.KeyValue, error], b *budget, taken []kv.KeyValue) ([]kv.KeyValue, error) {

@@ -53,6 +53,8 @@ func (front) Place(key []byte) (group, place []byte) {
 	return nil, fields[:len(fields)-len(rest)]
 }
 
+func (front) Keys([]byte) int { return 1 }
+
 func (front) Covered(staging.Side, []byte) []kv.Range {
 	return []kv.Range{subspace.Named("Q").Range()}
 }

@@ -254,6 +254,21 @@ func TestBatchLimits(t *testing.T) {
 	}
 }
 
+// A batch of staged items is bounded with all pieces of their payloads.
+func TestStagedBatchLimits(t *testing.T) {
+	for _, c := range []struct{ size, want int }{{100, 10}, {350, 3}, {1500, 1}} {
+		db := newMemory(t, kv.Limits{Value: 50, Transaction: 8000})
+		q, err := OpenQueue(db, "q", Bytes(), Options{Staging: StagingAlways})
+		noError(t, err)
+		for range 30 {
+			noError(t, q.Enqueue(t.Context(), make([]byte, c.size)))
+		}
+		got, err := q.DequeueN(t.Context(), 30)
+		noError(t, err)
+		equal(t, fmt.Sprintf("items of %d bytes", c.size), len(got), c.want)
+	}
+}
+
 // A batch of many small items is bounded as documented.
 func TestBatchItems(t *testing.T) {
 	f := newFixture(t, newMemory(t, kv.Limits{}), nil)

@@ -95,6 +95,8 @@ func (s source) Covered(side staging.Side, last []byte) []kv.Range {
 
 func (s source) Place(key []byte) (group, place []byte) { return s.place(key) }
 
+func (s source) Keys(key []byte) int { return s.keys(key) }
+
 // ends makes the staging for the ends of the queue. The handle serves requests of
 // others, so it has to know all of them, not only those that it takes from.
 func ends(s *store, o Options, front, back, backFIFO order) error {
@@ -342,6 +344,15 @@ func (s *store) count(key []byte) (int, error) {
 		return 0, s.decodeError(key, err)
 	}
 	return n, nil
+}
+
+// keys is count for who only weighs an item: if it is damaged, decoding it will tell.
+func (s *store) keys(key []byte) int {
+	n, err := s.count(key)
+	if err != nil {
+		return 1
+	}
+	return n
 }
 
 // beside returns the prefix of the further pieces of an item.

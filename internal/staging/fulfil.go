@@ -179,14 +179,19 @@ func (f *fulfilment) serve(requests []request) error {
 		if f.items <= 0 || f.bytes <= 0 || f.operations < perRequest+perItem {
 			break
 		}
-		f.clear(r)
+		f.operations -= perRequest
 		if f.past(r) {
+			f.clear(r)
 			continue
 		}
 		items, err := f.take(r)
 		if err != nil {
 			return err
 		}
+		if len(items) == 0 && !f.ends[r.side].exhausted {
+			break // the next item does not fit
+		}
+		f.clear(r)
 		f.served = append(f.served, served{r, items})
 	}
 	f.addConflicts()
@@ -198,11 +203,10 @@ func (f *fulfilment) serve(requests []request) error {
 func (f *fulfilment) clear(r request) {
 	f.tx.AddReadConflict(kv.KeyRange(r.key))
 	f.tx.Clear(r.key)
-	f.operations -= perRequest
 }
 
 // take clears the items that r gets: those that are left at its end, and fit. The
-// first one always does.
+// first one of all always does.
 func (f *fulfilment) take(r request) (items []kv.KeyValue, err error) {
 	e := &f.ends[r.side]
 	for len(items) < r.items && f.items > 0 && f.bytes > 0 && f.operations >= perItem && !e.exhausted {
@@ -212,17 +216,25 @@ func (f *fulfilment) take(r request) (items []kv.KeyValue, err error) {
 			return nil, err
 		case !ok:
 			e.exhausted = true
-		case !f.taken[string(item.Key)]: // from the other end
+		case f.taken[string(item.Key)]: // from the other end
+		case f.spend(item) || len(f.taken) == 0:
 			f.taken[string(item.Key)] = true
-			f.items--
-			f.bytes -= 2*len(item.Key) + len(item.Value)
-			f.operations -= perItem
 			e.last = item.Key
 			f.tx.Clear(item.Key)
 			items = append(items, item)
 		}
 	}
 	return items, nil
+}
+
+// spend takes off what an item costs, and tells whether it was there. Its further keys are
+// read and cleared by who collects it.
+func (f *fulfilment) spend(item kv.KeyValue) bool {
+	n := f.s.o.Source.Keys(item.Key)
+	f.items--
+	f.bytes -= len(item.Key) + n*(len(item.Key)+len(item.Value))
+	f.operations -= perItem + n - 1
+	return f.bytes >= 0 && f.operations >= 0
 }
 
 // addConflicts adds what the items depend on that were taken.

@@ -44,6 +44,8 @@ func (s source) Place(key []byte) (group, place []byte) {
 	return nil, fields[:len(fields)-len(rest)]
 }
 
+func (s source) Keys([]byte) int { return 1 }
+
 // clock is a time that only the test moves.
 type clock struct{ ns atomic.Int64 }
 

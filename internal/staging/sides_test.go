@@ -72,6 +72,8 @@ func (s prioritySource) Covered(side Side, last []byte) []kv.Range {
 	return []kv.Range{all}
 }
 
+func (s prioritySource) Keys([]byte) int { return 1 }
+
 func (s prioritySource) Place(key []byte) (group, place []byte) {
 	fields := key[len(s.space.Bytes()):]
 	_, one, err := tuple.Next(fields)

@@ -124,6 +124,10 @@ type Source interface {
 	// Place returns the packed integers in the key of an item that say where it is,
 	// and all but the last of them, its group. place is nil if key is not an item's.
 	Place(key []byte) (group, place []byte)
+
+	// Keys returns over how many keys an item lies, the one that it is known by counted.
+	// The others have values that are no larger.
+	Keys(key []byte) int
 }
 
 // Options are the choices of a Stage. Zero fields get their defaults.
@@ -146,7 +150,7 @@ type Options struct {
 
 	// Requests, Items and Bytes bound what one transaction fulfils, at 1 item at
 	// least. Default: 256 requests, 1,000 items, and 4 MiB, or less where the
-	// engine's limits ask for less; the last item may be larger than what is left.
+	// engine's limits ask for less; the first item may be larger.
 	Requests, Items, Bytes int
 
 	// PutBack is called in each transaction that puts items back, for what has to

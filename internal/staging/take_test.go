@@ -153,8 +153,9 @@ func TestBounds(t *testing.T) {
 		want int // items in one result
 	}{
 		{"items", Options{Items: 3}, kv.Limits{}, 3},
-		{"bytes", Options{Bytes: 100}, kv.Limits{}, 2}, // the one that crosses the bound included
-		{"engine's bytes", Options{}, kv.Limits{Transaction: 4 * 100}, 2},
+		{"bytes", Options{Bytes: 120}, kv.Limits{}, 2},
+		{"a large item", Options{Bytes: 10}, kv.Limits{}, 1},
+		{"engine's bytes", Options{}, kv.Limits{Transaction: 4 * 120}, 2},
 		{"engine's operations", Options{}, kv.Limits{Operations: overhead + perRequest + 4*perItem}, 4},
 	} {
 		t.Run(c.name, func(t *testing.T) {
