@@ -24,13 +24,12 @@ func (p *Party[V]) Wants() (wants []int) {
 	if p.held[0].leaves {
 		return nil
 	}
-	gone := func(w *waiter[V]) bool { return w.held && w.leaves }
-	if slices.ContainsFunc(p.held, gone) {
-		r.waiting = slices.DeleteFunc(r.waiting, gone)
+	if slices.ContainsFunc(p.held, leaves) {
 		p.held = slices.DeleteFunc(p.held, func(w *waiter[V]) bool {
-			if !gone(w) {
+			if !w.leaves {
 				return false
 			}
+			r.waiting.remove(w)
 			w.held = false
 			w.woken <- struct{}{}
 			return true
@@ -48,8 +47,10 @@ func (p *Party[V]) Wants() (wants []int) {
 func (p *Party[V]) Staying() bool {
 	p.room.mu.Lock()
 	defer p.room.mu.Unlock()
-	return !slices.ContainsFunc(p.held, func(w *waiter[V]) bool { return w.leaves })
+	return !slices.ContainsFunc(p.held, leaves)
 }
+
+func leaves[V any](w *waiter[V]) bool { return w.leaves }
 
 // Next returns when the caller came who is the first one when so many have got
 // items, and false if nobody waits then.
@@ -57,10 +58,14 @@ func (p *Party[V]) Next(served int) (stamp int64, ok bool) {
 	r := p.room
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if served >= len(r.waiting) {
+	w := r.waiting.first
+	for ; w != nil && served > 0; served-- {
+		w = w.next
+	}
+	if w == nil {
 		return 0, false
 	}
-	return r.waiting[served].stamp, true
+	return w.stamp, true
 }
 
 // Hold returns the first callers for somebody who has items for them, and keeps them from
@@ -85,7 +90,7 @@ func (r *Room[V]) Free() int {
 	if r.busy {
 		return 0
 	}
-	return min(len(r.waiting), r.o.Max)
+	return min(r.waiting.length, r.o.Max)
 }
 
 // Deliver gives each of the first of those whom Wants returned last what it gets. The others
@@ -102,7 +107,7 @@ func (p *Party[V]) Deliver(got [][]V, err error) {
 func (r *Room[V]) holdBehind(w *waiter[V], giveUp context.CancelCauseFunc) *Party[V] {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if len(r.waiting) == 0 || r.waiting[0] != w {
+	if r.waiting.first != w {
 		return nil
 	}
 	p := r.hold(giveUp)
@@ -115,13 +120,14 @@ func (r *Room[V]) holdBehind(w *waiter[V], giveUp context.CancelCauseFunc) *Part
 // hold keeps the first callers from leaving while items are taken for them, or handed to
 // them. It returns nil if that is so already, or nobody is there. The lock is held.
 func (r *Room[V]) hold(giveUp context.CancelCauseFunc) *Party[V] {
-	if r.busy || len(r.waiting) == 0 {
+	if r.busy || r.waiting.length == 0 {
 		return nil
 	}
 	r.busy = true
-	held := slices.Clone(r.waiting[:min(len(r.waiting), r.o.Max)])
-	for _, w := range held {
+	held := make([]*waiter[V], 0, min(r.waiting.length, r.o.Max))
+	for w := r.waiting.first; len(held) < cap(held); w = w.next {
 		w.held = true
+		held = append(held, w)
 	}
 	r.staying, r.giveUp = len(held), giveUp
 	return &Party[V]{r, held}

@@ -12,7 +12,6 @@ import (
 	"context"
 	"errors"
 	"runtime"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -75,7 +74,7 @@ type Room[V any] struct {
 	mu      sync.Mutex
 	closed  error
 	drained chan struct{} // closed when nobody waits any more after Close
-	waiting []*waiter[V]  // in order of arrival; the first one leads
+	waiting list[V]       // in order of arrival; the first one leads
 
 	present atomic.Int64 // how many wait
 
@@ -97,6 +96,46 @@ type waiter[V any] struct {
 	leaves bool          // its context has ended meanwhile
 	lost   error         // its items may be lost
 	woken  chan struct{} // holds one: it has got items, or leads, or may leave
+
+	prev, next *waiter[V]
+	waits      bool // it is in the list
+}
+
+// list is those who wait. Anybody may leave it, and all may at once.
+type list[V any] struct {
+	first, last *waiter[V]
+	length      int
+}
+
+func (l *list[V]) add(w *waiter[V]) {
+	w.prev, w.waits = l.last, true
+	if l.last == nil {
+		l.first = w
+	} else {
+		l.last.next = w
+	}
+	l.last = w
+	l.length++
+}
+
+// remove tells whether w was in the list.
+func (l *list[V]) remove(w *waiter[V]) bool {
+	if !w.waits {
+		return false
+	}
+	if w.prev == nil {
+		l.first = w.next
+	} else {
+		w.prev.next = w.next
+	}
+	if w.next == nil {
+		l.last = w.prev
+	} else {
+		w.next.prev = w.prev
+	}
+	w.prev, w.next, w.waits = nil, nil, false
+	l.length--
+	return true
 }
 
 // Init makes r, a zero Room, an empty room.
@@ -140,9 +179,9 @@ func (r *Room[V]) Drained(ctx context.Context) error {
 
 // changed is to be called when r.waiting or r.closed has changed, under the lock.
 func (r *Room[V]) changed() {
-	r.present.Store(int64(len(r.waiting)))
-	r.o.Observe(len(r.waiting))
-	if r.closed == nil || len(r.waiting) > 0 {
+	r.present.Store(int64(r.waiting.length))
+	r.o.Observe(r.waiting.length)
+	if r.closed == nil || r.waiting.length > 0 {
 		return
 	}
 	select {
@@ -174,7 +213,7 @@ func (r *Room[V]) Wait(ctx context.Context, want int) ([]V, error) {
 func (r *Room[V]) empty() (stamp int64, empty bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if len(r.waiting) > 0 {
+	if r.waiting.length > 0 {
 		return 0, false
 	}
 	return r.o.Stamp(), true
@@ -242,9 +281,9 @@ func (r *Room[V]) enter(w *waiter[V]) (leads bool, closed error) {
 		return false, r.closed
 	}
 	w.stamp = r.o.Stamp()
-	r.waiting = append(r.waiting, w)
+	r.waiting.add(w)
 	r.changed()
-	return len(r.waiting) == 1, nil
+	return r.waiting.first == w, nil
 }
 
 // leave removes w unless it is held or gone, and passes the lead on. It tells
@@ -256,13 +295,12 @@ func (r *Room[V]) leave(ctx context.Context, w *waiter[V]) bool {
 		r.wantsToLeave(ctx, w)
 		return false
 	}
-	i := slices.Index(r.waiting, w)
-	if i < 0 {
+	leads := r.waiting.first == w
+	if !r.waiting.remove(w) {
 		return false
 	}
-	r.waiting = slices.Delete(r.waiting, i, i+1)
 	r.changed()
-	if i == 0 {
+	if leads {
 		r.passLead()
 	}
 	return true
@@ -281,8 +319,8 @@ func (r *Room[V]) wantsToLeave(ctx context.Context, w *waiter[V]) {
 }
 
 func (r *Room[V]) passLead() {
-	if len(r.waiting) > 0 {
-		r.waiting[0].woken <- struct{}{}
+	if r.waiting.first != nil {
+		r.waiting.first.woken <- struct{}{}
 	}
 }
 
@@ -448,11 +486,13 @@ func (r *Room[V]) deliver(held []*waiter[V], got [][]V, err error) {
 		} else {
 			w.lost = err
 		}
-		if i > 0 && goes(w) {
+		if !goes(w) {
+			continue
+		}
+		if r.waiting.remove(w); i > 0 {
 			w.woken <- struct{}{}
 		}
 	}
-	r.waiting = slices.DeleteFunc(r.waiting, goes)
 	r.changed()
 	if goes(held[0]) {
 		r.passLead()
