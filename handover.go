@@ -25,11 +25,11 @@ type hand[P any] interface {
 	taking() bool
 	// level returns how many items there are to take, as far as the handle knows.
 	level() int64
-	// free returns how many wait, and hold would hold.
+	// free returns how many wait, and hold would hold at most.
 	free() int
-	// hold returns nil if there is nobody to whom payloads may be handed. Those who wait
-	// are kept until deliver.
-	hold() offer[P]
+	// hold returns nil if there is nobody to whom n payloads may be handed. Those who wait,
+	// no more than n, are kept until deliver.
+	hold(n int) offer[P]
 }
 
 // offer is what those who wait are about to get.
@@ -69,12 +69,12 @@ func (h *hander[P, V]) level() int64 { return h.t.s.tally.level() }
 
 func (h *hander[P, V]) free() int { return h.t.room.Free() }
 
-func (h *hander[P, V]) hold() offer[P] {
+func (h *hander[P, V]) hold(n int) offer[P] {
 	t := h.t
 	if t.s.signals.Others(t.s.name, t) {
 		return nil
 	}
-	p := t.room.Hold()
+	p := t.room.Hold(n)
 	if p == nil {
 		return nil
 	}

@@ -64,7 +64,7 @@ func (m *meeting[P]) meet(n int) (o offer[P], there bool) {
 	}
 	m.gather(n, expected)
 	for _, h := range m.hands {
-		if o := h.hold(); o != nil {
+		if o := h.hold(n); o != nil {
 			return o, true
 		}
 	}

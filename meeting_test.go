@@ -32,7 +32,7 @@ func (h *fakeHand) free() int {
 	return h.crowd
 }
 
-func (h *fakeHand) hold() offer[int] {
+func (h *fakeHand) hold(int) offer[int] {
 	if h.held++; h.comes < 0 {
 		return nil
 	}

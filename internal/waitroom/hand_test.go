@@ -35,7 +35,7 @@ func TestHand(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			q := newQueue()
 			r := New(Options[int]{Take: q.take, Lasting: lasting, Max: 3})
-			if r.Hold() != nil || r.Free() != 0 {
+			if r.Hold(100) != nil || r.Free() != 0 {
 				t.Error("somebody is held in an empty room")
 			}
 			callers := []*handed{}
@@ -45,12 +45,18 @@ func TestHand(t *testing.T) {
 			if n := r.Free(); n != 3 {
 				t.Errorf("%d are free, want 3: as many as Take serves", n)
 			}
-			p := r.Hold()
+			p := r.Hold(100)
 			if wants := p.Wants(); !slices.Equal(wants, []int{1, 2, 3}) {
 				t.Errorf("they want %v", wants)
 			}
-			if r.Hold() != nil || r.Free() != 0 {
+			if r.Hold(100) != nil || r.Free() != 0 {
 				t.Error("who is held can be held again")
+			}
+			p.Deliver(nil, nil)
+			synctest.Wait()
+			p = r.Hold(2)
+			if wants := p.Wants(); !slices.Equal(wants, []int{1, 2}) {
+				t.Errorf("for 2 items those are held who want %v", wants)
 			}
 			before := q.takes
 			p.Deliver([][]int{{10}, {20, 21}}, nil)
@@ -103,7 +109,7 @@ func TestLeavingWhileHeld(t *testing.T) {
 						}
 						callers = append(callers, enter(c, r, 1))
 					}
-					p := r.Hold()
+					p := r.Hold(100)
 					p.Wants()
 					cancel(errGivenUp)
 					if closed {
@@ -169,10 +175,10 @@ func TestLeadHeldAndLeaving(t *testing.T) {
 			enter(t.Context(), r, 1)
 			ctx, cancel := context.WithCancel(t.Context())
 			h := enter(ctx, r, 1)
-			p := r.Hold()
+			p := r.Hold(100)
 			cancel()
 			p.Deliver([][]int{{1}}, nil)
-			p = r.Hold()
+			p = r.Hold(100)
 			synctest.Wait()
 			if p == nil { // it has left before
 				if !errors.Is(h.err, context.Canceled) {
@@ -196,7 +202,7 @@ func TestHoldOrTake(t *testing.T) {
 		q := newQueue()
 		r := New(Options[int]{Take: q.take, Lasting: true})
 		a := enter(t.Context(), r, 1)
-		p := r.Hold()
+		p := r.Hold(100)
 		looks := q.takes
 		q.add(1)
 		synctest.Wait()
@@ -206,7 +212,7 @@ func TestHoldOrTake(t *testing.T) {
 		q.gate = make(chan struct{})
 		p.Deliver(nil, nil)
 		synctest.Wait()
-		if r.Hold() != nil || r.Free() != 0 {
+		if r.Hold(100) != nil || r.Free() != 0 {
 			t.Error("somebody is held for whom items are taken")
 		}
 		close(q.gate)
@@ -229,7 +235,7 @@ func TestServedLeader(t *testing.T) {
 		}
 		callers = append(callers, w)
 	}
-	r.Hold().Deliver([][]int{{1}}, nil)
+	r.Hold(100).Deliver([][]int{{1}}, nil)
 	if r.holdBehind(callers[0], func(error) {}) != nil {
 		t.Error("who has left leads those who wait on")
 	}
@@ -245,7 +251,7 @@ func TestLostWhileHeld(t *testing.T) {
 			q := newQueue()
 			r := New(Options[int]{Take: q.take, Lost: func(error) bool { return lost }, Max: 2})
 			a, b, c := enter(t.Context(), r, 1), enter(t.Context(), r, 1), enter(t.Context(), r, 1)
-			p := r.Hold()
+			p := r.Hold(100)
 			p.Wants()
 			p.Deliver(nil, errGivenUp)
 			synctest.Wait()
@@ -300,7 +306,7 @@ func TestNothingHandedIsLost(t *testing.T) {
 				rng := rand.New(rand.NewPCG(2, uint64(a)))
 				for i := range items / producers {
 					item := a*items/producers + i
-					if p := r.Hold(); p == nil {
+					if p := r.Hold(100); p == nil {
 						q.add(item)
 					} else if len(p.Wants()) == 0 || rng.IntN(4) == 0 {
 						p.Deliver(nil, nil)

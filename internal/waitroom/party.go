@@ -68,19 +68,19 @@ func (p *Party[V]) Next(served int) (stamp int64, ok bool) {
 	return w.stamp, true
 }
 
-// Hold returns the first callers for somebody who has items for them, and keeps them from
-// leaving until Deliver is called, which must be. It returns nil if nobody waits, or items
-// are being taken for them, or handed to them, at this moment.
-func (r *Room[V]) Hold() *Party[V] {
+// Hold returns the first callers for somebody who has n items for them, no more than n, and
+// keeps them from leaving until Deliver is called, which must be. It returns nil if nobody
+// waits, or items are being taken for them, or handed to them, at this moment.
+func (r *Room[V]) Hold(n int) *Party[V] {
 	if r.present.Load() == 0 {
 		return nil
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.hold(func(error) {})
+	return r.hold(n, func(error) {})
 }
 
-// Free returns how many callers Hold would return at this moment.
+// Free returns how many callers Hold would return at this moment, at most.
 func (r *Room[V]) Free() int {
 	if r.present.Load() == 0 {
 		return 0
@@ -110,21 +110,21 @@ func (r *Room[V]) holdBehind(w *waiter[V], giveUp context.CancelCauseFunc) *Part
 	if r.waiting.first != w {
 		return nil
 	}
-	p := r.hold(giveUp)
+	p := r.hold(r.o.Max, giveUp)
 	if p != nil {
 		r.lastHeld = len(p.held)
 	}
 	return p
 }
 
-// hold keeps the first callers from leaving while items are taken for them, or handed to
+// hold keeps the first n callers from leaving while items are taken for them, or handed to
 // them. It returns nil if that is so already, or nobody is there. The lock is held.
-func (r *Room[V]) hold(giveUp context.CancelCauseFunc) *Party[V] {
+func (r *Room[V]) hold(n int, giveUp context.CancelCauseFunc) *Party[V] {
 	if r.busy || r.waiting.length == 0 {
 		return nil
 	}
 	r.busy = true
-	held := make([]*waiter[V], 0, min(r.waiting.length, r.o.Max))
+	held := make([]*waiter[V], 0, min(n, r.waiting.length, r.o.Max))
 	for w := r.waiting.first; len(held) < cap(held); w = w.next {
 		w.held = true
 		held = append(held, w)
