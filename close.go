@@ -46,6 +46,7 @@ func (t *taker[V]) drain(ctx context.Context) error {
 		return err
 	}
 	if t.line == nil {
+		t.s.signals.Forget(t.s.name, t)
 		return nil
 	}
 	return t.leaveLine(math.MaxInt64)

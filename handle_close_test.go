@@ -1,8 +1,10 @@
 package conq
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -10,6 +12,7 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+	"weak"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
@@ -306,4 +309,31 @@ func TestWaitOfFailedStore(t *testing.T) {
 	broken.Store(true)
 	wantError(t, other.Enqueue(t.Context(), "x"), embedded.ErrFailed)
 	wantError(t, <-done, embedded.ErrFailed)
+}
+
+// Nothing holds a handle that is closed, also if nothing has come for those who waited.
+func TestClosedIsFreed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		db := memory.New(memory.Options{})
+		defer db.Close()
+		handle := func() weak.Pointer[PriorityQueue[string]] {
+			p, err := OpenPriorityQueue(db, "p", String())
+			noError(t, err)
+			ctx, cancel := context.WithCancelCause(t.Context())
+			low := startWaiter(ctx, endVerbs{wait: valuesOf(p.PopMinWaitN)}, 1)
+			high := startWaiter(ctx, endVerbs{wait: valuesOf(p.PopMaxWaitN)}, 1)
+			cancel(errEnough)
+			synctest.Wait()
+			wantError(t, low.err, errEnough)
+			wantError(t, high.err, errEnough)
+			noError(t, p.Close())
+			return weak.Make(p)
+		}()
+		for range 100 {
+			if runtime.GC(); handle.Value() == nil {
+				return
+			}
+		}
+		t.Error("it is still there")
+	})
 }

@@ -44,8 +44,8 @@ type Signals struct {
 // topic is those who wait for one.
 type topic struct {
 	news   chan error
-	who    any  // the first of them
-	others bool // somebody else does, too
+	who    any          // one of them
+	others map[any]bool // the others; mostly nil
 }
 
 // Wait returns a channel that is closed at the next Notify of the topic, or at
@@ -69,20 +69,50 @@ func (s *Signals) WaitAs(name string, who any) <-chan error {
 		s.topics[name] = t
 		s.waiting.Add(1)
 	}
-	if t.who != who && !t.others {
-		t.others = true
-		s.topics[name] = t
+	if t.who != who && !t.others[who] {
+		if t.others == nil {
+			t.others = make(map[any]bool)
+			s.topics[name] = t
+		}
+		t.others[who] = true
 	}
 	return t.news
 }
 
+// Forget is to be called by who has waited for the topic by WaitAs and will wait no more:
+// else there is a trace of him until its next Notify.
+func (s *Signals) Forget(name string, who any) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	t, waited := s.topics[name]
+	switch {
+	case !waited:
+	case t.who != who:
+		delete(t.others, who)
+	case len(t.others) == 0:
+		s.drop(name)
+	default:
+		for t.who = range t.others {
+			break
+		}
+		delete(t.others, t.who)
+		s.topics[name] = t
+	}
+}
+
+// drop ends a topic. The lock is held.
+func (s *Signals) drop(name string) {
+	delete(s.topics, name)
+	s.waiting.Add(-1)
+}
+
 // Others tells whether anybody but who has begun to wait for the topic since its last
-// Notify. He may have given up meanwhile.
+// Notify, and has not called Forget. He may have given up meanwhile.
 func (s *Signals) Others(topic string, who any) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	t, waited := s.topics[topic]
-	return waited && (t.others || t.who != who)
+	return waited && (len(t.others) > 0 || t.who != who)
 }
 
 // Notify wakes those who wait for the topic.
@@ -94,8 +124,7 @@ func (s *Signals) Notify(topic string) {
 	defer s.mu.Unlock()
 	if t, waited := s.topics[topic]; waited {
 		close(t.news)
-		delete(s.topics, topic)
-		s.waiting.Add(-1)
+		s.drop(topic)
 	}
 }
 
@@ -127,7 +156,6 @@ func (s *Signals) Close() {
 	s.closed = true
 	for name, t := range s.topics {
 		close(t.news)
-		delete(s.topics, name)
-		s.waiting.Add(-1)
+		s.drop(name)
 	}
 }

@@ -66,3 +66,32 @@ func TestOthers(t *testing.T) {
 	s.WaitAs("x", a)
 	check("nobody waits any more", false, false, false)
 }
+
+// Of who has called Forget nothing is left, and others wait on.
+func TestForget(t *testing.T) {
+	var s Signals
+	a, b, c := new(int), new(int), new(int)
+	s.Forget("x", a) // nobody waits
+	for _, order := range [][]*int{{a, b, c}, {a, c, b}, {b, a, c}, {b, c, a}, {c, a, b}, {c, b, a}} {
+		s.WaitAs("x", a)
+		s.WaitAs("x", b)
+		news := s.WaitAs("x", c)
+		last := order[2]
+		s.Forget("x", order[0])
+		if !s.Others("x", last) {
+			t.Error("two wait, and one has no other")
+		}
+		s.Forget("x", order[1])
+		s.Forget("x", order[1])
+		if s.Others("x", last) || !s.Others("x", a) && last != a {
+			t.Error("one waits, and has another, or others have none")
+		}
+		if s.WaitAs("x", last) != news || isClosed(news) {
+			t.Error("who waits on has lost his channel")
+		}
+		s.Forget("x", last)
+		if len(s.topics) != 0 || s.waiting.Load() != 0 {
+			t.Errorf("%d topics are there, and %d are waited for", len(s.topics), s.waiting.Load())
+		}
+	}
+}
