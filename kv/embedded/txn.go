@@ -174,7 +174,7 @@ func (t *txn) moveOn() error {
 	case !t.listed:
 		return kv.ErrTooOld
 	case t.version == db.version:
-	case conflicts(db.window.since(t.version), normalize(t.observed)):
+	case conflicts(db.window.since(t.version), t.normalized()):
 		t.ended = kv.ErrConflict // also for who does not look at the error
 		return t.ended
 	default:
@@ -183,6 +183,12 @@ func (t *txn) moveOn() error {
 		db.txns.push(t)
 	}
 	return nil
+}
+
+// normalized returns what a lazy transaction depends on, for a comparison.
+func (t *txn) normalized() []kv.Range {
+	t.observed = normalize(t.observed)
+	return t.observed
 }
 
 // catchUp calls again, at the latest version, what has found nothing near. Somebody

@@ -104,8 +104,10 @@ func (w *window) trim(version uint64) {
 	}
 }
 
-// normalize sorts ranges and makes those that overlap or touch one.
+// normalize sorts ranges and makes those that overlap or touch one, without those that are empty, as
+// these conflict with nothing. It uses their memory.
 func normalize(ranges []kv.Range) []kv.Range {
+	ranges = slices.DeleteFunc(ranges, func(r kv.Range) bool { return bytes.Equal(r.Begin, r.End) })
 	if len(ranges) < 2 {
 		return ranges
 	}
