@@ -2,8 +2,10 @@ package conq
 
 import (
 	"testing"
+	"testing/synctest"
 
 	"github.com/conq-go/conq/kv"
+	"github.com/conq-go/conq/kv/faulty"
 )
 
 // Who waits after an item did not decode finds that item again, and when it is gone, the next one.
@@ -38,6 +40,27 @@ func TestWaitAfterPanic(t *testing.T) {
 	noError(t, err)
 	equal(t, "item", got, "item")
 	noError(t, q.Close())
+}
+
+// Who stood in line with others leaves it when a codec panics.
+func TestWaitPanicLeavesLine(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t, 1, faulty.Options{})
+		defer c.close()
+		q, err := OpenQueue[string](c.process(), "q", &panicsOnce{Codec: String()})
+		noError(t, err)
+		var panicked any
+		go func() {
+			defer func() { panicked = recover() }()
+			_, _ = q.DequeueWait(t.Context())
+		}()
+		synctest.Wait()
+		equal(t, "keys in line", len(left(t, c.inner)), 1)
+		noError(t, openFront(t, c.process(), Options{}).add(t.Context(), "item"))
+		synctest.Wait() // no time passes
+		equal(t, "panic", panicked, any("in Decode"))
+		equal(t, "keys left, with the item's", len(left(t, c.inner)), 1)
+	})
 }
 
 type panicsOnce struct {

@@ -29,7 +29,7 @@ type Options[V any] struct {
 	// when news is not needed any more.
 	Take func(ctx context.Context, p *Party[V]) (got [][]V, news <-chan error, err error)
 
-	// Left is called when somebody returns and nobody waits any more, in
+	// Left is called when somebody returns, or Take panics, and nobody waits any more, in
 	// his goroutine, with a stamp that is larger than those of all who came before that
 	// and smaller than those of all who come after. Default: nothing is called.
 	Left func(stamp int64)
@@ -200,13 +200,14 @@ func (r *Room[V]) Wait(ctx context.Context, want int) ([]V, error) {
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
 	}
-	got, err := r.wait(ctx, want)
-	if r.o.Left != nil { // also with items: others may have left while these were taken
-		if stamp, empty := r.empty(); empty {
-			r.o.Left(stamp)
-		}
+	if r.o.Left != nil {
+		defer func() { // also with items: others may have left while these were taken
+			if stamp, empty := r.empty(); empty {
+				r.o.Left(stamp)
+			}
+		}()
 	}
-	return got, err
+	return r.wait(ctx, want)
 }
 
 // empty tells whether nobody waits, and returns a stamp of that moment.
