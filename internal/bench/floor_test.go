@@ -62,7 +62,7 @@ func openFloor(b testing.TB, dir string, d embedded.Durability) *floor {
 }
 
 // takeJournal removes the journal, and returns all pairs of the store, as those that are
-// in no table would be lost.
+// in no table would be lost. It has the store be one of format 2, which does not know what is missing.
 func takeJournal(b testing.TB, dir string) (pairs []kv.KeyValue) {
 	db, err := embedded.Open(dir, embedded.Options{})
 	check(b, err)
@@ -81,6 +81,8 @@ func takeJournal(b testing.TB, dir string) (pairs []kv.KeyValue) {
 	for _, file := range files {
 		check(b, os.Remove(file))
 	}
+	check(b, os.Remove(filepath.Join(dir, "NEEDED")))
+	check(b, os.WriteFile(filepath.Join(dir, "CONQ"), []byte("conq embedded store, format 2\n"), 0o644))
 	return pairs
 }
 

@@ -177,49 +177,6 @@ func TestNearDrained(t *testing.T) {
 	}
 }
 
-// TestNearStack checks that what is near is not cut where a priority ends, if no pair lies behind that:
-// it would be put together again as soon as the last item is taken, which pushes and pops by turns do.
-func TestNearStack(t *testing.T) {
-	db := mustOpen(t, "store", Options{FS: memFS(), Durability: Memory})
-	db.ahead = nil // nothing is fetched that is not asked for
-	all, one := kv.PrefixRange([]byte("p")), kv.PrefixRange([]byte("p5"))
-	const n = 500
-	mustTransact(t, db, func(tx kv.Tx) {
-		for i := range n {
-			tx.Set(fmt.Appendf(nil, "p5/%08d", i), nil)
-		}
-	})
-	pop := func() {
-		mustTransact(t, db, func(tx kv.Tx) {
-			pair, ok, err := first(tx, all, true)
-			if !ok || err != nil {
-				t.Fatal(ok, err)
-			}
-			tx.Clear(pair.Key)
-		})
-	}
-	for range n / 4 {
-		pop()
-	}
-	whole := db.near.holding(one.End, true)
-	if len(whole.pairs) <= db.near.most.inner || bytes.Equal(whole.end, one.End) {
-		t.Fatalf("%d pairs are near up to %q: the test tests nothing", len(whole.pairs), whole.end)
-	}
-	for i := range 50 {
-		mustTransact(t, db, func(tx kv.Tx) {
-			kv.Lazily(tx)
-			if last, err := kv.LastKey(tx.Snapshot(), one, all); last == nil || err != nil {
-				t.Fatal(last, err)
-			}
-			tx.Set(fmt.Appendf(nil, "p5/%08d", n), nil)
-		})
-		pop()
-		if db.near.holding(one.End, true) != whole {
-			t.Fatalf("after %d items what is near was cut", i+1)
-		}
-	}
-}
-
 // TestNearAgain checks that the tail of a queue which is filled is near again soon, after all
 // of it was forgotten but its last key, and one that is written to once only is not.
 func TestNearAgain(t *testing.T) {
