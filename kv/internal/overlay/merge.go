@@ -85,6 +85,8 @@ func (o *Overlay) Over(cursor Cursor, r kv.Range, reverse bool) Merger {
 	return m
 }
 
+// over is Over, but reads all of it. Where that is called, there are few writes, and what the
+// cursor has read matters.
 func (o *Overlay) over(cursor Cursor, r kv.Range, reverse bool) Merger {
 	return Merger{o: o, r: r, reverse: reverse, cursor: cursor, clean: o.Untouched(r), ops: o.ops}
 }
