@@ -120,6 +120,9 @@ func (m *Merger) note() {
 func (o *Overlay) appears(key []byte) {
 	for i := range o.gaps {
 		g := &o.gaps[i]
+		if g.to == nil { // mostly there is none
+			continue
+		}
 		r := kv.Range{Begin: g.from, End: g.to}
 		if i == 1 {
 			r = kv.Range{Begin: g.to, End: g.from}
