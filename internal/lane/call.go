@@ -3,6 +3,8 @@ package lane
 import (
 	"context"
 	"slices"
+
+	"github.com/conq-go/conq/internal/linked"
 )
 
 // Call is one caller's part of a batch. Context and Request are the caller's; Run
@@ -22,8 +24,7 @@ type Call[Q, R any] struct {
 	leader    *Call[Q, R] // of the batch that the call is in
 	alone     [1]*Call[Q, R]
 
-	prev, next *Call[Q, R] // in the list of those that wait
-	waits      bool        // is in it
+	place linked.Place[Call[Q, R]] // among those that wait
 
 	ends   <-chan struct{} // when its context does
 	relies bool            // on the one before it, which waits for the same; under the lane's lock
@@ -104,53 +105,4 @@ func PutOff[Q, R any](calls []*Call[Q, R]) {
 	for _, c := range calls {
 		c.postponed = true
 	}
-}
-
-// list holds the calls that wait, in order of arrival. Any can leave in O(1), so
-// that thousands can at once.
-type list[Q, R any] struct {
-	first, last *Call[Q, R]
-	length      int
-}
-
-func (l *list[Q, R]) add(c *Call[Q, R]) {
-	c.prev, c.waits = l.last, true
-	if l.last == nil {
-		l.first = c
-	} else {
-		l.last.next = c
-	}
-	l.last = c
-	l.length++
-}
-
-func (l *list[Q, R]) addFirst(c *Call[Q, R]) {
-	c.next, c.waits = l.first, true
-	if l.first == nil {
-		l.last = c
-	} else {
-		l.first.prev = c
-	}
-	l.first = c
-	l.length++
-}
-
-// remove tells whether c was in the list.
-func (l *list[Q, R]) remove(c *Call[Q, R]) bool {
-	if !c.waits {
-		return false
-	}
-	if c.prev == nil {
-		l.first = c.next
-	} else {
-		c.prev.next = c.next
-	}
-	if c.next == nil {
-		l.last = c.prev
-	} else {
-		c.next.prev = c.prev
-	}
-	c.prev, c.next, c.waits = nil, nil, false
-	l.length--
-	return true
 }

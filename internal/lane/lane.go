@@ -9,6 +9,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/conq-go/conq/internal/linked"
 )
 
 var (
@@ -95,8 +97,8 @@ type Lane[Q, R any] struct {
 	lastTook  time.Duration
 
 	mu      sync.Mutex
-	led     bool // somebody leads
-	waiting list[Q, R]
+	led     bool                    // somebody leads
+	waiting linked.List[Call[Q, R]] // in order of arrival
 	closed  error
 
 	// Calls that have returned: one, which is all that a lone caller needs, in the lane's own
@@ -191,8 +193,8 @@ func (l *Lane[Q, R]) enter(c *Call[Q, R]) signal {
 	if c.wake == nil {
 		c.wake = make(chan signal, 2)
 	}
-	last := l.waiting.last
-	l.waiting.add(c)
+	last := l.waiting.Last()
+	l.waiting.Add(&c.place, c)
 	if c.relies = c.ends == nil || last != nil && last.ends == c.ends; c.relies {
 		return relies
 	}
@@ -224,14 +226,14 @@ func (l *Lane[Q, R]) wait(c *Call[Q, R], s signal) signal {
 func (l *Lane[Q, R]) leave(c *Call[Q, R]) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	next := c.next
-	if !l.waiting.remove(c) {
+	next := c.place.Next()
+	if !l.waiting.Remove(&c.place) {
 		return false
 	}
 	for next != nil && next.relies && next.ends == c.ends {
 		told := next
-		next = next.next
-		l.waiting.remove(told)
+		next = next.place.Next()
+		l.waiting.Remove(&told.place)
 		told.wake <- ended
 	}
 	return true
@@ -240,7 +242,7 @@ func (l *Lane[Q, R]) leave(c *Call[Q, R]) bool {
 // watch has the call that waits longest watch its context, as the one on which it relied
 // waits no more. The lock is held.
 func (l *Lane[Q, R]) watch() {
-	if c := l.waiting.first; c != nil && c.relies && c.ends != nil {
+	if c := l.waiting.First(); c != nil && c.relies && c.ends != nil {
 		c.relies = false
 		c.wake <- watches
 	}
@@ -285,14 +287,14 @@ func (l *Lane[Q, R]) take(first *Call[Q, R]) ([]*Call[Q, R], error) {
 	}
 	first.alone[0], first.leader = first, first
 	batch, bytes := first.alone[:], first.size
-	if n := l.waiting.length; n > 0 {
+	if n := l.waiting.Len(); n > 0 {
 		batch = append(make([]*Call[Q, R], 0, min(l.options.MaxCalls, 1+n)), first)
 	}
-	for c := l.waiting.first; c != nil; c = l.waiting.first {
+	for c := l.waiting.First(); c != nil; c = l.waiting.First() {
 		if len(batch) == l.options.MaxCalls || c.size > l.options.MaxBytes-bytes {
 			break
 		}
-		l.waiting.remove(c)
+		l.waiting.Remove(&c.place)
 		c.leader = first
 		batch = append(batch, c)
 		bytes += c.size
@@ -341,7 +343,7 @@ const (
 func (l *Lane[Q, R]) waits() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.waiting.length
+	return l.waiting.Len()
 }
 
 // serve runs calls, if there are any.
@@ -374,11 +376,11 @@ func (l *Lane[Q, R]) putOff(batch []*Call[Q, R]) []*Call[Q, R] {
 		case l.closed != nil:
 			c.postponed, c.Err = false, l.closed
 		default:
-			l.waiting.addFirst(c)
+			l.waiting.AddFirst(&c.place, c)
 		}
 	}
 	batch = slices.DeleteFunc(slices.Clone(batch), postponed)
-	for c := l.waiting.first; c != nil && c.postponed; c = c.next {
+	for c := l.waiting.First(); c != nil && c.postponed; c = c.place.Next() {
 		c.postponed = false
 	}
 	return batch
@@ -388,9 +390,9 @@ func (l *Lane[Q, R]) putOff(batch []*Call[Q, R]) []*Call[Q, R] {
 func (l *Lane[Q, R]) pass() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	next := l.waiting.first
+	next := l.waiting.First()
 	if l.led = next != nil; l.led {
-		l.waiting.remove(next)
+		l.waiting.Remove(&next.place)
 		next.wake <- lead
 	}
 }
@@ -425,8 +427,8 @@ func (l *Lane[Q, R]) Close(err error) {
 		return
 	}
 	l.closed = err
-	for c := l.waiting.first; c != nil; c = l.waiting.first {
-		l.waiting.remove(c)
+	for c := l.waiting.First(); c != nil; c = l.waiting.First() {
+		l.waiting.Remove(&c.place)
 		c.Err = err
 		c.wake <- done
 	}

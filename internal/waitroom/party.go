@@ -29,7 +29,7 @@ func (p *Party[V]) Wants() (wants []int) {
 			if !w.leaves {
 				return false
 			}
-			r.waiting.remove(w)
+			r.waiting.Remove(&w.place)
 			w.held = false
 			w.woken <- struct{}{}
 			return true
@@ -58,9 +58,9 @@ func (p *Party[V]) Next(served int) (stamp int64, ok bool) {
 	r := p.room
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	w := r.waiting.first
+	w := r.waiting.First()
 	for ; w != nil && served > 0; served-- {
-		w = w.next
+		w = w.place.Next()
 	}
 	if w == nil {
 		return 0, false
@@ -90,7 +90,7 @@ func (r *Room[V]) Free() int {
 	if r.busy {
 		return 0
 	}
-	return min(r.waiting.length, r.o.Max)
+	return min(r.waiting.Len(), r.o.Max)
 }
 
 // Deliver gives each of the first of those whom Wants returned last what it gets. The others
@@ -107,7 +107,7 @@ func (p *Party[V]) Deliver(got [][]V, err error) {
 func (r *Room[V]) holdBehind(w *waiter[V], giveUp context.CancelCauseFunc) *Party[V] {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.waiting.first != w {
+	if r.waiting.First() != w {
 		return nil
 	}
 	p := r.hold(r.o.Max, giveUp)
@@ -120,12 +120,12 @@ func (r *Room[V]) holdBehind(w *waiter[V], giveUp context.CancelCauseFunc) *Part
 // hold keeps the first n callers from leaving while items are taken for them, or handed to
 // them. It returns nil if that is so already, or nobody is there. The lock is held.
 func (r *Room[V]) hold(n int, giveUp context.CancelCauseFunc) *Party[V] {
-	if r.busy || r.waiting.length == 0 {
+	if r.busy || r.waiting.Len() == 0 {
 		return nil
 	}
 	r.busy = true
-	held := make([]*waiter[V], 0, min(n, r.waiting.length, r.o.Max))
-	for w := r.waiting.first; len(held) < cap(held); w = w.next {
+	held := make([]*waiter[V], 0, min(n, r.waiting.Len(), r.o.Max))
+	for w := r.waiting.First(); len(held) < cap(held); w = w.place.Next() {
 		w.held = true
 		held = append(held, w)
 	}

@@ -15,6 +15,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/conq-go/conq/internal/linked"
 )
 
 // Options are the choices of a Room.
@@ -73,8 +75,8 @@ type Room[V any] struct {
 
 	mu      sync.Mutex
 	closed  error
-	drained chan struct{} // closed when nobody waits any more after Close
-	waiting list[V]       // in order of arrival; the first one leads
+	drained chan struct{}          // closed when nobody waits any more after Close
+	waiting linked.List[waiter[V]] // in order of arrival; the first one leads
 
 	present atomic.Int64 // how many wait
 
@@ -97,8 +99,7 @@ type waiter[V any] struct {
 	lost   error         // its items may be lost
 	woken  chan struct{} // holds one: it has got items, or leads, or may leave
 
-	prev, next *waiter[V]
-	waits      bool // it is in the list
+	place linked.Place[waiter[V]] // among those who wait
 }
 
 // Init makes r, a zero Room, an empty room.
@@ -142,9 +143,9 @@ func (r *Room[V]) Drained(ctx context.Context) error {
 
 // changed is to be called when r.waiting or r.closed has changed, under the lock.
 func (r *Room[V]) changed() {
-	r.present.Store(int64(r.waiting.length))
-	r.o.Observe(r.waiting.length)
-	if r.closed == nil || r.waiting.length > 0 {
+	r.present.Store(int64(r.waiting.Len()))
+	r.o.Observe(r.waiting.Len())
+	if r.closed == nil || r.waiting.Len() > 0 {
 		return
 	}
 	select {
@@ -177,7 +178,7 @@ func (r *Room[V]) Wait(ctx context.Context, want int) ([]V, error) {
 func (r *Room[V]) empty() (stamp int64, empty bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.waiting.length > 0 {
+	if r.waiting.Len() > 0 {
 		return 0, false
 	}
 	return r.o.Stamp(), true
@@ -245,9 +246,9 @@ func (r *Room[V]) enter(w *waiter[V]) (leads bool, closed error) {
 		return false, r.closed
 	}
 	w.stamp = r.o.Stamp()
-	r.waiting.add(w)
+	r.waiting.Add(&w.place, w)
 	r.changed()
-	return r.waiting.first == w, nil
+	return r.waiting.First() == w, nil
 }
 
 // leave removes w unless it is held or gone, and passes the lead on. It tells
@@ -259,8 +260,8 @@ func (r *Room[V]) leave(ctx context.Context, w *waiter[V]) bool {
 		r.wantsToLeave(ctx, w)
 		return false
 	}
-	leads := r.waiting.first == w
-	if !r.waiting.remove(w) {
+	leads := r.waiting.First() == w
+	if !r.waiting.Remove(&w.place) {
 		return false
 	}
 	r.changed()
@@ -283,8 +284,8 @@ func (r *Room[V]) wantsToLeave(ctx context.Context, w *waiter[V]) {
 }
 
 func (r *Room[V]) passLead() {
-	if r.waiting.first != nil {
-		r.waiting.first.woken <- struct{}{}
+	if r.waiting.First() != nil {
+		r.waiting.First().woken <- struct{}{}
 	}
 }
 
@@ -453,7 +454,7 @@ func (r *Room[V]) deliver(held []*waiter[V], got [][]V, err error) {
 		if !goes(w) {
 			continue
 		}
-		if r.waiting.remove(w); i > 0 {
+		if r.waiting.Remove(&w.place); i > 0 {
 			w.woken <- struct{}{}
 		}
 	}

@@ -177,7 +177,7 @@ func (t *tx) apply() (uint64, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	lock(&db.mu)
-	for len(reads) > 0 && db.version > checked+manyCommits && t.listed {
+	for len(reads) > 0 && db.version > checked+manyCommits && t.place.Taken() {
 		since, latest := db.window.since(checked), db.version
 		db.mu.Unlock()
 		if conflicts(since, reads) {
@@ -205,7 +205,7 @@ func (t *tx) applyLocked(e *effects, reads []kv.Range, checked uint64) (*pebble.
 	if err := t.committable(now); err != nil {
 		return nil, err
 	}
-	if t.version != 0 && !t.listed { // the window no longer reaches back so far
+	if t.version != 0 && !t.place.Taken() { // the window no longer reaches back so far
 		return nil, kv.ErrTooOld
 	}
 	if len(reads) > 0 && conflicts(db.window.since(checked), reads) {
@@ -225,8 +225,8 @@ func (t *tx) applyLocked(e *effects, reads []kv.Range, checked uint64) (*pebble.
 	snap := t.releaseLocked()
 	db.expire(now)
 	oldest := db.version
-	if db.txns.first != nil {
-		oldest = db.txns.first.version
+	if first := db.txns.First(); first != nil {
+		oldest = first.version
 		db.window.add(db.version, e.written())
 		db.window.trim(oldest)
 	} else {
@@ -320,8 +320,8 @@ func unknown(err error) error {
 // expire gives up on transactions that have been open for too long. Their
 // commits will fail.
 func (db *DB) expire(now time.Time) {
-	for t := db.txns.first; t != nil && t.tooOld(now); t = db.txns.first {
-		db.txns.remove(t)
+	for t := db.txns.First(); t != nil && t.tooOld(now); t = db.txns.First() {
+		db.txns.Remove(&t.place)
 		db.expired[t] = struct{}{}
 	}
 }

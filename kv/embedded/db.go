@@ -13,6 +13,7 @@ import (
 	"sync/atomic"
 
 	"github.com/cockroachdb/pebble/v2"
+	"github.com/conq-go/conq/internal/linked"
 	"github.com/conq-go/conq/kv"
 	"github.com/conq-go/conq/kv/internal/retry"
 )
@@ -47,7 +48,7 @@ type DB struct {
 	version uint64            // of the last commit
 	full    bool              // the journal needs a new segment
 	view    *view             // the latest, if it is in use
-	txns    openTxns          // those that hold a view
+	txns    linked.List[txn]  // that hold a view, in the order in which they got it, which is that of their versions
 	expired map[*txn]struct{} // of those, such as were too old, until they end
 	window  window
 	watches watches
@@ -180,7 +181,10 @@ func (db *DB) Close() error {
 	}
 	db.closed = true
 	db.ending.Store(true)
-	open := slices.AppendSeq(db.txns.all(), maps.Keys(db.expired))
+	open := slices.Collect(maps.Keys(db.expired))
+	for t := db.txns.First(); t != nil; t = t.place.Next() {
+		open = append(open, t)
+	}
 	db.watches.fireAll(func(*watch) error { return kv.ErrClosed })
 	db.mu.Unlock()
 	db.signals.Close()

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/cockroachdb/pebble/v2"
+	"github.com/conq-go/conq/internal/linked"
 	"github.com/conq-go/conq/kv"
 )
 
@@ -17,46 +18,6 @@ type view struct {
 	version uint64
 	snap    *pebble.Snapshot
 	refs    int
-}
-
-// openTxns lists the transactions that hold a view, in the order in which they
-// got it, which is that of their versions. The store's lock guards it.
-type openTxns struct {
-	first, last *txn
-}
-
-func (l *openTxns) push(t *txn) {
-	t.prev, t.listed = l.last, true
-	if l.last == nil {
-		l.first = t
-	} else {
-		l.last.next = t
-	}
-	l.last = t
-}
-
-func (l *openTxns) remove(t *txn) {
-	if !t.listed {
-		return
-	}
-	if t.prev == nil {
-		l.first = t.next
-	} else {
-		t.prev.next = t.next
-	}
-	if t.next == nil {
-		l.last = t.prev
-	} else {
-		t.next.prev = t.prev
-	}
-	t.prev, t.next, t.listed = nil, nil, false
-}
-
-func (l *openTxns) all() (ts []*txn) {
-	for t := l.first; t != nil; t = t.next {
-		ts = append(ts, t)
-	}
-	return ts
 }
 
 // txn is the part of a transaction that reads: its version of the store, which its
@@ -82,8 +43,7 @@ type txn struct {
 	cursors *cursor // those that are open
 	open    bool    // it has begun, and not been released
 
-	prev, next *txn // in db.txns
-	listed     bool // likewise, under the store's lock: others end those that are too old
+	place linked.Place[txn] // in db.txns, under the store's lock: others end those that are too old
 }
 
 // maxLazy is how many attempts of a transaction may be lazy. Of a pop that conflicted with
@@ -109,7 +69,7 @@ func (t *txn) begin() error {
 	if !t.lazy {
 		t.view = t.db.latest()
 	}
-	t.db.txns.push(t)
+	t.db.txns.Add(&t.place, t)
 	return nil
 }
 
@@ -171,16 +131,16 @@ func (t *txn) moveOn() error {
 	switch {
 	case db.closed:
 		return kv.ErrClosed
-	case !t.listed:
+	case !t.place.Taken():
 		return kv.ErrTooOld
 	case t.version == db.version:
 	case conflicts(db.window.since(t.version), t.normalized()):
 		t.ended = kv.ErrConflict // also for who does not look at the error
 		return t.ended
 	default:
-		db.txns.remove(t)
+		db.txns.Remove(&t.place)
 		t.version = db.version
-		db.txns.push(t)
+		db.txns.Add(&t.place, t)
 	}
 	return nil
 }
@@ -439,9 +399,9 @@ func (t *txn) release() {
 // to be closed when the lock isn't held any more, if there is one.
 func (t *txn) releaseLocked() *pebble.Snapshot {
 	t.open = false
-	t.db.txns.remove(t)
+	t.db.txns.Remove(&t.place)
 	delete(t.db.expired, t)
-	if t.db.txns.first == nil {
+	if t.db.txns.Len() == 0 {
 		t.db.window = window{} // nobody needs it
 	}
 	v := t.view

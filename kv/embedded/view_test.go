@@ -73,7 +73,7 @@ func TestTooOldEndsTwice(t *testing.T) {
 		both.Go(old.end)
 		both.Go(func() { mustTransact(t, db, func(tx kv.Tx) { tx.Set([]byte("k"), nil) }) })
 		both.Wait()
-		if db.txns.first != nil || db.view != nil && db.view.refs > 0 {
+		if db.txns.Len() > 0 || db.view != nil && db.view.refs > 0 {
 			t.Fatal("something is still open")
 		}
 	}
