@@ -51,7 +51,7 @@ type Overlay struct {
 	changes []Change // in the order in which they were made; full, another slice is begun
 	keys    arena
 	values  arena
-	gaps    [2]gap // the last ones of reads forwards and in reverse
+	gaps    gaps
 
 	one    [1]Change // the first of changes
 	oneRef [1]*Change

@@ -235,49 +235,62 @@ func TestReadWhileTaking(t *testing.T) {
 }
 
 // TestTakeOneByOne checks that who takes pairs one by one, from the same end each time, does not step
-// over those that he has taken, whether they were stored or are the transaction's own.
+// over those that he has taken, whether they were stored or are the transaction's own, and though he
+// takes from other places by turns.
 func TestTakeOneByOne(t *testing.T) {
 	const n = 1000
-	r := kv.Range{Begin: []byte("k"), End: []byte("l")}
-	for _, own := range []bool{false, true} {
-		for _, reverse := range []bool{false, true} {
-			var o Overlay
-			var stored []kv.KeyValue
-			for i := range n {
-				if key := fmt.Appendf(nil, "k%04d", i); own {
-					o.Set(key, nil)
-				} else {
-					stored = append(stored, kv.KeyValue{Key: key})
-				}
-			}
-			moves := 0
-			var taken []byte
-			for i := range n {
-				cursor := &sliceCursor{pairs: stored, r: r, reverse: reverse}
-				m := o.Over(cursor, r, reverse)
-				gap := m.gap
-				want := fmt.Sprintf("k%04d", i)
-				if reverse {
-					want = fmt.Sprintf("k%04d", n-1-i)
-				}
-				first, ok, err := m.Next()
-				if string(first.Key) != want || !ok || err != nil {
-					t.Fatalf("own %v, reverse %v: %q, %v, %v, want %q", own, reverse, first.Key, ok, err, want)
-				}
-				if !reverse && i > 0 {
-					taken = kv.After(taken)
-				}
-				if !bytes.Equal(gap.to, taken) {
-					t.Fatalf("own %v, reverse %v: at %q, the gap goes to %q, want %q", own, reverse, want, gap.to, taken)
-				}
-				moves += cursor.moves
-				taken = bytes.Clone(first.Key)
-				o.Clear(first.Key)
-			}
-			if moves > 2*n {
-				t.Errorf("own %v, reverse %v: %d pairs were read, want %d at most", own, reverse, moves, 2*n)
+	for _, places := range []int{1, 2, mostGaps} {
+		for _, own := range []bool{false, true} {
+			for _, reverse := range []bool{false, true} {
+				t.Run(fmt.Sprintf("%d places, own %v, reverse %v", places, own, reverse), func(t *testing.T) {
+					takeOneByOne(t, n, places, own, reverse)
+				})
 			}
 		}
+	}
+}
+
+func takeOneByOne(t *testing.T, n, places int, own, reverse bool) {
+	var o Overlay
+	stored := make([][]kv.KeyValue, places)
+	for p := range places {
+		for i := range n {
+			if key := fmt.Appendf(nil, "%c%04d", 'a'+p, i); own {
+				o.Set(key, nil)
+			} else {
+				stored[p] = append(stored[p], kv.KeyValue{Key: key})
+			}
+		}
+	}
+	moves := 0
+	taken := make([][]byte, places) // where the last one was
+	for i := range n {
+		for p := range places {
+			r := kv.Range{Begin: []byte{'a' + byte(p)}, End: []byte{'b' + byte(p)}}
+			cursor := &sliceCursor{pairs: stored[p], r: r, reverse: reverse}
+			m := o.Over(cursor, r, reverse)
+			want := fmt.Sprintf("%c%04d", 'a'+p, i)
+			if reverse {
+				want = fmt.Sprintf("%c%04d", 'a'+p, n-1-i)
+			}
+			first, ok, err := m.Next()
+			if string(first.Key) != want || !ok || err != nil {
+				t.Fatalf("%q, %v, %v, want %q", first.Key, ok, err, want)
+			}
+			if from := m.from; i > 0 {
+				if to := o.gaps.find(from, reverse).to; !bytes.Equal(to, taken[p]) {
+					t.Fatalf("at %q, the gap goes to %q, want %q", want, to, taken[p])
+				}
+			}
+			if taken[p] = bytes.Clone(first.Key); !reverse {
+				taken[p] = kv.After(first.Key)
+			}
+			moves += cursor.moves
+			o.Clear(first.Key)
+		}
+	}
+	if most := 2 * n * places; moves > most {
+		t.Errorf("%d pairs were read, want %d at most", moves, most)
 	}
 }
 
