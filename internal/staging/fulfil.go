@@ -134,10 +134,19 @@ func newFulfilment(s *Stage, tx kv.Tx) *fulfilment {
 		s: s, tx: tx, now: s.o.Now(), taken: make(map[string]bool),
 		items: s.o.Items, bytes: s.o.Bytes, operations: math.MaxInt,
 	}
-	if limit := s.db.Limits().Operations; limit > 0 {
-		f.operations = max(limit-overhead, perRequest+perItem)
+	if n := room(s.db.Limits()); n > 0 {
+		f.operations = n
 	}
 	return f
+}
+
+// room returns how many operations there are for requests and their items in a transaction, or 0
+// if any number is: enough to serve one item at least.
+func room(l kv.Limits) int {
+	if l.Operations <= 0 {
+		return 0
+	}
+	return max(l.Operations-overhead, perRequest+perItem)
 }
 
 // past tells whether the deadline of a request has passed.

@@ -44,3 +44,48 @@ func TestClockStepsBack(t *testing.T) {
 		}))
 	}
 }
+
+// thrifty is the test's queue, and counts the items that are read.
+type thrifty struct {
+	source
+	read *int
+}
+
+func (c thrifty) Items(r kv.Reader, side Side, limit int) iter.Seq2[kv.KeyValue, error] {
+	*c.read += limit // an engine fetches as many
+	return c.source.Items(r, side, limit)
+}
+
+// TestReadNoMore checks that no more requests and items are asked for than a transaction of so many
+// operations can serve, and that those are served.
+func TestReadNoMore(t *testing.T) {
+	db := newMemory(t, kv.Limits{Operations: 128})
+	fill(t, db, 200)
+	s := stage(db, Options{})
+	read := 0
+	s.o.Source = thrifty{testQueue, &read}
+	for half := range 2 {
+		check(t, db.Transact(t.Context(), func(tx kv.Tx) error {
+			for i := range 100 {
+				op := fmt.Appendf(nil, "%d %03d", half, i)
+				tx.Set(s.keys.request(int64(100*half+i), Front, op), state(1, s.deadline()))
+			}
+			return nil
+		}))
+	}
+	check(t, db.Transact(t.Context(), func(tx kv.Tx) error {
+		requests, err := s.requests(tx, s.o.Requests)
+		if err != nil {
+			return err
+		}
+		f := newFulfilment(s, tx)
+		defer f.stop()
+		if err := f.serve(requests); err != nil {
+			return err
+		}
+		if want := (128 - overhead) / (perRequest + perItem); len(f.served) != want || read > 2*want || len(requests) > 2*want {
+			return fmt.Errorf("%d requests served, want %d; %d requests and %d items read", len(f.served), want, len(requests), read)
+		}
+		return nil
+	}))
+}

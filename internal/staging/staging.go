@@ -195,6 +195,9 @@ func (o Options) withDefaults(l kv.Limits) Options {
 	if l.Transaction > 0 {
 		o.Bytes = min(o.Bytes, l.Transaction/4)
 	}
+	if n := room(l); n > 0 { // more would be read, and not served
+		o.Requests, o.Items = min(o.Requests, n/perRequest), min(o.Items, n/perItem)
+	}
 	if o.PutBack == nil {
 		o.PutBack = func(kv.Tx) error { return nil }
 	}
