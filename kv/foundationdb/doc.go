@@ -79,7 +79,7 @@
 //	1021 commit_unknown_result                    kv.ErrCommitUnknown
 //	1039 cluster_version_changed, at the commit   kv.ErrCommitUnknown
 //	1025 and 1101 cancelled, at the commit        kv.ErrCommitUnknown, and why
-//	1022, 1030, 1031, 1100, 4000, 4100,
+//	1022, 1030, 1031, 1100, 2017, 4000, 4100,
 //	     at the commit                            kv.ErrCommitUnknown
 //	2004 key_outside_legal_range, 2005 inverted   kv.ErrInvalid
 //	2023 transaction_read_only                    kv.ErrReadOnly

@@ -202,7 +202,7 @@ func TestRetryLimit(t *testing.T) {
 // An outcome that is unknown is told, and not tried again, whether the commit has
 // happened or not. One of a transaction that has written nothing can't be.
 func TestUnknownOutcome(t *testing.T) {
-	for _, code := range []int{1021, 1022, 1025, 1030, 1031, 1039, 1100, 1101, 4000, 4100} {
+	for _, code := range []int{1021, 1022, 1025, 1030, 1031, 1039, 1100, 1101, 2017, 4000, 4100} {
 		for _, late := range []bool{false, true} {
 			inStore(t, Options{}, func(t *testing.T, db *DB, c *fake) {
 				get(t, db, "a")

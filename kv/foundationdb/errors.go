@@ -33,6 +33,7 @@ const (
 	codeProxyTagThrottled   = 1223
 	codeOutsideLegalRange   = 2004
 	codeInvertedRange       = 2005
+	codeUsedDuringCommit    = 2017
 	codeTransactionReadOnly = 2023
 	codeTransactionTooLarge = 2101
 	codeKeyTooLarge         = 2102
@@ -78,12 +79,13 @@ func (e *Error) Is(target error) bool {
 
 // maybeCommitted tells whether a commit that failed with an error may have
 // happened all the same, or may happen yet: those of which FoundationDB says so;
-// those of a commit that was given up; and those that only a defect explains.
+// those of a commit that was given up, as the library does when its transaction is
+// used meanwhile; and those that only a defect explains.
 func maybeCommitted(code int) bool {
 	switch code {
 	case codeCommitUnknown, codeCommitUnknownFatal, codeClusterVersion,
 		codeCancelled, codeOperationCancelled, codeTimedOut,
-		codeMaybeDelivered, codeBrokenPromise, codeUnknown, codeInternal:
+		codeUsedDuringCommit, codeMaybeDelivered, codeBrokenPromise, codeUnknown, codeInternal:
 		return true
 	}
 	return code <= 0 // not an error of FoundationDB's
