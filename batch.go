@@ -148,6 +148,18 @@ type buffers[V any] struct {
 	items   []kv.KeyValue
 	shares  []share[V]
 	covered []kv.Range
+	most    int // items to look for, after more were too large for a transaction; 0 for as many as there may be
+}
+
+// halve has fewer items taken after an error which says that those found are too large for a
+// transaction, if fewer can be: an engine may count more than a budget knows of, as FoundationDB
+// counts keys.
+func (m *buffers[V]) halve(err error) bool {
+	if len(m.items) < 2 || !errors.Is(err, kv.ErrTooLarge) {
+		return false
+	}
+	m.most = len(m.items) / 2
+	return true
 }
 
 // forget lets go of what is in it.
@@ -158,7 +170,7 @@ func (m *buffers[V]) forget() {
 	if cap(m.items) > maxCombinedCalls {
 		*m = buffers[V]{}
 	}
-	m.items, m.shares = m.items[:0], m.shares[:0]
+	m.items, m.shares, m.most = m.items[:0], m.shares[:0], 0
 }
 
 // takeN takes up to n items within a transaction of the caller, who may go on to
@@ -189,7 +201,11 @@ const (
 // had been just before. So consumers of a queue that is nearly empty do not
 // conflict with its producers.
 func takeShares[V any](s *store, tx kv.Tx, wants []int, d direction[V], how strictness, m *buffers[V]) ([]share[V], error) {
-	b, err := s.budget(sum(wants), how)
+	n := sum(wants)
+	if m.most > 0 {
+		n = min(n, m.most)
+	}
+	b, err := s.budget(n, how)
 	if err != nil {
 		return nil, err
 	}

@@ -64,20 +64,27 @@ func (t *taker[V]) turn(ctx context.Context, b *batch[V], p *waitroom.Party[V]) 
 
 // turnPlain takes items, if it is their turn, and watches, all in one transaction.
 func (t *taker[V]) turnPlain(ctx context.Context, b *batch[V], p *waitroom.Party[V]) (lineTurn[V], error) {
-	attempts := 0
-	r, err := outcome.Do(ctx, &t.s.lanes, func(tx kv.Tx) (r lineTurn[V], err error) {
-		attempts++
+	attempts, m := 0, new(buffers[V])
+	turn := func(tx kv.Tx) (r lineTurn[V], err error) {
+		if attempts++; attempts > 1 {
+			m.shares = nil // what an earlier attempt has dealt may be what counts
+		}
 		if err := t.admit(tx, b, attempts); err != nil {
 			return r, err
 		}
 		if r, err = t.look(tx, p); err != nil || r.news != nil {
 			return r, err
 		}
-		if r.shares, err = takeShares(t.s, tx, b.wants, t.direction, waiting, new(buffers[V])); err != nil {
+		if r.shares, err = takeShares(t.s, tx, b.wants, t.direction, waiting, m); err != nil {
 			return r, err
 		}
 		return r, t.moveUp(tx, p, len(b.wants), &r)
-	})
+	}
+	r, err := outcome.Do(ctx, &t.s.lanes, turn)
+	for m.halve(err) {
+		attempts = 0
+		r, err = outcome.Do(ctx, &t.s.lanes, turn)
+	}
 	if err != nil {
 		return r, err
 	}

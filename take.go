@@ -198,6 +198,10 @@ func newBatch[V any]() *batch[V] {
 func (t *taker[V]) servePlain(ctx context.Context, b *batch[V]) ([]share[V], error) {
 	b.attempts = 0
 	shares, err := b.plain.Do(ctx, &t.s.lanes)
+	for b.buffers.halve(err) {
+		b.attempts = 0
+		shares, err = b.plain.Do(ctx, &t.s.lanes)
+	}
 	if err == nil {
 		t.note(shares)
 		t.s.observe(Event{Kind: Taken, Calls: len(b.calls), Items: count(shares), Attempts: b.attempts})

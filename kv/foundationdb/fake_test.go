@@ -163,6 +163,7 @@ type fakeTx struct {
 	cancelled bool
 	committed bool
 	writes    []fakeWrite
+	size      int // of the writes, as sent
 	reads     []fakeSpan
 	wrote     []fakeSpan
 	pending   []func(error) // what is waited for
@@ -364,9 +365,18 @@ func (t *fakeTx) addWriteConflict(begin, end []byte) error {
 	return t.f.fail("conflict")
 }
 
-func (t *fakeTx) write(s fakeSpan, w fakeWrite) {
+// What each mutation, and each range, counts besides its bytes:
+// sizeof(MutationRef) and sizeof(KeyRangeRef) of the library.
+const (
+	fakeMutation = 44
+	fakeConflict = 24
+)
+
+// write is a mutation with two parameters of so many bytes.
+func (t *fakeTx) write(s fakeSpan, params int, w fakeWrite) {
 	t.f.mu.Lock()
 	defer t.f.mu.Unlock()
+	t.size += fakeMutation + params
 	t.writes, t.wrote = append(t.writes, w), append(t.wrote, s)
 }
 
@@ -374,17 +384,17 @@ func one(key []byte) fakeSpan { return fakeSpan{string(key), string(key) + "\x00
 
 func (t *fakeTx) set(key, value []byte) {
 	k, v := string(key), string(value)
-	t.write(one(key), func(data *state) { data.Set(k, v) })
+	t.write(one(key), len(k)+len(v), func(data *state) { data.Set(k, v) })
 }
 
 func (t *fakeTx) clear(key []byte) {
 	k := string(key)
-	t.write(one(key), func(data *state) { data.Delete(k) })
+	t.write(one(key), 2*len(k)+1, func(data *state) { data.Delete(k) }) // the range of one key
 }
 
 func (t *fakeTx) clearRange(begin, end []byte) {
 	s := fakeSpan{string(begin), string(end)}
-	t.write(s, func(data *state) {
+	t.write(s, len(begin)+len(end), func(data *state) {
 		var keys []string
 		data.Ascend(s.begin, func(key, _ string) bool {
 			keys = append(keys, key)
@@ -400,7 +410,7 @@ func (t *fakeTx) clearRange(begin, end []byte) {
 
 func (t *fakeTx) add(key, operand []byte) {
 	k, delta := string(key), binary.LittleEndian.Uint64(operand)
-	t.write(one(key), func(data *state) {
+	t.write(one(key), len(k)+len(operand), func(data *state) {
 		var sum [8]byte
 		old, _ := data.Get(k)
 		copy(sum[:], old)
@@ -461,9 +471,9 @@ func (t *fakeTx) apply() error {
 	if len(t.wrote) == 0 {
 		return nil
 	}
-	size := 0
+	size := t.size // as Transaction::getSize in the library has it
 	for _, s := range append(slices.Clone(t.wrote), t.reads...) {
-		size += len(s.begin) + len(s.end)
+		size += fakeConflict + len(s.begin) + len(s.end)
 	}
 	if size > maxSent {
 		return fakeError(codeTransactionTooLarge)
