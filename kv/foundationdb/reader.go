@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"math"
 	"slices"
 
 	"github.com/conq-go/conq/kv"
@@ -221,7 +222,8 @@ func (r reader) loop(span kv.Range, o kv.RangeOptions, yield func(kv.KeyValue, e
 	if !r.snapshot {
 		conflict = r.t.conflict(kv.Range{})
 	}
-	merged := r.t.writes.Over(&cursor{t: r.t, span: span, limit: o.Limit, reverse: o.Reverse}, span, o.Reverse)
+	limit := min(o.Limit, math.MaxInt32) // of the library, which gets an int of C
+	merged := r.t.writes.Over(&cursor{t: r.t, span: span, limit: limit, reverse: o.Reverse}, span, o.Reverse)
 	for n := 1; ; n++ {
 		err := r.t.alive()
 		var pair kv.KeyValue

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"testing"
 	"testing/synctest"
@@ -162,12 +163,12 @@ func TestReadsAreNotRepeatedTooLate(t *testing.T) {
 func TestOneRequestForALimit(t *testing.T) {
 	inStore(t, Options{}, func(t *testing.T, db *DB, c *fake) {
 		fill(t, db, 20)
-		for _, limit := range []int{0, 1, 7, 20, 30} {
+		for _, limit := range []int{0, 1, 7, 20, 30, math.MaxInt, math.MaxInt - math.MaxInt32} {
 			c.ranges = nil
 			if err := db.Transact(t.Context(), func(tx kv.Tx) error { return drain(tx, limit) }); err != nil {
 				t.Fatal(err)
 			}
-			if want := []fakeRange{{limit, false}}; !slices.Equal(c.ranges, want) {
+			if want := []fakeRange{{min(limit, math.MaxInt32), false}}; !slices.Equal(c.ranges, want) {
 				t.Errorf("limit %d: asked for %v, want %v", limit, c.ranges, want)
 			}
 		}
