@@ -536,18 +536,25 @@ func (t *fakeTx) onError(code int) future[struct{}] {
 
 // abandon ends all that is waited for. The lock is held.
 func (t *fakeTx) abandon() {
-	for _, end := range t.pending {
-		end(fakeError(codeCancelled))
-	}
+	t.end()
 	for _, w := range t.watches {
 		w.f.resolve(struct{}{}, fakeError(codeCancelled))
 	}
-	t.pending, t.watches = nil, nil
+	t.watches = nil
 }
 
+// end ends all that is waited for but watches. The lock is held.
+func (t *fakeTx) end() {
+	for _, end := range t.pending {
+		end(fakeError(codeCancelled))
+	}
+	t.pending = nil
+}
+
+// cancel leaves watches alone, as the library does until the transaction is destroyed.
 func (t *fakeTx) cancel() {
 	t.f.mu.Lock()
 	defer t.f.mu.Unlock()
 	t.cancelled = true
-	t.abandon()
+	t.end()
 }

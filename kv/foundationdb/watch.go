@@ -125,6 +125,7 @@ func (w *watch) changed(ctx context.Context, tr transaction, key []byte) error {
 		return err
 	}
 	change := tr.watch(key)
+	defer change.Cancel() // also if the commit was given up: it would count until the binding's finalizer runs
 	if _, err := await(ctx, tr.commit()); err != nil {
 		return err
 	}

@@ -170,6 +170,34 @@ func TestWatchesEnd(t *testing.T) {
 	}
 }
 
+// A watch whose transaction does not get to its commit is not left to the library.
+func TestWatchWithoutCommit(t *testing.T) {
+	inStore(t, Options{}, func(t *testing.T, db *DB, c *fake) {
+		get(t, db, "a")
+		ctx, cancel := context.WithCancelCause(t.Context())
+		var told <-chan error
+		if err := db.Transact(ctx, func(tx kv.Tx) error {
+			told = tx.Watch([]byte("a"))
+			c.failWith(func(op string) int {
+				if op == "watch" {
+					c.stuck.Store(true) // before the commit that begins it
+				}
+				return 0
+			})
+			return nil
+		}); err != nil {
+			t.Fatal(err)
+		}
+		silent(t, told, "stuck")
+		cause := errors.New("cause")
+		cancel(cause)
+		if err := <-told; !errors.Is(err, cause) {
+			t.Errorf("the watch told %v, want the cause", err)
+		}
+		c.stuck.Store(false)
+	})
+}
+
 // silent fails the test if a watch has told something.
 func silent(t *testing.T, told <-chan error, when string) {
 	t.Helper()
