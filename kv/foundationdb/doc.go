@@ -57,7 +57,7 @@
 // then waits with a watch of the library's. So a watch does not conflict, lasts as
 // long as the caller's context, and is set off by a change of the value alone,
 // not by one that was undone meanwhile. The library allows 10,000 at a time for a
-// cluster in a process; one more ends with its error 1032.
+// cluster in a process; one more compares the value once a second until there is room.
 //
 // # Limits
 //
