@@ -22,7 +22,10 @@ import (
 	"github.com/conq-go/conq/kv"
 )
 
-// clusterFile returns the cluster to test on, or skips the test.
+// clusterFile returns the cluster to test on, or skips the test. To run them all, on a
+// cluster that others may use meanwhile:
+//
+//	FDB_CLUSTER_FILE=/etc/foundationdb/fdb.cluster go test -tags foundationdb -timeout 1h ./kv/foundationdb
 func clusterFile(t *testing.T) string {
 	t.Helper()
 	file := os.Getenv("FDB_CLUSTER_FILE")
@@ -36,7 +39,8 @@ func clusterFile(t *testing.T) string {
 // of its own, which is cleared at the end.
 func onCluster(t *testing.T) world {
 	file := clusterFile(t)
-	return world{store: func(t *testing.T) func() *DB {
+	// Where each commit has to wait for a slow disk, some cases take minutes.
+	return world{patience: 10 * time.Minute, store: func(t *testing.T) func() *DB {
 		prefix := []byte("conq-test/" + rand.Text() + "/")
 		open := func() *DB {
 			db, err := Open(file, Options{Prefix: prefix})

@@ -31,6 +31,8 @@ type world struct {
 	advance func(time.Duration)
 	// unknown makes some commits have unknown outcomes, where that can be had.
 	unknown func(*testing.T)
+	// patience is how long one case of the contract may take. Default: kvtest's.
+	patience time.Duration
 }
 
 // patience is how long something that has to happen may take.
@@ -112,7 +114,7 @@ func testContract(t *testing.T, w world) {
 	kvtest.Run(t, kvtest.Engine{
 		Open:    func(t *testing.T) kv.DB { return open(w.store(t)) },
 		Reopen:  func(_ *testing.T, db kv.DB) kv.DB { return open(again[db]) },
-		Advance: w.advance,
+		Advance: w.advance, Patience: w.patience,
 	})
 }
 

@@ -14,6 +14,7 @@ package kvtest
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"fmt"
 	"iter"
@@ -38,9 +39,13 @@ type Engine struct {
 	// stores that are open. Nil if it can't be moved; then nothing is checked
 	// about age.
 	Advance func(d time.Duration)
+
+	// Patience is how long one case may take, and anything in it that has to happen.
+	// The longest has some 3,500 commits, one after the other. Default: 2 minutes.
+	Patience time.Duration
 }
 
-// patience is how long something that has to happen may take.
+// patience is the default of Engine.Patience.
 const patience = 2 * time.Minute
 
 // Run checks all rules, each in a subtest with a store of its own.
@@ -52,7 +57,7 @@ func Run(t *testing.T, e Engine) {
 					if missing := c.needs.missing(e); missing != "" {
 						t.Skipf("the engine has no %s", missing)
 					}
-					c.run(newTester(t, t, e, patience))
+					c.run(newTester(t, t, e, cmp.Or(e.Patience, patience)))
 				})
 			}
 		})
