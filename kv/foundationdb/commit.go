@@ -13,7 +13,7 @@ const (
 	// maxSent is the limit of FoundationDB for a commit: what it sends of keys, values
 	// and conflict ranges, with so much for each mutation and each range.
 	maxSent        = 10_000_000
-	perMutation    = 48
+	perMutation    = 44
 	perConflict    = 24
 	maxTransaction = 9_500_000 // of it, which leaves the rest for that
 )
