@@ -50,7 +50,7 @@ type Info struct {
 // a kind that this version does not know, is among them. An entry that can't be
 // read is an ErrCorrupt that names it.
 func Queues(ctx context.Context, db kv.DB) ([]Info, error) {
-	if _, err := storeInfo(ctx, db); err != nil {
+	if err := checkStore(ctx, db); err != nil {
 		return nil, err
 	}
 	var infos []Info
@@ -71,7 +71,7 @@ func Lookup(ctx context.Context, db kv.DB, name string) (Info, bool, error) {
 	if err := checkName(name); err != nil {
 		return Info{}, false, err
 	}
-	if _, err := storeInfo(ctx, db); err != nil {
+	if err := checkStore(ctx, db); err != nil {
 		return Info{}, false, err
 	}
 	var info Info
@@ -83,14 +83,12 @@ func Lookup(ctx context.Context, db kv.DB, name string) (Info, bool, error) {
 	return info, found, err
 }
 
-// storeInfo returns the format of a store, or 0 if no queue was ever opened in
-// it, and an error if this version can't read it.
-func storeInfo(ctx context.Context, db kv.DB) (format int, err error) {
-	err = view(ctx, db, func(r kv.Reader) (err error) {
-		format, err = readFormat(r)
+// checkStore returns an error if this version can't read the store.
+func checkStore(ctx context.Context, db kv.DB) error {
+	return view(ctx, db, func(r kv.Reader) error {
+		_, err := readFormat(r)
 		return err
 	})
-	return format, err
 }
 
 // register makes sure that the catalogue has the queue as kind.

@@ -170,7 +170,7 @@ func (d *dumper) list(r kv.Reader) error {
 		})
 	}
 	for _, name := range d.o.Queues[len(d.queues):] {
-		info, err := findQueue(r, d.db, name)
+		info, err := findQueue(r, name)
 		if err != nil {
 			return err
 		}

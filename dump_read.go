@@ -33,7 +33,7 @@ func unknownKind(name string, kind Kind) error {
 }
 
 // findQueue returns what a name stands for, by the catalogue or else by its items.
-func findQueue(r kv.Reader, db kv.DB, name string) (Info, error) {
+func findQueue(r kv.Reader, name string) (Info, error) {
 	if err := checkName(name); err != nil {
 		return Info{}, err
 	}

@@ -151,7 +151,7 @@ func (l *loader) check(info Info) error {
 		if _, err := checkEntry(r, info.Name, info.Kind); err != nil {
 			return err
 		}
-		there, err := findQueue(r, l.db, info.Name)
+		there, err := findQueue(r, info.Name)
 		switch {
 		case errors.Is(err, ErrNoQueue):
 			return nil

@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"io"
 	"sync"
 
 	"github.com/conq-go/conq/kv"
@@ -104,16 +103,4 @@ func (f *feed) close() {
 	defer f.mu.Unlock()
 	f.closed = true
 	f.changed.Broadcast()
-}
-
-// fromSlice returns a next function over a slice.
-func fromSlice(items []item) func() (item, error) {
-	return func() (item, error) {
-		if len(items) == 0 {
-			return item{}, io.EOF
-		}
-		it := items[0]
-		items = items[1:]
-		return it, nil
-	}
 }

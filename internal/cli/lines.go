@@ -18,7 +18,6 @@ type lineReader struct {
 	r         *bufio.Reader
 	separator byte
 	max       int // longest item; 0 is any
-	line      int // number of the item that was read last, from 1
 }
 
 func newLineReader(r io.Reader, separator byte, max int) *lineReader {
@@ -29,7 +28,6 @@ func newLineReader(r io.Reader, separator byte, max int) *lineReader {
 // than max, and what may stand before it, is read to its end without being kept,
 // and gives a *kv.TooLargeError.
 func (l *lineReader) next() ([]byte, error) {
-	l.line++
 	var item []byte
 	size := 0
 	for {

@@ -15,6 +15,18 @@ import (
 	"github.com/conq-go/conq/kv"
 )
 
+// fromSlice returns a next function over a slice.
+func fromSlice(items []item) func() (item, error) {
+	return func() (item, error) {
+		if len(items) == 0 {
+			return item{}, io.EOF
+		}
+		it := items[0]
+		items = items[1:]
+		return it, nil
+	}
+}
+
 func numbered(n int) []item {
 	all := make([]item, n)
 	for i := range all {

@@ -195,7 +195,7 @@ func (r *run) simulate() {
 	}
 	wg.Wait()
 	for _, s := range stages {
-		for err := s.Forget(context.Background()); err != nil; err = s.Forget(context.Background()) {
+		for err := s.lanes.Forget(context.Background()); err != nil; err = s.lanes.Forget(context.Background()) {
 			if !acceptable(err) {
 				r.t.Fatalf("forgetting: %v", err)
 			}

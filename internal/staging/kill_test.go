@@ -93,7 +93,7 @@ func (w *world) take(ctx context.Context) {
 	}
 	if !w.m.dead {
 		w.deliver(got)
-		if err := s.Forget(context.Background()); err != nil && !w.m.dead {
+		if err := s.lanes.Forget(context.Background()); err != nil && !w.m.dead {
 			w.t.Errorf("forgetting outcome keys: %v", err)
 		}
 	}

@@ -79,7 +79,7 @@
 // added them has asked Last; who knows nothing of staging begins to count anew if
 // he finds none of the queue, or of the item's group, and adds them in front of
 // it. A consumer that is not heard of for longer than Options.Lease
-// loses its place. Outcome keys stay behind until Stage.Forget.
+// loses its place. Outcome keys stay behind until Stage.Close.
 package staging
 
 import (
@@ -256,14 +256,10 @@ func (s *Stage) Active(r kv.Reader) (bool, error) {
 	return false, nil
 }
 
-// Forget removes the outcome keys that the Stage has left in the store, except
-// those of calls under way. It can be used on. Where the engine always knows what
-// has been committed, there are none.
-func (s *Stage) Forget(ctx context.Context) error { return s.lanes.Forget(ctx) }
-
 // Close has calls of Take that come later return closed, and those under way, too:
 // they withdraw their requests, unless they have been served. It waits for them, until
-// ctx ends, and then does what Forget does. After an error, a further call goes on.
+// ctx ends, and then removes the outcome keys that the Stage has left in the store. After
+// an error, a further call goes on.
 func (s *Stage) Close(ctx context.Context, closed error) error {
 	s.mu.Lock()
 	if s.closed == nil {

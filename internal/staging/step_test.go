@@ -239,7 +239,7 @@ func TestForget(t *testing.T) {
 	if _, err := takeAll(t.Context(), s, Front, 1); err != nil || keys() == 0 {
 		t.Fatalf("taking leaves %d outcome keys, %v", keys(), err)
 	}
-	if err := s.Forget(t.Context()); err != nil || keys() != 0 {
+	if err := s.lanes.Forget(t.Context()); err != nil || keys() != 0 {
 		t.Errorf("after Forget there are %d, %v", keys(), err)
 	}
 }

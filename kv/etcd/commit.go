@@ -63,8 +63,7 @@ type commit struct {
 // added is a key that something is added to.
 type added struct {
 	key, value []byte // as the store has it
-	delta      int64
-	mod        int64 // revision of value; 0 if the key is absent
+	mod        int64  // revision of value; 0 if the key is absent
 }
 
 // prepare finds out what t conflicts on.
@@ -79,7 +78,7 @@ func (t *tx) prepare() *commit {
 	}
 	t.writes.Changes(func(change *overlay.Change) {
 		if change.Kind == overlay.Add {
-			c.adds = append(c.adds, &added{key: change.Key, delta: change.Delta})
+			c.adds = append(c.adds, &added{key: change.Key})
 		}
 	})
 	c.compareSeen()
