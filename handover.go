@@ -105,7 +105,16 @@ func (d *dealt[P, V]) deal(tx kv.Tx, payloads []P) (left []P, err error) {
 	if d.order != nil {
 		order = d.order(payloads)
 	}
-	n := 0
+	n := d.dealEach(wants, payloads, order, b)
+	if order == nil || n == len(payloads) {
+		return payloads[n:], nil
+	}
+	return without(payloads, order[:n]), nil
+}
+
+// dealEach gives each of the first of those who want so many its items, while the budget
+// lasts, and returns how many payloads these are: the first ones, in the given order.
+func (d *dealt[P, V]) dealEach(wants []int, payloads []P, order []int, b budget) (n int) {
 	values := make([]V, 0, min(b.items, len(payloads)))
 	d.got = make([][]V, 0, len(wants))
 	for _, want := range wants {
@@ -127,10 +136,7 @@ func (d *dealt[P, V]) deal(tx kv.Tx, payloads []P) (left []P, err error) {
 		}
 		d.got = append(d.got, values[from:len(values):len(values)])
 	}
-	if order == nil || n == len(payloads) {
-		return payloads[n:], nil
-	}
-	return without(payloads, order[:n]), nil
+	return n
 }
 
 // without returns the elements of s but for those at some indices.

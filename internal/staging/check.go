@@ -352,15 +352,7 @@ func (res *resultCheck) judge(value []byte) error {
 		u.Counts.OldResults, u.Counts.OldItems = 1, len(res.items)
 	}
 	back := res.mendable && past
-	switch {
-	case !whole && past:
-		u.fault(FaultIncomplete, res.key, back, "it has %d items, and should have %d", len(res.items), n)
-	case !whole:
-		u.fault(FaultIncomplete, res.key, false, "it has %d items, and should have %d; what is there can go back when its deadline is over",
-			len(res.items), n)
-	case res.gap:
-		u.fault(FaultIncomplete, res.key, back, "its items are not numbered from 0 to %d", n-1)
-	}
+	res.incomplete(n, past, back)
 	// Without all items the usual way to put them back fails, for all who take: so it
 	// is not to be started.
 	missing, err := res.missing(deadline, res.mendable && (whole || past))
@@ -383,6 +375,19 @@ func (res *resultCheck) judge(value []byte) error {
 		res.settled()
 	}
 	return nil
+}
+
+// incomplete tells of a result that has not the n items that it should.
+func (res *resultCheck) incomplete(n int, past, back bool) {
+	switch whole := n == len(res.items); {
+	case !whole && past:
+		res.u.fault(FaultIncomplete, res.key, back, "it has %d items, and should have %d", len(res.items), n)
+	case !whole:
+		res.u.fault(FaultIncomplete, res.key, false, "it has %d items, and should have %d; what is there can go back when its deadline is over",
+			len(res.items), n)
+	case res.gap:
+		res.u.fault(FaultIncomplete, res.key, back, "its items are not numbered from 0 to %d", n-1)
+	}
 }
 
 // settled notes that items which are in the queue, too, will be there alone.

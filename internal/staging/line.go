@@ -74,27 +74,17 @@ func (l *Line) Look(tx kv.Tx, stamp int64, items func() (bool, error)) (v View, 
 			return v, err
 		}
 		seen++
-		id, err := l.s.keys.parseWaiter(pair.Key)
+		_, deadline, err := parseState(pair)
 		if err != nil {
 			return v, err
 		}
-		_, deadline, err := parseState(pair)
-		switch {
-		case err != nil:
-			return v, err
-		case bytes.Equal(pair.Key, v.own):
+		if bytes.Equal(pair.Key, v.own) {
 			v.First, v.there, v.deadline = !v.Others, true, deadline
 			continue // are there others?
-		case bytes.Equal(id, l.id): // it waits no more since then
-			tx.Clear(pair.Key)
-			cleared++
-			continue
 		}
-		dead := l.s.past(deadline)
-		if before := bytes.Compare(pair.Key, v.own) < 0; before && !dead {
-			if dead, err = l.stuck(pair.Key, items); err != nil {
-				return v, err
-			}
+		dead, err := l.dead(pair.Key, deadline, v.own, items)
+		if err != nil {
+			return v, err
 		}
 		if dead {
 			tx.Clear(pair.Key)
@@ -121,6 +111,21 @@ const (
 	mostCleared = 4 // entries may be cleared in a transaction that also takes items
 	mostMine    = 4 // own entries are kept in mind that may be there
 )
+
+// dead tells whether an entry, which is not own, is to be removed: it is an old one of this
+// client, its deadline is over, or it is in front of own and stuck.
+func (l *Line) dead(key []byte, deadline int64, own []byte, items func() (bool, error)) (bool, error) {
+	id, err := l.s.keys.parseWaiter(key)
+	switch {
+	case err != nil:
+		return false, err
+	case bytes.Equal(id, l.id), l.s.past(deadline):
+		return true, nil
+	case bytes.Compare(key, own) > 0:
+		return false, nil
+	}
+	return l.stuck(key, items)
+}
 
 // stuck tells whether the first one in the line has left items where they are for
 // too long.

@@ -252,8 +252,7 @@ func (c *commit) result(response *pb.TxnResponse) (done bool, err error) {
 	return true, nil
 }
 
-// operations returns what has to be written. A transaction of etcd may not put a
-// key into a range that it deletes, so ranges are deleted around such keys.
+// operations returns what has to be written.
 func (c *commit) operations() (ops []*pb.RequestOp, err error) {
 	l := &c.t.db.layout
 	cleared := spans(c.t.writes.Cleared())
@@ -275,6 +274,20 @@ func (c *commit) operations() (ops []*pb.RequestOp, err error) {
 		puts = append(puts, change.Key)
 	})
 	ops = append(c.removals(ops, clears, puts), c.markRemoved(clears)...)
+	ops = l.removeAround(ops, cleared, puts)
+	if len(c.ranges) > 0 {
+		entry, err := c.logEntry()
+		if err != nil {
+			return nil, err
+		}
+		ops = append(ops, put([]byte(l.last), nil), entry)
+	}
+	return ops, nil
+}
+
+// removeAround adds the operations that delete ranges, but for the keys that are put into
+// them: a transaction of etcd may not put a key into a range that it deletes.
+func (l *layout) removeAround(ops []*pb.RequestOp, cleared spans, puts [][]byte) []*pb.RequestOp {
 	for _, r := range cleared {
 		begin := r.Begin
 		for len(puts) > 0 && bytes.Compare(puts[0], r.End) < 0 {
@@ -290,14 +303,7 @@ func (c *commit) operations() (ops []*pb.RequestOp, err error) {
 			ops = append(ops, remove(l.at(begin), l.at(r.End)))
 		}
 	}
-	if len(c.ranges) > 0 {
-		entry, err := c.logEntry()
-		if err != nil {
-			return nil, err
-		}
-		ops = append(ops, put([]byte(l.last), nil), entry)
-	}
-	return ops, nil
+	return ops
 }
 
 // removals adds the operations that delete keys. Neighbours go together, as those at

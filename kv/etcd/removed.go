@@ -87,17 +87,8 @@ func (r *rivals) around(number byte) bool {
 // their markers, as those of a family need one only: which of both is also a matter of
 // how many comparisons there is room for.
 func (c *commit) compareSeen() {
-	seen := make([][]string, len(c.covered))
-	for key, mod := range c.t.view.mods {
-		if mod == 0 {
-			continue
-		}
-		if i, ok := c.covered.index([]byte(key)); ok {
-			seen[i] = append(seen[i], key)
-		}
-	}
-	var families []marked
-	for i, keys := range seen {
+	var groups []marked // one for each marker
+	for i, keys := range c.seenIn() {
 		number, ok := familyOf(c.covered[i])
 		switch {
 		case !ok:
@@ -106,16 +97,16 @@ func (c *commit) compareSeen() {
 		case len(keys) == 0:
 			continue
 		}
-		j := slices.IndexFunc(families, func(m marked) bool { return m.number == number })
+		j := slices.IndexFunc(groups, func(m marked) bool { return m.number == number })
 		if j < 0 {
-			j = len(families)
-			families = append(families, marked{number: number})
+			j = len(groups)
+			groups = append(groups, marked{number: number})
 		}
-		families[j].keys = append(families[j].keys, keys...)
-		families[j].many = families[j].many || len(keys) > fewKeys
+		groups[j].keys = append(groups[j].keys, keys...)
+		groups[j].many = groups[j].many || len(keys) > fewKeys
 	}
-	room := maxOperations - c.count() - len(c.t.keys) - len(c.t.known) - len(families) // with a marker for each
-	for _, m := range families {
+	room := maxOperations - c.count() - len(c.t.keys) - len(c.t.known) - len(groups) // with a marker for each
+	for _, m := range groups {
 		room++
 		if (!m.many || c.t.db.rivals.around(m.number)) && len(m.keys) <= room {
 			c.compareKeys(m.keys)
@@ -125,6 +116,20 @@ func (c *commit) compareSeen() {
 			room--
 		}
 	}
+}
+
+// seenIn returns the keys that were seen in each of the ranges of c.
+func (c *commit) seenIn() [][]string {
+	seen := make([][]string, len(c.covered))
+	for key, mod := range c.t.view.mods {
+		if mod == 0 {
+			continue
+		}
+		if i, ok := c.covered.index([]byte(key)); ok {
+			seen[i] = append(seen[i], key)
+		}
+	}
+	return seen
 }
 
 func (c *commit) compareKeys(keys []string) {
