@@ -59,7 +59,7 @@ func (b *budget) spend(item kv.KeyValue, n int) bool {
 	return !b.spent
 }
 
-// gather appends items while the budget lasts, but at least one, to none that are there.
+// gather returns the first items, in memory: while the budget lasts, but at least one.
 func gather[V any](s *store, r kv.Reader, d direction[V], b *budget, memory []kv.KeyValue) ([]kv.KeyValue, error) {
 	items, known, err := d.known(r, b.items, memory)
 	switch {
@@ -183,23 +183,26 @@ func takeN[V any](s *store, tx kv.Tx, n int, d direction[V]) ([]V, error) {
 	return shares[0].all()
 }
 
-// strictness is what has to be true when takeShares returns fewer items than were
-// wanted.
+// strictness is what has to be true at the commit when takeShares returns fewer items than
+// were wanted.
 type strictness int
 
 const (
-	loose   strictness = iota // nothing is true if somebody was told so
-	exact                     // fewer is true as well
-	waiting                   // nothing need be true: nobody is told, those who get nothing have no share
+	loose   strictness = iota // that the queue was empty, if somebody is told so
+	exact                     // also that there were no more than those
+	waiting                   // neither: callers who get nothing have no share, and wait on
 )
 
-// takeShares takes items for callers who want so many each: for the first of them,
-// as far as the budget of a transaction lasts, and at least for one.
+// takeShares is the recipe's Dequeue or pop for several items: read the first ones, clear
+// them, and conflict on what was read. It reads a snapshot and adds the conflicts by hand,
+// since what it returns may depend on less than it has read. It serves the first of the
+// callers, each of whom wants so many items: as many as fit into a transaction, and at
+// least one.
 //
-// That somebody got fewer than he wanted must be exact if asked for, or if he got
-// none. Otherwise it need not: with an item that comes meanwhile, it is as if it
-// had been just before. So consumers of a queue that is nearly empty do not
-// conflict with its producers.
+// A caller who is told that there is nothing must be right at the commit, and with exact
+// also one who gets fewer than he wanted. Otherwise it is as if the transaction had run
+// just before the item that came meanwhile. So consumers of a queue that is nearly empty
+// do not conflict with its producers.
 func takeShares[V any](s *store, tx kv.Tx, wants []int, d direction[V], how strictness, m *buffers[V]) ([]share[V], error) {
 	n := sum(wants)
 	if m.most > 0 {
@@ -257,9 +260,10 @@ type deal[V any] struct {
 	broken bool // an item does not decode
 }
 
-// deal returns the shares of the first callers, appended to no shares: of all, if items
-// are all there are. Who is to get an item that does not decode gets its error, if he has
-// got nothing before; and so does everybody behind him.
+// deal returns the shares of the first callers, in the memory of shares. With all, the
+// items are all that there are, and callers for whom none is left get ErrEmpty. A caller
+// whose first item does not decode gets that error, and so do those behind him; one who
+// has got items before it keeps these.
 func (d *deal[V]) deal(r kv.Reader, wants []int, all bool, shares []share[V]) ([]share[V], error) {
 	var failed error
 	shares = slices.Grow(shares, len(wants))

@@ -131,9 +131,9 @@ func (p PriorityQueueTx[T]) ready() error {
 	return p.queue.store.readyIn(p.tx)
 }
 
-// max is the recipe's Max. With FIFOTies that would conflict with all pushes of
-// the priority, as it looks up the last one: so it reads a snapshot, and conflicts
-// on what the result depends on.
+// max finds what the recipe's PopMax would take, with its conflicts. With FIFOTies the recipe's
+// Max would conflict with all pushes of the priority, as it looks up the last key: so this reads
+// a snapshot, and conflicts on what the result depends on.
 func (p PriorityQueueTx[T]) max(kv.Reader) (kv.KeyValue, bool, error) {
 	if p.queue.ties != recipe.FirstPushed {
 		return p.queue.recipe.Max(p.tx)
@@ -170,9 +170,11 @@ func (p *PriorityQueue[T]) encodeAll(values []Prioritized[T]) ([]prioritized, er
 	return payloads, nil
 }
 
-// add pushes payloads in the order of their keys, as engines like it best. The first key of
-// each priority is the recipe's; the others take the counts that follow. Random bytes are
-// those of the payloads in their own order, as if they were pushed one by one.
+// add is the recipe's Push, (priority, count, random) -> payload with the last count + 1, for several
+// payloads: the last count of each priority is read once, and each payload takes the next one. They
+// are written in the order of their keys, as engines like it best, but take their random bytes in
+// their own order, as if they were pushed one by one. As for queues, the first count of a priority
+// may have to be larger because of staged items (see behindStaged).
 func (p *PriorityQueue[T]) add(tx kv.Tx, payloads []prioritized) error {
 	keys := spareKeys.Get()
 	defer keys.free()

@@ -120,8 +120,10 @@ func nth(i, n int, err error) error {
 	return fmt.Errorf("conq: value %d of %d: %w", i+1, n, err)
 }
 
-// add enqueues payloads. The index of the first is the recipe's; the others take those
-// that follow.
+// add is the recipe's Enqueue, (index, random) -> payload with the last index + 1, for several
+// payloads: the last index is read once, and each payload takes the next one. Beyond the recipe,
+// random bytes are drawn for up to mostDrawn keys at once, and the first index may have to be
+// larger, so that staged items come before these if they go back (see behindStaged).
 func (q *Queue[T]) add(tx kv.Tx, payloads [][]byte) error {
 	index, err := q.recipe.NextIndex(tx)
 	if err != nil {
