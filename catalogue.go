@@ -48,7 +48,7 @@ type Info struct {
 // It reads one snapshot unless that takes longer than the engine allows; then it
 // goes on behind the last name that it has read. A queue of a newer format, or of
 // a kind that this version does not know, is among them. An entry that can't be
-// read is an ErrCorrupt that names it.
+// read is an ErrCorrupt that names it; a store of a newer format, an ErrFormat.
 func Queues(ctx context.Context, db kv.DB) ([]Info, error) {
 	if err := checkStore(ctx, db); err != nil {
 		return nil, err
@@ -66,7 +66,8 @@ func Queues(ctx context.Context, db kv.DB) ([]Info, error) {
 }
 
 // Lookup returns the entry of one queue, and whether there is one. It does not
-// make one.
+// make one. The error is an ErrName, an ErrCorrupt if the entry can't be read, or an
+// ErrFormat if the store has a newer format. A queue of a newer format is no error.
 func Lookup(ctx context.Context, db kv.DB, name string) (Info, bool, error) {
 	if err := checkName(name); err != nil {
 		return Info{}, false, err

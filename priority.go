@@ -24,12 +24,12 @@ import (
 //     come in either order, those of one PushAll in its order, perhaps with others
 //     between them. PopMin takes the first of the lowest priority. PopMax takes
 //     the last of the highest, or with Options.FIFOTies the first.
-//   - Conflicts: pushes never conflict with each other, but for handing over, as for Queue. A pop conflicts with
-//     other pops at its end, unless they are of one handle, which combines them, or
-//     staged (see Staging), and with a push of an item that should have been
-//     popped instead. Reads that find or reach the end (Len, All, and pops and
-//     peeks that find nothing, inside of transactions that write) conflict with
-//     any push.
+//   - Conflicts: pushes never conflict with each other, except when some items are
+//     handed over, as for Queue. A pop conflicts with other pops at its end, unless
+//     they are of one handle, which combines them, or staged (see Staging), and with a
+//     push of an item that should have been popped instead. Reads that find nothing or
+//     read all (Len, All, and pops and peeks that find nothing) conflict with any push
+//     if their transaction writes something.
 //   - Not guaranteed: as for Queue.
 type PriorityQueue[T any] struct {
 	codec  Codec[T]
@@ -118,9 +118,9 @@ func (p *PriorityQueue[T]) In(tx kv.Tx) PriorityQueueTx[T] { return PriorityQueu
 
 // Push adds v behind the items of its priority. The largest payload is half of
 // the engine's Limits().Transaction; one over it is a *kv.TooLargeError and
-// nothing is written. It never conflicts with another Push, but as [PriorityQueue] says. Behind an
-// item of the same priority and the count 2^63-1, which conq does not write, there is no place: the
-// error is recipe.ErrFull.
+// nothing is written. It does not conflict with another Push, except as
+// [PriorityQueue] says. Behind an item of the same priority and the count 2^63-1,
+// which conq does not write, there is no place: the error is recipe.ErrFull.
 func (p *PriorityQueue[T]) Push(ctx context.Context, v T, priority int64) error {
 	touch(p)
 	payload, err := encode(&p.store, p.codec, v)
@@ -230,13 +230,14 @@ func (p *PriorityQueue[T]) PopMaxWaitN(ctx context.Context, n int) ([]Prioritize
 	return p.max.wait(ctx, n).all()
 }
 
-// PeekMin returns the item that PopMin would and leaves it, or returns ErrEmpty.
+// PeekMin returns the item that PopMin would and leaves it, or returns ErrEmpty. If the
+// item does not decode, the error is an ErrDecode. It conflicts with nothing.
 func (p *PriorityQueue[T]) PeekMin(ctx context.Context) (T, error) {
 	item, err := p.store.peek(ctx, false, nil)
 	return decoded(&p.store, p.codec, item, err)
 }
 
-// PeekMax returns the item that PopMax would and leaves it, or returns ErrEmpty.
+// PeekMax returns the item that PopMax would and leaves it, as PeekMin does.
 func (p *PriorityQueue[T]) PeekMax(ctx context.Context) (T, error) {
 	var in order
 	if p.ties == recipe.FirstPushed {
@@ -249,8 +250,8 @@ func (p *PriorityQueue[T]) PeekMax(ctx context.Context) (T, error) {
 // Len counts the items, as Queue.Len does.
 func (p *PriorityQueue[T]) Len(ctx context.Context) (int, error) { return p.store.length(ctx) }
 
-// Clear removes all items. It conflicts with no push: one at the same time comes
-// before it or after it.
+// Clear removes all items, as Queue.Clear does. It conflicts with no push: one at the
+// same time comes before it or after it.
 func (p *PriorityQueue[T]) Clear(ctx context.Context) error {
 	_, err := transact(ctx, &p.store, func(tx kv.Tx) (struct{}, error) {
 		return struct{}{}, p.In(tx).Clear()

@@ -22,11 +22,11 @@ import (
 //     first. Items that are enqueued at the same time come out in either order,
 //     those of one EnqueueAll in its order, perhaps with others between them.
 //   - Conflicts: enqueues never conflict with each other, nor with a dequeue that
-//     finds an item; but one of whose items only some are handed over (see below) may run
-//     again, once. Two dequeues at the same time conflict, unless they are of one
-//     handle, which combines them, or staged (see Staging): one runs again. Reads
-//     that find or reach the end (Len, All, and Dequeue and Peek that find
-//     nothing, inside of transactions that write) conflict with any enqueue.
+//     finds an item. Only one that hands over some of its items and writes the others
+//     (see below) may run again, once. Two dequeues at the same time conflict, and one
+//     runs again, unless they are of one handle, which combines them, or staged (see
+//     Staging). Reads that reach the end of the queue (Len, All, and Dequeue and Peek
+//     that find nothing) conflict with any enqueue if their transaction writes something.
 //   - Handing over: where one process has the store for itself, what is enqueued while the
 //     queue is empty, and callers wait on the handle, goes to them at once. It is dequeued
 //     then, and never written.
@@ -37,9 +37,9 @@ import (
 //     kv.ErrCommitUnknown: it may be gone. Nor which of several consumers gets an
 //     item; those who wait get them in the order in which they came (see DequeueWaitN).
 type Queue[T any] struct {
-	// All in one piece of memory, as with many handles that is in no cache, and who comes to it
-	// reads on there: with Memory, an enqueue or a dequeue on any of 1,000 queues takes 0.9 of the
-	// time. But those who add and those who take write to lines of their own.
+	// All in one piece of memory: of many handles none is in a cache, and what lies side by side
+	// comes at once. With Memory, an enqueue or a dequeue on any of 1,000 queues takes 0.9 of the
+	// time. The gap keeps what those who add write off the cache lines of those who take.
 	codec  Codec[T]
 	store  store
 	recipe recipe.Queue
@@ -112,8 +112,9 @@ func (q *Queue[T]) In(tx kv.Tx) QueueTx[T] { return QueueTx[T]{q, tx} }
 
 // Enqueue adds v at the end. The largest payload is half of the engine's
 // Limits().Transaction; one over it is a *kv.TooLargeError and nothing is written.
-// It never conflicts with another Enqueue, but as [Queue] says. Behind an item of index 2^63-1,
-// which conq does not write, there is no place: the error is recipe.ErrFull.
+// It does not conflict with another Enqueue, except as [Queue] says. Behind an item
+// of index 2^63-1, which conq does not write, there is no place: the error is
+// recipe.ErrFull.
 func (q *Queue[T]) Enqueue(ctx context.Context, v T) error {
 	touch(q)
 	payload, err := encode(&q.store, q.codec, v)
@@ -160,15 +161,17 @@ func (q *Queue[T]) DequeueWait(ctx context.Context) (T, error) {
 // DequeueWaitN is DequeueN, but waits until there is at least one item, or ctx
 // ends: then the error is ctx's cause, and nothing was taken.
 //
-// Callers who wait on one handle are served in the order in which they began to wait,
-// having found nothing, and together cost one look at the queue when something is
-// enqueued, and nothing before. Where other processes share the store, those who wait on different handles
-// stand in one line, by the clocks of their processes: while one waits, no other who
-// came later is served more than twice, unless some of them stage and others never do
-// (see StagingNever). Enqueues through this package are noticed at
-// once, those of other programs within a second; and what a process that died was
-// next to get, within 3 seconds. Where one process has the store, what it adds by package
-// recipe or kv alone is noticed with the next enqueue through this package.
+// Callers who wait on one handle are served in the order in which they found nothing and
+// began to wait. Together they cost one look at the queue each time something is
+// enqueued, and nothing in between.
+//
+// Where other processes share the store, those who wait on different handles stand in
+// one line, by the clocks of their processes: while one waits, no other who came later is
+// served more than twice, unless some of them stage and others never do (see
+// StagingNever). Enqueues through this package are noticed at once, those of other
+// programs within a second; and what a process that died was next to get, within 3
+// seconds. Where one process has the store for itself, what it adds by package recipe or
+// kv alone is noticed with the next enqueue through this package.
 func (q *Queue[T]) DequeueWaitN(ctx context.Context, n int) ([]T, error) {
 	if err := q.store.ready(); err != nil {
 		return nil, err
@@ -179,13 +182,17 @@ func (q *Queue[T]) DequeueWaitN(ctx context.Context, n int) ([]T, error) {
 // DequeueN removes up to n items from the start and returns them in order, or
 // ErrEmpty. n must be positive.
 //
-// They may be fewer than there are: at most 10,000; together, with their keys, at
-// most 8 MiB and half of the transaction's limit for bytes, unless the first alone
-// is larger, and when they are staged at most 1,000, and 4 MiB or a quarter of that
-// limit; reading and clearing them takes all but 16 of its limit for
-// operations at most; it ends before an item that does not decode, which is an error only
-// when it is the first; and it may miss an item that is enqueued meanwhile, as it
-// conflicts only up to the last item that it takes.
+// They may be fewer than there are:
+//   - They are at most 10,000. Together, with their keys, they have at most 8 MiB, and
+//     half of the transaction's limit for bytes, unless the first alone is larger.
+//   - When they are staged, they are at most 1,000, and have at most 4 MiB, and a
+//     quarter of that limit.
+//   - Reading and clearing them takes at most all but 16 of the transaction's limit
+//     for operations.
+//   - They end before an item that does not decode. Only if that is the first it is an
+//     error, an ErrDecode.
+//   - An item that is enqueued meanwhile may be missed: DequeueN conflicts only up to
+//     the last item that it takes.
 func (q *Queue[T]) DequeueN(ctx context.Context, n int) ([]T, error) {
 	if err := q.store.ready(); err != nil {
 		return nil, err
@@ -193,7 +200,8 @@ func (q *Queue[T]) DequeueN(ctx context.Context, n int) ([]T, error) {
 	return q.front.take(ctx, n).all()
 }
 
-// Peek returns the first item and leaves it, or returns ErrEmpty.
+// Peek returns the first item and leaves it, or returns ErrEmpty. If the item does not
+// decode, the error is an ErrDecode. It conflicts with nothing.
 func (q *Queue[T]) Peek(ctx context.Context) (T, error) {
 	item, err := q.store.peek(ctx, false, nil)
 	return decoded(&q.store, q.codec, item, err)
@@ -206,8 +214,9 @@ func (q *Queue[T]) Peek(ctx context.Context) (T, error) {
 // change.
 func (q *Queue[T]) Len(ctx context.Context) (int, error) { return q.store.length(ctx) }
 
-// Clear removes all items. It conflicts with no enqueue: one at the same time
-// comes before it or after it.
+// Clear removes all items, also those that were taken by staging and not collected yet:
+// their consumers begin anew. It conflicts with no enqueue: one at the same time comes
+// before it or after it.
 func (q *Queue[T]) Clear(ctx context.Context) error {
 	_, err := transact(ctx, &q.store, func(tx kv.Tx) (struct{}, error) {
 		return struct{}{}, q.In(tx).Clear()
