@@ -63,8 +63,8 @@ func (a *adder[P]) init(s *store, o Options, size func(P) int, to receiver[P], h
 // maxCombined returns how many bytes calls that share a transaction may add.
 func (s *store) maxCombined() int { return min(maxCombinedBytes, s.maxItem()) }
 
-// weigh returns what a call counts towards maxCombined: its bytes, or where the engine
-// limits operations, the same part of it as it needs of those, if that is more.
+// weigh returns what a call counts towards maxCombined: its bytes; or, where the engine limits
+// operations and the call needs a larger part of those, that part of maxCombined.
 func (a *adder[P]) weigh(size func(P) int) func(addition[P]) int {
 	each := a.s.keySize()
 	operation := 0
@@ -109,8 +109,8 @@ func (a *adder[P]) serve(ctx context.Context, added addition[P]) error {
 	return ofBatch(err)
 }
 
-// ofBatch returns the error of a call that others shared a batch with. What one has done that has
-// panicked, as in Options.Observe, only who led it may know.
+// ofBatch returns the error of a call that shared its batch. If that has panicked, as it may in
+// Options.Observe, only the caller who led it sees the panic; the others don't know what was done.
 func ofBatch(err error) error {
 	if errors.Is(err, lane.ErrPanicked) {
 		return fmt.Errorf("%w: %w", kv.ErrCommitUnknown, err)
@@ -176,7 +176,7 @@ func (b *adding[P]) handOver(tx kv.Tx) (err error) {
 	return err
 }
 
-// over has a batch used again, which is over.
+// over gives a batch that has ended back, to be used again.
 func (a *adder[P]) over(b *adding[P]) {
 	clear(b.memory)
 	memory := b.memory[:0]
@@ -230,10 +230,11 @@ func (b *adding[P]) merge() {
 	b.payloads = b.memory
 }
 
-// putOff leaves calls to the next batch for whose payloads nobody waits, if these are no more than
-// half: so the others need not wait for a write, and mostly nor do those, as somebody is back for
-// them by then. Transfers of 16 producers and 16 consumers are 1.75 to 2 times as fast with
-// Always, and 1.2 to 1.3 times with Interval; of 64 and 64, 1.8 to 2.2 times and 1.1 to 1.2.
+// putOff leaves the calls for whose payloads nobody waits to the next batch, if they have no more
+// than half of the payloads. So those that are handed over need not wait for a write, and mostly the
+// rest need no write either, as somebody is back for it by then. Transfers of 16 producers and 16
+// consumers are 1.75 to 2 times as fast with Always, and 1.2 to 1.3 times with Interval; of 64 and
+// 64, 1.8 to 2.2 times and 1.1 to 1.2.
 func (b *adding[P]) putOff() {
 	if len(b.calls) < 2 {
 		return

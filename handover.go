@@ -17,9 +17,8 @@ import (
 
 // hand is an end of a queue where items may be handed to those who wait.
 type hand[P any] interface {
-	// expected returns how many of those who take may wait in a moment, if it is worth to
-	// wait for them before n items are added; handed tells that the last ones were handed
-	// to them.
+	// expected returns how many may wait here in a moment, or 0 if it is not worth while to let
+	// them come before n items are added. handed tells that the last batch was handed over.
 	expected(n int, handed bool) int
 	// taking tells whether items are being taken.
 	taking() bool

@@ -7,17 +7,18 @@ import (
 	"time"
 )
 
-// meeting is what those who add know, from one batch to the next, of those who take at the
-// other ends of the handle. It is for one batch at a time.
+// meeting has a batch of those who add meet those who take at the other ends of the handle. It
+// is what each batch leaves for the next one to know, and is for one batch at a time.
 //
-// What is not handed over is written, and while those who take fetch it, what comes next can't
-// be handed over either. So it would go on, each item written and synced, although there are
-// enough who wait for all of them. Hence who adds waits for a moment until they are back: not
-// if more is in the queue than they can take soon, and the less often the more often it was in
-// vain: nobody was there, nor did they take more meanwhile than is added. With Always, 16
-// producers and 16 consumers move 5 times as many, 64 and 64 twice as many, and one and one 30
-// times as many as if nothing were handed over, and without waiting no more; with Interval 1.3
-// times, 1.5 and 1.0, and of a priority queue 2.3, 2.7 and 1.0. That is without putOff.
+// An item that is not handed over is written, and while somebody fetches it he does not wait
+// for the next one, which has to be written then, too. So once that has begun all items would
+// be written and synced, although enough callers wait for them. Therefore who adds waits a moment
+// until they are back; but not if more is in the queue than they can take soon, and the less
+// often, the more often it was in vain: nobody came, nor was more taken meanwhile than is added.
+// With Always, 16 producers and 16 consumers move 5 times as many items as if nothing were
+// handed over, 64 and 64 twice as many, and one and one 30 times as many; to hand over without
+// this wait gains nothing. With Interval it is 1.3, 1.5 and 1.0 times, and through a priority
+// queue 2.3, 2.7 and 1.0. All of that was measured without putOff.
 type meeting[P any] struct {
 	hands  []hand[P]
 	waits  bool          // there is one batch after the other
@@ -28,8 +29,8 @@ type meeting[P any] struct {
 }
 
 const (
-	// Who got something comes back in a moment, no more than a batch takes, or he has something
-	// to do.
+	// A caller who got something is back by then, and no later than a batch takes; or else he is
+	// busy with it.
 	longestReturn = 80 * time.Microsecond
 
 	// Those who take may need two syncs for what is there, one after the other, each of which
@@ -37,17 +38,18 @@ const (
 	longestMeeting, meetingPart = 2 * time.Millisecond, 5 // times what a batch took
 	firstMeeting                = 500 * time.Microsecond
 
-	// How many batches of the size of the next one those who take can take soon. With 4, and
-	// where all was in vain after which nobody was there, 64 and 64 that once had some hundred
-	// items between them kept these, and went on to write all: with Always five of six transfers
-	// of 1,500,000 items did, at 0.2 to 0.45 of the rate of the others; with 64, none of eight. Of
-	// a priority queue none did in either case.
+	// How many batches of the size of the next one can be taken soon: if the queue holds more,
+	// nobody waits. With 4, and each wait in vain after which nobody was there, 64 producers and 64
+	// consumers who once had some hundred items between them never got rid of these, and wrote all
+	// that followed: with Always that was so in five of six transfers of 1,500,000 items, at 0.2 to
+	// 0.45 of the rate of the sixth; with 64, in none of eight. Through a priority queue it never was.
 	fewBatches = 64
 
-	freeVain, mostRest = 2, 8 // after so many it rests, for up to 2 to the power of that
+	freeVain, mostRest = 2, 8 // after more waits in vain than that it skips up to 1<<mostRest - 1
 
-	// Who wakes somebody for a single item needs longer than to write it, if it need not
-	// be on disk: one producer and one consumer moved 0.9 times as many.
+	// To wake somebody for a single item takes longer than to write it, if the last write took
+	// less than this, as it need not be on disk: handed over all the same, one producer and one
+	// consumer moved 0.9 times as many.
 	cheapWrite = 20 * time.Microsecond
 )
 

@@ -10,8 +10,8 @@ import (
 	"github.com/conq-go/conq/kv"
 )
 
-// errNobody has a transaction end whose callers have all gone, or are left to the
-// next batch: so it is nobody's error.
+// errNobody ends a transaction of which nobody is left: its callers have given up, or were
+// left to the next batch. So nobody gets it.
 var errNobody = errors.New("conq: nobody is there to be served")
 
 // demand is what a call wants: up to n items, or what those want who wait in a room.
@@ -30,9 +30,9 @@ type takings[V any] struct {
 // takeCall is a call that takes, or a party of calls that wait.
 type takeCall[V any] = lane.Call[demand[V], takings[V]]
 
-// batch is the calls that one transaction serves. Who gives up leaves it before the
-// next attempt, and gets nothing, unless he may have got something already. All handles share
-// batches: see adding.
+// batch is the calls that one transaction serves. A caller who gives up leaves it before the
+// next attempt and gets nothing, unless an earlier attempt may have taken something for him.
+// All handles use the same batches again: see adding.
 type batch[V any] struct {
 	taker *taker[V]      // whose calls these are
 	calls []*takeCall[V] // those that have got nothing yet
@@ -101,6 +101,7 @@ func (b *batch[V]) attend() bool {
 	return len(b.calls) > 0
 }
 
+// leaderless tells whether the leader of a party has given up: the next one comes with a new call.
 func leaderless[V any](c *takeCall[V]) bool { return c.Request.party != nil && c.Request.wants == nil }
 
 // deliver gives the first calls their shares, and lets them go if there are others

@@ -15,9 +15,9 @@ import (
 	"github.com/conq-go/conq/kv"
 )
 
-// taker is how a handle takes from an end of a queue: for all calls that have
-// come while a transaction was under way in the next one; by staging where others
-// are at it too; and waiting, if there is nothing.
+// taker is how a handle takes from one end of a queue. Calls that come while a transaction
+// is under way share the next one; where other processes take too, it stages requests; and
+// those who find nothing may wait.
 type taker[V any] struct {
 	direction[V]
 	s        *store
@@ -28,8 +28,8 @@ type taker[V any] struct {
 	side    staging.Side
 	stage   *staging.Stage
 	staging Staging
-	expired atomic.Int64 // when expire last looked, likewise
-	until   atomic.Int64 // StagingAuto stages until then, in nanoseconds of Unix time
+	expired atomic.Int64 // when expire last looked, in nanoseconds of Unix time
+	until   atomic.Int64 // StagingAuto stages until then, likewise
 
 	flows  atomic.Bool  // who waited last found items at once
 	misses atomic.Int64 // how often those who wait found nothing
@@ -125,7 +125,7 @@ func (t *taker[V]) serveAll(ctx context.Context, b *batch[V]) {
 	}
 }
 
-// errCollision has a transaction end that was to be the only attempt.
+// errCollision ends a transaction of StagingAuto when others take too, so that it stages.
 var errCollision = errors.New("conq: another consumer has been faster")
 
 // serveSome serves the first of the calls, at least one, in one transaction.
@@ -157,8 +157,8 @@ func (t *taker[V]) collided() {
 	}
 }
 
-// expireTime is how often who does not stage looks for items that somebody who
-// did has never collected.
+// expireTime is how often a handle that does not stage looks for staged items that were
+// never collected.
 const expireTime = time.Second
 
 // expire puts such items back, now and then.
