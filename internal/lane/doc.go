@@ -16,9 +16,9 @@
 //     out (a leader that takes it into its batch, one that makes it the next
 //     leader, its context, Close) does so under the lock. So each call that
 //     waited is woken once for that, or left by itself.
-//   - A call that waits watches for the end of its context, or relies on the one
-//     before it, which has the same context and does one or the other; or that was
-//     taken out by a leader, which has the next one watch when it takes its batch.
+//   - A call that waits watches for the end of its context, or relies on the call
+//     before it, which has the same context, and watches or relies in turn. When a
+//     leader takes calls out of the list, it has the one that is first then watch.
 //   - The lock is never held while code of others runs: Run, Size, Observe, or
 //     the methods of a context.
 package lane

@@ -149,8 +149,8 @@ func (l *Lane[Q, R]) getCall() *Call[Q, R] {
 	return new(Call[Q, R])
 }
 
-// putCall keeps a call for another one, with its channel, which is empty and to which
-// nobody sends any more.
+// putCall keeps the memory of a call for a later one, with its channel, which is empty and
+// to which nobody sends any more.
 func (l *Lane[Q, R]) putCall(c *Call[Q, R]) {
 	if c.kept {
 		return

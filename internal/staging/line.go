@@ -106,7 +106,7 @@ func (l *Line) Look(tx kv.Tx, stamp int64, items func() (bool, error)) (v View, 
 // some are dead.
 const lookAt = 16
 
-// Etcd allows few operations.
+// Bounds for engines that allow few operations, as etcd does.
 const (
 	mostCleared = 4 // entries may be cleared in a transaction that also takes items
 	mostMine    = 4 // own entries are kept in mind that may be there
@@ -177,7 +177,7 @@ func (l *Line) Ahead(tx kv.Tx, v View) <-chan error {
 	return tx.Watch(v.ahead)
 }
 
-// Enter has the client wait since stamp: that of v, or a later one.
+// Enter writes the client's entry, which waits since stamp: that of v, or a later one.
 func (l *Line) Enter(tx kv.Tx, v View, stamp int64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -199,7 +199,7 @@ func (l *Line) Enter(tx kv.Tx, v View, stamp int64) {
 	}
 }
 
-// Leave has the client wait no more, if it has waited since before a time.
+// Leave removes the client's entries with stamps before a time.
 func (l *Line) Leave(tx kv.Tx, before int64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -221,14 +221,15 @@ func (l *Line) Entered(stamp int64) {
 	l.mine = slices.DeleteFunc(l.mine, func(other int64) bool { return other != stamp })
 }
 
-// Left is to be called when one has that has left it, or opened it.
+// Left is to be called when a transaction has committed that has left the line since
+// before a time, or opened it.
 func (l *Line) Left(before int64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.mine = slices.DeleteFunc(l.mine, func(stamp int64) bool { return stamp < before })
 }
 
-// Waits tells whether the client may have an entry in the line since before a time.
+// Waits tells whether the client may have an entry with a stamp before a time.
 func (l *Line) Waits(before int64) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -75,10 +75,10 @@
 //
 // The item of a consumer that dies with an uncollected result is missing from
 // the queue until the deadline, and then comes after those that others have
-// taken meanwhile. It comes in front of those that were added meanwhile, if who
-// added them has asked Last; who knows nothing of staging begins to count anew if
-// he finds none of the queue, or of the item's group, and adds them in front of
-// it. A consumer that is not heard of for longer than Options.Lease
+// taken meanwhile. It comes in front of those that were added meanwhile if their
+// producers have asked Last. A producer that knows nothing of staging begins to
+// count anew when it finds the queue, or the item's group, empty: then its items
+// come in front. A consumer that is not heard of for longer than Options.Lease
 // loses its place. Outcome keys stay behind until Stage.Close.
 package staging
 

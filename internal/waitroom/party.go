@@ -103,7 +103,8 @@ func (p *Party[V]) Deliver(got [][]V, err error) {
 	}
 }
 
-// holdBehind is hold for w, who leads; or somebody has handed it items, and another one does.
+// holdBehind is hold for the leader w and those behind it. It returns nil, too, if somebody has
+// handed w items, so that another one leads.
 func (r *Room[V]) holdBehind(w *waiter[V], giveUp context.CancelCauseFunc) *Party[V] {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -31,9 +31,9 @@ type Options[V any] struct {
 	// when news is not needed any more.
 	Take func(ctx context.Context, p *Party[V]) (got [][]V, news <-chan error, err error)
 
-	// Left is called when somebody returns, or Take panics, and nobody waits any more, in
-	// his goroutine, with a stamp that is larger than those of all who came before that
-	// and smaller than those of all who come after. Default: nothing is called.
+	// Left is called when a caller returns, or panics in Take, and nobody waits any more: in
+	// his goroutine, with a stamp that is larger than those of all who came before and smaller
+	// than those of all who come later. Default: nothing is called.
 	Left func(stamp int64)
 
 	// Stamp returns the time of arrival of a caller, in whatever measure. Each must be
@@ -51,8 +51,8 @@ type Options[V any] struct {
 	// Poll is how often the leader looks without news. Default: never.
 	Poll time.Duration
 
-	// Lasting tells that as long as news has not come, there is nothing for those who
-	// come later either: so they need not look. Default: each who leads looks.
+	// Lasting tells that after a look that found nothing there is nothing until its news
+	// comes, so that those who lead next need not look before. Default: each of them looks.
 	Lasting bool
 
 	// Observe is told how many wait, after each change. Default: nobody is told.
