@@ -12,6 +12,11 @@ import (
 // where a queue is near, one gap for dozens of items instead of one for each, which
 // made transfers through a short queue 1.7 times as many with Interval.
 //
+// First come the cleared ranges, then the other changes in the order of their keys: each in the
+// stretch that holds its key, mostly that of the change before or one that was read lately; or
+// else, where nothing is near, in notNear. Then the gaps at the ends of stretches are told, and
+// what is too much is forgotten.
+//
 // The writes go to the backlog, if it is not nil: those that are not known to cancel each
 // other out, or to change nothing. It is woken if it has a part to be applied, and behind says
 // that it has more than it should.
@@ -85,9 +90,8 @@ func (n *near) recently(recent *[]*stretch, key []byte) *stretch {
 	return nil
 }
 
-// notNear takes in a change where nothing is near, in the tail that holds it, if that is known,
-// and returns the stretch that it makes near,
-// or nil.
+// notNear takes in a change where nothing is near: in the tail that holds its key, which is in
+// if that is known already. It returns the stretch that it makes near, or nil.
 func (n *near) notNear(c *overlay.Change, in held, e *effects, version uint64, later *backlog) (s *stretch) {
 	if c.Kind == overlay.Clear {
 		e.far = append(e.far, c.Key)

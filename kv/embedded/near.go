@@ -61,10 +61,10 @@ type nearSizes struct {
 	tail  int // pairs left of a tail
 	ahead int // pairs fetched at once, in the end
 
-	// How many pairs a stretch may have in whose middle the last key of a range is asked for,
-	// if there is one, or none: more, and it is cut there. A new item comes to the middle, so
-	// half of the stretch is moved. Where priorities have many items, each gets stretches of
-	// its own; where each has one, they stay together. With 32 and Interval, 16 callers
+	// Where the last key of a range is asked for in the middle of a stretch, the stretch is cut
+	// if it has more pairs than inner, or if there is no such key, than between: a new item
+	// comes there, and moves half of the stretch. So priorities with many items get stretches
+	// of their own, and those with one stay together. With 32 and Interval, 16 callers
 	// transfer 0.95 times as many items through a priority queue; with 128, they fill one of
 	// 1,000 priorities 0.85 times as fast.
 	inner, between int
@@ -181,9 +181,9 @@ func (n *near) read(r *reading, pairs []pair, limit int, version uint64) []pair 
 	return pairs
 }
 
-// absorb makes s one with the neighbour that a reader comes to next, if there is
-// one: of a queue's head, where pairs are taken, only the empty stretches would be
-// left, and each reader would have to pass them all.
+// absorb joins s with the neighbour that a reader comes to next, if there is one. Where
+// pairs are taken, at a queue's head, stretches would otherwise become empty one after
+// the other, and each reader would have to pass them all.
 func (n *near) absorb(s *stretch, reverse bool) {
 	a, b := s, n.at(s.end)
 	if reverse {
@@ -211,8 +211,8 @@ func (n *near) absorb(s *stretch, reverse bool) {
 	n.forget() // all of it is now what a was, a short head or not: there may be too much of that
 }
 
-// one tells whether two stretches should be one. Mostly that leaves room, as it would soon be
-// two again.
+// one tells whether two stretches should be one: mostly if that leaves room, as it would soon
+// be cut again without.
 func (n *near) one(a, b *stretch) bool {
 	both, less := len(a.pairs)+len(b.pairs), min(len(a.pairs), len(b.pairs))
 	return both <= n.most.pairs/2 || both <= n.most.pairs && less <= n.most.pairs/16
@@ -288,12 +288,12 @@ func (n *near) lastOf(span kv.Range, version uint64) (key []byte, known bool) {
 	return key, known
 }
 
-// asked takes in that the last key before end, which s has at an index, was asked for, and
-// whether none was found in the range. It returns the stretch that has what lies there. It is
-// not cut where few pairs move for a new item, or none, as the key is its last: with the smallest
-// priorities taken, or the last item of one, and more items of these pushed and popped, that would
-// be put together again at once, and the slowest tenth of pushes took 1.27 times as long, or a push
-// and a PopMax 8 times.
+// asked takes in that the last key of a range was asked for that ends at end, before the pair at
+// an index of s; with none, there was no such key. It may cut s there (see nearSizes.inner), and
+// returns the stretch that has what lies before end. s is not cut where few pairs move for a new
+// item, or none, as the key is its last: its parts would be joined again at once where the smallest
+// priorities, or the last item of one, are taken while such items are pushed and popped. With that,
+// the slowest tenth of pushes took 1.27 times as long, or a push and a PopMax 8 times.
 func (n *near) asked(s *stretch, end []byte, i int, none bool) *stretch {
 	inside := !bytes.Equal(s.end, end)
 	if inside {

@@ -146,7 +146,8 @@ func (t *tails) last(span kv.Range, version uint64) (key []byte, known bool) {
 		return nil, false
 	}
 	t.use(b, at)
-	if c < 0 && (tail{begin: span.Begin, end: found.end}).fits() { // a key that comes into span is to leave known what lies before it
+	// The tail is cut at span: so what lies before it stays known when a key comes into span.
+	if c < 0 && (tail{begin: span.Begin, end: found.end}).fits() {
 		t.replace(b, at, b.next(at), tail{span.Begin, found.end, false}, b.changed)
 		t.put(tail{found.begin, span.Begin, found.key}, b.changed)
 		t.forget()
@@ -274,10 +275,9 @@ func (t *tails) split(b *tailBlock, grown int) {
 	b.encoded = append(memory, b.encoded[:at]...) // where it was, unless that was too small
 }
 
-// set takes in that a key was set, in a commit of that version, in the tail that holds it, if
-// that is known. If another commit has set one
-// in the same tail lately, that is no longer one, and set returns what it was without its key:
-// it should be near.
+// set takes in that a commit of that version has set a key. in is the tail that holds it, if
+// that is known already. If another commit has set a key in the same tail lately, the tail is
+// dropped, and set returns what it was without its own key: that should be near.
 func (t *tails) set(key []byte, in held, version uint64) (empty kv.Range) {
 	if in.b == nil {
 		in = t.holding(key)
@@ -325,7 +325,7 @@ func (t *tails) clear(key []byte) {
 	}
 }
 
-// remove forgets all that is known of a part of a range.
+// remove forgets each tail of which a part lies in r.
 func (t *tails) remove(r kv.Range) {
 	for {
 		b, at := t.find(r.Begin, false)
