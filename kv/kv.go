@@ -181,8 +181,9 @@ type Tx interface {
 
 	// OnCommit has f called once this attempt has committed durably, before
 	// Transact returns, also if it has written nothing. f runs in the goroutine
-	// of Transact, may run other transactions, and sees this one. Functions run in the order in which they were added. It
-	// is the place for effects outside of the store. A nil f is ignored.
+	// of Transact, may run other transactions, and sees this one. Functions run in the
+	// order in which they were added. They are the place for effects outside of the
+	// store. A nil f is ignored.
 	OnCommit(f func())
 }
 

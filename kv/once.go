@@ -63,9 +63,9 @@ func NewOnce(db DB, key []byte, random io.Reader) *Once {
 }
 
 // TransactOnce runs f in a transaction like o's DB.Transact, and returns what
-// the attempt returned that committed, or the zero value and an error. It does not stop at an unknown outcome:
-// it goes on until it knows that exactly one attempt has committed, or that none
-// has and none will.
+// the attempt returned that committed, or the zero value and an error. It does not
+// stop at an unknown outcome: it goes on until it knows that exactly one attempt has
+// committed, or that none has and none will.
 //
 //   - f may run again after an unknown outcome too, and then the attempt that
 //     committed may turn out to be an earlier one than the last. So whatever a

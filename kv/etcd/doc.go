@@ -30,11 +30,12 @@
 //   - Of each range that was read: no key in it was changed after the revision. Keys
 //     that were not there then are seen by that too, but not those that have gone.
 //   - So of each range in which keys were found, too: nobody has removed keys of their
-//     family. That is what they begin with, up to the first NUL behind the first byte:
-//     the name of a queue. A commit that removes keys changes the marker of their
-//     families. Whose commit finds one changed sends it again, and compares each
-//     key that was found, as it does at once where families differ, or others were met
-//     lately. Where there is no room for the comparisons of so many markers, one is for
+//     family. Keys of a family begin alike, up to the first NUL behind the first byte:
+//     with the name of a queue. A commit that removes keys changes the marker of their
+//     family, and one that has read such a range compares it. If it was changed, the
+//     commit is sent again with a comparison of each key that was found, which it has
+//     from the start for a range of several families, or where others have removed keys
+//     lately. Where there is no room to compare so many markers, one comparison is for
 //     all, and any key that is removed from the store is a conflict.
 //   - No range was written to since the revision, see below.
 //
@@ -64,10 +65,10 @@
 // A transaction that reads one range and writes costs two: the read and the commit.
 // What transactions that began alike went on to read is asked for together with the
 // first read, and the last keys of up to 64 ranges with one request, so that a push to
-// as many priorities costs what one to one does. A member counts the keys of a range that it is asked for, and
-// can return the last ones only by sorting all; so the store remembers where keys
-// were at the ends of ranges, and asks for narrow ranges. That decides on the
-// number of requests only, never on what is read.
+// as many priorities costs what one to one does. A member counts the keys of a range
+// that it is asked for, and can return the last ones only by sorting all; so the store
+// remembers where keys were at the ends of ranges, and asks for narrow ranges. That
+// decides on the number of requests only, never on what is read.
 //
 // Requests go to one member, the leader if it tells, and to another one as soon as
 // it does not answer. Without a leader nothing commits, until there is a new one.
