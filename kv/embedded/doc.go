@@ -48,6 +48,21 @@
 // remembers which stretches of the key space it has found empty, cuts them where
 // something is written, and seeks past them. See deadSpace.
 //
+// # Terms
+//
+// What this package's names are called elsewhere:
+//
+//	view         a snapshot at one version
+//	lazy         with snapshot extension: a snapshot is taken when it is needed
+//	window       the write sets of recent commits, for backward validation
+//	journal      the write-ahead log; a segment is one of its files
+//	horizon      the durable version, or flushed LSN, with its group commit
+//	backlog      a write buffer before Pebble's memtables
+//	near         a cache of key ranges; a stretch is one of them, with all its pairs
+//	tails        a cache of last keys: each tail is a range that has no key but its first
+//	dead space   the known gaps, in which there are at most tombstones
+//	guard        the file system that keeps a failed write from ending the process
+//
 // # Directory
 //
 //	CONQ       "conq embedded store, format N\n"; a higher N than this build's is refused
