@@ -18,7 +18,7 @@ func (t *taker[V]) wait(ctx context.Context, n int) share[V] {
 		return share[V]{err: err}
 	}
 	if t.flows.Load() && t.line == nil && t.room.Waiting() == 0 {
-		if s := t.take(ctx, n); !errors.Is(s.err, ErrEmpty) {
+		if s := t.take(ctx, n); !isEmpty(s.err) {
 			return s
 		}
 		t.flows.Store(false)
@@ -55,7 +55,7 @@ func gotten[V any](shares []share[V]) (got [][]V, err error) {
 	for _, s := range shares {
 		values, err := s.all()
 		switch {
-		case errors.Is(err, ErrEmpty):
+		case isEmpty(err):
 			return got, nil
 		case err != nil:
 			return got, err
@@ -79,5 +79,8 @@ func (t *taker[V]) lookAgain(ctx context.Context) error {
 		return err
 	})
 }
+
+// isEmpty tells whether err is that there is nothing, and not what a codec has said of an item.
+func isEmpty(err error) bool { return errors.Is(err, ErrEmpty) && !errors.Is(err, ErrDecode) }
 
 func isUnknown(err error) bool { return errors.Is(err, kv.ErrCommitUnknown) }

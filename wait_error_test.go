@@ -1,8 +1,10 @@
 package conq
 
 import (
+	"context"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/conq-go/conq/kv"
 	"github.com/conq-go/conq/kv/faulty"
@@ -24,6 +26,33 @@ func TestWaitBehindUndecodable(t *testing.T) {
 	noError(t, err)
 	equal(t, "item", got, "good")
 }
+
+// So it is if the codec says that something else is empty, as one may whose items tell where a value
+// is: that is no reason to wait for more items.
+func TestWaitDecodeEmpty(t *testing.T) {
+	for _, shared := range []bool{false, true} {
+		for _, mode := range []Staging{StagingNever, StagingAlways} {
+			synctest.Test(t, func(t *testing.T) {
+				db := faulty.New(newMemory(t, kv.Limits{}), 1, faulty.Options{Limits: kv.Limits{Shared: shared}})
+				q, err := OpenQueue[string](db, "q", missing{String()}, Options{Staging: mode})
+				noError(t, err)
+				noError(t, q.Enqueue(t.Context(), "item"))
+				ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+				defer cancel()
+				for range 2 {
+					_, err := q.DequeueWait(ctx)
+					wantError(t, err, ErrDecode, ErrEmpty.Error())
+				}
+				noError(t, q.Close())
+			})
+		}
+	}
+}
+
+// missing is a codec that does not find what items are about.
+type missing struct{ Codec[string] }
+
+func (missing) Decode([]byte) (string, error) { return "", ErrEmpty }
 
 // A panic of a codec is its caller's, and the next one gets what is there.
 func TestWaitAfterPanic(t *testing.T) {
