@@ -10,9 +10,9 @@ import (
 
 // PriorityQueueTx is a PriorityQueue within a transaction. Its methods see what
 // the transaction has done before, and take effect when it commits. It is valid as
-// long as the transaction and not safe for concurrent use. An error of the store
-// must be returned to Transact; ErrEmpty and ErrDecode, after which nothing has
-// changed, need not.
+// long as the transaction and not safe for concurrent use. ErrEmpty and ErrDecode,
+// after which nothing has changed, need not be returned to Transact; any other error
+// must be, as a part of what was to be added may be there, or the store has failed.
 type PriorityQueueTx[T any] struct {
 	queue *PriorityQueue[T]
 	tx    kv.Tx
