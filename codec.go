@@ -15,7 +15,10 @@ import (
 //
 // Encode may return memory that it shares with the value: the bytes are copied
 // before the verb that was called returns. Decode may keep the bytes that it is
-// given. A codec is used by many goroutines at once.
+// given. It may be called several times for an item, within transactions, and when
+// items are handed over also by the call that adds them. A codec is used by many
+// goroutines at once, and must not add to the queue, take from it or close it by the
+// handle that it belongs to: that would wait for itself.
 type Codec[T any] interface {
 	Encode(T) ([]byte, error)
 	Decode([]byte) (T, error)
