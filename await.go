@@ -71,7 +71,7 @@ func (t *taker[V]) lookAgain(ctx context.Context) error {
 	if !t.s.mayBeStaged() {
 		return nil
 	}
-	return t.s.db.ReadTransact(ctx, func(r kv.Reader) error {
+	return view(ctx, t.s.db, func(r kv.Reader) error {
 		active, err := t.stage.Active(r)
 		if active {
 			t.s.signals.NotifyAfter(t.s.name, pollTime)
