@@ -78,7 +78,7 @@ func (t *tx) commit() error {
 	if t.writes.Empty() && len(t.conflicts) == 0 {
 		return t.commitRead()
 	}
-	version, err := t.apply()
+	version, err := t.applyInTurn()
 	if err != nil {
 		return err
 	}
@@ -164,6 +164,18 @@ func (t *tx) committable(now time.Time) error {
 // manyCommits is how many commits since the transaction's version are too many
 // to be compared with it while all others wait.
 const manyCommits = 64
+
+// applyInTurn is apply, for which long batches wait.
+func (t *tx) applyInTurn() (uint64, error) {
+	if bytes := t.writes.Bytes(); bytes > backlogPart {
+		done, err := t.makeRoom(bytes)
+		if err != nil {
+			return 0, err
+		}
+		defer done()
+	}
+	return t.apply()
+}
 
 // apply checks for conflicts and applies the transaction's writes, and returns the
 // version of the commit. From here on it is visible, and will be counted in db.commits

@@ -37,6 +37,8 @@ type DB struct {
 	maimOnce       sync.Once
 	ending         atomic.Bool // Close has been called
 
+	long chan struct{} // has one while a long batch is applied, or waits for that: see makeRoom
+
 	over sync.Pool // transactions to be used again
 
 	background sync.WaitGroup
@@ -64,6 +66,7 @@ func newDB(o Options) *DB {
 		dead:           newDeadSpace(),
 		near:           newNear(),
 		ahead:          make(chan stretchAhead, 16),
+		long:           make(chan struct{}, 1),
 		manyTombstones: manyTombstones,
 		version:        1, // so that a transaction that has read nothing is at 0
 		synced:         newHorizon(1),

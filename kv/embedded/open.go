@@ -354,6 +354,9 @@ func (db *DB) syncJournal() {
 	}
 }
 
+// mostMemTables is how many memtables there may be until Pebble has writers wait.
+const mostMemTables = 4
+
 // pebbleOptions pins the version of Pebble's format: a newer Pebble must not
 // make a store that an older build of format 3 can't read. Pebble takes its
 // memtables out of the cache's size, so the two that it mostly has are added to
@@ -366,7 +369,7 @@ func (db *DB) pebbleOptions() *pebble.Options {
 		FormatMajorVersion:          pebble.FormatValueSeparation,
 		CacheSize:                   db.o.Cache + 2*int64(db.o.MemTable),
 		MemTableSize:                uint64(db.o.MemTable),
-		MemTableStopWritesThreshold: 4,
+		MemTableStopWritesThreshold: mostMemTables,
 		L0CompactionThreshold:       4,
 		L0StopWritesThreshold:       1000,
 		LBaseMaxBytes:               64 << 20,
