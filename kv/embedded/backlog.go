@@ -4,6 +4,7 @@ import (
 	"context"
 	"runtime"
 	"sync"
+	"time"
 
 	"github.com/cockroachdb/pebble/v2"
 )
@@ -37,6 +38,7 @@ type backlog struct {
 	idle     []operation     // memory for operations
 	places   []place         // likewise
 	ranges   int             // that were removed since a flush was begun for them
+	removed  bool            // something was removed since settle has begun a flush
 	flushed  <-chan struct{} // closed when that has ended
 	closed   bool
 }
@@ -152,8 +154,12 @@ func (l *backlog) drain() error {
 		if err := operations[p.index].write(b); err != nil {
 			return err
 		}
-		if operations[p.index].kind == removeRange {
+		switch operations[p.index].kind {
+		case removeRange:
 			l.ranges++
+			l.removed = true
+		case remove:
+			l.removed = true
 		}
 		if b.Len() < batchSize {
 			continue
@@ -195,6 +201,28 @@ func (l *backlog) flushRanges() (err error) {
 	return err
 }
 
+// settleTime is how long the space of what was removed may stay in use where little is written, and
+// how often at most a memtable is flushed for that.
+const settleTime = 10 * time.Second
+
+// settle applies all that was added, and begins a flush if something was removed: compactions give back
+// its space, and know of it only when that is in a table. A removal takes 100 bytes, and that of a whole
+// queue no more: when a queue was drained of large items, or cleared, and nothing else was written, all
+// of its space stayed in use until the store was opened again.
+func (l *backlog) settle() error {
+	if err := l.drain(); err != nil {
+		return err
+	}
+	l.applying.Lock()
+	defer l.applying.Unlock()
+	if l.closed || !l.removed {
+		return nil
+	}
+	l.removed = false
+	_, err := l.pebble.AsyncFlush()
+	return err
+}
+
 func (o operation) write(b *pebble.Batch) error {
 	switch o.kind {
 	case set:
@@ -232,6 +260,8 @@ func (l *backlog) take() (operations []operation, bytes int) {
 // applyBacklog applies parts of the backlog as they come, until ctx ends. What is left
 // then is in the journal.
 func (db *DB) applyBacklog(ctx context.Context) {
+	settle := time.NewTicker(settleTime)
+	defer settle.Stop()
 	for {
 		select {
 		case <-ctx.Done():
@@ -239,6 +269,10 @@ func (db *DB) applyBacklog(ctx context.Context) {
 		case <-db.backlog.due:
 			runtime.Gosched() // to another processor: this one is of who has committed
 			db.catchUp()
+		case <-settle.C:
+			if err := guarded(db.backlog.settle); err != nil {
+				db.guard.fail(err)
+			}
 		}
 	}
 }

@@ -1,0 +1,81 @@
+package embedded
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/conq-go/conq/kv"
+)
+
+// Where nothing else is written, the space of what was removed is given back, whether key by key or
+// as ranges.
+func TestSettle(t *testing.T) {
+	for _, ranges := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) { testSettle(t, ranges) })
+	}
+}
+
+func testSettle(t *testing.T, ranges bool) {
+	const queues, items, size = 10, 100, 8 << 10
+	fs := memFS()
+	db := mustOpen(t, "store", Options{FS: fs, Durability: Memory})
+	random := rand.New(rand.NewPCG(1, 2))
+	for n := range queues * items {
+		mustTransact(t, db, func(tx kv.Tx) {
+			value := make([]byte, size)
+			for i := range value {
+				value[i] = byte(random.Uint32())
+			}
+			tx.Set(itemKey(n/items, n%items), value)
+		})
+	}
+	db.catchUp()
+	if err := db.pebble.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	before := inTables(t, fs)
+	for n := range queues * items {
+		mustTransact(t, db, func(tx kv.Tx) {
+			if !ranges {
+				tx.Clear(itemKey(n/items, n%items))
+			} else if n%items == 0 {
+				tx.ClearRange(kv.Range{Begin: itemKey(n/items, 0), End: itemKey(n/items, items)})
+			}
+		})
+	}
+	time.Sleep(3 * settleTime)
+	synctest.Wait()
+	if after := inTables(t, fs); before < queues*items*size || after > before/10 {
+		t.Errorf("ranges %v: tables had %d bytes, and have %d", ranges, before, after)
+	}
+	if err := db.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+func itemKey(queue, item int) []byte { return fmt.Appendf(nil, "queue %d item %06d", queue, item) }
+
+// inTables returns how many bytes tables have.
+func inTables(t *testing.T, fs vfs.FS) (bytes int64) {
+	t.Helper()
+	names, err := fs.List("store")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range names {
+		if !strings.HasSuffix(name, ".sst") {
+			continue
+		}
+		info, err := fs.Stat(fs.PathJoin("store", name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		bytes += info.Size()
+	}
+	return bytes
+}
