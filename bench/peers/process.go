@@ -111,6 +111,55 @@ func (s *server) await(ctx context.Context, ready func(context.Context, string) 
 	}
 }
 
+// mortal is a peer whose server may end before it should.
+type mortal interface {
+	ended() <-chan struct{} // closed when it has
+	// died returns an error with what the server said last if it has ended, or does in a moment.
+	died(moment time.Duration) error
+}
+
+// whileAlive returns a context that also ends with a peer's server, as not all clients
+// notice that: NATS's and etcd's try to connect again. why is to be called at last with an
+// error of the peer, and adds that its server has ended if so.
+func whileAlive(ctx context.Context, p peer) (alive context.Context, why func(error) error) {
+	m, ok := p.(mortal)
+	if !ok {
+		return ctx, func(err error) error { return err }
+	}
+	alive, cancel := context.WithCancel(ctx)
+	go func() {
+		defer cancel()
+		select {
+		case <-m.ended():
+		case <-alive.Done():
+		}
+	}()
+	return alive, func(err error) error {
+		cancel()
+		if err == nil || ctx.Err() != nil {
+			return err
+		}
+		if died := m.died(aMoment); died != nil {
+			return fmt.Errorf("%w; %w", err, died)
+		}
+		return err
+	}
+}
+
+// aMoment is what it may take from the end of a server's connections to that of its process.
+const aMoment = 200 * time.Millisecond
+
+func (s *server) ended() <-chan struct{} { return s.exited }
+
+func (s *server) died(moment time.Duration) error {
+	select {
+	case <-s.exited:
+		return fmt.Errorf("%s: %w%s", filepath.Base(s.cmd.Path), errStopped, s.said())
+	case <-time.After(moment):
+		return nil
+	}
+}
+
 // said returns the end of the log.
 func (s *server) said() string {
 	text, err := os.ReadFile(s.log)

@@ -166,10 +166,11 @@ func measureIn(ctx context.Context, base string, s settings, shape shape, sys sy
 		return m, err
 	}
 	defer func() { err = errors.Join(err, w.close()) }()
-	if err := w.connect(ctx, shape); err != nil {
-		return m, err
+	ctx, why := whileAlive(ctx, w.peer)
+	if err = w.connect(ctx, shape); err == nil {
+		m, err = w.measure(ctx)
 	}
-	return w.measure(ctx)
+	return m, why(err)
 }
 
 // work is the measurement of one system.

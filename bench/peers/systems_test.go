@@ -160,6 +160,48 @@ func TestServerInterrupted(t *testing.T) {
 	}
 }
 
+// serverToy is a peer with a server that it does not need, and does not notice the end of.
+type serverToy struct {
+	toy
+	*server
+}
+
+func (s *serverToy) client(ctx context.Context) (client, error) { return s.toy.client(ctx) }
+func (s *serverToy) pid() int                                   { return s.server.pid() }
+func (s *serverToy) close() error                               { return s.server.close() }
+
+// That a server ends in the middle is noticed at once, and said. What fails without that is
+// not put down to it.
+func TestServerDies(t *testing.T) {
+	for name, c := range map[string]struct {
+		kills bool
+		want  string
+	}{"server dies": {true, "drain: take: context canceled; sh: it has stopped"}, "server lives": {false, "drain: take: broken"}} {
+		p := &serverToy{server: sleeper(t)}
+		p.take1 = func(q *toy) ([]byte, error) {
+			if q.takes < 40 { // in the warm-up
+				v := q.values[0]
+				q.values = q.values[1:]
+				return v, nil
+			}
+			if !c.kills {
+				return nil, errors.New("broken")
+			}
+			p.kill()
+			return nil, errEmpty
+		}
+		s := system{name: "toy", order: unordered, open: func(context.Context, env) (peer, error) { return p, nil }}
+		began := time.Now()
+		_, err := measureIn(t.Context(), t.TempDir(), settings{Payload: 32, Items: 200, Time: time.Minute, Priorities: 3}, shape{1, 1}, s)
+		if err == nil || !strings.HasPrefix(err.Error(), c.want) {
+			t.Errorf("%s: got %v, want %s", name, err, c.want)
+		}
+		if took := time.Since(began); took > 20*time.Second {
+			t.Errorf("%s: that took %v", name, took)
+		}
+	}
+}
+
 func TestProcessTime(t *testing.T) {
 	used, parent := parseStat([]byte("7 (a ) b) S 42 7 7 0 -1 0 0 0 0 0 100 20 3 4 20 0 1 0 5 6 7"))
 	if used != 1270*time.Millisecond || parent != 42 {
