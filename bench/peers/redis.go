@@ -5,22 +5,24 @@ import (
 	"errors"
 	"os/exec"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 )
 
 func redisSystems() (all []system) {
-	for _, kind := range []string{"list", "zset"} {
+	for _, kind := range []string{"list", "list-pipelined", "zset", "zset-pipelined"} {
 		for _, sync := range []string{"always", "everysec"} {
+			usual, pipelined := strings.CutSuffix(kind, "-pipelined")
 			s := system{
 				name: "redis-" + kind + "/" + sync, order: fifo, waits: true, crash: nothing,
-				missing: debian("redis-server", "redis-server"), open: openRedis(kind, sync),
+				missing: debian("redis-server", "redis-server"), open: openRedis(usual, sync, pipelined),
 			}
 			if s.class, s.outage = power, nothing; sync == "everysec" {
 				s.class, s.crash, s.outage = process, "nothing, or 2 s if a sync is late", "1 to 2 s"
 			}
-			if kind == "zset" {
+			if usual == "zset" {
 				s.order, s.priority = byPriority, true
 			}
 			all = append(all, s)
@@ -33,10 +35,13 @@ func redisSystems() (all []system) {
 type redisPeer struct {
 	*server
 	c    *redis.Client
+	with redis.Cmdable // c, or what sends calls that come at the same time together
 	kind string
 }
 
-func openRedis(kind, sync string) func(context.Context, env) (peer, error) {
+// openRedis opens one whose clients have a connection each, or one whose clients share a
+// pipeline, in which their calls go together. Calls that wait have their own then, too.
+func openRedis(kind, sync string, pipelined bool) func(context.Context, env) (peer, error) {
 	return func(ctx context.Context, e env) (peer, error) {
 		program, _ := lookFor("redis-server")
 		s, err := startServer(ctx, e.dir, func(port int) *exec.Cmd {
@@ -47,7 +52,13 @@ func openRedis(kind, sync string) func(context.Context, env) (peer, error) {
 			return nil, err
 		}
 		c := redis.NewClient(redisOptions(s.addr, e.producers+e.consumers))
-		return &redisPeer{server: s, c: c, kind: kind}, nil
+		r := &redisPeer{server: s, c: c, with: c, kind: kind}
+		if pipelined {
+			if r.with, err = c.AutoPipeline(); err != nil {
+				return nil, errors.Join(err, r.close())
+			}
+		}
+		return r, nil
 	}
 }
 
@@ -64,9 +75,9 @@ func redisReady(ctx context.Context, addr string) error {
 
 func (r *redisPeer) client(context.Context) (client, error) {
 	if r.kind == "zset" {
-		return redisSet{c: r.c}, nil
+		return redisSet{c: r.with}, nil
 	}
-	return redisList{c: r.c}, nil
+	return redisList{c: r.with}, nil
 }
 
 func (r *redisPeer) close() error { return errors.Join(r.c.Close(), r.server.close()) }
@@ -75,7 +86,7 @@ const redisKey = "queue"
 
 type redisList struct {
 	shared
-	c *redis.Client
+	c redis.Cmdable
 }
 
 func (c redisList) put(ctx context.Context, value []byte, _ int) error {
@@ -105,7 +116,7 @@ func redisError(err error) error {
 // items are.
 type redisSet struct {
 	shared
-	c *redis.Client
+	c redis.Cmdable
 }
 
 func (c redisSet) put(ctx context.Context, value []byte, priority int) error {

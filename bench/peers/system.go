@@ -145,7 +145,7 @@ func choose(all []system, expression, of string) ([]system, error) {
 func names(all []system) string {
 	var b strings.Builder
 	for _, s := range all {
-		fmt.Fprintf(&b, "  %-22s %s\n", s.name, s.class)
+		fmt.Fprintf(&b, "  %-30s %s\n", s.name, s.class)
 	}
 	return b.String()
 }
