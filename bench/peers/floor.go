@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"encoding/binary"
+	"errors"
 	"math/rand/v2"
 	"runtime"
 	"sync"
@@ -15,13 +16,25 @@ import (
 // A floor is what writing through Pebble and its log takes: it writes an item's key and
 // payload, or deletes the key, and finds out nothing. Which item is next it knows from
 // memory. conq has a journal of its own, and can be below it.
-func floorSystems() []system {
-	s := system{class: power, crash: nothing, outage: nothing, order: unordered}
-	raw, grouped, gathering := s, s, s
-	raw.name, raw.open = "floor-pebble", openFloor(func(p *pebble.DB) writer { return rawWriter{p} })
-	grouped.name, grouped.open = "floor-grouped", openFloor(func(p *pebble.DB) writer { return newGroup(p, 0) })
-	gathering.name, gathering.open = "floor-gathering", openFloor(func(p *pebble.DB) writer { return newGroup(p, gathering80) })
-	return []system{raw, grouped, gathering}
+//
+// Each is there twice: in a new store, and as it is in the long run, when Pebble writes
+// its log over files that it does not need any more (see recycle).
+func floorSystems() (all []system) {
+	for _, f := range []struct {
+		name string
+		to   func(*pebble.DB) writer
+	}{
+		{"floor-pebble", func(p *pebble.DB) writer { return rawWriter{p} }},
+		{"floor-grouped", func(p *pebble.DB) writer { return newGroup(p, 0) }},
+		{"floor-gathering", func(p *pebble.DB) writer { return newGroup(p, gathering80) }},
+	} {
+		s := system{name: f.name, class: power, crash: nothing, outage: nothing, order: unordered}
+		s.open = openFloor(f.to, func(*pebble.DB, string) error { return nil })
+		old := s
+		old.name, old.open = f.name+"-recycled", openFloor(f.to, recycle)
+		all = append(all, s, old)
+	}
+	return all
 }
 
 // gathering80 is how long the gathering floor waits at most.
@@ -158,11 +171,14 @@ type floorPeer struct {
 
 type entry struct{ key, value []byte }
 
-func openFloor(to func(*pebble.DB) writer) func(context.Context, env) (peer, error) {
+func openFloor(to func(*pebble.DB) writer, prepare func(p *pebble.DB, dir string) error) func(context.Context, env) (peer, error) {
 	return func(_ context.Context, e env) (peer, error) {
 		db, shut, err := openPebble(e.dir, embedded.Always)
 		if err != nil {
 			return nil, err
+		}
+		if err := prepare(db, e.dir); err != nil {
+			return nil, errors.Join(err, shut())
 		}
 		return &floorPeer{writer: to(db), shut: shut}, nil
 	}

@@ -51,6 +51,35 @@ func openPebble(dir string, d embedded.Durability) (*pebble.DB, func() error, er
 	return p, func() error { stop(); return p.Close() }, nil
 }
 
+// recycle writes until Pebble has begun a log over one of full length that it did not need any
+// more, as it does in the long run. A sync of a file that does not grow takes less: conq's journal
+// is such a one from the first item on.
+func recycle(p *pebble.DB, dir string) error {
+	key, value := []byte("recycled"), make([]byte, 1<<20)
+	for range mostLogs {
+		for range fullLog / len(value) {
+			if err := p.Set(key, value, pebble.NoSync); err != nil {
+				return err
+			}
+		}
+		if err := errors.Join(p.Delete(key, pebble.NoSync), p.Flush()); err != nil { // begins another log
+			return err
+		}
+		logs, err := filepath.Glob(filepath.Join(dir, "*.log"))
+		if err != nil || len(logs) == 0 {
+			return errors.Join(err, fmt.Errorf("%s has no log", dir))
+		}
+		info, err := os.Stat(slices.Max(logs))
+		if err != nil || info.Size() >= fullLog {
+			return err
+		}
+	}
+	return fmt.Errorf("Pebble has begun %d logs, and none of them over one of %d bytes", mostLogs, fullLog)
+}
+
+// Pebble's first logs are short, and the ones that it uses again.
+const fullLog, mostLogs = 12 << 20, 50
+
 // writeOptions are those of a durability. With interval, a sync of the log only
 // gives it to the operating system.
 func writeOptions(d embedded.Durability) *pebble.WriteOptions {

@@ -203,7 +203,7 @@ func (l *backlog) flushRanges() (err error) {
 
 // settleTime is how long the space of what was removed may stay in use where little is written, and
 // how often at most a memtable is flushed for that.
-const settleTime = 10 * time.Second
+const settleTime = time.Minute
 
 // settle applies all that was added, and begins a flush if something was removed: compactions give back
 // its space, and know of it only when that is in a table. A removal takes 100 bytes, and that of a whole
