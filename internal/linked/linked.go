@@ -16,27 +16,31 @@ type Place[T any] struct {
 }
 
 // Add adds an element behind all others, at its place, which must be in no list.
-func (l *List[T]) Add(p *Place[T], element *T) {
-	p.element, p.prev = element, l.last
-	if l.last == nil {
-		l.first = p
-	} else {
-		l.last.next = p
-	}
-	l.last = p
+func (l *List[T]) Add(p *Place[T], element *T) { l.insert(p, element, l.last, nil) }
+
+// AddFirst adds an element before all others.
+func (l *List[T]) AddFirst(p *Place[T], element *T) { l.insert(p, element, nil, l.first) }
+
+func (l *List[T]) insert(p *Place[T], element *T, prev, next *Place[T]) {
+	p.element, p.prev, p.next = element, prev, next
+	*l.onwards(prev), *l.back(next) = p, p
 	l.length++
 }
 
-// AddFirst adds an element before all others.
-func (l *List[T]) AddFirst(p *Place[T], element *T) {
-	p.element, p.next = element, l.first
-	if l.first == nil {
-		l.last = p
-	} else {
-		l.first.prev = p
+// onwards returns the link that leads on from a place, or with none to the first one.
+func (l *List[T]) onwards(p *Place[T]) **Place[T] {
+	if p == nil {
+		return &l.first
 	}
-	l.first = p
-	l.length++
+	return &p.next
+}
+
+// back returns the link that leads back from a place, or with none to the last one.
+func (l *List[T]) back(p *Place[T]) **Place[T] {
+	if p == nil {
+		return &l.last
+	}
+	return &p.prev
 }
 
 // Remove tells whether a place was in the list, and now is not.
@@ -44,16 +48,7 @@ func (l *List[T]) Remove(p *Place[T]) bool {
 	if !p.Taken() {
 		return false
 	}
-	if p.prev == nil {
-		l.first = p.next
-	} else {
-		p.prev.next = p.next
-	}
-	if p.next == nil {
-		l.last = p.prev
-	} else {
-		p.next.prev = p.prev
-	}
+	*l.onwards(p.prev), *l.back(p.next) = p.next, p.prev
 	*p = Place[T]{}
 	l.length--
 	return true

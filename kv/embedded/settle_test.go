@@ -48,7 +48,7 @@ func testSettle(t *testing.T, ranges bool) {
 			}
 		})
 	}
-	time.Sleep(3 * settleTime)
+	<-time.After(3 * settleTime) // by the clock of synctest: what goes on in the background is done then
 	synctest.Wait()
 	if after := inTables(t, fs); before < queues*items*size || after > before/10 {
 		t.Errorf("ranges %v: tables had %d bytes, and have %d", ranges, before, after)
