@@ -181,6 +181,18 @@ func (l *backlog) drain() error {
 	return b.Close()
 }
 
+// applyLong applies all that was added, and then a batch that was not, as it is worth no place here. Its
+// memory is Pebble's then.
+func (l *backlog) applyLong(repr []byte) error {
+	if err := l.drain(); err != nil {
+		return err
+	}
+	l.applying.Lock()
+	defer l.applying.Unlock()
+	l.removed = true // perhaps
+	return apply(l.pebble, repr)
+}
+
 // mostRanges is how many removed ranges may be in the memtable: the first read after another one
 // sorts and cuts all of them. When a queue had been cleared 3,000 times, to do so again and read what
 // is far took 1.0 to 1.3 ms, now 0.1.

@@ -288,12 +288,9 @@ func (db *DB) applyBatch(b *batch, version uint64) (later *backlog, err error) {
 			later = db.backlog
 			return nil
 		}
-		if err := db.backlog.drain(); err != nil {
-			return err
-		}
 		repr := b.repr
 		b.repr = nil
-		return apply(db.pebble, repr)
+		return db.backlog.applyLong(repr)
 	})
 	if err != nil {
 		db.guard.fail(err) // what Pebble has done with it is unknown

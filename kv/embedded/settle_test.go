@@ -12,16 +12,40 @@ import (
 	"github.com/conq-go/conq/kv"
 )
 
-// Where nothing else is written, the space of what was removed is given back, whether key by key or
-// as ranges.
+// Where nothing else is written, the space of what was removed is given back, whether key by key,
+// as ranges, or all in a long batch.
 func TestSettle(t *testing.T) {
-	for _, ranges := range []bool{false, true} {
-		synctest.Test(t, func(t *testing.T) { testSettle(t, ranges) })
+	const queues, items = 10, 100
+	for name, remove := range map[string]func(*testing.T, *DB){
+		"keys": func(t *testing.T, db *DB) {
+			for n := range queues * items {
+				mustTransact(t, db, func(tx kv.Tx) { tx.Clear(itemKey(n/items, n%items)) })
+			}
+		},
+		"ranges": func(t *testing.T, db *DB) {
+			for n := range queues {
+				mustTransact(t, db, func(tx kv.Tx) {
+					tx.ClearRange(kv.Range{Begin: itemKey(n, 0), End: itemKey(n, items)})
+				})
+			}
+		},
+		"long batch": func(t *testing.T, db *DB) {
+			mustTransact(t, db, func(tx kv.Tx) {
+				for n := range queues * items {
+					tx.Clear(itemKey(n/items, n%items))
+				}
+				tx.Set([]byte("zeros"), make([]byte, 2*backlogPart)) // takes nearly nothing in a table
+			})
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) { testSettle(t, queues, items, remove) })
+		})
 	}
 }
 
-func testSettle(t *testing.T, ranges bool) {
-	const queues, items, size = 10, 100, 8 << 10
+func testSettle(t *testing.T, queues, items int, remove func(*testing.T, *DB)) {
+	const size = 8 << 10
 	fs := memFS()
 	db := mustOpen(t, "store", Options{FS: fs, Durability: Memory})
 	random := rand.New(rand.NewPCG(1, 2))
@@ -39,19 +63,11 @@ func testSettle(t *testing.T, ranges bool) {
 		t.Fatal(err)
 	}
 	before := inTables(t, fs)
-	for n := range queues * items {
-		mustTransact(t, db, func(tx kv.Tx) {
-			if !ranges {
-				tx.Clear(itemKey(n/items, n%items))
-			} else if n%items == 0 {
-				tx.ClearRange(kv.Range{Begin: itemKey(n/items, 0), End: itemKey(n/items, items)})
-			}
-		})
-	}
+	remove(t, db)
 	<-time.After(3 * settleTime) // by the clock of synctest: what goes on in the background is done then
 	synctest.Wait()
-	if after := inTables(t, fs); before < queues*items*size || after > before/10 {
-		t.Errorf("ranges %v: tables had %d bytes, and have %d", ranges, before, after)
+	if after := inTables(t, fs); before < int64(queues*items*size) || after > before/10 {
+		t.Errorf("tables had %d bytes, and have %d", before, after)
 	}
 	if err := db.Close(); err != nil {
 		t.Error(err)
