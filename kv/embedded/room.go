@@ -3,8 +3,6 @@ package embedded
 import (
 	"context"
 	"time"
-
-	"github.com/conq-go/conq/kv"
 )
 
 // makeRoom waits until Pebble will take a long batch at once, and returns a function for when it has.
@@ -13,10 +11,6 @@ import (
 // others then. So those who commit much wait before that, and are applied one by one.
 func (t *tx) makeRoom(bytes int) (done func(), err error) {
 	db := t.db
-	if err := db.enter(); err != nil {
-		return nil, err
-	}
-	defer db.commits.Done()
 	select {
 	case db.long <- struct{}{}:
 	case <-t.ctx.Done():
@@ -39,20 +33,14 @@ func (t *tx) makeRoom(bytes int) (done func(), err error) {
 // untilRoom is how often who waits for room looks for it: a flush takes some ten times that.
 const untilRoom = 2 * time.Millisecond
 
-// enter has Close wait for who uses Pebble, until that is done with db.commits.
-func (db *DB) enter() error {
+// hasRoom tells whether Pebble would have nobody wait after a batch of so many bytes, or has nothing to
+// wait for; or whether the store is closed, so that the commit will fail.
+func (db *DB) hasRoom(bytes int) bool {
 	db.mu.Lock()
 	defer db.mu.Unlock()
 	if db.closed {
-		return kv.ErrClosed
+		return true
 	}
-	db.commits.Add(1)
-	return nil
-}
-
-// hasRoom tells whether Pebble would have nobody wait after a batch of so many bytes, or has nothing to
-// wait for.
-func (db *DB) hasRoom(bytes int) bool {
 	m := db.pebble.Metrics()
 	return m.Flush.NumInProgress == 0 || int(m.MemTable.Size)+bytes+db.o.MemTable < mostMemTables*db.o.MemTable
 }
