@@ -326,13 +326,20 @@ func unknown(err error) error {
 	return fmt.Errorf("%w: %w", kv.ErrCommitUnknown, err)
 }
 
-// expire gives up on transactions that have been open for too long. Their
-// commits will fail.
+// expire has the window kept no longer for transactions that have been open for too long,
+// whose commits will fail, and for those that don't need it.
 func (db *DB) expire(now time.Time) {
-	for t := db.txns.First(); t != nil && t.tooOld(now); t = db.txns.First() {
+	for t := db.txns.First(); t != nil && (t.tooOld(now) || db.behind(t)); t = db.txns.First() {
 		db.txns.Remove(&t.place)
 		db.expired[t] = struct{}{}
 	}
+}
+
+// behind tells whether the transaction has no use for the window: what it reads can't be kept in
+// memory any more (see tooMany), and it does not commit. Else a reader that is open for long beside
+// one fast writer has the window take hundreds of megabytes.
+func (db *DB) behind(t *txn) bool {
+	return t.readOnly && t.view != nil && db.version-t.version >= tooMany
 }
 
 // maxBuffered is how many bytes of the journal stay in memory with Memory.

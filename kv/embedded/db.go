@@ -51,7 +51,7 @@ type DB struct {
 	full    bool              // the journal needs a new segment
 	view    *view             // the latest, if it is in use
 	txns    linked.List[txn]  // that hold a view, in the order in which they got it, which is that of their versions
-	expired map[*txn]struct{} // of those, such as were too old, until they end
+	expired map[*txn]struct{} // of those, such as the window is not kept for, until they end
 	window  window
 	watches watches
 	signals kv.Signals
@@ -112,7 +112,7 @@ func (db *DB) ReadTransact(ctx context.Context, f func(kv.Reader) error) error {
 		return err
 	}
 	t := newTx(ctx, db)
-	t.mayBeLazy = true
+	t.mayBeLazy, t.readOnly = true, true
 	finished := false
 	defer func() { t.over(finished) }()
 	err := f(t.Snapshot())

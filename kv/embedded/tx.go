@@ -60,7 +60,7 @@ func (t *tx) over(finished bool) {
 func (t *tx) recycle() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.ctx, t.ended, t.version, t.lazy, t.mayBeLazy, t.brief, t.bad = nil, nil, 0, false, false, false, nil
+	t.ctx, t.ended, t.version, t.lazy, t.mayBeLazy, t.brief, t.readOnly, t.bad = nil, nil, 0, false, false, false, false, nil
 	t.observed, t.reads = emptied(t.observed), emptied(t.reads)
 	if t.bounds = t.bounds[:0]; cap(t.bounds) > maxBounds {
 		t.bounds = nil

@@ -26,9 +26,10 @@ type txn struct {
 	db  *DB
 	ctx context.Context
 
-	version uint64 // 0 before the first read
-	started time.Time
-	view    *view // what is in Pebble at that version
+	version  uint64 // 0 before the first read
+	started  time.Time
+	view     *view // what is in Pebble at that version
+	readOnly bool  // it can't write: once it has a view, it conflicts with nothing
 
 	// A transaction that is lazy has no view until it reads what is not known near.
 	// If the store has changed by then, the transaction moves on to its latest

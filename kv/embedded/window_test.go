@@ -141,3 +141,61 @@ func BenchmarkOverlaps(b *testing.B) {
 		})
 	}
 }
+
+// A reader that is open for long does not make the window grow for as long: it reads on at its version.
+// A transaction that may write does, and its conflict is found.
+func TestWindowBesideReader(t *testing.T) {
+	db := mustOpen(t, "store", Options{FS: memFS(), Durability: Memory})
+	set := func(i int) {
+		mustTransact(t, db, func(tx kv.Tx) { tx.Set(fmt.Appendf(nil, "k%d", i%10), fmt.Append(nil, i)) })
+	}
+	read := func(r kv.Reader, want int) {
+		t.Helper()
+		n := 0
+		for p, err := range r.Range(kv.PrefixRange([]byte("k")), kv.RangeOptions{}) {
+			if got := string(p.Value); err != nil || got != fmt.Sprint(want+n) {
+				t.Fatalf("%s is %q, want %d, or %v", p.Key, got, want+n, err)
+			}
+			n++
+		}
+		if n != 10 {
+			t.Errorf("read %d keys, want 10", n)
+		}
+	}
+	for i := range 10 {
+		set(i)
+	}
+	const commits = 4 * tooMany
+	err := db.ReadTransact(t.Context(), func(r kv.Reader) error {
+		read(r, 0)
+		for i := range commits {
+			set(10 + i)
+		}
+		if n := len(db.window.commits); n > tooMany {
+			t.Errorf("the window keeps %d commits for a reader, want %d at most", n, tooMany)
+		}
+		read(r, 0)
+		return nil
+	})
+	if err != nil {
+		t.Error(err)
+	}
+	if n := len(db.expired); n > 0 {
+		t.Errorf("%d transactions are taken for open", n)
+	}
+	attempts := 0
+	mustTransact(t, db, func(tx kv.Tx) {
+		if _, err := tx.Get([]byte("k0")); err != nil {
+			t.Error(err)
+		}
+		if attempts++; attempts == 1 {
+			for i := range commits {
+				set(i)
+			}
+		}
+		tx.Set([]byte("other"), nil)
+	})
+	if attempts != 2 {
+		t.Errorf("%d attempts of a transaction, want 2: its conflict is missed", attempts)
+	}
+}
