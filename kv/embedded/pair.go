@@ -10,8 +10,8 @@ import (
 type pair struct {
 	after, value []byte
 
-	// What wrote it, if that is still in the backlog, and nothing was there before.
-	// Otherwise it is less than the first there.
+	// The write, if that is still in the backlog, and nothing was there before. Otherwise it is less
+	// than the first there: one of that time, or 0, if the pair need not get memory of its own.
 	number uint64
 }
 
