@@ -48,7 +48,8 @@ func ParseDurability(name string) (Durability, error) {
 }
 
 // ErrFailed means that writing to disk failed earlier. The store must be opened
-// again; what had been acknowledged is there.
+// again; what had been acknowledged is there, unless Interval or Memory let a
+// power failure undo it: a disk that fails may do that, too.
 var ErrFailed = errors.New("embedded: store has failed and must be opened again")
 
 // ErrFull means that the disk is full. It comes with the error of the system.

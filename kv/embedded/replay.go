@@ -2,6 +2,7 @@ package embedded
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"io"
 
@@ -9,8 +10,8 @@ import (
 )
 
 // replay calls apply with the batches that were in the journal when it was opened, in
-// order. A crash may have torn the last segment, unless that was ended: it ends where its records do,
-// and is finished there, on disk, before any of it is applied.
+// order. A crash may have torn the last segment, unless that is known to be ended: it ends where its
+// records do, and is finished there, on disk, before any of it is applied.
 func (j *journal) replay(apply func(batch []byte) error) error {
 	segments := j.file.closed
 	for i, n := range segments {
@@ -29,13 +30,13 @@ func replaySegment(fs vfs.FS, dir string, number uint64, last bool, apply func([
 		return err
 	}
 	switch {
-	case r.finished:
+	case !last && r.finished:
 	case !last:
 		return fmt.Errorf("%s is damaged at byte %d: it had been ended, and what is behind is missing", name, r.end)
-	case len(data) > int(r.end) && lost(number, data, r.end):
+	case !r.finished && len(data) > int(r.end) && lost(number, data, r.end):
 		return fmt.Errorf("%s is damaged at byte %d: what was on disk there is not what was written", name, r.end)
 	default:
-		if err := finishSegment(fs, name, number, r.end); err != nil {
+		if err := finishSegment(fs, name, number, data[:r.end], r.synced); err != nil {
 			return err
 		}
 	}
@@ -80,6 +81,7 @@ func readSegment(fs vfs.FS, name string, number uint64) (data []byte, r records,
 type records struct {
 	batches  [][]byte
 	end      int64 // where they end
+	synced   int64 // up to where they were on disk, as they say
 	finished bool  // there is the record that says so
 }
 
@@ -89,6 +91,7 @@ func readRecords(number uint64, data []byte) (all records) {
 		if !ok {
 			return all
 		}
+		all.synced = max(all.synced, min(r.synced, all.end))
 		if len(r.batch) == 0 {
 			all.finished = true
 			return all
@@ -112,12 +115,18 @@ func lost(number uint64, data []byte, end int64) bool {
 	return false
 }
 
-// finishSegment writes the end of a segment that a crash has left without one.
-func finishSegment(fs vfs.FS, name string, number uint64, end int64) error {
+// finishSegment writes the end of a segment that has none, or one that may not be on disk. What may
+// not be there of its records is written again before: when a write fails, the system goes on to
+// show what was to be written, and takes it for written. So it is here, no sync brings it to
+// disk, and the next crash would leave a gap.
+func finishSegment(fs vfs.FS, name string, number uint64, records []byte, synced int64) error {
 	f, err := fs.OpenReadWrite(name, vfs.WriteCategoryUnspecified)
 	if err != nil {
 		return err
 	}
-	s := segment{File: f, number: number, offset: end}
+	s := segment{File: f, number: number, offset: synced}
+	if err := s.write(records[synced:]); err != nil {
+		return errors.Join(err, f.Close())
+	}
 	return s.finish()
 }
