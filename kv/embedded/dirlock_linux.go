@@ -15,12 +15,13 @@ const ofdSetLock = 37
 
 // lockPath locks a file that it makes, until the lock is closed. The lock is of the open file, so
 // this process too can't have it twice. One of the process, as Pebble's is, would be given up when
-// anything in it closes the file, such as who copies the directory.
+// anything in it closes the file, such as who copies the directory. A file that is there stays as it
+// is: some file systems have no room to cut one when they are full, though it is empty.
 func lockPath(fs vfs.FS, path string) (io.Closer, error) {
 	if fs != vfs.Default {
 		return fs.Lock(path)
 	}
-	f, err := os.Create(path)
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o666)
 	if err != nil {
 		return nil, err
 	}

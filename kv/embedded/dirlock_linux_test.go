@@ -40,6 +40,19 @@ func TestLockStays(t *testing.T) {
 	}
 }
 
+// To lock a file changes nothing of it.
+func TestLockLeavesFile(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, lockFile)
+	if err := os.WriteFile(path, []byte("as it was"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	mustOpen(t, dir, Options{})
+	if text, err := os.ReadFile(path); string(text) != "as it was" {
+		t.Errorf("the file holds %q, error %v", text, err)
+	}
+}
+
 // A store that was closed can be opened though a process that is being started has its lock open
 // still: it has all files for a moment.
 func TestLockOfStartedProcess(t *testing.T) {
