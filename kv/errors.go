@@ -31,7 +31,7 @@ var (
 
 	// ErrInvalid means an argument that no engine takes: an empty key, a key
 	// that begins with 0xff, a range that ends before it begins, a negative
-	// limit. Nothing was written.
+	// limit, a nil context or function. Nothing was written.
 	ErrInvalid = errors.New("kv: invalid argument")
 )
 

@@ -60,8 +60,8 @@
 // given to AddReadConflict, AddWriteConflict or Watch): the commit fails with
 // it, and nothing is written. Until then the transaction goes on, but whether it
 // sees what the bad write would have changed is not specified. Bad input never
-// panics: with a nil context a transaction fails with ErrInvalid, and does not run
-// its function. The function given to Transact must return the errors that it got
+// panics: with a nil context, or a nil function, a transaction fails with ErrInvalid
+// and runs nothing. The function given to Transact must return the errors that it got
 // from its reads (wrapped or not), so that retryable ones are seen.
 //
 // # Writing an engine

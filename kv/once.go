@@ -93,6 +93,9 @@ func NewOnce(db DB, key []byte, random io.Reader) *Once {
 func TransactOnce[T any](ctx context.Context, o *Once, f func(Tx) (T, error)) (T, error) {
 	var none T
 	if !o.needed {
+	if f == nil {
+		return none, fmt.Errorf("%w: nil function", ErrInvalid)
+	}
 		var result T
 		if err := o.db.Transact(ctx, func(tx Tx) (err error) {
 			result, err = f(tx)

@@ -337,3 +337,13 @@ func TestNaiveErrorThenLands(t *testing.T) {
 		t.Errorf("the store holds %q, want the item too", got)
 	}
 }
+
+// A nil function is an error, on all stores.
+func TestOnceNilFunction(t *testing.T) {
+	f := newFixture(t)
+	for _, lane := range []*kv.Once{f.lane, kv.NewOnce(f.store, laneKey, nil)} {
+		if _, err := kv.TransactOnce[int](t.Context(), lane, nil); !errors.Is(err, kv.ErrInvalid) {
+			t.Errorf("a nil function: %v, want ErrInvalid", err)
+		}
+	}
+}

@@ -84,6 +84,9 @@ func (db *DB) Signals() *kv.Signals { return &db.signals }
 
 // Transact implements kv.DB.
 func (db *DB) Transact(ctx context.Context, f func(kv.Tx) error) error {
+	if err := retry.Ready(ctx, f); err != nil {
+		return err
+	}
 	attempts := 0
 	return retry.Do(ctx, func() error {
 		if err := db.usable(); err != nil {
@@ -105,7 +108,7 @@ func (db *DB) Transact(ctx context.Context, f func(kv.Tx) error) error {
 
 // ReadTransact implements kv.DB.
 func (db *DB) ReadTransact(ctx context.Context, f func(kv.Reader) error) error {
-	if err := retry.Ended(ctx); err != nil {
+	if err := retry.Ready(ctx, f); err != nil {
 		return err
 	}
 	if err := db.usable(); err != nil {

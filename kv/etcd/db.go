@@ -90,6 +90,9 @@ func (db *DB) Limits() kv.Limits { return limits }
 
 // Transact implements kv.DB.
 func (db *DB) Transact(ctx context.Context, f func(kv.Tx) error) error {
+	if err := retry.Ready(ctx, f); err != nil {
+		return err
+	}
 	return retry.Do(ctx, func() error { return db.attempt(ctx, f) })
 }
 
@@ -118,7 +121,7 @@ func (db *DB) attempt(ctx context.Context, f func(kv.Tx) error) error {
 
 // ReadTransact implements kv.DB.
 func (db *DB) ReadTransact(ctx context.Context, f func(kv.Reader) error) error {
-	if err := retry.Ended(ctx); err != nil {
+	if err := retry.Ready(ctx, f); err != nil {
 		return err
 	}
 	t := newTx(ctx, db)

@@ -87,6 +87,9 @@ func (db *DB) Stats() Stats {
 
 // Transact implements kv.DB. f runs in the goroutine of the caller.
 func (db *DB) Transact(ctx context.Context, f func(kv.Tx) error) error {
+	if err := retry.Ready(ctx, f); err != nil {
+		return err
+	}
 	ctx, cancel := db.derive(ctx)
 	watched := false
 	defer func() {
@@ -111,7 +114,7 @@ func (db *DB) Transact(ctx context.Context, f func(kv.Tx) error) error {
 
 // ReadTransact implements kv.DB.
 func (db *DB) ReadTransact(ctx context.Context, f func(kv.Reader) error) error {
-	if err := retry.Ended(ctx); err != nil {
+	if err := retry.Ready(ctx, f); err != nil {
 		return err
 	}
 	ctx, cancel := db.derive(ctx)

@@ -85,6 +85,9 @@ func (db *DB) enter() bool {
 
 // Transact implements kv.DB.
 func (db *DB) Transact(ctx context.Context, f func(kv.Tx) error) error {
+	if err := retry.Ready(ctx, f); err != nil {
+		return err
+	}
 	c, err := db.begin(ctx)
 	if err != nil {
 		return err
@@ -103,6 +106,9 @@ func (db *DB) Transact(ctx context.Context, f func(kv.Tx) error) error {
 
 // ReadTransact implements kv.DB.
 func (db *DB) ReadTransact(ctx context.Context, f func(kv.Reader) error) error {
+	if err := retry.Ready(ctx, f); err != nil {
+		return err
+	}
 	c, err := db.begin(ctx)
 	if err != nil {
 		return err
@@ -134,9 +140,6 @@ type call struct {
 func (db *DB) begin(ctx context.Context) (*call, error) {
 	if db.closed() {
 		return nil, kv.ErrClosed
-	}
-	if err := retry.Ended(ctx); err != nil {
-		return nil, err
 	}
 	c := &call{db: db, caller: ctx, working: ctx}
 	unlimit := func() {}

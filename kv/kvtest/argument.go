@@ -19,6 +19,8 @@ var argumentCases = []testCase{
 		rule: "reads return ErrInvalid at once for such keys and ranges, and for a negative limit"},
 	{name: "nil context", check: checkNilContext,
 		rule: "with a nil context a transaction fails with ErrInvalid, and does not run its function"},
+	{name: "nil function", check: checkNilFunction,
+		rule: "with a nil function a transaction fails with ErrInvalid"},
 	{name: "first bad write", check: checkFirstBadWrite,
 		rule: "of several bad writes the first gives the error of the commit"},
 	{name: "own error before bad write", check: checkOwnErrorFirst,
@@ -219,6 +221,22 @@ func checkNilContext(t *tester) {
 		t.Errorf("ReadTransact with a nil context returned %v after %d runs, want ErrInvalid after none", err, n)
 	}
 	t.want("after transactions with a nil context")
+}
+
+func checkNilFunction(t *tester) {
+	defer func() {
+		if p := recover(); p != nil {
+			t.Errorf("a transaction of a nil function panicked: %v; want ErrInvalid", p)
+		}
+	}()
+	if err := t.db.Transact(t.ctx, nil); !errors.Is(err, kv.ErrInvalid) {
+		t.Errorf("Transact of a nil function returned %v, want ErrInvalid", err)
+	}
+	if err := t.db.ReadTransact(t.ctx, nil); !errors.Is(err, kv.ErrInvalid) {
+		t.Errorf("ReadTransact of a nil function returned %v, want ErrInvalid", err)
+	}
+	t.write(set("k"))
+	t.want("after transactions of a nil function", "k", "other")
 }
 
 func checkFirstBadWrite(t *tester) {

@@ -82,6 +82,9 @@ func (db *brokenDB) Transact(ctx context.Context, f func(kv.Tx) error) error {
 		}
 		return f(brokenTx{tx, db})
 	}
+	if f == nil {
+		broken = nil
+	}
 	if db.m.transact != nil {
 		return db.m.transact(db.DB, ctx, broken)
 	}
@@ -90,6 +93,9 @@ func (db *brokenDB) Transact(ctx context.Context, f func(kv.Tx) error) error {
 
 func (db *brokenDB) ReadTransact(ctx context.Context, f func(kv.Reader) error) error {
 	broken := func(r kv.Reader) error { return f(brokenReader{r, db}) }
+	if f == nil {
+		broken = nil
+	}
 	if db.m.readTransact != nil {
 		return db.m.readTransact(db.DB, ctx, broken)
 	}

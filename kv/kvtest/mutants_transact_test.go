@@ -90,6 +90,17 @@ func contextMutants() []mutant {
 				return db.Transact(cmp.Or(ctx, context.Background()), f)
 			}},
 		{name: "a loop does not look at the context", caught: []string{"transact/context ends during"},
+		{name: "a nil function does nothing", caught: []string{"arguments/nil function"},
+			transact: func(db kv.DB, ctx context.Context, f func(kv.Tx) error) error {
+				if f == nil {
+					return nil
+				}
+				return db.Transact(ctx, f)
+			}},
+		{name: "a nil function is called", caught: []string{"arguments/nil function"},
+			readTransact: func(db kv.DB, ctx context.Context, f func(kv.Reader) error) error {
+				return db.ReadTransact(ctx, func(r kv.Reader) error { return f(r) })
+			}},
 			scan: func(r kv.Reader, s kv.Range, opts kv.RangeOptions) iter.Seq2[kv.KeyValue, error] {
 				return listed(collect(r.Range(s, opts)))
 			}},

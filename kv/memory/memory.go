@@ -97,6 +97,9 @@ func (db *DB) Signals() *kv.Signals { return &db.signals }
 // Transact implements kv.DB. Every commit is final when it returns, so it never
 // returns kv.ErrCommitUnknown.
 func (db *DB) Transact(ctx context.Context, f func(kv.Tx) error) error {
+	if err := retry.Ready(ctx, f); err != nil {
+		return err
+	}
 	return retry.Do(ctx, func() error {
 		t := &tx{db: db, ctx: ctx}
 		defer t.end() // also when f panics
@@ -118,7 +121,7 @@ func (db *DB) Transact(ctx context.Context, f func(kv.Tx) error) error {
 
 // ReadTransact implements kv.DB.
 func (db *DB) ReadTransact(ctx context.Context, f func(kv.Reader) error) error {
-	if err := retry.Ended(ctx); err != nil {
+	if err := retry.Ready(ctx, f); err != nil {
 		return err
 	}
 	t := &tx{db: db, ctx: ctx}

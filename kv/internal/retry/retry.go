@@ -37,6 +37,15 @@ func Do(ctx context.Context, attempt func() error) error {
 	return do(ctx, attempt, func(limit time.Duration) time.Duration { return rand.N(limit + 1) })
 }
 
+// Ready returns the error with which a transaction of f must not begin: kv.ErrInvalid if ctx
+// or f is nil, and the cause of ctx if it has ended; or nil.
+func Ready[T any](ctx context.Context, f func(T) error) error {
+	if f == nil {
+		return fmt.Errorf("%w: nil function", kv.ErrInvalid)
+	}
+	return Ended(ctx)
+}
+
 // Ended returns the cause with which ctx has ended, kv.ErrInvalid if it is nil, or nil.
 func Ended(ctx context.Context) error {
 	switch {
