@@ -104,3 +104,25 @@ func (p *panicsOnce) Decode(b []byte) (string, error) {
 	}
 	return p.Codec.Decode(b)
 }
+
+// An item is told to those who wait for it, also if an OnCommit function of the caller's panics.
+func TestWaitOnCommitPanics(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFixture(t, newMemory(t, kv.Limits{}), nil)
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		got := make(chan error, 1)
+		go func() { got <- drop(f.q.DequeueWait(ctx)) }()
+		synctest.Wait()
+		func() {
+			defer func() { equal(t, "panic", recover(), any("theirs")) }()
+			_ = f.db.Transact(ctx, func(tx kv.Tx) error {
+				tx.OnCommit(func() { panic("theirs") })
+				return f.q.In(tx).Enqueue("item")
+			})
+		}()
+		synctest.Wait()
+		cancel()
+		noError(t, <-got)
+	})
+}

@@ -182,8 +182,9 @@ type Tx interface {
 	// OnCommit has f called once this attempt has committed durably, before
 	// Transact returns, also if it has written nothing. f runs in the goroutine
 	// of Transact, may run other transactions, and sees this one. Functions run in the
-	// order in which they were added. They are the place for effects outside of the
-	// store. A nil f is ignored.
+	// order in which they were added; if one panics or ends its goroutine, those behind
+	// it run all the same, and that goes on to the caller. They are the place for effects
+	// outside of the store. A nil f is ignored.
 	OnCommit(f func())
 }
 

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	mathrand "math/rand/v2"
+	"slices"
 	"time"
 )
 
@@ -92,10 +93,10 @@ func NewOnce(db DB, key []byte, random io.Reader) *Once {
 // until ctx ends.
 func TransactOnce[T any](ctx context.Context, o *Once, f func(Tx) (T, error)) (T, error) {
 	var none T
-	if !o.needed {
 	if f == nil {
 		return none, fmt.Errorf("%w: nil function", ErrInvalid)
 	}
+	if !o.needed {
 		var result T
 		if err := o.db.Transact(ctx, func(tx Tx) (err error) {
 			result, err = f(tx)
@@ -109,8 +110,8 @@ func TransactOnce[T any](ctx context.Context, o *Once, f func(Tx) (T, error)) (T
 	if err != nil {
 		return none, err
 	}
-	for _, f := range a.onCommit {
-		f()
+	for _, f := range slices.Backward(a.onCommit) {
+		defer f() // so that each is called, whatever becomes of those before it
 	}
 	return a.result, nil
 }

@@ -347,3 +347,21 @@ func TestOnceNilFunction(t *testing.T) {
 		}
 	}
 }
+
+// Functions given to OnCommit run also behind one that panics.
+func TestOnceOnCommitPanics(t *testing.T) {
+	f := newFixture(t, faulty.Fate{Outcome: faulty.Applied})
+	ran := ""
+	defer func() {
+		if got := recover(); got != "2" || ran != "123" {
+			t.Errorf("panic %v, and functions %s ran; want 2, and 123", got, ran)
+		}
+	}()
+	_, _ = kv.TransactOnce(t.Context(), f.lane, func(tx kv.Tx) (int, error) {
+		tx.OnCommit(func() { ran += "1" })
+		tx.OnCommit(func() { ran += "2"; panic("2") })
+		tx.OnCommit(func() { ran += "3" })
+		tx.Set([]byte("k"), nil)
+		return 0, nil
+	})
+}

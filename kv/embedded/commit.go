@@ -8,6 +8,7 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/conq-go/conq/kv"
 	"github.com/conq-go/conq/kv/internal/overlay"
+	"github.com/conq-go/conq/kv/internal/retry"
 )
 
 // effects is what a transaction is about to do to the store.
@@ -92,9 +93,7 @@ func (t *tx) commit() error {
 // committed ends the transaction and has those told who wanted to be.
 func (t *tx) committed() {
 	t.end()
-	for _, f := range t.onCommit {
-		f()
-	}
+	retry.Committed(t.onCommit)
 }
 
 // commitRead commits a transaction that has written nothing.

@@ -113,9 +113,7 @@ func (db *DB) attempt(ctx context.Context, f func(kv.Tx) error) error {
 		return err
 	}
 	t.ended = true
-	for _, f := range t.onCommit {
-		f()
-	}
+	retry.Committed(t.onCommit)
 	return nil
 }
 

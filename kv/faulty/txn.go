@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/conq-go/conq/kv"
+	"github.com/conq-go/conq/kv/internal/retry"
 )
 
 // txn is the state of one attempt of a transaction, or of a ReadTransact.
@@ -173,9 +174,7 @@ func (t *txn) commit() error {
 	if err != nil {
 		return err
 	}
-	for _, f := range t.onCommit {
-		f()
-	}
+	retry.Committed(t.onCommit)
 	return nil
 }
 

@@ -7,6 +7,7 @@ import (
 
 	"github.com/conq-go/conq/kv"
 	"github.com/conq-go/conq/kv/internal/overlay"
+	"github.com/conq-go/conq/kv/internal/retry"
 )
 
 const (
@@ -42,9 +43,7 @@ func (t *txn) commit() error {
 	}
 	t.ended = true
 	t.startWatches()
-	for _, f := range t.onCommit {
-		f()
-	}
+	retry.Committed(t.onCommit)
 	return nil
 }
 

@@ -18,6 +18,7 @@ func onCommitMutants() []mutant {
 		{name: "on commit runs for failed attempts", caught: []string{"on commit/only what commits", "on commit/not on failure"},
 			onCommit: func(_ kv.Tx, f func()) { f() }},
 		{name: "on commit runs in reverse", caught: []string{"on commit/order"}, transact: reverseOnCommit},
+		{name: "on commit ends with a panic", caught: []string{"on commit/panic"}, transact: inOneOnCommit},
 		{name: "on commit of nil fails", caught: []string{"on commit/nil"},
 			onCommit: func(tx kv.Tx, f func()) {
 				if f == nil {
@@ -89,7 +90,6 @@ func contextMutants() []mutant {
 			transact: func(db kv.DB, ctx context.Context, f func(kv.Tx) error) error {
 				return db.Transact(cmp.Or(ctx, context.Background()), f)
 			}},
-		{name: "a loop does not look at the context", caught: []string{"transact/context ends during"},
 		{name: "a nil function does nothing", caught: []string{"arguments/nil function"},
 			transact: func(db kv.DB, ctx context.Context, f func(kv.Tx) error) error {
 				if f == nil {
@@ -101,6 +101,7 @@ func contextMutants() []mutant {
 			readTransact: func(db kv.DB, ctx context.Context, f func(kv.Reader) error) error {
 				return db.ReadTransact(ctx, func(r kv.Reader) error { return f(r) })
 			}},
+		{name: "a loop does not look at the context", caught: []string{"transact/context ends during"},
 			scan: func(r kv.Reader, s kv.Range, opts kv.RangeOptions) iter.Seq2[kv.KeyValue, error] {
 				return listed(collect(r.Range(s, opts)))
 			}},
@@ -222,6 +223,19 @@ func closeMutants() []mutant {
 				return db.Close()
 			}},
 	}
+}
+
+// inOneOnCommit calls all functions of an attempt in one loop.
+func inOneOnCommit(db kv.DB, ctx context.Context, f func(kv.Tx) error) error {
+	return db.Transact(ctx, func(tx kv.Tx) error {
+		var added []func()
+		tx.OnCommit(func() {
+			for _, f := range added {
+				f()
+			}
+		})
+		return f(collecting{tx, &added})
+	})
 }
 
 // reverseOnCommit collects the functions of an attempt.

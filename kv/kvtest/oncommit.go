@@ -3,6 +3,7 @@ package kvtest
 import (
 	"context"
 	"errors"
+	"runtime"
 
 	"github.com/conq-go/conq/kv"
 )
@@ -14,6 +15,8 @@ var onCommitCases = []testCase{
 		rule: "only the functions of the attempt that committed run, once"},
 	{name: "not on failure", check: checkOnCommitFailure,
 		rule: "no OnCommit function runs if the transaction does not commit"},
+	{name: "panic", check: checkOnCommitPanic,
+		rule: "if an OnCommit function panics, or ends its goroutine, that goes on to the caller, and those behind it run all the same"},
 	{name: "nil", check: checkOnCommitNil,
 		rule: "a nil OnCommit function is ignored"},
 	{name: "of a reader", check: checkOnCommitReader,
@@ -96,6 +99,36 @@ func checkOnCommitFailure(t *tester) {
 			panic(errCause)
 		})
 	}()
+}
+
+func checkOnCommitPanic(t *tester) {
+	ends := map[string]func(){"panic": func() { panic(errCause) }, "end their goroutine": runtime.Goexit}
+	for what, end := range ends {
+		t.reset()
+		ran, returned, got := "", false, any(nil)
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			defer func() { got = recover() }()
+			_ = t.db.Transact(t.ctx, func(tx kv.Tx) error {
+				ran = "" // as an attempt may be repeated
+				tx.OnCommit(func() { ran += "1" })
+				tx.OnCommit(func() { ran += "2"; end() })
+				tx.OnCommit(func() { ran += "3" })
+				tx.OnCommit(func() { ran += "4"; end() })
+				tx.OnCommit(func() { ran += "5" })
+				set("k")(tx)
+				return nil
+			})
+			returned = true
+		}()
+		<-done
+		if ran != "12345" || returned || (what == "panic") != (got == errCause) {
+			t.Errorf("of five OnCommit functions 2 and 4 %s: %s ran, Transact returned: %v, panic: %v; want all of them, false, and what they panicked with",
+				what, ran, returned, got)
+		}
+		t.want("after OnCommit functions that "+what, "k", "other")
+	}
 }
 
 func checkOnCommitNil(t *tester) {

@@ -112,9 +112,7 @@ func (db *DB) Transact(ctx context.Context, f func(kv.Tx) error) error {
 		if err := db.commit(t); err != nil {
 			return err
 		}
-		for _, f := range t.onCommit {
-			f()
-		}
+		retry.Committed(t.onCommit)
 		return nil
 	})
 }
