@@ -93,9 +93,7 @@ func checkStore(ctx context.Context, db kv.DB) error {
 }
 
 // register makes sure that the catalogue has the queue as kind.
-func register(db kv.DB, name string, kind Kind) error {
-	ctx, cancel := context.WithTimeoutCause(context.Background(), openTimeout, tooSlow(name))
-	defer cancel()
+func register(ctx context.Context, db kv.DB, name string, kind Kind) error {
 	var known bool
 	err := view(ctx, db, func(r kv.Reader) (err error) {
 		known, err = checkEntry(r, name, kind)
@@ -120,8 +118,10 @@ func register(db kv.DB, name string, kind Kind) error {
 	}
 }
 
-func tooSlow(name string) error {
-	return fmt.Errorf("conq: opening queue %q took longer than %v", name, openTimeout)
+// opening returns the context in which a queue is opened, for all that it takes.
+func opening(name string) (context.Context, context.CancelFunc) {
+	return context.WithTimeoutCause(context.Background(), openTimeout,
+		fmt.Errorf("conq: opening queue %q took longer than %v", name, openTimeout))
 }
 
 // checkEntry tells whether store and catalogue are as register leaves them, and

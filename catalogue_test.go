@@ -3,11 +3,15 @@ package conq
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/conq-go/conq/kv"
 	"github.com/conq-go/conq/kv/faulty"
+	"github.com/conq-go/conq/kv/memory"
 	"github.com/conq-go/conq/tuple"
 )
 
@@ -253,4 +257,30 @@ func FuzzEntry(f *testing.F) {
 		noError(t, err)
 		equal(t, "entry", again, info)
 	})
+}
+
+// Opening a queue takes 30 s at most in all, on a store whose answers are late.
+func TestOpenTimeout(t *testing.T) {
+	for name, limits := range map[string]kv.Limits{"of one process": {}, "shared": {Shared: true, UnknownCommits: true}} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				store := memory.New(memory.Options{Limits: kv.Limits{Age: time.Hour}})
+				noError(t, drop(OpenQueue(store, "q", String())))
+				noError(t, drop(OpenPriorityQueue(store, "p", String())))
+				db := faulty.New(store, 1, faulty.Options{Limits: limits, Latency: openTimeout - time.Second})
+				for _, open := range []func() error{
+					func() error { return drop(OpenQueue(db, "q", String())) },
+					func() error { return drop(OpenPriorityQueue(db, "p", String())) },
+					func() error { return drop(OpenQueue(db, "new", String())) },
+				} {
+					began := time.Now()
+					if err := open(); err != nil && !strings.Contains(err.Error(), "longer than 30s") {
+						t.Error(err)
+					}
+					equal(t, "time that it took", time.Since(began), openTimeout)
+				}
+				noError(t, db.Close())
+			})
+		})
+	}
 }

@@ -88,7 +88,7 @@ const maxForgotten = 1000
 // forgetOthers removes outcome keys of handles that have not been used for long: their
 // processes have died without closing them. It looks at some, beginning anywhere, so
 // that in time all are looked at.
-func (s *store) forgetOthers() error {
+func (s *store) forgetOthers(ctx context.Context) error {
 	if !s.limits.UnknownCommits {
 		return nil
 	}
@@ -96,8 +96,6 @@ func (s *store) forgetOthers() error {
 	if _, err := rand.Read(id[:]); err != nil {
 		return fmt.Errorf("conq: queue %q: no random bytes: %w", s.name, err)
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), openTimeout)
-	defer cancel()
 	all := subspace.FromBytes(outcomes(s.name)).Range()
 	middle := tuple.AppendBytes(outcomes(s.name), id[:])
 	for _, part := range []kv.Range{{Begin: middle, End: all.End}, {Begin: all.Begin, End: middle}} {

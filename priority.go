@@ -56,7 +56,9 @@ type Prioritized[T any] struct {
 // Options.FIFOTies is a matter of this handle: it is not stored.
 func OpenPriorityQueue[T any](db kv.DB, name string, c Codec[T], opts ...Options) (*PriorityQueue[T], error) {
 	p := &PriorityQueue[T]{codec: c}
-	o, err := p.store.open(db, name, KindPriorityQueue, c != nil, opts)
+	ctx, cancel := opening(name)
+	defer cancel()
+	o, err := p.store.open(ctx, db, name, KindPriorityQueue, c != nil, opts)
 	if err != nil {
 		return nil, err
 	}
@@ -66,7 +68,7 @@ func OpenPriorityQueue[T any](db kv.DB, name string, c Codec[T], opts ...Options
 	}
 	p.recipe, p.ties = recipe.NewPriorityQueue(subspace.Named(name), o.Random, ties).Within(p.store.bounds[:]), ties
 	p.store.span = p.recipe.Range()
-	if err = ends(&p.store, o, forwards{&p.store}, backwards{&p.store}, descending[T]{p}); err != nil {
+	if err = ends(ctx, &p.store, o, forwards{&p.store}, backwards{&p.store}, descending[T]{p}); err != nil {
 		return nil, err
 	}
 	if err = p.min.init(&p.store, o, staging.Front, p.fromMin()); err != nil {

@@ -58,13 +58,15 @@ type Queue[T any] struct {
 // at most 30 seconds.
 func OpenQueue[T any](db kv.DB, name string, c Codec[T], opts ...Options) (*Queue[T], error) {
 	q := &Queue[T]{codec: c}
-	o, err := q.store.open(db, name, KindQueue, c != nil, opts)
+	ctx, cancel := opening(name)
+	defer cancel()
+	o, err := q.store.open(ctx, db, name, KindQueue, c != nil, opts)
 	if err != nil {
 		return nil, err
 	}
 	q.recipe = recipe.NewQueue(subspace.Named(name), o.Random).Within(q.store.bounds[:])
 	q.store.span = q.recipe.Range()
-	if err = ends(&q.store, o, forwards{&q.store}, forwards{&q.store}, forwards{&q.store}); err != nil {
+	if err = ends(ctx, &q.store, o, forwards{&q.store}, forwards{&q.store}, forwards{&q.store}); err != nil {
 		return nil, err
 	}
 	if err = q.front.init(&q.store, o, staging.Front, q.fromFront()); err != nil {

@@ -75,7 +75,7 @@ func stagedFlag(signals *kv.Signals) *atomic.Bool {
 
 // noteStaging prepares mayBeStaged: it notes that the handle stages, or that there
 // is something left which a process staged that had the store before.
-func (s *store) noteStaging(o Options) error {
+func (s *store) noteStaging(ctx context.Context, o Options) error {
 	if s.signals == nil {
 		return nil
 	}
@@ -85,8 +85,6 @@ func (s *store) noteStaging(o Options) error {
 	}
 	active := o.Staging == StagingAlways
 	if !active {
-		ctx, cancel := context.WithTimeoutCause(context.Background(), openTimeout, tooSlow(s.name))
-		defer cancel()
 		if err := view(ctx, s.db, func(r kv.Reader) (err error) {
 			active, err = s.stage.Active(r)
 			return err

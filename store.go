@@ -46,7 +46,7 @@ type store struct {
 
 // open checks the arguments of OpenQueue and OpenPriorityQueue and enters the queue in
 // the catalogue.
-func (s *store) open(db kv.DB, name string, kind Kind, hasCodec bool, opts []Options) (Options, error) {
+func (s *store) open(ctx context.Context, db kv.DB, name string, kind Kind, hasCodec bool, opts []Options) (Options, error) {
 	o, tooMany := only(opts)
 	if o.Random == nil {
 		o.Random = rand.Reader
@@ -63,7 +63,7 @@ func (s *store) open(db kv.DB, name string, kind Kind, hasCodec bool, opts []Opt
 	case o.Staging < StagingAuto || o.Staging > StagingNever:
 		return o, fmt.Errorf("conq: queue %q: Options.Staging is %d: it can be StagingAuto, StagingAlways or StagingNever", name, o.Staging)
 	}
-	if err := register(db, name, kind); err != nil {
+	if err := register(ctx, db, name, kind); err != nil {
 		return o, err
 	}
 	s.db, s.name, s.limits, s.random, s.observer, s.log = db, name, db.Limits(), o.Random, o.Observe, o.Logger
@@ -73,7 +73,7 @@ func (s *store) open(db kv.DB, name string, kind Kind, hasCodec bool, opts []Opt
 		s.notify = func() { s.signals.Notify(s.name) }
 	}
 	s.lanes.Init(db, subspace.FromBytes(outcomes(name)), nil)
-	return o, s.forgetOthers()
+	return o, s.forgetOthers(ctx)
 }
 
 // source is a queue with its ends, for staging.
@@ -99,7 +99,7 @@ func (s source) Keys(key []byte) int { return s.keys(key) }
 
 // ends makes the staging for the ends of the queue. The handle serves requests of
 // others, so it has to know all of them, not only those that it takes from.
-func ends(s *store, o Options, front, back, backFIFO order) error {
+func ends(ctx context.Context, s *store, o Options, front, back, backFIFO order) error {
 	s.stage = staging.New(s.db, staging.Options{
 		Source:   source{s, []order{staging.Front: front, staging.Back: back, staging.BackFIFO: backFIFO}},
 		Space:    subspace.FromBytes(stageSpace(s.name)),
@@ -107,7 +107,7 @@ func ends(s *store, o Options, front, back, backFIFO order) error {
 		PutBack:  s.announce,
 		Observe:  s.observeStaging(),
 	})
-	return s.noteStaging(o)
+	return s.noteStaging(ctx, o)
 }
 
 // announce has those look again who wait for items, once tx has committed.
