@@ -60,8 +60,8 @@
 //   - A name belongs to a kind of queue for good: Clear removes items, not the
 //     entry in the catalogue. The codec is not stored; two handles with different
 //     codecs will see ErrDecode.
-//   - An item is at most half as large as a transaction of the engine may be, and
-//     with very long names a little less, as keys count too.
+//   - An item is at most half as large as a transaction of the engine may be: 32 MiB
+//     in the embedded store.
 //
 // # Key space
 //

@@ -54,7 +54,7 @@ func TestTooLarge(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			noError(t, f.db.Transact(f.ctx, func(tx kv.Tx) error {
 				err := verb(tx)
-				wantError(t, err, kv.ErrTooLarge, "item of 10001 bytes", "limit of 10000")
+				wantError(t, err, kv.ErrTooLarge, `conq: queue "`, "item of 10001 bytes", "limit of 10000")
 				var large *kv.TooLargeError
 				equal(t, "is a TooLargeError", errors.As(err, &large), true)
 				equal(t, "error", *large, kv.TooLargeError{What: "item", Size: 10_001, Limit: 10_000, Unit: "bytes"})
@@ -86,6 +86,32 @@ func TestMoveLargest(t *testing.T) {
 			noError(t, err)
 			equal(t, "length", len(got), len(v))
 			equal(t, "keys left", len(stored(t, f.db)), 0)
+		})
+	}
+}
+
+// So it can between queues with the longest names.
+func TestMoveLargestLongNames(t *testing.T) {
+	for name, open := range engines(t) {
+		t.Run(name, func(t *testing.T) {
+			db := open(kv.Limits{})
+			from, err := OpenQueue(db, strings.Repeat("f", MaxName), String())
+			noError(t, err)
+			to, err := OpenPriorityQueue(db, strings.Repeat("t", MaxName), String())
+			noError(t, err)
+			size := db.Limits().Transaction / 2
+			noError(t, from.Enqueue(t.Context(), strings.Repeat("x", size)))
+			noError(t, db.Transact(t.Context(), func(tx kv.Tx) error {
+				v, err := from.In(tx).Dequeue()
+				if err != nil {
+					return err
+				}
+				return to.In(tx).Push(v, math.MinInt64)
+			}))
+			got, err := to.PopMax(t.Context())
+			noError(t, err)
+			equal(t, "length", len(got), size)
+			equal(t, "keys left", len(stored(t, db)), 0)
 		})
 	}
 }

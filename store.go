@@ -217,7 +217,10 @@ func encode[T any](s *store, c Codec[T], v T) ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("conq: queue %q: item does not encode: %w", s.name, err)
 	}
-	return payload, s.checkSize(payload)
+	if err := s.checkSize(payload); err != nil {
+		return nil, fmt.Errorf("conq: queue %q: %w", s.name, err)
+	}
+	return payload, nil
 }
 
 // decode returns the value of an item.
