@@ -122,11 +122,12 @@ func (l *loader) run() error {
 		return l.unreadable(err)
 	}
 	for _, q := range queues {
-		info := Info{Name: q.Name, Kind: Kind(q.Kind), Format: queueFormat}
-		if err := l.check(info); err != nil {
+		l.report.Queues = append(l.report.Queues, QueueReport{Name: q.Name, Kind: Kind(q.Kind)})
+	}
+	for _, q := range l.report.Queues {
+		if err := l.check(Info{Name: q.Name, Kind: q.Kind, Format: queueFormat}); err != nil {
 			return err
 		}
-		l.report.Queues = append(l.report.Queues, QueueReport{Name: info.Name, Kind: info.Kind})
 	}
 	for i := range l.report.Queues {
 		l.queue = &l.report.Queues[i]

@@ -100,6 +100,12 @@ func TestLoadRefuses(t *testing.T) {
 	newer := bytes.Clone(dump)
 	newer[12] = 2
 	one := []Prioritized[[]byte]{{[]byte("mine"), 0}}
+	infos, err := Queues(t.Context(), from)
+	noError(t, err)
+	var queues []QueueReport // as they are told when none was loaded
+	for _, q := range infos {
+		queues = append(queues, QueueReport{Name: q.Name, Kind: q.Kind})
+	}
 	for name, c := range map[string]struct {
 		prepare func(kv.DB)
 		dump    []byte
@@ -131,6 +137,9 @@ func TestLoadRefuses(t *testing.T) {
 				report, err := Load(ctx, db, bytes.NewReader(c.dump), LoadOptions{DryRun: dry})
 				wantError(t, err, c.want, c.text)
 				equal(t, "items", report.Items, 0)
+				if bytes.Equal(c.dump, dump) {
+					equal(t, "queues", fmt.Sprint(report.Queues), fmt.Sprint(queues))
+				}
 				equal(t, "the store", fmt.Sprint(everything(t, db)), before)
 			}
 		})

@@ -344,11 +344,22 @@ func (l *limited) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
+// short writes less than it should when so many bytes are written, without an error.
+type short struct{ limited }
+
+func (s *short) Write(b []byte) (int, error) {
+	n, _ := s.limited.Write(b)
+	return n, nil
+}
+
 func TestWriterErrors(t *testing.T) {
 	size := len(sample.bytes(t))
 	for n := range size {
 		if err := sample.write(&limited{n}); !errors.Is(err, errFull) {
 			t.Fatalf("room for %d of %d bytes: error %v", n, size, err)
+		}
+		if err := sample.write(&short{limited{n}}); !errors.Is(err, io.ErrShortWrite) {
+			t.Fatalf("room for %d of %d bytes, and no error of the writer: error %v", n, size, err)
 		}
 	}
 	for name, misuse := range map[string]func(*Writer) error{

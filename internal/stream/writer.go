@@ -32,7 +32,7 @@ func NewWriter(w io.Writer, queues []Queue) *Writer {
 	header := binary.BigEndian.AppendUint32([]byte(magic), Version)
 	s.sum = crc32.Update(0, castagnoli, header)
 	s.block = make([]byte, 4, 4+blockSize+4)
-	_, s.err = w.Write(header)
+	s.write(header)
 	s.number(uint64(len(queues)))
 	for _, q := range queues {
 		if s.err == nil && (q.Kind == "" || q.Name == "" || max(len(q.Kind), len(q.Name)) > MaxText) {
@@ -119,6 +119,15 @@ func (s *Writer) flush() {
 	}
 	binary.BigEndian.PutUint32(s.block, uint32(len(s.block)-4))
 	s.sum = crc32.Update(s.sum, castagnoli, s.block)
-	_, s.err = s.w.Write(binary.BigEndian.AppendUint32(s.block, s.sum))
+	s.write(binary.BigEndian.AppendUint32(s.block, s.sum))
 	s.block = s.block[:4]
+}
+
+// write does not trust a writer that has written less than it should, and says nothing.
+func (s *Writer) write(b []byte) {
+	n, err := s.w.Write(b)
+	if err == nil && n < len(b) {
+		err = io.ErrShortWrite
+	}
+	s.err = err
 }
