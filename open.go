@@ -18,8 +18,8 @@ import (
 //	etcd://host:2379,host:2379      a cluster, if the program imports kv/etcd
 //
 // What has no scheme is a directory, and so is what begins with one letter and a
-// colon, as paths on Windows do. A directory whose name has a colon or a question
-// mark is opened by embedded.Open.
+// colon, as paths on Windows do. A directory whose name begins as a URL does is opened
+// as ./NAME, and one with a question mark in it by embedded.Open.
 //
 // The embedded store is made if there is none, and belongs to one process at a
 // time. Close the store when it is no longer needed.
