@@ -161,6 +161,9 @@ func (d *dealt[P, V]) deliver(err error) {
 	} else if err != nil {
 		d.got = nil
 	}
+	party := d.party
+	d.party = nil
+	defer party.Deliver(d.got, err) // also if the observer panics
 	n := 0
 	for _, values := range d.got {
 		n += len(values)
@@ -170,8 +173,6 @@ func (d *dealt[P, V]) deliver(err error) {
 		d.t.served.Store(int32(len(d.got)))
 		d.t.s.observe(Event{Kind: Taken, Calls: 1, Items: n, Attempts: 1})
 	}
-	d.party.Deliver(d.got, err)
-	d.party = nil
 }
 
 // empty tells whether there are no items, which is then what tx depends on.

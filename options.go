@@ -28,8 +28,9 @@ type Options struct {
 	Staging Staging
 
 	// Observe is told what the handle does, in the goroutine that does it. It must
-	// be quick, safe for concurrent use, and not use the handle. Default: nobody is
-	// told, which costs nothing.
+	// be quick, safe for concurrent use, and not use the handle. It should not panic:
+	// that goes to the caller whose goroutine it is, after the transaction, and what
+	// that has taken may be lost. Default: nobody is told, which costs nothing.
 	Observe func(Event)
 
 	// Logger is told what an operator may want to know: at level Warn that items

@@ -2,6 +2,7 @@ package conq
 
 import (
 	"context"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -124,5 +125,37 @@ func TestWaitOnCommitPanics(t *testing.T) {
 		synctest.Wait()
 		cancel()
 		noError(t, <-got)
+	})
+}
+
+// If an observer panics as it is told that items were handed over, those who wait get them all the same.
+func TestHandedObserverPanics(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx := t.Context()
+		told := false
+		q, err := OpenQueue(newMemory(t, kv.Limits{}), "q", String(), Options{Observe: func(e Event) {
+			if e.Kind == Taken && e.Items > 0 && !told {
+				told = true
+				panic("observed")
+			}
+		}})
+		noError(t, err)
+		got := make(chan string, 2)
+		for range 2 {
+			go func() {
+				v, _ := q.DequeueWait(ctx)
+				got <- v
+			}()
+			synctest.Wait()
+		}
+		func() {
+			defer func() { equal(t, "panic", recover(), any("observed")) }()
+			_ = q.Enqueue(ctx, "1")
+		}()
+		noError(t, q.Enqueue(ctx, "2"))
+		items := []string{<-got, <-got} // in whatever order they are told of here
+		slices.Sort(items)
+		equalSlices(t, "items", items, []string{"1", "2"})
+		noError(t, q.Close())
 	})
 }

@@ -96,11 +96,13 @@ func (r *Room[V]) Free() int {
 // Deliver gives each of the first of those whom Wants returned last what it gets. The others
 // wait on, but those for whom items may be lost by err, as Options.Lost tells.
 func (p *Party[V]) Deliver(got [][]V, err error) {
+	defer func() { // also if Observe panics
+		select {
+		case p.held[0].woken <- struct{}{}: // who leads waits for nothing else now
+		default:
+		}
+	}()
 	p.room.deliver(p.held, got, err)
-	select {
-	case p.held[0].woken <- struct{}{}: // who leads waits for nothing else now
-	default:
-	}
 }
 
 // holdBehind is hold for the leader w and those behind it. It returns nil, too, if somebody has

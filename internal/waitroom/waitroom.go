@@ -141,10 +141,16 @@ func (r *Room[V]) Drained(ctx context.Context) error {
 	}
 }
 
-// changed is to be called when r.waiting or r.closed has changed, under the lock.
+// changed is to be called when r.waiting or r.closed has changed, under the lock, and when all
+// that follows from that is done: Observe may panic.
 func (r *Room[V]) changed() {
-	r.present.Store(int64(r.waiting.Len()))
+	r.count()
 	r.o.Observe(r.waiting.Len())
+}
+
+// count is changed without Observe.
+func (r *Room[V]) count() {
+	r.present.Store(int64(r.waiting.Len()))
 	if r.closed == nil || r.waiting.Len() > 0 {
 		return
 	}
@@ -184,8 +190,20 @@ func (r *Room[V]) empty() (stamp int64, empty bool) {
 	return r.o.Stamp(), true
 }
 
-func (r *Room[V]) wait(ctx context.Context, want int) ([]V, error) {
+func (r *Room[V]) wait(ctx context.Context, want int) (got []V, err error) {
 	w := &waiter[V]{want: want, woken: make(chan struct{}, 1)}
+	returns := false
+	defer func() {
+		if !returns {
+			r.abandon(w)
+		}
+	}()
+	got, err = r.waitAs(ctx, w)
+	returns = true
+	return got, err
+}
+
+func (r *Room[V]) waitAs(ctx context.Context, w *waiter[V]) ([]V, error) {
 	leads, err := r.enter(w)
 	if err != nil {
 		return nil, err
@@ -264,10 +282,10 @@ func (r *Room[V]) leave(ctx context.Context, w *waiter[V]) bool {
 	if !r.waiting.Remove(&w.place) {
 		return false
 	}
-	r.changed()
 	if leads {
 		r.passLead()
 	}
+	r.changed()
 	return true
 }
 
@@ -401,7 +419,7 @@ func (r *Room[V]) take(ctx context.Context, p *Party[V]) (news <-chan error, err
 	began := time.Now()
 	defer func() {
 		if !finished {
-			r.abandon(p.held[0])
+			r.abandon(p.held[0]) // the leader, who does not come back
 		}
 		r.took(time.Since(began), got, news)
 		r.deliver(p.held, got, err)
@@ -417,11 +435,20 @@ func (r *Room[V]) take(ctx context.Context, p *Party[V]) (news <-chan error, err
 	return news, err
 }
 
-// abandon has a leader leave that does not come back, as Take has ended its goroutine.
+// abandon has a caller leave that does not come back, as Take or Observe has panicked or ended its
+// goroutine: at once, or when it is not held any more.
 func (r *Room[V]) abandon(w *waiter[V]) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	w.leaves = true
+	leads := r.waiting.First() == w
+	if w.held || !r.waiting.Remove(&w.place) {
+		return
+	}
+	r.count()
+	if leads {
+		r.passLead()
+	}
 }
 
 // took notes what is to be known about the last look before another one leads.
@@ -458,8 +485,8 @@ func (r *Room[V]) deliver(held []*waiter[V], got [][]V, err error) {
 			w.woken <- struct{}{}
 		}
 	}
-	r.changed()
 	if goes(held[0]) {
 		r.passLead()
 	}
+	r.changed()
 }
