@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -312,5 +313,71 @@ func TestReadsOfFailedStore(t *testing.T) {
 		if errors.Is(err, ErrFailed) != fails || errors.Is(err, syscall.EIO) == fails {
 			t.Errorf("the store has failed: %v; the loop ends with %v", fails, err)
 		}
+	}
+}
+
+func openUnreadable(t *testing.T) (*DB, *unreadable) {
+	u := new(unreadable)
+	return mustOpen(t, "store", Options{FS: errorfs.Wrap(memFS(), u)}), u
+}
+
+// flushed has all that a store has in tables, and nothing near.
+func flushed(t *testing.T, db *DB) {
+	t.Helper()
+	db.catchUp()
+	if err := db.pebble.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	db.near = newNear()
+}
+
+// Every kind of read tells when a table can't be read: to one that took it for empty, a queue would.
+func TestReadsUnreadable(t *testing.T) {
+	db, u := openUnreadable(t)
+	mustTransact(t, db, func(tx kv.Tx) { tx.Set([]byte("k"), []byte("v")) })
+	flushed(t, db)
+	span := kv.PrefixRange([]byte("k"))
+	for name, read := range map[string]func(r kv.Reader) error{
+		"get":        func(r kv.Reader) error { _, err := r.Get([]byte("k")); return err },
+		"first":      func(r kv.Reader) error { _, _, err := first(r, span, false); return err },
+		"last":       func(r kv.Reader) error { _, _, err := first(r, span, true); return err },
+		"last key":   func(r kv.Reader) error { _, err := kv.LastKey(r, span, kv.Range{}); return err },
+		"last in it": func(r kv.Reader) error { _, err := kv.LastKey(r, span, span); return err },
+		"last keys":  func(r kv.Reader) error { _, err := kv.LastKeys(r, []kv.Range{span}, kv.Range{}, nil); return err },
+	} {
+		for _, snapshot := range []bool{false, true} {
+			u.now.Store(true)
+			err := db.Transact(t.Context(), func(tx kv.Tx) error {
+				if snapshot {
+					return read(tx.Snapshot())
+				}
+				return read(tx)
+			})
+			if !errors.Is(err, syscall.EIO) {
+				t.Errorf("%s, snapshot %v: %v, want an error of the disk", name, snapshot, err)
+			}
+		}
+	}
+}
+
+// An addition to a number that can't be read is an error, and what its transaction has written
+// besides is not there either.
+func TestAddUnreadable(t *testing.T) {
+	db, u := openUnreadable(t)
+	mustTransact(t, db, func(tx kv.Tx) { tx.Add([]byte("n"), 1) })
+	flushed(t, db)
+	u.now.Store(true)
+	err := db.Transact(t.Context(), func(tx kv.Tx) error {
+		tx.Add([]byte("n"), 1)
+		tx.Set([]byte("x"), nil)
+		return nil
+	})
+	if !errors.Is(err, syscall.EIO) {
+		t.Errorf("adding to what can't be read: %v", err)
+	}
+	u.now.Store(false)
+	mustTransact(t, db, func(tx kv.Tx) { tx.Add([]byte("n"), 1) })
+	if got := contents(t, db); !slices.Equal(got, []string{"n=\x02\x00\x00\x00\x00\x00\x00\x00"}) {
+		t.Errorf("there is %q", got)
 	}
 }

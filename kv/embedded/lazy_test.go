@@ -2,6 +2,8 @@ package embedded
 
 import (
 	"errors"
+	"fmt"
+	"math/rand/v2"
 	"testing"
 	"time"
 
@@ -110,6 +112,91 @@ func TestLazyRead(t *testing.T) {
 		}); !errors.Is(err, c.want) || runs != 1 {
 			t.Errorf("after a change of %s: %v after %d runs, want %v after 1", c.change, err, runs, c.want)
 		}
+	}
+}
+
+// A change of any of the keys that a lazy transaction has read is found, in whatever order it has
+// read them.
+func TestLazyReadsInAnyOrder(t *testing.T) {
+	db := mustOpen(t, "store", Options{FS: memFS(), Durability: Memory})
+	const keys = 5
+	key := func(i int) []byte { return fmt.Appendf(nil, "n%d", i) }
+	mustTransact(t, db, func(tx kv.Tx) {
+		for i := range keys {
+			tx.Set(key(i), nil)
+		}
+	})
+	random := rand.New(rand.NewPCG(1, 2))
+	for range 20 {
+		order := random.Perm(keys)
+		for changed := range keys {
+			far := []byte("f")
+			mustTransact(t, db, func(tx kv.Tx) { // so that they are near, and nothing else is
+				db.near = newNear()
+				if _, _, err := first(tx, kv.PrefixRange([]byte("n")), false); err != nil {
+					t.Error(err)
+				}
+			})
+			err := db.ReadTransact(t.Context(), func(r kv.Reader) error {
+				kv.Lazily(r)
+				for _, i := range order {
+					if _, err := r.Get(key(i)); err != nil {
+						return err
+					}
+				}
+				mustTransact(t, db, func(tx kv.Tx) { tx.Set(key(changed), nil) })
+				_, err := r.Get(far)
+				return err
+			})
+			if !errors.Is(err, kv.ErrConflict) {
+				t.Errorf("read in the order %d, and %d was changed: %v, want a conflict", order, changed, err)
+			}
+		}
+	}
+}
+
+// A lazy transaction that has become too old between a look at the clock and a read does not go on
+// with what is there by then: the window no longer tells whether what it has read has changed.
+func TestLazyExpired(t *testing.T) {
+	var clock time.Time
+	var others func()
+	db := mustOpen(t, "store", Options{FS: memFS(), Durability: Memory, Age: time.Second, Now: func() time.Time {
+		now := clock
+		if do := others; do != nil {
+			others = nil
+			do()
+		}
+		return now
+	}})
+	put := func(key, value string) {
+		mustTransact(t, db, func(tx kv.Tx) { tx.Set([]byte(key), []byte(value)) })
+	}
+	put("n1", "old")
+	put("f1", "old")
+	look := func(r kv.Reader) error {
+		_, _, err := first(r, kv.PrefixRange([]byte("n")), false)
+		return err
+	}
+	if err := db.ReadTransact(t.Context(), look); err != nil { // so that it is near
+		t.Fatal(err)
+	}
+	if err := db.ReadTransact(t.Context(), func(r kv.Reader) error {
+		kv.Lazily(r)
+		if err := look(r); err != nil {
+			return err
+		}
+		others = func() {
+			clock = clock.Add(2 * time.Second)
+			put("n1", "new")
+			put("f1", "new")
+		}
+		value, err := r.Get([]byte("f1"))
+		if err == nil {
+			t.Errorf("beside n1 from before, f1 is %q", value)
+		}
+		return err
+	}); !errors.Is(err, kv.ErrTooOld) {
+		t.Errorf("%v, want ErrTooOld", err)
 	}
 }
 

@@ -192,3 +192,21 @@ func TestMappedFaultWritten(t *testing.T) {
 		t.Errorf("the file begins with %q, %v", got[:min(len(got), 6)], err)
 	}
 }
+
+// unsyncable is a file that can't be synced.
+type unsyncable struct{ vfs.File }
+
+func (unsyncable) SyncData() error { return syscall.EIO }
+
+// A sync that fails says so: what was written since the last one may not be on disk.
+func TestMappedSyncFails(t *testing.T) {
+	m := createMapped(t)
+	defer m.Close()
+	m.File = unsyncable{m.File}
+	if _, err := m.WriteAt([]byte("abc"), 0); err != nil {
+		t.Fatal(err)
+	}
+	if err := m.SyncData(); !errors.Is(err, syscall.EIO) {
+		t.Errorf("a sync that failed: %v", err)
+	}
+}

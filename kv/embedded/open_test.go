@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"iter"
 	"os"
 	"path/filepath"
 	"slices"
@@ -116,6 +117,41 @@ func TestCloseExpired(t *testing.T) {
 	})
 	if !errors.Is(err, kv.ErrClosed) {
 		t.Errorf("the loop ended with %v, want ErrClosed", err)
+	}
+}
+
+// Close ends all loops of a transaction, whichever of them has ended before.
+func TestCloseUnderLoops(t *testing.T) {
+	for first := range 3 {
+		db := mustOpen(t, "store", Options{FS: memFS(), Durability: Memory})
+		mustTransact(t, db, func(tx kv.Tx) { tx.Set([]byte("a"), nil); tx.Set([]byte("b"), nil) })
+		db.near = newNear()
+		db.near.most.bytes = 0 // so that they read in Pebble
+		err := db.ReadTransact(t.Context(), func(r kv.Reader) (err error) {
+			var loops []func() (kv.KeyValue, error, bool)
+			var stops []func()
+			for range 3 {
+				next, stop := iter.Pull2(r.Range(kv.Range{}, kv.RangeOptions{}))
+				defer stop()
+				if _, err, ok := next(); err != nil || !ok {
+					t.Fatal(err, ok)
+				}
+				loops, stops = append(loops, next), append(stops, stop)
+			}
+			stops[first]()
+			if err := db.Close(); err != nil {
+				t.Errorf("closing after loop %d has ended: %v", first, err)
+			}
+			for _, next := range slices.Delete(loops, first, first+1) {
+				if _, err, _ = next(); !errors.Is(err, kv.ErrClosed) {
+					t.Errorf("after loop %d another one ended with %v, want ErrClosed", first, err)
+				}
+			}
+			return err
+		})
+		if !errors.Is(err, kv.ErrClosed) {
+			t.Errorf("the transaction ended with %v, want ErrClosed", err)
+		}
 	}
 }
 
