@@ -381,3 +381,37 @@ func TestAddUnreadable(t *testing.T) {
 		t.Errorf("there is %q", got)
 	}
 }
+
+// A fatal error of Pebble's fails the store. It is the error of the call that met it, or ends Pebble's
+// goroutine, for which Close does not wait then.
+func TestFatal(t *testing.T) {
+	for _, ours := range []bool{true, false} {
+		db := mustOpen(t, "store", Options{FS: memFS()})
+		fatal := func() error {
+			pebbleLogger{db}.Fatalf("MANIFEST set current failed: %v", syscall.EIO)
+			t.Error("it returned")
+			return nil
+		}
+		if ours {
+			if err := guarded(fatal); !errors.Is(err, syscall.EIO) {
+				t.Errorf("a call returned %v", err)
+			}
+		} else {
+			go func() { _ = fatal() }()
+			<-db.maimed
+		}
+		select {
+		case <-db.maimed:
+			if ours {
+				t.Error("the goroutine that has called is taken for one of Pebble's")
+			}
+		default:
+		}
+		if err := writeRound(db, 0, 1, 0); !errors.Is(err, ErrFailed) || !errors.Is(err, syscall.EIO) {
+			t.Errorf("a call after that: %v", err)
+		}
+		if err := db.Close(); !errors.Is(err, ErrFailed) {
+			t.Errorf("Close: %v", err)
+		}
+	}
+}

@@ -179,6 +179,29 @@ func TestManifestDamage(t *testing.T) {
 	}
 }
 
+// What is noted of a manifest is on disk: else after a power failure the store would be taken for a
+// damaged one.
+func TestManifestListed(t *testing.T) {
+	fs := closedStore(t, 1)
+	name, _, err := manifestIn(fs, "store")
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := fs.PathJoin("store", name)
+	data := bytesOf(t, fs, path)
+	writeBytes(t, fs, path, data)
+	if err := syncDir(fs, "store"); err != nil {
+		t.Fatal(err)
+	}
+	var n needed
+	if err := n.list(fs, "store"); err != nil || n.end == 0 || n.end > int64(len(data)) {
+		t.Fatalf("%+v of %d bytes, %v", n, len(data), err)
+	}
+	if after := bytesOf(t, fs.CrashClone(vfs.CrashCloneCfg{}), path); int64(len(after)) < n.end {
+		t.Errorf("%d bytes are on disk, of %d that were noted", len(after), n.end)
+	}
+}
+
 // A manifest that is not the latest is refused, as is one of which nothing can be read, and that there
 // is none.
 func TestOldManifest(t *testing.T) {
