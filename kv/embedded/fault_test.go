@@ -415,3 +415,23 @@ func TestFatal(t *testing.T) {
 		}
 	}
 }
+
+// A call into Pebble returns the errors with which Pebble panics, and mistakes end the program.
+func TestGuarded(t *testing.T) {
+	if err := guarded(func() error { panic(error(syscall.EIO)) }); !errors.Is(err, syscall.EIO) {
+		t.Errorf("a directory that can't be synced: %v", err)
+	}
+	for _, mistake := range []func() error{
+		func() error { panic("no error") },
+		func() error { var none []error; return none[0] },
+	} {
+		func() {
+			defer func() {
+				if recover() == nil {
+					t.Error("a mistake was taken for an error of the disk")
+				}
+			}()
+			t.Errorf("it returned %v", guarded(mistake))
+		}()
+	}
+}

@@ -383,6 +383,18 @@ func TestReadSegment(t *testing.T) {
 	}
 }
 
+// Records are what they were in builds before: what these have written would otherwise be taken for
+// what a crash has torn.
+func TestRecordsStay(t *testing.T) {
+	records := appendRecord(nil, 1<<40+7, 0, []byte("a batch"))
+	records = appendRecord(records, 1<<40+7, 24, nil)
+	const want = "2b78dbf68cccfef80700000000000000" + "6120626174636800" + // header and batch
+		"866740340e9dc0000000000018000000"
+	if got := fmt.Sprintf("%x", records); got != want {
+		t.Errorf("records are %s, were %s", got, want)
+	}
+}
+
 // A segment can hold any bytes: it has the records that were written, up to its first
 // fault, and nothing else.
 func FuzzSegment(f *testing.F) {

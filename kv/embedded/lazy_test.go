@@ -155,6 +155,35 @@ func TestLazyReadsInAnyOrder(t *testing.T) {
 	}
 }
 
+// A lazy transaction does not go on past a change of what it conflicts with, or watches, without a
+// read.
+func TestLazyWithoutReads(t *testing.T) {
+	n1 := []byte("n1")
+	for name, depend := range map[string]func(tx kv.Tx){
+		"a read conflict": func(tx kv.Tx) { tx.AddReadConflict(kv.KeyRange(n1)) },
+		"a watch":         func(tx kv.Tx) { tx.Watch(n1) },
+	} {
+		for changed, want := range map[string]int{"n1": 2, "n2": 1} {
+			db := mustOpen(t, "store", Options{FS: memFS(), Durability: Memory})
+			attempts := 0
+			mustTransact(t, db, func(tx kv.Tx) {
+				kv.Lazily(tx)
+				depend(tx)
+				if attempts++; attempts == 1 {
+					mustTransact(t, db, func(tx kv.Tx) { tx.Set([]byte(changed), nil) })
+				}
+				if _, err := tx.Get([]byte("f1")); err != nil && attempts > 1 {
+					t.Error(err)
+				}
+				tx.Set([]byte("seen"), nil)
+			})
+			if attempts != want {
+				t.Errorf("%s of n1, and %s changed: %d attempts, want %d", name, changed, attempts, want)
+			}
+		}
+	}
+}
+
 // A lazy transaction that has become too old between a look at the clock and a read does not go on
 // with what is there by then: the window no longer tells whether what it has read has changed.
 func TestLazyExpired(t *testing.T) {

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	manifests "github.com/cockroachdb/pebble/v2/record"
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/conq-go/conq/kv"
 )
@@ -199,6 +200,30 @@ func TestManifestListed(t *testing.T) {
 	}
 	if after := bytesOf(t, fs.CrashClone(vfs.CrashCloneCfg{}), path); int64(len(after)) < n.end {
 		t.Errorf("%d bytes are on disk, of %d that were noted", len(after), n.end)
+	}
+}
+
+// To look on where a manifest ended finds that it still ends there, or where it does now, whatever
+// records there are.
+func TestManifestEnd(t *testing.T) {
+	fs := memFS()
+	var data bytes.Buffer
+	w := manifests.NewWriter(&data)
+	end := int64(0)
+	for _, size := range []int{1, 100, 32<<10 - 7 - 114, 1, 40 << 10, 100 << 10, 7} {
+		if _, err := w.WriteRecord(make([]byte, size)); err != nil {
+			t.Fatal(err)
+		}
+		if err := w.Flush(); err != nil {
+			t.Fatal(err)
+		}
+		writeBytes(t, fs, "manifest", data.Bytes())
+		for _, from := range []int64{0, end, int64(data.Len())} {
+			if got, err := manifestEnd(fs, "manifest", from, false); err != nil || got != int64(data.Len()) {
+				t.Errorf("behind a record of %d bytes, from %d on: %d of %d bytes, %v", size, from, got, data.Len(), err)
+			}
+		}
+		end = int64(data.Len())
 	}
 }
 

@@ -66,6 +66,37 @@ func TestExpiredWindow(t *testing.T) {
 	}
 }
 
+// A transaction conflicts with any commit since it began, and with no other, also where these are so
+// many that most are compared while others go on.
+func TestManyCommitsSince(t *testing.T) {
+	const commits = 3*manyCommits + 2
+	for _, where := range []int{-1, 0, 1, manyCommits - 1, manyCommits, manyCommits + 1, commits - 2, commits - 1} {
+		db := mustOpen(t, fmt.Sprint(where), Options{FS: memFS(), Durability: Memory})
+		attempts := 0
+		mustTransact(t, db, func(tx kv.Tx) {
+			if _, err := tx.Get([]byte("read")); err != nil {
+				t.Error(err)
+			}
+			attempts++
+			for i := 0; i < commits && attempts == 1; i++ {
+				key := "other"
+				if i == where {
+					key = "read"
+				}
+				mustTransact(t, db, func(tx kv.Tx) { tx.Set([]byte(key), nil) })
+			}
+			tx.Set([]byte("written"), nil)
+		})
+		want := 2
+		if where < 0 {
+			want = 1
+		}
+		if attempts != want {
+			t.Errorf("with a conflict in commit %d of %d: %d attempts, want %d", where, commits, attempts, want)
+		}
+	}
+}
+
 // TestOverlaps compares what conflicts with a plain comparison of all ranges with all that was
 // written, with more of the one and of the other.
 func TestOverlaps(t *testing.T) {
