@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"slices"
 	"strings"
 	"testing"
@@ -95,5 +96,26 @@ func TestTooLargeErrorSaysAll(t *testing.T) {
 	}
 	if errors.Is(err, kv.ErrInvalid) || errors.Is(err, context.Canceled) {
 		t.Errorf("error %q matches others than ErrTooLarge", err)
+	}
+}
+
+// unread is a reader that can't read, and has no method of its own for last keys.
+type unread struct {
+	kv.Reader
+	err error
+}
+
+func (u unread) Range(kv.Range, kv.RangeOptions) iter.Seq2[kv.KeyValue, error] {
+	return func(yield func(kv.KeyValue, error) bool) { yield(kv.KeyValue{}, u.err) }
+}
+
+func TestLastKeyErrors(t *testing.T) {
+	r := unread{err: errors.New("failed")}
+	span := kv.PrefixRange([]byte("a"))
+	if _, err := kv.LastKey(r, span, span); err != r.err {
+		t.Errorf("LastKey returned %v", err)
+	}
+	if _, err := kv.LastKeys(r, []kv.Range{span}, span, nil); err != r.err {
+		t.Errorf("LastKeys returned %v", err)
 	}
 }
