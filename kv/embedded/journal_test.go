@@ -3,12 +3,14 @@ package embedded
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"math/rand/v2"
 	"os"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
@@ -463,6 +465,11 @@ func TestJournalNumbers(t *testing.T) {
 	}
 }
 
+// unremovable is a file system whose files stay.
+type unremovable struct{ vfs.FS }
+
+func (unremovable) Remove(string) error { return syscall.EIO }
+
 // A file that was kept to be used again is not, if there is no segment to tell which numbers
 // were used.
 func TestJournalSpare(t *testing.T) {
@@ -470,6 +477,9 @@ func TestJournalSpare(t *testing.T) {
 	segment, spare := fs.PathJoin("store", segmentName(onlySegment(t, fs))), fs.PathJoin("store", spareSegment)
 	if err := fs.Rename(segment, spare); err != nil {
 		t.Fatal(err)
+	}
+	if db, err := Open("store", Options{FS: unremovable{fs}}); !errors.Is(err, syscall.EIO) {
+		t.Errorf("the file can't be removed: %v, %v", db, err)
 	}
 	db := mustOpen(t, "store", Options{FS: fs})
 	mustTransact(t, db, func(tx kv.Tx) { tx.Set([]byte("later"), nil) })
