@@ -189,14 +189,16 @@ func TestErrTooOldEnds(t *testing.T) {
 }
 
 func TestRetryLimit(t *testing.T) {
-	inStore(t, Options{Retries: 5}, func(t *testing.T, db *DB, c *fake) {
-		c.failWith(fails("commit", 100, codeNotCommitted))
-		runs := 0
-		err := db.Transact(t.Context(), func(tx kv.Tx) error { runs++; set(tx, "a", "b"); return nil })
-		if !errors.Is(err, kv.ErrConflict) || runs != 6 || !strings.Contains(err.Error(), "5 retries") {
-			t.Errorf("%v after %d runs, want ErrConflict after 6, with the limit", err, runs)
-		}
-	})
+	for _, retries := range []int{1, 5} {
+		inStore(t, Options{Retries: retries}, func(t *testing.T, db *DB, c *fake) {
+			c.failWith(fails("commit", 100, codeNotCommitted))
+			runs := 0
+			err := db.Transact(t.Context(), func(tx kv.Tx) error { runs++; set(tx, "a", "b"); return nil })
+			if !errors.Is(err, kv.ErrConflict) || runs != retries+1 || !strings.Contains(err.Error(), fmt.Sprint(retries, " retries")) {
+				t.Errorf("%v after %d runs, want ErrConflict after %d, with the limit", err, runs, retries+1)
+			}
+		})
+	}
 }
 
 // An outcome that is unknown is told, and not tried again, whether the commit has

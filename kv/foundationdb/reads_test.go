@@ -142,6 +142,26 @@ func TestLastKeysAreAskedForAtOnce(t *testing.T) {
 	})
 }
 
+// The first read of ReadTransact, with which nothing can be mixed, is repeated at a later version if its
+// own is too old, but not for ever.
+func TestFirstReadTooOld(t *testing.T) {
+	inStore(t, Options{}, func(t *testing.T, db *DB, c *fake) {
+		fill(t, db, 1)
+		for times := range kv.MaxTooOld + 2 {
+			c.failWith(fails("version", times, codeTransactionTooOld))
+			err := db.ReadTransact(t.Context(), func(r kv.Reader) error {
+				if value, err := r.Get([]byte("k00")); string(value) != "0" {
+					return err
+				}
+				return nil
+			})
+			if want := times > kv.MaxTooOld; errors.Is(err, kv.ErrTooOld) != want || err != nil && !want {
+				t.Errorf("too old %d times: %v", times, err)
+			}
+		}
+	})
+}
+
 // But what was read is never mixed with another version.
 func TestReadsAreNotRepeatedTooLate(t *testing.T) {
 	inStore(t, Options{}, func(t *testing.T, db *DB, c *fake) {

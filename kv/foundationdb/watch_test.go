@@ -95,6 +95,32 @@ func TestTooManyWatches(t *testing.T) {
 	})
 }
 
+// Nor is it an error of a watch that the library has none left: it tells of the change when that comes.
+func TestWatchWhenNoneIsLeft(t *testing.T) {
+	inStore(t, Options{Retries: 1}, func(t *testing.T, db *DB, c *fake) {
+		c.failWith(func(op string) int {
+			if op == "watch" {
+				return 1032
+			}
+			return 0
+		})
+		var told <-chan error
+		if err := db.Transact(t.Context(), func(tx kv.Tx) error { told = tx.Watch([]byte("k")); return nil }); err != nil {
+			t.Fatal(err)
+		}
+		changed := false
+		time.AfterFunc(5*unwatched, func() {
+			changed = true
+			if err := db.Transact(t.Context(), func(tx kv.Tx) error { set(tx, "k", "new"); return nil }); err != nil {
+				t.Error(err)
+			}
+		})
+		if err := <-told; err != nil || !changed {
+			t.Errorf("it was told %v; the key had changed: %v", err, changed)
+		}
+	})
+}
+
 // What the transaction itself leaves at a key does not set its watch off.
 func TestWatchOfOwnWrites(t *testing.T) {
 	for name, write := range map[string]func(kv.Tx){
