@@ -14,6 +14,8 @@ import (
 	"sync/atomic"
 	"syscall"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
@@ -249,6 +251,26 @@ func TestSyncedLater(t *testing.T) {
 	}
 }
 
+// With Interval, what was committed is on disk after that time, without any other call.
+func TestSyncedAtIntervals(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		fs := memFS()
+		db := mustOpen(t, "store", Options{FS: fs, Durability: Interval, Interval: time.Second})
+		for n := range int64(3) {
+			if err := writeRound(db, 0, n+1, 0); err != nil {
+				t.Fatal(err)
+			}
+			checkImage(t, fs.CrashClone(vfs.CrashCloneCfg{}), [crashWriters]int64{n}, [crashWriters]int64{n})
+			<-time.After(2 * time.Second)
+			synctest.Wait()
+			checkImage(t, fs.CrashClone(vfs.CrashCloneCfg{}), [crashWriters]int64{n + 1}, [crashWriters]int64{n + 1})
+		}
+		if err := db.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
 // TestReopen checks that all there was is there again, in each durability.
 func TestReopen(t *testing.T) {
 	for _, durability := range []Durability{Always, Interval, Memory} {
@@ -318,7 +340,7 @@ func TestReadsOfFailedStore(t *testing.T) {
 
 func openUnreadable(t *testing.T) (*DB, *unreadable) {
 	u := new(unreadable)
-	return mustOpen(t, "store", Options{FS: errorfs.Wrap(memFS(), u)}), u
+	return mustOpen(t, "store", Options{FS: errorfs.Wrap(memFS(), u), MemTable: smallMemTable, Cache: 1}), u
 }
 
 // flushed has all that a store has in tables, and nothing near.
@@ -331,11 +353,41 @@ func flushed(t *testing.T, db *DB) {
 	db.near = newNear()
 }
 
+// unknowable is a file system that can't tell of the journal's files whether they are there.
+type unknowable struct{ vfs.FS }
+
+func (u unknowable) Stat(name string) (vfs.FileInfo, error) {
+	if isSegment(u.PathBase(name)) {
+		return nil, syscall.EIO
+	}
+	return u.FS.Stat(name)
+}
+
+// A commit for which no segment can be begun is not acknowledged.
+func TestSegmentNotBegun(t *testing.T) {
+	for _, durability := range []Durability{Always, Interval} {
+		db := mustOpen(t, "store", Options{FS: unknowable{memFS()}, Durability: durability})
+		if err := writeRound(db, 0, 1, 0); !errors.Is(err, ErrFailed) || !errors.Is(err, syscall.EIO) {
+			t.Errorf("%v: %v", durability, err)
+		}
+		if err := db.Close(); !errors.Is(err, ErrFailed) {
+			t.Errorf("%v: Close: %v", durability, err)
+		}
+	}
+}
+
 // Every kind of read tells when a table can't be read: to one that took it for empty, a queue would.
 func TestReadsUnreadable(t *testing.T) {
 	db, u := openUnreadable(t)
-	mustTransact(t, db, func(tx kv.Tx) { tx.Set([]byte("k"), []byte("v")) })
+	mustTransact(t, db, func(tx kv.Tx) {
+		tx.Set([]byte("k"), []byte("v"))
+		tx.Set([]byte("large"), make([]byte, 16*smallMemTable)) // more than there is memory for
+	})
 	flushed(t, db)
+	large := kv.PrefixRange([]byte("large"))
+	if err := db.ReadTransact(t.Context(), func(r kv.Reader) error { _, _, err := first(r, large, false); return err }); err != nil {
+		t.Fatal(err)
+	}
 	span := kv.PrefixRange([]byte("k"))
 	for name, read := range map[string]func(r kv.Reader) error{
 		"get":        func(r kv.Reader) error { _, err := r.Get([]byte("k")); return err },
@@ -343,6 +395,7 @@ func TestReadsUnreadable(t *testing.T) {
 		"last":       func(r kv.Reader) error { _, _, err := first(r, span, true); return err },
 		"last key":   func(r kv.Reader) error { _, err := kv.LastKey(r, span, kv.Range{}); return err },
 		"last in it": func(r kv.Reader) error { _, err := kv.LastKey(r, span, span); return err },
+		"large":      func(r kv.Reader) error { _, _, err := first(r, large, false); return err }, // whose key is near
 		"last keys":  func(r kv.Reader) error { _, err := kv.LastKeys(r, []kv.Range{span}, kv.Range{}, nil); return err },
 	} {
 		for _, snapshot := range []bool{false, true} {

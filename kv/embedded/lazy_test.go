@@ -187,45 +187,53 @@ func TestLazyWithoutReads(t *testing.T) {
 // A lazy transaction that has become too old between a look at the clock and a read does not go on
 // with what is there by then: the window no longer tells whether what it has read has changed.
 func TestLazyExpired(t *testing.T) {
-	var clock time.Time
-	var others func()
-	db := mustOpen(t, "store", Options{FS: memFS(), Durability: Memory, Age: time.Second, Now: func() time.Time {
-		now := clock
-		if do := others; do != nil {
-			others = nil
-			do()
+	n, f, l := kv.PrefixRange([]byte("n")), kv.PrefixRange([]byte("f")), kv.PrefixRange([]byte("l"))
+	range1 := func(r kv.Reader, span kv.Range) error { _, _, err := first(r, span, false); return err }
+	for name, read := range map[string]func(r kv.Reader) error{
+		"a key":         func(r kv.Reader) error { _, err := r.Get([]byte("f1")); return err },
+		"a range":       func(r kv.Reader) error { return range1(r, f) },
+		"a last key":    func(r kv.Reader) error { _, err := kv.LastKey(r, f, f); return err },
+		"a large value": func(r kv.Reader) error { return range1(r, l) }, // of which near has the key
+	} {
+		var clock time.Time
+		var others func()
+		db := mustOpen(t, "store", Options{FS: memFS(), Durability: Memory, Age: time.Second, Now: func() time.Time {
+			now := clock
+			if do := others; do != nil {
+				others = nil
+				do()
+			}
+			return now
+		}})
+		put := func(value string) {
+			mustTransact(t, db, func(tx kv.Tx) {
+				tx.Set([]byte("n1"), []byte(value))
+				tx.Set([]byte("f1"), []byte(value))
+			})
 		}
-		return now
-	}})
-	put := func(key, value string) {
-		mustTransact(t, db, func(tx kv.Tx) { tx.Set([]byte(key), []byte(value)) })
-	}
-	put("n1", "old")
-	put("f1", "old")
-	look := func(r kv.Reader) error {
-		_, _, err := first(r, kv.PrefixRange([]byte("n")), false)
-		return err
-	}
-	if err := db.ReadTransact(t.Context(), look); err != nil { // so that it is near
-		t.Fatal(err)
-	}
-	if err := db.ReadTransact(t.Context(), func(r kv.Reader) error {
-		kv.Lazily(r)
-		if err := look(r); err != nil {
+		put("old")
+		mustTransact(t, db, func(tx kv.Tx) { tx.Set([]byte("l1"), make([]byte, 2*usualSizes.value)) })
+		err := db.ReadTransact(t.Context(), func(r kv.Reader) error { return errors.Join(range1(r, n), range1(r, l)) })
+		if err != nil { // so that they are near
+			t.Fatal(err)
+		}
+		if err := db.ReadTransact(t.Context(), func(r kv.Reader) error {
+			kv.Lazily(r)
+			if err := range1(r, n); err != nil {
+				return err
+			}
+			others = func() {
+				clock = clock.Add(2 * time.Second)
+				put("new")
+			}
+			err := read(r)
+			if !errors.Is(err, kv.ErrTooOld) {
+				t.Errorf("%s: %v, want ErrTooOld", name, err)
+			}
 			return err
+		}); !errors.Is(err, kv.ErrTooOld) {
+			t.Errorf("with %s: %v, want ErrTooOld", name, err)
 		}
-		others = func() {
-			clock = clock.Add(2 * time.Second)
-			put("n1", "new")
-			put("f1", "new")
-		}
-		value, err := r.Get([]byte("f1"))
-		if err == nil {
-			t.Errorf("beside n1 from before, f1 is %q", value)
-		}
-		return err
-	}); !errors.Is(err, kv.ErrTooOld) {
-		t.Errorf("%v, want ErrTooOld", err)
 	}
 }
 

@@ -185,6 +185,40 @@ func TestWatchFailure(t *testing.T) {
 	}
 }
 
+// waitedFor is a context that counts who waits for its end.
+type waitedFor struct {
+	context.Context
+	by *int
+}
+
+func (w waitedFor) AfterFunc(f func()) func() bool {
+	*w.by++
+	stop := context.AfterFunc(w.Context, f)
+	return func() bool { *w.by--; return stop() }
+}
+
+// Value keeps package context from asking the one inside.
+func (waitedFor) Value(any) any { return nil }
+
+// Of a watch that has told, its context keeps nothing, which may be that of the whole program.
+func TestWatchForgotten(t *testing.T) {
+	db := mustOpen(t, "store", Options{FS: memFS(), Durability: Memory})
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	by := 0
+	for i := range 3 {
+		var told <-chan error
+		err := db.Transact(waitedFor{ctx, &by}, func(tx kv.Tx) error { told = tx.Watch([]byte("k")); return nil })
+		if err != nil || by != 1 {
+			t.Fatalf("%v; the context is waited for by %d", err, by)
+		}
+		mustTransact(t, db, func(tx kv.Tx) { tx.Set([]byte("k"), []byte{byte(i)}) })
+		if err := <-told; err != nil || by != 0 {
+			t.Errorf("it was told %v; the context is waited for by %d", err, by)
+		}
+	}
+}
+
 // roomy is a file system that is full until a file is removed.
 type roomy struct {
 	vfs.FS
