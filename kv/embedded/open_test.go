@@ -276,15 +276,23 @@ func TestOpenFullDisk(t *testing.T) {
 	}
 }
 
-// lockless is a file system without locks.
-type lockless struct{ vfs.FS }
+// lockless is a file system that locks nothing.
+type lockless struct {
+	vfs.FS
+	error
+}
 
-func (lockless) Lock(string) (io.Closer, error) { return nil, syscall.ENOLCK }
+func (l lockless) Lock(string) (io.Closer, error) { return nil, l.error }
 
 func TestOpenWithoutLocks(t *testing.T) {
-	_, err := Open("store", Options{FS: lockless{memFS()}})
-	if !errors.Is(err, syscall.ENOLCK) || !strings.Contains(err.Error(), "its file LOCK can't be locked") {
-		t.Errorf("where nothing can be locked: %v", err)
+	for _, c := range []struct{ err, is error }{
+		{syscall.ENOLCK, syscall.ENOLCK},
+		{&os.PathError{Op: "open", Path: "LOCK", Err: syscall.EACCES}, kv.ErrReadOnly}, // it can't be made
+	} {
+		_, err := Open("store", Options{FS: lockless{memFS(), c.err}})
+		if !errors.Is(err, c.is) || c.is == syscall.ENOLCK && !strings.Contains(err.Error(), "its file LOCK can't be locked") {
+			t.Errorf("where nothing can be locked, as %v: %v", c.err, err)
+		}
 	}
 }
 
