@@ -11,6 +11,44 @@ import (
 	"pgregory.net/rapid"
 )
 
+// A stretch that has one pair too many becomes several that have not, with the same pairs, wherever
+// backward reads have begun in it and wherever it has grown.
+func TestSplit(t *testing.T) {
+	const most = 8
+	var keys []string
+	for i := range most + 1 {
+		keys = append(keys, fmt.Sprintf("k%d", i))
+	}
+	for grown := range keys {
+		for _, inner := range append([]string{"", "k"}, keys...) {
+			n := newNear()
+			n.most.pairs, n.most.tail = most, 2
+			s := newStretch(kv.Range{Begin: []byte("a"), End: []byte("z")})
+			for _, key := range keys {
+				s.put([]pair{newPair([]byte(key), nil)})
+			}
+			if inner != "" {
+				s.inner = []byte(inner)
+			}
+			n.add(s)
+			n.split(s, grown)
+			var got []string
+			size := 0
+			n.stretches.Ascend(&stretch{}, func(s *stretch) bool {
+				if len(s.pairs) > most || s.gone {
+					t.Errorf("grown at %d, read from %q on: a stretch with %q", grown, inner, keysOf(s.pairs))
+				}
+				got = append(got, keysOf(s.pairs)...)
+				size += s.size
+				return true
+			})
+			if !slices.Equal(got, keys) || size != n.size {
+				t.Errorf("grown at %d, read from %q on: %q is left, of %d bytes, not %d", grown, inner, got, n.size, size)
+			}
+		}
+	}
+}
+
 // TestStretch compares a stretch with a plain list of keys: pairs are inserted, taken from its
 // ends, and fetched from behind it. The memory that it keeps for more must hold nothing.
 func TestStretch(t *testing.T) {
