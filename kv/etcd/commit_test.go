@@ -94,3 +94,28 @@ func TestClearsInPartsUnseen(t *testing.T) {
 		}
 	}
 }
+
+// What a store takes a key for that it has written does not make its transactions conflict for ever when
+// others have written it since.
+func TestKnownKeyOfOthers(t *testing.T) {
+	f := newFakeCluster()
+	db, others := f.open(t), f.open(t)
+	must(t, db.Transact(t.Context(), func(tx kv.Tx) error {
+		_, err := tx.Get([]byte("k"))
+		tx.Set([]byte("k"), nil)
+		return err
+	}))
+	set(t, others, "k")
+	attempts := 0
+	must(t, db.Transact(t.Context(), func(tx kv.Tx) error {
+		if attempts++; attempts > 2 {
+			return errors.New("it conflicts with nothing")
+		}
+		tx.AddReadConflict(kv.KeyRange([]byte("k")))
+		tx.Set([]byte("x"), nil)
+		return nil
+	}))
+	if attempts != 2 {
+		t.Errorf("%d attempts, want one that meets the write of the others, and one more", attempts)
+	}
+}

@@ -184,6 +184,31 @@ func (f *fakeCluster) holds(c *pb.Compare) bool {
 	return true
 }
 
+// laggingMember is one that has not reached the latest revision, and knows of it only when it asks
+// the others, as it does for reads that are not serializable.
+type laggingMember struct {
+	*fakeCluster
+	reached int64
+}
+
+func (m *laggingMember) Range(ctx context.Context, r *pb.RangeRequest, options ...grpc.CallOption) (*pb.RangeResponse, error) {
+	switch {
+	case !r.Serializable:
+		return m.fakeCluster.Range(ctx, r, options...)
+	case r.Revision > m.reached:
+		return nil, rpctypes.ErrGRPCFutureRev
+	}
+	own := &pb.RangeRequest{Key: r.Key, RangeEnd: r.RangeEnd, Limit: r.Limit, Revision: r.Revision}
+	if own.Revision == 0 {
+		own.Revision = m.reached
+	}
+	response, err := m.fakeCluster.Range(ctx, own, options...)
+	if err == nil {
+		response.Header.Revision = m.reached
+	}
+	return response, err
+}
+
 // store returns the keys of a store, in order.
 func (f *fakeCluster) store(db *DB) (keys []string) {
 	f.mu.Lock()

@@ -158,6 +158,20 @@ func TestGrouped(t *testing.T) {
 	}
 }
 
+// However many writes there are, none is left out.
+func TestGroupedHasAll(t *testing.T) {
+	var ops []*pb.RequestOp
+	var want []string
+	for i := range 5 * maxOperations {
+		for _, compares := range []int{0, maxOperations / 2} {
+			if got := flat(grouped(ops, maxOperations, compares)); !slices.Equal(got, want) {
+				t.Fatalf("with %d comparisons, of %d writes there are %d", compares, len(ops), len(got))
+			}
+		}
+		ops, want = append(ops, put(fmt.Append(nil, i), nil)), append(want, fmt.Sprint(i))
+	}
+}
+
 // What is said to be above or below is, and between two keys means between.
 func TestScale(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {

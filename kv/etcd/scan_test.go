@@ -78,3 +78,39 @@ func TestEnqueueAfterManyByOthers(t *testing.T) {
 		t.Errorf("an enqueue behind 10,000 items of others took %d requests, want 40 at most", requests)
 	}
 }
+
+// A transaction sees all that was committed before it, and its reads are of one revision, also where
+// the member that it asks has not reached that.
+func TestLaggingMember(t *testing.T) {
+	f := newFakeCluster()
+	db, writer := f.open(t), f.open(t)
+	set(t, writer, "a")
+	db.conn.kv = &laggingMember{f, f.revision}
+	set(t, writer, "b")
+	for _, c := range []struct {
+		first string
+		want  []string
+	}{{"a", []string{"a", "b"}}, {"b", []string{"a", "b", "ca"}}} {
+		first := c.first
+		must(t, db.ReadTransact(t.Context(), func(r kv.Reader) error {
+			if value, err := r.Get([]byte(first)); err != nil || string(value) != first {
+				t.Errorf("%s is %q, %v", first, value, err)
+			}
+			set(t, writer, "c"+first)
+			var keys []string
+			for pair, err := range r.Range(kv.Range{Begin: []byte("a"), End: []byte("c" + first)}, kv.RangeOptions{}) {
+				if err != nil {
+					return err
+				}
+				keys = append(keys, string(pair.Key))
+			}
+			if !slices.Equal(keys, c.want) {
+				t.Errorf("after a read of %s there are %q, want %q", first, keys, c.want)
+			}
+			if value, err := r.Get([]byte("c" + first)); value != nil || err != nil {
+				t.Errorf("what came later is %q, %v", value, err)
+			}
+			return nil
+		}))
+	}
+}
