@@ -1,12 +1,17 @@
 package etcd
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"testing"
 
 	"github.com/conq-go/conq"
 	"github.com/conq-go/conq/kv"
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
+	"google.golang.org/grpc"
 )
 
 // Who once knew the end of a range finds it with few requests when very much was added
@@ -112,5 +117,54 @@ func TestLaggingMember(t *testing.T) {
 			}
 			return nil
 		}))
+	}
+}
+
+// refusing is a cluster that refuses one read, counted from 1.
+type refusing struct {
+	*fakeCluster
+	at, reads int
+}
+
+func (c *refusing) Range(ctx context.Context, r *pb.RangeRequest, options ...grpc.CallOption) (*pb.RangeResponse, error) {
+	if c.reads++; c.reads == c.at {
+		return nil, rpctypes.ErrGRPCPermissionDenied
+	}
+	return c.fakeCluster.Range(ctx, r, options...)
+}
+
+// Whichever of the requests of a loop is refused, the loop tells.
+func TestReadsRefused(t *testing.T) {
+	f := newFakeCluster()
+	writer := f.open(t)
+	var keys []string
+	for i := range 300 {
+		keys = append(keys, fmt.Sprintf("q%012d", i*i*i))
+	}
+	set(t, writer, keys...)
+	for _, o := range []kv.RangeOptions{{}, {Reverse: true}, {Reverse: true, Limit: 1}, {Reverse: true, Limit: 20}} {
+		for at := 1; ; at++ {
+			db, c := f.open(t), &refusing{fakeCluster: f, at: at}
+			db.conn.kv = c
+			n := 0
+			err := db.ReadTransact(t.Context(), func(r kv.Reader) error {
+				for _, err := range r.Range(kv.PrefixRange([]byte("q")), o) {
+					if err != nil {
+						return err
+					}
+					n++
+				}
+				return nil
+			})
+			if c.reads < at {
+				if want := o.Limit; n != want && (want > 0 || n != len(keys)) {
+					t.Errorf("%+v: %d pairs", o, n)
+				}
+				break
+			}
+			if !errors.Is(err, errRefused) {
+				t.Errorf("%+v, request %d refused: %v after %d pairs", o, at, err, n)
+			}
+		}
 	}
 }
