@@ -217,7 +217,7 @@ func TestManifestEnd(t *testing.T) {
 		if err := w.Flush(); err != nil {
 			t.Fatal(err)
 		}
-		writeBytes(t, fs, "manifest", data.Bytes())
+		writeBytes(t, fs, "manifest", bytes.Clone(data.Bytes())) // as the file system of tests spoils what it gets
 		for _, from := range []int64{0, end, int64(data.Len())} {
 			if got, err := manifestEnd(fs, "manifest", from, false); err != nil || got != int64(data.Len()) {
 				t.Errorf("behind a record of %d bytes, from %d on: %d of %d bytes, %v", size, from, got, data.Len(), err)
