@@ -110,6 +110,36 @@ func fails(op string, times int, codes ...int) func(string) int {
 	}
 }
 
+// waitedFor is a context that counts who waits for its end.
+type waitedFor struct {
+	context.Context
+	by *int
+}
+
+func (w waitedFor) AfterFunc(f func()) func() bool {
+	*w.by++
+	stop := context.AfterFunc(w.Context, f)
+	return func() bool { *w.by--; return stop() }
+}
+
+// Value keeps package context from asking the one inside.
+func (waitedFor) Value(any) any { return nil }
+
+// A store keeps nothing of calls that are over.
+func TestNothingIsKept(t *testing.T) {
+	inStore(t, Options{}, func(t *testing.T, db *DB, c *fake) {
+		by := 0
+		db.life = waitedFor{db.life, &by}
+		for range 3 {
+			fill(t, db, 1)
+			get(t, db, "k00")
+		}
+		if by != 0 {
+			t.Errorf("the end of the store is waited for by %d", by)
+		}
+	})
+}
+
 // After errors that pass, the function runs again, as often as it takes; after
 // others it does not.
 func TestRetries(t *testing.T) {
