@@ -224,10 +224,35 @@ func TestGoexit(t *testing.T) {
 		after := g.start(t.Context(), 3)
 		g.batch(t, func([]*call) { runtime.Goexit() }, 1, 2)
 		pending(t, calls[0])
-		returns(t, calls[1], 0, lane.ErrPanicked)
+		got := <-calls[1]
+		if !errors.Is(got.err, lane.ErrPanicked) || !strings.Contains(got.err.Error(), "its goroutine was ended") {
+			t.Errorf("the other call returned %v", got.err)
+		}
 		g.batch(t, double, 3)
 		returns(t, after, 6, nil)
 	})
+}
+
+// A call is not used again after a panic, as Run may have left it to a goroutine.
+func TestPanicKeeps(t *testing.T) {
+	var kept *call
+	l := lane.New(lane.Options[int, int]{Run: func(calls []*call) {
+		if kept == nil {
+			kept = calls[0]
+			panic("bad luck")
+		}
+		if calls[0] == kept {
+			t.Error("the call of the batch that panicked is used again")
+		}
+		double(calls)
+	}})
+	func() {
+		defer func() { equal(t, "panic", recover(), any("bad luck")) }()
+		_, err := l.Do(t.Context(), 1)
+		t.Errorf("the call returned %v", err)
+	}()
+	r, err := l.Do(t.Context(), 2)
+	equal(t, "outcome", outcome{r, err}, outcome{4, nil})
 }
 
 // Panics of the other functions do not stop the lane either.

@@ -236,6 +236,27 @@ func TestPutOff(t *testing.T) {
 	}
 }
 
+// A call that does not fit into two batches, as one before it was put off, is in the third.
+func TestPutOffBeforeLarge(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := gate(lane.Options[int, int]{MaxBytes: 10})
+		g.start(t.Context(), 1)
+		calls := g.startAll(t.Context(), 4, 5, 9)
+		g.batch(t, double, 1)
+		g.batch(t, func(calls []*call) {
+			double(calls[:1])
+			lane.PutOff(calls[1:])
+		}, 4, 5)
+		g.batch(t, double, 5)
+		pending(t, calls[2])
+		g.batch(t, double, 9)
+		for i, want := range []int{8, 10, 18} {
+			returns(t, calls[i], want, nil)
+		}
+		g.idle(t)
+	})
+}
+
 // A batch is run by the caller of its first call, who returns when it is over,
 // with others waiting.
 func TestLeaders(t *testing.T) {
@@ -291,6 +312,7 @@ func TestBounds(t *testing.T) {
 		{"too large", 100, 10, []int{0, 11, 0, 0}, [][]int{{0}, {11}, {0, 0}}, [][2]int{{1, 0}, {1, 11}, {2, 0}}},
 		{"huge", 100, 10, []int{large, large, 1}, [][]int{{large}, {large}, {1}}, [][2]int{{1, large}, {1, large}, {1, 1}}},
 		{"less than nothing", 100, 10, []int{-7, 10, -1, 1}, [][]int{{-7, 10, -1}, {1}}, [][2]int{{3, 10}, {1, 1}}},
+		{"one byte", 100, 1, []int{1, 1}, [][]int{{1}, {1}}, [][2]int{{1, 1}, {1, 1}}},
 		{"one by one", 1, 10, []int{1, 2}, [][]int{{1}, {2}}, [][2]int{{1, 1}, {1, 2}}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
