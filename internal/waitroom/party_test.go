@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"runtime"
 	"slices"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -131,6 +132,71 @@ func TestClose(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A closed room is drained when the last one has left, and not before. Who waits for that may
+// give up.
+func TestDrained(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := newQueue()
+		q.gate = make(chan struct{})
+		r := New(Options[int]{Take: q.take})
+		last := wait(context.Background(), r) // in Take
+		r.Close(errors.New("closed"))
+		ctx, cancel := context.WithCancelCause(context.Background())
+		drained := make(chan error, 1)
+		go func() { drained <- r.Drained(ctx) }()
+		synctest.Wait()
+		if len(drained) > 0 {
+			t.Error("drained, and one waits")
+		}
+		cancel(errGivenUp)
+		if err := <-drained; !errors.Is(err, errGivenUp) {
+			t.Errorf("who gives up gets %v", err)
+		}
+		close(q.gate)
+		<-last
+		if err := r.Drained(context.Background()); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// Observe is told when somebody comes or leaves, also in the middle of a Take.
+func TestObserve(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := &attempts{queue: newQueue(), go_: make(chan bool)}
+		var told []int
+		r := New(Options[int]{Take: a.take, Observe: func(n int) { told = append(told, n) }})
+		ctx, cancel := context.WithCancel(context.Background())
+		first, second := wait(context.Background(), r), wait(ctx, r)
+		a.go_ <- true // nothing is there
+		synctest.Wait()
+		a.queue.add(1)
+		synctest.Wait() // it is taken, for both
+		cancel()
+		synctest.Wait()
+		a.go_ <- false // another attempt
+		<-second
+		if told = slices.Compact(told); !slices.Equal(told, []int{1, 2, 1}) || r.Waiting() != 1 {
+			t.Errorf("told %v, and %d wait", told, r.Waiting())
+		}
+		a.go_ <- true
+		<-first
+		if told = slices.Compact(told); !slices.Equal(told, []int{1, 2, 1, 0}) {
+			t.Errorf("told %v", told)
+		}
+	})
+}
+
+// A Take that finds nothing, and has no news to wait for, is an error: nobody would look again.
+func TestNoNews(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := New(Options[int]{Take: func(context.Context, *Party[int]) ([][]int, <-chan error, error) { return nil, nil, nil }})
+		if err := <-wait(context.Background(), r); err == nil || !strings.Contains(err.Error(), "no news") {
+			t.Errorf("error %v", err)
+		}
+	})
 }
 
 // Next tells when the first of those came who still have to wait, and Left is called
