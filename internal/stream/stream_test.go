@@ -83,6 +83,7 @@ func TestRoundTrip(t *testing.T) {
 	}
 	for name, c := range map[string]content{
 		"nothing": {}, "sample": sample, "many blocks": big,
+		"longest priority":    {[]Queue{{"k", "n"}}, [][]Item{{item(strings.Repeat("p", MaxText), "")}}},
 		"a block to the byte": {[]Queue{{"k", "n"}}, [][]Item{{item("", strings.Repeat("x", blockSize-13))}}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -101,6 +102,32 @@ func TestRoundTrip(t *testing.T) {
 			}
 		})
 	}
+}
+
+// Wherever a block ends, and however long blocks are, the items are the same.
+func TestBlockSizes(t *testing.T) {
+	for less := range 32 {
+		c := content{[]Queue{{"k", "n"}}, [][]Item{{item("", strings.Repeat("x", blockSize-less))}}}
+		got, err := read(bytes.NewReader(c.bytes(t)), 0)
+		if err != nil || !reflect.DeepEqual(got, c) {
+			t.Fatalf("payload of %d bytes: %v", blockSize-less, err)
+		}
+	}
+	c := content{[]Queue{{"k", "n"}}, [][]Item{{item("", strings.Repeat("x", 2*MaxBlock))}}}
+	for _, size := range []int{1000, MaxBlock} {
+		got, err := read(bytes.NewReader(framed(body(c.bytes(t)), size)), 0)
+		if err != nil || !reflect.DeepEqual(got, c) {
+			t.Fatalf("blocks of %d bytes: %v", size, err)
+		}
+	}
+}
+
+// body is what the blocks of a stream hold.
+func body(whole []byte) (body []byte) {
+	for _, block := range blocks(whole)[1:] {
+		body = append(body, block[4:len(block)-4]...)
+	}
+	return body
 }
 
 // The bytes are those that the documentation of the package says.
@@ -153,6 +180,61 @@ func TestCutOff(t *testing.T) {
 		if !prefix(got, sample) {
 			t.Fatalf("cut off at %d: read %v", n, got)
 		}
+		if n < HeaderSize && !errors.Is(CheckHeader(whole[:n]), ErrBroken) {
+			t.Fatalf("cut off at %d: CheckHeader: %v", n, CheckHeader(whole[:n]))
+		}
+	}
+	all := body(whole)
+	for n := range all { // between blocks
+		got, err := read(bytes.NewReader(framed(all[:n], 1)), 0)
+		wrong := len(got.Queues) == len(sample.Queues) && !prefix(got, sample)
+		if !errors.Is(err, ErrBroken) || !strings.Contains(err.Error(), cutOff) || wrong {
+			t.Fatalf("a body that was cut off at %d: error %v, read %v", n, err, got)
+		}
+	}
+}
+
+// After an error each call returns it again, though it could read on.
+func TestErrorStays(t *testing.T) {
+	for name, stream := range map[string][]byte{
+		"header": []byte("no stream"),
+		"list":   framed([]byte("\x01\x00\x01q\x00\x00\x00\x00"), MaxBlock),
+		"record": framed([]byte("\x01\x01k\x01q\x02\x00\x00\x00\x00"), MaxBlock),
+	} {
+		s := NewReader(bytes.NewReader(stream), 0)
+		_, err := s.Item()
+		_, item := s.Item()
+		_, list := s.Queues()
+		if !errors.Is(err, ErrBroken) || item != err || list != err || s.End() != err {
+			t.Errorf("%s: %v, then %v, %v and %v", name, err, item, list, s.End())
+		}
+	}
+}
+
+// A stream does not end before its queues, and ends once.
+func TestEnd(t *testing.T) {
+	s := NewReader(bytes.NewReader(sample.bytes(t)), 0)
+	items := 0
+	for range sample.Queues {
+		if err := s.End(); err == nil {
+			t.Fatal("it ends before its queues")
+		}
+		for ; ; items++ {
+			if _, err := s.Item(); err == io.EOF {
+				break
+			} else if err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if _, err := s.Item(); err != io.EOF || items != 5 {
+		t.Errorf("behind %d items: error %v", items, err)
+	}
+	if err := s.End(); err != nil {
+		t.Error(err)
+	}
+	if err := s.End(); err != errEnded {
+		t.Errorf("it ends again: error %v", err)
 	}
 }
 
@@ -242,7 +324,7 @@ func TestBadBody(t *testing.T) {
 		{q + "\x01\x00\x01a\x00\x02\x01\x01", `item 2 of queue "q": the queue ends after item 1 and says that it has 2`},
 		{q + "\x01\x00\x01a\x00\x01\x02\x01", "it ends with 1 items of 1 bytes, and says that it has 2 of 1"},
 		{q + "\x01\x00\x01a\x00\x01\x01\x02", "it ends with 1 items of 1 bytes, and says that it has 1 of 2"},
-		{q + "\x00\x00\x00\x00more", "there is more behind its end"},
+		{q + "\x00\x00\x00\x00m", "there is more behind its end"},
 		{q + "\x01\x00\xff\xff\xff\xff\xff\xff\xff\xff\xff\x02", "a number of more than 64 bits"},
 		{q + "\x01\x00" + string(binary.AppendUvarint(nil, math.MaxInt)) + "abc", "cut off here"},
 		{q + "\x01\x00\x80\x80\x80\x80\x80\x80\x80\x80\x80\x01", `item 1 of queue "q": a payload of 9223372036854775808 bytes, more than any can have`},
