@@ -38,6 +38,13 @@ func opID(n byte) []byte { return bytes.Repeat([]byte{n}, 16) }
 // ~ for a note.
 func runCheck(t tb, db kv.DB, o CheckOptions) (CheckReport, string) {
 	t.Helper()
+	report, found, err := tryCheck(t, db, o)
+	noError(t, err)
+	return report, found
+}
+
+func tryCheck(t tb, db kv.DB, o CheckOptions) (CheckReport, string, error) {
+	t.Helper()
 	var found []string
 	o.now = func() time.Time { return checkTime }
 	o.Found = func(f Finding) {
@@ -64,9 +71,8 @@ func runCheck(t tb, db kv.DB, o CheckOptions) (CheckReport, string) {
 		found = append(found, text)
 	}
 	report, err := Check(context.Background(), db, o)
-	noError(t, err)
 	equal(t, "findings told", len(found), report.Faults+report.Repaired+report.Notes)
-	return report, strings.Join(found, ", ")
+	return report, strings.Join(found, ", "), err
 }
 
 // healthyStore has queues of both kinds, with split payloads, and what clients leave

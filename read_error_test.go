@@ -1,0 +1,300 @@
+package conq
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/conq-go/conq/kv"
+	"github.com/conq-go/conq/kv/faulty"
+	"github.com/conq-go/conq/kv/memory"
+)
+
+var errRead = errors.New("a read failed")
+
+// readers are verbs, and all else that reads a store. Each returns what it has found.
+var readers = map[string]func(f fixture) (found any, err error){
+	"OpenQueue": func(f fixture) (any, error) {
+		q, err := OpenQueue(f.db, "new", String())
+		return q != nil, err
+	},
+	"OpenPriorityQueue": func(f fixture) (any, error) {
+		p, err := OpenPriorityQueue(f.db, "p", String())
+		return p != nil, err
+	},
+	"Enqueue":      func(f fixture) (any, error) { return nil, f.q.Enqueue(f.ctx, "v") },
+	"EnqueueAll":   func(f fixture) (any, error) { return nil, f.q.EnqueueAll(f.ctx, []string{"v", "w"}) },
+	"Dequeue":      func(f fixture) (any, error) { return f.q.Dequeue(f.ctx) },
+	"DequeueN":     func(f fixture) (any, error) { return f.q.DequeueN(f.ctx, 2) },
+	"DequeueWait":  func(f fixture) (any, error) { return f.q.DequeueWait(f.ctx) },
+	"DequeueWaitN": func(f fixture) (any, error) { return f.q.DequeueWaitN(f.ctx, 2) },
+	"Peek":         func(f fixture) (any, error) { return f.q.Peek(f.ctx) },
+	"Len":          func(f fixture) (any, error) { return f.q.Len(f.ctx) },
+	"Clear":        func(f fixture) (any, error) { return nil, f.q.Clear(f.ctx) },
+	"Reclaim":      func(f fixture) (any, error) { return nil, f.q.Reclaim(f.ctx) },
+	"All":          func(f fixture) (any, error) { return valuesIn(f.q.All(f.ctx)) },
+	"Push":         func(f fixture) (any, error) { return nil, f.p.Push(f.ctx, "v", 0) },
+	"PushAll": func(f fixture) (any, error) {
+		return nil, f.p.PushAll(f.ctx, []Prioritized[string]{{"v", 1}, {"w", 0}, {"x", 1}, {"y", 5}})
+	},
+	"PopMin":               func(f fixture) (any, error) { return f.p.PopMin(f.ctx) },
+	"PopMax":               func(f fixture) (any, error) { return f.p.PopMax(f.ctx) },
+	"PopMax first pushed":  func(f fixture) (any, error) { return f.pf.PopMax(f.ctx) },
+	"PopMinN":              func(f fixture) (any, error) { return f.p.PopMinN(f.ctx, 3) },
+	"PopMaxN":              func(f fixture) (any, error) { return f.p.PopMaxN(f.ctx, 3) },
+	"PopMaxN first pushed": func(f fixture) (any, error) { return f.pf.PopMaxN(f.ctx, 3) },
+	"PopMinWait":           func(f fixture) (any, error) { return f.p.PopMinWait(f.ctx) },
+	"PopMinWaitN":          func(f fixture) (any, error) { return f.p.PopMinWaitN(f.ctx, 2) },
+	"PopMaxWait":           func(f fixture) (any, error) { return f.pf.PopMaxWait(f.ctx) },
+	"PopMaxWaitN":          func(f fixture) (any, error) { return f.pf.PopMaxWaitN(f.ctx, 2) },
+	"PeekMin":              func(f fixture) (any, error) { return f.p.PeekMin(f.ctx) },
+	"PeekMax":              func(f fixture) (any, error) { return f.p.PeekMax(f.ctx) },
+	"PeekMax first pushed": func(f fixture) (any, error) { return f.pf.PeekMax(f.ctx) },
+	"All by priority":      func(f fixture) (any, error) { return valuesIn(f.p.All(f.ctx)) },
+	"In a transaction": func(f fixture) (any, error) {
+		var found []any
+		err := f.db.Transact(f.ctx, func(tx kv.Tx) error {
+			q, p, pf := f.q.In(tx), f.p.In(tx), f.pf.In(tx)
+			note := func(v any, err error) error {
+				found = append(found, v)
+				return err
+			}
+			found = nil
+			for _, verb := range []func() error{
+				func() error { return note(q.Peek()) },
+				func() error { return note(q.Len()) },
+				func() error { return note(valuesIn(q.All())) },
+				func() error { return note(p.PeekMin()) },
+				func() error { return note(pf.PeekMax()) },
+				func() error { return note(p.Len()) },
+				func() error { return note(valuesIn(p.All())) },
+				func() error { return note(q.Dequeue()) },
+				func() error { return q.Enqueue("v") },
+				func() error { return note(q.DequeueN(2)) },
+				func() error { return p.Push("v", 1) },
+				func() error { return p.PushAll([]Prioritized[string]{{"w", 1}, {"x", 2}}) },
+				func() error { return note(p.PopMin()) },
+				func() error { return note(p.PopMax()) },
+				func() error { return note(pf.PopMax()) },
+				func() error { return note(pf.PopMaxN(2)) },
+			} {
+				if err := verb(); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+		return found, err
+	},
+	"Queues": func(f fixture) (any, error) { return Queues(f.ctx, f.db) },
+	"Lookup": func(f fixture) (any, error) {
+		info, found, err := Lookup(f.ctx, f.db, "q")
+		return fmt.Sprint(info, found), err
+	},
+	"Check": func(f fixture) (any, error) {
+		decoded := 0
+		report, err := checked(f, CheckOptions{Decode: func(_ string, payload []byte) error {
+			decoded += len(payload)
+			return nil
+		}})
+		return fmt.Sprint(report, decoded), err
+	},
+	"Check, Repair": func(f fixture) (any, error) { return checked(f, CheckOptions{Repair: true}) },
+	"Dump": func(f fixture) (any, error) {
+		var b bytes.Buffer
+		_, err := Dump(f.ctx, f.db, &b)
+		return b.String(), err
+	},
+	"Dump of one": func(f fixture) (any, error) {
+		var b bytes.Buffer
+		_, err := Dump(f.ctx, f.db, &b, DumpOptions{Queues: []string{"p"}})
+		return b.String(), err
+	},
+	"Load": func(f fixture) (any, error) {
+		return Load(f.ctx, f.db, dumpOf("loaded"))
+	},
+	"Load refused": func(f fixture) (any, error) {
+		_, err := Load(f.ctx, f.db, dumpOf("q"))
+		if errors.Is(err, ErrNotEmpty) {
+			return "not empty", nil
+		}
+		return nil, err
+	},
+}
+
+func checked(f fixture, o CheckOptions) (CheckReport, error) {
+	report, err := Check(f.ctx, f.db, o)
+	report.Bytes = 0 // some of which are random
+	return report, err
+}
+
+func valuesIn[V any](seq func(func(V, error) bool)) (values []V, err error) {
+	for v, err := range seq {
+		if err != nil {
+			return nil, err
+		}
+		values = append(values, v)
+	}
+	return values, nil
+}
+
+// dumpOf is a dump of a queue of that name, and of a priority queue.
+func dumpOf(name string) io.Reader {
+	db := memory.New(memory.Options{})
+	defer db.Close()
+	q, err := OpenQueue(db, name, String())
+	if err == nil {
+		err = q.Enqueue(context.Background(), "v")
+	}
+	p, errP := OpenPriorityQueue(db, name+" by priority", String())
+	if errP == nil {
+		errP = p.Push(context.Background(), "w", 7)
+	}
+	var b bytes.Buffer
+	_, errD := Dump(context.Background(), db, &b)
+	if err := errors.Join(err, errP, errD); err != nil {
+		panic(err)
+	}
+	return &b
+}
+
+// Where a read fails, in whatever is done: it tells that error and has changed nothing. Or it needs
+// not tell, as it has found, and done, the same as without.
+func TestReadErrors(t *testing.T) {
+	for _, of := range []struct {
+		shared bool
+		mode   Staging
+	}{{false, StagingNever}, {false, StagingAlways}, {true, StagingAuto}, {true, StagingAlways}} {
+		for _, expired := range []bool{false, true} {
+			for name, verb := range readers {
+				t.Run(fmt.Sprintf("%s %+v expired %v", name, of, expired), func(t *testing.T) {
+					var want, wantAfter, before string
+					for k, failed := 0, true; failed && !t.Failed(); k++ {
+						synctest.Test(t, func(t *testing.T) {
+							f, at := readingFixture(t, of.shared, expired, of.mode)
+							if k == 0 {
+								before = allBack(t, f)
+								f, at = readingFixture(t, of.shared, expired, of.mode)
+							}
+							*at = k
+							v, err := verb(f)
+							failed = *at <= 0
+							*at = 0
+							found, after := fmt.Sprint(v), allBack(t, f)
+							switch {
+							case k == 0:
+								noError(t, err)
+								want, wantAfter = found, after
+							case err != nil:
+								wantError(t, err, errRead)
+								equal(t, fmt.Sprintf("after an error at read %d", k), after, before)
+							default:
+								equal(t, fmt.Sprintf("found without an error, though read %d failed", k), found, want)
+								equal(t, fmt.Sprintf("after no error, though read %d failed", k), after, wantAfter)
+							}
+						})
+					}
+				})
+			}
+		}
+	}
+}
+
+// So it is with a check of a store that is damaged.
+func TestReadErrorsCheck(t *testing.T) {
+	damaged := func(t *testing.T, c planted) kv.DB {
+		db, f := healthyStore(t)
+		c.plant(t, &plot{t, db, f})
+		return db
+	}
+	for _, c := range slices.Concat(plantedKeys, plantedPieces, plantedStaging) {
+		t.Run(c.name, func(t *testing.T) {
+			db := damaged(t, c)
+			for k, failed := 1, true; failed; k++ {
+				at := k
+				_, found, err := tryCheck(t, failingAt(readOnly{db}, &at), CheckOptions{})
+				if failed = at <= 0; err != nil {
+					wantError(t, err, errRead)
+				} else {
+					equal(t, fmt.Sprintf("found without an error, though read %d failed", k), found, c.want)
+				}
+			}
+			for k, failed := 1, c.then != ""; failed; k++ {
+				db, at := damaged(t, c), k
+				_, found, err := tryCheck(t, failingAt(db, &at), CheckOptions{Repair: true})
+				if failed = at <= 0; err != nil {
+					wantError(t, err, errRead)
+					runCheck(t, db, CheckOptions{Repair: true})
+				} else {
+					equal(t, fmt.Sprintf("found and mended without an error, though read %d failed", k), found, c.then)
+				}
+				_, found = runCheck(t, readOnly{db}, CheckOptions{})
+				equal(t, fmt.Sprintf("found after a repair in which read %d failed", k), found, c.after)
+			}
+		})
+	}
+}
+
+// failingAt returns db, whose at-th read fails. It counts down.
+func failingAt(db kv.DB, at *int) *hooked {
+	hit := func() error {
+		if *at--; *at == 0 {
+			return errRead
+		}
+		return nil
+	}
+	return &hooked{
+		DB:      db,
+		attempt: func(tx kv.Tx) kv.Tx { return faultyTx{tx, hit} },
+		reader:  func(r kv.Reader) kv.Reader { return faultyReader{r, hit} },
+	}
+}
+
+// readingFixture returns queues of items over several keys, the first of which are staged and not collected, in
+// time or not. With at the at-th read from then on fails; it counts down.
+func readingFixture(t *testing.T, shared, expired bool, mode Staging) (f fixture, at *int) {
+	var base kv.DB = memory.New(memory.Options{})
+	if shared {
+		base = faulty.New(base, 1, faulty.Options{Limits: kv.Limits{Shared: true, UnknownCommits: true}})
+	}
+	t.Cleanup(func() { noError(t, base.Close()) })
+	at = new(int)
+	db := failingAt(base, at)
+	db.limits.Value = 16
+	f = fixture{db: db, ctx: t.Context()}
+	o, first := Options{Staging: mode}, Options{Staging: mode, FIFOTies: true}
+	var errs [3]error
+	f.q, errs[0] = OpenQueue(db, "q", String(), o)
+	f.p, errs[1] = OpenPriorityQueue(db, "p", String(), o)
+	f.pf, errs[2] = OpenPriorityQueue(db, "p", String(), first)
+	noError(t, errors.Join(errs[:]...))
+	fill(t, f)
+	noError(t, db.Transact(f.ctx, func(tx kv.Tx) error {
+		return errors.Join(abandon(tx, &f.q.store), abandon(tx, &f.p.store))
+	}))
+	for _, s := range []*store{&f.q.store, &f.p.store, &f.pf.store} {
+		if s.staged != nil {
+			s.staged.Store(true)
+		}
+	}
+	if expired {
+		pass(time.Minute)
+	}
+	return f, at
+}
+
+// allBack returns what is in the queues when all that was staged is back.
+func allBack(t *testing.T, f fixture) string {
+	pass(time.Hour)
+	noError(t, f.q.Reclaim(f.ctx))
+	noError(t, f.p.Reclaim(f.ctx))
+	q, p := contents(t, f)
+	return strings.ReplaceAll(fmt.Sprint(q, p), ".", "")
+}
