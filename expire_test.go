@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"iter"
+	"log/slog"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -46,7 +47,16 @@ func TestReclaim(t *testing.T) {
 	for _, end := range allEnds {
 		synctest.Test(t, func(t *testing.T) {
 			db := newMemory(t, kv.Limits{})
-			v := end.open(t, db, Options{Staging: StagingAlways})
+			var log strings.Builder
+			var put []Event
+			v := end.open(t, db, Options{
+				Staging: StagingAlways, Logger: slog.New(slog.NewTextHandler(&log, nil)),
+				Observe: func(e Event) {
+					if e.Kind == Expired {
+						put = append(put, e)
+					}
+				},
+			})
 			noError(t, v.add(t.Context(), "a"))
 			noError(t, db.Transact(t.Context(), func(tx kv.Tx) error { return abandon(tx, v.store) }))
 			for _, want := range []int{0, 1} {
@@ -54,8 +64,11 @@ func TestReclaim(t *testing.T) {
 				n, err := v.len(t.Context())
 				noError(t, err)
 				equal(t, "items in the queue", n, want)
+				equal(t, "said to be put back", len(put), want)
+				equal(t, "lines of the log", strings.Count(log.String(), "never collected"), want)
 				pass(time.Minute)
 			}
+			equal(t, "put back", put[0], Event{Queue: v.store.name, Kind: Expired, Calls: 1, Items: 1})
 			noError(t, v.close())
 			wantError(t, v.reclaim(t.Context()), ErrClosed, v.store.name)
 		})

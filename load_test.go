@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 	"testing/iotest"
@@ -280,6 +281,56 @@ func TestLoadKeepsLimits(t *testing.T) {
 		loadAll(t, inner, dumped(t, from), LoadOptions{})
 		holds(t, inner).equal(t, fmt.Sprintf("%+v", limits), want)
 	}
+}
+
+// Where the engine counts more than Load knows of, a batch goes in in parts. An item that is too large
+// alone is told, and all before it is in.
+func TestLoadTooLarge(t *testing.T) {
+	from, want := sampleStore(t, 400)
+	for _, limit := range []int{3000, 300} {
+		inner := newMemory(t, kv.Limits{Transaction: limit})
+		db := &hooked{DB: inner, limits: kv.Limits{Transaction: 1 << 20}}
+		if limit == 3000 {
+			loadAll(t, db, dumped(t, from), LoadOptions{})
+			holds(t, inner).equal(t, "in parts", want)
+			continue
+		}
+		report, err := Load(t.Context(), db, bytes.NewReader(dumped(t, from)))
+		wantError(t, err, kv.ErrTooLarge, fmt.Sprintf(`queue "a": item %d of the dump`, report.Items+1))
+		if report.Items == 0 || !holds(t, inner).among(want) {
+			t.Fatalf("%+v", report)
+		}
+	}
+}
+
+// A transaction has up to 1,000 items, and not fewer without a reason. The report counts items and
+// bytes.
+func TestLoadBatches(t *testing.T) {
+	from := newMemory(t, kv.Limits{})
+	q, err := OpenQueue(from, "q", String())
+	noError(t, err)
+	const items = 2500
+	noError(t, q.EnqueueAll(t.Context(), slices.Repeat([]string{"three"}, items)))
+	var sets []int
+	db := &hooked{DB: newMemory(t, kv.Limits{}), attempt: func(tx kv.Tx) kv.Tx {
+		sets = append(sets, 0)
+		return faultyTx{tx, func() error { sets[len(sets)-1]++; return nil }}
+	}}
+	report, err := Load(t.Context(), db, bytes.NewReader(dumped(t, from)))
+	noError(t, err)
+	equal(t, "items", report.Items, items)
+	equal(t, "bytes", report.Bytes, 5*items)
+	equal(t, "of the queue", report.Queues[0], QueueReport{Name: "q", Kind: KindQueue, Items: items, Bytes: 5 * items, Whole: true})
+	full := 0
+	for _, n := range sets {
+		if n > 1000 {
+			full++
+		}
+		if n > 1010 {
+			t.Errorf("%d calls of a transaction", n)
+		}
+	}
+	equal(t, "full transactions", full, 2)
 }
 
 // A context that ends stops it between two transactions. The report is what is in, a

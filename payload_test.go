@@ -1,6 +1,7 @@
 package conq
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"iter"
@@ -9,6 +10,8 @@ import (
 	"testing"
 
 	"github.com/conq-go/conq/kv"
+	"github.com/conq-go/conq/kv/faulty"
+	"github.com/conq-go/conq/recipe"
 	"github.com/conq-go/conq/tuple"
 )
 
@@ -210,6 +213,81 @@ func TestBatchEndsBeforeBrokenItem(t *testing.T) {
 	equal(t, "the next", first(t, f), "c")
 }
 
+// So does one before a key that is not an item's, whatever the order, and no other of the batch is told that
+// the queue is empty.
+func TestBatchEndsBeforeBrokenKey(t *testing.T) {
+	for engine, open := range engines(t) {
+		f := newFixture(t, open(kv.Limits{}), nil)
+		noError(t, f.q.EnqueueAll(f.ctx, []string{"a", "b"}))
+		noError(t, f.p.PushAll(f.ctx, []Prioritized[string]{{"b", -1}, {"a", 0}}))
+		write(t, f.db, kv.KeyValue{Key: packed(t, f.q.store.prefix(), 9, "x")}, kv.KeyValue{Key: packed(t, f.p.store.prefix(), "x")})
+		endsBefore(t, engine+" Dequeue", f.db, &f.q.store, f.q.fromFront(), f.q.DequeueN)
+		endsBefore(t, engine+" PopMax", f.db, &f.p.store, f.p.fromMax(recipe.LastPushed), f.p.PopMaxN)
+		noError(t, f.p.PushAll(f.ctx, []Prioritized[string]{{"b", -1}, {"a", 0}}))
+		endsBefore(t, engine+" PopMax first pushed", f.db, &f.pf.store, f.pf.fromMax(recipe.FirstPushed), f.pf.PopMaxN)
+	}
+}
+
+func endsBefore[V any](t *testing.T, what string, db kv.DB, s *store, d direction[V], take func(context.Context, int) ([]V, error)) {
+	t.Helper()
+	undone := errors.New("undone")
+	wantError(t, db.Transact(t.Context(), func(tx kv.Tx) error {
+		shares, err := takeShares(s, tx, []int{3, 1}, d, loose, new(buffers[V]))
+		noError(t, err)
+		equal(t, what+": items of the first call", len(shares[0].values), 2)
+		for _, other := range shares[1:] {
+			wantError(t, other.err, ErrDecode)
+		}
+		return undone
+	}), undone)
+	got, err := take(t.Context(), 10)
+	noError(t, err)
+	equal(t, what+": items", len(got), 2)
+	wantError(t, drop(take(t.Context(), 10)), ErrDecode)
+}
+
+// An engine may count more than a batch knows of. Then fewer items are taken, in order, as if no more had
+// been tried.
+func TestBatchLargerThanKnown(t *testing.T) {
+	for _, shared := range []bool{false, true} {
+		for _, waits := range []bool{false, true} {
+			db := newMemory(t, kv.Limits{Transaction: 2000})
+			if shared {
+				db = faulty.New(db, 1, faulty.Options{Limits: kv.Limits{Shared: true}})
+			}
+			var taken []Event
+			v := openFront(t, &hooked{DB: db, limits: kv.Limits{Transaction: 1 << 20}}, Options{Observe: func(e Event) {
+				if e.Kind == Taken || e.Kind == Requested {
+					taken = append(taken, e)
+				}
+			}})
+			var want, got []string
+			for i := range 100 {
+				want = append(want, fmt.Sprint(i))
+				noError(t, v.add(t.Context(), want[i]))
+			}
+			take := v.take
+			if waits {
+				take = v.wait
+			}
+			for len(got) < 100 {
+				items, err := take(t.Context(), 100)
+				noError(t, err)
+				got = append(got, items...)
+				if len(items) < min(10, 100-len(got)) {
+					t.Fatalf("shared %v, waits %v: only %d items", shared, waits, len(items))
+				}
+			}
+			equalSlices(t, "items", got, want)
+			for _, e := range taken {
+				equal(t, fmt.Sprintf("shared %v, waits %v: what has taken", shared, waits), e,
+					Event{Queue: "q", Kind: Taken, Calls: 1, Items: e.Items, Attempts: 1})
+			}
+			noError(t, v.close())
+		}
+	}
+}
+
 func first(t *testing.T, f fixture) string {
 	t.Helper()
 	v, err := f.q.Dequeue(f.ctx)
@@ -238,45 +316,47 @@ func TestBatchLimits(t *testing.T) {
 		{"operations of split payloads", kv.Limits{Value: 5, Operations: 40}, 10, 10, 10, 10},
 		{"hardly any operations", kv.Limits{Operations: 3}, 10, 3, 1, 1},
 	}
-	for _, c := range cases {
-		t.Run(c.what, func(t *testing.T) {
-			wanted := 10
-			if c.atLeast > wanted {
-				wanted = c.items
-			}
-			f := newFixture(t, &hooked{DB: newMemory(t, kv.Limits{}), limits: c.limits}, nil)
-			var want []string
-			for i := range c.items {
-				want = append(want, v(i, c.size))
-				noError(t, f.q.Enqueue(f.ctx, want[i]))
-				noError(t, f.p.Push(f.ctx, want[i], int64(i)))
-			}
-			undone := errors.New("undone")
-			var within []string
-			err := f.db.Transact(f.ctx, func(tx kv.Tx) (err error) {
-				within, err = f.q.In(tx).DequeueN(wanted)
+	for engine, open := range engines(t) {
+		for _, c := range cases {
+			t.Run(engine+" "+c.what, func(t *testing.T) {
+				wanted := 10
+				if c.atLeast > wanted {
+					wanted = c.items
+				}
+				f := newFixture(t, &hooked{DB: open(kv.Limits{}), limits: c.limits}, nil)
+				var want []string
+				for i := range c.items {
+					want = append(want, v(i, c.size))
+					noError(t, f.q.Enqueue(f.ctx, want[i]))
+					noError(t, f.p.Push(f.ctx, want[i], int64(i)))
+				}
+				undone := errors.New("undone")
+				var within []string
+				err := f.db.Transact(f.ctx, func(tx kv.Tx) (err error) {
+					within, err = f.q.In(tx).DequeueN(wanted)
+					noError(t, err)
+					return undone
+				})
+				wantError(t, err, undone)
+				if n := c.limits.Operations; n > 0 && len(within) > max(1, n/2) {
+					t.Errorf("%d items in a transaction of the caller's, which has %d operations", len(within), n)
+				}
+				got, err := f.q.DequeueN(f.ctx, wanted)
 				noError(t, err)
-				return undone
+				if len(got) < c.atLeast || len(got) > c.max {
+					t.Fatalf("first batch has %d items, want %d to %d", len(got), c.atLeast, c.max)
+				}
+				popped, err := f.p.PopMinN(f.ctx, wanted)
+				noError(t, err)
+				equal(t, "at most as many by priority, whose keys are longer", len(popped) <= len(got), true)
+				for len(got) < c.items {
+					more, err := f.q.DequeueN(f.ctx, wanted)
+					noError(t, err)
+					got = append(got, more...)
+				}
+				equalSlices(t, "items", got, want)
 			})
-			wantError(t, err, undone)
-			if n := c.limits.Operations; n > 0 && len(within) > max(1, n/2) {
-				t.Errorf("%d items in a transaction of the caller's, which has %d operations", len(within), n)
-			}
-			got, err := f.q.DequeueN(f.ctx, wanted)
-			noError(t, err)
-			if len(got) < c.atLeast || len(got) > c.max {
-				t.Fatalf("first batch has %d items, want %d to %d", len(got), c.atLeast, c.max)
-			}
-			popped, err := f.p.PopMinN(f.ctx, wanted)
-			noError(t, err)
-			equal(t, "at most as many by priority, whose keys are longer", len(popped) <= len(got), true)
-			for len(got) < c.items {
-				more, err := f.q.DequeueN(f.ctx, wanted)
-				noError(t, err)
-				got = append(got, more...)
-			}
-			equalSlices(t, "items", got, want)
-		})
+		}
 	}
 }
 

@@ -107,12 +107,7 @@ func (p *PriorityQueue[T]) fromMax(ties recipe.Ties) direction[Prioritized[T]] {
 func (p *PriorityQueue[T]) Name() string { return p.store.name }
 
 // Close ends the handle, and not the store, as Queue.Close does.
-func (p *PriorityQueue[T]) Close() error {
-	if p.store.db == nil {
-		return errUnopened
-	}
-	return p.store.close(&p.pushes, &p.min, &p.max)
-}
+func (p *PriorityQueue[T]) Close() error { return p.store.close(&p.pushes, &p.min, &p.max) }
 
 // In returns the queue's methods within tx, where they are part of what the
 // caller does there: all of it happens, or nothing. tx must be of the store that the

@@ -101,12 +101,7 @@ func (q *Queue[T]) Name() string { return q.store.name }
 //
 // A second call does nothing, or if the first has failed, what it has left. Close is
 // safe for concurrent use.
-func (q *Queue[T]) Close() error {
-	if q.store.db == nil {
-		return errUnopened
-	}
-	return q.store.close(&q.back, &q.front)
-}
+func (q *Queue[T]) Close() error { return q.store.close(&q.back, &q.front) }
 
 // In returns the queue's methods within tx, where they are part of what the
 // caller does there: all of it happens, or nothing. tx must be of the store that the
