@@ -137,7 +137,8 @@ func notItem(prefix, key []byte, n int) error {
 	if err != nil {
 		return fmt.Errorf("%w: key %x: %w", ErrKey, key, err)
 	}
-	return fmt.Errorf("%w: key %x: its tuple %.200v is not %d integers of 64 bits and random bytes", ErrKey, key, t, n)
+	return fmt.Errorf("%w: key %x: its tuple %.200s is not %d integers of 64 bits and random bytes",
+		ErrKey, key, fmt.Sprint(t), n)
 }
 
 // checked returns the pairs of r up to the first whose key fails.

@@ -147,6 +147,39 @@ func nextKey(next func(kv.Tx) ([]byte, error)) taker[kv.Tx] {
 	}
 }
 
+// A caller may add any integer to a key, 0 too, which is one byte.
+func TestIntegerBehindKey(t *testing.T) {
+	db := open(t)
+	q := recipe.NewQueue(queueItems, nil)
+	var want []string
+	for _, i := range []int64{0, 1, -1, math.MaxInt64, math.MinInt64} {
+		want = append(want, fmt.Sprint(i))
+		transact(t, db, func(tx kv.Tx) error {
+			key, err := q.NextKey(tx)
+			if err == nil {
+				tx.Set(tuple.AppendInt(key, i), []byte(fmt.Sprint(i)))
+			}
+			return err
+		})
+	}
+	if got := take(t, db, q.Dequeue); !slices.Equal(got, want) {
+		t.Errorf("took %q, want %q", got, want)
+	}
+}
+
+// The error for a key that is not an item's says what it is instead.
+func TestForeignKeyText(t *testing.T) {
+	p := recipe.NewPriorityQueue(priorityItems, nil, recipe.LastPushed)
+	for want, key := range map[string][]byte{
+		`its tuple [1 x] is not 2 integers of 64 bits`: tuple.AppendString(tuple.AppendInt(bytes.Clone(priorityItems.Bytes()), 1), "x"),
+		"tuple: malformed": append(bytes.Clone(priorityItems.Bytes()), 0xfe),
+	} {
+		if _, err := p.Priority(key); !errors.Is(err, recipe.ErrKey) || !strings.Contains(err.Error(), want) {
+			t.Errorf("%x: %v, want %s", key, err, want)
+		}
+	}
+}
+
 func TestPriorityOfForeignKey(t *testing.T) {
 	p := recipe.NewPriorityQueue(priorityItems, nil, recipe.LastPushed)
 	if got, err := p.Priority([]byte("elsewhere")); !errors.Is(err, recipe.ErrKey) {
