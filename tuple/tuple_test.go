@@ -158,6 +158,15 @@ func TestDepthLimit(t *testing.T) {
 	if out, err := tuple.Unpack(packed); err != nil || !same(in, out) {
 		t.Errorf("Unpack: %v", err)
 	}
+	for depth, want := range map[int]int{tuple.MaxDepth - 1: -1, tuple.MaxDepth: 0} { // of the tuples of one element
+		a, b := tuple.Tuple{1}, tuple.Tuple{2}
+		for range depth + 1 {
+			a, b = tuple.Tuple{a}, tuple.Tuple{b}
+		}
+		if got := tuple.Compare(a, b); got != want {
+			t.Errorf("Compare at depth %d = %d, want %d", depth+1, got, want)
+		}
+	}
 	deep := append(bytes.Repeat([]byte{5}, 1e6), make([]byte, 1e6)...)
 	_, err = tuple.Unpack(deep)
 	if !errors.Is(err, tuple.ErrMalformed) || !strings.Contains(err.Error(), "byte 100: tuples are nested deeper than 100") {
@@ -320,8 +329,8 @@ func TestCompareLadder(t *testing.T) {
 		{}, {nil}, {nil, nil}, {[]byte{}}, {[]byte{0}}, {[]byte{0, 0}}, {[]byte{1}}, {""}, {"\x00"}, {"a"}, {"a", nil}, {"a\x00"}, {"b"},
 		{tuple.Tuple{}}, {tuple.Tuple{}, 1}, {tuple.Tuple{nil}}, {tuple.Tuple{nil, nil}}, {tuple.Tuple{1}}, {tuple.Tuple{1, 1}}, {tuple.Tuple{2}},
 		{neg(big2(64))}, {int64(math.MinInt64)}, {-256}, {-255}, {-1}, {0}, {1}, {255}, {256}, {uint64(math.MaxUint64)}, {big2(64)}, {big2(65)},
-		{math.Float32frombits(0xffc00001)}, {float32(math.Inf(-1))}, {float32(-1)}, {float32(math.Copysign(0, -1))}, {float32(0)}, {float32(1)}, {float32(math.NaN())},
-		{math.Float64frombits(0xfff8000000000001)}, {math.Inf(-1)}, {-1.0}, {math.Copysign(0, -1)}, {0.0}, {1.0}, {math.Inf(1)}, {math.NaN()},
+		{math.Float32frombits(0xffc00001)}, {float32(math.Inf(-1))}, {float32(-1)}, {float32(math.Copysign(0, -1))}, {float32(0)}, {float32(1)}, {float32(math.NaN())}, {math.Float32frombits(0x7fffffff)},
+		{math.Float64frombits(0xffffffffffffffff)}, {math.Float64frombits(0xfff8000000000001)}, {math.Inf(-1)}, {-1.0}, {math.Copysign(0, -1)}, {0.0}, {1.0}, {math.Inf(1)}, {math.NaN()},
 		{false}, {true}, {tuple.UUID{}}, {tuple.UUID{15: 1}}, {tuple.UUID{0: 1}},
 		{tuple.Versionstamp{}}, {tuple.Versionstamp{User: 1}}, {tuple.Versionstamp{User: 256}}, {tuple.Versionstamp{Transaction: [10]byte{9: 1}}},
 	}
