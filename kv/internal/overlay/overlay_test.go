@@ -2,6 +2,7 @@ package overlay
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"iter"
 	"slices"
@@ -160,9 +161,9 @@ func mergeAgainstModel(t *testing.T) {
 			"clear range": func(*rapid.T) {
 				r := span()
 				o.ClearRange(r)
-				if len(r.End) > 0 {
-					want.clear(r)
-				}
+				want.clear(r)
+				copy(r.Begin, "bbb") // they are ours
+				copy(r.End, "bbb")
 			},
 			"add": func(t *rapid.T) {
 				k, d := key.Draw(t, "key"), rapid.Int64().Draw(t, "delta")
@@ -207,6 +208,120 @@ func TestMergeWhileChanging(t *testing.T) {
 		}
 		if got := o.Len(); got != 10 {
 			t.Errorf("reverse %v: %d changes, want 10", reverse, got)
+		}
+	}
+}
+
+// A loop meets each key once, though its body changes what it was given, and what lies before that.
+func TestChangeWhileReading(t *testing.T) {
+	for _, touched := range []bool{false, true} {
+		for _, reverse := range []bool{false, true} {
+			var stored []kv.KeyValue
+			for i := range 6 {
+				stored = append(stored, kv.KeyValue{Key: fmt.Appendf(nil, "%d", i)})
+			}
+			var o Overlay
+			if touched {
+				o.Set([]byte("3"), nil)
+				o.Clear([]byte("4"))
+			}
+			var got []string
+			for p, err := range o.overAll(stored, kv.Range{Begin: []byte("0"), End: []byte("9")}, reverse) {
+				if err != nil {
+					t.Fatal(err)
+				}
+				got = append(got, string(p.Key))
+				o.Set(p.Key, []byte("changed"))
+			}
+			want := []string{"0", "1", "2", "3", "4", "5"}
+			if touched {
+				want = slices.Delete(want, 4, 5)
+			}
+			if reverse {
+				slices.Reverse(want)
+			}
+			if !slices.Equal(got, want) {
+				t.Errorf("touched %v, reverse %v: met %q, want %q", touched, reverse, got, want)
+			}
+		}
+	}
+}
+
+var errStore = errors.New("the store failed")
+
+// failingCursor fails at one of its moves.
+type failingCursor struct {
+	sliceCursor
+	left   int
+	closed bool
+}
+
+func (c *failingCursor) Seek(key []byte) (kv.KeyValue, bool, error) {
+	return c.fail(c.sliceCursor.Seek(key))
+}
+
+func (c *failingCursor) Next() (kv.KeyValue, bool, error) { return c.fail(c.sliceCursor.Next()) }
+
+func (c *failingCursor) fail(pair kv.KeyValue, ok bool, err error) (kv.KeyValue, bool, error) {
+	if c.left--; c.left < 0 {
+		return kv.KeyValue{}, false, errStore
+	}
+	return pair, ok, err
+}
+
+func (c *failingCursor) Close() error {
+	c.closed = true
+	return nil
+}
+
+// An error of the store comes out and ends the loop, wherever it happens. The cursor is closed.
+func TestStoreFails(t *testing.T) {
+	stored := []kv.KeyValue{{Key: []byte("1")}, {Key: []byte("2")}, {Key: []byte("3")}, {Key: []byte("4")}}
+	r := kv.Range{Begin: []byte("0"), End: []byte("9")}
+	for _, touched := range []bool{false, true} {
+		var o Overlay
+		if touched {
+			o.Set([]byte("12"), nil)
+			o.ClearRange(kv.Range{Begin: []byte("2"), End: []byte("3")})
+		}
+		for _, reverse := range []bool{false, true} {
+			for left := -1; left < 4; left++ {
+				c := &failingCursor{sliceCursor: sliceCursor{pairs: stored, r: r, reverse: reverse}, left: left}
+				var last error
+				met := 0
+				for _, err := range o.Merge(r, reverse, func() (Cursor, error) {
+					if left < 0 {
+						return nil, errStore
+					}
+					return c, nil
+				}) {
+					met++
+					last = err
+				}
+				if last != errStore || met > left+2 || c.closed != (left >= 0) {
+					t.Errorf("touched %v, reverse %v, after %d moves: %v after %d pairs; closed: %v", touched, reverse, left, last, met-1, c.closed)
+				}
+			}
+		}
+	}
+}
+
+// Bytes and Ops count each write, also of a key that was written before, as the limits do.
+func TestBytes(t *testing.T) {
+	var o Overlay
+	for i, c := range []struct {
+		write func()
+		bytes int
+	}{
+		{func() { o.Set([]byte("key"), []byte("value")) }, 8},
+		{func() { o.Set([]byte("key"), nil) }, 3},
+		{func() { o.Clear([]byte("key")) }, 3},
+		{func() { o.Add([]byte("sum"), 7) }, 3 + 8},
+		{func() { o.ClearRange(kv.Range{Begin: []byte("a"), End: []byte("bcd")}) }, 4},
+	} {
+		before := o.Bytes()
+		if c.write(); o.Bytes()-before != c.bytes || o.Ops() != i+1 {
+			t.Errorf("write %d: %d bytes, %d writes; want %d, %d", i, o.Bytes()-before, o.Ops(), c.bytes, i+1)
 		}
 	}
 }
