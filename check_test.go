@@ -178,6 +178,30 @@ func TestCheckSound(t *testing.T) {
 	equal(t, "store afterwards", fmt.Sprint(everything(t, db)), fmt.Sprint(before))
 }
 
+// What is past its deadline, and what can't be judged, is counted.
+func TestCheckCounts(t *testing.T) {
+	db, f := healthyStore(t)
+	p := &plot{t, db, f}
+	p.set(p.stage(4, 7, opID(7)), packed(t, nil, 0, checkTime.Add(tooLateBy).UnixNano()))
+	report, found := runCheck(t, readOnly{db}, CheckOptions{})
+	equal(t, "found", found, "")
+	equal(t, "who waits", report.Waiting, 3)
+	equal(t, "past their deadlines", report.ExpiredWaiting, 1)
+	equal(t, "keys that can't be judged", report.Unchecked, 0)
+	p.set(entryKey("q"), packed(t, nil, "queue", queueFormat+1))
+	report, found = runCheck(t, readOnly{db}, CheckOptions{})
+	equal(t, "found", found, "newer queue q")
+	n := 0
+	for _, pair := range everything(t, db) {
+		for _, in := range [][]byte{f.q.store.prefix(), f.q.store.pieces, stageSpace("q"), outcomes("q"), signalKey("q")} {
+			if bytes.HasPrefix(pair.Key, in) {
+				n++
+			}
+		}
+	}
+	equal(t, "keys that can't be judged", report.Unchecked, n)
+}
+
 // readOnly fails a test that writes.
 type readOnly struct{ kv.DB }
 

@@ -263,6 +263,13 @@ func TestDumpReports(t *testing.T) {
 	}))
 	equalSlices(t, "progress", told, []Progress{{"a", 2, 303}, {"b", 3, 304}, {"c", 3, 304}})
 	equal(t, "the store", fmt.Sprint(everything(t, db)), before)
+	fillQueue(t, db, "c", slices.Repeat([]Prioritized[[]byte]{{[]byte("x"), 3}}, 2500), true)
+	fillQueue(t, db, "d", []Prioritized[[]byte]{{make([]byte, 5000), 0}}, false)
+	told = nil
+	noError(t, drop(Dump(t.Context(), db, io.Discard, DumpOptions{
+		Queues: []string{"c", "d"}, Progress: func(p Progress) { told = append(told, p) },
+	})))
+	equalSlices(t, "progress", told, []Progress{{"c", 1000, 1000}, {"c", 2000, 2000}, {"c", 2500, 2500}, {"d", 2501, 7500}})
 }
 
 // On one snapshot a dump sees nothing of what happens meanwhile, over all queues. When

@@ -121,6 +121,11 @@ func TestNilAndZero(t *testing.T) {
 		"batch of MinInt":      drop(f.p.PopMaxN(f.ctx, math.MinInt)),
 		"batch of 0, lowest":   drop(f.p.PopMinN(f.ctx, 0)),
 	}
+	noError(t, f.db.Transact(f.ctx, func(tx kv.Tx) error {
+		errs["batch of 0 in a transaction"] = drop(f.q.In(tx).DequeueN(0))
+		errs["batch of -1 in a transaction"] = drop(f.pf.In(tx).PopMaxN(-1))
+		return nil
+	}))
 	for what, err := range errs {
 		if err == nil || !strings.HasPrefix(err.Error(), "conq: ") {
 			t.Errorf("%s: error %v, want one of this package", what, err)
@@ -219,6 +224,24 @@ func TestLastIndex(t *testing.T) {
 	noError(t, f.p.Push(f.ctx, "other priority", 8))
 	noError(t, drop(f.q.DequeueN(f.ctx, 2)))
 	noError(t, f.q.EnqueueAll(f.ctx, []string{"a", "b"}))
+}
+
+// So does the last one if its item is staged, and may come back.
+func TestLastIndexStaged(t *testing.T) {
+	f := newFixture(t, newMemory(t, kv.Limits{}), nil)
+	random := make([]byte, 20)
+	write(t, f.db,
+		kv.KeyValue{Key: packed(t, f.q.store.prefix(), math.MaxInt64, random)},
+		kv.KeyValue{Key: packed(t, f.p.store.prefix(), 7, math.MaxInt64, random)})
+	noError(t, f.db.Transact(f.ctx, func(tx kv.Tx) error {
+		return errors.Join(abandon(tx, &f.q.store), abandon(tx, &f.p.store))
+	}))
+	f = newFixture(t, f.db, nil) // which notes what is staged
+	before := everything(t, f.db)
+	wantError(t, f.q.Enqueue(f.ctx, "a"), recipe.ErrFull, `queue "q"`)
+	wantError(t, f.p.Push(f.ctx, "a", 7), recipe.ErrFull, `queue "p"`)
+	equalPairs(t, everything(t, f.db), before)
+	noError(t, f.p.Push(f.ctx, "other priority", 8))
 }
 
 // A random source that ends is an error, and nothing is written.

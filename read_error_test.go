@@ -35,12 +35,25 @@ var readers = map[string]func(f fixture) (found any, err error){
 	"DequeueN":     func(f fixture) (any, error) { return f.q.DequeueN(f.ctx, 2) },
 	"DequeueWait":  func(f fixture) (any, error) { return f.q.DequeueWait(f.ctx) },
 	"DequeueWaitN": func(f fixture) (any, error) { return f.q.DequeueWaitN(f.ctx, 2) },
-	"Peek":         func(f fixture) (any, error) { return f.q.Peek(f.ctx) },
-	"Len":          func(f fixture) (any, error) { return f.q.Len(f.ctx) },
-	"Clear":        func(f fixture) (any, error) { return nil, f.q.Clear(f.ctx) },
-	"Reclaim":      func(f fixture) (any, error) { return nil, f.q.Reclaim(f.ctx) },
-	"All":          func(f fixture) (any, error) { return valuesIn(f.q.All(f.ctx)) },
-	"Push":         func(f fixture) (any, error) { return nil, f.p.Push(f.ctx, "v", 0) },
+	"DequeueWait, nothing there": func(f fixture) (any, error) {
+		q, err := OpenQueue(f.db, "new", String(), Options{Staging: f.q.front.staging})
+		if err != nil {
+			return nil, err
+		}
+		ctx, cancel := context.WithTimeout(f.ctx, 10*time.Second)
+		defer cancel()
+		v, err := q.DequeueWait(ctx)
+		if errors.Is(err, context.DeadlineExceeded) {
+			err = nil
+		}
+		return v, err
+	},
+	"Peek":    func(f fixture) (any, error) { return f.q.Peek(f.ctx) },
+	"Len":     func(f fixture) (any, error) { return f.q.Len(f.ctx) },
+	"Clear":   func(f fixture) (any, error) { return nil, f.q.Clear(f.ctx) },
+	"Reclaim": func(f fixture) (any, error) { return nil, f.q.Reclaim(f.ctx) },
+	"All":     func(f fixture) (any, error) { return valuesIn(f.q.All(f.ctx)) },
+	"Push":    func(f fixture) (any, error) { return nil, f.p.Push(f.ctx, "v", 0) },
 	"PushAll": func(f fixture) (any, error) {
 		return nil, f.p.PushAll(f.ctx, []Prioritized[string]{{"v", 1}, {"w", 0}, {"x", 1}, {"y", 5}})
 	},
