@@ -182,15 +182,21 @@ func TestCheckSound(t *testing.T) {
 func TestCheckCounts(t *testing.T) {
 	db, f := healthyStore(t)
 	p := &plot{t, db, f}
+	stageItems(t, db, &f.q.store, opID(7), 2, checkTime.Add(tooLateBy))
+	p.set(packed(t, nil, "other", 1), nil)
+	p.set(packed(t, nil, "other", 2), nil)
 	p.set(p.stage(4, 7, opID(7)), packed(t, nil, 0, checkTime.Add(tooLateBy).UnixNano()))
 	report, found := runCheck(t, readOnly{db}, CheckOptions{})
-	equal(t, "found", found, "")
+	equal(t, "found", found, "other keys 2~")
+	equal(t, "keys of others", report.Other, 2)
+	equal(t, "results past their deadlines", report.ExpiredResults, 1)
+	equal(t, "items in them", report.ExpiredItems, 2)
 	equal(t, "who waits", report.Waiting, 3)
 	equal(t, "past their deadlines", report.ExpiredWaiting, 1)
 	equal(t, "keys that can't be judged", report.Unchecked, 0)
 	p.set(entryKey("q"), packed(t, nil, "queue", queueFormat+1))
 	report, found = runCheck(t, readOnly{db}, CheckOptions{})
-	equal(t, "found", found, "newer queue q")
+	equal(t, "found", found, "newer queue q, other keys 2~")
 	n := 0
 	for _, pair := range everything(t, db) {
 		for _, in := range [][]byte{f.q.store.prefix(), f.q.store.pieces, stageSpace("q"), outcomes("q"), signalKey("q")} {

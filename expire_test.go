@@ -69,10 +69,26 @@ func TestReclaim(t *testing.T) {
 				pass(time.Minute)
 			}
 			equal(t, "put back", put[0], Event{Queue: v.store.name, Kind: Expired, Calls: 1, Items: 1})
+			noError(t, drop(v.take(t.Context(), 1)))
+			equal(t, "lines of the log after an item was staged and collected", strings.Count(log.String(), "\n"), 1)
 			noError(t, v.close())
 			wantError(t, v.reclaim(t.Context()), ErrClosed, v.store.name)
 		})
 	}
+}
+
+// A deadline whose result is not there goes, too.
+func TestDueWithoutResult(t *testing.T) {
+	db := newMemory(t, kv.Limits{})
+	due, err := tuple.Tuple{0, time.Now().Add(-time.Minute).UnixNano(), make([]byte, 16)}.Append(stageSpace("q"))
+	noError(t, err)
+	write(t, db, kv.KeyValue{Key: due})
+	q, err := OpenQueue(db, "q", String(), Options{Staging: StagingAlways})
+	noError(t, err)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	noError(t, q.Reclaim(ctx))
+	equal(t, "keys left", len(stored(t, db)), 0)
 }
 
 // The requests of consumers that died go when their deadlines have passed, where nobody stages too:
@@ -225,11 +241,11 @@ func expiryKeepsOrder(t *testing.T, process func() kv.DB, open func(tb, kv.DB, O
 		noError(t, err)
 		equal(t, "items that are back", n, 2)
 	}
-	noError(t, v.add(t.Context(), "7"))
-	noError(t, db.Transact(t.Context(), func(tx kv.Tx) error { return v.in(tx, "8") }))
-	noError(t, staging.add(t.Context(), "9"))
+	noError(t, v.all(t.Context(), Prioritized[string]{"7", 7}, Prioritized[string]{"8", 7}, Prioritized[string]{"9", 7}))
+	noError(t, db.Transact(t.Context(), func(tx kv.Tx) error { return v.in(tx, "a") }))
+	noError(t, staging.add(t.Context(), "b"))
 	pass(time.Minute)
-	want := "123456789"[len(o.kept):]
+	want := "123456789ab"[len(o.kept):]
 	var got string
 	for got != want {
 		values, err := v.take(t.Context(), 1)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -261,6 +262,70 @@ func TestNoCombiningParallel(t *testing.T) {
 			}
 			noError(t, v.close())
 			equal(t, "outcome keys after Close", outcomeKeys(t, c.inner), 0)
+		})
+	}
+}
+
+// hanging is a codec that waits before it decodes.
+type hanging struct {
+	Codec[string]
+	goOn <-chan struct{}
+}
+
+func (h hanging) Decode(b []byte) (string, error) {
+	<-h.goOn
+	return h.Codec.Decode(b)
+}
+
+// Close gives up on a call that hangs, says so, and can be called again. Who waits, and that nobody
+// does any more, is told.
+func TestCloseGivesUp(t *testing.T) {
+	for _, priority := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			db := newMemory(t, kv.Limits{})
+			goOn := make(chan struct{})
+			codec := hanging{String(), goOn}
+			var waiting []int
+			o := Options{Observe: func(e Event) {
+				if e.Kind == Waiting {
+					waiting = append(waiting, e.Items)
+				}
+			}}
+			var wait func(context.Context) (string, error)
+			var end func() error
+			if priority {
+				p, err := OpenPriorityQueue(db, "q", codec, o)
+				noError(t, err)
+				wait, end = p.PopMinWait, p.Close
+			} else {
+				q, err := OpenQueue(db, "q", codec, o)
+				noError(t, err)
+				wait, end = q.DequeueWait, q.Close
+			}
+			got := make(chan string, 1)
+			go func() {
+				v, err := wait(t.Context())
+				check(t, err)
+				got <- v
+			}()
+			synctest.Wait()
+			if priority {
+				other, err := OpenPriorityQueue(db, "q", String())
+				noError(t, err)
+				noError(t, db.Transact(t.Context(), func(tx kv.Tx) error { return other.In(tx).Push("a", 1) }))
+			} else {
+				other, err := OpenQueue(db, "q", String())
+				noError(t, err)
+				noError(t, db.Transact(t.Context(), func(tx kv.Tx) error { return other.In(tx).Enqueue("a") }))
+			}
+			synctest.Wait()
+			if err := end(); err == nil || !strings.Contains(err.Error(), `queue "q": closing: closing took longer than 30s`) {
+				t.Errorf("error %v", err)
+			}
+			close(goOn)
+			equal(t, "item", <-got, "a")
+			noError(t, end())
+			equalSlices(t, "told who waits", slices.Compact(waiting), []int{1, 0})
 		})
 	}
 }

@@ -114,6 +114,8 @@ func TestNilAndZero(t *testing.T) {
 		"In nil Clear, p":      f.p.In(nil).Clear(),
 		"nil ctx Enqueue":      f.q.Enqueue(noContext, "v"),
 		"nil ctx Peek":         drop(f.q.Peek(noContext)),
+		"nil ctx DequeueN":     drop(f.q.DequeueN(noContext, 1)),
+		"nil ctx PopMaxWait":   drop(f.p.PopMaxWait(noContext)),
 		"nil ctx All":          all(f.q.All(noContext)),
 		"nil ctx Queues":       drop(Queues(noContext, f.db)),
 		"batch of 0":           drop(f.q.DequeueN(f.ctx, 0)),

@@ -279,10 +279,13 @@ func TestBatchLargerThanKnown(t *testing.T) {
 				}
 			}
 			equalSlices(t, "items", got, want)
+			told := 0
 			for _, e := range taken {
+				told += e.Items
 				equal(t, fmt.Sprintf("shared %v, waits %v: what has taken", shared, waits), e,
 					Event{Queue: "q", Kind: Taken, Calls: 1, Items: e.Items, Attempts: 1})
 			}
+			equal(t, fmt.Sprintf("shared %v, waits %v: items that were told", shared, waits), told, len(want))
 			noError(t, v.close())
 		}
 	}

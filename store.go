@@ -73,7 +73,8 @@ func (s *store) open(ctx context.Context, db kv.DB, name string, kind Kind, hasC
 		s.notify = func() { s.signals.Notify(s.name) }
 	}
 	s.lanes.Init(db, subspace.FromBytes(outcomes(name)), nil)
-	return o, s.forgetOthers(ctx)
+	s.forgetOthers(ctx)
+	return o, nil
 }
 
 // source is a queue with its ends, for staging.
