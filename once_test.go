@@ -297,3 +297,73 @@ func TestUnknownOutcome(t *testing.T) {
 		})
 	}
 }
+
+// interloper lets a test act between the attempts of a transaction.
+type interloper struct {
+	kv.DB
+	ran   func()          // the function has run, and its commit follows
+	after func(err error) // of each call
+}
+
+func (i interloper) Transact(ctx context.Context, f func(kv.Tx) error) error {
+	err := i.DB.Transact(ctx, func(tx kv.Tx) error {
+		err := f(tx)
+		i.ran()
+		return err
+	})
+	i.after(err)
+	return err
+}
+
+// A commit of unknown outcome lands late, when another attempt has found one item more: those that were
+// taken are the first one's.
+func TestLateCommitWins(t *testing.T) {
+	for _, shared := range []bool{false, true} {
+		for name, take := range map[string]func(*PriorityQueue[string]) ([]Prioritized[string], error){
+			"PopMinN": func(p *PriorityQueue[string]) ([]Prioritized[string], error) {
+				return p.PopMinN(context.Background(), 3)
+			},
+			"PopMinWaitN": func(p *PriorityQueue[string]) ([]Prioritized[string], error) {
+				return p.PopMinWaitN(context.Background(), 3)
+			},
+		} {
+			t.Run(fmt.Sprint(name, " shared ", shared), func(t *testing.T) {
+				inner := newMemory(t, kv.Limits{})
+				other, err := OpenPriorityQueue(inner, "p", String())
+				noError(t, err)
+				armed, lost := false, false
+				db := faulty.New(inner, 1, faulty.Options{
+					Limits: kv.Limits{Shared: shared, UnknownCommits: true},
+					Choose: func() faulty.Fate {
+						if armed {
+							armed = false
+							return faulty.Fate{Outcome: faulty.Late}
+						}
+						return faulty.Fate{}
+					},
+				})
+				p, err := OpenPriorityQueue(interloper{
+					DB: db,
+					ran: func() {
+						if lost {
+							lost = false
+							db.Flush()
+						}
+					},
+					after: func(err error) {
+						if lost = errors.Is(err, kv.ErrCommitUnknown); lost {
+							noError(t, other.PushAll(t.Context(), []Prioritized[string]{{"c", 9}}))
+						}
+					},
+				}, "p", String(), Options{Staging: StagingNever})
+				noError(t, err)
+				noError(t, other.PushAll(t.Context(), []Prioritized[string]{{"a", 5}, {"b", 5}}))
+				armed = true
+				got, err := take(p)
+				noError(t, err)
+				equalSlices(t, "taken", got, []Prioritized[string]{{"a", 5}, {"b", 5}})
+				equalSlices(t, "left", list(t, other.All(t.Context())), []Prioritized[string]{{"c", 9}})
+			})
+		}
+	}
+}
