@@ -67,7 +67,7 @@ func TestHelpAndList(t *testing.T) {
 	_, said := invoke(t, exitOK, "-help")
 	contains(t, said, "usage: peers", "-producers", "memory, payload")
 	out, _ := invoke(t, exitOK, "-list")
-	contains(t, out, "goque-priority         process\n", "redis-list/always      power\n", "conq-queue/memory      none\n")
+	contains(t, strings.Join(strings.Fields(out), " "), "goque-priority process", "redis-list/always power", "conq-queue/memory none")
 	if n := strings.Count(out, "\n"); n != len(systems()) {
 		t.Errorf("%d lines for %d systems", n, len(systems()))
 	}

@@ -34,6 +34,7 @@ type phase struct {
 	cpu func() time.Duration // processor time until now
 
 	puts, gets [][]time.Duration // of each client
+	taken      [][]header        // by each consumer, in its order
 }
 
 // result is what came out of a phase.
@@ -50,6 +51,7 @@ type result struct {
 // consumers until enough is in.
 func (p *phase) run(ctx context.Context, producers, consumers []client) (result, error) {
 	p.puts, p.gets = make([][]time.Duration, len(producers)), make([][]time.Duration, len(consumers))
+	p.taken = make([][]header, len(consumers))
 	if len(producers) > 0 && len(consumers) > 0 {
 		p.coming = make(chan struct{}, p.limit)
 	}
@@ -69,7 +71,7 @@ func (p *phase) run(ctx context.Context, producers, consumers []client) (result,
 		n = p.present
 	}
 	if len(consumers) > 0 {
-		if err := p.items.complete(n); err != nil {
+		if err := errors.Join(p.items.complete(n), p.inOrder()); err != nil {
 			return result{}, fmt.Errorf("%s: %w", p.name, err)
 		}
 	}
@@ -153,7 +155,6 @@ func (p *phase) priorityOf(number int) int {
 }
 
 func (p *phase) consume(ctx context.Context, c client, consumer int) error {
-	order := newSequence(p.system.order, p.coming == nil)
 	for {
 		call := time.Now()
 		if more, err := p.next(ctx); !more {
@@ -165,13 +166,26 @@ func (p *phase) consume(ctx context.Context, c client, consumer int) error {
 		}
 		p.gets[consumer] = append(p.gets[consumer], time.Since(call))
 		h, err := p.items.read(value)
-		if err == nil {
-			err = order.check(h)
-		}
 		if err != nil {
 			return err
 		}
+		p.taken[consumer] = append(p.taken[consumer], h)
 	}
+}
+
+// inOrder returns an error unless each consumer has got items in the order that the system promises. It
+// is for when the phase is over: to look at once takes a consumer of a priority queue as long as
+// conq takes to pop, and one of a system without an order nothing.
+func (p *phase) inOrder() error {
+	for _, taken := range p.taken {
+		order := newSequence(p.system.order, p.coming == nil)
+		for _, h := range taken {
+			if err := order.check(h); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }
 
 // next waits until there is an item to take, and returns false when there will be
