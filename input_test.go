@@ -233,8 +233,8 @@ func TestLastIndexStaged(t *testing.T) {
 	f := newFixture(t, newMemory(t, kv.Limits{}), nil)
 	random := make([]byte, 20)
 	write(t, f.db,
-		kv.KeyValue{Key: packed(t, f.q.store.prefix(), math.MaxInt64, random)},
-		kv.KeyValue{Key: packed(t, f.p.store.prefix(), 7, math.MaxInt64, random)})
+		kv.KeyValue{Key: packed(t, f.q.store.prefix(), int64(math.MaxInt64), random)},
+		kv.KeyValue{Key: packed(t, f.p.store.prefix(), 7, int64(math.MaxInt64), random)})
 	noError(t, f.db.Transact(f.ctx, func(tx kv.Tx) error {
 		return errors.Join(abandon(tx, &f.q.store), abandon(tx, &f.p.store))
 	}))
