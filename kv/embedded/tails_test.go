@@ -30,6 +30,7 @@ func (m *deadModel) checkTails(rt *rapid.T) {
 	checkTails(rt, m.db.near.tails, 2)
 	all := m.db.near.tails.all()
 	m.tails += len(all)
+	m.spares += len(m.db.near.spares)
 	for _, known := range all {
 		for key := range m.now {
 			if key > string(known.begin) && key < string(known.end) {
