@@ -208,13 +208,6 @@ func TestCheckCounts(t *testing.T) {
 	equal(t, "keys that can't be judged", report.Unchecked, n)
 }
 
-// readOnly fails a test that writes.
-type readOnly struct{ kv.DB }
-
-func (readOnly) Transact(context.Context, func(kv.Tx) error) error {
-	return errors.New("a check without repair has begun a transaction that may write")
-}
-
 // planted is what is put into a sound store, and what a check makes of it.
 type planted struct {
 	name  string
@@ -223,80 +216,6 @@ type planted struct {
 	then  string // what one with Repair does; "" if it can't do anything
 	after string // what another check finds then
 	note  bool   // the store is sound all the same
-}
-
-// plot is where things are planted.
-type plot struct {
-	t  *testing.T
-	db kv.DB
-	fixture
-}
-
-func (p *plot) set(key, value []byte) { write(p.t, p.db, kv.KeyValue{Key: key, Value: value}) }
-
-func (p *plot) clear(key []byte) {
-	noError(p.t, p.db.Transact(context.Background(), func(tx kv.Tx) error {
-		tx.Clear(key)
-		return nil
-	}))
-}
-
-// stage returns a key of q's staging.
-func (p *plot) stage(elems ...any) []byte { return packed(p.t, stageSpace("q"), elems...) }
-
-// state returns the value of a request or result.
-func (p *plot) state(n int, in time.Duration) []byte {
-	return packed(p.t, nil, n, checkTime.Add(in).UnixNano())
-}
-
-func (p *plot) at(in time.Duration) int64 { return checkTime.Add(in).UnixNano() }
-
-// keys returns the keys in a range.
-func (p *plot) keys(r kv.Range) (keys [][]byte) {
-	for _, pair := range everything(p.t, p.db) {
-		if r.Contains(pair.Key) {
-			keys = append(keys, pair.Key)
-		}
-	}
-	return keys
-}
-
-// split returns the key of an item of q whose payload lies over 3 keys.
-func (p *plot) split() []byte {
-	for _, key := range p.keys(p.q.store.span) {
-		if n, err := p.q.store.count(key); err == nil && n == 3 {
-			return key
-		}
-	}
-	p.t.Fatal("there is no split item")
-	return nil
-}
-
-func (p *plot) piece(item []byte, i int64) []byte { return appendInt(p.q.store.beside(item), i) }
-
-// put stages so many items of q, which should then be there once more.
-func (p *plot) put(n int, in time.Duration) {
-	stageItems(p.t, p.db, &p.q.store, opID(7), n, checkTime.Add(in))
-}
-
-// staged returns the keys of the items in the result of op 7.
-func (p *plot) staged() [][]byte {
-	return p.keys(kv.Range{Begin: append(p.stage(2, opID(7)), 0), End: append(p.stage(2, opID(7)), 0xff)})
-}
-
-// original returns the key that a staged item had.
-func (p *plot) original(staged []byte) []byte {
-	elems, err := tuple.Unpack(staged[len(stageSpace("q")):])
-	noError(p.t, err)
-	return elems[3].([]byte)
-}
-
-func (p *plot) value(key []byte) (value []byte) {
-	noError(p.t, p.db.ReadTransact(context.Background(), func(r kv.Reader) (err error) {
-		value, err = r.Get(key)
-		return err
-	}))
-	return value
 }
 
 func TestCheckFinds(t *testing.T) {

@@ -18,6 +18,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
 	"github.com/conq-go/conq/kv"
+	"github.com/conq-go/conq/kv/internal/ends"
 )
 
 // A store that is new, below a symbolic link, is known by one name from the beginning.
@@ -185,21 +186,6 @@ func TestWatchFailure(t *testing.T) {
 	}
 }
 
-// waitedFor is a context that counts who waits for its end.
-type waitedFor struct {
-	context.Context
-	by *int
-}
-
-func (w waitedFor) AfterFunc(f func()) func() bool {
-	*w.by++
-	stop := context.AfterFunc(w.Context, f)
-	return func() bool { *w.by--; return stop() }
-}
-
-// Value keeps package context from asking the one inside.
-func (waitedFor) Value(any) any { return nil }
-
 // Of a watch that has told, its context keeps nothing, which may be that of the whole program.
 func TestWatchForgotten(t *testing.T) {
 	db := mustOpen(t, "store", Options{FS: memFS(), Durability: Memory})
@@ -208,7 +194,7 @@ func TestWatchForgotten(t *testing.T) {
 	by := 0
 	for i := range 3 {
 		var told <-chan error
-		err := db.Transact(waitedFor{ctx, &by}, func(tx kv.Tx) error { told = tx.Watch([]byte("k")); return nil })
+		err := db.Transact(ends.Counted{Context: ctx, By: &by}, func(tx kv.Tx) error { told = tx.Watch([]byte("k")); return nil })
 		if err != nil || by != 1 {
 			t.Fatalf("%v; the context is waited for by %d", err, by)
 		}
