@@ -111,7 +111,8 @@ func (p *PriorityQueue[T]) Close() error { return p.store.close(&p.pushes, &p.mi
 
 // In returns the queue's methods within tx, where they are part of what the
 // caller does there: all of it happens, or nothing. tx must be of the store that the
-// queue was opened in, which is not checked: the keys go where tx goes.
+// queue was opened in. If it is known not to be (see [kv.Foreign]), the methods return a
+// [kv.ErrInvalid], and do nothing; otherwise the keys go where tx goes.
 func (p *PriorityQueue[T]) In(tx kv.Tx) PriorityQueueTx[T] { return PriorityQueueTx[T]{p, tx} }
 
 // Push adds v behind the items of its priority. The largest payload is half of

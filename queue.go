@@ -105,7 +105,8 @@ func (q *Queue[T]) Close() error { return q.store.close(&q.back, &q.front) }
 
 // In returns the queue's methods within tx, where they are part of what the
 // caller does there: all of it happens, or nothing. tx must be of the store that the
-// queue was opened in, which is not checked: the keys go where tx goes.
+// queue was opened in. If it is known not to be (see [kv.Foreign]), the methods return a
+// [kv.ErrInvalid], and do nothing; otherwise the keys go where tx goes.
 func (q *Queue[T]) In(tx kv.Tx) QueueTx[T] { return QueueTx[T]{q, tx} }
 
 // Enqueue adds v at the end. The largest payload is half of the engine's

@@ -198,7 +198,13 @@ func (s *store) readyIn(tx kv.Tx) error {
 	if tx == nil {
 		return errNoTx
 	}
-	return s.ready()
+	if err := s.ready(); err != nil {
+		return err
+	}
+	if kv.Foreign(s.db, tx) {
+		return fmt.Errorf("conq: queue %q: In was given a transaction of another store: %w", s.name, kv.ErrInvalid)
+	}
+	return nil
 }
 
 // checkSize returns the error for a payload that is too large, or nil.

@@ -8,7 +8,8 @@ import (
 
 // Local is implemented by engines whose stores one process has for itself. Those
 // who share a store there can tell each other in memory that something has
-// changed, which costs less than a key that is written and watched.
+// changed, which costs less than a key that is written and watched. Transactions of
+// engines implement it as their stores do, so that they can be told apart: see [Foreign].
 type Local interface {
 	// Signals returns the signals of the store, the same each time, or nil if
 	// there are none.
@@ -26,6 +27,18 @@ func SignalsOf(db DB) *Signals {
 		return local.Signals()
 	}
 	return nil
+}
+
+// Foreign tells whether tx is known to be a transaction of another store than db: that one
+// process has db for itself, and it is not tx's. It is not known where stores are shared, nor
+// where a DB or a Tx that does not implement [Local] stands between.
+func Foreign(db DB, tx Tx) bool {
+	store, ok := db.(Local)
+	if !ok || store.Signals() == nil {
+		return false
+	}
+	in, ok := tx.(Local)
+	return ok && in.Signals() != store.Signals()
 }
 
 // Signals tells those who wait for a topic that there is news of it. The zero

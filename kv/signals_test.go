@@ -121,3 +121,39 @@ func TestNotifyAfter(t *testing.T) {
 		<-news
 	})
 }
+
+// localDB and localTx have signals; sharedTx is of a store that several processes share.
+type localDB struct {
+	DB
+	signals *Signals
+}
+
+func (db localDB) Signals() *Signals { return db.signals }
+
+type localTx struct {
+	Tx
+	signals *Signals
+}
+
+func (tx localTx) Signals() *Signals { return tx.signals }
+
+func TestForeign(t *testing.T) {
+	var one, other Signals
+	for name, c := range map[string]struct {
+		db   DB
+		tx   Tx
+		want bool
+	}{
+		"its own":                         {localDB{nil, &one}, localTx{nil, &one}, false},
+		"another":                         {localDB{nil, &one}, localTx{nil, &other}, true},
+		"of a shared store":               {localDB{nil, &one}, localTx{nil, nil}, true},
+		"shared":                          {localDB{nil, nil}, localTx{nil, &one}, false},
+		"both shared":                     {localDB{nil, nil}, localTx{nil, nil}, false},
+		"a store that does not say":       {struct{ DB }{}, localTx{nil, &one}, false},
+		"a transaction that does not say": {localDB{nil, &one}, struct{ Tx }{}, false},
+	} {
+		if got := Foreign(c.db, c.tx); got != c.want {
+			t.Errorf("%s: %v", name, got)
+		}
+	}
+}

@@ -30,6 +30,9 @@ type tx struct {
 	closed    bool // by who has made it, so that writes do nothing
 }
 
+// Signals implements kv.Local: they are the store's.
+func (t *tx) Signals() *kv.Signals { return t.db.Signals() }
+
 // Lazily implements kv.Lazily.
 func (t *tx) Lazily() { t.lazy, t.brief = t.mayBeLazy, true }
 

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/conq-go/conq/kv"
+	"github.com/conq-go/conq/kv/memory"
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 )
 
@@ -118,4 +119,19 @@ func TestKnownKeyOfOthers(t *testing.T) {
 	if attempts != 2 {
 		t.Errorf("%d attempts, want one that meets the write of the others, and one more", attempts)
 	}
+}
+
+// A queue of a store that one process has for itself refuses transactions of a cluster; those of
+// another connection to the cluster are the store's.
+func TestForeign(t *testing.T) {
+	local := memory.New(memory.Options{})
+	defer local.Close()
+	f := newFakeCluster()
+	db, again := f.open(t), f.open(t)
+	must(t, db.Transact(t.Context(), func(tx kv.Tx) error {
+		if !kv.Foreign(local, tx) || kv.Foreign(db, tx) || kv.Foreign(again, tx) {
+			t.Error("a transaction of a cluster is not taken for what it is")
+		}
+		return nil
+	}))
 }

@@ -49,6 +49,9 @@ func newTx(ctx context.Context, db *DB) *tx {
 	return &tx{db: db, caller: ctx, ctx: inner, cancel: func() { stop(); cancel(nil) }}
 }
 
+// Signals implements kv.Local: there are none, as several processes share the store.
+func (t *tx) Signals() *kv.Signals { return nil }
+
 // end makes t unusable. Watches that do not wait yet end with err.
 func (t *tx) end(err error) {
 	t.ended = true

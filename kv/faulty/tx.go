@@ -82,6 +82,9 @@ func (r reader) next(n int) error {
 // tx is the kv.Tx of a transaction.
 type tx struct{ reader }
 
+// Signals implements kv.Local: they are the store's.
+func (t *tx) Signals() *kv.Signals { return t.db.Signals() }
+
 func (t *tx) below() kv.Tx { return t.session.tx }
 
 func (t *tx) Set(key, value []byte) {

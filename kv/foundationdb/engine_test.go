@@ -15,6 +15,7 @@ import (
 
 	"github.com/conq-go/conq/kv"
 	"github.com/conq-go/conq/kv/internal/ends"
+	"github.com/conq-go/conq/kv/memory"
 )
 
 func TestParseURL(t *testing.T) {
@@ -306,4 +307,22 @@ func TestPrefixKeepsToItself(t *testing.T) {
 			t.Errorf("%d keys are left, want the 5 of others and 1", n)
 		}
 	})
+}
+
+// A queue of a store that one process has for itself refuses transactions of a cluster; those of
+// another connection to the cluster are the store's.
+func TestForeign(t *testing.T) {
+	local := memory.New(memory.Options{})
+	defer local.Close()
+	c := newFake()
+	db, again := opened(t, newDB(c, Options{})), opened(t, newDB(c, Options{}))
+	err := db.Transact(t.Context(), func(tx kv.Tx) error {
+		if !kv.Foreign(local, tx) || kv.Foreign(db, tx) || kv.Foreign(again, tx) {
+			t.Error("a transaction of a cluster is not taken for what it is")
+		}
+		return nil
+	})
+	if err != nil {
+		t.Error(err)
+	}
 }

@@ -11,6 +11,9 @@ import (
 // what it reads is merged with them.
 type tx struct{ reader }
 
+// Signals implements kv.Local: there are none, as several processes share the store.
+func (x tx) Signals() *kv.Signals { return nil }
+
 // refused keeps err, from a method that can't return it, for the commit, and tells
 // whether the method must not go on.
 func (t *txn) refused(err error) bool {

@@ -32,6 +32,9 @@ type tx struct {
 	onCommit []func()
 }
 
+// Signals implements kv.Local: they are the store's.
+func (t *tx) Signals() *kv.Signals { return t.db.Signals() }
+
 // op is one write.
 type op struct {
 	span                // outside of it apply changes nothing

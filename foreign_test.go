@@ -1,0 +1,68 @@
+package conq
+
+import (
+	"testing"
+
+	"github.com/conq-go/conq/kv"
+	"github.com/conq-go/conq/kv/embedded"
+	"github.com/conq-go/conq/kv/faulty"
+)
+
+// verbsIn are the errors of all verbs in a transaction.
+func verbsIn(f fixture, tx kv.Tx) map[string]error {
+	q, p := f.q.In(tx), f.p.In(tx)
+	all := map[string]error{
+		"Enqueue": q.Enqueue("x"), "EnqueueAll": q.EnqueueAll([]string{"x", "y"}), "Dequeue": drop(q.Dequeue()),
+		"DequeueN": drop(q.DequeueN(2)), "Peek": drop(q.Peek()), "Len": drop(q.Len()), "Clear": q.Clear(),
+		"Push": p.Push("x", 1), "PushAll": p.PushAll([]Prioritized[string]{{"x", 1}}), "PopMin": drop(p.PopMin()),
+		"PopMax": drop(p.PopMax()), "PopMinN": drop(p.PopMinN(2)), "PopMaxN": drop(p.PopMaxN(2)), "PeekMin": drop(p.PeekMin()),
+		"PeekMax": drop(p.PeekMax()), "Len of priorities": drop(p.Len()), "Clear of priorities": p.Clear(), "All": nil, "All of priorities": nil,
+	}
+	for _, err := range q.All() {
+		all["All"] = err
+	}
+	for _, err := range p.All() {
+		all["All of priorities"] = err
+	}
+	return all
+}
+
+// Each verb refuses a transaction of another store, and nothing changes in either.
+func TestForeignTransaction(t *testing.T) {
+	disk, err := embedded.Open(t.TempDir(), embedded.Options{Durability: embedded.Memory})
+	noError(t, err)
+	t.Cleanup(func() { noError(t, disk.Close()) })
+	below := newMemory(t, kv.Limits{})
+	stores := []kv.DB{newMemory(t, kv.Limits{}), newMemory(t, kv.Limits{}), disk, faulty.New(below, 1, faulty.Options{})}
+	fixtures, before := make([]fixture, len(stores)), make([][]kv.KeyValue, len(stores))
+	for i, db := range stores {
+		fixtures[i] = newFixture(t, db, nil)
+		noError(t, fixtures[i].q.EnqueueAll(t.Context(), []string{"a", "b", "c"}))
+		noError(t, fixtures[i].p.Push(t.Context(), "d", 1))
+		before[i] = everything(t, db)
+	}
+	for i, f := range fixtures {
+		for j, db := range stores {
+			noError(t, db.Transact(t.Context(), func(tx kv.Tx) error {
+				if i == j {
+					return drop(f.q.In(tx).Peek())
+				}
+				for verb, err := range verbsIn(f, tx) {
+					if err == nil {
+						t.Errorf("%s on store %d took a transaction of store %d", verb, i, j)
+						continue
+					}
+					wantError(t, err, kv.ErrInvalid, "another store")
+				}
+				return nil
+			}))
+		}
+	}
+	for i, db := range stores {
+		equalPairs(t, everything(t, db), before[i])
+	}
+
+	// What lies below a store that adds faults is the same store.
+	noError(t, below.Transact(t.Context(), func(tx kv.Tx) error { return fixtures[3].q.In(tx).Enqueue("e") }))
+	equalSlices(t, "items", list(t, fixtures[3].q.All(t.Context())), []string{"a", "b", "c", "e"})
+}
