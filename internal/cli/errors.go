@@ -138,7 +138,7 @@ func (a *app) hintFor(err error) string {
 		}
 	}
 	if vfs.IsNoSpaceError(err) {
-		return "the disk is full: make room, then run this again"
+		return "the disk has no space, or no inodes, left: make room, then run this again"
 	}
 	return ""
 }

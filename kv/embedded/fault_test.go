@@ -118,7 +118,7 @@ func diskWork(t *testing.T, f *faults, db *DB) (least, most [crashWriters]int64)
 
 func checkDiskError(t *testing.T, f *faults, err error) {
 	t.Helper()
-	if f.from == 0 || !errors.Is(err, syscall.ENOSPC) || !strings.Contains(err.Error(), "free some space") {
+	if f.from == 0 || !errors.Is(err, syscall.ENOSPC) || !strings.Contains(err.Error(), "free some space, or inodes") {
 		t.Errorf("fault %d: error %q does not say that the disk is full and what to do", f.from, err)
 	}
 }

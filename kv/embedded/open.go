@@ -80,7 +80,7 @@ func Open(dir string, o Options) (*DB, error) {
 		return nil, err
 	}
 	if dir == "" {
-		return nil, errors.New("embedded: no directory given")
+		return nil, fmt.Errorf("%w: embedded: no directory given", kv.ErrInvalid)
 	}
 	if o.FS == vfs.Default {
 		if dir, err = filepath.Abs(dir); err != nil {

@@ -290,3 +290,29 @@ func TestFull(t *testing.T) {
 		}
 	}
 }
+
+// Options that no store can have are refused by name, with what is allowed, before there is a directory.
+func TestOpenBadOptions(t *testing.T) {
+	for _, c := range []struct {
+		Options
+		want string
+	}{
+		{Options{MemTable: leastMemTable - 1}, "Options.MemTable is 4095: it can be 4096 to"},
+		{Options{MemTable: largestMemTable + 1}, "it can be 4096 to"},
+		{Options{MemTable: -1}, "must not be negative"},
+		{Options{Durability: 9}, "no such durability"},
+	} {
+		fs := memFS()
+		c.FS = fs
+		_, err := Open("store", c.Options)
+		if !errors.Is(err, kv.ErrInvalid) || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%v, want an ErrInvalid with %q", err, c.want)
+		}
+		if _, err := fs.Stat("store"); !errors.Is(err, os.ErrNotExist) {
+			t.Errorf("after %q there is a directory: %v", c.want, err)
+		}
+	}
+	if err := mustOpen(t, "store", Options{FS: memFS(), MemTable: leastMemTable}).Close(); err != nil {
+		t.Error("with the least MemTable:", err)
+	}
+}

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math"
 	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
@@ -52,8 +53,9 @@ func ParseDurability(name string) (Durability, error) {
 // power failure undo it: a disk that fails may do that, too.
 var ErrFailed = errors.New("embedded: store has failed and must be opened again")
 
-// ErrFull means that the disk is full. It comes with the error of the system.
-var ErrFull = errors.New("free some space and try again")
+// ErrFull means that the disk is full: it has no space, or no inodes, for which systems have one
+// error. It comes with that.
+var ErrFull = errors.New("free some space, or inodes if those are used up, and try again")
 
 // Options are the choices for a store. The zero value is a safe default.
 type Options struct {
@@ -69,7 +71,8 @@ type Options struct {
 	Age time.Duration
 
 	// MemTable is the size in bytes of Pebble's memtables, of which up to four
-	// are held. Default: 32 MiB, and in a build without cgo 16 MiB.
+	// are held: at least 4096, and less than 4 GiB. Default: 32 MiB, and in a build
+	// without cgo 16 MiB.
 	MemTable int
 
 	// Cache is the size in bytes of the block cache. While more than two memtables
@@ -88,12 +91,18 @@ type Options struct {
 	Now func() time.Time
 }
 
+// Pebble's memtables have some 1,500 bytes of their own, and their offsets have 32 bits.
+const (
+	leastMemTable   = 4 << 10
+	largestMemTable = min(math.MaxUint32, math.MaxInt) - 1
+)
+
 func (o Options) withDefaults() (Options, error) {
 	if o.Durability < Always || o.Durability > Memory {
-		return o, fmt.Errorf("embedded: no such durability: %v", o.Durability)
+		return o, fmt.Errorf("%w: embedded: no such durability: %v", kv.ErrInvalid, o.Durability)
 	}
 	if o.Interval < 0 || o.Age < 0 || o.MemTable < 0 || o.Cache < 0 {
-		return o, errors.New("embedded: Options.Interval, Age, MemTable and Cache must not be negative")
+		return o, fmt.Errorf("%w: embedded: Options.Interval, Age, MemTable and Cache must not be negative", kv.ErrInvalid)
 	}
 	if o.Interval == 0 {
 		o.Interval = 10 * time.Millisecond
@@ -103,6 +112,10 @@ func (o Options) withDefaults() (Options, error) {
 	}
 	if o.MemTable == 0 {
 		o.MemTable = usualMemTable
+	}
+	if o.MemTable < leastMemTable || o.MemTable > largestMemTable {
+		return o, fmt.Errorf("%w: embedded: Options.MemTable is %d: it can be %d to %d bytes, or 0 for the default of %d",
+			kv.ErrInvalid, o.MemTable, leastMemTable, largestMemTable, usualMemTable)
 	}
 	if o.Cache == 0 {
 		o.Cache = 32 << 20
