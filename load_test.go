@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -397,6 +398,41 @@ func TestLoadReadFails(t *testing.T) {
 	if errors.Is(err, ErrDump) || report.Items < 500 || !holds(t, db).among(want) {
 		t.Fatalf("%v, %+v", err, report)
 	}
+}
+
+// halting is a reader that returns nothing, and no error, so often before each read.
+type halting struct {
+	io.Reader
+	empty, left int
+}
+
+func (h *halting) Read(b []byte) (int, error) {
+	if h.left > 0 {
+		h.left--
+		return 0, nil
+	}
+	h.left = h.empty
+	return h.Reader.Read(b)
+}
+
+// A reader that goes on to return nothing is given up, and one that does so for a while is not.
+func TestLoadNoProgress(t *testing.T) {
+	from, want := sampleStore(t, 3000)
+	dump := dumped(t, from)
+	for _, first := range []int{0, 20, 200_000} {
+		db := newMemory(t, small)
+		ends := &halting{Reader: strings.NewReader(""), left: math.MaxInt}
+		_, err := Load(t.Context(), db, io.MultiReader(bytes.NewReader(dump[:first]), ends))
+		wantError(t, err, io.ErrNoProgress, fmt.Sprintf("reading at byte %d", first))
+		if errors.Is(err, ErrDump) || !holds(t, db).among(want) {
+			t.Error(err)
+		}
+	}
+	db := newMemory(t, small)
+	if _, err := Load(t.Context(), db, &halting{Reader: bytes.NewReader(dump), empty: 50}); err != nil {
+		t.Fatal(err)
+	}
+	holds(t, db).equal(t, "after pauses", want)
 }
 
 // Who waits for items gets what is loaded.

@@ -34,7 +34,22 @@ func NewReader(r io.Reader, max int) *Reader {
 	if max <= 0 {
 		max = math.MaxInt
 	}
-	return &Reader{r: bufio.NewReaderSize(r, 64<<10), max: max}
+	return &Reader{r: bufio.NewReaderSize(progressing{r}, 64<<10), max: max}
+}
+
+// progressing gives up a reader that returns neither bytes nor an error again and again, as bufio
+// does, but not where io.ReadFull asks it.
+type progressing struct{ r io.Reader }
+
+const mostEmptyReads = 100
+
+func (p progressing) Read(b []byte) (n int, err error) {
+	for range mostEmptyReads {
+		if n, err = p.r.Read(b); n != 0 || err != nil || len(b) == 0 {
+			return n, err
+		}
+	}
+	return 0, io.ErrNoProgress
 }
 
 // CheckHeader returns the error for bytes that no stream which this package reads begins
