@@ -121,7 +121,7 @@ func register(ctx context.Context, db kv.DB, name string, kind Kind) error {
 // opening returns the context in which a queue is opened, for all that it takes.
 func opening(name string) (context.Context, context.CancelFunc) {
 	return context.WithTimeoutCause(context.Background(), openTimeout,
-		fmt.Errorf("conq: opening queue %q took longer than %v", name, openTimeout))
+		timeoutError(fmt.Sprintf("conq: opening queue %q took longer than %v", name, openTimeout)))
 }
 
 // checkEntry tells whether store and catalogue are as register leaves them, and

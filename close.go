@@ -65,7 +65,7 @@ func (s *store) close(directions ...ending) error {
 	}
 	closed := s.closedError()
 	ctx, cancel := context.WithTimeoutCause(context.Background(), closeTimeout,
-		fmt.Errorf("closing took longer than %v", closeTimeout))
+		timeoutError(fmt.Sprintf("closing took longer than %v", closeTimeout)))
 	defer cancel()
 	for _, d := range directions {
 		d.close(closed)

@@ -1,6 +1,7 @@
 package conq
 
 import (
+	"context"
 	"errors"
 	"fmt"
 
@@ -45,6 +46,17 @@ var (
 	errNoDB     = errors.New("conq: no store: db is nil")
 	errContext  = errors.New("conq: ctx is nil")
 )
+
+// timeoutError says what took too long where the caller has given no context. It matches
+// context.DeadlineExceeded.
+type timeoutError string
+
+func (e timeoutError) Error() string { return string(e) }
+
+func (timeoutError) Is(target error) bool { return target == context.DeadlineExceeded }
+
+// Timeout tells, as net.Error does, that this is one.
+func (timeoutError) Timeout() bool { return true }
 
 // isTooOld tells whether a read should go on in a new transaction.
 func isTooOld(err error) bool { return errors.Is(err, kv.ErrTooOld) }

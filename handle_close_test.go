@@ -189,9 +189,7 @@ func TestHandleCloseTimeout(t *testing.T) {
 		call := async(func() error { return q.Enqueue(t.Context(), "1") })
 		began := time.Now()
 		err = q.Close()
-		if err == nil || !strings.Contains(err.Error(), "30s") || !strings.Contains(err.Error(), `"q"`) {
-			t.Errorf("Close returned %v", err)
-		}
+		wantError(t, err, context.DeadlineExceeded, "30s", `"q"`)
 		equal(t, "time that it took", time.Since(began), closeTimeout)
 		close(hold)
 		noError(t, <-call)

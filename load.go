@@ -79,8 +79,8 @@ var (
 // does not know; a *kv.TooLargeError for an item that is too large for the engine (see
 // Queue.Enqueue), and then all before it are in; those of r, or io.ErrNoProgress if it
 // goes on to return nothing, and of the store; ctx's cause, for which an r that blocks is
-// waited for. r is read to its end; a dump with
-// something behind it is an ErrDump. At most one LoadOptions may be given.
+// waited for. r is read to its end; a dump with something behind it is an ErrDump. At most
+// one LoadOptions may be given.
 func Load(ctx context.Context, db kv.DB, r io.Reader, opts ...LoadOptions) (LoadReport, error) {
 	l := loader{ctx: ctx, db: db}
 	var err error

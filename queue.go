@@ -55,7 +55,7 @@ type Queue[T any] struct {
 // written by a newer version, an ErrFormat. At most one Options may be given.
 //
 // It looks into the catalogue, and writes to it when the name is new. That takes
-// at most 30 seconds.
+// at most 30 seconds, or the error matches context.DeadlineExceeded.
 func OpenQueue[T any](db kv.DB, name string, c Codec[T], opts ...Options) (*Queue[T], error) {
 	q := &Queue[T]{codec: c}
 	ctx, cancel := opening(name)
@@ -96,7 +96,7 @@ func (q *Queue[T]) Name() string { return q.store.name }
 // more while the store stays open: where commits may be unknown
 // (kv.Limits.UnknownCommits) or other processes share the store, it waits for what is
 // under way and removes the keys that the handle has of its own, for 30 seconds at
-// most. Those of a handle that was not closed are removed in time by whoever opens the
+// most, or the error matches context.DeadlineExceeded. Those of a handle that was not closed are removed in time by whoever opens the
 // queue.
 //
 // A second call does nothing, or if the first has failed, what it has left. Close is
