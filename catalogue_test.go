@@ -175,7 +175,7 @@ func TestOpenURL(t *testing.T) {
 		if _, err := Open(url); err == nil {
 			t.Errorf("Open(%q) worked", url)
 		} else {
-			wantError(t, err, err, text)
+			wantError(t, err, kv.ErrInvalid, text)
 		}
 	}
 	dir := t.TempDir()

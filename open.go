@@ -1,7 +1,6 @@
 package conq
 
 import (
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -22,10 +21,11 @@ import (
 // as ./NAME, and one with a question mark in it by embedded.Open.
 //
 // The embedded store is made if there is none, and belongs to one process at a
-// time. Close the store when it is no longer needed.
+// time. The error for a URL that means nothing wraps kv.ErrInvalid. Close the store when
+// it is no longer needed.
 func Open(url string) (kv.DB, error) {
 	if url == "" {
-		return nil, errors.New("conq: open needs a directory or a URL")
+		return nil, fmt.Errorf("%w: conq: open needs a directory or a URL", kv.ErrInvalid)
 	}
 	scheme, isURL := cutScheme(url)
 	if !isURL {
@@ -56,9 +56,9 @@ func isLetter(c byte) bool { return 'a' <= c|0x20 && c|0x20 <= 'z' }
 
 func unknownScheme(scheme string) error {
 	if scheme == "foundationdb" || scheme == "etcd" {
-		return fmt.Errorf("conq: this program has no engine for %q: it must import github.com/conq-go/conq/kv/%s",
-			scheme+":", scheme)
+		return fmt.Errorf("%w: conq: this program has no engine for %q: it must import github.com/conq-go/conq/kv/%s",
+			kv.ErrInvalid, scheme+":", scheme)
 	}
-	return fmt.Errorf("conq: no engine for %q: there are %s (a directory of that name is opened by ./%s:)",
-		scheme+":", strings.Join(kv.Schemes(), ", "), scheme)
+	return fmt.Errorf("%w: conq: no engine for %q: there are %s (a directory of that name is opened by ./%s:)",
+		kv.ErrInvalid, scheme+":", strings.Join(kv.Schemes(), ", "), scheme)
 }

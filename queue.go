@@ -96,8 +96,8 @@ func (q *Queue[T]) Name() string { return q.store.name }
 // more while the store stays open: where commits may be unknown
 // (kv.Limits.UnknownCommits) or other processes share the store, it waits for what is
 // under way and removes the keys that the handle has of its own, for 30 seconds at
-// most, or the error matches context.DeadlineExceeded. Those of a handle that was not closed are removed in time by whoever opens the
-// queue.
+// most, or the error matches context.DeadlineExceeded. Those of a handle that was not
+// closed are removed in time by whoever opens the queue.
 //
 // A second call does nothing, or if the first has failed, what it has left. Close is
 // safe for concurrent use.

@@ -30,7 +30,7 @@ func Register(scheme string, open OpenFunc) {
 }
 
 // Open opens a store by a URL ("memory:", "etcd://host:2379") with the engine
-// that registered its scheme.
+// that registered its scheme. If there is none, the error wraps ErrInvalid.
 func Open(url string) (DB, error) {
 	scheme, _, found := strings.Cut(url, ":")
 	engines.RLock()
@@ -40,8 +40,8 @@ func Open(url string) (DB, error) {
 		if found {
 			scheme += ":" // and no more, as the rest may have a password
 		}
-		return nil, fmt.Errorf("kv: no engine for %.200q: this program has %s; import the engine's package to add it",
-			scheme, strings.Join(Schemes(), ", "))
+		return nil, fmt.Errorf("%w: no engine for %.200q: this program has %s; import the engine's package to add it",
+			ErrInvalid, scheme, strings.Join(Schemes(), ", "))
 	}
 	db, err := open(url)
 	if err != nil {

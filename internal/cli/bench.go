@@ -7,7 +7,6 @@ import (
 	"path/filepath"
 	"time"
 
-	"github.com/conq-go/conq"
 	"github.com/conq-go/conq/internal/load"
 	"github.com/conq-go/conq/kv"
 	"github.com/conq-go/conq/kv/faulty"
@@ -131,7 +130,7 @@ func (a *app) runBench(cmd *cobra.Command, f *benchFlags) error {
 
 // open opens the store, slowed down if asked for.
 func (f *benchFlags) open(store string) (kv.DB, error) {
-	db, err := conq.Open(store)
+	db, err := openURL(store)
 	if err != nil || f.latency == 0 && f.commitLatency == 0 {
 		return db, err
 	}

@@ -8,7 +8,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/conq-go/conq"
 	"github.com/conq-go/conq/internal/demo"
 	"github.com/conq-go/conq/kv"
 	"github.com/spf13/cobra"
@@ -76,7 +75,7 @@ func (a *app) runDemo(cmd *cobra.Command, config demo.Config) error {
 	if err != nil {
 		return err
 	}
-	open := func() (kv.DB, error) { return conq.Open(store) }
+	open := func() (kv.DB, error) { return openURL(store) }
 	config.Open = a.opening(open, config.Size, demoTitle(config, where))
 	live := newLive(a)
 	config.Progress = live.show

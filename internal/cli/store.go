@@ -15,6 +15,7 @@ import (
 
 	"github.com/conq-go/conq"
 	"github.com/conq-go/conq/kv"
+	"github.com/conq-go/conq/kv/embedded"
 	"github.com/conq-go/conq/subspace"
 )
 
@@ -30,9 +31,18 @@ func (a *app) open() (kv.DB, error) {
 		return nil, err
 	}
 	if _, ok := a.storeDir(); ok {
-		return conq.Open(store)
+		return openURL(store)
 	}
-	return a.connect(func() (kv.DB, error) { return conq.Open(store) })
+	return a.connect(func() (kv.DB, error) { return openURL(store) })
+}
+
+// openURL opens the store of a URL. One that means nothing is a wrong use.
+func openURL(store string) (kv.DB, error) {
+	db, err := conq.Open(store)
+	if errors.Is(err, kv.ErrInvalid) {
+		return nil, usagef("%w", err)
+	}
+	return db, err
 }
 
 // patience is how long a cluster may say nothing before the command says so.
@@ -103,25 +113,35 @@ func (a *app) shownStore() string {
 	return aPassword.ReplaceAllString(a.store, "$1:***@")
 }
 
-// storeURL returns what --store and --durability mean together.
+// storeURL returns what --store and --durability mean together. What is wrong with a directory's
+// options is told here, as not all commands open a store that is not there.
 func (a *app) storeURL() (string, error) {
-	if a.durability == "" {
+	dir, ok := a.storeDir()
+	switch {
+	case a.durability != "" && !slices.Contains(durabilities, a.durability):
+		return "", usagef("unknown durability %.60q: there are %s", a.durability, strings.Join(durabilities, ", "))
+	case a.durability != "" && !ok:
+		return "", usagef("--durability is for embedded stores, not for %.200q", a.shownStore())
+	case !ok:
 		return a.store, nil
 	}
-	if !slices.Contains(durabilities, a.durability) {
-		return "", usagef("unknown durability %.60q: there are %s", a.durability, strings.Join(durabilities, ", "))
-	}
-	dir, ok := a.storeDir()
-	if !ok {
-		return "", usagef("--durability is for embedded stores, not for %.200q", a.shownStore())
-	}
 	_, options, _ := strings.Cut(a.store, "?")
-	values, err := url.ParseQuery(options)
-	if err != nil {
-		return "", usagef("store %.200q: %w", a.shownStore(), err)
+	if a.durability != "" {
+		values, err := url.ParseQuery(options)
+		if err != nil {
+			return "", usagef("store %.200q: %w", a.store, err)
+		}
+		values.Set("durability", a.durability)
+		options = values.Encode()
 	}
-	values.Set("durability", a.durability)
-	return embeddedScheme + dir + "?" + values.Encode(), nil
+	store := embeddedScheme + dir
+	if options != "" {
+		store += "?" + options
+	}
+	if _, _, err := embedded.ParseURL(store); err != nil {
+		return "", usagef("%w", err)
+	}
+	return store, nil
 }
 
 // aScheme is how the URL of an engine begins. A single letter is a drive.

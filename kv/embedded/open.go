@@ -37,25 +37,41 @@ func init() {
 	kv.Register("embedded", openURL)
 }
 
-// openURL opens "embedded:DIR", with the options durability and interval as
-// query parameters: "embedded:data?durability=interval&interval=20ms".
 func openURL(name string) (kv.DB, error) {
-	dir, query, _ := strings.Cut(strings.TrimPrefix(name, "embedded:"), "?")
-	values, err := url.ParseQuery(query)
+	dir, o, err := ParseURL(name)
 	if err != nil {
-		return nil, fmt.Errorf("%w: embedded: %.200q: %w", kv.ErrInvalid, name, err)
-	}
-	var o Options
-	for option, all := range values {
-		if len(all) > 1 {
-			return nil, fmt.Errorf("%w: embedded: %.200q: option %q is given twice", kv.ErrInvalid, name, option)
-		}
-		if err := o.set(option, all[0]); err != nil {
-			return nil, fmt.Errorf("%w: embedded: %.200q: %w", kv.ErrInvalid, name, err)
-		}
+		return nil, err
 	}
 	return Open(dir, o)
 }
+
+// ParseURL returns what the URL of a store stands for: "embedded:DIR", with the options
+// durability and interval as query parameters, as in
+// "embedded:data?durability=interval&interval=20ms". Its error wraps kv.ErrInvalid.
+func ParseURL(name string) (dir string, o Options, err error) {
+	invalid := func(err error) (string, Options, error) {
+		return "", Options{}, fmt.Errorf("%w: embedded: %.200q: %w", kv.ErrInvalid, name, err)
+	}
+	dir, query, _ := strings.Cut(strings.TrimPrefix(name, "embedded:"), "?")
+	if dir == "" {
+		return invalid(errNoDirectory)
+	}
+	values, err := url.ParseQuery(query)
+	if err != nil {
+		return invalid(err)
+	}
+	for option, all := range values {
+		if len(all) > 1 {
+			return invalid(fmt.Errorf("option %q is given twice", option))
+		}
+		if err := o.set(option, all[0]); err != nil {
+			return invalid(err)
+		}
+	}
+	return dir, o, nil
+}
+
+var errNoDirectory = errors.New("no directory given")
 
 func (o *Options) set(option, value string) (err error) {
 	switch option {
@@ -80,7 +96,7 @@ func Open(dir string, o Options) (*DB, error) {
 		return nil, err
 	}
 	if dir == "" {
-		return nil, fmt.Errorf("%w: embedded: no directory given", kv.ErrInvalid)
+		return nil, fmt.Errorf("%w: embedded: %w", kv.ErrInvalid, errNoDirectory)
 	}
 	if o.FS == vfs.Default {
 		if dir, err = filepath.Abs(dir); err != nil {
