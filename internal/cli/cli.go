@@ -138,6 +138,7 @@ func (a *app) globalFlags(root *cobra.Command) {
 	}
 	flags := root.PersistentFlags()
 	flags.StringVar(&a.store, "store", store, "directory or URL of the store (environment: CONQ_STORE)")
+	flags.Lookup("store").DefValue = a.shownStore() // for the help
 	flags.BoolVar(&a.json, "json", false, "write JSON, one document a line")
 	flags.StringVar(&a.codec, "codec", "bytes", "form of the items: "+codecNames())
 	flags.StringVar(&a.durability, "durability", "",

@@ -1,6 +1,10 @@
 package cli
 
-import "testing"
+import (
+	"bytes"
+	"strings"
+	"testing"
+)
 
 func TestPasswordsAreNotShown(t *testing.T) {
 	for store, want := range map[string]string{
@@ -22,5 +26,15 @@ func TestPasswordsAreNotShown(t *testing.T) {
 		if got := (&app{store: store}).shownStore(); got != want {
 			t.Errorf("%q is shown as %q, want %q", store, got, want)
 		}
+	}
+}
+
+// Nor is one in the environment, by the help, which shows what is taken without --store.
+func TestHelpShowsNoPassword(t *testing.T) {
+	t.Setenv("CONQ_STORE", "etcd://ann:s3cret@h1:2379/jobs")
+	var out bytes.Buffer
+	code := (&app{stdout: &out, stderr: &out}).run(t.Context(), []string{"ls", "--help"})
+	if text := out.String(); code != exitDone || strings.Contains(text, "s3cret") || !strings.Contains(text, "etcd://ann:***@h1:2379/jobs") {
+		t.Errorf("exit code %d, %s", code, text)
 	}
 }
