@@ -161,6 +161,7 @@ func (a *app) input(args []string, null bool, db kv.DB, parse func([]byte) (item
 		}
 	}
 	f = newFeed(boundsFor(db.Limits()))
+	limit := db.Limits().Transaction / 2
 	go f.fill(func() (item, error) {
 		b, err := next()
 		if err != nil {
@@ -168,10 +169,13 @@ func (a *app) input(args []string, null bool, db kv.DB, parse func([]byte) (item
 		}
 		it, err := parse(b)
 		if err == nil {
-			_, err = a.itemCodec().Encode(it.value)
+			b, err = a.itemCodec().Encode(it.value)
 		}
-		if err != nil {
+		switch {
+		case err != nil:
 			return item{}, &badItem{err}
+		case limit > 0 && len(b) > limit: // told here, as the queue may not be there yet
+			return item{}, &kv.TooLargeError{What: "item", Size: len(b), Limit: limit, Unit: "bytes"}
 		}
 		return it, nil
 	})

@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -83,8 +82,11 @@ func cmdBytes(ts *testscript.TestScript, _ bool, args []string) {
 func cmdFill(ts *testscript.TestScript, _ bool, args []string) {
 	size, err := strconv.Atoi(args[2])
 	ts.Check(err)
-	text := append([]byte(args[1]+"\n"), bytes.Repeat([]byte{'x'}, size)...)
-	ts.Check(os.WriteFile(ts.MkAbs(args[0]), append(text, '\n'), 0o600))
+	text := strings.Repeat("x", size) + "\n"
+	if first := args[1]; first != "" {
+		text = first + "\n" + text
+	}
+	ts.Check(os.WriteFile(ts.MkAbs(args[0]), []byte(text), 0o600))
 }
 
 // cmdHold opens a store in this process, for those that the script runs.
