@@ -179,10 +179,10 @@ func diskSize(dir string) (size int64) {
 }
 
 // closing ends the use of a store. What it returns is err, or else what closing
-// brought up.
+// brought up: to run the command again would do it twice.
 func closing(db kv.DB, err *error) {
 	if failed := db.Close(); *err == nil && failed != nil {
-		*err = fmt.Errorf("closing the store: %w", failed)
+		*err = fmt.Errorf("closing the store: %w; all was done before that, as durable as --durability says", failed)
 	}
 }
 

@@ -2,8 +2,11 @@ package cli
 
 import (
 	"bytes"
+	"errors"
 	"strings"
 	"testing"
+
+	"github.com/conq-go/conq/kv"
 )
 
 func TestPasswordsAreNotShown(t *testing.T) {
@@ -36,5 +39,26 @@ func TestHelpShowsNoPassword(t *testing.T) {
 	code := (&app{stdout: &out, stderr: &out}).run(t.Context(), []string{"ls", "--help"})
 	if text := out.String(); code != exitDone || strings.Contains(text, "s3cret") || !strings.Contains(text, "etcd://ann:***@h1:2379/jobs") {
 		t.Errorf("exit code %d, %s", code, text)
+	}
+}
+
+// unclosable is a store that fails when it is closed.
+type unclosable struct {
+	kv.DB
+	err error
+}
+
+func (u unclosable) Close() error { return u.err }
+
+// A store that does not close hides no other error, and the command that was done says so.
+func TestCloseFails(t *testing.T) {
+	broken, other := errors.New("broken"), errors.New("other")
+	open := func() (kv.DB, error) { return unclosable{err: broken}, nil }
+	if err := withStore(open, func(kv.DB) error { return other }); err != other {
+		t.Errorf("after another error: %v", err)
+	}
+	err := withStore(open, func(kv.DB) error { return nil })
+	if !errors.Is(err, broken) || !strings.Contains(err.Error(), "closing the store: broken; all was done before that") {
+		t.Errorf("%v does not tell what was done", err)
 	}
 }
