@@ -53,6 +53,8 @@ const (
 //   - The order of concurrent pushes of one priority.
 //   - That counts are unique, or without gaps, or ever larger: a priority that
 //     has no items begins at 0 again. Keys are unique.
+//
+// The zero value is no queue: its methods panic.
 type PriorityQueue struct {
 	items  subspace.Subspace
 	span   kv.Range // of items
@@ -97,7 +99,7 @@ func (p PriorityQueue) NextKey(tx kv.Tx, priority int64) ([]byte, error) {
 }
 
 func (p PriorityQueue) nextCount(tx kv.Tx, same kv.Range) (int64, error) {
-	last, err := kv.LastKey(tx.Snapshot(), same, p.span)
+	last, err := kv.LastKey(tx.Snapshot(), same, p.Range())
 	if err != nil {
 		return 0, err
 	}
@@ -122,7 +124,7 @@ type Nexts struct {
 // errors are those of Push.
 func (p PriorityQueue) NextOfEach(tx kv.Tx, priorities []int64, m *Nexts) ([]Next, error) {
 	each := p.items.RangesOfInts(priorities, &m.same)
-	last, err := kv.LastKeys(tx.Snapshot(), each, p.span, m.last[:0])
+	last, err := kv.LastKeys(tx.Snapshot(), each, p.Range(), m.last[:0])
 	if err != nil {
 		return nil, err
 	}
@@ -248,4 +250,4 @@ func (p PriorityQueue) check(key []byte) error {
 func (p PriorityQueue) Clear(tx kv.Tx) { tx.ClearRange(p.Range()) }
 
 // Range returns the range of all items' keys.
-func (p PriorityQueue) Range() kv.Range { return p.span }
+func (p PriorityQueue) Range() kv.Range { return made(p.span) }

@@ -32,6 +32,8 @@ import (
 //     get ahead of others that committed before it.
 //   - That indexes are unique, or without gaps, or ever larger: an empty queue
 //     begins at 1 again. Keys are unique.
+//
+// The zero value is no queue: its methods panic.
 type Queue struct {
 	span   kv.Range // of items
 	random io.Reader
@@ -86,7 +88,7 @@ func (q Queue) NextIndex(tx kv.Tx) (int64, error) {
 
 // lastIndex returns the index of the last item, or 0 if there is none.
 func (q Queue) lastIndex(r kv.Reader) (int64, error) {
-	last, err := kv.LastKey(r, q.span, q.span)
+	last, err := kv.LastKey(r, q.Range(), q.span)
 	if last == nil || err != nil {
 		return 0, err
 	}
@@ -125,4 +127,4 @@ func (q Queue) check(key []byte) error {
 func (q Queue) Clear(tx kv.Tx) { tx.ClearRange(q.Range()) }
 
 // Range returns the range of all items' keys.
-func (q Queue) Range() kv.Range { return q.span }
+func (q Queue) Range() kv.Range { return made(q.span) }

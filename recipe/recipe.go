@@ -78,6 +78,15 @@ func first(items iter.Seq2[kv.KeyValue, error]) (item kv.KeyValue, ok bool, err 
 	return item, false, nil
 }
 
+// made returns the range of a queue. Without one it would be that of the whole store, which Clear
+// would remove.
+func made(span kv.Range) kv.Range {
+	if span.Begin == nil {
+		panic("recipe: a queue must be made by NewQueue or NewPriorityQueue")
+	}
+	return span
+}
+
 // itemKey returns the key of an item: the prefix of its subspace, its index there, and
 // random bytes.
 func itemKey(prefix []byte, index int64, source io.Reader) ([]byte, error) {

@@ -115,6 +115,34 @@ func TestIndexOverflow(t *testing.T) {
 	wantValues(t, db, q.Range(), "anew")
 }
 
+// The zero value of a queue changes nothing of the store.
+func TestZeroQueue(t *testing.T) {
+	db := open(t)
+	transact(t, db, enqueue(recipe.NewQueue(queueItems, nil), "item"))
+	var q recipe.Queue
+	var p recipe.PriorityQueue
+	for name, f := range map[string]func(kv.Tx) error{
+		"Enqueue":    enqueue(q, "more"),
+		"Dequeue":    does(q.Dequeue),
+		"Clear":      func(tx kv.Tx) error { q.Clear(tx); return nil },
+		"Push":       push(p, "more", 1),
+		"PopMin":     does(p.PopMin),
+		"PopMax":     does(p.PopMax),
+		"Clear, too": func(tx kv.Tx) error { p.Clear(tx); return nil },
+		"NextOfEach": func(tx kv.Tx) error { _, err := p.NextOfEach(tx, []int64{1}, &recipe.Nexts{}); return err },
+	} {
+		func() {
+			defer func() {
+				if text := fmt.Sprint(recover()); !strings.Contains(text, "must be made by") {
+					t.Errorf("%s of the zero value: %s", name, text)
+				}
+			}()
+			t.Errorf("%s of the zero value returned %v", name, db.Transact(t.Context(), f))
+		}()
+	}
+	wantValues(t, db, kv.Range{}, "item")
+}
+
 func TestRandomSourceFails(t *testing.T) {
 	broken := errors.New("broken")
 	for name, c := range map[string]struct {
