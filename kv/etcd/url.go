@@ -114,11 +114,14 @@ func parseHosts(authority string) ([]string, error) {
 	for _, address := range strings.Split(authority, ",") {
 		host, port, err := net.SplitHostPort(address)
 		if err != nil { // no port, or nonsense
-			host, port = strings.TrimSuffix(strings.TrimPrefix(address, "["), "]"), defaultPort
+			host, port = address, defaultPort
+			if strings.HasPrefix(address, "[") && strings.HasSuffix(address, "]") {
+				host = address[1 : len(address)-1]
+			}
 		}
 		number, portErr := strconv.ParseUint(port, 10, 16)
 		bracketed := strings.HasPrefix(address, "[")
-		if host == "" || portErr != nil || number == 0 || strings.ContainsAny(host, "[] \t\x00%") || !bracketed && strings.Contains(host, ":") {
+		if host == "" || portErr != nil || number == 0 || strings.ContainsAny(host, "[] \t\r\n\x00%#;") || !bracketed && strings.Contains(host, ":") {
 			return nil, invalid("%q is not host, host:port or [IPv6]:port", address)
 		}
 		endpoints = append(endpoints, net.JoinHostPort(host, port))
