@@ -44,13 +44,10 @@ func (s *Stage) checkDead(r kv.Reader) error {
 	return err
 }
 
-// mostDead is how many requests are dropped in one transaction: etcd allows few operations.
-const mostDead = 16
-
 // dropDead removes the first requests, as far as their deadlines have passed, as who fulfils does.
 func (s *Stage) dropDead(ctx context.Context) error {
 	err := s.db.Transact(ctx, func(tx kv.Tx) error {
-		first, err := s.requests(tx, mostDead)
+		first, err := s.requests(tx, s.o.Requests)
 		if err != nil {
 			return err
 		}
