@@ -161,7 +161,7 @@ func (f *fulfilment) open(requests []request) {
 			continue
 		}
 		limit = min(f.items, limit+min(r.items, f.items))
-		wanted[r.side] = wanted[r.side] || r.items > 0
+		wanted[r.side] = true
 	}
 	for side := range f.ends {
 		if wanted[side] {
@@ -185,7 +185,7 @@ func (f *fulfilment) stop() {
 func (f *fulfilment) serve(requests []request) error {
 	f.open(requests)
 	for _, r := range requests {
-		if f.items <= 0 || f.bytes <= 0 || f.operations < perRequest+perItem {
+		if f.operations < perRequest+perItem {
 			break
 		}
 		f.operations -= perRequest
@@ -198,7 +198,7 @@ func (f *fulfilment) serve(requests []request) error {
 			return err
 		}
 		if len(items) == 0 && !f.ends[r.side].exhausted {
-			break // the next item does not fit
+			break // the next item does not fit, or there is no room for any
 		}
 		f.clear(r)
 		f.served = append(f.served, served{r, items})
