@@ -1,11 +1,13 @@
 package staging
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"flag"
 	"fmt"
 	"math/rand/v2"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -34,6 +36,9 @@ type run struct {
 	// cancels tells that the store ends contexts of transactions, also of those that
 	// find out what has become of others.
 	cancels bool
+	clears  bool // somebody clears the queue now and then
+	jumps   bool // clocks are wrong, each by something else, and jump
+	long    bool // items may be large, and lie over several keys
 
 	mu      sync.Mutex
 	added   map[string]bool // items; true if it is known that they were enqueued
@@ -78,6 +83,9 @@ func (r *run) produce(name string, items int, random *rand.Rand) {
 	lane := kv.NewOnce(r.db, subspace.Named(name).Bytes(), nil)
 	for i := range items {
 		value := fmt.Sprintf("%s/%d", name, i)
+		if r.long {
+			value += strings.Repeat(".", random.IntN(largest-len(value)))
+		}
 		_, err := kv.TransactOnce(context.Background(), lane, func(tx kv.Tx) (bool, error) {
 			return true, testQueue.Enqueue(tx, []byte(value))
 		})
@@ -96,18 +104,27 @@ func (r *run) produce(name string, items int, random *rand.Rand) {
 // consume takes so many times, unless the client dies.
 func (r *run) consume(s *Stage, m *mortal, takes int, random *rand.Rand) {
 	for range takes {
-		ctx, cancel := context.WithCancel(context.Background())
+		ctx, cancel := context.Background(), func() {}
 		if random.IntN(4) == 0 {
 			ctx, cancel = context.WithTimeout(context.Background(), time.Duration(random.IntN(400))*time.Millisecond)
 		}
 		var passed []string // in all attempts, any of which may land in the end
+		began, patient := time.Now(), ctx.Done() == nil
 		c := &callers{wants: make([]int, 1+random.IntN(4)), staying: func() bool { return random.IntN(20) > 0 }}
 		got, err := Take(ctx, s, Side(random.IntN(2)), len(c.wants), c, func(tx kv.Tx, items []kv.KeyValue) ([]string, error) {
 			got, err := values(tx, items)
 			passed = append(passed, got...)
+			for _, item := range items {
+				for i := 1; i < s.o.Source.Keys(item.Key); i++ {
+					tx.Clear(append(subspace.Named("pieces").Bytes(), byte(i)))
+				}
+			}
 			return got, err
 		})
 		cancel()
+		if took := time.Since(began); took > time.Minute && patient && !r.jumps {
+			r.t.Errorf("taking took %v", took)
+		}
 		if !acceptable(err) && !errors.Is(err, ErrNobody) {
 			r.t.Errorf("taking: %v", err)
 		}
@@ -166,6 +183,105 @@ func (r *run) dequeue(takes int, random *rand.Rand) {
 	}
 }
 
+// largest is the size of the largest value, if there are large ones: a transaction has room for three.
+const largest = 1000
+
+// pieces is the test's queue, with items over up to three keys.
+type pieces struct{ source }
+
+func (pieces) Keys(key []byte) int { return 1 + int(key[len(key)-1])%3 }
+
+// clear clears the queue, and all that is staged, so many times.
+func (r *run) clear(times int, random *rand.Rand) {
+	lane := kv.NewOnce(r.db, subspace.Named("clear").Bytes(), nil)
+	k := keys{subspace.Named("stage").Bytes()}
+	for range times {
+		pass(time.Duration(random.IntN(500)) * time.Millisecond)
+		var passed []string // in all attempts, as above
+		_, err := kv.TransactOnce(context.Background(), lane, func(tx kv.Tx) (none bool, err error) {
+			for item, err := range testQueue.Items(tx, Front, 0) {
+				if err != nil {
+					return none, err
+				}
+				passed = append(passed, string(item.Value))
+			}
+			for pair, err := range tx.Range(k.all(resultKind), kv.RangeOptions{}) {
+				if err != nil {
+					return none, err
+				}
+				passed = append(passed, string(pair.Value))
+			}
+			tx.ClearRange(testQueue.Range())
+			tx.ClearRange(subspace.Named("stage").Range())
+			return none, nil
+		})
+		if !acceptable(err) {
+			r.t.Errorf("clearing: %v", err)
+		}
+		if err != nil && !errors.Is(err, kv.ErrCommitUnknown) {
+			continue
+		}
+		r.mu.Lock()
+		r.counts["cleared"] += len(passed)
+		for _, item := range passed {
+			r.unknown[item] = true
+		}
+		r.mu.Unlock()
+	}
+}
+
+// check looks for faults in what is staged.
+func (r *run) check() {
+	c := stage(r.store, Options{}).NewChecker(1, func(key []byte) error {
+		if !bytes.HasPrefix(key, subspace.Named("q").Bytes()) {
+			return errors.New("it is of another queue")
+		}
+		return nil
+	})
+	check(r.t, r.store.ReadTransact(context.Background(), func(tx kv.Reader) error {
+		var next []byte
+		for pair, err := range tx.Range(subspace.Named("stage").Range(), kv.RangeOptions{}) {
+			if err != nil {
+				return err
+			}
+			if bytes.Compare(pair.Key, next) < 0 {
+				continue
+			}
+			u, err := c.Check(tx, pair)
+			if err != nil {
+				return err
+			}
+			next = u.Next
+			for _, f := range u.Faults {
+				r.t.Errorf("%s: key %x: %s", f.Kind, f.Key, f.Text)
+			}
+			r.count("checked", 1)
+		}
+		return nil
+	}))
+}
+
+// clock returns the clock of a process.
+func (r *run) clock(random *rand.Rand) func() time.Time {
+	if !r.jumps {
+		wrong := time.Duration(random.Int64N(int64(r.lease / 5)))
+		return func() time.Time { return time.Now().Add(wrong) }
+	}
+	var mu sync.Mutex
+	var wrong time.Duration
+	return func() time.Time {
+		mu.Lock()
+		defer mu.Unlock()
+		if random.IntN(20) == 0 {
+			wrong = time.Duration(random.Int64N(int64(2*mostWrong))) - mostWrong
+		}
+		return time.Now().Add(wrong)
+	}
+}
+
+// mostWrong is how much a clock may be wrong that jumps.
+const mostWrong = 5 * time.Second
+
 // simulate has clients of several processes run, and waits for them.
 func (r *run) simulate() {
 	var wg sync.WaitGroup
@@ -177,14 +293,15 @@ func (r *run) simulate() {
 	}
 	o := Options{Lease: r.lease, Requests: []int{0, 2}[r.random.IntN(2)], Items: []int{0, 3}[r.random.IntN(2)], Observe: r.observe}
 	for range 1 + r.random.IntN(4) {
-		s := stage(r.db, o)
+		o.Now = r.clock(child())
+		s := r.stage(r.db, o)
 		stages = append(stages, s)
 		for range 1 + r.random.IntN(3) { // of one process
 			m := &mortal{DB: r.db, name: func(*mortal, *recorder) string { return "" }, fate: fate(r.random.IntN(2))}
 			mine := s
 			if r.random.IntN(3) == 0 { // who dies is a process of its own
 				m.at = 1 + r.random.IntN(8)
-				mine = stage(m, o)
+				mine = r.stage(m, o)
 			}
 			random, takes := child(), 1+r.random.IntN(8)
 			wg.Go(func() { r.consume(mine, m, takes, random) })
@@ -193,7 +310,22 @@ func (r *run) simulate() {
 	if random := child(); random.IntN(2) == 0 {
 		wg.Go(func() { r.dequeue(10, random) })
 	}
-	wg.Wait()
+	if random := child(); r.clears {
+		wg.Go(func() { r.clear(5, random) })
+	}
+	done := make(chan struct{})
+	go func() {
+		wg.Wait()
+		close(done)
+	}()
+	for checking := true; checking; {
+		r.check()
+		select {
+		case <-done:
+			checking = false
+		case <-time.After(50 * time.Millisecond):
+		}
+	}
 	for _, s := range stages {
 		for err := s.lanes.Forget(context.Background()); err != nil; err = s.lanes.Forget(context.Background()) {
 			if !acceptable(err) {
@@ -201,6 +333,14 @@ func (r *run) simulate() {
 			}
 		}
 	}
+}
+
+func (r *run) stage(db kv.DB, o Options) *Stage {
+	s := stage(db, o)
+	if r.long {
+		s.o.Source = pieces{testQueue}
+	}
+	return s
 }
 
 func (r *run) observe(e Event) {
@@ -211,7 +351,8 @@ func (r *run) observe(e Event) {
 // item was delivered once or is in the queue.
 func (r *run) account() {
 	r.db.Flush()
-	pass(3 * r.lease)
+	pass(3*r.lease + mostWrong)
+	r.check()
 	left, err := takeAll(context.Background(), stage(r.store, Options{}), Front, 1)
 	if err != nil {
 		r.t.Fatalf("draining: %v", err)
@@ -247,8 +388,13 @@ func TestFaults(t *testing.T) {
 			random := rand.New(rand.NewPCG(seed, 1))
 			store := memory.New(memory.Options{})
 			o := faults(random)
+			long, jumps, clears := random.IntN(3) == 0, random.IntN(3) == 0, random.IntN(3) == 0
+			if long {
+				o.Limits.Transaction = 3 * largest
+			}
 			r := &run{
 				t: t, store: store, db: faulty.New(store, seed, o), random: random, lease: time.Second, cancels: o.Cancel > 0,
+				long: long, jumps: jumps, clears: clears,
 				added: map[string]bool{}, got: map[string]int{}, unknown: map[string]bool{}, counts: counts,
 			}
 			defer r.db.Close()
