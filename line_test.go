@@ -221,6 +221,33 @@ func TestWaitLeavesLine(t *testing.T) {
 	})
 }
 
+// When one of a handle's callers gives up, and another one waits on, that one's turn comes as soon
+// as those in front have gone.
+func TestWaitBehindOwn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t, 1, faulty.Options{})
+		defer c.close()
+		producer := openFront(t, c.process(), Options{})
+		first := startWaiter(t.Context(), openFront(t, c.process(), Options{}), 1)
+		ctx, cancel := context.WithCancelCause(t.Context())
+		v := openFront(t, c.process(), Options{})
+		var all []*taken
+		for _, ctx := range []context.Context{ctx, t.Context()} {
+			pass(time.Millisecond)
+			all = append(all, startWaiter(ctx, v, 1))
+		}
+		cancel(errEnough)
+		synctest.Wait()
+		wantError(t, all[0].err, errEnough)
+		noError(t, producer.add(t.Context(), "1"))
+		noError(t, producer.add(t.Context(), "2"))
+		synctest.Wait() // no time passes
+		equalSlices(t, "the first one got", first.values, []string{"1"})
+		equalSlices(t, "the one behind got", all[1].values, []string{"2"})
+		equal(t, "keys left", len(left(t, c.inner)), 0)
+	})
+}
+
 // Where there is plenty nobody stands in line: all who wait take at once.
 func TestWaitPlenty(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -147,21 +147,30 @@ func (l *Line) stuck(first []byte, items func() (bool, error)) (bool, error) {
 	return false, nil
 }
 
-// behind finds the entry in front of the own one.
+// behind finds the entry in front of the own one. Old ones of this client there go: what it
+// clears itself, it must not wait for.
 func (l *Line) behind(tx kv.Tx, v *View) error {
 	upTo := kv.Range{Begin: l.s.keys.kind(lineKind), End: kv.After(v.own)}
-	for pair, err := range tx.Snapshot().Range(upTo, kv.RangeOptions{Limit: 2, Reverse: true}) {
+	for pair, err := range tx.Snapshot().Range(upTo, kv.RangeOptions{Limit: mostMine + 2, Reverse: true}) {
 		if err != nil {
 			return err
 		}
-		if !bytes.Equal(pair.Key, v.own) {
+		id, err := l.s.keys.parseWaiter(pair.Key)
+		if err != nil {
+			return err
+		}
+		switch {
+		case bytes.Equal(pair.Key, v.own):
+			if _, v.deadline, err = parseState(pair); err != nil {
+				return err
+			}
+			v.there = true
+		case bytes.Equal(id, l.id):
+			tx.Clear(pair.Key)
+		default:
 			v.ahead = pair.Key
 			return nil
 		}
-		if _, v.deadline, err = parseState(pair); err != nil {
-			return err
-		}
-		v.there = true
 	}
 	return nil
 }
