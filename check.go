@@ -171,19 +171,12 @@ type checker struct {
 	report CheckReport
 
 	found []Finding       // on this page, to be told
-	todo  []repair        // on this page, to be mended
+	todo  [][]byte        // keys of units on this page that are to be mended
 	run   run             // of keys that are told of together
 	told  map[string]bool // ids of findings of which one is enough
 
 	stages map[string]*staging.Checker // by queue: the last one's, and those of the page
 	staged string                      // that queue
-}
-
-// repair is a unit that can be mended.
-type repair struct {
-	key      []byte
-	findings []Finding
-	putBack  int
 }
 
 // all reads page after page.
@@ -216,8 +209,8 @@ func (c *checker) settle(ctx context.Context) error {
 	for _, f := range c.found {
 		c.tell(f)
 	}
-	for _, r := range c.todo {
-		if err := c.mend(ctx, r); err != nil {
+	for _, key := range c.todo {
+		if err := c.mend(ctx, key); err != nil {
 			return err
 		}
 	}
@@ -248,14 +241,14 @@ func (c *checker) tell(f Finding) {
 const mendTries = 10
 
 // mend mends a unit, if it is still to be mended.
-func (c *checker) mend(ctx context.Context, r repair) error {
-	var left []Finding
-	var putBack int
+func (c *checker) mend(ctx context.Context, key []byte) error {
+	var left, tried []Finding
+	var putBack, triedBack int
 	var mended, unknown bool
 	for try := 1; ; try++ {
 		err := c.db.Transact(ctx, func(tx kv.Tx) error {
 			left, putBack, mended = nil, 0, false
-			u, err := c.again(tx, r.key)
+			u, err := c.again(tx, key)
 			if err != nil || u.mend == nil {
 				left = u.findings
 				return err
@@ -266,7 +259,7 @@ func (c *checker) mend(ctx context.Context, r repair) error {
 		switch {
 		case err == nil:
 			if !mended && unknown && len(left) == 0 {
-				left, putBack, mended = r.findings, r.putBack, true // by a try before
+				left, putBack, mended = tried, triedBack, true // by a try before
 			}
 			c.mended(left, mended, putBack)
 			return nil
@@ -279,7 +272,9 @@ func (c *checker) mend(ctx context.Context, r repair) error {
 		case !errors.Is(err, kv.ErrCommitUnknown) || try == mendTries:
 			return err
 		}
-		unknown = true
+		if mended {
+			tried, triedBack, unknown = left, putBack, true
+		}
 	}
 }
 

@@ -53,9 +53,13 @@ var plantedKeys = []planted{
 		want: "newer queue q",
 	},
 	{
-		name:  "a queue of an unknown kind",
-		plant: func(t *testing.T, p *plot) { p.set(entryKey("new"), packed(t, nil, "ring", 1)) },
-		want:  "newer queue new",
+		name: "a queue of an unknown kind",
+		plant: func(t *testing.T, p *plot) {
+			p.set(entryKey("new"), packed(t, nil, "ring", 1))
+			p.set(packed(t, nil, "new", "x"), nil) // in which nothing is judged
+			p.set(packed(t, stageSpace("new"), "x"), nil)
+		},
+		want: "newer queue new",
 	},
 	{
 		name:  "no entry",
@@ -84,8 +88,9 @@ var plantedKeys = []planted{
 			p.set(append(system(), 0xfe), nil)
 			p.set(system("outcome", ""), nil)
 			p.set(system("signal", "q", "more"), nil)
+			p.set(appendInt(signalKey("q"), 0), nil)
 		},
-		want: "unknown key, unknown key, unknown key",
+		want: "unknown key, unknown key 2, unknown key",
 	},
 	{
 		name: "keys of other programs",
@@ -95,10 +100,12 @@ var plantedKeys = []planted{
 			p.set(packed(t, nil, "other", 1), nil)          // not of a queue's form
 			p.set(packed(t, nil, "other", 1, opID(1)), nil) // of that form, too late
 			p.set(packed(t, nil, "other1", "x"), nil)       //
-			p.set(packed(t, nil, ""), nil)                  // no name
-			p.set([]byte("zzz"), nil)                       // behind all
+			p.set(packed(t, nil, "other2", 1, 1, 1, opID(1)), nil)
+			p.set(packed(t, nil, ""), nil) // no name
+			p.set(packed(t, nil, "", 1, opID(1)), nil)
+			p.set([]byte("zzz"), nil) // behind all
 		},
-		want: "other keys 2~, other keys 4~, other keys~", note: true,
+		want: "other keys 2~, other keys 6~, other keys~", note: true,
 	},
 	{
 		name: "queues of the recipes",
@@ -116,9 +123,10 @@ var plantedKeys = []planted{
 			for i := range 3 {
 				p.set(packed(t, nil, "f", i, opID(1)), nil)
 			}
+			p.set(packed(t, nil, "f", 0, 1, opID(1)), nil) // behind the first, which decides
 			p.set(packed(t, nil, "f", 1, 1, opID(1)), nil)
 		},
-		want: "item key f, foreign queue f 4~",
+		want: "item key f, item key f, foreign queue f 5~",
 	},
 	{
 		name: "items whose keys are none",
@@ -129,6 +137,7 @@ var plantedKeys = []planted{
 				packed(t, p.q.store.prefix(), 1, 1, opID(1)), // a priority queue's
 				packed(t, p.q.store.prefix(), 1, opID(1), 1),
 				packed(t, p.q.store.prefix(), 1, opID(1), 2, 2),
+				packed(t, p.q.store.prefix(), 1, opID(1), maxPieces+1),
 				packed(t, p.q.store.prefix(), uint64(1<<63), opID(1)),
 				append(bytes.Clone(p.q.store.prefix()), 0xfe),
 				append(bytes.Clone(p.q.store.prefix()), 0x16, 0, 1), // 1 in two bytes
@@ -138,7 +147,7 @@ var plantedKeys = []planted{
 				p.set(key, []byte("x"))
 			}
 		},
-		want: "item key p" + strings.Repeat(", item key q", 9),
+		want: "item key p" + strings.Repeat(", item key q", 10),
 	},
 	{
 		name: "outcomes: an old one, and others that do not decode",
@@ -218,15 +227,33 @@ var plantedPieces = []planted{
 		want: "orphans q 2+, orphans q 3+", then: "orphans q 2*, orphans q 3*",
 	},
 	{
+		name: "pieces behind those of an item only",
+		plant: func(_ *testing.T, p *plot) {
+			for _, i := range []int64{3, 4} {
+				p.set(p.piece(p.split(), i), []byte("x"))
+			}
+		},
+		want: "orphans q 2+", then: "orphans q 2*",
+	},
+	{
+		name: "a piece of a wrong size, and one behind, which can be mended",
+		plant: func(_ *testing.T, p *plot) {
+			p.set(p.piece(p.split(), 1), make([]byte, 99))
+			p.set(p.piece(p.split(), 3), []byte("x"))
+		},
+		want: "pieces q, orphans q+", then: "pieces q, orphans q*", after: "pieces q",
+	},
+	{
 		name: "keys of pieces that are none",
 		plant: func(t *testing.T, p *plot) {
 			p.set(append(pieceSpace("q"), 0xfe), nil)
 			p.set(pieceSpace("q"), nil)
 			p.set(packed(t, pieceSpace("q"), 1, 1, opID(1), 2, 1), nil) // a priority queue's
 			p.set(packed(t, pieceSpace("q"), 1, opID(1), 1, 1), nil)
+			p.set(packed(t, pieceSpace("q"), 1, opID(1), 1), nil) // of an item that has no further pieces
 			p.set(packed(t, p.q.store.beside(p.split()), "x"), nil)
 		},
-		want: strings.Repeat("piece key q, ", 4) + "piece key q",
+		want: strings.Repeat("piece key q, ", 5) + "piece key q",
 	},
 	{
 		name: "a staged item without a piece",
@@ -252,6 +279,13 @@ var plantedPieces = []planted{
 			}
 		},
 		want: "pieces q",
+	},
+	{
+		name: "staged items of two pieces",
+		plant: func(_ *testing.T, p *plot) {
+			stageItems(p.t, p.db, &p.p.store, opID(7), 4, checkTime.Add(inTime))
+		},
+		note: true,
 	},
 }
 
@@ -383,8 +417,9 @@ var plantedStaging = []planted{
 		name: "an item of no result that is not of this queue",
 		plant: func(t *testing.T, p *plot) {
 			p.set(p.stage(2, opID(7), 0, []byte("x")), nil)
+			p.set(p.stage(2, opID(7), 1, packed(t, nil, 1, opID(1))), nil) // as behind the name
 		},
-		want: "staged key q, item without result q",
+		want: "staged key q, staged key q, item without result q, item without result q",
 	},
 	{
 		name: "an item of another queue, which would go there",
@@ -432,5 +467,18 @@ var plantedStaging = []planted{
 		},
 		// What is too old goes back, and then the item is in the queue and in the other result.
 		want: "item twice q", then: "item twice q", after: "item twice q",
+	},
+	{
+		name:  "an item without any piece goes back, and is told once",
+		plant: func(_ *testing.T, p *plot) { p.putWithoutPieces() },
+		want:  "pieces q", then: "pieces q", after: "pieces q",
+	},
+	{
+		name: "an item without any piece that would go back, and a format that does not decode",
+		plant: func(_ *testing.T, p *plot) {
+			p.putWithoutPieces()
+			p.set(formatKey(), []byte("x"))
+		},
+		want: "format, pieces q",
 	},
 }

@@ -1,6 +1,7 @@
 package conq
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"testing"
@@ -89,4 +90,18 @@ func (p *plot) value(key []byte) (value []byte) {
 		return err
 	}))
 	return value
+}
+
+// putWithoutPieces stages an item of several pieces, without those, and its deadline is over.
+func (p *plot) putWithoutPieces() {
+	item := p.split()
+	for _, key := range p.keys(p.q.store.span) {
+		if bytes.Equal(key, item) {
+			break
+		}
+		p.clear(key)
+	}
+	p.put(1, tooLateBy)
+	p.clear(p.piece(item, 1))
+	p.clear(p.piece(item, 2))
 }

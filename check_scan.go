@@ -98,7 +98,7 @@ func (c *checker) accept(key []byte, u unit) {
 		c.run.Key, c.run.Keys = key, 1
 	}
 	if c.o.Repair && u.mend != nil {
-		c.todo = append(c.todo, repair{key, u.findings, u.putBack})
+		c.todo = append(c.todo, key)
 	} else {
 		c.found = append(c.found, u.findings...)
 	}

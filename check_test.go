@@ -56,6 +56,8 @@ func tryCheck(t tb, db kv.DB, o CheckOptions) (CheckReport, string, error) {
 			text += fmt.Sprint(" ", f.Keys)
 		}
 		switch {
+		case f.Repairable && f.To != "":
+			t.Fatalf("%v says what else to do: %s", f, f.To)
 		case f.Repaired:
 			text += "*"
 		case f.Repairable:
@@ -233,6 +235,7 @@ func findPlanted(t *testing.T, c planted, page int) {
 	report, found := runCheck(t, readOnly{db}, CheckOptions{page: page})
 	equal(t, "found", found, c.want)
 	equal(t, "sound", report.Sound(), c.note)
+	equal(t, "keys", report.Keys, len(before))
 	equal(t, "store after a look", fmt.Sprint(everything(t, db)), fmt.Sprint(before))
 	mends := c.then != ""
 	if !mends {

@@ -120,7 +120,7 @@ func (l *look) stage(u *unit, q *checkedQueue, pair kv.KeyValue, _ []byte, repor
 	}
 	for _, item := range found.Items {
 		_, pieces, _ := shapeOf(q.store.fields(item.Key))
-		if pieces == 1 || found.PutBack > 0 && l.c.o.Repair { // it is judged in the queue, then
+		if pieces == 1 || found.PutBack > 0 && l.comes(item.Key) {
 			continue
 		}
 		if err := l.anyPiece(u, q.store, item.Key, pieces); err != nil {
@@ -139,6 +139,12 @@ func (l *look) stage(u *unit, q *checkedQueue, pair kv.KeyValue, _ []byte, repor
 	report.Waiting += n.Waiting
 	report.ExpiredWaiting += n.OldWaiting
 	return nil
+}
+
+// comes tells whether a check has yet to come to an item that goes back: it is judged there.
+func (l *look) comes(key []byte) bool {
+	c := l.c
+	return c.o.Repair && !l.unsure && !c.done && bytes.Compare(key, c.next) >= 0
 }
 
 // outcome judges an outcome key. rest is what follows the name in it.
