@@ -3,6 +3,7 @@ package conq
 import (
 	"bytes"
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"math"
@@ -187,10 +188,21 @@ func TestCheckCounts(t *testing.T) {
 	stageItems(t, db, &f.q.store, opID(7), 2, checkTime.Add(tooLateBy))
 	p.set(packed(t, nil, "other", 1), nil)
 	p.set(packed(t, nil, "other", 2), nil)
+	p.set([]byte{0xfe}, nil)
+	p.set(packed(t, nil, "foreign", 1, opID(1)), nil)
+	p.set(p.stage(1, 7, 0, opID(6)), p.state(1, tooLateBy))
+	for i, age := range []time.Duration{kv.OutcomeAge, kv.OutcomeAge + 1} {
+		at := checkTime.Add(-age).UnixNano()
+		p.set(packed(t, outcomes("q"), opID(byte(i))), binary.BigEndian.AppendUint64(append([]byte{1}, make([]byte, 20)...), uint64(at)))
+	}
 	p.set(p.stage(4, 7, opID(7)), packed(t, nil, 0, checkTime.Add(tooLateBy).UnixNano()))
 	report, found := runCheck(t, readOnly{db}, CheckOptions{})
-	equal(t, "found", found, "other keys 2~")
-	equal(t, "keys of others", report.Other, 2)
+	equal(t, "found", found, "foreign queue foreign~, other keys 2~, other keys~")
+	equal(t, "keys of others", report.Other, 3)
+	equal(t, "items", report.Items, 15-4-2+1)
+	equal(t, "requests", report.Requests, 3)
+	equal(t, "past their deadlines", report.ExpiredRequests, 1)
+	equal(t, "old outcomes", report.OldOutcomes, 1)
 	equal(t, "results past their deadlines", report.ExpiredResults, 1)
 	equal(t, "items in them", report.ExpiredItems, 2)
 	equal(t, "who waits", report.Waiting, 3)
@@ -198,7 +210,7 @@ func TestCheckCounts(t *testing.T) {
 	equal(t, "keys that can't be judged", report.Unchecked, 0)
 	p.set(entryKey("q"), packed(t, nil, "queue", queueFormat+1))
 	report, found = runCheck(t, readOnly{db}, CheckOptions{})
-	equal(t, "found", found, "newer queue q, other keys 2~")
+	equal(t, "found", found, "newer queue q, foreign queue foreign~, other keys 2~, other keys~")
 	n := 0
 	for _, pair := range everything(t, db) {
 		for _, in := range [][]byte{f.q.store.prefix(), f.q.store.pieces, stageSpace("q"), outcomes("q"), signalKey("q")} {

@@ -1,0 +1,60 @@
+package conq
+
+import (
+	"context"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/conq-go/conq/kv"
+	"github.com/conq-go/conq/kv/memory"
+)
+
+// A page ends after so many keys, or bytes: so it can be read in the time of a transaction, and
+// what was found is told soon.
+func TestCheckPages(t *testing.T) {
+	db := newMemory(t, kv.Limits{})
+	for i := range 100 {
+		write(t, db, kv.KeyValue{Key: packed(t, nil, "other", i), Value: make([]byte, 100_000)})
+	}
+	for _, page := range []int{3, 0} {
+		var keys []int
+		var before CheckReport
+		_, found := runCheck(t, db, CheckOptions{page: page, Progress: func(r CheckReport) {
+			keys = append(keys, r.Keys-before.Keys)
+			before = r
+		}})
+		equal(t, "found", found, "other keys 100~")
+		want := append(slices.Repeat([]int{3}, 33), 1)
+		if page == 0 {
+			want = []int{42, 42, 16} // of over 4 MiB
+		}
+		equalSlices(t, "keys of each page", keys, want)
+	}
+}
+
+// Who waits for items gets those that a check puts back.
+func TestCheckWakes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		db := memory.New(memory.Options{})
+		defer db.Close()
+		q, err := OpenQueue(db, "q", String(), Options{Staging: StagingNever})
+		noError(t, err)
+		noError(t, q.Enqueue(t.Context(), "a"))
+		stageItems(t, db, &q.store, opID(7), 1, time.Now().Add(time.Minute))
+		got := make(chan string, 1)
+		go func() {
+			v, _ := q.DequeueWait(t.Context())
+			got <- v
+		}()
+		synctest.Wait()
+		equal(t, "items before", len(got), 0)
+		report, err := Check(context.Background(), db, CheckOptions{Repair: true, now: func() time.Time { return time.Now().Add(time.Hour) }})
+		noError(t, err)
+		equal(t, "put back", report.PutBack, 1)
+		synctest.Wait()
+		equal(t, "items", len(got), 1)
+		equal(t, "item", <-got, "a")
+	})
+}

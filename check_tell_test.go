@@ -1,0 +1,91 @@
+package conq
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/conq-go/conq/kv"
+)
+
+// Nobody need be told of what was found.
+func TestCheckSilent(t *testing.T) {
+	db, f := healthyStore(t)
+	p := &plot{t, db, f}
+	p.set(entryKey("q"), []byte("x"))
+	report, err := Check(t.Context(), db)
+	noError(t, err)
+	equal(t, "faults", report.Faults, 1)
+}
+
+// What can't be mended any more when its turn comes is told all the same.
+func TestCheckWorse(t *testing.T) {
+	db, f := healthyStore(t)
+	p := &plot{t, db, f}
+	item := p.split()
+	p.clear(item)
+	first := true
+	_, found := runCheck(t, &hooked{DB: db, attempt: func(tx kv.Tx) kv.Tx {
+		if first {
+			first = false
+			p.set(packed(t, p.q.store.beside(item), 1, "x"), nil)
+		}
+		return tx
+	}}, CheckOptions{Repair: true})
+	equal(t, "found", found, "piece key q, orphans q 2")
+}
+
+// A payload of which pieces are missing is told as that only.
+func TestCheckDecodeBroken(t *testing.T) {
+	db, f := healthyStore(t)
+	p := &plot{t, db, f}
+	p.clear(p.piece(p.split(), 1))
+	_, found := runCheck(t, readOnly{db}, CheckOptions{Decode: func(_ string, payload []byte) error {
+		if len(payload) == 250 {
+			return errors.New("too long")
+		}
+		return nil
+	}})
+	equal(t, "found", found, "pieces q, item value q")
+}
+
+// A finding says what is wrong, with numbers from 1 on, and what to do.
+func TestCheckTexts(t *testing.T) {
+	for _, c := range []struct {
+		plant func(p *plot)
+		want  []string
+	}{
+		{func(p *plot) { p.clear(formatKey()) }, []string{"the store's format is missing; ", "conq stat with a queue's name does"}},
+		{func(p *plot) {
+			p.set(formatKey(), []byte("x"))
+			p.set(p.stage(0, 1, opID(1)), nil)
+		}, []string{"put the format back from a copy of the store", "the store's format has to be known first"}},
+		{func(p *plot) { p.set(p.piece(p.split(), 1), make([]byte, 99)) }, []string{"piece 2 of 3 has 99 bytes, and the first one 100"}},
+		{func(p *plot) { p.set(p.split(), make([]byte, 10)) }, []string{"the last of 3 pieces has 50 bytes, and the first one 10"}},
+		{func(p *plot) { p.clear(p.piece(p.split(), 2)) }, []string{"1 of 3 pieces are missing"}},
+		{func(p *plot) {
+			p.clear(p.piece(p.split(), 1))
+			p.clear(p.piece(p.split(), 2))
+		}, []string{"2 of 3 pieces are missing"}},
+		{func(p *plot) { p.set(packed(t, p.q.store.prefix(), 1, 1, opID(1)), nil) }, []string{"2 integers in front of the random bytes, and should have 1"}},
+		{func(p *plot) { p.set(packed(t, p.q.store.prefix(), opID(1)), nil) }, []string{"its key is not that of an item"}},
+		{func(p *plot) { p.set(packed(t, p.q.store.prefix(), 1, "x"), nil) }, []string{"its key is not that of an item"}},
+		{func(p *plot) { p.set(packed(t, p.q.store.prefix(), 1, opID(1), 2, 2), nil) }, []string{"its key is not that of an item"}},
+		{func(p *plot) { p.set(packed(t, p.q.store.prefix(), 1, opID(1), 1), nil) }, []string{"the number of pieces in its key"}},
+		{func(p *plot) { p.set(append(p.q.store.prefix(), 0xfe), nil) }, []string{"tuple: "}},
+	} {
+		db, f := healthyStore(t)
+		c.plant(&plot{t, db, f})
+		var texts []string
+		noError(t, drop(Check(t.Context(), db, CheckOptions{
+			Found: func(f Finding) { texts = append(texts, f.String()) }, now: func() time.Time { return checkTime },
+		})))
+		all := strings.Join(texts, "\n")
+		for _, want := range c.want {
+			if !strings.Contains(all, want) {
+				t.Errorf("found %s\nwant %s", all, want)
+			}
+		}
+	}
+}
