@@ -150,6 +150,7 @@ func TestLoadRefuses(t *testing.T) {
 	wantError(t, drop(Load(t.Context(), nil, bytes.NewReader(dump))), errNoDB)
 	wantError(t, drop(Load(noContext, db, bytes.NewReader(dump))), errContext)
 	if drop(Load(t.Context(), db, nil)) == nil || drop(Load(t.Context(), db, bytes.NewReader(dump), LoadOptions{Existing: 3})) == nil ||
+		drop(Load(t.Context(), db, bytes.NewReader(dump), LoadOptions{Existing: -1})) == nil ||
 		drop(Load(t.Context(), db, bytes.NewReader(dump), LoadOptions{}, LoadOptions{})) == nil {
 		t.Fatal("no error")
 	}
