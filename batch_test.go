@@ -1,0 +1,100 @@
+package conq
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/conq-go/conq/kv"
+)
+
+// What is too large for a transaction is tried with half of the items, down to a single one, whose error
+// it is then. The next call is not bound by that.
+func TestTakeRefused(t *testing.T) {
+	db := newStrict(newMemory(t, kv.Limits{}), 100, kv.ErrTooLarge)
+	q, err := OpenQueue(db, "q", String(), Options{Staging: StagingNever})
+	noError(t, err)
+	values := strings.Fields("a b c d e f g h")
+	noError(t, q.EnqueueAll(t.Context(), values))
+	attempt := db.attempt
+	db.attempt = func(tx kv.Tx) kv.Tx { return &strictTx{Tx: tx, left: -1} }
+	wantError(t, drop(q.DequeueN(t.Context(), 8)), kv.ErrTooLarge)
+	equal(t, "tries: of 8, 4, 2 and 1", db.refused, 4)
+	db.attempt = attempt
+	for range 20 { // what is used again is that of earlier calls, mostly
+		got, err := q.DequeueN(t.Context(), 8)
+		noError(t, err)
+		equalSlices(t, "items", got, values)
+		noError(t, q.EnqueueAll(t.Context(), values))
+	}
+}
+
+// Who is told that there is nothing, beside others who get something, must be right when that is
+// committed; who gets all that he wanted need not care what else is there.
+func TestTakeBesideOthers(t *testing.T) {
+	for _, c := range []struct {
+		wants    []int
+		how      strictness
+		attempts int
+		got      string
+	}{
+		{[]int{1, 1}, loose, 2, "a b"},
+		{[]int{2}, loose, 1, "a"},
+		{[]int{2}, exact, 2, "a b"},
+		{[]int{1}, exact, 1, "a"},
+		{[]int{1, 1}, waiting, 1, "a"},
+	} {
+		db := newMemory(t, kv.Limits{})
+		q, err := OpenQueue(db, "q", String())
+		noError(t, err)
+		noError(t, q.Enqueue(t.Context(), "a"))
+		attempts := 0
+		var got []string
+		noError(t, db.Transact(t.Context(), func(tx kv.Tx) error {
+			attempts++
+			got = nil
+			shares, err := takeShares(&q.store, tx, c.wants, q.front.direction, c.how, new(buffers[string]))
+			if err != nil {
+				return err
+			}
+			for _, s := range shares {
+				if values, err := s.all(); err == nil {
+					got = append(got, values...)
+				}
+			}
+			if attempts == 1 {
+				return q.Enqueue(t.Context(), "b")
+			}
+			return nil
+		}))
+		equal(t, "attempts", attempts, c.attempts)
+		equal(t, "items", strings.Join(got, " "), c.got)
+	}
+}
+
+// A batch takes no more than maxBatchBytes, so that it fits in memory.
+func TestBatchBytes(t *testing.T) {
+	q, err := OpenQueue(newEmbedded(t), "q", Bytes())
+	noError(t, err)
+	for range 10 {
+		noError(t, q.Enqueue(t.Context(), make([]byte, 1<<20)))
+	}
+	got, err := q.DequeueN(t.Context(), 10)
+	noError(t, err)
+	equal(t, "items", len(got), 7) // as keys count, too
+}
+
+// What fails is no event.
+func TestNoEventsOfFailures(t *testing.T) {
+	for _, alone := range []bool{false, true} {
+		events := 0
+		db := newStrict(newMemory(t, kv.Limits{}), 100, errDiskFull)
+		q, err := OpenQueue(db, "q", String(), Options{NoCombining: alone, Staging: StagingNever, Observe: func(Event) { events++ }})
+		noError(t, err)
+		noError(t, q.Enqueue(t.Context(), "a"))
+		equal(t, "events", events, 1)
+		db.attempt = func(tx kv.Tx) kv.Tx { return &strictTx{Tx: tx, left: -1} }
+		wantError(t, q.Enqueue(t.Context(), "b"), errDiskFull)
+		wantError(t, drop(q.Dequeue(t.Context())), errDiskFull)
+		equal(t, "events of what has failed", events, 1)
+	}
+}
