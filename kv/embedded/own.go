@@ -45,13 +45,13 @@ func (n *near) own() {
 	n.hand = append(n.hand[:0], next...)
 }
 
-// maxOwned is the size of a value that has memory of its own from the start.
-const maxOwned = 1 << 10
+// maxShared is the size up to which a value may have memory that others have: see overlay.
+const maxShared = 1 << 10
 
 // own gives the pair memory of its own. What wrote it is forgotten: it is hardly in the backlog, and if
 // so, a removal comes after it there.
 func (p *pair) own() {
-	if len(p.value) >= maxOwned || p.large() {
+	if len(p.value) > maxShared || p.large() {
 		*p = pair{after: bytes.Clone(p.after), value: p.value}
 		return
 	}

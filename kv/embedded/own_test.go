@@ -15,7 +15,7 @@ func TestNearOwn(t *testing.T) {
 	db.near.most.stay = 2048
 	contents(t, db) // so all that comes is near
 	const transactions, items = 50, 40
-	value := func(i int) []byte { return fmt.Appendf(nil, "%0*d", 100+i%2*maxOwned, i) } // short ones and long ones
+	value := func(i int) []byte { return fmt.Appendf(nil, "%0*d", []int{100, maxShared, maxShared + 1}[i%3], i) }
 	for i := range transactions {
 		mustTransact(t, db, func(tx kv.Tx) {
 			for j := range items {
@@ -23,10 +23,7 @@ func TestNearOwn(t *testing.T) {
 			}
 		})
 	}
-	for j := 1; j < items; j++ { // of each transaction one stays
-		mustTransact(t, db, func(tx kv.Tx) { tx.ClearRange(kv.PrefixRange(fmt.Appendf(nil, "%02d/", j))) })
-	}
-	var shared []weak.Pointer[byte]
+	var values []weak.Pointer[byte] // of those that go
 	stay := func(f func(p pair)) (n int) {
 		db.near.stretches.Ascend(&stretch{}, func(s *stretch) bool {
 			for _, p := range s.pairs {
@@ -37,6 +34,15 @@ func TestNearOwn(t *testing.T) {
 		})
 		return n
 	}
+	stay(func(p pair) {
+		if string(p.key()) < fmt.Sprintf("%02d/", items-1) {
+			values = append(values, weak.Make(&p.value[0]))
+		}
+	})
+	for j := range items - 1 { // of each transaction the last one stays
+		mustTransact(t, db, func(tx kv.Tx) { tx.ClearRange(kv.PrefixRange(fmt.Appendf(nil, "%02d/", j))) })
+	}
+	var shared []weak.Pointer[byte]
 	if n := stay(func(p pair) { shared = append(shared, weak.Make(&p.after[0])) }); n != transactions {
 		t.Fatalf("%d pairs are near, want %d", n, transactions)
 	}
@@ -50,6 +56,15 @@ func TestNearOwn(t *testing.T) {
 			t.Errorf("pair %d keeps the memory of its transaction", i)
 		}
 	}
+	kept := 0
+	for _, w := range values {
+		if w.Value() != nil {
+			kept++
+		}
+	}
+	if kept > 0 || len(values) != transactions*(items-1) {
+		t.Errorf("the memory of %d values of %d that have gone is kept", kept, len(values))
+	}
 	stay(func(p pair) {
 		if p.number > 0 && string(p.key()) != "other" {
 			t.Errorf("%q has memory that others have", p.key())
@@ -57,7 +72,7 @@ func TestNearOwn(t *testing.T) {
 	})
 	got := contents(t, db)
 	for i := range transactions {
-		if want := fmt.Sprintf("00/%02d=%s", i, value(i)); got[i] != want {
+		if want := fmt.Sprintf("%02d/%02d=%s", items-1, i, value(i)); got[i] != want {
 			t.Errorf("pair %d is %q, want %q", i, got[i], want)
 		}
 	}
