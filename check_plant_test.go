@@ -137,7 +137,7 @@ var plantedKeys = []planted{
 				packed(t, p.q.store.prefix(), 1, 1, opID(1)), // a priority queue's
 				packed(t, p.q.store.prefix(), 1, opID(1), 1),
 				packed(t, p.q.store.prefix(), 1, opID(1), 2, 2),
-				packed(t, p.q.store.prefix(), 1, opID(1), maxPieces+1),
+				packed(t, p.q.store.prefix(), 1, opID(1), int64(maxPieces)+1),
 				packed(t, p.q.store.prefix(), uint64(1<<63), opID(1)),
 				append(bytes.Clone(p.q.store.prefix()), 0xfe),
 				append(bytes.Clone(p.q.store.prefix()), 0x16, 0, 1), // 1 in two bytes
