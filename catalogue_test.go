@@ -198,13 +198,27 @@ func TestOpenURL(t *testing.T) {
 
 func TestSchemes(t *testing.T) {
 	for url, want := range map[string]string{
-		"memory:": "memory", "MEMORY:x": "memory", "a+b-c.9:": "a+b-c.9", "etcd://h:1": "etcd",
+		"memory:": "memory", "MEMORY:x": "memory", "a+b-c.9:": "a+b-c.9", "etcd://h:1": "etcd", "ab:x": "ab", "Z0z:": "z0z",
 		`C:\data`: "", "c:data": "", "data": "", "./a:b": "", "/a:b": "", "9p:x": "", ":x": "", ".x:y": "", "dät:x": "",
+		"a/b:c": "", "a@b:c": "", "a`b:c": "", "a[b:c": "", "a{b:c": "", "a b:c": "", "@a:c": "",
 	} {
 		scheme, ok := cutScheme(url)
 		equal(t, url, scheme, want)
 		equal(t, url, ok, want != "")
 	}
+}
+
+// Who opens a queue that is there writes the format of the store if that is missing.
+func TestOpenWritesFormat(t *testing.T) {
+	db := newMemory(t, kv.Limits{})
+	noError(t, drop(OpenQueue(db, "q", String())))
+	before := everything(t, db)
+	noError(t, db.Transact(t.Context(), func(tx kv.Tx) error {
+		tx.Clear(formatKey())
+		return nil
+	}))
+	noError(t, drop(OpenQueue(db, "q", String())))
+	equal(t, "the store", fmt.Sprint(everything(t, db)), fmt.Sprint(before))
 }
 
 // The catalogue is in the order of names, however they are escaped in keys.

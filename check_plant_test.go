@@ -103,9 +103,10 @@ var plantedKeys = []planted{
 			p.set(packed(t, nil, "other2", 1, 1, 1, opID(1)), nil)
 			p.set(packed(t, nil, ""), nil) // no name
 			p.set(packed(t, nil, "", 1, opID(1)), nil)
+			p.set(packed(t, nil, strings.Repeat("x", MaxName+1), 1, opID(1)), nil)
 			p.set([]byte("zzz"), nil) // behind all
 		},
-		want: "other keys 2~, other keys 6~, other keys~", note: true,
+		want: "other keys 2~, other keys 6~, other keys 2~", note: true,
 	},
 	{
 		name: "queues of the recipes",

@@ -36,6 +36,14 @@ func TestCheckWorse(t *testing.T) {
 	equal(t, "found", found, "piece key q, orphans q 2")
 }
 
+// What follows each other and is of different kinds is told apart.
+func TestCheckRuns(t *testing.T) {
+	db := newMemory(t, kv.Limits{})
+	write(t, db, kv.KeyValue{Key: system("zoo")}, kv.KeyValue{Key: packed(t, nil, "other", 1)})
+	_, found := runCheck(t, db, CheckOptions{})
+	equal(t, "found", found, "unknown key, other keys~")
+}
+
 // A payload of which pieces are missing is told as that only.
 func TestCheckDecodeBroken(t *testing.T) {
 	db, f := healthyStore(t)

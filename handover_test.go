@@ -251,7 +251,13 @@ func TestHandOverConflict(t *testing.T) {
 // If there are items, those who wait can take them while others are being added.
 func TestHandOverNotEmpty(t *testing.T) {
 	onEnds(t, fifoOrders, func(t *testing.T, db *writes, end endOrder) {
-		v, other := end.open(t, db, Options{}), end.open(t, db.DB, Options{})
+		var events []Event
+		v := end.open(t, db, Options{Observe: func(e Event) {
+			if e.Kind == Taken && e.Items > 0 {
+				events = append(events, e)
+			}
+		}})
+		other := end.open(t, db.DB, Options{})
 		waiter := startWaiter(t.Context(), v, 1)
 		db.begins = func() {
 			noError(t, db.DB.Transact(t.Context(), func(tx kv.Tx) error { return other.in(tx, "first") }))
@@ -265,6 +271,11 @@ func TestHandOverNotEmpty(t *testing.T) {
 		left, err := v.take(t.Context(), 9)
 		noError(t, err)
 		equalSlices(t, "left", left, []string{"second"})
+		one := Event{Queue: v.store.name, Kind: Taken, Calls: 1, Items: 1, Attempts: 1}
+		startWaiter(t.Context(), v, 1)
+		noError(t, v.add(t.Context(), "third"))
+		synctest.Wait()
+		equalSlices(t, "events", events, []Event{one, one, one})
 	})
 }
 
