@@ -23,7 +23,7 @@ type unit struct {
 
 func (u *unit) add(f Finding) {
 	f.Keys = max(f.Keys, 1)
-	if !f.Note && !f.Repairable && f.To == "" {
+	if !f.Repairable && f.To == "" {
 		f.To = advice(f)
 	}
 	u.findings = append(u.findings, f)

@@ -73,11 +73,7 @@ func (l *look) ownItem(u *unit, s *store, pair kv.KeyValue, fields []byte, repor
 		return nil
 	}
 	report.Items++
-	_, pieces, err := shapeOf(fields)
-	if err != nil {
-		return err
-	}
-	if pieces > 1 {
+	if _, pieces, _ := shapeOf(fields); pieces > 1 {
 		if err := l.anyPiece(u, s, pair.Key, pieces); err != nil {
 			return err
 		}

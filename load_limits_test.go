@@ -115,6 +115,23 @@ func TestLoadNoneRefused(t *testing.T) {
 	}
 }
 
+// A queue that can't be cleared, or whose last items before a broken place can't be put in, is that error.
+func TestLoadStoreFails(t *testing.T) {
+	dump := dumpOfItems(t, slices.Repeat([]string{strings.Repeat("x", 1000)}, 100)...)
+	for _, c := range []struct {
+		dump []byte
+		o    LoadOptions
+	}{{dump, LoadOptions{Existing: ExistingReplace}}, {dump[:80_000], LoadOptions{}}} {
+		db := newStrict(newMemory(t, kv.Limits{}), 100, errDiskFull)
+		noError(t, drop(OpenQueue(db, "q", String())))
+		db.attempt = func(tx kv.Tx) kv.Tx { return &strictTx{Tx: tx, left: -1} }
+		report, err := Load(t.Context(), db, bytes.NewReader(c.dump), c.o)
+		wantError(t, err, errDiskFull)
+		equal(t, "refused", db.refused, 1)
+		equal(t, "whole", report.Queues[0].Whole, false)
+	}
+}
+
 // While the outcome is unknown, the items that may be in are told by number.
 func TestLoadUnknownItems(t *testing.T) {
 	ctx, cancel := context.WithCancelCause(t.Context())
@@ -154,6 +171,7 @@ func TestLoadCanceledBetween(t *testing.T) {
 		report, err := Load(ctx, db, bytes.NewReader(dump), LoadOptions{DryRun: dry, Progress: func(Progress) { cancel(errCancelled) }})
 		wantError(t, err, errCancelled)
 		equal(t, "items", report.Items, 10)
+		equal(t, "the next queue, which is empty, is whole", report.Queues[1].Whole, dry)
 		_, found, err := Lookup(t.Context(), db, "b")
 		noError(t, err)
 		equal(t, "the next queue is there", found, false)
