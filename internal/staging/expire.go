@@ -38,7 +38,7 @@ var errAbandoned = errors.New("staging: a request is not wanted any more")
 // checkDead returns errAbandoned if the deadline of the first request has passed.
 func (s *Stage) checkDead(r kv.Reader) error {
 	first, err := s.requests(r, 1)
-	if err == nil && len(first) > 0 && s.past(first[0].deadline) {
+	if len(first) > 0 && s.past(first[0].deadline) {
 		return errAbandoned
 	}
 	return err

@@ -111,7 +111,11 @@ func (r *run) consume(s *Stage, m *mortal, takes int, random *rand.Rand) {
 		var passed []string // in all attempts, any of which may land in the end
 		began, patient := time.Now(), ctx.Done() == nil
 		c := &callers{wants: make([]int, 1+random.IntN(4)), staying: func() bool { return random.IntN(20) > 0 }}
-		got, err := Take(ctx, s, Side(random.IntN(2)), len(c.wants), c, func(tx kv.Tx, items []kv.KeyValue) ([]string, error) {
+		var together Callers
+		if random.IntN(4) > 0 {
+			together = c
+		}
+		got, err := Take(ctx, s, Side(random.IntN(2)), len(c.wants), together, func(tx kv.Tx, items []kv.KeyValue) ([]string, error) {
 			got, err := values(tx, items)
 			passed = append(passed, got...)
 			for _, item := range items {
@@ -157,10 +161,14 @@ func (r *run) consume(s *Stage, m *mortal, takes int, random *rand.Rand) {
 	}
 }
 
-// dequeue takes so many times by the recipe, without a request.
-func (r *run) dequeue(takes int, random *rand.Rand) {
+// dequeue takes so many times by the recipe, without a request, and looks whether there is
+// something to put back.
+func (r *run) dequeue(s *Stage, takes int, random *rand.Rand) {
 	lane := kv.NewOnce(r.db, subspace.Named("dequeue").Bytes(), nil)
 	for range takes {
+		if err := s.Expire(context.Background()); !acceptable(err) || errors.Is(err, kv.ErrCommitUnknown) {
+			r.t.Errorf("putting back: %v", err)
+		}
 		var passed []string // in all attempts: the last may have read nothing, and an earlier one have landed
 		item, err := kv.TransactOnce(context.Background(), lane, func(tx kv.Tx) (string, error) {
 			item, _, err := testQueue.Dequeue(tx)
@@ -308,7 +316,7 @@ func (r *run) simulate() {
 		}
 	}
 	if random := child(); random.IntN(2) == 0 {
-		wg.Go(func() { r.dequeue(10, random) })
+		wg.Go(func() { r.dequeue(r.stage(r.db, o), 10, random) })
 	}
 	if random := child(); r.clears {
 		wg.Go(func() { r.clear(5, random) })
@@ -344,6 +352,9 @@ func (r *run) stage(db kv.DB, o Options) *Stage {
 }
 
 func (r *run) observe(e Event) {
+	if e.Requests <= 0 {
+		r.t.Errorf("observed %+v, which is nothing", e)
+	}
 	r.count([]string{"registered", "fulfilled", "collected", "expired"}[e.Kind], e.Requests)
 }
 

@@ -11,7 +11,7 @@ import (
 	"github.com/conq-go/conq/kv"
 )
 
-// served is a model of what a transaction does that fulfils: who is served, with what.
+// fulfilModel is a model of what a transaction does that fulfils: who is served, with what.
 type fulfilModel struct {
 	t        *testing.T
 	s        *Stage

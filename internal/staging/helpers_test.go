@@ -86,6 +86,9 @@ func fill(t *testing.T, db kv.DB, n int) {
 }
 
 func values(_ kv.Tx, items []kv.KeyValue) (got []string, err error) {
+	if len(items) == 0 {
+		return nil, errors.New("collect was called without items")
+	}
 	for _, item := range items {
 		got = append(got, string(item.Value))
 	}

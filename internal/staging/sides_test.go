@@ -2,14 +2,17 @@ package staging
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"iter"
 	"math"
+	"math/rand/v2"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/conq-go/conq/kv"
 	"github.com/conq-go/conq/recipe"
@@ -214,7 +217,7 @@ func TestFetches(t *testing.T) {
 		items int // Options.Items
 		want  int
 	}{
-		{"one", []int{1}, 0, 1}, {"several", []int{1, 5, 3}, 0, 9}, {"more than one transaction serves", []int{4, math.MaxInt/2 + 1, math.MaxInt/2 + 1}, 7, 7},
+		{"one", []int{1}, 0, 1}, {"several", []int{1, 5, 3}, 0, 9}, {"more than one transaction serves", []int{4, math.MaxInt, math.MaxInt}, 7, 7},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			db := newMemory(t, kv.Limits{})
@@ -223,16 +226,84 @@ func TestFetches(t *testing.T) {
 			limits := map[Side]int{}
 			s.o.Source = fetches{testQueue, limits}
 			var first *taking[[]string]
+			dead := stage(db, Options{Lease: -time.Hour})
 			for i, n := range c.wants {
 				if client := register(t, s, Front, n); i == 0 {
 					first = client
 				}
 			}
+			register(t, dead, Back, 1) // which counts for nothing
 			look, err := first.step(t.Context())
 			check(t, err)
 			if len(look.value) != c.wants[0] || len(limits) != 1 || limits[Front] != c.want {
 				t.Errorf("got %q, and asked for %v; want %d items, of the front alone", look.value, limits, c.want)
 			}
 		})
+	}
+}
+
+// TestLast has clients die with items of several priorities, and checks that who adds one is told
+// of the last place that is staged in its own.
+func TestLast(t *testing.T) {
+	source := newPrioritySource()
+	for seed := range uint64(200) {
+		r := rand.New(rand.NewPCG(seed, 0))
+		var values []string
+		for range 1 + r.IntN(15) {
+			values = append(values, fmt.Sprintf("x%d", r.IntN(3)))
+		}
+		newStage, db := priorityStage(t, strings.Join(values, " "))
+		staged := map[string]bool{} // keys
+		list := func(there bool) {
+			check(t, db.ReadTransact(t.Context(), func(r kv.Reader) error {
+				for item, err := range source.Items(r, Front, 100) {
+					check(t, err)
+					if staged[string(item.Key)] = true; !there {
+						delete(staged, string(item.Key))
+					}
+				}
+				return nil
+			}))
+		}
+		list(true)
+		s := newStage()
+		for range 1 + r.IntN(4) {
+			register(t, s, Side(r.IntN(int(sides))), 1+r.IntN(5)) // and dies
+		}
+		register(t, s, Back, 1).leave(t.Context(), errStop)
+		s.o.Takeover = time.Nanosecond
+		if _, err := Take(t.Context(), s, Front, 1, nil, func(_ kv.Tx, items []kv.KeyValue) (none bool, _ error) {
+			for _, item := range items {
+				delete(staged, string(item.Key))
+			}
+			return none, nil
+		}); err != nil && !errors.Is(err, ErrEmpty) {
+			t.Fatal(err)
+		}
+		list(false)
+		check(t, db.ReadTransact(t.Context(), func(r kv.Reader) error {
+			for priority := range int64(3) {
+				var want int64
+				n := 0
+				for key := range staged {
+					elems, err := source.space.Unpack([]byte(key))
+					check(t, err)
+					if elems[0] == priority {
+						want, n = max(want, elems[1].(int64)), n+1
+					}
+				}
+				last, found, err := s.Last(r, tuple.AppendInt(nil, priority))
+				check(t, err)
+				if found != (n > 0) || last != want {
+					t.Errorf("seed %d: %d items of priority %d are staged, up to number %d; Last says %d, %t", seed, n, priority, want, last, found)
+				}
+			}
+			any, err := s.AnyPlace(r)
+			check(t, err)
+			if any != (len(staged) > 0) {
+				t.Errorf("seed %d: %d items are staged; AnyPlace says %t", seed, len(staged), any)
+			}
+			return nil
+		}))
 	}
 }

@@ -1,0 +1,194 @@
+package staging
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/conq-go/conq/kv"
+)
+
+// serveAll has another client serve all requests, as if their owners had hung.
+func serveAll(t *testing.T, db kv.DB, o Options) {
+	t.Helper()
+	o.Takeover = time.Nanosecond
+	if _, err := Take(t.Context(), stage(db, o), Back, 1, nil, values); err != nil && !errors.Is(err, ErrEmpty) {
+		t.Fatal(err)
+	}
+}
+
+// TestBrokenResult has a client find a result that lacks an item: it gets an error, and takes
+// nothing away.
+func TestBrokenResult(t *testing.T) {
+	db := newMemory(t, kv.Limits{})
+	fill(t, db, 4)
+	mine := register(t, stage(db, Options{}), Front, 2)
+	serveAll(t, db, Options{})
+	check(t, db.Transact(t.Context(), func(tx kv.Tx) error {
+		for pair, err := range tx.Range(mine.s.keys.items(mine.op), kv.RangeOptions{Limit: 1, Reverse: true}) {
+			check(t, err)
+			tx.Clear(pair.Key)
+		}
+		return nil
+	}))
+	was := leftovers(t, db)
+	look, err := mine.step(t.Context())
+	if look.found || err == nil || errors.Is(err, errExpired) {
+		t.Errorf("got %q, %v", look.value, err)
+	}
+	if n := leftovers(t, db); n != was {
+		t.Errorf("%d keys are left of %d", n, was)
+	}
+}
+
+// TestNobodyAfterExpiry has a request be gone, and all for whom it was have given up.
+func TestNobodyAfterExpiry(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		db := newMemory(t, kv.Limits{})
+		fill(t, db, 1)
+		s := stage(db, Options{})
+		register(t, s, Front, 1) // so that it waits
+		mine := &callers{staying: func() bool { return true }}
+		var err error
+		go func() { _, err = Take(context.Background(), s, Front, 1, mine, values) }()
+		synctest.Wait()
+		check(t, db.Transact(t.Context(), func(tx kv.Tx) error {
+			tx.ClearRange(s.keys.all(requestKind))
+			return nil
+		}))
+		synctest.Wait()
+		if !errors.Is(err, ErrNobody) || mine.regrouped != 1 {
+			t.Errorf("got %v; asked %d times who is left", err, mine.regrouped)
+		}
+	})
+}
+
+// TestCollectTooLarge has a client want several items of which no two can be collected together,
+// and one that can't be at all.
+func TestCollectTooLarge(t *testing.T) {
+	db := newMemory(t, kv.Limits{Operations: 40})
+	fill(t, db, 4)
+	s := stage(db, Options{})
+	for _, c := range []struct {
+		each int // keys that are cleared for each item
+		want []string
+	}{{16, []string{"0"}}, {60, nil}} {
+		got, err := Take(t.Context(), s, Front, 3, nil, func(tx kv.Tx, items []kv.KeyValue) ([]string, error) {
+			for i := range len(items) * c.each {
+				tx.Clear([]byte{byte(i)})
+			}
+			return values(tx, items)
+		})
+		if !slices.Equal(got, c.want) || errors.Is(err, kv.ErrTooLarge) != (c.want == nil) {
+			t.Errorf("with %d keys each: got %q, %v", c.each, got, err)
+		}
+	}
+}
+
+// TestExpireManyItems has results be due that can't be put back in one transaction.
+func TestExpireManyItems(t *testing.T) {
+	db, clock := newMemory(t, kv.Limits{Operations: 128}), newClock()
+	fill(t, db, 100)
+	o := Options{Now: clock.now}
+	for range 2 {
+		register(t, stage(db, o), Front, 50) // and dies
+		serveAll(t, db, o)
+	}
+	clock.advance(time.Minute)
+	s := stage(db, o)
+	check(t, s.Expire(t.Context()))
+	if n := leftovers(t, db); n > 0 {
+		t.Errorf("%d keys are left", n)
+	}
+	got, err := takeAll(t.Context(), s, Front, 1)
+	if err != nil || len(got) < 98 || !slices.IsSortedFunc(got, func(a, b string) int { return number(a) - number(b) }) {
+		t.Errorf("%d items are there, in order or not, %v: %q", len(got), err, got)
+	}
+}
+
+// TestTakeoverWhileOthersLeave has the first client be dead, while those between leave one after
+// the other: who waits takes over all the same.
+func TestTakeoverWhileOthersLeave(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		db := newMemory(t, kv.Limits{})
+		fill(t, db, 20)
+		register(t, stage(db, Options{}), Front, 1) // and dies
+		var ahead []*taking[[]string]
+		for range 10 {
+			ahead = append(ahead, register(t, stage(db, Options{}), Front, 1))
+		}
+		done := false
+		go func() {
+			_, err := Take(context.Background(), stage(db, Options{}), Front, 1, nil, values)
+			check(t, err)
+			done = true
+		}()
+		for _, a := range slices.Backward(ahead) {
+			synctest.Wait()
+			if !done {
+				a.leave(context.Background(), context.Canceled)
+				pass(200 * time.Millisecond)
+			}
+		}
+		synctest.Wait()
+		if _, err := ahead[0].step(context.Background()); err != nil {
+			t.Errorf("all had to leave before the one behind took over: %v", err)
+		}
+		pass(time.Minute)
+	})
+}
+
+// TestClose closes a Stage while clients wait: they leave, and it waits for them.
+func TestClose(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		db := newMemory(t, kv.Limits{UnknownCommits: true})
+		first := register(t, stage(db, Options{}), Front, 1)
+		s := stage(db, Options{Takeover: time.Hour})
+		for range 3 {
+			go func() {
+				if _, err := Take(context.Background(), s, Front, 1, nil, values); !errors.Is(err, errStop) {
+					t.Errorf("got %v", err)
+				}
+			}()
+		}
+		synctest.Wait()
+		began := time.Now()
+		check(t, s.Close(context.Background(), errStop))
+		if time.Since(began) > 0 {
+			t.Errorf("Close waited for something else")
+		}
+		if _, err := Take(context.Background(), s, Front, 1, nil, values); !errors.Is(err, errStop) {
+			t.Errorf("afterwards: %v", err)
+		}
+		if n := leftovers(t, db); n != 1 {
+			t.Errorf("%d requests are left, want that of another client", n)
+		}
+		check(t, s.Close(context.Background(), errStop))
+		first.leave(context.Background(), errStop)
+	})
+}
+
+// TestDropRenewed has a client renew its request while another one drops it: it stays.
+func TestDropRenewed(t *testing.T) {
+	db, clock := newMemory(t, kv.Limits{}), newClock()
+	mine := register(t, stage(db, Options{Now: clock.now}), Front, 1)
+	clock.advance(time.Minute)
+	renewed := false
+	other := stage(db, Options{Now: func() time.Time {
+		if !renewed {
+			renewed = true
+			check(t, db.Transact(t.Context(), func(tx kv.Tx) error {
+				tx.Set(mine.key, state(1, clock.now().Add(time.Hour).UnixNano()))
+				return nil
+			}))
+		}
+		return clock.now()
+	}})
+	check(t, other.dropDead(t.Context()))
+	if n := leftovers(t, db); !renewed || n != 1 {
+		t.Errorf("%d requests are left", n)
+	}
+}
