@@ -67,19 +67,18 @@ type View struct {
 func (l *Line) Look(tx kv.Tx, stamp int64, items func() (bool, error)) (v View, err error) {
 	v.own = l.s.keys.waiter(stamp, l.id)
 	all := l.s.keys.all(lineKind)
-	seen, cleared := 0, 0
+	cleared := 0
 	defer func() { v.First = v.First && cleared <= mostCleared }() // else it is to look again
 	for pair, err := range tx.Snapshot().Range(all, kv.RangeOptions{Limit: lookAt}) {
 		if err != nil {
 			return v, err
 		}
-		seen++
 		_, deadline, err := parseState(pair)
 		if err != nil {
 			return v, err
 		}
 		if bytes.Equal(pair.Key, v.own) {
-			v.First, v.there, v.deadline = !v.Others, true, deadline
+			v.there, v.deadline = true, deadline
 			continue // are there others?
 		}
 		dead, err := l.dead(pair.Key, deadline, v.own, items)
@@ -92,18 +91,18 @@ func (l *Line) Look(tx kv.Tx, stamp int64, items func() (bool, error)) (v View, 
 			continue
 		}
 		v.Others = true
-		if v.First = v.First || bytes.Compare(pair.Key, v.own) > 0; v.First {
+		if v.First = bytes.Compare(pair.Key, v.own) > 0; v.First {
 			return v, nil
 		}
 		err = l.behind(tx, &v)
 		return v, err
 	}
-	v.First = seen < lookAt // else it is to look again
+	v.First = true
 	return v, nil
 }
 
 // lookAt is how many entries a client looks at: there are more than two only if
-// some are dead.
+// some are dead, and so many that it looks again if all are.
 const lookAt = 16
 
 // Bounds for engines that allow few operations, as etcd does.

@@ -79,9 +79,11 @@ func (m *lineModel) dead(c *lineClient, e entry, own []byte) bool {
 
 // view returns what c is to see, and the entries that are to be left.
 func (m *lineModel) view(c *lineClient, all []entry, own []byte) (first, others bool, left []entry) {
-	first = true
 	mine := func(e entry) bool { return e.id == string(c.line.id) }
 	for i, e := range all {
+		if i == lookAt {
+			return false, false, append(left, all[i:]...)
+		}
 		switch {
 		case bytes.Equal(e.key, own):
 			left = append(left, e)
@@ -98,7 +100,7 @@ func (m *lineModel) view(c *lineClient, all []entry, own []byte) (first, others 
 			return false, true, append(left, rest...)
 		}
 	}
-	return first, others, left
+	return len(all) < lookAt, false, left
 }
 
 // look has c look, and enter the line or take, in a transaction that may come to nothing, or of
@@ -130,7 +132,7 @@ func (m *lineModel) look(c *lineClient) {
 			}
 			c.line.Enter(tx, v, entered)
 		}
-		if !first {
+		if !first && wantOthers {
 			m.checkAhead(tx, c, v, own)
 		}
 		m.checkOwn(tx, c, entered)
@@ -204,9 +206,28 @@ func (m *lineModel) checkOwn(tx kv.Tx, c *lineClient, stamp int64) {
 	}
 }
 
+// crowd adds entries of so many clients who have died long ago.
+func (m *lineModel) crowd(n int) {
+	now := m.clock.ns.Load()
+	check(m.t, m.db.Transact(m.t.Context(), func(tx kv.Tx) error {
+		for i := range n {
+			tx.Set(m.s.keys.waiter(now-m.r.Int64N(int64(time.Minute)), []byte{byte(i)}), state(0, now-1))
+		}
+		return nil
+	}))
+}
+
 // leave has c give up.
 func (m *lineModel) leave(c *lineClient) {
 	check(m.t, m.db.Transact(m.t.Context(), func(tx kv.Tx) error {
+		own := m.s.keys.waiter(c.stamp, c.line.id)
+		before, err := tx.Get(own)
+		check(m.t, err)
+		c.line.Leave(tx, c.stamp) // it has come since
+		after, err := tx.Get(own)
+		if check(m.t, err); !bytes.Equal(before, after) {
+			m.t.Errorf("an entry has gone that is not as old")
+		}
 		c.line.Leave(tx, c.stamp+1)
 		return nil
 	}))
@@ -237,6 +258,7 @@ func TestLineModel(t *testing.T) {
 				live = m.clients[m.r.IntN(4):] // others don't look for a while
 			case 2:
 				m.items = !m.items
+				m.crowd(m.r.IntN(2 * lookAt))
 			case 3:
 				m.clock.advance(time.Duration(m.r.Int64N(int64(m.s.o.Lease))))
 			case 4, 5:
@@ -252,7 +274,7 @@ func TestLineModel(t *testing.T) {
 		m.clock.advance(2 * m.s.o.Lease)
 		last, err := m.s.NewLine()
 		check(t, err)
-		for range 5 {
+		for range 40 {
 			check(t, m.db.Transact(t.Context(), func(tx kv.Tx) error {
 				_, err := last.Look(tx, math.MaxInt64, func() (bool, error) { return true, nil })
 				return err
