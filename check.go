@@ -240,31 +240,36 @@ func (c *checker) tell(f Finding) {
 // mendTries is how often a repair is tried whose outcome is unknown.
 const mendTries = 10
 
+// attempt is what an attempt to mend a unit has found, and put back.
+type attempt struct {
+	findings []Finding
+	putBack  int
+	mended   bool
+}
+
 // mend mends a unit, if it is still to be mended.
 func (c *checker) mend(ctx context.Context, key []byte) error {
-	var left, tried []Finding
-	var putBack, triedBack int
-	var mended, unknown bool
+	var last, unknown attempt // unknown is one that may have mended it
 	for try := 1; ; try++ {
 		err := c.db.Transact(ctx, func(tx kv.Tx) error {
-			left, putBack, mended = nil, 0, false
+			last = attempt{}
 			u, err := c.again(tx, key)
+			last.findings = u.findings
 			if err != nil || u.mend == nil {
-				left = u.findings
 				return err
 			}
-			left, putBack, mended = u.findings, u.putBack, true
+			last.putBack, last.mended = u.putBack, true
 			return u.mend(tx)
 		})
 		switch {
 		case err == nil:
-			if !mended && unknown && len(left) == 0 {
-				left, putBack, mended = tried, triedBack, true // by a try before
+			if !last.mended && unknown.mended && len(last.findings) == 0 {
+				last = unknown
 			}
-			c.mended(left, mended, putBack)
+			c.mended(last)
 			return nil
 		case errors.Is(err, kv.ErrTooLarge):
-			for _, f := range left {
+			for _, f := range last.findings {
 				f.Repairable, f.To = false, fmt.Sprintf("it could not be mended: %v", err)
 				c.tell(f)
 			}
@@ -272,21 +277,19 @@ func (c *checker) mend(ctx context.Context, key []byte) error {
 		case !errors.Is(err, kv.ErrCommitUnknown) || try == mendTries:
 			return err
 		}
-		if mended {
-			tried, triedBack, unknown = left, putBack, true
+		if last.mended {
+			unknown = last
 		}
 	}
 }
 
 // mended tells what came of a repair.
-func (c *checker) mended(findings []Finding, mended bool, putBack int) {
-	for _, f := range findings {
-		f.Repaired = mended && f.Repairable
+func (c *checker) mended(a attempt) {
+	for _, f := range a.findings {
+		f.Repaired = a.mended && f.Repairable
 		c.tell(f)
 	}
-	if mended {
-		c.report.PutBack += putBack
-	}
+	c.report.PutBack += a.putBack
 }
 
 // again looks at a unit once more, in the transaction that is to mend it.

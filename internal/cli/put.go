@@ -161,7 +161,6 @@ func (a *app) input(args []string, null bool, db kv.DB, parse func([]byte) (item
 		}
 	}
 	f = newFeed(boundsFor(db.Limits()))
-	limit := db.Limits().Transaction / 2
 	go f.fill(func() (item, error) {
 		b, err := next()
 		if err != nil {
@@ -171,13 +170,10 @@ func (a *app) input(args []string, null bool, db kv.DB, parse func([]byte) (item
 		if err == nil {
 			b, err = a.itemCodec().Encode(it.value)
 		}
-		switch {
-		case err != nil:
+		if err != nil {
 			return item{}, &badItem{err}
-		case limit > 0 && len(b) > limit: // told here, as the queue may not be there yet
-			return item{}, &kv.TooLargeError{What: "item", Size: len(b), Limit: limit, Unit: "bytes"}
 		}
-		return it, nil
+		return it, checkSize(db, len(b))
 	})
 	return f, unit
 }
@@ -205,7 +201,7 @@ func (a *app) stdinReader(null bool, db kv.DB) func() ([]byte, error) {
 	if isTerminal(a.stdin) {
 		fmt.Fprintln(a.stderr, "conq: reading items from the terminal, one a line; Ctrl-D ends")
 	}
-	return newLineReader(a.stdin, separator, db.Limits().Transaction/2).next
+	return newLineReader(a.stdin, separator, maxItem(db)).next
 }
 
 // plain parses a line that is an item.

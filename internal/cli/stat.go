@@ -129,8 +129,7 @@ func (a *app) statStore(ctx context.Context, db kv.DB) error {
 }
 
 func (a *app) storeFacts(db kv.DB) storeFacts {
-	l := db.Limits()
-	facts := storeFacts{Store: a.shownStore(), Limits: limits{l.Transaction / 2, l.Transaction}, Queues: []info{}}
+	facts := storeFacts{Store: a.shownStore(), Limits: limits{maxItem(db), db.Limits().Transaction}, Queues: []info{}}
 	dir, ok := a.storeDir()
 	if !ok {
 		facts.Engine, _, _ = strings.Cut(a.store, ":")

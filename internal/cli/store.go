@@ -196,6 +196,18 @@ func withStore(open func() (kv.DB, error), f func(kv.DB) error) (err error) {
 	return f(db)
 }
 
+// maxItem is the size of the largest item, as Queue.Enqueue says; 0 if there is no limit.
+func maxItem(db kv.DB) int { return db.Limits().Transaction / 2 }
+
+// checkSize returns the error that an item of that size would be. It is for when there may be no
+// queue yet, and none is to be made for it.
+func checkSize(db kv.DB, size int) error {
+	if limit := maxItem(db); limit > 0 && size > limit {
+		return &kv.TooLargeError{What: "item", Size: size, Limit: limit, Unit: "bytes"}
+	}
+	return nil
+}
+
 // opening returns open, which then refuses a store that can't have items of that size,
 // before any is made, and prints a title when the store is open for the first time.
 func (a *app) opening(open func() (kv.DB, error), itemSize int, title string) func() (kv.DB, error) {
@@ -204,11 +216,8 @@ func (a *app) opening(open func() (kv.DB, error), itemSize int, title string) fu
 		if err != nil {
 			return nil, err
 		}
-		limit := db.Limits().Transaction / 2
-		switch {
-		case limit > 0 && itemSize > limit:
-			err = &kv.TooLargeError{What: "item", Size: itemSize, Limit: limit, Unit: "bytes"}
-		case title != "" && !a.json:
+		err = checkSize(db, itemSize)
+		if err == nil && title != "" && !a.json {
 			err = a.printf("%s", title)
 			title = ""
 		}

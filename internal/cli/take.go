@@ -51,8 +51,8 @@ and at most the last batch is lost.
 
 What is in a pipe counts as written. If its reader goes away, what it has not read of
 that is gone: "conq dequeue numbers --all | head -n 1" removes more items than one,
-and says how many if it finds the pipe closed. A standard output
-that is closed (>&-) counts as /dev/null: what is written there is gone, too.
+and says how many if it finds the pipe closed. A standard output that is closed (>&-)
+counts as /dev/null: what is written there is gone, too.
 
 Where several commands take from one queue of a shared store (etcd, FoundationDB)
 at the same time, use --commit-first. Without it, one that collides with another

@@ -1,6 +1,10 @@
 package embedded
 
-import "bytes"
+import (
+	"bytes"
+
+	"github.com/conq-go/conq/kv/internal/overlay"
+)
 
 // own gives pairs memory of their own that have stayed for long. Pairs have that of the transaction
 // which wrote them, in pieces of some KB, with those that were written just before and after. Mostly
@@ -45,13 +49,10 @@ func (n *near) own() {
 	n.hand = append(n.hand[:0], next...)
 }
 
-// maxShared is the size up to which a value may have memory that others have: see overlay.
-const maxShared = 1 << 10
-
 // own gives the pair memory of its own. What wrote it is forgotten: it is hardly in the backlog, and if
 // so, a removal comes after it there.
 func (p *pair) own() {
-	if len(p.value) > maxShared || p.large() {
+	if len(p.value) > overlay.MaxShared || p.large() {
 		*p = pair{after: bytes.Clone(p.after), value: p.value}
 		return
 	}

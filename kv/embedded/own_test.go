@@ -7,6 +7,7 @@ import (
 	"weak"
 
 	"github.com/conq-go/conq/kv"
+	"github.com/conq-go/conq/kv/internal/overlay"
 )
 
 // What has stayed near for long keeps nothing of what was written with it, and reads as it did.
@@ -15,7 +16,9 @@ func TestNearOwn(t *testing.T) {
 	db.near.most.stay = 2048
 	contents(t, db) // so all that comes is near
 	const transactions, items = 50, 40
-	value := func(i int) []byte { return fmt.Appendf(nil, "%0*d", []int{100, maxShared, maxShared + 1}[i%3], i) }
+	value := func(i int) []byte {
+		return fmt.Appendf(nil, "%0*d", []int{100, overlay.MaxShared, overlay.MaxShared + 1}[i%3], i)
+	}
 	for i := range transactions {
 		mustTransact(t, db, func(tx kv.Tx) {
 			for j := range items {
