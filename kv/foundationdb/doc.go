@@ -44,7 +44,8 @@
 // random part of a time that doubles from 10 ms to 100 ms. That goes on until the
 // context ends, or for Options.Timeout, or Options.Retries times; and kv.MaxTooOld
 // times after kv.ErrTooOld. In ReadTransact, whose function runs once, it is the
-// read that is repeated, at the same version.
+// read that is repeated, at the same version; kv.ErrTooOld if the library has
+// forgotten it, as it does when the cluster's own version changes.
 //
 // A context that ends makes every wait end at once; the client library's
 // transaction is cancelled. Only a commit under way gets another 100 ms, in which

@@ -161,6 +161,7 @@ type fakeTx struct {
 	version   int64 // 0 for none
 	data      *state
 	cancelled bool
+	changed   bool // the cluster's version: it is of a client library that does not fit any more
 	committed bool
 	writes    []fakeWrite
 	size      int // of the writes, as sent
@@ -190,10 +191,22 @@ func ask[T any](t *fakeTx, answer func() (T, error)) *fakeFuture[T] {
 	return future
 }
 
+// fail is that of the cluster. When the cluster's version has changed, all that the transaction
+// is asked for fails, its version too, until onError (in the library, what abortableFuture does for
+// MultiVersionTransaction).
+func (t *fakeTx) fail(op string) error {
+	if t.changed {
+		return fakeError(codeClusterVersion)
+	}
+	err := t.f.fail(op)
+	t.changed = err == fakeError(codeClusterVersion)
+	return err
+}
+
 // fix gives the transaction a version, and fails if it is too old.
 func (t *fakeTx) fix() error {
 	if t.version == 0 {
-		if err := t.f.fail("version"); err != nil {
+		if err := t.fail("version"); err != nil {
 			return err
 		}
 		t.version, t.data = t.f.version, t.f.data.Copy()
@@ -209,6 +222,9 @@ func (t *fakeTx) fix() error {
 
 func (t *fakeTx) readVersion() future[int64] {
 	return ask(t, func() (int64, error) {
+		if t.changed {
+			return 0, fakeError(codeClusterVersion)
+		}
 		if t.version != 0 {
 			return t.version, nil // however old
 		}
@@ -233,7 +249,7 @@ func (t *fakeTx) fixAnd(op string) error {
 	if t.data == nil {
 		return fakeError(codeTransactionTooOld)
 	}
-	return t.f.fail(op)
+	return t.fail(op)
 }
 
 func (t *fakeTx) get(key []byte) future[[]byte] {
@@ -447,7 +463,7 @@ func (t *fakeTx) watch(key []byte) future[struct{}] {
 
 func (t *fakeTx) commit() future[struct{}] {
 	return ask(t, func() (struct{}, error) {
-		err := t.f.fail("commit")
+		err := t.fail("commit")
 		if err == nil || t.f.late != nil && t.f.late() {
 			if err2 := t.apply(); err2 != nil {
 				err = err2

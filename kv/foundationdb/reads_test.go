@@ -25,7 +25,7 @@ func drain(r kv.Reader, limit int) error {
 
 // Reads of ReadTransact are repeated, at the version that the earlier ones had.
 func TestReadsAreRepeated(t *testing.T) {
-	for _, code := range []int{1009, 1037, 1039, 1213} {
+	for _, code := range []int{1009, 1037, 1213} {
 		inStore(t, Options{}, func(t *testing.T, db *DB, c *fake) {
 			fill(t, db, 20)
 			runs := 0
@@ -160,6 +160,36 @@ func TestFirstReadTooOld(t *testing.T) {
 			}
 		}
 	})
+}
+
+// When the cluster's version changes, the library starts the transaction anew and has forgotten its
+// version: what was read before has become too old. A first read is repeated.
+func TestReadsAfterAnUpgrade(t *testing.T) {
+	for _, op := range []string{"get", "range"} {
+		inStore(t, Options{}, func(t *testing.T, db *DB, c *fake) {
+			fill(t, db, 5)
+			err := db.ReadTransact(t.Context(), func(r kv.Reader) error {
+				c.failWith(fails(op, 1, codeClusterVersion))
+				if op == "get" {
+					value, err := r.Get([]byte("k03"))
+					if string(value) != "3" || err != nil {
+						t.Errorf("a first read returned %q, %v", value, err)
+					}
+				} else if err := drain(r, 0); err != nil {
+					t.Errorf("a first loop: %v", err)
+				}
+				c.failWith(fails(op, 1, codeClusterVersion))
+				if op == "range" {
+					return drain(r, 0)
+				}
+				_, err := r.Get([]byte("k04"))
+				return err
+			})
+			if !errors.Is(err, kv.ErrTooOld) || errors.Is(err, kv.ErrConflict) {
+				t.Errorf("%s: error %v, want ErrTooOld alone", op, err)
+			}
+		})
+	}
 }
 
 // But what was read is never mixed with another version.
