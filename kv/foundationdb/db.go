@@ -212,7 +212,16 @@ func (c *call) pause(tr transaction, err error) error {
 		return fmt.Errorf("foundationdb: given up after %d retries: %w", c.retries, err)
 	}
 	c.retries++
-	switch _, failed := await(c.ctx, tr.onError(code)); {
+	_, failed := await(c.ctx, tr.onError(code))
+	if failed == nil && code == codeClusterVersion {
+		// Until a client library fits the cluster, tr can't be cancelled, and so no range read. If
+		// this fails for another reason than the context, so does whatever comes next.
+		_, err := await(c.ctx, tr.readVersion())
+		if c.ctx.Err() != nil {
+			failed = err
+		}
+	}
+	switch {
 	case failed == nil:
 		return nil
 	case c.db.closed(), c.ctx.Err() != nil:

@@ -200,6 +200,26 @@ func TestConnect(t *testing.T) {
 	})
 }
 
+// When the cluster's version has changed to one that no client library fits, the library's transaction
+// can't be cancelled: the end of the context ends what waits for it all the same.
+func TestNoLibraryForTheCluster(t *testing.T) {
+	inStore(t, Options{}, func(t *testing.T, db *DB, c *fake) {
+		fill(t, db, 1)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+		defer cancel()
+		c.failWith(fails("range", 1, codeClusterVersion))
+		err := db.Transact(ctx, func(tx kv.Tx) error {
+			err := drain(tx, 0)
+			c.stuck.Store(true)
+			return err
+		})
+		if !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("error %v, want that of the context", err)
+		}
+		c.stuck.Store(false)
+	})
+}
+
 // What a transaction depends on, and then writes, is a conflict too, in any order.
 func TestConflictsOnOwnWrites(t *testing.T) {
 	inStore(t, Options{}, func(t *testing.T, db *DB, _ *fake) {

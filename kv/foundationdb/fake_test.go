@@ -162,6 +162,7 @@ type fakeTx struct {
 	data      *state
 	cancelled bool
 	changed   bool // the cluster's version: it is of a client library that does not fit any more
+	absent    bool // there was no client library that fits it: it can't be cancelled
 	committed bool
 	writes    []fakeWrite
 	size      int // of the writes, as sent
@@ -185,6 +186,8 @@ func ask[T any](t *fakeTx, answer func() (T, error)) *fakeFuture[T] {
 		future.resolve(none, fakeError(codeCancelled))
 	case t.f.stuck.Load():
 		t.pending = append(t.pending, func(err error) { future.resolve(none, err) })
+	case t.absent:
+		future.resolve(none, fakeError(codeClusterVersion))
 	default:
 		future.resolve(answer())
 	}
@@ -538,6 +541,16 @@ func (f *fake) fire() {
 var retryable = []int{1007, 1009, 1020, 1021, 1037, 1038, 1039, 1042, 1051, 1078, 1213, 1223}
 
 func (t *fakeTx) onError(code int) future[struct{}] {
+	if code == codeClusterVersion { // which nobody is asked about
+		t.f.mu.Lock()
+		defer t.f.mu.Unlock()
+		t.f.pauses.Add(1)
+		t.abandon()
+		*t = fakeTx{f: t.f, absent: t.f.stuck.Load()}
+		done := newFuture[struct{}](t.f)
+		done.resolve(struct{}{}, nil)
+		return done
+	}
 	return ask(t, func() (struct{}, error) {
 		if !slices.Contains(retryable, code) {
 			t.cancelled = true
@@ -571,6 +584,8 @@ func (t *fakeTx) end() {
 func (t *fakeTx) cancel() {
 	t.f.mu.Lock()
 	defer t.f.mu.Unlock()
-	t.cancelled = true
-	t.end()
+	if !t.absent {
+		t.cancelled = true
+		t.end()
+	}
 }
