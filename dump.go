@@ -15,8 +15,8 @@ import (
 // DumpOptions are the options of Dump. The zero value is the default.
 type DumpOptions struct {
 	// Queues says which queues, and in which order. Each must be there; one that only
-	// another program has used, by FoundationDB's recipes, may be among them. Default:
-	// all that the catalogue has, by name.
+	// another program has used, by FoundationDB's recipes, may be among them. Default,
+	// also of an empty list: all that the catalogue has, by name.
 	Queues []string
 
 	// Progress is told how far it is, now and then and at the end of each queue, in

@@ -95,5 +95,8 @@
 //
 // Close ends what is open of the store: transactions, reads and watches fail with
 // kv.ErrClosed. The connection to the cluster and the library's network thread,
-// which all stores of a process share, stay until the process ends.
+// which all stores of a process share, stay until the process ends. A program that uses
+// the binding beside shares them, too: it must ask for API version 730, as the binding
+// takes one in a process, and must not close an fdb.Database of the same cluster file,
+// which is that of the stores.
 package foundationdb
