@@ -49,6 +49,9 @@ type Once struct {
 	checked bool // what is at the key may be overwritten; whoever fills busy owns it
 }
 
+// errNoLane is the error of a lane that is nil, or the zero value.
+var errNoLane = fmt.Errorf("%w: a Once must be made by NewOnce", ErrInvalid)
+
 // NewOnce returns the lane with the given outcome key. It does not touch the
 // store. Ids are read from random, 16 bytes a call, one read at a time; they
 // must not repeat. Nil is crypto/rand.
@@ -93,7 +96,10 @@ func NewOnce(db DB, key []byte, random io.Reader) *Once {
 // until ctx ends.
 func TransactOnce[T any](ctx context.Context, o *Once, f func(Tx) (T, error)) (T, error) {
 	var none T
-	if f == nil {
+	switch {
+	case o == nil || o.db == nil:
+		return none, errNoLane
+	case f == nil:
 		return none, fmt.Errorf("%w: nil function", ErrInvalid)
 	}
 	if !o.needed {
@@ -121,7 +127,10 @@ func TransactOnce[T any](ctx context.Context, o *Once, f func(Tx) (T, error)) (T
 // its own. After an error the key may be there or not; a further call is safe.
 // The lane stays usable.
 func (o *Once) Forget(ctx context.Context) error {
-	if !o.needed {
+	switch {
+	case o == nil || o.db == nil:
+		return errNoLane
+	case !o.needed:
 		return nil
 	}
 	if err := o.lock(ctx); err != nil {

@@ -266,6 +266,12 @@ func TestOnceNil(t *testing.T) {
 		t.Errorf("Forget with a nil context: error %v, want ErrInvalid", err)
 	}
 	f.once(t, func(tx kv.Tx) (string, error) { tx.OnCommit(nil); return "", nil })
+	for _, lane := range []*kv.Once{nil, {}} {
+		_, err := kv.TransactOnce(t.Context(), lane, func(kv.Tx) (string, error) { return "", nil })
+		if forget := lane.Forget(t.Context()); !errors.Is(err, kv.ErrInvalid) || !errors.Is(forget, kv.ErrInvalid) {
+			t.Errorf("a lane that NewOnce has not made: errors %v, %v, want ErrInvalid", err, forget)
+		}
+	}
 }
 
 // Lanes of several processes over one store, each hit by random faults: what is
