@@ -40,7 +40,8 @@ type Options struct {
 
 	// Random is where the 20 random bytes of each key are read from. It must be
 	// safe for concurrent use if the handle is used so, and must never repeat
-	// itself, or items overwrite each other. Default: crypto/rand.
+	// itself, or items overwrite each other. A call that gets an error from it has added
+	// nothing; io.ErrNoProgress if it goes on to return nothing. Default: crypto/rand.
 	Random io.Reader
 }
 

@@ -14,6 +14,7 @@ import (
 
 	"github.com/conq-go/conq/internal/outcome"
 	"github.com/conq-go/conq/internal/staging"
+	"github.com/conq-go/conq/internal/stream"
 	"github.com/conq-go/conq/kv"
 	"github.com/conq-go/conq/recipe"
 	"github.com/conq-go/conq/subspace"
@@ -50,6 +51,8 @@ func (s *store) open(ctx context.Context, db kv.DB, name string, kind Kind, hasC
 	o, tooMany := only(opts)
 	if o.Random == nil {
 		o.Random = rand.Reader
+	} else {
+		o.Random = stream.Progressing(o.Random)
 	}
 	switch err := checkName(name); {
 	case err != nil:

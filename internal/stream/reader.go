@@ -34,11 +34,13 @@ func NewReader(r io.Reader, max int) *Reader {
 	if max <= 0 {
 		max = math.MaxInt
 	}
-	return &Reader{r: bufio.NewReaderSize(progressing{r}, 64<<10), max: max}
+	return &Reader{r: bufio.NewReaderSize(Progressing(r), 64<<10), max: max}
 }
 
-// progressing gives up a reader that returns neither bytes nor an error again and again, as bufio
-// does, but not where io.ReadFull asks it.
+// Progressing returns r, which is given up with io.ErrNoProgress if it returns neither bytes nor an
+// error again and again. io.ReadFull by itself asks it for ever, and bufio does where that asks it.
+func Progressing(r io.Reader) io.Reader { return progressing{r} }
+
 type progressing struct{ r io.Reader }
 
 const mostEmptyReads = 100
