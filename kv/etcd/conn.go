@@ -20,6 +20,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
 )
 
 // conn sends requests to one member of the cluster at a time: the leader, if it
@@ -261,6 +262,10 @@ var (
 	errRefused   = errors.New("etcd: request was refused") // nothing was done
 	errLost      = errors.New("etcd: no answer")           // it may have been done
 
+	// What servers refuse that are told to take less than they do by default.
+	errTooLong = fmt.Errorf("%w: it is too large for the cluster, where --max-request-bytes should be 1572864", errRefused)
+	errTooMany = fmt.Errorf("%w: it has too many operations for the cluster, where --max-txn-ops should be 128", errRefused)
+
 	// The commit that fills the database is done, and refused afterwards (by quotaApplierV3
 	// of etcd's server), with the same words as those after it, which are not done.
 	errFull = errors.New("etcd: the database of the cluster has no space left")
@@ -276,14 +281,21 @@ func (c *conn) explain(err error) error {
 		rpctypes.ErrGRPCAuthOldRevision:  errUsers,
 		rpctypes.ErrGRPCUserEmpty:        errToken,
 		rpctypes.ErrGRPCNoSpace:          errFull,
+		rpctypes.ErrGRPCRequestTooLarge:  errTooLong,
+		rpctypes.ErrGRPCTooManyOps:       errTooMany,
 	} {
 		if desc == rpctypes.ErrorDesc(known) && (meaning != errToken || c.o.Username != "") {
 			return meaning
 		}
 	}
 	switch status.Code(err) {
+	case codes.ResourceExhausted:
+		if strings.Contains(desc, "message larger than max") { // so gRPC says it
+			return errTooLong
+		}
+		return fmt.Errorf("%w: %s", errRefused, desc)
 	case codes.InvalidArgument, codes.NotFound, codes.AlreadyExists, codes.PermissionDenied, codes.Unauthenticated,
-		codes.FailedPrecondition, codes.OutOfRange, codes.ResourceExhausted, codes.Unimplemented:
+		codes.FailedPrecondition, codes.OutOfRange, codes.Unimplemented:
 		return fmt.Errorf("%w: %s", errRefused, desc)
 	}
 	return fmt.Errorf("%w: %s", errLost, desc)
@@ -291,6 +303,29 @@ func (c *conn) explain(err error) error {
 
 // passes tells whether a request was refused for what is different when it is sent again.
 func passes(err error) bool { return errors.Is(err, errToken) || errors.Is(err, errUsers) }
+
+// overError is a refusal for the size of a request. What the limit is the cluster does not say.
+type overError struct {
+	error
+	size *kv.TooLargeError
+}
+
+func (e *overError) Unwrap() []error { return []error{e.error, e.size} }
+
+// sized makes err, which a request failed with, a kv.ErrTooLarge if it is a refusal for its size:
+// so those who share a transaction try with less.
+func sized(err error, r *pb.TxnRequest) error {
+	size, unit := 0, "bytes"
+	switch {
+	case errors.Is(err, errTooLong):
+		size = proto.Size(r)
+	case errors.Is(err, errTooMany):
+		size, unit = max(len(r.Compare), len(r.Success), len(r.Failure)), "operations"
+	default:
+		return err
+	}
+	return &overError{err, &kv.TooLargeError{What: "request to etcd", Size: size, Limit: size - 1, Unit: unit}}
+}
 
 // firstAttempt is how long the first attempt to read may take; each further one
 // may take twice as long, up to Options.Timeout.
@@ -345,9 +380,10 @@ func (c *conn) Range(ctx context.Context, r *pb.RangeRequest) (*pb.RangeResponse
 // ReadAll reads several ranges at the same revision.
 func (c *conn) ReadAll(ctx context.Context, rs ...*pb.RangeRequest) (*pb.TxnResponse, error) {
 	request := &pb.TxnRequest{Success: gets(rs)}
-	return read(ctx, c, func(ctx context.Context) (*pb.TxnResponse, error) {
+	response, err := read(ctx, c, func(ctx context.Context) (*pb.TxnResponse, error) {
 		return c.kv.Txn(ctx, request, callOptions...)
 	})
+	return response, sized(err, request)
 }
 
 // gets makes reads operations of a transaction.
@@ -397,7 +433,7 @@ func (c *conn) Commit(ctx context.Context, request *pb.TxnRequest, since int64) 
 		case lost && sent:
 			return nil, fmt.Errorf("%w: %w", kv.ErrCommitUnknown, err)
 		case !lost && !passes(err):
-			return nil, err
+			return nil, sized(err, request)
 		case ctx.Err() != nil:
 			return nil, context.Cause(ctx)
 		case c.ctx.Err() != nil:

@@ -2,12 +2,17 @@ package etcd
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"testing"
 
 	"github.com/conq-go/conq/kv"
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
 )
 
 // oldUsers refuses all requests but each third, as users were changed meanwhile.
@@ -53,4 +58,53 @@ func TestUsersChangeMeanwhile(t *testing.T) {
 			t.Errorf("user %q: %v", name, err)
 		}
 	}
+}
+
+// lessThanUsual refuses transactions as servers do that are told to take less than by default.
+type lessThanUsual struct{ pb.KVClient }
+
+func (l lessThanUsual) Txn(ctx context.Context, r *pb.TxnRequest, opts ...grpc.CallOption) (*pb.TxnResponse, error) {
+	switch {
+	case proto.Size(r) > 20_000:
+		return nil, status.Error(codes.ResourceExhausted, "grpc: received message larger than max (20001 vs. 20000)")
+	case proto.Size(r) > 10_000:
+		return nil, rpctypes.ErrGRPCRequestTooLarge
+	case refused(r, 10):
+		return nil, rpctypes.ErrGRPCTooManyOps
+	}
+	return l.KVClient.Txn(ctx, r, opts...)
+}
+
+// What is too large for such servers is ErrTooLarge, so that it is tried in parts.
+func TestTooLargeForServers(t *testing.T) {
+	db := newFakeCluster().open(t)
+	db.conn.kv = lessThanUsual{db.conn.kv}
+	set := func(keys, size int) error {
+		return db.Transact(t.Context(), func(tx kv.Tx) error {
+			for i := range keys {
+				tx.Set(fmt.Append(nil, "key ", i), make([]byte, size))
+			}
+			return nil
+		})
+	}
+	read := func(keys int) error {
+		return db.ReadTransact(t.Context(), func(r kv.Reader) error {
+			var spans []kv.Range
+			for i := range keys {
+				spans = append(spans, kv.KeyRange(fmt.Append(nil, "key ", i)))
+			}
+			_, err := kv.LastKeys(r, spans, kv.Range{Begin: []byte("key"), End: []byte("kez")}, nil)
+			return err
+		})
+	}
+	for name, err := range map[string]error{
+		"bytes": set(1, 15_000), "bytes for gRPC": set(1, 25_000), "operations": set(20, 1), "ranges": read(20),
+	} {
+		var large *kv.TooLargeError
+		if !errors.Is(err, kv.ErrTooLarge) || !errors.As(err, &large) || !errors.Is(err, errRefused) {
+			t.Errorf("too many %s: error %v, want ErrTooLarge", name, err)
+		}
+	}
+	must(t, read(5))
+	must(t, set(5, 1))
 }
