@@ -114,6 +114,8 @@ func (d *delivery) run(ctx context.Context, n int) (done int, err error) {
 			return done, d.unknown(err)
 		case err != nil && ctx.Err() != nil && !isOutput(err):
 			return done, d.interrupted(err, done)
+		case err != nil && !d.commitFirst && !isOutput(err):
+			return done, d.stillIn(err)
 		case err != nil && !d.commitFirst:
 			err = after(err, fmt.Sprintf("%s removed", items(done)))
 			if isUnread(err) && done > 0 {
@@ -221,7 +223,11 @@ func (d *delivery) unknown(err error) error {
 
 // interrupted says how far it was: done items, and a batch under way.
 func (d *delivery) interrupted(err error, done int) error {
-	err = fmt.Errorf("%w; %s removed before that", err, items(done))
+	return d.stillIn(fmt.Errorf("%w; %s removed before that", err, items(done)))
+}
+
+// stillIn adds to an error of a batch that it was written, if it was.
+func (d *delivery) stillIn(err error) error {
 	if n := len(d.written); n > 0 {
 		return fmt.Errorf("%w; the last %s written out may still be in the queue", err, items(n))
 	}

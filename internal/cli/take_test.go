@@ -279,6 +279,28 @@ func (u unknown) Transact(ctx context.Context, f func(kv.Tx) error) error {
 	return errors.Join(u.DB.Transact(ctx, f), kv.ErrCommitUnknown)
 }
 
+// Where a batch can't be removed that was written, the error says that it will come again.
+func TestRefusedCommit(t *testing.T) {
+	for commitFirst, want := range map[bool]string{false: "refused; the last 2 items written out may still be in the queue", true: "refused"} {
+		b := newBench(t, letters("ab")...)
+		d := b.delivery(refusing{b.db})
+		d.commitFirst = commitFirst
+		done, err := d.run(t.Context(), 9)
+		if !errors.Is(err, errNotCommitted) || err.Error() != want || done != 0 || len(b.left(t)) != 2 || (b.out.Len() > 0) == commitFirst {
+			t.Errorf("commit first %v: %d done, %q written, error %v, want %s", commitFirst, done, b.out, err, want)
+		}
+	}
+}
+
+var errNotCommitted = errors.New("refused")
+
+// refusing is a store that commits nothing of a command's own transactions.
+type refusing struct{ kv.DB }
+
+func (r refusing) Transact(ctx context.Context, f func(kv.Tx) error) error {
+	return r.DB.Transact(ctx, func(tx kv.Tx) error { return errors.Join(f(tx), errNotCommitted) })
+}
+
 // What keys returns belongs to what take returns, whichever end items come from.
 func TestKeysAreThoseOfItemsTaken(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
