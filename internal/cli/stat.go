@@ -132,7 +132,8 @@ func (a *app) storeFacts(db kv.DB) storeFacts {
 	facts := storeFacts{Store: a.shownStore(), Limits: limits{maxItem(db), db.Limits().Transaction}, Queues: []info{}}
 	dir, ok := a.storeDir()
 	if !ok {
-		facts.Engine, _, _ = strings.Cut(a.store, ":")
+		engine, _, _ := strings.Cut(a.store, ":")
+		facts.Engine = strings.ToLower(engine) // in a URL it may be in capitals
 		return facts
 	}
 	facts.Engine = "embedded"
