@@ -115,6 +115,52 @@ func TestLazyRead(t *testing.T) {
 	}
 }
 
+// A lazy transaction depends on the range that it has read, and not on what is near beside that.
+func TestLazyReadsNoMore(t *testing.T) {
+	for _, reverse := range []bool{false, true} {
+		for _, known := range []bool{false, true} {
+			db := mustOpen(t, "store", Options{FS: memFS(), Durability: Memory})
+			put := func(key string) {
+				mustTransact(t, db, func(tx kv.Tx) { tx.Set([]byte(key), nil) })
+			}
+			put("n5")
+			put("f1")
+			span, change := kv.Range{Begin: []byte("n6"), End: []byte("n8")}, "n9" // behind all that is near
+			if reverse {
+				span, change = kv.Range{Begin: []byte("n2"), End: []byte("n4")}, "n1"
+			}
+			read := func(r kv.Reader) error {
+				if !known {
+					_, _, err := first(r, span, reverse)
+					return err
+				}
+				_, found, err := kv.Known(r, span, kv.RangeOptions{Limit: 1, Reverse: reverse}, nil)
+				if !found {
+					t.Error("it is not near: the test tests nothing")
+				}
+				return err
+			}
+			if err := db.ReadTransact(t.Context(), func(r kv.Reader) error {
+				_, _, err := first(r, kv.PrefixRange([]byte("n")), false)
+				return err
+			}); err != nil { // so that all of it is near
+				t.Fatal(err)
+			}
+			if err := db.ReadTransact(t.Context(), func(r kv.Reader) error {
+				kv.Lazily(r)
+				if err := read(r); err != nil {
+					return err
+				}
+				put(change)
+				_, err := r.Get([]byte("f1"))
+				return err
+			}); err != nil {
+				t.Errorf("reverse: %v, known: %v; after a change of %s, which it has not read: %v", reverse, known, change, err)
+			}
+		}
+	}
+}
+
 // A change of any of the keys that a lazy transaction has read is found, in whatever order it has
 // read them.
 func TestLazyReadsInAnyOrder(t *testing.T) {
