@@ -325,6 +325,21 @@ var plantedStaging = []planted{
 		want: "staging key q",
 	},
 	{
+		name: "a result with an item of no number",
+		plant: func(t *testing.T, p *plot) {
+			p.put(1, tooLateBy)
+			item := p.staged()[0]
+			p.set(p.stage(2, opID(7), "x", p.original(item)), p.value(item))
+			p.clear(item)
+		},
+		want: "staging key q, incomplete result q",
+	},
+	{
+		name:  "a key of no result that is not an item's",
+		plant: func(t *testing.T, p *plot) { p.set(p.stage(2, opID(1), 5), nil) },
+		want:  "staging key q",
+	},
+	{
 		name:  "a request that was served",
 		plant: func(t *testing.T, p *plot) { p.set(p.stage(1, 5, 0, opID(8)), p.state(1, inTime)) },
 		want:  "served request q+", then: "served request q*",
@@ -468,6 +483,19 @@ var plantedStaging = []planted{
 		},
 		// What is too old goes back, and then the item is in the queue and in the other result.
 		want: "item twice q", then: "item twice q", after: "item twice q",
+	},
+	{
+		name: "an item in two results, the second of which is too old",
+		plant: func(t *testing.T, p *plot) {
+			p.put(1, inTime)
+			item := p.staged()[0]
+			p.set(p.stage(2, opID(10)), p.state(1, tooLateBy))
+			p.set(p.stage(2, opID(10), 0, p.original(item)), p.value(item))
+			p.set(p.stage(0, p.at(tooLateBy), opID(10)), nil)
+			_, place := p.q.store.place(p.original(item))
+			p.set(packed(t, append(p.stage(3), place...), opID(10)), nil)
+		},
+		want: "item twice q",
 	},
 	{
 		name:  "an item without any piece goes back, and is told once",

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"runtime"
 	"slices"
 	"strings"
@@ -332,6 +333,25 @@ func TestCloseGivesUp(t *testing.T) {
 func TestCloseUnopened(t *testing.T) {
 	wantError(t, new(Queue[string]).Close(), errUnopened)
 	wantError(t, new(PriorityQueue[string]).Close(), errUnopened)
+}
+
+// A loop over the items ends with an error, also if it was asked for before.
+func TestCloseThenLoop(t *testing.T) {
+	f := newFixture(t, newMemory(t, kv.Limits{}), nil)
+	noError(t, f.q.Enqueue(f.ctx, "v"))
+	noError(t, f.db.Transact(f.ctx, func(tx kv.Tx) error {
+		before, in := f.q.All(f.ctx), f.q.In(tx).All()
+		noError(t, f.q.Close())
+		for what, all := range map[string]iter.Seq2[string, error]{
+			"before": before, "after": f.q.All(f.ctx), "in, before": in, "in, after": f.q.In(tx).All(),
+		} {
+			_, err := valuesIn(all)
+			if !errors.Is(err, ErrClosed) {
+				t.Errorf("%s: error %v, want ErrClosed", what, err)
+			}
+		}
+		return nil
+	}))
 }
 
 // A call that has nothing to add fails like others.

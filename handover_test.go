@@ -374,6 +374,29 @@ func TestHandOverDecode(t *testing.T) {
 	})
 }
 
+// So it is with priorities, from both ends.
+func TestHandOverDecodePriority(t *testing.T) {
+	for name, wait := range map[string]func(*PriorityQueue[string]) func(context.Context) (string, error){
+		"PopMin": func(p *PriorityQueue[string]) func(context.Context) (string, error) { return p.PopMinWait },
+		"PopMax": func(p *PriorityQueue[string]) func(context.Context) (string, error) { return p.PopMaxWait },
+	} {
+		t.Run(name, func(t *testing.T) {
+			onLocal(t, func(t *testing.T, db *writes) {
+				p, err := OpenPriorityQueue[string](db, "p", fragile{})
+				noError(t, err)
+				got := make(chan error, 1)
+				go func() { got <- drop(wait(p)(t.Context())) }()
+				synctest.Wait()
+				noError(t, p.Push(t.Context(), "bad", 1))
+				wantError(t, <-got, ErrDecode)
+				n, err := p.Len(t.Context())
+				noError(t, err)
+				equal(t, "left", n, 1)
+			})
+		})
+	}
+}
+
 // Who gets an item has it for himself.
 func TestHandOverCopies(t *testing.T) {
 	onLocal(t, func(t *testing.T, db *writes) {

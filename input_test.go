@@ -9,6 +9,7 @@ import (
 	"math/big"
 	"strings"
 	"testing"
+	"testing/iotest"
 
 	"github.com/conq-go/conq/kv"
 	"github.com/conq-go/conq/recipe"
@@ -85,6 +86,7 @@ func TestNilAndZero(t *testing.T) {
 		"nil codec":            drop(OpenQueue[string](f.db, "q", nil)),
 		"nil db, priority":     drop(OpenPriorityQueue(nil, "q", String())),
 		"nil codec, priority":  drop(OpenPriorityQueue[string](f.db, "q", nil)),
+		"no such staging":      drop(OpenQueue(f.db, "q", String(), Options{Staging: StagingAuto - 1})),
 		"two options":          drop(OpenQueue(f.db, "q", String(), Options{}, Options{})),
 		"Queues of nil":        drop(Queues(f.ctx, nil)),
 		"zero Enqueue":         zeroQ.Enqueue(f.ctx, "v"),
@@ -96,7 +98,21 @@ func TestNilAndZero(t *testing.T) {
 		"zero All":             all(zeroQ.All(f.ctx)),
 		"zero Push":            zeroP.Push(f.ctx, "v", 1),
 		"zero PopMax":          drop(zeroP.PopMax(f.ctx)),
+		"zero DequeueWait":     drop(zeroQ.DequeueWait(f.ctx)),
+		"zero DequeueWaitN":    drop(zeroQ.DequeueWaitN(f.ctx, 1)),
+		"zero Reclaim":         zeroQ.Reclaim(f.ctx),
+		"zero PushAll":         zeroP.PushAll(f.ctx, []Prioritized[string]{{"v", 1}}),
+		"zero PopMin":          drop(zeroP.PopMin(f.ctx)),
+		"zero PopMinN":         drop(zeroP.PopMinN(f.ctx, 1)),
+		"zero PopMaxN":         drop(zeroP.PopMaxN(f.ctx, 1)),
+		"zero PopMinWait":      drop(zeroP.PopMinWait(f.ctx)),
+		"zero PopMinWaitN":     drop(zeroP.PopMinWaitN(f.ctx, 1)),
+		"zero PopMaxWait":      drop(zeroP.PopMaxWait(f.ctx)),
+		"zero PopMaxWaitN":     drop(zeroP.PopMaxWaitN(f.ctx, 1)),
 		"zero In":              drop(QueueTx[string]{}.Dequeue()),
+		"zero In Len":          drop(QueueTx[string]{}.Len()),
+		"zero In All":          all(QueueTx[string]{}.All()),
+		"zero In Len, p":       drop(PriorityQueueTx[string]{}.Len()),
 		"zero In, priority":    drop(PriorityQueueTx[string]{}.PopMin()),
 		"In nil Enqueue":       f.q.In(nil).Enqueue("v"),
 		"In nil Dequeue":       drop(f.q.In(nil).Dequeue()),
@@ -285,6 +301,13 @@ func TestStoreErrors(t *testing.T) {
 	wantError(t, drop(f.q.Dequeue(ctx)), errCancelled)
 	wantError(t, drop(f.q.Peek(ctx)), errCancelled)
 	wantError(t, drop(f.q.Len(ctx)), errCancelled)
+	wantError(t, f.p.Push(ctx, "v", 1), errCancelled)
+	wantError(t, drop(f.p.PopMin(ctx)), errCancelled)
+	wantError(t, drop(f.p.PopMax(ctx)), errCancelled)
+	wantError(t, drop(f.p.PopMinWait(ctx)), errCancelled)
+	wantError(t, drop(f.p.PopMaxWait(ctx)), errCancelled)
+	wantError(t, f.q.Clear(ctx), errCancelled)
+	wantError(t, f.p.Clear(ctx), errCancelled)
 	wantError(t, drop(Queues(ctx, f.db)), errCancelled)
 	noError(t, f.db.Close())
 	wantError(t, f.q.Enqueue(f.ctx, "v"), kv.ErrClosed)
@@ -292,4 +315,38 @@ func TestStoreErrors(t *testing.T) {
 	wantError(t, drop(f.p.PeekMax(f.ctx)), kv.ErrClosed)
 	wantError(t, drop(OpenQueue(f.db, "q", String())), kv.ErrClosed)
 	wantError(t, drop(OpenQueue(f.db, "new", String())), kv.ErrClosed)
+}
+
+// Without random bytes for its key nothing is added.
+func TestNoRandomBytes(t *testing.T) {
+	f := newFixture(t, newMemory(t, kv.Limits{}), iotest.ErrReader(errEnough))
+	many := make([]Prioritized[string], 2*mostDrawn)
+	adds := map[string]func(kv.Tx) error{
+		"Enqueue":    func(kv.Tx) error { return f.q.Enqueue(f.ctx, "v") },
+		"EnqueueAll": func(kv.Tx) error { return f.q.EnqueueAll(f.ctx, []string{"v", "w"}) },
+		"Push":       func(kv.Tx) error { return f.p.Push(f.ctx, "v", 1) },
+		"PushAll":    func(kv.Tx) error { return f.p.PushAll(f.ctx, many) },
+		"In Enqueue": func(tx kv.Tx) error { return f.q.In(tx).Enqueue("v") },
+		"In Push":    func(tx kv.Tx) error { return f.p.In(tx).Push("v", 1) },
+	}
+	for name, add := range adds {
+		t.Run(name, func(t *testing.T) {
+			wantError(t, f.db.Transact(f.ctx, add), errEnough, "no random bytes")
+			equal(t, "keys", len(stored(t, f.db)), 0)
+		})
+	}
+}
+
+// unlimited is a store without limits of sizes.
+type unlimited struct{ kv.DB }
+
+func (unlimited) Limits() kv.Limits { return kv.Limits{} }
+
+func TestNoLimits(t *testing.T) {
+	f := newFixture(t, unlimited{newMemory(t, kv.Limits{Value: 1 << 20, Transaction: 4 << 20})}, nil)
+	item := strings.Repeat("x", 1<<20)
+	noError(t, f.q.Enqueue(f.ctx, item))
+	got, err := f.q.Dequeue(f.ctx)
+	noError(t, err)
+	equal(t, "item", got == item, true)
 }

@@ -138,6 +138,8 @@ func TestBrokenPieces(t *testing.T) {
 		"an empty last piece":  {{Key: key3, Value: []byte("a")}, {Key: piece(1), Value: []byte("b")}, {Key: piece(2)}},
 		"all missing":          {{Key: key3, Value: []byte("a")}},
 		"another one instead":  {{Key: key3}, {Key: piece(1)}, {Key: piece(3)}},
+		"a later one instead":  {{Key: key3, Value: []byte("a")}, {Key: piece(1), Value: []byte("b")}, {Key: piece(3), Value: []byte("c")}},
+		"one in front":         {{Key: key3, Value: []byte("a")}, {Key: piece(0), Value: []byte("x")}, {Key: piece(1), Value: []byte("b")}, {Key: piece(2), Value: []byte("c")}},
 		"one piece":            {{Key: item(1)}},
 		"no pieces":            {{Key: item(0)}},
 		"negative":             {{Key: item(-5)}},

@@ -207,6 +207,7 @@ func TestReadErrors(t *testing.T) {
 								want, wantAfter = found, after
 							case err != nil:
 								wantError(t, err, errRead)
+								equal(t, "said to be an item that does not decode", errors.Is(err, ErrDecode), false)
 								equal(t, fmt.Sprintf("after an error at read %d", k), after, before)
 							default:
 								equal(t, fmt.Sprintf("found without an error, though read %d failed", k), found, want)
@@ -217,6 +218,51 @@ func TestReadErrors(t *testing.T) {
 				})
 			}
 		}
+	}
+}
+
+// A queue is not opened without knowing whether a process that had the store before has left staged
+// items: they would come behind what is added.
+func TestReadErrorsOpen(t *testing.T) {
+	for k, failed := 1, true; failed; k++ {
+		db := newMemory(t, kv.Limits{})
+		write(t, db, kv.KeyValue{Key: appendInt(stageSpace("q"), 1)})
+		at := k
+		q, err := OpenQueue(failingAt(db, &at), "q", String())
+		if failed = at <= 0; failed && err != nil {
+			wantError(t, err, errRead)
+			continue
+		}
+		noError(t, err)
+		equal(t, fmt.Sprintf("items may be staged, though read %d failed", k), q.store.mayBeStaged(), true)
+	}
+}
+
+// Who adds can't tell where, if reading what is staged fails, and who reclaims has not put back anything.
+func TestReadErrorsStaged(t *testing.T) {
+	for k, failed := 1, true; failed; k++ {
+		synctest.Test(t, func(t *testing.T) {
+			at := 0
+			db := failingAt(newMemory(t, kv.Limits{}), &at)
+			q, err := OpenQueue(db, "q", String(), Options{Staging: StagingAlways})
+			noError(t, err)
+			noError(t, q.Enqueue(t.Context(), "first"))
+			noError(t, db.Transact(t.Context(), func(tx kv.Tx) error { return abandon(tx, &q.store) }))
+			at = k
+			err = q.Enqueue(t.Context(), "second")
+			failed, at = at <= 0, 0
+			if err != nil {
+				wantError(t, err, errRead)
+				noError(t, q.Enqueue(t.Context(), "second"))
+			}
+			pass(time.Minute)
+			at = 1
+			wantError(t, q.Reclaim(t.Context()), errRead)
+			noError(t, q.Reclaim(t.Context()))
+			got, err := q.DequeueN(t.Context(), 2)
+			noError(t, err)
+			equalSlices(t, fmt.Sprintf("items, when read %d had failed", k), got, []string{"first", "second"})
+		})
 	}
 }
 
