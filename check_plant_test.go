@@ -471,31 +471,15 @@ var plantedStaging = []planted{
 		want: "item twice q",
 	},
 	{
-		name: "an item in two results",
-		plant: func(t *testing.T, p *plot) {
-			p.put(1, tooLateBy)
-			item := p.staged()[0]
-			p.set(p.stage(2, opID(10)), p.state(1, inTime))
-			p.set(p.stage(2, opID(10), 0, p.original(item)), p.value(item))
-			p.set(p.stage(0, p.at(inTime), opID(10)), nil)
-			_, place := p.q.store.place(p.original(item))
-			p.set(packed(t, append(p.stage(3), place...), opID(10)), nil)
-		},
+		name:  "an item in two results",
+		plant: func(t *testing.T, p *plot) { p.putTwice(t, tooLateBy, inTime) },
 		// What is too old goes back, and then the item is in the queue and in the other result.
 		want: "item twice q", then: "item twice q", after: "item twice q",
 	},
 	{
-		name: "an item in two results, the second of which is too old",
-		plant: func(t *testing.T, p *plot) {
-			p.put(1, inTime)
-			item := p.staged()[0]
-			p.set(p.stage(2, opID(10)), p.state(1, tooLateBy))
-			p.set(p.stage(2, opID(10), 0, p.original(item)), p.value(item))
-			p.set(p.stage(0, p.at(tooLateBy), opID(10)), nil)
-			_, place := p.q.store.place(p.original(item))
-			p.set(packed(t, append(p.stage(3), place...), opID(10)), nil)
-		},
-		want: "item twice q",
+		name:  "an item in two results, the second of which is too old",
+		plant: func(t *testing.T, p *plot) { p.putTwice(t, inTime, tooLateBy) },
+		want:  "item twice q",
 	},
 	{
 		name:  "an item without any piece goes back, and is told once",

@@ -105,3 +105,14 @@ func (p *plot) putWithoutPieces() {
 	p.clear(p.piece(item, 1))
 	p.clear(p.piece(item, 2))
 }
+
+// putTwice stages an item in two results, the deadlines of which are as far away as that.
+func (p *plot) putTwice(t *testing.T, in, other time.Duration) {
+	p.put(1, in)
+	item := p.staged()[0]
+	p.set(p.stage(2, opID(10)), p.state(1, other))
+	p.set(p.stage(2, opID(10), 0, p.original(item)), p.value(item))
+	p.set(p.stage(0, p.at(other), opID(10)), nil)
+	_, place := p.q.store.place(p.original(item))
+	p.set(packed(t, append(p.stage(3), place...), opID(10)), nil)
+}
