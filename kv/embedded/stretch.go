@@ -124,7 +124,7 @@ func search(pairs []pair, key []byte, hint int) (int, bool) {
 
 // reading is how far a cursor has come.
 type reading struct {
-	pos     []byte // what is left begins here, or with reverse ends here
+	pos     []byte // what is left begins here, or with reverse ends here; never behind end
 	end     []byte // the other side of what is left
 	reverse bool
 	ahead   int // how many pairs should be fetched from pos on, if more than 0
@@ -140,10 +140,13 @@ func (r *reading) done() bool {
 	return bytes.Compare(r.pos, r.end) >= 0
 }
 
-// pass moves past a range that r has come to.
+// pass moves past a range that r has come to, or to the end if that is in it.
 func (r *reading) pass(begin, end []byte) {
 	if r.pos = end; r.reverse {
 		r.pos = begin
+	}
+	if r.done() {
+		r.pos = r.end
 	}
 }
 
@@ -171,7 +174,8 @@ func (s *stretch) forward(r *reading, pairs []pair, limit int) []pair {
 		r.pos = s.pairs[i].after
 	}
 	if i == len(s.pairs) {
-		r.pos, r.ahead = s.end, s.ahead
+		r.pass(s.begin, s.end)
+		r.ahead = s.ahead
 	} else {
 		s.runsLow(r, len(s.pairs)-i, s.end)
 	}
@@ -192,7 +196,8 @@ func (s *stretch) backward(r *reading, pairs []pair, limit int) []pair {
 		r.pos = s.pairs[i-1].key()
 	}
 	if i == 0 {
-		r.pos, r.ahead = s.begin, s.ahead
+		r.pass(s.begin, s.end)
+		r.ahead = s.ahead
 	} else {
 		s.runsLow(r, i, s.begin)
 	}

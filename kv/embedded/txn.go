@@ -85,13 +85,10 @@ func (db *DB) latest() *view {
 }
 
 // observe notes what a lazy transaction depends on: what it has read, from a place
-// to the one where it is now. That may be behind the end, where what is near ends.
+// to the one where it is now.
 func (t *txn) observe(r reading, from []byte) {
 	if t.view == nil && !bytes.Equal(from, r.pos) {
 		to := r.pos
-		if r.done() {
-			to = r.end
-		}
 		r.pos = from
 		t.depends(r.upTo(to))
 	}
