@@ -293,7 +293,7 @@ func (c *conn) explain(err error) error {
 		if strings.Contains(desc, "message larger than max") { // so gRPC says it
 			return errTooLong
 		}
-		return fmt.Errorf("%w: %s", errRefused, desc)
+		fallthrough
 	case codes.InvalidArgument, codes.NotFound, codes.AlreadyExists, codes.PermissionDenied, codes.Unauthenticated,
 		codes.FailedPrecondition, codes.OutOfRange, codes.Unimplemented:
 		return fmt.Errorf("%w: %s", errRefused, desc)
@@ -304,7 +304,8 @@ func (c *conn) explain(err error) error {
 // passes tells whether a request was refused for what is different when it is sent again.
 func passes(err error) bool { return errors.Is(err, errToken) || errors.Is(err, errUsers) }
 
-// overError is a refusal for the size of a request. What the limit is the cluster does not say.
+// overError is a refusal for the size of a request. What the limit is the cluster does not say, only
+// that it is less than that; so the error does not tell it, and the TooLargeError has the most that it can be.
 type overError struct {
 	error
 	size *kv.TooLargeError
