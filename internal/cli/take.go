@@ -114,7 +114,7 @@ func (d *delivery) run(ctx context.Context, n int) (done int, err error) {
 			return done, d.unknown(err)
 		case err != nil && ctx.Err() != nil && !isOutput(err):
 			return done, d.interrupted(err, done)
-		case err != nil && !d.commitFirst && !isOutput(err):
+		case err != nil && !isOutput(err):
 			return done, d.stillIn(err)
 		case err != nil && !d.commitFirst:
 			err = after(err, fmt.Sprintf("%s removed", items(done)))
