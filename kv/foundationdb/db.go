@@ -212,22 +212,27 @@ func (c *call) pause(tr transaction, err error) error {
 		return fmt.Errorf("foundationdb: given up after %d retries: %w", c.retries, err)
 	}
 	c.retries++
-	_, failed := await(c.ctx, tr.onError(code))
-	if failed == nil && code == codeClusterVersion {
-		// Until a client library fits the cluster, tr can't be cancelled, and so no range read. If
-		// this fails for another reason than the context, so does whatever comes next.
-		_, err := await(c.ctx, tr.readVersion())
-		if c.ctx.Err() != nil {
-			failed = err
-		}
-	}
-	switch {
+	switch failed := c.remake(tr, code); {
 	case failed == nil:
 		return nil
 	case c.db.closed(), c.ctx.Err() != nil:
 		return c.fault(failed)
 	}
 	return err
+}
+
+// remake has the library wait after an error, and make tr as new. When the cluster's version has
+// changed, it waits until a client library fits the cluster, too: before that tr can't be cancelled,
+// and so no range read.
+func (c *call) remake(tr transaction, code int) error {
+	_, err := await(c.ctx, tr.onError(code))
+	if err != nil || code != codeClusterVersion {
+		return err
+	}
+	if _, err = await(c.ctx, tr.readVersion()); c.ctx.Err() != nil {
+		return err
+	}
+	return nil // if it has failed for a reason of its own, so does whatever comes next
 }
 
 // release ends the call.

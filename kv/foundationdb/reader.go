@@ -111,7 +111,7 @@ func (t *txn) renew(epoch int, failed error) error {
 	var version int64
 	if t.hasRead {
 		if version, failed = await(t.ctx, t.tr.readVersion()); failed != nil {
-			return t.forgotten(t.fault(failed))
+			return forgotten(t.fault(failed))
 		}
 	}
 	if err := t.pause(t.tr, err); err != nil {
@@ -125,7 +125,7 @@ func (t *txn) renew(epoch int, failed error) error {
 
 // forgotten returns the error for a version that the library does not tell any more, since the
 // cluster's own has changed: nothing else can be read at it.
-func (t *txn) forgotten(err error) error {
+func forgotten(err error) error {
 	if errors.Is(err, kv.ErrConflict) {
 		return fmt.Errorf("%w: %v", kv.ErrTooOld, err)
 	}
