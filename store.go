@@ -13,8 +13,8 @@ import (
 	"time"
 
 	"github.com/conq-go/conq/internal/outcome"
+	"github.com/conq-go/conq/internal/progress"
 	"github.com/conq-go/conq/internal/staging"
-	"github.com/conq-go/conq/internal/stream"
 	"github.com/conq-go/conq/kv"
 	"github.com/conq-go/conq/recipe"
 	"github.com/conq-go/conq/subspace"
@@ -52,7 +52,7 @@ func (s *store) open(ctx context.Context, db kv.DB, name string, kind Kind, hasC
 	if o.Random == nil {
 		o.Random = rand.Reader
 	} else {
-		o.Random = stream.Progressing(o.Random)
+		o.Random = progress.Reader(o.Random)
 	}
 	switch err := checkName(name); {
 	case err != nil:

@@ -8,6 +8,8 @@ import (
 	"hash/crc32"
 	"io"
 	"math"
+
+	"github.com/conq-go/conq/internal/progress"
 )
 
 // Reader reads a stream: Queues, then Item until io.EOF for each of them, then End.
@@ -34,24 +36,7 @@ func NewReader(r io.Reader, max int) *Reader {
 	if max <= 0 {
 		max = math.MaxInt
 	}
-	return &Reader{r: bufio.NewReaderSize(Progressing(r), 64<<10), max: max}
-}
-
-// Progressing returns r, which is given up with io.ErrNoProgress if it returns neither bytes nor an
-// error again and again. io.ReadFull by itself asks it for ever, and bufio does where that asks it.
-func Progressing(r io.Reader) io.Reader { return progressing{r} }
-
-type progressing struct{ r io.Reader }
-
-const mostEmptyReads = 100
-
-func (p progressing) Read(b []byte) (n int, err error) {
-	for range mostEmptyReads {
-		if n, err = p.r.Read(b); n != 0 || err != nil || len(b) == 0 {
-			return n, err
-		}
-	}
-	return 0, io.ErrNoProgress
+	return &Reader{r: bufio.NewReaderSize(progress.Reader(r), 64<<10), max: max}
 }
 
 // CheckHeader returns the error for bytes that no stream which this package reads begins
