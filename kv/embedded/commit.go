@@ -154,7 +154,7 @@ func (t *tx) committable(now time.Time) error {
 		return kv.ErrClosed
 	case t.ended != nil:
 		return t.ended
-	case t.version != 0 && t.tooOld(now):
+	case t.version != 0 && (t.tooOld(now) || !t.place.Taken()): // the window may not reach back so far
 		return kv.ErrTooOld
 	}
 	return t.wanted()
@@ -166,42 +166,53 @@ const manyCommits = 64
 
 // applyInTurn is apply, for which long batches wait.
 func (t *tx) applyInTurn() (uint64, error) {
+	reads := normalize(t.reads)
 	if bytes := t.writes.Bytes(); bytes > backlogPart {
-		done, err := t.makeRoom(bytes)
+		done, err := t.makeRoom(bytes, reads)
 		if err != nil {
 			return 0, err
 		}
 		defer done()
 	}
-	return t.apply()
+	return t.apply(reads)
 }
 
 // apply checks for conflicts and applies the transaction's writes, and returns the
 // version of the commit. From here on it is visible, and will be counted in db.commits
 // until it is acknowledged.
-func (t *tx) apply() (uint64, error) {
+func (t *tx) apply(reads []kv.Range) (uint64, error) {
 	e := t.effects()
-	reads := normalize(t.reads)
-	checked := t.version
 
 	db := t.db
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	lock(&db.mu)
-	for len(reads) > 0 && db.version > checked+manyCommits && t.place.Taken() {
-		since, latest := db.window.since(checked), db.version
-		db.mu.Unlock()
-		if conflicts(since, reads) {
-			return 0, kv.ErrConflict
-		}
-		checked = latest
-		db.mu.Lock()
+	compared, err := t.compare(reads)
+	if err != nil {
+		return 0, err
 	}
-	snap, err := t.applyLocked(&e, reads, checked)
+	snap, err := t.applyLocked(&e, reads, compared)
 	version, stale := db.version, db.stale()
 	db.mu.Unlock()
 	closeAll(snap, stale)
 	return version, err
+}
+
+// compare compares reads with all but the latest commits, and returns the version up to which it has,
+// with the store's lock, unless there is an error. t.mu is held.
+func (t *tx) compare(reads []kv.Range) (compared uint64, err error) {
+	db := t.db
+	compared = t.needed()
+	lock(&db.mu)
+	for len(reads) > 0 && db.version > compared+manyCommits && t.place.Taken() {
+		since, latest := db.window.since(compared), db.version
+		db.mu.Unlock()
+		if conflicts(since, reads) {
+			return 0, kv.ErrConflict
+		}
+		compared = latest
+		db.mu.Lock()
+	}
+	return compared, nil
 }
 
 func conflicts(since []written, reads []kv.Range) bool {
@@ -211,15 +222,12 @@ func conflicts(since []written, reads []kv.Range) bool {
 // applyLocked is the commit itself. It compares the reads with the commits
 // after the version up to which that has been done, and returns the snapshot
 // that is to be closed.
-func (t *tx) applyLocked(e *effects, reads []kv.Range, checked uint64) (*pebble.Snapshot, error) {
+func (t *tx) applyLocked(e *effects, reads []kv.Range, compared uint64) (*pebble.Snapshot, error) {
 	db, now := t.db, t.db.o.Now()
 	if err := t.committable(now); err != nil {
 		return nil, err
 	}
-	if t.version != 0 && !t.place.Taken() { // the window no longer reaches back so far
-		return nil, kv.ErrTooOld
-	}
-	if len(reads) > 0 && conflicts(db.window.since(checked), reads) {
+	if len(reads) > 0 && conflicts(db.window.since(compared), reads) {
 		return nil, kv.ErrConflict
 	}
 	if err := db.sum(&t.batch, e); err != nil {
@@ -237,7 +245,7 @@ func (t *tx) applyLocked(e *effects, reads []kv.Range, checked uint64) (*pebble.
 	db.expire(now)
 	oldest := db.version
 	if first := db.txns.First(); first != nil {
-		oldest = first.version
+		oldest = first.needed()
 		db.window.add(db.version, e.written())
 		db.window.trim(oldest)
 	} else {

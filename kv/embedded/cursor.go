@@ -254,7 +254,7 @@ func (c *cursor) fill(want int) error {
 func (db *DB) learnNear(t *txn, r reading, pairs []pair, to []byte) {
 	db.mu.Lock()
 	defer db.mu.Unlock()
-	if t.place.Taken() && !db.window.wrote(t.version, r.upTo(to)) {
+	if t.covers() && !db.window.wrote(t.version, r.upTo(to)) {
 		db.near.learn(r, pairs, to, t.version)
 	}
 }

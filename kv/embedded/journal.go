@@ -25,8 +25,8 @@ import (
 // It is a row of segments, each a file of records (see record.go). What keeps the journal
 // and Pebble's tables together right:
 //
-//   - The journal on disk is never behind the tables: Pebble begins no flush before
-//     what is in the journal has been synced (FlushBegin, in open.go). So to apply all
+//   - The journal on disk is never behind the tables: a flush writes no table before
+//     what is in the journal has been synced (TableCreated, in open.go). So to apply all
 //     records that are there, from any of them on that is not behind the tables, leads to
 //     the state after the last one.
 //   - A segment is given up only when all that is in it is in tables (see DB.turn), and

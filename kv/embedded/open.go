@@ -397,7 +397,12 @@ func (db *DB) pebbleOptions() *pebble.Options {
 			DataCorruption: func(info pebble.DataCorruptionInfo) {
 				db.guard.fail(fmt.Errorf("%s is damaged: %w", info.Path, info.Details))
 			},
-			FlushBegin: func(pebble.FlushInfo) { db.syncJournal() }, // see journal
+			// Of a flush: see journal. When that begins Pebble holds the lock that snapshots need.
+			TableCreated: func(info pebble.TableCreateInfo) {
+				if info.Reason != "compacting" {
+					db.syncJournal()
+				}
+			},
 			FlushEnd: func(info pebble.FlushInfo) {
 				if info.Err != nil && info.Err.Error() != nothingFlushed {
 					db.guard.fail(fmt.Errorf("flushing a memtable: %w", info.Err))

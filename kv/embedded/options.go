@@ -67,7 +67,8 @@ type Options struct {
 	// Default: 10 ms.
 	Interval time.Duration
 
-	// Age is how long a transaction may last. Default: 5 s.
+	// Age is how long a transaction may last. That a large commit waits for a slow disk does not
+	// count. Default: 5 s.
 	Age time.Duration
 
 	// MemTable is the size in bytes of Pebble's memtables, of which up to four

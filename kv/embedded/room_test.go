@@ -10,6 +10,8 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/conq-go/conq/kv"
@@ -33,30 +35,34 @@ func (f slowTables) Unwrap() vfs.FS { return f.FS }
 const longCommits = 6
 
 // crowd commits long batches, more than there is room for until tables are written, and returns when
-// one waits.
-func crowd(ctx context.Context, db *DB) (wait func() []error) {
+// one waits. Each is of a transaction that has read a key; wait returns how often they were run.
+func crowd(ctx context.Context, db *DB, read []byte) (wait func() (runs []int, errs []error)) {
 	const size = backlogPart + backlogPart/2
 	var commits sync.WaitGroup
-	errs := make([]error, longCommits)
+	runs, errs := make([]int, longCommits), make([]error, longCommits)
 	for i := range longCommits {
 		commits.Go(func() {
 			errs[i] = db.Transact(ctx, func(tx kv.Tx) error {
-				tx.Set(fmt.Append(nil, "long", i), bytes.Repeat([]byte{byte(i)}, size))
-				return nil
+				runs[i]++
+				tx.Set(longKey(i), bytes.Repeat([]byte{byte(i)}, size))
+				_, err := tx.Get(read)
+				return err
 			})
 		})
 	}
 	for len(db.long) == 0 || db.hasRoom(size) {
 		runtime.Gosched()
 	}
-	return func() []error { commits.Wait(); return errs }
+	return func() ([]int, []error) { commits.Wait(); return runs, errs }
 }
+
+func longKey(i int) []byte { return fmt.Append(nil, "long", i) }
 
 // Others commit and read while long batches wait for tables to be written.
 func TestRoom(t *testing.T) {
 	tables := make(chan struct{})
 	db := mustOpen(t, "store", Options{FS: slowTables{memFS(), tables}, Durability: Memory, MemTable: 1 << 20})
-	wait := crowd(context.Background(), db)
+	wait := crowd(context.Background(), db, []byte("r"))
 	for i := range 5000 { // the long ones have come to where they wait meanwhile
 		mustTransact(t, db, func(tx kv.Tx) { tx.Set([]byte("k"), fmt.Append(nil, i)) })
 		mustTransact(t, db, func(tx kv.Tx) {
@@ -66,11 +72,65 @@ func TestRoom(t *testing.T) {
 		})
 	}
 	close(tables)
-	if err := errors.Join(wait()...); err != nil {
-		t.Error(err)
+	if _, errs := wait(); errors.Join(errs...) != nil {
+		t.Error(errs)
 	}
 	if n := len(contents(t, db)); n != longCommits+1 {
 		t.Errorf("%d pairs in place of %d", n, longCommits+1)
+	}
+}
+
+// Who waits for room grows no older, and needs no more of the window than what is newer than it. If what
+// it has read is written meanwhile, it conflicts.
+func TestRoomRenews(t *testing.T) {
+	for _, written := range []string{"r", "another"} {
+		for _, n := range []int{1, 3 * manyCommits} {
+			t.Run(fmt.Sprint(written, n), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) { testRoomRenews(t, []byte(written), n) })
+			})
+		}
+	}
+}
+
+func testRoomRenews(t *testing.T, written []byte, commits int) {
+	tables := make(chan struct{})
+	db := mustOpen(t, "store", Options{FS: slowTables{memFS(), tables}, Durability: Memory, MemTable: 1 << 20})
+	wait := crowd(t.Context(), db, []byte("r"))
+	synctest.Wait()
+	time.Sleep(time.Minute)
+	waiting := map[int]bool{}
+	for i := range longCommits {
+		mustTransact(t, db, func(tx kv.Tx) {
+			value, err := tx.Get(longKey(i))
+			if err != nil {
+				t.Error(err)
+			}
+			waiting[i] = value == nil
+		})
+	}
+	for i := range commits {
+		mustTransact(t, db, func(tx kv.Tx) { tx.Set(written, fmt.Append(nil, i)) })
+	}
+	time.Sleep(time.Minute)
+	mustTransact(t, db, func(tx kv.Tx) { tx.Set([]byte("k"), nil) })
+	db.mu.Lock()
+	if n := len(db.window.commits); n > 1 {
+		t.Errorf("the window has %d commits", n)
+	}
+	db.mu.Unlock()
+	close(tables)
+	runs, errs := wait()
+	if err := errors.Join(errs...); err != nil {
+		t.Error(err)
+	}
+	for i, n := range runs {
+		want := 1
+		if waiting[i] && string(written) == "r" {
+			want = 2
+		}
+		if n != want {
+			t.Errorf("a transaction that waited: %v, was run %d times in place of %d", waiting[i], n, want)
+		}
 	}
 }
 
@@ -81,7 +141,7 @@ func TestRoomEnds(t *testing.T) {
 		db := mustOpen(t, "store", Options{FS: slowTables{memFS(), tables}, Durability: Memory, MemTable: 1 << 20})
 		ctx, cancel := context.WithCancel(context.Background())
 		defer cancel()
-		wait := crowd(ctx, db)
+		wait := crowd(ctx, db, []byte("r"))
 		want, closed := context.Canceled, make(chan error, 1)
 		if byClose {
 			want = kv.ErrClosed
@@ -90,7 +150,8 @@ func TestRoomEnds(t *testing.T) {
 			cancel()
 		}
 		ended := 0
-		for _, err := range wait() {
+		_, errs := wait()
+		for _, err := range errs {
 			if errors.Is(err, want) {
 				ended++
 			} else if err != nil {
@@ -107,4 +168,32 @@ func TestRoomEnds(t *testing.T) {
 			}
 		}
 	}
+}
+
+// While a flush waits for the journal's sync, others read and commit, also who looks for room.
+func TestFlushWaitsForTheJournal(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		gate := &syncGate{FS: memFS(), open: make(chan struct{})}
+		db := mustOpen(t, "store", Options{FS: gate, Durability: Memory})
+		mustTransact(t, db, func(tx kv.Tx) { tx.Set([]byte("a"), nil) })
+		gate.shut.Store(true)
+		db.catchUp()
+		flushed, err := db.pebble.AsyncFlush()
+		if err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		db.hasRoom(backlogPart)
+		mustTransact(t, db, func(tx kv.Tx) { tx.Set([]byte("b"), nil) })
+		if n := len(contents(t, db)); n != 2 {
+			t.Errorf("%d pairs in place of 2", n)
+		}
+		select {
+		case <-flushed:
+			t.Error("a memtable is in tables, and the journal is not on disk")
+		default:
+		}
+		close(gate.open)
+		<-flushed
+	})
 }

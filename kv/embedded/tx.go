@@ -63,7 +63,8 @@ func (t *tx) over(finished bool) {
 func (t *tx) recycle() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.ctx, t.ended, t.version, t.lazy, t.mayBeLazy, t.brief, t.readOnly, t.bad = nil, nil, 0, false, false, false, false, nil
+	t.ctx, t.ended, t.version, t.compared, t.bad = nil, nil, 0, 0, nil
+	t.lazy, t.mayBeLazy, t.brief, t.readOnly = false, false, false, false
 	t.observed, t.reads = emptied(t.observed), emptied(t.reads)
 	if t.bounds = t.bounds[:0]; cap(t.bounds) > maxBounds {
 		t.bounds = nil

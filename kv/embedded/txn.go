@@ -38,6 +38,10 @@ type txn struct {
 	lazy     bool
 	observed []kv.Range
 
+	// compared is the version up to which a commit that waits has compared what it has read, and not
+	// to be compared again, or 0: see renew.
+	compared uint64
+
 	// mu keeps Close from closing Pebble under a read.
 	mu      sync.Mutex
 	ended   error
@@ -46,6 +50,12 @@ type txn struct {
 
 	place linked.Place[txn] // in db.txns, under the store's lock: others end those that are too old
 }
+
+// needed returns the version from which the transaction needs the window.
+func (t *txn) needed() uint64 { return max(t.version, t.compared) }
+
+// covers tells whether the window reaches back to what the transaction has read. The store's lock is held.
+func (t *txn) covers() bool { return t.place.Taken() && t.compared == 0 }
 
 // maxLazy is how many attempts of a transaction may be lazy. Of a pop that conflicted with
 // a push, the next one mostly can: with Interval, 16 producers and 16 consumers move 1.2
