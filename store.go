@@ -295,13 +295,18 @@ func (s *store) payload(r kv.Reader, item kv.KeyValue) ([]byte, error) {
 	return s.joined(r, item, n)
 }
 
+// believed is for how many bytes there is memory ahead of reading them: any number can stand in
+// a key that others wrote.
+const believed = 32 << 20
+
 // joined returns a payload of n pieces, all of one size, but for the last, which may be
 // smaller. Its reads leave no conflict: pieces are written and cleared only together with
 // the item's key, which has been read.
 func (s *store) joined(r kv.Reader, item kv.KeyValue, n int) ([]byte, error) {
 	beside := s.beside(item.Key)
 	all := kv.PrefixRange(beside)
-	payload, next, size := item.Value, 1, len(item.Value)
+	next, size := 1, len(item.Value)
+	payload := append(make([]byte, 0, min(int64(n)*int64(size), believed)), item.Value...)
 	for piece, err := range r.Snapshot().Range(all, kv.RangeOptions{Limit: n - 1}) {
 		if err != nil {
 			return nil, err
