@@ -97,7 +97,7 @@ func testRoomRenews(t *testing.T, written []byte, commits int) {
 	db := mustOpen(t, "store", Options{FS: slowTables{memFS(), tables}, Durability: Memory, MemTable: 1 << 20})
 	wait := crowd(t.Context(), db, []byte("r"))
 	synctest.Wait()
-	<-time.After(time.Minute) // of the bubble
+	<-time.After(10 * time.Second) // of the bubble: twice what a transaction may last
 	waiting := map[int]bool{}
 	for i := range longCommits {
 		mustTransact(t, db, func(tx kv.Tx) {
@@ -111,7 +111,7 @@ func testRoomRenews(t *testing.T, written []byte, commits int) {
 	for i := range commits {
 		mustTransact(t, db, func(tx kv.Tx) { tx.Set(written, fmt.Append(nil, i)) })
 	}
-	<-time.After(time.Minute) // of the bubble
+	<-time.After(10 * time.Second) // of the bubble: twice what a transaction may last
 	mustTransact(t, db, func(tx kv.Tx) { tx.Set([]byte("k"), nil) })
 	db.mu.Lock()
 	if n := len(db.window.commits); n > 1 {
