@@ -45,7 +45,7 @@ func (t *tx) makeRoom(bytes int, reads []kv.Range) (done func(), err error) {
 const untilRoom = 2 * time.Millisecond
 
 // renew begins the age of a transaction anew whose commit waits: it compares what that has read with
-// what was written so far, and needs no more of the window than what comes after. It reads nothing
+// what was written so far, and needs no more of the window than what comes after. It can read nothing
 // more. One that watches does grow older, as its watches are compared with what it has seen.
 func (t *tx) renew(reads []kv.Range) error {
 	db := t.db

@@ -194,3 +194,28 @@ func TestFlushWaitsForTheJournal(t *testing.T) {
 		<-flushed
 	})
 }
+
+// Once a commit that waits has been renewed, nothing more can be read, or learned, of what it has seen:
+// others have given that up.
+func TestRenewedReadsNoMore(t *testing.T) {
+	db := mustOpen(t, "store", Options{FS: memFS(), Durability: Memory})
+	tx := newTx(t.Context(), db)
+	if _, err := tx.Get([]byte("a")); err != nil {
+		t.Fatal(err)
+	}
+	mustTransact(t, db, func(tx kv.Tx) { tx.Set([]byte("b"), nil) })
+	if err := tx.renew(tx.reads); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := tx.Get([]byte("b")); !errors.Is(err, kv.ErrTooOld) {
+		t.Errorf("error %v of a read, want ErrTooOld", err)
+	}
+	if tx.covers() {
+		t.Error("the window is said to reach back to what was read")
+	}
+	tx.Set([]byte("c"), nil)
+	mustTransact(t, db, func(tx kv.Tx) { tx.Set([]byte("d"), nil) })
+	if err := tx.commit(); err != nil {
+		t.Error(err)
+	}
+}

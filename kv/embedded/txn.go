@@ -38,8 +38,8 @@ type txn struct {
 	lazy     bool
 	observed []kv.Range
 
-	// compared is the version up to which a commit that waits has compared what it has read, and not
-	// to be compared again, or 0: see renew.
+	// compared is up to which version a commit that waits has compared what the transaction has read,
+	// which reads no more then, or 0: see renew.
 	compared uint64
 
 	// mu keeps Close from closing Pebble under a read.
@@ -186,7 +186,7 @@ func (t *txn) check() error {
 	if err := t.wanted(); err != nil {
 		return err
 	}
-	if t.version != 0 && t.tooOld(t.db.o.Now()) {
+	if t.version != 0 && (t.compared != 0 || t.tooOld(t.db.o.Now())) {
 		return kv.ErrTooOld
 	}
 	return nil
