@@ -295,9 +295,9 @@ func (s *store) payload(r kv.Reader, item kv.KeyValue) ([]byte, error) {
 	return s.joined(r, item, n)
 }
 
-// believed is for how many bytes there is memory ahead of reading them: any number can stand in
-// a key that others wrote.
-const believed = 32 << 20
+// maxReserved is how many bytes of memory are taken for a payload before its pieces are read: any
+// number of them can stand in a key that others wrote.
+const maxReserved = 32 << 20
 
 // joined returns a payload of n pieces, all of one size, but for the last, which may be
 // smaller. Its reads leave no conflict: pieces are written and cleared only together with
@@ -306,7 +306,7 @@ func (s *store) joined(r kv.Reader, item kv.KeyValue, n int) ([]byte, error) {
 	beside := s.beside(item.Key)
 	all := kv.PrefixRange(beside)
 	next, size := 1, len(item.Value)
-	payload := append(make([]byte, 0, min(int64(n)*int64(size), believed)), item.Value...)
+	payload := append(make([]byte, 0, min(int64(n)*int64(size), maxReserved)), item.Value...)
 	for piece, err := range r.Snapshot().Range(all, kv.RangeOptions{Limit: n - 1}) {
 		if err != nil {
 			return nil, err
