@@ -19,7 +19,7 @@ test: ## run all tests
 race: ## run all tests with the race detector
 	go test -race ./...
 
-lint: ## gofmt, vet (as for other platforms too), staticcheck, tidy
+lint: ## gofmt, vet, types as on other platforms, staticcheck, tidy
 	.ci/run lint
 
 models: ## property and model tests with CHECKS cases each

@@ -50,6 +50,7 @@ var layers = []layer{
 	{"internal/demo", below("recipe", "internal/staging", ".", "work", "internal/audit"), true, "it tries out the queues of whatever store it is given"},
 	{"internal/load", below("."), true, "it measures queues as users have them, on whatever store it is given"},
 	{"internal/linear/...", []string{"..."}, true, ""},
+	{"internal/typecheck", nil, true, "it reads packages as files"},
 	{"internal/bench/...", []string{"..."}, true, ""},
 	{"bench/...", []string{"..."}, true, ""},
 	{"internal/cli", []string{"..."}, true, ""},
