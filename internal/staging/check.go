@@ -445,7 +445,7 @@ func (res *resultCheck) places() [][]byte {
 // expire puts the items back as it is always done.
 func (res *resultCheck) expire(tx kv.Tx, deadline int64) error {
 	s := res.c.s
-	if _, _, err := s.putBack(tx, s.keys.due(deadline, res.op), res.op); err != nil {
+	if _, _, _, err := s.putBack(tx, s.keys.due(deadline, res.op), res.op, len(res.items)); err != nil {
 		return err
 	}
 	return s.o.PutBack(tx)

@@ -46,8 +46,20 @@ func (s *Stage) checkDead(r kv.Reader) error {
 
 // dropDead removes the first requests, as far as their deadlines have passed, as who fulfils does.
 func (s *Stage) dropDead(ctx context.Context) error {
-	err := s.db.Transact(ctx, func(tx kv.Tx) error {
-		first, err := s.requests(tx, s.o.Requests)
+	err := s.dropSome(ctx, s.o.Requests)
+	if errors.Is(err, kv.ErrTooLarge) {
+		err = s.dropSome(ctx, 1)
+	}
+	if errors.Is(err, kv.ErrCommitUnknown) {
+		return nil // whoever looks next will see what is left to do
+	}
+	return err
+}
+
+// dropSome is dropDead for so many at most, in a transaction.
+func (s *Stage) dropSome(ctx context.Context, limit int) error {
+	return s.db.Transact(ctx, func(tx kv.Tx) error {
+		first, err := s.requests(tx, limit)
 		if err != nil {
 			return err
 		}
@@ -60,10 +72,6 @@ func (s *Stage) dropDead(ctx context.Context) error {
 		}
 		return nil
 	})
-	if errors.Is(err, kv.ErrCommitUnknown) {
-		return nil // whoever looks next will see what is left to do
-	}
-	return err
 }
 
 // checkDue returns errDue if a result has waited for too long.
@@ -86,23 +94,27 @@ func (s *Stage) checkDue(r kv.Reader) error {
 // expire puts the items of results that nobody has collected by their deadline
 // back under the keys that they had, so that they are as near to the head as
 // they were. It can run any number of times: the result's key goes with the
-// items.
+// items. A result that is too large goes in parts: to put it back may take more
+// than it took to serve it.
 func (s *Stage) expire(ctx context.Context) error {
-	e, err := s.expireSome(ctx, s.o.Requests)
-	if errors.Is(err, kv.ErrTooLarge) {
-		e, err = s.expireSome(ctx, 1)
+	most := s.o.Items
+	e, err := s.expireSome(ctx, s.o.Requests, most)
+	for errors.Is(err, kv.ErrTooLarge) && most > 0 {
+		e, err = s.expireSome(ctx, 1, most)
+		most /= 2
 	}
 	if errors.Is(err, kv.ErrCommitUnknown) {
 		return nil // whoever looks next will see what is left to do
 	}
-	if err == nil && e.Requests > 0 {
+	if err == nil && e.Requests+e.Items > 0 {
 		s.o.Observe(e)
 	}
 	return err
 }
 
-// expireSome puts back what is due, of so many results at most, in a transaction.
-func (s *Stage) expireSome(ctx context.Context, limit int) (e Event, err error) {
+// expireSome puts back what is due, of so many results at most, and of each so many
+// items, in a transaction.
+func (s *Stage) expireSome(ctx context.Context, limit, most int) (e Event, err error) {
 	err = s.db.Transact(ctx, func(tx kv.Tx) error {
 		e = Event{Kind: Expired}
 		bytes := 0
@@ -117,11 +129,13 @@ func (s *Stage) expireSome(ctx context.Context, limit int) (e Event, err error) 
 			if !s.past(deadline) || bytes > s.o.Bytes || e.Items >= s.o.Items {
 				break
 			}
-			n, size, err := s.putBack(tx, pair.Key, op)
+			n, size, whole, err := s.putBack(tx, pair.Key, op, most)
 			if err != nil {
 				return err
 			}
-			e.Requests++
+			if whole {
+				e.Requests++
+			}
 			e.Items += n
 			bytes += size
 		}
@@ -133,12 +147,23 @@ func (s *Stage) expireSome(ctx context.Context, limit int) (e Event, err error) 
 	return e, err
 }
 
-func (s *Stage) putBack(tx kv.Tx, due, op []byte) (n, size int, err error) {
-	items, _, err := s.clearResult(tx, op)
-	tx.Clear(due)
-	for _, item := range items {
+// putBack puts the items of a result back, or the last ones, and no more than most: the
+// others are due as before.
+func (s *Stage) putBack(tx kv.Tx, due, op []byte, most int) (n, size int, whole bool, err error) {
+	r, found, err := s.readResult(tx, op)
+	if err != nil {
+		return 0, 0, false, err
+	}
+	left := max(0, len(r.items)-most)
+	if whole = left == 0; whole {
+		tx.Clear(due)
+	}
+	if found {
+		s.cutResult(tx, r, left)
+	}
+	for _, item := range r.items[left:] {
 		tx.Set(item.Key, item.Value)
 		size += 2*len(item.Key) + len(item.Value)
 	}
-	return len(items), size, err
+	return len(r.items) - left, size, whole, nil
 }

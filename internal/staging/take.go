@@ -333,39 +333,6 @@ func (t *taking[T]) done(look outlook[T]) (T, error) {
 	return look.value, nil
 }
 
-// clearResult reads and clears the result of op, if it has one.
-func (s *Stage) clearResult(tx kv.Tx, op []byte) (items []kv.KeyValue, found bool, err error) {
-	key := s.keys.result(op)
-	value, err := tx.Get(key) // whoever clears the result has read it: one of two loses
-	if err != nil || value == nil {
-		return nil, false, err
-	}
-	n, deadline, err := parseState(kv.KeyValue{Key: key, Value: value})
-	if err != nil {
-		return nil, true, err
-	}
-	for pair, err := range tx.Snapshot().Range(s.keys.items(op), kv.RangeOptions{}) {
-		if err != nil {
-			return nil, true, err
-		}
-		item, err := s.keys.parseItem(pair)
-		if err != nil {
-			return nil, true, err
-		}
-		items = append(items, item)
-		tx.Clear(pair.Key)
-	}
-	if len(items) != n {
-		return nil, true, broken(key, fmt.Errorf("it has %d items and should have %d", len(items), n))
-	}
-	tx.Clear(key)
-	tx.Clear(s.keys.due(deadline, op))
-	for _, key := range s.places(op, items) {
-		tx.Clear(key)
-	}
-	return items, true, nil
-}
-
 // regroup withdraws the request, unless it was served, and lets those go who have
 // given up. The request is to be registered anew, then, for the others.
 func (t *taking[T]) regroup(ctx context.Context) (look outlook[T], err error) {
