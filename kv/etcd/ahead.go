@@ -39,8 +39,9 @@ func (o opening) shape() opening {
 // round trips. What was not needed after all has cost the member a look; it is
 // forgotten when that has happened a few times in a row.
 type plans struct {
-	mu sync.Mutex
-	of map[opening][]plan
+	mu   sync.Mutex
+	of   map[opening][]plan
+	less int // reads than maxAhead that the servers take
 }
 
 // plan is something that is likely to be read.
@@ -60,7 +61,15 @@ const (
 func (p *plans) after(first opening) []plan {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.of[first.shape()]
+	all := p.of[first.shape()]
+	return all[:min(len(all), maxAhead-p.less)]
+}
+
+// refused tells that the servers did not take a request because of so many reads.
+func (p *plans) refused(reads int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.less = max(p.less, maxAhead-reads/2)
 }
 
 // learn remembers what a transaction has read.

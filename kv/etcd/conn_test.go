@@ -4,10 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"testing"
 
 	"github.com/conq-go/conq/kv"
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
+	"go.etcd.io/etcd/api/v3/mvccpb"
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
@@ -107,4 +109,57 @@ func TestTooLargeForServers(t *testing.T) {
 	}
 	must(t, read(5))
 	must(t, set(5, 1))
+}
+
+// A transaction of reads that such servers take one by one is not refused because others began alike.
+func TestReadsAheadForServers(t *testing.T) {
+	db := newFakeCluster().open(t)
+	db.conn.kv = lessThanUsual{db.conn.kv}
+	for range 2 * maxIdle {
+		must(t, db.ReadTransact(t.Context(), func(r kv.Reader) error {
+			for i := range maxAhead {
+				if _, err := r.Get(fmt.Append(nil, "key ", i)); err != nil {
+					return err
+				}
+			}
+			return nil
+		}))
+	}
+}
+
+// The log of range writes is kept short with such servers, too, and its floor tells what is gone.
+func TestTrimForServers(t *testing.T) {
+	db := newFakeCluster().open(t)
+	entries := func() []*mvccpb.KeyValue {
+		t.Helper()
+		log := db.layout.logRange()
+		response, err := db.conn.Range(t.Context(), &pb.RangeRequest{Key: log.Begin, RangeEnd: log.End})
+		must(t, err)
+		return response.Kvs
+	}
+	for len(entries()) <= maxLog {
+		must(t, db.Transact(t.Context(), func(tx kv.Tx) error {
+			tx.AddWriteConflict(kv.KeyRange([]byte("k")))
+			return nil
+		}))
+	}
+	before := entries()
+	db.conn.kv = lessThanUsual{db.conn.kv}
+	db.trim(t.Context())
+	left := entries()
+	if gone := len(before) - len(left); gone != maxOperations-1 {
+		t.Errorf("%d of %d entries are gone, want %d", gone, len(before), maxOperations-1)
+	}
+	response, err := db.conn.Range(t.Context(), &pb.RangeRequest{Key: []byte(db.layout.floor)})
+	must(t, err)
+	var floor int64
+	for _, found := range response.Kvs {
+		floor = parseFloor(found.Value)
+	}
+	for _, entry := range before {
+		there := slices.ContainsFunc(left, func(other *mvccpb.KeyValue) bool { return string(other.Key) == string(entry.Key) })
+		if there == (entry.ModRevision <= floor) {
+			t.Errorf("the floor is %d, and whether an entry of %d is there: %v", floor, entry.ModRevision, there)
+		}
+	}
 }

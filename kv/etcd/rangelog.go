@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -80,16 +81,27 @@ func (db *DB) trim(ctx context.Context) {
 	}
 	slices.SortFunc(entries, func(a, b *mvccpb.KeyValue) int { return cmp.Compare(a.ModRevision, b.ModRevision) })
 	entries = entries[:min(len(entries)-maxLog/2, maxOperations-1)]
-	newest := entries[len(entries)-1].ModRevision
 	var mod, floor int64
 	if found := response.Responses[1].GetResponseRange().GetKvs(); len(found) > 0 {
 		mod, floor = found[0].ModRevision, parseFloor(found[0].Value)
 	}
-	ops := []*pb.RequestOp{put([]byte(l.floor), formatFloor(max(floor, newest)))}
-	for _, entry := range entries {
-		ops = append(ops, remove(bytes.Clone(entry.Key), nil))
+	for n := len(entries); n > 0 && len(entries) > 0; {
+		some := entries[:min(n, len(entries))]
+		newest := max(floor, some[len(some)-1].ModRevision)
+		ops := []*pb.RequestOp{put([]byte(l.floor), formatFloor(newest))}
+		for _, entry := range some {
+			ops = append(ops, remove(bytes.Clone(entry.Key), nil))
+		}
+		response, err := db.conn.Commit(ctx, &pb.TxnRequest{Compare: []*pb.Compare{modIs([]byte(l.floor), mod)}, Success: ops}, 0)
+		switch {
+		case errors.Is(err, errTooMany): // servers may take less than usual
+			n /= 2
+			continue
+		case err != nil || !response.Succeeded:
+			return
+		}
+		mod, floor, entries = response.Header.Revision, newest, entries[len(some):]
 	}
-	_, _ = db.conn.Commit(ctx, &pb.TxnRequest{Compare: []*pb.Compare{modIs([]byte(l.floor), mod)}, Success: ops}, 0)
 }
 
 // The floor of the log is the revision of the newest entry that was removed, as a

@@ -83,6 +83,11 @@ func (t *tx) fetch(r *pb.RangeRequest) (*pb.RangeResponse, error) {
 	all := append([]*pb.RangeRequest{r}, t.planned...)
 	t.planned = nil
 	responses, err := t.readAll(all)
+	if len(all) > 1 && !t.several && errors.Is(err, errTooMany) { // servers may take less than usual
+		t.db.plans.refused(len(all) - 1)
+		all = all[:1]
+		responses, err = t.readAll(all)
+	}
 	if err != nil {
 		return nil, err
 	}
