@@ -169,8 +169,10 @@ func (q *Queue[T]) DequeueWait(ctx context.Context) (T, error) {
 // served more than twice, unless some of them stage and others never do (see
 // StagingNever). Enqueues through this package are noticed at once, those of other
 // programs within a second; and what a process that died was next to get, within 3
-// seconds. Where one process has the store for itself, what it adds by package recipe or
-// kv alone is noticed with the next enqueue through this package.
+// seconds. That is a second more for each further handle in front whose process died, up to
+// about 10, and so long if it had staged (see Staging). Where one process has the store for
+// itself, what it adds by package recipe or kv alone is noticed with the next enqueue
+// through this package.
 func (q *Queue[T]) DequeueWaitN(ctx context.Context, n int) ([]T, error) {
 	if err := q.store.ready(); err != nil {
 		return nil, err
