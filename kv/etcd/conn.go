@@ -259,6 +259,7 @@ var (
 	errFuture    = errors.New("etcd: the member has not reached the revision")
 	errToken     = errors.New("etcd: the authentication token is no longer valid")
 	errUsers     = errors.New("etcd: users or their rights have changed meanwhile")
+	errBusy      = errors.New("etcd: the member has too many requests that wait")
 	errRefused   = errors.New("etcd: request was refused") // nothing was done
 	errLost      = errors.New("etcd: no answer")           // it may have been done
 
@@ -275,14 +276,15 @@ var (
 func (c *conn) explain(err error) error {
 	desc := rpctypes.ErrorDesc(err)
 	for known, meaning := range map[error]error{
-		rpctypes.ErrGRPCCompacted:        errCompacted,
-		rpctypes.ErrGRPCFutureRev:        errFuture,
-		rpctypes.ErrGRPCInvalidAuthToken: errToken,
-		rpctypes.ErrGRPCAuthOldRevision:  errUsers,
-		rpctypes.ErrGRPCUserEmpty:        errToken,
-		rpctypes.ErrGRPCNoSpace:          errFull,
-		rpctypes.ErrGRPCRequestTooLarge:  errTooLong,
-		rpctypes.ErrGRPCTooManyOps:       errTooMany,
+		rpctypes.ErrGRPCCompacted:              errCompacted,
+		rpctypes.ErrGRPCRequestTooManyRequests: errBusy,
+		rpctypes.ErrGRPCFutureRev:              errFuture,
+		rpctypes.ErrGRPCInvalidAuthToken:       errToken,
+		rpctypes.ErrGRPCAuthOldRevision:        errUsers,
+		rpctypes.ErrGRPCUserEmpty:              errToken,
+		rpctypes.ErrGRPCNoSpace:                errFull,
+		rpctypes.ErrGRPCRequestTooLarge:        errTooLong,
+		rpctypes.ErrGRPCTooManyOps:             errTooMany,
 	} {
 		if desc == rpctypes.ErrorDesc(known) && (meaning != errToken || c.o.Username != "") {
 			return meaning
@@ -301,8 +303,10 @@ func (c *conn) explain(err error) error {
 	return fmt.Errorf("%w: %s", errLost, desc)
 }
 
-// passes tells whether a request was refused for what is different when it is sent again.
-func passes(err error) bool { return errors.Is(err, errToken) || errors.Is(err, errUsers) }
+// passes tells whether a request was refused for what is different when it is sent again, mostly.
+func passes(err error) bool {
+	return errors.Is(err, errToken) || errors.Is(err, errUsers) || errors.Is(err, errBusy)
+}
 
 // overError is a refusal for the size of a request. What the limit is the cluster does not say, only
 // that it is less than that; so the error does not tell it, and the TooLargeError has the most that it can be.
@@ -401,8 +405,8 @@ func gets(rs []*pb.RangeRequest) []*pb.RequestOp {
 const grace = 250 * time.Millisecond
 
 // Commit sends a transaction that writes, once: again only if it is certain that it
-// was not sent, or that it was refused for a token that is no longer valid or users that
-// have changed, before it did anything. Another refusal is its error. It does not look at
+// was not sent, or that it was refused for a token that is no longer valid, users that
+// have changed, or too many requests, before it did anything. Another refusal is its error. It does not look at
 // ctx for as long as the outcome would be unknown. since is a revision that the cluster is
 // known to have reached before, or 0.
 func (c *conn) Commit(ctx context.Context, request *pb.TxnRequest, since int64) (*pb.TxnResponse, error) {

@@ -62,6 +62,34 @@ func TestUsersChangeMeanwhile(t *testing.T) {
 	}
 }
 
+// A member that has too much to do refuses commits before it does anything: they are sent again.
+func TestBusyMember(t *testing.T) {
+	f := newFakeCluster()
+	db := f.open(t)
+	refusals := 0
+	f.refuses = func() (before, after error) {
+		if refusals++; refusals <= 3 {
+			return rpctypes.ErrGRPCRequestTooManyRequests, nil
+		}
+		return nil, nil
+	}
+	attempts := 0
+	must(t, db.Transact(t.Context(), func(tx kv.Tx) error {
+		attempts++
+		tx.Set([]byte("a"), nil)
+		return nil
+	}))
+	if keys := f.store(db); attempts != 1 || len(keys) != 1 {
+		t.Errorf("%d attempts, and keys %q, want one of each", attempts, keys)
+	}
+	db.conn.o.Patience = 1
+	f.refuses = func() (before, after error) { return rpctypes.ErrGRPCRequestTooManyRequests, nil }
+	err := db.Transact(t.Context(), func(tx kv.Tx) error { tx.Set([]byte("b"), nil); return nil })
+	if !errors.Is(err, errBusy) || errors.Is(err, kv.ErrCommitUnknown) {
+		t.Errorf("while it stays so: error %v, want one that says so", err)
+	}
+}
+
 // lessThanUsual refuses transactions as servers do that are told to take less than by default.
 type lessThanUsual struct{ pb.KVClient }
 

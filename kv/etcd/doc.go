@@ -79,8 +79,8 @@
 // is sent once. If there is no answer in Options.Timeout, the connection breaks, or
 // the leader is lost, the error is kv.ErrCommitUnknown: it may have happened, and may
 // even happen later. Only where gRPC is known not to have sent it, as there was no
-// connection, or the server has refused it for a token that is no longer valid, or since
-// users were changed, it is sent again. Other refusals are returned as they are: nothing
+// connection, or the server has refused it for a token that is no longer valid, since
+// users were changed, or as too many requests wait there, it is sent again. Other refusals are returned as they are: nothing
 // was done. The exception is that the database has no space left: etcd says so of the
 // commits that fill it, which it has done, too. That is an unknown outcome, unless the
 // cluster's revision tells that nobody has committed anything since the transaction read.
