@@ -119,18 +119,17 @@ func (a *app) runBench(cmd *cobra.Command, f *benchFlags) error {
 		defer os.RemoveAll(dir)
 		a.store, where, name = filepath.Join(dir, "store"), "a temporary store", "temporary"
 	}
-	store, err := a.storeURL()
-	if err != nil {
+	if _, err := a.storeURL(); err != nil {
 		return err
 	}
-	open := func() (kv.DB, error) { return f.open(store) }
+	open := func() (kv.DB, error) { return f.slowed(a.open) }
 	config.Open = a.opening(open, config.Size, a.benchTitle(f, where))
 	return a.measureLoad(cmd, f, name)
 }
 
-// open opens the store, slowed down if asked for.
-func (f *benchFlags) open(store string) (kv.DB, error) {
-	db, err := openURL(store)
+// slowed opens the store, slowed down if asked for.
+func (f *benchFlags) slowed(open func() (kv.DB, error)) (kv.DB, error) {
+	db, err := open()
 	if err != nil || f.latency == 0 && f.commitLatency == 0 {
 		return db, err
 	}

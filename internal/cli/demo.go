@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/conq-go/conq/internal/demo"
-	"github.com/conq-go/conq/kv"
 	"github.com/spf13/cobra"
 )
 
@@ -71,12 +70,10 @@ func (a *app) runDemo(cmd *cobra.Command, config demo.Config) error {
 		defer os.RemoveAll(dir)
 		a.store, where = filepath.Join(dir, "store"), "a temporary store"
 	}
-	store, err := a.storeURL()
-	if err != nil {
+	if _, err := a.storeURL(); err != nil {
 		return err
 	}
-	open := func() (kv.DB, error) { return openURL(store) }
-	config.Open = a.opening(open, config.Size, demoTitle(config, where))
+	config.Open = a.opening(a.open, config.Size, demoTitle(config, where))
 	live := newLive(a)
 	config.Progress = live.show
 	report, err := demo.Run(cmd.Context(), config)
