@@ -1,10 +1,15 @@
 package main
 
 import (
+	"bufio"
+	"io"
 	"os"
+	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 )
 
@@ -21,5 +26,39 @@ func TestOutputToFullDisk(t *testing.T) {
 	}
 	if left := drain(t, store, "q"); !slices.Equal(left, all) {
 		t.Errorf("%d of %d items are left", len(left), len(all))
+	}
+}
+
+// The end of its terminal ends a command as other signals do: nothing stays of its temporary store.
+func TestHangup(t *testing.T) {
+	if signal.Ignored(syscall.SIGHUP) {
+		t.Skip("these tests run under nohup")
+	}
+	temp := t.TempDir()
+	cmd := exec.Command(conq, "bench", "--duration", "1h", "--phase", "transfer", "--durability", "memory")
+	cmd.Env = append(os.Environ(), "TMPDIR="+temp)
+	stdout, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	out := bufio.NewReader(stdout)
+	if _, err := out.ReadString('\n'); err != nil { // the store is open
+		t.Fatal(err)
+	}
+	if err := cmd.Process.Signal(syscall.SIGHUP); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := io.Copy(io.Discard, out); err != nil {
+		t.Fatal(err)
+	}
+	cmd.Wait()
+	if code := cmd.ProcessState.ExitCode(); code != 0 && code != 3 { // 3 if it was not at work yet
+		t.Errorf("exit code %d", code)
+	}
+	if left, err := os.ReadDir(temp); err != nil || len(left) > 0 {
+		t.Errorf("%v is left, %v", left, err)
 	}
 }

@@ -16,7 +16,7 @@
 // # Concurrency
 //
 // A command runs in one goroutine, with one more that reads standard input.
-// SIGINT and SIGTERM cancel the command's context, which ends it between two
+// SIGINT, SIGTERM and SIGHUP cancel the command's context, which ends it between two
 // transactions or inside one that then has not happened.
 package cli
 
@@ -60,7 +60,11 @@ func Main() int {
 	// A reader that goes away must be an error of the write, not the end of the
 	// process in the middle of something.
 	signal.Ignore(syscall.SIGPIPE)
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	signals := []os.Signal{os.Interrupt, syscall.SIGTERM}
+	if !signal.Ignored(syscall.SIGHUP) { // as it is under nohup
+		signals = append(signals, syscall.SIGHUP)
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), signals...)
 	defer stop()
 	context.AfterFunc(ctx, stop) // so that a second signal kills
 	a := &app{stdin: os.Stdin, stdout: os.Stdout, stderr: os.Stderr}
