@@ -216,8 +216,9 @@ func (a *app) opening(open func() (kv.DB, error), itemSize int, title string) fu
 		if err != nil {
 			return nil, err
 		}
-		err = checkSize(db, itemSize)
-		if err == nil && title != "" && !a.json {
+		if err = checkSize(db, itemSize); err != nil {
+			err = usagef("--size: %w", err)
+		} else if title != "" && !a.json {
 			err = a.printf("%s", title)
 			title = ""
 		}
