@@ -66,9 +66,32 @@ func (a *app) load() *cobra.Command {
 }
 
 func (a *app) loadQueues(ctx context.Context, flags loadFlags) error {
+	if _, err := a.storeURL(); err != nil {
+		return err
+	}
 	in := &counting{r: until(ctx, a.stdin)}
 	r := bufio.NewReader(in)
-	// What is no dump must not make a store.
+	// What is no dump must not make a store. Only a directory is made by opening it; what else a
+	// URL may mean is known by then.
+	if _, ok := a.storeDir(); ok {
+		if err := checkDump(r); err != nil {
+			return err
+		}
+	}
+	open := a.open
+	if flags.dryRun {
+		open = a.openToLook
+	}
+	return withStore(open, func(db kv.DB) error {
+		if err := checkDump(r); err != nil {
+			return err
+		}
+		return a.loadInto(ctx, db, r, in, flags)
+	})
+}
+
+// checkDump returns an error if what r is going to give does not begin as a dump.
+func checkDump(r *bufio.Reader) error {
 	header, err := r.Peek(stream.HeaderSize)
 	if err != nil && err != io.EOF {
 		return fmt.Errorf("reading standard input: %w", err)
@@ -76,11 +99,7 @@ func (a *app) loadQueues(ctx context.Context, flags loadFlags) error {
 	if err := stream.CheckHeader(header); errors.Is(err, stream.ErrBroken) {
 		return fmt.Errorf("standard input is not a dump: %w", err)
 	}
-	open := a.open
-	if flags.dryRun {
-		open = a.openToLook
-	}
-	return withStore(open, func(db kv.DB) error { return a.loadInto(ctx, db, r, in, flags) })
+	return nil
 }
 
 // openToLook opens the store if there is one, and else one like it, without files.
