@@ -213,3 +213,19 @@ func isTerminal(stream any) bool {
 	f, ok := stream.(*os.File)
 	return ok && term.IsTerminal(int(f.Fd()))
 }
+
+// commands tells whether a stream is a terminal that understands commands: to erase, to colour.
+func commands(stream any) bool { return isTerminal(stream) && os.Getenv("TERM") != "dumb" }
+
+// columns returns the width of a terminal, or 0 if that is not known.
+func columns(stream any) int {
+	f, ok := stream.(*os.File)
+	if !ok {
+		return 0
+	}
+	width, _, err := term.GetSize(int(f.Fd()))
+	if err != nil {
+		return 0
+	}
+	return width
+}

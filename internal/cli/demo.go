@@ -104,7 +104,7 @@ func (a *app) printDemo(report *demo.Report) error {
 	if a.json {
 		return a.printJSON(report)
 	}
-	paint := painter(isTerminal(a.stdout) && os.Getenv("NO_COLOR") == "")
+	paint := painter(commands(a.stdout) && os.Getenv("NO_COLOR") == "")
 	left := 0
 	for i := range report.Phases {
 		left += report.Phases[i].Reopened

@@ -7,7 +7,9 @@ import (
 	"sync/atomic"
 	"syscall"
 	"testing"
+	"time"
 
+	"github.com/conq-go/conq/internal/demo"
 	"github.com/conq-go/conq/kv"
 	"github.com/conq-go/conq/kv/memory"
 )
@@ -71,5 +73,21 @@ func TestDemoOfBrokenStore(t *testing.T) {
 	code = a.run(t.Context(), []string{"demo", "--items", "500", "--store", "unread:"})
 	if code != exitFailure {
 		t.Errorf("nobody reads the report: exit code %d, %s", code, &stderr)
+	}
+}
+
+// What is redrawn keeps within a row of the terminal: the next one would not be erased.
+func TestLiveFits(t *testing.T) {
+	for columns, want := range map[int]string{
+		20: "\r\x1b[Kqueue            0.\r\x1b[K",
+		0:  "\r\x1b[Kqueue            0.1 s  in         7  out         2  waiting        5         20/s\r\x1b[K",
+	} {
+		var stderr bytes.Buffer
+		l := &live{app: &app{stderr: &stderr}, terminal: true, columns: func() int { return columns }}
+		l.show(demo.Progress{Phase: "queue", Elapsed: 100 * time.Millisecond, Put: 7, Took: 2})
+		l.end()
+		if got := stderr.String(); got != want {
+			t.Errorf("in %d columns: %q", columns, got)
+		}
 	}
 }

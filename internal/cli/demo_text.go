@@ -14,11 +14,14 @@ import (
 type live struct {
 	app      *app
 	terminal bool
+	columns  func() int // of the terminal, which may change
 	drawn    bool
 	last     time.Duration // of the phase, when the last line was written
 }
 
-func newLive(a *app) *live { return &live{app: a, terminal: isTerminal(a.stderr)} }
+func newLive(a *app) *live {
+	return &live{app: a, terminal: commands(a.stderr), columns: func() int { return columns(a.stderr) }}
+}
 
 func (l *live) show(p demo.Progress) { l.line(liveText(p), p.Elapsed, p.Done) }
 
@@ -27,6 +30,9 @@ func (l *live) line(text string, elapsed time.Duration, done bool) {
 	switch {
 	case l.terminal:
 		const eraseLine = "\r\x1b[K"
+		if most := l.columns() - 1; 0 < most && most < len(text) {
+			text = text[:most] // what goes on in the next row would not be erased
+		}
 		fmt.Fprint(l.app.stderr, eraseLine, text)
 		l.drawn = true
 	case done:

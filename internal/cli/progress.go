@@ -10,10 +10,12 @@ import (
 // shows nothing.
 type progress struct{ bar *progressbar.ProgressBar }
 
-// newProgress returns a progress if standard error is a terminal. total is the
-// number of bytes that will be read, or -1.
+// newProgress returns a progress if standard error is a terminal in which it fits a line. total
+// is the number of bytes that will be read, or -1.
 func (a *app) newProgress(total int64) *progress {
-	if !isTerminal(a.stderr) || isTerminal(a.stdin) {
+	const enough = 60 // columns
+	width := columns(a.stderr)
+	if !commands(a.stderr) || isTerminal(a.stdin) || 0 < width && width < enough {
 		return nil
 	}
 	return &progress{progressbar.NewOptions64(total,
