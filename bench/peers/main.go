@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -204,17 +205,23 @@ func compare(ctx context.Context, args []string, stdout, stderr io.Writer) error
 	return inTemp(o.dir, func(dir string) error {
 		r := runAll(ctx, dir, o.settings, chosen, stderr)
 		if o.json {
-			if err := printJSON(stdout, r); err != nil {
-				return err
-			}
+			err = printJSON(stdout, r)
 		} else {
-			r.print(stdout)
+			err = printText(stdout, r.print)
 		}
-		if r.failed() {
-			return errNotAll
+		if err == nil && r.failed() {
+			err = errNotAll
 		}
-		return nil
+		return err
 	})
+}
+
+// printText writes what print prints.
+func printText(w io.Writer, print func(io.Writer)) error {
+	var text bytes.Buffer
+	print(&text)
+	_, err := text.WriteTo(w)
+	return err
 }
 
 func printJSON(w io.Writer, v any) error {

@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
 	"os"
 	"strings"
 	"testing"
@@ -74,6 +75,25 @@ func TestHelpAndList(t *testing.T) {
 	out, _ = invoke(t, exitOK, "-list", "-peers", "^conq", "-class", "power,none")
 	if want := 4; strings.Count(out, "\n") != want {
 		t.Errorf("%d systems of conq are chosen, want %d:\n%s", strings.Count(out, "\n"), want, out)
+	}
+}
+
+// full is an output that takes nothing.
+type full struct{}
+
+func (full) Write([]byte) (int, error) { return 0, errors.New("no space left") }
+
+// Figures that can't be written are a failure.
+func TestFullOutput(t *testing.T) {
+	for _, args := range []string{
+		"-list", "-peers conq-queue/memory -short -items 20", "-peers conq-queue/memory -short -items 20 -json",
+		"allocs -items 20", "allocs -items 20 -json",
+	} {
+		var said strings.Builder
+		if code := run(strings.Fields(args), full{}, &said); code != exitFailed {
+			t.Errorf("%s: exit code %d", args, code)
+		}
+		contains(t, said.String(), "peers: no space left")
 	}
 }
 

@@ -175,9 +175,10 @@ func (s special) measure(ctx context.Context, name string, args []string, stdout
 		if f.Lookup("durability") != nil { // else it measures several, or none
 			about += ", durability " + l.durability
 		}
-		fmt.Fprintf(stdout, "%s\n%s\n\n", where, about)
-		printFindings(stdout, found)
-		return nil
+		return printText(stdout, func(w io.Writer) {
+			fmt.Fprintf(w, "%s\n%s\n\n", where, about)
+			printFindings(w, found)
+		})
 	})
 }
 
