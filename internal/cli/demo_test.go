@@ -3,6 +3,7 @@ package cli
 import (
 	"bytes"
 	"context"
+	"errors"
 	"strings"
 	"sync/atomic"
 	"syscall"
@@ -73,6 +74,28 @@ func TestDemoOfBrokenStore(t *testing.T) {
 	code = a.run(t.Context(), []string{"demo", "--items", "500", "--store", "unread:"})
 	if code != exitFailure {
 		t.Errorf("nobody reads the report: exit code %d, %s", code, &stderr)
+	}
+}
+
+// broken is a store that has failed.
+type broken struct{ kv.DB }
+
+var errBroken = errors.New("the store has failed")
+
+func (broken) Transact(context.Context, func(kv.Tx) error) error { return errBroken }
+
+func (broken) Close() error { return errBroken }
+
+// A store that has failed says so again when it is closed, and the command once.
+func TestFailureOnce(t *testing.T) {
+	kv.Register("broken", func(string) (kv.DB, error) { return broken{memory.New(memory.Options{})}, nil })
+	for _, command := range []string{"bench", "demo"} {
+		var stderr bytes.Buffer
+		a := &app{stdin: strings.NewReader(""), stdout: new(bytes.Buffer), stderr: &stderr}
+		code := a.run(t.Context(), []string{command, "--store", "broken:"})
+		if code != exitFailure || strings.Count(stderr.String(), errBroken.Error()) != 1 {
+			t.Errorf("%s: exit code %d, %s", command, code, &stderr)
+		}
 	}
 }
 

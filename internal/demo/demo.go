@@ -12,6 +12,7 @@
 package demo
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -128,7 +129,7 @@ func withStore(open func() (kv.DB, error), f func(kv.DB) error) error {
 	if err != nil {
 		return err
 	}
-	return errors.Join(f(db), db.Close())
+	return cmp.Or(f(db), db.Close()) // a store that has failed says so again when it is closed
 }
 
 // Report is what came out.

@@ -3,7 +3,6 @@ package demo
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"hash/fnv"
 	"math"
@@ -69,7 +68,7 @@ func (p *phase) work(ctx context.Context, db kv.DB) (err error) {
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, q.Close()) }()
+	defer func() { err = cmp.Or(err, q.Close()) }()
 	if n, err := q.Len(ctx); err != nil || n > 0 {
 		return cmp.Or(err, fmt.Errorf("there are already items in %q: purge it, or use another store", q.Name()))
 	}
@@ -214,7 +213,7 @@ func (p *phase) drain(ctx context.Context, db kv.DB) (err error) {
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, q.Close()) }()
+	defer func() { err = cmp.Or(err, q.Close()) }()
 	l := &log{}
 	last := p.now()
 	for {

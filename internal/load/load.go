@@ -19,6 +19,7 @@
 package load
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -162,9 +163,10 @@ func Run(ctx context.Context, c Config) (_ *Report, err error) {
 	if err != nil {
 		return nil, err
 	}
-	defer func() { err = errors.Join(err, db.Close()) }()
+	// A store that has failed says so again when it is closed.
+	defer func() { err = cmp.Or(err, db.Close()) }()
 	r := newRun(c, db)
-	defer func() { err = errors.Join(err, r.close()) }()
+	defer func() { err = cmp.Or(err, r.close()) }()
 	if err := r.open(ctx); err != nil {
 		return nil, err
 	}
@@ -213,7 +215,7 @@ func (r *run) open(ctx context.Context) error {
 // close closes the handles.
 func (r *run) close() (err error) {
 	for _, q := range r.handles {
-		err = errors.Join(err, q.Close())
+		err = cmp.Or(err, q.Close())
 	}
 	return err
 }
