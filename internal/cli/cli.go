@@ -80,6 +80,14 @@ func (a *app) run(ctx context.Context, args []string) int {
 	root.SetOut(help)
 	root.SetErr(a.stderr)
 	strict(root)
+	show := root.HelpFunc()
+	root.SetHelpFunc(func(cmd *cobra.Command, args []string) {
+		if cmd == root && root.Flags().NArg() > 0 { // with --help cobra does not come to RunE
+			help.err = noCommand(root.Flags().Arg(0))
+			return
+		}
+		show(cmd, args)
+	})
 	cmd, err := root.ExecuteContextC(ctx)
 	if err == nil {
 		err = help.err // which cobra drops
@@ -118,7 +126,7 @@ func (a *app) root() *cobra.Command {
 		SilenceUsage:  true,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) > 0 {
-				return usagef("there is no command %.60q", args[0])
+				return noCommand(args[0])
 			}
 			return cmd.Help()
 		},
@@ -182,10 +190,12 @@ func strict(root *cobra.Command) {
 // commandArgument takes the name of a command, or none.
 func commandArgument(cmd *cobra.Command, args []string) error {
 	if _, rest, err := cmd.Root().Find(args); err != nil || len(rest) > 0 {
-		return usagef("there is no command %.60q", strings.Join(args, " "))
+		return noCommand(strings.Join(args, " "))
 	}
 	return nil
 }
+
+func noCommand(name string) error { return usagef("there is no command %.60q", name) }
 
 // noShell refuses the name of a shell, as those that are known are commands.
 func noShell(cmd *cobra.Command, args []string) error {
