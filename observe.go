@@ -1,6 +1,10 @@
 package conq
 
-import "github.com/conq-go/conq/internal/staging"
+import (
+	"sync"
+
+	"github.com/conq-go/conq/internal/staging"
+)
 
 // observe tells the handle's observer, if it has one.
 func (s *store) observe(e Event) {
@@ -10,11 +14,28 @@ func (s *store) observe(e Event) {
 	}
 }
 
+// present is how many callers wait at all ends of a handle.
+type present struct {
+	sync.Mutex
+	callers int
+}
+
+// observeWaiting returns a function for one end, which is told how many wait there.
 func (s *store) observeWaiting() func(int) {
 	if s.observer == nil {
 		return nil
 	}
-	return func(waiting int) { s.observe(Event{Kind: Waiting, Items: waiting}) }
+	here := 0
+	return func(now int) {
+		s.present.Lock()
+		defer s.present.Unlock()
+		if now == here {
+			return
+		}
+		s.present.callers += now - here
+		here = now
+		s.observe(Event{Kind: Waiting, Items: s.present.callers})
+	}
 }
 
 var stagingEvents = map[staging.Kind]EventKind{

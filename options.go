@@ -88,8 +88,8 @@ type Event struct {
 
 	// Calls is how many calls of the handle, or requests of any, it was for.
 	Calls int
-	// Items is how many items were added, taken, or put back; for Waiting, how
-	// many callers wait now.
+	// Items is how many items were added, taken, or put back; for Requested, how many
+	// are wanted; for Waiting, how many callers wait now, at all ends of the queue.
 	Items int
 	// Attempts is how often the transaction ran: one more than it met conflicts.
 	Attempts int

@@ -42,6 +42,7 @@ type store struct {
 	stage    *staging.Stage // of all who take from the queue
 	pieces   []byte         // ("conq", "piece", name), packed
 	log      *slog.Logger   // or nil
+	present  present        // for observer
 	tally    tally
 }
 
