@@ -171,7 +171,7 @@ func (d *dealt[P, V]) deliver(err error) {
 	if n > 0 {
 		d.t.misses.Add(1) // they have waited
 		d.t.served.Store(int32(len(d.got)))
-		d.t.s.observe(Event{Kind: Taken, Calls: 1, Items: n, Attempts: 1})
+		d.t.s.observe(Event{Kind: Taken, Calls: len(d.got), Items: n, Attempts: 1})
 	}
 }
 

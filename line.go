@@ -90,7 +90,7 @@ func (t *taker[V]) turnPlain(ctx context.Context, b *batch[V], p *waitroom.Party
 	}
 	t.settle(r)
 	if len(r.shares) > 0 {
-		t.s.observe(Event{Kind: Taken, Calls: 1, Items: count(r.shares), Attempts: attempts})
+		t.s.observe(Event{Kind: Taken, Calls: len(r.shares), Items: count(r.shares), Attempts: attempts})
 	}
 	return r, nil
 }

@@ -86,12 +86,14 @@ type Event struct {
 	Queue string
 	Kind  EventKind
 
-	// Calls is how many calls of the handle, or requests of any, it was for.
+	// Calls is how many calls of the handle, or requests of any, it was for; also those
+	// for which nothing was left.
 	Calls int
 	// Items is how many items were added, taken, or put back; for Requested, how many
 	// are wanted; for Waiting, how many callers wait now, at all ends of the queue.
 	Items int
-	// Attempts is how often the transaction ran: one more than it met conflicts.
+	// Attempts is how often the transaction ran: one more than it met conflicts. It is 0
+	// for what is neither Added nor Taken.
 	Attempts int
 }
 

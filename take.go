@@ -204,7 +204,7 @@ func (t *taker[V]) servePlain(ctx context.Context, b *batch[V]) ([]share[V], err
 	}
 	if err == nil {
 		t.note(shares)
-		t.s.observe(Event{Kind: Taken, Calls: len(b.calls), Items: count(shares), Attempts: b.attempts})
+		t.s.observe(Event{Kind: Taken, Calls: len(shares), Items: count(shares), Attempts: b.attempts})
 	}
 	return shares, err
 }
