@@ -221,6 +221,44 @@ func TestCombinedPanic(t *testing.T) {
 	})
 }
 
+// So it is if the codec panics as it decodes what is handed over, whose value that is, and then
+// nothing was added.
+func TestCombinedPanicOfCodec(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := newGated(kv.Limits{})
+		q, err := OpenQueue[string](g, "q", fragile{})
+		noError(t, err)
+		v := endVerbs{wait: q.DequeueWaitN}
+		var waiters []*taken
+		for range 3 {
+			waiters = append(waiters, startWaiter(t.Context(), v, 1))
+		}
+		release := g.hold()
+		calls := make([]chan error, 3)
+		for i, value := range []string{"first", "good", "panic"} {
+			calls[i] = async(func() (err error) {
+				defer func() {
+					if recover() != nil {
+						err = errEnough
+					}
+				}()
+				return q.Enqueue(t.Context(), value)
+			})
+		}
+		release()
+		noError(t, <-calls[0])
+		wantError(t, <-calls[1], errEnough)
+		wantError(t, <-calls[2], kv.ErrCommitUnknown)
+		equalSlices(t, "got", waiters[0].values, []string{"first"})
+		equal(t, "others got something", waiters[1].done.Load() || waiters[2].done.Load(), false)
+		n, err := q.Len(t.Context())
+		noError(t, err)
+		equal(t, "left", n, 0)
+		noError(t, q.Close())
+		noError(t, g.Close())
+	})
+}
+
 // Calls that are too large together have a transaction each, and only one that is
 // too large by itself fails.
 func TestCombinedTooLarge(t *testing.T) {

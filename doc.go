@@ -31,7 +31,8 @@
 // other than kv.ErrCommitUnknown means that nothing was changed. That one means
 // that it may have been, or not: a cluster gives it only when ctx ended before the
 // outcome was known, the embedded store only when writing to disk has failed, and
-// it has to be opened again.
+// it has to be opened again. Calls that share a transaction get it, too, if a codec or
+// Options.Observe panics in one of them.
 //
 // # Many clients
 //
