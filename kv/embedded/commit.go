@@ -273,7 +273,7 @@ func (db *DB) sum(b *batch, e *effects) error {
 			c.Value, err = overlay.Sum(nil, c.Delta), nil
 		}
 		if err != nil {
-			return err
+			return db.readError(err)
 		}
 		b.set(c.Key, c.Value)
 	}

@@ -1,9 +1,12 @@
 package embedded
 
 import (
+	"errors"
+	"syscall"
 	"testing"
 
 	"github.com/cockroachdb/pebble/v2"
+	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
 	"github.com/conq-go/conq/kv"
 )
 
@@ -30,5 +33,25 @@ func TestTombstonesBeginAtAKey(t *testing.T) {
 			}
 		}
 		tx.end()
+	}
+}
+
+// An addition under way when the store fails tells that, as reads do, and not what Pebble makes of
+// tables which were not written any more.
+func TestAddOfFailedStore(t *testing.T) {
+	var fail func()
+	db := mustOpen(t, "store", Options{MemTable: smallMemTable, FS: errorfs.Wrap(memFS(), errorfs.InjectorFunc(func(op errorfs.Op) error {
+		if fail == nil || op.Kind != errorfs.OpFileReadAt {
+			return nil
+		}
+		fail()
+		return syscall.EIO
+	}))})
+	mustTransact(t, db, func(tx kv.Tx) { tx.Add([]byte("n"), 1) })
+	flushed(t, db)
+	fail = func() { db.guard.fail(syscall.EDQUOT) }
+	err := db.Transact(t.Context(), func(tx kv.Tx) error { tx.Add([]byte("n"), 1); return nil })
+	if !errors.Is(err, ErrFailed) || !errors.Is(err, syscall.EDQUOT) {
+		t.Errorf("adding to what can't be read, as the store has failed: %v", err)
 	}
 }
