@@ -29,7 +29,8 @@ type guard struct {
 	frozen  atomic.Bool
 	failure atomic.Pointer[error]
 	onFail  func(error)
-	inPlace func() error // an error if names lead elsewhere by now: see named
+	inPlace func() error    // an error if names lead elsewhere by now: see named
+	stopped <-chan struct{} // closed when the store is about to be; nil, if it never is
 
 	// Changes of files hold changing for reading, so that once freeze has
 	// returned, nothing changes any more.
@@ -112,8 +113,26 @@ func (g *guard) file(name string, open func() (vfs.File, error)) (vfs.File, erro
 
 // Open opens a file that is read.
 func (g *guard) Open(name string, opts ...vfs.OpenOption) (f vfs.File, err error) {
+	if isTable(name) {
+		g.rest()
+	}
 	err = g.named(func() (err error) { f, err = g.FS.Open(name, opts...); return err })
 	return f, err
+}
+
+// failedRest is how long who opens a table of a poisoned store waits.
+const failedRest = 100 * time.Millisecond
+
+// rest has a poisoned store do little. Tables that went into the void can't be read, and a compaction
+// of them is tried again at once, for as long as the store is open: that took a processor.
+func (g *guard) rest() {
+	if g.err() == nil {
+		return
+	}
+	select {
+	case <-time.After(failedRest):
+	case <-g.stopped:
+	}
 }
 
 func (g *guard) Create(name string, c vfs.DiskWriteCategory) (vfs.File, error) {

@@ -254,12 +254,13 @@ func (db *DB) openLocked(dir string, lock io.Closer) error {
 	if err := writeFormat(db.o.FS, dir); err != nil {
 		return err
 	}
+	ctx, stop := context.WithCancel(context.Background())
+	db.stop, db.stopped = stop, ctx.Done()
 	db.guard = newGuard(db.files(), db.failed)
+	db.guard.stopped = db.stopped
 	if l, ok := lock.(interface{ inPlace() error }); ok {
 		db.guard.inPlace = l.inPlace
 	}
-	ctx, stop := context.WithCancel(context.Background())
-	db.stop, db.stopped = stop, ctx.Done()
 	err := guarded(func() error { return db.openFiles(dir) })
 	if failure := db.guard.err(); failure != nil { // whatever became of it
 		if err == nil {
