@@ -57,8 +57,6 @@ func TestLives(t *testing.T) {
 
 // live opens the store, looks at what it has, writes for a while, and returns how that ended.
 func (l *lives) live() (how string) {
-	if l.db != nil {
-	}
 	l.full = &faults{all: l.IntN(2) == 0, error: syscall.ENOSPC}
 	l.o = Options{FS: errorfs.Wrap(l.disk, l.full), Durability: Durability(l.IntN(3)), Interval: time.Hour, MemTable: smallMemTable >> l.IntN(3)}
 	l.db = mustOpen(l.t, "store", l.o)
