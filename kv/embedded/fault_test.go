@@ -26,7 +26,7 @@ import (
 // from 1, and with all set every later one too, as on a full disk.
 type faults struct {
 	count atomic.Int64
-	from  int64
+	from  atomic.Int64
 	all   bool
 	error error
 }
@@ -39,14 +39,21 @@ func (f *faults) MaybeError(op errorfs.Op) error {
 	default:
 		return nil
 	}
-	n := f.count.Add(1)
-	if f.from > 0 && (n == f.from || f.all && n > f.from) {
+	n, from := f.count.Add(1), f.from.Load()
+	if from > 0 && (n == from || f.all && n > from) {
 		return fmt.Errorf("change %d of %s: %w", n, op.Path, f.error)
 	}
 	return nil
 }
 
 func (f *faults) String() string { return "<faults>" }
+
+// faultsFrom returns faults that begin with a change.
+func faultsFrom(from int64, all bool, err error) *faults {
+	f := &faults{all: all, error: err}
+	f.from.Store(from)
+	return f
+}
 
 // TestDiskErrors has each change of a file fail in turn, once and from then on,
 // while writers are at work. Whatever fails: no panic, nobody waits for ever,
@@ -60,7 +67,7 @@ func TestDiskErrors(t *testing.T) {
 				diskErrors(t, none, durability)
 				t.Logf("%d changes of files", none.count.Load())
 				for from := int64(1); from <= none.count.Load(); from += 1 + from/25 {
-					diskErrors(t, &faults{from: from, all: all, error: syscall.ENOSPC}, durability)
+					diskErrors(t, faultsFrom(from, all, syscall.ENOSPC), durability)
 				}
 			})
 		}
@@ -101,10 +108,10 @@ func diskWork(t *testing.T, f *faults, db *DB) (least, most [crashWriters]int64)
 				if err := writeRound(db, w, n, 3<<10); err != nil {
 					checkDiskError(t, f, err)
 					if !errors.Is(err, ErrFailed) {
-						t.Errorf("fault %d: %v, want ErrFailed", f.from, err)
+						t.Errorf("fault %d: %v, want ErrFailed", f.from.Load(), err)
 					}
 					if err := writeRound(db, w, n, 0); !errors.Is(err, ErrFailed) {
-						t.Errorf("fault %d: the next call returns %v, want ErrFailed", f.from, err)
+						t.Errorf("fault %d: the next call returns %v, want ErrFailed", f.from.Load(), err)
 					}
 					return
 				}
@@ -118,8 +125,8 @@ func diskWork(t *testing.T, f *faults, db *DB) (least, most [crashWriters]int64)
 
 func checkDiskError(t *testing.T, f *faults, err error) {
 	t.Helper()
-	if f.from == 0 || !errors.Is(err, syscall.ENOSPC) || !strings.Contains(err.Error(), "free some space, or inodes") {
-		t.Errorf("fault %d: error %q does not say that the disk is full and what to do", f.from, err)
+	if f.from.Load() == 0 || !errors.Is(err, syscall.ENOSPC) || !strings.Contains(err.Error(), "free some space, or inodes") {
+		t.Errorf("fault %d: error %q does not say that the disk is full and what to do", f.from.Load(), err)
 	}
 }
 
@@ -190,7 +197,7 @@ func TestOpenReadOnlyDirectory(t *testing.T) {
 		if err := fs.MkdirAll("store", 0o755); err != nil {
 			t.Fatal(err)
 		}
-		_, err := Open("store", Options{FS: errorfs.Wrap(fs, &faults{from: 1, all: true, error: reason})})
+		_, err := Open("store", Options{FS: errorfs.Wrap(fs, faultsFrom(1, true, reason))})
 		if !errors.Is(err, kv.ErrReadOnly) || !errors.Is(err, reason) {
 			t.Errorf("error %v, want ErrReadOnly with %v", err, reason)
 		}

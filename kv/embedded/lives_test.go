@@ -62,7 +62,7 @@ func (l *lives) live() (how string) {
 	l.db = mustOpen(l.t, "store", l.o)
 	l.found()
 	if l.IntN(3) == 0 {
-		l.full.from = l.full.count.Load() + 1 + l.Int64N(60)
+		l.full.from.Store(l.full.count.Load() + 1 + l.Int64N(60))
 	}
 	for range l.IntN(50) {
 		next := maps.Clone(l.was[len(l.was)-1])

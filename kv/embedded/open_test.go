@@ -60,7 +60,7 @@ func TestOpenDiskErrors(t *testing.T) {
 	}
 	for _, all := range []bool{true, false} {
 		for from := int64(1); from <= none.count.Load(); from++ {
-			openDiskErrors(t, &faults{from: from, all: all, error: syscall.ENOSPC}, copyOf(fs), want)
+			openDiskErrors(t, faultsFrom(from, all, syscall.ENOSPC), copyOf(fs), want)
 		}
 	}
 }
@@ -75,7 +75,7 @@ func openDiskErrors(t *testing.T, f *faults, fs *vfs.MemFS, want []string) {
 	}
 	again := mustOpen(t, "store", Options{FS: fs})
 	if got := contents(t, again); !slices.Equal(got, want) {
-		t.Errorf("fault %d, all %v: there are %d pairs, not %d", f.from, f.all, len(got), len(want))
+		t.Errorf("fault %d, all %v: there are %d pairs, not %d", f.from.Load(), f.all, len(got), len(want))
 	}
 }
 
@@ -164,7 +164,7 @@ func TestWatchFailure(t *testing.T) {
 	var before, own, after <-chan error
 	mustTransact(t, db, func(tx kv.Tx) { before = tx.Watch([]byte("a")); tx.Set([]byte("x"), nil) })
 	news := db.Signals().Wait("topic")
-	f.from = f.count.Load() + 1
+	f.from.Store(f.count.Load() + 1)
 	err := db.Transact(context.Background(), func(tx kv.Tx) error {
 		own = tx.Watch([]byte("b"))
 		tx.Set([]byte("y"), nil)
