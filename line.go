@@ -98,7 +98,7 @@ func (t *taker[V]) turnPlain(ctx context.Context, b *batch[V], p *waitroom.Party
 // look enters the line, and has the one in front watched, unless there is none.
 func (t *taker[V]) look(tx kv.Tx, p *waitroom.Party[V]) (r lineTurn[V], err error) {
 	r.stamp, _ = p.Next(0)
-	r.view, err = t.line.Look(tx, r.stamp, func() (bool, error) { return t.there(tx, 1) })
+	r.view, err = t.line.Look(tx, r.stamp, func() (int, error) { return t.there(tx, staging.Plenty) })
 	if err != nil || r.view.First {
 		return r, err
 	}
@@ -107,15 +107,15 @@ func (t *taker[V]) look(tx kv.Tx, p *waitroom.Party[V]) (r lineTurn[V], err erro
 	return r, nil
 }
 
-// there tells whether there are so many items, through a snapshot.
-func (t *taker[V]) there(tx kv.Tx, n int) (bool, error) {
-	for _, err := range t.items(tx.Snapshot(), n) {
+// there returns how many items there are, up to a limit, through a snapshot.
+func (t *taker[V]) there(tx kv.Tx, limit int) (n int, _ error) {
+	for _, err := range t.items(tx.Snapshot(), limit) {
 		if err != nil && !errors.Is(err, ErrDecode) {
-			return false, err
+			return 0, err
 		}
-		n--
+		n++
 	}
-	return n <= 0, nil
+	return n, nil
 }
 
 // moveUp leaves in the line who has got nothing, or nobody. If all have, and there is
@@ -127,11 +127,11 @@ func (t *taker[V]) moveUp(tx kv.Tx, p *waitroom.Party[V], wanted int, r *lineTur
 		served++
 	}
 	if served == wanted && r.view.Others {
-		plenty, err := t.there(tx, staging.Plenty)
+		there, err := t.there(tx, staging.Plenty)
 		if err != nil {
 			return err
 		}
-		if plenty {
+		if there >= staging.Plenty {
 			t.line.Open(tx)
 			return nil
 		}
@@ -186,7 +186,7 @@ func (t *taker[V]) await(ctx context.Context, p *waitroom.Party[V]) (lineTurn[V]
 		if err != nil {
 			return r, err
 		}
-		if err := t.moveUp(tx, p, 1, &r); err != nil || !there {
+		if err := t.moveUp(tx, p, 1, &r); err != nil || there == 0 {
 			return r, err
 		}
 		ready := make(chan error)

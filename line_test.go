@@ -10,6 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/conq-go/conq/internal/staging"
 	"github.com/conq-go/conq/kv"
 	"github.com/conq-go/conq/kv/faulty"
 	"github.com/conq-go/conq/tuple"
@@ -137,6 +138,42 @@ func TestWaitDead(t *testing.T) {
 			synctest.Wait()
 			equalSlices(t, "who was thought dead got", w.all[dead].values, []string{"late"})
 			equal(t, "keys left", len(left(t, c.inner)), 0)
+		})
+	}
+}
+
+// However many have died who waited, those behind them wait no longer where there is plenty.
+func TestWaitDeadAndPlenty(t *testing.T) {
+	for mode, how := range stagings {
+		t.Run(mode, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				const dead = 3
+				c := newCluster(t, 1, faulty.Options{})
+				defer c.close()
+				var dies atomic.Bool
+				hang := make(chan struct{})
+				w := newWaiters(t, c, dead+1, func(i int) {
+					if i < dead && dies.Load() {
+						<-hang
+					}
+				})
+				dies.Store(true)
+				producer := openFront(t, c.process(), Options{})
+				noError(t, producer.all(t.Context(), make([]Prioritized[string], staging.Plenty+2)...))
+				synctest.Wait()
+				began := time.Now()
+				noError(t, drop(openFront(t, c.process(), Options{Staging: how}).wait(t.Context(), 1)))
+				synctest.Wait() // who stood behind the dead is woken
+				equal(t, "those behind have waited", time.Since(began), 0)
+				equal(t, "who stood there got his", w.all[dead].done.Load(), true)
+				noError(t, w.all[dead].err)
+				close(hang)
+				synctest.Wait()
+				for _, got := range w.all {
+					noError(t, got.err)
+				}
+				equal(t, "keys left", len(left(t, c.inner)), staging.Plenty+2-dead-2)
+			})
 		})
 	}
 }

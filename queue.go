@@ -170,9 +170,9 @@ func (q *Queue[T]) DequeueWait(ctx context.Context) (T, error) {
 // StagingNever). Enqueues through this package are noticed at once, those of other
 // programs within a second; and what a process that died was next to get, within 3
 // seconds. That is a second more for each further handle in front whose process died, up to
-// about 10, and so long if it had staged (see Staging). Where one process has the store for
-// itself, what it adds by package recipe or kv alone is noticed with the next enqueue
-// through this package.
+// about 10, where there are fewer than 16 items, and so long if it had staged (see Staging).
+// Where one process has the store for itself, what it adds by package recipe or kv alone is
+// noticed with the next enqueue through this package.
 func (q *Queue[T]) DequeueWaitN(ctx context.Context, n int) ([]T, error) {
 	if err := q.store.ready(); err != nil {
 		return nil, err

@@ -20,8 +20,8 @@ import (
 //   - Each has a deadline, and those who wait put theirs off. Whoever sees one that is
 //     over removes it. If the first one leaves items where they are for Patience, it is
 //     taken for dead and removed, too: if it is not, it comes back with its old time.
-//   - The line is for few items. If there are Plenty, Open removes it, and all take at
-//     once.
+//   - The line is for few items. If there are Plenty, whoever sees that removes it, and
+//     all take at once: so the dead hold nobody up then.
 //
 // What is not guaranteed: order by real time. Times are those of the clients' clocks.
 //
@@ -62,9 +62,10 @@ type View struct {
 	ahead    []byte // the entry in front of it
 }
 
-// Look finds out who is first, if the client has waited since stamp. items tells
-// whether there are any.
-func (l *Line) Look(tx kv.Tx, stamp int64, items func() (bool, error)) (v View, err error) {
+// Look finds out who is first, if the client has waited since stamp. items returns
+// how many items there are, if it is fewer than Plenty, or else Plenty or more: the
+// client is first then, and there is no line any more.
+func (l *Line) Look(tx kv.Tx, stamp int64, items func() (int, error)) (v View, err error) {
 	v.own = l.s.keys.waiter(stamp, l.id)
 	all := l.s.keys.all(lineKind)
 	cleared := 0
@@ -81,11 +82,14 @@ func (l *Line) Look(tx kv.Tx, stamp int64, items func() (bool, error)) (v View, 
 			v.there, v.deadline = true, deadline
 			continue // are there others?
 		}
-		dead, err := l.dead(pair.Key, deadline, v.own, items)
-		if err != nil {
+		switch kind, err := l.kind(pair.Key, deadline, v.own, items); {
+		case err != nil:
 			return v, err
-		}
-		if dead {
+		case kind == pointless:
+			l.Open(tx)
+			v.First, v.there = true, false
+			return v, nil
+		case kind == dead:
 			tx.Clear(pair.Key)
 			cleared++
 			continue
@@ -111,39 +115,54 @@ const (
 	mostMine    = 4 // own entries are kept in mind that may be there
 )
 
-// dead tells whether an entry, which is not own, is to be removed: it is an old one of this
+// What a client makes of an entry that is not its own.
+type entryKind int
+
+const (
+	live      entryKind = iota
+	dead                // to be removed
+	pointless           // as there are Plenty of items, nobody is to wait behind it
+)
+
+// kind tells what an entry is, which is not own. It is dead if it is an old one of this
 // client, its deadline is over, or it is in front of own and stuck.
-func (l *Line) dead(key []byte, deadline int64, own []byte, items func() (bool, error)) (bool, error) {
+func (l *Line) kind(key []byte, deadline int64, own []byte, items func() (int, error)) (entryKind, error) {
 	id, err := l.s.keys.parseWaiter(key)
 	switch {
 	case err != nil:
-		return false, err
+		return live, err
 	case bytes.Equal(id, l.id), l.s.past(deadline):
-		return true, nil
+		return dead, nil
 	case bytes.Compare(key, own) > 0:
-		return false, nil
-	}
-	return l.stuck(key, items)
-}
-
-// stuck tells whether the first one in the line has left items where they are for
-// too long.
-func (l *Line) stuck(first []byte, items func() (bool, error)) (bool, error) {
-	if !bytes.Equal(first, l.first) {
-		l.first, l.since = first, time.Time{}
+		return live, nil
 	}
 	there, err := items()
 	switch {
 	case err != nil:
-		return false, err
+		return live, err
+	case there >= Plenty:
+		return pointless, nil
+	case l.stuck(key, there > 0):
+		return dead, nil
+	}
+	return live, nil
+}
+
+// stuck tells whether the first one in the line has left items where they are for
+// too long.
+func (l *Line) stuck(first []byte, there bool) bool {
+	if !bytes.Equal(first, l.first) {
+		l.first, l.since = first, time.Time{}
+	}
+	switch {
 	case !there:
 		l.since = time.Time{}
 	case l.since.IsZero():
 		l.since = l.s.o.Now()
 	default:
-		return l.s.o.Now().Sub(l.since) >= Patience, nil
+		return l.s.o.Now().Sub(l.since) >= Patience
 	}
-	return false, nil
+	return false
 }
 
 // behind finds the entry in front of the own one. Old ones of this client there go: what it

@@ -36,10 +36,11 @@ type lineModel struct {
 	db      kv.DB
 	s       *Stage
 	clock   *clock
-	items   bool // there are any
+	items   int // how many there are
 	clients []*lineClient
 	firsts  int // how often somebody was first
 	stuck   int // how often one who was stuck was removed
+	opened  int // how often there were so many items that the line went
 }
 
 func (m *lineModel) entries(r kv.Reader) (all []entry) {
@@ -54,19 +55,19 @@ func (m *lineModel) entries(r kv.Reader) (all []entry) {
 	return all
 }
 
-// dead tells whether c is to remove an entry of somebody else, when it looks.
+// over tells whether an entry's deadline has passed.
+func (m *lineModel) over(e entry) bool { return m.clock.ns.Load() > e.deadline }
+
+// dead tells whether c is to remove an entry of somebody else, which is not over, when it looks.
 func (m *lineModel) dead(c *lineClient, e entry, own []byte) bool {
 	now := m.clock.now()
-	if now.UnixNano() > e.deadline {
-		return true
-	}
 	if bytes.Compare(e.key, own) > 0 {
 		return false
 	}
 	if !bytes.Equal(c.first, e.key) {
 		c.first, c.since = e.key, time.Time{}
 	}
-	if !m.items {
+	if m.items == 0 {
 		c.since = time.Time{}
 	} else if c.since.IsZero() {
 		c.since = now
@@ -80,6 +81,8 @@ func (m *lineModel) dead(c *lineClient, e entry, own []byte) bool {
 // view returns what c is to see, and the entries that are to be left.
 func (m *lineModel) view(c *lineClient, all []entry, own []byte) (first, others bool, left []entry) {
 	mine := func(e entry) bool { return e.id == string(c.line.id) }
+	gone := 0
+	defer func() { first = first && gone <= mostCleared }()
 	for i, e := range all {
 		if i == lookAt {
 			return false, false, append(left, all[i:]...)
@@ -87,7 +90,13 @@ func (m *lineModel) view(c *lineClient, all []entry, own []byte) (first, others 
 		switch {
 		case bytes.Equal(e.key, own):
 			left = append(left, e)
-		case mine(e) || m.dead(c, e, own):
+		case mine(e) || m.over(e):
+			gone++
+		case bytes.Compare(e.key, own) < 0 && m.items >= Plenty:
+			m.opened++
+			return true, false, nil
+		case m.dead(c, e, own):
+			gone++
 		default:
 			if bytes.Compare(e.key, own) > 0 {
 				return true, true, append(left, all[i:]...)
@@ -115,8 +124,7 @@ func (m *lineModel) look(c *lineClient) {
 	err := m.db.Transact(m.t.Context(), func(tx kv.Tx) error {
 		before := m.entries(tx)
 		wantFirst, wantOthers, left := m.view(c, before, own)
-		wantFirst = wantFirst && len(before)-len(left) <= mostCleared
-		v, err := c.line.Look(tx, c.stamp, func() (bool, error) { return m.items, nil })
+		v, err := c.line.Look(tx, c.stamp, func() (int, error) { return m.items, nil })
 		check(m.t, err)
 		if v.First != wantFirst || v.Others != wantOthers {
 			m.t.Errorf("it is first: %t, and should be: %t; there are others: %t, and should be: %t", v.First, wantFirst, v.Others, wantOthers)
@@ -239,7 +247,7 @@ func (m *lineModel) leave(c *lineClient) {
 // or those who run them are not told that they have committed; and compares with a model what
 // they see, and what is there.
 func TestLineModel(t *testing.T) {
-	firsts, stuck := 0, 0
+	firsts, stuck, opened := 0, 0, 0
 	for seed := range uint64(500) {
 		m := &lineModel{t: t, r: rand.New(rand.NewPCG(seed, 0)), db: newMemory(t, kv.Limits{}), clock: newClock()}
 		m.s = stage(m.db, Options{Now: m.clock.now})
@@ -257,7 +265,7 @@ func TestLineModel(t *testing.T) {
 			case 1:
 				live = m.clients[m.r.IntN(4):] // others don't look for a while
 			case 2:
-				m.items = !m.items
+				m.items = []int{0, 0, 1, Plenty - 1, Plenty}[m.r.IntN(5)]
 				m.crowd(m.r.IntN(2 * lookAt))
 			case 3:
 				m.clock.advance(time.Duration(m.r.Int64N(int64(m.s.o.Lease))))
@@ -270,13 +278,13 @@ func TestLineModel(t *testing.T) {
 				t.Fatalf("with seed %d", seed)
 			}
 		}
-		firsts, stuck = firsts+m.firsts, stuck+m.stuck
+		firsts, stuck, opened = firsts+m.firsts, stuck+m.stuck, opened+m.opened
 		m.clock.advance(2 * m.s.o.Lease)
 		last, err := m.s.NewLine()
 		check(t, err)
 		for range 40 {
 			check(t, m.db.Transact(t.Context(), func(tx kv.Tx) error {
-				_, err := last.Look(tx, math.MaxInt64, func() (bool, error) { return true, nil })
+				_, err := last.Look(tx, math.MaxInt64, func() (int, error) { return 1, nil })
 				return err
 			}))
 		}
@@ -284,7 +292,7 @@ func TestLineModel(t *testing.T) {
 			t.Fatalf("with seed %d, %d entries are left", seed, n)
 		}
 	}
-	if firsts == 0 || stuck == 0 {
-		t.Errorf("%d times somebody was first, and %d times one was stuck", firsts, stuck)
+	if firsts == 0 || stuck == 0 || opened == 0 {
+		t.Errorf("%d times somebody was first, %d times one was stuck, and %d times the line went", firsts, stuck, opened)
 	}
 }

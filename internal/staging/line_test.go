@@ -25,7 +25,7 @@ func TestOwnEntries(t *testing.T) {
 			t.Fatal("it does not get past its own entries")
 		}
 		check(t, db.Transact(t.Context(), func(tx kv.Tx) error {
-			v, err := l.Look(tx, math.MaxInt64, func() (bool, error) { return true, nil })
+			v, err := l.Look(tx, math.MaxInt64, func() (int, error) { return 1, nil })
 			first = v.First
 			return err
 		}))
