@@ -152,6 +152,8 @@ func TestWaitDeadAndPlenty(t *testing.T) {
 				defer c.close()
 				var dies atomic.Bool
 				hang := make(chan struct{})
+				revive := sync.OnceFunc(func() { close(hang) })
+				defer revive()
 				w := newWaiters(t, c, dead+1, func(i int) {
 					if i < dead && dies.Load() {
 						<-hang
@@ -167,7 +169,7 @@ func TestWaitDeadAndPlenty(t *testing.T) {
 				equal(t, "those behind have waited", time.Since(began), 0)
 				equal(t, "who stood there got his", w.all[dead].done.Load(), true)
 				noError(t, w.all[dead].err)
-				close(hang)
+				revive()
 				synctest.Wait()
 				for _, got := range w.all {
 					noError(t, got.err)
