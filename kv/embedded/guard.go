@@ -31,6 +31,7 @@ type guard struct {
 	onFail  func(error)
 	inPlace func() error    // an error if names lead elsewhere by now: see named
 	stopped <-chan struct{} // closed when the store is about to be; nil, if it never is
+	tired   atomic.Bool     // a compaction has failed: the next one has to wait
 
 	// Changes of files hold changing for reading, so that once freeze has
 	// returned, nothing changes any more.
@@ -126,16 +127,30 @@ const failedRest = 100 * time.Millisecond
 // rest has a poisoned store do little. Tables that went into the void can't be read, and a compaction
 // of them is tried again at once, for as long as the store is open: that took a processor.
 func (g *guard) rest() {
-	if g.err() == nil {
-		return
+	if g.err() != nil {
+		g.wait(failedRest)
 	}
+}
+
+// tiredRest is how long a compaction waits, after one has failed, before it writes. A disk without
+// room for its tables often has some for commits, for long; Pebble tries again at once, and had a
+// processor and the disk busy with that until there was room.
+const tiredRest = 5 * time.Second
+
+// byCompaction is what Pebble calls what it writes in a compaction.
+const byCompaction vfs.DiskWriteCategory = "pebble-compaction"
+
+func (g *guard) wait(d time.Duration) {
 	select {
-	case <-time.After(failedRest):
+	case <-time.After(d):
 	case <-g.stopped:
 	}
 }
 
 func (g *guard) Create(name string, c vfs.DiskWriteCategory) (vfs.File, error) {
+	if c == byCompaction && g.tired.CompareAndSwap(true, false) {
+		g.wait(tiredRest)
+	}
 	return g.file(name, func() (vfs.File, error) { return g.FS.Create(name, c) })
 }
 

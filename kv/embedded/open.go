@@ -404,6 +404,11 @@ func (db *DB) pebbleOptions() *pebble.Options {
 					db.syncJournal()
 				}
 			},
+			CompactionEnd: func(info pebble.CompactionInfo) {
+				if info.Err != nil && !errors.Is(info.Err, pebble.ErrCancelledCompaction) {
+					db.guard.tired.Store(true)
+				}
+			},
 			FlushEnd: func(info pebble.FlushInfo) {
 				if info.Err != nil && info.Err.Error() != nothingFlushed {
 					db.guard.fail(fmt.Errorf("flushing a memtable: %w", info.Err))
