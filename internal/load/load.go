@@ -171,6 +171,9 @@ func Run(ctx context.Context, c Config) (_ *Report, err error) {
 		return nil, err
 	}
 	if err := r.phases(ctx); err != nil && !r.interrupted(ctx, err) {
+		if r.clear(ctx) != nil {
+			err = fmt.Errorf("%w; items may be left in %q", err, r.handles[0].Name())
+		}
 		return nil, err
 	}
 	return r.report, r.clear(ctx)

@@ -345,16 +345,17 @@ func TestDuration(t *testing.T) {
 	}
 }
 
-// broken is a store that fails after so many transactions.
+// broken is a store that fails after so many transactions, once or for good.
 type broken struct {
 	kv.DB
 	left *atomic.Int64
+	once bool
 }
 
 var errBroken = errors.New("broken")
 
 func (b broken) Transact(ctx context.Context, f func(kv.Tx) error) error {
-	if b.left.Add(-1) < 0 {
+	if left := b.left.Add(-1); left == -1 || left < 0 && !b.once {
 		return errBroken
 	}
 	return b.DB.Transact(ctx, f)
@@ -364,10 +365,31 @@ func TestBrokenStore(t *testing.T) {
 	for _, after := range []int64{0, 1, 2, 100, 300, 600} {
 		left := new(atomic.Int64)
 		left.Store(after)
-		c := config(t, broken{memory.New(memory.Options{}), left})
+		c := config(t, broken{DB: memory.New(memory.Options{}), left: left})
 		c.Depth, c.Combining = 10, false
 		if report, err := Run(t.Context(), c); !errors.Is(err, errBroken) || report != nil {
 			t.Errorf("after %d transactions: %+v, %v", after, report, err)
+		}
+	}
+}
+
+// A run that has failed removes its items, too, or says that it could not.
+func TestBrokenStoreIsCleared(t *testing.T) {
+	for _, once := range []bool{true, false} {
+		db, left := memory.New(memory.Options{}), new(atomic.Int64)
+		left.Store(100)
+		c := config(t, broken{db, left, once})
+		c.Combining, c.Clear = false, true
+		_, err := Run(t.Context(), c)
+		if !errors.Is(err, errBroken) || strings.Contains(err.Error(), fmt.Sprintf("items may be left in %q", fifoName)) == once {
+			t.Errorf("broken once %v: %v", once, err)
+		}
+		q, err := conq.OpenQueue(db, fifoName, conq.Bytes())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n, err := q.Len(t.Context()); err != nil || (n == 0) != once {
+			t.Errorf("broken once %v: %d items are left, %v", once, n, err)
 		}
 	}
 }
