@@ -29,6 +29,25 @@ func TestOutputToFullDisk(t *testing.T) {
 	}
 }
 
+// What a script runs in the background ignores interrupts, which end what is in the foreground.
+func TestIgnoredInterrupt(t *testing.T) {
+	cmd := command(filepath.Join(t.TempDir(), "store"), "enqueue", "q", "--ack")
+	cmd.Args = append([]string{"sh", "-c", `trap "" INT; exec "$0" "$@"`}, cmd.Args...)
+	cmd.Path = "/bin/sh"
+	s := startCommand(t, cmd)
+	s.send(t, "first", 1)
+	if err := s.cmd.Process.Signal(os.Interrupt); err != nil {
+		t.Fatal(err)
+	}
+	s.send(t, "second", 2)
+	if err := s.cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	if code := s.wait(); code != 3 || !strings.Contains(s.stderr.String(), `2 items put into "q" before that`) {
+		t.Errorf("exit code %d, %s", code, &s.stderr)
+	}
+}
+
 // The end of its terminal ends a command as other signals do: nothing stays of its temporary store.
 func TestHangup(t *testing.T) {
 	if signal.Ignored(syscall.SIGHUP) {

@@ -60,9 +60,11 @@ func Main() int {
 	// A reader that goes away must be an error of the write, not the end of the
 	// process in the middle of something.
 	signal.Ignore(syscall.SIGPIPE)
-	signals := []os.Signal{os.Interrupt, syscall.SIGTERM}
-	if !signal.Ignored(syscall.SIGHUP) { // as it is under nohup
-		signals = append(signals, syscall.SIGHUP)
+	signals := []os.Signal{syscall.SIGTERM}
+	for _, s := range []os.Signal{os.Interrupt, syscall.SIGHUP} {
+		if !signal.Ignored(s) { // as it is in the background of a script, and under nohup
+			signals = append(signals, s)
+		}
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), signals...)
 	defer stop()
