@@ -47,7 +47,7 @@ func lastKey(r Reader, span Range) ([]byte, error) {
 // has happened, and Range will tell. An engine that has pairs in memory says so by a method
 // of its Readers, Known(Range, RangeOptions, []KeyValue) ([]KeyValue, bool, error).
 //
-// The pairs are appended to a slice of the caller's, which may be nil.
+// The pairs are appended to a slice of the caller's, which may be nil. Their keys must not be changed.
 func Known(r Reader, span Range, o RangeOptions, to []KeyValue) (pairs []KeyValue, known bool, err error) {
 	if r, ok := r.(interface {
 		Known(Range, RangeOptions, []KeyValue) ([]KeyValue, bool, error)

@@ -318,7 +318,7 @@ func (r *readResult) run(from kv.Reader, between func()) *readResult {
 		}
 		for _, pair := range pairs {
 			r.got = append(r.got, r.line(string(pair.Key), string(pair.Value)))
-			pair.Key[0], pair.Value = 'x', append(pair.Value[:0], "xx"...) // they are ours
+			pair.Key, pair.Value = append(pair.Key, 'x'), append(pair.Value[:0], "xx"...) // values are ours
 		}
 		r.err = err
 		return r

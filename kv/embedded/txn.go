@@ -354,13 +354,14 @@ func (t *txn) known(span kv.Range, o kv.RangeOptions, to []kv.KeyValue) (found [
 // pairBuffers are those that are not in use.
 var pairBuffers = sync.Pool{New: func() any { return new([]pair) }}
 
-// appendCopies appends pairs that are the caller's.
+// appendCopies appends pairs, of which the values are the caller's.
 func appendCopies(to []kv.KeyValue, pairs []pair, o kv.RangeOptions) []kv.KeyValue {
 	to = slices.Grow(to, len(pairs))
 	for _, p := range pairs {
-		found := p.copied()
-		if o.KeysOnly {
-			found.Value = nil
+		found := kv.KeyValue{Key: p.key()}
+		if !o.KeysOnly {
+			found.Value = make([]byte, len(p.value))
+			copy(found.Value, p.value)
 		}
 		to = append(to, found)
 	}

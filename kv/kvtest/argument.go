@@ -115,6 +115,13 @@ func checkResultsOwned(t *tester) {
 				scribble(pair.Value)
 			}
 		}
+		known, _, err := kv.Known(r.Snapshot(), kv.Range{}, kv.RangeOptions{Limit: 3}, nil)
+		if err != nil {
+			return err
+		}
+		for _, pair := range known { // of which the keys are not the caller's
+			scribble(pair.Value)
+		}
 		t.wantGet("after changing all results of earlier reads", r, "b", "b")
 		keys, err := keysOf(r.Range(kv.Range{}, kv.RangeOptions{}))
 		if keys != "a b c " {
