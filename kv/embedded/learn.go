@@ -105,9 +105,7 @@ func (s *stretch) put(pairs []pair) {
 	if len(s.pairs) == 0 {
 		s.pairs = s.memory[:0]
 	}
-	if s.pairs = append(s.pairs, pairs...); !s.inMemory() {
-		s.memory = s.pairs
-	}
+	s.append(pairs)
 	s.weigh(pairs)
 }
 

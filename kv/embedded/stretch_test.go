@@ -52,7 +52,7 @@ func TestSplit(t *testing.T) {
 // TestStretch compares a stretch with a plain list of keys: pairs are inserted, taken from its
 // ends, and fetched from behind it. The memory that it keeps for more must hold nothing.
 func TestStretch(t *testing.T) {
-	moved := 0
+	moved, reused := 0, 0
 	rapid.Check(t, func(rt *rapid.T) {
 		s := &stretch{begin: []byte("a"), end: []byte("a")}
 		var keys []string
@@ -114,9 +114,16 @@ func TestStretch(t *testing.T) {
 				}
 				span.End = []byte{'b', fetched}
 				had, room, fits := len(s.pairs), s.room(), cap(s.pairs)-len(s.pairs) >= len(more)
+				memory := s.memory
 				s.extend(span, more, false)
 				if had > 0 && fits && s.room() != room {
 					rt.Fatalf("there was room for %d before the first, after %d were fetched for %d", room, len(more), s.room())
+				}
+				if had > 0 && !fits && had <= max(room, len(more)) && had+len(more) <= cap(memory) {
+					if &s.pairs[0] != &memory[0] {
+						rt.Fatalf("there was room for %d before the first of %d, and %d were fetched to other memory", room, had, len(more))
+					}
+					reused++
 				}
 			},
 		})
@@ -146,8 +153,8 @@ func TestStretch(t *testing.T) {
 			}
 		}
 	})
-	if !testing.Short() && moved == 0 {
-		t.Error("no pair was moved to the room before it: the test tests too little")
+	if !testing.Short() && (moved == 0 || reused == 0) {
+		t.Errorf("pairs were moved to the room before them %d and %d times: the test tests too little", moved, reused)
 	}
 }
 
