@@ -1,6 +1,7 @@
 package lane_test
 
 import (
+	"context"
 	"fmt"
 	"sync"
 	"testing"
@@ -50,19 +51,30 @@ func benchmark(b *testing.B, n int, run func([]*call)) {
 	b.ReportMetric(float64(b.N)/float64(batches), "calls/batch")
 }
 
-// BenchmarkContext is what a batch's context costs.
+// BenchmarkContext is what a batch's context costs, where callers share one and where each has its
+// own.
 func BenchmarkContext(b *testing.B) {
-	for _, n := range []int{1, 64} {
-		b.Run(fmt.Sprintf("calls=%d", n), func(b *testing.B) {
-			b.ReportAllocs()
-			calls := make([]*call, n)
-			for i := range calls {
-				calls[i] = &call{Context: b.Context()}
-			}
-			for b.Loop() {
-				_, cancel := lane.Context(calls)
-				cancel()
-			}
-		})
+	for _, n := range []int{1, 16, 64} {
+		for _, own := range []bool{false, true} {
+			b.Run(fmt.Sprintf("calls=%d/own=%v", n, own), func(b *testing.B) {
+				b.ReportAllocs()
+				calls := make([]*call, n)
+				for i := range calls {
+					calls[i] = &call{Context: b.Context()}
+					if own {
+						ctx, cancel := context.WithCancel(b.Context())
+						defer cancel()
+						calls[i].Context = ctx
+					}
+				}
+				for b.Loop() {
+					ctx, cancel := lane.Context(calls)
+					if ctx.Err() != nil {
+						b.Fatal(ctx.Err())
+					}
+					cancel()
+				}
+			})
+		}
 	}
 }
