@@ -97,7 +97,7 @@ func (s *stretch) append(pairs []pair) {
 func (s *stretch) reserve(more int) {
 	room, has := s.room(), len(s.pairs)
 	if has+more <= cap(s.pairs) || has+more > cap(s.memory) || has > max(room, more) {
-		return // with fewer that need not move, each would move more than once
+		return // to move them would gain room for fewer than it moves
 	}
 	whole := s.memory[:cap(s.memory)]
 	copy(whole, s.pairs)
