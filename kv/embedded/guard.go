@@ -134,7 +134,8 @@ func (g *guard) rest() {
 
 // tiredRest is how long a compaction waits, after one has failed, before it writes. A disk without
 // room for its tables often has some for commits, for long; Pebble tries again at once, and had a
-// processor and the disk busy with that until there was room.
+// processor and the disk busy with that until there was room. Its scheduler of compactions would be
+// the place for that, but Pebble makes it when it opens, and exports none that could be wrapped.
 const tiredRest = 5 * time.Second
 
 // byCompaction is what Pebble calls what it writes in a compaction.

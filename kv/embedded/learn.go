@@ -105,7 +105,7 @@ func (s *stretch) put(pairs []pair) {
 	if len(s.pairs) == 0 {
 		s.pairs = s.memory[:0]
 	}
-	s.append(pairs)
+	s.place(len(s.pairs), pairs...)
 	s.weigh(pairs)
 }
 

@@ -202,7 +202,7 @@ func (n *near) absorb(s *stretch, reverse bool) {
 	a.end, a.tail = b.end, b.tail
 	n.list(a)
 	if len(a.pairs) > 0 {
-		a.append(b.pairs)
+		a.place(len(a.pairs), b.pairs...)
 	} else {
 		a.pairs, a.memory = b.pairs, b.memory
 	}

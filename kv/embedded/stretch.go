@@ -71,10 +71,7 @@ func (s *stretch) insert(i int, p pair) {
 		room = s.room()
 	}
 	if room == 0 {
-		s.reserve(1)
-		if s.pairs = slices.Insert(s.pairs, i, p); !s.inMemory() {
-			s.memory = s.pairs // else what it was would keep its pairs alive
-		}
+		s.place(i, p)
 		return
 	}
 	longer := s.memory[:cap(s.memory)][room-1 : room+len(s.pairs)]
@@ -83,11 +80,11 @@ func (s *stretch) insert(i int, p pair) {
 	s.pairs = longer
 }
 
-// append adds pairs behind the last.
-func (s *stretch) append(pairs []pair) {
+// place puts pairs in before the one at an index.
+func (s *stretch) place(i int, pairs ...pair) {
 	s.reserve(len(pairs))
-	if s.pairs = append(s.pairs, pairs...); !s.inMemory() {
-		s.memory = s.pairs
+	if s.pairs = slices.Insert(s.pairs, i, pairs...); !s.inMemory() {
+		s.memory = s.pairs // else what it was would keep its pairs alive
 	}
 }
 
@@ -95,8 +92,12 @@ func (s *stretch) append(pairs []pair) {
 // items are taken at one end and come at the other, that is used again, and none need be allocated. With
 // Interval, a lone caller drains queues 1.02 to 1.03 times as fast.
 func (s *stretch) reserve(more int) {
-	room, has := s.room(), len(s.pairs)
-	if has+more <= cap(s.pairs) || has+more > cap(s.memory) || has > max(room, more) {
+	has := len(s.pairs)
+	if has+more <= cap(s.pairs) {
+		return
+	}
+	room := s.room()
+	if has+more > cap(s.memory) || has > max(room, more) {
 		return // to move them would gain room for fewer than it moves
 	}
 	whole := s.memory[:cap(s.memory)]

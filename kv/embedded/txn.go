@@ -360,8 +360,7 @@ func appendCopies(to []kv.KeyValue, pairs []pair, o kv.RangeOptions) []kv.KeyVal
 	for _, p := range pairs {
 		found := kv.KeyValue{Key: p.key()}
 		if !o.KeysOnly {
-			found.Value = make([]byte, len(p.value))
-			copy(found.Value, p.value)
+			found.Value = bytes.Clone(p.value)
 		}
 		to = append(to, found)
 	}
