@@ -2,7 +2,7 @@
 SHELL := bash
 .SHELLFLAGS = -o pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help build demo test race lint models fuzz etcd bench bench-peers ci clean
+.PHONY: help build demo test race lint models fuzz etcd bench-peers ci clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1	/p' $(MAKEFILE_LIST) | expand -t 13
@@ -31,11 +31,6 @@ fuzz: ## each fuzz target for FUZZTIME, as 30s or 100000x
 etcd: ## all tests on real etcd clusters, with members killed and paused
 	go test -C test/etcd -count=1 -timeout 30m ./...
 
-BENCH ?= .
-bench: ## what queues cost, against Pebble alone: benchmarks that match BENCH
-	go test -run '^$$' -bench '$(BENCH)' -timeout 0 ./internal/bench | tee bench.txt
-	go run ./internal/bench/table < bench.txt
-
 bench-peers: ## conq beside what one would pick instead; flags in ARGS, as ARGS=-short
 	go build -C bench/peers -o peers .
 	bench/peers/peers $(ARGS)
@@ -44,4 +39,4 @@ ci: ## everything that must pass
 	.ci/run
 
 clean: ## remove what was built
-	rm -f conq bench.txt bench/peers/peers *.test *.prof
+	rm -f conq bench/peers/peers *.test *.prof

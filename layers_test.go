@@ -51,7 +51,6 @@ var layers = []layer{
 	{"internal/load", below("."), true, "it measures queues as users have them, on whatever store it is given"},
 	{"internal/linear/...", []string{"..."}, true, ""},
 	{"internal/typecheck", nil, true, "it reads packages as files"},
-	{"internal/bench/...", []string{"..."}, true, ""},
 	{"bench/...", []string{"..."}, true, ""},
 	{"internal/cli", []string{"..."}, true, ""},
 	{"cmd/...", []string{"internal/cli"}, false, "main only calls the command line, where tests can reach it"},
