@@ -121,7 +121,6 @@ func (p *PriorityQueue[T]) In(tx kv.Tx) PriorityQueueTx[T] { return PriorityQueu
 // [PriorityQueue] says. Behind an item of the same priority and the count 2^63-1,
 // which conq does not write, there is no place: the error is recipe.ErrFull.
 func (p *PriorityQueue[T]) Push(ctx context.Context, v T, priority int64) error {
-	touch(p)
 	payload, err := encode(&p.store, p.codec, v)
 	if err != nil {
 		return err
@@ -146,7 +145,6 @@ func (p *PriorityQueue[T]) PushAll(ctx context.Context, values []Prioritized[T])
 // PopMin removes the first item of the lowest priority and returns it, or
 // ErrEmpty. If the item does not decode it stays, and the error is an ErrDecode.
 func (p *PriorityQueue[T]) PopMin(ctx context.Context) (T, error) {
-	touch(p)
 	if err := p.store.ready(); err != nil {
 		var none T
 		return none, err
@@ -159,7 +157,6 @@ func (p *PriorityQueue[T]) PopMin(ctx context.Context) (T, error) {
 // first) and returns it, or ErrEmpty. If the item does not decode it stays, and
 // the error is an ErrDecode.
 func (p *PriorityQueue[T]) PopMax(ctx context.Context) (T, error) {
-	touch(p)
 	if err := p.store.ready(); err != nil {
 		var none T
 		return none, err

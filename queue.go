@@ -115,7 +115,6 @@ func (q *Queue[T]) In(tx kv.Tx) QueueTx[T] { return QueueTx[T]{q, tx} }
 // of index 2^63-1, which conq does not write, there is no place: the error is
 // recipe.ErrFull.
 func (q *Queue[T]) Enqueue(ctx context.Context, v T) error {
-	touch(q)
 	payload, err := encode(&q.store, q.codec, v)
 	if err != nil {
 		return err
@@ -139,7 +138,6 @@ func (q *Queue[T]) EnqueueAll(ctx context.Context, values []T) error {
 // Dequeue removes the first item and returns it, or ErrEmpty. If the item does
 // not decode it stays, and the error is an ErrDecode.
 func (q *Queue[T]) Dequeue(ctx context.Context) (T, error) {
-	touch(q)
 	if err := q.store.ready(); err != nil {
 		var none T
 		return none, err

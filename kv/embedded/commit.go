@@ -202,7 +202,7 @@ func (t *tx) apply(reads []kv.Range) (uint64, error) {
 func (t *tx) compare(reads []kv.Range) (compared uint64, err error) {
 	db := t.db
 	compared = t.needed()
-	lock(&db.mu)
+	db.mu.Lock()
 	for len(reads) > 0 && db.version > compared+manyCommits && t.place.Taken() {
 		since, latest := db.window.since(compared), db.version
 		db.mu.Unlock()

@@ -139,7 +139,7 @@ func (j *journal) buffered() (n int) {
 // flush writes what was appended, and with sync set has it on disk. It returns up to
 // which version that is.
 func (j *journal) flush(sync bool) (uint64, error) {
-	lock(&j.file.Mutex)
+	j.file.Lock()
 	version, err := j.write()
 	if err == nil && sync {
 		err = j.sync()

@@ -256,7 +256,7 @@ func (db *DB) openLocked(dir string, lock io.Closer) error {
 	}
 	ctx, stop := context.WithCancel(context.Background())
 	db.stop, db.stopped = stop, ctx.Done()
-	db.guard = newGuard(db.files(), db.failed)
+	db.guard = newGuard(db.o.FS, db.failed)
 	db.guard.stopped = db.stopped
 	if l, ok := lock.(interface{ inPlace() error }); ok {
 		db.guard.inPlace = l.inPlace
@@ -279,15 +279,6 @@ func (db *DB) openLocked(dir string, lock io.Closer) error {
 		db.background.Go(func() { db.syncEvery(ctx, db.o.Interval) })
 	}
 	return nil
-}
-
-// files returns the file system of what is in the directory. Where each commit waits for a sync,
-// or for no write, nothing is gained by a file that is mapped.
-func (db *DB) files() vfs.FS {
-	if canMap && db.o.FS == vfs.Default && db.o.Durability == Interval {
-		return mapping{db.o.FS}
-	}
-	return db.o.FS
 }
 
 // writeFormat has the directory say that it has the latest format, with what that needs. Of format 1

@@ -71,7 +71,7 @@ func (t *txn) begin() error {
 	if !t.lazy {
 		t.db.catchUp() // mostly, before others have to wait for it
 	}
-	lock(&t.db.mu)
+	t.db.mu.Lock()
 	defer t.db.mu.Unlock()
 	if t.db.closed {
 		return kv.ErrClosed
