@@ -216,10 +216,6 @@ func (l *backlog) flushRanges() (err error) {
 	return err
 }
 
-// settleTime is how long the space of what was removed may stay in use where little is written, and
-// how often at most a memtable is flushed for that.
-const settleTime = time.Minute
-
 // settle applies all that was added, and begins a flush if something was removed: compactions give back
 // its space, and know of it only when that is in a table. A removal takes 100 bytes, and that of a whole
 // queue no more: when a queue was drained of large items, or cleared, and nothing else was written, all
@@ -275,9 +271,9 @@ func (l *backlog) take() (operations []operation, bytes int) {
 // applyBacklog applies parts of the backlog as they come, until ctx ends. What is left
 // then is in the journal.
 func (db *DB) applyBacklog(ctx context.Context) {
-	settle := time.NewTicker(settleTime)
+	settle := time.NewTicker(reclaimTime)
 	defer settle.Stop()
-	for {
+	for ticks := 1; ; {
 		select {
 		case <-ctx.Done():
 			return
@@ -285,9 +281,10 @@ func (db *DB) applyBacklog(ctx context.Context) {
 			runtime.Gosched() // to another processor: this one is of who has committed
 			db.catchUp()
 		case <-settle.C:
-			if err := guarded(db.backlog.settle); err != nil {
+			if err := guarded(func() error { return db.settle(ticks) }); err != nil {
 				db.guard.fail(err)
 			}
+			ticks++
 		}
 	}
 }

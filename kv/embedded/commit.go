@@ -79,6 +79,9 @@ func (t *tx) commit() error {
 	if t.writes.Empty() && len(t.conflicts) == 0 {
 		return t.commitRead()
 	}
+	if err := t.fits(); err != nil {
+		return err
+	}
 	version, err := t.applyInTurn()
 	if err != nil {
 		return err

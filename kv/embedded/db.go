@@ -36,6 +36,7 @@ type DB struct {
 	maimed         chan struct{} // closed when one of Pebble's goroutines has ended by a fatal error
 	maimOnce       sync.Once
 	ending         atomic.Bool // Close has been called
+	diskFull       atomic.Bool // the disk is, and the reserve in use: see reserve.go
 
 	long chan struct{} // has one while a long batch is applied, or waits for that: see makeRoom
 
@@ -205,6 +206,9 @@ func (db *DB) Close() error {
 	kept := db.stale()
 	db.mu.Unlock()
 	closeAll(kept)
+	if err := guarded(db.reclaim); err != nil {
+		db.guard.fail(err)
+	}
 	err := db.closePebble()
 	return errors.Join(err, db.lock.Close())
 }

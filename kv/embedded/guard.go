@@ -73,7 +73,7 @@ func (g *guard) change(name string, f func() error) error {
 		return nil
 	}
 	err := f()
-	if err != nil && !isTable(g.PathBase(name)) {
+	if err != nil && !isTable(g.PathBase(name)) && !isReserve(name) {
 		g.fail(err)
 		return nil
 	}

@@ -9,7 +9,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -31,7 +30,7 @@ const (
 
 // leftovers are the files that an opening which was interrupted may have left
 // in a new directory.
-var leftovers = []string{lockFile, ownerFile, ownerFile + ".tmp", formatFile + ".tmp", neededFile, neededFile + ".tmp"}
+var leftovers = []string{lockFile, reserveFile, ownerFile, ownerFile + ".tmp", formatFile + ".tmp", neededFile, neededFile + ".tmp"}
 
 func init() {
 	kv.Register("embedded", openURL)
@@ -129,12 +128,11 @@ func open(dir string, o Options) (*DB, error) {
 	if err != nil {
 		return nil, err
 	}
-	db := newDB(o)
-	err = db.openLocked(dir, lock)
-	if errors.Is(plain(err), ErrFull) && fs.Remove(fs.PathJoin(dir, spareSegment)) == nil {
-		db = newDB(o) // with the room that a file had which holds nothing
-		err = db.openLocked(dir, lock)
-	}
+	var db *DB
+	err = openInReserve(dir, o, func() error {
+		db = newDB(o)
+		return db.openLocked(dir, lock)
+	})
 	if err != nil {
 		return nil, errors.Join(plain(err), lock.Close())
 	}
@@ -248,7 +246,7 @@ func lockDir(fs vfs.FS, dir string) (io.Closer, error) {
 // store's then.
 func (db *DB) openLocked(dir string, lock io.Closer) error {
 	db.lock = lock
-	if err := writeFile(db.o.FS, dir, ownerFile, "pid "+strconv.Itoa(os.Getpid())+"\n"); err != nil {
+	if err := noteOwner(db.o.FS, dir); err != nil {
 		return err
 	}
 	if err := writeFormat(db.o.FS, dir); err != nil {
@@ -271,6 +269,10 @@ func (db *DB) openLocked(dir string, lock io.Closer) error {
 	if err != nil {
 		stop()
 		return err
+	}
+	if !makeReserve(db.guard, dir) {
+		db.diskFull.Store(true)
+		db.background.Go(func() { db.awaitReserve(ctx, dir) })
 	}
 	db.background.Go(func() { db.applyBacklog(ctx) })
 	wanted := db.ahead
@@ -362,6 +364,20 @@ func (db *DB) syncJournal() {
 	}
 }
 
+// Tables are larger than Pebble's, whose first ones have 2 MB: a store of 1 GB has some dozens, and not
+// hundreds.
+var tableSizes = [7]int64{16 << 20, 32 << 20, 32 << 20, 64 << 20, 64 << 20, 64 << 20, 64 << 20}
+
+// openTables returns how many tables may be open: half of the files that the process may have, or as many
+// as Pebble's default.
+func openTables(files uint64) int {
+	const least, most = 80, 1000
+	if files == 0 {
+		return most
+	}
+	return int(min(max(files/2, least), most))
+}
+
 // mostMemTables is how many memtables there may be until Pebble has writers wait.
 const mostMemTables = 4
 
@@ -384,6 +400,8 @@ func (db *DB) pebbleOptions() *pebble.Options {
 		Levels:                      [7]pebble.LevelOptions{{BlockSize: blockSize}}, // and so for all below
 		CompactionConcurrencyRange:  func() (int, int) { return 1, 2 },
 		DisableWAL:                  true, // see journal
+		TargetFileSizes:             tableSizes,
+		MaxOpenFiles:                openTables(processFiles()),
 		FlushDelayDeleteRange:       10 * time.Second,
 		EventListener: &pebble.EventListener{
 			DataCorruption: func(info pebble.DataCorruptionInfo) {

@@ -1,0 +1,89 @@
+package embedded
+
+import (
+	"bytes"
+	"context"
+	"time"
+
+	"github.com/conq-go/conq/kv"
+)
+
+// What was removed takes space until a compaction meets its tombstones, and Pebble knows of these
+// only when they are in a table. So the memtable is flushed some time after a removal, though it is
+// not full, and when the store is closed.
+const (
+	// settleTime is how long the space of what was removed may stay in use where little is
+	// written, and how often at most a memtable is flushed for that, in a store with few tables.
+	settleTime = time.Minute
+
+	// reclaimTime is the same where tables have reclaimable bytes or more.
+	reclaimTime = 3 * time.Second
+	reclaimable = 16 << 20
+
+	// closeTime is how long closing the store may take for giving space back.
+	closeTime = 2 * time.Second
+)
+
+// settle has the space of what was removed given back, if it is time for that.
+func (db *DB) settle(ticks int) error {
+	if db.pebble.Metrics().Total().TablesSize < reclaimable && ticks%int(settleTime/reclaimTime) != 0 {
+		return nil
+	}
+	return db.backlog.settle()
+}
+
+// reclaim gives back, for closeTime at most, the space of what was removed. Nobody uses the store
+// any more.
+func (db *DB) reclaim() error {
+	if db.failure() != nil || db.pebble.Metrics().Total().TablesSize < reclaimable {
+		return nil
+	}
+	gaps := db.dead.large(func(r kv.Range) bool {
+		size, err := db.pebble.EstimateDiskUsage(r.Begin, r.End)
+		return err == nil && size >= reclaimable/4
+	})
+	if len(gaps) == 0 {
+		return nil
+	}
+	if err := db.backlog.drain(); err != nil {
+		return err
+	}
+	last := db.journal.turn()
+	if err := db.pebble.Flush(); err != nil {
+		return err
+	}
+	if err := db.journal.release(last); err != nil {
+		return err
+	}
+	ctx, stop := context.WithTimeout(context.Background(), closeTime)
+	defer stop()
+	for _, r := range gaps {
+		if err := db.pebble.Compact(ctx, r.Begin, r.End, true); err != nil {
+			return nil // the space is given back when the store is opened again
+		}
+	}
+	return nil
+}
+
+// large returns the runs of gaps that touch, and for which is returns true.
+func (d *deadSpace) large(is func(kv.Range) bool) (found []kv.Range) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	var run kv.Range
+	end := func() {
+		if run.Begin != nil && is(run) {
+			found = append(found, run)
+		}
+	}
+	d.gaps.Ascend(&gap{}, func(g *gap) bool {
+		if run.Begin != nil && bytes.Equal(run.End, g.begin) {
+			run.End = g.end
+			return true
+		}
+		end()
+		run = kv.Range{Begin: g.begin, End: g.end}
+		return true
+	})
+	end()
+	return found
+}
