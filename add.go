@@ -8,7 +8,6 @@ import (
 
 	"github.com/conq-go/conq/internal/lane"
 	"github.com/conq-go/conq/internal/outcome"
-	"github.com/conq-go/conq/internal/reuse"
 	"github.com/conq-go/conq/kv"
 	"github.com/conq-go/conq/recipe"
 )
@@ -19,7 +18,6 @@ type adder[P any] struct {
 	s        *store
 	combines bool
 	meeting  meeting[P] // of the lane, which runs one batch at a time
-	batches  reuse.Pool[adding[P]]
 	to       receiver[P]
 	hands    []hand[P] // the ends where its items are taken
 	lane     lane.Lane[addition[P], struct{}]
@@ -50,7 +48,7 @@ const (
 )
 
 func (a *adder[P]) init(s *store, o Options, size func(P) int, to receiver[P], hands ...hand[P]) {
-	a.s, a.combines, a.to, a.hands, a.batches = s, !o.NoCombining, to, hands, reuse.Of(newAdding[P])
+	a.s, a.combines, a.to, a.hands = s, !o.NoCombining, to, hands
 	a.meeting = meeting[P]{hands: hands, waits: true}
 	a.lane.Init(lane.Options[addition[P], struct{}]{
 		Run:      a.run,
@@ -119,48 +117,33 @@ func ofBatch(err error) error {
 }
 
 func (a *adder[P]) addAlone(ctx context.Context, added addition[P]) error {
-	b := a.batches.Get()
-	b.adder, b.payloads, b.alone = a, added.payloads(), meeting[P]{hands: a.hands}
-	b.meeting = &b.alone
-	err := a.transact(ctx, b)
-	a.over(b)
-	return err
+	return a.transact(ctx, &adding[P]{adder: a, payloads: added.payloads(), meeting: &meeting[P]{hands: a.hands}})
 }
 
 // adding is the calls that one transaction serves. Who gives up leaves it before the
 // next attempt, and then nothing was added for him.
-//
-// All handles share them, as they are not in use for long: with Memory, an enqueue on any of 1,000
-// queues takes 0.97 of the time, and a dequeue 0.91.
 type adding[P any] struct {
 	adder    *adder[P]     // whose calls these are
 	calls    []*addCall[P] // none without combining
 	payloads []P
 	attempts int
 	meeting  *meeting[P]
-	alone    meeting[P] // without combining
-	offer    offer[P]   // to those who wait, or nil
-	left     []P        // what they don't get
-
-	task   *outcome.Task[struct{}]
-	memory []P // for payloads
+	offer    offer[P] // to those who wait, or nil
+	left     []P      // what they don't get
 }
 
 type addCall[P any] = lane.Call[addition[P], struct{}]
 
-func newAdding[P any]() *adding[P] {
-	b := new(adding[P])
-	b.task = outcome.NewTask(func(tx kv.Tx) (struct{}, error) {
-		kv.Lazily(tx)
-		if !b.attend(tx) {
-			return struct{}{}, errNobody
-		}
-		if err := b.handOver(tx); err != nil || len(b.left) == 0 {
-			return struct{}{}, err
-		}
-		return struct{}{}, b.adder.to.add(tx, b.left)
-	})
-	return b
+// add is what the transaction does.
+func (b *adding[P]) add(tx kv.Tx) (struct{}, error) {
+	kv.Lazily(tx)
+	if !b.attend(tx) {
+		return struct{}{}, errNobody
+	}
+	if err := b.handOver(tx); err != nil || len(b.left) == 0 {
+		return struct{}{}, err
+	}
+	return struct{}{}, b.adder.to.add(tx, b.left)
 }
 
 // handOver deals payloads to those who wait, in the first attempt.
@@ -176,24 +159,12 @@ func (b *adding[P]) handOver(tx kv.Tx) (err error) {
 	return err
 }
 
-// over gives a batch that has ended back, to be used again.
-func (a *adder[P]) over(b *adding[P]) {
-	clear(b.memory)
-	memory := b.memory[:0]
-	if cap(memory) > maxCombinedCalls {
-		memory = nil
-	}
-	*b = adding[P]{task: b.task, memory: memory}
-	a.batches.Put(b)
-}
-
 // run serves a batch of calls. If that fails for a reason which need not be that of
 // each call, each gets a transaction of its own.
 func (a *adder[P]) run(calls []*addCall[P]) {
 	ctx, cancel := lane.Context(calls)
 	defer cancel()
-	b := a.batches.Get()
-	b.adder, b.calls, b.meeting = a, calls, &a.meeting
+	b := &adding[P]{adder: a, calls: calls, meeting: &a.meeting}
 	b.merge()
 	err := a.transact(ctx, b)
 	if len(b.calls) > 1 && mayBeOfOne(err) {
@@ -203,7 +174,6 @@ func (a *adder[P]) run(calls []*addCall[P]) {
 			c.Err = ownError(c.Context, err)
 		}
 	}
-	a.over(b)
 }
 
 // runEach gives each call a transaction of its own.
@@ -223,33 +193,10 @@ func (b *adding[P]) merge() {
 	if b.payloads = b.calls[0].Request.payloads(); len(b.calls) == 1 {
 		return
 	}
-	b.memory = b.memory[:0]
+	b.payloads = make([]P, 0, len(b.calls))
 	for _, c := range b.calls {
-		b.memory = append(b.memory, c.Request.payloads()...)
+		b.payloads = append(b.payloads, c.Request.payloads()...)
 	}
-	b.payloads = b.memory
-}
-
-// putOff leaves the calls for whose payloads nobody waits to the next batch, if they have no more
-// than half of the payloads. So those that are handed over need not wait for a write, and mostly the
-// rest need no write either, as somebody is back for it by then. Transfers of 16 producers and 16
-// consumers are 1.75 to 2 times as fast with Always, and 1.2 to 1.3 times with Interval; of 64 and
-// 64, 1.8 to 2.2 times and 1.1 to 1.2.
-func (b *adding[P]) putOff() {
-	if len(b.calls) < 2 {
-		return
-	}
-	n, wanted := len(b.payloads), b.offer.wanted()
-	if n <= wanted || n > 2*wanted {
-		return
-	}
-	calls := 0
-	for ; wanted > 0; calls++ {
-		wanted -= len(b.calls[calls].Request.payloads())
-	}
-	lane.PutOff(b.calls[calls:])
-	b.calls = b.calls[:calls]
-	b.merge()
 }
 
 // attend lets those go who have given up, unless what they add may be there already.
@@ -302,7 +249,6 @@ func (a *adder[P]) transact(ctx context.Context, b *adding[P]) error {
 			b.offer = nil
 			offer.deliver(err)
 		}()
-		b.putOff()
 	}
 	err = a.do(ctx, b)
 	b.meeting.met(time.Since(began), err == nil && len(b.left) < len(b.payloads), len(b.left) > 0)
@@ -310,7 +256,7 @@ func (a *adder[P]) transact(ctx context.Context, b *adding[P]) error {
 }
 
 func (a *adder[P]) do(ctx context.Context, b *adding[P]) error {
-	_, err := b.task.Do(ctx, &a.s.lanes)
+	_, err := outcome.Do(ctx, &a.s.lanes, b.add)
 	if err == nil {
 		a.s.tally.added.Add(int64(len(b.left)))
 		a.s.observe(Event{Kind: Added, Calls: max(1, len(b.calls)), Items: len(b.payloads), Attempts: b.attempts})

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"iter"
 	"math"
-	"slices"
 
 	"github.com/conq-go/conq/kv"
 )
@@ -143,10 +142,9 @@ func (s share[V]) count() int {
 	}
 }
 
-// buffers are for what takeShares finds and returns, to be used again.
-type buffers[V any] struct {
+// buffers are for what takeShares finds, and what its next attempt uses again.
+type buffers struct {
 	items   []kv.KeyValue
-	shares  []share[V]
 	covered []kv.Range
 	most    int // items to look for, after more were too large for a transaction; 0 for as many as there may be
 }
@@ -154,7 +152,7 @@ type buffers[V any] struct {
 // halve has fewer items taken after an error which says that those found are too large for a
 // transaction, if fewer can be: an engine may count more than a budget knows of, as FoundationDB
 // counts keys.
-func (m *buffers[V]) halve(err error) bool {
+func (m *buffers) halve(err error) bool {
 	if len(m.items) < 2 || !errors.Is(err, kv.ErrTooLarge) {
 		return false
 	}
@@ -162,21 +160,10 @@ func (m *buffers[V]) halve(err error) bool {
 	return true
 }
 
-// forget lets go of what is in it.
-func (m *buffers[V]) forget() {
-	clear(m.items)
-	clear(m.shares)
-	clear(m.covered)
-	if cap(m.items) > maxCombinedCalls {
-		*m = buffers[V]{}
-	}
-	m.items, m.shares, m.most = m.items[:0], m.shares[:0], 0
-}
-
 // takeN takes up to n items within a transaction of the caller, who may go on to
 // Clear what is left: so that there are no more than it got must be exact.
 func takeN[V any](s *store, tx kv.Tx, n int, d direction[V]) ([]V, error) {
-	shares, err := takeShares(s, tx, []int{n}, d, exact, new(buffers[V]))
+	shares, err := takeShares(s, tx, []int{n}, d, exact, new(buffers))
 	if err != nil {
 		return nil, err
 	}
@@ -203,7 +190,7 @@ const (
 // also one who gets fewer than he wanted. Otherwise it is as if the transaction had run
 // just before the item that came meanwhile. So consumers of a queue that is nearly empty
 // do not conflict with its producers.
-func takeShares[V any](s *store, tx kv.Tx, wants []int, d direction[V], how strictness, m *buffers[V]) ([]share[V], error) {
+func takeShares[V any](s *store, tx kv.Tx, wants []int, d direction[V], how strictness, m *buffers) ([]share[V], error) {
 	n := sum(wants)
 	if m.most > 0 {
 		n = min(n, m.most)
@@ -218,8 +205,7 @@ func takeShares[V any](s *store, tx kv.Tx, wants []int, d direction[V], how stri
 	}
 	m.items = items
 	t := deal[V]{reader: d.reader, items: items}
-	shares, err := t.deal(tx, wants, b.left() && how != waiting, m.shares[:0])
-	m.shares = shares
+	shares, err := t.deal(tx, wants, b.left() && how != waiting)
 	if err != nil || len(items) == 0 && how == waiting {
 		return nil, err
 	}
@@ -260,13 +246,13 @@ type deal[V any] struct {
 	broken bool // an item does not decode
 }
 
-// deal returns the shares of the first callers, in the memory of shares. With all, the
+// deal returns the shares of the first callers. With all, the
 // items are all that there are, and callers for whom none is left get ErrEmpty. A caller
 // whose first item does not decode gets that error, and so do those behind him; one who
 // has got items before it keeps these.
-func (d *deal[V]) deal(r kv.Reader, wants []int, all bool, shares []share[V]) ([]share[V], error) {
+func (d *deal[V]) deal(r kv.Reader, wants []int, all bool) ([]share[V], error) {
 	var failed error
-	shares = slices.Grow(shares, len(wants))
+	shares := make([]share[V], 0, len(wants))
 	for _, want := range wants {
 		var s share[V]
 		from := d.taken

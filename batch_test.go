@@ -52,7 +52,7 @@ func TestTakeBesideOthers(t *testing.T) {
 		noError(t, db.Transact(t.Context(), func(tx kv.Tx) error {
 			attempts++
 			got = nil
-			shares, err := takeShares(&q.store, tx, c.wants, q.front.direction, c.how, new(buffers[string]))
+			shares, err := takeShares(&q.store, tx, c.wants, q.front.direction, c.how, new(buffers))
 			if err != nil {
 				return err
 			}

@@ -33,8 +33,6 @@ type hand[P any] interface {
 
 // offer is what those who wait are about to get.
 type offer[P any] interface {
-	// wanted returns how many items they want.
-	wanted() int
 	// deal decides what they get of payloads, and returns the others, in their order.
 	deal(tx kv.Tx, payloads []P) (left []P, err error)
 	// deliver gives them what was dealt, unless err is the error of the transaction. It counts
@@ -86,8 +84,6 @@ type dealt[P, V any] struct {
 	party *waitroom.Party[V]
 	got   [][]V
 }
-
-func (d *dealt[P, V]) wanted() int { return sum(d.party.Wants()) }
 
 func (d *dealt[P, V]) deal(tx kv.Tx, payloads []P) (left []P, err error) {
 	wants := d.party.Wants()
@@ -169,7 +165,6 @@ func (d *dealt[P, V]) deliver(err error) {
 		n += len(values)
 	}
 	if n > 0 {
-		d.t.misses.Add(1) // they have waited
 		d.t.served.Store(int32(len(d.got)))
 		d.t.s.observe(Event{Kind: Taken, Calls: len(d.got), Items: n, Attempts: 1})
 	}
@@ -195,12 +190,12 @@ func (s *store) empty(tx kv.Tx) (bool, error) {
 func copied(payload []byte) []byte { return append([]byte{}, payload...) }
 
 // fromLowest is the order in which PopMin takes payloads that are pushed together.
-func fromLowest(payloads []prioritized) []int { return indices(byPriority(nil, payloads)) }
+func fromLowest(payloads []prioritized) []int { return indices(byPriority(payloads)) }
 
 // fromHighest returns the order in which PopMax does.
 func fromHighest(ties recipe.Ties) func([]prioritized) []int {
 	return func(payloads []prioritized) []int {
-		order := byPriority(nil, payloads)
+		order := byPriority(payloads)
 		slices.Reverse(order) // those of one priority, too: the last pushed is first
 		if ties == recipe.FirstPushed {
 			slices.SortFunc(order, func(a, b placed) int {

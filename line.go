@@ -64,11 +64,9 @@ func (t *taker[V]) turn(ctx context.Context, b *batch[V], p *waitroom.Party[V]) 
 
 // turnPlain takes items, if it is their turn, and watches, all in one transaction.
 func (t *taker[V]) turnPlain(ctx context.Context, b *batch[V], p *waitroom.Party[V]) (lineTurn[V], error) {
-	attempts, m := 0, new(buffers[V])
+	attempts, m := 0, new(buffers)
 	turn := func(tx kv.Tx) (r lineTurn[V], err error) {
-		if attempts++; attempts > 1 {
-			m.shares = nil // what an earlier attempt has dealt may be what counts
-		}
+		attempts++
 		if err := t.admit(tx, b, attempts); err != nil {
 			return r, err
 		}

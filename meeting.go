@@ -18,7 +18,7 @@ import (
 // With Always, 16 producers and 16 consumers move 5 times as many items as if nothing were
 // handed over, 64 and 64 twice as many, and one and one 30 times as many; to hand over without
 // this wait gains nothing. With Interval it is 1.3, 1.5 and 1.0 times, and through a priority
-// queue 2.3, 2.7 and 1.0. All of that was measured without putOff.
+// queue 2.3, 2.7 and 1.0.
 type meeting[P any] struct {
 	hands  []hand[P]
 	waits  bool          // there is one batch after the other

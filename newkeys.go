@@ -6,14 +6,11 @@ import (
 	"io"
 	"slices"
 
-	"github.com/conq-go/conq/internal/reuse"
 	"github.com/conq-go/conq/recipe"
 	"github.com/conq-go/conq/tuple"
 )
 
-// newKeys is what a transaction needs to make keys of new items, in memory that is used again: new
-// memory is in no cache, and the more of it, the sooner the garbage collector runs. With Interval,
-// 16 callers fill a priority queue 1.1 times as fast, and 64 do 1.07 times.
+// newKeys is what a transaction needs to make keys of new items.
 type newKeys struct {
 	key    []byte // of the item that was added last
 	random []byte // for the keys of several
@@ -21,7 +18,6 @@ type newKeys struct {
 	// Of items of a priority queue.
 	order      []placed
 	priorities []int64 // the different ones, ascending
-	memory     recipe.Nexts
 }
 
 // placed is an item of several that are pushed.
@@ -29,19 +25,6 @@ type placed struct {
 	priority int64
 	index    int
 }
-
-// spareKeys has those that are not in use.
-var spareKeys = reuse.Of(func() *newKeys { return new(newKeys) })
-
-// free has the memory used again.
-func (k *newKeys) free() {
-	if cap(k.order) <= maxCombinedCalls && cap(k.key) <= maxKeyKept {
-		spareKeys.Put(k)
-	}
-}
-
-// maxKeyKept bounds the memory for a key that is kept.
-const maxKeyKept = 16 << 10
 
 // mostDrawn is for how many keys random bytes are drawn at once, at most. That is four
 // times as fast as one by one.
@@ -65,7 +48,7 @@ func (k *newKeys) make(prefix []byte, index int64, nth int) []byte {
 
 // sort puts payloads in the order of their keys.
 func (k *newKeys) sort(payloads []prioritized) {
-	k.order, k.priorities = byPriority(k.order[:0], payloads), k.priorities[:0]
+	k.order = byPriority(payloads)
 	for n, item := range k.order {
 		if n == 0 || k.order[n-1].priority != item.priority {
 			k.priorities = append(k.priorities, item.priority)
@@ -73,11 +56,12 @@ func (k *newKeys) sort(payloads []prioritized) {
 	}
 }
 
-// byPriority appends the places of payloads in the order of their priorities, and of one priority
-// in their own, to none that are there.
-func byPriority(to []placed, payloads []prioritized) []placed {
+// byPriority returns the places of payloads in the order of their priorities, and of one priority
+// in their own.
+func byPriority(payloads []prioritized) []placed {
+	to := make([]placed, len(payloads))
 	for i, p := range payloads {
-		to = append(to, placed{p.priority, i})
+		to[i] = placed{p.priority, i}
 	}
 	slices.SortStableFunc(to, func(a, b placed) int { return cmp.Compare(a.priority, b.priority) })
 	return to

@@ -5,7 +5,6 @@ import (
 	"slices"
 
 	"github.com/conq-go/conq/internal/lane"
-	"github.com/conq-go/conq/internal/outcome"
 	"github.com/conq-go/conq/internal/waitroom"
 	"github.com/conq-go/conq/kv"
 )
@@ -32,7 +31,6 @@ type takeCall[V any] = lane.Call[demand[V], takings[V]]
 
 // batch is the calls that one transaction serves. A caller who gives up leaves it before the
 // next attempt and gets nothing, unless an earlier attempt may have taken something for him.
-// All handles use the same batches again: see adding.
 type batch[V any] struct {
 	taker *taker[V]      // whose calls these are
 	calls []*takeCall[V] // those that have got nothing yet
@@ -40,16 +38,6 @@ type batch[V any] struct {
 	one   [1]int         // room for wants, mostly
 
 	dealt func(kv.Tx, []share[V]) error // called when staged items have been dealt, if not nil
-
-	plain    *outcome.Task[[]share[V]] // takes by the recipe
-	attempts int
-	buffers  buffers[V]
-}
-
-// end forgets what the batch has had.
-func (b *batch[V]) end() {
-	b.taker, b.calls, b.wants = nil, nil, nil
-	b.buffers.forget()
 }
 
 // attendIn is attend for an attempt. It keeps all if an earlier one may have taken

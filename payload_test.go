@@ -234,7 +234,7 @@ func endsBefore[V any](t *testing.T, what string, db kv.DB, s *store, d directio
 	t.Helper()
 	undone := errors.New("undone")
 	wantError(t, db.Transact(t.Context(), func(tx kv.Tx) error {
-		shares, err := takeShares(s, tx, []int{3, 1}, d, loose, new(buffers[V]))
+		shares, err := takeShares(s, tx, []int{3, 1}, d, loose, new(buffers))
 		noError(t, err)
 		equal(t, what+": items of the first call", len(shares[0].values), 2)
 		for _, other := range shares[1:] {

@@ -33,7 +33,7 @@ import (
 //   - Not guaranteed: as for Queue.
 type PriorityQueue[T any] struct {
 	codec  Codec[T]
-	store  store // all in one piece of memory: see Queue
+	store  store
 	recipe recipe.PriorityQueue
 	ties   recipe.Ties
 	hands  [2]hander[prioritized, Prioritized[T]] // of min and max
@@ -66,7 +66,7 @@ func OpenPriorityQueue[T any](db kv.DB, name string, c Codec[T], opts ...Options
 	if o.FIFOTies {
 		ties, high = recipe.FirstPushed, staging.BackFIFO
 	}
-	p.recipe, p.ties = recipe.NewPriorityQueue(subspace.Named(name), o.Random, ties).Within(p.store.bounds[:]), ties
+	p.recipe, p.ties = recipe.NewPriorityQueue(subspace.Named(name), o.Random, ties), ties
 	p.store.span = p.recipe.Range()
 	if err = ends(ctx, &p.store, o, forwards{&p.store}, backwards{&p.store}, descending[T]{p}); err != nil {
 		return nil, err

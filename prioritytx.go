@@ -176,8 +176,7 @@ func (p *PriorityQueue[T]) encodeAll(values []Prioritized[T]) ([]prioritized, er
 // their own order, as if they were pushed one by one. As for queues, the first count of a priority
 // may have to be larger because of staged items (see behindStaged).
 func (p *PriorityQueue[T]) add(tx kv.Tx, payloads []prioritized) error {
-	keys := spareKeys.Get()
-	defer keys.free()
+	keys := new(newKeys)
 	if err := keys.draw(&p.store, len(payloads)); err != nil {
 		return err
 	}
@@ -214,7 +213,7 @@ func (p *PriorityQueue[T]) add(tx kv.Tx, payloads []prioritized) error {
 // findNext finds where items of each priority go, and tells whether items of the queue may be
 // staged: see behindStaged. One look for all of them comes first if it would be asked several times.
 func (p *PriorityQueue[T]) findNext(tx kv.Tx, keys *newKeys) (next []recipe.Next, staged bool, err error) {
-	if next, err = p.recipe.NextOfEach(tx, keys.priorities, &keys.memory); err != nil {
+	if next, err = p.recipe.NextOfEach(tx, keys.priorities); err != nil {
 		return nil, false, p.store.foreign(err)
 	}
 	staged = p.store.mayBeStaged() // after NextOfEach

@@ -37,9 +37,7 @@ import (
 //     kv.ErrCommitUnknown: it may be gone. Nor which of several consumers gets an
 //     item; those who wait get them in the order in which they came (see DequeueWaitN).
 type Queue[T any] struct {
-	// All in one piece of memory: of many handles none is in a cache, and what lies side by side
-	// comes at once. With Memory, an enqueue or a dequeue on any of 1,000 queues takes 0.9 of the
-	// time. The gap keeps what those who add write off the cache lines of those who take.
+	// The gap keeps what callers who add write off the cache lines of callers who take.
 	codec  Codec[T]
 	store  store
 	recipe recipe.Queue
@@ -64,7 +62,7 @@ func OpenQueue[T any](db kv.DB, name string, c Codec[T], opts ...Options) (*Queu
 	if err != nil {
 		return nil, err
 	}
-	q.recipe = recipe.NewQueue(subspace.Named(name), o.Random).Within(q.store.bounds[:])
+	q.recipe = recipe.NewQueue(subspace.Named(name), o.Random)
 	q.store.span = q.recipe.Range()
 	if err = ends(ctx, &q.store, o, forwards{&q.store}, forwards{&q.store}, forwards{&q.store}); err != nil {
 		return nil, err

@@ -129,8 +129,7 @@ func (q *Queue[T]) add(tx kv.Tx, payloads [][]byte) error {
 	if err != nil {
 		return q.store.foreign(err)
 	}
-	keys := spareKeys.Get()
-	defer keys.free()
+	keys := new(newKeys)
 	for i, payload := range payloads {
 		if i > 0 && index == math.MaxInt64 {
 			return q.store.foreign(recipe.ErrFull)

@@ -22,14 +22,12 @@ import (
 )
 
 // store is what both kinds of queues are below their order and their values:
-// items, and payloads that may lie over several keys. First comes what every verb looks at:
-// with many handles it is mostly in no cache.
+// items, and payloads that may lie over several keys.
 type store struct {
 	db       kv.DB
 	closed   atomic.Bool
 	priority bool         // it is a priority queue
 	span     kv.Range     // of items: behind (name)
-	bounds   [96]byte     // where those of span are, unless the name is long
 	signals  *kv.Signals  // nil where waiters may be in other processes
 	notify   func()       // tells the signals that something was added
 	staged   *atomic.Bool // something was staged in the store; nil if that can't be known

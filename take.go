@@ -9,7 +9,6 @@ import (
 
 	"github.com/conq-go/conq/internal/lane"
 	"github.com/conq-go/conq/internal/outcome"
-	"github.com/conq-go/conq/internal/reuse"
 	"github.com/conq-go/conq/internal/staging"
 	"github.com/conq-go/conq/internal/waitroom"
 	"github.com/conq-go/conq/kv"
@@ -22,7 +21,6 @@ type taker[V any] struct {
 	direction[V]
 	s        *store
 	combines bool
-	batches  reuse.Pool[batch[V]]
 	line     *staging.Line // nil where nobody else can wait
 
 	side    staging.Side
@@ -30,9 +28,6 @@ type taker[V any] struct {
 	staging Staging
 	expired atomic.Int64 // when expire last looked, in nanoseconds of Unix time
 	until   atomic.Int64 // StagingAuto stages until then, likewise
-
-	flows  atomic.Bool  // who waited last found items at once
-	misses atomic.Int64 // how often those who wait found nothing
 
 	// For those who add, see meeting:
 	active atomic.Bool  // items are being taken, by the lane
@@ -44,7 +39,7 @@ type taker[V any] struct {
 }
 
 func (t *taker[V]) init(s *store, o Options, side staging.Side, d direction[V]) error {
-	t.direction, t.s, t.combines, t.batches = d, s, !o.NoCombining, reuse.Of(newBatch[V])
+	t.direction, t.s, t.combines = d, s, !o.NoCombining
 	t.side, t.stage, t.staging = side, s.stage, o.Staging
 	if o.Staging == StagingAuto && !s.limits.Shared {
 		t.staging = StagingNever // conflicts are over in microseconds here
@@ -105,11 +100,7 @@ func (t *taker[V]) run(calls []*takeCall[V]) {
 	defer cancel()
 	t.active.Store(true)
 	defer t.active.Store(false)
-	b := t.batches.Get()
-	b.taker, b.calls = t, calls
-	t.serveAll(ctx, b)
-	b.end()
-	t.batches.Put(b)
+	t.serveAll(ctx, &batch[V]{taker: t, calls: calls})
 }
 
 func (t *taker[V]) serveAll(ctx context.Context, b *batch[V]) {
@@ -176,35 +167,26 @@ func (t *taker[V]) expire(ctx context.Context) error {
 	return nil // the next one will see to it
 }
 
-// newBatch returns a batch of no calls yet, whose plain task is the recipe, for several
-// callers. With StagingAuto that is tried once, and not at all if others have staged
-// requests.
-func newBatch[V any]() *batch[V] {
-	b := new(batch[V])
-	b.plain = outcome.NewTask(func(tx kv.Tx) ([]share[V], error) {
+// servePlain is serveSome by the recipe, for several callers. With StagingAuto that is tried
+// once, and not at all if others have staged requests.
+func (t *taker[V]) servePlain(ctx context.Context, b *batch[V]) ([]share[V], error) {
+	attempts, m := 0, new(buffers)
+	take := func(tx kv.Tx) ([]share[V], error) {
 		kv.Lazily(tx)
-		t := b.taker
-		if b.attempts++; b.attempts > 1 {
-			b.buffers.shares = nil // what an earlier attempt has dealt may be what counts
-		}
-		if err := t.admit(tx, b, b.attempts); err != nil {
+		attempts++
+		if err := t.admit(tx, b, attempts); err != nil {
 			return nil, err
 		}
-		return takeShares(t.s, tx, b.wants, t.direction, loose, &b.buffers)
-	})
-	return b
-}
-
-func (t *taker[V]) servePlain(ctx context.Context, b *batch[V]) ([]share[V], error) {
-	b.attempts = 0
-	shares, err := b.plain.Do(ctx, &t.s.lanes)
-	for b.buffers.halve(err) {
-		b.attempts = 0
-		shares, err = b.plain.Do(ctx, &t.s.lanes)
+		return takeShares(t.s, tx, b.wants, t.direction, loose, m)
+	}
+	shares, err := outcome.Do(ctx, &t.s.lanes, take)
+	for m.halve(err) {
+		attempts = 0
+		shares, err = outcome.Do(ctx, &t.s.lanes, take)
 	}
 	if err == nil {
 		t.note(shares)
-		t.s.observe(Event{Kind: Taken, Calls: len(shares), Items: count(shares), Attempts: b.attempts})
+		t.s.observe(Event{Kind: Taken, Calls: len(shares), Items: count(shares), Attempts: attempts})
 	}
 	return shares, err
 }
@@ -253,7 +235,7 @@ func count[V any](shares []share[V]) (n int) {
 func (t *taker[V]) serveStaged(ctx context.Context, b *batch[V]) ([]share[V], error) {
 	shares, err := staging.Take(ctx, t.stage, t.side, sum(b.wants), b, func(tx kv.Tx, items []kv.KeyValue) ([]share[V], error) {
 		d := deal[V]{reader: copying[V]{t.reader}, items: items}
-		shares, err := d.deal(tx, b.wants, false, nil)
+		shares, err := d.deal(tx, b.wants, false)
 		if err != nil {
 			return nil, err
 		}

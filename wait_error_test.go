@@ -9,7 +9,6 @@ import (
 
 	"github.com/conq-go/conq/kv"
 	"github.com/conq-go/conq/kv/faulty"
-	"github.com/conq-go/conq/tuple"
 )
 
 // Who waits after an item did not decode finds that item again, and when it is gone, the next one.
@@ -158,25 +157,5 @@ func TestHandedObserverPanics(t *testing.T) {
 		slices.Sort(items)
 		equalSlices(t, "items", items, []string{"1", "2"})
 		noError(t, q.Close())
-	})
-}
-
-// Who comes while another one waits is behind him, also if items were there for all who came before.
-func TestWaitBehindOthersThoughFlowing(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		db := newMemory(t, kv.Limits{})
-		q, err := OpenQueue(db, "q", String())
-		noError(t, err)
-		v := endVerbs{wait: q.DequeueWaitN}
-		first := startWaiter(t.Context(), v, 1)
-		q.front.flows.Store(true)
-		// An item comes of which nobody is told.
-		key, err := q.store.keyAt(tuple.AppendInt(nil, 1))
-		noError(t, err)
-		write(t, db, kv.KeyValue{Key: key, Value: []byte("1")})
-		second := startWaiter(t.Context(), v, 1)
-		noError(t, q.Enqueue(t.Context(), "2"))
-		synctest.Wait()
-		equalSlices(t, "got", append(first.values, second.values...), []string{"1", "2"})
 	})
 }

@@ -45,7 +45,7 @@ func TestForeignKeys(t *testing.T) {
 	wantForeign(t, key, err, map[string]taker[kv.Tx]{
 		"NextKey": nextKey(func(tx kv.Tx) ([]byte, error) { return p.NextKey(tx, 7) }),
 		"NextOfEach": nextKey(func(tx kv.Tx) ([]byte, error) {
-			_, err := p.NextOfEach(tx, []int64{6, 7}, new(recipe.Nexts))
+			_, err := p.NextOfEach(tx, []int64{6, 7})
 			return nil, err
 		}),
 	})

@@ -69,12 +69,6 @@ func NewPriorityQueue(items subspace.Subspace, random io.Reader, ties Ties) Prio
 	return PriorityQueue{items, items.Range(), random, ties}
 }
 
-// Within is what it is for a [Queue].
-func (p PriorityQueue) Within(memory []byte) PriorityQueue {
-	p.span = within(memory, p.span)
-	return p
-}
-
 // Push adds an item of a priority. It has no conflict. The error is of a read,
 // of the random source, [ErrFull], or [ErrKey]; a value that is too large makes
 // the commit fail.
@@ -112,32 +106,26 @@ type Next struct {
 	Count  int64  // of the next one
 }
 
-// Nexts is memory for NextOfEach. The zero value is ready for use.
-type Nexts struct {
-	same subspace.Ranges
-	last [][]byte
-	next []Next
-}
-
 // NextOfEach returns for each of several priorities what a key of NextKey would begin with, for
-// callers who make keys themselves; in memory that m keeps: until it is used again. Conflicts and
-// errors are those of Push.
-func (p PriorityQueue) NextOfEach(tx kv.Tx, priorities []int64, m *Nexts) ([]Next, error) {
-	each := p.items.RangesOfInts(priorities, &m.same)
-	last, err := kv.LastKeys(tx.Snapshot(), each, p.Range(), m.last[:0])
+// callers who make keys themselves. Conflicts and errors are those of Push.
+func (p PriorityQueue) NextOfEach(tx kv.Tx, priorities []int64) ([]Next, error) {
+	each := make([]kv.Range, len(priorities))
+	for i, priority := range priorities {
+		each[i] = p.of(priority)
+	}
+	last, err := kv.LastKeys(tx.Snapshot(), each, p.Range(), nil)
 	if err != nil {
 		return nil, err
 	}
-	defer clear(last) // which are the store's
-	m.last, m.next = last, m.next[:0]
+	next := make([]Next, len(each))
 	for i, same := range each {
 		count, err := countAfter(same, last[i])
 		if err != nil {
 			return nil, err
 		}
-		m.next = append(m.next, Next{prefix(same), count})
+		next[i] = Next{prefix(same), count}
 	}
-	return m.next, nil
+	return next, nil
 }
 
 // countAfter returns the count behind the last key of a priority, or 0 if that is nil.

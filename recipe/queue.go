@@ -46,14 +46,6 @@ func NewQueue(items subspace.Subspace, random io.Reader) Queue {
 	return Queue{items.Range(), random}
 }
 
-// Within returns q with the bounds of its range in memory of the caller's, which must not be
-// modified any more, if there is room. So who holds q can have them next to what else he
-// looks at.
-func (q Queue) Within(memory []byte) Queue {
-	q.span = within(memory, q.span)
-	return q
-}
-
 // Enqueue adds an item at the end. It has no conflict. The error is of a read,
 // of the random source, [ErrFull], or [ErrKey]; a value that is too large makes
 // the commit fail.

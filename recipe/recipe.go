@@ -170,14 +170,3 @@ func checked(from kv.Reader, r kv.Range, opts kv.RangeOptions, check func([]byte
 
 // prefix returns that of all keys in a range which a subspace has returned.
 func prefix(span kv.Range) []byte { return span.Begin[:len(span.Begin)-1] }
-
-// within returns a range with its bounds in memory, if there is room.
-func within(memory []byte, r kv.Range) kv.Range {
-	n, both := len(r.Begin), len(r.Begin)+len(r.End)
-	if both > len(memory) {
-		return r
-	}
-	copy(memory, r.Begin)
-	copy(memory[n:], r.End)
-	return kv.Range{Begin: memory[:n:n], End: memory[n:both:both]}
-}

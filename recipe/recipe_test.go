@@ -44,14 +44,13 @@ func TestEmpty(t *testing.T) {
 	}
 }
 
-// NextOfEach returns what the keys of NextKey begin with, in memory that was used before, too.
+// NextOfEach returns what the keys of NextKey begin with.
 func TestNextOfEach(t *testing.T) {
 	db := open(t)
 	p := recipe.NewPriorityQueue(priorityItems, nil, recipe.LastPushed)
-	var memory recipe.Nexts
 	for round, priorities := range [][]int64{{-300, 0, 5, 6}, {5}, {math.MinInt64, -300, 5, 7, math.MaxInt64}} {
 		transact(t, db, func(tx kv.Tx) error {
-			next, err := p.NextOfEach(tx, priorities, &memory)
+			next, err := p.NextOfEach(tx, priorities)
 			if err != nil || len(next) != len(priorities) {
 				t.Fatalf("round %d: %d of %d priorities, %v", round, len(next), len(priorities), err)
 			}
@@ -129,7 +128,7 @@ func TestZeroQueue(t *testing.T) {
 		"PopMin":     does(p.PopMin),
 		"PopMax":     does(p.PopMax),
 		"Clear, too": func(tx kv.Tx) error { p.Clear(tx); return nil },
-		"NextOfEach": func(tx kv.Tx) error { _, err := p.NextOfEach(tx, []int64{1}, &recipe.Nexts{}); return err },
+		"NextOfEach": func(tx kv.Tx) error { _, err := p.NextOfEach(tx, []int64{1}); return err },
 	} {
 		func() {
 			defer func() {
@@ -299,43 +298,6 @@ func TestKeysAreTheCallers(t *testing.T) {
 		}
 		return err
 	})
-}
-
-// What lies in memory of the caller's is what it was, and is there if there is room.
-func TestWithin(t *testing.T) {
-	q := recipe.NewQueue(queueItems, nil)
-	p := recipe.NewPriorityQueue(priorityItems, nil, recipe.LastPushed)
-	for name, within := range map[string]func([]byte) (is, was kv.Range){
-		"Queue":         func(m []byte) (is, was kv.Range) { return q.Within(m).Range(), q.Range() },
-		"PriorityQueue": func(m []byte) (is, was kv.Range) { return p.Within(m).Range(), p.Range() },
-	} {
-		_, was := within(nil)
-		need := len(was.Begin) + len(was.End)
-		for _, more := range []int{-1, 0, 1} {
-			memory := make([]byte, need+more, need+2)
-			is, _ := within(memory)
-			if !bytes.Equal(is.Begin, was.Begin) || !bytes.Equal(is.End, was.End) {
-				t.Errorf("%s: in memory it is %v, and was %v", name, is, was)
-			}
-			if there := &is.Begin[0] == &memory[0]; there != (more >= 0) {
-				t.Errorf("%s: of %d bytes more than are needed, in memory: %v", name, more, there)
-			}
-			_, _ = append(is.Begin, 'x'), append(is.End, 'x')
-			if !bytes.Equal(is.End, was.End) || memory[:need+2][need] == 'x' {
-				t.Errorf("%s: with %d bytes more than are needed, appending changes what lies behind", name, more)
-			}
-		}
-	}
-	db := open(t)
-	transact(t, db, enqueue(q.Within(make([]byte, 100)), "a", "b"))
-	transact(t, db, push(p.Within(make([]byte, 100)), "c", 7))
-	for i, got := range [][]string{
-		take(t, db, q.Dequeue), take(t, db, q.Within(make([]byte, 100)).Dequeue), take(t, db, p.Within(make([]byte, 100)).PopMax),
-	} {
-		if want := [][]string{{"a", "b"}, nil, {"c"}}[i]; !slices.Equal(got, want) {
-			t.Errorf("%d: took %q, want %q", i, got, want)
-		}
-	}
 }
 
 func TestItems(t *testing.T) {

@@ -106,31 +106,7 @@ func (s Subspace) Range() kv.Range {
 
 // RangeOfInt is s.Int(i).Range().
 func (s Subspace) RangeOfInt(i int64) kv.Range {
-	return s.rangeOfInt(make([]byte, s.rangeSize()), i)
-}
-
-// Ranges is memory for RangesOfInts. The zero value is ready for use.
-type Ranges struct {
-	ranges []kv.Range
-	bounds []byte
-}
-
-// RangesOfInts returns RangeOfInt of each of several integers, in memory that m keeps: until it is
-// used again.
-func (s Subspace) RangesOfInts(ints []int64, m *Ranges) []kv.Range {
-	size := s.rangeSize()
-	m.bounds = slices.Grow(m.bounds[:0], len(ints)*size)[:len(ints)*size]
-	m.ranges = m.ranges[:0]
-	for n, i := range ints {
-		m.ranges = append(m.ranges, s.rangeOfInt(m.bounds[n*size:][:size], i))
-	}
-	return m.ranges
-}
-
-// rangeSize is how many bytes both bounds of a RangeOfInt have at most.
-func (s Subspace) rangeSize() int { return 2 * (len(s.prefix) + 9 + 1) }
-
-func (s Subspace) rangeOfInt(both []byte, i int64) kv.Range {
+	both := make([]byte, 2*(len(s.prefix)+9+1)) // one allocation for both bounds
 	return rangeOf(both, tuple.AppendInt(append(both[:0], s.prefix...), i))
 }
 

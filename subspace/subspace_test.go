@@ -10,7 +10,6 @@ import (
 	"reflect"
 	"testing"
 
-	"github.com/conq-go/conq/kv"
 	"github.com/conq-go/conq/subspace"
 	"github.com/conq-go/conq/tuple"
 )
@@ -127,13 +126,11 @@ func TestSharesNoMemory(t *testing.T) {
 	}
 }
 
-// Int, RangeOfInt and RangesOfInts are what Sub and Range make of one integer.
+// Int and RangeOfInt are what Sub and Range make of one integer.
 func TestInt(t *testing.T) {
 	ints := []int64{0, 1, -1, 255, 256, -256, math.MaxInt64, math.MinInt64}
-	var memory subspace.Ranges
 	for _, name := range []string{"Q", "", "a\x00b"} {
-		ranges := subspace.Named(name).RangesOfInts(ints, &memory)
-		for n, i := range ints {
+		for _, i := range ints {
 			want, err := subspace.Named(name).Sub(i)
 			if err != nil {
 				t.Fatal(err)
@@ -143,10 +140,8 @@ func TestInt(t *testing.T) {
 				t.Errorf("Int(%d) of %q is %x, want %x", i, name, got.Bytes(), want.Bytes())
 			}
 			wantRange := want.Range()
-			for _, r := range []kv.Range{subspace.Named(name).RangeOfInt(i), ranges[n]} {
-				if !bytes.Equal(r.Begin, wantRange.Begin) || !bytes.Equal(r.End, wantRange.End) {
-					t.Errorf("the range of %d in %q is %x to %x, want %x to %x", i, name, r.Begin, r.End, wantRange.Begin, wantRange.End)
-				}
+			if r := subspace.Named(name).RangeOfInt(i); !bytes.Equal(r.Begin, wantRange.Begin) || !bytes.Equal(r.End, wantRange.End) {
+				t.Errorf("the range of %d in %q is %x to %x, want %x to %x", i, name, r.Begin, r.End, wantRange.Begin, wantRange.End)
 			}
 		}
 	}

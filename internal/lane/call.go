@@ -94,15 +94,8 @@ func Attend[Q, R any](calls []*Call[Q, R]) []*Call[Q, R] {
 	if len(wanted) == 0 || wanted[0].leader == nil || !wanted[0].leader.returned {
 		return wanted
 	}
-	PutOff(wanted)
-	return nil
-}
-
-// PutOff has calls served by the next batch, before those that have come since, in their
-// order. That of the caller who leads can't be among them unless it was let go. Run must not
-// touch them afterwards.
-func PutOff[Q, R any](calls []*Call[Q, R]) {
-	for _, c := range calls {
+	for _, c := range wanted {
 		c.postponed = true
 	}
+	return nil
 }

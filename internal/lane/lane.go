@@ -74,7 +74,7 @@ type Options[Q, R any] struct {
 //     whose context had ended when the batch was taken. Once it is in a batch, Run
 //     decides: it sees Call.Context, and can let one caller go before the others
 //     (Wanted, Call.Return), also the one who leads, with the rest of the batch
-//     left to the next (Attend). It can leave others to that as well (PutOff).
+//     left to the next (Attend).
 //   - Bounds: a batch has at most MaxCalls calls of at most MaxBytes in all. A call
 //     that is larger than that goes alone.
 //   - Panics: one of Run goes on in the caller that led the batch. The others of

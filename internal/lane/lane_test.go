@@ -203,7 +203,7 @@ func TestGroup(t *testing.T) {
 
 // Calls that Run puts off are in the next batch, before those that came since, and in their
 // order; or get the error of a lane that was closed.
-func TestPutOff(t *testing.T) {
+func TestAttendPutsOff(t *testing.T) {
 	for _, closes := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
 			g := gate(lane.Options[int, int]{})
@@ -216,7 +216,8 @@ func TestPutOff(t *testing.T) {
 			}
 			g.batch(t, func(calls []*call) {
 				double(calls[:2])
-				lane.PutOff(calls[2:])
+				calls[0].Return()
+				lane.Attend(calls[2:])
 			}, 4, 2, 3, 5)
 			returns(t, calls[0], 8, nil)
 			returns(t, calls[1], 4, nil)
@@ -237,7 +238,7 @@ func TestPutOff(t *testing.T) {
 }
 
 // A call that does not fit into two batches, as one before it was put off, is in the third.
-func TestPutOffBeforeLarge(t *testing.T) {
+func TestAttendPutsOffBeforeLarge(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := gate(lane.Options[int, int]{MaxBytes: 10})
 		g.start(t.Context(), 1)
@@ -245,7 +246,8 @@ func TestPutOffBeforeLarge(t *testing.T) {
 		g.batch(t, double, 1)
 		g.batch(t, func(calls []*call) {
 			double(calls[:1])
-			lane.PutOff(calls[1:])
+			calls[0].Return()
+			lane.Attend(calls[1:])
 		}, 4, 5)
 		g.batch(t, double, 5)
 		pending(t, calls[2])

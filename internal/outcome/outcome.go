@@ -77,39 +77,6 @@ func Do[T any](ctx context.Context, l *Lanes, f func(kv.Tx) (T, error)) (T, erro
 	return kv.TransactOnce(ctx, lane, f)
 }
 
-// Task is one transaction that is done again and again, by one caller at a time, in any lanes.
-// Where lanes are not needed it takes no memory beside what its function does.
-type Task[T any] struct {
-	f      func(kv.Tx) (T, error)
-	plain  func(kv.Tx) error // calls f
-	result T
-}
-
-// NewTask returns the task of a function, as Do calls it.
-func NewTask[T any](f func(kv.Tx) (T, error)) *Task[T] {
-	t := &Task[T]{f: f}
-	t.plain = func(tx kv.Tx) (err error) {
-		t.result, err = f(tx)
-		return err
-	}
-	return t
-}
-
-// Do is Do with the task's function.
-func (t *Task[T]) Do(ctx context.Context, l *Lanes) (T, error) {
-	if l.plain == nil {
-		return Do(ctx, l, t.f)
-	}
-	err := l.db.Transact(ctx, t.plain)
-	var none T
-	result := t.result
-	t.result = none
-	if err != nil {
-		return none, err
-	}
-	return result, nil
-}
-
 func (l *Lanes) borrow(ctx context.Context) (lane *kv.Once, err error) {
 	if err := l.occupy(ctx); err != nil {
 		return nil, err
