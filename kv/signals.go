@@ -6,41 +6,6 @@ import (
 	"time"
 )
 
-// Local is implemented by engines whose stores one process has for itself. Those
-// who share a store there can tell each other in memory that something has
-// changed, which costs less than a key that is written and watched. Transactions of
-// engines implement it as their stores do, so that they can be told apart: see [Foreign].
-type Local interface {
-	// Signals returns the signals of the store, the same each time, or nil if
-	// there are none.
-	Signals() *Signals
-}
-
-// SignalsOf returns the signals of a store, or nil if it has none: then its
-// users may be in several processes, or a commit may happen that nobody is told
-// of, and they have to watch a key.
-func SignalsOf(db DB) *Signals {
-	if l := db.Limits(); l.Shared || l.UnknownCommits {
-		return nil
-	}
-	if local, ok := db.(Local); ok {
-		return local.Signals()
-	}
-	return nil
-}
-
-// Foreign tells whether tx is known to be a transaction of another store than db: that one
-// process has db for itself, and it is not tx's. It is not known where stores are shared, nor
-// where a DB or a Tx that does not implement [Local] stands between.
-func Foreign(db DB, tx Tx) bool {
-	store, ok := db.(Local)
-	if !ok || store.Signals() == nil {
-		return false
-	}
-	in, ok := tx.(Local)
-	return ok && in.Signals() != store.Signals()
-}
-
 // Signals tells those who wait for a topic that there is news of it. The zero
 // value is ready for use. It is safe for concurrent use.
 //

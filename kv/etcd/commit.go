@@ -50,13 +50,13 @@ func (t *tx) commit() error {
 // commit is what a transaction asks of the cluster.
 type commit struct {
 	t        *tx
-	compares []*pb.Compare // all must hold, or the transaction conflicts
-	seen     int           // how many of them are for keys that were seen in ranges
-	marked   []marked      // or for which markers are compared
-	coarse   bool          // one comparison is for all markers, as there is no room for more
-	covered  spans         // what compares are for
-	base     int64         // nothing may have been written to ranges since then
-	ranges   []kv.Range    // that are written to
+	compares []*pb.Compare    // all must hold, or the transaction conflicts
+	seen     int              // how many of them are for keys that were seen in ranges
+	marked   []marked         // or for which markers are compared
+	coarse   bool             // one comparison is for all markers, as there is no room for more
+	covered  overlay.RangeSet // what compares are for
+	base     int64            // nothing may have been written to ranges since then
+	ranges   []kv.Range       // that are written to
 	adds     []*added
 }
 
@@ -70,7 +70,7 @@ type added struct {
 func (t *tx) prepare() *commit {
 	c := &commit{t: t, base: t.rev}
 	for _, r := range t.reads {
-		c.covered.add(*r)
+		c.covered.Add(*r)
 	}
 	l := &t.db.layout
 	for _, r := range c.covered {
@@ -103,11 +103,11 @@ func (t *tx) prepare() *commit {
 }
 
 func (c *commit) compareKey(key string, mod int64) {
-	if _, ok := c.covered.holding([]byte(key)); ok {
+	if _, ok := c.covered.Holding([]byte(key)); ok {
 		return
 	}
 	c.compares = append(c.compares, modIs(c.t.db.layout.at([]byte(key)), mod))
-	c.covered.add(kv.KeyRange([]byte(key)))
+	c.covered.Add(kv.KeyRange([]byte(key)))
 }
 
 // check compares c with the limits.
@@ -255,13 +255,13 @@ func (c *commit) result(response *pb.TxnResponse) (done bool, err error) {
 // operations returns what has to be written.
 func (c *commit) operations() (ops []*pb.RequestOp, err error) {
 	l := &c.t.db.layout
-	cleared := spans(c.t.writes.Cleared())
+	cleared := overlay.RangeSet(c.t.writes.Cleared())
 	add := 0
 	var puts, clears [][]byte // in the order of their keys
 	c.t.writes.Changes(func(change *overlay.Change) {
 		switch change.Kind {
 		case overlay.Clear:
-			if _, ok := cleared.holding(change.Key); !ok {
+			if _, ok := cleared.Holding(change.Key); !ok {
 				clears = append(clears, change.Key)
 			}
 			return
@@ -287,7 +287,7 @@ func (c *commit) operations() (ops []*pb.RequestOp, err error) {
 
 // removeAround adds the operations that delete ranges, but for the keys that are put into
 // them: a transaction of etcd may not put a key into a range that it deletes.
-func (l *layout) removeAround(ops []*pb.RequestOp, cleared spans, puts [][]byte) []*pb.RequestOp {
+func (l *layout) removeAround(ops []*pb.RequestOp, cleared overlay.RangeSet, puts [][]byte) []*pb.RequestOp {
 	for _, r := range cleared {
 		begin := r.Begin
 		for len(puts) > 0 && bytes.Compare(puts[0], r.End) < 0 {
@@ -314,9 +314,9 @@ func (c *commit) removals(ops []*pb.RequestOp, clears, puts [][]byte) []*pb.Requ
 	alive := c.alive()
 	for len(clears) > 0 {
 		n := 1
-		if span, ok := c.covered.holding(clears[0]); ok {
+		if span, ok := c.covered.Holding(clears[0]); ok {
 			for n < len(clears) && bytes.Compare(clears[n], span.End) < 0 &&
-				c.t.view.ranges.covers(kv.Range{Begin: kv.After(clears[n-1]), End: clears[n]}) &&
+				c.t.view.ranges.Covers(kv.Range{Begin: kv.After(clears[n-1]), End: clears[n]}) &&
 				!between(alive, clears[n-1], clears[n]) && !between(puts, clears[n-1], clears[n]) {
 				n++
 			}

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/conq-go/conq/kv"
+	"github.com/conq-go/conq/kv/internal/retry"
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
@@ -473,10 +474,5 @@ func neverSent(err error) bool {
 // pause waits before another attempt, or until ctx ends.
 func pause(ctx context.Context, attempt int) {
 	const first, last = 5 * time.Millisecond, 250 * time.Millisecond
-	timer := time.NewTimer(rand.N(min(first<<min(attempt, 10), last)))
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-	case <-ctx.Done():
-	}
+	retry.Sleep(ctx, rand.N(min(first<<min(attempt, 10), last)))
 }

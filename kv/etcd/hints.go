@@ -8,6 +8,7 @@ import (
 	"sync"
 
 	"github.com/conq-go/conq/kv"
+	"github.com/conq-go/conq/kv/internal/overlay"
 )
 
 // hints remember where pairs were found at the ends of ranges, so that the next
@@ -152,7 +153,7 @@ func (s scale) below(edge []byte, n int) []byte {
 	if high != 0 || borrow != 0 || at == 0 {
 		return bytes.Clone(s.prefix)
 	}
-	return least(binary.BigEndian.AppendUint64(bytes.Clone(s.prefix), at), edge)
+	return overlay.Least(binary.BigEndian.AppendUint64(bytes.Clone(s.prefix), at), edge)
 }
 
 // middle returns a key between two keys, or nil if it finds none.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/conq-go/conq/kv"
+	"github.com/conq-go/conq/kv/internal/overlay"
 )
 
 // layout is where a store lies among the keys of a cluster. Everything of it
@@ -80,19 +81,5 @@ func decodeRanges(b []byte) (ranges []kv.Range, err error) {
 
 // meet tells whether two ranges with explicit bounds have a key in common.
 func meet(a, b kv.Range) bool {
-	return bytes.Compare(greatest(a.Begin, b.Begin), least(a.End, b.End)) < 0
-}
-
-func least(a, b []byte) []byte {
-	if bytes.Compare(a, b) < 0 {
-		return a
-	}
-	return b
-}
-
-func greatest(a, b []byte) []byte {
-	if bytes.Compare(a, b) > 0 {
-		return a
-	}
-	return b
+	return bytes.Compare(overlay.Greatest(a.Begin, b.Begin), overlay.Least(a.End, b.End)) < 0
 }

@@ -25,39 +25,8 @@ func keyRange(t *rapid.T) kv.Range {
 	return r
 }
 
-// A set of spans holds what was added, and nothing else, and has no seams.
-func TestSpans(t *testing.T) {
+func TestMeet(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		var s spans
-		var all []kv.Range
-		for range rapid.IntRange(0, 8).Draw(t, "ranges") {
-			r := keyRange(t)
-			all = append(all, r)
-			s.add(r)
-		}
-		in := func(k []byte) bool {
-			return slices.ContainsFunc(all, func(r kv.Range) bool {
-				return bytes.Compare(r.Begin, k) <= 0 && bytes.Compare(k, r.End) < 0
-			})
-		}
-		for i := 1; i < len(s); i++ {
-			if bytes.Compare(s[i-1].End, s[i].Begin) >= 0 {
-				t.Fatalf("spans %q overlap or touch", s)
-			}
-		}
-		k := key(t, "key")
-		if _, got := s.holding(k); got != in(k) {
-			t.Errorf("spans %q hold %q: %v, want %v", s, k, got, in(k))
-		}
-		r := keyRange(t)
-		if s.covers(r) && bytes.Compare(r.Begin, r.End) < 0 && !in(r.Begin) {
-			t.Errorf("spans %q cover %q, whose begin they do not hold", s, r)
-		}
-		for _, other := range all {
-			if !s.covers(other) {
-				t.Errorf("spans %q do not cover %q, which was added", s, other)
-			}
-		}
 		if a, b := keyRange(t), keyRange(t); meet(a, b) != meet(b, a) {
 			t.Errorf("whether %q and %q meet depends on who is asked", a, b)
 		}

@@ -125,7 +125,7 @@ func (c *commit) seenIn() [][]string {
 		if mod == 0 {
 			continue
 		}
-		if i, ok := c.covered.index([]byte(key)); ok {
+		if i, ok := c.covered.Index([]byte(key)); ok {
 			seen[i] = append(seen[i], key)
 		}
 	}

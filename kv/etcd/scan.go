@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/conq-go/conq/kv"
+	"github.com/conq-go/conq/kv/internal/overlay"
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 )
 
@@ -37,9 +38,9 @@ func (c *cursor) Seek(key []byte) (kv.KeyValue, bool, error) {
 	switch {
 	case len(c.page) > 0:
 	case c.reverse:
-		c.rest.End = least(c.rest.End, bytes.Clone(key))
+		c.rest.End = overlay.Least(c.rest.End, bytes.Clone(key))
 	default:
-		c.rest.Begin = greatest(c.rest.Begin, bytes.Clone(key))
+		c.rest.Begin = overlay.Greatest(c.rest.Begin, bytes.Clone(key))
 	}
 	return c.Next()
 }
@@ -146,7 +147,7 @@ func (t *tx) saw(r kv.Range, pairs []kv.KeyValue, mods []int64, record bool) {
 	for i, pair := range pairs {
 		t.view.sawKey(pair.Key, mods[i])
 	}
-	t.view.ranges.add(r)
+	t.view.ranges.Add(r)
 }
 
 // narrow is how much a guess has to be off before it is given up: so many times it
@@ -162,11 +163,11 @@ func (c *cursor) first() (r kv.Range, limit int) {
 	h, hinted := c.t.db.hints.get(c.end())
 	switch {
 	case !c.reverse:
-		return kv.Range{Begin: c.r.Begin, End: c.bound(greatest(c.r.Begin, h.edge), h.scale, 2*size)}, size
+		return kv.Range{Begin: c.r.Begin, End: c.bound(overlay.Greatest(c.r.Begin, h.edge), h.scale, 2*size)}, size
 	case !hinted || bytes.Compare(h.edge, c.r.End) >= 0:
 		return c.r, c.few(size)
 	case size == 1:
-		return kv.Range{Begin: greatest(c.r.Begin, h.edge), End: c.r.End}, c.few(size)
+		return kv.Range{Begin: overlay.Greatest(c.r.Begin, h.edge), End: c.r.End}, c.few(size)
 	}
 	from := h.below(h.edge, 2*size)
 	if from == nil || bytes.Compare(from, c.r.Begin) <= 0 {
@@ -184,7 +185,7 @@ func (c *cursor) bound(edge []byte, s scale, n int) []byte {
 	if bound == nil || bytes.Compare(bound, c.rest.Begin) <= 0 {
 		return c.rest.End
 	}
-	return least(c.rest.End, bound)
+	return overlay.Least(c.rest.End, bound)
 }
 
 // turnOn reads the next page forwards: from a narrow part of the range, if there
@@ -193,7 +194,7 @@ func (c *cursor) turnOn(first bool, size int) error {
 	edge, s := c.rest.Begin, c.scale
 	if first {
 		h, _ := c.t.db.hints.get(front(c.r))
-		edge, s = greatest(edge, h.edge), h.scale
+		edge, s = overlay.Greatest(edge, h.edge), h.scale
 	}
 	for n, guess := 2*size, 0; ; n, guess = n*wider, guess+1 {
 		to := c.rest.End
@@ -304,7 +305,7 @@ const farAway = 16
 
 // readBack is back, where far is how many pairs are too many to read on.
 func (c *cursor) readBack(from []byte, size int, far int64) (found bool, err error) {
-	from = greatest(from, c.rest.Begin)
+	from = overlay.Greatest(from, c.rest.Begin)
 	most := max(4*size, firstPage)
 	var all []kv.KeyValue
 	for more, r := int64(1), (kv.Range{Begin: from, End: c.rest.End}); more > 0; {

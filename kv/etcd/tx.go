@@ -175,7 +175,7 @@ func (t *tx) lookUp(key []byte) error {
 // lookThrough makes sure that it is known which keys are in r, or that they are
 // more than a transaction that writes can have conflicts on.
 func (t *tx) lookThrough(r kv.Range) error {
-	if !t.view.ranges.covers(r) {
+	if !t.view.ranges.Covers(r) {
 		c := newCursor(t, r, false)
 		c.keysOnly, c.record = true, true
 		_, _, err := c.fetch(r, maxOperations+1)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/conq-go/conq/kv"
 	"github.com/conq-go/conq/kv/internal/overlay"
+	"github.com/conq-go/conq/kv/internal/retry"
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"google.golang.org/grpc/metadata"
@@ -192,12 +193,7 @@ func (ws *watches) run(watched *watcher) {
 		break
 	}
 	if ctx.Err() == nil {
-		timer := time.NewTimer(lostPause)
-		defer timer.Stop()
-		select {
-		case <-timer.C:
-		case <-ctx.Done():
-		}
+		retry.Sleep(ctx, lostPause)
 	}
 	ws.mu.Lock()
 	defer ws.mu.Unlock()

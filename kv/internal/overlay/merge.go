@@ -164,7 +164,7 @@ func (m *Merger) advance() (err error) {
 	}
 	m.passed = false
 	for err == nil && m.found && !m.clean && m.r.Contains(m.stored.Key) {
-		gap, ok := m.o.cleared.holding(m.stored.Key)
+		gap, ok := m.o.cleared.Holding(m.stored.Key)
 		if !ok {
 			return nil
 		}

@@ -44,7 +44,7 @@ type Change struct {
 type Overlay struct {
 	list    []*Change              // by key, unless there is a tree
 	tree    *btree.BTreeG[*Change] // by key; mostly nil
-	cleared rangeSet
+	cleared RangeSet
 	bytes   int
 	ops     int
 
@@ -190,7 +190,7 @@ func (o *Overlay) ClearRange(r kv.Range) {
 		to, _ := o.search(r.End)
 		o.list = slices.Delete(o.list, from, max(from, to))
 	}
-	o.cleared.add(r)
+	o.cleared.Add(r)
 	o.bytes += len(r.Begin) + len(r.End)
 	o.ops++
 }
@@ -234,7 +234,7 @@ func (o *Overlay) Lookup(key []byte) (c *Change, known bool) {
 	} else if i, ok := o.search(key); ok {
 		return o.list[i], true
 	}
-	return nil, o.cleared.contains(key)
+	return nil, o.cleared.Contains(key)
 }
 
 // Empty tells whether nothing was written.

@@ -8,34 +8,52 @@ import (
 	"github.com/conq-go/conq/kv"
 )
 
-// rangeSet is a set of keys as sorted ranges that neither overlap nor touch.
-type rangeSet []kv.Range
+// RangeSet is a set of keys as sorted ranges with explicit bounds that neither
+// overlap nor touch.
+type RangeSet []kv.Range
 
 // search returns the index of the first range that ends behind key.
-func (s rangeSet) search(key []byte) int {
+func (s RangeSet) search(key []byte) int {
 	return sort.Search(len(s), func(i int) bool { return bytes.Compare(s[i].End, key) > 0 })
 }
 
-func (s rangeSet) contains(key []byte) bool {
-	_, ok := s.holding(key)
+// Index returns the index of the range that holds key.
+func (s RangeSet) Index(key []byte) (int, bool) {
+	i := s.search(key)
+	return i, i < len(s) && bytes.Compare(s[i].Begin, key) <= 0
+}
+
+// Contains tells whether a range of the set holds key.
+func (s RangeSet) Contains(key []byte) bool {
+	_, ok := s.Index(key)
 	return ok
 }
 
-// holding returns the range that holds key.
-func (s rangeSet) holding(key []byte) (kv.Range, bool) {
-	if i := s.search(key); i < len(s) && bytes.Compare(s[i].Begin, key) <= 0 {
+// Holding returns the range that holds key.
+func (s RangeSet) Holding(key []byte) (kv.Range, bool) {
+	if i, ok := s.Index(key); ok {
 		return s[i], true
 	}
 	return kv.Range{}, false
 }
 
+// Covers tells whether all of r is in the set.
+func (s RangeSet) Covers(r kv.Range) bool {
+	if bytes.Compare(r.Begin, r.End) >= 0 {
+		return true
+	}
+	span, ok := s.Holding(r.Begin)
+	return ok && bytes.Compare(r.End, span.End) <= 0
+}
+
 // meets tells whether a range of the set overlaps r.
-func (s rangeSet) meets(r kv.Range) bool {
+func (s RangeSet) meets(r kv.Range) bool {
 	i := s.search(r.Begin)
 	return i < len(s) && bytes.Compare(s[i].Begin, r.End) < 0
 }
 
-func (s *rangeSet) add(r kv.Range) {
+// Add adds r. It keeps r's slices.
+func (s *RangeSet) Add(r kv.Range) {
 	if bytes.Compare(r.Begin, r.End) >= 0 {
 		return
 	}
@@ -46,20 +64,22 @@ func (s *rangeSet) add(r kv.Range) {
 		to++
 	}
 	if from < to {
-		r.Begin = least(r.Begin, (*s)[from].Begin)
-		r.End = greatest(r.End, (*s)[to-1].End)
+		r.Begin = Least(r.Begin, (*s)[from].Begin)
+		r.End = Greatest(r.End, (*s)[to-1].End)
 	}
 	*s = slices.Replace(*s, from, to, r)
 }
 
-func least(a, b []byte) []byte {
+// Least returns the lower of two keys.
+func Least(a, b []byte) []byte {
 	if bytes.Compare(a, b) < 0 {
 		return a
 	}
 	return b
 }
 
-func greatest(a, b []byte) []byte {
+// Greatest returns the higher of two keys.
+func Greatest(a, b []byte) []byte {
 	if bytes.Compare(a, b) > 0 {
 		return a
 	}

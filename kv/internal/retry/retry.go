@@ -96,7 +96,12 @@ func pause(ctx context.Context, conflicts int, jitter func(limit time.Duration) 
 		runtime.Gosched()
 		return
 	}
-	timer := time.NewTimer(jitter(longest(conflicts)))
+	Sleep(ctx, jitter(longest(conflicts)))
+}
+
+// Sleep waits for d, or until ctx ends.
+func Sleep(ctx context.Context, d time.Duration) {
+	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {
 	case <-timer.C:
