@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -179,6 +180,20 @@ func TestPlaceInLine(t *testing.T) {
 		if !slices.Equal(first, []string{"0"}) || !slices.Equal(second, []string{"1"}) {
 			t.Errorf("after 4 s in line the first client got %q, the second %q", first, second)
 		}
+	})
+}
+
+// counting counts the transactions of a store, and how often their functions ran.
+type counting struct {
+	kv.DB
+	transactions, attempts atomic.Int64
+}
+
+func (c *counting) Transact(ctx context.Context, f func(kv.Tx) error) error {
+	c.transactions.Add(1)
+	return c.DB.Transact(ctx, func(tx kv.Tx) error {
+		c.attempts.Add(1)
+		return f(tx)
 	})
 }
 
