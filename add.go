@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/conq-go/conq/internal/lane"
+	"github.com/conq-go/conq/internal/combine"
 	"github.com/conq-go/conq/internal/outcome"
 	"github.com/conq-go/conq/kv"
 	"github.com/conq-go/conq/recipe"
@@ -20,7 +20,7 @@ type adder[P any] struct {
 	meeting  meeting[P] // of the lane, which runs one batch at a time
 	to       receiver[P]
 	hands    []hand[P] // the ends where its items are taken
-	lane     lane.Lane[addition[P], struct{}]
+	lane     combine.Combiner[addition[P], struct{}]
 }
 
 // receiver is a queue to add payloads to.
@@ -50,7 +50,7 @@ const (
 func (a *adder[P]) init(s *store, o Options, size func(P) int, to receiver[P], hands ...hand[P]) {
 	a.s, a.combines, a.to, a.hands = s, !o.NoCombining, to, hands
 	a.meeting = meeting[P]{hands: hands, waits: true}
-	a.lane.Init(lane.Options[addition[P], struct{}]{
+	a.lane.Init(combine.Options[addition[P], struct{}]{
 		Run:      a.run,
 		Size:     a.weigh(size),
 		MaxCalls: s.combinable(),
@@ -110,7 +110,7 @@ func (a *adder[P]) serve(ctx context.Context, added addition[P]) error {
 // ofBatch returns the error of a call that shared its batch. If that has panicked, as it may in
 // Options.Observe, only the caller who led it sees the panic; the others don't know what was done.
 func ofBatch(err error) error {
-	if errors.Is(err, lane.ErrPanicked) {
+	if errors.Is(err, combine.ErrPanicked) {
 		return fmt.Errorf("%w: %w", kv.ErrCommitUnknown, err)
 	}
 	return err
@@ -132,7 +132,7 @@ type adding[P any] struct {
 	left     []P      // what they don't get
 }
 
-type addCall[P any] = lane.Call[addition[P], struct{}]
+type addCall[P any] = combine.Call[addition[P], struct{}]
 
 // add is what the transaction does.
 func (b *adding[P]) add(tx kv.Tx) (struct{}, error) {
@@ -162,7 +162,7 @@ func (b *adding[P]) handOver(tx kv.Tx) (err error) {
 // run serves a batch of calls. If that fails for a reason which need not be that of
 // each call, each gets a transaction of its own.
 func (a *adder[P]) run(calls []*addCall[P]) {
-	ctx, cancel := lane.Context(calls)
+	ctx, cancel := combine.Context(calls)
 	defer cancel()
 	b := &adding[P]{adder: a, calls: calls, meeting: &a.meeting}
 	b.merge()
@@ -179,7 +179,7 @@ func (a *adder[P]) run(calls []*addCall[P]) {
 // runEach gives each call a transaction of its own.
 func (a *adder[P]) runEach(calls []*addCall[P]) {
 	first := calls[0]
-	for ; len(calls) > 0; calls = lane.Attend(calls[1:]) {
+	for ; len(calls) > 0; calls = combine.Attend(calls[1:]) {
 		c := calls[0]
 		c.Err = a.addAlone(c.Context, c.Request)
 		if first.Context.Err() != nil {
@@ -207,7 +207,7 @@ func (b *adding[P]) attend(tx kv.Tx) bool {
 		return true
 	}
 	n := len(b.calls)
-	b.calls = lane.Attend(b.calls)
+	b.calls = combine.Attend(b.calls)
 	if len(b.calls) == 0 {
 		return false
 	}

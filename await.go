@@ -4,7 +4,7 @@ import (
 	"context"
 	"errors"
 
-	"github.com/conq-go/conq/internal/waitroom"
+	"github.com/conq-go/conq/internal/waiting"
 	"github.com/conq-go/conq/kv"
 )
 
@@ -18,7 +18,7 @@ func (t *taker[V]) wait(ctx context.Context, n int) share[V] {
 
 // takeForWaiting is what the room calls: it takes items for those who wait, and
 // tells when to look again if there are too few.
-func (t *taker[V]) takeForWaiting(ctx context.Context, p *waitroom.Party[V]) (got [][]V, news <-chan error, err error) {
+func (t *taker[V]) takeForWaiting(ctx context.Context, p *waiting.Party[V]) (got [][]V, news <-chan error, err error) {
 	if t.line != nil {
 		return t.takeInLine(ctx, p)
 	}

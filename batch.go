@@ -175,9 +175,9 @@ func takeN[V any](s *store, tx kv.Tx, n int, d direction[V]) ([]V, error) {
 type strictness int
 
 const (
-	loose   strictness = iota // that the queue was empty, if somebody is told so
-	exact                     // also that there were no more than those
-	waiting                   // neither: callers who get nothing have no share, and wait on
+	loose strictness = iota // that the queue was empty, if somebody is told so
+	exact                   // also that there were no more than those
+	waits                   // neither: callers who get nothing have no share, and wait on
 )
 
 // takeShares is the recipe's Dequeue or pop for several items: read the first ones, clear
@@ -205,8 +205,8 @@ func takeShares[V any](s *store, tx kv.Tx, wants []int, d direction[V], how stri
 	}
 	m.items = items
 	t := deal[V]{reader: d.reader, items: items}
-	shares, err := t.deal(tx, wants, b.left() && how != waiting)
-	if err != nil || len(items) == 0 && how == waiting {
+	shares, err := t.deal(tx, wants, b.left() && how != waits)
+	if err != nil || len(items) == 0 && how == waits {
 		return nil, err
 	}
 	if len(items) > 0 && !t.empty && (how != exact || !b.left() || t.broken) {

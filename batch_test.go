@@ -41,7 +41,7 @@ func TestTakeBesideOthers(t *testing.T) {
 		{[]int{2}, loose, 1, "a"},
 		{[]int{2}, exact, 2, "a b"},
 		{[]int{1}, exact, 1, "a"},
-		{[]int{1, 1}, waiting, 1, "a"},
+		{[]int{1, 1}, waits, 1, "a"},
 	} {
 		db := newMemory(t, kv.Limits{})
 		q, err := OpenQueue(db, "q", String())

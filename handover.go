@@ -4,7 +4,7 @@ import (
 	"cmp"
 	"slices"
 
-	"github.com/conq-go/conq/internal/waitroom"
+	"github.com/conq-go/conq/internal/waiting"
 	"github.com/conq-go/conq/kv"
 	"github.com/conq-go/conq/recipe"
 )
@@ -81,7 +81,7 @@ func (h *hander[P, V]) hold(n int) offer[P] {
 // dealt is what those who wait at an end are about to get.
 type dealt[P, V any] struct {
 	*hander[P, V]
-	party *waitroom.Party[V]
+	party *waiting.Party[V]
 	got   [][]V
 }
 
@@ -92,7 +92,7 @@ func (d *dealt[P, V]) deal(tx kv.Tx, payloads []P) (left []P, err error) {
 		d.deliver(err) // so that they can look
 		return payloads, err
 	}
-	b, err := d.t.s.budget(sum(wants), waiting)
+	b, err := d.t.s.budget(sum(wants), waits)
 	if err != nil {
 		return nil, err
 	}

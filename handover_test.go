@@ -435,7 +435,7 @@ func TestHandOverBounds(t *testing.T) {
 	} {
 		onLocal(t, func(t *testing.T, db *writes) {
 			v := openFront(t, db, Options{})
-			b, err := v.store.budget(1, waiting)
+			b, err := v.store.budget(1, waits)
 			noError(t, err)
 			waiter := startWaiter(t.Context(), v, 2*maxBatchItems)
 			db.sets.Store(0)

@@ -8,7 +8,7 @@ import (
 
 	"github.com/conq-go/conq/internal/outcome"
 	"github.com/conq-go/conq/internal/staging"
-	"github.com/conq-go/conq/internal/waitroom"
+	"github.com/conq-go/conq/internal/waiting"
 	"github.com/conq-go/conq/kv"
 )
 
@@ -35,7 +35,7 @@ func stamps() func() int64 {
 }
 
 // takeInLine is takeForWaiting for those who stand in line.
-func (t *taker[V]) takeInLine(ctx context.Context, p *waitroom.Party[V]) ([][]V, <-chan error, error) {
+func (t *taker[V]) takeInLine(ctx context.Context, p *waiting.Party[V]) ([][]V, <-chan error, error) {
 	b := &batch[V]{calls: []*takeCall[V]{{Context: ctx, Request: demand[V]{party: p}}}}
 	if !b.attend() {
 		return nil, nil, errNobody
@@ -48,7 +48,7 @@ func (t *taker[V]) takeInLine(ctx context.Context, p *waitroom.Party[V]) ([][]V,
 	return got, r.news, err
 }
 
-func (t *taker[V]) turn(ctx context.Context, b *batch[V], p *waitroom.Party[V]) (lineTurn[V], error) {
+func (t *taker[V]) turn(ctx context.Context, b *batch[V], p *waiting.Party[V]) (lineTurn[V], error) {
 	if !t.stages() {
 		if err := t.expire(ctx); err != nil {
 			return lineTurn[V]{}, err
@@ -63,7 +63,7 @@ func (t *taker[V]) turn(ctx context.Context, b *batch[V], p *waitroom.Party[V]) 
 }
 
 // turnPlain takes items, if it is their turn, and watches, all in one transaction.
-func (t *taker[V]) turnPlain(ctx context.Context, b *batch[V], p *waitroom.Party[V]) (lineTurn[V], error) {
+func (t *taker[V]) turnPlain(ctx context.Context, b *batch[V], p *waiting.Party[V]) (lineTurn[V], error) {
 	attempts, m := 0, new(buffers)
 	turn := func(tx kv.Tx) (r lineTurn[V], err error) {
 		attempts++
@@ -73,7 +73,7 @@ func (t *taker[V]) turnPlain(ctx context.Context, b *batch[V], p *waitroom.Party
 		if r, err = t.look(tx, p); err != nil || r.news != nil {
 			return r, err
 		}
-		if r.shares, err = takeShares(t.s, tx, b.wants, t.direction, waiting, m); err != nil {
+		if r.shares, err = takeShares(t.s, tx, b.wants, t.direction, waits, m); err != nil {
 			return r, err
 		}
 		return r, t.moveUp(tx, p, len(b.wants), &r)
@@ -94,7 +94,7 @@ func (t *taker[V]) turnPlain(ctx context.Context, b *batch[V], p *waitroom.Party
 }
 
 // look enters the line, and has the one in front watched, unless there is none.
-func (t *taker[V]) look(tx kv.Tx, p *waitroom.Party[V]) (r lineTurn[V], err error) {
+func (t *taker[V]) look(tx kv.Tx, p *waiting.Party[V]) (r lineTurn[V], err error) {
 	r.stamp, _ = p.Next(0)
 	r.view, err = t.line.Look(tx, r.stamp, func() (int, error) { return t.there(tx, staging.Plenty) })
 	if err != nil || r.view.First {
@@ -119,7 +119,7 @@ func (t *taker[V]) there(tx kv.Tx, limit int) (n int, _ error) {
 // moveUp leaves in the line who has got nothing, or nobody. If all have, and there is
 // plenty left, the line is of no use to anybody. If nobody has, the queue is watched
 // in the transaction that has found it empty, so no news is missed.
-func (t *taker[V]) moveUp(tx kv.Tx, p *waitroom.Party[V], wanted int, r *lineTurn[V]) error {
+func (t *taker[V]) moveUp(tx kv.Tx, p *waiting.Party[V], wanted int, r *lineTurn[V]) error {
 	served := 0
 	for served < len(r.shares) && r.shares[served].err == nil {
 		served++
@@ -146,7 +146,7 @@ func (t *taker[V]) moveUp(tx kv.Tx, p *waitroom.Party[V], wanted int, r *lineTur
 }
 
 // turnStaged is turnPlain by staging.
-func (t *taker[V]) turnStaged(ctx context.Context, b *batch[V], p *waitroom.Party[V]) (lineTurn[V], error) {
+func (t *taker[V]) turnStaged(ctx context.Context, b *batch[V], p *waiting.Party[V]) (lineTurn[V], error) {
 	r, err := outcome.Do(ctx, &t.s.lanes, func(tx kv.Tx) (lineTurn[V], error) { return t.look(tx, p) })
 	if err != nil {
 		return r, err
@@ -174,7 +174,7 @@ func (t *taker[V]) turnStaged(ctx context.Context, b *batch[V], p *waitroom.Part
 }
 
 // await watches the queue if it is empty, or the one in front.
-func (t *taker[V]) await(ctx context.Context, p *waitroom.Party[V]) (lineTurn[V], error) {
+func (t *taker[V]) await(ctx context.Context, p *waiting.Party[V]) (lineTurn[V], error) {
 	r, err := outcome.Do(ctx, &t.s.lanes, func(tx kv.Tx) (lineTurn[V], error) {
 		r, err := t.look(tx, p)
 		if err != nil || r.news != nil {

@@ -41,7 +41,6 @@ func (h *fakeHand) hold(int) offer[int] {
 
 type noOffer struct{}
 
-func (noOffer) wanted() int                                 { return 0 }
 func (noOffer) deal(_ kv.Tx, payloads []int) ([]int, error) { return payloads, nil }
 func (noOffer) deliver(error)                               {}
 

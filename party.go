@@ -4,8 +4,8 @@ import (
 	"errors"
 	"slices"
 
-	"github.com/conq-go/conq/internal/lane"
-	"github.com/conq-go/conq/internal/waitroom"
+	"github.com/conq-go/conq/internal/combine"
+	"github.com/conq-go/conq/internal/waiting"
 	"github.com/conq-go/conq/kv"
 )
 
@@ -16,7 +16,7 @@ var errNobody = errors.New("conq: nobody is there to be served")
 // demand is what a call wants: up to n items, or what those want who wait in a room.
 type demand[V any] struct {
 	n     int
-	party *waitroom.Party[V]
+	party *waiting.Party[V]
 	wants []int // of the party, when it was asked last
 }
 
@@ -27,7 +27,7 @@ type takings[V any] struct {
 }
 
 // takeCall is a call that takes, or a party of calls that wait.
-type takeCall[V any] = lane.Call[demand[V], takings[V]]
+type takeCall[V any] = combine.Call[demand[V], takings[V]]
 
 // batch is the calls that one transaction serves. A caller who gives up leaves it before the
 // next attempt and gets nothing, unless an earlier attempt may have taken something for him.
@@ -77,7 +77,7 @@ func (b *batch[V]) attend() bool {
 			}
 		}
 	}
-	b.calls = lane.Attend(b.calls)
+	b.calls = combine.Attend(b.calls)
 	b.wants = b.one[:0]
 	for _, c := range b.calls {
 		if c.Request.party != nil {

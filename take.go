@@ -7,10 +7,10 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/conq-go/conq/internal/lane"
+	"github.com/conq-go/conq/internal/combine"
 	"github.com/conq-go/conq/internal/outcome"
 	"github.com/conq-go/conq/internal/staging"
-	"github.com/conq-go/conq/internal/waitroom"
+	"github.com/conq-go/conq/internal/waiting"
 	"github.com/conq-go/conq/kv"
 )
 
@@ -34,8 +34,8 @@ type taker[V any] struct {
 	served atomic.Int32 // how many callers got something the last time
 
 	_    [64]byte // as those who add look at these
-	lane lane.Lane[demand[V], takings[V]]
-	room waitroom.Room[V]
+	lane combine.Combiner[demand[V], takings[V]]
+	room waiting.Room[V]
 }
 
 func (t *taker[V]) init(s *store, o Options, side staging.Side, d direction[V]) error {
@@ -44,8 +44,8 @@ func (t *taker[V]) init(s *store, o Options, side staging.Side, d direction[V]) 
 	if o.Staging == StagingAuto && !s.limits.Shared {
 		t.staging = StagingNever // conflicts are over in microseconds here
 	}
-	t.lane.Init(lane.Options[demand[V], takings[V]]{Run: t.run, MaxCalls: s.combinable()})
-	w := waitroom.Options[V]{Take: t.takeForWaiting, Max: s.combinable(), Poll: s.poll(), Lasting: s.signals != nil, Lost: isUnknown, Observe: s.observeWaiting()}
+	t.lane.Init(combine.Options[demand[V], takings[V]]{Run: t.run, MaxCalls: s.combinable()})
+	w := waiting.Options[V]{Take: t.takeForWaiting, Max: s.combinable(), Poll: s.poll(), Lasting: s.signals != nil, Lost: isUnknown, Observe: s.observeWaiting()}
 	if s.signals == nil {
 		line, err := s.stage.NewLine()
 		if err != nil {
@@ -96,7 +96,7 @@ func (t *taker[V]) serve(ctx context.Context, d demand[V]) (takings[V], error) {
 // mostly one. What was taken is not lost if a later one fails: only those who have
 // got nothing yet get its error.
 func (t *taker[V]) run(calls []*takeCall[V]) {
-	ctx, cancel := lane.Context(calls)
+	ctx, cancel := combine.Context(calls)
 	defer cancel()
 	t.active.Store(true)
 	defer t.active.Store(false)

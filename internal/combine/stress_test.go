@@ -1,4 +1,4 @@
-package lane_test
+package combine_test
 
 import (
 	"context"
@@ -9,7 +9,7 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"github.com/conq-go/conq/internal/lane"
+	"github.com/conq-go/conq/internal/combine"
 )
 
 const (
@@ -23,7 +23,7 @@ const (
 type ledger struct {
 	t        *testing.T
 	running  atomic.Int32
-	served   []int // of each request, by the leaders in turn: the lane orders them
+	served   []int // of each request, by the leaders in turn: the combiner orders them
 	let      []int // of each request, that Run let go before it served it
 	observed int
 }
@@ -42,7 +42,7 @@ func (l *ledger) run(calls []*call) {
 	}
 	l.observed -= len(calls)
 	runtime.Gosched()
-	wanted := lane.Wanted(calls)
+	wanted := combine.Wanted(calls)
 	l.count(l.let, calls, 1)
 	l.count(l.let, wanted, -1)
 	for i, c := range wanted {
@@ -77,7 +77,7 @@ func result(q int) int { return 3*q + 1 }
 func TestStress(t *testing.T) {
 	const n = stressGoroutines * stressCalls
 	book := &ledger{t: t, served: make([]int, n), let: make([]int, n)}
-	l := lane.New(lane.Options[int, int]{
+	l := combine.New(combine.Options[int, int]{
 		Run: book.run, Size: size, MaxCalls: stressMaxCalls, MaxBytes: stressMaxBytes,
 		Observe: func(calls, _ int) { book.observed += calls },
 	})
@@ -134,7 +134,7 @@ func (s *shared) get(t *testing.T, random *rand.Rand) context.Context {
 }
 
 // stressCall makes a call that may be cancelled before, while, or after it runs.
-func stressCall(t *testing.T, l *lane.Lane[int, int], q int, random *rand.Rand, together *shared) (ok bool) {
+func stressCall(t *testing.T, l *combine.Combiner[int, int], q int, random *rand.Rand, together *shared) (ok bool) {
 	ctx, cancel := context.WithCancelCause(t.Context())
 	defer cancel(nil)
 	switch random.IntN(12) {

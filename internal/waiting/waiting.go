@@ -1,4 +1,4 @@
-// Package waitroom has callers wait for items of a queue, in order of their
+// Package waiting has callers wait for items of a queue, in order of their
 // arrival, with one look at the queue for all of them.
 //
 // The caller who has waited longest leads: it takes items for itself and those
@@ -6,7 +6,7 @@
 // got its own, or gives up, the next one leads. So any number of callers costs
 // one watch, and nothing while nothing happens; and there are no goroutines but
 // the callers'.
-package waitroom
+package waiting
 
 import (
 	"context"
@@ -430,7 +430,7 @@ func (r *Room[V]) take(ctx context.Context, p *Party[V]) (news <-chan error, err
 	case err != nil:
 		news = nil // there may be items: who leads next is to look
 	case len(got) == 0 && news == nil:
-		err = errors.New("waitroom: Take has returned nothing and no news to wait for")
+		err = errors.New("waiting: Take has returned nothing and no news to wait for")
 	}
 	return news, err
 }

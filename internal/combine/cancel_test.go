@@ -1,4 +1,4 @@
-package lane_test
+package combine_test
 
 import (
 	"context"
@@ -9,14 +9,14 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/conq-go/conq/internal/lane"
+	"github.com/conq-go/conq/internal/combine"
 )
 
 // A call that waits leaves when its context ends, with the cause, and only that.
 func TestCancelWaiting(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for _, which := range []int{0, 1, 2} { // first, middle and last of those that wait
-			g := gate(lane.Options[int, int]{})
+			g := gate(combine.Options[int, int]{})
 			first := g.start(t.Context(), 9)
 			var waiting []<-chan outcome
 			var cancels []context.CancelCauseFunc
@@ -43,7 +43,7 @@ func TestCancelWaiting(t *testing.T) {
 // A deadline is one, too.
 func TestDeadline(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		g := gate(lane.Options[int, int]{})
+		g := gate(combine.Options[int, int]{})
 		g.start(t.Context(), 9)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
@@ -56,7 +56,7 @@ func TestDeadline(t *testing.T) {
 	})
 }
 
-// hooked is a context that calls a function whenever a lane looks at it: when the
+// hooked is a context that calls a function whenever a combiner looks at it: when the
 // call was chosen to lead, and again when it is in a batch.
 type hooked struct {
 	context.Context
@@ -73,7 +73,7 @@ func (h hooked) Err() error {
 func TestCancelThenTake(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for range 100 {
-			g := gate(lane.Options[int, int]{})
+			g := gate(combine.Options[int, int]{})
 			g.start(t.Context(), 9)
 			ctx, cancel := context.WithCancelCause(t.Context())
 			leader := g.start(hooked{context.Background(), func() { cancel(errMine) }}, 5)
@@ -94,7 +94,7 @@ func TestCancelThenTake(t *testing.T) {
 func TestCancelThenLead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for range 100 {
-			g := gate(lane.Options[int, int]{})
+			g := gate(combine.Options[int, int]{})
 			g.start(t.Context(), 9)
 			ctx, cancel := context.WithCancelCause(t.Context())
 			waiting := g.startAll(ctx, 1, 2, 3, 4)
@@ -110,11 +110,11 @@ func TestCancelThenLead(t *testing.T) {
 	})
 }
 
-// The lane is idle again when all that waited have left in that instant.
+// The combiner is idle again when all that waited have left in that instant.
 func TestCancelAll(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for range 100 {
-			g := gate(lane.Options[int, int]{})
+			g := gate(combine.Options[int, int]{})
 			g.start(t.Context(), 9)
 			ctx, cancel := context.WithCancelCause(t.Context())
 			waiting := g.startAll(ctx, 1, 2, 3)
@@ -134,7 +134,7 @@ func TestCancelAll(t *testing.T) {
 // ends before.
 func TestCancelRunning(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		g := gate(lane.Options[int, int]{})
+		g := gate(combine.Options[int, int]{})
 		ctx, cancel := context.WithCancelCause(t.Context())
 		first := g.start(ctx, 1)
 		waiting := g.startAll(ctx, 2, 3)
@@ -157,7 +157,7 @@ func TestCancelRunning(t *testing.T) {
 // batch by then.
 func TestCancelRest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		g := gate(lane.Options[int, int]{MaxCalls: 2})
+		g := gate(combine.Options[int, int]{MaxCalls: 2})
 		g.start(t.Context(), 9)
 		ctx, cancel := context.WithCancelCause(t.Context())
 		waiting := g.startAll(ctx, 1, 2, 3, 4)
@@ -182,10 +182,10 @@ func TestCancelRest(t *testing.T) {
 }
 
 // A panic reaches the caller who leads the batch, the others get an error, and
-// what Run had let go keeps its result. The lane goes on.
+// what Run had let go keeps its result. The combiner goes on.
 func TestPanic(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		g := gate(lane.Options[int, int]{})
+		g := gate(combine.Options[int, int]{})
 		g.start(t.Context(), 9)
 		panicked := make(chan any, 1)
 		go func() {
@@ -205,7 +205,7 @@ func TestPanic(t *testing.T) {
 		equal(t, "panic", <-panicked, any("bad luck"))
 		returns(t, others[0], 4, nil)
 		got := <-others[1]
-		if !errors.Is(got.err, lane.ErrPanicked) || !strings.Contains(got.err.Error(), "bad luck") {
+		if !errors.Is(got.err, combine.ErrPanicked) || !strings.Contains(got.err.Error(), "bad luck") {
 			t.Errorf("the other call returned %v", got.err)
 		}
 		g.batch(t, double, 4)
@@ -217,7 +217,7 @@ func TestPanic(t *testing.T) {
 // So it is when Run ends its goroutine, whose caller never returns.
 func TestGoexit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		g := gate(lane.Options[int, int]{})
+		g := gate(combine.Options[int, int]{})
 		g.start(t.Context(), 9)
 		calls := g.startAll(t.Context(), 1, 2)
 		g.batch(t, double, 9)
@@ -225,7 +225,7 @@ func TestGoexit(t *testing.T) {
 		g.batch(t, func([]*call) { runtime.Goexit() }, 1, 2)
 		pending(t, calls[0])
 		got := <-calls[1]
-		if !errors.Is(got.err, lane.ErrPanicked) || !strings.Contains(got.err.Error(), "its goroutine was ended") {
+		if !errors.Is(got.err, combine.ErrPanicked) || !strings.Contains(got.err.Error(), "its goroutine was ended") {
 			t.Errorf("the other call returned %v", got.err)
 		}
 		g.batch(t, double, 3)
@@ -236,7 +236,7 @@ func TestGoexit(t *testing.T) {
 // A call is not used again after a panic, as Run may have left it to a goroutine.
 func TestPanicKeeps(t *testing.T) {
 	var kept *call
-	l := lane.New(lane.Options[int, int]{Run: func(calls []*call) {
+	l := combine.New(combine.Options[int, int]{Run: func(calls []*call) {
 		if kept == nil {
 			kept = calls[0]
 			panic("bad luck")
@@ -255,9 +255,9 @@ func TestPanicKeeps(t *testing.T) {
 	equal(t, "outcome", outcome{r, err}, outcome{4, nil})
 }
 
-// Panics of the other functions do not stop the lane either.
+// Panics of the other functions do not stop the combiner either.
 func TestPanicHooks(t *testing.T) {
-	l := lane.New(lane.Options[int, int]{
+	l := combine.New(combine.Options[int, int]{
 		Run: double,
 		Size: func(q int) int {
 			if q == 1 {
@@ -283,8 +283,8 @@ func TestPanicHooks(t *testing.T) {
 // Close sends away what waits and what comes; what runs is finished.
 func TestClose(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		for _, c := range []struct{ given, want error }{{errMine, errMine}, {nil, lane.ErrClosed}} {
-			g := gate(lane.Options[int, int]{})
+		for _, c := range []struct{ given, want error }{{errMine, errMine}, {nil, combine.ErrClosed}} {
+			g := gate(combine.Options[int, int]{})
 			g.start(t.Context(), 9)
 			running := g.startAll(t.Context(), 1, 2)
 			g.batch(t, double, 9)
@@ -309,7 +309,7 @@ func TestClose(t *testing.T) {
 // a lone one.
 func TestCloseThenTake(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		g := gate(lane.Options[int, int]{})
+		g := gate(combine.Options[int, int]{})
 		g.start(t.Context(), 9)
 		leader := g.start(hooked{context.Background(), func() { g.Close(errMine) }}, 1)
 		other := g.start(t.Context(), 2)
@@ -318,7 +318,7 @@ func TestCloseThenTake(t *testing.T) {
 		returns(t, other, 0, errMine)
 		g.idle(t)
 
-		g = gate(lane.Options[int, int]{})
+		g = gate(combine.Options[int, int]{})
 		lone := g.start(hooked{context.Background(), func() { g.Close(errMine) }}, 1)
 		returns(t, lone, 0, errMine)
 		g.idle(t)

@@ -1,4 +1,4 @@
-package lane_test
+package combine_test
 
 import (
 	"context"
@@ -6,14 +6,14 @@ import (
 	"testing"
 	"testing/synctest"
 
-	"github.com/conq-go/conq/internal/lane"
+	"github.com/conq-go/conq/internal/combine"
 )
 
 // Run can let a call go before the others, whichever call leads.
 func TestWanted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for which := range 3 {
-			g := gate(lane.Options[int, int]{})
+			g := gate(combine.Options[int, int]{})
 			g.start(t.Context(), 9)
 			ctx, cancel := context.WithCancelCause(t.Context())
 			var waiting []<-chan outcome
@@ -27,12 +27,12 @@ func TestWanted(t *testing.T) {
 			g.batch(t, double, 9)
 			again := make(chan bool)
 			g.batch(t, func(calls []*call) {
-				equal(t, "wanted", requests(lane.Wanted(calls)), []int{0, 1, 2})
+				equal(t, "wanted", requests(combine.Wanted(calls)), []int{0, 1, 2})
 				cancel(errMine)
-				wanted := lane.Wanted(calls)
+				wanted := combine.Wanted(calls)
 				<-again
 				double(wanted)
-				equal(t, "wanted again", requests(lane.Wanted(wanted)), requests(wanted))
+				equal(t, "wanted again", requests(combine.Wanted(wanted)), requests(wanted))
 			}, 0, 1, 2)
 			if which == 0 {
 				pending(t, waiting...) // it leads
@@ -56,7 +56,7 @@ func TestWanted(t *testing.T) {
 // What Run set before Return is what the caller gets, once.
 func TestReturn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		g := gate(lane.Options[int, int]{})
+		g := gate(combine.Options[int, int]{})
 		first := g.start(t.Context(), 1)
 		waiting := g.startAll(t.Context(), 2, 3)
 		g.batch(t, func(calls []*call) { calls[0].Err = errMine; calls[0].Return() }, 1)
@@ -78,10 +78,10 @@ func TestReturn(t *testing.T) {
 }
 
 // A call that was let go is not used again while its batch goes on, though it lies in the memory
-// that is the lane's own.
+// that is the combiner's own.
 func TestReturnOwn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		g := gate(lane.Options[int, int]{MaxCalls: 2})
+		g := gate(combine.Options[int, int]{MaxCalls: 2})
 		g.start(t.Context(), 1) // in that memory
 		g.startAll(t.Context(), 2, 3, 4)
 		g.batch(t, double, 1)
@@ -111,7 +111,7 @@ type stays struct {
 
 func (s stays) run(calls []*call) {
 	for {
-		calls = lane.Attend(calls)
+		calls = combine.Attend(calls)
 		var requests []int
 		for _, c := range calls {
 			requests = append(requests, c.Request)
@@ -133,7 +133,7 @@ func TestAttend(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for which := range 4 {
 			s := stays{make(chan bool), make(chan []int, 10)}
-			l := gated{Lane: lane.New(lane.Options[int, int]{Run: s.run})}
+			l := gated{Combiner: combine.New(combine.Options[int, int]{Run: s.run})}
 			gate := l.start(t.Context(), 9)
 			var calls []<-chan outcome
 			var cancels []context.CancelCauseFunc
@@ -175,13 +175,13 @@ func TestAttend(t *testing.T) {
 	})
 }
 
-// Calls that are postponed when the lane was closed meanwhile get its error; one
+// Calls that are postponed when the combiner was closed meanwhile get its error; one
 // whose context ends while it waits again leaves at once.
 func TestAttendClosed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for _, closes := range []bool{true, false} {
 			s := stays{make(chan bool), make(chan []int, 10)}
-			l := gated{Lane: lane.New(lane.Options[int, int]{Run: s.run})}
+			l := gated{Combiner: combine.New(combine.Options[int, int]{Run: s.run})}
 			gate := l.start(t.Context(), 9)
 			ctx, cancel := context.WithCancelCause(t.Context())
 			leads, other := l.start(ctx, 1), l.start(t.Context(), 2)

@@ -1,4 +1,4 @@
-package lane_test
+package combine_test
 
 import (
 	"context"
@@ -7,10 +7,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/conq-go/conq/internal/lane"
+	"github.com/conq-go/conq/internal/combine"
 )
 
-// BenchmarkDo is what the lane itself costs a call.
+// BenchmarkDo is what the combiner itself costs a call.
 func BenchmarkDo(b *testing.B) {
 	for _, n := range []int{1, 16, 64} {
 		b.Run(fmt.Sprintf("goroutines=%d", n), func(b *testing.B) { benchmark(b, n, func([]*call) {}) })
@@ -35,7 +35,7 @@ func BenchmarkSlow(b *testing.B) {
 func benchmark(b *testing.B, n int, run func([]*call)) {
 	b.ReportAllocs()
 	batches := 0
-	l := lane.New(lane.Options[int, int]{Run: run, Observe: func(int, int) { batches++ }})
+	l := combine.New(combine.Options[int, int]{Run: run, Observe: func(int, int) { batches++ }})
 	b.ResetTimer()
 	var wg sync.WaitGroup
 	for g := range n {
@@ -68,7 +68,7 @@ func BenchmarkContext(b *testing.B) {
 					}
 				}
 				for b.Loop() {
-					ctx, cancel := lane.Context(calls)
+					ctx, cancel := combine.Context(calls)
 					if ctx.Err() != nil {
 						b.Fatal(ctx.Err())
 					}

@@ -1,4 +1,4 @@
-package lane
+package combine
 
 import (
 	"context"
@@ -27,7 +27,7 @@ type Call[Q, R any] struct {
 	place linked.Place[Call[Q, R]] // among those that wait
 
 	ends   <-chan struct{} // when its context does
-	relies bool            // on the one before it, which waits for the same; under the lane's lock
+	relies bool            // on the one before it, which waits for the same; under the combiner's lock
 }
 
 // signal says how a call goes on.
@@ -57,7 +57,7 @@ func (c *Call[Q, R]) finish() {
 		return
 	}
 	c.returned = true
-	if c.leader != nil && c.leader != c { // who leads does not wait, nor who has no lane
+	if c.leader != nil && c.leader != c { // who leads does not wait, nor who has no combiner
 		c.wake <- done // never blocks: at most watches is there
 	}
 }

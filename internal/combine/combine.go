@@ -1,4 +1,4 @@
-package lane
+package combine
 
 import (
 	"context"
@@ -17,13 +17,13 @@ var (
 	// ErrPanicked means that Run panicked, or ended its goroutine, in the batch of
 	// this call but in another caller's goroutine. The text has the value. Whether
 	// the call took effect is not known.
-	ErrPanicked = errors.New("lane: serving the batch panicked")
+	ErrPanicked = errors.New("combine: serving the batch panicked")
 
 	// ErrClosed is what calls return after Close(nil).
-	ErrClosed = errors.New("lane: closed")
+	ErrClosed = errors.New("combine: closed")
 
-	errNoRun   = errors.New("lane: Options.Run is nil: it is what serves the calls")
-	errContext = errors.New("lane: ctx is nil")
+	errNoRun   = errors.New("combine: Options.Run is nil: it is what serves the calls")
+	errContext = errors.New("combine: ctx is nil")
 )
 
 // Bounds of a batch where Options sets none.
@@ -32,11 +32,11 @@ const (
 	DefaultMaxBytes = 1 << 20
 )
 
-// Options says what a lane does.
+// Options says what a combiner does.
 type Options[Q, R any] struct {
 	// Run serves a batch: it sets Result and Err of each of calls, of which there
 	// is at least one. It runs in the goroutine of the caller who leads the batch,
-	// and never twice at once. It must not call Do of the same lane, and must keep
+	// and never twice at once. It must not call Do of the same combiner, and must keep
 	// neither calls nor what is in it when it returns. Required.
 	Run func(calls []*Call[Q, R])
 
@@ -58,9 +58,9 @@ type Options[Q, R any] struct {
 	Observe func(calls, bytes int)
 }
 
-// Lane serves calls in batches, one batch at a time. It is safe for concurrent use.
+// Combiner serves calls in batches, one batch at a time. It is safe for concurrent use.
 //
-//   - Start: a call that finds the lane idle is served at once, alone, in its
+//   - Start: a call that finds the combiner idle is served at once, alone, in its
 //     caller's goroutine. Others wait while a batch is served. When it was, the
 //     call that waited longest leads the next: its caller's goroutine takes all
 //     that wait by then, up to the bounds, and runs them. A caller runs the batch
@@ -78,7 +78,7 @@ type Options[Q, R any] struct {
 //   - Bounds: a batch has at most MaxCalls calls of at most MaxBytes in all. A call
 //     that is larger than that goes alone.
 //   - Panics: one of Run goes on in the caller that led the batch. The others of
-//     the batch get ErrPanicked, and the lane goes on. So it does when Run ends its
+//     the batch get ErrPanicked, and the combiner goes on. So it does when Run ends its
 //     goroutine.
 //
 // Not guaranteed:
@@ -89,7 +89,7 @@ type Options[Q, R any] struct {
 //   - How many calls wait: each caller is blocked, and that is the only bound.
 //   - In which order the calls of a batch take effect: Run gets them in order of
 //     arrival, and the rest is up to it.
-type Lane[Q, R any] struct {
+type Combiner[Q, R any] struct {
 	options Options[Q, R]
 
 	// Of the last batch; the leader's.
@@ -101,7 +101,7 @@ type Lane[Q, R any] struct {
 	waiting linked.List[Call[Q, R]] // in order of arrival
 	closed  error
 
-	// Calls that have returned: one, which is all that a lone caller needs, in the lane's own
+	// Calls that have returned: one, which is all that a lone caller needs, in the combiner's own
 	// memory, and the others. Who finds own in use does not write to inUse, as many may look at
 	// once.
 	own   Call[Q, R]
@@ -109,8 +109,8 @@ type Lane[Q, R any] struct {
 	calls sync.Pool
 }
 
-// Init makes l, a zero Lane, an idle lane.
-func (l *Lane[Q, R]) Init(options Options[Q, R]) {
+// Init makes l, a zero Combiner, an idle combiner.
+func (l *Combiner[Q, R]) Init(options Options[Q, R]) {
 	if options.MaxCalls < 1 {
 		options.MaxCalls = DefaultMaxCalls
 	}
@@ -121,9 +121,9 @@ func (l *Lane[Q, R]) Init(options Options[Q, R]) {
 }
 
 // Do has request served in a batch, and returns what Run set. If ctx ends before
-// it is in a batch, the error is ctx's cause; if the lane was closed by then, the
+// it is in a batch, the error is ctx's cause; if the combiner was closed by then, the
 // error given to Close.
-func (l *Lane[Q, R]) Do(ctx context.Context, request Q) (R, error) {
+func (l *Combiner[Q, R]) Do(ctx context.Context, request Q) (R, error) {
 	c := l.getCall()
 	c.Context, c.Request = ctx, request
 	defer l.putCall(c)
@@ -139,7 +139,7 @@ func (l *Lane[Q, R]) Do(ctx context.Context, request Q) (R, error) {
 	return c.Result, c.Err
 }
 
-func (l *Lane[Q, R]) getCall() *Call[Q, R] {
+func (l *Combiner[Q, R]) getCall() *Call[Q, R] {
 	if !l.inUse.Load() && l.inUse.CompareAndSwap(false, true) {
 		return &l.own
 	}
@@ -151,7 +151,7 @@ func (l *Lane[Q, R]) getCall() *Call[Q, R] {
 
 // putCall keeps the memory of a call for a later one, with its channel, which is empty and
 // to which nobody sends any more.
-func (l *Lane[Q, R]) putCall(c *Call[Q, R]) {
+func (l *Combiner[Q, R]) putCall(c *Call[Q, R]) {
 	if c.kept {
 		return
 	}
@@ -164,7 +164,7 @@ func (l *Lane[Q, R]) putCall(c *Call[Q, R]) {
 }
 
 // admit returns what is wrong with c from the start, and else measures it.
-func (l *Lane[Q, R]) admit(c *Call[Q, R]) error {
+func (l *Combiner[Q, R]) admit(c *Call[Q, R]) error {
 	switch {
 	case l.options.Run == nil:
 		return errNoRun
@@ -178,8 +178,8 @@ func (l *Lane[Q, R]) admit(c *Call[Q, R]) error {
 	return nil
 }
 
-// enter makes c the leader of an idle lane, or has it wait.
-func (l *Lane[Q, R]) enter(c *Call[Q, R]) signal {
+// enter makes c the leader of an idle combiner, or has it wait.
+func (l *Combiner[Q, R]) enter(c *Call[Q, R]) signal {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	switch {
@@ -206,7 +206,7 @@ func (l *Lane[Q, R]) enter(c *Call[Q, R]) signal {
 // that, and tells the others: to wait for two things takes longer than for one. With
 // Interval, 16 callers fill a queue 1.08 times as fast, and drain it 1.04 times; 64 do 1.1
 // and 1.08.
-func (l *Lane[Q, R]) wait(c *Call[Q, R], s signal) signal {
+func (l *Combiner[Q, R]) wait(c *Call[Q, R], s signal) signal {
 	if s == relies {
 		s = <-c.wake
 	}
@@ -223,7 +223,7 @@ func (l *Lane[Q, R]) wait(c *Call[Q, R], s signal) signal {
 }
 
 // leave tells whether c still waited, and now does not, nor do those that rely on it.
-func (l *Lane[Q, R]) leave(c *Call[Q, R]) bool {
+func (l *Combiner[Q, R]) leave(c *Call[Q, R]) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	next := c.place.Next()
@@ -241,7 +241,7 @@ func (l *Lane[Q, R]) leave(c *Call[Q, R]) bool {
 
 // watch has the call that waits longest watch its context, as the one on which it relied
 // waits no more. The lock is held.
-func (l *Lane[Q, R]) watch() {
+func (l *Combiner[Q, R]) watch() {
 	if c := l.waiting.First(); c != nil && c.relies && c.ends != nil {
 		c.relies = false
 		c.wake <- watches
@@ -250,7 +250,7 @@ func (l *Lane[Q, R]) watch() {
 
 // lead serves the batch that begins with first, and passes the lead on, whatever
 // happens.
-func (l *Lane[Q, R]) lead(first *Call[Q, R]) {
+func (l *Combiner[Q, R]) lead(first *Call[Q, R]) {
 	var batch []*Call[Q, R]
 	finished := false
 	defer func() {
@@ -279,7 +279,7 @@ func (l *Lane[Q, R]) lead(first *Call[Q, R]) {
 }
 
 // take returns the next batch: first, and all that wait and fit.
-func (l *Lane[Q, R]) take(first *Call[Q, R]) ([]*Call[Q, R], error) {
+func (l *Combiner[Q, R]) take(first *Call[Q, R]) ([]*Call[Q, R], error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.closed != nil {
@@ -310,7 +310,7 @@ func (l *Lane[Q, R]) take(first *Call[Q, R]) ([]*Call[Q, R], error) {
 // 8.0. It costs nothing after a call that was alone, and otherwise a small part of
 // what the last batch took, and longestGather, at most. It counts as well as it looks
 // at the clock, which stands still in some tests.
-func (l *Lane[Q, R]) gather() {
+func (l *Combiner[Q, R]) gather() {
 	if l.lastCalls < 2 {
 		return
 	}
@@ -327,7 +327,7 @@ func (l *Lane[Q, R]) gather() {
 
 // clock returns the time, unless nobody will ask what the batch took: a lone caller's
 // calls spend a twentieth of their time in looks at it.
-func (l *Lane[Q, R]) clock(batch []*Call[Q, R]) (now time.Time) {
+func (l *Combiner[Q, R]) clock(batch []*Call[Q, R]) (now time.Time) {
 	if len(batch) > 1 {
 		now = time.Now()
 	}
@@ -340,14 +340,14 @@ const (
 )
 
 // waits returns how many calls wait.
-func (l *Lane[Q, R]) waits() int {
+func (l *Combiner[Q, R]) waits() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.waiting.Len()
 }
 
 // serve runs calls, if there are any.
-func (l *Lane[Q, R]) serve(calls []*Call[Q, R]) {
+func (l *Combiner[Q, R]) serve(calls []*Call[Q, R]) {
 	if len(calls) == 0 {
 		return
 	}
@@ -363,7 +363,7 @@ func (l *Lane[Q, R]) serve(calls []*Call[Q, R]) {
 
 // putOff has the calls that were postponed wait again, in front of all others, and
 // returns the rest of the batch.
-func (l *Lane[Q, R]) putOff(batch []*Call[Q, R]) []*Call[Q, R] {
+func (l *Combiner[Q, R]) putOff(batch []*Call[Q, R]) []*Call[Q, R] {
 	postponed := func(c *Call[Q, R]) bool { return c.postponed }
 	if !slices.ContainsFunc(batch, postponed) {
 		return batch
@@ -386,8 +386,8 @@ func (l *Lane[Q, R]) putOff(batch []*Call[Q, R]) []*Call[Q, R] {
 	return batch
 }
 
-// pass makes the call that waits longest the leader, or the lane idle.
-func (l *Lane[Q, R]) pass() {
+// pass makes the call that waits longest the leader, or the combiner idle.
+func (l *Combiner[Q, R]) pass() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	next := l.waiting.First()
@@ -417,7 +417,7 @@ func fail[Q, R any](batch []*Call[Q, R], panicked any) {
 // Close has calls that are in no batch, and all that come later, return err, or
 // ErrClosed if it is nil. A batch under way is finished, and not waited for. Only
 // the first Close counts.
-func (l *Lane[Q, R]) Close(err error) {
+func (l *Combiner[Q, R]) Close(err error) {
 	if err == nil {
 		err = ErrClosed
 	}

@@ -1,4 +1,4 @@
-package lane_test
+package combine_test
 
 import (
 	"context"
@@ -13,32 +13,32 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/conq-go/conq/internal/lane"
+	"github.com/conq-go/conq/internal/combine"
 )
 
-type call = lane.Call[int, int]
+type call = combine.Call[int, int]
 
 var (
 	errMine  = errors.New("my own reason")
 	errOther = errors.New("closed for another reason")
 )
 
-// gated is a lane whose Run tells which requests it got, and waits to be let on.
+// gated is a combiner whose Run tells which requests it got, and waits to be let on.
 type gated struct {
-	*lane.Lane[int, int]
+	*combine.Combiner[int, int]
 	began chan []int
 	open  chan func([]*call) // what Run does then
 }
 
 // gate returns one where a request's size is the request.
-func gate(o lane.Options[int, int]) gated {
+func gate(o combine.Options[int, int]) gated {
 	g := gated{began: make(chan []int), open: make(chan func([]*call))}
 	o.Size = func(q int) int { return q }
 	o.Run = func(calls []*call) {
 		g.began <- requests(calls)
 		(<-g.open)(calls)
 	}
-	g.Lane = lane.New(o)
+	g.Combiner = combine.New(o)
 	return g
 }
 
@@ -149,7 +149,7 @@ func goroutine() string {
 func TestLone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		begin, ran := time.Now(), ""
-		l := lane.New(lane.Options[int, int]{Run: func(calls []*call) {
+		l := combine.New(combine.Options[int, int]{Run: func(calls []*call) {
 			ran = goroutine()
 			double(calls)
 		}})
@@ -165,7 +165,7 @@ func TestLone(t *testing.T) {
 // A lone call allocates itself, and at most one thing more.
 func TestLoneAllocations(t *testing.T) {
 	ctx := t.Context()
-	l := lane.New(lane.Options[int, int]{Run: double, Observe: func(int, int) {}})
+	l := combine.New(combine.Options[int, int]{Run: double, Observe: func(int, int) {}})
 	n := testing.AllocsPerRun(100, func() {
 		if r, err := l.Do(ctx, 1); r != 2 || err != nil {
 			t.Errorf("got %d, %v", r, err)
@@ -179,7 +179,7 @@ func TestLoneAllocations(t *testing.T) {
 // What comes while a batch runs is the next batch, in order of arrival.
 func TestGroup(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		g := gate(lane.Options[int, int]{})
+		g := gate(combine.Options[int, int]{})
 		first := g.start(t.Context(), 1)
 		second := g.startAll(t.Context(), 4, 2, 3)
 		pending(t, append(second, first)...)
@@ -202,11 +202,11 @@ func TestGroup(t *testing.T) {
 }
 
 // Calls that Run puts off are in the next batch, before those that came since, and in their
-// order; or get the error of a lane that was closed.
+// order; or get the error of a combiner that was closed.
 func TestAttendPutsOff(t *testing.T) {
 	for _, closes := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
-			g := gate(lane.Options[int, int]{})
+			g := gate(combine.Options[int, int]{})
 			g.start(t.Context(), 1)
 			calls := g.startAll(t.Context(), 4, 2, 3, 5)
 			g.batch(t, double, 1)
@@ -217,7 +217,7 @@ func TestAttendPutsOff(t *testing.T) {
 			g.batch(t, func(calls []*call) {
 				double(calls[:2])
 				calls[0].Return()
-				lane.Attend(calls[2:])
+				combine.Attend(calls[2:])
 			}, 4, 2, 3, 5)
 			returns(t, calls[0], 8, nil)
 			returns(t, calls[1], 4, nil)
@@ -240,14 +240,14 @@ func TestAttendPutsOff(t *testing.T) {
 // A call that does not fit into two batches, as one before it was put off, is in the third.
 func TestAttendPutsOffBeforeLarge(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		g := gate(lane.Options[int, int]{MaxBytes: 10})
+		g := gate(combine.Options[int, int]{MaxBytes: 10})
 		g.start(t.Context(), 1)
 		calls := g.startAll(t.Context(), 4, 5, 9)
 		g.batch(t, double, 1)
 		g.batch(t, func(calls []*call) {
 			double(calls[:1])
 			calls[0].Return()
-			lane.Attend(calls[1:])
+			combine.Attend(calls[1:])
 		}, 4, 5)
 		g.batch(t, double, 5)
 		pending(t, calls[2])
@@ -266,7 +266,7 @@ func TestLeaders(t *testing.T) {
 		var mu sync.Mutex
 		leaders, callers := map[int]string{}, map[int]string{}
 		gate := make(chan bool)
-		l := lane.New(lane.Options[int, int]{MaxCalls: 2, Run: func(calls []*call) {
+		l := combine.New(combine.Options[int, int]{MaxCalls: 2, Run: func(calls []*call) {
 			mu.Lock()
 			leaders[calls[0].Request] = goroutine()
 			mu.Unlock()
@@ -320,7 +320,7 @@ func TestBounds(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				var observed [][2]int
-				g := gate(lane.Options[int, int]{MaxCalls: c.calls, MaxBytes: c.bytes, Observe: func(calls, bytes int) {
+				g := gate(combine.Options[int, int]{MaxCalls: c.calls, MaxBytes: c.bytes, Observe: func(calls, bytes int) {
 					observed = append(observed, [2]int{calls, bytes})
 				}})
 				g.start(t.Context(), 3)
@@ -343,10 +343,10 @@ func TestBounds(t *testing.T) {
 func TestDefaults(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for _, c := range []struct{ n, size, batch int }{
-			{lane.DefaultMaxCalls + 1, 0, lane.DefaultMaxCalls},
-			{5, lane.DefaultMaxBytes / 4, 4},
+			{combine.DefaultMaxCalls + 1, 0, combine.DefaultMaxCalls},
+			{5, combine.DefaultMaxBytes / 4, 4},
 		} {
-			g := gate(lane.Options[int, int]{MaxCalls: -1, MaxBytes: -1})
+			g := gate(combine.Options[int, int]{MaxCalls: -1, MaxBytes: -1})
 			g.start(t.Context(), 0)
 			g.startAll(t.Context(), slices.Repeat([]int{c.size}, c.n)...)
 			g.batch(t, double, 0)
@@ -358,11 +358,11 @@ func TestDefaults(t *testing.T) {
 
 // What can't work is an error, before anything runs.
 func TestBadInput(t *testing.T) {
-	_, err := new(lane.Lane[int, int]).Do(t.Context(), 1)
+	_, err := new(combine.Combiner[int, int]).Do(t.Context(), 1)
 	if err == nil || !strings.Contains(err.Error(), "Run is nil") {
 		t.Errorf("without Run: %v", err)
 	}
-	l := lane.New(lane.Options[int, int]{Run: func([]*call) { t.Error("it ran") }})
+	l := combine.New(combine.Options[int, int]{Run: func([]*call) { t.Error("it ran") }})
 	var none context.Context
 	if _, err := l.Do(none, 1); err == nil || !strings.Contains(err.Error(), "ctx is nil") {
 		t.Errorf("without context: %v", err)

@@ -1,4 +1,4 @@
-// Package lane lets concurrent calls share work: calls that come while a batch
+// Package combine lets concurrent calls share work: calls that come while a batch
 // is being served form the next one, which is then served as a whole. It is how
 // the concurrent callers of a queue's handle share transactions, and knows of
 // neither.
@@ -9,7 +9,7 @@
 //
 // # Invariants
 //
-//   - One call leads at a time: from when it finds the lane idle, or is woken to
+//   - One call leads at a time: from when it finds the combiner idle, or is woken to
 //     lead, until it passes the lead on. Only it takes a batch and calls Run.
 //   - While nobody leads, nobody waits.
 //   - A call is in the list of those that wait or out of it, and what takes it
@@ -21,4 +21,4 @@
 //     leader takes calls out of the list, it has the one that is first then watch.
 //   - The lock is never held while code of others runs: Run, Size, Observe, or
 //     the methods of a context.
-package lane
+package combine
