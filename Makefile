@@ -7,8 +7,8 @@ SHELL := bash
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1	/p' $(MAKEFILE_LIST) | expand -t 13
 
-build: ## build ./conq, without cgo
-	CGO_ENABLED=0 go build -o conq ./cmd/conq
+build: ## build ./conq: stripped, without cgo
+	CGO_ENABLED=0 go build -trimpath -ldflags "-s -w" -o conq ./cmd/conq
 
 demo: ## see it work: concurrent clients, checked
 	go run ./cmd/conq demo

@@ -85,7 +85,7 @@ func (a *app) run(ctx context.Context, args []string) int {
 	show := root.HelpFunc()
 	root.SetHelpFunc(func(cmd *cobra.Command, args []string) {
 		if cmd == root && root.Flags().NArg() > 0 { // with --help cobra does not come to RunE
-			help.err = noCommand(root.Flags().Arg(0))
+			help.err = noCommand(root, root.Flags().Arg(0))
 			return
 		}
 		show(cmd, args)
@@ -111,6 +111,7 @@ const rootExample = `  conq enqueue emails hello world     # two items in
   conq dequeue numbers --all > out    # all of them out, in order
   conq push jobs --priority -5 urgent # a priority queue
   conq pop jobs                       # the lowest priority first
+  conq move failed emails --all       # from one queue to another
   conq ls                             # what is there
   conq dump > backup.conq             # all of it, for conq load
   conq demo                           # see it work, and check itself
@@ -128,17 +129,17 @@ func (a *app) root() *cobra.Command {
 		SilenceUsage:  true,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) > 0 {
-				return noCommand(args[0])
+				return noCommand(cmd, args[0])
 			}
 			return cmd.Help()
 		},
 	}
 	root.PersistentPreRunE = func(*cobra.Command, []string) error { return a.checkFlags() }
 	root.SetVersionTemplate("conq {{.Version}}\n")
-	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usagef("%w", err) })
+	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error { return usagef("%w%s", err, nearFlag(cmd, err)) })
 	a.globalFlags(root)
 	for _, command := range []func() *cobra.Command{
-		a.enqueue, a.dequeue, a.push, a.pop, a.peek, a.ls, a.stat, a.purge, a.check, a.dump, a.load, a.demo, a.bench,
+		a.enqueue, a.dequeue, a.push, a.pop, a.move, a.peek, a.ls, a.stat, a.purge, a.check, a.dump, a.load, a.demo, a.bench,
 	} {
 		root.AddCommand(command())
 	}
@@ -192,12 +193,18 @@ func strict(root *cobra.Command) {
 // commandArgument takes the name of a command, or none.
 func commandArgument(cmd *cobra.Command, args []string) error {
 	if _, rest, err := cmd.Root().Find(args); err != nil || len(rest) > 0 {
-		return noCommand(strings.Join(args, " "))
+		return noCommand(cmd.Root(), strings.Join(args, " "))
 	}
 	return nil
 }
 
-func noCommand(name string) error { return usagef("there is no command %.60q", name) }
+func noCommand(root *cobra.Command, name string) error {
+	var names []string
+	for _, cmd := range root.Commands() {
+		names = append(names, cmd.Name())
+	}
+	return usagef("there is no command %.60q%s", name, didYouMean(name, names))
+}
 
 // noShell refuses the name of a shell, as those that are known are commands.
 func noShell(cmd *cobra.Command, args []string) error {

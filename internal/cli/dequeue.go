@@ -9,12 +9,13 @@ import (
 const dequeueLong = `Remove items from the start of a queue and print them, one a line: by default
 one item. If there is none the exit code is 1.
 
-` + deliveryHelp
+` + waitHelp + deliveryHelp
 
 const dequeueExample = `  conq dequeue emails
   conq dequeue numbers --all > numbers.txt
   conq dequeue files -n 10 -0 | xargs -0 ls -l
-  while item=$(conq dequeue emails); do echo "got $item"; done`
+  conq dequeue emails --wait=30s
+  conq dequeue emails --follow | while read -r item; do echo "got $item"; done`
 
 func (a *app) dequeue() *cobra.Command {
 	var flags takeFlags
@@ -32,30 +33,4 @@ func (a *app) dequeue() *cobra.Command {
 	}
 	flags.register(cmd)
 	return cmd
-}
-
-// takeAll takes what the flags say out of an existing queue and prints it.
-func (a *app) takeAll(
-	cmd *cobra.Command, name string, kind conq.Kind, flags takeFlags, open func(kv.DB) (source, error),
-) error {
-	ctx := cmd.Context()
-	n, err := flags.limit(cmd)
-	if err != nil {
-		return err
-	}
-	return withStore(a.openExisting, func(db kv.DB) error {
-		if err := existing(ctx, db, name, kind); err != nil {
-			return err
-		}
-		from, err := open(db)
-		if err != nil {
-			return err
-		}
-		d := delivery{db: db, source: from, sink: a.sink(flags.print), commitFirst: flags.commitFirst}
-		done, err := d.run(ctx, n)
-		if err == nil && done == 0 {
-			return errNothing
-		}
-		return err
-	})
 }

@@ -12,11 +12,12 @@ item, of the lowest priority. If there is none the exit code is 1.
 Of equal priorities the one that was pushed first comes first. With --max the
 last one does, as in FoundationDB's recipe, unless --ties first is given.
 
-` + deliveryHelp
+` + waitHelp + deliveryHelp
 
 const popExample = `  conq pop jobs
   conq pop jobs --max --with-priority
-  conq pop jobs --all --max --ties first`
+  conq pop jobs --all --max --ties first
+  conq pop jobs --wait=1m`
 
 func (a *app) pop() *cobra.Command {
 	var flags takeFlags

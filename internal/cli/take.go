@@ -17,6 +17,8 @@ import (
 type takeFlags struct {
 	n                int64
 	all, commitFirst bool
+	wait             string
+	follow           bool
 	print            printFlags
 }
 
@@ -26,6 +28,9 @@ func (t *takeFlags) register(cmd *cobra.Command) {
 	flags.BoolVar(&t.all, "all", false, "take all items")
 	flags.BoolVar(&t.commitFirst, "commit-first", false,
 		"remove items before they are written: if the command dies, its last batch\nis lost, instead of being written again by the next one")
+	flags.StringVar(&t.wait, "wait", "", "wait until there is an item, or for so long, as 30s")
+	flags.Lookup("wait").NoOptDefVal = forEver
+	flags.BoolVar(&t.follow, "follow", false, "take all items, and go on with those to come until interrupted")
 	t.print.register(cmd)
 }
 
@@ -34,7 +39,9 @@ func (t *takeFlags) limit(cmd *cobra.Command) (int, error) {
 	switch {
 	case t.all && cmd.Flags().Changed("count"):
 		return 0, usagef("-n and --all exclude each other")
-	case t.all:
+	case t.follow && (t.all || t.wait != "" || cmd.Flags().Changed("count")):
+		return 0, usagef("--follow takes all items, with no -n, --all or --wait beside it")
+	case t.all, t.follow:
 		return math.MaxInt, nil
 	case t.n < 1:
 		return 0, usagef("-n %d: at least 1 item must be wanted", t.n)

@@ -238,9 +238,16 @@ func lockDir(fs vfs.FS, dir string) (io.Closer, error) {
 	if text, err := readFile(fs, fs.PathJoin(dir, ownerFile)); err == nil {
 		owner = "the process with " + strings.TrimSpace(text)
 	}
-	return nil, fmt.Errorf("%s has it open; close it there: one process at a time can (more will through `conq serve`, "+
-		"which is to come, and do on etcd and FoundationDB)", owner)
+	return nil, inUse(fmt.Sprintf("%s has it open; close it there: one process at a time can (more will through `conq serve`, "+
+		"which is to come, and do on etcd and FoundationDB)", owner))
 }
+
+// inUse is an ErrInUse that says by whom.
+type inUse string
+
+func (e inUse) Error() string { return string(e) }
+
+func (inUse) Is(target error) bool { return target == ErrInUse }
 
 // openLocked opens the store in a directory of which this process has the lock. That is the
 // store's then.

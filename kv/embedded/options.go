@@ -53,6 +53,9 @@ func ParseDurability(name string) (Durability, error) {
 // power failure undo it: a disk that fails may do that, too.
 var ErrFailed = errors.New("embedded: store has failed and must be opened again")
 
+// ErrInUse means that another process, or another DB of this one, has the store open.
+var ErrInUse = errors.New("embedded: store is in use")
+
 // ErrFull means that the disk is full: it has no space, or no inodes, for which systems have one
 // error. It comes with that.
 var ErrFull = errors.New("free some space, or inodes if those are used up, and try again")

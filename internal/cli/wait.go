@@ -1,0 +1,166 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/conq-go/conq"
+	"github.com/conq-go/conq/kv"
+	"github.com/conq-go/conq/kv/embedded"
+	"github.com/spf13/cobra"
+)
+
+// waitHelp is part of the help of the commands that take items out.
+const waitHelp = `With --wait it waits until there is an item, or for the time given, as --wait=30s:
+then the exit code is 1. With --follow it goes on for ever. An embedded store is
+not kept open meanwhile, so that other commands can add to it.
+
+`
+
+const (
+	forEver = "forever" // what --wait without a time means
+
+	// lookEvery is how often a command that waits looks whether there is something: the item
+	// must not be taken before its removal can be written out with it, so a take that waits won't do.
+	lookEvery = 100 * time.Millisecond
+)
+
+// patience returns how long to wait: nil for ever, and a time that is over if not at all.
+func (t *takeFlags) patience() (<-chan time.Time, error) {
+	switch {
+	case t.follow, t.wait == forEver:
+		return nil, nil
+	case t.wait == "":
+		over := make(chan time.Time)
+		close(over)
+		return over, nil
+	}
+	d, err := time.ParseDuration(t.wait)
+	if err != nil || d <= 0 {
+		return nil, usagef("--wait=%.40s: not a time above 0, as 30s or 5m", t.wait)
+	}
+	return time.After(d), nil
+}
+
+// taker takes what the flags say out of a queue, and waits if they say so.
+type taker struct {
+	*app
+	flags takeFlags
+	name  string
+	kind  conq.Kind
+	open  func(kv.DB) (source, error)
+
+	left  int
+	taken int
+	owner fs.FileInfo // of an embedded store, when this command had it open last
+}
+
+// takeAll takes what the flags say out of an existing queue and prints it.
+func (a *app) takeAll(
+	cmd *cobra.Command, name string, kind conq.Kind, flags takeFlags, open func(kv.DB) (source, error),
+) error {
+	n, err := flags.limit(cmd)
+	if err != nil {
+		return err
+	}
+	over, err := flags.patience()
+	if err != nil {
+		return err
+	}
+	t := &taker{app: a, flags: flags, name: name, kind: kind, open: open, left: n}
+	return t.run(cmd.Context(), over)
+}
+
+// run takes until it has what it is to take, there is nothing more and nothing to wait for, or ctx ends.
+func (t *taker) run(ctx context.Context, over <-chan time.Time) error {
+	for {
+		err := withStore(t.openExisting, func(db kv.DB) error { return t.drain(ctx, db, over) })
+		var exit *exitError
+		switch nothing := errors.As(err, &exit) && exit.code == exitEmpty; {
+		case t.waits() && errors.Is(err, embedded.ErrInUse): // by a command that may be adding
+			t.owner = nil
+		case err != nil && !(nothing && t.waits()):
+			return err
+		case t.done():
+			return nil
+		case !t.waits():
+			return errNothing
+		}
+		if err := t.pause(ctx, over); err != nil {
+			return err
+		}
+	}
+}
+
+func (t *taker) waits() bool { return t.flags.follow || t.flags.wait != "" }
+
+// done tells whether there is nothing more to be waited for.
+func (t *taker) done() bool { return t.taken > 0 && !t.flags.follow }
+
+// drain takes what there is. From an embedded store that is all; of others it waits for more.
+func (t *taker) drain(ctx context.Context, db kv.DB, over <-chan time.Time) error {
+	t.owner = t.lastOwner()
+	for {
+		if err := existing(ctx, db, t.name, t.kind); err != nil {
+			return err
+		}
+		from, err := t.open(db)
+		if err != nil {
+			return err
+		}
+		d := delivery{db: db, source: from, sink: t.sink(t.flags.print), commitFirst: t.flags.commitFirst}
+		n, err := d.run(ctx, t.left)
+		t.taken += n
+		if _, embedded := t.storeDir(); err != nil || embedded || t.done() || !t.waits() {
+			return err
+		}
+		if err := t.pause(ctx, over); err != nil {
+			return err
+		}
+	}
+}
+
+// pause returns when it is time to look again. With an embedded store that is when another
+// process has had it open.
+func (t *taker) pause(ctx context.Context, over <-chan time.Time) error {
+	tick := time.NewTicker(lookEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return &exitError{exitFailure, fmt.Errorf("%w while waiting; %s removed before that", context.Cause(ctx), items(t.taken))}
+		case <-over:
+			return errNothing
+		case <-tick.C:
+		}
+		if _, embedded := t.storeDir(); !embedded || !same(t.owner, t.lastOwner()) {
+			return nil
+		}
+	}
+}
+
+// lastOwner returns the file that each process writes that opens the embedded store, or nil.
+func (t *taker) lastOwner() fs.FileInfo {
+	dir, embedded := t.storeDir()
+	if !embedded {
+		return nil
+	}
+	info, err := os.Stat(filepath.Join(dir, "OWNER"))
+	if err != nil {
+		return nil
+	}
+	return info
+}
+
+// same tells whether a file is the one that it was, or was and is not there.
+func same(before, now fs.FileInfo) bool {
+	if before == nil || now == nil {
+		return before == nil && now == nil
+	}
+	return os.SameFile(before, now) && before.ModTime().Equal(now.ModTime())
+}
