@@ -120,8 +120,8 @@ func (a *adder[P]) addAlone(ctx context.Context, added addition[P]) error {
 	return a.transact(ctx, &adding[P]{adder: a, payloads: added.payloads(), meeting: &meeting[P]{hands: a.hands}})
 }
 
-// adding is the calls that one transaction serves. Who gives up leaves it before the
-// next attempt, and then nothing was added for him.
+// adding is the calls that one transaction serves. A caller that gives up leaves it before the
+// next attempt, and then nothing was added for it.
 type adding[P any] struct {
 	adder    *adder[P]     // whose calls these are
 	calls    []*addCall[P] // none without combining

@@ -22,7 +22,7 @@ const (
 const otherOperations = 16
 
 // budget is what a batch may still take. In a transaction of the caller's it is at most
-// half of what the engine allows to one: the other half is for what he does with the
+// half of what the engine allows to one: the other half is for what it does with the
 // items. In one of the handle's own it is all operations but a few.
 type budget struct {
 	items, bytes, operations int
@@ -107,7 +107,7 @@ func (s *store) gather(items iter.Seq2[kv.KeyValue, error], b *budget, taken []k
 	return taken, nil
 }
 
-// share is what one of several callers gets: an error, or at least one value. Who wants
+// share is what one of several callers gets: an error, or at least one value. A caller that wants
 // no more than one needs no memory for it.
 type share[V any] struct {
 	first  V
@@ -187,7 +187,7 @@ const (
 // least one.
 //
 // A caller who is told that there is nothing must be right at the commit, and with exact
-// also one who gets fewer than he wanted. Otherwise it is as if the transaction had run
+// also one that gets fewer than it wanted. Otherwise it is as if the transaction had run
 // just before the item that came meanwhile. So consumers of a queue that is nearly empty
 // do not conflict with its producers.
 func takeShares[V any](s *store, tx kv.Tx, wants []int, d direction[V], how strictness, m *buffers) ([]share[V], error) {

@@ -29,8 +29,8 @@ type takings[V any] struct {
 // takeCall is a call that takes, or a party of calls that wait.
 type takeCall[V any] = combine.Call[demand[V], takings[V]]
 
-// batch is the calls that one transaction serves. A caller who gives up leaves it before the
-// next attempt and gets nothing, unless an earlier attempt may have taken something for him.
+// batch is the calls that one transaction serves. A caller that gives up leaves it before the
+// next attempt and gets nothing, unless an earlier attempt may have taken something for it.
 type batch[V any] struct {
 	taker *taker[V]      // whose calls these are
 	calls []*takeCall[V] // those that have got nothing yet

@@ -16,7 +16,7 @@ import (
 
 // Items that a consumer was given by staging, and never collects, go back under
 // the keys that they had. For them to come before what was added meanwhile, that
-// must not have got their indexes: so who adds looks up not only the last item in
+// must not have got their indexes: so callers who add look up not only the last item in
 // the queue but the last one that is staged, too, where anything may be.
 
 // behindStaged returns key, that of an item to be added, or a later one if items

@@ -57,7 +57,7 @@ func (c *Call[Q, R]) finish() {
 		return
 	}
 	c.returned = true
-	if c.leader != nil && c.leader != c { // who leads does not wait, nor who has no combiner
+	if c.leader != nil && c.leader != c { // the leader does not wait, nor does a call without a combiner
 		c.wake <- done // never blocks: at most watches is there
 	}
 }

@@ -102,7 +102,7 @@ type Combiner[Q, R any] struct {
 	closed  error
 
 	// Calls that have returned: one, which is all that a lone caller needs, in the combiner's own
-	// memory, and the others. Who finds own in use does not write to inUse, as many may look at
+	// memory, and the others. A caller that finds own in use does not write to inUse, as many may look at
 	// once.
 	own   Call[Q, R]
 	inUse atomic.Bool

@@ -6,7 +6,7 @@ import (
 )
 
 // Party is the callers for whom a leader takes items, or somebody has some. It is for Take
-// alone, or who has called Hold, and not safe for concurrent use.
+// alone, or the caller of Hold, and not safe for concurrent use.
 type Party[V any] struct {
 	room *Room[V]
 	held []*waiter[V] // the first is the leader; they are the first of those who wait
@@ -98,7 +98,7 @@ func (r *Room[V]) Free() int {
 func (p *Party[V]) Deliver(got [][]V, err error) {
 	defer func() { // also if Observe panics
 		select {
-		case p.held[0].woken <- struct{}{}: // who leads waits for nothing else now
+		case p.held[0].woken <- struct{}{}: // the leader waits for nothing else now
 		default:
 		}
 	}()

@@ -32,7 +32,7 @@ type Options[V any] struct {
 	Take func(ctx context.Context, p *Party[V]) (got [][]V, news <-chan error, err error)
 
 	// Left is called when a caller returns, or panics in Take, and nobody waits any more: in
-	// his goroutine, with a stamp that is larger than those of all who came before and smaller
+	// its goroutine, with a stamp that is larger than those of all who came before and smaller
 	// than those of all who come later. Default: nothing is called.
 	Left func(stamp int64)
 
@@ -65,10 +65,10 @@ type Options[V any] struct {
 //     wakes the caller who gets it, and the one who leads next.
 //   - Cancellation: a context ends its own call only. A caller for whom items are
 //     being taken at that moment waits until Take asks for Party.Wants again, or
-//     returns; then he leaves, or has got items. When all for whom they are taken
+//     returns; then it leaves, or has got items. When all for whom they are taken
 //     have given up, Take's context ends.
 //   - Errors: of Take go to the caller who leads; the next one tries again.
-//   - Who has items for those who wait can give them without a look: see Hold.
+//   - Items that are at hand can be given to waiters without a look: see Hold.
 type Room[V any] struct {
 	o    Options[V]
 	done chan struct{} // closed by Close
@@ -126,7 +126,7 @@ func (r *Room[V]) Close(err error) {
 	defer r.mu.Unlock()
 	if r.closed == nil {
 		r.closed = err
-		close(r.done) // the leader goes, and so does each who leads after him
+		close(r.done) // the leader goes, and so does each that leads after it
 		r.changed()
 	}
 }
@@ -374,7 +374,7 @@ func (r *Room[V]) quiet() <-chan error {
 	return r.news
 }
 
-// gather lets callers come first whom the last party has let go, as lane.Lane does:
+// gather lets callers come first whom the last party has let go, as combine.Combiner does:
 // else parties alternate between half of the callers and the other half.
 func (r *Room[V]) gather() {
 	r.mu.Lock()
@@ -428,7 +428,7 @@ func (r *Room[V]) take(ctx context.Context, p *Party[V]) (news <-chan error, err
 	finished = true
 	switch {
 	case err != nil:
-		news = nil // there may be items: who leads next is to look
+		news = nil // there may be items: the next leader is to look
 	case len(got) == 0 && news == nil:
 		err = errors.New("waiting: Take has returned nothing and no news to wait for")
 	}
