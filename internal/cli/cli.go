@@ -136,7 +136,7 @@ func (a *app) root() *cobra.Command {
 	}
 	root.PersistentPreRunE = func(*cobra.Command, []string) error { return a.checkFlags() }
 	root.SetVersionTemplate("conq {{.Version}}\n")
-	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error { return usagef("%w%s", err, nearFlag(cmd, err)) })
+	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error { return usagef("%w%s", err, closestFlag(cmd, err)) })
 	a.globalFlags(root)
 	for _, command := range []func() *cobra.Command{
 		a.enqueue, a.dequeue, a.push, a.pop, a.move, a.peek, a.ls, a.stat, a.purge, a.check, a.dump, a.load, a.demo, a.bench,

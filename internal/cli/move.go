@@ -63,11 +63,11 @@ func (a *app) moveItems(ctx context.Context, db kv.DB, from, to string, n int) e
 		return fmt.Errorf("%w: %.200q is a %s and %.200q a %s: items move between queues of one kind",
 			conq.ErrKind, from, info.Kind, to, target.Kind)
 	}
-	step, err := mover(db, info.Kind, from, to)
+	m, err := newMover(db, info.Kind, from, to)
 	if err != nil {
 		return err
 	}
-	moved, err := moveBatches(ctx, db, n, step)
+	moved, err := m.run(ctx, db, n)
 	switch {
 	case err != nil:
 		return fmt.Errorf("%w; %s moved before that", err, items(moved))
@@ -77,53 +77,72 @@ func (a *app) moveItems(ctx context.Context, db kv.DB, from, to string, n int) e
 	return after(a.printMoved(from, to, moved), fmt.Sprintf("%s moved to %q", items(moved), to))
 }
 
-// mover returns a function that moves up to n items within a transaction. Their bytes are moved
-// as they are, whatever their codec.
-func mover(db kv.DB, kind conq.Kind, from, to string) (func(tx kv.Tx, n int) (int, error), error) {
+// mover moves items from one queue to another: their bytes as they are, whatever their codec.
+type mover struct {
+	// step moves up to n items within a transaction.
+	step func(tx kv.Tx, n int) (int, error)
+	// reclaim puts items back that consumers who died had been given: step does not.
+	reclaim func(context.Context) error
+}
+
+func newMover(db kv.DB, kind conq.Kind, from, to string) (mover, error) {
 	if kind == conq.KindPriorityQueue {
-		source, err := conq.OpenPriorityQueue(db, from, conq.Bytes())
-		if err != nil {
-			return nil, err
-		}
-		target, err := conq.OpenPriorityQueue(db, to, conq.Bytes())
-		return func(tx kv.Tx, n int) (int, error) {
-			batch, err := source.In(tx).PopMinN(n)
-			if err != nil {
-				return 0, err
-			}
-			return len(batch), target.In(tx).PushAll(batch)
-		}, err
+		return newPriorityMover(db, from, to)
 	}
 	source, err := conq.OpenQueue(db, from, conq.Bytes())
 	if err != nil {
-		return nil, err
+		return mover{}, err
 	}
 	target, err := conq.OpenQueue(db, to, conq.Bytes())
-	return func(tx kv.Tx, n int) (int, error) {
+	return mover{func(tx kv.Tx, n int) (int, error) {
 		batch, err := source.In(tx).DequeueN(n)
 		if err != nil {
 			return 0, err
 		}
 		return len(batch), target.In(tx).EnqueueAll(batch)
-	}, err
+	}, source.Reclaim}, err
 }
 
-// moveBatches moves up to n items, a batch a transaction, and returns how many it has.
-func moveBatches(ctx context.Context, db kv.DB, n int, step func(kv.Tx, int) (int, error)) (moved int, err error) {
+func newPriorityMover(db kv.DB, from, to string) (mover, error) {
+	source, err := conq.OpenPriorityQueue(db, from, conq.Bytes())
+	if err != nil {
+		return mover{}, err
+	}
+	target, err := conq.OpenPriorityQueue(db, to, conq.Bytes())
+	return mover{func(tx kv.Tx, n int) (int, error) {
+		batch, err := source.In(tx).PopMinN(n)
+		if err != nil {
+			return 0, err
+		}
+		return len(batch), target.In(tx).PushAll(batch)
+	}, source.Reclaim}, err
+}
+
+// run moves up to n items, a batch a transaction, and returns how many it has.
+func (m mover) run(ctx context.Context, db kv.DB, n int) (moved int, err error) {
+	if err := m.reclaim(ctx); err != nil {
+		return 0, err
+	}
 	size := boundsFor(db.Limits()).items
-	for moved < n {
+	for again := true; moved < n; {
 		batch := 0
 		err := db.Transact(ctx, func(tx kv.Tx) (err error) {
-			batch, err = step(tx, min(size, n-moved))
+			batch, err = m.step(tx, min(size, n-moved))
 			return err
 		})
-		if errors.Is(err, conq.ErrEmpty) {
+		switch {
+		case again && errors.Is(err, conq.ErrEmpty): // the deadline of some may have come since
+			again = false
+			if err := m.reclaim(ctx); err != nil {
+				return moved, err
+			}
+		case errors.Is(err, conq.ErrEmpty):
 			return moved, nil
-		}
-		if err != nil {
+		case err != nil:
 			return moved, err
+		default:
+			moved += batch
 		}
-		moved += batch
 	}
 	return moved, nil
 }

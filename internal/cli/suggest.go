@@ -26,8 +26,8 @@ func didYouMean(typed string, names []string) string {
 	return fmt.Sprintf(": did you mean %q?", best)
 }
 
-// nearFlag returns the question after the flag that an unknown one is most like, or nothing.
-func nearFlag(cmd *cobra.Command, err error) string {
+// closestFlag returns the question after the flag that an unknown one is most like, or nothing.
+func closestFlag(cmd *cobra.Command, err error) string {
 	var unknown *pflag.NotExistError
 	if !errors.As(err, &unknown) || len(unknown.GetSpecifiedName()) < 2 {
 		return ""
