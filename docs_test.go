@@ -209,8 +209,8 @@ func TestFormatDirectory(t *testing.T) {
 			equal(t, string(readFile(t, filepath.Join(dir, "CONQ"))), text+"\n")
 		case "OWNER":
 			equal(t, string(readFile(t, filepath.Join(dir, "OWNER"))), fmt.Sprintf("pid %d\n", os.Getpid()))
-		case "LOCK":
-			equal(t, string(readFile(t, filepath.Join(dir, "LOCK"))), "")
+		case "LOCK", "RESERVE":
+			equal(t, string(readFile(t, filepath.Join(dir, row[0]))), "")
 		case "N.journal":
 			found, err := filepath.Glob(filepath.Join(dir, "[0-9]*.journal"))
 			if err != nil || len(found) != 1 {
