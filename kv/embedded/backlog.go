@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/cockroachdb/pebble/v2"
+	"github.com/conq-go/conq/kv/embedded/internal/guardfs"
 )
 
 // backlog is what has been committed, and appended to the journal, and is not in Pebble's
@@ -281,8 +282,8 @@ func (db *DB) applyBacklog(ctx context.Context) {
 			runtime.Gosched() // to another processor: this one is of who has committed
 			db.catchUp()
 		case <-settle.C:
-			if err := guarded(func() error { return db.settle(ticks) }); err != nil {
-				db.guard.fail(err)
+			if err := guardfs.Run(func() error { return db.settle(ticks) }); err != nil {
+				db.guard.Fail(err)
 			}
 			ticks++
 		}
@@ -292,7 +293,7 @@ func (db *DB) applyBacklog(ctx context.Context) {
 // catchUp has Pebble hold all that was committed, or the store has failed. If the store's
 // lock is not held, others may commit meanwhile.
 func (db *DB) catchUp() {
-	if err := guarded(db.backlog.drain); err != nil {
-		db.guard.fail(err)
+	if err := guardfs.Run(db.backlog.drain); err != nil {
+		db.guard.Fail(err)
 	}
 }

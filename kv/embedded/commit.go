@@ -7,6 +7,7 @@ import (
 
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/conq-go/conq/kv"
+	"github.com/conq-go/conq/kv/embedded/internal/guardfs"
 	"github.com/conq-go/conq/kv/internal/overlay"
 	"github.com/conq-go/conq/kv/internal/retry"
 )
@@ -287,7 +288,7 @@ func (db *DB) sum(b *batch, e *effects) error {
 // journal). It returns the backlog if they are to be added there, or nil, for a long batch
 // that is worth none.
 func (db *DB) applyBatch(b *batch, version uint64) (later *backlog, err error) {
-	err = guarded(func() error {
+	err = guardfs.Run(func() error {
 		if db.full {
 			if err := db.turn(); err != nil {
 				return err
@@ -303,7 +304,7 @@ func (db *DB) applyBatch(b *batch, version uint64) (later *backlog, err error) {
 		return db.backlog.applyLong(repr)
 	})
 	if err != nil {
-		db.guard.fail(err) // what Pebble has done with it is unknown
+		db.guard.Fail(err) // what Pebble has done with it is unknown
 		return nil, unknown(db.failure())
 	}
 	return later, nil
@@ -324,7 +325,7 @@ func (db *DB) turn() error {
 		select {
 		case <-flushed:
 			if err := db.journal.release(last); err != nil {
-				db.guard.fail(err)
+				db.guard.Fail(err)
 			}
 		case <-db.stopped:
 		}
@@ -381,7 +382,7 @@ func (db *DB) acknowledge(version uint64) error {
 func (db *DB) flushJournal() uint64 {
 	version, err := db.journal.flush(db.o.Durability == Always)
 	if err != nil {
-		db.guard.fail(err)
+		db.guard.Fail(err)
 	}
 	if db.failure() != nil {
 		return 0

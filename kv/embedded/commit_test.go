@@ -49,7 +49,7 @@ func TestAddOfFailedStore(t *testing.T) {
 	}))})
 	mustTransact(t, db, func(tx kv.Tx) { tx.Add([]byte("n"), 1) })
 	flushed(t, db)
-	fail = func() { db.guard.fail(syscall.EDQUOT) }
+	fail = func() { db.guard.Fail(syscall.EDQUOT) }
 	err := db.Transact(t.Context(), func(tx kv.Tx) error { tx.Add([]byte("n"), 1); return nil })
 	if !errors.Is(err, ErrFailed) || !errors.Is(err, syscall.EDQUOT) {
 		t.Errorf("adding to what can't be read, as the store has failed: %v", err)

@@ -13,6 +13,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
 	"github.com/conq-go/conq/kv"
+	"github.com/conq-go/conq/kv/embedded/internal/guardfs"
 )
 
 // tableOpens is a disk on which there is no room for tables from some moment on. It counts how often
@@ -85,7 +86,7 @@ type compactionsFail struct {
 }
 
 func (c *compactionsFail) Create(name string, category vfs.DiskWriteCategory) (vfs.File, error) {
-	if category != byCompaction || !c.full.Load() {
+	if category != guardfs.ByCompaction || !c.full.Load() {
 		return c.FS.Create(name, category)
 	}
 	if c.count.Add(1) > manyOpens {
@@ -102,20 +103,20 @@ func TestCompactionsRest(t *testing.T) {
 		db := mustOpen(t, "store", Options{FS: disk, Durability: Memory, MemTable: smallMemTable})
 		defer close(disk.done)
 		disk.full.Store(true)
-		const minute = 12 * tiredRest
+		const minute = 12 * guardfs.CompactionRest
 		for range 6 {
 			fillTable(t, db)
 			<-time.After(minute / 6)
 		}
-		if n := disk.count.Load(); n < 2 || n > int64(minute/tiredRest)+2 {
-			t.Errorf("%d compactions failed in a minute, not one every %v", n, tiredRest)
+		if n := disk.count.Load(); n < 2 || n > int64(minute/guardfs.CompactionRest)+2 {
+			t.Errorf("%d compactions failed in a minute, not one every %v", n, guardfs.CompactionRest)
 		}
 		if err := db.failure(); err != nil {
 			t.Error(err)
 		}
 		before := db.pebble.Metrics().Levels[0].TablesCount
 		disk.full.Store(false)
-		<-time.After(2 * tiredRest)
+		<-time.After(2 * guardfs.CompactionRest)
 		if after := db.pebble.Metrics().Levels[0].TablesCount; before < 4 || after >= before {
 			t.Errorf("there are %d tables of level 0 with room, %d without", after, before)
 		}

@@ -15,6 +15,7 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/conq-go/conq/internal/linked"
 	"github.com/conq-go/conq/kv"
+	"github.com/conq-go/conq/kv/embedded/internal/guardfs"
 	"github.com/conq-go/conq/kv/internal/retry"
 )
 
@@ -23,7 +24,7 @@ type DB struct {
 	o              Options
 	limits         kv.Limits
 	log            *slog.Logger
-	guard          *guard
+	guard          *guardfs.FS
 	pebble         *pebble.DB
 	lock           io.Closer
 	dead           *deadSpace
@@ -156,7 +157,7 @@ func (db *DB) maim() { db.maimOnce.Do(func() { close(db.maimed) }) }
 
 // failure returns the error of a poisoned store, or nil.
 func (db *DB) failure() error {
-	if err := db.guard.err(); err != nil {
+	if err := db.guard.Err(); err != nil {
 		return fmt.Errorf("%w: %w", ErrFailed, plain(err))
 	}
 	return nil
@@ -206,8 +207,8 @@ func (db *DB) Close() error {
 	kept := db.stale()
 	db.mu.Unlock()
 	closeAll(kept)
-	if err := guarded(db.reclaim); err != nil {
-		db.guard.fail(err)
+	if err := guardfs.Run(db.reclaim); err != nil {
+		db.guard.Fail(err)
 	}
 	err := db.closePebble()
 	return errors.Join(err, db.lock.Close())
@@ -217,22 +218,22 @@ func (db *DB) Close() error {
 // able to: then it is left as it is, unable to change anything any more.
 func (db *DB) closePebble() error {
 	if err := db.journal.close(); err != nil {
-		db.guard.fail(err)
+		db.guard.Fail(err)
 	}
 	if db.failure() != nil {
-		db.guard.freeze()
+		db.guard.Freeze()
 	}
 	closed := make(chan error, 1)
 	go func() {
 		db.backlog.close()
-		closed <- guarded(db.pebble.Close)
+		closed <- guardfs.Run(db.pebble.Close)
 	}()
 	var err error
 	select {
 	case err = <-closed:
 	case <-db.maimed:
 	}
-	db.guard.freeze()
+	db.guard.Freeze()
 	if failure := db.failure(); failure != nil {
 		return failure
 	}

@@ -20,6 +20,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
 	"github.com/conq-go/conq/kv"
+	"github.com/conq-go/conq/kv/embedded/internal/guardfs"
 )
 
 // faults makes changes of files fail: the one with the number from, counted
@@ -331,7 +332,7 @@ func TestReadsOfFailedStore(t *testing.T) {
 		err := db.ReadTransact(t.Context(), func(r kv.Reader) (err error) {
 			for _, err = range r.Range(kv.Range{Begin: []byte("0"), End: []byte("1")}, kv.RangeOptions{}) {
 				if u.now.Store(true); fails {
-					db.guard.fail(syscall.EDQUOT)
+					db.guard.Fail(syscall.EDQUOT)
 				}
 			}
 			if _, got := r.Get([]byte("00300")); fails == errors.Is(got, syscall.EIO) {
@@ -453,7 +454,7 @@ func TestFatal(t *testing.T) {
 			return nil
 		}
 		if ours {
-			if err := guarded(fatal); !errors.Is(err, syscall.EIO) {
+			if err := guardfs.Run(fatal); !errors.Is(err, syscall.EIO) {
 				t.Errorf("a call returned %v", err)
 			}
 		} else {
@@ -473,25 +474,5 @@ func TestFatal(t *testing.T) {
 		if err := db.Close(); !errors.Is(err, ErrFailed) {
 			t.Errorf("Close: %v", err)
 		}
-	}
-}
-
-// A call into Pebble returns the errors with which Pebble panics, and mistakes end the program.
-func TestGuarded(t *testing.T) {
-	if err := guarded(func() error { panic(error(syscall.EIO)) }); !errors.Is(err, syscall.EIO) {
-		t.Errorf("a directory that can't be synced: %v", err)
-	}
-	for _, mistake := range []func() error{
-		func() error { panic("no error") },
-		func() error { var none []error; return none[0] },
-	} {
-		func() {
-			defer func() {
-				if recover() == nil {
-					t.Error("a mistake was taken for an error of the disk")
-				}
-			}()
-			t.Errorf("it returned %v", guarded(mistake))
-		}()
 	}
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/conq-go/conq/kv"
+	"github.com/conq-go/conq/kv/embedded/internal/guardfs"
 )
 
 const (
@@ -261,13 +262,13 @@ func (db *DB) openLocked(dir string, lock io.Closer) error {
 	}
 	ctx, stop := context.WithCancel(context.Background())
 	db.stop, db.stopped = stop, ctx.Done()
-	db.guard = newGuard(db.o.FS, db.failed)
-	db.guard.stopped = db.stopped
+	db.guard = guardfs.New(db.o.FS, db.failed, isReserve)
+	db.guard.Stopped = db.stopped
 	if l, ok := lock.(interface{ inPlace() error }); ok {
-		db.guard.inPlace = l.inPlace
+		db.guard.InPlace = l.inPlace
 	}
-	err := guarded(func() error { return db.openFiles(dir) })
-	if failure := db.guard.err(); failure != nil { // whatever became of it
+	err := guardfs.Run(func() error { return db.openFiles(dir) })
+	if failure := db.guard.Err(); failure != nil { // whatever became of it
 		if err == nil {
 			_ = db.closePebble()
 		}
@@ -367,7 +368,7 @@ func (db *DB) syncEvery(ctx context.Context, interval time.Duration) {
 // syncJournal has the journal on disk, or the store has failed.
 func (db *DB) syncJournal() {
 	if _, err := db.journal.flush(true); err != nil {
-		db.guard.fail(err)
+		db.guard.Fail(err)
 	}
 }
 
@@ -412,7 +413,7 @@ func (db *DB) pebbleOptions() *pebble.Options {
 		FlushDelayDeleteRange:       10 * time.Second,
 		EventListener: &pebble.EventListener{
 			DataCorruption: func(info pebble.DataCorruptionInfo) {
-				db.guard.fail(fmt.Errorf("%s is damaged: %w", info.Path, info.Details))
+				db.guard.Fail(fmt.Errorf("%s is damaged: %w", info.Path, info.Details))
 			},
 			// Of a flush: see journal. When that begins Pebble holds the lock that snapshots need.
 			TableCreated: func(info pebble.TableCreateInfo) {
@@ -422,12 +423,12 @@ func (db *DB) pebbleOptions() *pebble.Options {
 			},
 			CompactionEnd: func(info pebble.CompactionInfo) {
 				if info.Err != nil && !errors.Is(info.Err, pebble.ErrCancelledCompaction) {
-					db.guard.tired.Store(true)
+					db.guard.CompactionFailed()
 				}
 			},
 			FlushEnd: func(info pebble.FlushInfo) {
 				if info.Err != nil && info.Err.Error() != nothingFlushed {
-					db.guard.fail(fmt.Errorf("flushing a memtable: %w", info.Err))
+					db.guard.Fail(fmt.Errorf("flushing a memtable: %w", info.Err))
 				}
 			},
 		},

@@ -1,9 +1,18 @@
-package embedded
+// Package guardfs keeps a store's files as an error left them, and the process alive.
+//
+// It is a file system that passes all on until a change of a file fails, other than of a table. From
+// then on it changes nothing: the error is kept, and calls that change files do nothing and succeed.
+// So Pebble, which answers such errors by ending the process, goes on until the store is closed. Run
+// has calls into Pebble return its fatal errors; Fatal is what Pebble's logger does with one.
+//
+// Invariants: the error is kept before the call that met it returns; the first one counts; once
+// Freeze has returned no file changes any more. All methods may be called by many goroutines at once.
+package guardfs
 
 import (
-	"fmt"
 	"io"
 	"os"
+	"reflect"
 	"runtime"
 	"strings"
 	"sync"
@@ -13,7 +22,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
-// guard is the file system that a store runs on: its journal and its Pebble. It poisons.
+// FS is the file system that a store runs on: its journal and its Pebble. It poisons.
 // Pebble answers an error in writing its log or its manifest by
 // ending the process. So the first such error is kept, and from then on each
 // change of a file does nothing and succeeds: Pebble goes on, into the void,
@@ -23,58 +32,63 @@ import (
 //
 // Errors in tables, which Pebble can live with, pass through; a table is written
 // anew.
-type guard struct {
+type FS struct {
 	vfs.FS
+
+	// To be set before the file system is used.
+	InPlace func() error    // an error if names lead elsewhere by now: see named
+	Stopped <-chan struct{} // closed when the store is about to be; nil, if it never is
 
 	frozen  atomic.Bool
 	failure atomic.Pointer[error]
 	onFail  func(error)
-	inPlace func() error    // an error if names lead elsewhere by now: see named
-	stopped <-chan struct{} // closed when the store is about to be; nil, if it never is
-	tired   atomic.Bool     // a compaction has failed: the next one has to wait
+	passes  func(name string) bool
+	tired   atomic.Bool // a compaction has failed: the next one has to wait
 
-	// Changes of files hold changing for reading, so that once freeze has
+	// Changes of files hold changing for reading, so that once Freeze has
 	// returned, nothing changes any more.
 	changing sync.RWMutex
 }
 
-func newGuard(fs vfs.FS, onFail func(error)) *guard {
-	return &guard{FS: fs, onFail: onFail, inPlace: func() error { return nil }}
+// New returns the guarded file system over fs. onFail is called once, with the error that poisons it;
+// passes tells of which files, beside tables, the user copes with errors.
+func New(fs vfs.FS, onFail func(error), passes func(name string) bool) *FS {
+	return &FS{FS: fs, InPlace: func() error { return nil }, onFail: onFail, passes: passes}
 }
 
-// err returns the error that poisoned the store, or nil.
-func (g *guard) err() error {
+// Err returns the error that poisoned the store, or nil.
+func (g *FS) Err() error {
 	if e := g.failure.Load(); e != nil {
 		return *e
 	}
 	return nil
 }
 
-// fail poisons the store. The first error counts.
-func (g *guard) fail(err error) {
+// Fail poisons the store. The first error counts.
+func (g *FS) Fail(err error) {
 	if g.failure.CompareAndSwap(nil, &err) {
 		g.frozen.Store(true)
 		g.onFail(err)
 	}
 }
 
-// freeze makes all changes to come do nothing, after those under way.
-func (g *guard) freeze() {
+// Freeze makes all changes to come do nothing, after those under way.
+func (g *FS) Freeze() {
 	g.frozen.Store(true)
 	g.changing.Lock()
 	defer g.changing.Unlock()
 }
 
-// change runs a change of the file called name. See guard.
-func (g *guard) change(name string, f func() error) error {
+// change runs a change of the file called name. See FS.
+func (g *FS) change(name string, f func() error) error {
 	g.changing.RLock()
 	defer g.changing.RUnlock()
 	if g.frozen.Load() {
 		return nil
 	}
 	err := f()
-	if err != nil && !isTable(g.PathBase(name)) && !isReserve(name) {
-		g.fail(err)
+	if err != nil && !isTable(g.PathBase(name)) && !g.passes(name) {
+		g.Fail(err)
 		return nil
 	}
 	return err
@@ -82,16 +96,16 @@ func (g *guard) change(name string, f func() error) error {
 
 // named runs what uses files by their names, unless these are those of another directory by now: if
 // that of an open store is moved, and a new store is made in its place, they are that one's.
-func (g *guard) named(f func() error) error {
-	if err := g.inPlace(); err != nil {
-		g.fail(err)
+func (g *FS) named(f func() error) error {
+	if err := g.InPlace(); err != nil {
+		g.Fail(err)
 		return err
 	}
 	return f()
 }
 
 // renaming is change for what uses files by their names.
-func (g *guard) renaming(name string, f func() error) error {
+func (g *FS) renaming(name string, f func() error) error {
 	return g.change(name, func() error { return g.named(f) })
 }
 
@@ -100,7 +114,7 @@ func isTable(name string) bool {
 }
 
 // file runs a change that opens a file, and wraps the file.
-func (g *guard) file(name string, open func() (vfs.File, error)) (vfs.File, error) {
+func (g *FS) file(name string, open func() (vfs.File, error)) (vfs.File, error) {
 	var f vfs.File
 	err := g.renaming(name, func() (err error) { f, err = open(); return err })
 	if err != nil {
@@ -113,7 +127,7 @@ func (g *guard) file(name string, open func() (vfs.File, error)) (vfs.File, erro
 }
 
 // Open opens a file that is read.
-func (g *guard) Open(name string, opts ...vfs.OpenOption) (f vfs.File, err error) {
+func (g *FS) Open(name string, opts ...vfs.OpenOption) (f vfs.File, err error) {
 	if isTable(name) {
 		g.rest()
 	}
@@ -126,62 +140,65 @@ const failedRest = 100 * time.Millisecond
 
 // rest has a poisoned store do little. Tables that went into the void can't be read, and a compaction
 // of them is tried again at once, for as long as the store is open: that took a processor.
-func (g *guard) rest() {
-	if g.err() != nil {
+func (g *FS) rest() {
+	if g.Err() != nil {
 		g.wait(failedRest)
 	}
 }
 
-// tiredRest is how long a compaction waits, after one has failed, before it writes. A disk without
+// CompactionRest is how long a compaction waits, after one has failed, before it writes. A disk without
 // room for its tables often has some for commits, for long; Pebble tries again at once, and had a
 // processor and the disk busy with that until there was room. Its scheduler of compactions would be
 // the place for that, but Pebble makes it when it opens, and exports none that could be wrapped.
-const tiredRest = 5 * time.Second
+const CompactionRest = 5 * time.Second
 
-// byCompaction is what Pebble calls what it writes in a compaction.
-const byCompaction vfs.DiskWriteCategory = "pebble-compaction"
+// ByCompaction is what Pebble calls what it writes in a compaction.
+const ByCompaction vfs.DiskWriteCategory = "pebble-compaction"
 
-func (g *guard) wait(d time.Duration) {
+// CompactionFailed has the next compaction wait.
+func (g *FS) CompactionFailed() { g.tired.Store(true) }
+
+func (g *FS) wait(d time.Duration) {
 	select {
 	case <-time.After(d):
-	case <-g.stopped:
+	case <-g.Stopped:
 	}
 }
 
-func (g *guard) Create(name string, c vfs.DiskWriteCategory) (vfs.File, error) {
-	if c == byCompaction && g.tired.CompareAndSwap(true, false) {
-		g.wait(tiredRest)
+func (g *FS) Create(name string, c vfs.DiskWriteCategory) (vfs.File, error) {
+	if c == ByCompaction && g.tired.CompareAndSwap(true, false) {
+		g.wait(CompactionRest)
 	}
 	return g.file(name, func() (vfs.File, error) { return g.FS.Create(name, c) })
 }
 
-func (g *guard) ReuseForWrite(old, name string, c vfs.DiskWriteCategory) (vfs.File, error) {
+func (g *FS) ReuseForWrite(old, name string, c vfs.DiskWriteCategory) (vfs.File, error) {
 	return g.file(name, func() (vfs.File, error) { return g.FS.ReuseForWrite(old, name, c) })
 }
 
-func (g *guard) OpenReadWrite(name string, c vfs.DiskWriteCategory, opts ...vfs.OpenOption) (vfs.File, error) {
+func (g *FS) OpenReadWrite(name string, c vfs.DiskWriteCategory, opts ...vfs.OpenOption) (vfs.File, error) {
 	return g.file(name, func() (vfs.File, error) { return g.FS.OpenReadWrite(name, c, opts...) })
 }
 
-func (g *guard) OpenDir(name string) (vfs.File, error) {
+func (g *FS) OpenDir(name string) (vfs.File, error) {
 	return g.file(name, func() (vfs.File, error) { return g.FS.OpenDir(name) })
 }
 
-func (g *guard) Link(old, name string) error {
+func (g *FS) Link(old, name string) error {
 	return g.renaming(name, func() error { return g.FS.Link(old, name) })
 }
 
-func (g *guard) Rename(old, name string) error {
+func (g *FS) Rename(old, name string) error {
 	return g.renaming(name, func() error { return g.FS.Rename(old, name) })
 }
 
-func (g *guard) MkdirAll(dir string, perm os.FileMode) error {
+func (g *FS) MkdirAll(dir string, perm os.FileMode) error {
 	return g.change(dir, func() error { return g.FS.MkdirAll(dir, perm) })
 }
 
 // Remove and RemoveAll return their errors: Pebble copes with them.
 
-func (g *guard) Remove(name string) error {
+func (g *FS) Remove(name string) error {
 	g.changing.RLock()
 	defer g.changing.RUnlock()
 	if g.frozen.Load() {
@@ -190,7 +207,7 @@ func (g *guard) Remove(name string) error {
 	return g.named(func() error { return g.FS.Remove(name) })
 }
 
-func (g *guard) RemoveAll(name string) error {
+func (g *FS) RemoveAll(name string) error {
 	g.changing.RLock()
 	defer g.changing.RUnlock()
 	if g.frozen.Load() {
@@ -201,14 +218,14 @@ func (g *guard) RemoveAll(name string) error {
 
 // Lock does nothing: the store holds the lock that Pebble would take, and can so
 // give it back whatever Pebble does.
-func (g *guard) Lock(string) (io.Closer, error) { return io.NopCloser(nil), nil }
+func (g *FS) Lock(string) (io.Closer, error) { return io.NopCloser(nil), nil }
 
-func (g *guard) Unwrap() vfs.FS { return g.FS }
+func (g *FS) Unwrap() vfs.FS { return g.FS }
 
 // guardFile is a file open for writing.
 type guardFile struct {
 	vfs.File
-	g    *guard
+	g    *FS
 	name string
 }
 
@@ -277,39 +294,25 @@ func (voidInfo) IsDir() bool            { return false }
 func (voidInfo) Sys() any               { return nil }
 func (voidInfo) DeviceID() vfs.DeviceID { return vfs.DeviceID{} }
 
-// pebbleLogger passes Pebble's messages on and keeps its fatal ones from ending
-// the process.
-type pebbleLogger struct{ db *DB }
-
-func (l pebbleLogger) Infof(string, ...any) {}
-
-func (l pebbleLogger) Errorf(format string, args ...any) {
-	l.db.log.Error("pebble", "message", fmt.Sprintf(format, args...))
-}
-
-// fatal is what Fatalf panics with where a caller of ours can recover.
+// fatal is what Fatal panics with where Run can recover.
 type fatal struct{ error }
 
-// Fatalf must not return. Where Pebble runs in a goroutine of its own, that
-// goroutine ends, which gives back the locks that it holds; where it runs in a
-// caller's, it panics for guarded to recover.
-func (l pebbleLogger) Fatalf(format string, args ...any) {
-	err := fmt.Errorf(format, args...)
-	for _, arg := range args {
-		if cause, ok := arg.(error); ok {
-			err = cause // what it is matters more than what it kept from being done
-		}
-	}
-	l.db.guard.fail(err)
-	if calledBy("kv/embedded.guarded") {
+// Fatal poisons the store and does not return. Where Pebble runs in a goroutine of its own, that
+// goroutine ends, which gives back the locks that it holds, and lost is called before; where it runs
+// in a caller's, it panics for Run to recover.
+func (g *FS) Fatal(err error, lost func()) {
+	g.Fail(err)
+	if insideRun() {
 		panic(fatal{err})
 	}
-	l.db.maim()
+	lost()
 	runtime.Goexit()
 }
 
-// guarded runs a call into Pebble and returns the errors that it panics with.
-func guarded(call func() error) (err error) {
+// Run runs a call into Pebble and returns the errors that it panics with.
+//
+//go:noinline
+func Run(call func() error) (err error) {
 	defer func() {
 		switch r := recover().(type) {
 		case nil:
@@ -326,16 +329,23 @@ func guarded(call func() error) (err error) {
 	return call()
 }
 
-func calledBy(function string) bool {
+// runName is asked of Run itself, so that it is right wherever Run is moved, and whatever it is called.
+var runName = runtime.FuncForPC(reflect.ValueOf(Run).Pointer()).Name()
+
+// insideRun tells whether Run is on the stack, however deep that is.
+func insideRun() bool {
 	pcs := make([]uintptr, 128)
-	frames := runtime.CallersFrames(pcs[:runtime.Callers(0, pcs)])
-	for {
-		frame, more := frames.Next()
-		if strings.HasSuffix(frame.Function, function) {
-			return true
-		}
-		if !more {
+	for skip := 0; ; skip += len(pcs) {
+		n := runtime.Callers(skip, pcs)
+		if n == 0 {
 			return false
+		}
+		frames := runtime.CallersFrames(pcs[:n])
+		for more := true; more; {
+			var frame runtime.Frame
+			if frame, more = frames.Next(); frame.Function == runName {
+				return true
+			}
 		}
 	}
 }
