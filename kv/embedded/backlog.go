@@ -96,11 +96,8 @@ func (l *backlog) add(kind operationKind, key, value []byte) uint64 {
 	}
 	l.operations = append(l.operations, o)
 	l.bytes += o.size()
-	return l.last()
+	return l.first + uint64(len(l.operations)) - 1
 }
-
-// last returns the number of the last write that was added.
-func (l *backlog) last() uint64 { return l.first + uint64(len(l.operations)) - 1 }
 
 // compact drops the first operations, if they were cancelled and are many.
 func (l *backlog) compact() {

@@ -76,8 +76,6 @@ func (n *near) commit(e *effects, version uint64, later *backlog) (behind bool) 
 	if later == nil {
 		return false
 	}
-	n.number = later.last()
-	n.own()
 	return later.wake()
 }
 
@@ -107,7 +105,6 @@ func (n *near) notNear(c *overlay.Change, in held, e *effects, version uint64, l
 		return nil
 	}
 	p := n.written(c)
-	p.number = n.number
 	if later != nil {
 		p.number = later.add(set, c.Key, c.Value)
 	}
@@ -139,9 +136,7 @@ func (n *near) tell(s *stretch, e *effects) {
 // set puts a pair in s and returns where.
 func (n *near) set(s *stretch, p pair, value []byte, later *backlog) int {
 	i, found := s.search(p.key())
-	p.number = n.number // which was applied, as is what is in no backlog
 	if later != nil {
-		p.number = later.first - 1
 		number := later.add(set, p.key(), value)
 		if !found || later.cancel(s.pairs[i].number) {
 			p.number = number

@@ -46,9 +46,6 @@ type near struct {
 	spared    int // of that, what spares have
 	most      nearSizes
 	due       []*stretch // of which deadSpace is to be told, during a commit
-	number    uint64     // of the last write that went to the backlog
-	owned     uint64     // what it was when own looked at pairs last
-	hand      []byte     // where own goes on
 	tails     *tails     // what is left of those that were forgotten
 }
 
@@ -75,10 +72,9 @@ type nearSizes struct {
 	value int    // bytes of a value that is not large
 	dead  int    // pairs taken from an end, after which the space that they leave is known dead
 	hash  uint64 // the bits of a hash that count: all of them
-	stay  uint64 // after how many writes a pair that is there still has stayed for long: see own
 }
 
-var usualSizes = nearSizes{bytes: 8 << 20, heads: 24 << 20, pairs: 1024, first: 16, tail: 8, ahead: 512, inner: 64, between: 256, value: 16 << 10, dead: 64, hash: ^uint64(0), stay: 64 << 10}
+var usualSizes = nearSizes{bytes: 8 << 20, heads: 24 << 20, pairs: 1024, first: 16, tail: 8, ahead: 512, inner: 64, between: 256, value: 16 << 10, dead: 64, hash: ^uint64(0)}
 
 const (
 	stretchSize = 256       // bytes that a stretch takes beside its pairs

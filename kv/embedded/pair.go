@@ -10,9 +10,7 @@ import (
 type pair struct {
 	after, value []byte
 
-	// The write, if that is still in the backlog, and nothing was there before. Otherwise it is less
-	// than the first there: one of that time, or 0, if the pair need not get memory of its own.
-	number uint64
+	number uint64 // of the write in the backlog, if nothing was there before, or 0
 }
 
 func (p pair) large() bool { return p.value == nil }

@@ -72,14 +72,14 @@ const (
 	lastChunk  = 4 << 10 // one slice that is kept keeps so much
 )
 
-// MaxShared is how many bytes a key or value has at most that shares its memory with others of the
+// maxShared is how many bytes a key or value has at most that shares its memory with others of the
 // transaction.
-const MaxShared = lastChunk / 4
+const maxShared = lastChunk / 4
 
 // alloc returns a slice of n bytes with no room behind it.
 func (a *arena) alloc(n int) []byte {
 	if n > len(a.chunk)-a.used {
-		if n > MaxShared {
+		if n > maxShared {
 			return make([]byte, n)
 		}
 		a.chunk = make([]byte, max(n, firstChunk, min(4*len(a.chunk), lastChunk)))
