@@ -28,13 +28,11 @@ func TestDeadSpace(t *testing.T) {
 	}
 }
 
-func TestNear(t *testing.T) { testNear(t, ^uint64(0)) }
-
-func testNear(t *testing.T, hash uint64) {
+func TestNear(t *testing.T) {
 	used, tails, moved, spares := 0, 0, 0, 0
 	testSpace(t, func(db *DB) {
 		db.manyTombstones = 1
-		db.near.most = nearSizes{bytes: 1200, heads: 700, pairs: 6, first: 2, tail: 2, ahead: 4, inner: 2, between: 3, value: 3, dead: 2, hash: hash}
+		db.near.most = nearSizes{bytes: 1200, heads: 700, pairs: 6, first: 2, tail: 2, ahead: 4, inner: 2, between: 3, value: 3, dead: 2}
 		db.near.tails.most = tailSizes{bytes: 1000, block: 20}
 	}, func(m *deadModel) {
 		used += m.db.near.stretches.Len()

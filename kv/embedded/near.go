@@ -2,7 +2,6 @@ package embedded
 
 import (
 	"bytes"
-	"hash/maphash"
 	"sync"
 
 	"github.com/conq-go/conq/kv"
@@ -32,16 +31,15 @@ import (
 // Its lock comes after the store's.
 type near struct {
 	mu        sync.Mutex
-	stretches *tree[*stretch] // by begin; disjoint
-	begins    index           // the same, by the hash of begin: most reads begin where one does,
-	ends      index           // and by that of end, as most backward ones where one ends
-	seed      maphash.Seed
-	pivot     stretch    // for searches, so that they allocate nothing
-	middles   []*stretch // to be forgotten first, in this order, unless used
-	queue     []*stretch // to be forgotten then, likewise
-	spares    []*stretch // to be forgotten last, likewise: short heads
-	recent    []*stretch // that were read: mostly, where the next commit writes
-	rooms     [][]pair   // memory of stretches that were forgotten, for others
+	stretches *tree[*stretch]     // by begin; disjoint
+	begins    map[string]*stretch // the same by begin: most reads begin where one does,
+	ends      map[string]*stretch // and by end, as most backward ones where one ends
+	pivot     stretch             // for searches, so that they allocate nothing
+	middles   []*stretch          // to be forgotten first, in this order, unless used
+	queue     []*stretch          // to be forgotten then, likewise
+	spares    []*stretch          // to be forgotten last, likewise: short heads
+	recent    []*stretch          // that were read: mostly, where the next commit writes
+	rooms     [][]pair            // memory of stretches that were forgotten, for others
 	size      int
 	spared    int // of that, what spares have
 	most      nearSizes
@@ -69,12 +67,11 @@ type nearSizes struct {
 	// 1,000 priorities 0.85 times as fast.
 	inner, between int
 
-	value int    // bytes of a value that is not large
-	dead  int    // pairs taken from an end, after which the space that they leave is known dead
-	hash  uint64 // the bits of a hash that count: all of them
+	value int // bytes of a value that is not large
+	dead  int // pairs taken from an end, after which the space that they leave is known dead
 }
 
-var usualSizes = nearSizes{bytes: 8 << 20, heads: 24 << 20, pairs: 1024, first: 16, tail: 8, ahead: 512, inner: 64, between: 256, value: 16 << 10, dead: 64, hash: ^uint64(0)}
+var usualSizes = nearSizes{bytes: 8 << 20, heads: 24 << 20, pairs: 1024, first: 16, tail: 8, ahead: 512, inner: 64, between: 256, value: 16 << 10, dead: 64}
 
 const (
 	stretchSize = 256       // bytes that a stretch takes beside its pairs
@@ -83,7 +80,7 @@ const (
 )
 
 func newNear() *near {
-	return &near{most: usualSizes, seed: maphash.MakeSeed(), stretches: new(tree[*stretch]), tails: newTails()}
+	return &near{most: usualSizes, stretches: new(tree[*stretch]), begins: make(map[string]*stretch), ends: make(map[string]*stretch), tails: newTails()}
 }
 
 // holding returns the stretch that holds key, or with before set, the one that
@@ -100,17 +97,9 @@ func (n *near) holding(key []byte, before bool) (found *stretch) {
 }
 
 // at returns the stretch that begins with key, or nil.
-func (n *near) at(key []byte) *stretch {
-	if s := n.begins.get(n.hash(key)); s != nil && bytes.Equal(s.begin, key) {
-		return s
-	}
-	return nil
-}
+func (n *near) at(key []byte) *stretch { return n.begins[string(key)] }
 
-func (n *near) hash(key []byte) uint64 { return maphash.Bytes(n.seed, key) & n.most.hash }
-
-// next returns the stretch with what r comes to next, or nil. To look among the begins
-// first makes a peek at one of 1,000 queues 0.9 times as long.
+// next returns the stretch with what r comes to next, or nil.
 func (n *near) next(r *reading) *stretch {
 	if r.reverse {
 		return n.before(r.pos)
@@ -121,8 +110,7 @@ func (n *near) next(r *reading) *stretch {
 	return n.holding(r.pos, false)
 }
 
-// before returns the stretch that holds the keys just before key, or nil. To look among the
-// ends first has 16 callers fill a priority queue 1.05 times as fast.
+// before returns the stretch that holds the keys just before key, or nil.
 func (n *near) before(key []byte) *stretch {
 	if s := n.ending(key); s != nil {
 		return s
@@ -131,28 +119,20 @@ func (n *near) before(key []byte) *stretch {
 }
 
 // ending returns the stretch that ends with key, or nil.
-func (n *near) ending(key []byte) *stretch {
-	if last := len(n.recent) - 1; last >= 0 && bytes.Equal(n.recent[last].end, key) && !n.recent[last].gone {
-		return n.recent[last]
-	}
-	if s := n.ends.get(n.hash(key)); s != nil && bytes.Equal(s.end, key) {
-		return s
-	}
-	return nil
-}
+func (n *near) ending(key []byte) *stretch { return n.ends[string(key)] }
 
 // list makes a stretch one of those that can be found.
 func (n *near) list(s *stretch) {
 	n.stretches.Set(s)
-	n.begins.set(n.hash(s.begin), s)
-	n.ends.set(n.hash(s.end), s)
+	n.begins[string(s.begin)] = s
+	n.ends[string(s.end)] = s
 }
 
 // unlist is for before its bounds change, too.
 func (n *near) unlist(s *stretch) {
 	n.stretches.Delete(s)
-	n.begins.remove(n.hash(s.begin), s)
-	n.ends.remove(n.hash(s.end), s)
+	delete(n.begins, string(s.begin))
+	delete(n.ends, string(s.end))
 }
 
 // read appends to pairs what is known of the next ones at version, up to so many,

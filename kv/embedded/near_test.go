@@ -429,7 +429,7 @@ func (m *deadModel) checkNear(rt *rapid.T) {
 	n, all, spared, others := m.db.near, 0, 0, 0
 	var end []byte
 	n.stretches.Ascend(&stretch{}, func(s *stretch) bool {
-		if bytes.Compare(s.begin, s.end) >= 0 || bytes.Compare(s.begin, end) < 0 || s.gone || !n.finds(s) {
+		if bytes.Compare(s.begin, s.end) >= 0 || bytes.Compare(s.begin, end) < 0 || s.gone || n.at(s.begin) != s || n.ending(s.end) != s {
 			rt.Fatalf("stretch %q to %q comes after one that ends at %q; gone: %v", s.begin, s.end, end, s.gone)
 		}
 		end = s.end
@@ -460,8 +460,9 @@ func (m *deadModel) checkNear(rt *rapid.T) {
 		}
 		return true
 	})
-	n.checkIndex(rt, &n.begins)
-	n.checkIndex(rt, &n.ends)
+	if begins, ends, want := len(n.begins), len(n.ends), n.stretches.Len(); begins != want || ends != want {
+		rt.Fatalf("%d stretches are found by their begins and %d by their ends; there are %d", begins, ends, want)
+	}
 	if all != n.size || spared != n.spared {
 		rt.Fatalf("stretches have %d bytes and spares %d, not %d and %d", all, spared, n.size, n.spared)
 	}
