@@ -7,6 +7,7 @@ import (
 
 	"github.com/conq-go/conq/kv"
 	"github.com/conq-go/conq/kv/internal/overlay"
+	"github.com/tidwall/btree"
 )
 
 // deadSpace remembers stretches of the key space in which nothing is alive, so
@@ -32,9 +33,9 @@ import (
 type deadSpace struct {
 	used  atomic.Bool // whether there are gaps: mostly not, and then reads need no lock
 	mu    sync.Mutex
-	gaps  *tree[*gap] // by begin; disjoint
-	pivot gap         // for searches, so that they allocate nothing
-	fresh []*gap      // to be joined with their neighbours, oldest version first
+	gaps  *btree.BTreeG[*gap] // by begin; disjoint
+	pivot gap                 // for searches, so that they allocate nothing
+	fresh []*gap              // to be joined with their neighbours, oldest version first
 }
 
 type gap struct {
@@ -58,14 +59,14 @@ const maxGaps = 100_000
 const manyTombstones = 16
 
 func newDeadSpace() *deadSpace {
-	return &deadSpace{gaps: new(tree[*gap])}
+	return &deadSpace{gaps: newTree[*gap]()}
 }
 
 // holding returns the gap that holds key, or with before set, the gap that
 // holds the keys just before it; or nil.
 func (d *deadSpace) holding(key []byte, before bool) (found *gap) {
 	d.pivot.begin = key
-	if found = d.gaps.last(&d.pivot, before); found == nil {
+	if found = last(d.gaps, &d.pivot, before); found == nil {
 		return nil
 	}
 	if c := bytes.Compare(found.end, key); c < 0 || c == 0 && !before {

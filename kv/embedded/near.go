@@ -5,6 +5,7 @@ import (
 	"sync"
 
 	"github.com/conq-go/conq/kv"
+	"github.com/tidwall/btree"
 )
 
 // near keeps in memory what lies where reads begin: the heads and tails of queues.
@@ -31,15 +32,15 @@ import (
 // Its lock comes after the store's.
 type near struct {
 	mu        sync.Mutex
-	stretches *tree[*stretch]     // by begin; disjoint
-	begins    map[string]*stretch // the same by begin: most reads begin where one does,
-	ends      map[string]*stretch // and by end, as most backward ones where one ends
-	pivot     stretch             // for searches, so that they allocate nothing
-	middles   []*stretch          // to be forgotten first, in this order, unless used
-	queue     []*stretch          // to be forgotten then, likewise
-	spares    []*stretch          // to be forgotten last, likewise: short heads
-	recent    []*stretch          // that were read: mostly, where the next commit writes
-	rooms     [][]pair            // memory of stretches that were forgotten, for others
+	stretches *btree.BTreeG[*stretch] // by begin; disjoint
+	begins    map[string]*stretch     // the same by begin: most reads begin where one does,
+	ends      map[string]*stretch     // and by end, as most backward ones where one ends
+	pivot     stretch                 // for searches, so that they allocate nothing
+	middles   []*stretch              // to be forgotten first, in this order, unless used
+	queue     []*stretch              // to be forgotten then, likewise
+	spares    []*stretch              // to be forgotten last, likewise: short heads
+	recent    []*stretch              // that were read: mostly, where the next commit writes
+	rooms     [][]pair                // memory of stretches that were forgotten, for others
 	size      int
 	spared    int // of that, what spares have
 	most      nearSizes
@@ -80,14 +81,14 @@ const (
 )
 
 func newNear() *near {
-	return &near{most: usualSizes, stretches: new(tree[*stretch]), begins: make(map[string]*stretch), ends: make(map[string]*stretch), tails: newTails()}
+	return &near{most: usualSizes, stretches: newTree[*stretch](), begins: make(map[string]*stretch), ends: make(map[string]*stretch), tails: newTails()}
 }
 
 // holding returns the stretch that holds key, or with before set, the one that
 // holds the keys just before it; or nil.
 func (n *near) holding(key []byte, before bool) (found *stretch) {
 	n.pivot.begin = key
-	if found = n.stretches.last(&n.pivot, before); found == nil {
+	if found = last(n.stretches, &n.pivot, before); found == nil {
 		return nil
 	}
 	if c := bytes.Compare(found.end, key); c < 0 || c == 0 && !before {

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/conq-go/conq/kv"
+	"github.com/tidwall/btree"
 )
 
 // tails keeps in memory the last keys of ranges that are near no more, and in which ranges
@@ -22,8 +23,8 @@ import (
 //
 // near's lock guards it.
 type tails struct {
-	blocks *tree[*tailBlock] // by from
-	pivot  tailBlock         // for searches
+	blocks *btree.BTreeG[*tailBlock] // by from
+	pivot  tailBlock                 // for searches
 	most   tailSizes
 	size   int         // of all blocks, in bytes
 	hand   []byte      // from which block on one is to be forgotten next
@@ -43,7 +44,7 @@ type tailSizes struct {
 var usualTails = tailSizes{bytes: 112 << 20, block: tailBlockSize}
 
 func newTails() *tails {
-	return &tails{most: usualTails, lately: lately{seed: maphash.MakeSeed()}, blocks: new(tree[*tailBlock])}
+	return &tails{most: usualTails, lately: lately{seed: maphash.MakeSeed()}, blocks: newTree[*tailBlock]()}
 }
 
 // tailPlace is where a tail was found. It is there still if its block was not edited: so who
@@ -106,7 +107,7 @@ func (t *tails) behind(key []byte, b *tailBlock) (next *tailBlock) {
 // block returns the one for tails that end behind key, or with before, at it.
 func (t *tails) block(key []byte, before bool) *tailBlock {
 	t.pivot.from = key
-	return t.blocks.last(&t.pivot, before)
+	return last(t.blocks, &t.pivot, before)
 }
 
 // holding returns the tail that holds key, until the buffer is used again.
