@@ -226,7 +226,7 @@ func TestCombinedPanic(t *testing.T) {
 func TestCombinedPanicOfCodec(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := newGated(kv.Limits{})
-		q, err := OpenQueue[string](g, "q", fragile{})
+		q, err := OpenQueue[string](g, "q", fragile{String()})
 		noError(t, err)
 		v := endVerbs{wait: q.DequeueWaitN}
 		var waiters []*taken

@@ -52,9 +52,6 @@ type DumpReport struct {
 	Snapshots int
 }
 
-// ErrNoQueue means that there is no queue of a name that has to be there.
-var ErrNoQueue = errors.New("conq: there is no such queue")
-
 // Dump writes queues to w, in a form that does not depend on the engine: names, kinds,
 // and items in their order, with their priorities and their payloads as the codec wrote
 // them. Load reads it; docs/format.md says what the bytes are. It needs no codec and

@@ -3,8 +3,8 @@ package conq
 import (
 	"context"
 	"errors"
-	"fmt"
 
+	"github.com/conq-go/conq/errs"
 	"github.com/conq-go/conq/kv"
 )
 
@@ -14,30 +14,40 @@ import (
 // are passed on.
 var (
 	// ErrEmpty means that the queue has no item.
-	ErrEmpty = errors.New("conq: queue is empty")
+	ErrEmpty = errs.ErrEmpty
 
 	// ErrClosed means that the handle was closed. It matches kv.ErrClosed, too, which
 	// alone means that the store was.
-	ErrClosed = fmt.Errorf("conq: handle is closed: %w", kv.ErrClosed)
+	ErrClosed = errs.ErrClosed
 
 	// ErrName means a name that no queue can have. A name is 1 to MaxName bytes
 	// of UTF-8 without NUL.
-	ErrName = errors.New("conq: bad queue name")
+	ErrName = errs.ErrName
 
 	// ErrKind means that a queue of this name exists, and is of another kind.
-	ErrKind = errors.New("conq: queue is of another kind")
+	ErrKind = errs.ErrKind
 
-	// ErrFormat means that the store, or a queue, was written by a newer version
+	// ErrFormat means that the store, a queue or a dump was written by a newer version
 	// of conq in a format that this one does not know. Nothing was changed.
-	ErrFormat = errors.New("conq: format is newer than this program")
+	ErrFormat = errs.ErrFormat
 
 	// ErrCorrupt means that an entry of the catalogue is not what any version of
 	// conq writes.
-	ErrCorrupt = errors.New("conq: catalogue is corrupt")
+	ErrCorrupt = errs.ErrCorrupt
 
 	// ErrDecode means that the bytes of an item are not what the queue's codec
 	// reads, or that a part of them is missing. The item stays in the queue.
-	ErrDecode = errors.New("conq: item does not decode")
+	ErrDecode = errs.ErrDecode
+
+	// ErrNoQueue means that there is no queue of a name that has to be there.
+	ErrNoQueue = errs.ErrNoQueue
+
+	// ErrDump means that what Load was given is not a dump, or is not all of it, or has
+	// changed on its way. The error says where, and what is wrong.
+	ErrDump = errs.ErrDump
+
+	// ErrNotEmpty means that a queue has items, and should not.
+	ErrNotEmpty = errs.ErrNotEmpty
 )
 
 var (

@@ -322,7 +322,7 @@ func TestHandOverFails(t *testing.T) {
 }
 
 // fragile is a codec that fails to decode some values, or panics.
-type fragile struct{ stringCodec }
+type fragile struct{ Codec[string] }
 
 func (fragile) Decode(b []byte) (string, error) {
 	switch string(b) {
@@ -338,7 +338,7 @@ func (fragile) Decode(b []byte) (string, error) {
 // queue.
 func TestHandOverDecode(t *testing.T) {
 	onLocal(t, func(t *testing.T, db *writes) {
-		q, err := OpenQueue[string](db, "q", fragile{})
+		q, err := OpenQueue[string](db, "q", fragile{String()})
 		noError(t, err)
 		v := endVerbs{wait: q.DequeueWaitN}
 		good, bad := startWaiter(t.Context(), v, 2), startWaiter(t.Context(), v, 1)
@@ -382,7 +382,7 @@ func TestHandOverDecodePriority(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			onLocal(t, func(t *testing.T, db *writes) {
-				p, err := OpenPriorityQueue[string](db, "p", fragile{})
+				p, err := OpenPriorityQueue[string](db, "p", fragile{String()})
 				noError(t, err)
 				got := make(chan error, 1)
 				go func() { got <- drop(wait(p)(t.Context())) }()

@@ -2,24 +2,16 @@ package conq
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"io"
 	"slices"
-	"strings"
 	"sync/atomic"
 	"testing"
 
+	"github.com/conq-go/conq/internal/testkit"
 	"github.com/conq-go/conq/kv"
-	"github.com/conq-go/conq/kv/memory"
 )
 
-// tb is what *testing.T and *rapid.T have in common.
-type tb interface {
-	Helper()
-	Fatal(args ...any)
-	Fatalf(format string, args ...any)
-}
+type tb = testkit.TB
 
 // fixture is a queue and a priority queue, the latter by two handles, in a store.
 type fixture struct {
@@ -47,35 +39,22 @@ var small = kv.Limits{Value: 100, Transaction: 20_000}
 
 func newMemory(t testing.TB, limits kv.Limits) kv.DB {
 	t.Helper()
-	db := memory.New(memory.Options{Limits: limits})
-	t.Cleanup(func() { noError(t, db.Close()) })
-	return db
+	return testkit.NewMemory(t, limits)
 }
 
 func noError(t tb, err error) {
 	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 }
 
 func wantError(t tb, got, want error, texts ...string) {
 	t.Helper()
-	if !errors.Is(got, want) {
-		t.Fatalf("error %v, want %v", got, want)
-	}
-	for _, text := range texts {
-		if !strings.Contains(got.Error(), text) {
-			t.Fatalf("error %q does not say %q", got, text)
-		}
-	}
+	testkit.WantError(t, got, want, texts...)
 }
 
 func equal[V comparable](t tb, what string, got, want V) {
 	t.Helper()
-	if got != want {
-		t.Fatalf("%s: got %.300s, want %.300s", what, fmt.Sprint(got), fmt.Sprint(want))
-	}
+	testkit.Equal(t, what, got, want)
 }
 
 // list returns the values of a sequence.
@@ -95,18 +74,9 @@ func contents(t tb, f fixture) (q []string, p []Prioritized[string]) {
 }
 
 // everything returns all pairs of a store.
-func everything(t tb, db kv.DB) (pairs []kv.KeyValue) {
+func everything(t tb, db kv.DB) []kv.KeyValue {
 	t.Helper()
-	noError(t, db.ReadTransact(context.Background(), func(r kv.Reader) error {
-		for pair, err := range r.Range(kv.Range{}, kv.RangeOptions{}) {
-			if err != nil {
-				return err
-			}
-			pairs = append(pairs, pair)
-		}
-		return nil
-	}))
-	return pairs
+	return testkit.Everything(t, db)
 }
 
 // stored returns the pairs that belong to items: all but format and catalogue.
@@ -119,12 +89,7 @@ func stored(t tb, db kv.DB) []kv.KeyValue {
 
 func write(t tb, db kv.DB, pairs ...kv.KeyValue) {
 	t.Helper()
-	noError(t, db.Transact(context.Background(), func(tx kv.Tx) error {
-		for _, pair := range pairs {
-			tx.Set(pair.Key, pair.Value)
-		}
-		return nil
-	}))
+	testkit.Write(t, db, pairs...)
 }
 
 // hooked is a kv.DB that reports other limits, and lets a test look at each
@@ -182,7 +147,5 @@ func counted(db kv.DB) (*hooked, *atomic.Int64) {
 
 func equalSlices[V comparable](t tb, what string, got, want []V) {
 	t.Helper()
-	if !slices.Equal(got, want) {
-		t.Fatalf("%s: got %.500s, want %.500s", what, fmt.Sprint(got), fmt.Sprint(want))
-	}
+	testkit.EqualSlices(t, what, got, want)
 }

@@ -200,6 +200,7 @@ func TestEncodeErrors(t *testing.T) {
 	q, err := OpenQueue[int](f.db, "q", refusing{})
 	noError(t, err)
 	wantError(t, q.Enqueue(f.ctx, 1), errRefused, `queue "q"`)
+	_, errNotUTF8 := String().Encode("\xff")
 	wantError(t, f.q.EnqueueAll(f.ctx, []string{"a", "\xff"}), errNotUTF8, "value 2 of 2")
 	wantError(t, f.p.PushAll(f.ctx, []Prioritized[string]{{"\xff", 1}, {"b", 2}}), errNotUTF8, "value 1 of 2")
 	equal(t, "keys", len(stored(t, f.db)), 0)

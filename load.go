@@ -46,15 +46,6 @@ type LoadReport struct {
 	Bytes  int64 // of their payloads
 }
 
-var (
-	// ErrDump means that what Load was given is not a dump, or is not all of it, or has
-	// changed on its way. The error says where, and what is wrong.
-	ErrDump = errors.New("conq: dump is broken")
-
-	// ErrNotEmpty means that a queue has items, and should not.
-	ErrNotEmpty = errors.New("conq: queue is not empty")
-)
-
 // Load puts the queues of a dump into a store, of any engine: as Dump found them, their
 // items in the same order, with the same priorities and payloads, also those that were
 // split in another way. Queues that are missing are made, those without items too.

@@ -1,4 +1,4 @@
-package conq
+package codec
 
 import (
 	"math"
@@ -8,16 +8,17 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/conq-go/conq/internal/testkit"
 	"github.com/conq-go/conq/tuple"
 )
 
 // roundTrip checks that a value comes back as it was.
-func roundTrip[T any](t tb, c Codec[T], v T) {
+func roundTrip[T any](t testkit.TB, c Codec[T], v T) {
 	t.Helper()
 	b, err := c.Encode(v)
-	noError(t, err)
+	testkit.NoError(t, err)
 	got, err := c.Decode(b)
-	noError(t, err)
+	testkit.NoError(t, err)
 	if !reflect.DeepEqual(got, v) {
 		t.Fatalf("%T %v came back as %T %v", v, v, got, got)
 	}
@@ -58,21 +59,21 @@ func TestDecodeErrors(t *testing.T) {
 			t.Errorf("%s was decoded", what)
 		}
 	}
-	into := func(elems ...any) []byte { return pack(t, elems...) }
-	refuses("300 into int8", drop(Tuple[int8]().Decode(into(300))))
-	refuses("-1 into uint", drop(Tuple[uint]().Decode(into(-1))))
-	refuses("2^64-1 into int64", drop(Tuple[int64]().Decode(into(uint64(math.MaxUint64)))))
-	refuses("2^100 into uint64", drop(Tuple[uint64]().Decode(into(new(big.Int).Lsh(big.NewInt(1), 100)))))
-	refuses("int into string", drop(Tuple[string]().Decode(into(1))))
-	refuses("string into bytes", drop(Tuple[[]byte]().Decode(into("a"))))
-	refuses("nil into int", drop(Tuple[int]().Decode(into(nil))))
-	refuses("no element", drop(Tuple[string]().Decode(nil)))
-	refuses("two elements", drop(Tuple[string]().Decode(into("a", "b"))))
-	refuses("no tuple", drop(Tuple[any]().Decode([]byte{0xfe})))
-	refuses("JSON of another type", drop(JSON[int]().Decode([]byte(`"a"`))))
-	refuses("truncated JSON", drop(JSON[any]().Decode([]byte(`{`))))
-	refuses("more than JSON", drop(JSON[int]().Decode([]byte(`1 2`))))
-	refuses("no UTF-8", drop(String().Decode([]byte("\xc3"))))
+	into := func(elems ...any) []byte { return testkit.Pack(t, elems...) }
+	refuses("300 into int8", testkit.Drop(Tuple[int8]().Decode(into(300))))
+	refuses("-1 into uint", testkit.Drop(Tuple[uint]().Decode(into(-1))))
+	refuses("2^64-1 into int64", testkit.Drop(Tuple[int64]().Decode(into(uint64(math.MaxUint64)))))
+	refuses("2^100 into uint64", testkit.Drop(Tuple[uint64]().Decode(into(new(big.Int).Lsh(big.NewInt(1), 100)))))
+	refuses("int into string", testkit.Drop(Tuple[string]().Decode(into(1))))
+	refuses("string into bytes", testkit.Drop(Tuple[[]byte]().Decode(into("a"))))
+	refuses("nil into int", testkit.Drop(Tuple[int]().Decode(into(nil))))
+	refuses("no element", testkit.Drop(Tuple[string]().Decode(nil)))
+	refuses("two elements", testkit.Drop(Tuple[string]().Decode(into("a", "b"))))
+	refuses("no tuple", testkit.Drop(Tuple[any]().Decode([]byte{0xfe})))
+	refuses("JSON of another type", testkit.Drop(JSON[int]().Decode([]byte(`"a"`))))
+	refuses("truncated JSON", testkit.Drop(JSON[any]().Decode([]byte(`{`))))
+	refuses("more than JSON", testkit.Drop(JSON[int]().Decode([]byte(`1 2`))))
+	refuses("no UTF-8", testkit.Drop(String().Decode([]byte("\xc3"))))
 	if _, err := Tuple[struct{}]().Encode(struct{}{}); err == nil {
 		t.Error("a struct was packed")
 	}
@@ -86,11 +87,11 @@ func FuzzTuple(f *testing.F) {
 	f.Add([]byte("\x02a\x00"))
 	f.Add([]byte{0x15, 1})
 	f.Fuzz(func(t *testing.T, b []byte) {
-		noError(t, sameAgain(Tuple[any](), b))
-		noError(t, sameAgain(Tuple[int32](), b))
-		noError(t, sameAgain(Tuple[uint64](), b))
-		noError(t, sameAgain(Tuple[*big.Int](), b))
-		noError(t, sameAgain(Tuple[string](), b))
+		testkit.NoError(t, sameAgain(Tuple[any](), b))
+		testkit.NoError(t, sameAgain(Tuple[int32](), b))
+		testkit.NoError(t, sameAgain(Tuple[uint64](), b))
+		testkit.NoError(t, sameAgain(Tuple[*big.Int](), b))
+		testkit.NoError(t, sameAgain(Tuple[string](), b))
 	})
 }
 
@@ -102,20 +103,4 @@ func sameAgain[T any](c Codec[T], b []byte) error {
 	}
 	_, err = c.Encode(v)
 	return err
-}
-
-// FuzzPieceCount takes any key for that of an item.
-func FuzzPieceCount(f *testing.F) {
-	f.Add([]byte{0x15, 1, 1, 'r', 0, 0x15, 2}, 1)
-	f.Add([]byte{0x14, 0x14, 1, 0, 0xff, 0}, 2)
-	f.Fuzz(func(t *testing.T, fields []byte, integers int) {
-		n, err := pieceCount(fields, integers&3)
-		if (err == nil) != (n >= 1) {
-			t.Fatalf("%d pieces, error %v", n, err)
-		}
-		elems, bad := tuple.Unpack(fields)
-		if err == nil && bad == nil && len(elems) != integers&3+1+min(n-1, 1) {
-			t.Fatalf("%d pieces by a key of %d elements", n, len(elems))
-		}
-	})
 }

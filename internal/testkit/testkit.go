@@ -1,0 +1,104 @@
+// Package testkit has what tests of several packages share.
+package testkit
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/conq-go/conq/kv"
+	"github.com/conq-go/conq/kv/memory"
+	"github.com/conq-go/conq/tuple"
+)
+
+// TB is what *testing.T and *rapid.T have in common.
+type TB interface {
+	Helper()
+	Fatal(args ...any)
+	Fatalf(format string, args ...any)
+}
+
+// NoError ends the test if there is an error.
+func NoError(t TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// WantError ends the test unless the error is the one wanted, and says texts.
+func WantError(t TB, got, want error, texts ...string) {
+	t.Helper()
+	if !errors.Is(got, want) {
+		t.Fatalf("error %v, want %v", got, want)
+	}
+	for _, text := range texts {
+		if !strings.Contains(got.Error(), text) {
+			t.Fatalf("error %q does not say %q", got, text)
+		}
+	}
+}
+
+// Equal ends the test unless both are the same.
+func Equal[V comparable](t TB, what string, got, want V) {
+	t.Helper()
+	if got != want {
+		t.Fatalf("%s: got %.300s, want %.300s", what, fmt.Sprint(got), fmt.Sprint(want))
+	}
+}
+
+// EqualSlices is Equal for slices.
+func EqualSlices[V comparable](t TB, what string, got, want []V) {
+	t.Helper()
+	if !slices.Equal(got, want) {
+		t.Fatalf("%s: got %.500s, want %.500s", what, fmt.Sprint(got), fmt.Sprint(want))
+	}
+}
+
+// Drop drops the value of a call, for which only the error matters.
+func Drop[V any](_ V, err error) error { return err }
+
+// Pack returns a tuple as bytes.
+func Pack(t TB, elems ...any) []byte {
+	t.Helper()
+	b, err := tuple.Tuple(elems).Pack()
+	NoError(t, err)
+	return b
+}
+
+// NewMemory opens a store in memory, and closes it when the test ends.
+func NewMemory(t testing.TB, limits kv.Limits) kv.DB {
+	t.Helper()
+	db := memory.New(memory.Options{Limits: limits})
+	t.Cleanup(func() { NoError(t, db.Close()) })
+	return db
+}
+
+// Everything returns all pairs of a store.
+func Everything(t TB, db kv.DB) (pairs []kv.KeyValue) {
+	t.Helper()
+	NoError(t, db.ReadTransact(context.Background(), func(r kv.Reader) error {
+		for pair, err := range r.Range(kv.Range{}, kv.RangeOptions{}) {
+			if err != nil {
+				return err
+			}
+			pairs = append(pairs, pair)
+		}
+		return nil
+	}))
+	return pairs
+}
+
+// Write stores pairs in one transaction.
+func Write(t TB, db kv.DB, pairs ...kv.KeyValue) {
+	t.Helper()
+	NoError(t, db.Transact(context.Background(), func(tx kv.Tx) error {
+		for _, pair := range pairs {
+			tx.Set(pair.Key, pair.Value)
+		}
+		return nil
+	}))
+}
