@@ -8,7 +8,6 @@ import (
 	"math"
 	"slices"
 
-	"github.com/conq-go/conq/internal/outcome"
 	"github.com/conq-go/conq/kv"
 	"github.com/conq-go/conq/tuple"
 )
@@ -150,7 +149,7 @@ func (l *look) outcome(u *unit, q *checkedQueue, pair kv.KeyValue, rest []byte, 
 	if isLane {
 		_, isLane = lane[0].([]byte)
 	}
-	at, ok := outcome.Written(pair.Value)
+	at, ok := kv.OutcomeTime(pair.Value)
 	switch {
 	case !isLane:
 		u.add(Finding{Kind: FindingOutcome, Queue: q.name, Key: pair.Key, Text: "the key has not the random bytes of a lane behind the name"})

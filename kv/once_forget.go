@@ -46,7 +46,7 @@ func ForgetOutcomes(ctx context.Context, db DB, r Range, limit int) error {
 			if err != nil {
 				return err
 			}
-			if isOld(pair.Key, pair.Value) {
+			if isOld(pair.Value) {
 				old = append(old, bytes.Clone(pair.Key))
 			}
 		}
@@ -68,7 +68,7 @@ func forgetOld(ctx context.Context, db DB, keys [][]byte) error {
 			if err != nil {
 				return err
 			}
-			if isOld(key, value) {
+			if isOld(value) {
 				tx.Clear(key)
 			}
 		}
@@ -80,7 +80,14 @@ func forgetOld(ctx context.Context, db DB, keys [][]byte) error {
 	return err
 }
 
-func isOld(key, value []byte) bool {
-	v, err := parseOutcome(key, value)
-	return err == nil && time.Now().UnixNano()-v.at > int64(OutcomeAge)
+func isOld(value []byte) bool {
+	at, ok := OutcomeTime(value)
+	return ok && time.Since(at) > OutcomeAge
+}
+
+// OutcomeTime returns when a value was written at an outcome key, by the clock of its writer,
+// and whether it is what lanes of this version write there.
+func OutcomeTime(value []byte) (at time.Time, ok bool) {
+	v, err := parseOutcome(nil, value)
+	return time.Unix(0, v.at), err == nil
 }

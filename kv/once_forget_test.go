@@ -137,3 +137,25 @@ func (s *sleepy) Transact(ctx context.Context, f func(kv.Tx) error) error {
 	s.before(s.attempts)
 	return s.DB.Transact(ctx, f)
 }
+
+func TestOutcomeTime(t *testing.T) {
+	f := newFixture(t)
+	before := time.Now()
+	_, err := kv.TransactOnce(t.Context(), f.lane, func(tx kv.Tx) (string, error) { return f.enqueue(tx, "q", "1") })
+	must(t, err)
+	var value []byte
+	must(t, f.store.ReadTransact(t.Context(), func(r kv.Reader) (err error) {
+		value, err = r.Get(laneKey)
+		return err
+	}))
+	at, ok := kv.OutcomeTime(value)
+	if !ok || at.Before(before.Truncate(time.Microsecond)) || at.After(time.Now()) {
+		t.Errorf("%x: written at %v, %v; want a time from %v on", value, at, ok, before)
+	}
+	newer := append([]byte{2}, value[1:]...)
+	for _, other := range [][]byte{nil, value[1:], append(value, 0), newer} {
+		if _, ok := kv.OutcomeTime(other); ok {
+			t.Errorf("%x is taken for an outcome", other)
+		}
+	}
+}

@@ -18,47 +18,32 @@ type Call[Q, R any] struct {
 
 	size      int
 	returned  bool
-	kept      bool // it was let go before its batch was dealt with, which still has it
 	postponed bool
-	wake      chan signal // has room for all that it gets until Return
+	wake      chan signal // has room for one: a call in a list or a batch is woken once
 	leader    *Call[Q, R] // of the batch that the call is in
-	alone     [1]*Call[Q, R]
 
 	place linked.Place[Call[Q, R]] // among those that wait
-
-	ends   <-chan struct{} // when its context does
-	relies bool            // on the one before it, which waits for the same; under the combiner's lock
 }
 
 // signal says how a call goes on.
 type signal int
 
 const (
-	watches signal = iota // it waits, and watches its context
-	relies                // it waits, and is told when its context has ended
-	ended                 // its context has, and it waits no more
-	lead                  // it leads
-	done                  // it was dealt with
+	waits signal = iota // for another signal, or the end of its context
+	lead                // the next batch
+	done                // it was dealt with
 )
 
 // Return lets the caller go now, with Result and Err as they are, while Run goes
-// on with the others. Run must not touch the call afterwards. The caller who leads
+// on with the others. Run must not touch the call afterwards. The caller that leads
 // the batch is needed to run it, and returns only after it; see Attend.
 func (c *Call[Q, R]) Return() {
-	if !c.returned {
-		c.kept = true
-		c.finish()
-	}
-}
-
-// finish is Return at the end of a batch: nobody has the call any more but its caller.
-func (c *Call[Q, R]) finish() {
 	if c.returned {
 		return
 	}
 	c.returned = true
 	if c.leader != nil && c.leader != c { // the leader does not wait, nor does a call without a combiner
-		c.wake <- done // never blocks: at most watches is there
+		c.wake <- done
 	}
 }
 
@@ -85,7 +70,7 @@ func Wanted[Q, R any](calls []*Call[Q, R]) []*Call[Q, R] {
 	return wanted
 }
 
-// Attend is Wanted for a Run that can stop: if the caller who leads the batch has
+// Attend is Wanted for a Run that can stop: if the caller that leads the batch has
 // gone (see Return), it is not to be kept for the others. Then all of these are
 // served by the next batch, before those that have come since, in their order, and
 // Attend returns none. Run must not touch them afterwards.

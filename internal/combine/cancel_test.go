@@ -233,28 +233,6 @@ func TestGoexit(t *testing.T) {
 	})
 }
 
-// A call is not used again after a panic, as Run may have left it to a goroutine.
-func TestPanicKeeps(t *testing.T) {
-	var kept *call
-	l := combine.New(combine.Options[int, int]{Run: func(calls []*call) {
-		if kept == nil {
-			kept = calls[0]
-			panic("bad luck")
-		}
-		if calls[0] == kept {
-			t.Error("the call of the batch that panicked is used again")
-		}
-		double(calls)
-	}})
-	func() {
-		defer func() { equal(t, "panic", recover(), any("bad luck")) }()
-		_, err := l.Do(t.Context(), 1)
-		t.Errorf("the call returned %v", err)
-	}()
-	r, err := l.Do(t.Context(), 2)
-	equal(t, "outcome", outcome{r, err}, outcome{4, nil})
-}
-
 // Panics of the other functions do not stop the combiner either.
 func TestPanicHooks(t *testing.T) {
 	l := combine.New(combine.Options[int, int]{

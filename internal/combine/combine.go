@@ -1,15 +1,34 @@
+// Package combine lets concurrent calls share work: calls that come while a batch
+// is being served form the next one, which is then served as a whole. It is how
+// the concurrent callers of a queue's handle share transactions, and knows of
+// neither.
+//
+// It is group commit without a committer: the batch is run by one of its own
+// callers. So there is no goroutine to start, to stop or to wait for, and a lone
+// caller pays no switch of goroutines.
+//
+// # Invariants
+//
+//   - One call leads at a time: from when it finds the combiner idle, or is woken to
+//     lead, until it passes the lead on. Only it takes a batch and calls Run.
+//   - While nobody leads, nobody waits.
+//   - A call is in the list of those that wait or out of it, and what takes it
+//     out (a leader that takes it into its batch, one that makes it the next
+//     leader, its context, Close) does so under the lock. So each call that
+//     waited is woken once for that, or left by itself.
+//   - The lock is never held while code of others runs: Run, Size, Observe, or
+//     the methods of a context.
 package combine
 
 import (
 	"context"
 	"errors"
 	"fmt"
-	"runtime"
 	"slices"
 	"sync"
-	"sync/atomic"
 	"time"
 
+	"github.com/conq-go/conq/internal/gather"
 	"github.com/conq-go/conq/internal/linked"
 )
 
@@ -35,7 +54,7 @@ const (
 // Options says what a combiner does.
 type Options[Q, R any] struct {
 	// Run serves a batch: it sets Result and Err of each of calls, of which there
-	// is at least one. It runs in the goroutine of the caller who leads the batch,
+	// is at least one. It runs in the goroutine of the caller that leads the batch,
 	// and never twice at once. It must not call Do of the same combiner, and must keep
 	// neither calls nor what is in it when it returns. Required.
 	Run func(calls []*Call[Q, R])
@@ -73,7 +92,7 @@ type Options[Q, R any] struct {
 //     batch leaves at once with its context's cause and is never run, nor is one
 //     whose context had ended when the batch was taken. Once it is in a batch, Run
 //     decides: it sees Call.Context, and can let one caller go before the others
-//     (Wanted, Call.Return), also the one who leads, with the rest of the batch
+//     (Wanted, Call.Return), also the one that leads, with the rest of the batch
 //     left to the next (Attend).
 //   - Bounds: a batch has at most MaxCalls calls of at most MaxBytes in all. A call
 //     that is larger than that goes alone.
@@ -100,13 +119,6 @@ type Combiner[Q, R any] struct {
 	led     bool                    // somebody leads
 	waiting linked.List[Call[Q, R]] // in order of arrival
 	closed  error
-
-	// Calls that have returned: one, which is all that a lone caller needs, in the combiner's own
-	// memory, and the others. A caller that finds own in use does not write to inUse, as many may look at
-	// once.
-	own   Call[Q, R]
-	inUse atomic.Bool
-	calls sync.Pool
 }
 
 // Init makes l, a zero Combiner, an idle combiner.
@@ -124,43 +136,18 @@ func (l *Combiner[Q, R]) Init(options Options[Q, R]) {
 // it is in a batch, the error is ctx's cause; if the combiner was closed by then, the
 // error given to Close.
 func (l *Combiner[Q, R]) Do(ctx context.Context, request Q) (R, error) {
-	c := l.getCall()
-	c.Context, c.Request = ctx, request
-	defer l.putCall(c)
+	c := &Call[Q, R]{Context: ctx, Request: request}
 	if c.Err = l.admit(c); c.Err != nil {
 		return c.Result, c.Err
 	}
-	switch l.wait(c, l.enter(c)) {
-	case lead:
+	s := l.enter(c)
+	if s == waits {
+		s = l.wait(c)
+	}
+	if s == lead {
 		l.lead(c)
-	case ended:
-		c.Err = context.Cause(ctx)
 	}
 	return c.Result, c.Err
-}
-
-func (l *Combiner[Q, R]) getCall() *Call[Q, R] {
-	if !l.inUse.Load() && l.inUse.CompareAndSwap(false, true) {
-		return &l.own
-	}
-	if c, ok := l.calls.Get().(*Call[Q, R]); ok {
-		return c
-	}
-	return new(Call[Q, R])
-}
-
-// putCall keeps the memory of a call for a later one, with its channel, which is empty and
-// to which nobody sends any more.
-func (l *Combiner[Q, R]) putCall(c *Call[Q, R]) {
-	if c.kept {
-		return
-	}
-	*c = Call[Q, R]{wake: c.wake}
-	if c == &l.own {
-		l.inUse.Store(false)
-	} else {
-		l.calls.Put(c)
-	}
 }
 
 // admit returns what is wrong with c from the start, and else measures it.
@@ -174,7 +161,6 @@ func (l *Combiner[Q, R]) admit(c *Call[Q, R]) error {
 	if l.options.Size != nil {
 		c.size = max(0, l.options.Size(c.Request))
 	}
-	c.ends = c.Context.Done()
 	return nil
 }
 
@@ -190,62 +176,30 @@ func (l *Combiner[Q, R]) enter(c *Call[Q, R]) signal {
 		l.led = true
 		return lead
 	}
-	if c.wake == nil {
-		c.wake = make(chan signal, 2)
-	}
-	last := l.waiting.Last()
+	c.wake = make(chan signal, 1)
 	l.waiting.Add(&c.place, c)
-	if c.relies = c.ends == nil || last != nil && last.ends == c.ends; c.relies {
-		return relies
-	}
-	return watches
+	return waits
 }
 
-// wait returns what c is woken for, if it has to wait. Its context wakes it while it is in
-// no batch. Of calls with one context that come one after the other, only the first watches
-// that, and tells the others: to wait for two things takes longer than for one. With
-// Interval, 16 callers fill a queue 1.08 times as fast, and drain it 1.04 times; 64 do 1.1
-// and 1.08.
-func (l *Combiner[Q, R]) wait(c *Call[Q, R], s signal) signal {
-	if s == relies {
-		s = <-c.wake
+// wait returns what c is woken for. Its context wakes it while it is in no batch.
+func (l *Combiner[Q, R]) wait(c *Call[Q, R]) signal {
+	select {
+	case s := <-c.wake:
+		return s
+	case <-c.Context.Done():
 	}
-	if s == watches {
-		select {
-		case s = <-c.wake:
-		case <-c.ends:
-			if s = ended; !l.leave(c) {
-				s = <-c.wake
-			}
-		}
+	if !l.leave(c) {
+		return <-c.wake
 	}
-	return s
+	c.Err = context.Cause(c.Context)
+	return done
 }
 
-// leave tells whether c still waited, and now does not, nor do those that rely on it.
+// leave tells whether c still waited, and now does not.
 func (l *Combiner[Q, R]) leave(c *Call[Q, R]) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	next := c.place.Next()
-	if !l.waiting.Remove(&c.place) {
-		return false
-	}
-	for next != nil && next.relies && next.ends == c.ends {
-		told := next
-		next = next.place.Next()
-		l.waiting.Remove(&told.place)
-		told.wake <- ended
-	}
-	return true
-}
-
-// watch has the call that waits longest watch its context, as the one on which it relied
-// waits no more. The lock is held.
-func (l *Combiner[Q, R]) watch() {
-	if c := l.waiting.First(); c != nil && c.relies && c.ends != nil {
-		c.relies = false
-		c.wake <- watches
-	}
+	return l.waiting.Remove(&c.place)
 }
 
 // lead serves the batch that begins with first, and passes the lead on, whatever
@@ -262,7 +216,7 @@ func (l *Combiner[Q, R]) lead(first *Call[Q, R]) {
 		batch = l.putOff(batch)
 		l.pass()
 		for _, c := range batch {
-			c.finish()
+			c.Return()
 		}
 		if panicked != nil {
 			panic(panicked)
@@ -271,9 +225,9 @@ func (l *Combiner[Q, R]) lead(first *Call[Q, R]) {
 	if first.Err = context.Cause(first.Context); first.Err == nil {
 		l.gather()
 		batch, first.Err = l.take(first)
-		began := l.clock(batch)
+		began := time.Now()
 		l.serve(Wanted(batch))
-		l.lastCalls, l.lastTook = len(batch), l.clock(batch).Sub(began)
+		l.lastCalls, l.lastTook = len(batch), time.Since(began)
 	}
 	finished = true
 }
@@ -285,11 +239,9 @@ func (l *Combiner[Q, R]) take(first *Call[Q, R]) ([]*Call[Q, R], error) {
 	if l.closed != nil {
 		return nil, l.closed
 	}
-	first.alone[0], first.leader = first, first
-	batch, bytes := first.alone[:], first.size
-	if n := l.waiting.Len(); n > 0 {
-		batch = append(make([]*Call[Q, R], 0, min(l.options.MaxCalls, 1+n)), first)
-	}
+	first.leader = first
+	batch, bytes := make([]*Call[Q, R], 0, min(l.options.MaxCalls, 1+l.waiting.Len())), first.size
+	batch = append(batch, first)
 	for c := l.waiting.First(); c != nil; c = l.waiting.First() {
 		if len(batch) == l.options.MaxCalls || c.size > l.options.MaxBytes-bytes {
 			break
@@ -299,48 +251,18 @@ func (l *Combiner[Q, R]) take(first *Call[Q, R]) ([]*Call[Q, R], error) {
 		batch = append(batch, c)
 		bytes += c.size
 	}
-	l.watch()
 	return batch, nil
 }
 
-// gather lets callers come first whom the last batch has let go: they have been
-// woken, and mostly come back with their next call in a moment. A leader that
-// starts without them makes batches alternate between all of them and one. With
-// 16 callers and a Run of 1 ms that doubled calls a second, to 15.7 a batch from
-// 8.0. It costs nothing after a call that was alone, and otherwise a small part of
-// what the last batch took, and longestGather, at most. It counts as well as it looks
-// at the clock, which stands still in some tests.
+// gather lets callers come first that the last batch has let go, if there were several.
 func (l *Combiner[Q, R]) gather() {
-	if l.lastCalls < 2 {
-		return
-	}
-	const tries = 2000
-	limit := min(l.lastTook/gatherPart, longestGather)
-	began := time.Now()
-	for i := range tries {
-		if i >= 2 && (1+l.waits() >= l.lastCalls || time.Since(began) > limit) {
-			return
-		}
-		runtime.Gosched()
+	if l.lastCalls > 1 {
+		gather.For(l.lastTook, func() bool { return 1+l.waitingCalls() >= l.lastCalls })
 	}
 }
 
-// clock returns the time, unless nobody will ask what the batch took: a lone caller's
-// calls spend a twentieth of their time in looks at it.
-func (l *Combiner[Q, R]) clock(batch []*Call[Q, R]) (now time.Time) {
-	if len(batch) > 1 {
-		now = time.Now()
-	}
-	return now
-}
-
-const (
-	gatherPart    = 2
-	longestGather = 80 * time.Microsecond
-)
-
-// waits returns how many calls wait.
-func (l *Combiner[Q, R]) waits() int {
+// waitingCalls returns how many calls wait.
+func (l *Combiner[Q, R]) waitingCalls() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.waiting.Len()
@@ -405,9 +327,6 @@ func fail[Q, R any](batch []*Call[Q, R], panicked any) {
 	}
 	err := fmt.Errorf("%w: %v", ErrPanicked, panicked)
 	for _, c := range batch {
-		if !c.returned {
-			c.kept = true // by Run, for all that is known
-		}
 		if !c.returned && !c.postponed {
 			c.Err = err
 		}

@@ -162,20 +162,6 @@ func TestLone(t *testing.T) {
 	})
 }
 
-// A lone call allocates itself, and at most one thing more.
-func TestLoneAllocations(t *testing.T) {
-	ctx := t.Context()
-	l := combine.New(combine.Options[int, int]{Run: double, Observe: func(int, int) {}})
-	n := testing.AllocsPerRun(100, func() {
-		if r, err := l.Do(ctx, 1); r != 2 || err != nil {
-			t.Errorf("got %d, %v", r, err)
-		}
-	})
-	if n > 2 {
-		t.Errorf("%v allocations", n)
-	}
-}
-
 // What comes while a batch runs is the next batch, in order of arrival.
 func TestGroup(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

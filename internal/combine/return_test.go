@@ -77,31 +77,6 @@ func TestReturn(t *testing.T) {
 	})
 }
 
-// A call that was let go is not used again while its batch goes on, though it lies in the memory
-// that is the combiner's own.
-func TestReturnOwn(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		g := gate(combine.Options[int, int]{MaxCalls: 2})
-		g.start(t.Context(), 1) // in that memory
-		g.startAll(t.Context(), 2, 3, 4)
-		g.batch(t, double, 1)
-		early := g.start(t.Context(), 5) // in it again
-		g.batch(t, double, 2, 3)
-		next := g.start(t.Context(), 6)
-		goOn := make(chan struct{})
-		g.batch(t, func(calls []*call) {
-			calls[1].Return()
-			<-goOn
-		}, 4, 5)
-		returns(t, early, 0, nil)
-		last := g.start(t.Context(), 7)
-		close(goOn)
-		g.batch(t, double, 6, 7)
-		returns(t, next, 12, nil)
-		returns(t, last, 14, nil)
-	})
-}
-
 // stays is a Run that attends to its calls again and again: at each step it waits
 // until it is told to go on, or to be done.
 type stays struct {

@@ -11,11 +11,11 @@ package waiting
 import (
 	"context"
 	"errors"
-	"runtime"
 	"sync"
 	"sync/atomic"
 	"time"
 
+	"github.com/conq-go/conq/internal/gather"
 	"github.com/conq-go/conq/internal/linked"
 )
 
@@ -374,23 +374,13 @@ func (r *Room[V]) quiet() <-chan error {
 	return r.news
 }
 
-// gather lets callers come first whom the last party has let go, as combine.Combiner does:
-// else parties alternate between half of the callers and the other half.
+// gather lets callers come first that the last party has let go, if there were several.
 func (r *Room[V]) gather() {
 	r.mu.Lock()
 	held, took := r.lastHeld, r.lastTook
 	r.mu.Unlock()
-	if held < 2 {
-		return
-	}
-	const tries, part, longest = 2000, 2, 80 * time.Microsecond
-	limit := min(took/part, longest)
-	began := time.Now()
-	for range tries {
-		if r.Waiting() >= held || time.Since(began) > limit {
-			return
-		}
-		runtime.Gosched()
+	if held > 1 {
+		gather.For(took, func() bool { return r.Waiting() >= held })
 	}
 }
 
