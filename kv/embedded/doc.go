@@ -59,7 +59,7 @@
 //	horizon      the durable version, or flushed LSN, with its group commit
 //	backlog      a write buffer before Pebble's memtables
 //	near         a cache of key ranges; a stretch is one of them, with all its pairs
-//	tails        a cache of last keys: each tail is a range that has no key but its first
+//	last keys    a cache of what is left of those: ranges that have no key but their first
 //	dead space   the known gaps, in which there are at most tombstones
 //	guard        the file system that keeps a failed write from ending the process
 //

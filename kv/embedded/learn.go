@@ -39,7 +39,7 @@ func (n *near) learn(r reading, pairs []pair, to []byte, version uint64) {
 // fetch from there.
 func (n *near) learnPart(r *reading, span kv.Range, pairs []pair, version uint64, ahead int) {
 	var changed uint64
-	span.End, changed = n.tails.yield(span)
+	span.End, changed = n.lastKeys.yield(span)
 	s := n.before(r.pos) // what the reader came from
 	if r.reverse {
 		s = n.at(r.pos)
@@ -194,7 +194,7 @@ func (n *near) forgetSpares() {
 // lose forgets a stretch, but for its last keys.
 func (n *near) lose(s *stretch) {
 	n.drop(s)
-	n.tails.keep(s)
+	n.lastKeys.keep(s)
 	n.leave(s.pairs)
 	s.release()
 }

@@ -39,13 +39,12 @@ type near struct {
 	middles   []*stretch              // to be forgotten first, in this order, unless used
 	queue     []*stretch              // to be forgotten then, likewise
 	spares    []*stretch              // to be forgotten last, likewise: short heads
-	recent    []*stretch              // that were read: mostly, where the next commit writes
 	rooms     [][]pair                // memory of stretches that were forgotten, for others
 	size      int
 	spared    int // of that, what spares have
 	most      nearSizes
 	due       []*stretch // of which deadSpace is to be told, during a commit
-	tails     *tails     // what is left of those that were forgotten
+	lastKeys  *lastKeys  // what is left of those that were forgotten
 }
 
 // nearSizes bound what is near. They are the same in all stores but those of tests. With
@@ -81,7 +80,7 @@ const (
 )
 
 func newNear() *near {
-	return &near{most: usualSizes, stretches: newTree[*stretch](), begins: make(map[string]*stretch), ends: make(map[string]*stretch), tails: newTails()}
+	return &near{most: usualSizes, stretches: newTree[*stretch](), begins: make(map[string]*stretch), ends: make(map[string]*stretch), lastKeys: newLastKeys()}
 }
 
 // holding returns the stretch that holds key, or with before set, the one that
@@ -149,7 +148,7 @@ func (n *near) read(r *reading, pairs []pair, limit int, version uint64) []pair 
 			break
 		}
 		r.ahead = 0
-		n.use(s)
+		s.used = true
 		if r.reverse {
 			pairs = s.backward(r, pairs, limit)
 		} else {
@@ -248,7 +247,7 @@ func (n *near) lastOfEach(spans []kv.Range, keys [][]byte, version uint64) (miss
 func (n *near) lastOf(span kv.Range, version uint64) (key []byte, known bool) {
 	s := n.ending(span.End)
 	if s == nil {
-		if key, known = n.tails.last(span, version); known {
+		if key, known = n.lastKeys.last(span, version); known {
 			return key, true
 		}
 		s = n.holding(span.End, true)
@@ -265,7 +264,7 @@ func (n *near) lastOf(span kv.Range, version uint64) (key []byte, known bool) {
 	} else {
 		known = bytes.Compare(s.begin, span.Begin) <= 0
 	}
-	n.use(n.asked(s, span.End, i, key == nil))
+	n.asked(s, span.End, i, key == nil).used = true
 	return key, known
 }
 
@@ -293,19 +292,4 @@ func (n *near) asked(s *stretch, end []byte, i int, none bool) *stretch {
 		s.askedBetween()
 	}
 	return s
-}
-
-// maxRecent is what a transaction reads before it writes, mostly.
-const maxRecent = 64
-
-// use notes that s was read.
-func (n *near) use(s *stretch) {
-	s.used = true
-	switch last := len(n.recent) - 1; {
-	case last >= 0 && n.recent[last] == s:
-		return
-	case last+1 == maxRecent:
-		n.recent = n.recent[:0]
-	}
-	n.recent = append(n.recent, s)
 }

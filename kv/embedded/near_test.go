@@ -201,7 +201,7 @@ func TestNearAgain(t *testing.T) {
 	}
 	db.near = newNear()
 	for queue := range queues {
-		db.near.tails.put(tail{fmt.Appendf(nil, "%02d/%08d", queue, 1), of(queue).End, true}, db.version)
+		db.near.lastKeys.add(fmt.Appendf(nil, "%02d/%08d", queue, 1), of(queue).End, true, db.version)
 	}
 	isNear := func(queue int) bool { return db.near.holding(of(queue).End, true) != nil }
 	for queue := range queues {
@@ -361,7 +361,7 @@ func TestNearYields(t *testing.T) {
 	of := func(begin, end string) kv.Range { return kv.Range{Begin: []byte(begin), End: []byte(end)} }
 	for _, reverse := range []bool{false, true} {
 		n := newNear()
-		n.tails.put(tail{[]byte("a"), []byte("z"), true}, 5)
+		n.lastKeys.add([]byte("a"), []byte("z"), true, 5)
 		r := reading{pos: []byte("f"), end: []byte("k"), reverse: reverse}
 		if reverse {
 			r.pos, r.end = r.end, r.pos

@@ -9,9 +9,8 @@ import (
 // ordered is what a tree has by where it begins, which may not change while it is there.
 type ordered interface{ start() []byte }
 
-func (s *stretch) start() []byte   { return s.begin }
-func (g *gap) start() []byte       { return g.begin }
-func (b *tailBlock) start() []byte { return b.from }
+func (s *stretch) start() []byte { return s.begin }
+func (g *gap) start() []byte     { return g.begin }
 
 // newTree returns an empty tree, which its user locks.
 func newTree[T ordered]() *btree.BTreeG[T] {

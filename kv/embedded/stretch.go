@@ -238,7 +238,7 @@ func (s *stretch) runsLow(r *reading, left int, beyond []byte) {
 
 // askedBetween takes in that a range between its pairs was asked for and found empty. Who pushes
 // many items asks for all before the first is there, so until the next commit more may be asked for
-// than there are pairs. With that, with what tails.yield leaves and with what tails.keep puts before
+// than there are pairs. With that, with what lastKeys.yield leaves and with what lastKeys.keep puts before
 // an only pair, a push among a million priorities which were filled 10,000 at a time takes 0.65 to
 // 0.8 of the time on average with Memory, and if 5,000 at a time, 0.9: one in 200 looked in Pebble.
 func (s *stretch) askedBetween() {
@@ -249,7 +249,7 @@ func (s *stretch) askedBetween() {
 }
 
 // distinct tells whether many of its pairs are probably the last of a range that is asked
-// for: whether priorities have few items each. Then tails takes in all of them when s is
+// for: whether priorities have few items each. Then lastKeys takes in all of them when s is
 // forgotten.
 func (s *stretch) distinct() bool { return s.between > 0 && s.between >= len(s.pairs)/4 }
 
