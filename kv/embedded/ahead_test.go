@@ -160,8 +160,8 @@ func TestFetchOnce(t *testing.T) {
 			asked++
 		}
 		before := n.stretches.Len()
-		if last, known := n.last(kv.Range{Begin: key(0), End: key(10*i + 5)}, 1); string(last) != string(key(10*i+4)) || !known {
-			t.Fatalf("the last key before %q is %q", key(10*i+5), last)
+		if last, known := n.last(kv.Range{Begin: key(0), End: key(10*i + 100)}, 1); string(last) != string(key(10*i+99)) || !known {
+			t.Fatalf("the last key before %q is %q", key(10*i+100), last)
 		}
 		if now := n.stretches.Len(); i == 0 && now == before {
 			t.Fatal("the stretch was not cut: the test tests nothing")

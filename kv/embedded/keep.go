@@ -122,7 +122,7 @@ func (n *near) set(s *stretch, p pair, value []byte, later *backlog) int {
 		return i
 	}
 	n.grow(s, p.size())
-	s.insert(i, p)
+	s.pairs = slices.Insert(s.pairs, i, p)
 	return i
 }
 
@@ -137,7 +137,7 @@ func (n *near) remove(s *stretch, key []byte, later *backlog) {
 	n.grow(s, -s.pairs[i].size())
 	switch i {
 	case 0:
-		s.pairs[0] = pair{} // which memory still has
+		s.pairs[0] = pair{} // which the array still has
 		s.pairs = s.pairs[1:]
 		n.took(s, 0)
 	case len(s.pairs) - 1:
@@ -177,15 +177,8 @@ func (n *near) clear(r kv.Range, version uint64) {
 	})
 }
 
+// grow adds bytes to s.
 func (n *near) grow(s *stretch, bytes int) {
 	s.size += bytes
-	n.count(s, bytes)
-}
-
-// count adds bytes of a stretch to what all have.
-func (n *near) count(s *stretch, bytes int) {
 	n.size += bytes
-	if s.spare {
-		n.spared += bytes
-	}
 }

@@ -30,7 +30,6 @@ func (m *deadModel) checkLastKeys(rt *rapid.T) {
 	l.check(rt)
 	all := l.all()
 	m.lastKeys += len(all)
-	m.spares += len(m.db.near.spares)
 	for _, known := range all {
 		for key := range m.now {
 			if key > string(known.begin) && key < string(known.end) {

@@ -23,7 +23,7 @@ import (
 // A stretch grows from what lies behind it as its pairs are taken: see ahead. One
 // that gets too many becomes two. What is known is bounded in bytes: forgotten first is
 // what lies between the ends of queues, the oldest before the others, and then what was
-// not used. Short heads have room of their own beside that. So a queue that is short enough
+// not used. So a queue that is short enough
 // is near as a whole, and one that is filled does not push out the ends of others. Against
 // keeping the ends alone, and with Interval, 16 callers do 1.1 times as many drains of a
 // queue and 1.15 times as many transfers, and 1.2 times as many transfers through a priority
@@ -41,7 +41,6 @@ type near struct {
 	spares    []*stretch              // to be forgotten last, likewise: short heads
 	rooms     [][]pair                // memory of stretches that were forgotten, for others
 	size      int
-	spared    int // of that, what spares have
 	most      nearSizes
 	due       []*stretch // of which deadSpace is to be told, during a commit
 	lastKeys  *lastKeys  // what is left of those that were forgotten
@@ -52,8 +51,7 @@ type near struct {
 // times as long as with 256 and 512; with these, 16 callers drain a queue 1.02 to 1.07 times
 // as fast as with those, and a lone one 1.05 to 1.1 times, with Interval.
 type nearSizes struct {
-	bytes int // of all stretches but spares; less than a stretch takes turns all of it off
-	heads int // of spares beside those: see setAside
+	bytes int // of all stretches; less than a stretch takes turns all of it off
 	pairs int // in a stretch
 	first int // pairs fetched at first, if they are small: a search costs as much as dozens
 	tail  int // pairs left of a tail
@@ -71,7 +69,7 @@ type nearSizes struct {
 	dead  int // pairs taken from an end, after which the space that they leave is known dead
 }
 
-var usualSizes = nearSizes{bytes: 8 << 20, heads: 24 << 20, pairs: 1024, first: 16, tail: 8, ahead: 512, inner: 64, between: 256, value: 16 << 10, dead: 64}
+var usualSizes = nearSizes{bytes: 16 << 20, pairs: 1024, first: 16, tail: 8, ahead: 512, inner: 64, between: 256, value: 16 << 10, dead: 64}
 
 const (
 	stretchSize = 256       // bytes that a stretch takes beside its pairs
@@ -177,18 +175,13 @@ func (n *near) absorb(s *stretch, reverse bool) {
 	n.grow(a, b.size-stretchSize)
 	a.end, a.tail = b.end, b.tail
 	n.list(a)
-	if len(a.pairs) > 0 {
-		a.place(len(a.pairs), b.pairs...)
-	} else {
-		a.pairs, a.memory = b.pairs, b.memory
-	}
-	b.release()
+	a.pairs = append(a.pairs, b.pairs...)
+	b.pairs = nil // it may be in a queue for a while
 	a.between += b.between
 	a.changed, a.ahead, a.steady = max(a.changed, b.changed), max(a.ahead, b.ahead), a.steady || b.steady
 	if !reverse {
 		a.fetching = b.fetching
 	}
-	n.forget() // all of it is now what a was, a short head or not: there may be too much of that
 }
 
 // one tells whether two stretches should be one: mostly if that leaves room, as it would soon
@@ -281,7 +274,7 @@ func (n *near) asked(s *stretch, end []byte, i int, none bool) *stretch {
 		if none {
 			most = n.most.between
 		}
-		if len(s.pairs) > most && (none || i < len(s.pairs)) && (i > n.most.inner || s.room() == 0) {
+		if len(s.pairs) > most && (none || i < len(s.pairs)) && i > n.most.inner {
 			s, _ = n.cut(s, end, i, true)
 			n.forget()
 		} else if s.inner == nil {

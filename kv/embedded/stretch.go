@@ -24,16 +24,11 @@ type stretch struct {
 	used     bool // since it was last looked at to be forgotten
 	gone     bool
 	steady   bool // the pairs of ahead were wanted before
-	spare    bool // it is one of those that are forgotten last
-
-	bounds [64]byte // where begin and end are, if there is room: next to what is looked at first
 
 	end     []byte
-	found   int    // what the last search has: the next one often is for a key there
 	ahead   int    // how many pairs the next read beyond it should fetch
 	size    int    // of it all, in bytes
 	taken   [2]int // pairs from either end since deadSpace was told of it
-	memory  []pair // which pairs is the rest of, as it loses its first
 	inner   []byte // not a bound, but where a backward read began
 	between int    // how many ranges between its pairs were asked for and found empty
 	counted uint64 // what changed was when between was counted
@@ -41,90 +36,19 @@ type stretch struct {
 
 // newStretch returns the stretch of a range, with no pairs. It has a copy of its bounds.
 func newStretch(r kv.Range) *stretch {
-	s := &stretch{size: stretchSize}
-	room := s.bounds[:0]
-	if n := len(r.Begin); n > 0 { // see clone
-		s.begin = append(room, r.Begin...)[:n:n]
-		room = s.bounds[min(n, len(s.bounds)):][:0]
-	}
-	s.end = slices.Clip(append(room, r.End...))
-	return s
+	r = clone(r)
+	return &stretch{begin: r.Begin, end: r.End, size: stretchSize}
 }
 
 func (s *stretch) holds(key []byte) bool {
 	return bytes.Compare(s.begin, key) <= 0 && bytes.Compare(key, s.end) < 0
 }
 
-// search returns the index of the first pair at or behind key, and whether it is
-// key's.
-func (s *stretch) search(key []byte) (i int, found bool) {
-	s.found, found = search(s.pairs, key, s.found)
-	return s.found, found
-}
+// search returns the index of the first pair at or behind key, and whether it is key's.
+func (s *stretch) search(key []byte) (i int, found bool) { return search(s.pairs, key) }
 
-// insert puts a pair in before the one at an index. Those that are fewer move, if there is room
-// for the first ones: where the smallest priorities were taken, new items come before all that
-// is near.
-func (s *stretch) insert(i int, p pair) {
-	room := 0
-	if i < len(s.pairs)/2 {
-		room = s.room()
-	}
-	if room == 0 {
-		s.place(i, p)
-		return
-	}
-	longer := s.memory[:cap(s.memory)][room-1 : room+len(s.pairs)]
-	copy(longer, s.pairs[:i])
-	longer[i] = p
-	s.pairs = longer
-}
-
-// place puts pairs in before the one at an index.
-func (s *stretch) place(i int, pairs ...pair) {
-	s.reserve(len(pairs))
-	if s.pairs = slices.Insert(s.pairs, i, pairs...); !s.inMemory() {
-		s.memory = s.pairs // else what it was would keep its pairs alive
-	}
-}
-
-// reserve has memory behind the last pair for so many more, if there is enough before the first: where
-// items are taken at one end and come at the other, that is used again, and none need be allocated. With
-// Interval, a lone caller drains queues 1.02 to 1.03 times as fast.
-func (s *stretch) reserve(more int) {
-	has := len(s.pairs)
-	if has+more <= cap(s.pairs) {
-		return
-	}
-	room := s.room()
-	if has+more > cap(s.memory) || has > max(room, more) {
-		return // to move them would gain room for fewer than it moves
-	}
-	whole := s.memory[:cap(s.memory)]
-	copy(whole, s.pairs)
-	clear(whole[max(has, room) : room+has])
-	s.pairs = whole[:has]
-}
-
-// room returns for how many pairs there is memory before the first.
-func (s *stretch) room() int {
-	if !s.inMemory() {
-		return 0
-	}
-	return cap(s.memory) - cap(s.pairs)
-}
-
-// inMemory tells whether pairs is the rest of memory.
-func (s *stretch) inMemory() bool {
-	n, m := cap(s.memory), cap(s.pairs)
-	return n >= m && m > 0 && &s.memory[:n][n-1] == &s.pairs[:m][m-1]
-}
-
-// search looks at the ends first: that is where queues change. That it finds the last pair without
-// more than that makes a PopMax from 2,000,000 items take 0.9 of the time with Memory. Then it looks
-// at hint, which lets a lone producer and a lone consumer move 1.02 times as many items through a
-// priority queue with Interval.
-func search(pairs []pair, key []byte, hint int) (int, bool) {
+// search looks at the ends first: that is where queues change.
+func search(pairs []pair, key []byte) (int, bool) {
 	n := len(pairs)
 	if n == 0 {
 		return 0, false
@@ -137,11 +61,6 @@ func search(pairs []pair, key []byte, hint int) (int, bool) {
 	}
 	if c := bytes.Compare(pairs[0].key(), key); c >= 0 {
 		return 0, c == 0
-	}
-	if 0 < hint && hint < n && bytes.Compare(pairs[hint-1].key(), key) < 0 {
-		if c := bytes.Compare(pairs[hint].key(), key); c >= 0 {
-			return hint, c == 0
-		}
 	}
 	return slices.BinarySearchFunc(pairs, key, func(p pair, key []byte) int { return bytes.Compare(p.key(), key) })
 }
@@ -295,16 +214,8 @@ func (n *near) cut(s *stretch, at []byte, i int, tail bool) (first, second *stre
 	n.drop(s)
 	first, second = newStretch(kv.Range{Begin: s.begin, End: at}), newStretch(kv.Range{Begin: at, End: s.end})
 	first.head, first.tail = s.head, tail
-	second.pairs, second.memory, second.tail = s.pairs, s.memory, s.tail
-	if i > 0 {
-		second.pairs, second.memory = append(n.room(), s.pairs[i:]...), nil
-		clear(s.pairs[i:])
-		first.pairs = s.pairs[:i]
-		if cap(s.pairs) > 2*i+maxWaste {
-			first.pairs = slices.Clone(first.pairs)
-			n.leave(s.pairs)
-		}
-	}
+	second.tail = s.tail
+	first.pairs, second.pairs = slices.Clone(s.pairs[:i]), slices.Clone(s.pairs[i:])
 	small, large := first, second
 	if len(first.pairs) > len(second.pairs) {
 		small, large = second, first
@@ -318,39 +229,6 @@ func (n *near) cut(s *stretch, at []byte, i int, tail bool) (first, second *stre
 		part.ahead, part.steady, part.fetching = s.ahead, s.steady, s.fetching
 		n.add(part)
 	}
-	s.release()
+	s.pairs = nil // it may be in a queue for a while
 	return first, second
-}
-
-// maxWaste is how many pairs more than twice what it has a stretch may have memory for after
-// it was cut.
-const maxWaste = 16
-
-// release drops the memory of a stretch that is gone: it may be in a queue for a while.
-func (s *stretch) release() { s.pairs, s.memory = nil, nil }
-
-// room returns memory for a stretch that will grow, which another has had, if there is
-// some; or none, if there are so many stretches that together it would be more than they may
-// take.
-func (n *near) room() []pair {
-	if n.stretches.Len()*n.most.pairs*pairSize > n.most.bytes {
-		return nil
-	}
-	if last := len(n.rooms) - 1; last >= 0 {
-		room := n.rooms[last]
-		n.rooms = n.rooms[:last]
-		return room
-	}
-	return make([]pair, 0, n.most.pairs+1)
-}
-
-// maxRooms bounds the memory that is kept for stretches that will grow.
-const maxRooms = 4
-
-// leave keeps the memory of a stretch that was forgotten, for room.
-func (n *near) leave(pairs []pair) {
-	if cap(pairs) > n.most.pairs && len(n.rooms) < maxRooms {
-		clear(pairs)
-		n.rooms = append(n.rooms, pairs[:0])
-	}
 }
