@@ -189,7 +189,11 @@ func (d *deadSpace) commit(e *effects, version, oldest uint64) {
 	for _, r := range e.cleared {
 		d.extend(r.Begin, r.End, version)
 	}
-	d.cutAll(e.changes)
+	for _, c := range e.changes {
+		if c.Kind != overlay.Clear {
+			d.cut(c.Key)
+		}
+	}
 	for _, key := range e.far {
 		if d.holding(key, false) == nil {
 			d.extend(key, key[:len(key)+1], version) // behind it is a zero byte
@@ -210,44 +214,18 @@ func (d *deadSpace) extend(begin, end []byte, version uint64) {
 	}
 }
 
-// cutAll takes the keys that were set out of the gaps that hold them. They come in order,
-// and mostly lie between two gaps, or behind all: then two searches do for all of them. With
-// Interval, 16 callers fill a queue 1.02 times as fast.
-func (d *deadSpace) cutAll(changes []*overlay.Change) {
-	between := false // the last key that was looked for was in no gap
-	var next []byte  // where the first one behind it begins; nil: there is none
-	for i, c := range changes {
-		if c.Kind == overlay.Clear || between && (next == nil || bytes.Compare(c.Key, next) < 0) {
-			continue
-		}
-		if between = !d.cut(c.Key) && i+1 < len(changes); between {
-			next = d.begin(c.Key)
-		}
-	}
-}
-
-// begin returns where the first gap begins that does so behind key, or nil.
-func (d *deadSpace) begin(key []byte) (begin []byte) {
-	d.pivot.begin = key
-	d.gaps.Ascend(&d.pivot, func(g *gap) bool {
-		begin = g.begin
-		return false
-	})
-	return begin
-}
-
 // cut takes key out of the gap that holds it, if there is one.
-func (d *deadSpace) cut(key []byte) (found bool) {
+func (d *deadSpace) cut(key []byte) {
 	g := d.holding(key, false)
 	if g == nil {
-		return false
+		return
 	}
 	after := kv.After(key)
 	if g.cutBegin && !g.cutEnd && bytes.Compare(after, g.end) < 0 {
 		d.gaps.Delete(g)
 		g.begin = after
 		d.gaps.Set(g)
-		return true
+		return
 	}
 	behind := &gap{begin: after, end: g.end, version: g.version, cutBegin: true, cutEnd: g.cutEnd}
 	if g.cutBegin || bytes.Equal(g.begin, key) {
@@ -258,7 +236,6 @@ func (d *deadSpace) cut(key []byte) (found bool) {
 	if !behind.cutEnd && bytes.Compare(behind.begin, behind.end) < 0 {
 		d.add(behind)
 	}
-	return true
 }
 
 // join makes gaps one with the neighbours that they touch, as far as every open
