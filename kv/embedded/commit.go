@@ -18,6 +18,7 @@ type effects struct {
 	cleared []kv.Range        // hold no key afterwards, but for those of changes
 	ranges  []kv.Range        // where others conflict with it, beside the keys of changes
 	adds    []*overlay.Change // that need the latest value
+	batch   *pebble.Batch     // all of it, as the journal has it, but for adds before sum
 
 	// What near leaves to deadSpace: keys that were cleared where nothing is near, and
 	// gaps.
@@ -34,32 +35,34 @@ func (e *effects) written() written {
 	return w
 }
 
-// effects puts the transaction's writes in a batch, all but the additions, which need
+// effects returns what the transaction's writes do, all but the additions, which need
 // the latest value.
-func (t *tx) effects() (e effects) {
-	b := &t.batch
-	b.reset()
-	b.repr = slices.Grow(b.repr, batchOverhead*t.writes.Ops()+t.writes.Bytes())
-	e.cleared = t.writes.Cleared()
-	for _, r := range e.cleared {
-		b.removeRange(r)
-	}
-	e.changes = t.writes.All()
-	for _, c := range e.changes {
-		switch c.Kind {
-		case overlay.Set:
-			b.set(c.Key, c.Value)
-		case overlay.Clear:
-			b.remove(c.Key)
-		default:
-			e.adds = append(e.adds, c)
-		}
-	}
+func (t *tx) effects() (e effects, err error) {
+	e = effects{changes: t.writes.All(), cleared: t.writes.Cleared()}
 	e.ranges = e.cleared
 	if len(t.conflicts) > 0 {
 		e.ranges = normalize(slices.Concat(e.cleared, t.conflicts))
 	}
-	return e
+	e.batch = t.db.pebble.NewBatchWithSize(batchOverhead*(1+t.writes.Ops()) + t.writes.Bytes())
+	for _, r := range e.cleared {
+		if err := (operation{removeRange, r.Begin, r.End}).write(e.batch); err != nil {
+			return e, err
+		}
+	}
+	for _, c := range e.changes {
+		o := operation{set, c.Key, c.Value}
+		switch c.Kind {
+		case overlay.Clear:
+			o.kind = remove
+		case overlay.Add:
+			e.adds = append(e.adds, c)
+			continue
+		}
+		if err := o.write(e.batch); err != nil {
+			return e, err
+		}
+	}
+	return e, nil
 }
 
 // batchOverhead is what an entry of a batch takes beside its key and value, at most.
@@ -185,8 +188,10 @@ func (t *tx) applyInTurn() (uint64, error) {
 // version of the commit. From here on it is visible, and will be counted in db.commits
 // until it is acknowledged.
 func (t *tx) apply(reads []kv.Range) (uint64, error) {
-	e := t.effects()
-
+	e, err := t.effects()
+	if err != nil {
+		return 0, err
+	}
 	db := t.db
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -198,6 +203,9 @@ func (t *tx) apply(reads []kv.Range) (uint64, error) {
 	version, stale := db.version, db.stale()
 	db.mu.Unlock()
 	closeAll(snap, stale)
+	if err == nil {
+		err = e.batch.Close()
+	}
 	return version, err
 }
 
@@ -234,10 +242,10 @@ func (t *tx) applyLocked(e *effects, reads []kv.Range, compared uint64) (*pebble
 	if len(reads) > 0 && conflicts(db.window.since(compared), reads) {
 		return nil, kv.ErrConflict
 	}
-	if err := db.sum(&t.batch, e); err != nil {
+	if err := db.sum(e); err != nil {
 		return nil, err
 	}
-	later, err := db.applyBatch(&t.batch, db.version+1)
+	later, err := db.applyBatch(e.batch, db.version+1)
 	if err != nil {
 		return nil, err
 	}
@@ -264,7 +272,7 @@ func (t *tx) applyLocked(e *effects, reads []kv.Range, compared uint64) (*pebble
 }
 
 // sum puts the results of additions in the batch, and in their changes.
-func (db *DB) sum(b *batch, e *effects) error {
+func (db *DB) sum(e *effects) error {
 	if len(e.adds) > 0 {
 		db.catchUp()
 	}
@@ -279,7 +287,9 @@ func (db *DB) sum(b *batch, e *effects) error {
 		if err != nil {
 			return db.readError(err)
 		}
-		b.set(c.Key, c.Value)
+		if err := e.batch.Set(c.Key, c.Value, nil); err != nil {
+			return err
+		}
 	}
 	return nil
 }
@@ -287,21 +297,19 @@ func (db *DB) sum(b *batch, e *effects) error {
 // applyBatch appends the batch to the journal, before its writes may go to the memtable (see
 // journal). It returns the backlog if they are to be added there, or nil, for a long batch
 // that is worth none.
-func (db *DB) applyBatch(b *batch, version uint64) (later *backlog, err error) {
+func (db *DB) applyBatch(b *pebble.Batch, version uint64) (later *backlog, err error) {
 	err = guardfs.Run(func() error {
 		if db.full {
 			if err := db.turn(); err != nil {
 				return err
 			}
 		}
-		db.full = db.journal.append(b.repr, b.count, version)
-		if len(b.repr) <= backlogPart {
-			later = db.backlog
-			return nil
+		db.full = db.journal.append(b.Repr(), int(b.Count()), version)
+		if b.Len() > backlogPart {
+			return db.backlog.applyLong(b)
 		}
-		repr := b.repr
-		b.repr = nil
-		return db.backlog.applyLong(repr)
+		later = db.backlog
+		return nil
 	})
 	if err != nil {
 		db.guard.Fail(err) // what Pebble has done with it is unknown

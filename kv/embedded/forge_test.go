@@ -5,6 +5,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/cockroachdb/pebble/v2"
 	"github.com/conq-go/conq/kv"
 )
 
@@ -17,13 +18,14 @@ func TestJournalForged(t *testing.T) {
 }
 
 func forgeJournal(t *testing.T, shift int) {
-	var b batch
-	b.reset()
-	b.set([]byte("forged"), nil)
+	var b pebble.Batch
+	if err := b.Set([]byte("forged"), nil, nil); err != nil {
+		t.Fatal(err)
+	}
 	value := make([]byte, shift)
 	for len(value) < 30_000 {
 		for n := uint64(6); n < 20; n++ {
-			value = appendRecord(value, n, 1<<20, b.repr)
+			value = appendRecord(value, n, 1<<20, b.Repr())
 		}
 	}
 	fs := memFS()

@@ -340,7 +340,11 @@ func (db *DB) replay() error {
 	segments := slices.Clone(db.journal.file.closed)
 	err := db.journal.replay(func(repr []byte) error {
 		bytes += len(repr)
-		return apply(db.pebble, repr)
+		b := db.pebble.NewBatch()
+		if err := b.SetRepr(repr); err != nil {
+			return err
+		}
+		return db.pebble.Apply(b, pebble.NoSync) // not closed: its memory is not Pebble's to use again
 	})
 	if err != nil || len(segments) <= fewSegments && bytes <= littleBytes {
 		return err

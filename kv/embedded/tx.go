@@ -17,7 +17,6 @@ type tx struct {
 	snapshot reader
 
 	writes    overlay.Overlay
-	batch     batch      // of what is written, at the commit
 	reads     []kv.Range // read conflict ranges
 	bounds    []byte     // of some of them
 	conflicts []kv.Range // write conflict ranges added by hand
