@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/conq-go/conq/internal/load"
+	"github.com/conq-go/conq/internal/measure"
 	"github.com/conq-go/conq/kv"
 	"github.com/conq-go/conq/kv/faulty"
 	"github.com/spf13/cobra"
@@ -150,7 +151,7 @@ type benchDocument struct {
 
 func (a *app) measureLoad(cmd *cobra.Command, f *benchFlags, name string) error {
 	live := newLive(a)
-	f.config.Progress = func(p load.Progress) { live.line(benchLine(p), p.Elapsed, p.Done) }
+	f.config.Progress = func(p measure.Progress) { live.line(benchLine(p), p.Elapsed, p.Done) }
 	report, err := load.Run(cmd.Context(), f.config)
 	live.end()
 	switch {

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/conq-go/conq/internal/load"
+	"github.com/conq-go/conq/internal/measure"
 	"github.com/google/go-cmp/cmp"
 )
 
@@ -43,14 +44,14 @@ func TestBenchText(t *testing.T) {
 		Interrupted: true,
 		Phases: []load.Result{{
 			Name: load.Fill,
-			Put: load.Calls{
-				Verb: "push", Count: 12345, PerSecond: 6172.5, Batch: 15.96, Rates: []float64{0, 6000, 12000},
-				Latency: load.Latency{P50: 0.25, P99: 1.26, P999: 99.94, Max: 1234},
-			},
+			Put: load.Calls{Batch: 15.96, Calls: measure.Calls{
+				Verb: "push", Count: 12345, PerSecond: 6172.5, Rates: []float64{0, 6000, 12000},
+				Latency: measure.Latency{P50: 0.25, P99: 1.26, P999: 99.94, Max: 1234},
+			}},
 			TransactionsPerItem: 0.0626, ConflictsPerItem: 0,
 		}, {
 			Name:                load.Drain,
-			Take:                load.Calls{Verb: "pop", Count: 7, PerSecond: 7, Batch: 1, Rates: []float64{7, 7}},
+			Take:                load.Calls{Batch: 1, Calls: measure.Calls{Verb: "pop", Count: 7, PerSecond: 7, Rates: []float64{7, 7}}},
 			TransactionsPerItem: 2.5, ConflictsPerItem: 0.125,
 			Staging: load.Staged{Requests: 1000, Fulfilments: 30, Served: 33.33, Expired: 2},
 		}},
@@ -79,7 +80,7 @@ func TestBenchText(t *testing.T) {
 }
 
 func TestBenchLine(t *testing.T) {
-	got := benchLine(load.Progress{Phase: "fill"}) + "\n" + benchLine(load.Progress{Phase: "drain", Elapsed: 2e9, Took: 4000})
+	got := benchLine(measure.Progress{Phase: "fill"}) + "\n" + benchLine(measure.Progress{Phase: "drain", Elapsed: 2e9, Took: 4000})
 	want := "fill         0.0 s  in         0  out         0\n" +
 		"drain        2.0 s  in         0  out     4,000      2,000/s"
 	if got != want {

@@ -6,10 +6,11 @@ import (
 	"text/tabwriter"
 
 	"github.com/conq-go/conq/internal/load"
+	"github.com/conq-go/conq/internal/measure"
 	"github.com/guptarohit/asciigraph"
 )
 
-func benchLine(p load.Progress) string {
+func benchLine(p measure.Progress) string {
 	line := fmt.Sprintf("%-10s %5.1f s  in %9s  out %9s", p.Phase, p.Elapsed.Seconds(), count(p.Put), count(p.Took))
 	if seconds := p.Elapsed.Seconds(); seconds > 0 {
 		line += fmt.Sprintf("  %9s/s", count(int(float64(max(p.Put, p.Took))/seconds)))
@@ -24,9 +25,7 @@ func benchText(r *load.Report) string {
 	b.WriteString("\n")
 	b.WriteString(costTable(r.Phases))
 	for i := range r.Phases {
-		if graph := loadGraph(&r.Phases[i]); graph != "" {
-			fmt.Fprintf(&b, "\n%s\n", graph)
-		}
+		b.WriteString(loadGraph(&r.Phases[i]))
 	}
 	if r.Interrupted {
 		b.WriteString("\nInterrupted: the last phase, and what it has measured, is not complete.\n")
@@ -47,9 +46,7 @@ func speedTable(phases []load.Result) string {
 			if c.Count == 0 {
 				continue
 			}
-			l := c.Latency
-			fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t\n", p.Name, c.Verb, count(c.Count), count(int(c.PerSecond)),
-				millis(l.P50), millis(l.P99), millis(l.P999), millis(l.Max))
+			fmt.Fprintf(w, "%s\t%s\n", p.Name, cells(c.Calls))
 		}
 	}
 	w.Flush()
@@ -90,23 +87,22 @@ func batch(average float64) string {
 	return fmt.Sprintf("%.1f", average)
 }
 
-// loadGraph plots items a second over the time of a phase: those that went out,
-// or in if none did. If that took too short it returns nothing.
+// loadGraph plots the calls of a phase that took items, or that put any if none did.
 func loadGraph(p *load.Result) string {
-	c := &p.Take
+	c := p.Take.Calls
 	if c.Count == 0 {
-		c = &p.Put
+		c = p.Put.Calls
 	}
+	return ratePlot(c, fmt.Sprintf("%s: ", p.Name))
+}
+
+// ratePlot plots calls a second over time, or returns nothing if they took too short.
+func ratePlot(c measure.Calls, of string) string {
 	if len(c.Rates) < 3 {
 		return ""
 	}
-	return ratePlot(c.Rates, fmt.Sprintf("%s: %s calls a second, over time", p.Name, c.Verb))
-}
-
-// ratePlot plots numbers a second.
-func ratePlot(rates []float64, caption string) string {
-	return asciigraph.Plot(rates,
+	return "\n" + asciigraph.Plot(c.Rates,
 		asciigraph.Height(6), asciigraph.Width(60), asciigraph.LowerBound(0),
 		asciigraph.YAxisValueFormatter(func(v float64) string { return fmt.Sprintf("%9s", count(int(v))) }),
-		asciigraph.Caption(caption))
+		asciigraph.Caption(of+c.Verb+" calls a second, over time")) + "\n"
 }

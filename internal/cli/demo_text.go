@@ -3,10 +3,10 @@ package cli
 import (
 	"fmt"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/conq-go/conq/internal/demo"
+	"github.com/conq-go/conq/internal/measure"
 )
 
 // live shows how something is doing: in one line that is redrawn on a terminal,
@@ -23,7 +23,7 @@ func newLive(a *app) *live {
 	return &live{app: a, terminal: commands(a.stderr), columns: func() int { return columns(a.stderr) }}
 }
 
-func (l *live) show(p demo.Progress) { l.line(liveText(p), p.Elapsed, p.Done) }
+func (l *live) show(p measure.Progress) { l.line(liveText(p), p.Elapsed, p.Done) }
 
 // line shows how things are so long after the phase began, or at its end.
 func (l *live) line(text string, elapsed time.Duration, done bool) {
@@ -51,7 +51,7 @@ func (l *live) end() {
 	}
 }
 
-func liveText(p demo.Progress) string {
+func liveText(p measure.Progress) string {
 	return fmt.Sprintf("%-14s %5.1f s  in %9s  out %9s  waiting %8s  %9s/s",
 		p.Phase, p.Elapsed.Seconds(), count(p.Put), count(p.Took), count(p.Put-p.Took),
 		count(int(float64(p.Took)/p.Elapsed.Seconds())))
@@ -79,9 +79,7 @@ func phaseText(p *demo.Phase, paint func(colour, text string) string) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s, %.1f s\n\n", paint(bold, strings.ToUpper(p.Name[:1])+p.Name[1:]), p.Seconds)
 	b.WriteString(latencyTable(p.Put, p.Take))
-	if graph := rateGraph(p); graph != "" {
-		fmt.Fprintf(&b, "\n%s\n", graph)
-	}
+	b.WriteString(ratePlot(p.Take, ""))
 	b.WriteByte('\n')
 	for _, c := range p.Checks {
 		if c.Broken == 0 {
@@ -93,17 +91,22 @@ func phaseText(p *demo.Phase, paint func(colour, text string) string) string {
 	return b.String()
 }
 
-func latencyTable(calls ...demo.Calls) string {
+func latencyTable(calls ...measure.Calls) string {
 	var b strings.Builder
-	w := tabwriter.NewWriter(&b, 0, 0, 3, ' ', tabwriter.AlignRight)
+	w := newTable(&b)
 	fmt.Fprint(w, "\tcalls\ta second\tp50\tp99\tp99.9\tmax\t\n")
 	for _, c := range calls {
-		l := c.Latency
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t\n", c.Verb, count(c.Count), count(int(c.PerSecond)),
-			millis(l.P50), millis(l.P99), millis(l.P999), millis(l.Max))
+		fmt.Fprintln(w, cells(c))
 	}
 	w.Flush()
 	return b.String()
+}
+
+// cells are those of calls in a table.
+func cells(c measure.Calls) string {
+	l := c.Latency
+	return fmt.Sprintf("%s\t%s\t%s\t%s\t%s\t%s\t%s\t", c.Verb, count(c.Count), count(int(c.PerSecond)),
+		millis(l.P50), millis(l.P99), millis(l.P999), millis(l.Max))
 }
 
 // millis writes a duration in milliseconds with three digits or so.
@@ -115,13 +118,4 @@ func millis(ms float64) string {
 		return fmt.Sprintf("%.1f ms", ms)
 	}
 	return fmt.Sprintf("%s ms", count(int(ms)))
-}
-
-// rateGraph plots how many items came out over time, or returns nothing if that
-// took too short.
-func rateGraph(p *demo.Phase) string {
-	if len(p.Take.Rates) < 3 {
-		return ""
-	}
-	return ratePlot(p.Take.Rates, p.Take.Verb+" calls a second, over time")
 }

@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/conq-go/conq/internal/audit"
+	"github.com/conq-go/conq/internal/measure"
 	"github.com/conq-go/conq/kv"
 )
 
@@ -40,7 +41,7 @@ type Config struct {
 	// Seed decides on payloads, priorities and ends.
 	Seed uint64
 	// Progress is told now and then how things are. Default: nobody is.
-	Progress func(Progress)
+	Progress func(measure.Progress)
 }
 
 // MinSize is the smallest Size.
@@ -48,17 +49,6 @@ const MinSize = 16
 
 // MaxClients is the largest number of producers, or consumers.
 const MaxClients = 10_000
-
-// Progress is how things are.
-type Progress struct {
-	Phase     string
-	Elapsed   time.Duration // of the phase
-	Put, Took int
-	Done      bool // this is the last of the phase
-}
-
-// sampling is how often the rate is measured and Progress called.
-const sampling = 100 * time.Millisecond
 
 // leave is how many items a phase leaves for the reopened store, at least.
 const leave = 10
@@ -85,16 +75,16 @@ func Run(ctx context.Context, c Config) (*Report, error) {
 		return nil, err
 	}
 	if c.Progress == nil {
-		c.Progress = func(Progress) {}
+		c.Progress = func(measure.Progress) {}
 	}
 	phases := []*phase{
 		newPhase(c, "queue", openFIFO),
 		newPhase(c, "priority queue", openPriority),
 	}
-	if err := withStore(c.Open, func(db kv.DB) error { return work(ctx, db, phases) }); err != nil {
+	if err := eachPhase(c.Open, phases, func(p *phase, db kv.DB) error { return p.work(ctx, db) }); err != nil {
 		return nil, err
 	}
-	if err := withStore(c.Open, func(db kv.DB) error { return drain(ctx, db, phases) }); err != nil {
+	if err := eachPhase(c.Open, phases, func(p *phase, db kv.DB) error { return p.drain(ctx, db) }); err != nil {
 		return nil, fmt.Errorf("after the store was reopened: %w", err)
 	}
 	report := &Report{Seed: c.Seed, Producers: c.Producers, Consumers: c.Consumers, Size: c.Size, OK: true}
@@ -106,30 +96,19 @@ func Run(ctx context.Context, c Config) (*Report, error) {
 	return report, nil
 }
 
-func work(ctx context.Context, db kv.DB, phases []*phase) error {
-	for _, p := range phases {
-		if err := p.work(ctx, db); err != nil {
-			return fmt.Errorf("%s: %w", p.name, err)
-		}
-	}
-	return nil
-}
-
-func drain(ctx context.Context, db kv.DB, phases []*phase) error {
-	for _, p := range phases {
-		if err := p.drain(ctx, db); err != nil {
-			return fmt.Errorf("%s: %w", p.name, err)
-		}
-	}
-	return nil
-}
-
-func withStore(open func() (kv.DB, error), f func(kv.DB) error) error {
+// eachPhase does something in each phase, with the store open.
+func eachPhase(open func() (kv.DB, error), phases []*phase, do func(*phase, kv.DB) error) (err error) {
 	db, err := open()
 	if err != nil {
 		return err
 	}
-	return cmp.Or(f(db), db.Close()) // a store that has failed says so again when it is closed
+	defer func() { err = cmp.Or(err, db.Close()) }() // a store that has failed says so again when it is closed
+	for _, p := range phases {
+		if err := do(p, db); err != nil {
+			return fmt.Errorf("%s: %w", p.name, err)
+		}
+	}
+	return nil
 }
 
 // Report is what came out.
@@ -144,32 +123,15 @@ type Report struct {
 
 // Phase is what came out of the work on one queue.
 type Phase struct {
-	Name    string  `json:"name"`
-	Seconds float64 `json:"seconds"`
-	Put     Calls   `json:"put"`
-	Take    Calls   `json:"take"`
+	Name    string        `json:"name"`
+	Seconds float64       `json:"seconds"`
+	Put     measure.Calls `json:"put"`
+	Take    measure.Calls `json:"take"`
 	// Reopened is how many items were taken after the store was reopened.
 	Reopened int `json:"reopened"`
 	// Empty is how many takes found nothing.
 	Empty  int             `json:"empty"`
 	Checks []audit.Finding `json:"checks"`
-}
-
-// Calls are the calls of one kind that moved an item.
-type Calls struct {
-	Verb      string    `json:"verb"`
-	Count     int       `json:"count"`
-	PerSecond float64   `json:"per_second"`
-	Latency   Latency   `json:"latency_ms"`
-	Rates     []float64 `json:"rates"` // items a second, in each tenth of a second
-}
-
-// Latency is how long calls took, in milliseconds.
-type Latency struct {
-	P50  float64 `json:"p50"`
-	P99  float64 `json:"p99"`
-	P999 float64 `json:"p99.9"`
-	Max  float64 `json:"max"`
 }
 
 func (p *Phase) ok() bool {

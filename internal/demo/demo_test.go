@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/conq-go/conq/internal/measure"
 	"github.com/conq-go/conq/kv"
 	"github.com/conq-go/conq/kv/memory"
 	"go.uber.org/goleak"
@@ -31,7 +32,7 @@ func config(db kv.DB) Config {
 func TestCorrectStore(t *testing.T) {
 	var calls atomic.Int64
 	c := config(memory.New(memory.Options{}))
-	c.Progress = func(Progress) { calls.Add(1) }
+	c.Progress = func(measure.Progress) { calls.Add(1) }
 	report, err := Run(t.Context(), c)
 	if err != nil {
 		t.Fatal(err)
@@ -212,7 +213,7 @@ func TestCancelled(t *testing.T) {
 	c := config(memory.New(memory.Options{}))
 	c.Items, c.Duration = 0, time.Hour
 	ctx, cancel := context.WithCancel(t.Context())
-	c.Progress = func(Progress) { cancel() }
+	c.Progress = func(measure.Progress) { cancel() }
 	if _, err := Run(ctx, c); err == nil || !strings.Contains(err.Error(), "canceled") {
 		t.Errorf("error %v", err)
 	}

@@ -10,8 +10,8 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/HdrHistogram/hdrhistogram-go"
 	"github.com/conq-go/conq/internal/audit"
+	"github.com/conq-go/conq/internal/measure"
 	"github.com/conq-go/conq/kv"
 	"golang.org/x/sync/errgroup"
 )
@@ -22,31 +22,18 @@ type phase struct {
 	name   string
 	open   func(kv.DB) (queue, error)
 	maker  maker
-	began  time.Time
 	target int64 // items that go through while both sides work
 
 	// Shared by the clients.
-	claimed   atomic.Int64 // items that a producer has begun or will begin
-	put, took atomic.Int64
-	expired   atomic.Bool // the time is over
-	allPut    atomic.Bool // no producer is at work
+	meter   *measure.Meter
+	claimed atomic.Int64 // items that a producer has begun or will begin
+	expired atomic.Bool  // the time is over
+	allPut  atomic.Bool  // no producer is at work
 
-	worked   time.Duration
-	rates    [2][]float64
-	logs     []*log // of all clients, once they have ended
-	reopened int
-	queue    queue
-}
-
-// log is the record of one client.
-type log struct {
-	history    audit.History
-	puts, take *hdrhistogram.Histogram // durations in nanoseconds
-}
-
-func newLog() *log {
-	const longest = int64(time.Hour)
-	return &log{puts: hdrhistogram.New(1000, longest, 3), take: hdrhistogram.New(1000, longest, 3)}
+	put, take measure.Calls    // while both sides worked
+	logs      []*audit.History // of all clients, once they have ended
+	reopened  int
+	queue     queue
 }
 
 func newPhase(c Config, name string, open func(kv.DB) (queue, error)) *phase {
@@ -60,8 +47,6 @@ func newPhase(c Config, name string, open func(kv.DB) (queue, error)) *phase {
 	return p
 }
 
-func (p *phase) now() time.Duration { return time.Since(p.began) }
-
 // work lets producers and consumers at the queue.
 func (p *phase) work(ctx context.Context, db kv.DB) (err error) {
 	q, err := p.open(db)
@@ -72,16 +57,18 @@ func (p *phase) work(ctx context.Context, db kv.DB) (err error) {
 	if n, err := q.Len(ctx); err != nil || n > 0 {
 		return cmp.Or(err, fmt.Errorf("there are already items in %q: purge it, or use another store", q.Name()))
 	}
-	p.queue, p.began = q, time.Now()
+	p.queue, p.meter = q, measure.New(p.name, p.config.Progress)
 	if p.config.Duration > 0 {
 		defer time.AfterFunc(p.config.Duration, func() { p.expired.Store(true) }).Stop()
 	}
-	stop := p.sample()
+	stop := p.meter.Run()
 	err = p.clients(ctx)
 	stop()
+	p.meter.Done()
 	if err != nil {
 		return err
 	}
+	p.put, p.take = p.meter.Calls(q.verbs()) // and not of what one client alone does from here on
 	return p.leave(ctx)
 }
 
@@ -106,8 +93,8 @@ func (p *phase) clients(ctx context.Context) error {
 	return all.Wait()
 }
 
-func (p *phase) newLog() *log {
-	l := newLog()
+func (p *phase) newLog() *audit.History {
+	l := new(audit.History)
 	p.logs = append(p.logs, l)
 	return l
 }
@@ -117,7 +104,7 @@ func (p *phase) random(client int) *rand.Rand {
 	return rand.New(rand.NewPCG(p.config.Seed, p.maker.salt+uint64(client)))
 }
 
-func (p *phase) produce(ctx context.Context, producer int, l *log) error {
+func (p *phase) produce(ctx context.Context, producer int, l *audit.History) error {
 	random := p.random(producer)
 	for n := uint64(0); !p.expired.Load() && p.claimed.Add(1) <= p.target; n++ {
 		if err := p.putOne(ctx, uint64(producer)<<40|n, random, l); err != nil {
@@ -127,25 +114,25 @@ func (p *phase) produce(ctx context.Context, producer int, l *log) error {
 	return nil
 }
 
-func (p *phase) putOne(ctx context.Context, id uint64, random *rand.Rand, l *log) error {
+func (p *phase) putOne(ctx context.Context, id uint64, random *rand.Rand, l *audit.History) error {
 	priority := random.Int64N(p.queue.priorities()) - p.queue.priorities()/2
 	payload := p.maker.payload(id)
-	call := p.now()
+	call := p.meter.Elapsed()
 	if err := p.queue.put(ctx, payload, priority); err != nil {
 		return err
 	}
-	span := audit.Span{Call: call, Return: p.now()}
-	l.history.Puts = append(l.history.Puts, audit.Put{Span: span, ID: id, Priority: priority})
-	p.put.Add(1)
-	return l.puts.RecordValue(int64(span.Return - span.Call))
+	span := audit.Span{Call: call, Return: p.meter.Elapsed()}
+	l.Puts = append(l.Puts, audit.Put{Span: span, ID: id, Priority: priority})
+	p.meter.Put.Record(span.Return - span.Call)
+	return nil
 }
 
 // pause is how long a consumer waits when it has found nothing.
 const pause = 500 * time.Microsecond
 
-func (p *phase) consume(ctx context.Context, consumer int, l *log) error {
+func (p *phase) consume(ctx context.Context, consumer int, l *audit.History) error {
 	random := p.random(^consumer)
-	for !p.expired.Load() && p.took.Load() < p.target {
+	for !p.expired.Load() && int64(p.meter.Take.Count()) < p.target {
 		allPut := p.allPut.Load()
 		empty, err := p.takeOne(ctx, audit.End(random.IntN(2)), l)
 		if err != nil {
@@ -166,28 +153,28 @@ func (p *phase) consume(ctx context.Context, consumer int, l *log) error {
 	return nil
 }
 
-func (p *phase) takeOne(ctx context.Context, from audit.End, l *log) (empty bool, err error) {
+func (p *phase) takeOne(ctx context.Context, from audit.End, l *audit.History) (empty bool, err error) {
 	if p.queue.priorities() == 1 {
 		from = audit.Front
 	}
-	call := p.now()
+	call := p.meter.Elapsed()
 	payload, err := p.queue.take(ctx, from)
-	span := audit.Span{Call: call, Return: p.now()}
+	span := audit.Span{Call: call, Return: p.meter.Elapsed()}
 	if isEmpty(err) {
-		l.history.Empties = append(l.history.Empties, span)
+		l.Empties = append(l.Empties, span)
 		return true, nil
 	}
 	if err != nil {
 		return false, err
 	}
 	p.record(payload, span, from, l)
-	p.took.Add(1)
-	return false, l.take.RecordValue(int64(span.Return - span.Call))
+	p.meter.Take.Record(span.Return - span.Call)
+	return false, nil
 }
 
-func (p *phase) record(payload []byte, span audit.Span, from audit.End, l *log) {
+func (p *phase) record(payload []byte, span audit.Span, from audit.End, l *audit.History) {
 	id, ok := p.maker.recognise(payload)
-	l.history.Takes = append(l.history.Takes, audit.Take{Span: span, ID: id, Unknown: !ok, From: from})
+	l.Takes = append(l.Takes, audit.Take{Span: span, ID: id, Unknown: !ok, From: from})
 }
 
 // leave puts some items in that nobody takes before the store is reopened.
@@ -196,13 +183,12 @@ func (p *phase) leave(ctx context.Context) error {
 	if p.config.Items > 0 {
 		n = min(n, p.config.Items)
 	}
-	l, random := newLog(), p.random(p.config.Producers)
+	l, random := p.newLog(), p.random(p.config.Producers)
 	for i := range n {
 		if err := p.putOne(ctx, uint64(p.config.Producers)<<40|uint64(i), random, l); err != nil {
 			return err
 		}
 	}
-	p.logs = append(p.logs, &log{history: l.history}) // one client alone: not what latency is about
 	return nil
 }
 
@@ -214,8 +200,8 @@ func (p *phase) drain(ctx context.Context, db kv.DB) (err error) {
 		return err
 	}
 	defer func() { err = cmp.Or(err, q.Close()) }()
-	l := &log{}
-	last := p.now()
+	l := p.newLog()
+	last := p.meter.Elapsed()
 	for {
 		payloads, err := q.takeSome(ctx)
 		if isEmpty(err) {
@@ -225,11 +211,24 @@ func (p *phase) drain(ctx context.Context, db kv.DB) (err error) {
 			return err
 		}
 		for _, payload := range payloads {
-			last = max(last+1, p.now())
+			last = max(last+1, p.meter.Elapsed())
 			p.record(payload, audit.Span{Call: last, Return: last}, audit.Front, l)
 		}
 	}
-	p.reopened = len(l.history.Takes)
-	p.logs = append(p.logs, l)
+	p.reopened = len(l.Takes)
 	return nil
+}
+
+// result joins the records and has them checked.
+func (p *phase) result() Phase {
+	var all audit.History
+	for _, l := range p.logs {
+		all.Puts = append(all.Puts, l.Puts...)
+		all.Takes = append(all.Takes, l.Takes...)
+		all.Empties = append(all.Empties, l.Empties...)
+	}
+	return Phase{
+		Name: p.name, Seconds: p.meter.Took().Seconds(), Put: p.put, Take: p.take,
+		Reopened: p.reopened, Empty: len(all.Empties), Checks: all.Check(),
+	}
 }

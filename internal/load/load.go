@@ -28,6 +28,7 @@ import (
 	"time"
 
 	"github.com/conq-go/conq"
+	"github.com/conq-go/conq/internal/measure"
 	"github.com/conq-go/conq/kv"
 )
 
@@ -84,7 +85,7 @@ type Config struct {
 	// Clear removes the items that are left in the end.
 	Clear bool
 	// Progress is told now and then how things are. Default: nobody is.
-	Progress func(Progress)
+	Progress func(measure.Progress)
 }
 
 // MaxClients is the largest number of producers, consumers, or handles.
@@ -142,14 +143,6 @@ func names(phases []Phase) string {
 	return strings.Join(all, ", ")
 }
 
-// Progress is how things are.
-type Progress struct {
-	Phase     string
-	Elapsed   time.Duration // of the phase
-	Put, Took int           // items, in the phase
-	Done      bool          // this is the last of the phase
-}
-
 // Run puts the load on the store. When ctx ends early the report has what was
 // measured until then, and there is no error.
 func Run(ctx context.Context, c Config) (_ *Report, err error) {
@@ -157,7 +150,7 @@ func Run(ctx context.Context, c Config) (_ *Report, err error) {
 		return nil, err
 	}
 	if c.Progress == nil {
-		c.Progress = func(Progress) {}
+		c.Progress = func(measure.Progress) {}
 	}
 	db, err := c.Open()
 	if err != nil {
@@ -230,12 +223,12 @@ func (r *run) phases(ctx context.Context) error {
 		}
 		w := newWork(r, p)
 		err := w.work(ctx)
-		r.left += int(w.put.count() - w.take.count())
+		r.left += w.meter.Put.Count() - w.meter.Take.Count()
 		r.report.Phases = append(r.report.Phases, w.result())
 		if err != nil {
 			return fmt.Errorf("%s: %w", p, err)
 		}
-		w.done()
+		w.meter.Done()
 	}
 	return nil
 }
@@ -257,7 +250,7 @@ func (r *run) deepen(ctx context.Context) error {
 		}
 		r.left += n
 		done += n
-		r.config.Progress(Progress{Phase: "depth", Elapsed: time.Since(began), Put: done, Done: done == want})
+		r.config.Progress(measure.Progress{Phase: "depth", Elapsed: time.Since(began), Put: done, Done: done == want})
 	}
 	return nil
 }

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/conq-go/conq"
+	"github.com/conq-go/conq/internal/measure"
 	"github.com/conq-go/conq/kv"
 	"github.com/conq-go/conq/kv/memory"
 	"go.uber.org/goleak"
@@ -58,10 +59,10 @@ func TestPhases(t *testing.T) {
 		{"fill: 300 enqueue, 0 dequeue", "drain: 0 enqueue, 300 dequeue", "transfer: 300 enqueue, 300 dequeue"},
 		{"fill: 300 push, 0 pop", "drain: 0 push, 300 pop", "transfer: 300 push, 300 pop"},
 	} {
-		var last Progress
+		var last measure.Progress
 		c := config(t, nil)
 		c.Priorities, c.Depth = priorities, 50
-		c.Progress = func(p Progress) { last = p }
+		c.Progress = func(p measure.Progress) { last = p }
 		report := mustRun(t, c)
 		if report.Interrupted || len(report.Phases) != 3 || report.Settings != c.Settings {
 			t.Fatalf("report %+v", report)
@@ -74,7 +75,7 @@ func TestPhases(t *testing.T) {
 				t.Errorf("%s: %+v", p.Name, p)
 			}
 		}
-		if want := (Progress{Phase: "transfer", Elapsed: last.Elapsed, Put: 300, Took: 300, Done: true}); last != want {
+		if want := (measure.Progress{Phase: "transfer", Elapsed: last.Elapsed, Put: 300, Took: 300, Done: true}); last != want {
 			t.Errorf("last progress %+v, want %+v", last, want)
 		}
 	}
@@ -243,66 +244,13 @@ func TestResultOfNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	calls := func(verb string) string {
-		return `{"verb":"` + verb + `","count":0,"per_second":0,"latency_ms":{"p50":0,"p99":0,"p99.9":0,"max":0},"batch":0,"rates":[]}`
+		return `{"verb":"` + verb + `","count":0,"per_second":0,"latency_ms":{"p50":0,"p99":0,"p99.9":0,"max":0},"rates":[],"batch":0}`
 	}
 	want := `{"name":"transfer","seconds":0,"put":` + calls("enqueue") + `,"take":` + calls("dequeue") +
 		`,"transactions":0,"conflicts":0,"transactions_per_item":0,"conflicts_per_item":0,` +
 		`"staging":{"requests":0,"fulfilments":0,"served":0,"expired":0}}`
 	if string(text) != want {
 		t.Errorf("got  %s\nwant %s", text, want)
-	}
-}
-
-func TestPercentiles(t *testing.T) {
-	timings := newTimings()
-	for i := range 1000 {
-		timings.record(time.Duration(i+1) * time.Millisecond)
-	}
-	c := timings.calls("take", 2*time.Second, [2]int64{4, 6}, []float64{1})
-	near := func(what string, got, want float64) {
-		t.Helper()
-		if got < want*0.998 || got > want*1.002 {
-			t.Errorf("%s is %v, want %v", what, got, want)
-		}
-	}
-	near("p50", c.Latency.P50, 500)
-	near("p99", c.Latency.P99, 990)
-	near("p99.9", c.Latency.P999, 999)
-	near("max", c.Latency.Max, 1000)
-	near("a second", c.PerSecond, 500)
-	near("batch", c.Batch, 1.5)
-	if c.Count != 1000 || c.Verb != "take" {
-		t.Errorf("%+v", c)
-	}
-}
-
-// What can't be kept counts as the nearest that can.
-func TestExtremeTimings(t *testing.T) {
-	timings := newTimings()
-	timings.record(0)
-	timings.record(30 * time.Hour)
-	c := timings.calls("take", time.Hour, [2]int64{}, nil)
-	if hour := 3_600_000.0; c.Count != 2 || c.Latency.P50 > 0.002 || c.Latency.Max < hour*0.998 || c.Latency.Max > hour*1.002 {
-		t.Errorf("%+v", c)
-	}
-}
-
-// However many samples there are, few are kept, and their rates are exact.
-func TestSeries(t *testing.T) {
-	for _, n := range []int{0, 1, maxSamples - 1, maxSamples, 10_000} {
-		var s series
-		for i := range n {
-			s.add(sample{time.Duration(i+1) * time.Second, int64(3 * (i + 1)), int64(i + 1)})
-		}
-		put, take := s.rates()
-		if len(put) != len(take) || len(put) > n || len(put) >= maxSamples || len(put) < min(n, maxSamples/2) {
-			t.Errorf("%d samples: %d and %d rates", n, len(put), len(take))
-		}
-		for i := range put {
-			if put[i] != 3 || take[i] != 1 {
-				t.Fatalf("%d samples: rate %d is %v in and %v out", n, i, put[i], take[i])
-			}
-		}
 	}
 }
 
@@ -313,7 +261,7 @@ func TestInterrupted(t *testing.T) {
 		c := config(t, nil)
 		c.Items, c.Duration, c.Depth = 0, time.Hour, 100_000
 		c.Phases = []Phase{phase, Fill}
-		c.Progress = func(p Progress) {
+		c.Progress = func(p measure.Progress) {
 			if p.Phase == string(phase) && p.Put+p.Took > 0 {
 				cancel(mine)
 			}

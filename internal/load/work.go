@@ -3,11 +3,11 @@ package load
 import (
 	"context"
 	"errors"
-	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/conq-go/conq"
+	"github.com/conq-go/conq/internal/measure"
 	"golang.org/x/sync/errgroup"
 )
 
@@ -16,22 +16,17 @@ var errOver = errors.New("load: the phase is over")
 
 // work is one phase.
 type work struct {
-	run       *run
-	phase     Phase
-	began     time.Time
-	before    counts
-	puts      atomic.Int64 // calls that have begun
-	takes     atomic.Int64
-	expired   atomic.Bool // the time is over
-	put, take timings
-	samples   series
-
-	took  time.Duration // once the phase is over
-	spent counts
+	run     *run
+	phase   Phase
+	meter   *measure.Meter
+	puts    atomic.Int64 // calls that have begun
+	takes   atomic.Int64
+	expired atomic.Bool // the time is over
+	spent   counts      // once the phase is over
 }
 
 func newWork(r *run, p Phase) *work {
-	return &work{run: r, phase: p, put: newTimings(), take: newTimings(), before: r.counts(), began: time.Now()}
+	return &work{run: r, phase: p, meter: measure.New(string(p), r.config.Progress)}
 }
 
 // work lets the clients of the phase at the queue.
@@ -45,8 +40,11 @@ func (w *work) work(ctx context.Context) error {
 			over(errOver)
 		}).Stop()
 	}
-	stop := w.sample()
-	defer stop()
+	before, stop := w.run.counts(), w.meter.Run()
+	defer func() {
+		stop()
+		w.spent = w.run.counts().since(before)
+	}()
 	if w.phase != Drain {
 		for i := range w.run.config.Producers {
 			all.Go(func() error { return w.produce(ctx, i) })
@@ -76,7 +74,7 @@ func (w *work) produce(ctx context.Context, client int) error {
 		if err := q.put(ctx, m.item()); err != nil {
 			return err
 		}
-		w.put.record(time.Since(call))
+		w.meter.Put.Record(time.Since(call))
 	}
 	return nil
 }
@@ -97,50 +95,7 @@ func (w *work) consume(ctx, waiting context.Context, client int) error {
 		case err != nil:
 			return err
 		}
-		w.take.record(time.Since(call))
+		w.meter.Take.Record(time.Since(call))
 	}
 	return nil
-}
-
-// sampling is how often rates are measured and Progress is called.
-const sampling = 100 * time.Millisecond
-
-// sample does that until the function that it returns is called, which ends the
-// phase.
-func (w *work) sample() (stop func()) {
-	done := make(chan struct{})
-	var running sync.WaitGroup
-	running.Go(func() {
-		tick := time.NewTicker(sampling)
-		defer tick.Stop()
-		for {
-			select {
-			case <-done:
-				return
-			case <-tick.C:
-				p := w.progress()
-				w.samples.add(sample{p.Elapsed, int64(p.Put), int64(p.Took)})
-				w.run.config.Progress(p)
-			}
-		}
-	})
-	return func() {
-		w.took, w.spent = time.Since(w.began), w.run.counts().since(w.before)
-		close(done)
-		running.Wait()
-	}
-}
-
-func (w *work) progress() Progress {
-	return Progress{
-		Phase: string(w.phase), Elapsed: time.Since(w.began),
-		Put: int(w.put.count()), Took: int(w.take.count()),
-	}
-}
-
-// done tells that the phase is over.
-func (w *work) done() {
-	p := w.progress()
-	p.Elapsed, p.Done = w.took, true
-	w.run.config.Progress(p)
 }
