@@ -31,6 +31,8 @@ With several --handles the clients meet as those of separate processes would:
 they combine only within a handle, and tell each other of news through the store.
 With --latency or --commit-latency the store answers as late as a cluster,
 and is taken for one: others share it, and the outcome of a commit may be unknown.
+With --profile it answers as a real cluster was measured to, and gets slower under
+load; then the store is in memory, unless --store names one.
 
 An interrupt (Ctrl-C) ends it early, with the report of what was measured, and
 exit code 0.`
@@ -40,6 +42,7 @@ const benchExample = `  conq bench
   conq bench --phase drain --depth 100000 --consumers 256 --items 50000
   conq bench --handles 16 --no-combining --staging always --durability memory
   conq bench --handles 64 --producers 64 --consumers 64 --latency 2ms --commit-latency 3ms
+  conq bench --handles 64 --consumers 64 --no-combining --profile foundationdb
   conq bench --duration 10s --json | jq '.phases[].take.per_second'`
 
 // benchFlags are the flags that are not settings of the load.
@@ -49,7 +52,11 @@ type benchFlags struct {
 	noCombining   bool
 	latency       time.Duration
 	commitLatency time.Duration
+	profile       string
 }
+
+// profiles are the clusters of --profile.
+var profiles = map[string]func(clients int) faulty.Options{"": nil, "etcd": faulty.Etcd, "foundationdb": faulty.FoundationDB}
 
 func (a *app) bench() *cobra.Command {
 	var f benchFlags
@@ -88,6 +95,7 @@ func (f *benchFlags) register(cmd *cobra.Command) {
 	flags.StringVar(&c.Staging, "staging", "auto", "take by staged requests: auto, always or never")
 	flags.DurationVar(&f.latency, "latency", 0, "added to each attempt of a transaction")
 	flags.DurationVar(&f.commitLatency, "commit-latency", 0, "added to each commit that writes")
+	flags.StringVar(&f.profile, "profile", "", "answer as a cluster: etcd or foundationdb")
 	integerFlag(flags, &c.Seed, "seed", "", 0, "seed of payloads and priorities (default random)")
 }
 
@@ -104,15 +112,15 @@ func (a *app) runBench(cmd *cobra.Command, f *benchFlags) error {
 	for _, name := range f.phases {
 		config.Phases = append(config.Phases, load.Phase(name))
 	}
-	if f.latency < 0 || f.commitLatency < 0 {
-		return usagef("--latency %v, --commit-latency %v: neither may be negative", f.latency, f.commitLatency)
-	}
-	if err := config.Check(); err != nil {
-		return usagef("%w", err)
+	if err := f.check(); err != nil {
+		return err
 	}
 	config.Clear = cmd.Flags().Changed("store")
+	if !config.Clear && f.profile != "" {
+		a.store = "memory:"
+	}
 	where, name := "store "+a.shownStore(), a.shownStore()
-	if !config.Clear {
+	if !config.Clear && f.profile == "" {
 		dir, err := os.MkdirTemp("", "conq-bench-")
 		if err != nil {
 			return fmt.Errorf("making a temporary directory for the store: %w", err)
@@ -128,16 +136,37 @@ func (a *app) runBench(cmd *cobra.Command, f *benchFlags) error {
 	return a.measureLoad(cmd, f, name)
 }
 
+// check returns what is wrong with the flags.
+func (f *benchFlags) check() error {
+	_, known := profiles[f.profile]
+	switch {
+	case f.latency < 0 || f.commitLatency < 0:
+		return usagef("--latency %v, --commit-latency %v: neither may be negative", f.latency, f.commitLatency)
+	case !known:
+		return usagef("unknown profile %.60q: there are etcd, foundationdb", f.profile)
+	case f.profile != "" && (f.latency > 0 || f.commitLatency > 0):
+		return usagef("--profile %s has latencies of its own: leave --latency and --commit-latency out", f.profile)
+	}
+	if err := f.config.Check(); err != nil {
+		return usagef("%w", err)
+	}
+	return nil
+}
+
 // slowed opens the store, slowed down if asked for.
 func (f *benchFlags) slowed(open func() (kv.DB, error)) (kv.DB, error) {
 	db, err := open()
-	if err != nil || f.latency == 0 && f.commitLatency == 0 {
-		return db, err
-	}
-	return faulty.New(db, f.config.Seed, faulty.Options{
+	o := faulty.Options{
 		Latency: f.latency, CommitLatency: f.commitLatency,
 		Limits: kv.Limits{Shared: true, UnknownCommits: true},
-	}), nil
+	}
+	switch {
+	case err != nil || f.latency == 0 && f.commitLatency == 0 && f.profile == "":
+		return db, err
+	case f.profile != "":
+		o = profiles[f.profile](f.config.Transactions())
+	}
+	return faulty.New(db, f.config.Seed, o), nil
 }
 
 // benchDocument is the report with --json.
@@ -146,6 +175,7 @@ type benchDocument struct {
 	Durability    string        `json:"durability,omitempty"`
 	Latency       time.Duration `json:"latency_ns,omitempty"`
 	CommitLatency time.Duration `json:"commit_latency_ns,omitempty"`
+	Profile       string        `json:"profile,omitempty"`
 	*load.Report
 }
 
@@ -158,7 +188,7 @@ func (a *app) measureLoad(cmd *cobra.Command, f *benchFlags, name string) error 
 	case err != nil:
 		return err
 	case a.json:
-		return a.printJSON(benchDocument{name, a.durability, f.latency, f.commitLatency, report})
+		return a.printJSON(benchDocument{name, a.durability, f.latency, f.commitLatency, f.profile, report})
 	}
 	return a.printf("%s", benchText(report))
 }
@@ -192,6 +222,9 @@ func (a *app) speed(f *benchFlags) (text string) {
 	}
 	if f.latency > 0 || f.commitLatency > 0 {
 		text += fmt.Sprintf(", %v more for a transaction and %v for a commit", f.latency, f.commitLatency)
+	}
+	if f.profile != "" {
+		text += ", answering as " + f.profile
 	}
 	return text
 }

@@ -75,6 +75,24 @@ type Settings struct {
 	Seed uint64 `json:"seed"`
 }
 
+// Transactions is how many are under way at most: one for each client, or where calls share them,
+// for each handle in each direction.
+func (c *Config) Transactions() (most int) {
+	for _, p := range c.Phases {
+		n := 0
+		for phase, clients := range map[Phase]int{Drain: c.Producers, Fill: c.Consumers} {
+			if c.Combining {
+				clients = min(clients, c.Handles)
+			}
+			if p != phase {
+				n += clients
+			}
+		}
+		most = max(most, n)
+	}
+	return most
+}
+
 // Config says how to run.
 type Config struct {
 	Settings

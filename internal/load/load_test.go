@@ -425,3 +425,21 @@ func TestMaker(t *testing.T) {
 		t.Errorf("%d priorities differ from another client's, %d are in use", different, len(seen))
 	}
 }
+
+// Calls that share transactions make one at a time, in each direction of a handle.
+func TestTransactions(t *testing.T) {
+	for _, c := range []struct {
+		phases    []Phase
+		handles   int
+		combining bool
+		want      int
+	}{
+		{[]Phase{Fill}, 1, true, 1}, {Phases, 1, true, 2}, {Phases, 16, true, 28},
+		{[]Phase{Fill, Drain}, 1, false, 16}, {Phases, 1, false, 28},
+	} {
+		config := Config{Settings: Settings{Producers: 16, Consumers: 12, Handles: c.handles, Combining: c.combining}, Phases: c.phases}
+		if got := config.Transactions(); got != c.want {
+			t.Errorf("%+v: %d transactions", c, got)
+		}
+	}
+}

@@ -24,6 +24,11 @@
 // is late by 1 lands before the next transaction begins, by 2 between the reads
 // and the commit of the next one.
 //
+// # Clusters
+//
+// [FoundationDB] and [Etcd] return Options with which a store, and all those that share a
+// store, answer as late as a real cluster was measured to, under the load that there is.
+//
 // # Reproducible
 //
 // All chance comes from the seed: the same calls in the same order give the same
@@ -35,6 +40,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"sync"
+	"time"
 
 	"github.com/conq-go/conq/kv"
 	"github.com/conq-go/conq/kv/internal/retry"
@@ -97,7 +103,7 @@ func (db *DB) Transact(ctx context.Context, f func(kv.Tx) error) error {
 			cancel(nil)
 		}
 	}()
-	return retry.Do(ctx, func() error {
+	return db.retry(ctx, func() error {
 		t, err := db.begin(ctx, cancel)
 		if err != nil {
 			return err
@@ -128,6 +134,22 @@ func (db *DB) ReadTransact(ctx context.Context, f func(kv.Reader) error) error {
 		t.below = r
 		return f(reader{t, r, true})
 	})
+}
+
+// retry calls attempt until it commits, with the pauses of the cluster.
+func (db *DB) retry(ctx context.Context, attempt func() error) error {
+	if c := db.o.Cluster; c != nil && c.figures.lastPause > 0 {
+		return retry.DoAfter(ctx, attempt, c.pause)
+	}
+	return retry.Do(ctx, attempt)
+}
+
+// ask returns how long a request takes, and what to call when it is over.
+func (db *DB) ask(r request) (d time.Duration, answered func()) {
+	if db.o.Cluster != nil {
+		return db.o.Cluster.ask(r)
+	}
+	return [...]time.Duration{db.o.Latency, db.o.ReadLatency, db.o.CommitLatency}[r], func() {}
 }
 
 // derive returns the context that stands for the caller's, with the function

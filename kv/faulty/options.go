@@ -60,11 +60,12 @@ type Options struct {
 	MaxDelay time.Duration
 
 	// Latency is how long a transaction waits to be told which version is the
-	// latest, at its first read, or before it commits writes without having read:
-	// half of it passes before the store below fixes the version, half afterwards.
+	// latest, at its first read or AddReadConflict, or before it commits writes without
+	// having read: half of it passes before the store below fixes the version, half afterwards.
 	// Default: 0.
 	Latency time.Duration
-	// ReadLatency is a pause before each read. Default: 0.
+	// ReadLatency is a pause before each read; a range is one, and so are all of
+	// [kv.LastKeys]. Default: 0.
 	ReadLatency time.Duration
 	// CommitLatency is how long a commit of writes takes: half of it passes before
 	// the store below decides, half afterwards. Default: 0.
@@ -72,6 +73,11 @@ type Options struct {
 	// All pauses end early if the context does, except those after a commit, whose
 	// outcome is known by then.
 	CommitLatency time.Duration
+
+	// Cluster, if there is one, says how long requests take, in place of the three
+	// latencies, and whatever else it says. [FoundationDB] and [Etcd] return Options
+	// with one. Default: nil.
+	Cluster *Cluster
 
 	// Limits replaces limits of the store below where it is lower: Key, Value,
 	// Transaction, Operations. Shared and UnknownCommits are set if they are set

@@ -2,6 +2,7 @@ package faulty
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"iter"
 
@@ -33,7 +34,7 @@ func (r reader) Get(key []byte) ([]byte, error) {
 		return nil, err
 	}
 	if !r.snapshot && !r.owns(key) {
-		r.reads()
+		r.reads(1)
 	}
 	return r.inner.Get(key)
 }
@@ -49,7 +50,7 @@ func (r reader) Range(rng kv.Range, opts kv.RangeOptions) iter.Seq2[kv.KeyValue,
 			return
 		}
 		if !r.snapshot {
-			r.reads()
+			r.reads(1)
 		}
 		n := 0
 		for pair, err := range pairs {
@@ -74,9 +75,21 @@ func (r reader) Range(rng kv.Range, opts kv.RangeOptions) iter.Seq2[kv.KeyValue,
 // next is what comes before the nth pair of a range.
 func (r reader) next(n int) error {
 	if n == 2 {
-		return r.read()
+		r.mayFail()
+		return cmp.Or(r.pause(0), r.alive())
 	}
 	return r.alive()
+}
+
+// LastKeys implements kv.LastKeys, with one wait for all.
+func (r reader) LastKeys(spans []kv.Range, among kv.Range, to [][]byte) ([][]byte, error) {
+	if err := r.read(); err != nil {
+		return nil, err
+	}
+	if !r.snapshot {
+		r.reads(len(spans))
+	}
+	return kv.LastKeys(r.inner, spans, among, to)
 }
 
 // tx is the kv.Tx of a transaction.
@@ -124,10 +137,14 @@ func (t *tx) Add(key []byte, delta int64) {
 }
 
 func (t *tx) AddReadConflict(r kv.Range) {
-	if _, err := r.Bounds(); t.refused(err) {
+	_, err := r.Bounds()
+	if err == nil && !t.ended {
+		err = t.fixVersion() // a conflict with what is committed since when
+	}
+	if t.refused(err) {
 		return
 	}
-	t.reads()
+	t.reads(1)
 	t.below().AddReadConflict(r)
 }
 
@@ -145,8 +162,8 @@ func (t *tx) OnCommit(f func()) {
 	}
 }
 
-// Watch implements kv.Tx. Where outcomes may be unknown, the caller gets a channel
-// that tells so, in place of the one from the store below, which knows.
+// Watch implements kv.Tx. Where outcomes may be unknown, or news is late, the caller gets a
+// channel that tells so, in place of the one from the store below, which knows.
 func (t *tx) Watch(key []byte) <-chan error {
 	if t.ended {
 		return (&watch{told: make(chan error, 1)}).tell(kv.ErrClosed)
@@ -156,9 +173,10 @@ func (t *tx) Watch(key []byte) <-chan error {
 	}
 	t.session.watched = true
 	below := t.below().Watch(key)
-	if !t.db.o.unknown() {
+	if !t.db.o.unknown() && t.db.o.Cluster == nil {
 		return below
 	}
+	t.unknowing = t.unknowing || !t.owns(key)
 	w := &watch{below: below, told: make(chan error, 1)}
 	t.watches = append(t.watches, w)
 	return w.told
@@ -179,14 +197,42 @@ func (w *watch) tell(err error) <-chan error {
 	return w.told
 }
 
-// follow ends the watch as that of the store below ends.
-func (w *watch) follow() { w.tell(<-w.below) }
+// follow ends the watch as that of the store below ends, with a change when the cluster tells of it.
+func (t *txn) follow(w *watch) { w.tell(t.news(w.below)) }
+
+func (t *txn) news(below <-chan error) error {
+	c := t.db.o.Cluster
+	if c == nil {
+		return <-below
+	}
+	if c.figures.compares {
+		t.compare()
+	}
+	select {
+	case err := <-below:
+		return err
+	default:
+	}
+	if err := <-below; err != nil {
+		return err
+	}
+	return t.sleep(c.news())
+}
+
+// compare is the read by which a watch begins.
+func (t *txn) compare() {
+	for _, r := range []request{askVersion, askRead} {
+		d, answered := t.db.ask(r)
+		_ = t.sleep(d)
+		answered()
+	}
+}
 
 // tellWatches ends all watches with an error, or has them live on without one.
 func (t *txn) tellWatches(err error) {
 	for _, w := range t.watches {
 		if err == nil {
-			go w.follow()
+			go t.follow(w)
 		} else {
 			w.tell(err)
 		}

@@ -21,15 +21,17 @@ type txn struct {
 	old    bool // made too old
 
 	// Of a transaction that may write.
-	session  *session // nil once it is decided, or left to others
-	conflict bool     // it has read what others may write
-	writes   bool
-	size     int // bytes written
-	ops      int // writes, and reads that conflict
-	bad      error
-	own      []kv.Range // keys set and cleared, which don't conflict
-	watches  []*watch
-	onCommit []func()
+	session   *session // nil once it is decided, or left to others
+	conflict  bool     // it has read what others may write
+	writes    bool
+	size      int // bytes written
+	ops       int // writes, and reads that conflict
+	bad       error
+	unknowing bool       // of the value of a key that it watches
+	own       []kv.Range // keys set and cleared, which don't conflict
+	watches   []*watch
+	onCommit  []func()
+	back      time.Duration // that the answer to the commit takes from the store
 
 	below kv.Reader // the transaction of the store below
 	fixed bool      // its version was asked for
@@ -51,11 +53,15 @@ func (db *DB) begin(ctx context.Context, cancel context.CancelCauseFunc) (*txn, 
 // fixVersion has the store below fix the version of the transaction before its
 // first read, as a cluster does half way through telling it.
 func (t *txn) fixVersion() error {
-	d := t.db.o.Latency
-	if t.fixed || d <= 0 {
+	if t.fixed {
 		return nil
 	}
 	t.fixed = true
+	d, answered := t.db.ask(askVersion)
+	defer answered()
+	if d <= 0 {
+		return nil
+	}
 	if err := t.pause(d / 2); err != nil {
 		return err
 	}
@@ -87,13 +93,13 @@ func (t *txn) pause(d time.Duration) error {
 		d += time.Duration(t.db.intN(int64(cmp.Or(max(t.db.o.MaxDelay, 0), defaultMaxDelay))))
 		t.db.count(func(s *Stats) { s.Delays++ })
 	}
+	return t.sleep(d)
+}
+
+// sleep waits for d. It fails when the context ends.
+func (t *txn) sleep(d time.Duration) error {
 	if d > 0 {
-		timer := time.NewTimer(d)
-		defer timer.Stop()
-		select {
-		case <-timer.C:
-		case <-t.ctx.Done():
-		}
+		retry.Sleep(t.ctx, d)
 	}
 	if t.ctx.Err() != nil {
 		return context.Cause(t.ctx)
@@ -119,18 +125,30 @@ func (t *txn) read() error {
 	if err := t.alive(); err != nil {
 		return err
 	}
+	t.mayFail()
+	return cmp.Or(t.fixVersion(), t.wait(askRead), t.alive())
+}
+
+// mayFail ends the context, or makes the transaction too old, by chance.
+func (t *txn) mayFail() {
 	t.mayCancel()
 	if t.db.chance(t.db.o.TooOld) {
 		t.old = true
 		t.db.count(func(s *Stats) { s.TooOld++ })
 	}
-	return cmp.Or(t.fixVersion(), t.pause(t.db.o.ReadLatency), t.alive())
 }
 
-// reads notes a read that others can conflict with.
-func (t *txn) reads() {
-	t.conflict = true
-	t.ops++
+// wait waits for the answer to a request.
+func (t *txn) wait(r request) error {
+	d, answered := t.db.ask(r)
+	defer answered()
+	return t.pause(d)
+}
+
+// reads notes n reads that others can conflict with.
+func (t *txn) reads(n int) {
+	t.conflict = t.conflict || n > 0
+	t.ops += n
 }
 
 // owns tells whether the transaction has itself set or cleared key.
@@ -165,21 +183,27 @@ func (t *txn) commit() error {
 	if err := t.ready(); err != nil {
 		return err
 	}
+	if err := t.look(); err != nil {
+		return err
+	}
+	answered, err := t.send()
+	defer answered()
+	if err != nil {
+		return err
+	}
 	t.db.tick()
 	var fate Fate
 	if t.writes {
 		fate = t.db.fate()
 	}
-	err := t.decide(fate)
-	if err != nil {
+	if err := t.decide(fate); err != nil {
 		return err
 	}
 	retry.Committed(t.onCommit)
 	return nil
 }
 
-// ready returns the error of a transaction that can't commit, after the time
-// that it takes until the store decides.
+// ready returns the error of a transaction that can't commit.
 func (t *txn) ready() error {
 	if t.ctx.Err() != nil {
 		return context.Cause(t.ctx)
@@ -193,7 +217,28 @@ func (t *txn) ready() error {
 	if t.old && t.conflict {
 		return kv.ErrTooOld
 	}
-	return cmp.Or(t.fixVersion(), t.pause(t.db.o.CommitLatency/2))
+	return nil
+}
+
+// look reads the values of the keys that are watched, at the same time.
+func (t *txn) look() error {
+	if t.db.o.Cluster == nil || !t.unknowing {
+		return nil
+	}
+	return cmp.Or(t.fixVersion(), t.wait(askRead))
+}
+
+// send brings what was written to where the store decides.
+func (t *txn) send() (answered func(), err error) {
+	if !t.writes {
+		return func() {}, nil
+	}
+	if err := t.fixVersion(); err != nil {
+		return func() {}, err
+	}
+	d, answered := t.db.ask(askCommit)
+	t.back = d - d/2
+	return answered, t.pause(d / 2)
 }
 
 // decide commits or does not, and says so or does not.
@@ -203,6 +248,7 @@ func (t *txn) decide(fate Fate) error {
 	case Conflicted:
 		if t.conflict {
 			t.db.count(func(s *Stats) { s.Conflicts++ })
+			t.comeBack()
 			return kv.ErrConflict
 		}
 	case Dropped:
@@ -217,6 +263,7 @@ func (t *txn) decide(fate Fate) error {
 	}
 	t.session = nil
 	if err := s.finish(nil); err != nil {
+		t.comeBack()
 		if errors.Is(err, kv.ErrCommitUnknown) {
 			t.tellWatches(err)
 		}
@@ -234,10 +281,14 @@ func (t *txn) decide(fate Fate) error {
 
 // answer is the way of the answer back from the store.
 func (t *txn) answer() {
-	if d := t.db.o.CommitLatency; d > 0 && t.writes {
-		<-time.NewTimer(d - d/2).C
-	}
+	t.comeBack()
 	t.db.tick()
+}
+
+func (t *txn) comeBack() {
+	if t.back > 0 {
+		<-time.NewTimer(t.back).C
+	}
 }
 
 // unknown ends the attempt for the caller, who learns nothing more of it.

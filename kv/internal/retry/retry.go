@@ -34,7 +34,7 @@ const (
 // When ctx ends, the error wraps its cause and, if an attempt had conflicted,
 // kv.ErrConflict. Do does not call attempt once ctx has ended, nor if it is nil.
 func Do(ctx context.Context, attempt func() error) error {
-	return do(ctx, attempt, func(limit time.Duration) time.Duration { return rand.N(limit + 1) })
+	return DoAfter(ctx, attempt, spread(func(limit time.Duration) time.Duration { return rand.N(limit + 1) }))
 }
 
 // Ready returns the error with which a transaction of f must not begin: kv.ErrInvalid if ctx
@@ -57,8 +57,18 @@ func Ended(ctx context.Context) error {
 	return nil
 }
 
-// do is Do with the source of jitter, which picks a pause from 0 to limit.
-func do(ctx context.Context, attempt func() error, jitter func(limit time.Duration) time.Duration) error {
+// spread returns the pauses of Do, given the source of jitter, which picks one from 0 to limit.
+func spread(jitter func(limit time.Duration) time.Duration) func(conflicts int) time.Duration {
+	return func(conflicts int) time.Duration {
+		if conflicts <= immediate {
+			return 0
+		}
+		return jitter(longest(conflicts))
+	}
+}
+
+// DoAfter is Do with pauses of the engine's own: how long to wait after so many conflicts.
+func DoAfter(ctx context.Context, attempt func() error, pause func(conflicts int) time.Duration) error {
 	var conflicts, tooOld int
 	for {
 		if err := Ended(ctx); err != nil {
@@ -70,7 +80,7 @@ func do(ctx context.Context, attempt func() error, jitter func(limit time.Durati
 			return err
 		case errors.Is(err, kv.ErrConflict):
 			conflicts++
-			pause(ctx, conflicts, jitter)
+			Sleep(ctx, pause(conflicts))
 		case errors.Is(err, kv.ErrTooOld) && tooOld < kv.MaxTooOld:
 			tooOld++
 		case ctx.Err() != nil && errors.Is(err, context.Cause(ctx)):
@@ -90,17 +100,12 @@ func stopped(err error, conflicts int) error {
 	return fmt.Errorf("%w, after %d times: %w", kv.ErrConflict, conflicts, err)
 }
 
-// pause waits before the retry after so many conflicts, or until ctx ends.
-func pause(ctx context.Context, conflicts int, jitter func(limit time.Duration) time.Duration) {
-	if conflicts <= immediate {
+// Sleep waits for d, or until ctx ends. Without a d it lets others run.
+func Sleep(ctx context.Context, d time.Duration) {
+	if d <= 0 {
 		runtime.Gosched()
 		return
 	}
-	Sleep(ctx, jitter(longest(conflicts)))
-}
-
-// Sleep waits for d, or until ctx ends.
-func Sleep(ctx context.Context, d time.Duration) {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {

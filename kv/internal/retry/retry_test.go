@@ -112,7 +112,7 @@ func TestPausesDoubleUpToTheLimit(t *testing.T) {
 		}
 		calls, start := 0, time.Now()
 		conflicts := slices.Repeat([]error{kv.ErrConflict}, 100)
-		if err := do(t.Context(), script(&calls, conflicts...), full); err != nil {
+		if err := DoAfter(t.Context(), script(&calls, conflicts...), spread(full)); err != nil {
 			t.Fatal(err)
 		}
 		if got, want := len(pauses), 100-immediate; got != want {
@@ -135,8 +135,8 @@ func TestPausesDoubleUpToTheLimit(t *testing.T) {
 func TestFirstRetriesDoNotPause(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		calls, start := 0, time.Now()
-		err := do(t.Context(), script(&calls, slices.Repeat([]error{kv.ErrConflict}, immediate)...),
-			func(time.Duration) time.Duration { return time.Hour })
+		err := DoAfter(t.Context(), script(&calls, slices.Repeat([]error{kv.ErrConflict}, immediate)...),
+			spread(func(time.Duration) time.Duration { return time.Hour }))
 		if err != nil || time.Since(start) != 0 {
 			t.Errorf("error %v after %v, want none at once", err, time.Since(start))
 		}
@@ -148,8 +148,8 @@ func TestPauseEndsWithTheContext(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
 		start := time.Now()
-		err := do(ctx, func() error { return kv.ErrConflict },
-			func(time.Duration) time.Duration { return time.Hour })
+		err := DoAfter(ctx, func() error { return kv.ErrConflict },
+			func(int) time.Duration { return time.Hour })
 		if !errors.Is(err, context.DeadlineExceeded) || !errors.Is(err, kv.ErrConflict) {
 			t.Errorf("error %v, want the context's and the conflict", err)
 		}
