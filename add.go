@@ -12,33 +12,14 @@ import (
 	"github.com/conq-go/conq/recipe"
 )
 
-// adder is the end of a queue where payloads go in: calls that come while a
+// adder is the end of a queue where items go in: calls that come while a
 // transaction is under way share the next one.
-type adder[P any] struct {
+type adder struct {
 	s        *store
 	combines bool
-	meeting  meeting[P] // of the lane, which runs one batch at a time
-	to       receiver[P]
-	hands    []hand[P] // the ends where its items are taken
-	lane     combine.Combiner[addition[P], struct{}]
-}
-
-// receiver is a queue to add payloads to.
-type receiver[P any] interface {
-	add(kv.Tx, []P) error
-}
-
-// addition is what one call adds. One payload needs no memory beside the call's.
-type addition[P any] struct {
-	one  [1]P
-	more []P // in place of one, if it is not nil
-}
-
-func (a *addition[P]) payloads() []P {
-	if a.more != nil {
-		return a.more
-	}
-	return a.one[:]
+	meeting  meeting // of the lane, which runs one batch at a time
+	hands    []hand  // the ends where its items are taken
+	lane     combine.Combiner[[]Item, struct{}]
 }
 
 // Bounds of the transactions that add for several calls.
@@ -47,12 +28,15 @@ const (
 	maxCombinedBytes = 1 << 20
 )
 
-func (a *adder[P]) init(s *store, o Options, size func(P) int, to receiver[P], hands ...hand[P]) {
-	a.s, a.combines, a.to, a.hands = s, !o.NoCombining, to, hands
-	a.meeting = meeting[P]{hands: hands, waits: true}
-	a.lane.Init(combine.Options[addition[P], struct{}]{
+func (a *adder) init(s *store, o Options, ends []*taker) {
+	a.s, a.combines = s, !o.NoCombining
+	for _, t := range ends {
+		a.hands = append(a.hands, t)
+	}
+	a.meeting = meeting{hands: a.hands, waits: true}
+	a.lane.Init(combine.Options[[]Item, struct{}]{
 		Run:      a.run,
-		Size:     a.weigh(size),
+		Size:     a.weight(),
 		MaxCalls: s.combinable(),
 		MaxBytes: s.maxCombined(),
 	})
@@ -61,49 +45,29 @@ func (a *adder[P]) init(s *store, o Options, size func(P) int, to receiver[P], h
 // maxCombined returns how many bytes calls that share a transaction may add.
 func (s *store) maxCombined() int { return min(maxCombinedBytes, s.maxItem()) }
 
-// weigh returns what a call counts towards maxCombined: its bytes; or, where the engine limits
+// weight returns what a call counts towards maxCombined: its bytes; or, where the engine limits
 // operations and the call needs a larger part of those, that part of maxCombined.
-func (a *adder[P]) weigh(size func(P) int) func(addition[P]) int {
+func (a *adder) weight() func([]Item) int {
 	each := a.s.keySize()
 	operation := 0
 	if n := a.s.limits.Operations; n > 0 {
 		operation = a.s.maxCombined() / max(1, n-otherOperations)
 	}
-	return func(added addition[P]) int {
-		n, bytes := 1, 0
-		if added.more == nil {
-			bytes = size(added.one[0])
-		} else {
-			n, bytes = len(added.more), total(added.more, size)
+	return func(items []Item) int {
+		bytes := 0
+		for _, item := range items {
+			bytes += len(item.Payload) + each
 		}
-		return max(bytes+n*each, n*operation)
+		return max(bytes, len(items)*operation)
 	}
 }
 
-func total[P any](payloads []P, size func(P) int) (n int) {
-	for _, p := range payloads {
-		n += size(p)
-	}
-	return n
-}
-
-// add adds payloads in one transaction, perhaps with those of other calls.
-func (a *adder[P]) add(ctx context.Context, payloads []P) error {
-	return a.serve(ctx, addition[P]{more: payloads})
-}
-
-func (a *adder[P]) addOne(ctx context.Context, payload P) error {
-	return a.serve(ctx, addition[P]{one: [1]P{payload}})
-}
-
-func (a *adder[P]) serve(ctx context.Context, added addition[P]) error {
-	if err := a.s.readyFor(ctx); err != nil {
-		return err
-	}
+// serve adds items in one transaction, perhaps with those of other calls.
+func (a *adder) serve(ctx context.Context, items []Item) error {
 	if !a.combines {
-		return a.addAlone(ctx, added)
+		return a.addAlone(ctx, items)
 	}
-	_, err := a.lane.Do(ctx, added)
+	_, err := a.lane.Do(ctx, items)
 	return ofBatch(err)
 }
 
@@ -116,26 +80,26 @@ func ofBatch(err error) error {
 	return err
 }
 
-func (a *adder[P]) addAlone(ctx context.Context, added addition[P]) error {
-	return a.transact(ctx, &adding[P]{adder: a, payloads: added.payloads(), meeting: &meeting[P]{hands: a.hands}})
+func (a *adder) addAlone(ctx context.Context, items []Item) error {
+	return a.transact(ctx, &adding{adder: a, items: items, meeting: &meeting{hands: a.hands}})
 }
 
 // adding is the calls that one transaction serves. A caller that gives up leaves it before the
 // next attempt, and then nothing was added for it.
-type adding[P any] struct {
-	adder    *adder[P]     // whose calls these are
-	calls    []*addCall[P] // none without combining
-	payloads []P
+type adding struct {
+	adder    *adder     // whose calls these are
+	calls    []*addCall // none without combining
+	items    []Item
 	attempts int
-	meeting  *meeting[P]
-	offer    offer[P] // to those who wait, or nil
-	left     []P      // what they don't get
+	meeting  *meeting
+	offer    *offer // to those who wait, or nil
+	left     []Item // what they don't get
 }
 
-type addCall[P any] = combine.Call[addition[P], struct{}]
+type addCall = combine.Call[[]Item, struct{}]
 
 // add is what the transaction does.
-func (b *adding[P]) add(tx kv.Tx) (struct{}, error) {
+func (b *adding) add(tx kv.Tx) (struct{}, error) {
 	kv.Lazily(tx)
 	if !b.attend(tx) {
 		return struct{}{}, errNobody
@@ -143,28 +107,28 @@ func (b *adding[P]) add(tx kv.Tx) (struct{}, error) {
 	if err := b.handOver(tx); err != nil || len(b.left) == 0 {
 		return struct{}{}, err
 	}
-	return struct{}{}, b.adder.to.add(tx, b.left)
+	return struct{}{}, b.adder.s.add(tx, b.left)
 }
 
-// handOver deals payloads to those who wait, in the first attempt.
-func (b *adding[P]) handOver(tx kv.Tx) (err error) {
-	b.left = b.payloads
+// handOver deals items to those who wait, in the first attempt.
+func (b *adding) handOver(tx kv.Tx) (err error) {
+	b.left = b.items
 	switch {
 	case b.offer == nil:
 	case b.attempts > 1:
 		b.offer.deliver(errNobody) // so that they can look
 	default:
-		b.left, err = b.offer.deal(tx, b.payloads)
+		b.left, err = b.offer.deal(tx, b.items)
 	}
 	return err
 }
 
 // run serves a batch of calls. If that fails for a reason which need not be that of
 // each call, each gets a transaction of its own.
-func (a *adder[P]) run(calls []*addCall[P]) {
+func (a *adder) run(calls []*addCall) {
 	ctx, cancel := combine.Context(calls)
 	defer cancel()
-	b := &adding[P]{adder: a, calls: calls, meeting: &a.meeting}
+	b := &adding{adder: a, calls: calls, meeting: &a.meeting}
 	b.merge()
 	err := a.transact(ctx, b)
 	if len(b.calls) > 1 && mayBeOfOne(err) {
@@ -177,7 +141,7 @@ func (a *adder[P]) run(calls []*addCall[P]) {
 }
 
 // runEach gives each call a transaction of its own.
-func (a *adder[P]) runEach(calls []*addCall[P]) {
+func (a *adder) runEach(calls []*addCall) {
 	first := calls[0]
 	for ; len(calls) > 0; calls = combine.Attend(calls[1:]) {
 		c := calls[0]
@@ -188,20 +152,20 @@ func (a *adder[P]) runEach(calls []*addCall[P]) {
 	}
 }
 
-// merge makes payloads what all calls add.
-func (b *adding[P]) merge() {
-	if b.payloads = b.calls[0].Request.payloads(); len(b.calls) == 1 {
+// merge makes items what all calls add.
+func (b *adding) merge() {
+	if b.items = b.calls[0].Request; len(b.calls) == 1 {
 		return
 	}
-	b.payloads = make([]P, 0, len(b.calls))
+	b.items = make([]Item, 0, len(b.calls))
 	for _, c := range b.calls {
-		b.payloads = append(b.payloads, c.Request.payloads()...)
+		b.items = append(b.items, c.Request...)
 	}
 }
 
 // attend lets those go who have given up, unless what they add may be there already.
 // It returns false if nobody is left.
-func (b *adding[P]) attend(tx kv.Tx) bool {
+func (b *adding) attend(tx kv.Tx) bool {
 	b.attempts++
 	if b.attempts == 1 || len(b.calls) == 0 || kv.Unsettled(tx) {
 		return true
@@ -237,8 +201,8 @@ func ownError(ctx context.Context, err error) error {
 	}
 }
 
-func (a *adder[P]) transact(ctx context.Context, b *adding[P]) error {
-	offer, there := b.meeting.meet(len(b.payloads))
+func (a *adder) transact(ctx context.Context, b *adding) error {
+	offer, there := b.meeting.meet(len(b.items))
 	if !there {
 		return a.do(ctx, b)
 	}
@@ -251,15 +215,15 @@ func (a *adder[P]) transact(ctx context.Context, b *adding[P]) error {
 		}()
 	}
 	err = a.do(ctx, b)
-	b.meeting.met(time.Since(began), err == nil && len(b.left) < len(b.payloads), len(b.left) > 0)
+	b.meeting.met(time.Since(began), err == nil && len(b.left) < len(b.items), len(b.left) > 0)
 	return err
 }
 
-func (a *adder[P]) do(ctx context.Context, b *adding[P]) error {
+func (a *adder) do(ctx context.Context, b *adding) error {
 	_, err := outcome.Do(ctx, &a.s.lanes, b.add)
 	if err == nil {
 		a.s.tally.added.Add(int64(len(b.left)))
-		a.s.observe(Event{Kind: Added, Calls: max(1, len(b.calls)), Items: len(b.payloads), Attempts: b.attempts})
+		a.s.observe(Event{Kind: Added, Calls: max(1, len(b.calls)), Items: len(b.items), Attempts: b.attempts})
 	}
 	return err
 }

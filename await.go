@@ -4,54 +4,37 @@ import (
 	"context"
 	"errors"
 
-	"github.com/conq-go/conq/internal/waiting"
 	"github.com/conq-go/conq/kv"
 )
 
 // wait takes up to n items, and waits until there is at least one.
-func (t *taker[V]) wait(ctx context.Context, n int) share[V] {
+func (t *taker) wait(ctx context.Context, n int) ([]Item, error) {
 	if err := t.check(ctx, n); err != nil {
-		return share[V]{err: err}
+		return nil, err
 	}
-	return shareOf(t.room.Wait(ctx, n))
+	return t.room.Wait(ctx, n)
 }
 
 // takeForWaiting is what the room calls: it takes items for those who wait, and
 // tells when to look again if there are too few.
-func (t *taker[V]) takeForWaiting(ctx context.Context, p *waiting.Party[V]) (got [][]V, news <-chan error, err error) {
+func (t *taker) takeForWaiting(ctx context.Context, p *party) (got [][]Item, news <-chan error, err error) {
 	if t.line != nil {
 		return t.takeInLine(ctx, p)
 	}
 	news = t.s.signals.WaitAs(t.s.name, t) // before looking
-	taken, err := t.serve(ctx, demand[V]{party: p})
+	shares, err := t.serve(ctx, demand{party: p})
 	if err != nil {
 		return nil, nil, err
 	}
-	if got, err = gotten(taken.shares); err == nil && len(got) == 0 {
+	if got, err = gotten(shares); err == nil && len(got) == 0 {
 		err = t.lookAgain(ctx)
 	}
 	return got, news, err
 }
 
-// gotten returns what the first callers got, and the error of the next one unless
-// it is that there is nothing.
-func gotten[V any](shares []share[V]) (got [][]V, err error) {
-	for _, s := range shares {
-		values, err := s.all()
-		switch {
-		case isEmpty(err):
-			return got, nil
-		case err != nil:
-			return got, err
-		}
-		got = append(got, values)
-	}
-	return got, nil
-}
-
 // lookAgain has those who wait look again soon if there are staged items: they
 // may come back to the queue without anybody enqueuing anything.
-func (t *taker[V]) lookAgain(ctx context.Context) error {
+func (t *taker) lookAgain(ctx context.Context) error {
 	if !t.s.mayBeStaged() {
 		return nil
 	}

@@ -52,13 +52,13 @@ func TestTakeBesideOthers(t *testing.T) {
 		noError(t, db.Transact(t.Context(), func(tx kv.Tx) error {
 			attempts++
 			got = nil
-			shares, err := takeShares(&q.store, tx, c.wants, q.front.direction, c.how, new(buffers))
+			shares, err := q.store.ends[Front].takeIn(tx, c.wants, c.how, new(takeAttempt))
 			if err != nil {
 				return err
 			}
 			for _, s := range shares {
-				if values, err := s.all(); err == nil {
-					got = append(got, values...)
+				for _, item := range s.items {
+					got = append(got, string(item.Payload))
 				}
 			}
 			if attempts == 1 {

@@ -284,7 +284,7 @@ var plantedPieces = []planted{
 	{
 		name: "staged items of two pieces",
 		plant: func(_ *testing.T, p *plot) {
-			stageItems(p.t, p.db, &p.p.store, opID(7), 4, checkTime.Add(inTime))
+			stageItems(p.t, p.db, &p.p.store.store, opID(7), 4, checkTime.Add(inTime))
 		},
 		note: true,
 	},

@@ -69,7 +69,7 @@ func (p *plot) piece(item []byte, i int64) []byte { return appendInt(p.q.store.b
 
 // put stages so many items of q, which should then be there once more.
 func (p *plot) put(n int, in time.Duration) {
-	stageItems(p.t, p.db, &p.q.store, opID(7), n, checkTime.Add(in))
+	stageItems(p.t, p.db, &p.q.store.store, opID(7), n, checkTime.Add(in))
 }
 
 // staged returns the keys of the items in the result of op 7.

@@ -103,7 +103,7 @@ func fillHealthy(t testing.TB, db kv.DB) fixture {
 		write(t, db, pairs...)
 	}
 	deadline := checkTime.Add(inTime).UnixNano()
-	for i, s := range []*store{&f.q.store, &f.p.store} {
+	for i, s := range []*store{&f.q.store.store, &f.p.store.store} {
 		stage(s,
 			kv.KeyValue{Key: packed(t, nil, 1, 1, 0, opID(byte(i))), Value: packed(t, nil, 3, deadline)},
 			kv.KeyValue{Key: packed(t, nil, 0, deadline, opID(9))},
@@ -185,7 +185,7 @@ func TestCheckSound(t *testing.T) {
 func TestCheckCounts(t *testing.T) {
 	db, f := healthyStore(t)
 	p := &plot{t, db, f}
-	stageItems(t, db, &f.q.store, opID(7), 2, checkTime.Add(tooLateBy))
+	stageItems(t, db, &f.q.store.store, opID(7), 2, checkTime.Add(tooLateBy))
 	p.set(packed(t, nil, "other", 1), nil)
 	p.set(packed(t, nil, "other", 2), nil)
 	p.set([]byte{0xfe}, nil)

@@ -25,23 +25,14 @@ type closing struct {
 
 func (s *store) closedError() error { return fmt.Errorf("%w: queue %q", ErrClosed, s.name) }
 
-// ending is a direction of a handle that is closed: first it takes on no more calls;
-// then it waits for those that wait, which it has told to go.
-type ending interface {
-	close(err error)
-	drain(ctx context.Context) error
-}
-
-func (a *adder[P]) close(err error) { a.lane.Close(err) }
-
-func (a *adder[P]) drain(context.Context) error { return nil }
-
-func (t *taker[V]) close(err error) {
+// close has calls that wait, and all that come later, return err.
+func (t *taker) close(err error) {
 	t.lane.Close(err)
 	t.room.Close(err)
 }
 
-func (t *taker[V]) drain(ctx context.Context) error {
+// drain returns when nobody waits any more.
+func (t *taker) drain(ctx context.Context) error {
 	if err := t.room.Drained(ctx); err != nil {
 		return err
 	}
@@ -52,33 +43,38 @@ func (t *taker[V]) drain(ctx context.Context) error {
 	return t.leaveLine(math.MaxInt64)
 }
 
-// close closes the handle.
-func (s *store) close(directions ...ending) error {
-	if s.db == nil {
+// Close ends the handle, and not the store: first it takes on no more calls; then it waits for
+// those that wait, which it has told to go.
+func (h *handle) Close() error {
+	if h == nil {
 		return errUnopened
 	}
-	s.closed.Store(true)
-	s.closing.Lock()
-	defer s.closing.Unlock()
-	if s.closing.done {
+	h.closed.Store(true)
+	h.closing.Lock()
+	defer h.closing.Unlock()
+	if h.closing.done {
 		return nil
 	}
-	closed := s.closedError()
 	ctx, cancel := context.WithTimeoutCause(context.Background(), closeTimeout,
 		timeoutError(fmt.Sprintf("closing took longer than %v", closeTimeout)))
 	defer cancel()
-	for _, d := range directions {
-		d.close(closed)
+	if err := h.endAll(ctx, h.closedError()); err != nil {
+		return fmt.Errorf("conq: queue %q: closing: %w", h.name, err)
 	}
-	err := s.stage.Close(ctx, closed)
-	for _, d := range directions {
-		err = errors.Join(err, d.drain(ctx))
-	}
-	if err = errors.Join(err, s.lanes.Close(ctx, closed)); err != nil {
-		return fmt.Errorf("conq: queue %q: closing: %w", s.name, err)
-	}
-	s.closing.done = true
+	h.closing.done = true
 	return nil
+}
+
+func (h *handle) endAll(ctx context.Context, closed error) error {
+	h.in.lane.Close(closed)
+	for _, t := range h.ends {
+		t.close(closed)
+	}
+	err := h.stage.Close(ctx, closed)
+	for _, t := range h.ends {
+		err = errors.Join(err, t.drain(ctx))
+	}
+	return errors.Join(err, h.lanes.Close(ctx, closed))
 }
 
 // maxForgotten is how many outcome keys of others are looked at when a queue is

@@ -53,7 +53,7 @@ func openFront(t tb, db kv.DB, o Options) endVerbs {
 			return q.EnqueueAll(ctx, values)
 		},
 		func(tx kv.Tx, v string) error { return q.In(tx).Enqueue(v) },
-		q.DequeueN, q.DequeueWaitN, q.DequeueWait, q.Len, q.Reclaim, q.Close, &q.store,
+		q.DequeueN, q.DequeueWaitN, q.DequeueWait, q.Len, q.Reclaim, q.Close, &q.store.store,
 	}
 }
 
@@ -65,7 +65,7 @@ func openPriority(t tb, db kv.DB, o Options, low bool) endVerbs {
 		func(ctx context.Context, v string) error { return p.Push(ctx, v, 7) },
 		func(ctx context.Context, items ...Prioritized[string]) error { return p.PushAll(ctx, items) },
 		func(tx kv.Tx, v string) error { return p.In(tx).Push(v, 7) },
-		valuesOf(p.PopMaxN), valuesOf(p.PopMaxWaitN), p.PopMaxWait, p.Len, p.Reclaim, p.Close, &p.store,
+		valuesOf(p.PopMaxN), valuesOf(p.PopMaxWaitN), p.PopMaxWait, p.Len, p.Reclaim, p.Close, &p.store.store,
 	}
 	if low {
 		v.take, v.wait, v.one = valuesOf(p.PopMinN), valuesOf(p.PopMinWaitN), p.PopMinWait

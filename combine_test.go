@@ -15,7 +15,6 @@ import (
 	"github.com/conq-go/conq/kv/faulty"
 	"github.com/conq-go/conq/kv/memory"
 	"github.com/conq-go/conq/recipe"
-	"github.com/conq-go/conq/tuple"
 )
 
 // gated is a store whose next transactions can be held up as they begin.
@@ -316,8 +315,7 @@ func TestCombinedBadPriority(t *testing.T) {
 		g := newGated(kv.Limits{})
 		p, err := OpenPriorityQueue(g, "p", String())
 		noError(t, err)
-		full, err := p.store.keyAt(tuple.AppendInt(tuple.AppendInt(nil, 1), math.MaxInt64))
-		noError(t, err)
+		full := packed(t, p.store.prefix(), 1, int64(math.MaxInt64), make([]byte, 20))
 		foreign := append(p.store.ofPriority(2).Begin, 0x02, 'x', 0)
 		write(t, g, kv.KeyValue{Key: full}, kv.KeyValue{Key: foreign})
 		release := g.hold()

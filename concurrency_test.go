@@ -115,7 +115,7 @@ func TestConflicts(t *testing.T) {
 	}
 	alone := func(n int) outer { // as the handle does it
 		return func(f fixture, tx kv.Tx) error {
-			return drop(takeShares(&f.q.store, tx, []int{n}, f.q.fromFront(), loose, new(buffers)))
+			return drop(f.q.store.ends[Front].takeIn(tx, []int{n}, loose, new(takeAttempt)))
 		}
 	}
 	max := func(f fixture, tx kv.Tx) error { return drop(f.p.In(tx).PopMax()) }

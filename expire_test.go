@@ -29,7 +29,7 @@ func TestExpireWithoutStaging(t *testing.T) {
 			noError(t, err)
 			noError(t, staged.EnqueueAll(t.Context(), []string{"a", "b", "c"}))
 			// A consumer has been given the first item, and dies.
-			noError(t, db.Transact(t.Context(), func(tx kv.Tx) error { return abandon(tx, &staged.store) }))
+			noError(t, db.Transact(t.Context(), func(tx kv.Tx) error { return abandon(tx, &staged.store.store) }))
 			first, err := plain.Dequeue(t.Context())
 			noError(t, err)
 			equal(t, "first, while the result is kept for its owner", first, "b")
@@ -166,7 +166,7 @@ func TestWaitForExpired(t *testing.T) {
 		q, err := OpenQueue(db, "q", String())
 		noError(t, err)
 		noError(t, q.Enqueue(t.Context(), "a"))
-		noError(t, db.Transact(t.Context(), func(tx kv.Tx) error { return abandon(tx, &staged.store) }))
+		noError(t, db.Transact(t.Context(), func(tx kv.Tx) error { return abandon(tx, &staged.store.store) }))
 		v, err := q.DequeueWait(t.Context())
 		noError(t, err)
 		equal(t, "item", v, "a")
@@ -294,7 +294,7 @@ func TestStagedItemsOfOthers(t *testing.T) {
 		noError(t, err)
 		count := func(priority int64, v string) (n int64) {
 			noError(t, c.inner.ReadTransact(t.Context(), func(r kv.Reader) error {
-				for item, err := range (forwards{&p.store}.items(r, 0)) {
+				for item, err := range (forwards{&p.store.store}.items(r, 0)) {
 					noError(t, err)
 					elems, err := tuple.Unpack(p.store.fields(item.Key))
 					noError(t, err)
@@ -315,7 +315,7 @@ func TestStagedItemsOfOthers(t *testing.T) {
 		}
 		push(7, "a", "b", "c")
 		noError(t, c.inner.Transact(t.Context(), func(tx kv.Tx) error {
-			return abandonThose(tx, &p.store, forwards{&p.store}.items(tx, 3))
+			return abandonThose(tx, &p.store.store, forwards{&p.store.store}.items(tx, 3))
 		}))
 		noError(t, p.PushAll(t.Context(), []Prioritized[string]{{"x", 6}, {"d", 7}, {"y", -300}, {"e", 7}, {"z", 8}}))
 		push(6, "x2")
@@ -332,9 +332,8 @@ func TestStagedItemsOfOthers(t *testing.T) {
 func TestPlaceOfDamagedKey(t *testing.T) {
 	q, err := OpenQueue(newMemory(t, kv.Limits{}), "q", String())
 	noError(t, err)
-	s := &q.store
-	key, err := s.keyAt(tuple.AppendInt(nil, 7))
-	noError(t, err)
+	s := &q.store.store
+	key := packed(t, s.prefix(), 7, make([]byte, 20))
 	if _, place := s.place(key); place == nil {
 		t.Fatal("the key of an item has no place")
 	}

@@ -255,7 +255,7 @@ func TestLastIndexStaged(t *testing.T) {
 		kv.KeyValue{Key: packed(t, f.q.store.prefix(), int64(math.MaxInt64), random)},
 		kv.KeyValue{Key: packed(t, f.p.store.prefix(), 7, int64(math.MaxInt64), random)})
 	noError(t, f.db.Transact(f.ctx, func(tx kv.Tx) error {
-		return errors.Join(abandon(tx, &f.q.store), abandon(tx, &f.p.store))
+		return errors.Join(abandon(tx, &f.q.store.store), abandon(tx, &f.p.store.store))
 	}))
 	f = newFixture(t, f.db, nil) // which notes what is staged
 	before := everything(t, f.db)
@@ -321,7 +321,7 @@ func TestStoreErrors(t *testing.T) {
 // Without random bytes for its key nothing is added.
 func TestNoRandomBytes(t *testing.T) {
 	f := newFixture(t, newMemory(t, kv.Limits{}), iotest.ErrReader(errEnough))
-	many := make([]Prioritized[string], 2*mostDrawn)
+	many := make([]Prioritized[string], 128)
 	adds := map[string]func(kv.Tx) error{
 		"Enqueue":    func(kv.Tx) error { return f.q.Enqueue(f.ctx, "v") },
 		"EnqueueAll": func(kv.Tx) error { return f.q.EnqueueAll(f.ctx, []string{"v", "w"}) },

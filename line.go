@@ -8,7 +8,6 @@ import (
 
 	"github.com/conq-go/conq/internal/outcome"
 	"github.com/conq-go/conq/internal/staging"
-	"github.com/conq-go/conq/internal/waiting"
 	"github.com/conq-go/conq/kv"
 )
 
@@ -17,8 +16,8 @@ import (
 // leads them takes items only when it is their turn.
 
 // lineTurn is what became of a transaction of those who wait.
-type lineTurn[V any] struct {
-	shares  []share[V]
+type lineTurn struct {
+	shares  []share
 	news    <-chan error // of the queue, or of those in front; nil if shares is what counts
 	view    staging.View
 	entered bool // there is an entry in the line, since stamp
@@ -35,8 +34,8 @@ func stamps() func() int64 {
 }
 
 // takeInLine is takeForWaiting for those who stand in line.
-func (t *taker[V]) takeInLine(ctx context.Context, p *waiting.Party[V]) ([][]V, <-chan error, error) {
-	b := &batch[V]{calls: []*takeCall[V]{{Context: ctx, Request: demand[V]{party: p}}}}
+func (t *taker) takeInLine(ctx context.Context, p *party) ([][]Item, <-chan error, error) {
+	b := &batch{calls: []*takeCall{{Context: ctx, Request: demand{party: p}}}}
 	if !b.attend() {
 		return nil, nil, errNobody
 	}
@@ -48,10 +47,10 @@ func (t *taker[V]) takeInLine(ctx context.Context, p *waiting.Party[V]) ([][]V, 
 	return got, r.news, err
 }
 
-func (t *taker[V]) turn(ctx context.Context, b *batch[V], p *waiting.Party[V]) (lineTurn[V], error) {
+func (t *taker) turn(ctx context.Context, b *batch, p *party) (lineTurn, error) {
 	if !t.stages() {
 		if err := t.expire(ctx); err != nil {
-			return lineTurn[V]{}, err
+			return lineTurn{}, err
 		}
 		r, err := t.turnPlain(ctx, b, p)
 		if !errors.Is(err, errCollision) {
@@ -63,38 +62,33 @@ func (t *taker[V]) turn(ctx context.Context, b *batch[V], p *waiting.Party[V]) (
 }
 
 // turnPlain takes items, if it is their turn, and watches, all in one transaction.
-func (t *taker[V]) turnPlain(ctx context.Context, b *batch[V], p *waiting.Party[V]) (lineTurn[V], error) {
-	attempts, m := 0, new(buffers)
-	turn := func(tx kv.Tx) (r lineTurn[V], err error) {
-		attempts++
-		if err := t.admit(tx, b, attempts); err != nil {
+func (t *taker) turnPlain(ctx context.Context, b *batch, p *party) (lineTurn, error) {
+	r, tries, err := attempts(ctx, t.s, func(tx kv.Tx, a *takeAttempt) (lineTurn, error) {
+		if err := t.admit(tx, b, a); err != nil {
+			return lineTurn{}, err
+		}
+		r, err := t.look(tx, p)
+		if err != nil || r.news != nil {
 			return r, err
 		}
-		if r, err = t.look(tx, p); err != nil || r.news != nil {
+		if r.shares, err = t.takeIn(tx, b.wants, waits, a); err != nil {
 			return r, err
 		}
-		if r.shares, err = takeShares(t.s, tx, b.wants, t.direction, waits, m); err != nil {
-			return r, err
-		}
-		return r, t.moveUp(tx, p, len(b.wants), &r)
-	}
-	r, err := outcome.Do(ctx, &t.s.lanes, turn)
-	for m.halve(err) {
-		attempts = 0
-		r, err = outcome.Do(ctx, &t.s.lanes, turn)
-	}
+		err = t.moveUp(tx, p, len(b.wants), &r)
+		return r, err
+	})
 	if err != nil {
 		return r, err
 	}
 	t.settle(r)
 	if len(r.shares) > 0 {
-		t.s.observe(Event{Kind: Taken, Calls: len(r.shares), Items: count(r.shares), Attempts: attempts})
+		t.s.observe(Event{Kind: Taken, Calls: len(r.shares), Items: count(r.shares), Attempts: tries})
 	}
 	return r, nil
 }
 
 // look enters the line, and has the one in front watched, unless there is none.
-func (t *taker[V]) look(tx kv.Tx, p *waiting.Party[V]) (r lineTurn[V], err error) {
+func (t *taker) look(tx kv.Tx, p *party) (r lineTurn, err error) {
 	r.stamp, _ = p.Next(0)
 	r.view, err = t.line.Look(tx, r.stamp, func() (int, error) { return t.there(tx, staging.Plenty) })
 	if err != nil || r.view.First {
@@ -106,8 +100,8 @@ func (t *taker[V]) look(tx kv.Tx, p *waiting.Party[V]) (r lineTurn[V], err error
 }
 
 // there returns how many items there are, up to a limit, through a snapshot.
-func (t *taker[V]) there(tx kv.Tx, limit int) (n int, _ error) {
-	for _, err := range t.items(tx.Snapshot(), limit) {
+func (t *taker) there(tx kv.Tx, limit int) (n int, _ error) {
+	for _, err := range t.order.items(tx.Snapshot(), limit) {
 		if err != nil && !errors.Is(err, ErrDecode) {
 			return 0, err
 		}
@@ -119,7 +113,7 @@ func (t *taker[V]) there(tx kv.Tx, limit int) (n int, _ error) {
 // moveUp leaves in the line who has got nothing, or nobody. If all have, and there is
 // plenty left, the line is of no use to anybody. If nobody has, the queue is watched
 // in the transaction that has found it empty, so no news is missed.
-func (t *taker[V]) moveUp(tx kv.Tx, p *waiting.Party[V], wanted int, r *lineTurn[V]) error {
+func (t *taker) moveUp(tx kv.Tx, p *party, wanted int, r *lineTurn) error {
 	served := 0
 	for served < len(r.shares) && r.shares[served].err == nil {
 		served++
@@ -146,8 +140,8 @@ func (t *taker[V]) moveUp(tx kv.Tx, p *waiting.Party[V], wanted int, r *lineTurn
 }
 
 // turnStaged is turnPlain by staging.
-func (t *taker[V]) turnStaged(ctx context.Context, b *batch[V], p *waiting.Party[V]) (lineTurn[V], error) {
-	r, err := outcome.Do(ctx, &t.s.lanes, func(tx kv.Tx) (lineTurn[V], error) { return t.look(tx, p) })
+func (t *taker) turnStaged(ctx context.Context, b *batch, p *party) (lineTurn, error) {
+	r, err := outcome.Do(ctx, &t.s.lanes, func(tx kv.Tx) (lineTurn, error) { return t.look(tx, p) })
 	if err != nil {
 		return r, err
 	}
@@ -156,11 +150,10 @@ func (t *taker[V]) turnStaged(ctx context.Context, b *batch[V], p *waiting.Party
 		return r, nil
 	}
 	known := false
-	b.dealt = func(tx kv.Tx, shares []share[V]) error {
+	shares, err := t.serveStaged(ctx, b, func(tx kv.Tx, shares []share) error {
 		r.shares, known = shares, !kv.Unsettled(tx)
 		return t.moveUp(tx, p, len(b.wants), &r)
-	}
-	shares, err := t.serveStaged(ctx, b)
+	})
 	if err != nil {
 		return r, err
 	}
@@ -168,14 +161,14 @@ func (t *taker[V]) turnStaged(ctx context.Context, b *batch[V], p *waiting.Party
 		t.settle(r)
 	}
 	if got, err := gotten(shares); err != nil || len(got) > 0 {
-		return lineTurn[V]{shares: shares}, nil
+		return lineTurn{shares: shares}, nil
 	}
 	return t.await(ctx, p)
 }
 
 // await watches the queue if it is empty, or the one in front.
-func (t *taker[V]) await(ctx context.Context, p *waiting.Party[V]) (lineTurn[V], error) {
-	r, err := outcome.Do(ctx, &t.s.lanes, func(tx kv.Tx) (lineTurn[V], error) {
+func (t *taker) await(ctx context.Context, p *party) (lineTurn, error) {
+	r, err := outcome.Do(ctx, &t.s.lanes, func(tx kv.Tx) (lineTurn, error) {
 		r, err := t.look(tx, p)
 		if err != nil || r.news != nil {
 			return r, err
@@ -204,7 +197,7 @@ const leaveTime = 5 * time.Second
 
 // leaveLine removes the entry of the last caller who gave up, but not of one who has
 // come since.
-func (t *taker[V]) leaveLine(stamp int64) error {
+func (t *taker) leaveLine(stamp int64) error {
 	if !t.line.Waits(stamp) {
 		return nil
 	}
@@ -221,7 +214,7 @@ func (t *taker[V]) leaveLine(stamp int64) error {
 }
 
 // settle notes what a transaction has made of the line, when it has committed.
-func (t *taker[V]) settle(r lineTurn[V]) {
+func (t *taker) settle(r lineTurn) {
 	if r.entered {
 		t.line.Entered(r.stamp)
 	} else {

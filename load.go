@@ -104,7 +104,7 @@ type loader struct {
 	report LoadReport
 
 	queue  *QueueReport // the one under way
-	target target
+	target *handle      // nil in a dry run
 	batch  loadBatch
 }
 
@@ -169,8 +169,8 @@ func (l *loader) load() error {
 		return err
 	}
 	defer l.close()
-	if l.o.Existing == ExistingReplace {
-		if err := l.target.clear(l.ctx); err != nil {
+	if l.o.Existing == ExistingReplace && !l.o.DryRun {
+		if err := l.target.Clear(l.ctx); err != nil {
 			return err
 		}
 	}
@@ -197,8 +197,8 @@ func (l *loader) load() error {
 // close ends the use of the queue under way. What it leaves if it fails others will see to:
 // so that is no failure of the Load. For the same reason nobody who has given up is held up.
 func (l *loader) close() {
-	if l.ctx.Err() == nil {
-		_ = l.target.close()
+	if l.ctx.Err() == nil && !l.o.DryRun {
+		_ = l.target.Close()
 	}
 }
 
@@ -233,14 +233,17 @@ func (l *loader) flush() error {
 }
 
 // put puts items in, in halves if they are too many for a transaction.
-func (l *loader) put(items []prioritized) error {
+func (l *loader) put(items []Item) error {
 	if len(items) == 0 {
 		return nil
 	}
 	if l.ctx.Err() != nil {
 		return context.Cause(l.ctx)
 	}
-	err := l.target.put(l.ctx, items)
+	var err error
+	if !l.o.DryRun {
+		err = l.target.Add(l.ctx, items...)
+	}
 	switch from := l.queue.Items + 1; {
 	case err == nil:
 		l.count(items)
@@ -260,10 +263,10 @@ func (l *loader) put(items []prioritized) error {
 	return l.put(items[half:])
 }
 
-func (l *loader) count(items []prioritized) {
+func (l *loader) count(items []Item) {
 	for _, it := range items {
-		l.queue.Bytes += int64(len(it.payload))
-		l.report.Bytes += int64(len(it.payload))
+		l.queue.Bytes += int64(len(it.Payload))
+		l.report.Bytes += int64(len(it.Payload))
 	}
 	l.queue.Items += len(items)
 	l.report.Items += len(items)

@@ -32,19 +32,19 @@ func newLoadBounds(l kv.Limits) loadBounds {
 }
 
 // cost returns what an item of a queue takes, with all of its pieces.
-func (b loadBounds) cost(queue string, it prioritized) loadCost {
+func (b loadBounds) cost(queue string, it Item) loadCost {
 	pieces := 1
-	if b.value > 0 && len(it.payload) > b.value {
-		pieces = (len(it.payload) + b.value - 1) / b.value
+	if b.value > 0 && len(it.Payload) > b.value {
+		pieces = (len(it.Payload) + b.value - 1) / b.value
 	}
 	// Each piece has the key of the item, with a few bytes more.
 	key := len(queue) + 2*9 + 2*recipe.RandomSize + 32
-	return loadCost{1, len(it.payload) + pieces*key, operationsPerItem - 1 + pieces}
+	return loadCost{1, len(it.Payload) + pieces*key, operationsPerItem - 1 + pieces}
 }
 
 // loadBatch is what goes in next.
 type loadBatch struct {
-	items []prioritized
+	items []Item
 	loadCost
 }
 
@@ -53,7 +53,7 @@ func (b *loadBatch) full(more loadCost, of loadBounds) bool {
 		(b.loadCost.items+more.items > of.items || b.bytes+more.bytes > of.bytes || b.operations+more.operations > of.operations)
 }
 
-func (b *loadBatch) add(it prioritized, cost loadCost) {
+func (b *loadBatch) add(it Item, cost loadCost) {
 	b.items = append(b.items, it)
 	b.loadCost.items += cost.items
 	b.bytes += cost.bytes
@@ -61,32 +61,25 @@ func (b *loadBatch) add(it prioritized, cost loadCost) {
 }
 
 // value returns an item of the stream as what is put into the queue under way.
-func (l *loader) value(item stream.Item) (prioritized, error) {
+func (l *loader) value(item stream.Item) (Item, error) {
 	if l.queue.Kind == KindQueue {
 		if len(item.Priority) > 0 {
-			return prioritized{}, l.stream.Broken("an item of a %s has a priority", l.queue.Kind)
+			return Item{}, l.stream.Broken("an item of a %s has a priority", l.queue.Kind)
 		}
-		return prioritized{payload: item.Payload}, nil
+		return Item{Payload: item.Payload}, nil
 	}
 	elem, rest, err := tuple.Next(item.Priority)
 	priority, ok := elem.(int64)
 	if err != nil || !ok || len(rest) > 0 {
-		return prioritized{}, l.stream.Broken("priority %.40x is not a packed integer of 64 bits", item.Priority)
+		return Item{}, l.stream.Broken("priority %.40x is not a packed integer of 64 bits", item.Priority)
 	}
-	return prioritized{item.Payload, priority}, nil
+	return Item{Payload: item.Payload, Priority: priority}, nil
 }
 
 // isUnreadable tells whether an error is about the dump, not about the store.
 func isUnreadable(err error) bool {
 	var at *stream.ReadError
 	return errors.Is(err, stream.ErrBroken) || errors.Is(err, stream.ErrTooLong) || errors.As(err, &at)
-}
-
-// target is a queue to be loaded.
-type target struct {
-	put   func(context.Context, []prioritized) error
-	clear func(context.Context) error
-	close func() error
 }
 
 // openTries is how often a queue is opened if it stays unknown whether that was done, or
@@ -96,44 +89,17 @@ const openTries = 10
 // open opens the queue under way.
 func (l *loader) open() (err error) {
 	if l.o.DryRun {
-		l.target = target{
-			put:   func(context.Context, []prioritized) error { return nil },
-			clear: func(context.Context) error { return nil },
-			close: func() error { return nil },
-		}
 		return nil
 	}
 	for range openTries {
 		if l.ctx.Err() != nil {
 			return context.Cause(l.ctx)
 		}
-		l.target, err = openTarget(l.db, l.queue.Name, l.queue.Kind)
+		o := Options{NoCombining: true, Staging: StagingNever} // one caller, which takes nothing
+		l.target, err = openHandle(l.db, l.queue.Name, l.queue.Kind, nil, o)
 		if !isTooOld(err) && !errors.Is(err, kv.ErrCommitUnknown) {
 			break
 		}
 	}
 	return err
-}
-
-func openTarget(db kv.DB, name string, kind Kind) (target, error) {
-	o := Options{NoCombining: true, Staging: StagingNever} // one caller, who takes nothing
-	if kind == KindPriorityQueue {
-		p, err := OpenPriorityQueue(db, name, Bytes(), o)
-		if err != nil {
-			return target{}, err
-		}
-		return target{p.pushes.add, p.Clear, p.Close}, nil
-	}
-	q, err := OpenQueue(db, name, Bytes(), o)
-	if err != nil {
-		return target{}, err
-	}
-	put := func(ctx context.Context, items []prioritized) error {
-		payloads := make([][]byte, len(items))
-		for i, it := range items {
-			payloads[i] = it.payload
-		}
-		return q.back.add(ctx, payloads)
-	}
-	return target{put, q.Clear, q.Close}, nil
 }

@@ -19,8 +19,8 @@ import (
 // handed over, 64 and 64 twice as many, and one and one 30 times as many; to hand over without
 // this wait gains nothing. With Interval it is 1.3, 1.5 and 1.0 times, and through a priority
 // queue 2.3, 2.7 and 1.0.
-type meeting[P any] struct {
-	hands  []hand[P]
+type meeting struct {
+	hands  []hand
 	waits  bool          // there is one batch after the other
 	handed bool          // something was, by the last batch
 	took   time.Duration // the last batch that was written while somebody was there, or 0
@@ -55,7 +55,7 @@ const (
 
 // meet returns the offer to those who wait for so many payloads, or nil. there tells that there
 // may be somebody at the other ends.
-func (m *meeting[P]) meet(n int) (o offer[P], there bool) {
+func (m *meeting) meet(n int) (o *offer, there bool) {
 	if n == 1 && m.took > 0 && m.took < cheapWrite {
 		return nil, false
 	}
@@ -74,14 +74,14 @@ func (m *meeting[P]) meet(n int) (o offer[P], there bool) {
 }
 
 // met notes what a batch took that meet was called for, and what came of it.
-func (m *meeting[P]) met(took time.Duration, handed, written bool) {
+func (m *meeting) met(took time.Duration, handed, written bool) {
 	if m.handed = handed; written {
 		m.took = took
 	}
 }
 
 // expected returns for how many it is worth to wait.
-func (m *meeting[P]) expected(n int) (expected int) {
+func (m *meeting) expected(n int) (expected int) {
 	for _, h := range m.hands {
 		expected = max(expected, h.expected(n, m.handed))
 	}
@@ -90,7 +90,7 @@ func (m *meeting[P]) expected(n int) (expected int) {
 
 // gather lets those who take come before n items are added. It counts as well as it looks at
 // the clock, which stands still in some tests.
-func (m *meeting[P]) gather(n, expected int) {
+func (m *meeting) gather(n, expected int) {
 	free := m.free()
 	if free >= expected || !m.waits {
 		return
@@ -126,18 +126,18 @@ func (m *meeting[P]) gather(n, expected int) {
 	m.rest = 1<<min(max(m.vain-freeVain, 0), mostRest) - 1
 }
 
-func (m *meeting[P]) taking() bool {
-	return slices.ContainsFunc(m.hands, func(h hand[P]) bool { return h.taking() })
+func (m *meeting) taking() bool {
+	return slices.ContainsFunc(m.hands, func(h hand) bool { return h.taking() })
 }
 
-func (m *meeting[P]) level() (level int64) {
+func (m *meeting) level() (level int64) {
 	for _, h := range m.hands {
 		level = max(level, h.level())
 	}
 	return level
 }
 
-func (m *meeting[P]) free() (free int) {
+func (m *meeting) free() (free int) {
 	for _, h := range m.hands {
 		free = max(free, h.free())
 	}

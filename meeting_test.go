@@ -32,17 +32,12 @@ func (h *fakeHand) free() int {
 	return h.crowd
 }
 
-func (h *fakeHand) hold(int) offer[int] {
+func (h *fakeHand) hold(int) *offer {
 	if h.held++; h.comes < 0 {
 		return nil
 	}
-	return noOffer{}
+	return new(offer)
 }
-
-type noOffer struct{}
-
-func (noOffer) deal(_ kv.Tx, payloads []int) ([]int, error) { return payloads, nil }
-func (noOffer) deliver(error)                               {}
 
 // Who adds looks once if those are there who are expected, waits for them if they come, and
 // does so less and less often if they don't.
@@ -66,7 +61,7 @@ func TestMeeting(t *testing.T) {
 	} {
 		inBubble(t, c.name, func(t *testing.T) {
 			h := c.hand
-			m := meeting[int]{hands: []hand[int]{&h}, waits: !c.alone}
+			m := meeting{hands: []hand{&h}, waits: !c.alone}
 			looks, waited := 0, 0
 			for range batches {
 				h.looks = 0
@@ -95,7 +90,7 @@ func inBubble(t *testing.T, name string, test func(t *testing.T)) {
 
 func meetingAgain(t *testing.T) {
 	h := fakeHand{crowd: 1, comes: -1}
-	m := meeting[int]{hands: []hand[int]{&h}, waits: true}
+	m := meeting{hands: []hand{&h}, waits: true}
 	for range 1000 {
 		m.meet(10)
 	}
@@ -119,7 +114,7 @@ func TestMeetingLess(t *testing.T) {
 	for takes, mostWaited := range map[int]int{n: batches / 2, n + 1: batches} {
 		inBubble(t, fmt.Sprintf("taken: %d", takes), func(t *testing.T) {
 			h := fakeHand{crowd: 3, comes: -1, taking_: true, takes: takes}
-			m := meeting[int]{hands: []hand[int]{&h}, waits: true}
+			m := meeting{hands: []hand{&h}, waits: true}
 			waited := 0
 			for range batches {
 				h.looks = 0
@@ -139,7 +134,7 @@ func TestMeetingLess(t *testing.T) {
 func TestExpected(t *testing.T) {
 	f := newFixture(t, newMemory(t, kv.Limits{}), nil)
 	const n, served = 10, 3
-	f.q.front.served.Store(served)
+	f.q.store.ends[Front].served.Store(served)
 	for _, c := range []struct {
 		level          int64
 		active, handed bool
@@ -148,9 +143,9 @@ func TestExpected(t *testing.T) {
 		{0, false, false, 0}, {0, false, true, served}, {0, true, false, served},
 		{fewBatches * n, true, false, served}, {fewBatches*n + 1, true, false, 0}, {fewBatches*n + 1, true, true, served},
 	} {
-		f.q.front.active.Store(c.active)
+		f.q.store.ends[Front].active.Store(c.active)
 		f.q.store.tally.added.Store(c.level)
-		h := f.q.back.hands[0]
+		h := f.q.store.in.hands[0]
 		equal(t, fmt.Sprintf("level of %d, active %v, handed %v: expected", c.level, c.active, c.handed), h.expected(n, c.handed), c.want)
 		equal(t, "level", h.level(), c.level)
 	}
@@ -165,7 +160,7 @@ func TestMeetingCheap(t *testing.T) {
 		offered bool
 	}{{1, 0, true}, {1, cheapWrite - 1, false}, {1, cheapWrite, true}, {2, cheapWrite - 1, true}} {
 		h := fakeHand{crowd: 1}
-		m := meeting[int]{hands: []hand[int]{&h}, waits: true, took: c.took}
+		m := meeting{hands: []hand{&h}, waits: true, took: c.took}
 		o, _ := m.meet(c.n)
 		equal(t, "offered", o != nil, c.offered)
 	}

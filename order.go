@@ -1,21 +1,13 @@
 package conq
 
 import (
+	"cmp"
 	"iter"
+	"slices"
 
 	"github.com/conq-go/conq/kv"
 	"github.com/conq-go/conq/subspace"
 )
-
-// direction is an end of a queue to take from: in which order, and how an item is read.
-type direction[V any] struct {
-	order
-	reader[V]
-}
-
-type reader[V any] interface {
-	readItem(kv.Reader, kv.KeyValue) (V, error)
-}
 
 // order is one in which items are taken. A key that is not an item's is an item that does not
 // decode.
@@ -23,11 +15,15 @@ type order interface {
 	// items returns them. limit is how many will be looked at, or 0.
 	items(r kv.Reader, limit int) iter.Seq2[kv.KeyValue, error]
 
-	// known appends them if they are at hand (see kv.Known).
-	known(r kv.Reader, limit int, to []kv.KeyValue) (items []kv.KeyValue, known bool, err error)
+	// known returns them if they are at hand (see kv.Known).
+	known(r kv.Reader, limit int) (items []kv.KeyValue, known bool, err error)
 
-	// covered appends the ranges on which having taken all up to last depends.
-	covered(to []kv.Range, last []byte) []kv.Range
+	// covered returns the ranges on which having taken all up to last depends.
+	covered(last []byte) []kv.Range
+
+	// sorted returns the indices of items that are added together in the order in which
+	// they would be taken.
+	sorted(items []Item) []int
 }
 
 // forwards and backwards are the orders of the keys.
@@ -40,33 +36,42 @@ func (f forwards) items(r kv.Reader, limit int) iter.Seq2[kv.KeyValue, error] {
 	return r.Range(f.span, kv.RangeOptions{Limit: limit})
 }
 
-func (f forwards) known(r kv.Reader, limit int, to []kv.KeyValue) ([]kv.KeyValue, bool, error) {
-	return kv.Known(r, f.span, kv.RangeOptions{Limit: limit}, to)
+func (f forwards) known(r kv.Reader, limit int) ([]kv.KeyValue, bool, error) {
+	return kv.Known(r, f.span, kv.RangeOptions{Limit: limit}, nil)
 }
 
-func (f forwards) covered(to []kv.Range, last []byte) []kv.Range {
-	return append(to, kv.Range{Begin: f.span.Begin, End: kv.After(last)})
+func (f forwards) covered(last []byte) []kv.Range {
+	return []kv.Range{{Begin: f.span.Begin, End: kv.After(last)}}
 }
+
+func (f forwards) sorted(items []Item) []int { return ascending(items) }
 
 func (b backwards) items(r kv.Reader, limit int) iter.Seq2[kv.KeyValue, error] {
 	return r.Range(b.span, kv.RangeOptions{Limit: limit, Reverse: true})
 }
 
-func (b backwards) known(r kv.Reader, limit int, to []kv.KeyValue) ([]kv.KeyValue, bool, error) {
-	return kv.Known(r, b.span, kv.RangeOptions{Limit: limit, Reverse: true}, to)
+func (b backwards) known(r kv.Reader, limit int) ([]kv.KeyValue, bool, error) {
+	return kv.Known(r, b.span, kv.RangeOptions{Limit: limit, Reverse: true}, nil)
 }
 
-func (b backwards) covered(to []kv.Range, last []byte) []kv.Range {
-	return append(to, kv.Range{Begin: last, End: b.span.End})
+func (b backwards) covered(last []byte) []kv.Range {
+	return []kv.Range{{Begin: last, End: b.span.End}}
+}
+
+// sorted has of one priority, too, the last that is added first.
+func (b backwards) sorted(items []Item) []int {
+	order := ascending(items)
+	slices.Reverse(order)
+	return order
 }
 
 // descending is the order by priority from the highest down, and for each priority that of
 // the pushes: with FIFOTies, that of PopMax.
-type descending[T any] struct{ *PriorityQueue[T] }
+type descending struct{ *store }
 
-func (d descending[T]) items(r kv.Reader, limit int) iter.Seq2[kv.KeyValue, error] {
+func (d descending) items(r kv.Reader, limit int) iter.Seq2[kv.KeyValue, error] {
 	return func(yield func(kv.KeyValue, error) bool) {
-		for rest := d.store.span; ; {
+		for rest := d.span; ; {
 			last, found, err := lastOf(r, rest)
 			if err == nil && !found {
 				return
@@ -89,27 +94,28 @@ func (d descending[T]) items(r kv.Reader, limit int) iter.Seq2[kv.KeyValue, erro
 	}
 }
 
-func (d descending[T]) known(kv.Reader, int, []kv.KeyValue) ([]kv.KeyValue, bool, error) {
-	return nil, false, nil
-}
+func (d descending) known(kv.Reader, int) ([]kv.KeyValue, bool, error) { return nil, false, nil }
 
 // covered is the items of last's priority up to last, and all of higher priorities.
-func (d descending[T]) covered(to []kv.Range, last []byte) []kv.Range {
-	priority, err := d.store.integer(last, 0)
+func (d descending) covered(last []byte) []kv.Range {
+	same, err := d.samePriority(last)
 	if err != nil {
-		return append(to, d.store.span) // can't be: items found it by its priority
+		return []kv.Range{d.span} // can't be: items found it by its priority
 	}
-	same := d.store.ofPriority(priority)
-	return append(to, kv.Range{Begin: same.Begin, End: kv.After(last)}, kv.Range{Begin: same.End, End: d.store.span.End})
+	return []kv.Range{{Begin: same.Begin, End: kv.After(last)}, {Begin: same.End, End: d.span.End}}
+}
+
+func (d descending) sorted(items []Item) []int {
+	return sorted(items, func(a, b Item) int { return cmp.Compare(b.Priority, a.Priority) })
 }
 
 // samePriority returns the range of the items of the priority of one.
-func (p *PriorityQueue[T]) samePriority(key []byte) (kv.Range, error) {
-	priority, err := p.priority(key)
+func (s *store) samePriority(key []byte) (kv.Range, error) {
+	priority, err := s.layout.priority(key)
 	if err != nil {
-		return kv.Range{}, err
+		return kv.Range{}, s.foreign(err)
 	}
-	return p.store.ofPriority(priority), nil
+	return s.ofPriority(priority), nil
 }
 
 func lastOf(r kv.Reader, in kv.Range) (last kv.KeyValue, found bool, err error) {

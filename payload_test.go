@@ -11,7 +11,6 @@ import (
 
 	"github.com/conq-go/conq/kv"
 	"github.com/conq-go/conq/kv/faulty"
-	"github.com/conq-go/conq/recipe"
 	"github.com/conq-go/conq/tuple"
 )
 
@@ -223,20 +222,20 @@ func TestBatchEndsBeforeBrokenKey(t *testing.T) {
 		noError(t, f.q.EnqueueAll(f.ctx, []string{"a", "b"}))
 		noError(t, f.p.PushAll(f.ctx, []Prioritized[string]{{"b", -1}, {"a", 0}}))
 		write(t, f.db, kv.KeyValue{Key: packed(t, f.q.store.prefix(), 9, "x")}, kv.KeyValue{Key: packed(t, f.p.store.prefix(), "x")})
-		endsBefore(t, engine+" Dequeue", f.db, &f.q.store, f.q.fromFront(), f.q.DequeueN)
-		endsBefore(t, engine+" PopMax", f.db, &f.p.store, f.p.fromMax(recipe.LastPushed), f.p.PopMaxN)
+		endsBefore(t, engine+" Dequeue", f.db, f.q.store.ends[Front], f.q.DequeueN)
+		endsBefore(t, engine+" PopMax", f.db, f.p.store.ends[Back], f.p.PopMaxN)
 		noError(t, f.p.PushAll(f.ctx, []Prioritized[string]{{"b", -1}, {"a", 0}}))
-		endsBefore(t, engine+" PopMax first pushed", f.db, &f.pf.store, f.pf.fromMax(recipe.FirstPushed), f.pf.PopMaxN)
+		endsBefore(t, engine+" PopMax first pushed", f.db, f.pf.store.ends[Back], f.pf.PopMaxN)
 	}
 }
 
-func endsBefore[V any](t *testing.T, what string, db kv.DB, s *store, d direction[V], take func(context.Context, int) ([]V, error)) {
+func endsBefore[V any](t *testing.T, what string, db kv.DB, from *taker, take func(context.Context, int) ([]V, error)) {
 	t.Helper()
 	undone := errors.New("undone")
 	wantError(t, db.Transact(t.Context(), func(tx kv.Tx) error {
-		shares, err := takeShares(s, tx, []int{3, 1}, d, loose, new(buffers))
+		shares, err := from.takeIn(tx, []int{3, 1}, loose, new(takeAttempt))
 		noError(t, err)
-		equal(t, what+": items of the first call", len(shares[0].values), 2)
+		equal(t, what+": items of the first call", len(shares[0].items), 2)
 		for _, other := range shares[1:] {
 			wantError(t, other.err, ErrDecode)
 		}

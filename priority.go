@@ -4,10 +4,7 @@ import (
 	"context"
 	"iter"
 
-	"github.com/conq-go/conq/internal/staging"
 	"github.com/conq-go/conq/kv"
-	"github.com/conq-go/conq/recipe"
-	"github.com/conq-go/conq/subspace"
 )
 
 // PriorityQueue is a named priority queue with two ends: PopMin takes the lowest
@@ -32,16 +29,8 @@ import (
 //     if their transaction writes something.
 //   - Not guaranteed: as for Queue.
 type PriorityQueue[T any] struct {
-	codec  Codec[T]
-	store  store
-	recipe recipe.PriorityQueue
-	ties   recipe.Ties
-	hands  [2]hander[prioritized, Prioritized[T]] // of min and max
-	pushes adder[prioritized]
-	_      [64]byte
-	min    taker[Prioritized[T]]
-	_      [64]byte
-	max    taker[Prioritized[T]]
+	codec Codec[T]
+	store *handle
 }
 
 // Prioritized is a value with its priority.
@@ -55,65 +44,26 @@ type Prioritized[T any] struct {
 //
 // Options.FIFOTies is a matter of this handle: it is not stored.
 func OpenPriorityQueue[T any](db kv.DB, name string, c Codec[T], opts ...Options) (*PriorityQueue[T], error) {
-	p := &PriorityQueue[T]{codec: c}
-	ctx, cancel := opening(name)
-	defer cancel()
-	o, err := p.store.open(ctx, db, name, KindPriorityQueue, c != nil, opts)
+	h, err := open(db, name, KindPriorityQueue, c, opts)
 	if err != nil {
 		return nil, err
 	}
-	ties, high := recipe.LastPushed, staging.Back
-	if o.FIFOTies {
-		ties, high = recipe.FirstPushed, staging.BackFIFO
-	}
-	p.recipe, p.ties = recipe.NewPriorityQueue(subspace.Named(name), o.Random, ties), ties
-	p.store.span = p.recipe.Range()
-	if err = ends(ctx, &p.store, o, forwards{&p.store}, backwards{&p.store}, descending[T]{p}); err != nil {
-		return nil, err
-	}
-	if err = p.min.init(&p.store, o, staging.Front, p.fromMin()); err != nil {
-		return nil, err
-	}
-	if err = p.max.init(&p.store, o, high, p.fromMax(ties)); err != nil {
-		return nil, err
-	}
-	size := func(p prioritized) int { return len(p.payload) }
-	p.hands[0] = hander[prioritized, Prioritized[T]]{t: &p.min, order: fromLowest, value: p.handed, size: size}
-	p.hands[1] = hander[prioritized, Prioritized[T]]{t: &p.max, order: fromHighest(ties), value: p.handed, size: size}
-	p.pushes.init(&p.store, o, size, p, &p.hands[0], &p.hands[1])
-	return p, nil
-}
-
-// handed returns what comes out for a payload.
-func (p *PriorityQueue[T]) handed(payload prioritized) (Prioritized[T], error) {
-	v, err := p.codec.Decode(copied(payload.payload))
-	return Prioritized[T]{v, payload.priority}, err
-}
-
-// fromMin is the order in which items are popped from the low end.
-func (p *PriorityQueue[T]) fromMin() direction[Prioritized[T]] {
-	return direction[Prioritized[T]]{forwards{&p.store}, p}
-}
-
-// fromMax is the order in which items are popped from the high end.
-func (p *PriorityQueue[T]) fromMax(ties recipe.Ties) direction[Prioritized[T]] {
-	if ties == recipe.FirstPushed {
-		return direction[Prioritized[T]]{descending[T]{p}, p}
-	}
-	return direction[Prioritized[T]]{backwards{&p.store}, p}
+	return &PriorityQueue[T]{c, h}, nil
 }
 
 // Name returns the name of the queue.
-func (p *PriorityQueue[T]) Name() string { return p.store.name }
+func (p *PriorityQueue[T]) Name() string { return p.store.Name() }
 
 // Close ends the handle, and not the store, as Queue.Close does.
-func (p *PriorityQueue[T]) Close() error { return p.store.close(&p.pushes, &p.min, &p.max) }
+func (p *PriorityQueue[T]) Close() error { return p.store.Close() }
 
 // In returns the queue's methods within tx, where they are part of what the
 // caller does there: all of it happens, or nothing. tx must be of the store that the
 // queue was opened in. If it is known not to be (see [kv.Foreign]), the methods return a
 // [kv.ErrInvalid], and do nothing; otherwise the keys go where tx goes.
-func (p *PriorityQueue[T]) In(tx kv.Tx) PriorityQueueTx[T] { return PriorityQueueTx[T]{p, tx} }
+func (p *PriorityQueue[T]) In(tx kv.Tx) PriorityQueueTx[T] {
+	return PriorityQueueTx[T]{p, p.store.In(tx)}
+}
 
 // Push adds v behind the items of its priority. The largest payload is half of
 // the engine's Limits().Transaction; one over it is a *kv.TooLargeError and
@@ -121,78 +71,50 @@ func (p *PriorityQueue[T]) In(tx kv.Tx) PriorityQueueTx[T] { return PriorityQueu
 // [PriorityQueue] says. Behind an item of the same priority and the count 2^63-1,
 // which conq does not write, there is no place: the error is recipe.ErrFull.
 func (p *PriorityQueue[T]) Push(ctx context.Context, v T, priority int64) error {
-	payload, err := encode(&p.store, p.codec, v)
-	if err != nil {
-		return err
-	}
-	return p.pushes.addOne(ctx, prioritized{payload, priority})
+	return p.PushAll(ctx, []Prioritized[T]{{v, priority}})
 }
 
 // PushAll adds values in one transaction: all or nothing. So the transaction's
 // limits hold for all of them together. Values of one priority keep their order.
 // No values do nothing.
 func (p *PriorityQueue[T]) PushAll(ctx context.Context, values []Prioritized[T]) error {
-	payloads, err := p.encodeAll(values)
-	switch {
-	case err != nil:
+	items, err := p.encode(values)
+	if err != nil {
 		return err
-	case len(payloads) == 0:
-		return p.store.readyFor(ctx)
 	}
-	return p.pushes.add(ctx, payloads)
+	return p.store.Add(ctx, items...)
 }
 
 // PopMin removes the first item of the lowest priority and returns it, or
 // ErrEmpty. If the item does not decode it stays, and the error is an ErrDecode.
 func (p *PriorityQueue[T]) PopMin(ctx context.Context) (T, error) {
-	if err := p.store.ready(); err != nil {
-		var none T
-		return none, err
-	}
-	v, err := p.min.take(ctx, 1).one()
-	return v.Value, err
+	return single[T](p.store.Take(ctx, Front, 1))
 }
 
 // PopMax removes the last item of the highest priority (with Options.FIFOTies the
 // first) and returns it, or ErrEmpty. If the item does not decode it stays, and
 // the error is an ErrDecode.
 func (p *PriorityQueue[T]) PopMax(ctx context.Context) (T, error) {
-	if err := p.store.ready(); err != nil {
-		var none T
-		return none, err
-	}
-	v, err := p.max.take(ctx, 1).one()
-	return v.Value, err
+	return single[T](p.store.Take(ctx, Back, 1))
 }
 
 // PopMinN removes up to n items, those that PopMin would return one after
 // another, and returns them in that order, or ErrEmpty. n must be positive. They
 // may be fewer than there are, as with Queue.DequeueN.
 func (p *PriorityQueue[T]) PopMinN(ctx context.Context, n int) ([]Prioritized[T], error) {
-	if err := p.store.ready(); err != nil {
-		return nil, err
-	}
-	return p.min.take(ctx, n).all()
+	return severalPrioritized[T](p.store.Take(ctx, Front, n))
 }
 
 // PopMaxN is PopMinN from the other end: what PopMax would return, in that order.
 // With Options.FIFOTies it reads once for each priority, not once in all.
 func (p *PriorityQueue[T]) PopMaxN(ctx context.Context, n int) ([]Prioritized[T], error) {
-	if err := p.store.ready(); err != nil {
-		return nil, err
-	}
-	return p.max.take(ctx, n).all()
+	return severalPrioritized[T](p.store.Take(ctx, Back, n))
 }
 
 // PopMinWait is PopMin, but waits until there is an item, or ctx ends. See
 // PopMinWaitN.
 func (p *PriorityQueue[T]) PopMinWait(ctx context.Context) (T, error) {
-	if err := p.store.ready(); err != nil {
-		var none T
-		return none, err
-	}
-	v, err := p.min.wait(ctx, 1).one()
-	return v.Value, err
+	return single[T](p.store.TakeWait(ctx, Front, 1))
 }
 
 // PopMinWaitN is PopMinN, but waits until there is at least one item, or ctx ends:
@@ -200,67 +122,58 @@ func (p *PriorityQueue[T]) PopMinWait(ctx context.Context) (T, error) {
 // Queue.DequeueWaitN. Those who wait for PopMin and for PopMax stand in different
 // lines, unless other processes share the store.
 func (p *PriorityQueue[T]) PopMinWaitN(ctx context.Context, n int) ([]Prioritized[T], error) {
-	if err := p.store.ready(); err != nil {
-		return nil, err
-	}
-	return p.min.wait(ctx, n).all()
+	return severalPrioritized[T](p.store.TakeWait(ctx, Front, n))
 }
 
 // PopMaxWait is PopMax, but waits until there is an item, or ctx ends. See
 // PopMinWaitN.
 func (p *PriorityQueue[T]) PopMaxWait(ctx context.Context) (T, error) {
-	if err := p.store.ready(); err != nil {
-		var none T
-		return none, err
-	}
-	v, err := p.max.wait(ctx, 1).one()
-	return v.Value, err
+	return single[T](p.store.TakeWait(ctx, Back, 1))
 }
 
 // PopMaxWaitN is PopMaxN, but waits until there is at least one item, or ctx ends.
 // See PopMinWaitN.
 func (p *PriorityQueue[T]) PopMaxWaitN(ctx context.Context, n int) ([]Prioritized[T], error) {
-	if err := p.store.ready(); err != nil {
-		return nil, err
-	}
-	return p.max.wait(ctx, n).all()
+	return severalPrioritized[T](p.store.TakeWait(ctx, Back, n))
 }
 
 // PeekMin returns the item that PopMin would and leaves it, or returns ErrEmpty. If the
 // item does not decode, the error is an ErrDecode. It conflicts with nothing.
 func (p *PriorityQueue[T]) PeekMin(ctx context.Context) (T, error) {
-	item, err := p.store.peek(ctx, false, nil)
-	return decoded(&p.store, p.codec, item, err)
+	return peeked[T](p.store.Peek(ctx, Front))
 }
 
 // PeekMax returns the item that PopMax would and leaves it, as PeekMin does.
 func (p *PriorityQueue[T]) PeekMax(ctx context.Context) (T, error) {
-	var in order
-	if p.ties == recipe.FirstPushed {
-		in = descending[T]{p}
-	}
-	item, err := p.store.peek(ctx, true, in)
-	return decoded(&p.store, p.codec, item, err)
+	return peeked[T](p.store.Peek(ctx, Back))
 }
 
 // Len counts the items, as Queue.Len does.
-func (p *PriorityQueue[T]) Len(ctx context.Context) (int, error) { return p.store.length(ctx) }
+func (p *PriorityQueue[T]) Len(ctx context.Context) (int, error) { return p.store.Len(ctx) }
 
 // Clear removes all items, as Queue.Clear does. It conflicts with no push: one at the
 // same time comes before it or after it.
-func (p *PriorityQueue[T]) Clear(ctx context.Context) error {
-	_, err := transact(ctx, &p.store, func(tx kv.Tx) (struct{}, error) {
-		return struct{}{}, p.In(tx).Clear()
-	})
-	return err
-}
+func (p *PriorityQueue[T]) Clear(ctx context.Context) error { return p.store.Clear(ctx) }
 
 // Reclaim puts items back that consumers who died have got by staging, as Queue.Reclaim does.
-func (p *PriorityQueue[T]) Reclaim(ctx context.Context) error { return p.store.reclaim(ctx) }
+func (p *PriorityQueue[T]) Reclaim(ctx context.Context) error { return p.store.Reclaim(ctx) }
 
 // All returns the items and leaves them: the lowest priority first, those of one
 // priority in the order of their pushes. In all else it is as Queue.All, pages
 // included.
 func (p *PriorityQueue[T]) All(ctx context.Context) iter.Seq2[Prioritized[T], error] {
-	return sequence(p.store.visit(ctx), p.readItem)
+	return sequence(p.store.All(ctx), prioritizedOf[T])
+}
+
+// encode returns the items to be added for values.
+func (p *PriorityQueue[T]) encode(values []Prioritized[T]) ([]Item, error) {
+	items := make([]Item, len(values))
+	for i, v := range values {
+		payload, err := encode(p.store, p.codec, v.Value)
+		if err != nil {
+			return nil, nth(i, len(values), err)
+		}
+		items[i] = Item{Payload: payload, Priority: v.Priority}
+	}
+	return items, nil
 }

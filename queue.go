@@ -4,10 +4,7 @@ import (
 	"context"
 	"iter"
 
-	"github.com/conq-go/conq/internal/staging"
 	"github.com/conq-go/conq/kv"
-	"github.com/conq-go/conq/recipe"
-	"github.com/conq-go/conq/subspace"
 )
 
 // Queue is a named queue: first in, first out. Make one with OpenQueue. It is
@@ -37,14 +34,8 @@ import (
 //     kv.ErrCommitUnknown: it may be gone. Nor which of several consumers gets an
 //     item; those who wait get them in the order in which they came (see DequeueWaitN).
 type Queue[T any] struct {
-	// The gap keeps what callers who add write off the cache lines of callers who take.
-	codec  Codec[T]
-	store  store
-	recipe recipe.Queue
-	hand   hander[[]byte, T]
-	back   adder[[]byte]
-	_      [64]byte
-	front  taker[T]
+	codec Codec[T]
+	store *handle
 }
 
 // OpenQueue opens the queue of a name, and makes it if there is none. The name is
@@ -55,37 +46,15 @@ type Queue[T any] struct {
 // It looks into the catalogue, and writes to it when the name is new. That takes
 // at most 30 seconds, or the error matches context.DeadlineExceeded.
 func OpenQueue[T any](db kv.DB, name string, c Codec[T], opts ...Options) (*Queue[T], error) {
-	q := &Queue[T]{codec: c}
-	ctx, cancel := opening(name)
-	defer cancel()
-	o, err := q.store.open(ctx, db, name, KindQueue, c != nil, opts)
+	h, err := open(db, name, KindQueue, c, opts)
 	if err != nil {
 		return nil, err
 	}
-	q.recipe = recipe.NewQueue(subspace.Named(name), o.Random)
-	q.store.span = q.recipe.Range()
-	if err = ends(ctx, &q.store, o, forwards{&q.store}, forwards{&q.store}, forwards{&q.store}); err != nil {
-		return nil, err
-	}
-	if err = q.front.init(&q.store, o, staging.Front, q.fromFront()); err != nil {
-		return nil, err
-	}
-	size := func(p []byte) int { return len(p) }
-	q.hand = hander[[]byte, T]{t: &q.front, value: q.handed, size: size}
-	q.back.init(&q.store, o, size, q, &q.hand)
-	return q, nil
-}
-
-// handed returns what comes out for a payload.
-func (q *Queue[T]) handed(payload []byte) (T, error) { return q.codec.Decode(copied(payload)) }
-
-// fromFront is the order in which items are dequeued.
-func (q *Queue[T]) fromFront() direction[T] {
-	return direction[T]{forwards{&q.store}, q}
+	return &Queue[T]{c, h}, nil
 }
 
 // Name returns the name of the queue.
-func (q *Queue[T]) Name() string { return q.store.name }
+func (q *Queue[T]) Name() string { return q.store.Name() }
 
 // Close ends the handle, and not the store. Calls that wait for items, or for a
 // transaction that is under way, return ErrClosed, and so do all calls that come
@@ -99,13 +68,13 @@ func (q *Queue[T]) Name() string { return q.store.name }
 //
 // A second call does nothing, or if the first has failed, what it has left. Close is
 // safe for concurrent use.
-func (q *Queue[T]) Close() error { return q.store.close(&q.back, &q.front) }
+func (q *Queue[T]) Close() error { return q.store.Close() }
 
 // In returns the queue's methods within tx, where they are part of what the
 // caller does there: all of it happens, or nothing. tx must be of the store that the
 // queue was opened in. If it is known not to be (see [kv.Foreign]), the methods return a
 // [kv.ErrInvalid], and do nothing; otherwise the keys go where tx goes.
-func (q *Queue[T]) In(tx kv.Tx) QueueTx[T] { return QueueTx[T]{q, tx} }
+func (q *Queue[T]) In(tx kv.Tx) QueueTx[T] { return QueueTx[T]{q, q.store.In(tx)} }
 
 // Enqueue adds v at the end. The largest payload is half of the engine's
 // Limits().Transaction; one over it is a *kv.TooLargeError and nothing is written.
@@ -113,44 +82,29 @@ func (q *Queue[T]) In(tx kv.Tx) QueueTx[T] { return QueueTx[T]{q, tx} }
 // of index 2^63-1, which conq does not write, there is no place: the error is
 // recipe.ErrFull.
 func (q *Queue[T]) Enqueue(ctx context.Context, v T) error {
-	payload, err := encode(&q.store, q.codec, v)
-	if err != nil {
-		return err
-	}
-	return q.back.addOne(ctx, payload)
+	return q.EnqueueAll(ctx, []T{v})
 }
 
 // EnqueueAll adds values at the end, in order, in one transaction: all or nothing.
 // So the transaction's limits hold for all of them together. No values do nothing.
 func (q *Queue[T]) EnqueueAll(ctx context.Context, values []T) error {
-	payloads, err := q.encodeAll(values)
-	switch {
-	case err != nil:
+	items, err := q.encode(values)
+	if err != nil {
 		return err
-	case len(payloads) == 0:
-		return q.store.readyFor(ctx)
 	}
-	return q.back.add(ctx, payloads)
+	return q.store.Add(ctx, items...)
 }
 
 // Dequeue removes the first item and returns it, or ErrEmpty. If the item does
 // not decode it stays, and the error is an ErrDecode.
 func (q *Queue[T]) Dequeue(ctx context.Context) (T, error) {
-	if err := q.store.ready(); err != nil {
-		var none T
-		return none, err
-	}
-	return q.front.take(ctx, 1).one()
+	return single[T](q.store.Take(ctx, Front, 1))
 }
 
 // DequeueWait is Dequeue, but waits until there is an item, or ctx ends. See
 // DequeueWaitN.
 func (q *Queue[T]) DequeueWait(ctx context.Context) (T, error) {
-	if err := q.store.ready(); err != nil {
-		var none T
-		return none, err
-	}
-	return q.front.wait(ctx, 1).one()
+	return single[T](q.store.TakeWait(ctx, Front, 1))
 }
 
 // DequeueWaitN is DequeueN, but waits until there is at least one item, or ctx
@@ -170,10 +124,7 @@ func (q *Queue[T]) DequeueWait(ctx context.Context) (T, error) {
 // Where one process has the store for itself, what it adds by package recipe or kv alone is
 // noticed with the next enqueue through this package.
 func (q *Queue[T]) DequeueWaitN(ctx context.Context, n int) ([]T, error) {
-	if err := q.store.ready(); err != nil {
-		return nil, err
-	}
-	return q.front.wait(ctx, n).all()
+	return several[T](q.store.TakeWait(ctx, Front, n))
 }
 
 // DequeueN removes up to n items from the start and returns them in order, or
@@ -191,41 +142,30 @@ func (q *Queue[T]) DequeueWaitN(ctx context.Context, n int) ([]T, error) {
 //   - An item that is enqueued meanwhile may be missed: DequeueN conflicts only up to
 //     the last item that it takes.
 func (q *Queue[T]) DequeueN(ctx context.Context, n int) ([]T, error) {
-	if err := q.store.ready(); err != nil {
-		return nil, err
-	}
-	return q.front.take(ctx, n).all()
+	return several[T](q.store.Take(ctx, Front, n))
 }
 
 // Peek returns the first item and leaves it, or returns ErrEmpty. If the item does not
 // decode, the error is an ErrDecode. It conflicts with nothing.
-func (q *Queue[T]) Peek(ctx context.Context) (T, error) {
-	item, err := q.store.peek(ctx, false, nil)
-	return decoded(&q.store, q.codec, item, err)
-}
+func (q *Queue[T]) Peek(ctx context.Context) (T, error) { return peeked[T](q.store.Peek(ctx, Front)) }
 
 // Len counts the items. It reads all of them, so it takes time in proportion, on
 // one snapshot unless that takes longer than the engine allows. Then it begins anew if
 // it has counted 10,000 or fewer, and otherwise counts on, in a later snapshot, behind
 // the last item that it has counted, and the sum is exact only if the queue did not
 // change.
-func (q *Queue[T]) Len(ctx context.Context) (int, error) { return q.store.length(ctx) }
+func (q *Queue[T]) Len(ctx context.Context) (int, error) { return q.store.Len(ctx) }
 
 // Clear removes all items, also those that were taken by staging and not collected yet:
 // their consumers begin anew. It conflicts with no enqueue: one at the same time comes
 // before it or after it.
-func (q *Queue[T]) Clear(ctx context.Context) error {
-	_, err := transact(ctx, &q.store, func(tx kv.Tx) (struct{}, error) {
-		return struct{}{}, q.In(tx).Clear()
-	})
-	return err
-}
+func (q *Queue[T]) Clear(ctx context.Context) error { return q.store.Clear(ctx) }
 
 // Reclaim puts items back that consumers got by staging (see Staging) and did not collect by their
 // deadline, as their processes have died. Methods that take items do so by themselves, but not those
 // of In: a consumer that only takes within its own transactions calls Reclaim now and then, and when it
 // finds nothing. It reads two keys, and nothing where one process has the store and has staged nothing.
-func (q *Queue[T]) Reclaim(ctx context.Context) error { return q.store.reclaim(ctx) }
+func (q *Queue[T]) Reclaim(ctx context.Context) error { return q.store.Reclaim(ctx) }
 
 // All returns the items in order and leaves them. The loop ends after the first
 // error.
@@ -236,5 +176,18 @@ func (q *Queue[T]) Reclaim(ctx context.Context) error { return q.store.reclaim(c
 // twice, but then it may meet items that were enqueued after the loop began, and
 // miss such that were dequeued since. The body may use the queue.
 func (q *Queue[T]) All(ctx context.Context) iter.Seq2[T, error] {
-	return sequence(q.store.visit(ctx), q.readItem)
+	return sequence(q.store.All(ctx), typed[T])
+}
+
+// encode returns the items to be added for values.
+func (q *Queue[T]) encode(values []T) ([]Item, error) {
+	items := make([]Item, len(values))
+	for i, v := range values {
+		payload, err := encode(q.store, q.codec, v)
+		if err != nil {
+			return nil, nth(i, len(values), err)
+		}
+		items[i].Payload = payload
+	}
+	return items, nil
 }

@@ -36,7 +36,7 @@ var readers = map[string]func(f fixture) (found any, err error){
 	"DequeueWait":  func(f fixture) (any, error) { return f.q.DequeueWait(f.ctx) },
 	"DequeueWaitN": func(f fixture) (any, error) { return f.q.DequeueWaitN(f.ctx, 2) },
 	"DequeueWait, nothing there": func(f fixture) (any, error) {
-		q, err := OpenQueue(f.db, "new", String(), Options{Staging: f.q.front.staging})
+		q, err := OpenQueue(f.db, "new", String(), Options{Staging: f.q.store.ends[Front].staging})
 		if err != nil {
 			return nil, err
 		}
@@ -247,7 +247,7 @@ func TestReadErrorsStaged(t *testing.T) {
 			q, err := OpenQueue(db, "q", String(), Options{Staging: StagingAlways})
 			noError(t, err)
 			noError(t, q.Enqueue(t.Context(), "first"))
-			noError(t, db.Transact(t.Context(), func(tx kv.Tx) error { return abandon(tx, &q.store) }))
+			noError(t, db.Transact(t.Context(), func(tx kv.Tx) error { return abandon(tx, &q.store.store) }))
 			at = k
 			err = q.Enqueue(t.Context(), "second")
 			failed, at = at <= 0, 0
@@ -339,9 +339,9 @@ func readingFixture(t *testing.T, shared, expired bool, mode Staging) (f fixture
 	noError(t, errors.Join(errs[:]...))
 	fill(t, f)
 	noError(t, db.Transact(f.ctx, func(tx kv.Tx) error {
-		return errors.Join(abandon(tx, &f.q.store), abandon(tx, &f.p.store))
+		return errors.Join(abandon(tx, &f.q.store.store), abandon(tx, &f.p.store.store))
 	}))
-	for _, s := range []*store{&f.q.store, &f.p.store, &f.pf.store} {
+	for _, s := range []*store{&f.q.store.store, &f.p.store.store, &f.pf.store.store} {
 		if s.staged != nil {
 			s.staged.Store(true)
 		}

@@ -5,18 +5,8 @@ import (
 	"errors"
 	"iter"
 
-	"github.com/conq-go/conq/internal/outcome"
 	"github.com/conq-go/conq/kv"
 )
-
-// transact runs a verb in a transaction of its own.
-func transact[V any](ctx context.Context, s *store, verb func(kv.Tx) (V, error)) (V, error) {
-	if err := s.readyFor(ctx); err != nil {
-		var none V
-		return none, err
-	}
-	return outcome.Do(ctx, &s.lanes, verb)
-}
 
 // view runs f in a read transaction, and a few times more if that was too old.
 func view(ctx context.Context, db kv.DB, f func(kv.Reader) error) (err error) {
@@ -71,35 +61,12 @@ func scan(ctx context.Context, db kv.DB, r kv.Range, f func(kv.Reader, kv.KeyVal
 	}
 }
 
-// visit walks over the items of the queue in read transactions of its own.
-func (s *store) visit(ctx context.Context) visit {
-	return func(f func(kv.Reader, kv.KeyValue) error) error {
-		if err := s.readyFor(ctx); err != nil {
-			return err
-		}
-		return scan(ctx, s.db, s.span, f)
-	}
-}
-
-// visitIn walks over the items of the queue in tx.
-func (s *store) visitIn(tx kv.Tx) visit {
-	return func(f func(kv.Reader, kv.KeyValue) error) error {
-		if err := s.readyIn(tx); err != nil {
-			return err
-		}
-		return each(tx, s.span, f)
-	}
-}
-
 // countAgain is up to how many items are counted again from the start when a snapshot
 // becomes too old: it was an accident then, and not the length of the queue.
 const countAgain = 10_000
 
 // length counts the items: on one snapshot, or if that takes too long, on several.
 func (s *store) length(ctx context.Context) (n int, err error) {
-	if err := s.readyFor(ctx); err != nil {
-		return 0, err
-	}
 	var rest kv.Range // behind what was counted
 	count := func(_ kv.Reader, item kv.KeyValue) error {
 		n++
@@ -123,44 +90,31 @@ func (s *store) length(ctx context.Context) (n int, err error) {
 	return n, nil
 }
 
-// length counts what is visited.
-func length(over visit) (n int, err error) {
-	err = over(func(kv.Reader, kv.KeyValue) error {
-		n++
-		return nil
-	})
-	if err != nil {
-		return 0, err
-	}
-	return n, nil
-}
-
 var errStop = errors.New("conq: loop was left")
 
-// sequence returns the values of what is visited.
-func sequence[V any](over visit, read func(kv.Reader, kv.KeyValue) (V, error)) iter.Seq2[V, error] {
-	return func(yield func(V, error) bool) {
-		err := over(func(r kv.Reader, item kv.KeyValue) error {
-			v, err := read(r, item)
-			if err != nil {
+// sequence returns the items that are visited.
+func (s *store) sequence(over visit) iter.Seq2[Item, error] {
+	return func(yield func(Item, error) bool) {
+		err := over(func(r kv.Reader, pair kv.KeyValue) error {
+			item := Item{Key: pair.Key, Payload: pair.Value}
+			if err := s.read(r, &item); err != nil {
 				return err
 			}
-			if !yield(v, nil) {
+			if err := s.decoded(&item); err != nil {
+				return err
+			}
+			if !yield(item, nil) {
 				return errStop
 			}
 			return nil
 		})
 		if err != nil && !errors.Is(err, errStop) {
-			var none V
-			yield(none, err)
+			yield(Item{}, err)
 		}
 	}
 }
 
 // failing returns a sequence of nothing but an error.
-func failing[V any](err error) iter.Seq2[V, error] {
-	return func(yield func(V, error) bool) {
-		var none V
-		yield(none, err)
-	}
+func failing(err error) iter.Seq2[Item, error] {
+	return func(yield func(Item, error) bool) { yield(Item{}, err) }
 }

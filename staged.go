@@ -3,8 +3,8 @@ package conq
 import (
 	"bytes"
 	"context"
-	"math"
 	"runtime"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"weak"
@@ -19,27 +19,26 @@ import (
 // must not have got their indexes: so callers who add look up not only the last item in
 // the queue but the last one that is staged, too, where anything may be.
 
-// behindStaged returns key, that of an item to be added, or a later one if items
-// are staged that were added before and would come behind it.
-func (s *store) behindStaged(tx kv.Tx, key []byte) ([]byte, error) {
-	// What key was made from has been read already. So if that was without an item
-	// that is staged, it was staged before, and then staging was noted before.
-	if !s.mayBeStaged() {
-		return key, nil
+// inUse returns what tells the recipe of staged items when some are added. Where that would be
+// asked for several priorities, one look for all comes first.
+func (s *store) inUse(items []Item) recipe.InUse {
+	several := slices.ContainsFunc(items, func(item Item) bool { return item.Priority != items[0].Priority })
+	none := false
+	return func(tx kv.Tx, group []byte) (last int64, found bool, err error) {
+		// The last key of the group has been read already. So if that was without an item that
+		// is staged, it was staged before, and then staging was noted before.
+		if none || !s.mayBeStaged() {
+			return 0, false, nil
+		}
+		if several {
+			several = false
+			any, err := s.stage.AnyPlace(tx)
+			if none = !any; none || err != nil {
+				return 0, false, err
+			}
+		}
+		return s.stage.Last(tx, group)
 	}
-	group, _ := s.place(key)
-	staged, found, err := s.stage.Last(tx, group)
-	if err != nil || !found {
-		return key, err
-	}
-	n, err := s.integer(key, s.integers()-1)
-	switch {
-	case err != nil || n > staged:
-		return key, err
-	case staged == math.MaxInt64:
-		return nil, s.foreign(recipe.ErrFull)
-	}
-	return s.keyAt(tuple.AppendInt(group[:len(group):len(group)], staged+1))
 }
 
 // place returns the integers in the key of an item, packed, and all but the last
@@ -104,8 +103,8 @@ func (s *store) mayBeStaged() bool { return s.staged == nil || s.staged.Load() }
 
 // reclaim puts staged items back that nobody has collected in time.
 func (s *store) reclaim(ctx context.Context) error {
-	if err := s.readyFor(ctx); err != nil || !s.mayBeStaged() {
-		return err
+	if !s.mayBeStaged() {
+		return nil
 	}
 	return s.stage.Expire(ctx)
 }

@@ -5,7 +5,6 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
-	"io"
 	"iter"
 	"log/slog"
 	"math"
@@ -26,17 +25,18 @@ import (
 type store struct {
 	db       kv.DB
 	closed   atomic.Bool
-	priority bool         // it is a priority queue
-	span     kv.Range     // of items: behind (name)
-	signals  *kv.Signals  // nil where waiters may be in other processes
-	notify   func()       // tells the signals that something was added
-	staged   *atomic.Bool // something was staged in the store; nil if that can't be known
-	observer func(Event)  // or nil
+	layout   layout
+	decode   func([]byte) (any, error) // or nil
+	priority bool                      // it is a priority queue
+	span     kv.Range                  // of items: behind (name)
+	signals  *kv.Signals               // nil where waiters may be in other processes
+	notify   func()                    // tells the signals that something was added
+	staged   *atomic.Bool              // something was staged in the store; nil if that can't be known
+	observer func(Event)               // or nil
 	limits   kv.Limits
 	closing  closing
 	lanes    outcome.Lanes // for all transactions of the handle but those of stage
 	name     string
-	random   io.Reader
 	stage    *staging.Stage // of all who take from the queue
 	pieces   []byte         // ("conq", "piece", name), packed
 	log      *slog.Logger   // or nil
@@ -44,10 +44,8 @@ type store struct {
 	tally    tally
 }
 
-// open checks the arguments of OpenQueue and OpenPriorityQueue and enters the queue in
-// the catalogue.
-func (s *store) open(ctx context.Context, db kv.DB, name string, kind Kind, hasCodec bool, opts []Options) (Options, error) {
-	o, tooMany := only(opts)
+// open checks the arguments of openHandle and enters the queue in the catalogue.
+func (s *store) open(ctx context.Context, db kv.DB, name string, kind Kind, o *Options) error {
 	if o.Random == nil {
 		o.Random = rand.Reader
 	} else {
@@ -55,20 +53,16 @@ func (s *store) open(ctx context.Context, db kv.DB, name string, kind Kind, hasC
 	}
 	switch err := checkName(name); {
 	case err != nil:
-		return o, err
+		return err
 	case db == nil:
-		return o, errNoDB
-	case !hasCodec:
-		return o, fmt.Errorf("conq: queue %q: codec is nil", name)
-	case tooMany != nil:
-		return o, fmt.Errorf("conq: queue %q: %w", name, tooMany)
+		return errNoDB
 	case o.Staging < StagingAuto || o.Staging > StagingNever:
-		return o, fmt.Errorf("conq: queue %q: Options.Staging is %d: it can be StagingAuto, StagingAlways or StagingNever", name, o.Staging)
+		return fmt.Errorf("conq: queue %q: Options.Staging is %d: it can be StagingAuto, StagingAlways or StagingNever", name, o.Staging)
 	}
 	if err := register(ctx, db, name, kind); err != nil {
-		return o, err
+		return err
 	}
-	s.db, s.name, s.limits, s.random, s.observer, s.log = db, name, db.Limits(), o.Random, o.Observe, o.Logger
+	s.db, s.name, s.limits, s.observer, s.log = db, name, db.Limits(), o.Observe, o.Logger
 	s.pieces = pieceSpace(name)
 	s.priority = kind == KindPriorityQueue
 	if s.signals = kv.SignalsOf(db); s.signals != nil {
@@ -76,7 +70,7 @@ func (s *store) open(ctx context.Context, db kv.DB, name string, kind Kind, hasC
 	}
 	s.lanes.Init(db, subspace.FromBytes(outcomes(name)), nil)
 	s.forgetOthers(ctx)
-	return o, nil
+	return nil
 }
 
 // source is a queue with its ends, for staging.
@@ -93,18 +87,18 @@ func (s source) Covered(side staging.Side, last []byte) []kv.Range {
 	if last == nil {
 		return []kv.Range{s.span}
 	}
-	return s.ends[side].covered(nil, last)
+	return s.ends[side].covered(last)
 }
 
 func (s source) Place(key []byte) (group, place []byte) { return s.place(key) }
 
 func (s source) Keys(key []byte) int { return s.keys(key) }
 
-// ends makes the staging for the ends of the queue. The handle serves requests of
-// others, so it has to know all of them, not only those that it takes from.
-func ends(ctx context.Context, s *store, o Options, front, back, backFIFO order) error {
+// openStage makes the staging for the ends of the queue, by Side. The handle serves requests
+// of others, so it has to know all of them, not only those that it takes from.
+func (s *store) openStage(ctx context.Context, o Options, ends []order) error {
 	s.stage = staging.New(s.db, staging.Options{
-		Source:   source{s, []order{staging.Front: front, staging.Back: back, staging.BackFIFO: backFIFO}},
+		Source:   source{s, ends},
 		Space:    subspace.FromBytes(stageSpace(s.name)),
 		Outcomes: subspace.FromBytes(outcomes(s.name)),
 		PutBack:  s.announce,
@@ -209,46 +203,23 @@ func (s *store) readyIn(tx kv.Tx) error {
 	return nil
 }
 
-// checkSize returns the error for a payload that is too large, or nil.
-func (s *store) checkSize(payload []byte) error {
-	if len(payload) > s.maxItem() {
-		return &kv.TooLargeError{What: "item", Size: len(payload), Limit: s.maxItem(), Unit: "bytes"}
+// checkSizes returns the error for the first payload that is too large, or nil.
+func (s *store) checkSizes(items []Item) error {
+	for i, item := range items {
+		if size := len(item.Payload); size > s.maxItem() {
+			err := &kv.TooLargeError{What: "item", Size: size, Limit: s.maxItem(), Unit: "bytes"}
+			return nth(i, len(items), fmt.Errorf("conq: queue %q: %w", s.name, err))
+		}
 	}
 	return nil
 }
 
-// encode returns the payload of a value.
-func encode[T any](s *store, c Codec[T], v T) ([]byte, error) {
-	if err := s.ready(); err != nil {
-		return nil, err
+// nth says which of several values an error is about.
+func nth(i, n int, err error) error {
+	if n == 1 {
+		return err
 	}
-	payload, err := c.Encode(v)
-	if err != nil {
-		return nil, fmt.Errorf("conq: queue %q: item does not encode: %w", s.name, err)
-	}
-	if err := s.checkSize(payload); err != nil {
-		return nil, fmt.Errorf("conq: queue %q: %w", s.name, err)
-	}
-	return payload, nil
-}
-
-// decode returns the value of an item.
-func decode[T any](s *store, c Codec[T], r kv.Reader, item kv.KeyValue) (_ T, err error) {
-	item.Value, err = s.payload(r, item)
-	return decoded(s, c, item, err)
-}
-
-// decoded is decode for an item with the whole of its payload, unless there is an error.
-func decoded[T any](s *store, c Codec[T], item kv.KeyValue, err error) (T, error) {
-	var none T
-	if err != nil {
-		return none, err
-	}
-	v, err := c.Decode(item.Value)
-	if err != nil {
-		return none, s.decodeError(item.Key, err)
-	}
-	return v, nil
+	return fmt.Errorf("conq: value %d of %d: %w", i+1, n, err)
 }
 
 func (s *store) decodeError(key []byte, err error) error {
@@ -261,7 +232,7 @@ func (s *store) foreign(err error) error {
 	switch {
 	case errors.Is(err, recipe.ErrKey):
 		return fmt.Errorf("%w: queue %q: %w", ErrDecode, s.name, err)
-	case errors.Is(err, recipe.ErrFull):
+	case errors.Is(err, recipe.ErrFull), errors.Is(err, recipe.ErrRandom):
 		return fmt.Errorf("conq: queue %q: %w", s.name, err)
 	}
 	return err

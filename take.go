@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/conq-go/conq/internal/combine"
-	"github.com/conq-go/conq/internal/outcome"
 	"github.com/conq-go/conq/internal/staging"
 	"github.com/conq-go/conq/internal/waiting"
 	"github.com/conq-go/conq/kv"
@@ -17,8 +16,8 @@ import (
 // taker is how a handle takes from one end of a queue. Calls that come while a transaction
 // is under way share the next one; where other processes take too, it stages requests; and
 // those who find nothing may wait.
-type taker[V any] struct {
-	direction[V]
+type taker struct {
+	order    order
 	s        *store
 	combines bool
 	line     *staging.Line // nil where nobody else can wait
@@ -34,18 +33,18 @@ type taker[V any] struct {
 	served atomic.Int32 // how many callers got something the last time
 
 	_    [64]byte // as those who add look at these
-	lane combine.Combiner[demand[V], takings[V]]
-	room waiting.Room[V]
+	lane combine.Combiner[demand, []share]
+	room waiting.Room[Item]
 }
 
-func (t *taker[V]) init(s *store, o Options, side staging.Side, d direction[V]) error {
-	t.direction, t.s, t.combines = d, s, !o.NoCombining
+func (t *taker) init(s *store, o Options, side staging.Side, in order) error {
+	t.order, t.s, t.combines = in, s, !o.NoCombining
 	t.side, t.stage, t.staging = side, s.stage, o.Staging
 	if o.Staging == StagingAuto && !s.limits.Shared {
 		t.staging = StagingNever // conflicts are over in microseconds here
 	}
-	t.lane.Init(combine.Options[demand[V], takings[V]]{Run: t.run, MaxCalls: s.combinable()})
-	w := waiting.Options[V]{Take: t.takeForWaiting, Max: s.combinable(), Poll: s.poll(), Lasting: s.signals != nil, Lost: isUnknown, Observe: s.observeWaiting()}
+	t.lane.Init(combine.Options[demand, []share]{Run: t.run, MaxCalls: s.combinable()})
+	w := waiting.Options[Item]{Take: t.takeForWaiting, Max: s.combinable(), Poll: s.poll(), Lasting: s.signals != nil, Lost: isUnknown, Observe: s.observeWaiting()}
 	if s.signals == nil {
 		line, err := s.stage.NewLine()
 		if err != nil {
@@ -60,18 +59,18 @@ func (t *taker[V]) init(s *store, o Options, side staging.Side, d direction[V]) 
 }
 
 // take takes up to n items, or there is an ErrEmpty.
-func (t *taker[V]) take(ctx context.Context, n int) share[V] {
+func (t *taker) take(ctx context.Context, n int) ([]Item, error) {
 	if err := t.check(ctx, n); err != nil {
-		return share[V]{err: err}
+		return nil, err
 	}
-	got, err := t.serve(ctx, demand[V]{n: n})
+	shares, err := t.serve(ctx, demand{n: n})
 	if err != nil {
-		return share[V]{err: err}
+		return nil, err
 	}
-	return got.share
+	return shares[0].items, shares[0].err
 }
 
-func (t *taker[V]) check(ctx context.Context, n int) error {
+func (t *taker) check(ctx context.Context, n int) error {
 	if err := t.s.readyFor(ctx); err != nil {
 		return err
 	}
@@ -82,28 +81,28 @@ func (t *taker[V]) check(ctx context.Context, n int) error {
 }
 
 // serve takes what is demanded, perhaps in a transaction with that of other calls.
-func (t *taker[V]) serve(ctx context.Context, d demand[V]) (takings[V], error) {
+func (t *taker) serve(ctx context.Context, d demand) ([]share, error) {
 	if !t.combines {
-		c := &takeCall[V]{Context: ctx, Request: d}
-		t.run([]*takeCall[V]{c})
+		c := &takeCall{Context: ctx, Request: d}
+		t.run([]*takeCall{c})
 		return c.Result, c.Err
 	}
-	taken, err := t.lane.Do(ctx, d)
-	return taken, ofBatch(err)
+	shares, err := t.lane.Do(ctx, d)
+	return shares, ofBatch(err)
 }
 
 // run serves a batch of calls, in as many transactions as the limits ask for:
 // mostly one. What was taken is not lost if a later one fails: only those who have
 // got nothing yet get its error.
-func (t *taker[V]) run(calls []*takeCall[V]) {
+func (t *taker) run(calls []*takeCall) {
 	ctx, cancel := combine.Context(calls)
 	defer cancel()
 	t.active.Store(true)
 	defer t.active.Store(false)
-	t.serveAll(ctx, &batch[V]{taker: t, calls: calls})
+	t.serveAll(ctx, &batch{calls: calls})
 }
 
-func (t *taker[V]) serveAll(ctx context.Context, b *batch[V]) {
+func (t *taker) serveAll(ctx context.Context, b *batch) {
 	for b.attend() {
 		shares, err := t.serveSome(ctx, b)
 		if err != nil {
@@ -120,9 +119,9 @@ func (t *taker[V]) serveAll(ctx context.Context, b *batch[V]) {
 var errCollision = errors.New("conq: another consumer has been faster")
 
 // serveSome serves the first of the calls, at least one, in one transaction.
-func (t *taker[V]) serveSome(ctx context.Context, b *batch[V]) ([]share[V], error) {
+func (t *taker) serveSome(ctx context.Context, b *batch) ([]share, error) {
 	if t.stages() {
-		return t.serveStaged(ctx, b)
+		return t.serveStaged(ctx, b, nil)
 	}
 	if err := t.expire(ctx); err != nil {
 		return nil, err
@@ -130,18 +129,18 @@ func (t *taker[V]) serveSome(ctx context.Context, b *batch[V]) ([]share[V], erro
 	shares, err := t.servePlain(ctx, b)
 	if errors.Is(err, errCollision) {
 		t.collided()
-		return t.serveStaged(ctx, b)
+		return t.serveStaged(ctx, b, nil)
 	}
 	return shares, err
 }
 
 // stages tells whether to take by staging.
-func (t *taker[V]) stages() bool {
+func (t *taker) stages() bool {
 	return t.staging == StagingAlways || t.staging == StagingAuto && t.until.Load() > time.Now().UnixNano()
 }
 
 // collided notes that others are at it too.
-func (t *taker[V]) collided() {
+func (t *taker) collided() {
 	t.until.Store(time.Now().Add(stagingTime).UnixNano())
 	if t.s.log != nil {
 		t.s.log.Debug("consumers collide: taking by staged requests", "queue", t.s.name)
@@ -153,7 +152,7 @@ func (t *taker[V]) collided() {
 const expireTime = time.Second
 
 // expire puts such items back, now and then.
-func (t *taker[V]) expire(ctx context.Context) error {
+func (t *taker) expire(ctx context.Context) error {
 	if !t.s.mayBeStaged() {
 		return nil
 	}
@@ -169,34 +168,27 @@ func (t *taker[V]) expire(ctx context.Context) error {
 
 // servePlain is serveSome by the recipe, for several callers. With StagingAuto that is tried
 // once, and not at all if others have staged requests.
-func (t *taker[V]) servePlain(ctx context.Context, b *batch[V]) ([]share[V], error) {
-	attempts, m := 0, new(buffers)
-	take := func(tx kv.Tx) ([]share[V], error) {
+func (t *taker) servePlain(ctx context.Context, b *batch) ([]share, error) {
+	shares, tries, err := attempts(ctx, t.s, func(tx kv.Tx, a *takeAttempt) ([]share, error) {
 		kv.Lazily(tx)
-		attempts++
-		if err := t.admit(tx, b, attempts); err != nil {
+		if err := t.admit(tx, b, a); err != nil {
 			return nil, err
 		}
-		return takeShares(t.s, tx, b.wants, t.direction, loose, m)
-	}
-	shares, err := outcome.Do(ctx, &t.s.lanes, take)
-	for m.halve(err) {
-		attempts = 0
-		shares, err = outcome.Do(ctx, &t.s.lanes, take)
-	}
+		return t.takeIn(tx, b.wants, loose, a)
+	})
 	if err == nil {
 		t.note(shares)
-		t.s.observe(Event{Kind: Taken, Calls: len(shares), Items: count(shares), Attempts: attempts})
+		t.s.observe(Event{Kind: Taken, Calls: len(shares), Items: count(shares), Attempts: tries})
 	}
 	return shares, err
 }
 
 // note keeps what those who add may want to know: see meeting.
-func (t *taker[V]) note(shares []share[V]) {
+func (t *taker) note(shares []share) {
 	items, callers := 0, 0
 	for _, s := range shares {
-		if n := s.count(); n > 0 {
-			items += n
+		if len(s.items) > 0 {
+			items += len(s.items)
 			callers++
 		}
 	}
@@ -210,44 +202,29 @@ func (t *taker[V]) note(shares []share[V]) {
 
 // admit returns an error if the transaction is not to take anything: because it is
 // better to stage, or nobody is left to be served.
-func (t *taker[V]) admit(tx kv.Tx, b *batch[V], attempts int) error {
+func (t *taker) admit(tx kv.Tx, b *batch, a *takeAttempt) error {
 	switch {
 	case t.staging == StagingAuto:
 		active, err := t.stage.Active(tx)
-		if err == nil && (active || attempts > 1) {
+		if err == nil && (active || a.nth > 1) {
 			err = errCollision
 		}
 		return err
-	case attempts > 1 && !b.attendIn(tx):
+	case a.nth > 1 && !b.attendIn(tx):
 		return errNobody
 	}
 	return nil
 }
 
-func count[V any](shares []share[V]) (n int) {
-	for _, s := range shares {
-		n += s.count()
-	}
-	return n
-}
-
-// serveStaged is serveSome by staging.
-func (t *taker[V]) serveStaged(ctx context.Context, b *batch[V]) ([]share[V], error) {
-	shares, err := staging.Take(ctx, t.stage, t.side, sum(b.wants), b, func(tx kv.Tx, items []kv.KeyValue) ([]share[V], error) {
-		d := deal[V]{reader: copying[V]{t.reader}, items: items}
-		shares, err := d.deal(tx, b.wants, false)
-		if err != nil {
-			return nil, err
+// serveStaged is serveSome by staging. dealt, which may be nil, is called in the transaction
+// that deals the items.
+func (t *taker) serveStaged(ctx context.Context, b *batch, dealt func(kv.Tx, []share) error) ([]share, error) {
+	shares, err := staging.Take(ctx, t.stage, t.side, sum(b.wants), b, func(tx kv.Tx, items []kv.KeyValue) ([]share, error) {
+		shares, err := t.dealStaged(tx, b.wants, items)
+		if err == nil && dealt != nil {
+			err = dealt(tx, shares)
 		}
-		for _, item := range items[:d.taken] {
-			t.s.clearPieces(tx, item.Key)
-		}
-		if b.dealt != nil {
-			if err := b.dealt(tx, shares); err != nil {
-				return nil, err
-			}
-		}
-		return shares, t.s.putBack(tx, items[d.taken:])
+		return shares, err
 	})
 	switch {
 	case errors.Is(err, staging.ErrNobody):
@@ -256,17 +233,27 @@ func (t *taker[V]) serveStaged(ctx context.Context, b *batch[V]) ([]share[V], er
 		return shares, err
 	}
 	for range b.wants {
-		shares = append(shares, share[V]{err: ErrEmpty})
+		shares = append(shares, share{err: ErrEmpty})
 	}
 	return shares, nil
 }
 
-// copying has the codec decode copies: items that do not decode are put back as they were.
-type copying[V any] struct{ reader[V] }
-
-func (c copying[V]) readItem(r kv.Reader, item kv.KeyValue) (V, error) {
-	item.Value = copied(item.Value)
-	return c.reader.readItem(r, item)
+// dealStaged deals items that were staged, and puts back what is left: one that does not
+// decode as it was, though a codec may have changed its bytes.
+func (t *taker) dealStaged(tx kv.Tx, wants []int, items []kv.KeyValue) ([]share, error) {
+	decode := t.s.decoder(tx)
+	d := deal{items: raw(items), decode: func(item *Item) error {
+		item.Payload = copied(item.Payload)
+		return decode(item)
+	}}
+	shares, err := d.deal(wants, false)
+	if err != nil {
+		return nil, err
+	}
+	for _, item := range items[:d.taken] {
+		t.s.clearPieces(tx, item.Key)
+	}
+	return shares, t.s.putBack(tx, items[d.taken:])
 }
 
 // putBack puts items back that were staged: one that does not decode stays, and

@@ -44,8 +44,8 @@ func TestForeignKeys(t *testing.T) {
 	key, err := priorityItems.Pack(tuple.Tuple{7, "text"})
 	wantForeign(t, key, err, map[string]taker[kv.Tx]{
 		"NextKey": nextKey(func(tx kv.Tx) ([]byte, error) { return p.NextKey(tx, 7) }),
-		"NextOfEach": nextKey(func(tx kv.Tx) ([]byte, error) {
-			_, err := p.NextOfEach(tx, []int64{6, 7})
+		"NextKeys": nextKey(func(tx kv.Tx) ([]byte, error) {
+			_, err := p.NextKeys(tx, []int64{6, 7}, nil)
 			return nil, err
 		}),
 	})

@@ -3,6 +3,7 @@ package recipe
 import (
 	"io"
 	"iter"
+	"slices"
 
 	"github.com/conq-go/conq/kv"
 	"github.com/conq-go/conq/subspace"
@@ -84,60 +85,61 @@ func (p PriorityQueue) Push(tx kv.Tx, value []byte, priority int64) error {
 // NextKey returns the key of the next item of a priority, for callers who set
 // it themselves. It differs each time. Conflicts and errors are those of Push.
 func (p PriorityQueue) NextKey(tx kv.Tx, priority int64) ([]byte, error) {
-	same := p.of(priority)
-	count, err := p.nextCount(tx, same)
+	keys, err := p.NextKeys(tx, []int64{priority}, nil)
 	if err != nil {
 		return nil, err
 	}
-	return itemKey(prefix(same), count, p.random)
+	return keys[0], nil
 }
 
-func (p PriorityQueue) nextCount(tx kv.Tx, same kv.Range) (int64, error) {
-	last, err := kv.LastKey(tx.Snapshot(), same, p.Range())
-	if err != nil {
-		return 0, err
+// NextKeys returns the keys of the next items, one for each of some priorities, in order: the
+// last count of each priority is read once, and each item takes the next one. inUse may be
+// nil. Conflicts and errors are those of Push, and the errors of inUse.
+func (p PriorityQueue) NextKeys(tx kv.Tx, priorities []int64, inUse InUse) ([][]byte, error) {
+	different := slices.Compact(slices.Sorted(slices.Values(priorities)))
+	groups := make([]kv.Range, len(different))
+	for i, priority := range different {
+		groups[i] = p.of(priority)
 	}
-	return countAfter(same, last)
-}
-
-// Next is where the next item of a priority goes.
-type Next struct {
-	Prefix []byte // of the keys of all items of that priority
-	Count  int64  // of the next one
-}
-
-// NextOfEach returns for each of several priorities what a key of NextKey would begin with, for
-// callers who make keys themselves. Conflicts and errors are those of Push.
-func (p PriorityQueue) NextOfEach(tx kv.Tx, priorities []int64) ([]Next, error) {
-	each := make([]kv.Range, len(priorities))
+	counts, err := p.lastCounts(tx, groups, inUse)
+	if err != nil {
+		return nil, err
+	}
+	random, err := draw(p.random, len(priorities))
+	if err != nil {
+		return nil, err
+	}
+	keys := make([][]byte, len(priorities))
 	for i, priority := range priorities {
-		each[i] = p.of(priority)
-	}
-	last, err := kv.LastKeys(tx.Snapshot(), each, p.Range(), nil)
-	if err != nil {
-		return nil, err
-	}
-	next := make([]Next, len(each))
-	for i, same := range each {
-		count, err := countAfter(same, last[i])
-		if err != nil {
+		at, _ := slices.BinarySearch(different, priority)
+		if counts[at], err = next(counts[at]); err != nil {
 			return nil, err
 		}
-		next[i] = Next{prefix(same), count}
+		keys[i] = itemKey(prefix(groups[at]), counts[at], random, i)
 	}
-	return next, nil
+	return keys, nil
 }
 
-// countAfter returns the count behind the last key of a priority, or 0 if that is nil.
-func countAfter(same kv.Range, last []byte) (int64, error) {
-	if last == nil {
-		return 0, nil
-	}
-	ints, err := parse(prefix(same), last, 1)
+// lastCounts returns the last count of each of several priorities, or -1 where there is none.
+func (p PriorityQueue) lastCounts(tx kv.Tx, groups []kv.Range, inUse InUse) ([]int64, error) {
+	last, err := kv.LastKeys(tx.Snapshot(), groups, p.Range(), nil)
 	if err != nil {
-		return 0, err
+		return nil, err
 	}
-	return next(ints[0])
+	counts := make([]int64, len(groups))
+	for i, same := range groups {
+		if counts[i] = -1; last[i] != nil {
+			ints, err := parse(prefix(same), last[i], 1)
+			if err != nil {
+				return nil, err
+			}
+			counts[i] = ints[0]
+		}
+		if counts[i], err = inUse.last(tx, prefix(same)[len(prefix(p.span)):], counts[i]); err != nil {
+			return nil, err
+		}
+	}
+	return counts, nil
 }
 
 // of returns the range of the items of one priority: from its prefix and a zero byte on.

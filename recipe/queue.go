@@ -61,21 +61,36 @@ func (q Queue) Enqueue(tx kv.Tx, value []byte) error {
 // NextKey returns the key of the next item, for callers who set it themselves.
 // It differs each time. Conflicts and errors are those of Enqueue.
 func (q Queue) NextKey(tx kv.Tx) ([]byte, error) {
-	index, err := q.NextIndex(tx)
+	keys, err := q.NextKeys(tx, 1, nil)
 	if err != nil {
 		return nil, err
 	}
-	return itemKey(prefix(q.span), index, q.random)
+	return keys[0], nil
 }
 
-// NextIndex returns the index of the next item, for callers who make keys
-// themselves. Conflicts and errors are those of Enqueue.
-func (q Queue) NextIndex(tx kv.Tx) (int64, error) {
-	last, err := q.lastIndex(tx.Snapshot())
-	if err != nil {
-		return 0, err
+// NextKeys returns the keys of the next n items, in order: the last index is read once, and
+// each takes the next one. inUse may be nil. Conflicts and errors are those of Enqueue, and
+// the errors of inUse.
+func (q Queue) NextKeys(tx kv.Tx, n int, inUse InUse) ([][]byte, error) {
+	index, err := q.lastIndex(tx.Snapshot())
+	if err == nil {
+		index, err = inUse.last(tx, nil, index)
 	}
-	return next(last)
+	if err != nil {
+		return nil, err
+	}
+	random, err := draw(q.random, n)
+	if err != nil {
+		return nil, err
+	}
+	keys := make([][]byte, n)
+	for i := range keys {
+		if index, err = next(index); err != nil {
+			return nil, err
+		}
+		keys[i] = itemKey(prefix(q.span), index, random, i)
+	}
+	return keys, nil
 }
 
 // lastIndex returns the index of the last item, or 0 if there is none.

@@ -68,6 +68,9 @@ var (
 	// ErrFull means that the last item has the largest index there is, 2^63-1.
 	// Indexes begin anew when the queue, or that priority, is empty.
 	ErrFull = errors.New("recipe: no index left")
+
+	// ErrRandom means that the random source failed. Nothing was written.
+	ErrRandom = errors.New("recipe: no random bytes for a key")
 )
 
 // first returns the first item of a sequence.
@@ -87,29 +90,41 @@ func made(span kv.Range) kv.Range {
 	return span
 }
 
-// itemKey returns the key of an item: the prefix of its subspace, its index there, and
-// random bytes.
-func itemKey(prefix []byte, index int64, source io.Reader) ([]byte, error) {
-	const room = 9 + (2*RandomSize + 2) + 9 // index, escaped bytes, the caller's integer
-	n := len(prefix) + room
-	key := make([]byte, n+RandomSize) // one allocation for both
-	random := key[n:]
-	if err := draw(random, source); err != nil {
-		return nil, err
+// InUse tells which index items have had last that are not in the queue and may come back
+// under their keys, and whether there are any: of a group, the packed priority, which is empty
+// in a Queue. New items get larger ones. It is called after the group's last key was read.
+type InUse func(tx kv.Tx, group []byte) (last int64, found bool, err error)
+
+// last returns the last index of a group, which is at in the queue.
+func (f InUse) last(tx kv.Tx, group []byte, at int64) (int64, error) {
+	if f == nil {
+		return at, nil
 	}
-	key = append(key[:0:n], prefix...)
-	return tuple.AppendBytes(tuple.AppendInt(key, index), random), nil
+	last, found, err := f(tx, group)
+	if !found || err != nil {
+		return at, err
+	}
+	return max(at, last), nil
 }
 
-// draw fills random from crypto/rand if source is nil.
-func draw(random []byte, source io.Reader) error {
+// itemKey returns the key of an item: the prefix of its subspace, its index there, and
+// the nth of the elements that draw has returned.
+func itemKey(prefix []byte, index int64, random []byte, nth int) []byte {
+	const room = 9 + (2*RandomSize + 2) + 9 // index, escaped bytes, the caller's integer
+	key := append(make([]byte, 0, len(prefix)+room), prefix...)
+	return tuple.AppendBytes(tuple.AppendInt(key, index), random[nth*RandomSize:][:RandomSize])
+}
+
+// draw returns the random bytes of n keys, one after another, from crypto/rand if source is nil.
+func draw(source io.Reader, n int) ([]byte, error) {
 	if source == nil {
 		source = rand.Reader // never fails
 	}
-	if _, err := io.ReadFull(source, random); err != nil {
-		return fmt.Errorf("recipe: random source: %w", err)
+	all := make([]byte, n*RandomSize)
+	if _, err := io.ReadFull(source, all); err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrRandom, err)
 	}
-	return nil
+	return all, nil
 }
 
 // next returns the index behind one.

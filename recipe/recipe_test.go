@@ -14,6 +14,7 @@ import (
 
 	"github.com/conq-go/conq/kv"
 	"github.com/conq-go/conq/recipe"
+	"github.com/conq-go/conq/subspace"
 	"github.com/conq-go/conq/tuple"
 	"pgregory.net/rapid"
 )
@@ -44,31 +45,103 @@ func TestEmpty(t *testing.T) {
 	}
 }
 
-// NextOfEach returns what the keys of NextKey begin with.
-func TestNextOfEach(t *testing.T) {
+// zeros is a random source. It repeats itself, so that keys can be compared.
+type zeros struct{}
+
+func (zeros) Read(b []byte) (int, error) {
+	clear(b)
+	return len(b), nil
+}
+
+// NextKeys returns the keys that items get which are added one by one.
+func TestNextKeys(t *testing.T) {
 	db := open(t)
-	p := recipe.NewPriorityQueue(priorityItems, nil, recipe.LastPushed)
-	for round, priorities := range [][]int64{{-300, 0, 5, 6}, {5}, {math.MinInt64, -300, 5, 7, math.MaxInt64}} {
+	q := recipe.NewQueue(queueItems, zeros{})
+	p := recipe.NewPriorityQueue(priorityItems, zeros{}, recipe.LastPushed)
+	for round, priorities := range [][]int64{{6, 0, -300, 6, 5, 0}, {5}, {math.MaxInt64, -300, 5, 7, 5, math.MinInt64}, nil} {
 		transact(t, db, func(tx kv.Tx) error {
-			next, err := p.NextOfEach(tx, priorities)
-			if err != nil || len(next) != len(priorities) {
-				t.Fatalf("round %d: %d of %d priorities, %v", round, len(next), len(priorities), err)
+			indexes, err := q.NextKeys(tx, len(priorities), nil)
+			if err != nil {
+				return err
 			}
-			for i, n := range next {
-				key, err := p.NextKey(tx, priorities[i])
-				if err != nil {
-					return err
+			counts, err := p.NextKeys(tx, priorities, nil)
+			if err != nil {
+				return err
+			}
+			for i, priority := range priorities {
+				index, err := q.NextKey(tx)
+				if err != nil || !bytes.Equal(index, indexes[i]) {
+					t.Errorf("round %d: key %d is %x, want %x, %v", round, i, indexes[i], index, err)
 				}
-				if want := tuple.AppendInt(bytes.Clone(n.Prefix), n.Count); !bytes.HasPrefix(key, want) {
-					t.Errorf("round %d: the next key of %d is %x, which does not begin with %x", round, priorities[i], key, want)
+				count, err := p.NextKey(tx, priority)
+				if err != nil || !bytes.Equal(count, counts[i]) {
+					t.Errorf("round %d: key %d, of priority %d, is %x, want %x, %v", round, i, priority, counts[i], count, err)
 				}
+				tx.Set(index, nil)
+				tx.Set(count, nil)
 			}
 			return nil
 		})
-		for _, priority := range priorities {
-			transact(t, db, push(p, "x", priority))
+	}
+}
+
+// What is in use elsewhere is as if it were in the queue, for its own priority.
+func TestNextKeysInUse(t *testing.T) {
+	db := open(t)
+	q := recipe.NewQueue(queueItems, zeros{})
+	p := recipe.NewPriorityQueue(priorityItems, zeros{}, recipe.LastPushed)
+	transact(t, db, enqueue(q, "1", "2", "3"))
+	transact(t, db, push(p, "0", 7))
+	upTo := func(last int64) recipe.InUse {
+		return func(_ kv.Tx, group []byte) (int64, bool, error) {
+			return last, len(group) == 0 || bytes.Equal(group, tuple.AppendInt(nil, 7)), nil
 		}
 	}
+	for last, want := range map[int64]string{2: "4 5, 3 0 4", 3: "4 5, 4 0 5", 9: "10 11, 10 0 11"} {
+		transact(t, db, func(tx kv.Tx) error {
+			indexes, err := q.NextKeys(tx, 2, upTo(last))
+			if err != nil {
+				return err
+			}
+			counts, err := p.NextKeys(tx, []int64{7, 8, 7}, upTo(last))
+			if err != nil {
+				return err
+			}
+			if got := integers(t, queueItems, 0, indexes) + ", " + integers(t, priorityItems, 1, counts); got != want {
+				t.Errorf("up to %d: %s, want %s", last, got, want)
+			}
+			return nil
+		})
+	}
+	failed := errors.New("failed")
+	fails := func(kv.Tx, []byte) (int64, bool, error) { return 0, true, failed }
+	for _, c := range []struct {
+		inUse recipe.InUse
+		want  error
+	}{{upTo(math.MaxInt64), recipe.ErrFull}, {fails, failed}} {
+		transact(t, db, func(tx kv.Tx) error {
+			_, err1 := q.NextKeys(tx, 1, c.inUse)
+			_, err2 := p.NextKeys(tx, []int64{7}, c.inUse)
+			if !errors.Is(err1, c.want) || !errors.Is(err2, c.want) {
+				t.Errorf("%v, %v, want %v", err1, err2, c.want)
+			}
+			return nil
+		})
+	}
+}
+
+// integers returns the nth integer of each key.
+func integers(t *testing.T, items subspace.Subspace, nth int, keys [][]byte) string {
+	t.Helper()
+	var all []string
+	for _, key := range keys {
+		elems, err := items.Unpack(key)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, fmt.Sprint(elems[nth]))
+	}
+	return strings.Join(all, " ")
 }
 
 // A caller may add any integer to a key, 0 too, which is one byte.
@@ -128,7 +201,7 @@ func TestZeroQueue(t *testing.T) {
 		"PopMin":     does(p.PopMin),
 		"PopMax":     does(p.PopMax),
 		"Clear, too": func(tx kv.Tx) error { p.Clear(tx); return nil },
-		"NextOfEach": func(tx kv.Tx) error { _, err := p.NextOfEach(tx, []int64{1}); return err },
+		"NextKeys":   func(tx kv.Tx) error { _, err := p.NextKeys(tx, []int64{1}, nil); return err },
 	} {
 		func() {
 			defer func() {

@@ -1,0 +1,112 @@
+package conq
+
+import (
+	"errors"
+	"fmt"
+	"math"
+
+	"github.com/conq-go/conq/kv"
+)
+
+// A batch takes no more than this out of a queue, whatever the engine allows, so
+// that it fits in memory.
+const (
+	maxBatchItems = 10_000
+	maxBatchBytes = 8 << 20
+)
+
+// otherOperations is the most that a transaction of a handle writes beside items: what
+// makes it exactly once, its place in the line of those who wait, and the entries of dead
+// ones there.
+const otherOperations = 16
+
+// budget is what a batch may still take. In a transaction of the caller's it is at most
+// half of what the engine allows to one: the other half is for what it does with the
+// items. In one of the handle's own it is all operations but a few.
+type budget struct {
+	items, bytes, operations int
+	spent                    bool // something did not fit any more
+}
+
+func (s *store) budget(n int, how strictness) (b budget, err error) {
+	if n <= 0 {
+		return b, fmt.Errorf("conq: queue %q: a batch of %d items: at least 1 is needed", s.name, n)
+	}
+	b = budget{items: min(n, maxBatchItems), bytes: maxBatchBytes, operations: math.MaxInt}
+	if s.limits.Transaction > 0 {
+		b.bytes = min(b.bytes, s.limits.Transaction/2)
+	}
+	if s.limits.Operations > 0 {
+		b.operations = max(1, (s.limits.Operations-otherOperations)/2, s.limits.Operations/4)
+	}
+	if s.limits.Operations > 0 && how != exact {
+		b.operations = max(b.operations, s.limits.Operations-otherOperations, s.limits.Operations/2)
+	}
+	return b, nil
+}
+
+// left tells whether more would have been taken, had there been more.
+func (b *budget) left() bool { return b.items > 0 && !b.spent }
+
+// spend takes off what an item over n keys costs, and tells whether it was there.
+func (b *budget) spend(item kv.KeyValue, n int) bool {
+	b.items--
+	b.bytes -= n * (len(item.Key) + len(item.Value)) // all pieces but the last are as long as the first
+	b.operations -= n                                // to clear them
+	b.spent = b.bytes < 0 || b.operations < 0
+	return !b.spent
+}
+
+// gather returns the first items of an order: while the budget lasts, but at least one.
+func (s *store) gather(r kv.Reader, o order, b *budget) ([]kv.KeyValue, error) {
+	items, known, err := o.known(r, b.items)
+	switch {
+	case err != nil:
+		return nil, err
+	case known:
+		return s.afford(items, b), nil
+	}
+	for item, err := range o.items(r, b.items) {
+		if errors.Is(err, ErrDecode) && len(items) > 0 {
+			b.spent = true // there is more, and the next call will tell
+			return items, nil
+		}
+		if err != nil {
+			return nil, err
+		}
+		if !s.spend(item, b) && len(items) > 0 {
+			break
+		}
+		if items = append(items, item); !b.left() {
+			break
+		}
+	}
+	return items, nil
+}
+
+// afford returns the first items, while the budget lasts, but at least one.
+func (s *store) afford(items []kv.KeyValue, b *budget) []kv.KeyValue {
+	for i, item := range items {
+		if !s.spend(item, b) && i > 0 {
+			return items[:i]
+		}
+	}
+	return items
+}
+
+// spend takes off b what an item costs, and tells whether it was there.
+func (s *store) spend(item kv.KeyValue, b *budget) bool {
+	return b.spend(item, s.keys(item.Key))
+}
+
+// affordPayloads returns how many of the first items have payloads that the budget lasts for,
+// but at least one.
+func (b budget) affordPayloads(items []Item) (n int) {
+	for n < len(items) && n < b.items {
+		if b.bytes -= len(items[n].Payload); b.bytes < 0 && n > 0 {
+			break
+		}
+		n++
+	}
+	return n
+}

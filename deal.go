@@ -1,0 +1,182 @@
+package conq
+
+import (
+	"context"
+	"errors"
+
+	"github.com/conq-go/conq/internal/outcome"
+	"github.com/conq-go/conq/kv"
+)
+
+// share is what one of several callers gets: an error, or at least one item.
+type share struct {
+	items []Item
+	err   error
+}
+
+// gotten returns what the first callers got, and the error of the next one unless
+// it is that there is nothing.
+func gotten(shares []share) (got [][]Item, err error) {
+	for _, s := range shares {
+		switch {
+		case isEmpty(s.err):
+			return got, nil
+		case s.err != nil:
+			return got, s.err
+		}
+		got = append(got, s.items)
+	}
+	return got, nil
+}
+
+func count(shares []share) (n int) {
+	for _, s := range shares {
+		n += len(s.items)
+	}
+	return n
+}
+
+// deal gives items to callers in order.
+type deal struct {
+	items  []Item
+	decode func(*Item) error // fills in an item, or returns why it has to stay
+
+	taken  int   // items that were given away: the first ones
+	empty  bool  // a caller was told that there is nothing
+	failed error // of the first item that is left: it does not decode
+}
+
+// deal returns the shares of the first callers. With all, the items are all that
+// there are, and callers for whom none is left get ErrEmpty. A caller whose first item
+// does not decode gets that error, and so do those behind it; one that has got items
+// before it keeps these.
+func (d *deal) deal(wants []int, all bool) ([]share, error) {
+	shares := make([]share, 0, len(wants))
+	for _, want := range wants {
+		s := share{items: d.next(want)}
+		switch {
+		case d.failed != nil && !errors.Is(d.failed, ErrDecode):
+			return nil, d.failed
+		case len(s.items) > 0:
+		case d.failed != nil:
+			s.err = d.failed
+		case all:
+			s.err, d.empty = ErrEmpty, true
+		default:
+			return shares, nil // the others need another transaction
+		}
+		shares = append(shares, s)
+	}
+	return shares, nil
+}
+
+// next gives away up to want items.
+func (d *deal) next(want int) []Item {
+	from := d.taken
+	for d.failed == nil && d.taken < len(d.items) && d.taken-from < want {
+		if d.failed = d.decode(&d.items[d.taken]); d.failed == nil {
+			d.taken++
+		}
+	}
+	return d.items[from:d.taken:d.taken]
+}
+
+// strictness is what has to be true at the commit when a transaction returns fewer items
+// than were wanted.
+type strictness int
+
+const (
+	loose strictness = iota // that the queue was empty, if a caller is told so
+	exact                   // also that there were no more than those
+	waits                   // neither: callers who get nothing have no share, and wait on
+)
+
+// takeIn is the recipe's Dequeue or pop for several items: find, and clear what was found.
+func (t *taker) takeIn(tx kv.Tx, wants []int, how strictness, a *takeAttempt) ([]share, error) {
+	shares, taken, err := t.find(tx, wants, how, a)
+	if err != nil {
+		return nil, err
+	}
+	for _, item := range taken {
+		t.s.clear(tx, item.Key)
+	}
+	return shares, nil
+}
+
+// find reads the first items, and conflicts on what was read. It reads a snapshot and adds
+// the conflicts by hand, since what it returns may depend on less than it has read. It
+// serves the first of the callers, each of whom wants so many items: as many as fit into a
+// transaction, and at least one.
+//
+// A caller who is told that there is nothing must be right at the commit, and with exact
+// also one that gets fewer than it wanted. Otherwise it is as if the transaction had run
+// just before the item that came meanwhile. So consumers of a queue that is nearly empty
+// do not conflict with its producers.
+func (t *taker) find(tx kv.Tx, wants []int, how strictness, a *takeAttempt) (shares []share, taken []Item, err error) {
+	b, err := t.s.budget(a.wanted(wants), how)
+	if err != nil {
+		return nil, nil, err
+	}
+	pairs, err := t.s.gather(tx.Snapshot(), t.order, &b)
+	if err != nil {
+		return nil, nil, err
+	}
+	a.found = len(pairs)
+	d := deal{items: raw(pairs), decode: t.s.decoder(tx)}
+	shares, err = d.deal(wants, b.left() && how != waits)
+	if err != nil || len(pairs) == 0 && how == waits {
+		return nil, nil, err
+	}
+	covered := []kv.Range{t.s.span}
+	if len(pairs) > 0 && !d.empty && (how != exact || !b.left() || d.failed != nil) {
+		covered = t.order.covered(pairs[max(d.taken, 1)-1].Key)
+	}
+	for _, r := range covered {
+		tx.AddReadConflict(r)
+	}
+	return shares, d.items[:d.taken], nil
+}
+
+// sum is how many items are wanted, or as many as a batch can be.
+func sum(wants []int) (n int) {
+	for _, want := range wants {
+		if want <= 0 {
+			return want
+		}
+		if n += want; n < 0 || n > maxBatchItems {
+			return maxBatchItems
+		}
+	}
+	return n
+}
+
+// takeAttempt is one of a transaction that takes items.
+type takeAttempt struct {
+	nth   int
+	found int // how many items there were
+	most  int // how many to look for, after more were too large for a transaction; 0 for all
+}
+
+func (a *takeAttempt) wanted(wants []int) int {
+	if n := sum(wants); a.most == 0 || n < a.most {
+		return n
+	}
+	return a.most
+}
+
+// attempts runs a transaction that takes items, and runs it again for half of those that it
+// has found if they are too large for one: an engine may count more than a budget knows of, as
+// FoundationDB counts keys. It returns how many attempts the last one took.
+func attempts[R any](ctx context.Context, s *store, take func(kv.Tx, *takeAttempt) (R, error)) (R, int, error) {
+	a := new(takeAttempt)
+	for {
+		r, err := outcome.Do(ctx, &s.lanes, func(tx kv.Tx) (R, error) {
+			a.nth++
+			return take(tx, a)
+		})
+		if a.found < 2 || !errors.Is(err, kv.ErrTooLarge) {
+			return r, a.nth, err
+		}
+		*a = takeAttempt{most: a.found / 2}
+	}
+}

@@ -1,0 +1,188 @@
+package conq
+
+import (
+	"context"
+	"fmt"
+	"iter"
+
+	"github.com/conq-go/conq/internal/outcome"
+	"github.com/conq-go/conq/internal/staging"
+	"github.com/conq-go/conq/kv"
+	"github.com/conq-go/conq/recipe"
+	"github.com/conq-go/conq/subspace"
+)
+
+// End is an end of a queue where items are taken.
+type End int
+
+const (
+	Front End = iota // the first item, or the first of the lowest priority
+	Back             // an item of the highest priority; a Queue has no such end
+)
+
+// handle is what the handle of a queue does, in bytes and whatever its kind.
+type handle struct {
+	store
+	in   adder
+	ends []*taker // by End
+}
+
+// openHandle opens the queue of a name, and makes it if there is none. decode makes the value
+// of an item of its payload, within transactions: an item for which it fails stays in the
+// queue. It may keep the payload. nil keeps payloads as they are.
+func openHandle(db kv.DB, name string, kind Kind, decode func([]byte) (any, error), o Options) (*handle, error) {
+	h := new(handle)
+	ctx, cancel := opening(name)
+	defer cancel()
+	if err := h.open(ctx, db, name, kind, &o); err != nil {
+		return nil, err
+	}
+	h.decode = decode
+	return h, h.openEnds(ctx, kind, o)
+}
+
+func (h *handle) openEnds(ctx context.Context, kind Kind, o Options) error {
+	items, s := subspace.Named(h.name), &h.store
+	orders := []order{staging.Front: forwards{s}, staging.Back: forwards{s}, staging.BackFIFO: forwards{s}}
+	sides := []staging.Side{staging.Front}
+	switch {
+	case kind == KindQueue:
+		h.layout = fifo{recipe.NewQueue(items, o.Random)}
+	default:
+		h.layout = prioritized{recipe.NewPriorityQueue(items, o.Random, recipe.LastPushed)}
+		orders[staging.Back], orders[staging.BackFIFO] = backwards{s}, descending{s}
+		if sides = append(sides, staging.Back); o.FIFOTies {
+			sides[Back] = staging.BackFIFO
+		}
+	}
+	h.span = h.layout.Range()
+	if err := s.openStage(ctx, o, orders); err != nil {
+		return err
+	}
+	for _, side := range sides {
+		t := new(taker)
+		if err := t.init(s, o, side, orders[side]); err != nil {
+			return err
+		}
+		h.ends = append(h.ends, t)
+	}
+	h.in.init(s, o, h.ends)
+	return nil
+}
+
+// ready returns the error for a handle that was not opened, or is closed, or nil.
+func (h *handle) ready() error {
+	if h == nil {
+		return errUnopened
+	}
+	return h.store.ready()
+}
+
+// readyFor is ready for a verb with a context.
+func (h *handle) readyFor(ctx context.Context) error {
+	if h == nil {
+		return errUnopened
+	}
+	return h.store.readyFor(ctx)
+}
+
+// Name returns the name of the queue.
+func (h *handle) Name() string {
+	if h == nil {
+		return ""
+	}
+	return h.name
+}
+
+// end returns an end of the queue.
+func (h *handle) end(e End) (*taker, error) {
+	if err := h.ready(); err != nil {
+		return nil, err
+	}
+	if e < 0 || int(e) >= len(h.ends) {
+		return nil, fmt.Errorf("conq: queue %q: no items are taken at end %d", h.name, e)
+	}
+	return h.ends[e], nil
+}
+
+// Add adds items in one transaction, perhaps with those of other calls: Payload and Priority.
+func (h *handle) Add(ctx context.Context, items ...Item) error {
+	if err := h.readyFor(ctx); err != nil || len(items) == 0 {
+		return err
+	}
+	if err := h.checkSizes(items); err != nil {
+		return err
+	}
+	return h.in.serve(ctx, items)
+}
+
+// Take removes up to n items from an end, or there is an ErrEmpty.
+func (h *handle) Take(ctx context.Context, e End, n int) ([]Item, error) {
+	t, err := h.end(e)
+	if err != nil {
+		return nil, err
+	}
+	return t.take(ctx, n)
+}
+
+// TakeWait is Take, but waits until there is at least one item, or ctx ends.
+func (h *handle) TakeWait(ctx context.Context, e End, n int) ([]Item, error) {
+	t, err := h.end(e)
+	if err != nil {
+		return nil, err
+	}
+	return t.wait(ctx, n)
+}
+
+// Peek returns the item that Take would and leaves it, or there is an ErrEmpty.
+func (h *handle) Peek(ctx context.Context, e End) (Item, error) {
+	t, err := h.end(e)
+	if err != nil {
+		return Item{}, err
+	}
+	return t.peek(ctx)
+}
+
+// Len counts the items: on one snapshot, or if that takes too long, on several.
+func (h *handle) Len(ctx context.Context) (int, error) {
+	if err := h.readyFor(ctx); err != nil {
+		return 0, err
+	}
+	return h.length(ctx)
+}
+
+// Clear removes all items, those that are staged and not collected, too.
+func (h *handle) Clear(ctx context.Context) error {
+	if err := h.readyFor(ctx); err != nil {
+		return err
+	}
+	_, err := outcome.Do(ctx, &h.lanes, func(tx kv.Tx) (struct{}, error) {
+		return struct{}{}, h.In(tx).Clear()
+	})
+	return err
+}
+
+// Reclaim puts staged items back that nobody has collected in time.
+func (h *handle) Reclaim(ctx context.Context) error {
+	if err := h.readyFor(ctx); err != nil {
+		return err
+	}
+	return h.reclaim(ctx)
+}
+
+// All returns the items in the order of their keys and leaves them, in read transactions of
+// its own.
+func (h *handle) All(ctx context.Context) iter.Seq2[Item, error] {
+	if err := h.readyFor(ctx); err != nil {
+		return failing(err)
+	}
+	return h.sequence(func(f func(kv.Reader, kv.KeyValue) error) error {
+		if err := h.ready(); err != nil {
+			return err
+		}
+		return scan(ctx, h.db, h.span, f)
+	})
+}
+
+// In returns what the handle does within a transaction.
+func (h *handle) In(tx kv.Tx) handleTx { return handleTx{h, tx} }

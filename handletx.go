@@ -1,0 +1,110 @@
+package conq
+
+import (
+	"iter"
+
+	"github.com/conq-go/conq/kv"
+)
+
+// handleTx is a handle within a transaction of the caller.
+type handleTx struct {
+	h  *handle
+	tx kv.Tx
+}
+
+// Ready returns the error that each of the methods would return, or nil.
+func (t handleTx) Ready() error {
+	if t.h == nil {
+		return errUnopened
+	}
+	return t.h.readyIn(t.tx)
+}
+
+// Add adds items: Payload and Priority.
+func (t handleTx) Add(items ...Item) error {
+	if err := t.Ready(); err != nil || len(items) == 0 {
+		return err
+	}
+	if err := t.h.checkSizes(items); err != nil {
+		return err
+	}
+	return t.h.add(t.tx, items)
+}
+
+// Take removes up to n items from an end, or there is an ErrEmpty. It conflicts with what
+// changes the items up to the last one that it takes; when it took all there were and that are
+// fewer than n, or none, with any that is added: it misses nothing, as the caller may go on to
+// Clear what is left.
+func (t handleTx) Take(e End, n int) ([]Item, error) {
+	from, err := t.end(e)
+	if err != nil {
+		return nil, err
+	}
+	shares, err := from.takeIn(t.tx, []int{n}, exact, new(takeAttempt))
+	if err != nil {
+		return nil, err
+	}
+	return shares[0].items, shares[0].err
+}
+
+// Peek returns the item that Take would and leaves it. It conflicts as Take of one does.
+func (t handleTx) Peek(e End) (Item, error) {
+	from, err := t.end(e)
+	if err != nil {
+		return Item{}, err
+	}
+	shares, _, err := from.find(t.tx, []int{1}, exact, new(takeAttempt))
+	if err == nil {
+		err = shares[0].err
+	}
+	if err != nil {
+		return Item{}, err
+	}
+	return shares[0].items[0], nil
+}
+
+func (t handleTx) end(e End) (*taker, error) {
+	if err := t.Ready(); err != nil {
+		return nil, err
+	}
+	return t.h.end(e)
+}
+
+// Len counts the items. It conflicts with all that changes the queue.
+func (t handleTx) Len() (n int, err error) {
+	err = t.visit(func(kv.Reader, kv.KeyValue) error {
+		n++
+		return nil
+	})
+	if err != nil {
+		return 0, err
+	}
+	return n, nil
+}
+
+// Clear removes all items, those that are staged and not collected, too.
+func (t handleTx) Clear() error {
+	if err := t.Ready(); err != nil {
+		return err
+	}
+	t.h.clearAll(t.tx)
+	return nil
+}
+
+// All returns the items in the order of their keys and leaves them. It conflicts with what
+// changes the items up to the last one that the loop was given; if it ran out, with all that
+// changes the queue.
+func (t handleTx) All() iter.Seq2[Item, error] {
+	if err := t.Ready(); err != nil {
+		return failing(err)
+	}
+	return t.h.sequence(t.visit)
+}
+
+// visit walks over the items of the queue.
+func (t handleTx) visit(f func(kv.Reader, kv.KeyValue) error) error {
+	if err := t.Ready(); err != nil {
+		return err
+	}
+	return each(t.tx, t.h.span, f)
+}
