@@ -54,10 +54,6 @@ func Foreign(db DB, tx Tx) bool {
 // ones that are not lazy; who reads lazily in [DB.ReadTransact] tries again himself, without
 // Lazily.
 //
-// It also promises that r, a Tx or the Reader of a ReadTransact, and any other Reader of it,
-// is not used after the function that got it has returned: the engine may use it again, for
-// another transaction.
-//
 // Engines to whom it makes no difference ignore it.
 func Lazily(r Reader) {
 	if r, ok := r.(interface{ Lazily() }); ok {

@@ -190,45 +190,6 @@ func TestBacklogCancels(t *testing.T) {
 	}
 }
 
-// A transaction that is used again has nothing of the one before, whatever became of that.
-func TestUsedAgain(t *testing.T) {
-	db := mustOpen(t, "store", Options{FS: memFS(), Durability: Memory})
-	errMine := errors.New("mine")
-	set := func(tx kv.Tx, key string) {
-		tx.Set([]byte(key), nil)
-		tx.AddReadConflict(kv.PrefixRange([]byte(key)))
-		tx.AddWriteConflict(kv.PrefixRange([]byte("c" + key)))
-	}
-	ran := 0
-	for i, end := range []func(tx kv.Tx) error{
-		func(kv.Tx) error { return nil },
-		func(kv.Tx) error { return errMine },
-		func(tx kv.Tx) error { tx.Set(nil, make([]byte, 1<<30)); return nil },
-	} {
-		err := db.Transact(t.Context(), func(tx kv.Tx) error {
-			kv.Lazily(tx)
-			set(tx, fmt.Sprintf("a%d", i))
-			tx.OnCommit(func() { ran++ })
-			tx.Watch([]byte("w"))
-			return end(tx)
-		})
-		if (err == nil) != (i == 0) {
-			t.Errorf("transaction %d: %v", i, err)
-		}
-		err = db.Transact(t.Context(), func(tx kv.Tx) error {
-			kv.Lazily(tx)
-			set(tx, fmt.Sprintf("b%d", i))
-			return nil
-		})
-		if err != nil {
-			t.Errorf("the one after transaction %d: %v", i, err)
-		}
-	}
-	if got, want := contents(t, db), []string{"a0=", "b0=", "b1=", "b2="}; !slices.Equal(got, want) || ran != 1 {
-		t.Errorf("the store has %q, want %q; OnCommit ran %d times", got, want, ran)
-	}
-}
-
 // A transaction that began to begin before Close, and goes on after it, does not bring
 // anything to a Pebble that is closed.
 func TestBacklogClosed(t *testing.T) {

@@ -2,8 +2,6 @@ package embedded
 
 import (
 	"bytes"
-	"slices"
-	"sync"
 
 	"github.com/conq-go/conq/kv"
 )
@@ -19,8 +17,7 @@ type cursor struct {
 	reading
 	fetched []pair // the next pairs, before pos
 	own     bool   // they are the reader's
-	few     [1]pair
-	many    []pair // memory for fetched, where few is not enough
+	one     [1]pair
 	at      []byte // buffer of pos, while they are
 	missed  int    // pairs that came from Pebble
 	steps   int
@@ -32,16 +29,12 @@ type cursor struct {
 // stepsToCheck is how many pairs a loop returns between two looks at the clock.
 const stepsToCheck = 64
 
-// cursors are those that are not in use.
-var cursors = sync.Pool{New: func() any { return new(cursor) }}
-
 func (t *txn) cursor(span kv.Range, o kv.RangeOptions) (*cursor, error) {
 	if err := t.reading(); err != nil {
 		return nil, err
 	}
 	defer t.mu.Unlock()
-	c := cursors.Get().(*cursor)
-	*c = cursor{t: t, open: true, span: span, o: o, reading: reading{reverse: o.Reverse}, next: t.cursors, at: c.at, many: c.many}
+	c := &cursor{t: t, open: true, span: span, o: o, reading: reading{reverse: o.Reverse}, next: t.cursors}
 	if c.next != nil {
 		c.next.prev = c
 	}
@@ -49,15 +42,10 @@ func (t *txn) cursor(span kv.Range, o kv.RangeOptions) (*cursor, error) {
 	return c, nil
 }
 
-// Close gives the cursor back.
 func (c *cursor) Close() error {
 	c.t.mu.Lock()
-	err := c.close()
-	c.t.mu.Unlock()
-	clear(c.many[:cap(c.many)])
-	*c = cursor{at: c.at[:0], many: c.many[:0]}
-	cursors.Put(c)
-	return err
+	defer c.t.mu.Unlock()
+	return c.close()
 }
 
 // close does nothing if the transaction has ended, and closed it.
@@ -85,7 +73,7 @@ func (c *cursor) Seek(key []byte) (kv.KeyValue, bool, error) {
 	if c.reverse {
 		c.end = c.span.Begin
 	}
-	c.fetched, c.own, c.scan.stands = c.few[:0], false, false
+	c.fetched, c.own, c.scan.stands = nil, false, false
 	return c.take()
 }
 
@@ -157,7 +145,7 @@ func (c *cursor) fetch() error {
 func (c *cursor) more() int {
 	c.t.mu.Lock()
 	defer c.t.mu.Unlock()
-	c.fetched = c.few[:0]
+	c.fetched = nil
 	if c.check() != nil || c.done() || c.fetch() != nil {
 		return 0
 	}
@@ -167,14 +155,7 @@ func (c *cursor) more() int {
 // readNear gets the next pairs as far as they are known near.
 func (c *cursor) readNear(want int) {
 	from := c.pos
-	memory := c.few[:0]
-	if want > len(c.few) {
-		memory = c.many[:0]
-	}
-	c.fetched, c.own = c.t.db.near.read(&c.reading, memory, want, c.t.version), false
-	if cap(c.fetched) > cap(c.many) {
-		c.many = c.fetched
-	}
+	c.fetched, c.own = c.t.db.near.read(&c.reading, c.one[:0], want, c.t.version), false
 	c.t.observe(c.reading, from)
 	c.scan.stands = c.scan.stands && bytes.Equal(c.pos, from)
 	if c.low != nil {
@@ -189,13 +170,13 @@ func (c *cursor) step() error {
 	if err != nil {
 		return err
 	}
-	c.fetched = c.few[:0]
+	c.fetched = nil
 	if !ok {
 		c.pos = c.end
 		return nil
 	}
 	p := newPair(key, value)
-	c.fetched, c.own = append(c.fetched, p), true
+	c.fetched, c.own = append(c.one[:0], p), true
 	c.at = append(c.at[:0], p.after...) // as p is the reader's
 	c.pos = c.at
 	if c.reverse {
@@ -225,10 +206,7 @@ func (c *cursor) fill(want int) error {
 	if !c.o.KeysOnly {
 		first = max(want, c.t.db.near.most.first)
 	}
-	if first > len(c.few) {
-		c.fetched = slices.Grow(c.many[:0], first)
-		c.many = c.fetched
-	}
+	c.fetched = make([]pair, 0, first)
 	bytes := 0
 	var memory pairs
 	c.own = false

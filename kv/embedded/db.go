@@ -41,8 +41,6 @@ type DB struct {
 
 	long chan struct{} // has one while a long batch is applied, or waits for that: see makeRoom
 
-	over sync.Pool // transactions to be used again
-
 	background sync.WaitGroup
 	stop       context.CancelFunc
 	stopped    <-chan struct{} // closed by stop
@@ -97,14 +95,11 @@ func (db *DB) Transact(ctx context.Context, f func(kv.Tx) error) error {
 		t := newTx(ctx, db)
 		attempts++
 		t.mayBeLazy = attempts <= maxLazy
-		finished := false
-		defer func() { t.over(finished) }()
-		err := f(t)
-		if err == nil {
-			err = t.commit()
+		defer t.end()
+		if err := f(t); err != nil {
+			return err
 		}
-		finished = true
-		return err
+		return t.commit()
 	})
 }
 
@@ -118,14 +113,11 @@ func (db *DB) ReadTransact(ctx context.Context, f func(kv.Reader) error) error {
 	}
 	t := newTx(ctx, db)
 	t.mayBeLazy, t.readOnly = true, true
-	finished := false
-	defer func() { t.over(finished) }()
-	err := f(t.Snapshot())
-	if err == nil {
-		err = t.acknowledgeRead()
+	defer t.end()
+	if err := f(t.Snapshot()); err != nil {
+		return err
 	}
-	finished = true
-	return err
+	return t.acknowledgeRead()
 }
 
 // failed is called once when the store is poisoned.

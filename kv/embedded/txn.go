@@ -10,6 +10,7 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/conq-go/conq/internal/linked"
 	"github.com/conq-go/conq/kv"
+	"github.com/conq-go/conq/kv/internal/overlay"
 )
 
 // view is the store at one version, shared by the transactions that began
@@ -281,7 +282,7 @@ func (t *txn) lookForLast(span, among kv.Range) ([]byte, error) {
 	if err := t.lookFirst(); err != nil {
 		return nil, err
 	}
-	key, err := t.firstKey(kv.Range{Begin: least(among.Begin, span.Begin), End: span.End}, true)
+	key, err := t.firstKey(kv.Range{Begin: overlay.Least(among.Begin, span.Begin), End: span.End}, true)
 	if err != nil || bytes.Compare(key, span.Begin) >= 0 && key != nil {
 		return key, err
 	}
@@ -290,13 +291,6 @@ func (t *txn) lookForLast(span, among kv.Range) ([]byte, error) {
 	}
 	t.db.near.last(span, t.version) // so that near knows what is asked for
 	return nil, err
-}
-
-func least(a, b []byte) []byte {
-	if bytes.Compare(a, b) < 0 {
-		return a
-	}
-	return b
 }
 
 // firstKey returns the first stored key of a range, or the last one, or nil.
@@ -325,8 +319,8 @@ func (t *txn) known(span kv.Range, o kv.RangeOptions, to []kv.KeyValue) (found [
 	if o.Reverse {
 		from.pos, from.end = span.End, span.Begin
 	}
-	buffer := pairBuffers.Get().(*[]pair)
-	r, pairs := from, (*buffer)[:0]
+	var r reading
+	var pairs []pair
 	read := func() {
 		r = from
 		pairs = t.db.near.read(&r, pairs[:0], o.Limit, t.version)
@@ -345,14 +339,8 @@ func (t *txn) known(span kv.Range, o kv.RangeOptions, to []kv.KeyValue) (found [
 		t.observe(r, from.pos)
 		to = appendCopies(to, pairs, o)
 	}
-	clear(pairs)
-	*buffer = pairs
-	pairBuffers.Put(buffer)
 	return to, known, err
 }
-
-// pairBuffers are those that are not in use.
-var pairBuffers = sync.Pool{New: func() any { return new([]pair) }}
 
 // appendCopies appends pairs, of which the values are the caller's.
 func appendCopies(to []kv.KeyValue, pairs []pair, o kv.RangeOptions) []kv.KeyValue {

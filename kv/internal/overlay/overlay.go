@@ -114,14 +114,6 @@ func (o *Overlay) change(key []byte, kind Kind) *Change {
 	return &o.changes[len(o.changes)-1]
 }
 
-// Reset empties the overlay. What it has handed out stays as it is, but for the changes
-// themselves, whose memory is used for others.
-func (o *Overlay) Reset() {
-	clear(o.list)
-	clear(o.changes)
-	*o = Overlay{list: o.list[:0], changes: o.changes[:0], keys: o.keys, values: o.values}
-}
-
 func (o *Overlay) put(c *Change) {
 	o.bytes += len(c.Key) + len(c.Value)
 	if c.Kind == Add {

@@ -426,34 +426,3 @@ func TestSum(t *testing.T) {
 		}
 	}
 }
-
-// After Reset an overlay is empty, and what it had handed out stays as it was.
-func TestReset(t *testing.T) {
-	var o Overlay
-	var handed [][]byte
-	var want []string
-	for round, n := range []int{1, 3, 20, 600, 2} {
-		for i := range n {
-			o.Set(fmt.Appendf(nil, "k%d.%03d", round, i), fmt.Appendf(nil, "v%d.%03d", round, i))
-		}
-		o.Clear([]byte("a"))
-		o.ClearRange(kv.PrefixRange([]byte("b")))
-		if len(o.All()) != n+1 || len(o.Cleared()) != 1 {
-			t.Fatalf("round %d: %d changes of %d, %d cleared ranges", round, len(o.All()), n+1, len(o.Cleared()))
-		}
-		for _, c := range o.All() {
-			for _, b := range [][]byte{c.Key, c.Value} {
-				handed, want = append(handed, b), append(want, string(b))
-			}
-		}
-		o.Reset()
-		if _, known := o.Lookup([]byte("b1")); known || !o.Empty() || len(o.All()) > 0 || o.Bytes() != 0 || o.Ops() != 0 || len(o.Cleared()) > 0 {
-			t.Fatalf("round %d: not empty after Reset: %v", round, o.All())
-		}
-	}
-	for i, b := range handed {
-		if string(b) != want[i] {
-			t.Fatalf("slice %d is %q now, and was %q", i, b, want[i])
-		}
-	}
-}
