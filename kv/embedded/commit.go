@@ -7,6 +7,7 @@ import (
 
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/conq-go/conq/kv"
+	"github.com/conq-go/conq/kv/embedded/internal/conflict"
 	"github.com/conq-go/conq/kv/embedded/internal/guardfs"
 	"github.com/conq-go/conq/kv/internal/overlay"
 	"github.com/conq-go/conq/kv/internal/retry"
@@ -27,10 +28,10 @@ type effects struct {
 }
 
 // written returns what others conflict with.
-func (e *effects) written() written {
-	w := written{keys: make([][]byte, len(e.changes)), ranges: e.ranges}
+func (e *effects) written() conflict.Writes {
+	w := conflict.Writes{Keys: make([][]byte, len(e.changes)), Ranges: e.ranges}
 	for i, c := range e.changes {
-		w.keys[i] = c.Key
+		w.Keys[i] = c.Key
 	}
 	return w
 }
@@ -41,7 +42,7 @@ func (t *tx) effects() (e effects, err error) {
 	e = effects{changes: t.writes.All(), cleared: t.writes.Cleared()}
 	e.ranges = e.cleared
 	if len(t.conflicts) > 0 {
-		e.ranges = normalize(slices.Concat(e.cleared, t.conflicts))
+		e.ranges = conflict.Normalize(slices.Concat(e.cleared, t.conflicts))
 	}
 	e.batch = t.db.pebble.NewBatchWithSize(batchOverhead*(1+t.writes.Ops()) + t.writes.Bytes())
 	for _, r := range e.cleared {
@@ -131,7 +132,7 @@ func (t *tx) startWatches() error {
 
 // watchLocked starts the watches of a transaction that has seen a version, or makes it.
 func (t *tx) watchLocked(version uint64) {
-	since := t.db.window.since(t.version)
+	since := t.db.recent.Since(t.version)
 	for _, w := range t.watched {
 		w.version = version
 		t.db.watch(t.ctx, w, since)
@@ -161,7 +162,7 @@ func (t *tx) committable(now time.Time) error {
 		return kv.ErrClosed
 	case t.ended != nil:
 		return t.ended
-	case t.version != 0 && (t.tooOld(now) || !t.place.Taken()): // the window may not reach back so far
+	case t.version != 0 && (t.tooOld(now) || !t.place.Taken()): // the conflict log may not reach back so far
 		return kv.ErrTooOld
 	}
 	return t.wanted()
@@ -173,7 +174,7 @@ const manyCommits = 64
 
 // applyInTurn is apply, for which long batches wait.
 func (t *tx) applyInTurn() (uint64, error) {
-	reads := normalize(t.reads)
+	reads := conflict.Normalize(t.reads)
 	if bytes := t.writes.Bytes(); bytes > backlogPart {
 		done, err := t.makeRoom(bytes, reads)
 		if err != nil {
@@ -216,19 +217,15 @@ func (t *tx) compare(reads []kv.Range) (compared uint64, err error) {
 	compared = t.needed()
 	db.mu.Lock()
 	for len(reads) > 0 && db.version > compared+manyCommits && t.place.Taken() {
-		since, latest := db.window.since(compared), db.version
+		since, latest := db.recent.Since(compared), db.version
 		db.mu.Unlock()
-		if conflicts(since, reads) {
+		if conflict.Found(since, reads) {
 			return 0, kv.ErrConflict
 		}
 		compared = latest
 		db.mu.Lock()
 	}
 	return compared, nil
-}
-
-func conflicts(since []written, reads []kv.Range) bool {
-	return slices.ContainsFunc(since, func(w written) bool { return w.overlaps(reads) })
 }
 
 // applyLocked is the commit itself. It compares the reads with the commits
@@ -239,7 +236,7 @@ func (t *tx) applyLocked(e *effects, reads []kv.Range, compared uint64) (*pebble
 	if err := t.committable(now); err != nil {
 		return nil, err
 	}
-	if len(reads) > 0 && conflicts(db.window.since(compared), reads) {
+	if len(reads) > 0 && conflict.Found(db.recent.Since(compared), reads) {
 		return nil, kv.ErrConflict
 	}
 	if err := db.sum(e); err != nil {
@@ -258,10 +255,10 @@ func (t *tx) applyLocked(e *effects, reads []kv.Range, compared uint64) (*pebble
 	oldest := db.version
 	if first := db.txns.First(); first != nil {
 		oldest = first.needed()
-		db.window.add(db.version, e.written())
-		db.window.trim(oldest)
+		db.recent.Add(db.version, e.written())
+		db.recent.Trim(oldest)
 	} else {
-		db.window = window{} // who needed it has just expired: a part would be missing
+		db.recent = conflict.Log{} // who needed it has just expired: a part would be missing
 	}
 	behind := db.near.commit(e, db.version, later)
 	db.dead.commit(e, db.version, oldest)
@@ -345,7 +342,7 @@ func unknown(err error) error {
 	return fmt.Errorf("%w: %w", kv.ErrCommitUnknown, err)
 }
 
-// expire has the window kept no longer for transactions that have been open for too long,
+// expire has the conflict log kept no longer for transactions that have been open for too long,
 // whose commits will fail, and for those that don't need it.
 func (db *DB) expire(now time.Time) {
 	for t := db.txns.First(); t != nil && (t.tooOld(now) || db.behind(t)); t = db.txns.First() {
@@ -354,11 +351,11 @@ func (db *DB) expire(now time.Time) {
 	}
 }
 
-// behind tells whether the transaction has no use for the window: what it reads can't be kept in
-// memory any more (see tooMany), and it does not commit. Else a reader that is open for long beside
-// one fast writer has the window take hundreds of megabytes.
+// behind tells whether the transaction has no use for the conflict log: what it reads can't be kept in
+// memory any more (see conflict.MaxCommits), and it does not commit. Else a reader that is open for long beside
+// one fast writer has the conflict log take hundreds of megabytes.
 func (db *DB) behind(t *txn) bool {
-	return t.readOnly && t.view != nil && db.version-t.version >= tooMany
+	return t.readOnly && t.view != nil && db.version-t.version >= conflict.MaxCommits
 }
 
 // maxBuffered is how many bytes of the journal stay in memory with Memory.

@@ -232,7 +232,7 @@ func (c *cursor) fill(want int) error {
 func (db *DB) learnNear(t *txn, r reading, pairs []pair, to []byte) {
 	db.mu.Lock()
 	defer db.mu.Unlock()
-	if t.covers() && !db.window.wrote(t.version, r.upTo(to)) {
+	if t.covers() && !db.recent.Wrote(t.version, r.upTo(to)) {
 		db.near.learn(r, pairs, to, t.version)
 	}
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/conq-go/conq/internal/linked"
 	"github.com/conq-go/conq/kv"
+	"github.com/conq-go/conq/kv/embedded/internal/conflict"
 	"github.com/conq-go/conq/kv/embedded/internal/guardfs"
 	"github.com/conq-go/conq/kv/internal/retry"
 )
@@ -51,8 +52,8 @@ type DB struct {
 	full    bool              // the journal needs a new segment
 	view    *view             // the latest, if it is in use
 	txns    linked.List[txn]  // that hold a view, in the order in which they got it, which is that of their versions
-	expired map[*txn]struct{} // of those, such as the window is not kept for, until they end
-	window  window
+	expired map[*txn]struct{} // of those, those that the conflict log is not kept for, until they end
+	recent  conflict.Log      // what the latest commits wrote, as far as an open transaction needs it
 	watches watches
 	signals kv.Signals
 	commits sync.WaitGroup // between being applied and being acknowledged

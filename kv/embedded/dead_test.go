@@ -437,8 +437,8 @@ func TestDeadSpaceStaysSmall(t *testing.T) {
 	if n := len(db.dead.fresh); n > 10 {
 		t.Errorf("%d gaps wait to be joined, want a few", n)
 	}
-	if n := len(db.window.commits); n > 0 {
-		t.Errorf("the window keeps %d commits and no transaction is open", n)
+	if n := db.recent.Len(); n > 0 {
+		t.Errorf("the log keeps %d commits and no transaction is open", n)
 	}
 	o := newTx(context.Background(), db)
 	defer o.end()

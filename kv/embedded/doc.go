@@ -9,12 +9,12 @@
 // begin before the next commit, with its own writes laid over it; or from memory,
 // see below, which for one that is lazy (kv.Lazily) spares the snapshot. To commit, it
 // takes the store's lock, compares its read conflict ranges with what was
-// written since its version (the window), applies its batch, and gives the lock
-// back. The window keeps the written keys and ranges of each commit for as long
+// written since its version (the conflict log), applies its batch, and gives the lock
+// back. The log keeps the written keys and ranges of each commit for as long
 // as an open transaction is older; ranges are compared as ranges, so an empty
 // one cannot hide a phantom. A transaction that has been open for longer than
 // [Options.Age] fails with kv.ErrTooOld, so that a forgotten one can't make the
-// window grow for ever.
+// log grow for ever.
 //
 // # Durability
 //
@@ -54,7 +54,7 @@
 //
 //	view         a snapshot at one version
 //	lazy         with snapshot extension: a snapshot is taken when it is needed
-//	window       the write sets of recent commits, for backward validation
+//	conflict log the write sets of recent commits, for backward validation
 //	journal      the write-ahead log; a segment is one of its files
 //	horizon      the durable version, or flushed LSN, with its group commit
 //	backlog      a write buffer before Pebble's memtables

@@ -231,7 +231,7 @@ func TestLazyWithoutReads(t *testing.T) {
 }
 
 // A lazy transaction that has become too old between a look at the clock and a read does not go on
-// with what is there by then: the window no longer tells whether what it has read has changed.
+// with what is there by then: the conflict log no longer tells whether what it has read has changed.
 func TestLazyExpired(t *testing.T) {
 	n, f, l := kv.PrefixRange([]byte("n")), kv.PrefixRange([]byte("f")), kv.PrefixRange([]byte("l"))
 	range1 := func(r kv.Reader, span kv.Range) error { _, _, err := first(r, span, false); return err }

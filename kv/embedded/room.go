@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/conq-go/conq/kv"
+	"github.com/conq-go/conq/kv/embedded/internal/conflict"
 )
 
 // makeRoom waits until Pebble will take a long batch at once, and returns a function for when it has.
@@ -45,7 +46,7 @@ func (t *tx) makeRoom(bytes int, reads []kv.Range) (done func(), err error) {
 const untilRoom = 2 * time.Millisecond
 
 // renew begins the age of a transaction anew whose commit waits: it compares what that has read with
-// what was written so far, and needs no more of the window than what comes after. It can read nothing
+// what was written so far, and needs no more of the conflict log than what comes after. It can read nothing
 // more. One that watches does grow older, as its watches are compared with what it has seen.
 func (t *tx) renew(reads []kv.Range) error {
 	db := t.db
@@ -63,7 +64,7 @@ func (t *tx) renew(reads []kv.Range) error {
 	if t.version == 0 || len(t.watched) > 0 {
 		return nil
 	}
-	if conflicts(db.window.since(compared), reads) {
+	if conflict.Found(db.recent.Since(compared), reads) {
 		return kv.ErrConflict
 	}
 	db.txns.Remove(&t.place)

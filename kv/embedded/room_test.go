@@ -80,7 +80,7 @@ func TestRoom(t *testing.T) {
 	}
 }
 
-// Who waits for room grows no older, and needs no more of the window than what is newer than it. If what
+// Who waits for room grows no older, and needs no more of the conflict log than what is newer than it. If what
 // it has read is written meanwhile, it conflicts.
 func TestRoomRenews(t *testing.T) {
 	for _, written := range []string{"r", "another"} {
@@ -114,8 +114,8 @@ func testRoomRenews(t *testing.T, written []byte, commits int) {
 	<-time.After(10 * time.Second) // of the bubble: twice what a transaction may last
 	mustTransact(t, db, func(tx kv.Tx) { tx.Set([]byte("k"), nil) })
 	db.mu.Lock()
-	if n := len(db.window.commits); n > 1 {
-		t.Errorf("the window has %d commits", n)
+	if n := db.recent.Len(); n > 1 {
+		t.Errorf("the conflict log has %d commits", n)
 	}
 	db.mu.Unlock()
 	close(tables)
@@ -211,7 +211,7 @@ func TestRenewedReadsNoMore(t *testing.T) {
 		t.Errorf("error %v of a read, want ErrTooOld", err)
 	}
 	if tx.covers() {
-		t.Error("the window is said to reach back to what was read")
+		t.Error("the conflict log is said to reach back to what was read")
 	}
 	tx.Set([]byte("c"), nil)
 	mustTransact(t, db, func(tx kv.Tx) { tx.Set([]byte("d"), nil) })

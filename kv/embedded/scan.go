@@ -120,7 +120,7 @@ func (s *scan) costly(many int) bool {
 func (db *DB) learn(t *txn, r kv.Range) {
 	db.mu.Lock()
 	defer db.mu.Unlock()
-	if t.covers() && !db.window.wrote(t.version, r) { // else too old: the window no longer reaches back so far
+	if t.covers() && !db.recent.Wrote(t.version, r) { // else too old: the conflict log no longer reaches back so far
 		db.dead.learn(r.Begin, r.End, t.version)
 	}
 }

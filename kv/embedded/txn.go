@@ -10,6 +10,7 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/conq-go/conq/internal/linked"
 	"github.com/conq-go/conq/kv"
+	"github.com/conq-go/conq/kv/embedded/internal/conflict"
 	"github.com/conq-go/conq/kv/internal/overlay"
 )
 
@@ -52,10 +53,10 @@ type txn struct {
 	place linked.Place[txn] // in db.txns, under the store's lock: others end those that are too old
 }
 
-// needed returns the version from which the transaction needs the window.
+// needed returns the version from which the transaction needs the conflict log.
 func (t *txn) needed() uint64 { return max(t.version, t.compared) }
 
-// covers tells whether the window reaches back to what the transaction has read. The store's lock is held.
+// covers tells whether the conflict log reaches back to what the transaction has read. The store's lock is held.
 func (t *txn) covers() bool { return t.place.Taken() && t.compared == 0 }
 
 // maxLazy is how many attempts of a transaction may be lazy. Of a pop that conflicted with
@@ -146,7 +147,7 @@ func (t *txn) moveOn() error {
 	case !t.place.Taken():
 		return kv.ErrTooOld
 	case t.version == db.version:
-	case conflicts(db.window.since(t.version), t.normalized()):
+	case conflict.Found(db.recent.Since(t.version), t.normalized()):
 		t.ended = kv.ErrConflict // also for who does not look at the error
 		return t.ended
 	default:
@@ -159,7 +160,7 @@ func (t *txn) moveOn() error {
 
 // normalized returns what a lazy transaction depends on, for a comparison.
 func (t *txn) normalized() []kv.Range {
-	t.observed = normalize(t.observed)
+	t.observed = conflict.Normalize(t.observed)
 	return t.observed
 }
 
@@ -401,7 +402,7 @@ func (t *txn) releaseLocked() *pebble.Snapshot {
 	t.db.txns.Remove(&t.place)
 	delete(t.db.expired, t)
 	if t.db.txns.Len() == 0 {
-		t.db.window = window{} // nobody needs it
+		t.db.recent = conflict.Log{} // nobody needs it
 	}
 	v := t.view
 	if v == nil {

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/conq-go/conq/kv"
+	"github.com/conq-go/conq/kv/embedded/internal/conflict"
 )
 
 // watch waits for a change of one key. Whoever takes it out of the table ends
@@ -63,9 +64,9 @@ func (ws watches) fire(e *effects) {
 	if len(e.cleared) == 0 {
 		return
 	}
-	cleared := written{ranges: e.cleared}
+	cleared := conflict.Writes{Ranges: e.cleared}
 	for key := range ws {
-		if cleared.overlapsRange(kv.KeyRange([]byte(key))) {
+		if cleared.In(kv.KeyRange([]byte(key))) {
 			ws.fireKey(key)
 		}
 	}
@@ -90,10 +91,10 @@ func (ws watches) fireAll(why func(*watch) error) {
 
 // watch starts w for a transaction that read at version and commits now: ends
 // it at once if the key has been written since. The lock is held.
-func (db *DB) watch(ctx context.Context, w *watch, since []written) {
+func (db *DB) watch(ctx context.Context, w *watch, since []conflict.Writes) {
 	key := kv.KeyRange([]byte(w.key))
 	for i := range since {
-		if since[i].overlapsRange(key) {
+		if since[i].In(key) {
 			w.end(nil)
 			return
 		}

@@ -4,13 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/conq-go/conq/kv"
-	"pgregory.net/rapid"
+	"github.com/conq-go/conq/kv/embedded/internal/conflict"
 )
 
 // When the transaction expires that was open for too long, what others wrote since is not
@@ -97,41 +96,10 @@ func TestManyCommitsSince(t *testing.T) {
 	}
 }
 
-// TestOverlaps compares what conflicts with a plain comparison of all ranges with all that was
-// written, with more of the one and of the other.
-func TestOverlaps(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		drawRanges := func(label string) (ranges []kv.Range) {
-			for range rapid.IntRange(0, 5).Draw(t, label) {
-				a, b := rapid.ByteRange('a', 'p').Draw(t, "begin"), rapid.ByteRange('a', 'p').Draw(t, "end")
-				ranges = append(ranges, kv.Range{Begin: []byte{min(a, b)}, End: []byte{max(a, b)}}) // or none
-			}
-			return ranges
-		}
-		reads, ranges := drawRanges("reads"), drawRanges("ranges")
-		want := slices.ContainsFunc(reads, func(r kv.Range) bool {
-			return slices.ContainsFunc(ranges, func(w kv.Range) bool {
-				return max(string(r.Begin), string(w.Begin)) < min(string(r.End), string(w.End))
-			})
-		})
-		var keys [][]byte
-		for key := byte('a'); key <= 'p'; key++ {
-			if rapid.IntRange(0, 7).Draw(t, "written") == 0 {
-				keys = append(keys, []byte{key})
-				want = want || slices.ContainsFunc(reads, func(r kv.Range) bool { return r.Contains([]byte{key}) })
-			}
-		}
-		w := written{keys, normalize(ranges)}
-		if got := w.overlaps(normalize(slices.Clone(reads))); got != want {
-			t.Fatalf("reads of %q, and %q and %q written: overlap: %v, want %v", reads, keys, ranges, got, want)
-		}
-	})
-}
-
 // TestLearnLate checks that what a reader finds in Pebble is near afterwards, unless so many have
 // committed since he began that to look at all of them takes too long.
 func TestLearnLate(t *testing.T) {
-	for _, commits := range []int{1, tooMany - 1, tooMany} {
+	for _, commits := range []int{1, conflict.MaxCommits - 1, conflict.MaxCommits} {
 		db := mustOpen(t, fmt.Sprint(commits), Options{FS: memFS(), Durability: Memory})
 		mustTransact(t, db, func(tx kv.Tx) { tx.Set([]byte("q1"), nil) })
 		db.near = newNear()
@@ -143,7 +111,7 @@ func TestLearnLate(t *testing.T) {
 				mustTransact(t, db, func(tx kv.Tx) { tx.Set([]byte("b"), nil) })
 			}
 			_, ok, err := first(r, kv.PrefixRange([]byte("q")), false)
-			if _, known := db.near.get([]byte("q1"), db.version); !ok || known != (commits < tooMany) {
+			if _, known := db.near.get([]byte("q1"), db.version); !ok || known != (commits < conflict.MaxCommits) {
 				t.Errorf("after %d commits: found: %v; near afterwards: %v", commits, ok, known)
 			}
 			return err
@@ -154,26 +122,7 @@ func TestLearnLate(t *testing.T) {
 	}
 }
 
-// BenchmarkOverlaps compares the reads of a transaction that had many with what others wrote
-// meanwhile.
-func BenchmarkOverlaps(b *testing.B) {
-	for _, n := range []int{1, 10_000} {
-		b.Run(fmt.Sprint(n), func(b *testing.B) {
-			var reads []kv.Range
-			for i := range n {
-				reads = append(reads, keyRange(fmt.Appendf(nil, "q%08d", i)))
-			}
-			w := written{keys: [][]byte{[]byte("r1"), []byte("r2")}}
-			for b.Loop() {
-				if w.overlaps(reads) {
-					b.Fatal("they overlap")
-				}
-			}
-		})
-	}
-}
-
-// A reader that is open for long does not make the window grow for as long: it reads on at its version.
+// A reader that is open for long does not make the conflict log grow for as long: it reads on at its version.
 // A transaction that may write does, and its conflict is found.
 func TestWindowBesideReader(t *testing.T) {
 	db := mustOpen(t, "store", Options{FS: memFS(), Durability: Memory})
@@ -196,14 +145,14 @@ func TestWindowBesideReader(t *testing.T) {
 	for i := range 10 {
 		set(i)
 	}
-	const commits = 4 * tooMany
+	const commits = 4 * conflict.MaxCommits
 	err := db.ReadTransact(t.Context(), func(r kv.Reader) error {
 		read(r, 0)
 		for i := range commits {
 			set(10 + i)
 		}
-		if n := len(db.window.commits); n > tooMany {
-			t.Errorf("the window keeps %d commits for a reader, want %d at most", n, tooMany)
+		if n := db.recent.Len(); n > conflict.MaxCommits {
+			t.Errorf("the conflict log keeps %d commits for a reader, want %d at most", n, conflict.MaxCommits)
 		}
 		read(r, 0)
 		return nil

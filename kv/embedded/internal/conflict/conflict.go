@@ -1,0 +1,127 @@
+// Package conflict finds out whether what a transaction has read was written to since: the backward
+// validation of optimistic concurrency control. Reads and writes are compared as keys and ranges, so
+// that an empty range cannot hide a phantom.
+//
+// A [Log] has what the latest commits wrote, one entry a version. It has no lock: its user holds one
+// while it calls a method. What Since returns does not change, and may be compared without the lock.
+package conflict
+
+import (
+	"bytes"
+	"slices"
+	"sort"
+
+	"github.com/conq-go/conq/kv"
+)
+
+// Writes is what one commit wrote: keys and ranges, each sorted, the ranges disjoint.
+type Writes struct {
+	Keys   [][]byte
+	Ranges []kv.Range
+}
+
+// In tells whether the commit wrote in r.
+func (w *Writes) In(r kv.Range) bool {
+	i := sort.Search(len(w.Keys), func(i int) bool { return bytes.Compare(w.Keys[i], r.Begin) >= 0 })
+	if i < len(w.Keys) && bytes.Compare(w.Keys[i], r.End) < 0 {
+		return true
+	}
+	return overlapsOne(w.Ranges, r)
+}
+
+// InAny tells whether the commit wrote in one of some ranges, as Normalize returns them. It searches
+// for the fewer among the more: a transaction that has read thousands of keys must not fall behind a
+// lone fast writer for ever.
+func (w *Writes) InAny(reads []kv.Range) bool {
+	if len(reads) <= len(w.Keys)+len(w.Ranges) {
+		return slices.ContainsFunc(reads, w.In)
+	}
+	return slices.ContainsFunc(w.Keys, func(key []byte) bool {
+		i := endingBehind(reads, key)
+		return i < len(reads) && bytes.Compare(reads[i].Begin, key) <= 0
+	}) || slices.ContainsFunc(w.Ranges, func(r kv.Range) bool { return overlapsOne(reads, r) })
+}
+
+// overlapsOne tells whether r overlaps one of the ranges, which are sorted and disjoint.
+func overlapsOne(ranges []kv.Range, r kv.Range) bool {
+	i := endingBehind(ranges, r.Begin)
+	return i < len(ranges) && bytes.Compare(ranges[i].Begin, r.End) < 0
+}
+
+// endingBehind returns the index of the first range that ends behind key.
+func endingBehind(ranges []kv.Range, key []byte) int {
+	return sort.Search(len(ranges), func(i int) bool { return bytes.Compare(ranges[i].End, key) > 0 })
+}
+
+// Found tells whether one of some commits wrote in one of some ranges, as Normalize returns them.
+func Found(commits []Writes, reads []kv.Range) bool {
+	return slices.ContainsFunc(commits, func(w Writes) bool { return w.InAny(reads) })
+}
+
+// Normalize sorts ranges, makes one of those that overlap or touch, and drops those that are empty,
+// as these conflict with nothing. It uses their memory.
+func Normalize(ranges []kv.Range) []kv.Range {
+	ranges = slices.DeleteFunc(ranges, func(r kv.Range) bool { return bytes.Equal(r.Begin, r.End) })
+	if len(ranges) < 2 {
+		return ranges
+	}
+	slices.SortFunc(ranges, func(a, b kv.Range) int { return bytes.Compare(a.Begin, b.Begin) })
+	merged := ranges[:1]
+	for _, r := range ranges[1:] {
+		last := &merged[len(merged)-1]
+		if bytes.Compare(r.Begin, last.End) > 0 {
+			merged = append(merged, r)
+		} else if bytes.Compare(r.End, last.End) > 0 {
+			last.End = r.End
+		}
+	}
+	return merged
+}
+
+// Log is what the latest commits wrote. The zero value is empty and ready for use.
+type Log struct {
+	first   uint64 // version of commits[0]
+	commits []Writes
+}
+
+// Add appends what the commit of the next version wrote.
+func (l *Log) Add(version uint64, w Writes) {
+	if len(l.commits) == 0 {
+		l.first = version
+	}
+	l.commits = append(l.commits, w)
+}
+
+// Since returns the commits after version, up to which the log must not have been trimmed.
+func (l *Log) Since(version uint64) []Writes {
+	if len(l.commits) == 0 || version+1 < l.first {
+		return l.commits
+	}
+	return l.commits[version+1-l.first:]
+}
+
+// MaxCommits is how many commits Wrote looks at.
+const MaxCommits = 512
+
+// Wrote tells whether a commit after version wrote in r, or there are MaxCommits or more, which would
+// take too long to look at with a lock held.
+func (l *Log) Wrote(version uint64, r kv.Range) bool {
+	since := l.Since(version)
+	return len(since) >= MaxCommits || slices.ContainsFunc(since, func(w Writes) bool { return w.In(r) })
+}
+
+// Trim forgets the commits up to version.
+func (l *Log) Trim(version uint64) {
+	if len(l.commits) == 0 || version < l.first {
+		return
+	}
+	n := min(version+1-l.first, uint64(len(l.commits)))
+	l.commits = l.commits[n:] // their memory is freed when the slice next grows
+	l.first += n
+	if len(l.commits) == 0 {
+		l.commits = nil
+	}
+}
+
+// Len returns how many commits the log has.
+func (l *Log) Len() int { return len(l.commits) }
