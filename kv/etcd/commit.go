@@ -19,10 +19,10 @@ func (t *tx) commit() error {
 	if err := t.err(); err != nil {
 		return err
 	}
-	if t.bad != nil {
-		return t.bad
+	if t.writes.Bad != nil {
+		return t.writes.Bad
 	}
-	if t.writes.Empty() && len(t.ranges) == 0 {
+	if t.writes.Empty() && len(t.writes.Conflicts) == 0 {
 		t.watch(t.rev, nil)
 		return nil
 	}
@@ -94,11 +94,7 @@ func (t *tx) prepare() *commit {
 		}
 	}
 	c.coarse = c.count() > maxOperations
-	for _, r := range append(t.ranges, t.writes.Cleared()...) {
-		if bytes.Compare(r.Begin, r.End) < 0 {
-			c.ranges = append(c.ranges, r)
-		}
-	}
+	c.ranges = slices.Concat(t.writes.Conflicts, t.writes.Cleared())
 	return c
 }
 
@@ -113,8 +109,8 @@ func (c *commit) compareKey(key string, mod int64) {
 // check compares c with the limits.
 func (c *commit) check() error {
 	t := c.t
-	writes := t.writes.Ops() + len(t.ranges)
-	operations := writes + t.adds + len(c.compares) - c.seen
+	writes := t.writes.Ops() + len(t.writes.Conflicts)
+	operations := writes + len(c.adds) + len(c.compares) - c.seen
 	// What was seen counts where there is no other way.
 	return limits.CheckTransaction(t.writes.Bytes(), max(operations, c.count()))
 }

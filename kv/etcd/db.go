@@ -103,7 +103,7 @@ func (db *DB) attempt(ctx context.Context, f func(kv.Tx) error) error {
 	if err := t.err(); err != nil {
 		return err
 	}
-	if err := f(handle{reader{t, false}}); err != nil {
+	if err := f(handle{reader{t, false}, &t.writes}); err != nil {
 		return err
 	}
 	if err := t.commit(); err != nil {
@@ -112,8 +112,8 @@ func (db *DB) attempt(ctx context.Context, f func(kv.Tx) error) error {
 		}
 		return err
 	}
-	t.ended = true
-	retry.Committed(t.onCommit)
+	t.writes.Ended = true
+	retry.Committed(t.writes.Committed)
 	return nil
 }
 

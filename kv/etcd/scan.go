@@ -68,9 +68,6 @@ func (c *cursor) Next() (kv.KeyValue, bool, error) {
 	return pair, true, nil
 }
 
-// Close implements overlay.Cursor.
-func (c *cursor) Close() error { return nil }
-
 // Sizes of pages. The first one is as large as the caller asks for. Without a
 // limit pages begin small, as many loops are left early, and grow.
 const (

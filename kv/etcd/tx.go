@@ -20,7 +20,6 @@ type tx struct {
 	ctx      context.Context // ends with the caller's, and with the store
 	cancel   func()
 	readOnly bool
-	ended    bool
 
 	rev     int64 // that all reads are at; 0 before the first
 	view    view
@@ -34,19 +33,16 @@ type tx struct {
 	keys  map[string]int64 // keys with a read conflict, and the revisions that they must still have
 	known map[string]int64 // the same for those that were not read in this transaction
 
-	writes overlay.Overlay
-	adds   int        // how many writes are also reads
-	ranges []kv.Range // write conflict ranges
-
-	bad      error // for the commit, from a method that returns none
-	watches  []*watch
-	onCommit []func()
+	writes  overlay.Writer
+	watches []*watch
 }
 
 func newTx(ctx context.Context, db *DB) *tx {
 	inner, cancel := context.WithCancelCause(ctx)
 	stop := context.AfterFunc(db.ctx, func() { cancel(kv.ErrClosed) })
-	return &tx{db: db, caller: ctx, ctx: inner, cancel: func() { stop(); cancel(nil) }}
+	return &tx{
+		db: db, caller: ctx, ctx: inner, cancel: func() { stop(); cancel(nil) }, writes: overlay.Writer{Limits: &limits},
+	}
 }
 
 // Signals implements kv.Local: there are none, as several processes share the store.
@@ -54,7 +50,7 @@ func (t *tx) Signals() *kv.Signals { return nil }
 
 // end makes t unusable. Watches that do not wait yet end with err.
 func (t *tx) end(err error) {
-	t.ended = true
+	t.writes.Ended = true
 	t.cancel()
 	t.db.plans.learn(t.opened)
 	t.opened = nil
@@ -67,7 +63,7 @@ func (t *tx) end(err error) {
 // err returns the error of a transaction that can't go on.
 func (t *tx) err() error {
 	switch {
-	case t.ended || t.db.ctx.Err() != nil:
+	case t.writes.Ended || t.db.ctx.Err() != nil:
 		return kv.ErrClosed
 	case t.caller.Err() != nil:
 		return context.Cause(t.caller)
@@ -184,15 +180,6 @@ func (t *tx) lookThrough(r kv.Range) error {
 	return nil
 }
 
-// refused keeps err, from a method that can't return it, for the commit, and
-// tells whether the method must not go on.
-func (t *tx) refused(err error) bool {
-	if t.bad == nil {
-		t.bad = err
-	}
-	return err != nil || t.ended
-}
-
 // conflict adds a read conflict range, which its owner may change later.
 func (t *tx) conflict(r kv.Range) *kv.Range {
 	t.reads = append(t.reads, &r)
@@ -213,7 +200,10 @@ type reader struct {
 }
 
 // handle is the kv.Tx of a transaction.
-type handle struct{ reader }
+type handle struct {
+	reader
+	*overlay.Writer
+}
 
 var _ kv.Tx = handle{}
 
@@ -250,97 +240,29 @@ func (r reader) Get(key []byte) ([]byte, error) {
 
 // Range implements kv.Reader.
 func (r reader) Range(given kv.Range, opts kv.RangeOptions) iter.Seq2[kv.KeyValue, error] {
-	s, invalid := given.Bounds()
-	s = kv.Range{Begin: bytes.Clone(s.Begin), End: bytes.Clone(s.End)}
-	if opts.Limit < 0 {
-		invalid = fmt.Errorf("%w: limit %d is negative", kv.ErrInvalid, opts.Limit)
-	}
-	return func(yield func(kv.KeyValue, error) bool) {
-		err := cmp.Or(r.err(), invalid)
-		if err == nil {
-			err = r.scan(s, opts, func(pair kv.KeyValue) bool { return yield(pair, nil) })
+	return overlay.Pairs(given, opts.Limit, func(s kv.Range, yield func(kv.KeyValue) bool) error {
+		covered := new(kv.Range)
+		if !r.snapshot {
+			covered = r.conflict(kv.Range{})
 		}
-		if err != nil {
-			yield(kv.KeyValue{}, err)
-		}
-	}
-}
-
-// scan calls yield for the pairs of s until it returns false. The conflict range
-// grows with each pair, as a caller that uses iter.Pull may never come back.
-func (r reader) scan(s kv.Range, opts kv.RangeOptions, yield func(kv.KeyValue) bool) error {
-	covered := new(kv.Range)
-	if !r.snapshot {
-		covered = r.conflict(kv.Range{})
-	}
-	c := newCursor(r.tx, s, opts.Reverse)
-	c.want, c.record, c.keysOnly = opts.Limit, !r.snapshot, opts.KeysOnly
-	n := 0
-	for pair, err := range r.writes.Merge(s, opts.Reverse, func() (overlay.Cursor, error) { return c, nil }) {
-		if err == nil {
-			err = r.err()
-		}
-		if err != nil {
-			return err
-		}
-		if key := bytes.Clone(pair.Key); opts.Reverse {
-			*covered = kv.Range{Begin: key, End: s.End}
-		} else {
-			*covered = kv.Range{Begin: s.Begin, End: kv.After(key)}
-		}
-		n++
-		if !yield(pair) || n == opts.Limit {
-			return nil
-		}
-	}
-	*covered = s
-	return nil
-}
-
-// Set implements kv.Tx.
-func (h handle) Set(key, value []byte) {
-	if !h.refused(limits.CheckSet(key, value)) {
-		h.writes.Set(key, value)
-	}
-}
-
-// Clear implements kv.Tx.
-func (h handle) Clear(key []byte) {
-	if !h.refused(limits.CheckKey(key)) {
-		h.writes.Clear(key)
-	}
-}
-
-// ClearRange implements kv.Tx.
-func (h handle) ClearRange(r kv.Range) {
-	r, err := r.Bounds()
-	if !h.refused(err) {
-		h.writes.ClearRange(r)
-	}
-}
-
-// Add implements kv.Tx. It is a read and a write of the key, at the time of the
-// commit.
-func (h handle) Add(key []byte, delta int64) {
-	if h.refused(limits.CheckKey(key)) {
-		return
-	}
-	h.writes.Add(key, delta)
-	h.adds++
+		c := newCursor(r.tx, s, opts.Reverse)
+		c.want, c.record, c.keysOnly = opts.Limit, !r.snapshot, opts.KeysOnly
+		return r.writes.OverAll(c, s, opts.Reverse).Scan(opts.Limit, covered, r.err, yield)
+	})
 }
 
 // AddReadConflict implements kv.Tx.
 func (h handle) AddReadConflict(r kv.Range) {
 	r, err := r.Bounds()
-	if h.refused(cmp.Or(err, h.err())) {
+	if h.Refused(cmp.Or(err, h.err())) {
 		return
 	}
 	r = kv.Range{Begin: bytes.Clone(r.Begin), End: bytes.Clone(r.End)}
 	if key := r.Begin; bytes.Equal(kv.After(key), r.End) {
-		h.refused(h.addKeyConflict(key))
+		h.Refused(h.addKeyConflict(key))
 		return
 	}
-	if !h.refused(h.lookThrough(r)) {
+	if !h.Refused(h.lookThrough(r)) {
 		h.conflict(r)
 	}
 }
@@ -368,21 +290,6 @@ func (t *tx) addKeyConflict(key []byte) error {
 	return nil
 }
 
-// AddWriteConflict implements kv.Tx.
-func (h handle) AddWriteConflict(r kv.Range) {
-	r, err := r.Bounds()
-	if !h.refused(err) {
-		h.ranges = append(h.ranges, kv.Range{Begin: bytes.Clone(r.Begin), End: bytes.Clone(r.End)})
-	}
-}
-
-// OnCommit implements kv.Tx.
-func (h handle) OnCommit(f func()) {
-	if f != nil {
-		h.onCommit = append(h.onCommit, f)
-	}
-}
-
 // Watch implements kv.Tx.
 func (h handle) Watch(key []byte) <-chan error {
 	w := newWatch(key)
@@ -390,7 +297,7 @@ func (h handle) Watch(key []byte) <-chan error {
 	if err == nil {
 		err = h.lookUp(key)
 	}
-	if h.refused(err) {
+	if h.Refused(err) {
 		w.tell(cmp.Or(err, error(kv.ErrClosed)))
 	} else {
 		h.watches = append(h.watches, w)

@@ -1,6 +1,7 @@
 package foundationdb
 
 import (
+	"bytes"
 	"context"
 	"encoding/binary"
 	"fmt"
@@ -24,10 +25,10 @@ func (t *txn) commit() error {
 	if err := t.alive(); err != nil {
 		return err
 	}
-	if t.bad != nil {
-		return t.bad
+	if t.writes.Bad != nil {
+		return t.writes.Bad
 	}
-	writes := !t.writes.Empty() || len(t.conflicts) > 0
+	writes := !t.writes.Empty() || len(t.writes.Conflicts) > 0
 	if writes {
 		if err := t.db.limits.CheckTransaction(t.writes.Bytes(), 0); err != nil {
 			return err
@@ -41,9 +42,9 @@ func (t *txn) commit() error {
 			return err
 		}
 	}
-	t.ended = true
+	t.writes.Ended = true
 	t.startWatches()
-	retry.Committed(t.onCommit)
+	retry.Committed(t.writes.Committed)
 	return nil
 }
 
@@ -95,19 +96,21 @@ func (t *txn) unknown(failed error) error {
 // the commit is for FoundationDB.
 func (t *txn) fill() (size int, err error) {
 	for _, r := range t.reads {
-		if empty(*r) {
+		begin, end := t.db.bounds(*r)
+		if bytes.Compare(begin, end) >= 0 {
 			continue
 		}
-		begin, end := t.db.key(r.Begin), t.db.key(r.End)
 		if err := t.tr.addReadConflict(begin, end); err != nil {
 			return 0, t.fault(err)
 		}
 		size += perConflict + len(begin) + len(end)
 	}
 	for _, r := range t.writes.Cleared() {
-		begin, end := t.db.key(r.Begin), t.db.key(r.End)
-		t.tr.clearRange(begin, end)
-		size += perMutation + perConflict + 2*(len(begin)+len(end))
+		begin, end := t.db.bounds(r)
+		if bytes.Compare(begin, end) < 0 {
+			t.tr.clearRange(begin, end)
+			size += perMutation + perConflict + 2*(len(begin)+len(end))
+		}
 	}
 	t.writes.Changes(func(c *overlay.Change) {
 		key := t.db.key(c.Key)
@@ -123,8 +126,11 @@ func (t *txn) fill() (size int, err error) {
 		}
 		size += perMutation + perConflict + 3*len(key) + 1 + len(c.Value)
 	})
-	for _, r := range t.conflicts {
-		begin, end := t.db.key(r.Begin), t.db.key(r.End)
+	for _, r := range t.writes.Conflicts {
+		begin, end := t.db.bounds(r)
+		if bytes.Compare(begin, end) >= 0 {
+			continue
+		}
 		if err := t.tr.addWriteConflict(begin, end); err != nil {
 			return 0, t.fault(err)
 		}

@@ -114,7 +114,8 @@ func (db *DB) ReadTransact(ctx context.Context, f func(kv.Reader) error) error {
 		return err
 	}
 	defer c.release()
-	t := &txn{call: c, readOnly: true}
+	t := c.newTxn()
+	t.readOnly = true
 	defer t.end()
 	return f(reader{t, true})
 }
@@ -271,12 +272,12 @@ func (c *call) again(err error) error {
 
 // attempt runs f once and commits.
 func (c *call) attempt(f func(kv.Tx) error) error {
-	t := &txn{call: c}
+	t := c.newTxn()
 	defer t.end() // also when f panics
 	if err := t.alive(); err != nil {
 		return err
 	}
-	if err := f(tx{reader{t, false}}); err != nil {
+	if err := f(tx{reader{t, false}, &t.writes}); err != nil {
 		return err
 	}
 	return t.commit()

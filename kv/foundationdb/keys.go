@@ -14,13 +14,10 @@ func (db *DB) key(key []byte) []byte {
 	return append(append(make([]byte, 0, len(db.prefix)+len(key)), db.prefix...), key...)
 }
 
-// bounds returns r with explicit bounds that no key of a store lies outside of, in
-// new slices: from the first key that there can be, as an empty one is not a key,
-// up to the first reserved one.
-func bounds(r kv.Range) (kv.Range, error) {
-	r, err := r.Bounds()
-	r = kv.Range{Begin: within(r.Begin), End: within(r.End)}
-	return r, err
+// bounds returns the bounds of r in the cluster, in new slices: from the first key that there can be,
+// as an empty one is not a key, up to the first reserved one.
+func (db *DB) bounds(r kv.Range) (begin, end []byte) {
+	return db.key(within(r.Begin)), db.key(within(r.End))
 }
 
 func within(key []byte) []byte {
@@ -28,9 +25,9 @@ func within(key []byte) []byte {
 	case len(key) == 0:
 		return []byte{0}
 	case bytes.Compare(key, reserved) > 0:
-		return bytes.Clone(reserved)
+		return reserved
 	}
-	return bytes.Clone(key)
+	return key
 }
 
 func empty(r kv.Range) bool { return bytes.Compare(r.Begin, r.End) >= 0 }
@@ -42,12 +39,4 @@ func less(r kv.Range, key []byte, reverse bool) kv.Range {
 		return kv.Range{Begin: r.Begin, End: bytes.Clone(key)}
 	}
 	return kv.Range{Begin: kv.After(key), End: r.End}
-}
-
-// covered returns the part of r that a loop has covered when it has returned key.
-func covered(r kv.Range, key []byte, reverse bool) kv.Range {
-	if reverse {
-		return kv.Range{Begin: bytes.Clone(key), End: r.End}
-	}
-	return kv.Range{Begin: r.Begin, End: kv.After(key)}
 }

@@ -17,25 +17,25 @@ import (
 // txn is one attempt of a transaction, or a ReadTransact.
 type txn struct {
 	*call
-	ended    bool
 	readOnly bool
 
 	hasRead bool // so that the version is fixed
 	epoch   int  // how often the library's transaction was made as new
 
-	writes    overlay.Overlay
-	reads     []*kv.Range // read conflicts, in keys of the store
-	conflicts []kv.Range  // write conflicts added by hand
-	watches   []*watch
-	onCommit  []func()
-	bad       error // of the first method that could not return it
-	outcome   error // of an attempt that did not commit: nil is kv.ErrConflict
+	writes  overlay.Writer
+	reads   []*kv.Range // read conflicts, in keys of the store
+	watches []*watch
+	outcome error // of an attempt that did not commit: nil is kv.ErrConflict
+}
+
+func (c *call) newTxn() *txn {
+	return &txn{call: c, writes: overlay.Writer{Limits: &c.db.limits}}
 }
 
 // alive returns the error with which a read, or the commit, has to fail now.
 func (t *txn) alive() error {
 	switch {
-	case t.ended || t.db.closed():
+	case t.writes.Ended || t.db.closed():
 		return kv.ErrClosed
 	case t.ctx.Err() != nil:
 		return context.Cause(t.ctx)
@@ -45,7 +45,7 @@ func (t *txn) alive() error {
 
 // end makes the attempt unusable.
 func (t *txn) end() {
-	t.ended = true
+	t.writes.Ended = true
 	for _, w := range t.watches {
 		w.tell(cmp.Or(t.outcome, kv.ErrConflict))
 	}
@@ -168,17 +168,18 @@ func (r reader) Get(key []byte) ([]byte, error) {
 }
 
 func (r reader) Range(span kv.Range, o kv.RangeOptions) iter.Seq2[kv.KeyValue, error] {
-	span, err := bounds(span)
-	if err == nil && o.Limit < 0 {
-		err = fmt.Errorf("%w: negative limit %d", kv.ErrInvalid, o.Limit)
-	}
-	return func(yield func(kv.KeyValue, error) bool) {
-		if err := cmp.Or(r.t.alive(), err); err != nil {
-			yield(kv.KeyValue{}, err)
-			return
+	return overlay.Pairs(span, o.Limit, func(span kv.Range, yield func(kv.KeyValue) bool) error {
+		if err := r.t.alive(); err != nil {
+			return err
 		}
-		r.loop(span, o, yield)
-	}
+		conflict := new(kv.Range)
+		if !r.snapshot {
+			conflict = r.t.conflict(kv.Range{})
+		}
+		limit := min(o.Limit, math.MaxInt32) // of the library, which gets an int of C
+		c := &cursor{t: r.t, span: span, limit: limit, reverse: o.Reverse}
+		return r.t.writes.Over(c, span, o.Reverse).Scan(o.Limit, conflict, r.t.alive, yield)
+	})
 }
 
 // mostAsked is how many range reads LastKeys has under way at once.
@@ -201,7 +202,7 @@ func (r reader) LastKeys(spans []kv.Range, _ kv.Range, to [][]byte) ([][]byte, e
 			to = append(to, last.Key)
 			if read := c.span; !r.snapshot {
 				if ok {
-					read = covered(c.span, last.Key, true)
+					read = overlay.Covered(c.span, last.Key, true)
 				}
 				r.t.conflict(read)
 			}
@@ -214,47 +215,14 @@ func (r reader) LastKeys(spans []kv.Range, _ kv.Range, to [][]byte) ([][]byte, e
 func (r reader) askForLast(spans []kv.Range) ([]*cursor, error) {
 	cursors := make([]*cursor, len(spans))
 	for i, span := range spans {
-		span, err := bounds(span)
+		span, err := span.Bounds()
 		if err := cmp.Or(r.t.alive(), err); err != nil {
 			return nil, err
 		}
-		cursors[i] = &cursor{t: r.t, span: span, limit: 1, reverse: true}
+		cursors[i] = &cursor{t: r.t, span: kv.Range{Begin: bytes.Clone(span.Begin), End: bytes.Clone(span.End)}, limit: 1, reverse: true}
 		cursors[i].ask()
 	}
 	return cursors, nil
-}
-
-// loop reads the range. Its conflict range grows with each pair, as the loop may be
-// left at any time, or never.
-func (r reader) loop(span kv.Range, o kv.RangeOptions, yield func(kv.KeyValue, error) bool) {
-	conflict := new(kv.Range)
-	if !r.snapshot {
-		conflict = r.t.conflict(kv.Range{})
-	}
-	limit := min(o.Limit, math.MaxInt32) // of the library, which gets an int of C
-	merged := r.t.writes.Over(&cursor{t: r.t, span: span, limit: limit, reverse: o.Reverse}, span, o.Reverse)
-	for n := 1; ; n++ {
-		err := r.t.alive()
-		var pair kv.KeyValue
-		var ok bool
-		if err == nil {
-			pair, ok, err = merged.Next()
-		}
-		switch {
-		case err != nil:
-			yield(kv.KeyValue{}, err)
-			return
-		case !ok:
-			*conflict = span
-			return
-		}
-		if !r.snapshot {
-			*conflict = covered(span, pair.Key, o.Reverse)
-		}
-		if !yield(pair, nil) || n == o.Limit {
-			return
-		}
-	}
 }
 
 // cursor reads the pairs of a range that are stored. It implements overlay.Cursor.
@@ -324,10 +292,9 @@ func (c *cursor) open() {
 	}
 	c.t.cancelLater()
 	c.got, c.epoch = 0, c.t.epoch
-	c.page = c.t.tr.getRange(c.t.db.key(c.rest.Begin), c.t.db.key(c.rest.End), c.limit, c.reverse)
+	begin, end := c.t.db.bounds(c.rest)
+	c.page = c.t.tr.getRange(begin, end, c.limit, c.reverse)
 }
-
-func (c *cursor) Close() error { return nil }
 
 // cancelLater has the library's transaction cancelled at the end of the context, if
 // that is not so yet: a range read can't be cancelled by itself.

@@ -2,7 +2,6 @@ package overlay
 
 import (
 	"bytes"
-	"iter"
 
 	"github.com/conq-go/conq/kv"
 )
@@ -15,37 +14,10 @@ type Cursor interface {
 	Seek(key []byte) (pair kv.KeyValue, ok bool, err error)
 	// Next moves to the next pair in the cursor's direction.
 	Next() (pair kv.KeyValue, ok bool, err error)
-	// Close releases the cursor.
-	Close() error
 }
 
-// Merge returns the pairs of r, whose bounds must be explicit, as the
-// transaction sees them: those that open's cursor finds in the store with the
-// overlay's changes laid over. The overlay may be changed while it is read.
-func (o *Overlay) Merge(r kv.Range, reverse bool, open func() (Cursor, error)) iter.Seq2[kv.KeyValue, error] {
-	return func(yield func(kv.KeyValue, error) bool) {
-		cursor, err := open()
-		if err != nil {
-			yield(kv.KeyValue{}, err)
-			return
-		}
-		defer cursor.Close()
-		m := o.over(cursor, r, reverse)
-		for {
-			pair, ok, err := m.Next()
-			if err != nil {
-				yield(kv.KeyValue{}, err)
-				return
-			}
-			if !ok || !yield(pair, nil) {
-				return
-			}
-		}
-	}
-}
-
-// Merger is what Merge returns, one pair at a time. The cursor is the caller's to
-// close.
+// Merger returns the pairs of a range as the transaction sees them, one at a time: those that a
+// cursor finds in the store with the overlay's changes laid over, which may change meanwhile.
 type Merger struct {
 	o       *Overlay
 	r       kv.Range // what is left: its Begin moves up, or its End down
@@ -72,14 +44,14 @@ type Merger struct {
 // keep to r. It does not read again what one before it in this direction has stepped over
 // from the same place on, so all must read one version of the store.
 func (o *Overlay) Over(cursor Cursor, r kv.Range, reverse bool) Merger {
-	m := o.over(cursor, r, reverse)
+	m := o.OverAll(cursor, r, reverse)
 	m.noting = true
 	return m
 }
 
-// over is Over, but reads all of it. Where that is called, there are few writes, and what the
-// cursor has read matters.
-func (o *Overlay) over(cursor Cursor, r kv.Range, reverse bool) Merger {
+// OverAll is Over, but reads again what others have stepped over, as for an engine to which it matters
+// what the cursor has read.
+func (o *Overlay) OverAll(cursor Cursor, r kv.Range, reverse bool) Merger {
 	return Merger{o: o, r: r, reverse: reverse, cursor: cursor, clean: o.Untouched(r), ops: o.ops}
 }
 

@@ -72,12 +72,14 @@ func (c *sliceCursor) pair() (kv.KeyValue, bool, error) {
 	return kv.KeyValue{Key: bytes.Clone(p.Key), Value: bytes.Clone(p.Value)}, true, nil
 }
 
-func (c *sliceCursor) Close() error { return nil }
-
-// merge is Merge over a slice.
+// merge is OverAll with a slice.
 func (o *Overlay) merge(stored []kv.KeyValue, r kv.Range, reverse bool) iter.Seq2[kv.KeyValue, error] {
-	return o.Merge(r, reverse, func() (Cursor, error) {
-		return &sliceCursor{pairs: stored, r: r, reverse: reverse}, nil
+	return scan(o.OverAll(&sliceCursor{pairs: stored, r: r, reverse: reverse}, r, reverse))
+}
+
+func scan(m Merger) iter.Seq2[kv.KeyValue, error] {
+	return Pairs(m.r, 0, func(_ kv.Range, yield func(kv.KeyValue) bool) error {
+		return m.Scan(0, new(kv.Range), func() error { return nil }, yield)
 	})
 }
 
@@ -269,12 +271,7 @@ func (c *failingCursor) fail(pair kv.KeyValue, ok bool, err error) (kv.KeyValue,
 	return pair, ok, err
 }
 
-func (c *failingCursor) Close() error {
-	c.closed = true
-	return nil
-}
-
-// An error of the store comes out and ends the loop, wherever it happens. The cursor is closed.
+// An error of the store comes out and ends the loop, wherever it happens.
 func TestStoreFails(t *testing.T) {
 	stored := []kv.KeyValue{{Key: []byte("1")}, {Key: []byte("2")}, {Key: []byte("3")}, {Key: []byte("4")}}
 	r := kv.Range{Begin: []byte("0"), End: []byte("9")}
@@ -285,21 +282,16 @@ func TestStoreFails(t *testing.T) {
 			o.ClearRange(kv.Range{Begin: []byte("2"), End: []byte("3")})
 		}
 		for _, reverse := range []bool{false, true} {
-			for left := -1; left < 4; left++ {
+			for left := range 4 {
 				c := &failingCursor{sliceCursor: sliceCursor{pairs: stored, r: r, reverse: reverse}, left: left}
 				var last error
 				met := 0
-				for _, err := range o.Merge(r, reverse, func() (Cursor, error) {
-					if left < 0 {
-						return nil, errStore
-					}
-					return c, nil
-				}) {
+				for _, err := range scan(o.OverAll(c, r, reverse)) {
 					met++
 					last = err
 				}
-				if last != errStore || met > left+2 || c.closed != (left >= 0) {
-					t.Errorf("touched %v, reverse %v, after %d moves: %v after %d pairs; closed: %v", touched, reverse, left, last, met-1, c.closed)
+				if last != errStore || met > left+2 {
+					t.Errorf("touched %v, reverse %v, after %d moves: %v after %d pairs", touched, reverse, left, last, met-1)
 				}
 			}
 		}
