@@ -41,9 +41,9 @@ func compareElements(a, b any, depth int) int {
 	case Tuple:
 		return compareTuples(a, b.(Tuple), depth+1)
 	case float32:
-		return cmp.Compare(totalOrder32(a), totalOrder32(b.(float32)))
+		return cmp.Compare(sortable32(math.Float32bits(a)), sortable32(math.Float32bits(b.(float32))))
 	case float64:
-		return cmp.Compare(totalOrder64(a), totalOrder64(b.(float64)))
+		return cmp.Compare(sortable64(math.Float64bits(a)), sortable64(math.Float64bits(b.(float64))))
 	case UUID:
 		b := b.(UUID)
 		return bytes.Compare(a[:], b[:])
@@ -51,8 +51,9 @@ func compareElements(a, b any, depth int) int {
 		b := b.(Versionstamp)
 		return cmp.Or(bytes.Compare(a.Transaction[:], b.Transaction[:]), cmp.Compare(a.User, b.User))
 	}
-	if rank(a) == rankInteger {
-		return compareIntegers(a, b)
+	if x, ok := bigOf(a); ok {
+		y, _ := bigOf(b)
+		return x.Cmp(y)
 	}
 	return 0 // nil, bool (each has its own rank), or not supported
 }
@@ -103,12 +104,6 @@ func rank(e any) int {
 	return rankUnsupported
 }
 
-func compareIntegers(a, b any) int {
-	x, _ := bigOf(a)
-	y, _ := bigOf(b)
-	return x.Cmp(y)
-}
-
 // bigOf returns the value of any integer.
 func bigOf(e any) (*big.Int, bool) {
 	if i, ok := e.(*big.Int); ok {
@@ -120,22 +115,4 @@ func bigOf(e any) (*big.Int, bool) {
 		i.Neg(i)
 	}
 	return i, ok
-}
-
-// totalOrder32 returns integers that sort as IEEE 754's total order of floats.
-func totalOrder32(f float32) int64 {
-	b := int64(math.Float32bits(f))
-	if b > math.MaxInt32 { // negative: larger magnitudes come first
-		return math.MaxInt32 - b
-	}
-	return b
-}
-
-// totalOrder64 is totalOrder32 for a float64.
-func totalOrder64(f float64) int64 {
-	b := int64(math.Float64bits(f))
-	if b < 0 {
-		return math.MinInt64 - b - 1
-	}
-	return b
 }

@@ -7,7 +7,6 @@ import (
 	"math"
 	"math/big"
 	"math/bits"
-	"strings"
 	"unicode/utf8"
 )
 
@@ -38,31 +37,27 @@ func AppendInt(dst []byte, i int64) []byte {
 
 // AppendBytes appends the encoding of the tuple (b) to dst. It needs room for
 // len(b)+2 bytes, and one for each zero byte in b.
-func AppendBytes(dst, b []byte) []byte {
-	dst = append(dst, codeBytes)
-	for {
-		i := bytes.IndexByte(b, end)
-		if i < 0 {
-			return append(append(dst, b...), end)
-		}
-		dst = append(append(dst, b[:i+1]...), escape)
-		b = b[i+1:]
-	}
-}
+func AppendBytes(dst, b []byte) []byte { return appendText(dst, codeBytes, b) }
 
 // AppendString appends the encoding of the tuple (s) to dst. It needs as much
 // room as AppendBytes. s must be UTF-8, which is not checked here: [Unpack]
 // refuses what is not.
-func AppendString(dst []byte, s string) []byte {
-	dst = append(dst, codeString)
-	for {
-		i := strings.IndexByte(s, end)
-		if i < 0 {
-			return append(append(dst, s...), end)
-		}
-		dst = append(append(dst, s[:i+1]...), escape)
-		s = s[i+1:]
+func AppendString(dst []byte, s string) []byte { return appendText(dst, codeString, s) }
+
+func appendText[T []byte | string](dst []byte, code byte, text T) []byte {
+	dst = append(dst, code)
+	begin := len(dst)
+	dst = append(dst, text...)
+	if bytes.IndexByte(dst[begin:], end) < 0 { // mostly
+		return append(dst, end)
 	}
+	dst = dst[:begin]
+	for i := range len(text) {
+		if dst = append(dst, text[i]); text[i] == end {
+			dst = append(dst, escape)
+		}
+	}
+	return append(dst, end)
 }
 
 // appendElement appends one element, of a tuple at the given depth.

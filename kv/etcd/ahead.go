@@ -3,7 +3,7 @@ package etcd
 import (
 	"bytes"
 	"slices"
-	"sync"
+	"sync/atomic"
 
 	"github.com/conq-go/conq/kv"
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
@@ -35,13 +35,13 @@ func (o opening) shape() opening {
 }
 
 // plans remember, for what transactions read first, what they went on to read. The
-// next one that begins alike gets all of it in one request, which saves as many
-// round trips. What was not needed after all has cost the member a look; it is
-// forgotten when that has happened a few times in a row.
+// next one that begins alike gets all of it in one request: an enqueue takes 2 instead of 3, a
+// move between queues 2 instead of 4. What was not needed after all has cost the member a look;
+// it is forgotten when that has happened a few times in a row.
 type plans struct {
-	mu   sync.Mutex
-	of   map[opening][]plan
-	less int // reads than maxAhead that the servers take
+	bounded[opening, []plan] // by shape of the first read
+
+	less atomic.Int32 // reads than maxAhead that the servers take
 }
 
 // plan is something that is likely to be read.
@@ -51,7 +51,6 @@ type plan struct {
 }
 
 const (
-	maxPlans  = 1024
 	maxAhead  = 16 // reads after the first one
 	maxWanted = 64 // pairs that are read ahead
 	maxIdle   = 3
@@ -59,17 +58,13 @@ const (
 
 // after returns what is likely to be read after first.
 func (p *plans) after(first opening) []plan {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	all := p.of[first.shape()]
-	return all[:min(len(all), maxAhead-p.less)]
+	all, _ := p.get(first.shape())
+	return all[:min(len(all), maxAhead-int(p.less.Load()))]
 }
 
 // refused tells that the servers did not take a request because of so many reads.
 func (p *plans) refused(reads int) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.less = max(p.less, maxAhead-reads/2)
+	p.less.Store(max(p.less.Load(), int32(maxAhead-reads/2)))
 }
 
 // learn remembers what a transaction has read.
@@ -78,20 +73,9 @@ func (p *plans) learn(all []opening) {
 		return
 	}
 	first := all[0].shape()
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	old, there := p.of[first]
+	old, there := p.get(first)
 	if !there && len(all) == 1 {
 		return
-	}
-	if p.of == nil {
-		p.of = make(map[opening][]plan)
-	}
-	if !there && len(p.of) >= maxPlans {
-		for other := range p.of { // any
-			delete(p.of, other)
-			break
-		}
 	}
 	var fresh []plan
 	for _, o := range all[1:] {
@@ -106,7 +90,7 @@ func (p *plans) learn(all []opening) {
 			fresh = append(fresh, o)
 		}
 	}
-	p.of[first] = fresh
+	p.set(first, fresh)
 }
 
 // opens notes that a Get or a loop begins. If it is the first of the transaction,

@@ -17,10 +17,14 @@ type DB struct {
 	layout layout
 	conn   *conn
 	hints  hints
-	known  known
 	rivals rivals
 	plans  plans
 	watch  watches
+
+	// known has in which revision keys were set by transactions of this store that had a conflict on
+	// them. The next one that has need not read: its commit compares that revision, and whoever finds
+	// another one forgets it. So an outcome key (see kv.Once) costs no round trip.
+	known bounded[string, int64]
 
 	compactor compactor
 
@@ -158,45 +162,3 @@ func (db *DB) beginCommit() error {
 }
 
 func (db *DB) endCommit() { db.commits.Done() }
-
-// known remembers in which revision keys were set by transactions of this store
-// that had a conflict on them. The next one that has need not ask: that the key is
-// still of that revision is what its commit compares. Whoever finds otherwise
-// forgets it.
-//
-// It is what makes an outcome key (see kv.Once), which each transaction of a lane
-// compares and sets, cost no round trip.
-type known struct {
-	mu        sync.Mutex
-	revisions map[string]int64
-}
-
-const maxKnown = 4096
-
-func (k *known) get(key []byte) (revision int64, ok bool) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	revision, ok = k.revisions[string(key)]
-	return revision, ok
-}
-
-func (k *known) set(key string, revision int64) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	if k.revisions == nil {
-		k.revisions = make(map[string]int64)
-	}
-	if _, there := k.revisions[key]; !there && len(k.revisions) >= maxKnown {
-		for other := range k.revisions { // any
-			delete(k.revisions, other)
-			break
-		}
-	}
-	k.revisions[key] = max(revision, k.revisions[key])
-}
-
-func (k *known) forget(key string) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	delete(k.revisions, key)
-}

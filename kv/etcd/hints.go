@@ -23,8 +23,9 @@ import (
 // requests a read takes: what is in a narrow range is read as exactly as what is
 // in the whole, and if it holds too little, more is read.
 type hints struct {
-	mu      sync.Mutex
-	byEnd   map[string]hint
+	bounded[string, hint] // by end of a range; each queue in use needs two
+
+	sizes   sync.Mutex
 	average int // bytes of a pair
 }
 
@@ -34,46 +35,15 @@ type hint struct {
 	scale
 }
 
-// maxHints is how many are kept: two for each queue in use are needed.
-const maxHints = 4096
-
 // front and back name the ends of a range.
 func front(r kv.Range) string { return "f" + string(r.Begin) }
 func back(r kv.Range) string  { return "b" + string(r.End) }
-
-func (hs *hints) get(end string) (hint, bool) {
-	hs.mu.Lock()
-	defer hs.mu.Unlock()
-	h, ok := hs.byEnd[end]
-	return h, ok
-}
-
-func (hs *hints) set(end string, h hint) {
-	hs.mu.Lock()
-	defer hs.mu.Unlock()
-	if hs.byEnd == nil {
-		hs.byEnd = make(map[string]hint)
-	}
-	if _, there := hs.byEnd[end]; !there && len(hs.byEnd) >= maxHints {
-		for other := range hs.byEnd { // any
-			delete(hs.byEnd, other)
-			break
-		}
-	}
-	hs.byEnd[end] = h
-}
 
 // move tells that the last pair of a range is now at edge.
 func (hs *hints) move(end string, edge []byte) {
 	h, _ := hs.get(end)
 	h.edge = edge
 	hs.set(end, h)
-}
-
-func (hs *hints) forget(end string) {
-	hs.mu.Lock()
-	defer hs.mu.Unlock()
-	delete(hs.byEnd, end)
 }
 
 // unknownPair is how large a pair is taken to be before one was seen.
@@ -88,15 +58,15 @@ func (hs *hints) saw(pairs []kv.KeyValue) {
 	for _, pair := range pairs {
 		size += len(pair.Key) + len(pair.Value)
 	}
-	hs.mu.Lock()
-	defer hs.mu.Unlock()
+	hs.sizes.Lock()
+	defer hs.sizes.Unlock()
 	hs.average = (hs.average + size/len(pairs)) / 2
 }
 
 // fitting returns about how many pairs have so many bytes.
 func (hs *hints) fitting(size int) int {
-	hs.mu.Lock()
-	defer hs.mu.Unlock()
+	hs.sizes.Lock()
+	defer hs.sizes.Unlock()
 	if hs.average == 0 {
 		return size / unknownPair
 	}

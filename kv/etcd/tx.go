@@ -272,7 +272,7 @@ func (h handle) AddReadConflict(r kv.Range) {
 // then is known to be enough, and checked by the commit.
 func (t *tx) addKeyConflict(key []byte) error {
 	if _, seen := t.view.mod(key); !seen {
-		if mod, ok := t.db.known.get(key); ok && (t.rev == 0 || mod <= t.rev) {
+		if mod, ok := t.db.known.get(string(key)); ok && (t.rev == 0 || mod <= t.rev) {
 			if t.known == nil {
 				t.known = make(map[string]int64)
 			}
