@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 
+	"github.com/conq-go/conq/internal/staging"
 	"github.com/conq-go/conq/kv"
 )
 
@@ -57,16 +58,9 @@ func (b *budget) spend(item kv.KeyValue, n int) bool {
 	return !b.spent
 }
 
-// gather returns the first items of an order: while the budget lasts, but at least one.
-func (s *store) gather(r kv.Reader, o order, b *budget) ([]kv.KeyValue, error) {
-	items, known, err := o.known(r, b.items)
-	switch {
-	case err != nil:
-		return nil, err
-	case known:
-		return s.afford(items, b), nil
-	}
-	for item, err := range o.items(r, b.items) {
+// gather returns the first items of a side: while the budget lasts, but at least one.
+func (s *store) gather(r kv.Reader, side staging.Side, b *budget) (items []kv.KeyValue, _ error) {
+	for item, err := range s.items(r, side, b.items) {
 		if errors.Is(err, ErrDecode) && len(items) > 0 {
 			b.spent = true // there is more, and the next call will tell
 			return items, nil
@@ -74,7 +68,7 @@ func (s *store) gather(r kv.Reader, o order, b *budget) ([]kv.KeyValue, error) {
 		if err != nil {
 			return nil, err
 		}
-		if !s.spend(item, b) && len(items) > 0 {
+		if !b.spend(item, s.keys(item.Key)) && len(items) > 0 {
 			break
 		}
 		if items = append(items, item); !b.left() {
@@ -82,21 +76,6 @@ func (s *store) gather(r kv.Reader, o order, b *budget) ([]kv.KeyValue, error) {
 		}
 	}
 	return items, nil
-}
-
-// afford returns the first items, while the budget lasts, but at least one.
-func (s *store) afford(items []kv.KeyValue, b *budget) []kv.KeyValue {
-	for i, item := range items {
-		if !s.spend(item, b) && i > 0 {
-			return items[:i]
-		}
-	}
-	return items
-}
-
-// spend takes off b what an item costs, and tells whether it was there.
-func (s *store) spend(item kv.KeyValue, b *budget) bool {
-	return b.spend(item, s.keys(item.Key))
 }
 
 // affordPayloads returns how many of the first items have payloads that the budget lasts for,

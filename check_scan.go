@@ -275,7 +275,7 @@ func (c *checker) stageOf(s *store) *staging.Checker {
 		return known
 	}
 	stage := staging.New(c.db, staging.Options{
-		Source: source{s, nil}, Space: subspace.FromBytes(stageSpace(s.name)), Outcomes: subspace.FromBytes(outcomes(s.name)),
+		Source: source{s}, Space: subspace.FromBytes(stageSpace(s.name)), Outcomes: subspace.FromBytes(outcomes(s.name)),
 		PutBack: s.announce, Now: c.o.now,
 	})
 	c.staged = s.name

@@ -316,7 +316,7 @@ func TestCombinedBadPriority(t *testing.T) {
 		p, err := OpenPriorityQueue(g, "p", String())
 		noError(t, err)
 		full := packed(t, p.store.prefix(), 1, int64(math.MaxInt64), make([]byte, 20))
-		foreign := append(p.store.ofPriority(2).Begin, 0x02, 'x', 0)
+		foreign := packed(t, p.store.prefix(), 2, "x")
 		write(t, g, kv.KeyValue{Key: full}, kv.KeyValue{Key: foreign})
 		release := g.hold()
 		calls := make([]chan error, 5)

@@ -117,7 +117,7 @@ func (t *taker) find(tx kv.Tx, wants []int, how strictness, a *takeAttempt) (sha
 	if err != nil {
 		return nil, nil, err
 	}
-	pairs, err := t.s.gather(tx.Snapshot(), t.order, &b)
+	pairs, err := t.s.gather(tx.Snapshot(), t.side, &b)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -129,7 +129,7 @@ func (t *taker) find(tx kv.Tx, wants []int, how strictness, a *takeAttempt) (sha
 	}
 	covered := []kv.Range{t.s.span}
 	if len(pairs) > 0 && !d.empty && (how != exact || !b.left() || d.failed != nil) {
-		covered = t.order.covered(pairs[max(d.taken, 1)-1].Key)
+		covered = t.s.orders[t.side].Covered(pairs[max(d.taken, 1)-1].Key)
 	}
 	for _, r := range covered {
 		tx.AddReadConflict(r)

@@ -12,6 +12,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/conq-go/conq/internal/staging"
 	"github.com/conq-go/conq/kv"
 	"github.com/conq-go/conq/kv/faulty"
 	"github.com/conq-go/conq/tuple"
@@ -123,7 +124,7 @@ func TestDeadRequestsGo(t *testing.T) {
 
 // abandon makes the first item of a queue the result of a staged request that
 // nobody collects, as docs/format.md describes it.
-func abandon(tx kv.Tx, s *store) error { return abandonThose(tx, s, forwards{s}.items(tx, 1)) }
+func abandon(tx kv.Tx, s *store) error { return abandonThose(tx, s, s.items(tx, staging.Front, 1)) }
 
 // abandonThose does so with items that it is given, each with its own request.
 func abandonThose(tx kv.Tx, s *store, items iter.Seq2[kv.KeyValue, error]) error {
@@ -186,10 +187,12 @@ type orders struct {
 // they are put back, in the queue or its priority, whether there are others or not.
 func TestExpiryKeepsOrder(t *testing.T) {
 	front := func(n int) func(*store, kv.Reader) iter.Seq2[kv.KeyValue, error] {
-		return func(s *store, r kv.Reader) iter.Seq2[kv.KeyValue, error] { return forwards{s}.items(r, n) }
+		return func(s *store, r kv.Reader) iter.Seq2[kv.KeyValue, error] { return s.items(r, staging.Front, n) }
 	}
 	back := func(n int) func(*store, kv.Reader) iter.Seq2[kv.KeyValue, error] {
-		return func(s *store, r kv.Reader) iter.Seq2[kv.KeyValue, error] { return backwards{s}.items(r, n) }
+		return func(s *store, r kv.Reader) iter.Seq2[kv.KeyValue, error] {
+			return r.Range(s.span, kv.RangeOptions{Limit: n, Reverse: true})
+		}
 	}
 	for _, end := range allEnds {
 		for _, o := range []orders{
@@ -294,7 +297,7 @@ func TestStagedItemsOfOthers(t *testing.T) {
 		noError(t, err)
 		count := func(priority int64, v string) (n int64) {
 			noError(t, c.inner.ReadTransact(t.Context(), func(r kv.Reader) error {
-				for item, err := range (forwards{&p.store.store}.items(r, 0)) {
+				for item, err := range p.store.items(r, staging.Front, 0) {
 					noError(t, err)
 					elems, err := tuple.Unpack(p.store.fields(item.Key))
 					noError(t, err)
@@ -315,7 +318,7 @@ func TestStagedItemsOfOthers(t *testing.T) {
 		}
 		push(7, "a", "b", "c")
 		noError(t, c.inner.Transact(t.Context(), func(tx kv.Tx) error {
-			return abandonThose(tx, &p.store.store, forwards{&p.store.store}.items(tx, 3))
+			return abandonThose(tx, &p.store.store, p.store.items(tx, staging.Front, 3))
 		}))
 		noError(t, p.PushAll(t.Context(), []Prioritized[string]{{"x", 6}, {"d", 7}, {"y", -300}, {"e", 7}, {"z", 8}}))
 		push(6, "x2")

@@ -42,31 +42,31 @@ func openHandle(db kv.DB, name string, kind Kind, decode func([]byte) (any, erro
 }
 
 func (h *handle) openEnds(ctx context.Context, kind Kind, o Options) error {
-	items, s := subspace.Named(h.name), &h.store
-	orders := []order{staging.Front: forwards{s}, staging.Back: forwards{s}, staging.BackFIFO: forwards{s}}
-	sides := []staging.Side{staging.Front}
-	switch {
-	case kind == KindQueue:
-		h.layout = fifo{recipe.NewQueue(items, o.Random)}
-	default:
-		h.layout = prioritized{recipe.NewPriorityQueue(items, o.Random, recipe.LastPushed)}
-		orders[staging.Back], orders[staging.BackFIFO] = backwards{s}, descending{s}
+	items, sides := subspace.Named(h.name), []staging.Side{staging.Front}
+	if kind == KindQueue {
+		q := recipe.NewQueue(items, o.Random)
+		h.layout = fifo{q}
+		h.orders = []recipe.Order{staging.Front: q.Order(), staging.Back: q.Order(), staging.BackFIFO: q.Order()}
+	} else {
+		p, fifo := recipe.NewPriorityQueue(items, o.Random, recipe.LastPushed), recipe.NewPriorityQueue(items, o.Random, recipe.FirstPushed)
+		h.layout = prioritized{p}
+		h.orders = []recipe.Order{staging.Front: p.MinOrder(), staging.Back: p.MaxOrder(), staging.BackFIFO: fifo.MaxOrder()}
 		if sides = append(sides, staging.Back); o.FIFOTies {
 			sides[Back] = staging.BackFIFO
 		}
 	}
 	h.span = h.layout.Range()
-	if err := s.openStage(ctx, o, orders); err != nil {
+	if err := h.openStage(ctx, o); err != nil {
 		return err
 	}
 	for _, side := range sides {
 		t := new(taker)
-		if err := t.init(s, o, side, orders[side]); err != nil {
+		if err := t.init(&h.store, o, side); err != nil {
 			return err
 		}
 		h.ends = append(h.ends, t)
 	}
-	h.in.init(s, o, h.ends)
+	h.in.init(&h.store, o, h.ends)
 	return nil
 }
 

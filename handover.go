@@ -1,6 +1,7 @@
 package conq
 
 import (
+	"github.com/conq-go/conq/internal/staging"
 	"github.com/conq-go/conq/kv"
 )
 
@@ -73,7 +74,7 @@ func (o *offer) deal(tx kv.Tx, items []Item) (left []Item, err error) {
 	if err != nil {
 		return nil, err
 	}
-	order := o.order.sorted(items)
+	order := asTaken(o.side, items)
 	d := deal{items: make([]Item, len(items)), decode: o.decode}
 	for n, i := range order {
 		d.items[n] = items[i]
@@ -134,7 +135,7 @@ func (o *offer) deliver(err error) {
 
 // empty tells whether there are no items, which is then what tx depends on.
 func (s *store) empty(tx kv.Tx) (bool, error) {
-	_, found, err := s.first(tx.Snapshot(), forwards{s})
+	_, found, err := s.first(tx.Snapshot(), staging.Front)
 	if err != nil || found {
 		return false, err
 	}
@@ -142,16 +143,9 @@ func (s *store) empty(tx kv.Tx) (bool, error) {
 	return true, nil
 }
 
-// first returns the first item of an order.
-func (s *store) first(r kv.Reader, o order) (item kv.KeyValue, found bool, err error) {
-	items, known, err := o.known(r, 1)
-	if len(items) > 0 {
-		return items[0], true, nil
-	}
-	if known || err != nil {
-		return item, false, err
-	}
-	for item, err := range o.items(r, 1) {
+// first returns the first item of a side.
+func (s *store) first(r kv.Reader, side staging.Side) (item kv.KeyValue, found bool, err error) {
+	for item, err := range s.items(r, side, 1) {
 		return item, err == nil, err
 	}
 	return item, false, nil

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"slices"
 
+	"github.com/conq-go/conq/internal/staging"
 	"github.com/conq-go/conq/kv"
 	"github.com/conq-go/conq/recipe"
 )
@@ -66,6 +67,20 @@ func (s *store) add(tx kv.Tx, items []Item) error {
 // in their own.
 func ascending(items []Item) []int {
 	return sorted(items, func(a, b Item) int { return cmp.Compare(a.Priority, b.Priority) })
+}
+
+// asTaken returns the indices of items that are added together in the order in which a side would
+// take them.
+func asTaken(side staging.Side, items []Item) []int {
+	switch side {
+	case staging.Back: // of one priority, too, the last is first
+		order := ascending(items)
+		slices.Reverse(order)
+		return order
+	case staging.BackFIFO:
+		return sorted(items, func(a, b Item) int { return cmp.Compare(b.Priority, a.Priority) })
+	}
+	return ascending(items)
 }
 
 func sorted(items []Item, compare func(a, b Item) int) []int {

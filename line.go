@@ -101,7 +101,7 @@ func (t *taker) look(tx kv.Tx, p *party) (r lineTurn, err error) {
 
 // there returns how many items there are, up to a limit, through a snapshot.
 func (t *taker) there(tx kv.Tx, limit int) (n int, _ error) {
-	for _, err := range t.order.items(tx.Snapshot(), limit) {
+	for _, err := range t.s.items(tx.Snapshot(), t.side, limit) {
 		if err != nil && !errors.Is(err, ErrDecode) {
 			return 0, err
 		}

@@ -20,7 +20,7 @@ func (t *taker) peek(ctx context.Context) (Item, error) {
 			kv.Lazily(r)
 		}
 		var pair kv.KeyValue
-		if pair, found, err = t.s.first(r, t.order); err != nil || !found {
+		if pair, found, err = t.s.first(r, t.side); err != nil || !found {
 			return err
 		}
 		item = Item{Key: pair.Key, Payload: pair.Value}

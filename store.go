@@ -26,6 +26,7 @@ type store struct {
 	db       kv.DB
 	closed   atomic.Bool
 	layout   layout
+	orders   []recipe.Order            // in which items are taken, by staging.Side
 	decode   func([]byte) (any, error) // or nil
 	priority bool                      // it is a priority queue
 	span     kv.Range                  // of items: behind (name)
@@ -73,38 +74,47 @@ func (s *store) open(ctx context.Context, db kv.DB, name string, kind Kind, o *O
 	return nil
 }
 
-// source is a queue with its ends, for staging.
-type source struct {
-	*store
-	ends []order
-}
+// source is a queue for staging. The handle serves requests of others, so it has to know all
+// sides, not only those that it takes from.
+type source struct{ *store }
 
 func (s source) Items(r kv.Reader, side staging.Side, limit int) iter.Seq2[kv.KeyValue, error] {
-	return s.ends[side].items(r, limit)
+	return s.items(r, side, limit)
 }
 
 func (s source) Covered(side staging.Side, last []byte) []kv.Range {
-	if last == nil {
-		return []kv.Range{s.span}
-	}
-	return s.ends[side].covered(last)
+	return s.orders[side].Covered(last)
 }
 
 func (s source) Place(key []byte) (group, place []byte) { return s.place(key) }
 
 func (s source) Keys(key []byte) int { return s.keys(key) }
 
-// openStage makes the staging for the ends of the queue, by Side. The handle serves requests
-// of others, so it has to know all of them, not only those that it takes from.
-func (s *store) openStage(ctx context.Context, o Options, ends []order) error {
+// openStage makes the staging.
+func (s *store) openStage(ctx context.Context, o Options) error {
 	s.stage = staging.New(s.db, staging.Options{
-		Source:   source{s, ends},
+		Source:   source{s},
 		Space:    subspace.FromBytes(stageSpace(s.name)),
 		Outcomes: subspace.FromBytes(outcomes(s.name)),
 		PutBack:  s.announce,
 		Observe:  s.observeStaging(),
 	})
 	return s.noteStaging(ctx, o)
+}
+
+// items returns the items in the order in which a side takes them. A key that is not an
+// item's is an item that does not decode.
+func (s *store) items(r kv.Reader, side staging.Side, limit int) iter.Seq2[kv.KeyValue, error] {
+	return func(yield func(kv.KeyValue, error) bool) {
+		for item, err := range s.orders[side].Items(r, limit) {
+			if err != nil {
+				err = s.foreign(err)
+			}
+			if !yield(item, err) {
+				return
+			}
+		}
+	}
 }
 
 // announce has those look again who wait for items, once tx has committed.

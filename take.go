@@ -17,7 +17,6 @@ import (
 // is under way share the next one; where other processes take too, it stages requests; and
 // those who find nothing may wait.
 type taker struct {
-	order    order
 	s        *store
 	combines bool
 	line     *staging.Line // nil where nobody else can wait
@@ -37,8 +36,8 @@ type taker struct {
 	room waiting.Room[Item]
 }
 
-func (t *taker) init(s *store, o Options, side staging.Side, in order) error {
-	t.order, t.s, t.combines = in, s, !o.NoCombining
+func (t *taker) init(s *store, o Options, side staging.Side) error {
+	t.s, t.combines = s, !o.NoCombining
 	t.side, t.stage, t.staging = side, s.stage, o.Staging
 	if o.Staging == StagingAuto && !s.limits.Shared {
 		t.staging = StagingNever // conflicts are over in microseconds here

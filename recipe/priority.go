@@ -148,72 +148,31 @@ func (p PriorityQueue) of(priority int64) kv.Range { return p.items.RangeOfInt(p
 // PopMin removes the first pushed item of the lowest priority and returns it.
 // ok is false if the queue is empty, or after an error: of a read, or [ErrKey].
 func (p PriorityQueue) PopMin(tx kv.Tx) (item kv.KeyValue, ok bool, err error) {
-	if item, ok, err = p.Min(tx); ok {
-		tx.Clear(item.Key)
-	}
-	return item, ok, err
+	return p.MinOrder().take(tx)
 }
 
 // PopMax removes an item of the highest priority, which one is said by Ties,
 // and returns it. ok and err are as in PopMin.
 func (p PriorityQueue) PopMax(tx kv.Tx) (item kv.KeyValue, ok bool, err error) {
-	if p.ties == FirstPushed {
-		item, ok, err = p.firstOfMax(tx)
-	} else {
-		item, ok, err = p.Max(tx)
-	}
-	if ok {
-		tx.Clear(item.Key)
-	}
-	return item, ok, err
+	return p.MaxOrder().take(tx)
 }
 
 // Min returns what PopMin would, and removes nothing. Read through a snapshot,
 // it has no conflict.
 func (p PriorityQueue) Min(r kv.Reader) (item kv.KeyValue, ok bool, err error) {
-	return p.firstIn(r, p.Range())
+	return p.MinOrder().first(r)
 }
 
 // Max returns what PopMax would, and removes nothing. Read through a snapshot,
 // it has no conflict.
 func (p PriorityQueue) Max(r kv.Reader) (item kv.KeyValue, ok bool, err error) {
-	last, ok, err := p.last(r)
-	if !ok || p.ties != FirstPushed {
-		return last, ok, err
-	}
-	return p.firstIn(r, p.samePriority(last.Key))
+	return p.MaxOrder().first(r)
 }
 
-// firstOfMax is Max without the conflict on the last key. All that this key
-// tells is what the highest priority is; and that follows as well from nothing
-// being above that priority and an item being in it. So the place where the next
-// push of that priority goes stays free of conflicts.
-func (p PriorityQueue) firstOfMax(tx kv.Tx) (item kv.KeyValue, ok bool, err error) {
-	last, ok, err := p.last(tx.Snapshot())
-	if !ok {
-		tx.AddReadConflict(p.Range())
-		return last, false, err
-	}
-	same := p.samePriority(last.Key)
-	tx.AddReadConflict(kv.Range{Begin: same.End, End: p.Range().End})
-	return p.firstIn(tx, same)
-}
-
-// last returns the last item of all.
-func (p PriorityQueue) last(r kv.Reader) (item kv.KeyValue, ok bool, err error) {
-	return first(p.Items(r, kv.RangeOptions{Limit: 1, Reverse: true}))
-}
-
-// firstIn returns the first item of a part of the queue.
-func (p PriorityQueue) firstIn(r kv.Reader, part kv.Range) (item kv.KeyValue, ok bool, err error) {
-	return first(checked(r, part, kv.RangeOptions{Limit: 1}, p.check))
-}
-
-// samePriority returns the range of all items of the priority of one, whose key
-// has been checked.
-func (p PriorityQueue) samePriority(key []byte) kv.Range {
-	priority, _ := p.Priority(key)
-	return p.of(priority)
+// samePriority returns the range of all items of the priority of one.
+func (p PriorityQueue) samePriority(key []byte) (kv.Range, error) {
+	priority, err := p.Priority(key)
+	return p.of(priority), err
 }
 
 // Priority returns the priority of an item by its key. The error is an

@@ -105,17 +105,12 @@ func (q Queue) lastIndex(r kv.Reader) (int64, error) {
 
 // Dequeue removes the first item and returns it. ok is false if the queue is
 // empty, or after an error: of a read, or [ErrKey].
-func (q Queue) Dequeue(tx kv.Tx) (item kv.KeyValue, ok bool, err error) {
-	if item, ok, err = q.First(tx); ok {
-		tx.Clear(item.Key)
-	}
-	return item, ok, err
-}
+func (q Queue) Dequeue(tx kv.Tx) (item kv.KeyValue, ok bool, err error) { return q.Order().take(tx) }
 
 // First returns what Dequeue would, and removes nothing. Read through a
 // snapshot, it has no conflict.
 func (q Queue) First(r kv.Reader) (item kv.KeyValue, ok bool, err error) {
-	return first(q.Items(r, kv.RangeOptions{Limit: 1}))
+	return q.Order().first(r)
 }
 
 // Items returns the items in order, or in reverse. It ends after the first

@@ -25,6 +25,12 @@
 // order stays the same, and it is an item key like any other. Python and Java
 // programs that follow the recipes write, and understand, the same keys.
 //
+// # Several at once
+//
+// [Queue.NextKeys] and [PriorityQueue.NextKeys] are Enqueue and Push for several items, and an
+// [Order] is what Dequeue and the pops take from: callers that do more in a transaction than the
+// recipe, as package conq does, build on these.
+//
 // # Why enqueues never conflict
 //
 // A transaction conflicts when something that it read was written by another
@@ -72,14 +78,6 @@ var (
 	// ErrRandom means that the random source failed. Nothing was written.
 	ErrRandom = errors.New("recipe: no random bytes for a key")
 )
-
-// first returns the first item of a sequence.
-func first(items iter.Seq2[kv.KeyValue, error]) (item kv.KeyValue, ok bool, err error) {
-	for item, err := range items {
-		return item, err == nil, err
-	}
-	return item, false, nil
-}
 
 // made returns the range of a queue. Without one it would be that of the whole store, which Clear
 // would remove.
