@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 
 	"github.com/conq-go/conq/kv"
 )
@@ -55,15 +56,13 @@ func checkArgumentsCopied(t *tester) {
 		begin, end = arg("a"), arg("z")
 		all := tx.Range(kv.Range{Begin: begin, End: end}, kv.RangeOptions{})
 		scribble(begin, end)
-		if keys, err := keysOf(all); err != nil || keys != "b h n " {
-			t.Errorf("a range whose bounds were changed after the call returned %s, %v; want b h n", keys, err)
-		}
-		key = arg("h")
-		if _, err := tx.Get(key); err != nil {
+		if err := t.wantKeys("the bounds were changed after the call", all, "b h n "); err != nil {
 			return err
 		}
+		key = arg("h")
+		_, err := tx.Get(key)
 		scribble(key)
-		return nil
+		return err
 	})
 	t.want("all arguments were changed after the calls", "b", "value", "h", "h", "n", little(1))
 	t.checkConflictArgumentsCopied(arg)
@@ -123,14 +122,9 @@ func checkResultsOwned(t *tester) {
 			scribble(pair.Value)
 		}
 		t.wantGet("after changing all results of earlier reads", r, "b", "b")
-		keys, err := keysOf(r.Range(kv.Range{}, kv.RangeOptions{}))
-		if keys != "a b c " {
-			t.Errorf("after changing all results of earlier reads a range returned %s, want a b c", keys)
-		}
-		return err
+		return t.wantKeys("after changing all results of earlier reads", r.Range(kv.Range{}, kv.RangeOptions{}), "a b c ")
 	}
-	t.read(scribbleAll)
-	t.transact(func(tx kv.Tx) error { return scribbleAll(tx) })
+	t.inBoth(scribbleAll)
 	t.transact(func(tx kv.Tx) error {
 		set("a", "b")(tx)
 		tx.Set([]byte("b"), []byte("b"))
@@ -162,9 +156,7 @@ func checkInvalidWrites(t *tester) {
 			tx.Set(good, nil)
 			return nil
 		})
-		if !errors.Is(err, kv.ErrInvalid) || n != 1 {
-			t.Errorf("bad write %d: Transact returned %v after %d attempts, want ErrInvalid after 1", i, err, n)
-		}
+		t.wantFailed(fmt.Sprint("bad write ", i), err, kv.ErrInvalid, n, 1)
 		t.want("after a transaction with a bad write")
 	}
 }
@@ -208,10 +200,7 @@ func checkInvalidReads(t *tester) {
 		t.wantGet("after bad reads", r, "b", "b")
 		return nil
 	}
-	t.read(check)
-	t.read(func(r kv.Reader) error { return check(r.Snapshot()) })
-	t.transact(func(tx kv.Tx) error { return check(tx) })
-	t.transact(func(tx kv.Tx) error { return check(tx.Snapshot()) })
+	t.inEach(check)
 	t.transact(func(tx kv.Tx) error { tx.Set([]byte("c"), nil); return check(tx) })
 	t.want("a transaction that got errors from bad reads commits", "b", "b", "c", "")
 }
@@ -220,13 +209,9 @@ func checkNilContext(t *tester) {
 	var none context.Context
 	n := 0
 	err := t.db.Transact(none, func(tx kv.Tx) error { n++; set("k")(tx); return nil })
-	if !errors.Is(err, kv.ErrInvalid) || n > 0 {
-		t.Errorf("Transact with a nil context returned %v after %d attempts, want ErrInvalid after none", err, n)
-	}
+	t.wantFailed("Transact with a nil context", err, kv.ErrInvalid, n, 0)
 	err = t.db.ReadTransact(none, func(kv.Reader) error { n++; return nil })
-	if !errors.Is(err, kv.ErrInvalid) || n > 0 {
-		t.Errorf("ReadTransact with a nil context returned %v after %d runs, want ErrInvalid after none", err, n)
-	}
+	t.wantFailed("ReadTransact with a nil context", err, kv.ErrInvalid, n, 0)
 	t.want("after transactions with a nil context")
 }
 
@@ -236,12 +221,8 @@ func checkNilFunction(t *tester) {
 			t.Errorf("a transaction of a nil function panicked: %v; want ErrInvalid", p)
 		}
 	}()
-	if err := t.db.Transact(t.ctx, nil); !errors.Is(err, kv.ErrInvalid) {
-		t.Errorf("Transact of a nil function returned %v, want ErrInvalid", err)
-	}
-	if err := t.db.ReadTransact(t.ctx, nil); !errors.Is(err, kv.ErrInvalid) {
-		t.Errorf("ReadTransact of a nil function returned %v, want ErrInvalid", err)
-	}
+	t.wantFailed("Transact of a nil function", t.db.Transact(t.ctx, nil), kv.ErrInvalid, 0, 0)
+	t.wantFailed("ReadTransact of a nil function", t.db.ReadTransact(t.ctx, nil), kv.ErrInvalid, 0, 0)
 	t.write(set("k"))
 	t.want("after transactions of a nil function", "k", "other")
 }

@@ -132,7 +132,7 @@ func checkDisappearing(t *tester) {
 // the batch that it read, another transaction closes that batch, a third
 // reports it. The report must stay complete.
 func checkReadOnlyAnomaly(t *tester) {
-	t.write(func(tx kv.Tx) { tx.Set([]byte("batch"), []byte("1")) })
+	t.put("batch", "1")
 	report := ""
 	n := 0
 	t.transact(func(tx kv.Tx) error {
@@ -144,7 +144,7 @@ func checkReadOnlyAnomaly(t *tester) {
 		if n++; n > 1 {
 			return nil
 		}
-		t.write(func(tx kv.Tx) { tx.Set([]byte("batch"), []byte("2")) })
+		t.put("batch", "2")
 		t.read(func(r kv.Reader) error {
 			report, err = keysOf(r.Range(span("receipt 1", "receipt 2"), kv.RangeOptions{}))
 			return err
@@ -158,22 +158,19 @@ func checkReadOnlyAnomaly(t *tester) {
 func everything(r kv.Reader) (string, error) {
 	seen := ""
 	for _, r := range []kv.Reader{r, r.Snapshot()} {
-		for _, o := range []op{
-			{kind: "get", key: "x"}, {kind: "get", key: "y"}, {kind: "range"}, {kind: "range", reverse: true},
-		} {
-			var err error
-			var got string
-			if o.kind == "range" {
-				got, err = o.runRange(r)
-			} else {
-				var value []byte
-				value, err = r.Get([]byte(o.key))
-				got = showValue(value)
-			}
+		for _, key := range []string{"x", "y"} {
+			value, err := r.Get([]byte(key))
 			if err != nil {
 				return "", err
 			}
-			seen += got + " "
+			seen += showValue(value) + " "
+		}
+		for _, reverse := range []bool{false, true} {
+			pairs, err := op{kind: "range", reverse: reverse}.runRange(r)
+			if err != nil {
+				return "", err
+			}
+			seen += pairs + " "
 		}
 	}
 	return seen, nil
@@ -207,8 +204,7 @@ func checkOneVersion(t *tester) {
 			}
 			return err
 		}
-		t.read(check)
-		t.transact(func(tx kv.Tx) error { return check(tx) })
+		t.inBoth(check)
 	}
 }
 
@@ -220,8 +216,7 @@ func checkFirstRead(t *tester) {
 		t.wantGet("later in the same transaction", r, "k", "k")
 		return nil
 	}
-	t.read(check)
-	t.transact(func(tx kv.Tx) error { return check(tx) })
+	t.inBoth(check)
 	t.reset()
 	t.transact(func(tx kv.Tx) error {
 		tx.Set([]byte("own"), nil)
@@ -257,8 +252,7 @@ func checkLoopVersion(t *tester) {
 			}
 			return nil
 		}
-		t.read(check)
-		t.transact(func(tx kv.Tx) error { return check(tx) })
+		t.inBoth(check)
 	}
 }
 
@@ -312,15 +306,11 @@ func (t *tester) takeTurn(i int) {
 	if err := t.db.ReadTransact(t.ctx, check); err != nil {
 		t.Errorf("ReadTransact: %v", err)
 	}
-	if err := t.db.Transact(t.ctx, func(tx kv.Tx) error {
-		if err := check(tx); err != nil {
-			return err
-		}
+	t.goes(func(tx kv.Tx) error {
+		err := check(tx)
 		tx.Set([]byte("turn"), []byte(strconv.Itoa(i+1)))
-		return nil
-	}); err != nil {
-		t.Errorf("Transact: %v", err)
-	}
+		return err
+	})
 }
 
 func checkCounters(t *tester) {
@@ -329,8 +319,7 @@ func checkCounters(t *tester) {
 	for range goroutines {
 		group.Go(func() {
 			for range increments {
-				if err := t.db.Transact(t.ctx, increment); err != nil {
-					t.Errorf("Transact: %v", err)
+				if !t.goes(increment) {
 					return
 				}
 			}
@@ -361,8 +350,7 @@ func checkBank(t *tester) {
 		group.Go(func() {
 			for i := range 40 {
 				from, to := (g+i)%accounts, (3*g+2*i+1)%accounts
-				if err := t.db.Transact(t.ctx, func(tx kv.Tx) error { return t.transfer(tx, from, to, sum) }); err != nil {
-					t.Errorf("Transact: %v", err)
+				if !t.goes(func(tx kv.Tx) error { return t.transfer(tx, from, to, sum) }) {
 					return
 				}
 				if err := t.db.ReadTransact(t.ctx, func(r kv.Reader) error { return t.audit(r, sum) }); err != nil {

@@ -16,6 +16,7 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"iter"
 	"strings"
@@ -139,12 +140,15 @@ func newTester(tb testing.TB, parent *testing.T, e Engine, patience time.Duratio
 // open opens a store that is closed at the end of the case.
 func (t *tester) open() kv.DB {
 	db := t.engine.Open(t.parent)
-	t.Cleanup(func() {
-		if err := db.Close(); err != nil {
-			t.Errorf("Close: %v", err)
-		}
-	})
+	t.Cleanup(func() { t.close(db) })
 	return db
+}
+
+func (t *tester) close(db kv.DB) {
+	t.Helper()
+	if err := db.Close(); err != nil {
+		t.Errorf("Close: %v", err)
+	}
 }
 
 // transact commits f, which has to succeed.
@@ -159,6 +163,48 @@ func (t *tester) transact(f func(kv.Tx) error) {
 func (t *tester) write(f func(kv.Tx)) {
 	t.Helper()
 	t.transact(func(tx kv.Tx) error { f(tx); return nil })
+}
+
+// put stores keys and values, given in turn.
+func (t *tester) put(pairs ...string) {
+	t.Helper()
+	t.write(func(tx kv.Tx) {
+		for ; len(pairs) > 0; pairs = pairs[2:] {
+			tx.Set([]byte(pairs[0]), []byte(pairs[1]))
+		}
+	})
+}
+
+// goes tells whether f was committed, and reports it if not. It is for any goroutine.
+func (t *tester) goes(f func(kv.Tx) error) bool {
+	t.Helper()
+	err := t.db.Transact(t.ctx, f)
+	if err != nil {
+		t.Errorf("Transact: %v", err)
+	}
+	return err == nil
+}
+
+// inBoth runs f in a ReadTransact and in a Transact.
+func (t *tester) inBoth(f func(kv.Reader) error) {
+	t.Helper()
+	t.read(f)
+	t.transact(func(tx kv.Tx) error { return f(tx) })
+}
+
+// inEach runs f with each kind of Reader.
+func (t *tester) inEach(f func(kv.Reader) error) {
+	t.Helper()
+	t.inBoth(f)
+	t.inBoth(func(r kv.Reader) error { return f(r.Snapshot()) })
+}
+
+// operations returns n, or less if a transaction may have only so many times as many operations.
+func (t *tester) operations(n, times int) int {
+	if limit := t.db.Limits().Operations; limit > 0 {
+		return min(n, limit/times)
+	}
+	return n
 }
 
 // read runs f, which has to succeed, in a ReadTransact.
@@ -202,6 +248,24 @@ func (t *tester) wantGet(what string, r kv.Reader, key, want string) {
 	}
 	if got := showValue(value); got != want {
 		t.Errorf("%s: Get(%q) returned %q, want %q", what, key, got, want)
+	}
+}
+
+// wantKeys checks which keys a range returns, with a space after each.
+func (t *tester) wantKeys(what string, seq iter.Seq2[kv.KeyValue, error], want string) error {
+	t.Helper()
+	got, err := keysOf(seq)
+	if err == nil && got != want {
+		t.Errorf("%s: a range returned %s, want %s", what, got, want)
+	}
+	return err
+}
+
+// wantFailed checks that a transaction failed with an error, after so many attempts.
+func (t *tester) wantFailed(what string, err, want error, attempts, wantAttempts int) {
+	t.Helper()
+	if !errors.Is(err, want) || attempts != wantAttempts {
+		t.Errorf("%s: the transaction returned %v after %d attempts, want %v after %d", what, err, attempts, want, wantAttempts)
 	}
 }
 

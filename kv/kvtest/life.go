@@ -132,23 +132,15 @@ func checkClose(t *tester) {
 	t.reset("b")
 	limits := t.db.Limits()
 	for range 2 {
-		if err := t.db.Close(); err != nil {
-			t.Errorf("Close: %v", err)
-		}
+		t.close(t.db)
 	}
 	run := 0
-	if err := t.db.Transact(t.ctx, func(tx kv.Tx) error { run++; set("k")(tx); return nil }); !errors.Is(err, kv.ErrClosed) {
-		t.Errorf("Transact after Close returned %v, want ErrClosed", err)
-	}
-	if err := t.db.Transact(t.ctx, func(kv.Tx) error { run++; return nil }); !errors.Is(err, kv.ErrClosed) {
-		t.Errorf("Transact of nothing after Close returned %v, want ErrClosed", err)
-	}
-	if err := t.db.ReadTransact(t.ctx, func(kv.Reader) error { run++; return nil }); !errors.Is(err, kv.ErrClosed) {
-		t.Errorf("ReadTransact after Close returned %v, want ErrClosed", err)
-	}
-	if run > 0 {
-		t.Errorf("%d functions ran after Close", run)
-	}
+	err := t.db.Transact(t.ctx, func(tx kv.Tx) error { run++; set("k")(tx); return nil })
+	t.wantFailed("Transact after Close", err, kv.ErrClosed, run, 0)
+	err = t.db.Transact(t.ctx, func(kv.Tx) error { run++; return nil })
+	t.wantFailed("Transact of nothing after Close", err, kv.ErrClosed, run, 0)
+	err = t.db.ReadTransact(t.ctx, func(kv.Reader) error { run++; return nil })
+	t.wantFailed("ReadTransact after Close", err, kv.ErrClosed, run, 0)
 	if got := t.db.Limits(); got != limits {
 		t.Errorf("Limits after Close returned %+v, want %+v", got, limits)
 	}
@@ -169,25 +161,18 @@ func checkCloseUnder(t *tester) {
 				if err := first(tx); err != nil {
 					return err
 				}
-				if err := db.Close(); err != nil {
-					t.Errorf("Close: %v", err)
-				}
+				t.close(db)
 				t.wantClosed("the store was closed under a transaction, "+name, tx)
 				return nil
 			})
-			if !errors.Is(err, kv.ErrClosed) || n != 1 {
-				t.Errorf("the store was closed under a transaction, %s: Transact returned %v after %d attempts, want ErrClosed after 1",
-					name, err, n)
-			}
+			t.wantFailed("the store was closed under a transaction, "+name, err, kv.ErrClosed, n, 1)
 		}
 		db := t.open()
 		if err := db.ReadTransact(t.ctx, func(r kv.Reader) error {
 			if err := first(r); err != nil {
 				return err
 			}
-			if err := db.Close(); err != nil {
-				t.Errorf("Close: %v", err)
-			}
+			t.close(db)
 			_, err := r.Get([]byte("c"))
 			return err
 		}); !errors.Is(err, kv.ErrClosed) {
@@ -225,11 +210,7 @@ func (t *tester) load() []int {
 	}
 	running.Wait()
 	for range 2 {
-		group.Go(func() {
-			if err := t.db.Close(); err != nil {
-				t.Errorf("Close: %v", err)
-			}
-		})
+		group.Go(func() { t.close(t.db) })
 	}
 	group.Wait()
 	return acknowledged
@@ -250,11 +231,7 @@ func (t *tester) reopen() {
 		t.Fatalf("Close: %v", err)
 	}
 	db := t.engine.Reopen(t.parent, t.db)
-	t.Cleanup(func() {
-		if err := db.Close(); err != nil {
-			t.Errorf("Close: %v", err)
-		}
-	})
+	t.Cleanup(func() { t.close(db) })
 	t.db = db
 }
 
@@ -282,18 +259,7 @@ func checkReopen(t *tester) {
 	t.write(func(tx kv.Tx) { tx.ClearRange(kv.Range{}) })
 	t.fill(20_000)
 	t.reopen()
-	t.read(func(r kv.Reader) error {
-		pairs, err := collect(r.Range(kv.Range{}, kv.RangeOptions{}))
-		for i, pair := range pairs {
-			if want := fmt.Sprintf("%08d", i); string(pair.Key) != want || string(pair.Value) != want {
-				t.Fatalf("pair %d of many, after the store was opened again, is %q=%q, want %q", i, pair.Key, pair.Value, want)
-			}
-		}
-		if len(pairs) != 20_000 {
-			t.Errorf("%d pairs after the store was opened again, want 20,000", len(pairs))
-		}
-		return err
-	})
+	t.wantFilled("after the store was opened again", 20_000)
 }
 
 func checkReopenAfterLoad(t *tester) {

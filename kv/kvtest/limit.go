@@ -92,12 +92,9 @@ func checkKeyLimit(t *tester) {
 func checkBoundLimit(t *tester) {
 	key := bytes.Repeat([]byte("k"), t.limit(t.db.Limits().Key))
 	alone := kv.KeyRange(key)
-	t.write(func(tx kv.Tx) { tx.Set(key, nil) })
+	t.put(string(key), "")
 	t.transact(func(tx kv.Tx) error {
-		keys, err := keysOf(tx.Range(alone, kv.RangeOptions{}))
-		if keys != string(key)+" " {
-			t.Errorf("the range of the longest key returned %d bytes of keys, want that key", len(keys))
-		}
+		err := t.wantKeys("the range of the longest key", tx.Range(alone, kv.RangeOptions{}), string(key)+" ")
 		tx.AddReadConflict(alone)
 		tx.AddWriteConflict(alone)
 		tx.ClearRange(alone)
@@ -202,7 +199,5 @@ func checkTooLargeOnce(t *tester) {
 		tx.Set([]byte("k"), make([]byte, t.limit(t.db.Limits().Value)+1))
 		return nil
 	})
-	if !errors.Is(err, kv.ErrTooLarge) || n != 1 {
-		t.Errorf("Transact returned %v after %d attempts, want ErrTooLarge after 1", err, n)
-	}
+	t.wantFailed("a value that is too large", err, kv.ErrTooLarge, n, 1)
 }

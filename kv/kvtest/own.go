@@ -80,12 +80,8 @@ func checkOwnWritesOneByOne(t *tester) {
 		want := maps.Clone(stored)
 		want.do(write)
 		for _, read := range everyRead() {
-			t.write(func(tx kv.Tx) {
-				tx.ClearRange(kv.Range{})
-				for key, value := range stored {
-					tx.Set([]byte(key), []byte(value))
-				}
-			})
+			t.reset()
+			t.put("b", "b", "d", "d", "n", little(5))
 			t.transact(func(tx kv.Tx) error {
 				seen, err := runAll(tx, []op{write, read})
 				if err == nil && seen[1] != want.do(read) {
@@ -126,12 +122,8 @@ func checkLimitCountsOwnWrites(t *tester) {
 			tx.Set([]byte("e"), nil)
 			tx.Set([]byte("k"), nil)
 			tx.ClearRange(span("f", "g"))
-			got, err := keysOf(tx.Range(kv.Range{}, kv.RangeOptions{Limit: 3, Reverse: reverse}))
 			want := map[bool]string{false: "a d e ", true: "k h e "}[reverse]
-			if err == nil && got != want {
-				t.Errorf("limit 3, reverse %v, over own writes returned %s, want %s", reverse, got, want)
-			}
-			return err
+			return t.wantKeys("limit 3 over own writes", tx.Range(kv.Range{}, kv.RangeOptions{Limit: 3, Reverse: reverse}), want)
 		})
 	}
 }
@@ -148,10 +140,7 @@ func checkSnapshotSeesLaterWrites(t *tester) {
 }
 
 func checkManyOwnWrites(t *tester) {
-	n := 3000
-	if limit := t.db.Limits().Operations; limit > 0 {
-		n = min(n, limit/2)
-	}
+	n := t.operations(3000, 2)
 	var want []string
 	for i := range n {
 		want = append(want, fmt.Sprintf("%06d ", i))

@@ -32,60 +32,62 @@ var rangeCases = []testCase{
 		rule: "pairs belong to the caller: they do not change when the loop goes on"},
 }
 
-func checkRangeOptions(t *tester) {
-	t.reset(stored...)
-	bounds := []string{"", "a", "b", "b\x00", "d", "f", "h", "h\x00", "z"}
-	want := make(state)
-	for _, key := range stored {
-		want[key] = key
-	}
+// bounds are those that ranges of the stored keys are tried with.
+var bounds = []string{"", "a", "b", "b\x00", "d", "f", "h", "h\x00", "z"}
+
+// spans calls f with each pair of bounds that is a range.
+func spans(f func(begin, end string)) {
 	for _, begin := range bounds {
 		for _, end := range bounds {
-			if end != "" && begin > end {
-				continue
-			}
-			for limit := range 6 {
-				t.compareRange(want, op{kind: "range", key: begin, end: end, limit: limit})
-				t.compareRange(want, op{kind: "range", key: begin, end: end, limit: limit, reverse: true})
+			if end == "" || begin <= end {
+				f(begin, end)
 			}
 		}
 	}
 }
 
+// storedState is what reset(stored...) leaves.
+func storedState() state {
+	s := make(state)
+	for _, key := range stored {
+		s[key] = key
+	}
+	return s
+}
+
+func checkRangeOptions(t *tester) {
+	t.reset(stored...)
+	want := storedState()
+	spans(func(begin, end string) {
+		for limit := range 6 {
+			t.compareRange(want, op{kind: "range", key: begin, end: end, limit: limit})
+			t.compareRange(want, op{kind: "range", key: begin, end: end, limit: limit, reverse: true})
+		}
+	})
+}
+
 func checkLastKey(t *tester) {
 	t.reset(stored...)
-	want := make(state)
-	for _, key := range stored {
-		want[key] = key
-	}
+	want := storedState()
 	compare := func() {
-		for _, begin := range []string{"", "a", "b", "b\x00", "d", "f", "h", "h\x00", "z"} {
-			for _, end := range []string{"", "a", "b", "b\x00", "d", "f", "h", "h\x00", "z"} {
-				if end != "" && begin > end {
-					continue
-				}
-				o := op{kind: "last of range", key: begin, end: end}
-				for _, among := range []kv.Range{{}, span(begin, end)} {
-					check := func(r kv.Reader) error {
-						got, err := kv.LastKey(r, span(begin, end), among)
-						if err == nil && showValue(got) != want.do(o) {
-							t.Errorf("%v returned %s, want %s", o, showValue(got), want.do(o))
-						}
-						each := o
-						each.kind = "last of each range"
-						last, failed := each.runLastOfEach(r)
-						if failed == nil && last != want.do(each) {
-							t.Errorf("%v returned %s, want %s", each, last, want.do(each))
-						}
-						return cmp.Or(err, failed)
+		spans(func(begin, end string) {
+			o := op{kind: "last of range", key: begin, end: end}
+			for _, among := range []kv.Range{{}, span(begin, end)} {
+				t.inEachLazily(func(r kv.Reader) error {
+					got, err := kv.LastKey(r, span(begin, end), among)
+					if err == nil && showValue(got) != want.do(o) {
+						t.Errorf("%v returned %s, want %s", o, showValue(got), want.do(o))
 					}
-					t.read(check)
-					t.read(func(r kv.Reader) error { kv.Lazily(r); return check(r) })
-					t.transact(func(tx kv.Tx) error { return check(tx) })
-					t.transact(func(tx kv.Tx) error { kv.Lazily(tx); return check(tx.Snapshot()) })
-				}
+					each := o
+					each.kind = "last of each range"
+					last, failed := each.runLastOfEach(r)
+					if failed == nil && last != want.do(each) {
+						t.Errorf("%v returned %s, want %s", each, last, want.do(each))
+					}
+					return cmp.Or(err, failed)
+				})
 			}
-		}
+		})
 	}
 	compare()
 	for _, change := range []op{{kind: "set", key: "c", value: "c"}, {kind: "clear", key: "h"}, {kind: "set", key: "x", value: "x"}, {kind: "clear range", key: "b", end: "e"}} {
@@ -98,23 +100,26 @@ func checkLastKey(t *tester) {
 // compareRange reads a range in each kind of Reader.
 func (t *tester) compareRange(want state, o op) {
 	t.Helper()
-	check := func(r kv.Reader) error {
-		got, err := o.runRange(r)
-		if err == nil && got != want.do(o) {
-			t.Errorf("%v returned %s, want %s", o, got, want.do(o))
+	t.inEachLazily(func(r kv.Reader) error {
+		for name, run := range map[string]func(kv.Reader) (string, error){"Range": o.runRange, "Known": o.runKnown} {
+			got, err := run(r)
+			if err != nil {
+				return err
+			}
+			if got != want.do(o) {
+				t.Errorf("%v returned %s by %s, want %s", o, got, name, want.do(o))
+			}
 		}
-		if err == nil {
-			got, err = o.runKnown(r)
-		}
-		if err == nil && got != want.do(o) {
-			t.Errorf("%v returned %s by Known, want %s", o, got, want.do(o))
-		}
-		return err
-	}
-	t.read(check)
-	t.read(func(r kv.Reader) error { kv.Lazily(r); return check(r) })
-	t.transact(func(tx kv.Tx) error { return check(tx) })
-	t.transact(func(tx kv.Tx) error { kv.Lazily(tx); return check(tx.Snapshot()) })
+		return nil
+	})
+}
+
+// inEachLazily runs f with each kind of Reader, some of them lazy.
+func (t *tester) inEachLazily(f func(kv.Reader) error) {
+	t.Helper()
+	t.inBoth(f)
+	t.read(func(r kv.Reader) error { kv.Lazily(r); return f(r) })
+	t.transact(func(tx kv.Tx) error { kv.Lazily(tx); return f(tx.Snapshot()) })
 }
 
 func checkByteOrder(t *tester) {
@@ -161,12 +166,8 @@ func checkRangeTwice(t *tester) {
 	t.transact(func(tx kv.Tx) error {
 		all := tx.Range(kv.Range{}, kv.RangeOptions{Limit: 3})
 		for _, want := range []string{"a b ", "a b c ", "a b c "} {
-			got, err := keysOf(all)
-			if err != nil {
+			if err := t.wantKeys("the sequence again", all, want); err != nil {
 				return err
-			}
-			if got != want {
-				t.Errorf("the sequence returned %s, want %s", got, want)
 			}
 			tx.Set([]byte("c"), nil)
 		}
@@ -205,10 +206,7 @@ var bodies = map[string]func(tx kv.Tx, key []byte){
 }
 
 func checkLoopWrites(t *tester) {
-	n := 500
-	if limit := t.db.Limits().Operations; limit > 0 {
-		n = min(n, limit/4)
-	}
+	n := t.operations(500, 4)
 	var keys []string
 	for i := range n {
 		keys = append(keys, fmt.Sprintf("%06d", i))
@@ -331,10 +329,7 @@ func (t *tester) readPages(n, page int, reverse bool, at func(int) string) {
 // fill stores n pairs of 8 digits.
 func (t *tester) fill(n int) {
 	t.Helper()
-	batch := min(n, 5000, t.db.Limits().Transaction/32)
-	if limit := t.db.Limits().Operations; limit > 0 {
-		batch = min(batch, limit)
-	}
+	batch := t.operations(min(n, 5000, t.db.Limits().Transaction/32), 1)
 	for i := 0; i < n; i += batch {
 		t.write(func(tx kv.Tx) {
 			for j := i; j < min(i+batch, n); j++ {
@@ -345,15 +340,24 @@ func (t *tester) fill(n int) {
 	}
 }
 
-func checkPairsKept(t *tester) {
-	t.fill(100)
+// wantFilled checks all that is stored after fill.
+func (t *tester) wantFilled(what string, n int) {
+	t.Helper()
 	t.read(func(r kv.Reader) error {
 		pairs, err := collect(r.Range(kv.Range{}, kv.RangeOptions{}))
 		for i, pair := range pairs {
 			if want := fmt.Sprintf("%08d", i); string(pair.Key) != want || string(pair.Value) != want {
-				t.Errorf("after the loop pair %d is %q=%q, want %q", i, pair.Key, pair.Value, want)
+				t.Fatalf("%s pair %d is %q=%q, want %q", what, i, pair.Key, pair.Value, want)
 			}
+		}
+		if err == nil && len(pairs) != n {
+			t.Errorf("%s there are %d pairs, want %d", what, len(pairs), n)
 		}
 		return err
 	})
+}
+
+func checkPairsKept(t *tester) {
+	t.fill(100)
+	t.wantFilled("after the loop", 100)
 }

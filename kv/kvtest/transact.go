@@ -54,8 +54,8 @@ func checkOwnError(t *tester) {
 			tx.ClearRange(kv.Range{})
 			return own
 		})
-		if err != own || n != 1 {
-			t.Errorf("the function returned %q, Transact %v after %d attempts; want the same after 1", own, err, n)
+		if t.wantFailed("an error of the function", err, own, n, 1); err != own {
+			t.Errorf("the function returned %q, Transact %v; want the same", own, err)
 		}
 		t.want("after an error of the function", "k", "k")
 	}
@@ -202,10 +202,8 @@ func checkEndsBetween(t *tester) {
 			}
 			return nil
 		})
-		if !errors.Is(err, errCause) || !errors.Is(err, kv.ErrConflict) || n != last {
-			t.Errorf("the context ended in attempt %d of conflicting ones: Transact returned %v after %d, want the cause and ErrConflict",
-				last, err, n)
-		}
+		t.wantFailed("the context ended while attempts conflicted", err, errCause, n, last)
+		t.wantFailed("the context ended while attempts conflicted", err, kv.ErrConflict, n, last)
 		t.want("after a transaction that never committed", "k", "other")
 	}
 }
@@ -373,10 +371,7 @@ func checkTooOld(t *tester) {
 			}
 			return err
 		})
-		if !errors.Is(err, kv.ErrTooOld) || n != kv.MaxTooOld+1 {
-			t.Errorf("a function that takes longer than Limits.Age: Transact returned %v after %d attempts, want ErrTooOld after %d",
-				err, n, kv.MaxTooOld+1)
-		}
+		t.wantFailed("a function that takes longer than Limits.Age", err, kv.ErrTooOld, n, kv.MaxTooOld+1)
 		t.want("after a transaction that was too old", "k", "k")
 	}
 	err := t.db.ReadTransact(t.ctx, func(r kv.Reader) error {

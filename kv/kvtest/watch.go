@@ -265,9 +265,7 @@ func checkWatchContext(t *tester) {
 func checkWatchClose(t *tester) {
 	db := t.db
 	first, second := t.watch(t.ctx, "d", nothing), t.watch(t.ctx, "e", nothing)
-	if err := db.Close(); err != nil {
-		t.Errorf("Close: %v", err)
-	}
+	t.close(db)
 	t.wantTold("after Close", first, kv.ErrClosed)
 	t.wantTold("after Close, a second one", second, kv.ErrClosed)
 }

@@ -87,10 +87,11 @@ func checkClearAbsent(t *tester) {
 }
 
 func checkEmptyValue(t *tester) {
-	t.write(func(tx kv.Tx) {
+	both := func(tx kv.Tx) {
 		tx.Set([]byte("empty"), []byte{})
 		tx.Set([]byte("nil"), nil)
-	})
+	}
+	t.write(both)
 	check := func(r kv.Reader) error {
 		for _, key := range []string{"empty", "nil"} {
 			if value, err := r.Get([]byte(key)); err != nil || value == nil || len(value) > 0 {
@@ -100,18 +101,12 @@ func checkEmptyValue(t *tester) {
 		if value, err := r.Get([]byte("absent")); err != nil || value != nil {
 			t.Errorf("Get of an absent key returned %#v, %v; want nil", value, err)
 		}
-		keys, err := keysOf(r.Range(kv.Range{}, kv.RangeOptions{}))
-		if keys != "empty nil " {
-			t.Errorf("a range returned the keys %s, want those with an empty value", keys)
-		}
-		return err
+		return t.wantKeys("keys with an empty value", r.Range(kv.Range{}, kv.RangeOptions{}), "empty nil ")
 	}
-	t.read(check)
-	t.transact(func(tx kv.Tx) error { return check(tx) })
+	t.inBoth(check)
 	t.transact(func(tx kv.Tx) error {
 		tx.ClearRange(kv.Range{})
-		tx.Set([]byte("empty"), []byte{})
-		tx.Set([]byte("nil"), nil)
+		both(tx)
 		return check(tx)
 	})
 }
@@ -171,7 +166,7 @@ func checkAddWithWrites(t *tester) {
 		"Add, Clear, Add": {func(tx kv.Tx) { tx.Add(n, 1); tx.Clear(n); tx.Add(n, 4) }, little(4)},
 		"Add, Get, Add":   {func(tx kv.Tx) { tx.Add(n, 1); t.wantGet("after an Add", tx, "n", little(101)); tx.Add(n, 1) }, little(102)},
 	} {
-		t.write(func(tx kv.Tx) { tx.Set(n, []byte(little(100))) })
+		t.put("n", little(100))
 		t.write(c.do)
 		t.want(name+" of 100", "n", c.want)
 	}
@@ -186,13 +181,12 @@ func checkConcurrentAdds(t *tester) {
 	for range goroutines {
 		group.Go(func() {
 			for range adds {
-				if err := t.db.Transact(t.ctx, func(tx kv.Tx) error {
+				if !t.goes(func(tx kv.Tx) error {
 					attempts.Add(1)
 					tx.Add([]byte("n"), 3)
 					runtime.Gosched()
 					return nil
-				}); err != nil {
-					t.Errorf("Transact: %v", err)
+				}) {
 					return
 				}
 			}
@@ -206,7 +200,7 @@ func checkConcurrentAdds(t *tester) {
 }
 
 func checkAddMeanwhile(t *tester) {
-	t.write(func(tx kv.Tx) { tx.Set([]byte("n"), []byte(little(100))) })
+	t.put("n", little(100))
 	n := 0
 	t.transact(func(tx kv.Tx) error {
 		if _, err := tx.Snapshot().Get([]byte("n")); err != nil {
@@ -245,12 +239,11 @@ func checkAtomic(t *tester) {
 		defer close(done)
 		for i := range n {
 			value := []byte{byte(i)}
-			if err := t.db.Transact(t.ctx, func(tx kv.Tx) error {
+			if !t.goes(func(tx kv.Tx) error {
 				tx.Set([]byte("a"), value)
 				tx.Set([]byte("z"), value)
 				return nil
-			}); err != nil {
-				t.Errorf("Transact: %v", err)
+			}) {
 				return
 			}
 		}
