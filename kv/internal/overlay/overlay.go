@@ -47,71 +47,16 @@ type Overlay struct {
 	cleared RangeSet
 	bytes   int
 	ops     int
-
-	changes []Change // in the order in which they were made; full, another slice is begun
-	keys    arena
-	values  arena
 	gaps    gaps
-
-	one    [1]Change // the first of changes
-	oneRef [1]*Change
 }
 
 // maxList is how many changes may be in the slice for one to be put between them.
 // Tests make it smaller.
 var maxList = 256
 
-// arena allocates byte slices from chunks.
-type arena struct {
-	chunk []byte
-	used  int // of chunk
-}
-
-const (
-	firstChunk = 48      // mostly one key
-	lastChunk  = 4 << 10 // one slice that is kept keeps so much
-)
-
-// maxShared is how many bytes a key or value has at most that shares its memory with others of the
-// transaction.
-const maxShared = lastChunk / 4
-
-// alloc returns a slice of n bytes with no room behind it.
-func (a *arena) alloc(n int) []byte {
-	if n > len(a.chunk)-a.used {
-		if n > maxShared {
-			return make([]byte, n)
-		}
-		a.chunk = make([]byte, max(n, firstChunk, min(4*len(a.chunk), lastChunk)))
-		a.used = 0
-	}
-	a.used += n
-	return a.chunk[a.used-n : a.used : a.used]
-}
-
-// clone returns a copy, which is never nil.
-func (a *arena) clone(b []byte) []byte {
-	if len(b) == 0 {
-		return []byte{}
-	}
-	c := a.alloc(len(b))
-	copy(c, b)
-	return c
-}
-
-// change returns a new one with a copy of the key.
-func (o *Overlay) change(key []byte, kind Kind) *Change {
-	switch n := cap(o.changes); {
-	case n == 0:
-		o.changes = o.one[:0]
-		o.list = o.oneRef[:0]
-	case len(o.changes) == n:
-		o.changes = make([]Change, 0, min(max(8, 4*n), 512))
-	}
-	copied := o.keys.alloc(len(key) + 1)
-	copy(copied, key)
-	o.changes = append(o.changes, Change{Key: copied[:len(key)], Kind: kind})
-	return &o.changes[len(o.changes)-1]
+// newChange returns one with a copy of the key.
+func newChange(key []byte, kind Kind) *Change {
+	return &Change{Key: kv.After(key)[:len(key)], Kind: kind}
 }
 
 func (o *Overlay) put(c *Change) {
@@ -125,9 +70,6 @@ func (o *Overlay) put(c *Change) {
 	case o.tree != nil:
 		o.tree.Set(c)
 	case n == 0 || bytes.Compare(o.list[n-1].Key, c.Key) < 0:
-		if n == 1 {
-			o.list = slices.Grow(o.list, 15)
-		}
 		o.list = append(o.list, c)
 	default:
 		i, found := o.search(c.Key)
@@ -161,14 +103,14 @@ func (o *Overlay) search(key []byte) (int, bool) {
 
 // Set buffers a value.
 func (o *Overlay) Set(key, value []byte) {
-	c := o.change(key, Set)
-	c.Value = o.values.clone(value)
+	c := newChange(key, Set)
+	c.Value = append([]byte{}, value...)
 	o.appears(key)
 	o.put(c)
 }
 
 // Clear buffers the removal of a key.
-func (o *Overlay) Clear(key []byte) { o.put(o.change(key, Clear)) }
+func (o *Overlay) Clear(key []byte) { o.put(newChange(key, Clear)) }
 
 // ClearRange buffers the removal of a range, whose bounds must be explicit.
 func (o *Overlay) ClearRange(r kv.Range) {
@@ -201,7 +143,7 @@ func (o *Overlay) Add(key []byte, delta int64) {
 		o.Set(key, Sum(nil, delta))
 		return
 	}
-	sum := o.change(key, Add)
+	sum := newChange(key, Add)
 	sum.Delta = delta
 	o.appears(key)
 	o.put(sum)
