@@ -64,7 +64,7 @@ func Check(t testing.TB, histories ...History) {
 			continue
 		}
 		small := Shrink(h)
-		t.Logf("%d of the calls are wrong on their own:\n%s", len(small.Ops), Listing(small))
+		t.Logf("its first %d calls are wrong on their own:\n%s", len(small.Ops), Listing(small))
 		dir, err := Draw(h, small)
 		t.Logf("pictures of all calls and of these: %s (%v)", dir, err)
 	}

@@ -5,7 +5,7 @@
 //	[Run]       makes clients call random verbs on a few queues, and drains them
 //	[Recorder]  writes down each call, with when it began and when it returned
 //	[Verify]    looks for the order; [Check] does so for a test, and on failure
-//	            prints the shortest history it finds and draws a picture
+//	            prints the history up to the first wrong result and draws a picture
 //	[Conserve]  checks only that nothing is lost, doubled or invented
 //
 // # The model
