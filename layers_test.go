@@ -32,6 +32,8 @@ var layers = []layer{
 	{"kv/kvtest", []string{"kv", "kv/internal/..."}, true, "it judges every engine by the contract alone"},
 	{"kv/embedded/internal/conflict", []string{"kv"}, false, "it compares keys and ranges: who reads and writes them is the engine's"},
 	{"kv/embedded/internal/guardfs", nil, true, "it guards files of any kind: what they hold is the engine's"},
+	{"kv/embedded/internal/atomicfile", nil, true, "its files hold any text"},
+	{"kv/embedded/internal/wal", []string{"kv/embedded/internal/guardfs", "kv/embedded/internal/atomicfile", "internal/gather"}, true, "its records are bytes: what they do to a store is the engine's"},
 	{"kv/embedded", []string{"kv", "kv/internal/...", "kv/embedded/internal/...", "internal/linked"}, true, "an engine stores keys and values: it knows neither queues nor other engines"},
 	{"kv/...", []string{"kv", "kv/internal/...", "internal/linked"}, true, "an engine stores keys and values: it knows neither queues nor other engines"},
 	{"tuple", nil, false, "it is an encoding: bytes in, values out"},

@@ -14,9 +14,12 @@ const (
 )
 
 // For returns when full does, or after half of the time that the last batch took, or after
-// longest, whichever is first.
-func For(took time.Duration, full func() bool) {
-	limit := min(took/2, longest)
+// 80 µs, whichever is first.
+func For(took time.Duration, full func() bool) { Until(min(took/2, longest), full) }
+
+// Until returns when full does, or after limit. It does not sleep: a timer would take longer than most
+// of these waits.
+func Until(limit time.Duration, full func() bool) {
 	began := time.Now()
 	for range tries {
 		if full() || time.Since(began) > limit {

@@ -151,7 +151,8 @@ func (t *tx) acknowledgeRead() error {
 	if t.db.o.Durability == Memory {
 		return t.db.failure()
 	}
-	return t.db.synced.wait(version, t.db.failure)
+	_ = t.db.wal.Wait(version)
+	return t.db.failure()
 }
 
 // committable returns the error with which the commit must fail, short of a
@@ -291,17 +292,17 @@ func (db *DB) sum(e *effects) error {
 	return nil
 }
 
-// applyBatch appends the batch to the journal, before its writes may go to the memtable (see
-// journal). It returns the backlog if they are to be added there, or nil, for a long batch
+// applyBatch appends the batch to the log, before its writes may go to the memtable (see
+// package wal). It returns the backlog if they are to be added there, or nil, for a long batch
 // that is worth none.
 func (db *DB) applyBatch(b *pebble.Batch, version uint64) (later *backlog, err error) {
 	err = guardfs.Run(func() error {
-		if db.full {
-			if err := db.turn(); err != nil {
+		if db.wal.Full() {
+			if err := db.rotate(); err != nil {
 				return err
 			}
 		}
-		db.full = db.journal.append(b.Repr(), int(b.Count()), version)
+		db.wal.Append(b.Repr(), int(b.Count()), version)
 		if b.Len() > backlogPart {
 			return db.backlog.applyLong(b)
 		}
@@ -315,13 +316,13 @@ func (db *DB) applyBatch(b *pebble.Batch, version uint64) (later *backlog, err e
 	return later, nil
 }
 
-// turn begins a new segment of the journal. All that is in those before it has been
+// rotate begins a new segment of the log. All that is in those before it has been
 // applied: once the memtables of now are in tables, these are not needed any more.
-func (db *DB) turn() error {
+func (db *DB) rotate() error {
 	if err := db.backlog.drain(); err != nil {
 		return err
 	}
-	last := db.journal.turn()
+	last := db.wal.Rotate()
 	flushed, err := db.pebble.AsyncFlush()
 	if err != nil {
 		return err
@@ -329,7 +330,7 @@ func (db *DB) turn() error {
 	db.background.Go(func() {
 		select {
 		case <-flushed:
-			if err := db.journal.release(last); err != nil {
+			if err := db.wal.Release(last); err != nil {
 				db.guard.Fail(err)
 			}
 		case <-db.stopped:
@@ -358,39 +359,19 @@ func (db *DB) behind(t *txn) bool {
 	return t.readOnly && t.view != nil && db.version-t.version >= conflict.MaxCommits
 }
 
-// maxBuffered is how many bytes of the journal stay in memory with Memory.
+// maxBuffered is how many bytes of the log stay in memory with Memory.
 const maxBuffered = 64 << 10
 
 // acknowledge returns when the commit is as durable as was asked.
 func (db *DB) acknowledge(version uint64) error {
 	defer db.commits.Done()
-	switch db.o.Durability {
-	case Always:
-		_ = db.synced.settle(version, db.flushJournal, db.failure)
-	case Interval: // a write takes less than to wait for somebody else's
-		if db.synced.version.Load() < version {
-			db.synced.advance(db.flushJournal())
-		}
-	case Memory:
-		if db.journal.buffered() > maxBuffered {
-			db.flushJournal()
-		}
+	if db.o.Durability != Memory {
+		_ = db.wal.Commit(version)
+	} else if db.wal.Buffered() > maxBuffered {
+		_ = db.wal.Write()
 	}
 	if err := db.failure(); err != nil {
 		return unknown(err)
 	}
 	return nil
-}
-
-// flushJournal has the journal as safe as was asked up to the version that it returns,
-// unless the store has failed.
-func (db *DB) flushJournal() uint64 {
-	version, err := db.journal.flush(db.o.Durability == Always)
-	if err != nil {
-		db.guard.Fail(err)
-	}
-	if db.failure() != nil {
-		return 0
-	}
-	return version
 }

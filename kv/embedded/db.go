@@ -17,6 +17,7 @@ import (
 	"github.com/conq-go/conq/kv"
 	"github.com/conq-go/conq/kv/embedded/internal/conflict"
 	"github.com/conq-go/conq/kv/embedded/internal/guardfs"
+	"github.com/conq-go/conq/kv/embedded/internal/wal"
 	"github.com/conq-go/conq/kv/internal/retry"
 )
 
@@ -32,9 +33,8 @@ type DB struct {
 	near           *near
 	ahead          chan stretchAhead // to be fetched
 	manyTombstones int               // the constant, but in tests
-	journal        *journal
+	wal            *wal.Log
 	backlog        *backlog
-	synced         *horizon      // up to which version the journal is as safe as was asked
 	maimed         chan struct{} // closed when one of Pebble's goroutines has ended by a fatal error
 	maimOnce       sync.Once
 	ending         atomic.Bool // Close has been called
@@ -49,7 +49,6 @@ type DB struct {
 	mu      sync.Mutex
 	closed  bool              // nothing is applied any more
 	version uint64            // of the last commit
-	full    bool              // the journal needs a new segment
 	view    *view             // the latest, if it is in use
 	txns    linked.List[txn]  // that hold a view, in the order in which they got it, which is that of their versions
 	expired map[*txn]struct{} // of those, those that the conflict log is not kept for, until they end
@@ -58,6 +57,9 @@ type DB struct {
 	signals kv.Signals
 	commits sync.WaitGroup // between being applied and being acknowledged
 }
+
+// firstVersion is that of an open store before its first commit: a transaction that has read nothing is at 0.
+const firstVersion = 1
 
 func newDB(o Options) *DB {
 	return &DB{
@@ -69,8 +71,7 @@ func newDB(o Options) *DB {
 		ahead:          make(chan stretchAhead, 16),
 		long:           make(chan struct{}, 1),
 		manyTombstones: manyTombstones,
-		version:        1, // so that a transaction that has read nothing is at 0
-		synced:         newHorizon(1),
+		version:        firstVersion,
 		watches:        make(watches),
 		expired:        make(map[*txn]struct{}),
 		maimed:         make(chan struct{}),
@@ -124,7 +125,9 @@ func (db *DB) ReadTransact(ctx context.Context, f func(kv.Reader) error) error {
 // failed is called once when the store is poisoned.
 func (db *DB) failed(err error) {
 	db.log.Error("store has failed", "error", err)
-	db.synced.wake()
+	if db.wal != nil { // else nobody waits yet
+		db.wal.Wake()
+	}
 	db.signals.Close() // who waits looks again, and meets the error
 	go db.failWatches()
 }
@@ -138,7 +141,7 @@ func (db *DB) failWatches() {
 }
 
 func (db *DB) failedWatch(w *watch) error {
-	if w.version > db.synced.version.Load() {
+	if w.version > db.wal.Durable() {
 		return unknown(db.failure())
 	}
 	return db.failure()
@@ -210,7 +213,7 @@ func (db *DB) Close() error {
 // closePebble closes what holds the data. A poisoned store's Pebble may not be
 // able to: then it is left as it is, unable to change anything any more.
 func (db *DB) closePebble() error {
-	if err := db.journal.close(); err != nil {
+	if err := db.wal.Close(); err != nil {
 		db.guard.Fail(err)
 	}
 	if db.failure() != nil {

@@ -21,14 +21,14 @@
 // A commit is applied first and synced after. As soon as it is applied it is
 // visible to the next transaction, so two transactions conflict only if they
 // overlap within microseconds, not within an fsync; and one fsync serves all who
-// wait for theirs, for whose return its leader waits a little: see horizon.
+// wait for theirs, for whose return its leader waits a little: see package wal.
 // Nothing is acknowledged too early: each acknowledgement, that of a transaction
-// which only read included, waits until the journal is on disk up to the version
-// that it saw. The journal is the write-ahead log, our own (Pebble's is turned off). It is
-// written in version order, and a segment of it is synced before the next is begun, so a
-// version that is on disk has all earlier ones there too.
+// which only read included, waits until the write-ahead log is on disk up to the version
+// that it saw. The log is our own (package wal; Pebble's is turned off). It is written in
+// version order, and a segment of it is synced before the next is begun, so a version that
+// is on disk has all earlier ones there too.
 //
-// An error in writing the journal or the manifest, or in flushing a memtable,
+// An error in writing the log or the manifest, or in flushing a memtable,
 // poisons the store: what may not be on disk is never acknowledged, all later
 // calls fail with [ErrFailed], and nothing more is written to the directory
 // until it is opened again. Pebble itself would end the process, or wait for
@@ -55,8 +55,6 @@
 //	view         a snapshot at one version
 //	lazy         with snapshot extension: a snapshot is taken when it is needed
 //	conflict log the write sets of recent commits, for backward validation
-//	journal      the write-ahead log; a segment is one of its files
-//	horizon      the durable version, or flushed LSN, with its group commit
 //	backlog      a write buffer before Pebble's memtables
 //	near         a cache of key ranges; a stretch is one of them, with all its pairs
 //	last keys    a cache of what is left of those: ranges that have no key but their first
@@ -68,6 +66,8 @@
 //	CONQ       "conq embedded store, format N\n"; a higher N than this build's is refused
 //	OWNER      "pid N\n", of the process that has, or had, the store open
 //	LOCK       locked for as long as a process has the store open
-//	*.journal  segments of the journal, and a spare one
+//	NEEDED     the checkpoint of the write-ahead log: what must be there
+//	RESERVE    takes space, to be given back when the disk is full
+//	*.journal  segments of the write-ahead log, and a spare one
 //	others     Pebble's
 package embedded

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"strings"
 	"testing"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
@@ -61,3 +62,6 @@ func memFS() *vfs.MemFS { return vfs.NewCrashableMem() }
 func copyOf(fs *vfs.MemFS) *vfs.MemFS {
 	return fs.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: 100, RNG: rand.New(rand.NewPCG(1, 2))})
 }
+
+// isSegment tells whether a file is one of the write-ahead log.
+func isSegment(name string) bool { return strings.HasSuffix(name, ".journal") }

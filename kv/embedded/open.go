@@ -16,22 +16,22 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/conq-go/conq/kv"
+	"github.com/conq-go/conq/kv/embedded/internal/atomicfile"
 	"github.com/conq-go/conq/kv/embedded/internal/guardfs"
+	"github.com/conq-go/conq/kv/embedded/internal/wal"
 )
 
 const (
 	formatFile  = "CONQ"
 	formatLine  = "conq embedded store, format %d\n"
-	formatKnown = 3 // 1 had a log of Pebble's in place of the journal, 2 no file NEEDED
+	formatKnown = 3 // 1 had a log of Pebble's in place of package wal, 2 no file NEEDED
 	ownerFile   = "OWNER"
 	lockFile    = "LOCK"
-
-	manifestMarker = "marker.manifest." // how the name of Pebble's file begins that says which manifest counts
 )
 
 // leftovers are the files that an opening which was interrupted may have left
 // in a new directory.
-var leftovers = []string{lockFile, reserveFile, ownerFile, ownerFile + ".tmp", formatFile + ".tmp", neededFile, neededFile + ".tmp"}
+var leftovers = []string{lockFile, reserveFile, ownerFile, ownerFile + atomicfile.Temporary, formatFile + atomicfile.Temporary, wal.File, wal.File + atomicfile.Temporary}
 
 func init() {
 	kv.Register("embedded", openURL)
@@ -155,7 +155,7 @@ func makeDir(fs vfs.FS, dir string) error {
 	if err := fs.MkdirAll(dir, 0o755); err != nil {
 		return err
 	}
-	return syncDir(fs, parent)
+	return atomicfile.SyncDir(fs, parent)
 }
 
 // plain names the usual troubles by what to do about them.
@@ -185,10 +185,7 @@ func checkDir(fs vfs.FS, dir string) error {
 		return plain(err)
 	}
 	if slices.Contains(names, formatFile) {
-		if err := checkFormat(fs, dir); err != nil {
-			return err
-		}
-		return checkTables(names)
+		return checkFormat(fs, dir)
 	}
 	for _, name := range names {
 		if !slices.Contains(leftovers, name) {
@@ -199,7 +196,7 @@ func checkDir(fs vfs.FS, dir string) error {
 }
 
 func checkFormat(fs vfs.FS, dir string) error {
-	text, err := readFile(fs, fs.PathJoin(dir, formatFile))
+	text, err := atomicfile.Read(fs, fs.PathJoin(dir, formatFile))
 	if err != nil {
 		return plain(err)
 	}
@@ -211,17 +208,6 @@ func checkFormat(fs vfs.FS, dir string) error {
 		return fmt.Errorf("it has format %d, and this build knows formats up to %d: use a newer build", format, formatKnown)
 	}
 	return nil
-}
-
-// checkTables refuses a directory with tables and without the file, which is empty, by whose name
-// Pebble finds them: it would take the store for a new one, and remove them.
-func checkTables(names []string) error {
-	table := slices.IndexFunc(names, func(name string) bool { return strings.HasSuffix(name, ".sst") })
-	marked := slices.ContainsFunc(names, func(name string) bool { return strings.HasPrefix(name, manifestMarker) })
-	if table < 0 || marked {
-		return nil
-	}
-	return fmt.Errorf("it has tables (%s) and no file %s*, which is empty, and without which they can't be read: was the store copied without its empty files?", names[table], manifestMarker)
 }
 
 func lockDir(fs vfs.FS, dir string) (io.Closer, error) {
@@ -236,7 +222,7 @@ func lockDir(fs vfs.FS, dir string) (io.Closer, error) {
 		return nil, fmt.Errorf("its file %s can't be locked, as must be possible where a store is: %w", lockFile, err)
 	}
 	owner := "another process"
-	if text, err := readFile(fs, fs.PathJoin(dir, ownerFile)); err == nil {
+	if text, err := atomicfile.Read(fs, fs.PathJoin(dir, ownerFile)); err == nil {
 		owner = "the process with " + strings.TrimSpace(text)
 	}
 	return nil, inUse(fmt.Sprintf("%s has it open; close it there: one process at a time can (more will through `conq serve`, "+
@@ -295,26 +281,21 @@ func (db *DB) openLocked(dir string, lock io.Closer) error {
 // all can be read: Pebble finds its log.
 func writeFormat(fs vfs.FS, dir string) error {
 	line := fmt.Sprintf(formatLine, formatKnown)
-	if text, err := readFile(fs, fs.PathJoin(dir, formatFile)); err == nil && text == line {
+	if text, err := atomicfile.Read(fs, fs.PathJoin(dir, formatFile)); err == nil && text == line {
 		return nil
 	}
-	needed, err := firstNeeded(fs, dir)
-	if err == nil {
-		err = needed.write(fs, dir)
-	}
-	if err != nil {
+	if err := wal.Create(fs, dir); err != nil {
 		return err
 	}
-	return writeFile(fs, dir, formatFile, line)
+	return atomicfile.Write(fs, dir, formatFile, line)
 }
 
-// openFiles opens Pebble and the journal, and applies what is in the one and perhaps not
+// openFiles opens Pebble and the log, and applies what is in the one and perhaps not
 // in the other.
 func (db *DB) openFiles(dir string) (err error) {
-	if db.journal, err = openJournal(db.guard, dir, int64(db.o.MemTable), db.o.Durability == Always); err != nil {
-		return err
-	}
-	if err = db.journal.needed.checkManifest(db.guard, dir); err != nil {
+	segment := int64(db.o.MemTable - db.o.MemTable/8)
+	db.wal, err = wal.Open(db.guard, dir, wal.Options{SegmentSize: segment, Sync: db.o.Durability == Always, Version: firstVersion})
+	if err != nil {
 		return err
 	}
 	if db.pebble, err = pebble.Open(dir, db.pebbleOptions()); err != nil {
@@ -327,18 +308,18 @@ func (db *DB) openFiles(dir string) (err error) {
 	return nil
 }
 
-// A journal that is no longer than this when it is opened is kept: to write its commits
+// A log that is no longer than this when it is opened is kept: to write its commits
 // to a table at each opening costs more than to read them at each.
 const (
 	fewSegments = 8
 	littleBytes = 1 << 20
 )
 
-// replay applies what is in the journal.
+// replay applies what is in the log.
 func (db *DB) replay() error {
 	bytes := 0
-	segments := slices.Clone(db.journal.file.closed)
-	err := db.journal.replay(func(repr []byte) error {
+	segments := db.wal.Ended()
+	err := db.wal.Replay(func(repr []byte) error {
 		bytes += len(repr)
 		b := db.pebble.NewBatch()
 		if err := b.SetRepr(repr); err != nil {
@@ -352,10 +333,10 @@ func (db *DB) replay() error {
 	if err := db.pebble.Flush(); err != nil {
 		return err
 	}
-	return db.journal.release(segments[len(segments)-1])
+	return db.wal.Release(segments[len(segments)-1])
 }
 
-// syncEvery has the journal synced at each interval until ctx ends.
+// syncEvery has the log synced at each interval until ctx ends.
 func (db *DB) syncEvery(ctx context.Context, interval time.Duration) {
 	ticker := time.NewTicker(interval)
 	defer ticker.Stop()
@@ -364,15 +345,8 @@ func (db *DB) syncEvery(ctx context.Context, interval time.Duration) {
 		case <-ctx.Done():
 			return
 		case <-ticker.C:
-			db.syncJournal()
+			_ = db.wal.Sync()
 		}
-	}
-}
-
-// syncJournal has the journal on disk, or the store has failed.
-func (db *DB) syncJournal() {
-	if _, err := db.journal.flush(true); err != nil {
-		db.guard.Fail(err)
 	}
 }
 
@@ -411,7 +385,7 @@ func (db *DB) pebbleOptions() *pebble.Options {
 		LBaseMaxBytes:               64 << 20,
 		Levels:                      [7]pebble.LevelOptions{{BlockSize: blockSize}}, // and so for all below
 		CompactionConcurrencyRange:  func() (int, int) { return 1, 2 },
-		DisableWAL:                  true, // see journal
+		DisableWAL:                  true, // see package wal
 		TargetFileSizes:             tableSizes,
 		MaxOpenFiles:                openTables(processFiles()),
 		FlushDelayDeleteRange:       10 * time.Second,
@@ -419,10 +393,10 @@ func (db *DB) pebbleOptions() *pebble.Options {
 			DataCorruption: func(info pebble.DataCorruptionInfo) {
 				db.guard.Fail(fmt.Errorf("%s is damaged: %w", info.Path, info.Details))
 			},
-			// Of a flush: see journal. When that begins Pebble holds the lock that snapshots need.
+			// Of a flush: see package wal. When that begins Pebble holds the lock that snapshots need.
 			TableCreated: func(info pebble.TableCreateInfo) {
 				if info.Reason != "compacting" {
-					db.syncJournal()
+					_ = db.wal.Sync()
 				}
 			},
 			CompactionEnd: func(info pebble.CompactionInfo) {
@@ -448,35 +422,3 @@ const blockSize = 32 << 10
 // nothingFlushed is how Pebble calls a flush in which all keys were deleted
 // again, which is no failure. It does not export the error.
 const nothingFlushed = "pebble: empty table"
-
-func readFile(fs vfs.FS, name string) (string, error) {
-	f, err := fs.Open(name)
-	if err != nil {
-		return "", err
-	}
-	defer f.Close()
-	data, err := io.ReadAll(io.LimitReader(f, 4096))
-	return string(data), err
-}
-
-// writeFile writes a small file so that after a crash it is there whole or not
-// at all.
-func writeFile(fs vfs.FS, dir, name, text string) error {
-	path := fs.PathJoin(dir, name)
-	if err := writeAll(fs, path+".tmp", text); err != nil {
-		return err
-	}
-	if err := fs.Rename(path+".tmp", path); err != nil {
-		return err
-	}
-	return syncDir(fs, dir)
-}
-
-func writeAll(fs vfs.FS, path, text string) error {
-	f, err := fs.Create(path, vfs.WriteCategoryUnspecified)
-	if err != nil {
-		return err
-	}
-	_, err = io.WriteString(f, text)
-	return errors.Join(err, f.Sync(), f.Close())
-}

@@ -18,6 +18,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
 	"github.com/conq-go/conq/kv"
+	"github.com/conq-go/conq/kv/embedded/internal/wal"
 	"github.com/conq-go/conq/kv/internal/ends"
 )
 
@@ -237,12 +238,12 @@ func TestOpenFullDisk(t *testing.T) {
 			t.Fatal(err)
 		}
 		if spare {
-			f, err := fs.Create(fs.PathJoin("store", spareSegment), vfs.WriteCategoryUnspecified)
+			f, err := fs.Create(fs.PathJoin("store", wal.Spare), vfs.WriteCategoryUnspecified)
 			if err := errors.Join(err, f.Close()); err != nil {
 				t.Fatal(err)
 			}
 		}
-		db, err := Open("store", Options{FS: &roomy{fs, spareSegment}})
+		db, err := Open("store", Options{FS: &roomy{fs, wal.Spare}})
 		if !spare {
 			if !errors.Is(err, ErrFull) {
 				t.Errorf("without anything to remove: %v, want ErrFull", err)

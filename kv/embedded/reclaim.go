@@ -48,11 +48,11 @@ func (db *DB) reclaim() error {
 	if err := db.backlog.drain(); err != nil {
 		return err
 	}
-	last := db.journal.turn()
+	last := db.wal.Rotate()
 	if err := db.pebble.Flush(); err != nil {
 		return err
 	}
-	if err := db.journal.release(last); err != nil {
+	if err := db.wal.Release(last); err != nil {
 		return err
 	}
 	ctx, stop := context.WithTimeout(context.Background(), closeTime)

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/conq-go/conq/kv/embedded/internal/atomicfile"
+	"github.com/conq-go/conq/kv/embedded/internal/wal"
 	"github.com/conq-go/conq/kv/internal/overlay"
 )
 
@@ -45,7 +47,7 @@ func openInReserve(dir string, o Options, open func() error) error {
 
 // removeReserve removes the reserve and the spare segment, and tells whether there was one of them.
 func removeReserve(fs vfs.FS, dir string) (removed bool) {
-	for _, name := range []string{spareSegment, reserveFile} {
+	for _, name := range []string{wal.Spare, reserveFile} {
 		removed = fs.Remove(fs.PathJoin(dir, name)) == nil || removed
 	}
 	return removed
@@ -120,10 +122,10 @@ func (t *tx) fits() error {
 // noteOwner has the directory tell who has the store open. It is for others to read, and nothing
 // depends on it: a disk that is full must not keep a store from being opened.
 func noteOwner(fs vfs.FS, dir string) error {
-	err := writeFile(fs, dir, ownerFile, fmt.Sprintf("pid %d\n", os.Getpid()))
+	err := atomicfile.Write(fs, dir, ownerFile, fmt.Sprintf("pid %d\n", os.Getpid()))
 	if errors.Is(plain(err), ErrFull) {
 		_ = fs.Remove(fs.PathJoin(dir, ownerFile)) // it would name another process
-		_ = fs.Remove(fs.PathJoin(dir, ownerFile+".tmp"))
+		_ = fs.Remove(fs.PathJoin(dir, ownerFile+atomicfile.Temporary))
 		return nil
 	}
 	return err

@@ -1,39 +1,31 @@
-package embedded
+package wal
 
 import (
 	"encoding/binary"
 	"hash/crc32"
 )
 
-// A record of a segment is
-//
-//	check of what follows in the header   4 bytes
-//	check of the batch                    4 bytes
-//	length of the batch                   4 bytes
-//	up to where the segment was on disk   4 bytes
-//	a batch, as Pebble represents it
-//	zeros, up to a multiple of 8 bytes
-//
-// all numbers little-endian. A batch of no bytes ends the segment. The checks are CRC-32C,
-// and begin with the number of the segment: what the file held when it was another one is
-// no record.
 const (
 	headerSize  = 16
 	recordAlign = 8
 )
 
-var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+var (
+	castagnoli = crc32.MakeTable(crc32.Castagnoli)
+	padding    [headerSize]byte
+)
 
 // check returns the check of data in a segment.
 func check(segment uint64, data []byte) uint32 {
 	return crc32.Update(uint32(segment)^uint32(segment>>32)^0xc09c09, castagnoli, data)
 }
 
+// appendRecord appends a record of a segment that is on disk up to synced.
 func appendRecord(records []byte, segment uint64, synced int64, batch []byte) []byte {
 	n := len(records)
-	records = append(records, zeros[:headerSize]...)
+	records = append(records, padding[:headerSize]...)
 	records = append(records, batch...)
-	records = append(records, zeros[:-len(batch)&(recordAlign-1)]...)
+	records = append(records, padding[:-len(batch)&(recordAlign-1)]...)
 	header := records[n : n+headerSize]
 	binary.LittleEndian.PutUint32(header[4:], check(segment, batch))
 	binary.LittleEndian.PutUint32(header[8:], uint32(len(batch)))

@@ -1,7 +1,6 @@
-package embedded
+package wal
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -9,43 +8,40 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
-// replay calls apply with the batches that were in the journal when it was opened, in
-// order. A crash may have torn the last segment, unless that is known to be ended: it ends where its
-// records do, and is finished there, on disk, before any of it is applied.
-func (j *journal) replay(apply func(batch []byte) error) error {
-	segments := j.file.closed
-	for i, n := range segments {
-		last := i == len(segments)-1 && n > j.needed.last
-		if err := replaySegment(j.fs, j.dir, n, last, apply); err != nil {
+// Replay calls apply with the batches that were in the log when it was opened, in order. A crash may have
+// torn the last segment, unless that is known to be ended: it ends where its records do, and is
+// finished there, on disk, before any of it is applied. What is damaged otherwise is an error.
+func (l *Log) Replay(apply func(batch []byte) error) error {
+	for i, n := range l.ended {
+		last := i == len(l.ended)-1 && n > l.checkpoint.last
+		batches, err := recoverSegment(l.fs, l.dir, n, last)
+		if err != nil {
 			return err
+		}
+		for _, batch := range batches {
+			if err := apply(batch); err != nil {
+				return err
+			}
 		}
 	}
 	return nil
 }
 
-func replaySegment(fs vfs.FS, dir string, number uint64, last bool, apply func([]byte) error) error {
+// recoverSegment returns the batches of a segment. The last one may be torn, and is finished.
+func recoverSegment(fs vfs.FS, dir string, number uint64, last bool) (batches [][]byte, err error) {
 	name := fs.PathJoin(dir, segmentName(number))
 	data, r, err := readSegment(fs, name, number)
-	if err != nil {
-		return err
-	}
 	switch {
+	case err != nil:
+		return nil, err
 	case !last && r.finished:
+		return r.batches, nil
 	case !last:
-		return fmt.Errorf("%s is damaged at byte %d: it had been ended, and what is behind is missing", name, r.end)
-	case !r.finished && len(data) > int(r.end) && lost(number, data, r.end):
-		return fmt.Errorf("%s is damaged at byte %d: what was on disk there is not what was written", name, r.end)
-	default:
-		if err := finishSegment(fs, name, number, data[:r.end], r.synced); err != nil {
-			return err
-		}
+		return nil, fmt.Errorf("%s is damaged at byte %d: it had been ended, and what is behind is missing", name, r.end)
+	case !r.finished && lost(number, data, r.end):
+		return nil, fmt.Errorf("%s is damaged at byte %d: what was on disk there is not what was written", name, r.end)
 	}
-	for _, batch := range r.batches {
-		if err := apply(batch); err != nil {
-			return err
-		}
-	}
-	return nil
+	return r.batches, finishSegment(fs, name, number, data[:r.end], r.synced)
 }
 
 // firstRead is how much of a segment is read at first. One that is empty, as the only one often
@@ -66,9 +62,8 @@ func readSegment(fs vfs.FS, name string, number uint64) (data []byte, r records,
 	}
 	size := info.Size()
 	for n := min(firstRead, size); ; n = min(8*n, size) {
-		from := int64(len(data))
-		data = append(make([]byte, 0, n), data...)[:n]
-		if _, err := io.ReadFull(io.NewSectionReader(f, from, n-from), data[from:]); err != nil {
+		data = make([]byte, n)
+		if _, err := io.ReadFull(io.NewSectionReader(f, 0, n), data); err != nil {
 			return nil, r, err
 		}
 		if r = readRecords(number, data); r.finished || n == size {
@@ -101,13 +96,10 @@ func readRecords(number uint64, data []byte) (all records) {
 	}
 }
 
-// lost tells whether a segment, whose records end, had more that was on disk: a later
-// record says so. A crash tears only what was not on disk.
+// lost tells whether a segment, whose records end, had more that was on disk: a later record says so.
+// A crash tears only what was not on disk.
 func lost(number uint64, data []byte, end int64) bool {
-	for at := end + recordAlign; at+headerSize <= int64(len(data)); at += recordAlign {
-		if bytes.Equal(data[at:at+recordAlign], zeros[:recordAlign]) {
-			continue
-		}
+	for at := end + recordAlign; at < int64(len(data)); at += recordAlign {
 		if r, ok := readRecord(number, data[at:]); ok && r.synced > end {
 			return true
 		}
@@ -115,8 +107,8 @@ func lost(number uint64, data []byte, end int64) bool {
 	return false
 }
 
-// finishSegment writes the end of a segment that has none, or one that may not be on disk. What may
-// not be there of its records is written again before: when a write fails, the system goes on to
+// finishSegment writes the end of a segment that has none, or one that may not be on disk. What may not
+// be there of its records is written again before: when a write fails, the system goes on to
 // show what was to be written, and takes it for written. So it is here, no sync brings it to
 // disk, and the next crash would leave a gap.
 func finishSegment(fs vfs.FS, name string, number uint64, records []byte, synced int64) error {

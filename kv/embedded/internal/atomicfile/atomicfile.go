@@ -1,0 +1,53 @@
+// Package atomicfile reads and writes small files that are there whole or not at all, whatever crash
+// comes between.
+package atomicfile
+
+import (
+	"errors"
+	"io"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+)
+
+// limit is how many bytes of a file are read.
+const limit = 4096
+
+// Temporary is what the name of a file ends with that is being written. A crash may leave it.
+const Temporary = ".tmp"
+
+// Read returns what a file holds, up to 4096 bytes.
+func Read(fs vfs.FS, path string) (string, error) {
+	f, err := fs.Open(path)
+	if err != nil {
+		return "", err
+	}
+	defer f.Close()
+	data, err := io.ReadAll(io.LimitReader(f, limit))
+	return string(data), err
+}
+
+// Write has a file hold text. When it returns, that is on disk, and so is the file's name.
+func Write(fs vfs.FS, dir, name, text string) error {
+	path := fs.PathJoin(dir, name)
+	f, err := fs.Create(path+Temporary, vfs.WriteCategoryUnspecified)
+	if err != nil {
+		return err
+	}
+	_, err = io.WriteString(f, text)
+	if err := errors.Join(err, f.Sync(), f.Close()); err != nil {
+		return err
+	}
+	if err := fs.Rename(path+Temporary, path); err != nil {
+		return err
+	}
+	return SyncDir(fs, dir)
+}
+
+// SyncDir has the names in a directory on disk.
+func SyncDir(fs vfs.FS, dir string) error {
+	d, err := fs.OpenDir(dir)
+	if err != nil {
+		return err
+	}
+	return errors.Join(d.Sync(), d.Close())
+}

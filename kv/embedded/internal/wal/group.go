@@ -1,0 +1,122 @@
+package wal
+
+import (
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/conq-go/conq/internal/gather"
+)
+
+// group is group commit: of the callers that wait, one has the log synced for all.
+//
+// This leader first waits for as many commits as came last time, but not for long: callers that one
+// sync has let go come back a moment later, and a sync that begins without them serves half. That
+// made transfers of 16 producers and 16 consumers 1.7 times as fast.
+type group struct {
+	sync   func() (version uint64) // has the log on disk up to that version
+	failed func() error
+
+	durable atomic.Uint64 // the version up to which commits are
+	arrived atomic.Uint64 // the last version for which a caller has come
+	mu      sync.Mutex
+	moved   *sync.Cond
+	led     bool          // a leader syncs, or is about to
+	last    uint64        // commits that the next group should have
+	took    time.Duration // what the last sync took
+}
+
+// A leader waits for the others for this long at most, and for this part of what the last sync took.
+const (
+	longestGather = 500 * time.Microsecond
+	gatherPart    = 2
+)
+
+func newGroup(version uint64, syncLog func() uint64, failed func() error) *group {
+	g := &group{sync: syncLog, failed: failed}
+	g.moved = sync.NewCond(&g.mu)
+	g.durable.Store(version)
+	g.arrived.Store(version)
+	return g
+}
+
+// advance tells that commits are durable up to version.
+func (g *group) advance(version uint64) {
+	if raise(&g.durable, version) {
+		g.wake()
+	}
+}
+
+// raise tells whether v was lower, and is raised now.
+func raise(v *atomic.Uint64, to uint64) bool {
+	for {
+		now := v.Load()
+		if now >= to {
+			return false
+		}
+		if v.CompareAndSwap(now, to) {
+			return true
+		}
+	}
+}
+
+// wake has all callers that wait look again.
+func (g *group) wake() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.moved.Broadcast()
+}
+
+// wait returns once commits are durable up to version, or the log has failed. Another caller
+// sees to it.
+func (g *group) wait(version uint64) error {
+	if g.durable.Load() < version {
+		g.mu.Lock()
+		defer g.mu.Unlock()
+		for g.durable.Load() < version {
+			if err := g.failed(); err != nil {
+				return err
+			}
+			g.moved.Wait()
+		}
+	}
+	return g.failed()
+}
+
+// commit is wait for a caller whose commit nobody has had synced yet. Some
+// caller leads, perhaps this one.
+func (g *group) commit(version uint64) error {
+	raise(&g.arrived, version)
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for g.durable.Load() < version {
+		if err := g.failed(); err != nil {
+			return err
+		}
+		if g.led {
+			g.moved.Wait()
+		} else {
+			g.lead()
+		}
+	}
+	return g.failed()
+}
+
+// lead has the log synced for a group. The lock is held, but not meanwhile.
+func (g *group) lead() {
+	g.led = true
+	expected, limit := g.last, min(g.took/gatherPart, longestGather)
+	g.mu.Unlock()
+	gather.Until(limit, func() bool { return g.pending() >= expected })
+	before, began := g.durable.Load(), time.Now()
+	version := g.sync()
+	g.mu.Lock()
+	raise(&g.durable, version)
+	g.led, g.took = false, time.Since(began)
+	g.last = g.arrived.Load() - before // whose callers are let go, and what has come meanwhile
+	g.moved.Broadcast()                // one of these leads the next group
+}
+
+// pending returns how many commits are not durable, of those whose callers have come. It does not count
+// callers that a sync has let go, which may be slow to leave.
+func (g *group) pending() uint64 { return g.arrived.Load() - g.durable.Load() }

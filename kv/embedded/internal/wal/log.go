@@ -1,0 +1,373 @@
+package wal
+
+import (
+	"sync"
+
+	"github.com/conq-go/conq/kv/embedded/internal/guardfs"
+)
+
+// Options say how a log is kept.
+type Options struct {
+	// SegmentSize is about how many bytes a segment has, with what its batches take in a memtable: one
+	// memtable should have room for all of it.
+	SegmentSize int64
+
+	// Sync tells that a commit is durable when it is on disk. Otherwise it is when the operating system
+	// has it.
+	Sync bool
+
+	// Version is that of what is in the store when the log is opened.
+	Version uint64
+}
+
+// Log is an open log. See the documentation of the package.
+type Log struct {
+	fs  *guardfs.FS
+	dir string
+	o   Options
+
+	group *group
+
+	writing    sync.Mutex // of the file
+	file       *segment   // that is written to, or nil
+	ended      []uint64   // segments before it that were not released
+	checkpoint checkpoint
+	idle       []byte // memory for what will be appended
+
+	appending sync.Mutex // after writing
+	chunks    []chunk    // appended and not yet written; the last of the segment that is appended to
+	version   uint64     // of the last commit that was appended
+	room      int64      // what still goes into that segment
+	synced    position   // up to where a segment is on disk
+}
+
+// position is a place in a segment.
+type position struct {
+	segment uint64
+	offset  int64
+}
+
+// chunk is records for one segment.
+type chunk struct {
+	segment uint64
+	records []byte
+}
+
+const (
+	// perOperation is about what a write takes in a memtable beside its key and value.
+	perOperation = 64
+
+	// maxIdle bounds the memory that is kept for what will be appended.
+	maxIdle = 4 << 20
+)
+
+// Open opens the log of a directory that has a checkpoint. An error names what is missing there, or
+// damaged. Nothing is written until something is appended, or replayed.
+func Open(fs *guardfs.FS, dir string, o Options) (*Log, error) {
+	c, err := readCheckpoint(fs, dir)
+	if err != nil {
+		return nil, err
+	}
+	segments, err := c.segments(fs, dir)
+	if err != nil {
+		return nil, err
+	}
+	if err := c.checkManifest(fs, dir); err != nil {
+		return nil, err
+	}
+	next := c.first
+	if n := len(segments); n > 0 {
+		next = segments[n-1] + 1
+	}
+	l := &Log{
+		fs: fs, dir: dir, o: o,
+		ended:      segments,
+		checkpoint: c,
+		chunks:     []chunk{{segment: next}},
+		version:    o.Version,
+		room:       o.SegmentSize,
+	}
+	l.group = newGroup(o.Version, func() uint64 { return l.flush(true) }, fs.Err)
+	return l, nil
+}
+
+// Append adds a commit: a batch of so many operations, or nothing, if there are none. The batch is
+// copied.
+func (l *Log) Append(batch []byte, operations int, version uint64) {
+	l.appending.Lock()
+	defer l.appending.Unlock()
+	l.version = version
+	if operations == 0 {
+		return
+	}
+	last := &l.chunks[len(l.chunks)-1]
+	var synced int64
+	if l.synced.segment == last.segment {
+		synced = l.synced.offset
+	}
+	last.records = appendRecord(last.records, last.segment, synced, batch)
+	l.room -= int64(len(batch)) + int64(operations)*perOperation
+}
+
+// Full tells whether the next batch should have a segment of its own.
+func (l *Log) Full() bool {
+	l.appending.Lock()
+	defer l.appending.Unlock()
+	return l.room <= 0
+}
+
+// Rotate begins a new segment, and returns the number of the one before it.
+func (l *Log) Rotate() (last uint64) {
+	l.appending.Lock()
+	defer l.appending.Unlock()
+	n := l.appended()
+	l.chunks = append(l.chunks, chunk{segment: n + 1})
+	l.room = l.o.SegmentSize
+	return n
+}
+
+// appended returns the segment that is appended to. The lock for that is held.
+func (l *Log) appended() uint64 { return l.chunks[len(l.chunks)-1].segment }
+
+// Buffered returns how many bytes were appended and not written.
+func (l *Log) Buffered() (n int) {
+	l.appending.Lock()
+	defer l.appending.Unlock()
+	for _, c := range l.chunks {
+		n += len(c.records)
+	}
+	return n
+}
+
+// Commit returns when all that was appended up to a version is durable, or the log has failed.
+func (l *Log) Commit(version uint64) error {
+	if l.o.Sync {
+		return l.group.commit(version)
+	}
+	if l.group.durable.Load() < version { // a write takes less than to wait for that of another caller
+		l.group.advance(l.flush(false))
+	}
+	return l.fs.Err()
+}
+
+// Wait is Commit for a caller that has seen a version which another caller commits.
+func (l *Log) Wait(version uint64) error { return l.group.wait(version) }
+
+// Durable returns the version up to which commits are.
+func (l *Log) Durable() uint64 { return l.group.durable.Load() }
+
+// Wake has all callers that wait see that the file system has failed.
+func (l *Log) Wake() { l.group.wake() }
+
+// Write writes what was appended to the operating system.
+func (l *Log) Write() error {
+	l.flush(false)
+	return l.fs.Err()
+}
+
+// Sync has what was appended on disk.
+func (l *Log) Sync() error {
+	l.flush(true)
+	return l.fs.Err()
+}
+
+// flush writes what was appended, and with sync set has it on disk. It returns up to which version that
+// is, or 0 if the log has failed.
+func (l *Log) flush(sync bool) uint64 {
+	version, err := l.writeAndSync(sync)
+	if err != nil {
+		l.fs.Fail(err)
+	}
+	if l.fs.Err() != nil {
+		return 0
+	}
+	return version
+}
+
+func (l *Log) writeAndSync(sync bool) (version uint64, err error) {
+	l.writing.Lock()
+	defer l.writing.Unlock()
+	if version, err = l.write(); err == nil && sync {
+		err = l.sync()
+	}
+	return version, err
+}
+
+// write writes what was appended. The file is locked.
+func (l *Log) write() (version uint64, err error) {
+	chunks, version := l.take()
+	for _, c := range chunks {
+		if len(c.records) == 0 {
+			continue
+		}
+		if err := l.begin(c.segment); err != nil {
+			return 0, err
+		}
+		if err := l.file.write(c.records); err != nil {
+			return 0, err
+		}
+	}
+	if last := chunks[len(chunks)-1].records; cap(last) <= maxIdle {
+		l.idle = last[:0]
+	}
+	return version, nil
+}
+
+// take returns what is to be written, and leaves an empty chunk to append to. The file is locked.
+func (l *Log) take() (chunks []chunk, version uint64) {
+	l.appending.Lock()
+	defer l.appending.Unlock()
+	chunks = l.chunks
+	l.chunks = []chunk{{l.appended(), l.idle}}
+	l.idle = nil
+	return chunks, l.version
+}
+
+// sync has what was written on disk. The file is locked, but not while the disk is at it: then others
+// write, if not to be on disk is enough for them.
+func (l *Log) sync() error {
+	s := l.file
+	if s == nil || s.synced == s.offset {
+		return nil
+	}
+	if l.o.Sync {
+		if err := s.extend(l.o.SegmentSize / 4); err != nil {
+			return err
+		}
+	}
+	at := s.offset
+	if err := l.syncUnlocked(s); err != nil {
+		return err
+	}
+	if s.synced = max(s.synced, at); s != l.file {
+		return nil
+	}
+	l.appending.Lock()
+	defer l.appending.Unlock()
+	l.synced = position{s.number, s.synced}
+	return nil
+}
+
+func (l *Log) syncUnlocked(s *segment) error {
+	s.syncing.Lock()
+	l.writing.Unlock()
+	defer l.writing.Lock()
+	defer s.syncing.Unlock()
+	return s.SyncData()
+}
+
+// begin has the file of a segment be the one that is written to.
+func (l *Log) begin(number uint64) (err error) {
+	if l.file != nil && l.file.number == number {
+		return nil
+	}
+	if err := l.end(); err != nil {
+		return err
+	}
+	l.file, err = createSegment(l.fs, l.dir, number)
+	return err
+}
+
+// end ends the segment that is written to, if there is one. The file is locked.
+func (l *Log) end() error {
+	if l.file == nil {
+		return nil
+	}
+	if err := l.file.finish(); err != nil {
+		return err
+	}
+	l.ended = append(l.ended, l.file.number)
+	l.file = nil
+	return nil
+}
+
+// Ended returns the segments that were ended and not released, in order.
+func (l *Log) Ended() []uint64 {
+	l.writing.Lock()
+	defer l.writing.Unlock()
+	return append([]uint64(nil), l.ended...)
+}
+
+// Release gives up the segments up to a number: all that is in them is in tables. It leaves one: of
+// that it can be told later that it is missing.
+func (l *Log) Release(last uint64) error {
+	noted, err := l.withManifest()
+	if err != nil {
+		return err
+	}
+	l.writing.Lock()
+	defer l.writing.Unlock()
+	if err := l.beginBehind(last); err != nil {
+		return err
+	}
+	gone := 0
+	for gone < len(l.ended) && l.ended[gone] <= last {
+		gone++
+	}
+	if gone == 0 { // another caller was faster
+		return nil
+	}
+	rest := l.ended[gone:]
+	noted.first = l.file.number
+	if len(rest) > 0 {
+		noted.first = rest[0]
+	}
+	noted.last = max(l.checkpoint.last, noted.first-1)
+	if err := l.note(noted); err != nil {
+		return err
+	}
+	for _, n := range l.ended[:gone] {
+		if err := discard(l.fs, l.dir, n, 2*l.o.SegmentSize); err != nil {
+			return err
+		}
+	}
+	l.ended = rest
+	return nil
+}
+
+// withManifest returns the checkpoint, with as much of the manifest as there is by now.
+func (l *Log) withManifest() (checkpoint, error) {
+	l.writing.Lock()
+	c := l.checkpoint
+	l.writing.Unlock()
+	return c, c.noteManifest(l.fs, l.dir)
+}
+
+// beginBehind writes what was appended, and has the segment that is written to be behind a number. The
+// file is locked.
+func (l *Log) beginBehind(last uint64) error {
+	if _, err := l.write(); err != nil {
+		return err
+	}
+	if l.file != nil && l.file.number > last {
+		return nil
+	}
+	l.appending.Lock()
+	number := l.appended()
+	l.appending.Unlock()
+	return l.begin(number)
+}
+
+// note has a checkpoint on disk. The file is locked.
+func (l *Log) note(c checkpoint) error {
+	l.checkpoint = c
+	return c.write(l.fs, l.dir)
+}
+
+// Close writes what was appended, and ends the log.
+func (l *Log) Close() error {
+	l.writing.Lock()
+	defer l.writing.Unlock()
+	if _, err := l.write(); err != nil {
+		return err
+	}
+	if err := l.end(); err != nil {
+		return err
+	}
+	c := l.checkpoint
+	if n := len(l.ended); n > 0 && l.ended[n-1] > c.last {
+		c.last = l.ended[n-1]
+		return l.note(c)
+	}
+	return nil
+}

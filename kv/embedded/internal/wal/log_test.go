@@ -1,0 +1,146 @@
+package wal
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+)
+
+// Batches come back in order, whatever is durable when the power fails: with Sync what was committed,
+// else what was synced, and nothing that has one missing before it.
+func TestReplay(t *testing.T) {
+	for _, sync := range []bool{true, false} {
+		fs := newDir(t)
+		l, _ := mustOpen(t, fs, Options{SegmentSize: 1000, Sync: sync})
+		var want []string
+		for i := range 30 {
+			if l.Full() {
+				l.Rotate()
+			}
+			want = append(want, fmt.Sprintf("batch %03d %s", i, strings.Repeat("x", 10*i)))
+			commit(t, l, want[i])
+			if i == 20 {
+				noError(t, l.Sync())
+			}
+		}
+		least := 21
+		if sync {
+			least = 30
+		}
+		_, batches := mustOpen(t, fs.CrashClone(vfs.CrashCloneCfg{}), usual)
+		if len(batches) < least || !slices.Equal(batches, want[:len(batches)]) {
+			t.Errorf("sync %v: %d batches after a power failure, want the first %d or more", sync, len(batches), least)
+		}
+		noError(t, l.Close())
+		if _, batches := mustOpen(t, fs, usual); !slices.Equal(batches, want) {
+			t.Errorf("sync %v: %d batches after Close, want %d", sync, len(batches), len(want))
+		}
+	}
+}
+
+// What was appended is in memory until it is written.
+func TestBuffered(t *testing.T) {
+	fs := newDir(t)
+	l, _ := mustOpen(t, fs, usual)
+	l.Append([]byte("batch"), 1, 1)
+	l.Append(nil, 0, 2)
+	if n := l.Buffered(); n != headerSize+8 {
+		t.Errorf("%d bytes are buffered, want those of one record", n)
+	}
+	noError(t, l.Write())
+	if _, batches := mustOpen(t, copyOf(fs), usual); l.Buffered() != 0 || len(batches) != 1 {
+		t.Errorf("%d bytes are buffered, %d batches written; want 0 and 1", l.Buffered(), len(batches))
+	}
+}
+
+// Of what was released, nothing is replayed, the rest is; a file is kept to be used again, and what
+// was in it before is not taken for what is in it now.
+func TestRelease(t *testing.T) {
+	fs := newDir(t)
+	l, _ := mustOpen(t, fs, Options{SegmentSize: usual.SegmentSize})
+	for i := range 10 {
+		commit(t, l, fmt.Sprintf("released %d %s", i, strings.Repeat("x", 500)))
+		last := l.Rotate()
+		commit(t, l, fmt.Sprintf("kept %d", i))
+		noError(t, l.Release(last))
+		noError(t, l.Release(last)) // again
+		_, batches := mustOpen(t, copyOf(fs), usual)
+		if want := []string{fmt.Sprintf("kept %d", i)}; !slices.Equal(batches, want) {
+			t.Fatalf("batches are %.30q, want %q", batches, want)
+		}
+		if used := len(readFile(t, fs, segmentName(onlySegment(t, fs)))) > 500; used != (i > 0) {
+			t.Fatalf("round %d: a file is used again: %v", i, used)
+		}
+	}
+}
+
+// The file of a segment that one long batch has made larger than segments are is not kept.
+func TestReleaseLarge(t *testing.T) {
+	fs := newDir(t)
+	l, _ := mustOpen(t, fs, Options{SegmentSize: 100})
+	commit(t, l, strings.Repeat("x", 1000))
+	noError(t, l.Release(l.Rotate()))
+	if _, err := fs.Stat(fs.PathJoin(dir, Spare)); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("it is kept to be used again (%v)", err)
+	}
+}
+
+// A segment that was released, and came back, is not read.
+func TestGap(t *testing.T) {
+	fs := closedLog(t, 5)
+	name := segmentName(segmentsOf(t, fs)[0])
+	old := readFile(t, fs, name)
+	l, _ := mustOpen(t, fs, usual)
+	noError(t, l.Release(l.Ended()[2]))
+	commit(t, l, "more")
+	noError(t, l.Close())
+	writeFile(t, fs, name, old)
+	_, batches := mustOpen(t, fs, usual)
+	if want := []string{"batch 03", "batch 04", "more"}; !slices.Equal(batches, want) {
+		t.Errorf("batches are %q, want %q", batches, want)
+	}
+	if slices.Contains(segmentsOf(t, fs), segmentsOf(t, copyOf(fs))[0]-1) {
+		t.Errorf("%s is still there", name)
+	}
+}
+
+// Opening and closing writes no segment.
+func TestNothingWritten(t *testing.T) {
+	fs := closedLog(t, 0)
+	l, _ := mustOpen(t, fs, usual)
+	l.Append(nil, 0, 1)
+	noError(t, l.Commit(1))
+	noError(t, l.Close())
+	if segments := segmentsOf(t, fs); len(segments) > 0 {
+		t.Errorf("segments %d", segments)
+	}
+}
+
+// No number of a segment comes again, though all that is in the log is released when it is opened,
+// and nothing is written then: a file that is used again may still have records of an earlier
+// segment, which would count if that had the same number.
+func TestNumbers(t *testing.T) {
+	fs := newDir(t)
+	before := uint64(0)
+	for round := range 8 {
+		l, _ := mustOpen(t, fs, usual)
+		if ended := l.Ended(); len(ended) > 0 {
+			noError(t, l.Release(ended[len(ended)-1]))
+		}
+		if round%3 == 0 {
+			commit(t, l, "batch")
+		}
+		noError(t, l.Close())
+		segments := segmentsOf(t, fs)
+		if n := segments[len(segments)-1]; n <= before {
+			t.Fatalf("round %d: the latest segment is %d, after %d", round, n, before)
+		} else {
+			before = n
+		}
+	}
+}

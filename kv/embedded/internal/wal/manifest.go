@@ -1,0 +1,106 @@
+package wal
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	manifests "github.com/cockroachdb/pebble/v2/record" // whose format they have
+	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/cockroachdb/pebble/v2/vfs/atomicfs"
+)
+
+// manifestMarker is how the name of Pebble's file begins that says which manifest counts.
+const manifestMarker = "marker.manifest."
+
+// checkManifest refuses a manifest that is not what it was, and tables without one: Pebble would take the
+// store for a new one, and remove them.
+func (c checkpoint) checkManifest(fs vfs.FS, dir string) error {
+	name, number, err := manifestIn(fs, dir)
+	if err != nil {
+		return err
+	}
+	if name == "" {
+		return c.checkNoTables(fs, dir)
+	}
+	end, err := manifestEnd(fs, fs.PathJoin(dir, name), 0, false)
+	switch {
+	case err != nil:
+		return err
+	case number < c.manifest:
+		return fmt.Errorf("its tables are listed in %q, and were in the manifest %06d, which came later", name, c.manifest)
+	case number == c.manifest && end < c.end:
+		return fmt.Errorf("its file %s, which lists its tables, is damaged at byte %d", name, end)
+	}
+	return nil
+}
+
+// checkNoTables refuses a directory that has, or had, tables.
+func (c checkpoint) checkNoTables(fs vfs.FS, dir string) error {
+	names, err := fs.List(dir)
+	if err != nil {
+		return err
+	}
+	if c.manifest == 0 && !slices.ContainsFunc(names, func(name string) bool { return strings.HasSuffix(name, ".sst") }) {
+		return nil
+	}
+	return fmt.Errorf("its file %s* is missing, which is empty, and without which its tables can't be found: was the store copied without its empty files?", manifestMarker)
+}
+
+// manifestIn returns the name and the number of the manifest that counts, if there is one.
+func manifestIn(fs vfs.FS, dir string) (name string, number uint64, err error) {
+	if name, err = atomicfs.ReadMarker(fs, dir, "manifest"); err != nil || name == "" {
+		return "", 0, err
+	}
+	if _, err := fmt.Sscanf(name, "MANIFEST-%d", &number); err != nil {
+		return "", 0, fmt.Errorf("a file %s* names %q, not a manifest", manifestMarker, name)
+	}
+	return name, number, nil
+}
+
+// manifestEnd returns where the records of a manifest end, of which one begins, or all end, at from. With
+// sync set, they are on disk up to there.
+func manifestEnd(fs vfs.FS, path string, from int64, sync bool) (end int64, err error) {
+	const block = 32 << 10 // a reader can begin at multiples of that
+	f, err := fs.OpenReadWrite(path, vfs.WriteCategoryUnspecified)
+	if err != nil {
+		return 0, err
+	}
+	defer func() { err = errors.Join(err, f.Close()) }()
+	info, err := f.Stat()
+	if err != nil {
+		return 0, err
+	}
+	start := from / block * block
+	r := manifests.NewReader(io.NewSectionReader(f, start, info.Size()-start), 0)
+	end = from
+	for {
+		one, err := r.Next()
+		if err == nil {
+			_, err = io.Copy(io.Discard, one)
+		}
+		if err != nil {
+			break
+		}
+		end = start + r.Offset()
+	}
+	if sync {
+		err = f.Sync()
+	}
+	return end, err
+}
+
+// noteManifest notes how much of the manifest there is by now, and has that on disk.
+func (c *checkpoint) noteManifest(fs vfs.FS, dir string) error {
+	name, number, err := manifestIn(fs, dir)
+	if err != nil || name == "" {
+		return err
+	}
+	if number != c.manifest {
+		c.manifest, c.end = number, 0
+	}
+	c.end, err = manifestEnd(fs, fs.PathJoin(dir, name), c.end, true)
+	return err
+}

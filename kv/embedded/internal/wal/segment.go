@@ -1,0 +1,130 @@
+package wal
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/conq-go/conq/kv/embedded/internal/atomicfile"
+)
+
+const segmentSuffix = ".journal"
+
+// Spare is the name of a file that holds nothing: a segment that was released, to be used again.
+const Spare = "spare" + segmentSuffix
+
+func segmentName(number uint64) string { return fmt.Sprintf("%06d%s", number, segmentSuffix) }
+
+// segmentNumber returns the number of the segment in a file.
+func segmentNumber(name string) (number uint64, ok bool) {
+	digits, ok := strings.CutSuffix(name, segmentSuffix)
+	if !ok {
+		return 0, false
+	}
+	if _, err := fmt.Sscanf(digits, "%d", &number); err != nil || segmentName(number) != name {
+		return 0, false
+	}
+	return number, true
+}
+
+// segmentsIn returns the segments of a directory, in order.
+func segmentsIn(fs vfs.FS, dir string) (segments []uint64, err error) {
+	names, err := fs.List(dir)
+	if err != nil {
+		return nil, err
+	}
+	for _, name := range names {
+		if n, ok := segmentNumber(name); ok {
+			segments = append(segments, n)
+		}
+	}
+	slices.Sort(segments)
+	return segments, nil
+}
+
+// segment is the one that is written to.
+type segment struct {
+	vfs.File
+	number uint64
+	offset int64 // where the next record goes
+	synced int64 // up to where it is on disk
+	size   int64 // of the file
+
+	syncing sync.Mutex // while the disk is at it
+}
+
+// createSegment begins a segment, in the spare file if there is one. Its name is on disk before
+// anything is written: otherwise a power failure could leave the file under its old name.
+func createSegment(fs vfs.FS, dir string, number uint64) (*segment, error) {
+	name, spare := fs.PathJoin(dir, segmentName(number)), fs.PathJoin(dir, Spare)
+	s := &segment{number: number}
+	info, err := fs.Stat(spare)
+	switch {
+	case err == nil:
+		s.size = info.Size()
+		if err = fs.Rename(spare, name); err == nil {
+			s.File, err = fs.OpenReadWrite(name, vfs.WriteCategoryUnspecified)
+		}
+	case errors.Is(err, os.ErrNotExist):
+		s.File, err = fs.Create(name, vfs.WriteCategoryUnspecified)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return s, atomicfile.SyncDir(fs, dir)
+}
+
+func (s *segment) write(records []byte) error {
+	_, err := s.WriteAt(records, s.offset)
+	s.offset += int64(len(records))
+	s.size = max(s.size, s.offset)
+	return err
+}
+
+var zeros [1 << 20]byte
+
+// extend makes the file longer by n zeros, up to 1 MiB, if what was written has come to its end.
+func (s *segment) extend(n int64) error {
+	if s.offset < s.size {
+		return nil
+	}
+	n = min(n, int64(len(zeros)))
+	_, err := s.WriteAt(zeros[:n], s.size)
+	s.size += n
+	return err
+}
+
+// finish ends the segment with the record that says so, on disk. What is before it is synced first, so
+// that the record tells of all of it: what has changed later is damage then, and not taken for what
+// a crash has torn.
+func (s *segment) finish() error {
+	s.syncing.Lock()
+	defer s.syncing.Unlock()
+	if s.synced < s.offset {
+		if err := s.SyncData(); err != nil {
+			return err
+		}
+	}
+	if err := s.write(appendRecord(nil, s.number, s.offset, nil)); err != nil {
+		return err
+	}
+	return errors.Join(s.SyncData(), s.Close())
+}
+
+// discard gives a segment up: its file becomes the spare one, or is removed if there is one already, or
+// a large transaction has made it larger than segments are. If that fails it is given up all the same
+// (see checkpoint.segments).
+func discard(fs vfs.FS, dir string, number uint64, largest int64) error {
+	name, spare := fs.PathJoin(dir, segmentName(number)), fs.PathJoin(dir, Spare)
+	_, err := fs.Stat(spare)
+	info, failed := fs.Stat(name)
+	if err == nil || failed != nil || info.Size() > largest {
+		_ = fs.Remove(name)
+		return nil
+	}
+	return fs.Rename(name, spare)
+}
