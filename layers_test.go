@@ -30,6 +30,7 @@ var layers = []layer{
 	{"kv", nil, false, "it is the contract: who writes an engine, or a layer, must not get anything else with it"},
 	{"kv/internal/...", []string{"kv", "kv/internal/..."}, true, "engines share it, so it can't know one of them, nor queues"},
 	{"kv/kvtest", []string{"kv", "kv/internal/..."}, true, "it judges every engine by the contract alone"},
+	{"kv/embedded/internal/cache", []string{"kv", "kv/internal/overlay"}, true, "it keeps what reads and commits tell it, and knows neither Pebble nor the journal"},
 	{"kv/embedded/internal/conflict", []string{"kv"}, false, "it compares keys and ranges: who reads and writes them is the engine's"},
 	{"kv/embedded/internal/guardfs", nil, true, "it guards files of any kind: what they hold is the engine's"},
 	{"kv/embedded/internal/atomicfile", nil, true, "its files hold any text"},

@@ -9,30 +9,22 @@ import (
 	"time"
 
 	"github.com/cockroachdb/pebble/v2"
+	"github.com/conq-go/conq/kv"
 	"github.com/conq-go/conq/kv/embedded/internal/guardfs"
 )
 
-// backlog is what has been committed, and appended to the journal, and is not in Pebble's
-// memtable yet. Mostly nobody looks for it there, as what queues read is near. So Pebble
-// gets the commits of a while at once: what it does once a batch takes as long as to
-// insert an item. And it gets them sorted (see sorted), in a goroutine of its own, while
-// others commit. Who needs Pebble to have everything has it applied: for a snapshot, or to
-// begin a new segment of the journal.
+// backlog is what has been committed, and appended to the journal, and is not in Pebble's memtable yet.
+// Mostly nobody looks for it there, as what queues read is in the cache. So Pebble gets the commits of
+// a while at once, sorted, in a goroutine of its own, while others commit. A caller that needs Pebble to
+// have everything has it applied: for a snapshot, or to begin a new segment of the journal.
 //
-// What is set and then cleared while it is here, Pebble never gets: nobody has a snapshot
-// with it, as that would have had it applied. Items of a short queue get no further than
-// the journal.
-//
-// With Interval, a lone caller fills a queue 1.2 times as fast, and 16 callers 1.08 times.
-// Items of a priority queue have their places all over the memtable, and take longer to
-// insert: 16 callers fill one 1.12 times as fast, and transfer 1.2 times as many. That
-// items taken soon are never inserted, or removed, is 1.15 times as many transfers with 16
-// callers and 1.3 times with 64; through a priority queue 1.09 and 1.3 times.
+// What is set and then cleared while it is here, Pebble never gets: nobody has a snapshot with it, as
+// that would have had it applied. Items of a short queue get no further than the journal.
 type backlog struct {
 	pebble *pebble.DB
 	due    chan struct{} // there is a part to be applied
 
-	mu         sync.Mutex  // after near's, and after applying
+	mu         sync.Mutex  // after applying; see package cache for the order of locks
 	operations []operation // in the order of commits
 	first      uint64      // the number of the first of them
 	bytes      int         // of those that were not cancelled
@@ -65,17 +57,13 @@ const operationSize = 64 // bytes that one takes beside its key and value
 func (o operation) size() int { return len(o.key) + len(o.value) + operationSize }
 
 const (
-	// With more bytes than a part, the goroutine applies the backlog. It begins on the processor
-	// of who commits, and others wait until another one wakes up. With more than the most it
-	// does not keep up: the commit applies all, and others wait. Against a quarter of both and of
-	// the operations, and with Interval, 16 callers fill a priority queue 1.05 times as fast, and
-	// a lone caller and 64 transfer 1.05 and 1.08 times as many items through one; none does less.
+	// With more bytes than a part, the goroutine applies the backlog. With more than the most it
+	// does not keep up: the commit applies all, and others wait.
 	backlogPart = 1 << 20
 	mostBacklog = 2 << 20
 
-	// batchSize is how much Pebble gets at once, so that others who have something to do
-	// meanwhile need not wait for long. With twice as much, 16 callers and 64 fill a priority
-	// queue 0.98 times as fast.
+	// batchSize is how much Pebble gets at once, so that others that have something to do
+	// meanwhile need not wait for long.
 	batchSize = 16 << 10
 
 	// mostOperations bounds the memory of those that were cancelled.
@@ -88,9 +76,17 @@ func newBacklog(db *pebble.DB) *backlog {
 	return &backlog{pebble: db, due: make(chan struct{}, 1), first: 1, flushed: none}
 }
 
-// add appends a write and returns its number. The lock is held, and the store's.
-func (l *backlog) add(kind operationKind, key, value []byte) uint64 {
-	o := operation{kind, key, value}
+// Set implements cache.Backlog. As for the others, the lock is held, and the store's.
+func (l *backlog) Set(key, value []byte) (number uint64) { return l.add(operation{set, key, value}) }
+
+// Remove implements cache.Backlog.
+func (l *backlog) Remove(key []byte) { l.add(operation{remove, key, nil}) }
+
+// RemoveRange implements cache.Backlog.
+func (l *backlog) RemoveRange(r kv.Range) { l.add(operation{removeRange, r.Begin, r.End}) }
+
+// add appends a write and returns its number.
+func (l *backlog) add(o operation) uint64 {
 	if len(l.operations) == cap(l.operations) {
 		l.compact()
 	}
@@ -113,9 +109,8 @@ func (l *backlog) compact() {
 	l.operations, l.first = l.operations[:rest], l.first+uint64(n)
 }
 
-// cancel takes a write back and tells whether it was still there. Nothing must have
-// been at its key before. The lock is held.
-func (l *backlog) cancel(number uint64) bool {
+// Cancel implements cache.Backlog.
+func (l *backlog) Cancel(number uint64) bool {
 	if number < l.first {
 		return false
 	}
@@ -191,8 +186,7 @@ func (l *backlog) applyLong(b *pebble.Batch) error {
 }
 
 // mostRanges is how many removed ranges may be in the memtable: the first read after another one
-// sorts and cuts all of them. When a queue had been cleared 3,000 times, to do so again and read what
-// is far took 1.0 to 1.3 ms, now 0.1.
+// sorts and cuts all of them, which takes a millisecond for 3,000.
 const mostRanges = 256
 
 // flushRanges begins a flush if there are too many, unless the last one is under way: it takes a
@@ -211,9 +205,7 @@ func (l *backlog) flushRanges() (err error) {
 }
 
 // settle applies all that was added, and begins a flush if something was removed: compactions give back
-// its space, and know of it only when that is in a table. A removal takes 100 bytes, and that of a whole
-// queue no more: when a queue was drained of large items, or cleared, and nothing else was written, all
-// of its space stayed in use until the store was opened again.
+// its space, and know of it only when that is in a table.
 func (l *backlog) settle() error {
 	if err := l.drain(); err != nil {
 		return err
@@ -297,7 +289,7 @@ func (db *DB) applyBacklog(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-db.backlog.due:
-			runtime.Gosched() // to another processor: this one is of who has committed
+			runtime.Gosched() // to another processor: this one is the committer's
 			db.catchUp()
 		case <-settle.C:
 			if err := guardfs.Run(func() error { return db.settle(ticks) }); err != nil {

@@ -162,7 +162,7 @@ func TestBacklogCancels(t *testing.T) {
 			db := mustOpen(t, "store", Options{FS: fs, Durability: Memory})
 			c.before(db)
 			if err := db.ReadTransact(t.Context(), func(r kv.Reader) error {
-				_, _, err := first(r, kv.PrefixRange([]byte("q")), false) // so that it is near
+				_, _, err := first(r, kv.PrefixRange([]byte("q")), false) // so that it is in the cache
 				return err
 			}); err != nil {
 				t.Fatal(err)

@@ -7,6 +7,7 @@ import (
 
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/conq-go/conq/kv"
+	"github.com/conq-go/conq/kv/embedded/internal/cache"
 	"github.com/conq-go/conq/kv/embedded/internal/conflict"
 	"github.com/conq-go/conq/kv/embedded/internal/guardfs"
 	"github.com/conq-go/conq/kv/internal/overlay"
@@ -20,11 +21,6 @@ type effects struct {
 	ranges  []kv.Range        // where others conflict with it, beside the keys of changes
 	adds    []*overlay.Change // that need the latest value
 	batch   *pebble.Batch     // all of it, as the journal has it, but for adds before sum
-
-	// What near leaves to deadSpace: keys that were cleared where nothing is near, and
-	// gaps.
-	far  [][]byte
-	gaps []kv.Range
 }
 
 // written returns what others conflict with.
@@ -98,7 +94,7 @@ func (t *tx) commit() error {
 	return nil
 }
 
-// committed ends the transaction and has those told who wanted to be.
+// committed ends the transaction and calls the functions that wanted to be told.
 func (t *tx) committed() {
 	t.end()
 	retry.Committed(t.onCommit)
@@ -177,7 +173,7 @@ const manyCommits = 64
 func (t *tx) applyInTurn() (uint64, error) {
 	reads := conflict.Normalize(t.reads)
 	if bytes := t.writes.Bytes(); bytes > backlogPart {
-		done, err := t.makeRoom(bytes, reads)
+		done, err := t.waitForMemTable(bytes, reads)
 		if err != nil {
 			return 0, err
 		}
@@ -243,7 +239,7 @@ func (t *tx) applyLocked(e *effects, reads []kv.Range, compared uint64) (*pebble
 	if err := db.sum(e); err != nil {
 		return nil, err
 	}
-	later, err := db.applyBatch(e.batch, db.version+1)
+	applied, err := db.applyBatch(e.batch, db.version+1)
 	if err != nil {
 		return nil, err
 	}
@@ -259,14 +255,25 @@ func (t *tx) applyLocked(e *effects, reads []kv.Range, compared uint64) (*pebble
 		db.recent.Add(db.version, e.written())
 		db.recent.Trim(oldest)
 	} else {
-		db.recent = conflict.Log{} // who needed it has just expired: a part would be missing
+		db.recent = conflict.Log{} // what needed it has just expired: a part would be missing
 	}
-	behind := db.near.commit(e, db.version, later)
-	db.dead.commit(e, db.version, oldest)
-	if behind {
+	if db.cacheCommit(e, oldest, applied) {
 		db.catchUp()
 	}
 	return snap, nil
+}
+
+// cacheCommit has the cache, and the backlog unless that was passed by, take in the latest commit. It
+// tells whether the backlog has more than it should.
+func (db *DB) cacheCommit(e *effects, oldest uint64, applied bool) (behind bool) {
+	if applied {
+		db.cache.Commit(e.cleared, e.changes, db.version, oldest, cache.Applied{})
+		return false
+	}
+	db.backlog.mu.Lock()
+	defer db.backlog.mu.Unlock()
+	db.cache.Commit(e.cleared, e.changes, db.version, oldest, db.backlog)
+	return db.backlog.wake()
 }
 
 // sum puts the results of additions in the batch, and in their changes.
@@ -293,9 +300,8 @@ func (db *DB) sum(e *effects) error {
 }
 
 // applyBatch appends the batch to the log, before its writes may go to the memtable (see
-// package wal). It returns the backlog if they are to be added there, or nil, for a long batch
-// that is worth none.
-func (db *DB) applyBatch(b *pebble.Batch, version uint64) (later *backlog, err error) {
+// package wal). A long one is applied to Pebble then; of others the writes are to go to the backlog.
+func (db *DB) applyBatch(b *pebble.Batch, version uint64) (applied bool, err error) {
 	err = guardfs.Run(func() error {
 		if db.wal.Full() {
 			if err := db.rotate(); err != nil {
@@ -303,17 +309,16 @@ func (db *DB) applyBatch(b *pebble.Batch, version uint64) (later *backlog, err e
 			}
 		}
 		db.wal.Append(b.Repr(), int(b.Count()), version)
-		if b.Len() > backlogPart {
+		if applied = b.Len() > backlogPart; applied {
 			return db.backlog.applyLong(b)
 		}
-		later = db.backlog
 		return nil
 	})
 	if err != nil {
 		db.guard.Fail(err) // what Pebble has done with it is unknown
-		return nil, unknown(db.failure())
+		return false, unknown(db.failure())
 	}
-	return later, nil
+	return applied, nil
 }
 
 // rotate begins a new segment of the log. All that is in those before it has been

@@ -96,13 +96,13 @@ func TestManyCommitsSince(t *testing.T) {
 	}
 }
 
-// TestLearnLate checks that what a reader finds in Pebble is near afterwards, unless so many have
-// committed since he began that to look at all of them takes too long.
+// TestLearnLate checks that what a reader finds in Pebble is in the cache afterwards, unless so many have
+// committed since it began that to look at all of them takes too long.
 func TestLearnLate(t *testing.T) {
 	for _, commits := range []int{1, conflict.MaxCommits - 1, conflict.MaxCommits} {
 		db := mustOpen(t, fmt.Sprint(commits), Options{FS: memFS(), Durability: Memory})
 		mustTransact(t, db, func(tx kv.Tx) { tx.Set([]byte("q1"), nil) })
-		db.near = newNear()
+		forget(db)
 		err := db.ReadTransact(t.Context(), func(r kv.Reader) error {
 			if _, err := r.Get([]byte("a")); err != nil {
 				return err
@@ -111,8 +111,8 @@ func TestLearnLate(t *testing.T) {
 				mustTransact(t, db, func(tx kv.Tx) { tx.Set([]byte("b"), nil) })
 			}
 			_, ok, err := first(r, kv.PrefixRange([]byte("q")), false)
-			if _, known := db.near.get([]byte("q1"), db.version); !ok || known != (commits < conflict.MaxCommits) {
-				t.Errorf("after %d commits: found: %v; near afterwards: %v", commits, ok, known)
+			if _, known := db.cache.Get([]byte("q1"), db.version); !ok || known != (commits < conflict.MaxCommits) {
+				t.Errorf("after %d commits: found: %v; in the cache afterwards: %v", commits, ok, known)
 			}
 			return err
 		})

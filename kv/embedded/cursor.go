@@ -4,27 +4,33 @@ import (
 	"bytes"
 
 	"github.com/conq-go/conq/kv"
+	"github.com/conq-go/conq/kv/embedded/internal/cache"
 )
 
-// cursor implements overlay.Cursor: it finds pairs near, and what is not known there
-// in Pebble. What it finds there for the first time is then known near.
+// cursor implements overlay.Cursor: it finds pairs in the cache, and what is not known there
+// in Pebble. What it finds there for the first time is then in the cache.
 type cursor struct {
 	t    *txn
 	open bool
 	span kv.Range
 	o    kv.RangeOptions
 
-	reading
-	fetched []pair // the next pairs, before pos
-	own     bool   // they are the reader's
-	one     [1]pair
-	at      []byte // buffer of pos, while they are
+	cache.Cursor
+	fetched []cache.Pair // the next pairs, before Pos
+	own     bool         // they are the reader's
+	one     [1]cache.Pair
+	at      []byte // buffer of Pos, while they are
 	missed  int    // pairs that came from Pebble
 	steps   int
 	scan    scan
 
 	prev, next *cursor // in t.cursors
 }
+
+const (
+	maxFetch   = 128 << 10 // bytes fetched at once
+	smallFetch = 4 << 10   // and at first
+)
 
 // stepsToCheck is how many pairs a loop returns between two looks at the clock.
 const stepsToCheck = 64
@@ -34,7 +40,7 @@ func (t *txn) cursor(span kv.Range, o kv.RangeOptions) (*cursor, error) {
 		return nil, err
 	}
 	defer t.mu.Unlock()
-	c := &cursor{t: t, open: true, span: span, o: o, reading: reading{reverse: o.Reverse}, next: t.cursors}
+	c := &cursor{t: t, open: true, span: span, o: o, Cursor: cache.Cursor{Reverse: o.Reverse}, next: t.cursors}
 	if c.next != nil {
 		c.next.prev = c
 	}
@@ -69,9 +75,9 @@ func (c *cursor) close() error {
 func (c *cursor) Seek(key []byte) (kv.KeyValue, bool, error) {
 	c.t.mu.Lock()
 	defer c.t.mu.Unlock()
-	c.pos, c.end, c.ahead = key, c.span.End, 0
-	if c.reverse {
-		c.end = c.span.Begin
+	c.Pos, c.End, c.Fetch = key, c.span.End, 0
+	if c.Reverse {
+		c.End = c.span.Begin
 	}
 	c.fetched, c.own, c.scan.stands = nil, false, false
 	return c.take()
@@ -88,7 +94,7 @@ func (c *cursor) take() (kv.KeyValue, bool, error) {
 	if err := c.check(); err != nil {
 		return kv.KeyValue{}, false, err
 	}
-	if len(c.fetched) == 0 && !c.done() {
+	if len(c.fetched) == 0 && !c.Done() {
 		if err := c.fetch(); err != nil {
 			return kv.KeyValue{}, false, err
 		}
@@ -100,14 +106,14 @@ func (c *cursor) take() (kv.KeyValue, bool, error) {
 	c.fetched = c.fetched[1:]
 	switch {
 	case c.own:
-		return kv.KeyValue{Key: p.key(), Value: p.value}, true, nil
+		return kv.KeyValue{Key: p.Key(), Value: p.Value()}, true, nil
 	case c.o.KeysOnly:
-		return kv.KeyValue{Key: bytes.Clone(p.key())}, true, nil
-	case p.large():
-		value, err := c.t.far(p.key())
-		return kv.KeyValue{Key: bytes.Clone(p.key()), Value: value}, err == nil, err
+		return kv.KeyValue{Key: bytes.Clone(p.Key())}, true, nil
+	case p.Large():
+		value, err := c.t.getStored(p.Key())
+		return kv.KeyValue{Key: bytes.Clone(p.Key()), Value: value}, err == nil, err
 	}
-	return p.copied(), true, nil
+	return p.Copy(), true, nil
 }
 
 func (c *cursor) check() error {
@@ -122,20 +128,20 @@ func (c *cursor) check() error {
 
 // fetch gets the next pairs, if there are any.
 func (c *cursor) fetch() error {
-	if c.missed >= c.t.db.near.most.pairs {
+	if c.missed >= c.t.db.cache.Limits().Pairs {
 		return c.step()
 	}
-	want := c.t.db.near.most.ahead
+	want := c.t.db.cache.Limits().Fetch
 	if c.o.Limit > 0 {
 		want = min(want, c.o.Limit)
 	}
-	c.readNear(want)
-	if len(c.fetched) == 0 && !c.done() {
-		if err := c.t.catchUp(func() { c.readNear(want) }); err != nil {
+	c.readCache(want)
+	if len(c.fetched) == 0 && !c.Done() {
+		if err := c.t.retryLatest(func() { c.readCache(want) }); err != nil {
 			return err
 		}
 	}
-	if len(c.fetched) > 0 || c.done() {
+	if len(c.fetched) > 0 || c.Done() {
 		return nil
 	}
 	return c.fill(want)
@@ -146,20 +152,20 @@ func (c *cursor) more() int {
 	c.t.mu.Lock()
 	defer c.t.mu.Unlock()
 	c.fetched = nil
-	if c.check() != nil || c.done() || c.fetch() != nil {
+	if c.check() != nil || c.Done() || c.fetch() != nil {
 		return 0
 	}
 	return len(c.fetched)
 }
 
-// readNear gets the next pairs as far as they are known near.
-func (c *cursor) readNear(want int) {
-	from := c.pos
-	c.fetched, c.own = c.t.db.near.read(&c.reading, c.one[:0], want, c.t.version), false
-	c.t.observe(c.reading, from)
-	c.scan.stands = c.scan.stands && bytes.Equal(c.pos, from)
-	if c.low != nil {
-		c.t.db.fetchAhead(stretchAhead{c.low, c.span, c.reverse})
+// readCache gets the next pairs as far as they are in the cache.
+func (c *cursor) readCache(want int) {
+	from := c.Pos
+	c.fetched, c.own = c.t.db.cache.Read(&c.Cursor, c.one[:0], want, c.t.version), false
+	c.t.observe(c.Cursor, from)
+	c.scan.stands = c.scan.stands && bytes.Equal(c.Pos, from)
+	if c.Low != nil {
+		c.t.db.prefetch(prefetch{c.Low, c.span, c.Reverse})
 	}
 }
 
@@ -172,67 +178,66 @@ func (c *cursor) step() error {
 	}
 	c.fetched = nil
 	if !ok {
-		c.pos = c.end
+		c.Pos = c.End
 		return nil
 	}
-	p := newPair(key, value)
+	p := cache.NewPair(key, value)
 	c.fetched, c.own = append(c.one[:0], p), true
-	c.at = append(c.at[:0], p.after...) // as p is the reader's
-	c.pos = c.at
-	if c.reverse {
-		c.pos = c.at[:len(c.at)-1]
+	c.at = append(c.at[:0], p.After()...) // as p is the reader's
+	c.Pos = c.at
+	if c.Reverse {
+		c.Pos = c.at[:len(c.at)-1]
 	}
 	return nil
 }
 
-// push appends a pair that will be known near.
-func (c *cursor) push(p pair) {
+// push appends a pair that will be in the cache.
+func (c *cursor) push(p cache.Pair) {
 	c.fetched = append(c.fetched, p)
-	c.pos = p.after
-	if c.reverse {
-		c.pos = p.key()
+	c.Pos = p.After()
+	if c.Reverse {
+		c.Pos = p.Key()
 	}
 }
 
 // fill gets pairs from Pebble: more than are wanted, where readers take more and
-// more. They are known near then.
+// more. They are in the cache then.
 func (c *cursor) fill(want int) error {
 	if err := c.t.look(); err != nil {
 		return err
 	}
-	before := c.reading
-	want, c.missed = max(want, c.ahead), c.missed+want
+	before := c.Cursor
+	want, c.missed = max(want, c.Fetch), c.missed+want
 	first := want // how many, if they are small
 	if !c.o.KeysOnly {
-		first = max(want, c.t.db.near.most.first)
+		first = max(want, c.t.db.cache.Limits().First)
 	}
-	c.fetched = make([]pair, 0, first)
+	c.fetched = make([]cache.Pair, 0, first)
 	bytes := 0
-	var memory pairs
 	c.own = false
-	for (len(c.fetched) < want && bytes < maxFetch || len(c.fetched) < first && bytes < smallFetch) && !c.done() {
+	for (len(c.fetched) < want && bytes < maxFetch || len(c.fetched) < first && bytes < smallFetch) && !c.Done() {
 		key, value, ok, err := c.scan.from(c)
 		if err != nil {
 			return err
 		}
 		if !ok {
-			c.pos = c.end
+			c.Pos = c.End
 			break
 		}
-		p := c.t.db.near.pair(&memory, key, value)
-		bytes += p.size()
+		p := c.t.db.cache.Pair(key, value)
+		bytes += len(key) + len(value)
 		c.push(p)
 	}
-	c.t.db.learnNear(c.t, before, c.fetched, c.pos)
+	c.t.db.fillCache(c.t, before, c.fetched, c.Pos)
 	return nil
 }
 
-// learnNear remembers what t has read from r.pos up to to, unless it has been
-// written to since.
-func (db *DB) learnNear(t *txn, r reading, pairs []pair, to []byte) {
+// fillCache has what t has read from a cursor on up to a key in the cache, unless it has been written to
+// since.
+func (db *DB) fillCache(t *txn, from cache.Cursor, pairs []cache.Pair, to []byte) {
 	db.mu.Lock()
 	defer db.mu.Unlock()
-	if t.covers() && !db.recent.Wrote(t.version, r.upTo(to)) {
-		db.near.learn(r, pairs, to, t.version)
+	if t.covers() && !db.recent.Wrote(t.version, from.UpTo(to)) {
+		db.cache.Fill(from, pairs, to, t.version)
 	}
 }

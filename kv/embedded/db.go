@@ -15,6 +15,7 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/conq-go/conq/internal/linked"
 	"github.com/conq-go/conq/kv"
+	"github.com/conq-go/conq/kv/embedded/internal/cache"
 	"github.com/conq-go/conq/kv/embedded/internal/conflict"
 	"github.com/conq-go/conq/kv/embedded/internal/guardfs"
 	"github.com/conq-go/conq/kv/embedded/internal/wal"
@@ -29,10 +30,10 @@ type DB struct {
 	guard          *guardfs.FS
 	pebble         *pebble.DB
 	lock           io.Closer
-	dead           *deadSpace
-	near           *near
-	ahead          chan stretchAhead // to be fetched
-	manyTombstones int               // the constant, but in tests
+	cache          *cache.Cache
+	gaps           *cache.Gaps
+	prefetches     chan prefetch
+	manyTombstones int // the constant, but in tests
 	wal            *wal.Log
 	backlog        *backlog
 	maimed         chan struct{} // closed when one of Pebble's goroutines has ended by a fatal error
@@ -40,7 +41,7 @@ type DB struct {
 	ending         atomic.Bool // Close has been called
 	diskFull       atomic.Bool // the disk is, and the reserve in use: see reserve.go
 
-	long chan struct{} // has one while a long batch is applied, or waits for that: see makeRoom
+	long chan struct{} // has one while a long batch is applied, or waits for that: see waitForMemTable
 
 	background sync.WaitGroup
 	stop       context.CancelFunc
@@ -62,13 +63,14 @@ type DB struct {
 const firstVersion = 1
 
 func newDB(o Options) *DB {
+	gaps := cache.NewGaps()
 	return &DB{
 		o:              o,
 		limits:         o.limits(),
 		log:            o.Logger,
-		dead:           newDeadSpace(),
-		near:           newNear(),
-		ahead:          make(chan stretchAhead, 16),
+		cache:          cache.New(cache.Usual, gaps),
+		gaps:           gaps,
+		prefetches:     make(chan prefetch, 16),
 		long:           make(chan struct{}, 1),
 		manyTombstones: manyTombstones,
 		version:        firstVersion,
@@ -128,12 +130,12 @@ func (db *DB) failed(err error) {
 	if db.wal != nil { // else nobody waits yet
 		db.wal.Wake()
 	}
-	db.signals.Close() // who waits looks again, and meets the error
+	db.signals.Close() // a waiter looks again, and meets the error
 	go db.failWatches()
 }
 
 // failWatches ends all watches: with what one whose transaction may not be on disk is told. It is
-// not for who has met the failure, who may have the lock.
+// not for the caller that has met the failure, which may have the lock.
 func (db *DB) failWatches() {
 	db.mu.Lock()
 	defer db.mu.Unlock()

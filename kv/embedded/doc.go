@@ -6,7 +6,7 @@
 //
 // Each commit has a version, one more than the last. A transaction reads from a
 // Pebble snapshot, taken at its first read and shared with all others that
-// begin before the next commit, with its own writes laid over it; or from memory,
+// begin before the next commit, with its own writes laid over it; or from the cache,
 // see below, which for one that is lazy (kv.Lazily) spares the snapshot. To commit, it
 // takes the store's lock, compares its read conflict ranges with what was
 // written since its version (the conflict log), applies its batch, and gives the lock
@@ -20,8 +20,8 @@
 //
 // A commit is applied first and synced after. As soon as it is applied it is
 // visible to the next transaction, so two transactions conflict only if they
-// overlap within microseconds, not within an fsync; and one fsync serves all who
-// wait for theirs, for whose return its leader waits a little: see package wal.
+// overlap within microseconds, not within an fsync; and one fsync serves all that
+// wait for theirs, for which its leader waits a little: see package wal.
 // Nothing is acknowledged too early: each acknowledgement, that of a transaction
 // which only read included, waits until the write-ahead log is on disk up to the version
 // that it saw. The log is our own (package wal; Pebble's is turned off). It is written in
@@ -34,32 +34,23 @@
 // until it is opened again. Pebble itself would end the process, or wait for
 // ever; the guard file system around it does not let it come to that.
 //
-// # What is near
+// # Memory
 //
 // What lies where reads begin, the heads and tails of queues, is kept in memory, and
 // changed by each commit. So a dequeue or an enqueue does not search the LSM tree,
-// and costs the same at any depth. See near. Pebble gets commits later, and not what was
-// taken before: see backlog.
-//
-// # Dead space
-//
-// A queue is the worst case of an LSM tree: each dequeue leaves a tombstone at
-// the head, and the next one has to step over all of them. So the store
-// remembers which stretches of the key space it has found empty, cuts them where
-// something is written, and seeks past them. See deadSpace.
+// and costs the same at any depth. Besides, each dequeue leaves a tombstone at the
+// head, and the next one would have to step over all of them: so the store notes which
+// ranges it has found empty, and seeks past them. See internal/cache. Pebble gets commits
+// later, and not what was taken before: see backlog.
 //
 // # Terms
 //
-// What this package's names are called elsewhere:
-//
-//	view         a snapshot at one version
-//	lazy         with snapshot extension: a snapshot is taken when it is needed
-//	conflict log the write sets of recent commits, for backward validation
-//	backlog      a write buffer before Pebble's memtables
-//	near         a cache of key ranges; a stretch is one of them, with all its pairs
-//	last keys    a cache of what is left of those: ranges that have no key but their first
-//	dead space   the known gaps, in which there are at most tombstones
-//	guard        the file system that keeps a failed write from ending the process
+//	view          a snapshot at one version
+//	lazy          of a transaction: it takes a snapshot only when it needs one (snapshot extension)
+//	conflict log  what recent commits wrote, for backward validation
+//	cache         hot ranges, with all their pairs; last keys of others; known tombstone gaps
+//	backlog       a write buffer before Pebble's memtables
+//	guard         the file system that keeps a failed write from ending the process
 //
 // # Directory
 //

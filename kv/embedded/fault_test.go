@@ -346,14 +346,14 @@ func openUnreadable(t *testing.T) (*DB, *unreadable) {
 	return mustOpen(t, "store", Options{FS: errorfs.Wrap(memFS(), u), MemTable: smallMemTable, Cache: 1}), u
 }
 
-// flushed has all that a store has in tables, and nothing near.
+// flushed has all that a store has in tables, and nothing in the cache.
 func flushed(t *testing.T, db *DB) {
 	t.Helper()
 	db.catchUp()
 	if err := db.pebble.Flush(); err != nil {
 		t.Fatal(err)
 	}
-	db.near = newNear()
+	forget(db)
 }
 
 // unknowable is a file system that can't tell of the journal's files whether they are there.
@@ -398,7 +398,7 @@ func TestReadsUnreadable(t *testing.T) {
 		"last":       func(r kv.Reader) error { _, _, err := first(r, span, true); return err },
 		"last key":   func(r kv.Reader) error { _, err := kv.LastKey(r, span, kv.Range{}); return err },
 		"last in it": func(r kv.Reader) error { _, err := kv.LastKey(r, span, span); return err },
-		"large":      func(r kv.Reader) error { _, _, err := first(r, large, false); return err }, // whose key is near
+		"large":      func(r kv.Reader) error { _, _, err := first(r, large, false); return err }, // whose key is in the cache
 		"last keys":  func(r kv.Reader) error { _, err := kv.LastKeys(r, []kv.Range{span}, kv.Range{}, nil); return err },
 	} {
 		for _, snapshot := range []bool{false, true} {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/conq-go/conq/kv"
+	"github.com/conq-go/conq/kv/embedded/internal/cache"
 )
 
 // mustOpen opens a store and closes it when the test ends.
@@ -28,6 +29,16 @@ func mustTransact(t *testing.T, db kv.DB, f func(kv.Tx)) {
 	if err := db.Transact(context.Background(), func(tx kv.Tx) error { f(tx); return nil }); err != nil {
 		t.Fatal(err)
 	}
+}
+
+// forget has nothing in the cache any more.
+func forget(db *DB) { db.cache = cache.New(cache.Usual, db.gaps) }
+
+// withoutCache has no range hot from now on.
+func withoutCache(db *DB) {
+	limits := cache.Usual
+	limits.Bytes = 0
+	db.cache = cache.New(limits, db.gaps)
 }
 
 // contents returns all pairs of a store, in order.

@@ -8,9 +8,10 @@ import (
 	"time"
 
 	"github.com/conq-go/conq/kv"
+	"github.com/conq-go/conq/kv/embedded/internal/cache"
 )
 
-// A lazy transaction reads near, and then what is not known there, while others
+// A lazy transaction reads the cache, and then what is not known there, while others
 // commit between the two.
 func TestLazy(t *testing.T) {
 	set := func(key string) func(kv.Tx) { return func(tx kv.Tx) { tx.Set([]byte(key), []byte("new")) } }
@@ -18,7 +19,7 @@ func TestLazy(t *testing.T) {
 		between  func(kv.Tx)
 		snapshot bool
 		attempts int
-		near     string
+		hot      string
 		far      string
 	}{
 		"nothing":                   {func(kv.Tx) {}, true, 1, "", ""},
@@ -52,13 +53,13 @@ func TestLazy(t *testing.T) {
 				}
 				return string(pair.Value)
 			}
-			mustTransact(t, db, func(tx kv.Tx) { read(tx) }) // so that it is near
+			mustTransact(t, db, func(tx kv.Tx) { read(tx) }) // so that it is in the cache
 			attempts := 0
-			var near, far string
+			var hot, far string
 			mustTransact(t, db, func(tx kv.Tx) {
 				kv.Lazily(tx)
 				attempts++
-				near = read(tx)
+				hot = read(tx)
 				if attempts == 1 {
 					mustTransact(t, db, c.between)
 				}
@@ -69,8 +70,8 @@ func TestLazy(t *testing.T) {
 				far = string(value)
 				tx.Set([]byte("seen"), nil)
 			})
-			if attempts != c.attempts || near != c.near || far != c.far {
-				t.Errorf("%d attempts, %q, %q; want %d, %q, %q", attempts, near, far, c.attempts, c.near, c.far)
+			if attempts != c.attempts || hot != c.hot || far != c.far {
+				t.Errorf("%d attempts, %q, %q; want %d, %q, %q", attempts, hot, far, c.attempts, c.hot, c.far)
 			}
 		})
 	}
@@ -89,7 +90,7 @@ func TestLazyRead(t *testing.T) {
 		_, _, err := first(r, kv.PrefixRange([]byte("n")), false)
 		return err
 	}
-	if err := db.ReadTransact(t.Context(), look); err != nil { // so that it is near
+	if err := db.ReadTransact(t.Context(), look); err != nil { // so that it is in the cache
 		t.Fatal(err)
 	}
 	for _, c := range []struct {
@@ -115,7 +116,7 @@ func TestLazyRead(t *testing.T) {
 	}
 }
 
-// A lazy transaction depends on the range that it has read, and not on what is near beside that.
+// A lazy transaction depends on the range that it has read, and not on what is in the cache beside that.
 func TestLazyReadsNoMore(t *testing.T) {
 	for _, reverse := range []bool{false, true} {
 		for _, known := range []bool{false, true} {
@@ -125,7 +126,7 @@ func TestLazyReadsNoMore(t *testing.T) {
 			}
 			put("n5")
 			put("f1")
-			span, change := kv.Range{Begin: []byte("n6"), End: []byte("n8")}, "n9" // behind all that is near
+			span, change := kv.Range{Begin: []byte("n6"), End: []byte("n8")}, "n9" // behind all that is in the cache
 			if reverse {
 				span, change = kv.Range{Begin: []byte("n2"), End: []byte("n4")}, "n1"
 			}
@@ -136,14 +137,14 @@ func TestLazyReadsNoMore(t *testing.T) {
 				}
 				_, found, err := kv.Known(r, span, kv.RangeOptions{Limit: 1, Reverse: reverse}, nil)
 				if !found {
-					t.Error("it is not near: the test tests nothing")
+					t.Error("it is not in the cache: the test tests nothing")
 				}
 				return err
 			}
 			if err := db.ReadTransact(t.Context(), func(r kv.Reader) error {
 				_, _, err := first(r, kv.PrefixRange([]byte("n")), false)
 				return err
-			}); err != nil { // so that all of it is near
+			}); err != nil { // so that all of it is in the cache
 				t.Fatal(err)
 			}
 			if err := db.ReadTransact(t.Context(), func(r kv.Reader) error {
@@ -177,8 +178,8 @@ func TestLazyReadsInAnyOrder(t *testing.T) {
 		order := random.Perm(keys)
 		for changed := range keys {
 			far := []byte("f")
-			mustTransact(t, db, func(tx kv.Tx) { // so that they are near, and nothing else is
-				db.near = newNear()
+			mustTransact(t, db, func(tx kv.Tx) { // so that the cache has them, and nothing else
+				forget(db)
 				if _, _, err := first(tx, kv.PrefixRange([]byte("n")), false); err != nil {
 					t.Error(err)
 				}
@@ -239,7 +240,7 @@ func TestLazyExpired(t *testing.T) {
 		"a key":         func(r kv.Reader) error { _, err := r.Get([]byte("f1")); return err },
 		"a range":       func(r kv.Reader) error { return range1(r, f) },
 		"a last key":    func(r kv.Reader) error { _, err := kv.LastKey(r, f, f); return err },
-		"a large value": func(r kv.Reader) error { return range1(r, l) }, // of which near has the key
+		"a large value": func(r kv.Reader) error { return range1(r, l) }, // of which the cache has the key
 	} {
 		var clock time.Time
 		var others func()
@@ -258,9 +259,9 @@ func TestLazyExpired(t *testing.T) {
 			})
 		}
 		put("old")
-		mustTransact(t, db, func(tx kv.Tx) { tx.Set([]byte("l1"), make([]byte, 2*usualSizes.value)) })
+		mustTransact(t, db, func(tx kv.Tx) { tx.Set([]byte("l1"), make([]byte, 2*cache.Usual.Value)) })
 		err := db.ReadTransact(t.Context(), func(r kv.Reader) error { return errors.Join(range1(r, n), range1(r, l)) })
-		if err != nil { // so that they are near
+		if err != nil { // so that they are in the cache
 			t.Fatal(err)
 		}
 		if err := db.ReadTransact(t.Context(), func(r kv.Reader) error {
@@ -284,7 +285,7 @@ func TestLazyExpired(t *testing.T) {
 }
 
 // A lazy transaction that only asks for last keys, as a push to several priorities does, never
-// conflicts, whatever others write where it has looked: in what is near, or is not, or has no
+// conflicts, whatever others write where it has looked: in what the cache has, or has not, or has no
 // key at all.
 func TestLazyLastKeys(t *testing.T) {
 	var others func()
@@ -301,9 +302,9 @@ func TestLazyLastKeys(t *testing.T) {
 	put("n1")
 	put("x1")
 	of := func(begin, end string) kv.Range { return kv.Range{Begin: []byte(begin), End: []byte(end)} }
-	for _, near := range []kv.Range{of("n", "o"), of("f", "g"), of("e", "f")} {
+	for _, hot := range []kv.Range{of("n", "o"), of("f", "g"), of("e", "f")} {
 		mustTransact(t, db, func(tx kv.Tx) {
-			if _, _, err := first(tx, near, false); err != nil {
+			if _, _, err := first(tx, hot, false); err != nil {
 				t.Error(err)
 			}
 		})
@@ -321,7 +322,7 @@ func TestLazyLastKeys(t *testing.T) {
 		return err
 	}
 	for _, spans := range [][]kv.Range{
-		{of("e5", "g")}, // of which near has two stretches, so that it is looked for, with what is behind
+		{of("e5", "g")}, // of which the cache has two ranges, so that it is looked for, with what is behind
 		{of("n", "o"), of("n", "o")},
 		{of("n", "o"), of("x", "y")},
 		{of("n", "o"), of("d", "g")},

@@ -269,8 +269,8 @@ func (db *DB) openLocked(dir string, lock io.Closer) error {
 		db.background.Go(func() { db.awaitReserve(ctx, dir) })
 	}
 	db.background.Go(func() { db.applyBacklog(ctx) })
-	wanted := db.ahead
-	db.background.Go(func() { db.keepAhead(ctx, wanted) })
+	wanted := db.prefetches
+	db.background.Go(func() { db.prefetchUntil(ctx, wanted) })
 	if db.o.Durability == Interval {
 		db.background.Go(func() { db.syncEvery(ctx, db.o.Interval) })
 	}

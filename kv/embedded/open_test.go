@@ -100,7 +100,7 @@ func TestCloseExpired(t *testing.T) {
 	for i := range 50 {
 		mustTransact(t, db, func(tx kv.Tx) { tx.Set(fmt.Appendf(nil, "%02d", i), make([]byte, 5000)) })
 	}
-	db.near.most.bytes = 0 // so that it has to read what is closed
+	withoutCache(db) // so that it has to read what is closed
 	err := db.ReadTransact(context.Background(), func(r kv.Reader) error {
 		n := 0
 		for _, err := range r.Range(kv.Range{}, kv.RangeOptions{}) {
@@ -127,8 +127,7 @@ func TestCloseUnderLoops(t *testing.T) {
 	for first := range 3 {
 		db := mustOpen(t, "store", Options{FS: memFS(), Durability: Memory})
 		mustTransact(t, db, func(tx kv.Tx) { tx.Set([]byte("a"), nil); tx.Set([]byte("b"), nil) })
-		db.near = newNear()
-		db.near.most.bytes = 0 // so that they read in Pebble
+		withoutCache(db) // so that they read in Pebble
 		err := db.ReadTransact(t.Context(), func(r kv.Reader) (err error) {
 			var loops []func() (kv.KeyValue, error, bool)
 			var stops []func()

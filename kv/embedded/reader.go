@@ -63,8 +63,7 @@ func (r reader) Range(span kv.Range, o kv.RangeOptions) iter.Seq2[kv.KeyValue, e
 	}
 }
 
-// LastKey implements kv.LastKey: a snapshot read of what is near needs no loop. With
-// Interval, that lets a lone caller enqueue 1.2 times as fast.
+// LastKey implements kv.LastKey: a snapshot read of what is in the cache needs no loop.
 func (r reader) LastKey(span, among kv.Range) ([]byte, error) {
 	span, err := span.Bounds()
 	if err != nil {
@@ -82,12 +81,11 @@ func (r reader) LastKey(span, among kv.Range) ([]byte, error) {
 	return r.t.lookForLast(span, among)
 }
 
-// LastKeys implements kv.LastKeys: what is near is read at once. With Memory, to push 16 items of
-// 100 priorities in a transaction takes 0.8 of the time.
+// LastKeys implements kv.LastKeys: what is in the cache is read at once.
 func (r reader) LastKeys(spans []kv.Range, among kv.Range, to [][]byte) ([][]byte, error) {
 	to = append(to, make([][]byte, len(spans))...)
 	keys := to[len(to)-len(spans):]
-	missing, err := r.lastNear(spans, keys)
+	missing, err := r.lastCached(spans, keys)
 	for _, i := range missing {
 		if keys[i], err = r.LastKey(spans[i], among); err != nil {
 			break
@@ -99,9 +97,9 @@ func (r reader) LastKeys(spans []kv.Range, among kv.Range, to [][]byte) ([][]byt
 	return to, nil
 }
 
-// lastNear puts the last keys of ranges in their places, and returns the indices of those that
-// are not known near, or perhaps not.
-func (r reader) lastNear(spans []kv.Range, keys [][]byte) (missing []int, err error) {
+// lastCached puts the last keys of ranges in their places, and returns the indices of those that
+// are not in the cache, or perhaps not.
+func (r reader) lastCached(spans []kv.Range, keys [][]byte) (missing []int, err error) {
 	if r.snapshot && r.t.writes.Empty() {
 		return r.t.lastKeys(spans, keys)
 	}
@@ -118,10 +116,10 @@ func (r reader) lastOf(span kv.Range) ([]byte, error) {
 	return nil, nil
 }
 
-// Known implements kv.Known: snapshot reads of what is near.
+// Known implements kv.Known: snapshot reads of what is in the cache.
 func (r reader) Known(span kv.Range, o kv.RangeOptions, to []kv.KeyValue) ([]kv.KeyValue, bool, error) {
 	span, err := span.Bounds()
-	if err != nil || !r.snapshot || o.Limit > r.t.db.near.most.pairs || !r.t.writes.Untouched(span) {
+	if err != nil || !r.snapshot || o.Limit > r.t.db.cache.Limits().Pairs || !r.t.writes.Untouched(span) {
 		return to, false, err
 	}
 	return r.t.known(span, o, to)

@@ -1,7 +1,6 @@
 package embedded
 
 import (
-	"bytes"
 	"context"
 	"time"
 
@@ -38,7 +37,7 @@ func (db *DB) reclaim() error {
 	if db.failure() != nil || db.pebble.Metrics().Total().TablesSize < reclaimable {
 		return nil
 	}
-	gaps := db.dead.large(func(r kv.Range) bool {
+	gaps := db.gaps.Large(func(r kv.Range) bool {
 		size, err := db.pebble.EstimateDiskUsage(r.Begin, r.End)
 		return err == nil && size >= reclaimable/4
 	})
@@ -63,27 +62,4 @@ func (db *DB) reclaim() error {
 		}
 	}
 	return nil
-}
-
-// large returns the runs of gaps that touch, and for which is returns true.
-func (d *deadSpace) large(is func(kv.Range) bool) (found []kv.Range) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	var run kv.Range
-	end := func() {
-		if run.Begin != nil && is(run) {
-			found = append(found, run)
-		}
-	}
-	d.gaps.Ascend(&gap{}, func(g *gap) bool {
-		if run.Begin != nil && bytes.Equal(run.End, g.begin) {
-			run.End = g.end
-			return true
-		}
-		end()
-		run = kv.Range{Begin: g.begin, End: g.end}
-		return true
-	})
-	end()
-	return found
 }

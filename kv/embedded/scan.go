@@ -7,13 +7,13 @@ import (
 	"github.com/conq-go/conq/kv"
 )
 
-// scan is where a cursor stands in Pebble. It seeks past dead space, and remembers
-// what else it has had to step over.
+// scan is where a cursor stands in Pebble. It seeks past known gaps, and notes
+// others that it has had to step over.
 type scan struct {
 	iter    *pebble.Iterator
 	stands  bool     // on the pair that the cursor has come to last
 	skipped int      // tombstones that the iterator has stepped over
-	gap     kv.Range // the next dead space ahead, if some is known
+	gap     kv.Range // the next known gap, if there is one
 }
 
 func (s *scan) close() error {
@@ -25,7 +25,7 @@ func (s *scan) close() error {
 	return iter.Close()
 }
 
-// from moves to the next pair from c.pos on. Its slices are the iterator's.
+// from moves to the next pair from c.Pos on. Its slices are the iterator's.
 func (s *scan) from(c *cursor) (key, value []byte, ok bool, err error) {
 	key, value, ok, err = s.next(c)
 	return key, value, ok, c.t.db.readError(err)
@@ -40,7 +40,7 @@ func (s *scan) next(c *cursor) (key, value []byte, ok bool, err error) {
 	if s.stands {
 		ok = s.step(c)
 	} else {
-		ok = s.seek(c, c.pos)
+		ok = s.seek(c, c.Pos)
 	}
 	s.stands = ok
 	if ok {
@@ -50,27 +50,27 @@ func (s *scan) next(c *cursor) (key, value []byte, ok bool, err error) {
 		err = s.iter.Error()
 	}
 	if err == nil && s.costly(c.t.db.manyTombstones) {
-		to := c.end
-		if ok && c.reverse {
+		to := c.End
+		if ok && c.Reverse {
 			to = kv.After(key)
 		} else if ok {
 			to = key
 		}
-		c.t.db.learn(c.t, c.upTo(to))
+		c.t.db.addGap(c.t, c.UpTo(to))
 	}
 	return key, value, ok, err
 }
 
-// step moves to the next pair, with a seek if dead space lies before it: what is
+// step moves to the next pair, with a seek if a gap lies before it: what is
 // alive may lie scattered in it, as the heads of many priorities do.
 func (s *scan) step(c *cursor) bool {
 	var state pebble.IterValidityState
 	switch {
-	case s.gap.End == nil && c.reverse:
+	case s.gap.End == nil && c.Reverse:
 		return s.iter.Prev()
 	case s.gap.End == nil:
 		return s.iter.Next()
-	case c.reverse:
+	case c.Reverse:
 		state = s.iter.PrevWithLimit(s.gap.End)
 	default:
 		state = s.iter.NextWithLimit(s.gap.Begin)
@@ -78,31 +78,35 @@ func (s *scan) step(c *cursor) bool {
 	if state != pebble.IterAtLimit {
 		return state == pebble.IterValid
 	}
-	if c.reverse {
+	if c.Reverse {
 		return s.seek(c, s.gap.Begin)
 	}
 	return s.seek(c, s.gap.End)
 }
 
 func (s *scan) seek(c *cursor, key []byte) (ok bool) {
-	dead, version := c.t.db.dead, c.t.version
-	if c.reverse {
-		if key = dead.backward(key, version); bytes.Compare(key, c.span.Begin) <= 0 {
+	gaps, version := c.t.db.gaps, c.t.version
+	if c.Reverse {
+		if key = gaps.Backward(key, version); bytes.Compare(key, c.span.Begin) <= 0 {
 			return false
 		}
 		ok = s.iter.SeekLT(key)
 	} else {
-		if key = dead.forward(key, version); bytes.Compare(key, c.span.End) >= 0 {
+		if key = gaps.Forward(key, version); bytes.Compare(key, c.span.End) >= 0 {
 			return false
 		}
 		ok = s.iter.SeekGE(key)
 	}
 	s.gap = kv.Range{}
 	if ok {
-		s.gap = dead.ahead(s.iter.Key(), c.reverse, version)
+		s.gap = gaps.Next(s.iter.Key(), c.Reverse, version)
 	}
 	return ok
 }
+
+// manyTombstones is how many keys a read must have stepped over before what it found is worth
+// remembering.
+const manyTombstones = 16
 
 // costly tells whether the iterator has stepped over many tombstones since it was
 // last asked.
@@ -115,12 +119,11 @@ func (s *scan) costly(many int) bool {
 	return steps-before >= many
 }
 
-// learn remembers a range that t has found empty, unless it has been written to
-// since.
-func (db *DB) learn(t *txn, r kv.Range) {
+// addGap notes a range that t has found empty, unless it has been written to since.
+func (db *DB) addGap(t *txn, r kv.Range) {
 	db.mu.Lock()
 	defer db.mu.Unlock()
 	if t.covers() && !db.recent.Wrote(t.version, r) { // else too old: the conflict log no longer reaches back so far
-		db.dead.learn(r.Begin, r.End, t.version)
+		db.gaps.Add(r, t.version)
 	}
 }

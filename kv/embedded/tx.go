@@ -23,7 +23,7 @@ type tx struct {
 	onCommit  []func()
 	bad       error // of the first write that can't be committed
 	mayBeLazy bool
-	closed    bool // by who has made it, so that writes do nothing
+	closed    bool // by its maker, so that writes do nothing
 }
 
 // Signals implements kv.Local: they are the store's.

@@ -10,6 +10,7 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/conq-go/conq/internal/linked"
 	"github.com/conq-go/conq/kv"
+	"github.com/conq-go/conq/kv/embedded/internal/cache"
 	"github.com/conq-go/conq/kv/embedded/internal/conflict"
 	"github.com/conq-go/conq/kv/internal/overlay"
 )
@@ -33,7 +34,7 @@ type txn struct {
 	view     *view // what is in Pebble at that version
 	readOnly bool  // it can't write: once it has a view, it conflicts with nothing
 
-	// A transaction that is lazy has no view until it reads what is not known near.
+	// A transaction that is lazy has no view until it reads what is not in the cache.
 	// If the store has changed by then, the transaction moves on to its latest
 	// version, provided that nothing which it has observed was written to. This is
 	// the snapshot extension of Riegel, Felber and Fetzer's lazy snapshot algorithm.
@@ -96,13 +97,13 @@ func (db *DB) latest() *view {
 	return db.view
 }
 
-// observe notes what a lazy transaction depends on: what it has read, from a place
-// to the one where it is now.
-func (t *txn) observe(r reading, from []byte) {
-	if t.view == nil && !bytes.Equal(from, r.pos) {
-		to := r.pos
-		r.pos = from
-		t.depends(r.upTo(to))
+// observe notes what a lazy transaction depends on: what it has read, from a key to where a
+// cursor is now.
+func (t *txn) observe(c cache.Cursor, from []byte) {
+	if t.view == nil && !bytes.Equal(from, c.Pos) {
+		to := c.Pos
+		c.Pos = from
+		t.depends(c.UpTo(to))
 	}
 }
 
@@ -148,7 +149,7 @@ func (t *txn) moveOn() error {
 		return kv.ErrTooOld
 	case t.version == db.version:
 	case conflict.Found(db.recent.Since(t.version), t.normalized()):
-		t.ended = kv.ErrConflict // also for who does not look at the error
+		t.ended = kv.ErrConflict // also for a function that does not look at the error
 		return t.ended
 	default:
 		db.txns.Remove(&t.place)
@@ -164,10 +165,9 @@ func (t *txn) normalized() []kv.Range {
 	return t.observed
 }
 
-// catchUp calls again, at the latest version, what has found nothing near. Somebody
-// may have written there since a lazy transaction began: with as many producers as
-// consumers that is every other time.
-func (t *txn) catchUp(again func()) error {
+// retryLatest calls again, at the latest version, what has found nothing in the cache: others
+// may have written there since a lazy transaction began.
+func (t *txn) retryLatest(again func()) error {
 	if !t.lazy || t.view != nil {
 		return nil
 	}
@@ -226,9 +226,9 @@ func (t *txn) get(key kv.Range) ([]byte, error) {
 		return nil, err
 	}
 	defer t.mu.Unlock()
-	value, known := t.db.near.get(key.Begin, t.version)
+	value, known := t.db.cache.Get(key.Begin, t.version)
 	if !known {
-		if err := t.catchUp(func() { value, known = t.db.near.get(key.Begin, t.version) }); err != nil {
+		if err := t.retryLatest(func() { value, known = t.db.cache.Get(key.Begin, t.version) }); err != nil {
 			return nil, err
 		}
 	}
@@ -236,26 +236,26 @@ func (t *txn) get(key kv.Range) ([]byte, error) {
 		t.depends(key)
 		return value, nil
 	}
-	return t.far(key.Begin)
+	return t.getStored(key.Begin)
 }
 
-// lastKey returns the last stored key of a range, or nil, if it is known near. The key must
-// not be changed. A lazy transaction does not depend on it: who pushes to several priorities
-// asks for several, and would conflict with all others who do.
+// lastKey returns the last stored key of a range, or nil, if it is in the cache. The key must
+// not be changed. A lazy transaction does not depend on it: one that pushes to several priorities
+// asks for several, and would conflict with all others that do.
 func (t *txn) lastKey(span kv.Range) (key []byte, known bool, err error) {
 	if err := t.reading(); err != nil {
 		return nil, false, err
 	}
 	defer t.mu.Unlock()
-	key, known = t.db.near.last(span, t.version)
+	key, known = t.db.cache.LastKey(span, t.version)
 	if !known {
-		err = t.catchUp(func() { key, known = t.db.near.last(span, t.version) })
+		err = t.retryLatest(func() { key, known = t.db.cache.LastKey(span, t.version) })
 	}
 	return key, known, err
 }
 
 // lastKeys puts the last stored keys of ranges in their places, and returns the indices of those
-// that are not known near. It depends on nothing, as lastKey.
+// that are not in the cache. It depends on nothing, as lastKey.
 func (t *txn) lastKeys(spans []kv.Range, keys [][]byte) (missing []int, err error) {
 	if err := t.reading(); err != nil {
 		return nil, err
@@ -264,21 +264,20 @@ func (t *txn) lastKeys(spans []kv.Range, keys [][]byte) (missing []int, err erro
 	const atOnce = 64 // so that others need not wait for long
 	for from := 0; from < len(spans); from += atOnce {
 		to := min(from+atOnce, len(spans))
-		for _, i := range t.db.near.lastOfEach(spans[from:to], keys[from:to], t.version) {
+		for _, i := range t.db.cache.LastKeyOfEach(spans[from:to], keys[from:to], t.version) {
 			missing = append(missing, from+i)
 		}
 	}
 	return missing, nil
 }
 
-// lookForLast is lastKey for what is not known near. If there is no key, it makes the gap
-// near in which the range lies, as far as among goes: soon others in it may be asked for, as
-// those of priorities that are times. With this and tails, 16 callers fill a priority queue
-// with items of a million priorities 1.65 times as fast with Always, and 3 times with
-// Interval; with priorities that ascend, or do so on the whole, 1.7 and 2.7 times.
+// lookForLast is lastKey for what is not in the cache. If there is no key, it has the cache know
+// all that is empty around the range, as far as among goes: soon others in it may be asked for, as
+// those of priorities that are times. With this and last keys, 16 callers fill a priority queue of a
+// million priorities 1.65 times as fast with Always.
 //
-// All of it is read at one version: what was near could change before the rest is looked for,
-// so that a lazy transaction would conflict.
+// All of it is read at one version: what was in the cache could change before the rest is looked
+// for, so that a lazy transaction would conflict.
 func (t *txn) lookForLast(span, among kv.Range) ([]byte, error) {
 	if err := t.lookFirst(); err != nil {
 		return nil, err
@@ -290,7 +289,7 @@ func (t *txn) lookForLast(span, among kv.Range) ([]byte, error) {
 	if bytes.Compare(span.End, among.End) < 0 {
 		_, err = t.firstKey(kv.Range{Begin: span.End, End: among.End}, false)
 	}
-	t.db.near.last(span, t.version) // so that near knows what is asked for
+	t.db.cache.LastKey(span, t.version) // so that the cache knows what is asked for
 	return nil, err
 }
 
@@ -310,54 +309,51 @@ func (t *txn) firstKey(span kv.Range, reverse bool) ([]byte, error) {
 	return pair.Key, err
 }
 
-// known appends the pairs of a range, up to a limit, if all of them are known near.
+// known appends the pairs of a range, up to a limit, if all of them are in the cache.
 func (t *txn) known(span kv.Range, o kv.RangeOptions, to []kv.KeyValue) (found []kv.KeyValue, known bool, err error) {
 	if err := t.reading(); err != nil {
 		return to, false, err
 	}
 	defer t.mu.Unlock()
-	from := reading{pos: span.Begin, end: span.End, reverse: o.Reverse}
-	if o.Reverse {
-		from.pos, from.end = span.End, span.Begin
-	}
-	var r reading
-	var pairs []pair
+	from := cache.NewCursor(span, o.Reverse)
+	var c cache.Cursor
+	var pairs []cache.Pair
 	read := func() {
-		r = from
-		pairs = t.db.near.read(&r, pairs[:0], o.Limit, t.version)
-		known = len(pairs) == o.Limit || r.done()
-		if r.low != nil {
-			t.db.fetchAhead(stretchAhead{r.low, clone(span), o.Reverse})
+		c = from
+		pairs = t.db.cache.Read(&c, pairs[:0], o.Limit, t.version)
+		known = len(pairs) == o.Limit || c.Done()
+		if c.Low != nil {
+			t.db.prefetch(prefetch{c.Low, clone(span), o.Reverse})
 		}
 	}
 	if read(); !known {
-		err = t.catchUp(read)
+		err = t.retryLatest(read)
 	}
 	for i := 0; known && i < len(pairs); i++ {
-		known = !pairs[i].large()
+		known = !pairs[i].Large()
 	}
 	if known {
-		t.observe(r, from.pos)
+		t.observe(c, from.Pos)
 		to = appendCopies(to, pairs, o)
 	}
 	return to, known, err
 }
 
 // appendCopies appends pairs, of which the values are the caller's.
-func appendCopies(to []kv.KeyValue, pairs []pair, o kv.RangeOptions) []kv.KeyValue {
+func appendCopies(to []kv.KeyValue, pairs []cache.Pair, o kv.RangeOptions) []kv.KeyValue {
 	to = slices.Grow(to, len(pairs))
 	for _, p := range pairs {
-		found := kv.KeyValue{Key: p.key()}
+		found := kv.KeyValue{Key: p.Key()}
 		if !o.KeysOnly {
-			found.Value = bytes.Clone(p.value)
+			found.Value = bytes.Clone(p.Value())
 		}
 		to = append(to, found)
 	}
 	return to
 }
 
-// far returns what get does, from Pebble.
-func (t *txn) far(key []byte) ([]byte, error) {
+// getStored returns what get does, from Pebble.
+func (t *txn) getStored(key []byte) ([]byte, error) {
 	if err := t.look(); err != nil {
 		return nil, err
 	}

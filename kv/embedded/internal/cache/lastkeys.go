@@ -1,4 +1,4 @@
-package embedded
+package cache
 
 import (
 	"bytes"
@@ -7,43 +7,36 @@ import (
 	"github.com/tidwall/btree"
 )
 
-// lastKeys are the last keys of ranges that are near no more, and ranges that have no keys: a push
-// needs the last key of its priority, an enqueue that of its queue, and no value. One takes about
-// 200 bytes, so they are known of half a million queues or priorities. To look for one in Pebble
-// takes 20 to 50 µs instead.
+// lastKeys has the last keys of ranges that are in no hot range, and ranges that have no keys. One
+// takes about 200 bytes, so they are known of half a million queues or priorities. To look for one in
+// the store takes 20 to 50 µs instead.
 //
-// It is what is left of stretches of near when those are forgotten, and is kept up to date as they
-// are: a commit that writes in one changes it. No stretch has a part of one, so a commit looks here
-// only for what is not near.
-//
-// near's lock guards it.
+// A commit that writes in one changes it. The cache's lock guards it.
 type lastKeys struct {
 	byEnd *btree.BTreeG[*lastKey] // disjoint
 	pivot lastKey                 // for searches, so that they allocate nothing
 	bytes int
 	most  int    // bytes
-	hand  []byte // what ends behind it is looked at next, to be forgotten
+	hand  []byte // what ends behind it is looked at next, to be evicted
 }
 
 // lastKey is a part of the key space without keys, but for its begin, if that is one.
 type lastKey struct {
 	begin, end []byte
 	isKey      bool   // begin is one
-	used       bool   // since it was last looked at to be forgotten
+	used       bool   // since it was last looked at to be evicted
 	changed    uint64 // the version before which it was different
 	set        uint64 // the version of the last commit that set a key in it, or 0
 }
 
-const (
-	mostLastKeys = 112 << 20 // bytes
-	lastKeySize  = 128       // bytes that one takes beside its bounds
-)
+// lastKeySize is how many bytes one takes beside its bounds.
+const lastKeySize = 128
 
 func (k *lastKey) size() int { return len(k.begin) + len(k.end) + lastKeySize }
 
-func newLastKeys() *lastKeys {
+func newLastKeys(most int) *lastKeys {
 	before := func(a, b *lastKey) bool { return bytes.Compare(a.end, b.end) < 0 }
-	return &lastKeys{byEnd: btree.NewBTreeGOptions(before, btree.Options{NoLocks: true}), most: mostLastKeys}
+	return &lastKeys{byEnd: btree.NewBTreeGOptions(before, btree.Options{NoLocks: true}), most: most}
 }
 
 // endingBehind returns the first that ends behind key, or nil.
@@ -79,7 +72,7 @@ func (l *lastKeys) before(key []byte) (found *lastKey) {
 	return found
 }
 
-// last returns the last key of a range at version, or nil, if it is known. It must not be changed.
+// last returns the last key of a range at version, or nil, if it is known.
 func (l *lastKeys) last(span kv.Range, version uint64) (key []byte, known bool) {
 	k := l.before(span.End)
 	if k == nil || k.changed > version || bytes.Equal(span.Begin, span.End) {
@@ -107,31 +100,31 @@ func (l *lastKeys) cut(k *lastKey, at []byte) {
 	l.put(before)
 }
 
-// keep takes in what is known of the ends of ranges in a stretch that is forgotten.
-func (l *lastKeys) keep(s *stretch) {
-	distinct, first := s.distinct(), len(s.pairs)-1
+// keep takes in the last keys of a hot range that is evicted.
+func (l *lastKeys) keep(h *hotRange) {
+	many, first := h.manyLast(), len(h.pairs)-1
 	switch {
 	case first < 0:
-		if s.tail {
-			l.add(s.begin, s.end, false, s.changed)
+		if h.tail {
+			l.add(h.begin, h.end, false, h.changed)
 		}
 		return
-	case distinct:
+	case many:
 		first = 0
-	case !s.tail:
+	case !h.tail:
 		return
 	}
 	// What lies before the only item of a queue is asked for by nobody, but before that of a
 	// priority others may come.
-	if first == 0 && (distinct || !s.head) {
-		l.add(s.begin, s.pairs[0].key(), false, s.changed)
+	if first == 0 && (many || !h.head) {
+		l.add(h.begin, h.pairs[0].Key(), false, h.changed)
 	}
-	for i, p := range s.pairs[first:] {
-		end := s.end
-		if first+i+1 < len(s.pairs) {
-			end = s.pairs[first+i+1].key()
+	for i, p := range h.pairs[first:] {
+		end := h.end
+		if first+i+1 < len(h.pairs) {
+			end = h.pairs[first+i+1].Key()
 		}
-		l.add(p.key(), end, true, s.changed)
+		l.add(p.Key(), end, true, h.changed)
 	}
 }
 
@@ -145,7 +138,7 @@ func (l *lastKeys) add(begin, end []byte, isKey bool, version uint64) {
 func (l *lastKeys) put(k *lastKey) {
 	l.byEnd.Set(k)
 	l.bytes += k.size()
-	l.forget()
+	l.evict()
 }
 
 func (l *lastKeys) drop(k *lastKey) {
@@ -154,7 +147,7 @@ func (l *lastKeys) drop(k *lastKey) {
 }
 
 // set takes in that a commit of that version has set a key. If another commit has set a key in the
-// same range lately, it returns what that was, without its own key: that should be near.
+// same range lately, it returns what that was, without its own key: that should be a hot range.
 func (l *lastKeys) set(key []byte, version uint64) (empty kv.Range) {
 	k := l.holding(key)
 	if k == nil || k.isKey && bytes.Equal(k.begin, key) {
@@ -169,12 +162,12 @@ func (l *lastKeys) set(key []byte, version uint64) (empty kv.Range) {
 	}
 	l.bytes += len(key) - len(k.begin)
 	k.begin, k.isKey, k.changed, k.set = bytes.Clone(key), true, version, version
-	l.forget()
+	l.evict()
 	return empty
 }
 
-// lately is how many commits after one that has set a key in a range another one has that range be
-// near again: so it is with a queue that others have pushed out, and not with most priorities of many.
+// lately is within how many commits two must set a key in a range for that to be hot again. So it is
+// with a queue that others have pushed out, and not with most priorities of many.
 const lately = 8
 
 // clear takes in that a key was cleared.
@@ -191,7 +184,7 @@ func (l *lastKeys) remove(r kv.Range) {
 	}
 }
 
-// yield forgets what is known of a range that is to be near, but keeps what lies before it. What
+// yield forgets what is known of what is to be a hot range, but keeps what lies before it. What
 // lies behind it, if that is a part of one, has no keys: yield returns where that ends, and the
 // version before which it was different.
 func (l *lastKeys) yield(r kv.Range) (end []byte, changed uint64) {
@@ -206,9 +199,9 @@ func (l *lastKeys) yield(r kv.Range) (end []byte, changed uint64) {
 	return end, changed
 }
 
-// forget drops what is too much: the next one, in the order of keys, that was not used since the
+// evict drops what is too much: the next one, in the order of keys, that was not used since the
 // last time.
-func (l *lastKeys) forget() {
+func (l *lastKeys) evict() {
 	for l.bytes > l.most {
 		k := l.endingBehind(l.hand)
 		if k == nil {

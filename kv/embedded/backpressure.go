@@ -8,13 +8,12 @@ import (
 	"github.com/conq-go/conq/kv/embedded/internal/conflict"
 )
 
-// makeRoom waits until Pebble will take a long batch at once, and returns a function for when it has.
-// While as much as may be in memtables waits to be written to tables, Pebble has writers wait, and who
-// applies a batch or begins a segment of the journal would do so with the store's lock: so would all
-// others then. So those who commit much wait before that, and are applied one by one. On a slow disk
-// that takes longer than a transaction may last, so this one is renewed meanwhile: of 16 callers who
-// enqueued 8 MB each where 20 MB a second are written, every fourth had failed.
-func (t *tx) makeRoom(bytes int, reads []kv.Range) (done func(), err error) {
+// waitForMemTable waits until Pebble will take a long batch at once, and returns a function for when it
+// has. While as much as may be in memtables waits to be written to tables, Pebble has writers wait, and
+// to apply a batch or begin a segment of the journal then would have all others wait for the store's
+// lock. So long batches wait before that, and are applied one by one. On a slow disk that takes longer
+// than a transaction may last, so this one is renewed meanwhile.
+func (t *tx) waitForMemTable(bytes int, reads []kv.Range) (done func(), err error) {
 	db := t.db
 	for waiting := true; waiting; {
 		select {
@@ -29,9 +28,9 @@ func (t *tx) makeRoom(bytes int, reads []kv.Range) (done func(), err error) {
 		}
 	}
 	done = func() { <-db.long }
-	for !db.hasRoom(bytes) {
+	for !db.takesBatch(bytes) {
 		select {
-		case <-time.After(untilRoom):
+		case <-time.After(memTableCheck):
 		case <-t.ctx.Done():
 		}
 		if err := t.renew(reads); err != nil {
@@ -42,11 +41,11 @@ func (t *tx) makeRoom(bytes int, reads []kv.Range) (done func(), err error) {
 	return done, nil
 }
 
-// untilRoom is how often who waits for room looks for it: a flush takes some ten times that.
-const untilRoom = 2 * time.Millisecond
+// memTableCheck is how often it looks: a flush takes some ten times that.
+const memTableCheck = 2 * time.Millisecond
 
 // renew begins the age of a transaction anew whose commit waits: it compares what that has read with
-// what was written so far, and needs no more of the conflict log than what comes after. It can read nothing
+// what was written so far, and needs of the conflict log only what comes after. It can read nothing
 // more. One that watches does grow older, as its watches are compared with what it has seen.
 func (t *tx) renew(reads []kv.Range) error {
 	db := t.db
@@ -73,10 +72,9 @@ func (t *tx) renew(reads []kv.Range) error {
 	return nil
 }
 
-// hasRoom tells whether Pebble would have nobody wait after a batch of so many bytes, or has nothing to
-// wait for; or whether the store is closed, so that the commit will fail. It takes 2 µs, but as long as
-// Pebble takes to note a change of its tables on disk when it is about that.
-func (db *DB) hasRoom(bytes int) bool {
+// takesBatch tells whether Pebble would have nobody wait after a batch of so many bytes, or has nothing
+// to wait for; or whether the store is closed, so that the commit will fail.
+func (db *DB) takesBatch(bytes int) bool {
 	db.mu.Lock()
 	closed := db.closed
 	if !closed {

@@ -50,7 +50,7 @@ func crowd(ctx context.Context, db *DB, read []byte) (wait func() (runs []int, e
 			})
 		})
 	}
-	for len(db.long) == 0 || db.hasRoom(size) {
+	for len(db.long) == 0 || db.takesBatch(size) {
 		runtime.Gosched()
 	}
 	return func() ([]int, []error) { commits.Wait(); return runs, errs }
@@ -180,7 +180,7 @@ func TestFlushWaitsForTheJournal(t *testing.T) {
 			t.Fatal(err)
 		}
 		synctest.Wait()
-		db.hasRoom(backlogPart)
+		db.takesBatch(backlogPart)
 		mustTransact(t, db, func(tx kv.Tx) { tx.Set([]byte("b"), nil) })
 		if n := len(contents(t, db)); n != 2 {
 			t.Errorf("%d pairs in place of 2", n)

@@ -1,4 +1,4 @@
-package embedded
+package cache
 
 import (
 	"bytes"
@@ -22,30 +22,6 @@ func (l *lastKeys) all() (all []lastKey) {
 		return true
 	})
 	return all
-}
-
-// checkLastKeys checks that last keys are those that are alive, and that they are of nothing near.
-func (m *deadModel) checkLastKeys(rt *rapid.T) {
-	l := m.db.near.lastKeys
-	l.check(rt)
-	all := l.all()
-	m.lastKeys += len(all)
-	for _, known := range all {
-		for key := range m.now {
-			if key > string(known.begin) && key < string(known.end) {
-				rt.Fatalf("last key %v holds %q", known, key)
-			}
-		}
-		if _, alive := m.now[string(known.begin)]; alive != known.isKey {
-			rt.Fatalf("last key %v; its begin is alive: %v", known, alive)
-		}
-		m.db.near.stretches.Scan(func(s *stretch) bool {
-			if bytes.Compare(s.begin, known.end) < 0 && bytes.Compare(known.begin, s.end) < 0 {
-				rt.Fatalf("last key %v is near, from %q to %q", known, s.begin, s.end)
-			}
-			return true
-		})
-	}
 }
 
 // check checks that what is known is disjoint, and no more than it should be.
@@ -80,7 +56,7 @@ type lastKeyModel struct {
 	known  []lastKey
 	real   *lastKeys
 	states []map[string]bool // the keys that were there, by version
-	near   int               // of which was told that they should be near
+	hot    int               // of which was told that they should be hot
 }
 
 func (m *lastKeyModel) now() uint64            { return uint64(len(m.states) - 1) }
@@ -117,10 +93,10 @@ func (m *lastKeyModel) add(begin, end []byte, isKey bool) {
 // TestLastKeys compares last keys with a plain list, in which they are kept, read, written in, and
 // forgotten.
 func TestLastKeys(t *testing.T) {
-	reads, near := 0, 0
+	reads, hot := 0, 0
 	rapid.Check(t, func(rt *rapid.T) {
-		m := &lastKeyModel{real: newLastKeys(), states: []map[string]bool{{}, {}}}
-		defer func() { near += m.near }()
+		m := &lastKeyModel{real: newLastKeys(Usual.LastKeys), states: []map[string]bool{{}, {}}}
+		defer func() { hot += m.hot }()
 		rt.Repeat(map[string]func(*rapid.T){
 			"":       m.check,
 			"keep":   m.keep,
@@ -138,8 +114,8 @@ func TestLastKeys(t *testing.T) {
 			},
 		})
 	})
-	if !testing.Short() && min(reads, near) == 0 {
-		t.Errorf("%d times what was asked for was known, and %d were to be near: the test tests too little", reads, near)
+	if !testing.Short() && min(reads, hot) == 0 {
+		t.Errorf("%d times what was asked for was known, and %d were to be hot: the test tests too little", reads, hot)
 	}
 }
 
@@ -156,7 +132,7 @@ func (m *lastKeyModel) keep(rt *rapid.T) {
 	if bytes.Equal(r.Begin, r.End) || slices.ContainsFunc(m.known, func(t lastKey) bool { return meets(t, r) }) {
 		return
 	}
-	s := &stretch{begin: r.Begin, end: r.End, changed: m.now()}
+	s := &hotRange{begin: r.Begin, end: r.End, changed: m.now()}
 	s.head, s.tail = rapid.Bool().Draw(rt, "head"), rapid.Bool().Draw(rt, "tail")
 	keys := m.in(r, m.now())
 	for s.changed > 1 && slices.Equal(m.in(r, s.changed-1), keys) {
@@ -164,7 +140,7 @@ func (m *lastKeyModel) keep(rt *rapid.T) {
 	}
 	bounds := [][]byte{s.begin}
 	for _, key := range keys {
-		s.pairs = append(s.pairs, newPair([]byte(key), nil))
+		s.pairs = append(s.pairs, NewPair([]byte(key), nil))
 		bounds = append(bounds, []byte(key))
 	}
 	bounds = append(bounds, s.end)
@@ -212,7 +188,7 @@ func (m *lastKeyModel) setKey(rt *rapid.T, key []byte) {
 	i := m.index(key)
 	if i < 0 || m.known[i].isKey && bytes.Equal(m.known[i].begin, key) {
 		if empty.End != nil {
-			rt.Fatalf("%q is to be near, from %q to %q", key, empty.Begin, empty.End)
+			rt.Fatalf("%q is to be hot, from %q to %q", key, empty.Begin, empty.End)
 		}
 		return
 	}
@@ -221,16 +197,16 @@ func (m *lastKeyModel) setKey(rt *rapid.T, key []byte) {
 	again := before > 0 && before < m.now() && m.now()-before <= lately
 	switch want := (kv.Range{Begin: known.begin, End: known.end}); {
 	case again != (empty.End != nil):
-		rt.Fatalf("%q was set at version %d in %v, after one at version %d; to be near: %v", key, m.now(), known, before, !again)
+		rt.Fatalf("%q was set at version %d in %v, after one at version %d; to be hot: %v", key, m.now(), known, before, !again)
 	case !again:
 		m.add(key, known.end, true)
 	default:
-		m.near++
+		m.hot++
 		if known.isKey {
 			want.Begin = kv.After(want.Begin)
 		}
 		if !bytes.Equal(empty.Begin, want.Begin) || !bytes.Equal(empty.End, want.End) {
-			rt.Fatalf("%v is to be near from %q to %q", known, empty.Begin, empty.End)
+			rt.Fatalf("%v is to be hot from %q to %q", known, empty.Begin, empty.End)
 		}
 	}
 }
@@ -254,7 +230,7 @@ func (m *lastKeyModel) remove(rt *rapid.T) {
 	m.real.remove(r)
 }
 
-// yield has a range near: what lies before it stays, and what lies behind it is to be near, too.
+// yield has a range hot: what lies before it stays, and what lies behind it is to be hot, too.
 func (m *lastKeyModel) yield(rt *rapid.T) {
 	r := drawPlaces(rt)
 	if bytes.Equal(r.Begin, r.End) {
@@ -291,7 +267,7 @@ func (m *lastKeyModel) yield(rt *rapid.T) {
 func (m *lastKeyModel) forget(rt *rapid.T) {
 	most := m.real.most
 	m.real.most = m.real.bytes / 2
-	m.real.forget()
+	m.real.evict()
 	m.real.check(rt)
 	m.real.most = most
 	kept := m.real.all()
@@ -344,15 +320,14 @@ func (m *lastKeyModel) lastNow(rt *rapid.T) bool {
 
 // TestLastKeysUsed checks that last keys which are asked for are kept when others are forgotten.
 func TestLastKeysUsed(t *testing.T) {
-	l := newLastKeys()
-	l.most = 100 << 10
+	l := newLastKeys(100 << 10)
 	of := func(i int) kv.Range {
 		return kv.Range{Begin: fmt.Appendf(nil, "%08d", i), End: fmt.Appendf(nil, "%08dx", i)}
 	}
 	missed := 0
 	for i := range 20_000 {
 		at := i * 7919 % 20_000
-		l.keep(&stretch{begin: of(at).Begin, end: of(at).End, tail: true, changed: 1})
+		l.keep(&hotRange{begin: of(at).Begin, end: of(at).End, tail: true, changed: 1})
 		if i%10 == 0 {
 			if _, known := l.last(of(0), 1); !known {
 				missed++

@@ -1,7 +1,6 @@
 package embedded
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -10,50 +9,47 @@ import (
 	"testing"
 
 	"github.com/conq-go/conq/kv"
+	"github.com/conq-go/conq/kv/embedded/internal/cache"
 	"github.com/conq-go/conq/kv/internal/overlay"
 	"pgregory.net/rapid"
 )
 
-// TestDeadSpace and TestNear compare reads, new ones and those of transactions that
-// were open before, with a model, while keys come and go at both ends and in the
-// middle. With the one, every step over a tombstone is remembered, and nothing is
-// near; with the other, what is near is small.
+// TestGaps and TestCache compare reads, new ones and those of transactions that were
+// open before, with a model, while keys come and go at both ends and in the
+// middle. With the one, every step over a tombstone is remembered, and no range is
+// hot; with the other, the cache is small.
 
-func TestDeadSpace(t *testing.T) {
-	used := 0
-	testSpace(t, func(db *DB) { db.manyTombstones, db.near.most.bytes = 1, 0 },
-		func(m *deadModel) { used += m.db.dead.gaps.Len() })
+func TestGaps(t *testing.T) {
+	used, withoutRanges := 0, cache.Usual
+	withoutRanges.Bytes = 0
+	testReads(t, withoutRanges, func(m *readModel) { used += m.db.gaps.Len() })
 	if used == 0 {
 		t.Error("no run has left a gap: the test tests nothing")
 	}
 }
 
-func TestNear(t *testing.T) {
-	used, lastKeys, moved := 0, 0, 0
-	testSpace(t, func(db *DB) {
-		db.manyTombstones = 1
-		db.near.most = nearSizes{bytes: 1500, pairs: 6, first: 2, tail: 2, ahead: 4, inner: 2, between: 3, value: 3, dead: 2}
-		db.near.lastKeys.most = 1000
-	}, func(m *deadModel) {
-		used += m.db.near.stretches.Len()
-		lastKeys += m.lastKeys
-		moved += m.moved
+func TestCache(t *testing.T) {
+	hot, last, moved := 0, 0, 0
+	limits := cache.Limits{Bytes: 1500, LastKeys: 1000, Pairs: 6, First: 2, Fetch: 4, Tail: 2, Value: 3, Gap: 2, Inner: 2, Between: 3}
+	testReads(t, limits, func(m *readModel) {
+		ranges, lastKeys := m.db.cache.Len()
+		hot, last, moved = hot+ranges, last+lastKeys, moved+m.moved
 	})
-	if !testing.Short() && (used == 0 || lastKeys == 0 || moved == 0) { // -short has a fifth of the cases
-		t.Errorf("%d stretches, %d last keys, %d lazy transactions that moved on: the test tests too little", used, lastKeys, moved)
+	if !testing.Short() && min(hot, last, moved) == 0 { // -short has a fifth of the cases
+		t.Errorf("%d hot ranges, %d last keys, %d lazy transactions that moved on: the test tests too little", hot, last, moved)
 	}
 }
 
-func testSpace(t *testing.T, set func(*DB), used func(*deadModel)) {
+func testReads(t *testing.T, limits cache.Limits, used func(*readModel)) {
 	rapid.Check(t, func(rt *rapid.T) {
 		db, err := Open("store", Options{FS: memFS(), Durability: Memory})
 		if err != nil {
 			rt.Fatal(err)
 		}
 		defer db.Close()
-		db.ahead = nil // nothing is to change while the test looks
-		set(db)
-		m := &deadModel{db: db, now: map[string]string{}, states: map[uint64]map[string]string{db.version: {}}}
+		db.prefetches = nil // nothing is to change while the test looks
+		db.manyTombstones, db.cache = 1, cache.New(limits, db.gaps)
+		m := &readModel{db: db, now: map[string]string{}, states: map[uint64]map[string]string{db.version: {}}}
 		rt.Repeat(map[string]func(*rapid.T){
 			"":            m.check,
 			"set":         m.set,
@@ -97,7 +93,7 @@ type readResult struct {
 }
 
 // sees returns what r is to be compared with.
-func (o *old) sees(m *deadModel, r *readResult) map[string]string {
+func (o *old) sees(m *readModel, r *readResult) map[string]string {
 	state := maps.Clone(m.states[o.t.version])
 	for _, write := range o.writes[:r.writes] {
 		write(state)
@@ -105,7 +101,7 @@ func (o *old) sees(m *deadModel, r *readResult) map[string]string {
 	return state
 }
 
-type deadModel struct {
+type readModel struct {
 	db   *DB
 	now  map[string]string
 	olds []*old
@@ -113,8 +109,7 @@ type deadModel struct {
 
 	states map[uint64]map[string]string // by version
 
-	lastKeys int // that were there after an action
-	moved    int // lazy transactions that went on at a later version
+	moved int // lazy transactions that went on at a later version
 }
 
 func drawKey(rt *rapid.T, label string) string {
@@ -126,13 +121,13 @@ func drawRange(rt *rapid.T) kv.Range {
 	return kv.Range{Begin: []byte(min(a, b)), End: []byte(max(a, b))}
 }
 
-func (m *deadModel) transact(rt *rapid.T, f func(kv.Tx) error) {
+func (m *readModel) transact(rt *rapid.T, f func(kv.Tx) error) {
 	if err := m.db.Transact(context.Background(), f); err != nil {
 		rt.Fatal(err)
 	}
 }
 
-func (m *deadModel) set(rt *rapid.T) {
+func (m *readModel) set(rt *rapid.T) {
 	m.n++
 	keys := drawKeys(rt)
 	value := fmt.Sprint(m.n)
@@ -150,19 +145,19 @@ func (m *deadModel) set(rt *rapid.T) {
 	}
 }
 
-func (m *deadModel) add(rt *rapid.T) {
+func (m *readModel) add(rt *rapid.T) {
 	key := drawKey(rt, "key")
 	m.transact(rt, func(tx kv.Tx) error { tx.Add([]byte(key), 1); return nil })
 	m.now[key] = string(overlay.Sum([]byte(m.now[key]), 1))
 }
 
-func (m *deadModel) clear(rt *rapid.T) {
+func (m *readModel) clear(rt *rapid.T) {
 	key := drawKey(rt, "key")
 	m.transact(rt, func(tx kv.Tx) error { tx.Clear([]byte(key)); return nil })
 	delete(m.now, key)
 }
 
-func (m *deadModel) clearRange(rt *rapid.T) {
+func (m *readModel) clearRange(rt *rapid.T) {
 	r := drawRange(rt)
 	m.transact(rt, func(tx kv.Tx) error {
 		tx.AddWriteConflict(kv.Range{}) // of everything, and yet not cleared
@@ -172,7 +167,7 @@ func (m *deadModel) clearRange(rt *rapid.T) {
 	maps.DeleteFunc(m.now, func(k, _ string) bool { return r.Contains([]byte(k)) })
 }
 
-func (m *deadModel) take(rt *rapid.T, reverse bool) {
+func (m *readModel) take(rt *rapid.T, reverse bool) {
 	m.transact(rt, func(tx kv.Tx) error {
 		pair, ok, err := first(tx, kv.Range{}, reverse)
 		if ok {
@@ -184,7 +179,7 @@ func (m *deadModel) take(rt *rapid.T, reverse bool) {
 }
 
 // replace takes the first keys and sets others, in one transaction.
-func (m *deadModel) replace(rt *rapid.T) {
+func (m *readModel) replace(rt *rapid.T) {
 	n := rapid.IntRange(1, 4).Draw(rt, "taken")
 	m.transact(rt, func(tx kv.Tx) error {
 		for pair, err := range tx.Range(kv.Range{}, kv.RangeOptions{Limit: n}) {
@@ -206,7 +201,7 @@ func drawKeys(rt *rapid.T) []string {
 	return rapid.SliceOfN(rapid.Custom(func(rt *rapid.T) string { return drawKey(rt, "key") }), 1, 12).Draw(rt, "keys")
 }
 
-func (m *deadModel) open(rt *rapid.T) {
+func (m *readModel) open(rt *rapid.T) {
 	if len(m.olds) == 4 {
 		return
 	}
@@ -220,7 +215,7 @@ func (m *deadModel) open(rt *rapid.T) {
 	m.olds = append(m.olds, &old{t: t})
 }
 
-func (m *deadModel) end(rt *rapid.T) {
+func (m *readModel) end(rt *rapid.T) {
 	if len(m.olds) > 0 {
 		i := rapid.IntRange(0, len(m.olds)-1).Draw(rt, "which")
 		m.olds[i].t.end()
@@ -228,7 +223,7 @@ func (m *deadModel) end(rt *rapid.T) {
 	}
 }
 
-func (m *deadModel) read(rt *rapid.T) {
+func (m *readModel) read(rt *rapid.T) {
 	if err := m.db.ReadTransact(context.Background(), func(r kv.Reader) error {
 		return drawRead(rt).run(r, func() {}).compare(rt, m.now)
 	}); err != nil {
@@ -239,7 +234,7 @@ func (m *deadModel) read(rt *rapid.T) {
 // readOld reads in an older transaction. If that is lazy, it may have moved on, and
 // then all that it has read before must be as it would be read now, but for last keys; and it
 // may fail, if that is not so.
-func (m *deadModel) readOld(rt *rapid.T) {
+func (m *readModel) readOld(rt *rapid.T) {
 	if len(m.olds) == 0 {
 		return
 	}
@@ -278,7 +273,7 @@ func (m *deadModel) readOld(rt *rapid.T) {
 }
 
 // writeOld writes in an older transaction, which sees it from then on.
-func (m *deadModel) writeOld(rt *rapid.T) {
+func (m *readModel) writeOld(rt *rapid.T) {
 	if len(m.olds) == 0 {
 		return
 	}
@@ -369,38 +364,17 @@ func (r *readResult) compare(rt *rapid.T, state map[string]string) error {
 	return r.err
 }
 
-// check checks what is always true, and notes the state.
-func (m *deadModel) check(rt *rapid.T) {
-	m.states[m.db.version] = maps.Clone(m.now)
-	m.checkGaps(rt)
-	m.checkNear(rt)
-	m.checkLastKeys(rt)
-}
+// check notes the state.
+func (m *readModel) check(*rapid.T) { m.states[m.db.version] = maps.Clone(m.now) }
 
-// checkGaps checks what is always true of the gaps: they are disjoint, in
-// order, not empty, and hold no key that is alive.
-func (m *deadModel) checkGaps(rt *rapid.T) {
-	var end []byte
-	m.db.dead.gaps.Ascend(&gap{}, func(g *gap) bool {
-		if bytes.Compare(g.begin, g.end) >= 0 || bytes.Compare(g.begin, end) < 0 {
-			rt.Fatalf("gap %q to %q comes after one that ends at %q", g.begin, g.end, end)
-		}
-		end = g.end
-		for k := range m.now {
-			if (kv.Range{Begin: g.begin, End: g.end}).Contains([]byte(k)) {
-				rt.Fatalf("gap %q to %q holds %q, which is alive", g.begin, g.end, k)
-			}
-		}
-		return true
-	})
-}
-
-// TestDeadSpaceStaysSmall checks that a queue leaves one gap at its head however
+// TestGapsStayFew checks that a queue leaves one gap at its head however
 // long it has been in use, also when there is always somebody with an older
 // version, and that the gap is used.
-func TestDeadSpaceStaysSmall(t *testing.T) {
+func TestGapsStayFew(t *testing.T) {
 	db := mustOpen(t, "store", Options{FS: memFS(), Durability: Memory})
-	db.near.most.bytes, db.near.most.first = 0, 1 // or the last read steps over what it fetches
+	limits := cache.Usual
+	limits.Bytes, limits.First = 0, 1 // or the last read steps over what it fetches
+	db.cache = cache.New(limits, db.gaps)
 	const depth, turns = 50, 3000
 	put := func(tx kv.Tx, i int) { tx.Set(fmt.Appendf(nil, "q%08d", i), nil) }
 	mustTransact(t, db, func(tx kv.Tx) {
@@ -431,11 +405,8 @@ func TestDeadSpaceStaysSmall(t *testing.T) {
 	for _, o := range olds {
 		o.end()
 	}
-	if n := db.dead.gaps.Len(); n == 0 || n > 10 {
+	if n := db.gaps.Len(); n == 0 || n > 10 {
 		t.Errorf("%d gaps after %d dequeues, want a few", n, turns)
-	}
-	if n := len(db.dead.fresh); n > 10 {
-		t.Errorf("%d gaps wait to be joined, want a few", n)
 	}
 	if n := db.recent.Len(); n > 0 {
 		t.Errorf("the log keeps %d commits and no transaction is open", n)

@@ -1,0 +1,269 @@
+package cache
+
+import (
+	"bytes"
+	"slices"
+	"sync"
+	"sync/atomic"
+
+	"github.com/conq-go/conq/kv"
+	"github.com/conq-go/conq/kv/internal/overlay"
+	"github.com/tidwall/btree"
+)
+
+// Gaps has parts of the key space in which nothing is alive, so that reads can seek past the tombstones
+// there instead of stepping over them.
+//
+// Each gap is empty in every version from its own on. That holds because
+//
+//   - a gap is added after a read at a version, and only if nothing has been written in it since;
+//   - a commit that sets a key cuts the gap that holds it, under the same lock that readers of that
+//     commit's version have to take after it;
+//   - a commit that clears a key next to a gap adds it, from its own version on, unless the key is in a
+//     hot range: then gaps come from there, dozens of keys at once.
+//
+// A read older than a gap can't use it. So what a commit adds stays a gap of its own until no open
+// transaction is older, then is joined with its neighbour: otherwise each dequeue would hide all the
+// gap at the head from all others that began just before it.
+type Gaps struct {
+	used  atomic.Bool // whether there are gaps: mostly not, and then reads need no lock
+	mu    sync.Mutex
+	tree  *btree.BTreeG[*gap] // disjoint
+	pivot gap                 // for searches, so that they allocate nothing
+	fresh []*gap              // to be joined with their neighbours, oldest version first
+}
+
+type gap struct {
+	begin, end []byte
+	version    uint64
+
+	// Whether a key that was set made it begin, or end, where it does. What lies between two such
+	// keys is not kept: that is mostly the tail of a queue, where nothing was ever deleted.
+	cutBegin, cutEnd bool
+}
+
+// maxGaps bounds the memory of gaps. They are made only where reads have had to step over many
+// tombstones, so that many heads and tails of queues are in use at the same time; to begin anew costs
+// each of them one slow read.
+const maxGaps = 100_000
+
+// NewGaps returns one that knows none.
+func NewGaps() *Gaps { return &Gaps{tree: newTree[*gap]()} }
+
+// Len returns how many gaps are known.
+func (g *Gaps) Len() int {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.tree.Len()
+}
+
+func (g *Gaps) holding(key []byte, before bool) *gap {
+	g.pivot.begin = key
+	return holding(g.tree, &g.pivot, before)
+}
+
+// Forward returns the first key at or behind key that may be alive at version.
+func (g *Gaps) Forward(key []byte, version uint64) []byte {
+	if !g.used.Load() {
+		return key
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	first := g.holding(key, false)
+	if first == nil {
+		return key
+	}
+	to := key
+	g.tree.Ascend(first, func(next *gap) bool { // gaps may be many and touch
+		if next.version > version || next != first && !bytes.Equal(next.begin, to) {
+			return false
+		}
+		to = next.end
+		return true
+	})
+	return to
+}
+
+// Backward returns the least key such that none from it up to key, key not included, is alive at
+// version.
+func (g *Gaps) Backward(key []byte, version uint64) []byte {
+	if !g.used.Load() {
+		return key
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	first := g.holding(key, true)
+	if first == nil {
+		return key
+	}
+	to := key
+	g.tree.Descend(first, func(next *gap) bool {
+		if next.version > version || next != first && !bytes.Equal(next.end, to) {
+			return false
+		}
+		to = next.begin
+		return true
+	})
+	return to
+}
+
+// Next returns the first gap behind key, or with reverse, before it, if it may be used at version.
+func (g *Gaps) Next(key []byte, reverse bool, version uint64) (next kv.Range) {
+	if !g.used.Load() {
+		return next
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	first := func(found *gap) bool {
+		if found.version <= version {
+			next = kv.Range{Begin: found.begin, End: found.end}
+		}
+		return false
+	}
+	g.pivot.begin = key
+	if reverse {
+		g.tree.Descend(&g.pivot, first)
+	} else {
+		g.tree.Ascend(&g.pivot, first)
+	}
+	return next
+}
+
+// Large returns the runs of gaps that touch, and for which is returns true.
+func (g *Gaps) Large(is func(kv.Range) bool) []kv.Range {
+	return slices.DeleteFunc(g.runs(), func(r kv.Range) bool { return !is(r) })
+}
+
+func (g *Gaps) runs() (runs []kv.Range) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.tree.Scan(func(next *gap) bool {
+		if last := len(runs) - 1; last >= 0 && bytes.Equal(runs[last].End, next.begin) {
+			runs[last].End = next.end
+		} else {
+			runs = append(runs, kv.Range{Begin: next.begin, End: next.end})
+		}
+		return true
+	})
+	return runs
+}
+
+// Add adds a gap, in which no key may have been set after version.
+func (g *Gaps) Add(r kv.Range, version uint64) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.insert(r.Begin, r.End, version)
+}
+
+// insert adds the parts of a gap that no other one covers.
+func (g *Gaps) insert(begin, end []byte, version uint64) {
+	if g.tree.Len() >= maxGaps {
+		g.tree.Clear()
+		g.fresh = nil
+	}
+	for bytes.Compare(begin, end) < 0 {
+		if held := g.holding(begin, false); held != nil {
+			begin = held.end
+			continue
+		}
+		to := end
+		g.tree.Ascend(&gap{begin: begin}, func(next *gap) bool {
+			if bytes.Compare(next.begin, end) < 0 {
+				to = next.begin
+			}
+			return false
+		})
+		g.add(&gap{begin: bytes.Clone(begin), end: bytes.Clone(to), version: version})
+		begin = to
+	}
+}
+
+func (g *Gaps) add(one *gap) {
+	g.tree.Set(one)
+	g.fresh = append(g.fresh, one)
+	g.used.Store(true)
+}
+
+// commit takes in what a commit did: cleared ranges and keys make the gaps that they touch longer, keys
+// that were set cut the gaps that hold them. c is what the cache makes of it.
+func (g *Gaps) commit(cleared []kv.Range, changes []*overlay.Change, c *commit, oldest uint64) {
+	if !g.used.Load() && len(c.emptied) == 0 {
+		return
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for _, r := range cleared {
+		g.extend(r.Begin, r.End, c.version)
+	}
+	for _, o := range changes {
+		if o.Kind != overlay.Clear {
+			g.cut(o.Key)
+		}
+	}
+	for _, key := range c.uncached {
+		if g.holding(key, false) == nil {
+			g.extend(key, kv.After(key), c.version)
+		}
+	}
+	for _, r := range c.emptied {
+		g.insert(r.Begin, r.End, c.version)
+	}
+	g.join(oldest)
+	g.used.Store(g.tree.Len() > 0)
+}
+
+// extend adds a range that has become empty if it touches a gap.
+func (g *Gaps) extend(begin, end []byte, version uint64) {
+	_, next := g.tree.Get(&gap{begin: end})
+	if next || g.holding(begin, true) != nil {
+		g.insert(begin, end, version)
+	}
+}
+
+// cut takes key out of the gap that holds it, if there is one.
+func (g *Gaps) cut(key []byte) {
+	held := g.holding(key, false)
+	if held == nil {
+		return
+	}
+	after := kv.After(key)
+	if held.cutBegin && !held.cutEnd && bytes.Compare(after, held.end) < 0 {
+		g.tree.Delete(held)
+		held.begin = after
+		g.tree.Set(held)
+		return
+	}
+	behind := &gap{begin: after, end: held.end, version: held.version, cutBegin: true, cutEnd: held.cutEnd}
+	if held.cutBegin || bytes.Equal(held.begin, key) {
+		g.tree.Delete(held)
+	} else {
+		held.end, held.cutEnd = bytes.Clone(key), true
+	}
+	if !behind.cutEnd && bytes.Compare(behind.begin, behind.end) < 0 {
+		g.add(behind)
+	}
+}
+
+// join makes gaps one with the neighbours that they touch, as far as every open transaction can use
+// both.
+func (g *Gaps) join(oldest uint64) {
+	for len(g.fresh) > 0 && g.fresh[0].version <= oldest {
+		one := g.fresh[0]
+		g.fresh = g.fresh[1:]
+		if now, ok := g.tree.Get(one); !ok || now != one {
+			continue // cut off, or joined already
+		}
+		if before := g.holding(one.begin, true); before != nil && before.version <= oldest {
+			g.tree.Delete(one)
+			before.end, before.cutEnd, before.version = one.end, one.cutEnd, max(before.version, one.version)
+			one = before
+		}
+		if behind, ok := g.tree.Get(&gap{begin: one.end}); ok && behind.version <= oldest {
+			g.tree.Delete(behind)
+			one.end, one.cutEnd, one.version = behind.end, behind.cutEnd, max(one.version, behind.version)
+		}
+	}
+	if len(g.fresh) == 0 {
+		g.fresh = nil
+	}
+}

@@ -1,0 +1,69 @@
+package cache
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/conq-go/conq/kv"
+	"github.com/conq-go/conq/kv/internal/overlay"
+)
+
+// Of a gap that was cut where keys were set, the rest is known.
+func TestGapCutAgain(t *testing.T) {
+	s := newStore(Usual)
+	s.gaps.Add(kv.Range{Begin: []byte("a"), End: []byte("z")}, 1)
+	for _, key := range []string{"c", "d", "e"} {
+		s.set(nil, []byte(key))
+		if got := s.gaps.Forward([]byte(key), 1); string(got) != key {
+			t.Errorf("%q is set, and passed over as far as %q", key, got)
+		}
+		if got := s.gaps.Forward([]byte("x"), 1); string(got) != "z" {
+			t.Errorf("after %q was set, the gap from x on ends at %q, want z", key, got)
+		}
+	}
+}
+
+// A queue that is taken from leaves one gap at its head, also when an older transaction is always open,
+// whether or not it is in the cache.
+func TestGapsJoin(t *testing.T) {
+	for _, cached := range []bool{true, false} {
+		limits := Usual
+		if !cached {
+			limits.Bytes = 0
+		}
+		s := newStore(limits)
+		const n = 3000
+		s.set(nil, items("q", 0, n)...)
+		s.gaps.Add(kv.Range{Begin: []byte("q"), End: item("q", 0)}, s.version)
+		for i := range n - 1 {
+			s.oldest = s.version - min(s.version-1, 5)
+			s.read(all, false, 1)
+			if !cached && i%20 == 0 { // as a read does that has stepped over so many
+				s.gaps.Add(kv.Range{Begin: []byte("q"), End: item("q", i)}, s.version)
+			}
+			s.commit(func(o *overlay.Overlay) { o.Clear(item("q", i)) })
+		}
+		s.oldest = s.version
+		s.set(nil, []byte("other"))
+		if got := s.gaps.Len(); got == 0 || got > 10 || len(s.gaps.fresh) > 10 {
+			t.Errorf("cached: %v; %d gaps, of which %d wait to be joined, want a few", cached, got, len(s.gaps.fresh))
+		}
+		if end := s.gaps.Forward([]byte("q"), s.version); string(end) < string(item("q", n-2*limits.Gap)) {
+			t.Errorf("cached: %v; the gap at the head ends at %q", cached, end)
+		}
+	}
+}
+
+// Of gaps that touch, the runs that are large are told.
+func TestGapsLarge(t *testing.T) {
+	g := NewGaps()
+	for i, r := range []kv.Range{{Begin: []byte("a"), End: []byte("c")}, {Begin: []byte("c"), End: []byte("e")}, {Begin: []byte("g"), End: []byte("h")}} {
+		g.Add(r, uint64(i+1))
+	}
+	got := g.Large(func(r kv.Range) bool { return r.End[0]-r.Begin[0] > 2 })
+	if !slices.EqualFunc(got, []kv.Range{{Begin: []byte("a"), End: []byte("e")}}, func(a, b kv.Range) bool {
+		return string(a.Begin) == string(b.Begin) && string(a.End) == string(b.End)
+	}) {
+		t.Errorf("large are %q", got)
+	}
+}
