@@ -132,3 +132,16 @@ func TestClusterIsShared(t *testing.T) {
 		}
 	})
 }
+
+// Plain puts are as fast as they were measured to be on three members.
+func TestEtcdRates(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		db := faulty.New(memory.New(memory.Options{}), 1, faulty.Etcd(16))
+		defer db.Close()
+		const real = 4807
+		got := clusterRate(t, db, 16, func(tx kv.Tx) error { tx.Set([]byte("k"), nil); return nil })
+		if got < real/1.5 || got > real*1.5 {
+			t.Errorf("%.0f puts a second, on a real cluster %d", got, real)
+		}
+	})
+}

@@ -144,12 +144,29 @@ func (db *DB) retry(ctx context.Context, attempt func() error) error {
 	return retry.Do(ctx, attempt)
 }
 
-// ask returns how long a request takes, and what to call when it is over.
-func (db *DB) ask(r request) (d time.Duration, answered func()) {
-	if db.o.Cluster != nil {
-		return db.o.Cluster.ask(r)
+// answer is how long a request takes until the store below acts on it, and until the answer is
+// there, when done has to be called.
+type answer struct {
+	before, after time.Duration
+	done          func()
+}
+
+// ask makes a request for so many keys.
+func (db *DB) ask(r request, keys int) answer {
+	o, none := &db.o, func() {}
+	switch {
+	case o.Cluster != nil && r == askVersion:
+		d, done := o.Cluster.ask(r, keys)
+		return answer{0, d, done}
+	case o.Cluster != nil:
+		d, done := o.Cluster.ask(r, keys)
+		return answer{d, 0, done}
+	case r == askVersion:
+		return answer{o.Latency / 2, o.Latency - o.Latency/2, none}
+	case r == askRead:
+		return answer{o.ReadLatency, 0, none}
 	}
-	return [...]time.Duration{db.o.Latency, db.o.ReadLatency, db.o.CommitLatency}[r], func() {}
+	return answer{o.CommitLatency / 2, o.CommitLatency - o.CommitLatency/2, none}
 }
 
 // derive returns the context that stands for the caller's, with the function

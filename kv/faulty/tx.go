@@ -74,6 +74,9 @@ func (r reader) Range(rng kv.Range, opts kv.RangeOptions) iter.Seq2[kv.KeyValue,
 
 // next is what comes before the nth pair of a range.
 func (r reader) next(n int) error {
+	if n > 1 {
+		r.keys++
+	}
 	if n == 2 {
 		r.mayFail()
 		return cmp.Or(r.pause(0), r.alive())
@@ -206,7 +209,7 @@ func (t *txn) news(below <-chan error) error {
 		return <-below
 	}
 	if c.figures.compares {
-		t.compare()
+		_ = cmp.Or(t.wait(askVersion), t.wait(askRead)) // below ends with the context
 	}
 	select {
 	case err := <-below:
@@ -217,15 +220,6 @@ func (t *txn) news(below <-chan error) error {
 		return err
 	}
 	return t.sleep(c.news())
-}
-
-// compare is the read by which a watch begins.
-func (t *txn) compare() {
-	for _, r := range []request{askVersion, askRead} {
-		d, answered := t.db.ask(r)
-		_ = t.sleep(d)
-		answered()
-	}
 }
 
 // tellWatches ends all watches with an error, or has them live on without one.

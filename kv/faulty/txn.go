@@ -24,6 +24,7 @@ type txn struct {
 	session   *session // nil once it is decided, or left to others
 	conflict  bool     // it has read what others may write
 	writes    bool
+	keys      int // written, and read by ranges, but for the first pair of each
 	size      int // bytes written
 	ops       int // writes, and reads that conflict
 	bad       error
@@ -51,24 +52,24 @@ func (db *DB) begin(ctx context.Context, cancel context.CancelCauseFunc) (*txn, 
 }
 
 // fixVersion has the store below fix the version of the transaction before its
-// first read, as a cluster does half way through telling it.
+// first read.
 func (t *txn) fixVersion() error {
 	if t.fixed {
 		return nil
 	}
 	t.fixed = true
-	d, answered := t.db.ask(askVersion)
-	defer answered()
-	if d <= 0 {
+	a := t.db.ask(askVersion, 0)
+	defer a.done()
+	if a.before+a.after <= 0 {
 		return nil
 	}
-	if err := t.pause(d / 2); err != nil {
+	if err := t.pause(a.before); err != nil {
 		return err
 	}
 	if _, err := t.below.Snapshot().Get([]byte{0}); err != nil {
 		return err
 	}
-	return t.pause(d - d/2)
+	return t.pause(a.after)
 }
 
 // start is what comes before a transaction of any kind.
@@ -140,9 +141,9 @@ func (t *txn) mayFail() {
 
 // wait waits for the answer to a request.
 func (t *txn) wait(r request) error {
-	d, answered := t.db.ask(r)
-	defer answered()
-	return t.pause(d)
+	a := t.db.ask(r, 0)
+	defer a.done()
+	return t.pause(a.before + a.after)
 }
 
 // reads notes n reads that others can conflict with.
@@ -172,6 +173,7 @@ func (t *txn) refused(err error) bool {
 // wrote notes a write of so many bytes.
 func (t *txn) wrote(bytes int) {
 	t.writes = true
+	t.keys++
 	t.size += bytes
 	t.ops++
 }
@@ -236,9 +238,9 @@ func (t *txn) send() (answered func(), err error) {
 	if err := t.fixVersion(); err != nil {
 		return func() {}, err
 	}
-	d, answered := t.db.ask(askCommit)
-	t.back = d - d/2
-	return answered, t.pause(d / 2)
+	a := t.db.ask(askCommit, t.keys)
+	t.back = a.after
+	return a.done, t.pause(a.before)
 }
 
 // decide commits or does not, and says so or does not.
