@@ -1,6 +1,6 @@
 //go:build unix
 
-package conq_test
+package docs
 
 import (
 	"bytes"

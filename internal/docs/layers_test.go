@@ -1,4 +1,4 @@
-package conq
+package docs
 
 import (
 	"go/ast"
@@ -13,6 +13,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/conq-go/conq/internal/testkit"
 )
 
 const module = "github.com/conq-go/conq"
@@ -103,7 +105,7 @@ func (l layer) allows(file, imported string) bool {
 func sources(t *testing.T, f func(file string, set *token.FileSet, tree *ast.File)) {
 	t.Helper()
 	n := 0
-	noError(t, filepath.WalkDir(".", func(file string, d fs.DirEntry, err error) error {
+	testkit.NoError(t, filepath.WalkDir(".", func(file string, d fs.DirEntry, err error) error {
 		switch name := d.Name(); {
 		case err != nil:
 			return err
@@ -142,7 +144,7 @@ func TestLayers(t *testing.T) {
 		}
 		for _, spec := range tree.Imports {
 			imported, err := strconv.Unquote(spec.Path.Value)
-			noError(t, err)
+			testkit.NoError(t, err)
 			if !l.allows(file, imported) {
 				t.Errorf("%s imports %s: %s", file, imported, l.reason)
 			}
@@ -175,11 +177,11 @@ func TestLayersRefuse(t *testing.T) {
 		{"cmd/conq/main.go", module + "/internal/cli", true},
 	} {
 		l, known := layerOf(path.Dir(c.file))
-		equal(t, c.file+" is known", known, true)
-		equal(t, c.file+" imports "+c.imported, l.allows(c.file, c.imported), c.want)
+		testkit.Equal(t, c.file+" is known", known, true)
+		testkit.Equal(t, c.file+" imports "+c.imported, l.allows(c.file, c.imported), c.want)
 	}
 	_, known := layerOf("elsewhere")
-	equal(t, "elsewhere is known", known, false)
+	testkit.Equal(t, "elsewhere is known", known, false)
 }
 
 // linked says what only some packages may bring with them, however far down: who
@@ -208,7 +210,7 @@ func TestLinked(t *testing.T) {
 		cmd.Env = append(os.Environ(), "GOOS=linux", "GOARCH=amd64", "CGO_ENABLED=1")
 		cmd.Stderr = t.Output()
 		out, err := cmd.Output()
-		noError(t, err)
+		testkit.NoError(t, err)
 		return strings.Fields(string(out))
 	}
 	brings := make(map[string]int) // how many packages depend on it
@@ -225,7 +227,7 @@ func TestLinked(t *testing.T) {
 		}
 	}
 	for _, l := range linked {
-		equal(t, "packages that depend on "+l.prefix, brings[l.prefix], len(l.by))
+		testkit.Equal(t, "packages that depend on "+l.prefix, brings[l.prefix], len(l.by))
 	}
 	for _, pkg := range list("-deps", "-f", "{{if .CgoFiles}}{{.ImportPath}}{{end}}", "./...") {
 		if !slices.Contains(inC, pkg) {
@@ -244,7 +246,7 @@ const (
 func TestLaws(t *testing.T) {
 	sources(t, func(file string, set *token.FileSet, tree *ast.File) {
 		text, err := os.ReadFile(file)
-		noError(t, err)
+		testkit.NoError(t, err)
 		if lines := strings.Count(string(text), "\n"); lines >= maxFileLines {
 			t.Errorf("%s has %d lines: files have fewer than %d", file, lines, maxFileLines)
 		}
