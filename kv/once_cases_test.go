@@ -12,6 +12,7 @@ import (
 	"testing"
 	"testing/iotest"
 
+	"github.com/conq-go/conq/internal/testkit"
 	"github.com/conq-go/conq/kv"
 	"github.com/conq-go/conq/kv/faulty"
 )
@@ -33,7 +34,7 @@ func TestOnceContextEnds(t *testing.T) {
 				t.Errorf("%v: error %v, want the cause, and ErrCommitUnknown if it may have been committed", fate, err)
 			}
 			if forget {
-				must(t, f.lane.Forget(t.Context()))
+				testkit.NoError(t, f.lane.Forget(t.Context()))
 			} else {
 				f.once(t, func(tx kv.Tx) (string, error) { tx.Set([]byte("other"), nil); return "", nil })
 			}
@@ -68,7 +69,7 @@ func TestOnceContextEndsInFunction(t *testing.T) {
 // A store that fails for good leaves the outcome unknown too.
 func TestOnceStoreCloses(t *testing.T) {
 	f := newFixture(t, faulty.Fate{Outcome: faulty.Dropped})
-	f.commit = func() { must(t, f.store.Close()) }
+	f.commit = func() { testkit.NoError(t, f.store.Close()) }
 	_, err := kv.TransactOnce(t.Context(), f.lane, func(tx kv.Tx) (string, error) { return f.enqueue(tx, "q", "new") })
 	if !errors.Is(err, kv.ErrCommitUnknown) || !errors.Is(err, kv.ErrClosed) {
 		t.Errorf("error %v, want ErrCommitUnknown and ErrClosed", err)
@@ -129,7 +130,7 @@ func TestOnceWritesOnlyWithWrites(t *testing.T) {
 
 // held tells whether the outcome key holds something.
 func (f *fixture) held(t *testing.T) (held bool) {
-	must(t, f.store.ReadTransact(t.Context(), func(r kv.Reader) error {
+	testkit.NoError(t, f.store.ReadTransact(t.Context(), func(r kv.Reader) error {
 		value, err := r.Get(laneKey)
 		held = value != nil
 		return err
@@ -143,7 +144,7 @@ func TestOnceOverCertainStore(t *testing.T) {
 	f.lane = kv.NewOnce(f.store, laneKey, iotest.ErrReader(errFull))
 	result, _ := f.once(t, func(tx kv.Tx) (string, error) {
 		inner, err := kv.TransactOnce(tx.Context(), f.lane, func(tx kv.Tx) (string, error) { return f.enqueue(tx, "q", "inner") })
-		must(t, err)
+		testkit.NoError(t, err)
 		outer, err := f.enqueue(tx, "r", "outer")
 		return inner + " " + outer, err
 	})
@@ -153,7 +154,7 @@ func TestOnceOverCertainStore(t *testing.T) {
 	if _, err := kv.TransactOnce(t.Context(), f.lane, endings["error"]); err != errFull {
 		t.Errorf("error %v, want the function's", err)
 	}
-	must(t, f.lane.Forget(t.Context()))
+	testkit.NoError(t, f.lane.Forget(t.Context()))
 	if f.held(t) {
 		t.Error("the outcome key was written")
 	}
@@ -169,7 +170,7 @@ func TestOnceForget(t *testing.T) {
 			}
 			return fate
 		}})
-		must(t, kv.NewOnce(f.db, laneKey, nil).Forget(t.Context()))
+		testkit.NoError(t, kv.NewOnce(f.db, laneKey, nil).Forget(t.Context()))
 		f.db.Flush()
 		if f.held(t) || len(f.state(t)) != 1 {
 			t.Errorf("after Forget with %v the key is there: %t; the store holds %q", fates, f.held(t), f.state(t))
@@ -232,9 +233,7 @@ func TestOnceExcludes(t *testing.T) {
 				_, err := tx.Get([]byte("k"))
 				return "", err
 			})
-			if err != nil {
-				t.Error(err)
-			}
+			testkit.Check(t, err)
 		})
 	}
 	group.Wait()
@@ -250,7 +249,7 @@ func TestOnceOnCommitUsesLane(t *testing.T) {
 		})
 		return "", nil
 	})
-	must(t, err)
+	testkit.NoError(t, err)
 	if n != 1 {
 		t.Errorf("the OnCommit function's transaction ran %d times", n)
 	}

@@ -7,6 +7,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/conq-go/conq/internal/testkit"
 	"github.com/conq-go/conq/kv"
 	"github.com/conq-go/conq/kv/faulty"
 )
@@ -20,7 +21,7 @@ func (f *fixture) cleaner() kv.DB {
 
 func forget(t testing.TB, db kv.DB) {
 	t.Helper()
-	must(t, kv.ForgetOutcomes(t.Context(), db, kv.KeyRange(laneKey), 10))
+	testkit.NoError(t, kv.ForgetOutcomes(t.Context(), db, kv.KeyRange(laneKey), 10))
 }
 
 // A lane whose key is removed, since it was idle for long, is as good as before: each
@@ -34,7 +35,7 @@ func TestForgetOutcomesOfIdleLane(t *testing.T) {
 				f := newFixture(t, append([]faulty.Fate{{}}, fates...)...)
 				cleaner := f.cleaner()
 				_, err := kv.TransactOnce(t.Context(), f.lane, func(tx kv.Tx) (string, error) { return f.enqueue(tx, "q", "1") })
-				must(t, err)
+				testkit.NoError(t, err)
 				<-time.After(kv.OutcomeAge + day)
 				if each {
 					f.commit = func() { forget(t, cleaner) }
@@ -42,7 +43,7 @@ func TestForgetOutcomesOfIdleLane(t *testing.T) {
 					forget(t, cleaner)
 				}
 				key, err := kv.TransactOnce(t.Context(), f.lane, func(tx kv.Tx) (string, error) { return f.enqueue(tx, "q", "2") })
-				must(t, err)
+				testkit.NoError(t, err)
 				f.commit = func() {}
 				f.db.Flush()
 				state := f.state(t)
@@ -65,11 +66,11 @@ func TestForgetOutcomesAge(t *testing.T) {
 		cleaner := f.cleaner()
 		write := func() {
 			_, err := kv.TransactOnce(t.Context(), f.lane, func(tx kv.Tx) (string, error) { return f.enqueue(tx, "q", "1") })
-			must(t, err)
+			testkit.NoError(t, err)
 		}
 		there := func(want bool) {
 			t.Helper()
-			must(t, f.store.ReadTransact(t.Context(), func(r kv.Reader) error {
+			testkit.NoError(t, f.store.ReadTransact(t.Context(), func(r kv.Reader) error {
 				value, err := r.Get(laneKey)
 				if (value != nil) != want {
 					t.Errorf("the key is there: %v, want %v", value != nil, want)
@@ -120,7 +121,7 @@ func TestForgetOutcomesTooLate(t *testing.T) {
 				t.Errorf("key removed %v: %v is there, want it once", removed, state)
 			}
 			_, err = kv.TransactOnce(t.Context(), lane, func(tx kv.Tx) (string, error) { return f.enqueue(tx, "q", "2") })
-			must(t, err)
+			testkit.NoError(t, err)
 		})
 	}
 }
@@ -142,9 +143,9 @@ func TestOutcomeTime(t *testing.T) {
 	f := newFixture(t)
 	before := time.Now()
 	_, err := kv.TransactOnce(t.Context(), f.lane, func(tx kv.Tx) (string, error) { return f.enqueue(tx, "q", "1") })
-	must(t, err)
+	testkit.NoError(t, err)
 	var value []byte
-	must(t, f.store.ReadTransact(t.Context(), func(r kv.Reader) (err error) {
+	testkit.NoError(t, f.store.ReadTransact(t.Context(), func(r kv.Reader) (err error) {
 		value, err = r.Get(laneKey)
 		return err
 	}))

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/conq-go/conq/internal/testkit"
 	"github.com/conq-go/conq/kv"
 	"github.com/conq-go/conq/kv/faulty"
 	"github.com/conq-go/conq/kv/memory"
@@ -67,21 +68,14 @@ func newFixture(t testing.TB, fates ...faulty.Fate) *fixture {
 		return fate
 	}})
 	f.lane = kv.NewOnce(f.db, laneKey, nil)
-	t.Cleanup(func() { must(t, f.db.Close()) })
+	t.Cleanup(func() { testkit.NoError(t, f.db.Close()) })
 	return f
-}
-
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
 }
 
 // set writes directly to the store.
 func (f *fixture) set(t testing.TB, pairs ...string) {
 	t.Helper()
-	must(t, f.store.Transact(t.Context(), func(tx kv.Tx) error {
+	testkit.NoError(t, f.store.Transact(t.Context(), func(tx kv.Tx) error {
 		for ; len(pairs) > 0; pairs = pairs[2:] {
 			tx.Set([]byte(pairs[0]), []byte(pairs[1]))
 		}
@@ -93,7 +87,7 @@ func (f *fixture) set(t testing.TB, pairs ...string) {
 func (f *fixture) state(t testing.TB) map[string]string {
 	t.Helper()
 	state := map[string]string{}
-	must(t, f.store.ReadTransact(t.Context(), func(r kv.Reader) error {
+	testkit.NoError(t, f.store.ReadTransact(t.Context(), func(r kv.Reader) error {
 		for pair, err := range r.Range(kv.Range{}, kv.RangeOptions{}) {
 			if err != nil {
 				return err
@@ -230,7 +224,7 @@ func (f *fixture) once(t *testing.T, run func(kv.Tx) (string, error)) (result, l
 		last = result
 		return result, err
 	})
-	must(t, err)
+	testkit.NoError(t, err)
 	if !slices.Equal(committed, []string{result}) {
 		t.Errorf("OnCommit functions ran of the attempts with the results %q, want of that with %q", committed, result)
 	}
@@ -251,7 +245,7 @@ func TestNaiveRetryHappensTwice(t *testing.T) {
 						return err
 					})
 				}
-				must(t, err)
+				testkit.NoError(t, err)
 				return result
 			})
 			if all++; !ok {

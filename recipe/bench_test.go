@@ -3,6 +3,7 @@ package recipe_test
 import (
 	"testing"
 
+	"github.com/conq-go/conq/internal/testkit"
 	"github.com/conq-go/conq/kv"
 	"github.com/conq-go/conq/recipe"
 )
@@ -25,9 +26,7 @@ func BenchmarkNextKey(b *testing.B) {
 					_, err := next(tx)
 					return err
 				})
-				if err != nil {
-					b.Fatal(err)
-				}
+				testkit.NoError(b, err)
 			}
 		})
 	}

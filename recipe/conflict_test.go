@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/conq-go/conq/internal/testkit"
 	"github.com/conq-go/conq/kv"
 	"github.com/conq-go/conq/recipe"
 	"github.com/conq-go/conq/subspace"
@@ -189,9 +190,7 @@ func TestConcurrentEnqueuesNeverConflict(t *testing.T) {
 					}
 					return p.Push(tx, value, 7)
 				})
-				if err != nil {
-					t.Error(err)
-				}
+				testkit.Check(t, err)
 			}
 		})
 	}

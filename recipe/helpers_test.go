@@ -6,6 +6,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/conq-go/conq/internal/testkit"
 	"github.com/conq-go/conq/kv"
 	"github.com/conq-go/conq/kv/memory"
 	"github.com/conq-go/conq/recipe"
@@ -15,18 +16,14 @@ import (
 func open(t testing.TB) kv.DB {
 	db := memory.New(memory.Options{})
 	t.Cleanup(func() {
-		if err := db.Close(); err != nil {
-			t.Error(err)
-		}
+		testkit.Check(t, db.Close())
 	})
 	return db
 }
 
 func transact(t testing.TB, db kv.DB, f func(kv.Tx) error) {
 	t.Helper()
-	if err := db.Transact(t.Context(), f); err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, db.Transact(t.Context(), f))
 }
 
 // together runs a transaction whose first attempt is overtaken: second begins,
@@ -56,9 +53,7 @@ func values(t testing.TB, db kv.DB, r kv.Range) (out []string) {
 		}
 		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 	return out
 }
 
@@ -113,9 +108,7 @@ func wantValues(t testing.TB, db kv.DB, r kv.Range, want ...string) {
 func fromHex(t testing.TB, s string) []byte {
 	t.Helper()
 	b, err := hex.DecodeString(s)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 	return b
 }
 

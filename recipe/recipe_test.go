@@ -12,6 +12,7 @@ import (
 	"testing"
 	"testing/iotest"
 
+	"github.com/conq-go/conq/internal/testkit"
 	"github.com/conq-go/conq/kv"
 	"github.com/conq-go/conq/recipe"
 	"github.com/conq-go/conq/subspace"
@@ -136,9 +137,7 @@ func integers(t *testing.T, items subspace.Subspace, nth int, keys [][]byte) str
 	var all []string
 	for _, key := range keys {
 		elems, err := items.Unpack(key)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, err)
 		all = append(all, fmt.Sprint(elems[nth]))
 	}
 	return strings.Join(all, " ")

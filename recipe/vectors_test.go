@@ -7,6 +7,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/conq-go/conq/internal/testkit"
 	"github.com/conq-go/conq/kv"
 	"github.com/conq-go/conq/recipe"
 	"github.com/conq-go/conq/tuple"
@@ -37,12 +38,8 @@ type vectors struct {
 func readVectors(t *testing.T) (v vectors) {
 	t.Helper()
 	data, err := os.ReadFile("testdata/recipes.json")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := json.Unmarshal(data, &v); err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
+	testkit.NoError(t, json.Unmarshal(data, &v))
 	if len(v.Queue.Items) < 5 || len(v.Priority.Items) < 8 {
 		t.Fatal("items are missing")
 	}
@@ -80,9 +77,7 @@ func wantStored(t *testing.T, db kv.DB, items []vector, value func(vector) strin
 		}
 		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 	if got := values(t, db, kv.Range{}); len(got) != len(items) {
 		t.Errorf("%d keys, want %d", len(got), len(items))
 	}
@@ -113,9 +108,7 @@ func TestQueueVectors(t *testing.T) {
 			var want []string
 			for _, item := range v.Items {
 				value, err := form.encode(fromHex(t, item.Value))
-				if err != nil {
-					t.Fatal(err)
-				}
+				testkit.NoError(t, err)
 				want = append(want, string(value))
 				transact(t, db, enqueue(q, string(value)))
 			}
@@ -136,9 +129,7 @@ func TestPriorityQueueVectors(t *testing.T) {
 			wantRange(t, p.Range(), v.Range)
 			for _, item := range v.Items {
 				value, err := form.encode(fromHex(t, item.Value))
-				if err != nil {
-					t.Fatal(err)
-				}
+				testkit.NoError(t, err)
 				transact(t, db, push(p, string(value), item.Priority))
 				if got, err := p.Priority(fromHex(t, item.Key)); err != nil || got != item.Priority {
 					t.Errorf("priority of %s is %d, %v", item.Key, got, err)

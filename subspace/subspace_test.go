@@ -10,6 +10,7 @@ import (
 	"reflect"
 	"testing"
 
+	"github.com/conq-go/conq/internal/testkit"
 	"github.com/conq-go/conq/subspace"
 	"github.com/conq-go/conq/tuple"
 )
@@ -17,9 +18,7 @@ import (
 func must[T any](t testing.TB) func(v T, err error) T {
 	return func(v T, err error) T {
 		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, err)
 		return v
 	}
 }
@@ -132,9 +131,7 @@ func TestInt(t *testing.T) {
 	for _, name := range []string{"Q", "", "a\x00b"} {
 		for _, i := range ints {
 			want, err := subspace.Named(name).Sub(i)
-			if err != nil {
-				t.Fatal(err)
-			}
+			testkit.NoError(t, err)
 			got := subspace.Named(name).Int(i)
 			if !bytes.Equal(got.Bytes(), want.Bytes()) {
 				t.Errorf("Int(%d) of %q is %x, want %x", i, name, got.Bytes(), want.Bytes())

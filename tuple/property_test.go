@@ -9,6 +9,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/conq-go/conq/internal/testkit"
 	"github.com/conq-go/conq/tuple"
 	"pgregory.net/rapid"
 )
@@ -64,11 +65,9 @@ func tuples(depth int) *rapid.Generator[tuple.Tuple] {
 	})
 }
 
-func pack(t interface{ Fatal(...any) }, in tuple.Tuple) []byte {
+func pack(t testkit.TB, in tuple.Tuple) []byte {
 	packed, err := in.Pack()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 	return packed
 }
 

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/conq-go/conq/internal/testkit"
 	"github.com/conq-go/conq/tuple"
 )
 
@@ -76,9 +77,7 @@ func TestIntegerEdges(t *testing.T) {
 		for _, i := range []*big.Int{big2(exponent), new(big.Int).Sub(big2(exponent+1), big.NewInt(1))} {
 			for _, i := range []*big.Int{i, neg(i)} {
 				packed, err := tuple.Tuple{i}.Pack()
-				if err != nil {
-					t.Fatal(err)
-				}
+				testkit.NoError(t, err)
 				out, err := tuple.Unpack(packed)
 				if err != nil || !same(out, tuple.Tuple{integer(t, i.String())}) {
 					t.Fatalf("%v: %x unpacks as %v, %v", i, packed, out, err)
@@ -110,9 +109,7 @@ func TestFloatsBitForBit(t *testing.T) {
 	for _, b := range []uint64{0, 1 << 63, 0x7ff8000000000001, 0xfff8000000000001, 0x7ff0000000000001, 0xffffffffffffffff, 1} {
 		in := tuple.Tuple{math.Float64frombits(b), math.Float32frombits(uint32(b>>32) | uint32(b&1))}
 		packed, err := in.Pack()
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, err)
 		if out, err := tuple.Unpack(packed); err != nil || !same(in, out) {
 			t.Errorf("%x: %v, %v", b, out, err)
 		}
@@ -152,9 +149,7 @@ func TestPackRefuses(t *testing.T) {
 func TestDepthLimit(t *testing.T) {
 	in := nest(tuple.MaxDepth)
 	packed, err := in.Pack()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 	if out, err := tuple.Unpack(packed); err != nil || !same(in, out) {
 		t.Errorf("Unpack: %v", err)
 	}
@@ -236,9 +231,7 @@ func TestUnpackTruncated(t *testing.T) {
 
 func TestNext(t *testing.T) {
 	packed, err := tuple.Tuple{"a", nil, 5}.Pack()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 	got := tuple.Tuple{}
 	for rest := packed; len(rest) > 0; {
 		var e any
@@ -262,14 +255,10 @@ func TestNext(t *testing.T) {
 func TestUnpackCopies(t *testing.T) {
 	want := tuple.Tuple{[]byte("abc"), "def", big2(100), neg(big2(100)), tuple.Tuple{[]byte("x\x00y")}}
 	packed, err := want.Pack()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 	input := bytes.Clone(packed)
 	got, err := tuple.Unpack(input)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 	if !bytes.Equal(input, packed) {
 		t.Errorf("input is now %x, was %x", input, packed)
 	}
@@ -291,9 +280,7 @@ func TestAppendWithoutAllocation(t *testing.T) {
 		t.Errorf("%v allocations", allocs)
 	}
 	want, err := tuple.Tuple{int64(math.MinInt64), b, s}.Pack()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 	got := tuple.AppendString(tuple.AppendBytes(tuple.AppendInt(dst, math.MinInt64), b), s)
 	if !bytes.Equal(got, want) {
 		t.Errorf("got %x, want %x", got, want)

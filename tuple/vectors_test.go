@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/conq-go/conq/internal/testkit"
 	"github.com/conq-go/conq/tuple"
 )
 
@@ -24,12 +25,8 @@ func readVectors(t testing.TB) []vector {
 	t.Helper()
 	var file struct{ Cases []vector }
 	data, err := os.ReadFile("testdata/tuples.json")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := json.Unmarshal(data, &file); err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
+	testkit.NoError(t, json.Unmarshal(data, &file))
 	if len(file.Cases) < 300 {
 		t.Fatalf("only %d cases", len(file.Cases))
 	}
@@ -39,9 +36,7 @@ func readVectors(t testing.TB) []vector {
 func decodeHex(t testing.TB, s string) []byte {
 	t.Helper()
 	b, err := hex.DecodeString(s)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 	return b
 }
 
@@ -64,9 +59,7 @@ func value(t testing.TB, elems []map[string]json.RawMessage) tuple.Tuple {
 func element(t testing.TB, kind string, raw json.RawMessage) any {
 	t.Helper()
 	text := func() (s string) {
-		if err := json.Unmarshal(raw, &s); err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, json.Unmarshal(raw, &s))
 		return s
 	}
 	switch kind {
@@ -82,15 +75,11 @@ func element(t testing.TB, kind string, raw json.RawMessage) any {
 		return integer(t, text())
 	case "float32_bits":
 		bits, err := strconv.ParseUint(text(), 16, 32)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, err)
 		return math.Float32frombits(uint32(bits))
 	case "float64_bits":
 		bits, err := strconv.ParseUint(text(), 16, 64)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, err)
 		return math.Float64frombits(bits)
 	case "uuid":
 		return tuple.UUID(decodeHex(t, text()))
@@ -99,9 +88,7 @@ func element(t testing.TB, kind string, raw json.RawMessage) any {
 		return tuple.Versionstamp{Transaction: [10]byte(b), User: uint16(b[10])<<8 | uint16(b[11])}
 	case "tuple":
 		var elems []map[string]json.RawMessage
-		if err := json.Unmarshal(raw, &elems); err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, json.Unmarshal(raw, &elems))
 		return value(t, elems)
 	}
 	t.Fatalf("unknown kind %q", kind)

@@ -8,6 +8,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/conq-go/conq/internal/testkit"
 	"github.com/conq-go/conq/kv"
 	"github.com/conq-go/conq/kv/embedded"
 	"github.com/spf13/cobra"
@@ -42,13 +43,9 @@ func TestAdviceOnce(t *testing.T) {
 // A reader that went away is known by the error of writing to it, on any system.
 func TestUnread(t *testing.T) {
 	r, w, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 	defer w.Close()
-	if err := r.Close(); err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, r.Close())
 	if _, err := w.Write([]byte("x")); !isUnread(&outputError{err}) || isUnread(err) {
 		t.Errorf("error %v: as output %v, else %v", err, isUnread(&outputError{err}), isUnread(err))
 	}

@@ -8,20 +8,19 @@ import (
 	"testing"
 	"testing/iotest"
 
+	"github.com/conq-go/conq/internal/testkit"
 	"github.com/conq-go/conq/kv"
 	"pgregory.net/rapid"
 )
 
-func readAll(t interface{ Fatal(...any) }, l *lineReader) [][]byte {
+func readAll(t testkit.TB, l *lineReader) [][]byte {
 	var items [][]byte
 	for {
 		item, err := l.next()
 		if err == io.EOF {
 			return items
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, err)
 		items = append(items, item)
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/conq-go/conq"
+	"github.com/conq-go/conq/internal/testkit"
 	"github.com/conq-go/conq/kv"
 	"github.com/conq-go/conq/kv/memory"
 )
@@ -35,9 +36,7 @@ func TestOutcomesForgotten(t *testing.T) {
 			t.Fatalf("%s: exit code %d, %s", command, code, &stderr)
 		}
 		report, err := conq.Check(t.Context(), db)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, err)
 		if report.Outcomes+report.Waiting > 0 || report.Faults > 0 {
 			t.Errorf("after %s there are %d outcome keys, %d entries in line, %d faults",
 				command, report.Outcomes, report.Waiting, report.Faults)

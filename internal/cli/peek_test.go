@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"testing"
 
+	"github.com/conq-go/conq/internal/testkit"
 	"github.com/conq-go/conq/kv"
 	"github.com/conq-go/conq/kv/memory"
 )
@@ -27,28 +28,20 @@ func TestPeekMaxInPages(t *testing.T) {
 		var out bytes.Buffer
 		a, db := &app{stdout: &out, codec: "bytes"}, &transactions{DB: memory.New(memory.Options{})}
 		p, err := a.openPriority(db, "p", ends{true, ties})
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, err)
 		const all = 2400
 		batch := []item{{bytes.Repeat([]byte("split "), 50_000), 3}}
 		for i := len(batch); i < all; i++ {
 			batch = append(batch, item{fmt.Append(nil, i), int64(i % 7)})
 		}
-		if err := p.put(t.Context(), batch); err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, p.put(t.Context(), batch))
 		peek := func(n int) (string, int) {
 			out.Reset()
 			db.n = 0
 			sink := a.sink(printFlags{priority: true})
 			done, err := p.peekMax(t.Context(), db, n, sink)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if err := sink.flush(); err != nil {
-				t.Fatal(err)
-			}
+			testkit.NoError(t, err)
+			testkit.NoError(t, sink.flush())
 			return out.String(), done
 		}
 		most, n := peek(all - 1)

@@ -12,6 +12,7 @@ import (
 	"testing/synctest"
 
 	"github.com/conq-go/conq"
+	"github.com/conq-go/conq/internal/testkit"
 	"github.com/conq-go/conq/kv"
 )
 
@@ -200,9 +201,7 @@ func TestPutCountsManyBytes(t *testing.T) {
 	go f.fill(fromSlice(in))
 	var out bytes.Buffer
 	p := putter{app: &app{json: true, stdout: &out}, put: func(context.Context, []item) error { return nil }}
-	if err := p.run(t.Context(), f); err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, p.run(t.Context(), f))
 	if want := fmt.Sprintf(`"bytes":%d,`, int64(number)*size); !strings.Contains(out.String(), want) {
 		t.Errorf("got %s, want %s", out.String(), want)
 	}

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/conq-go/conq"
+	"github.com/conq-go/conq/internal/testkit"
 	"github.com/conq-go/conq/kv"
 	"github.com/conq-go/conq/kv/memory"
 	"github.com/conq-go/conq/subspace"
@@ -29,9 +30,7 @@ func newBench(t *testing.T, values ...string) *bench {
 	out := new(bytes.Buffer)
 	b := &bench{app: &app{stdout: out, codec: "bytes"}, db: memory.New(memory.Options{}), out: out}
 	q, err := b.app.openQueue(b.db, "q")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 	b.queue = q
 	b.put(t, values...)
 	return b
@@ -42,9 +41,7 @@ func (b *bench) put(t *testing.T, values ...string) {
 	for _, v := range values {
 		batch = append(batch, item{value: []byte(v)})
 	}
-	if err := b.queue.put(t.Context(), batch); err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, b.queue.put(t.Context(), batch))
 }
 
 func (b *bench) delivery(db kv.DB) *delivery {
@@ -55,9 +52,7 @@ func (b *bench) delivery(db kv.DB) *delivery {
 func (b *bench) left(t *testing.T) []string {
 	var left []string
 	for v, err := range b.queue.queue.All(t.Context()) {
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, err)
 		left = append(left, string(v))
 	}
 	return left
@@ -246,9 +241,7 @@ func TestItemThatDoesNotDecode(t *testing.T) {
 	b := newBench(t, "a", "b", "\xff", "c")
 	b.app.codec = "string"
 	q, err := b.app.openQueue(b.db, "q")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 	d := b.delivery(b.db)
 	d.source = q
 	done, err := d.run(t.Context(), 9)
@@ -307,21 +300,15 @@ func TestKeysAreThoseOfItemsTaken(t *testing.T) {
 		from := rapid.SampledFrom([]ends{{}, {ties: "last", max: true}, {ties: "first", max: true}}).Draw(t, "from")
 		a, db := &app{codec: "bytes"}, memory.New(memory.Options{})
 		p, err := a.openPriority(db, "p", from)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, err)
 		var batch []item
 		for i := range rapid.IntRange(1, 20).Draw(t, "items") {
 			batch = append(batch, item{fmt.Append(nil, i), rapid.Int64Range(-1, 1).Draw(t, "priority")})
 		}
-		if err := p.put(context.Background(), batch); err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, p.put(context.Background(), batch))
 		n := rapid.IntRange(1, 25).Draw(t, "n")
 		err = db.Transact(context.Background(), func(tx kv.Tx) error { return compareKeys(tx, p, n) })
-		if err != nil {
-			t.Error(err)
-		}
+		testkit.Check(t, err)
 	})
 }
 

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/conq-go/conq"
+	"github.com/conq-go/conq/internal/testkit"
 	"github.com/conq-go/conq/kv"
 	"github.com/conq-go/conq/kv/memory"
 )
@@ -31,12 +32,8 @@ func TestFollow(t *testing.T) {
 	db := memory.New(memory.Options{})
 	defer db.Close()
 	q, err := conq.OpenQueue(db, "q", conq.Bytes())
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := q.Enqueue(t.Context(), []byte("a")); err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
+	testkit.NoError(t, q.Enqueue(t.Context(), []byte("a")))
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	out := &until3{then: cancel}
@@ -48,9 +45,7 @@ func TestFollow(t *testing.T) {
 	ended := make(chan error, 1)
 	go func() { ended <- follow.drain(ctx, db, nil) }()
 	for _, item := range []string{"b", "c"} {
-		if err := q.Enqueue(t.Context(), []byte(item)); err != nil {
-			t.Error(err)
-		}
+		testkit.Check(t, q.Enqueue(t.Context(), []byte(item)))
 	}
 	if err := <-ended; !errors.Is(err, context.Canceled) {
 		t.Errorf("it ended with %v", err)

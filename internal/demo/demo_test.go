@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/conq-go/conq/internal/measure"
+	"github.com/conq-go/conq/internal/testkit"
 	"github.com/conq-go/conq/kv"
 	"github.com/conq-go/conq/kv/memory"
 	"go.uber.org/goleak"
@@ -34,9 +35,7 @@ func TestCorrectStore(t *testing.T) {
 	c := config(memory.New(memory.Options{}))
 	c.Progress = func(measure.Progress) { calls.Add(1) }
 	report, err := Run(t.Context(), c)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 	if !report.OK || len(report.Phases) != 2 || calls.Load() < 2 {
 		t.Fatalf("ok %v, %d phases, %d calls of Progress", report.OK, len(report.Phases), calls.Load())
 	}
@@ -54,9 +53,7 @@ func TestBoundedByTime(t *testing.T) {
 	c := config(memory.New(memory.Options{}))
 	c.Items, c.Duration = 0, 250*time.Millisecond
 	report, err := Run(t.Context(), c)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 	if !report.OK || report.Phases[0].Put.Count == 0 || len(report.Phases[0].Put.Rates) == 0 {
 		t.Errorf("report: %+v", report)
 	}
@@ -151,9 +148,7 @@ func TestBrokenStores(t *testing.T) {
 			c := config(db)
 			c.Producers, c.Consumers = 1, 1 // so that no two puts overlap, and no two takes
 			report, err := Run(t.Context(), c)
-			if err != nil {
-				t.Fatal(err)
-			}
+			testkit.NoError(t, err)
 			for _, p := range report.Phases {
 				if !slices.ContainsFunc(strings.Split(test.check, ", "), func(check string) bool { return isBroken(p, check) }) {
 					t.Errorf("%s: %q was not found broken: %+v", p.Name, test.check, p.Checks)
@@ -198,12 +193,8 @@ func TestRefuses(t *testing.T) {
 func TestRefusesQueueThatIsInUse(t *testing.T) {
 	db := memory.New(memory.Options{})
 	q, err := openFIFO(db)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := q.put(t.Context(), []byte("mine"), 0); err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
+	testkit.NoError(t, q.put(t.Context(), []byte("mine"), 0))
 	if _, err := Run(t.Context(), config(db)); err == nil || !strings.Contains(err.Error(), "already items") {
 		t.Errorf("error %v", err)
 	}

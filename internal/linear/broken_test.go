@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/conq-go/conq"
+	"github.com/conq-go/conq/internal/testkit"
 	"github.com/conq-go/conq/kv"
 	"github.com/conq-go/conq/recipe"
 	"github.com/conq-go/conq/subspace"
@@ -357,9 +358,7 @@ func TestBrokenQueues(t *testing.T) {
 					}
 					return
 				}
-				if err != nil {
-					t.Fatal(err)
-				}
+				testkit.NoError(t, err)
 			}
 			t.Errorf("not found with %d seeds", c.within)
 		})

@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/conq-go/conq"
+	"github.com/conq-go/conq/internal/testkit"
 	"github.com/conq-go/conq/kv"
 	"github.com/conq-go/conq/kv/memory"
 )
@@ -32,9 +33,7 @@ func (r *reporter) Errorf(format string, args ...any) { r.failed = true; r.Logf(
 // A wrong history fails the test. The report shows it up to what is wrong, and where the pictures are.
 func TestCheckReports(t *testing.T) {
 	tmp := filepath.Join(t.TempDir(), "with a space")
-	if err := os.Mkdir(tmp, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, os.Mkdir(tmp, 0o755))
 	t.Setenv("TMPDIR", tmp)
 	h := sequence(put("a"), take(1, "a"), put("b"), length(1), put("c"), take(1, "c"), take(1, "b"), put("d"), take(1, "d"))
 	h.Name = "orders"

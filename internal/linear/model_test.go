@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/anishathalye/porcupine"
+	"github.com/conq-go/conq/internal/testkit"
 	"github.com/conq-go/conq/kv"
 	"github.com/conq-go/conq/kv/memory"
 	"github.com/conq-go/conq/recipe"
@@ -342,9 +343,7 @@ func TestPutAheadOfWhatWasSeen(t *testing.T) {
 	r := NewRecorder("q", false)
 	call := func(target Target, op Op) Op {
 		op, err := r.Call(t.Context(), target, op)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, err)
 		return op
 	}
 	meanwhile = func() {

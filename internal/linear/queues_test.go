@@ -12,6 +12,7 @@ import (
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/conq-go/conq"
+	"github.com/conq-go/conq/internal/testkit"
 	"github.com/conq-go/conq/kv"
 	"github.com/conq-go/conq/kv/embedded"
 	"github.com/conq-go/conq/kv/faulty"
@@ -31,9 +32,7 @@ var engines = []struct {
 	{"memory", func(*testing.T) kv.DB { return memory.New(memory.Options{}) }},
 	{"embedded", func(t *testing.T) kv.DB {
 		db, err := embedded.Open("db", embedded.Options{FS: vfs.NewMem(), MemTable: 1 << 20, Cache: 1 << 20})
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, err)
 		return db
 	}},
 }
@@ -154,9 +153,7 @@ func TestConsumersDie(t *testing.T) {
 						f.beforeDrain = func() { <-time.After(lease) }
 						f.judge = func(histories ...History) {
 							for _, h := range histories {
-								if err := Conserve(h); err != nil {
-									t.Error(err)
-								}
+								testkit.Check(t, Conserve(h))
 							}
 						}
 						f.try()

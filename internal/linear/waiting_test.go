@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/conq-go/conq"
+	"github.com/conq-go/conq/internal/testkit"
 	"github.com/conq-go/conq/kv"
 	"github.com/conq-go/conq/kv/faulty"
 )
@@ -141,9 +142,7 @@ func waiting(t *testing.T, db kv.DB, w weather, handles int, seed uint64) {
 	if handles == 1 && w.faults.Conflict == 0 && sets.Load() >= added.Load() {
 		t.Error("nothing was handed over")
 	}
-	if err := l.Close(); err != nil {
-		t.Error(err)
-	}
+	testkit.Check(t, l.Close())
 	if t.Failed() {
 		t.Fatalf("seed %d", seed)
 	}

@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"testing"
 
+	"github.com/conq-go/conq/internal/testkit"
 	"github.com/conq-go/conq/kv"
 	"github.com/conq-go/conq/kv/memory"
 )
@@ -96,8 +97,6 @@ func runWoven(t *testing.T, seed uint64, k kind) History {
 	for w.left > 0 {
 		w.one()
 	}
-	if err := load.drain(t.Context(), w.recorder, k.open(w, random)); err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, load.drain(t.Context(), w.recorder, k.open(w, random)))
 	return w.recorder.History()
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/conq-go/conq"
 	"github.com/conq-go/conq/internal/measure"
+	"github.com/conq-go/conq/internal/testkit"
 	"github.com/conq-go/conq/kv"
 	"github.com/conq-go/conq/kv/memory"
 	"go.uber.org/goleak"
@@ -43,9 +44,7 @@ func config(t *testing.T, db kv.DB) Config {
 func mustRun(t *testing.T, c Config) *Report {
 	t.Helper()
 	report, err := Run(t.Context(), c)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 	return report
 }
 
@@ -103,9 +102,7 @@ func TestDepthAndClear(t *testing.T) {
 			want = 0
 		}
 		q, err := conq.OpenQueue(db, fifoName, conq.Bytes())
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, err)
 		if n, err := q.Len(t.Context()); err != nil || n != want {
 			t.Errorf("%d items are left (%v), want %d", n, err, want)
 		}
@@ -191,9 +188,7 @@ func (a again) Transact(_ context.Context, f func(kv.Tx) error) error {
 func TestConflictsAreCounted(t *testing.T) {
 	db := &countingDB{DB: again{times: 3}}
 	for range 2 {
-		if err := db.Transact(t.Context(), func(kv.Tx) error { return nil }); err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, db.Transact(t.Context(), func(kv.Tx) error { return nil }))
 	}
 	if a, c := db.transactions.Load(), db.conflicts.Load(); a != 6 || c != 4 {
 		t.Errorf("%d transactions, %d conflicts; want 6 and 4", a, c)
@@ -240,9 +235,7 @@ func idle() *run { return &run{db: &countingDB{}, handles: []queue{fifo{}}} }
 // A phase in which nothing happened has no rates and no percentiles, and is JSON.
 func TestResultOfNothing(t *testing.T) {
 	text, err := json.Marshal(newWork(idle(), Transfer).result())
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 	calls := func(verb string) string {
 		return `{"verb":"` + verb + `","count":0,"per_second":0,"latency_ms":{"p50":0,"p99":0,"p99.9":0,"max":0},"rates":[],"batch":0}`
 	}
@@ -333,9 +326,7 @@ func TestBrokenStoreIsCleared(t *testing.T) {
 			t.Errorf("broken once %v: %v", once, err)
 		}
 		q, err := conq.OpenQueue(db, fifoName, conq.Bytes())
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, err)
 		if n, err := q.Len(t.Context()); err != nil || (n == 0) != once {
 			t.Errorf("broken once %v: %d items are left, %v", once, n, err)
 		}
@@ -353,12 +344,8 @@ func TestOpenFails(t *testing.T) {
 func TestQueueIsNotEmpty(t *testing.T) {
 	db := memory.New(memory.Options{})
 	q, err := conq.OpenQueue(db, fifoName, conq.Bytes())
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := q.Enqueue(t.Context(), []byte("mine")); err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
+	testkit.NoError(t, q.Enqueue(t.Context(), []byte("mine")))
 	c := config(t, db)
 	c.Clear = true
 	if _, err := Run(t.Context(), c); err == nil || !strings.Contains(err.Error(), "already items") {

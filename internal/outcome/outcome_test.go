@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/conq-go/conq/internal/outcome"
+	"github.com/conq-go/conq/internal/testkit"
 	"github.com/conq-go/conq/kv"
 	"github.com/conq-go/conq/kv/faulty"
 	"github.com/conq-go/conq/kv/memory"
@@ -21,7 +22,7 @@ var space = subspace.Named("outcomes")
 // keys counts the outcome keys of a store.
 func keys(t *testing.T, db kv.DB) (n int) {
 	t.Helper()
-	check(t, db.ReadTransact(context.Background(), func(r kv.Reader) error {
+	testkit.Check(t, db.ReadTransact(context.Background(), func(r kv.Reader) error {
 		for _, err := range r.Range(kv.PrefixRange(space.Bytes()), kv.RangeOptions{}) {
 			if err != nil {
 				return err
@@ -31,13 +32,6 @@ func keys(t *testing.T, db kv.DB) (n int) {
 		return nil
 	}))
 	return n
-}
-
-func check(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Error(err)
-	}
 }
 
 // write runs a transaction that writes, and takes a millisecond.
@@ -53,7 +47,7 @@ func write(ctx context.Context, l *outcome.Lanes) error {
 // written counts the transactions of write that have committed.
 func written(t *testing.T, db kv.DB) (n uint64) {
 	t.Helper()
-	check(t, db.ReadTransact(context.Background(), func(r kv.Reader) error {
+	testkit.Check(t, db.ReadTransact(context.Background(), func(r kv.Reader) error {
 		value, err := r.Get([]byte("n"))
 		if len(value) == 8 {
 			n = binary.LittleEndian.Uint64(value)
@@ -72,7 +66,7 @@ func TestParallel(t *testing.T) {
 			db := faulty.New(store, 1, faulty.Options{Limits: kv.Limits{UnknownCommits: unknown}})
 			l := outcome.New(db, space, nil)
 			for range 10 {
-				check(t, write(t.Context(), l))
+				testkit.Check(t, write(t.Context(), l))
 			}
 			if n := keys(t, store); n != map[bool]int{false: 0, true: 1}[unknown] {
 				t.Errorf("unknown outcomes %v: a lone caller leaves %d keys", unknown, n)
@@ -81,7 +75,7 @@ func TestParallel(t *testing.T) {
 			began := time.Now()
 			var group sync.WaitGroup
 			for range calls {
-				group.Go(func() { check(t, write(t.Context(), l)) })
+				group.Go(func() { testkit.Check(t, write(t.Context(), l)) })
 			}
 			group.Wait()
 			want := time.Millisecond
@@ -94,11 +88,11 @@ func TestParallel(t *testing.T) {
 			if n := keys(t, store); n > outcome.MaxLanes {
 				t.Errorf("%d keys", n)
 			}
-			check(t, l.Forget(t.Context()))
+			testkit.Check(t, l.Forget(t.Context()))
 			if n := keys(t, store); n != 0 {
 				t.Errorf("%d keys after Forget", n)
 			}
-			check(t, db.Close())
+			testkit.Check(t, db.Close())
 		})
 	}
 }
@@ -110,7 +104,7 @@ func TestCancel(t *testing.T) {
 		l := outcome.New(db, space, nil)
 		var group sync.WaitGroup
 		for range outcome.MaxLanes {
-			group.Go(func() { check(t, write(t.Context(), l)) })
+			group.Go(func() { testkit.Check(t, write(t.Context(), l)) })
 		}
 		synctest.Wait()
 		ctx, cancel := context.WithTimeout(t.Context(), time.Microsecond)
@@ -119,7 +113,7 @@ func TestCancel(t *testing.T) {
 			t.Errorf("got %v", err)
 		}
 		group.Wait()
-		check(t, db.Close())
+		testkit.Check(t, db.Close())
 	})
 }
 
@@ -132,7 +126,7 @@ func TestClose(t *testing.T) {
 		l := outcome.New(db, space, nil)
 		var group sync.WaitGroup
 		for range 10 {
-			group.Go(func() { check(t, write(t.Context(), l)) })
+			group.Go(func() { testkit.Check(t, write(t.Context(), l)) })
 		}
 		synctest.Wait()
 		ctx, cancel := context.WithTimeout(t.Context(), time.Microsecond)
@@ -145,7 +139,7 @@ func TestClose(t *testing.T) {
 			t.Errorf("after Close: %v", err)
 		}
 		for range 2 {
-			check(t, l.Close(t.Context(), errors.New("another")))
+			testkit.Check(t, l.Close(t.Context(), errors.New("another")))
 			if n, done := keys(t, store), written(t, store); n != 0 || done != 10 {
 				t.Errorf("%d keys are left, and %d transactions done", n, done)
 			}
@@ -154,6 +148,6 @@ func TestClose(t *testing.T) {
 			t.Errorf("after Close: %v", err)
 		}
 		group.Wait()
-		check(t, db.Close())
+		testkit.Check(t, db.Close())
 	})
 }

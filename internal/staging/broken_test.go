@@ -8,6 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/conq-go/conq/internal/testkit"
 	"github.com/conq-go/conq/kv"
 )
 
@@ -23,13 +24,13 @@ func serveAll(t *testing.T, db kv.DB, o Options) {
 // TestBrokenResult has a client find a result that lacks an item: it gets an error, and takes
 // nothing away.
 func TestBrokenResult(t *testing.T) {
-	db := newMemory(t, kv.Limits{})
+	db := testkit.NewMemory(t, kv.Limits{})
 	fill(t, db, 4)
 	mine := register(t, stage(db, Options{}), Front, 2)
 	serveAll(t, db, Options{})
-	check(t, db.Transact(t.Context(), func(tx kv.Tx) error {
+	testkit.Check(t, db.Transact(t.Context(), func(tx kv.Tx) error {
 		for pair, err := range tx.Range(mine.s.keys.items(mine.op), kv.RangeOptions{Limit: 1, Reverse: true}) {
-			check(t, err)
+			testkit.Check(t, err)
 			tx.Clear(pair.Key)
 		}
 		return nil
@@ -47,7 +48,7 @@ func TestBrokenResult(t *testing.T) {
 // TestNobodyAfterExpiry has a request be gone, and all for whom it was have given up.
 func TestNobodyAfterExpiry(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		db := newMemory(t, kv.Limits{})
+		db := testkit.NewMemory(t, kv.Limits{})
 		fill(t, db, 1)
 		s := stage(db, Options{})
 		register(t, s, Front, 1) // so that it waits
@@ -55,7 +56,7 @@ func TestNobodyAfterExpiry(t *testing.T) {
 		var err error
 		go func() { _, err = Take(context.Background(), s, Front, 1, mine, values) }()
 		synctest.Wait()
-		check(t, db.Transact(t.Context(), func(tx kv.Tx) error {
+		testkit.Check(t, db.Transact(t.Context(), func(tx kv.Tx) error {
 			tx.ClearRange(s.keys.all(requestKind))
 			return nil
 		}))
@@ -69,7 +70,7 @@ func TestNobodyAfterExpiry(t *testing.T) {
 // TestCollectTooLarge has a client want several items of which no two can be collected together,
 // and one that can't be at all.
 func TestCollectTooLarge(t *testing.T) {
-	db := newMemory(t, kv.Limits{Operations: 40})
+	db := testkit.NewMemory(t, kv.Limits{Operations: 40})
 	fill(t, db, 4)
 	s := stage(db, Options{})
 	for _, c := range []struct {
@@ -90,7 +91,7 @@ func TestCollectTooLarge(t *testing.T) {
 
 // TestExpireManyItems has results be due that can't be put back in one transaction.
 func TestExpireManyItems(t *testing.T) {
-	db, clock := newMemory(t, kv.Limits{Operations: 128}), newClock()
+	db, clock := testkit.NewMemory(t, kv.Limits{Operations: 128}), newClock()
 	fill(t, db, 100)
 	o := Options{Now: clock.now}
 	for range 2 {
@@ -99,10 +100,8 @@ func TestExpireManyItems(t *testing.T) {
 	}
 	clock.advance(time.Minute)
 	s := stage(db, o)
-	check(t, s.Expire(t.Context()))
-	if n := leftovers(t, db); n > 0 {
-		t.Errorf("%d keys are left", n)
-	}
+	testkit.Check(t, s.Expire(t.Context()))
+	nothingLeft(t, db)
 	got, err := takeAll(t.Context(), s, Front, 1)
 	if err != nil || len(got) < 98 || !slices.IsSortedFunc(got, func(a, b string) int { return number(a) - number(b) }) {
 		t.Errorf("%d items are there, in order or not, %v: %q", len(got), err, got)
@@ -113,7 +112,7 @@ func TestExpireManyItems(t *testing.T) {
 // the other: who waits takes over all the same.
 func TestTakeoverWhileOthersLeave(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		db := newMemory(t, kv.Limits{})
+		db := testkit.NewMemory(t, kv.Limits{})
 		fill(t, db, 20)
 		register(t, stage(db, Options{}), Front, 1) // and dies
 		var ahead []*taking[[]string]
@@ -123,7 +122,7 @@ func TestTakeoverWhileOthersLeave(t *testing.T) {
 		done := false
 		go func() {
 			_, err := Take(context.Background(), stage(db, Options{}), Front, 1, nil, values)
-			check(t, err)
+			testkit.Check(t, err)
 			done = true
 		}()
 		for _, a := range slices.Backward(ahead) {
@@ -144,7 +143,7 @@ func TestTakeoverWhileOthersLeave(t *testing.T) {
 // TestClose closes a Stage while clients wait: they leave, and it waits for them.
 func TestClose(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		db := newMemory(t, kv.Limits{UnknownCommits: true})
+		db := testkit.NewMemory(t, kv.Limits{UnknownCommits: true})
 		first := register(t, stage(db, Options{}), Front, 1)
 		s := stage(db, Options{Takeover: time.Hour})
 		for range 3 {
@@ -156,7 +155,7 @@ func TestClose(t *testing.T) {
 		}
 		synctest.Wait()
 		began := time.Now()
-		check(t, s.Close(context.Background(), errStop))
+		testkit.Check(t, s.Close(context.Background(), errStop))
 		if time.Since(began) > 0 {
 			t.Errorf("Close waited for something else")
 		}
@@ -166,28 +165,28 @@ func TestClose(t *testing.T) {
 		if n := leftovers(t, db); n != 1 {
 			t.Errorf("%d requests are left, want that of another client", n)
 		}
-		check(t, s.Close(context.Background(), errStop))
+		testkit.Check(t, s.Close(context.Background(), errStop))
 		first.leave(context.Background(), errStop)
 	})
 }
 
 // TestDropRenewed has a client renew its request while another one drops it: it stays.
 func TestDropRenewed(t *testing.T) {
-	db, clock := newMemory(t, kv.Limits{}), newClock()
+	db, clock := testkit.NewMemory(t, kv.Limits{}), newClock()
 	mine := register(t, stage(db, Options{Now: clock.now}), Front, 1)
 	clock.advance(time.Minute)
 	renewed := false
 	other := stage(db, Options{Now: func() time.Time {
 		if !renewed {
 			renewed = true
-			check(t, db.Transact(t.Context(), func(tx kv.Tx) error {
+			testkit.Check(t, db.Transact(t.Context(), func(tx kv.Tx) error {
 				tx.Set(mine.key, state(1, clock.now().Add(time.Hour).UnixNano()))
 				return nil
 			}))
 		}
 		return clock.now()
 	}})
-	check(t, other.dropDead(t.Context()))
+	testkit.Check(t, other.dropDead(t.Context()))
 	if n := leftovers(t, db); !renewed || n != 1 {
 		t.Errorf("%d requests are left", n)
 	}

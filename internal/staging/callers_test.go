@@ -10,6 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/conq-go/conq/internal/testkit"
 	"github.com/conq-go/conq/kv"
 )
 
@@ -45,15 +46,15 @@ func (c *callers) Regroup() int {
 func TestGiveUpWaiting(t *testing.T) {
 	for gone := range 4 {
 		synctest.Test(t, func(t *testing.T) {
-			db := newMemory(t, kv.Limits{})
+			db := testkit.NewMemory(t, kv.Limits{})
 			fill(t, db, 9)
 			s := stage(db, Options{})
 			requests := func() (all []request) {
-				check(t, db.ReadTransact(t.Context(), func(r kv.Reader) error {
+				testkit.Check(t, db.ReadTransact(t.Context(), func(r kv.Reader) error {
 					for pair, err := range r.Range(s.keys.all(requestKind), kv.RangeOptions{}) {
-						check(t, err)
+						testkit.Check(t, err)
 						r, err := s.keys.parseRequest(pair)
-						check(t, err)
+						testkit.Check(t, err)
 						all = append(all, r)
 					}
 					return nil
@@ -98,7 +99,7 @@ func TestGiveUpWaiting(t *testing.T) {
 // TestGiveUpServed has callers give up when they have been served: nobody is let go,
 // and all items are theirs, in front of those that others get.
 func TestGiveUpServed(t *testing.T) {
-	db := newMemory(t, kv.Limits{})
+	db := testkit.NewMemory(t, kv.Limits{})
 	fill(t, db, 5)
 	other := stage(db, Options{Takeover: time.Nanosecond})
 	var next []string
@@ -111,7 +112,7 @@ func TestGiveUpServed(t *testing.T) {
 		var err error
 		if next == nil { // another client serves all
 			next, err = Take(t.Context(), other, Front, 1, nil, values)
-			check(t, err)
+			testkit.Check(t, err)
 		}
 		return false
 	}
@@ -119,7 +120,5 @@ func TestGiveUpServed(t *testing.T) {
 	if err != nil || !slices.Equal(got, []string{"0", "1", "2"}) || !slices.Equal(next, []string{"3"}) || c.regrouped != 0 {
 		t.Errorf("got %q, %v, after another one got %q; %d times callers were let go", got, err, next, c.regrouped)
 	}
-	if n := leftovers(t, db); n > 0 {
-		t.Errorf("%d keys are left behind", n)
-	}
+	nothingLeft(t, db)
 }

@@ -10,6 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/conq-go/conq/internal/testkit"
 	"github.com/conq-go/conq/kv"
 )
 
@@ -25,14 +26,12 @@ type pythonWorld struct {
 }
 
 func newPythonWorld(t *testing.T, m *mortal) *pythonWorld {
-	w := &pythonWorld{t: t, db: newMemory(t, kv.Limits{}), m: m, got: map[string]int{}}
+	w := &pythonWorld{t: t, db: testkit.NewMemory(t, kv.Limits{}), m: m, got: map[string]int{}}
 	m.DB, m.name = w.db, pythonStep
 	for i := range worldItems {
-		if err := w.db.Transact(t.Context(), func(tx kv.Tx) error {
+		testkit.NoError(t, w.db.Transact(t.Context(), func(tx kv.Tx) error {
 			return pythonQueue{}.push(tx, fmt.Append(nil, i))
-		}); err != nil {
-			t.Fatal(err)
-		}
+		}))
 	}
 	return w
 }
@@ -82,9 +81,7 @@ func (w *pythonWorld) lost() (n int) {
 	pass(time.Hour)
 	for {
 		v, err := pythonQueue{}.pop(context.Background(), w.db)
-		if err != nil {
-			w.t.Fatal(err)
-		}
+		testkit.NoError(w.t, err)
 		if v == nil {
 			break
 		}
@@ -141,11 +138,9 @@ func TestPythonLoses(t *testing.T) {
 func hundred(t *testing.T, push func(kv.Tx, []byte) error, pop func(kv.DB) (bool, error)) (got, failed int) {
 	const clients, size = 100, 100_000
 	synctest.Test(t, func(t *testing.T) {
-		db := newMemory(t, kv.Limits{Transaction: 10_000_000, Value: size})
+		db := testkit.NewMemory(t, kv.Limits{Transaction: 10_000_000, Value: size})
 		for range clients {
-			if err := db.Transact(t.Context(), func(tx kv.Tx) error { return push(tx, make([]byte, size)) }); err != nil {
-				t.Fatal(err)
-			}
+			testkit.NoError(t, db.Transact(t.Context(), func(tx kv.Tx) error { return push(tx, make([]byte, size)) }))
 		}
 		registered := make(chan struct{})
 		var mu sync.Mutex

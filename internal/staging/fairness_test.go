@@ -10,6 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/conq-go/conq/internal/testkit"
 	"github.com/conq-go/conq/kv"
 	"github.com/conq-go/conq/kv/faulty"
 )
@@ -98,7 +99,7 @@ func (s *service) overtaken() (most, byOne int) {
 func TestFairness(t *testing.T) {
 	const clients, items = 64, 1500
 	synctest.Test(t, func(t *testing.T) {
-		store := newMemory(t, kv.Limits{})
+		store := testkit.NewMemory(t, kv.Limits{})
 		fill(t, store, items)
 		s := &service{calls: map[string]*call{}, DB: faulty.New(store, 1, faulty.Options{
 			Latency: 2 * time.Millisecond, CommitLatency: 3 * time.Millisecond, Delay: 0.2, MaxDelay: 5 * time.Millisecond,
@@ -129,7 +130,7 @@ func TestFairness(t *testing.T) {
 // TestOrderOfArrival checks that requests of both ends are served in the order in
 // which they came, also when each transaction serves one only.
 func TestOrderOfArrival(t *testing.T) {
-	db := newMemory(t, kv.Limits{})
+	db := testkit.NewMemory(t, kv.Limits{})
 	fill(t, db, 10)
 	s := stage(db, Options{Items: 1, Bytes: 1})
 	var all []*taking[[]string]
@@ -153,7 +154,7 @@ func TestOrderOfArrival(t *testing.T) {
 // not lose its place.
 func TestPlaceInLine(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		db := newMemory(t, kv.Limits{})
+		db := testkit.NewMemory(t, kv.Limits{})
 		fill(t, db, 2)
 		o := Options{Lease: time.Second}
 		patient := stage(db, Options{Lease: time.Hour})
@@ -203,7 +204,7 @@ func (c *counting) Transact(ctx context.Context, f func(kv.Tx) error) error {
 func TestFewAreWokenUp(t *testing.T) {
 	const clients = 300
 	synctest.Test(t, func(t *testing.T) {
-		store := newMemory(t, kv.Limits{})
+		store := testkit.NewMemory(t, kv.Limits{})
 		fill(t, store, clients)
 		db := &counting{DB: faulty.New(store, 1, faulty.Options{Latency: 20 * time.Millisecond, CommitLatency: 30 * time.Millisecond})}
 		var wg sync.WaitGroup

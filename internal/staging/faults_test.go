@@ -13,6 +13,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/conq-go/conq/internal/testkit"
 	"github.com/conq-go/conq/kv"
 	"github.com/conq-go/conq/kv/faulty"
 	"github.com/conq-go/conq/kv/memory"
@@ -246,7 +247,7 @@ func (r *run) check() {
 		}
 		return nil
 	})
-	check(r.t, r.store.ReadTransact(context.Background(), func(tx kv.Reader) error {
+	testkit.Check(r.t, r.store.ReadTransact(context.Background(), func(tx kv.Reader) error {
 		var next []byte
 		for pair, err := range tx.Range(subspace.Named("stage").Range(), kv.RangeOptions{}) {
 			if err != nil {
@@ -383,9 +384,7 @@ func (r *run) account() {
 			r.t.Errorf("item %q was delivered, but never enqueued", item)
 		}
 	}
-	if n := leftovers(r.t, r.store); n > 0 {
-		r.t.Errorf("%d keys of the staging are left behind", n)
-	}
+	nothingLeft(r.t, r.store)
 }
 
 // TestFaults runs clients on a store with conflicts, unknown outcomes of all

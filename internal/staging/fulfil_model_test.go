@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/conq-go/conq/internal/testkit"
 	"github.com/conq-go/conq/kv"
 )
 
@@ -24,7 +25,7 @@ type fulfilModel struct {
 
 // read reads what is there.
 func (m *fulfilModel) read() (requests []request, items []kv.KeyValue) {
-	check(m.t, m.db.ReadTransact(m.t.Context(), func(r kv.Reader) (err error) {
+	testkit.Check(m.t, m.db.ReadTransact(m.t.Context(), func(r kv.Reader) (err error) {
 		if requests, err = m.s.requests(r, 0); err != nil {
 			return err
 		}
@@ -41,7 +42,7 @@ func (m *fulfilModel) read() (requests []request, items []kv.KeyValue) {
 
 // result returns what a request was served, and takes it away.
 func (m *fulfilModel) result(r request) (items []kv.KeyValue) {
-	check(m.t, m.db.Transact(m.t.Context(), func(tx kv.Tx) (err error) {
+	testkit.Check(m.t, m.db.Transact(m.t.Context(), func(tx kv.Tx) (err error) {
 		var found bool
 		if items, found, err = m.s.clearResult(tx, r.op); err == nil && found == m.s.past(r.deadline) {
 			m.t.Errorf("a request has a result: %t, and its deadline is over: %t", found, m.s.past(r.deadline))
@@ -143,14 +144,14 @@ func TestFulfilModel(t *testing.T) {
 		r := rand.New(rand.NewPCG(seed, 0))
 		l := kv.Limits{Operations: []int{0, 0, 20, 24, 60}[r.IntN(5)]}
 		c := newClock()
-		m := &fulfilModel{t: t, db: newMemory(t, l), bounded: l.Operations > 0}
+		m := &fulfilModel{t: t, db: testkit.NewMemory(t, l), bounded: l.Operations > 0}
 		m.s = stage(m.db, Options{
 			Requests: r.IntN(4), Items: r.IntN(6), Bytes: 40 * r.IntN(40), Now: c.now,
 			Observe: func(e Event) { m.event = e },
 		})
 		m.s.o.Source = pieces{testQueue}
 		for range r.IntN(9) {
-			check(t, m.db.Transact(t.Context(), func(tx kv.Tx) error {
+			testkit.Check(t, m.db.Transact(t.Context(), func(tx kv.Tx) error {
 				return testQueue.Enqueue(tx, make([]byte, r.IntN(200)))
 			}))
 		}
@@ -158,7 +159,7 @@ func TestFulfilModel(t *testing.T) {
 		var all []*taking[[]kv.KeyValue]
 		for i := range 1 + r.IntN(8) {
 			op, err := m.s.newOp()
-			check(t, err)
+			testkit.Check(t, err)
 			client := &taking[[]kv.KeyValue]{
 				s: m.s, side: Side(r.IntN(2)), n: 1 + r.IntN(4), op: op, unwatch: func() {},
 				collect: func(_ kv.Tx, items []kv.KeyValue) ([]kv.KeyValue, error) { return items, nil },
@@ -188,7 +189,7 @@ func TestFulfilModel(t *testing.T) {
 			me.first = m.requests[0].key
 			alone := me.alone
 			look, err := me.step(context.Background())
-			check(t, err)
+			testkit.Check(t, err)
 			if me.alone != alone {
 				continue // it was too large: nothing has happened
 			}

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/conq-go/conq/internal/testkit"
 	"github.com/conq-go/conq/kv"
 )
 
@@ -24,14 +25,14 @@ func (s stepBack) Items(r kv.Reader, side Side, limit int) iter.Seq2[kv.KeyValue
 // any more: it is dropped all the same, as no item was fetched for it.
 func TestClockStepsBack(t *testing.T) {
 	for _, side := range []Side{Front, Back} {
-		db := newMemory(t, kv.Limits{})
+		db := testkit.NewMemory(t, kv.Limits{})
 		fill(t, db, 10)
 		c := newClock()
 		s := stage(db, Options{Now: c.now})
 		s.o.Source = stepBack{testQueue, c}
 		live := request{key: s.keys.request(1, Front, []byte("live")), items: 1, deadline: s.deadline()}
 		dead := request{key: s.keys.request(2, side, []byte("dead")), side: side, items: 1, deadline: c.ns.Load() - 1}
-		check(t, db.Transact(t.Context(), func(tx kv.Tx) error {
+		testkit.Check(t, db.Transact(t.Context(), func(tx kv.Tx) error {
 			f := newFulfilment(s, tx)
 			defer f.stop()
 			if err := f.serve([]request{live, dead}); err != nil {
@@ -59,13 +60,13 @@ func (c thrifty) Items(r kv.Reader, side Side, limit int) iter.Seq2[kv.KeyValue,
 // TestReadNoMore checks that no more requests and items are asked for than a transaction of so many
 // operations can serve, and that those are served.
 func TestReadNoMore(t *testing.T) {
-	db := newMemory(t, kv.Limits{Operations: 128})
+	db := testkit.NewMemory(t, kv.Limits{Operations: 128})
 	fill(t, db, 200)
 	s := stage(db, Options{})
 	read := 0
 	s.o.Source = thrifty{testQueue, &read}
 	for half := range 2 {
-		check(t, db.Transact(t.Context(), func(tx kv.Tx) error {
+		testkit.Check(t, db.Transact(t.Context(), func(tx kv.Tx) error {
 			for i := range 100 {
 				op := fmt.Appendf(nil, "%d %03d", half, i)
 				tx.Set(s.keys.request(int64(100*half+i), Front, op), state(1, s.deadline()))
@@ -73,7 +74,7 @@ func TestReadNoMore(t *testing.T) {
 			return nil
 		}))
 	}
-	check(t, db.Transact(t.Context(), func(tx kv.Tx) error {
+	testkit.Check(t, db.Transact(t.Context(), func(tx kv.Tx) error {
 		requests, err := s.requests(tx, s.o.Requests)
 		if err != nil {
 			return err

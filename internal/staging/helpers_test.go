@@ -9,8 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/conq-go/conq/internal/testkit"
 	"github.com/conq-go/conq/kv"
-	"github.com/conq-go/conq/kv/memory"
 	"github.com/conq-go/conq/recipe"
 	"github.com/conq-go/conq/subspace"
 	"github.com/conq-go/conq/tuple"
@@ -67,21 +67,13 @@ func stage(db kv.DB, o Options) *Stage {
 	return New(db, o)
 }
 
-func newMemory(t *testing.T, l kv.Limits) kv.DB {
-	db := memory.New(memory.Options{Limits: l})
-	t.Cleanup(func() { db.Close() })
-	return db
-}
-
 // fill enqueues the numbers from 0 to n.
 func fill(t *testing.T, db kv.DB, n int) {
 	t.Helper()
 	for i := range n {
-		if err := db.Transact(context.Background(), func(tx kv.Tx) error {
+		testkit.NoError(t, db.Transact(context.Background(), func(tx kv.Tx) error {
 			return testQueue.Enqueue(tx, fmt.Append(nil, i))
-		}); err != nil {
-			t.Fatal(err)
-		}
+		}))
 	}
 }
 
@@ -112,7 +104,7 @@ func takeAll(ctx context.Context, s *Stage, side Side, n int) (got []string, err
 // leftovers returns the keys of the staging that are still there.
 func leftovers(t *testing.T, db kv.DB) (n int) {
 	t.Helper()
-	if err := db.ReadTransact(context.Background(), func(r kv.Reader) error {
+	testkit.NoError(t, db.ReadTransact(context.Background(), func(r kv.Reader) error {
 		for _, err := range r.Range(subspace.Named("stage").Range(), kv.RangeOptions{}) {
 			if err != nil {
 				return err
@@ -120,8 +112,14 @@ func leftovers(t *testing.T, db kv.DB) (n int) {
 			n++
 		}
 		return nil
-	}); err != nil {
-		t.Fatal(err)
-	}
+	}))
 	return n
+}
+
+// nothingLeft checks that no key of the staging is still there.
+func nothingLeft(t *testing.T, db kv.DB) {
+	t.Helper()
+	if n := leftovers(t, db); n > 0 {
+		t.Errorf("%d keys are left behind", n)
+	}
 }

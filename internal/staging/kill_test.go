@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/conq-go/conq/internal/testkit"
 	"github.com/conq-go/conq/kv"
 )
 
@@ -32,11 +33,11 @@ type world struct {
 const worldItems = 12
 
 func newWorld(t *testing.T, m *mortal, side Side, n int) *world {
-	w := &world{t: t, db: newMemory(t, kv.Limits{}), m: m, side: side, n: n, keys: map[string]string{}}
+	w := &world{t: t, db: testkit.NewMemory(t, kv.Limits{}), m: m, side: side, n: n, keys: map[string]string{}}
 	m.DB, m.name = w.db, stepName
 	m.died = func() { w.deliver(w.passed) }
 	fill(t, w.db, worldItems)
-	if err := w.db.ReadTransact(t.Context(), func(r kv.Reader) error {
+	testkit.NoError(t, w.db.ReadTransact(t.Context(), func(r kv.Reader) error {
 		for item, err := range testQueue.Items(r, Front, 0) {
 			if err != nil {
 				return err
@@ -44,9 +45,7 @@ func newWorld(t *testing.T, m *mortal, side Side, n int) *world {
 			w.keys[string(item.Key)] = string(item.Value)
 		}
 		return nil
-	}); err != nil {
-		t.Fatal(err)
-	}
+	}))
 	return w
 }
 
@@ -207,9 +206,7 @@ func (w *world) account() {
 			w.t.Errorf("item %d is there %d times; %q were delivered, %q were left", i, n, w.got, left)
 		}
 	}
-	if n := leftovers(w.t, w.db); n > 0 {
-		w.t.Errorf("%d keys of the staging are left behind", n)
-	}
+	nothingLeft(w.t, w.db)
 }
 
 // TestKill stops a client, or leaves it without an answer, at each of its

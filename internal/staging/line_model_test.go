@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/conq-go/conq/internal/testkit"
 	"github.com/conq-go/conq/kv"
 	"github.com/conq-go/conq/tuple"
 )
@@ -45,11 +46,11 @@ type lineModel struct {
 
 func (m *lineModel) entries(r kv.Reader) (all []entry) {
 	for pair, err := range r.Range(m.s.keys.all(lineKind), kv.RangeOptions{}) {
-		check(m.t, err)
+		testkit.Check(m.t, err)
 		elems, err := tuple.Unpack(pair.Key[len(m.s.keys.prefix):])
-		check(m.t, err)
+		testkit.Check(m.t, err)
 		_, deadline, err := parseState(pair)
-		check(m.t, err)
+		testkit.Check(m.t, err)
 		all = append(all, entry{pair.Key, elems[1].(int64), string(elems[2].([]byte)), deadline})
 	}
 	return all
@@ -125,7 +126,7 @@ func (m *lineModel) look(c *lineClient) {
 		before := m.entries(tx)
 		wantFirst, wantOthers, left := m.view(c, before, own)
 		v, err := c.line.Look(tx, c.stamp, func() (int, error) { return m.items, nil })
-		check(m.t, err)
+		testkit.Check(m.t, err)
 		if v.First != wantFirst || v.Others != wantOthers {
 			m.t.Errorf("it is first: %t, and should be: %t; there are others: %t, and should be: %t", v.First, wantFirst, v.Others, wantOthers)
 		}
@@ -217,7 +218,7 @@ func (m *lineModel) checkOwn(tx kv.Tx, c *lineClient, stamp int64) {
 // crowd adds entries of so many clients who have died long ago.
 func (m *lineModel) crowd(n int) {
 	now := m.clock.ns.Load()
-	check(m.t, m.db.Transact(m.t.Context(), func(tx kv.Tx) error {
+	testkit.Check(m.t, m.db.Transact(m.t.Context(), func(tx kv.Tx) error {
 		for i := range n {
 			tx.Set(m.s.keys.waiter(now-m.r.Int64N(int64(time.Minute)), []byte{byte(i)}), state(0, now-1))
 		}
@@ -227,13 +228,13 @@ func (m *lineModel) crowd(n int) {
 
 // leave has c give up.
 func (m *lineModel) leave(c *lineClient) {
-	check(m.t, m.db.Transact(m.t.Context(), func(tx kv.Tx) error {
+	testkit.Check(m.t, m.db.Transact(m.t.Context(), func(tx kv.Tx) error {
 		own := m.s.keys.waiter(c.stamp, c.line.id)
 		before, err := tx.Get(own)
-		check(m.t, err)
+		testkit.Check(m.t, err)
 		c.line.Leave(tx, c.stamp) // it has come since
 		after, err := tx.Get(own)
-		if check(m.t, err); !bytes.Equal(before, after) {
+		if testkit.Check(m.t, err); !bytes.Equal(before, after) {
 			m.t.Errorf("an entry has gone that is not as old")
 		}
 		c.line.Leave(tx, c.stamp+1)
@@ -249,11 +250,11 @@ func (m *lineModel) leave(c *lineClient) {
 func TestLineModel(t *testing.T) {
 	firsts, stuck, opened := 0, 0, 0
 	for seed := range uint64(500) {
-		m := &lineModel{t: t, r: rand.New(rand.NewPCG(seed, 0)), db: newMemory(t, kv.Limits{}), clock: newClock()}
+		m := &lineModel{t: t, r: rand.New(rand.NewPCG(seed, 0)), db: testkit.NewMemory(t, kv.Limits{}), clock: newClock()}
 		m.s = stage(m.db, Options{Now: m.clock.now})
 		for range 4 {
 			l, err := m.s.NewLine()
-			check(t, err)
+			testkit.Check(t, err)
 			m.clients = append(m.clients, &lineClient{line: l, sure: true})
 		}
 		live := m.clients
@@ -281,9 +282,9 @@ func TestLineModel(t *testing.T) {
 		firsts, stuck, opened = firsts+m.firsts, stuck+m.stuck, opened+m.opened
 		m.clock.advance(2 * m.s.o.Lease)
 		last, err := m.s.NewLine()
-		check(t, err)
+		testkit.Check(t, err)
 		for range 40 {
-			check(t, m.db.Transact(t.Context(), func(tx kv.Tx) error {
+			testkit.Check(t, m.db.Transact(t.Context(), func(tx kv.Tx) error {
 				_, err := last.Look(tx, math.MaxInt64, func() (int, error) { return 1, nil })
 				return err
 			}))

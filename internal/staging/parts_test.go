@@ -8,6 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/conq-go/conq/internal/testkit"
 	"github.com/conq-go/conq/kv"
 	"github.com/conq-go/conq/subspace"
 )
@@ -46,7 +47,7 @@ func TestPutBackInParts(t *testing.T) {
 	for most := 1; most <= 7; most++ {
 		synctest.Test(t, func(t *testing.T) {
 			const n = 7
-			db := newMemory(t, kv.Limits{})
+			db := testkit.NewMemory(t, kv.Limits{})
 			fill(t, db, n+3)
 			events := make(map[Kind]Event)
 			s := stage(narrow{db, most}, Options{Observe: func(e Event) {
@@ -77,7 +78,7 @@ func TestPutBackInParts(t *testing.T) {
 // gets it.
 func TestLateForAPart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		db := newMemory(t, kv.Limits{})
+		db := testkit.NewMemory(t, kv.Limits{})
 		fill(t, db, 6)
 		s := stage(db, Options{})
 		late := register(t, s, Front, 5)
@@ -100,9 +101,7 @@ func TestLateForAPart(t *testing.T) {
 		if want := []string{"3", "4"}; err != nil || !slices.Equal(got, want) {
 			t.Errorf("behind him: %v, %v, want %v", got, err, want)
 		}
-		if left := leftovers(t, db); left > 0 {
-			t.Errorf("%d keys are left", left)
-		}
+		nothingLeft(t, db)
 	})
 }
 
@@ -117,16 +116,12 @@ func (db told) Limits() kv.Limits { return db.limits }
 // Dead requests go, however few of them a transaction can remove.
 func TestDropDeadInParts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		db := newMemory(t, kv.Limits{Operations: 8})
+		db := testkit.NewMemory(t, kv.Limits{Operations: 8})
 		for range 10 {
 			register(t, stage(db, Options{}), Front, 1) // and dies
 		}
 		pass(time.Minute)
-		if err := stage(told{db, kv.Limits{Operations: 128}}, Options{}).Expire(t.Context()); err != nil {
-			t.Error(err)
-		}
-		if left := leftovers(t, db); left > 0 {
-			t.Errorf("%d keys are left", left)
-		}
+		testkit.Check(t, stage(told{db, kv.Limits{Operations: 128}}, Options{}).Expire(t.Context()))
+		nothingLeft(t, db)
 	})
 }

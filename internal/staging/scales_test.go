@@ -9,6 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/conq-go/conq/internal/testkit"
 	"github.com/conq-go/conq/kv"
 	"github.com/conq-go/conq/kv/faulty"
 )
@@ -66,7 +67,7 @@ func TestScales(t *testing.T) {
 	const items = 2000
 	rate := func(clients int, take func(kv.DB) func(context.Context) error) (rate float64) {
 		synctest.Test(t, func(t *testing.T) {
-			store := newMemory(t, kv.Limits{})
+			store := testkit.NewMemory(t, kv.Limits{})
 			fill(t, store, items)
 			began := time.Now()
 			db := faulty.New(store, 1, faulty.Options{Latency: 2 * time.Millisecond, CommitLatency: 3 * time.Millisecond})
@@ -81,11 +82,5 @@ func TestScales(t *testing.T) {
 	t.Logf("a second: the recipe with 64 clients %.0f, staging with 64 %.0f, with 256 %.0f", recipe, few, many)
 	if few < 10*recipe || many < 30*recipe {
 		t.Error("staging should do 10 times as much with 64 clients, and 30 times with 256")
-	}
-}
-
-func check(b testing.TB, err error) {
-	if err != nil {
-		b.Error(err)
 	}
 }

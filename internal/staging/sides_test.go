@@ -14,6 +14,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/conq-go/conq/internal/testkit"
 	"github.com/conq-go/conq/kv"
 	"github.com/conq-go/conq/recipe"
 	"github.com/conq-go/conq/subspace"
@@ -94,9 +95,9 @@ func (s prioritySource) Place(key []byte) (group, place []byte) {
 // the priority that its digit says.
 func priorityStage(t *testing.T, values string) (func() *Stage, kv.DB) {
 	t.Helper()
-	db, source := newMemory(t, kv.Limits{}), newPrioritySource()
+	db, source := testkit.NewMemory(t, kv.Limits{}), newPrioritySource()
 	for _, v := range strings.Fields(values) {
-		check(t, db.Transact(t.Context(), func(tx kv.Tx) error {
+		testkit.Check(t, db.Transact(t.Context(), func(tx kv.Tx) error {
 			return source.lasts.Push(tx, []byte(v), int64(v[1]-'0'))
 		}))
 	}
@@ -131,15 +132,13 @@ func TestSides(t *testing.T) {
 			var got []string
 			for _, client := range all { // the first one serves all others
 				look, err := client.step(t.Context())
-				check(t, err)
+				testkit.Check(t, err)
 				got = append(got, strings.Join(look.value, " "))
 			}
 			if strings.Join(got, ", ") != c.want {
 				t.Errorf("got %q, want %q", strings.Join(got, ", "), c.want)
 			}
-			if n := leftovers(t, db); n > 0 {
-				t.Errorf("%d keys are left behind", n)
-			}
+			nothingLeft(t, db)
 		})
 	}
 }
@@ -160,7 +159,7 @@ func TestSidesTogether(t *testing.T) {
 			side := Side(c % int(sides))
 			wg.Go(func() {
 				got, err := takeAll(context.Background(), newStage(), side, 1+c%3)
-				check(t, err)
+				testkit.Check(t, err)
 				if !slices.IsSortedFunc(got, bySide(side)) {
 					t.Errorf("side %d got %q", side, got)
 				}
@@ -175,9 +174,7 @@ func TestSidesTogether(t *testing.T) {
 		if !slices.Equal(all, items) {
 			t.Errorf("%d items came out, want %d, each once", len(all), len(items))
 		}
-		if n := leftovers(t, db); n > 0 {
-			t.Errorf("%d keys are left behind", n)
-		}
+		nothingLeft(t, db)
 	})
 }
 
@@ -220,7 +217,7 @@ func TestFetches(t *testing.T) {
 		{"one", []int{1}, 0, 1}, {"several", []int{1, 5, 3}, 0, 9}, {"more than one transaction serves", []int{4, math.MaxInt, math.MaxInt}, 7, 7},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			db := newMemory(t, kv.Limits{})
+			db := testkit.NewMemory(t, kv.Limits{})
 			fill(t, db, 20)
 			s := stage(db, Options{Items: c.items})
 			limits := map[Side]int{}
@@ -234,7 +231,7 @@ func TestFetches(t *testing.T) {
 			}
 			register(t, dead, Back, 1) // which counts for nothing
 			look, err := first.step(t.Context())
-			check(t, err)
+			testkit.Check(t, err)
 			if len(look.value) != c.wants[0] || len(limits) != 1 || limits[Front] != c.want {
 				t.Errorf("got %q, and asked for %v; want %d items, of the front alone", look.value, limits, c.want)
 			}
@@ -255,9 +252,9 @@ func TestLast(t *testing.T) {
 		newStage, db := priorityStage(t, strings.Join(values, " "))
 		staged := map[string]bool{} // keys
 		list := func(there bool) {
-			check(t, db.ReadTransact(t.Context(), func(r kv.Reader) error {
+			testkit.Check(t, db.ReadTransact(t.Context(), func(r kv.Reader) error {
 				for item, err := range source.Items(r, Front, 100) {
-					check(t, err)
+					testkit.Check(t, err)
 					if staged[string(item.Key)] = true; !there {
 						delete(staged, string(item.Key))
 					}
@@ -281,25 +278,25 @@ func TestLast(t *testing.T) {
 			t.Fatal(err)
 		}
 		list(false)
-		check(t, db.ReadTransact(t.Context(), func(r kv.Reader) error {
+		testkit.Check(t, db.ReadTransact(t.Context(), func(r kv.Reader) error {
 			for priority := range int64(3) {
 				var want int64
 				n := 0
 				for key := range staged {
 					elems, err := source.space.Unpack([]byte(key))
-					check(t, err)
+					testkit.Check(t, err)
 					if elems[0] == priority {
 						want, n = max(want, elems[1].(int64)), n+1
 					}
 				}
 				last, found, err := s.Last(r, tuple.AppendInt(nil, priority))
-				check(t, err)
+				testkit.Check(t, err)
 				if found != (n > 0) || last != want {
 					t.Errorf("seed %d: %d items of priority %d are staged, up to number %d; Last says %d, %t", seed, n, priority, want, last, found)
 				}
 			}
 			any, err := s.AnyPlace(r)
-			check(t, err)
+			testkit.Check(t, err)
 			if any != (len(staged) > 0) {
 				t.Errorf("seed %d: %d items are staged; AnyPlace says %t", seed, len(staged), any)
 			}

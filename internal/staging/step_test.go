@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/conq-go/conq/internal/testkit"
 	"github.com/conq-go/conq/kv"
 	"github.com/conq-go/conq/kv/faulty"
 	"github.com/conq-go/conq/subspace"
@@ -22,7 +23,7 @@ import (
 func TestRegisterLandsLate(t *testing.T) {
 	for after := 1; after <= 5; after++ {
 		t.Run(fmt.Sprint(after), func(t *testing.T) {
-			store := newMemory(t, kv.Limits{})
+			store := testkit.NewMemory(t, kv.Limits{})
 			first := true
 			db := faulty.New(store, 1, faulty.Options{Choose: func() faulty.Fate {
 				if !first {
@@ -39,7 +40,7 @@ func TestRegisterLandsLate(t *testing.T) {
 			mine := register(t, stage(m, Options{}), Front, 1)
 			db.Flush()
 			var there int
-			if err := store.ReadTransact(t.Context(), func(r kv.Reader) error {
+			testkit.NoError(t, store.ReadTransact(t.Context(), func(r kv.Reader) error {
 				value, err := r.Get(mine.key)
 				if err == nil && value == nil {
 					t.Errorf("the client waits for a request that is not there")
@@ -48,9 +49,7 @@ func TestRegisterLandsLate(t *testing.T) {
 					there++
 				}
 				return err
-			}); err != nil {
-				t.Fatal(err)
-			}
+			}))
 			if there != 2 {
 				t.Errorf("%d requests are there, want one of each client", there)
 			}
@@ -68,13 +67,11 @@ func TestTooLarge(t *testing.T) {
 		t.Run(fmt.Sprintf("%d bytes, %d operations", l.Transaction, l.Operations), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				const clients = 40
-				db := newMemory(t, l)
+				db := testkit.NewMemory(t, l)
 				for range clients {
-					if err := db.Transact(t.Context(), func(tx kv.Tx) error {
+					testkit.NoError(t, db.Transact(t.Context(), func(tx kv.Tx) error {
 						return testQueue.Enqueue(tx, make([]byte, size))
-					}); err != nil {
-						t.Fatal(err)
-					}
+					}))
 				}
 				register(t, stage(db, Options{}), Front, 3) // and dies
 				var wg sync.WaitGroup
@@ -133,7 +130,7 @@ func (c *contexts) Transact(ctx context.Context, f func(kv.Tx) error) error {
 // watches, and leaves none behind.
 func TestWatchesEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		db := newMemory(t, kv.Limits{})
+		db := testkit.NewMemory(t, kv.Limits{})
 		s := stage(db, Options{})
 		var ahead []*taking[[]string]
 		for range 20 {
@@ -165,7 +162,7 @@ func TestWatchesEnd(t *testing.T) {
 // TestCancelWhileUnknown cancels a client whose collecting has an unknown outcome:
 // it finds out before it leaves, and returns the item that it has taken.
 func TestCancelWhileUnknown(t *testing.T) {
-	db := newMemory(t, kv.Limits{})
+	db := testkit.NewMemory(t, kv.Limits{})
 	fill(t, db, 1)
 	ctx, cancel := context.WithCancel(t.Context())
 	m := &mortal{DB: db, name: stepName, at: 2, fate: unknownApplied}
@@ -215,7 +212,7 @@ func (b *breaking) Transact(ctx context.Context, f func(kv.Tx) error) error {
 // what it was given, with an unknown outcome: its error tells that items may be gone.
 func TestLeaveUnknown(t *testing.T) {
 	for _, why := range []error{errBroken, errStop, context.Canceled} {
-		store := newMemory(t, kv.Limits{})
+		store := testkit.NewMemory(t, kv.Limits{})
 		fill(t, store, 1)
 		db := &breaking{DB: store, at: 2} // after its request
 		mine := register(t, stage(db, Options{}), Front, 1)
@@ -234,11 +231,11 @@ func TestLeaveUnknown(t *testing.T) {
 
 // TestForget checks that outcome keys don't stay behind.
 func TestForget(t *testing.T) {
-	store := newMemory(t, kv.Limits{})
+	store := testkit.NewMemory(t, kv.Limits{})
 	fill(t, store, 1)
 	s := stage(&mortal{DB: store, name: stepName, fate: unknownApplied}, Options{})
 	keys := func() (n int) {
-		if err := store.ReadTransact(t.Context(), func(r kv.Reader) error {
+		testkit.NoError(t, store.ReadTransact(t.Context(), func(r kv.Reader) error {
 			for pair, err := range r.Range(subspace.Named("outcomes").Range(), kv.RangeOptions{}) {
 				if err != nil {
 					return err
@@ -248,9 +245,7 @@ func TestForget(t *testing.T) {
 				}
 			}
 			return nil
-		}); err != nil {
-			t.Fatal(err)
-		}
+		}))
 		return n
 	}
 	if _, err := takeAll(t.Context(), s, Front, 1); err != nil || keys() == 0 {
@@ -266,7 +261,7 @@ func TestForget(t *testing.T) {
 func TestCollectOrExpire(t *testing.T) {
 	for _, first := range []string{"owner", "expiry"} {
 		t.Run(first+" commits first", func(t *testing.T) {
-			db, clock := newMemory(t, kv.Limits{}), newClock()
+			db, clock := testkit.NewMemory(t, kv.Limits{}), newClock()
 			fill(t, db, 1)
 			s := stage(db, Options{Now: clock.now})
 			owner := register(t, s, Front, 1)
@@ -278,7 +273,7 @@ func TestCollectOrExpire(t *testing.T) {
 				look, err := owner.step(t.Context())
 				return look.value, err
 			}
-			expire := func() { check(t, s.expire(t.Context())) }
+			expire := func() { testkit.Check(t, s.expire(t.Context())) }
 			var got []string
 			var err error
 			if first == "expiry" {
@@ -294,7 +289,7 @@ func TestCollectOrExpire(t *testing.T) {
 					}
 					return nil
 				}})
-				check(t, late.expire(t.Context()))
+				testkit.Check(t, late.expire(t.Context()))
 			}
 			if first == "expiry" && (got != nil || !errors.Is(err, errExpired)) {
 				t.Errorf("the owner got %q, %v", got, err)

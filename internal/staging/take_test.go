@@ -13,11 +13,12 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/conq-go/conq/internal/testkit"
 	"github.com/conq-go/conq/kv"
 )
 
 func TestTakeAlone(t *testing.T) {
-	db := newMemory(t, kv.Limits{})
+	db := testkit.NewMemory(t, kv.Limits{})
 	fill(t, db, 5)
 	s := stage(db, Options{})
 	for _, c := range []struct {
@@ -36,16 +37,14 @@ func TestTakeAlone(t *testing.T) {
 			t.Errorf("side %d of an empty queue: got %q, %v", side, got, err)
 		}
 	}
-	if n := leftovers(t, db); n > 0 {
-		t.Errorf("%d keys are left behind", n)
-	}
+	nothingLeft(t, db)
 }
 
 // TestTakeTogether has many clients in several processes drain a queue from both
 // ends.
 func TestTakeTogether(t *testing.T) {
 	const items, processes, clients = 600, 8, 6
-	db := newMemory(t, kv.Limits{})
+	db := testkit.NewMemory(t, kv.Limits{})
 	fill(t, db, items)
 	var events struct {
 		sync.Mutex
@@ -72,9 +71,7 @@ func TestTakeTogether(t *testing.T) {
 		for c := range clients {
 			wg.Go(func() {
 				mine, err := takeAll(t.Context(), s, Side(c%2), 1+c/3)
-				if err != nil {
-					t.Error(err)
-				}
+				testkit.Check(t, err)
 				mu.Lock()
 				defer mu.Unlock()
 				for i, item := range mine {
@@ -92,9 +89,7 @@ func TestTakeTogether(t *testing.T) {
 			t.Errorf("item %d was taken %d times", i, n)
 		}
 	}
-	if n := leftovers(t, db); n > 0 {
-		t.Errorf("%d keys are left behind", n)
-	}
+	nothingLeft(t, db)
 	if events.most < 2 {
 		t.Errorf("no transaction of %d served more than one request", events.fulfilled)
 	}
@@ -108,12 +103,10 @@ func number(s string) int {
 // TestLargeValues drains values that are near the limits of FoundationDB.
 func TestLargeValues(t *testing.T) {
 	const items, clients, size = 1000, 64, 90_000
-	db := newMemory(t, kv.Limits{Transaction: 10_000_000, Value: 100_000})
+	db := testkit.NewMemory(t, kv.Limits{Transaction: 10_000_000, Value: 100_000})
 	for i := range items {
 		value := append(fmt.Appendf(nil, "%d ", i), bytes.Repeat([]byte{'x'}, size)...)
-		if err := db.Transact(t.Context(), func(tx kv.Tx) error { return testQueue.Enqueue(tx, value) }); err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, db.Transact(t.Context(), func(tx kv.Tx) error { return testQueue.Enqueue(tx, value) }))
 	}
 	var mu sync.Mutex
 	var wg sync.WaitGroup
@@ -122,9 +115,7 @@ func TestLargeValues(t *testing.T) {
 		s := stage(db, Options{})
 		wg.Go(func() {
 			mine, err := takeAll(t.Context(), s, Front, 1+c%3)
-			if err != nil {
-				t.Error(err)
-			}
+			testkit.Check(t, err)
 			mu.Lock()
 			defer mu.Unlock()
 			for _, item := range mine {
@@ -159,7 +150,7 @@ func TestBounds(t *testing.T) {
 		{"engine's operations", Options{}, kv.Limits{Operations: overhead + perRequest + 4*perItem}, 4},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			db := newMemory(t, c.l)
+			db := testkit.NewMemory(t, c.l)
 			fill(t, db, 10)
 			got, err := Take(t.Context(), stage(db, c.o), Front, 10, nil, values)
 			if err != nil || len(got) != c.want {
@@ -171,7 +162,7 @@ func TestBounds(t *testing.T) {
 
 // TestCollectFails checks that an error of collect loses nothing.
 func TestCollectFails(t *testing.T) {
-	db, clock := newMemory(t, kv.Limits{}), newClock()
+	db, clock := testkit.NewMemory(t, kv.Limits{}), newClock()
 	fill(t, db, 2)
 	s := stage(db, Options{Now: clock.now})
 	broken := errors.New("broken")
@@ -189,9 +180,7 @@ func TestCollectFails(t *testing.T) {
 func register(t *testing.T, s *Stage, side Side, n int) *taking[[]string] {
 	t.Helper()
 	op, err := s.newOp()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 	dead := &taking[[]string]{s: s, side: side, n: n, collect: values, op: op}
 	dead.unwatch = func() {}
 	t.Cleanup(func() { dead.unwatch() })
@@ -205,7 +194,7 @@ func register(t *testing.T, s *Stage, side Side, n int) *taking[[]string] {
 // fulfilled take over, and that its own items come back in their place.
 func TestFirstClientDies(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		db := newMemory(t, kv.Limits{})
+		db := testkit.NewMemory(t, kv.Limits{})
 		fill(t, db, 4)
 		register(t, stage(db, Options{}), Front, 2)
 		started := time.Now()
@@ -221,16 +210,14 @@ func TestFirstClientDies(t *testing.T) {
 		if err != nil || !slices.Equal(got, []string{"0", "1", "3"}) {
 			t.Errorf("after the lease %q, %v are taken; want all others in order", got, err)
 		}
-		if n := leftovers(t, db); n > 0 {
-			t.Errorf("%d keys are left behind", n)
-		}
+		nothingLeft(t, db)
 	})
 }
 
 // TestLateOwner checks that a client which comes after its deadline gets no item
 // that another one got, and none is lost.
 func TestLateOwner(t *testing.T) {
-	db, clock := newMemory(t, kv.Limits{}), newClock()
+	db, clock := testkit.NewMemory(t, kv.Limits{}), newClock()
 	fill(t, db, 3)
 	s := stage(db, Options{Now: clock.now})
 	late := register(t, s, Front, 1)
@@ -252,7 +239,7 @@ func TestLateOwner(t *testing.T) {
 
 // TestCancel cancels a client before and after it was served.
 func TestCancel(t *testing.T) {
-	db := newMemory(t, kv.Limits{})
+	db := testkit.NewMemory(t, kv.Limits{})
 	fill(t, db, 3)
 	s := stage(db, Options{})
 	early := register(t, s, Front, 1)
@@ -269,7 +256,5 @@ func TestCancel(t *testing.T) {
 	if got, err := takeAll(t.Context(), s, Front, 1); err != nil || !slices.Equal(got, []string{"1"}) {
 		t.Errorf("%q, %v are left", got, err)
 	}
-	if n := leftovers(t, db); n > 0 {
-		t.Errorf("%d keys are left behind", n)
-	}
+	nothingLeft(t, db)
 }

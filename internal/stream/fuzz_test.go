@@ -5,6 +5,8 @@ import (
 	"errors"
 	"reflect"
 	"testing"
+
+	"github.com/conq-go/conq/internal/testkit"
 )
 
 // Whatever bytes it is given, a reader ends with an error or with what can be written
@@ -35,9 +37,7 @@ func checkRead(t *testing.T, b []byte) {
 		return
 	}
 	again, err := read(bytes.NewReader(c.bytes(t)), 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 	if !reflect.DeepEqual(again, c) {
 		t.Fatalf("read %v, then %v", c, again)
 	}

@@ -13,6 +13,8 @@ import (
 	"strings"
 	"testing"
 	"testing/iotest"
+
+	"github.com/conq-go/conq/internal/testkit"
 )
 
 // content is what a stream holds.
@@ -39,9 +41,7 @@ func (c content) write(w io.Writer) error {
 func (c content) bytes(t testing.TB) []byte {
 	t.Helper()
 	var b bytes.Buffer
-	if err := c.write(&b); err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, c.write(&b))
 	return b.Bytes()
 }
 
@@ -135,9 +135,7 @@ func TestBytes(t *testing.T) {
 	c := content{[]Queue{{"k", "q"}}, [][]Item{{item("p", "xy")}}}
 	body := "01" + "016b" + "0171" + "01" + "0170" + "027879" + "00" + "01" + "01" + "02"
 	want, err := hex.DecodeString("89636f6e710d0a1a0a" + "00000001" + "0000000f" + body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 	want = binary.BigEndian.AppendUint32(want, crc32.Checksum(want, crc32.MakeTable(crc32.Castagnoli)))
 	if got := c.bytes(t); !bytes.Equal(got, want) {
 		t.Errorf("got  %x\nwant %x", got, want)
@@ -230,9 +228,7 @@ func TestEnd(t *testing.T) {
 	if _, err := s.Item(); err != io.EOF || items != 5 {
 		t.Errorf("behind %d items: error %v", items, err)
 	}
-	if err := s.End(); err != nil {
-		t.Error(err)
-	}
+	testkit.Check(t, s.End())
 	if err := s.End(); err != errEnded {
 		t.Errorf("it ends again: error %v", err)
 	}
@@ -375,9 +371,7 @@ func TestHeader(t *testing.T) {
 			t.Errorf("%.20q: CheckHeader: %v, want %v", c.input, got, err)
 		}
 	}
-	if err := CheckHeader(whole[:HeaderSize]); err != nil {
-		t.Error(err)
-	}
+	testkit.Check(t, CheckHeader(whole[:HeaderSize]))
 }
 
 // A payload over the reader's limit is an error before it is read.

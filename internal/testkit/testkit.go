@@ -29,6 +29,17 @@ func NoError(t TB, err error) {
 	}
 }
 
+// Check reports an error. Unlike NoError it may be called in any goroutine.
+func Check(t interface {
+	Helper()
+	Error(args ...any)
+}, err error) {
+	t.Helper()
+	if err != nil {
+		t.Error(err)
+	}
+}
+
 // WantError ends the test unless the error is the one wanted, and says texts.
 func WantError(t TB, got, want error, texts ...string) {
 	t.Helper()

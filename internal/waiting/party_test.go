@@ -10,6 +10,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
+
+	"github.com/conq-go/conq/internal/testkit"
 )
 
 // attempts is a Take of several attempts: before each it asks who is still there,
@@ -124,9 +126,7 @@ func TestClose(t *testing.T) {
 			if r.Waiting() != 0 || left.Load() == 0 { // some may have left together
 				t.Errorf("%d still wait, and the last has left %d times", r.Waiting(), left.Load())
 			}
-			if err := r.Drained(context.Background()); err != nil {
-				t.Error(err)
-			}
+			testkit.Check(t, r.Drained(context.Background()))
 			if err := <-wait(context.Background(), r); !errors.Is(err, closed) {
 				t.Errorf("who comes later gets %v", err)
 			}
@@ -156,9 +156,7 @@ func TestDrained(t *testing.T) {
 		}
 		close(q.gate)
 		<-last
-		if err := r.Drained(context.Background()); err != nil {
-			t.Error(err)
-		}
+		testkit.Check(t, r.Drained(context.Background()))
 	})
 }
 

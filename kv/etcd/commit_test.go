@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/conq-go/conq/internal/testkit"
 	"github.com/conq-go/conq/kv"
 	"github.com/conq-go/conq/kv/memory"
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
@@ -24,7 +25,7 @@ func TestFullDatabase(t *testing.T) {
 	}
 	value := func() (value string) {
 		t.Helper()
-		must(t, db.ReadTransact(t.Context(), func(r kv.Reader) error {
+		testkit.NoError(t, db.ReadTransact(t.Context(), func(r kv.Reader) error {
 			b, err := r.Get([]byte("a"))
 			value = string(b)
 			return err
@@ -84,7 +85,7 @@ func TestClearsInPartsUnseen(t *testing.T) {
 	set(t, db, keys...)
 	for _, gone := range [][2]int{{200, 250}, {100, 240}, {128, 290}, {3, 5}, {7, 8}} { // 129 are seen
 		want := slices.DeleteFunc(f.store(db), func(key string) bool { return key == keys[gone[0]] || key == keys[gone[1]] })
-		must(t, db.Transact(t.Context(), func(tx kv.Tx) error {
+		testkit.NoError(t, db.Transact(t.Context(), func(tx kv.Tx) error {
 			tx.AddReadConflict(kv.Range{Begin: []byte(queue), End: []byte(queue + "\xff")})
 			tx.Clear([]byte(keys[gone[0]]))
 			tx.Clear([]byte(keys[gone[1]]))
@@ -101,14 +102,14 @@ func TestClearsInPartsUnseen(t *testing.T) {
 func TestKnownKeyOfOthers(t *testing.T) {
 	f := newFakeCluster()
 	db, others := f.open(t), f.open(t)
-	must(t, db.Transact(t.Context(), func(tx kv.Tx) error {
+	testkit.NoError(t, db.Transact(t.Context(), func(tx kv.Tx) error {
 		_, err := tx.Get([]byte("k"))
 		tx.Set([]byte("k"), nil)
 		return err
 	}))
 	set(t, others, "k")
 	attempts := 0
-	must(t, db.Transact(t.Context(), func(tx kv.Tx) error {
+	testkit.NoError(t, db.Transact(t.Context(), func(tx kv.Tx) error {
 		if attempts++; attempts > 2 {
 			return errors.New("it conflicts with nothing")
 		}
@@ -128,7 +129,7 @@ func TestForeign(t *testing.T) {
 	defer local.Close()
 	f := newFakeCluster()
 	db, again := f.open(t), f.open(t)
-	must(t, db.Transact(t.Context(), func(tx kv.Tx) error {
+	testkit.NoError(t, db.Transact(t.Context(), func(tx kv.Tx) error {
 		if !kv.Foreign(local, tx) || kv.Foreign(db, tx) || kv.Foreign(again, tx) {
 			t.Error("a transaction of a cluster is not taken for what it is")
 		}

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/conq-go/conq/internal/testkit"
 	"github.com/conq-go/conq/kv"
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	"go.etcd.io/etcd/api/v3/mvccpb"
@@ -74,7 +75,7 @@ func TestBusyMember(t *testing.T) {
 		return nil, nil
 	}
 	attempts := 0
-	must(t, db.Transact(t.Context(), func(tx kv.Tx) error {
+	testkit.NoError(t, db.Transact(t.Context(), func(tx kv.Tx) error {
 		attempts++
 		tx.Set([]byte("a"), nil)
 		return nil
@@ -135,8 +136,8 @@ func TestTooLargeForServers(t *testing.T) {
 			t.Errorf("too many %s: error %v, want ErrTooLarge", name, err)
 		}
 	}
-	must(t, read(5))
-	must(t, set(5, 1))
+	testkit.NoError(t, read(5))
+	testkit.NoError(t, set(5, 1))
 }
 
 // A transaction of reads that such servers take one by one is not refused because others began alike.
@@ -144,7 +145,7 @@ func TestReadsAheadForServers(t *testing.T) {
 	db := newFakeCluster().open(t)
 	db.conn.kv = lessThanUsual{db.conn.kv}
 	for range 2 * maxIdle {
-		must(t, db.ReadTransact(t.Context(), func(r kv.Reader) error {
+		testkit.NoError(t, db.ReadTransact(t.Context(), func(r kv.Reader) error {
 			for i := range maxAhead {
 				if _, err := r.Get(fmt.Append(nil, "key ", i)); err != nil {
 					return err
@@ -162,11 +163,11 @@ func TestTrimForServers(t *testing.T) {
 		t.Helper()
 		log := db.layout.logRange()
 		response, err := db.conn.Range(t.Context(), &pb.RangeRequest{Key: log.Begin, RangeEnd: log.End})
-		must(t, err)
+		testkit.NoError(t, err)
 		return response.Kvs
 	}
 	for len(entries()) <= maxLog {
-		must(t, db.Transact(t.Context(), func(tx kv.Tx) error {
+		testkit.NoError(t, db.Transact(t.Context(), func(tx kv.Tx) error {
 			tx.AddWriteConflict(kv.KeyRange([]byte("k")))
 			return nil
 		}))
@@ -179,7 +180,7 @@ func TestTrimForServers(t *testing.T) {
 		t.Errorf("%d of %d entries are gone, want %d", gone, len(before), maxOperations-1)
 	}
 	response, err := db.conn.Range(t.Context(), &pb.RangeRequest{Key: []byte(db.layout.floor)})
-	must(t, err)
+	testkit.NoError(t, err)
 	var floor int64
 	for _, found := range response.Kvs {
 		floor = parseFloor(found.Value)

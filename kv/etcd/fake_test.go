@@ -7,6 +7,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/conq-go/conq/internal/testkit"
 	"github.com/conq-go/conq/kv"
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	"go.etcd.io/etcd/api/v3/mvccpb"
@@ -37,9 +38,7 @@ func newFakeCluster() *fakeCluster {
 func (f *fakeCluster) open(t testing.TB) *DB {
 	t.Helper()
 	o, err := Options{Endpoints: []string{"fake:2379"}}.withDefaults()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 	ctx, stop := context.WithCancelCause(context.Background())
 	t.Cleanup(func() { stop(kv.ErrClosed) })
 	db := &DB{
@@ -224,21 +223,11 @@ func (f *fakeCluster) store(db *DB) (keys []string) {
 func set(t testing.TB, db *DB, keys ...string) {
 	t.Helper()
 	for part := range slices.Chunk(keys, 100) {
-		must(t, db.Transact(t.Context(), func(tx kv.Tx) error {
+		testkit.NoError(t, db.Transact(t.Context(), func(tx kv.Tx) error {
 			for _, key := range part {
 				tx.Set([]byte(key), []byte(key))
 			}
 			return nil
 		}))
-	}
-}
-
-func must(t interface {
-	Helper()
-	Fatal(...any)
-}, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/conq-go/conq/internal/testkit"
 	"github.com/conq-go/conq/kv"
 	"pgregory.net/rapid"
 )
@@ -65,7 +66,7 @@ func TestManyRangesWithKeys(t *testing.T) {
 		}
 		clears := func(key string) func() {
 			return func() {
-				must(t, other.Transact(t.Context(), func(tx kv.Tx) error { tx.Clear([]byte(key)); return nil }))
+				testkit.NoError(t, other.Transact(t.Context(), func(tx kv.Tx) error { tx.Clear([]byte(key)); return nil }))
 			}
 		}
 		if attempts, err := run(func() {}); attempts != 1 || err != nil {
@@ -115,7 +116,7 @@ func TestCommitsOnlyWhatIsStillSo(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		f := newFakeCluster()
 		m := stillSo{T: rt, ctx: t.Context(), f: f, db: f.open(t), other: f.open(t)}
-		must(rt, m.other.Transact(m.ctx, m.change(60)))
+		testkit.NoError(rt, m.other.Transact(m.ctx, m.change(60)))
 		m.reads = m.someReads()
 		m.adds, m.sets = rapid.IntRange(0, 50).Draw(rt, "adds"), rapid.IntRange(1, 12).Draw(rt, "sets")
 		m.gets = rapid.SampledFrom([]int{0, 0, 100, 112}).Draw(rt, "reads of other keys") // little room is left
@@ -218,7 +219,7 @@ func (m *stillSo) transact() bool {
 		m.touchOthers(tx)
 		for _, f := range between {
 			if attempts == 1 {
-				must(m.T, m.other.Transact(m.ctx, f))
+				testkit.NoError(m.T, m.other.Transact(m.ctx, f))
 			}
 		}
 		for _, key := range clears {
@@ -233,7 +234,7 @@ func (m *stillSo) transact() bool {
 	if errors.Is(err, kv.ErrTooLarge) { // ranges over families, with all their keys
 		return false
 	}
-	must(m.T, err)
+	testkit.NoError(m.T, err)
 	if !slices.Equal(got, now) {
 		m.Errorf("it has committed in attempt %d having read %q, and there was %q", attempts, got, now)
 	}
@@ -247,7 +248,7 @@ func (m *stillSo) transact() bool {
 func (m *stillSo) touchOthers(tx kv.Tx) {
 	for i := range m.gets {
 		_, err := tx.Get(fmt.Append(nil, "get", i))
-		must(m.T, err)
+		testkit.NoError(m.T, err)
 	}
 	for i := range m.adds {
 		tx.Add(fmt.Append(nil, "sum", i), 1)

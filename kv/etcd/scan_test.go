@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/conq-go/conq"
+	"github.com/conq-go/conq/internal/testkit"
 	"github.com/conq-go/conq/kv"
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
@@ -37,7 +38,7 @@ func TestEndOfRangeFarBehindHint(t *testing.T) {
 				t.Helper()
 				var got []string
 				before := f.requests
-				must(t, reader.ReadTransact(t.Context(), func(r kv.Reader) error {
+				testkit.NoError(t, reader.ReadTransact(t.Context(), func(r kv.Reader) error {
 					for pair, err := range r.Range(kv.PrefixRange([]byte("q")), kv.RangeOptions{Limit: limit, Reverse: true}) {
 						if err != nil {
 							return err
@@ -70,15 +71,15 @@ func TestEnqueueAfterManyByOthers(t *testing.T) {
 	for i := range queues {
 		var err error
 		queues[i], err = conq.OpenQueue(f.open(t), "q", conq.String())
-		must(t, err)
-		must(t, queues[i].Enqueue(t.Context(), "first"))
-		must(t, queues[i].Enqueue(t.Context(), "second"))
+		testkit.NoError(t, err)
+		testkit.NoError(t, queues[i].Enqueue(t.Context(), "first"))
+		testkit.NoError(t, queues[i].Enqueue(t.Context(), "second"))
 	}
 	for range 100 {
-		must(t, queues[1].EnqueueAll(t.Context(), slices.Repeat([]string{"x"}, 100)))
+		testkit.NoError(t, queues[1].EnqueueAll(t.Context(), slices.Repeat([]string{"x"}, 100)))
 	}
 	before := f.requests
-	must(t, queues[0].Enqueue(t.Context(), "last"))
+	testkit.NoError(t, queues[0].Enqueue(t.Context(), "last"))
 	if requests := f.requests - before; requests > 40 {
 		t.Errorf("an enqueue behind 10,000 items of others took %d requests, want 40 at most", requests)
 	}
@@ -97,7 +98,7 @@ func TestLaggingMember(t *testing.T) {
 		want  []string
 	}{{"a", []string{"a", "b"}}, {"b", []string{"a", "b", "ca"}}} {
 		first := c.first
-		must(t, db.ReadTransact(t.Context(), func(r kv.Reader) error {
+		testkit.NoError(t, db.ReadTransact(t.Context(), func(r kv.Reader) error {
 			if value, err := r.Get([]byte(first)); err != nil || string(value) != first {
 				t.Errorf("%s is %q, %v", first, value, err)
 			}

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/conq-go/conq/internal/testkit"
 	"github.com/conq-go/conq/kv"
 )
 
@@ -43,9 +44,7 @@ func TestParseURL(t *testing.T) {
 func TestParseURLRefuses(t *testing.T) {
 	t.Setenv(PasswordVariable, "")
 	noCertificate := filepath.Join(t.TempDir(), "empty.pem")
-	if err := os.WriteFile(noCertificate, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, os.WriteFile(noCertificate, nil, 0o600))
 	for url, want := range map[string]string{
 		"etcd:":                          "begins with etcd://",
 		"etcd:h:2379":                    "begins with etcd://",

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/conq-go/conq/internal/testkit"
 	"github.com/conq-go/conq/kv"
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
@@ -30,7 +31,7 @@ func TestWatchOfMemberThatWentDark(t *testing.T) {
 	dark := darkWatcher{asked: make(chan struct{})}
 	db.conn.client = &clientv3.Client{Watcher: dark}
 	var told <-chan error
-	must(t, db.Transact(t.Context(), func(tx kv.Tx) error {
+	testkit.NoError(t, db.Transact(t.Context(), func(tx kv.Tx) error {
 		told = tx.Watch([]byte("a"))
 		return nil
 	}))

@@ -7,6 +7,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/conq-go/conq/internal/testkit"
 	"github.com/conq-go/conq/kv"
 	"github.com/conq-go/conq/kv/faulty"
 	"github.com/conq-go/conq/kv/memory"
@@ -58,7 +59,7 @@ func TestFoundationDBRates(t *testing.T) {
 			verb := enqueue
 			if c.verb == "dequeue" {
 				for range 3000 {
-					must(t, store.Transact(t.Context(), enqueue))
+					testkit.NoError(t, store.Transact(t.Context(), enqueue))
 				}
 				verb = func(tx kv.Tx) error {
 					_, _, err := q.Dequeue(tx)
@@ -83,11 +84,11 @@ func TestFoundationDBWatch(t *testing.T) {
 		soon, late := 0, 0
 		for range rounds {
 			var told <-chan error
-			must(t, db.Transact(t.Context(), func(tx kv.Tx) error { told = tx.Watch([]byte("k")); return nil }))
+			testkit.NoError(t, db.Transact(t.Context(), func(tx kv.Tx) error { told = tx.Watch([]byte("k")); return nil }))
 			time.Sleep(5 * time.Millisecond) // until it is set
-			must(t, set(t, db, "k", time.Now().String()))
+			testkit.NoError(t, set(t, db, "k", time.Now().String()))
 			began := time.Now()
-			must(t, <-told)
+			testkit.NoError(t, <-told)
 			switch took := time.Since(began); {
 			case took <= 2*time.Millisecond: // and half a commit more or less
 				soon++

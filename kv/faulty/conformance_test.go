@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/conq-go/conq/internal/testkit"
 	"github.com/conq-go/conq/kv"
 	"github.com/conq-go/conq/kv/embedded"
 	"github.com/conq-go/conq/kv/faulty"
@@ -57,9 +58,7 @@ func overEmbedded() kvtest.Engine {
 			Durability: embedded.Memory,
 			Now:        func() time.Time { return time.Now().Add(time.Duration(offset.Load())) },
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, err)
 		db := faulty.New(inner, 1, faulty.Options{})
 		dirs[db] = dir
 		return db

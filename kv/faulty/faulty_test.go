@@ -11,6 +11,7 @@ import (
 	"testing"
 	"testing/synctest"
 
+	"github.com/conq-go/conq/internal/testkit"
 	"github.com/conq-go/conq/kv"
 	"github.com/conq-go/conq/kv/faulty"
 	"github.com/conq-go/conq/kv/memory"
@@ -23,7 +24,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 func open(t *testing.T, o faulty.Options) (*faulty.DB, *memory.DB) {
 	inner := memory.New(memory.Options{})
 	db := faulty.New(inner, 1, o)
-	t.Cleanup(func() { must(t, db.Close()) })
+	t.Cleanup(func() { testkit.NoError(t, db.Close()) })
 	return db, inner
 }
 
@@ -35,13 +36,6 @@ func chosen(fates ...faulty.Fate) faulty.Options {
 		}
 		return fate
 	}}
-}
-
-func must(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
 }
 
 func set(t *testing.T, db kv.DB, key, value string) error {
@@ -59,7 +53,7 @@ func swap(t *testing.T, db kv.DB, key, value string) error {
 
 func get(t *testing.T, db kv.DB, key string) (value string) {
 	t.Helper()
-	must(t, db.ReadTransact(t.Context(), func(r kv.Reader) error {
+	testkit.NoError(t, db.ReadTransact(t.Context(), func(r kv.Reader) error {
 		b, err := r.Get([]byte(key))
 		value = string(b)
 		return err
@@ -87,7 +81,7 @@ func TestDroppedAndApplied(t *testing.T) {
 	db, inner := open(t, chosen(faulty.Fate{Outcome: faulty.Dropped}, faulty.Fate{Outcome: faulty.Applied}))
 	wantUnknown(t, set(t, db, "dropped", "x"))
 	wantUnknown(t, set(t, db, "applied", "x"))
-	must(t, set(t, db, "committed", "x"))
+	testkit.NoError(t, set(t, db, "committed", "x"))
 	if got := get(t, inner, "dropped") + "," + get(t, inner, "applied") + "," + get(t, inner, "committed"); got != ",x,x" {
 		t.Errorf("the store holds %s", got)
 	}
@@ -98,7 +92,7 @@ func TestDroppedAndApplied(t *testing.T) {
 func TestConflicted(t *testing.T) {
 	db, inner := open(t, chosen(faulty.Fate{Outcome: faulty.Conflicted}, faulty.Fate{Outcome: faulty.Conflicted}))
 	n := 0
-	must(t, db.Transact(t.Context(), func(tx kv.Tx) error {
+	testkit.NoError(t, db.Transact(t.Context(), func(tx kv.Tx) error {
 		n++
 		tx.OnCommit(func() {
 			if n != 3 {
@@ -159,7 +153,7 @@ func TestLateLandsAtItsStep(t *testing.T) {
 		db, inner := open(t, chosen(faulty.Fate{Outcome: faulty.Late, After: after}))
 		wantUnknown(t, set(t, db, "k", "late"))
 		seen, n := get(t, inner, "k"), 0
-		must(t, db.Transact(t.Context(), func(tx kv.Tx) error {
+		testkit.NoError(t, db.Transact(t.Context(), func(tx kv.Tx) error {
 			n++
 			value, err := tx.Get([]byte("k"))
 			seen += fmt.Sprintf(", in %d %s", n, value)
@@ -182,9 +176,9 @@ func TestLateConflicts(t *testing.T) {
 		"there and back": func(tx kv.Tx) { tx.Clear([]byte("k")); tx.Set([]byte("k"), []byte("old")) },
 	} {
 		db, inner := open(t, chosen(faulty.Fate{}, faulty.Fate{Outcome: faulty.Late}))
-		must(t, set(t, db, "k", "old"))
+		testkit.NoError(t, set(t, db, "k", "old"))
 		wantUnknown(t, swap(t, db, "k", "late"))
-		must(t, db.Transact(t.Context(), func(tx kv.Tx) error { change(tx); return nil }))
+		testkit.NoError(t, db.Transact(t.Context(), func(tx kv.Tx) error { change(tx); return nil }))
 		db.Flush()
 		if got := get(t, inner, "k"); got == "late" {
 			t.Errorf("%s: the late commit landed", name)
@@ -238,8 +232,8 @@ func TestCloseReleases(t *testing.T) {
 		if held := db.Stats().Held; held != 1 {
 			t.Fatalf("%d commits are held, want 1", held)
 		}
-		must(t, db.Close())
-		must(t, db.Close())
+		testkit.NoError(t, db.Close())
+		testkit.NoError(t, db.Close())
 		s := db.Stats()
 		if s.Held != 0 || s.Landed+s.Lost != 1 {
 			t.Errorf("statistics after Close: %+v", s)
@@ -318,7 +312,7 @@ func TestCancel(t *testing.T) {
 			t.Errorf("at %s the transaction's context has the cause %v", at, context.Cause(own))
 		}
 		calls[at]++
-		must(t, db.Close())
+		testkit.NoError(t, db.Close())
 	}
 	for _, at := range []string{"begin", "Get", "Range", "Set", "Clear", "Watch", "commit", "none"} {
 		if calls[at] == 0 {
@@ -365,7 +359,7 @@ func TestWatch(t *testing.T) {
 			return nil
 		})
 		if c.fate == faulty.Committed {
-			must(t, set(t, inner, "k", "x"))
+			testkit.NoError(t, set(t, inner, "k", "x"))
 		}
 		if err, open := <-first; !errors.Is(err, c.want) || open != (c.want != nil) {
 			t.Errorf("outcome %d: the watch told %v, want %v", c.fate, err, c.want)
@@ -381,13 +375,13 @@ func TestWatchOfReader(t *testing.T) {
 		ctx, cancel := context.WithCancelCause(t.Context())
 		var watch [2]<-chan error
 		for i, ctx := range []context.Context{ctx, t.Context()} {
-			must(t, db.Transact(ctx, func(tx kv.Tx) error { watch[i] = tx.Watch([]byte("k")); return nil }))
+			testkit.NoError(t, db.Transact(ctx, func(tx kv.Tx) error { watch[i] = tx.Watch([]byte("k")); return nil }))
 		}
 		cancel(cause)
 		if err := <-watch[0]; err != cause {
 			t.Errorf("after its context has ended the watch told %v", err)
 		}
-		must(t, db.Close())
+		testkit.NoError(t, db.Close())
 		if err := <-watch[1]; err != kv.ErrClosed {
 			t.Errorf("after Close the watch told %v", err)
 		}
@@ -425,7 +419,7 @@ func TestSameSeedSameFaults(t *testing.T) {
 			err := swap(t, db, fmt.Sprint("k", i%3), fmt.Sprint(i))
 			log = append(log, fmt.Sprint(err, get(t, inner, "k0"), get(t, inner, "k1"), get(t, inner, "k2")))
 		}
-		must(t, db.Close())
+		testkit.NoError(t, db.Close())
 		return append(log, fmt.Sprintf("%+v", db.Stats()))
 	}
 	first, second := run(1), run(1)

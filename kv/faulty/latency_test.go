@@ -7,6 +7,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/conq-go/conq/internal/testkit"
 	"github.com/conq-go/conq/kv"
 	"github.com/conq-go/conq/kv/faulty"
 )
@@ -21,14 +22,14 @@ func TestLatency(t *testing.T) {
 				t.Errorf("%s took %v, want %v", what, got, want)
 			}
 		}
-		took("a write", 5*time.Millisecond, func() { must(t, set(t, db, "k", "x")) })
-		took("a read and write", 5500*time.Microsecond, func() { must(t, swap(t, db, "k", "x")) })
+		took("a write", 5*time.Millisecond, func() { testkit.NoError(t, set(t, db, "k", "x")) })
+		took("a read and write", 5500*time.Microsecond, func() { testkit.NoError(t, swap(t, db, "k", "x")) })
 		took("a ReadTransact", 2500*time.Microsecond, func() { get(t, db, "k") })
 		took("a transaction that only reads", 2500*time.Microsecond, func() {
-			must(t, db.Transact(t.Context(), func(tx kv.Tx) error { _, err := tx.Get([]byte("k")); return err }))
+			testkit.NoError(t, db.Transact(t.Context(), func(tx kv.Tx) error { _, err := tx.Get([]byte("k")); return err }))
 		})
 		took("a transaction that does nothing", 0, func() {
-			must(t, db.Transact(t.Context(), func(kv.Tx) error { return nil }))
+			testkit.NoError(t, db.Transact(t.Context(), func(kv.Tx) error { return nil }))
 		})
 		for _, timeout := range []time.Duration{time.Millisecond, 3 * time.Millisecond} {
 			ctx, cancel := context.WithTimeout(t.Context(), timeout)
@@ -55,9 +56,9 @@ func TestLatencyFixesTheVersion(t *testing.T) {
 	}{{time.Millisecond - 1, 1}, {time.Millisecond + 1, 2}} {
 		synctest.Test(t, func(t *testing.T) {
 			db, inner := open(t, faulty.Options{Latency: 2 * time.Millisecond})
-			time.AfterFunc(c.after, func() { must(t, set(t, inner, "k", "x")) })
+			time.AfterFunc(c.after, func() { testkit.NoError(t, set(t, inner, "k", "x")) })
 			attempts := 0
-			must(t, db.Transact(t.Context(), func(tx kv.Tx) error {
+			testkit.NoError(t, db.Transact(t.Context(), func(tx kv.Tx) error {
 				attempts++
 				_, err := tx.Get([]byte("k"))
 				tx.Set([]byte("other"), nil)
@@ -74,7 +75,7 @@ func TestDelay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		db, _ := open(t, faulty.Options{Delay: 1, MaxDelay: time.Second})
 		began := time.Now()
-		must(t, swap(t, db, "k", "x"))
+		testkit.NoError(t, swap(t, db, "k", "x"))
 		if took := time.Since(began); took < time.Millisecond || took > 3*time.Second {
 			t.Errorf("three pauses of up to a second took %v", took)
 		}

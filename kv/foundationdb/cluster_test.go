@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/conq-go/conq"
+	"github.com/conq-go/conq/internal/testkit"
 	"github.com/conq-go/conq/kv"
 )
 
@@ -44,7 +45,7 @@ func onCluster(t *testing.T) world {
 		prefix := []byte("conq-test/" + rand.Text() + "/")
 		open := func() *DB {
 			db, err := Open(file, Options{Prefix: prefix})
-			must(t, err)
+			testkit.NoError(t, err)
 			return db
 		}
 		t.Cleanup(func() { // after all processes are closed
@@ -80,7 +81,7 @@ func TestClusterTooOld(t *testing.T) {
 	known(t, func() (struct{}, error) {
 		return struct{}{}, db.Transact(t.Context(), func(tx kv.Tx) error { set(tx, "k", "v"); return nil })
 	})
-	must(t, db.ReadTransact(t.Context(), func(r kv.Reader) error {
+	testkit.NoError(t, db.ReadTransact(t.Context(), func(r kv.Reader) error {
 		if _, err := r.Get([]byte("k")); err != nil {
 			return err
 		}
@@ -112,11 +113,11 @@ func TestClusterURL(t *testing.T) {
 	file := clusterFile(t)
 	prefix := []byte("conq-test/" + rand.Text() + "/")
 	db, err := conq.Open("foundationdb:" + file + "?timeout=1m&retries=100&prefix=" + string(prefix))
-	must(t, err)
+	testkit.NoError(t, err)
 	defer db.Close()
 	defer clearAll(t, db)
 	q := openQueue(t, db, conq.Options{})
-	must(t, q.Enqueue(t.Context(), "a"))
+	testkit.NoError(t, q.Enqueue(t.Context(), "a"))
 	got, err := q.Dequeue(t.Context())
 	if err != nil || got != "a" {
 		t.Errorf("dequeued %q, %v", got, err)
@@ -144,10 +145,10 @@ func (p python) start(role string, args ...string) (wait func() []string) {
 	command := exec.CommandContext(p.t.Context(), "python3", append([]string{"testdata/recipes.py", p.file, p.prefix, role}, args...)...)
 	command.Stderr = os.Stderr
 	input, err := command.StdinPipe()
-	must(p.t, err)
+	testkit.NoError(p.t, err)
 	output, err := command.StdoutPipe()
-	must(p.t, err)
-	must(p.t, command.Start())
+	testkit.NoError(p.t, err)
+	testkit.NoError(p.t, command.Start())
 	lines := make(chan []string, 1)
 	go func() {
 		var all []string
@@ -188,7 +189,7 @@ func TestClusterPython(t *testing.T) {
 			prefix := []byte("conq-test/" + rand.Text() + "/")
 			p := newPython(t, prefix)
 			db, err := Open(clusterFile(t), Options{Prefix: prefix})
-			must(t, err)
+			testkit.NoError(t, err)
 			defer db.Close()
 			defer clearAll(t, db)
 			s := open(t, db, kind)
@@ -200,12 +201,12 @@ func TestClusterPython(t *testing.T) {
 			ended := make(chan error, 1)
 			go func() { ended <- s.drain(&ours, done) }()
 			for i := range items {
-				must(t, s.putOne(i))
+				testkit.NoError(t, s.putOne(i))
 			}
 			waitPut()
 			close(done)
 			theirs := takers()
-			must(t, <-ended)
+			testkit.NoError(t, <-ended)
 
 			counts := map[string]int{}
 			for _, value := range slices.Concat(ours, theirs) {
@@ -236,7 +237,7 @@ func inOrder(t *testing.T, who string, values []string) {
 	for _, value := range values {
 		producer := value[:2]
 		n, err := strconv.Atoi(value[2:])
-		must(t, err)
+		testkit.NoError(t, err)
 		if before, some := last[producer]; some && before >= n {
 			t.Errorf("%s: %s came after %s%d", who, value, producer, before)
 		}
@@ -252,7 +253,7 @@ func TestClusterPythonOrder(t *testing.T) {
 			prefix := []byte("conq-test/" + rand.Text() + "/")
 			p := newPython(t, prefix)
 			db, err := Open(clusterFile(t), Options{Prefix: prefix})
-			must(t, err)
+			testkit.NoError(t, err)
 			defer db.Close()
 			defer clearAll(t, db)
 			s := open(t, db, kind)
@@ -260,12 +261,12 @@ func TestClusterPythonOrder(t *testing.T) {
 			var ours []string
 			done := make(chan struct{})
 			close(done)
-			must(t, s.drain(&ours, done))
+			testkit.NoError(t, s.drain(&ours, done))
 			if want := s.order("py", items); !slices.Equal(ours, want) {
 				t.Errorf("of Python's items we got %q, want %q", ours, want)
 			}
 			for i := range items {
-				must(t, s.putOne(i))
+				testkit.NoError(t, s.putOne(i))
 			}
 			theirs := p.start(s.take)()
 			if want := s.order("go", items); !slices.Equal(theirs, want) {

@@ -6,15 +6,15 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/conq-go/conq/internal/testkit"
 )
 
 // The limits in docs/engines.md are this engine's. Those of others are held where they are
 // tested.
 func TestLimitsAreDocumented(t *testing.T) {
 	page, err := os.ReadFile("../../docs/engines.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 	l := opened(t, newDB(newFake(), Options{})).Limits()
 	for name, want := range map[string]int{
 		"key": l.Key, "value": l.Value, "transaction": l.Transaction, "largest item": l.Transaction / 2,

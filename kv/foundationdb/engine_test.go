@@ -13,6 +13,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/conq-go/conq/internal/testkit"
 	"github.com/conq-go/conq/kv"
 	"github.com/conq-go/conq/kv/internal/ends"
 	"github.com/conq-go/conq/kv/memory"
@@ -76,9 +77,7 @@ func inStore(t *testing.T, o Options, f func(t *testing.T, db *DB, c *fake)) {
 		c := newFake()
 		db := newDB(c, o)
 		f(t, db, c)
-		if err := db.Close(); err != nil {
-			t.Error(err)
-		}
+		testkit.Check(t, db.Close())
 		synctest.Wait()
 		if n := c.waiting.Load(); n != 0 {
 			t.Errorf("%d futures are still waited for", n)
@@ -91,12 +90,10 @@ func set(tx kv.Tx, key, value string) { tx.Set([]byte(key), []byte(value)) }
 func get(t *testing.T, db *DB, key string) string {
 	t.Helper()
 	var value []byte
-	if err := db.ReadTransact(t.Context(), func(r kv.Reader) (err error) {
+	testkit.NoError(t, db.ReadTransact(t.Context(), func(r kv.Reader) (err error) {
 		value, err = r.Get([]byte(key))
 		return err
-	}); err != nil {
-		t.Fatal(err)
-	}
+	}))
 	return string(value)
 }
 
@@ -149,9 +146,7 @@ func TestContextEndsAWait(t *testing.T) {
 					}
 				}
 				inStore(t, o, func(t *testing.T, db *DB, f *fake) {
-					if err := db.Transact(t.Context(), func(tx kv.Tx) error { set(tx, "k", "v"); return nil }); err != nil {
-						t.Fatal(err)
-					}
+					testkit.NoError(t, db.Transact(t.Context(), func(tx kv.Tx) error { set(tx, "k", "v"); return nil }))
 					ctx, cancel := context.WithCancelCause(t.Context())
 					defer cancel(nil)
 					began := time.Now()
@@ -194,9 +189,7 @@ func TestConnect(t *testing.T) {
 		}
 		c.stuck.Store(false)
 		c.failWith(fails("version", 3, codeClusterVersion))
-		if err := db.Transact(t.Context(), func(tx kv.Tx) error { set(tx, "a", "b"); return nil }); err != nil {
-			t.Error(err)
-		}
+		testkit.Check(t, db.Transact(t.Context(), func(tx kv.Tx) error { set(tx, "a", "b"); return nil }))
 	})
 }
 
@@ -289,9 +282,7 @@ func TestPrefixKeepsToItself(t *testing.T) {
 		whole := newDB(c, Options{})
 		defer whole.Close()
 		for _, key := range []string{"a", "p", "p\xff", "p\xff\xff", "q"} {
-			if err := whole.Transact(t.Context(), func(tx kv.Tx) error { set(tx, key, key); return nil }); err != nil {
-				t.Fatal(err)
-			}
+			testkit.NoError(t, whole.Transact(t.Context(), func(tx kv.Tx) error { set(tx, key, key); return nil }))
 		}
 		part := newDB(c, Options{Prefix: []byte("p")})
 		defer part.Close()
@@ -301,7 +292,7 @@ func TestPrefixKeepsToItself(t *testing.T) {
 		fill(t, part, 1)
 		for _, r := range []kv.Range{{}, {End: []byte("\xff\x05")}, {Begin: []byte("\xff"), End: []byte("\xff\xff")}} {
 			var keys []string
-			if err := part.Transact(t.Context(), func(tx kv.Tx) error {
+			testkit.NoError(t, part.Transact(t.Context(), func(tx kv.Tx) error {
 				keys = nil
 				for pair, err := range tx.Range(r, kv.RangeOptions{}) {
 					if err != nil {
@@ -312,9 +303,7 @@ func TestPrefixKeepsToItself(t *testing.T) {
 				tx.ClearRange(r)
 				set(tx, "k00", "")
 				return nil
-			}); err != nil {
-				t.Fatal(err)
-			}
+			}))
 			want := []string{"k00"}
 			if len(r.Begin) > 0 {
 				want = nil
@@ -342,7 +331,5 @@ func TestForeign(t *testing.T) {
 		}
 		return nil
 	})
-	if err != nil {
-		t.Error(err)
-	}
+	testkit.Check(t, err)
 }

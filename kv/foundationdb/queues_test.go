@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/conq-go/conq"
+	"github.com/conq-go/conq/internal/testkit"
 )
 
 // Keys count four times in what is sent to clear them, and the prefix with them. So a batch can be
@@ -22,11 +23,11 @@ func TestBatchesOfLongKeys(t *testing.T) {
 			db := opened(t, newDB(newFake(), Options{Prefix: bytes.Repeat([]byte("p"), maxPrefix)}))
 			q := openQueue(t, db, conq.Options{})
 			for range items / 1000 {
-				must(t, q.EnqueueAll(context.Background(), make([]string, 1000)))
+				testkit.NoError(t, q.EnqueueAll(context.Background(), make([]string, 1000)))
 			}
 			for left, calls := items, 0; left > 0; calls++ {
 				got, err := take(q)
-				must(t, err)
+				testkit.NoError(t, err)
 				if left -= len(got); len(got) == 0 || calls > 20 {
 					t.Fatalf("call %d returned %d items; %d are left", calls, len(got), left)
 				}

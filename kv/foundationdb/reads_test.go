@@ -10,6 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/conq-go/conq/internal/testkit"
 	"github.com/conq-go/conq/kv"
 )
 
@@ -75,14 +76,12 @@ func TestReadsAreRepeated(t *testing.T) {
 
 func fill(t *testing.T, db *DB, n int) {
 	t.Helper()
-	if err := db.Transact(t.Context(), func(tx kv.Tx) error {
+	testkit.NoError(t, db.Transact(t.Context(), func(tx kv.Tx) error {
 		for i := range n {
 			set(tx, fmt.Sprintf("k%02d", i), fmt.Sprint(i))
 		}
 		return nil
-	}); err != nil {
-		t.Fatal(err)
-	}
+	}))
 }
 
 // LastKeys asks for all before it waits, however many there are, and again for what has failed.
@@ -215,9 +214,7 @@ func TestOneRequestForALimit(t *testing.T) {
 		fill(t, db, 20)
 		for _, limit := range []int{0, 1, 7, 20, 30, math.MaxInt, math.MaxInt - math.MaxInt32} {
 			c.ranges = nil
-			if err := db.Transact(t.Context(), func(tx kv.Tx) error { return drain(tx, limit) }); err != nil {
-				t.Fatal(err)
-			}
+			testkit.NoError(t, db.Transact(t.Context(), func(tx kv.Tx) error { return drain(tx, limit) }))
 			if want := []fakeRange{{min(limit, math.MaxInt32), false}}; !slices.Equal(c.ranges, want) {
 				t.Errorf("limit %d: asked for %v, want %v", limit, c.ranges, want)
 			}
@@ -238,12 +235,8 @@ func TestLoopsLeft(t *testing.T) {
 			}
 			return nil
 		}
-		if err := db.ReadTransact(t.Context(), leave); err != nil {
-			t.Error(err)
-		}
-		if err := db.Transact(t.Context(), func(tx kv.Tx) error { return leave(tx) }); err != nil {
-			t.Error(err)
-		}
+		testkit.Check(t, db.ReadTransact(t.Context(), leave))
+		testkit.Check(t, db.Transact(t.Context(), func(tx kv.Tx) error { return leave(tx) }))
 		own := errors.New("own")
 		if err := db.Transact(t.Context(), func(tx kv.Tx) error { return errors.Join(leave(tx), own) }); !errors.Is(err, own) {
 			t.Error(err)

@@ -18,6 +18,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/conq-go/conq/internal/testkit"
 )
 
 const (
@@ -32,9 +34,7 @@ func TestTypeCheckWithTheBinding(t *testing.T) {
 	c := newChecker(t)
 	ctx := taggedContext()
 	here, err := ctx.ImportDir(".", 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 	for _, file := range []string{"binding.go", "cluster_test.go"} {
 		if all := strings.Join(append(append(here.GoFiles, here.TestGoFiles...), here.XTestGoFiles...), " ") + " "; !strings.Contains(all, file+" ") {
 			t.Errorf("%s is not in the build with the tag: %s", file, all)
@@ -61,9 +61,7 @@ func TestTypeCheckFindsMistakes(t *testing.T) {
 	} {
 		dir := t.TempDir()
 		text := "package p\n\nimport \"" + binding + "/src/fdb\"\n\n" + source + "\n"
-		if err := os.WriteFile(filepath.Join(dir, "p.go"), []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, os.WriteFile(filepath.Join(dir, "p.go"), []byte(text), 0o600))
 		if _, err := c.try("p", dir, []string{"p.go"}); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: error %v, want one about %s", source, err, want)
 		}

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/conq-go/conq"
+	"github.com/conq-go/conq/internal/testkit"
 	"github.com/conq-go/conq/kv"
 )
 
@@ -33,12 +34,12 @@ type vectorItems struct {
 func readVectors(t *testing.T) (v recipeVectors) {
 	t.Helper()
 	text, err := os.ReadFile("testdata/recipes.json")
-	must(t, err)
+	testkit.NoError(t, err)
 	var named struct {
 		Queue    vectorItems
 		Priority vectorItems `json:"priority_queue"`
 	}
-	must(t, json.Unmarshal(text, &named))
+	testkit.NoError(t, json.Unmarshal(text, &named))
 	v = recipeVectors{named.Queue, named.Priority}
 	if len(v.Queue.Items) < 5 || len(v.Priority.Items) < 8 || len(v.Priority.PopMax) != len(v.Priority.Items) {
 		t.Fatal("vectors are missing")
@@ -49,7 +50,7 @@ func readVectors(t *testing.T) (v recipeVectors) {
 func unhex(t *testing.T, s string) []byte {
 	t.Helper()
 	b, err := hex.DecodeString(s)
-	must(t, err)
+	testkit.NoError(t, err)
 	return b
 }
 
@@ -76,7 +77,7 @@ func (g *given) Read(b []byte) (int, error) { return copy(b, g.random), nil }
 // stored returns the pairs of the queues Q and P, keys and values in hexadecimal.
 func stored(t *testing.T, db kv.DB) (all []string) {
 	t.Helper()
-	must(t, db.ReadTransact(t.Context(), func(r kv.Reader) error {
+	testkit.NoError(t, db.ReadTransact(t.Context(), func(r kv.Reader) error {
 		for _, prefix := range []string{"\x02P\x00", "\x02Q\x00"} {
 			for pair, err := range r.Range(kv.PrefixRange([]byte(prefix)), kv.RangeOptions{}) {
 				if err != nil {
@@ -112,11 +113,11 @@ func testVectors(t *testing.T, w world) {
 			})
 			for _, item := range v.Queue.Items {
 				random.random = unhex(t, item.Random)
-				must(t, q.Enqueue(ctx, unhex(t, item.Value)))
+				testkit.NoError(t, q.Enqueue(ctx, unhex(t, item.Value)))
 			}
 			for _, item := range v.Priority.Items {
 				random.random = unhex(t, item.Random)
-				must(t, p.Push(ctx, unhex(t, item.Value), item.Priority))
+				testkit.NoError(t, p.Push(ctx, unhex(t, item.Value), item.Priority))
 			}
 			want := append(v.Priority.pairs(t, java), v.Queue.pairs(t, java)...)
 			if got := stored(t, db); !slices.Equal(got, want) {
@@ -124,13 +125,13 @@ func testVectors(t *testing.T, w world) {
 			}
 			for _, item := range v.Queue.Items {
 				got, err := q.Dequeue(ctx)
-				if must(t, err); hex.EncodeToString(got) != item.Value {
+				if testkit.NoError(t, err); hex.EncodeToString(got) != item.Value {
 					t.Errorf("dequeued %x, want %s", got, item.Value)
 				}
 			}
 			for _, want := range v.Priority.PopMin {
 				got, err := p.PopMin(ctx)
-				if must(t, err); hex.EncodeToString(got) != want {
+				if testkit.NoError(t, err); hex.EncodeToString(got) != want {
 					t.Errorf("popped %x, want %s", got, want)
 				}
 			}
@@ -148,7 +149,7 @@ func testVectors(t *testing.T, w world) {
 			})
 			for _, want := range v.Priority.PopMax {
 				got, err := p.PopMax(ctx)
-				if must(t, err); hex.EncodeToString(got) != want {
+				if testkit.NoError(t, err); hex.EncodeToString(got) != want {
 					t.Errorf("popped %x from the other end, want %s", got, want)
 				}
 			}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/conq-go/conq"
+	"github.com/conq-go/conq/internal/testkit"
 	"github.com/conq-go/conq/kv"
 	"go.uber.org/goleak"
 )
@@ -33,30 +34,24 @@ func TestWatchGoesOn(t *testing.T) {
 		for _, op := range []string{"version", "get", "watch", "commit"} {
 			get(t, db, "a")
 			var told <-chan error
-			if err := db.Transact(t.Context(), func(tx kv.Tx) error {
+			testkit.NoError(t, db.Transact(t.Context(), func(tx kv.Tx) error {
 				told = tx.Watch([]byte("a"))
 				c.failWith(afterCommit(fails(op, 5, 1009, 1039)))
 				return nil
-			}); err != nil {
-				t.Fatal(err)
-			}
+			}))
 			silent(t, told, op)
 			c.failWith(nil)
-			if err := db.Transact(t.Context(), func(tx kv.Tx) error { tx.Add([]byte("a"), 1); return nil }); err != nil {
-				t.Fatal(err)
-			}
+			testkit.NoError(t, db.Transact(t.Context(), func(tx kv.Tx) error { tx.Add([]byte("a"), 1); return nil }))
 			if err := <-told; err != nil {
 				t.Errorf("the watch told %v of a change", err)
 			}
 		}
 		var told <-chan error
-		if err := db.Transact(t.Context(), func(tx kv.Tx) error {
+		testkit.NoError(t, db.Transact(t.Context(), func(tx kv.Tx) error {
 			told = tx.Watch([]byte("a"))
 			c.failWith(fails("watch", 1, 1036))
 			return nil
-		}); err != nil {
-			t.Fatal(err)
-		}
+		}))
 		var e *Error
 		if err := <-told; !errors.As(err, &e) || e.Code != 1036 {
 			t.Errorf("the watch told %v, want the library's error", err)
@@ -82,9 +77,7 @@ func TestTooManyWatches(t *testing.T) {
 		const wait = 100 * time.Second
 		began := time.Now()
 		time.AfterFunc(wait, func() {
-			if err := q.Enqueue(t.Context(), "late"); err != nil {
-				t.Error(err)
-			}
+			testkit.Check(t, q.Enqueue(t.Context(), "late"))
 		})
 		if got, err := q.DequeueWait(ctx); got != "late" || err != nil {
 			t.Errorf("got %q, %v", got, err)
@@ -105,15 +98,11 @@ func TestWatchWhenNoneIsLeft(t *testing.T) {
 			return 0
 		})
 		var told <-chan error
-		if err := db.Transact(t.Context(), func(tx kv.Tx) error { told = tx.Watch([]byte("k")); return nil }); err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, db.Transact(t.Context(), func(tx kv.Tx) error { told = tx.Watch([]byte("k")); return nil }))
 		changed := false
 		time.AfterFunc(5*unwatched, func() {
 			changed = true
-			if err := db.Transact(t.Context(), func(tx kv.Tx) error { set(tx, "k", "new"); return nil }); err != nil {
-				t.Error(err)
-			}
+			testkit.Check(t, db.Transact(t.Context(), func(tx kv.Tx) error { set(tx, "k", "new"); return nil }))
 		})
 		if err := <-told; err != nil || !changed {
 			t.Errorf("it was told %v; the key had changed: %v", err, changed)
@@ -138,7 +127,7 @@ func TestWatchOfOwnWrites(t *testing.T) {
 			inStore(t, Options{}, func(t *testing.T, db *DB, c *fake) {
 				fill(t, db, 3)
 				var told <-chan error
-				if err := db.Transact(t.Context(), func(tx kv.Tx) error {
+				testkit.NoError(t, db.Transact(t.Context(), func(tx kv.Tx) error {
 					if last {
 						write(tx)
 					}
@@ -147,13 +136,9 @@ func TestWatchOfOwnWrites(t *testing.T) {
 						write(tx)
 					}
 					return nil
-				}); err != nil {
-					t.Fatal(err)
-				}
+				}))
 				silent(t, told, fmt.Sprintf("%s, before Watch %v", name, last))
-				if err := db.Transact(t.Context(), func(tx kv.Tx) error { set(tx, "k01", "other"); return nil }); err != nil {
-					t.Fatal(err)
-				}
+				testkit.NoError(t, db.Transact(t.Context(), func(tx kv.Tx) error { set(tx, "k01", "other"); return nil }))
 				if err := <-told; err != nil {
 					t.Errorf("%s: the watch told %v of a change", name, err)
 				}
@@ -169,12 +154,10 @@ func TestWatchesEnd(t *testing.T) {
 		ctx, cancel := context.WithCancelCause(t.Context())
 		var all []<-chan error
 		for i := range 30 {
-			if err := db.Transact(ctx, func(tx kv.Tx) error {
+			testkit.NoError(t, db.Transact(ctx, func(tx kv.Tx) error {
 				all = append(all, tx.Watch(fmt.Appendf(nil, "k%02d", i)))
 				return nil
-			}); err != nil {
-				t.Fatal(err)
-			}
+			}))
 		}
 		fill(t, db, 10)
 		cause := errors.New("cause")
@@ -191,9 +174,7 @@ func TestWatchesEnd(t *testing.T) {
 			t.Errorf("%d futures are still waited for", n)
 		}
 	})
-	if err := goleak.Find(before); err != nil {
-		t.Error(err)
-	}
+	testkit.Check(t, goleak.Find(before))
 }
 
 // A watch whose transaction does not get to its commit is not left to the library.
@@ -202,7 +183,7 @@ func TestWatchWithoutCommit(t *testing.T) {
 		get(t, db, "a")
 		ctx, cancel := context.WithCancelCause(t.Context())
 		var told <-chan error
-		if err := db.Transact(ctx, func(tx kv.Tx) error {
+		testkit.NoError(t, db.Transact(ctx, func(tx kv.Tx) error {
 			told = tx.Watch([]byte("a"))
 			c.failWith(func(op string) int {
 				if op == "watch" {
@@ -211,9 +192,7 @@ func TestWatchWithoutCommit(t *testing.T) {
 				return 0
 			})
 			return nil
-		}); err != nil {
-			t.Fatal(err)
-		}
+		}))
 		silent(t, told, "stuck")
 		cause := errors.New("cause")
 		cancel(cause)

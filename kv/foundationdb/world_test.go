@@ -14,6 +14,7 @@ import (
 
 	"github.com/conq-go/conq"
 	"github.com/conq-go/conq/internal/linear"
+	"github.com/conq-go/conq/internal/testkit"
 	"github.com/conq-go/conq/kv"
 	"github.com/conq-go/conq/kv/faulty"
 	"github.com/conq-go/conq/kv/kvtest"
@@ -89,9 +90,7 @@ func inMemory() world {
 
 func opened(t *testing.T, db *DB) *DB {
 	t.Cleanup(func() {
-		if err := db.Close(); err != nil {
-			t.Error(err)
-		}
+		testkit.Check(t, db.Close())
 	})
 	return db
 }
@@ -124,20 +123,13 @@ func together(n int, f func(int)) {
 	group.Wait()
 }
 
-func must(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
-
 // known repeats what can be repeated until its outcome is known.
 func known[T any](t *testing.T, f func() (T, error)) T {
 	t.Helper()
 	for {
 		v, err := f()
 		if !errors.Is(err, kv.ErrCommitUnknown) {
-			must(t, err)
+			testkit.NoError(t, err)
 			return v
 		}
 	}
@@ -165,7 +157,7 @@ func testStaging(t *testing.T, w world) {
 	for i := range items {
 		values = append(values, fmt.Sprintf("%05d", i))
 	}
-	must(t, first.EnqueueAll(t.Context(), values))
+	testkit.NoError(t, first.EnqueueAll(t.Context(), values))
 	got := make([][]string, processes)
 	var mu sync.Mutex
 	served := 0
@@ -257,7 +249,7 @@ func testExactlyOnce(t *testing.T, w world) {
 				if errors.Is(err, conq.ErrEmpty) {
 					break
 				}
-				must(t, err)
+				testkit.NoError(t, err)
 				taken = append(taken, value)
 			}
 			slices.Sort(put)
@@ -304,7 +296,7 @@ func testLinearizable(t *testing.T, w world) {
 						Open:  func(client int) linear.Target { return handles[client%processes] },
 						Drain: func() linear.Target { return open(dbs[0]) },
 					})
-				must(t, err)
+				testkit.NoError(t, err)
 				for _, err := range failed {
 					if !errors.Is(err, context.Canceled) && !errors.Is(err, kv.ErrTooOld) {
 						t.Errorf("failed call: %v", err)
@@ -343,7 +335,7 @@ func testWaiting(t *testing.T, w world) {
 	}
 	for i := range items { // one by one, so that consumers wait each time
 		value := fmt.Sprint(i)
-		must(t, producer.Enqueue(ctx, value))
+		testkit.NoError(t, producer.Enqueue(ctx, value))
 		select {
 		case v := <-got:
 			if v != value {
@@ -354,7 +346,7 @@ func testWaiting(t *testing.T, w world) {
 		}
 	}
 	for range consumers {
-		must(t, producer.Enqueue(ctx, "end"))
+		testkit.NoError(t, producer.Enqueue(ctx, "end"))
 	}
 	group.Wait()
 }
@@ -365,9 +357,9 @@ func testLargePayloads(t *testing.T, w world) {
 	q := openQueue(t, db, conq.Options{})
 	for _, size := range []int{0, 99_999, 100_000, 100_001, 1_000_000, db.Limits().Transaction / 2} {
 		value := strings.Repeat("0123456789", size/10+1)[:size]
-		must(t, q.Enqueue(t.Context(), value))
+		testkit.NoError(t, q.Enqueue(t.Context(), value))
 		got, err := q.Dequeue(t.Context())
-		must(t, err)
+		testkit.NoError(t, err)
 		if i := cmp.Compare(got, value); i != 0 {
 			t.Errorf("a payload of %d bytes came out with %d", size, len(got))
 		}

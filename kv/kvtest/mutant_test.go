@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/conq-go/conq/internal/testkit"
 	"github.com/conq-go/conq/kv"
 	"github.com/conq-go/conq/kv/memory"
 )
@@ -262,16 +263,14 @@ func (m *mutant) engine() Engine {
 // reopen fills db with what is kept of old.
 func (m *mutant) reopen(t *testing.T, old, db kv.DB) kv.DB {
 	for kept := range slices.Chunk(old.(*brokenDB).kept, 1000) {
-		if err := db.Transact(t.Context(), func(tx kv.Tx) error {
+		testkit.NoError(t, db.Transact(t.Context(), func(tx kv.Tx) error {
 			for _, pair := range kept {
 				if m.keeps(pair) {
 					tx.Set(pair.Key, pair.Value)
 				}
 			}
 			return nil
-		}); err != nil {
-			t.Fatal(err)
-		}
+		}))
 	}
 	return db
 }

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/conq-go/conq/internal/testkit"
 	"github.com/conq-go/conq/kv"
 	"github.com/conq-go/conq/kv/memory"
 )
@@ -15,9 +16,7 @@ func TestOpenByURL(t *testing.T) {
 		if err != nil {
 			t.Fatalf("kv.Open(%q): %v", url, err)
 		}
-		if err := db.Close(); err != nil {
-			t.Error(err)
-		}
+		testkit.Check(t, db.Close())
 	}
 	if _, err := kv.Open("memory:name"); !errors.Is(err, kv.ErrInvalid) {
 		t.Errorf("error %v for a store with a name, want ErrInvalid", err)

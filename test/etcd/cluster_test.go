@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/conq-go/conq/internal/testkit"
 	"github.com/conq-go/conq/kv/etcd"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
@@ -39,9 +40,7 @@ func startCluster(t testing.TB, o clusterOptions) *cluster {
 	t.Helper()
 	const size = 3
 	dir, err := os.MkdirTemp("", "conq-etcd-")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 	c := new(cluster)
 	addresses := freeAddresses(t, 2*size)
 	var all, clients []string
@@ -69,17 +68,13 @@ func startCluster(t testing.TB, o clusterOptions) *cluster {
 		for _, m := range c.members {
 			m.kill()
 		}
-		if err := os.RemoveAll(dir); err != nil {
-			t.Error(err)
-		}
+		testkit.Check(t, os.RemoveAll(dir))
 	})
 	for _, m := range c.members {
 		m.start(t)
 	}
 	c.direct, err = clientv3.New(clientv3.Config{Endpoints: clients, TLS: security, Logger: zap.NewNop()})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 	t.Cleanup(func() { c.direct.Close() })
 	c.leader(t)
 	return c
@@ -90,9 +85,7 @@ func freeAddresses(t testing.TB, n int) (all []string) {
 	t.Helper()
 	for range n {
 		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, err)
 		defer l.Close()
 		all = append(all, l.Addr().String())
 	}
@@ -149,9 +142,7 @@ func (c *cluster) options() etcd.Options {
 func open(t testing.TB, o etcd.Options) *etcd.DB {
 	t.Helper()
 	db, err := etcd.Open(o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 	t.Cleanup(func() {
 		if err := db.Close(); err != nil {
 			t.Errorf("Close: %v", err)

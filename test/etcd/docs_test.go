@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/conq-go/conq"
+	"github.com/conq-go/conq/internal/testkit"
 	"github.com/conq-go/conq/kv"
 	"github.com/conq-go/conq/kv/embedded"
 	"github.com/conq-go/conq/kv/etcd"
@@ -23,7 +24,7 @@ const enginesPage = "../../docs/engines.md"
 func section(t *testing.T, title string) string {
 	t.Helper()
 	page, err := os.ReadFile(enginesPage)
-	must(t, err)
+	testkit.NoError(t, err)
 	_, part, found := strings.Cut(string(page), "\n## "+title+"\n")
 	if !found {
 		t.Fatalf("%s has no section %q", enginesPage, title)
@@ -35,7 +36,7 @@ func section(t *testing.T, title string) string {
 // The limits that the page on engines tells are those of open stores.
 func TestEnginesPageLimits(t *testing.T) {
 	store, err := embedded.Open(t.TempDir(), embedded.Options{})
-	must(t, err)
+	testkit.NoError(t, err)
 	defer store.Close()
 	inMemory := memory.New(memory.Options{})
 	defer inMemory.Close()
@@ -81,13 +82,13 @@ func testLargestBatches(t *testing.T, cluster kv.DB, rows map[string][]string) {
 	cell := func(row string) int {
 		text, _, _ := strings.Cut(rows[row][2], ",")
 		n, err := strconv.Atoi(text)
-		must(t, err)
+		testkit.NoError(t, err)
 		return n
 	}
 	q, err := conq.OpenQueue(cluster, "q", conq.String())
-	must(t, err)
+	testkit.NoError(t, err)
 	most := cell("items in one `EnqueueAll` or `PushAll`, at most")
-	must(t, q.EnqueueAll(t.Context(), make([]string, most)))
+	testkit.NoError(t, q.EnqueueAll(t.Context(), make([]string, most)))
 	if err := q.EnqueueAll(t.Context(), make([]string, most+1)); !errors.Is(err, kv.ErrTooLarge) {
 		t.Errorf("EnqueueAll of %d items: error %v, want ErrTooLarge", most+1, err)
 	}
@@ -104,8 +105,8 @@ func TestEnginesPageURLs(t *testing.T) {
 	t.Setenv(etcd.PasswordVariable, "secret")
 	for name, file := range map[string]string{"ca.pem": files.ca, "me.pem": files.cert, "me.key": files.key} {
 		bytes, err := os.ReadFile(file)
-		must(t, err)
-		must(t, os.WriteFile(name, bytes, 0o600))
+		testkit.NoError(t, err)
+		testkit.NoError(t, os.WriteFile(name, bytes, 0o600))
 	}
 	counts := map[string]int{}
 	for _, match := range regexp.MustCompile("(?m)^\\| `([^`]+)` \\|").FindAllStringSubmatch(part, -1) {
@@ -127,7 +128,7 @@ func TestEnginesPageURLs(t *testing.T) {
 				t.Errorf("%s: %v", url, err)
 				continue
 			}
-			must(t, db.Close())
+			testkit.NoError(t, db.Close())
 		}
 	}
 	for scheme, least := range map[string]int{"data": 1, "embedded": 3, "memory": 1, "etcd": 10, "foundationdb": 4} {

@@ -11,18 +11,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/conq-go/conq/internal/testkit"
 	"github.com/conq-go/conq/kv"
 	"github.com/conq-go/conq/kv/etcd"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/goleak"
 )
-
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
 
 // set sets keys to themselves. To do so twice does no harm.
 func set(t testing.TB, db kv.DB, keys ...string) {
@@ -36,12 +30,12 @@ func set(t testing.TB, db kv.DB, keys ...string) {
 			return nil
 		})
 	}
-	must(t, err)
+	testkit.NoError(t, err)
 }
 
 func get(t testing.TB, db kv.DB, key string) (value string) {
 	t.Helper()
-	must(t, db.ReadTransact(t.Context(), func(r kv.Reader) error {
+	testkit.NoError(t, db.ReadTransact(t.Context(), func(r kv.Reader) error {
 		b, err := r.Get([]byte(key))
 		value = string(b)
 		return err
@@ -53,9 +47,9 @@ func get(t testing.TB, db kv.DB, key string) (value string) {
 func (c *cluster) compact(t testing.TB) {
 	t.Helper()
 	r, err := c.direct.Put(t.Context(), "compact", "")
-	must(t, err)
+	testkit.NoError(t, err)
 	_, err = c.direct.Compact(t.Context(), r.Header.Revision)
-	must(t, err)
+	testkit.NoError(t, err)
 }
 
 // TestEngine checks what the contract leaves open, or kvtest can't see.
@@ -87,7 +81,7 @@ func testCompacted(t *testing.T, c *cluster) {
 	db := open(t, c.options())
 	set(t, db, "a", "b")
 	n := 0
-	must(t, db.Transact(t.Context(), func(tx kv.Tx) error {
+	testkit.NoError(t, db.Transact(t.Context(), func(tx kv.Tx) error {
 		n++
 		if _, err := tx.Snapshot().Get([]byte("a")); err != nil {
 			return err
@@ -121,7 +115,7 @@ func testCompacted(t *testing.T, c *cluster) {
 		t.Errorf("compacted in every attempt: error %v after %d, want ErrTooOld after %d", err, n, kv.MaxTooOld+1)
 	}
 	n = 0 // what has been read is enough to commit
-	must(t, db.Transact(t.Context(), func(tx kv.Tx) error {
+	testkit.NoError(t, db.Transact(t.Context(), func(tx kv.Tx) error {
 		n++
 		_, err := tx.Get([]byte("a"))
 		set(t, db, "b")
@@ -141,7 +135,7 @@ func testCompactedReader(t *testing.T, c *cluster) {
 		_, err := r.Get([]byte("a"))
 		set(t, db, "b")
 		c.compact(t)
-		must(t, err)
+		testkit.NoError(t, err)
 		for _, err := range r.Range(kv.Range{}, kv.RangeOptions{}) {
 			return err
 		}
@@ -191,7 +185,7 @@ func testLargest(t *testing.T, c *cluster) {
 			t.Errorf("%+v: %v", shape, err)
 		}
 		n := 0
-		must(t, db.ReadTransact(t.Context(), func(r kv.Reader) error {
+		testkit.NoError(t, db.ReadTransact(t.Context(), func(r kv.Reader) error {
 			for pair, err := range r.Range(kv.Range{}, kv.RangeOptions{}) {
 				if err != nil {
 					return err
@@ -230,7 +224,7 @@ func testReadTooMuch(t *testing.T, c *cluster) {
 			return nil
 		})
 	}
-	must(t, read(20))
+	testkit.NoError(t, read(20))
 	var tooLarge *kv.TooLargeError
 	if err := read(125); !errors.As(err, &tooLarge) || !strings.Contains(tooLarge.What, "request") {
 		t.Errorf("the largest transaction that also read 125 of the longest keys: error %v, want what was too large", err)
@@ -247,7 +241,7 @@ func testLongRanges(t *testing.T, c *cluster) {
 	key := func(i int) string { return fmt.Sprintf("queue/%08d", i) }
 	change := func(from, to int, there bool) {
 		for ; from < to; from += 100 {
-			must(t, writer.Transact(t.Context(), func(tx kv.Tx) error {
+			testkit.NoError(t, writer.Transact(t.Context(), func(tx kv.Tx) error {
 				for i := from; i < min(from+100, to); i++ {
 					if alive[i] = there; there {
 						tx.Set([]byte(key(i)), []byte(key(i)))
@@ -271,7 +265,7 @@ func testLongRanges(t *testing.T, c *cluster) {
 				want = append(want, key(i))
 			}
 		}
-		must(t, db.ReadTransact(t.Context(), func(r kv.Reader) error {
+		testkit.NoError(t, db.ReadTransact(t.Context(), func(r kv.Reader) error {
 			for pair, err := range r.Range(all, kv.RangeOptions{Limit: limit, Reverse: reverse}) {
 				if err != nil {
 					return err
@@ -309,7 +303,7 @@ func testLongRanges(t *testing.T, c *cluster) {
 func (c *cluster) countKeys(t testing.TB, prefix string) int {
 	t.Helper()
 	r, err := c.direct.Get(t.Context(), prefix, clientv3.WithPrefix(), clientv3.WithCountOnly())
-	must(t, err)
+	testkit.NoError(t, err)
 	return int(r.Count)
 }
 
@@ -317,14 +311,14 @@ func testRangeLog(t *testing.T, c *cluster) {
 	o := c.options()
 	db := open(t, o)
 	n := 0
-	must(t, db.Transact(t.Context(), func(tx kv.Tx) error {
+	testkit.NoError(t, db.Transact(t.Context(), func(tx kv.Tx) error {
 		n++
 		if _, err := tx.Get([]byte("a")); err != nil {
 			return err
 		}
 		for range 1500 {
 			if n == 1 {
-				must(t, db.Transact(t.Context(), func(tx kv.Tx) error {
+				testkit.NoError(t, db.Transact(t.Context(), func(tx kv.Tx) error {
 					tx.ClearRange(kv.Range{Begin: []byte("x"), End: []byte("y")})
 					return nil
 				}))
@@ -352,13 +346,13 @@ func testRangeWritesByOthers(t *testing.T, c *cluster) {
 		want       int
 	}{{"c", "e", 2}, {"d", "e", 2}, {"d\x00", "e", 1}, {"a", "c", 1}, {"c", "d", 1}} {
 		n := 0
-		must(t, db.Transact(t.Context(), func(tx kv.Tx) error {
+		testkit.NoError(t, db.Transact(t.Context(), func(tx kv.Tx) error {
 			if _, err := tx.Get([]byte("d")); err != nil {
 				return err
 			}
 			if n++; n == 1 {
 				for range 3 { // between a commit and the next look, too
-					must(t, other.Transact(t.Context(), func(tx kv.Tx) error {
+					testkit.NoError(t, other.Transact(t.Context(), func(tx kv.Tx) error {
 						tx.AddWriteConflict(kv.Range{Begin: []byte(test.begin), End: []byte(test.end)})
 						return nil
 					}))
@@ -379,7 +373,7 @@ func testStoresApart(t *testing.T, c *cluster) {
 	a, b := open(t, short), open(t, long)
 	set(t, a, "k")
 	set(t, b, "l")
-	must(t, a.Transact(t.Context(), func(tx kv.Tx) error { tx.ClearRange(kv.Range{}); return nil }))
+	testkit.NoError(t, a.Transact(t.Context(), func(tx kv.Tx) error { tx.ClearRange(kv.Range{}); return nil }))
 	if get(t, a, "k") != "" || get(t, b, "l") != "l" {
 		t.Error("a store whose prefix begins another's prefix has cleared what is the other's")
 	}
@@ -388,7 +382,7 @@ func testStoresApart(t *testing.T, c *cluster) {
 func testNewerFormat(t *testing.T, c *cluster) {
 	o := c.options()
 	_, err := c.direct.Put(t.Context(), o.Prefix+"\x00f", "3")
-	must(t, err)
+	testkit.NoError(t, err)
 	if _, err := etcd.Open(o); err == nil || !strings.Contains(err.Error(), `format "3"`) {
 		t.Errorf("a store of format 3 was opened: %v", err)
 	}
@@ -462,7 +456,7 @@ func testCommitWithoutAnswer(t *testing.T, c *cluster) {
 			tx.Set([]byte("a"), append(value, '+'))
 			return struct{}{}, err
 		})
-		must(t, err)
+		testkit.NoError(t, err)
 	}
 	if got := get(t, db, "a"); got != "a+++" {
 		t.Errorf("three transactions that each add a + have made %q", got)
@@ -472,11 +466,11 @@ func testCommitWithoutAnswer(t *testing.T, c *cluster) {
 func testLeaks(t *testing.T, c *cluster) {
 	before := goleak.IgnoreCurrent()
 	db, err := etcd.Open(c.options())
-	must(t, err)
+	testkit.NoError(t, err)
 	ctx, cancel := context.WithCancel(t.Context())
 	var told []<-chan error
 	for i := range 20 {
-		must(t, db.Transact(ctx, func(tx kv.Tx) error {
+		testkit.NoError(t, db.Transact(ctx, func(tx kv.Tx) error {
 			told = append(told, tx.Watch(fmt.Append(nil, "key ", i)))
 			return nil
 		}))
@@ -486,13 +480,11 @@ func testLeaks(t *testing.T, c *cluster) {
 	c.proxies[0].cut()
 	set(t, db, "key 4")
 	<-told[4]
-	must(t, db.Close())
+	testkit.NoError(t, db.Close())
 	for _, told := range told {
 		for range told {
 		}
 	}
 	cancel()
-	if err := goleak.Find(before); err != nil {
-		t.Error(err)
-	}
+	testkit.Check(t, goleak.Find(before))
 }

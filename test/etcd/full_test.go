@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/conq-go/conq"
+	"github.com/conq-go/conq/internal/testkit"
 	"github.com/conq-go/conq/kv"
 )
 
@@ -47,7 +48,7 @@ func TestFullCluster(t *testing.T) {
 	there := make(map[string]bool)
 	for _, q := range queues {
 		for item, err := range q.All(t.Context()) {
-			must(t, err)
+			testkit.NoError(t, err)
 			there[strings.TrimRight(item, "x")] = true
 		}
 		if err := q.Enqueue(t.Context(), "later"); err == nil || errors.Is(err, kv.ErrCommitUnknown) || !strings.Contains(err.Error(), "no space") {

@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/conq-go/conq"
+	"github.com/conq-go/conq/internal/testkit"
 	"github.com/conq-go/conq/kv"
 )
 
@@ -20,13 +21,13 @@ func (c *cluster) requests(t testing.TB) (n int) {
 	t.Helper()
 	for _, m := range c.members {
 		response, err := http.Get(m.config.ClientURL + "/metrics")
-		must(t, err)
+		testkit.NoError(t, err)
 		defer response.Body.Close()
 		for lines := bufio.NewScanner(response.Body); lines.Scan(); {
 			name, count, _ := strings.Cut(lines.Text(), "} ")
 			if strings.HasPrefix(name, "grpc_server_handled_total{") && strings.Contains(name, `"etcdserverpb.KV"`) {
 				handled, err := strconv.Atoi(count)
-				must(t, err)
+				testkit.NoError(t, err)
 				n += handled
 			}
 		}
@@ -80,7 +81,7 @@ func TestLastKeys(t *testing.T) {
 			var requests int
 			err := db.Transact(t.Context(), func(tx kv.Tx) error {
 				if x.before != nil {
-					must(t, x.before(tx))
+					testkit.NoError(t, x.before(tx))
 				}
 				before := c.requests(t)
 				keys, err := kv.LastKeys(tx, spans[x.from:x.to], kv.Range{}, nil)
@@ -111,13 +112,13 @@ func TestLastKeys(t *testing.T) {
 func TestPushMany(t *testing.T) {
 	c := startCluster(t, clusterOptions{})
 	p, err := conq.OpenPriorityQueue(open(t, c.options()), "many", conq.String())
-	must(t, err)
+	testkit.NoError(t, err)
 	push := func(from, n int) {
 		var all []conq.Prioritized[string]
 		for i := range n {
 			all = append(all, conq.Prioritized[string]{Value: "x", Priority: int64(from + i)})
 		}
-		must(t, p.PushAll(t.Context(), all))
+		testkit.NoError(t, p.PushAll(t.Context(), all))
 	}
 	push(0, 40)
 	push(20, 40) // what else they read is known from here on
@@ -130,7 +131,7 @@ func TestPushMany(t *testing.T) {
 	}
 	for i := range 2 {
 		before := c.requests(t)
-		must(t, p.Push(t.Context(), "x", 1000))
+		testkit.NoError(t, p.Push(t.Context(), "x", 1000))
 		if requests := c.requests(t) - before; i > 0 && requests > 2 {
 			t.Errorf("another item of a priority took %d requests, want 2", requests)
 		}

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/conq-go/conq/internal/testkit"
 	"go.etcd.io/etcd/server/v3/embed"
 )
 
@@ -99,24 +100,16 @@ type member struct {
 func (m *member) start(t testing.TB) {
 	t.Helper()
 	encoded, err := json.Marshal(m.config)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 	m.process = exec.Command(self)
 	m.process.Env = append(os.Environ(), memberVariable+"="+string(encoded))
 	output, err := os.OpenFile(m.config.Dir+".out", os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 	defer output.Close()
 	m.process.Stdout, m.process.Stderr = output, output
-	if err := m.process.Start(); err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, m.process.Start())
 	m.config.New = false
 }
 
@@ -133,17 +126,13 @@ func (m *member) kill() {
 // pause stops the process, which keeps its connections, until resume.
 func (m *member) pause(t testing.TB) {
 	t.Helper()
-	if err := m.process.Process.Signal(syscall.SIGSTOP); err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, m.process.Process.Signal(syscall.SIGSTOP))
 	m.paused = true
 }
 
 func (m *member) resume(t testing.TB) {
 	t.Helper()
-	if err := m.process.Process.Signal(syscall.SIGCONT); err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, m.process.Process.Signal(syscall.SIGCONT))
 	m.paused = false
 }
 

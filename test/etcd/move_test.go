@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/conq-go/conq"
+	"github.com/conq-go/conq/internal/testkit"
 	"github.com/conq-go/conq/kv/memory"
 )
 
@@ -14,27 +15,27 @@ import (
 // split in another way there, and a check of the cluster finds nothing.
 func TestMoveAndCheck(t *testing.T) {
 	from := memory.New(memory.Options{})
-	defer func() { must(t, from.Close()) }()
+	defer func() { testkit.NoError(t, from.Close()) }()
 	queue := openQueue(t, from, "queue")
 	priority, err := conq.OpenPriorityQueue(from, "priority", conq.String())
-	must(t, err)
+	testkit.NoError(t, err)
 	for i := range 700 {
-		must(t, queue.Enqueue(t.Context(), fmt.Sprint(i)))
-		must(t, priority.Push(t.Context(), fmt.Sprint(i), int64(i%7-3)))
+		testkit.NoError(t, queue.Enqueue(t.Context(), fmt.Sprint(i)))
+		testkit.NoError(t, priority.Push(t.Context(), fmt.Sprint(i), int64(i%7-3)))
 	}
-	must(t, queue.Enqueue(t.Context(), strings.Repeat("large ", 100_000)))
+	testkit.NoError(t, queue.Enqueue(t.Context(), strings.Repeat("large ", 100_000)))
 
 	to := open(t, startCluster(t, clusterOptions{}).options())
 	var dump, again bytes.Buffer
 	_, err = conq.Dump(t.Context(), from, &dump)
-	must(t, err)
+	testkit.NoError(t, err)
 	_, err = conq.Load(t.Context(), to, bytes.NewReader(dump.Bytes()))
-	must(t, err)
+	testkit.NoError(t, err)
 	_, err = conq.Dump(t.Context(), to, &again)
-	must(t, err)
+	testkit.NoError(t, err)
 	if !bytes.Equal(dump.Bytes(), again.Bytes()) {
 		t.Errorf("a dump of %d bytes came back with %d others", dump.Len(), again.Len())
 	}
 	_, err = conq.Check(t.Context(), to, conq.CheckOptions{Found: func(f conq.Finding) { t.Error(f) }})
-	must(t, err)
+	testkit.NoError(t, err)
 }

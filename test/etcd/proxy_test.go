@@ -5,6 +5,8 @@ import (
 	"net"
 	"sync"
 	"testing"
+
+	"github.com/conq-go/conq/internal/testkit"
 )
 
 // proxy is a TCP proxy between clients and a member, whose connections can be cut,
@@ -24,9 +26,7 @@ type proxy struct {
 func newProxy(t testing.TB, target string) *proxy {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 	p := &proxy{listener: listener, target: target, connections: make(map[net.Conn]struct{})}
 	p.group.Go(p.accept)
 	t.Cleanup(func() {

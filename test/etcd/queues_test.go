@@ -11,6 +11,7 @@ import (
 
 	"github.com/conq-go/conq"
 	"github.com/conq-go/conq/internal/linear"
+	"github.com/conq-go/conq/internal/testkit"
 	"github.com/conq-go/conq/kv"
 )
 
@@ -66,7 +67,7 @@ func workload(t *testing.T, dbs []kv.DB, name string, w linear.Workload, o conq.
 		Open:  func(client int) linear.Target { return targets[client%len(targets)] },
 		Drain: func() linear.Target { return targets[0] },
 	})
-	must(t, err)
+	testkit.NoError(t, err)
 	linear.Check(t, histories...)
 }
 
@@ -112,15 +113,13 @@ func TestWaiting(t *testing.T) {
 		got := make(chan string)
 		go func() {
 			v, err := here.DequeueWait(t.Context())
-			if err != nil {
-				t.Error(err)
-			}
+			testkit.Check(t, err)
 			got <- v
 		}()
 		wait(t.Context(), 150*time.Millisecond) // so that it mostly waits by then
 		want := fmt.Sprint(i)
 		began := time.Now()
-		must(t, there.Enqueue(t.Context(), want))
+		testkit.NoError(t, there.Enqueue(t.Context(), want))
 		if v := <-got; v != want {
 			t.Fatalf("who waited got %q, want %q", v, want)
 		}
@@ -144,8 +143,8 @@ func TestQueueFeatures(t *testing.T) {
 	db := open(t, c.options())
 	from, to := openQueue(t, db, "from"), openQueue(t, db, "to", conq.Options{Staging: conq.StagingAlways})
 	large := strings.Repeat("large ", db.Limits().Transaction/12) // the largest that is allowed
-	must(t, from.Enqueue(t.Context(), large))
-	must(t, db.Transact(t.Context(), func(tx kv.Tx) error {
+	testkit.NoError(t, from.Enqueue(t.Context(), large))
+	testkit.NoError(t, db.Transact(t.Context(), func(tx kv.Tx) error {
 		v, err := from.In(tx).Dequeue()
 		if err != nil {
 			return err
@@ -167,7 +166,7 @@ func TestQueueFeatures(t *testing.T) {
 		for range 60 {
 			batch = append(batch, fmt.Sprint(len(want)+len(batch)))
 		}
-		must(t, from.EnqueueAll(t.Context(), batch))
+		testkit.NoError(t, from.EnqueueAll(t.Context(), batch))
 		want = append(want, batch...)
 	}
 	if n, err := from.Len(t.Context()); n != len(want) || err != nil {
@@ -175,7 +174,7 @@ func TestQueueFeatures(t *testing.T) {
 	}
 	for len(want) > 0 {
 		got, err := from.DequeueN(t.Context(), len(want))
-		must(t, err)
+		testkit.NoError(t, err)
 		if fmt.Sprint(got) != fmt.Sprint(want[:len(got)]) {
 			t.Fatalf("a batch is %q, want the first of %q", got, want)
 		}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/conq-go/conq"
+	"github.com/conq-go/conq/internal/testkit"
 	"github.com/conq-go/conq/kv/etcd"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	recipe "go.etcd.io/etcd/client/v3/experimental/recipes"
@@ -115,9 +116,7 @@ func rateFor(t *testing.T, clients, n int, limit time.Duration, f func(i int) (i
 func (c *cluster) client(t testing.TB) *clientv3.Client {
 	t.Helper()
 	client, err := clientv3.New(clientv3.Config{Endpoints: c.direct.Endpoints(), Logger: zap.NewNop()})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 	t.Cleanup(func() { client.Close() })
 	return client
 }
@@ -154,7 +153,7 @@ const priorities = 10
 
 func (c *cluster) priorityRates(t *testing.T, n int) (r queueRate) {
 	q, err := conq.OpenPriorityQueue(c.store(t), "rates", conq.String())
-	must(t, err)
+	testkit.NoError(t, err)
 	values := make([]conq.Prioritized[string], batch)
 	for i := range values {
 		values[i] = conq.Prioritized[string]{Value: value, Priority: int64(i % priorities)}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"testing"
 
+	"github.com/conq-go/conq/internal/testkit"
 	"github.com/conq-go/conq/kv"
 )
 
@@ -20,7 +21,7 @@ func testRemoved(t *testing.T, c *cluster) {
 	}
 	remove := func(keys ...string) func() {
 		return func() {
-			must(t, other.Transact(t.Context(), func(tx kv.Tx) error {
+			testkit.NoError(t, other.Transact(t.Context(), func(tx kv.Tx) error {
 				for _, key := range keys {
 					tx.Clear([]byte(key))
 				}
@@ -44,7 +45,7 @@ func testRemoved(t *testing.T, c *cluster) {
 		{"one goes and comes again", 100, queue + "0100", func() { remove(queue + "0050")(); set(t, other, queue+"0050") }, 2},
 		{"one comes", 100, queue + "0100", func() { set(t, other, queue+"0050x") }, 2},
 		{"all go, in a range", 100, queue + "0100", func() {
-			must(t, other.Transact(t.Context(), func(tx kv.Tx) error { tx.ClearRange(kv.PrefixRange([]byte(queue))); return nil }))
+			testkit.NoError(t, other.Transact(t.Context(), func(tx kv.Tx) error { tx.ClearRange(kv.PrefixRange([]byte(queue))); return nil }))
 		}, 2},
 		{"one behind them goes", 100, queue + "0100", remove(queue + "0200"), 1},
 		{"one behind very many goes", 200, queue + "0200", remove(queue + "0250"), 2}, // they can't be told
@@ -58,7 +59,7 @@ func testRemoved(t *testing.T, c *cluster) {
 		if x.end == end {
 			keep = x.n
 		}
-		must(t, db.Transact(t.Context(), func(tx kv.Tx) error { tx.ClearRange(kv.Range{Begin: []byte("\x02"), End: []byte(end)}); return nil }))
+		testkit.NoError(t, db.Transact(t.Context(), func(tx kv.Tx) error { tx.ClearRange(kv.Range{Begin: []byte("\x02"), End: []byte(end)}); return nil }))
 		for _, all := range [][]string{names(queue, keep), names(beside, 3)} {
 			for len(all) > 0 {
 				n := min(100, len(all))
@@ -67,7 +68,7 @@ func testRemoved(t *testing.T, c *cluster) {
 			}
 		}
 		attempts, seen := 0, 0
-		must(t, db.Transact(t.Context(), func(tx kv.Tx) error {
+		testkit.NoError(t, db.Transact(t.Context(), func(tx kv.Tx) error {
 			attempts++
 			seen = 0
 			for _, err := range tx.Range(kv.Range{Begin: []byte(queue), End: []byte(x.end)}, kv.RangeOptions{}) {
@@ -85,7 +86,7 @@ func testRemoved(t *testing.T, c *cluster) {
 		if attempts != x.attempts {
 			t.Errorf("%s: %d attempts, want %d", x.name, attempts, x.attempts)
 		}
-		must(t, db.ReadTransact(t.Context(), func(r kv.Reader) error {
+		testkit.NoError(t, db.ReadTransact(t.Context(), func(r kv.Reader) error {
 			n := 0
 			for _, err := range r.Range(kv.Range{Begin: []byte(queue), End: []byte(x.end)}, kv.RangeOptions{}) {
 				if err != nil {

@@ -18,6 +18,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/conq-go/conq/internal/testkit"
 	"github.com/conq-go/conq/kv"
 	"github.com/conq-go/conq/kv/etcd"
 	clientv3 "go.etcd.io/etcd/client/v3"
@@ -31,20 +32,20 @@ func newCerts(t testing.TB) *certs {
 	dir := t.TempDir()
 	write := func(name, kind string, bytes []byte) string {
 		file := filepath.Join(dir, name)
-		must(t, os.WriteFile(file, pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: bytes}), 0o600))
+		testkit.NoError(t, os.WriteFile(file, pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: bytes}), 0o600))
 		return file
 	}
 	caKey, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	must(t, err)
+	testkit.NoError(t, err)
 	ca := &x509.Certificate{
 		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "authority"},
 		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
 		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign,
 	}
 	caDER, err := x509.CreateCertificate(rand.Reader, ca, ca, &caKey.PublicKey, caKey)
-	must(t, err)
+	testkit.NoError(t, err)
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	must(t, err)
+	testkit.NoError(t, err)
 	leaf := &x509.Certificate{
 		SerialNumber: big.NewInt(2), Subject: pkix.Name{CommonName: "member"},
 		NotBefore: ca.NotBefore, NotAfter: ca.NotAfter, KeyUsage: x509.KeyUsageDigitalSignature,
@@ -52,9 +53,9 @@ func newCerts(t testing.TB) *certs {
 		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
 	}
 	leafDER, err := x509.CreateCertificate(rand.Reader, leaf, ca, &key.PublicKey, caKey)
-	must(t, err)
+	testkit.NoError(t, err)
 	keyDER, err := x509.MarshalECPrivateKey(key)
-	must(t, err)
+	testkit.NoError(t, err)
 	return &certs{
 		ca: write("ca.pem", "CERTIFICATE", caDER), cert: write("cert.pem", "CERTIFICATE", leafDER),
 		key: write("key.pem", "EC PRIVATE KEY", keyDER),
@@ -64,7 +65,7 @@ func newCerts(t testing.TB) *certs {
 func (c *certs) config(t testing.TB) *tls.Config {
 	t.Helper()
 	o, err := etcd.ParseURL(fmt.Sprintf("etcd://h?ca=%s&cert=%s&key=%s", c.ca, c.cert, c.key))
-	must(t, err)
+	testkit.NoError(t, err)
 	return o.TLS
 }
 
@@ -75,32 +76,32 @@ func TestSecure(t *testing.T) {
 	ctx := t.Context()
 	for user, prefix := range map[string]string{"root": "", "worker": "jobs\x00"} {
 		_, err := c.direct.UserAdd(ctx, user, "secret of "+user)
-		must(t, err)
+		testkit.NoError(t, err)
 		_, err = c.direct.RoleAdd(ctx, user)
-		must(t, err)
+		testkit.NoError(t, err)
 		if prefix != "" {
 			_, err = c.direct.RoleGrantPermission(ctx, user, prefix, clientv3.GetPrefixRangeEnd(prefix), clientv3.PermissionType(clientv3.PermReadWrite))
-			must(t, err)
+			testkit.NoError(t, err)
 		}
 		_, err = c.direct.UserGrantRole(ctx, user, user)
-		must(t, err)
+		testkit.NoError(t, err)
 	}
 	_, err := c.direct.AuthEnable(ctx)
-	must(t, err)
+	testkit.NoError(t, err)
 
 	hosts := strings.Join(c.options().Endpoints, ",")
 	trust := "ca=" + files.ca + "&patience=2s&timeout=1s"
 	whole := trust + "&cert=" + files.cert + "&key=" + files.key
 	t.Setenv(etcd.PasswordVariable, "secret of worker")
 	db, err := kv.Open("etcd://" + hosts + "/jobs?user=worker&" + whole)
-	must(t, err)
+	testkit.NoError(t, err)
 	defer db.Close()
 	set(t, db, "a")
 	if got := get(t, db, "a"); got != "a" {
 		t.Errorf("a key came back as %q", got)
 	}
 	q := openQueue(t, db, "q")
-	must(t, q.Enqueue(ctx, "item"))
+	testkit.NoError(t, q.Enqueue(ctx, "item"))
 	if v, err := q.DequeueWait(ctx); v != "item" || err != nil {
 		t.Errorf("an item came back as %q, %v", v, err)
 	}

@@ -9,6 +9,7 @@ import (
 	"sort"
 	"testing"
 
+	"github.com/conq-go/conq/internal/testkit"
 	"github.com/conq-go/conq/kv"
 	"pgregory.net/rapid"
 )
@@ -135,9 +136,7 @@ func mergeAgainstModel(t *testing.T) {
 			for name, pairs := range map[string]iter.Seq2[kv.KeyValue, error]{"Merge": o.merge(stored, r, reverse), "Over": o.overAll(stored, r, reverse)} {
 				var got []string
 				for p, err := range pairs {
-					if err != nil {
-						t.Fatal(err)
-					}
+					testkit.NoError(t, err)
 					got = append(got, fmt.Sprintf("%s=%s", p.Key, p.Value))
 					p.Key[0], p.Value = 'z', append(p.Value[:0], "zzzz"...) // they are ours
 					if len(got) == most {
@@ -196,9 +195,7 @@ func TestMergeWhileChanging(t *testing.T) {
 		r := kv.Range{Begin: []byte("0"), End: []byte("9")}
 		seen := 0
 		for p, err := range o.overAll(stored, r, reverse) {
-			if err != nil {
-				t.Fatal(err)
-			}
+			testkit.NoError(t, err)
 			seen++
 			o.Clear(p.Key)
 			if seen == 5 { // takes ten away, ahead of the loop
@@ -229,9 +226,7 @@ func TestChangeWhileReading(t *testing.T) {
 			}
 			var got []string
 			for p, err := range o.overAll(stored, kv.Range{Begin: []byte("0"), End: []byte("9")}, reverse) {
-				if err != nil {
-					t.Fatal(err)
-				}
+				testkit.NoError(t, err)
 				got = append(got, string(p.Key))
 				o.Set(p.Key, []byte("changed"))
 			}
@@ -326,9 +321,7 @@ func TestReadWhileTaking(t *testing.T) {
 		var o Overlay
 		r, met := kv.Range{End: []byte("9")}, 0
 		for _, err := range o.overAll(stored, r, reverse) {
-			if err != nil {
-				t.Fatal(err)
-			}
+			testkit.NoError(t, err)
 			o.Clear([]byte("2"))
 			met++
 		}
