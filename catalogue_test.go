@@ -9,6 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/conq-go/conq/internal/layout"
 	"github.com/conq-go/conq/kv"
 	"github.com/conq-go/conq/kv/faulty"
 	"github.com/conq-go/conq/kv/memory"
@@ -34,7 +35,7 @@ func TestCatalogue(t *testing.T) {
 			newFixture(t, db, nil) // opens them again
 			infos, err = Queues(t.Context(), db)
 			noError(t, err)
-			equalSlices(t, "queues", infos, []Info{{"p", KindPriorityQueue, 1}, {"q", KindQueue, 1}})
+			equalSlices(t, "queues", infos, []Info{{Name: "p", Kind: KindPriorityQueue, Format: 1}, {Name: "q", Kind: KindQueue, Format: 1}})
 			info, found, err := Lookup(t.Context(), db, "p")
 			noError(t, err)
 			equal(t, "found", found, true)
@@ -90,19 +91,19 @@ func TestOpenTogether(t *testing.T) {
 func TestNewerFormats(t *testing.T) {
 	db := newMemory(t, kv.Limits{})
 	newFixture(t, db, nil)
-	write(t, db, kv.KeyValue{Key: entryKey("q"), Value: pack(t, "queue", 2, "more")})
+	write(t, db, kv.KeyValue{Key: layout.EntryKey("q"), Value: pack(t, "queue", 2, "more")})
 	before := everything(t, db)
 	wantError(t, drop(OpenQueue(db, "q", String())), ErrFormat, `queue "q" has format 2`, "up to 1")
 	infos, err := Queues(t.Context(), db)
 	noError(t, err)
-	equalSlices(t, "queues", infos, []Info{{"p", KindPriorityQueue, 1}, {"q", KindQueue, 2}})
+	equalSlices(t, "queues", infos, []Info{{Name: "p", Kind: KindPriorityQueue, Format: 1}, {Name: "q", Kind: KindQueue, Format: 2}})
 
-	write(t, db, kv.KeyValue{Key: entryKey("q"), Value: pack(t, "ring", 3)})
+	write(t, db, kv.KeyValue{Key: layout.EntryKey("q"), Value: pack(t, "ring", 3)})
 	wantError(t, drop(OpenQueue(db, "q", String())), ErrKind, "is a ring, not a queue")
-	write(t, db, kv.KeyValue{Key: entryKey("q"), Value: pack(t, "queue", 2, "more")})
+	write(t, db, kv.KeyValue{Key: layout.EntryKey("q"), Value: pack(t, "queue", 2, "more")})
 	equalPairs(t, everything(t, db), before)
 
-	write(t, db, kv.KeyValue{Key: formatKey(), Value: pack(t, 7, "more")})
+	write(t, db, kv.KeyValue{Key: layout.FormatKey(), Value: pack(t, 7, "more")})
 	before = everything(t, db)
 	wantError(t, drop(OpenQueue(db, "p", String())), ErrFormat, "store has format 7", "up to 1")
 	wantError(t, drop(OpenQueue(db, "new", String())), ErrFormat, "store has format 7")
@@ -131,9 +132,9 @@ func TestCorruptCatalogue(t *testing.T) {
 		t.Run(what, func(t *testing.T) {
 			db := newMemory(t, kv.Limits{})
 			newFixture(t, db, nil)
-			write(t, db, kv.KeyValue{Key: entryKey("q"), Value: value})
+			write(t, db, kv.KeyValue{Key: layout.EntryKey("q"), Value: value})
 			before := everything(t, db)
-			shown := fmt.Sprintf("%x", entryKey("q"))
+			shown := fmt.Sprintf("%x", layout.EntryKey("q"))
 			wantError(t, drop(OpenQueue(db, "q", String())), ErrCorrupt, shown)
 			wantError(t, drop(Queues(t.Context(), db)), ErrCorrupt, shown)
 			_, _, err := Lookup(t.Context(), db, "q")
@@ -143,11 +144,11 @@ func TestCorruptCatalogue(t *testing.T) {
 		})
 	}
 	for what, key := range map[string][]byte{
-		"name empty":       entryKey(""),
-		"name with a NUL":  entryKey("a\x00"),
-		"name not a text":  append(system("queue"), pack(t, 1)...),
-		"two names":        append(system("queue"), pack(t, "a", "b")...),
-		"name not a tuple": append(system("queue"), 0xfe),
+		"name empty":       layout.EntryKey(""),
+		"name with a NUL":  layout.EntryKey("a\x00"),
+		"name not a text":  append(layout.System("queue"), pack(t, 1)...),
+		"two names":        append(layout.System("queue"), pack(t, "a", "b")...),
+		"name not a tuple": append(layout.System("queue"), 0xfe),
 	} {
 		t.Run(what, func(t *testing.T) {
 			db := newMemory(t, kv.Limits{})
@@ -158,7 +159,7 @@ func TestCorruptCatalogue(t *testing.T) {
 	for what, value := range map[string][]byte{"empty": {}, "text": pack(t, "1"), "0": pack(t, 0), "more": pack(t, 1, 1)} {
 		t.Run("store format "+what, func(t *testing.T) {
 			db := newMemory(t, kv.Limits{})
-			write(t, db, kv.KeyValue{Key: formatKey(), Value: value})
+			write(t, db, kv.KeyValue{Key: layout.FormatKey(), Value: value})
 			wantError(t, drop(OpenQueue(db, "q", String())), ErrCorrupt, "store format")
 		})
 	}
@@ -214,7 +215,7 @@ func TestOpenWritesFormat(t *testing.T) {
 	noError(t, drop(OpenQueue(db, "q", String())))
 	before := everything(t, db)
 	noError(t, db.Transact(t.Context(), func(tx kv.Tx) error {
-		tx.Clear(formatKey())
+		tx.Clear(layout.FormatKey())
 		return nil
 	}))
 	noError(t, drop(OpenQueue(db, "q", String())))
@@ -253,24 +254,6 @@ func TestOpenAfterUnknownCommit(t *testing.T) {
 			t.Error("no commit was unknown")
 		}
 	}
-}
-
-// FuzzEntry reads anything as an entry of the catalogue: without a panic, and what is read is what would
-// be written of it.
-func FuzzEntry(f *testing.F) {
-	prefix := len(catalogue().Bytes())
-	f.Add(entryKey("q")[prefix:], tuple.AppendInt(tuple.AppendString(nil, "queue"), 1))
-	f.Add(entryKey("a\x00b")[prefix:], tuple.AppendInt(tuple.AppendString(nil, "priority queue"), 1))
-	f.Fuzz(func(t *testing.T, rest, value []byte) {
-		info, err := parseEntry(kv.KeyValue{Key: append(catalogue().Bytes()[:prefix:prefix], rest...), Value: value})
-		if err != nil {
-			wantError(t, err, ErrCorrupt)
-			return
-		}
-		again, err := parseEntry(kv.KeyValue{Key: entryKey(info.Name), Value: value})
-		noError(t, err)
-		equal(t, "entry", again, info)
-	})
 }
 
 // Opening a queue takes 30 s at most in all, on a store whose answers are late.

@@ -11,10 +11,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/conq-go/conq/internal/layout"
 	"github.com/conq-go/conq/kv"
 	"github.com/conq-go/conq/kv/faulty"
 	"github.com/conq-go/conq/kv/memory"
-	"github.com/conq-go/conq/subspace"
 )
 
 // liveStores are what checks run on while clients work.
@@ -171,9 +171,9 @@ func dieLive(t *testing.T, ctx context.Context, db kv.DB) {
 	for i := range 40 {
 		id := make([]byte, 16)
 		rand.Read(id)
-		queue := &store{span: subspace.Named("q").Range(), name: "q"}
+		queue := layout.New("q", KindQueue, kv.Limits{})
 		if i%2 == 1 {
-			queue = &store{span: subspace.Named("p").Range(), priority: true, name: "p"}
+			queue = layout.New("p", KindPriorityQueue, kv.Limits{})
 		}
 		err := db.Transact(ctx, func(tx kv.Tx) error { return stageIn(tx, queue, id, 3, time.Now().Add(-time.Second)) })
 		if err != nil && !errors.Is(err, kv.ErrCommitUnknown) && !isTooOld(err) {

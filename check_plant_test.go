@@ -2,24 +2,27 @@ package conq
 
 import (
 	"bytes"
+	"math"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/conq-go/conq/internal/layout"
 	"github.com/conq-go/conq/kv"
+	"github.com/conq-go/conq/tuple"
 )
 
 var plantedKeys = []planted{
 	{name: "nothing", plant: func(*testing.T, *plot) {}, note: true},
 	{
 		name:  "a format that does not decode",
-		plant: func(_ *testing.T, p *plot) { p.set(formatKey(), []byte("x")) },
+		plant: func(_ *testing.T, p *plot) { p.set(layout.FormatKey(), []byte("x")) },
 		want:  "format",
 	},
 	{
 		name: "no format, and something to repair",
 		plant: func(t *testing.T, p *plot) {
-			p.clear(formatKey())
+			p.clear(layout.FormatKey())
 			p.set(p.stage(0, 1, opID(1)), nil)
 		},
 		want: "format, due without result q+", then: "format, due without result q*", after: "format",
@@ -27,27 +30,27 @@ var plantedKeys = []planted{
 	{
 		name: "a format that does not decode, and something that could be repaired",
 		plant: func(t *testing.T, p *plot) {
-			p.set(formatKey(), []byte("x"))
+			p.set(layout.FormatKey(), []byte("x"))
 			p.set(p.stage(0, 1, opID(1)), nil)
 		},
 		want: "format, due without result q",
 	},
 	{
 		name:  "an entry that does not decode",
-		plant: func(t *testing.T, p *plot) { p.set(entryKey("q"), packed(t, nil, 1)) },
+		plant: func(t *testing.T, p *plot) { p.set(layout.EntryKey("q"), packed(t, nil, 1)) },
 		want:  "catalogue entry q",
 	},
 	{
 		name:  "an entry without a name",
-		plant: func(t *testing.T, p *plot) { p.set(packed(t, catalogue().Bytes(), 1), packed(t, nil, "queue", 1)) },
+		plant: func(t *testing.T, p *plot) { p.set(packed(t, layout.Entries().Bytes(), 1), packed(t, nil, "queue", 1)) },
 		want:  "catalogue entry",
 	},
 	{
 		name: "a queue of a newer format, in which nothing is judged",
 		plant: func(t *testing.T, p *plot) {
-			p.set(entryKey("q"), packed(t, nil, "queue", queueFormat+1, "more"))
+			p.set(layout.EntryKey("q"), packed(t, nil, "queue", layout.QueueFormat+1, "more"))
 			p.set(p.stage("new"), nil)
-			p.set(packed(t, pieceSpace("q"), "new"), nil)
+			p.set(packed(t, layout.Pieces("q").Bytes(), "new"), nil)
 			p.set(packed(t, p.q.store.prefix(), "new"), nil)
 		},
 		want: "newer queue q",
@@ -55,40 +58,40 @@ var plantedKeys = []planted{
 	{
 		name: "a queue of an unknown kind",
 		plant: func(t *testing.T, p *plot) {
-			p.set(entryKey("new"), packed(t, nil, "ring", 1))
+			p.set(layout.EntryKey("new"), packed(t, nil, "ring", 1))
 			p.set(packed(t, nil, "new", "x"), nil) // in which nothing is judged
-			p.set(packed(t, stageSpace("new"), "x"), nil)
+			p.set(packed(t, layout.Stage("new").Bytes(), "x"), nil)
 		},
 		want: "newer queue new",
 	},
 	{
 		name:  "no entry",
-		plant: func(_ *testing.T, p *plot) { p.clear(entryKey("q")) },
+		plant: func(_ *testing.T, p *plot) { p.clear(layout.EntryKey("q")) },
 		want:  "no entry q",
 	},
 	{
 		name:  "an entry of a queue without keys",
-		plant: func(t *testing.T, p *plot) { p.set(entryKey("empty"), packed(t, nil, "queue", 1)) },
+		plant: func(t *testing.T, p *plot) { p.set(layout.EntryKey("empty"), packed(t, nil, "queue", 1)) },
 		note:  true,
 	},
 	{
 		name: "unknown keys beside the queues, in two places",
 		plant: func(t *testing.T, p *plot) {
 			for _, name := range []string{"a", "b", "c"} {
-				p.set(system("zoo", name), nil)
+				p.set(layout.System("zoo", name), nil)
 			}
-			p.set(system("bar"), nil)
-			p.set(append(system("zoo"), 0xfe), nil)
+			p.set(layout.System("bar"), nil)
+			p.set(append(layout.System("zoo"), 0xfe), nil)
 		},
 		want: "unknown key, unknown key 4",
 	},
 	{
 		name: "keys of no tuple, of a bad name, and a signal of several elements",
 		plant: func(t *testing.T, p *plot) {
-			p.set(append(system(), 0xfe), nil)
-			p.set(system("outcome", ""), nil)
-			p.set(system("signal", "q", "more"), nil)
-			p.set(appendInt(signalKey("q"), 0), nil)
+			p.set(append(layout.System(), 0xfe), nil)
+			p.set(layout.System("outcome", ""), nil)
+			p.set(layout.System("signal", "q", "more"), nil)
+			p.set(tuple.AppendInt(layout.SignalKey("q"), 0), nil)
 		},
 		want: "unknown key, unknown key 2, unknown key",
 	},
@@ -138,7 +141,7 @@ var plantedKeys = []planted{
 				packed(t, p.q.store.prefix(), 1, 1, opID(1)), // a priority queue's
 				packed(t, p.q.store.prefix(), 1, opID(1), 1),
 				packed(t, p.q.store.prefix(), 1, opID(1), 2, 2),
-				packed(t, p.q.store.prefix(), 1, opID(1), int64(maxPieces)+1),
+				packed(t, p.q.store.prefix(), 1, opID(1), int64(math.MaxInt32)+1),
 				packed(t, p.q.store.prefix(), uint64(1<<63), opID(1)),
 				append(bytes.Clone(p.q.store.prefix()), 0xfe),
 				append(bytes.Clone(p.q.store.prefix()), 0x16, 0, 1), // 1 in two bytes
@@ -153,11 +156,11 @@ var plantedKeys = []planted{
 	{
 		name: "outcomes: an old one, and others that do not decode",
 		plant: func(t *testing.T, p *plot) {
-			p.set(packed(t, outcomes("q"), opID(1)), bytes.Repeat([]byte{1}, 29))
-			p.set(packed(t, outcomes("q"), opID(2)), bytes.Repeat([]byte{2}, 29))
-			p.set(packed(t, outcomes("q"), opID(3)), bytes.Repeat([]byte{1}, 28))
-			p.set(packed(t, outcomes("q"), 4), bytes.Repeat([]byte{1}, 29))
-			p.set(outcomes("q"), nil)
+			p.set(packed(t, layout.Outcomes("q").Bytes(), opID(1)), bytes.Repeat([]byte{1}, 29))
+			p.set(packed(t, layout.Outcomes("q").Bytes(), opID(2)), bytes.Repeat([]byte{2}, 29))
+			p.set(packed(t, layout.Outcomes("q").Bytes(), opID(3)), bytes.Repeat([]byte{1}, 28))
+			p.set(packed(t, layout.Outcomes("q").Bytes(), 4), bytes.Repeat([]byte{1}, 29))
+			p.set(layout.Outcomes("q").Bytes(), nil)
 		},
 		want: "outcome q, outcome q, outcome q, outcome q",
 	},
@@ -204,8 +207,8 @@ var plantedPieces = []planted{
 	{
 		name: "pieces without their item, of a number that there can't be",
 		plant: func(t *testing.T, p *plot) {
-			p.set(packed(t, pieceSpace("p"), 5, 5, opID(1), maxPieces, maxPieces-1), []byte("x"))
-			p.set(packed(t, pieceSpace("p"), 5, 5, opID(1), maxPieces, maxPieces), []byte("x"))
+			p.set(packed(t, layout.Pieces("p").Bytes(), 5, 5, opID(1), math.MaxInt32, math.MaxInt32-1), []byte("x"))
+			p.set(packed(t, layout.Pieces("p").Bytes(), 5, 5, opID(1), math.MaxInt32, math.MaxInt32), []byte("x"))
 		},
 		want: "orphans p 2+", then: "orphans p 2*",
 	},
@@ -214,7 +217,7 @@ var plantedPieces = []planted{
 		plant: func(t *testing.T, p *plot) {
 			item := p.split()
 			p.clear(item)
-			p.set(packed(t, p.q.store.beside(item), 1, "x"), nil)
+			p.set(packed(t, p.q.store.space.Beside(item), 1, "x"), nil)
 		},
 		want: "piece key q, orphans q 2",
 	},
@@ -247,12 +250,12 @@ var plantedPieces = []planted{
 	{
 		name: "keys of pieces that are none",
 		plant: func(t *testing.T, p *plot) {
-			p.set(append(pieceSpace("q"), 0xfe), nil)
-			p.set(pieceSpace("q"), nil)
-			p.set(packed(t, pieceSpace("q"), 1, 1, opID(1), 2, 1), nil) // a priority queue's
-			p.set(packed(t, pieceSpace("q"), 1, opID(1), 1, 1), nil)
-			p.set(packed(t, pieceSpace("q"), 1, opID(1), 1), nil) // of an item that has no further pieces
-			p.set(packed(t, p.q.store.beside(p.split()), "x"), nil)
+			p.set(append(layout.Pieces("q").Bytes(), 0xfe), nil)
+			p.set(layout.Pieces("q").Bytes(), nil)
+			p.set(packed(t, layout.Pieces("q").Bytes(), 1, 1, opID(1), 2, 1), nil) // a priority queue's
+			p.set(packed(t, layout.Pieces("q").Bytes(), 1, opID(1), 1, 1), nil)
+			p.set(packed(t, layout.Pieces("q").Bytes(), 1, opID(1), 1), nil) // of an item that has no further pieces
+			p.set(packed(t, p.q.store.space.Beside(p.split()), "x"), nil)
 		},
 		want: strings.Repeat("piece key q, ", 5) + "piece key q",
 	},
@@ -261,7 +264,7 @@ var plantedPieces = []planted{
 		plant: func(_ *testing.T, p *plot) {
 			p.put(4, inTime)
 			for _, staged := range p.staged() {
-				if n, err := p.q.store.count(p.original(staged)); err == nil && n > 1 {
+				if n, err := p.q.store.space.Check(p.original(staged)); err == nil && n > 1 {
 					p.clear(p.piece(p.original(staged), 2))
 				}
 			}
@@ -273,7 +276,7 @@ var plantedPieces = []planted{
 		plant: func(_ *testing.T, p *plot) {
 			p.put(4, inTime)
 			for _, staged := range p.staged() {
-				if n, err := p.q.store.count(p.original(staged)); err == nil && n > 1 {
+				if n, err := p.q.store.space.Check(p.original(staged)); err == nil && n > 1 {
 					p.clear(p.piece(p.original(staged), 1))
 					p.clear(p.piece(p.original(staged), 2))
 				}
@@ -284,7 +287,7 @@ var plantedPieces = []planted{
 	{
 		name: "staged items of two pieces",
 		plant: func(_ *testing.T, p *plot) {
-			stageItems(p.t, p.db, &p.p.store.store, opID(7), 4, checkTime.Add(inTime))
+			stageItems(p.t, p.db, p.p.store.space, opID(7), 4, checkTime.Add(inTime))
 		},
 		note: true,
 	},
@@ -490,7 +493,7 @@ var plantedStaging = []planted{
 		name: "an item without any piece that would go back, and a format that does not decode",
 		plant: func(_ *testing.T, p *plot) {
 			p.putWithoutPieces()
-			p.set(formatKey(), []byte("x"))
+			p.set(layout.FormatKey(), []byte("x"))
 		},
 		want: "format, pieces q",
 	},

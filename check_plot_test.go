@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/conq-go/conq/internal/layout"
 	"github.com/conq-go/conq/kv"
 	"github.com/conq-go/conq/tuple"
 )
@@ -35,7 +36,7 @@ func (p *plot) clear(key []byte) {
 }
 
 // stage returns a key of q's staging.
-func (p *plot) stage(elems ...any) []byte { return packed(p.t, stageSpace("q"), elems...) }
+func (p *plot) stage(elems ...any) []byte { return packed(p.t, layout.Stage("q").Bytes(), elems...) }
 
 // state returns the value of a request or result.
 func (p *plot) state(n int, in time.Duration) []byte {
@@ -57,7 +58,7 @@ func (p *plot) keys(r kv.Range) (keys [][]byte) {
 // split returns the key of an item of q whose payload lies over 3 keys.
 func (p *plot) split() []byte {
 	for _, key := range p.keys(p.q.store.span) {
-		if n, err := p.q.store.count(key); err == nil && n == 3 {
+		if n, err := p.q.store.space.Check(key); err == nil && n == 3 {
 			return key
 		}
 	}
@@ -65,11 +66,11 @@ func (p *plot) split() []byte {
 	return nil
 }
 
-func (p *plot) piece(item []byte, i int64) []byte { return appendInt(p.q.store.beside(item), i) }
+func (p *plot) piece(item []byte, i int64) []byte { return p.q.store.space.Piece(item, i) }
 
 // put stages so many items of q, which should then be there once more.
 func (p *plot) put(n int, in time.Duration) {
-	stageItems(p.t, p.db, &p.q.store.store, opID(7), n, checkTime.Add(in))
+	stageItems(p.t, p.db, p.q.store.space, opID(7), n, checkTime.Add(in))
 }
 
 // staged returns the keys of the items in the result of op 7.
@@ -79,7 +80,7 @@ func (p *plot) staged() [][]byte {
 
 // original returns the key that a staged item had.
 func (p *plot) original(staged []byte) []byte {
-	elems, err := tuple.Unpack(staged[len(stageSpace("q")):])
+	elems, err := tuple.Unpack(staged[len(layout.Stage("q").Bytes()):])
 	noError(p.t, err)
 	return elems[3].([]byte)
 }

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/conq-go/conq/internal/layout"
 	"github.com/conq-go/conq/kv"
 	"github.com/conq-go/conq/kv/memory"
 )
@@ -46,13 +47,13 @@ func TestCheckRandomDamage(t *testing.T) {
 
 // damage adds a result that is too old, and then changes some keys.
 func damage(t *testing.T, random *rand.Rand, db kv.DB, f fixture) {
-	stageItems(t, db, &f.q.store.store, opID(7), 2, checkTime.Add(-time.Second))
-	stageItems(t, db, &f.p.store.store, opID(6), 3, checkTime.Add(-time.Second))
+	stageItems(t, db, f.q.store.space, opID(7), 2, checkTime.Add(-time.Second))
+	stageItems(t, db, f.p.store.space, opID(6), 3, checkTime.Add(-time.Second))
 	pairs := everything(t, db)
 	noError(t, db.Transact(context.Background(), func(tx kv.Tx) error {
 		for range 1 + random.IntN(5) {
 			pair := pairs[random.IntN(len(pairs))]
-			if bytes.Equal(pair.Key, formatKey()) {
+			if bytes.Equal(pair.Key, layout.FormatKey()) {
 				continue // or it may be a newer one
 			}
 			switch random.IntN(4) {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/conq-go/conq/internal/layout"
 	"github.com/conq-go/conq/internal/staging"
 	"github.com/conq-go/conq/kv"
 	"github.com/conq-go/conq/subspace"
@@ -126,7 +127,7 @@ type look struct {
 }
 
 func (c *checker) look(r kv.Reader) (*look, error) {
-	format, err := readFormat(r)
+	format, err := layout.ReadFormat(r)
 	unsure := errors.Is(err, ErrCorrupt)
 	if unsure {
 		err = nil
@@ -139,7 +140,7 @@ func (l *look) unit(pair kv.KeyValue, report *CheckReport) (unit, error) {
 	u := unit{next: kv.After(pair.Key)}
 	report.Keys++
 	report.Bytes += int64(len(pair.Key) + len(pair.Value))
-	rest, ok := bytes.CutPrefix(pair.Key, system())
+	rest, ok := bytes.CutPrefix(pair.Key, layout.System())
 	var err error
 	if ok {
 		err = l.system(&u, pair, rest, report)
@@ -159,7 +160,7 @@ func (l *look) unit(pair kv.KeyValue, report *CheckReport) (unit, error) {
 
 // system judges a key behind ("conq"). rest is what follows that.
 func (l *look) system(u *unit, pair kv.KeyValue, rest []byte, report *CheckReport) error {
-	if bytes.Equal(pair.Key, formatKey()) {
+	if bytes.Equal(pair.Key, layout.FormatKey()) {
 		if l.unsure {
 			u.add(Finding{Kind: FindingFormat, Key: pair.Key, Text: fmt.Sprintf("the store's format does not decode: %.40x", pair.Value)})
 		}
@@ -177,7 +178,7 @@ func (l *look) system(u *unit, pair kv.KeyValue, rest []byte, report *CheckRepor
 		name, _ = elem.(string)
 	}
 	of, known := sections[section]
-	if err != nil || !known || checkName(name) != nil {
+	if err != nil || !known || layout.CheckName(name) != nil {
 		u.run = &run{Finding: Finding{Kind: FindingSystemKey, Text: "conq writes no such key"}}
 		return nil
 	}
@@ -209,22 +210,22 @@ var sections = map[string]struct {
 
 // entry judges an entry of the catalogue.
 func (l *look) entry(u *unit, pair kv.KeyValue, report *CheckReport) {
-	info, err := unpackEntry(pair)
+	info, err := layout.UnpackEntry(pair)
 	switch {
 	case err != nil:
 		u.add(Finding{Kind: FindingCatalogue, Queue: info.Name, Key: pair.Key,
 			Text: fmt.Sprintf("the entry does not decode: %v; its value is %.40x", err, pair.Value)})
-	case info.Format > queueFormat:
+	case info.Format > layout.QueueFormat:
 		u.add(Finding{Kind: FindingNewer, Queue: info.Name, Key: pair.Key,
-			Text: fmt.Sprintf("it has format %d, this version of conq knows up to %d", info.Format, queueFormat)})
-	case info.Kind != KindQueue && info.Kind != KindPriorityQueue:
+			Text: fmt.Sprintf("it has format %d, this version of conq knows up to %d", info.Format, layout.QueueFormat)})
+	case !info.Kind.Known():
 		u.add(Finding{Kind: FindingNewer, Queue: info.Name, Key: pair.Key,
 			Text: fmt.Sprintf("it is a %q, which this version of conq does not know", info.Kind)})
 	default:
 		report.Queues++
 	}
 	if l.format == 0 && !l.unsure {
-		u.add(Finding{Kind: FindingFormat, Key: formatKey(), once: true, Text: "there are queues, but the store's format is missing",
+		u.add(Finding{Kind: FindingFormat, Key: layout.FormatKey(), once: true, Text: "there are queues, but the store's format is missing",
 			To: "the next one that opens a queue writes it: conq stat with a queue's name does"})
 	}
 }
@@ -243,14 +244,13 @@ func (l *look) find(name string) (*checkedQueue, error) {
 	if l.queue != nil && l.queue.name == name {
 		return l.queue, nil
 	}
-	info, found, err := readEntry(l.r, name)
+	info, found, err := layout.ReadEntry(l.r, name)
 	corrupt := errors.Is(err, ErrCorrupt)
 	if err != nil && !corrupt {
 		return nil, err
 	}
 	l.queue = &checkedQueue{name: name, entered: found || corrupt}
-	known := info.Kind == KindQueue || info.Kind == KindPriorityQueue
-	if found && known && info.Format <= queueFormat {
+	if found && info.CheckReadable() == nil {
 		l.queue.store = l.c.store(info)
 	}
 	return l.queue, nil
@@ -259,9 +259,10 @@ func (l *look) find(name string) (*checkedQueue, error) {
 // store returns what the queue is below its codec, without the parts by which a
 // handle works on it.
 func (c *checker) store(info Info) *store {
+	limits := c.db.Limits()
 	s := &store{
-		db: c.db, name: info.Name, priority: info.Kind == KindPriorityQueue, limits: c.db.Limits(),
-		span: subspace.Named(info.Name).Range(), pieces: pieceSpace(info.Name), signals: kv.SignalsOf(c.db),
+		db: c.db, name: info.Name, priority: info.Kind == KindPriorityQueue, limits: limits,
+		span: subspace.Named(info.Name).Range(), space: layout.New(info.Name, info.Kind, limits), signals: kv.SignalsOf(c.db),
 	}
 	if s.signals != nil {
 		s.notify = func() { s.signals.Notify(s.name) }
@@ -275,62 +276,13 @@ func (c *checker) stageOf(s *store) *staging.Checker {
 		return known
 	}
 	stage := staging.New(c.db, staging.Options{
-		Source: source{s}, Space: subspace.FromBytes(stageSpace(s.name)), Outcomes: subspace.FromBytes(outcomes(s.name)),
+		Source: source{s}, Space: layout.Stage(s.name), Outcomes: layout.Outcomes(s.name),
 		PutBack: s.announce, Now: c.o.now,
 	})
 	c.staged = s.name
-	c.stages[s.name] = stage.NewChecker(s.integers(), s.checkKey)
+	c.stages[s.name] = stage.NewChecker(s.integers(), func(key []byte) error {
+		_, err := s.space.Check(key)
+		return err
+	})
 	return c.stages[s.name]
-}
-
-// checkKey returns what is wrong with the key of an item, or nil.
-func (s *store) checkKey(key []byte) error {
-	fields, ok := bytes.CutPrefix(key, s.prefix())
-	if !ok {
-		return errKey
-	}
-	integers, _, err := shapeOf(fields)
-	if err == nil && integers != s.integers() {
-		err = errOtherShape(integers, s.integers())
-	}
-	return err
-}
-
-func errOtherShape(got, want int) error {
-	return fmt.Errorf("its key has %d integers in front of the random bytes, and should have %d", got, want)
-}
-
-// shapeOf returns how many integers there are in what follows the name in the key of
-// an item, and over how many keys its payload lies.
-func shapeOf(fields []byte) (integers, pieces int, err error) {
-	elems, err := tuple.Unpack(fields)
-	if err != nil {
-		return 0, 0, err
-	}
-	return shapeOfTuple(elems)
-}
-
-func shapeOfTuple(elems tuple.Tuple) (integers, pieces int, err error) {
-	for integers < len(elems) {
-		if _, ok := elems[integers].(int64); !ok {
-			break
-		}
-		integers++
-	}
-	if integers == 0 || integers > 2 || integers == len(elems) {
-		return 0, 0, errKey
-	}
-	if _, ok := elems[integers].([]byte); !ok {
-		return 0, 0, errKey
-	}
-	switch rest := elems[integers+1:]; len(rest) {
-	case 0:
-		return integers, 1, nil
-	case 1:
-		if n, ok := rest[0].(int64); ok && n >= 2 && n <= maxPieces {
-			return integers, int(n), nil
-		}
-		return 0, 0, errPieces
-	}
-	return 0, 0, errKey
 }

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/conq-go/conq/internal/layout"
 	"github.com/conq-go/conq/kv"
 )
 
@@ -13,7 +14,7 @@ import (
 func TestCheckSilent(t *testing.T) {
 	db, f := healthyStore(t)
 	p := &plot{t, db, f}
-	p.set(entryKey("q"), []byte("x"))
+	p.set(layout.EntryKey("q"), []byte("x"))
 	report, err := Check(t.Context(), db)
 	noError(t, err)
 	equal(t, "faults", report.Faults, 1)
@@ -29,7 +30,7 @@ func TestCheckWorse(t *testing.T) {
 	_, found := runCheck(t, &hooked{DB: db, attempt: func(tx kv.Tx) kv.Tx {
 		if first {
 			first = false
-			p.set(packed(t, p.q.store.beside(item), 1, "x"), nil)
+			p.set(packed(t, p.q.store.space.Beside(item), 1, "x"), nil)
 		}
 		return tx
 	}}, CheckOptions{Repair: true})
@@ -39,7 +40,7 @@ func TestCheckWorse(t *testing.T) {
 // What follows each other and is of different kinds is told apart.
 func TestCheckRuns(t *testing.T) {
 	db := newMemory(t, kv.Limits{})
-	write(t, db, kv.KeyValue{Key: system("zoo")}, kv.KeyValue{Key: packed(t, nil, "other", 1)})
+	write(t, db, kv.KeyValue{Key: layout.System("zoo")}, kv.KeyValue{Key: packed(t, nil, "other", 1)})
 	_, found := runCheck(t, db, CheckOptions{})
 	equal(t, "found", found, "unknown key, other keys~")
 }
@@ -64,9 +65,9 @@ func TestCheckTexts(t *testing.T) {
 		plant func(p *plot)
 		want  []string
 	}{
-		{func(p *plot) { p.clear(formatKey()) }, []string{"the store's format is missing; ", "conq stat with a queue's name does"}},
+		{func(p *plot) { p.clear(layout.FormatKey()) }, []string{"the store's format is missing; ", "conq stat with a queue's name does"}},
 		{func(p *plot) {
-			p.set(formatKey(), []byte("x"))
+			p.set(layout.FormatKey(), []byte("x"))
 			p.set(p.stage(0, 1, opID(1)), nil)
 		}, []string{"put the format back from a copy of the store", "the store's format has to be known first"}},
 		{func(p *plot) { p.set(p.piece(p.split(), 1), make([]byte, 99)) }, []string{"piece 2 of 3 has 99 bytes, and the first one 100"}},

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/conq-go/conq/internal/layout"
 	"github.com/conq-go/conq/internal/staging"
 	"github.com/conq-go/conq/kv"
 	"github.com/conq-go/conq/kv/faulty"
@@ -96,34 +97,34 @@ func fillHealthy(t testing.TB, db kv.DB) fixture {
 		noError(t, f.p.Push(f.ctx, strings.Repeat("c", 100*i), int64(i-1)))
 		noError(t, f.p.Push(f.ctx, "d", int64(i-1)))
 	}
-	stage := func(s *store, pairs ...kv.KeyValue) {
+	stage := func(q *layout.Queue, pairs ...kv.KeyValue) {
 		for i := range pairs {
-			pairs[i].Key = slices.Concat(stageSpace(s.name), pairs[i].Key)
+			pairs[i].Key = slices.Concat(layout.Stage(q.Name).Bytes(), pairs[i].Key)
 		}
 		write(t, db, pairs...)
 	}
 	deadline := checkTime.Add(inTime).UnixNano()
-	for i, s := range []*store{&f.q.store.store, &f.p.store.store} {
-		stage(s,
+	for i, q := range []*layout.Queue{f.q.store.space, f.p.store.space} {
+		stage(q,
 			kv.KeyValue{Key: packed(t, nil, 1, 1, 0, opID(byte(i))), Value: packed(t, nil, 3, deadline)},
 			kv.KeyValue{Key: packed(t, nil, 0, deadline, opID(9))},
 			kv.KeyValue{Key: packed(t, nil, 2, opID(9)), Value: packed(t, nil, 0, deadline)},
 			kv.KeyValue{Key: packed(t, nil, 4, 1, opID(1)), Value: packed(t, nil, 0, deadline)},
 		)
-		stageItems(t, db, s, opID(8), 2, checkTime.Add(inTime))
+		stageItems(t, db, q, opID(8), 2, checkTime.Add(inTime))
 	}
 	return f
 }
 
 // stageItems makes the first items of a queue a result.
-func stageItems(t tb, db kv.DB, s *store, op []byte, n int, deadline time.Time) {
+func stageItems(t tb, db kv.DB, s *layout.Queue, op []byte, n int, deadline time.Time) {
 	t.Helper()
 	noError(t, db.Transact(context.Background(), func(tx kv.Tx) error { return stageIn(tx, s, op, n, deadline) }))
 }
 
-func stageIn(tx kv.Tx, s *store, op []byte, n int, deadline time.Time) error {
+func stageIn(tx kv.Tx, s *layout.Queue, op []byte, n int, deadline time.Time) error {
 	key := func(elems ...any) []byte {
-		key, err := tuple.Tuple(elems).Append(stageSpace(s.name))
+		key, err := tuple.Tuple(elems).Append(layout.Stage(s.Name).Bytes())
 		if err != nil {
 			panic(err)
 		}
@@ -131,13 +132,13 @@ func stageIn(tx kv.Tx, s *store, op []byte, n int, deadline time.Time) error {
 	}
 	places := map[string][]byte{} // by group
 	i := 0
-	for item, err := range tx.Range(s.span, kv.RangeOptions{Limit: n}) {
+	for item, err := range tx.Range(s.Items, kv.RangeOptions{Limit: n}) {
 		if err != nil {
 			return err
 		}
 		tx.Clear(item.Key)
 		tx.Set(key(2, op, i, item.Key), item.Value)
-		group, place := s.place(item.Key)
+		group, place := s.Place(item.Key)
 		places[string(group)] = place
 		i++
 	}
@@ -185,7 +186,7 @@ func TestCheckSound(t *testing.T) {
 func TestCheckCounts(t *testing.T) {
 	db, f := healthyStore(t)
 	p := &plot{t, db, f}
-	stageItems(t, db, &f.q.store.store, opID(7), 2, checkTime.Add(tooLateBy))
+	stageItems(t, db, f.q.store.space, opID(7), 2, checkTime.Add(tooLateBy))
 	p.set(packed(t, nil, "other", 1), nil)
 	p.set(packed(t, nil, "other", 2), nil)
 	p.set([]byte{0xfe}, nil)
@@ -193,7 +194,7 @@ func TestCheckCounts(t *testing.T) {
 	p.set(p.stage(1, 7, 0, opID(6)), p.state(1, tooLateBy))
 	for i, age := range []time.Duration{kv.OutcomeAge, kv.OutcomeAge + 1} {
 		at := checkTime.Add(-age).UnixNano()
-		p.set(packed(t, outcomes("q"), opID(byte(i))), binary.BigEndian.AppendUint64(append([]byte{1}, make([]byte, 20)...), uint64(at)))
+		p.set(packed(t, layout.Outcomes("q").Bytes(), opID(byte(i))), binary.BigEndian.AppendUint64(append([]byte{1}, make([]byte, 20)...), uint64(at)))
 	}
 	p.set(p.stage(4, 7, opID(7)), packed(t, nil, 0, checkTime.Add(tooLateBy).UnixNano()))
 	report, found := runCheck(t, readOnly{db}, CheckOptions{})
@@ -208,12 +209,12 @@ func TestCheckCounts(t *testing.T) {
 	equal(t, "who waits", report.Waiting, 3)
 	equal(t, "past their deadlines", report.ExpiredWaiting, 1)
 	equal(t, "keys that can't be judged", report.Unchecked, 0)
-	p.set(entryKey("q"), packed(t, nil, "queue", queueFormat+1))
+	p.set(layout.EntryKey("q"), packed(t, nil, "queue", layout.QueueFormat+1))
 	report, found = runCheck(t, readOnly{db}, CheckOptions{})
 	equal(t, "found", found, "newer queue q, foreign queue foreign~, other keys 2~, other keys~")
 	n := 0
 	for _, pair := range everything(t, db) {
-		for _, in := range [][]byte{f.q.store.prefix(), f.q.store.pieces, stageSpace("q"), outcomes("q"), signalKey("q")} {
+		for _, in := range [][]byte{f.q.store.prefix(), layout.Pieces("q").Bytes(), layout.Stage("q").Bytes(), layout.Outcomes("q").Bytes(), layout.SignalKey("q")} {
 			if bytes.HasPrefix(pair.Key, in) {
 				n++
 			}
@@ -335,7 +336,7 @@ func TestCheckLargeStore(t *testing.T) {
 // A newer store is refused, and nothing in it is looked at, let alone mended.
 func TestCheckNewerStore(t *testing.T) {
 	db, _ := healthyStore(t)
-	write(t, db, kv.KeyValue{Key: formatKey(), Value: packed(t, nil, storeFormat+1, "more")})
+	write(t, db, kv.KeyValue{Key: layout.FormatKey(), Value: packed(t, nil, layout.StoreFormat+1, "more")})
 	report, err := Check(t.Context(), db, CheckOptions{Repair: true})
 	wantError(t, err, ErrFormat)
 	equal(t, "report", report, CheckReport{})

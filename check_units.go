@@ -5,20 +5,18 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"math"
 	"slices"
 
+	"github.com/conq-go/conq/internal/layout"
 	"github.com/conq-go/conq/kv"
 	"github.com/conq-go/conq/tuple"
 )
-
-const maxPieces = math.MaxInt32
 
 // item judges a key that is not behind ("conq").
 func (l *look) item(u *unit, pair kv.KeyValue, report *CheckReport) error {
 	elem, fields, err := tuple.Next(pair.Key)
 	name, ok := elem.(string)
-	if err != nil || !ok || checkName(name) != nil {
+	if err != nil || !ok || layout.CheckName(name) != nil {
 		report.Other++
 		u.run = &run{Finding: outside}
 		return nil
@@ -28,7 +26,7 @@ func (l *look) item(u *unit, pair kv.KeyValue, report *CheckReport) error {
 		return err
 	}
 	if q.store != nil {
-		return l.ownItem(u, q.store, pair, fields, report)
+		return l.ownItem(u, q.store, pair, report)
 	}
 	if q.entered || l.c.told[Finding{Kind: FindingNoEntry, Queue: name}.id()] {
 		report.Unchecked++
@@ -44,7 +42,7 @@ var outside = Finding{Kind: FindingOutside, Note: true, Text: "they belong to no
 // the first key decides.
 func (l *look) foreignItem(u *unit, name string, pair kv.KeyValue, fields []byte, report *CheckReport) {
 	before := l.c.run
-	integers, _, err := shapeOf(fields)
+	_, integers, err := layout.ParseAny(fields)
 	want := integers
 	if before.Keys > 0 && before.name == name {
 		want = before.integers
@@ -58,7 +56,7 @@ func (l *look) foreignItem(u *unit, name string, pair kv.KeyValue, fields []byte
 	u.run = &run{name: name, integers: want, Finding: Finding{Kind: FindingForeign, Queue: name, Note: true,
 		Text: "its items are those of FoundationDB's recipes, and it is not in the catalogue"}}
 	if err == nil && integers != want {
-		err = errOtherShape(integers, want)
+		err = layout.OtherShape(integers, want)
 	}
 	if err != nil {
 		u.add(Finding{Kind: FindingItemKey, Queue: name, Key: pair.Key, Text: err.Error()})
@@ -66,13 +64,14 @@ func (l *look) foreignItem(u *unit, name string, pair kv.KeyValue, fields []byte
 }
 
 // ownItem judges a key of a queue.
-func (l *look) ownItem(u *unit, s *store, pair kv.KeyValue, fields []byte, report *CheckReport) error {
-	if err := s.checkKey(pair.Key); err != nil {
+func (l *look) ownItem(u *unit, s *store, pair kv.KeyValue, report *CheckReport) error {
+	pieces, err := s.space.Check(pair.Key)
+	if err != nil {
 		u.add(Finding{Kind: FindingItemKey, Queue: s.name, Key: pair.Key, Text: err.Error()})
 		return nil
 	}
 	report.Items++
-	if _, pieces, _ := shapeOf(fields); pieces > 1 {
+	if pieces > 1 {
 		if err := l.anyPiece(u, s, pair.Key, pieces); err != nil {
 			return err
 		}
@@ -96,7 +95,7 @@ func (l *look) ownItem(u *unit, s *store, pair kv.KeyValue, fields []byte, repor
 // anyPiece looks whether an item has further pieces at all. Where there are some, it
 // is at those that they are judged.
 func (l *look) anyPiece(u *unit, s *store, key []byte, pieces int) error {
-	for _, err := range l.r.Range(kv.PrefixRange(s.beside(key)), kv.RangeOptions{Limit: 1, KeysOnly: true}) {
+	for _, err := range l.r.Range(kv.PrefixRange(s.space.Beside(key)), kv.RangeOptions{Limit: 1, KeysOnly: true}) {
 		return err
 	}
 	u.add(Finding{Kind: FindingPieces, Queue: s.name, Key: key, Text: fmt.Sprintf("%d of %d pieces are missing", pieces-1, pieces)})
@@ -114,7 +113,7 @@ func (l *look) stage(u *unit, q *checkedQueue, pair kv.KeyValue, _ []byte, repor
 		u.add(Finding{Kind: FindingKind(f.Kind), Queue: q.name, Key: f.Key, Text: f.Text, Repairable: f.Mendable})
 	}
 	for _, item := range found.Items {
-		_, pieces, _ := shapeOf(q.store.fields(item.Key))
+		pieces := q.store.keys(item.Key)
 		if pieces == 1 || found.PutBack > 0 && l.comes(item.Key) {
 			continue
 		}
@@ -178,15 +177,13 @@ func (l *look) signal(u *unit, _ *checkedQueue, _ kv.KeyValue, rest []byte, repo
 // key of the first of them that is there.
 func (l *look) pieces(u *unit, q *checkedQueue, pair kv.KeyValue, rest []byte, report *CheckReport) error {
 	s := q.store
-	fields, _, ok := cutPiece(s, rest)
+	fields, pieces, _, ok := s.space.CutPiece(rest)
 	if !ok {
 		u.add(Finding{Kind: FindingPieceKey, Queue: q.name, Key: pair.Key, Text: "it should be the key of an item with the number of a piece behind it"})
 		return nil
 	}
-	p := pieceCheck{l: l, u: u, s: s, key: join(s.prefix(), fields), sizes: make(map[int]int)}
-	p.beside = s.beside(p.key)
-	_, p.pieces, _ = shapeOf(fields)
-	p.rest = kv.Range{Begin: pair.Key, End: kv.PrefixRange(p.beside).End}
+	p := pieceCheck{l: l, u: u, s: s, key: s.space.Key(fields), pieces: pieces, sizes: make(map[int]int)}
+	p.rest = kv.Range{Begin: pair.Key, End: kv.PrefixRange(s.space.Beside(p.key)).End}
 	u.next = p.rest.End
 	for piece, err := range l.r.Range(p.rest, kv.RangeOptions{}) {
 		if err != nil {
@@ -200,29 +197,14 @@ func (l *look) pieces(u *unit, q *checkedQueue, pair kv.KeyValue, rest []byte, r
 	return p.judge(q)
 }
 
-// cutPiece splits what follows the name in the key of a piece.
-func cutPiece(s *store, rest []byte) (fields []byte, number int64, ok bool) {
-	elems, err := tuple.Unpack(rest)
-	if err != nil || len(elems) == 0 {
-		return nil, 0, false
-	}
-	last := len(elems) - 1
-	number, ok = elems[last].(int64)
-	integers, pieces, err := shapeOfTuple(elems[:last])
-	if !ok || err != nil || integers != s.integers() || pieces < 2 {
-		return nil, 0, false
-	}
-	return rest[:len(rest)-len(tuple.AppendInt(nil, number))], number, true
-}
-
 // pieceCheck is the check of the pieces of one item.
 type pieceCheck struct {
 	l *look
 	u *unit
 	s *store
 
-	key, beside []byte
-	pieces      int // that there should be, the first one counted
+	key    []byte // of the item
+	pieces int    // that there should be, the first one counted
 
 	rest  kv.Range // where the further ones are
 	sizes map[int]int
@@ -234,11 +216,8 @@ type pieceCheck struct {
 
 func (p *pieceCheck) piece(piece kv.KeyValue) {
 	p.bytes += int64(len(piece.Key) + len(piece.Value))
-	_, number, ok := cutPiece(p.s, piece.Key[len(p.s.pieces):])
-	if ok {
-		ok = bytes.Equal(piece.Key, appendInt(p.beside, number))
-	}
-	if !ok {
+	_, _, number, ok := p.s.space.CutPiece(piece.Key[len(layout.Pieces(p.s.name).Bytes()):])
+	if !ok || !bytes.Equal(piece.Key, p.s.space.Piece(p.key, number)) {
 		p.odd++
 		p.u.add(Finding{Kind: FindingPieceKey, Queue: p.s.name, Key: piece.Key, Text: "it should end with the number of a piece"})
 		return
@@ -301,9 +280,9 @@ func (p *pieceCheck) compare(size int) {
 		n := p.sizes[i]
 		switch {
 		case i < p.pieces-1 && n != size:
-			wrong(appendInt(p.beside, int64(i)), "piece %d of %d has %d bytes, and the first one %d", i+1, p.pieces, n, size)
+			wrong(p.s.space.Piece(p.key, int64(i)), "piece %d of %d has %d bytes, and the first one %d", i+1, p.pieces, n, size)
 		case i == p.pieces-1 && (n == 0 || n > size):
-			wrong(appendInt(p.beside, int64(i)), "the last of %d pieces has %d bytes, and the first one %d", p.pieces, n, size)
+			wrong(p.s.space.Piece(p.key, int64(i)), "the last of %d pieces has %d bytes, and the first one %d", p.pieces, n, size)
 		}
 	}
 	p.extras()
@@ -311,13 +290,13 @@ func (p *pieceCheck) compare(size int) {
 
 // extras are pieces that no reader takes for a part of the payload.
 func (p *pieceCheck) extras() {
-	behind := appendInt(p.beside, int64(p.pieces))
+	behind := p.s.space.Piece(p.key, int64(p.pieces))
 	n := 0
 	for n < len(p.extra) && bytes.Compare(p.extra[n], behind) < 0 {
 		n++
 	}
 	if n > 0 {
-		p.orphans(n, kv.Range{Begin: p.extra[0], End: appendInt(p.beside, 1)}, "their numbers are below those of the item's pieces")
+		p.orphans(n, kv.Range{Begin: p.extra[0], End: p.s.space.Piece(p.key, 1)}, "their numbers are below those of the item's pieces")
 	}
 	if n < len(p.extra) {
 		p.orphans(len(p.extra)-n, kv.Range{Begin: p.extra[n], End: p.rest.End}, "their numbers are above those of the item's pieces")
@@ -334,7 +313,7 @@ func (l *look) stagedSize(q *checkedQueue, key []byte) (size int, found bool, er
 			if err != nil {
 				return 0, false, err
 			}
-			if _, pieces, err := shapeOf(bytes.TrimPrefix(item.Key, q.store.prefix())); err == nil && pieces > 1 {
+			if pieces, err := q.store.space.Check(item.Key); err == nil && pieces > 1 {
 				q.split[string(item.Key)] = len(item.Value)
 			}
 		}

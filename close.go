@@ -9,8 +9,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/conq-go/conq/internal/layout"
 	"github.com/conq-go/conq/kv"
-	"github.com/conq-go/conq/subspace"
 	"github.com/conq-go/conq/tuple"
 )
 
@@ -90,8 +90,8 @@ func (s *store) forgetOthers(ctx context.Context) {
 	}
 	var id [16]byte
 	rand.Read(id[:]) // never fails
-	all := subspace.FromBytes(outcomes(s.name)).Range()
-	middle := tuple.AppendBytes(outcomes(s.name), id[:])
+	all := layout.Outcomes(s.name).Range()
+	middle := tuple.AppendBytes(layout.Outcomes(s.name).Bytes(), id[:])
 	for _, part := range []kv.Range{{Begin: middle, End: all.End}, {Begin: all.Begin, End: middle}} {
 		if err := kv.ForgetOutcomes(ctx, s.db, part, maxForgotten/2); err != nil {
 			if s.log != nil {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 
+	"github.com/conq-go/conq/internal/layout"
 	"github.com/conq-go/conq/internal/stream"
 	"github.com/conq-go/conq/kv"
 	"github.com/conq-go/conq/tuple"
@@ -76,7 +77,7 @@ type DumpReport struct {
 // is missing; those of w and of the store; ctx's cause, for which a w that blocks is
 // waited for. At most one DumpOptions may be given.
 func Dump(ctx context.Context, db kv.DB, w io.Writer, opts ...DumpOptions) (DumpReport, error) {
-	d := dumper{db: db, w: w, entries: catalogue().Range()}
+	d := dumper{db: db, w: w, entries: layout.Entries().Range()}
 	var err error
 	d.o, err = only(opts)
 	switch {
@@ -153,12 +154,12 @@ func (d *dumper) page(r kv.Reader) error {
 
 // list finds out which queues there are.
 func (d *dumper) list(r kv.Reader) error {
-	if _, err := readFormat(r); err != nil {
+	if _, err := layout.ReadFormat(r); err != nil {
 		return err
 	}
 	if len(d.o.Queues) == 0 {
 		return each(r, d.entries, func(_ kv.Reader, entry kv.KeyValue) error {
-			info, err := parseEntry(entry)
+			info, err := layout.ParseEntry(entry)
 			if err != nil {
 				return err
 			}

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/conq-go/conq/internal/layout"
 	"github.com/conq-go/conq/kv"
 	"github.com/conq-go/conq/tuple"
 )
@@ -76,7 +77,7 @@ func TestDumpTellsBytes(t *testing.T) {
 // What can't be read as an item of the queue, or what is staged of it, is an error; so is a queue by
 // name that can't be dumped, and then nothing is written.
 func TestDumpBroken(t *testing.T) {
-	result := tuple.AppendInt(stageSpace("q"), stagedResult)
+	result := tuple.AppendInt(layout.Stage("q").Bytes(), stagedResult)
 	for _, c := range []struct {
 		plant func(db kv.DB)
 		names []string
@@ -85,7 +86,7 @@ func TestDumpBroken(t *testing.T) {
 	}{
 		{func(db kv.DB) { write(t, db, kv.KeyValue{Key: pack(t, "f", "x")}) }, []string{"q", "f"}, ErrDecode, `queue "f"`},
 		{func(db kv.DB) {
-			write(t, db, kv.KeyValue{Key: entryKey("z"), Value: pack(t, "queue", 2)})
+			write(t, db, kv.KeyValue{Key: layout.EntryKey("z"), Value: pack(t, "queue", 2)})
 		}, []string{"q", "z"}, ErrFormat, `queue "z" has format 2`},
 		{func(db kv.DB) { write(t, db, kv.KeyValue{Key: append(result, 0xfe)}) }, nil, ErrDecode, "tuple: "},
 		{func(db kv.DB) {
@@ -119,7 +120,7 @@ func TestDumpBroken(t *testing.T) {
 func noPieces(t *testing.T, db kv.DB, name string) {
 	t.Helper()
 	noError(t, db.Transact(t.Context(), func(tx kv.Tx) error {
-		tx.ClearRange(piecesOf(name))
+		tx.ClearRange(layout.Pieces(name).Range())
 		return nil
 	}))
 }

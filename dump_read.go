@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/conq-go/conq/internal/layout"
 	"github.com/conq-go/conq/kv"
 	"github.com/conq-go/conq/subspace"
 	"github.com/conq-go/conq/tuple"
@@ -14,30 +15,22 @@ import (
 // readingStore returns a queue for reading its items. It opens no handle, so that
 // nothing is written.
 func readingStore(db kv.DB, info Info) (*store, error) {
-	s := &store{
-		db: db, name: info.Name, limits: db.Limits(), span: subspace.Named(info.Name).Range(),
-		pieces: pieceSpace(info.Name), priority: info.Kind == KindPriorityQueue,
+	if err := info.CheckReadable(); err != nil {
+		return nil, err
 	}
-	switch {
-	case info.Format > queueFormat:
-		return nil, fmt.Errorf("%w: queue %q has format %d, this version of conq knows up to %d",
-			ErrFormat, info.Name, info.Format, queueFormat)
-	case info.Kind != KindQueue && info.Kind != KindPriorityQueue:
-		return nil, unknownKind(info.Name, info.Kind)
-	}
-	return s, nil
-}
-
-func unknownKind(name string, kind Kind) error {
-	return fmt.Errorf("%w: queue %q is a %.200q, which this version of conq does not know", ErrFormat, name, string(kind))
+	limits := db.Limits()
+	return &store{
+		db: db, name: info.Name, limits: limits, span: subspace.Named(info.Name).Range(),
+		space: layout.New(info.Name, info.Kind, limits), priority: info.Kind == KindPriorityQueue,
+	}, nil
 }
 
 // findQueue returns what a name stands for, by the catalogue or else by its items.
 func findQueue(r kv.Reader, name string) (Info, error) {
-	if err := checkName(name); err != nil {
+	if err := layout.CheckName(name); err != nil {
 		return Info{}, err
 	}
-	info, found, err := readEntry(r, name)
+	info, found, err := layout.ReadEntry(r, name)
 	if err != nil || found {
 		return info, err
 	}
@@ -46,14 +39,15 @@ func findQueue(r kv.Reader, name string) (Info, error) {
 		if err != nil {
 			return info, err
 		}
-		for i, kind := range []Kind{KindQueue, KindPriorityQueue} {
-			fields := item.Key[len(subspace.Named(name).Bytes()):]
-			if _, err := pieceCount(fields, i+1); err == nil {
-				info.Kind = kind
-				return info, nil
-			}
+		_, integers, err := layout.ParseAny(item.Key[len(subspace.Named(name).Bytes()):])
+		if err != nil {
+			return info, fmt.Errorf("%w: queue %q, key %x: %w", ErrDecode, name, item.Key, err)
 		}
-		return info, fmt.Errorf("%w: queue %q, key %x: %w", ErrDecode, name, item.Key, errKey)
+		info.Kind = KindQueue
+		if integers == 2 {
+			info.Kind = KindPriorityQueue
+		}
+		return info, nil
 	}
 	return info, fmt.Errorf("%w: %q", ErrNoQueue, name)
 }
@@ -75,7 +69,7 @@ const stagedResult = 2
 
 // stagedItems returns those that were in a part of the queue, by their keys there.
 func (s *store) stagedItems(r kv.Reader, in kv.Range) ([]stagedItem, error) {
-	space := stageSpace(s.name)
+	space := layout.Stage(s.name).Bytes()
 	var items []stagedItem
 	results := kv.PrefixRange(tuple.AppendInt(space, stagedResult))
 	for pair, err := range r.Range(results, kv.RangeOptions{KeysOnly: true}) {

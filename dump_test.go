@@ -14,6 +14,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/conq-go/conq/internal/layout"
 	"github.com/conq-go/conq/kv"
 	"github.com/conq-go/conq/kv/memory"
 	"github.com/conq-go/conq/tuple"
@@ -320,11 +321,11 @@ func stage(t tb, db kv.DB, name string, which ...int) {
 	items := subspaceOf(t, db, name)
 	noError(t, db.Transact(context.Background(), func(tx kv.Tx) error {
 		op := bytes.Repeat([]byte{byte(which[0]) + 1}, 16)
-		result := tuple.AppendBytes(tuple.AppendInt(stageSpace(name), 2), op)
+		result := tuple.AppendBytes(tuple.AppendInt(layout.Stage(name).Bytes(), 2), op)
 		tx.Set(result, tuple.AppendInt(tuple.AppendInt(nil, int64(len(which))), math.MaxInt64))
 		for i, n := range which {
 			tx.Clear(items[n].Key)
-			tx.Set(tuple.AppendBytes(appendInt(result, int64(i)), items[n].Key), items[n].Value)
+			tx.Set(tuple.AppendBytes(tuple.AppendInt(bytes.Clone(result), int64(i)), items[n].Key), items[n].Value)
 		}
 		return nil
 	}))
@@ -440,10 +441,10 @@ func TestDumpErrors(t *testing.T) {
 	}{
 		{pack(t, "q", 2.5, make([]byte, 20)), nil, ErrDecode, `queue "q", key`},
 		{pack(t, "q", 9, []byte{7}, 3), nil, ErrDecode, "piece 2 of 3 is missing"},
-		{entryKey("z"), pack(t, "queue", 2), ErrFormat, `queue "z" has format 2`},
-		{entryKey("z"), pack(t, "bag", 1), ErrFormat, `queue "z" is a "bag"`},
-		{entryKey("z"), []byte("?"), ErrCorrupt, ""},
-		{formatKey(), pack(t, 2), ErrFormat, "store has format 2"},
+		{layout.EntryKey("z"), pack(t, "queue", 2), ErrFormat, `queue "z" has format 2`},
+		{layout.EntryKey("z"), pack(t, "bag", 1), ErrFormat, `queue "z" is a "bag"`},
+		{layout.EntryKey("z"), []byte("?"), ErrCorrupt, ""},
+		{layout.FormatKey(), pack(t, 2), ErrFormat, "store has format 2"},
 	} {
 		bad := newMemory(t, small)
 		loadAll(t, bad, dumped(t, db), LoadOptions{})

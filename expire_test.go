@@ -12,6 +12,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/conq-go/conq/internal/layout"
 	"github.com/conq-go/conq/internal/staging"
 	"github.com/conq-go/conq/kv"
 	"github.com/conq-go/conq/kv/faulty"
@@ -81,7 +82,7 @@ func TestReclaim(t *testing.T) {
 // A deadline whose result is not there goes, too.
 func TestDueWithoutResult(t *testing.T) {
 	db := newMemory(t, kv.Limits{})
-	due, err := tuple.Tuple{0, time.Now().Add(-time.Minute).UnixNano(), make([]byte, 16)}.Append(stageSpace("q"))
+	due, err := tuple.Tuple{0, time.Now().Add(-time.Minute).UnixNano(), make([]byte, 16)}.Append(layout.Stage("q").Bytes())
 	noError(t, err)
 	write(t, db, kv.KeyValue{Key: due})
 	q, err := OpenQueue(db, "q", String(), Options{Staging: StagingAlways})
@@ -103,7 +104,7 @@ func TestDeadRequestsGo(t *testing.T) {
 			if i == dead {
 				deadline = deadline.Add(time.Hour)
 			}
-			request, err := tuple.Tuple{1, i, 0, make([]byte, 16)}.Append(stageSpace("q"))
+			request, err := tuple.Tuple{1, i, 0, make([]byte, 16)}.Append(layout.Stage("q").Bytes())
 			noError(t, err)
 			state, err := tuple.Tuple{1, deadline.UnixNano()}.Pack()
 			noError(t, err)
@@ -135,7 +136,7 @@ func abandonThose(tx kv.Tx, s *store, items iter.Seq2[kv.KeyValue, error]) error
 		deadline, op := time.Now().Add(10*time.Second).UnixNano(), make([]byte, 16)
 		rand.Read(op)
 		key := func(elems ...any) []byte {
-			key, err := tuple.Tuple(elems).Append(stageSpace(s.name))
+			key, err := tuple.Tuple(elems).Append(layout.Stage(s.name).Bytes())
 			if err != nil {
 				panic(err)
 			}
@@ -149,7 +150,7 @@ func abandonThose(tx kv.Tx, s *store, items iter.Seq2[kv.KeyValue, error]) error
 		tx.Set(key(0, deadline, op), nil)
 		tx.Set(key(2, op), state)
 		tx.Set(key(2, op, 0, item.Key), item.Value)
-		elems, err := tuple.Unpack(s.fields(item.Key))
+		elems, err := tuple.Unpack(s.space.Fields(item.Key))
 		if err != nil {
 			return err
 		}
@@ -299,7 +300,7 @@ func TestStagedItemsOfOthers(t *testing.T) {
 			noError(t, c.inner.ReadTransact(t.Context(), func(r kv.Reader) error {
 				for item, err := range p.store.items(r, staging.Front, 0) {
 					noError(t, err)
-					elems, err := tuple.Unpack(p.store.fields(item.Key))
+					elems, err := tuple.Unpack(p.store.space.Fields(item.Key))
 					noError(t, err)
 					if elems[0] == priority && string(item.Value) == v {
 						n = elems[1].(int64)
@@ -353,7 +354,7 @@ func TestWaitWhileStaged(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var looks atomic.Int64
 		db := &hooked{DB: newMemory(t, kv.Limits{}), reader: func(r kv.Reader) kv.Reader { looks.Add(1); return r }}
-		request, err := tuple.Tuple{1, 1, 0, make([]byte, 16)}.Append(stageSpace("q"))
+		request, err := tuple.Tuple{1, 1, 0, make([]byte, 16)}.Append(layout.Stage("q").Bytes())
 		noError(t, err)
 		state, err := tuple.Tuple{1, time.Now().Add(time.Hour).UnixNano()}.Pack()
 		noError(t, err)

@@ -45,17 +45,17 @@ func (h *handle) openEnds(ctx context.Context, kind Kind, o Options) error {
 	items, sides := subspace.Named(h.name), []staging.Side{staging.Front}
 	if kind == KindQueue {
 		q := recipe.NewQueue(items, o.Random)
-		h.layout = fifo{q}
+		h.algorithm = fifo{q}
 		h.orders = []recipe.Order{staging.Front: q.Order(), staging.Back: q.Order(), staging.BackFIFO: q.Order()}
 	} else {
 		p, fifo := recipe.NewPriorityQueue(items, o.Random, recipe.LastPushed), recipe.NewPriorityQueue(items, o.Random, recipe.FirstPushed)
-		h.layout = prioritized{p}
+		h.algorithm = prioritized{p}
 		h.orders = []recipe.Order{staging.Front: p.MinOrder(), staging.Back: p.MaxOrder(), staging.BackFIFO: fifo.MaxOrder()}
 		if sides = append(sides, staging.Back); o.FIFOTies {
 			sides[Back] = staging.BackFIFO
 		}
 	}
-	h.span = h.layout.Range()
+	h.span = h.algorithm.Range()
 	if err := h.openStage(ctx, o); err != nil {
 		return err
 	}

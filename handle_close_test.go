@@ -18,6 +18,7 @@ import (
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
+	"github.com/conq-go/conq/internal/layout"
 	"github.com/conq-go/conq/kv"
 	"github.com/conq-go/conq/kv/embedded"
 	"github.com/conq-go/conq/kv/faulty"
@@ -28,7 +29,7 @@ import (
 func outcomeKeys(t tb, db kv.DB) (n int) {
 	t.Helper()
 	for _, pair := range stored(t, db) {
-		if strings.HasPrefix(string(pair.Key), string(system("outcome"))) {
+		if strings.HasPrefix(string(pair.Key), string(layout.System("outcome"))) {
 			n++
 		}
 	}

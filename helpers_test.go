@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/conq-go/conq/internal/layout"
 	"github.com/conq-go/conq/internal/testkit"
 	"github.com/conq-go/conq/kv"
 )
@@ -83,7 +84,7 @@ func everything(t tb, db kv.DB) []kv.KeyValue {
 func stored(t tb, db kv.DB) []kv.KeyValue {
 	t.Helper()
 	return slices.DeleteFunc(everything(t, db), func(pair kv.KeyValue) bool {
-		return catalogue().Contains(pair.Key) || string(pair.Key) == string(formatKey())
+		return layout.Entries().Contains(pair.Key) || string(pair.Key) == string(layout.FormatKey())
 	})
 }
 

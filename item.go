@@ -17,8 +17,8 @@ type Item struct {
 	Value    any    // what the handle's decode has made of Payload
 }
 
-// layout is how a kind of queue lays out its items: a recipe.
-type layout interface {
+// algorithm is how a kind of queue finds the places of its items: its recipe.
+type algorithm interface {
 	Range() kv.Range
 
 	// nextKeys returns the keys of items that are added, in their order.
@@ -28,7 +28,7 @@ type layout interface {
 	priority(key []byte) (int64, error)
 }
 
-// fifo is the layout of a Queue.
+// fifo is the algorithm of a Queue.
 type fifo struct{ recipe.Queue }
 
 func (f fifo) nextKeys(tx kv.Tx, items []Item, inUse recipe.InUse) ([][]byte, error) {
@@ -37,7 +37,7 @@ func (f fifo) nextKeys(tx kv.Tx, items []Item, inUse recipe.InUse) ([][]byte, er
 
 func (f fifo) priority([]byte) (int64, error) { return 0, nil }
 
-// prioritized is the layout of a PriorityQueue.
+// prioritized is the algorithm of a PriorityQueue.
 type prioritized struct{ recipe.PriorityQueue }
 
 func (p prioritized) nextKeys(tx kv.Tx, items []Item, inUse recipe.InUse) ([][]byte, error) {
@@ -53,7 +53,7 @@ func (p prioritized) priority(key []byte) (int64, error) { return p.Priority(key
 // add adds items where the recipe has them, and those of one priority in their order. They are
 // written in the order of their keys, as engines like it best.
 func (s *store) add(tx kv.Tx, items []Item) error {
-	keys, err := s.layout.nextKeys(tx, items, s.inUse(items))
+	keys, err := s.algorithm.nextKeys(tx, items, s.inUse(items))
 	if err != nil {
 		return s.foreign(err)
 	}
@@ -94,7 +94,7 @@ func sorted(items []Item, compare func(a, b Item) int) []int {
 
 // read fills in what its key and the store have of an item.
 func (s *store) read(r kv.Reader, item *Item) (err error) {
-	if item.Priority, err = s.layout.priority(item.Key); err != nil {
+	if item.Priority, err = s.algorithm.priority(item.Key); err != nil {
 		return s.foreign(err)
 	}
 	item.Payload, err = s.payload(r, kv.KeyValue{Key: item.Key, Value: item.Payload})

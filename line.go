@@ -6,6 +6,7 @@ import (
 	"math"
 	"time"
 
+	"github.com/conq-go/conq/internal/layout"
 	"github.com/conq-go/conq/internal/outcome"
 	"github.com/conq-go/conq/internal/staging"
 	"github.com/conq-go/conq/kv"
@@ -134,7 +135,7 @@ func (t *taker) moveUp(tx kv.Tx, p *party, wanted int, r *lineTurn) error {
 		t.line.Leave(tx, math.MaxInt64)
 	}
 	if len(r.shares) == 0 {
-		r.news = tx.Watch(signalKey(t.s.name))
+		r.news = tx.Watch(layout.SignalKey(t.s.name))
 	}
 	return nil
 }

@@ -10,6 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/conq-go/conq/internal/layout"
 	"github.com/conq-go/conq/internal/staging"
 	"github.com/conq-go/conq/kv"
 	"github.com/conq-go/conq/kv/faulty"
@@ -194,7 +195,7 @@ func TestWaitManyDead(t *testing.T) {
 					noError(t, v.add(t.Context(), "x"))
 				}
 				for i := range dead {
-					key := tuple.AppendInt(tuple.AppendInt(stageSpace("q"), 4), int64(i))
+					key := tuple.AppendInt(tuple.AppendInt(layout.Stage("q").Bytes(), 4), int64(i))
 					write(t, db, kv.KeyValue{
 						Key:   tuple.AppendBytes(key, fmt.Appendf(nil, "%016d", i)),
 						Value: tuple.AppendInt(tuple.AppendInt(nil, 0), 1),
@@ -303,7 +304,7 @@ func TestWaitPlenty(t *testing.T) {
 				noError(t, q.In(tx).Enqueue(fmt.Sprint(i)))
 			}
 			var news [8]byte
-			tx.Set(signalKey("q"), append(news[:7], 1)) // the store below has its signals in memory
+			tx.Set(layout.SignalKey("q"), append(news[:7], 1)) // the store below has its signals in memory
 			return nil
 		}))
 		for _, got := range w.all {

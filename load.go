@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 
+	"github.com/conq-go/conq/internal/layout"
 	"github.com/conq-go/conq/internal/stream"
 	"github.com/conq-go/conq/kv"
 )
@@ -117,7 +118,7 @@ func (l *loader) run() error {
 		l.report.Queues = append(l.report.Queues, QueueReport{Name: q.Name, Kind: Kind(q.Kind)})
 	}
 	for _, q := range l.report.Queues {
-		if err := l.check(Info{Name: q.Name, Kind: q.Kind, Format: queueFormat}); err != nil {
+		if err := l.check(Info{Name: q.Name, Kind: q.Kind, Format: layout.QueueFormat}); err != nil {
 			return err
 		}
 	}
@@ -133,7 +134,7 @@ func (l *loader) run() error {
 
 // check returns the error for a queue that can't be loaded, or nil.
 func (l *loader) check(info Info) error {
-	if err := checkName(info.Name); err != nil {
+	if err := layout.CheckName(info.Name); err != nil {
 		return fmt.Errorf("%w: %w", ErrDump, err)
 	}
 	s, err := readingStore(l.db, info)
@@ -141,7 +142,7 @@ func (l *loader) check(info Info) error {
 		return err
 	}
 	return view(l.ctx, l.db, func(r kv.Reader) error {
-		if _, err := checkEntry(r, info.Name, info.Kind); err != nil {
+		if _, err := layout.CheckEntry(r, info.Name, info.Kind); err != nil {
 			return err
 		}
 		there, err := findQueue(r, info.Name)

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"testing/iotest"
 
+	"github.com/conq-go/conq/internal/layout"
 	"github.com/conq-go/conq/kv"
 	"github.com/conq-go/conq/kv/faulty"
 )
@@ -155,7 +156,7 @@ func TestLoadLeavesNothing(t *testing.T) {
 	db := faulty.New(newMemory(t, kv.Limits{}), 1, faulty.Options{Limits: kv.Limits{Shared: true, UnknownCommits: true}})
 	loadAll(t, db, dumpOfItems(t, "a", "b"), LoadOptions{})
 	for _, pair := range stored(t, db) {
-		if !bytes.HasPrefix(pair.Key, packedName) && !bytes.Equal(pair.Key, signalKey("q")) {
+		if !bytes.HasPrefix(pair.Key, packedName) && !bytes.Equal(pair.Key, layout.SignalKey("q")) {
 			t.Errorf("key %q is left", pair.Key)
 		}
 	}

@@ -14,6 +14,7 @@ import (
 	"testing/iotest"
 	"testing/synctest"
 
+	"github.com/conq-go/conq/internal/layout"
 	"github.com/conq-go/conq/internal/stream"
 	"github.com/conq-go/conq/kv"
 	"github.com/conq-go/conq/kv/faulty"
@@ -117,7 +118,7 @@ func TestLoadRefuses(t *testing.T) {
 		"items":          {func(db kv.DB) { fillQueue(t, db, "c", one, true) }, dump, ErrNotEmpty, `"c" has items`},
 		"staged items":   {func(db kv.DB) { fillQueue(t, db, "a", one, false); stage(t, db, "a", 0) }, dump, ErrNotEmpty, `"a" has items`},
 		"kind":           {func(db kv.DB) { fillQueue(t, db, "c", nil, false) }, dump, ErrKind, `"c" is a queue, not a priority queue`},
-		"format":         {func(db kv.DB) { write(t, db, kv.KeyValue{Key: formatKey(), Value: pack(t, 2)}) }, dump, ErrFormat, "store has format 2"},
+		"format":         {func(db kv.DB) { write(t, db, kv.KeyValue{Key: layout.FormatKey(), Value: pack(t, 2)}) }, dump, ErrFormat, "store has format 2"},
 		"version":        {func(kv.DB) {}, newer, ErrFormat, "the stream has version 2, this program reads up to 1"},
 		"no dump":        {func(kv.DB) {}, []byte("hello, world"), ErrDump, "it does not begin as a dump of conq does"},
 		"nothing":        {func(kv.DB) {}, nil, ErrDump, "it is empty"},
@@ -222,7 +223,7 @@ func TestLoadExisting(t *testing.T) {
 	want["z"] = []string{"queue", "other"}
 	holds(t, db).equal(t, "replaced", want)
 	for _, pair := range stored(t, db) {
-		if bytes.HasPrefix(pair.Key, pieceSpace("z")) {
+		if bytes.HasPrefix(pair.Key, layout.Pieces("z").Bytes()) {
 			t.Fatalf("a piece is left: %x", pair.Key)
 		}
 	}

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/conq-go/conq/internal/layout"
 	"github.com/conq-go/conq/kv"
 	"github.com/conq-go/conq/kv/faulty"
 	"github.com/conq-go/conq/tuple"
@@ -127,7 +128,7 @@ func TestBrokenPieces(t *testing.T) {
 		return key
 	}
 	key3 := item(3)
-	piece := func(i int64) []byte { return appendInt(join(pieceSpace("q"), key3[3:]), i) }
+	piece := func(i int64) []byte { return layout.New("q", KindQueue, small).Piece(key3, i) }
 	cases := map[string][]kv.KeyValue{
 		"first piece missing":  {{Key: key3, Value: []byte("a")}, {Key: piece(2), Value: []byte("c")}},
 		"second piece missing": {{Key: key3, Value: []byte("a")}, {Key: piece(1), Value: []byte("b")}},

@@ -12,9 +12,11 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/conq-go/conq/internal/layout"
 	"github.com/conq-go/conq/kv"
 	"github.com/conq-go/conq/kv/faulty"
 	"github.com/conq-go/conq/kv/memory"
+	"github.com/conq-go/conq/tuple"
 )
 
 var errRead = errors.New("a read failed")
@@ -226,7 +228,7 @@ func TestReadErrors(t *testing.T) {
 func TestReadErrorsOpen(t *testing.T) {
 	for k, failed := 1, true; failed; k++ {
 		db := newMemory(t, kv.Limits{})
-		write(t, db, kv.KeyValue{Key: appendInt(stageSpace("q"), 1)})
+		write(t, db, kv.KeyValue{Key: tuple.AppendInt(layout.Stage("q").Bytes(), 1)})
 		at := k
 		q, err := OpenQueue(failingAt(db, &at), "q", String())
 		if failed = at <= 0; failed && err != nil {

@@ -1,7 +1,6 @@
 package conq
 
 import (
-	"bytes"
 	"context"
 	"runtime"
 	"slices"
@@ -11,7 +10,6 @@ import (
 
 	"github.com/conq-go/conq/kv"
 	"github.com/conq-go/conq/recipe"
-	"github.com/conq-go/conq/tuple"
 )
 
 // Items that a consumer was given by staging, and never collects, go back under
@@ -39,24 +37,6 @@ func (s *store) inUse(items []Item) recipe.InUse {
 		}
 		return s.stage.Last(tx, group)
 	}
-}
-
-// place returns the integers in the key of an item, packed, and all but the last
-// of them. place is nil if key is not an item's.
-func (s *store) place(key []byte) (group, place []byte) {
-	if !bytes.HasPrefix(key, s.prefix()) {
-		return nil, nil // what staging has kept is damaged
-	}
-	fields := s.fields(key)
-	rest := fields
-	for range s.integers() {
-		group = fields[:len(fields)-len(rest)]
-		var ok bool
-		if _, rest, ok = tuple.NextInt(rest); !ok {
-			return nil, nil
-		}
-	}
-	return group, fields[:len(fields)-len(rest)]
 }
 
 // stagedIn has, by the signals of stores which one process has for itself, whether

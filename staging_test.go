@@ -13,6 +13,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/conq-go/conq/internal/layout"
 	"github.com/conq-go/conq/kv"
 	"github.com/conq-go/conq/kv/faulty"
 	"github.com/conq-go/conq/kv/memory"
@@ -25,7 +26,7 @@ var stagings = map[string]Staging{"auto": StagingAuto, "always": StagingAlways, 
 func left(t tb, db kv.DB) []kv.KeyValue {
 	t.Helper()
 	return slices.DeleteFunc(stored(t, db), func(pair kv.KeyValue) bool {
-		return bytes.HasPrefix(pair.Key, system("outcome")) || bytes.HasPrefix(pair.Key, system("signal"))
+		return bytes.HasPrefix(pair.Key, layout.System("outcome")) || bytes.HasPrefix(pair.Key, layout.System("signal"))
 	})
 }
 

@@ -7,42 +7,40 @@ import (
 	"fmt"
 	"iter"
 	"log/slog"
-	"math"
 	"sync/atomic"
 	"time"
 
+	"github.com/conq-go/conq/internal/layout"
 	"github.com/conq-go/conq/internal/outcome"
 	"github.com/conq-go/conq/internal/progress"
 	"github.com/conq-go/conq/internal/staging"
 	"github.com/conq-go/conq/kv"
 	"github.com/conq-go/conq/recipe"
-	"github.com/conq-go/conq/subspace"
-	"github.com/conq-go/conq/tuple"
 )
 
 // store is what both kinds of queues are below their order and their values:
 // items, and payloads that may lie over several keys.
 type store struct {
-	db       kv.DB
-	closed   atomic.Bool
-	layout   layout
-	orders   []recipe.Order            // in which items are taken, by staging.Side
-	decode   func([]byte) (any, error) // or nil
-	priority bool                      // it is a priority queue
-	span     kv.Range                  // of items: behind (name)
-	signals  *kv.Signals               // nil where waiters may be in other processes
-	notify   func()                    // tells the signals that something was added
-	staged   *atomic.Bool              // something was staged in the store; nil if that can't be known
-	observer func(Event)               // or nil
-	limits   kv.Limits
-	closing  closing
-	lanes    outcome.Lanes // for all transactions of the handle but those of stage
-	name     string
-	stage    *staging.Stage // of all who take from the queue
-	pieces   []byte         // ("conq", "piece", name), packed
-	log      *slog.Logger   // or nil
-	present  present        // for observer
-	tally    tally
+	db        kv.DB
+	closed    atomic.Bool
+	algorithm algorithm
+	orders    []recipe.Order            // in which items are taken, by staging.Side
+	decode    func([]byte) (any, error) // or nil
+	priority  bool                      // it is a priority queue
+	span      kv.Range                  // of items: behind (name)
+	signals   *kv.Signals               // nil where waiters may be in other processes
+	notify    func()                    // tells the signals that something was added
+	staged    *atomic.Bool              // something was staged in the store; nil if that can't be known
+	observer  func(Event)               // or nil
+	limits    kv.Limits
+	closing   closing
+	lanes     outcome.Lanes // for all transactions of the handle but those of stage
+	name      string
+	stage     *staging.Stage // of all who take from the queue
+	space     *layout.Queue  // where the items lie
+	log       *slog.Logger   // or nil
+	present   present        // for observer
+	tally     tally
 }
 
 // open checks the arguments of openHandle and enters the queue in the catalogue.
@@ -52,7 +50,7 @@ func (s *store) open(ctx context.Context, db kv.DB, name string, kind Kind, o *O
 	} else {
 		o.Random = progress.Reader(o.Random)
 	}
-	switch err := checkName(name); {
+	switch err := layout.CheckName(name); {
 	case err != nil:
 		return err
 	case db == nil:
@@ -64,12 +62,12 @@ func (s *store) open(ctx context.Context, db kv.DB, name string, kind Kind, o *O
 		return err
 	}
 	s.db, s.name, s.limits, s.observer, s.log = db, name, db.Limits(), o.Observe, o.Logger
-	s.pieces = pieceSpace(name)
+	s.space = layout.New(name, kind, s.limits)
 	s.priority = kind == KindPriorityQueue
 	if s.signals = kv.SignalsOf(db); s.signals != nil {
 		s.notify = func() { s.signals.Notify(s.name) }
 	}
-	s.lanes.Init(db, subspace.FromBytes(outcomes(name)), nil)
+	s.lanes.Init(db, layout.Outcomes(name), nil)
 	s.forgetOthers(ctx)
 	return nil
 }
@@ -94,8 +92,8 @@ func (s source) Keys(key []byte) int { return s.keys(key) }
 func (s *store) openStage(ctx context.Context, o Options) error {
 	s.stage = staging.New(s.db, staging.Options{
 		Source:   source{s},
-		Space:    subspace.FromBytes(stageSpace(s.name)),
-		Outcomes: subspace.FromBytes(outcomes(s.name)),
+		Space:    layout.Stage(s.name),
+		Outcomes: layout.Outcomes(s.name),
 		PutBack:  s.announce,
 		Observe:  s.observeStaging(),
 	})
@@ -127,7 +125,7 @@ func (s *store) announce(tx kv.Tx) error {
 	if _, err := rand.Read(news[:]); err != nil {
 		return fmt.Errorf("conq: queue %q: no random bytes: %w", s.name, err)
 	}
-	tx.Set(signalKey(s.name), news[:])
+	tx.Set(layout.SignalKey(s.name), news[:])
 	return nil
 }
 
@@ -154,31 +152,8 @@ func (s *store) combinable() int {
 	return max(1, min(maxCombinedCalls, s.limits.Operations/operationsPerItem))
 }
 
-// maxItem returns the size of the largest payload: half of a transaction, so that
-// one transaction can move it elsewhere.
-func (s *store) maxItem() int {
-	if s.limits.Transaction == 0 {
-		return math.MaxInt
-	}
-	return s.limits.Transaction / 2
-}
-
-// prefix returns what all keys of items begin with.
-func (s *store) prefix() []byte {
-	n := len(s.span.Begin) - 1
-	return s.span.Begin[:n:n]
-}
-
-// integers returns how many there are in an item's key, between name and random element.
-func (s *store) integers() int {
-	if s.priority {
-		return 2
-	}
-	return 1
-}
-
-// keySize is about the size of an item's key.
-func (s *store) keySize() int { return len(s.prefix()) + 9*s.integers() + recipe.RandomSize + 2 }
+// maxItem returns the size of the largest payload.
+func (s *store) maxItem() int { return layout.MaxPayload(s.limits) }
 
 // ready returns the error for a queue that was not opened, or is closed, or nil.
 func (s *store) ready() error {
@@ -232,10 +207,6 @@ func nth(i, n int, err error) error {
 	return fmt.Errorf("conq: value %d of %d: %w", i+1, n, err)
 }
 
-func (s *store) decodeError(key []byte, err error) error {
-	return fmt.Errorf("%w: queue %q, key %x: %w", ErrDecode, s.name, key, err)
-}
-
 // foreign names the queue in an error of the recipe. A key that is not an item's
 // is an item that does not decode.
 func (s *store) foreign(err error) error {
@@ -248,125 +219,19 @@ func (s *store) foreign(err error) error {
 	return err
 }
 
-// set stores an item under a key of the recipe. A payload over the engine's
-// limit for values goes over several keys: the first piece under the item's key,
-// which tells how many there are, the others beside it.
-func (s *store) set(tx kv.Tx, key, payload []byte) {
-	size := s.limits.Value
-	if size == 0 || len(payload) <= size {
-		tx.Set(key, payload)
-		return
-	}
-	n := (len(payload) + size - 1) / size
-	key = appendInt(key, int64(n))
-	tx.Set(key, payload[:size])
-	beside := s.beside(key)
-	for i := 1; i < n; i++ {
-		tx.Set(appendInt(beside, int64(i)), payload[i*size:min((i+1)*size, len(payload))])
-	}
-}
+// What the layout of the queue does.
 
-// payload returns what set stored.
+func (s *store) prefix() []byte                           { return s.space.Prefix() }
+func (s *store) integers() int                            { return s.space.Integers }
+func (s *store) integer(key []byte, i int) (int64, error) { return s.space.Integer(key, i) }
+func (s *store) place(key []byte) (group, place []byte)   { return s.space.Place(key) }
+func (s *store) keySize() int                             { return s.space.KeySize() }
+func (s *store) keys(key []byte) int                      { return s.space.Keys(key) }
+func (s *store) decodeError(key []byte, err error) error  { return s.space.DecodeError(key, err) }
+func (s *store) set(tx kv.Tx, key, payload []byte)        { s.space.Set(tx, key, payload) }
+func (s *store) clear(tx kv.Tx, key []byte)               { s.space.Clear(tx, key) }
+func (s *store) clearPieces(tx kv.Tx, key []byte)         { s.space.ClearPieces(tx, key) }
+func (s *store) clearAll(tx kv.Tx)                        { s.space.ClearAll(tx) }
 func (s *store) payload(r kv.Reader, item kv.KeyValue) ([]byte, error) {
-	n, err := s.count(item.Key)
-	if err != nil || n == 1 {
-		return item.Value, err
-	}
-	return s.joined(r, item, n)
-}
-
-// maxReserved is how many bytes of memory are taken for a payload before its pieces are read: any
-// number of them can stand in a key that others wrote.
-const maxReserved = 32 << 20
-
-// joined returns a payload of n pieces, all of one size, but for the last, which may be
-// smaller. Its reads leave no conflict: pieces are written and cleared only together with
-// the item's key, which has been read.
-func (s *store) joined(r kv.Reader, item kv.KeyValue, n int) ([]byte, error) {
-	beside := s.beside(item.Key)
-	all := kv.PrefixRange(beside)
-	next, size := 1, len(item.Value)
-	payload := append(make([]byte, 0, min(int64(n)*int64(size), maxReserved)), item.Value...)
-	for piece, err := range r.Snapshot().Range(all, kv.RangeOptions{Limit: n - 1}) {
-		if err != nil {
-			return nil, err
-		}
-		if string(piece.Key) != string(appendInt(beside, int64(next))) {
-			break
-		}
-		next++
-		if got := len(piece.Value); got > size || got < size && next < n || got == 0 {
-			return nil, s.decodeError(item.Key, fmt.Errorf("piece %d of %d has %d bytes, and the first one %d", next, n, got, size))
-		}
-		payload = append(payload, piece.Value...)
-	}
-	if next < n {
-		return nil, s.decodeError(item.Key, fmt.Errorf("piece %d of %d is missing", next+1, n))
-	}
-	return payload, nil
-}
-
-// clear removes an item that payload has read. The pieces are cleared one by one:
-// there are few, and a range tombstone for each item burdens the reads of an LSM
-// store.
-func (s *store) clear(tx kv.Tx, key []byte) {
-	tx.Clear(key)
-	s.clearPieces(tx, key)
-}
-
-// clearPieces removes the pieces of a payload but for the first.
-func (s *store) clearPieces(tx kv.Tx, key []byte) {
-	n, err := s.count(key)
-	if err != nil || n == 1 {
-		return
-	}
-	beside := s.beside(key)
-	for i := 1; i < n; i++ {
-		tx.Clear(appendInt(beside, int64(i)))
-	}
-}
-
-// clearAll removes all items, also those that are staged and not collected: their
-// pieces go, and who died while he was taking them must not bring them back. Who
-// is still there finds that his request is gone, and comes again.
-func (s *store) clearAll(tx kv.Tx) {
-	tx.ClearRange(s.span)
-	tx.ClearRange(subspace.FromBytes(stageSpace(s.name)).Range())
-	tx.ClearRange(piecesOf(s.name))
-}
-
-// count returns the number of keys of an item.
-func (s *store) count(key []byte) (int, error) {
-	n, err := pieceCount(s.fields(key), s.integers())
-	if err != nil {
-		return 0, s.decodeError(key, err)
-	}
-	return n, nil
-}
-
-// keys is count for who only weighs an item: if it is damaged, decoding it will tell.
-func (s *store) keys(key []byte) int {
-	n, err := s.count(key)
-	if err != nil {
-		return 1
-	}
-	return n
-}
-
-// beside returns the prefix of the further pieces of an item.
-func (s *store) beside(key []byte) []byte { return join(s.pieces, s.fields(key)) }
-
-// fields returns the key of an item without the name.
-func (s *store) fields(key []byte) []byte { return key[len(s.prefix()):] }
-
-// integer returns the i-th of the integers in the key of an item.
-func (s *store) integer(key []byte, i int) (n int64, err error) {
-	fields, ok := s.fields(key), true
-	for j := 0; ok && j <= i; j++ {
-		n, fields, ok = tuple.NextInt(fields)
-	}
-	if !ok {
-		return 0, fmt.Errorf("conq: queue %q, key %x: element %d is not a 64-bit integer", s.name, key, i+2)
-	}
-	return n, nil
+	return s.space.Payload(r, item)
 }

@@ -1,0 +1,167 @@
+package layout
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/conq-go/conq/errs"
+	"github.com/conq-go/conq/kv"
+	"github.com/conq-go/conq/tuple"
+)
+
+// MaxName is the length of the longest name of a queue, in bytes.
+const MaxName = 1024
+
+// Formats that this version writes and knows.
+const (
+	StoreFormat = 1
+	QueueFormat = 1
+)
+
+// Kind is what kind of queue a name stands for.
+type Kind string
+
+// The kinds of queues.
+const (
+	KindQueue         Kind = "queue"
+	KindPriorityQueue Kind = "priority queue"
+)
+
+// Known tells whether this version knows the kind.
+func (k Kind) Known() bool { return k == KindQueue || k == KindPriorityQueue }
+
+// Info is an entry of the catalogue.
+type Info struct {
+	Name   string
+	Kind   Kind
+	Format int // of the queue's keys and values; 1 is the only one yet
+}
+
+// Enter enters a queue in the catalogue of a store.
+func Enter(tx kv.Tx, name string, kind Kind) {
+	tx.Set(FormatKey(), tuple.AppendInt(nil, StoreFormat))
+	tx.Set(EntryKey(name), tuple.AppendInt(tuple.AppendString(nil, string(kind)), QueueFormat))
+}
+
+// CheckReadable returns an error if this version can't read the queue.
+func (i Info) CheckReadable() error {
+	if i.Format > QueueFormat {
+		return fmt.Errorf("%w: queue %q has format %d, this version of conq knows up to %d",
+			errs.ErrFormat, i.Name, i.Format, QueueFormat)
+	}
+	if !i.Kind.Known() {
+		return fmt.Errorf("%w: queue %q is a %.200q, which this version of conq does not know",
+			errs.ErrFormat, i.Name, string(i.Kind))
+	}
+	return nil
+}
+
+// CheckEntry tells whether store and catalogue are as Enter leaves them, and
+// returns an error if the queue can't be opened as kind.
+func CheckEntry(r kv.Reader, name string, kind Kind) (known bool, err error) {
+	format, err := ReadFormat(r)
+	if err != nil {
+		return false, err
+	}
+	info, found, err := ReadEntry(r, name)
+	switch {
+	case err != nil || !found:
+		return false, err
+	case info.Kind != kind:
+		return false, fmt.Errorf("%w: %q is a %s, not a %s", errs.ErrKind, name, info.Kind, kind)
+	}
+	return format == StoreFormat, info.CheckReadable()
+}
+
+// ReadFormat returns the format of the store, or 0 in a new one.
+func ReadFormat(r kv.Reader) (int, error) {
+	value, err := r.Get(FormatKey())
+	if err != nil || value == nil {
+		return 0, err
+	}
+	format, err := parseFormat(value)
+	if err != nil {
+		return 0, fmt.Errorf("%w: store format %.40x: %w", errs.ErrCorrupt, value, err)
+	}
+	if format > StoreFormat {
+		return 0, fmt.Errorf("%w: store has format %d, this version of conq knows up to %d",
+			errs.ErrFormat, format, StoreFormat)
+	}
+	return format, nil
+}
+
+func ReadEntry(r kv.Reader, name string) (Info, bool, error) {
+	key := EntryKey(name)
+	value, err := r.Get(key)
+	if err != nil || value == nil {
+		return Info{}, false, err
+	}
+	info, err := ParseEntry(kv.KeyValue{Key: key, Value: value})
+	return info, err == nil, err
+}
+
+func ParseEntry(entry kv.KeyValue) (Info, error) {
+	info, err := UnpackEntry(entry)
+	if err != nil {
+		return Info{}, fmt.Errorf("%w: entry at key %.200x with value %.40x: %w", errs.ErrCorrupt, entry.Key, entry.Value, err)
+	}
+	return info, nil
+}
+
+func UnpackEntry(entry kv.KeyValue) (info Info, err error) {
+	elems, err := Entries().Unpack(entry.Key)
+	if err != nil {
+		return info, err
+	}
+	if len(elems) != 1 {
+		return info, fmt.Errorf("key has %d elements, not 1", len(elems))
+	}
+	info.Name, _ = elems[0].(string)
+	if err := CheckName(info.Name); err != nil {
+		return info, err
+	}
+	kind, rest, err := tuple.Next(entry.Value)
+	if err != nil {
+		return info, err
+	}
+	text, ok := kind.(string)
+	if !ok || text == "" {
+		return info, errors.New("kind is not a string")
+	}
+	info.Kind = Kind(text)
+	info.Format, err = parseFormat(rest)
+	return info, err
+}
+
+// parseFormat reads a format number. A newer format may put more behind it.
+func parseFormat(b []byte) (int, error) {
+	elem, rest, err := tuple.Next(b)
+	if err != nil {
+		return 0, err
+	}
+	format, ok := elem.(int64)
+	if !ok || format < 1 || int64(int(format)) != format {
+		return 0, fmt.Errorf("format is %v, not a positive integer", elem)
+	}
+	if format == 1 && len(rest) > 0 {
+		return 0, errors.New("there is more behind the format")
+	}
+	return int(format), nil
+}
+
+// CheckName returns the error for a name that no queue can have, or nil.
+func CheckName(name string) error {
+	switch {
+	case name == "":
+		return fmt.Errorf("%w: it is empty", errs.ErrName)
+	case len(name) > MaxName:
+		return fmt.Errorf("%w: it has %d bytes, %d are allowed", errs.ErrName, len(name), MaxName)
+	case !utf8.ValidString(name):
+		return fmt.Errorf("%w: %q is not UTF-8", errs.ErrName, name)
+	case strings.ContainsRune(name, 0):
+		return fmt.Errorf("%w: %q has a NUL byte", errs.ErrName, name)
+	}
+	return nil
+}
