@@ -28,49 +28,6 @@ func TestTakeRefused(t *testing.T) {
 	}
 }
 
-// Who is told that there is nothing, beside others who get something, must be right when that is
-// committed; who gets all that he wanted need not care what else is there.
-func TestTakeBesideOthers(t *testing.T) {
-	for _, c := range []struct {
-		wants    []int
-		how      strictness
-		attempts int
-		got      string
-	}{
-		{[]int{1, 1}, loose, 2, "a b"},
-		{[]int{2}, loose, 1, "a"},
-		{[]int{2}, exact, 2, "a b"},
-		{[]int{1}, exact, 1, "a"},
-		{[]int{1, 1}, waits, 1, "a"},
-	} {
-		db := newMemory(t, kv.Limits{})
-		q, err := OpenQueue(db, "q", String())
-		noError(t, err)
-		noError(t, q.Enqueue(t.Context(), "a"))
-		attempts := 0
-		var got []string
-		noError(t, db.Transact(t.Context(), func(tx kv.Tx) error {
-			attempts++
-			got = nil
-			shares, err := q.store.ends[Front].takeIn(tx, c.wants, c.how, new(takeAttempt))
-			if err != nil {
-				return err
-			}
-			for _, s := range shares {
-				for _, item := range s.items {
-					got = append(got, string(item.Payload))
-				}
-			}
-			if attempts == 1 {
-				return q.Enqueue(t.Context(), "b")
-			}
-			return nil
-		}))
-		equal(t, "attempts", attempts, c.attempts)
-		equal(t, "items", strings.Join(got, " "), c.got)
-	}
-}
-
 // A batch takes no more than maxBatchBytes, so that it fits in memory.
 func TestBatchBytes(t *testing.T) {
 	q, err := OpenQueue(newEmbedded(t), "q", Bytes())

@@ -2,19 +2,14 @@ package conq
 
 import (
 	"context"
-	"fmt"
-	"time"
 
 	"github.com/conq-go/conq/internal/layout"
+	"github.com/conq-go/conq/internal/reads"
 	"github.com/conq-go/conq/kv"
 )
 
 // MaxName is the length of the longest name of a queue, in bytes.
 const MaxName = layout.MaxName
-
-// openTimeout bounds how long OpenQueue and OpenPriorityQueue take, as they have
-// no context.
-const openTimeout = 30 * time.Second
 
 // Kind is what kind of queue a name stands for, as text.
 type Kind = layout.Kind
@@ -42,7 +37,7 @@ func Queues(ctx context.Context, db kv.DB) ([]Info, error) {
 		return nil, err
 	}
 	var infos []Info
-	err := scan(ctx, db, layout.Entries().Range(), func(_ kv.Reader, entry kv.KeyValue) error {
+	err := reads.Scan(ctx, db, layout.Entries().Range(), func(_ kv.Reader, entry kv.KeyValue) error {
 		info, err := layout.ParseEntry(entry)
 		infos = append(infos, info)
 		return err
@@ -65,7 +60,7 @@ func Lookup(ctx context.Context, db kv.DB, name string) (Info, bool, error) {
 	}
 	var info Info
 	var found bool
-	err := view(ctx, db, func(r kv.Reader) (err error) {
+	err := reads.View(ctx, db, func(r kv.Reader) (err error) {
 		info, found, err = layout.ReadEntry(r, name)
 		return err
 	})
@@ -74,39 +69,8 @@ func Lookup(ctx context.Context, db kv.DB, name string) (Info, bool, error) {
 
 // checkStore returns an error if this version can't read the store.
 func checkStore(ctx context.Context, db kv.DB) error {
-	return view(ctx, db, func(r kv.Reader) error {
+	return reads.View(ctx, db, func(r kv.Reader) error {
 		_, err := layout.ReadFormat(r)
 		return err
 	})
-}
-
-// register makes sure that the catalogue has the queue as kind.
-func register(ctx context.Context, db kv.DB, name string, kind Kind) error {
-	var known bool
-	err := view(ctx, db, func(r kv.Reader) (err error) {
-		known, err = layout.CheckEntry(r, name, kind)
-		return err
-	})
-	if err != nil || known {
-		return err
-	}
-	enter := func(tx kv.Tx) error {
-		known, err := layout.CheckEntry(tx, name, kind)
-		if err != nil || known {
-			return err
-		}
-		layout.Enter(tx, name, kind)
-		return nil
-	}
-	for { // it looks before it writes, so it may run again after an unknown commit
-		if err := db.Transact(ctx, enter); !isUnknown(err) || ctx.Err() != nil {
-			return err
-		}
-	}
-}
-
-// opening returns the context in which a queue is opened, for all that it takes.
-func opening(name string) (context.Context, context.CancelFunc) {
-	return context.WithTimeoutCause(context.Background(), openTimeout,
-		timeoutError(fmt.Sprintf("conq: opening queue %q took longer than %v", name, openTimeout)))
 }

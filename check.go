@@ -7,6 +7,7 @@ import (
 	"maps"
 	"time"
 
+	"github.com/conq-go/conq/internal/reads"
 	"github.com/conq-go/conq/internal/staging"
 	"github.com/conq-go/conq/kv"
 )
@@ -145,10 +146,10 @@ func Check(ctx context.Context, db kv.DB, opts ...CheckOptions) (CheckReport, er
 		return CheckReport{}, fmt.Errorf("conq: check: %w", err)
 	}
 	if ctx == nil {
-		return CheckReport{}, errContext
+		return CheckReport{}, reads.ErrContext
 	}
 	if db == nil {
-		return CheckReport{}, errNoDB
+		return CheckReport{}, reads.ErrNoDB
 	}
 	if o.page <= 0 {
 		o.page = checkPage
@@ -185,8 +186,8 @@ func (c *checker) all(ctx context.Context) error {
 		keys, bytes := c.report.Keys+c.o.page, c.report.Bytes+checkBytes
 		for {
 			before := c.report.Keys
-			err := view(ctx, c.db, func(r kv.Reader) error { return c.page(r, keys, bytes) })
-			if isTooOld(err) && c.report.Keys > before {
+			err := reads.View(ctx, c.db, func(r kv.Reader) error { return c.page(r, keys, bytes) })
+			if reads.TooOld(err) && c.report.Keys > before {
 				continue // behind what was read in time
 			}
 			if err != nil {

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/conq-go/conq/internal/layout"
+	"github.com/conq-go/conq/internal/reads"
 	"github.com/conq-go/conq/kv"
 	"github.com/conq-go/conq/kv/faulty"
 	"github.com/conq-go/conq/kv/memory"
@@ -140,7 +141,7 @@ func checkWhile(t *testing.T, ctx context.Context, db kv.DB, repair bool, while 
 	for n := 0; !last; n++ {
 		last = !while(n)
 		o := CheckOptions{Repair: repair, page: 1 + n%50, Found: func(f Finding) { t.Error(f) }}
-		if _, err := Check(ctx, db, o); err != nil && !isTooOld(err) { // as faulty stores may be, again and again
+		if _, err := Check(ctx, db, o); err != nil && !reads.TooOld(err) { // as faulty stores may be, again and again
 			t.Error(err)
 		}
 	}
@@ -176,7 +177,7 @@ func dieLive(t *testing.T, ctx context.Context, db kv.DB) {
 			queue = layout.New("p", KindPriorityQueue, kv.Limits{})
 		}
 		err := db.Transact(ctx, func(tx kv.Tx) error { return stageIn(tx, queue, id, 3, time.Now().Add(-time.Second)) })
-		if err != nil && !errors.Is(err, kv.ErrCommitUnknown) && !isTooOld(err) {
+		if err != nil && !errors.Is(err, kv.ErrCommitUnknown) && !reads.TooOld(err) {
 			t.Error(err)
 		}
 	}

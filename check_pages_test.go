@@ -42,7 +42,7 @@ func TestCheckWakes(t *testing.T) {
 		q, err := OpenQueue(db, "q", String(), Options{Staging: StagingNever})
 		noError(t, err)
 		noError(t, q.Enqueue(t.Context(), "a"))
-		stageItems(t, db, q.store.space, opID(7), 1, time.Now().Add(time.Minute))
+		stageItems(t, db, laid("q"), opID(7), 1, time.Now().Add(time.Minute))
 		got := make(chan string, 1)
 		go func() {
 			v, _ := q.DequeueWait(t.Context())

@@ -51,7 +51,7 @@ var plantedKeys = []planted{
 			p.set(layout.EntryKey("q"), packed(t, nil, "queue", layout.QueueFormat+1, "more"))
 			p.set(p.stage("new"), nil)
 			p.set(packed(t, layout.Pieces("q").Bytes(), "new"), nil)
-			p.set(packed(t, p.q.store.prefix(), "new"), nil)
+			p.set(packed(t, laid("q").Prefix(), "new"), nil)
 		},
 		want: "newer queue q",
 	},
@@ -136,17 +136,17 @@ var plantedKeys = []planted{
 		name: "items whose keys are none",
 		plant: func(t *testing.T, p *plot) {
 			for _, key := range [][]byte{
-				packed(t, p.q.store.prefix(), 1),
-				packed(t, p.q.store.prefix(), 1, "x"),
-				packed(t, p.q.store.prefix(), 1, 1, opID(1)), // a priority queue's
-				packed(t, p.q.store.prefix(), 1, opID(1), 1),
-				packed(t, p.q.store.prefix(), 1, opID(1), 2, 2),
-				packed(t, p.q.store.prefix(), 1, opID(1), int64(math.MaxInt32)+1),
-				packed(t, p.q.store.prefix(), uint64(1<<63), opID(1)),
-				append(bytes.Clone(p.q.store.prefix()), 0xfe),
-				append(bytes.Clone(p.q.store.prefix()), 0x16, 0, 1), // 1 in two bytes
-				p.q.store.prefix(),
-				packed(t, p.p.store.prefix(), 1, opID(1)), // a queue's
+				packed(t, laid("q").Prefix(), 1),
+				packed(t, laid("q").Prefix(), 1, "x"),
+				packed(t, laid("q").Prefix(), 1, 1, opID(1)), // a priority queue's
+				packed(t, laid("q").Prefix(), 1, opID(1), 1),
+				packed(t, laid("q").Prefix(), 1, opID(1), 2, 2),
+				packed(t, laid("q").Prefix(), 1, opID(1), int64(math.MaxInt32)+1),
+				packed(t, laid("q").Prefix(), uint64(1<<63), opID(1)),
+				append(bytes.Clone(laid("q").Prefix()), 0xfe),
+				append(bytes.Clone(laid("q").Prefix()), 0x16, 0, 1), // 1 in two bytes
+				laid("q").Prefix(),
+				packed(t, laid("p").Prefix(), 1, opID(1)), // a queue's
 			} {
 				p.set(key, []byte("x"))
 			}
@@ -217,7 +217,7 @@ var plantedPieces = []planted{
 		plant: func(t *testing.T, p *plot) {
 			item := p.split()
 			p.clear(item)
-			p.set(packed(t, p.q.store.space.Beside(item), 1, "x"), nil)
+			p.set(packed(t, laid("q").Beside(item), 1, "x"), nil)
 		},
 		want: "piece key q, orphans q 2",
 	},
@@ -255,7 +255,7 @@ var plantedPieces = []planted{
 			p.set(packed(t, layout.Pieces("q").Bytes(), 1, 1, opID(1), 2, 1), nil) // a priority queue's
 			p.set(packed(t, layout.Pieces("q").Bytes(), 1, opID(1), 1, 1), nil)
 			p.set(packed(t, layout.Pieces("q").Bytes(), 1, opID(1), 1), nil) // of an item that has no further pieces
-			p.set(packed(t, p.q.store.space.Beside(p.split()), "x"), nil)
+			p.set(packed(t, laid("q").Beside(p.split()), "x"), nil)
 		},
 		want: strings.Repeat("piece key q, ", 5) + "piece key q",
 	},
@@ -264,7 +264,7 @@ var plantedPieces = []planted{
 		plant: func(_ *testing.T, p *plot) {
 			p.put(4, inTime)
 			for _, staged := range p.staged() {
-				if n, err := p.q.store.space.Check(p.original(staged)); err == nil && n > 1 {
+				if n, err := laid("q").Check(p.original(staged)); err == nil && n > 1 {
 					p.clear(p.piece(p.original(staged), 2))
 				}
 			}
@@ -276,7 +276,7 @@ var plantedPieces = []planted{
 		plant: func(_ *testing.T, p *plot) {
 			p.put(4, inTime)
 			for _, staged := range p.staged() {
-				if n, err := p.q.store.space.Check(p.original(staged)); err == nil && n > 1 {
+				if n, err := laid("q").Check(p.original(staged)); err == nil && n > 1 {
 					p.clear(p.piece(p.original(staged), 1))
 					p.clear(p.piece(p.original(staged), 2))
 				}
@@ -287,7 +287,7 @@ var plantedPieces = []planted{
 	{
 		name: "staged items of two pieces",
 		plant: func(_ *testing.T, p *plot) {
-			stageItems(p.t, p.db, p.p.store.space, opID(7), 4, checkTime.Add(inTime))
+			stageItems(p.t, p.db, laid("p"), opID(7), 4, checkTime.Add(inTime))
 		},
 		note: true,
 	},

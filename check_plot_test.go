@@ -57,8 +57,8 @@ func (p *plot) keys(r kv.Range) (keys [][]byte) {
 
 // split returns the key of an item of q whose payload lies over 3 keys.
 func (p *plot) split() []byte {
-	for _, key := range p.keys(p.q.store.span) {
-		if n, err := p.q.store.space.Check(key); err == nil && n == 3 {
+	for _, key := range p.keys(laid("q").Items) {
+		if n, err := laid("q").Check(key); err == nil && n == 3 {
 			return key
 		}
 	}
@@ -66,11 +66,11 @@ func (p *plot) split() []byte {
 	return nil
 }
 
-func (p *plot) piece(item []byte, i int64) []byte { return p.q.store.space.Piece(item, i) }
+func (p *plot) piece(item []byte, i int64) []byte { return laid("q").Piece(item, i) }
 
 // put stages so many items of q, which should then be there once more.
 func (p *plot) put(n int, in time.Duration) {
-	stageItems(p.t, p.db, p.q.store.space, opID(7), n, checkTime.Add(in))
+	stageItems(p.t, p.db, laid("q"), opID(7), n, checkTime.Add(in))
 }
 
 // staged returns the keys of the items in the result of op 7.
@@ -96,7 +96,7 @@ func (p *plot) value(key []byte) (value []byte) {
 // putWithoutPieces stages an item of several pieces, without those, and its deadline is over.
 func (p *plot) putWithoutPieces() {
 	item := p.split()
-	for _, key := range p.keys(p.q.store.span) {
+	for _, key := range p.keys(laid("q").Items) {
 		if bytes.Equal(key, item) {
 			break
 		}
@@ -114,6 +114,6 @@ func (p *plot) putTwice(t *testing.T, in, other time.Duration) {
 	p.set(p.stage(2, opID(10)), p.state(1, other))
 	p.set(p.stage(2, opID(10), 0, p.original(item)), p.value(item))
 	p.set(p.stage(0, p.at(other), opID(10)), nil)
-	_, place := p.q.store.place(p.original(item))
+	_, place := laid("q").Place(p.original(item))
 	p.set(packed(t, append(p.stage(3), place...), opID(10)), nil)
 }

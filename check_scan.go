@@ -6,10 +6,10 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/conq-go/conq/internal/handle"
 	"github.com/conq-go/conq/internal/layout"
 	"github.com/conq-go/conq/internal/staging"
 	"github.com/conq-go/conq/kv"
-	"github.com/conq-go/conq/subspace"
 	"github.com/conq-go/conq/tuple"
 )
 
@@ -259,15 +259,7 @@ func (l *look) find(name string) (*checkedQueue, error) {
 // store returns what the queue is below its codec, without the parts by which a
 // handle works on it.
 func (c *checker) store(info Info) *store {
-	limits := c.db.Limits()
-	s := &store{
-		db: c.db, name: info.Name, priority: info.Kind == KindPriorityQueue, limits: limits,
-		span: subspace.Named(info.Name).Range(), space: layout.New(info.Name, info.Kind, limits), signals: kv.SignalsOf(c.db),
-	}
-	if s.signals != nil {
-		s.notify = func() { s.signals.Notify(s.name) }
-	}
-	return s
+	return newStore(c.db, info)
 }
 
 // stageOf returns the checker of a queue's staging.
@@ -277,7 +269,7 @@ func (c *checker) stageOf(s *store) *staging.Checker {
 	}
 	stage := staging.New(c.db, staging.Options{
 		Source: source{s}, Space: layout.Stage(s.name), Outcomes: layout.Outcomes(s.name),
-		PutBack: s.announce, Now: c.o.now,
+		PutBack: handle.Announcer(c.db, s.name), Now: c.o.now,
 	})
 	c.staged = s.name
 	c.stages[s.name] = stage.NewChecker(s.integers(), func(key []byte) error {

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/conq-go/conq/internal/layout"
+	"github.com/conq-go/conq/internal/reads"
 	"github.com/conq-go/conq/internal/staging"
 	"github.com/conq-go/conq/kv"
 	"github.com/conq-go/conq/kv/faulty"
@@ -104,7 +105,7 @@ func fillHealthy(t testing.TB, db kv.DB) fixture {
 		write(t, db, pairs...)
 	}
 	deadline := checkTime.Add(inTime).UnixNano()
-	for i, q := range []*layout.Queue{f.q.store.space, f.p.store.space} {
+	for i, q := range []*layout.Queue{laid("q"), laid("p")} {
 		stage(q,
 			kv.KeyValue{Key: packed(t, nil, 1, 1, 0, opID(byte(i))), Value: packed(t, nil, 3, deadline)},
 			kv.KeyValue{Key: packed(t, nil, 0, deadline, opID(9))},
@@ -186,7 +187,7 @@ func TestCheckSound(t *testing.T) {
 func TestCheckCounts(t *testing.T) {
 	db, f := healthyStore(t)
 	p := &plot{t, db, f}
-	stageItems(t, db, f.q.store.space, opID(7), 2, checkTime.Add(tooLateBy))
+	stageItems(t, db, laid("q"), opID(7), 2, checkTime.Add(tooLateBy))
 	p.set(packed(t, nil, "other", 1), nil)
 	p.set(packed(t, nil, "other", 2), nil)
 	p.set([]byte{0xfe}, nil)
@@ -214,7 +215,7 @@ func TestCheckCounts(t *testing.T) {
 	equal(t, "found", found, "newer queue q, foreign queue foreign~, other keys 2~, other keys~")
 	n := 0
 	for _, pair := range everything(t, db) {
-		for _, in := range [][]byte{f.q.store.prefix(), layout.Pieces("q").Bytes(), layout.Stage("q").Bytes(), layout.Outcomes("q").Bytes(), layout.SignalKey("q")} {
+		for _, in := range [][]byte{laid("q").Prefix(), layout.Pieces("q").Bytes(), layout.Stage("q").Bytes(), layout.Outcomes("q").Bytes(), layout.SignalKey("q")} {
 			if bytes.HasPrefix(pair.Key, in) {
 				n++
 			}
@@ -290,9 +291,9 @@ func TestCheckArguments(t *testing.T) {
 	db, _ := healthyStore(t)
 	var none context.Context
 	_, err := Check(none, db)
-	wantError(t, err, errContext)
+	wantError(t, err, reads.ErrContext)
 	_, err = Check(t.Context(), nil)
-	wantError(t, err, errNoDB)
+	wantError(t, err, reads.ErrNoDB)
 	_, err = Check(t.Context(), db, CheckOptions{}, CheckOptions{})
 	if err == nil || !strings.Contains(err.Error(), "2 CheckOptions") {
 		t.Fatalf("error %v", err)

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"testing/synctest"
 
+	"github.com/conq-go/conq/internal/layout"
 	"github.com/conq-go/conq/kv"
 	"github.com/conq-go/conq/kv/faulty"
 	"github.com/conq-go/conq/kv/memory"
@@ -24,7 +25,7 @@ type endVerbs struct {
 	reclaim func(context.Context) error
 	close   func() error
 
-	store *store
+	laid *layout.Queue // where its items are
 }
 
 // allEnds are the ends of queues that there are. Each opens its verbs on a store.
@@ -53,7 +54,7 @@ func openFront(t tb, db kv.DB, o Options) endVerbs {
 			return q.EnqueueAll(ctx, values)
 		},
 		func(tx kv.Tx, v string) error { return q.In(tx).Enqueue(v) },
-		q.DequeueN, q.DequeueWaitN, q.DequeueWait, q.Len, q.Reclaim, q.Close, &q.store.store,
+		q.DequeueN, q.DequeueWaitN, q.DequeueWait, q.Len, q.Reclaim, q.Close, laid("q"),
 	}
 }
 
@@ -65,7 +66,7 @@ func openPriority(t tb, db kv.DB, o Options, low bool) endVerbs {
 		func(ctx context.Context, v string) error { return p.Push(ctx, v, 7) },
 		func(ctx context.Context, items ...Prioritized[string]) error { return p.PushAll(ctx, items) },
 		func(tx kv.Tx, v string) error { return p.In(tx).Push(v, 7) },
-		valuesOf(p.PopMaxN), valuesOf(p.PopMaxWaitN), p.PopMaxWait, p.Len, p.Reclaim, p.Close, &p.store.store,
+		valuesOf(p.PopMaxN), valuesOf(p.PopMaxWaitN), p.PopMaxWait, p.Len, p.Reclaim, p.Close, laid("p"),
 	}
 	if low {
 		v.take, v.wait, v.one = valuesOf(p.PopMinN), valuesOf(p.PopMinWaitN), p.PopMinWait
@@ -144,4 +145,13 @@ func onEach(t *testing.T, test func(t *testing.T, process func() kv.DB, open fun
 			})
 		}
 	}
+}
+
+// laid returns where the items of "q", a queue, or of another name, a priority queue, are.
+func laid(name string) *layout.Queue {
+	kind := KindPriorityQueue
+	if name == "q" {
+		kind = KindQueue
+	}
+	return layout.New(name, kind, kv.Limits{})
 }

@@ -300,7 +300,7 @@ func TestCombinedEmptyItems(t *testing.T) {
 		release()
 		group.Wait()
 		for _, e := range seen.take(Added) {
-			if e.Items*20 > maxCombinedBytes {
+			if e.Items*20 > 1<<20 {
 				t.Errorf("a batch of %d items", e.Items)
 			}
 		}
@@ -315,8 +315,8 @@ func TestCombinedBadPriority(t *testing.T) {
 		g := newGated(kv.Limits{})
 		p, err := OpenPriorityQueue(g, "p", String())
 		noError(t, err)
-		full := packed(t, p.store.prefix(), 1, int64(math.MaxInt64), make([]byte, 20))
-		foreign := packed(t, p.store.prefix(), 2, "x")
+		full := packed(t, laid("p").Prefix(), 1, int64(math.MaxInt64), make([]byte, 20))
+		foreign := packed(t, laid("p").Prefix(), 2, "x")
 		write(t, g, kv.KeyValue{Key: full}, kv.KeyValue{Key: foreign})
 		release := g.hold()
 		calls := make([]chan error, 5)

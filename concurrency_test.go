@@ -113,11 +113,6 @@ func TestConflicts(t *testing.T) {
 	dequeueN := func(n int) outer {
 		return func(f fixture, tx kv.Tx) error { return drop(f.q.In(tx).DequeueN(n)) }
 	}
-	alone := func(n int) outer { // as the handle does it
-		return func(f fixture, tx kv.Tx) error {
-			return drop(f.q.store.ends[Front].takeIn(tx, []int{n}, loose, new(takeAttempt)))
-		}
-	}
 	max := func(f fixture, tx kv.Tx) error { return drop(f.p.In(tx).PopMax()) }
 	maxFIFO := func(f fixture, tx kv.Tx) error { return drop(f.pf.In(tx).PopMax()) }
 	peekFIFO := func(f fixture, tx kv.Tx) error { return drop(f.pf.In(tx).PeekMax()) }
@@ -153,9 +148,6 @@ func TestConflicts(t *testing.T) {
 		{"full batch, enqueue", 2, dequeueN(2), enqueue, false},
 		{"full batch, dequeue", 3, dequeueN(2), dequeue, true},
 		{"short batch, enqueue", 2, dequeueN(3), enqueue, true},
-		{"short batch alone, enqueue", 2, alone(3), enqueue, false},
-		{"short batch alone, dequeue", 2, alone(3), dequeue, true},
-		{"empty batch alone, enqueue", 0, alone(3), enqueue, true},
 		{"pop max, push lower", 4, max, push(2), false},
 		{"pop max, push same", 4, max, push(3), true},
 		{"pop max, push higher", 4, max, push(4), true},

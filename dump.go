@@ -8,6 +8,7 @@ import (
 	"io"
 
 	"github.com/conq-go/conq/internal/layout"
+	"github.com/conq-go/conq/internal/reads"
 	"github.com/conq-go/conq/internal/stream"
 	"github.com/conq-go/conq/kv"
 	"github.com/conq-go/conq/tuple"
@@ -84,9 +85,9 @@ func Dump(ctx context.Context, db kv.DB, w io.Writer, opts ...DumpOptions) (Dump
 	case err != nil:
 		return d.report, fmt.Errorf("conq: dump: %w", err)
 	case ctx == nil:
-		return d.report, errContext
+		return d.report, reads.ErrContext
 	case db == nil:
-		return d.report, errNoDB
+		return d.report, reads.ErrNoDB
 	case w == nil:
 		return d.report, errors.New("conq: dump: w is nil")
 	}
@@ -118,7 +119,7 @@ func (d *dumper) run(ctx context.Context) error {
 		switch {
 		case err == nil:
 			return d.written(d.stream.End())
-		case !isTooOld(err):
+		case !reads.TooOld(err):
 			return err
 		case d.moved:
 			old = 0
@@ -158,7 +159,7 @@ func (d *dumper) list(r kv.Reader) error {
 		return err
 	}
 	if len(d.o.Queues) == 0 {
-		return each(r, d.entries, func(_ kv.Reader, entry kv.KeyValue) error {
+		return reads.Each(r, d.entries, func(_ kv.Reader, entry kv.KeyValue) error {
 			info, err := layout.ParseEntry(entry)
 			if err != nil {
 				return err
@@ -220,7 +221,7 @@ func (d *dumper) items(r kv.Reader) error {
 	if err != nil {
 		return err
 	}
-	err = each(r, all, func(r kv.Reader, item kv.KeyValue) error {
+	err = reads.Each(r, all, func(r kv.Reader, item kv.KeyValue) error {
 		for len(staged) > 0 && bytes.Compare(staged[0].key, item.Key) < 0 {
 			if err := d.stagedItem(r, staged[0]); err != nil {
 				return err

@@ -18,11 +18,7 @@ func readingStore(db kv.DB, info Info) (*store, error) {
 	if err := info.CheckReadable(); err != nil {
 		return nil, err
 	}
-	limits := db.Limits()
-	return &store{
-		db: db, name: info.Name, limits: limits, span: subspace.Named(info.Name).Range(),
-		space: layout.New(info.Name, info.Kind, limits), priority: info.Kind == KindPriorityQueue,
-	}, nil
+	return newStore(db, info), nil
 }
 
 // findQueue returns what a name stands for, by the catalogue or else by its items.

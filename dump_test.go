@@ -12,12 +12,12 @@ import (
 	"testing"
 	"time"
 
-	"pgregory.net/rapid"
-
 	"github.com/conq-go/conq/internal/layout"
+	"github.com/conq-go/conq/internal/reads"
 	"github.com/conq-go/conq/kv"
 	"github.com/conq-go/conq/kv/memory"
 	"github.com/conq-go/conq/tuple"
+	"pgregory.net/rapid"
 )
 
 // dumped returns a dump of a store.
@@ -419,8 +419,8 @@ func TestDumpErrors(t *testing.T) {
 	if err := dump("q", "q"); err == nil || !strings.Contains(err.Error(), `queue "q" is named twice`) {
 		t.Fatal(err)
 	}
-	wantError(t, drop(Dump(t.Context(), nil, none)), errNoDB)
-	wantError(t, drop(Dump(noContext, db, none)), errContext)
+	wantError(t, drop(Dump(t.Context(), nil, none)), reads.ErrNoDB)
+	wantError(t, drop(Dump(noContext, db, none)), reads.ErrContext)
 	if drop(Dump(t.Context(), db, nil)) == nil || drop(Dump(t.Context(), db, none, DumpOptions{}, DumpOptions{})) == nil {
 		t.Fatal("no error")
 	}

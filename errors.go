@@ -1,12 +1,6 @@
 package conq
 
-import (
-	"context"
-	"errors"
-
-	"github.com/conq-go/conq/errs"
-	"github.com/conq-go/conq/kv"
-)
+import "github.com/conq-go/conq/errs"
 
 // Errors of this package, to be tested for with errors.Is. An item that is too
 // large is a *kv.TooLargeError whose What is "item". Errors of the store itself
@@ -49,24 +43,3 @@ var (
 	// ErrNotEmpty means that a queue has items, and should not.
 	ErrNotEmpty = errs.ErrNotEmpty
 )
-
-var (
-	errUnopened = errors.New("conq: queue was not opened: use OpenQueue or OpenPriorityQueue")
-	errNoTx     = errors.New("conq: In was given no transaction")
-	errNoDB     = errors.New("conq: no store: db is nil")
-	errContext  = errors.New("conq: ctx is nil")
-)
-
-// timeoutError says what took too long where the caller has given no context. It matches
-// context.DeadlineExceeded.
-type timeoutError string
-
-func (e timeoutError) Error() string { return string(e) }
-
-func (timeoutError) Is(target error) bool { return target == context.DeadlineExceeded }
-
-// Timeout tells, as net.Error does, that this is one.
-func (timeoutError) Timeout() bool { return true }
-
-// isTooOld tells whether a read should go on in a new transaction.
-func isTooOld(err error) bool { return errors.Is(err, kv.ErrTooOld) }

@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"github.com/conq-go/conq/internal/layout"
-	"github.com/conq-go/conq/internal/staging"
 	"github.com/conq-go/conq/kv"
 	"github.com/conq-go/conq/kv/faulty"
 	"github.com/conq-go/conq/tuple"
@@ -31,7 +30,7 @@ func TestExpireWithoutStaging(t *testing.T) {
 			noError(t, err)
 			noError(t, staged.EnqueueAll(t.Context(), []string{"a", "b", "c"}))
 			// A consumer has been given the first item, and dies.
-			noError(t, db.Transact(t.Context(), func(tx kv.Tx) error { return abandon(tx, &staged.store.store) }))
+			noError(t, db.Transact(t.Context(), func(tx kv.Tx) error { return abandon(tx, laid("q")) }))
 			first, err := plain.Dequeue(t.Context())
 			noError(t, err)
 			equal(t, "first, while the result is kept for its owner", first, "b")
@@ -60,7 +59,7 @@ func TestReclaim(t *testing.T) {
 				},
 			})
 			noError(t, v.add(t.Context(), "a"))
-			noError(t, db.Transact(t.Context(), func(tx kv.Tx) error { return abandon(tx, v.store) }))
+			noError(t, db.Transact(t.Context(), func(tx kv.Tx) error { return abandon(tx, v.laid) }))
 			for _, want := range []int{0, 1} {
 				noError(t, v.reclaim(t.Context()))
 				n, err := v.len(t.Context())
@@ -70,11 +69,11 @@ func TestReclaim(t *testing.T) {
 				equal(t, "lines of the log", strings.Count(log.String(), "never collected"), want)
 				pass(time.Minute)
 			}
-			equal(t, "put back", put[0], Event{Queue: v.store.name, Kind: Expired, Calls: 1, Items: 1})
+			equal(t, "put back", put[0], Event{Queue: v.laid.Name, Kind: Expired, Calls: 1, Items: 1})
 			noError(t, drop(v.take(t.Context(), 1)))
 			equal(t, "lines of the log after an item was staged and collected", strings.Count(log.String(), "\n"), 1)
 			noError(t, v.close())
-			wantError(t, v.reclaim(t.Context()), ErrClosed, v.store.name)
+			wantError(t, v.reclaim(t.Context()), ErrClosed, v.laid.Name)
 		})
 	}
 }
@@ -125,10 +124,12 @@ func TestDeadRequestsGo(t *testing.T) {
 
 // abandon makes the first item of a queue the result of a staged request that
 // nobody collects, as docs/format.md describes it.
-func abandon(tx kv.Tx, s *store) error { return abandonThose(tx, s, s.items(tx, staging.Front, 1)) }
+func abandon(tx kv.Tx, q *layout.Queue) error {
+	return abandonThose(tx, q, tx.Range(q.Items, kv.RangeOptions{Limit: 1}))
+}
 
 // abandonThose does so with items that it is given, each with its own request.
-func abandonThose(tx kv.Tx, s *store, items iter.Seq2[kv.KeyValue, error]) error {
+func abandonThose(tx kv.Tx, q *layout.Queue, items iter.Seq2[kv.KeyValue, error]) error {
 	for item, err := range items {
 		if err != nil {
 			return err
@@ -136,7 +137,7 @@ func abandonThose(tx kv.Tx, s *store, items iter.Seq2[kv.KeyValue, error]) error
 		deadline, op := time.Now().Add(10*time.Second).UnixNano(), make([]byte, 16)
 		rand.Read(op)
 		key := func(elems ...any) []byte {
-			key, err := tuple.Tuple(elems).Append(layout.Stage(s.name).Bytes())
+			key, err := tuple.Tuple(elems).Append(layout.Stage(q.Name).Bytes())
 			if err != nil {
 				panic(err)
 			}
@@ -150,11 +151,11 @@ func abandonThose(tx kv.Tx, s *store, items iter.Seq2[kv.KeyValue, error]) error
 		tx.Set(key(0, deadline, op), nil)
 		tx.Set(key(2, op), state)
 		tx.Set(key(2, op, 0, item.Key), item.Value)
-		elems, err := tuple.Unpack(s.space.Fields(item.Key))
+		elems, err := tuple.Unpack(q.Fields(item.Key))
 		if err != nil {
 			return err
 		}
-		tx.Set(key(append(append(tuple.Tuple{3}, elems[:s.integers()]...), op)...), nil)
+		tx.Set(key(append(append(tuple.Tuple{3}, elems[:q.Integers]...), op)...), nil)
 	}
 	return nil
 }
@@ -163,12 +164,12 @@ func abandonThose(tx kv.Tx, s *store, items iter.Seq2[kv.KeyValue, error]) error
 func TestWaitForExpired(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		db := newMemory(t, kv.Limits{})
-		staged, err := OpenQueue(db, "q", String(), Options{Staging: StagingAlways})
+		_, err := OpenQueue(db, "q", String(), Options{Staging: StagingAlways})
 		noError(t, err)
 		q, err := OpenQueue(db, "q", String())
 		noError(t, err)
 		noError(t, q.Enqueue(t.Context(), "a"))
-		noError(t, db.Transact(t.Context(), func(tx kv.Tx) error { return abandon(tx, &staged.store.store) }))
+		noError(t, db.Transact(t.Context(), func(tx kv.Tx) error { return abandon(tx, laid("q")) }))
 		v, err := q.DequeueWait(t.Context())
 		noError(t, err)
 		equal(t, "item", v, "a")
@@ -180,19 +181,21 @@ func TestWaitForExpired(t *testing.T) {
 type orders struct {
 	name    string
 	kept    string // taken before, for good: as many as there are letters
-	died    func(*store, kv.Reader) iter.Seq2[kv.KeyValue, error]
+	died    func(*layout.Queue, kv.Reader) iter.Seq2[kv.KeyValue, error]
 	between bool // look into the queue when the first of those that died has gone back
 }
 
 // What is added while items of dead consumers are staged comes behind them when
 // they are put back, in the queue or its priority, whether there are others or not.
 func TestExpiryKeepsOrder(t *testing.T) {
-	front := func(n int) func(*store, kv.Reader) iter.Seq2[kv.KeyValue, error] {
-		return func(s *store, r kv.Reader) iter.Seq2[kv.KeyValue, error] { return s.items(r, staging.Front, n) }
+	front := func(n int) func(*layout.Queue, kv.Reader) iter.Seq2[kv.KeyValue, error] {
+		return func(q *layout.Queue, r kv.Reader) iter.Seq2[kv.KeyValue, error] {
+			return r.Range(q.Items, kv.RangeOptions{Limit: n})
+		}
 	}
-	back := func(n int) func(*store, kv.Reader) iter.Seq2[kv.KeyValue, error] {
-		return func(s *store, r kv.Reader) iter.Seq2[kv.KeyValue, error] {
-			return r.Range(s.span, kv.RangeOptions{Limit: n, Reverse: true})
+	back := func(n int) func(*layout.Queue, kv.Reader) iter.Seq2[kv.KeyValue, error] {
+		return func(q *layout.Queue, r kv.Reader) iter.Seq2[kv.KeyValue, error] {
+			return r.Range(q.Items, kv.RangeOptions{Limit: n, Reverse: true})
 		}
 	}
 	for _, end := range allEnds {
@@ -227,8 +230,8 @@ func expiryKeepsOrder(t *testing.T, process func() kv.DB, open func(tb, kv.DB, O
 	equal(t, "taken", strings.Join(kept, ""), o.kept)
 	n := 0
 	noError(t, db.Transact(t.Context(), func(tx kv.Tx) error {
-		return abandonThose(tx, v.store, func(yield func(kv.KeyValue, error) bool) {
-			for item, err := range o.died(v.store, tx) {
+		return abandonThose(tx, v.laid, func(yield func(kv.KeyValue, error) bool) {
+			for item, err := range o.died(v.laid, tx) {
 				if n++; !yield(item, err) {
 					return
 				}
@@ -240,7 +243,7 @@ func expiryKeepsOrder(t *testing.T, process func() kv.DB, open func(tb, kv.DB, O
 	}))
 	if o.between {
 		pass(7*time.Second + time.Second/2) // two of them have to go back
-		noError(t, v.store.stage.Expire(t.Context()))
+		noError(t, v.reclaim(t.Context()))
 		n, err := v.len(t.Context())
 		noError(t, err)
 		equal(t, "items that are back", n, 2)
@@ -277,7 +280,7 @@ func TestStagedItemsNoConflicts(t *testing.T) {
 			noError(t, db.Transact(t.Context(), func(tx kv.Tx) error {
 				noError(t, producer.in(tx, "3"))
 				noError(t, other.add(t.Context(), "2"))
-				noError(t, c.inner.Transact(t.Context(), func(tx kv.Tx) error { return abandon(tx, other.store) }))
+				noError(t, c.inner.Transact(t.Context(), func(tx kv.Tx) error { return abandon(tx, other.laid) }))
 				pass(11 * time.Second)
 				_, err := other.take(t.Context(), 1) // puts it back first
 				noError(t, err)
@@ -298,9 +301,9 @@ func TestStagedItemsOfOthers(t *testing.T) {
 		noError(t, err)
 		count := func(priority int64, v string) (n int64) {
 			noError(t, c.inner.ReadTransact(t.Context(), func(r kv.Reader) error {
-				for item, err := range p.store.items(r, staging.Front, 0) {
+				for item, err := range r.Range(laid("p").Items, kv.RangeOptions{}) {
 					noError(t, err)
-					elems, err := tuple.Unpack(p.store.space.Fields(item.Key))
+					elems, err := tuple.Unpack(laid("p").Fields(item.Key))
 					noError(t, err)
 					if elems[0] == priority && string(item.Value) == v {
 						n = elems[1].(int64)
@@ -319,7 +322,7 @@ func TestStagedItemsOfOthers(t *testing.T) {
 		}
 		push(7, "a", "b", "c")
 		noError(t, c.inner.Transact(t.Context(), func(tx kv.Tx) error {
-			return abandonThose(tx, &p.store.store, p.store.items(tx, staging.Front, 3))
+			return abandonThose(tx, laid("p"), tx.Range(laid("p").Items, kv.RangeOptions{Limit: 3}))
 		}))
 		noError(t, p.PushAll(t.Context(), []Prioritized[string]{{"x", 6}, {"d", 7}, {"y", -300}, {"e", 7}, {"z", 8}}))
 		push(6, "x2")
@@ -330,22 +333,6 @@ func TestStagedItemsOfOthers(t *testing.T) {
 		}
 		equal(t, "count of another priority's second", count(6, "x2"), 1)
 	})
-}
-
-// The key of a staged item that is damaged has no place, and nothing panics.
-func TestPlaceOfDamagedKey(t *testing.T) {
-	q, err := OpenQueue(newMemory(t, kv.Limits{}), "q", String())
-	noError(t, err)
-	s := &q.store.store
-	key := packed(t, s.prefix(), 7, make([]byte, 20))
-	if _, place := s.place(key); place == nil {
-		t.Fatal("the key of an item has no place")
-	}
-	for n := range len(s.prefix()) + 1 {
-		if _, place := s.place(key[:n]); place != nil {
-			t.Errorf("%q has the place %q", key[:n], place)
-		}
-	}
 }
 
 // Who waits while something is staged, as what somebody has left who died, looks once a second, however

@@ -77,17 +77,17 @@ func handleClose(t *testing.T, db kv.DB, open func(Options) endVerbs, staging St
 	synctest.Wait()
 	for _, w := range waiters {
 		equal(t, "has returned", w.done.Load(), true)
-		wantError(t, w.err, ErrClosed, v.store.name)
+		wantError(t, w.err, ErrClosed, v.laid.Name)
 		wantError(t, w.err, kv.ErrClosed)
 	}
-	wantError(t, v.add(t.Context(), "2"), ErrClosed, v.store.name)
+	wantError(t, v.add(t.Context(), "2"), ErrClosed, v.laid.Name)
 	for _, call := range []func() error{
 		func() error { return drop(v.take(t.Context(), 1)) },
 		func() error { return drop(v.wait(t.Context(), 1)) },
 		func() error { return drop(v.len(t.Context())) },
 		func() error { return db.Transact(t.Context(), func(tx kv.Tx) error { return v.in(tx, "3") }) },
 	} {
-		wantError(t, call(), ErrClosed, v.store.name)
+		wantError(t, call(), ErrClosed, v.laid.Name)
 	}
 	noError(t, other.add(t.Context(), "4"))
 	got, err = other.wait(t.Context(), 2)
@@ -192,7 +192,7 @@ func TestHandleCloseTimeout(t *testing.T) {
 		began := time.Now()
 		err = q.Close()
 		wantError(t, err, context.DeadlineExceeded, "30s", `"q"`)
-		equal(t, "time that it took", time.Since(began), closeTimeout)
+		equal(t, "time that it took", time.Since(began), 30*time.Second)
 		close(hold)
 		noError(t, <-call)
 		noError(t, q.Close())
@@ -332,8 +332,9 @@ func TestCloseGivesUp(t *testing.T) {
 
 // A queue that was never opened can't be closed.
 func TestCloseUnopened(t *testing.T) {
-	wantError(t, new(Queue[string]).Close(), errUnopened)
-	wantError(t, new(PriorityQueue[string]).Close(), errUnopened)
+	const unopened = "conq: queue was not opened: use OpenQueue or OpenPriorityQueue"
+	equal(t, "error", new(Queue[string]).Close().Error(), unopened)
+	equal(t, "error", new(PriorityQueue[string]).Close().Error(), unopened)
 }
 
 // A loop over the items ends with an error, also if it was asked for before.

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/conq-go/conq/internal/layout"
 	"github.com/conq-go/conq/kv"
 	"github.com/conq-go/conq/kv/embedded"
 	"github.com/conq-go/conq/kv/memory"
@@ -271,7 +272,7 @@ func TestHandOverNotEmpty(t *testing.T) {
 		left, err := v.take(t.Context(), 9)
 		noError(t, err)
 		equalSlices(t, "left", left, []string{"second"})
-		one := Event{Queue: v.store.name, Kind: Taken, Calls: 1, Items: 1, Attempts: 1}
+		one := Event{Queue: v.laid.Name, Kind: Taken, Calls: 1, Items: 1, Attempts: 1}
 		startWaiter(t.Context(), v, 1)
 		noError(t, v.add(t.Context(), "third"))
 		synctest.Wait()
@@ -429,17 +430,16 @@ func TestHandOverBounds(t *testing.T) {
 		items, want int
 		size        func(bytes int) int // bytes are those of a batch
 	}{
-		{maxBatchItems + 500, maxBatchItems, func(int) int { return 1 }},
+		{10_000 + 500, 10_000, func(int) int { return 1 }},
 		{4, 2, func(bytes int) int { return bytes * 3 / 8 }},
 		{1, 1, func(bytes int) int { return bytes + 1 }}, // where there may be one
 	} {
 		onLocal(t, func(t *testing.T, db *writes) {
 			v := openFront(t, db, Options{})
-			b, err := v.store.budget(1, waits)
-			noError(t, err)
-			waiter := startWaiter(t.Context(), v, 2*maxBatchItems)
+			most := layout.MaxPayload(db.Limits())
+			waiter := startWaiter(t.Context(), v, 2*10_000)
 			db.sets.Store(0)
-			item := Prioritized[string]{Value: strings.Repeat("x", min(c.size(b.bytes), v.store.maxItem()))}
+			item := Prioritized[string]{Value: strings.Repeat("x", min(c.size(min(8<<20, most)), most))}
 			noError(t, v.all(t.Context(), slices.Repeat([]Prioritized[string]{item}, c.items)...))
 			synctest.Wait()
 			equal(t, "got", len(waiter.values), c.want)

@@ -21,6 +21,8 @@ type fixture struct {
 	p   *PriorityQueue[string] // last pushed first at the high end
 	pf  *PriorityQueue[string] // first pushed first
 	ctx context.Context
+
+	mode Staging // what tests that need one open further handles with
 }
 
 // newFixture opens the queues. random is nil for the default.
@@ -32,7 +34,7 @@ func newFixture(t tb, db kv.DB, random io.Reader) fixture {
 	noError(t, err)
 	pf, err := OpenPriorityQueue(db, "p", String(), Options{Random: random, FIFOTies: true})
 	noError(t, err)
-	return fixture{db, q, p, pf, context.Background()}
+	return fixture{db: db, q: q, p: p, pf: pf, ctx: context.Background()}
 }
 
 // small are limits under which values over 100 bytes are split.

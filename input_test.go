@@ -252,10 +252,10 @@ func TestLastIndexStaged(t *testing.T) {
 	f := newFixture(t, newMemory(t, kv.Limits{}), nil)
 	random := make([]byte, 20)
 	write(t, f.db,
-		kv.KeyValue{Key: packed(t, f.q.store.prefix(), int64(math.MaxInt64), random)},
-		kv.KeyValue{Key: packed(t, f.p.store.prefix(), 7, int64(math.MaxInt64), random)})
+		kv.KeyValue{Key: packed(t, laid("q").Prefix(), int64(math.MaxInt64), random)},
+		kv.KeyValue{Key: packed(t, laid("p").Prefix(), 7, int64(math.MaxInt64), random)})
 	noError(t, f.db.Transact(f.ctx, func(tx kv.Tx) error {
-		return errors.Join(abandon(tx, &f.q.store.store), abandon(tx, &f.p.store.store))
+		return errors.Join(abandon(tx, laid("q")), abandon(tx, laid("p")))
 	}))
 	f = newFixture(t, f.db, nil) // which notes what is staged
 	before := everything(t, f.db)

@@ -299,7 +299,7 @@ func TestWaitPlenty(t *testing.T) {
 		q, err := OpenQueue(c.inner, "q", String())
 		noError(t, err)
 		began := time.Now()
-		noError(t, openFront(t, c.process(), Options{}).store.db.Transact(t.Context(), func(tx kv.Tx) error {
+		noError(t, c.process().Transact(t.Context(), func(tx kv.Tx) error {
 			for i := range 2 * n {
 				noError(t, q.In(tx).Enqueue(fmt.Sprint(i)))
 			}

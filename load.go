@@ -6,7 +6,9 @@ import (
 	"fmt"
 	"io"
 
+	"github.com/conq-go/conq/internal/handle"
 	"github.com/conq-go/conq/internal/layout"
+	"github.com/conq-go/conq/internal/reads"
 	"github.com/conq-go/conq/internal/stream"
 	"github.com/conq-go/conq/kv"
 )
@@ -81,9 +83,9 @@ func Load(ctx context.Context, db kv.DB, r io.Reader, opts ...LoadOptions) (Load
 	case err != nil:
 		return l.report, fmt.Errorf("conq: load: %w", err)
 	case ctx == nil:
-		return l.report, errContext
+		return l.report, reads.ErrContext
 	case db == nil:
-		return l.report, errNoDB
+		return l.report, reads.ErrNoDB
 	case r == nil:
 		return l.report, errors.New("conq: load: r is nil")
 	case l.o.Existing < ExistingRefuse || l.o.Existing > ExistingReplace:
@@ -104,8 +106,8 @@ type loader struct {
 	stream *stream.Reader
 	report LoadReport
 
-	queue  *QueueReport // the one under way
-	target *handle      // nil in a dry run
+	queue  *QueueReport   // the one under way
+	target *handle.Handle // nil in a dry run
 	batch  loadBatch
 }
 
@@ -141,7 +143,7 @@ func (l *loader) check(info Info) error {
 	if err != nil {
 		return err
 	}
-	return view(l.ctx, l.db, func(r kv.Reader) error {
+	return reads.View(l.ctx, l.db, func(r kv.Reader) error {
 		if _, err := layout.CheckEntry(r, info.Name, info.Kind); err != nil {
 			return err
 		}
@@ -234,7 +236,7 @@ func (l *loader) flush() error {
 }
 
 // put puts items in, in halves if they are too many for a transaction.
-func (l *loader) put(items []Item) error {
+func (l *loader) put(items []handle.Item) error {
 	if len(items) == 0 {
 		return nil
 	}
@@ -252,7 +254,7 @@ func (l *loader) put(items []Item) error {
 	case errors.Is(err, kv.ErrCommitUnknown):
 		return fmt.Errorf("conq: load: queue %q: items %d to %d of the dump may or may not be in: %w",
 			l.queue.Name, from, from+len(items)-1, err)
-	case !errors.Is(err, kv.ErrTooLarge) && !isTooOld(err):
+	case !errors.Is(err, kv.ErrTooLarge) && !reads.TooOld(err):
 		return err
 	case len(items) == 1:
 		return fmt.Errorf("conq: load: queue %q: item %d of the dump: %w", l.queue.Name, from, err)
@@ -264,7 +266,7 @@ func (l *loader) put(items []Item) error {
 	return l.put(items[half:])
 }
 
-func (l *loader) count(items []Item) {
+func (l *loader) count(items []handle.Item) {
 	for _, it := range items {
 		l.queue.Bytes += int64(len(it.Payload))
 		l.report.Bytes += int64(len(it.Payload))

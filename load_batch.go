@@ -5,10 +5,23 @@ import (
 	"errors"
 	"math"
 
+	"github.com/conq-go/conq/internal/handle"
+	"github.com/conq-go/conq/internal/layout"
+	"github.com/conq-go/conq/internal/reads"
 	"github.com/conq-go/conq/internal/stream"
 	"github.com/conq-go/conq/kv"
 	"github.com/conq-go/conq/recipe"
 	"github.com/conq-go/conq/tuple"
+)
+
+// What Load puts into one transaction, at most.
+const (
+	maxLoadItems = 1000
+	maxLoadBytes = 1 << 20
+
+	// operationsOfItem is what it may take to add an item of one key: reads, writes, and its part
+	// in what is done once a transaction.
+	operationsOfItem = 6
 )
 
 // loadBounds are those of what Load puts into one transaction.
@@ -22,9 +35,8 @@ type loadBounds struct {
 type loadCost struct{ items, bytes, operations int }
 
 func newLoadBounds(l kv.Limits) loadBounds {
-	s := store{limits: l}
-	b := loadBounds{loadCost{maxCombinedCalls, maxCombinedBytes, math.MaxInt}, s.maxItem(), l.Value}
-	b.bytes = min(b.bytes, s.maxItem())
+	b := loadBounds{loadCost{maxLoadItems, maxLoadBytes, math.MaxInt}, layout.MaxPayload(l), l.Value}
+	b.bytes = min(b.bytes, b.payload)
 	if l.Operations > 0 {
 		b.operations = l.Operations
 	}
@@ -32,19 +44,19 @@ func newLoadBounds(l kv.Limits) loadBounds {
 }
 
 // cost returns what an item of a queue takes, with all of its pieces.
-func (b loadBounds) cost(queue string, it Item) loadCost {
+func (b loadBounds) cost(queue string, it handle.Item) loadCost {
 	pieces := 1
 	if b.value > 0 && len(it.Payload) > b.value {
 		pieces = (len(it.Payload) + b.value - 1) / b.value
 	}
 	// Each piece has the key of the item, with a few bytes more.
 	key := len(queue) + 2*9 + 2*recipe.RandomSize + 32
-	return loadCost{1, len(it.Payload) + pieces*key, operationsPerItem - 1 + pieces}
+	return loadCost{1, len(it.Payload) + pieces*key, operationsOfItem - 1 + pieces}
 }
 
 // loadBatch is what goes in next.
 type loadBatch struct {
-	items []Item
+	items []handle.Item
 	loadCost
 }
 
@@ -53,7 +65,7 @@ func (b *loadBatch) full(more loadCost, of loadBounds) bool {
 		(b.loadCost.items+more.items > of.items || b.bytes+more.bytes > of.bytes || b.operations+more.operations > of.operations)
 }
 
-func (b *loadBatch) add(it Item, cost loadCost) {
+func (b *loadBatch) add(it handle.Item, cost loadCost) {
 	b.items = append(b.items, it)
 	b.loadCost.items += cost.items
 	b.bytes += cost.bytes
@@ -61,19 +73,19 @@ func (b *loadBatch) add(it Item, cost loadCost) {
 }
 
 // value returns an item of the stream as what is put into the queue under way.
-func (l *loader) value(item stream.Item) (Item, error) {
+func (l *loader) value(item stream.Item) (handle.Item, error) {
 	if l.queue.Kind == KindQueue {
 		if len(item.Priority) > 0 {
-			return Item{}, l.stream.Broken("an item of a %s has a priority", l.queue.Kind)
+			return handle.Item{}, l.stream.Broken("an item of a %s has a priority", l.queue.Kind)
 		}
-		return Item{Payload: item.Payload}, nil
+		return handle.Item{Payload: item.Payload}, nil
 	}
 	elem, rest, err := tuple.Next(item.Priority)
 	priority, ok := elem.(int64)
 	if err != nil || !ok || len(rest) > 0 {
-		return Item{}, l.stream.Broken("priority %.40x is not a packed integer of 64 bits", item.Priority)
+		return handle.Item{}, l.stream.Broken("priority %.40x is not a packed integer of 64 bits", item.Priority)
 	}
-	return Item{Payload: item.Payload, Priority: priority}, nil
+	return handle.Item{Payload: item.Payload, Priority: priority}, nil
 }
 
 // isUnreadable tells whether an error is about the dump, not about the store.
@@ -96,8 +108,8 @@ func (l *loader) open() (err error) {
 			return context.Cause(l.ctx)
 		}
 		o := Options{NoCombining: true, Staging: StagingNever} // one caller, which takes nothing
-		l.target, err = openHandle(l.db, l.queue.Name, l.queue.Kind, nil, o)
-		if !isTooOld(err) && !errors.Is(err, kv.ErrCommitUnknown) {
+		l.target, err = handle.Open(l.db, l.queue.Name, l.queue.Kind, nil, o)
+		if !reads.TooOld(err) && !errors.Is(err, kv.ErrCommitUnknown) {
 			break
 		}
 	}

@@ -15,6 +15,7 @@ import (
 	"testing/synctest"
 
 	"github.com/conq-go/conq/internal/layout"
+	"github.com/conq-go/conq/internal/reads"
 	"github.com/conq-go/conq/internal/stream"
 	"github.com/conq-go/conq/kv"
 	"github.com/conq-go/conq/kv/faulty"
@@ -148,8 +149,8 @@ func TestLoadRefuses(t *testing.T) {
 		})
 	}
 	db := newMemory(t, small)
-	wantError(t, drop(Load(t.Context(), nil, bytes.NewReader(dump))), errNoDB)
-	wantError(t, drop(Load(noContext, db, bytes.NewReader(dump))), errContext)
+	wantError(t, drop(Load(t.Context(), nil, bytes.NewReader(dump))), reads.ErrNoDB)
+	wantError(t, drop(Load(noContext, db, bytes.NewReader(dump))), reads.ErrContext)
 	if drop(Load(t.Context(), db, nil)) == nil || drop(Load(t.Context(), db, bytes.NewReader(dump), LoadOptions{Existing: 3})) == nil ||
 		drop(Load(t.Context(), db, bytes.NewReader(dump), LoadOptions{Existing: -1})) == nil ||
 		drop(Load(t.Context(), db, bytes.NewReader(dump), LoadOptions{}, LoadOptions{})) == nil {

@@ -9,9 +9,8 @@ import (
 	"strings"
 	"testing"
 
-	"pgregory.net/rapid"
-
 	"github.com/conq-go/conq/kv"
+	"pgregory.net/rapid"
 )
 
 // model is what the queues should be: a slice, and a slice sorted by priority in

@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/conq-go/conq/internal/reads"
 	"github.com/conq-go/conq/kv"
 	"github.com/conq-go/conq/kv/faulty"
 )
@@ -35,7 +36,7 @@ func opened[T any](t tb, open func() (T, error)) T {
 		if err == nil {
 			return v
 		}
-		if !errors.Is(err, kv.ErrCommitUnknown) && !isTooOld(err) {
+		if !errors.Is(err, kv.ErrCommitUnknown) && !reads.TooOld(err) {
 			t.Fatal(err)
 		}
 	}
@@ -63,7 +64,7 @@ func (l *ledger) note(to *[]string, values []string, err error) {
 	switch {
 	case err == nil:
 		*to = append(*to, values...)
-	case errors.Is(err, ErrEmpty), isTooOld(err):
+	case errors.Is(err, ErrEmpty), reads.TooOld(err):
 	default:
 		l.t.Errorf("%s: %v", l.what, err)
 	}
@@ -243,7 +244,7 @@ func TestExactlyOnceOrder(t *testing.T) {
 			const producers, each = 5, 20
 			together(producers, func(p int) {
 				for i := 1; i <= each; i++ {
-					if err := q.Enqueue(t.Context(), fmt.Sprintf("%d:%d:", p, i)); !isTooOld(err) {
+					if err := q.Enqueue(t.Context(), fmt.Sprintf("%d:%d:", p, i)); !reads.TooOld(err) {
 						check(t, err)
 					}
 				}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"iter"
 
+	"github.com/conq-go/conq/internal/handle"
 	"github.com/conq-go/conq/kv"
 )
 
@@ -30,7 +31,7 @@ import (
 //   - Not guaranteed: as for Queue.
 type PriorityQueue[T any] struct {
 	codec Codec[T]
-	store *handle
+	store *handle.Handle
 }
 
 // Prioritized is a value with its priority.
@@ -88,33 +89,33 @@ func (p *PriorityQueue[T]) PushAll(ctx context.Context, values []Prioritized[T])
 // PopMin removes the first item of the lowest priority and returns it, or
 // ErrEmpty. If the item does not decode it stays, and the error is an ErrDecode.
 func (p *PriorityQueue[T]) PopMin(ctx context.Context) (T, error) {
-	return single[T](p.store.Take(ctx, Front, 1))
+	return single[T](p.store.Take(ctx, handle.Front, 1))
 }
 
 // PopMax removes the last item of the highest priority (with Options.FIFOTies the
 // first) and returns it, or ErrEmpty. If the item does not decode it stays, and
 // the error is an ErrDecode.
 func (p *PriorityQueue[T]) PopMax(ctx context.Context) (T, error) {
-	return single[T](p.store.Take(ctx, Back, 1))
+	return single[T](p.store.Take(ctx, handle.Back, 1))
 }
 
 // PopMinN removes up to n items, those that PopMin would return one after
 // another, and returns them in that order, or ErrEmpty. n must be positive. They
 // may be fewer than there are, as with Queue.DequeueN.
 func (p *PriorityQueue[T]) PopMinN(ctx context.Context, n int) ([]Prioritized[T], error) {
-	return severalPrioritized[T](p.store.Take(ctx, Front, n))
+	return severalPrioritized[T](p.store.Take(ctx, handle.Front, n))
 }
 
 // PopMaxN is PopMinN from the other end: what PopMax would return, in that order.
 // With Options.FIFOTies it reads once for each priority, not once in all.
 func (p *PriorityQueue[T]) PopMaxN(ctx context.Context, n int) ([]Prioritized[T], error) {
-	return severalPrioritized[T](p.store.Take(ctx, Back, n))
+	return severalPrioritized[T](p.store.Take(ctx, handle.Back, n))
 }
 
 // PopMinWait is PopMin, but waits until there is an item, or ctx ends. See
 // PopMinWaitN.
 func (p *PriorityQueue[T]) PopMinWait(ctx context.Context) (T, error) {
-	return single[T](p.store.TakeWait(ctx, Front, 1))
+	return single[T](p.store.TakeWait(ctx, handle.Front, 1))
 }
 
 // PopMinWaitN is PopMinN, but waits until there is at least one item, or ctx ends:
@@ -122,30 +123,30 @@ func (p *PriorityQueue[T]) PopMinWait(ctx context.Context) (T, error) {
 // Queue.DequeueWaitN. Those who wait for PopMin and for PopMax stand in different
 // lines, unless other processes share the store.
 func (p *PriorityQueue[T]) PopMinWaitN(ctx context.Context, n int) ([]Prioritized[T], error) {
-	return severalPrioritized[T](p.store.TakeWait(ctx, Front, n))
+	return severalPrioritized[T](p.store.TakeWait(ctx, handle.Front, n))
 }
 
 // PopMaxWait is PopMax, but waits until there is an item, or ctx ends. See
 // PopMinWaitN.
 func (p *PriorityQueue[T]) PopMaxWait(ctx context.Context) (T, error) {
-	return single[T](p.store.TakeWait(ctx, Back, 1))
+	return single[T](p.store.TakeWait(ctx, handle.Back, 1))
 }
 
 // PopMaxWaitN is PopMaxN, but waits until there is at least one item, or ctx ends.
 // See PopMinWaitN.
 func (p *PriorityQueue[T]) PopMaxWaitN(ctx context.Context, n int) ([]Prioritized[T], error) {
-	return severalPrioritized[T](p.store.TakeWait(ctx, Back, n))
+	return severalPrioritized[T](p.store.TakeWait(ctx, handle.Back, n))
 }
 
 // PeekMin returns the item that PopMin would and leaves it, or returns ErrEmpty. If the
 // item does not decode, the error is an ErrDecode. It conflicts with nothing.
 func (p *PriorityQueue[T]) PeekMin(ctx context.Context) (T, error) {
-	return peeked[T](p.store.Peek(ctx, Front))
+	return peeked[T](p.store.Peek(ctx, handle.Front))
 }
 
 // PeekMax returns the item that PopMax would and leaves it, as PeekMin does.
 func (p *PriorityQueue[T]) PeekMax(ctx context.Context) (T, error) {
-	return peeked[T](p.store.Peek(ctx, Back))
+	return peeked[T](p.store.Peek(ctx, handle.Back))
 }
 
 // Len counts the items, as Queue.Len does.
@@ -166,14 +167,14 @@ func (p *PriorityQueue[T]) All(ctx context.Context) iter.Seq2[Prioritized[T], er
 }
 
 // encode returns the items to be added for values.
-func (p *PriorityQueue[T]) encode(values []Prioritized[T]) ([]Item, error) {
-	items := make([]Item, len(values))
+func (p *PriorityQueue[T]) encode(values []Prioritized[T]) ([]handle.Item, error) {
+	items := make([]handle.Item, len(values))
 	for i, v := range values {
 		payload, err := encode(p.store, p.codec, v.Value)
 		if err != nil {
-			return nil, nth(i, len(values), err)
+			return nil, handle.Nth(i, len(values), err)
 		}
-		items[i] = Item{Payload: payload, Priority: v.Priority}
+		items[i] = handle.Item{Payload: payload, Priority: v.Priority}
 	}
 	return items, nil
 }

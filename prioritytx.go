@@ -1,6 +1,10 @@
 package conq
 
-import "iter"
+import (
+	"iter"
+
+	"github.com/conq-go/conq/internal/handle"
+)
 
 // PriorityQueueTx is a PriorityQueue within a transaction. Its methods see what
 // the transaction has done before, and take effect when it commits. It is valid as
@@ -9,7 +13,7 @@ import "iter"
 // must be, as a part of what was to be added may be there, or the store has failed.
 type PriorityQueueTx[T any] struct {
 	queue *PriorityQueue[T]
-	in    handleTx
+	in    handle.Tx
 }
 
 // Push is PriorityQueue.Push within the transaction.
@@ -31,32 +35,32 @@ func (p PriorityQueueTx[T]) PushAll(values []Prioritized[T]) error {
 
 // PopMin is PriorityQueue.PopMin within the transaction. It conflicts with what
 // changes which item that is; with ErrEmpty, with any push.
-func (p PriorityQueueTx[T]) PopMin() (T, error) { return single[T](p.in.Take(Front, 1)) }
+func (p PriorityQueueTx[T]) PopMin() (T, error) { return single[T](p.in.Take(handle.Front, 1)) }
 
 // PopMax is PriorityQueue.PopMax within the transaction. It conflicts with what
 // changes which item that is; with ErrEmpty, with any push.
-func (p PriorityQueueTx[T]) PopMax() (T, error) { return single[T](p.in.Take(Back, 1)) }
+func (p PriorityQueueTx[T]) PopMax() (T, error) { return single[T](p.in.Take(handle.Back, 1)) }
 
 // PopMinN is PriorityQueue.PopMinN within the transaction. It conflicts with what
 // changes the items up to the last one that it takes; when it took all there were
 // and that are fewer than n, or none, with any push: it misses nothing.
 func (p PriorityQueueTx[T]) PopMinN(n int) ([]Prioritized[T], error) {
-	return severalPrioritized[T](p.in.Take(Front, n))
+	return severalPrioritized[T](p.in.Take(handle.Front, n))
 }
 
 // PopMaxN is PriorityQueue.PopMaxN within the transaction. It conflicts as PopMinN
 // does, from the other end.
 func (p PriorityQueueTx[T]) PopMaxN(n int) ([]Prioritized[T], error) {
-	return severalPrioritized[T](p.in.Take(Back, n))
+	return severalPrioritized[T](p.in.Take(handle.Back, n))
 }
 
 // PeekMin is PriorityQueue.PeekMin within the transaction. It conflicts as PopMin
 // does.
-func (p PriorityQueueTx[T]) PeekMin() (T, error) { return peeked[T](p.in.Peek(Front)) }
+func (p PriorityQueueTx[T]) PeekMin() (T, error) { return peeked[T](p.in.Peek(handle.Front)) }
 
 // PeekMax is PriorityQueue.PeekMax within the transaction. It conflicts as PopMax
 // does.
-func (p PriorityQueueTx[T]) PeekMax() (T, error) { return peeked[T](p.in.Peek(Back)) }
+func (p PriorityQueueTx[T]) PeekMax() (T, error) { return peeked[T](p.in.Peek(handle.Back)) }
 
 // Len is PriorityQueue.Len within the transaction, and exact. It conflicts with
 // all that changes the queue. A queue that can't be read within the transaction's

@@ -4,6 +4,7 @@ import (
 	"context"
 	"iter"
 
+	"github.com/conq-go/conq/internal/handle"
 	"github.com/conq-go/conq/kv"
 )
 
@@ -35,7 +36,7 @@ import (
 //     item; those who wait get them in the order in which they came (see DequeueWaitN).
 type Queue[T any] struct {
 	codec Codec[T]
-	store *handle
+	store *handle.Handle
 }
 
 // OpenQueue opens the queue of a name, and makes it if there is none. The name is
@@ -98,13 +99,13 @@ func (q *Queue[T]) EnqueueAll(ctx context.Context, values []T) error {
 // Dequeue removes the first item and returns it, or ErrEmpty. If the item does
 // not decode it stays, and the error is an ErrDecode.
 func (q *Queue[T]) Dequeue(ctx context.Context) (T, error) {
-	return single[T](q.store.Take(ctx, Front, 1))
+	return single[T](q.store.Take(ctx, handle.Front, 1))
 }
 
 // DequeueWait is Dequeue, but waits until there is an item, or ctx ends. See
 // DequeueWaitN.
 func (q *Queue[T]) DequeueWait(ctx context.Context) (T, error) {
-	return single[T](q.store.TakeWait(ctx, Front, 1))
+	return single[T](q.store.TakeWait(ctx, handle.Front, 1))
 }
 
 // DequeueWaitN is DequeueN, but waits until there is at least one item, or ctx
@@ -124,7 +125,7 @@ func (q *Queue[T]) DequeueWait(ctx context.Context) (T, error) {
 // Where one process has the store for itself, what it adds by package recipe or kv alone is
 // noticed with the next enqueue through this package.
 func (q *Queue[T]) DequeueWaitN(ctx context.Context, n int) ([]T, error) {
-	return several[T](q.store.TakeWait(ctx, Front, n))
+	return several[T](q.store.TakeWait(ctx, handle.Front, n))
 }
 
 // DequeueN removes up to n items from the start and returns them in order, or
@@ -142,12 +143,14 @@ func (q *Queue[T]) DequeueWaitN(ctx context.Context, n int) ([]T, error) {
 //   - An item that is enqueued meanwhile may be missed: DequeueN conflicts only up to
 //     the last item that it takes.
 func (q *Queue[T]) DequeueN(ctx context.Context, n int) ([]T, error) {
-	return several[T](q.store.Take(ctx, Front, n))
+	return several[T](q.store.Take(ctx, handle.Front, n))
 }
 
 // Peek returns the first item and leaves it, or returns ErrEmpty. If the item does not
 // decode, the error is an ErrDecode. It conflicts with nothing.
-func (q *Queue[T]) Peek(ctx context.Context) (T, error) { return peeked[T](q.store.Peek(ctx, Front)) }
+func (q *Queue[T]) Peek(ctx context.Context) (T, error) {
+	return peeked[T](q.store.Peek(ctx, handle.Front))
+}
 
 // Len counts the items. It reads all of them, so it takes time in proportion, on
 // one snapshot unless that takes longer than the engine allows. Then it begins anew if
@@ -180,12 +183,12 @@ func (q *Queue[T]) All(ctx context.Context) iter.Seq2[T, error] {
 }
 
 // encode returns the items to be added for values.
-func (q *Queue[T]) encode(values []T) ([]Item, error) {
-	items := make([]Item, len(values))
+func (q *Queue[T]) encode(values []T) ([]handle.Item, error) {
+	items := make([]handle.Item, len(values))
 	for i, v := range values {
 		payload, err := encode(q.store, q.codec, v)
 		if err != nil {
-			return nil, nth(i, len(values), err)
+			return nil, handle.Nth(i, len(values), err)
 		}
 		items[i].Payload = payload
 	}

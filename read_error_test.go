@@ -12,11 +12,9 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/conq-go/conq/internal/layout"
 	"github.com/conq-go/conq/kv"
 	"github.com/conq-go/conq/kv/faulty"
 	"github.com/conq-go/conq/kv/memory"
-	"github.com/conq-go/conq/tuple"
 )
 
 var errRead = errors.New("a read failed")
@@ -38,7 +36,7 @@ var readers = map[string]func(f fixture) (found any, err error){
 	"DequeueWait":  func(f fixture) (any, error) { return f.q.DequeueWait(f.ctx) },
 	"DequeueWaitN": func(f fixture) (any, error) { return f.q.DequeueWaitN(f.ctx, 2) },
 	"DequeueWait, nothing there": func(f fixture) (any, error) {
-		q, err := OpenQueue(f.db, "new", String(), Options{Staging: f.q.store.ends[Front].staging})
+		q, err := OpenQueue(f.db, "new", String(), Options{Staging: f.mode})
 		if err != nil {
 			return nil, err
 		}
@@ -223,23 +221,6 @@ func TestReadErrors(t *testing.T) {
 	}
 }
 
-// A queue is not opened without knowing whether a process that had the store before has left staged
-// items: they would come behind what is added.
-func TestReadErrorsOpen(t *testing.T) {
-	for k, failed := 1, true; failed; k++ {
-		db := newMemory(t, kv.Limits{})
-		write(t, db, kv.KeyValue{Key: tuple.AppendInt(layout.Stage("q").Bytes(), 1)})
-		at := k
-		q, err := OpenQueue(failingAt(db, &at), "q", String())
-		if failed = at <= 0; failed && err != nil {
-			wantError(t, err, errRead)
-			continue
-		}
-		noError(t, err)
-		equal(t, fmt.Sprintf("items may be staged, though read %d failed", k), q.store.mayBeStaged(), true)
-	}
-}
-
 // Who adds can't tell where, if reading what is staged fails, and who reclaims has not put back anything.
 func TestReadErrorsStaged(t *testing.T) {
 	for k, failed := 1, true; failed; k++ {
@@ -249,7 +230,7 @@ func TestReadErrorsStaged(t *testing.T) {
 			q, err := OpenQueue(db, "q", String(), Options{Staging: StagingAlways})
 			noError(t, err)
 			noError(t, q.Enqueue(t.Context(), "first"))
-			noError(t, db.Transact(t.Context(), func(tx kv.Tx) error { return abandon(tx, &q.store.store) }))
+			noError(t, db.Transact(t.Context(), func(tx kv.Tx) error { return abandon(tx, laid("q")) }))
 			at = k
 			err = q.Enqueue(t.Context(), "second")
 			failed, at = at <= 0, 0
@@ -332,22 +313,21 @@ func readingFixture(t *testing.T, shared, expired bool, mode Staging) (f fixture
 	at = new(int)
 	db := failingAt(base, at)
 	db.limits.Value = 16
-	f = fixture{db: db, ctx: t.Context()}
+	f = fixture{db: db, ctx: t.Context(), mode: mode}
 	o, first := Options{Staging: mode}, Options{Staging: mode, FIFOTies: true}
-	var errs [3]error
-	f.q, errs[0] = OpenQueue(db, "q", String(), o)
-	f.p, errs[1] = OpenPriorityQueue(db, "p", String(), o)
-	f.pf, errs[2] = OpenPriorityQueue(db, "p", String(), first)
-	noError(t, errors.Join(errs[:]...))
+	open := func() {
+		var errs [3]error
+		f.q, errs[0] = OpenQueue(db, "q", String(), o)
+		f.p, errs[1] = OpenPriorityQueue(db, "p", String(), o)
+		f.pf, errs[2] = OpenPriorityQueue(db, "p", String(), first)
+		noError(t, errors.Join(errs[:]...))
+	}
+	open()
 	fill(t, f)
 	noError(t, db.Transact(f.ctx, func(tx kv.Tx) error {
-		return errors.Join(abandon(tx, &f.q.store.store), abandon(tx, &f.p.store.store))
+		return errors.Join(abandon(tx, laid("q")), abandon(tx, laid("p")))
 	}))
-	for _, s := range []*store{&f.q.store.store, &f.p.store.store, &f.pf.store.store} {
-		if s.staged != nil {
-			s.staged.Store(true)
-		}
-	}
+	open() // anew, so that the handles know that something is staged
 	if expired {
 		pass(time.Minute)
 	}

@@ -307,7 +307,7 @@ func TestStagingAuto(t *testing.T) {
 			t.Errorf("%d staged requests, %d served: it should have begun", requested.Calls, fulfilled.Calls)
 		}
 		equal(t, "expired", seen.sum(Expired).Items, 0)
-		pass(2 * stagingTime)
+		pass(200 * time.Millisecond)
 		seen.take(Added)
 		for i := range each {
 			noError(t, all[1].add(t.Context(), fmt.Sprint(i)))

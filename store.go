@@ -1,237 +1,45 @@
 package conq
 
 import (
-	"context"
-	"crypto/rand"
-	"errors"
-	"fmt"
 	"iter"
-	"log/slog"
-	"sync/atomic"
-	"time"
 
 	"github.com/conq-go/conq/internal/layout"
-	"github.com/conq-go/conq/internal/outcome"
-	"github.com/conq-go/conq/internal/progress"
 	"github.com/conq-go/conq/internal/staging"
 	"github.com/conq-go/conq/kv"
-	"github.com/conq-go/conq/recipe"
 )
 
-// store is what both kinds of queues are below their order and their values:
-// items, and payloads that may lie over several keys.
+// store is a queue that is read without a handle.
 type store struct {
-	db        kv.DB
-	closed    atomic.Bool
-	algorithm algorithm
-	orders    []recipe.Order            // in which items are taken, by staging.Side
-	decode    func([]byte) (any, error) // or nil
-	priority  bool                      // it is a priority queue
-	span      kv.Range                  // of items: behind (name)
-	signals   *kv.Signals               // nil where waiters may be in other processes
-	notify    func()                    // tells the signals that something was added
-	staged    *atomic.Bool              // something was staged in the store; nil if that can't be known
-	observer  func(Event)               // or nil
-	limits    kv.Limits
-	closing   closing
-	lanes     outcome.Lanes // for all transactions of the handle but those of stage
-	name      string
-	stage     *staging.Stage // of all who take from the queue
-	space     *layout.Queue  // where the items lie
-	log       *slog.Logger   // or nil
-	present   present        // for observer
-	tally     tally
+	db       kv.DB
+	name     string
+	priority bool // it is a priority queue
+	span     kv.Range
+	space    *layout.Queue
 }
 
-// open checks the arguments of openHandle and enters the queue in the catalogue.
-func (s *store) open(ctx context.Context, db kv.DB, name string, kind Kind, o *Options) error {
-	if o.Random == nil {
-		o.Random = rand.Reader
-	} else {
-		o.Random = progress.Reader(o.Random)
-	}
-	switch err := layout.CheckName(name); {
-	case err != nil:
-		return err
-	case db == nil:
-		return errNoDB
-	case o.Staging < StagingAuto || o.Staging > StagingNever:
-		return fmt.Errorf("conq: queue %q: Options.Staging is %d: it can be StagingAuto, StagingAlways or StagingNever", name, o.Staging)
-	}
-	if err := register(ctx, db, name, kind); err != nil {
-		return err
-	}
-	s.db, s.name, s.limits, s.observer, s.log = db, name, db.Limits(), o.Observe, o.Logger
-	s.space = layout.New(name, kind, s.limits)
-	s.priority = kind == KindPriorityQueue
-	if s.signals = kv.SignalsOf(db); s.signals != nil {
-		s.notify = func() { s.signals.Notify(s.name) }
-	}
-	s.lanes.Init(db, layout.Outcomes(name), nil)
-	s.forgetOthers(ctx)
-	return nil
+func newStore(db kv.DB, info Info) *store {
+	items := layout.New(info.Name, info.Kind, db.Limits())
+	return &store{db, info.Name, info.Kind == KindPriorityQueue, items.Items, items}
 }
-
-// source is a queue for staging. The handle serves requests of others, so it has to know all
-// sides, not only those that it takes from.
-type source struct{ *store }
-
-func (s source) Items(r kv.Reader, side staging.Side, limit int) iter.Seq2[kv.KeyValue, error] {
-	return s.items(r, side, limit)
-}
-
-func (s source) Covered(side staging.Side, last []byte) []kv.Range {
-	return s.orders[side].Covered(last)
-}
-
-func (s source) Place(key []byte) (group, place []byte) { return s.place(key) }
-
-func (s source) Keys(key []byte) int { return s.keys(key) }
-
-// openStage makes the staging.
-func (s *store) openStage(ctx context.Context, o Options) error {
-	s.stage = staging.New(s.db, staging.Options{
-		Source:   source{s},
-		Space:    layout.Stage(s.name),
-		Outcomes: layout.Outcomes(s.name),
-		PutBack:  s.announce,
-		Observe:  s.observeStaging(),
-	})
-	return s.noteStaging(ctx, o)
-}
-
-// items returns the items in the order in which a side takes them. A key that is not an
-// item's is an item that does not decode.
-func (s *store) items(r kv.Reader, side staging.Side, limit int) iter.Seq2[kv.KeyValue, error] {
-	return func(yield func(kv.KeyValue, error) bool) {
-		for item, err := range s.orders[side].Items(r, limit) {
-			if err != nil {
-				err = s.foreign(err)
-			}
-			if !yield(item, err) {
-				return
-			}
-		}
-	}
-}
-
-// announce has those look again who wait for items, once tx has committed.
-func (s *store) announce(tx kv.Tx) error {
-	if s.signals != nil {
-		tx.OnCommit(s.notify)
-		return nil
-	}
-	var news [8]byte
-	if _, err := rand.Read(news[:]); err != nil {
-		return fmt.Errorf("conq: queue %q: no random bytes: %w", s.name, err)
-	}
-	tx.Set(layout.SignalKey(s.name), news[:])
-	return nil
-}
-
-// pollTime is how often those who wait look for items that were enqueued by
-// programs which announce nothing, such as the recipes in other languages.
-const pollTime = time.Second
-
-func (s *store) poll() time.Duration {
-	if s.signals != nil {
-		return 0 // nobody else can be there
-	}
-	return pollTime
-}
-
-// operationsPerItem is what it may take to add or to take an item of one key:
-// reads, writes, and its part in what is done once a transaction.
-const operationsPerItem = 6
-
-// combinable returns how many calls may share a transaction.
-func (s *store) combinable() int {
-	if s.limits.Operations == 0 {
-		return maxCombinedCalls
-	}
-	return max(1, min(maxCombinedCalls, s.limits.Operations/operationsPerItem))
-}
-
-// maxItem returns the size of the largest payload.
-func (s *store) maxItem() int { return layout.MaxPayload(s.limits) }
-
-// ready returns the error for a queue that was not opened, or is closed, or nil.
-func (s *store) ready() error {
-	switch {
-	case s.db == nil:
-		return errUnopened
-	case s.closed.Load():
-		return s.closedError()
-	}
-	return nil
-}
-
-// readyFor is ready for a verb with a context.
-func (s *store) readyFor(ctx context.Context) error {
-	if ctx == nil {
-		return errContext
-	}
-	return s.ready()
-}
-
-// readyIn is ready for a verb that runs in tx.
-func (s *store) readyIn(tx kv.Tx) error {
-	if tx == nil {
-		return errNoTx
-	}
-	if err := s.ready(); err != nil {
-		return err
-	}
-	if kv.Foreign(s.db, tx) {
-		return fmt.Errorf("conq: queue %q: In was given a transaction of another store: %w", s.name, kv.ErrInvalid)
-	}
-	return nil
-}
-
-// checkSizes returns the error for the first payload that is too large, or nil.
-func (s *store) checkSizes(items []Item) error {
-	for i, item := range items {
-		if size := len(item.Payload); size > s.maxItem() {
-			err := &kv.TooLargeError{What: "item", Size: size, Limit: s.maxItem(), Unit: "bytes"}
-			return nth(i, len(items), fmt.Errorf("conq: queue %q: %w", s.name, err))
-		}
-	}
-	return nil
-}
-
-// nth says which of several values an error is about.
-func nth(i, n int, err error) error {
-	if n == 1 {
-		return err
-	}
-	return fmt.Errorf("conq: value %d of %d: %w", i+1, n, err)
-}
-
-// foreign names the queue in an error of the recipe. A key that is not an item's
-// is an item that does not decode.
-func (s *store) foreign(err error) error {
-	switch {
-	case errors.Is(err, recipe.ErrKey):
-		return fmt.Errorf("%w: queue %q: %w", ErrDecode, s.name, err)
-	case errors.Is(err, recipe.ErrFull), errors.Is(err, recipe.ErrRandom):
-		return fmt.Errorf("conq: queue %q: %w", s.name, err)
-	}
-	return err
-}
-
-// What the layout of the queue does.
 
 func (s *store) prefix() []byte                           { return s.space.Prefix() }
 func (s *store) integers() int                            { return s.space.Integers }
 func (s *store) integer(key []byte, i int) (int64, error) { return s.space.Integer(key, i) }
 func (s *store) place(key []byte) (group, place []byte)   { return s.space.Place(key) }
-func (s *store) keySize() int                             { return s.space.KeySize() }
 func (s *store) keys(key []byte) int                      { return s.space.Keys(key) }
 func (s *store) decodeError(key []byte, err error) error  { return s.space.DecodeError(key, err) }
-func (s *store) set(tx kv.Tx, key, payload []byte)        { s.space.Set(tx, key, payload) }
-func (s *store) clear(tx kv.Tx, key []byte)               { s.space.Clear(tx, key) }
-func (s *store) clearPieces(tx kv.Tx, key []byte)         { s.space.ClearPieces(tx, key) }
-func (s *store) clearAll(tx kv.Tx)                        { s.space.ClearAll(tx) }
 func (s *store) payload(r kv.Reader, item kv.KeyValue) ([]byte, error) {
 	return s.space.Payload(r, item)
+}
+
+// source is a queue whose staging is checked: nothing is taken.
+type source struct{ *store }
+
+func (s source) Place(key []byte) (group, place []byte) { return s.space.Place(key) }
+func (s source) Keys(key []byte) int                    { return s.space.Keys(key) }
+
+func (s source) Covered(staging.Side, []byte) []kv.Range { return nil }
+
+func (s source) Items(kv.Reader, staging.Side, int) iter.Seq2[kv.KeyValue, error] {
+	return func(func(kv.KeyValue, error) bool) {}
 }

@@ -4,11 +4,12 @@ import (
 	"fmt"
 	"iter"
 
+	"github.com/conq-go/conq/internal/handle"
 	"github.com/conq-go/conq/kv"
 )
 
 // open opens a handle whose items have values of type T.
-func open[T any](db kv.DB, name string, kind Kind, c Codec[T], opts []Options) (*handle, error) {
+func open[T any](db kv.DB, name string, kind Kind, c Codec[T], opts []Options) (*handle.Handle, error) {
 	o, err := only(opts)
 	switch {
 	case err != nil:
@@ -16,12 +17,12 @@ func open[T any](db kv.DB, name string, kind Kind, c Codec[T], opts []Options) (
 	case c == nil:
 		return nil, fmt.Errorf("conq: queue %q: codec is nil", name)
 	}
-	return openHandle(db, name, kind, func(payload []byte) (any, error) { return c.Decode(payload) }, o)
+	return handle.Open(db, name, kind, func(payload []byte) (any, error) { return c.Decode(payload) }, o)
 }
 
 // encode returns the payload of a value.
-func encode[T any](h *handle, c Codec[T], v T) ([]byte, error) {
-	if err := h.ready(); err != nil {
+func encode[T any](h *handle.Handle, c Codec[T], v T) ([]byte, error) {
+	if err := h.Ready(); err != nil {
 		return nil, err
 	}
 	payload, err := c.Encode(v)
@@ -32,32 +33,32 @@ func encode[T any](h *handle, c Codec[T], v T) ([]byte, error) {
 }
 
 // typed returns the value of an item. That of an interface type may be nil.
-func typed[T any](item Item) T {
+func typed[T any](item handle.Item) T {
 	v, _ := item.Value.(T)
 	return v
 }
 
-func prioritizedOf[T any](item Item) Prioritized[T] {
+func prioritizedOf[T any](item handle.Item) Prioritized[T] {
 	return Prioritized[T]{typed[T](item), item.Priority}
 }
 
-func peeked[T any](item Item, err error) (T, error) { return typed[T](item), err }
+func peeked[T any](item handle.Item, err error) (T, error) { return typed[T](item), err }
 
 // single returns the value of the only item.
-func single[T any](items []Item, err error) (v T, _ error) {
+func single[T any](items []handle.Item, err error) (v T, _ error) {
 	if err != nil {
 		return v, err
 	}
 	return typed[T](items[0]), nil
 }
 
-func several[T any](items []Item, err error) ([]T, error) { return mapped(items, err, typed[T]) }
+func several[T any](items []handle.Item, err error) ([]T, error) { return mapped(items, err, typed[T]) }
 
-func severalPrioritized[T any](items []Item, err error) ([]Prioritized[T], error) {
+func severalPrioritized[T any](items []handle.Item, err error) ([]Prioritized[T], error) {
 	return mapped(items, err, prioritizedOf[T])
 }
 
-func mapped[V any](items []Item, err error, of func(Item) V) ([]V, error) {
+func mapped[V any](items []handle.Item, err error, of func(handle.Item) V) ([]V, error) {
 	if err != nil {
 		return nil, err
 	}
@@ -69,7 +70,7 @@ func mapped[V any](items []Item, err error, of func(Item) V) ([]V, error) {
 }
 
 // sequence returns what of makes of items.
-func sequence[V any](items iter.Seq2[Item, error], of func(Item) V) iter.Seq2[V, error] {
+func sequence[V any](items iter.Seq2[handle.Item, error], of func(handle.Item) V) iter.Seq2[V, error] {
 	return func(yield func(V, error) bool) {
 		for item, err := range items {
 			if !yield(of(item), err) {

@@ -15,13 +15,12 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/conq-go/conq"
 	"github.com/conq-go/conq/kv"
 	"github.com/conq-go/conq/kv/embedded"
 	"github.com/conq-go/conq/kv/memory"
 	"github.com/conq-go/conq/tuple"
+	"github.com/google/go-cmp/cmp"
 )
 
 const formatDoc = "docs/format.md"

@@ -1,17 +1,12 @@
-package conq
+package handle
 
 import (
-	"errors"
 	"slices"
 
 	"github.com/conq-go/conq/internal/combine"
 	"github.com/conq-go/conq/internal/waiting"
 	"github.com/conq-go/conq/kv"
 )
-
-// errNobody ends a transaction of which nobody is left: its callers have given up, or were
-// left to the next batch. So nobody gets it.
-var errNobody = errors.New("conq: nobody is there to be served")
 
 // demand is what a call wants: up to n items, or what those want who wait in a room.
 type demand struct {

@@ -1,4 +1,4 @@
-package conq
+package handle
 
 import (
 	"context"
@@ -6,6 +6,7 @@ import (
 	"math"
 	"time"
 
+	"github.com/conq-go/conq/errs"
 	"github.com/conq-go/conq/internal/layout"
 	"github.com/conq-go/conq/internal/outcome"
 	"github.com/conq-go/conq/internal/staging"
@@ -103,7 +104,7 @@ func (t *taker) look(tx kv.Tx, p *party) (r lineTurn, err error) {
 // there returns how many items there are, up to a limit, through a snapshot.
 func (t *taker) there(tx kv.Tx, limit int) (n int, _ error) {
 	for _, err := range t.s.items(tx.Snapshot(), t.side, limit) {
-		if err != nil && !errors.Is(err, ErrDecode) {
+		if err != nil && !errors.Is(err, errs.ErrDecode) {
 			return 0, err
 		}
 		n++

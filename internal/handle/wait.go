@@ -1,9 +1,9 @@
-package conq
+package handle
 
 import (
 	"context"
-	"errors"
 
+	"github.com/conq-go/conq/internal/reads"
 	"github.com/conq-go/conq/kv"
 )
 
@@ -38,7 +38,7 @@ func (t *taker) lookAgain(ctx context.Context) error {
 	if !t.s.mayBeStaged() {
 		return nil
 	}
-	return view(ctx, t.s.db, func(r kv.Reader) error {
+	return reads.View(ctx, t.s.db, func(r kv.Reader) error {
 		active, err := t.stage.Active(r)
 		if active {
 			t.s.signals.NotifyAfter(t.s.name, pollTime)
@@ -46,8 +46,3 @@ func (t *taker) lookAgain(ctx context.Context) error {
 		return err
 	})
 }
-
-// isEmpty tells whether err is that there is nothing, and not what a codec has said of an item.
-func isEmpty(err error) bool { return errors.Is(err, ErrEmpty) && !errors.Is(err, ErrDecode) }
-
-func isUnknown(err error) bool { return errors.Is(err, kv.ErrCommitUnknown) }

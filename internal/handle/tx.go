@@ -1,19 +1,20 @@
-package conq
+package handle
 
 import (
 	"iter"
 
+	"github.com/conq-go/conq/internal/reads"
 	"github.com/conq-go/conq/kv"
 )
 
-// handleTx is a handle within a transaction of the caller.
-type handleTx struct {
-	h  *handle
+// Tx is a handle within a transaction of the caller.
+type Tx struct {
+	h  *Handle
 	tx kv.Tx
 }
 
 // Ready returns the error that each of the methods would return, or nil.
-func (t handleTx) Ready() error {
+func (t Tx) Ready() error {
 	if t.h == nil {
 		return errUnopened
 	}
@@ -21,7 +22,7 @@ func (t handleTx) Ready() error {
 }
 
 // Add adds items: Payload and Priority.
-func (t handleTx) Add(items ...Item) error {
+func (t Tx) Add(items ...Item) error {
 	if err := t.Ready(); err != nil || len(items) == 0 {
 		return err
 	}
@@ -35,7 +36,7 @@ func (t handleTx) Add(items ...Item) error {
 // changes the items up to the last one that it takes; when it took all there were and that are
 // fewer than n, or none, with any that is added: it misses nothing, as the caller may go on to
 // Clear what is left.
-func (t handleTx) Take(e End, n int) ([]Item, error) {
+func (t Tx) Take(e End, n int) ([]Item, error) {
 	from, err := t.end(e)
 	if err != nil {
 		return nil, err
@@ -48,7 +49,7 @@ func (t handleTx) Take(e End, n int) ([]Item, error) {
 }
 
 // Peek returns the item that Take would and leaves it. It conflicts as Take of one does.
-func (t handleTx) Peek(e End) (Item, error) {
+func (t Tx) Peek(e End) (Item, error) {
 	from, err := t.end(e)
 	if err != nil {
 		return Item{}, err
@@ -63,7 +64,7 @@ func (t handleTx) Peek(e End) (Item, error) {
 	return shares[0].items[0], nil
 }
 
-func (t handleTx) end(e End) (*taker, error) {
+func (t Tx) end(e End) (*taker, error) {
 	if err := t.Ready(); err != nil {
 		return nil, err
 	}
@@ -71,7 +72,7 @@ func (t handleTx) end(e End) (*taker, error) {
 }
 
 // Len counts the items. It conflicts with all that changes the queue.
-func (t handleTx) Len() (n int, err error) {
+func (t Tx) Len() (n int, err error) {
 	err = t.visit(func(kv.Reader, kv.KeyValue) error {
 		n++
 		return nil
@@ -83,7 +84,7 @@ func (t handleTx) Len() (n int, err error) {
 }
 
 // Clear removes all items, those that are staged and not collected, too.
-func (t handleTx) Clear() error {
+func (t Tx) Clear() error {
 	if err := t.Ready(); err != nil {
 		return err
 	}
@@ -94,7 +95,7 @@ func (t handleTx) Clear() error {
 // All returns the items in the order of their keys and leaves them. It conflicts with what
 // changes the items up to the last one that the loop was given; if it ran out, with all that
 // changes the queue.
-func (t handleTx) All() iter.Seq2[Item, error] {
+func (t Tx) All() iter.Seq2[Item, error] {
 	if err := t.Ready(); err != nil {
 		return failing(err)
 	}
@@ -102,9 +103,9 @@ func (t handleTx) All() iter.Seq2[Item, error] {
 }
 
 // visit walks over the items of the queue.
-func (t handleTx) visit(f func(kv.Reader, kv.KeyValue) error) error {
+func (t Tx) visit(f func(kv.Reader, kv.KeyValue) error) error {
 	if err := t.Ready(); err != nil {
 		return err
 	}
-	return each(t.tx, t.h.span, f)
+	return reads.Each(t.tx, t.h.span, f)
 }

@@ -1,65 +1,54 @@
-package conq
+package handle
 
 import (
 	"context"
 	"errors"
 	"iter"
 
+	"github.com/conq-go/conq/errs"
+	"github.com/conq-go/conq/internal/reads"
 	"github.com/conq-go/conq/kv"
 )
 
-// view runs f in a read transaction, and a few times more if that was too old.
-func view(ctx context.Context, db kv.DB, f func(kv.Reader) error) (err error) {
-	if ctx == nil {
-		return errContext
+// peek returns the first item and leaves it. If there is none it is an ErrEmpty, and as
+// durable as the commit that has emptied the queue.
+func (t *taker) peek(ctx context.Context) (Item, error) {
+	if err := t.s.readyFor(ctx); err != nil {
+		return Item{}, err
 	}
-	if db == nil {
-		return errNoDB
-	}
-	for range 1 + kv.MaxTooOld {
-		if err = db.ReadTransact(ctx, f); !isTooOld(err) {
-			break
+	lazily, found := true, false
+	var item Item
+	look := func(r kv.Reader) (err error) {
+		if lazily {
+			kv.Lazily(r)
 		}
+		var pair kv.KeyValue
+		if pair, found, err = t.s.first(r, t.side); err != nil || !found {
+			return err
+		}
+		item = Item{Key: pair.Key, Payload: pair.Value}
+		return t.s.read(r, &item)
 	}
-	return err
+	err := reads.View(ctx, t.s.db, look)
+	if errors.Is(err, kv.ErrConflict) { // what it has read has changed meanwhile
+		lazily = false
+		err = reads.View(ctx, t.s.db, look)
+	}
+	switch {
+	case err != nil:
+		return Item{}, err
+	case !found:
+		return Item{}, errs.ErrEmpty
+	}
+	if err := t.s.decoded(&item); err != nil {
+		return Item{}, err
+	}
+	return item, nil
 }
 
 // visit is what walks over items: it calls f with each in turn until f returns
 // an error.
 type visit func(f func(kv.Reader, kv.KeyValue) error) error
-
-// each visits the pairs of r.
-func each(rd kv.Reader, r kv.Range, f func(kv.Reader, kv.KeyValue) error) error {
-	for item, err := range rd.Range(r, kv.RangeOptions{}) {
-		if err != nil {
-			return err
-		}
-		if err := f(rd, item); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// scan visits the pairs of r on one snapshot unless that takes longer than the
-// engine allows. Then it goes on in a new one, behind the last pair that f took.
-func scan(ctx context.Context, db kv.DB, r kv.Range, f func(kv.Reader, kv.KeyValue) error) error {
-	for {
-		moved := false
-		err := view(ctx, db, func(rd kv.Reader) error {
-			return each(rd, r, func(rd kv.Reader, item kv.KeyValue) error {
-				if err := f(rd, item); err != nil {
-					return err
-				}
-				r.Begin, moved = kv.After(item.Key), true
-				return nil
-			})
-		})
-		if !isTooOld(err) || !moved {
-			return err
-		}
-	}
-}
 
 // countAgain is up to how many items are counted again from the start when a snapshot
 // becomes too old: it was an accident then, and not the length of the queue.
@@ -73,16 +62,16 @@ func (s *store) length(ctx context.Context) (n int, err error) {
 		rest.Begin = kv.After(item.Key)
 		return nil
 	}
-	err = view(ctx, s.db, func(rd kv.Reader) error {
+	err = reads.View(ctx, s.db, func(rd kv.Reader) error {
 		n, rest = 0, s.span
-		err := each(rd, rest, count)
-		if isTooOld(err) && n > countAgain {
+		err := reads.Each(rd, rest, count)
+		if reads.TooOld(err) && n > countAgain {
 			return errStop
 		}
 		return err
 	})
-	if isTooOld(err) || errors.Is(err, errStop) {
-		err = scan(ctx, s.db, rest, count)
+	if reads.TooOld(err) || errors.Is(err, errStop) {
+		err = reads.Scan(ctx, s.db, rest, count)
 	}
 	if err != nil {
 		return 0, err

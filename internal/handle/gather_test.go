@@ -1,4 +1,4 @@
-package conq
+package handle
 
 import (
 	"fmt"
@@ -6,6 +6,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/conq-go/conq/internal/layout"
+	"github.com/conq-go/conq/internal/testkit"
 	"github.com/conq-go/conq/kv"
 )
 
@@ -66,8 +68,8 @@ func TestMeeting(t *testing.T) {
 			for range batches {
 				h.looks = 0
 				o, there := m.meet(10)
-				equal(t, "offered", o != nil, c.offered)
-				equal(t, "there", there, c.hand.crowd > 0)
+				testkit.Equal(t, "offered", o != nil, c.offered)
+				testkit.Equal(t, "there", there, c.hand.crowd > 0)
 				m.met(cheapWrite, o != nil, o == nil)
 				if looks += h.looks; h.looks > 1 {
 					waited++
@@ -132,9 +134,10 @@ func TestMeetingLess(t *testing.T) {
 // Those who were served last are expected: if their items were handed to them, or while they take
 // of a queue that they will soon have emptied.
 func TestExpected(t *testing.T) {
-	f := newFixture(t, newMemory(t, kv.Limits{}), nil)
+	h := openTest(t, testkit.NewMemory(t, kv.Limits{}), layout.KindQueue)
 	const n, served = 10, 3
-	f.q.store.ends[Front].served.Store(served)
+	front := h.ends[Front]
+	front.served.Store(served)
 	for _, c := range []struct {
 		level          int64
 		active, handed bool
@@ -143,11 +146,10 @@ func TestExpected(t *testing.T) {
 		{0, false, false, 0}, {0, false, true, served}, {0, true, false, served},
 		{fewBatches * n, true, false, served}, {fewBatches*n + 1, true, false, 0}, {fewBatches*n + 1, true, true, served},
 	} {
-		f.q.store.ends[Front].active.Store(c.active)
-		f.q.store.tally.added.Store(c.level)
-		h := f.q.store.in.hands[0]
-		equal(t, fmt.Sprintf("level of %d, active %v, handed %v: expected", c.level, c.active, c.handed), h.expected(n, c.handed), c.want)
-		equal(t, "level", h.level(), c.level)
+		front.active.Store(c.active)
+		h.tally.added.Store(c.level)
+		testkit.Equal(t, fmt.Sprintf("level of %d, active %v, handed %v: expected", c.level, c.active, c.handed), front.expected(n, c.handed), c.want)
+		testkit.Equal(t, "level", front.level(), c.level)
 	}
 }
 
@@ -162,7 +164,7 @@ func TestMeetingCheap(t *testing.T) {
 		h := fakeHand{crowd: 1}
 		m := meeting{hands: []hand{&h}, waits: true, took: c.took}
 		o, _ := m.meet(c.n)
-		equal(t, "offered", o != nil, c.offered)
+		testkit.Equal(t, "offered", o != nil, c.offered)
 	}
 }
 
@@ -171,10 +173,10 @@ func TestTally(t *testing.T) {
 	var y tally
 	y.added.Add(5)
 	y.taken.Add(2)
-	equal(t, "level", y.level(), 3)
+	testkit.Equal(t, "level", y.level(), 3)
 	y.taken.Add(9) // of others, too
 	y.empty()
-	equal(t, "level", y.level(), 0)
+	testkit.Equal(t, "level", y.level(), 0)
 	y.added.Add(1)
-	equal(t, "level", y.level(), 1)
+	testkit.Equal(t, "level", y.level(), 1)
 }

@@ -1,11 +1,13 @@
-package conq
+package handle
 
 import (
 	"context"
 	"fmt"
 	"iter"
 
+	"github.com/conq-go/conq/internal/layout"
 	"github.com/conq-go/conq/internal/outcome"
+	"github.com/conq-go/conq/internal/reads"
 	"github.com/conq-go/conq/internal/staging"
 	"github.com/conq-go/conq/kv"
 	"github.com/conq-go/conq/recipe"
@@ -20,18 +22,18 @@ const (
 	Back             // an item of the highest priority; a Queue has no such end
 )
 
-// handle is what the handle of a queue does, in bytes and whatever its kind.
-type handle struct {
+// Handle is what the handle of a queue does, in bytes and whatever its kind.
+type Handle struct {
 	store
 	in   adder
 	ends []*taker // by End
 }
 
-// openHandle opens the queue of a name, and makes it if there is none. decode makes the value
+// Open opens the queue of a name, and makes it if there is none. decode makes the value
 // of an item of its payload, within transactions: an item for which it fails stays in the
 // queue. It may keep the payload. nil keeps payloads as they are.
-func openHandle(db kv.DB, name string, kind Kind, decode func([]byte) (any, error), o Options) (*handle, error) {
-	h := new(handle)
+func Open(db kv.DB, name string, kind layout.Kind, decode func([]byte) (any, error), o Options) (*Handle, error) {
+	h := new(Handle)
 	ctx, cancel := opening(name)
 	defer cancel()
 	if err := h.open(ctx, db, name, kind, &o); err != nil {
@@ -41,9 +43,9 @@ func openHandle(db kv.DB, name string, kind Kind, decode func([]byte) (any, erro
 	return h, h.openEnds(ctx, kind, o)
 }
 
-func (h *handle) openEnds(ctx context.Context, kind Kind, o Options) error {
+func (h *Handle) openEnds(ctx context.Context, kind layout.Kind, o Options) error {
 	items, sides := subspace.Named(h.name), []staging.Side{staging.Front}
-	if kind == KindQueue {
+	if kind == layout.KindQueue {
 		q := recipe.NewQueue(items, o.Random)
 		h.algorithm = fifo{q}
 		h.orders = []recipe.Order{staging.Front: q.Order(), staging.Back: q.Order(), staging.BackFIFO: q.Order()}
@@ -70,16 +72,16 @@ func (h *handle) openEnds(ctx context.Context, kind Kind, o Options) error {
 	return nil
 }
 
-// ready returns the error for a handle that was not opened, or is closed, or nil.
-func (h *handle) ready() error {
+// Ready returns the error for a handle that was not opened, or is closed, or nil.
+func (h *Handle) Ready() error {
 	if h == nil {
 		return errUnopened
 	}
 	return h.store.ready()
 }
 
-// readyFor is ready for a verb with a context.
-func (h *handle) readyFor(ctx context.Context) error {
+// readyFor is Ready for a verb with a context.
+func (h *Handle) readyFor(ctx context.Context) error {
 	if h == nil {
 		return errUnopened
 	}
@@ -87,7 +89,7 @@ func (h *handle) readyFor(ctx context.Context) error {
 }
 
 // Name returns the name of the queue.
-func (h *handle) Name() string {
+func (h *Handle) Name() string {
 	if h == nil {
 		return ""
 	}
@@ -95,8 +97,8 @@ func (h *handle) Name() string {
 }
 
 // end returns an end of the queue.
-func (h *handle) end(e End) (*taker, error) {
-	if err := h.ready(); err != nil {
+func (h *Handle) end(e End) (*taker, error) {
+	if err := h.Ready(); err != nil {
 		return nil, err
 	}
 	if e < 0 || int(e) >= len(h.ends) {
@@ -106,7 +108,7 @@ func (h *handle) end(e End) (*taker, error) {
 }
 
 // Add adds items in one transaction, perhaps with those of other calls: Payload and Priority.
-func (h *handle) Add(ctx context.Context, items ...Item) error {
+func (h *Handle) Add(ctx context.Context, items ...Item) error {
 	if err := h.readyFor(ctx); err != nil || len(items) == 0 {
 		return err
 	}
@@ -117,7 +119,7 @@ func (h *handle) Add(ctx context.Context, items ...Item) error {
 }
 
 // Take removes up to n items from an end, or there is an ErrEmpty.
-func (h *handle) Take(ctx context.Context, e End, n int) ([]Item, error) {
+func (h *Handle) Take(ctx context.Context, e End, n int) ([]Item, error) {
 	t, err := h.end(e)
 	if err != nil {
 		return nil, err
@@ -126,7 +128,7 @@ func (h *handle) Take(ctx context.Context, e End, n int) ([]Item, error) {
 }
 
 // TakeWait is Take, but waits until there is at least one item, or ctx ends.
-func (h *handle) TakeWait(ctx context.Context, e End, n int) ([]Item, error) {
+func (h *Handle) TakeWait(ctx context.Context, e End, n int) ([]Item, error) {
 	t, err := h.end(e)
 	if err != nil {
 		return nil, err
@@ -135,7 +137,7 @@ func (h *handle) TakeWait(ctx context.Context, e End, n int) ([]Item, error) {
 }
 
 // Peek returns the item that Take would and leaves it, or there is an ErrEmpty.
-func (h *handle) Peek(ctx context.Context, e End) (Item, error) {
+func (h *Handle) Peek(ctx context.Context, e End) (Item, error) {
 	t, err := h.end(e)
 	if err != nil {
 		return Item{}, err
@@ -144,7 +146,7 @@ func (h *handle) Peek(ctx context.Context, e End) (Item, error) {
 }
 
 // Len counts the items: on one snapshot, or if that takes too long, on several.
-func (h *handle) Len(ctx context.Context) (int, error) {
+func (h *Handle) Len(ctx context.Context) (int, error) {
 	if err := h.readyFor(ctx); err != nil {
 		return 0, err
 	}
@@ -152,7 +154,7 @@ func (h *handle) Len(ctx context.Context) (int, error) {
 }
 
 // Clear removes all items, those that are staged and not collected, too.
-func (h *handle) Clear(ctx context.Context) error {
+func (h *Handle) Clear(ctx context.Context) error {
 	if err := h.readyFor(ctx); err != nil {
 		return err
 	}
@@ -163,7 +165,7 @@ func (h *handle) Clear(ctx context.Context) error {
 }
 
 // Reclaim puts staged items back that nobody has collected in time.
-func (h *handle) Reclaim(ctx context.Context) error {
+func (h *Handle) Reclaim(ctx context.Context) error {
 	if err := h.readyFor(ctx); err != nil {
 		return err
 	}
@@ -172,17 +174,17 @@ func (h *handle) Reclaim(ctx context.Context) error {
 
 // All returns the items in the order of their keys and leaves them, in read transactions of
 // its own.
-func (h *handle) All(ctx context.Context) iter.Seq2[Item, error] {
+func (h *Handle) All(ctx context.Context) iter.Seq2[Item, error] {
 	if err := h.readyFor(ctx); err != nil {
 		return failing(err)
 	}
 	return h.sequence(func(f func(kv.Reader, kv.KeyValue) error) error {
-		if err := h.ready(); err != nil {
+		if err := h.Ready(); err != nil {
 			return err
 		}
-		return scan(ctx, h.db, h.span, f)
+		return reads.Scan(ctx, h.db, h.span, f)
 	})
 }
 
 // In returns what the handle does within a transaction.
-func (h *handle) In(tx kv.Tx) handleTx { return handleTx{h, tx} }
+func (h *Handle) In(tx kv.Tx) Tx { return Tx{h, tx} }

@@ -1,4 +1,4 @@
-package conq
+package handle
 
 import (
 	"context"
@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/conq-go/conq/errs"
 	"github.com/conq-go/conq/internal/layout"
 	"github.com/conq-go/conq/kv"
 	"github.com/conq-go/conq/tuple"
@@ -23,7 +24,7 @@ type closing struct {
 	done bool // there is nothing left to be done
 }
 
-func (s *store) closedError() error { return fmt.Errorf("%w: queue %q", ErrClosed, s.name) }
+func (s *store) closedError() error { return fmt.Errorf("%w: queue %q", errs.ErrClosed, s.name) }
 
 // close has calls that wait, and all that come later, return err.
 func (t *taker) close(err error) {
@@ -45,7 +46,7 @@ func (t *taker) drain(ctx context.Context) error {
 
 // Close ends the handle, and not the store: first it takes on no more calls; then it waits for
 // those that wait, which it has told to go.
-func (h *handle) Close() error {
+func (h *Handle) Close() error {
 	if h == nil {
 		return errUnopened
 	}
@@ -65,7 +66,7 @@ func (h *handle) Close() error {
 	return nil
 }
 
-func (h *handle) endAll(ctx context.Context, closed error) error {
+func (h *Handle) endAll(ctx context.Context, closed error) error {
 	h.in.lane.Close(closed)
 	for _, t := range h.ends {
 		t.close(closed)

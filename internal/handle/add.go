@@ -1,4 +1,4 @@
-package conq
+package handle
 
 import (
 	"context"
@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/conq-go/conq/errs"
 	"github.com/conq-go/conq/internal/combine"
 	"github.com/conq-go/conq/internal/outcome"
 	"github.com/conq-go/conq/kv"
@@ -185,7 +186,7 @@ func (b *adding) attend(tx kv.Tx) bool {
 // of those that shared it: all of them are too large together, or one adds to a
 // priority that is full or whose last key is not an item's.
 func mayBeOfOne(err error) bool {
-	return errors.Is(err, kv.ErrTooLarge) || errors.Is(err, recipe.ErrFull) || errors.Is(err, ErrDecode)
+	return errors.Is(err, kv.ErrTooLarge) || errors.Is(err, recipe.ErrFull) || errors.Is(err, errs.ErrDecode)
 }
 
 // ownError is the error of a transaction for one of the calls that shared it: the

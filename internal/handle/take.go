@@ -1,4 +1,4 @@
-package conq
+package handle
 
 import (
 	"context"
@@ -7,7 +7,9 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/conq-go/conq/errs"
 	"github.com/conq-go/conq/internal/combine"
+	"github.com/conq-go/conq/internal/reads"
 	"github.com/conq-go/conq/internal/staging"
 	"github.com/conq-go/conq/internal/waiting"
 	"github.com/conq-go/conq/kv"
@@ -159,7 +161,7 @@ func (t *taker) expire(ctx context.Context) error {
 	if now-last < int64(expireTime) || !t.expired.CompareAndSwap(last, now) {
 		return nil
 	}
-	if err := t.stage.Expire(ctx); !isTooOld(err) {
+	if err := t.stage.Expire(ctx); !reads.TooOld(err) {
 		return err
 	}
 	return nil // the next one will see to it
@@ -232,7 +234,7 @@ func (t *taker) serveStaged(ctx context.Context, b *batch, dealt func(kv.Tx, []s
 		return shares, err
 	}
 	for range b.wants {
-		shares = append(shares, share{err: ErrEmpty})
+		shares = append(shares, share{err: errs.ErrEmpty})
 	}
 	return shares, nil
 }

@@ -1,9 +1,10 @@
-package conq
+package handle
 
 import (
 	"context"
 	"errors"
 
+	"github.com/conq-go/conq/errs"
 	"github.com/conq-go/conq/internal/outcome"
 	"github.com/conq-go/conq/kv"
 )
@@ -55,13 +56,13 @@ func (d *deal) deal(wants []int, all bool) ([]share, error) {
 	for _, want := range wants {
 		s := share{items: d.next(want)}
 		switch {
-		case d.failed != nil && !errors.Is(d.failed, ErrDecode):
+		case d.failed != nil && !errors.Is(d.failed, errs.ErrDecode):
 			return nil, d.failed
 		case len(s.items) > 0:
 		case d.failed != nil:
 			s.err = d.failed
 		case all:
-			s.err, d.empty = ErrEmpty, true
+			s.err, d.empty = errs.ErrEmpty, true
 		default:
 			return shares, nil // the others need another transaction
 		}

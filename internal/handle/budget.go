@@ -1,10 +1,11 @@
-package conq
+package handle
 
 import (
 	"errors"
 	"fmt"
 	"math"
 
+	"github.com/conq-go/conq/errs"
 	"github.com/conq-go/conq/internal/staging"
 	"github.com/conq-go/conq/kv"
 )
@@ -61,7 +62,7 @@ func (b *budget) spend(item kv.KeyValue, n int) bool {
 // gather returns the first items of a side: while the budget lasts, but at least one.
 func (s *store) gather(r kv.Reader, side staging.Side, b *budget) (items []kv.KeyValue, _ error) {
 	for item, err := range s.items(r, side, b.items) {
-		if errors.Is(err, ErrDecode) && len(items) > 0 {
+		if errors.Is(err, errs.ErrDecode) && len(items) > 0 {
 			b.spent = true // there is more, and the next call will tell
 			return items, nil
 		}

@@ -1,4 +1,4 @@
-package conq
+package handle
 
 import (
 	"cmp"

@@ -1,4 +1,4 @@
-package conq
+package handle
 
 import (
 	"context"
@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"weak"
 
+	"github.com/conq-go/conq/internal/reads"
 	"github.com/conq-go/conq/kv"
 	"github.com/conq-go/conq/recipe"
 )
@@ -64,7 +65,7 @@ func (s *store) noteStaging(ctx context.Context, o Options) error {
 	}
 	active := o.Staging == StagingAlways
 	if !active {
-		if err := view(ctx, s.db, func(r kv.Reader) (err error) {
+		if err := reads.View(ctx, s.db, func(r kv.Reader) (err error) {
 			active, err = s.stage.Active(r)
 			return err
 		}); err != nil {

@@ -1,0 +1,34 @@
+package handle
+
+import (
+	"context"
+	"errors"
+
+	"github.com/conq-go/conq/errs"
+	"github.com/conq-go/conq/kv"
+)
+
+var (
+	errUnopened = errors.New("conq: queue was not opened: use OpenQueue or OpenPriorityQueue")
+	errNoTx     = errors.New("conq: In was given no transaction")
+
+	// errNobody ends a transaction of which nobody is left: its callers have given up, or were
+	// left to the next batch. So nobody gets it.
+	errNobody = errors.New("conq: nobody is there to be served")
+)
+
+// timeoutError says what took too long where the caller has given no context. It matches
+// context.DeadlineExceeded.
+type timeoutError string
+
+func (e timeoutError) Error() string { return string(e) }
+
+func (timeoutError) Is(target error) bool { return target == context.DeadlineExceeded }
+
+// Timeout tells, as net.Error does, that this is one.
+func (timeoutError) Timeout() bool { return true }
+
+// isEmpty tells whether err is that there is nothing, and not what a codec has said of an item.
+func isEmpty(err error) bool { return errors.Is(err, errs.ErrEmpty) && !errors.Is(err, errs.ErrDecode) }
+
+func isUnknown(err error) bool { return errors.Is(err, kv.ErrCommitUnknown) }

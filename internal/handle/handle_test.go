@@ -1,0 +1,211 @@
+package handle
+
+import (
+	"context"
+	"errors"
+	"iter"
+	"strings"
+	"testing"
+
+	"github.com/conq-go/conq/errs"
+	"github.com/conq-go/conq/internal/layout"
+	"github.com/conq-go/conq/internal/testkit"
+	"github.com/conq-go/conq/kv"
+	"github.com/conq-go/conq/tuple"
+)
+
+// openTest opens the queue "q". Its payloads are its values.
+func openTest(t testing.TB, db kv.DB, kind layout.Kind, opts ...Options) *Handle {
+	t.Helper()
+	o := Options{}
+	if len(opts) > 0 {
+		o = opts[0]
+	}
+	h, err := Open(db, "q", kind, nil, o)
+	testkit.NoError(t, err)
+	return h
+}
+
+// add adds an item for each payload.
+func add(t testing.TB, h *Handle, payloads ...string) {
+	t.Helper()
+	testkit.NoError(t, h.Add(t.Context(), itemsOf(payloads...)...))
+}
+
+func itemsOf(payloads ...string) (items []Item) {
+	for _, p := range payloads {
+		items = append(items, Item{Payload: []byte(p)})
+	}
+	return items
+}
+
+// texts returns the payloads of items.
+func texts(items []Item) string {
+	var all []string
+	for _, item := range items {
+		all = append(all, string(item.Payload))
+	}
+	return strings.Join(all, " ")
+}
+
+// A caller that is told that there is nothing, beside others that get something, must be right when that
+// is committed; one that gets all that it wanted need not care what else is there.
+func TestTakeBesideOthers(t *testing.T) {
+	adds := func(h *Handle) error { return h.Add(t.Context(), itemsOf("b")...) }
+	takes := func(h *Handle) error { return testkit.Drop(h.Take(t.Context(), Front, 1)) }
+	for _, c := range []struct {
+		there    string
+		beside   func(*Handle) error // in the first attempt
+		wants    []int
+		how      strictness
+		attempts int
+		got      string
+	}{
+		{"a", adds, []int{1, 1}, loose, 2, "a b"},
+		{"a", adds, []int{2}, loose, 1, "a"},
+		{"a b", adds, []int{3}, loose, 1, "a b"},
+		{"", adds, []int{3}, loose, 2, "b"},
+		{"a b", takes, []int{3}, loose, 2, "b"},
+		{"a", adds, []int{2}, exact, 2, "a b"},
+		{"a", adds, []int{1}, exact, 1, "a"},
+		{"a", adds, []int{1, 1}, waits, 1, "a"},
+	} {
+		db := testkit.NewMemory(t, kv.Limits{})
+		h := openTest(t, db, layout.KindQueue)
+		add(t, h, strings.Fields(c.there)...)
+		attempts := 0
+		var got []Item
+		testkit.NoError(t, db.Transact(t.Context(), func(tx kv.Tx) error {
+			attempts++
+			shares, err := h.ends[Front].takeIn(tx, c.wants, c.how, new(takeAttempt))
+			if err != nil {
+				return err
+			}
+			tx.Set([]byte("so that it may conflict"), nil)
+			got = nil
+			for _, s := range shares {
+				got = append(got, s.items...)
+			}
+			if attempts == 1 {
+				return c.beside(h)
+			}
+			return nil
+		}))
+		testkit.Equal(t, "attempts", attempts, c.attempts)
+		testkit.Equal(t, "items", texts(got), c.got)
+	}
+}
+
+// A call whose items end before one that does not decode keeps them; those behind it get the error.
+func TestSharesBeforeBroken(t *testing.T) {
+	for _, engine := range []kv.DB{testkit.NewMemory(t, kv.Limits{}), testkit.NewMemory(t, kv.Limits{Value: 100})} {
+		h := openTest(t, engine, layout.KindQueue)
+		add(t, h, "first", strings.Repeat("second", 50))
+		broken, err := tuple.Tuple{9, "x"}.Append(h.prefix())
+		testkit.NoError(t, err)
+		testkit.Write(t, engine, kv.KeyValue{Key: broken})
+		undone := errors.New("undone")
+		testkit.WantError(t, engine.Transact(t.Context(), func(tx kv.Tx) error {
+			shares, err := h.ends[Front].takeIn(tx, []int{3, 1}, loose, new(takeAttempt))
+			testkit.NoError(t, err)
+			testkit.Equal(t, "items of the first call", len(shares[0].items), 2)
+			for _, other := range shares[1:] {
+				testkit.WantError(t, other.err, errs.ErrDecode)
+			}
+			return undone
+		}), undone)
+	}
+}
+
+// Without decode a handle keeps payloads as they are; with one that fails, the item stays.
+func TestDecode(t *testing.T) {
+	db := testkit.NewMemory(t, kv.Limits{})
+	h := openTest(t, db, layout.KindPriorityQueue)
+	testkit.NoError(t, h.Add(t.Context(), Item{Payload: []byte("low"), Priority: -1}, Item{Payload: []byte("high"), Priority: 7}))
+	refused := errors.New("refused")
+	picky, err := Open(db, "q", layout.KindPriorityQueue, func(b []byte) (any, error) {
+		if string(b) == "low" {
+			return nil, refused
+		}
+		return len(b), nil
+	}, Options{})
+	testkit.NoError(t, err)
+	_, err = picky.Take(t.Context(), Front, 2)
+	testkit.WantError(t, err, errs.ErrDecode)
+	testkit.WantError(t, err, refused)
+	items, err := picky.Take(t.Context(), Back, 2)
+	testkit.NoError(t, err)
+	testkit.Equal(t, "items", len(items), 1)
+	testkit.Equal(t, "value", items[0].Value, any(4))
+	items, err = h.Take(t.Context(), Back, 2)
+	testkit.NoError(t, err)
+	testkit.Equal(t, "items", texts(items), "low")
+	testkit.Equal(t, "priority", items[0].Priority, -1)
+}
+
+// A Queue has one end.
+func TestEnds(t *testing.T) {
+	h := openTest(t, testkit.NewMemory(t, kv.Limits{}), layout.KindQueue)
+	for _, e := range []End{-1, Back, 2} {
+		_, err := h.Take(t.Context(), e, 1)
+		if err == nil || !strings.Contains(err.Error(), "no items are taken at end") {
+			t.Errorf("end %d: %v", e, err)
+		}
+	}
+}
+
+// A queue is not opened without knowing whether a process that had the store before has left staged
+// items: they would come behind what is added.
+func TestOpenNotesStaged(t *testing.T) {
+	for k, failed := 1, true; failed; k++ {
+		db := &failingDB{DB: testkit.NewMemory(t, kv.Limits{}), left: k}
+		testkit.Write(t, db.DB, kv.KeyValue{Key: tuple.AppendInt(layout.Stage("q").Bytes(), 1)})
+		h, err := Open(db, "q", layout.KindQueue, nil, Options{})
+		if failed = db.left <= 0; failed && err != nil {
+			testkit.WantError(t, err, errRead)
+			continue
+		}
+		testkit.NoError(t, err)
+		testkit.Equal(t, "items may be staged", h.mayBeStaged(), true)
+	}
+}
+
+var errRead = errors.New("read failed")
+
+// failingDB is a store in which one of the next reads fails in each transaction.
+type failingDB struct {
+	kv.DB
+	left int // reads until then
+}
+
+func (f *failingDB) Signals() *kv.Signals { return kv.SignalsOf(f.DB) }
+
+func (f *failingDB) ReadTransact(ctx context.Context, do func(kv.Reader) error) error {
+	return f.DB.ReadTransact(ctx, func(r kv.Reader) error { return do(failingReader{r, f}) })
+}
+
+type failingReader struct {
+	kv.Reader
+	db *failingDB
+}
+
+func (r failingReader) fails() bool {
+	r.db.left--
+	return r.db.left == 0
+}
+
+func (r failingReader) Get(key []byte) ([]byte, error) {
+	if r.fails() {
+		return nil, errRead
+	}
+	return r.Reader.Get(key)
+}
+
+func (r failingReader) Snapshot() kv.Reader { return failingReader{r.Reader.Snapshot(), r.db} }
+
+func (r failingReader) Range(in kv.Range, o kv.RangeOptions) iter.Seq2[kv.KeyValue, error] {
+	if r.fails() {
+		return func(yield func(kv.KeyValue, error) bool) { yield(kv.KeyValue{}, errRead) }
+	}
+	return r.Reader.Range(in, o)
+}

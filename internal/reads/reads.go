@@ -1,0 +1,67 @@
+// Package reads has read transactions that begin anew when they have become too old.
+package reads
+
+import (
+	"context"
+	"errors"
+
+	"github.com/conq-go/conq/kv"
+)
+
+// Errors for arguments that are missing.
+var (
+	ErrNoDB    = errors.New("conq: no store: db is nil")
+	ErrContext = errors.New("conq: ctx is nil")
+)
+
+// TooOld tells whether a read should go on in a new transaction.
+func TooOld(err error) bool { return errors.Is(err, kv.ErrTooOld) }
+
+// View runs f in a read transaction, and a few times more if that was too old.
+func View(ctx context.Context, db kv.DB, f func(kv.Reader) error) (err error) {
+	if ctx == nil {
+		return ErrContext
+	}
+	if db == nil {
+		return ErrNoDB
+	}
+	for range 1 + kv.MaxTooOld {
+		if err = db.ReadTransact(ctx, f); !TooOld(err) {
+			break
+		}
+	}
+	return err
+}
+
+// Each calls f with the pairs of r.
+func Each(rd kv.Reader, r kv.Range, f func(kv.Reader, kv.KeyValue) error) error {
+	for item, err := range rd.Range(r, kv.RangeOptions{}) {
+		if err != nil {
+			return err
+		}
+		if err := f(rd, item); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Scan calls f with the pairs of r on one snapshot unless that takes longer than the
+// engine allows. Then it goes on in a new one, behind the last pair that f took.
+func Scan(ctx context.Context, db kv.DB, r kv.Range, f func(kv.Reader, kv.KeyValue) error) error {
+	for {
+		moved := false
+		err := View(ctx, db, func(rd kv.Reader) error {
+			return Each(rd, r, func(rd kv.Reader, item kv.KeyValue) error {
+				if err := f(rd, item); err != nil {
+					return err
+				}
+				r.Begin, moved = kv.After(item.Key), true
+				return nil
+			})
+		})
+		if !TooOld(err) || !moved {
+			return err
+		}
+	}
+}
