@@ -80,9 +80,9 @@ func TestDocsPaths(t *testing.T) {
 func TestRoomsAreNamed(t *testing.T) {
 	text := string(readFile(t, "ARCHITECTURE.md"))
 	for _, below := range []string{"internal", "kv", "kv/embedded/internal"} {
-		dirs, err := filepath.Glob(filepath.Join(below, "*", "*.go"))
+		files, err := filepath.Glob(filepath.Join(below, "*", "*.go"))
 		check(err)
-		for _, file := range dirs {
+		for _, file := range files {
 			name := filepath.Base(below) + "/" + filepath.Base(filepath.Dir(file))
 			if !strings.HasSuffix(file, "_test.go") && !strings.Contains(text, name) {
 				t.Errorf("ARCHITECTURE.md does not name %s", filepath.Dir(file))
