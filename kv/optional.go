@@ -10,10 +10,9 @@ package kv
 //	LastKeys(spans, among, to)              of a Reader; LastKeys
 //	Known(span, options, to)                of a Reader; Known
 
-// Local is implemented by engines whose stores one process has for itself. Those
-// who share a store there can tell each other in memory that something has
-// changed, which costs less than a key that is written and watched. Transactions of
-// engines implement it as their stores do, so that they can be told apart: see [Foreign].
+// Local is implemented by engines whose stores one process has for itself, and by their
+// transactions. Users of such a store can tell each other in memory that something has
+// changed, which costs less than a key that is written and watched.
 type Local interface {
 	// Signals returns the signals of the store, the same each time, or nil if
 	// there are none.
@@ -46,15 +45,18 @@ func Foreign(db DB, tx Tx) bool {
 }
 
 // Lazily tells the engine, before the first read of a transaction, that it reads in one
-// place and is over soon, as one dequeue is. An engine may then spare itself what keeps
-// later reads at the version of the first: if the store changes between two reads of
-// the transaction, and what the first has seen with it, snapshot reads included, the second
-// may fail with [ErrConflict]. What [LastKey] has returned through a snapshot is not of that:
-// the transaction may go on at a later version. In [DB.Transact] a few such attempts are followed by
-// ones that are not lazy; who reads lazily in [DB.ReadTransact] tries again himself, without
-// Lazily.
+// place and is over soon, as one dequeue is. An engine may then not keep later reads at the
+// version of the first: if the store changes between two reads of the transaction, and what
+// the first has seen with it, the second may fail with [ErrConflict], snapshot reads included.
+// After [LastKey] through a snapshot it goes on at a later version instead. In [DB.Transact] a
+// few such attempts are followed by ones that are not lazy; a function of [DB.ReadTransact]
+// has to be tried again without Lazily.
 //
-// Engines to whom it makes no difference ignore it.
+// It also promises that r, a Tx or the Reader of a ReadTransact, and any other Reader of it,
+// is not used after the function that got it has returned: the engine may use it again, for
+// another transaction.
+//
+// Engines to which it makes no difference ignore it.
 func Lazily(r Reader) {
 	if r, ok := r.(interface{ Lazily() }); ok {
 		r.Lazily()

@@ -6,37 +6,37 @@ import (
 	"time"
 )
 
-// Signals tells those who wait for a topic that there is news of it. The zero
-// value is ready for use. It is safe for concurrent use.
+// Signals wakes callers that wait for news of a topic. The zero value is ready for use. It
+// is safe for concurrent use.
 //
-// No news is missed by those who first call Wait and then look for themselves, if
-// Notify is called after what they look for can be seen.
+// A caller that first calls Wait and then looks misses no news, if Notify is called after
+// what it looks for can be seen.
 type Signals struct {
-	waiting atomic.Int64 // topics, so that Notify is cheap when nobody waits
+	waiting atomic.Int64 // topics, so that Notify is cheap when there is no waiter
 	mu      sync.Mutex
 	topics  map[string]topic
 	soon    map[string]bool // topics of which NotifyAfter will tell
 	closed  bool
 }
 
-// topic is those who wait for one.
+// topic is the waiters for one.
 type topic struct {
 	news   chan error
-	who    any          // one of them
+	waiter any          // one of them
 	others map[any]bool // the others; mostly nil
 }
 
 // Wait returns a channel that is closed at the next Notify of the topic, or at
-// Close. All who wait for a topic share it.
+// Close. All waiters for a topic share it.
 func (s *Signals) Wait(topic string) <-chan error { return s.WaitAs(topic, nil) }
 
-// WaitAs is Wait for somebody whom Others tells from others. who is compared with ==.
-func (s *Signals) WaitAs(name string, who any) <-chan error {
+// WaitAs is Wait for a waiter that Others tells from other ones. It is compared with ==.
+func (s *Signals) WaitAs(name string, waiter any) <-chan error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	t, waited := s.topics[name]
 	if !waited {
-		t = topic{news: make(chan error), who: who}
+		t = topic{news: make(chan error), waiter: waiter}
 		if s.closed {
 			close(t.news)
 			return t.news
@@ -47,33 +47,33 @@ func (s *Signals) WaitAs(name string, who any) <-chan error {
 		s.topics[name] = t
 		s.waiting.Add(1)
 	}
-	if t.who != who && !t.others[who] {
+	if t.waiter != waiter && !t.others[waiter] {
 		if t.others == nil {
 			t.others = make(map[any]bool)
 			s.topics[name] = t
 		}
-		t.others[who] = true
+		t.others[waiter] = true
 	}
 	return t.news
 }
 
-// Forget is to be called by who has waited for the topic by WaitAs and will wait no more:
-// else there is a trace of him until its next Notify.
-func (s *Signals) Forget(name string, who any) {
+// Forget removes a waiter of WaitAs that will wait no more, which else is remembered until the
+// next Notify of the topic.
+func (s *Signals) Forget(name string, waiter any) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	t, waited := s.topics[name]
 	switch {
 	case !waited:
-	case t.who != who:
-		delete(t.others, who)
+	case t.waiter != waiter:
+		delete(t.others, waiter)
 	case len(t.others) == 0:
 		s.drop(name)
 	default:
-		for t.who = range t.others {
+		for t.waiter = range t.others {
 			break
 		}
-		delete(t.others, t.who)
+		delete(t.others, t.waiter)
 		s.topics[name] = t
 	}
 }
@@ -84,16 +84,16 @@ func (s *Signals) drop(name string) {
 	s.waiting.Add(-1)
 }
 
-// Others tells whether anybody but who has begun to wait for the topic since its last
-// Notify, and has not called Forget. He may have given up meanwhile.
-func (s *Signals) Others(topic string, who any) bool {
+// Others tells whether any waiter but this one has called WaitAs for the topic since its last
+// Notify, and not Forget. It may have given up meanwhile.
+func (s *Signals) Others(topic string, waiter any) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	t, waited := s.topics[topic]
-	return waited && (len(t.others) > 0 || t.who != who)
+	return waited && (len(t.others) > 0 || t.waiter != waiter)
 }
 
-// Notify wakes those who wait for the topic.
+// Notify wakes all waiters for the topic.
 func (s *Signals) Notify(topic string) {
 	if s.waiting.Load() == 0 {
 		return
@@ -106,8 +106,7 @@ func (s *Signals) Notify(topic string) {
 	}
 }
 
-// NotifyAfter has Notify called for the topic after d, once for all who ask for that until then,
-// each of whom may be woken to ask again.
+// NotifyAfter calls Notify for the topic after d, once for all calls until then.
 func (s *Signals) NotifyAfter(topic string, d time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -126,8 +125,8 @@ func (s *Signals) NotifyAfter(topic string, d time.Duration) {
 	})
 }
 
-// Close wakes all who wait, now and later. An engine calls it when its store
-// closes: what they try next tells them.
+// Close wakes all waiters, now and later. An engine calls it when its store closes: what they
+// try next tells them.
 func (s *Signals) Close() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

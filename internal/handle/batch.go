@@ -16,7 +16,7 @@ type demand struct {
 }
 
 // party is callers that wait for items.
-type party = waiting.Party[Item]
+type party = waiting.Batch[Item]
 
 // takeCall is a call that takes, or a party of calls that wait. It gets a share, or those of
 // the first of the party.

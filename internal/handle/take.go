@@ -35,7 +35,7 @@ type taker struct {
 
 	_    [64]byte // as those who add look at these
 	lane combine.Combiner[demand, []share]
-	room waiting.Room[Item]
+	room waiting.List[Item]
 }
 
 func (t *taker) init(s *store, o Options, side staging.Side) error {

@@ -8,8 +8,8 @@ import (
 )
 
 // Expire puts back the items of results whose deadline has passed, if there are
-// any, and removes such requests. Those who take without staging call it now and then: the owner
-// may have died, and nobody else may stage any more. It costs a read of two keys.
+// any, and removes such requests. Takes without staging call it now and then: the owner may have
+// died, and no client may stage any more. It costs a read of two keys.
 func (s *Stage) Expire(ctx context.Context) error {
 	for {
 		err := s.db.ReadTransact(ctx, func(r kv.Reader) error {
@@ -44,14 +44,14 @@ func (s *Stage) checkDead(r kv.Reader) error {
 	return err
 }
 
-// dropDead removes the first requests, as far as their deadlines have passed, as who fulfils does.
+// dropDead removes the first requests, as far as their deadlines have passed, as a fulfiller does.
 func (s *Stage) dropDead(ctx context.Context) error {
 	err := s.dropSome(ctx, s.o.Requests)
 	if errors.Is(err, kv.ErrTooLarge) {
 		err = s.dropSome(ctx, 1)
 	}
 	if errors.Is(err, kv.ErrCommitUnknown) {
-		return nil // whoever looks next will see what is left to do
+		return nil // the next look sees what is left to do
 	}
 	return err
 }
@@ -104,7 +104,7 @@ func (s *Stage) expire(ctx context.Context) error {
 		most /= 2
 	}
 	if errors.Is(err, kv.ErrCommitUnknown) {
-		return nil // whoever looks next will see what is left to do
+		return nil // the next look sees what is left to do
 	}
 	if err == nil && e.Requests+e.Items > 0 {
 		s.o.Observe(e)

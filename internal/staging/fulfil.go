@@ -25,7 +25,7 @@ func (s *Stage) startFulfilling() bool {
 	}
 }
 
-// awaitFulfiller returns when whoever fulfils in this process has done so.
+// awaitFulfiller returns when the fulfiller of this process has done so.
 func (s *Stage) awaitFulfiller(ctx context.Context) error {
 	select {
 	case s.fulfilling <- struct{}{}:
@@ -237,7 +237,7 @@ func (f *fulfilment) take(r request) (items []kv.KeyValue, err error) {
 }
 
 // spend takes off what an item costs, and tells whether it was there. Its further keys are
-// read and cleared by who collects it.
+// read and cleared by the client that collects it.
 func (f *fulfilment) spend(item kv.KeyValue) bool {
 	n := f.s.o.Source.Keys(item.Key)
 	f.items--

@@ -51,7 +51,7 @@ func (k keys) waiter(stamp int64, id []byte) []byte {
 	return tuple.AppendBytes(tuple.AppendInt(k.kind(lineKind), stamp), id)
 }
 
-// parseWaiter returns who has left an entry in the line.
+// parseWaiter returns the client of an entry in the line.
 func (k keys) parseWaiter(key []byte) (id []byte, err error) {
 	elems, err := tuple.Unpack(key[len(k.prefix):])
 	if err == nil && len(elems) == 3 {

@@ -9,19 +9,18 @@ import (
 	"github.com/conq-go/conq/kv"
 )
 
-// Line is the place of one client in the line of those who wait for items of a
-// queue, over all processes. A client here is a group of callers in one process,
-// who wait together; its place is that of the one among them who has waited longest.
+// Line is one client's place in the line of the clients that wait for items of a queue, over all
+// processes. A client here is the callers of one process that wait together; it waits since
+// its oldest caller came.
 //
-//   - An entry is a key with the time since when that one has waited. The first entry
-//     of all may take items; the others watch the one in front of them. So whoever
-//     takes items wakes the next one up, and nobody else.
+//   - An entry is a key with that time. The first entry of all may take items; each other client
+//     watches the entry in front of its own. So a take wakes the next client, and no other.
 //   - Entries are written and read through snapshots: nothing conflicts.
-//   - Each has a deadline, and those who wait put theirs off. Whoever sees one that is
-//     over removes it. If the first one leaves items where they are for Patience, it is
-//     taken for dead and removed, too: if it is not, it comes back with its old time.
-//   - The line is for few items. If there are Plenty, whoever sees that removes it, and
-//     all take at once: so the dead hold nobody up then.
+//   - Each has a deadline, which clients that wait put off. One that is over is removed by any
+//     client that sees it. A first client that leaves items where they are for Patience is taken
+//     for dead, and its entry removed, too: if it is not, it comes back with its old time.
+//   - The line is for few items. A client that sees Plenty removes it, and all take at once: so
+//     dead clients hold nothing up then.
 //
 // What is not guaranteed: order by real time. Times are those of the clients' clocks.
 //
@@ -38,8 +37,8 @@ type Line struct {
 	since time.Time // there have been items since then, and the first one has not taken them
 }
 
-// Patience is how long the first one in the line may leave items where they are
-// before it is taken for dead, by those who look then; they do so now and then.
+// Patience is how long the first client of the line may leave items where they are before
+// others, which look now and then, take it for dead.
 const Patience = time.Second
 
 // Plenty is how many items there have to be for the line to be pointless.
@@ -62,7 +61,7 @@ type View struct {
 	ahead    []byte // the entry in front of it
 }
 
-// Look finds out who is first, if the client has waited since stamp. items returns
+// Look finds out whether the client is first, if it has waited since stamp. items returns
 // how many items there are, if it is fewer than Plenty, or else Plenty or more: the
 // client is first then, and there is no line any more.
 func (l *Line) Look(tx kv.Tx, stamp int64, items func() (int, error)) (v View, err error) {
@@ -237,7 +236,7 @@ func (l *Line) Leave(tx kv.Tx, before int64) {
 	}
 }
 
-// Open removes the line, so that all take at once. Who finds nothing comes back.
+// Open removes the line, so that all take at once. A client that finds nothing comes back.
 func (l *Line) Open(tx kv.Tx) { tx.ClearRange(l.s.keys.all(lineKind)) }
 
 // Entered is to be called when a transaction has committed that has entered the

@@ -36,13 +36,13 @@
 //     and write them as its result. A request that finds nothing gets an empty
 //     result. The client whose request is the first of all does this, and takes
 //     its own items on the spot. Each of the others watches its own request and
-//     the one in front of it: after a batch those are woken up who were served,
-//     and one of the rest, who is first now. If the first request of all stays the
+//     the one in front of it: after a batch the clients are woken up that were served,
+//     and one of the rest, which is first now. If the first request of all stays the
 //     same for Options.Takeover, since its client has died, the others fulfil.
 //  3. Collect: read and clear the own result.
-//  4. Expire: whoever fulfils first puts the items of results whose deadline has
-//     passed back under their original keys. An owner who comes late finds
-//     neither request nor result, and registers anew. One who has waited for half
+//  4. Expire: a fulfiller first puts the items of results whose deadline has
+//     passed back under their original keys. An owner that comes late finds
+//     neither request nor result, and registers anew. One that has waited for half
 //     of the time in vain puts the deadline of its request off.
 //
 // A transaction that is too large in spite of all bounds is followed by one that
@@ -60,8 +60,7 @@
 //     the other one has served it.
 //   - Collect and Expire: on the result's key, so exactly one of them gets the
 //     items.
-//   - Withdraw, when the context ends, or some of those for whom the client takes
-//     give up: on the request's key; if it has been served, the result is collected
+//   - Withdraw, when the context ends, or some of the callers give up: on the request's key; if it has been served, the result is collected
 //     instead. Then the others' request takes its place.
 //
 // # Order and fairness
@@ -97,7 +96,7 @@ import (
 )
 
 // Side is an end of a queue, with the order in which items are taken there. It
-// belongs to the request: whoever serves it keeps to it.
+// belongs to the request: a fulfiller keeps to it.
 type Side int64
 
 const (

@@ -11,15 +11,15 @@ import (
 	"github.com/conq-go/conq/kv"
 )
 
-// Callers are those for whom items are taken together.
+// Callers are the callers for which items are taken together.
 type Callers interface {
 	// Staying tells whether all of them still want what they wanted. It is called at
 	// each attempt of a transaction, and changes nothing.
 	Staying() bool
 
-	// Regroup lets those go who do not, and returns how many items the others want;
-	// if that is 0, Take returns ErrNobody. It is called when nothing is reserved for
-	// any of them, and nothing will be before it returns.
+	// Regroup lets callers go that do not, and returns how many items the others want;
+	// if that is 0, Take returns ErrNobody. It is called while nothing is reserved for
+	// any of them.
 	Regroup() (n int)
 }
 
@@ -35,10 +35,9 @@ var ErrNobody = errors.New("staging: nobody wants items")
 // transaction, and the items wait for their deadline to be put back. It must not
 // keep tx.
 //
-// callers may be nil. If some of them give up, the request is withdrawn, and, when
-// that is done, takes its place again for what the others want. Who was served
-// before that is not let go: his items, once back in the queue, would come after
-// those that others have taken meanwhile.
+// callers may be nil. If some of them give up, the request is withdrawn, and then takes its
+// place again for what the others want. Callers that were served before that are not let go:
+// their items, once back in the queue, would come after others that were taken meanwhile.
 //
 // When ctx ends, the request is withdrawn; if it has been served already, Take
 // returns the items after all. A transaction that is under way then is not given
@@ -333,8 +332,8 @@ func (t *taking[T]) done(look outlook[T]) (T, error) {
 	return look.value, nil
 }
 
-// regroup withdraws the request, unless it was served, and lets those go who have
-// given up. The request is to be registered anew, then, for the others.
+// regroup withdraws the request, unless it was served, and lets callers go that have given
+// up. The request is to be registered anew, then, for the others.
 func (t *taking[T]) regroup(ctx context.Context) (look outlook[T], err error) {
 	if t.registered {
 		look, err = t.withdraw(ctx)

@@ -18,7 +18,7 @@ type handed struct {
 }
 
 // enter starts a caller that wants so many items, and waits until it waits.
-func enter(ctx context.Context, r *Room[int], want int) *handed {
+func enter(ctx context.Context, r *List[int], want int) *handed {
 	h := new(handed)
 	go func() {
 		h.items, h.err = r.Wait(ctx, want)

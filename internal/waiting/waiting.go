@@ -1,7 +1,7 @@
 // Package waiting has callers wait for items of a queue, in order of their
 // arrival, with one look at the queue for all of them.
 //
-// The caller who has waited longest leads: it takes items for itself and those
+// The caller that has waited longest leads: it takes items for itself and the callers
 // behind it, and while there are none waits for news of the queue. When it has
 // got its own, or gives up, the next one leads. So any number of callers costs
 // one watch, and nothing while nothing happens; and there are no goroutines but
@@ -19,30 +19,29 @@ import (
 	"github.com/conq-go/conq/internal/linked"
 )
 
-// Options are the choices of a Room.
+// Options are the choices of a List.
 type Options[V any] struct {
-	// Take takes items for the callers of a party, and returns what each of the first
-	// of them gets: of those whom p.Wants returned last. If nobody gets anything, news
-	// is closed, or delivers something, when there may be items again; nothing that
-	// comes after Take has looked may be missed. An error is of those who got
-	// nothing, and means that nothing was taken for them, except as Lost tells.
+	// Take takes items for the callers of a batch, in the order of b.Wants, and returns what
+	// each of the first ones gets. If none gets anything, news is closed, or delivers
+	// something, when there may be items again, and misses nothing that comes after Take has
+	// looked. An error is for callers that got nothing, and means that nothing was taken for
+	// them, except as Lost tells.
 	//
 	// ctx has the leader's values. It ends when all those callers have given up, and
 	// when news is not needed any more.
-	Take func(ctx context.Context, p *Party[V]) (got [][]V, news <-chan error, err error)
+	Take func(ctx context.Context, b *Batch[V]) (got [][]V, news <-chan error, err error)
 
-	// Left is called when a caller returns, or panics in Take, and nobody waits any more: in
-	// its goroutine, with a stamp that is larger than those of all who came before and smaller
-	// than those of all who come later. Default: nothing is called.
+	// Left is called when a caller returns, or panics in Take, and no other one waits: in its
+	// goroutine, with a stamp between those of the callers before and after that moment.
+	// Default: nothing is called.
 	Left func(stamp int64)
 
 	// Stamp returns the time of arrival of a caller, in whatever measure. Each must be
 	// larger than the one before; calls don't overlap. Default: 0 for all.
 	Stamp func() int64
 
-	// Lost tells that after this error of Take items may be gone that were for any of
-	// the callers: then all of them get it, and otherwise only the leader. Default:
-	// none is such.
+	// Lost tells that after this error of Take items of any caller may be gone: then all of
+	// them get it, and otherwise only the leader. Default: after no error.
 	Lost func(error) bool
 
 	// Max is how many callers one Take serves. Default: 1,000.
@@ -51,42 +50,42 @@ type Options[V any] struct {
 	// Poll is how often the leader looks without news. Default: never.
 	Poll time.Duration
 
-	// Lasting tells that after a look that found nothing there is nothing until its news
-	// comes, so that those who lead next need not look before. Default: each of them looks.
+	// Lasting tells that a look that found nothing holds until its news comes, also for the
+	// next leaders. Default: each leader looks.
 	Lasting bool
 
-	// Observe is told how many wait, after each change. Default: nobody is told.
+	// Observe is called with how many callers wait, after each change. Default: nothing is called.
 	Observe func(waiting int)
 }
 
-// Room is where callers wait. It is safe for concurrent use.
+// List is the callers that wait for items of one queue. It is safe for concurrent use.
 //
 //   - Order: callers get items in the order in which they came. One enqueued item
-//     wakes the caller who gets it, and the one who leads next.
-//   - Cancellation: a context ends its own call only. A caller for whom items are
-//     being taken at that moment waits until Take asks for Party.Wants again, or
-//     returns; then it leaves, or has got items. When all for whom they are taken
-//     have given up, Take's context ends.
-//   - Errors: of Take go to the caller who leads; the next one tries again.
-//   - Items that are at hand can be given to waiters without a look: see Hold.
-type Room[V any] struct {
+//     wakes the caller that gets it, and the next leader.
+//   - Cancellation: a context ends its own call only. A caller for which items are
+//     being taken leaves when Take asks for Batch.Wants again, or returns, unless it
+//     has got items by then. When all callers of the batch have given up, Take's
+//     context ends.
+//   - Errors: of Take go to the leader; the next one tries again.
+//   - Items that are at hand can be given to callers without a look: see Hold.
+type List[V any] struct {
 	o    Options[V]
 	done chan struct{} // closed by Close
 
 	mu      sync.Mutex
 	closed  error
-	drained chan struct{}          // closed when nobody waits any more after Close
+	drained chan struct{}          // closed when no caller waits any more after Close
 	waiting linked.List[waiter[V]] // in order of arrival; the first one leads
 
 	present atomic.Int64 // how many wait
 
-	lastHeld int           // of the last party that took items
+	lastHeld int           // in the last batch
 	lastTook time.Duration // likewise
 	news     <-chan error  // of the last look, if nothing was there
 
-	// While items are being taken, or handed to those who wait:
+	// While items are being taken for a batch, or handed to it:
 	busy    bool
-	staying int // how many of those who are held have not given up
+	staying int // how many callers of it have not given up
 	giveUp  context.CancelCauseFunc
 }
 
@@ -99,11 +98,11 @@ type waiter[V any] struct {
 	lost   error         // its items may be lost
 	woken  chan struct{} // holds one: it has got items, or leads, or may leave
 
-	place linked.Place[waiter[V]] // among those who wait
+	place linked.Place[waiter[V]] // in the list
 }
 
-// Init makes r, a zero Room, an empty room.
-func (r *Room[V]) Init(o Options[V]) {
+// Init makes r, a zero List, an empty one.
+func (r *List[V]) Init(o Options[V]) {
 	if o.Max == 0 {
 		o.Max = 1000
 	}
@@ -119,20 +118,20 @@ func (r *Room[V]) Init(o Options[V]) {
 	r.o, r.done, r.drained = o, make(chan struct{}), make(chan struct{})
 }
 
-// Close has all who wait, and all who come later, return err. Items that are being
-// taken are still delivered to those for whom they are. Only the first Close counts.
-func (r *Room[V]) Close(err error) {
+// Close has all calls of Wait return err, also later ones. Items that are being taken are
+// still delivered. Only the first Close counts.
+func (r *List[V]) Close(err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.closed == nil {
 		r.closed = err
-		close(r.done) // the leader goes, and so does each that leads after it
+		close(r.done) // the leader returns, and so does each that leads after it
 		r.changed()
 	}
 }
 
-// Drained returns when nobody waits any more after Close, or with ctx's cause.
-func (r *Room[V]) Drained(ctx context.Context) error {
+// Drained returns when no caller waits any more after Close, or with ctx's cause.
+func (r *List[V]) Drained(ctx context.Context) error {
 	select {
 	case <-r.drained:
 		return nil
@@ -143,13 +142,13 @@ func (r *Room[V]) Drained(ctx context.Context) error {
 
 // changed is to be called when r.waiting or r.closed has changed, under the lock, and when all
 // that follows from that is done: Observe may panic.
-func (r *Room[V]) changed() {
+func (r *List[V]) changed() {
 	r.count()
 	r.o.Observe(r.waiting.Len())
 }
 
 // count is changed without Observe.
-func (r *Room[V]) count() {
+func (r *List[V]) count() {
 	r.present.Store(int64(r.waiting.Len()))
 	if r.closed == nil || r.waiting.Len() > 0 {
 		return
@@ -162,16 +161,16 @@ func (r *Room[V]) count() {
 }
 
 // Waiting returns how many callers wait.
-func (r *Room[V]) Waiting() int { return int(r.present.Load()) }
+func (r *List[V]) Waiting() int { return int(r.present.Load()) }
 
 // Wait returns up to want items, at least one, or an error: the cause of ctx, or
 // Take's.
-func (r *Room[V]) Wait(ctx context.Context, want int) ([]V, error) {
+func (r *List[V]) Wait(ctx context.Context, want int) ([]V, error) {
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
 	}
 	if r.o.Left != nil {
-		defer func() { // also with items: others may have left while these were taken
+		defer func() { // also with items: other callers may have left while these were taken
 			if stamp, empty := r.empty(); empty {
 				r.o.Left(stamp)
 			}
@@ -180,8 +179,8 @@ func (r *Room[V]) Wait(ctx context.Context, want int) ([]V, error) {
 	return r.wait(ctx, want)
 }
 
-// empty tells whether nobody waits, and returns a stamp of that moment.
-func (r *Room[V]) empty() (stamp int64, empty bool) {
+// empty tells whether no caller waits, and returns a stamp of that moment.
+func (r *List[V]) empty() (stamp int64, empty bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.waiting.Len() > 0 {
@@ -190,7 +189,7 @@ func (r *Room[V]) empty() (stamp int64, empty bool) {
 	return r.o.Stamp(), true
 }
 
-func (r *Room[V]) wait(ctx context.Context, want int) (got []V, err error) {
+func (r *List[V]) wait(ctx context.Context, want int) (got []V, err error) {
 	w := &waiter[V]{want: want, woken: make(chan struct{}, 1)}
 	returns := false
 	defer func() {
@@ -203,7 +202,7 @@ func (r *Room[V]) wait(ctx context.Context, want int) (got []V, err error) {
 	return got, err
 }
 
-func (r *Room[V]) waitAs(ctx context.Context, w *waiter[V]) ([]V, error) {
+func (r *List[V]) waitAs(ctx context.Context, w *waiter[V]) ([]V, error) {
 	leads, err := r.enter(w)
 	if err != nil {
 		return nil, err
@@ -235,29 +234,28 @@ func (r *Room[V]) waitAs(ctx context.Context, w *waiter[V]) ([]V, error) {
 	return nil, err
 }
 
-// result is what w has got, and whether it may leave. Others may be about to hand it
-// something.
-func (r *Room[V]) result(w *waiter[V]) (got []V, lost error, leaves bool) {
+// result is what w has got, and whether it may leave.
+func (r *List[V]) result(w *waiter[V]) (got []V, lost error, leaves bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return w.got, w.lost, w.leaves
 }
 
 // released returns when w is not held any more.
-func (r *Room[V]) released(w *waiter[V]) {
+func (r *List[V]) released(w *waiter[V]) {
 	for r.holds(w) {
 		<-w.woken // also by what came before
 	}
 }
 
-func (r *Room[V]) holds(w *waiter[V]) bool {
+func (r *List[V]) holds(w *waiter[V]) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return w.held
 }
 
 // enter adds w and tells whether it leads.
-func (r *Room[V]) enter(w *waiter[V]) (leads bool, closed error) {
+func (r *List[V]) enter(w *waiter[V]) (leads bool, closed error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.closed != nil {
@@ -271,7 +269,7 @@ func (r *Room[V]) enter(w *waiter[V]) (leads bool, closed error) {
 
 // leave removes w unless it is held or gone, and passes the lead on. It tells
 // whether w need not wait to be woken any more.
-func (r *Room[V]) leave(ctx context.Context, w *waiter[V]) bool {
+func (r *List[V]) leave(ctx context.Context, w *waiter[V]) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if w.held {
@@ -289,9 +287,8 @@ func (r *Room[V]) leave(ctx context.Context, w *waiter[V]) bool {
 	return true
 }
 
-// wantsToLeave notes that w, which is held, has given up. If all have, there is
-// nobody left to take items for.
-func (r *Room[V]) wantsToLeave(ctx context.Context, w *waiter[V]) {
+// wantsToLeave notes that w, which is held, has given up. If all of its batch have, so does Take.
+func (r *List[V]) wantsToLeave(ctx context.Context, w *waiter[V]) {
 	if w.leaves {
 		return
 	}
@@ -301,18 +298,18 @@ func (r *Room[V]) wantsToLeave(ctx context.Context, w *waiter[V]) {
 	}
 }
 
-func (r *Room[V]) passLead() {
+func (r *List[V]) passLead() {
 	if r.waiting.First() != nil {
 		r.waiting.First().woken <- struct{}{}
 	}
 }
 
 // lead takes items until w has got some.
-func (r *Room[V]) lead(ctx context.Context, w *waiter[V]) ([]V, error) {
+func (r *List[V]) lead(ctx context.Context, w *waiter[V]) ([]V, error) {
 	for {
 		err := r.isClosed()
 		if err == nil && ctx.Err() == nil {
-			err = r.turn(ctx, w)
+			err = r.look(ctx, w)
 		}
 		switch got, lost, _ := r.result(w); {
 		case got != nil || lost != nil:
@@ -326,14 +323,14 @@ func (r *Room[V]) lead(ctx context.Context, w *waiter[V]) ([]V, error) {
 }
 
 // isClosed returns the error of Close, if it was called.
-func (r *Room[V]) isClosed() error {
+func (r *List[V]) isClosed() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.closed
 }
 
-// turn takes items once. If there are none it waits until it is time to look again.
-func (r *Room[V]) turn(ctx context.Context, w *waiter[V]) error {
+// look takes items once. If there are none it waits until it is time to look again.
+func (r *List[V]) look(ctx context.Context, w *waiter[V]) error {
 	if news := r.quiet(); news != nil {
 		r.await(ctx, w, news)
 		return nil
@@ -343,7 +340,7 @@ func (r *Room[V]) turn(ctx context.Context, w *waiter[V]) error {
 	r.gather()
 	p := r.holdBehind(w, end)
 	if p == nil {
-		r.released(w) // somebody has items for it, perhaps
+		r.released(w) // it may be handed items
 		return nil
 	}
 	stop := context.AfterFunc(ctx, func() {
@@ -363,7 +360,7 @@ func (r *Room[V]) turn(ctx context.Context, w *waiter[V]) error {
 }
 
 // quiet returns the news to wait for if there is nothing to look for since the last look.
-func (r *Room[V]) quiet() <-chan error {
+func (r *List[V]) quiet() <-chan error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	select {
@@ -374,8 +371,8 @@ func (r *Room[V]) quiet() <-chan error {
 	return r.news
 }
 
-// gather lets callers come first that the last party has let go, if there were several.
-func (r *Room[V]) gather() {
+// gather lets callers come first that the last batch has let go, if there were several.
+func (r *List[V]) gather() {
 	r.mu.Lock()
 	held, took := r.lastHeld, r.lastTook
 	r.mu.Unlock()
@@ -385,7 +382,7 @@ func (r *Room[V]) gather() {
 }
 
 // await returns when it is time to look again, ctx ends, or w may have been handed items.
-func (r *Room[V]) await(ctx context.Context, w *waiter[V], news <-chan error) {
+func (r *List[V]) await(ctx context.Context, w *waiter[V], news <-chan error) {
 	var poll <-chan time.Time
 	if r.o.Poll > 0 {
 		timer := time.NewTimer(r.o.Poll)
@@ -401,15 +398,14 @@ func (r *Room[V]) await(ctx context.Context, w *waiter[V], news <-chan error) {
 	}
 }
 
-// take takes items for those who are held, and lets go of them, also when Take
-// panics.
-func (r *Room[V]) take(ctx context.Context, p *Party[V]) (news <-chan error, err error) {
+// take takes items for a batch, and lets go of its callers, also when Take panics.
+func (r *List[V]) take(ctx context.Context, p *Batch[V]) (news <-chan error, err error) {
 	var got [][]V
 	finished := false
 	began := time.Now()
 	defer func() {
 		if !finished {
-			r.abandon(p.held[0]) // the leader, who does not come back
+			r.abandon(p.held[0]) // the leader, which does not come back
 		}
 		r.took(time.Since(began), got, news)
 		r.deliver(p.held, got, err)
@@ -427,7 +423,7 @@ func (r *Room[V]) take(ctx context.Context, p *Party[V]) (news <-chan error, err
 
 // abandon has a caller leave that does not come back, as Take or Observe has panicked or ended its
 // goroutine: at once, or when it is not held any more.
-func (r *Room[V]) abandon(w *waiter[V]) {
+func (r *List[V]) abandon(w *waiter[V]) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	w.leaves = true
@@ -442,7 +438,7 @@ func (r *Room[V]) abandon(w *waiter[V]) {
 }
 
 // took notes what is to be known about the last look before another one leads.
-func (r *Room[V]) took(time time.Duration, got [][]V, news <-chan error) {
+func (r *List[V]) took(time time.Duration, got [][]V, news <-chan error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.lastTook = time
@@ -451,9 +447,9 @@ func (r *Room[V]) took(time time.Duration, got [][]V, news <-chan error) {
 	}
 }
 
-// deliver gives the first callers what they got, and lets those go who wanted to
+// deliver gives the first callers what they got, and lets callers leave that have given up
 // meanwhile. The first one is the leader itself, which needs no waking.
-func (r *Room[V]) deliver(held []*waiter[V], got [][]V, err error) {
+func (r *List[V]) deliver(held []*waiter[V], got [][]V, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.busy = false

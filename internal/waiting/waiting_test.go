@@ -13,8 +13,8 @@ import (
 )
 
 // New returns an empty room.
-func New[V any](o Options[V]) *Room[V] {
-	r := new(Room[V])
+func New[V any](o Options[V]) *List[V] {
+	r := new(List[V])
 	r.Init(o)
 	return r
 }
@@ -40,7 +40,7 @@ func (q *queue) add(items ...int) {
 	q.news = make(chan error)
 }
 
-func (q *queue) take(_ context.Context, p *Party[int]) (got [][]int, news <-chan error, err error) {
+func (q *queue) take(_ context.Context, p *Batch[int]) (got [][]int, news <-chan error, err error) {
 	wants := p.Wants()
 	if q.gate != nil {
 		<-q.gate
@@ -264,7 +264,7 @@ func TestNothingIsLost(t *testing.T) {
 var errGivenUp = errors.New("given up")
 
 // wait starts a caller and waits until it waits.
-func wait(ctx context.Context, r *Room[int]) chan error {
+func wait(ctx context.Context, r *List[int]) chan error {
 	done := make(chan error, 1)
 	go func() {
 		_, err := r.Wait(ctx, 1)
@@ -282,7 +282,7 @@ func TestContextOfAll(t *testing.T) {
 		first, cancelFirst := context.WithCancelCause(context.Background())
 		second, cancelSecond := context.WithCancelCause(context.Background())
 		var of context.Context
-		r := New(Options[int]{Take: func(ctx context.Context, p *Party[int]) ([][]int, <-chan error, error) {
+		r := New(Options[int]{Take: func(ctx context.Context, p *Batch[int]) ([][]int, <-chan error, error) {
 			if len(p.held) < 2 {
 				return q.take(ctx, p)
 			}
@@ -317,7 +317,7 @@ func TestContextOfNews(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := newQueue()
 		var all []context.Context
-		r := New(Options[int]{Take: func(ctx context.Context, p *Party[int]) ([][]int, <-chan error, error) {
+		r := New(Options[int]{Take: func(ctx context.Context, p *Batch[int]) ([][]int, <-chan error, error) {
 			for _, before := range all {
 				if before.Err() == nil {
 					t.Error("the context of an earlier call goes on")
@@ -349,7 +349,7 @@ func TestLost(t *testing.T) {
 			q := newQueue()
 			fails := false
 			r := New(Options[int]{
-				Take: func(ctx context.Context, p *Party[int]) ([][]int, <-chan error, error) {
+				Take: func(ctx context.Context, p *Batch[int]) ([][]int, <-chan error, error) {
 					if fails {
 						fails = false
 						return [][]int{{7}}, nil, errGivenUp

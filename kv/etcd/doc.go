@@ -45,11 +45,11 @@
 //
 // ClearRange and AddWriteConflict write to ranges, also where there is no key whose
 // revision could tell. Such a commit changes a marker, which all others compare,
-// and leaves the ranges in a log. Who finds the marker changed gets what is new in
+// and leaves the ranges in a log. A commit that finds the marker changed gets what is new in
 // the log with the same answer. If none of that meets what it has read, it
-// commits again, compared to the newer marker, without running its function again.
-// One in 32 who add to the log removes its oldest entries if there are more than
-// 512, and notes up to which revision. Who is older than that conflicts.
+// is sent again, compared to the newer marker, without running its function again.
+// One in 32 commits that add to the log removes its oldest entries if there are more than
+// 512, and notes up to which revision. An older transaction conflicts.
 //
 // Add is a read and a write when the transaction commits: a comparison inside of
 // the transaction tells a changed number from a conflict, and then only the
@@ -103,7 +103,7 @@
 // etcd takes 128 comparisons, 128 operations and 1.5 MiB in a transaction, unless
 // its servers are told otherwise. Of Limits.Operations, which is 128, a key or range
 // that was read takes one, a write one, and an Add two. So does each key in a range of
-// several families; and who has found more than 128 in one of one family conflicts if
+// several families; and one that has found more than 128 in one of one family conflicts if
 // any other is removed there. What is needed beside, for ranges that are cleared
 // around keys that are set, markers, or the log, goes into transactions inside of the transaction, which etcd
 // counts apart. A transaction has 1.25 MiB of keys and values; the rest of the 1.5
@@ -113,7 +113,7 @@
 //
 // # Compaction
 //
-// Until the cluster's history is compacted, whoever reads a range steps over all
+// Until the cluster's history is compacted, a read of a range steps over all
 // keys that were removed from it, a tenth of a millisecond for some hundred, and the
 // database grows. So have the servers compact often, as by
 //

@@ -11,13 +11,12 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// A key that has gone leaves no trace in its range. So who has read a range compares
-// each of the keys that he saw; or, as that costs as much again as to remove them, one
-// marker: whoever removes keys changes the marker of their family. If it was changed,
-// the commit is sent again with all the comparisons, as others may have removed
-// something else. For some time, then, who reads in that family compares the keys at
-// once. With 20 items a call and 16 consumers, dequeues went from 2.7 to 5.0 times the
-// rate of plain puts, and pops from 2.6 to 4.1.
+// A key that has gone leaves no trace in its range. So a transaction that has read a range
+// compares each of the keys that it saw there; or, as that costs as much again as to remove them,
+// one marker: a commit that removes keys changes the marker of their family. If it was changed,
+// the commit is sent again with all the comparisons, as other keys may have been removed. For
+// some time, then, commits that have read in that family compare the keys at once. With 20 items
+// a call and 16 consumers, dequeues went from 2.7 to 5.0 times the rate of plain puts.
 
 // families is how many markers there are.
 const families = 256
@@ -148,7 +147,7 @@ type marked struct {
 
 // compareMarkers returns the comparisons of markers, first that of range writes. If there
 // is room for one only, it is for all markers that there are, as they lie side by side:
-// then who removes a key, or writes to a range, is in the way, whichever it is.
+// then any key that is removed, and any range that is written to, is a conflict.
 func (c *commit) compareMarkers() []*pb.Compare {
 	l := &c.t.db.layout
 	if c.coarse {

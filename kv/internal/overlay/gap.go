@@ -8,16 +8,15 @@ import (
 )
 
 // gap is where a read found nothing, as the transaction had cleared all that was there: from
-// where it began, up to what it came to. Who takes items one by one in a transaction begins
-// there each time, and need not step over those that he has taken: so 3,000 take 13 ms, not
-// 3.4 s.
+// where it began, up to what it came to. A transaction that takes items one by one begins there
+// each time, and need not step over those that it has taken: so 3,000 take 13 ms, not 3.4 s.
 type gap struct {
 	from, to []byte
 	reverse  bool
 }
 
-// gaps are those of the reads of late, the oldest first: who takes from several queues by turns
-// has one in each.
+// gaps are those of the last reads, the oldest first: a transaction may take from several queues by
+// turns.
 type gaps []gap
 
 const mostGaps = 16

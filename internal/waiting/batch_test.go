@@ -22,7 +22,7 @@ type attempts struct {
 	go_   chan bool // false: another attempt
 }
 
-func (a *attempts) take(ctx context.Context, p *Party[int]) ([][]int, <-chan error, error) {
+func (a *attempts) take(ctx context.Context, p *Batch[int]) ([][]int, <-chan error, error) {
 	for {
 		wants := p.Wants()
 		a.wants = append(a.wants, wants)
@@ -190,7 +190,7 @@ func TestObserve(t *testing.T) {
 // A Take that finds nothing, and has no news to wait for, is an error: nobody would look again.
 func TestNoNews(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := New(Options[int]{Take: func(context.Context, *Party[int]) ([][]int, <-chan error, error) { return nil, nil, nil }})
+		r := New(Options[int]{Take: func(context.Context, *Batch[int]) ([][]int, <-chan error, error) { return nil, nil, nil }})
 		if err := <-wait(context.Background(), r); err == nil || !strings.Contains(err.Error(), "no news") {
 			t.Errorf("error %v", err)
 		}
@@ -213,7 +213,7 @@ func TestNext(t *testing.T) {
 					t.Errorf("the last one has left at %d, want %d", stamp, clock)
 				}
 			},
-			Take: func(ctx context.Context, p *Party[int]) ([][]int, <-chan error, error) {
+			Take: func(ctx context.Context, p *Batch[int]) ([][]int, <-chan error, error) {
 				got, news, err := q.take(ctx, p)
 				stamp, ok := p.Next(len(got))
 				next = append(next, fmt.Sprint(len(got), ": ", stamp, " ", ok))
@@ -255,7 +255,7 @@ func TestTakeNeverReturns(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				q := newQueue()
 				var ended atomic.Bool
-				r := New(Options[int]{Take: func(ctx context.Context, p *Party[int]) ([][]int, <-chan error, error) {
+				r := New(Options[int]{Take: func(ctx context.Context, p *Batch[int]) ([][]int, <-chan error, error) {
 					if ended.CompareAndSwap(false, true) {
 						end()
 					}
