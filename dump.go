@@ -1,58 +1,36 @@
 package conq
 
 import (
-	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"io"
 
-	"github.com/conq-go/conq/internal/layout"
-	"github.com/conq-go/conq/internal/reads"
-	"github.com/conq-go/conq/internal/stream"
+	"github.com/conq-go/conq/internal/dump"
 	"github.com/conq-go/conq/kv"
-	"github.com/conq-go/conq/tuple"
 )
 
 // DumpOptions are the options of Dump. The zero value is the default.
-type DumpOptions struct {
-	// Queues says which queues, and in which order. Each must be there; one that only
-	// another program has used, by FoundationDB's recipes, may be among them. Default,
-	// also of an empty list: all that the catalogue has, by name.
-	Queues []string
+//
+//   - Queues []string says which queues, and in which order. Each must be there; one that only
+//     another program has used, by FoundationDB's recipes, may be among them. Default,
+//     also of an empty list: all that the catalogue has, by name.
+//   - Progress func(Progress) is told how far it is, now and then and at the end of each queue,
+//     in the goroutine of the caller. It must be quick: a transaction is open. Default:
+//     nobody is told.
+type DumpOptions = dump.DumpOptions
 
-	// Progress is told how far it is, now and then and at the end of each queue, in
-	// the goroutine of the caller. It must be quick: a transaction is open. Default:
-	// nobody is told.
-	Progress func(Progress)
-}
+// Progress is how far a Dump or Load is: the Queue under way, and so far the Items of all queues
+// and the Bytes of their payloads.
+type Progress = dump.Progress
 
-// Progress is how far a Dump or Load is.
-type Progress struct {
-	Queue string // the one under way
-	Items int    // of all queues so far
-	Bytes int64  // of their payloads
-}
+// QueueReport is what was written, or loaded, of a queue: its Name and Kind, its Items and the Bytes
+// of their payloads, and whether it is Whole: then nothing of the queue is missing.
+type QueueReport = dump.QueueReport
 
-// QueueReport is what was written, or loaded, of a queue.
-type QueueReport struct {
-	Name  string
-	Kind  Kind
-	Items int
-	Bytes int64 // of their payloads
-	Whole bool  // nothing of the queue is missing
-}
-
-// DumpReport is what Dump has written.
-type DumpReport struct {
-	Queues []QueueReport
-	Items  int   // of all queues
-	Bytes  int64 // of their payloads
-
-	// Snapshots is how many snapshots were read. With 1, all of the dump is as the store
-	// was at one moment.
-	Snapshots int
-}
+// DumpReport is what Dump has written: its Queues, and the Items of all and the Bytes of their
+// payloads. Snapshots is how many snapshots were read. With 1, all of the dump is as the store was
+// at one moment.
+type DumpReport = dump.DumpReport
 
 // Dump writes queues to w, in a form that does not depend on the engine: names, kinds,
 // and items in their order, with their priorities and their payloads as the codec wrote
@@ -78,210 +56,70 @@ type DumpReport struct {
 // is missing; those of w and of the store; ctx's cause, for which a w that blocks is
 // waited for. At most one DumpOptions may be given.
 func Dump(ctx context.Context, db kv.DB, w io.Writer, opts ...DumpOptions) (DumpReport, error) {
-	d := dumper{db: db, w: w, entries: layout.Entries().Range()}
-	var err error
-	d.o, err = only(opts)
-	switch {
-	case err != nil:
-		return d.report, fmt.Errorf("conq: dump: %w", err)
-	case ctx == nil:
-		return d.report, reads.ErrContext
-	case db == nil:
-		return d.report, reads.ErrNoDB
-	case w == nil:
-		return d.report, errors.New("conq: dump: w is nil")
-	}
-	err = d.run(ctx)
-	return d.report, err
-}
-
-// dumper is a dump under way.
-type dumper struct {
-	db      kv.DB
-	w       io.Writer
-	o       DumpOptions
-	entries kv.Range // of the catalogue that have not been read
-	moved   bool     // something was done on this snapshot
-
-	stream *stream.Writer // nil until all queues are known
-	queues []*store
-	at     int    // queue under way
-	last   []byte // key of the last item that was written of it, or nil
-	told   int64  // bytes of payloads at the last Progress
-	report DumpReport
-}
-
-func (d *dumper) run(ctx context.Context) error {
-	for old := 0; ; {
-		d.moved = false
-		d.report.Snapshots++
-		err := d.db.ReadTransact(ctx, d.page)
-		switch {
-		case err == nil:
-			return d.written(d.stream.End())
-		case !reads.TooOld(err):
-			return err
-		case d.moved:
-			old = 0
-		case old == kv.MaxTooOld:
-			return err
-		default:
-			old++
-		}
-	}
-}
-
-// page writes as much as can be read on one snapshot.
-func (d *dumper) page(r kv.Reader) error {
-	if d.stream == nil {
-		if err := d.list(r); err != nil {
-			return err
-		}
-		d.begin()
-	}
-	for d.at < len(d.queues) {
-		if err := d.items(r); err != nil {
-			return err
-		}
-		if err := d.written(d.stream.EndQueue()); err != nil {
-			return err
-		}
-		d.report.Queues[d.at].Whole = true
-		d.tell()
-		d.at, d.last, d.moved = d.at+1, nil, true
-	}
-	return nil
-}
-
-// list finds out which queues there are.
-func (d *dumper) list(r kv.Reader) error {
-	if _, err := layout.ReadFormat(r); err != nil {
-		return err
-	}
-	if len(d.o.Queues) == 0 {
-		return reads.Each(r, d.entries, func(_ kv.Reader, entry kv.KeyValue) error {
-			info, err := layout.ParseEntry(entry)
-			if err != nil {
-				return err
-			}
-			d.entries.Begin = kv.After(entry.Key)
-			return d.add(info)
-		})
-	}
-	for _, name := range d.o.Queues[len(d.queues):] {
-		info, err := findQueue(r, name)
-		if err != nil {
-			return err
-		}
-		for _, other := range d.queues {
-			if other.name == name {
-				return fmt.Errorf("conq: dump: queue %q is named twice", name)
-			}
-		}
-		if err := d.add(info); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func (d *dumper) add(info Info) error {
-	s, err := readingStore(d.db, info)
+	o, err := only(opts)
 	if err != nil {
-		return err
+		return DumpReport{}, fmt.Errorf("conq: dump: %w", err)
 	}
-	d.queues, d.moved = append(d.queues, s), true
-	d.report.Queues = append(d.report.Queues, QueueReport{Name: info.Name, Kind: info.Kind})
-	return nil
+	return dump.Dump(ctx, db, w, o)
 }
 
-func (d *dumper) begin() {
-	list := make([]stream.Queue, len(d.queues))
-	for i, q := range d.report.Queues {
-		list[i] = stream.Queue{Kind: string(q.Kind), Name: q.Name}
-	}
-	d.stream = stream.NewWriter(d.w, list)
-}
+// Existing says what Load does about a queue that has items already.
+type Existing = dump.Existing
 
-func (d *dumper) written(err error) error {
+const (
+	// ExistingRefuse makes Load fail with ErrNotEmpty before it changes anything.
+	ExistingRefuse = dump.ExistingRefuse
+	// ExistingAppend puts the items behind those that are there; in a priority queue,
+	// behind those of the same priority.
+	ExistingAppend = dump.ExistingAppend
+	// ExistingReplace removes the items that are there, of each queue as its turn comes.
+	ExistingReplace = dump.ExistingReplace
+)
+
+// LoadOptions are the options of Load. The zero value is the default.
+//
+//   - Existing says what to do about queues that have items already. Default:
+//     ExistingRefuse.
+//   - DryRun bool reads all of the dump, looks at the store as Load does before it begins,
+//     and changes nothing. The report is what Load would put in. Default: false.
+//   - Progress func(Progress) is told how far it is, after each transaction, in the goroutine
+//     of the caller. Default: nobody is told.
+type LoadOptions = dump.LoadOptions
+
+// LoadReport is what Load has put in, for certain: Queues, which has each queue of the dump as far
+// as it could be read which those are, and the Items of all and the Bytes of their payloads.
+type LoadReport = dump.LoadReport
+
+// Load puts the queues of a dump into a store, of any engine: as Dump found them, their
+// items in the same order, with the same priorities and payloads, also those that were
+// split in another way. Queues that are missing are made, those without items too.
+//
+//   - First it looks at all queues of the dump, and changes nothing if one can't be
+//     loaded: it is of another kind (ErrKind), or has items (ErrNotEmpty, unless
+//     LoadOptions.Existing allows them). Others may use the store meanwhile; what they
+//     add to a queue after that comes before or between the items of the dump.
+//   - Then it puts in one queue after another, in transactions of up to 1,000 items and
+//     1 MiB, less where the engine's limits ask for it, each item exactly once whatever
+//     becomes of commits. Those who wait for items get them at once.
+//   - Nothing is put in that was not checked: what was cut off or has changed is an
+//     ErrDump, and then all items before that place are in.
+//   - If it fails on the way, the report says how many items of which queues are in. Load
+//     does not go on there when it is called again: the queue has items, so that it is an
+//     ErrNotEmpty, and nothing is ever put in twice unnoticed. Clear those queues, or use
+//     ExistingReplace. When ctx ends, or the store fails, while it is unknown whether a
+//     transaction has committed, the error is a kv.ErrCommitUnknown and names its items.
+//   - Memory: a batch, the largest payload, and the list of queues.
+//
+// Other errors: ErrFormat for a dump of a later version, or a kind of queue that this one
+// does not know; a *kv.TooLargeError for an item that is too large for the engine (see
+// Queue.Enqueue), and then all before it are in; those of r, or io.ErrNoProgress if it
+// goes on to return nothing, and of the store; ctx's cause, for which an r that blocks is
+// waited for. r is read to its end; a dump with something behind it is an ErrDump. At most
+// one LoadOptions may be given.
+func Load(ctx context.Context, db kv.DB, r io.Reader, opts ...LoadOptions) (LoadReport, error) {
+	o, err := only(opts)
 	if err != nil {
-		return fmt.Errorf("conq: dump: writing: %w", err)
+		return LoadReport{}, fmt.Errorf("conq: load: %w", err)
 	}
-	return nil
-}
-
-// items writes the items of the queue under way, from where it is.
-func (d *dumper) items(r kv.Reader) error {
-	s := d.queues[d.at]
-	all := s.span
-	if d.last != nil {
-		all.Begin = kv.After(d.last)
-	}
-	staged, err := s.stagedItems(r, all)
-	if err != nil {
-		return err
-	}
-	err = reads.Each(r, all, func(r kv.Reader, item kv.KeyValue) error {
-		for len(staged) > 0 && bytes.Compare(staged[0].key, item.Key) < 0 {
-			if err := d.stagedItem(r, staged[0]); err != nil {
-				return err
-			}
-			staged = staged[1:]
-		}
-		return d.item(r, item)
-	})
-	for _, it := range staged {
-		if err != nil {
-			return err
-		}
-		err = d.stagedItem(r, it)
-	}
-	return err
-}
-
-func (d *dumper) stagedItem(r kv.Reader, it stagedItem) error {
-	value, err := r.Get(it.at)
-	if err != nil {
-		return err
-	}
-	return d.item(r, kv.KeyValue{Key: it.key, Value: value})
-}
-
-// tellBytes is after how many bytes of payloads Progress is told anew.
-const tellBytes = 256 << 10
-
-func (d *dumper) item(r kv.Reader, item kv.KeyValue) error {
-	s := d.queues[d.at]
-	payload, err := s.payload(r, item)
-	if err != nil {
-		return err
-	}
-	var priority []byte
-	if s.priority {
-		n, err := s.integer(item.Key, 0)
-		if err != nil {
-			return s.decodeError(item.Key, err)
-		}
-		priority = tuple.AppendInt(nil, n)
-	}
-	if err := d.written(d.stream.Item(stream.Item{Priority: priority, Payload: payload})); err != nil {
-		return err
-	}
-	d.last, d.moved = item.Key, true
-	q := &d.report.Queues[d.at]
-	q.Items++
-	q.Bytes += int64(len(payload))
-	d.report.Items++
-	d.report.Bytes += int64(len(payload))
-	if d.report.Bytes-d.told > tellBytes || d.report.Items%1000 == 0 {
-		d.tell()
-	}
-	return nil
-}
-
-func (d *dumper) tell() {
-	d.told = d.report.Bytes
-	if d.o.Progress != nil {
-		d.o.Progress(Progress{d.queues[d.at].name, d.report.Items, d.report.Bytes})
-	}
+	return dump.Load(ctx, db, r, o)
 }

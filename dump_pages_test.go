@@ -77,7 +77,7 @@ func TestDumpTellsBytes(t *testing.T) {
 // What can't be read as an item of the queue, or what is staged of it, is an error; so is a queue by
 // name that can't be dumped, and then nothing is written.
 func TestDumpBroken(t *testing.T) {
-	result := tuple.AppendInt(layout.Stage("q").Bytes(), stagedResult)
+	result := tuple.AppendInt(layout.Stage("q").Bytes(), 2)
 	for _, c := range []struct {
 		plant func(db kv.DB)
 		names []string

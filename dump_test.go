@@ -16,6 +16,7 @@ import (
 	"github.com/conq-go/conq/internal/reads"
 	"github.com/conq-go/conq/kv"
 	"github.com/conq-go/conq/kv/memory"
+	"github.com/conq-go/conq/subspace"
 	"github.com/conq-go/conq/tuple"
 	"pgregory.net/rapid"
 )
@@ -258,11 +259,11 @@ func TestDumpReports(t *testing.T) {
 	noError(t, err)
 	equal(t, "report", fmt.Sprintf("%+v", report), fmt.Sprintf("%+v", DumpReport{
 		Queues: []QueueReport{
-			{"a", KindQueue, 2, 303, true}, {"b", KindPriorityQueue, 1, 1, true}, {"c", KindPriorityQueue, 0, 0, true},
+			{Name: "a", Kind: KindQueue, Items: 2, Bytes: 303, Whole: true}, {Name: "b", Kind: KindPriorityQueue, Items: 1, Bytes: 1, Whole: true}, {Name: "c", Kind: KindPriorityQueue, Items: 0, Bytes: 0, Whole: true},
 		},
 		Items: 3, Bytes: 304, Snapshots: 1,
 	}))
-	equalSlices(t, "progress", told, []Progress{{"a", 2, 303}, {"b", 3, 304}, {"c", 3, 304}})
+	equalSlices(t, "progress", told, []Progress{{Queue: "a", Items: 2, Bytes: 303}, {Queue: "b", Items: 3, Bytes: 304}, {Queue: "c", Items: 3, Bytes: 304}})
 	equal(t, "the store", fmt.Sprint(everything(t, db)), before)
 	fillQueue(t, db, "c", slices.Repeat([]Prioritized[[]byte]{{[]byte("x"), 3}}, 2500), true)
 	fillQueue(t, db, "d", []Prioritized[[]byte]{{make([]byte, 5000), 0}}, false)
@@ -270,7 +271,7 @@ func TestDumpReports(t *testing.T) {
 	noError(t, drop(Dump(t.Context(), db, io.Discard, DumpOptions{
 		Queues: []string{"c", "d"}, Progress: func(p Progress) { told = append(told, p) },
 	})))
-	equalSlices(t, "progress", told, []Progress{{"c", 1000, 1000}, {"c", 2000, 2000}, {"c", 2500, 2500}, {"d", 2501, 7500}})
+	equalSlices(t, "progress", told, []Progress{{Queue: "c", Items: 1000, Bytes: 1000}, {Queue: "c", Items: 2000, Bytes: 2000}, {Queue: "c", Items: 2500, Bytes: 2500}, {Queue: "d", Items: 2501, Bytes: 7500}})
 }
 
 // On one snapshot a dump sees nothing of what happens meanwhile, over all queues. When
@@ -334,10 +335,8 @@ func stage(t tb, db kv.DB, name string, which ...int) {
 func subspaceOf(t tb, db kv.DB, name string) []kv.KeyValue {
 	t.Helper()
 	var items []kv.KeyValue
-	s, err := readingStore(db, Info{Name: name, Kind: KindQueue, Format: 1})
-	noError(t, err)
 	for _, pair := range everything(t, db) {
-		if s.span.Contains(pair.Key) {
+		if subspace.Named(name).Contains(pair.Key) {
 			items = append(items, pair)
 		}
 	}

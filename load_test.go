@@ -14,9 +14,9 @@ import (
 	"testing/iotest"
 	"testing/synctest"
 
+	"github.com/conq-go/conq/internal/dump/stream"
 	"github.com/conq-go/conq/internal/layout"
 	"github.com/conq-go/conq/internal/reads"
-	"github.com/conq-go/conq/internal/stream"
 	"github.com/conq-go/conq/kv"
 	"github.com/conq-go/conq/kv/faulty"
 )

@@ -10,7 +10,7 @@ import (
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/conq-go/conq"
-	"github.com/conq-go/conq/internal/stream"
+	"github.com/conq-go/conq/internal/dump/stream"
 	"github.com/conq-go/conq/kv"
 	"github.com/conq-go/conq/kv/embedded"
 	"github.com/spf13/cobra"

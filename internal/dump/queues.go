@@ -1,4 +1,4 @@
-package conq
+package dump
 
 import (
 	"bytes"
@@ -6,25 +6,25 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/conq-go/conq/errs"
 	"github.com/conq-go/conq/internal/layout"
 	"github.com/conq-go/conq/kv"
 	"github.com/conq-go/conq/subspace"
 	"github.com/conq-go/conq/tuple"
 )
 
-// readingStore returns a queue for reading its items. It opens no handle, so that
-// nothing is written.
-func readingStore(db kv.DB, info Info) (*store, error) {
+// readable returns where the items of a queue are, if this version can read them.
+func readable(db kv.DB, info layout.Info) (*layout.Queue, error) {
 	if err := info.CheckReadable(); err != nil {
 		return nil, err
 	}
-	return newStore(db, info), nil
+	return layout.New(info.Name, info.Kind, db.Limits()), nil
 }
 
 // findQueue returns what a name stands for, by the catalogue or else by its items.
-func findQueue(r kv.Reader, name string) (Info, error) {
+func findQueue(r kv.Reader, name string) (layout.Info, error) {
 	if err := layout.CheckName(name); err != nil {
-		return Info{}, err
+		return layout.Info{}, err
 	}
 	info, found, err := layout.ReadEntry(r, name)
 	if err != nil || found {
@@ -37,23 +37,23 @@ func findQueue(r kv.Reader, name string) (Info, error) {
 		}
 		_, integers, err := layout.ParseAny(item.Key[len(subspace.Named(name).Bytes()):])
 		if err != nil {
-			return info, fmt.Errorf("%w: queue %q, key %x: %w", ErrDecode, name, item.Key, err)
+			return info, fmt.Errorf("%w: queue %q, key %x: %w", errs.ErrDecode, name, item.Key, err)
 		}
-		info.Kind = KindQueue
+		info.Kind = layout.KindQueue
 		if integers == 2 {
-			info.Kind = KindPriorityQueue
+			info.Kind = layout.KindPriorityQueue
 		}
 		return info, nil
 	}
-	return info, fmt.Errorf("%w: %q", ErrNoQueue, name)
+	return info, fmt.Errorf("%w: %q", errs.ErrNoQueue, name)
 }
 
 // hasItems tells whether a queue has items, staged ones too.
-func (s *store) hasItems(r kv.Reader) (bool, error) {
-	for _, err := range r.Range(s.span, kv.RangeOptions{Limit: 1, KeysOnly: true}) {
+func hasItems(r kv.Reader, q *layout.Queue) (bool, error) {
+	for _, err := range r.Range(q.Items, kv.RangeOptions{Limit: 1, KeysOnly: true}) {
 		return err == nil, err
 	}
-	staged, err := s.stagedItems(r, s.span)
+	staged, err := stagedItems(r, q, q.Items)
 	return len(staged) > 0, err
 }
 
@@ -64,8 +64,8 @@ type stagedItem struct{ at, key []byte } // where its value is; where it was in 
 const stagedResult = 2
 
 // stagedItems returns those that were in a part of the queue, by their keys there.
-func (s *store) stagedItems(r kv.Reader, in kv.Range) ([]stagedItem, error) {
-	space := layout.Stage(s.name).Bytes()
+func stagedItems(r kv.Reader, q *layout.Queue, in kv.Range) ([]stagedItem, error) {
+	space := layout.Stage(q.Name).Bytes()
 	var items []stagedItem
 	results := kv.PrefixRange(tuple.AppendInt(space, stagedResult))
 	for pair, err := range r.Range(results, kv.RangeOptions{KeysOnly: true}) {
@@ -74,14 +74,14 @@ func (s *store) stagedItems(r kv.Reader, in kv.Range) ([]stagedItem, error) {
 		}
 		elems, err := tuple.Unpack(pair.Key[len(space):])
 		if err != nil {
-			return nil, s.decodeError(pair.Key, err)
+			return nil, q.DecodeError(pair.Key, err)
 		}
 		if len(elems) != 4 { // (2, op) is the result's own
 			continue
 		}
 		key, ok := elems[3].([]byte)
-		if !ok || !s.span.Contains(key) {
-			return nil, s.decodeError(pair.Key, errors.New("it is that of a staged item, and does not hold the item's own"))
+		if !ok || !q.Items.Contains(key) {
+			return nil, q.DecodeError(pair.Key, errors.New("it is that of a staged item, and does not hold the item's own"))
 		}
 		if in.Contains(key) {
 			items = append(items, stagedItem{pair.Key, key})

@@ -1,4 +1,4 @@
-package conq
+package dump
 
 import (
 	"context"
@@ -6,10 +6,11 @@ import (
 	"fmt"
 	"io"
 
+	"github.com/conq-go/conq/errs"
+	"github.com/conq-go/conq/internal/dump/stream"
 	"github.com/conq-go/conq/internal/handle"
 	"github.com/conq-go/conq/internal/layout"
 	"github.com/conq-go/conq/internal/reads"
-	"github.com/conq-go/conq/internal/stream"
 	"github.com/conq-go/conq/kv"
 )
 
@@ -49,51 +50,21 @@ type LoadReport struct {
 	Bytes  int64 // of their payloads
 }
 
-// Load puts the queues of a dump into a store, of any engine: as Dump found them, their
-// items in the same order, with the same priorities and payloads, also those that were
-// split in another way. Queues that are missing are made, those without items too.
-//
-//   - First it looks at all queues of the dump, and changes nothing if one can't be
-//     loaded: it is of another kind (ErrKind), or has items (ErrNotEmpty, unless
-//     LoadOptions.Existing allows them). Others may use the store meanwhile; what they
-//     add to a queue after that comes before or between the items of the dump.
-//   - Then it puts in one queue after another, in transactions of up to 1,000 items and
-//     1 MiB, less where the engine's limits ask for it, each item exactly once whatever
-//     becomes of commits. Those who wait for items get them at once.
-//   - Nothing is put in that was not checked: what was cut off or has changed is an
-//     ErrDump, and then all items before that place are in.
-//   - If it fails on the way, the report says how many items of which queues are in. Load
-//     does not go on there when it is called again: the queue has items, so that it is an
-//     ErrNotEmpty, and nothing is ever put in twice unnoticed. Clear those queues, or use
-//     ExistingReplace. When ctx ends, or the store fails, while it is unknown whether a
-//     transaction has committed, the error is a kv.ErrCommitUnknown and names its items.
-//   - Memory: a batch, the largest payload, and the list of queues.
-//
-// Other errors: ErrFormat for a dump of a later version, or a kind of queue that this one
-// does not know; a *kv.TooLargeError for an item that is too large for the engine (see
-// Queue.Enqueue), and then all before it are in; those of r, or io.ErrNoProgress if it
-// goes on to return nothing, and of the store; ctx's cause, for which an r that blocks is
-// waited for. r is read to its end; a dump with something behind it is an ErrDump. At most
-// one LoadOptions may be given.
-func Load(ctx context.Context, db kv.DB, r io.Reader, opts ...LoadOptions) (LoadReport, error) {
-	l := loader{ctx: ctx, db: db}
-	var err error
-	l.o, err = only(opts)
+// Load is conq.Load.
+func Load(ctx context.Context, db kv.DB, r io.Reader, o LoadOptions) (LoadReport, error) {
 	switch {
-	case err != nil:
-		return l.report, fmt.Errorf("conq: load: %w", err)
 	case ctx == nil:
-		return l.report, reads.ErrContext
+		return LoadReport{}, reads.ErrContext
 	case db == nil:
-		return l.report, reads.ErrNoDB
+		return LoadReport{}, reads.ErrNoDB
 	case r == nil:
-		return l.report, errors.New("conq: load: r is nil")
-	case l.o.Existing < ExistingRefuse || l.o.Existing > ExistingReplace:
-		return l.report, fmt.Errorf("conq: LoadOptions.Existing is %d: it can be ExistingRefuse, ExistingAppend or ExistingReplace", l.o.Existing)
+		return LoadReport{}, errors.New("conq: load: r is nil")
+	case o.Existing < ExistingRefuse || o.Existing > ExistingReplace:
+		return LoadReport{}, fmt.Errorf("conq: LoadOptions.Existing is %d: it can be ExistingRefuse, ExistingAppend or ExistingReplace", o.Existing)
 	}
-	l.bounds = newLoadBounds(db.Limits())
+	l := loader{ctx: ctx, db: db, o: o, bounds: newLoadBounds(db.Limits())}
 	l.stream = stream.NewReader(r, l.bounds.payload)
-	err = l.run()
+	err := l.run()
 	return l.report, err
 }
 
@@ -117,10 +88,10 @@ func (l *loader) run() error {
 		return l.unreadable(err)
 	}
 	for _, q := range queues {
-		l.report.Queues = append(l.report.Queues, QueueReport{Name: q.Name, Kind: Kind(q.Kind)})
+		l.report.Queues = append(l.report.Queues, QueueReport{Name: q.Name, Kind: layout.Kind(q.Kind)})
 	}
 	for _, q := range l.report.Queues {
-		if err := l.check(Info{Name: q.Name, Kind: q.Kind, Format: layout.QueueFormat}); err != nil {
+		if err := l.check(layout.Info{Name: q.Name, Kind: q.Kind, Format: layout.QueueFormat}); err != nil {
 			return err
 		}
 	}
@@ -135,11 +106,11 @@ func (l *loader) run() error {
 }
 
 // check returns the error for a queue that can't be loaded, or nil.
-func (l *loader) check(info Info) error {
+func (l *loader) check(info layout.Info) error {
 	if err := layout.CheckName(info.Name); err != nil {
-		return fmt.Errorf("%w: %w", ErrDump, err)
+		return fmt.Errorf("%w: %w", errs.ErrDump, err)
 	}
-	s, err := readingStore(l.db, info)
+	q, err := readable(l.db, info)
 	if err != nil {
 		return err
 	}
@@ -149,18 +120,18 @@ func (l *loader) check(info Info) error {
 		}
 		there, err := findQueue(r, info.Name)
 		switch {
-		case errors.Is(err, ErrNoQueue):
+		case errors.Is(err, errs.ErrNoQueue):
 			return nil
 		case err != nil:
 			return err
 		case there.Kind != info.Kind: // of another program, so not in the catalogue
-			return fmt.Errorf("%w: %q is a %s, not a %s", ErrKind, info.Name, there.Kind, info.Kind)
+			return fmt.Errorf("%w: %q is a %s, not a %s", errs.ErrKind, info.Name, there.Kind, info.Kind)
 		case l.o.Existing != ExistingRefuse:
 			return nil
 		}
-		some, err := s.hasItems(r)
+		some, err := hasItems(r, q)
 		if err == nil && some {
-			err = fmt.Errorf("%w: %q has items", ErrNotEmpty, info.Name)
+			err = fmt.Errorf("%w: %q has items", errs.ErrNotEmpty, info.Name)
 		}
 		return err
 	})
@@ -280,9 +251,9 @@ func (l *loader) unreadable(err error) error {
 	var long *stream.TooLongError
 	switch {
 	case errors.Is(err, stream.ErrBroken):
-		return fmt.Errorf("%w: %w", ErrDump, err)
+		return fmt.Errorf("%w: %w", errs.ErrDump, err)
 	case errors.Is(err, stream.ErrVersion):
-		return fmt.Errorf("%w: %w", ErrFormat, err)
+		return fmt.Errorf("%w: %w", errs.ErrFormat, err)
 	case errors.As(err, &long):
 		return fmt.Errorf("conq: load: queue %q: item %d of the dump: %w", long.Queue, long.Item,
 			&kv.TooLargeError{What: "item", Size: long.Size, Limit: long.Limit, Unit: "bytes"})

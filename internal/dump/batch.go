@@ -1,14 +1,14 @@
-package conq
+package dump
 
 import (
 	"context"
 	"errors"
 	"math"
 
+	"github.com/conq-go/conq/internal/dump/stream"
 	"github.com/conq-go/conq/internal/handle"
 	"github.com/conq-go/conq/internal/layout"
 	"github.com/conq-go/conq/internal/reads"
-	"github.com/conq-go/conq/internal/stream"
 	"github.com/conq-go/conq/kv"
 	"github.com/conq-go/conq/recipe"
 	"github.com/conq-go/conq/tuple"
@@ -74,7 +74,7 @@ func (b *loadBatch) add(it handle.Item, cost loadCost) {
 
 // value returns an item of the stream as what is put into the queue under way.
 func (l *loader) value(item stream.Item) (handle.Item, error) {
-	if l.queue.Kind == KindQueue {
+	if l.queue.Kind == layout.KindQueue {
 		if len(item.Priority) > 0 {
 			return handle.Item{}, l.stream.Broken("an item of a %s has a priority", l.queue.Kind)
 		}
@@ -107,7 +107,7 @@ func (l *loader) open() (err error) {
 		if l.ctx.Err() != nil {
 			return context.Cause(l.ctx)
 		}
-		o := Options{NoCombining: true, Staging: StagingNever} // one caller, which takes nothing
+		o := handle.Options{NoCombining: true, Staging: handle.StagingNever} // one caller, which takes nothing
 		l.target, err = handle.Open(l.db, l.queue.Name, l.queue.Kind, nil, o)
 		if !reads.TooOld(err) && !errors.Is(err, kv.ErrCommitUnknown) {
 			break
