@@ -18,8 +18,8 @@ import (
 type adder struct {
 	s        *store
 	combines bool
-	meeting  meeting // of the lane, which runs one batch at a time
-	hands    []hand  // the ends where its items are taken
+	gather   gathering   // of the lane, which runs one batch at a time
+	ends     []consumers // where its items are taken
 	lane     combine.Combiner[[]Item, struct{}]
 }
 
@@ -32,9 +32,9 @@ const (
 func (a *adder) init(s *store, o Options, ends []*taker) {
 	a.s, a.combines = s, !o.NoCombining
 	for _, t := range ends {
-		a.hands = append(a.hands, t)
+		a.ends = append(a.ends, t)
 	}
-	a.meeting = meeting{hands: a.hands, waits: true}
+	a.gather = gathering{ends: a.ends, waits: true}
 	a.lane.Init(combine.Options[[]Item, struct{}]{
 		Run:      a.run,
 		Size:     a.weight(),
@@ -49,7 +49,7 @@ func (s *store) maxCombined() int { return min(maxCombinedBytes, s.maxItem()) }
 // weight returns what a call counts towards maxCombined: its bytes; or, where the engine limits
 // operations and the call needs a larger part of those, that part of maxCombined.
 func (a *adder) weight() func([]Item) int {
-	each := a.s.keySize()
+	each := a.s.space.KeySize()
 	operation := 0
 	if n := a.s.limits.Operations; n > 0 {
 		operation = a.s.maxCombined() / max(1, n-otherOperations)
@@ -73,7 +73,7 @@ func (a *adder) serve(ctx context.Context, items []Item) error {
 }
 
 // ofBatch returns the error of a call that shared its batch. If that has panicked, as it may in
-// Options.Observe, only the caller who led it sees the panic; the others don't know what was done.
+// Options.Observe, only the caller that led it sees the panic; the others don't know what was done.
 func ofBatch(err error) error {
 	if errors.Is(err, combine.ErrPanicked) {
 		return fmt.Errorf("%w: %w", kv.ErrCommitUnknown, err)
@@ -82,7 +82,7 @@ func ofBatch(err error) error {
 }
 
 func (a *adder) addAlone(ctx context.Context, items []Item) error {
-	return a.transact(ctx, &adding{adder: a, items: items, meeting: &meeting{hands: a.hands}})
+	return a.transact(ctx, &adding{adder: a, items: items, gather: &gathering{ends: a.ends}})
 }
 
 // adding is the calls that one transaction serves. A caller that gives up leaves it before the
@@ -92,8 +92,8 @@ type adding struct {
 	calls    []*addCall // none without combining
 	items    []Item
 	attempts int
-	meeting  *meeting
-	offer    *offer // to those who wait, or nil
+	gather   *gathering
+	offer    *offer // to callers that wait, or nil
 	left     []Item // what they don't get
 }
 
@@ -111,7 +111,7 @@ func (b *adding) add(tx kv.Tx) (struct{}, error) {
 	return struct{}{}, b.adder.s.add(tx, b.left)
 }
 
-// handOver deals items to those who wait, in the first attempt.
+// handOver deals items to callers that wait, in the first attempt.
 func (b *adding) handOver(tx kv.Tx) (err error) {
 	b.left = b.items
 	switch {
@@ -129,7 +129,7 @@ func (b *adding) handOver(tx kv.Tx) (err error) {
 func (a *adder) run(calls []*addCall) {
 	ctx, cancel := combine.Context(calls)
 	defer cancel()
-	b := &adding{adder: a, calls: calls, meeting: &a.meeting}
+	b := &adding{adder: a, calls: calls, gather: &a.gather}
 	b.merge()
 	err := a.transact(ctx, b)
 	if len(b.calls) > 1 && mayBeOfOne(err) {
@@ -164,8 +164,8 @@ func (b *adding) merge() {
 	}
 }
 
-// attend lets those go who have given up, unless what they add may be there already.
-// It returns false if nobody is left.
+// attend lets callers go that have given up, unless what they add may be there already.
+// It returns false if none is left.
 func (b *adding) attend(tx kv.Tx) bool {
 	b.attempts++
 	if b.attempts == 1 || len(b.calls) == 0 || kv.Unsettled(tx) {
@@ -203,7 +203,7 @@ func ownError(ctx context.Context, err error) error {
 }
 
 func (a *adder) transact(ctx context.Context, b *adding) error {
-	offer, there := b.meeting.meet(len(b.items))
+	offer, there := b.gather.offer(len(b.items))
 	if !there {
 		return a.do(ctx, b)
 	}
@@ -216,7 +216,7 @@ func (a *adder) transact(ctx context.Context, b *adding) error {
 		}()
 	}
 	err = a.do(ctx, b)
-	b.meeting.met(time.Since(began), err == nil && len(b.left) < len(b.items), len(b.left) > 0)
+	b.gather.note(time.Since(began), err == nil && len(b.left) < len(b.items), len(b.left) > 0)
 	return err
 }
 

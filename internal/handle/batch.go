@@ -8,18 +8,18 @@ import (
 	"github.com/conq-go/conq/kv"
 )
 
-// demand is what a call wants: up to n items, or what those want who wait in a room.
+// demand is what a call wants: up to n items, or what callers want that wait.
 type demand struct {
-	n     int
-	party *party
-	wants []int // of the party, when it was asked last
+	n       int
+	waiters *waiters
+	wants   []int // of those, when they were asked last
 }
 
-// party is callers that wait for items.
-type party = waiting.Batch[Item]
+// waiters are callers that wait for items; the first leads them.
+type waiters = waiting.Batch[Item]
 
-// takeCall is a call that takes, or a party of calls that wait. It gets a share, or those of
-// the first of the party.
+// takeCall is a call that takes, or that of a leader for callers that wait. It gets a share, or those
+// of the first of them.
 type takeCall = combine.Call[demand, []share]
 
 // batch is the calls that one transaction serves. A caller that gives up leaves it before the
@@ -36,7 +36,7 @@ func (b *batch) attendIn(tx kv.Tx) bool { return kv.Unsettled(tx) || b.attend() 
 // Staying implements staging.Callers.
 func (b *batch) Staying() bool {
 	return !slices.ContainsFunc(b.calls, func(c *takeCall) bool {
-		return c.Context.Err() != nil || c.Request.party != nil && !c.Request.party.Staying()
+		return c.Context.Err() != nil || c.Request.waiters != nil && !c.Request.waiters.Staying()
 	})
 }
 
@@ -48,12 +48,12 @@ func (b *batch) Regroup() int {
 	return sum(b.wants)
 }
 
-// attend lets those go who have given up, and finds out what the others want. It
-// returns false if nobody is left to be served.
+// attend lets callers go that have given up, and finds out what the others want. It
+// returns false if none is left to be served.
 func (b *batch) attend() bool {
 	for _, c := range b.calls {
-		if c.Request.party != nil {
-			c.Request.wants = c.Request.party.Wants()
+		if c.Request.waiters != nil {
+			c.Request.wants = c.Request.waiters.Wants()
 		}
 	}
 	if slices.ContainsFunc(b.calls, leaderless) {
@@ -69,7 +69,7 @@ func (b *batch) attend() bool {
 	b.calls = combine.Attend(b.calls)
 	b.wants = make([]int, 0, len(b.calls))
 	for _, c := range b.calls {
-		if c.Request.party != nil {
+		if c.Request.waiters != nil {
 			b.wants = append(b.wants, c.Request.wants...)
 		} else {
 			b.wants = append(b.wants, c.Request.n)
@@ -78,16 +78,16 @@ func (b *batch) attend() bool {
 	return len(b.calls) > 0
 }
 
-// leaderless tells whether the leader of a party has given up: the next one comes with a new call.
-func leaderless(c *takeCall) bool { return c.Request.party != nil && c.Request.wants == nil }
+// leaderless tells whether the leader of callers that wait has given up: the next one comes with a new call.
+func leaderless(c *takeCall) bool { return c.Request.waiters != nil && c.Request.wants == nil }
 
 // deliver gives the first calls their shares, and lets them go if there are others
-// who need another transaction.
+// that need another transaction.
 func (b *batch) deliver(shares []share) {
 	served := b.calls
 	for len(shares) > 0 && len(b.calls) > 0 {
 		c, n := b.calls[0], 1
-		if c.Request.party != nil {
+		if c.Request.waiters != nil {
 			n = min(len(c.Request.wants), len(shares))
 		}
 		c.Result = shares[:n:n]

@@ -18,7 +18,7 @@ const (
 )
 
 // otherOperations is the most that a transaction of a handle writes beside items: what
-// makes it exactly once, its place in the line of those who wait, and the entries of dead
+// makes it exactly once, its place in the line of waiters, and the entries of dead
 // ones there.
 const otherOperations = 16
 
@@ -69,7 +69,7 @@ func (s *store) gather(r kv.Reader, side staging.Side, b *budget) (items []kv.Ke
 		if err != nil {
 			return nil, err
 		}
-		if !b.spend(item, s.keys(item.Key)) && len(items) > 0 {
+		if !b.spend(item, s.space.Keys(item.Key)) && len(items) > 0 {
 			break
 		}
 		if items = append(items, item); !b.left() {

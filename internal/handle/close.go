@@ -29,12 +29,12 @@ func (s *store) closedError() error { return fmt.Errorf("%w: queue %q", errs.Err
 // close has calls that wait, and all that come later, return err.
 func (t *taker) close(err error) {
 	t.lane.Close(err)
-	t.room.Close(err)
+	t.list.Close(err)
 }
 
-// drain returns when nobody waits any more.
+// drain returns when no caller waits any more.
 func (t *taker) drain(ctx context.Context) error {
-	if err := t.room.Drained(ctx); err != nil {
+	if err := t.list.Drained(ctx); err != nil {
 		return err
 	}
 	if t.line == nil {
@@ -45,7 +45,7 @@ func (t *taker) drain(ctx context.Context) error {
 }
 
 // Close ends the handle, and not the store: first it takes on no more calls; then it waits for
-// those that wait, which it has told to go.
+// the calls that wait, which it has told to go.
 func (h *Handle) Close() error {
 	if h == nil {
 		return errUnopened

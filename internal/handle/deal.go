@@ -99,17 +99,17 @@ func (t *taker) takeIn(tx kv.Tx, wants []int, how strictness, a *takeAttempt) ([
 		return nil, err
 	}
 	for _, item := range taken {
-		t.s.clear(tx, item.Key)
+		t.s.space.Clear(tx, item.Key)
 	}
 	return shares, nil
 }
 
 // find reads the first items, and conflicts on what was read. It reads a snapshot and adds
 // the conflicts by hand, since what it returns may depend on less than it has read. It
-// serves the first of the callers, each of whom wants so many items: as many as fit into a
+// serves the first of the callers, each of which wants so many items: as many as fit into a
 // transaction, and at least one.
 //
-// A caller who is told that there is nothing must be right at the commit, and with exact
+// A caller that is told that there is nothing must be right at the commit, and with exact
 // also one that gets fewer than it wanted. Otherwise it is as if the transaction had run
 // just before the item that came meanwhile. So consumers of a queue that is nearly empty
 // do not conflict with its producers.
@@ -128,7 +128,7 @@ func (t *taker) find(tx kv.Tx, wants []int, how strictness, a *takeAttempt) (sha
 	if err != nil || len(pairs) == 0 && how == waits {
 		return nil, nil, err
 	}
-	covered := []kv.Range{t.s.span}
+	covered := []kv.Range{t.s.space.Items}
 	if len(pairs) > 0 && !d.empty && (how != exact || !b.left() || d.failed != nil) {
 		covered = t.s.orders[t.side].Covered(pairs[max(d.taken, 1)-1].Key)
 	}

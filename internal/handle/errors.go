@@ -12,8 +12,8 @@ var (
 	errUnopened = errors.New("conq: queue was not opened: use OpenQueue or OpenPriorityQueue")
 	errNoTx     = errors.New("conq: In was given no transaction")
 
-	// errNobody ends a transaction of which nobody is left: its callers have given up, or were
-	// left to the next batch. So nobody gets it.
+	// errNobody ends a transaction of which no caller is left: all have given up, or were left
+	// to the next batch. So none gets it.
 	errNobody = errors.New("conq: nobody is there to be served")
 )
 

@@ -11,8 +11,8 @@ import (
 	"github.com/conq-go/conq/kv"
 )
 
-// fakeHand is an end where nobody waits for so many looks, or ever.
-type fakeHand struct {
+// fakeConsumers is an end where nobody waits for so many looks, or ever.
+type fakeConsumers struct {
 	crowd   int  // how many are expected
 	comes   int  // after so many looks; never if negative
 	taking_ bool // items are being taken
@@ -21,10 +21,10 @@ type fakeHand struct {
 	looks, held, taken int
 }
 
-func (h *fakeHand) expected(n int, handed bool) int { return h.crowd }
-func (h *fakeHand) taking() bool                    { return h.taking_ }
-func (h *fakeHand) level() int64                    { return int64(1000 - h.taken) }
-func (h *fakeHand) free() int {
+func (h *fakeConsumers) expected(n int, handed bool) int { return h.crowd }
+func (h *fakeConsumers) taking() bool                    { return h.taking_ }
+func (h *fakeConsumers) level() int64                    { return int64(1000 - h.taken) }
+func (h *fakeConsumers) free() int {
 	if h.looks == 1 {
 		h.taken += h.takes
 	}
@@ -34,7 +34,7 @@ func (h *fakeHand) free() int {
 	return h.crowd
 }
 
-func (h *fakeHand) hold(int) *offer {
+func (h *fakeConsumers) hold(int) *offer {
 	if h.held++; h.comes < 0 {
 		return nil
 	}
@@ -43,34 +43,34 @@ func (h *fakeHand) hold(int) *offer {
 
 // Who adds looks once if those are there who are expected, waits for them if they come, and
 // does so less and less often if they don't.
-func TestMeeting(t *testing.T) {
+func TestGather(t *testing.T) {
 	const batches = 2000
 	for _, c := range []struct {
 		name       string
-		hand       fakeHand
+		hand       fakeConsumers
 		alone      bool
 		least      int // looks, in all batches
 		most       int
 		offered    bool
 		mostWaited int // batches in which there was more than one look
 	}{
-		{"nobody is expected", fakeHand{}, false, 0, 0, false, 0},
-		{"they are there", fakeHand{crowd: 3}, false, batches, batches, true, 0},
-		{"they come", fakeHand{crowd: 3, comes: 5}, false, 6 * batches, 6 * batches, true, batches},
-		{"they never come", fakeHand{crowd: 3, comes: -1}, false, batches, 1e9, false, 30},
-		{"they never come, and take", fakeHand{crowd: 3, comes: -1, taking_: true}, false, batches, 1e9, false, 30},
-		{"without batches", fakeHand{crowd: 3, comes: 5}, true, batches, batches, true, 0},
+		{"nobody is expected", fakeConsumers{}, false, 0, 0, false, 0},
+		{"they are there", fakeConsumers{crowd: 3}, false, batches, batches, true, 0},
+		{"they come", fakeConsumers{crowd: 3, comes: 5}, false, 6 * batches, 6 * batches, true, batches},
+		{"they never come", fakeConsumers{crowd: 3, comes: -1}, false, batches, 1e9, false, 30},
+		{"they never come, and take", fakeConsumers{crowd: 3, comes: -1, taking_: true}, false, batches, 1e9, false, 30},
+		{"without batches", fakeConsumers{crowd: 3, comes: 5}, true, batches, batches, true, 0},
 	} {
 		inBubble(t, c.name, func(t *testing.T) {
 			h := c.hand
-			m := meeting{hands: []hand{&h}, waits: !c.alone}
+			g := gathering{ends: []consumers{&h}, waits: !c.alone}
 			looks, waited := 0, 0
 			for range batches {
 				h.looks = 0
-				o, there := m.meet(10)
+				o, there := g.offer(10)
 				testkit.Equal(t, "offered", o != nil, c.offered)
 				testkit.Equal(t, "there", there, c.hand.crowd > 0)
-				m.met(cheapWrite, o != nil, o == nil)
+				g.note(cheapWrite, o != nil, o == nil)
 				if looks += h.looks; h.looks > 1 {
 					waited++
 				}
@@ -83,44 +83,44 @@ func TestMeeting(t *testing.T) {
 }
 
 // They come again after they were long away, and are waited for again.
-func TestMeetingAgain(t *testing.T) { inBubble(t, "", meetingAgain) }
+func TestGatherAgain(t *testing.T) { inBubble(t, "", gatherAgain) }
 
 // inBubble runs a test while the clock stands still, so that only looks count.
 func inBubble(t *testing.T, name string, test func(t *testing.T)) {
 	t.Run(name, func(t *testing.T) { synctest.Test(t, test) })
 }
 
-func meetingAgain(t *testing.T) {
-	h := fakeHand{crowd: 1, comes: -1}
-	m := meeting{hands: []hand{&h}, waits: true}
+func gatherAgain(t *testing.T) {
+	h := fakeConsumers{crowd: 1, comes: -1}
+	g := gathering{ends: []consumers{&h}, waits: true}
 	for range 1000 {
-		m.meet(10)
+		g.offer(10)
 	}
 	h.comes = 2
 	waited := 0
 	for range 1000 {
 		h.looks = 0
-		if m.meet(10); h.looks > 1 {
+		if g.offer(10); h.looks > 1 {
 			waited++
 		}
 	}
-	if waited < 1000-1<<mostRest {
+	if waited < 1000-1<<mostSkip {
 		t.Errorf("waited %d times in 1000 batches", waited)
 	}
 }
 
 // Those who take more than is added will be there in the end, and so are waited for. Those who
 // take no more are not.
-func TestMeetingLess(t *testing.T) {
+func TestGatherLess(t *testing.T) {
 	const batches, n = 30, 10
 	for takes, mostWaited := range map[int]int{n: batches / 2, n + 1: batches} {
 		inBubble(t, fmt.Sprintf("taken: %d", takes), func(t *testing.T) {
-			h := fakeHand{crowd: 3, comes: -1, taking_: true, takes: takes}
-			m := meeting{hands: []hand{&h}, waits: true}
+			h := fakeConsumers{crowd: 3, comes: -1, taking_: true, takes: takes}
+			g := gathering{ends: []consumers{&h}, waits: true}
 			waited := 0
 			for range batches {
 				h.looks = 0
-				if m.meet(n); h.looks > 1 {
+				if g.offer(n); h.looks > 1 {
 					waited++
 				}
 			}
@@ -155,15 +155,15 @@ func TestExpected(t *testing.T) {
 
 // A single item that is written in no time is not handed over; others are, and so is one of
 // which that is not known.
-func TestMeetingCheap(t *testing.T) {
+func TestGatherCheap(t *testing.T) {
 	for _, c := range []struct {
 		n       int
 		took    time.Duration
 		offered bool
 	}{{1, 0, true}, {1, cheapWrite - 1, false}, {1, cheapWrite, true}, {2, cheapWrite - 1, true}} {
-		h := fakeHand{crowd: 1}
-		m := meeting{hands: []hand{&h}, waits: true, took: c.took}
-		o, _ := m.meet(c.n)
+		h := fakeConsumers{crowd: 1}
+		g := gathering{ends: []consumers{&h}, waits: true, took: c.took}
+		o, _ := g.offer(c.n)
 		testkit.Equal(t, "offered", o != nil, c.offered)
 	}
 }

@@ -10,8 +10,6 @@ import (
 	"github.com/conq-go/conq/internal/reads"
 	"github.com/conq-go/conq/internal/staging"
 	"github.com/conq-go/conq/kv"
-	"github.com/conq-go/conq/recipe"
-	"github.com/conq-go/conq/subspace"
 )
 
 // End is an end of a queue where items are taken.
@@ -44,20 +42,17 @@ func Open(db kv.DB, name string, kind layout.Kind, decode func([]byte) (any, err
 }
 
 func (h *Handle) openEnds(ctx context.Context, kind layout.Kind, o Options) error {
-	items, sides := subspace.Named(h.name), []staging.Side{staging.Front}
-	if kind == layout.KindQueue {
-		q := recipe.NewQueue(items, o.Random)
-		h.algorithm = fifo{q}
-		h.orders = []recipe.Order{staging.Front: q.Order(), staging.Back: q.Order(), staging.BackFIFO: q.Order()}
-	} else {
-		p, fifo := recipe.NewPriorityQueue(items, o.Random, recipe.LastPushed), recipe.NewPriorityQueue(items, o.Random, recipe.FirstPushed)
-		h.algorithm = prioritized{p}
-		h.orders = []recipe.Order{staging.Front: p.MinOrder(), staging.Back: p.MaxOrder(), staging.BackFIFO: fifo.MaxOrder()}
-		if sides = append(sides, staging.Back); o.FIFOTies {
-			sides[Back] = staging.BackFIFO
-		}
+	sides := []staging.Side{staging.Front}
+	switch {
+	case kind == layout.KindQueue:
+		h.algorithm, h.orders = newFIFO(h.name, o.Random)
+	case o.FIFOTies:
+		h.algorithm, h.orders = newPrioritized(h.name, o.Random)
+		sides = append(sides, staging.BackFIFO)
+	default:
+		h.algorithm, h.orders = newPrioritized(h.name, o.Random)
+		sides = append(sides, staging.Back)
 	}
-	h.span = h.algorithm.Range()
 	if err := h.openStage(ctx, o); err != nil {
 		return err
 	}
@@ -153,7 +148,7 @@ func (h *Handle) Len(ctx context.Context) (int, error) {
 	return h.length(ctx)
 }
 
-// Clear removes all items, those that are staged and not collected, too.
+// Clear removes all items, also those that are staged and not collected.
 func (h *Handle) Clear(ctx context.Context) error {
 	if err := h.readyFor(ctx); err != nil {
 		return err
@@ -164,7 +159,7 @@ func (h *Handle) Clear(ctx context.Context) error {
 	return err
 }
 
-// Reclaim puts staged items back that nobody has collected in time.
+// Reclaim puts staged items back that were not collected in time.
 func (h *Handle) Reclaim(ctx context.Context) error {
 	if err := h.readyFor(ctx); err != nil {
 		return err
@@ -182,7 +177,7 @@ func (h *Handle) All(ctx context.Context) iter.Seq2[Item, error] {
 		if err := h.Ready(); err != nil {
 			return err
 		}
-		return reads.Scan(ctx, h.db, h.span, f)
+		return reads.Scan(ctx, h.db, h.space.Items, f)
 	})
 }
 

@@ -101,7 +101,7 @@ func TestSharesBeforeBroken(t *testing.T) {
 	for _, engine := range []kv.DB{testkit.NewMemory(t, kv.Limits{}), testkit.NewMemory(t, kv.Limits{Value: 100})} {
 		h := openTest(t, engine, layout.KindQueue)
 		add(t, h, "first", strings.Repeat("second", 50))
-		broken, err := tuple.Tuple{9, "x"}.Append(h.prefix())
+		broken, err := tuple.Tuple{9, "x"}.Append(h.space.Prefix())
 		testkit.NoError(t, err)
 		testkit.Write(t, engine, kv.KeyValue{Key: broken})
 		undone := errors.New("undone")

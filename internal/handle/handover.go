@@ -7,12 +7,12 @@ import (
 
 // What is added while the queue is empty and callers of the same handle wait for items is
 // handed to them, in the transaction that adds it: it is as if they had taken it just after
-// it was added. So it is never written, nor does anybody wait for the disk. That is
-// elimination, as in Shavit and Touitou's trees, for what a combining leader finds. There
-// must be nobody else who waits, as he may have come before.
+// it was added. So it is never written, nor does a call wait for the disk. That is
+// elimination, as in Shavit and Touitou's trees, for what a combining leader finds. No caller
+// of another handle may wait, as it may have come before.
 
-// hand is an end of a queue where items may be handed to those who wait.
-type hand interface {
+// consumers are the callers that take at one end of a queue.
+type consumers interface {
 	// expected returns how many may wait here in a moment, or 0 if it is not worth while to let
 	// them come before n items are added. handed tells that the last batch was handed over.
 	expected(n int, handed bool) int
@@ -22,13 +22,13 @@ type hand interface {
 	level() int64
 	// free returns how many wait, and hold would hold at most.
 	free() int
-	// hold returns nil if there is nobody to whom n items may be handed. Those who wait,
-	// no more than n, are kept until deliver.
+	// hold has up to n callers that wait stay until deliver, or returns nil if no items may be
+	// handed to any.
 	hold(n int) *offer
 }
 
 func (t *taker) expected(n int, handed bool) int {
-	waiting := t.room.Waiting()
+	waiting := t.list.Waiting()
 	switch {
 	case t.s.mayBeStaged(): // or other processes share the store
 		return 0
@@ -42,29 +42,29 @@ func (t *taker) taking() bool { return t.active.Load() }
 
 func (t *taker) level() int64 { return t.s.tally.level() }
 
-func (t *taker) free() int { return t.room.Free() }
+func (t *taker) free() int { return t.list.Free() }
 
 func (t *taker) hold(n int) *offer {
 	if t.s.signals.Others(t.s.name, t) {
 		return nil
 	}
-	p := t.room.Hold(n)
+	p := t.list.Hold(n)
 	if p == nil {
 		return nil
 	}
-	return &offer{taker: t, party: p}
+	return &offer{taker: t, waiters: p}
 }
 
-// offer is what those who wait at an end are about to get.
+// offer is what callers that wait at an end are about to get.
 type offer struct {
 	*taker
-	party *party // nil once it was delivered
-	got   [][]Item
+	waiters *waiters // nil once it was delivered
+	got     [][]Item
 }
 
 // deal decides what they get of items, and returns the others, in their order.
 func (o *offer) deal(tx kv.Tx, items []Item) (left []Item, err error) {
-	wants := o.party.Wants()
+	wants := o.waiters.Wants()
 	empty, err := o.s.empty(tx)
 	if err != nil || !empty || len(wants) == 0 {
 		o.deliver(err) // so that they can look
@@ -84,7 +84,7 @@ func (o *offer) deal(tx kv.Tx, items []Item) (left []Item, err error) {
 	if err != nil {
 		return nil, err
 	}
-	o.got, _ = gotten(shares) // of those who got nothing, the items are added
+	o.got, _ = gotten(shares) // the error is of a caller that got nothing: its items are added
 	return without(items, order[:d.taken]), nil
 }
 
@@ -94,7 +94,7 @@ func (o *offer) decode(item *Item) error {
 	return o.s.decoded(item)
 }
 
-// without returns items but for those at some indices.
+// without returns the items that are not at some indices.
 func without(items []Item, at []int) []Item {
 	gone := make([]bool, len(items))
 	for _, i := range at {
@@ -112,17 +112,17 @@ func without(items []Item, at []int) []Item {
 // deliver gives them what was dealt, unless err is the error of the transaction. It counts
 // once.
 func (o *offer) deliver(err error) {
-	if o.party == nil {
+	if o.waiters == nil {
 		return
 	}
 	if len(o.got) == 0 {
-		err = nil // it is none of theirs
+		err = nil // it does not concern them
 	} else if err != nil {
 		o.got = nil
 	}
-	party := o.party
-	o.party = nil
-	defer party.Deliver(o.got, err) // also if the observer panics
+	waiters := o.waiters
+	o.waiters = nil
+	defer waiters.Deliver(o.got, err) // also if the observer panics
 	n := 0
 	for _, items := range o.got {
 		n += len(items)
@@ -139,7 +139,7 @@ func (s *store) empty(tx kv.Tx) (bool, error) {
 	if err != nil || found {
 		return false, err
 	}
-	tx.AddReadConflict(s.span)
+	tx.AddReadConflict(s.space.Items)
 	return true, nil
 }
 

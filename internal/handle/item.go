@@ -4,9 +4,7 @@ import (
 	"cmp"
 	"slices"
 
-	"github.com/conq-go/conq/internal/staging"
 	"github.com/conq-go/conq/kv"
-	"github.com/conq-go/conq/recipe"
 )
 
 // Item is an item of a queue.
@@ -17,39 +15,6 @@ type Item struct {
 	Value    any    // what the handle's decode has made of Payload
 }
 
-// algorithm is how a kind of queue finds the places of its items: its recipe.
-type algorithm interface {
-	Range() kv.Range
-
-	// nextKeys returns the keys of items that are added, in their order.
-	nextKeys(tx kv.Tx, items []Item, inUse recipe.InUse) ([][]byte, error)
-
-	// priority returns that of an item by its key.
-	priority(key []byte) (int64, error)
-}
-
-// fifo is the algorithm of a Queue.
-type fifo struct{ recipe.Queue }
-
-func (f fifo) nextKeys(tx kv.Tx, items []Item, inUse recipe.InUse) ([][]byte, error) {
-	return f.NextKeys(tx, len(items), inUse)
-}
-
-func (f fifo) priority([]byte) (int64, error) { return 0, nil }
-
-// prioritized is the algorithm of a PriorityQueue.
-type prioritized struct{ recipe.PriorityQueue }
-
-func (p prioritized) nextKeys(tx kv.Tx, items []Item, inUse recipe.InUse) ([][]byte, error) {
-	priorities := make([]int64, len(items))
-	for i, item := range items {
-		priorities[i] = item.Priority
-	}
-	return p.NextKeys(tx, priorities, inUse)
-}
-
-func (p prioritized) priority(key []byte) (int64, error) { return p.Priority(key) }
-
 // add adds items where the recipe has them, and those of one priority in their order. They are
 // written in the order of their keys, as engines like it best.
 func (s *store) add(tx kv.Tx, items []Item) error {
@@ -58,7 +23,7 @@ func (s *store) add(tx kv.Tx, items []Item) error {
 		return s.foreign(err)
 	}
 	for _, i := range ascending(items) {
-		s.set(tx, keys[i], items[i].Payload)
+		s.space.Set(tx, keys[i], items[i].Payload)
 	}
 	return s.announce(tx)
 }
@@ -67,20 +32,6 @@ func (s *store) add(tx kv.Tx, items []Item) error {
 // in their own.
 func ascending(items []Item) []int {
 	return sorted(items, func(a, b Item) int { return cmp.Compare(a.Priority, b.Priority) })
-}
-
-// asTaken returns the indices of items that are added together in the order in which a side would
-// take them.
-func asTaken(side staging.Side, items []Item) []int {
-	switch side {
-	case staging.Back: // of one priority, too, the last is first
-		order := ascending(items)
-		slices.Reverse(order)
-		return order
-	case staging.BackFIFO:
-		return sorted(items, func(a, b Item) int { return cmp.Compare(b.Priority, a.Priority) })
-	}
-	return ascending(items)
 }
 
 func sorted(items []Item, compare func(a, b Item) int) []int {
@@ -97,7 +48,7 @@ func (s *store) read(r kv.Reader, item *Item) (err error) {
 	if item.Priority, err = s.algorithm.priority(item.Key); err != nil {
 		return s.foreign(err)
 	}
-	item.Payload, err = s.payload(r, kv.KeyValue{Key: item.Key, Value: item.Payload})
+	item.Payload, err = s.space.Payload(r, kv.KeyValue{Key: item.Key, Value: item.Payload})
 	return err
 }
 
@@ -107,7 +58,7 @@ func (s *store) decoded(item *Item) (err error) {
 		return nil
 	}
 	if item.Value, err = s.decode(item.Payload); err != nil {
-		return s.decodeError(item.Key, err)
+		return s.space.DecodeError(item.Key, err)
 	}
 	return nil
 }

@@ -28,7 +28,7 @@ type Options struct {
 	// Observe is told what the handle does, in the goroutine that does it. It must
 	// be quick, safe for concurrent use, and not use the handle. It should not panic:
 	// that goes to the caller whose goroutine it is, after the transaction, and what
-	// that has taken may be lost. Default: nobody is told, which costs nothing.
+	// that has taken may be lost. Default: none, which costs nothing.
 	Observe func(Event)
 
 	// Logger is told what an operator may want to know: at level Warn that items
@@ -44,14 +44,14 @@ type Options struct {
 }
 
 // Staging says when items are taken by staged requests: written beside the queue,
-// where they conflict with nothing, and served together by one of those who have
-// written them. That is for consumers in many processes, whose transactions would
+// where they conflict with nothing, and served together by one of the handles that
+// have written them. That is for consumers in many processes, whose transactions would
 // conflict with each other at the head of the queue.
 type Staging int
 
 const (
 	// StagingAuto stages where other processes share the store, from when two
-	// transactions that take items have conflicted, or somebody else has staged a
+	// transactions that take items have conflicted, or another handle has staged a
 	// request, until neither has happened for a while.
 	StagingAuto Staging = iota
 	// StagingAlways stages every request.

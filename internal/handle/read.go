@@ -63,7 +63,7 @@ func (s *store) length(ctx context.Context) (n int, err error) {
 		return nil
 	}
 	err = reads.View(ctx, s.db, func(rd kv.Reader) error {
-		n, rest = 0, s.span
+		n, rest = 0, s.space.Items
 		err := reads.Each(rd, rest, count)
 		if reads.TooOld(err) && n > countAgain {
 			return errStop

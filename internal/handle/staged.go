@@ -82,7 +82,7 @@ func (s *store) noteStaging(ctx context.Context, o Options) error {
 // where one process has the store for itself.
 func (s *store) mayBeStaged() bool { return s.staged == nil || s.staged.Load() }
 
-// reclaim puts staged items back that nobody has collected in time.
+// reclaim puts staged items back that were not collected in time.
 func (s *store) reclaim(ctx context.Context) error {
 	if !s.mayBeStaged() {
 		return nil

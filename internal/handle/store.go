@@ -20,16 +20,13 @@ import (
 	"github.com/conq-go/conq/recipe"
 )
 
-// store is what both kinds of queues are below their order and their values:
-// items, and payloads that may lie over several keys.
+// store is a queue in its store, and what all ends of a handle share.
 type store struct {
 	db        kv.DB
 	closed    atomic.Bool
 	algorithm algorithm
-	orders    []recipe.Order            // in which items are taken, by staging.Side
+	orders    orders
 	decode    func([]byte) (any, error) // or nil
-	priority  bool                      // it is a priority queue
-	span      kv.Range                  // of items: behind (name)
 	signals   *kv.Signals               // nil where waiters may be in other processes
 	announce  func(kv.Tx) error         // tells that something was added
 	staged    *atomic.Bool              // something was staged in the store; nil if that can't be known
@@ -38,7 +35,7 @@ type store struct {
 	closing   closing
 	lanes     outcome.Lanes // for all transactions of the handle but those of stage
 	name      string
-	stage     *staging.Stage // of all who take from the queue
+	stage     *staging.Stage // of all that take from the queue
 	space     *layout.Queue  // where the items lie
 	log       *slog.Logger   // or nil
 	present   present        // for observer
@@ -65,7 +62,6 @@ func (s *store) open(ctx context.Context, db kv.DB, name string, kind layout.Kin
 	}
 	s.db, s.name, s.limits, s.observer, s.log = db, name, db.Limits(), o.Observe, o.Logger
 	s.space = layout.New(name, kind, s.limits)
-	s.priority = kind == layout.KindPriorityQueue
 	s.signals, s.announce = kv.SignalsOf(db), Announcer(db, name)
 	s.lanes.Init(db, layout.Outcomes(name), nil)
 	s.forgetOthers(ctx)
@@ -84,9 +80,9 @@ func (s source) Covered(side staging.Side, last []byte) []kv.Range {
 	return s.orders[side].Covered(last)
 }
 
-func (s source) Place(key []byte) (group, place []byte) { return s.place(key) }
+func (s source) Place(key []byte) (group, place []byte) { return s.space.Place(key) }
 
-func (s source) Keys(key []byte) int { return s.keys(key) }
+func (s source) Keys(key []byte) int { return s.space.Keys(key) }
 
 // openStage makes the staging.
 func (s *store) openStage(ctx context.Context, o Options) error {
@@ -135,13 +131,13 @@ func Announcer(db kv.DB, name string) func(kv.Tx) error {
 	}
 }
 
-// pollTime is how often those who wait look for items that were enqueued by
+// pollTime is how often waiters look for items that were enqueued by
 // programs which announce nothing, such as the recipes in other languages.
 const pollTime = time.Second
 
 func (s *store) poll() time.Duration {
 	if s.signals != nil {
-		return 0 // nobody else can be there
+		return 0 // others would have told
 	}
 	return pollTime
 }
@@ -223,21 +219,4 @@ func (s *store) foreign(err error) error {
 		return fmt.Errorf("conq: queue %q: %w", s.name, err)
 	}
 	return err
-}
-
-// What the layout of the queue does.
-
-func (s *store) prefix() []byte                           { return s.space.Prefix() }
-func (s *store) integers() int                            { return s.space.Integers }
-func (s *store) integer(key []byte, i int) (int64, error) { return s.space.Integer(key, i) }
-func (s *store) place(key []byte) (group, place []byte)   { return s.space.Place(key) }
-func (s *store) keySize() int                             { return s.space.KeySize() }
-func (s *store) keys(key []byte) int                      { return s.space.Keys(key) }
-func (s *store) decodeError(key []byte, err error) error  { return s.space.DecodeError(key, err) }
-func (s *store) set(tx kv.Tx, key, payload []byte)        { s.space.Set(tx, key, payload) }
-func (s *store) clear(tx kv.Tx, key []byte)               { s.space.Clear(tx, key) }
-func (s *store) clearPieces(tx kv.Tx, key []byte)         { s.space.ClearPieces(tx, key) }
-func (s *store) clearAll(tx kv.Tx)                        { s.space.ClearAll(tx) }
-func (s *store) payload(r kv.Reader, item kv.KeyValue) ([]byte, error) {
-	return s.space.Payload(r, item)
 }

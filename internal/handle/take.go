@@ -17,11 +17,11 @@ import (
 
 // taker is how a handle takes from one end of a queue. Calls that come while a transaction
 // is under way share the next one; where other processes take too, it stages requests; and
-// those who find nothing may wait.
+// calls that find nothing may wait.
 type taker struct {
 	s        *store
 	combines bool
-	line     *staging.Line // nil where nobody else can wait
+	line     *staging.Line // nil where no other process can wait
 
 	side    staging.Side
 	stage   *staging.Stage
@@ -29,13 +29,13 @@ type taker struct {
 	expired atomic.Int64 // when expire last looked, in nanoseconds of Unix time
 	until   atomic.Int64 // StagingAuto stages until then, likewise
 
-	// For those who add, see meeting:
+	// For callers that add, see gathering:
 	active atomic.Bool  // items are being taken, by the lane
 	served atomic.Int32 // how many callers got something the last time
 
-	_    [64]byte // as those who add look at these
+	_    [64]byte // as callers that add look at these
 	lane combine.Combiner[demand, []share]
-	room waiting.List[Item]
+	list waiting.List[Item]
 }
 
 func (t *taker) init(s *store, o Options, side staging.Side) error {
@@ -45,7 +45,10 @@ func (t *taker) init(s *store, o Options, side staging.Side) error {
 		t.staging = StagingNever // conflicts are over in microseconds here
 	}
 	t.lane.Init(combine.Options[demand, []share]{Run: t.run, MaxCalls: s.combinable()})
-	w := waiting.Options[Item]{Take: t.takeForWaiting, Max: s.combinable(), Poll: s.poll(), Lasting: s.signals != nil, Lost: isUnknown, Observe: s.observeWaiting()}
+	w := waiting.Options[Item]{
+		Take: t.takeForWaiting, Max: s.combinable(), Poll: s.poll(),
+		Lasting: s.signals != nil, Lost: isUnknown, Observe: s.observeWaiting(),
+	}
 	if s.signals == nil {
 		line, err := s.stage.NewLine()
 		if err != nil {
@@ -55,7 +58,7 @@ func (t *taker) init(s *store, o Options, side staging.Side) error {
 		w.Stamp = stamps()
 		w.Left = func(stamp int64) { _ = t.leaveLine(stamp) } // or its deadline comes
 	}
-	t.room.Init(w)
+	t.list.Init(w)
 	return nil
 }
 
@@ -93,7 +96,7 @@ func (t *taker) serve(ctx context.Context, d demand) ([]share, error) {
 }
 
 // run serves a batch of calls, in as many transactions as the limits ask for:
-// mostly one. What was taken is not lost if a later one fails: only those who have
+// mostly one. What was taken is not lost if a later one fails: only calls that have
 // got nothing yet get its error.
 func (t *taker) run(calls []*takeCall) {
 	ctx, cancel := combine.Context(calls)
@@ -184,7 +187,7 @@ func (t *taker) servePlain(ctx context.Context, b *batch) ([]share, error) {
 	return shares, err
 }
 
-// note keeps what those who add may want to know: see meeting.
+// note keeps what callers that add may want to know: see gathering.
 func (t *taker) note(shares []share) {
 	items, callers := 0, 0
 	for _, s := range shares {
@@ -202,7 +205,7 @@ func (t *taker) note(shares []share) {
 }
 
 // admit returns an error if the transaction is not to take anything: because it is
-// better to stage, or nobody is left to be served.
+// better to stage, or no caller is left to be served.
 func (t *taker) admit(tx kv.Tx, b *batch, a *takeAttempt) error {
 	switch {
 	case t.staging == StagingAuto:
@@ -252,7 +255,7 @@ func (t *taker) dealStaged(tx kv.Tx, wants []int, items []kv.KeyValue) ([]share,
 		return nil, err
 	}
 	for _, item := range items[:d.taken] {
-		t.s.clearPieces(tx, item.Key)
+		t.s.space.ClearPieces(tx, item.Key)
 	}
 	return shares, t.s.putBack(tx, items[d.taken:])
 }

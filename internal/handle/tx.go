@@ -83,12 +83,12 @@ func (t Tx) Len() (n int, err error) {
 	return n, nil
 }
 
-// Clear removes all items, those that are staged and not collected, too.
+// Clear removes all items, also those that are staged and not collected.
 func (t Tx) Clear() error {
 	if err := t.Ready(); err != nil {
 		return err
 	}
-	t.h.clearAll(t.tx)
+	t.h.space.ClearAll(t.tx)
 	return nil
 }
 
@@ -107,5 +107,5 @@ func (t Tx) visit(f func(kv.Reader, kv.KeyValue) error) error {
 	if err := t.Ready(); err != nil {
 		return err
 	}
-	return reads.Each(t.tx, t.h.span, f)
+	return reads.Each(t.tx, t.h.space.Items, f)
 }

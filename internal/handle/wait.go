@@ -12,17 +12,17 @@ func (t *taker) wait(ctx context.Context, n int) ([]Item, error) {
 	if err := t.check(ctx, n); err != nil {
 		return nil, err
 	}
-	return t.room.Wait(ctx, n)
+	return t.list.Wait(ctx, n)
 }
 
-// takeForWaiting is what the room calls: it takes items for those who wait, and
+// takeForWaiting is what the list calls: it takes items for callers that wait, and
 // tells when to look again if there are too few.
-func (t *taker) takeForWaiting(ctx context.Context, p *party) (got [][]Item, news <-chan error, err error) {
+func (t *taker) takeForWaiting(ctx context.Context, p *waiters) (got [][]Item, news <-chan error, err error) {
 	if t.line != nil {
 		return t.takeInLine(ctx, p)
 	}
 	news = t.s.signals.WaitAs(t.s.name, t) // before looking
-	shares, err := t.serve(ctx, demand{party: p})
+	shares, err := t.serve(ctx, demand{waiters: p})
 	if err != nil {
 		return nil, nil, err
 	}
@@ -32,8 +32,8 @@ func (t *taker) takeForWaiting(ctx context.Context, p *party) (got [][]Item, new
 	return got, news, err
 }
 
-// lookAgain has those who wait look again soon if there are staged items: they
-// may come back to the queue without anybody enqueuing anything.
+// lookAgain has waiters look again soon if there are staged items: they may come
+// back to the queue without an enqueue.
 func (t *taker) lookAgain(ctx context.Context) error {
 	if !t.s.mayBeStaged() {
 		return nil

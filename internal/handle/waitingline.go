@@ -14,10 +14,10 @@ import (
 )
 
 // Where other processes may wait for the same items, the callers that wait on a
-// handle stand in line with those of other handles: see staging.Line. The one who
+// handle stand in line with those of other handles: see staging.Line. The one that
 // leads them takes items only when it is their turn.
 
-// lineTurn is what became of a transaction of those who wait.
+// lineTurn is what became of a transaction of callers that wait.
 type lineTurn struct {
 	shares  []share
 	news    <-chan error // of the queue, or of those in front; nil if shares is what counts
@@ -26,7 +26,7 @@ type lineTurn struct {
 	stamp   int64
 }
 
-// stamps returns the times of arrival of those who wait.
+// stamps returns the times of arrival of callers that wait.
 func stamps() func() int64 {
 	var last int64
 	return func() int64 {
@@ -35,9 +35,9 @@ func stamps() func() int64 {
 	}
 }
 
-// takeInLine is takeForWaiting for those who stand in line.
-func (t *taker) takeInLine(ctx context.Context, p *party) ([][]Item, <-chan error, error) {
-	b := &batch{calls: []*takeCall{{Context: ctx, Request: demand{party: p}}}}
+// takeInLine is takeForWaiting for callers that stand in line.
+func (t *taker) takeInLine(ctx context.Context, p *waiters) ([][]Item, <-chan error, error) {
+	b := &batch{calls: []*takeCall{{Context: ctx, Request: demand{waiters: p}}}}
 	if !b.attend() {
 		return nil, nil, errNobody
 	}
@@ -49,7 +49,7 @@ func (t *taker) takeInLine(ctx context.Context, p *party) ([][]Item, <-chan erro
 	return got, r.news, err
 }
 
-func (t *taker) turn(ctx context.Context, b *batch, p *party) (lineTurn, error) {
+func (t *taker) turn(ctx context.Context, b *batch, p *waiters) (lineTurn, error) {
 	if !t.stages() {
 		if err := t.expire(ctx); err != nil {
 			return lineTurn{}, err
@@ -64,7 +64,7 @@ func (t *taker) turn(ctx context.Context, b *batch, p *party) (lineTurn, error) 
 }
 
 // turnPlain takes items, if it is their turn, and watches, all in one transaction.
-func (t *taker) turnPlain(ctx context.Context, b *batch, p *party) (lineTurn, error) {
+func (t *taker) turnPlain(ctx context.Context, b *batch, p *waiters) (lineTurn, error) {
 	r, tries, err := attempts(ctx, t.s, func(tx kv.Tx, a *takeAttempt) (lineTurn, error) {
 		if err := t.admit(tx, b, a); err != nil {
 			return lineTurn{}, err
@@ -90,7 +90,7 @@ func (t *taker) turnPlain(ctx context.Context, b *batch, p *party) (lineTurn, er
 }
 
 // look enters the line, and has the one in front watched, unless there is none.
-func (t *taker) look(tx kv.Tx, p *party) (r lineTurn, err error) {
+func (t *taker) look(tx kv.Tx, p *waiters) (r lineTurn, err error) {
 	r.stamp, _ = p.Next(0)
 	r.view, err = t.line.Look(tx, r.stamp, func() (int, error) { return t.there(tx, staging.Plenty) })
 	if err != nil || r.view.First {
@@ -112,10 +112,10 @@ func (t *taker) there(tx kv.Tx, limit int) (n int, _ error) {
 	return n, nil
 }
 
-// moveUp leaves in the line who has got nothing, or nobody. If all have, and there is
-// plenty left, the line is of no use to anybody. If nobody has, the queue is watched
-// in the transaction that has found it empty, so no news is missed.
-func (t *taker) moveUp(tx kv.Tx, p *party, wanted int, r *lineTurn) error {
+// moveUp leaves the first caller that got nothing in the line. If all got something, and
+// plenty is left, the line is of no use. If none did, the queue is watched in the
+// transaction that has found it empty, so no news is missed.
+func (t *taker) moveUp(tx kv.Tx, p *waiters, wanted int, r *lineTurn) error {
 	served := 0
 	for served < len(r.shares) && r.shares[served].err == nil {
 		served++
@@ -142,7 +142,7 @@ func (t *taker) moveUp(tx kv.Tx, p *party, wanted int, r *lineTurn) error {
 }
 
 // turnStaged is turnPlain by staging.
-func (t *taker) turnStaged(ctx context.Context, b *batch, p *party) (lineTurn, error) {
+func (t *taker) turnStaged(ctx context.Context, b *batch, p *waiters) (lineTurn, error) {
 	r, err := outcome.Do(ctx, &t.s.lanes, func(tx kv.Tx) (lineTurn, error) { return t.look(tx, p) })
 	if err != nil {
 		return r, err
@@ -169,7 +169,7 @@ func (t *taker) turnStaged(ctx context.Context, b *batch, p *party) (lineTurn, e
 }
 
 // await watches the queue if it is empty, or the one in front.
-func (t *taker) await(ctx context.Context, p *party) (lineTurn, error) {
+func (t *taker) await(ctx context.Context, p *waiters) (lineTurn, error) {
 	r, err := outcome.Do(ctx, &t.s.lanes, func(tx kv.Tx) (lineTurn, error) {
 		r, err := t.look(tx, p)
 		if err != nil || r.news != nil {
@@ -193,11 +193,11 @@ func (t *taker) await(ctx context.Context, p *party) (lineTurn, error) {
 	return r, err
 }
 
-// leaveTime is how long leaving the line may take: who leaves has given up already,
+// leaveTime is how long leaving the line may take: a caller that leaves has given up already,
 // and if it fails, the entry's deadline comes.
 const leaveTime = 5 * time.Second
 
-// leaveLine removes the entry of the last caller who gave up, but not of one who has
+// leaveLine removes the entry of the last caller who gave up, but not of one that has
 // come since.
 func (t *taker) leaveLine(stamp int64) error {
 	if !t.line.Waits(stamp) {

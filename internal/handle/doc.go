@@ -1,0 +1,43 @@
+// Package handle is what the handle of a queue does: in bytes, and once for all kinds of queues.
+// Package conq puts types on it; whatever works on bytes, as a server does, stands on it directly.
+//
+// A kind is an algorithm, which makes the keys of new items, and an order for each end, which
+// says which items come first and what a take conflicts on. Both are of package recipe. All else
+// here (batches, budgets, staging, waiting, hand-over, peeks, Close) does not know the kind.
+//
+// # The way of one add
+//
+//	Handle.Add         checks sizes
+//	adder.serve        joins the batch that forms while the last transaction runs (internal/combine)
+//	adder.run          one caller leads, and merges what all of them add
+//	gathering.offer    waits a moment if consumers are about to come; has those that wait stay
+//	outcome.Do         runs the transaction, until its outcome is known:
+//	  adding.attend      callers that have given up leave, but not if a commit may have happened
+//	  adding.handOver    in the first attempt, if the queue is empty: items go to callers that wait
+//	  store.add          the others get keys of the recipe and are written; waiters are told
+//	offer.deliver      callers that were handed items return with them
+//
+// # The way of one staged take
+//
+//	Handle.Take        finds the end
+//	taker.serve        joins a batch, as above
+//	taker.serveSome    by the recipe first (takeIn); after a conflict, or if others have staged
+//	                   requests, by staging for a while
+//	taker.serveStaged  staging.Take writes one request for the batch, waits for its turn, and finds
+//	                   the result; in the transaction that collects it:
+//	  taker.dealStaged   the items are decoded and dealt to the callers in order; an item that does
+//	                     not decode, and what is behind it, goes back under its key
+//	batch.deliver      callers get their shares; if some are left, the next transaction is theirs
+//
+// A take that waits (TakeWait) goes through a waiting.List: the caller that has waited longest leads,
+// and takes for those behind it, too. Where other processes share the store, leaders of handles
+// stand in a line (waitingline.go).
+//
+// # Invariants
+//
+//   - An item is decoded in the transaction that takes it. One that does not decode stays.
+//   - What a transaction returns is made anew in each attempt, and not used again: after an unknown
+//     commit it may be an earlier attempt that counts.
+//   - Items are handed over in the first attempt only, and never where items may be staged.
+//   - A caller that gives up gets nothing, and nothing is lost for it.
+package handle
