@@ -63,11 +63,7 @@ func (a *app) moveItems(ctx context.Context, db kv.DB, from, to string, n int) e
 		return fmt.Errorf("%w: %.200q is a %s and %.200q a %s: items move between queues of one kind",
 			conq.ErrKind, from, info.Kind, to, target.Kind)
 	}
-	m, err := newMover(db, info.Kind, from, to)
-	if err != nil {
-		return err
-	}
-	moved, err := m.run(ctx, db, n)
+	moved, err := moveAll(ctx, db, info.Kind, from, to, n)
 	switch {
 	case err != nil:
 		return fmt.Errorf("%w; %s moved before that", err, items(moved))
@@ -77,63 +73,34 @@ func (a *app) moveItems(ctx context.Context, db kv.DB, from, to string, n int) e
 	return after(a.printMoved(from, to, moved), fmt.Sprintf("%s moved to %q", items(moved), to))
 }
 
-// mover moves items from one queue to another: their bytes as they are, whatever their codec.
-type mover struct {
-	// step moves up to n items within a transaction.
-	step func(tx kv.Tx, n int) (int, error)
-	// reclaim puts items back that consumers who died had been given: step does not.
-	reclaim func(context.Context) error
-}
-
-func newMover(db kv.DB, kind conq.Kind, from, to string) (mover, error) {
-	if kind == conq.KindPriorityQueue {
-		return newPriorityMover(db, from, to)
-	}
-	source, err := conq.OpenQueue(db, from, conq.Bytes())
+// moveAll moves up to n items, their bytes as they are whatever their codec, a batch a transaction,
+// and returns how many it has.
+func moveAll(ctx context.Context, db kv.DB, kind conq.Kind, from, to string, n int) (moved int, err error) {
+	plain := &app{codec: "bytes"}
+	source, err := plain.openKind(db, kind, from, ends{})
 	if err != nil {
-		return mover{}, err
+		return 0, err
 	}
-	target, err := conq.OpenQueue(db, to, conq.Bytes())
-	return mover{func(tx kv.Tx, n int) (int, error) {
-		batch, err := source.In(tx).DequeueN(n)
-		if err != nil {
-			return 0, err
-		}
-		return len(batch), target.In(tx).EnqueueAll(batch)
-	}, source.Reclaim}, err
-}
-
-func newPriorityMover(db kv.DB, from, to string) (mover, error) {
-	source, err := conq.OpenPriorityQueue(db, from, conq.Bytes())
+	target, err := plain.openKind(db, kind, to, ends{})
 	if err != nil {
-		return mover{}, err
+		return 0, err
 	}
-	target, err := conq.OpenPriorityQueue(db, to, conq.Bytes())
-	return mover{func(tx kv.Tx, n int) (int, error) {
-		batch, err := source.In(tx).PopMinN(n)
-		if err != nil {
-			return 0, err
-		}
-		return len(batch), target.In(tx).PushAll(batch)
-	}, source.Reclaim}, err
-}
-
-// run moves up to n items, a batch a transaction, and returns how many it has.
-func (m mover) run(ctx context.Context, db kv.DB, n int) (moved int, err error) {
-	if err := m.reclaim(ctx); err != nil {
+	if err := source.Reclaim(ctx); err != nil { // take does not
 		return 0, err
 	}
 	size := boundsFor(db.Limits()).items
 	for again := true; moved < n; {
-		batch := 0
+		var batch []item
 		err := db.Transact(ctx, func(tx kv.Tx) (err error) {
-			batch, err = m.step(tx, min(size, n-moved))
-			return err
+			if batch, err = source.take(tx, min(size, n-moved)); err != nil {
+				return err
+			}
+			return target.putIn(tx, batch)
 		})
 		switch {
 		case again && errors.Is(err, conq.ErrEmpty): // the deadline of some may have come since
 			again = false
-			if err := m.reclaim(ctx); err != nil {
+			if err := source.Reclaim(ctx); err != nil {
 				return moved, err
 			}
 		case errors.Is(err, conq.ErrEmpty):
@@ -141,7 +108,7 @@ func (m mover) run(ctx context.Context, db kv.DB, n int) (moved int, err error) 
 		case err != nil:
 			return moved, err
 		default:
-			moved += batch
+			moved += len(batch)
 		}
 	}
 	return moved, nil

@@ -55,14 +55,18 @@ func (a *app) peekAll(cmd *cobra.Command, name string, flags takeFlags, from end
 		}
 		out := a.sink(flags.print)
 		out.file = nil // nothing is removed that would have to be on disk first
-		var done int
-		switch {
-		case info.Kind == conq.KindPriorityQueue:
-			done, err = a.peekPriority(ctx, db, name, n, from, out)
-		case from.max || flags.print.priority:
+		if info.Kind == conq.KindQueue && (from.max || flags.print.priority) {
 			return usagef("--max and --with-priority are for priority queues, and %q is a queue", name)
-		default:
-			done, err = a.peekQueue(ctx, db, name, n, out)
+		}
+		q, err := a.openKind(db, info.Kind, name, from)
+		if err != nil {
+			return err
+		}
+		var done int
+		if p, ok := q.(*priority); ok && from.max {
+			done, err = p.peekMax(ctx, db, n, out)
+		} else {
+			done, err = peekFirst(ctx, q, n, out)
 		}
 		if failed := out.flush(); err == nil {
 			err = failed
@@ -74,36 +78,10 @@ func (a *app) peekAll(cmd *cobra.Command, name string, flags takeFlags, from end
 	})
 }
 
-func (a *app) peekQueue(ctx context.Context, db kv.DB, name string, n int, out *sink) (done int, err error) {
-	q, err := a.openQueue(db, name)
-	if err != nil {
-		return 0, err
-	}
-	for v, err := range q.queue.All(ctx) {
+func peekFirst(ctx context.Context, q queue, n int, out *sink) (done int, err error) {
+	for it, err := range q.all(ctx) {
 		if err == nil {
-			err = out.add(item{value: v})
-		}
-		if err != nil {
-			return done, err
-		}
-		if done++; done == n {
-			break
-		}
-	}
-	return done, nil
-}
-
-func (a *app) peekPriority(ctx context.Context, db kv.DB, name string, n int, from ends, out *sink) (done int, err error) {
-	p, err := a.openPriority(db, name, from)
-	if err != nil {
-		return 0, err
-	}
-	if from.max {
-		return p.peekMax(ctx, db, n, out)
-	}
-	for v, err := range p.queue.All(ctx) {
-		if err == nil {
-			err = out.add(item{v.Value, v.Priority})
+			err = out.add(it)
 		}
 		if err != nil {
 			return done, err

@@ -43,7 +43,7 @@ func (a *app) purgeQueue(ctx context.Context, db kv.DB, name string, yes bool) e
 	if err != nil {
 		return err
 	}
-	queue, err := openFound(db, found)
+	queue, err := a.openKind(db, found.Kind, found.Name, ends{})
 	if err != nil {
 		return err
 	}

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"iter"
 
@@ -11,9 +12,31 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// fifo is a queue as a source.
+// queue is a queue of either kind, as commands use it.
+type queue interface {
+	source
+	target
+	// putIn puts items in, as a part of a transaction.
+	putIn(tx kv.Tx, batch []item) error
+	// all returns the items as they come first, with the lowest priorities before others.
+	all(ctx context.Context) iter.Seq2[item, error]
+	Len(ctx context.Context) (int, error)
+	Clear(ctx context.Context) error
+}
+
+func (a *app) openKind(db kv.DB, kind conq.Kind, name string, from ends) (queue, error) {
+	switch kind {
+	case conq.KindQueue:
+		return a.openQueue(db, name)
+	case conq.KindPriorityQueue:
+		return a.openPriority(db, name, from)
+	}
+	return nil, fmt.Errorf("%w: %q is a %q, which this version does not know", conq.ErrFormat, name, kind)
+}
+
+// fifo is a FIFO queue.
 type fifo struct {
-	queue *conq.Queue[[]byte]
+	*conq.Queue[[]byte]
 	space subspace.Subspace
 }
 
@@ -30,7 +53,7 @@ func (f *fifo) keys(r kv.Reader, n int) iter.Seq2[kv.KeyValue, error] {
 }
 
 func (f *fifo) take(tx kv.Tx, n int) ([]item, error) {
-	values, err := f.queue.In(tx).DequeueN(n)
+	values, err := f.In(tx).DequeueN(n)
 	batch := make([]item, len(values))
 	for i, v := range values {
 		batch[i].value = v
@@ -38,17 +61,29 @@ func (f *fifo) take(tx kv.Tx, n int) ([]item, error) {
 	return batch, err
 }
 
-func (f *fifo) reclaim(ctx context.Context) error { return f.queue.Reclaim(ctx) }
-
-func (f *fifo) put(ctx context.Context, batch []item) error {
+func plainValues(batch []item) [][]byte {
 	values := make([][]byte, len(batch))
 	for i, it := range batch {
 		values[i] = it.value
 	}
-	return f.queue.EnqueueAll(ctx, values)
+	return values
 }
 
-func (f *fifo) Close() error { return f.queue.Close() }
+func (f *fifo) put(ctx context.Context, batch []item) error {
+	return f.EnqueueAll(ctx, plainValues(batch))
+}
+
+func (f *fifo) putIn(tx kv.Tx, batch []item) error { return f.In(tx).EnqueueAll(plainValues(batch)) }
+
+func (f *fifo) all(ctx context.Context) iter.Seq2[item, error] {
+	return func(yield func(item, error) bool) {
+		for v, err := range f.All(ctx) {
+			if !yield(item{value: v}, err) {
+				return
+			}
+		}
+	}
+}
 
 // letGo closes the handle of a queue, if there is one, so that it leaves no keys of its own in a
 // store where commits may be unknown. If that fails, whoever opens the queue removes them in time,
@@ -81,9 +116,9 @@ func (e *ends) check(cmd *cobra.Command) error {
 	return nil
 }
 
-// priority is a priority queue as a source.
+// priority is a priority queue.
 type priority struct {
-	queue *conq.PriorityQueue[[]byte]
+	*conq.PriorityQueue[[]byte]
 	space subspace.Subspace
 	ends  ends
 }
@@ -95,8 +130,6 @@ func (a *app) openPriority(db kv.DB, name string, from ends) (*priority, error) 
 	}
 	return &priority{q, subspace.Named(name), from}, nil
 }
-
-func (p *priority) Close() error { return p.queue.Close() }
 
 func (p *priority) keys(r kv.Reader, n int) iter.Seq2[kv.KeyValue, error] {
 	if p.ends.max && p.ends.ties == "first" {
@@ -149,9 +182,9 @@ func (p *priority) groupOf(key []byte) (subspace.Subspace, error) {
 }
 
 func (p *priority) take(tx kv.Tx, n int) ([]item, error) {
-	take := p.queue.In(tx).PopMinN
+	take := p.In(tx).PopMinN
 	if p.ends.max {
-		take = p.queue.In(tx).PopMaxN
+		take = p.In(tx).PopMaxN
 	}
 	values, err := take(n)
 	batch := make([]item, len(values))
@@ -161,12 +194,26 @@ func (p *priority) take(tx kv.Tx, n int) ([]item, error) {
 	return batch, err
 }
 
-func (p *priority) reclaim(ctx context.Context) error { return p.queue.Reclaim(ctx) }
-
-func (p *priority) put(ctx context.Context, batch []item) error {
+func prioritized(batch []item) []conq.Prioritized[[]byte] {
 	values := make([]conq.Prioritized[[]byte], len(batch))
 	for i, it := range batch {
 		values[i] = conq.Prioritized[[]byte]{Value: it.value, Priority: it.priority}
 	}
-	return p.queue.PushAll(ctx, values)
+	return values
+}
+
+func (p *priority) put(ctx context.Context, batch []item) error {
+	return p.PushAll(ctx, prioritized(batch))
+}
+
+func (p *priority) putIn(tx kv.Tx, batch []item) error { return p.In(tx).PushAll(prioritized(batch)) }
+
+func (p *priority) all(ctx context.Context) iter.Seq2[item, error] {
+	return func(yield func(item, error) bool) {
+		for v, err := range p.All(ctx) {
+			if !yield(item{v.Value, v.Priority}, err) {
+				return
+			}
+		}
+	}
 }

@@ -64,35 +64,13 @@ func (a *app) statQueue(ctx context.Context, db kv.DB, name string) error {
 // measure counts the items of a queue.
 func (a *app) measure(ctx context.Context, db kv.DB, found conq.Info) (info, error) {
 	facts := info{Name: found.Name, Kind: found.Kind, Format: found.Format}
-	n, err := a.length(ctx, db, found)
+	queue, err := a.openKind(db, found.Kind, found.Name, ends{})
+	if err != nil {
+		return facts, err
+	}
+	n, err := queue.Len(ctx)
 	facts.Items = &n
 	return facts, err
-}
-
-func (a *app) length(ctx context.Context, db kv.DB, found conq.Info) (int, error) {
-	queue, err := openFound(db, found)
-	if err != nil {
-		return 0, err
-	}
-	return queue.Len(ctx)
-}
-
-// anyQueue is a queue of either kind.
-type anyQueue interface {
-	Reclaim(ctx context.Context) error
-	Len(ctx context.Context) (int, error)
-	Clear(ctx context.Context) error
-	Close() error
-}
-
-func openFound(db kv.DB, found conq.Info) (anyQueue, error) {
-	switch found.Kind {
-	case conq.KindQueue:
-		return conq.OpenQueue(db, found.Name, conq.Bytes())
-	case conq.KindPriorityQueue:
-		return conq.OpenPriorityQueue(db, found.Name, conq.Bytes())
-	}
-	return nil, fmt.Errorf("%w: %q is a %q, which this version does not know", conq.ErrFormat, found.Name, found.Kind)
 }
 
 // storeFacts is a store with --json.

@@ -75,8 +75,8 @@ type source interface {
 	// take removes the first items, at most n and as many as the store likes, or
 	// fails with conq.ErrEmpty.
 	take(tx kv.Tx, n int) ([]item, error)
-	// reclaim puts items back that consumers who died had been given: take does not.
-	reclaim(ctx context.Context) error
+	// Reclaim puts items back that were given to consumers that have died: take does not.
+	Reclaim(ctx context.Context) error
 }
 
 // delivery moves items from a queue to a sink, a batch a transaction.
@@ -105,14 +105,14 @@ type delivery struct {
 func (d *delivery) run(ctx context.Context, n int) (done int, err error) {
 	d.written = make(map[string]bool)
 	size := boundsFor(d.db.Limits()).items
-	if err := d.source.reclaim(ctx); err != nil {
+	if err := d.source.Reclaim(ctx); err != nil {
 		return 0, err
 	}
 	for again := true; done < n; {
 		taken, err := d.batch(ctx, min(size, n-done))
 		done += taken
 		if again && errors.Is(err, conq.ErrEmpty) { // the deadline of some may have come since
-			again, err = false, d.source.reclaim(ctx)
+			again, err = false, d.source.Reclaim(ctx)
 		}
 		switch {
 		case errors.Is(err, conq.ErrEmpty):

@@ -51,7 +51,7 @@ func (b *bench) delivery(db kv.DB) *delivery {
 // left returns what is still in the queue.
 func (b *bench) left(t *testing.T) []string {
 	var left []string
-	for v, err := range b.queue.queue.All(t.Context()) {
+	for v, err := range b.queue.All(t.Context()) {
 		testkit.NoError(t, err)
 		left = append(left, string(v))
 	}
@@ -84,7 +84,7 @@ type reclaiming struct {
 	reclaimed [][]item
 }
 
-func (r *reclaiming) reclaim(ctx context.Context) error {
+func (r *reclaiming) Reclaim(ctx context.Context) error {
 	if len(r.reclaimed) == 0 {
 		return nil
 	}
@@ -181,7 +181,7 @@ func TestDeliveryInterrupted(t *testing.T) {
 func TestRerunWritesNewItems(t *testing.T) {
 	b := newBench(t, letters("aab")...)
 	db := &rerunning{b.db, func() {
-		if _, err := b.queue.queue.DequeueN(t.Context(), 2); err != nil {
+		if _, err := b.queue.DequeueN(t.Context(), 2); err != nil {
 			t.Error(err)
 		}
 		b.put(t, "a")
