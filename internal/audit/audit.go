@@ -19,7 +19,7 @@
 //
 // A priority queue has a front (the lowest priority) and a back (the highest).
 // Items of equal priority leave the front in the order in which they were put,
-// and the back in that order too or in the opposite one (see History). A FIFO
+// and the back in the opposite one. A FIFO
 // queue is a priority queue whose items all have one priority and leave from the
 // front.
 //
@@ -85,9 +85,6 @@ type History struct {
 	Takes []Take
 	// Empties are the takes that found nothing.
 	Empties []Span
-	// FIFOTies tells that of the items with the highest priority the back gives
-	// the one that was put first. Default: false, the one that was put last.
-	FIFOTies bool
 }
 
 // Finding is the outcome of one check.

@@ -94,16 +94,6 @@ var histories = []struct {
 		Puts:  []Put{pri(1, 5, 0, 1), pri(2, 5, 2, 3)},
 		Takes: []Take{back(2, 4, 5), back(1, 6, 7)},
 	}, "", ""},
-	{"first pushed left behind", History{
-		Puts:     []Put{pri(1, 5, 0, 1), pri(2, 5, 2, 3)},
-		Takes:    []Take{back(2, 4, 5), back(1, 6, 7)},
-		FIFOTies: true,
-	}, "order kept", "item 2"},
-	{"first pushed first", History{
-		Puts:     []Put{pri(1, 5, 0, 1), pri(2, 5, 2, 3)},
-		Takes:    []Take{back(1, 4, 5), back(2, 6, 7)},
-		FIFOTies: true,
-	}, "", ""},
 	{"extreme priorities", History{
 		Puts:  []Put{pri(1, -1<<63, 0, 1), pri(2, 1<<63-1, 2, 3)},
 		Takes: []Take{back(1, 4, 5), back(2, 6, 7)},
@@ -142,13 +132,13 @@ func TestTakenBeforePut(t *testing.T) {
 
 // outOfOrder is the definition, word by word: was a between b and the end from
 // which b was taken, from before that take began until after it returned?
-func outOfOrder(b, a item, fifoTies bool) bool {
+func outOfOrder(b, a item) bool {
 	present := a.Return < b.take.Call && a.take.Call > b.take.Return
 	fromFront := b.take.From == Front
 	switch {
 	case a.Priority != b.Priority:
 		return present && (a.Priority < b.Priority) == fromFront
-	case fromFront || fifoTies:
+	case fromFront:
 		return a.Return < b.Call && a.take.Call > b.take.Return
 	default:
 		return present && a.Call > b.Return
@@ -161,7 +151,7 @@ func drawSpan(t *rapid.T, name string) Span {
 }
 
 func drawHistory(t *rapid.T) History {
-	h := History{FIFOTies: rapid.Bool().Draw(t, "fifo ties")}
+	h := History{}
 	for id := range rapid.IntRange(0, 25).Draw(t, "items") {
 		p := Put{drawSpan(t, "put"), uint64(id), rapid.Int64Range(-2, 2).Draw(t, "priority")}
 		taken := drawSpan(t, "take")
@@ -182,7 +172,7 @@ func TestSweepAgainstDefinition(t *testing.T) {
 		disorder, falseEmpty := 0, 0
 		for _, b := range items {
 			for _, a := range items {
-				if a.ID != b.ID && outOfOrder(b, a, h.FIFOTies) {
+				if a.ID != b.ID && outOfOrder(b, a) {
 					disorder++
 					break
 				}

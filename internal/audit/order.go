@@ -53,7 +53,7 @@ func (h *History) ties(items []item, group, ahead []int) {
 		it := items[i]
 		first.add(i, it, 0)
 		last.add(i, it, -int64(it.Call))
-		if it.take.From == Front || h.FIFOTies {
+		if it.take.From == Front {
 			first.ask(i, it.Call, 1, it.take.Return)
 		} else {
 			last.ask(i, it.take.Call, -int64(it.Return), it.take.Return)

@@ -233,7 +233,7 @@ func TestGoexit(t *testing.T) {
 	})
 }
 
-// Panics of the other functions do not stop the combiner either.
+// A panic of Size does not stop the combiner either.
 func TestPanicHooks(t *testing.T) {
 	l := combine.New(combine.Options[int, int]{
 		Run: double,
@@ -243,13 +243,8 @@ func TestPanicHooks(t *testing.T) {
 			}
 			return q
 		},
-		Observe: func(_, bytes int) {
-			if bytes == 2 {
-				panic("observe")
-			}
-		},
 	})
-	for i, want := range []any{nil, "size", "observe", nil} {
+	for i, want := range []any{nil, "size", nil} {
 		func() {
 			defer func() { equal(t, "panic", recover(), want) }()
 			r, err := l.Do(t.Context(), i)
@@ -261,25 +256,23 @@ func TestPanicHooks(t *testing.T) {
 // Close sends away what waits and what comes; what runs is finished.
 func TestClose(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		for _, c := range []struct{ given, want error }{{errMine, errMine}, {nil, combine.ErrClosed}} {
-			g := gate(combine.Options[int, int]{})
-			g.start(t.Context(), 9)
-			running := g.startAll(t.Context(), 1, 2)
-			g.batch(t, double, 9)
-			waiting := g.startAll(t.Context(), 3, 4)
-			g.Close(c.given)
-			g.Close(errors.New("too late"))
-			for _, w := range waiting {
-				returns(t, w, 0, c.want)
-			}
-			returns(t, g.start(t.Context(), 5), 0, c.want)
-			pending(t, running...)
-			g.batch(t, double, 1, 2)
-			returns(t, running[0], 2, nil)
-			returns(t, running[1], 4, nil)
-			returns(t, g.start(t.Context(), 6), 0, c.want)
-			g.idle(t)
+		g := gate(combine.Options[int, int]{})
+		g.start(t.Context(), 9)
+		running := g.startAll(t.Context(), 1, 2)
+		g.batch(t, double, 9)
+		waiting := g.startAll(t.Context(), 3, 4)
+		g.Close(errMine)
+		g.Close(errors.New("too late"))
+		for _, w := range waiting {
+			returns(t, w, 0, errMine)
 		}
+		returns(t, g.start(t.Context(), 5), 0, errMine)
+		pending(t, running...)
+		g.batch(t, double, 1, 2)
+		returns(t, running[0], 2, nil)
+		returns(t, running[1], 4, nil)
+		returns(t, g.start(t.Context(), 6), 0, errMine)
+		g.idle(t)
 	})
 }
 

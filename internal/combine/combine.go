@@ -16,8 +16,8 @@
 //     out (a leader that takes it into its batch, one that makes it the next
 //     leader, its context, Close) does so under the lock. So each call that
 //     waited is woken once for that, or left by itself.
-//   - The lock is never held while code of others runs: Run, Size, Observe, or
-//     the methods of a context.
+//   - The lock is never held while code of others runs: Run, Size, or the
+//     methods of a context.
 package combine
 
 import (
@@ -38,17 +38,14 @@ var (
 	// the call took effect is not known.
 	ErrPanicked = errors.New("combine: serving the batch panicked")
 
-	// ErrClosed is what calls return after Close(nil).
-	ErrClosed = errors.New("combine: closed")
-
 	errNoRun   = errors.New("combine: Options.Run is nil: it is what serves the calls")
 	errContext = errors.New("combine: ctx is nil")
 )
 
 // Bounds of a batch where Options sets none.
 const (
-	DefaultMaxCalls = 1_000
-	DefaultMaxBytes = 1 << 20
+	defaultMaxCalls = 1_000
+	defaultMaxBytes = 1 << 20
 )
 
 // Options says what a combiner does.
@@ -63,18 +60,12 @@ type Options[Q, R any] struct {
 	// 0. It is called once for each call, by its caller. Default: 0 for all.
 	Size func(Q) int
 
-	// MaxCalls is how many calls a batch can have. Default, also for less than 1:
-	// DefaultMaxCalls.
+	// MaxCalls is how many calls a batch can have. Default, also for less than 1: 1,000.
 	MaxCalls int
 
 	// MaxBytes is how large the requests of a batch can be together, by Size. One
-	// that is larger has a batch of its own. Default, also for less than 1:
-	// DefaultMaxBytes.
+	// that is larger has a batch of its own. Default, also for less than 1: 1 MiB.
 	MaxBytes int
-
-	// Observe is called with the number of calls and their bytes before each Run,
-	// in its goroutine. Default: nothing is called.
-	Observe func(calls, bytes int)
 }
 
 // Combiner serves calls in batches, one batch at a time. It is safe for concurrent use.
@@ -124,10 +115,10 @@ type Combiner[Q, R any] struct {
 // Init makes l, a zero Combiner, an idle combiner.
 func (l *Combiner[Q, R]) Init(options Options[Q, R]) {
 	if options.MaxCalls < 1 {
-		options.MaxCalls = DefaultMaxCalls
+		options.MaxCalls = defaultMaxCalls
 	}
 	if options.MaxBytes < 1 {
-		options.MaxBytes = DefaultMaxBytes
+		options.MaxBytes = defaultMaxBytes
 	}
 	l.options = options
 }
@@ -226,7 +217,9 @@ func (l *Combiner[Q, R]) lead(first *Call[Q, R]) {
 		l.gather()
 		batch, first.Err = l.take(first)
 		began := time.Now()
-		l.serve(Wanted(batch))
+		if wanted := Wanted(batch); len(wanted) > 0 {
+			l.options.Run(wanted)
+		}
 		l.lastCalls, l.lastTook = len(batch), time.Since(began)
 	}
 	finished = true
@@ -266,21 +259,6 @@ func (l *Combiner[Q, R]) waitingCalls() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.waiting.Len()
-}
-
-// serve runs calls, if there are any.
-func (l *Combiner[Q, R]) serve(calls []*Call[Q, R]) {
-	if len(calls) == 0 {
-		return
-	}
-	if l.options.Observe != nil {
-		bytes := 0
-		for _, c := range calls {
-			bytes += c.size
-		}
-		l.options.Observe(len(calls), bytes)
-	}
-	l.options.Run(calls)
 }
 
 // putOff has the calls that were postponed wait again, in front of all others, and
@@ -333,13 +311,9 @@ func fail[Q, R any](batch []*Call[Q, R], panicked any) {
 	}
 }
 
-// Close has calls that are in no batch, and all that come later, return err, or
-// ErrClosed if it is nil. A batch under way is finished, and not waited for. Only
-// the first Close counts.
+// Close has calls that are in no batch, and all that come later, return err. A batch
+// under way is finished, and not waited for. Only the first Close counts.
 func (l *Combiner[Q, R]) Close(err error) {
-	if err == nil {
-		err = ErrClosed
-	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.closed != nil {

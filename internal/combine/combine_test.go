@@ -292,23 +292,19 @@ func TestBounds(t *testing.T) {
 		calls, bytes int
 		requests     []int
 		batches      [][]int
-		observed     [][2]int
 	}{
-		{"calls", 3, 100, []int{1, 1, 1, 1, 1, 1, 1}, [][]int{{1, 1, 1}, {1, 1, 1}, {1}}, [][2]int{{3, 3}, {3, 3}, {1, 1}}},
-		{"bytes", 100, 10, []int{5, 5, 1, 9, 1}, [][]int{{5, 5}, {1, 9}, {1}}, [][2]int{{2, 10}, {2, 10}, {1, 1}}},
-		{"no overtaking", 100, 10, []int{5, 6, 5, 1}, [][]int{{5}, {6}, {5, 1}}, [][2]int{{1, 5}, {1, 6}, {2, 6}}},
-		{"too large", 100, 10, []int{0, 11, 0, 0}, [][]int{{0}, {11}, {0, 0}}, [][2]int{{1, 0}, {1, 11}, {2, 0}}},
-		{"huge", 100, 10, []int{large, large, 1}, [][]int{{large}, {large}, {1}}, [][2]int{{1, large}, {1, large}, {1, 1}}},
-		{"less than nothing", 100, 10, []int{-7, 10, -1, 1}, [][]int{{-7, 10, -1}, {1}}, [][2]int{{3, 10}, {1, 1}}},
-		{"one byte", 100, 1, []int{1, 1}, [][]int{{1}, {1}}, [][2]int{{1, 1}, {1, 1}}},
-		{"one by one", 1, 10, []int{1, 2}, [][]int{{1}, {2}}, [][2]int{{1, 1}, {1, 2}}},
+		{"calls", 3, 100, []int{1, 1, 1, 1, 1, 1, 1}, [][]int{{1, 1, 1}, {1, 1, 1}, {1}}},
+		{"bytes", 100, 10, []int{5, 5, 1, 9, 1}, [][]int{{5, 5}, {1, 9}, {1}}},
+		{"no overtaking", 100, 10, []int{5, 6, 5, 1}, [][]int{{5}, {6}, {5, 1}}},
+		{"too large", 100, 10, []int{0, 11, 0, 0}, [][]int{{0}, {11}, {0, 0}}},
+		{"huge", 100, 10, []int{large, large, 1}, [][]int{{large}, {large}, {1}}},
+		{"less than nothing", 100, 10, []int{-7, 10, -1, 1}, [][]int{{-7, 10, -1}, {1}}},
+		{"one byte", 100, 1, []int{1, 1}, [][]int{{1}, {1}}},
+		{"one by one", 1, 10, []int{1, 2}, [][]int{{1}, {2}}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				var observed [][2]int
-				g := gate(combine.Options[int, int]{MaxCalls: c.calls, MaxBytes: c.bytes, Observe: func(calls, bytes int) {
-					observed = append(observed, [2]int{calls, bytes})
-				}})
+				g := gate(combine.Options[int, int]{MaxCalls: c.calls, MaxBytes: c.bytes})
 				g.start(t.Context(), 3)
 				calls := g.startAll(t.Context(), c.requests...)
 				g.batch(t, double, 3)
@@ -319,7 +315,6 @@ func TestBounds(t *testing.T) {
 				for i, q := range c.requests {
 					returns(t, calls[i], 2*q, nil)
 				}
-				equal(t, "observed", observed, append([][2]int{{1, 3}}, c.observed...))
 			})
 		})
 	}
@@ -329,8 +324,8 @@ func TestBounds(t *testing.T) {
 func TestDefaults(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for _, c := range []struct{ n, size, batch int }{
-			{combine.DefaultMaxCalls + 1, 0, combine.DefaultMaxCalls},
-			{5, combine.DefaultMaxBytes / 4, 4},
+			{1001, 0, 1000},
+			{5, 1 << 18, 4},
 		} {
 			g := gate(combine.Options[int, int]{MaxCalls: -1, MaxBytes: -1})
 			g.start(t.Context(), 0)
