@@ -47,7 +47,7 @@ func TestFindingsAreDocumented(t *testing.T) {
 
 // allFindings has all constants of the type.
 func TestAllFindings(t *testing.T) {
-	tree, err := parser.ParseFile(token.NewFileSet(), "check.go", nil, 0)
+	tree, err := parser.ParseFile(token.NewFileSet(), "internal/check/check.go", nil, 0)
 	noError(t, err)
 	n := 0
 	ast.Inspect(tree, func(node ast.Node) bool {

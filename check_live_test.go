@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/conq-go/conq/internal/check"
 	"github.com/conq-go/conq/internal/layout"
 	"github.com/conq-go/conq/internal/reads"
 	"github.com/conq-go/conq/kv"
@@ -96,8 +97,8 @@ func checkLive(t *testing.T, db kv.DB, repair bool) {
 		noError(t, err)
 		work(func() {
 			for range each {
-				check(t, w.Enqueue(ctx, strings.Repeat("w", 150)))
-				check(t, drop(w.DequeueWait(ctx))) // as many as there are
+				report(t, w.Enqueue(ctx, strings.Repeat("w", 150)))
+				report(t, drop(w.DequeueWait(ctx))) // as many as there are
 			}
 		})
 	}
@@ -140,8 +141,8 @@ func checkWhile(t *testing.T, ctx context.Context, db kv.DB, repair bool, while 
 	last := false
 	for n := 0; !last; n++ {
 		last = !while(n)
-		o := CheckOptions{Repair: repair, page: 1 + n%50, Found: func(f Finding) { t.Error(f) }}
-		if _, err := Check(ctx, db, o); err != nil && !reads.TooOld(err) { // as faulty stores may be, again and again
+		o := CheckOptions{Repair: repair, Found: func(f Finding) { t.Error(f) }}
+		if _, err := (check.Settings{Page: 1 + n%50}.Check(ctx, db, o)); err != nil && !reads.TooOld(err) { // as faulty stores may be, again and again
 			t.Error(err)
 		}
 	}
@@ -150,8 +151,8 @@ func checkWhile(t *testing.T, ctx context.Context, db kv.DB, repair bool, while 
 func addLive(t *testing.T, ctx context.Context, q *Queue[string], p *PriorityQueue[string], client string, n int) {
 	for i := range n {
 		v := fmt.Sprint(client, " ", i, strings.Repeat(" ", 100*(i%3)))
-		check(t, q.Enqueue(ctx, "q"+v))
-		check(t, p.Push(ctx, "p"+v, int64(i%4)))
+		report(t, q.Enqueue(ctx, "q"+v))
+		report(t, p.Push(ctx, "p"+v, int64(i%4)))
 	}
 }
 

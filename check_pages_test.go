@@ -7,6 +7,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/conq-go/conq/internal/check"
 	"github.com/conq-go/conq/kv"
 	"github.com/conq-go/conq/kv/memory"
 )
@@ -21,7 +22,7 @@ func TestCheckPages(t *testing.T) {
 	for _, page := range []int{3, 0} {
 		var keys []int
 		var before CheckReport
-		_, found := runCheck(t, db, CheckOptions{page: page, Progress: func(r CheckReport) {
+		_, found := runPages(t, db, page, CheckOptions{Progress: func(r CheckReport) {
 			keys = append(keys, r.Keys-before.Keys)
 			before = r
 		}})
@@ -50,7 +51,7 @@ func TestCheckWakes(t *testing.T) {
 		}()
 		synctest.Wait()
 		equal(t, "items before", len(got), 0)
-		report, err := Check(context.Background(), db, CheckOptions{Repair: true, now: func() time.Time { return time.Now().Add(time.Hour) }})
+		report, err := check.Settings{Now: func() time.Time { return time.Now().Add(time.Hour) }}.Check(context.Background(), db, CheckOptions{Repair: true})
 		noError(t, err)
 		equal(t, "put back", report.PutBack, 1)
 		synctest.Wait()

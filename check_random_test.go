@@ -22,19 +22,19 @@ func TestCheckRandomDamage(t *testing.T) {
 		db := memory.New(memory.Options{Limits: small})
 		random := rand.New(rand.NewPCG(seed, 1))
 		damage(t, random, db, fillHealthy(t, db))
-		o := CheckOptions{page: 1 + random.IntN(60)}
+		page, o := 1+random.IntN(60), CheckOptions{}
 		before := everything(t, db)
-		report, _ := runCheck(t, readOnly{db}, o)
+		report, _ := runPages(t, readOnly{db}, page, o)
 		equal(t, fmt.Sprint(seed, ": keys"), report.Keys, len(before))
 		o.Repair = true
-		report, _ = runCheck(t, db, o)
+		report, _ = runPages(t, db, page, o)
 		repaired, left, putBack = repaired+report.Repaired, left+report.Faults, putBack+report.PutBack
 		after := everything(t, db)
 		equal(t, fmt.Sprint(seed, ": items"), fmt.Sprint(itemsOf(after)), fmt.Sprint(itemsOf(before)))
 		// What goes back may be what something else is waiting for: an item for its
 		// pieces, a place for its result.
 		for range 3 {
-			report, _ = runCheck(t, db, o)
+			report, _ = runPages(t, db, page, o)
 		}
 		equal(t, fmt.Sprint(seed, ": repaired by the fourth repair"), report.Repaired+report.PutBack, 0)
 		noError(t, db.Close())

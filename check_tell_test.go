@@ -4,7 +4,6 @@ import (
 	"errors"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/conq-go/conq/internal/layout"
 	"github.com/conq-go/conq/kv"
@@ -87,8 +86,8 @@ func TestCheckTexts(t *testing.T) {
 		db, f := healthyStore(t)
 		c.plant(&plot{t, db, f})
 		var texts []string
-		noError(t, drop(Check(t.Context(), db, CheckOptions{
-			Found: func(f Finding) { texts = append(texts, f.String()) }, now: func() time.Time { return checkTime },
+		noError(t, drop(atCheckTime(0).Check(t.Context(), db, CheckOptions{
+			Found: func(f Finding) { texts = append(texts, f.String()) },
 		})))
 		all := strings.Join(texts, "\n")
 		for _, want := range c.want {

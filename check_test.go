@@ -6,15 +6,14 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"math"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/conq-go/conq/internal/check"
 	"github.com/conq-go/conq/internal/layout"
 	"github.com/conq-go/conq/internal/reads"
-	"github.com/conq-go/conq/internal/staging"
 	"github.com/conq-go/conq/kv"
 	"github.com/conq-go/conq/kv/faulty"
 	"github.com/conq-go/conq/kv/memory"
@@ -41,15 +40,24 @@ func opID(n byte) []byte { return bytes.Repeat([]byte{n}, 16) }
 // ~ for a note.
 func runCheck(t tb, db kv.DB, o CheckOptions) (CheckReport, string) {
 	t.Helper()
-	report, found, err := tryCheck(t, db, o)
+	return runPages(t, db, 0, o)
+}
+
+// runPages is runCheck with so many keys in a transaction, or 0.
+func runPages(t tb, db kv.DB, page int, o CheckOptions) (CheckReport, string) {
+	t.Helper()
+	report, found, err := tryCheck(t, db, page, o)
 	noError(t, err)
 	return report, found
 }
 
-func tryCheck(t tb, db kv.DB, o CheckOptions) (CheckReport, string, error) {
+func atCheckTime(page int) check.Settings {
+	return check.Settings{Page: page, Now: func() time.Time { return checkTime }}
+}
+
+func tryCheck(t tb, db kv.DB, page int, o CheckOptions) (CheckReport, string, error) {
 	t.Helper()
 	var found []string
-	o.now = func() time.Time { return checkTime }
 	o.Found = func(f Finding) {
 		text := string(f.Kind)
 		if f.Queue != "" {
@@ -75,7 +83,7 @@ func tryCheck(t tb, db kv.DB, o CheckOptions) (CheckReport, string, error) {
 		}
 		found = append(found, text)
 	}
-	report, err := Check(context.Background(), db, o)
+	report, err := atCheckTime(page).Check(context.Background(), db, o)
 	equal(t, "findings told", len(found), report.Faults+report.Repaired+report.Notes)
 	return report, strings.Join(found, ", "), err
 }
@@ -167,7 +175,7 @@ func TestCheckSound(t *testing.T) {
 			if !repair {
 				over = readOnly{db}
 			}
-			report, found := runCheck(t, over, CheckOptions{Repair: repair, page: page})
+			report, found := runPages(t, over, page, CheckOptions{Repair: repair})
 			equal(t, "found", found, "")
 			outcomes := report.Outcomes
 			if outcomes < 2 {
@@ -246,7 +254,7 @@ func findPlanted(t *testing.T, c planted, page int) {
 	db, f := healthyStore(t)
 	c.plant(t, &plot{t, db, f})
 	before := everything(t, db)
-	report, found := runCheck(t, readOnly{db}, CheckOptions{page: page})
+	report, found := runPages(t, readOnly{db}, page, CheckOptions{})
 	equal(t, "found", found, c.want)
 	equal(t, "sound", report.Sound(), c.note)
 	equal(t, "keys", report.Keys, len(before))
@@ -255,7 +263,7 @@ func findPlanted(t *testing.T, c planted, page int) {
 	if !mends {
 		c.then, c.after = c.want, c.want
 	}
-	report, found = runCheck(t, db, CheckOptions{Repair: true, page: page})
+	report, found = runPages(t, db, page, CheckOptions{Repair: true})
 	equal(t, "found and mended", found, c.then)
 	equal(t, "faults left", report.Faults == 0, c.after == "" || c.note)
 	repaired := everything(t, db)
@@ -263,7 +271,7 @@ func findPlanted(t *testing.T, c planted, page int) {
 		equal(t, "store after a repair of nothing", fmt.Sprint(repaired), fmt.Sprint(before))
 	}
 	equal(t, "items, in queues or staged", fmt.Sprint(itemsOf(repaired)), fmt.Sprint(itemsOf(before)))
-	_, found = runCheck(t, readOnly{db}, CheckOptions{page: page})
+	_, found = runPages(t, readOnly{db}, page, CheckOptions{})
 	equal(t, "found after a repair", found, c.after)
 }
 
@@ -310,7 +318,7 @@ func TestCheckCanceled(t *testing.T) {
 		if after == 0 {
 			cancel(stop)
 		}
-		report, err := Check(ctx, db, CheckOptions{page: 1, Progress: func(CheckReport) {
+		report, err := check.Settings{Page: 1}.Check(ctx, db, CheckOptions{Progress: func(CheckReport) {
 			if pages++; pages == after {
 				cancel(stop)
 			}
@@ -320,18 +328,6 @@ func TestCheckCanceled(t *testing.T) {
 		equal(t, "pages", pages, after)
 		equal(t, "some keys were counted", report.Keys > 0, after > 0)
 	}
-}
-
-// A store may have more bytes than an int can count where it has 32 bits.
-func TestCheckLargeStore(t *testing.T) {
-	db, _ := healthyStore(t)
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
-	defer cancel()
-	c := &checker{db: db, o: CheckOptions{page: 3, now: time.Now}, told: make(map[string]bool), stages: make(map[string]*staging.Checker)}
-	c.report.Bytes = math.MaxInt32 - 10
-	noError(t, c.all(ctx))
-	equal(t, "all keys were counted", c.report.Keys, len(everything(t, db)))
-	equal(t, "more bytes than 32 bits can count", c.report.Bytes > math.MaxInt32, true)
 }
 
 // A newer store is refused, and nothing in it is looked at, let alone mended.
@@ -347,7 +343,7 @@ func TestCheckNewerStore(t *testing.T) {
 func TestCheckDecode(t *testing.T) {
 	db, _ := healthyStore(t)
 	var seen []string
-	report, found := runCheck(t, readOnly{db}, CheckOptions{page: 1, Decode: func(queue string, payload []byte) error {
+	report, found := runPages(t, readOnly{db}, 1, CheckOptions{Decode: func(queue string, payload []byte) error {
 		seen = append(seen, fmt.Sprint(queue, len(payload)))
 		if len(payload) == 250 {
 			return errors.New("too long")
@@ -464,8 +460,8 @@ func TestCheckTooLarge(t *testing.T) {
 	p.put(4, tooLateBy)
 	p.set(p.stage(2, opID(7)), p.state(5, tooLateBy))
 	var told []Finding
-	report, err := Check(t.Context(), faulty.New(db, 1, faulty.Options{Limits: kv.Limits{Transaction: 300}}), CheckOptions{
-		Repair: true, now: func() time.Time { return checkTime }, Found: func(f Finding) { told = append(told, f) },
+	report, err := atCheckTime(0).Check(t.Context(), faulty.New(db, 1, faulty.Options{Limits: kv.Limits{Transaction: 300}}), CheckOptions{
+		Repair: true, Found: func(f Finding) { told = append(told, f) },
 	})
 	noError(t, err)
 	equal(t, "findings", len(told), 1)

@@ -294,7 +294,7 @@ func TestCombinedEmptyItems(t *testing.T) {
 		const calls, each = 20, 5000
 		var group sync.WaitGroup
 		for range calls {
-			group.Go(func() { check(t, q.EnqueueAll(t.Context(), make([][]byte, each))) })
+			group.Go(func() { report(t, q.EnqueueAll(t.Context(), make([][]byte, each))) })
 		}
 		synctest.Wait()
 		release()

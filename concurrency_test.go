@@ -36,20 +36,20 @@ func TestEnqueuesDoNotConflict(t *testing.T) {
 					for i := range each {
 						v := fmt.Sprint(w, " ", i)
 						if i%8 == 7 { // a few batches
-							check(t, q.EnqueueAll(t.Context(), []string{v, v}))
+							report(t, q.EnqueueAll(t.Context(), []string{v, v}))
 							continue
 						}
-						check(t, q.Enqueue(t.Context(), v))
+						report(t, q.Enqueue(t.Context(), v))
 					}
 				})
 				together(workers, func(w int) {
 					for i := range 100 {
 						v := fmt.Sprint(w, " ", i)
 						if i%4 == 3 {
-							check(t, p.PushAll(t.Context(), []Prioritized[string]{{v, 0}, {v, int64(1 + w%3)}, {v, 5}}))
+							report(t, p.PushAll(t.Context(), []Prioritized[string]{{v, 0}, {v, int64(1 + w%3)}, {v, 5}}))
 							continue
 						}
-						check(t, p.Push(t.Context(), v, int64(i%3)))
+						report(t, p.Push(t.Context(), v, int64(i%3)))
 					}
 				})
 				equal(t, "attempts in all", attempts.Load(), transactions.Load())
@@ -77,8 +77,8 @@ func together(n int, f func(i int)) {
 	group.Wait()
 }
 
-// check is noError for goroutines.
-func check(t *testing.T, err error) {
+// report is noError for goroutines.
+func report(t *testing.T, err error) {
 	if err != nil {
 		t.Error(err)
 	}
@@ -217,7 +217,7 @@ func TestProducersAndConsumers(t *testing.T) {
 							ended = false
 							taken.Add(int64(len(values)))
 						}
-						check(t, drop(values, err))
+						report(t, drop(values, err))
 						for _, v := range values {
 							checkItem(t, v, &seen, last)
 						}
@@ -250,8 +250,8 @@ func checkItem(t *testing.T, v string, seen *sync.Map, last map[string]int) {
 func produce(t *testing.T, f fixture, producer, n int) {
 	item := func(i int) string { return fmt.Sprintf("%d:%d:%s", producer, i, strings.Repeat(".", 13*(i%3))) }
 	for i := 1; i <= n; i += 3 {
-		check(t, f.q.Enqueue(f.ctx, item(i)))
-		check(t, f.q.EnqueueAll(f.ctx, []string{item(i + 1), item(i + 2)}))
+		report(t, f.q.Enqueue(f.ctx, item(i)))
+		report(t, f.q.EnqueueAll(f.ctx, []string{item(i + 1), item(i + 2)}))
 	}
 }
 
@@ -289,7 +289,7 @@ func TestClearAgainstEnqueues(t *testing.T) {
 	var group sync.WaitGroup
 	group.Go(func() {
 		for ctx.Err() == nil {
-			check(t, f.q.Clear(f.ctx))
+			report(t, f.q.Clear(f.ctx))
 		}
 	})
 	for range 300 {

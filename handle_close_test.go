@@ -71,7 +71,7 @@ func handleClose(t *testing.T, db kv.DB, open func(Options) endVerbs, staging St
 		waiters = append(waiters, startWaiter(t.Context(), v, 1+n))
 	}
 	began := time.Now()
-	together(3, func(int) { check(t, v.close()) })
+	together(3, func(int) { report(t, v.close()) })
 	noError(t, v.close())
 	equal(t, "time that it took", time.Since(began), 0)
 	synctest.Wait()
@@ -152,7 +152,7 @@ func handleCloseStorm(t *testing.T, staging Staging, seed uint64) {
 		}
 	}
 	pass(time.Duration(5+seed) * time.Millisecond)
-	together(handles, func(h int) { check(t, all[h].close()) })
+	together(handles, func(h int) { report(t, all[h].close()) })
 	group.Wait()
 	for _, db := range c.nodes {
 		db.Flush()
@@ -234,7 +234,7 @@ func TestOpenForgetsOutcomes(t *testing.T) {
 			noError(t, q.Clear(t.Context()))
 			n.Store(0)
 			stormy.Store(true)
-			together(len(all), func(i int) { check(t, all[i].Enqueue(t.Context(), fmt.Sprint(i))) })
+			together(len(all), func(i int) { report(t, all[i].Enqueue(t.Context(), fmt.Sprint(i))) })
 			stormy.Store(false)
 			for _, db := range c.nodes {
 				db.Flush()
@@ -255,7 +255,7 @@ func TestNoCombiningParallel(t *testing.T) {
 			defer c.close()
 			v := end.open(t, c.process(), Options{NoCombining: true})
 			began := time.Now()
-			together(40, func(i int) { check(t, v.add(t.Context(), fmt.Sprint(i))) })
+			together(40, func(i int) { report(t, v.add(t.Context(), fmt.Sprint(i))) })
 			equal(t, "time of 40 calls", time.Since(began), 10*time.Millisecond)
 			if n := outcomeKeys(t, c.inner); n != 40 {
 				t.Errorf("%d outcome keys", n)
@@ -305,7 +305,7 @@ func TestCloseGivesUp(t *testing.T) {
 			got := make(chan string, 1)
 			go func() {
 				v, err := wait(t.Context())
-				check(t, err)
+				report(t, err)
 				got <- v
 			}()
 			synctest.Wait()

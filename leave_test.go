@@ -81,7 +81,7 @@ func (l leaving) leave(verb string, position int) {
 	if verb != "wait" { // so that the others come together while it is held
 		noError(t, l.other.add(t.Context(), "0"))
 		l.db.attempt = func(tx kv.Tx) kv.Tx { <-hold; return tx }
-		go func() { check(t, drop(call(t.Context(), 1))) }()
+		go func() { report(t, drop(call(t.Context(), 1))) }()
 		synctest.Wait()
 	}
 	calls := make([]*combined, 3)

@@ -245,7 +245,7 @@ func TestExactlyOnceOrder(t *testing.T) {
 			together(producers, func(p int) {
 				for i := 1; i <= each; i++ {
 					if err := q.Enqueue(t.Context(), fmt.Sprintf("%d:%d:", p, i)); !reads.TooOld(err) {
-						check(t, err)
+						report(t, err)
 					}
 				}
 			})

@@ -262,7 +262,7 @@ func TestReadErrorsCheck(t *testing.T) {
 			for k, failed := 1, true; failed; k++ {
 				at := k
 				o := CheckOptions{Decode: func(string, []byte) error { return nil }}
-				_, found, err := tryCheck(t, failingAt(readOnly{db}, &at), o)
+				_, found, err := tryCheck(t, failingAt(readOnly{db}, &at), 0, o)
 				if failed = at <= 0; failed {
 					wantError(t, err, errRead)
 					equal(t, fmt.Sprintf("reads after read %d, which failed", k), -at, 0)
@@ -273,7 +273,7 @@ func TestReadErrorsCheck(t *testing.T) {
 			}
 			for k, failed := 1, c.then != ""; failed; k++ {
 				db, at := damaged(t, c), k
-				_, found, err := tryCheck(t, failingAt(db, &at), CheckOptions{Repair: true})
+				_, found, err := tryCheck(t, failingAt(db, &at), 0, CheckOptions{Repair: true})
 				if failed = at <= 0; err != nil {
 					wantError(t, err, errRead)
 					runCheck(t, db, CheckOptions{Repair: true})

@@ -74,7 +74,7 @@ func deliverAll(t *testing.T, open func() endVerbs, handles, items int) {
 	together(handles, func(h int) {
 		v := open()
 		for i := range items / handles {
-			check(t, v.add(t.Context(), fmt.Sprint(h, " ", i, strings.Repeat(".", 97*(i%5)))))
+			report(t, v.add(t.Context(), fmt.Sprint(h, " ", i, strings.Repeat(".", 97*(i%5)))))
 		}
 		for n := 0; ctx.Err() == nil; n++ {
 			take := v.take
@@ -299,7 +299,7 @@ func TestStagingAuto(t *testing.T) {
 		together(handles, func(h int) {
 			for range each {
 				_, err := all[h].take(t.Context(), 1)
-				check(t, err)
+				report(t, err)
 			}
 		})
 		requested, fulfilled := seen.sum(Requested), seen.sum(Fulfilled)
@@ -333,14 +333,14 @@ func TestStagingAutoConflicts(t *testing.T) {
 			for range producers {
 				group.Go(func() {
 					for range each {
-						check(t, v.add(t.Context(), "x"))
+						report(t, v.add(t.Context(), "x"))
 					}
 				})
 			}
 			together(consumers, func(int) {
 				for range producers * each / consumers {
 					_, err := v.wait(t.Context(), 1)
-					check(t, err)
+					report(t, err)
 				}
 			})
 			group.Wait()
@@ -384,13 +384,13 @@ func TestStagingLargeValues(t *testing.T) {
 			var n atomic.Int64
 			together(consumers, func(int) {
 				q, err := OpenQueue(db, "q", Bytes(), o)
-				check(t, err)
+				report(t, err)
 				for {
 					value, err := q.Dequeue(t.Context())
 					if errors.Is(err, ErrEmpty) {
 						return
 					}
-					check(t, err)
+					report(t, err)
 					if _, twice := seen.LoadOrStore(string(value[:8]), true); twice || len(value) != size {
 						t.Errorf("item %.8q of %d bytes came out twice, or has another size", value, len(value))
 					}

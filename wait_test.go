@@ -316,7 +316,7 @@ func noLostWakeUp(t *testing.T, seed uint64, shared bool) {
 		v := openFront(t, process(), Options{})
 		group.Go(func() {
 			for i := range each {
-				check(t, v.add(t.Context(), fmt.Sprint(p, i)))
+				report(t, v.add(t.Context(), fmt.Sprint(p, i)))
 				if i%3 == 2 {
 					pass(time.Duration(p) * 100 * time.Microsecond)
 				}

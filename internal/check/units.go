@@ -1,4 +1,4 @@
-package conq
+package check
 
 import (
 	"bytes"
@@ -7,6 +7,7 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/conq-go/conq/errs"
 	"github.com/conq-go/conq/internal/layout"
 	"github.com/conq-go/conq/kv"
 	"github.com/conq-go/conq/tuple"
@@ -25,8 +26,8 @@ func (l *look) item(u *unit, pair kv.KeyValue, report *CheckReport) error {
 	if err != nil {
 		return err
 	}
-	if q.store != nil {
-		return l.ownItem(u, q.store, pair, report)
+	if q.items != nil {
+		return l.ownItem(u, q.items, pair, report)
 	}
 	if q.entered || l.c.told[Finding{Kind: FindingNoEntry, Queue: name}.id()] {
 		report.Unchecked++
@@ -64,47 +65,47 @@ func (l *look) foreignItem(u *unit, name string, pair kv.KeyValue, fields []byte
 }
 
 // ownItem judges a key of a queue.
-func (l *look) ownItem(u *unit, s *store, pair kv.KeyValue, report *CheckReport) error {
-	pieces, err := s.space.Check(pair.Key)
+func (l *look) ownItem(u *unit, items *layout.Queue, pair kv.KeyValue, report *CheckReport) error {
+	pieces, err := items.Check(pair.Key)
 	if err != nil {
-		u.add(Finding{Kind: FindingItemKey, Queue: s.name, Key: pair.Key, Text: err.Error()})
+		u.add(Finding{Kind: FindingItemKey, Queue: items.Name, Key: pair.Key, Text: err.Error()})
 		return nil
 	}
 	report.Items++
 	if pieces > 1 {
-		if err := l.anyPiece(u, s, pair.Key, pieces); err != nil {
+		if err := l.anyPiece(u, items, pair.Key, pieces); err != nil {
 			return err
 		}
 	}
 	if l.c.o.Decode == nil {
 		return nil
 	}
-	payload, err := s.payload(l.r, pair)
-	if errors.Is(err, ErrDecode) {
+	payload, err := items.Payload(l.r, pair)
+	if errors.Is(err, errs.ErrDecode) {
 		return nil // as above
 	}
 	if err != nil {
 		return err
 	}
-	if err := l.c.o.Decode(s.name, payload); err != nil {
-		u.add(Finding{Kind: FindingItemValue, Queue: s.name, Key: pair.Key, Text: fmt.Sprintf("the item does not decode: %v", err)})
+	if err := l.c.o.Decode(items.Name, payload); err != nil {
+		u.add(Finding{Kind: FindingItemValue, Queue: items.Name, Key: pair.Key, Text: fmt.Sprintf("the item does not decode: %v", err)})
 	}
 	return nil
 }
 
 // anyPiece looks whether an item has further pieces at all. Where there are some, it
 // is at those that they are judged.
-func (l *look) anyPiece(u *unit, s *store, key []byte, pieces int) error {
-	for _, err := range l.r.Range(kv.PrefixRange(s.space.Beside(key)), kv.RangeOptions{Limit: 1, KeysOnly: true}) {
+func (l *look) anyPiece(u *unit, items *layout.Queue, key []byte, pieces int) error {
+	for _, err := range l.r.Range(kv.PrefixRange(items.Beside(key)), kv.RangeOptions{Limit: 1, KeysOnly: true}) {
 		return err
 	}
-	u.add(Finding{Kind: FindingPieces, Queue: s.name, Key: key, Text: fmt.Sprintf("%d of %d pieces are missing", pieces-1, pieces)})
+	u.add(Finding{Kind: FindingPieces, Queue: items.Name, Key: key, Text: fmt.Sprintf("%d of %d pieces are missing", pieces-1, pieces)})
 	return nil
 }
 
 // stage judges what is staged.
 func (l *look) stage(u *unit, q *checkedQueue, pair kv.KeyValue, _ []byte, report *CheckReport) error {
-	found, err := l.c.stageOf(q.store).Check(l.r, pair)
+	found, err := l.c.stageOf(q.items).Check(l.r, pair)
 	if err != nil {
 		return err
 	}
@@ -113,11 +114,11 @@ func (l *look) stage(u *unit, q *checkedQueue, pair kv.KeyValue, _ []byte, repor
 		u.add(Finding{Kind: FindingKind(f.Kind), Queue: q.name, Key: f.Key, Text: f.Text, Repairable: f.Mendable})
 	}
 	for _, item := range found.Items {
-		pieces := q.store.keys(item.Key)
+		pieces := q.items.Keys(item.Key)
 		if pieces == 1 || found.PutBack > 0 && l.comes(item.Key) {
 			continue
 		}
-		if err := l.anyPiece(u, q.store, item.Key, pieces); err != nil {
+		if err := l.anyPiece(u, q.items, item.Key, pieces); err != nil {
 			return err
 		}
 	}
@@ -156,7 +157,7 @@ func (l *look) outcome(u *unit, q *checkedQueue, pair kv.KeyValue, rest []byte, 
 		u.add(Finding{Kind: FindingOutcome, Queue: q.name, Key: pair.Key, Text: fmt.Sprintf("its value %.64x is not an outcome", pair.Value)})
 	default:
 		report.Outcomes++
-		if l.c.o.now().Sub(at) > kv.OutcomeAge {
+		if l.c.settings.Now().Sub(at) > kv.OutcomeAge {
 			report.OldOutcomes++
 		}
 	}
@@ -176,14 +177,14 @@ func (l *look) signal(u *unit, _ *checkedQueue, _ kv.KeyValue, rest []byte, repo
 // pieces judges the further pieces of an item. rest is what follows the name in the
 // key of the first of them that is there.
 func (l *look) pieces(u *unit, q *checkedQueue, pair kv.KeyValue, rest []byte, report *CheckReport) error {
-	s := q.store
-	fields, pieces, _, ok := s.space.CutPiece(rest)
+	items := q.items
+	fields, pieces, _, ok := items.CutPiece(rest)
 	if !ok {
 		u.add(Finding{Kind: FindingPieceKey, Queue: q.name, Key: pair.Key, Text: "it should be the key of an item with the number of a piece behind it"})
 		return nil
 	}
-	p := pieceCheck{l: l, u: u, s: s, key: s.space.Key(fields), pieces: pieces, sizes: make(map[int]int)}
-	p.rest = kv.Range{Begin: pair.Key, End: kv.PrefixRange(s.space.Beside(p.key)).End}
+	p := pieceCheck{l: l, u: u, items: items, key: items.Key(fields), pieces: pieces, sizes: make(map[int]int)}
+	p.rest = kv.Range{Begin: pair.Key, End: kv.PrefixRange(items.Beside(p.key)).End}
 	u.next = p.rest.End
 	for piece, err := range l.r.Range(p.rest, kv.RangeOptions{}) {
 		if err != nil {
@@ -199,9 +200,9 @@ func (l *look) pieces(u *unit, q *checkedQueue, pair kv.KeyValue, rest []byte, r
 
 // pieceCheck is the check of the pieces of one item.
 type pieceCheck struct {
-	l *look
-	u *unit
-	s *store
+	l     *look
+	u     *unit
+	items *layout.Queue
 
 	key    []byte // of the item
 	pieces int    // that there should be, the first one counted
@@ -216,10 +217,10 @@ type pieceCheck struct {
 
 func (p *pieceCheck) piece(piece kv.KeyValue) {
 	p.bytes += int64(len(piece.Key) + len(piece.Value))
-	_, _, number, ok := p.s.space.CutPiece(piece.Key[len(layout.Pieces(p.s.name).Bytes()):])
-	if !ok || !bytes.Equal(piece.Key, p.s.space.Piece(p.key, number)) {
+	_, _, number, ok := p.items.CutPiece(piece.Key[len(layout.Pieces(p.items.Name).Bytes()):])
+	if !ok || !bytes.Equal(piece.Key, p.items.Piece(p.key, number)) {
 		p.odd++
-		p.u.add(Finding{Kind: FindingPieceKey, Queue: p.s.name, Key: piece.Key, Text: "it should end with the number of a piece"})
+		p.u.add(Finding{Kind: FindingPieceKey, Queue: p.items.Name, Key: piece.Key, Text: "it should end with the number of a piece"})
 		return
 	}
 	p.count++
@@ -252,7 +253,7 @@ func (p *pieceCheck) judge(q *checkedQueue) error {
 
 // orphans are cleared if nothing among them is unknown.
 func (p *pieceCheck) orphans(n int, all kv.Range, text string) {
-	f := Finding{Kind: FindingOrphans, Queue: p.s.name, Key: all.Begin, Keys: n, Text: text, Repairable: p.odd == 0}
+	f := Finding{Kind: FindingOrphans, Queue: p.items.Name, Key: all.Begin, Keys: n, Text: text, Repairable: p.odd == 0}
 	p.u.add(f)
 	if !f.Repairable {
 		return
@@ -271,7 +272,7 @@ func (p *pieceCheck) orphans(n int, all kv.Range, text string) {
 // all but the last one that of the first.
 func (p *pieceCheck) compare(size int) {
 	wrong := func(key []byte, format string, args ...any) {
-		p.u.add(Finding{Kind: FindingPieces, Queue: p.s.name, Key: key, Text: fmt.Sprintf(format, args...)})
+		p.u.add(Finding{Kind: FindingPieces, Queue: p.items.Name, Key: key, Text: fmt.Sprintf(format, args...)})
 	}
 	if missing := p.pieces - 1 - len(p.sizes); missing > 0 {
 		wrong(p.key, "%d of %d pieces are missing", missing, p.pieces)
@@ -280,9 +281,9 @@ func (p *pieceCheck) compare(size int) {
 		n := p.sizes[i]
 		switch {
 		case i < p.pieces-1 && n != size:
-			wrong(p.s.space.Piece(p.key, int64(i)), "piece %d of %d has %d bytes, and the first one %d", i+1, p.pieces, n, size)
+			wrong(p.items.Piece(p.key, int64(i)), "piece %d of %d has %d bytes, and the first one %d", i+1, p.pieces, n, size)
 		case i == p.pieces-1 && (n == 0 || n > size):
-			wrong(p.s.space.Piece(p.key, int64(i)), "the last of %d pieces has %d bytes, and the first one %d", p.pieces, n, size)
+			wrong(p.items.Piece(p.key, int64(i)), "the last of %d pieces has %d bytes, and the first one %d", p.pieces, n, size)
 		}
 	}
 	p.extras()
@@ -290,13 +291,13 @@ func (p *pieceCheck) compare(size int) {
 
 // extras are pieces that no reader takes for a part of the payload.
 func (p *pieceCheck) extras() {
-	behind := p.s.space.Piece(p.key, int64(p.pieces))
+	behind := p.items.Piece(p.key, int64(p.pieces))
 	n := 0
 	for n < len(p.extra) && bytes.Compare(p.extra[n], behind) < 0 {
 		n++
 	}
 	if n > 0 {
-		p.orphans(n, kv.Range{Begin: p.extra[0], End: p.s.space.Piece(p.key, 1)}, "their numbers are below those of the item's pieces")
+		p.orphans(n, kv.Range{Begin: p.extra[0], End: p.items.Piece(p.key, 1)}, "their numbers are below those of the item's pieces")
 	}
 	if n < len(p.extra) {
 		p.orphans(len(p.extra)-n, kv.Range{Begin: p.extra[n], End: p.rest.End}, "their numbers are above those of the item's pieces")
@@ -309,11 +310,11 @@ func (p *pieceCheck) extras() {
 func (l *look) stagedSize(q *checkedQueue, key []byte) (size int, found bool, err error) {
 	if q.split == nil {
 		q.split = make(map[string]int)
-		for item, err := range l.c.stageOf(q.store).Items(l.r) {
+		for item, err := range l.c.stageOf(q.items).Items(l.r) {
 			if err != nil {
 				return 0, false, err
 			}
-			if pieces, err := q.store.space.Check(item.Key); err == nil && pieces > 1 {
+			if pieces, err := q.items.Check(item.Key); err == nil && pieces > 1 {
 				q.split[string(item.Key)] = len(item.Value)
 			}
 		}

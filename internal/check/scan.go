@@ -1,11 +1,13 @@
-package conq
+package check
 
 import (
 	"bytes"
 	"errors"
 	"fmt"
+	"iter"
 	"slices"
 
+	"github.com/conq-go/conq/errs"
 	"github.com/conq-go/conq/internal/handle"
 	"github.com/conq-go/conq/internal/layout"
 	"github.com/conq-go/conq/internal/staging"
@@ -128,7 +130,7 @@ type look struct {
 
 func (c *checker) look(r kv.Reader) (*look, error) {
 	format, err := layout.ReadFormat(r)
-	unsure := errors.Is(err, ErrCorrupt)
+	unsure := errors.Is(err, errs.ErrCorrupt)
 	if unsure {
 		err = nil
 	}
@@ -186,7 +188,7 @@ func (l *look) system(u *unit, pair kv.KeyValue, rest []byte, report *CheckRepor
 	switch {
 	case err != nil:
 		return err
-	case q.store == nil:
+	case q.items == nil:
 		report.Unchecked++
 		if !q.entered {
 			u.add(Finding{Kind: FindingNoEntry, Queue: name, Key: pair.Key, once: true,
@@ -233,8 +235,8 @@ func (l *look) entry(u *unit, pair kv.KeyValue, report *CheckReport) {
 // checkedQueue is a queue as its entry has it.
 type checkedQueue struct {
 	name    string
-	entered bool   // it has an entry
-	store   *store // nil if there is none that this version can judge it by
+	entered bool          // it has an entry
+	items   *layout.Queue // nil if there is none that this version can judge it by
 
 	split map[string]int // staged items of several pieces, by key: the sizes of their first ones
 }
@@ -245,36 +247,39 @@ func (l *look) find(name string) (*checkedQueue, error) {
 		return l.queue, nil
 	}
 	info, found, err := layout.ReadEntry(l.r, name)
-	corrupt := errors.Is(err, ErrCorrupt)
+	corrupt := errors.Is(err, errs.ErrCorrupt)
 	if err != nil && !corrupt {
 		return nil, err
 	}
 	l.queue = &checkedQueue{name: name, entered: found || corrupt}
 	if found && info.CheckReadable() == nil {
-		l.queue.store = l.c.store(info)
+		l.queue.items = layout.New(info.Name, info.Kind, l.c.db.Limits())
 	}
 	return l.queue, nil
 }
 
-// store returns what the queue is below its codec, without the parts by which a
-// handle works on it.
-func (c *checker) store(info Info) *store {
-	return newStore(c.db, info)
-}
-
 // stageOf returns the checker of a queue's staging.
-func (c *checker) stageOf(s *store) *staging.Checker {
-	if known := c.stages[s.name]; known != nil {
+func (c *checker) stageOf(items *layout.Queue) *staging.Checker {
+	if known := c.stages[items.Name]; known != nil {
 		return known
 	}
 	stage := staging.New(c.db, staging.Options{
-		Source: source{s}, Space: layout.Stage(s.name), Outcomes: layout.Outcomes(s.name),
-		PutBack: handle.Announcer(c.db, s.name), Now: c.o.now,
+		Source: source{items}, Space: layout.Stage(items.Name), Outcomes: layout.Outcomes(items.Name),
+		PutBack: handle.Announcer(c.db, items.Name), Now: c.settings.Now,
 	})
-	c.staged = s.name
-	c.stages[s.name] = stage.NewChecker(s.integers(), func(key []byte) error {
-		_, err := s.space.Check(key)
+	c.staged = items.Name
+	c.stages[items.Name] = stage.NewChecker(items.Integers, func(key []byte) error {
+		_, err := items.Check(key)
 		return err
 	})
-	return c.stages[s.name]
+	return c.stages[items.Name]
+}
+
+// source is a queue whose staging is checked: nothing is taken.
+type source struct{ *layout.Queue }
+
+func (s source) Covered(staging.Side, []byte) []kv.Range { return nil }
+
+func (s source) Items(kv.Reader, staging.Side, int) iter.Seq2[kv.KeyValue, error] {
+	return func(func(kv.KeyValue, error) bool) {}
 }
