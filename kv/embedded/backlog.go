@@ -284,7 +284,7 @@ func (l *backlog) take() (operations []operation, size int) {
 func (db *DB) applyBacklog(ctx context.Context) {
 	settle := time.NewTicker(reclaimTime)
 	defer settle.Stop()
-	for ticks := 1; ; {
+	for {
 		select {
 		case <-ctx.Done():
 			return
@@ -292,10 +292,9 @@ func (db *DB) applyBacklog(ctx context.Context) {
 			runtime.Gosched() // to another processor: this one is the committer's
 			db.catchUp()
 		case <-settle.C:
-			if err := guardfs.Run(func() error { return db.settle(ticks) }); err != nil {
+			if err := guardfs.Run(db.settle); err != nil {
 				db.guard.Fail(err)
 			}
-			ticks++
 		}
 	}
 }

@@ -225,24 +225,15 @@ func lockDir(fs vfs.FS, dir string) (io.Closer, error) {
 	if text, err := atomicfile.Read(fs, fs.PathJoin(dir, ownerFile)); err == nil {
 		owner = "the process with " + strings.TrimSpace(text)
 	}
-	return nil, inUse(fmt.Sprintf("%s has it open; close it there: one process at a time can (more will through `conq serve`, "+
-		"which is to come, and do on etcd and FoundationDB)", owner))
+	return nil, fmt.Errorf("%w: %s has it open; close it there: one process at a time can (more will through `conq serve`, "+
+		"which is to come, and do on etcd and FoundationDB)", ErrInUse, owner)
 }
-
-// inUse is an ErrInUse that says by whom.
-type inUse string
-
-func (e inUse) Error() string { return string(e) }
-
-func (inUse) Is(target error) bool { return target == ErrInUse }
 
 // openLocked opens the store in a directory of which this process has the lock. That is the
 // store's then.
 func (db *DB) openLocked(dir string, lock io.Closer) error {
 	db.lock = lock
-	if err := noteOwner(db.o.FS, dir); err != nil {
-		return err
-	}
+	noteOwner(db.o.FS, dir)
 	if err := writeFormat(db.o.FS, dir); err != nil {
 		return err
 	}
@@ -354,15 +345,9 @@ func (db *DB) syncEvery(ctx context.Context, interval time.Duration) {
 // hundreds.
 var tableSizes = [7]int64{16 << 20, 32 << 20, 32 << 20, 64 << 20, 64 << 20, 64 << 20, 64 << 20}
 
-// openTables returns how many tables may be open: half of the files that the process may have, or as many
-// as Pebble's default.
-func openTables(files uint64) int {
-	const least, most = 80, 1000
-	if files == 0 {
-		return most
-	}
-	return int(min(max(files/2, least), most))
-}
+// openTables is how many tables may be open: on some systems a process may have 256 files. The others are
+// opened again when they are read.
+const openTables = 100
 
 // mostMemTables is how many memtables there may be until Pebble has writers wait.
 const mostMemTables = 4
@@ -387,7 +372,7 @@ func (db *DB) pebbleOptions() *pebble.Options {
 		CompactionConcurrencyRange:  func() (int, int) { return 1, 2 },
 		DisableWAL:                  true, // see package wal
 		TargetFileSizes:             tableSizes,
-		MaxOpenFiles:                openTables(processFiles()),
+		MaxOpenFiles:                openTables,
 		FlushDelayDeleteRange:       10 * time.Second,
 		EventListener: &pebble.EventListener{
 			DataCorruption: func(info pebble.DataCorruptionInfo) {

@@ -54,7 +54,7 @@ func ParseDurability(name string) (Durability, error) {
 var ErrFailed = errors.New("embedded: store has failed and must be opened again")
 
 // ErrInUse means that another process, or another DB of this one, has the store open.
-var ErrInUse = errors.New("embedded: store is in use")
+var ErrInUse = errors.New("store is in use")
 
 // ErrFull means that the disk is full: it has no space, or no inodes, for which systems have one
 // error. It comes with that.

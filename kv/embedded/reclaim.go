@@ -11,21 +11,20 @@ import (
 // only when they are in a table. So the memtable is flushed some time after a removal, though it is
 // not full, and when the store is closed.
 const (
-	// settleTime is how long the space of what was removed may stay in use where little is
-	// written, and how often at most a memtable is flushed for that, in a store with few tables.
-	settleTime = time.Minute
-
-	// reclaimTime is the same where tables have reclaimable bytes or more.
+	// reclaimTime is how long the space of what was removed may stay in use where little is
+	// written, and how often at most a memtable is flushed for that.
 	reclaimTime = 3 * time.Second
-	reclaimable = 16 << 20
+
+	// reclaimable is how many bytes tables must have to be worth it.
+	reclaimable = 4 << 20
 
 	// closeTime is how long closing the store may take for giving space back.
 	closeTime = 2 * time.Second
 )
 
-// settle has the space of what was removed given back, if it is time for that.
-func (db *DB) settle(ticks int) error {
-	if db.pebble.Metrics().Total().TablesSize < reclaimable && ticks%int(settleTime/reclaimTime) != 0 {
+// settle has the space of what was removed given back, if that is worth it.
+func (db *DB) settle() error {
+	if db.pebble.Metrics().Total().TablesSize < reclaimable {
 		return nil
 	}
 	return db.backlog.settle()

@@ -47,15 +47,6 @@ func TestCloseReclaims(t *testing.T) {
 	}
 }
 
-// Half of the files that a process may have are tables, within what Pebble can do with.
-func TestOpenTables(t *testing.T) {
-	for files, want := range map[uint64]int{0: 1000, 20: 80, 256: 128, 512: 256, 1024: 512, 1 << 20: 1000, 1<<64 - 1: 1000} {
-		if got := openTables(files); got != want {
-			t.Errorf("of %d files %d may be tables, want %d", files, got, want)
-		}
-	}
-}
-
 // Tables are so large that a store has few of them.
 func TestFewTables(t *testing.T) {
 	const bytes = 96 << 20

@@ -119,16 +119,13 @@ func (t *tx) fits() error {
 	return nil
 }
 
-// noteOwner has the directory tell who has the store open. It is for others to read, and nothing
-// depends on it: a disk that is full must not keep a store from being opened.
-func noteOwner(fs vfs.FS, dir string) error {
-	err := atomicfile.Write(fs, dir, ownerFile, fmt.Sprintf("pid %d\n", os.Getpid()))
-	if errors.Is(plain(err), ErrFull) {
+// noteOwner has the directory tell which process has the store open. It is for others to read: an error,
+// as on a full disk, must not keep the store from being opened.
+func noteOwner(fs vfs.FS, dir string) {
+	if atomicfile.Write(fs, dir, ownerFile, fmt.Sprintf("pid %d\n", os.Getpid())) != nil {
 		_ = fs.Remove(fs.PathJoin(dir, ownerFile)) // it would name another process
 		_ = fs.Remove(fs.PathJoin(dir, ownerFile+atomicfile.Temporary))
-		return nil
 	}
-	return err
 }
 
 // isReserve tells whether a file holds no data: an error in making it is no failure of the store.

@@ -64,7 +64,7 @@ func testSettle(t *testing.T, queues, items int, remove func(*testing.T, *DB)) {
 	}
 	before := inTables(t, fs)
 	remove(t, db)
-	<-time.After(3 * settleTime) // by the clock of synctest: what goes on in the background is done then
+	<-time.After(3 * reclaimTime) // by the clock of synctest: what goes on in the background is done then
 	synctest.Wait()
 	if after := inTables(t, fs); before < int64(queues*items*size) || after > before/10 {
 		t.Errorf("tables had %d bytes, and have %d", before, after)

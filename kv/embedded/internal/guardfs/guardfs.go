@@ -22,16 +22,8 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
-// FS is the file system that a store runs on: its journal and its Pebble. It poisons.
-// Pebble answers an error in writing its log or its manifest by
-// ending the process. So the first such error is kept, and from then on each
-// change of a file does nothing and succeeds: Pebble goes on, into the void,
-// until the store is closed, and the directory stays as the error left it. The
-// error is set before the call that met it returns, so a commit that looks for
-// it after its sync can't miss it.
-//
-// Errors in tables, which Pebble can live with, pass through; a table is written
-// anew.
+// FS is the file system that a store runs on: its write-ahead log and its Pebble. Errors in tables, which
+// Pebble can live with, pass through; a table is written anew.
 type FS struct {
 	vfs.FS
 
@@ -120,31 +112,26 @@ func (g *FS) file(name string, open func() (vfs.File, error)) (vfs.File, error) 
 	if err != nil {
 		return nil, err
 	}
-	if f == nil {
-		f = void{}
+	if f == nil { // it does nothing: see guardFile
+		if f, err = vfs.NewMem().Create("void", vfs.WriteCategoryUnspecified); err != nil {
+			return nil, err
+		}
 	}
 	return &guardFile{File: f, g: g, name: name}, nil
 }
 
 // Open opens a file that is read.
 func (g *FS) Open(name string, opts ...vfs.OpenOption) (f vfs.File, err error) {
-	if isTable(name) {
-		g.rest()
+	if isTable(name) && g.Err() != nil {
+		g.wait(failedRest)
 	}
 	err = g.named(func() (err error) { f, err = g.FS.Open(name, opts...); return err })
 	return f, err
 }
 
-// failedRest is how long who opens a table of a poisoned store waits.
+// failedRest is how long to open a table of a poisoned store takes. Tables that went into the void can't be
+// read, and a compaction of them is tried again at once, for as long as the store is open.
 const failedRest = 100 * time.Millisecond
-
-// rest has a poisoned store do little. Tables that went into the void can't be read, and a compaction
-// of them is tried again at once, for as long as the store is open: that took a processor.
-func (g *FS) rest() {
-	if g.Err() != nil {
-		g.wait(failedRest)
-	}
-}
 
 // CompactionRest is how long a compaction waits, after one has failed, before it writes. A disk without
 // room for its tables often has some for commits, for long; Pebble tries again at once, and had a
@@ -198,22 +185,18 @@ func (g *FS) MkdirAll(dir string, perm os.FileMode) error {
 
 // Remove and RemoveAll return their errors: Pebble copes with them.
 
-func (g *FS) Remove(name string) error {
-	g.changing.RLock()
-	defer g.changing.RUnlock()
-	if g.frozen.Load() {
-		return nil
-	}
-	return g.named(func() error { return g.FS.Remove(name) })
+func (g *FS) Remove(name string) error { return g.removing(func() error { return g.FS.Remove(name) }) }
+func (g *FS) RemoveAll(name string) error {
+	return g.removing(func() error { return g.FS.RemoveAll(name) })
 }
 
-func (g *FS) RemoveAll(name string) error {
+func (g *FS) removing(f func() error) error {
 	g.changing.RLock()
 	defer g.changing.RUnlock()
 	if g.frozen.Load() {
 		return nil
 	}
-	return g.named(func() error { return g.FS.RemoveAll(name) })
+	return g.named(f)
 }
 
 // Lock does nothing: the store holds the lock that Pebble would take, and can so
@@ -230,7 +213,7 @@ type guardFile struct {
 }
 
 func (f *guardFile) Write(p []byte) (int, error) {
-	n := len(p)
+	var n int
 	err := f.g.change(f.name, func() (err error) { n, err = f.File.Write(p); return err })
 	if err == nil {
 		n = len(p) // also when the error was kept
@@ -239,7 +222,7 @@ func (f *guardFile) Write(p []byte) (int, error) {
 }
 
 func (f *guardFile) WriteAt(p []byte, offset int64) (int, error) {
-	n := len(p)
+	var n int
 	err := f.g.change(f.name, func() (err error) { n, err = f.File.WriteAt(p, offset); return err })
 	if err == nil {
 		n = len(p)
@@ -267,32 +250,6 @@ func (f *guardFile) Close() error {
 	}
 	return f.g.change(f.name, f.File.Close)
 }
-
-// void stands for a file that a poisoned store would have made.
-type void struct{}
-
-func (void) Close() error                           { return nil }
-func (void) Read([]byte) (int, error)               { return 0, io.EOF }
-func (void) ReadAt([]byte, int64) (int, error)      { return 0, io.EOF }
-func (void) Write(p []byte) (int, error)            { return len(p), nil }
-func (void) WriteAt(p []byte, _ int64) (int, error) { return len(p), nil }
-func (void) Preallocate(int64, int64) error         { return nil }
-func (void) Stat() (vfs.FileInfo, error)            { return voidInfo{}, nil }
-func (void) Sync() error                            { return nil }
-func (void) SyncTo(int64) (bool, error)             { return true, nil }
-func (void) SyncData() error                        { return nil }
-func (void) Prefetch(int64, int64) error            { return nil }
-func (void) Fd() uintptr                            { return vfs.InvalidFd }
-
-type voidInfo struct{}
-
-func (voidInfo) Name() string           { return "" }
-func (voidInfo) Size() int64            { return 0 }
-func (voidInfo) Mode() os.FileMode      { return 0 }
-func (voidInfo) ModTime() time.Time     { return time.Time{} }
-func (voidInfo) IsDir() bool            { return false }
-func (voidInfo) Sys() any               { return nil }
-func (voidInfo) DeviceID() vfs.DeviceID { return vfs.DeviceID{} }
 
 // fatal is what Fatal panics with where Run can recover.
 type fatal struct{ error }

@@ -3,6 +3,8 @@ package wal
 import (
 	"fmt"
 	"testing"
+
+	"github.com/conq-go/conq/internal/testkit"
 )
 
 // A segment that is missing or cut is not taken for one that was released, or never was: also not the
@@ -12,15 +14,15 @@ func TestMissingSegments(t *testing.T) {
 		fs := closedLog(t, times)
 		if times == 9 {
 			l, _ := mustOpen(t, fs, usual)
-			noError(t, l.Release(l.Ended()[4]))
-			noError(t, l.Close())
+			testkit.NoError(t, l.Release(l.Ended()[4]))
+			testkit.NoError(t, l.Close())
 		}
 		segments := segmentsOf(t, fs)
 		for _, number := range segments {
 			name := segmentName(number)
 			refused(t, copyWithout(t, fs, name), fmt.Sprintf("%d openings, without %s of %d", times, name, segments), name)
 			_, records, err := readSegment(fs, fs.PathJoin(dir, name), number)
-			noError(t, err)
+			testkit.NoError(t, err)
 			for _, n := range []int64{0, recordAlign, records.end} {
 				spoilt := copyOf(fs)
 				rewrite(t, spoilt, name, func(data []byte) []byte { return data[:n] })
@@ -39,11 +41,11 @@ func TestMissingSegmentsAfterCrash(t *testing.T) {
 		name := segmentName(number)
 		refused(t, copyWithout(t, fs, name), "without "+name, name)
 	}
-	noError(t, l.Close())
+	testkit.NoError(t, l.Close())
 	c, err := readCheckpoint(fs, dir)
-	noError(t, err)
+	testkit.NoError(t, err)
 	c.last = 0 // as after a crash
-	noError(t, c.write(fs, dir))
+	testkit.NoError(t, c.write(fs, dir))
 	middle := segmentName(segmentsOf(t, fs)[1])
 	refused(t, copyWithout(t, fs, middle), "without the second of three segments", middle)
 
@@ -70,7 +72,7 @@ func TestCheckpointFile(t *testing.T) {
 func TestCreateLater(t *testing.T) {
 	fs := copyWithout(t, closedLog(t, 3), File)
 	writeFile(t, fs, segmentName(segmentsOf(t, fs)[0]-2), []byte("anything"))
-	noError(t, Create(fs, dir))
+	testkit.NoError(t, Create(fs, dir))
 	if _, batches := mustOpen(t, fs, usual); len(batches) != 3 {
 		t.Errorf("batches are %q, want 3", batches)
 	}

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/conq-go/conq/internal/testkit"
 	"github.com/conq-go/conq/kv/embedded/internal/atomicfile"
 	"github.com/conq-go/conq/kv/embedded/internal/guardfs"
 )
@@ -18,9 +19,9 @@ const dir = "store"
 func newDir(t *testing.T) *vfs.MemFS {
 	t.Helper()
 	fs := vfs.NewCrashableMem()
-	noError(t, fs.MkdirAll(dir, 0o755))
-	noError(t, atomicfile.SyncDir(fs, "."))
-	noError(t, Create(fs, dir))
+	testkit.NoError(t, fs.MkdirAll(dir, 0o755))
+	testkit.NoError(t, atomicfile.SyncDir(fs, "."))
+	testkit.NoError(t, Create(fs, dir))
 	return fs
 }
 
@@ -35,7 +36,7 @@ var usual = Options{SegmentSize: 16 << 10, Sync: true}
 func mustOpen(t *testing.T, fs vfs.FS, o Options) (l *Log, batches []string) {
 	t.Helper()
 	l, batches, err := openLog(fs, o)
-	noError(t, err)
+	testkit.NoError(t, err)
 	return l, batches
 }
 
@@ -68,7 +69,7 @@ func commit(t *testing.T, l *Log, batches ...string) {
 	for _, batch := range batches {
 		version := l.version + 1
 		l.Append([]byte(batch), 1, version)
-		noError(t, l.Commit(version))
+		testkit.NoError(t, l.Commit(version))
 	}
 }
 
@@ -90,7 +91,7 @@ func closedLog(t *testing.T, times int) *vfs.MemFS {
 	for i := range times {
 		l, _ := mustOpen(t, fs, usual)
 		commit(t, l, fmt.Sprintf("batch %02d", i))
-		noError(t, l.Close())
+		testkit.NoError(t, l.Close())
 	}
 	return fs
 }
@@ -104,14 +105,14 @@ func copyOf(fs *vfs.MemFS) *vfs.MemFS {
 func copyWithout(t *testing.T, fs *vfs.MemFS, name string) *vfs.MemFS {
 	t.Helper()
 	fs = copyOf(fs)
-	noError(t, fs.Remove(fs.PathJoin(dir, name)))
+	testkit.NoError(t, fs.Remove(fs.PathJoin(dir, name)))
 	return fs
 }
 
 func segmentsOf(t *testing.T, fs vfs.FS) []uint64 {
 	t.Helper()
 	segments, err := segmentsIn(fs, dir)
-	noError(t, err)
+	testkit.NoError(t, err)
 	return segments
 }
 
@@ -132,25 +133,18 @@ func rewrite(t *testing.T, fs vfs.FS, name string, change func(data []byte) []by
 func readFile(t *testing.T, fs vfs.FS, name string) []byte {
 	t.Helper()
 	f, err := fs.Open(fs.PathJoin(dir, name))
-	noError(t, err)
+	testkit.NoError(t, err)
 	defer f.Close()
 	data, err := io.ReadAll(f)
-	noError(t, err)
+	testkit.NoError(t, err)
 	return data
 }
 
 func writeFile(t *testing.T, fs vfs.FS, name string, data []byte) {
 	t.Helper()
 	f, err := fs.Create(fs.PathJoin(dir, name), vfs.WriteCategoryUnspecified)
-	noError(t, err)
+	testkit.NoError(t, err)
 	_, err = f.Write(data)
-	noError(t, err)
-	noError(t, f.Close())
-}
-
-func noError(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
+	testkit.NoError(t, f.Close())
 }

@@ -174,7 +174,12 @@ func (l *Log) Sync() error {
 // flush writes what was appended, and with sync set has it on disk. It returns up to which version that
 // is, or 0 if the log has failed.
 func (l *Log) flush(sync bool) uint64 {
-	version, err := l.writeAndSync(sync)
+	l.writing.Lock()
+	defer l.writing.Unlock()
+	version, err := l.write()
+	if err == nil && sync {
+		err = l.sync()
+	}
 	if err != nil {
 		l.fs.Fail(err)
 	}
@@ -182,15 +187,6 @@ func (l *Log) flush(sync bool) uint64 {
 		return 0
 	}
 	return version
-}
-
-func (l *Log) writeAndSync(sync bool) (version uint64, err error) {
-	l.writing.Lock()
-	defer l.writing.Unlock()
-	if version, err = l.write(); err == nil && sync {
-		err = l.sync()
-	}
-	return version, err
 }
 
 // write writes what was appended. The file is locked.

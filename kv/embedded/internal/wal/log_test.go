@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/conq-go/conq/internal/testkit"
 )
 
 // Batches come back in order, whatever is durable when the power fails: with Sync what was committed,
@@ -25,7 +26,7 @@ func TestReplay(t *testing.T) {
 			want = append(want, fmt.Sprintf("batch %03d %s", i, strings.Repeat("x", 10*i)))
 			commit(t, l, want[i])
 			if i == 20 {
-				noError(t, l.Sync())
+				testkit.NoError(t, l.Sync())
 			}
 		}
 		least := 21
@@ -36,7 +37,7 @@ func TestReplay(t *testing.T) {
 		if len(batches) < least || !slices.Equal(batches, want[:len(batches)]) {
 			t.Errorf("sync %v: %d batches after a power failure, want the first %d or more", sync, len(batches), least)
 		}
-		noError(t, l.Close())
+		testkit.NoError(t, l.Close())
 		if _, batches := mustOpen(t, fs, usual); !slices.Equal(batches, want) {
 			t.Errorf("sync %v: %d batches after Close, want %d", sync, len(batches), len(want))
 		}
@@ -52,7 +53,7 @@ func TestBuffered(t *testing.T) {
 	if n := l.Buffered(); n != headerSize+8 {
 		t.Errorf("%d bytes are buffered, want those of one record", n)
 	}
-	noError(t, l.Write())
+	testkit.NoError(t, l.Write())
 	if _, batches := mustOpen(t, copyOf(fs), usual); l.Buffered() != 0 || len(batches) != 1 {
 		t.Errorf("%d bytes are buffered, %d batches written; want 0 and 1", l.Buffered(), len(batches))
 	}
@@ -67,8 +68,8 @@ func TestRelease(t *testing.T) {
 		commit(t, l, fmt.Sprintf("released %d %s", i, strings.Repeat("x", 500)))
 		last := l.Rotate()
 		commit(t, l, fmt.Sprintf("kept %d", i))
-		noError(t, l.Release(last))
-		noError(t, l.Release(last)) // again
+		testkit.NoError(t, l.Release(last))
+		testkit.NoError(t, l.Release(last)) // again
 		_, batches := mustOpen(t, copyOf(fs), usual)
 		if want := []string{fmt.Sprintf("kept %d", i)}; !slices.Equal(batches, want) {
 			t.Fatalf("batches are %.30q, want %q", batches, want)
@@ -84,7 +85,7 @@ func TestReleaseLarge(t *testing.T) {
 	fs := newDir(t)
 	l, _ := mustOpen(t, fs, Options{SegmentSize: 100})
 	commit(t, l, strings.Repeat("x", 1000))
-	noError(t, l.Release(l.Rotate()))
+	testkit.NoError(t, l.Release(l.Rotate()))
 	if _, err := fs.Stat(fs.PathJoin(dir, Spare)); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("it is kept to be used again (%v)", err)
 	}
@@ -96,9 +97,9 @@ func TestGap(t *testing.T) {
 	name := segmentName(segmentsOf(t, fs)[0])
 	old := readFile(t, fs, name)
 	l, _ := mustOpen(t, fs, usual)
-	noError(t, l.Release(l.Ended()[2]))
+	testkit.NoError(t, l.Release(l.Ended()[2]))
 	commit(t, l, "more")
-	noError(t, l.Close())
+	testkit.NoError(t, l.Close())
 	writeFile(t, fs, name, old)
 	_, batches := mustOpen(t, fs, usual)
 	if want := []string{"batch 03", "batch 04", "more"}; !slices.Equal(batches, want) {
@@ -114,8 +115,8 @@ func TestNothingWritten(t *testing.T) {
 	fs := closedLog(t, 0)
 	l, _ := mustOpen(t, fs, usual)
 	l.Append(nil, 0, 1)
-	noError(t, l.Commit(1))
-	noError(t, l.Close())
+	testkit.NoError(t, l.Commit(1))
+	testkit.NoError(t, l.Close())
 	if segments := segmentsOf(t, fs); len(segments) > 0 {
 		t.Errorf("segments %d", segments)
 	}
@@ -130,12 +131,12 @@ func TestNumbers(t *testing.T) {
 	for round := range 8 {
 		l, _ := mustOpen(t, fs, usual)
 		if ended := l.Ended(); len(ended) > 0 {
-			noError(t, l.Release(ended[len(ended)-1]))
+			testkit.NoError(t, l.Release(ended[len(ended)-1]))
 		}
 		if round%3 == 0 {
 			commit(t, l, "batch")
 		}
-		noError(t, l.Close())
+		testkit.NoError(t, l.Close())
 		segments := segmentsOf(t, fs)
 		if n := segments[len(segments)-1]; n <= before {
 			t.Fatalf("round %d: the latest segment is %d, after %d", round, n, before)

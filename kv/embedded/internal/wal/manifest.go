@@ -25,7 +25,7 @@ func (c checkpoint) checkManifest(fs vfs.FS, dir string) error {
 	if name == "" {
 		return c.checkNoTables(fs, dir)
 	}
-	end, err := manifestEnd(fs, fs.PathJoin(dir, name), 0, false)
+	end, err := manifestEnd(fs, fs.PathJoin(dir, name))
 	switch {
 	case err != nil:
 		return err
@@ -60,36 +60,24 @@ func manifestIn(fs vfs.FS, dir string) (name string, number uint64, err error) {
 	return name, number, nil
 }
 
-// manifestEnd returns where the records of a manifest end, of which one begins, or all end, at from. With
-// sync set, they are on disk up to there.
-func manifestEnd(fs vfs.FS, path string, from int64, sync bool) (end int64, err error) {
-	const block = 32 << 10 // a reader can begin at multiples of that
+// manifestEnd returns where the records of a manifest end, which are on disk then.
+func manifestEnd(fs vfs.FS, path string) (end int64, err error) {
 	f, err := fs.OpenReadWrite(path, vfs.WriteCategoryUnspecified)
 	if err != nil {
 		return 0, err
 	}
 	defer func() { err = errors.Join(err, f.Close()) }()
-	info, err := f.Stat()
-	if err != nil {
-		return 0, err
-	}
-	start := from / block * block
-	r := manifests.NewReader(io.NewSectionReader(f, start, info.Size()-start), 0)
-	end = from
+	r := manifests.NewReader(f, 0)
 	for {
 		one, err := r.Next()
 		if err == nil {
 			_, err = io.Copy(io.Discard, one)
 		}
 		if err != nil {
-			break
+			return end, f.Sync()
 		}
-		end = start + r.Offset()
+		end = r.Offset()
 	}
-	if sync {
-		err = f.Sync()
-	}
-	return end, err
 }
 
 // noteManifest notes how much of the manifest there is by now, and has that on disk.
@@ -98,9 +86,7 @@ func (c *checkpoint) noteManifest(fs vfs.FS, dir string) error {
 	if err != nil || name == "" {
 		return err
 	}
-	if number != c.manifest {
-		c.manifest, c.end = number, 0
-	}
-	c.end, err = manifestEnd(fs, fs.PathJoin(dir, name), c.end, true)
+	c.manifest = number
+	c.end, err = manifestEnd(fs, fs.PathJoin(dir, name))
 	return err
 }

@@ -7,6 +7,7 @@ import (
 	manifests "github.com/cockroachdb/pebble/v2/record"
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/cockroachdb/pebble/v2/vfs/atomicfs"
+	"github.com/conq-go/conq/internal/testkit"
 	"github.com/conq-go/conq/kv/embedded/internal/atomicfile"
 )
 
@@ -19,10 +20,10 @@ func withManifest(t *testing.T, sizes ...int) (fs *vfs.MemFS, data []byte) {
 	data = manifestOf(t, sizes...)
 	writeFile(t, fs, manifest, bytes.Clone(data)) // as this file system spoils what it gets
 	marker, _, err := atomicfs.LocateMarker(fs, dir, "manifest")
-	noError(t, err)
-	noError(t, marker.Move(manifest))
-	noError(t, marker.Close())
-	noError(t, atomicfile.SyncDir(fs, dir))
+	testkit.NoError(t, err)
+	testkit.NoError(t, marker.Move(manifest))
+	testkit.NoError(t, marker.Close())
+	testkit.NoError(t, atomicfile.SyncDir(fs, dir))
 	return fs, data
 }
 
@@ -32,8 +33,8 @@ func manifestOf(t *testing.T, sizes ...int) []byte {
 	w := manifests.NewWriter(&data)
 	for _, size := range sizes {
 		_, err := w.WriteRecord(make([]byte, size))
-		noError(t, err)
-		noError(t, w.Flush())
+		testkit.NoError(t, err)
+		testkit.NoError(t, w.Flush())
 	}
 	return data.Bytes()
 }
@@ -41,7 +42,7 @@ func manifestOf(t *testing.T, sizes ...int) []byte {
 // What is noted of a manifest is on disk: else after a power failure the store would be taken for a
 // damaged one.
 func TestManifestNoted(t *testing.T) {
-	fs, data := withManifest(t, 10, 1000)
+	fs, data := withManifest(t, 1, 100, 32<<10-7-114, 1, 40<<10, 100<<10, 7)
 	var c checkpoint
 	if err := c.noteManifest(fs, dir); err != nil || c.manifest != 7 || c.end != int64(len(data)) {
 		t.Fatalf("%+v of %d bytes, %v", c, len(data), err)
@@ -51,29 +52,13 @@ func TestManifestNoted(t *testing.T) {
 	}
 }
 
-// To look on where a manifest ended finds that it still ends there, or where it does now, whatever
-// records there are.
-func TestManifestEnd(t *testing.T) {
-	sizes := []int{1, 100, 32<<10 - 7 - 114, 1, 40 << 10, 100 << 10, 7}
-	end := int64(0)
-	for i := range sizes {
-		fs, data := withManifest(t, sizes[:i+1]...)
-		for _, from := range []int64{0, end, int64(len(data))} {
-			if got, err := manifestEnd(fs, fs.PathJoin(dir, manifest), from, false); err != nil || got != int64(len(data)) {
-				t.Errorf("behind a record of %d bytes, from %d on: %d of %d bytes, %v", sizes[i], from, got, len(data), err)
-			}
-		}
-		end = int64(len(data))
-	}
-}
-
 // A manifest is refused that is not the latest, has less than it had, or is missing; and tables without
 // one.
 func TestManifestRefused(t *testing.T) {
 	fs, data := withManifest(t, 10, 1000, 10)
 	c := checkpoint{first: 1}
-	noError(t, c.noteManifest(fs, dir))
-	noError(t, c.write(fs, dir))
+	testkit.NoError(t, c.noteManifest(fs, dir))
+	testkit.NoError(t, c.write(fs, dir))
 	mustOpen(t, copyOf(fs), usual)
 	for _, n := range []int{0, 5, len(data) - 1} {
 		cut := copyOf(fs)
@@ -81,11 +66,11 @@ func TestManifestRefused(t *testing.T) {
 		refused(t, cut, "a cut manifest", manifest, "damaged at byte")
 	}
 	later := copyOf(fs)
-	noError(t, checkpoint{first: 1, manifest: 8}.write(later, dir))
+	testkit.NoError(t, checkpoint{first: 1, manifest: 8}.write(later, dir))
 	refused(t, later, "an old manifest", manifest, "000008")
 
 	names, err := fs.List(dir)
-	noError(t, err)
+	testkit.NoError(t, err)
 	for _, name := range names {
 		if len(name) > len(manifestMarker) && name[:len(manifestMarker)] == manifestMarker {
 			fs = copyWithout(t, fs, name)

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/conq-go/conq/internal/testkit"
 )
 
 // Records are what they were in builds before: what these have written would otherwise be taken for
@@ -71,7 +73,7 @@ func forge(t *testing.T, shift int) {
 		for range 3 {
 			commit(t, l, string(batch))
 		}
-		noError(t, l.Release(l.Rotate())) // the next segment has the file of this one, and is shorter
+		testkit.NoError(t, l.Release(l.Rotate())) // the next segment has the file of this one, and is shorter
 		commit(t, l, strings.Repeat("x", 8*i+8))
 		if used := len(readFile(t, fs, segmentName(onlySegment(t, fs)))) > len(batch); used != (i > 0) {
 			t.Fatalf("round %d: a file is used again: %v", i, used)

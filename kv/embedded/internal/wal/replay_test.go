@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/conq-go/conq/internal/testkit"
 )
 
 // What a crash has torn off, at any byte, is given up, and the log goes on behind what is left, also
@@ -48,7 +49,7 @@ func TestTorn(t *testing.T) {
 				}
 				commit(t, l, "more")
 				fs = fs.CrashClone(vfs.CrashCloneCfg{})
-				noError(t, l.Close())
+				testkit.NoError(t, l.Close())
 			}
 		}
 	}
@@ -84,7 +85,7 @@ func TestDamagedLater(t *testing.T) {
 			if !crashed {
 				commit(t, l, "a batch")
 			}
-			noError(t, l.Close())
+			testkit.NoError(t, l.Close())
 			name := segmentName(segmentsOf(t, fs)[0])
 			rewrite(t, fs, name, func(data []byte) []byte { data[headerSize] ^= 1; return data })
 			refused(t, fs, fmt.Sprintf("sync %v, crashed %v", sync, crashed), name, "damaged at byte 0")
@@ -118,7 +119,7 @@ func TestReadSegment(t *testing.T) {
 			fs := newDir(t)
 			writeFile(t, fs, "segment", written)
 			data, got, err := readSegment(fs, fs.PathJoin(dir, "segment"), 2)
-			noError(t, err)
+			testkit.NoError(t, err)
 			if got.end != int64(end) || got.finished != finished || !slices.EqualFunc(got.batches, want, bytes.Equal) {
 				t.Errorf("of %d records up to %d, finished %v: read %d up to %d, finished %v",
 					len(want), end, finished, len(got.batches), got.end, got.finished)

@@ -115,16 +115,14 @@ func (s *segment) finish() error {
 	return errors.Join(s.SyncData(), s.Close())
 }
 
-// discard gives a segment up: its file becomes the spare one, or is removed if there is one already, or
-// a large transaction has made it larger than segments are. If that fails it is given up all the same
-// (see checkpoint.segments).
+// discard gives a segment up: its file becomes the spare one, or is removed if a large transaction has
+// made it larger than segments are. If that fails it is given up all the same (see
+// checkpoint.segments).
 func discard(fs vfs.FS, dir string, number uint64, largest int64) error {
-	name, spare := fs.PathJoin(dir, segmentName(number)), fs.PathJoin(dir, Spare)
-	_, err := fs.Stat(spare)
-	info, failed := fs.Stat(name)
-	if err == nil || failed != nil || info.Size() > largest {
+	name := fs.PathJoin(dir, segmentName(number))
+	if info, err := fs.Stat(name); err != nil || info.Size() > largest {
 		_ = fs.Remove(name)
 		return nil
 	}
-	return fs.Rename(name, spare)
+	return fs.Rename(name, fs.PathJoin(dir, Spare))
 }

@@ -1,5 +1,0 @@
-//go:build !unix
-
-package embedded
-
-func processFiles() uint64 { return 0 }
