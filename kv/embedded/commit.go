@@ -144,9 +144,6 @@ func (t *tx) acknowledgeRead() error {
 	if err != nil {
 		return err
 	}
-	if t.db.o.Durability == Memory {
-		return t.db.failure()
-	}
 	_ = t.db.wal.Wait(version)
 	return t.db.failure()
 }
@@ -364,17 +361,10 @@ func (db *DB) behind(t *txn) bool {
 	return t.readOnly && t.view != nil && db.version-t.version >= conflict.MaxCommits
 }
 
-// maxBuffered is how many bytes of the log stay in memory with Memory.
-const maxBuffered = 64 << 10
-
 // acknowledge returns when the commit is as durable as was asked.
 func (db *DB) acknowledge(version uint64) error {
 	defer db.commits.Done()
-	if db.o.Durability != Memory {
-		_ = db.wal.Commit(version)
-	} else if db.wal.Buffered() > maxBuffered {
-		_ = db.wal.Write()
-	}
+	_ = db.wal.Commit(version)
 	if err := db.failure(); err != nil {
 		return unknown(err)
 	}

@@ -105,7 +105,7 @@ func Open(dir string, o Options) (*DB, error) {
 	}
 	db, err := open(dir, o)
 	if err != nil {
-		return nil, fmt.Errorf("embedded: cannot open store %s: %w", dir, err)
+		return nil, fmt.Errorf("embedded: cannot open store %s: %w", dir, plain(err))
 	}
 	return db, nil
 }
@@ -116,12 +116,12 @@ func open(dir string, o Options) (*DB, error) {
 		return nil, err
 	}
 	if err := makeDir(fs, dir); err != nil {
-		return nil, plain(err)
+		return nil, err
 	}
 	if fs == vfs.Default { // the same directory must have one name in a process, which is known when it is there
 		real, err := filepath.EvalSymlinks(dir)
 		if err != nil {
-			return nil, plain(err)
+			return nil, err
 		}
 		dir = real
 	}
@@ -135,7 +135,7 @@ func open(dir string, o Options) (*DB, error) {
 		return db.openLocked(dir, lock)
 	})
 	if err != nil {
-		return nil, errors.Join(plain(err), lock.Close())
+		return nil, errors.Join(err, lock.Close())
 	}
 	return db, nil
 }
@@ -176,13 +176,13 @@ func checkDir(fs vfs.FS, dir string) error {
 	case errors.Is(err, os.ErrNotExist):
 		return nil
 	case err != nil:
-		return plain(err)
+		return err
 	case !info.IsDir():
 		return errors.New("it is a file; a store is a directory")
 	}
 	names, err := fs.List(dir)
 	if err != nil {
-		return plain(err)
+		return err
 	}
 	if slices.Contains(names, formatFile) {
 		return checkFormat(fs, dir)
@@ -198,7 +198,7 @@ func checkDir(fs vfs.FS, dir string) error {
 func checkFormat(fs vfs.FS, dir string) error {
 	text, err := atomicfile.Read(fs, fs.PathJoin(dir, formatFile))
 	if err != nil {
-		return plain(err)
+		return err
 	}
 	var format int
 	if _, err := fmt.Sscanf(text, formatLine, &format); err != nil || format < 1 {
@@ -216,7 +216,7 @@ func lockDir(fs vfs.FS, dir string) (io.Closer, error) {
 		return lock, nil
 	}
 	if path := new(os.PathError); errors.As(err, &path) {
-		return nil, plain(err) // the lock file can't be made; otherwise it is locked
+		return nil, err // the lock file can't be made; otherwise it is locked
 	}
 	if errno := syscall.Errno(0); errors.As(err, &errno) && errno != syscall.EAGAIN && errno != syscall.EACCES {
 		return nil, fmt.Errorf("its file %s can't be locked, as must be possible where a store is: %w", lockFile, err)
@@ -284,8 +284,11 @@ func writeFormat(fs vfs.FS, dir string) error {
 // openFiles opens Pebble and the log, and applies what is in the one and perhaps not
 // in the other.
 func (db *DB) openFiles(dir string) (err error) {
-	segment := int64(db.o.MemTable - db.o.MemTable/8)
-	db.wal, err = wal.Open(db.guard, dir, wal.Options{SegmentSize: segment, Sync: db.o.Durability == Always, Version: firstVersion})
+	db.wal, err = wal.Open(db.guard, dir, wal.Options{
+		SegmentSize: int64(db.o.MemTable - db.o.MemTable/8),
+		Durability:  map[Durability]wal.Durability{Always: wal.OnDisk, Interval: wal.Written, Memory: wal.Appended}[db.o.Durability],
+		Version:     firstVersion,
+	})
 	if err != nil {
 		return err
 	}

@@ -2,7 +2,7 @@
 // means: a batch is bytes, in which the caller has its writes, and a version is a number that rises by
 // one with each commit.
 //
-//	log, err := wal.Open(fs, dir, wal.Options{SegmentSize: 28 << 20, Sync: true})
+//	log, err := wal.Open(fs, dir, wal.Options{SegmentSize: 28 << 20})
 //	err = log.Replay(apply)               // the batches that may be in no table, in order
 //	log.Append(batch, operations, version) // in memory, in the order of versions
 //	err = log.Commit(version)              // returns when the commit is durable
@@ -17,7 +17,7 @@
 // time. Two things are cheaper than with Pebble's log, which hands each write to a goroutine of its
 // own and makes its files grow as it goes:
 //
-//   - a caller alone, without Options.Sync, need not switch to another goroutine and back;
+//   - a caller alone, with Written, need not switch to another goroutine and back;
 //   - a sync of what overwrites a part of a file need not have the file system's own log written, and
 //     takes 0.65 of the time. So segments are used again, and a new one has zeros written ahead.
 //

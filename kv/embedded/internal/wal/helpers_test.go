@@ -29,8 +29,8 @@ func guard(fs vfs.FS) *guardfs.FS {
 	return guardfs.New(fs, func(error) {}, func(string) bool { return false })
 }
 
-// usual has Sync, as most tests need it.
-var usual = Options{SegmentSize: 16 << 10, Sync: true}
+// usual has what is committed on disk.
+var usual = Options{SegmentSize: 16 << 10}
 
 // mustOpen opens a log and returns the batches that were in it.
 func mustOpen(t *testing.T, fs vfs.FS, o Options) (l *Log, batches []string) {

@@ -6,15 +6,23 @@ import (
 	"github.com/conq-go/conq/kv/embedded/internal/guardfs"
 )
 
+// Durability tells when a commit is durable: when Commit and Wait return.
+type Durability int
+
+const (
+	OnDisk   Durability = iota // it is on disk
+	Written                    // the operating system has it
+	Appended                   // it is in memory, of which Commit does not keep more than 64 KiB
+)
+
 // Options say how a log is kept.
 type Options struct {
 	// SegmentSize is about how many bytes a segment has, with what its batches take in a memtable: one
 	// memtable should have room for all of it.
 	SegmentSize int64
 
-	// Sync tells that a commit is durable when it is on disk. Otherwise it is when the operating system
-	// has it.
-	Sync bool
+	// Durability tells when a commit is durable.
+	Durability Durability
 
 	// Version is that of what is in the store when the log is opened.
 	Version uint64
@@ -38,13 +46,7 @@ type Log struct {
 	chunks    []chunk    // appended and not yet written; the last of the segment that is appended to
 	version   uint64     // of the last commit that was appended
 	room      int64      // what still goes into that segment
-	synced    position   // up to where a segment is on disk
-}
-
-// position is a place in a segment.
-type position struct {
-	segment uint64
-	offset  int64
+	synced    int64      // up to where that segment is on disk
 }
 
 // chunk is records for one segment.
@@ -59,6 +61,9 @@ const (
 
 	// maxIdle bounds the memory that is kept for what will be appended.
 	maxIdle = 4 << 20
+
+	// maxBuffered is how many bytes Commit leaves in memory.
+	maxBuffered = 64 << 10
 )
 
 // Open opens the log of a directory that has a checkpoint. An error names what is missing there, or
@@ -101,11 +106,7 @@ func (l *Log) Append(batch []byte, operations int, version uint64) {
 		return
 	}
 	last := &l.chunks[len(l.chunks)-1]
-	var synced int64
-	if l.synced.segment == last.segment {
-		synced = l.synced.offset
-	}
-	last.records = appendRecord(last.records, last.segment, synced, batch)
+	last.records = appendRecord(last.records, last.segment, l.synced, batch)
 	l.room -= int64(len(batch)) + int64(operations)*perOperation
 }
 
@@ -116,21 +117,24 @@ func (l *Log) Full() bool {
 	return l.room <= 0
 }
 
-// Rotate begins a new segment, and returns the number of the one before it.
+// Rotate begins a new segment, unless there is an empty one, and returns the number of the one before it.
 func (l *Log) Rotate() (last uint64) {
 	l.appending.Lock()
 	defer l.appending.Unlock()
 	n := l.appended()
+	if l.room == l.o.SegmentSize {
+		return n - 1
+	}
 	l.chunks = append(l.chunks, chunk{segment: n + 1})
-	l.room = l.o.SegmentSize
+	l.room, l.synced = l.o.SegmentSize, 0
 	return n
 }
 
 // appended returns the segment that is appended to. The lock for that is held.
 func (l *Log) appended() uint64 { return l.chunks[len(l.chunks)-1].segment }
 
-// Buffered returns how many bytes were appended and not written.
-func (l *Log) Buffered() (n int) {
+// buffered returns how many bytes were appended and not written.
+func (l *Log) buffered() (n int) {
 	l.appending.Lock()
 	defer l.appending.Unlock()
 	for _, c := range l.chunks {
@@ -141,29 +145,34 @@ func (l *Log) Buffered() (n int) {
 
 // Commit returns when all that was appended up to a version is durable, or the log has failed.
 func (l *Log) Commit(version uint64) error {
-	if l.o.Sync {
+	enough := false
+	switch l.o.Durability {
+	case OnDisk:
 		return l.group.commit(version)
+	case Written:
+		enough = l.group.durable.Load() >= version
+	case Appended:
+		enough = l.buffered() <= maxBuffered
 	}
-	if l.group.durable.Load() < version { // a write takes less than to wait for that of another caller
+	if !enough { // a write takes less than to wait for that of another caller
 		l.group.advance(l.flush(false))
 	}
 	return l.fs.Err()
 }
 
 // Wait is Commit for a caller that has seen a version which another caller commits.
-func (l *Log) Wait(version uint64) error { return l.group.wait(version) }
+func (l *Log) Wait(version uint64) error {
+	if l.o.Durability == Appended {
+		return l.fs.Err()
+	}
+	return l.group.wait(version)
+}
 
 // Durable returns the version up to which commits are.
 func (l *Log) Durable() uint64 { return l.group.durable.Load() }
 
 // Wake has all callers that wait see that the file system has failed.
 func (l *Log) Wake() { l.group.wake() }
-
-// Write writes what was appended to the operating system.
-func (l *Log) Write() error {
-	l.flush(false)
-	return l.fs.Err()
-}
 
 // Sync has what was appended on disk.
 func (l *Log) Sync() error {
@@ -226,7 +235,7 @@ func (l *Log) sync() error {
 	if s == nil || s.synced == s.offset {
 		return nil
 	}
-	if l.o.Sync {
+	if l.o.Durability == OnDisk {
 		if err := s.extend(l.o.SegmentSize / 4); err != nil {
 			return err
 		}
@@ -235,12 +244,12 @@ func (l *Log) sync() error {
 	if err := l.syncUnlocked(s); err != nil {
 		return err
 	}
-	if s.synced = max(s.synced, at); s != l.file {
-		return nil
-	}
+	s.synced = max(s.synced, at)
 	l.appending.Lock()
 	defer l.appending.Unlock()
-	l.synced = position{s.number, s.synced}
+	if s.number == l.appended() {
+		l.synced = s.synced
+	}
 	return nil
 }
 
@@ -287,7 +296,7 @@ func (l *Log) Ended() []uint64 {
 // Release gives up the segments up to a number: all that is in them is in tables. It leaves one: of
 // that it can be told later that it is missing.
 func (l *Log) Release(last uint64) error {
-	noted, err := l.withManifest()
+	manifest, end, err := manifestNow(l.fs, l.dir)
 	if err != nil {
 		return err
 	}
@@ -304,12 +313,12 @@ func (l *Log) Release(last uint64) error {
 		return nil
 	}
 	rest := l.ended[gone:]
-	noted.first = l.file.number
+	first := l.file.number
 	if len(rest) > 0 {
-		noted.first = rest[0]
+		first = rest[0]
 	}
-	noted.last = max(l.checkpoint.last, noted.first-1)
-	if err := l.note(noted); err != nil {
+	c := checkpoint{first: first, last: max(l.checkpoint.last, first-1), manifest: manifest, end: end}
+	if err := l.note(c); err != nil {
 		return err
 	}
 	for _, n := range l.ended[:gone] {
@@ -319,14 +328,6 @@ func (l *Log) Release(last uint64) error {
 	}
 	l.ended = rest
 	return nil
-}
-
-// withManifest returns the checkpoint, with as much of the manifest as there is by now.
-func (l *Log) withManifest() (checkpoint, error) {
-	l.writing.Lock()
-	c := l.checkpoint
-	l.writing.Unlock()
-	return c, c.noteManifest(l.fs, l.dir)
 }
 
 // beginBehind writes what was appended, and has the segment that is written to be behind a number. The

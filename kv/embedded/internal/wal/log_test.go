@@ -15,9 +15,9 @@ import (
 // Batches come back in order, whatever is durable when the power fails: with Sync what was committed,
 // else what was synced, and nothing that has one missing before it.
 func TestReplay(t *testing.T) {
-	for _, sync := range []bool{true, false} {
+	for _, durability := range []Durability{OnDisk, Written, Appended} {
 		fs := newDir(t)
-		l, _ := mustOpen(t, fs, Options{SegmentSize: 1000, Sync: sync})
+		l, _ := mustOpen(t, fs, Options{SegmentSize: 1000, Durability: durability})
 		var want []string
 		for i := range 30 {
 			if l.Full() {
@@ -30,32 +30,51 @@ func TestReplay(t *testing.T) {
 			}
 		}
 		least := 21
-		if sync {
+		if durability == OnDisk {
 			least = 30
 		}
 		_, batches := mustOpen(t, fs.CrashClone(vfs.CrashCloneCfg{}), usual)
 		if len(batches) < least || !slices.Equal(batches, want[:len(batches)]) {
-			t.Errorf("sync %v: %d batches after a power failure, want the first %d or more", sync, len(batches), least)
+			t.Errorf("durability %d: %d batches after a power failure, want the first %d or more", durability, len(batches), least)
 		}
 		testkit.NoError(t, l.Close())
 		if _, batches := mustOpen(t, fs, usual); !slices.Equal(batches, want) {
-			t.Errorf("sync %v: %d batches after Close, want %d", sync, len(batches), len(want))
+			t.Errorf("durability %d: %d batches after Close, want %d", durability, len(batches), len(want))
 		}
 	}
 }
 
-// What was appended is in memory until it is written.
+// What need only be appended is in memory until it is too much for that.
 func TestBuffered(t *testing.T) {
 	fs := newDir(t)
-	l, _ := mustOpen(t, fs, usual)
-	l.Append([]byte("batch"), 1, 1)
-	l.Append(nil, 0, 2)
-	if n := l.Buffered(); n != headerSize+8 {
-		t.Errorf("%d bytes are buffered, want those of one record", n)
+	l, _ := mustOpen(t, fs, Options{SegmentSize: 1 << 20, Durability: Appended})
+	for _, c := range []struct{ bytes, buffered, written int }{
+		{8, 8 + headerSize, 0}, {maxBuffered, 0, 2}, {16, 16 + headerSize, 2},
+	} {
+		commit(t, l, strings.Repeat("x", c.bytes))
+		testkit.NoError(t, l.Wait(l.version))
+		if _, batches := mustOpen(t, copyOf(fs), usual); l.buffered() != c.buffered || len(batches) != c.written {
+			t.Errorf("after one of %d bytes, %d are buffered, and %d batches written: want %d, %d",
+				c.bytes, l.buffered(), len(batches), c.buffered, c.written)
+		}
 	}
-	testkit.NoError(t, l.Write())
-	if _, batches := mustOpen(t, copyOf(fs), usual); l.Buffered() != 0 || len(batches) != 1 {
-		t.Errorf("%d bytes are buffered, %d batches written; want 0 and 1", l.Buffered(), len(batches))
+}
+
+// Each segment has something in it, so that none is missing between two others whenever the power fails.
+func TestRotateEmpty(t *testing.T) {
+	fs := closedLog(t, 2)
+	l, _ := mustOpen(t, fs, usual)
+	ended := l.Ended()
+	if last := l.Rotate(); last != ended[1] {
+		t.Errorf("nothing was appended, and the segment before is %d, not %d", last, ended[1])
+	}
+	commit(t, l, "batch")
+	if n := l.Rotate(); n != ended[1]+1 || n != l.Rotate() {
+		t.Errorf("the segment before is %d, want one behind %d", n, ended[1])
+	}
+	commit(t, l, "batch")
+	if _, batches := mustOpen(t, copyOf(fs), usual); len(batches) != 4 {
+		t.Errorf("batches are %q, want 4", batches)
 	}
 }
 
@@ -63,7 +82,7 @@ func TestBuffered(t *testing.T) {
 // was in it before is not taken for what is in it now.
 func TestRelease(t *testing.T) {
 	fs := newDir(t)
-	l, _ := mustOpen(t, fs, Options{SegmentSize: usual.SegmentSize})
+	l, _ := mustOpen(t, fs, Options{SegmentSize: usual.SegmentSize, Durability: Written})
 	for i := range 10 {
 		commit(t, l, fmt.Sprintf("released %d %s", i, strings.Repeat("x", 500)))
 		last := l.Rotate()
@@ -83,7 +102,7 @@ func TestRelease(t *testing.T) {
 // The file of a segment that one long batch has made larger than segments are is not kept.
 func TestReleaseLarge(t *testing.T) {
 	fs := newDir(t)
-	l, _ := mustOpen(t, fs, Options{SegmentSize: 100})
+	l, _ := mustOpen(t, fs, Options{SegmentSize: 100, Durability: Written})
 	commit(t, l, strings.Repeat("x", 1000))
 	testkit.NoError(t, l.Release(l.Rotate()))
 	if _, err := fs.Stat(fs.PathJoin(dir, Spare)); !errors.Is(err, os.ErrNotExist) {

@@ -80,13 +80,12 @@ func manifestEnd(fs vfs.FS, path string) (end int64, err error) {
 	}
 }
 
-// noteManifest notes how much of the manifest there is by now, and has that on disk.
-func (c *checkpoint) noteManifest(fs vfs.FS, dir string) error {
+// manifestNow returns the number of the manifest that counts, or 0, and up to where it is on disk.
+func manifestNow(fs vfs.FS, dir string) (number uint64, end int64, err error) {
 	name, number, err := manifestIn(fs, dir)
 	if err != nil || name == "" {
-		return err
+		return 0, 0, err
 	}
-	c.manifest = number
-	c.end, err = manifestEnd(fs, fs.PathJoin(dir, name))
-	return err
+	end, err = manifestEnd(fs, fs.PathJoin(dir, name))
+	return number, end, err
 }

@@ -43,12 +43,12 @@ func manifestOf(t *testing.T, sizes ...int) []byte {
 // damaged one.
 func TestManifestNoted(t *testing.T) {
 	fs, data := withManifest(t, 1, 100, 32<<10-7-114, 1, 40<<10, 100<<10, 7)
-	var c checkpoint
-	if err := c.noteManifest(fs, dir); err != nil || c.manifest != 7 || c.end != int64(len(data)) {
-		t.Fatalf("%+v of %d bytes, %v", c, len(data), err)
+	number, end, err := manifestNow(fs, dir)
+	if err != nil || number != 7 || end != int64(len(data)) {
+		t.Fatalf("manifest %d up to %d of %d bytes, %v", number, end, len(data), err)
 	}
-	if after := readFile(t, fs.CrashClone(vfs.CrashCloneCfg{}), manifest); int64(len(after)) < c.end {
-		t.Errorf("%d bytes are on disk, of %d that were noted", len(after), c.end)
+	if after := readFile(t, fs.CrashClone(vfs.CrashCloneCfg{}), manifest); int64(len(after)) < end {
+		t.Errorf("%d bytes are on disk, of %d that were noted", len(after), end)
 	}
 }
 
@@ -56,9 +56,9 @@ func TestManifestNoted(t *testing.T) {
 // one.
 func TestManifestRefused(t *testing.T) {
 	fs, data := withManifest(t, 10, 1000, 10)
-	c := checkpoint{first: 1}
-	testkit.NoError(t, c.noteManifest(fs, dir))
-	testkit.NoError(t, c.write(fs, dir))
+	number, end, err := manifestNow(fs, dir)
+	testkit.NoError(t, err)
+	testkit.NoError(t, checkpoint{1, 0, number, end}.write(fs, dir))
 	mustOpen(t, copyOf(fs), usual)
 	for _, n := range []int{0, 5, len(data) - 1} {
 		cut := copyOf(fs)

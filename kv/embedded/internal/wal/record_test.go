@@ -68,7 +68,7 @@ func forge(t *testing.T, shift int) {
 		}
 	}
 	fs := newDir(t)
-	l, _ := mustOpen(t, fs, Options{SegmentSize: usual.SegmentSize})
+	l, _ := mustOpen(t, fs, Options{SegmentSize: usual.SegmentSize, Durability: Written})
 	for i := range 10 {
 		for range 3 {
 			commit(t, l, string(batch))

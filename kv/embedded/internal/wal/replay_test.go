@@ -74,9 +74,9 @@ func TestDamaged(t *testing.T) {
 // So is what has changed since a log was closed, or since a crash was mended: all of that was on disk,
 // with Sync and without.
 func TestDamagedLater(t *testing.T) {
-	for _, sync := range []bool{true, false} {
+	for _, durability := range []Durability{OnDisk, Written, Appended} {
 		for _, crashed := range []bool{false, true} {
-			o := Options{SegmentSize: usual.SegmentSize, Sync: sync}
+			o := Options{SegmentSize: usual.SegmentSize, Durability: durability}
 			fs := newDir(t)
 			if crashed {
 				fs = killed(t, 5)
@@ -88,7 +88,7 @@ func TestDamagedLater(t *testing.T) {
 			testkit.NoError(t, l.Close())
 			name := segmentName(segmentsOf(t, fs)[0])
 			rewrite(t, fs, name, func(data []byte) []byte { data[headerSize] ^= 1; return data })
-			refused(t, fs, fmt.Sprintf("sync %v, crashed %v", sync, crashed), name, "damaged at byte 0")
+			refused(t, fs, fmt.Sprintf("durability %d, crashed %v", durability, crashed), name, "damaged at byte 0")
 		}
 	}
 }
@@ -97,15 +97,13 @@ func TestDamagedLater(t *testing.T) {
 // what the file had when it was another segment.
 func TestReadSegment(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
+	another := appendRecord(nil, 1, 0, make([]byte, 4*firstRead))
 	for _, size := range []int{0, 100, firstRead - 100, firstRead, 5 * firstRead, 8 * firstRead, 20 * firstRead} {
 		for _, finished := range []bool{true, false} {
 			var written []byte
 			var want [][]byte
 			for len(written) < size {
-				batch := make([]byte, 1+random.IntN(min(size, firstRead/3)))
-				for i := range batch {
-					batch[i] = byte(random.Uint32())
-				}
+				batch := bytes.Repeat([]byte{byte(len(want))}, 1+random.IntN(min(size, firstRead/3)))
 				want = append(want, batch)
 				written = appendRecord(written, 2, 0, batch)
 			}
@@ -114,7 +112,7 @@ func TestReadSegment(t *testing.T) {
 				written = appendRecord(written, 2, 0, nil)
 			}
 			for len(written) < 100*firstRead {
-				written = appendRecord(written, 1, 0, make([]byte, 1000))
+				written = append(written, another...)
 			}
 			fs := newDir(t)
 			writeFile(t, fs, "segment", written)
