@@ -18,6 +18,7 @@ type Kind = layout.Kind
 const (
 	KindQueue         = layout.KindQueue
 	KindPriorityQueue = layout.KindPriorityQueue
+	KindWorkQueue     = layout.KindWorkQueue // see package work
 )
 
 // Info is an entry of the catalogue: Name, Kind, and Format, which is that of the queue's

@@ -54,6 +54,8 @@ const (
 	FindingOrphans   = check.FindingOrphans   // pieces of no item
 	FindingPieceKey  = check.FindingPieceKey  // a key among the pieces that is not a piece's
 
+	FindingJob = check.FindingJob // something of a work queue that none of its verbs leaves
+
 	FindingStagingKey    = check.FindingStagingKey    // a key or value that does not decode
 	FindingServedRequest = check.FindingServedRequest // a request that has its result already
 	FindingDue           = check.FindingDue           // a deadline of no result
@@ -71,7 +73,7 @@ const (
 // more. All else are numbers:
 //
 //   - Keys, and the Bytes of all keys and values; Queues, which are in the catalogue and known to this
-//     version; Items in queues, and further Pieces of items;
+//     version; Items in queues, further Pieces of items, and Jobs in work queues;
 //   - staged Requests, and those of them that are past their deadline, ExpiredRequests; Results,
 //     of which whoever looks next puts ExpiredResults back; StagedItems and ExpiredItems in results;
 //     Waiting and ExpiredWaiting, entries in the line of consumers that wait;

@@ -78,6 +78,8 @@ const (
 	FindingOrphans   FindingKind = "orphans"    // pieces of no item
 	FindingPieceKey  FindingKind = "piece key"  // a key among the pieces that is not a piece's
 
+	FindingJob FindingKind = "job" // something of a work queue that none of its verbs leaves
+
 	FindingStagingKey    FindingKind = staging.FaultKey         // a key or value that does not decode
 	FindingServedRequest FindingKind = staging.FaultServed      // a request that has its result already
 	FindingDue           FindingKind = staging.FaultDue         // a deadline of no result
@@ -98,6 +100,7 @@ type CheckReport struct {
 	Queues int   // in the catalogue, that this version knows
 	Items  int   // in queues
 	Pieces int   // further pieces of items
+	Jobs   int   // in work queues
 
 	Requests, ExpiredRequests int // staged requests; of those, past their deadline
 	Results, ExpiredResults   int // of such requests; ExpiredResults are put back by whoever looks next
@@ -163,6 +166,9 @@ type checker struct {
 
 	stages map[string]*staging.Checker // by queue: the last one's, and those of the page
 	staged string                      // that queue
+
+	jobs   *checkedJobs // the last work queue
+	totals []total      // numbers of work queues that are wrong
 }
 
 // all reads page after page.
@@ -199,6 +205,9 @@ func (c *checker) settle(ctx context.Context) error {
 		if err := c.mend(ctx, key); err != nil {
 			return err
 		}
+	}
+	if err := c.settleTotals(ctx); err != nil {
+		return err
 	}
 	c.found, c.todo = nil, nil
 	maps.DeleteFunc(c.stages, func(name string, _ *staging.Checker) bool { return name != c.staged })

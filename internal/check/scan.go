@@ -76,7 +76,7 @@ func (c *checker) stretch(l *look, keys int, limit int64) error {
 		}
 	}
 	c.done = true
-	return nil
+	return c.endJobs(l.r)
 }
 
 // accept takes over what is known of a unit.
@@ -174,6 +174,9 @@ func (l *look) system(u *unit, pair kv.KeyValue, rest []byte, report *CheckRepor
 		l.entry(u, pair, report)
 		return nil
 	}
+	if err == nil && section == "work" && len(rest) == 0 {
+		return nil // the last id of a job
+	}
 	var name string
 	if err == nil {
 		elem, rest, err = tuple.Next(rest)
@@ -208,6 +211,7 @@ var sections = map[string]struct {
 	"stage":   {"staging", (*look).stage},
 	"outcome": {"outcomes", (*look).outcome},
 	"signal":  {"signal", (*look).signal},
+	"work":    {"jobs", (*look).job},
 }
 
 // entry judges an entry of the catalogue.

@@ -29,6 +29,8 @@ var advices = map[FindingKind]string{
 	FindingOrphans:   "there are keys among them that are no pieces, and nothing is removed before those are",
 	FindingPieceKey:  otherwise + purgeIt,
 
+	FindingJob: otherwise + purgeIt,
+
 	FindingStagingKey:    otherwise + purgeIt,
 	FindingTwice:         "two may get it; if both are the same they are one again when the deadline of the result is over",
 	FindingStagedItemKey: "it would go there if nobody collects it; " + purgeIt,

@@ -123,6 +123,7 @@ type checked struct {
 	Queues          int   `json:"queues"`
 	Items           int   `json:"items"`
 	Pieces          int   `json:"pieces"`
+	Jobs            int   `json:"jobs"`
 	Requests        int   `json:"requests"`
 	ExpiredRequests int   `json:"expired_requests"`
 	Results         int   `json:"results"`
@@ -148,7 +149,7 @@ func (a *app) printCheck(r conq.CheckReport) error {
 		return a.printJSON(struct {
 			Report checked `json:"report"`
 		}{checked{
-			r.Keys, r.Bytes, r.Queues, r.Items, r.Pieces, r.Requests, r.ExpiredRequests, r.Results, r.ExpiredResults,
+			r.Keys, r.Bytes, r.Queues, r.Items, r.Pieces, r.Jobs, r.Requests, r.ExpiredRequests, r.Results, r.ExpiredResults,
 			r.StagedItems, r.ExpiredItems, r.Waiting, r.ExpiredWaiting, r.Outcomes, r.OldOutcomes, r.Signals,
 			r.Other, r.Unchecked, r.Faults, r.Repaired, r.Notes, r.PutBack, r.Sound(),
 		}})
@@ -162,6 +163,7 @@ func (a *app) printCheck(r conq.CheckReport) error {
 		of     string
 	}{
 		{"further pieces", r.Pieces, 0, ""},
+		{"jobs", r.Jobs, 0, ""},
 		{"staged requests", r.Requests, r.ExpiredRequests, "expired"},
 		{"staged results", r.Results, r.ExpiredResults, "expired"},
 		{"staged items", r.StagedItems, r.ExpiredItems, "expired"},

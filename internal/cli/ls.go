@@ -35,10 +35,11 @@ func (a *app) ls() *cobra.Command {
 
 // info is a queue with --json.
 type info struct {
-	Name   string    `json:"name"`
-	Kind   conq.Kind `json:"kind"`
-	Format int       `json:"format,omitempty"` // absent if another program's
-	Items  *int      `json:"items,omitempty"`
+	Name   string     `json:"name"`
+	Kind   conq.Kind  `json:"kind"`
+	Format int        `json:"format,omitempty"` // absent if another program's
+	Items  *int       `json:"items,omitempty"`
+	Jobs   *jobCounts `json:"jobs,omitempty"` // of a work queue, by state
 }
 
 func (a *app) printInfos(infos []conq.Info) error {

@@ -6,7 +6,9 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/conq-go/conq"
 	"github.com/conq-go/conq/kv"
+	"github.com/conq-go/conq/work"
 	"github.com/spf13/cobra"
 )
 
@@ -43,7 +45,7 @@ func (a *app) purgeQueue(ctx context.Context, db kv.DB, name string, yes bool) e
 	if err != nil {
 		return err
 	}
-	queue, err := a.openKind(db, found.Kind, found.Name, ends{})
+	queue, err := a.openPurged(db, found)
 	if err != nil {
 		return err
 	}
@@ -64,6 +66,21 @@ func (a *app) purgeQueue(ctx context.Context, db kv.DB, name string, yes bool) e
 		return err
 	}
 	return after(a.printPurged(name, n), fmt.Sprintf("%s removed from %q", items(n), name))
+}
+
+// purged is a queue of any kind.
+type purged interface {
+	Reclaim(ctx context.Context) error
+	Len(ctx context.Context) (int, error)
+	Clear(ctx context.Context) error
+	Close() error
+}
+
+func (a *app) openPurged(db kv.DB, found conq.Info) (purged, error) {
+	if found.Kind == conq.KindWorkQueue {
+		return work.Open(db, found.Name, conq.Bytes())
+	}
+	return a.openKind(db, found.Kind, found.Name, ends{})
 }
 
 func (a *app) printPurged(name string, n int) error {

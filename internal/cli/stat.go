@@ -9,6 +9,7 @@ import (
 
 	"github.com/conq-go/conq"
 	"github.com/conq-go/conq/kv"
+	"github.com/conq-go/conq/work"
 	"github.com/spf13/cobra"
 )
 
@@ -58,12 +59,38 @@ func (a *app) statQueue(ctx context.Context, db kv.DB, name string) error {
 		fmt.Fprint(w, "format\tanother program's\n")
 	}
 	fmt.Fprintf(w, "items\t%s\n", count(*facts.Items))
+	if facts.Jobs != nil {
+		for _, s := range facts.Jobs.rows() {
+			fmt.Fprintf(w, "%s\t%s\n", s.state, count(int(s.n)))
+		}
+		if facts.Jobs.Paused {
+			fmt.Fprint(w, "paused\tyes\n")
+		}
+	}
 	return w.Flush()
+}
+
+// jobCounts is how many jobs of a work queue are in each state.
+type jobCounts work.Stats
+
+type stateCount struct {
+	state work.State
+	n     int64
+}
+
+func (j *jobCounts) rows() []stateCount {
+	return []stateCount{
+		{work.Ready, j.Ready}, {work.Scheduled, j.Scheduled}, {work.Leased, j.Leased},
+		{work.Blocked, j.Blocked}, {work.Dead, j.Dead}, {work.Done, j.Done},
+	}
 }
 
 // measure counts the items of a queue.
 func (a *app) measure(ctx context.Context, db kv.DB, found conq.Info) (info, error) {
 	facts := info{Name: found.Name, Kind: found.Kind, Format: found.Format}
+	if found.Kind == conq.KindWorkQueue {
+		return facts, measureJobs(ctx, db, &facts)
+	}
 	queue, err := a.openKind(db, found.Kind, found.Name, ends{})
 	if err != nil {
 		return facts, err
@@ -71,6 +98,25 @@ func (a *app) measure(ctx context.Context, db kv.DB, found conq.Info) (info, err
 	n, err := queue.Len(ctx)
 	facts.Items = &n
 	return facts, err
+}
+
+func measureJobs(ctx context.Context, db kv.DB, facts *info) error {
+	q, err := work.Open(db, facts.Name, conq.Bytes())
+	if err != nil {
+		return err
+	}
+	defer letGo(ctx, q)
+	stats, err := q.Stats(ctx)
+	if err != nil {
+		return err
+	}
+	jobs := jobCounts(stats)
+	n := 0
+	for _, s := range jobs.rows() {
+		n += int(s.n)
+	}
+	facts.Items, facts.Jobs = &n, &jobs
+	return nil
 }
 
 // storeFacts is a store with --json.

@@ -18,6 +18,9 @@ func readable(db kv.DB, info layout.Info) (*layout.Queue, error) {
 	if err := info.CheckReadable(); err != nil {
 		return nil, err
 	}
+	if !info.Kind.HasItems() {
+		return nil, fmt.Errorf("%w: queue %q is a %s, which a dump does not hold", errs.ErrFormat, info.Name, info.Kind)
+	}
 	return layout.New(info.Name, info.Kind, db.Limits()), nil
 }
 

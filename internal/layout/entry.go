@@ -27,10 +27,14 @@ type Kind string
 const (
 	KindQueue         Kind = "queue"
 	KindPriorityQueue Kind = "priority queue"
+	KindWorkQueue     Kind = "work queue"
 )
 
 // Known tells whether this version knows the kind.
-func (k Kind) Known() bool { return k == KindQueue || k == KindPriorityQueue }
+func (k Kind) Known() bool { return k.HasItems() || k == KindWorkQueue }
+
+// HasItems tells whether it is a kind whose items lie as package recipe has them.
+func (k Kind) HasItems() bool { return k == KindQueue || k == KindPriorityQueue }
 
 // Info is an entry of the catalogue.
 type Info struct {

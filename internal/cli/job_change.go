@@ -1,0 +1,201 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/conq-go/conq/work"
+	"github.com/spf13/cobra"
+)
+
+type jobQueue = work.Queue[[]byte]
+
+// jobChange is a command that does something to jobs.
+type jobChange struct {
+	name, short, long string
+	past              string // what was done to them
+	one               func(context.Context, *jobQueue, work.ID) error
+	all               func(context.Context, *jobQueue, work.Filter, func(int)) (int, error)
+}
+
+const buriedText = "buried by an operator"
+
+var jobChanges = []jobChange{
+	{
+		name: "kick", past: "made ready", short: "Make dead or scheduled jobs ready now",
+		long: "Make dead or scheduled jobs ready now. Dead ones have at least one more attempt.",
+		one:  func(ctx context.Context, q *jobQueue, id work.ID) error { return q.Kick(ctx, id) },
+		all: func(ctx context.Context, q *jobQueue, f work.Filter, p func(int)) (int, error) {
+			return q.KickAll(ctx, f, p)
+		},
+	}, {
+		name: "retry", past: "made ready", short: "Try dead jobs again",
+		long: "Make dead jobs ready again, with at least one more attempt; with --all-matching only dead ones.",
+		one:  func(ctx context.Context, q *jobQueue, id work.ID) error { return q.Kick(ctx, id) },
+		all: func(ctx context.Context, q *jobQueue, f work.Filter, p func(int)) (int, error) {
+			if f.State == 0 {
+				f.State = work.Dead
+			}
+			return q.KickAll(ctx, f, p)
+		},
+	}, {
+		name: "bury", past: "buried", short: "Make jobs dead, to be looked at",
+		long: "Make jobs dead: they are not tried again until they are kicked. A worker that holds one has lost its lease.",
+		one:  func(ctx context.Context, q *jobQueue, id work.ID) error { return q.Bury(ctx, id, buriedText) },
+		all: func(ctx context.Context, q *jobQueue, f work.Filter, p func(int)) (int, error) {
+			return q.BuryAll(ctx, f, buriedText, p)
+		},
+	}, {
+		name: "delete", past: "deleted", short: "Delete jobs for good",
+		long: "Delete jobs in any state. A worker that holds one has lost its lease.",
+		one:  func(ctx context.Context, q *jobQueue, id work.ID) error { return q.Delete(ctx, id) },
+		all: func(ctx context.Context, q *jobQueue, f work.Filter, p func(int)) (int, error) {
+			return q.DeleteAll(ctx, f, p)
+		},
+	}, {
+		name: "cancel", past: "cancelled", short: "Cancel jobs",
+		long: "Make jobs dead. Of one that a worker holds the handler is told to end at its next heartbeat.",
+		one:  func(ctx context.Context, q *jobQueue, id work.ID) error { return q.Cancel(ctx, id) },
+		all: func(ctx context.Context, q *jobQueue, f work.Filter, p func(int)) (int, error) {
+			return q.CancelAll(ctx, f, p)
+		},
+	},
+}
+
+const matchingHelp = `
+
+Jobs are named by their ids, or by --all-matching with conditions that all must hold:
+state=STATE, key=KEY, contains=TEXT and min-attempts=N, separated by commas; "all"
+is all jobs. Those that match are done some in each transaction; if the command is
+interrupted, what was done stays.`
+
+func (a *app) changeJobs(c jobChange) *cobra.Command {
+	var matching string
+	cmd := &cobra.Command{
+		Use:     c.name + " QUEUE ID... | --all-matching FILTER",
+		Short:   c.short,
+		Long:    c.long + matchingHelp,
+		Example: fmt.Sprintf("  conq %[1]s emails 17 18\n  conq %[1]s emails --all-matching state=dead,contains=timeout", c.name),
+		Args:    queueArgument,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if (matching != "") == (len(args) > 1) {
+				return usagef("%s needs either ids of jobs or --all-matching", c.name)
+			}
+			var ids []work.ID
+			for _, arg := range args[1:] {
+				id, err := jobID(arg)
+				if err != nil {
+					return err
+				}
+				ids = append(ids, id)
+			}
+			filter, err := parseFilter(matching)
+			if err != nil {
+				return err
+			}
+			return a.withJobs(cmd.Context(), args[0], func(q *jobQueue) error {
+				if matching == "" {
+					return a.changeEach(cmd.Context(), q, c, ids)
+				}
+				n, err := c.all(cmd.Context(), q, filter, func(int) {})
+				if err != nil {
+					return fmt.Errorf("%w; %s %s before that", err, jobsText(n), c.past)
+				}
+				return a.printChanged(c, n)
+			})
+		},
+	}
+	cmd.Flags().StringVar(&matching, "all-matching", "", "all jobs that match, as state=dead,contains=timeout")
+	return cmd
+}
+
+func (a *app) changeEach(ctx context.Context, q *jobQueue, c jobChange, ids []work.ID) error {
+	for i, id := range ids {
+		err := c.one(ctx, q, id)
+		if errors.Is(err, work.ErrNotFound) {
+			err = nothingf("there is no job %d in %.200q", id, q.Name())
+		}
+		if err != nil {
+			return fmt.Errorf("%w; %s %s before that", err, jobsText(i), c.past)
+		}
+	}
+	return a.printChanged(c, len(ids))
+}
+
+func (a *app) printChanged(c jobChange, n int) error {
+	if a.json {
+		return a.printJSON(struct {
+			Jobs int `json:"jobs"`
+		}{n})
+	}
+	return a.printf("%s %s\n", jobsText(n), c.past)
+}
+
+func jobsText(n int) string {
+	if n == 1 {
+		return "1 job"
+	}
+	return count(n) + " jobs"
+}
+
+// parseFilter reads the conditions of --all-matching.
+func parseFilter(s string) (f work.Filter, err error) {
+	if s == "" || s == "all" {
+		return f, nil
+	}
+	for _, condition := range strings.Split(s, ",") {
+		name, value, _ := strings.Cut(condition, "=")
+		switch name {
+		case "state":
+			f.State, err = work.ParseState(value)
+		case "key":
+			f.Key = value
+		case "contains":
+			f.Contains = value
+		case "min-attempts":
+			f.MinAttempts, err = strconv.Atoi(value)
+		default:
+			err = fmt.Errorf("%.60q is no condition", condition)
+		}
+		if err != nil || value == "" {
+			return f, usagef("--all-matching %.100q: a filter is as state=dead,key=K,contains=TEXT,min-attempts=3 (%w)", s, errors.Join(err, emptyValue(name, value)))
+		}
+	}
+	return f, nil
+}
+
+func emptyValue(name, value string) error {
+	if value == "" {
+		return fmt.Errorf("%s has no value", name)
+	}
+	return nil
+}
+
+func (a *app) pause() *cobra.Command {
+	return &cobra.Command{
+		Use:     "pause QUEUE",
+		Short:   "Have a work queue give out no jobs",
+		Long:    "Have a work queue give out no jobs, to any process, until it is resumed. Jobs that workers hold go on.",
+		Example: "  conq pause emails\n  conq resume emails",
+		Args:    onlyQueueArgument,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.withJobs(cmd.Context(), args[0], func(q *jobQueue) error { return q.Pause(cmd.Context()) })
+		},
+	}
+}
+
+func (a *app) resume() *cobra.Command {
+	return &cobra.Command{
+		Use:     "resume QUEUE",
+		Short:   "Have a paused work queue give out jobs again",
+		Long:    "Have a paused work queue give out jobs again.",
+		Example: "  conq resume emails",
+		Args:    onlyQueueArgument,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.withJobs(cmd.Context(), args[0], func(q *jobQueue) error { return q.Resume(cmd.Context()) })
+		},
+	}
+}

@@ -1,0 +1,107 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"text/tabwriter"
+	"time"
+
+	"github.com/conq-go/conq"
+	"github.com/conq-go/conq/kv"
+	"github.com/conq-go/conq/work"
+	"github.com/spf13/cobra"
+)
+
+const everyLong = `Have a job put again and again. CRON is five fields (minute, hour, day of month,
+month, day of week), or as "@every 90s", "@hourly" or "@daily"; "CRON_TZ=Europe/Berlin "
+in front names a time zone. Each tick makes one job, while at least one worker of the
+queue runs. A periodic job of the same name is replaced. With the queue alone it lists
+its periodic jobs.`
+
+const everyExample = `  conq every reports nightly "0 3 * * *" "all of them"
+  conq every reports
+  conq every reports nightly --run
+  conq every reports nightly --remove`
+
+func (a *app) every() *cobra.Command {
+	var jobs jobFlags
+	var remove, run bool
+	var maxLate time.Duration
+	cmd := &cobra.Command{
+		Use:     "every QUEUE [NAME [CRON ITEM]]",
+		Short:   "Put a job periodically, or list periodic jobs",
+		Long:    everyLong,
+		Example: everyExample,
+		Args:    queueArgument,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			ctx := cmd.Context()
+			switch {
+			case len(args) == 1 && !remove && !run:
+				return a.withJobs(ctx, args[0], func(q *jobQueue) error { return a.listPeriodic(ctx, q) })
+			case len(args) == 2 && remove != run:
+				return a.withJobs(ctx, args[0], func(q *jobQueue) error { return a.changePeriodic(ctx, q, args[1], remove) })
+			case len(args) != 4 || remove || run:
+				return usagef("every needs a queue, a name, a cron expression and an item; or a queue to list; or a name with --remove or --run")
+			}
+			return withStore(a.open, func(db kv.DB) error {
+				q, err := work.Open(db, args[0], conq.Codec[[]byte](a.itemCodec()))
+				if err != nil {
+					return err
+				}
+				defer letGo(ctx, q)
+				return usage(q.Every(ctx, args[1], args[2], []byte(args[3]), work.EveryOptions{Job: jobs.job, MaxLate: maxLate}))
+			})
+		},
+	}
+	flags := cmd.Flags()
+	integerFlag(flags, &jobs.job.Priority, "priority", "p", 0, "priority: the lowest is first")
+	flags.StringVar(&jobs.job.Key, "key", "", "jobs of one key run one after the other")
+	flags.IntVar(&jobs.job.MaxAttempts, "max-attempts", 0, "how often a job is tried before it is dead; -1 is without end (default 20)")
+	flags.DurationVar(&maxLate, "max-late", 0, "how late a tick is made up that passed while no worker ran (default any time)")
+	flags.BoolVar(&remove, "remove", false, "remove the periodic job of that name")
+	flags.BoolVar(&run, "run", false, "put a job of that name now, once more")
+	return cmd
+}
+
+func (a *app) changePeriodic(ctx context.Context, q *jobQueue, name string, remove bool) error {
+	var err error
+	if remove {
+		err = q.RemovePeriodic(ctx, name)
+	} else {
+		_, err = q.RunPeriodic(ctx, name)
+	}
+	if errors.Is(err, work.ErrNotFound) {
+		return nothingf("there is no periodic job %.200q in %.200q", name, q.Name())
+	}
+	return err
+}
+
+func (a *app) listPeriodic(ctx context.Context, q *jobQueue) error {
+	all, err := q.Periodics(ctx)
+	if err != nil {
+		return err
+	}
+	if len(all) == 0 {
+		return errNothing
+	}
+	w := tabwriter.NewWriter(a.output(), 0, 0, 2, ' ', 0)
+	if !a.json {
+		fmt.Fprint(w, "NAME\tCRON\tNEXT\tITEM\n")
+	}
+	for _, p := range all {
+		if a.json {
+			err := a.printJSON(struct {
+				Name string    `json:"name"`
+				Cron string    `json:"cron"`
+				Next time.Time `json:"next"`
+			}{p.Name, p.Spec, p.Next.UTC()})
+			if err != nil {
+				return err
+			}
+			continue
+		}
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", shown(p.Name), p.Spec, when(p.Next), short(string(p.Payload), 60))
+	}
+	return w.Flush()
+}

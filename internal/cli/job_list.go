@@ -1,0 +1,264 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+	"text/tabwriter"
+	"time"
+	"unicode/utf8"
+
+	"github.com/conq-go/conq"
+	"github.com/conq-go/conq/kv"
+	"github.com/conq-go/conq/work"
+	"github.com/spf13/cobra"
+)
+
+// filterFlags say which jobs.
+type filterFlags struct {
+	state       string
+	key         string
+	contains    string
+	minAttempts int
+}
+
+func (f *filterFlags) register(cmd *cobra.Command) {
+	flags := cmd.Flags()
+	flags.StringVar(&f.state, "state", "", "only jobs that are ready, scheduled, leased, blocked, dead or done")
+	flags.StringVar(&f.key, "key", "", "only jobs of this key")
+	flags.StringVar(&f.contains, "contains", "", "only jobs with this text in the item or in an error")
+	flags.IntVar(&f.minAttempts, "min-attempts", 0, "only jobs that were tried so often")
+}
+
+func (f *filterFlags) filter() (work.Filter, error) {
+	filter := work.Filter{Key: f.key, Contains: f.contains, MinAttempts: f.minAttempts}
+	if f.state == "" {
+		return filter, nil
+	}
+	state, err := work.ParseState(f.state)
+	if err != nil {
+		return filter, usagef("--state: %w", err)
+	}
+	filter.State = state
+	return filter, nil
+}
+
+// withJobs runs f with a work queue that exists.
+func (a *app) withJobs(ctx context.Context, name string, f func(*work.Queue[[]byte]) error) error {
+	return withStore(a.openExisting, func(db kv.DB) error {
+		if err := existing(ctx, db, name, conq.KindWorkQueue); err != nil {
+			return err
+		}
+		q, err := work.Open(db, name, conq.Bytes())
+		if err != nil {
+			return err
+		}
+		defer letGo(ctx, q)
+		return f(q)
+	})
+}
+
+func (a *app) jobs() *cobra.Command {
+	var flags filterFlags
+	var limit int
+	cmd := &cobra.Command{
+		Use:     "jobs QUEUE",
+		Short:   "List the jobs of a work queue",
+		Long:    "List jobs: those of one state in its order (of priority, time), else by their ids.",
+		Example: "  conq jobs emails --state dead\n  conq jobs emails --contains timeout --json",
+		Args:    onlyQueueArgument,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			filter, err := flags.filter()
+			if err != nil {
+				return err
+			}
+			return a.withJobs(cmd.Context(), args[0], func(q *work.Queue[[]byte]) error {
+				return a.listJobs(cmd.Context(), q, filter, limit)
+			})
+		},
+	}
+	flags.register(cmd)
+	cmd.Flags().IntVarP(&limit, "limit", "n", 100, "how many at most; 0 is all")
+	return cmd
+}
+
+func (a *app) listJobs(ctx context.Context, q *work.Queue[[]byte], filter work.Filter, limit int) error {
+	w := tabwriter.NewWriter(a.output(), 0, 0, 2, ' ', 0)
+	n := 0
+	for job, err := range q.List(ctx, filter) {
+		if err != nil {
+			return err
+		}
+		if limit > 0 && n == limit {
+			if !a.json {
+				fmt.Fprintf(a.stderr, "conq: there are more: -n 0 lists all\n")
+			}
+			break
+		}
+		if n++; a.json {
+			if err := a.printJSON(jobDocument(job)); err != nil {
+				return err
+			}
+			continue
+		}
+		if n == 1 {
+			fmt.Fprint(w, "ID\tSTATE\tPRIORITY\tATTEMPTS\tWHEN\tKEY\tITEM\n")
+		}
+		fmt.Fprintf(w, "%d\t%v\t%d\t%d\t%s\t%s\t%s\n", job.ID, job.State, job.Priority, job.Attempts, when(job.Time), short(job.Key, 20), short(string(job.Payload), 60))
+	}
+	if n == 0 {
+		return errNothing
+	}
+	return w.Flush()
+}
+
+// when is a time as it stands in a table.
+func when(t time.Time) string {
+	if t.IsZero() {
+		return "-"
+	}
+	return t.Local().Format(time.DateTime)
+}
+
+// short is a text as it stands in a table: on one line, printable, and cut off.
+func short(s string, n int) string {
+	if s == "" {
+		return "-"
+	}
+	cut := ""
+	if len(s) > n {
+		s, cut = strings.ToValidUTF8(s[:n], ""), "…"
+	}
+	q := strconv.Quote(s)
+	if plain := q[1 : len(q)-1]; plain == s {
+		return s + cut
+	}
+	return q + cut
+}
+
+// jobInfo is a job with --json. Items that are not UTF-8 are in base64.
+type jobInfo struct {
+	ID          int64             `json:"id"`
+	State       string            `json:"state"`
+	Priority    int64             `json:"priority"`
+	Attempts    int               `json:"attempts"`
+	MaxAttempts int               `json:"max_attempts,omitempty"`
+	Created     time.Time         `json:"created"`
+	Time        *time.Time        `json:"time,omitempty"`
+	Key         string            `json:"key,omitempty"`
+	Unique      string            `json:"unique,omitempty"`
+	Holder      string            `json:"holder,omitempty"`
+	Cancelled   bool              `json:"cancelled,omitempty"`
+	Meta        map[string]string `json:"meta,omitempty"`
+	Failures    []failureInfo     `json:"failures,omitempty"`
+	Item        any               `json:"item"`
+	Encoding    string            `json:"encoding,omitempty"`
+}
+
+type failureInfo struct {
+	Attempt int       `json:"attempt"`
+	Time    time.Time `json:"time"`
+	Error   string    `json:"error"`
+	Holder  string    `json:"holder,omitempty"`
+}
+
+func jobDocument(job *work.Info[[]byte]) jobInfo {
+	doc := jobInfo{
+		ID: int64(job.ID), State: job.State.String(), Priority: job.Priority, Attempts: job.Attempts, MaxAttempts: job.MaxAttempts,
+		Created: job.Created.UTC(), Key: job.Key, Unique: job.Unique, Holder: job.Holder, Cancelled: job.Cancelled, Meta: job.Meta,
+		Item: string(job.Payload),
+	}
+	if !utf8.Valid(job.Payload) {
+		doc.Item, doc.Encoding = job.Payload, "base64"
+	}
+	if !job.Time.IsZero() {
+		t := job.Time.UTC()
+		doc.Time = &t
+	}
+	for _, f := range job.Failures {
+		doc.Failures = append(doc.Failures, failureInfo{f.Attempt, f.Time.UTC(), f.Error, f.Holder})
+	}
+	return doc
+}
+
+func (a *app) job() *cobra.Command {
+	return &cobra.Command{
+		Use:     "job QUEUE ID",
+		Short:   "Show a job with the history of its attempts",
+		Long:    "Show all of a job: its state, its item, and how its last attempts ended.",
+		Example: "  conq job emails 17\n  conq job emails 17 --json",
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) != 2 {
+				return usagef("job needs a queue and the id of a job")
+			}
+			return checkName(args[0])
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			id, err := jobID(args[1])
+			if err != nil {
+				return err
+			}
+			return a.withJobs(cmd.Context(), args[0], func(q *work.Queue[[]byte]) error {
+				job, err := q.Get(cmd.Context(), id)
+				if errors.Is(err, work.ErrNotFound) {
+					return nothingf("there is no job %d in %.200q", id, args[0])
+				}
+				if err != nil {
+					return err
+				}
+				if a.json {
+					return a.printJSON(jobDocument(job))
+				}
+				return printJob(a.output(), job)
+			})
+		},
+	}
+}
+
+func jobID(s string) (work.ID, error) {
+	id, err := parseInteger("id of a job", s)
+	if err == nil && id < 1 {
+		err = fmt.Errorf("id of a job %.40q: it is positive", s)
+	}
+	if err != nil {
+		return 0, usagef("%w", err)
+	}
+	return work.ID(id), nil
+}
+
+func printJob(out io.Writer, job *work.Info[[]byte]) error {
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	attempts := strconv.Itoa(job.Attempts)
+	if job.MaxAttempts > 0 {
+		attempts += fmt.Sprintf(" of %d", job.MaxAttempts)
+	}
+	fmt.Fprintf(w, "job\t%d\nstate\t%v\npriority\t%d\nattempts\t%s\nput\t%s\n", job.ID, job.State, job.Priority, attempts, when(job.Created))
+	for _, fact := range []struct{ name, value string }{
+		{timeNames[job.State], when(job.Time)}, {"key", short(job.Key, 200)}, {"unique", short(job.Unique, 200)}, {"holder", short(job.Holder, 200)},
+	} {
+		if fact.name != "" && fact.value != "-" {
+			fmt.Fprintf(w, "%s\t%s\n", fact.name, fact.value)
+		}
+	}
+	if job.Cancelled {
+		fmt.Fprint(w, "cancelled\tyes, it dies when its attempt ends\n")
+	}
+	if len(job.Meta) > 0 {
+		meta, _ := json.Marshal(job.Meta)
+		fmt.Fprintf(w, "meta\t%s\n", meta)
+	}
+	fmt.Fprintf(w, "item\t%s\n", short(string(job.Payload), 1000))
+	for _, f := range job.Failures {
+		fmt.Fprintf(w, "attempt %d\t%s  %s\n", f.Attempt, when(f.Time), short(f.Error, 2100))
+	}
+	return w.Flush()
+}
+
+// timeNames say what the time of a job is.
+var timeNames = map[work.State]string{
+	work.Scheduled: "ready at", work.Leased: "leased until", work.Dead: "died", work.Done: "kept until",
+}

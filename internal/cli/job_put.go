@@ -1,0 +1,131 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/conq-go/conq"
+	"github.com/conq-go/conq/kv"
+	"github.com/conq-go/conq/work"
+	"github.com/spf13/cobra"
+)
+
+const putLong = `Put jobs into a work queue, which is made if there is none.
+
+A job is leased to a worker, and comes back when the worker dies. Jobs are ready in
+the order of their priority, the lowest first, and of their arrival. Of jobs with the
+same --key one runs after the other.
+
+Items are the arguments or, without any (or with "-"), the lines of standard input,
+as "conq enqueue" takes them. --ids prints the ids that the jobs have got.`
+
+const putExample = `  conq put emails hello world
+  conq put reports --at 2030-01-02T03:04:05Z "year's end"
+  conq put calls --key customer-7 --priority -1 "call back"
+  seq 1000 | conq put numbers
+  conq work numbers -j 4 -- sh -c 'read -r n; echo $((n * n))'`
+
+// jobFlags say how jobs are put.
+type jobFlags struct {
+	job   work.Job
+	delay time.Duration
+	at    string
+	ids   bool
+}
+
+func (j *jobFlags) register(cmd *cobra.Command) {
+	flags := cmd.Flags()
+	integerFlag(flags, &j.job.Priority, "priority", "p", 0, "priority: the lowest is first")
+	flags.DurationVar(&j.delay, "delay", 0, "how long until the jobs are ready, as 90s or 24h")
+	flags.StringVar(&j.at, "at", "", "when the jobs are ready, as 2030-01-02T03:04:05Z")
+	flags.StringVar(&j.job.Key, "key", "", "jobs of one key run one after the other")
+	flags.StringVar(&j.job.Unique, "unique", "", "put nothing while a job with the same one is not done")
+	flags.DurationVar(&j.job.UniqueFor, "unique-for", 0, "how long --unique holds at least")
+	flags.IntVar(&j.job.MaxAttempts, "max-attempts", 0, "how often a job is tried before it is dead; -1 is without end (default 20)")
+	flags.DurationVar(&j.job.Lease, "lease", 0, "how long a worker has a job before others get it (default: as the worker says)")
+}
+
+// complete reads what is not a value of a flag by itself.
+func (j *jobFlags) complete() error {
+	j.job.Delay = j.delay
+	if j.at == "" {
+		return nil
+	}
+	at, err := time.Parse(time.RFC3339, j.at)
+	if err != nil {
+		return usagef("--at=%.40s: not a time, as 2030-01-02T03:04:05Z", j.at)
+	}
+	j.job.At = at
+	return nil
+}
+
+func (a *app) put() *cobra.Command {
+	var flags putFlags
+	var jobs jobFlags
+	cmd := &cobra.Command{
+		Use:     "put QUEUE [ITEM...]",
+		Short:   "Put jobs into a work queue",
+		Long:    putLong,
+		Example: putExample,
+		Args:    queueArgument,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := jobs.complete(); err != nil {
+				return err
+			}
+			return withStore(a.open, func(db kv.DB) error {
+				open := func() (target, error) { return a.openJobs(db, args[0], jobs) }
+				return a.putAll(cmd.Context(), db, flags, args, goal{conq.KindWorkQueue, plain, open})
+			})
+		},
+	}
+	flags.register(cmd)
+	jobs.register(cmd)
+	cmd.Flags().BoolVar(&jobs.ids, "ids", false, "print the ids of the jobs, one a line")
+	return cmd
+}
+
+// jobTarget is a work queue that jobs are put into.
+type jobTarget struct {
+	*work.Queue[[]byte]
+	app   *app
+	flags jobFlags
+}
+
+func (a *app) openJobs(db kv.DB, name string, flags jobFlags) (target, error) {
+	q, err := work.Open(db, name, conq.Codec[[]byte](a.itemCodec()))
+	if err != nil {
+		return nil, usage(err)
+	}
+	return &jobTarget{q, a, flags}, nil
+}
+
+// usage makes a wrong use of the command of an argument that is out of its bounds.
+func usage(err error) error {
+	if errors.Is(err, work.ErrInvalid) {
+		return usagef("%w", err)
+	}
+	return err
+}
+
+func (t *jobTarget) put(ctx context.Context, batch []item) error {
+	all := make([]work.New[[]byte], len(batch))
+	for i, it := range batch {
+		all[i] = work.New[[]byte]{Value: it.value, Job: t.flags.job}
+	}
+	ids, duplicates, err := t.PutAll(ctx, all)
+	switch {
+	case err != nil:
+		return usage(err)
+	case duplicates > 0:
+		return nothingf("%d of %d jobs were not put: job %d has --unique %q already", duplicates, len(batch), ids[len(ids)-1], t.flags.job.Unique)
+	case !t.flags.ids:
+		return nil
+	}
+	for _, id := range ids {
+		if err := t.app.printf("%d\n", id); err != nil {
+			return err
+		}
+	}
+	return nil
+}

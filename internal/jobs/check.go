@@ -1,0 +1,312 @@
+package jobs
+
+import (
+	"bytes"
+	"fmt"
+
+	"github.com/conq-go/conq/kv"
+	"github.com/conq-go/conq/tuple"
+)
+
+// Problem is something in a queue that no verb leaves behind.
+type Problem struct {
+	Key  []byte
+	What string
+	// Mend removes the problem, in a transaction in which it was found again. It is nil where that can't be
+	// done without a loss.
+	Mend func(tx kv.Tx)
+}
+
+// Checker looks at all keys of a queue, in order, in as many transactions as that takes. What it says of
+// one key holds in the transaction in which it has read it. The numbers of all are compared at the end.
+type Checker struct {
+	q *Queue
+
+	first  map[State]int64 // the counts when the check began
+	counts map[State]int64
+	slots  map[string]int64 // in use by jobs
+	taken  map[string]int64 // as stored
+	waits  map[string]bool  // keys with blocked jobs
+	leased int64
+}
+
+// NewChecker begins a check.
+func (q *Queue) NewChecker(r kv.Reader) (*Checker, error) {
+	first, err := q.Counts(r)
+	return &Checker{
+		q: q, first: first, counts: make(map[State]int64),
+		slots: make(map[string]int64), taken: make(map[string]int64), waits: make(map[string]bool),
+	}, err
+}
+
+// Check looks at a queue in one transaction.
+func (q *Queue) Check(r kv.Reader) (problems []Problem, err error) {
+	c, err := q.NewChecker(r)
+	if err != nil {
+		return nil, err
+	}
+	for pair, err := range r.Snapshot().Range(rangeOf(q.space), kv.RangeOptions{}) {
+		if err != nil {
+			return nil, err
+		}
+		p, err := c.Key(r, pair)
+		if err != nil {
+			return nil, err
+		}
+		if p != nil {
+			problems = append(problems, *p)
+		}
+	}
+	rest, err := c.End(r)
+	return append(problems, rest...), err
+}
+
+// Key looks at one key, and counts it. It returns what is wrong with it, or nil.
+func (c *Checker) Key(r kv.Reader, pair kv.KeyValue) (*Problem, error) {
+	return c.q.judge(r, pair, c)
+}
+
+// CheckKey looks at one key again.
+func (q *Queue) CheckKey(r kv.Reader, pair kv.KeyValue) (*Problem, error) {
+	return q.judge(r, pair, &Checker{counts: make(map[State]int64), slots: make(map[string]int64), taken: make(map[string]int64), waits: make(map[string]bool)})
+}
+
+// judge dispatches on what a key is.
+func (q *Queue) judge(r kv.Reader, pair kv.KeyValue, c *Checker) (*Problem, error) {
+	for state, index := range q.indexes {
+		if bytes.HasPrefix(pair.Key, index) {
+			return q.judgeEntry(r, pair, state)
+		}
+	}
+	for _, part := range []struct {
+		prefix []byte
+		judge  func(kv.Reader, kv.KeyValue, *Checker) (*Problem, error)
+	}{
+		{q.headers, q.judgeHeader}, {q.values, q.judgeValue}, {q.results, q.judgeValue}, {q.claims, q.judgeClaim},
+		{q.slots, q.judgeSlots}, {q.periodic, q.judgePeriodic}, {q.ticks, q.judgeTick},
+	} {
+		if bytes.HasPrefix(pair.Key, part.prefix) {
+			return part.judge(r, pair, c)
+		}
+	}
+	return nil, nil // a count, an end, a setting, a signal, an outcome
+}
+
+// problem makes one of an error that is about what is stored, and leaves those of the store.
+func problem(key []byte, err error, mend func(kv.Tx)) (*Problem, error) {
+	if err == nil {
+		return nil, nil
+	}
+	if !isCorrupt(err) {
+		return nil, err
+	}
+	return &Problem{Key: key, What: err.Error(), Mend: mend}, nil
+}
+
+// clear mends by removing a key.
+func clear(key []byte) func(kv.Tx) { return func(tx kv.Tx) { tx.Clear(key) } }
+
+// judgeEntry: an entry has a job that is there.
+func (q *Queue) judgeEntry(r kv.Reader, pair kv.KeyValue, state State) (*Problem, error) {
+	j, err := q.loadIn(r, state, pair.Key)
+	if err == nil && state == Leased && string(pair.Value) != string(withInts(nil, j.Token)) {
+		return &Problem{pair.Key, fmt.Sprintf("job %d has another token in the index of leases", j.ID), func(tx kv.Tx) { q.enterIndex(tx, j) }}, nil
+	}
+	return problem(pair.Key, err, clear(pair.Key))
+}
+
+// judgeHeader: a job has an entry, its payload, and a slot where it needs one.
+func (q *Queue) judgeHeader(r kv.Reader, pair kv.KeyValue, c *Checker) (*Problem, error) {
+	j, err := q.listed(r, 0, pair)
+	if err != nil {
+		return problem(pair.Key, err, nil)
+	}
+	c.count(j)
+	if _, err := q.Payload(r, j); err != nil {
+		return problem(pair.Key, err, nil)
+	}
+	entry, err := r.Get(q.index(j))
+	switch {
+	case err != nil:
+		return nil, err
+	case entry == nil:
+		return &Problem{pair.Key, fmt.Sprintf("job %d is %v, but not in its index", j.ID, j.State), func(tx kv.Tx) { q.enterIndex(tx, j) }}, nil
+	case j.HasSlot && (j.Key == "" || j.State == Blocked || j.State == Dead || j.State == Done):
+		return &Problem{Key: pair.Key, What: fmt.Sprintf("job %d is %v and occupies a slot of key %q", j.ID, j.State, j.Key)}, nil
+	case j.Key != "" && !j.HasSlot && (j.State == Ready || j.State == Leased):
+		return &Problem{Key: pair.Key, What: fmt.Sprintf("job %d is %v without a slot of its key %q", j.ID, j.State, j.Key)}, nil
+	}
+	return nil, nil
+}
+
+func (c *Checker) count(j *Job) {
+	c.counts[j.State]++
+	if j.HasSlot {
+		c.slots[j.Key]++
+	}
+	switch j.State {
+	case Leased:
+		c.leased++
+	case Blocked:
+		c.waits[j.Key] = true
+	}
+}
+
+// judgeValue: a payload or a result has a job.
+func (q *Queue) judgeValue(r kv.Reader, pair kv.KeyValue, _ *Checker) (*Problem, error) {
+	id, _, ok := tuple.NextInt(pair.Key[len(q.values):]) // as long as that of results
+	if !ok {
+		return &Problem{Key: pair.Key, What: "it has no id of a job"}, nil
+	}
+	_, err := q.Load(r, id)
+	if err == ErrNotFound {
+		return &Problem{pair.Key, fmt.Sprintf("it is of job %d, which is gone", id), clear(pair.Key)}, nil
+	}
+	return nil, nonCorrupt(err) // what is wrong with the header is told of that
+}
+
+// judgeClaim: a claim has a job, or an end.
+func (q *Queue) judgeClaim(r kv.Reader, pair kv.KeyValue, _ *Checker) (*Problem, error) {
+	unique, err := q.textOf(q.claims, pair.Key)
+	if err != nil {
+		return problem(pair.Key, err, nil)
+	}
+	var id, ends int64
+	if err := decodeInts(pair.Key, pair.Value, &id, &ends); err != nil {
+		return problem(pair.Key, err, nil)
+	}
+	if ends > 0 {
+		at := q.endKey(ends, endsClaim, unique)
+		end, err := r.Get(at)
+		if err == nil && end == nil {
+			return &Problem{pair.Key, fmt.Sprintf("the claim %q of job %d never ends", unique, id), func(tx kv.Tx) { tx.Set(at, nil) }}, nil
+		}
+		return nil, err
+	}
+	j, err := q.Load(r, id)
+	if nonCorrupt(err) != nil && err != ErrNotFound {
+		return nil, err
+	}
+	if err == ErrNotFound || err == nil && (j.Unique != unique || j.State == Done) {
+		return &Problem{pair.Key, fmt.Sprintf("the claim %q outlives job %d", unique, id), clear(pair.Key)}, nil
+	}
+	return nil, nil
+}
+
+// textOf returns the string that a key ends with.
+func (q *Queue) textOf(prefix, key []byte) (text string, err error) {
+	elems, err := tuple.Unpack(key[len(prefix):])
+	if err != nil || len(elems) != 1 || !texts(elems, &text) {
+		return "", corrupt(key, "it does not end with a string")
+	}
+	return text, nil
+}
+
+func (q *Queue) judgeSlots(_ kv.Reader, pair kv.KeyValue, c *Checker) (*Problem, error) {
+	key, err := q.textOf(q.slots, pair.Key)
+	if err != nil {
+		return problem(pair.Key, err, nil)
+	}
+	var s slots
+	if err := decodeInts(pair.Key, pair.Value, &s.used, &s.next); err != nil {
+		return problem(pair.Key, err, nil)
+	}
+	c.taken[key] = s.used
+	return nil, nil
+}
+
+// judgePeriodic: a periodic job has its tick, and a tick its periodic job.
+func (q *Queue) judgePeriodic(r kv.Reader, pair kv.KeyValue, _ *Checker) (*Problem, error) {
+	name, err := q.textOf(q.periodic, pair.Key)
+	if err != nil {
+		return problem(pair.Key, err, nil)
+	}
+	p, err := decodePeriodic(pair.Key, name, pair.Value)
+	if err != nil {
+		return problem(pair.Key, err, nil)
+	}
+	tick := withString(withInts(q.ticks, p.Next), name)
+	value, err := r.Get(tick)
+	if err == nil && value == nil {
+		return &Problem{pair.Key, fmt.Sprintf("the periodic job %q has no tick", name), func(tx kv.Tx) { tx.Set(tick, nil) }}, nil
+	}
+	return nil, err
+}
+
+func (q *Queue) judgeTick(r kv.Reader, pair kv.KeyValue, _ *Checker) (*Problem, error) {
+	elems, err := tuple.Unpack(pair.Key[len(q.ticks):])
+	var name string
+	if err != nil || len(elems) != 2 || !texts(elems[1:], &name) {
+		return &Problem{Key: pair.Key, What: "it is no tick of a periodic job"}, nil
+	}
+	p, err := q.loadPeriodic(r, name)
+	if err == ErrNotFound || err == nil && elems[0] != p.Next {
+		return &Problem{pair.Key, fmt.Sprintf("the periodic job %q is not due then", name), clear(pair.Key)}, nil
+	}
+	return nil, nonCorrupt(err)
+}
+
+// End compares the numbers of all, unless others have changed jobs since the check began.
+func (c *Checker) End(r kv.Reader) (problems []Problem, err error) {
+	counts, err := c.q.Counts(r)
+	if err != nil {
+		return nil, err
+	}
+	for _, state := range States {
+		if counts[state] != c.first[state] {
+			return nil, nil
+		}
+	}
+	for _, state := range States {
+		if d := c.counts[state] - counts[state]; d != 0 {
+			problems = append(problems, Problem{
+				withInts(c.q.counts, int64(state)), fmt.Sprintf("%d jobs are counted as %v, there are %d", counts[state], state, c.counts[state]),
+				func(tx kv.Tx) { c.q.count(tx, state, d) },
+			})
+		}
+	}
+	leased, err := loadInt(r, c.q.leased)
+	if err != nil {
+		return nil, err
+	}
+	if c.q.config.Concurrency > 0 && leased != c.leased {
+		problems = append(problems, Problem{
+			c.q.leased, fmt.Sprintf("%d jobs are counted as under way, there are %d", leased, c.leased),
+			func(tx kv.Tx) { tx.Set(c.q.leased, withInts(nil, c.leased)) },
+		})
+	}
+	return append(problems, c.slotProblems()...), nil
+}
+
+// slotProblems: as many slots are taken as jobs have one, and nobody waits for one that is free.
+func (c *Checker) slotProblems() (problems []Problem) {
+	for key, n := range c.slots {
+		if c.taken[key] != n {
+			problems = append(problems, c.slotProblem(key, "key %q has %d slots taken, and %d jobs with one", key, c.taken[key], n))
+		}
+		delete(c.taken, key)
+	}
+	for key, n := range c.taken {
+		if n != 0 {
+			problems = append(problems, c.slotProblem(key, "key %q has %d slots taken, and no job with one", key, n))
+		}
+	}
+	for key := range c.waits {
+		if c.slots[key] == 0 {
+			problems = append(problems, c.slotProblem(key, "key %q has blocked jobs, and no slot is taken", key))
+		}
+	}
+	return problems
+}
+
+// slotProblem is mended by counting again, and letting blocked jobs in.
+func (c *Checker) slotProblem(key, format string, args ...any) Problem {
+	return Problem{withString(c.q.slots, key), fmt.Sprintf(format, args...), func(tx kv.Tx) {
+		s, err := c.q.loadSlots(tx, key)
+		if err == nil {
+			s.used = c.slots[key] + 1
+			c.q.saveSlots(tx, key, s)
+			_ = c.q.freeSlot(tx, key, true) // an error of the store is one of the commit, too
+		}
+	}}
+}

@@ -1,0 +1,129 @@
+package jobs
+
+import (
+	"math"
+
+	"github.com/conq-go/conq/kv"
+	"github.com/conq-go/conq/tuple"
+)
+
+// Never is the time of what is not going to happen.
+const Never = math.MaxInt64
+
+const expiredText = "the lease ran out"
+
+// Due does what it is time for, up to limit things of each kind: scheduled jobs become ready,
+// leases that are over end, periodic jobs are put, and what was kept long enough goes. It
+// returns how many jobs may have become ready, and when the next thing is due: now or before if there
+// is more of it.
+func (q *Queue) Due(tx kv.Tx, now int64, limit int) (ready int, next int64, err error) {
+	next = Never
+	for _, kind := range []struct {
+		index []byte
+		late  int64 // how much later than its time it is due
+		do    func(tx kv.Tx, entry []byte, now int64) (ready int, err error)
+	}{
+		{q.indexes[Scheduled], 0, q.comeDue},
+		{q.indexes[Leased], q.config.Skew, q.expire},
+		{q.ticks, 0, q.tick},
+		{q.indexes[Done], 0, q.forget},
+		{q.ends, 0, q.endOf},
+	} {
+		n := 0
+		for entry, err := range tx.Snapshot().Range(rangeOf(kind.index), kv.RangeOptions{Limit: limit + 1}) {
+			if err != nil {
+				return ready, next, err
+			}
+			at, err := timeOf(kind.index, entry.Key)
+			if err != nil {
+				return ready, next, err
+			}
+			if at += kind.late; at > now || n == limit {
+				next = min(next, at)
+				break
+			}
+			made, err := kind.do(tx, entry.Key, now)
+			if err != nil {
+				return ready, next, err
+			}
+			ready += made
+			n++
+		}
+	}
+	return ready, next, nil
+}
+
+func (q *Queue) comeDue(tx kv.Tx, entry []byte, now int64) (int, error) {
+	j, err := q.loadIn(tx, Scheduled, entry)
+	if err != nil {
+		return 0, err
+	}
+	q.leave(tx, j)
+	return 1, q.admit(tx, j)
+}
+
+// expire ends a lease that is over: its job is tried again, or dead after its last attempt.
+func (q *Queue) expire(tx kv.Tx, entry []byte, now int64) (int, error) {
+	j, err := q.loadIn(tx, Leased, entry)
+	if err != nil {
+		return 0, err
+	}
+	if err := q.unlease(tx); err != nil {
+		return 0, err
+	}
+	j.fail(now, expiredText)
+	if j.Cancelled || j.MaxAttempts > 0 && j.Attempts >= j.MaxAttempts {
+		return 1, q.bury(tx, j, now) // its slot may have made another one ready
+	}
+	return 1, q.again(tx, j, now, 0)
+}
+
+// forget removes a job that is done.
+func (q *Queue) forget(tx kv.Tx, entry []byte, now int64) (int, error) {
+	j, err := q.loadIn(tx, Done, entry)
+	if err != nil {
+		return 0, err
+	}
+	return 0, q.remove(tx, j, now)
+}
+
+// What an entry of ends is about.
+const (
+	endsClaim int64 = iota // of a job that is gone
+	endsRate               // of a key without jobs
+)
+
+func (k *keys) endKey(at, kind int64, text string) []byte {
+	return withString(withInts(k.ends, at, kind), text)
+}
+
+// endOf ends a claim that has outlived its job, or forgets a key that has no jobs. Either may have
+// been renewed since the entry was made.
+func (q *Queue) endOf(tx kv.Tx, entry []byte, now int64) (int, error) {
+	elems, err := tuple.Unpack(entry[len(q.ends):])
+	var text string
+	if err != nil || len(elems) != 3 || !texts(elems[2:], &text) {
+		return 0, corrupt(entry, "it is no end of a claim or a key")
+	}
+	tx.Clear(entry)
+	if elems[1] == endsRate {
+		s, err := q.loadSlots(tx, text)
+		if err == nil && s.used == 0 && s.next <= now {
+			tx.Clear(withString(q.slots, text))
+		}
+		return 0, err
+	}
+	key := withString(q.claims, text)
+	value, err := tx.Get(key)
+	if err != nil || value == nil {
+		return 0, err
+	}
+	var id, until int64
+	if err := decodeInts(key, value, &id, &until); err != nil {
+		return 0, err
+	}
+	if elems[0] == until {
+		tx.Clear(key)
+	}
+	return 0, nil
+}

@@ -1,0 +1,205 @@
+package jobs
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"unicode/utf8"
+
+	"github.com/conq-go/conq/tuple"
+)
+
+// Job is the header of a job. Times are in microseconds.
+type Job struct {
+	ID       int64
+	State    State
+	Priority int64 // lower is first
+	Place    int64 // among those of its priority
+
+	// Time is when a scheduled job becomes ready, a lease is over, a job died, or
+	// a done one is forgotten.
+	Time int64
+
+	Created     int64
+	Attempts    int64 // that have begun
+	MaxAttempts int64 // after which it dies; 0 is without end
+	Token       int64 // of its lease
+	Lease       int64 // how long its leases are; 0 is up to the handle that reserves it
+	UniqueFor   int64 // how long its claim lasts at least, from Created on
+	Pieces      int64 // over how many keys its payload lies
+
+	HasSlot   bool // it occupies a slot of its key
+	Paid      bool // its start is accounted for in the rate of its key
+	Cancelled bool // it dies when its lease ends, unless it is acknowledged
+
+	Key      string
+	Unique   string
+	Holder   string            // who has or had its last lease
+	Meta     map[string]string // the user's
+	Failures []Failure         // of its last attempts, oldest first
+}
+
+// Failure is how an attempt ended.
+type Failure struct {
+	Attempt int64
+	Time    int64
+	Error   string
+	Holder  string
+}
+
+// Bounds of what is kept of failures.
+const (
+	MaxFailures     = 8
+	MaxFailureBytes = 2048
+)
+
+// headerFormat is the first element of a header.
+const headerFormat = 1
+
+const (
+	flagSlot = 1 << iota
+	flagPaid
+	flagCancelled
+)
+
+// ints are the integers of a header, in order.
+func (j *Job) ints() []*int64 {
+	return []*int64{
+		(*int64)(&j.State), &j.Priority, &j.Place, &j.Time, &j.Created, &j.Attempts, &j.MaxAttempts,
+		&j.Token, &j.Lease, &j.UniqueFor, &j.Pieces,
+	}
+}
+
+func (j *Job) flags() (flags int64) {
+	if j.HasSlot {
+		flags |= flagSlot
+	}
+	if j.Paid {
+		flags |= flagPaid
+	}
+	if j.Cancelled {
+		flags |= flagCancelled
+	}
+	return flags
+}
+
+// encode returns the header: the tuple (format, integers..., flags, key, unique, holder, meta, failures).
+func (j *Job) encode() []byte {
+	b := tuple.AppendInt(make([]byte, 0, 96), headerFormat)
+	for _, i := range j.ints() {
+		b = tuple.AppendInt(b, *i)
+	}
+	b = tuple.AppendInt(b, j.flags())
+	for _, s := range []string{j.Key, j.Unique, j.Holder} {
+		b = tuple.AppendString(b, s)
+	}
+	meta := make(tuple.Tuple, 0, 2*len(j.Meta))
+	for _, name := range slices.Sorted(maps.Keys(j.Meta)) {
+		meta = append(meta, name, j.Meta[name])
+	}
+	failures := make(tuple.Tuple, 0, len(j.Failures))
+	for _, f := range j.Failures {
+		failures = append(failures, tuple.Tuple{f.Attempt, f.Time, f.Error, f.Holder})
+	}
+	b, err := tuple.Tuple{meta, failures}.Append(b)
+	if err != nil {
+		panic("jobs: text that is not UTF-8 was not refused: " + err.Error())
+	}
+	return b
+}
+
+// decode reads the header of the job with that id.
+func decode(key []byte, id int64, b []byte) (*Job, error) {
+	j := &Job{ID: id}
+	format, rest, ok := tuple.NextInt(b)
+	if !ok || format != headerFormat {
+		return nil, corrupt(key, "its header has format %d, this version of conq knows %d", format, headerFormat)
+	}
+	var flags int64
+	for _, i := range append(j.ints(), &flags) {
+		if *i, rest, ok = tuple.NextInt(rest); !ok {
+			return nil, corrupt(key, "its header is cut off")
+		}
+	}
+	j.HasSlot, j.Paid, j.Cancelled = flags&flagSlot != 0, flags&flagPaid != 0, flags&flagCancelled != 0
+	if _, known := stateNames[j.State]; !known {
+		return nil, corrupt(key, "%v is not known", j.State)
+	}
+	elems, err := tuple.Unpack(rest)
+	if err != nil {
+		return nil, corrupt(key, "its header: %v", err)
+	}
+	if err := j.setTexts(elems); err != nil {
+		return nil, corrupt(key, "its header: %v", err)
+	}
+	return j, nil
+}
+
+// setTexts sets what follows the integers of a header.
+func (j *Job) setTexts(elems tuple.Tuple) error {
+	if len(elems) != 5 {
+		return fmt.Errorf("it has %d elements behind the flags, not 5", len(elems))
+	}
+	meta, okMeta := elems[3].(tuple.Tuple)
+	failures, okFailures := elems[4].(tuple.Tuple)
+	if !okMeta || !okFailures || !texts(elems[:3], &j.Key, &j.Unique, &j.Holder) {
+		return fmt.Errorf("an element has another type")
+	}
+	for ; len(meta) > 0; meta = meta[2:] {
+		var name, value string
+		if len(meta) < 2 || !texts(meta[:2], &name, &value) {
+			return fmt.Errorf("its metadata are not pairs of strings")
+		}
+		if j.Meta == nil {
+			j.Meta = make(map[string]string)
+		}
+		j.Meta[name] = value
+	}
+	for _, elem := range failures {
+		f, ok := elem.(tuple.Tuple)
+		if !ok || len(f) != 4 {
+			return fmt.Errorf("a failure is not a tuple of four")
+		}
+		var failure Failure
+		attempt, okAttempt := f[0].(int64)
+		at, okTime := f[1].(int64)
+		if !okAttempt || !okTime || !texts(f[2:], &failure.Error, &failure.Holder) {
+			return fmt.Errorf("a failure has an element of another type")
+		}
+		failure.Attempt, failure.Time = attempt, at
+		j.Failures = append(j.Failures, failure)
+	}
+	return nil
+}
+
+// texts sets strings to the elements, and tells whether these are so many strings.
+func texts(elems tuple.Tuple, to ...*string) bool {
+	for i, s := range to {
+		text, ok := elems[i].(string)
+		if !ok {
+			return false
+		}
+		*s = text
+	}
+	return len(elems) == len(to)
+}
+
+// fail notes how the attempt under way ended. Of long texts the end is kept: there the cause stands.
+func (j *Job) fail(now int64, reason string) {
+	if n := len(reason) - MaxFailureBytes; n > 0 {
+		reason = "…" + reason[n:]
+	}
+	f := Failure{Attempt: j.Attempts, Time: now, Error: validText(reason), Holder: j.Holder}
+	j.Failures = append(j.Failures, f)
+	if n := len(j.Failures) - MaxFailures; n > 0 {
+		j.Failures = slices.Delete(j.Failures, 0, n)
+	}
+}
+
+// validText returns s with what is not UTF-8 replaced.
+func validText(s string) string {
+	if utf8.ValidString(s) {
+		return s
+	}
+	return string([]rune(s))
+}

@@ -1,0 +1,588 @@
+package jobs
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/conq-go/conq/kv"
+	"github.com/conq-go/conq/kv/memory"
+)
+
+// model is a work queue as its documentation has it: a list of jobs, gone through from one end to
+// the other for each verb.
+type model struct {
+	t      *rapid.T
+	db     kv.DB
+	q      *Queue
+	config Config
+	now    int64
+	nextID int64
+	token  int64
+	jobs   map[int64]*modelJob
+	claims map[string]modelClaim
+	rates  map[string]int64
+	rate   int64
+	paused bool
+}
+
+type modelJob struct {
+	id, priority, place, time, created  int64
+	attempts, max, lease, token, unique int64
+	state                               State
+	key, claim                          string
+	slot, paid, cancelled               bool
+}
+
+type modelClaim struct {
+	id    int64
+	until int64 // 0 while its job lives
+}
+
+func newModel(t *rapid.T) *model {
+	m := &model{
+		t: t, db: memory.New(memory.Options{}), now: 1_000, nextID: 1,
+		jobs: make(map[int64]*modelJob), claims: make(map[string]modelClaim), rates: make(map[string]int64),
+	}
+	m.config = Config{
+		KeyLimit:    rapid.Int64Range(1, 2).Draw(t, "key limit"),
+		Concurrency: rapid.SampledFrom([]int64{0, 0, 3}).Draw(t, "concurrency"),
+		Keep:        rapid.SampledFrom([]int64{0, 50}).Draw(t, "keep"),
+		Skew:        rapid.SampledFrom([]int64{0, 7}).Draw(t, "skew"),
+		Rate:        rapid.SampledFrom([]Rate{{}, {}, {N: 3, Period: 30}}).Draw(t, "rate"),
+		KeyRate:     rapid.SampledFrom([]Rate{{}, {}, {N: 2, Period: 40}}).Draw(t, "key rate"),
+		Shards:      rapid.IntRange(1, 3).Draw(t, "shards"),
+		NewID: func() (int64, error) {
+			m.nextID++
+			return m.nextID - 1, nil
+		},
+	}
+	m.q = NewQueue("q", kv.Limits{Value: rapid.SampledFrom([]int{0, 4}).Draw(t, "value limit")}, m.config)
+	return m
+}
+
+// do runs a verb in a transaction of its own.
+func (m *model) do(f func(kv.Tx) error) error {
+	return m.db.Transact(context.Background(), f)
+}
+
+func (m *model) of(state State) (jobs []*modelJob) {
+	for _, j := range m.jobs {
+		if j.state == state {
+			jobs = append(jobs, j)
+		}
+	}
+	slices.SortFunc(jobs, func(a, b *modelJob) int {
+		if c := cmp.Compare(a.key, b.key); c != 0 && state == Blocked {
+			return c
+		}
+		if state == Ready || state == Blocked {
+			return cmp.Or(cmp.Compare(a.priority, b.priority), cmp.Compare(a.place, b.place), cmp.Compare(a.id, b.id))
+		}
+		return cmp.Or(cmp.Compare(a.time, b.time), cmp.Compare(a.id, b.id))
+	})
+	return jobs
+}
+
+func (m *model) lastPlace(priority int64) (last int64) {
+	for _, j := range m.of(Ready) {
+		if j.priority == priority {
+			last = j.place
+		}
+	}
+	return last
+}
+
+func (m *model) used(key string) (n int64) {
+	for _, j := range m.jobs {
+		if j.slot && j.key == key {
+			n++
+		}
+	}
+	return n
+}
+
+func (m *model) admit(j *modelJob, at int64) {
+	j.paid = false
+	if at > m.now {
+		j.state, j.time = Scheduled, at
+		return
+	}
+	m.ready(j)
+}
+
+func (m *model) ready(j *modelJob) {
+	j.state = Ready
+	if j.key != "" && !j.slot {
+		if m.used(j.key) < m.config.KeyLimit {
+			j.slot = true
+		} else {
+			j.state = Blocked
+		}
+	}
+}
+
+func (m *model) free(j *modelJob) {
+	if !j.slot {
+		return
+	}
+	j.slot = false
+	for _, next := range m.of(Blocked) {
+		if next.key == j.key && m.used(j.key) < m.config.KeyLimit {
+			next.slot, next.state = true, Ready
+		}
+	}
+}
+
+func (m *model) endClaim(j *modelJob) {
+	if j.claim == "" {
+		return
+	}
+	if until := j.created + j.unique; until > m.now {
+		m.claims[j.claim] = modelClaim{j.id, until}
+	} else {
+		delete(m.claims, j.claim)
+	}
+}
+
+func (m *model) remove(j *modelJob) {
+	delete(m.jobs, j.id)
+	if j.state != Done {
+		m.endClaim(j)
+		m.free(j)
+	}
+}
+
+func (m *model) bury(j *modelJob) {
+	j.state, j.time, j.paid, j.cancelled, j.token = Dead, m.now, false, false, 0
+	m.free(j)
+}
+
+// any draws the id of a job, or of none.
+func (m *model) any() int64 {
+	ids := append(slices.Sorted(maps.Keys(m.jobs)), 999)
+	return rapid.SampledFrom(ids).Draw(m.t, "id")
+}
+
+// lease draws a job and a token, mostly that of its lease.
+func (m *model) lease() (id, token int64, held *modelJob) {
+	var ids []int64
+	for _, j := range m.of(Leased) {
+		ids = append(ids, j.id)
+	}
+	if id = m.any(); len(ids) > 0 && rapid.IntRange(0, 9).Draw(m.t, "leased") > 0 {
+		id = rapid.SampledFrom(ids).Draw(m.t, "lease")
+	}
+	token = rapid.Int64Range(1, m.token+1).Draw(m.t, "token")
+	j := m.jobs[id]
+	if j != nil && j.state == Leased && rapid.IntRange(0, 9).Draw(m.t, "own") > 0 {
+		token = j.token
+	}
+	if j != nil && j.state == Leased && j.token == token && j.time > m.now {
+		held = j
+	}
+	return id, token, held
+}
+
+func (m *model) expect(err, want error) {
+	if !errors.Is(err, want) {
+		m.t.Fatalf("error %v, want %v", err, want)
+	}
+}
+
+func (m *model) Put(t *rapid.T) {
+	n := New{
+		Payload:     []byte(rapid.StringN(0, 9, -1).Draw(t, "payload")),
+		Priority:    rapid.Int64Range(-1, 2).Draw(t, "priority"),
+		Key:         rapid.SampledFrom([]string{"", "a", "b"}).Draw(t, "key"),
+		Unique:      rapid.SampledFrom([]string{"", "", "u", "v"}).Draw(t, "unique"),
+		UniqueFor:   rapid.SampledFrom([]int64{0, 20}).Draw(t, "unique for"),
+		MaxAttempts: rapid.Int64Range(0, 3).Draw(t, "max"),
+		Lease:       rapid.Int64Range(0, 30).Draw(t, "lease"),
+	}
+	if rapid.Bool().Draw(t, "later") {
+		n.At = m.now + rapid.Int64Range(-5, 30).Draw(t, "at")
+	}
+	var made *Job
+	err := m.do(func(tx kv.Tx) (err error) {
+		made, err = m.q.Put(tx, m.q.Places(), m.now, &n)
+		return err
+	})
+	if c, claimed := m.claims[n.Unique]; claimed && (c.until == 0 || c.until > m.now) {
+		m.expect(err, ErrDuplicate)
+		var d *Duplicate
+		if !errors.As(err, &d) || d.ID != c.id {
+			t.Fatalf("duplicate %+v, want of %d", d, c.id)
+		}
+		return
+	}
+	m.expect(err, nil)
+	j := &modelJob{
+		id: made.ID, priority: n.Priority, place: max(m.lastPlace(n.Priority)+1, m.now), created: m.now,
+		max: n.MaxAttempts, lease: n.Lease, key: n.Key, claim: n.Unique, unique: n.UniqueFor,
+	}
+	if n.Unique != "" {
+		m.claims[n.Unique] = modelClaim{id: j.id}
+	}
+	m.admit(j, n.At)
+	m.jobs[j.id] = j
+}
+
+func (m *model) Reserve(t *rapid.T) {
+	n := rapid.IntRange(1, 4).Draw(t, "n")
+	request := Request{N: n, Holder: "h", Lease: 15, NewToken: func() int64 { m.token++; return m.token }}
+	first := m.token
+	var got []Reserved
+	m.expect(m.do(func(tx kv.Tx) (err error) {
+		m.token = first
+		got, _, err = m.q.Reserve(tx, m.now, request)
+		return err
+	}), nil)
+	m.token = first
+	want := m.reserve(n)
+	if len(got) != len(want) {
+		t.Fatalf("reserved %d jobs, want %d", len(got), len(want))
+	}
+	for i, j := range got {
+		if j.ID != want[i].id || j.Token != want[i].token {
+			t.Fatalf("reserved %d with %d, want %d with %d", j.ID, j.Token, want[i].id, want[i].token)
+		}
+	}
+}
+
+func (m *model) reserve(n int) (got []*modelJob) {
+	if m.paused {
+		return nil
+	}
+	if c := m.config.Concurrency; c > 0 {
+		n = min(n, int(c)-len(m.of(Leased)))
+	}
+	for _, j := range m.of(Ready) {
+		if len(got) == n {
+			break
+		}
+		if r := m.config.Rate; r.limits() {
+			if at, _ := r.start(m.rate, m.now); at > m.now {
+				break
+			}
+		}
+		if r := m.config.KeyRate; r.limits() && j.key != "" && !j.paid {
+			var at int64
+			at, m.rates[j.key] = r.start(m.rates[j.key], m.now)
+			if at > m.now {
+				j.state, j.time, j.paid = Scheduled, at, true
+				continue
+			}
+		}
+		if r := m.config.Rate; r.limits() {
+			_, m.rate = r.start(m.rate, m.now)
+		}
+		m.token++
+		length := j.lease
+		if length == 0 {
+			length = 15
+		}
+		j.state, j.time, j.token, j.paid = Leased, m.now+length, m.token, false
+		j.attempts++
+		got = append(got, j)
+	}
+	return got
+}
+
+func (m *model) Ack(t *rapid.T) {
+	id, token, j := m.lease()
+	err := m.do(func(tx kv.Tx) error { return m.q.Ack(tx, id, token, m.now, []byte("result")) })
+	if j == nil {
+		m.expect(err, ErrLeaseLost)
+		return
+	}
+	m.expect(err, nil)
+	if m.config.Keep == 0 {
+		m.remove(j)
+		return
+	}
+	j.state, j.time, j.token, j.cancelled = Done, m.now+m.config.Keep, 0, false
+	m.endClaim(j)
+	m.free(j)
+}
+
+func (m *model) Extend(t *rapid.T) {
+	id, token, j := m.lease()
+	until := m.now + rapid.Int64Range(0, 40).Draw(t, "until")
+	var cancelled bool
+	err := m.do(func(tx kv.Tx) (err error) {
+		cancelled, err = m.q.Extend(tx, id, token, m.now, until)
+		return err
+	})
+	if j == nil {
+		m.expect(err, ErrLeaseLost)
+		return
+	}
+	m.expect(err, nil)
+	if j.time = until; cancelled != j.cancelled {
+		t.Fatalf("cancelled: %v", cancelled)
+	}
+}
+
+func (m *model) Release(t *rapid.T) {
+	id, token, j := m.lease()
+	at := m.now + rapid.Int64Range(-5, 20).Draw(t, "at")
+	var priority *int64
+	if rapid.Bool().Draw(t, "other priority") {
+		p := rapid.Int64Range(-1, 2).Draw(t, "priority")
+		priority = &p
+	}
+	err := m.do(func(tx kv.Tx) error { return m.q.Release(tx, id, token, m.now, at, priority) })
+	if j == nil {
+		m.expect(err, ErrLeaseLost)
+		return
+	}
+	m.expect(err, nil)
+	if j.cancelled {
+		m.bury(j)
+		return
+	}
+	j.attempts--
+	j.token = 0
+	if priority != nil && *priority != j.priority {
+		j.place = max(m.lastPlace(*priority)+1, m.now)
+		j.priority = *priority
+	}
+	m.admit(j, at)
+}
+
+func (m *model) Fail(t *rapid.T) {
+	id, token, j := m.lease()
+	at := m.now + rapid.Int64Range(0, 20).Draw(t, "at")
+	var dead bool
+	err := m.do(func(tx kv.Tx) (err error) {
+		dead, err = m.q.Fail(tx, id, token, m.now, at, "why")
+		return err
+	})
+	if j == nil {
+		m.expect(err, ErrLeaseLost)
+		return
+	}
+	m.expect(err, nil)
+	want := j.cancelled || j.max > 0 && j.attempts >= j.max
+	if dead != want {
+		t.Fatalf("dead: %v after %d of %d attempts", dead, j.attempts, j.max)
+	}
+	if j.token = 0; want {
+		m.bury(j)
+	} else {
+		m.admit(j, at)
+	}
+}
+
+func (m *model) Bury(t *rapid.T) {
+	id, token, j := m.lease()
+	err := m.do(func(tx kv.Tx) error { return m.q.Bury(tx, id, token, m.now, "why") })
+	if j == nil {
+		m.expect(err, ErrLeaseLost)
+		return
+	}
+	m.expect(err, nil)
+	m.bury(j)
+}
+
+func (m *model) Kick(t *rapid.T) {
+	id := m.any()
+	err := m.do(func(tx kv.Tx) error { return m.q.Kick(tx, id, m.now) })
+	switch j := m.jobs[id]; {
+	case j == nil:
+		m.expect(err, ErrNotFound)
+	case j.state != Dead && j.state != Scheduled:
+		m.expect(err, ErrState)
+	default:
+		m.expect(err, nil)
+		if j.max > 0 {
+			j.max = max(j.max, j.attempts+1)
+		}
+		m.admit(j, 0)
+	}
+}
+
+func (m *model) Delete(t *rapid.T) {
+	id := m.any()
+	err := m.do(func(tx kv.Tx) error { return m.q.Delete(tx, id, m.now) })
+	if j := m.jobs[id]; j == nil {
+		m.expect(err, ErrNotFound)
+	} else {
+		m.expect(err, nil)
+		m.remove(j)
+	}
+}
+
+func (m *model) BuryAny(t *rapid.T) {
+	id := m.any()
+	err := m.do(func(tx kv.Tx) error { return m.q.BuryAny(tx, id, m.now, "why") })
+	switch j := m.jobs[id]; {
+	case j == nil:
+		m.expect(err, ErrNotFound)
+	case j.state == Done:
+		m.expect(err, ErrState)
+	case j.state != Dead:
+		m.expect(err, nil)
+		m.bury(j)
+	}
+}
+
+func (m *model) Cancel(t *rapid.T) {
+	id := m.any()
+	err := m.do(func(tx kv.Tx) error { return m.q.Cancel(tx, id, m.now) })
+	j := m.jobs[id]
+	if j == nil {
+		m.expect(err, ErrNotFound)
+		return
+	}
+	m.expect(err, nil)
+	switch j.state {
+	case Dead, Done:
+	case Leased:
+		j.cancelled = true
+	default:
+		m.bury(j)
+	}
+}
+
+func (m *model) Reprioritise(t *rapid.T) {
+	id, priority := m.any(), rapid.Int64Range(-1, 2).Draw(t, "priority")
+	err := m.do(func(tx kv.Tx) error { return m.q.Reprioritise(tx, id, m.now, priority) })
+	switch j := m.jobs[id]; {
+	case j == nil:
+		m.expect(err, ErrNotFound)
+	case j.priority == priority:
+		m.expect(err, nil)
+	case j.state == Done:
+		m.expect(err, ErrState)
+	default:
+		m.expect(err, nil)
+		j.priority, j.place = priority, max(m.lastPlace(priority)+1, m.now)
+	}
+}
+
+func (m *model) Clear(t *rapid.T) {
+	if rapid.IntRange(0, 9).Draw(t, "clear") > 0 {
+		return
+	}
+	m.expect(m.do(func(tx kv.Tx) error { m.q.Clear(tx); return nil }), nil)
+	m.jobs, m.claims, m.rates = make(map[int64]*modelJob), make(map[string]modelClaim), make(map[string]int64)
+}
+
+func (m *model) Pause(t *rapid.T) {
+	m.paused = rapid.Bool().Draw(t, "paused")
+	m.expect(m.do(func(tx kv.Tx) error { m.q.Pause(tx, m.paused); return nil }), nil)
+}
+
+// Due lets some time pass, and does what is due.
+func (m *model) Due(t *rapid.T) {
+	m.now += rapid.Int64Range(1, 25).Draw(t, "time")
+	var next int64
+	m.expect(m.do(func(tx kv.Tx) (err error) {
+		_, next, err = m.q.Due(tx, m.now, 1000)
+		return err
+	}), nil)
+	for _, j := range m.of(Scheduled) {
+		if j.time <= m.now {
+			m.ready(j)
+		}
+	}
+	for _, j := range m.of(Leased) {
+		if j.time+m.config.Skew > m.now {
+			continue
+		}
+		if j.token = 0; j.cancelled || j.max > 0 && j.attempts >= j.max {
+			m.bury(j)
+		} else {
+			m.admit(j, 0)
+		}
+	}
+	for _, j := range m.of(Done) {
+		if j.time <= m.now {
+			m.remove(j)
+		}
+	}
+	if next <= m.now {
+		t.Fatalf("something is due at %d, it is %d", next, m.now)
+	}
+	for _, s := range []State{Scheduled, Leased, Done} {
+		for _, j := range m.of(s) {
+			if at := j.time + map[bool]int64{true: m.config.Skew}[s == Leased]; next > at {
+				t.Fatalf("the next thing is said to be due at %d, job %d is at %d", next, j.id, at)
+			}
+		}
+	}
+}
+
+// Check compares the store with the model.
+func (m *model) Check(t *rapid.T) {
+	err := m.db.ReadTransact(context.Background(), func(r kv.Reader) error {
+		problems, err := m.q.Check(r)
+		for _, p := range problems {
+			t.Errorf("%x: %s", p.Key, p.What)
+		}
+		if err != nil {
+			return err
+		}
+		return m.compare(r)
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func (m *model) compare(r kv.Reader) error {
+	for _, s := range States {
+		page, err := m.q.List(r, Filter{State: s}, nil, 1000, 1000)
+		if err != nil {
+			return err
+		}
+		if got, want := texted(page.Jobs), modelTexts(m.of(s)); !slices.Equal(got, want) {
+			return fmt.Errorf("%v are\n%v, want\n%v", s, got, want)
+		}
+	}
+	return nil
+}
+
+func texted(jobs []*Job) (texts []string) {
+	for _, j := range jobs {
+		texts = append(texts, fmt.Sprint(j.ID, j.State, j.Priority, j.Place, timeIn(j.State, j.Time), j.Attempts, j.MaxAttempts, j.Token, j.HasSlot, j.Paid, j.Cancelled))
+	}
+	return texts
+}
+
+func modelTexts(jobs []*modelJob) (texts []string) {
+	for _, j := range jobs {
+		token := map[bool]int64{true: j.token}[j.state == Leased]
+		texts = append(texts, fmt.Sprint(j.id, j.state, j.priority, j.place, timeIn(j.state, j.time), j.attempts, j.max, token, j.slot, j.paid, j.cancelled))
+	}
+	return texts
+}
+
+// timeIn is a job's time where that means something.
+func timeIn(s State, time int64) int64 {
+	if s == Ready || s == Blocked {
+		return 0
+	}
+	return time
+}
+
+// TestModel plays random verbs, and compares all of the store with a model after each.
+func TestModel(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		m := newModel(rt)
+		defer m.db.Close()
+		rt.Repeat(map[string]func(*rapid.T){
+			"": m.Check, "put": m.Put, "put2": m.Put, "reserve": m.Reserve, "reserve2": m.Reserve, "ack": m.Ack,
+			"extend": m.Extend, "release": m.Release, "fail": m.Fail, "bury": m.Bury, "kick": m.Kick, "bury any": m.BuryAny,
+			"delete": m.Delete, "cancel": m.Cancel, "reprioritise": m.Reprioritise, "pause": m.Pause, "clear": m.Clear, "due": m.Due,
+		})
+	})
+}

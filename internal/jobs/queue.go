@@ -1,0 +1,250 @@
+package jobs
+
+import (
+	"encoding/binary"
+	"math/rand/v2"
+
+	"github.com/conq-go/conq/kv"
+	"github.com/conq-go/conq/tuple"
+)
+
+// Config is what the handles of one queue should agree on.
+type Config struct {
+	KeyLimit    int64    // how many jobs of a key may be out of blocked; at least 1
+	Concurrency int64    // how many may be leased at once; 0 is any number
+	Rate        Rate     // of starts in the queue
+	KeyRate     Rate     // of starts of one key
+	Keep        int64    // how long jobs that are done are kept, in microseconds
+	Skew        int64    // how much later than its deadline a lease ends for others, likewise
+	Relaxed     bool     // reserve any of the first few hundred, so that processes don't collide
+	NextTick    NextTick // of periodic jobs; nil if there are none
+	NewID       func() (int64, error)
+	Shards      int // over how many keys a count is spread; at least 1
+}
+
+// Queue is the recipe of one work queue. It has no state, and is safe for concurrent use.
+type Queue struct {
+	keys
+	config Config
+	limits kv.Limits
+}
+
+// NewQueue returns the recipe for a queue of that name.
+func NewQueue(name string, limits kv.Limits, config Config) *Queue {
+	config.KeyLimit = max(1, config.KeyLimit)
+	config.Shards = max(1, config.Shards)
+	return &Queue{keys: keysOf(name), config: config, limits: limits}
+}
+
+// Load returns the header of a job, or ErrNotFound.
+func (q *Queue) Load(r kv.Reader, id int64) (*Job, error) {
+	key := withInts(q.headers, id)
+	value, err := r.Get(key)
+	switch {
+	case err != nil:
+		return nil, err
+	case value == nil:
+		return nil, ErrNotFound
+	}
+	return decode(key, id, value)
+}
+
+// loadIn is Load for a job that has an entry in an index: it must be there, and where
+// the entry says.
+func (q *Queue) loadIn(r kv.Reader, state State, entry []byte) (*Job, error) {
+	id, err := q.idOf(state, entry)
+	if err != nil {
+		return nil, err
+	}
+	j, err := q.Load(r, id)
+	if err == ErrNotFound {
+		return nil, corrupt(entry, "job %d has no header", id)
+	}
+	if err == nil && (j.State != state || string(q.index(j)) != string(entry)) {
+		return nil, corrupt(entry, "job %d is %v, and elsewhere", id, j.State)
+	}
+	return j, err
+}
+
+// move brings a job into another state. change alters what else it wants, between
+// leaving its old entry and making the new one. It may be nil.
+func (q *Queue) move(tx kv.Tx, j *Job, to State, change func()) {
+	q.leave(tx, j)
+	j.State = to
+	if change != nil {
+		change()
+	}
+	q.enter(tx, j)
+}
+
+// leave removes the entry and the count of a job.
+func (q *Queue) leave(tx kv.Tx, j *Job) {
+	tx.Clear(q.index(j))
+	q.count(tx, j.State, -1)
+	if j.State == Leased {
+		j.Token = 0
+	}
+}
+
+// enter makes the entry, the count and the header of a job.
+func (q *Queue) enter(tx kv.Tx, j *Job) {
+	q.enterIndex(tx, j)
+	q.count(tx, j.State, 1)
+	q.save(tx, j)
+}
+
+func (q *Queue) enterIndex(tx kv.Tx, j *Job) {
+	entry := []byte{}
+	if j.State == Leased {
+		entry = tuple.AppendInt(nil, j.Token)
+	}
+	tx.Set(q.index(j), entry)
+}
+
+func (q *Queue) save(tx kv.Tx, j *Job) { tx.Set(withInts(q.headers, j.ID), j.encode()) }
+
+func (q *Queue) count(tx kv.Tx, s State, delta int64) {
+	shard := int64(0)
+	if q.config.Shards > 1 {
+		shard = rand.Int64N(int64(q.config.Shards))
+	}
+	tx.Add(withInts(q.counts, int64(s), shard), delta)
+}
+
+// Counts returns how many jobs there are in each state, through a snapshot.
+func (q *Queue) Counts(r kv.Reader) (map[State]int64, error) {
+	counts := make(map[State]int64)
+	for pair, err := range r.Snapshot().Range(rangeOf(q.counts), kv.RangeOptions{}) {
+		if err != nil {
+			return nil, err
+		}
+		s, _, ok := tuple.NextInt(pair.Key[len(q.counts):])
+		if !ok || len(pair.Value) != 8 {
+			return nil, corrupt(pair.Key, "it is no count")
+		}
+		counts[State(s)] += int64(binary.LittleEndian.Uint64(pair.Value))
+	}
+	return counts, nil
+}
+
+// admit makes a job ready that wants to be, or blocks it where its key has no slot. It
+// has no entry, or has left it.
+func (q *Queue) admit(tx kv.Tx, j *Job) error {
+	j.State = Ready
+	if j.Key != "" && !j.HasSlot {
+		slots, err := q.loadSlots(tx, j.Key)
+		if err != nil {
+			return err
+		}
+		if slots.used < q.config.KeyLimit {
+			slots.used++
+			q.saveSlots(tx, j.Key, slots)
+			j.HasSlot = true
+		} else {
+			j.State = Blocked
+		}
+	}
+	q.enter(tx, j)
+	return nil
+}
+
+// remove takes a job out of the store. Its slot goes to the next one of its key, and its claim ends,
+// unless the user wants that to last longer.
+func (q *Queue) remove(tx kv.Tx, j *Job, now int64) error {
+	wasDone := j.State == Done
+	q.leave(tx, j)
+	tx.Clear(withInts(q.headers, j.ID))
+	q.clearPayload(tx, j)
+	if wasDone {
+		tx.Clear(withInts(q.results, j.ID))
+		return nil // the rest happened when it was done
+	}
+	q.endClaim(tx, j, now)
+	return q.freeSlot(tx, j.Key, j.HasSlot)
+}
+
+// finish keeps a job that is acknowledged.
+func (q *Queue) finish(tx kv.Tx, j *Job, now int64, result []byte) error {
+	had := j.HasSlot
+	q.move(tx, j, Done, func() { j.Time, j.HasSlot, j.Cancelled = now+q.config.Keep, false, false })
+	if result != nil {
+		tx.Set(withInts(q.results, j.ID), result)
+	}
+	q.endClaim(tx, j, now)
+	return q.freeSlot(tx, j.Key, had)
+}
+
+// bury makes a job dead. It keeps its claim, and gives up its slot.
+func (q *Queue) bury(tx kv.Tx, j *Job, now int64) error {
+	had := j.HasSlot
+	q.move(tx, j, Dead, func() { j.Time, j.HasSlot, j.Paid, j.Cancelled = now, false, false, false })
+	return q.freeSlot(tx, j.Key, had)
+}
+
+// Clear removes all jobs, and claims. Holders have lost their leases. Periodic jobs stay, and whether
+// the queue is paused.
+func (q *Queue) Clear(tx kv.Tx) {
+	for _, state := range States {
+		tx.ClearRange(rangeOf(q.indexes[state]))
+	}
+	for _, prefix := range [][]byte{q.headers, q.values, q.results, q.slots, q.claims, q.ends, q.counts} {
+		tx.ClearRange(rangeOf(prefix))
+	}
+	tx.Clear(q.leased)
+}
+
+// setPayload stores a payload, over several keys where the engine's values are smaller.
+func (q *Queue) setPayload(tx kv.Tx, j *Job, payload []byte) {
+	size := q.limits.Value
+	if size == 0 || len(payload) <= size {
+		j.Pieces = 1
+		tx.Set(withInts(q.values, j.ID), payload)
+		return
+	}
+	for j.Pieces = 0; len(payload) > 0; j.Pieces++ {
+		n := min(size, len(payload))
+		tx.Set(withInts(q.values, j.ID, j.Pieces), payload[:n])
+		payload = payload[n:]
+	}
+}
+
+func (q *Queue) clearPayload(tx kv.Tx, j *Job) {
+	if j.Pieces == 1 {
+		tx.Clear(withInts(q.values, j.ID))
+		return
+	}
+	for i := range j.Pieces {
+		tx.Clear(withInts(q.values, j.ID, i))
+	}
+}
+
+// Payload returns what a job has to be done with. It is written once, together with the header
+// that was read, so it does not conflict.
+func (q *Queue) Payload(r kv.Reader, j *Job) ([]byte, error) {
+	key := withInts(q.values, j.ID)
+	if j.Pieces == 1 {
+		value, err := r.Snapshot().Get(key)
+		if err == nil && value == nil {
+			err = corrupt(key, "the payload of job %d is missing", j.ID)
+		}
+		return value, err
+	}
+	var payload []byte
+	pieces := int64(0)
+	for pair, err := range r.Snapshot().Range(rangeOf(key), kv.RangeOptions{}) {
+		if err != nil {
+			return nil, err
+		}
+		payload = append(payload, pair.Value...)
+		pieces++
+	}
+	if pieces != j.Pieces {
+		return nil, corrupt(key, "job %d has %d of %d pieces of its payload", j.ID, pieces, j.Pieces)
+	}
+	return payload, nil
+}
+
+// Result returns what a job was acknowledged with, or nil.
+func (q *Queue) Result(r kv.Reader, id int64) ([]byte, error) {
+	return r.Get(withInts(q.results, id))
+}

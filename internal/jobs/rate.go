@@ -1,0 +1,43 @@
+package jobs
+
+import "github.com/conq-go/conq/kv"
+
+// Rate is at most N starts in any Period, in microseconds, by the generic cell rate algorithm
+// (ITU-T I.371): one integer is kept, the theoretical arrival time. The zero Rate is no limit.
+type Rate struct {
+	N, Period int64
+}
+
+func (r Rate) limits() bool { return r.N > 0 && r.Period > 0 }
+
+// start returns when a job may start that wants to now, and the arrival time to keep if it
+// does so then.
+func (r Rate) start(arrival, now int64) (at, next int64) {
+	each := max(1, r.Period/r.N)
+	burst := r.Period - each
+	arrival = max(arrival, now)
+	return max(now, arrival-burst), arrival + each
+}
+
+// allowed returns how many of n jobs may start now, when the next one may if those are fewer, and the
+// arrival time to keep.
+func (r Rate) allowed(arrival, now int64, n int) (count int, next int64, keep int64) {
+	for keep = arrival; count < n; count++ {
+		at, after := r.start(keep, now)
+		if at > now {
+			return count, at, keep
+		}
+		keep = after
+	}
+	return count, 0, keep
+}
+
+// loadInt reads an integer, 0 if there is none.
+func loadInt(r kv.Reader, key []byte) (i int64, err error) {
+	value, err := r.Get(key)
+	if err != nil || value == nil {
+		return 0, err
+	}
+	err = decodeInts(key, value, &i)
+	return i, err
+}

@@ -1,0 +1,235 @@
+package jobs
+
+import (
+	"fmt"
+
+	"github.com/conq-go/conq/kv"
+)
+
+// held returns the job of a lease, or ErrLeaseLost.
+func (q *Queue) held(tx kv.Tx, id, token, now int64) (*Job, error) {
+	j, err := q.Load(tx, id)
+	switch {
+	case err == ErrNotFound:
+		return nil, fmt.Errorf("%w: job %d is gone", ErrLeaseLost, id)
+	case err != nil:
+		return nil, err
+	case j.State != Leased || j.Token != token:
+		return nil, fmt.Errorf("%w: job %d is %v, and not by this lease", ErrLeaseLost, id, j.State)
+	case j.Time <= now:
+		return nil, fmt.Errorf("%w: the lease of job %d is over", ErrLeaseLost, id)
+	}
+	return j, nil
+}
+
+// Ack ends a job that is done. Where jobs that are done are kept, result is, too, unless it is nil.
+func (q *Queue) Ack(tx kv.Tx, id, token, now int64, result []byte) error {
+	j, err := q.held(tx, id, token, now)
+	if err != nil {
+		return err
+	}
+	if err := q.unlease(tx); err != nil {
+		return err
+	}
+	if q.config.Keep <= 0 {
+		return q.remove(tx, j, now)
+	}
+	return q.finish(tx, j, now, result)
+}
+
+// Extend makes a lease end at another time, and tells whether the job was cancelled.
+func (q *Queue) Extend(tx kv.Tx, id, token, now, until int64) (cancelled bool, err error) {
+	j, err := q.held(tx, id, token, now)
+	if err != nil {
+		return false, err
+	}
+	q.move(tx, j, Leased, func() { j.Token, j.Time = token, until })
+	return j.Cancelled, nil
+}
+
+// Release gives a job back: it is ready in its old place, at once or at a time. The attempt does
+// not count. A priority other than nil is its new one; then its place is behind those of that priority.
+func (q *Queue) Release(tx kv.Tx, id, token, now, at int64, priority *int64) error {
+	j, err := q.held(tx, id, token, now)
+	if err != nil {
+		return err
+	}
+	if err := q.unlease(tx); err != nil {
+		return err
+	}
+	if j.Cancelled {
+		j.fail(now, cancelledText)
+		return q.bury(tx, j, now)
+	}
+	j.Attempts--
+	if priority != nil && *priority != j.Priority {
+		place, err := q.Places().next(tx, *priority, now)
+		if err != nil {
+			return err
+		}
+		q.leave(tx, j)
+		j.Priority, j.Place = *priority, place
+		return q.admitAt(tx, j, now, at)
+	}
+	return q.again(tx, j, now, at)
+}
+
+// again makes a job ready in its old place, at once or at a time.
+func (q *Queue) again(tx kv.Tx, j *Job, now, at int64) error {
+	q.leave(tx, j)
+	return q.admitAt(tx, j, now, at)
+}
+
+// admitAt is admit, at once or at a time.
+func (q *Queue) admitAt(tx kv.Tx, j *Job, now, at int64) error {
+	j.Paid = false
+	if at > now {
+		j.State, j.Time = Scheduled, at
+		q.enter(tx, j)
+		return nil
+	}
+	return q.admit(tx, j)
+}
+
+// Fail ends an attempt with an error: the job is tried again at a time, or is dead after its last attempt.
+func (q *Queue) Fail(tx kv.Tx, id, token, now, at int64, reason string) (dead bool, err error) {
+	j, err := q.held(tx, id, token, now)
+	if err != nil {
+		return false, err
+	}
+	if err := q.unlease(tx); err != nil {
+		return false, err
+	}
+	j.fail(now, reason)
+	if j.Cancelled || j.MaxAttempts > 0 && j.Attempts >= j.MaxAttempts {
+		return true, q.bury(tx, j, now)
+	}
+	return false, q.again(tx, j, now, at)
+}
+
+// Bury makes a leased job dead.
+func (q *Queue) Bury(tx kv.Tx, id, token, now int64, reason string) error {
+	j, err := q.held(tx, id, token, now)
+	if err != nil {
+		return err
+	}
+	if err := q.unlease(tx); err != nil {
+		return err
+	}
+	j.fail(now, reason)
+	return q.bury(tx, j, now)
+}
+
+const cancelledText = "cancelled"
+
+// Kick makes a dead or scheduled job ready. A dead one has at least one more attempt.
+func (q *Queue) Kick(tx kv.Tx, id, now int64) error {
+	j, err := q.Load(tx, id)
+	if err != nil {
+		return err
+	}
+	if j.State != Dead && j.State != Scheduled {
+		return fmt.Errorf("%w: job %d is %v: only a dead or a scheduled one can be kicked", ErrState, id, j.State)
+	}
+	if j.MaxAttempts > 0 {
+		j.MaxAttempts = max(j.MaxAttempts, j.Attempts+1)
+	}
+	return q.again(tx, j, now, 0)
+}
+
+// Delete removes a job in any state. Who holds it has lost its lease.
+func (q *Queue) Delete(tx kv.Tx, id, now int64) error {
+	j, err := q.Load(tx, id)
+	if err != nil {
+		return err
+	}
+	if j.State == Leased {
+		if err := q.unlease(tx); err != nil {
+			return err
+		}
+	}
+	return q.remove(tx, j, now)
+}
+
+// Cancel makes a job dead; one that is leased, when its attempt ends without an acknowledgement. Who
+// holds it learns of that when it extends the lease. A job that is dead or done stays what it is.
+func (q *Queue) Cancel(tx kv.Tx, id, now int64) error {
+	j, err := q.Load(tx, id)
+	switch {
+	case err != nil:
+		return err
+	case j.State == Dead || j.State == Done || j.Cancelled:
+		return nil
+	case j.State == Leased:
+		j.Cancelled = true
+		q.save(tx, j)
+		return nil
+	}
+	j.fail(now, cancelledText)
+	return q.bury(tx, j, now)
+}
+
+// BuryAny makes a job dead that is in any state but done. A holder has lost its lease.
+func (q *Queue) BuryAny(tx kv.Tx, id, now int64, reason string) error {
+	j, err := q.Load(tx, id)
+	switch {
+	case err != nil:
+		return err
+	case j.State == Dead:
+		return nil
+	case j.State == Done:
+		return fmt.Errorf("%w: job %d is done", ErrState, id)
+	case j.State == Leased:
+		if err := q.unlease(tx); err != nil {
+			return err
+		}
+	}
+	j.fail(now, reason)
+	return q.bury(tx, j, now)
+}
+
+// Reprioritise gives a job another priority, and the last place of it. A leased one has
+// it from its next attempt on.
+func (q *Queue) Reprioritise(tx kv.Tx, id, now, priority int64) error {
+	j, err := q.Load(tx, id)
+	if err != nil || j.Priority == priority {
+		return err
+	}
+	if j.State == Done {
+		return fmt.Errorf("%w: job %d is done", ErrState, id)
+	}
+	place, err := q.Places().next(tx, priority, now)
+	if err != nil {
+		return err
+	}
+	token := j.Token
+	q.move(tx, j, j.State, func() { j.Token, j.Priority, j.Place = token, priority, place })
+	return nil
+}
+
+// Pause has Reserve return nothing until Resume.
+func (q *Queue) Pause(tx kv.Tx, paused bool) {
+	if paused {
+		tx.Set(q.paused, nil)
+	} else {
+		tx.Clear(q.paused)
+	}
+}
+
+// Paused tells whether the queue is paused.
+func (q *Queue) Paused(r kv.Reader) (bool, error) {
+	value, err := r.Get(q.paused)
+	return value != nil, err
+}
+
+// unlease counts that one job less is leased, where that is limited.
+func (q *Queue) unlease(tx kv.Tx) error {
+	if q.config.Concurrency == 0 {
+		return nil
+	}
+	n, err := loadInt(tx, q.leased)
+	if err == nil {
+		tx.Set(q.leased, withInts(nil, max(0, n-1)))
+	}
+	return err
+}

@@ -1,0 +1,446 @@
+package work
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"math"
+	mathrand "math/rand/v2"
+	"sync/atomic"
+	"time"
+
+	"github.com/conq-go/conq/errs"
+	"github.com/conq-go/conq/internal/combine"
+	"github.com/conq-go/conq/internal/jobs"
+	"github.com/conq-go/conq/internal/outcome"
+	"github.com/conq-go/conq/internal/waiting"
+	"github.com/conq-go/conq/kv"
+	"github.com/conq-go/conq/subspace"
+	"github.com/conq-go/conq/tuple"
+)
+
+// engine is a handle in bytes: calls that come while a transaction is under way share the next
+// one of their kind.
+type engine struct {
+	db      kv.DB
+	name    string
+	options Options
+	limits  kv.Limits
+	recipe  *jobs.Queue
+	signals *kv.Signals // nil where waiting workers may be in other processes
+	signal  []byte      // the key that is watched there
+	lanes   outcome.Lanes
+	ids     *ids
+	now     func() time.Time
+	closed  atomic.Bool
+
+	puts     combine.Combiner[[]jobs.New, []put]
+	reserves combine.Combiner[int, []jobs.Reserved]
+	verbs    combine.Combiner[verb, any]
+	list     waiting.List[jobs.Reserved]
+	clock    alarm
+}
+
+// put is what became of a job that was to be put.
+type put struct {
+	id  ID
+	err error // a duplicate
+}
+
+// verb is what a caller does to one job, or to the queue.
+type verb struct {
+	do       func(tx kv.Tx, now int64) (any, error)
+	announce bool // jobs may become ready by it
+}
+
+// Bounds of what one transaction does.
+const (
+	maxCalls    = 1000
+	maxBytes    = 1 << 20
+	maxDue      = 64  // things of each kind that became due
+	operations  = 12  // that one verb takes at most, without others' slots
+	spareBudget = 600 // operations that come due and handing on may take
+)
+
+func (e *engine) init(db kv.DB, name string, o Options) {
+	e.db, e.name, e.options, e.limits, e.now = db, name, o, db.Limits(), time.Now
+	e.signals = kv.SignalsOf(db)
+	e.signal = tuple.AppendString(jobs.Space(name).Bytes(), "signal")
+	e.ids = shareIDs(db)
+	e.lanes.Init(db, subspace.FromBytes(tuple.AppendString(jobs.Space(name).Bytes(), "outcome")), nil)
+	config := jobs.Config{
+		KeyLimit: int64(o.KeyLimit), Concurrency: int64(o.Concurrency), Rate: o.Rate.micros(), KeyRate: o.KeyRate.micros(),
+		Keep: o.Keep.Microseconds(), Skew: o.Skew.Microseconds(), Relaxed: o.Order == Relaxed,
+		NextTick: nextTick, NewID: e.ids.take,
+	}
+	if e.limits.Shared {
+		config.Shards = 8 // as many processes count in one key
+	}
+	e.recipe = jobs.NewQueue(name, e.limits, config)
+	calls := e.callsPerTransaction()
+	e.puts.Init(combine.Options[[]jobs.New, []put]{Run: e.runPuts, Size: sizeOf, MaxCalls: calls, MaxBytes: e.bytesPerTransaction()})
+	e.reserves.Init(combine.Options[int, []jobs.Reserved]{Run: e.runReserves, MaxCalls: calls})
+	e.verbs.Init(combine.Options[verb, any]{Run: e.runVerbs, MaxCalls: calls})
+	e.list.Init(waiting.Options[jobs.Reserved]{Take: e.takeForWaiting, Max: calls, Poll: e.poll(), Lost: isUnknown})
+	e.clock.ring = e.wake
+}
+
+func (e *engine) callsPerTransaction() int {
+	if e.limits.Operations == 0 {
+		return maxCalls
+	}
+	return max(1, min(maxCalls, (e.limits.Operations-spareBudget)/operations))
+}
+
+func (e *engine) bytesPerTransaction() int {
+	if e.limits.Transaction == 0 {
+		return maxBytes
+	}
+	return min(maxBytes, e.limits.Transaction/2)
+}
+
+// poll is how often waiting workers look without news: others' clocks may be ahead.
+func (e *engine) poll() time.Duration {
+	if e.signals != nil {
+		return 0
+	}
+	return time.Second
+}
+
+func sizeOf(all []jobs.New) (n int) {
+	for i := range all {
+		n += 200 + len(all[i].Payload)
+	}
+	return n
+}
+
+func isUnknown(err error) bool { return errors.Is(err, kv.ErrCommitUnknown) }
+
+// ready returns the error for a handle that is closed, or a nil context.
+func (e *engine) ready(ctx context.Context) error {
+	if e.closed.Load() {
+		return e.closedError()
+	}
+	return contextError(ctx)
+}
+
+func (e *engine) closedError() error { return fmt.Errorf("%w: work queue %q", errs.ErrClosed, e.name) }
+
+// wrap names the queue in an error.
+func (e *engine) wrap(err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("work queue %q: %w", e.name, err)
+}
+
+// announce has workers look again who wait, once tx has committed.
+func (e *engine) announce(tx kv.Tx) {
+	if e.signals != nil {
+		tx.OnCommit(e.wake)
+		return
+	}
+	var news [8]byte
+	rand.Read(news[:]) // never fails
+	tx.Set(e.signal, news[:])
+}
+
+// wake has the workers of this process look again.
+func (e *engine) wake() {
+	if e.signals != nil {
+		e.signals.Notify(e.topic())
+	} else {
+		e.clock.tell()
+	}
+}
+
+func (e *engine) topic() string { return "work\x00" + e.name }
+
+func (e *engine) observe(event Event) {
+	if e.options.Observe != nil && event.Jobs > 0 {
+		event.Queue = e.name
+		e.options.Observe(event)
+	}
+}
+
+// do serves a request, perhaps in a transaction with others'.
+func do[Q, R any](ctx context.Context, e *engine, c *combine.Combiner[Q, R], run func([]*combine.Call[Q, R]), q Q) (R, error) {
+	var none R
+	if err := e.ready(ctx); err != nil {
+		return none, err
+	}
+	if !e.options.NoCombining {
+		r, err := c.Do(ctx, q)
+		if errors.Is(err, combine.ErrPanicked) {
+			err = fmt.Errorf("%w: %w", kv.ErrCommitUnknown, err)
+		}
+		return r, e.wrap(err)
+	}
+	call := &combine.Call[Q, R]{Context: ctx, Request: q}
+	run([]*combine.Call[Q, R]{call})
+	return call.Result, e.wrap(call.Err)
+}
+
+// share runs a transaction for all calls. If that fails for a reason that may be one call's, each gets a
+// transaction of its own. f returns what each of the calls gets, or an error for all.
+func share[Q, R any](e *engine, calls []*combine.Call[Q, R], f func(kv.Tx, []*combine.Call[Q, R], *int) ([]result[R], error)) {
+	ctx, cancel := combine.Context(calls)
+	defer cancel()
+	attempts := 0
+	results, err := outcome.Do(ctx, &e.lanes, func(tx kv.Tx) ([]result[R], error) {
+		if attempts++; attempts > 1 && !kv.Unsettled(tx) {
+			if calls = combine.Attend(calls); len(calls) == 0 {
+				return nil, errNobody
+			}
+		}
+		return f(tx, calls, &attempts)
+	})
+	if err != nil && len(calls) > 1 && !isUnknown(err) && ctx.Err() == nil {
+		for ; len(calls) > 0; calls = combine.Attend(calls[1:]) {
+			share(e, calls[:1:1], f)
+		}
+		return
+	}
+	for i, c := range calls {
+		if err != nil {
+			c.Err = err
+			if c.Context.Err() != nil && !isUnknown(err) {
+				c.Err = context.Cause(c.Context)
+			}
+			continue
+		}
+		c.Result, c.Err = results[i].value, results[i].err
+	}
+}
+
+// errNobody ends a transaction that nobody wants any more.
+var errNobody = errors.New("work: nobody waits for it")
+
+// result is what one call gets.
+type result[R any] struct {
+	value R
+	err   error
+}
+
+func (e *engine) runPuts(calls []*combine.Call[[]jobs.New, []put]) {
+	share(e, calls, func(tx kv.Tx, calls []*combine.Call[[]jobs.New, []put], attempts *int) ([]result[[]put], error) {
+		results := make([]result[[]put], len(calls))
+		places, now, n := e.recipe.Places(), micros(e.now()), 0
+		for i, c := range calls {
+			for k := range c.Request {
+				p, err := e.putIn(tx, places, now, &c.Request[k])
+				if err != nil {
+					return nil, err
+				}
+				if results[i].value = append(results[i].value, p); p.err == nil {
+					n++
+				}
+			}
+		}
+		e.noteIn(tx, EventPut, n, len(calls), attempts)
+		return results, nil
+	})
+}
+
+// putIn puts a job in a transaction. Only a duplicate is not an error.
+func (e *engine) putIn(tx kv.Tx, places *jobs.Places, now int64, n *jobs.New) (put, error) {
+	j, err := e.recipe.Put(tx, places, now, n)
+	switch {
+	case errors.Is(err, ErrDuplicate):
+		var d *DuplicateError
+		errors.As(err, &d)
+		return put{ID(d.ID), err}, nil
+	case err != nil:
+		return put{}, err
+	}
+	if j.State != Scheduled || e.clock.sooner(j.Time) {
+		e.announce(tx)
+	}
+	return put{id: ID(j.ID)}, nil
+}
+
+// noteIn tells observers what a transaction has done, once it has committed.
+func (e *engine) noteIn(tx kv.Tx, kind EventKind, n, calls int, attempts *int) {
+	if e.options.Observe != nil {
+		tx.OnCommit(func() { e.observe(Event{Kind: kind, Jobs: n, Calls: calls, Attempts: *attempts}) })
+	}
+}
+
+func (e *engine) runVerbs(calls []*combine.Call[verb, any]) {
+	share(e, calls, func(tx kv.Tx, calls []*combine.Call[verb, any], attempts *int) ([]result[any], error) {
+		results := make([]result[any], len(calls))
+		now, n := micros(e.now()), 0
+		for i, c := range calls {
+			v, err := c.Request.do(tx, now)
+			if err != nil && !harmless(err) {
+				return nil, err
+			}
+			results[i] = result[any]{v, err}
+			if err == nil {
+				n++
+				if c.Request.announce {
+					e.announce(tx)
+				}
+			}
+		}
+		e.noteIn(tx, EventEnded, n, len(calls), attempts)
+		return results, nil
+	})
+}
+
+// harmless tells whether a verb that has failed so has changed nothing.
+func harmless(err error) bool {
+	return errors.Is(err, ErrLeaseLost) || errors.Is(err, ErrNotFound) || errors.Is(err, ErrState) || errors.Is(err, ErrDuplicate)
+}
+
+func (e *engine) verb(ctx context.Context, v verb) (any, error) {
+	return do(ctx, e, &e.verbs, e.runVerbs, v)
+}
+
+func (e *engine) runReserves(calls []*combine.Call[int, []jobs.Reserved]) {
+	share(e, calls, func(tx kv.Tx, calls []*combine.Call[int, []jobs.Reserved], attempts *int) ([]result[[]jobs.Reserved], error) {
+		wanted := 0
+		for _, c := range calls {
+			wanted += c.Request
+		}
+		got, err := e.reserveIn(tx, wanted)
+		if err != nil {
+			return nil, err
+		}
+		e.noteIn(tx, EventReserved, len(got), len(calls), attempts)
+		results := make([]result[[]jobs.Reserved], len(calls))
+		for i, c := range calls {
+			n := min(len(got), c.Request)
+			results[i].value, got = got[:n:n], got[n:]
+		}
+		return results, nil
+	})
+}
+
+// reserveIn leases jobs in a transaction. What is due is done first if it is time for that, and
+// else if there are no jobs.
+func (e *engine) reserveIn(tx kv.Tx, n int) ([]jobs.Reserved, error) {
+	now := micros(e.now())
+	request := jobs.Request{
+		N: n, MaxBytes: e.bytesPerTransaction(), Lease: e.options.Lease.Microseconds(), Holder: e.options.Holder, NewToken: newToken,
+	}
+	looked := e.clock.due(now)
+	if looked {
+		if _, err := e.dueIn(tx, now); err != nil {
+			return nil, err
+		}
+	}
+	got, wake, err := e.recipe.Reserve(tx, now, request)
+	if err != nil {
+		return nil, err
+	}
+	if len(got) == 0 && !looked {
+		ready, err := e.dueIn(tx, now)
+		if err != nil {
+			return nil, err
+		}
+		if ready > 0 {
+			if got, wake, err = e.recipe.Reserve(tx, now, request); err != nil {
+				return nil, err
+			}
+		}
+	}
+	for _, j := range got {
+		e.clock.sooner(j.Time + e.options.Skew.Microseconds())
+	}
+	if wake > 0 {
+		e.clock.sooner(wake)
+	}
+	return got, nil
+}
+
+func newToken() int64 { return mathrand.Int64N(math.MaxInt64) + 1 }
+
+// dueIn does what is due, and notes when the next thing is.
+func (e *engine) dueIn(tx kv.Tx, now int64) (ready int, err error) {
+	ready, next, err := e.recipe.Due(tx, now, maxDue)
+	if err != nil {
+		return 0, err
+	}
+	e.clock.set(now, next)
+	if ready > 0 {
+		e.announce(tx) // more may be ready than who looked wants
+	}
+	return ready, nil
+}
+
+// takeForWaiting reserves jobs for those who wait, and says when to look again if there are too few.
+func (e *engine) takeForWaiting(ctx context.Context, b *waiting.Batch[jobs.Reserved]) ([][]jobs.Reserved, <-chan error, error) {
+	wants := b.Wants()
+	if wants == nil {
+		return nil, nil, errNobody
+	}
+	total := 0
+	for _, n := range wants {
+		total += n
+	}
+	got, news, err := e.reserveWatching(ctx, total)
+	if err != nil {
+		return nil, nil, err
+	}
+	if len(got) == 0 {
+		e.clock.start(e.now())
+		return nil, news, nil
+	}
+	var dealt [][]jobs.Reserved
+	for _, n := range wants {
+		if n = min(n, len(got)); n == 0 {
+			break
+		}
+		dealt, got = append(dealt, got[:n:n]), got[n:]
+	}
+	return dealt, news, nil
+}
+
+// reserveWatching reserves, and returns what tells when there may be jobs again: nothing that comes
+// after it has looked is missed.
+func (e *engine) reserveWatching(ctx context.Context, n int) ([]jobs.Reserved, <-chan error, error) {
+	if e.signals != nil {
+		news := e.signals.Wait(e.topic()) // before looking
+		got, err := do(ctx, e, &e.reserves, e.runReserves, n)
+		return got, news, err
+	}
+	attempts := 0
+	news := e.clock.wait()
+	got, err := outcome.Do(ctx, &e.lanes, func(tx kv.Tx) ([]jobs.Reserved, error) {
+		attempts++
+		got, err := e.reserveIn(tx, n)
+		if err == nil && len(got) == 0 {
+			watched := tx.Watch(e.signal)
+			tx.OnCommit(func() { go relay(watched, news) })
+		}
+		e.noteIn(tx, EventReserved, len(got), 1, &attempts)
+		return got, err
+	})
+	return got, news, err
+}
+
+// relay tells when a watched key has changed, or cannot be watched any more.
+func relay(watched <-chan error, news chan error) {
+	<-watched
+	give(news)
+}
+
+// close ends the handle.
+func (e *engine) close() error {
+	if e.closed.Swap(true) {
+		return nil
+	}
+	closed := e.closedError()
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	defer cancel()
+	e.puts.Close(closed)
+	e.reserves.Close(closed)
+	e.verbs.Close(closed)
+	e.list.Close(closed)
+	err := e.list.Drained(ctx)
+	e.clock.stop()
+	e.ids.leave()
+	return e.wrap(errors.Join(err, e.lanes.Close(ctx, closed)))
+}

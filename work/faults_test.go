@@ -1,0 +1,408 @@
+package work
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/conq-go/conq/codec"
+	"github.com/conq-go/conq/errs"
+	"github.com/conq-go/conq/kv"
+	"github.com/conq-go/conq/kv/embedded"
+	"github.com/conq-go/conq/kv/memory"
+)
+
+// TestLateExpiryDoesNotUndoAck: whoever ends leases that are over has read the job before it was
+// acknowledged, and commits after.
+func TestLateExpiryDoesNotUndoAck(t *testing.T) {
+	ctx := context.Background()
+	q := open(t, store(t), Options{Keep: time.Hour})
+	_, err := q.Put(ctx, "a")
+	noError(t, err)
+	l, err := q.Reserve(ctx)
+	noError(t, err)
+	attempts := 0
+	noError(t, q.db.Transact(ctx, func(tx kv.Tx) error {
+		attempts++
+		_, _, err := q.recipe.Due(tx, micros(time.Now().Add(time.Hour)), 10)
+		if attempts == 1 {
+			noError(t, l.Ack(ctx))
+		}
+		return err
+	}))
+	if attempts != 2 {
+		t.Errorf("the expiry committed in attempt %d", attempts)
+	}
+	s, err := q.Stats(ctx)
+	noError(t, err)
+	if s.Ready > 0 || s.Leased > 0 {
+		t.Errorf("the job is back: %+v", s)
+	}
+	sound(t, q)
+}
+
+// TestOldTokenAfterRestart: a holder's lease ran out, and the store was opened again.
+func TestOldTokenAfterRestart(t *testing.T) {
+	ctx := context.Background()
+	dir := t.TempDir()
+	db, err := embedded.Open(dir, embedded.Options{})
+	noError(t, err)
+	q, err := Open(db, "jobs", codec.String(), Options{Lease: MinLease})
+	noError(t, err)
+	_, err = q.Put(ctx, "a")
+	noError(t, err)
+	old, err := q.Reserve(ctx)
+	noError(t, err)
+	noError(t, q.Close())
+	noError(t, db.Close())
+
+	db, err = embedded.Open(dir, embedded.Options{})
+	noError(t, err)
+	defer db.Close()
+	q, err = Open(db, "jobs", codec.String(), Options{Lease: time.Hour})
+	noError(t, err)
+	defer q.Close()
+	held, err := q.Reserve(ctx)
+	noError(t, err)
+	old.queue = q
+	for name, verb := range map[string]error{
+		"Ack": old.Ack(ctx), "Extend": old.Extend(ctx, time.Hour), "Release": old.Release(ctx, 0),
+		"Fail": old.Fail(ctx, nil), "Bury": old.Bury(ctx, ""),
+	} {
+		if !errors.Is(verb, ErrLeaseLost) {
+			t.Errorf("%s with an old token: %v", name, verb)
+		}
+	}
+	noError(t, held.Ack(ctx))
+	sound(t, q)
+}
+
+// TestNothingLeaks: jobs with keys and unique names end in all ways; then no slot and no claim is left.
+func TestNothingLeaks(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx := context.Background()
+		q := open(t, store(t), Options{KeyLimit: 2, Concurrency: 7, Lease: time.Second, MaxAttempts: 2})
+		r := rand.New(rand.NewPCG(1, 2))
+		const jobs = 3000
+		for i := range jobs {
+			_, err := q.Put(ctx, "v", Job{Key: fmt.Sprint(r.IntN(5)), Unique: fmt.Sprint(r.IntN(50)), UniqueFor: time.Duration(r.IntN(2)) * time.Second})
+			if !errors.Is(err, ErrDuplicate) {
+				noError(t, err)
+			}
+			leases, err := q.TryReserve(ctx, 3)
+			noError(t, err)
+			for _, l := range leases {
+				switch r.IntN(6) {
+				case 0: // its lease runs out
+				case 1:
+					noError(t, q.Delete(ctx, l.ID))
+				case 2:
+					noError(t, q.Cancel(ctx, l.ID))
+				case 3:
+					noError(t, l.Bury(ctx, ""))
+				case 4:
+					noError(t, l.Fail(ctx, nil))
+				case 5:
+					noError(t, l.Ack(ctx))
+				}
+			}
+			if i%10 == 0 {
+				time.Sleep(time.Second)
+			}
+			if i%100 == 0 {
+				sound(t, q)
+			}
+		}
+		_, err := q.DeleteAll(ctx, Filter{}, nil)
+		noError(t, err)
+		time.Sleep(time.Minute)
+		noError(t, q.Reclaim(ctx))
+		noError(t, q.db.ReadTransact(ctx, func(r kv.Reader) error {
+			for pair, err := range r.Range(kv.Range{}, kv.RangeOptions{}) {
+				if err != nil {
+					return err
+				}
+				if !strings.Contains(string(pair.Key), "\x02c\x00") && len(pair.Value) > 0 && !strings.HasSuffix(string(pair.Key), "work\x00") &&
+					!strings.Contains(string(pair.Key), "leased") && !strings.Contains(string(pair.Key), "queue") && !strings.Contains(string(pair.Key), "format") {
+					t.Errorf("left: %q -> %x", pair.Key, pair.Value)
+				}
+			}
+			return nil
+		}))
+		sound(t, q)
+	})
+}
+
+// TestHangingWorker: one that extends its lease keeps its job, one that died loses it.
+func TestHangingWorker(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx := context.Background()
+		db := store(t)
+		q := open(t, db, Options{Lease: 10 * time.Second})
+		for _, v := range []string{"dies", "hangs"} {
+			_, err := q.Put(ctx, v)
+			noError(t, err)
+		}
+		_, err := q.Reserve(ctx) // and is never heard of again
+		noError(t, err)
+		began := time.Now()
+		run, stop := context.WithCancel(ctx)
+		done := make(chan error)
+		other := open(t, db, Options{Lease: 10 * time.Second})
+		go func() {
+			done <- Run(run, q, func(context.Context, *Lease[string]) error {
+				time.Sleep(time.Hour)
+				return nil
+			})
+		}()
+		synctest.Wait()
+		back, err := other.Reserve(ctx)
+		noError(t, err)
+		if d := time.Since(began); back.Value != "dies" || d > 11*time.Second {
+			t.Errorf("%q came back after %v", back.Value, d)
+		}
+		noError(t, back.Ack(ctx))
+		time.Sleep(2 * time.Hour)
+		stop()
+		noError(t, <-done)
+		s, err := q.Stats(ctx)
+		noError(t, err)
+		if s != (Stats{}) {
+			t.Errorf("left: %+v", s)
+		}
+	})
+}
+
+// TestCancelLeased: the handler of a job that is cancelled ends, and the job is dead.
+func TestCancelLeased(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, stop := context.WithCancel(context.Background())
+		q := open(t, store(t), Options{})
+		id, err := q.Put(ctx, "a")
+		noError(t, err)
+		var cause error
+		done := make(chan error)
+		go func() {
+			done <- Run(ctx, q, func(ctx context.Context, _ *Lease[string]) error {
+				<-ctx.Done()
+				cause = context.Cause(ctx)
+				return cause
+			})
+		}()
+		synctest.Wait()
+		noError(t, q.Cancel(ctx, id))
+		time.Sleep(11 * time.Second)
+		stop()
+		noError(t, <-done)
+		isError(t, cause, ErrCancelled)
+		info, err := q.Get(context.Background(), id)
+		noError(t, err)
+		if info.State != Dead {
+			t.Errorf("the job is %v", info.State)
+		}
+	})
+}
+
+// TestGracefulStop: jobs whose handlers do not end within Grace are ready at once.
+func TestGracefulStop(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, stop := context.WithCancel(context.Background())
+		q := open(t, store(t), Options{Lease: time.Hour})
+		_, err := q.Put(ctx, "a")
+		noError(t, err)
+		done := make(chan error)
+		go func() {
+			done <- Run(ctx, q, func(ctx context.Context, _ *Lease[string]) error {
+				<-ctx.Done()
+				return ctx.Err()
+			}, RunOptions{Grace: time.Second})
+		}()
+		synctest.Wait()
+		stop()
+		noError(t, <-done)
+		leases, err := q.TryReserve(context.Background(), 1)
+		noError(t, err)
+		if len(leases) != 1 || leases[0].Attempt != 1 {
+			t.Errorf("got %+v", leases)
+		}
+	})
+}
+
+func TestPauseAndClose(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx := context.Background()
+		db := store(t)
+		q, other := open(t, db, Options{}), open(t, db, Options{})
+		noError(t, other.Pause(ctx))
+		_, err := q.Put(ctx, "a")
+		noError(t, err)
+		got := make(chan error)
+		go func() {
+			_, err := q.Reserve(ctx)
+			got <- err
+		}()
+		synctest.Wait()
+		select {
+		case <-got:
+			t.Error("a paused queue gave out a job")
+		default:
+		}
+		noError(t, other.Resume(ctx))
+		noError(t, <-got)
+		go func() {
+			_, err := q.Reserve(ctx)
+			got <- err
+		}()
+		synctest.Wait()
+		noError(t, q.Close())
+		isError(t, <-got, errs.ErrClosed)
+		_, err = q.Put(ctx, "b")
+		isError(t, err, errs.ErrClosed)
+	})
+}
+
+func TestRate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx := context.Background()
+		q := open(t, store(t), Options{Rate: Rate{N: 10, Per: time.Second}})
+		for i := range 50 {
+			_, err := q.Put(ctx, fmt.Sprint(i))
+			noError(t, err)
+		}
+		began := time.Now()
+		for i := range 50 {
+			l, err := q.Reserve(ctx)
+			noError(t, err)
+			if l.Value != fmt.Sprint(i) {
+				t.Fatalf("got %s as number %d", l.Value, i)
+			}
+			noError(t, l.Ack(ctx))
+		}
+		if d := time.Since(began); d < 3900*time.Millisecond || d > 4500*time.Millisecond {
+			t.Errorf("50 jobs at 10 a second took %v", d)
+		}
+	})
+}
+
+func TestUndecodableIsDeadInTheEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx := context.Background()
+		db := store(t)
+		raw, err := Open(db, "jobs", codec.Bytes(), Options{MaxAttempts: 3})
+		noError(t, err)
+		defer raw.Close()
+		_, err = raw.Put(ctx, []byte{0xff})
+		noError(t, err)
+		q := open(t, db, Options{})
+		wait, cancel := context.WithTimeout(ctx, time.Hour)
+		defer cancel()
+		_, err = q.Reserve(wait)
+		isError(t, err, context.DeadlineExceeded)
+		page, _, err := raw.Page(ctx, Filter{State: Dead}, nil, 10)
+		noError(t, err)
+		if len(page) != 1 || page[0].Attempts != 3 || !strings.Contains(page[0].Failures[2].Error, "decode") {
+			t.Fatalf("got %+v", page)
+		}
+	})
+}
+
+func TestBadInput(t *testing.T) {
+	ctx := context.Background()
+	q := open(t, store(t), Options{})
+	long := strings.Repeat("x", MaxText+1)
+	for name, j := range map[string]Job{
+		"delay and time": {Delay: 1, At: time.Now()}, "negative delay": {Delay: -1}, "far future": {At: time.Date(10001, 1, 1, 0, 0, 0, 0, time.UTC)},
+		"long key": {Key: long}, "key": {Key: "\xff"}, "unique": {Unique: long}, "unique for": {UniqueFor: time.Second},
+		"lease": {Lease: time.Nanosecond}, "long lease": {Lease: math.MaxInt64}, "attempts": {MaxAttempts: -2},
+		"meta": {Meta: map[string]string{"a": strings.Repeat("x", MaxMeta)}}, "meta text": {Meta: map[string]string{"a": "\xff"}},
+	} {
+		if _, err := q.Put(ctx, "v", j); !errors.Is(err, ErrInvalid) || !strings.Contains(err.Error(), "jobs") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	for name, o := range map[string]Options{
+		"lease": {Lease: 1}, "attempts": {MaxAttempts: -2}, "key limit": {KeyLimit: -1}, "concurrency": {Concurrency: -1},
+		"rate": {Rate: Rate{N: 1}}, "key rate": {KeyRate: Rate{Per: 1}}, "keep": {Keep: -1}, "skew": {Skew: -1}, "holder": {Holder: "\xff"},
+	} {
+		if _, err := Open(q.db, "other", codec.String(), o); !errors.Is(err, ErrInvalid) {
+			t.Errorf("options %s: %v", name, err)
+		}
+	}
+	for _, spec := range []string{"", "x", "* * * *", "60 * * * *", "0 0 31 2 *", "CRON_TZ=Nowhere/X 0 0 * * *", "TZ=", "@every", "@every -5s x", strings.Repeat("*", 2000)} {
+		if err := q.Every(ctx, "p", spec, "v"); !errors.Is(err, ErrInvalid) {
+			t.Errorf("cron %.20q: %v", spec, err)
+		}
+	}
+	for name, verb := range map[string]error{
+		"kick": q.Kick(ctx, 99), "delete": q.Delete(ctx, -1), "cancel": q.Cancel(ctx, 0), "bury": q.Bury(ctx, 99, ""),
+		"priority": q.Reprioritise(ctx, 99, 1), "periodic": q.RemovePeriodic(ctx, "none"),
+	} {
+		isError(t, verb, ErrNotFound)
+		_ = name
+	}
+	_, err := q.ReserveN(ctx, 0)
+	isError(t, err, ErrInvalid)
+	if _, err := q.Put(nil, "v"); err == nil { //nolint:staticcheck // that is the point
+		t.Error("a nil context was taken")
+	}
+	s, err := q.Stats(ctx)
+	noError(t, err)
+	if s != (Stats{}) {
+		t.Errorf("bad input left %+v", s)
+	}
+}
+
+func TestLargePayload(t *testing.T) {
+	ctx := context.Background()
+	db := memory.New(memory.Options{Limits: kv.Limits{Value: 1000, Transaction: 100_000}})
+	defer db.Close()
+	q := open(t, db, Options{})
+	value := strings.Repeat("0123456789", 4321)
+	_, err := q.Put(ctx, value)
+	noError(t, err)
+	_, err = q.Put(ctx, strings.Repeat("x", 60_000))
+	isError(t, err, kv.ErrTooLarge)
+	l, err := q.Reserve(ctx)
+	noError(t, err)
+	if l.Value != value {
+		t.Errorf("got %d bytes back", len(l.Value))
+	}
+	noError(t, l.Ack(ctx))
+	sound(t, q)
+}
+
+// TestAllMatching: an operator's verb over many jobs, in several transactions.
+func TestAllMatching(t *testing.T) {
+	ctx := context.Background()
+	q := open(t, store(t), Options{MaxAttempts: 1})
+	const n = 350
+	for i := range n {
+		_, err := q.Put(ctx, fmt.Sprint("job ", i%2))
+		noError(t, err)
+		l, err := q.Reserve(ctx)
+		noError(t, err)
+		noError(t, l.Fail(ctx, errors.New("no luck")))
+	}
+	told := 0
+	kicked, err := q.KickAll(ctx, Filter{State: Dead, Contains: "job 1"}, func(n int) { told = n })
+	noError(t, err)
+	if kicked != n/2 || told != kicked {
+		t.Errorf("%d kicked, %d told", kicked, told)
+	}
+	changed, err := q.ReprioritiseAll(ctx, Filter{State: Ready}, 7, nil)
+	noError(t, err)
+	deleted, err := q.DeleteAll(ctx, Filter{State: Dead, MinAttempts: 1}, nil)
+	noError(t, err)
+	cancelled, err := q.CancelAll(ctx, Filter{}, nil)
+	noError(t, err)
+	if changed != n/2 || deleted != n/2 || cancelled != n/2 {
+		t.Errorf("%d changed, %d deleted, %d cancelled", changed, deleted, cancelled)
+	}
+	sound(t, q)
+}

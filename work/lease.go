@@ -1,0 +1,184 @@
+package work
+
+import (
+	"context"
+	"sync/atomic"
+	"time"
+
+	"github.com/conq-go/conq/internal/jobs"
+	"github.com/conq-go/conq/kv"
+)
+
+// Lease is a job that a worker holds until its deadline, or until it ends the lease. Its methods
+// return an ErrLeaseLost, and change nothing, when the lease is over.
+type Lease[T any] struct {
+	ID       ID
+	Value    T
+	Priority int64
+	Attempt  int // of this lease; the first is 1
+	Created  time.Time
+	Key      string
+	Meta     map[string]string
+	Payload  []byte    // what Value was decoded from
+	Failures []Failure // of earlier attempts
+
+	queue    *Queue[T]
+	token    int64
+	length   time.Duration
+	deadline atomic.Int64
+}
+
+func (q *Queue[T]) leaseOf(r jobs.Reserved) *Lease[T] {
+	l := &Lease[T]{
+		ID: ID(r.ID), Priority: r.Priority, Attempt: int(r.Attempts), Created: timeOf(r.Created), Key: r.Key, Meta: r.Meta,
+		Payload: r.Payload, Failures: failures(r.Job),
+		queue: q, token: r.Token, length: time.Duration(r.Job.Lease) * time.Microsecond,
+	}
+	setDefault(&l.length, q.options.Lease)
+	l.deadline.Store(r.Time)
+	return l
+}
+
+// Deadline returns when the lease is over.
+func (l *Lease[T]) Deadline() time.Time { return timeOf(l.deadline.Load()) }
+
+// verb runs a verb on the job. Where the end of a lease may free a slot, those who wait are told.
+func (l *Lease[T]) verb(ctx context.Context, announce bool, do func(q *jobs.Queue, tx kv.Tx, now int64) (any, error)) (any, error) {
+	return l.queue.verb(ctx, verb{
+		do:       func(tx kv.Tx, now int64) (any, error) { return do(l.queue.recipe, tx, now) },
+		announce: announce || l.frees(),
+	})
+}
+
+func (l *Lease[T]) frees() bool { return l.Key != "" || l.queue.options.Concurrency > 0 }
+
+// Ack ends the job: it is done.
+func (l *Lease[T]) Ack(ctx context.Context) error { return l.AckResult(ctx, nil) }
+
+// AckResult is Ack with a result, which is kept as long as the job is: see Options.Keep.
+func (l *Lease[T]) AckResult(ctx context.Context, result []byte) error {
+	_, err := l.verb(ctx, false, func(q *jobs.Queue, tx kv.Tx, now int64) (any, error) {
+		return nil, q.Ack(tx, int64(l.ID), l.token, now, result)
+	})
+	return err
+}
+
+// Extend has the lease end at a time from now; 0 is the lease's first length. The error is an
+// ErrCancelled if the job was cancelled; then the lease was extended all the same.
+func (l *Lease[T]) Extend(ctx context.Context, d time.Duration) error {
+	if d == 0 {
+		d = l.length
+	}
+	if err := checkLease(d); err != nil {
+		return l.queue.wrap(invalid("%w", err))
+	}
+	var until int64
+	cancelled, err := l.verb(ctx, false, func(q *jobs.Queue, tx kv.Tx, now int64) (any, error) {
+		until = now + d.Microseconds()
+		return q.Extend(tx, int64(l.ID), l.token, now, until)
+	})
+	if err != nil {
+		return err
+	}
+	l.deadline.Store(until)
+	if cancelled.(bool) {
+		return ErrCancelled
+	}
+	return nil
+}
+
+// Release gives the job back: it is ready in its old place, after a delay. The attempt does not count.
+func (l *Lease[T]) Release(ctx context.Context, delay time.Duration) error {
+	return l.release(ctx, delay, nil)
+}
+
+// ReleaseAs is Release with another priority; the job's place is behind those that have it.
+func (l *Lease[T]) ReleaseAs(ctx context.Context, delay time.Duration, priority int64) error {
+	return l.release(ctx, delay, &priority)
+}
+
+func (l *Lease[T]) release(ctx context.Context, delay time.Duration, priority *int64) error {
+	if delay < 0 {
+		return l.queue.wrap(invalid("a delay of %v: it can't be negative", delay))
+	}
+	_, err := l.verb(ctx, true, func(q *jobs.Queue, tx kv.Tx, now int64) (any, error) {
+		return nil, q.Release(tx, int64(l.ID), l.token, now, later(now, delay), priority)
+	})
+	return err
+}
+
+// later is a time from now, or 0 for now.
+func later(now int64, delay time.Duration) int64 {
+	if delay <= 0 {
+		return 0
+	}
+	return now + delay.Microseconds()
+}
+
+// Fail ends the attempt with an error: the job is tried again after Options.Backoff, or is dead after
+// its last attempt. What the error says is kept.
+func (l *Lease[T]) Fail(ctx context.Context, reason error) error {
+	return l.FailAfter(ctx, l.queue.options.Backoff(l.Attempt), reason)
+}
+
+// FailAfter is Fail with a delay of the caller's.
+func (l *Lease[T]) FailAfter(ctx context.Context, delay time.Duration, reason error) error {
+	text := "failed"
+	if reason != nil {
+		text = reason.Error()
+	}
+	_, err := l.verb(ctx, true, func(q *jobs.Queue, tx kv.Tx, now int64) (any, error) {
+		return q.Fail(tx, int64(l.ID), l.token, now, later(now, delay), text)
+	})
+	return err
+}
+
+// Bury makes the job dead: it is not tried again until somebody kicks it.
+func (l *Lease[T]) Bury(ctx context.Context, reason string) error {
+	_, err := l.verb(ctx, false, func(q *jobs.Queue, tx kv.Tx, now int64) (any, error) {
+		return nil, q.Bury(tx, int64(l.ID), l.token, now, reason)
+	})
+	return err
+}
+
+// In returns the verbs of the lease within a transaction: what the handler writes there and the
+// end of the job are one, so that its effects happen exactly once.
+func (l *Lease[T]) In(tx kv.Tx) LeaseTx[T] { return LeaseTx[T]{l, tx} }
+
+// LeaseTx is a Lease within a transaction. It is valid as long as that, and not safe for concurrent use. An
+// error must be returned to Transact.
+type LeaseTx[T any] struct {
+	lease *Lease[T]
+	tx    kv.Tx
+}
+
+func (l LeaseTx[T]) do(do func(q *jobs.Queue, now int64) error) error {
+	q := l.lease.queue
+	if err := q.readyIn(l.tx); err != nil {
+		return err
+	}
+	err := do(q.recipe, micros(q.now()))
+	if err == nil {
+		q.announce(l.tx)
+	}
+	return q.wrap(err)
+}
+
+// Ack is Lease.Ack within the transaction.
+func (l LeaseTx[T]) Ack() error {
+	return l.do(func(q *jobs.Queue, now int64) error { return q.Ack(l.tx, int64(l.lease.ID), l.lease.token, now, nil) })
+}
+
+// Release is Lease.Release within the transaction.
+func (l LeaseTx[T]) Release(delay time.Duration) error {
+	return l.do(func(q *jobs.Queue, now int64) error {
+		return q.Release(l.tx, int64(l.lease.ID), l.lease.token, now, later(now, delay), nil)
+	})
+}
+
+// Bury is Lease.Bury within the transaction.
+func (l LeaseTx[T]) Bury(reason string) error {
+	return l.do(func(q *jobs.Queue, now int64) error {
+		return q.Bury(l.tx, int64(l.lease.ID), l.lease.token, now, reason)
+	})
+}

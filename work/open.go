@@ -1,0 +1,59 @@
+package work
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/conq-go/conq/codec"
+	"github.com/conq-go/conq/internal/layout"
+	"github.com/conq-go/conq/kv"
+)
+
+// Open returns a handle of a work queue, and enters the queue in the store's catalogue if it is new. A name
+// is as for conq.OpenQueue. The error is a conq.ErrKind if there is a queue of another kind by that name.
+func Open[T any](db kv.DB, name string, c codec.Codec[T], options ...Options) (*Queue[T], error) {
+	o, err := only(options)
+	if err != nil {
+		return nil, err
+	}
+	switch {
+	case db == nil:
+		return nil, invalid("store is nil")
+	case c == nil:
+		return nil, invalid("work queue %q: codec is nil", name)
+	}
+	if err := o.complete(db.Limits().Shared); err != nil {
+		return nil, fmt.Errorf("%w: work queue %q: %w", ErrInvalid, name, err)
+	}
+	if err := register(db, name); err != nil {
+		return nil, err
+	}
+	q := &Queue[T]{codec: c}
+	q.init(db, name, o)
+	return q, nil
+}
+
+// openTimeout bounds how long Open takes, as it has no context.
+const openTimeout = 30 * time.Second
+
+// register enters a queue in the catalogue of the store, unless it is there.
+func register(db kv.DB, name string) error {
+	if err := layout.CheckName(name); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeoutCause(context.Background(), openTimeout, fmt.Errorf("work: opening queue %q took longer than %v", name, openTimeout))
+	defer cancel()
+	for { // it looks before it writes, so it may run again after an unknown commit
+		err := db.Transact(ctx, func(tx kv.Tx) error {
+			known, err := layout.CheckEntry(tx, name, layout.KindWorkQueue)
+			if err == nil && !known {
+				layout.Enter(tx, name, layout.KindWorkQueue)
+			}
+			return err
+		})
+		if !isUnknown(err) || ctx.Err() != nil {
+			return err
+		}
+	}
+}

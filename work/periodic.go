@@ -1,0 +1,125 @@
+package work
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/robfig/cron/v3"
+
+	"github.com/conq-go/conq/internal/jobs"
+	"github.com/conq-go/conq/kv"
+)
+
+// EveryOptions are the choices for a periodic job.
+type EveryOptions struct {
+	// Job says how its jobs are put. Delay, At, Unique and Meta are not used.
+	Job
+	// MaxLate is how late a tick is made up that passed while no process ran; several of them make one
+	// job. Default: any time.
+	MaxLate time.Duration
+}
+
+// Periodic is a job that is put again and again.
+type Periodic struct {
+	Name    string
+	Spec    string
+	Next    time.Time
+	MaxLate time.Duration
+	Payload []byte
+}
+
+// Every has a job put at each tick of a cron expression: five fields (minute, hour, day of month, month, day of
+// week), or @every 90s, @hourly, @daily and the like. CRON_TZ=Europe/Berlin in front names a time zone; else
+// it is that of the process. Each tick makes one job, whatever the number of processes, while at least one of them
+// reserves jobs of this queue or waits for some. A periodic job of the same name is replaced.
+func (q *Queue[T]) Every(ctx context.Context, name, spec string, value T, options ...EveryOptions) error {
+	o, err := only(options)
+	if err != nil {
+		return q.wrap(err)
+	}
+	if err := checkText("the name of a periodic job", name); err != nil || name == "" {
+		return q.wrap(invalid("%q can't name a periodic job (%v)", name, err))
+	}
+	if o.MaxLate < 0 {
+		return q.wrap(invalid("MaxLate is %v: it can't be negative", o.MaxLate))
+	}
+	n, err := q.encode(value, o.Job)
+	if err != nil {
+		return err
+	}
+	if limit := q.limits.Value / 3; limit > 0 && len(n.Payload) > limit {
+		return q.wrap(&kv.TooLargeError{What: "payload of a periodic job", Size: len(n.Payload), Limit: limit, Unit: "bytes"})
+	}
+	if _, err := nextTick(spec, 0); err != nil {
+		return q.wrap(fmt.Errorf("%w: %w", ErrInvalid, err))
+	}
+	_, err = q.verb(ctx, verb{announce: true, do: func(tx kv.Tx, now int64) (any, error) {
+		next, err := nextTick(spec, now)
+		if err != nil {
+			return nil, err
+		}
+		p := &jobs.Periodic{Name: name, Spec: spec, Next: next, MaxLate: o.MaxLate.Microseconds(), Job: n}
+		return nil, q.recipe.SetPeriodic(tx, p)
+	}})
+	return err
+}
+
+// RemovePeriodic ends a periodic job; jobs that it has put stay. The error is an ErrNotFound if there is none.
+func (q *Queue[T]) RemovePeriodic(ctx context.Context, name string) error {
+	_, err := q.verb(ctx, verb{do: func(tx kv.Tx, _ int64) (any, error) { return nil, q.recipe.RemovePeriodic(tx, name) }})
+	return err
+}
+
+// RunPeriodic puts a periodic job once more, now. When it is due next does not change.
+func (q *Queue[T]) RunPeriodic(ctx context.Context, name string) (ID, error) {
+	id, err := q.verb(ctx, verb{announce: true, do: func(tx kv.Tx, now int64) (any, error) {
+		j, err := q.recipe.RunNow(tx, name, now)
+		if err != nil {
+			return ID(0), err
+		}
+		return ID(j.ID), nil
+	}})
+	if err != nil {
+		return 0, err
+	}
+	return id.(ID), nil
+}
+
+// Periodics returns the periodic jobs of the queue, by name.
+func (q *Queue[T]) Periodics(ctx context.Context) (all []Periodic, err error) {
+	err = q.view(ctx, func(r kv.Reader) error {
+		stored, err := q.recipe.Periodics(r)
+		for _, p := range stored {
+			all = append(all, Periodic{p.Name, p.Spec, timeOf(p.Next), time.Duration(p.MaxLate) * time.Microsecond, p.Job.Payload})
+		}
+		return err
+	})
+	return all, err
+}
+
+// nextTick returns when an expression is due next after a time.
+func nextTick(spec string, after int64) (int64, error) {
+	if len(spec) > MaxText {
+		return 0, fmt.Errorf("cron expression has %d bytes, %d are allowed", len(spec), MaxText)
+	}
+	schedule, err := parseCron(spec)
+	if err != nil {
+		return 0, fmt.Errorf("cron expression %q: %w: it has five fields, as \"0 3 * * *\", or is as \"@every 90s\" or \"@daily\"", spec, err)
+	}
+	next := schedule.Next(timeOf(max(1, after)))
+	if next.IsZero() {
+		return 0, fmt.Errorf("cron expression %q is never due", spec)
+	}
+	return micros(next), nil
+}
+
+// parseCron is cron.ParseStandard, which panics on some input.
+func parseCron(spec string) (s cron.Schedule, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("%v", p)
+		}
+	}()
+	return cron.ParseStandard(spec)
+}

@@ -1,0 +1,289 @@
+package work
+
+import (
+	"context"
+	"fmt"
+	"iter"
+
+	"github.com/conq-go/conq/codec"
+	"github.com/conq-go/conq/internal/jobs"
+	"github.com/conq-go/conq/kv"
+)
+
+// Queue is a work queue of values of type T.
+type Queue[T any] struct {
+	engine
+	codec codec.Codec[T]
+}
+
+// Put adds a job, and returns its id when it is durable. If it is a duplicate of a unique one, the
+// id is that one's, and the error an ErrDuplicate. It conflicts with nothing, unless it has a Key or is Unique.
+func (q *Queue[T]) Put(ctx context.Context, value T, job ...Job) (ID, error) {
+	j, err := only(job)
+	if err != nil {
+		return 0, q.wrap(err)
+	}
+	n, err := q.encode(value, j)
+	if err != nil {
+		return 0, err
+	}
+	done, err := do(ctx, &q.engine, &q.puts, q.runPuts, []jobs.New{n})
+	if err != nil {
+		return 0, err
+	}
+	return done[0].id, q.wrap(done[0].err)
+}
+
+// New is a job to be put, with its value.
+type New[T any] struct {
+	Value T
+	Job
+}
+
+// PutAll adds jobs in one transaction, and returns their ids. Duplicates do not hinder the others: they
+// have the id of the job that is there, and duplicates tells how many they are. If the jobs are too large together,
+// the error is a kv.ErrTooLarge, and none was added.
+func (q *Queue[T]) PutAll(ctx context.Context, all []New[T]) (ids []ID, duplicates int, err error) {
+	news := make([]jobs.New, len(all))
+	for i, v := range all {
+		if news[i], err = q.encode(v.Value, v.Job); err != nil {
+			return nil, 0, fmt.Errorf("job %d: %w", i, err)
+		}
+	}
+	if len(news) == 0 {
+		return nil, 0, q.ready(ctx)
+	}
+	done, err := do(ctx, &q.engine, &q.puts, q.runPuts, news)
+	if err != nil {
+		return nil, 0, err
+	}
+	for _, p := range done {
+		if ids = append(ids, p.id); p.err != nil {
+			duplicates++
+		}
+	}
+	return ids, duplicates, nil
+}
+
+// only returns the one element of an optional argument.
+func only[T any](v []T) (T, error) {
+	var none T
+	switch len(v) {
+	case 0:
+		return none, nil
+	case 1:
+		return v[0], nil
+	}
+	return none, invalid("%d values of %T were given, one is allowed", len(v), none)
+}
+
+func (q *Queue[T]) encode(value T, j Job) (jobs.New, error) {
+	payload, err := q.codec.Encode(value)
+	if err != nil {
+		return jobs.New{}, q.wrap(fmt.Errorf("value does not encode: %w", err))
+	}
+	if limit := q.limits.Transaction / 2; limit > 0 && len(payload) > limit {
+		return jobs.New{}, q.wrap(&kv.TooLargeError{What: "payload", Size: len(payload), Limit: limit, Unit: "bytes"})
+	}
+	n, err := q.options.check(j, payload, q.now())
+	return n, q.wrap(err)
+}
+
+// Reserve leases the first ready job, and waits until there is one. Callers of a handle get jobs in the
+// order in which they came.
+func (q *Queue[T]) Reserve(ctx context.Context) (*Lease[T], error) {
+	all, err := q.ReserveN(ctx, 1)
+	if err != nil {
+		return nil, err
+	}
+	return all[0], nil
+}
+
+// ReserveN is Reserve for up to n jobs, at least one.
+func (q *Queue[T]) ReserveN(ctx context.Context, n int) ([]*Lease[T], error) {
+	if n < 1 {
+		return nil, q.wrap(invalid("%d jobs to reserve: it can be from 1 on", n))
+	}
+	for {
+		if err := q.ready(ctx); err != nil {
+			return nil, err
+		}
+		got, err := q.list.Wait(ctx, n)
+		if err != nil {
+			return nil, q.wrap(err)
+		}
+		leases, err := q.decodeAll(ctx, got)
+		if err != nil || len(leases) > 0 {
+			return leases, err
+		}
+	}
+}
+
+// TryReserve is ReserveN that does not wait: it returns no jobs if there are none.
+func (q *Queue[T]) TryReserve(ctx context.Context, n int) ([]*Lease[T], error) {
+	if n < 1 {
+		return nil, q.wrap(invalid("%d jobs to reserve: it can be from 1 on", n))
+	}
+	got, err := do(ctx, &q.engine, &q.reserves, q.runReserves, n)
+	if err != nil {
+		return nil, err
+	}
+	return q.decodeAll(ctx, got)
+}
+
+// decodeAll makes leases of jobs. The attempt of one that does not decode has failed: it is tried
+// again, as a later version of the program may read it, and is dead in the end.
+func (q *Queue[T]) decodeAll(ctx context.Context, got []jobs.Reserved) ([]*Lease[T], error) {
+	var leases []*Lease[T]
+	for _, r := range got {
+		l := q.leaseOf(r)
+		v, err := q.codec.Decode(r.Payload)
+		if err == nil {
+			l.Value = v
+			leases = append(leases, l)
+			continue
+		}
+		if err := l.Fail(context.WithoutCancel(ctx), fmt.Errorf("payload does not decode: %w", err)); err != nil && len(leases) == 0 {
+			return nil, err
+		}
+	}
+	return leases, nil
+}
+
+// Get returns a job in any state. The error is an ErrNotFound if there is none.
+func (q *Queue[T]) Get(ctx context.Context, id ID) (*Info[T], error) {
+	var info *Info[T]
+	err := q.view(ctx, func(r kv.Reader) error {
+		j, err := q.recipe.Load(r, int64(id))
+		if err != nil {
+			return err
+		}
+		info, err = q.info(r, j)
+		return err
+	})
+	return info, err
+}
+
+// Result returns what a job was acknowledged with, while it is kept, or nil.
+func (q *Queue[T]) Result(ctx context.Context, id ID) (result []byte, err error) {
+	err = q.view(ctx, func(r kv.Reader) error {
+		result, err = q.recipe.Result(r, int64(id))
+		return err
+	})
+	return result, err
+}
+
+func (q *Queue[T]) info(r kv.Reader, j *jobs.Job) (*Info[T], error) {
+	info := &Info[T]{
+		ID: ID(j.ID), State: j.State, Priority: j.Priority, Attempts: int(j.Attempts), MaxAttempts: int(j.MaxAttempts),
+		Created: timeOf(j.Created), Key: j.Key, Unique: j.Unique, Holder: j.Holder, Cancelled: j.Cancelled,
+		Meta: j.Meta, Failures: failures(j),
+	}
+	if j.State != Ready && j.State != Blocked {
+		info.Time = timeOf(j.Time)
+	}
+	var err error
+	if info.Payload, err = q.recipe.Payload(r, j); err != nil {
+		return nil, err
+	}
+	info.Value, info.DecodeError = q.codec.Decode(info.Payload)
+	return info, nil
+}
+
+// view runs f with a reader of one version.
+func (e *engine) view(ctx context.Context, f func(kv.Reader) error) error {
+	if err := e.ready(ctx); err != nil {
+		return err
+	}
+	return e.wrap(e.db.ReadTransact(ctx, f))
+}
+
+// pageSize and scanned bound what one transaction reads of a list.
+const (
+	pageSize = 100
+	scanned  = 2000
+)
+
+// List returns the jobs that match, in the order of their state, or of their ids where the filter
+// has none. It reads a part at a time: a job that moves meanwhile may be missed or come twice.
+func (q *Queue[T]) List(ctx context.Context, f Filter) iter.Seq2[*Info[T], error] {
+	return func(yield func(*Info[T], error) bool) {
+		var after []byte
+		for {
+			infos, next, err := q.Page(ctx, f, after, pageSize)
+			if err != nil {
+				yield(nil, err)
+				return
+			}
+			for _, info := range infos {
+				if !yield(info, nil) {
+					return
+				}
+			}
+			if next == nil {
+				return
+			}
+			after = next
+		}
+	}
+}
+
+// Page returns up to n of the jobs that match, from where next of another Page says on. It may be empty and
+// still have a next, which is nil at the end.
+func (q *Queue[T]) Page(ctx context.Context, f Filter, after []byte, n int) (infos []*Info[T], next []byte, err error) {
+	err = q.view(ctx, func(r kv.Reader) error {
+		page, err := q.recipe.List(r, f.jobs(), after, n, max(n, scanned))
+		if err != nil {
+			return err
+		}
+		for _, j := range page.Jobs {
+			info, err := q.info(r, j)
+			if err != nil {
+				return err
+			}
+			infos = append(infos, info)
+		}
+		next = page.Next
+		return nil
+	})
+	return infos, next, err
+}
+
+// Peek returns the first ready jobs, up to n, without leasing them.
+func (q *Queue[T]) Peek(ctx context.Context, n int) ([]*Info[T], error) {
+	infos, _, err := q.Page(ctx, Filter{State: Ready}, nil, n)
+	return infos, err
+}
+
+// Stats says how many jobs there are in each state.
+type Stats struct {
+	Ready     int64 `json:"ready"`
+	Scheduled int64 `json:"scheduled"`
+	Leased    int64 `json:"leased"`
+	Blocked   int64 `json:"blocked"`
+	Dead      int64 `json:"dead"`
+	Done      int64 `json:"done"`
+	Paused    bool  `json:"paused"`
+}
+
+// Stats returns how many jobs there are, as counted by those that change them: it reads a few keys,
+// whatever the number.
+func (q *Queue[T]) Stats(ctx context.Context) (s Stats, err error) {
+	err = q.view(ctx, func(r kv.Reader) error {
+		n, err := q.recipe.Counts(r)
+		if err != nil {
+			return err
+		}
+		s = Stats{n[Ready], n[Scheduled], n[Leased], n[Blocked], n[Dead], n[Done], false}
+		s.Paused, err = q.recipe.Paused(r)
+		return err
+	})
+	return s, err
+}
+
+// Close ends the handle, not the store, nor leases that its callers have. Callers that wait return an
+// ErrClosed. A second call does nothing.
+func (q *Queue[T]) Close() error { return q.close() }
+
+// Name returns the queue's name.
+func (q *Queue[T]) Name() string { return q.name }

@@ -1,0 +1,237 @@
+package work
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime/debug"
+	"sync"
+	"time"
+)
+
+// Handler does a job. nil acknowledges it; an error has it tried again after Options.Backoff. A panic is
+// an error with its stack. Its context ends when the lease is lost (with cause ErrLeaseLost), the job is
+// cancelled (ErrCancelled), or the runner has waited for Grace.
+type Handler[T any] func(ctx context.Context, job *Lease[T]) error
+
+// RunOptions are the choices of a runner.
+type RunOptions struct {
+	// Workers is how many jobs run at once. Default: 1.
+	Workers int
+
+	// Grace is how long handlers may go on after the runner's context has ended. Default: 30 s.
+	Grace time.Duration
+
+	// OnError is told of an attempt that failed, after its end is stored, and of what kept a job from being ended; job
+	// is its id. Default: Options.Logger.
+	OnError func(job ID, err error)
+}
+
+// errGrace is the cause of a handler's context at the end of Grace.
+var errGrace = errors.New("the runner has stopped")
+
+type cancelError struct{ error }
+
+func (c cancelError) Unwrap() error { return c.error }
+
+// Cancel returns an error by which a handler makes its job dead at once, whatever attempts it has left.
+func Cancel(err error) error { return cancelError{err} }
+
+type snoozeError time.Duration
+
+func (s snoozeError) Error() string { return fmt.Sprintf("snoozed for %v", time.Duration(s)) }
+
+// Snooze returns an error by which a handler puts its job off. The attempt does not count.
+func Snooze(d time.Duration) error { return snoozeError(d) }
+
+// Run does jobs until ctx ends, and returns nil then, or the error that made it stop. It leases no
+// more jobs than it can start. While handlers run it extends their leases, so that a lease is only lost when the
+// process hangs or dies. When ctx ends it leases no more, waits for handlers up to Grace, ends their contexts, and gives their
+// jobs back at once. A job whose handler does not return then comes back when its lease is over.
+func Run[T any](ctx context.Context, q *Queue[T], h Handler[T], options ...RunOptions) error {
+	o, err := only(options)
+	if err != nil {
+		return q.wrap(err)
+	}
+	setDefault(&o.Workers, 1)
+	setDefault(&o.Grace, 30*time.Second)
+	switch {
+	case h == nil:
+		return q.wrap(invalid("handler is nil"))
+	case o.Workers < 1 || o.Grace < 0:
+		return q.wrap(invalid("%d workers, grace %v: at least one worker is needed, and grace can't be negative", o.Workers, o.Grace))
+	}
+	if err := q.ready(ctx); err != nil {
+		return err
+	}
+	r := &runner[T]{queue: q, handler: h, options: o, free: make(chan struct{}, o.Workers)}
+	return r.run(ctx)
+}
+
+type runner[T any] struct {
+	queue   *Queue[T]
+	handler Handler[T]
+	options RunOptions
+	free    chan struct{} // has one for each worker that does something
+	running sync.WaitGroup
+}
+
+func (r *runner[T]) run(ctx context.Context) error {
+	handlers, stop := context.WithCancelCause(context.WithoutCancel(ctx))
+	defer stop(errGrace)
+	var failed error
+	for ctx.Err() == nil && failed == nil {
+		var leases []*Lease[T]
+		n := r.occupy(ctx)
+		if n == 0 {
+			break
+		}
+		leases, failed = r.queue.ReserveN(ctx, n)
+		for range n - len(leases) {
+			<-r.free
+		}
+		for _, l := range leases {
+			r.running.Go(func() {
+				defer func() { <-r.free }()
+				r.work(handlers, l)
+			})
+		}
+		if ctx.Err() != nil {
+			failed = nil
+		}
+	}
+	r.wait(stop)
+	return failed
+}
+
+// occupy waits for a free worker, and takes all that are free.
+func (r *runner[T]) occupy(ctx context.Context) int {
+	select {
+	case r.free <- struct{}{}:
+	case <-ctx.Done():
+		return 0
+	}
+	for n := 1; ; n++ {
+		select {
+		case r.free <- struct{}{}:
+		default:
+			return n
+		}
+	}
+}
+
+// wait waits for handlers, up to Grace; then it ends their contexts, and waits for as long again.
+func (r *runner[T]) wait(stop context.CancelCauseFunc) {
+	done := make(chan struct{})
+	go func() {
+		r.running.Wait()
+		close(done)
+	}()
+	for _, then := range []func(){func() { stop(errGrace) }, func() {}} {
+		timer := time.NewTimer(r.options.Grace)
+		select {
+		case <-done:
+			timer.Stop()
+			return
+		case <-timer.C:
+			then()
+		}
+	}
+}
+
+// work does one job: it runs the handler while it extends the lease.
+func (r *runner[T]) work(ctx context.Context, l *Lease[T]) {
+	ctx, end := context.WithCancelCause(ctx)
+	beating := make(chan struct{})
+	go func() {
+		defer close(beating)
+		r.heartbeat(ctx, l, end)
+	}()
+	err := r.call(ctx, l)
+	cause := context.Cause(ctx)
+	end(nil)
+	<-beating
+	if errors.Is(cause, ErrLeaseLost) {
+		r.tell(l.ID, fmt.Errorf("%w while its handler ran", cause))
+		return
+	}
+	r.finish(l, err, cause)
+}
+
+// call runs the handler, and makes an error of a panic.
+func (r *runner[T]) call(ctx context.Context, l *Lease[T]) (err error) {
+	returned := false
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("panic: %v\n%s", p, debug.Stack())
+		} else if !returned {
+			err = errors.New("the handler ended its goroutine")
+		}
+	}()
+	err = r.handler(ctx, l)
+	returned = true
+	return err
+}
+
+// heartbeat extends the lease at each third of it. An error of the store does not end it: the
+// lease may hold until the next one.
+func (r *runner[T]) heartbeat(ctx context.Context, l *Lease[T], end context.CancelCauseFunc) {
+	ticker := time.NewTicker(max(l.length/3, time.Millisecond))
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+		}
+		err := l.Extend(ctx, 0)
+		switch {
+		case ctx.Err() != nil:
+			return
+		case errors.Is(err, ErrLeaseLost) || errors.Is(err, ErrCancelled):
+			end(err)
+			return
+		case err != nil:
+			r.tell(l.ID, fmt.Errorf("its lease could not be extended: %w", err))
+			if !time.Now().Before(l.Deadline()) {
+				end(fmt.Errorf("%w: it could not be extended: %w", ErrLeaseLost, err))
+				return
+			}
+		}
+	}
+}
+
+// finish ends the attempt as the handler wants, or as its context says.
+func (r *runner[T]) finish(l *Lease[T], err, cause error) {
+	ctx, cancel := context.WithDeadline(context.Background(), l.Deadline())
+	defer cancel()
+	var snooze snoozeError
+	var end error
+	switch {
+	case err == nil:
+		end = l.Ack(ctx)
+	case errors.Is(cause, errGrace):
+		end = l.Release(ctx, 0)
+	case errors.As(err, &snooze):
+		end = l.Release(ctx, max(0, time.Duration(snooze)))
+	case errors.As(err, new(cancelError)) || errors.Is(cause, ErrCancelled):
+		end = l.Bury(ctx, err.Error())
+	default:
+		end = l.Fail(ctx, err)
+	}
+	if err != nil && !errors.As(err, &snooze) {
+		r.tell(l.ID, err)
+	}
+	if end != nil {
+		r.tell(l.ID, fmt.Errorf("its end could not be stored: %w", end))
+	}
+}
+
+func (r *runner[T]) tell(id ID, err error) {
+	switch {
+	case r.options.OnError != nil:
+		r.options.OnError(id, err)
+	case r.queue.options.Logger != nil:
+		r.queue.options.Logger.Warn("job", "queue", r.queue.name, "id", int64(id), "error", err)
+	}
+}

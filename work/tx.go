@@ -1,0 +1,50 @@
+package work
+
+import (
+	"fmt"
+
+	"github.com/conq-go/conq/kv"
+)
+
+// Tx is a Queue within a transaction: what it puts is there if the transaction commits. It is valid as
+// long as that, and not safe for concurrent use. An error other than ErrDuplicate must be returned to Transact.
+type Tx[T any] struct {
+	queue *Queue[T]
+	tx    kv.Tx
+}
+
+// In returns the verbs of the queue within a transaction.
+func (q *Queue[T]) In(tx kv.Tx) Tx[T] { return Tx[T]{q, tx} }
+
+func (e *engine) readyIn(tx kv.Tx) error {
+	switch {
+	case tx == nil:
+		return e.wrap(invalid("In was given no transaction"))
+	case e.closed.Load():
+		return e.closedError()
+	case kv.Foreign(e.db, tx):
+		return e.wrap(fmt.Errorf("In was given a transaction of another store: %w", kv.ErrInvalid))
+	}
+	return nil
+}
+
+// Put is Queue.Put within the transaction.
+func (t Tx[T]) Put(value T, job ...Job) (ID, error) {
+	q := t.queue
+	if err := q.readyIn(t.tx); err != nil {
+		return 0, err
+	}
+	j, err := only(job)
+	if err != nil {
+		return 0, q.wrap(err)
+	}
+	n, err := q.encode(value, j)
+	if err != nil {
+		return 0, err
+	}
+	p, err := q.putIn(t.tx, q.recipe.Places(), micros(q.now()), &n)
+	if err != nil {
+		return 0, q.wrap(err)
+	}
+	return p.id, q.wrap(p.err)
+}
