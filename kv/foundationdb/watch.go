@@ -8,6 +8,7 @@ import (
 
 	"github.com/conq-go/conq/kv"
 	"github.com/conq-go/conq/kv/internal/overlay"
+	"github.com/conq-go/conq/kv/internal/retry"
 )
 
 // watch is a channel that tells when a key has another value than a transaction
@@ -90,8 +91,8 @@ func (db *DB) follow(ctx context.Context, w *watch) error {
 		case err == nil:
 			return nil
 		case c.codeOf(err) == codeTooManyWatches:
-			if err := sleep(ctx, unwatched); err != nil {
-				return err
+			if retry.Sleep(ctx, unwatched); ctx.Err() != nil {
+				return context.Cause(ctx)
 			}
 			err = kv.ErrConflict // has tr made as new, which its own error does not
 		}
@@ -105,18 +106,6 @@ func (db *DB) follow(ctx context.Context, w *watch) error {
 // unwatched is how often a value is compared that the library has no watch for: it has 10,000, unless
 // the program gives it more. Who waits for more queues than that learns of news up to so much later.
 const unwatched = time.Second
-
-// sleep returns after some time, or why ctx has ended.
-func sleep(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
-}
 
 // changed compares the value of key once, and if it has not changed, waits.
 func (w *watch) changed(ctx context.Context, tr transaction, key []byte) error {
