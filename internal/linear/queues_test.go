@@ -136,6 +136,24 @@ func TestLinearizable(t *testing.T) {
 	}
 }
 
+// So they do on a simulated cluster, where calls overlap as long as a real one takes to answer, and
+// some learn nothing of their commits.
+func TestLinearizableOnCluster(t *testing.T) {
+	for _, m := range modes {
+		t.Run(m.name, func(t *testing.T) {
+			for round := range *rounds {
+				synctest.Test(t, func(t *testing.T) {
+					faults := faulty.FoundationDB(clients)
+					faults.Dropped, faults.Applied = 0.02, 0.02
+					f := newFixture(t, memory.New(memory.Options{}), weather{faults: faults}, m.options, round)
+					f.judge = func(h ...History) { Check(t, h...) }
+					f.try()
+				})
+			}
+		})
+	}
+}
+
 // lease is longer than what a dead consumer has reserved stays reserved.
 const lease = time.Minute
 
