@@ -2,6 +2,7 @@ package embedded
 
 import (
 	"bytes"
+	"slices"
 
 	"github.com/conq-go/conq/internal/linked"
 	"github.com/conq-go/conq/kv"
@@ -17,6 +18,7 @@ type cursor struct {
 	o     kv.RangeOptions
 
 	cache.Cursor
+	buffer  []cache.Pair // for fetched
 	fetched []cache.Pair // the next pairs, before Pos
 	missed  int          // pairs that came from Pebble
 	steps   int
@@ -144,7 +146,8 @@ func (c *cursor) more() int {
 // readCache gets the next pairs as far as they are in the cache.
 func (c *cursor) readCache(want int) {
 	from := c.Pos
-	c.fetched = c.t.db.cache.Read(&c.Cursor, nil, want, c.t.version)
+	c.buffer = c.t.db.cache.Read(&c.Cursor, c.buffer[:0], want, c.t.version)
+	c.fetched = c.buffer
 	c.t.observe(c.Cursor, from)
 	c.scan.stands = c.scan.stands && bytes.Equal(c.Pos, from)
 	if c.Low != nil {
@@ -168,7 +171,8 @@ func (c *cursor) fill(want int, long bool) error {
 	if long {
 		keep = cache.NewPair
 	}
-	c.fetched = make([]cache.Pair, 0, first)
+	c.buffer = slices.Grow(c.buffer[:0], first)
+	c.fetched = c.buffer
 	size := 0
 	for (len(c.fetched) < want && size < maxFetch || len(c.fetched) < first && size < smallFetch) && !c.Done() {
 		key, value, ok, err := c.scan.from(c)
