@@ -15,11 +15,11 @@ func TestTakeRefused(t *testing.T) {
 	noError(t, err)
 	values := strings.Fields("a b c d e f g h")
 	noError(t, q.EnqueueAll(t.Context(), values))
-	attempt := db.attempt
-	db.attempt = func(tx kv.Tx) kv.Tx { return &strictTx{Tx: tx, left: -1} }
+	attempt := db.Attempt
+	db.Attempt = func(tx kv.Tx) kv.Tx { return &strictTx{Tx: tx, left: -1} }
 	wantError(t, drop(q.DequeueN(t.Context(), 8)), kv.ErrTooLarge)
 	equal(t, "tries: of 8, 4, 2 and 1", db.refused, 4)
-	db.attempt = attempt
+	db.Attempt = attempt
 	for range 20 { // what is used again is that of earlier calls, mostly
 		got, err := q.DequeueN(t.Context(), 8)
 		noError(t, err)
@@ -49,7 +49,7 @@ func TestNoEventsOfFailures(t *testing.T) {
 		noError(t, err)
 		noError(t, q.Enqueue(t.Context(), "a"))
 		equal(t, "events", events, 1)
-		db.attempt = func(tx kv.Tx) kv.Tx { return &strictTx{Tx: tx, left: -1} }
+		db.Attempt = func(tx kv.Tx) kv.Tx { return &strictTx{Tx: tx, left: -1} }
 		wantError(t, q.Enqueue(t.Context(), "b"), errDiskFull)
 		wantError(t, drop(q.Dequeue(t.Context())), errDiskFull)
 		equal(t, "events of what has failed", events, 1)

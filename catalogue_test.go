@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/conq-go/conq/internal/layout"
+	"github.com/conq-go/conq/internal/testkit"
 	"github.com/conq-go/conq/kv"
 	"github.com/conq-go/conq/kv/faulty"
 	"github.com/conq-go/conq/kv/memory"
@@ -44,7 +45,7 @@ func TestCatalogue(t *testing.T) {
 			_, found, err = Lookup(t.Context(), db, "new")
 			noError(t, err)
 			equal(t, "found", found, false)
-			equalPairs(t, everything(t, db), before)
+			testkit.EqualPairs(t, everything(t, db), before)
 		})
 	}
 }
@@ -101,7 +102,7 @@ func TestNewerFormats(t *testing.T) {
 	write(t, db, kv.KeyValue{Key: layout.EntryKey("q"), Value: pack(t, "ring", 3)})
 	wantError(t, drop(OpenQueue(db, "q", String())), ErrKind, "is a ring, not a queue")
 	write(t, db, kv.KeyValue{Key: layout.EntryKey("q"), Value: pack(t, "queue", 2, "more")})
-	equalPairs(t, everything(t, db), before)
+	testkit.EqualPairs(t, everything(t, db), before)
 
 	write(t, db, kv.KeyValue{Key: layout.FormatKey(), Value: pack(t, 7, "more")})
 	before = everything(t, db)
@@ -110,7 +111,7 @@ func TestNewerFormats(t *testing.T) {
 	wantError(t, drop(Queues(t.Context(), db)), ErrFormat, "store has format 7")
 	_, _, err = Lookup(t.Context(), db, "p")
 	wantError(t, err, ErrFormat)
-	equalPairs(t, everything(t, db), before)
+	testkit.EqualPairs(t, everything(t, db), before)
 }
 
 // What no version writes is an ErrCorrupt that shows it.
@@ -139,7 +140,7 @@ func TestCorruptCatalogue(t *testing.T) {
 			wantError(t, drop(Queues(t.Context(), db)), ErrCorrupt, shown)
 			_, _, err := Lookup(t.Context(), db, "q")
 			wantError(t, err, ErrCorrupt, shown)
-			equalPairs(t, everything(t, db), before)
+			testkit.EqualPairs(t, everything(t, db), before)
 			noError(t, drop(OpenPriorityQueue(db, "p", String())))
 		})
 	}

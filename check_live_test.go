@@ -14,6 +14,7 @@ import (
 	"github.com/conq-go/conq/internal/check"
 	"github.com/conq-go/conq/internal/layout"
 	"github.com/conq-go/conq/internal/reads"
+	"github.com/conq-go/conq/internal/testkit"
 	"github.com/conq-go/conq/kv"
 	"github.com/conq-go/conq/kv/faulty"
 	"github.com/conq-go/conq/kv/memory"
@@ -97,8 +98,8 @@ func checkLive(t *testing.T, db kv.DB, repair bool) {
 		noError(t, err)
 		work(func() {
 			for range each {
-				report(t, w.Enqueue(ctx, strings.Repeat("w", 150)))
-				report(t, drop(w.DequeueWait(ctx))) // as many as there are
+				testkit.Check(t, w.Enqueue(ctx, strings.Repeat("w", 150)))
+				testkit.Check(t, drop(w.DequeueWait(ctx))) // as many as there are
 			}
 		})
 	}
@@ -151,8 +152,8 @@ func checkWhile(t *testing.T, ctx context.Context, db kv.DB, repair bool, while 
 func addLive(t *testing.T, ctx context.Context, q *Queue[string], p *PriorityQueue[string], client string, n int) {
 	for i := range n {
 		v := fmt.Sprint(client, " ", i, strings.Repeat(" ", 100*(i%3)))
-		report(t, q.Enqueue(ctx, "q"+v))
-		report(t, p.Push(ctx, "p"+v, int64(i%4)))
+		testkit.Check(t, q.Enqueue(ctx, "q"+v))
+		testkit.Check(t, p.Push(ctx, "p"+v, int64(i%4)))
 	}
 }
 

@@ -26,7 +26,7 @@ func TestCheckWorse(t *testing.T) {
 	item := p.split()
 	p.clear(item)
 	first := true
-	_, found := runCheck(t, &hooked{DB: db, attempt: func(tx kv.Tx) kv.Tx {
+	_, found := runCheck(t, &hooked{DB: db, Attempt: func(tx kv.Tx) kv.Tx {
 		if first {
 			first = false
 			p.set(packed(t, laid("q").Beside(item), 1, "x"), nil)

@@ -411,7 +411,7 @@ func TestCheckGone(t *testing.T) {
 	p := &plot{t, db, f}
 	p.clear(p.split())
 	first := true
-	_, found := runCheck(t, &hooked{DB: db, attempt: func(tx kv.Tx) kv.Tx {
+	_, found := runCheck(t, &hooked{DB: db, Attempt: func(tx kv.Tx) kv.Tx {
 		if first {
 			first = false
 			noError(t, f.q.Clear(t.Context()))
@@ -429,7 +429,7 @@ func TestCheckConflict(t *testing.T) {
 	value := p.value(item)
 	p.clear(item)
 	attempts := 0
-	_, found := runCheck(t, &hooked{DB: db, attempt: func(tx kv.Tx) kv.Tx {
+	_, found := runCheck(t, &hooked{DB: db, Attempt: func(tx kv.Tx) kv.Tx {
 		attempts++
 		return onClearRange{tx, func() {
 			if attempts == 1 {
@@ -478,14 +478,14 @@ func TestCheckTooLarge(t *testing.T) {
 func TestCheckSlow(t *testing.T) {
 	f, clock := newClocked(t)
 	noError(t, f.q.EnqueueAll(f.ctx, letters('a', 'z')))
-	f.db.(*hooked).reader = func(r kv.Reader) kv.Reader {
+	f.db.(*hooked).Reader = func(r kv.Reader) kv.Reader {
 		return slowReader{r, func() { clock.pass(time.Second) }}
 	}
 	report, found := runCheck(t, f.db, CheckOptions{})
 	equal(t, "found", found, "")
 	equal(t, "keys", report.Keys, len(everything(t, f.db.(*hooked).DB)))
 	equal(t, "items", report.Items, 26)
-	f.db.(*hooked).reader = func(r kv.Reader) kv.Reader {
+	f.db.(*hooked).Reader = func(r kv.Reader) kv.Reader {
 		return slowReader{r, func() { clock.pass(time.Minute) }}
 	}
 	_, err := Check(f.ctx, f.db)

@@ -45,7 +45,7 @@ func TestDumpTooOld(t *testing.T) {
 		noError(t, err)
 		noError(t, q.EnqueueAll(t.Context(), letters('a', 'j')))
 		snapshots := 0
-		report, err := Dump(t.Context(), &hooked{DB: db, reader: func(r kv.Reader) kv.Reader {
+		report, err := Dump(t.Context(), &hooked{DB: db, Reader: func(r kv.Reader) kv.Reader {
 			left := 0
 			if snapshots%(inVain+1) == 0 {
 				left = 1

@@ -172,7 +172,7 @@ func emptied(t tb, db kv.DB) kv.DB {
 // queues, and the same dump.
 func TestDumpLoadModel(t *testing.T) {
 	with := func(db kv.DB, value, operations int) kv.DB {
-		return &hooked{DB: db, limits: kv.Limits{Value: value, Transaction: 20_000, Operations: operations}}
+		return &hooked{DB: db, Bounds: kv.Limits{Value: value, Transaction: 20_000, Operations: operations}}
 	}
 	first := with(newMemory(t, kv.Limits{}), 7, 0)
 	second := with(newEmbedded(t), 16, 0)
@@ -285,7 +285,7 @@ func TestDumpWhileChanging(t *testing.T) {
 				noError(t, f.p.Push(f.ctx, v, int64(i/3)))
 			}
 			changed := false
-			f.db.(*hooked).reader = func(r kv.Reader) kv.Reader {
+			f.db.(*hooked).Reader = func(r kv.Reader) kv.Reader {
 				return slowReader{r, func() {
 					clock.pass(pause)
 					if !changed && pause == 0 {
@@ -355,7 +355,7 @@ func TestDumpStaged(t *testing.T) {
 		stage(t, f.db, "q", 0, 4, 5)
 		stage(t, f.db, "q", 1, 7) // b, k
 		stage(t, f.db, "p", 0, 1, 2, 3, 4)
-		f.db.(*hooked).reader = func(r kv.Reader) kv.Reader {
+		f.db.(*hooked).Reader = func(r kv.Reader) kv.Reader {
 			return slowReader{r, func() { clock.pass(pause / 4) }}
 		}
 		dump := dumped(t, f.db)

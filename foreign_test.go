@@ -3,6 +3,7 @@ package conq
 import (
 	"testing"
 
+	"github.com/conq-go/conq/internal/testkit"
 	"github.com/conq-go/conq/kv"
 	"github.com/conq-go/conq/kv/embedded"
 	"github.com/conq-go/conq/kv/faulty"
@@ -59,7 +60,7 @@ func TestForeignTransaction(t *testing.T) {
 		}
 	}
 	for i, db := range stores {
-		equalPairs(t, everything(t, db), before[i])
+		testkit.EqualPairs(t, everything(t, db), before[i])
 	}
 
 	// What lies below a store that adds faults is the same store.

@@ -2,10 +2,11 @@ package conq
 
 import (
 	"context"
+	"errors"
 	"io"
-	"slices"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/conq-go/conq/internal/layout"
 	"github.com/conq-go/conq/internal/testkit"
@@ -63,12 +64,7 @@ func equal[V comparable](t tb, what string, got, want V) {
 // list returns the values of a sequence.
 func list[V any](t tb, seq func(func(V, error) bool)) []V {
 	t.Helper()
-	var values []V
-	for v, err := range seq {
-		noError(t, err)
-		values = append(values, v)
-	}
-	return values
+	return testkit.List(t, seq)
 }
 
 func contents(t tb, f fixture) (q []string, p []Prioritized[string]) {
@@ -85,9 +81,7 @@ func everything(t tb, db kv.DB) []kv.KeyValue {
 // stored returns the pairs that belong to items: all but format and catalogue.
 func stored(t tb, db kv.DB) []kv.KeyValue {
 	t.Helper()
-	return slices.DeleteFunc(everything(t, db), func(pair kv.KeyValue) bool {
-		return layout.Entries().Contains(pair.Key) || string(pair.Key) == string(layout.FormatKey())
-	})
+	return testkit.Stored(t, db)
 }
 
 func write(t tb, db kv.DB, pairs ...kv.KeyValue) {
@@ -95,60 +89,77 @@ func write(t tb, db kv.DB, pairs ...kv.KeyValue) {
 	testkit.Write(t, db, pairs...)
 }
 
-// hooked is a kv.DB that reports other limits, and lets a test look at each
-// attempt of a transaction.
-type hooked struct {
-	kv.DB
-	limits  kv.Limits
-	attempt func(kv.Tx) kv.Tx // called for each attempt; may wrap
-	reader  func(kv.Reader) kv.Reader
-}
-
-// Signals implements kv.Local, which embedding hides.
-func (h *hooked) Signals() *kv.Signals { return kv.SignalsOf(h.DB) }
-
-func (h *hooked) Limits() kv.Limits {
-	l := h.DB.Limits()
-	if h.limits.Value > 0 {
-		l.Value = h.limits.Value
-	}
-	if h.limits.Transaction > 0 {
-		l.Transaction = h.limits.Transaction
-	}
-	if h.limits.Operations > 0 {
-		l.Operations = h.limits.Operations
-	}
-	return l
-}
-
-func (h *hooked) Transact(ctx context.Context, f func(kv.Tx) error) error {
-	return h.DB.Transact(ctx, func(tx kv.Tx) error {
-		if h.attempt != nil {
-			tx = h.attempt(tx)
-		}
-		return f(tx)
-	})
-}
-
-func (h *hooked) ReadTransact(ctx context.Context, f func(kv.Reader) error) error {
-	return h.DB.ReadTransact(ctx, func(r kv.Reader) error {
-		if h.reader != nil {
-			r = h.reader(r)
-		}
-		return f(r)
-	})
-}
+// hooked is a store that tests look into.
+type hooked = testkit.Hooked
 
 // counted returns db and a counter of the attempts of its transactions.
-func counted(db kv.DB) (*hooked, *atomic.Int64) {
-	var attempts atomic.Int64
-	return &hooked{DB: db, attempt: func(tx kv.Tx) kv.Tx {
-		attempts.Add(1)
-		return tx
-	}}, &attempts
-}
+func counted(db kv.DB) (*hooked, *atomic.Int64) { return testkit.Counted(db) }
 
 func equalSlices[V comparable](t tb, what string, got, want []V) {
 	t.Helper()
 	testkit.EqualSlices(t, what, got, want)
+}
+
+// laid returns where the items of "q", a queue, or of another name, a priority queue, are.
+func laid(name string) *layout.Queue {
+	kind := KindPriorityQueue
+	if name == "q" {
+		kind = KindQueue
+	}
+	return layout.New(name, kind, kv.Limits{})
+}
+
+// drop leaves of a result only errors of the store.
+func drop[V any](_ V, err error) error {
+	if errors.Is(err, ErrEmpty) {
+		return nil
+	}
+	return err
+}
+
+var errEnough = errors.New("waited for long enough")
+
+// pass lets time pass.
+func pass(d time.Duration) { <-time.After(d) }
+
+// stays checks that all verbs of the queue fail with an ErrDecode that says both
+// texts, and change nothing, even when the caller commits.
+func stays(t *testing.T, f fixture, texts ...string) {
+	t.Helper()
+	before := testkit.Everything(t, f.db)
+	first := func(seq func(func(string, error) bool)) error {
+		for _, err := range seq {
+			return err
+		}
+		return nil
+	}
+	verbs := map[string]func(kv.Tx) error{
+		"Dequeue":     func(kv.Tx) error { return testkit.Drop(f.q.Dequeue(f.ctx)) },
+		"DequeueN":    func(kv.Tx) error { return testkit.Drop(f.q.DequeueN(f.ctx, 2)) },
+		"Peek":        func(kv.Tx) error { return testkit.Drop(f.q.Peek(f.ctx)) },
+		"All":         func(kv.Tx) error { return first(f.q.All(f.ctx)) },
+		"In Dequeue":  func(tx kv.Tx) error { return testkit.Drop(f.q.In(tx).Dequeue()) },
+		"In DequeueN": func(tx kv.Tx) error { return testkit.Drop(f.q.In(tx).DequeueN(2)) },
+		"In Peek":     func(tx kv.Tx) error { return testkit.Drop(f.q.In(tx).Peek()) },
+		"In All":      func(tx kv.Tx) error { return first(f.q.In(tx).All()) },
+	}
+	for name, verb := range verbs {
+		testkit.NoError(t, f.db.Transact(f.ctx, func(tx kv.Tx) error {
+			err := verb(tx)
+			if !errors.Is(err, ErrDecode) {
+				t.Errorf("%s: error %v, want an ErrDecode", name, err)
+				return nil
+			}
+			testkit.WantError(t, err, ErrDecode, texts...)
+			return nil
+		}))
+	}
+	testkit.EqualPairs(t, testkit.Everything(t, f.db), before)
+}
+
+func first(t *testing.T, f fixture) string {
+	t.Helper()
+	v, err := f.q.Dequeue(f.ctx)
+	testkit.NoError(t, err)
+	return v
 }

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"testing/iotest"
 
+	"github.com/conq-go/conq/internal/testkit"
 	"github.com/conq-go/conq/kv"
 	"github.com/conq-go/conq/recipe"
 	"github.com/conq-go/conq/tuple"
@@ -42,12 +43,12 @@ func TestNames(t *testing.T) {
 		_, _, err := Lookup(t.Context(), db, name)
 		wantError(t, err, ErrName, text)
 	}
-	equalPairs(t, everything(t, db), before)
+	testkit.EqualPairs(t, everything(t, db), before)
 }
 
 // No queue's items can be met by another queue, nor by the catalogue.
 func TestQueuesAreApart(t *testing.T) {
-	db := &hooked{DB: newMemory(t, kv.Limits{}), limits: kv.Limits{Value: 2}}
+	db := &hooked{DB: newMemory(t, kv.Limits{}), Bounds: kv.Limits{Value: 2}}
 	names := []string{"a", "aa", "a\x01", "b", "conq", "queue", "piece"}
 	for _, name := range names {
 		q, err := OpenQueue(db, name, String())
@@ -239,7 +240,7 @@ func TestLastIndex(t *testing.T) {
 	two := []Prioritized[string]{{"a", 7}, {"b", 7}}
 	wantError(t, f.q.EnqueueAll(f.ctx, []string{"a", "b"}), recipe.ErrFull)
 	wantError(t, f.p.PushAll(f.ctx, two), recipe.ErrFull)
-	equalPairs(t, everything(t, f.db), before)
+	testkit.EqualPairs(t, everything(t, f.db), before)
 	noError(t, f.q.Enqueue(f.ctx, "a"))
 	wantError(t, f.q.Enqueue(f.ctx, "b"), recipe.ErrFull, `queue "q"`)
 	noError(t, f.p.Push(f.ctx, "other priority", 8))
@@ -255,13 +256,13 @@ func TestLastIndexStaged(t *testing.T) {
 		kv.KeyValue{Key: packed(t, laid("q").Prefix(), int64(math.MaxInt64), random)},
 		kv.KeyValue{Key: packed(t, laid("p").Prefix(), 7, int64(math.MaxInt64), random)})
 	noError(t, f.db.Transact(f.ctx, func(tx kv.Tx) error {
-		return errors.Join(abandon(tx, laid("q")), abandon(tx, laid("p")))
+		return errors.Join(testkit.Abandon(tx, laid("q")), testkit.Abandon(tx, laid("p")))
 	}))
 	f = newFixture(t, f.db, nil) // which notes what is staged
 	before := everything(t, f.db)
 	wantError(t, f.q.Enqueue(f.ctx, "a"), recipe.ErrFull, `queue "q"`)
 	wantError(t, f.p.Push(f.ctx, "a", 7), recipe.ErrFull, `queue "p"`)
-	equalPairs(t, everything(t, f.db), before)
+	testkit.EqualPairs(t, everything(t, f.db), before)
 	noError(t, f.p.Push(f.ctx, "other priority", 8))
 }
 

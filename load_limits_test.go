@@ -27,7 +27,7 @@ type strict struct {
 
 func newStrict(db kv.DB, most int, err error) *strict {
 	s := &strict{hooked: &hooked{DB: db}, most: most, err: err}
-	s.attempt = func(tx kv.Tx) kv.Tx { return &strictTx{Tx: tx, left: most} }
+	s.Attempt = func(tx kv.Tx) kv.Tx { return &strictTx{Tx: tx, left: most} }
 	return s
 }
 
@@ -125,7 +125,7 @@ func TestLoadStoreFails(t *testing.T) {
 	}{{dump, LoadOptions{Existing: ExistingReplace}}, {dump[:80_000], LoadOptions{}}} {
 		db := newStrict(newMemory(t, kv.Limits{}), 100, errDiskFull)
 		noError(t, drop(OpenQueue(db, "q", String())))
-		db.attempt = func(tx kv.Tx) kv.Tx { return &strictTx{Tx: tx, left: -1} }
+		db.Attempt = func(tx kv.Tx) kv.Tx { return &strictTx{Tx: tx, left: -1} }
 		report, err := Load(t.Context(), db, bytes.NewReader(c.dump), c.o)
 		wantError(t, err, errDiskFull)
 		equal(t, "refused", db.refused, 1)

@@ -17,6 +17,7 @@ import (
 	"github.com/conq-go/conq/internal/dump/stream"
 	"github.com/conq-go/conq/internal/layout"
 	"github.com/conq-go/conq/internal/reads"
+	"github.com/conq-go/conq/internal/testkit"
 	"github.com/conq-go/conq/kv"
 	"github.com/conq-go/conq/kv/faulty"
 )
@@ -235,9 +236,9 @@ func TestLoadExisting(t *testing.T) {
 func TestLoadFaults(t *testing.T) {
 	from, want := sampleStore(t, 150)
 	dump := dumped(t, from)
-	for storm, faults := range storms {
+	for storm, faults := range testkit.Storms {
 		t.Run(storm, func(t *testing.T) {
-			for seed := range uint64(onceSeeds) {
+			for seed := range uint64(6) {
 				synctest.Test(t, func(t *testing.T) {
 					inner := newMemory(t, kv.Limits{})
 					faults.Limits = kv.Limits{Value: 100, Transaction: 4000, Operations: 60}
@@ -246,7 +247,7 @@ func TestLoadFaults(t *testing.T) {
 					noError(t, err)
 					db.Flush()
 					equal(t, "items", report.Items, 300)
-					holds(t, &hooked{DB: inner, limits: kv.Limits{Value: 100}}).equal(t, fmt.Sprint("seed ", seed), want)
+					holds(t, &hooked{DB: inner, Bounds: kv.Limits{Value: 100}}).equal(t, fmt.Sprint("seed ", seed), want)
 					equal(t, "attempts are more than needed", db.Stats().Attempts > 20, true)
 				})
 			}
@@ -293,7 +294,7 @@ func TestLoadTooLarge(t *testing.T) {
 	from, want := sampleStore(t, 400)
 	for _, limit := range []int{3000, 300} {
 		inner := newMemory(t, kv.Limits{Transaction: limit})
-		db := &hooked{DB: inner, limits: kv.Limits{Transaction: 1 << 20}}
+		db := &hooked{DB: inner, Bounds: kv.Limits{Transaction: 1 << 20}}
 		if limit == 3000 {
 			loadAll(t, db, dumped(t, from), LoadOptions{})
 			holds(t, inner).equal(t, "in parts", want)
@@ -316,7 +317,7 @@ func TestLoadBatches(t *testing.T) {
 	const items = 2500
 	noError(t, q.EnqueueAll(t.Context(), slices.Repeat([]string{"three"}, items)))
 	var sets []int
-	db := &hooked{DB: newMemory(t, kv.Limits{}), attempt: func(tx kv.Tx) kv.Tx {
+	db := &hooked{DB: newMemory(t, kv.Limits{}), Attempt: func(tx kv.Tx) kv.Tx {
 		sets = append(sets, 0)
 		return faultyTx{tx, func() error { sets[len(sets)-1]++; return nil }}
 	}}
@@ -472,7 +473,7 @@ func TestDumpBusy(t *testing.T) {
 				t.Error(err)
 			}
 			if rand.IntN(3) == 0 || i-taken >= most {
-				report(t, drop(q.Dequeue(t.Context())))
+				testkit.Check(t, drop(q.Dequeue(t.Context())))
 				taken++
 			}
 		}

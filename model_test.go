@@ -362,7 +362,7 @@ func (m *modelTest) audit(t *rapid.T) {
 func TestModel(t *testing.T) {
 	for name, open := range engines(t) {
 		t.Run(name, func(t *testing.T) {
-			db := &hooked{DB: open(kv.Limits{}), limits: kv.Limits{Value: 16, Transaction: 100_000}}
+			db := &hooked{DB: open(kv.Limits{}), Bounds: kv.Limits{Value: 16, Transaction: 100_000}}
 			random := rand.NewChaCha8([32]byte{})
 			f := newFixture(t, db, random)
 			rapid.Check(t, func(rt *rapid.T) {

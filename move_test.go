@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"math"
 	"slices"
 	"strings"
 	"testing"
@@ -142,8 +143,8 @@ func moveWithFaults(t *testing.T, base kv.DB, move, fault string) {
 		ctx, cancel := context.WithCancel(context.Background())
 		defer cancel()
 		limited := kv.Limits{Value: 16}
-		other := newFixture(t, &hooked{DB: base, limits: limited}, nil)
-		f := newFixture(t, &hooked{DB: base, limits: limited, attempt: func(tx kv.Tx) kv.Tx {
+		other := newFixture(t, &hooked{DB: base, Bounds: limited}, nil)
+		f := newFixture(t, &hooked{DB: base, Bounds: limited, Attempt: func(tx kv.Tx) kv.Tx {
 			return faultyTx{tx, func() error {
 				if calls++; calls != k {
 					return nil
@@ -189,4 +190,46 @@ func fill(t *testing.T, f fixture) (all []string) {
 	}
 	slices.Sort(all)
 	return all
+}
+
+// The largest item can be moved in one transaction, with an engine's own limits.
+func TestMoveLargest(t *testing.T) {
+	for name, open := range engines(t) {
+		t.Run(name, func(t *testing.T) {
+			f := newFixture(t, open(kv.Limits{}), nil)
+			v := strings.Repeat("x", f.db.Limits().Transaction/2)
+			noError(t, f.q.Enqueue(f.ctx, v))
+			noError(t, f.db.Transact(f.ctx, func(tx kv.Tx) error { return moves["Dequeue, Push"](f, tx) }))
+			got, err := f.p.PopMin(f.ctx)
+			noError(t, err)
+			equal(t, "length", len(got), len(v))
+			equal(t, "keys left", len(stored(t, f.db)), 0)
+		})
+	}
+}
+
+// So it can between queues with the longest names.
+func TestMoveLargestLongNames(t *testing.T) {
+	for name, open := range engines(t) {
+		t.Run(name, func(t *testing.T) {
+			db := open(kv.Limits{})
+			from, err := OpenQueue(db, strings.Repeat("f", MaxName), String())
+			noError(t, err)
+			to, err := OpenPriorityQueue(db, strings.Repeat("t", MaxName), String())
+			noError(t, err)
+			size := db.Limits().Transaction / 2
+			noError(t, from.Enqueue(t.Context(), strings.Repeat("x", size)))
+			noError(t, db.Transact(t.Context(), func(tx kv.Tx) error {
+				v, err := from.In(tx).Dequeue()
+				if err != nil {
+					return err
+				}
+				return to.In(tx).Push(v, math.MinInt64)
+			}))
+			got, err := to.PopMax(t.Context())
+			noError(t, err)
+			equal(t, "length", len(got), size)
+			equal(t, "keys left", len(stored(t, db)), 0)
+		})
+	}
 }

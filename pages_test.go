@@ -34,7 +34,7 @@ func newClocked(t *testing.T) (fixture, *clock) {
 	c := &clock{now: time.Unix(0, 0)}
 	db := memory.New(memory.Options{Now: c.Now, Limits: kv.Limits{Age: 5 * time.Second}})
 	t.Cleanup(func() { noError(t, db.Close()) })
-	return newFixture(t, &hooked{DB: db, limits: kv.Limits{Value: 16}}, nil), c
+	return newFixture(t, &hooked{DB: db, Bounds: kv.Limits{Value: 16}}, nil), c
 }
 
 func letters(from, to rune) (values []string) {
@@ -146,7 +146,7 @@ func (s slowReader) Range(r kv.Range, o kv.RangeOptions) iter.Seq2[kv.KeyValue, 
 func TestSlowReads(t *testing.T) {
 	f, clock := newClocked(t)
 	noError(t, f.q.EnqueueAll(f.ctx, letters('a', 'z')))
-	f.db.(*hooked).reader = func(r kv.Reader) kv.Reader {
+	f.db.(*hooked).Reader = func(r kv.Reader) kv.Reader {
 		return slowReader{r, func() { clock.pass(time.Second) }}
 	}
 	n, err := f.q.Len(f.ctx)
@@ -170,7 +170,7 @@ func TestLenAfterAccident(t *testing.T) {
 			noError(t, f.q.EnqueueAll(f.ctx, batch))
 		}
 		seen := 0
-		f.db.(*hooked).reader = func(r kv.Reader) kv.Reader {
+		f.db.(*hooked).Reader = func(r kv.Reader) kv.Reader {
 			return slowReader{r, func() {
 				if seen++; seen == items-1 {
 					clock.pass(time.Minute)
@@ -192,7 +192,7 @@ func TestLenAfterAccident(t *testing.T) {
 func TestTooSlow(t *testing.T) {
 	f, clock := newClocked(t)
 	noError(t, f.q.EnqueueAll(f.ctx, letters('a', 'c')))
-	f.db.(*hooked).reader = func(r kv.Reader) kv.Reader {
+	f.db.(*hooked).Reader = func(r kv.Reader) kv.Reader {
 		return slowReader{r, func() { clock.pass(time.Minute) }}
 	}
 	var err error

@@ -12,6 +12,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/conq-go/conq/internal/testkit"
 	"github.com/conq-go/conq/kv"
 	"github.com/conq-go/conq/kv/faulty"
 	"github.com/conq-go/conq/kv/memory"
@@ -230,7 +231,7 @@ func TestReadErrorsStaged(t *testing.T) {
 			q, err := OpenQueue(db, "q", String(), Options{Staging: StagingAlways})
 			noError(t, err)
 			noError(t, q.Enqueue(t.Context(), "first"))
-			noError(t, db.Transact(t.Context(), func(tx kv.Tx) error { return abandon(tx, laid("q")) }))
+			noError(t, db.Transact(t.Context(), func(tx kv.Tx) error { return testkit.Abandon(tx, laid("q")) }))
 			at = k
 			err = q.Enqueue(t.Context(), "second")
 			failed, at = at <= 0, 0
@@ -297,8 +298,8 @@ func failingAt(db kv.DB, at *int) *hooked {
 	}
 	return &hooked{
 		DB:      db,
-		attempt: func(tx kv.Tx) kv.Tx { return faultyTx{tx, hit} },
-		reader:  func(r kv.Reader) kv.Reader { return faultyReader{r, hit} },
+		Attempt: func(tx kv.Tx) kv.Tx { return faultyTx{tx, hit} },
+		Reader:  func(r kv.Reader) kv.Reader { return faultyReader{r, hit} },
 	}
 }
 
@@ -312,7 +313,7 @@ func readingFixture(t *testing.T, shared, expired bool, mode Staging) (f fixture
 	t.Cleanup(func() { noError(t, base.Close()) })
 	at = new(int)
 	db := failingAt(base, at)
-	db.limits.Value = 16
+	db.Bounds.Value = 16
 	f = fixture{db: db, ctx: t.Context(), mode: mode}
 	o, first := Options{Staging: mode}, Options{Staging: mode, FIFOTies: true}
 	open := func() {
@@ -325,7 +326,7 @@ func readingFixture(t *testing.T, shared, expired bool, mode Staging) (f fixture
 	open()
 	fill(t, f)
 	noError(t, db.Transact(f.ctx, func(tx kv.Tx) error {
-		return errors.Join(abandon(tx, laid("q")), abandon(tx, laid("p")))
+		return errors.Join(testkit.Abandon(tx, laid("q")), testkit.Abandon(tx, laid("p")))
 	}))
 	open() // anew, so that the handles know that something is staged
 	if expired {

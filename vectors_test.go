@@ -168,7 +168,7 @@ func samePairs(t *testing.T, got, want []kv.KeyValue) {
 
 // The catalogue and a split payload lie where the format says, byte for byte.
 func TestKeySpace(t *testing.T) {
-	db := &hooked{DB: newMemory(t, kv.Limits{}), limits: kv.Limits{Value: 4}}
+	db := &hooked{DB: newMemory(t, kv.Limits{}), Bounds: kv.Limits{Value: 4}}
 	p, err := OpenPriorityQueue(db, "P", Bytes(), Options{Random: bytes.NewReader(make([]byte, 20))})
 	noError(t, err)
 	noError(t, p.Push(t.Context(), []byte("0123456789"), -2))

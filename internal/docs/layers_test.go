@@ -67,7 +67,7 @@ var layers = []layer{
 	{"internal/demo", below("recipe", "internal/staging", ".", "work", "internal/audit", "internal/measure"), true, "it tries out the queues of whatever store it is given"},
 	{"internal/load", below(".", "internal/measure"), true, "it measures queues as users have them, on whatever store it is given"},
 	{"internal/linear/...", []string{"..."}, true, ""},
-	{"internal/testkit", below("errs", "codec", "kv/memory"), true, "tests of all packages may import it"},
+	{"internal/testkit", below("errs", "codec", "recipe", "internal/layout", "kv/memory", "kv/faulty"), true, "tests of all packages may import it"},
 	{"internal/typecheck", nil, true, "it reads packages as files"},
 	{"bench/...", []string{"..."}, true, ""},
 	{"internal/cli", []string{"..."}, true, ""},

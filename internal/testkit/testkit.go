@@ -2,6 +2,7 @@
 package testkit
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -9,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/conq-go/conq/internal/layout"
 	"github.com/conq-go/conq/kv"
 	"github.com/conq-go/conq/kv/memory"
 	"github.com/conq-go/conq/tuple"
@@ -112,4 +114,22 @@ func Write(t TB, db kv.DB, pairs ...kv.KeyValue) {
 		}
 		return nil
 	}))
+}
+
+// List returns the values of a sequence.
+func List[V any](t TB, seq func(func(V, error) bool)) (values []V) {
+	t.Helper()
+	for v, err := range seq {
+		NoError(t, err)
+		values = append(values, v)
+	}
+	return values
+}
+
+// Stored returns the pairs that belong to items: all but format and catalogue.
+func Stored(t TB, db kv.DB) []kv.KeyValue {
+	t.Helper()
+	return slices.DeleteFunc(Everything(t, db), func(pair kv.KeyValue) bool {
+		return layout.Entries().Contains(pair.Key) || bytes.Equal(pair.Key, layout.FormatKey())
+	})
 }

@@ -1,9 +1,11 @@
-package conq
+package handle_test
 
 import (
 	"context"
 	"testing"
 
+	"github.com/conq-go/conq"
+	"github.com/conq-go/conq/internal/testkit"
 	"github.com/conq-go/conq/kv"
 	"github.com/conq-go/conq/kv/memory"
 )
@@ -36,14 +38,14 @@ func (r lazyReader) Lazily() { *r.lazily = true }
 func TestPeekAgain(t *testing.T) {
 	db := &fickle{DB: memory.New(memory.Options{})}
 	defer db.Close()
-	q, err := OpenQueue(db, "q", String())
+	q, err := conq.OpenQueue(db, "q", conq.String())
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, want := range []struct {
 		item string
 		err  error
-	}{{"", ErrEmpty}, {"a", nil}} {
+	}{{"", conq.ErrEmpty}, {"a", nil}} {
 		if want.err == nil {
 			if err := q.Enqueue(t.Context(), want.item); err != nil {
 				t.Fatal(err)
@@ -51,7 +53,7 @@ func TestPeekAgain(t *testing.T) {
 		}
 		db.attempts, db.lazy = 0, 0
 		item, err := q.Peek(t.Context())
-		wantError(t, err, want.err)
+		testkit.WantError(t, err, want.err)
 		if item != want.item || db.attempts != 2 || db.lazy != 1 {
 			t.Errorf("%q after %d attempts, %d of them lazy, want %q after 2 and 1", item, db.attempts, db.lazy, want.item)
 		}

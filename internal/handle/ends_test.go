@@ -1,12 +1,13 @@
-package conq
+package handle_test
 
 import (
 	"context"
-	"sync"
 	"testing"
 	"testing/synctest"
 
+	"github.com/conq-go/conq"
 	"github.com/conq-go/conq/internal/layout"
+	"github.com/conq-go/conq/internal/testkit"
 	"github.com/conq-go/conq/kv"
 	"github.com/conq-go/conq/kv/faulty"
 	"github.com/conq-go/conq/kv/memory"
@@ -15,7 +16,7 @@ import (
 // endVerbs are those of an end of a queue, as one handle has them.
 type endVerbs struct {
 	add  func(context.Context, string) error
-	all  func(context.Context, ...Prioritized[string]) error // a queue ignores priorities
+	all  func(context.Context, ...conq.Prioritized[string]) error // a queue ignores priorities
 	in   func(kv.Tx, string) error
 	take func(context.Context, int) ([]string, error)
 	wait func(context.Context, int) ([]string, error)
@@ -31,22 +32,22 @@ type endVerbs struct {
 // allEnds are the ends of queues that there are. Each opens its verbs on a store.
 var allEnds = []struct {
 	name string
-	open func(tb, kv.DB, Options) endVerbs
+	open func(testkit.TB, kv.DB, conq.Options) endVerbs
 }{
 	{"Dequeue", openFront},
-	{"PopMin", func(t tb, db kv.DB, o Options) endVerbs { return openPriority(t, db, o, true) }},
-	{"PopMax", func(t tb, db kv.DB, o Options) endVerbs {
+	{"PopMin", func(t testkit.TB, db kv.DB, o conq.Options) endVerbs { return openPriority(t, db, o, true) }},
+	{"PopMax", func(t testkit.TB, db kv.DB, o conq.Options) endVerbs {
 		o.FIFOTies = true
 		return openPriority(t, db, o, false)
 	}},
 }
 
-func openFront(t tb, db kv.DB, o Options) endVerbs {
+func openFront(t testkit.TB, db kv.DB, o conq.Options) endVerbs {
 	t.Helper()
-	q, err := OpenQueue(db, "q", String(), o)
-	noError(t, err)
+	q, err := conq.OpenQueue(db, "q", conq.String(), o)
+	testkit.NoError(t, err)
 	return endVerbs{
-		q.Enqueue, func(ctx context.Context, items ...Prioritized[string]) error {
+		q.Enqueue, func(ctx context.Context, items ...conq.Prioritized[string]) error {
 			values := make([]string, len(items))
 			for i, item := range items {
 				values[i] = item.Value
@@ -58,13 +59,13 @@ func openFront(t tb, db kv.DB, o Options) endVerbs {
 	}
 }
 
-func openPriority(t tb, db kv.DB, o Options, low bool) endVerbs {
+func openPriority(t testkit.TB, db kv.DB, o conq.Options, low bool) endVerbs {
 	t.Helper()
-	p, err := OpenPriorityQueue(db, "p", String(), o)
-	noError(t, err)
+	p, err := conq.OpenPriorityQueue(db, "p", conq.String(), o)
+	testkit.NoError(t, err)
 	v := endVerbs{
 		func(ctx context.Context, v string) error { return p.Push(ctx, v, 7) },
-		func(ctx context.Context, items ...Prioritized[string]) error { return p.PushAll(ctx, items) },
+		func(ctx context.Context, items ...conq.Prioritized[string]) error { return p.PushAll(ctx, items) },
 		func(tx kv.Tx, v string) error { return p.In(tx).Push(v, 7) },
 		valuesOf(p.PopMaxN), valuesOf(p.PopMaxWaitN), p.PopMaxWait, p.Len, p.Reclaim, p.Close, laid("p"),
 	}
@@ -74,7 +75,7 @@ func openPriority(t tb, db kv.DB, o Options, low bool) endVerbs {
 	return v
 }
 
-func valuesOf(f func(context.Context, int) ([]Prioritized[string], error)) func(context.Context, int) ([]string, error) {
+func valuesOf(f func(context.Context, int) ([]conq.Prioritized[string], error)) func(context.Context, int) ([]string, error) {
 	return func(ctx context.Context, n int) (values []string, err error) {
 		items, err := f(ctx, n)
 		for _, item := range items {
@@ -84,56 +85,21 @@ func valuesOf(f func(context.Context, int) ([]Prioritized[string], error)) func(
 	}
 }
 
-// cluster is a store that several processes share: each process has a DB of its
-// own, and they have nothing in common but what is stored.
-type cluster struct {
-	t      testing.TB
-	inner  kv.DB
-	faults faulty.Options
-
-	mu    sync.Mutex
-	seed  uint64
-	nodes []*faulty.DB
-}
-
-func newCluster(t testing.TB, seed uint64, faults faulty.Options) *cluster {
-	faults.Limits.Shared = true
-	return &cluster{t: t, inner: memory.New(memory.Options{}), faults: faults, seed: seed}
-}
-
-// process returns the store as a new process sees it.
-func (c *cluster) process() *faulty.DB {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.seed++
-	db := faulty.New(c.inner, c.seed, c.faults)
-	c.nodes = append(c.nodes, db)
-	return db
-}
-
-// close closes all stores. In a bubble of synctest it must run before the end.
-func (c *cluster) close() {
-	c.t.Helper()
-	for _, db := range c.nodes {
-		noError(c.t, db.Close())
-	}
-}
-
 // stores are the kinds of stores on which waiting differs. Each returns a function
 // that opens it for another process.
 var stores = map[string]func(t testing.TB) (process func() kv.DB, end func()){
 	"in memory": func(t testing.TB) (func() kv.DB, func()) {
 		db := memory.New(memory.Options{})
-		return func() kv.DB { return db }, func() { noError(t, db.Close()) }
+		return func() kv.DB { return db }, func() { testkit.NoError(t, db.Close()) }
 	},
 	"shared": func(t testing.TB) (func() kv.DB, func()) {
-		c := newCluster(t, 1, faulty.Options{})
-		return func() kv.DB { return c.process() }, c.close
+		c := testkit.NewCluster(t, 1, faulty.Options{})
+		return func() kv.DB { return c.Process() }, c.Close
 	},
 }
 
 // onEach runs a test in a bubble for each kind of store and each end of a queue.
-func onEach(t *testing.T, test func(t *testing.T, process func() kv.DB, open func(tb, kv.DB, Options) endVerbs)) {
+func onEach(t *testing.T, test func(t *testing.T, process func() kv.DB, open func(testkit.TB, kv.DB, conq.Options) endVerbs)) {
 	for store, newStore := range stores {
 		for _, end := range allEnds {
 			t.Run(store+" "+end.name, func(t *testing.T) {
@@ -149,9 +115,9 @@ func onEach(t *testing.T, test func(t *testing.T, process func() kv.DB, open fun
 
 // laid returns where the items of "q", a queue, or of another name, a priority queue, are.
 func laid(name string) *layout.Queue {
-	kind := KindPriorityQueue
+	kind := conq.KindPriorityQueue
 	if name == "q" {
-		kind = KindQueue
+		kind = conq.KindQueue
 	}
 	return layout.New(name, kind, kv.Limits{})
 }

@@ -1,4 +1,4 @@
-package conq
+package handle_test
 
 import (
 	"context"
@@ -7,94 +7,96 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/conq-go/conq"
+	"github.com/conq-go/conq/internal/testkit"
 	"github.com/conq-go/conq/kv"
 	"github.com/conq-go/conq/kv/faulty"
 )
 
 // Who waits after an item did not decode finds that item again, and when it is gone, the next one.
 func TestWaitBehindUndecodable(t *testing.T) {
-	db := newMemory(t, kv.Limits{})
-	q, err := OpenQueue[string](db, "q", picky{String()})
-	noError(t, err)
-	other, err := OpenQueue(db, "q", String())
-	noError(t, err)
-	noError(t, other.EnqueueAll(t.Context(), []string{"unreadable", "good"}))
+	db := testkit.NewMemory(t, kv.Limits{})
+	q, err := conq.OpenQueue[string](db, "q", picky{conq.String()})
+	testkit.NoError(t, err)
+	other, err := conq.OpenQueue(db, "q", conq.String())
+	testkit.NoError(t, err)
+	testkit.NoError(t, other.EnqueueAll(t.Context(), []string{"unreadable", "good"}))
 	for range 2 {
-		wantError(t, drop(q.DequeueWait(t.Context())), ErrDecode)
+		testkit.WantError(t, drop(q.DequeueWait(t.Context())), conq.ErrDecode)
 	}
-	noError(t, drop(other.Dequeue(t.Context())))
+	testkit.NoError(t, drop(other.Dequeue(t.Context())))
 	got, err := q.DequeueWait(t.Context())
-	noError(t, err)
-	equal(t, "item", got, "good")
+	testkit.NoError(t, err)
+	testkit.Equal(t, "item", got, "good")
 }
 
 // So it is if the codec says that something else is empty, as one may whose items tell where a value
 // is: that is no reason to wait for more items.
 func TestWaitDecodeEmpty(t *testing.T) {
 	for _, shared := range []bool{false, true} {
-		for _, mode := range []Staging{StagingNever, StagingAlways} {
+		for _, mode := range []conq.Staging{conq.StagingNever, conq.StagingAlways} {
 			synctest.Test(t, func(t *testing.T) {
-				db := faulty.New(newMemory(t, kv.Limits{}), 1, faulty.Options{Limits: kv.Limits{Shared: shared}})
-				q, err := OpenQueue[string](db, "q", missing{String()}, Options{Staging: mode})
-				noError(t, err)
-				noError(t, q.Enqueue(t.Context(), "item"))
+				db := faulty.New(testkit.NewMemory(t, kv.Limits{}), 1, faulty.Options{Limits: kv.Limits{Shared: shared}})
+				q, err := conq.OpenQueue[string](db, "q", missing{conq.String()}, conq.Options{Staging: mode})
+				testkit.NoError(t, err)
+				testkit.NoError(t, q.Enqueue(t.Context(), "item"))
 				ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 				defer cancel()
 				for range 2 {
 					_, err := q.DequeueWait(ctx)
-					wantError(t, err, ErrDecode, ErrEmpty.Error())
+					testkit.WantError(t, err, conq.ErrDecode, conq.ErrEmpty.Error())
 				}
-				noError(t, q.Close())
+				testkit.NoError(t, q.Close())
 			})
 		}
 	}
 }
 
 // missing is a codec that does not find what items are about.
-type missing struct{ Codec[string] }
+type missing struct{ conq.Codec[string] }
 
-func (missing) Decode([]byte) (string, error) { return "", ErrEmpty }
+func (missing) Decode([]byte) (string, error) { return "", conq.ErrEmpty }
 
 // A panic of a codec is its caller's, and the next one gets what is there.
 func TestWaitAfterPanic(t *testing.T) {
-	db := newMemory(t, kv.Limits{})
-	q, err := OpenQueue[string](db, "q", &panicsOnce{Codec: String()})
-	noError(t, err)
-	noError(t, q.Enqueue(t.Context(), "item"))
+	db := testkit.NewMemory(t, kv.Limits{})
+	q, err := conq.OpenQueue[string](db, "q", &panicsOnce{Codec: conq.String()})
+	testkit.NoError(t, err)
+	testkit.NoError(t, q.Enqueue(t.Context(), "item"))
 	func() {
-		defer func() { equal(t, "panic", recover(), any("in Decode")) }()
+		defer func() { testkit.Equal(t, "panic", recover(), any("in Decode")) }()
 		_, err := q.DequeueWait(t.Context())
 		t.Errorf("no panic, but %v", err)
 	}()
 	got, err := q.DequeueWait(t.Context())
-	noError(t, err)
-	equal(t, "item", got, "item")
-	noError(t, q.Close())
+	testkit.NoError(t, err)
+	testkit.Equal(t, "item", got, "item")
+	testkit.NoError(t, q.Close())
 }
 
 // Who stood in line with others leaves it when a codec panics.
 func TestWaitPanicLeavesLine(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c := newCluster(t, 1, faulty.Options{})
-		defer c.close()
-		q, err := OpenQueue[string](c.process(), "q", &panicsOnce{Codec: String()})
-		noError(t, err)
+		c := testkit.NewCluster(t, 1, faulty.Options{})
+		defer c.Close()
+		q, err := conq.OpenQueue[string](c.Process(), "q", &panicsOnce{Codec: conq.String()})
+		testkit.NoError(t, err)
 		var panicked any
 		go func() {
 			defer func() { panicked = recover() }()
 			_, _ = q.DequeueWait(t.Context())
 		}()
 		synctest.Wait()
-		equal(t, "keys in line", len(left(t, c.inner)), 1)
-		noError(t, openFront(t, c.process(), Options{}).add(t.Context(), "item"))
+		testkit.Equal(t, "keys in line", len(left(t, c.Inner)), 1)
+		testkit.NoError(t, openFront(t, c.Process(), conq.Options{}).add(t.Context(), "item"))
 		synctest.Wait() // no time passes
-		equal(t, "panic", panicked, any("in Decode"))
-		equal(t, "keys left, with the item's", len(left(t, c.inner)), 1)
+		testkit.Equal(t, "panic", panicked, any("in Decode"))
+		testkit.Equal(t, "keys left, with the item's", len(left(t, c.Inner)), 1)
 	})
 }
 
 type panicsOnce struct {
-	Codec[string]
+	conq.Codec[string]
 	done bool
 }
 
@@ -109,14 +111,14 @@ func (p *panicsOnce) Decode(b []byte) (string, error) {
 // An item is told to those who wait for it, also if an OnCommit function of the caller's panics.
 func TestWaitOnCommitPanics(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		f := newFixture(t, newMemory(t, kv.Limits{}), nil)
+		f := newFixture(t, testkit.NewMemory(t, kv.Limits{}), nil)
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
 		got := make(chan error, 1)
 		go func() { got <- drop(f.q.DequeueWait(ctx)) }()
 		synctest.Wait()
 		func() {
-			defer func() { equal(t, "panic", recover(), any("theirs")) }()
+			defer func() { testkit.Equal(t, "panic", recover(), any("theirs")) }()
 			_ = f.db.Transact(ctx, func(tx kv.Tx) error {
 				tx.OnCommit(func() { panic("theirs") })
 				return f.q.In(tx).Enqueue("item")
@@ -124,7 +126,7 @@ func TestWaitOnCommitPanics(t *testing.T) {
 		}()
 		synctest.Wait()
 		cancel()
-		noError(t, <-got)
+		testkit.NoError(t, <-got)
 	})
 }
 
@@ -133,13 +135,13 @@ func TestHandedObserverPanics(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx := t.Context()
 		told := false
-		q, err := OpenQueue(newMemory(t, kv.Limits{}), "q", String(), Options{Observe: func(e Event) {
-			if e.Kind == Taken && e.Items > 0 && !told {
+		q, err := conq.OpenQueue(testkit.NewMemory(t, kv.Limits{}), "q", conq.String(), conq.Options{Observe: func(e conq.Event) {
+			if e.Kind == conq.Taken && e.Items > 0 && !told {
 				told = true
 				panic("observed")
 			}
 		}})
-		noError(t, err)
+		testkit.NoError(t, err)
 		got := make(chan string, 2)
 		for range 2 {
 			go func() {
@@ -149,13 +151,13 @@ func TestHandedObserverPanics(t *testing.T) {
 			synctest.Wait()
 		}
 		func() {
-			defer func() { equal(t, "panic", recover(), any("observed")) }()
+			defer func() { testkit.Equal(t, "panic", recover(), any("observed")) }()
 			_ = q.Enqueue(ctx, "1")
 		}()
-		noError(t, q.Enqueue(ctx, "2"))
+		testkit.NoError(t, q.Enqueue(ctx, "2"))
 		items := []string{<-got, <-got} // in whatever order they are told of here
 		slices.Sort(items)
-		equalSlices(t, "items", items, []string{"1", "2"})
-		noError(t, q.Close())
+		testkit.EqualSlices(t, "items", items, []string{"1", "2"})
+		testkit.NoError(t, q.Close())
 	})
 }

@@ -1,4 +1,4 @@
-package conq
+package handle_test
 
 import (
 	"context"
@@ -11,6 +11,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/conq-go/conq"
+	"github.com/conq-go/conq/internal/testkit"
 	"github.com/conq-go/conq/kv"
 	"github.com/conq-go/conq/kv/faulty"
 	"github.com/conq-go/conq/kv/memory"
@@ -19,12 +21,12 @@ import (
 // contended is a store where others are always faster, when so many transactions
 // more have committed and until somebody calms it.
 type contended struct {
-	hooked
+	testkit.Hooked
 	left atomic.Int64
 }
 
 func (c *contended) Transact(ctx context.Context, f func(kv.Tx) error) error {
-	return c.hooked.Transact(ctx, func(tx kv.Tx) error {
+	return c.Hooked.Transact(ctx, func(tx kv.Tx) error {
 		err := f(tx)
 		if err == nil && c.left.Add(-1) < 0 {
 			return kv.ErrConflict
@@ -40,16 +42,16 @@ func (c *contended) calm() { c.left.Store(1 << 40) }
 // takes and adds nothing.
 func TestLeaveBatch(t *testing.T) {
 	for _, end := range allEnds {
-		for _, mode := range []Staging{StagingNever, StagingAlways} {
+		for _, mode := range []conq.Staging{conq.StagingNever, conq.StagingAlways} {
 			for position := range 3 {
 				for _, verb := range []string{"add", "take", "wait"} {
 					name := fmt.Sprintf("%s, %s, staging %d, as number %d", end.name, verb, mode, position)
 					t.Run(name, func(t *testing.T) {
 						synctest.Test(t, func(t *testing.T) {
-							db := &contended{hooked: hooked{DB: memory.New(memory.Options{})}}
+							db := &contended{Hooked: testkit.Hooked{DB: memory.New(memory.Options{})}}
 							db.calm()
-							defer func() { noError(t, db.Close()) }()
-							l := leaving{t, db, mode, end.open(t, db, Options{Staging: mode}), end.open(t, db.DB, Options{})}
+							defer func() { testkit.NoError(t, db.Close()) }()
+							l := leaving{t, db, mode, end.open(t, db, conq.Options{Staging: mode}), end.open(t, db.DB, conq.Options{})}
 							l.leave(verb, position)
 						})
 					})
@@ -62,7 +64,7 @@ func TestLeaveBatch(t *testing.T) {
 type leaving struct {
 	t     *testing.T
 	db    *contended
-	mode  Staging
+	mode  conq.Staging
 	v     endVerbs
 	other endVerbs // on a store without contention
 }
@@ -79,9 +81,9 @@ func (l leaving) leave(verb string, position int) {
 	}
 	hold := make(chan struct{})
 	if verb != "wait" { // so that the others come together while it is held
-		noError(t, l.other.add(t.Context(), "0"))
-		l.db.attempt = func(tx kv.Tx) kv.Tx { <-hold; return tx }
-		go func() { report(t, drop(call(t.Context(), 1))) }()
+		testkit.NoError(t, l.other.add(t.Context(), "0"))
+		l.db.Attempt = func(tx kv.Tx) kv.Tx { <-hold; return tx }
+		go func() { testkit.Check(t, drop(call(t.Context(), 1))) }()
 		synctest.Wait()
 	}
 	calls := make([]*combined, 3)
@@ -105,7 +107,7 @@ func (l leaving) leave(verb string, position int) {
 	l.db.left.Store(map[string]int64{"add": 1, "take": 1 + int64(l.mode&1)}[verb]) // of the one that is held
 	for i := range 6 {
 		if verb != "add" {
-			noError(t, l.other.add(t.Context(), fmt.Sprint(i+1)))
+			testkit.NoError(t, l.other.add(t.Context(), fmt.Sprint(i+1)))
 		}
 	}
 	close(hold)
@@ -113,12 +115,12 @@ func (l leaving) leave(verb string, position int) {
 	for !done[position].Load() && time.Since(began) < time.Minute {
 		pass(10 * time.Millisecond)
 	}
-	wantError(t, calls[position].err, errEnough)
+	testkit.WantError(t, calls[position].err, errEnough)
 	if took := time.Since(began); took > 2*time.Second {
 		t.Errorf("it left after %v", took)
 	}
 	for i := range calls {
-		equal(t, fmt.Sprintf("call %d has returned", i), done[i].Load(), i == position)
+		testkit.Equal(t, fmt.Sprintf("call %d has returned", i), done[i].Load(), i == position)
 	}
 	l.db.calm()
 	pass(time.Minute)
@@ -126,43 +128,45 @@ func (l leaving) leave(verb string, position int) {
 	var got []string
 	for i, c := range calls {
 		if i != position {
-			noError(t, c.err)
+			testkit.NoError(t, c.err)
 			got = append(got, c.values[:len(c.values)-1]...)
 		}
 	}
 	rest, err := l.other.take(t.Context(), 10)
-	if !errors.Is(err, ErrEmpty) {
-		noError(t, err)
+	if !errors.Is(err, conq.ErrEmpty) {
+		testkit.NoError(t, err)
 	}
 	if got = append(got, rest...); verb == "add" {
 		want := slices.Delete([]string{"1", "2", "3"}, position, position+1)
-		equalSlices(t, "added", got, append([]string{"0", "1"}, want...))
+		testkit.EqualSlices(t, "added", got, append([]string{"0", "1"}, want...))
 	} else {
-		equalSlices(t, "items, in order", got, []string{"1", "2", "3", "4", "5", "6"})
+		testkit.EqualSlices(t, "items, in order", got, []string{"1", "2", "3", "4", "5", "6"})
 	}
 }
 
 // However callers give up while outcomes are unknown: who got an error that is not
 // kv.ErrCommitUnknown has added and taken nothing, and nothing is lost or doubled.
 func TestLeaveUnknown(t *testing.T) {
-	for _, mode := range []Staging{StagingNever, StagingAlways, StagingAuto} {
+	for _, mode := range []conq.Staging{conq.StagingNever, conq.StagingAlways, conq.StagingAuto} {
 		for seed := range uint64(60) {
 			synctest.Test(t, func(t *testing.T) { leaveUnknown(t, mode, seed) })
 		}
 	}
 }
 
-func leaveUnknown(t *testing.T, mode Staging, seed uint64) {
-	c := newCluster(t, 1000*seed, faulty.Options{
+func leaveUnknown(t *testing.T, mode conq.Staging, seed uint64) {
+	c := testkit.NewCluster(t, 1000*seed, faulty.Options{
 		Conflict: 0.2, Dropped: 0.15, Applied: 0.15, Late: 0.15, Delay: 0.5, MaxDelay: 2 * time.Millisecond,
 	})
-	defer c.close()
-	db := c.process()
-	q := opened(t, func() (*Queue[string], error) { return OpenQueue(db, "q", String(), Options{Staging: mode}) })
+	defer c.Close()
+	db := c.Process()
+	q := opened(t, func() (*conq.Queue[string], error) {
+		return conq.OpenQueue(db, "q", conq.String(), conq.Options{Staging: mode})
+	})
 	const callers, calls = 8, 10
 	var added, maybe, got [callers][]string
 	var lost atomic.Bool // a call that took does not know whether it did
-	together(callers, func(c int) {
+	testkit.Together(callers, func(c int) {
 		r := rand.New(rand.NewPCG(seed, uint64(c)))
 		for i := range calls {
 			ctx, cancel := t.Context(), context.CancelFunc(func() {})
@@ -194,12 +198,12 @@ func leaveUnknown(t *testing.T, mode Staging, seed uint64) {
 	})
 	db.Flush()
 	pass(time.Minute)
-	calm, err := OpenQueue(c.inner, "q", String(), Options{Staging: StagingAlways})
-	noError(t, err)
+	calm, err := conq.OpenQueue(c.Inner, "q", conq.String(), conq.Options{Staging: conq.StagingAlways})
+	testkit.NoError(t, err)
 	there := make(map[string]int)
 	rest, err := calm.DequeueN(t.Context(), 1000)
-	if !errors.Is(err, ErrEmpty) {
-		noError(t, err)
+	if !errors.Is(err, conq.ErrEmpty) {
+		testkit.NoError(t, err)
 	}
 	for _, v := range append(slices.Concat(got[:]...), rest...) {
 		there[v]++

@@ -1,10 +1,12 @@
-package conq
+package handle_test
 
 import (
 	"context"
 	"testing"
 	"testing/synctest"
 
+	"github.com/conq-go/conq"
+	"github.com/conq-go/conq/internal/testkit"
 	"github.com/conq-go/conq/kv"
 )
 
@@ -12,14 +14,14 @@ import (
 func TestObserveWaiting(t *testing.T) {
 	for _, shared := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
-			db := newMemory(t, kv.Limits{Shared: shared})
+			db := testkit.NewMemory(t, kv.Limits{Shared: shared})
 			var told []int
-			p, err := OpenPriorityQueue(db, "p", String(), Options{Observe: func(e Event) {
-				if e.Kind == Waiting {
+			p, err := conq.OpenPriorityQueue(db, "p", conq.String(), conq.Options{Observe: func(e conq.Event) {
+				if e.Kind == conq.Waiting {
 					told = append(told, e.Items)
 				}
 			}})
-			noError(t, err)
+			testkit.NoError(t, err)
 			wait := func(pop func(context.Context) (string, error)) (leave func() error) {
 				ctx, cancel := context.WithCancelCause(t.Context())
 				done := async(func() error { return drop(pop(ctx)) })
@@ -29,11 +31,11 @@ func TestObserveWaiting(t *testing.T) {
 				}
 			}
 			low, high, late := wait(p.PopMinWait), wait(p.PopMaxWait), wait(p.PopMaxWait)
-			wantError(t, high(), errEnough)
-			wantError(t, low(), errEnough)
-			wantError(t, late(), errEnough)
-			noError(t, p.Close())
-			equalSlices(t, "told who waits", told, []int{1, 2, 3, 2, 1, 0})
+			testkit.WantError(t, high(), errEnough)
+			testkit.WantError(t, low(), errEnough)
+			testkit.WantError(t, late(), errEnough)
+			testkit.NoError(t, p.Close())
+			testkit.EqualSlices(t, "told who waits", told, []int{1, 2, 3, 2, 1, 0})
 		})
 	}
 }
@@ -44,28 +46,28 @@ func TestObserveTakenCalls(t *testing.T) {
 	for _, found := range []bool{false, true} {
 		for _, shared := range []bool{false, true} {
 			synctest.Test(t, func(t *testing.T) {
-				db := newMemory(t, kv.Limits{Shared: shared})
+				db := testkit.NewMemory(t, kv.Limits{Shared: shared})
 				var seen events
-				q, err := OpenQueue(db, "q", String(), Options{Observe: seen.observe})
-				noError(t, err)
-				other, err := OpenQueue(db, "q", String())
-				noError(t, err)
+				q, err := conq.OpenQueue(db, "q", conq.String(), conq.Options{Observe: seen.observe})
+				testkit.NoError(t, err)
+				other, err := conq.OpenQueue(db, "q", conq.String())
+				testkit.NoError(t, err)
 				var done []chan error
 				for range 3 {
 					done = append(done, async(func() error { return drop(q.DequeueWait(t.Context())) }))
 				}
-				seen.take(Taken)
+				seen.take(conq.Taken)
 				add := q.EnqueueAll
 				if found {
 					add = other.EnqueueAll
 				}
-				noError(t, add(t.Context(), []string{"a", "b", "c"}))
+				testkit.NoError(t, add(t.Context(), []string{"a", "b", "c"}))
 				for _, err := range done {
-					noError(t, <-err)
+					testkit.NoError(t, <-err)
 				}
-				equalSlices(t, "taken", seen.take(Taken), []Event{{Queue: "q", Kind: Taken, Calls: 3, Items: 3, Attempts: 1}})
-				noError(t, q.Close())
-				noError(t, other.Close())
+				testkit.EqualSlices(t, "taken", seen.take(conq.Taken), []conq.Event{{Queue: "q", Kind: conq.Taken, Calls: 3, Items: 3, Attempts: 1}})
+				testkit.NoError(t, q.Close())
+				testkit.NoError(t, other.Close())
 			})
 		}
 	}
@@ -76,9 +78,9 @@ func TestObserveTakenCallsOfSeveralTransactions(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := newGated(kv.Limits{Transaction: 2000}) // a transaction takes 1,000 bytes
 		var seen events
-		v := openFront(t, g, Options{Observe: seen.observe})
+		v := openFront(t, g, conq.Options{Observe: seen.observe})
 		for range 60 {
-			noError(t, v.add(t.Context(), "ten bytes."))
+			testkit.NoError(t, v.add(t.Context(), "ten bytes."))
 		}
 		release := g.hold()
 		var done []chan error
@@ -87,9 +89,9 @@ func TestObserveTakenCallsOfSeveralTransactions(t *testing.T) {
 		}
 		release()
 		for _, err := range done {
-			noError(t, <-err)
+			testkit.NoError(t, <-err)
 		}
-		equal(t, "calls", seen.sum(Taken).Calls, 4)
-		noError(t, g.Close())
+		testkit.Equal(t, "calls", seen.sum(conq.Taken).Calls, 4)
+		testkit.NoError(t, g.Close())
 	})
 }

@@ -1,4 +1,4 @@
-package conq
+package handle_test
 
 import (
 	"context"
@@ -8,6 +8,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/conq-go/conq"
+	"github.com/conq-go/conq/internal/testkit"
 	"github.com/conq-go/conq/kv"
 	"github.com/conq-go/conq/kv/faulty"
 	"github.com/conq-go/conq/kv/memory"
@@ -33,7 +35,7 @@ const (
 func wavesOf(t *testing.T, call func(context.Context) error) waves {
 	t.Helper()
 	began := time.Now()
-	if err := call(t.Context()); err != nil && !errors.Is(err, ErrEmpty) {
+	if err := call(t.Context()); err != nil && !errors.Is(err, conq.ErrEmpty) {
 		t.Fatal(err)
 	}
 	took := time.Since(began)
@@ -50,12 +52,12 @@ func TestWaves(t *testing.T) {
 			Limits: kv.Limits{Shared: true, UnknownCommits: true},
 		})
 		defer db.Close()
-		q, err := OpenQueue(db, "q", Bytes())
-		noError(t, err)
-		p, err := OpenPriorityQueue(db, "p", Bytes())
-		noError(t, err)
-		s, err := OpenQueue(db, "s", Bytes(), Options{Staging: StagingAlways})
-		noError(t, err)
+		q, err := conq.OpenQueue(db, "q", conq.Bytes())
+		testkit.NoError(t, err)
+		p, err := conq.OpenPriorityQueue(db, "p", conq.Bytes())
+		testkit.NoError(t, err)
+		s, err := conq.OpenQueue(db, "s", conq.Bytes(), conq.Options{Staging: conq.StagingAlways})
+		testkit.NoError(t, err)
 		add := func(ctx context.Context) error { return s.Enqueue(ctx, item) }
 		staged := func(ctx context.Context) error { _, err := s.Dequeue(ctx); return err }
 		enqueue := func(ctx context.Context) error { return q.Enqueue(ctx, item) }
@@ -92,8 +94,8 @@ func TestWaves(t *testing.T) {
 				t.Errorf("%s: %v, want %v", c.name, got, c.want)
 			}
 		}
-		noError(t, s.Close())
-		noError(t, q.Close())
-		noError(t, p.Close())
+		testkit.NoError(t, s.Close())
+		testkit.NoError(t, q.Close())
+		testkit.NoError(t, p.Close())
 	})
 }

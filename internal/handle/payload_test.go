@@ -1,4 +1,4 @@
-package conq
+package handle_test
 
 import (
 	"context"
@@ -9,7 +9,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/conq-go/conq"
 	"github.com/conq-go/conq/internal/layout"
+	"github.com/conq-go/conq/internal/testkit"
 	"github.com/conq-go/conq/kv"
 	"github.com/conq-go/conq/kv/faulty"
 	"github.com/conq-go/conq/tuple"
@@ -19,21 +21,21 @@ import (
 func TestSplitBoundaries(t *testing.T) {
 	for _, size := range []int{0, 1, 99, 100, 101, 199, 200, 201, 9_999, 10_000} {
 		t.Run(fmt.Sprint(size), func(t *testing.T) {
-			f := newFixture(t, newMemory(t, small), nil)
+			f := newFixture(t, testkit.NewMemory(t, small), nil)
 			v := strings.Repeat("x", size)
-			noError(t, f.q.Enqueue(f.ctx, v))
-			noError(t, f.p.Push(f.ctx, v, 1))
-			equal(t, "keys", len(stored(t, f.db)), 2*max(1, (size+99)/100))
+			testkit.NoError(t, f.q.Enqueue(f.ctx, v))
+			testkit.NoError(t, f.p.Push(f.ctx, v, 1))
+			testkit.Equal(t, "keys", len(testkit.Stored(t, f.db)), 2*max(1, (size+99)/100))
 			got, err := f.q.Peek(f.ctx)
-			noError(t, err)
-			equal(t, "peeked", got, v)
+			testkit.NoError(t, err)
+			testkit.Equal(t, "peeked", got, v)
 			got, err = f.q.Dequeue(f.ctx)
-			noError(t, err)
-			equal(t, "dequeued", got, v)
+			testkit.NoError(t, err)
+			testkit.Equal(t, "dequeued", got, v)
 			got, err = f.p.PopMax(f.ctx)
-			noError(t, err)
-			equal(t, "popped", got, v)
-			equal(t, "keys left", len(stored(t, f.db)), 0)
+			testkit.NoError(t, err)
+			testkit.Equal(t, "popped", got, v)
+			testkit.Equal(t, "keys left", len(testkit.Stored(t, f.db)), 0)
 		})
 	}
 }
@@ -41,7 +43,7 @@ func TestSplitBoundaries(t *testing.T) {
 // The largest payload is half of a transaction. One byte more is refused before
 // anything is written, whatever verb it comes by.
 func TestTooLarge(t *testing.T) {
-	f := newFixture(t, newMemory(t, small), nil)
+	f := newFixture(t, testkit.NewMemory(t, small), nil)
 	v := strings.Repeat("x", 10_001)
 	verbs := map[string]func(kv.Tx) error{
 		"Enqueue":       func(kv.Tx) error { return f.q.Enqueue(f.ctx, v) },
@@ -49,74 +51,36 @@ func TestTooLarge(t *testing.T) {
 		"In Enqueue":    func(tx kv.Tx) error { return f.q.In(tx).Enqueue(v) },
 		"In EnqueueAll": func(tx kv.Tx) error { return f.q.In(tx).EnqueueAll([]string{"a", v}) },
 		"Push":          func(kv.Tx) error { return f.p.Push(f.ctx, v, 1) },
-		"PushAll":       func(kv.Tx) error { return f.p.PushAll(f.ctx, []Prioritized[string]{{"a", 1}, {v, 1}}) },
-		"In Push":       func(tx kv.Tx) error { return f.p.In(tx).Push(v, 1) },
-		"In PushAll":    func(tx kv.Tx) error { return f.p.In(tx).PushAll([]Prioritized[string]{{"a", 1}, {v, 1}}) },
+		"PushAll": func(kv.Tx) error {
+			return f.p.PushAll(f.ctx, []conq.Prioritized[string]{{Value: "a", Priority: 1}, {Value: v, Priority: 1}})
+		},
+		"In Push": func(tx kv.Tx) error { return f.p.In(tx).Push(v, 1) },
+		"In PushAll": func(tx kv.Tx) error {
+			return f.p.In(tx).PushAll([]conq.Prioritized[string]{{Value: "a", Priority: 1}, {Value: v, Priority: 1}})
+		},
 	}
 	for name, verb := range verbs {
 		t.Run(name, func(t *testing.T) {
-			noError(t, f.db.Transact(f.ctx, func(tx kv.Tx) error {
+			testkit.NoError(t, f.db.Transact(f.ctx, func(tx kv.Tx) error {
 				err := verb(tx)
-				wantError(t, err, kv.ErrTooLarge, `conq: queue "`, "item of 10001 bytes", "limit of 10000")
+				testkit.WantError(t, err, kv.ErrTooLarge, `conq: queue "`, "item of 10001 bytes", "limit of 10000")
 				var large *kv.TooLargeError
-				equal(t, "is a TooLargeError", errors.As(err, &large), true)
-				equal(t, "error", *large, kv.TooLargeError{What: "item", Size: 10_001, Limit: 10_000, Unit: "bytes"})
+				testkit.Equal(t, "is a TooLargeError", errors.As(err, &large), true)
+				testkit.Equal(t, "error", *large, kv.TooLargeError{What: "item", Size: 10_001, Limit: 10_000, Unit: "bytes"})
 				return nil // committed all the same
 			}))
-			equal(t, "keys", len(stored(t, f.db)), 0)
+			testkit.Equal(t, "keys", len(testkit.Stored(t, f.db)), 0)
 		})
 	}
 }
 
 // A batch over the limits of a transaction is refused as a whole.
 func TestBatchTooLarge(t *testing.T) {
-	f := newFixture(t, newMemory(t, small), nil)
+	f := newFixture(t, testkit.NewMemory(t, small), nil)
 	v := strings.Repeat("x", 7_000)
-	wantError(t, f.q.EnqueueAll(f.ctx, []string{v, v, v}), kv.ErrTooLarge, "transaction")
-	equal(t, "keys", len(stored(t, f.db)), 0)
-	noError(t, f.q.EnqueueAll(f.ctx, []string{v}))
-}
-
-// The largest item can be moved in one transaction, with an engine's own limits.
-func TestMoveLargest(t *testing.T) {
-	for name, open := range engines(t) {
-		t.Run(name, func(t *testing.T) {
-			f := newFixture(t, open(kv.Limits{}), nil)
-			v := strings.Repeat("x", f.db.Limits().Transaction/2)
-			noError(t, f.q.Enqueue(f.ctx, v))
-			noError(t, f.db.Transact(f.ctx, func(tx kv.Tx) error { return moves["Dequeue, Push"](f, tx) }))
-			got, err := f.p.PopMin(f.ctx)
-			noError(t, err)
-			equal(t, "length", len(got), len(v))
-			equal(t, "keys left", len(stored(t, f.db)), 0)
-		})
-	}
-}
-
-// So it can between queues with the longest names.
-func TestMoveLargestLongNames(t *testing.T) {
-	for name, open := range engines(t) {
-		t.Run(name, func(t *testing.T) {
-			db := open(kv.Limits{})
-			from, err := OpenQueue(db, strings.Repeat("f", MaxName), String())
-			noError(t, err)
-			to, err := OpenPriorityQueue(db, strings.Repeat("t", MaxName), String())
-			noError(t, err)
-			size := db.Limits().Transaction / 2
-			noError(t, from.Enqueue(t.Context(), strings.Repeat("x", size)))
-			noError(t, db.Transact(t.Context(), func(tx kv.Tx) error {
-				v, err := from.In(tx).Dequeue()
-				if err != nil {
-					return err
-				}
-				return to.In(tx).Push(v, math.MinInt64)
-			}))
-			got, err := to.PopMax(t.Context())
-			noError(t, err)
-			equal(t, "length", len(got), size)
-			equal(t, "keys left", len(stored(t, db)), 0)
-		})
-	}
+	testkit.WantError(t, f.q.EnqueueAll(f.ctx, []string{v, v, v}), kv.ErrTooLarge, "transaction")
+	testkit.Equal(t, "keys", len(testkit.Stored(t, f.db)), 0)
+	testkit.NoError(t, f.q.EnqueueAll(f.ctx, []string{v}))
 }
 
 // An item of which a piece is missing or has a wrong size, or whose number of pieces makes no sense,
@@ -124,11 +88,11 @@ func TestMoveLargestLongNames(t *testing.T) {
 func TestBrokenPieces(t *testing.T) {
 	item := func(elems ...any) []byte {
 		key, err := tuple.Tuple(append([]any{"q", 1, make([]byte, 20)}, elems...)).Pack()
-		noError(t, err)
+		testkit.NoError(t, err)
 		return key
 	}
 	key3 := item(3)
-	piece := func(i int64) []byte { return layout.New("q", KindQueue, small).Piece(key3, i) }
+	piece := func(i int64) []byte { return layout.New("q", conq.KindQueue, small).Piece(key3, i) }
 	cases := map[string][]kv.KeyValue{
 		"first piece missing":  {{Key: key3, Value: []byte("a")}, {Key: piece(2), Value: []byte("c")}},
 		"second piece missing": {{Key: key3, Value: []byte("a")}, {Key: piece(1), Value: []byte("b")}},
@@ -150,8 +114,8 @@ func TestBrokenPieces(t *testing.T) {
 	}
 	for name, pairs := range cases {
 		t.Run(name, func(t *testing.T) {
-			f := newFixture(t, newMemory(t, small), nil)
-			write(t, f.db, pairs...)
+			f := newFixture(t, testkit.NewMemory(t, small), nil)
+			testkit.Write(t, f.db, pairs...)
 			stays(t, f, "q", fmt.Sprintf("%x", pairs[0].Key))
 		})
 	}
@@ -161,7 +125,7 @@ func TestBrokenPieces(t *testing.T) {
 // texts, and change nothing, even when the caller commits.
 func stays(t *testing.T, f fixture, texts ...string) {
 	t.Helper()
-	before := everything(t, f.db)
+	before := testkit.Everything(t, f.db)
 	first := func(seq func(func(string, error) bool)) error {
 		for _, err := range seq {
 			return err
@@ -179,40 +143,35 @@ func stays(t *testing.T, f fixture, texts ...string) {
 		"In All":      func(tx kv.Tx) error { return first(f.q.In(tx).All()) },
 	}
 	for name, verb := range verbs {
-		noError(t, f.db.Transact(f.ctx, func(tx kv.Tx) error {
+		testkit.NoError(t, f.db.Transact(f.ctx, func(tx kv.Tx) error {
 			err := verb(tx)
-			if !errors.Is(err, ErrDecode) {
+			if !errors.Is(err, conq.ErrDecode) {
 				t.Errorf("%s: error %v, want an ErrDecode", name, err)
 				return nil
 			}
-			wantError(t, err, ErrDecode, texts...)
+			testkit.WantError(t, err, conq.ErrDecode, texts...)
 			return nil
 		}))
 	}
-	equalPairs(t, everything(t, f.db), before)
-}
-
-func equalPairs(t *testing.T, got, want []kv.KeyValue) {
-	t.Helper()
-	equal(t, "store", fmt.Sprintf("%q", got), fmt.Sprintf("%q", want))
+	testkit.EqualPairs(t, testkit.Everything(t, f.db), before)
 }
 
 // A batch ends before an item that does not decode.
 func TestBatchEndsBeforeBrokenItem(t *testing.T) {
-	f := newFixture(t, newMemory(t, small), nil)
-	noError(t, f.q.EnqueueAll(f.ctx, []string{"a", "b"}))
-	raw, err := OpenQueue(f.db, "q", Bytes())
-	noError(t, err)
-	noError(t, raw.Enqueue(f.ctx, []byte{0xff}))
-	noError(t, f.q.Enqueue(f.ctx, "c"))
+	f := newFixture(t, testkit.NewMemory(t, small), nil)
+	testkit.NoError(t, f.q.EnqueueAll(f.ctx, []string{"a", "b"}))
+	raw, err := conq.OpenQueue(f.db, "q", conq.Bytes())
+	testkit.NoError(t, err)
+	testkit.NoError(t, raw.Enqueue(f.ctx, []byte{0xff}))
+	testkit.NoError(t, f.q.Enqueue(f.ctx, "c"))
 	got, err := f.q.DequeueN(f.ctx, 10)
-	noError(t, err)
-	equalSlices(t, "batch", got, []string{"a", "b"})
-	wantError(t, drop(f.q.DequeueN(f.ctx, 10)), ErrDecode)
+	testkit.NoError(t, err)
+	testkit.EqualSlices(t, "batch", got, []string{"a", "b"})
+	testkit.WantError(t, drop(f.q.DequeueN(f.ctx, 10)), conq.ErrDecode)
 	b, err := raw.Dequeue(f.ctx)
-	noError(t, err)
-	equal(t, "the item", string(b), "\xff")
-	equal(t, "the next", first(t, f), "c")
+	testkit.NoError(t, err)
+	testkit.Equal(t, "the item", string(b), "\xff")
+	testkit.Equal(t, "the next", first(t, f), "c")
 }
 
 // So does one before a key that is not an item's, whatever the order, and no other of the batch is told that
@@ -220,12 +179,12 @@ func TestBatchEndsBeforeBrokenItem(t *testing.T) {
 func TestBatchEndsBeforeBrokenKey(t *testing.T) {
 	for engine, open := range engines(t) {
 		f := newFixture(t, open(kv.Limits{}), nil)
-		noError(t, f.q.EnqueueAll(f.ctx, []string{"a", "b"}))
-		noError(t, f.p.PushAll(f.ctx, []Prioritized[string]{{"b", -1}, {"a", 0}}))
-		write(t, f.db, kv.KeyValue{Key: packed(t, laid("q").Prefix(), 9, "x")}, kv.KeyValue{Key: packed(t, laid("p").Prefix(), "x")})
+		testkit.NoError(t, f.q.EnqueueAll(f.ctx, []string{"a", "b"}))
+		testkit.NoError(t, f.p.PushAll(f.ctx, []conq.Prioritized[string]{{Value: "b", Priority: -1}, {Value: "a", Priority: 0}}))
+		testkit.Write(t, f.db, kv.KeyValue{Key: testkit.Packed(t, laid("q").Prefix(), 9, "x")}, kv.KeyValue{Key: testkit.Packed(t, laid("p").Prefix(), "x")})
 		endsBefore(t, engine+" Dequeue", f.q.DequeueN)
 		endsBefore(t, engine+" PopMax", f.p.PopMaxN)
-		noError(t, f.p.PushAll(f.ctx, []Prioritized[string]{{"b", -1}, {"a", 0}}))
+		testkit.NoError(t, f.p.PushAll(f.ctx, []conq.Prioritized[string]{{Value: "b", Priority: -1}, {Value: "a", Priority: 0}}))
 		endsBefore(t, engine+" PopMax first pushed", f.pf.PopMaxN)
 	}
 }
@@ -233,9 +192,9 @@ func TestBatchEndsBeforeBrokenKey(t *testing.T) {
 func endsBefore[V any](t *testing.T, what string, take func(context.Context, int) ([]V, error)) {
 	t.Helper()
 	got, err := take(t.Context(), 10)
-	noError(t, err)
-	equal(t, what+": items", len(got), 2)
-	wantError(t, drop(take(t.Context(), 10)), ErrDecode)
+	testkit.NoError(t, err)
+	testkit.Equal(t, what+": items", len(got), 2)
+	testkit.WantError(t, drop(take(t.Context(), 10)), conq.ErrDecode)
 }
 
 // An engine may count more than a batch knows of. Then fewer items are taken, in order, as if no more had
@@ -243,20 +202,20 @@ func endsBefore[V any](t *testing.T, what string, take func(context.Context, int
 func TestBatchLargerThanKnown(t *testing.T) {
 	for _, shared := range []bool{false, true} {
 		for _, waits := range []bool{false, true} {
-			db := newMemory(t, kv.Limits{Transaction: 2000})
+			db := testkit.NewMemory(t, kv.Limits{Transaction: 2000})
 			if shared {
 				db = faulty.New(db, 1, faulty.Options{Limits: kv.Limits{Shared: true}})
 			}
-			var taken []Event
-			v := openFront(t, &hooked{DB: db, limits: kv.Limits{Transaction: 1 << 20}}, Options{Observe: func(e Event) {
-				if e.Kind == Taken || e.Kind == Requested {
+			var taken []conq.Event
+			v := openFront(t, &testkit.Hooked{DB: db, Bounds: kv.Limits{Transaction: 1 << 20}}, conq.Options{Observe: func(e conq.Event) {
+				if e.Kind == conq.Taken || e.Kind == conq.Requested {
 					taken = append(taken, e)
 				}
 			}})
 			var want, got []string
 			for i := range 100 {
 				want = append(want, fmt.Sprint(i))
-				noError(t, v.add(t.Context(), want[i]))
+				testkit.NoError(t, v.add(t.Context(), want[i]))
 			}
 			take := v.take
 			if waits {
@@ -264,21 +223,21 @@ func TestBatchLargerThanKnown(t *testing.T) {
 			}
 			for len(got) < 100 {
 				items, err := take(t.Context(), 100)
-				noError(t, err)
+				testkit.NoError(t, err)
 				got = append(got, items...)
 				if len(items) < min(10, 100-len(got)) {
 					t.Fatalf("shared %v, waits %v: only %d items", shared, waits, len(items))
 				}
 			}
-			equalSlices(t, "items", got, want)
+			testkit.EqualSlices(t, "items", got, want)
 			told := 0
 			for _, e := range taken {
 				told += e.Items
-				equal(t, fmt.Sprintf("shared %v, waits %v: what has taken", shared, waits), e,
-					Event{Queue: "q", Kind: Taken, Calls: 1, Items: e.Items, Attempts: 1})
+				testkit.Equal(t, fmt.Sprintf("shared %v, waits %v: what has taken", shared, waits), e,
+					conq.Event{Queue: "q", Kind: conq.Taken, Calls: 1, Items: e.Items, Attempts: 1})
 			}
-			equal(t, fmt.Sprintf("shared %v, waits %v: items that were told", shared, waits), told, len(want))
-			noError(t, v.close())
+			testkit.Equal(t, fmt.Sprintf("shared %v, waits %v: items that were told", shared, waits), told, len(want))
+			testkit.NoError(t, v.close())
 		}
 	}
 }
@@ -286,7 +245,7 @@ func TestBatchLargerThanKnown(t *testing.T) {
 func first(t *testing.T, f fixture) string {
 	t.Helper()
 	v, err := f.q.Dequeue(f.ctx)
-	noError(t, err)
+	testkit.NoError(t, err)
 	return v
 }
 
@@ -318,38 +277,38 @@ func TestBatchLimits(t *testing.T) {
 				if c.atLeast > wanted {
 					wanted = c.items
 				}
-				f := newFixture(t, &hooked{DB: open(kv.Limits{}), limits: c.limits}, nil)
+				f := newFixture(t, &testkit.Hooked{DB: open(kv.Limits{}), Bounds: c.limits}, nil)
 				var want []string
 				for i := range c.items {
 					want = append(want, v(i, c.size))
-					noError(t, f.q.Enqueue(f.ctx, want[i]))
-					noError(t, f.p.Push(f.ctx, want[i], int64(i)))
+					testkit.NoError(t, f.q.Enqueue(f.ctx, want[i]))
+					testkit.NoError(t, f.p.Push(f.ctx, want[i], int64(i)))
 				}
 				undone := errors.New("undone")
 				var within []string
 				err := f.db.Transact(f.ctx, func(tx kv.Tx) (err error) {
 					within, err = f.q.In(tx).DequeueN(wanted)
-					noError(t, err)
+					testkit.NoError(t, err)
 					return undone
 				})
-				wantError(t, err, undone)
+				testkit.WantError(t, err, undone)
 				if n := c.limits.Operations; n > 0 && len(within) > max(1, n/2) {
 					t.Errorf("%d items in a transaction of the caller's, which has %d operations", len(within), n)
 				}
 				got, err := f.q.DequeueN(f.ctx, wanted)
-				noError(t, err)
+				testkit.NoError(t, err)
 				if len(got) < c.atLeast || len(got) > c.max {
 					t.Fatalf("first batch has %d items, want %d to %d", len(got), c.atLeast, c.max)
 				}
 				popped, err := f.p.PopMinN(f.ctx, wanted)
-				noError(t, err)
-				equal(t, "at most as many by priority, whose keys are longer", len(popped) <= len(got), true)
+				testkit.NoError(t, err)
+				testkit.Equal(t, "at most as many by priority, whose keys are longer", len(popped) <= len(got), true)
 				for len(got) < c.items {
 					more, err := f.q.DequeueN(f.ctx, wanted)
-					noError(t, err)
+					testkit.NoError(t, err)
 					got = append(got, more...)
 				}
-				equalSlices(t, "items", got, want)
+				testkit.EqualSlices(t, "items", got, want)
 			})
 		}
 	}
@@ -358,49 +317,49 @@ func TestBatchLimits(t *testing.T) {
 // A batch of staged items is bounded with all pieces of their payloads.
 func TestStagedBatchLimits(t *testing.T) {
 	for _, c := range []struct{ size, want int }{{100, 10}, {350, 3}, {1500, 1}} {
-		db := newMemory(t, kv.Limits{Value: 50, Transaction: 8000})
-		q, err := OpenQueue(db, "q", Bytes(), Options{Staging: StagingAlways})
-		noError(t, err)
+		db := testkit.NewMemory(t, kv.Limits{Value: 50, Transaction: 8000})
+		q, err := conq.OpenQueue(db, "q", conq.Bytes(), conq.Options{Staging: conq.StagingAlways})
+		testkit.NoError(t, err)
 		for range 30 {
-			noError(t, q.Enqueue(t.Context(), make([]byte, c.size)))
+			testkit.NoError(t, q.Enqueue(t.Context(), make([]byte, c.size)))
 		}
 		got, err := q.DequeueN(t.Context(), 30)
-		noError(t, err)
-		equal(t, fmt.Sprintf("items of %d bytes", c.size), len(got), c.want)
+		testkit.NoError(t, err)
+		testkit.Equal(t, fmt.Sprintf("items of %d bytes", c.size), len(got), c.want)
 	}
 }
 
 // A batch of many small items is bounded as documented.
 func TestBatchItems(t *testing.T) {
-	f := newFixture(t, newMemory(t, kv.Limits{}), nil)
-	noError(t, f.q.EnqueueAll(f.ctx, make([]string, 10_000+1)))
+	f := newFixture(t, testkit.NewMemory(t, kv.Limits{}), nil)
+	testkit.NoError(t, f.q.EnqueueAll(f.ctx, make([]string, 10_000+1)))
 	got, err := f.q.DequeueN(f.ctx, math.MaxInt)
-	noError(t, err)
-	equal(t, "items", len(got), 10_000)
+	testkit.NoError(t, err)
+	testkit.Equal(t, "items", len(got), 10_000)
 	n, err := f.q.Len(f.ctx)
-	noError(t, err)
-	equal(t, "items left", n, 1)
+	testkit.NoError(t, err)
+	testkit.Equal(t, "items left", n, 1)
 }
 
 // A batch reads its last key once, and once for each priority.
 func TestBatchReadsOnce(t *testing.T) {
 	ranges := 0
-	db := &hooked{DB: newMemory(t, kv.Limits{})}
+	db := &testkit.Hooked{DB: testkit.NewMemory(t, kv.Limits{})}
 	f := newFixture(t, db, nil)
-	db.attempt = func(tx kv.Tx) kv.Tx {
+	db.Attempt = func(tx kv.Tx) kv.Tx {
 		return countingTx{tx, &ranges}
 	}
-	noError(t, f.q.EnqueueAll(f.ctx, make([]string, 100)))
-	equal(t, "reads of EnqueueAll", ranges, 1)
+	testkit.NoError(t, f.q.EnqueueAll(f.ctx, make([]string, 100)))
+	testkit.Equal(t, "reads of EnqueueAll", ranges, 1)
 	ranges = 0
-	noError(t, f.p.PushAll(f.ctx, []Prioritized[string]{{"a", 1}, {"b", 2}, {"c", 1}, {"d", 2}, {"e", 2}}))
-	equal(t, "reads of PushAll", ranges, 2)
+	testkit.NoError(t, f.p.PushAll(f.ctx, []conq.Prioritized[string]{{Value: "a", Priority: 1}, {Value: "b", Priority: 2}, {Value: "c", Priority: 1}, {Value: "d", Priority: 2}, {Value: "e", Priority: 2}}))
+	testkit.Equal(t, "reads of PushAll", ranges, 2)
 	ranges = 0
-	noError(t, drop(f.q.DequeueN(f.ctx, 50)))
-	equal(t, "reads of DequeueN", ranges, 1)
+	testkit.NoError(t, drop(f.q.DequeueN(f.ctx, 50)))
+	testkit.Equal(t, "reads of DequeueN", ranges, 1)
 	ranges = 0
-	noError(t, drop(f.p.PopMaxN(f.ctx, 50)))
-	equal(t, "reads of PopMaxN", ranges, 1)
+	testkit.NoError(t, drop(f.p.PopMaxN(f.ctx, 50)))
+	testkit.Equal(t, "reads of PopMaxN", ranges, 1)
 }
 
 // countingTx counts the ranges that are read.

@@ -1,4 +1,4 @@
-package conq
+package handle_test
 
 import (
 	"context"
@@ -11,25 +11,17 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/conq-go/conq"
 	"github.com/conq-go/conq/internal/reads"
+	"github.com/conq-go/conq/internal/testkit"
 	"github.com/conq-go/conq/kv"
 	"github.com/conq-go/conq/kv/faulty"
 )
 
-// storms are faults under which every verb must still happen once.
-var storms = map[string]faulty.Options{
-	"dropped":  {Dropped: 0.3},
-	"applied":  {Applied: 0.3},
-	"late":     {Late: 0.3, LateSteps: 30},
-	"too old":  {TooOld: 0.005, Dropped: 0.1, Applied: 0.1},
-	"all":      {Conflict: 0.1, Dropped: 0.1, Applied: 0.1, Late: 0.1, LateSteps: 50},
-	"all slow": {Conflict: 0.1, Dropped: 0.1, Applied: 0.1, Late: 0.1, Delay: 0.3, MaxDelay: 5 * time.Millisecond},
-}
-
 const onceSeeds = 6
 
 // opened calls open until it succeeds: it has no outcome to lose.
-func opened[T any](t tb, open func() (T, error)) T {
+func opened[T any](t testkit.TB, open func() (T, error)) T {
 	t.Helper()
 	for range 1000 {
 		v, err := open()
@@ -64,7 +56,7 @@ func (l *ledger) note(to *[]string, values []string, err error) {
 	switch {
 	case err == nil:
 		*to = append(*to, values...)
-	case errors.Is(err, ErrEmpty), reads.TooOld(err):
+	case errors.Is(err, conq.ErrEmpty), reads.TooOld(err):
 	default:
 		l.t.Errorf("%s: %v", l.what, err)
 	}
@@ -73,7 +65,7 @@ func (l *ledger) note(to *[]string, values []string, err error) {
 // Every verb happens exactly once, whatever becomes of commits, with and without
 // staging, in several processes at once.
 func TestExactlyOnce(t *testing.T) {
-	for storm, faults := range storms {
+	for storm, faults := range testkit.Storms {
 		for mode, staging := range stagings {
 			t.Run(storm+" "+mode, func(t *testing.T) {
 				for seed := range uint64(onceSeeds) {
@@ -85,30 +77,30 @@ func TestExactlyOnce(t *testing.T) {
 	}
 }
 
-func exactlyOnce(t *testing.T, what string, seed uint64, faults faulty.Options, staging Staging) {
+func exactlyOnce(t *testing.T, what string, seed uint64, faults faulty.Options, staging conq.Staging) {
 	faults.Limits.Value = 100
-	c := newCluster(t, 1000*seed, faults)
-	defer c.close()
+	c := testkit.NewCluster(t, 1000*seed, faults)
+	defer c.Close()
 	const processes, clients, calls = 3, 2, 12
 	ledgers := make([]*ledger, 2*processes*clients)
-	dbs := []kv.DB{c.process(), c.process(), c.process()}
-	together(len(ledgers), func(i int) {
+	dbs := []kv.DB{c.Process(), c.Process(), c.Process()}
+	testkit.Together(len(ledgers), func(i int) {
 		r := rand.New(rand.NewPCG(seed, uint64(i)))
 		l := &ledger{t: t, what: what}
 		ledgers[i] = l
-		o := Options{Staging: staging, FIFOTies: i%2 == 0, NoCombining: i%3 == 0}
+		o := conq.Options{Staging: staging, FIFOTies: i%2 == 0, NoCombining: i%3 == 0}
 		if db := dbs[i%processes]; i < len(ledgers)/2 {
-			q := opened(t, func() (*Queue[string], error) { return OpenQueue(db, "q", String(), o) })
+			q := opened(t, func() (*conq.Queue[string], error) { return conq.OpenQueue(db, "q", conq.String(), o) })
 			l.useQueue(q, r, i, calls)
 		} else {
-			p := opened(t, func() (*PriorityQueue[string], error) { return OpenPriorityQueue(db, "p", String(), o) })
+			p := opened(t, func() (*conq.PriorityQueue[string], error) { return conq.OpenPriorityQueue(db, "p", conq.String(), o) })
 			l.usePriorityQueue(p, r, i, calls)
 		}
 	})
-	for _, db := range c.nodes {
+	for _, db := range c.Nodes() {
 		db.Flush()
 	}
-	checkBalance(t, what, c.inner, ledgers)
+	checkBalance(t, what, c.Inner, ledgers)
 }
 
 // checkBalance checks that what was put in came out or is still there, once, when
@@ -116,10 +108,10 @@ func exactlyOnce(t *testing.T, what string, seed uint64, faults faulty.Options, 
 func checkBalance(t *testing.T, what string, db kv.DB, ledgers []*ledger) {
 	t.Helper()
 	pass(time.Minute) // any lease
-	q, err := OpenQueue(db, "q", String(), Options{Staging: StagingAlways})
-	noError(t, err)
-	p, err := OpenPriorityQueue(db, "p", String(), Options{Staging: StagingAlways})
-	noError(t, err)
+	q, err := conq.OpenQueue(db, "q", conq.String(), conq.Options{Staging: conq.StagingAlways})
+	testkit.NoError(t, err)
+	p, err := conq.OpenPriorityQueue(db, "p", conq.String(), conq.Options{Staging: conq.StagingAlways})
+	testkit.NoError(t, err)
 	var put, got []string
 	for _, l := range ledgers {
 		put, got = append(put, l.put...), append(got, l.got...)
@@ -127,20 +119,20 @@ func checkBalance(t *testing.T, what string, db kv.DB, ledgers []*ledger) {
 	for _, v := range []endVerbs{{take: q.DequeueN}, {take: valuesOf(p.PopMinN)}} {
 		for {
 			values, err := v.take(t.Context(), 100)
-			if errors.Is(err, ErrEmpty) {
+			if errors.Is(err, conq.ErrEmpty) {
 				break
 			}
-			noError(t, err)
+			testkit.NoError(t, err)
 			got = append(got, values...)
 		}
 	}
 	slices.Sort(put)
 	slices.Sort(got)
-	equalSlices(t, what+": items that came out", got, put)
-	equal(t, what+": keys left", len(left(t, db)), 0)
+	testkit.EqualSlices(t, what+": items that came out", got, put)
+	testkit.Equal(t, what+": keys left", len(left(t, db)), 0)
 }
 
-func (l *ledger) useQueue(q *Queue[string], r *rand.Rand, id, calls int) {
+func (l *ledger) useQueue(q *conq.Queue[string], r *rand.Rand, id, calls int) {
 	ctx := l.t.Context()
 	for range calls {
 		switch r.IntN(6) {
@@ -169,12 +161,12 @@ func (l *ledger) useQueue(q *Queue[string], r *rand.Rand, id, calls int) {
 
 // wait calls a verb that waits, but not for ever: others may have taken all.
 func (l *ledger) wait(verb func(context.Context, int) ([]string, error), n int) ([]string, error) {
-	ctx, cancel := context.WithTimeoutCause(l.t.Context(), time.Minute, ErrEmpty)
+	ctx, cancel := context.WithTimeoutCause(l.t.Context(), time.Minute, conq.ErrEmpty)
 	defer cancel()
 	return verb(ctx, n)
 }
 
-func (l *ledger) usePriorityQueue(p *PriorityQueue[string], r *rand.Rand, id, calls int) {
+func (l *ledger) usePriorityQueue(p *conq.PriorityQueue[string], r *rand.Rand, id, calls int) {
 	ctx := l.t.Context()
 	take := []func(context.Context, int) ([]string, error){
 		valuesOf(p.PopMinN), valuesOf(p.PopMaxN), valuesOf(p.PopMinWaitN), valuesOf(p.PopMaxWaitN),
@@ -186,7 +178,7 @@ func (l *ledger) usePriorityQueue(p *PriorityQueue[string], r *rand.Rand, id, ca
 			l.note(&l.put, []string{v}, p.Push(ctx, v, r.Int64N(3)))
 		case 2:
 			a, b := l.item(id), l.item(id)
-			l.note(&l.put, []string{a, b}, p.PushAll(ctx, []Prioritized[string]{{a, r.Int64N(3)}, {b, r.Int64N(3)}}))
+			l.note(&l.put, []string{a, b}, p.PushAll(ctx, []conq.Prioritized[string]{{Value: a, Priority: r.Int64N(3)}, {Value: b, Priority: r.Int64N(3)}}))
 		case 3:
 			pop := p.PopMin
 			if r.IntN(2) == 0 {
@@ -204,29 +196,29 @@ func (l *ledger) usePriorityQueue(p *PriorityQueue[string], r *rand.Rand, id, ca
 // Clear happens once: what is enqueued after it stays, whatever had become of its
 // first attempts.
 func TestExactlyOnceClear(t *testing.T) {
-	for storm, faults := range storms {
+	for storm, faults := range testkit.Storms {
 		for seed := range uint64(40) {
 			synctest.Test(t, func(t *testing.T) {
-				c := newCluster(t, 1000*seed, faults)
-				defer c.close()
-				db := c.process()
-				q := opened(t, func() (*Queue[string], error) { return OpenQueue(db, "q", String()) })
-				p := opened(t, func() (*PriorityQueue[string], error) { return OpenPriorityQueue(db, "p", String()) })
+				c := testkit.NewCluster(t, 1000*seed, faults)
+				defer c.Close()
+				db := c.Process()
+				q := opened(t, func() (*conq.Queue[string], error) { return conq.OpenQueue(db, "q", conq.String()) })
+				p := opened(t, func() (*conq.PriorityQueue[string], error) { return conq.OpenPriorityQueue(db, "p", conq.String()) })
 				for i := range 5 {
-					noError(t, q.Enqueue(t.Context(), fmt.Sprint("old ", i)))
-					noError(t, p.Push(t.Context(), fmt.Sprint("old ", i), 1))
-					noError(t, q.Clear(t.Context()))
-					noError(t, p.Clear(t.Context()))
-					noError(t, q.Enqueue(t.Context(), "new"))
-					noError(t, p.Push(t.Context(), "new", 2))
+					testkit.NoError(t, q.Enqueue(t.Context(), fmt.Sprint("old ", i)))
+					testkit.NoError(t, p.Push(t.Context(), fmt.Sprint("old ", i), 1))
+					testkit.NoError(t, q.Clear(t.Context()))
+					testkit.NoError(t, p.Clear(t.Context()))
+					testkit.NoError(t, q.Enqueue(t.Context(), "new"))
+					testkit.NoError(t, p.Push(t.Context(), "new", 2))
 					db.Flush()
-					fresh, err := OpenQueue(c.inner, "q", String())
-					noError(t, err)
-					equalSlices(t, fmt.Sprint(storm, seed, " queue"), list(t, fresh.All(t.Context())), []string{"new"})
-					freshP, err := OpenPriorityQueue(c.inner, "p", String())
-					noError(t, err)
-					equalSlices(t, fmt.Sprint(storm, seed, " priority queue"), list(t, freshP.All(t.Context())),
-						[]Prioritized[string]{{"new", 2}})
+					fresh, err := conq.OpenQueue(c.Inner, "q", conq.String())
+					testkit.NoError(t, err)
+					testkit.EqualSlices(t, fmt.Sprint(storm, seed, " queue"), testkit.List(t, fresh.All(t.Context())), []string{"new"})
+					freshP, err := conq.OpenPriorityQueue(c.Inner, "p", conq.String())
+					testkit.NoError(t, err)
+					testkit.EqualSlices(t, fmt.Sprint(storm, seed, " priority queue"), testkit.List(t, freshP.All(t.Context())),
+						[]conq.Prioritized[string]{{Value: "new", Priority: 2}})
 				}
 			})
 		}
@@ -235,25 +227,25 @@ func TestExactlyOnceClear(t *testing.T) {
 
 // The order of one producer holds through unknown outcomes.
 func TestExactlyOnceOrder(t *testing.T) {
-	for storm, faults := range storms {
+	for storm, faults := range testkit.Storms {
 		synctest.Test(t, func(t *testing.T) {
-			c := newCluster(t, 7, faults)
-			defer c.close()
-			db := c.process()
-			q := opened(t, func() (*Queue[string], error) { return OpenQueue(db, "q", String()) })
+			c := testkit.NewCluster(t, 7, faults)
+			defer c.Close()
+			db := c.Process()
+			q := opened(t, func() (*conq.Queue[string], error) { return conq.OpenQueue(db, "q", conq.String()) })
 			const producers, each = 5, 20
-			together(producers, func(p int) {
+			testkit.Together(producers, func(p int) {
 				for i := 1; i <= each; i++ {
 					if err := q.Enqueue(t.Context(), fmt.Sprintf("%d:%d:", p, i)); !reads.TooOld(err) {
-						report(t, err)
+						testkit.Check(t, err)
 					}
 				}
 			})
 			db.Flush()
-			calm, err := OpenQueue(c.inner, "q", String())
-			noError(t, err)
+			calm, err := conq.OpenQueue(c.Inner, "q", conq.String())
+			testkit.NoError(t, err)
 			last := make(map[string]int)
-			for _, v := range list(t, calm.All(t.Context())) {
+			for _, v := range testkit.List(t, calm.All(t.Context())) {
 				p, i := parse(t, v)
 				if i <= last[p] {
 					t.Errorf("%s: producer %s: %d after %d", storm, p, i, last[p])
@@ -269,24 +261,24 @@ func TestExactlyOnceOrder(t *testing.T) {
 func TestUnknownOutcome(t *testing.T) {
 	for seed := range uint64(200) {
 		synctest.Test(t, func(t *testing.T) {
-			c := newCluster(t, 1000*seed, faulty.Options{Dropped: 0.3, Applied: 0.3, Late: 0.3, CommitLatency: time.Millisecond})
-			defer c.close()
-			db := c.process()
-			q := opened(t, func() (*Queue[string], error) { return OpenQueue(db, "q", String()) })
+			c := testkit.NewCluster(t, 1000*seed, faulty.Options{Dropped: 0.3, Applied: 0.3, Late: 0.3, CommitLatency: time.Millisecond})
+			defer c.Close()
+			db := c.Process()
+			q := opened(t, func() (*conq.Queue[string], error) { return conq.OpenQueue(db, "q", conq.String()) })
 			errs := make([]error, 8)
-			together(len(errs), func(i int) {
+			testkit.Together(len(errs), func(i int) {
 				cause := fmt.Errorf("cause %d", i)
 				ctx, cancel := context.WithTimeoutCause(t.Context(), time.Duration(seed%20)*200*time.Microsecond, cause)
 				defer cancel()
 				if errs[i] = q.Enqueue(ctx, fmt.Sprint(i)); errs[i] != nil {
-					wantError(t, errs[i], cause)
+					testkit.WantError(t, errs[i], cause)
 				}
 			})
 			db.Flush()
 			times := make([]int, len(errs))
-			calm, err := OpenQueue(c.inner, "q", String())
-			noError(t, err)
-			for _, v := range list(t, calm.All(t.Context())) {
+			calm, err := conq.OpenQueue(c.Inner, "q", conq.String())
+			testkit.NoError(t, err)
+			for _, v := range testkit.List(t, calm.All(t.Context())) {
 				times[v[0]-'0']++
 			}
 			for i, err := range errs {
@@ -320,18 +312,18 @@ func (i interloper) Transact(ctx context.Context, f func(kv.Tx) error) error {
 // taken are the first one's.
 func TestLateCommitWins(t *testing.T) {
 	for _, shared := range []bool{false, true} {
-		for name, take := range map[string]func(*PriorityQueue[string]) ([]Prioritized[string], error){
-			"PopMinN": func(p *PriorityQueue[string]) ([]Prioritized[string], error) {
+		for name, take := range map[string]func(*conq.PriorityQueue[string]) ([]conq.Prioritized[string], error){
+			"PopMinN": func(p *conq.PriorityQueue[string]) ([]conq.Prioritized[string], error) {
 				return p.PopMinN(context.Background(), 3)
 			},
-			"PopMinWaitN": func(p *PriorityQueue[string]) ([]Prioritized[string], error) {
+			"PopMinWaitN": func(p *conq.PriorityQueue[string]) ([]conq.Prioritized[string], error) {
 				return p.PopMinWaitN(context.Background(), 3)
 			},
 		} {
 			t.Run(fmt.Sprint(name, " shared ", shared), func(t *testing.T) {
-				inner := newMemory(t, kv.Limits{})
-				other, err := OpenPriorityQueue(inner, "p", String())
-				noError(t, err)
+				inner := testkit.NewMemory(t, kv.Limits{})
+				other, err := conq.OpenPriorityQueue(inner, "p", conq.String())
+				testkit.NoError(t, err)
 				armed, lost := false, false
 				db := faulty.New(inner, 1, faulty.Options{
 					Limits: kv.Limits{Shared: shared, UnknownCommits: true},
@@ -343,7 +335,7 @@ func TestLateCommitWins(t *testing.T) {
 						return faulty.Fate{}
 					},
 				})
-				p, err := OpenPriorityQueue(interloper{
+				p, err := conq.OpenPriorityQueue(interloper{
 					DB: db,
 					ran: func() {
 						if lost {
@@ -353,17 +345,17 @@ func TestLateCommitWins(t *testing.T) {
 					},
 					after: func(err error) {
 						if lost = errors.Is(err, kv.ErrCommitUnknown); lost {
-							noError(t, other.PushAll(t.Context(), []Prioritized[string]{{"c", 9}}))
+							testkit.NoError(t, other.PushAll(t.Context(), []conq.Prioritized[string]{{Value: "c", Priority: 9}}))
 						}
 					},
-				}, "p", String(), Options{Staging: StagingNever})
-				noError(t, err)
-				noError(t, other.PushAll(t.Context(), []Prioritized[string]{{"a", 5}, {"b", 5}}))
+				}, "p", conq.String(), conq.Options{Staging: conq.StagingNever})
+				testkit.NoError(t, err)
+				testkit.NoError(t, other.PushAll(t.Context(), []conq.Prioritized[string]{{Value: "a", Priority: 5}, {Value: "b", Priority: 5}}))
 				armed = true
 				got, err := take(p)
-				noError(t, err)
-				equalSlices(t, "taken", got, []Prioritized[string]{{"a", 5}, {"b", 5}})
-				equalSlices(t, "left", list(t, other.All(t.Context())), []Prioritized[string]{{"c", 9}})
+				testkit.NoError(t, err)
+				testkit.EqualSlices(t, "taken", got, []conq.Prioritized[string]{{Value: "a", Priority: 5}, {Value: "b", Priority: 5}})
+				testkit.EqualSlices(t, "left", testkit.List(t, other.All(t.Context())), []conq.Prioritized[string]{{Value: "c", Priority: 9}})
 			})
 		}
 	}

@@ -1,4 +1,4 @@
-package conq
+package handle_test
 
 import (
 	"context"
@@ -12,6 +12,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/conq-go/conq"
+	"github.com/conq-go/conq/internal/testkit"
 	"github.com/conq-go/conq/kv"
 	"github.com/conq-go/conq/kv/faulty"
 	"github.com/conq-go/conq/kv/memory"
@@ -39,45 +41,45 @@ func startWaiter(ctx context.Context, v endVerbs, n int) *taken {
 
 // Waiters of a handle get items in the order in which they came.
 func TestWaitOrderOfArrival(t *testing.T) {
-	onEach(t, func(t *testing.T, process func() kv.DB, open func(tb, kv.DB, Options) endVerbs) {
-		v := open(t, process(), Options{})
-		producer := open(t, process(), Options{})
+	onEach(t, func(t *testing.T, process func() kv.DB, open func(testkit.TB, kv.DB, conq.Options) endVerbs) {
+		v := open(t, process(), conq.Options{})
+		producer := open(t, process(), conq.Options{})
 		var waiters []*taken
 		for range 40 {
 			waiters = append(waiters, startWaiter(t.Context(), v, 1))
 		}
 		for i := range waiters {
-			equal(t, "returned before there is anything", waiters[i].done.Load(), false)
-			noError(t, producer.add(t.Context(), fmt.Sprint(i)))
+			testkit.Equal(t, "returned before there is anything", waiters[i].done.Load(), false)
+			testkit.NoError(t, producer.add(t.Context(), fmt.Sprint(i)))
 			if i%3 == 0 { // else several at a time
 				synctest.Wait()
 			}
 		}
 		synctest.Wait()
 		for i, got := range waiters {
-			noError(t, got.err)
-			equalSlices(t, "got", got.values, []string{fmt.Sprint(i)})
+			testkit.NoError(t, got.err)
+			testkit.EqualSlices(t, "got", got.values, []string{fmt.Sprint(i)})
 		}
 	})
 }
 
 // Waiters get what they asked for at most, and what there is at least.
 func TestWaitForSeveral(t *testing.T) {
-	onEach(t, func(t *testing.T, process func() kv.DB, open func(tb, kv.DB, Options) endVerbs) {
-		v := open(t, process(), Options{})
+	onEach(t, func(t *testing.T, process func() kv.DB, open func(testkit.TB, kv.DB, conq.Options) endVerbs) {
+		v := open(t, process(), conq.Options{})
 		a, b, c := startWaiter(t.Context(), v, 2), startWaiter(t.Context(), v, 2), startWaiter(t.Context(), v, 2)
-		noError(t, process().Transact(t.Context(), func(tx kv.Tx) error {
+		testkit.NoError(t, process().Transact(t.Context(), func(tx kv.Tx) error {
 			return errors.Join(v.in(tx, "1"), v.in(tx, "2"), v.in(tx, "3"))
 		}))
 		synctest.Wait()
-		equalSlices(t, "first", a.values, []string{"1", "2"})
-		equalSlices(t, "second", b.values, []string{"3"})
-		equal(t, "third has returned", c.done.Load(), false)
-		noError(t, v.add(t.Context(), "4"))
+		testkit.EqualSlices(t, "first", a.values, []string{"1", "2"})
+		testkit.EqualSlices(t, "second", b.values, []string{"3"})
+		testkit.Equal(t, "third has returned", c.done.Load(), false)
+		testkit.NoError(t, v.add(t.Context(), "4"))
 		synctest.Wait()
-		equalSlices(t, "third", c.values, []string{"4"})
+		testkit.EqualSlices(t, "third", c.values, []string{"4"})
 		_, err := v.wait(t.Context(), 0)
-		if err == nil || errors.Is(err, ErrEmpty) {
+		if err == nil || errors.Is(err, conq.ErrEmpty) {
 			t.Errorf("waiting for 0 items: %v", err)
 		}
 	})
@@ -88,8 +90,8 @@ var errEnough = errors.New("waited for long enough")
 // The end of a context ends that caller's wait, with the cause, and nobody else's;
 // and takes nothing.
 func TestWaitCancelled(t *testing.T) {
-	onEach(t, func(t *testing.T, process func() kv.DB, open func(tb, kv.DB, Options) endVerbs) {
-		v := open(t, process(), Options{})
+	onEach(t, func(t *testing.T, process func() kv.DB, open func(testkit.TB, kv.DB, conq.Options) endVerbs) {
+		v := open(t, process(), conq.Options{})
 		var waiters []*taken
 		var cancels []context.CancelCauseFunc
 		for range 6 {
@@ -99,22 +101,22 @@ func TestWaitCancelled(t *testing.T) {
 		for _, i := range []int{0, 1, 3} { // who leads, who leads next, one in the middle
 			cancels[i](errEnough)
 			synctest.Wait()
-			wantError(t, waiters[i].err, errEnough)
+			testkit.WantError(t, waiters[i].err, errEnough)
 		}
 		for _, i := range []int{2, 4, 5} {
-			equal(t, "returned", waiters[i].done.Load(), false)
-			noError(t, v.add(t.Context(), fmt.Sprint(i)))
+			testkit.Equal(t, "returned", waiters[i].done.Load(), false)
+			testkit.NoError(t, v.add(t.Context(), fmt.Sprint(i)))
 			synctest.Wait()
-			equalSlices(t, "got", waiters[i].values, []string{fmt.Sprint(i)})
+			testkit.EqualSlices(t, "got", waiters[i].values, []string{fmt.Sprint(i)})
 		}
 		ended, cancel := context.WithCancelCause(t.Context())
 		cancel(errEnough)
-		noError(t, v.add(t.Context(), "left"))
+		testkit.NoError(t, v.add(t.Context(), "left"))
 		_, err := v.wait(ended, 1)
-		wantError(t, err, errEnough)
+		testkit.WantError(t, err, errEnough)
 		n, err := v.len(t.Context())
-		noError(t, err)
-		equal(t, "items left", n, 1)
+		testkit.NoError(t, err)
+		testkit.Equal(t, "items left", n, 1)
 		for _, cancel := range cancels {
 			cancel(nil)
 		}
@@ -124,24 +126,24 @@ func TestWaitCancelled(t *testing.T) {
 // What is enqueued in a transaction of the caller wakes nobody before that has
 // committed, or if it does not.
 func TestWaitForTransaction(t *testing.T) {
-	onEach(t, func(t *testing.T, process func() kv.DB, open func(tb, kv.DB, Options) endVerbs) {
-		waiting, attempts := counted(process())
-		got := startWaiter(t.Context(), open(t, waiting, Options{}), 1)
+	onEach(t, func(t *testing.T, process func() kv.DB, open func(testkit.TB, kv.DB, conq.Options) endVerbs) {
+		waiting, attempts := testkit.Counted(process())
+		got := startWaiter(t.Context(), open(t, waiting, conq.Options{}), 1)
 		db := process()
-		v := open(t, db, Options{})
+		v := open(t, db, conq.Options{})
 		before := attempts.Load()
-		wantError(t, db.Transact(t.Context(), func(tx kv.Tx) error {
-			noError(t, v.in(tx, "never"))
+		testkit.WantError(t, db.Transact(t.Context(), func(tx kv.Tx) error {
+			testkit.NoError(t, v.in(tx, "never"))
 			return errEnough
 		}), errEnough)
-		noError(t, db.Transact(t.Context(), func(tx kv.Tx) error {
-			noError(t, v.in(tx, "now"))
+		testkit.NoError(t, db.Transact(t.Context(), func(tx kv.Tx) error {
+			testkit.NoError(t, v.in(tx, "now"))
 			synctest.Wait()
-			equal(t, "attempts of the waiter before the commit", attempts.Load(), before)
+			testkit.Equal(t, "attempts of the waiter before the commit", attempts.Load(), before)
 			return nil
 		}))
 		synctest.Wait()
-		equalSlices(t, "got", got.values, []string{"now"})
+		testkit.EqualSlices(t, "got", got.values, []string{"now"})
 	})
 }
 
@@ -149,18 +151,18 @@ func TestWaitForTransaction(t *testing.T) {
 // then, which only those do who share the store with others.
 func TestWaitForRecipe(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c := newCluster(t, 1, faulty.Options{})
-		defer c.close()
-		v := openFront(t, c.process(), Options{})
+		c := testkit.NewCluster(t, 1, faulty.Options{})
+		defer c.Close()
+		v := openFront(t, c.Process(), conq.Options{})
 		got := startWaiter(t.Context(), v, 1)
-		noError(t, c.inner.Transact(t.Context(), func(tx kv.Tx) error {
+		testkit.NoError(t, c.Inner.Transact(t.Context(), func(tx kv.Tx) error {
 			return recipe.NewQueue(subspace.Named("q"), nil).Enqueue(tx, []byte("raw"))
 		}))
 		synctest.Wait()
-		equal(t, "noticed at once", got.done.Load(), false)
+		testkit.Equal(t, "noticed at once", got.done.Load(), false)
 		pass(time.Second)
 		synctest.Wait()
-		equalSlices(t, "got", got.values, []string{"raw"})
+		testkit.EqualSlices(t, "got", got.values, []string{"raw"})
 	})
 }
 
@@ -178,8 +180,8 @@ func waitThousands(t *testing.T, newStore func(testing.TB) (func() kv.DB, func()
 	process, end := newStore(t)
 	defer end()
 	const waiters, minutes = 10_000, 5
-	db, attempts := counted(process())
-	v, producer := openFront(t, db, Options{}), openFront(t, process(), Options{})
+	db, attempts := testkit.Counted(process())
+	v, producer := openFront(t, db, conq.Options{}), openFront(t, process(), conq.Options{})
 	shared := kv.SignalsOf(db) == nil
 	ctx, cancel := context.WithCancel(t.Context())
 	results := make(chan error, waiters)
@@ -205,16 +207,16 @@ func waitThousands(t *testing.T, newStore func(testing.TB) (func() kv.DB, func()
 		t.Errorf("%d transactions in %d idle minutes, want at most %d", n, minutes, limit)
 	}
 	attempts.Store(0)
-	noError(t, producer.add(t.Context(), "one"))
+	testkit.NoError(t, producer.add(t.Context(), "one"))
 	synctest.Wait()
-	equal(t, "waiters woken", len(results), 1)
-	noError(t, <-results)
+	testkit.Equal(t, "waiters woken", len(results), 1)
+	testkit.NoError(t, <-results)
 	if n := attempts.Load(); n > 4 { // take, and the next one's look and watch
 		t.Errorf("%d transactions for one item", n)
 	}
 	cancel()
 	for range waiters - 1 {
-		wantError(t, <-results, context.Canceled)
+		testkit.WantError(t, <-results, context.Canceled)
 	}
 }
 
@@ -222,11 +224,11 @@ func waitThousands(t *testing.T, newStore func(testing.TB) (func() kv.DB, func()
 // watches behind than a moment does.
 func TestWaitLeavesNoWatches(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c := newCluster(t, 1, faulty.Options{})
-		defer c.close()
+		c := testkit.NewCluster(t, 1, faulty.Options{})
+		defer c.Close()
 		var open []<-chan error
-		db := &hooked{DB: c.process(), attempt: func(tx kv.Tx) kv.Tx { return watching{tx, &open} }}
-		startWaiter(t.Context(), openFront(t, db, Options{}), 1)
+		db := &testkit.Hooked{DB: c.Process(), Attempt: func(tx kv.Tx) kv.Tx { return watching{tx, &open} }}
+		startWaiter(t.Context(), openFront(t, db, conq.Options{}), 1)
 		pass(time.Minute)
 		synctest.Wait()
 		n := 0
@@ -240,7 +242,7 @@ func TestWaitLeavesNoWatches(t *testing.T) {
 		if len(open) < 60 || n > 1 {
 			t.Errorf("%d of %d watches are still there", n, len(open))
 		}
-		noError(t, openFront(t, c.process(), Options{}).add(t.Context(), "end"))
+		testkit.NoError(t, openFront(t, c.Process(), conq.Options{}).add(t.Context(), "end"))
 	})
 }
 
@@ -269,19 +271,19 @@ func TestWaitNoLostWakeUp(t *testing.T) {
 
 func noLostWakeUp(t *testing.T, seed uint64, shared bool) {
 	const handles, producers, waiters, each = 3, 4, 6, 10
-	c := newCluster(t, seed*100, faulty.Options{Delay: 0.3, MaxDelay: 200 * time.Microsecond})
-	defer c.close()
+	c := testkit.NewCluster(t, seed*100, faulty.Options{Delay: 0.3, MaxDelay: 200 * time.Microsecond})
+	defer c.Close()
 	local := memory.New(memory.Options{})
-	slow := &hooked{DB: local, attempt: func(tx kv.Tx) kv.Tx {
+	slow := &testkit.Hooked{DB: local, Attempt: func(tx kv.Tx) kv.Tx {
 		for range seed % 4 { // let others in between
 			pass(time.Microsecond)
 		}
 		return tx
 	}}
-	defer func() { noError(t, local.Close()) }()
+	defer func() { testkit.NoError(t, local.Close()) }()
 	process := func() kv.DB {
 		if shared {
-			return c.process()
+			return c.Process()
 		}
 		return slow
 	}
@@ -292,13 +294,13 @@ func noLostWakeUp(t *testing.T, seed uint64, shared bool) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	for range handles {
-		v := openFront(t, process(), Options{})
+		v := openFront(t, process(), conq.Options{})
 		for range waiters {
 			consuming.Go(func() {
 				for {
 					values, err := v.wait(ctx, 2)
 					if err != nil {
-						wantError(t, err, context.Canceled)
+						testkit.WantError(t, err, context.Canceled)
 						return
 					}
 					mu.Lock()
@@ -313,10 +315,10 @@ func noLostWakeUp(t *testing.T, seed uint64, shared bool) {
 		}
 	}
 	for p := range producers {
-		v := openFront(t, process(), Options{})
+		v := openFront(t, process(), conq.Options{})
 		group.Go(func() {
 			for i := range each {
-				report(t, v.add(t.Context(), fmt.Sprint(p, i)))
+				testkit.Check(t, v.add(t.Context(), fmt.Sprint(p, i)))
 				if i%3 == 2 {
 					pass(time.Duration(p) * 100 * time.Microsecond)
 				}
@@ -329,7 +331,7 @@ func noLostWakeUp(t *testing.T, seed uint64, shared bool) {
 		t.Errorf("seed %d, shared %v: it took %v: somebody has missed an item", seed, shared, took)
 	}
 	slices.Sort(all)
-	equal(t, "items", len(slices.Compact(all)), producers*each)
+	testkit.Equal(t, "items", len(slices.Compact(all)), producers*each)
 }
 
 // Consumers who wait are served in turn: while one waits, no other that came later
@@ -341,7 +343,7 @@ func TestWaitFairness(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				process, end := newStore(t)
 				defer end()
-				v, producer := openFront(t, process(), Options{}), openFront(t, process(), Options{})
+				v, producer := openFront(t, process(), conq.Options{}), openFront(t, process(), conq.Options{})
 				worst := overtaken(t, consumers, items, func(int) endVerbs { return v }, producer)
 				if worst > 2 {
 					t.Errorf("while a consumer waited another was served %d times", worst)
@@ -390,13 +392,13 @@ func overtaken(t *testing.T, consumers, items int, handle func(consumer int) end
 	}
 	synctest.Wait()
 	for range items {
-		noError(t, producer.add(t.Context(), "x"))
+		testkit.NoError(t, producer.add(t.Context(), "x"))
 		pass(3 * time.Millisecond)
 	}
 	pass(time.Minute)
 	cancel()
 	group.Wait()
-	equal(t, "turns", len(turns), items+consumers)
+	testkit.Equal(t, "turns", len(turns), items+consumers)
 	for _, w := range turns {
 		served := make(map[int]int)
 		for _, other := range turns {
@@ -423,8 +425,7 @@ func leaderGivesUp(t *testing.T, landing int) {
 	ctx, cancel := context.WithCancelCause(t.Context())
 	defer cancel(nil)
 	armed, commits := false, 0
-	inner := memory.New(memory.Options{})
-	c := &cluster{t: t, inner: inner, faults: faulty.Options{Choose: func() faulty.Fate {
+	c := testkit.NewCluster(t, 0, faulty.Options{Choose: func() faulty.Fate {
 		if commits++; !armed || commits > 3 {
 			return faulty.Fate{}
 		}
@@ -433,28 +434,27 @@ func leaderGivesUp(t *testing.T, landing int) {
 			return faulty.Fate{Outcome: faulty.Applied}
 		}
 		return faulty.Fate{Outcome: faulty.Late, After: 1 + landing/2}
-	}}}
-	c.faults.Limits.Shared = true
-	defer c.close()
-	v := openFront(t, c.process(), Options{})
+	}})
+	defer c.Close()
+	v := openFront(t, c.Process(), conq.Options{})
 	first, second := startWaiter(ctx, v, 1), startWaiter(t.Context(), v, 1)
-	calm := openFront(t, inner, Options{})
+	calm := openFront(t, c.Inner, conq.Options{})
 	armed, commits = true, 0
-	noError(t, inner.Transact(t.Context(), func(tx kv.Tx) error {
+	testkit.NoError(t, c.Inner.Transact(t.Context(), func(tx kv.Tx) error {
 		return errors.Join(calm.in(tx, "1"), calm.in(tx, "2"))
 	}))
 	pass(2 * time.Second)
 	synctest.Wait()
 	if first.err == nil {
-		equalSlices(t, "the leader got", first.values, []string{"1"})
-		noError(t, second.err)
-		equalSlices(t, "the other got", second.values, []string{"2"})
+		testkit.EqualSlices(t, "the leader got", first.values, []string{"1"})
+		testkit.NoError(t, second.err)
+		testkit.EqualSlices(t, "the other got", second.values, []string{"2"})
 		return
 	}
-	wantError(t, first.err, errEnough)
+	testkit.WantError(t, first.err, errEnough)
 	left, err := calm.take(t.Context(), 9)
-	if !errors.Is(err, ErrEmpty) {
-		noError(t, err)
+	if !errors.Is(err, conq.ErrEmpty) {
+		testkit.NoError(t, err)
 	}
-	equalSlices(t, "got or left", append(second.values, left...), []string{"1", "2"})
+	testkit.EqualSlices(t, "got or left", append(second.values, left...), []string{"1", "2"})
 }

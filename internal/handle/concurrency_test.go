@@ -1,14 +1,15 @@
-package conq
+package handle_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
 
+	"github.com/conq-go/conq"
+	"github.com/conq-go/conq/internal/testkit"
 	"github.com/conq-go/conq/kv"
 )
 
@@ -18,48 +19,48 @@ func TestEnqueuesDoNotConflict(t *testing.T) {
 	for name, open := range engines(t) {
 		for _, combining := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s combining %v", name, combining), func(t *testing.T) {
-				db, attempts := counted(open(kv.Limits{}))
+				db, attempts := testkit.Counted(open(kv.Limits{}))
 				var transactions, calls, items atomic.Int64
-				o := Options{NoCombining: !combining, Observe: func(e Event) {
+				o := conq.Options{NoCombining: !combining, Observe: func(e conq.Event) {
 					transactions.Add(1)
 					calls.Add(int64(e.Calls))
 					items.Add(int64(e.Items))
-					equal(t, "attempts", e.Attempts, 1)
+					testkit.Equal(t, "attempts", e.Attempts, 1)
 				}}
-				q, err := OpenQueue(db, "queue", String(), o)
-				noError(t, err)
-				p, err := OpenPriorityQueue(db, "priority queue", String(), o)
-				noError(t, err)
+				q, err := conq.OpenQueue(db, "queue", conq.String(), o)
+				testkit.NoError(t, err)
+				p, err := conq.OpenPriorityQueue(db, "priority queue", conq.String(), o)
+				testkit.NoError(t, err)
 				attempts.Store(0)
 				const workers, each = 32, 3125
-				together(workers, func(w int) {
+				testkit.Together(workers, func(w int) {
 					for i := range each {
 						v := fmt.Sprint(w, " ", i)
 						if i%8 == 7 { // a few batches
-							report(t, q.EnqueueAll(t.Context(), []string{v, v}))
+							testkit.Check(t, q.EnqueueAll(t.Context(), []string{v, v}))
 							continue
 						}
-						report(t, q.Enqueue(t.Context(), v))
+						testkit.Check(t, q.Enqueue(t.Context(), v))
 					}
 				})
-				together(workers, func(w int) {
+				testkit.Together(workers, func(w int) {
 					for i := range 100 {
 						v := fmt.Sprint(w, " ", i)
 						if i%4 == 3 {
-							report(t, p.PushAll(t.Context(), []Prioritized[string]{{v, 0}, {v, int64(1 + w%3)}, {v, 5}}))
+							testkit.Check(t, p.PushAll(t.Context(), []conq.Prioritized[string]{{Value: v, Priority: 0}, {Value: v, Priority: int64(1 + w%3)}, {Value: v, Priority: 5}}))
 							continue
 						}
-						report(t, p.Push(t.Context(), v, int64(i%3)))
+						testkit.Check(t, p.Push(t.Context(), v, int64(i%3)))
 					}
 				})
-				equal(t, "attempts in all", attempts.Load(), transactions.Load())
-				equal(t, "calls", calls.Load(), workers*(each+100))
-				equal(t, "items", items.Load(), workers*(each+each/8+100+100/4*2))
+				testkit.Equal(t, "attempts in all", attempts.Load(), transactions.Load())
+				testkit.Equal(t, "calls", calls.Load(), workers*(each+100))
+				testkit.Equal(t, "items", items.Load(), workers*(each+each/8+100+100/4*2))
 				n, err := q.Len(t.Context())
-				noError(t, err)
-				equal(t, "items in the queue", n, workers*(each+each/8))
+				testkit.NoError(t, err)
+				testkit.Equal(t, "items in the queue", n, workers*(each+each/8))
 				if !combining {
-					equal(t, "transactions", transactions.Load(), calls.Load())
+					testkit.Equal(t, "transactions", transactions.Load(), calls.Load())
 				} else if transactions.Load() > calls.Load()/2 {
 					t.Errorf("%d calls in %d transactions: they were hardly combined", calls.Load(), transactions.Load())
 				}
@@ -68,32 +69,18 @@ func TestEnqueuesDoNotConflict(t *testing.T) {
 	}
 }
 
-// together runs f in so many goroutines and waits for them.
-func together(n int, f func(i int)) {
-	var group sync.WaitGroup
-	for i := range n {
-		group.Go(func() { f(i) })
-	}
-	group.Wait()
-}
-
-// report is noError for goroutines.
-func report(t *testing.T, err error) {
-	if err != nil {
-		t.Error(err)
-	}
-}
+// check is noError for goroutines.
 
 // during runs outer in a transaction, and inner once while its first attempt is
 // open, and returns the number of attempts.
 func during(t *testing.T, f fixture, outer func(kv.Tx) error, inner func() error) (attempts int) {
 	t.Helper()
-	noError(t, f.db.Transact(f.ctx, func(tx kv.Tx) error {
+	testkit.NoError(t, f.db.Transact(f.ctx, func(tx kv.Tx) error {
 		attempts++
 		err := outer(tx)
 		tx.Set([]byte("written"), nil) // what writes nothing never conflicts
 		if attempts == 1 {
-			noError(t, inner())
+			testkit.NoError(t, inner())
 		}
 		return err
 	}))
@@ -172,33 +159,27 @@ func TestConflicts(t *testing.T) {
 		f := newFixture(t, db, nil)
 		for _, c := range cases {
 			t.Run(name+" "+c.what, func(t *testing.T) {
-				noError(t, f.q.Clear(f.ctx))
-				noError(t, f.p.Clear(f.ctx))
+				testkit.NoError(t, f.q.Clear(f.ctx))
+				testkit.NoError(t, f.p.Clear(f.ctx))
 				for i := range c.items {
-					noError(t, f.q.Enqueue(f.ctx, fmt.Sprint(i+1)))
-					noError(t, f.p.Push(f.ctx, fmt.Sprint(i+1), int64(min(i+1, 3))))
+					testkit.NoError(t, f.q.Enqueue(f.ctx, fmt.Sprint(i+1)))
+					testkit.NoError(t, f.p.Push(f.ctx, fmt.Sprint(i+1), int64(min(i+1, 3))))
 				}
 				attempts := during(t, f, func(tx kv.Tx) error { return c.outer(f, tx) }, func() error { return c.inner(f) })
-				equal(t, "conflict", attempts > 1, c.conflict)
+				testkit.Equal(t, "conflict", attempts > 1, c.conflict)
 			})
 		}
 	}
 }
 
 // drop leaves of a result only errors of the store.
-func drop[V any](_ V, err error) error {
-	if errors.Is(err, ErrEmpty) {
-		return nil
-	}
-	return err
-}
 
 // Producers and consumers at the same time: each item comes out once, and those of
 // one producer in its order.
 func TestProducersAndConsumers(t *testing.T) {
 	for name, open := range engines(t) {
 		t.Run(name, func(t *testing.T) {
-			f := newFixture(t, &hooked{DB: open(kv.Limits{}), limits: kv.Limits{Value: 16}}, nil)
+			f := newFixture(t, &testkit.Hooked{DB: open(kv.Limits{}), Bounds: kv.Limits{Value: 16}}, nil)
 			const producers, consumers, each = 4, 4, 150
 			var taken atomic.Int64
 			var done atomic.Bool
@@ -217,7 +198,7 @@ func TestProducersAndConsumers(t *testing.T) {
 							ended = false
 							taken.Add(int64(len(values)))
 						}
-						report(t, drop(values, err))
+						testkit.Check(t, drop(values, err))
 						for _, v := range values {
 							checkItem(t, v, &seen, last)
 						}
@@ -227,8 +208,8 @@ func TestProducersAndConsumers(t *testing.T) {
 			producing.Wait()
 			done.Store(true)
 			consuming.Wait()
-			equal(t, "items that came out", taken.Load(), producers*each)
-			equal(t, "keys left", len(stored(t, f.db)), 0)
+			testkit.Equal(t, "items that came out", taken.Load(), producers*each)
+			testkit.Equal(t, "keys left", len(testkit.Stored(t, f.db)), 0)
 		})
 	}
 }
@@ -250,8 +231,8 @@ func checkItem(t *testing.T, v string, seen *sync.Map, last map[string]int) {
 func produce(t *testing.T, f fixture, producer, n int) {
 	item := func(i int) string { return fmt.Sprintf("%d:%d:%s", producer, i, strings.Repeat(".", 13*(i%3))) }
 	for i := 1; i <= n; i += 3 {
-		report(t, f.q.Enqueue(f.ctx, item(i)))
-		report(t, f.q.EnqueueAll(f.ctx, []string{item(i + 1), item(i + 2)}))
+		testkit.Check(t, f.q.Enqueue(f.ctx, item(i)))
+		testkit.Check(t, f.q.EnqueueAll(f.ctx, []string{item(i + 1), item(i + 2)}))
 	}
 }
 
@@ -284,23 +265,23 @@ func parse(t *testing.T, v string) (producer string, i int) {
 
 // Clear while others enqueue leaves whole items only.
 func TestClearAgainstEnqueues(t *testing.T) {
-	f := newFixture(t, &hooked{DB: newMemory(t, kv.Limits{}), limits: kv.Limits{Value: 4}}, nil)
+	f := newFixture(t, &testkit.Hooked{DB: testkit.NewMemory(t, kv.Limits{}), Bounds: kv.Limits{Value: 4}}, nil)
 	ctx, cancel := context.WithCancel(f.ctx)
 	var group sync.WaitGroup
 	group.Go(func() {
 		for ctx.Err() == nil {
-			report(t, f.q.Clear(f.ctx))
+			testkit.Check(t, f.q.Clear(f.ctx))
 		}
 	})
 	for range 300 {
-		noError(t, f.q.Enqueue(f.ctx, "split over some keys"))
+		testkit.NoError(t, f.q.Enqueue(f.ctx, "split over some keys"))
 	}
 	cancel()
 	group.Wait()
 	n, err := f.q.Len(f.ctx)
-	noError(t, err)
-	for _, v := range list(t, f.q.All(f.ctx)) {
-		equal(t, "item", v, "split over some keys")
+	testkit.NoError(t, err)
+	for _, v := range testkit.List(t, f.q.All(f.ctx)) {
+		testkit.Equal(t, "item", v, "split over some keys")
 	}
-	equal(t, "keys", len(stored(t, f.db)), 5*n)
+	testkit.Equal(t, "keys", len(testkit.Stored(t, f.db)), 5*n)
 }

@@ -1,4 +1,4 @@
-package conq
+package handle_test
 
 import (
 	"context"
@@ -10,8 +10,10 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/conq-go/conq"
 	"github.com/conq-go/conq/internal/layout"
 	"github.com/conq-go/conq/internal/staging"
+	"github.com/conq-go/conq/internal/testkit"
 	"github.com/conq-go/conq/kv"
 	"github.com/conq-go/conq/kv/faulty"
 	"github.com/conq-go/conq/tuple"
@@ -29,18 +31,18 @@ func TestWaitFairnessOfHandles(t *testing.T) {
 			for _, end := range allEnds {
 				t.Run(fmt.Sprint(name, " ", mode, " ", end.name), func(t *testing.T) {
 					synctest.Test(t, func(t *testing.T) {
-						c := newCluster(t, 1, faulty.Options{Delay: 0.3, MaxDelay: 300 * time.Microsecond})
-						defer c.close()
+						c := testkit.NewCluster(t, 1, faulty.Options{Delay: 0.3, MaxDelay: 300 * time.Microsecond})
+						defer c.Close()
 						var handles [8]endVerbs
 						for h := range handles {
-							handles[h] = end.open(t, c.process(), Options{Staging: staging})
+							handles[h] = end.open(t, c.Process(), conq.Options{Staging: staging})
 						}
-						producer := end.open(t, c.process(), Options{})
+						producer := end.open(t, c.Process(), conq.Options{})
 						worst := overtaken(t, consumers, items, func(c int) endVerbs { return handles[of(c)] }, producer)
 						if worst > 2 {
 							t.Errorf("while a consumer waited another was served %d times", worst)
 						}
-						equal(t, "keys left", len(left(t, c.inner)), 0)
+						testkit.Equal(t, "keys left", len(left(t, c.Inner)), 0)
 					})
 				})
 			}
@@ -50,18 +52,18 @@ func TestWaitFairnessOfHandles(t *testing.T) {
 
 // waiters on handles of their own, each in its own process.
 type waiters struct {
-	c   *cluster
+	c   *testkit.Cluster
 	all []*taken
 }
 
-func newWaiters(t *testing.T, c *cluster, n int, attempt func(waiter int)) *waiters {
+func newWaiters(t *testing.T, c *testkit.Cluster, n int, attempt func(waiter int)) *waiters {
 	w := &waiters{c: c}
 	for i := range n {
-		db := &hooked{DB: c.process(), attempt: func(tx kv.Tx) kv.Tx {
+		db := &testkit.Hooked{DB: c.Process(), Attempt: func(tx kv.Tx) kv.Tx {
 			attempt(i)
 			return tx
 		}}
-		w.all = append(w.all, startWaiter(t.Context(), openFront(t, db, Options{}), 1))
+		w.all = append(w.all, startWaiter(t.Context(), openFront(t, db, conq.Options{}), 1))
 		pass(time.Millisecond)
 	}
 	return w
@@ -72,8 +74,8 @@ func newWaiters(t *testing.T, c *cluster, n int, attempt func(waiter int)) *wait
 func TestWaitOrderOfHandles(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const n = 20
-		c := newCluster(t, 1, faulty.Options{})
-		defer c.close()
+		c := testkit.NewCluster(t, 1, faulty.Options{})
+		defer c.Close()
 		var attempts atomic.Int64
 		w := newWaiters(t, c, n, func(int) { attempts.Add(1) })
 		attempts.Store(0)
@@ -82,19 +84,19 @@ func TestWaitOrderOfHandles(t *testing.T) {
 		if got := attempts.Load(); got > 75*n { // the entry in front is renewed, too
 			t.Errorf("%d idle waiters ran %d transactions in a minute", n, got)
 		}
-		producer := openFront(t, c.process(), Options{})
+		producer := openFront(t, c.Process(), conq.Options{})
 		for i := range n {
 			attempts.Store(0)
-			noError(t, producer.add(t.Context(), fmt.Sprint(i)))
+			testkit.NoError(t, producer.add(t.Context(), fmt.Sprint(i)))
 			synctest.Wait()
-			noError(t, w.all[i].err)
-			equalSlices(t, "got", w.all[i].values, []string{fmt.Sprint(i)})
+			testkit.NoError(t, w.all[i].err)
+			testkit.EqualSlices(t, "got", w.all[i].values, []string{fmt.Sprint(i)})
 			if got := attempts.Load(); got > 3 {
 				t.Errorf("item %d took %d transactions", i, got)
 			}
 			pass(time.Millisecond)
 		}
-		equal(t, "keys left", len(left(t, c.inner)), 0)
+		testkit.Equal(t, "keys left", len(left(t, c.Inner)), 0)
 	})
 }
 
@@ -103,8 +105,8 @@ func TestWaitOrderOfHandles(t *testing.T) {
 func TestWaitDead(t *testing.T) {
 	for _, dead := range []int{0, 1, 3} {
 		synctest.Test(t, func(t *testing.T) {
-			c := newCluster(t, 1, faulty.Options{})
-			defer c.close()
+			c := testkit.NewCluster(t, 1, faulty.Options{})
+			defer c.Close()
 			var dies atomic.Bool
 			hang := make(chan struct{})
 			w := newWaiters(t, c, 4, func(i int) {
@@ -114,19 +116,19 @@ func TestWaitDead(t *testing.T) {
 			})
 			dies.Store(true)
 			pass(5 * time.Second) // it has been idle for a while
-			producer := openFront(t, c.process(), Options{})
+			producer := openFront(t, c.Process(), conq.Options{})
 			began, next := time.Now(), 0
 			for i := range 4 {
 				if i == dead {
 					continue
 				}
-				noError(t, producer.add(t.Context(), fmt.Sprint(next)))
+				testkit.NoError(t, producer.add(t.Context(), fmt.Sprint(next)))
 				for !w.all[i].done.Load() {
 					pass(10 * time.Millisecond)
 					synctest.Wait()
 				}
-				noError(t, w.all[i].err)
-				equalSlices(t, "got", w.all[i].values, []string{fmt.Sprint(next)})
+				testkit.NoError(t, w.all[i].err)
+				testkit.EqualSlices(t, "got", w.all[i].values, []string{fmt.Sprint(next)})
 				next++
 			}
 			if took := time.Since(began); took > 3*time.Second {
@@ -134,11 +136,11 @@ func TestWaitDead(t *testing.T) {
 			}
 			close(hang)
 			synctest.Wait()
-			noError(t, producer.add(t.Context(), "late"))
+			testkit.NoError(t, producer.add(t.Context(), "late"))
 			pass(3 * time.Second)
 			synctest.Wait()
-			equalSlices(t, "who was thought dead got", w.all[dead].values, []string{"late"})
-			equal(t, "keys left", len(left(t, c.inner)), 0)
+			testkit.EqualSlices(t, "who was thought dead got", w.all[dead].values, []string{"late"})
+			testkit.Equal(t, "keys left", len(left(t, c.Inner)), 0)
 		})
 	}
 }
@@ -149,8 +151,8 @@ func TestWaitDeadAndPlenty(t *testing.T) {
 		t.Run(mode, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				const dead = 3
-				c := newCluster(t, 1, faulty.Options{})
-				defer c.close()
+				c := testkit.NewCluster(t, 1, faulty.Options{})
+				defer c.Close()
 				var dies atomic.Bool
 				hang := make(chan struct{})
 				revive := sync.OnceFunc(func() { close(hang) })
@@ -161,21 +163,21 @@ func TestWaitDeadAndPlenty(t *testing.T) {
 					}
 				})
 				dies.Store(true)
-				producer := openFront(t, c.process(), Options{})
-				noError(t, producer.all(t.Context(), make([]Prioritized[string], staging.Plenty+2)...))
+				producer := openFront(t, c.Process(), conq.Options{})
+				testkit.NoError(t, producer.all(t.Context(), make([]conq.Prioritized[string], staging.Plenty+2)...))
 				synctest.Wait()
 				began := time.Now()
-				noError(t, drop(openFront(t, c.process(), Options{Staging: how}).wait(t.Context(), 1)))
+				testkit.NoError(t, drop(openFront(t, c.Process(), conq.Options{Staging: how}).wait(t.Context(), 1)))
 				synctest.Wait() // who stood behind the dead is woken
-				equal(t, "those behind have waited", time.Since(began), 0)
-				equal(t, "who stood there got his", w.all[dead].done.Load(), true)
-				noError(t, w.all[dead].err)
+				testkit.Equal(t, "those behind have waited", time.Since(began), 0)
+				testkit.Equal(t, "who stood there got his", w.all[dead].done.Load(), true)
+				testkit.NoError(t, w.all[dead].err)
 				revive()
 				synctest.Wait()
 				for _, got := range w.all {
-					noError(t, got.err)
+					testkit.NoError(t, got.err)
 				}
-				equal(t, "keys left", len(left(t, c.inner)), staging.Plenty+2-dead-2)
+				testkit.Equal(t, "keys left", len(left(t, c.Inner)), staging.Plenty+2-dead-2)
 			})
 		})
 	}
@@ -189,19 +191,19 @@ func TestWaitManyDead(t *testing.T) {
 	for mode, staging := range stagings {
 		for _, dead := range []int{4, 5, 15, 16, 40} {
 			t.Run(fmt.Sprint(mode, " ", dead), func(t *testing.T) {
-				db := newMemory(t, fewOperations)
-				v := openFront(t, db, Options{Staging: staging})
+				db := testkit.NewMemory(t, fewOperations)
+				v := openFront(t, db, conq.Options{Staging: staging})
 				for range 112 {
-					noError(t, v.add(t.Context(), "x"))
+					testkit.NoError(t, v.add(t.Context(), "x"))
 				}
 				for i := range dead {
 					key := tuple.AppendInt(tuple.AppendInt(layout.Stage("q").Bytes(), 4), int64(i))
-					write(t, db, kv.KeyValue{
+					testkit.Write(t, db, kv.KeyValue{
 						Key:   tuple.AppendBytes(key, fmt.Appendf(nil, "%016d", i)),
 						Value: tuple.AppendInt(tuple.AppendInt(nil, 0), 1),
 					})
 				}
-				noError(t, drop(v.wait(t.Context(), 112)))
+				testkit.NoError(t, drop(v.wait(t.Context(), 112)))
 			})
 		}
 	}
@@ -226,38 +228,38 @@ func (r *fullStore) Transact(ctx context.Context, f func(kv.Tx) error) error {
 
 // Who has tried to wait again and again while nothing could be committed can wait when it can.
 func TestWaitAfterRefusals(t *testing.T) {
-	db := &fullStore{DB: newMemory(t, fewOperations)}
-	v, producer := openFront(t, db, Options{}), openFront(t, db, Options{})
+	db := &fullStore{DB: testkit.NewMemory(t, fewOperations)}
+	v, producer := openFront(t, db, conq.Options{}), openFront(t, db, conq.Options{})
 	db.on = true
 	for range 130 {
-		wantError(t, drop(v.one(t.Context())), errNoSpace)
+		testkit.WantError(t, drop(v.one(t.Context())), errNoSpace)
 	}
 	db.on = false
 	for range 112 {
-		noError(t, producer.add(t.Context(), "x"))
+		testkit.NoError(t, producer.add(t.Context(), "x"))
 	}
-	noError(t, drop(v.wait(t.Context(), 112)))
-	noError(t, v.close())
-	noError(t, producer.close())
-	equal(t, "keys left", len(left(t, db)), 0)
+	testkit.NoError(t, drop(v.wait(t.Context(), 112)))
+	testkit.NoError(t, v.close())
+	testkit.NoError(t, producer.close())
+	testkit.Equal(t, "keys left", len(left(t, db)), 0)
 }
 
 // Who gives up leaves the line, so that others need not wait for him.
 func TestWaitLeavesLine(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c := newCluster(t, 1, faulty.Options{})
-		defer c.close()
+		c := testkit.NewCluster(t, 1, faulty.Options{})
+		defer c.Close()
 		ctx, cancel := context.WithCancelCause(t.Context())
-		gone := startWaiter(ctx, openFront(t, c.process(), Options{}), 1)
+		gone := startWaiter(ctx, openFront(t, c.Process(), conq.Options{}), 1)
 		pass(time.Millisecond)
-		next := startWaiter(t.Context(), openFront(t, c.process(), Options{}), 1)
+		next := startWaiter(t.Context(), openFront(t, c.Process(), conq.Options{}), 1)
 		cancel(errEnough)
 		synctest.Wait()
-		wantError(t, gone.err, errEnough)
-		noError(t, openFront(t, c.process(), Options{}).add(t.Context(), "1"))
+		testkit.WantError(t, gone.err, errEnough)
+		testkit.NoError(t, openFront(t, c.Process(), conq.Options{}).add(t.Context(), "1"))
 		synctest.Wait() // no time passes
-		equalSlices(t, "the next one got", next.values, []string{"1"})
-		equal(t, "keys left", len(left(t, c.inner)), 0)
+		testkit.EqualSlices(t, "the next one got", next.values, []string{"1"})
+		testkit.Equal(t, "keys left", len(left(t, c.Inner)), 0)
 	})
 }
 
@@ -265,12 +267,12 @@ func TestWaitLeavesLine(t *testing.T) {
 // as those in front have gone.
 func TestWaitBehindOwn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c := newCluster(t, 1, faulty.Options{})
-		defer c.close()
-		producer := openFront(t, c.process(), Options{})
-		first := startWaiter(t.Context(), openFront(t, c.process(), Options{}), 1)
+		c := testkit.NewCluster(t, 1, faulty.Options{})
+		defer c.Close()
+		producer := openFront(t, c.Process(), conq.Options{})
+		first := startWaiter(t.Context(), openFront(t, c.Process(), conq.Options{}), 1)
 		ctx, cancel := context.WithCancelCause(t.Context())
-		v := openFront(t, c.process(), Options{})
+		v := openFront(t, c.Process(), conq.Options{})
 		var all []*taken
 		for _, ctx := range []context.Context{ctx, t.Context()} {
 			pass(time.Millisecond)
@@ -278,13 +280,13 @@ func TestWaitBehindOwn(t *testing.T) {
 		}
 		cancel(errEnough)
 		synctest.Wait()
-		wantError(t, all[0].err, errEnough)
-		noError(t, producer.add(t.Context(), "1"))
-		noError(t, producer.add(t.Context(), "2"))
+		testkit.WantError(t, all[0].err, errEnough)
+		testkit.NoError(t, producer.add(t.Context(), "1"))
+		testkit.NoError(t, producer.add(t.Context(), "2"))
 		synctest.Wait() // no time passes
-		equalSlices(t, "the first one got", first.values, []string{"1"})
-		equalSlices(t, "the one behind got", all[1].values, []string{"2"})
-		equal(t, "keys left", len(left(t, c.inner)), 0)
+		testkit.EqualSlices(t, "the first one got", first.values, []string{"1"})
+		testkit.EqualSlices(t, "the one behind got", all[1].values, []string{"2"})
+		testkit.Equal(t, "keys left", len(left(t, c.Inner)), 0)
 	})
 }
 
@@ -292,16 +294,16 @@ func TestWaitBehindOwn(t *testing.T) {
 func TestWaitPlenty(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const n = 30
-		c := newCluster(t, 1, faulty.Options{Latency: 10 * time.Millisecond})
-		defer c.close()
+		c := testkit.NewCluster(t, 1, faulty.Options{Latency: 10 * time.Millisecond})
+		defer c.Close()
 		w := newWaiters(t, c, n, func(int) {})
 		pass(100 * time.Millisecond)
-		q, err := OpenQueue(c.inner, "q", String())
-		noError(t, err)
+		q, err := conq.OpenQueue(c.Inner, "q", conq.String())
+		testkit.NoError(t, err)
 		began := time.Now()
-		noError(t, c.process().Transact(t.Context(), func(tx kv.Tx) error {
+		testkit.NoError(t, c.Process().Transact(t.Context(), func(tx kv.Tx) error {
 			for i := range 2 * n {
-				noError(t, q.In(tx).Enqueue(fmt.Sprint(i)))
+				testkit.NoError(t, q.In(tx).Enqueue(fmt.Sprint(i)))
 			}
 			var news [8]byte
 			tx.Set(layout.SignalKey("q"), append(news[:7], 1)) // the store below has its signals in memory
@@ -311,7 +313,7 @@ func TestWaitPlenty(t *testing.T) {
 			for !got.done.Load() {
 				pass(time.Millisecond)
 			}
-			noError(t, got.err)
+			testkit.NoError(t, got.err)
 		}
 		if took := time.Since(began); took > n*10*time.Millisecond {
 			t.Errorf("it took %v, as if one came after the other", took)
@@ -324,8 +326,8 @@ func TestWaitPlenty(t *testing.T) {
 func TestWaitLineStorm(t *testing.T) {
 	for seed := range uint64(30) {
 		synctest.Test(t, func(t *testing.T) {
-			c := newCluster(t, 1000*seed, faulty.Options{Conflict: 0.1, Dropped: 0.1, Applied: 0.1, Late: 0.1, Delay: 0.3})
-			defer c.close()
+			c := testkit.NewCluster(t, 1000*seed, faulty.Options{Conflict: 0.1, Dropped: 0.1, Applied: 0.1, Late: 0.1, Delay: 0.3})
+			defer c.Close()
 			const handles, callers, items = 4, 3, 60
 			var got, maybe atomic.Int64 // maybe: of calls that don't know whether they took any
 			var seen sync.Map
@@ -339,13 +341,13 @@ func TestWaitLineStorm(t *testing.T) {
 			}
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()
-			together(handles*callers+1, func(i int) {
+			testkit.Together(handles*callers+1, func(i int) {
 				v := opened(t, func() (endVerbs, error) {
-					q, err := OpenQueue(c.process(), "q", String(), Options{Staging: Staging(i % 3)})
+					q, err := conq.OpenQueue(c.Process(), "q", conq.String(), conq.Options{Staging: conq.Staging(i % 3)})
 					return endVerbs{add: q.Enqueue, take: q.DequeueN, wait: q.DequeueWaitN}, err
 				})
 				for n := 0; i == 0 && n < items; n++ {
-					noError(t, v.add(t.Context(), fmt.Sprint(n)))
+					testkit.NoError(t, v.add(t.Context(), fmt.Sprint(n)))
 					pass(time.Duration(n%4) * time.Millisecond)
 				}
 				for n := 0; i > 0 && ctx.Err() == nil; n++ {
@@ -367,15 +369,15 @@ func TestWaitLineStorm(t *testing.T) {
 					}
 				}
 			})
-			for _, db := range c.nodes {
+			for _, db := range c.Nodes() {
 				db.Flush()
 			}
 			pass(time.Minute)
-			rest, err := OpenQueue(c.inner, "q", String(), Options{Staging: StagingAlways})
-			noError(t, err)
+			rest, err := conq.OpenQueue(c.Inner, "q", conq.String(), conq.Options{Staging: conq.StagingAlways})
+			testkit.NoError(t, err)
 			values, err := rest.DequeueN(t.Context(), items)
-			if !errors.Is(err, ErrEmpty) {
-				noError(t, err)
+			if !errors.Is(err, conq.ErrEmpty) {
+				testkit.NoError(t, err)
 			}
 			if note(values); got.Load() > items || got.Load() < items-maybe.Load() {
 				t.Errorf("seed %d: %d of %d items came out, and perhaps %d", seed, got.Load(), items, maybe.Load())

@@ -1,4 +1,4 @@
-package conq
+package handle_test
 
 import (
 	"bytes"
@@ -13,19 +13,21 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/conq-go/conq"
 	"github.com/conq-go/conq/internal/layout"
+	"github.com/conq-go/conq/internal/testkit"
 	"github.com/conq-go/conq/kv"
 	"github.com/conq-go/conq/kv/faulty"
 	"github.com/conq-go/conq/kv/memory"
 )
 
-var stagings = map[string]Staging{"auto": StagingAuto, "always": StagingAlways, "never": StagingNever}
+var stagings = map[string]conq.Staging{"auto": conq.StagingAuto, "always": conq.StagingAlways, "never": conq.StagingNever}
 
 // left returns the keys that empty queues should not leave behind: all but those
 // that each queue or each handle has once.
-func left(t tb, db kv.DB) []kv.KeyValue {
+func left(t testkit.TB, db kv.DB) []kv.KeyValue {
 	t.Helper()
-	return slices.DeleteFunc(stored(t, db), func(pair kv.KeyValue) bool {
+	return slices.DeleteFunc(testkit.Stored(t, db), func(pair kv.KeyValue) bool {
 		return bytes.HasPrefix(pair.Key, layout.System("outcome")) || bytes.HasPrefix(pair.Key, layout.System("signal"))
 	})
 }
@@ -38,13 +40,13 @@ func TestStagingModes(t *testing.T) {
 		for _, end := range allEnds {
 			t.Run(name+" "+end.name, func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
-					c := newCluster(t, 1, faulty.Options{
+					c := testkit.NewCluster(t, 1, faulty.Options{
 						Limits: kv.Limits{Value: 100}, Delay: 0.5, MaxDelay: time.Millisecond,
 					})
-					defer c.close()
-					open := func() endVerbs { return end.open(t, c.process(), Options{Staging: staging}) }
+					defer c.Close()
+					open := func() endVerbs { return end.open(t, c.Process(), conq.Options{Staging: staging}) }
 					deliverAll(t, open, 8, 320)
-					equal(t, "keys left", len(left(t, c.inner)), 0)
+					testkit.Equal(t, "keys left", len(left(t, c.Inner)), 0)
 				})
 			})
 		}
@@ -71,10 +73,10 @@ func deliverAll(t *testing.T, open func() endVerbs, handles, items int) {
 			cancel()
 		}
 	}
-	together(handles, func(h int) {
+	testkit.Together(handles, func(h int) {
 		v := open()
 		for i := range items / handles {
-			report(t, v.add(t.Context(), fmt.Sprint(h, " ", i, strings.Repeat(".", 97*(i%5)))))
+			testkit.Check(t, v.add(t.Context(), fmt.Sprint(h, " ", i, strings.Repeat(".", 97*(i%5)))))
 		}
 		for n := 0; ctx.Err() == nil; n++ {
 			take := v.take
@@ -83,12 +85,12 @@ func deliverAll(t *testing.T, open func() endVerbs, handles, items int) {
 			}
 			values, err := take(ctx, 1+n%4)
 			note(values)
-			if err != nil && !errors.Is(err, ErrEmpty) && !errors.Is(err, context.Canceled) {
+			if err != nil && !errors.Is(err, conq.ErrEmpty) && !errors.Is(err, context.Canceled) {
 				t.Error(err)
 			}
 		}
 	})
-	equal(t, "delivered", len(seen), items)
+	testkit.Equal(t, "delivered", len(seen), items)
 }
 
 // What is taken comes in order, also staged: first in, first out, and the ties of
@@ -96,26 +98,26 @@ func deliverAll(t *testing.T, open func() endVerbs, handles, items int) {
 func TestStagingOrder(t *testing.T) {
 	for name, staging := range stagings {
 		synctest.Test(t, func(t *testing.T) {
-			c := newCluster(t, 1, faulty.Options{})
-			defer c.close()
-			db := c.process()
-			q, err := OpenQueue(db, "q", String(), Options{Staging: staging})
-			noError(t, err)
-			noError(t, q.EnqueueAll(t.Context(), strings.Fields("1 2 3 4 5")))
+			c := testkit.NewCluster(t, 1, faulty.Options{})
+			defer c.Close()
+			db := c.Process()
+			q, err := conq.OpenQueue(db, "q", conq.String(), conq.Options{Staging: staging})
+			testkit.NoError(t, err)
+			testkit.NoError(t, q.EnqueueAll(t.Context(), strings.Fields("1 2 3 4 5")))
 			for _, want := range []string{"1", "2 3", "4 5"} {
 				got, err := q.DequeueN(t.Context(), len(strings.Fields(want)))
-				noError(t, err)
-				equal(t, name, strings.Join(got, " "), want)
+				testkit.NoError(t, err)
+				testkit.Equal(t, name, strings.Join(got, " "), want)
 			}
 			for _, fifo := range []bool{false, true} {
-				p, err := OpenPriorityQueue(db, "p", String(), Options{Staging: staging, FIFOTies: fifo})
-				noError(t, err)
+				p, err := conq.OpenPriorityQueue(db, "p", conq.String(), conq.Options{Staging: staging, FIFOTies: fifo})
+				testkit.NoError(t, err)
 				for _, v := range strings.Fields("a1 b2 c2 d3 e3 f3 g4") {
-					noError(t, p.Push(t.Context(), v, int64(v[1]-'0')))
+					testkit.NoError(t, p.Push(t.Context(), v, int64(v[1]-'0')))
 				}
 				var got []string
 				pop := func(v string, err error) {
-					noError(t, err)
+					testkit.NoError(t, err)
 					got = append(got, v)
 				}
 				pop(p.PopMax(t.Context()))
@@ -124,7 +126,7 @@ func TestStagingOrder(t *testing.T) {
 				pop(p.PopMaxWait(t.Context()))
 				pop(p.PopMinWait(t.Context()))
 				values, err := p.PopMaxN(t.Context(), 5)
-				noError(t, err)
+				testkit.NoError(t, err)
 				for _, v := range values {
 					got = append(got, v.Value)
 				}
@@ -132,7 +134,7 @@ func TestStagingOrder(t *testing.T) {
 				if fifo {
 					want = "g4 d3 a1 e3 b2 f3 c2"
 				}
-				equal(t, fmt.Sprint(name, " FIFO ties ", fifo), strings.Join(got, " "), want)
+				testkit.Equal(t, fmt.Sprint(name, " FIFO ties ", fifo), strings.Join(got, " "), want)
 			}
 		})
 	}
@@ -144,9 +146,9 @@ func held(t *testing.T, db kv.DB, take func(kv.DB) func() error) (done chan erro
 	t.Helper()
 	registered, collected := make(chan bool), make(chan bool)
 	n := 0
-	hanging := &hooked{DB: db}
+	hanging := &testkit.Hooked{DB: db}
 	f := take(hanging)
-	hanging.attempt = func(tx kv.Tx) kv.Tx {
+	hanging.Attempt = func(tx kv.Tx) kv.Tx {
 		if n++; n == 2 {
 			close(registered)
 			<-collected
@@ -166,34 +168,34 @@ func held(t *testing.T, db kv.DB, take func(kv.DB) func() error) (done chan erro
 func TestStagingUndecodable(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		db := memory.New(memory.Options{})
-		codec := Codec[string](picky{String()})
-		open := func(db kv.DB, staging Staging) *Queue[string] {
-			q, err := OpenQueue(db, "q", codec, Options{Staging: staging})
-			noError(t, err)
+		codec := conq.Codec[string](picky{conq.String()})
+		open := func(db kv.DB, staging conq.Staging) *conq.Queue[string] {
+			q, err := conq.OpenQueue(db, "q", codec, conq.Options{Staging: staging})
+			testkit.NoError(t, err)
 			return q
 		}
-		other := open(db, StagingAlways)
-		noError(t, other.EnqueueAll(t.Context(), []string{"unreadable", "good"}))
+		other := open(db, conq.StagingAlways)
+		testkit.NoError(t, other.EnqueueAll(t.Context(), []string{"unreadable", "good"}))
 		done, collect := held(t, db, func(db kv.DB) func() error {
-			q := open(db, StagingAlways)
+			q := open(db, conq.StagingAlways)
 			return func() error { return drop(q.DequeueN(t.Context(), 2)) }
 		})
 		_, err := other.Dequeue(t.Context()) // serves the one that hangs first
-		wantError(t, err, ErrEmpty)
-		waiter := open(db, StagingNever)
+		testkit.WantError(t, err, conq.ErrEmpty)
+		waiter := open(db, conq.StagingNever)
 		got := async(func() error { return drop(waiter.DequeueWait(t.Context())) })
 		collect()
-		wantError(t, <-done, ErrDecode)
-		wantError(t, <-got, ErrDecode)
+		testkit.WantError(t, <-done, conq.ErrDecode)
+		testkit.WantError(t, <-got, conq.ErrDecode)
 		n, err := other.Len(t.Context())
-		noError(t, err)
-		equal(t, "items left", n, 2)
-		noError(t, db.Close())
+		testkit.NoError(t, err)
+		testkit.Equal(t, "items left", n, 2)
+		testkit.NoError(t, db.Close())
 	})
 }
 
 // spoils fails, and leaves nothing of what it was given, as some ciphers do that decrypt in place.
-type spoils struct{ Codec[string] }
+type spoils struct{ conq.Codec[string] }
 
 func (spoils) Decode(b []byte) (string, error) {
 	clear(b)
@@ -204,17 +206,17 @@ func (spoils) Decode(b []byte) (string, error) {
 func TestSpoiledByDecode(t *testing.T) {
 	for mode, staging := range stagings {
 		t.Run(mode, func(t *testing.T) {
-			db := newMemory(t, kv.Limits{})
-			q, err := OpenQueue(db, "q", String())
-			noError(t, err)
-			wrong, err := OpenQueue[string](db, "q", spoils{String()}, Options{Staging: staging})
-			noError(t, err)
-			noError(t, q.Enqueue(t.Context(), "a secret"))
-			wantError(t, drop(wrong.Dequeue(t.Context())), ErrDecode)
-			wantError(t, drop(wrong.DequeueWait(t.Context())), ErrDecode)
+			db := testkit.NewMemory(t, kv.Limits{})
+			q, err := conq.OpenQueue(db, "q", conq.String())
+			testkit.NoError(t, err)
+			wrong, err := conq.OpenQueue[string](db, "q", spoils{conq.String()}, conq.Options{Staging: staging})
+			testkit.NoError(t, err)
+			testkit.NoError(t, q.Enqueue(t.Context(), "a secret"))
+			testkit.WantError(t, drop(wrong.Dequeue(t.Context())), conq.ErrDecode)
+			testkit.WantError(t, drop(wrong.DequeueWait(t.Context())), conq.ErrDecode)
 			got, err := q.Dequeue(t.Context())
-			noError(t, err)
-			equal(t, "item", got, "a secret")
+			testkit.NoError(t, err)
+			testkit.Equal(t, "item", got, "a secret")
 		})
 	}
 }
@@ -224,13 +226,13 @@ func TestSpoiledByDecode(t *testing.T) {
 func TestStagingClear(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		db := memory.New(memory.Options{Limits: small})
-		open := func(db kv.DB) *Queue[string] {
-			q, err := OpenQueue(db, "q", String(), Options{Staging: StagingAlways})
-			noError(t, err)
+		open := func(db kv.DB) *conq.Queue[string] {
+			q, err := conq.OpenQueue(db, "q", conq.String(), conq.Options{Staging: conq.StagingAlways})
+			testkit.NoError(t, err)
 			return q
 		}
 		other := open(db)
-		noError(t, other.Enqueue(t.Context(), strings.Repeat("over several keys ", 20)))
+		testkit.NoError(t, other.Enqueue(t.Context(), strings.Repeat("over several keys ", 20)))
 		done, collect := held(t, db, func(db kv.DB) func() error {
 			q := open(db)
 			return func() error {
@@ -239,12 +241,12 @@ func TestStagingClear(t *testing.T) {
 			}
 		})
 		_, err := other.Dequeue(t.Context())
-		wantError(t, err, ErrEmpty)
-		noError(t, other.Clear(t.Context()))
+		testkit.WantError(t, err, conq.ErrEmpty)
+		testkit.NoError(t, other.Clear(t.Context()))
 		collect()
-		wantError(t, <-done, ErrEmpty)
-		equal(t, "keys left", len(left(t, db)), 0)
-		noError(t, db.Close())
+		testkit.WantError(t, <-done, conq.ErrEmpty)
+		testkit.Equal(t, "keys left", len(left(t, db)), 0)
+		testkit.NoError(t, db.Close())
 	})
 }
 
@@ -253,14 +255,14 @@ func TestStagingMixedTies(t *testing.T) {
 	for _, fifo := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
 			db := memory.New(memory.Options{})
-			open := func(db kv.DB, fifo bool) *PriorityQueue[string] {
-				p, err := OpenPriorityQueue(db, "p", String(), Options{Staging: StagingAlways, FIFOTies: fifo})
-				noError(t, err)
+			open := func(db kv.DB, fifo bool) *conq.PriorityQueue[string] {
+				p, err := conq.OpenPriorityQueue(db, "p", conq.String(), conq.Options{Staging: conq.StagingAlways, FIFOTies: fifo})
+				testkit.NoError(t, err)
 				return p
 			}
 			other := open(db, !fifo)
 			for _, v := range strings.Fields("a b c") {
-				noError(t, other.Push(t.Context(), v, 1))
+				testkit.NoError(t, other.Push(t.Context(), v, 1))
 			}
 			var got string
 			done, collect := held(t, db, func(db kv.DB) func() error {
@@ -271,12 +273,12 @@ func TestStagingMixedTies(t *testing.T) {
 				}
 			})
 			v, err := other.PopMax(t.Context())
-			noError(t, err)
+			testkit.NoError(t, err)
 			collect()
-			noError(t, <-done)
+			testkit.NoError(t, <-done)
 			want := map[bool]string{true: "a c", false: "c a"}[fifo]
-			equal(t, "popped", got+" "+v, want)
-			noError(t, db.Close())
+			testkit.Equal(t, "popped", got+" "+v, want)
+			testkit.NoError(t, db.Close())
 		})
 	}
 }
@@ -285,39 +287,39 @@ func TestStagingMixedTies(t *testing.T) {
 // when they do not any more.
 func TestStagingAuto(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c := newCluster(t, 1, faulty.Options{Delay: 1})
-		defer c.close()
+		c := testkit.NewCluster(t, 1, faulty.Options{Delay: 1})
+		defer c.Close()
 		var seen events
 		const handles, each = 8, 40
 		var all []endVerbs
 		for range handles {
-			all = append(all, openFront(t, c.process(), Options{Observe: seen.observe}))
+			all = append(all, openFront(t, c.Process(), conq.Options{Observe: seen.observe}))
 		}
 		for i := range handles * each {
-			noError(t, all[0].add(t.Context(), fmt.Sprint(i)))
+			testkit.NoError(t, all[0].add(t.Context(), fmt.Sprint(i)))
 		}
-		together(handles, func(h int) {
+		testkit.Together(handles, func(h int) {
 			for range each {
 				_, err := all[h].take(t.Context(), 1)
-				report(t, err)
+				testkit.Check(t, err)
 			}
 		})
-		requested, fulfilled := seen.sum(Requested), seen.sum(Fulfilled)
+		requested, fulfilled := seen.sum(conq.Requested), seen.sum(conq.Fulfilled)
 		if requested.Calls < each || fulfilled.Calls < each || fulfilled.Items < each {
 			t.Errorf("%d staged requests, %d served: it should have begun", requested.Calls, fulfilled.Calls)
 		}
-		equal(t, "expired", seen.sum(Expired).Items, 0)
+		testkit.Equal(t, "expired", seen.sum(conq.Expired).Items, 0)
 		pass(200 * time.Millisecond)
-		seen.take(Added)
+		seen.take(conq.Added)
 		for i := range each {
-			noError(t, all[1].add(t.Context(), fmt.Sprint(i)))
+			testkit.NoError(t, all[1].add(t.Context(), fmt.Sprint(i)))
 			_, err := all[1].take(t.Context(), 1)
-			noError(t, err)
+			testkit.NoError(t, err)
 		}
-		equal(t, "staged requests of a lone process", seen.sum(Requested).Calls, 0)
-		of := seen.sum(Taken)
-		equal(t, "items", of.Items, each)
-		equal(t, "attempts", of.Attempts, each)
+		testkit.Equal(t, "staged requests of a lone process", seen.sum(conq.Requested).Calls, 0)
+		of := seen.sum(conq.Taken)
+		testkit.Equal(t, "items", of.Items, each)
+		testkit.Equal(t, "attempts", of.Attempts, each)
 	})
 }
 
@@ -325,22 +327,22 @@ func TestStagingAuto(t *testing.T) {
 func TestStagingAutoConflicts(t *testing.T) {
 	for name, open := range engines(t) {
 		t.Run(name, func(t *testing.T) {
-			db, attempts := counted(open(kv.Limits{}))
+			db, attempts := testkit.Counted(open(kv.Limits{}))
 			calls := &callCounter{DB: db}
-			v := openFront(t, calls, Options{})
+			v := openFront(t, calls, conq.Options{})
 			const consumers, producers, each = 64, 8, 400
 			var group sync.WaitGroup
 			for range producers {
 				group.Go(func() {
 					for range each {
-						report(t, v.add(t.Context(), "x"))
+						testkit.Check(t, v.add(t.Context(), "x"))
 					}
 				})
 			}
-			together(consumers, func(int) {
+			testkit.Together(consumers, func(int) {
 				for range producers * each / consumers {
 					_, err := v.wait(t.Context(), 1)
-					report(t, err)
+					testkit.Check(t, err)
 				}
 			})
 			group.Wait()
@@ -371,41 +373,41 @@ func TestStagingLargeValues(t *testing.T) {
 	const consumers, items, size = 64, 1000, 90_000
 	for _, combining := range []bool{false, true} {
 		t.Run(fmt.Sprint("combining ", combining), func(t *testing.T) {
-			db := newMemory(t, kv.Limits{Transaction: 10_000_000, Value: 100_000})
-			o := Options{Staging: StagingAlways, NoCombining: !combining}
-			q, err := OpenQueue(db, "q", Bytes(), o)
-			noError(t, err)
+			db := testkit.NewMemory(t, kv.Limits{Transaction: 10_000_000, Value: 100_000})
+			o := conq.Options{Staging: conq.StagingAlways, NoCombining: !combining}
+			q, err := conq.OpenQueue(db, "q", conq.Bytes(), o)
+			testkit.NoError(t, err)
 			for i := range items {
 				value := make([]byte, size)
 				copy(value, fmt.Sprint(i))
-				noError(t, q.Enqueue(t.Context(), value))
+				testkit.NoError(t, q.Enqueue(t.Context(), value))
 			}
 			var seen sync.Map
 			var n atomic.Int64
-			together(consumers, func(int) {
-				q, err := OpenQueue(db, "q", Bytes(), o)
-				report(t, err)
+			testkit.Together(consumers, func(int) {
+				q, err := conq.OpenQueue(db, "q", conq.Bytes(), o)
+				testkit.Check(t, err)
 				for {
 					value, err := q.Dequeue(t.Context())
-					if errors.Is(err, ErrEmpty) {
+					if errors.Is(err, conq.ErrEmpty) {
 						return
 					}
-					report(t, err)
+					testkit.Check(t, err)
 					if _, twice := seen.LoadOrStore(string(value[:8]), true); twice || len(value) != size {
 						t.Errorf("item %.8q of %d bytes came out twice, or has another size", value, len(value))
 					}
 					n.Add(1)
 				}
 			})
-			equal(t, "delivered", n.Load(), items)
-			equal(t, "keys left", len(left(t, db)), 0)
+			testkit.Equal(t, "delivered", n.Load(), items)
+			testkit.Equal(t, "keys left", len(left(t, db)), 0)
 		})
 	}
 }
 
 // What is not a choice is refused.
 func TestStagingInvalid(t *testing.T) {
-	_, err := OpenQueue(newMemory(t, kv.Limits{}), "q", String(), Options{Staging: 3})
+	_, err := conq.OpenQueue(testkit.NewMemory(t, kv.Limits{}), "q", conq.String(), conq.Options{Staging: 3})
 	if err == nil || !strings.Contains(err.Error(), "Options.Staging is 3") {
 		t.Errorf("Staging 3: %v", err)
 	}
@@ -414,21 +416,21 @@ func TestStagingInvalid(t *testing.T) {
 // A codec that panics leaves no request behind, nor what that was served: the next caller gets the
 // item, and those behind it stay behind.
 func TestPanicWhileStaged(t *testing.T) {
-	db := newMemory(t, kv.Limits{})
-	q, err := OpenQueue[string](db, "q", &panicsOnce{Codec: String()}, Options{Staging: StagingAlways})
-	noError(t, err)
-	noError(t, q.EnqueueAll(t.Context(), []string{"first", "second"}))
+	db := testkit.NewMemory(t, kv.Limits{})
+	q, err := conq.OpenQueue[string](db, "q", &panicsOnce{Codec: conq.String()}, conq.Options{Staging: conq.StagingAlways})
+	testkit.NoError(t, err)
+	testkit.NoError(t, q.EnqueueAll(t.Context(), []string{"first", "second"}))
 	func() {
-		defer func() { equal(t, "panic", recover(), any("in Decode")) }()
+		defer func() { testkit.Equal(t, "panic", recover(), any("in Decode")) }()
 		_, err := q.Dequeue(t.Context())
 		t.Errorf("no panic, but %v", err)
 	}()
-	report, err := Check(t.Context(), db)
-	noError(t, err)
-	equal(t, "requests, results and staged items", report.Requests+report.Results+report.StagedItems, 0)
+	report, err := conq.Check(t.Context(), db)
+	testkit.NoError(t, err)
+	testkit.Equal(t, "requests, results and staged items", report.Requests+report.Results+report.StagedItems, 0)
 	for _, want := range []string{"first", "second"} {
 		got, err := q.Dequeue(t.Context())
-		noError(t, err)
-		equal(t, "item", got, want)
+		testkit.NoError(t, err)
+		testkit.Equal(t, "item", got, want)
 	}
 }

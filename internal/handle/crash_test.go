@@ -1,4 +1,4 @@
-package conq
+package handle_test
 
 import (
 	"context"
@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/conq-go/conq"
+	"github.com/conq-go/conq/internal/testkit"
 	"github.com/conq-go/conq/kv"
 	"github.com/conq-go/conq/kv/embedded"
 	"github.com/conq-go/conq/kv/faulty"
@@ -22,15 +24,15 @@ func TestCloseWhileWaiting(t *testing.T) {
 	var stormy atomic.Bool
 	open := map[string]func(t *testing.T) kv.DB{
 		"memory": func(*testing.T) kv.DB { return memory.New(memory.Options{}) },
-		"shared": func(t *testing.T) kv.DB { return newCluster(t, 1, faulty.Options{}).process() },
+		"shared": func(t *testing.T) kv.DB { return testkit.NewCluster(t, 1, faulty.Options{}).Process() },
 		"unknown": func(t *testing.T) kv.DB {
 			var n atomic.Int64
-			return newCluster(t, 1, faulty.Options{Choose: func() faulty.Fate {
+			return testkit.NewCluster(t, 1, faulty.Options{Choose: func() faulty.Fate {
 				if !stormy.Load() {
 					return faulty.Fate{}
 				}
 				return faulty.Fate{Outcome: []faulty.Outcome{faulty.Committed, faulty.Dropped, faulty.Applied}[n.Add(1)%3]}
-			}}).process()
+			}}).Process()
 		},
 		"embedded": func(t *testing.T) kv.DB { return openCrashable(t, vfs.NewMem()) },
 	}
@@ -42,20 +44,20 @@ func TestCloseWhileWaiting(t *testing.T) {
 					var waiters []*taken
 					for _, end := range allEnds {
 						stormy.Store(false)
-						v := end.open(t, db, Options{Staging: staging})
+						v := end.open(t, db, conq.Options{Staging: staging})
 						stormy.Store(true)
 						for n := range 20 {
 							waiters = append(waiters, startWaiter(t.Context(), v, 1+n))
 						}
 					}
 					for i, w := range waiters {
-						equal(t, fmt.Sprintf("waiter %d has returned", i), w.done.Load(), false)
+						testkit.Equal(t, fmt.Sprintf("waiter %d has returned", i), w.done.Load(), false)
 					}
-					noError(t, db.Close())
+					testkit.NoError(t, db.Close())
 					pass(time.Second) // some may pause after an unknown outcome
 					for i, w := range waiters {
-						equal(t, fmt.Sprintf("waiter %d has returned", i), w.done.Load(), true)
-						wantError(t, w.err, kv.ErrClosed)
+						testkit.Equal(t, fmt.Sprintf("waiter %d has returned", i), w.done.Load(), true)
+						testkit.WantError(t, w.err, kv.ErrClosed)
 					}
 				})
 			})
@@ -66,7 +68,7 @@ func TestCloseWhileWaiting(t *testing.T) {
 func openCrashable(t testing.TB, fs vfs.FS) kv.DB {
 	t.Helper()
 	db, err := embedded.Open("db", embedded.Options{FS: fs, MemTable: 1 << 20, Cache: 1 << 20})
-	noError(t, err)
+	testkit.NoError(t, err)
 	return db
 }
 
@@ -83,16 +85,16 @@ func TestCloseLosesNothing(t *testing.T) {
 	}
 }
 
-func closeLosesNothing(t *testing.T, staging Staging, round int) {
+func closeLosesNothing(t *testing.T, staging conq.Staging, round int) {
 	fs := vfs.NewMem()
 	db := openCrashable(t, fs)
 	const workers, before = 12, 50
 	var n atomic.Int64
 	var put, got sync.Map
 	enough := make(chan struct{})
-	q, err := OpenQueue(db, "q", String(), Options{Staging: staging})
-	noError(t, err)
-	add := func(q *Queue[string]) error {
+	q, err := conq.OpenQueue(db, "q", conq.String(), conq.Options{Staging: staging})
+	testkit.NoError(t, err)
+	add := func(q *conq.Queue[string]) error {
 		i := n.Add(1)
 		if i == int64(before+40*(round+1)) {
 			close(enough)
@@ -105,7 +107,7 @@ func closeLosesNothing(t *testing.T, staging Staging, round int) {
 		return err
 	}
 	for range before - 1 {
-		noError(t, add(q))
+		testkit.NoError(t, add(q))
 	}
 	note := func(values []string) {
 		for _, v := range values {
@@ -116,11 +118,11 @@ func closeLosesNothing(t *testing.T, staging Staging, round int) {
 	}
 	var group sync.WaitGroup
 	for w := range workers {
-		q, err := OpenQueue(db, "q", String(), Options{Staging: staging, NoCombining: w%4 == 0})
-		noError(t, err)
+		q, err := conq.OpenQueue(db, "q", conq.String(), conq.Options{Staging: staging, NoCombining: w%4 == 0})
+		testkit.NoError(t, err)
 		group.Go(func() {
 			var err error
-			for i := 0; err == nil || errors.Is(err, ErrEmpty); i++ {
+			for i := 0; err == nil || errors.Is(err, conq.ErrEmpty); i++ {
 				var values []string
 				switch {
 				case w < 3: // never waits, so that all can't
@@ -138,24 +140,24 @@ func closeLosesNothing(t *testing.T, staging Staging, round int) {
 		})
 	}
 	<-enough
-	noError(t, db.Close())
+	testkit.NoError(t, db.Close())
 	group.Wait()
 	db = openCrashable(t, fs)
 	pass(time.Minute) // any lease
-	q, err = OpenQueue(db, "q", String(), Options{Staging: StagingAlways})
-	noError(t, err)
+	q, err = conq.OpenQueue(db, "q", conq.String(), conq.Options{Staging: conq.StagingAlways})
+	testkit.NoError(t, err)
 	for err == nil {
 		var values []string
 		values, err = q.DequeueN(context.Background(), 100)
 		note(values)
 	}
-	wantError(t, err, ErrEmpty)
+	testkit.WantError(t, err, conq.ErrEmpty)
 	put.Range(func(v, _ any) bool {
 		if _, ok := got.Load(v); !ok {
 			t.Errorf("%s was acknowledged, and is lost", v)
 		}
 		return true
 	})
-	equal(t, "keys left", len(left(t, db)), 0)
-	noError(t, db.Close())
+	testkit.Equal(t, "keys left", len(left(t, db)), 0)
+	testkit.NoError(t, db.Close())
 }

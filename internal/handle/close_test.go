@@ -1,4 +1,4 @@
-package conq
+package handle_test
 
 import (
 	"context"
@@ -18,7 +18,9 @@ import (
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
+	"github.com/conq-go/conq"
 	"github.com/conq-go/conq/internal/layout"
+	"github.com/conq-go/conq/internal/testkit"
 	"github.com/conq-go/conq/kv"
 	"github.com/conq-go/conq/kv/embedded"
 	"github.com/conq-go/conq/kv/faulty"
@@ -26,9 +28,9 @@ import (
 )
 
 // outcomeKeys counts the outcome keys in a store.
-func outcomeKeys(t tb, db kv.DB) (n int) {
+func outcomeKeys(t testkit.TB, db kv.DB) (n int) {
 	t.Helper()
-	for _, pair := range stored(t, db) {
+	for _, pair := range testkit.Stored(t, db) {
 		if strings.HasPrefix(string(pair.Key), string(layout.System("outcome"))) {
 			n++
 		}
@@ -51,8 +53,8 @@ func TestHandleClose(t *testing.T) {
 					synctest.Test(t, func(t *testing.T) {
 						store := memory.New(memory.Options{})
 						db := faulty.New(store, 1, faulty.Options{Limits: limits})
-						handleClose(t, db, func(o Options) endVerbs { return end.open(t, db, o) }, staging)
-						noError(t, db.Close())
+						handleClose(t, db, func(o conq.Options) endVerbs { return end.open(t, db, o) }, staging)
+						testkit.NoError(t, db.Close())
 					})
 				})
 			}
@@ -60,42 +62,42 @@ func TestHandleClose(t *testing.T) {
 	}
 }
 
-func handleClose(t *testing.T, db kv.DB, open func(Options) endVerbs, staging Staging) {
-	v, other := open(Options{Staging: staging}), open(Options{})
-	noError(t, v.add(t.Context(), "1"))
+func handleClose(t *testing.T, db kv.DB, open func(conq.Options) endVerbs, staging conq.Staging) {
+	v, other := open(conq.Options{Staging: staging}), open(conq.Options{})
+	testkit.NoError(t, v.add(t.Context(), "1"))
 	got, err := v.take(t.Context(), 2)
-	noError(t, err)
-	equalSlices(t, "got", got, []string{"1"})
+	testkit.NoError(t, err)
+	testkit.EqualSlices(t, "got", got, []string{"1"})
 	var waiters []*taken
 	for n := range 20 {
 		waiters = append(waiters, startWaiter(t.Context(), v, 1+n))
 	}
 	began := time.Now()
-	together(3, func(int) { report(t, v.close()) })
-	noError(t, v.close())
-	equal(t, "time that it took", time.Since(began), 0)
+	testkit.Together(3, func(int) { testkit.Check(t, v.close()) })
+	testkit.NoError(t, v.close())
+	testkit.Equal(t, "time that it took", time.Since(began), 0)
 	synctest.Wait()
 	for _, w := range waiters {
-		equal(t, "has returned", w.done.Load(), true)
-		wantError(t, w.err, ErrClosed, v.laid.Name)
-		wantError(t, w.err, kv.ErrClosed)
+		testkit.Equal(t, "has returned", w.done.Load(), true)
+		testkit.WantError(t, w.err, conq.ErrClosed, v.laid.Name)
+		testkit.WantError(t, w.err, kv.ErrClosed)
 	}
-	wantError(t, v.add(t.Context(), "2"), ErrClosed, v.laid.Name)
+	testkit.WantError(t, v.add(t.Context(), "2"), conq.ErrClosed, v.laid.Name)
 	for _, call := range []func() error{
 		func() error { return drop(v.take(t.Context(), 1)) },
 		func() error { return drop(v.wait(t.Context(), 1)) },
 		func() error { return drop(v.len(t.Context())) },
 		func() error { return db.Transact(t.Context(), func(tx kv.Tx) error { return v.in(tx, "3") }) },
 	} {
-		wantError(t, call(), ErrClosed, v.laid.Name)
+		testkit.WantError(t, call(), conq.ErrClosed, v.laid.Name)
 	}
-	noError(t, other.add(t.Context(), "4"))
+	testkit.NoError(t, other.add(t.Context(), "4"))
 	got, err = other.wait(t.Context(), 2)
-	noError(t, err)
-	equalSlices(t, "another handle gets", got, []string{"4"})
-	noError(t, other.close())
-	equal(t, "outcome keys", outcomeKeys(t, db), 0)
-	equal(t, "other keys left", len(left(t, db)), 0)
+	testkit.NoError(t, err)
+	testkit.EqualSlices(t, "another handle gets", got, []string{"4"})
+	testkit.NoError(t, other.close())
+	testkit.Equal(t, "outcome keys", outcomeKeys(t, db), 0)
+	testkit.Equal(t, "other keys left", len(left(t, db)), 0)
 }
 
 // Close while callers of all kinds are at it, through faults, loses and doubles
@@ -110,24 +112,24 @@ func TestHandleCloseStorm(t *testing.T) {
 	}
 }
 
-func handleCloseStorm(t *testing.T, staging Staging, seed uint64) {
-	c := newCluster(t, 1000*seed, faulty.Options{Conflict: 0.1, Dropped: 0.1, Applied: 0.1, Late: 0.1, Delay: 0.5})
-	defer c.close()
+func handleCloseStorm(t *testing.T, staging conq.Staging, seed uint64) {
+	c := testkit.NewCluster(t, 1000*seed, faulty.Options{Conflict: 0.1, Dropped: 0.1, Applied: 0.1, Late: 0.1, Delay: 0.5})
+	defer c.Close()
 	const handles, callers = 3, 6
 	var put, got sync.Map
 	var group sync.WaitGroup
 	var all []endVerbs
 	for h := range handles {
-		db := c.process()
+		db := c.Process()
 		v := opened(t, func() (endVerbs, error) {
-			q, err := OpenQueue(db, "q", String(), Options{Staging: staging, NoCombining: h == 0})
+			q, err := conq.OpenQueue(db, "q", conq.String(), conq.Options{Staging: staging, NoCombining: h == 0})
 			return endVerbs{add: q.Enqueue, take: q.DequeueN, wait: q.DequeueWaitN, close: q.Close}, err
 		})
 		all = append(all, v)
 		for w := range callers {
 			group.Go(func() {
 				var err error
-				for i := 0; err == nil || errors.Is(err, ErrEmpty); i++ {
+				for i := 0; err == nil || errors.Is(err, conq.ErrEmpty); i++ {
 					var values []string
 					switch name := fmt.Sprint(h, " ", w, " ", i); w % 3 {
 					case 0:
@@ -145,24 +147,24 @@ func handleCloseStorm(t *testing.T, staging Staging, seed uint64) {
 						}
 					}
 				}
-				if !errors.Is(err, ErrClosed) {
+				if !errors.Is(err, conq.ErrClosed) {
 					t.Errorf("a call returned %v", err)
 				}
 			})
 		}
 	}
 	pass(time.Duration(5+seed) * time.Millisecond)
-	together(handles, func(h int) { report(t, all[h].close()) })
+	testkit.Together(handles, func(h int) { testkit.Check(t, all[h].close()) })
 	group.Wait()
-	for _, db := range c.nodes {
+	for _, db := range c.Nodes() {
 		db.Flush()
 	}
-	equal(t, "outcome keys", outcomeKeys(t, c.inner), 0)
-	calm, err := OpenQueue(c.inner, "q", String())
-	noError(t, err)
+	testkit.Equal(t, "outcome keys", outcomeKeys(t, c.Inner), 0)
+	calm, err := conq.OpenQueue(c.Inner, "q", conq.String())
+	testkit.NoError(t, err)
 	rest, err := calm.DequeueN(t.Context(), 10_000)
-	if !errors.Is(err, ErrEmpty) {
-		noError(t, err)
+	if !errors.Is(err, conq.ErrEmpty) {
+		testkit.NoError(t, err)
 	}
 	for _, v := range rest {
 		if _, twice := got.LoadOrStore(v, true); twice {
@@ -175,7 +177,7 @@ func handleCloseStorm(t *testing.T, staging Staging, seed uint64) {
 		}
 		return true
 	})
-	equal(t, "keys left", len(left(t, c.inner)), 0)
+	testkit.Equal(t, "keys left", len(left(t, c.Inner)), 0)
 }
 
 // Close gives up in the end if the store does not answer, and goes on when it is
@@ -184,20 +186,20 @@ func TestHandleCloseTimeout(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		db := faulty.New(memory.New(memory.Options{}), 1, faulty.Options{Limits: kv.Limits{UnknownCommits: true}})
 		hold := make(chan struct{})
-		hanging := &hooked{DB: db}
-		q, err := OpenQueue(hanging, "q", String())
-		noError(t, err)
-		hanging.attempt = func(tx kv.Tx) kv.Tx { <-hold; return tx }
+		hanging := &testkit.Hooked{DB: db}
+		q, err := conq.OpenQueue(hanging, "q", conq.String())
+		testkit.NoError(t, err)
+		hanging.Attempt = func(tx kv.Tx) kv.Tx { <-hold; return tx }
 		call := async(func() error { return q.Enqueue(t.Context(), "1") })
 		began := time.Now()
 		err = q.Close()
-		wantError(t, err, context.DeadlineExceeded, "30s", `"q"`)
-		equal(t, "time that it took", time.Since(began), 30*time.Second)
+		testkit.WantError(t, err, context.DeadlineExceeded, "30s", `"q"`)
+		testkit.Equal(t, "time that it took", time.Since(began), 30*time.Second)
 		close(hold)
-		noError(t, <-call)
-		noError(t, q.Close())
-		equal(t, "outcome keys", outcomeKeys(t, db), 0)
-		noError(t, db.Close())
+		testkit.NoError(t, <-call)
+		testkit.NoError(t, q.Close())
+		testkit.Equal(t, "outcome keys", outcomeKeys(t, db), 0)
+		testkit.NoError(t, db.Close())
 	})
 }
 
@@ -209,39 +211,39 @@ func TestOpenForgetsOutcomes(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			var stormy atomic.Bool
 			var n atomic.Uint64
-			c := newCluster(t, seed, faulty.Options{Choose: func() faulty.Fate {
+			c := testkit.NewCluster(t, seed, faulty.Options{Choose: func() faulty.Fate {
 				i := n.Add(1)
 				if !stormy.Load() || i > 40 {
 					return faulty.Fate{}
 				}
 				return faulty.Fate{Outcome: faulty.Outcome((i*(seed+3) + seed) % 5), After: int(seed % 6)}
 			}})
-			defer c.close()
-			var all []*Queue[string]
+			defer c.Close()
+			var all []*conq.Queue[string]
 			for range 5 {
-				q, err := OpenQueue(c.process(), "q", String())
-				noError(t, err)
+				q, err := conq.OpenQueue(c.Process(), "q", conq.String())
+				testkit.NoError(t, err)
 				all = append(all, q)
-				noError(t, q.Enqueue(t.Context(), "1"))
+				testkit.NoError(t, q.Enqueue(t.Context(), "1"))
 			}
 			pass(kv.OutcomeAge - time.Hour)
-			noError(t, all[0].Enqueue(t.Context(), "2"))
-			equal(t, "outcome keys", outcomeKeys(t, c.inner), 5)
+			testkit.NoError(t, all[0].Enqueue(t.Context(), "2"))
+			testkit.Equal(t, "outcome keys", outcomeKeys(t, c.Inner), 5)
 			pass(2 * time.Hour)
-			q, err := OpenQueue(c.process(), "q", String())
-			noError(t, err)
-			equal(t, "outcome keys of those that were used lately", outcomeKeys(t, c.inner), 1)
-			noError(t, q.Clear(t.Context()))
+			q, err := conq.OpenQueue(c.Process(), "q", conq.String())
+			testkit.NoError(t, err)
+			testkit.Equal(t, "outcome keys of those that were used lately", outcomeKeys(t, c.Inner), 1)
+			testkit.NoError(t, q.Clear(t.Context()))
 			n.Store(0)
 			stormy.Store(true)
-			together(len(all), func(i int) { report(t, all[i].Enqueue(t.Context(), fmt.Sprint(i))) })
+			testkit.Together(len(all), func(i int) { testkit.Check(t, all[i].Enqueue(t.Context(), fmt.Sprint(i))) })
 			stormy.Store(false)
-			for _, db := range c.nodes {
+			for _, db := range c.Nodes() {
 				db.Flush()
 			}
 			values, err := q.DequeueN(t.Context(), 100)
-			noError(t, err)
-			equal(t, "items", len(values), len(all))
+			testkit.NoError(t, err)
+			testkit.Equal(t, "items", len(values), len(all))
 		})
 	}
 }
@@ -251,24 +253,24 @@ func TestOpenForgetsOutcomes(t *testing.T) {
 func TestNoCombiningParallel(t *testing.T) {
 	for _, end := range allEnds {
 		synctest.Test(t, func(t *testing.T) {
-			c := newCluster(t, 1, faulty.Options{Limits: kv.Limits{UnknownCommits: true}, CommitLatency: 10 * time.Millisecond})
-			defer c.close()
-			v := end.open(t, c.process(), Options{NoCombining: true})
+			c := testkit.NewCluster(t, 1, faulty.Options{Limits: kv.Limits{UnknownCommits: true}, CommitLatency: 10 * time.Millisecond})
+			defer c.Close()
+			v := end.open(t, c.Process(), conq.Options{NoCombining: true})
 			began := time.Now()
-			together(40, func(i int) { report(t, v.add(t.Context(), fmt.Sprint(i))) })
-			equal(t, "time of 40 calls", time.Since(began), 10*time.Millisecond)
-			if n := outcomeKeys(t, c.inner); n != 40 {
+			testkit.Together(40, func(i int) { testkit.Check(t, v.add(t.Context(), fmt.Sprint(i))) })
+			testkit.Equal(t, "time of 40 calls", time.Since(began), 10*time.Millisecond)
+			if n := outcomeKeys(t, c.Inner); n != 40 {
 				t.Errorf("%d outcome keys", n)
 			}
-			noError(t, v.close())
-			equal(t, "outcome keys after Close", outcomeKeys(t, c.inner), 0)
+			testkit.NoError(t, v.close())
+			testkit.Equal(t, "outcome keys after Close", outcomeKeys(t, c.Inner), 0)
 		})
 	}
 }
 
 // hanging is a codec that waits before it decodes.
 type hanging struct {
-	Codec[string]
+	conq.Codec[string]
 	goOn <-chan struct{}
 }
 
@@ -282,50 +284,50 @@ func (h hanging) Decode(b []byte) (string, error) {
 func TestCloseGivesUp(t *testing.T) {
 	for _, priority := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
-			db := newMemory(t, kv.Limits{})
+			db := testkit.NewMemory(t, kv.Limits{})
 			goOn := make(chan struct{})
-			codec := hanging{String(), goOn}
+			codec := hanging{conq.String(), goOn}
 			var waiting []int
-			o := Options{Observe: func(e Event) {
-				if e.Kind == Waiting {
+			o := conq.Options{Observe: func(e conq.Event) {
+				if e.Kind == conq.Waiting {
 					waiting = append(waiting, e.Items)
 				}
 			}}
 			var wait func(context.Context) (string, error)
 			var end func() error
 			if priority {
-				p, err := OpenPriorityQueue(db, "q", codec, o)
-				noError(t, err)
+				p, err := conq.OpenPriorityQueue(db, "q", codec, o)
+				testkit.NoError(t, err)
 				wait, end = p.PopMinWait, p.Close
 			} else {
-				q, err := OpenQueue(db, "q", codec, o)
-				noError(t, err)
+				q, err := conq.OpenQueue(db, "q", codec, o)
+				testkit.NoError(t, err)
 				wait, end = q.DequeueWait, q.Close
 			}
 			got := make(chan string, 1)
 			go func() {
 				v, err := wait(t.Context())
-				report(t, err)
+				testkit.Check(t, err)
 				got <- v
 			}()
 			synctest.Wait()
 			if priority {
-				other, err := OpenPriorityQueue(db, "q", String())
-				noError(t, err)
-				noError(t, db.Transact(t.Context(), func(tx kv.Tx) error { return other.In(tx).Push("a", 1) }))
+				other, err := conq.OpenPriorityQueue(db, "q", conq.String())
+				testkit.NoError(t, err)
+				testkit.NoError(t, db.Transact(t.Context(), func(tx kv.Tx) error { return other.In(tx).Push("a", 1) }))
 			} else {
-				other, err := OpenQueue(db, "q", String())
-				noError(t, err)
-				noError(t, db.Transact(t.Context(), func(tx kv.Tx) error { return other.In(tx).Enqueue("a") }))
+				other, err := conq.OpenQueue(db, "q", conq.String())
+				testkit.NoError(t, err)
+				testkit.NoError(t, db.Transact(t.Context(), func(tx kv.Tx) error { return other.In(tx).Enqueue("a") }))
 			}
 			synctest.Wait()
 			if err := end(); err == nil || !strings.Contains(err.Error(), `queue "q": closing: closing took longer than 30s`) {
 				t.Errorf("error %v", err)
 			}
 			close(goOn)
-			equal(t, "item", <-got, "a")
-			noError(t, end())
-			equalSlices(t, "told who waits", slices.Compact(waiting), []int{1, 0})
+			testkit.Equal(t, "item", <-got, "a")
+			testkit.NoError(t, end())
+			testkit.EqualSlices(t, "told who waits", slices.Compact(waiting), []int{1, 0})
 		})
 	}
 }
@@ -333,22 +335,24 @@ func TestCloseGivesUp(t *testing.T) {
 // A queue that was never opened can't be closed.
 func TestCloseUnopened(t *testing.T) {
 	const unopened = "conq: queue was not opened: use OpenQueue or OpenPriorityQueue"
-	equal(t, "error", new(Queue[string]).Close().Error(), unopened)
-	equal(t, "error", new(PriorityQueue[string]).Close().Error(), unopened)
+	testkit.Equal(t, "error", new(conq.Queue[string]).Close().Error(), unopened)
+	testkit.Equal(t, "error", new(conq.PriorityQueue[string]).Close().Error(), unopened)
 }
 
 // A loop over the items ends with an error, also if it was asked for before.
 func TestCloseThenLoop(t *testing.T) {
-	f := newFixture(t, newMemory(t, kv.Limits{}), nil)
-	noError(t, f.q.Enqueue(f.ctx, "v"))
-	noError(t, f.db.Transact(f.ctx, func(tx kv.Tx) error {
+	f := newFixture(t, testkit.NewMemory(t, kv.Limits{}), nil)
+	testkit.NoError(t, f.q.Enqueue(f.ctx, "v"))
+	testkit.NoError(t, f.db.Transact(f.ctx, func(tx kv.Tx) error {
 		before, in := f.q.All(f.ctx), f.q.In(tx).All()
-		noError(t, f.q.Close())
+		testkit.NoError(t, f.q.Close())
 		for what, all := range map[string]iter.Seq2[string, error]{
 			"before": before, "after": f.q.All(f.ctx), "in, before": in, "in, after": f.q.In(tx).All(),
 		} {
-			_, err := valuesIn(all)
-			if !errors.Is(err, ErrClosed) {
+			var err error
+			for _, err = range all {
+			}
+			if !errors.Is(err, conq.ErrClosed) {
 				t.Errorf("%s: error %v, want ErrClosed", what, err)
 			}
 		}
@@ -358,13 +362,13 @@ func TestCloseThenLoop(t *testing.T) {
 
 // A call that has nothing to add fails like others.
 func TestAddNothing(t *testing.T) {
-	f := newFixture(t, newMemory(t, kv.Limits{}), nil)
-	noError(t, f.q.EnqueueAll(f.ctx, nil))
-	noError(t, f.p.PushAll(f.ctx, nil))
-	noError(t, f.q.Close())
-	noError(t, f.p.Close())
-	wantError(t, f.q.EnqueueAll(f.ctx, nil), ErrClosed)
-	wantError(t, f.p.PushAll(f.ctx, nil), ErrClosed)
+	f := newFixture(t, testkit.NewMemory(t, kv.Limits{}), nil)
+	testkit.NoError(t, f.q.EnqueueAll(f.ctx, nil))
+	testkit.NoError(t, f.p.PushAll(f.ctx, nil))
+	testkit.NoError(t, f.q.Close())
+	testkit.NoError(t, f.p.Close())
+	testkit.WantError(t, f.q.EnqueueAll(f.ctx, nil), conq.ErrClosed)
+	testkit.WantError(t, f.p.PushAll(f.ctx, nil), conq.ErrClosed)
 }
 
 // Who waits for an item ends with the error of a store that fails.
@@ -377,12 +381,12 @@ func TestWaitOfFailedStore(t *testing.T) {
 		return nil
 	}))
 	db, err := embedded.Open("store", embedded.Options{FS: fs})
-	noError(t, err)
+	testkit.NoError(t, err)
 	defer db.Close()
-	q, err := OpenQueue(db, "waited for", String())
-	noError(t, err)
-	other, err := OpenQueue(db, "other", String())
-	noError(t, err)
+	q, err := conq.OpenQueue(db, "waited for", conq.String())
+	testkit.NoError(t, err)
+	other, err := conq.OpenQueue(db, "other", conq.String())
+	testkit.NoError(t, err)
 	done := make(chan error, 1)
 	waiting := make(chan struct{})
 	go func() {
@@ -392,8 +396,8 @@ func TestWaitOfFailedStore(t *testing.T) {
 	}()
 	<-waiting
 	broken.Store(true)
-	wantError(t, other.Enqueue(t.Context(), "x"), embedded.ErrFailed)
-	wantError(t, <-done, embedded.ErrFailed)
+	testkit.WantError(t, other.Enqueue(t.Context(), "x"), embedded.ErrFailed)
+	testkit.WantError(t, <-done, embedded.ErrFailed)
 }
 
 // Nothing holds a handle that is closed, also if nothing has come for those who waited.
@@ -401,17 +405,17 @@ func TestClosedIsFreed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		db := memory.New(memory.Options{})
 		defer db.Close()
-		handle := func() weak.Pointer[PriorityQueue[string]] {
-			p, err := OpenPriorityQueue(db, "p", String())
-			noError(t, err)
+		handle := func() weak.Pointer[conq.PriorityQueue[string]] {
+			p, err := conq.OpenPriorityQueue(db, "p", conq.String())
+			testkit.NoError(t, err)
 			ctx, cancel := context.WithCancelCause(t.Context())
 			low := startWaiter(ctx, endVerbs{wait: valuesOf(p.PopMinWaitN)}, 1)
 			high := startWaiter(ctx, endVerbs{wait: valuesOf(p.PopMaxWaitN)}, 1)
 			cancel(errEnough)
 			synctest.Wait()
-			wantError(t, low.err, errEnough)
-			wantError(t, high.err, errEnough)
-			noError(t, p.Close())
+			testkit.WantError(t, low.err, errEnough)
+			testkit.WantError(t, high.err, errEnough)
+			testkit.NoError(t, p.Close())
 			return weak.Make(p)
 		}()
 		for range 100 {

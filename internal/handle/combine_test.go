@@ -1,4 +1,4 @@
-package conq
+package handle_test
 
 import (
 	"context"
@@ -11,6 +11,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/conq-go/conq"
+	"github.com/conq-go/conq/internal/testkit"
 	"github.com/conq-go/conq/kv"
 	"github.com/conq-go/conq/kv/faulty"
 	"github.com/conq-go/conq/kv/memory"
@@ -19,13 +21,13 @@ import (
 
 // gated is a store whose next transactions can be held up as they begin.
 type gated struct {
-	hooked
+	testkit.Hooked
 	held []chan struct{} // each holds up one attempt, until it is closed
 }
 
 func newGated(limits kv.Limits) *gated {
-	g := &gated{hooked: hooked{DB: memory.New(memory.Options{Limits: limits})}}
-	g.attempt = func(tx kv.Tx) kv.Tx {
+	g := &gated{Hooked: testkit.Hooked{DB: memory.New(memory.Options{Limits: limits})}}
+	g.Attempt = func(tx kv.Tx) kv.Tx {
 		if len(g.held) > 0 {
 			held := g.held[0]
 			g.held = g.held[1:]
@@ -50,17 +52,17 @@ func (g *gated) hold() (release func()) {
 // events collects what a handle has done.
 type events struct {
 	mu  sync.Mutex
-	all []Event
+	all []conq.Event
 }
 
-func (e *events) observe(event Event) {
+func (e *events) observe(event conq.Event) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.all = append(e.all, event)
 }
 
 // take returns the events of a kind so far, and forgets all.
-func (e *events) take(kind EventKind) (of []Event) {
+func (e *events) take(kind conq.EventKind) (of []conq.Event) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	for _, event := range e.all {
@@ -73,7 +75,7 @@ func (e *events) take(kind EventKind) (of []Event) {
 }
 
 // sum returns the sums of the fields of events of a kind.
-func (e *events) sum(kind EventKind) (sum Event) {
+func (e *events) sum(kind conq.EventKind) (sum conq.Event) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	for _, event := range e.all {
@@ -96,7 +98,7 @@ func async(f func() error) chan error {
 }
 
 // picky is a codec that refuses a value.
-type picky struct{ Codec[string] }
+type picky struct{ conq.Codec[string] }
 
 func (p picky) Encode(v string) ([]byte, error) {
 	if v == "refused" {
@@ -115,36 +117,36 @@ func (p picky) Decode(b []byte) (string, error) {
 // A lone caller's transaction starts at once, and there is just one, whatever the
 // options.
 func TestLoneCaller(t *testing.T) {
-	for _, o := range []Options{{}, {NoCombining: true}, {Staging: StagingNever}} {
+	for _, o := range []conq.Options{{}, {NoCombining: true}, {Staging: conq.StagingNever}} {
 		for _, shared := range []bool{false, true} {
 			synctest.Test(t, func(t *testing.T) {
-				c := newCluster(t, 1, faulty.Options{})
-				defer c.close()
-				var inner kv.DB = c.inner
+				c := testkit.NewCluster(t, 1, faulty.Options{})
+				defer c.Close()
+				var inner kv.DB = c.Inner
 				if shared {
-					inner = c.process()
+					inner = c.Process()
 				}
-				db, attempts := counted(inner)
+				db, attempts := testkit.Counted(inner)
 				began := time.Now()
 				for _, end := range allEnds {
 					v := end.open(t, db, o)
 					attempts.Store(0)
-					noError(t, v.add(t.Context(), "1"))
-					noError(t, v.add(t.Context(), "2"))
-					equal(t, "transactions of 2 enqueues", attempts.Load(), 2)
+					testkit.NoError(t, v.add(t.Context(), "1"))
+					testkit.NoError(t, v.add(t.Context(), "2"))
+					testkit.Equal(t, "transactions of 2 enqueues", attempts.Load(), 2)
 					got, err := v.take(t.Context(), 1)
-					noError(t, err)
-					equalSlices(t, "got", got, []string{"1"})
-					equal(t, "transactions with a dequeue", attempts.Load(), 3)
+					testkit.NoError(t, err)
+					testkit.EqualSlices(t, "got", got, []string{"1"})
+					testkit.Equal(t, "transactions with a dequeue", attempts.Load(), 3)
 					_, err = v.one(t.Context())
-					noError(t, err)
-					equal(t, "transactions with one that need not wait", attempts.Load(), 4)
+					testkit.NoError(t, err)
+					testkit.Equal(t, "transactions with one that need not wait", attempts.Load(), 4)
 					_, err = v.take(t.Context(), 1)
-					wantError(t, err, ErrEmpty)
-					equal(t, "transactions with one that finds nothing", attempts.Load(), 5)
+					testkit.WantError(t, err, conq.ErrEmpty)
+					testkit.Equal(t, "transactions with one that finds nothing", attempts.Load(), 5)
 				}
-				equal(t, "time that has passed", time.Since(began), 0)
-				noError(t, c.inner.Close())
+				testkit.Equal(t, "time that has passed", time.Since(began), 0)
+				testkit.NoError(t, c.Inner.Close())
 			})
 		}
 	}
@@ -156,8 +158,8 @@ func TestCombinedEnqueues(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := newGated(small)
 		var seen events
-		q, err := OpenQueue(g, "q", Codec[string](picky{String()}), Options{Observe: seen.observe})
-		noError(t, err)
+		q, err := conq.OpenQueue(g, "q", conq.Codec[string](picky{conq.String()}), conq.Options{Observe: seen.observe})
+		testkit.NoError(t, err)
 		ctx, cancel := context.WithCancelCause(t.Context())
 		enqueue := func(ctx context.Context, values ...string) chan error {
 			return async(func() error { return q.EnqueueAll(ctx, values) })
@@ -170,22 +172,22 @@ func TestCombinedEnqueues(t *testing.T) {
 		oversized := enqueue(t.Context(), strings.Repeat("x", small.Transaction/2+1))
 		third := enqueue(t.Context(), "third", "fourth")
 		cancel(errEnough)
-		wantError(t, <-cancelled, errEnough)
-		wantError(t, <-oversized, kv.ErrTooLarge)
+		testkit.WantError(t, <-cancelled, errEnough)
+		testkit.WantError(t, <-oversized, kv.ErrTooLarge)
 		if err := <-refused; err == nil || !strings.Contains(err.Error(), "value 2 of 2") {
 			t.Errorf("a value that does not encode: %v", err)
 		}
-		equal(t, "returned", len(first)+len(second)+len(third), 0)
+		testkit.Equal(t, "returned", len(first)+len(second)+len(third), 0)
 		release()
 		for _, done := range []chan error{first, second, third} {
-			noError(t, <-done)
+			testkit.NoError(t, <-done)
 		}
-		equalSlices(t, "added", seen.take(Added), []Event{
-			{Queue: "q", Kind: Added, Calls: 1, Items: 1, Attempts: 1},
-			{Queue: "q", Kind: Added, Calls: 2, Items: 3, Attempts: 1},
+		testkit.EqualSlices(t, "added", seen.take(conq.Added), []conq.Event{
+			{Queue: "q", Kind: conq.Added, Calls: 1, Items: 1, Attempts: 1},
+			{Queue: "q", Kind: conq.Added, Calls: 2, Items: 3, Attempts: 1},
 		})
-		equalSlices(t, "items", list(t, q.All(t.Context())), []string{"first", "second", "third", "fourth"})
-		noError(t, g.Close())
+		testkit.EqualSlices(t, "items", testkit.List(t, q.All(t.Context())), []string{"first", "second", "third", "fourth"})
+		testkit.NoError(t, g.Close())
 	})
 }
 
@@ -193,19 +195,19 @@ func TestCombinedEnqueues(t *testing.T) {
 func TestCombinedPanic(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := newGated(kv.Limits{})
-		q, err := OpenQueue(g, "q", String(), Options{Observe: func(e Event) {
+		q, err := conq.OpenQueue(g, "q", conq.String(), conq.Options{Observe: func(e conq.Event) {
 			if e.Calls > 1 {
 				panic(errEnough)
 			}
 		}})
-		noError(t, err)
+		testkit.NoError(t, err)
 		release := g.hold()
 		calls := make([]chan error, 3)
 		for i := range calls {
 			calls[i] = async(func() (err error) {
 				defer func() {
 					if r := recover(); r != nil {
-						equal(t, "panic", r, any(errEnough))
+						testkit.Equal(t, "panic", r, any(errEnough))
 						err = errEnough
 					}
 				}()
@@ -213,10 +215,10 @@ func TestCombinedPanic(t *testing.T) {
 			})
 		}
 		release()
-		noError(t, <-calls[0])
-		wantError(t, <-calls[1], errEnough)
-		wantError(t, <-calls[2], kv.ErrCommitUnknown)
-		noError(t, g.Close())
+		testkit.NoError(t, <-calls[0])
+		testkit.WantError(t, <-calls[1], errEnough)
+		testkit.WantError(t, <-calls[2], kv.ErrCommitUnknown)
+		testkit.NoError(t, g.Close())
 	})
 }
 
@@ -225,8 +227,8 @@ func TestCombinedPanic(t *testing.T) {
 func TestCombinedPanicOfCodec(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := newGated(kv.Limits{})
-		q, err := OpenQueue[string](g, "q", fragile{String()})
-		noError(t, err)
+		q, err := conq.OpenQueue[string](g, "q", fragile{conq.String()})
+		testkit.NoError(t, err)
 		v := endVerbs{wait: q.DequeueWaitN}
 		var waiters []*taken
 		for range 3 {
@@ -245,16 +247,16 @@ func TestCombinedPanicOfCodec(t *testing.T) {
 			})
 		}
 		release()
-		noError(t, <-calls[0])
-		wantError(t, <-calls[1], errEnough)
-		wantError(t, <-calls[2], kv.ErrCommitUnknown)
-		equalSlices(t, "got", waiters[0].values, []string{"first"})
-		equal(t, "others got something", waiters[1].done.Load() || waiters[2].done.Load(), false)
+		testkit.NoError(t, <-calls[0])
+		testkit.WantError(t, <-calls[1], errEnough)
+		testkit.WantError(t, <-calls[2], kv.ErrCommitUnknown)
+		testkit.EqualSlices(t, "got", waiters[0].values, []string{"first"})
+		testkit.Equal(t, "others got something", waiters[1].done.Load() || waiters[2].done.Load(), false)
 		n, err := q.Len(t.Context())
-		noError(t, err)
-		equal(t, "left", n, 0)
-		noError(t, q.Close())
-		noError(t, g.Close())
+		testkit.NoError(t, err)
+		testkit.Equal(t, "left", n, 0)
+		testkit.NoError(t, q.Close())
+		testkit.NoError(t, g.Close())
 	})
 }
 
@@ -263,8 +265,8 @@ func TestCombinedPanicOfCodec(t *testing.T) {
 func TestCombinedTooLarge(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := newGated(kv.Limits{Operations: 100})
-		q, err := OpenQueue(g, "q", String())
-		noError(t, err)
+		q, err := conq.OpenQueue(g, "q", conq.String())
+		testkit.NoError(t, err)
 		values := func(n int) []string { return make([]string, n) }
 		release := g.hold()
 		calls := make([]chan error, 4)
@@ -272,14 +274,14 @@ func TestCombinedTooLarge(t *testing.T) {
 			calls[i] = async(func() error { return q.EnqueueAll(t.Context(), values(n)) })
 		}
 		release()
-		noError(t, <-calls[0])
-		noError(t, <-calls[1])
-		wantError(t, <-calls[2], kv.ErrTooLarge)
-		noError(t, <-calls[3])
+		testkit.NoError(t, <-calls[0])
+		testkit.NoError(t, <-calls[1])
+		testkit.WantError(t, <-calls[2], kv.ErrTooLarge)
+		testkit.NoError(t, <-calls[3])
 		n, err := q.Len(t.Context())
-		noError(t, err)
-		equal(t, "items", n, 131)
-		noError(t, g.Close())
+		testkit.NoError(t, err)
+		testkit.Equal(t, "items", n, 131)
+		testkit.NoError(t, g.Close())
 	})
 }
 
@@ -288,23 +290,23 @@ func TestCombinedEmptyItems(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := newGated(kv.Limits{})
 		var seen events
-		q, err := OpenQueue(g, "q", Bytes(), Options{Observe: seen.observe})
-		noError(t, err)
+		q, err := conq.OpenQueue(g, "q", conq.Bytes(), conq.Options{Observe: seen.observe})
+		testkit.NoError(t, err)
 		release := g.hold()
 		const calls, each = 20, 5000
 		var group sync.WaitGroup
 		for range calls {
-			group.Go(func() { report(t, q.EnqueueAll(t.Context(), make([][]byte, each))) })
+			group.Go(func() { testkit.Check(t, q.EnqueueAll(t.Context(), make([][]byte, each))) })
 		}
 		synctest.Wait()
 		release()
 		group.Wait()
-		for _, e := range seen.take(Added) {
+		for _, e := range seen.take(conq.Added) {
 			if e.Items*20 > 1<<20 {
 				t.Errorf("a batch of %d items", e.Items)
 			}
 		}
-		noError(t, g.Close())
+		testkit.NoError(t, g.Close())
 	})
 }
 
@@ -313,27 +315,27 @@ func TestCombinedEmptyItems(t *testing.T) {
 func TestCombinedBadPriority(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := newGated(kv.Limits{})
-		p, err := OpenPriorityQueue(g, "p", String())
-		noError(t, err)
-		full := packed(t, laid("p").Prefix(), 1, int64(math.MaxInt64), make([]byte, 20))
-		foreign := packed(t, laid("p").Prefix(), 2, "x")
-		write(t, g, kv.KeyValue{Key: full}, kv.KeyValue{Key: foreign})
+		p, err := conq.OpenPriorityQueue(g, "p", conq.String())
+		testkit.NoError(t, err)
+		full := testkit.Packed(t, laid("p").Prefix(), 1, int64(math.MaxInt64), make([]byte, 20))
+		foreign := testkit.Packed(t, laid("p").Prefix(), 2, "x")
+		testkit.Write(t, g, kv.KeyValue{Key: full}, kv.KeyValue{Key: foreign})
 		release := g.hold()
 		calls := make([]chan error, 5)
 		for i := range calls {
 			calls[i] = async(func() error { return p.Push(t.Context(), fmt.Sprint(i), int64(i%3)) })
 		}
 		release()
-		wants := []error{nil, recipe.ErrFull, ErrDecode, nil, recipe.ErrFull}
+		wants := []error{nil, recipe.ErrFull, conq.ErrDecode, nil, recipe.ErrFull}
 		for i, done := range calls {
 			err := <-done
 			if wants[i] == nil {
-				noError(t, err)
+				testkit.NoError(t, err)
 			} else {
-				wantError(t, err, wants[i])
+				testkit.WantError(t, err, wants[i])
 			}
 		}
-		noError(t, g.Close())
+		testkit.NoError(t, g.Close())
 	})
 }
 
@@ -344,9 +346,9 @@ func TestCombinedDequeues(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			g := newGated(kv.Limits{})
 			var seen events
-			v := end.open(t, g, Options{Observe: seen.observe})
+			v := end.open(t, g, conq.Options{Observe: seen.observe})
 			for i := range 7 {
-				noError(t, v.add(t.Context(), fmt.Sprint(i)))
+				testkit.NoError(t, v.add(t.Context(), fmt.Sprint(i)))
 			}
 			ctx, cancel := context.WithCancelCause(t.Context())
 			release := g.hold()
@@ -361,20 +363,20 @@ func TestCombinedDequeues(t *testing.T) {
 			take(t.Context(), 1)
 			cancel(errEnough)
 			synctest.Wait()
-			wantError(t, calls[2].err, errEnough)
+			testkit.WantError(t, calls[2].err, errEnough)
 			release()
 			for i, want := range []string{"0", "1 2 3", "", "", "4 5", "6", ""} {
-				equal(t, fmt.Sprintf("%s: call %d got", end.name, i), strings.Join(calls[i].values, " "), want)
+				testkit.Equal(t, fmt.Sprintf("%s: call %d got", end.name, i), strings.Join(calls[i].values, " "), want)
 			}
-			wantError(t, calls[6].err, ErrEmpty)
-			if calls[3].err == nil || errors.Is(calls[3].err, ErrEmpty) {
+			testkit.WantError(t, calls[6].err, conq.ErrEmpty)
+			if calls[3].err == nil || errors.Is(calls[3].err, conq.ErrEmpty) {
 				t.Errorf("taking 0 items: %v", calls[3].err)
 			}
-			of := seen.take(Taken)
-			equal(t, "transactions", len(of), 2)
-			equal(t, "calls in the second", of[1].Calls, 4)
-			equal(t, "items in the second", of[1].Items, 6)
-			noError(t, g.Close())
+			of := seen.take(conq.Taken)
+			testkit.Equal(t, "transactions", len(of), 2)
+			testkit.Equal(t, "calls in the second", of[1].Calls, 4)
+			testkit.Equal(t, "items in the second", of[1].Items, 6)
+			testkit.NoError(t, g.Close())
 		})
 	}
 }
@@ -395,12 +397,12 @@ func startTaking(ctx context.Context, v endVerbs, n int) *combined {
 // An item that does not decode is the error of those who would get it, and of
 // those behind them, and stays the first one.
 func TestCombinedUndecodable(t *testing.T) {
-	for _, staging := range []Staging{StagingNever, StagingAlways} {
+	for _, staging := range []conq.Staging{conq.StagingNever, conq.StagingAlways} {
 		synctest.Test(t, func(t *testing.T) {
 			g := newGated(kv.Limits{})
-			q, err := OpenQueue(g, "q", Codec[string](picky{String()}), Options{Staging: staging})
-			noError(t, err)
-			noError(t, q.EnqueueAll(t.Context(), []string{"1", "2", "3", "unreadable", "4"}))
+			q, err := conq.OpenQueue(g, "q", conq.Codec[string](picky{conq.String()}), conq.Options{Staging: staging})
+			testkit.NoError(t, err)
+			testkit.NoError(t, q.EnqueueAll(t.Context(), []string{"1", "2", "3", "unreadable", "4"}))
 			release := g.hold()
 			v := endVerbs{take: q.DequeueN}
 			first := startTaking(t.Context(), v, 1)
@@ -408,17 +410,17 @@ func TestCombinedUndecodable(t *testing.T) {
 			third := startTaking(t.Context(), v, 1)
 			release()
 			pass(time.Minute) // for staging
-			equalSlices(t, "first", first.values, []string{"1"})
-			equalSlices(t, "second", second.values, []string{"2", "3"})
-			wantError(t, third.err, ErrDecode)
+			testkit.EqualSlices(t, "first", first.values, []string{"1"})
+			testkit.EqualSlices(t, "second", second.values, []string{"2", "3"})
+			testkit.WantError(t, third.err, conq.ErrDecode)
 			_, err = q.Dequeue(t.Context())
-			wantError(t, err, ErrDecode)
+			testkit.WantError(t, err, conq.ErrDecode)
 			_, err = q.DequeueWait(t.Context())
-			wantError(t, err, ErrDecode)
+			testkit.WantError(t, err, conq.ErrDecode)
 			n, err := q.Len(t.Context())
-			noError(t, err)
-			equal(t, "items left", n, 2)
-			noError(t, g.Close())
+			testkit.NoError(t, err)
+			testkit.Equal(t, "items left", n, 2)
+			testkit.NoError(t, g.Close())
 		})
 	}
 }
@@ -430,8 +432,8 @@ func TestCombinedCancelled(t *testing.T) {
 	for _, all := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
 			g := newGated(kv.Limits{})
-			q, err := OpenQueue(g, "q", String())
-			noError(t, err)
+			q, err := conq.OpenQueue(g, "q", conq.String())
+			testkit.NoError(t, err)
 			releaseFirst, release := g.hold(), g.hold()
 			first := async(func() error { return q.Enqueue(t.Context(), "first") })
 			calls := make([]chan error, 3)
@@ -445,7 +447,7 @@ func TestCombinedCancelled(t *testing.T) {
 				cancels = append(cancels, cancel)
 			}
 			releaseFirst()
-			noError(t, <-first)
+			testkit.NoError(t, <-first)
 			for i, cancel := range cancels {
 				if all || i == 0 {
 					cancel(causes[i])
@@ -455,15 +457,15 @@ func TestCombinedCancelled(t *testing.T) {
 			release()
 			for i, done := range calls {
 				if all {
-					wantError(t, <-done, causes[i])
+					testkit.WantError(t, <-done, causes[i])
 				} else {
-					noError(t, <-done)
+					testkit.NoError(t, <-done)
 				}
 			}
 			n, err := q.Len(t.Context())
-			noError(t, err)
-			equal(t, "items", n, map[bool]int{false: 4, true: 1}[all])
-			noError(t, g.Close())
+			testkit.NoError(t, err)
+			testkit.Equal(t, "items", n, map[bool]int{false: 4, true: 1}[all])
+			testkit.NoError(t, g.Close())
 		})
 	}
 }
