@@ -1,0 +1,223 @@
+package work
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/anishathalye/porcupine"
+
+	"github.com/conq-go/conq/codec"
+	"github.com/conq-go/conq/kv"
+	"github.com/conq-go/conq/kv/faulty"
+	"github.com/conq-go/conq/kv/memory"
+)
+
+// call is a verb with its arguments, and answer what it has returned.
+type call struct {
+	verb     string
+	id       ID // of Ack and Release
+	token    int64
+	priority int64
+	number   int64 // of Put, which has two operations: see specification
+}
+
+type answer struct {
+	id    ID
+	token int64
+	lost  bool // ErrLeaseLost; of Reserve: there is no job
+}
+
+// readyJob is a job of the specification: ready jobs in the order of their priority and arrival, and leases.
+type readyJob struct {
+	id       ID
+	priority int64
+	arrival  int
+}
+
+type specState struct {
+	ready    []readyJob // in order
+	leased   map[int64]readyJob
+	placed   map[int64]int // arrivals of jobs that are being put, by number
+	arrivals int
+}
+
+func (s specState) clone() specState {
+	return specState{slices.Clone(s.ready), maps.Clone(s.leased), maps.Clone(s.placed), s.arrivals}
+}
+
+func (s *specState) enter(j readyJob) {
+	at, _ := slices.BinarySearchFunc(s.ready, j, func(a, b readyJob) int {
+		return cmp.Or(cmp.Compare(a.priority, b.priority), cmp.Compare(a.arrival, b.arrival))
+	})
+	s.ready = slices.Insert(s.ready, at, j)
+}
+
+// step is one verb of the specification, and whether it may answer so.
+func step(state any, input any, output any) (bool, any) {
+	s, in, out := state.(specState).clone(), input.(call), output.(answer)
+	switch in.verb {
+	case "place":
+		s.arrivals++
+		s.placed[in.number] = s.arrivals
+		return true, s
+	case "put":
+		arrival, placed := s.placed[in.number]
+		delete(s.placed, in.number)
+		s.enter(readyJob{out.id, in.priority, arrival})
+		return placed, s
+	case "reserve":
+		if out.lost {
+			return len(s.ready) == 0, s
+		}
+		if len(s.ready) == 0 || s.ready[0].id != out.id {
+			return false, s
+		}
+		s.leased[out.token] = s.ready[0]
+		s.ready = s.ready[1:]
+		return true, s
+	}
+	j, held := s.leased[in.token]
+	if held == out.lost || held && j.id != in.id {
+		return false, s
+	}
+	delete(s.leased, in.token)
+	if in.verb == "release" && held {
+		s.enter(j)
+	}
+	return true, s
+}
+
+// specification is what Put, Reserve, Ack and Release may answer. Put is two operations: as its place comes from a snapshot read,
+// a job gets its place at one moment of the call, and is ready from a later one on.
+var specification = porcupine.Model{
+	Init: func() any { return specState{leased: map[int64]readyJob{}, placed: map[int64]int{}} },
+	Step: step,
+	Equal: func(a, b any) bool {
+		x, y := a.(specState), b.(specState)
+		return slices.Equal(x.ready, y.ready) && maps.Equal(x.leased, y.leased) && maps.Equal(x.placed, y.placed)
+	},
+	DescribeOperation: func(input, output any) string { return fmt.Sprintf("%+v -> %+v", input, output) },
+}
+
+// history runs random verbs of several callers at once, and returns what they have seen.
+func history(t *testing.T, seed uint64, queues []*Queue[string]) []porcupine.Operation {
+	var clock atomic.Int64
+	var mu sync.Mutex
+	var all []porcupine.Operation
+	var group sync.WaitGroup
+	const callers, verbs = 4, 7
+	for c := range callers {
+		group.Go(func() {
+			r := rand.New(rand.NewPCG(seed, uint64(c)))
+			q := queues[c%len(queues)]
+			var held []*Lease[string]
+			for range verbs {
+				in, lease := draw(r, &held)
+				began := clock.Add(1)
+				out, err := play(q, in, lease, &held)
+				ended := clock.Add(1)
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				mu.Lock()
+				if in.verb == "put" {
+					in.number = began
+					place := call{verb: "place", number: began}
+					all = append(all, porcupine.Operation{ClientId: callers + c, Input: place, Call: began, Output: answer{}, Return: ended})
+				}
+				all = append(all, porcupine.Operation{ClientId: c, Input: in, Call: began, Output: out, Return: ended})
+				mu.Unlock()
+			}
+		})
+	}
+	group.Wait()
+	return all
+}
+
+// draw chooses a verb. A lease is sometimes ended twice.
+func draw(r *rand.Rand, held *[]*Lease[string]) (call, *Lease[string]) {
+	n := r.IntN(6)
+	if n >= 4 && len(*held) > 0 {
+		i := r.IntN(len(*held))
+		l := (*held)[i]
+		if r.IntN(4) > 0 {
+			*held = slices.Delete(*held, i, i+1)
+		}
+		return call{verb: []string{"ack", "release"}[n-4], id: l.ID, token: l.token}, l
+	}
+	if n%2 == 0 {
+		return call{verb: "put", priority: int64(r.IntN(2))}, nil
+	}
+	return call{verb: "reserve"}, nil
+}
+
+func play(q *Queue[string], in call, l *Lease[string], held *[]*Lease[string]) (answer, error) {
+	ctx := context.Background()
+	var err error
+	switch in.verb {
+	case "put":
+		id, err := q.Put(ctx, "v", Job{Priority: in.priority})
+		return answer{id: id}, err
+	case "reserve":
+		leases, err := q.TryReserve(ctx, 1)
+		if err != nil || len(leases) == 0 {
+			return answer{lost: true}, err
+		}
+		*held = append(*held, leases[0])
+		return answer{id: leases[0].ID, token: leases[0].token}, nil
+	case "ack":
+		err = l.Ack(ctx)
+	case "release":
+		err = l.Release(ctx, 0)
+	}
+	if errors.Is(err, ErrLeaseLost) {
+		return answer{lost: true}, nil
+	}
+	return answer{}, err
+}
+
+// TestLinearizable: Put, Reserve, Ack and Release of callers on one handle, and on handles of several processes,
+// are as if each ran alone.
+func TestLinearizable(t *testing.T) {
+	const histories = 150
+	for name, processes := range map[string]int{"one handle": 1, "two processes": 2} {
+		t.Run(name, func(t *testing.T) {
+			for seed := range uint64(histories) {
+				base := memory.New(memory.Options{})
+				var queues []*Queue[string]
+				for range processes {
+					db := kv.DB(base)
+					if processes > 1 {
+						db = &process{DB: faulty.New(base, seed, faulty.Options{
+							Conflict: 0.1, Applied: 0.1, Dropped: 0.1, Late: 0.1, Limits: kv.Limits{Shared: true},
+						})}
+					}
+					q, err := Open(db, "jobs", codec.String(), Options{Lease: time.Hour})
+					noError(t, err)
+					queues = append(queues, q)
+				}
+				all := history(t, seed, queues)
+				if t.Failed() {
+					return
+				}
+				if result := porcupine.CheckOperationsTimeout(specification, all, time.Minute); result != porcupine.Ok {
+					for _, op := range all {
+						t.Logf("%d..%d caller %d: %s", op.Call, op.Return, op.ClientId, specification.DescribeOperation(op.Input, op.Output))
+					}
+					t.Fatalf("seed %d: %v", seed, result)
+				}
+				noError(t, base.Close())
+			}
+		})
+	}
+}
