@@ -35,12 +35,12 @@ func (e *effects) written() conflict.Writes {
 // effects returns what the transaction's writes do, all but the additions, which need
 // the latest value.
 func (t *tx) effects() (e effects, err error) {
-	e = effects{changes: t.writes.All(), cleared: t.writes.Cleared()}
+	e = effects{changes: t.Writer.All(), cleared: t.Writer.Cleared()}
 	e.ranges = e.cleared
-	if len(t.conflicts) > 0 {
-		e.ranges = conflict.Normalize(slices.Concat(e.cleared, t.conflicts))
+	if len(t.Conflicts) > 0 {
+		e.ranges = conflict.Normalize(slices.Concat(e.cleared, t.Conflicts))
 	}
-	e.batch = t.db.pebble.NewBatchWithSize(batchOverhead*(1+t.writes.Ops()) + t.writes.Bytes())
+	e.batch = t.db.pebble.NewBatchWithSize(batchOverhead*(1+t.Writer.Ops()) + t.Writer.Bytes())
 	for _, r := range e.cleared {
 		if err := (operation{kind: removeRange, key: r.Begin, value: r.End}).write(e.batch); err != nil {
 			return e, err
@@ -68,16 +68,16 @@ const batchOverhead = 16
 // commit makes the transaction's writes happen, or none of them. It does not
 // look at the context any more once they are applied.
 func (t *tx) commit() error {
-	if t.bad != nil {
-		return t.bad
+	if t.Bad != nil {
+		return t.Bad
 	}
-	if err := t.db.limits.CheckTransaction(t.writes.Bytes(), t.writes.Ops()); err != nil {
+	if err := t.db.limits.CheckTransaction(t.Writer.Bytes(), t.Writer.Ops()); err != nil {
 		return err
 	}
 	if err := t.wanted(); err != nil { // that it has ended, or is too old, comes later: see committable
 		return err
 	}
-	if t.writes.Empty() && len(t.conflicts) == 0 {
+	if t.Writer.Empty() && len(t.Conflicts) == 0 {
 		return t.commitRead()
 	}
 	if err := t.fits(); err != nil {
@@ -97,7 +97,7 @@ func (t *tx) commit() error {
 // committed ends the transaction and calls the functions that wanted to be told.
 func (t *tx) committed() {
 	t.end()
-	retry.Committed(t.onCommit)
+	retry.Committed(t.Committed)
 }
 
 // commitRead commits a transaction that has written nothing.
@@ -169,7 +169,7 @@ const manyCommits = 64
 // applyInTurn is apply, for which long batches wait.
 func (t *tx) applyInTurn() (uint64, error) {
 	reads := conflict.Normalize(t.reads)
-	if bytes := t.writes.Bytes(); bytes > backlogPart {
+	if bytes := t.Writer.Bytes(); bytes > backlogPart {
 		done, err := t.waitForMemTable(bytes, reads)
 		if err != nil {
 			return 0, err

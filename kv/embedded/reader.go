@@ -27,7 +27,7 @@ func (r reader) Get(key []byte) ([]byte, error) {
 	if err := t.db.limits.CheckKey(key); err != nil {
 		return nil, err
 	}
-	change, known := t.writes.Lookup(key)
+	change, known := t.Writer.Lookup(key)
 	if known && (change == nil || change.Kind != overlay.Add) {
 		if err := t.alive(); err != nil || change == nil || change.Kind == overlay.Clear {
 			return nil, err
@@ -69,7 +69,7 @@ func (r reader) LastKey(span, among kv.Range) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	if !r.snapshot || !r.t.writes.Untouched(span) {
+	if !r.snapshot || !r.t.Writer.Untouched(span) {
 		return r.lastOf(span)
 	}
 	if key, known, err := r.t.lastKey(span); known || err != nil {
@@ -100,7 +100,7 @@ func (r reader) LastKeys(spans []kv.Range, among kv.Range, to [][]byte) ([][]byt
 // lastCached puts the last keys of ranges in their places, and returns the indices of those that
 // are not in the cache, or perhaps not.
 func (r reader) lastCached(spans []kv.Range, keys [][]byte) (missing []int, err error) {
-	if r.snapshot && r.t.writes.Empty() {
+	if r.snapshot && r.t.Writer.Empty() {
 		return r.t.lastKeys(spans, keys)
 	}
 	for i := range spans {
@@ -119,7 +119,7 @@ func (r reader) lastOf(span kv.Range) ([]byte, error) {
 // Known implements kv.Known: snapshot reads of what is in the cache.
 func (r reader) Known(span kv.Range, o kv.RangeOptions, to []kv.KeyValue) ([]kv.KeyValue, bool, error) {
 	span, err := span.Bounds()
-	if err != nil || !r.snapshot || o.Limit > r.t.db.cache.Limits().Pairs || !r.t.writes.Untouched(span) {
+	if err != nil || !r.snapshot || o.Limit > r.t.db.cache.Limits().Pairs || !r.t.Writer.Untouched(span) {
 		return to, false, err
 	}
 	return r.t.known(span, o, to)
@@ -133,7 +133,7 @@ func (r reader) loop(span kv.Range, o kv.RangeOptions, yield func(kv.KeyValue, e
 		return
 	}
 	defer c.Close()
-	pairs := r.t.writes.Over(c, span, o.Reverse)
+	pairs := r.t.Writer.Over(c, span, o.Reverse)
 	for n := 1; ; n++ {
 		pair, ok, err := pairs.Next()
 		if err == nil && r.t.ctx.Err() != nil {

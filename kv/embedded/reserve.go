@@ -101,11 +101,11 @@ func (db *DB) awaitReserve(ctx context.Context, dir string) {
 
 // fits returns errNoReserve if the disk is full and the transaction adds more keys than it removes.
 func (t *tx) fits() error {
-	if !t.db.diskFull.Load() || len(t.writes.Cleared()) > 0 {
+	if !t.db.diskFull.Load() || len(t.Writer.Cleared()) > 0 {
 		return nil
 	}
 	more := 0
-	for _, c := range t.writes.All() {
+	for _, c := range t.Writer.All() {
 		switch c.Kind {
 		case overlay.Set:
 			more++
