@@ -3,8 +3,8 @@ package conq
 import (
 	"context"
 
+	"github.com/conq-go/conq/internal/catalogue"
 	"github.com/conq-go/conq/internal/layout"
-	"github.com/conq-go/conq/internal/reads"
 	"github.com/conq-go/conq/kv"
 )
 
@@ -33,45 +33,11 @@ type Info = layout.Info
 // goes on behind the last name that it has read. A queue of a newer format, or of
 // a kind that this version does not know, is among them. An entry that can't be
 // read is an ErrCorrupt that names it; a store of a newer format, an ErrFormat.
-func Queues(ctx context.Context, db kv.DB) ([]Info, error) {
-	if err := checkStore(ctx, db); err != nil {
-		return nil, err
-	}
-	var infos []Info
-	err := reads.Scan(ctx, db, layout.Entries().Range(), func(_ kv.Reader, entry kv.KeyValue) error {
-		info, err := layout.ParseEntry(entry)
-		infos = append(infos, info)
-		return err
-	})
-	if err != nil {
-		return nil, err
-	}
-	return infos, nil
-}
+func Queues(ctx context.Context, db kv.DB) ([]Info, error) { return catalogue.List(ctx, db) }
 
 // Lookup returns the entry of one queue, and whether there is one. It does not
 // make one. The error is an ErrName, an ErrCorrupt if the entry can't be read, or an
 // ErrFormat if the store has a newer format. A queue of a newer format is no error.
 func Lookup(ctx context.Context, db kv.DB, name string) (Info, bool, error) {
-	if err := layout.CheckName(name); err != nil {
-		return Info{}, false, err
-	}
-	if err := checkStore(ctx, db); err != nil {
-		return Info{}, false, err
-	}
-	var info Info
-	var found bool
-	err := reads.View(ctx, db, func(r kv.Reader) (err error) {
-		info, found, err = layout.ReadEntry(r, name)
-		return err
-	})
-	return info, found, err
-}
-
-// checkStore returns an error if this version can't read the store.
-func checkStore(ctx context.Context, db kv.DB) error {
-	return reads.View(ctx, db, func(r kv.Reader) error {
-		_, err := layout.ReadFormat(r)
-		return err
-	})
+	return catalogue.Lookup(ctx, db, name)
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/conq-go/conq/codec"
+	"github.com/conq-go/conq/internal/catalogue"
 	"github.com/conq-go/conq/internal/layout"
 	"github.com/conq-go/conq/kv"
 )
@@ -44,16 +45,5 @@ func register(db kv.DB, name string) error {
 	}
 	ctx, cancel := context.WithTimeoutCause(context.Background(), openTimeout, fmt.Errorf("work: opening queue %q took longer than %v", name, openTimeout))
 	defer cancel()
-	for { // it looks before it writes, so it may run again after an unknown commit
-		err := db.Transact(ctx, func(tx kv.Tx) error {
-			known, err := layout.CheckEntry(tx, name, layout.KindWorkQueue)
-			if err == nil && !known {
-				layout.Enter(tx, name, layout.KindWorkQueue)
-			}
-			return err
-		})
-		if !isUnknown(err) || ctx.Err() != nil {
-			return err
-		}
-	}
+	return catalogue.Register(ctx, db, name, layout.KindWorkQueue)
 }

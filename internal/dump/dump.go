@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 
+	"github.com/conq-go/conq/internal/catalogue"
 	"github.com/conq-go/conq/internal/dump/stream"
 	"github.com/conq-go/conq/internal/layout"
 	"github.com/conq-go/conq/internal/reads"
@@ -145,7 +146,7 @@ func (d *dumper) list(r kv.Reader) error {
 		})
 	}
 	for _, name := range d.o.Queues[len(d.queues):] {
-		info, err := findQueue(r, name)
+		info, err := catalogue.Find(r, name)
 		if err != nil {
 			return err
 		}

@@ -7,6 +7,7 @@ import (
 	"io"
 
 	"github.com/conq-go/conq/errs"
+	"github.com/conq-go/conq/internal/catalogue"
 	"github.com/conq-go/conq/internal/dump/stream"
 	"github.com/conq-go/conq/internal/handle"
 	"github.com/conq-go/conq/internal/layout"
@@ -118,7 +119,7 @@ func (l *loader) check(info layout.Info) error {
 		if _, err := layout.CheckEntry(r, info.Name, info.Kind); err != nil {
 			return err
 		}
-		there, err := findQueue(r, info.Name)
+		there, err := catalogue.Find(r, info.Name)
 		switch {
 		case errors.Is(err, errs.ErrNoQueue):
 			return nil

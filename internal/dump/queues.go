@@ -9,7 +9,6 @@ import (
 	"github.com/conq-go/conq/errs"
 	"github.com/conq-go/conq/internal/layout"
 	"github.com/conq-go/conq/kv"
-	"github.com/conq-go/conq/subspace"
 	"github.com/conq-go/conq/tuple"
 )
 
@@ -22,33 +21,6 @@ func readable(db kv.DB, info layout.Info) (*layout.Queue, error) {
 		return nil, fmt.Errorf("%w: queue %q is a %s, which a dump does not hold", errs.ErrFormat, info.Name, info.Kind)
 	}
 	return layout.New(info.Name, info.Kind, db.Limits()), nil
-}
-
-// findQueue returns what a name stands for, by the catalogue or else by its items.
-func findQueue(r kv.Reader, name string) (layout.Info, error) {
-	if err := layout.CheckName(name); err != nil {
-		return layout.Info{}, err
-	}
-	info, found, err := layout.ReadEntry(r, name)
-	if err != nil || found {
-		return info, err
-	}
-	info.Name = name
-	for item, err := range r.Range(subspace.Named(name).Range(), kv.RangeOptions{Limit: 1, KeysOnly: true}) {
-		if err != nil {
-			return info, err
-		}
-		_, integers, err := layout.ParseAny(item.Key[len(subspace.Named(name).Bytes()):])
-		if err != nil {
-			return info, fmt.Errorf("%w: queue %q, key %x: %w", errs.ErrDecode, name, item.Key, err)
-		}
-		info.Kind = layout.KindQueue
-		if integers == 2 {
-			info.Kind = layout.KindPriorityQueue
-		}
-		return info, nil
-	}
-	return info, fmt.Errorf("%w: %q", errs.ErrNoQueue, name)
 }
 
 // hasItems tells whether a queue has items, staged ones too.

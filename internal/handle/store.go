@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/conq-go/conq/errs"
+	"github.com/conq-go/conq/internal/catalogue"
 	"github.com/conq-go/conq/internal/layout"
 	"github.com/conq-go/conq/internal/outcome"
 	"github.com/conq-go/conq/internal/progress"
@@ -57,7 +58,7 @@ func (s *store) open(ctx context.Context, db kv.DB, name string, kind layout.Kin
 	case o.Staging < StagingAuto || o.Staging > StagingNever:
 		return fmt.Errorf("conq: queue %q: Options.Staging is %d: it can be StagingAuto, StagingAlways or StagingNever", name, o.Staging)
 	}
-	if err := register(ctx, db, name, kind); err != nil {
+	if err := catalogue.Register(ctx, db, name, kind); err != nil {
 		return err
 	}
 	s.db, s.name, s.limits, s.observer, s.log = db, name, db.Limits(), o.Observe, o.Logger

@@ -62,33 +62,49 @@ func (g *Gaps) holding(key []byte, before bool) *gap {
 	return holding(g.tree, &g.pivot, before)
 }
 
-// Past returns how far nothing is alive at version from key on, or with reverse, before it.
-func (g *Gaps) Past(key []byte, reverse bool, version uint64) []byte {
+// Forward returns the first key at or behind key that may be alive at version.
+func (g *Gaps) Forward(key []byte, version uint64) []byte {
 	if !g.used.Load() {
 		return key
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	first := g.holding(key, reverse)
+	first := g.holding(key, false)
 	if first == nil {
 		return key
 	}
-	walk := g.tree.Ascend
-	if reverse {
-		walk = g.tree.Descend
-	}
-	walk(first, func(next *gap) bool { // gaps may be many and touch
-		near, far := next.begin, next.end
-		if reverse {
-			near, far = far, near
-		}
-		if next.version > version || next != first && !bytes.Equal(near, key) {
+	to := key
+	g.tree.Ascend(first, func(next *gap) bool { // gaps may be many and touch
+		if next.version > version || next != first && !bytes.Equal(next.begin, to) {
 			return false
 		}
-		key = far
+		to = next.end
 		return true
 	})
-	return key
+	return to
+}
+
+// Backward returns the least key such that none from it up to key, key not included, is alive at
+// version.
+func (g *Gaps) Backward(key []byte, version uint64) []byte {
+	if !g.used.Load() {
+		return key
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	first := g.holding(key, true)
+	if first == nil {
+		return key
+	}
+	to := key
+	g.tree.Descend(first, func(next *gap) bool {
+		if next.version > version || next != first && !bytes.Equal(next.end, to) {
+			return false
+		}
+		to = next.begin
+		return true
+	})
+	return to
 }
 
 // Next returns the first gap behind key, or with reverse, before it, if it may be used at version.

@@ -1,0 +1,108 @@
+// Package catalogue is which queues a store has. Package layout has the bytes of the entries.
+package catalogue
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/conq-go/conq/errs"
+	"github.com/conq-go/conq/internal/layout"
+	"github.com/conq-go/conq/internal/reads"
+	"github.com/conq-go/conq/kv"
+	"github.com/conq-go/conq/subspace"
+)
+
+// List is conq.Queues.
+func List(ctx context.Context, db kv.DB) ([]layout.Info, error) {
+	if err := checkStore(ctx, db); err != nil {
+		return nil, err
+	}
+	var infos []layout.Info
+	err := reads.Scan(ctx, db, layout.Entries().Range(), func(_ kv.Reader, entry kv.KeyValue) error {
+		info, err := layout.ParseEntry(entry)
+		infos = append(infos, info)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return infos, nil
+}
+
+// Lookup is conq.Lookup.
+func Lookup(ctx context.Context, db kv.DB, name string) (info layout.Info, found bool, err error) {
+	if err := layout.CheckName(name); err != nil {
+		return info, false, err
+	}
+	if err := checkStore(ctx, db); err != nil {
+		return info, false, err
+	}
+	err = reads.View(ctx, db, func(r kv.Reader) (err error) {
+		info, found, err = layout.ReadEntry(r, name)
+		return err
+	})
+	return info, found, err
+}
+
+// checkStore returns an error if this version can't read the store.
+func checkStore(ctx context.Context, db kv.DB) error {
+	return reads.View(ctx, db, func(r kv.Reader) error {
+		_, err := layout.ReadFormat(r)
+		return err
+	})
+}
+
+// Register makes sure that the catalogue has the queue as kind.
+func Register(ctx context.Context, db kv.DB, name string, kind layout.Kind) error {
+	var known bool
+	err := reads.View(ctx, db, func(r kv.Reader) (err error) {
+		known, err = layout.CheckEntry(r, name, kind)
+		return err
+	})
+	if err != nil || known {
+		return err
+	}
+	enter := func(tx kv.Tx) error {
+		known, err := layout.CheckEntry(tx, name, kind)
+		if err != nil || known {
+			return err
+		}
+		layout.Enter(tx, name, kind)
+		return nil
+	}
+	for { // it looks before it writes, so it may run again after an unknown commit
+		if err := db.Transact(ctx, enter); !errors.Is(err, kv.ErrCommitUnknown) || ctx.Err() != nil {
+			return err
+		}
+	}
+}
+
+// Find returns what a name stands for, by its entry or else by the items that another program has
+// written. The error is an errs.ErrNoQueue if there is neither.
+func Find(r kv.Reader, name string) (layout.Info, error) {
+	if err := layout.CheckName(name); err != nil {
+		return layout.Info{}, err
+	}
+	info, found, err := layout.ReadEntry(r, name)
+	if err != nil || found {
+		return info, err
+	}
+	info.Name = name
+	items := subspace.Named(name)
+	for item, err := range r.Range(items.Range(), kv.RangeOptions{Limit: 1, KeysOnly: true}) {
+		if err != nil {
+			return info, err
+		}
+		_, integers, err := layout.ParseAny(item.Key[len(items.Bytes()):])
+		if err != nil {
+			return info, fmt.Errorf("%w: queue %q, key %x: %w", errs.ErrDecode, name, item.Key, err)
+		}
+		info.Kind = layout.KindQueue
+		if integers == 2 {
+			info.Kind = layout.KindPriorityQueue
+		}
+		return info, nil
+	}
+	return info, fmt.Errorf("%w: %q", errs.ErrNoQueue, name)
+}
