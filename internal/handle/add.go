@@ -16,7 +16,7 @@ import (
 // adder is the end of a queue where items go in: calls that come while a
 // transaction is under way share the next one.
 type adder struct {
-	s        *store
+	q        *queue
 	combines bool
 	gather   gathering   // of the lane, which runs one batch at a time
 	ends     []consumers // where its items are taken
@@ -29,8 +29,8 @@ const (
 	maxCombinedBytes = 1 << 20
 )
 
-func (a *adder) init(s *store, o Options, ends []*taker) {
-	a.s, a.combines = s, !o.NoCombining
+func (a *adder) init(q *queue, o Options, ends []*taker) {
+	a.q, a.combines = q, !o.NoCombining
 	for _, t := range ends {
 		a.ends = append(a.ends, t)
 	}
@@ -38,21 +38,21 @@ func (a *adder) init(s *store, o Options, ends []*taker) {
 	a.lane.Init(combine.Options[[]Item, struct{}]{
 		Run:      a.run,
 		Size:     a.weight(),
-		MaxCalls: s.combinable(),
-		MaxBytes: s.maxCombined(),
+		MaxCalls: q.combinable(),
+		MaxBytes: q.maxCombined(),
 	})
 }
 
 // maxCombined returns how many bytes calls that share a transaction may add.
-func (s *store) maxCombined() int { return min(maxCombinedBytes, s.maxItem()) }
+func (q *queue) maxCombined() int { return min(maxCombinedBytes, q.maxItem()) }
 
 // weight returns what a call counts towards maxCombined: its bytes; or, where the engine limits
 // operations and the call needs a larger part of those, that part of maxCombined.
 func (a *adder) weight() func([]Item) int {
-	each := a.s.space.KeySize()
+	each := a.q.space.KeySize()
 	operation := 0
-	if n := a.s.limits.Operations; n > 0 {
-		operation = a.s.maxCombined() / max(1, n-otherOperations)
+	if n := a.q.limits.Operations; n > 0 {
+		operation = a.q.maxCombined() / max(1, n-otherOperations)
 	}
 	return func(items []Item) int {
 		bytes := 0
@@ -108,7 +108,7 @@ func (b *adding) add(tx kv.Tx) (struct{}, error) {
 	if err := b.handOver(tx); err != nil || len(b.left) == 0 {
 		return struct{}{}, err
 	}
-	return struct{}{}, b.adder.s.add(tx, b.left)
+	return struct{}{}, b.adder.q.add(tx, b.left)
 }
 
 // handOver deals items to callers that wait, in the first attempt.
@@ -221,10 +221,10 @@ func (a *adder) transact(ctx context.Context, b *adding) error {
 }
 
 func (a *adder) do(ctx context.Context, b *adding) error {
-	_, err := outcome.Do(ctx, &a.s.lanes, b.add)
+	_, err := outcome.Do(ctx, &a.q.lanes, b.add)
 	if err == nil {
-		a.s.tally.added.Add(int64(len(b.left)))
-		a.s.observe(Event{Kind: Added, Calls: max(1, len(b.calls)), Items: len(b.items), Attempts: b.attempts})
+		a.q.tally.added.Add(int64(len(b.left)))
+		a.q.observe(Event{Kind: Added, Calls: max(1, len(b.calls)), Items: len(b.items), Attempts: b.attempts})
 	}
 	return err
 }

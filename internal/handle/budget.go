@@ -30,19 +30,19 @@ type budget struct {
 	spent                    bool // something did not fit any more
 }
 
-func (s *store) budget(n int, how strictness) (b budget, err error) {
+func (q *queue) budget(n int, how strictness) (b budget, err error) {
 	if n <= 0 {
-		return b, fmt.Errorf("conq: queue %q: a batch of %d items: at least 1 is needed", s.name, n)
+		return b, fmt.Errorf("conq: queue %q: a batch of %d items: at least 1 is needed", q.name, n)
 	}
 	b = budget{items: min(n, maxBatchItems), bytes: maxBatchBytes, operations: math.MaxInt}
-	if s.limits.Transaction > 0 {
-		b.bytes = min(b.bytes, s.limits.Transaction/2)
+	if q.limits.Transaction > 0 {
+		b.bytes = min(b.bytes, q.limits.Transaction/2)
 	}
-	if s.limits.Operations > 0 {
-		b.operations = max(1, (s.limits.Operations-otherOperations)/2, s.limits.Operations/4)
+	if q.limits.Operations > 0 {
+		b.operations = max(1, (q.limits.Operations-otherOperations)/2, q.limits.Operations/4)
 	}
-	if s.limits.Operations > 0 && how != exact {
-		b.operations = max(b.operations, s.limits.Operations-otherOperations, s.limits.Operations/2)
+	if q.limits.Operations > 0 && how != exact {
+		b.operations = max(b.operations, q.limits.Operations-otherOperations, q.limits.Operations/2)
 	}
 	return b, nil
 }
@@ -60,8 +60,8 @@ func (b *budget) spend(item kv.KeyValue, n int) bool {
 }
 
 // gather returns the first items of a side: while the budget lasts, but at least one.
-func (s *store) gather(r kv.Reader, side staging.Side, b *budget) (items []kv.KeyValue, _ error) {
-	for item, err := range s.items(r, side, b.items) {
+func (q *queue) gather(r kv.Reader, side staging.Side, b *budget) (items []kv.KeyValue, _ error) {
+	for item, err := range q.items(r, side, b.items) {
 		if errors.Is(err, errs.ErrDecode) && len(items) > 0 {
 			b.spent = true // there is more, and the next call will tell
 			return items, nil
@@ -69,7 +69,7 @@ func (s *store) gather(r kv.Reader, side staging.Side, b *budget) (items []kv.Ke
 		if err != nil {
 			return nil, err
 		}
-		if !b.spend(item, s.space.Keys(item.Key)) && len(items) > 0 {
+		if !b.spend(item, q.space.Keys(item.Key)) && len(items) > 0 {
 			break
 		}
 		if items = append(items, item); !b.left() {

@@ -24,7 +24,7 @@ type closing struct {
 	done bool // there is nothing left to be done
 }
 
-func (s *store) closedError() error { return fmt.Errorf("%w: queue %q", errs.ErrClosed, s.name) }
+func (q *queue) closedError() error { return fmt.Errorf("%w: queue %q", errs.ErrClosed, q.name) }
 
 // close has calls that wait, and all that come later, return err.
 func (t *taker) close(err error) {
@@ -38,7 +38,7 @@ func (t *taker) drain(ctx context.Context) error {
 		return err
 	}
 	if t.line == nil {
-		t.s.signals.Forget(t.s.name, t)
+		t.q.signals.Forget(t.q.name, t)
 		return nil
 	}
 	return t.leaveLine(math.MaxInt64)
@@ -85,18 +85,18 @@ const maxForgotten = 1000
 // forgetOthers removes outcome keys of handles that have not been used for long: their
 // processes have died without closing them. It looks at some, beginning anywhere, so
 // that in time all are looked at.
-func (s *store) forgetOthers(ctx context.Context) {
-	if !s.limits.UnknownCommits {
+func (q *queue) forgetOthers(ctx context.Context) {
+	if !q.limits.UnknownCommits {
 		return
 	}
 	var id [16]byte
 	rand.Read(id[:]) // never fails
-	all := layout.Outcomes(s.name).Range()
-	middle := tuple.AppendBytes(layout.Outcomes(s.name).Bytes(), id[:])
+	all := layout.Outcomes(q.name).Range()
+	middle := tuple.AppendBytes(layout.Outcomes(q.name).Bytes(), id[:])
 	for _, part := range []kv.Range{{Begin: middle, End: all.End}, {Begin: all.Begin, End: middle}} {
-		if err := kv.ForgetOutcomes(ctx, s.db, part, maxForgotten/2); err != nil {
-			if s.log != nil {
-				s.log.Debug("old outcome keys could not be removed", "queue", s.name, "error", err)
+		if err := kv.ForgetOutcomes(ctx, q.db, part, maxForgotten/2); err != nil {
+			if q.log != nil {
+				q.log.Debug("old outcome keys could not be removed", "queue", q.name, "error", err)
 			}
 			return // the next one to open the queue will try
 		}

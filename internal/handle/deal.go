@@ -93,13 +93,13 @@ const (
 )
 
 // takeIn is the recipe's Dequeue or pop for several items: find, and clear what was found.
-func (t *taker) takeIn(tx kv.Tx, wants []int, how strictness, a *takeAttempt) ([]share, error) {
+func (t *taker) takeIn(tx kv.Tx, wants []int, how strictness, a *attempt) ([]share, error) {
 	shares, taken, err := t.find(tx, wants, how, a)
 	if err != nil {
 		return nil, err
 	}
 	for _, item := range taken {
-		t.s.space.Clear(tx, item.Key)
+		t.q.space.Clear(tx, item.Key)
 	}
 	return shares, nil
 }
@@ -113,24 +113,24 @@ func (t *taker) takeIn(tx kv.Tx, wants []int, how strictness, a *takeAttempt) ([
 // also one that gets fewer than it wanted. Otherwise it is as if the transaction had run
 // just before the item that came meanwhile. So consumers of a queue that is nearly empty
 // do not conflict with its producers.
-func (t *taker) find(tx kv.Tx, wants []int, how strictness, a *takeAttempt) (shares []share, taken []Item, err error) {
-	b, err := t.s.budget(a.wanted(wants), how)
+func (t *taker) find(tx kv.Tx, wants []int, how strictness, a *attempt) (shares []share, taken []Item, err error) {
+	b, err := t.q.budget(a.wanted(wants), how)
 	if err != nil {
 		return nil, nil, err
 	}
-	pairs, err := t.s.gather(tx.Snapshot(), t.side, &b)
+	pairs, err := t.q.gather(tx.Snapshot(), t.side, &b)
 	if err != nil {
 		return nil, nil, err
 	}
 	a.found = len(pairs)
-	d := deal{items: raw(pairs), decode: t.s.decoder(tx)}
+	d := deal{items: raw(pairs), decode: t.q.decoder(tx)}
 	shares, err = d.deal(wants, b.left() && how != waits)
 	if err != nil || len(pairs) == 0 && how == waits {
 		return nil, nil, err
 	}
-	covered := []kv.Range{t.s.space.Items}
+	covered := []kv.Range{t.q.space.Items}
 	if len(pairs) > 0 && !d.empty && (how != exact || !b.left() || d.failed != nil) {
-		covered = t.s.orders[t.side].Covered(pairs[max(d.taken, 1)-1].Key)
+		covered = t.q.orders[t.side].Covered(pairs[max(d.taken, 1)-1].Key)
 	}
 	for _, r := range covered {
 		tx.AddReadConflict(r)
@@ -151,14 +151,14 @@ func sum(wants []int) (n int) {
 	return n
 }
 
-// takeAttempt is one of a transaction that takes items.
-type takeAttempt struct {
+// attempt is one of a transaction that takes items.
+type attempt struct {
 	nth   int
 	found int // how many items there were
 	most  int // how many to look for, after more were too large for a transaction; 0 for all
 }
 
-func (a *takeAttempt) wanted(wants []int) int {
+func (a *attempt) wanted(wants []int) int {
 	if n := sum(wants); a.most == 0 || n < a.most {
 		return n
 	}
@@ -168,16 +168,16 @@ func (a *takeAttempt) wanted(wants []int) int {
 // attempts runs a transaction that takes items, and runs it again for half of those that it
 // has found if they are too large for one: an engine may count more than a budget knows of, as
 // FoundationDB counts keys. It returns how many attempts the last one took.
-func attempts[R any](ctx context.Context, s *store, take func(kv.Tx, *takeAttempt) (R, error)) (R, int, error) {
-	a := new(takeAttempt)
+func attempts[R any](ctx context.Context, q *queue, take func(kv.Tx, *attempt) (R, error)) (R, int, error) {
+	a := new(attempt)
 	for {
-		r, err := outcome.Do(ctx, &s.lanes, func(tx kv.Tx) (R, error) {
+		r, err := outcome.Do(ctx, &q.lanes, func(tx kv.Tx) (R, error) {
 			a.nth++
 			return take(tx, a)
 		})
 		if a.found < 2 || !errors.Is(err, kv.ErrTooLarge) {
 			return r, a.nth, err
 		}
-		*a = takeAttempt{most: a.found / 2}
+		*a = attempt{most: a.found / 2}
 	}
 }

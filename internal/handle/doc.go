@@ -14,7 +14,7 @@
 //	outcome.Do         runs the transaction, until its outcome is known:
 //	  adding.attend      callers that have given up leave, but not if a commit may have happened
 //	  adding.handOver    in the first attempt, if the queue is empty: items go to callers that wait
-//	  store.add          the others get keys of the recipe and are written; waiters are told
+//	  queue.add          the others get keys of the recipe and are written; waiters are told
 //	offer.deliver      callers that were handed items return with them
 //
 // # The way of one staged take

@@ -22,7 +22,7 @@ const (
 
 // Handle is what the handle of a queue does, in bytes and whatever its kind.
 type Handle struct {
-	store
+	queue
 	in   adder
 	ends []*taker // by End
 }
@@ -58,12 +58,12 @@ func (h *Handle) openEnds(ctx context.Context, kind layout.Kind, o Options) erro
 	}
 	for _, side := range sides {
 		t := new(taker)
-		if err := t.init(&h.store, o, side); err != nil {
+		if err := t.init(&h.queue, o, side); err != nil {
 			return err
 		}
 		h.ends = append(h.ends, t)
 	}
-	h.in.init(&h.store, o, h.ends)
+	h.in.init(&h.queue, o, h.ends)
 	return nil
 }
 
@@ -72,7 +72,7 @@ func (h *Handle) Ready() error {
 	if h == nil {
 		return errUnopened
 	}
-	return h.store.ready()
+	return h.queue.ready()
 }
 
 // readyFor is Ready for a verb with a context.
@@ -80,7 +80,7 @@ func (h *Handle) readyFor(ctx context.Context) error {
 	if h == nil {
 		return errUnopened
 	}
-	return h.store.readyFor(ctx)
+	return h.queue.readyFor(ctx)
 }
 
 // Name returns the name of the queue.

@@ -77,7 +77,7 @@ func TestTakeBesideOthers(t *testing.T) {
 		var got []Item
 		testkit.NoError(t, db.Transact(t.Context(), func(tx kv.Tx) error {
 			attempts++
-			shares, err := h.ends[Front].takeIn(tx, c.wants, c.how, new(takeAttempt))
+			shares, err := h.ends[Front].takeIn(tx, c.wants, c.how, new(attempt))
 			if err != nil {
 				return err
 			}
@@ -106,7 +106,7 @@ func TestSharesBeforeBroken(t *testing.T) {
 		testkit.Write(t, engine, kv.KeyValue{Key: broken})
 		undone := errors.New("undone")
 		testkit.WantError(t, engine.Transact(t.Context(), func(tx kv.Tx) error {
-			shares, err := h.ends[Front].takeIn(tx, []int{3, 1}, loose, new(takeAttempt))
+			shares, err := h.ends[Front].takeIn(tx, []int{3, 1}, loose, new(attempt))
 			testkit.NoError(t, err)
 			testkit.Equal(t, "items of the first call", len(shares[0].items), 2)
 			for _, other := range shares[1:] {

@@ -30,7 +30,7 @@ type consumers interface {
 func (t *taker) expected(n int, handed bool) int {
 	waiting := t.list.Waiting()
 	switch {
-	case t.s.mayBeStaged(): // or other processes share the store
+	case t.q.mayBeStaged(): // or other processes share the store
 		return 0
 	case waiting == 0 && !handed && !(t.active.Load() && t.level() <= int64(fewBatches*n)):
 		return 0
@@ -40,12 +40,12 @@ func (t *taker) expected(n int, handed bool) int {
 
 func (t *taker) taking() bool { return t.active.Load() }
 
-func (t *taker) level() int64 { return t.s.tally.level() }
+func (t *taker) level() int64 { return t.q.tally.level() }
 
 func (t *taker) free() int { return t.list.Free() }
 
 func (t *taker) hold(n int) *offer {
-	if t.s.signals.Others(t.s.name, t) {
+	if t.q.signals.Others(t.q.name, t) {
 		return nil
 	}
 	p := t.list.Hold(n)
@@ -65,12 +65,12 @@ type offer struct {
 // deal decides what they get of items, and returns the others, in their order.
 func (o *offer) deal(tx kv.Tx, items []Item) (left []Item, err error) {
 	wants := o.waiters.Wants()
-	empty, err := o.s.empty(tx)
+	empty, err := o.q.empty(tx)
 	if err != nil || !empty || len(wants) == 0 {
 		o.deliver(err) // so that they can look
 		return items, err
 	}
-	b, err := o.s.budget(sum(wants), waits)
+	b, err := o.q.budget(sum(wants), waits)
 	if err != nil {
 		return nil, err
 	}
@@ -91,7 +91,7 @@ func (o *offer) deal(tx kv.Tx, items []Item) (left []Item, err error) {
 // decode has an item as if it came out of the store.
 func (o *offer) decode(item *Item) error {
 	item.Payload = copied(item.Payload)
-	return o.s.decoded(item)
+	return o.q.decoded(item)
 }
 
 // without returns the items that are not at some indices.
@@ -129,23 +129,23 @@ func (o *offer) deliver(err error) {
 	}
 	if n > 0 {
 		o.served.Store(int32(len(o.got)))
-		o.s.observe(Event{Kind: Taken, Calls: len(o.got), Items: n, Attempts: 1})
+		o.q.observe(Event{Kind: Taken, Calls: len(o.got), Items: n, Attempts: 1})
 	}
 }
 
 // empty tells whether there are no items, which is then what tx depends on.
-func (s *store) empty(tx kv.Tx) (bool, error) {
-	_, found, err := s.first(tx.Snapshot(), staging.Front)
+func (q *queue) empty(tx kv.Tx) (bool, error) {
+	_, found, err := q.first(tx.Snapshot(), staging.Front)
 	if err != nil || found {
 		return false, err
 	}
-	tx.AddReadConflict(s.space.Items)
+	tx.AddReadConflict(q.space.Items)
 	return true, nil
 }
 
 // first returns the first item of a side.
-func (s *store) first(r kv.Reader, side staging.Side) (item kv.KeyValue, found bool, err error) {
-	for item, err := range s.items(r, side, 1) {
+func (q *queue) first(r kv.Reader, side staging.Side) (item kv.KeyValue, found bool, err error) {
+	for item, err := range q.items(r, side, 1) {
 		return item, err == nil, err
 	}
 	return item, false, nil

@@ -17,15 +17,15 @@ type Item struct {
 
 // add adds items where the recipe has them, and those of one priority in their order. They are
 // written in the order of their keys, as engines like it best.
-func (s *store) add(tx kv.Tx, items []Item) error {
-	keys, err := s.algorithm.nextKeys(tx, items, s.inUse(items))
+func (q *queue) add(tx kv.Tx, items []Item) error {
+	keys, err := q.algorithm.nextKeys(tx, items, q.inUse(items))
 	if err != nil {
-		return s.foreign(err)
+		return q.foreign(err)
 	}
 	for _, i := range ascending(items) {
-		s.space.Set(tx, keys[i], items[i].Payload)
+		q.space.Set(tx, keys[i], items[i].Payload)
 	}
-	return s.announce(tx)
+	return q.announce(tx)
 }
 
 // ascending returns the indices of items in the order of their priorities, and of one priority
@@ -44,32 +44,32 @@ func sorted(items []Item, compare func(a, b Item) int) []int {
 }
 
 // read fills in what its key and the store have of an item.
-func (s *store) read(r kv.Reader, item *Item) (err error) {
-	if item.Priority, err = s.algorithm.priority(item.Key); err != nil {
-		return s.foreign(err)
+func (q *queue) read(r kv.Reader, item *Item) (err error) {
+	if item.Priority, err = q.algorithm.priority(item.Key); err != nil {
+		return q.foreign(err)
 	}
-	item.Payload, err = s.space.Payload(r, kv.KeyValue{Key: item.Key, Value: item.Payload})
+	item.Payload, err = q.space.Payload(r, kv.KeyValue{Key: item.Key, Value: item.Payload})
 	return err
 }
 
 // decoded fills in the value of an item that was read.
-func (s *store) decoded(item *Item) (err error) {
-	if s.decode == nil {
+func (q *queue) decoded(item *Item) (err error) {
+	if q.decode == nil {
 		return nil
 	}
-	if item.Value, err = s.decode(item.Payload); err != nil {
-		return s.space.DecodeError(item.Key, err)
+	if item.Value, err = q.decode(item.Payload); err != nil {
+		return q.space.DecodeError(item.Key, err)
 	}
 	return nil
 }
 
 // decoder reads and decodes items.
-func (s *store) decoder(r kv.Reader) func(*Item) error {
+func (q *queue) decoder(r kv.Reader) func(*Item) error {
 	return func(item *Item) error {
-		if err := s.read(r, item); err != nil {
+		if err := q.read(r, item); err != nil {
 			return err
 		}
-		return s.decoded(item)
+		return q.decoded(item)
 	}
 }
 

@@ -7,10 +7,10 @@ import (
 )
 
 // observe tells the handle's observer, if it has one.
-func (s *store) observe(e Event) {
-	if s.observer != nil {
-		e.Queue = s.name
-		s.observer(e)
+func (q *queue) observe(e Event) {
+	if q.observer != nil {
+		e.Queue = q.name
+		q.observer(e)
 	}
 }
 
@@ -21,20 +21,20 @@ type present struct {
 }
 
 // observeWaiting returns a function for one end, which is told how many wait there.
-func (s *store) observeWaiting() func(int) {
-	if s.observer == nil {
+func (q *queue) observeWaiting() func(int) {
+	if q.observer == nil {
 		return nil
 	}
 	here := 0
 	return func(now int) {
-		s.present.Lock()
-		defer s.present.Unlock()
+		q.present.Lock()
+		defer q.present.Unlock()
 		if now == here {
 			return
 		}
-		s.present.callers += now - here
+		q.present.callers += now - here
 		here = now
-		s.observe(Event{Kind: Waiting, Items: s.present.callers})
+		q.observe(Event{Kind: Waiting, Items: q.present.callers})
 	}
 }
 
@@ -45,14 +45,14 @@ var stagingEvents = map[staging.Kind]EventKind{
 	staging.Expired:    Expired,
 }
 
-func (s *store) observeStaging() func(staging.Event) {
-	if s.observer == nil && s.log == nil {
+func (q *queue) observeStaging() func(staging.Event) {
+	if q.observer == nil && q.log == nil {
 		return nil
 	}
 	return func(e staging.Event) {
-		if e.Kind == staging.Expired && s.log != nil {
-			s.log.Warn("items were put back that a consumer never collected", "queue", s.name, "consumers", e.Requests, "items", e.Items)
+		if e.Kind == staging.Expired && q.log != nil {
+			q.log.Warn("items were put back that a consumer never collected", "queue", q.name, "consumers", e.Requests, "items", e.Items)
 		}
-		s.observe(Event{Kind: stagingEvents[e.Kind], Calls: e.Requests, Items: e.Items})
+		q.observe(Event{Kind: stagingEvents[e.Kind], Calls: e.Requests, Items: e.Items})
 	}
 }

@@ -13,7 +13,7 @@ import (
 // peek returns the first item and leaves it. If there is none it is an ErrEmpty, and as
 // durable as the commit that has emptied the queue.
 func (t *taker) peek(ctx context.Context) (Item, error) {
-	if err := t.s.readyFor(ctx); err != nil {
+	if err := t.q.readyFor(ctx); err != nil {
 		return Item{}, err
 	}
 	lazily, found := true, false
@@ -23,16 +23,16 @@ func (t *taker) peek(ctx context.Context) (Item, error) {
 			kv.Lazily(r)
 		}
 		var pair kv.KeyValue
-		if pair, found, err = t.s.first(r, t.side); err != nil || !found {
+		if pair, found, err = t.q.first(r, t.side); err != nil || !found {
 			return err
 		}
 		item = Item{Key: pair.Key, Payload: pair.Value}
-		return t.s.read(r, &item)
+		return t.q.read(r, &item)
 	}
-	err := reads.View(ctx, t.s.db, look)
+	err := reads.View(ctx, t.q.db, look)
 	if errors.Is(err, kv.ErrConflict) { // what it has read has changed meanwhile
 		lazily = false
-		err = reads.View(ctx, t.s.db, look)
+		err = reads.View(ctx, t.q.db, look)
 	}
 	switch {
 	case err != nil:
@@ -40,7 +40,7 @@ func (t *taker) peek(ctx context.Context) (Item, error) {
 	case !found:
 		return Item{}, errs.ErrEmpty
 	}
-	if err := t.s.decoded(&item); err != nil {
+	if err := t.q.decoded(&item); err != nil {
 		return Item{}, err
 	}
 	return item, nil
@@ -55,15 +55,15 @@ type visit func(f func(kv.Reader, kv.KeyValue) error) error
 const countAgain = 10_000
 
 // length counts the items: on one snapshot, or if that takes too long, on several.
-func (s *store) length(ctx context.Context) (n int, err error) {
+func (q *queue) length(ctx context.Context) (n int, err error) {
 	var rest kv.Range // behind what was counted
 	count := func(_ kv.Reader, item kv.KeyValue) error {
 		n++
 		rest.Begin = kv.After(item.Key)
 		return nil
 	}
-	err = reads.View(ctx, s.db, func(rd kv.Reader) error {
-		n, rest = 0, s.space.Items
+	err = reads.View(ctx, q.db, func(rd kv.Reader) error {
+		n, rest = 0, q.space.Items
 		err := reads.Each(rd, rest, count)
 		if reads.TooOld(err) && n > countAgain {
 			return errStop
@@ -71,7 +71,7 @@ func (s *store) length(ctx context.Context) (n int, err error) {
 		return err
 	})
 	if reads.TooOld(err) || errors.Is(err, errStop) {
-		err = reads.Scan(ctx, s.db, rest, count)
+		err = reads.Scan(ctx, q.db, rest, count)
 	}
 	if err != nil {
 		return 0, err
@@ -82,14 +82,14 @@ func (s *store) length(ctx context.Context) (n int, err error) {
 var errStop = errors.New("conq: loop was left")
 
 // sequence returns the items that are visited.
-func (s *store) sequence(over visit) iter.Seq2[Item, error] {
+func (q *queue) sequence(over visit) iter.Seq2[Item, error] {
 	return func(yield func(Item, error) bool) {
 		err := over(func(r kv.Reader, pair kv.KeyValue) error {
 			item := Item{Key: pair.Key, Payload: pair.Value}
-			if err := s.read(r, &item); err != nil {
+			if err := q.read(r, &item); err != nil {
 				return err
 			}
-			if err := s.decoded(&item); err != nil {
+			if err := q.decoded(&item); err != nil {
 				return err
 			}
 			if !yield(item, nil) {

@@ -20,23 +20,23 @@ import (
 
 // inUse returns what tells the recipe of staged items when some are added. Where that would be
 // asked for several priorities, one look for all comes first.
-func (s *store) inUse(items []Item) recipe.InUse {
+func (q *queue) inUse(items []Item) recipe.InUse {
 	several := slices.ContainsFunc(items, func(item Item) bool { return item.Priority != items[0].Priority })
 	none := false
 	return func(tx kv.Tx, group []byte) (last int64, found bool, err error) {
 		// The last key of the group has been read already. So if that was without an item that
 		// is staged, it was staged before, and then staging was noted before.
-		if none || !s.mayBeStaged() {
+		if none || !q.mayBeStaged() {
 			return 0, false, nil
 		}
 		if several {
 			several = false
-			any, err := s.stage.AnyPlace(tx)
+			any, err := q.stage.AnyPlace(tx)
 			if none = !any; none || err != nil {
 				return 0, false, err
 			}
 		}
-		return s.stage.Last(tx, group)
+		return q.stage.Last(tx, group)
 	}
 }
 
@@ -55,37 +55,37 @@ func stagedFlag(signals *kv.Signals) *atomic.Bool {
 
 // noteStaging prepares mayBeStaged: it notes that the handle stages, or that there
 // is something left which a process staged that had the store before.
-func (s *store) noteStaging(ctx context.Context, o Options) error {
-	if s.signals == nil {
+func (q *queue) noteStaging(ctx context.Context, o Options) error {
+	if q.signals == nil {
 		return nil
 	}
-	s.staged = stagedFlag(s.signals)
-	if s.staged.Load() {
+	q.staged = stagedFlag(q.signals)
+	if q.staged.Load() {
 		return nil
 	}
 	active := o.Staging == StagingAlways
 	if !active {
-		if err := reads.View(ctx, s.db, func(r kv.Reader) (err error) {
-			active, err = s.stage.Active(r)
+		if err := reads.View(ctx, q.db, func(r kv.Reader) (err error) {
+			active, err = q.stage.Active(r)
 			return err
 		}); err != nil {
 			return err
 		}
 	}
 	if active {
-		s.staged.Store(true)
+		q.staged.Store(true)
 	}
 	return nil
 }
 
 // mayBeStaged tells whether items of the queue may be staged. It costs nothing
 // where one process has the store for itself.
-func (s *store) mayBeStaged() bool { return s.staged == nil || s.staged.Load() }
+func (q *queue) mayBeStaged() bool { return q.staged == nil || q.staged.Load() }
 
 // reclaim puts staged items back that were not collected in time.
-func (s *store) reclaim(ctx context.Context) error {
-	if !s.mayBeStaged() {
+func (q *queue) reclaim(ctx context.Context) error {
+	if !q.mayBeStaged() {
 		return nil
 	}
-	return s.stage.Expire(ctx)
+	return q.stage.Expire(ctx)
 }

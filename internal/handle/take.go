@@ -19,7 +19,7 @@ import (
 // is under way share the next one; where other processes take too, it stages requests; and
 // calls that find nothing may wait.
 type taker struct {
-	s        *store
+	q        *queue
 	combines bool
 	line     *staging.Line // nil where no other process can wait
 
@@ -38,19 +38,19 @@ type taker struct {
 	list waiting.List[Item]
 }
 
-func (t *taker) init(s *store, o Options, side staging.Side) error {
-	t.s, t.combines = s, !o.NoCombining
-	t.side, t.stage, t.staging = side, s.stage, o.Staging
-	if o.Staging == StagingAuto && !s.limits.Shared {
+func (t *taker) init(q *queue, o Options, side staging.Side) error {
+	t.q, t.combines = q, !o.NoCombining
+	t.side, t.stage, t.staging = side, q.stage, o.Staging
+	if o.Staging == StagingAuto && !q.limits.Shared {
 		t.staging = StagingNever // conflicts are over in microseconds here
 	}
-	t.lane.Init(combine.Options[demand, []share]{Run: t.run, MaxCalls: s.combinable()})
+	t.lane.Init(combine.Options[demand, []share]{Run: t.run, MaxCalls: q.combinable()})
 	w := waiting.Options[Item]{
-		Take: t.takeForWaiting, Max: s.combinable(), Poll: s.poll(),
-		Lasting: s.signals != nil, Lost: isUnknown, Observe: s.observeWaiting(),
+		Take: t.takeForWaiting, Max: q.combinable(), Poll: q.poll(),
+		Lasting: q.signals != nil, Lost: isUnknown, Observe: q.observeWaiting(),
 	}
-	if s.signals == nil {
-		line, err := s.stage.NewLine()
+	if q.signals == nil {
+		line, err := q.stage.NewLine()
 		if err != nil {
 			return err
 		}
@@ -75,11 +75,11 @@ func (t *taker) take(ctx context.Context, n int) ([]Item, error) {
 }
 
 func (t *taker) check(ctx context.Context, n int) error {
-	if err := t.s.readyFor(ctx); err != nil {
+	if err := t.q.readyFor(ctx); err != nil {
 		return err
 	}
 	if n <= 0 {
-		return fmt.Errorf("conq: queue %q: a batch of %d items: at least 1 is needed", t.s.name, n)
+		return fmt.Errorf("conq: queue %q: a batch of %d items: at least 1 is needed", t.q.name, n)
 	}
 	return nil
 }
@@ -146,8 +146,8 @@ func (t *taker) stages() bool {
 // collided notes that others are at it too.
 func (t *taker) collided() {
 	t.until.Store(time.Now().Add(stagingTime).UnixNano())
-	if t.s.log != nil {
-		t.s.log.Debug("consumers collide: taking by staged requests", "queue", t.s.name)
+	if t.q.log != nil {
+		t.q.log.Debug("consumers collide: taking by staged requests", "queue", t.q.name)
 	}
 }
 
@@ -157,7 +157,7 @@ const expireTime = time.Second
 
 // expire puts such items back, now and then.
 func (t *taker) expire(ctx context.Context) error {
-	if !t.s.mayBeStaged() {
+	if !t.q.mayBeStaged() {
 		return nil
 	}
 	now, last := time.Now().UnixNano(), t.expired.Load()
@@ -173,7 +173,7 @@ func (t *taker) expire(ctx context.Context) error {
 // servePlain is serveSome by the recipe, for several callers. With StagingAuto that is tried
 // once, and not at all if others have staged requests.
 func (t *taker) servePlain(ctx context.Context, b *batch) ([]share, error) {
-	shares, tries, err := attempts(ctx, t.s, func(tx kv.Tx, a *takeAttempt) ([]share, error) {
+	shares, tries, err := attempts(ctx, t.q, func(tx kv.Tx, a *attempt) ([]share, error) {
 		kv.Lazily(tx)
 		if err := t.admit(tx, b, a); err != nil {
 			return nil, err
@@ -182,7 +182,7 @@ func (t *taker) servePlain(ctx context.Context, b *batch) ([]share, error) {
 	})
 	if err == nil {
 		t.note(shares)
-		t.s.observe(Event{Kind: Taken, Calls: len(shares), Items: count(shares), Attempts: tries})
+		t.q.observe(Event{Kind: Taken, Calls: len(shares), Items: count(shares), Attempts: tries})
 	}
 	return shares, err
 }
@@ -197,16 +197,16 @@ func (t *taker) note(shares []share) {
 		}
 	}
 	if items == 0 {
-		t.s.tally.empty()
+		t.q.tally.empty()
 		return
 	}
-	t.s.tally.taken.Add(int64(items))
+	t.q.tally.taken.Add(int64(items))
 	t.served.Store(int32(callers))
 }
 
 // admit returns an error if the transaction is not to take anything: because it is
 // better to stage, or no caller is left to be served.
-func (t *taker) admit(tx kv.Tx, b *batch, a *takeAttempt) error {
+func (t *taker) admit(tx kv.Tx, b *batch, a *attempt) error {
 	switch {
 	case t.staging == StagingAuto:
 		active, err := t.stage.Active(tx)
@@ -245,7 +245,7 @@ func (t *taker) serveStaged(ctx context.Context, b *batch, dealt func(kv.Tx, []s
 // dealStaged deals items that were staged, and puts back what is left: one that does not
 // decode as it was, though a codec may have changed its bytes.
 func (t *taker) dealStaged(tx kv.Tx, wants []int, items []kv.KeyValue) ([]share, error) {
-	decode := t.s.decoder(tx)
+	decode := t.q.decoder(tx)
 	d := deal{items: raw(items), decode: func(item *Item) error {
 		item.Payload = copied(item.Payload)
 		return decode(item)
@@ -255,19 +255,19 @@ func (t *taker) dealStaged(tx kv.Tx, wants []int, items []kv.KeyValue) ([]share,
 		return nil, err
 	}
 	for _, item := range items[:d.taken] {
-		t.s.space.ClearPieces(tx, item.Key)
+		t.q.space.ClearPieces(tx, item.Key)
 	}
-	return shares, t.s.putBack(tx, items[d.taken:])
+	return shares, t.q.putBack(tx, items[d.taken:])
 }
 
 // putBack puts items back that were staged: one that does not decode stays, and
 // what is behind it.
-func (s *store) putBack(tx kv.Tx, items []kv.KeyValue) error {
+func (q *queue) putBack(tx kv.Tx, items []kv.KeyValue) error {
 	if len(items) == 0 {
 		return nil
 	}
 	for _, item := range items {
 		tx.Set(item.Key, item.Value)
 	}
-	return s.announce(tx)
+	return q.announce(tx)
 }

@@ -41,7 +41,7 @@ func (t Tx) Take(e End, n int) ([]Item, error) {
 	if err != nil {
 		return nil, err
 	}
-	shares, err := from.takeIn(t.tx, []int{n}, exact, new(takeAttempt))
+	shares, err := from.takeIn(t.tx, []int{n}, exact, new(attempt))
 	if err != nil {
 		return nil, err
 	}
@@ -54,7 +54,7 @@ func (t Tx) Peek(e End) (Item, error) {
 	if err != nil {
 		return Item{}, err
 	}
-	shares, _, err := from.find(t.tx, []int{1}, exact, new(takeAttempt))
+	shares, _, err := from.find(t.tx, []int{1}, exact, new(attempt))
 	if err == nil {
 		err = shares[0].err
 	}

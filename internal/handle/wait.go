@@ -21,7 +21,7 @@ func (t *taker) takeForWaiting(ctx context.Context, p *waiters) (got [][]Item, n
 	if t.line != nil {
 		return t.takeInLine(ctx, p)
 	}
-	news = t.s.signals.WaitAs(t.s.name, t) // before looking
+	news = t.q.signals.WaitAs(t.q.name, t) // before looking
 	shares, err := t.serve(ctx, demand{waiters: p})
 	if err != nil {
 		return nil, nil, err
@@ -35,13 +35,13 @@ func (t *taker) takeForWaiting(ctx context.Context, p *waiters) (got [][]Item, n
 // lookAgain has waiters look again soon if there are staged items: they may come
 // back to the queue without an enqueue.
 func (t *taker) lookAgain(ctx context.Context) error {
-	if !t.s.mayBeStaged() {
+	if !t.q.mayBeStaged() {
 		return nil
 	}
-	return reads.View(ctx, t.s.db, func(r kv.Reader) error {
+	return reads.View(ctx, t.q.db, func(r kv.Reader) error {
 		active, err := t.stage.Active(r)
 		if active {
-			t.s.signals.NotifyAfter(t.s.name, pollTime)
+			t.q.signals.NotifyAfter(t.q.name, pollTime)
 		}
 		return err
 	})

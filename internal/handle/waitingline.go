@@ -65,7 +65,7 @@ func (t *taker) turn(ctx context.Context, b *batch, p *waiters) (lineTurn, error
 
 // turnPlain takes items, if it is their turn, and watches, all in one transaction.
 func (t *taker) turnPlain(ctx context.Context, b *batch, p *waiters) (lineTurn, error) {
-	r, tries, err := attempts(ctx, t.s, func(tx kv.Tx, a *takeAttempt) (lineTurn, error) {
+	r, tries, err := attempts(ctx, t.q, func(tx kv.Tx, a *attempt) (lineTurn, error) {
 		if err := t.admit(tx, b, a); err != nil {
 			return lineTurn{}, err
 		}
@@ -84,7 +84,7 @@ func (t *taker) turnPlain(ctx context.Context, b *batch, p *waiters) (lineTurn, 
 	}
 	t.settle(r)
 	if len(r.shares) > 0 {
-		t.s.observe(Event{Kind: Taken, Calls: len(r.shares), Items: count(r.shares), Attempts: tries})
+		t.q.observe(Event{Kind: Taken, Calls: len(r.shares), Items: count(r.shares), Attempts: tries})
 	}
 	return r, nil
 }
@@ -103,7 +103,7 @@ func (t *taker) look(tx kv.Tx, p *waiters) (r lineTurn, err error) {
 
 // there returns how many items there are, up to a limit, through a snapshot.
 func (t *taker) there(tx kv.Tx, limit int) (n int, _ error) {
-	for _, err := range t.s.items(tx.Snapshot(), t.side, limit) {
+	for _, err := range t.q.items(tx.Snapshot(), t.side, limit) {
 		if err != nil && !errors.Is(err, errs.ErrDecode) {
 			return 0, err
 		}
@@ -136,14 +136,14 @@ func (t *taker) moveUp(tx kv.Tx, p *waiters, wanted int, r *lineTurn) error {
 		t.line.Leave(tx, math.MaxInt64)
 	}
 	if len(r.shares) == 0 {
-		r.news = tx.Watch(layout.SignalKey(t.s.name))
+		r.news = tx.Watch(layout.SignalKey(t.q.name))
 	}
 	return nil
 }
 
 // turnStaged is turnPlain by staging.
 func (t *taker) turnStaged(ctx context.Context, b *batch, p *waiters) (lineTurn, error) {
-	r, err := outcome.Do(ctx, &t.s.lanes, func(tx kv.Tx) (lineTurn, error) { return t.look(tx, p) })
+	r, err := outcome.Do(ctx, &t.q.lanes, func(tx kv.Tx) (lineTurn, error) { return t.look(tx, p) })
 	if err != nil {
 		return r, err
 	}
@@ -170,7 +170,7 @@ func (t *taker) turnStaged(ctx context.Context, b *batch, p *waiters) (lineTurn,
 
 // await watches the queue if it is empty, or the one in front.
 func (t *taker) await(ctx context.Context, p *waiters) (lineTurn, error) {
-	r, err := outcome.Do(ctx, &t.s.lanes, func(tx kv.Tx) (lineTurn, error) {
+	r, err := outcome.Do(ctx, &t.q.lanes, func(tx kv.Tx) (lineTurn, error) {
 		r, err := t.look(tx, p)
 		if err != nil || r.news != nil {
 			return r, err
@@ -205,7 +205,7 @@ func (t *taker) leaveLine(stamp int64) error {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), leaveTime)
 	defer cancel()
-	_, err := outcome.Do(ctx, &t.s.lanes, func(tx kv.Tx) (struct{}, error) {
+	_, err := outcome.Do(ctx, &t.q.lanes, func(tx kv.Tx) (struct{}, error) {
 		t.line.Leave(tx, stamp)
 		return struct{}{}, nil
 	})

@@ -21,8 +21,8 @@ import (
 	"github.com/conq-go/conq/recipe"
 )
 
-// store is a queue in its store, and what all ends of a handle share.
-type store struct {
+// queue is a queue in its store, and what all ends of a handle share.
+type queue struct {
 	db        kv.DB
 	closed    atomic.Bool
 	algorithm algorithm
@@ -44,7 +44,7 @@ type store struct {
 }
 
 // open checks the arguments of Open and enters the queue in the catalogue.
-func (s *store) open(ctx context.Context, db kv.DB, name string, kind layout.Kind, o *Options) error {
+func (q *queue) open(ctx context.Context, db kv.DB, name string, kind layout.Kind, o *Options) error {
 	if o.Random == nil {
 		o.Random = rand.Reader
 	} else {
@@ -61,49 +61,49 @@ func (s *store) open(ctx context.Context, db kv.DB, name string, kind layout.Kin
 	if err := catalogue.Register(ctx, db, name, kind); err != nil {
 		return err
 	}
-	s.db, s.name, s.limits, s.observer, s.log = db, name, db.Limits(), o.Observe, o.Logger
-	s.space = layout.New(name, kind, s.limits)
-	s.signals, s.announce = kv.SignalsOf(db), Announcer(db, name)
-	s.lanes.Init(db, layout.Outcomes(name), nil)
-	s.forgetOthers(ctx)
+	q.db, q.name, q.limits, q.observer, q.log = db, name, db.Limits(), o.Observe, o.Logger
+	q.space = layout.New(name, kind, q.limits)
+	q.signals, q.announce = kv.SignalsOf(db), Announcer(db, name)
+	q.lanes.Init(db, layout.Outcomes(name), nil)
+	q.forgetOthers(ctx)
 	return nil
 }
 
 // source is a queue for staging. The handle serves requests of others, so it has to know all
 // sides, not only those that it takes from.
-type source struct{ *store }
+type source struct{ *queue }
 
-func (s source) Items(r kv.Reader, side staging.Side, limit int) iter.Seq2[kv.KeyValue, error] {
-	return s.items(r, side, limit)
+func (q source) Items(r kv.Reader, side staging.Side, limit int) iter.Seq2[kv.KeyValue, error] {
+	return q.items(r, side, limit)
 }
 
-func (s source) Covered(side staging.Side, last []byte) []kv.Range {
-	return s.orders[side].Covered(last)
+func (q source) Covered(side staging.Side, last []byte) []kv.Range {
+	return q.orders[side].Covered(last)
 }
 
-func (s source) Place(key []byte) (group, place []byte) { return s.space.Place(key) }
+func (q source) Place(key []byte) (group, place []byte) { return q.space.Place(key) }
 
-func (s source) Keys(key []byte) int { return s.space.Keys(key) }
+func (q source) Keys(key []byte) int { return q.space.Keys(key) }
 
 // openStage makes the staging.
-func (s *store) openStage(ctx context.Context, o Options) error {
-	s.stage = staging.New(s.db, staging.Options{
-		Source:   source{s},
-		Space:    layout.Stage(s.name),
-		Outcomes: layout.Outcomes(s.name),
-		PutBack:  s.announce,
-		Observe:  s.observeStaging(),
+func (q *queue) openStage(ctx context.Context, o Options) error {
+	q.stage = staging.New(q.db, staging.Options{
+		Source:   source{q},
+		Space:    layout.Stage(q.name),
+		Outcomes: layout.Outcomes(q.name),
+		PutBack:  q.announce,
+		Observe:  q.observeStaging(),
 	})
-	return s.noteStaging(ctx, o)
+	return q.noteStaging(ctx, o)
 }
 
 // items returns the items in the order in which a side takes them. A key that is not an
 // item's is an item that does not decode.
-func (s *store) items(r kv.Reader, side staging.Side, limit int) iter.Seq2[kv.KeyValue, error] {
+func (q *queue) items(r kv.Reader, side staging.Side, limit int) iter.Seq2[kv.KeyValue, error] {
 	return func(yield func(kv.KeyValue, error) bool) {
-		for item, err := range s.orders[side].Items(r, limit) {
+		for item, err := range q.orders[side].Items(r, limit) {
 			if err != nil {
-				err = s.foreign(err)
+				err = q.foreign(err)
 			}
 			if !yield(item, err) {
 				return
@@ -136,8 +136,8 @@ func Announcer(db kv.DB, name string) func(kv.Tx) error {
 // programs which announce nothing, such as the recipes in other languages.
 const pollTime = time.Second
 
-func (s *store) poll() time.Duration {
-	if s.signals != nil {
+func (q *queue) poll() time.Duration {
+	if q.signals != nil {
 		return 0 // others would have told
 	}
 	return pollTime
@@ -148,55 +148,55 @@ func (s *store) poll() time.Duration {
 const operationsPerItem = 6
 
 // combinable returns how many calls may share a transaction.
-func (s *store) combinable() int {
-	if s.limits.Operations == 0 {
+func (q *queue) combinable() int {
+	if q.limits.Operations == 0 {
 		return maxCombinedCalls
 	}
-	return max(1, min(maxCombinedCalls, s.limits.Operations/operationsPerItem))
+	return max(1, min(maxCombinedCalls, q.limits.Operations/operationsPerItem))
 }
 
 // maxItem returns the size of the largest payload.
-func (s *store) maxItem() int { return layout.MaxPayload(s.limits) }
+func (q *queue) maxItem() int { return layout.MaxPayload(q.limits) }
 
 // ready returns the error for a queue that was not opened, or is closed, or nil.
-func (s *store) ready() error {
+func (q *queue) ready() error {
 	switch {
-	case s.db == nil:
+	case q.db == nil:
 		return errUnopened
-	case s.closed.Load():
-		return s.closedError()
+	case q.closed.Load():
+		return q.closedError()
 	}
 	return nil
 }
 
 // readyFor is ready for a verb with a context.
-func (s *store) readyFor(ctx context.Context) error {
+func (q *queue) readyFor(ctx context.Context) error {
 	if ctx == nil {
 		return reads.ErrContext
 	}
-	return s.ready()
+	return q.ready()
 }
 
 // readyIn is ready for a verb that runs in tx.
-func (s *store) readyIn(tx kv.Tx) error {
+func (q *queue) readyIn(tx kv.Tx) error {
 	if tx == nil {
 		return errNoTx
 	}
-	if err := s.ready(); err != nil {
+	if err := q.ready(); err != nil {
 		return err
 	}
-	if kv.Foreign(s.db, tx) {
-		return fmt.Errorf("conq: queue %q: In was given a transaction of another store: %w", s.name, kv.ErrInvalid)
+	if kv.Foreign(q.db, tx) {
+		return fmt.Errorf("conq: queue %q: In was given a transaction of another store: %w", q.name, kv.ErrInvalid)
 	}
 	return nil
 }
 
 // checkSizes returns the error for the first payload that is too large, or nil.
-func (s *store) checkSizes(items []Item) error {
+func (q *queue) checkSizes(items []Item) error {
 	for i, item := range items {
-		if size := len(item.Payload); size > s.maxItem() {
-			err := &kv.TooLargeError{What: "item", Size: size, Limit: s.maxItem(), Unit: "bytes"}
-			return Nth(i, len(items), fmt.Errorf("conq: queue %q: %w", s.name, err))
+		if size := len(item.Payload); size > q.maxItem() {
+			err := &kv.TooLargeError{What: "item", Size: size, Limit: q.maxItem(), Unit: "bytes"}
+			return Nth(i, len(items), fmt.Errorf("conq: queue %q: %w", q.name, err))
 		}
 	}
 	return nil
@@ -212,12 +212,12 @@ func Nth(i, n int, err error) error {
 
 // foreign names the queue in an error of the recipe. A key that is not an item's
 // is an item that does not decode.
-func (s *store) foreign(err error) error {
+func (q *queue) foreign(err error) error {
 	switch {
 	case errors.Is(err, recipe.ErrKey):
-		return fmt.Errorf("%w: queue %q: %w", errs.ErrDecode, s.name, err)
+		return fmt.Errorf("%w: queue %q: %w", errs.ErrDecode, q.name, err)
 	case errors.Is(err, recipe.ErrFull), errors.Is(err, recipe.ErrRandom):
-		return fmt.Errorf("conq: queue %q: %w", s.name, err)
+		return fmt.Errorf("conq: queue %q: %w", q.name, err)
 	}
 	return err
 }
