@@ -2,6 +2,7 @@ package embedded
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"runtime"
 	"slices"
@@ -30,6 +31,7 @@ type backlog struct {
 	bytes      int         // of those that were not cancelled
 
 	applying sync.Mutex      // after the store's lock
+	idle     []operation     // memory for operations
 	ranges   int             // that were removed since a flush was begun for them
 	removed  bool            // something was removed since settle has begun a flush
 	flushed  <-chan struct{} // closed when that has ended
@@ -38,9 +40,10 @@ type backlog struct {
 
 // operation is a write. Its slices are not changed.
 type operation struct {
-	kind  operationKind
-	key   []byte // or where a range begins
-	value []byte // or where it ends
+	kind   operationKind
+	key    []byte // or where a range begins
+	value  []byte // or where it ends
+	number uint64
 }
 
 type operationKind uint8
@@ -77,22 +80,27 @@ func newBacklog(db *pebble.DB) *backlog {
 }
 
 // Set implements cache.Backlog. As for the others, the lock is held, and the store's.
-func (l *backlog) Set(key, value []byte) (number uint64) { return l.add(operation{set, key, value}) }
+func (l *backlog) Set(key, value []byte) (number uint64) {
+	return l.add(operation{kind: set, key: key, value: value})
+}
 
 // Remove implements cache.Backlog.
-func (l *backlog) Remove(key []byte) { l.add(operation{remove, key, nil}) }
+func (l *backlog) Remove(key []byte) { l.add(operation{kind: remove, key: key}) }
 
 // RemoveRange implements cache.Backlog.
-func (l *backlog) RemoveRange(r kv.Range) { l.add(operation{removeRange, r.Begin, r.End}) }
+func (l *backlog) RemoveRange(r kv.Range) {
+	l.add(operation{kind: removeRange, key: r.Begin, value: r.End})
+}
 
 // add appends a write and returns its number.
 func (l *backlog) add(o operation) uint64 {
 	if len(l.operations) == cap(l.operations) {
 		l.compact()
 	}
+	o.number = l.first + uint64(len(l.operations))
 	l.operations = append(l.operations, o)
 	l.bytes += o.size()
-	return l.first + uint64(len(l.operations)) - 1
+	return o.number
 }
 
 // compact drops the first operations, if they were cancelled and are many.
@@ -165,6 +173,8 @@ func (l *backlog) drain() error {
 		b.Reset()
 		runtime.Gosched()
 	}
+	clear(operations)
+	l.idle = operations[:0]
 	if err := l.pebble.Apply(b, pebble.NoSync); err != nil {
 		return err
 	}
@@ -226,7 +236,9 @@ func (l *backlog) settle() error {
 func sorted(operations []operation) []operation {
 	operations = slices.DeleteFunc(operations, func(o operation) bool { return o.kind == cancelled })
 	if !slices.ContainsFunc(operations, func(o operation) bool { return o.kind == removeRange }) {
-		slices.SortStableFunc(operations, func(a, b operation) int { return bytes.Compare(a.key, b.key) })
+		slices.SortFunc(operations, func(a, b operation) int {
+			return cmp.Or(bytes.Compare(a.key, b.key), cmp.Compare(a.number, b.number))
+		})
 	}
 	return operations
 }
@@ -275,7 +287,7 @@ func (l *backlog) take() (operations []operation, size int) {
 		l.operations = operations[:0]
 		return nil, 0
 	}
-	l.operations, l.bytes = nil, 0
+	l.operations, l.bytes, l.idle = l.idle, 0, nil
 	return operations, size
 }
 

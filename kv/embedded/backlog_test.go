@@ -57,7 +57,9 @@ func TestBacklog(t *testing.T) {
 // range is among them.
 func TestSorted(t *testing.T) {
 	some := func(kind operationKind) []operation {
-		return []operation{{set, []byte("b"), []byte("1")}, {kind, []byte("c"), nil}, {set, []byte("a"), nil}, {set, []byte("b"), []byte("2")}, {}}
+		return []operation{
+			{set, []byte("b"), []byte("1"), 1}, {kind, []byte("c"), nil, 2}, {set, []byte("a"), nil, 3}, {set, []byte("b"), []byte("2"), 4}, {},
+		}
 	}
 	for kind, want := range map[operationKind]string{set: "a b1 b2 c", removeRange: "b1 c a b2", cancelled: "a b1 b2"} {
 		var got []string

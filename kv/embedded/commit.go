@@ -42,12 +42,12 @@ func (t *tx) effects() (e effects, err error) {
 	}
 	e.batch = t.db.pebble.NewBatchWithSize(batchOverhead*(1+t.Writer.Ops()) + t.Writer.Bytes())
 	for _, r := range e.cleared {
-		if err := (operation{removeRange, r.Begin, r.End}).write(e.batch); err != nil {
+		if err := (operation{kind: removeRange, key: r.Begin, value: r.End}).write(e.batch); err != nil {
 			return e, err
 		}
 	}
 	for _, c := range e.changes {
-		o := operation{set, c.Key, c.Value}
+		o := operation{kind: set, key: c.Key, value: c.Value}
 		switch c.Kind {
 		case overlay.Clear:
 			o.kind = remove

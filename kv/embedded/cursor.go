@@ -2,7 +2,9 @@ package embedded
 
 import (
 	"bytes"
+	"slices"
 
+	"github.com/conq-go/conq/internal/linked"
 	"github.com/conq-go/conq/kv"
 	"github.com/conq-go/conq/kv/embedded/internal/cache"
 )
@@ -10,21 +12,17 @@ import (
 // cursor implements overlay.Cursor: it finds pairs in the cache, and what is not known there
 // in Pebble. What it finds there for the first time is then in the cache.
 type cursor struct {
-	t    *txn
-	open bool
-	span kv.Range
-	o    kv.RangeOptions
+	t     *txn
+	place linked.Place[cursor] // in t.cursors
+	span  kv.Range
+	o     kv.RangeOptions
 
 	cache.Cursor
+	buffer  []cache.Pair // for fetched
 	fetched []cache.Pair // the next pairs, before Pos
-	own     bool         // they are the reader's
-	one     [1]cache.Pair
-	at      []byte // buffer of Pos, while they are
-	missed  int    // pairs that came from Pebble
+	missed  int          // pairs that came from Pebble
 	steps   int
 	scan    scan
-
-	prev, next *cursor // in t.cursors
 }
 
 const (
@@ -40,11 +38,8 @@ func (t *txn) cursor(span kv.Range, o kv.RangeOptions) (*cursor, error) {
 		return nil, err
 	}
 	defer t.mu.Unlock()
-	c := &cursor{t: t, open: true, span: span, o: o, Cursor: cache.Cursor{Reverse: o.Reverse}, next: t.cursors}
-	if c.next != nil {
-		c.next.prev = c
-	}
-	t.cursors = c
+	c := &cursor{t: t, span: span, o: o, Cursor: cache.Cursor{Reverse: o.Reverse}}
+	t.cursors.Add(&c.place, c)
 	return c, nil
 }
 
@@ -56,17 +51,8 @@ func (c *cursor) Close() error {
 
 // close does nothing if the transaction has ended, and closed it.
 func (c *cursor) close() error {
-	if !c.open {
+	if !c.t.cursors.Remove(&c.place) {
 		return nil
-	}
-	c.open = false
-	if c.prev != nil {
-		c.prev.next = c.next
-	} else {
-		c.t.cursors = c.next
-	}
-	if c.next != nil {
-		c.next.prev = c.prev
 	}
 	return c.scan.close()
 }
@@ -79,7 +65,7 @@ func (c *cursor) Seek(key []byte) (kv.KeyValue, bool, error) {
 	if c.Reverse {
 		c.End = c.span.Begin
 	}
-	c.fetched, c.own, c.scan.stands = nil, false, false
+	c.fetched, c.scan.stands = nil, false
 	return c.take()
 }
 
@@ -105,8 +91,6 @@ func (c *cursor) take() (kv.KeyValue, bool, error) {
 	p := c.fetched[0]
 	c.fetched = c.fetched[1:]
 	switch {
-	case c.own:
-		return kv.KeyValue{Key: p.Key(), Value: p.Value()}, true, nil
 	case c.o.KeysOnly:
 		return kv.KeyValue{Key: bytes.Clone(p.Key())}, true, nil
 	case p.Large():
@@ -128,12 +112,13 @@ func (c *cursor) check() error {
 
 // fetch gets the next pairs, if there are any.
 func (c *cursor) fetch() error {
-	if c.missed >= c.t.db.cache.Limits().Pairs {
-		return c.step()
-	}
-	want := c.t.db.cache.Limits().Fetch
+	limits := c.t.db.cache.Limits()
+	want := limits.Fetch
 	if c.o.Limit > 0 {
 		want = min(want, c.o.Limit)
+	}
+	if c.missed >= limits.Pairs {
+		return c.fill(want, true)
 	}
 	c.readCache(want)
 	if len(c.fetched) == 0 && !c.Done() {
@@ -144,7 +129,7 @@ func (c *cursor) fetch() error {
 	if len(c.fetched) > 0 || c.Done() {
 		return nil
 	}
-	return c.fill(want)
+	return c.fill(want, false)
 }
 
 // more gets the next pairs in place of those that were got before, and returns how many.
@@ -161,7 +146,8 @@ func (c *cursor) more() int {
 // readCache gets the next pairs as far as they are in the cache.
 func (c *cursor) readCache(want int) {
 	from := c.Pos
-	c.fetched, c.own = c.t.db.cache.Read(&c.Cursor, c.one[:0], want, c.t.version), false
+	c.buffer = c.t.db.cache.Read(&c.Cursor, c.buffer[:0], want, c.t.version)
+	c.fetched = c.buffer
 	c.t.observe(c.Cursor, from)
 	c.scan.stands = c.scan.stands && bytes.Equal(c.Pos, from)
 	if c.Low != nil {
@@ -169,53 +155,26 @@ func (c *cursor) readCache(want int) {
 	}
 }
 
-// step gets one pair from Pebble. That is how a long loop reads on: nobody will soon
-// begin where it is.
-func (c *cursor) step() error {
-	key, value, ok, err := c.scan.from(c)
-	if err != nil {
-		return err
-	}
-	c.fetched = nil
-	if !ok {
-		c.Pos = c.End
-		return nil
-	}
-	p := cache.NewPair(key, value)
-	c.fetched, c.own = append(c.one[:0], p), true
-	c.at = append(c.at[:0], p.After()...) // as p is the reader's
-	c.Pos = c.at
-	if c.Reverse {
-		c.Pos = c.at[:len(c.at)-1]
-	}
-	return nil
-}
-
-// push appends a pair that will be in the cache.
-func (c *cursor) push(p cache.Pair) {
-	c.fetched = append(c.fetched, p)
-	c.Pos = p.After()
-	if c.Reverse {
-		c.Pos = p.Key()
-	}
-}
-
-// fill gets pairs from Pebble: more than are wanted, where readers take more and
-// more. They are in the cache then.
-func (c *cursor) fill(want int) error {
+// fill gets pairs from Pebble: more than are wanted, where readers take more and more. They are in the
+// cache then, but not those of a long loop: nobody will soon begin where it is.
+func (c *cursor) fill(want int, long bool) error {
 	if err := c.t.look(); err != nil {
 		return err
 	}
-	before := c.Cursor
+	limits, before := c.t.db.cache.Limits(), c.Cursor
 	want, c.missed = max(want, c.Fetch), c.missed+want
 	first := want // how many, if they are small
 	if !c.o.KeysOnly {
-		first = max(want, c.t.db.cache.Limits().First)
+		first = max(want, limits.First)
 	}
-	c.fetched = make([]cache.Pair, 0, first)
-	bytes := 0
-	c.own = false
-	for (len(c.fetched) < want && bytes < maxFetch || len(c.fetched) < first && bytes < smallFetch) && !c.Done() {
+	keep := c.t.db.cache.Pair
+	if long {
+		keep = cache.NewPair
+	}
+	c.buffer = slices.Grow(c.buffer[:0], first)
+	c.fetched = c.buffer
+	size := 0
+	for (len(c.fetched) < want && size < maxFetch || len(c.fetched) < first && size < smallFetch) && !c.Done() {
 		key, value, ok, err := c.scan.from(c)
 		if err != nil {
 			return err
@@ -224,11 +183,16 @@ func (c *cursor) fill(want int) error {
 			c.Pos = c.End
 			break
 		}
-		p := c.t.db.cache.Pair(key, value)
-		bytes += len(key) + len(value)
-		c.push(p)
+		p := keep(key, value)
+		size += len(key) + len(value)
+		c.fetched = append(c.fetched, p)
+		if c.Pos = p.After(); c.Reverse {
+			c.Pos = p.Key()
+		}
 	}
-	c.t.db.fillCache(c.t, before, c.fetched, c.Pos)
+	if !long {
+		c.t.db.fillCache(c.t, before, c.fetched, c.Pos)
+	}
 	return nil
 }
 

@@ -87,12 +87,12 @@ func (s *scan) step(c *cursor) bool {
 func (s *scan) seek(c *cursor, key []byte) (ok bool) {
 	gaps, version := c.t.db.gaps, c.t.version
 	if c.Reverse {
-		if key = gaps.Backward(key, version); bytes.Compare(key, c.span.Begin) <= 0 {
+		if key = gaps.Past(key, true, version); bytes.Compare(key, c.span.Begin) <= 0 {
 			return false
 		}
 		ok = s.iter.SeekLT(key)
 	} else {
-		if key = gaps.Forward(key, version); bytes.Compare(key, c.span.End) >= 0 {
+		if key = gaps.Past(key, false, version); bytes.Compare(key, c.span.End) >= 0 {
 			return false
 		}
 		ok = s.iter.SeekGE(key)

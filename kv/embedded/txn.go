@@ -48,8 +48,8 @@ type txn struct {
 	// mu keeps Close from closing Pebble under a read.
 	mu      sync.Mutex
 	ended   error
-	cursors *cursor // those that are open
-	open    bool    // it has begun, and not been released
+	cursors linked.List[cursor] // those that are open
+	open    bool                // it has begun, and not been released
 
 	place linked.Place[txn] // in db.txns, under the store's lock: others end those that are too old
 }
@@ -130,15 +130,6 @@ func (t *txn) look() error {
 	return nil
 }
 
-// lookFirst is look for before a read.
-func (t *txn) lookFirst() error {
-	if err := t.reading(); err != nil {
-		return err
-	}
-	defer t.mu.Unlock()
-	return t.look()
-}
-
 // moveOn moves a lazy transaction on to the latest version. The lock is held.
 func (t *txn) moveOn() error {
 	db := t.db
@@ -148,21 +139,17 @@ func (t *txn) moveOn() error {
 	case !t.place.Taken():
 		return kv.ErrTooOld
 	case t.version == db.version:
-	case conflict.Found(db.recent.Since(t.version), t.normalized()):
+		return nil
+	}
+	t.observed = conflict.Normalize(t.observed)
+	if conflict.Found(db.recent.Since(t.version), t.observed) {
 		t.ended = kv.ErrConflict // also for a function that does not look at the error
 		return t.ended
-	default:
-		db.txns.Remove(&t.place)
-		t.version = db.version
-		db.txns.Add(&t.place, t)
 	}
+	db.txns.Remove(&t.place)
+	t.version = db.version
+	db.txns.Add(&t.place, t)
 	return nil
-}
-
-// normalized returns what a lazy transaction depends on, for a comparison.
-func (t *txn) normalized() []kv.Range {
-	t.observed = conflict.Normalize(t.observed)
-	return t.observed
 }
 
 // retryLatest calls again, at the latest version, what has found nothing in the cache: others
@@ -279,7 +266,12 @@ func (t *txn) lastKeys(spans []kv.Range, keys [][]byte) (missing []int, err erro
 // All of it is read at one version: what was in the cache could change before the rest is looked
 // for, so that a lazy transaction would conflict.
 func (t *txn) lookForLast(span, among kv.Range) ([]byte, error) {
-	if err := t.lookFirst(); err != nil {
+	if err := t.reading(); err != nil {
+		return nil, err
+	}
+	err := t.look()
+	t.mu.Unlock()
+	if err != nil {
 		return nil, err
 	}
 	key, err := t.firstKey(kv.Range{Begin: overlay.Least(among.Begin, span.Begin), End: span.End}, true)
@@ -375,8 +367,8 @@ func (t *txn) shut(err error) {
 	if t.ended == nil {
 		t.ended = err
 	}
-	for t.cursors != nil {
-		t.cursors.close()
+	for c := t.cursors.First(); c != nil; c = t.cursors.First() {
+		c.close()
 	}
 	if t.open {
 		t.release()

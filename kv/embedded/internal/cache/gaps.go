@@ -62,49 +62,33 @@ func (g *Gaps) holding(key []byte, before bool) *gap {
 	return holding(g.tree, &g.pivot, before)
 }
 
-// Forward returns the first key at or behind key that may be alive at version.
-func (g *Gaps) Forward(key []byte, version uint64) []byte {
+// Past returns how far nothing is alive at version from key on, or with reverse, before it.
+func (g *Gaps) Past(key []byte, reverse bool, version uint64) []byte {
 	if !g.used.Load() {
 		return key
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	first := g.holding(key, false)
+	first := g.holding(key, reverse)
 	if first == nil {
 		return key
 	}
-	to := key
-	g.tree.Ascend(first, func(next *gap) bool { // gaps may be many and touch
-		if next.version > version || next != first && !bytes.Equal(next.begin, to) {
+	walk := g.tree.Ascend
+	if reverse {
+		walk = g.tree.Descend
+	}
+	walk(first, func(next *gap) bool { // gaps may be many and touch
+		near, far := next.begin, next.end
+		if reverse {
+			near, far = far, near
+		}
+		if next.version > version || next != first && !bytes.Equal(near, key) {
 			return false
 		}
-		to = next.end
+		key = far
 		return true
 	})
-	return to
-}
-
-// Backward returns the least key such that none from it up to key, key not included, is alive at
-// version.
-func (g *Gaps) Backward(key []byte, version uint64) []byte {
-	if !g.used.Load() {
-		return key
-	}
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	first := g.holding(key, true)
-	if first == nil {
-		return key
-	}
-	to := key
-	g.tree.Descend(first, func(next *gap) bool {
-		if next.version > version || next != first && !bytes.Equal(next.end, to) {
-			return false
-		}
-		to = next.begin
-		return true
-	})
-	return to
+	return key
 }
 
 // Next returns the first gap behind key, or with reverse, before it, if it may be used at version.

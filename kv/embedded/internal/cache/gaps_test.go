@@ -14,10 +14,10 @@ func TestGapCutAgain(t *testing.T) {
 	s.gaps.Add(kv.Range{Begin: []byte("a"), End: []byte("z")}, 1)
 	for _, key := range []string{"c", "d", "e"} {
 		s.set(nil, []byte(key))
-		if got := s.gaps.Forward([]byte(key), 1); string(got) != key {
+		if got := s.gaps.Past([]byte(key), false, 1); string(got) != key {
 			t.Errorf("%q is set, and passed over as far as %q", key, got)
 		}
-		if got := s.gaps.Forward([]byte("x"), 1); string(got) != "z" {
+		if got := s.gaps.Past([]byte("x"), false, 1); string(got) != "z" {
 			t.Errorf("after %q was set, the gap from x on ends at %q, want z", key, got)
 		}
 	}
@@ -48,7 +48,7 @@ func TestGapsJoin(t *testing.T) {
 		if got := s.gaps.Len(); got == 0 || got > 10 || len(s.gaps.fresh) > 10 {
 			t.Errorf("cached: %v; %d gaps, of which %d wait to be joined, want a few", cached, got, len(s.gaps.fresh))
 		}
-		if end := s.gaps.Forward([]byte("q"), s.version); string(end) < string(item("q", n-2*limits.Gap)) {
+		if end := s.gaps.Past([]byte("q"), false, s.version); string(end) < string(item("q", n-2*limits.Gap)) {
 			t.Errorf("cached: %v; the gap at the head ends at %q", cached, end)
 		}
 	}

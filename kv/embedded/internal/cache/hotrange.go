@@ -89,6 +89,7 @@ func (h *hotRange) extend(span kv.Range, pairs []Pair, before bool) {
 // forward appends the next pairs, up to a limit, and moves the cursor past them.
 func (h *hotRange) forward(c *Cursor, pairs []Pair, limit int) []Pair {
 	i, _ := h.search(c.Pos)
+	pairs = slices.Grow(pairs, max(0, min(len(h.pairs)-i, limit-len(pairs))))
 	for ; i < len(h.pairs) && len(pairs) < limit; i++ {
 		if bytes.Compare(h.pairs[i].Key(), c.End) >= 0 {
 			c.Pos = c.End
@@ -106,6 +107,7 @@ func (h *hotRange) backward(c *Cursor, pairs []Pair, limit int) []Pair {
 	if !bytes.Equal(c.Pos, h.end) {
 		i, _ = h.search(c.Pos)
 	}
+	pairs = slices.Grow(pairs, max(0, min(i, limit-len(pairs))))
 	for ; i > 0 && len(pairs) < limit; i-- {
 		if bytes.Compare(h.pairs[i-1].Key(), c.End) < 0 {
 			c.Pos = c.End

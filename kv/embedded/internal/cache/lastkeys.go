@@ -2,6 +2,7 @@ package cache
 
 import (
 	"bytes"
+	"slices"
 
 	"github.com/conq-go/conq/kv"
 	"github.com/tidwall/btree"
@@ -131,7 +132,8 @@ func (l *lastKeys) keep(h *hotRange) {
 // add adds what is known of a range, of which nothing may be known, unless it is empty.
 func (l *lastKeys) add(begin, end []byte, isKey bool, version uint64) {
 	if bytes.Compare(begin, end) < 0 {
-		l.put(&lastKey{begin: bytes.Clone(begin), end: bytes.Clone(end), isKey: isKey, changed: version})
+		n, both := len(begin), slices.Concat(begin, end)
+		l.put(&lastKey{begin: both[:n:n], end: both[n:], isKey: isKey, changed: version})
 	}
 }
 

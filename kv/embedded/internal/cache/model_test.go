@@ -231,7 +231,7 @@ func (m *cacheModel) old(rt *rapid.T) {
 			rt.Fatalf("%q has the value %q at version %d", r.Begin, value, version)
 		}
 	}
-	to, from := m.gaps.Forward(r.Begin, version), m.gaps.Backward(r.End, version)
+	to, from := m.gaps.Past(r.Begin, false, version), m.gaps.Past(r.End, true, version)
 	next, before := m.gaps.Next(r.Begin, false, version), m.gaps.Next(r.End, true, version)
 	for _, empty := range []kv.Range{{Begin: r.Begin, End: to}, {Begin: from, End: r.End}, next, before} {
 		if keys := in(empty, state); len(empty.End) > 0 && len(keys) > 0 {
