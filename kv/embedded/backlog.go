@@ -14,13 +14,13 @@ import (
 	"github.com/conq-go/conq/kv/embedded/internal/guardfs"
 )
 
-// backlog is what has been committed, and appended to the journal, and is not in Pebble's memtable yet.
+// backlog is what has been committed, and appended to the write-ahead log, and is not in Pebble's memtable yet.
 // Mostly nobody looks for it there, as what queues read is in the cache. So Pebble gets the commits of
 // a while at once, sorted, in a goroutine of its own, while others commit. A caller that needs Pebble to
-// have everything has it applied: for a snapshot, or to begin a new segment of the journal.
+// have everything has it applied: for a snapshot, or to begin a new segment of the log.
 //
 // What is set and then cleared while it is here, Pebble never gets: nobody has a snapshot with it, as
-// that would have had it applied. Items of a short queue get no further than the journal.
+// that would have had it applied. Items of a short queue get no further than the log.
 type backlog struct {
 	pebble *pebble.DB
 	due    chan struct{} // there is a part to be applied
@@ -270,7 +270,7 @@ func tombstoneBegin(begin []byte) []byte {
 }
 
 // close has nothing applied any more, when what is under way has been: a transaction that
-// begins while the store is closed may still drain. What is left is in the journal.
+// begins while the store is closed may still drain. What is left is in the log.
 func (l *backlog) close() {
 	l.applying.Lock()
 	defer l.applying.Unlock()
@@ -292,7 +292,7 @@ func (l *backlog) take() (operations []operation, size int) {
 }
 
 // applyBacklog applies parts of the backlog as they come, until ctx ends. What is left
-// then is in the journal.
+// then is in the log.
 func (db *DB) applyBacklog(ctx context.Context) {
 	settle := time.NewTicker(reclaimTime)
 	defer settle.Stop()

@@ -10,7 +10,7 @@ import (
 
 // waitForMemTable waits until Pebble will take a long batch at once, and returns a function for when it
 // has. While as much as may be in memtables waits to be written to tables, Pebble has writers wait, and
-// to apply a batch or begin a segment of the journal then would have all others wait for the store's
+// to apply a batch or begin a segment of the log then would have all others wait for the store's
 // lock. So long batches wait before that, and are applied one by one. On a slow disk that takes longer
 // than a transaction may last, so this one is renewed meanwhile.
 func (t *tx) waitForMemTable(bytes int, reads []kv.Range) (done func(), err error) {

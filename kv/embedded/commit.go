@@ -20,7 +20,7 @@ type effects struct {
 	cleared []kv.Range        // hold no key afterwards, but for those of changes
 	ranges  []kv.Range        // where others conflict with it, beside the keys of changes
 	adds    []*overlay.Change // that need the latest value
-	batch   *pebble.Batch     // all of it, as the journal has it, but for adds before sum
+	batch   *pebble.Batch     // all of it, as the log has it, but for adds before sum
 }
 
 // written returns what others conflict with.
