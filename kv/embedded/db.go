@@ -29,6 +29,7 @@ type DB struct {
 	log            *slog.Logger
 	guard          *guardfs.FS
 	pebble         *pebble.DB
+	dir            string
 	lock           io.Closer
 	cache          *cache.Cache
 	gaps           *cache.Gaps

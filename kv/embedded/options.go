@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"math"
+	"slices"
 	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
@@ -26,24 +27,19 @@ const (
 	Memory
 )
 
+var durabilities = []string{"always", "interval", "memory"}
+
 func (d Durability) String() string {
-	switch d {
-	case Always:
-		return "always"
-	case Interval:
-		return "interval"
-	case Memory:
-		return "memory"
+	if d < Always || d > Memory {
+		return fmt.Sprintf("Durability(%d)", int(d))
 	}
-	return fmt.Sprintf("Durability(%d)", int(d))
+	return durabilities[d]
 }
 
 // ParseDurability returns the durability that String gives name for.
 func ParseDurability(name string) (Durability, error) {
-	for _, d := range []Durability{Always, Interval, Memory} {
-		if d.String() == name {
-			return d, nil
-		}
+	if d := slices.Index(durabilities, name); d >= 0 {
+		return Durability(d), nil
 	}
 	return 0, fmt.Errorf("durability %.40q is not one of always, interval, memory", name)
 }

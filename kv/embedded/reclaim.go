@@ -22,8 +22,12 @@ const (
 	closeTime = 2 * time.Second
 )
 
-// settle has the space of what was removed given back, if that is worth it.
+// settle has the space of what was removed given back, if that is worth it, and makes the reserve of a store
+// that lacks it, if there is room.
 func (db *DB) settle() error {
+	if db.diskFull.Load() {
+		db.diskFull.Store(!makeReserve(db.o.FS, db.dir))
+	}
 	if db.pebble.Metrics().Total().TablesSize < reclaimable {
 		return nil
 	}

@@ -34,7 +34,6 @@ type FS struct {
 	frozen  atomic.Bool
 	failure atomic.Pointer[error]
 	onFail  func(error)
-	passes  func(name string) bool
 	tired   atomic.Bool // a compaction has failed: the next one has to wait
 
 	// Changes of files hold changing for reading, so that once Freeze has
@@ -42,10 +41,9 @@ type FS struct {
 	changing sync.RWMutex
 }
 
-// New returns the guarded file system over fs. onFail is called once, with the error that poisons it;
-// passes tells of which files, beside tables, the user copes with errors.
-func New(fs vfs.FS, onFail func(error), passes func(name string) bool) *FS {
-	return &FS{FS: fs, InPlace: func() error { return nil }, onFail: onFail, passes: passes}
+// New returns the guarded file system over fs. onFail is called once, with the error that poisons it.
+func New(fs vfs.FS, onFail func(error)) *FS {
+	return &FS{FS: fs, InPlace: func() error { return nil }, onFail: onFail}
 }
 
 // Err returns the error that poisoned the store, or nil.
@@ -79,7 +77,7 @@ func (g *FS) change(name string, f func() error) error {
 		return nil
 	}
 	err := f()
-	if err != nil && !isTable(g.PathBase(name)) && !g.passes(name) {
+	if err != nil && !isTable(g.PathBase(name)) {
 		g.Fail(err)
 		return nil
 	}

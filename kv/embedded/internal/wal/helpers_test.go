@@ -26,7 +26,7 @@ func newDir(t *testing.T) *vfs.MemFS {
 }
 
 func guard(fs vfs.FS) *guardfs.FS {
-	return guardfs.New(fs, func(error) {}, func(string) bool { return false })
+	return guardfs.New(fs, func(error) {})
 }
 
 // usual has what is committed on disk.

@@ -1,0 +1,127 @@
+package embedded
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strings"
+	"syscall"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/conq-go/conq/kv/embedded/internal/atomicfile"
+	"github.com/conq-go/conq/kv/embedded/internal/wal"
+)
+
+const (
+	formatFile  = "CONQ"
+	formatLine  = "conq embedded store, format %d\n"
+	formatKnown = 3 // 1 had a log of Pebble's in place of package wal, 2 no file NEEDED
+	ownerFile   = "OWNER"
+	lockFile    = "LOCK"
+)
+
+// leftovers are the files that an opening which was interrupted may have left
+// in a new directory.
+var leftovers = []string{lockFile, reserveFile, ownerFile, ownerFile + atomicfile.Temporary, formatFile + atomicfile.Temporary, wal.File, wal.File + atomicfile.Temporary}
+
+// makeDir makes a directory, and has its name on disk, and those of all above it that are new.
+func makeDir(fs vfs.FS, dir string) error {
+	if _, err := fs.Stat(dir); err == nil {
+		return nil
+	}
+	parent := fs.PathDir(dir)
+	if parent == dir {
+		return nil
+	}
+	if err := makeDir(fs, parent); err != nil {
+		return err
+	}
+	if err := fs.MkdirAll(dir, 0o755); err != nil {
+		return err
+	}
+	return atomicfile.SyncDir(fs, parent)
+}
+
+// checkDir refuses a path that is there and is not a store of this format.
+func checkDir(fs vfs.FS, dir string) error {
+	info, err := fs.Stat(dir)
+	switch {
+	case errors.Is(err, os.ErrNotExist):
+		return nil
+	case err != nil:
+		return err
+	case !info.IsDir():
+		return errors.New("it is a file; a store is a directory")
+	}
+	names, err := fs.List(dir)
+	if err != nil {
+		return err
+	}
+	if slices.Contains(names, formatFile) {
+		return checkFormat(fs, dir)
+	}
+	for _, name := range names {
+		if !slices.Contains(leftovers, name) {
+			return fmt.Errorf("it holds other files (%s) and no store; use an empty or a new directory", name)
+		}
+	}
+	return nil
+}
+
+func checkFormat(fs vfs.FS, dir string) error {
+	text, err := atomicfile.Read(fs, fs.PathJoin(dir, formatFile))
+	if err != nil {
+		return err
+	}
+	var format int
+	if _, err := fmt.Sscanf(text, formatLine, &format); err != nil || format < 1 {
+		return fmt.Errorf("its file %s holds %.60q, not a format: is it another program's?", formatFile, text)
+	}
+	if format > formatKnown {
+		return fmt.Errorf("it has format %d, and this build knows formats up to %d: use a newer build", format, formatKnown)
+	}
+	return nil
+}
+
+func lockDir(fs vfs.FS, dir string) (io.Closer, error) {
+	lock, err := lockPath(fs, fs.PathJoin(dir, lockFile))
+	if err == nil {
+		return lock, nil
+	}
+	if path := new(os.PathError); errors.As(err, &path) {
+		return nil, err // the lock file can't be made; otherwise it is locked
+	}
+	if errno := syscall.Errno(0); errors.As(err, &errno) && errno != syscall.EAGAIN && errno != syscall.EACCES {
+		return nil, fmt.Errorf("its file %s can't be locked, as must be possible where a store is: %w", lockFile, err)
+	}
+	owner := "another process"
+	if text, err := atomicfile.Read(fs, fs.PathJoin(dir, ownerFile)); err == nil {
+		owner = "the process with " + strings.TrimSpace(text)
+	}
+	return nil, fmt.Errorf("%w: %s has it open; close it there: one process at a time can (more will through `conq serve`, "+
+		"which is to come, and do on etcd and FoundationDB)", ErrInUse, owner)
+}
+
+// writeFormat has the directory say that it has the latest format, with what that needs. Of format 1
+// all can be read: Pebble finds its log.
+func writeFormat(fs vfs.FS, dir string) error {
+	line := fmt.Sprintf(formatLine, formatKnown)
+	if text, err := atomicfile.Read(fs, fs.PathJoin(dir, formatFile)); err == nil && text == line {
+		return nil
+	}
+	if err := wal.Create(fs, dir); err != nil {
+		return err
+	}
+	return atomicfile.Write(fs, dir, formatFile, line)
+}
+
+// noteOwner has the directory tell which process has the store open. It is for others to read: an error,
+// as on a full disk, must not keep the store from being opened.
+func noteOwner(fs vfs.FS, dir string) {
+	if atomicfile.Write(fs, dir, ownerFile, fmt.Sprintf("pid %d\n", os.Getpid())) != nil {
+		_ = fs.Remove(fs.PathJoin(dir, ownerFile)) // it would name another process
+		_ = fs.Remove(fs.PathJoin(dir, ownerFile+atomicfile.Temporary))
+	}
+}
