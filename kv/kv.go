@@ -40,8 +40,8 @@
 //     the commit also if the loop was left hanging (iter.Pull). An engine may
 //     leave out keys that the transaction itself has set or cleared.
 //   - Through Snapshot: nothing.
-//   - AddReadConflict adds a range by hand, AddWriteConflict makes others who
-//     read the range conflict without a write.
+//   - AddReadConflict adds a range by hand, AddWriteConflict makes other
+//     readers of the range conflict without a write.
 //
 // Set, Clear, ClearRange and Add are writes to the keys that they name. Whether
 // clearing a key that is absent counts as one is up to the engine.

@@ -46,7 +46,7 @@ type Once struct {
 	needed bool          // commits may be unknown
 	busy   chan struct{} // full while a transaction of the lane is under way
 
-	checked bool // what is at the key may be overwritten; whoever fills busy owns it
+	checked bool // what is at the key may be overwritten; guarded by busy
 }
 
 // errNoLane is the error of a lane that is nil, or the zero value.

@@ -86,7 +86,7 @@ func (f *fifo) all(ctx context.Context) iter.Seq2[item, error] {
 }
 
 // letGo closes the handle of a queue, if there is one, so that it leaves no keys of its own in a
-// store where commits may be unknown. If that fails, whoever opens the queue removes them in time,
+// store where commits may be unknown. If that fails, later handles of the queue remove them in time,
 // and what the command was to do is done.
 func letGo(ctx context.Context, handle io.Closer) {
 	if handle != nil && ctx.Err() == nil {

@@ -32,7 +32,7 @@
 //
 // What differs is a look from outside. The key of a put follows from a snapshot
 // and is written at the commit; a put that others overtake in between gets in
-// among, or ahead of, theirs. Who has peeked before knows that it was not there.
+// among, or ahead of, theirs. A client that has peeked before knows that it was not there.
 // So with Peek, Len and batches the queues promise the order of puts that do not
 // overlap, and that is what the set holds them to.
 //

@@ -9,8 +9,8 @@ import (
 )
 
 // Last returns the last integer of the last place in a group that items have whose
-// result has not been collected, and whether there is any. Whoever adds an item
-// gives it a larger one, so that those come in front of it if they are put back.
+// result has not been collected, and whether there is any. A new item gets
+// a larger one, so that those come in front of it if they are put back.
 // It reads one key, through a snapshot: so it conflicts with nothing.
 func (s *Stage) Last(r kv.Reader, group []byte) (last int64, found bool, err error) {
 	places := s.keys.placesIn(group)

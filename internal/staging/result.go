@@ -17,7 +17,7 @@ type result struct {
 // readResult reads the result of op, if it has one.
 func (s *Stage) readResult(tx kv.Tx, op []byte) (r result, found bool, err error) {
 	key := s.keys.result(op)
-	value, err := tx.Get(key) // whoever clears the result has read it: one of two loses
+	value, err := tx.Get(key) // whatever clears the result has read it: one of two loses
 	if err != nil || value == nil {
 		return r, false, err
 	}

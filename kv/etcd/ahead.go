@@ -175,7 +175,7 @@ func (t *tx) hasRead(r *pb.RangeRequest) (*pb.RangeResponse, bool) {
 		if a.response.More && (r.Limit == 0 || r.Limit > q.Limit) {
 			continue
 		}
-		t.ahead = slices.Delete(t.ahead, i, i+1) // whoever reads owns the memory
+		t.ahead = slices.Delete(t.ahead, i, i+1) // the reader owns the memory
 		if n := int(r.Limit); n > 0 && len(a.response.Kvs) > n {
 			a.response.Kvs, a.response.More = a.response.Kvs[:n], true
 		}

@@ -10,7 +10,7 @@ import (
 // compactor compacts the history of the cluster, if the store is to do that.
 //
 // A member keeps the keys that were removed in its index until the history is
-// compacted, and whoever reads a range steps over them: the head of a queue is
+// compacted, and reads of a range step over them: the head of a queue is
 // where they are.
 type compactor struct {
 	removed atomic.Int64 // keys, since the last time

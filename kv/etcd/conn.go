@@ -197,10 +197,10 @@ func (c *conn) look() {
 	})
 }
 
-// pickTime is how long members may take to tell who leads.
+// pickTime is how long members may take to tell which one leads.
 const pickTime = time.Second
 
-// pick asks all members who leads, and uses the one that says it does, of the
+// pick asks all members which one leads, and uses the one that says it does, of the
 // latest term. If none does, the one in use stays.
 func (c *conn) pick(ctx context.Context) {
 	if len(c.o.Endpoints) == 1 {
@@ -319,7 +319,7 @@ type overError struct {
 func (e *overError) Unwrap() []error { return []error{e.error, e.size} }
 
 // sized makes err, which a request failed with, a kv.ErrTooLarge if it is a refusal for its size:
-// so those who share a transaction try with less.
+// so calls that share a transaction try with less.
 func sized(err error, r *pb.TxnRequest) error {
 	size, unit := 0, "bytes"
 	switch {

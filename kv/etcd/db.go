@@ -22,8 +22,8 @@ type DB struct {
 	watch  watches
 
 	// known has in which revision keys were set by transactions of this store that had a conflict on
-	// them. The next one that has need not read: its commit compares that revision, and whoever finds
-	// another one forgets it. So an outcome key (see kv.Once) costs no round trip.
+	// them. The next one that has need not read: its commit compares that revision, and if it fails
+	// the key is forgotten. So an outcome key (see kv.Once) costs no round trip.
 	known bounded[string, int64]
 
 	compactor compactor

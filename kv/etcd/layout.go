@@ -31,7 +31,7 @@ const format = "2"
 
 // at returns where a key of the store lies.
 func (l *layout) at(key []byte) []byte {
-	b := make([]byte, 0, len(l.data)+len(key)+1) // one more for those who append a NUL
+	b := make([]byte, 0, len(l.data)+len(key)+1) // one more, as a NUL is often appended
 	return append(append(b, l.data...), key...)
 }
 

@@ -39,7 +39,7 @@ type Options struct {
 	// many revisions back, each time that it has removed about 1,000 keys. A queue
 	// needs that, as what was dequeued stays in the way of what is dequeued until it
 	// is compacted; but it is done to the whole cluster. So it is for clusters that
-	// do not compact by themselves often enough, and have no other users who want
+	// do not compact by themselves often enough, and have no other users that want
 	// their history. Transactions that are older than that are run again. Default: 0,
 	// nothing is compacted.
 	Compact int

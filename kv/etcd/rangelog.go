@@ -54,7 +54,7 @@ func (c *commit) conflict(response *pb.TxnResponse) error {
 	return nil
 }
 
-// The log of range writes is kept short by those who add to it: one in trimEvery
+// The log of range writes is kept short by commits that add to it: one in trimEvery
 // removes the oldest entries if there are more than maxLog, and leaves half of
 // that. A transaction that is older than what was removed, which the floor tells,
 // conflicts to be on the safe side.

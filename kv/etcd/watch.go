@@ -25,7 +25,7 @@ type watch struct {
 
 func newWatch(key []byte) *watch { return &watch{key: string(key), told: make(chan error, 1)} }
 
-// tell ends w, with nil for a change. Whoever takes it out of the table calls it.
+// tell ends w, with nil for a change. It is called when w is taken out of the table.
 func (w *watch) tell(err error) {
 	if w.stop != nil {
 		w.stop()
@@ -174,7 +174,7 @@ func (ws *watches) close() {
 const lostPause = 50 * time.Millisecond
 
 // run follows one key. When that is no longer possible, as the member does not
-// answer, those who wait are told that something may have changed: they look, and
+// answer, all its watches tell that something may have changed: their owners look, and
 // watch another member.
 func (ws *watches) run(watched *watcher) {
 	ctx := watched.ctx
@@ -233,8 +233,8 @@ func (ws *watches) follow(watched *watcher, response clientv3.WatchResponse) boo
 	return ws.tell(watched, func(w *watch) bool { return watched.last > w.base })
 }
 
-// tell tells those who wait that the key has changed, if it has for them. It
-// returns false if nobody is left. The lock is held.
+// tell ends the watches for which the key has changed. It
+// returns false if none is left. The lock is held.
 func (ws *watches) tell(watched *watcher, changed func(*watch) bool) bool {
 	for w := range watched.waiting {
 		if changed(w) {
@@ -261,7 +261,7 @@ func (ws *watches) created(watched *watcher, from int64) bool {
 	return !late || ws.check(watched)
 }
 
-// check looks whether the key has changed for those who wait. It returns false if
+// check looks whether the key has changed since watches began. It returns false if
 // the watch can't go on.
 func (ws *watches) check(watched *watcher) bool {
 	response, err := ws.db.conn.Range(watched.ctx, &pb.RangeRequest{Key: ws.db.layout.at([]byte(watched.key)), KeysOnly: true})
@@ -278,7 +278,7 @@ func (ws *watches) check(watched *watcher) bool {
 	return ws.tell(watched, func(w *watch) bool { return w.mod != mod && w.base < response.Header.Revision })
 }
 
-// lost is what those are told who can't be told of changes any more. The lock is
+// lost is what watches tell that can't tell of changes any more. The lock is
 // held.
 func (ws *watches) lost() error {
 	if ws.closed || ws.db.ctx.Err() != nil {

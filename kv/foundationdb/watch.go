@@ -104,7 +104,7 @@ func (db *DB) follow(ctx context.Context, w *watch) error {
 }
 
 // unwatched is how often a value is compared that the library has no watch for: it has 10,000, unless
-// the program gives it more. Who waits for more queues than that learns of news up to so much later.
+// the program gives it more. Beyond that, news is learnt up to so much later.
 const unwatched = time.Second
 
 // changed compares the value of key once, and if it has not changed, waits.

@@ -320,8 +320,8 @@ func checkWatchMany(t *tester) {
 	}
 }
 
-// checkWatchRelay has some count to a number together, one at a time; who sees
-// that it is not its turn waits.
+// checkWatchRelay has goroutines count to a number together, one at a time; each waits
+// until it is its turn.
 func checkWatchRelay(t *tester) {
 	const runners, laps = 4, 30
 	var group sync.WaitGroup

@@ -1,6 +1,6 @@
 // Package memory is a kv engine that keeps everything in the memory of one
 // process and forgets it at Close. It is meant for tests, as the oracle for
-// other engines, and as the example for those who write one: it prefers the
+// other engines, and as the example for writing one: it prefers the
 // obvious to the fast.
 //
 // The store is one sorted map that can be copied in constant time (nodes are

@@ -6,7 +6,7 @@ import (
 	"slices"
 )
 
-// watch waits for a write to its key. It is told once, by whoever takes it out
+// watch waits for a write to its key. It is told once, when it is taken out
 // of tx.watches or DB.watches.
 type watch struct {
 	key    string

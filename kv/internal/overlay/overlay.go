@@ -3,7 +3,7 @@
 // their own. It is what makes a transaction see its own writes.
 //
 // Writes are kept in two parts: the last change of each key written since, and
-// the ranges cleared before that. So whoever applies an overlay clears its
+// the ranges cleared before that. So an engine that applies an overlay clears its
 // ranges first and changes its keys second.
 //
 // An overlay belongs to one transaction and is not safe for concurrent use. It

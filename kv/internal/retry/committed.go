@@ -1,7 +1,7 @@
 package retry
 
 // Committed calls the functions that were given to OnCommit, in order: also those behind one that
-// panics or ends its goroutine, as they may be of others, who wait to be told.
+// panics or ends its goroutine, as other callers may wait for theirs.
 func Committed(functions []func()) {
 	called := 0
 	defer func() {
