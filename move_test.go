@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/conq-go/conq/internal/testkit"
 	"github.com/conq-go/conq/kv"
 )
 
@@ -194,6 +195,7 @@ func fill(t *testing.T, f fixture) (all []string) {
 
 // The largest item can be moved in one transaction, with an engine's own limits.
 func TestMoveLargest(t *testing.T) {
+	testkit.Long(t)
 	for name, open := range engines(t) {
 		t.Run(name, func(t *testing.T) {
 			f := newFixture(t, open(kv.Limits{}), nil)
@@ -210,6 +212,7 @@ func TestMoveLargest(t *testing.T) {
 
 // So it can between queues with the longest names.
 func TestMoveLargestLongNames(t *testing.T) {
+	testkit.Long(t)
 	for name, open := range engines(t) {
 		t.Run(name, func(t *testing.T) {
 			db := open(kv.Limits{})

@@ -182,6 +182,7 @@ func dumpOf(name string) io.Reader {
 // Where a read fails, in whatever is done: it tells that error and has changed nothing. Or it needs
 // not tell, as it has found, and done, the same as without.
 func TestReadErrors(t *testing.T) {
+	testkit.Long(t)
 	for _, of := range []struct {
 		shared bool
 		mode   Staging
@@ -252,6 +253,7 @@ func TestReadErrorsStaged(t *testing.T) {
 
 // So it is with a check of a store that is damaged. One that only looks tells at once, and reads no more.
 func TestReadErrorsCheck(t *testing.T) {
+	testkit.Long(t)
 	damaged := func(t *testing.T, c planted) kv.DB {
 		db, f := healthyStore(t)
 		c.plant(t, &plot{t, db, f})

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"github.com/conq-go/conq/internal/testkit"
 	"io"
 	"math/rand/v2"
 	"os"
@@ -29,6 +30,7 @@ func isSuffix(all, part []string) bool {
 // those that were sent, and nothing else. All rounds use one store, so that each
 // also recovers what the kill before it left.
 func TestKillWhileEnqueueing(t *testing.T) {
+	testkit.Long(t)
 	for _, durability := range []string{"always", "interval"} {
 		t.Run(durability, func(t *testing.T) {
 			killWhileEnqueueing(t, "embedded:"+filepath.Join(t.TempDir(), "store")+"?durability="+durability)
@@ -117,6 +119,7 @@ func kill(t *testing.T, cmd *exec.Cmd) {
 // What a killed "conq dequeue" has written, and what is left, is everything: at
 // most the last batch is in both.
 func TestKillWhileDequeueing(t *testing.T) {
+	testkit.Long(t)
 	killDequeues(t, func(t *testing.T, n, written, left int) {
 		if twice := written + left - n; twice < 0 || twice > batch {
 			t.Errorf("%d written, %d left of %d: %d are in both", written, left, n, twice)
@@ -126,6 +129,7 @@ func TestKillWhileDequeueing(t *testing.T) {
 
 // With --commit-first nothing is in both, and at most the last batch in neither.
 func TestKillWhileDequeueingCommitFirst(t *testing.T) {
+	testkit.Long(t)
 	killDequeues(t, func(t *testing.T, n, written, left int) {
 		if lost := n - written - left; lost < 0 || lost > batch {
 			t.Errorf("%d written, %d left of %d: %d are lost", written, left, n, lost)

@@ -3,6 +3,7 @@
 package docs
 
 import (
+	"github.com/conq-go/conq/internal/testkit"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -13,6 +14,7 @@ import (
 
 // The shell tour of the README prints what it says, with the real command.
 func TestReadmeShell(t *testing.T) {
+	testkit.Long(t)
 	dir := t.TempDir()
 	bin := filepath.Join(dir, "bin")
 	goBuild(t, filepath.Join(bin, "conq"), "./cmd/conq")
@@ -36,6 +38,7 @@ func TestReadmeShell(t *testing.T) {
 
 // The program of the README compiles, and prints what it says.
 func TestReadmeProgram(t *testing.T) {
+	testkit.Long(t)
 	dir := t.TempDir()
 	source := filepath.Join(dir, "main.go")
 	if err := os.WriteFile(source, []byte(blocks(t, "README.md", "go")[0]), 0o644); err != nil {

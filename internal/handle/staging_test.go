@@ -370,6 +370,7 @@ func (c *callCounter) Transact(ctx context.Context, f func(kv.Tx) error) error {
 // Values that are large in comparison with a transaction are all delivered: many
 // do not fit into one, and none is stuck.
 func TestStagingLargeValues(t *testing.T) {
+	testkit.Long(t)
 	const consumers, items, size = 64, 1000, 90_000
 	for _, combining := range []bool{false, true} {
 		t.Run(fmt.Sprint("combining ", combining), func(t *testing.T) {

@@ -30,6 +30,9 @@ func TestWaitFairnessOfHandles(t *testing.T) {
 		for mode, staging := range stagings {
 			for _, end := range allEnds {
 				t.Run(fmt.Sprint(name, " ", mode, " ", end.name), func(t *testing.T) {
+					if name != "8 on each of 8" {
+						testkit.Long(t)
+					}
 					synctest.Test(t, func(t *testing.T) {
 						c := testkit.NewCluster(t, 1, faulty.Options{Delay: 0.3, MaxDelay: 300 * time.Microsecond})
 						defer c.Close()

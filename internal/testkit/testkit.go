@@ -133,3 +133,12 @@ func Stored(t TB, db kv.DB) []kv.KeyValue {
 		return layout.Entries().Contains(pair.Key) || bytes.Equal(pair.Key, layout.FormatKey())
 	})
 }
+
+// Long is for tests that take long where that shows nothing more, as with the race detector: -short
+// leaves them out.
+func Long(t testing.TB) {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("-short leaves it out")
+	}
+}

@@ -19,6 +19,7 @@ import (
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
+	"github.com/conq-go/conq/internal/testkit"
 	"github.com/conq-go/conq/kv"
 	"github.com/conq-go/conq/kv/embedded/internal/guardfs"
 )
@@ -64,6 +65,9 @@ func TestDiskErrors(t *testing.T) {
 	for _, durability := range []Durability{Always, Interval} {
 		for _, all := range []bool{true, false} {
 			t.Run(fmt.Sprintf("%v/all=%v", durability, all), func(t *testing.T) {
+				if !all {
+					testkit.Long(t)
+				}
 				none := &faults{}
 				diskErrors(t, none, durability)
 				t.Logf("%d changes of files", none.count.Load())

@@ -17,6 +17,7 @@ import (
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
+	"github.com/conq-go/conq/internal/testkit"
 	"github.com/conq-go/conq/kv"
 	"github.com/conq-go/conq/kv/embedded/internal/wal"
 	"github.com/conq-go/conq/kv/internal/ends"
@@ -53,6 +54,7 @@ func TestNewDirectories(t *testing.T) {
 // each change of a file fails in turn, once and from then on: that is an error of Open, or nothing
 // has happened, and all is there when the disk works again.
 func TestOpenDiskErrors(t *testing.T) {
+	testkit.Long(t)
 	fs, want := storeInParts(t)
 	none := &faults{}
 	openDiskErrors(t, none, copyOf(fs), want)

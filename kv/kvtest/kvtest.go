@@ -58,6 +58,9 @@ func Run(t *testing.T, e Engine) {
 					if missing := c.needs.missing(e); missing != "" {
 						t.Skipf("the engine has no %s", missing)
 					}
+					if c.long && testing.Short() {
+						t.Skip("-short leaves it out")
+					}
 					c.run(newTester(t, t, e, cmp.Or(e.Patience, patience)))
 				})
 			}
@@ -89,6 +92,7 @@ type testCase struct {
 	rule  string // in a sentence
 	check func(*tester)
 	needs capability
+	long  bool // it copies much: -short leaves it out
 }
 
 // capability is what not every engine has.

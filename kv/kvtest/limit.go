@@ -18,7 +18,7 @@ var limitCases = []testCase{
 		rule: "the range of the longest key is usable, though its end is longer"},
 	{name: "value", check: checkValueLimit,
 		rule: "a value may be as long as Limits.Value, exactly"},
-	{name: "transaction", check: checkTransactionLimit,
+	{name: "transaction", check: checkTransactionLimit, long: true,
 		rule: "a transaction may write Limits.Transaction bytes, exactly: of keys and values, of keys and bounds that it clears, and an Add 8 with its key"},
 	{name: "operations", check: checkOperationLimit,
 		rule: "a transaction may have as many operations as Limits.Operations, exactly"},

@@ -26,7 +26,7 @@ var rangeCases = []testCase{
 		rule: "a loop's body may change or clear the keys that the loop has returned, and the loop goes on behind them"},
 	{name: "write behind the loop", check: checkLoopWritesBehind,
 		rule: "keys that a loop's body writes behind it are not returned by that loop"},
-	{name: "large", check: checkLargeRange,
+	{name: "large", check: checkLargeRange, long: true,
 		rule: "a range of any length can be read in one loop and by pages, in both directions"},
 	{name: "values and keys survive the loop", check: checkPairsKept,
 		rule: "pairs belong to the caller: they do not change when the loop goes on"},
