@@ -31,7 +31,7 @@ import (
 //   - Not guaranteed: as for Queue.
 type PriorityQueue[T any] struct {
 	codec Codec[T]
-	store *handle.Handle
+	h     *handle.Handle
 }
 
 // Prioritized is a value with its priority.
@@ -53,17 +53,17 @@ func OpenPriorityQueue[T any](db kv.DB, name string, c Codec[T], opts ...Options
 }
 
 // Name returns the name of the queue.
-func (p *PriorityQueue[T]) Name() string { return p.store.Name() }
+func (p *PriorityQueue[T]) Name() string { return p.h.Name() }
 
 // Close ends the handle, and not the store, as Queue.Close does.
-func (p *PriorityQueue[T]) Close() error { return p.store.Close() }
+func (p *PriorityQueue[T]) Close() error { return p.h.Close() }
 
 // In returns the queue's methods within tx, where they are part of what the
 // caller does there: all of it happens, or nothing. tx must be of the store that the
 // queue was opened in. If it is known not to be (see [kv.Foreign]), the methods return a
 // [kv.ErrInvalid], and do nothing; otherwise the keys go where tx goes.
 func (p *PriorityQueue[T]) In(tx kv.Tx) PriorityQueueTx[T] {
-	return PriorityQueueTx[T]{p, p.store.In(tx)}
+	return PriorityQueueTx[T]{p, p.h.In(tx)}
 }
 
 // Push adds v behind the items of its priority. The largest payload is half of
@@ -83,39 +83,39 @@ func (p *PriorityQueue[T]) PushAll(ctx context.Context, values []Prioritized[T])
 	if err != nil {
 		return err
 	}
-	return p.store.Add(ctx, items...)
+	return p.h.Add(ctx, items...)
 }
 
 // PopMin removes the first item of the lowest priority and returns it, or
 // ErrEmpty. If the item does not decode it stays, and the error is an ErrDecode.
 func (p *PriorityQueue[T]) PopMin(ctx context.Context) (T, error) {
-	return single[T](p.store.Take(ctx, handle.Front, 1))
+	return single[T](p.h.Take(ctx, handle.Front, 1))
 }
 
 // PopMax removes the last item of the highest priority (with Options.FIFOTies the
 // first) and returns it, or ErrEmpty. If the item does not decode it stays, and
 // the error is an ErrDecode.
 func (p *PriorityQueue[T]) PopMax(ctx context.Context) (T, error) {
-	return single[T](p.store.Take(ctx, handle.Back, 1))
+	return single[T](p.h.Take(ctx, handle.Back, 1))
 }
 
 // PopMinN removes up to n items, those that PopMin would return one after
 // another, and returns them in that order, or ErrEmpty. n must be positive. They
 // may be fewer than there are, as with Queue.DequeueN.
 func (p *PriorityQueue[T]) PopMinN(ctx context.Context, n int) ([]Prioritized[T], error) {
-	return severalPrioritized[T](p.store.Take(ctx, handle.Front, n))
+	return severalPrioritized[T](p.h.Take(ctx, handle.Front, n))
 }
 
 // PopMaxN is PopMinN from the other end: what PopMax would return, in that order.
 // With Options.FIFOTies it reads once for each priority, not once in all.
 func (p *PriorityQueue[T]) PopMaxN(ctx context.Context, n int) ([]Prioritized[T], error) {
-	return severalPrioritized[T](p.store.Take(ctx, handle.Back, n))
+	return severalPrioritized[T](p.h.Take(ctx, handle.Back, n))
 }
 
 // PopMinWait is PopMin, but waits until there is an item, or ctx ends. See
 // PopMinWaitN.
 func (p *PriorityQueue[T]) PopMinWait(ctx context.Context) (T, error) {
-	return single[T](p.store.TakeWait(ctx, handle.Front, 1))
+	return single[T](p.h.TakeWait(ctx, handle.Front, 1))
 }
 
 // PopMinWaitN is PopMinN, but waits until there is at least one item, or ctx ends:
@@ -123,54 +123,54 @@ func (p *PriorityQueue[T]) PopMinWait(ctx context.Context) (T, error) {
 // Queue.DequeueWaitN. Those who wait for PopMin and for PopMax stand in different
 // lines, unless other processes share the store.
 func (p *PriorityQueue[T]) PopMinWaitN(ctx context.Context, n int) ([]Prioritized[T], error) {
-	return severalPrioritized[T](p.store.TakeWait(ctx, handle.Front, n))
+	return severalPrioritized[T](p.h.TakeWait(ctx, handle.Front, n))
 }
 
 // PopMaxWait is PopMax, but waits until there is an item, or ctx ends. See
 // PopMinWaitN.
 func (p *PriorityQueue[T]) PopMaxWait(ctx context.Context) (T, error) {
-	return single[T](p.store.TakeWait(ctx, handle.Back, 1))
+	return single[T](p.h.TakeWait(ctx, handle.Back, 1))
 }
 
 // PopMaxWaitN is PopMaxN, but waits until there is at least one item, or ctx ends.
 // See PopMinWaitN.
 func (p *PriorityQueue[T]) PopMaxWaitN(ctx context.Context, n int) ([]Prioritized[T], error) {
-	return severalPrioritized[T](p.store.TakeWait(ctx, handle.Back, n))
+	return severalPrioritized[T](p.h.TakeWait(ctx, handle.Back, n))
 }
 
 // PeekMin returns the item that PopMin would and leaves it, or returns ErrEmpty. If the
 // item does not decode, the error is an ErrDecode. It conflicts with nothing.
 func (p *PriorityQueue[T]) PeekMin(ctx context.Context) (T, error) {
-	return peeked[T](p.store.Peek(ctx, handle.Front))
+	return peeked[T](p.h.Peek(ctx, handle.Front))
 }
 
 // PeekMax returns the item that PopMax would and leaves it, as PeekMin does.
 func (p *PriorityQueue[T]) PeekMax(ctx context.Context) (T, error) {
-	return peeked[T](p.store.Peek(ctx, handle.Back))
+	return peeked[T](p.h.Peek(ctx, handle.Back))
 }
 
 // Len counts the items, as Queue.Len does.
-func (p *PriorityQueue[T]) Len(ctx context.Context) (int, error) { return p.store.Len(ctx) }
+func (p *PriorityQueue[T]) Len(ctx context.Context) (int, error) { return p.h.Len(ctx) }
 
 // Clear removes all items, as Queue.Clear does. It conflicts with no push: one at the
 // same time comes before it or after it.
-func (p *PriorityQueue[T]) Clear(ctx context.Context) error { return p.store.Clear(ctx) }
+func (p *PriorityQueue[T]) Clear(ctx context.Context) error { return p.h.Clear(ctx) }
 
 // Reclaim puts items back that consumers who died have got by staging, as Queue.Reclaim does.
-func (p *PriorityQueue[T]) Reclaim(ctx context.Context) error { return p.store.Reclaim(ctx) }
+func (p *PriorityQueue[T]) Reclaim(ctx context.Context) error { return p.h.Reclaim(ctx) }
 
 // All returns the items and leaves them: the lowest priority first, those of one
 // priority in the order of their pushes. In all else it is as Queue.All, pages
 // included.
 func (p *PriorityQueue[T]) All(ctx context.Context) iter.Seq2[Prioritized[T], error] {
-	return sequence(p.store.All(ctx), prioritizedOf[T])
+	return sequence(p.h.All(ctx), prioritizedOf[T])
 }
 
 // encode returns the items to be added for values.
 func (p *PriorityQueue[T]) encode(values []Prioritized[T]) ([]handle.Item, error) {
 	items := make([]handle.Item, len(values))
 	for i, v := range values {
-		payload, err := encode(p.store, p.codec, v.Value)
+		payload, err := encode(p.h, p.codec, v.Value)
 		if err != nil {
 			return nil, handle.Nth(i, len(values), err)
 		}

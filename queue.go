@@ -36,7 +36,7 @@ import (
 //     item; those who wait get them in the order in which they came (see DequeueWaitN).
 type Queue[T any] struct {
 	codec Codec[T]
-	store *handle.Handle
+	h     *handle.Handle
 }
 
 // OpenQueue opens the queue of a name, and makes it if there is none. The name is
@@ -55,7 +55,7 @@ func OpenQueue[T any](db kv.DB, name string, c Codec[T], opts ...Options) (*Queu
 }
 
 // Name returns the name of the queue.
-func (q *Queue[T]) Name() string { return q.store.Name() }
+func (q *Queue[T]) Name() string { return q.h.Name() }
 
 // Close ends the handle, and not the store. Calls that wait for items, or for a
 // transaction that is under way, return ErrClosed, and so do all calls that come
@@ -69,13 +69,13 @@ func (q *Queue[T]) Name() string { return q.store.Name() }
 //
 // A second call does nothing, or if the first has failed, what it has left. Close is
 // safe for concurrent use.
-func (q *Queue[T]) Close() error { return q.store.Close() }
+func (q *Queue[T]) Close() error { return q.h.Close() }
 
 // In returns the queue's methods within tx, where they are part of what the
 // caller does there: all of it happens, or nothing. tx must be of the store that the
 // queue was opened in. If it is known not to be (see [kv.Foreign]), the methods return a
 // [kv.ErrInvalid], and do nothing; otherwise the keys go where tx goes.
-func (q *Queue[T]) In(tx kv.Tx) QueueTx[T] { return QueueTx[T]{q, q.store.In(tx)} }
+func (q *Queue[T]) In(tx kv.Tx) QueueTx[T] { return QueueTx[T]{q, q.h.In(tx)} }
 
 // Enqueue adds v at the end. The largest payload is half of the engine's
 // Limits().Transaction; one over it is a *kv.TooLargeError and nothing is written.
@@ -93,19 +93,19 @@ func (q *Queue[T]) EnqueueAll(ctx context.Context, values []T) error {
 	if err != nil {
 		return err
 	}
-	return q.store.Add(ctx, items...)
+	return q.h.Add(ctx, items...)
 }
 
 // Dequeue removes the first item and returns it, or ErrEmpty. If the item does
 // not decode it stays, and the error is an ErrDecode.
 func (q *Queue[T]) Dequeue(ctx context.Context) (T, error) {
-	return single[T](q.store.Take(ctx, handle.Front, 1))
+	return single[T](q.h.Take(ctx, handle.Front, 1))
 }
 
 // DequeueWait is Dequeue, but waits until there is an item, or ctx ends. See
 // DequeueWaitN.
 func (q *Queue[T]) DequeueWait(ctx context.Context) (T, error) {
-	return single[T](q.store.TakeWait(ctx, handle.Front, 1))
+	return single[T](q.h.TakeWait(ctx, handle.Front, 1))
 }
 
 // DequeueWaitN is DequeueN, but waits until there is at least one item, or ctx
@@ -125,7 +125,7 @@ func (q *Queue[T]) DequeueWait(ctx context.Context) (T, error) {
 // Where one process has the store for itself, what it adds by package recipe or kv alone is
 // noticed with the next enqueue through this package.
 func (q *Queue[T]) DequeueWaitN(ctx context.Context, n int) ([]T, error) {
-	return several[T](q.store.TakeWait(ctx, handle.Front, n))
+	return several[T](q.h.TakeWait(ctx, handle.Front, n))
 }
 
 // DequeueN removes up to n items from the start and returns them in order, or
@@ -143,13 +143,13 @@ func (q *Queue[T]) DequeueWaitN(ctx context.Context, n int) ([]T, error) {
 //   - An item that is enqueued meanwhile may be missed: DequeueN conflicts only up to
 //     the last item that it takes.
 func (q *Queue[T]) DequeueN(ctx context.Context, n int) ([]T, error) {
-	return several[T](q.store.Take(ctx, handle.Front, n))
+	return several[T](q.h.Take(ctx, handle.Front, n))
 }
 
 // Peek returns the first item and leaves it, or returns ErrEmpty. If the item does not
 // decode, the error is an ErrDecode. It conflicts with nothing.
 func (q *Queue[T]) Peek(ctx context.Context) (T, error) {
-	return peeked[T](q.store.Peek(ctx, handle.Front))
+	return peeked[T](q.h.Peek(ctx, handle.Front))
 }
 
 // Len counts the items. It reads all of them, so it takes time in proportion, on
@@ -157,18 +157,18 @@ func (q *Queue[T]) Peek(ctx context.Context) (T, error) {
 // it has counted 10,000 or fewer, and otherwise counts on, in a later snapshot, behind
 // the last item that it has counted, and the sum is exact only if the queue did not
 // change.
-func (q *Queue[T]) Len(ctx context.Context) (int, error) { return q.store.Len(ctx) }
+func (q *Queue[T]) Len(ctx context.Context) (int, error) { return q.h.Len(ctx) }
 
 // Clear removes all items, also those that were taken by staging and not collected yet:
 // their consumers begin anew. It conflicts with no enqueue: one at the same time comes
 // before it or after it.
-func (q *Queue[T]) Clear(ctx context.Context) error { return q.store.Clear(ctx) }
+func (q *Queue[T]) Clear(ctx context.Context) error { return q.h.Clear(ctx) }
 
 // Reclaim puts items back that consumers got by staging (see Staging) and did not collect by their
 // deadline, as their processes have died. Methods that take items do so by themselves, but not those
 // of In: a consumer that only takes within its own transactions calls Reclaim now and then, and when it
 // finds nothing. It reads two keys, and nothing where one process has the store and has staged nothing.
-func (q *Queue[T]) Reclaim(ctx context.Context) error { return q.store.Reclaim(ctx) }
+func (q *Queue[T]) Reclaim(ctx context.Context) error { return q.h.Reclaim(ctx) }
 
 // All returns the items in order and leaves them. The loop ends after the first
 // error.
@@ -179,14 +179,14 @@ func (q *Queue[T]) Reclaim(ctx context.Context) error { return q.store.Reclaim(c
 // twice, but then it may meet items that were enqueued after the loop began, and
 // miss such that were dequeued since. The body may use the queue.
 func (q *Queue[T]) All(ctx context.Context) iter.Seq2[T, error] {
-	return sequence(q.store.All(ctx), typed[T])
+	return sequence(q.h.All(ctx), typed[T])
 }
 
 // encode returns the items to be added for values.
 func (q *Queue[T]) encode(values []T) ([]handle.Item, error) {
 	items := make([]handle.Item, len(values))
 	for i, v := range values {
-		payload, err := encode(q.store, q.codec, v)
+		payload, err := encode(q.h, q.codec, v)
 		if err != nil {
 			return nil, handle.Nth(i, len(values), err)
 		}

@@ -20,7 +20,9 @@ const (
 	Back             // an item of the highest priority; a Queue has no such end
 )
 
-// Handle is what the handle of a queue does, in bytes and whatever its kind.
+// Handle is what the handle of a queue does, in bytes and whatever its kind. It is safe for
+// concurrent use. A nil Handle is one that was not opened: its methods return an error. What they
+// promise, order and conflicts included, conq.Queue and conq.PriorityQueue say.
 type Handle struct {
 	queue
 	in   adder
@@ -102,7 +104,9 @@ func (h *Handle) end(e End) (*taker, error) {
 	return h.ends[e], nil
 }
 
-// Add adds items in one transaction, perhaps with those of other calls: Payload and Priority.
+// Add adds items in one transaction, perhaps with those of other calls: Payload and Priority, which
+// must not change until it returns. A payload over half of the engine's Limits().Transaction is a
+// *kv.TooLargeError, and nothing is added. No items do nothing.
 func (h *Handle) Add(ctx context.Context, items ...Item) error {
 	if err := h.readyFor(ctx); err != nil || len(items) == 0 {
 		return err
@@ -113,7 +117,9 @@ func (h *Handle) Add(ctx context.Context, items ...Item) error {
 	return h.in.serve(ctx, items)
 }
 
-// Take removes up to n items from an end, or there is an ErrEmpty.
+// Take removes up to n items from an end and returns them in order, or ErrEmpty. They belong to the
+// caller. They end before an item that does not decode; if that is the first, the error is an
+// ErrDecode.
 func (h *Handle) Take(ctx context.Context, e End, n int) ([]Item, error) {
 	t, err := h.end(e)
 	if err != nil {

@@ -7,7 +7,8 @@ import (
 	"github.com/conq-go/conq/kv"
 )
 
-// Tx is a handle within a transaction of the caller.
+// Tx is a handle within a transaction of the caller. Its methods see what that has done before, and
+// take effect when it commits. It is as valid as the transaction, and not safe for concurrent use.
 type Tx struct {
 	h  *Handle
 	tx kv.Tx
