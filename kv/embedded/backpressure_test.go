@@ -167,7 +167,7 @@ func TestRoomEnds(t *testing.T) {
 	}
 }
 
-// While a flush waits for the journal's sync, others read and commit, also who looks for room.
+// While a flush waits for the log's sync, others read and commit, also who looks for room.
 func TestFlushWaitsForTheJournal(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		gate := &syncGate{FS: memFS(), open: make(chan struct{})}
@@ -187,7 +187,7 @@ func TestFlushWaitsForTheJournal(t *testing.T) {
 		}
 		select {
 		case <-flushed:
-			t.Error("a memtable is in tables, and the journal is not on disk")
+			t.Error("a memtable is in tables, and the log is not on disk")
 		default:
 		}
 		close(gate.open)

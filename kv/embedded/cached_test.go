@@ -13,12 +13,12 @@ import (
 	"github.com/conq-go/conq/kv"
 )
 
-// cachingFS is a file system whose journal is on a disk with a cache, as the system has one. What
+// cachingFS is a file system whose log is on a disk with a cache, as the system has one. What
 // was to be written when a sync failed is still read, and is never written: the cache takes it for
 // written, and forgets it in a power failure.
 type cachingFS struct {
 	vfs.FS
-	fail         int               // which sync of the journal fails, counted from 1
+	fail         int               // which sync of the log fails, counted from 1
 	syncs        int               // that there were
 	dirty, clean map[diskByte]byte // what is on disk where the cache has something else
 }
@@ -108,7 +108,7 @@ func (f *cachedFile) SyncData() error {
 	return f.File.SyncData()
 }
 
-// Whichever sync of the journal fails, once: when the store is opened again, all that it then has is on
+// Whichever sync of the log fails, once: when the store is opened again, all that it then has is on
 // disk, also what the failed sync was to bring there.
 func TestFailedSyncForgotten(t *testing.T) {
 	n := 1

@@ -360,7 +360,7 @@ func flushed(t *testing.T, db *DB) {
 	forget(db)
 }
 
-// unknowable is a file system that can't tell of the journal's files whether they are there.
+// unknowable is a file system that can't tell of the log's files whether they are there.
 type unknowable struct{ vfs.FS }
 
 func (u unknowable) Stat(name string) (vfs.FileInfo, error) {

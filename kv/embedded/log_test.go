@@ -16,7 +16,7 @@ import (
 	"github.com/conq-go/conq/kv/embedded/internal/wal"
 )
 
-// segmentsOf returns the files of a store's journal, in order of their names.
+// segmentsOf returns the files of a store's log, in order of their names.
 func segmentsOf(t *testing.T, fs vfs.FS) []string {
 	t.Helper()
 	names, err := fs.List("store")
@@ -113,7 +113,7 @@ func checkLatest(t *testing.T, db *DB, last int) {
 
 // Whatever has not reached the disk when the power fails: each transaction is there whole
 // or not at all, and so are those before it. The tables on disk must not be ahead of the
-// journal for that.
+// log for that.
 func TestCrashIsAPrefix(t *testing.T) {
 	for _, durability := range []Durability{Interval, Memory} {
 		for seed := range uint64(4) {

@@ -50,7 +50,7 @@ func TestNewDirectories(t *testing.T) {
 	}
 }
 
-// TestOpenDiskErrors opens a store of which a part is in tables, and a part in the journal, while
+// TestOpenDiskErrors opens a store of which a part is in tables, and a part in the log, while
 // each change of a file fails in turn, once and from then on: that is an error of Open, or nothing
 // has happened, and all is there when the disk works again.
 func TestOpenDiskErrors(t *testing.T) {
@@ -83,7 +83,7 @@ func openDiskErrors(t *testing.T, f *faults, fs *vfs.MemFS, want []string) {
 }
 
 // storeInParts returns a store that was not closed, and what is in it: more than it keeps in the
-// journal when it is opened.
+// log when it is opened.
 func storeInParts(t *testing.T) (*vfs.MemFS, []string) {
 	fs := memFS()
 	db := mustOpen(t, "store", Options{FS: fs, MemTable: smallMemTable})
@@ -228,7 +228,7 @@ func (r *roomy) Remove(name string) error {
 	return err
 }
 
-// A store on a full disk is opened with the room that a file of the journal has which is kept to be
+// A store on a full disk is opened with the room that a file of the log has which is kept to be
 // used again.
 func TestOpenFullDisk(t *testing.T) {
 	for _, spare := range []bool{true, false} {

@@ -19,7 +19,7 @@ type group struct {
 
 	durable atomic.Uint64 // the version up to which commits are
 	arrived atomic.Uint64 // the last version for which a caller has come
-	mu      sync.Mutex
+	mu      sync.Mutex    // without it both can be read, but not be raised
 	moved   *sync.Cond
 	led     bool          // a leader syncs, or is about to
 	last    uint64        // commits that the next group should have
@@ -42,23 +42,14 @@ func newGroup(version uint64, syncLog func() uint64, failed func() error) *group
 
 // advance tells that commits are durable up to version.
 func (g *group) advance(version uint64) {
-	if raise(&g.durable, version) {
-		g.wake()
-	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	raise(&g.durable, version)
+	g.moved.Broadcast()
 }
 
-// raise tells whether v was lower, and is raised now.
-func raise(v *atomic.Uint64, to uint64) bool {
-	for {
-		now := v.Load()
-		if now >= to {
-			return false
-		}
-		if v.CompareAndSwap(now, to) {
-			return true
-		}
-	}
-}
+// raise has v be no lower than to. The lock is held.
+func raise(v *atomic.Uint64, to uint64) { v.Store(max(v.Load(), to)) }
 
 // wake has all callers that wait look again.
 func (g *group) wake() {
@@ -86,9 +77,9 @@ func (g *group) wait(version uint64) error {
 // commit is wait for a caller whose commit nobody has had synced yet. Some
 // caller leads, perhaps this one.
 func (g *group) commit(version uint64) error {
-	raise(&g.arrived, version)
 	g.mu.Lock()
 	defer g.mu.Unlock()
+	raise(&g.arrived, version)
 	for g.durable.Load() < version {
 		if err := g.failed(); err != nil {
 			return err
