@@ -42,6 +42,9 @@ func TestGapsJoin(t *testing.T) {
 				s.gaps.Add(kv.Range{Begin: []byte("q"), End: item("q", i)}, s.version)
 			}
 			s.commit(func(o *overlay.Overlay) { o.Clear(item("q", i)) })
+			if end := s.gaps.Past([]byte("q"), false, s.oldest); i > 200 && string(end) < string(item("q", i-200)) {
+				t.Fatalf("cached: %v; after %d items the oldest transaction knows a gap up to %q", cached, i, end)
+			}
 		}
 		s.oldest = s.version
 		s.set(nil, []byte("other"))

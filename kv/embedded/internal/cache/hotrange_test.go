@@ -117,3 +117,28 @@ func TestHotRange(t *testing.T) {
 		})
 	})
 }
+
+// A reader that goes on from one hot range to the next, so that they become one, is told nothing that
+// came after its version.
+func TestAbsorbNewer(t *testing.T) {
+	for _, reverse := range []bool{false, true} {
+		c := New(Usual, NewGaps())
+		for i, begin := range []string{"a", "b"} {
+			h := newRange(kv.Range{Begin: []byte(begin), End: []byte{begin[0] + 1}})
+			h.append([]Pair{NewPair(h.begin, nil)})
+			if h.changed = 1; (i == 1) != reverse {
+				h.changed = 5
+			}
+			c.add(h)
+		}
+		for version, want := range map[uint64]int{3: 1, 5: 2} {
+			cur := NewCursor(kv.Range{Begin: []byte("a"), End: []byte("c")}, reverse)
+			if got := c.Read(&cur, nil, 10, version); len(got) > want {
+				t.Errorf("reverse: %v; at version %d %q is read", reverse, version, keysOf(got))
+			}
+		}
+		if n := c.ranges.Len(); n != 1 {
+			t.Errorf("reverse: %v; there are %d hot ranges, want one", reverse, n)
+		}
+	}
+}
