@@ -1,24 +1,26 @@
 package conq
 
 import (
+	"errors"
 	"strings"
 	"testing"
 
+	"github.com/conq-go/conq/internal/testkit"
 	"github.com/conq-go/conq/kv"
 )
 
 // What is too large for a transaction is tried with half of the items, down to a single one, whose error
 // it is then. The next call is not bound by that.
 func TestTakeRefused(t *testing.T) {
-	db := newStrict(newMemory(t, kv.Limits{}), 100, kv.ErrTooLarge)
+	db := testkit.NewStrict(newMemory(t, kv.Limits{}), 100, kv.ErrTooLarge)
 	q, err := OpenQueue(db, "q", String(), Options{Staging: StagingNever})
 	noError(t, err)
 	values := strings.Fields("a b c d e f g h")
 	noError(t, q.EnqueueAll(t.Context(), values))
 	attempt := db.Attempt
-	db.Attempt = func(tx kv.Tx) kv.Tx { return &strictTx{Tx: tx, left: -1} }
+	db.Attempt = func(tx kv.Tx) kv.Tx { return &testkit.StrictTx{Tx: tx, Left: -1} }
 	wantError(t, drop(q.DequeueN(t.Context(), 8)), kv.ErrTooLarge)
-	equal(t, "tries: of 8, 4, 2 and 1", db.refused, 4)
+	equal(t, "tries: of 8, 4, 2 and 1", db.Refused, 4)
 	db.Attempt = attempt
 	for range 20 { // what is used again is that of earlier calls, mostly
 		got, err := q.DequeueN(t.Context(), 8)
@@ -44,14 +46,16 @@ func TestBatchBytes(t *testing.T) {
 func TestNoEventsOfFailures(t *testing.T) {
 	for _, alone := range []bool{false, true} {
 		events := 0
-		db := newStrict(newMemory(t, kv.Limits{}), 100, errDiskFull)
+		db := testkit.NewStrict(newMemory(t, kv.Limits{}), 100, errDiskFull)
 		q, err := OpenQueue(db, "q", String(), Options{NoCombining: alone, Staging: StagingNever, Observe: func(Event) { events++ }})
 		noError(t, err)
 		noError(t, q.Enqueue(t.Context(), "a"))
 		equal(t, "events", events, 1)
-		db.Attempt = func(tx kv.Tx) kv.Tx { return &strictTx{Tx: tx, left: -1} }
+		db.Attempt = func(tx kv.Tx) kv.Tx { return &testkit.StrictTx{Tx: tx, Left: -1} }
 		wantError(t, q.Enqueue(t.Context(), "b"), errDiskFull)
 		wantError(t, drop(q.Dequeue(t.Context())), errDiskFull)
 		equal(t, "events of what has failed", events, 1)
 	}
 }
+
+var errDiskFull = errors.New("disk is full")

@@ -14,6 +14,7 @@ import (
 	"github.com/conq-go/conq/internal/check"
 	"github.com/conq-go/conq/internal/layout"
 	"github.com/conq-go/conq/internal/reads"
+	"github.com/conq-go/conq/internal/testkit"
 	"github.com/conq-go/conq/kv"
 	"github.com/conq-go/conq/kv/faulty"
 	"github.com/conq-go/conq/kv/memory"
@@ -479,14 +480,14 @@ func TestCheckSlow(t *testing.T) {
 	f, clock := newClocked(t)
 	noError(t, f.q.EnqueueAll(f.ctx, letters('a', 'z')))
 	f.db.(*hooked).Reader = func(r kv.Reader) kv.Reader {
-		return slowReader{r, func() { clock.pass(time.Second) }}
+		return testkit.SlowReader{Reader: r, Pass: func() { clock.Pass(time.Second) }}
 	}
 	report, found := runCheck(t, f.db, CheckOptions{})
 	equal(t, "found", found, "")
 	equal(t, "keys", report.Keys, len(everything(t, f.db.(*hooked).DB)))
 	equal(t, "items", report.Items, 26)
 	f.db.(*hooked).Reader = func(r kv.Reader) kv.Reader {
-		return slowReader{r, func() { clock.pass(time.Minute) }}
+		return testkit.SlowReader{Reader: r, Pass: func() { clock.Pass(time.Minute) }}
 	}
 	_, err := Check(f.ctx, f.db)
 	wantError(t, err, kv.ErrTooOld)

@@ -282,13 +282,13 @@ func TestRandomEnds(t *testing.T) {
 // A random source that goes on to return nothing is given up, and one that does so for a while is not.
 func TestRandomNoProgress(t *testing.T) {
 	db := newMemory(t, kv.Limits{})
-	f := newFixture(t, db, &halting{Reader: rand.Reader, left: 1 << 20})
+	f := newFixture(t, db, &testkit.Halting{Reader: rand.Reader, Left: 1 << 20})
 	wantError(t, f.q.EnqueueAll(f.ctx, []string{"a", "b"}), io.ErrNoProgress)
 	wantError(t, f.p.Push(f.ctx, "a", 1), io.ErrNoProgress)
 	wantError(t, db.Transact(f.ctx, func(tx kv.Tx) error { return f.q.In(tx).Enqueue("a") }), io.ErrNoProgress)
 	equal(t, "keys", len(stored(t, db)), 0)
 
-	f = newFixture(t, db, &halting{Reader: rand.Reader, empty: 50})
+	f = newFixture(t, db, &testkit.Halting{Reader: rand.Reader, Empty: 50})
 	noError(t, f.q.EnqueueAll(f.ctx, []string{"a", "b"}))
 	noError(t, f.p.Push(f.ctx, "a", 1))
 	equal(t, "keys", len(stored(t, db)), 3)

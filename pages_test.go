@@ -4,34 +4,16 @@ import (
 	"fmt"
 	"iter"
 	"slices"
-	"sync"
 	"testing"
 	"time"
 
+	"github.com/conq-go/conq/internal/testkit"
 	"github.com/conq-go/conq/kv"
 	"github.com/conq-go/conq/kv/memory"
 )
 
-// clock is a time that tests move.
-type clock struct {
-	sync.Mutex
-	now time.Time
-}
-
-func (c *clock) Now() time.Time {
-	c.Lock()
-	defer c.Unlock()
-	return c.now
-}
-
-func (c *clock) pass(d time.Duration) {
-	c.Lock()
-	defer c.Unlock()
-	c.now = c.now.Add(d)
-}
-
-func newClocked(t *testing.T) (fixture, *clock) {
-	c := &clock{now: time.Unix(0, 0)}
+func newClocked(t *testing.T) (fixture, *testkit.Clock) {
+	c := testkit.NewClock()
 	db := memory.New(memory.Options{Now: c.Now, Limits: kv.Limits{Age: 5 * time.Second}})
 	t.Cleanup(func() { noError(t, db.Close()) })
 	return newFixture(t, &hooked{DB: db, Bounds: kv.Limits{Value: 16}}, nil), c
@@ -59,12 +41,12 @@ func TestAllPages(t *testing.T) {
 			for v, err := range f.q.All(f.ctx) {
 				noError(t, err)
 				got = append(got, v)
-				clock.pass(pause)
+				clock.Pass(pause)
 			}
 			for v, err := range f.p.All(f.ctx) {
 				noError(t, err)
 				popped = append(popped, v.Value)
-				clock.pass(pause)
+				clock.Pass(pause)
 			}
 			equalSlices(t, "items", got, want)
 			equalSlices(t, "items by priority", popped, want)
@@ -91,7 +73,7 @@ func TestAllWhileChanging(t *testing.T) {
 				noError(t, drop(f.q.DequeueN(f.ctx, 3))) // a, b, c: the body may use the queue
 				noError(t, f.q.EnqueueAll(f.ctx, letters('f', 'f')))
 			}
-			clock.pass(c.pause)
+			clock.Pass(c.pause)
 		}
 		equalSlices(t, "items", got, c.want)
 	}
@@ -107,7 +89,7 @@ func TestAllLeftEarly(t *testing.T) {
 		for v, err := range all {
 			noError(t, err)
 			equal(t, "item", v, letters('a', 'e')[n])
-			clock.pass(time.Minute)
+			clock.Pass(time.Minute)
 			if n++; n == 3 {
 				break
 			}
@@ -123,31 +105,12 @@ func TestAllLeftEarly(t *testing.T) {
 	noError(t, f.q.Enqueue(f.ctx, "still works"))
 }
 
-// slowReader lets time pass with each pair.
-type slowReader struct {
-	kv.Reader
-	pass func()
-}
-
-func (s slowReader) Snapshot() kv.Reader { return slowReader{s.Reader.Snapshot(), s.pass} }
-
-func (s slowReader) Range(r kv.Range, o kv.RangeOptions) iter.Seq2[kv.KeyValue, error] {
-	return func(yield func(kv.KeyValue, error) bool) {
-		for pair, err := range s.Reader.Range(r, o) {
-			s.pass()
-			if !yield(pair, err) {
-				return
-			}
-		}
-	}
-}
-
 // Len, Queues and All go on when reading itself takes too long.
 func TestSlowReads(t *testing.T) {
 	f, clock := newClocked(t)
 	noError(t, f.q.EnqueueAll(f.ctx, letters('a', 'z')))
 	f.db.(*hooked).Reader = func(r kv.Reader) kv.Reader {
-		return slowReader{r, func() { clock.pass(time.Second) }}
+		return testkit.SlowReader{Reader: r, Pass: func() { clock.Pass(time.Second) }}
 	}
 	n, err := f.q.Len(f.ctx)
 	noError(t, err)
@@ -171,9 +134,9 @@ func TestLenAfterAccident(t *testing.T) {
 		}
 		seen := 0
 		f.db.(*hooked).Reader = func(r kv.Reader) kv.Reader {
-			return slowReader{r, func() {
+			return testkit.SlowReader{Reader: r, Pass: func() {
 				if seen++; seen == items-1 {
-					clock.pass(time.Minute)
+					clock.Pass(time.Minute)
 					noError(t, drop(f.q.DequeueN(f.ctx, 2)))
 				}
 			}}
@@ -193,7 +156,7 @@ func TestTooSlow(t *testing.T) {
 	f, clock := newClocked(t)
 	noError(t, f.q.EnqueueAll(f.ctx, letters('a', 'c')))
 	f.db.(*hooked).Reader = func(r kv.Reader) kv.Reader {
-		return slowReader{r, func() { clock.pass(time.Minute) }}
+		return testkit.SlowReader{Reader: r, Pass: func() { clock.Pass(time.Minute) }}
 	}
 	var err error
 	for _, err = range f.q.All(f.ctx) { // its pieces are never read in time
@@ -216,7 +179,7 @@ func TestTooOldInTransaction(t *testing.T) {
 			if err != nil {
 				return err
 			}
-			clock.pass(time.Minute)
+			clock.Pass(time.Minute)
 		}
 		return nil
 	})

@@ -1,0 +1,121 @@
+package testkit
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"iter"
+	"sync"
+	"time"
+
+	"github.com/conq-go/conq/kv"
+)
+
+// Clock is a time that tests move.
+type Clock struct {
+	mu  sync.Mutex
+	now time.Time
+}
+
+// NewClock returns a clock that shows the start of 1970.
+func NewClock() *Clock { return &Clock{now: time.Unix(0, 0)} }
+
+// Now returns the time.
+func (c *Clock) Now() time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.now
+}
+
+// Pass lets time pass.
+func (c *Clock) Pass(d time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.now = c.now.Add(d)
+}
+
+// SlowReader calls Pass with each pair.
+type SlowReader struct {
+	kv.Reader
+	Pass func()
+}
+
+// Snapshot is as slow.
+func (s SlowReader) Snapshot() kv.Reader { return SlowReader{s.Reader.Snapshot(), s.Pass} }
+
+// Range is that of Reader.
+func (s SlowReader) Range(r kv.Range, o kv.RangeOptions) iter.Seq2[kv.KeyValue, error] {
+	return func(yield func(kv.KeyValue, error) bool) {
+		for pair, err := range s.Reader.Range(r, o) {
+			s.Pass()
+			if !yield(pair, err) {
+				return
+			}
+		}
+	}
+}
+
+// Strict is a store that takes not more than so many items of queue "q" in a transaction, and none
+// with a payload of "bad": these fail with its error. It counts what it has Refused.
+type Strict struct {
+	*Hooked
+	Refused int
+
+	err error
+}
+
+// NewStrict returns such a store over another one.
+func NewStrict(db kv.DB, most int, err error) *Strict {
+	return &Strict{err: err, Hooked: &Hooked{DB: db, Attempt: func(tx kv.Tx) kv.Tx { return &StrictTx{Tx: tx, Left: most} }}}
+}
+
+// Transact fails if the transaction has set too much.
+func (s *Strict) Transact(ctx context.Context, f func(kv.Tx) error) error {
+	err := s.Hooked.Transact(ctx, func(tx kv.Tx) error {
+		if err := f(tx); err != nil {
+			return err
+		}
+		if tx.(*StrictTx).Left < 0 {
+			return s.err
+		}
+		return nil
+	})
+	if errors.Is(err, s.err) {
+		s.Refused++
+	}
+	return err
+}
+
+// StrictTx is a transaction of a Strict, in which so many items may still be set.
+type StrictTx struct {
+	kv.Tx
+	Left int
+}
+
+// Set counts.
+func (tx *StrictTx) Set(key, value []byte) {
+	if bytes.HasPrefix(key, []byte("\x02q\x00")) {
+		tx.Left--
+	}
+	if string(value) == "bad" {
+		tx.Left = -1
+	}
+	tx.Tx.Set(key, value)
+}
+
+// Halting is a reader that returns nothing, and no error, Left times before the next read, and Empty
+// times before each later one.
+type Halting struct {
+	io.Reader
+	Empty, Left int
+}
+
+func (h *Halting) Read(b []byte) (int, error) {
+	if h.Left > 0 {
+		h.Left--
+		return 0, nil
+	}
+	h.Left = h.Empty
+	return h.Reader.Read(b)
+}
