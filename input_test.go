@@ -253,8 +253,8 @@ func TestLastIndexStaged(t *testing.T) {
 	f := newFixture(t, newMemory(t, kv.Limits{}), nil)
 	random := make([]byte, 20)
 	write(t, f.db,
-		kv.KeyValue{Key: packed(t, laid("q").Prefix(), int64(math.MaxInt64), random)},
-		kv.KeyValue{Key: packed(t, laid("p").Prefix(), 7, int64(math.MaxInt64), random)})
+		kv.KeyValue{Key: testkit.Packed(t, laid("q").Prefix(), int64(math.MaxInt64), random)},
+		kv.KeyValue{Key: testkit.Packed(t, laid("p").Prefix(), 7, int64(math.MaxInt64), random)})
 	noError(t, f.db.Transact(f.ctx, func(tx kv.Tx) error {
 		return errors.Join(testkit.Abandon(tx, laid("q")), testkit.Abandon(tx, laid("p")))
 	}))

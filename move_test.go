@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"iter"
 	"math"
 	"slices"
 	"strings"
@@ -13,55 +12,6 @@ import (
 	"github.com/conq-go/conq/internal/testkit"
 	"github.com/conq-go/conq/kv"
 )
-
-// faultyTx calls hit before each call of a transaction, and before each pair of a
-// range, and fails a read with the error that it returns.
-type faultyTx struct {
-	kv.Tx
-	hit func() error
-}
-
-func (f faultyTx) Get(key []byte) ([]byte, error) { return faultyReader{f.Tx, f.hit}.Get(key) }
-func (f faultyTx) Snapshot() kv.Reader            { return faultyReader{f.Tx.Snapshot(), f.hit} }
-func (f faultyTx) Range(r kv.Range, o kv.RangeOptions) iter.Seq2[kv.KeyValue, error] {
-	return faultyReader{f.Tx, f.hit}.Range(r, o)
-}
-func (f faultyTx) Set(key, value []byte)      { f.hit(); f.Tx.Set(key, value) }
-func (f faultyTx) Clear(key []byte)           { f.hit(); f.Tx.Clear(key) }
-func (f faultyTx) ClearRange(r kv.Range)      { f.hit(); f.Tx.ClearRange(r) }
-func (f faultyTx) AddReadConflict(r kv.Range) { f.hit(); f.Tx.AddReadConflict(r) }
-
-type faultyReader struct {
-	kv.Reader
-	hit func() error
-}
-
-func (f faultyReader) Snapshot() kv.Reader { return faultyReader{f.Reader.Snapshot(), f.hit} }
-
-func (f faultyReader) Get(key []byte) ([]byte, error) {
-	if err := f.hit(); err != nil {
-		return nil, err
-	}
-	return f.Reader.Get(key)
-}
-
-func (f faultyReader) Range(r kv.Range, o kv.RangeOptions) iter.Seq2[kv.KeyValue, error] {
-	return func(yield func(kv.KeyValue, error) bool) {
-		if err := f.hit(); err != nil {
-			yield(kv.KeyValue{}, err)
-			return
-		}
-		for pair, err := range f.Reader.Range(r, o) {
-			if fault := f.hit(); fault != nil {
-				yield(kv.KeyValue{}, fault)
-				return
-			}
-			if !yield(pair, err) || err != nil {
-				return
-			}
-		}
-	}
-}
 
 // moves take items from one queue and put them into another.
 var moves = map[string]func(fixture, kv.Tx) error{
@@ -146,7 +96,7 @@ func moveWithFaults(t *testing.T, base kv.DB, move, fault string) {
 		limited := kv.Limits{Value: 16}
 		other := newFixture(t, &hooked{DB: base, Bounds: limited}, nil)
 		f := newFixture(t, &hooked{DB: base, Bounds: limited, Attempt: func(tx kv.Tx) kv.Tx {
-			return faultyTx{tx, func() error {
+			return testkit.FaultyTx{Tx: tx, Hit: func() error {
 				if calls++; calls != k {
 					return nil
 				}

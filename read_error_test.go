@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -17,8 +16,6 @@ import (
 	"github.com/conq-go/conq/kv/faulty"
 	"github.com/conq-go/conq/kv/memory"
 )
-
-var errRead = errors.New("a read failed")
 
 // readers are verbs, and all else that reads a store. Each returns what it has found.
 var readers = map[string]func(f fixture) (found any, err error){
@@ -208,7 +205,7 @@ func TestReadErrors(t *testing.T) {
 								noError(t, err)
 								want, wantAfter = found, after
 							case err != nil:
-								wantError(t, err, errRead)
+								wantError(t, err, testkit.ErrRead)
 								equal(t, "said to be an item that does not decode", errors.Is(err, ErrDecode), false)
 								equal(t, fmt.Sprintf("after an error at read %d", k), after, before)
 							default:
@@ -228,7 +225,7 @@ func TestReadErrorsStaged(t *testing.T) {
 	for k, failed := 1, true; failed; k++ {
 		synctest.Test(t, func(t *testing.T) {
 			at := 0
-			db := failingAt(newMemory(t, kv.Limits{}), &at)
+			db := testkit.FailingAt(newMemory(t, kv.Limits{}), &at)
 			q, err := OpenQueue(db, "q", String(), Options{Staging: StagingAlways})
 			noError(t, err)
 			noError(t, q.Enqueue(t.Context(), "first"))
@@ -237,71 +234,17 @@ func TestReadErrorsStaged(t *testing.T) {
 			err = q.Enqueue(t.Context(), "second")
 			failed, at = at <= 0, 0
 			if err != nil {
-				wantError(t, err, errRead)
+				wantError(t, err, testkit.ErrRead)
 				noError(t, q.Enqueue(t.Context(), "second"))
 			}
 			pass(time.Minute)
 			at = 1
-			wantError(t, q.Reclaim(t.Context()), errRead)
+			wantError(t, q.Reclaim(t.Context()), testkit.ErrRead)
 			noError(t, q.Reclaim(t.Context()))
 			got, err := q.DequeueN(t.Context(), 2)
 			noError(t, err)
 			equalSlices(t, fmt.Sprintf("items, when read %d had failed", k), got, []string{"first", "second"})
 		})
-	}
-}
-
-// So it is with a check of a store that is damaged. One that only looks tells at once, and reads no more.
-func TestReadErrorsCheck(t *testing.T) {
-	testkit.Long(t)
-	damaged := func(t *testing.T, c planted) kv.DB {
-		db, f := healthyStore(t)
-		c.plant(t, &plot{t, db, f})
-		return db
-	}
-	for _, c := range slices.Concat(plantedKeys, plantedPieces, plantedStaging) {
-		t.Run(c.name, func(t *testing.T) {
-			db := damaged(t, c)
-			for k, failed := 1, true; failed; k++ {
-				at := k
-				o := CheckOptions{Decode: func(string, []byte) error { return nil }}
-				_, found, err := tryCheck(t, failingAt(readOnly{db}, &at), 0, o)
-				if failed = at <= 0; failed {
-					wantError(t, err, errRead)
-					equal(t, fmt.Sprintf("reads after read %d, which failed", k), -at, 0)
-				} else {
-					noError(t, err)
-					equal(t, "found", found, c.want)
-				}
-			}
-			for k, failed := 1, c.then != ""; failed; k++ {
-				db, at := damaged(t, c), k
-				_, found, err := tryCheck(t, failingAt(db, &at), 0, CheckOptions{Repair: true})
-				if failed = at <= 0; err != nil {
-					wantError(t, err, errRead)
-					runCheck(t, db, CheckOptions{Repair: true})
-				} else {
-					equal(t, fmt.Sprintf("found and mended without an error, though read %d failed", k), found, c.then)
-				}
-				_, found = runCheck(t, readOnly{db}, CheckOptions{})
-				equal(t, fmt.Sprintf("found after a repair in which read %d failed", k), found, c.after)
-			}
-		})
-	}
-}
-
-// failingAt returns db, whose at-th read fails. It counts down.
-func failingAt(db kv.DB, at *int) *hooked {
-	hit := func() error {
-		if *at--; *at == 0 {
-			return errRead
-		}
-		return nil
-	}
-	return &hooked{
-		DB:      db,
-		Attempt: func(tx kv.Tx) kv.Tx { return faultyTx{tx, hit} },
-		Reader:  func(r kv.Reader) kv.Reader { return faultyReader{r, hit} },
 	}
 }
 
@@ -314,7 +257,7 @@ func readingFixture(t *testing.T, shared, expired bool, mode Staging) (f fixture
 	}
 	t.Cleanup(func() { noError(t, base.Close()) })
 	at = new(int)
-	db := failingAt(base, at)
+	db := testkit.FailingAt(base, at)
 	db.Bounds.Value = 16
 	f = fixture{db: db, ctx: t.Context(), mode: mode}
 	o, first := Options{Staging: mode}, Options{Staging: mode, FIFOTies: true}

@@ -119,3 +119,71 @@ func (h *Halting) Read(b []byte) (int, error) {
 	h.Left = h.Empty
 	return h.Reader.Read(b)
 }
+
+// FaultyTx calls Hit before each call of a transaction, and before each pair of a
+// range, and fails a read with the error that it returns.
+type FaultyTx struct {
+	kv.Tx
+	Hit func() error
+}
+
+func (f FaultyTx) Get(key []byte) ([]byte, error) { return FaultyReader{f.Tx, f.Hit}.Get(key) }
+func (f FaultyTx) Snapshot() kv.Reader            { return FaultyReader{f.Tx.Snapshot(), f.Hit} }
+func (f FaultyTx) Range(r kv.Range, o kv.RangeOptions) iter.Seq2[kv.KeyValue, error] {
+	return FaultyReader{f.Tx, f.Hit}.Range(r, o)
+}
+func (f FaultyTx) Set(key, value []byte)      { f.Hit(); f.Tx.Set(key, value) }
+func (f FaultyTx) Clear(key []byte)           { f.Hit(); f.Tx.Clear(key) }
+func (f FaultyTx) ClearRange(r kv.Range)      { f.Hit(); f.Tx.ClearRange(r) }
+func (f FaultyTx) AddReadConflict(r kv.Range) { f.Hit(); f.Tx.AddReadConflict(r) }
+
+// FaultyReader does so for a reader.
+type FaultyReader struct {
+	kv.Reader
+	Hit func() error
+}
+
+func (f FaultyReader) Snapshot() kv.Reader { return FaultyReader{f.Reader.Snapshot(), f.Hit} }
+
+func (f FaultyReader) Get(key []byte) ([]byte, error) {
+	if err := f.Hit(); err != nil {
+		return nil, err
+	}
+	return f.Reader.Get(key)
+}
+
+func (f FaultyReader) Range(r kv.Range, o kv.RangeOptions) iter.Seq2[kv.KeyValue, error] {
+	return func(yield func(kv.KeyValue, error) bool) {
+		if err := f.Hit(); err != nil {
+			yield(kv.KeyValue{}, err)
+			return
+		}
+		for pair, err := range f.Reader.Range(r, o) {
+			if fault := f.Hit(); fault != nil {
+				yield(kv.KeyValue{}, fault)
+				return
+			}
+			if !yield(pair, err) || err != nil {
+				return
+			}
+		}
+	}
+}
+
+// ErrRead is the error of reads that fail.
+var ErrRead = errors.New("a read failed")
+
+// FailingAt returns a store of which the at-th read fails. at is counted down, and goes on below 0.
+func FailingAt(db kv.DB, at *int) *Hooked {
+	hit := func() error {
+		if *at--; *at == 0 {
+			return ErrRead
+		}
+		return nil
+	}
+	return &Hooked{
+		DB:      db,
+		Attempt: func(tx kv.Tx) kv.Tx { return FaultyTx{tx, hit} },
+		Reader:  func(r kv.Reader) kv.Reader { return FaultyReader{r, hit} },
+	}
+}

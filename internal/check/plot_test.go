@@ -1,4 +1,4 @@
-package conq
+package check_test
 
 import (
 	"bytes"
@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/conq-go/conq/internal/layout"
+	"github.com/conq-go/conq/internal/testkit"
 	"github.com/conq-go/conq/kv"
 	"github.com/conq-go/conq/tuple"
 )
@@ -26,28 +27,30 @@ type plot struct {
 	fixture
 }
 
-func (p *plot) set(key, value []byte) { write(p.t, p.db, kv.KeyValue{Key: key, Value: value}) }
+func (p *plot) set(key, value []byte) { testkit.Write(p.t, p.db, kv.KeyValue{Key: key, Value: value}) }
 
 func (p *plot) clear(key []byte) {
-	noError(p.t, p.db.Transact(context.Background(), func(tx kv.Tx) error {
+	testkit.NoError(p.t, p.db.Transact(context.Background(), func(tx kv.Tx) error {
 		tx.Clear(key)
 		return nil
 	}))
 }
 
 // stage returns a key of q's staging.
-func (p *plot) stage(elems ...any) []byte { return packed(p.t, layout.Stage("q").Bytes(), elems...) }
+func (p *plot) stage(elems ...any) []byte {
+	return testkit.Packed(p.t, layout.Stage("q").Bytes(), elems...)
+}
 
 // state returns the value of a request or result.
 func (p *plot) state(n int, in time.Duration) []byte {
-	return packed(p.t, nil, n, checkTime.Add(in).UnixNano())
+	return testkit.Packed(p.t, nil, n, checkTime.Add(in).UnixNano())
 }
 
 func (p *plot) at(in time.Duration) int64 { return checkTime.Add(in).UnixNano() }
 
 // keys returns the keys in a range.
 func (p *plot) keys(r kv.Range) (keys [][]byte) {
-	for _, pair := range everything(p.t, p.db) {
+	for _, pair := range testkit.Everything(p.t, p.db) {
 		if r.Contains(pair.Key) {
 			keys = append(keys, pair.Key)
 		}
@@ -81,12 +84,12 @@ func (p *plot) staged() [][]byte {
 // original returns the key that a staged item had.
 func (p *plot) original(staged []byte) []byte {
 	elems, err := tuple.Unpack(staged[len(layout.Stage("q").Bytes()):])
-	noError(p.t, err)
+	testkit.NoError(p.t, err)
 	return elems[3].([]byte)
 }
 
 func (p *plot) value(key []byte) (value []byte) {
-	noError(p.t, p.db.ReadTransact(context.Background(), func(r kv.Reader) (err error) {
+	testkit.NoError(p.t, p.db.ReadTransact(context.Background(), func(r kv.Reader) (err error) {
 		value, err = r.Get(key)
 		return err
 	}))
@@ -115,5 +118,5 @@ func (p *plot) putTwice(t *testing.T, in, other time.Duration) {
 	p.set(p.stage(2, opID(10), 0, p.original(item)), p.value(item))
 	p.set(p.stage(0, p.at(other), opID(10)), nil)
 	_, place := laid("q").Place(p.original(item))
-	p.set(packed(t, append(p.stage(3), place...), opID(10)), nil)
+	p.set(testkit.Packed(t, append(p.stage(3), place...), opID(10)), nil)
 }

@@ -1,11 +1,13 @@
-package conq
+package check_test
 
 import (
 	"errors"
 	"strings"
 	"testing"
 
+	"github.com/conq-go/conq"
 	"github.com/conq-go/conq/internal/layout"
+	"github.com/conq-go/conq/internal/testkit"
 	"github.com/conq-go/conq/kv"
 )
 
@@ -14,9 +16,9 @@ func TestCheckSilent(t *testing.T) {
 	db, f := healthyStore(t)
 	p := &plot{t, db, f}
 	p.set(layout.EntryKey("q"), []byte("x"))
-	report, err := Check(t.Context(), db)
-	noError(t, err)
-	equal(t, "faults", report.Faults, 1)
+	report, err := conq.Check(t.Context(), db)
+	testkit.NoError(t, err)
+	testkit.Equal(t, "faults", report.Faults, 1)
 }
 
 // What can't be mended any more when its turn comes is told all the same.
@@ -26,22 +28,22 @@ func TestCheckWorse(t *testing.T) {
 	item := p.split()
 	p.clear(item)
 	first := true
-	_, found := runCheck(t, &hooked{DB: db, Attempt: func(tx kv.Tx) kv.Tx {
+	_, found := runCheck(t, &testkit.Hooked{DB: db, Attempt: func(tx kv.Tx) kv.Tx {
 		if first {
 			first = false
-			p.set(packed(t, laid("q").Beside(item), 1, "x"), nil)
+			p.set(testkit.Packed(t, laid("q").Beside(item), 1, "x"), nil)
 		}
 		return tx
-	}}, CheckOptions{Repair: true})
-	equal(t, "found", found, "piece key q, orphans q 2")
+	}}, conq.CheckOptions{Repair: true})
+	testkit.Equal(t, "found", found, "piece key q, orphans q 2")
 }
 
 // What follows each other and is of different kinds is told apart.
 func TestCheckRuns(t *testing.T) {
-	db := newMemory(t, kv.Limits{})
-	write(t, db, kv.KeyValue{Key: layout.System("zoo")}, kv.KeyValue{Key: packed(t, nil, "other", 1)})
-	_, found := runCheck(t, db, CheckOptions{})
-	equal(t, "found", found, "unknown key, other keys~")
+	db := testkit.NewMemory(t, kv.Limits{})
+	testkit.Write(t, db, kv.KeyValue{Key: layout.System("zoo")}, kv.KeyValue{Key: testkit.Packed(t, nil, "other", 1)})
+	_, found := runCheck(t, db, conq.CheckOptions{})
+	testkit.Equal(t, "found", found, "unknown key, other keys~")
 }
 
 // A payload of which pieces are missing is told as that only.
@@ -49,13 +51,13 @@ func TestCheckDecodeBroken(t *testing.T) {
 	db, f := healthyStore(t)
 	p := &plot{t, db, f}
 	p.clear(p.piece(p.split(), 1))
-	_, found := runCheck(t, readOnly{db}, CheckOptions{Decode: func(_ string, payload []byte) error {
+	_, found := runCheck(t, readOnly{db}, conq.CheckOptions{Decode: func(_ string, payload []byte) error {
 		if len(payload) == 250 {
 			return errors.New("too long")
 		}
 		return nil
 	}})
-	equal(t, "found", found, "pieces q, item value q")
+	testkit.Equal(t, "found", found, "pieces q, item value q")
 }
 
 // A finding says what is wrong, with numbers from 1 on, and what to do.
@@ -76,18 +78,18 @@ func TestCheckTexts(t *testing.T) {
 			p.clear(p.piece(p.split(), 1))
 			p.clear(p.piece(p.split(), 2))
 		}, []string{"2 of 3 pieces are missing"}},
-		{func(p *plot) { p.set(packed(t, laid("q").Prefix(), 1, 1, opID(1)), nil) }, []string{"2 integers in front of the random bytes, and should have 1"}},
-		{func(p *plot) { p.set(packed(t, laid("q").Prefix(), opID(1)), nil) }, []string{"its key is not that of an item"}},
-		{func(p *plot) { p.set(packed(t, laid("q").Prefix(), 1, "x"), nil) }, []string{"its key is not that of an item"}},
-		{func(p *plot) { p.set(packed(t, laid("q").Prefix(), 1, opID(1), 2, 2), nil) }, []string{"its key is not that of an item"}},
-		{func(p *plot) { p.set(packed(t, laid("q").Prefix(), 1, opID(1), 1), nil) }, []string{"the number of pieces in its key"}},
+		{func(p *plot) { p.set(testkit.Packed(t, laid("q").Prefix(), 1, 1, opID(1)), nil) }, []string{"2 integers in front of the random bytes, and should have 1"}},
+		{func(p *plot) { p.set(testkit.Packed(t, laid("q").Prefix(), opID(1)), nil) }, []string{"its key is not that of an item"}},
+		{func(p *plot) { p.set(testkit.Packed(t, laid("q").Prefix(), 1, "x"), nil) }, []string{"its key is not that of an item"}},
+		{func(p *plot) { p.set(testkit.Packed(t, laid("q").Prefix(), 1, opID(1), 2, 2), nil) }, []string{"its key is not that of an item"}},
+		{func(p *plot) { p.set(testkit.Packed(t, laid("q").Prefix(), 1, opID(1), 1), nil) }, []string{"the number of pieces in its key"}},
 		{func(p *plot) { p.set(append(laid("q").Prefix(), 0xfe), nil) }, []string{"tuple: "}},
 	} {
 		db, f := healthyStore(t)
 		c.plant(&plot{t, db, f})
 		var texts []string
-		noError(t, drop(atCheckTime(0).Check(t.Context(), db, CheckOptions{
-			Found: func(f Finding) { texts = append(texts, f.String()) },
+		testkit.NoError(t, testkit.Drop(atCheckTime(0).Check(t.Context(), db, conq.CheckOptions{
+			Found: func(f conq.Finding) { texts = append(texts, f.String()) },
 		})))
 		all := strings.Join(texts, "\n")
 		for _, want := range c.want {

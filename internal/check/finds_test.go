@@ -1,4 +1,4 @@
-package conq
+package check_test
 
 import (
 	"bytes"
@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/conq-go/conq"
 	"github.com/conq-go/conq/internal/check"
 	"github.com/conq-go/conq/internal/layout"
 	"github.com/conq-go/conq/internal/reads"
@@ -27,10 +28,10 @@ var checkTime = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 const inTime, tooLateBy = 10 * time.Second, -time.Second // from checkTime to a deadline
 
 // packed packs a tuple behind a prefix.
-func packed(t tb, prefix []byte, elems ...any) []byte {
+func packed(t testkit.TB, prefix []byte, elems ...any) []byte {
 	t.Helper()
 	key, err := tuple.Tuple(elems).Append(bytes.Clone(prefix))
-	noError(t, err)
+	testkit.NoError(t, err)
 	return key
 }
 
@@ -39,16 +40,16 @@ func opID(n byte) []byte { return bytes.Repeat([]byte{n}, 16) }
 // runCheck checks a store, and returns what was found: the kind, the queue, and
 // number of keys of each finding, with a + if it can be mended, * if it was, and a
 // ~ for a note.
-func runCheck(t tb, db kv.DB, o CheckOptions) (CheckReport, string) {
+func runCheck(t testkit.TB, db kv.DB, o conq.CheckOptions) (conq.CheckReport, string) {
 	t.Helper()
 	return runPages(t, db, 0, o)
 }
 
 // runPages is runCheck with so many keys in a transaction, or 0.
-func runPages(t tb, db kv.DB, page int, o CheckOptions) (CheckReport, string) {
+func runPages(t testkit.TB, db kv.DB, page int, o conq.CheckOptions) (conq.CheckReport, string) {
 	t.Helper()
 	report, found, err := tryCheck(t, db, page, o)
-	noError(t, err)
+	testkit.NoError(t, err)
 	return report, found
 }
 
@@ -56,10 +57,10 @@ func atCheckTime(page int) check.Settings {
 	return check.Settings{Page: page, Now: func() time.Time { return checkTime }}
 }
 
-func tryCheck(t tb, db kv.DB, page int, o CheckOptions) (CheckReport, string, error) {
+func tryCheck(t testkit.TB, db kv.DB, page int, o conq.CheckOptions) (conq.CheckReport, string, error) {
 	t.Helper()
 	var found []string
-	o.Found = func(f Finding) {
+	o.Found = func(f conq.Finding) {
 		text := string(f.Kind)
 		if f.Queue != "" {
 			text += " " + f.Queue
@@ -85,7 +86,7 @@ func tryCheck(t tb, db kv.DB, page int, o CheckOptions) (CheckReport, string, er
 		found = append(found, text)
 	}
 	report, err := atCheckTime(page).Check(context.Background(), db, o)
-	equal(t, "findings told", len(found), report.Faults+report.Repaired+report.Notes)
+	testkit.Equal(t, "findings told", len(found), report.Faults+report.Repaired+report.Notes)
 	return report, strings.Join(found, ", "), err
 }
 
@@ -95,31 +96,31 @@ func tryCheck(t tb, db kv.DB, page int, o CheckOptions) (CheckReport, string, er
 func healthyStore(t testing.TB) (kv.DB, fixture) {
 	t.Helper()
 	db := faulty.New(memory.New(memory.Options{Limits: small}), 1, faulty.Options{Limits: kv.Limits{Shared: true, UnknownCommits: true}})
-	t.Cleanup(func() { noError(t, db.Close()) })
+	t.Cleanup(func() { testkit.NoError(t, db.Close()) })
 	return db, fillHealthy(t, db)
 }
 
 func fillHealthy(t testing.TB, db kv.DB) fixture {
 	t.Helper()
-	f := newFixture(t, db, nil)
+	f := newFixture(t, db)
 	for i := range 3 {
-		noError(t, f.q.EnqueueAll(f.ctx, []string{"a", strings.Repeat("b", 250), ""}))
-		noError(t, f.p.Push(f.ctx, strings.Repeat("c", 100*i), int64(i-1)))
-		noError(t, f.p.Push(f.ctx, "d", int64(i-1)))
+		testkit.NoError(t, f.q.EnqueueAll(f.ctx, []string{"a", strings.Repeat("b", 250), ""}))
+		testkit.NoError(t, f.p.Push(f.ctx, strings.Repeat("c", 100*i), int64(i-1)))
+		testkit.NoError(t, f.p.Push(f.ctx, "d", int64(i-1)))
 	}
 	stage := func(q *layout.Queue, pairs ...kv.KeyValue) {
 		for i := range pairs {
 			pairs[i].Key = slices.Concat(layout.Stage(q.Name).Bytes(), pairs[i].Key)
 		}
-		write(t, db, pairs...)
+		testkit.Write(t, db, pairs...)
 	}
 	deadline := checkTime.Add(inTime).UnixNano()
 	for i, q := range []*layout.Queue{laid("q"), laid("p")} {
 		stage(q,
-			kv.KeyValue{Key: packed(t, nil, 1, 1, 0, opID(byte(i))), Value: packed(t, nil, 3, deadline)},
-			kv.KeyValue{Key: packed(t, nil, 0, deadline, opID(9))},
-			kv.KeyValue{Key: packed(t, nil, 2, opID(9)), Value: packed(t, nil, 0, deadline)},
-			kv.KeyValue{Key: packed(t, nil, 4, 1, opID(1)), Value: packed(t, nil, 0, deadline)},
+			kv.KeyValue{Key: testkit.Packed(t, nil, 1, 1, 0, opID(byte(i))), Value: testkit.Packed(t, nil, 3, deadline)},
+			kv.KeyValue{Key: testkit.Packed(t, nil, 0, deadline, opID(9))},
+			kv.KeyValue{Key: testkit.Packed(t, nil, 2, opID(9)), Value: testkit.Packed(t, nil, 0, deadline)},
+			kv.KeyValue{Key: testkit.Packed(t, nil, 4, 1, opID(1)), Value: testkit.Packed(t, nil, 0, deadline)},
 		)
 		stageItems(t, db, q, opID(8), 2, checkTime.Add(inTime))
 	}
@@ -127,9 +128,9 @@ func fillHealthy(t testing.TB, db kv.DB) fixture {
 }
 
 // stageItems makes the first items of a queue a result.
-func stageItems(t tb, db kv.DB, s *layout.Queue, op []byte, n int, deadline time.Time) {
+func stageItems(t testkit.TB, db kv.DB, s *layout.Queue, op []byte, n int, deadline time.Time) {
 	t.Helper()
-	noError(t, db.Transact(context.Background(), func(tx kv.Tx) error { return stageIn(tx, s, op, n, deadline) }))
+	testkit.NoError(t, db.Transact(context.Background(), func(tx kv.Tx) error { return stageIn(tx, s, op, n, deadline) }))
 }
 
 func stageIn(tx kv.Tx, s *layout.Queue, op []byte, n int, deadline time.Time) error {
@@ -164,8 +165,8 @@ func stageIn(tx kv.Tx, s *layout.Queue, op []byte, n int, deadline time.Time) er
 // counted. Nothing is written, with or without Repair.
 func TestCheckSound(t *testing.T) {
 	db, f := healthyStore(t)
-	noError(t, f.q.Enqueue(f.ctx, "e"))
-	before := everything(t, db)
+	testkit.NoError(t, f.q.Enqueue(f.ctx, "e"))
+	before := testkit.Everything(t, db)
 	bytes := 0
 	for _, pair := range before {
 		bytes += len(pair.Key) + len(pair.Value)
@@ -176,20 +177,20 @@ func TestCheckSound(t *testing.T) {
 			if !repair {
 				over = readOnly{db}
 			}
-			report, found := runPages(t, over, page, CheckOptions{Repair: repair})
-			equal(t, "found", found, "")
+			report, found := runPages(t, over, page, conq.CheckOptions{Repair: repair})
+			testkit.Equal(t, "found", found, "")
 			outcomes := report.Outcomes
 			if outcomes < 2 {
 				t.Fatalf("%d outcome keys, want some", outcomes)
 			}
-			equal(t, "report", report, CheckReport{
+			testkit.Equal(t, "report", report, conq.CheckReport{
 				Keys: len(before), Bytes: int64(bytes), Queues: 2, Items: 16 - 4, Pieces: 6 + 1,
 				Requests: 2, Results: 4, StagedItems: 4, Waiting: 2, Outcomes: outcomes, Signals: 2,
 			})
-			equal(t, "sound", report.Sound(), true)
+			testkit.Equal(t, "sound", report.Sound(), true)
 		}
 	}
-	equal(t, "store afterwards", fmt.Sprint(everything(t, db)), fmt.Sprint(before))
+	testkit.Equal(t, "store afterwards", fmt.Sprint(testkit.Everything(t, db)), fmt.Sprint(before))
 }
 
 // What is past its deadline, and what can't be judged, is counted.
@@ -197,40 +198,40 @@ func TestCheckCounts(t *testing.T) {
 	db, f := healthyStore(t)
 	p := &plot{t, db, f}
 	stageItems(t, db, laid("q"), opID(7), 2, checkTime.Add(tooLateBy))
-	p.set(packed(t, nil, "other", 1), nil)
-	p.set(packed(t, nil, "other", 2), nil)
+	p.set(testkit.Packed(t, nil, "other", 1), nil)
+	p.set(testkit.Packed(t, nil, "other", 2), nil)
 	p.set([]byte{0xfe}, nil)
-	p.set(packed(t, nil, "foreign", 1, opID(1)), nil)
+	p.set(testkit.Packed(t, nil, "foreign", 1, opID(1)), nil)
 	p.set(p.stage(1, 7, 0, opID(6)), p.state(1, tooLateBy))
 	for i, age := range []time.Duration{kv.OutcomeAge, kv.OutcomeAge + 1} {
 		at := checkTime.Add(-age).UnixNano()
-		p.set(packed(t, layout.Outcomes("q").Bytes(), opID(byte(i))), binary.BigEndian.AppendUint64(append([]byte{1}, make([]byte, 20)...), uint64(at)))
+		p.set(testkit.Packed(t, layout.Outcomes("q").Bytes(), opID(byte(i))), binary.BigEndian.AppendUint64(append([]byte{1}, make([]byte, 20)...), uint64(at)))
 	}
-	p.set(p.stage(4, 7, opID(7)), packed(t, nil, 0, checkTime.Add(tooLateBy).UnixNano()))
-	report, found := runCheck(t, readOnly{db}, CheckOptions{})
-	equal(t, "found", found, "foreign queue foreign~, other keys 2~, other keys~")
-	equal(t, "keys of others", report.Other, 3)
-	equal(t, "items", report.Items, 15-4-2+1)
-	equal(t, "requests", report.Requests, 3)
-	equal(t, "past their deadlines", report.ExpiredRequests, 1)
-	equal(t, "old outcomes", report.OldOutcomes, 1)
-	equal(t, "results past their deadlines", report.ExpiredResults, 1)
-	equal(t, "items in them", report.ExpiredItems, 2)
-	equal(t, "who waits", report.Waiting, 3)
-	equal(t, "past their deadlines", report.ExpiredWaiting, 1)
-	equal(t, "keys that can't be judged", report.Unchecked, 0)
-	p.set(layout.EntryKey("q"), packed(t, nil, "queue", layout.QueueFormat+1))
-	report, found = runCheck(t, readOnly{db}, CheckOptions{})
-	equal(t, "found", found, "newer queue q, foreign queue foreign~, other keys 2~, other keys~")
+	p.set(p.stage(4, 7, opID(7)), testkit.Packed(t, nil, 0, checkTime.Add(tooLateBy).UnixNano()))
+	report, found := runCheck(t, readOnly{db}, conq.CheckOptions{})
+	testkit.Equal(t, "found", found, "foreign queue foreign~, other keys 2~, other keys~")
+	testkit.Equal(t, "keys of others", report.Other, 3)
+	testkit.Equal(t, "items", report.Items, 15-4-2+1)
+	testkit.Equal(t, "requests", report.Requests, 3)
+	testkit.Equal(t, "past their deadlines", report.ExpiredRequests, 1)
+	testkit.Equal(t, "old outcomes", report.OldOutcomes, 1)
+	testkit.Equal(t, "results past their deadlines", report.ExpiredResults, 1)
+	testkit.Equal(t, "items in them", report.ExpiredItems, 2)
+	testkit.Equal(t, "who waits", report.Waiting, 3)
+	testkit.Equal(t, "past their deadlines", report.ExpiredWaiting, 1)
+	testkit.Equal(t, "keys that can't be judged", report.Unchecked, 0)
+	p.set(layout.EntryKey("q"), testkit.Packed(t, nil, "queue", layout.QueueFormat+1))
+	report, found = runCheck(t, readOnly{db}, conq.CheckOptions{})
+	testkit.Equal(t, "found", found, "newer queue q, foreign queue foreign~, other keys 2~, other keys~")
 	n := 0
-	for _, pair := range everything(t, db) {
+	for _, pair := range testkit.Everything(t, db) {
 		for _, in := range [][]byte{laid("q").Prefix(), layout.Pieces("q").Bytes(), layout.Stage("q").Bytes(), layout.Outcomes("q").Bytes(), layout.SignalKey("q")} {
 			if bytes.HasPrefix(pair.Key, in) {
 				n++
 			}
 		}
 	}
-	equal(t, "keys that can't be judged", report.Unchecked, n)
+	testkit.Equal(t, "keys that can't be judged", report.Unchecked, n)
 }
 
 // planted is what is put into a sound store, and what a check makes of it.
@@ -254,26 +255,26 @@ func TestCheckFinds(t *testing.T) {
 func findPlanted(t *testing.T, c planted, page int) {
 	db, f := healthyStore(t)
 	c.plant(t, &plot{t, db, f})
-	before := everything(t, db)
-	report, found := runPages(t, readOnly{db}, page, CheckOptions{})
-	equal(t, "found", found, c.want)
-	equal(t, "sound", report.Sound(), c.note)
-	equal(t, "keys", report.Keys, len(before))
-	equal(t, "store after a look", fmt.Sprint(everything(t, db)), fmt.Sprint(before))
+	before := testkit.Everything(t, db)
+	report, found := runPages(t, readOnly{db}, page, conq.CheckOptions{})
+	testkit.Equal(t, "found", found, c.want)
+	testkit.Equal(t, "sound", report.Sound(), c.note)
+	testkit.Equal(t, "keys", report.Keys, len(before))
+	testkit.Equal(t, "store after a look", fmt.Sprint(testkit.Everything(t, db)), fmt.Sprint(before))
 	mends := c.then != ""
 	if !mends {
 		c.then, c.after = c.want, c.want
 	}
-	report, found = runPages(t, db, page, CheckOptions{Repair: true})
-	equal(t, "found and mended", found, c.then)
-	equal(t, "faults left", report.Faults == 0, c.after == "" || c.note)
-	repaired := everything(t, db)
+	report, found = runPages(t, db, page, conq.CheckOptions{Repair: true})
+	testkit.Equal(t, "found and mended", found, c.then)
+	testkit.Equal(t, "faults left", report.Faults == 0, c.after == "" || c.note)
+	repaired := testkit.Everything(t, db)
 	if !mends {
-		equal(t, "store after a repair of nothing", fmt.Sprint(repaired), fmt.Sprint(before))
+		testkit.Equal(t, "store after a repair of nothing", fmt.Sprint(repaired), fmt.Sprint(before))
 	}
-	equal(t, "items, in queues or staged", fmt.Sprint(itemsOf(repaired)), fmt.Sprint(itemsOf(before)))
-	_, found = runPages(t, readOnly{db}, page, CheckOptions{})
-	equal(t, "found after a repair", found, c.after)
+	testkit.Equal(t, "items, in queues or staged", fmt.Sprint(itemsOf(repaired)), fmt.Sprint(itemsOf(before)))
+	_, found = runPages(t, readOnly{db}, page, conq.CheckOptions{})
+	testkit.Equal(t, "found after a repair", found, c.after)
 }
 
 // itemsOf returns what lies in queues and results, by its key in the queue.
@@ -299,11 +300,11 @@ func itemsOf(pairs []kv.KeyValue) map[string]string {
 func TestCheckArguments(t *testing.T) {
 	db, _ := healthyStore(t)
 	var none context.Context
-	_, err := Check(none, db)
-	wantError(t, err, reads.ErrContext)
-	_, err = Check(t.Context(), nil)
-	wantError(t, err, reads.ErrNoDB)
-	_, err = Check(t.Context(), db, CheckOptions{}, CheckOptions{})
+	_, err := conq.Check(none, db)
+	testkit.WantError(t, err, reads.ErrContext)
+	_, err = conq.Check(t.Context(), nil)
+	testkit.WantError(t, err, reads.ErrNoDB)
+	_, err = conq.Check(t.Context(), db, conq.CheckOptions{}, conq.CheckOptions{})
 	if err == nil || !strings.Contains(err.Error(), "2 CheckOptions") {
 		t.Fatalf("error %v", err)
 	}
@@ -319,54 +320,54 @@ func TestCheckCanceled(t *testing.T) {
 		if after == 0 {
 			cancel(stop)
 		}
-		report, err := check.Settings{Page: 1}.Check(ctx, db, CheckOptions{Progress: func(CheckReport) {
+		report, err := check.Settings{Page: 1}.Check(ctx, db, conq.CheckOptions{Progress: func(conq.CheckReport) {
 			if pages++; pages == after {
 				cancel(stop)
 			}
 		}})
 		cancel(nil)
-		wantError(t, err, stop)
-		equal(t, "pages", pages, after)
-		equal(t, "some keys were counted", report.Keys > 0, after > 0)
+		testkit.WantError(t, err, stop)
+		testkit.Equal(t, "pages", pages, after)
+		testkit.Equal(t, "some keys were counted", report.Keys > 0, after > 0)
 	}
 }
 
 // A newer store is refused, and nothing in it is looked at, let alone mended.
 func TestCheckNewerStore(t *testing.T) {
 	db, _ := healthyStore(t)
-	write(t, db, kv.KeyValue{Key: layout.FormatKey(), Value: packed(t, nil, layout.StoreFormat+1, "more")})
-	report, err := Check(t.Context(), db, CheckOptions{Repair: true})
-	wantError(t, err, ErrFormat)
-	equal(t, "report", report, CheckReport{})
+	testkit.Write(t, db, kv.KeyValue{Key: layout.FormatKey(), Value: testkit.Packed(t, nil, layout.StoreFormat+1, "more")})
+	report, err := conq.Check(t.Context(), db, conq.CheckOptions{Repair: true})
+	testkit.WantError(t, err, conq.ErrFormat)
+	testkit.Equal(t, "report", report, conq.CheckReport{})
 }
 
 // With Decode, payloads are looked at, those of several pieces too.
 func TestCheckDecode(t *testing.T) {
 	db, _ := healthyStore(t)
 	var seen []string
-	report, found := runPages(t, readOnly{db}, 1, CheckOptions{Decode: func(queue string, payload []byte) error {
+	report, found := runPages(t, readOnly{db}, 1, conq.CheckOptions{Decode: func(queue string, payload []byte) error {
 		seen = append(seen, fmt.Sprint(queue, len(payload)))
 		if len(payload) == 250 {
 			return errors.New("too long")
 		}
 		return nil
 	}})
-	equal(t, "found", found, "item value q, item value q")
-	equal(t, "faults", report.Faults, 2)
+	testkit.Equal(t, "found", found, "item value q, item value q")
+	testkit.Equal(t, "faults", report.Faults, 2)
 	slices.Sort(seen)
-	equal(t, "payloads", strings.Join(seen, " "), "p1 p1 p100 p200 q0 q0 q0 q1 q1 q250 q250")
+	testkit.Equal(t, "payloads", strings.Join(seen, " "), "p1 p1 p100 p200 q0 q0 q0 q1 q1 q250 q250")
 }
 
 // A finding can be read.
 func TestFindingText(t *testing.T) {
-	for want, f := range map[string]Finding{
-		`orphans, queue "q": they are; 3 keys from (b"a\x00\"b", "q", -1) on; repair mends it`: {Kind: FindingOrphans, Queue: "q",
-			Key: packed(t, nil, []byte("a\x00\"b"), "q", -1), Keys: 3, Text: "they are", Repairable: true},
-		`other keys: they are; key ffee; leave it`: {Kind: FindingOutside, Key: []byte{0xff, 0xee}, Keys: 1, Text: "they are", To: "leave it"},
-		`place without result: it is; key ((1, "x")); repaired`: {Kind: FindingPlace, Text: "it is", Repairable: true, Repaired: true,
-			Key: packed(t, nil, tuple.Tuple{1, "x"}), Keys: 1, To: "not this"},
+	for want, f := range map[string]conq.Finding{
+		`orphans, queue "q": they are; 3 keys from (b"a\x00\"b", "q", -1) on; repair mends it`: {Kind: conq.FindingOrphans, Queue: "q",
+			Key: testkit.Packed(t, nil, []byte("a\x00\"b"), "q", -1), Keys: 3, Text: "they are", Repairable: true},
+		`other keys: they are; key ffee; leave it`: {Kind: conq.FindingOutside, Key: []byte{0xff, 0xee}, Keys: 1, Text: "they are", To: "leave it"},
+		`place without result: it is; key ((1, "x")); repaired`: {Kind: conq.FindingPlace, Text: "it is", Repairable: true, Repaired: true,
+			Key: testkit.Packed(t, nil, tuple.Tuple{1, "x"}), Keys: 1, To: "not this"},
 	} {
-		equal(t, "text", f.String(), want)
+		testkit.Equal(t, "text", f.String(), want)
 	}
 }
 
@@ -391,19 +392,19 @@ func TestCheckUnknown(t *testing.T) {
 				continue
 			}
 			db = unsureOnce(db, 2, outcome)
-			report, found := runCheck(t, db, CheckOptions{Repair: true})
-			equal(t, c.name+": found and mended", found, c.then)
-			_, found = runCheck(t, db, CheckOptions{Repair: true})
-			equal(t, c.name+": found then", found, c.after)
+			report, found := runCheck(t, db, conq.CheckOptions{Repair: true})
+			testkit.Equal(t, c.name+": found and mended", found, c.then)
+			_, found = runCheck(t, db, conq.CheckOptions{Repair: true})
+			testkit.Equal(t, c.name+": found then", found, c.after)
 			if strings.Contains(c.name, "too old") {
-				equal(t, c.name+": put back", report.PutBack, 2)
+				testkit.Equal(t, c.name+": put back", report.PutBack, 2)
 			}
 		}
 	}
 	db, f := healthyStore(t)
 	plantedStaging[3].plant(t, &plot{t, db, f})
-	_, err := Check(t.Context(), unsureOnce(db, 1000, faulty.Dropped), CheckOptions{Repair: true})
-	wantError(t, err, kv.ErrCommitUnknown)
+	_, err := conq.Check(t.Context(), unsureOnce(db, 1000, faulty.Dropped), conq.CheckOptions{Repair: true})
+	testkit.WantError(t, err, kv.ErrCommitUnknown)
 }
 
 // What is gone when it is to be mended is not told.
@@ -412,14 +413,14 @@ func TestCheckGone(t *testing.T) {
 	p := &plot{t, db, f}
 	p.clear(p.split())
 	first := true
-	_, found := runCheck(t, &hooked{DB: db, Attempt: func(tx kv.Tx) kv.Tx {
+	_, found := runCheck(t, &testkit.Hooked{DB: db, Attempt: func(tx kv.Tx) kv.Tx {
 		if first {
 			first = false
-			noError(t, f.q.Clear(t.Context()))
+			testkit.NoError(t, f.q.Clear(t.Context()))
 		}
 		return tx
-	}}, CheckOptions{Repair: true})
-	equal(t, "found", found, "")
+	}}, conq.CheckOptions{Repair: true})
+	testkit.Equal(t, "found", found, "")
 }
 
 // A repair conflicts with who changes what it depends on, and looks again.
@@ -430,18 +431,18 @@ func TestCheckConflict(t *testing.T) {
 	value := p.value(item)
 	p.clear(item)
 	attempts := 0
-	_, found := runCheck(t, &hooked{DB: db, Attempt: func(tx kv.Tx) kv.Tx {
+	_, found := runCheck(t, &testkit.Hooked{DB: db, Attempt: func(tx kv.Tx) kv.Tx {
 		attempts++
 		return onClearRange{tx, func() {
 			if attempts == 1 {
 				p.set(item, value) // it comes back when its pieces were found to be orphans
 			}
 		}}
-	}}, CheckOptions{Repair: true})
-	equal(t, "found", found, "")
-	equal(t, "attempts", attempts, 2)
-	_, found = runCheck(t, db, CheckOptions{})
-	equal(t, "found then", found, "")
+	}}, conq.CheckOptions{Repair: true})
+	testkit.Equal(t, "found", found, "")
+	testkit.Equal(t, "attempts", attempts, 2)
+	_, found = runCheck(t, db, conq.CheckOptions{})
+	testkit.Equal(t, "found then", found, "")
 }
 
 type onClearRange struct {
@@ -460,15 +461,15 @@ func TestCheckTooLarge(t *testing.T) {
 	p := &plot{t, db, f}
 	p.put(4, tooLateBy)
 	p.set(p.stage(2, opID(7)), p.state(5, tooLateBy))
-	var told []Finding
-	report, err := atCheckTime(0).Check(t.Context(), faulty.New(db, 1, faulty.Options{Limits: kv.Limits{Transaction: 300}}), CheckOptions{
-		Repair: true, Found: func(f Finding) { told = append(told, f) },
+	var told []conq.Finding
+	report, err := atCheckTime(0).Check(t.Context(), faulty.New(db, 1, faulty.Options{Limits: kv.Limits{Transaction: 300}}), conq.CheckOptions{
+		Repair: true, Found: func(f conq.Finding) { told = append(told, f) },
 	})
-	noError(t, err)
-	equal(t, "findings", len(told), 1)
-	equal(t, "kind", told[0].Kind, FindingIncomplete)
-	equal(t, "repaired", told[0].Repaired || told[0].Repairable, false)
-	equal(t, "faults", report.Faults, 1)
+	testkit.NoError(t, err)
+	testkit.Equal(t, "findings", len(told), 1)
+	testkit.Equal(t, "kind", told[0].Kind, conq.FindingIncomplete)
+	testkit.Equal(t, "repaired", told[0].Repaired || told[0].Repairable, false)
+	testkit.Equal(t, "faults", report.Faults, 1)
 	if !strings.Contains(told[0].To, "could not be mended") {
 		t.Errorf("what to do: %s", told[0].To)
 	}
@@ -478,17 +479,17 @@ func TestCheckTooLarge(t *testing.T) {
 // where that has come to, and each key is counted once.
 func TestCheckSlow(t *testing.T) {
 	f, clock := newClocked(t)
-	noError(t, f.q.EnqueueAll(f.ctx, letters('a', 'z')))
-	f.db.(*hooked).Reader = func(r kv.Reader) kv.Reader {
+	testkit.NoError(t, f.q.EnqueueAll(f.ctx, letters('a', 'z')))
+	f.db.(*testkit.Hooked).Reader = func(r kv.Reader) kv.Reader {
 		return testkit.SlowReader{Reader: r, Pass: func() { clock.Pass(time.Second) }}
 	}
-	report, found := runCheck(t, f.db, CheckOptions{})
-	equal(t, "found", found, "")
-	equal(t, "keys", report.Keys, len(everything(t, f.db.(*hooked).DB)))
-	equal(t, "items", report.Items, 26)
-	f.db.(*hooked).Reader = func(r kv.Reader) kv.Reader {
+	report, found := runCheck(t, f.db, conq.CheckOptions{})
+	testkit.Equal(t, "found", found, "")
+	testkit.Equal(t, "keys", report.Keys, len(testkit.Everything(t, f.db.(*testkit.Hooked).DB)))
+	testkit.Equal(t, "items", report.Items, 26)
+	f.db.(*testkit.Hooked).Reader = func(r kv.Reader) kv.Reader {
 		return testkit.SlowReader{Reader: r, Pass: func() { clock.Pass(time.Minute) }}
 	}
-	_, err := Check(f.ctx, f.db)
-	wantError(t, err, kv.ErrTooOld)
+	_, err := conq.Check(f.ctx, f.db)
+	testkit.WantError(t, err, kv.ErrTooOld)
 }

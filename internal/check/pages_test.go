@@ -1,4 +1,4 @@
-package conq
+package check_test
 
 import (
 	"context"
@@ -7,7 +7,9 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/conq-go/conq"
 	"github.com/conq-go/conq/internal/check"
+	"github.com/conq-go/conq/internal/testkit"
 	"github.com/conq-go/conq/kv"
 	"github.com/conq-go/conq/kv/memory"
 )
@@ -15,23 +17,23 @@ import (
 // A page ends after so many keys, or bytes: so it can be read in the time of a transaction, and
 // what was found is told soon.
 func TestCheckPages(t *testing.T) {
-	db := newMemory(t, kv.Limits{})
+	db := testkit.NewMemory(t, kv.Limits{})
 	for i := range 100 {
-		write(t, db, kv.KeyValue{Key: packed(t, nil, "other", i), Value: make([]byte, 100_000)})
+		testkit.Write(t, db, kv.KeyValue{Key: testkit.Packed(t, nil, "other", i), Value: make([]byte, 100_000)})
 	}
 	for _, page := range []int{3, 0} {
 		var keys []int
-		var before CheckReport
-		_, found := runPages(t, db, page, CheckOptions{Progress: func(r CheckReport) {
+		var before conq.CheckReport
+		_, found := runPages(t, db, page, conq.CheckOptions{Progress: func(r conq.CheckReport) {
 			keys = append(keys, r.Keys-before.Keys)
 			before = r
 		}})
-		equal(t, "found", found, "other keys 100~")
+		testkit.Equal(t, "found", found, "other keys 100~")
 		want := append(slices.Repeat([]int{3}, 33), 1)
 		if page == 0 {
 			want = []int{42, 42, 16} // of over 4 MiB
 		}
-		equalSlices(t, "keys of each page", keys, want)
+		testkit.EqualSlices(t, "keys of each page", keys, want)
 	}
 }
 
@@ -40,9 +42,9 @@ func TestCheckWakes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		db := memory.New(memory.Options{})
 		defer db.Close()
-		q, err := OpenQueue(db, "q", String(), Options{Staging: StagingNever})
-		noError(t, err)
-		noError(t, q.Enqueue(t.Context(), "a"))
+		q, err := conq.OpenQueue(db, "q", conq.String(), conq.Options{Staging: conq.StagingNever})
+		testkit.NoError(t, err)
+		testkit.NoError(t, q.Enqueue(t.Context(), "a"))
 		stageItems(t, db, laid("q"), opID(7), 1, time.Now().Add(time.Minute))
 		got := make(chan string, 1)
 		go func() {
@@ -50,12 +52,12 @@ func TestCheckWakes(t *testing.T) {
 			got <- v
 		}()
 		synctest.Wait()
-		equal(t, "items before", len(got), 0)
-		report, err := check.Settings{Now: func() time.Time { return time.Now().Add(time.Hour) }}.Check(context.Background(), db, CheckOptions{Repair: true})
-		noError(t, err)
-		equal(t, "put back", report.PutBack, 1)
+		testkit.Equal(t, "items before", len(got), 0)
+		report, err := check.Settings{Now: func() time.Time { return time.Now().Add(time.Hour) }}.Check(context.Background(), db, conq.CheckOptions{Repair: true})
+		testkit.NoError(t, err)
+		testkit.Equal(t, "put back", report.PutBack, 1)
 		synctest.Wait()
-		equal(t, "items", len(got), 1)
-		equal(t, "item", <-got, "a")
+		testkit.Equal(t, "items", len(got), 1)
+		testkit.Equal(t, "item", <-got, "a")
 	})
 }

@@ -1,4 +1,4 @@
-package conq
+package check_test
 
 import (
 	"context"
@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/conq-go/conq"
 	"github.com/conq-go/conq/internal/check"
 	"github.com/conq-go/conq/internal/layout"
 	"github.com/conq-go/conq/internal/reads"
@@ -22,7 +23,7 @@ import (
 
 // liveStores are what checks run on while clients work.
 var liveStores = map[string]func(t *testing.T) kv.DB{
-	"memory": func(t *testing.T) kv.DB { return newMemory(t, small) },
+	"memory": func(t *testing.T) kv.DB { return testkit.NewMemory(t, small) },
 	"embedded": func(t *testing.T) kv.DB {
 		return faulty.New(newEmbedded(t), 1, faulty.Options{Limits: small})
 	},
@@ -35,7 +36,7 @@ var liveStores = map[string]func(t *testing.T) kv.DB{
 		db := faulty.New(memory.New(memory.Options{Limits: small}), 1, faulty.Options{
 			Conflict: 0.05, Dropped: 0.02, Applied: 0.02, Late: 0.02, TooOld: 0.001, Limits: kv.Limits{Shared: true},
 		})
-		t.Cleanup(func() { noError(t, db.Close()) })
+		t.Cleanup(func() { testkit.NoError(t, db.Close()) })
 		return db
 	},
 }
@@ -69,11 +70,11 @@ func checkLive(t *testing.T, db kv.DB, repair bool) {
 		})
 	}
 	for i := range clients {
-		o := Options{Staging: Staging(i % 3), NoCombining: i%2 == 0}
-		q, err := OpenQueue(db, "q", String(), o)
-		noError(t, err)
-		p, err := OpenPriorityQueue(db, "p", String(), o)
-		noError(t, err)
+		o := conq.Options{Staging: conq.Staging(i % 3), NoCombining: i%2 == 0}
+		q, err := conq.OpenQueue(db, "q", conq.String(), o)
+		testkit.NoError(t, err)
+		p, err := conq.OpenPriorityQueue(db, "p", conq.String(), o)
+		testkit.NoError(t, err)
 		work(func() {
 			for k := range turns {
 				turns.wait(ctx, k)
@@ -94,21 +95,21 @@ func checkLive(t *testing.T, db kv.DB, repair bool) {
 		})
 	}
 	for i := range 2 {
-		w, err := OpenQueue(db, "w", String(), Options{Staging: Staging(i)})
-		noError(t, err)
+		w, err := conq.OpenQueue(db, "w", conq.String(), conq.Options{Staging: conq.Staging(i)})
+		testkit.NoError(t, err)
 		work(func() {
 			for range each {
 				testkit.Check(t, w.Enqueue(ctx, strings.Repeat("w", 150)))
-				testkit.Check(t, drop(w.DequeueWait(ctx))) // as many as there are
+				testkit.Check(t, testkit.Drop(w.DequeueWait(ctx))) // as many as there are
 			}
 		})
 	}
 	work(func() { dieLive(t, ctx, db) })
 	checkWhile(t, ctx, db, repair, func(done int) bool { turns.begin(done); return working.Load() > 0 })
 	group.Wait()
-	equal(t, "different items taken", len(taken), 2*clients*each)
+	testkit.Equal(t, "different items taken", len(taken), 2*clients*each)
 	for v, n := range taken {
-		equal(t, fmt.Sprintf("times that %.10s was taken", v), n, 1)
+		testkit.Equal(t, fmt.Sprintf("times that %.10s was taken", v), n, 1)
 	}
 	checkWhile(t, ctx, db, repair, func(int) bool { return false })
 }
@@ -142,14 +143,14 @@ func checkWhile(t *testing.T, ctx context.Context, db kv.DB, repair bool, while 
 	last := false
 	for n := 0; !last; n++ {
 		last = !while(n)
-		o := CheckOptions{Repair: repair, Found: func(f Finding) { t.Error(f) }}
+		o := conq.CheckOptions{Repair: repair, Found: func(f conq.Finding) { t.Error(f) }}
 		if _, err := (check.Settings{Page: 1 + n%50}.Check(ctx, db, o)); err != nil && !reads.TooOld(err) { // as faulty stores may be, again and again
 			t.Error(err)
 		}
 	}
 }
 
-func addLive(t *testing.T, ctx context.Context, q *Queue[string], p *PriorityQueue[string], client string, n int) {
+func addLive(t *testing.T, ctx context.Context, q *conq.Queue[string], p *conq.PriorityQueue[string], client string, n int) {
 	for i := range n {
 		v := fmt.Sprint(client, " ", i, strings.Repeat(" ", 100*(i%3)))
 		testkit.Check(t, q.Enqueue(ctx, "q"+v))
@@ -158,11 +159,11 @@ func addLive(t *testing.T, ctx context.Context, q *Queue[string], p *PriorityQue
 }
 
 // takeLive takes an item wherever there is one.
-func takeLive(ctx context.Context, q *Queue[string], p *PriorityQueue[string]) (string, error) {
+func takeLive(ctx context.Context, q *conq.Queue[string], p *conq.PriorityQueue[string]) (string, error) {
 	for {
 		for _, take := range []func(context.Context) (string, error){q.Dequeue, p.PopMax, p.PopMin} {
 			v, err := take(ctx)
-			if !errors.Is(err, ErrEmpty) {
+			if !errors.Is(err, conq.ErrEmpty) {
 				return v, err
 			}
 		}
@@ -174,9 +175,9 @@ func dieLive(t *testing.T, ctx context.Context, db kv.DB) {
 	for i := range 40 {
 		id := make([]byte, 16)
 		rand.Read(id)
-		queue := layout.New("q", KindQueue, kv.Limits{})
+		queue := layout.New("q", conq.KindQueue, kv.Limits{})
 		if i%2 == 1 {
-			queue = layout.New("p", KindPriorityQueue, kv.Limits{})
+			queue = layout.New("p", conq.KindPriorityQueue, kv.Limits{})
 		}
 		err := db.Transact(ctx, func(tx kv.Tx) error { return stageIn(tx, queue, id, 3, time.Now().Add(-time.Second)) })
 		if err != nil && !errors.Is(err, kv.ErrCommitUnknown) && !reads.TooOld(err) {

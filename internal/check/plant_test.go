@@ -1,4 +1,4 @@
-package conq
+package check_test
 
 import (
 	"bytes"
@@ -7,7 +7,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/conq-go/conq"
 	"github.com/conq-go/conq/internal/layout"
+	"github.com/conq-go/conq/internal/testkit"
 	"github.com/conq-go/conq/kv"
 	"github.com/conq-go/conq/tuple"
 )
@@ -37,30 +39,32 @@ var plantedKeys = []planted{
 	},
 	{
 		name:  "an entry that does not decode",
-		plant: func(t *testing.T, p *plot) { p.set(layout.EntryKey("q"), packed(t, nil, 1)) },
+		plant: func(t *testing.T, p *plot) { p.set(layout.EntryKey("q"), testkit.Packed(t, nil, 1)) },
 		want:  "catalogue entry q",
 	},
 	{
-		name:  "an entry without a name",
-		plant: func(t *testing.T, p *plot) { p.set(packed(t, layout.Entries().Bytes(), 1), packed(t, nil, "queue", 1)) },
-		want:  "catalogue entry",
+		name: "an entry without a name",
+		plant: func(t *testing.T, p *plot) {
+			p.set(testkit.Packed(t, layout.Entries().Bytes(), 1), testkit.Packed(t, nil, "queue", 1))
+		},
+		want: "catalogue entry",
 	},
 	{
 		name: "a queue of a newer format, in which nothing is judged",
 		plant: func(t *testing.T, p *plot) {
-			p.set(layout.EntryKey("q"), packed(t, nil, "queue", layout.QueueFormat+1, "more"))
+			p.set(layout.EntryKey("q"), testkit.Packed(t, nil, "queue", layout.QueueFormat+1, "more"))
 			p.set(p.stage("new"), nil)
-			p.set(packed(t, layout.Pieces("q").Bytes(), "new"), nil)
-			p.set(packed(t, laid("q").Prefix(), "new"), nil)
+			p.set(testkit.Packed(t, layout.Pieces("q").Bytes(), "new"), nil)
+			p.set(testkit.Packed(t, laid("q").Prefix(), "new"), nil)
 		},
 		want: "newer queue q",
 	},
 	{
 		name: "a queue of an unknown kind",
 		plant: func(t *testing.T, p *plot) {
-			p.set(layout.EntryKey("new"), packed(t, nil, "ring", 1))
-			p.set(packed(t, nil, "new", "x"), nil) // in which nothing is judged
-			p.set(packed(t, layout.Stage("new").Bytes(), "x"), nil)
+			p.set(layout.EntryKey("new"), testkit.Packed(t, nil, "ring", 1))
+			p.set(testkit.Packed(t, nil, "new", "x"), nil) // in which nothing is judged
+			p.set(testkit.Packed(t, layout.Stage("new").Bytes(), "x"), nil)
 		},
 		want: "newer queue new",
 	},
@@ -71,7 +75,7 @@ var plantedKeys = []planted{
 	},
 	{
 		name:  "an entry of a queue without keys",
-		plant: func(t *testing.T, p *plot) { p.set(layout.EntryKey("empty"), packed(t, nil, "queue", 1)) },
+		plant: func(t *testing.T, p *plot) { p.set(layout.EntryKey("empty"), testkit.Packed(t, nil, "queue", 1)) },
 		note:  true,
 	},
 	{
@@ -98,15 +102,15 @@ var plantedKeys = []planted{
 	{
 		name: "keys of other programs",
 		plant: func(t *testing.T, p *plot) {
-			p.set([]byte{0}, nil)                           // in front of all
-			p.set([]byte{0, 1}, nil)                        //
-			p.set(packed(t, nil, "other", 1), nil)          // not of a queue's form
-			p.set(packed(t, nil, "other", 1, opID(1)), nil) // of that form, too late
-			p.set(packed(t, nil, "other1", "x"), nil)       //
-			p.set(packed(t, nil, "other2", 1, 1, 1, opID(1)), nil)
-			p.set(packed(t, nil, ""), nil) // no name
-			p.set(packed(t, nil, "", 1, opID(1)), nil)
-			p.set(packed(t, nil, strings.Repeat("x", MaxName+1), 1, opID(1)), nil)
+			p.set([]byte{0}, nil)                                   // in front of all
+			p.set([]byte{0, 1}, nil)                                //
+			p.set(testkit.Packed(t, nil, "other", 1), nil)          // not of a queue's form
+			p.set(testkit.Packed(t, nil, "other", 1, opID(1)), nil) // of that form, too late
+			p.set(testkit.Packed(t, nil, "other1", "x"), nil)       //
+			p.set(testkit.Packed(t, nil, "other2", 1, 1, 1, opID(1)), nil)
+			p.set(testkit.Packed(t, nil, ""), nil) // no name
+			p.set(testkit.Packed(t, nil, "", 1, opID(1)), nil)
+			p.set(testkit.Packed(t, nil, strings.Repeat("x", conq.MaxName+1), 1, opID(1)), nil)
 			p.set([]byte("zzz"), nil) // behind all
 		},
 		want: "other keys 2~, other keys 6~, other keys 2~", note: true,
@@ -115,8 +119,8 @@ var plantedKeys = []planted{
 		name: "queues of the recipes",
 		plant: func(t *testing.T, p *plot) {
 			for i := range 3 {
-				p.set(packed(t, nil, "f", i, opID(1)), nil)
-				p.set(packed(t, nil, "g", i, i, opID(1)), nil)
+				p.set(testkit.Packed(t, nil, "f", i, opID(1)), nil)
+				p.set(testkit.Packed(t, nil, "g", i, i, opID(1)), nil)
 			}
 		},
 		want: "foreign queue f 3~, foreign queue g 3~", note: true,
@@ -125,10 +129,10 @@ var plantedKeys = []planted{
 		name: "a queue of the recipes with a key that is none",
 		plant: func(t *testing.T, p *plot) {
 			for i := range 3 {
-				p.set(packed(t, nil, "f", i, opID(1)), nil)
+				p.set(testkit.Packed(t, nil, "f", i, opID(1)), nil)
 			}
-			p.set(packed(t, nil, "f", 0, 1, opID(1)), nil) // behind the first, which decides
-			p.set(packed(t, nil, "f", 1, 1, opID(1)), nil)
+			p.set(testkit.Packed(t, nil, "f", 0, 1, opID(1)), nil) // behind the first, which decides
+			p.set(testkit.Packed(t, nil, "f", 1, 1, opID(1)), nil)
 		},
 		want: "item key f, item key f, foreign queue f 5~",
 	},
@@ -136,17 +140,17 @@ var plantedKeys = []planted{
 		name: "items whose keys are none",
 		plant: func(t *testing.T, p *plot) {
 			for _, key := range [][]byte{
-				packed(t, laid("q").Prefix(), 1),
-				packed(t, laid("q").Prefix(), 1, "x"),
-				packed(t, laid("q").Prefix(), 1, 1, opID(1)), // a priority queue's
-				packed(t, laid("q").Prefix(), 1, opID(1), 1),
-				packed(t, laid("q").Prefix(), 1, opID(1), 2, 2),
-				packed(t, laid("q").Prefix(), 1, opID(1), int64(math.MaxInt32)+1),
-				packed(t, laid("q").Prefix(), uint64(1<<63), opID(1)),
+				testkit.Packed(t, laid("q").Prefix(), 1),
+				testkit.Packed(t, laid("q").Prefix(), 1, "x"),
+				testkit.Packed(t, laid("q").Prefix(), 1, 1, opID(1)), // a priority queue's
+				testkit.Packed(t, laid("q").Prefix(), 1, opID(1), 1),
+				testkit.Packed(t, laid("q").Prefix(), 1, opID(1), 2, 2),
+				testkit.Packed(t, laid("q").Prefix(), 1, opID(1), int64(math.MaxInt32)+1),
+				testkit.Packed(t, laid("q").Prefix(), uint64(1<<63), opID(1)),
 				append(bytes.Clone(laid("q").Prefix()), 0xfe),
 				append(bytes.Clone(laid("q").Prefix()), 0x16, 0, 1), // 1 in two bytes
 				laid("q").Prefix(),
-				packed(t, laid("p").Prefix(), 1, opID(1)), // a queue's
+				testkit.Packed(t, laid("p").Prefix(), 1, opID(1)), // a queue's
 			} {
 				p.set(key, []byte("x"))
 			}
@@ -156,10 +160,10 @@ var plantedKeys = []planted{
 	{
 		name: "outcomes: an old one, and others that do not decode",
 		plant: func(t *testing.T, p *plot) {
-			p.set(packed(t, layout.Outcomes("q").Bytes(), opID(1)), bytes.Repeat([]byte{1}, 29))
-			p.set(packed(t, layout.Outcomes("q").Bytes(), opID(2)), bytes.Repeat([]byte{2}, 29))
-			p.set(packed(t, layout.Outcomes("q").Bytes(), opID(3)), bytes.Repeat([]byte{1}, 28))
-			p.set(packed(t, layout.Outcomes("q").Bytes(), 4), bytes.Repeat([]byte{1}, 29))
+			p.set(testkit.Packed(t, layout.Outcomes("q").Bytes(), opID(1)), bytes.Repeat([]byte{1}, 29))
+			p.set(testkit.Packed(t, layout.Outcomes("q").Bytes(), opID(2)), bytes.Repeat([]byte{2}, 29))
+			p.set(testkit.Packed(t, layout.Outcomes("q").Bytes(), opID(3)), bytes.Repeat([]byte{1}, 28))
+			p.set(testkit.Packed(t, layout.Outcomes("q").Bytes(), 4), bytes.Repeat([]byte{1}, 29))
 			p.set(layout.Outcomes("q").Bytes(), nil)
 		},
 		want: "outcome q, outcome q, outcome q, outcome q",
@@ -207,8 +211,8 @@ var plantedPieces = []planted{
 	{
 		name: "pieces without their item, of a number that there can't be",
 		plant: func(t *testing.T, p *plot) {
-			p.set(packed(t, layout.Pieces("p").Bytes(), 5, 5, opID(1), math.MaxInt32, math.MaxInt32-1), []byte("x"))
-			p.set(packed(t, layout.Pieces("p").Bytes(), 5, 5, opID(1), math.MaxInt32, math.MaxInt32), []byte("x"))
+			p.set(testkit.Packed(t, layout.Pieces("p").Bytes(), 5, 5, opID(1), math.MaxInt32, math.MaxInt32-1), []byte("x"))
+			p.set(testkit.Packed(t, layout.Pieces("p").Bytes(), 5, 5, opID(1), math.MaxInt32, math.MaxInt32), []byte("x"))
 		},
 		want: "orphans p 2+", then: "orphans p 2*",
 	},
@@ -217,7 +221,7 @@ var plantedPieces = []planted{
 		plant: func(t *testing.T, p *plot) {
 			item := p.split()
 			p.clear(item)
-			p.set(packed(t, laid("q").Beside(item), 1, "x"), nil)
+			p.set(testkit.Packed(t, laid("q").Beside(item), 1, "x"), nil)
 		},
 		want: "piece key q, orphans q 2",
 	},
@@ -252,10 +256,10 @@ var plantedPieces = []planted{
 		plant: func(t *testing.T, p *plot) {
 			p.set(append(layout.Pieces("q").Bytes(), 0xfe), nil)
 			p.set(layout.Pieces("q").Bytes(), nil)
-			p.set(packed(t, layout.Pieces("q").Bytes(), 1, 1, opID(1), 2, 1), nil) // a priority queue's
-			p.set(packed(t, layout.Pieces("q").Bytes(), 1, opID(1), 1, 1), nil)
-			p.set(packed(t, layout.Pieces("q").Bytes(), 1, opID(1), 1), nil) // of an item that has no further pieces
-			p.set(packed(t, laid("q").Beside(p.split()), "x"), nil)
+			p.set(testkit.Packed(t, layout.Pieces("q").Bytes(), 1, 1, opID(1), 2, 1), nil) // a priority queue's
+			p.set(testkit.Packed(t, layout.Pieces("q").Bytes(), 1, opID(1), 1, 1), nil)
+			p.set(testkit.Packed(t, layout.Pieces("q").Bytes(), 1, opID(1), 1), nil) // of an item that has no further pieces
+			p.set(testkit.Packed(t, laid("q").Beside(p.split()), "x"), nil)
 		},
 		want: strings.Repeat("piece key q, ", 5) + "piece key q",
 	},
@@ -306,8 +310,8 @@ var plantedStaging = []planted{
 			}
 			p.set(p.stage(1, 1, opID(1)), p.state(1, inTime))
 			p.set(p.stage(1, 1, 3, opID(1)), p.state(1, inTime))
-			p.set(p.stage(1, 1, 0, opID(1)), packed(t, nil, -1, later))
-			p.set(p.stage(4, 1, opID(2)), packed(t, nil, later))
+			p.set(p.stage(1, 1, 0, opID(1)), testkit.Packed(t, nil, -1, later))
+			p.set(p.stage(4, 1, opID(2)), testkit.Packed(t, nil, later))
 		},
 		want: strings.Repeat("staging key q, ", 15) + "staging key q",
 	},
@@ -315,7 +319,7 @@ var plantedStaging = []planted{
 		name: "a result whose value does not decode",
 		plant: func(t *testing.T, p *plot) {
 			p.put(2, tooLateBy)
-			p.set(p.stage(2, opID(7)), packed(t, nil, 2))
+			p.set(p.stage(2, opID(7)), testkit.Packed(t, nil, 2))
 		},
 		want: "staging key q",
 	},
@@ -376,7 +380,7 @@ var plantedStaging = []planted{
 		plant: func(t *testing.T, p *plot) {
 			p.put(2, inTime)
 			for _, key := range p.keys(kv.PrefixRange(p.stage(3))) {
-				if bytes.HasSuffix(key, packed(t, nil, opID(7))) {
+				if bytes.HasSuffix(key, testkit.Packed(t, nil, opID(7))) {
 					p.clear(key)
 				}
 			}
@@ -436,7 +440,7 @@ var plantedStaging = []planted{
 		name: "an item of no result that is not of this queue",
 		plant: func(t *testing.T, p *plot) {
 			p.set(p.stage(2, opID(7), 0, []byte("x")), nil)
-			p.set(p.stage(2, opID(7), 1, packed(t, nil, 1, opID(1))), nil) // as behind the name
+			p.set(p.stage(2, opID(7), 1, testkit.Packed(t, nil, 1, opID(1))), nil) // as behind the name
 		},
 		want: "staged key q, staged key q, item without result q, item without result q",
 	},
@@ -445,7 +449,7 @@ var plantedStaging = []planted{
 		plant: func(t *testing.T, p *plot) {
 			p.put(1, tooLateBy)
 			p.set(p.stage(2, opID(7)), p.state(2, tooLateBy))
-			p.set(p.stage(2, opID(7), 1, packed(t, nil, "p", 1, 1, opID(1))), nil)
+			p.set(p.stage(2, opID(7), 1, testkit.Packed(t, nil, "p", 1, 1, opID(1))), nil)
 		},
 		want: "staged key q",
 	},

@@ -1,4 +1,4 @@
-package conq
+package check_test
 
 import (
 	"bytes"
@@ -8,7 +8,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/conq-go/conq"
 	"github.com/conq-go/conq/internal/layout"
+	"github.com/conq-go/conq/internal/testkit"
 	"github.com/conq-go/conq/kv"
 	"github.com/conq-go/conq/kv/memory"
 )
@@ -22,22 +24,22 @@ func TestCheckRandomDamage(t *testing.T) {
 		db := memory.New(memory.Options{Limits: small})
 		random := rand.New(rand.NewPCG(seed, 1))
 		damage(t, random, db, fillHealthy(t, db))
-		page, o := 1+random.IntN(60), CheckOptions{}
-		before := everything(t, db)
+		page, o := 1+random.IntN(60), conq.CheckOptions{}
+		before := testkit.Everything(t, db)
 		report, _ := runPages(t, readOnly{db}, page, o)
-		equal(t, fmt.Sprint(seed, ": keys"), report.Keys, len(before))
+		testkit.Equal(t, fmt.Sprint(seed, ": keys"), report.Keys, len(before))
 		o.Repair = true
 		report, _ = runPages(t, db, page, o)
 		repaired, left, putBack = repaired+report.Repaired, left+report.Faults, putBack+report.PutBack
-		after := everything(t, db)
-		equal(t, fmt.Sprint(seed, ": items"), fmt.Sprint(itemsOf(after)), fmt.Sprint(itemsOf(before)))
+		after := testkit.Everything(t, db)
+		testkit.Equal(t, fmt.Sprint(seed, ": items"), fmt.Sprint(itemsOf(after)), fmt.Sprint(itemsOf(before)))
 		// What goes back may be what something else is waiting for: an item for its
 		// pieces, a place for its result.
 		for range 3 {
 			report, _ = runPages(t, db, page, o)
 		}
-		equal(t, fmt.Sprint(seed, ": repaired by the fourth repair"), report.Repaired+report.PutBack, 0)
-		noError(t, db.Close())
+		testkit.Equal(t, fmt.Sprint(seed, ": repaired by the fourth repair"), report.Repaired+report.PutBack, 0)
+		testkit.NoError(t, db.Close())
 	}
 	t.Log(repaired, "faults repaired,", left, "left,", putBack, "items put back")
 	if repaired < 100 || left < 100 || putBack < 100 {
@@ -49,8 +51,8 @@ func TestCheckRandomDamage(t *testing.T) {
 func damage(t *testing.T, random *rand.Rand, db kv.DB, f fixture) {
 	stageItems(t, db, laid("q"), opID(7), 2, checkTime.Add(-time.Second))
 	stageItems(t, db, laid("p"), opID(6), 3, checkTime.Add(-time.Second))
-	pairs := everything(t, db)
-	noError(t, db.Transact(context.Background(), func(tx kv.Tx) error {
+	pairs := testkit.Everything(t, db)
+	testkit.NoError(t, db.Transact(context.Background(), func(tx kv.Tx) error {
 		for range 1 + random.IntN(5) {
 			pair := pairs[random.IntN(len(pairs))]
 			if bytes.Equal(pair.Key, layout.FormatKey()) {

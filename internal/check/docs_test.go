@@ -1,0 +1,67 @@
+package check_test
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/conq-go/conq"
+	"github.com/conq-go/conq/internal/testkit"
+)
+
+// allFindings are the kinds that there are.
+var allFindings = []conq.FindingKind{
+	conq.FindingFormat, conq.FindingCatalogue, conq.FindingNewer, conq.FindingNoEntry, conq.FindingSystemKey, conq.FindingOutside, conq.FindingForeign,
+	conq.FindingItemKey, conq.FindingItemValue, conq.FindingPieces, conq.FindingOrphans, conq.FindingPieceKey, conq.FindingJob,
+	conq.FindingStagingKey, conq.FindingServedRequest, conq.FindingDue, conq.FindingNotDue, conq.FindingIncomplete, conq.FindingStagedItem,
+	conq.FindingTwice, conq.FindingStagedItemKey, conq.FindingPlace, conq.FindingNoPlace, conq.FindingOutcome,
+}
+
+// Each kind of finding is in ../../docs/operating.md, in this order, and is planted by a
+// test.
+func TestFindingsAreDocumented(t *testing.T) {
+	text, err := os.ReadFile("../../docs/operating.md")
+	testkit.NoError(t, err)
+	_, table, ok := strings.Cut(string(text), "| kind | what is wrong | repair |\n|---|---|---|\n")
+	testkit.Equal(t, "there is a table", ok, true)
+	var documented []conq.FindingKind
+	for line := range strings.Lines(table) {
+		cells := strings.Split(line, "`")
+		if !strings.HasPrefix(line, "|") || len(cells) < 3 {
+			break
+		}
+		documented = append(documented, conq.FindingKind(cells[1]))
+	}
+	testkit.EqualSlices(t, "documented", documented, allFindings)
+	for _, kind := range allFindings {
+		found := kind == conq.FindingItemValue || kind == conq.FindingJob // TestCheckDecode, and TestCheck of package work
+		for _, c := range slices.Concat(plantedKeys, plantedPieces, plantedStaging) {
+			for _, f := range strings.Split(c.want, ", ") {
+				found = found || f == string(kind) || strings.HasPrefix(f, string(kind)+" ") || strings.Trim(f, "~+") == string(kind)
+			}
+		}
+		testkit.Equal(t, string(kind)+" is planted", found, true)
+	}
+}
+
+// allFindings has all constants of the type.
+func TestAllFindings(t *testing.T) {
+	tree, err := parser.ParseFile(token.NewFileSet(), "check.go", nil, 0)
+	testkit.NoError(t, err)
+	n := 0
+	ast.Inspect(tree, func(node ast.Node) bool {
+		spec, ok := node.(*ast.ValueSpec)
+		if !ok {
+			return true
+		}
+		if of, ok := spec.Type.(*ast.Ident); ok && of.Name == "FindingKind" {
+			n += len(spec.Names)
+		}
+		return true
+	})
+	testkit.Equal(t, "constants", n, len(allFindings))
+}

@@ -1,0 +1,68 @@
+package check_test
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/conq-go/conq"
+	"github.com/conq-go/conq/internal/layout"
+	"github.com/conq-go/conq/internal/testkit"
+	"github.com/conq-go/conq/kv"
+	"github.com/conq-go/conq/kv/embedded"
+	"github.com/conq-go/conq/kv/memory"
+)
+
+// small are limits under which values over 100 bytes are split.
+var small = kv.Limits{Value: 100, Transaction: 20_000}
+
+// fixture is a queue and a priority queue in a store.
+type fixture struct {
+	ctx context.Context
+	db  kv.DB
+	q   *conq.Queue[string]
+	p   *conq.PriorityQueue[string]
+}
+
+func newFixture(t testkit.TB, db kv.DB) fixture {
+	t.Helper()
+	q, err := conq.OpenQueue(db, "q", conq.String())
+	testkit.NoError(t, err)
+	p, err := conq.OpenPriorityQueue(db, "p", conq.String())
+	testkit.NoError(t, err)
+	return fixture{context.Background(), db, q, p}
+}
+
+// newClocked returns queues in a store whose transactions expire by the clock.
+func newClocked(t *testing.T) (fixture, *testkit.Clock) {
+	c := testkit.NewClock()
+	db := memory.New(memory.Options{Now: c.Now, Limits: kv.Limits{Age: 5 * time.Second}})
+	t.Cleanup(func() { testkit.NoError(t, db.Close()) })
+	return newFixture(t, &testkit.Hooked{DB: db, Bounds: kv.Limits{Value: 16}}), c
+}
+
+func letters(from, to rune) (values []string) {
+	for r := from; r <= to; r++ {
+		values = append(values, fmt.Sprintf("%c, which takes several keys", r))
+	}
+	return values
+}
+
+func newEmbedded(t testing.TB) kv.DB {
+	t.Helper()
+	// The detector of races takes more than 5 s to move the largest item on a slow machine.
+	db, err := embedded.Open(t.TempDir(), embedded.Options{Durability: embedded.Memory, Age: time.Hour})
+	testkit.NoError(t, err)
+	t.Cleanup(func() { testkit.NoError(t, db.Close()) })
+	return db
+}
+
+// laid returns where the items of "q", a queue, or of another name, a priority queue, are.
+func laid(name string) *layout.Queue {
+	kind := conq.KindPriorityQueue
+	if name == "q" {
+		kind = conq.KindQueue
+	}
+	return layout.New(name, kind, kv.Limits{})
+}
