@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"io"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -37,9 +36,6 @@ func newFixture(t tb, db kv.DB, random io.Reader) fixture {
 	noError(t, err)
 	return fixture{db: db, q: q, p: p, pf: pf, ctx: context.Background()}
 }
-
-// small are limits under which values over 100 bytes are split.
-var small = kv.Limits{Value: 100, Transaction: 20_000}
 
 func newMemory(t testing.TB, limits kv.Limits) kv.DB {
 	t.Helper()
@@ -91,9 +87,6 @@ func write(t tb, db kv.DB, pairs ...kv.KeyValue) {
 
 // hooked is a store that tests look into.
 type hooked = testkit.Hooked
-
-// counted returns db and a counter of the attempts of its transactions.
-func counted(db kv.DB) (*hooked, *atomic.Int64) { return testkit.Counted(db) }
 
 func equalSlices[V comparable](t tb, what string, got, want []V) {
 	t.Helper()

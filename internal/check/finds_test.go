@@ -27,14 +27,6 @@ var checkTime = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 
 const inTime, tooLateBy = 10 * time.Second, -time.Second // from checkTime to a deadline
 
-// packed packs a tuple behind a prefix.
-func packed(t testkit.TB, prefix []byte, elems ...any) []byte {
-	t.Helper()
-	key, err := tuple.Tuple(elems).Append(bytes.Clone(prefix))
-	testkit.NoError(t, err)
-	return key
-}
-
 func opID(n byte) []byte { return bytes.Repeat([]byte{n}, 16) }
 
 // runCheck checks a store, and returns what was found: the kind, the queue, and
