@@ -19,6 +19,9 @@ type tx struct {
 	reads          []kv.Range // read conflict ranges
 	watched        []*watch
 	mayBeLazy      bool
+
+	// Room for what a transaction that adds or takes an item has of them.
+	fewReads, fewObserved [2]kv.Range
 }
 
 // Signals implements kv.Local: they are the store's.
@@ -29,6 +32,7 @@ func (t *tx) Lazily() { t.lazy = t.mayBeLazy }
 
 func newTx(ctx context.Context, db *DB) *tx {
 	t := &tx{txn: txn{db: db, ctx: ctx}, Writer: overlay.Writer{Limits: &db.limits}}
+	t.reads, t.observed = t.fewReads[:0], t.fewObserved[:0]
 	t.reader.t = t
 	t.snapshot = reader{t, true}
 	return t

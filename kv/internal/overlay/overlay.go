@@ -42,6 +42,10 @@ type Change struct {
 // a sorted slice, which costs a quarter of a tree then; they become a tree only when
 // many have come in another order.
 type Overlay struct {
+	few     [2]Change // the first changes: most transactions need no memory beside theirs
+	fewList [2]*Change
+	used    int // of few
+
 	list    []*Change              // by key, unless there is a tree
 	tree    *btree.BTreeG[*Change] // by key; mostly nil
 	cleared RangeSet
@@ -54,9 +58,20 @@ type Overlay struct {
 // Tests make it smaller.
 var maxList = 256
 
-// newChange returns one with a copy of the key.
-func newChange(key []byte, kind Kind) *Change {
-	return &Change{Key: kv.After(key)[:len(key)], Kind: kind}
+// newChange returns one with copies of the key and the value.
+func (o *Overlay) newChange(key, value []byte, kind Kind) *Change {
+	copies := make([]byte, len(key)+1+len(value)) // the zero byte is that behind the key
+	copy(copies, key)
+	copy(copies[len(key)+1:], value)
+	var c *Change
+	if o.used < len(o.few) {
+		c = &o.few[o.used]
+		o.used++
+	} else {
+		c = new(Change)
+	}
+	*c = Change{Key: copies[: len(key) : len(key)+1], Value: copies[len(key)+1:], Kind: kind}
+	return c
 }
 
 func (o *Overlay) put(c *Change) {
@@ -65,6 +80,9 @@ func (o *Overlay) put(c *Change) {
 		o.bytes += 8
 	}
 	o.ops++
+	if o.list == nil {
+		o.list = o.fewList[:0]
+	}
 	n := len(o.list)
 	switch {
 	case o.tree != nil:
@@ -103,14 +121,12 @@ func (o *Overlay) search(key []byte) (int, bool) {
 
 // Set buffers a value.
 func (o *Overlay) Set(key, value []byte) {
-	c := newChange(key, Set)
-	c.Value = append([]byte{}, value...)
 	o.appears(key)
-	o.put(c)
+	o.put(o.newChange(key, value, Set))
 }
 
 // Clear buffers the removal of a key.
-func (o *Overlay) Clear(key []byte) { o.put(newChange(key, Clear)) }
+func (o *Overlay) Clear(key []byte) { o.put(o.newChange(key, nil, Clear)) }
 
 // ClearRange buffers the removal of a range, whose bounds must be explicit.
 func (o *Overlay) ClearRange(r kv.Range) {
@@ -143,7 +159,7 @@ func (o *Overlay) Add(key []byte, delta int64) {
 		o.Set(key, Sum(nil, delta))
 		return
 	}
-	sum := newChange(key, Add)
+	sum := o.newChange(key, nil, Add)
 	sum.Delta = delta
 	o.appears(key)
 	o.put(sum)
