@@ -42,7 +42,7 @@ func (o Order) Items(r kv.Reader, limit int) iter.Seq2[kv.KeyValue, error] {
 		return o.groups(r, options)
 	}
 	return func(yield func(kv.KeyValue, error) bool) {
-		pairs, known, err := kv.Known(r, o.span, options, nil)
+		pairs, known, err := o.Known(r, limit, nil)
 		if !known && err == nil {
 			r.Range(o.span, options)(yield)
 			return
@@ -57,6 +57,15 @@ func (o Order) Items(r kv.Reader, limit int) iter.Seq2[kv.KeyValue, error] {
 			}
 		}
 	}
+}
+
+// Known appends what Items returns to a slice of the caller's, which may be nil, if the engine has
+// it in memory; see [kv.Known].
+func (o Order) Known(r kv.Reader, limit int, to []kv.KeyValue) (items []kv.KeyValue, known bool, err error) {
+	if o.group != nil {
+		return to, false, nil
+	}
+	return kv.Known(r, o.span, kv.RangeOptions{Limit: limit, Reverse: o.reverse}, to)
 }
 
 // groups returns the items of the last priority, then of the one before, and so on.

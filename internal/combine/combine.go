@@ -233,8 +233,8 @@ func (l *Combiner[Q, R]) take(first *Call[Q, R]) ([]*Call[Q, R], error) {
 		return nil, l.closed
 	}
 	first.leader = first
-	batch, bytes := make([]*Call[Q, R], 0, min(l.options.MaxCalls, 1+l.waiting.Len())), first.size
-	batch = append(batch, first)
+	batch, bytes := append(first.batch[:0], first), first.size
+	batch = slices.Grow(batch, min(l.options.MaxCalls-1, l.waiting.Len()))
 	for c := l.waiting.First(); c != nil; c = l.waiting.First() {
 		if len(batch) == l.options.MaxCalls || c.size > l.options.MaxBytes-bytes {
 			break

@@ -18,8 +18,9 @@ import (
 type adder struct {
 	q        *queue
 	combines bool
-	gather   gathering   // of the lane, which runs one batch at a time
 	ends     []consumers // where its items are taken
+	gather   gathering   // of the lane, which runs one batch at a time
+	batch    *adding     // likewise
 	lane     combine.Combiner[[]Item, struct{}]
 }
 
@@ -35,6 +36,7 @@ func (a *adder) init(q *queue, o Options, ends []*taker) {
 		a.ends = append(a.ends, t)
 	}
 	a.gather = gathering{ends: a.ends, waits: true}
+	a.batch = a.newBatch(&a.gather)
 	a.lane.Init(combine.Options[[]Item, struct{}]{
 		Run:      a.run,
 		Size:     a.weight(),
@@ -82,22 +84,31 @@ func ofBatch(err error) error {
 }
 
 func (a *adder) addAlone(ctx context.Context, items []Item) error {
-	return a.transact(ctx, &adding{adder: a, items: items, gather: &gathering{ends: a.ends}})
+	b := a.newBatch(&gathering{ends: a.ends})
+	b.items = items
+	return a.transact(ctx, b)
 }
 
 // adding is the calls that one transaction serves. A caller that gives up leaves it before the
 // next attempt, and then nothing was added for it.
 type adding struct {
-	adder    *adder     // whose calls these are
-	calls    []*addCall // none without combining
-	items    []Item
-	attempts int
-	gather   *gathering
-	offer    *offer // to callers that wait, or nil
-	left     []Item // what they don't get
+	adder       *adder // whose calls these are
+	transaction func(kv.Tx) (struct{}, error)
+	gather      *gathering
+	calls       []*addCall // none without combining
+	items       []Item
+	attempts    int
+	offer       *offer // to callers that wait, or nil
+	left        []Item // what they don't get
 }
 
 type addCall = combine.Call[[]Item, struct{}]
+
+func (a *adder) newBatch(g *gathering) *adding {
+	b := &adding{adder: a, gather: g}
+	b.transaction = b.add
+	return b
+}
 
 // add is what the transaction does.
 func (b *adding) add(tx kv.Tx) (struct{}, error) {
@@ -129,8 +140,9 @@ func (b *adding) handOver(tx kv.Tx) (err error) {
 func (a *adder) run(calls []*addCall) {
 	ctx, cancel := combine.Context(calls)
 	defer cancel()
-	b := &adding{adder: a, calls: calls, gather: &a.gather}
-	b.merge()
+	b := a.batch
+	b.begin(calls)
+	defer b.begin(nil) // it keeps nothing of them
 	err := a.transact(ctx, b)
 	if len(b.calls) > 1 && mayBeOfOne(err) {
 		a.runEach(b.calls)
@@ -153,9 +165,15 @@ func (a *adder) runEach(calls []*addCall) {
 	}
 }
 
+func (b *adding) begin(calls []*addCall) {
+	b.calls, b.attempts, b.left = calls, 0, nil
+	b.merge()
+}
+
 // merge makes items what all calls add.
 func (b *adding) merge() {
-	if b.items = b.calls[0].Request; len(b.calls) == 1 {
+	if len(b.calls) == 1 {
+		b.items = b.calls[0].Request
 		return
 	}
 	b.items = make([]Item, 0, len(b.calls))
@@ -221,7 +239,7 @@ func (a *adder) transact(ctx context.Context, b *adding) error {
 }
 
 func (a *adder) do(ctx context.Context, b *adding) error {
-	_, err := outcome.Do(ctx, &a.q.lanes, b.add)
+	_, err := outcome.Do(ctx, &a.q.lanes, b.transaction)
 	if err == nil {
 		a.q.tally.added.Add(int64(len(b.left)))
 		a.q.observe(Event{Kind: Added, Calls: max(1, len(b.calls)), Items: len(b.items), Attempts: b.attempts})

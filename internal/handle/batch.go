@@ -25,8 +25,17 @@ type takeCall = combine.Call[demand, []share]
 // batch is the calls that one transaction serves. A caller that gives up leaves it before the
 // next attempt and gets nothing, unless an earlier attempt may have taken something for it.
 type batch struct {
-	calls []*takeCall // those that have got nothing yet
-	wants []int       // of calls, one after the other
+	taker   *taker
+	take    func(kv.Tx) ([]share, error) // the transaction, if it does not stage
+	calls   []*takeCall                  // those that have got nothing yet
+	wants   []int                        // of calls, one after the other
+	attempt attempt
+}
+
+func (t *taker) newBatch() *batch {
+	b := &batch{taker: t}
+	b.take = b.takePlain
+	return b
 }
 
 // attendIn is attend for an attempt. It keeps all if an earlier one may have taken
@@ -67,7 +76,7 @@ func (b *batch) attend() bool {
 		}
 	}
 	b.calls = combine.Attend(b.calls)
-	b.wants = make([]int, 0, len(b.calls))
+	b.wants = slices.Grow(b.wants[:0], len(b.calls))
 	for _, c := range b.calls {
 		if c.Request.waiters != nil {
 			b.wants = append(b.wants, c.Request.wants...)

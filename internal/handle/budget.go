@@ -59,8 +59,16 @@ func (b *budget) spend(item kv.KeyValue, n int) bool {
 	return !b.spent
 }
 
-// gather returns the first items of a side: while the budget lasts, but at least one.
-func (q *queue) gather(r kv.Reader, side staging.Side, b *budget) (items []kv.KeyValue, _ error) {
+// gather appends the first items of a side: while the budget lasts, but at least one.
+func (q *queue) gather(r kv.Reader, side staging.Side, b *budget, items []kv.KeyValue) ([]kv.KeyValue, error) {
+	if items, known, err := q.orders[side].Known(r, b.items, items); known || err != nil {
+		return q.afford(items, b), err
+	}
+	return q.readItems(r, side, b)
+}
+
+// readItems is gather where the engine has to read.
+func (q *queue) readItems(r kv.Reader, side staging.Side, b *budget) (items []kv.KeyValue, _ error) {
 	for item, err := range q.items(r, side, b.items) {
 		if errors.Is(err, errs.ErrDecode) && len(items) > 0 {
 			b.spent = true // there is more, and the next call will tell
@@ -77,6 +85,16 @@ func (q *queue) gather(r kv.Reader, side staging.Side, b *budget) (items []kv.Ke
 		}
 	}
 	return items, nil
+}
+
+// afford returns the first items, while the budget lasts, but at least one.
+func (q *queue) afford(items []kv.KeyValue, b *budget) []kv.KeyValue {
+	for n, item := range items {
+		if !b.spend(item, q.space.Keys(item.Key)) && n > 0 {
+			return items[:n]
+		}
+	}
+	return items
 }
 
 // affordPayloads returns how many of the first items have payloads that the budget lasts for,

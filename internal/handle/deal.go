@@ -3,6 +3,7 @@ package handle
 import (
 	"context"
 	"errors"
+	"slices"
 
 	"github.com/conq-go/conq/errs"
 	"github.com/conq-go/conq/internal/outcome"
@@ -39,12 +40,21 @@ func count(shares []share) (n int) {
 
 // deal gives items to callers in order.
 type deal struct {
+	q      *queue
+	reader kv.Reader // of what the store has of items; nil if they are whole
+	copies bool      // payloads, as they are not the caller's own
 	items  []Item
-	decode func(*Item) error // fills in an item, or returns why it has to stay
 
 	taken  int   // items that were given away: the first ones
 	empty  bool  // a caller was told that there is nothing
 	failed error // of the first item that is left: it does not decode
+
+	budget budget // of find
+
+	// Memory for one item and one caller.
+	pair  [1]kv.KeyValue
+	item  [1]Item
+	share [1]share
 }
 
 // deal returns the shares of the first callers. With all, the items are all that
@@ -52,7 +62,7 @@ type deal struct {
 // does not decode gets that error, and so do those behind it; one that has got items
 // before it keeps these.
 func (d *deal) deal(wants []int, all bool) ([]share, error) {
-	shares := make([]share, 0, len(wants))
+	shares := slices.Grow(d.share[:0], len(wants))
 	for _, want := range wants {
 		s := share{items: d.next(want)}
 		switch {
@@ -80,6 +90,19 @@ func (d *deal) next(want int) []Item {
 		}
 	}
 	return d.items[from:d.taken:d.taken]
+}
+
+// decode fills in an item, or returns why it has to stay.
+func (d *deal) decode(item *Item) error {
+	if d.copies {
+		item.Payload = copied(item.Payload)
+	}
+	if d.reader != nil {
+		if err := d.q.read(d.reader, item); err != nil {
+			return err
+		}
+	}
+	return d.q.decoded(item)
 }
 
 // strictness is what has to be true at the commit when a transaction returns fewer items
@@ -114,16 +137,17 @@ func (t *taker) takeIn(tx kv.Tx, wants []int, how strictness, a *attempt) ([]sha
 // just before the item that came meanwhile. So consumers of a queue that is nearly empty
 // do not conflict with its producers.
 func (t *taker) find(tx kv.Tx, wants []int, how strictness, a *attempt) (shares []share, taken []Item, err error) {
-	b, err := t.q.budget(a.wanted(wants), how)
-	if err != nil {
+	d := &deal{q: t.q, reader: tx}
+	b := &d.budget
+	if *b, err = t.q.budget(a.wanted(wants), how); err != nil {
 		return nil, nil, err
 	}
-	pairs, err := t.q.gather(tx.Snapshot(), t.side, &b)
+	pairs, err := t.q.gather(tx.Snapshot(), t.side, b, d.pair[:0])
 	if err != nil {
 		return nil, nil, err
 	}
 	a.found = len(pairs)
-	d := deal{items: raw(pairs), decode: t.q.decoder(tx)}
+	d.items = raw(d.item[:0], pairs)
 	shares, err = d.deal(wants, b.left() && how != waits)
 	if err != nil || len(pairs) == 0 && how == waits {
 		return nil, nil, err
@@ -165,19 +189,16 @@ func (a *attempt) wanted(wants []int) int {
 	return a.most
 }
 
-// attempts runs a transaction that takes items, and runs it again for half of those that it
-// has found if they are too large for one: an engine may count more than a budget knows of, as
-// FoundationDB counts keys. It returns how many attempts the last one took.
-func attempts[R any](ctx context.Context, q *queue, take func(kv.Tx, *attempt) (R, error)) (R, int, error) {
-	a := new(attempt)
+// attempts runs a transaction that takes items for a batch, and runs it again for half of those that
+// it has found if they are too large for one: an engine may count more than a budget knows of, as
+// FoundationDB counts keys.
+func attempts[R any](ctx context.Context, b *batch, take func(kv.Tx) (R, error)) (R, error) {
+	b.attempt = attempt{}
 	for {
-		r, err := outcome.Do(ctx, &q.lanes, func(tx kv.Tx) (R, error) {
-			a.nth++
-			return take(tx, a)
-		})
-		if a.found < 2 || !errors.Is(err, kv.ErrTooLarge) {
-			return r, a.nth, err
+		r, err := outcome.Do(ctx, &b.taker.q.lanes, take)
+		if b.attempt.found < 2 || !errors.Is(err, kv.ErrTooLarge) {
+			return r, err
 		}
-		*a = attempt{most: a.found / 2}
+		b.attempt = attempt{most: b.attempt.found / 2}
 	}
 }

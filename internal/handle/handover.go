@@ -75,7 +75,7 @@ func (o *offer) deal(tx kv.Tx, items []Item) (left []Item, err error) {
 		return nil, err
 	}
 	order := asTaken(o.side, items)
-	d := deal{items: make([]Item, len(items)), decode: o.decode}
+	d := deal{q: o.q, copies: true, items: make([]Item, len(items))}
 	for n, i := range order {
 		d.items[n] = items[i]
 	}
@@ -86,12 +86,6 @@ func (o *offer) deal(tx kv.Tx, items []Item) (left []Item, err error) {
 	}
 	o.got, _ = gotten(shares) // the error is of a caller that got nothing: its items are added
 	return without(items, order[:d.taken]), nil
-}
-
-// decode has an item as if it came out of the store.
-func (o *offer) decode(item *Item) error {
-	item.Payload = copied(item.Payload)
-	return o.q.decoded(item)
 }
 
 // without returns the items that are not at some indices.
@@ -145,8 +139,9 @@ func (q *queue) empty(tx kv.Tx) (bool, error) {
 
 // first returns the first item of a side.
 func (q *queue) first(r kv.Reader, side staging.Side) (item kv.KeyValue, found bool, err error) {
-	for item, err := range q.items(r, side, 1) {
-		return item, err == nil, err
+	items, err := q.gather(r, side, &budget{items: 1}, nil)
+	if err != nil || len(items) == 0 {
+		return item, false, err
 	}
-	return item, false, nil
+	return items[0], true, nil
 }

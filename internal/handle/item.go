@@ -63,21 +63,11 @@ func (q *queue) decoded(item *Item) (err error) {
 	return nil
 }
 
-// decoder reads and decodes items.
-func (q *queue) decoder(r kv.Reader) func(*Item) error {
-	return func(item *Item) error {
-		if err := q.read(r, item); err != nil {
-			return err
-		}
-		return q.decoded(item)
-	}
-}
-
-// raw makes items of pairs that the store has.
-func raw(pairs []kv.KeyValue) []Item {
-	items := make([]Item, len(pairs))
-	for i, pair := range pairs {
-		items[i] = Item{Key: pair.Key, Payload: pair.Value}
+// raw appends items of pairs that the store has.
+func raw(items []Item, pairs []kv.KeyValue) []Item {
+	items = slices.Grow(items, len(pairs))
+	for _, pair := range pairs {
+		items = append(items, Item{Key: pair.Key, Payload: pair.Value})
 	}
 	return items
 }

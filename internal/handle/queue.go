@@ -23,24 +23,25 @@ import (
 
 // queue is a queue in its store, and what all ends of a handle share.
 type queue struct {
-	db        kv.DB
-	closed    atomic.Bool
-	algorithm algorithm
-	orders    orders
-	decode    func([]byte) (any, error) // or nil
-	signals   *kv.Signals               // nil where waiters may be in other processes
-	announce  func(kv.Tx) error         // tells that something was added
-	staged    *atomic.Bool              // something was staged in the store; nil if that can't be known
-	observer  func(Event)               // or nil
-	limits    kv.Limits
-	closing   closing
-	lanes     outcome.Lanes // for all transactions of the handle but those of stage
-	name      string
-	stage     *staging.Stage // of all that take from the queue
-	space     *layout.Queue  // where the items lie
-	log       *slog.Logger   // or nil
-	present   present        // for observer
-	tally     tally
+	db         kv.DB
+	closed     atomic.Bool
+	algorithm  algorithm
+	orders     orders
+	decode     func([]byte) (any, error) // or nil
+	signals    *kv.Signals               // nil where waiters may be in other processes
+	announce   func(kv.Tx) error         // tells that something was added
+	staged     *atomic.Bool              // something was staged in the store; nil if that can't be known
+	observer   func(Event)               // or nil
+	limits     kv.Limits
+	closing    closing
+	lanes      outcome.Lanes // for all transactions of the handle but those of stage
+	name       string
+	stage      *staging.Stage // of all that take from the queue
+	lastStaged recipe.InUse
+	space      *layout.Queue // where the items lie
+	log        *slog.Logger  // or nil
+	present    present       // for observer
+	tally      tally
 }
 
 // open checks the arguments of Open and enters the queue in the catalogue.
@@ -94,6 +95,7 @@ func (q *queue) openStage(ctx context.Context, o Options) error {
 		PutBack:  q.announce,
 		Observe:  q.observeStaging(),
 	})
+	q.lastStaged = q.newLastStaged()
 	return q.noteStaging(ctx, o)
 }
 

@@ -21,20 +21,31 @@ import (
 // inUse returns what tells the recipe of staged items when some are added. Where that would be
 // asked for several priorities, one look for all comes first.
 func (q *queue) inUse(items []Item) recipe.InUse {
-	several := slices.ContainsFunc(items, func(item Item) bool { return item.Priority != items[0].Priority })
-	none := false
+	if !slices.ContainsFunc(items, func(item Item) bool { return item.Priority != items[0].Priority }) {
+		return q.lastStaged
+	}
+	looked, any := false, false
+	return func(tx kv.Tx, group []byte) (last int64, found bool, err error) {
+		if !looked && q.mayBeStaged() {
+			looked = true
+			if any, err = q.stage.AnyPlace(tx); err != nil {
+				return 0, false, err
+			}
+		}
+		if !any {
+			return 0, false, nil
+		}
+		return q.lastStaged(tx, group)
+	}
+}
+
+// newLastStaged returns what inUse asks for one priority.
+func (q *queue) newLastStaged() recipe.InUse {
 	return func(tx kv.Tx, group []byte) (last int64, found bool, err error) {
 		// The last key of the group has been read already. So if that was without an item that
 		// is staged, it was staged before, and then staging was noted before.
-		if none || !q.mayBeStaged() {
+		if !q.mayBeStaged() {
 			return 0, false, nil
-		}
-		if several {
-			several = false
-			any, err := q.stage.AnyPlace(tx)
-			if none = !any; none || err != nil {
-				return 0, false, err
-			}
 		}
 		return q.stage.Last(tx, group)
 	}

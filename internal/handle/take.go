@@ -33,9 +33,10 @@ type taker struct {
 	active atomic.Bool  // items are being taken, by the lane
 	served atomic.Int32 // how many callers got something the last time
 
-	_    [64]byte // as callers that add look at these
-	lane combine.Combiner[demand, []share]
-	list waiting.List[Item]
+	_     [64]byte // as callers that add look at these
+	batch *batch   // of the lane, which runs one batch at a time
+	lane  combine.Combiner[demand, []share]
+	list  waiting.List[Item]
 }
 
 func (t *taker) init(q *queue, o Options, side staging.Side) error {
@@ -44,7 +45,8 @@ func (t *taker) init(q *queue, o Options, side staging.Side) error {
 	if o.Staging == StagingAuto && !q.limits.Shared {
 		t.staging = StagingNever // conflicts are over in microseconds here
 	}
-	t.lane.Init(combine.Options[demand, []share]{Run: t.run, MaxCalls: q.combinable()})
+	t.batch = t.newBatch()
+	t.lane.Init(combine.Options[demand, []share]{Run: t.batch.run, MaxCalls: q.combinable()})
 	w := waiting.Options[Item]{
 		Take: t.takeForWaiting, Max: q.combinable(), Poll: q.poll(),
 		Lasting: q.signals != nil, Lost: isUnknown, Observe: q.observeWaiting(),
@@ -88,7 +90,7 @@ func (t *taker) check(ctx context.Context, n int) error {
 func (t *taker) serve(ctx context.Context, d demand) ([]share, error) {
 	if !t.combines {
 		c := &takeCall{Context: ctx, Request: d}
-		t.run([]*takeCall{c})
+		t.newBatch().run([]*takeCall{c})
 		return c.Result, c.Err
 	}
 	shares, err := t.lane.Do(ctx, d)
@@ -98,12 +100,14 @@ func (t *taker) serve(ctx context.Context, d demand) ([]share, error) {
 // run serves a batch of calls, in as many transactions as the limits ask for:
 // mostly one. What was taken is not lost if a later one fails: only calls that have
 // got nothing yet get its error.
-func (t *taker) run(calls []*takeCall) {
+func (b *batch) run(calls []*takeCall) {
 	ctx, cancel := combine.Context(calls)
 	defer cancel()
-	t.active.Store(true)
-	defer t.active.Store(false)
-	t.serveAll(ctx, &batch{calls: calls})
+	b.taker.active.Store(true)
+	defer b.taker.active.Store(false)
+	b.calls = calls
+	b.taker.serveAll(ctx, b)
+	b.calls = nil
 }
 
 func (t *taker) serveAll(ctx context.Context, b *batch) {
@@ -173,18 +177,21 @@ func (t *taker) expire(ctx context.Context) error {
 // servePlain is serveSome by the recipe, for several callers. With StagingAuto that is tried
 // once, and not at all if others have staged requests.
 func (t *taker) servePlain(ctx context.Context, b *batch) ([]share, error) {
-	shares, tries, err := attempts(ctx, t.q, func(tx kv.Tx, a *attempt) ([]share, error) {
-		kv.Lazily(tx)
-		if err := t.admit(tx, b, a); err != nil {
-			return nil, err
-		}
-		return t.takeIn(tx, b.wants, loose, a)
-	})
+	shares, err := attempts(ctx, b, b.take)
 	if err == nil {
 		t.note(shares)
-		t.q.observe(Event{Kind: Taken, Calls: len(shares), Items: count(shares), Attempts: tries})
+		t.q.observe(Event{Kind: Taken, Calls: len(shares), Items: count(shares), Attempts: b.attempt.nth})
 	}
 	return shares, err
+}
+
+// takePlain is the transaction of servePlain.
+func (b *batch) takePlain(tx kv.Tx) ([]share, error) {
+	kv.Lazily(tx)
+	if err := b.taker.admit(tx, b); err != nil {
+		return nil, err
+	}
+	return b.taker.takeIn(tx, b.wants, loose, &b.attempt)
 }
 
 // note keeps what callers that add may want to know: see gathering.
@@ -204,17 +211,18 @@ func (t *taker) note(shares []share) {
 	t.served.Store(int32(callers))
 }
 
-// admit returns an error if the transaction is not to take anything: because it is
+// admit begins an attempt. It returns an error if that is not to take anything: because it is
 // better to stage, or no caller is left to be served.
-func (t *taker) admit(tx kv.Tx, b *batch, a *attempt) error {
+func (t *taker) admit(tx kv.Tx, b *batch) error {
+	b.attempt.nth++
 	switch {
 	case t.staging == StagingAuto:
 		active, err := t.stage.Active(tx)
-		if err == nil && (active || a.nth > 1) {
+		if err == nil && (active || b.attempt.nth > 1) {
 			err = errCollision
 		}
 		return err
-	case a.nth > 1 && !b.attendIn(tx):
+	case b.attempt.nth > 1 && !b.attendIn(tx):
 		return errNobody
 	}
 	return nil
@@ -245,11 +253,7 @@ func (t *taker) serveStaged(ctx context.Context, b *batch, dealt func(kv.Tx, []s
 // dealStaged deals items that were staged, and puts back what is left: one that does not
 // decode as it was, though a codec may have changed its bytes.
 func (t *taker) dealStaged(tx kv.Tx, wants []int, items []kv.KeyValue) ([]share, error) {
-	decode := t.q.decoder(tx)
-	d := deal{items: raw(items), decode: func(item *Item) error {
-		item.Payload = copied(item.Payload)
-		return decode(item)
-	}}
+	d := deal{q: t.q, reader: tx, copies: true, items: raw(nil, items)}
 	shares, err := d.deal(wants, false)
 	if err != nil {
 		return nil, err

@@ -37,7 +37,8 @@ func stamps() func() int64 {
 
 // takeInLine is takeForWaiting for callers that stand in line.
 func (t *taker) takeInLine(ctx context.Context, p *waiters) ([][]Item, <-chan error, error) {
-	b := &batch{calls: []*takeCall{{Context: ctx, Request: demand{waiters: p}}}}
+	b := t.newBatch()
+	b.calls = []*takeCall{{Context: ctx, Request: demand{waiters: p}}}
 	if !b.attend() {
 		return nil, nil, errNobody
 	}
@@ -65,15 +66,15 @@ func (t *taker) turn(ctx context.Context, b *batch, p *waiters) (lineTurn, error
 
 // turnPlain takes items, if it is their turn, and watches, all in one transaction.
 func (t *taker) turnPlain(ctx context.Context, b *batch, p *waiters) (lineTurn, error) {
-	r, tries, err := attempts(ctx, t.q, func(tx kv.Tx, a *attempt) (lineTurn, error) {
-		if err := t.admit(tx, b, a); err != nil {
+	r, err := attempts(ctx, b, func(tx kv.Tx) (lineTurn, error) {
+		if err := t.admit(tx, b); err != nil {
 			return lineTurn{}, err
 		}
 		r, err := t.look(tx, p)
 		if err != nil || r.news != nil {
 			return r, err
 		}
-		if r.shares, err = t.takeIn(tx, b.wants, waits, a); err != nil {
+		if r.shares, err = t.takeIn(tx, b.wants, waits, &b.attempt); err != nil {
 			return r, err
 		}
 		err = t.moveUp(tx, p, len(b.wants), &r)
@@ -84,7 +85,7 @@ func (t *taker) turnPlain(ctx context.Context, b *batch, p *waiters) (lineTurn, 
 	}
 	t.settle(r)
 	if len(r.shares) > 0 {
-		t.q.observe(Event{Kind: Taken, Calls: len(r.shares), Items: count(r.shares), Attempts: tries})
+		t.q.observe(Event{Kind: Taken, Calls: len(r.shares), Items: count(r.shares), Attempts: b.attempt.nth})
 	}
 	return r, nil
 }
