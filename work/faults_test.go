@@ -348,7 +348,8 @@ func TestBadInput(t *testing.T) {
 	}
 	_, err := q.ReserveN(ctx, 0)
 	isError(t, err, ErrInvalid)
-	if _, err := q.Put(nil, "v"); err == nil { //nolint:staticcheck // that is the point
+	var none context.Context
+	if _, err := q.Put(none, "v"); err == nil {
 		t.Error("a nil context was taken")
 	}
 	s, err := q.Stats(ctx)

@@ -103,7 +103,7 @@ func (s *simulation) run(relaxed bool) {
 			for range 20 {
 				time.Sleep(time.Duration(s.below(20)) * time.Second)
 				p.mu.Lock()
-				p.offset = time.Duration(s.below(int(2*maxOffset))) - maxOffset
+				p.offset = time.Duration(s.below(1000))*2*maxOffset/1000 - maxOffset
 				p.mu.Unlock()
 			}
 		})

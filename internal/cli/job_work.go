@@ -40,7 +40,6 @@ type workFlags struct {
 	workers        int
 	lease, grace   time.Duration
 	releaseDelay   time.Duration
-	concurrency    int
 	drain, relaxed bool
 }
 
@@ -107,7 +106,6 @@ type doer struct {
 	queue   string
 	command []string
 	flags   workFlags
-	idle    func() // is called when a job has ended, with --drain
 
 	mu           sync.Mutex
 	done, failed int

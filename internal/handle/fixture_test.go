@@ -20,8 +20,6 @@ type fixture struct {
 	p   *conq.PriorityQueue[string] // last pushed first at the high end
 	pf  *conq.PriorityQueue[string] // first pushed first
 	ctx context.Context
-
-	mode conq.Staging // what tests that need one open further handles with
 }
 
 // newFixture opens the queues. random is nil for the default.

@@ -102,11 +102,6 @@ func withString(prefix []byte, s string) []byte {
 // rangeOf is the range of all keys that go on behind a prefix.
 func rangeOf(prefix []byte) kv.Range { return subspace.FromBytes(prefix).Range() }
 
-// until is the part of an index that is ordered by time up to now, now included.
-func until(index []byte, now int64) kv.Range {
-	return kv.Range{Begin: rangeOf(index).Begin, End: withInts(index, now+1)}
-}
-
 // index returns the key of a job's entry in the index of its state.
 func (k *keys) index(j *Job) []byte {
 	prefix := k.indexes[j.State]

@@ -30,7 +30,7 @@ func TestParse(t *testing.T) {
 		err      string
 	}{
 		{"item", layout.KindQueue, tuple.Tuple{5, random}, 1, 1, ""},
-		{"item below 0", layout.KindQueue, tuple.Tuple{math.MinInt64, random}, 1, 1, ""},
+		{"item below 0", layout.KindQueue, tuple.Tuple{int64(math.MinInt64), random}, 1, 1, ""},
 		{"any bytes", layout.KindQueue, tuple.Tuple{5, []byte{}}, 1, 1, ""},
 		{"item of pieces", layout.KindQueue, tuple.Tuple{5, random, 3}, 3, 1, ""},
 		{"most pieces", layout.KindQueue, tuple.Tuple{5, random, math.MaxInt32}, math.MaxInt32, 1, ""},
@@ -112,7 +112,7 @@ func TestCutPiece(t *testing.T) {
 		ok     bool
 	}{
 		"piece":              {tuple.Tuple{1, random, 3, 2}, 2, true},
-		"too large a number": {tuple.Tuple{1, random, 3, math.MaxInt64}, math.MaxInt64, true},
+		"too large a number": {tuple.Tuple{1, random, 3, int64(math.MaxInt64)}, math.MaxInt64, true},
 		"number below 0":     {tuple.Tuple{1, random, 3, -1}, -1, true},
 		"of a whole item":    {tuple.Tuple{1, random, 1}, 0, false},
 		"no number":          {tuple.Tuple{1, random, 3}, 0, false},

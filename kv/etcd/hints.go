@@ -23,7 +23,7 @@ import (
 // requests a read takes: what is in a narrow range is read as exactly as what is
 // in the whole, and if it holds too little, more is read.
 type hints struct {
-	bounded[string, hint] // by end of a range; each queue in use needs two
+	ends bounded[string, hint] // of ranges; each queue in use needs two
 
 	sizes   sync.Mutex
 	average int // bytes of a pair
@@ -41,9 +41,9 @@ func back(r kv.Range) string  { return "b" + string(r.End) }
 
 // move tells that the last pair of a range is now at edge.
 func (hs *hints) move(end string, edge []byte) {
-	h, _ := hs.get(end)
+	h, _ := hs.ends.get(end)
 	h.edge = edge
-	hs.set(end, h)
+	hs.ends.set(end, h)
 }
 
 // unknownPair is how large a pair is taken to be before one was seen.

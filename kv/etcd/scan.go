@@ -157,7 +157,7 @@ const (
 // first returns what a new cursor asks for first.
 func (c *cursor) first() (r kv.Range, limit int) {
 	size := c.size()
-	h, hinted := c.t.db.hints.get(c.end())
+	h, hinted := c.t.db.hints.ends.get(c.end())
 	switch {
 	case !c.reverse:
 		return kv.Range{Begin: c.r.Begin, End: c.bound(overlay.Greatest(c.r.Begin, h.edge), h.scale, 2*size)}, size
@@ -190,7 +190,7 @@ func (c *cursor) bound(edge []byte, s scale, n int) []byte {
 func (c *cursor) turnOn(first bool, size int) error {
 	edge, s := c.rest.Begin, c.scale
 	if first {
-		h, _ := c.t.db.hints.get(front(c.r))
+		h, _ := c.t.db.hints.ends.get(front(c.r))
 		edge, s = overlay.Greatest(edge, h.edge), h.scale
 	}
 	for n, guess := 2*size, 0; ; n, guess = n*wider, guess+1 {
@@ -228,7 +228,7 @@ func (c *cursor) end() string {
 }
 
 // forget is for a range that is empty: to read all of it is best.
-func (c *cursor) forget() { c.t.db.hints.forget(c.end()) }
+func (c *cursor) forget() { c.t.db.hints.ends.forget(c.end()) }
 
 // measure learns from a page, in order of its keys, for the next page and, if it is
 // the first, for the next reader, if it is worth while.
@@ -242,11 +242,11 @@ func (c *cursor) measure(pairs []kv.KeyValue, worthwhile bool) {
 	case !worthwhile:
 		c.forget()
 	default:
-		h, _ := c.t.db.hints.get(c.end())
+		h, _ := c.t.db.hints.ends.get(c.end())
 		if h.edge = bytes.Clone(high); c.scale.step > 0 {
 			h.scale = c.scale
 		}
-		c.t.db.hints.set(c.end(), h)
+		c.t.db.hints.ends.set(c.end(), h)
 	}
 }
 
@@ -257,7 +257,7 @@ func (c *cursor) turnBack(first bool, size int) error {
 	edge, s := c.rest.End, c.scale
 	if first {
 		c.t.tails = append(c.t.tails, c.r)
-		if h, ok := c.t.db.hints.get(back(c.r)); ok && bytes.Compare(h.edge, c.rest.End) < 0 {
+		if h, ok := c.t.db.hints.ends.get(back(c.r)); ok && bytes.Compare(h.edge, c.rest.End) < 0 {
 			edge, s = h.edge, h.scale
 			if size == 1 {
 				if found, err := c.back(edge, size); found || err != nil {

@@ -249,8 +249,7 @@ var errStore = errors.New("the store failed")
 // failingCursor fails at one of its moves.
 type failingCursor struct {
 	sliceCursor
-	left   int
-	closed bool
+	left int
 }
 
 func (c *failingCursor) Seek(key []byte) (kv.KeyValue, bool, error) {
