@@ -1,0 +1,118 @@
+package jobs
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/conq-go/conq/kv"
+)
+
+// Due lets some time pass, and does what is due.
+func (m *model) Due(t *rapid.T) {
+	m.now += rapid.Int64Range(1, 25).Draw(t, "time")
+	var next int64
+	m.expect(m.do(func(tx kv.Tx) (err error) {
+		_, next, err = m.q.Due(tx, m.now, 1000)
+		return err
+	}), nil)
+	for _, j := range m.of(Scheduled) {
+		if j.time <= m.now {
+			m.ready(j)
+		}
+	}
+	for _, j := range m.of(Leased) {
+		if j.time+m.config.Skew > m.now {
+			continue
+		}
+		if j.token = 0; j.cancelled || j.max > 0 && j.attempts >= j.max {
+			m.bury(j)
+		} else {
+			m.admit(j, 0)
+		}
+	}
+	for _, j := range m.of(Done) {
+		if j.time <= m.now {
+			m.remove(j)
+		}
+	}
+	if next <= m.now {
+		t.Fatalf("something is due at %d, it is %d", next, m.now)
+	}
+	for _, s := range []State{Scheduled, Leased, Done} {
+		for _, j := range m.of(s) {
+			if at := j.time + map[bool]int64{true: m.config.Skew}[s == Leased]; next > at {
+				t.Fatalf("the next thing is said to be due at %d, job %d is at %d", next, j.id, at)
+			}
+		}
+	}
+}
+
+// Check compares the store with the model.
+func (m *model) Check(t *rapid.T) {
+	err := m.db.ReadTransact(context.Background(), func(r kv.Reader) error {
+		problems, err := m.q.Check(r)
+		for _, p := range problems {
+			t.Errorf("%x: %s", p.Key, p.What)
+		}
+		if err != nil {
+			return err
+		}
+		return m.compare(r)
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func (m *model) compare(r kv.Reader) error {
+	for _, s := range States {
+		page, err := m.q.List(r, Filter{State: s}, nil, 1000, 1000)
+		if err != nil {
+			return err
+		}
+		if got, want := texted(page.Jobs), modelTexts(m.of(s)); !slices.Equal(got, want) {
+			return fmt.Errorf("%v are\n%v, want\n%v", s, got, want)
+		}
+	}
+	return nil
+}
+
+func texted(jobs []*Job) (texts []string) {
+	for _, j := range jobs {
+		texts = append(texts, fmt.Sprint(j.ID, j.State, j.Priority, j.Place, timeIn(j.State, j.Time), j.Attempts, j.MaxAttempts, j.Token, j.HasSlot, j.Paid, j.Cancelled))
+	}
+	return texts
+}
+
+func modelTexts(jobs []*modelJob) (texts []string) {
+	for _, j := range jobs {
+		token := map[bool]int64{true: j.token}[j.state == Leased]
+		texts = append(texts, fmt.Sprint(j.id, j.state, j.priority, j.place, timeIn(j.state, j.time), j.attempts, j.max, token, j.slot, j.paid, j.cancelled))
+	}
+	return texts
+}
+
+// timeIn is a job's time where that means something.
+func timeIn(s State, time int64) int64 {
+	if s == Ready || s == Blocked {
+		return 0
+	}
+	return time
+}
+
+// TestModel plays random verbs, and compares all of the store with a model after each.
+func TestModel(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		m := newModel(rt)
+		defer m.db.Close()
+		rt.Repeat(map[string]func(*rapid.T){
+			"": m.Check, "put": m.Put, "put2": m.Put, "reserve": m.Reserve, "reserve2": m.Reserve, "ack": m.Ack,
+			"extend": m.Extend, "release": m.Release, "fail": m.Fail, "bury": m.Bury, "kick": m.Kick, "bury any": m.BuryAny,
+			"delete": m.Delete, "cancel": m.Cancel, "reprioritise": m.Reprioritise, "pause": m.Pause, "clear": m.Clear, "due": m.Due,
+		})
+	})
+}
