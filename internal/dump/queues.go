@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/conq-go/conq/errs"
 	"github.com/conq-go/conq/internal/layout"
 	"github.com/conq-go/conq/kv"
 	"github.com/conq-go/conq/tuple"
@@ -18,7 +17,7 @@ func readable(db kv.DB, info layout.Info) (*layout.Queue, error) {
 		return nil, err
 	}
 	if !info.Kind.HasItems() {
-		return nil, fmt.Errorf("%w: queue %q is a %s, which a dump does not hold", errs.ErrFormat, info.Name, info.Kind)
+		return nil, fmt.Errorf("conq: dump: queue %q is a %s, which dumps do not hold yet: name the queues that are to be in it", info.Name, info.Kind)
 	}
 	return layout.New(info.Name, info.Kind, db.Limits()), nil
 }
