@@ -19,6 +19,7 @@ type share struct {
 // gotten returns what the first callers got, and the error of the next one unless
 // it is that there is nothing.
 func gotten(shares []share) (got [][]Item, err error) {
+	got = make([][]Item, 0, len(shares))
 	for _, s := range shares {
 		switch {
 		case isEmpty(s.err):

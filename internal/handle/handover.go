@@ -1,6 +1,8 @@
 package handle
 
 import (
+	"slices"
+
 	"github.com/conq-go/conq/internal/staging"
 	"github.com/conq-go/conq/kv"
 )
@@ -75,9 +77,10 @@ func (o *offer) deal(tx kv.Tx, items []Item) (left []Item, err error) {
 		return nil, err
 	}
 	order := asTaken(o.side, items)
-	d := deal{q: o.q, copies: true, items: make([]Item, len(items))}
-	for n, i := range order {
-		d.items[n] = items[i]
+	d := &deal{q: o.q, copies: true}
+	d.items = slices.Grow(d.item[:0], len(items))
+	for _, i := range order {
+		d.items = append(d.items, items[i])
 	}
 	d.items = d.items[:b.affordPayloads(d.items)]
 	shares, err := d.deal(wants, false)

@@ -10,12 +10,17 @@ import (
 type Batch[V any] struct {
 	list *List[V]
 	held []*waiter[V] // the first ones of the list; the first of all is the leader
+
+	// Memory for a lone caller.
+	one  [1]*waiter[V]
+	want [1]int
 }
 
 // Wants returns how many items each caller wants at most, in order, and lets callers leave
 // that have given up. It returns nil if the leader has: then Take has to return an error, and
 // have taken nothing; the next one will lead. Take calls it before each attempt, but not
-// between one whose outcome is unknown and the look at whether it took effect.
+// between one whose outcome is unknown and the look at whether it took effect. What it has
+// returned before is not valid any more.
 func (p *Batch[V]) Wants() (wants []int) {
 	r := p.list
 	r.mu.Lock()
@@ -35,9 +40,9 @@ func (p *Batch[V]) Wants() (wants []int) {
 		})
 		r.changed()
 	}
-	wants = make([]int, len(p.held))
-	for i, w := range p.held {
-		wants[i] = w.want
+	wants = slices.Grow(p.want[:0], len(p.held))
+	for _, w := range p.held {
+		wants = append(wants, w.want)
 	}
 	return wants
 }
@@ -75,8 +80,10 @@ func (r *List[V]) Hold(n int) *Batch[V] {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.hold(n, func(error) {})
+	return r.hold(n, ignored)
 }
+
+func ignored(error) {}
 
 // Free returns how many callers Hold would return at this moment, at most.
 func (r *List[V]) Free() int {
@@ -125,11 +132,13 @@ func (r *List[V]) hold(n int, giveUp context.CancelCauseFunc) *Batch[V] {
 		return nil
 	}
 	r.busy = true
-	held := make([]*waiter[V], 0, min(n, r.waiting.Len(), r.o.Max))
-	for w := r.waiting.First(); len(held) < cap(held); w = w.place.Next() {
+	p := &Batch[V]{list: r}
+	n = min(n, r.waiting.Len(), r.o.Max)
+	p.held = slices.Grow(p.one[:0], n)
+	for w := r.waiting.First(); len(p.held) < n; w = w.place.Next() {
 		w.held = true
-		held = append(held, w)
+		p.held = append(p.held, w)
 	}
-	r.staying, r.giveUp = len(held), giveUp
-	return &Batch[V]{r, held}
+	r.staying, r.giveUp = n, giveUp
+	return p
 }
