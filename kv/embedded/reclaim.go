@@ -17,10 +17,10 @@ const (
 
 	// reclaimable is how many bytes tables must have to be worth it.
 	reclaimable = 4 << 20
-
-	// closeTime is how long closing the store may take for giving space back.
-	closeTime = 2 * time.Second
 )
+
+// closeTime is how long closing the store may take for giving space back. Tests make it longer.
+var closeTime = 2 * time.Second
 
 // settle has the space of what was removed given back, if that is worth it, and makes the reserve of a store
 // that lacks it, if there is room.
