@@ -50,10 +50,7 @@ type deal struct {
 	empty  bool  // a caller was told that there is nothing
 	failed error // of the first item that is left: it does not decode
 
-	budget budget // of find
-
 	// Memory for one item and one caller.
-	pair  [1]kv.KeyValue
 	item  [1]Item
 	share [1]share
 }
@@ -128,6 +125,13 @@ func (t *taker) takeIn(tx kv.Tx, wants []int, how strictness, a *attempt) ([]sha
 	return shares, nil
 }
 
+// finding is a deal of the first items in the store.
+type finding struct {
+	deal
+	budget budget
+	pair   [1]kv.KeyValue // memory for one
+}
+
 // find reads the first items, and conflicts on what was read. It reads a snapshot and adds
 // the conflicts by hand, since what it returns may depend on less than it has read. It
 // serves the first of the callers, each of which wants so many items: as many as fit into a
@@ -138,7 +142,7 @@ func (t *taker) takeIn(tx kv.Tx, wants []int, how strictness, a *attempt) ([]sha
 // just before the item that came meanwhile. So consumers of a queue that is nearly empty
 // do not conflict with its producers.
 func (t *taker) find(tx kv.Tx, wants []int, how strictness, a *attempt) (shares []share, taken []Item, err error) {
-	d := &deal{q: t.q, reader: tx}
+	d := &finding{deal: deal{q: t.q, reader: tx}}
 	b := &d.budget
 	if *b, err = t.q.budget(a.wanted(wants), how); err != nil {
 		return nil, nil, err
@@ -149,7 +153,7 @@ func (t *taker) find(tx kv.Tx, wants []int, how strictness, a *attempt) (shares 
 	}
 	a.found = len(pairs)
 	d.items = raw(d.item[:0], pairs)
-	shares, err = d.deal(wants, b.left() && how != waits)
+	shares, err = d.deal.deal(wants, b.left() && how != waits)
 	if err != nil || len(pairs) == 0 && how == waits {
 		return nil, nil, err
 	}
