@@ -7,7 +7,7 @@ import (
 	"github.com/conq-go/conq/internal/jobs"
 )
 
-// alarm knows when something is due next, and wakes who waits then.
+// alarm knows when something is due next, and wakes the callers that wait then.
 type alarm struct {
 	ring func()
 

@@ -135,7 +135,7 @@ func (e *engine) wrap(err error) error {
 	return fmt.Errorf("work queue %q: %w", e.name, err)
 }
 
-// announce has workers look again who wait, once tx has committed.
+// announce has callers look again that wait, once tx has committed.
 func (e *engine) announce(tx kv.Tx) {
 	if e.signals != nil {
 		tx.OnCommit(e.wake)
@@ -365,12 +365,12 @@ func (e *engine) dueIn(tx kv.Tx, now int64) (ready int, err error) {
 	}
 	e.clock.set(now, next)
 	if ready > 0 {
-		e.announce(tx) // more may be ready than who looked wants
+		e.announce(tx) // more may be ready than this caller wants
 	}
 	return ready, nil
 }
 
-// takeForWaiting reserves jobs for those who wait, and says when to look again if there are too few.
+// takeForWaiting reserves jobs for callers that wait, and says when to look again if there are too few.
 func (e *engine) takeForWaiting(ctx context.Context, b *waiting.Batch[jobs.Reserved]) ([][]jobs.Reserved, <-chan error, error) {
 	wants := b.Wants()
 	if wants == nil {

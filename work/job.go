@@ -155,7 +155,7 @@ func (o *Options) check(j Job, payload []byte, now time.Time) (jobs.New, error) 
 	return n, nil
 }
 
-// Info is a job as those see it who look.
+// Info is all that there is to know of a job.
 type Info[T any] struct {
 	ID          ID
 	State       State

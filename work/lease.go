@@ -42,7 +42,7 @@ func (q *Queue[T]) leaseOf(r jobs.Reserved) *Lease[T] {
 // Deadline returns when the lease is over.
 func (l *Lease[T]) Deadline() time.Time { return timeOf(l.deadline.Load()) }
 
-// verb runs a verb on the job. Where the end of a lease may free a slot, those who wait are told.
+// verb runs a verb on the job. Where the end of a lease may free a slot, callers that wait are told.
 func (l *Lease[T]) verb(ctx context.Context, announce bool, do func(q *jobs.Queue, tx kv.Tx, now int64) (any, error)) (any, error) {
 	return l.queue.verb(ctx, verb{
 		do:       func(tx kv.Tx, now int64) (any, error) { return do(l.queue.recipe, tx, now) },

@@ -61,7 +61,7 @@ type Options struct {
 	// Order is strict or relaxed. Default: Strict. A store that one process has for itself is always strict.
 	Order Order
 
-	// Holder names this process to those who look at a job. Default: host name and process id.
+	// Holder names this process in the jobs that it holds. Default: host name and process id.
 	Holder string
 
 	// NoCombining gives each call a transaction of its own.

@@ -297,6 +297,7 @@ func (c *checker) again(tx kv.Tx, key []byte) (unit, error) {
 	if err != nil {
 		return unit{}, err
 	}
+	l.again = true
 	var ignored CheckReport
 	return l.unit(kv.KeyValue{Key: key, Value: value}, &ignored)
 }

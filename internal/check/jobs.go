@@ -17,6 +17,10 @@ type checkedJobs struct {
 
 // job judges a key of a work queue.
 func (l *look) job(u *unit, q *checkedQueue, pair kv.KeyValue, _ []byte, report *CheckReport) error {
+	if l.again { // what is counted was counted
+		p, err := l.c.recipe(q.name).CheckKey(l.r, pair)
+		return l.jobProblem(u, q.name, p, err)
+	}
 	c, err := l.c.jobsOf(l.r, q.name)
 	if err != nil {
 		return l.jobProblem(u, q.name, nil, err)
@@ -51,6 +55,10 @@ func (l *look) jobProblem(u *unit, name string, p *jobs.Problem, err error) erro
 	return nil
 }
 
+func (c *checker) recipe(name string) *jobs.Queue {
+	return jobs.NewQueue(name, c.db.Limits(), jobs.Config{})
+}
+
 // jobsOf returns the checker of a work queue. The one before it has ended.
 func (c *checker) jobsOf(r kv.Reader, name string) (*checkedJobs, error) {
 	if c.jobs != nil && c.jobs.name == name {
@@ -59,7 +67,7 @@ func (c *checker) jobsOf(r kv.Reader, name string) (*checkedJobs, error) {
 	if err := c.endJobs(r); err != nil {
 		return nil, err
 	}
-	recipe := jobs.NewQueue(name, c.db.Limits(), jobs.Config{})
+	recipe := c.recipe(name)
 	checker, err := recipe.NewChecker(r)
 	if err != nil {
 		return nil, err

@@ -124,6 +124,7 @@ type look struct {
 
 	format int  // of the store, 0 if there is none
 	unsure bool // the format does not decode: nothing is to be mended
+	again  bool // it is for one key that was looked at before
 
 	queue *checkedQueue // the last one
 }

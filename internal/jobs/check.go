@@ -3,6 +3,8 @@ package jobs
 import (
 	"bytes"
 	"fmt"
+	"maps"
+	"slices"
 
 	"github.com/conq-go/conq/kv"
 	"github.com/conq-go/conq/tuple"
@@ -66,7 +68,7 @@ func (c *Checker) Key(r kv.Reader, pair kv.KeyValue) (*Problem, error) {
 	return c.q.judge(r, pair, c)
 }
 
-// CheckKey looks at one key again.
+// CheckKey looks at one key, and counts nothing.
 func (q *Queue) CheckKey(r kv.Reader, pair kv.KeyValue) (*Problem, error) {
 	return q.judge(r, pair, &Checker{counts: make(map[State]int64), slots: make(map[string]int64), taken: make(map[string]int64), waits: make(map[string]bool)})
 }
@@ -103,8 +105,8 @@ func problem(key []byte, err error, mend func(kv.Tx)) (*Problem, error) {
 	return &Problem{Key: key, What: err.Error(), Mend: mend}, nil
 }
 
-// clear mends by removing a key.
-func clear(key []byte) func(kv.Tx) { return func(tx kv.Tx) { tx.Clear(key) } }
+// removing mends by removing a key.
+func removing(key []byte) func(kv.Tx) { return func(tx kv.Tx) { tx.Clear(key) } }
 
 // judgeEntry: an entry has a job that is there.
 func (q *Queue) judgeEntry(r kv.Reader, pair kv.KeyValue, state State) (*Problem, error) {
@@ -112,7 +114,7 @@ func (q *Queue) judgeEntry(r kv.Reader, pair kv.KeyValue, state State) (*Problem
 	if err == nil && state == Leased && string(pair.Value) != string(withInts(nil, j.Token)) {
 		return &Problem{pair.Key, fmt.Sprintf("job %d has another token in the index of leases", j.ID), func(tx kv.Tx) { q.enterIndex(tx, j) }}, nil
 	}
-	return problem(pair.Key, err, clear(pair.Key))
+	return problem(pair.Key, err, removing(pair.Key))
 }
 
 // judgeHeader: a job has an entry, its payload, and a slot where it needs one.
@@ -160,7 +162,7 @@ func (q *Queue) judgeValue(r kv.Reader, pair kv.KeyValue, _ *Checker) (*Problem,
 	}
 	_, err := q.Load(r, id)
 	if err == ErrNotFound {
-		return &Problem{pair.Key, fmt.Sprintf("it is of job %d, which is gone", id), clear(pair.Key)}, nil
+		return &Problem{pair.Key, fmt.Sprintf("it is of job %d, which is gone", id), removing(pair.Key)}, nil
 	}
 	return nil, nonCorrupt(err) // what is wrong with the header is told of that
 }
@@ -188,7 +190,7 @@ func (q *Queue) judgeClaim(r kv.Reader, pair kv.KeyValue, _ *Checker) (*Problem,
 		return nil, err
 	}
 	if err == ErrNotFound || err == nil && (j.Unique != unique || j.State == Done) {
-		return &Problem{pair.Key, fmt.Sprintf("the claim %q outlives job %d", unique, id), clear(pair.Key)}, nil
+		return &Problem{pair.Key, fmt.Sprintf("the claim %q outlives job %d", unique, id), removing(pair.Key)}, nil
 	}
 	return nil, nil
 }
@@ -241,7 +243,7 @@ func (q *Queue) judgeTick(r kv.Reader, pair kv.KeyValue, _ *Checker) (*Problem, 
 	}
 	p, err := q.loadPeriodic(r, name)
 	if err == ErrNotFound || err == nil && elems[0] != p.Next {
-		return &Problem{pair.Key, fmt.Sprintf("the periodic job %q is not due then", name), clear(pair.Key)}, nil
+		return &Problem{pair.Key, fmt.Sprintf("the periodic job %q is not due then", name), removing(pair.Key)}, nil
 	}
 	return nil, nonCorrupt(err)
 }
@@ -278,21 +280,22 @@ func (c *Checker) End(r kv.Reader) (problems []Problem, err error) {
 	return append(problems, c.slotProblems()...), nil
 }
 
-// slotProblems: as many slots are taken as jobs have one, and nobody waits for one that is free.
+// slotProblems: as many slots are taken as jobs have one, and nobody waits for one that is free. There is one
+// problem a key, as it is mended once.
 func (c *Checker) slotProblems() (problems []Problem) {
-	for key, n := range c.slots {
-		if c.taken[key] != n {
-			problems = append(problems, c.slotProblem(key, "key %q has %d slots taken, and %d jobs with one", key, c.taken[key], n))
-		}
-		delete(c.taken, key)
+	keys := maps.Clone(c.waits)
+	for key := range c.slots {
+		keys[key] = true
 	}
-	for key, n := range c.taken {
-		if n != 0 {
-			problems = append(problems, c.slotProblem(key, "key %q has %d slots taken, and no job with one", key, n))
-		}
+	for key := range c.taken {
+		keys[key] = true
 	}
-	for key := range c.waits {
-		if c.slots[key] == 0 {
+	for _, key := range slices.Sorted(maps.Keys(keys)) {
+		taken, used := c.taken[key], c.slots[key]
+		switch {
+		case taken != used:
+			problems = append(problems, c.slotProblem(key, "key %q has %d slots taken, and %d jobs with one", key, taken, used))
+		case used == 0 && c.waits[key]:
 			problems = append(problems, c.slotProblem(key, "key %q has blocked jobs, and no slot is taken", key))
 		}
 	}

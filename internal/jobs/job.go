@@ -34,7 +34,7 @@ type Job struct {
 
 	Key      string
 	Unique   string
-	Holder   string            // who has or had its last lease
+	Holder   string            // of its last lease
 	Meta     map[string]string // the user's
 	Failures []Failure         // of its last attempts, oldest first
 }

@@ -92,19 +92,3 @@ func (q *Queue) Matches(r kv.Reader, j *Job, f Filter) (bool, error) {
 	payload, err := q.Payload(r, j)
 	return bytes.Contains(payload, []byte(f.Contains)), err
 }
-
-// First returns the first ready jobs, with their payloads.
-func (q *Queue) First(r kv.Reader, n int) (first []Reserved, err error) {
-	page, err := q.List(r, Filter{State: Ready}, nil, n, n)
-	if err != nil {
-		return nil, err
-	}
-	for _, j := range page.Jobs {
-		payload, err := q.Payload(r, j)
-		if err != nil {
-			return nil, err
-		}
-		first = append(first, Reserved{j, payload})
-	}
-	return first, nil
-}

@@ -137,7 +137,7 @@ func (q *Queue) Kick(tx kv.Tx, id, now int64) error {
 	return q.again(tx, j, now, 0)
 }
 
-// Delete removes a job in any state. Who holds it has lost its lease.
+// Delete removes a job in any state. Its holder has lost its lease.
 func (q *Queue) Delete(tx kv.Tx, id, now int64) error {
 	j, err := q.Load(tx, id)
 	if err != nil {
@@ -151,8 +151,8 @@ func (q *Queue) Delete(tx kv.Tx, id, now int64) error {
 	return q.remove(tx, j, now)
 }
 
-// Cancel makes a job dead; one that is leased, when its attempt ends without an acknowledgement. Who
-// holds it learns of that when it extends the lease. A job that is dead or done stays what it is.
+// Cancel makes a job dead; one that is leased, when its attempt ends without an acknowledgement. Its
+// holder learns of that when it extends the lease. A job that is dead or done stays what it is.
 func (q *Queue) Cancel(tx kv.Tx, id, now int64) error {
 	j, err := q.Load(tx, id)
 	switch {
