@@ -35,15 +35,11 @@ func (a *alarm) set(now, next int64) {
 	a.looked, a.next = now, next
 }
 
-// sooner notes that something is due at a time, and tells whether that is before all else that is known.
-func (a *alarm) sooner(at int64) bool {
+// sooner notes that something is due at a time.
+func (a *alarm) sooner(at int64) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if at >= a.next && a.next != 0 {
-		return false
-	}
-	a.next = at
-	return true
+	a.next = min(a.next, at)
 }
 
 // start has the alarm ring when the next thing is due.

@@ -254,9 +254,10 @@ func (e *engine) putIn(tx kv.Tx, places *jobs.Places, now int64, n *jobs.New) (p
 	case err != nil:
 		return put{}, err
 	}
-	if j.State != Scheduled || e.clock.sooner(j.Time) {
-		e.announce(tx)
+	if j.State == Scheduled {
+		e.clock.sooner(j.Time)
 	}
+	e.announce(tx) // also of one for later: another handle may know of nothing before it
 	return put{id: ID(j.ID)}, nil
 }
 

@@ -267,6 +267,33 @@ func TestPauseAndClose(t *testing.T) {
 	})
 }
 
+// TestScheduledBehindAStaleTime: a handle that knows of an earlier time, which counts no more, tells others of a later one.
+func TestScheduledBehindAStaleTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx := context.Background()
+		db := store(t)
+		q, other := open(t, db, Options{}), open(t, db, Options{})
+		id, err := q.Put(ctx, "gone", Job{Delay: 10 * time.Minute})
+		noError(t, err)
+		_, err = q.TryReserve(ctx, 1)
+		noError(t, err)
+		noError(t, other.Delete(ctx, id))
+		began := time.Now()
+		got := make(chan error)
+		go func() {
+			_, err := other.Reserve(ctx)
+			got <- err
+		}()
+		synctest.Wait()
+		_, err = q.Put(ctx, "later", Job{Delay: 30 * time.Minute})
+		noError(t, err)
+		noError(t, <-got)
+		if d := time.Since(began); d > 31*time.Minute {
+			t.Errorf("the job came after %v", d)
+		}
+	})
+}
+
 func TestRate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx := context.Background()
