@@ -56,11 +56,11 @@ type verb struct {
 
 // Bounds of what one transaction does.
 const (
-	maxCalls    = 1000
-	maxBytes    = 1 << 20
-	maxDue      = 64  // things of each kind that became due
-	operations  = 12  // that one verb takes at most, without others' slots
-	spareBudget = 600 // operations that come due and handing on may take
+	maxCalls   = 1000
+	maxBytes   = 1 << 20
+	maxDue     = 64 // things of each kind that became due
+	kindsOfDue = 5
+	operations = 12 // that one verb takes at most, with a slot that it hands on
 )
 
 func (e *engine) init(db kv.DB, name string, o Options) {
@@ -90,7 +90,16 @@ func (e *engine) callsPerTransaction() int {
 	if e.limits.Operations == 0 {
 		return maxCalls
 	}
-	return max(1, min(maxCalls, (e.limits.Operations-spareBudget)/operations))
+	return max(1, min(maxCalls, e.limits.Operations/2/operations))
+}
+
+// duePerTransaction is how many things of each kind that became due one transaction does: where operations are
+// limited, in the half of them that calls leave.
+func (e *engine) duePerTransaction() int {
+	if e.limits.Operations == 0 {
+		return maxDue
+	}
+	return max(1, min(maxDue, e.limits.Operations/2/operations/kindsOfDue))
 }
 
 func (e *engine) bytesPerTransaction() int {
@@ -360,7 +369,7 @@ func newToken() int64 { return mathrand.Int64N(math.MaxInt64) + 1 }
 
 // dueIn does what is due, and notes when the next thing is.
 func (e *engine) dueIn(tx kv.Tx, now int64) (ready int, err error) {
-	ready, next, err := e.recipe.Due(tx, now, maxDue)
+	ready, next, err := e.recipe.Due(tx, now, e.duePerTransaction())
 	if err != nil {
 		return 0, err
 	}

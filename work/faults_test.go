@@ -405,6 +405,31 @@ func TestLargePayload(t *testing.T) {
 	sound(t, q)
 }
 
+// TestFewOperations: where an engine limits the operations of a transaction, many jobs that become due at once do.
+func TestFewOperations(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx := context.Background()
+		db := memory.New(memory.Options{Limits: kv.Limits{Operations: 128}})
+		defer db.Close()
+		q := open(t, db, Options{Lease: time.Minute})
+		const jobs = 200
+		for range jobs {
+			_, err := q.Put(ctx, "v", Job{Delay: time.Minute})
+			noError(t, err)
+		}
+		time.Sleep(2 * time.Minute)
+		for range 2 { // the first time their leases run out
+			for n := 0; n < jobs; {
+				leases, err := q.ReserveN(ctx, 5)
+				noError(t, err)
+				n += len(leases)
+			}
+			time.Sleep(2 * time.Minute)
+		}
+		sound(t, q)
+	})
+}
+
 // TestAllMatching: an operator's verb over many jobs, in several transactions.
 func TestAllMatching(t *testing.T) {
 	ctx := context.Background()

@@ -179,7 +179,7 @@ func (q *Queue[T]) Len(ctx context.Context) (int, error) {
 func (q *Queue[T]) Reclaim(ctx context.Context) error {
 	for {
 		ready, err := q.verb(ctx, verb{do: func(tx kv.Tx, now int64) (any, error) { return q.dueIn(tx, now) }})
-		if err != nil || ready.(int) < maxDue {
+		if err != nil || ready.(int) < q.duePerTransaction() {
 			return err
 		}
 	}
