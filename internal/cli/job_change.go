@@ -17,8 +17,8 @@ type jobQueue = work.Queue[[]byte]
 type jobChange struct {
 	name, short, long string
 	past              string // what was done to them
-	one               func(context.Context, *jobQueue, work.ID) error
-	all               func(context.Context, *jobQueue, work.Filter, func(int)) (int, error)
+	one               func(*jobQueue, context.Context, work.ID) error
+	all               func(*jobQueue, context.Context, work.Filter, func(int)) (int, error)
 }
 
 const buriedText = "buried by an operator"
@@ -27,15 +27,13 @@ var jobChanges = []jobChange{
 	{
 		name: "kick", past: "made ready", short: "Make dead or scheduled jobs ready now",
 		long: "Make dead or scheduled jobs ready now. Dead ones have at least one more attempt.",
-		one:  func(ctx context.Context, q *jobQueue, id work.ID) error { return q.Kick(ctx, id) },
-		all: func(ctx context.Context, q *jobQueue, f work.Filter, p func(int)) (int, error) {
-			return q.KickAll(ctx, f, p)
-		},
+		one:  (*jobQueue).Kick,
+		all:  (*jobQueue).KickAll,
 	}, {
 		name: "retry", past: "made ready", short: "Try dead jobs again",
 		long: "Make dead jobs ready again, with at least one more attempt; with --all-matching only dead ones.",
-		one:  func(ctx context.Context, q *jobQueue, id work.ID) error { return q.Kick(ctx, id) },
-		all: func(ctx context.Context, q *jobQueue, f work.Filter, p func(int)) (int, error) {
+		one:  (*jobQueue).Kick,
+		all: func(q *jobQueue, ctx context.Context, f work.Filter, p func(int)) (int, error) {
 			if f.State == 0 {
 				f.State = work.Dead
 			}
@@ -44,24 +42,20 @@ var jobChanges = []jobChange{
 	}, {
 		name: "bury", past: "buried", short: "Make jobs dead, to be looked at",
 		long: "Make jobs dead: they are not tried again until they are kicked. A worker that holds one has lost its lease.",
-		one:  func(ctx context.Context, q *jobQueue, id work.ID) error { return q.Bury(ctx, id, buriedText) },
-		all: func(ctx context.Context, q *jobQueue, f work.Filter, p func(int)) (int, error) {
+		one:  func(q *jobQueue, ctx context.Context, id work.ID) error { return q.Bury(ctx, id, buriedText) },
+		all: func(q *jobQueue, ctx context.Context, f work.Filter, p func(int)) (int, error) {
 			return q.BuryAll(ctx, f, buriedText, p)
 		},
 	}, {
 		name: "delete", past: "deleted", short: "Delete jobs for good",
 		long: "Delete jobs in any state. A worker that holds one has lost its lease.",
-		one:  func(ctx context.Context, q *jobQueue, id work.ID) error { return q.Delete(ctx, id) },
-		all: func(ctx context.Context, q *jobQueue, f work.Filter, p func(int)) (int, error) {
-			return q.DeleteAll(ctx, f, p)
-		},
+		one:  (*jobQueue).Delete,
+		all:  (*jobQueue).DeleteAll,
 	}, {
 		name: "cancel", past: "cancelled", short: "Cancel jobs",
 		long: "Make jobs dead. Of one that a worker holds the handler is told to end at its next heartbeat.",
-		one:  func(ctx context.Context, q *jobQueue, id work.ID) error { return q.Cancel(ctx, id) },
-		all: func(ctx context.Context, q *jobQueue, f work.Filter, p func(int)) (int, error) {
-			return q.CancelAll(ctx, f, p)
-		},
+		one:  (*jobQueue).Cancel,
+		all:  (*jobQueue).CancelAll,
 	},
 }
 
@@ -100,7 +94,7 @@ func (a *app) changeJobs(c jobChange) *cobra.Command {
 				if matching == "" {
 					return a.changeEach(cmd.Context(), q, c, ids)
 				}
-				n, err := c.all(cmd.Context(), q, filter, func(int) {})
+				n, err := c.all(q, cmd.Context(), filter, func(int) {})
 				if err != nil {
 					return fmt.Errorf("%w; %s %s before that", err, jobsText(n), c.past)
 				}
@@ -114,7 +108,7 @@ func (a *app) changeJobs(c jobChange) *cobra.Command {
 
 func (a *app) changeEach(ctx context.Context, q *jobQueue, c jobChange, ids []work.ID) error {
 	for i, id := range ids {
-		err := c.one(ctx, q, id)
+		err := c.one(q, ctx, id)
 		if errors.Is(err, work.ErrNotFound) {
 			err = nothingf("there is no job %d in %.200q", id, q.Name())
 		}
