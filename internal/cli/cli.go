@@ -140,7 +140,7 @@ func (a *app) root() *cobra.Command {
 	a.globalFlags(root)
 	for _, command := range []func() *cobra.Command{
 		a.enqueue, a.dequeue, a.push, a.pop, a.move, a.peek, a.put, a.work, a.jobs, a.job, a.every, a.pause, a.resume,
-		a.ls, a.stat, a.purge, a.check, a.dump, a.load, a.demo, a.bench,
+		a.ls, a.stat, a.purge, a.check, a.dump, a.load, a.serve, a.demo, a.bench,
 	} {
 		root.AddCommand(command())
 	}

@@ -1,0 +1,96 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net"
+	"os"
+
+	"github.com/conq-go/conq/kv"
+	"github.com/conq-go/conq/server"
+	"github.com/spf13/cobra"
+	"golang.org/x/sync/errgroup"
+)
+
+const serveLong = `Serve the queues of a store to programs in any language: over HTTP, and with
+--beanstalk by beanstalkd's protocol. docs/server.md describes both.
+
+SIGTERM or SIGINT ends it: calls that wait return, requests under way are finished,
+and the store is closed. A second signal ends it at once, and loses nothing that was
+acknowledged either.`
+
+const serveExample = `  conq serve
+  conq serve --store data --listen 127.0.0.1:8000
+  curl -d '"hello"' http://127.0.0.1:7711/v1/queues/emails/items`
+
+type serveFlags struct {
+	listen, beanstalk string
+	logFormat         string
+}
+
+func (a *app) serve() *cobra.Command {
+	var flags serveFlags
+	cmd := &cobra.Command{
+		Use:     "serve",
+		Short:   "Serve the queues of a store over the network",
+		Long:    serveLong,
+		Example: serveExample,
+		Args:    noArguments,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			logger, err := a.logger(flags.logFormat)
+			if err != nil {
+				return err
+			}
+			return withStore(a.open, func(db kv.DB) error {
+				return a.runServer(cmd.Context(), db, server.Options{Logger: logger}, flags)
+			})
+		},
+	}
+	f := cmd.Flags()
+	f.StringVar(&flags.listen, "listen", "127.0.0.1:7711", "address of HTTP")
+	f.StringVar(&flags.beanstalk, "beanstalk", "", "address of beanstalkd's protocol (default none)")
+	f.StringVar(&flags.logFormat, "log-format", "text", "form of the log on standard error: text or json")
+	return cmd
+}
+
+// logger returns what writes the log of a server.
+func (a *app) logger(format string) (*slog.Logger, error) {
+	switch format {
+	case "text":
+		return slog.New(slog.NewTextHandler(a.stderr, nil)), nil
+	case "json":
+		return slog.New(slog.NewJSONHandler(a.stderr, nil)), nil
+	}
+	return nil, usagef("unknown --log-format %.60q: there are text, json", format)
+}
+
+func (a *app) runServer(ctx context.Context, db kv.DB, o server.Options, flags serveFlags) (err error) {
+	s, err := server.New(db, o)
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if failed := s.Close(); err == nil {
+			err = failed
+		}
+	}()
+	group, ctx := errgroup.WithContext(ctx)
+	serve := func(what, address string, serve func(context.Context, net.Listener) error) error {
+		l, err := new(net.ListenConfig).Listen(ctx, "tcp", address)
+		if err != nil {
+			return fmt.Errorf("--%s: %w", what, err)
+		}
+		o.Logger.Info("serving", "flag", what, "address", l.Addr().String(), "pid", os.Getpid())
+		group.Go(func() error { return serve(ctx, l) })
+		return nil
+	}
+	err = serve("listen", flags.listen, s.Serve)
+	if err == nil && flags.beanstalk != "" {
+		err = serve("beanstalk", flags.beanstalk, s.ServeBeanstalk)
+	}
+	if err != nil {
+		group.Go(func() error { return err }) // ends what serves already
+	}
+	return group.Wait()
+}

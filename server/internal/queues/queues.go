@@ -1,0 +1,254 @@
+// Package queues opens the queues of a store by name, for servers whose clients name any
+// queue at any time.
+//
+// A [Set] keeps handles open, as callers that share one share transactions, but at most so many:
+// beyond that the one that has been idle for longest is closed. Values are bytes, as they are.
+package queues
+
+import (
+	"container/list"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+
+	"github.com/conq-go/conq"
+	"github.com/conq-go/conq/kv"
+	"github.com/conq-go/conq/work"
+	"golang.org/x/sync/errgroup"
+)
+
+// The handles of the three kinds.
+type (
+	FIFO     = conq.Queue[[]byte]
+	Priority = conq.PriorityQueue[[]byte]
+	Work     = work.Queue[[]byte]
+)
+
+// Mode says what happens to a queue that does not exist.
+type Mode bool
+
+const (
+	Existing Mode = false // it is a conq.ErrNoQueue
+	Create   Mode = true  // it is made
+)
+
+// ErrTooMany means that as many queues are in use at once as may be open.
+var ErrTooMany = errors.New("too many queues are in use")
+
+// Options are the choices of a Set.
+type Options struct {
+	MaxOpen int          // handles at once. Default: 4096
+	Queue   conq.Options // of handles of queues and priority queues
+	Work    work.Options // of handles of work queues
+}
+
+// Set is the queues of a store. It is safe for concurrent use.
+type Set struct {
+	db      kv.DB
+	options Options
+
+	mu      sync.Mutex
+	open    map[string]*handle
+	idle    *list.List // of *handle, the one that was used last at the back
+	closed  bool
+	closing sync.WaitGroup // handles that were idle
+}
+
+// handle is an open queue, or one that is being opened.
+type handle struct {
+	name   string
+	opened chan struct{} // closed when kind, queue and err are set
+	kind   conq.Kind
+	queue  io.Closer
+	err    error
+
+	// under Set.mu
+	users int
+	idle  *list.Element
+}
+
+// New returns the queues of a store, which stays the caller's.
+func New(db kv.DB, o Options) *Set {
+	if o.MaxOpen == 0 {
+		o.MaxOpen = 4096
+	}
+	return &Set{db: db, options: o, open: make(map[string]*handle), idle: list.New()}
+}
+
+// DB returns the store.
+func (s *Set) DB() kv.DB { return s.db }
+
+// All returns the catalogue of the store, by name.
+func (s *Set) All(ctx context.Context) ([]conq.Info, error) { return conq.Queues(ctx, s.db) }
+
+// Lookup returns the entry of a queue. The error is a conq.ErrNoQueue if there is none.
+func (s *Set) Lookup(ctx context.Context, name string) (conq.Info, error) {
+	info, found, err := conq.Lookup(ctx, s.db, name)
+	if err == nil && !found {
+		err = fmt.Errorf("%w: %q", conq.ErrNoQueue, name)
+	}
+	return info, err
+}
+
+// FIFO returns the queue of a name, which the caller uses until it calls release, once. The error is a
+// conq.ErrNoQueue if there is none and the mode is Existing, a conq.ErrKind if it is of another kind, a
+// conq.ErrName, or ErrTooMany.
+func (s *Set) FIFO(ctx context.Context, name string, m Mode) (q *FIFO, release func(), err error) {
+	return use(ctx, s, name, m, conq.KindQueue, func() (*FIFO, error) {
+		return conq.OpenQueue(s.db, name, conq.Bytes(), s.options.Queue)
+	})
+}
+
+// Priority returns a priority queue, as FIFO does.
+func (s *Set) Priority(ctx context.Context, name string, m Mode) (q *Priority, release func(), err error) {
+	return use(ctx, s, name, m, conq.KindPriorityQueue, func() (*Priority, error) {
+		return conq.OpenPriorityQueue(s.db, name, conq.Bytes(), s.options.Queue)
+	})
+}
+
+// Work returns a work queue, as FIFO does. Leases end with their handle, so a caller that holds one
+// releases the queue after it.
+func (s *Set) Work(ctx context.Context, name string, m Mode) (q *Work, release func(), err error) {
+	return use(ctx, s, name, m, conq.KindWorkQueue, func() (*Work, error) {
+		return work.Open(s.db, name, conq.Bytes(), s.options.Work)
+	})
+}
+
+func use[Q io.Closer](ctx context.Context, s *Set, name string, m Mode, kind conq.Kind, open func() (Q, error)) (q Q, release func(), err error) {
+	for {
+		h, isNew, err := s.take(ctx, name, m, kind)
+		if err != nil {
+			return q, nil, err
+		}
+		if isNew {
+			opened, err := open()
+			s.opened(h, kind, opened, err)
+		}
+		select {
+		case <-h.opened:
+		case <-ctx.Done():
+			s.release(h)
+			return q, nil, context.Cause(ctx)
+		}
+		switch {
+		case h.err == nil && h.kind == kind:
+			return h.queue.(Q), sync.OnceFunc(func() { s.release(h) }), nil
+		case h.err == nil:
+			s.release(h)
+			return q, nil, wrongKind(name, h.kind, kind)
+		case isNew:
+			return q, nil, h.err
+		} // another caller has failed to open it, perhaps as another kind
+	}
+}
+
+func wrongKind(name string, is, not conq.Kind) error {
+	return fmt.Errorf("%w: %q is a %s, not a %s", conq.ErrKind, name, is, not)
+}
+
+// take returns the handle of a name for a caller that uses it, and whether it is for that caller to open it.
+func (s *Set) take(ctx context.Context, name string, m Mode, kind conq.Kind) (h *handle, isNew bool, err error) {
+	if h, err := s.taken(name); h != nil || err != nil {
+		return h, false, err
+	}
+	if m == Existing {
+		info, err := s.Lookup(ctx, name)
+		if err == nil && info.Kind != kind {
+			err = wrongKind(name, info.Kind, kind)
+		}
+		if err != nil {
+			return nil, false, err
+		}
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if h, err := s.takenLocked(name); h != nil || err != nil {
+		return h, false, err
+	}
+	if len(s.open) >= s.options.MaxOpen && !s.evict() {
+		return nil, false, fmt.Errorf("%w: %d, which is the limit", ErrTooMany, len(s.open))
+	}
+	h = &handle{name: name, opened: make(chan struct{}), users: 1}
+	s.open[name] = h
+	return h, true, nil
+}
+
+func (s *Set) taken(name string) (*handle, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.takenLocked(name)
+}
+
+// takenLocked returns the handle of a name, which has one more user, or nil if it is not open.
+func (s *Set) takenLocked(name string) (*handle, error) {
+	if s.closed {
+		return nil, conq.ErrClosed
+	}
+	h := s.open[name]
+	if h == nil {
+		return nil, nil
+	}
+	if h.users++; h.idle != nil {
+		s.idle.Remove(h.idle)
+		h.idle = nil
+	}
+	return h, nil
+}
+
+// opened sets what came of opening a handle. One that failed is forgotten.
+func (s *Set) opened(h *handle, kind conq.Kind, q io.Closer, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err == nil && s.closed {
+		err = errors.Join(conq.ErrClosed, q.Close())
+	}
+	if h.kind, h.queue, h.err = kind, q, err; err != nil {
+		delete(s.open, h.name)
+	}
+	close(h.opened)
+}
+
+func (s *Set) release(h *handle) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if h.users--; h.users == 0 && s.open[h.name] == h {
+		h.idle = s.idle.PushBack(h)
+	}
+}
+
+// evict has the handle closed that has been idle for longest, and tells whether there was one. It does not
+// wait for that, which may take seconds on a cluster.
+func (s *Set) evict() bool {
+	e := s.idle.Front()
+	if e == nil {
+		return false
+	}
+	h := s.idle.Remove(e).(*handle)
+	delete(s.open, h.name)
+	// A close that fails leaves keys of the handle's own behind, which whoever opens the queue removes in time.
+	s.closing.Go(func() { _ = h.queue.Close() })
+	return true
+}
+
+// Close closes all handles. Callers that wait on one return a conq.ErrClosed. A second call does nothing.
+func (s *Set) Close() error {
+	s.mu.Lock()
+	all := s.open
+	s.open, s.closed = nil, true
+	s.idle.Init()
+	s.mu.Unlock()
+	var group errgroup.Group
+	for _, h := range all {
+		group.Go(func() error {
+			if <-h.opened; h.err != nil {
+				return nil // its caller has been told
+			}
+			return h.queue.Close()
+		})
+	}
+	err := group.Wait()
+	s.closing.Wait()
+	return err
+}

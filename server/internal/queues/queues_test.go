@@ -1,0 +1,119 @@
+package queues
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"testing"
+
+	"github.com/conq-go/conq"
+	"github.com/conq-go/conq/internal/testkit"
+	"github.com/conq-go/conq/kv/memory"
+	"go.uber.org/goleak"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func newSet(t *testing.T, o Options) *Set {
+	db := memory.New(memory.Options{})
+	s := New(db, o)
+	t.Cleanup(func() {
+		testkit.NoError(t, s.Close())
+		testkit.NoError(t, db.Close())
+	})
+	return s
+}
+
+// Looking at a queue does not make it, and a name has one kind.
+func TestKinds(t *testing.T) {
+	s, ctx := newSet(t, Options{}), t.Context()
+	_, _, err := s.FIFO(ctx, "q", Existing)
+	testkit.WantError(t, err, conq.ErrNoQueue)
+	all, err := s.All(ctx)
+	testkit.NoError(t, err)
+	testkit.Equal(t, "queues", len(all), 0)
+
+	q, release, err := s.FIFO(ctx, "q", Create)
+	testkit.NoError(t, err)
+	testkit.NoError(t, q.Enqueue(ctx, []byte("a")))
+	release()
+	release() // is harmless
+	for _, m := range []Mode{Existing, Create} {
+		_, _, err = s.Priority(ctx, "q", m)
+		testkit.WantError(t, err, conq.ErrKind)
+		_, _, err = s.Work(ctx, "q", m)
+		testkit.WantError(t, err, conq.ErrKind)
+	}
+	_, _, err = s.Work(ctx, "", Create)
+	testkit.WantError(t, err, conq.ErrName)
+	again, release, err := s.FIFO(ctx, "q", Existing)
+	testkit.NoError(t, err)
+	testkit.Equal(t, "the same handle", again == q, true)
+	release()
+}
+
+// Only so many queues are open: those in use stay, and the one that has been idle for longest goes.
+func TestLimit(t *testing.T) {
+	s, ctx := newSet(t, Options{MaxOpen: 2}), t.Context()
+	a, releaseA, err := s.FIFO(ctx, "a", Create)
+	testkit.NoError(t, err)
+	b, releaseB, err := s.FIFO(ctx, "b", Create)
+	testkit.NoError(t, err)
+	_, _, err = s.FIFO(ctx, "c", Create)
+	testkit.WantError(t, err, ErrTooMany)
+	releaseB()
+	_, release, err := s.FIFO(ctx, "c", Create)
+	testkit.NoError(t, err)
+	release()
+	s.closing.Wait()
+	testkit.WantError(t, b.Enqueue(ctx, nil), conq.ErrClosed)
+	testkit.NoError(t, a.Enqueue(ctx, nil))
+	releaseA()
+}
+
+// Whatever callers do at once, each uses an open handle.
+func TestConcurrently(t *testing.T) {
+	s, ctx := newSet(t, Options{MaxOpen: 8}), t.Context()
+	var group sync.WaitGroup
+	for i := range 8 {
+		group.Go(func() {
+			for j := range 100 {
+				name := fmt.Sprint("q", (i*j)%17)
+				q, release, err := s.FIFO(ctx, name, Create)
+				testkit.NoError(t, err)
+				testkit.NoError(t, q.Enqueue(ctx, []byte{byte(i), byte(j)}))
+				release()
+			}
+		})
+	}
+	group.Wait()
+	n := 0
+	all, err := s.All(ctx)
+	testkit.NoError(t, err)
+	for _, info := range all {
+		q, release, err := s.FIFO(ctx, info.Name, Existing)
+		testkit.NoError(t, err)
+		l, err := q.Len(ctx)
+		testkit.NoError(t, err)
+		n += l
+		release()
+	}
+	testkit.Equal(t, "items", n, 800)
+}
+
+// Closing wakes callers that wait, and refuses those that come later.
+func TestClose(t *testing.T) {
+	s, ctx := newSet(t, Options{}), t.Context()
+	q, release, err := s.FIFO(ctx, "q", Create)
+	testkit.NoError(t, err)
+	defer release()
+	waits := make(chan error)
+	go func() {
+		_, err := q.DequeueWait(context.Background())
+		waits <- err
+	}()
+	testkit.NoError(t, s.Close())
+	testkit.WantError(t, <-waits, conq.ErrClosed)
+	_, _, err = s.FIFO(ctx, "q", Existing)
+	testkit.WantError(t, err, conq.ErrClosed)
+}

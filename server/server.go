@@ -1,0 +1,162 @@
+// Package server serves the queues of a store to programs in any language: over HTTP, and by beanstalkd's protocol.
+//
+// A [Server] adds nothing to what a queue means. Each request is a verb of packages conq and work, so that requests
+// which come at the same time share transactions, and what is acknowledged is as durable as the store promises.
+//
+//	db, err := conq.Open("data")
+//	s, err := server.New(db, server.Options{})
+//	listener, err := net.Listen("tcp", "127.0.0.1:7711")
+//	err = s.Serve(ctx, listener) // until ctx ends
+//
+// docs/server.md describes the API, and docs/openapi.yaml each of its requests.
+package server
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net"
+	"net/http"
+	"sync/atomic"
+	"time"
+
+	"github.com/conq-go/conq/kv"
+	"github.com/conq-go/conq/server/internal/access"
+	"github.com/conq-go/conq/server/internal/api"
+	"github.com/conq-go/conq/server/internal/queues"
+)
+
+// Options are the choices of a Server. The zero value is the default.
+type Options struct {
+	// MaxBody is the largest body of a request, in bytes. Default: 64 MiB.
+	MaxBody int64
+
+	// MaxQueues is how many queues may be in use at once. Default: 4096.
+	MaxQueues int
+
+	// HeaderTimeout is how long the head of a request may take. Default: 10 s.
+	HeaderTimeout time.Duration
+
+	// Grace is how long requests under way may go on after Serve's context has ended. Default: 5 s.
+	Grace time.Duration
+
+	// Logger gets what an operator may want to know. Default: none.
+	Logger *slog.Logger
+}
+
+func (o *Options) complete() error {
+	if o.MaxBody < 0 || o.MaxQueues < 0 || o.HeaderTimeout < 0 || o.Grace < 0 {
+		return errors.New("server: a limit is negative: they are from 0 on, which is the default")
+	}
+	setDefault(&o.MaxBody, 64<<20)
+	setDefault(&o.MaxQueues, 4096)
+	setDefault(&o.HeaderTimeout, 10*time.Second)
+	setDefault(&o.Grace, 5*time.Second)
+	setDefault(&o.Logger, slog.New(slog.DiscardHandler))
+	return nil
+}
+
+func setDefault[T comparable](v *T, d T) {
+	var zero T
+	if *v == zero {
+		*v = d
+	}
+}
+
+// Server serves a store. It is an http.Handler for those who have a server of their own, and it is safe for
+// concurrent use.
+type Server struct {
+	options  Options
+	queues   *queues.Set
+	http     *http.Server
+	handler  http.Handler
+	stopping context.Context // ends when the server begins to stop
+	stop     context.CancelFunc
+	ready    atomic.Bool
+}
+
+// New returns a server of a store. The store stays the caller's, to be closed after the server.
+func New(db kv.DB, o Options) (*Server, error) {
+	if db == nil {
+		return nil, errors.New("server: store is nil")
+	}
+	if err := o.complete(); err != nil {
+		return nil, err
+	}
+	s := &Server{options: o, queues: queues.New(db, queues.Options{MaxOpen: o.MaxQueues})}
+	s.stopping, s.stop = context.WithCancel(context.Background())
+	mux := http.NewServeMux()
+	api.Register(mux, api.Options{Queues: s.queues, Logger: o.Logger, Stopping: s.stopping, MaxBody: o.MaxBody})
+	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { writeText(w, http.StatusOK, "ok") })
+	mux.HandleFunc("GET /readyz", s.serveReady)
+	s.handler = granted(mux)
+	s.http = &http.Server{
+		Handler:           s,
+		ReadHeaderTimeout: o.HeaderTimeout,
+		MaxHeaderBytes:    32 << 10,
+		ErrorLog:          slog.NewLogLogger(o.Logger.Handler(), slog.LevelDebug),
+	}
+	s.ready.Store(true)
+	return s, nil
+}
+
+// granted gives each request the grant of everyone.
+func granted(h http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		h.ServeHTTP(w, r.WithContext(access.With(r.Context(), access.Everyone)))
+	})
+}
+
+// ServeHTTP answers a request.
+func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.handler.ServeHTTP(w, r) }
+
+func (s *Server) serveReady(w http.ResponseWriter, _ *http.Request) {
+	if !s.ready.Load() {
+		writeText(w, http.StatusServiceUnavailable, "stopping")
+		return
+	}
+	writeText(w, http.StatusOK, "ready")
+}
+
+func writeText(w http.ResponseWriter, status int, text string) {
+	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	w.WriteHeader(status)
+	_, _ = w.Write([]byte(text + "\n")) // a client that has gone does not matter
+}
+
+// Serve answers the requests of a listener, which it closes, until ctx ends, and stops as Shutdown does then, within
+// Options.Grace. It returns nil after that, or the error that made it stop.
+func (s *Server) Serve(ctx context.Context, l net.Listener) error {
+	stopped := make(chan error, 1)
+	cancel := context.AfterFunc(ctx, func() {
+		grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.options.Grace)
+		defer cancel()
+		stopped <- s.Shutdown(grace)
+	})
+	err := s.http.Serve(l)
+	if cancel() { // it has failed, or somebody else has called Shutdown
+		if errors.Is(err, http.ErrServerClosed) {
+			return nil
+		}
+		return err
+	}
+	return <-stopped
+}
+
+// Shutdown stops the server: it is no longer ready, calls that wait return, and requests under way are
+// finished, or broken off when ctx ends.
+func (s *Server) Shutdown(ctx context.Context) error {
+	s.ready.Store(false)
+	s.stop()
+	if err := s.http.Shutdown(ctx); err != nil {
+		return errors.Join(err, s.http.Close())
+	}
+	return nil
+}
+
+// Close breaks off what is under way, and closes the queues, not the store. A second call does nothing.
+func (s *Server) Close() error {
+	s.ready.Store(false)
+	s.stop()
+	return errors.Join(s.http.Close(), s.queues.Close())
+}
