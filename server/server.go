@@ -40,6 +40,20 @@ type Options struct {
 	// Grace is how long requests under way may go on after Serve's context has ended. Default: 5 s.
 	Grace time.Duration
 
+	// Tokens are those that callers of HTTP may have. Default: none, so that everybody may do everything, but only over the
+	// loopback interface.
+	Tokens *Tokens
+
+	// Hosts are names, without a port, by which browsers may reach the server. Default: those of the loopback interface
+	// without Tokens, else any.
+	Hosts []string
+
+	// Certificate has Serve speak TLS. Default: none.
+	Certificate *Certificate
+
+	// Insecure allows an address that others can reach without TLS, as something else sees to that. Default: it is refused.
+	Insecure bool
+
 	// Logger gets what an operator may want to know. Default: none.
 	Logger *slog.Logger
 }
@@ -89,7 +103,7 @@ func New(db kv.DB, o Options) (*Server, error) {
 	api.Register(mux, api.Options{Queues: s.queues, Logger: o.Logger, Stopping: s.stopping, MaxBody: o.MaxBody})
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { writeText(w, http.StatusOK, "ok") })
 	mux.HandleFunc("GET /readyz", s.serveReady)
-	s.handler = granted(mux)
+	s.handler = access.NewGuard(access.Options{Tokens: o.Tokens, Hosts: o.Hosts, Public: []string{"/healthz", "/readyz"}}).Handler(mux)
 	s.http = &http.Server{
 		Handler:           s,
 		ReadHeaderTimeout: o.HeaderTimeout,
@@ -98,13 +112,6 @@ func New(db kv.DB, o Options) (*Server, error) {
 	}
 	s.ready.Store(true)
 	return s, nil
-}
-
-// granted gives each request the grant of everyone.
-func granted(h http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		h.ServeHTTP(w, r.WithContext(access.With(r.Context(), access.Everyone)))
-	})
 }
 
 // ServeHTTP answers a request.
@@ -125,15 +132,20 @@ func writeText(w http.ResponseWriter, status int, text string) {
 }
 
 // Serve answers the requests of a listener, which it closes, until ctx ends, and stops as Shutdown does then, within
-// Options.Grace. It returns nil after that, or the error that made it stop.
+// Options.Grace. It returns nil after that, or the error that made it stop. An address that others can reach is refused without
+// Options.Tokens, and without Options.Certificate unless Options.Insecure is set.
 func (s *Server) Serve(ctx context.Context, l net.Listener) error {
+	l, err := s.secure(l)
+	if err != nil {
+		return err
+	}
 	stopped := make(chan error, 1)
 	cancel := context.AfterFunc(ctx, func() {
 		grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.options.Grace)
 		defer cancel()
 		stopped <- s.Shutdown(grace)
 	})
-	err := s.http.Serve(l)
+	err = s.http.Serve(l)
 	if cancel() { // it has failed, or somebody else has called Shutdown
 		if errors.Is(err, http.ErrServerClosed) {
 			return nil

@@ -17,7 +17,7 @@
 //
 // A command runs in one goroutine, with one more that reads standard input.
 // SIGINT, SIGTERM and SIGHUP cancel the command's context, which ends it between two
-// transactions or inside one that then has not happened.
+// transactions or inside one that then has not happened. A server reads files again at SIGHUP.
 package cli
 
 import (
@@ -29,6 +29,7 @@ import (
 	"runtime"
 	"runtime/debug"
 	"strings"
+	"sync/atomic"
 	"syscall"
 
 	"github.com/spf13/cobra"
@@ -52,6 +53,9 @@ type app struct {
 	json                     bool
 
 	ctx context.Context // of the command that runs
+
+	hangup   chan os.Signal
+	atHangup atomic.Pointer[func()] // nil ends the command
 }
 
 // Main runs the command with the arguments and streams of the process and
@@ -61,17 +65,37 @@ func Main() int {
 	// process in the middle of something.
 	signal.Ignore(syscall.SIGPIPE)
 	signals := []os.Signal{syscall.SIGTERM}
-	for _, s := range []os.Signal{os.Interrupt, syscall.SIGHUP} {
-		if !signal.Ignored(s) { // as it is in the background of a script, and under nohup
-			signals = append(signals, s)
-		}
+	if !signal.Ignored(os.Interrupt) { // as it is in the background of a script
+		signals = append(signals, os.Interrupt)
 	}
-	ctx, stop := signal.NotifyContext(context.Background(), signals...)
+	hungUp, hangUp := context.WithCancelCause(context.Background())
+	defer hangUp(nil)
+	ctx, stop := signal.NotifyContext(hungUp, signals...)
 	defer stop()
 	context.AfterFunc(ctx, stop) // so that a second signal kills
 	a := &app{stdin: os.Stdin, stdout: os.Stdout, stderr: os.Stderr}
+	if !signal.Ignored(syscall.SIGHUP) { // as it is under nohup
+		a.hangup = make(chan os.Signal, 1)
+		signal.Notify(a.hangup, syscall.SIGHUP)
+		go a.watchHangup(hangUp)
+	}
 	return a.run(ctx, os.Args[1:])
 }
+
+// watchHangup ends the command at SIGHUP, unless onHangup says otherwise.
+func (a *app) watchHangup(stop context.CancelCauseFunc) {
+	for s := range a.hangup {
+		if f := a.atHangup.Load(); f != nil {
+			(*f)()
+		} else {
+			signal.Stop(a.hangup) // a second one kills
+			stop(fmt.Errorf("%v signal received", s))
+		}
+	}
+}
+
+// onHangup has f called at each SIGHUP.
+func (a *app) onHangup(f func()) { a.atHangup.Store(&f) }
 
 func (a *app) run(ctx context.Context, args []string) int {
 	a.ctx = ctx
@@ -140,7 +164,7 @@ func (a *app) root() *cobra.Command {
 	a.globalFlags(root)
 	for _, command := range []func() *cobra.Command{
 		a.enqueue, a.dequeue, a.push, a.pop, a.move, a.peek, a.put, a.work, a.jobs, a.job, a.every, a.pause, a.resume,
-		a.ls, a.stat, a.purge, a.check, a.dump, a.load, a.serve, a.demo, a.bench,
+		a.ls, a.stat, a.purge, a.check, a.dump, a.load, a.serve, a.token, a.demo, a.bench,
 	} {
 		root.AddCommand(command())
 	}

@@ -16,17 +16,25 @@ import (
 const serveLong = `Serve the queues of a store to programs in any language: over HTTP, and with
 --beanstalk by beanstalkd's protocol. docs/server.md describes both.
 
+On the loopback interface it answers everybody. Another address needs --tokens, which
+"conq token new" makes, and --tls-cert with --tls-key, or --insecure. SIGHUP reads these
+files again.
+
 SIGTERM or SIGINT ends it: calls that wait return, requests under way are finished,
 and the store is closed. A second signal ends it at once, and loses nothing that was
 acknowledged either.`
 
 const serveExample = `  conq serve
   conq serve --store data --listen 127.0.0.1:8000
+  conq serve --listen :7711 --tokens tokens.json --tls-cert c.pem --tls-key k.pem
   curl -d '"hello"' http://127.0.0.1:7711/v1/queues/emails/items`
 
 type serveFlags struct {
 	listen, beanstalk string
 	logFormat         string
+	tokens, cert, key string
+	hosts             []string
+	insecure          bool
 }
 
 func (a *app) serve() *cobra.Command {
@@ -38,20 +46,45 @@ func (a *app) serve() *cobra.Command {
 		Example: serveExample,
 		Args:    noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			logger, err := a.logger(flags.logFormat)
+			o, err := a.serverOptions(flags)
 			if err != nil {
 				return err
 			}
-			return withStore(a.open, func(db kv.DB) error {
-				return a.runServer(cmd.Context(), db, server.Options{Logger: logger}, flags)
-			})
+			return withStore(a.open, func(db kv.DB) error { return a.runServer(cmd.Context(), db, o, flags) })
 		},
 	}
 	f := cmd.Flags()
 	f.StringVar(&flags.listen, "listen", "127.0.0.1:7711", "address of HTTP")
 	f.StringVar(&flags.beanstalk, "beanstalk", "", "address of beanstalkd's protocol (default none)")
 	f.StringVar(&flags.logFormat, "log-format", "text", "form of the log on standard error: text or json")
+	f.StringVar(&flags.tokens, "tokens", "", "file of the tokens that callers may have")
+	f.StringVar(&flags.cert, "tls-cert", "", "file of a certificate with its chain, in PEM")
+	f.StringVar(&flags.key, "tls-key", "", "file of the certificate's key, in PEM")
+	f.StringSliceVar(&flags.hosts, "host", nil, "names by which browsers may reach the server")
+	f.BoolVar(&flags.insecure, "insecure", false, "allow an address that others can reach without TLS, behind a proxy")
 	return cmd
+}
+
+// serverOptions reads what the flags name.
+func (a *app) serverOptions(flags serveFlags) (o server.Options, err error) {
+	o.Hosts, o.Insecure = flags.hosts, flags.insecure
+	if o.Logger, err = a.logger(flags.logFormat); err != nil {
+		return o, err
+	}
+	if (flags.cert == "") != (flags.key == "") {
+		return o, usagef("--tls-cert and --tls-key need each other")
+	}
+	if flags.cert != "" {
+		if o.Certificate, err = server.LoadCertificate(flags.cert, flags.key); err != nil {
+			return o, usagef("%w", err)
+		}
+	}
+	if flags.tokens != "" {
+		if o.Tokens, err = server.LoadTokens(flags.tokens); err != nil {
+			return o, usagef("%w", err)
+		}
+	}
+	return o, nil
 }
 
 // logger returns what writes the log of a server.
@@ -75,6 +108,13 @@ func (a *app) runServer(ctx context.Context, db kv.DB, o server.Options, flags s
 			err = failed
 		}
 	}()
+	a.onHangup(func() {
+		if err := s.Reload(); err != nil {
+			o.Logger.Error("reload has failed", "error", err)
+			return
+		}
+		o.Logger.Info("tokens and certificate were read again")
+	})
 	group, ctx := errgroup.WithContext(ctx)
 	serve := func(what, address string, serve func(context.Context, net.Listener) error) error {
 		l, err := new(net.ListenConfig).Listen(ctx, "tcp", address)

@@ -81,7 +81,7 @@ func (a *api) list(ctx context.Context, _ *struct{}) (*queueList, error) {
 	}
 	out := new(queueList)
 	for _, info := range all {
-		if access.Check(ctx, access.Consume, info.Name) == nil {
+		if access.Check(ctx, access.Watch, info.Name) == nil {
 			out.Body.Queues = append(out.Body.Queues, queueInfo{info.Name, info.Kind})
 		}
 	}

@@ -1,0 +1,88 @@
+package access
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net/http"
+	"strings"
+)
+
+// Caller is the sender of a request.
+type Caller struct {
+	// Name is that of its token, or "everyone".
+	Name string
+
+	scopes []Permission
+	remote string // address
+	csrf   string // of its session, or ""
+}
+
+type contextKey struct{}
+
+// nobody may do nothing.
+var nobody = &Caller{Name: "nobody"}
+
+// Everyone is the caller of each request where no tokens are needed.
+var Everyone = &Caller{Name: "everyone", scopes: []Permission{{Admin, "*"}}}
+
+// ErrForbidden means that the caller is known, and may not do this.
+var ErrForbidden = errors.New("not allowed")
+
+// From returns the caller of the request with that context. A context of no request, or of one that did not come through
+// Guard.Handler, has a caller that may do nothing.
+func From(ctx context.Context) *Caller {
+	if c, ok := ctx.Value(contextKey{}).(*Caller); ok {
+		return c
+	}
+	return nobody
+}
+
+// With returns a context of a request of that caller.
+func With(ctx context.Context, c *Caller) context.Context {
+	return context.WithValue(ctx, contextKey{}, c)
+}
+
+// Check is From(ctx).May.
+func Check(ctx context.Context, s Scope, queue string) error { return From(ctx).May(s, queue) }
+
+// May returns nil if the caller may do that to a queue, or else a *Problem that is an ErrForbidden and says what it may do. No name
+// is the server itself, and all its queues, those to come too.
+func (c *Caller) May(s Scope, queue string) error {
+	var allowed []string
+	for _, p := range c.scopes {
+		everywhere := strings.Trim(p.Pattern, "*") == ""
+		if p.includes(s) && (everywhere || queue != "" && matches(p.Pattern, queue)) {
+			return nil
+		}
+		allowed = append(allowed, p.String())
+	}
+	if len(allowed) == 0 {
+		allowed = []string{"nothing"}
+	}
+	on := "all queues"
+	if queue != "" {
+		on = "queue " + quoted(queue)
+	}
+	return problem(http.StatusForbidden, "%q has not the scope %s on %s; it has: %s", c.Name, s, on, strings.Join(allowed, ", "))
+}
+
+// quoted is a name of a queue in an answer.
+func quoted(name string) string {
+	const most = 200
+	if len(name) > most {
+		name = strings.ToValidUTF8(name[:most], "") + "…"
+	}
+	return `"` + name + `"`
+}
+
+// CSRF returns what forms of the caller's session have to send as "csrf", or scripts in X-CSRF-Token. It is empty
+// where none is needed.
+func (c *Caller) CSRF() string { return c.csrf }
+
+// Audit logs that the caller has done something that an operator does. Attributes must not have payloads, keys or secrets.
+func Audit(ctx context.Context, log *slog.Logger, action string, attributes ...slog.Attr) {
+	c := From(ctx)
+	all := append([]slog.Attr{slog.String("action", action), slog.String("caller", c.Name), slog.String("remote", c.remote)}, attributes...)
+	log.LogAttrs(ctx, slog.LevelInfo, "operator action", all...)
+}
