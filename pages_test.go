@@ -186,3 +186,48 @@ func TestTooOldInTransaction(t *testing.T) {
 	wantError(t, err, kv.ErrTooOld)
 	equal(t, "attempts", attempts, 1+kv.MaxTooOld)
 }
+
+// Pages go on where the one before ended, from either end, and leave all as it is.
+func TestPage(t *testing.T) {
+	f := newFixture(t, newMemory(t, kv.Limits{}), nil)
+	noError(t, f.q.EnqueueAll(f.ctx, letters('a', 'g')))
+	for _, size := range []int{1, 2, 3, 7, 100} {
+		var got []string
+		for after, more := []byte(nil), true; more; more = after != nil {
+			values, next, err := f.q.Page(f.ctx, after, size)
+			noError(t, err)
+			got, after = append(got, values...), next
+		}
+		testkit.EqualSlices(t, "items", got, letters('a', 'g'))
+	}
+	for i, v := range []string{"a", "b", "c", "d", "e"} {
+		noError(t, f.p.Push(f.ctx, v, int64(i/2)))
+	}
+	lowest, next, err := f.p.PageMin(f.ctx, nil, 3)
+	noError(t, err)
+	testkit.EqualSlices(t, "lowest", lowest, []Prioritized[string]{{"a", 0}, {"b", 0}, {"c", 1}})
+	rest, end, err := f.p.PageMin(f.ctx, next, 3)
+	noError(t, err)
+	testkit.EqualSlices(t, "rest", rest, []Prioritized[string]{{"d", 1}, {"e", 2}})
+	equal(t, "more", end == nil, true)
+	highest, next, err := f.p.PageMax(f.ctx, nil, 2)
+	noError(t, err)
+	testkit.EqualSlices(t, "highest", highest, []Prioritized[string]{{"e", 2}, {"d", 1}})
+	rest, end, err = f.p.PageMax(f.ctx, next, 9)
+	noError(t, err)
+	testkit.EqualSlices(t, "rest", rest, []Prioritized[string]{{"c", 1}, {"b", 0}, {"a", 0}})
+	equal(t, "more", end == nil, true)
+
+	_, _, err = f.q.Page(f.ctx, next, 1) // a place of another queue
+	wantError(t, err, kv.ErrInvalid, "no place")
+	_, _, err = f.q.Page(f.ctx, nil, 0)
+	wantError(t, err, kv.ErrInvalid, "from 1 on")
+	noError(t, f.q.Clear(f.ctx))
+	none, next, err := f.q.Page(f.ctx, nil, 1)
+	noError(t, err)
+	equal(t, "items of an empty queue", len(none), 0)
+	equal(t, "its next", next == nil, true)
+	noError(t, f.q.Close())
+	_, _, err = f.q.Page(f.ctx, nil, 1)
+	wantError(t, err, ErrClosed)
+}

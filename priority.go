@@ -178,3 +178,18 @@ func (p *PriorityQueue[T]) encode(values []Prioritized[T]) ([]handle.Item, error
 	}
 	return items, nil
 }
+
+// PageMin returns a page of items as Queue.Page does, the lowest priority first.
+func (p *PriorityQueue[T]) PageMin(ctx context.Context, after []byte, n int) (values []Prioritized[T], next []byte, err error) {
+	items, next, err := p.h.Page(ctx, false, after, n)
+	values, err = severalPrioritized[T](items, err)
+	return values, next, err
+}
+
+// PageMax is PageMin from the other end: the highest priority first, and of one priority the item that was pushed
+// last, whatever Options.FIFOTies says.
+func (p *PriorityQueue[T]) PageMax(ctx context.Context, after []byte, n int) (values []Prioritized[T], next []byte, err error) {
+	items, next, err := p.h.Page(ctx, true, after, n)
+	values, err = severalPrioritized[T](items, err)
+	return values, next, err
+}

@@ -182,6 +182,15 @@ func (q *Queue[T]) All(ctx context.Context) iter.Seq2[T, error] {
 	return sequence(q.h.All(ctx), typed[T])
 }
 
+// Page returns up to n items of one snapshot and leaves them: the first ones, or those behind where next of another page
+// was, if after is not nil. It may have fewer: a page ends at 8 MiB. next is nil at the end of the queue. If an
+// item does not decode, the error is an ErrDecode. It conflicts with nothing.
+func (q *Queue[T]) Page(ctx context.Context, after []byte, n int) (values []T, next []byte, err error) {
+	items, next, err := q.h.Page(ctx, false, after, n)
+	values, err = several[T](items, err)
+	return values, next, err
+}
+
 // encode returns the items to be added for values.
 func (q *Queue[T]) encode(values []T) ([]handle.Item, error) {
 	items := make([]handle.Item, len(values))

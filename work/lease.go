@@ -25,6 +25,7 @@ type Lease[T any] struct {
 	queue    *Queue[T]
 	token    int64
 	length   time.Duration
+	keyed    bool // its end may free a slot, although Key is not known
 	deadline atomic.Int64
 }
 
@@ -50,7 +51,7 @@ func (l *Lease[T]) verb(ctx context.Context, announce bool, do func(q *jobs.Queu
 	})
 }
 
-func (l *Lease[T]) frees() bool { return l.Key != "" || l.queue.options.Concurrency > 0 }
+func (l *Lease[T]) frees() bool { return l.keyed || l.Key != "" || l.queue.options.Concurrency > 0 }
 
 // Ack ends the job: it is done.
 func (l *Lease[T]) Ack(ctx context.Context) error { return l.AckResult(ctx, nil) }

@@ -3,6 +3,7 @@ package handle
 import (
 	"context"
 	"errors"
+	"fmt"
 	"iter"
 
 	"github.com/conq-go/conq/errs"
@@ -106,4 +107,56 @@ func (q *queue) sequence(over visit) iter.Seq2[Item, error] {
 // failing returns a sequence of nothing but an error.
 func failing(err error) iter.Seq2[Item, error] {
 	return func(yield func(Item, error) bool) { yield(Item{}, err) }
+}
+
+// pageBytes is up to how many bytes of payloads a page has, unless its first item alone has more.
+const pageBytes = 8 << 20
+
+// Page returns up to n items of one snapshot in the order of their keys, or the reverse, from behind the key after on
+// if that is not nil, and leaves them. next is the key for the next page, or nil if there is none.
+func (h *Handle) Page(ctx context.Context, reverse bool, after []byte, n int) (items []Item, next []byte, err error) {
+	if err := h.readyFor(ctx); err != nil {
+		return nil, nil, err
+	}
+	if n < 1 {
+		return nil, nil, fmt.Errorf("%w: queue %q: a page of %d items: it can be from 1 on", kv.ErrInvalid, h.name, n)
+	}
+	rest := h.space.Items
+	if after != nil {
+		if !rest.Contains(after) {
+			return nil, nil, fmt.Errorf("%w: queue %q has no place %.60q to go on from", kv.ErrInvalid, h.name, after)
+		}
+		if reverse {
+			rest.End = after
+		} else {
+			rest.Begin = kv.After(after)
+		}
+	}
+	err = reads.View(ctx, h.db, func(r kv.Reader) error {
+		items, next, err = h.page(r, rest, reverse, n)
+		return err
+	})
+	return items, next, err
+}
+
+func (q *queue) page(r kv.Reader, rest kv.Range, reverse bool, n int) (items []Item, next []byte, err error) {
+	size := 0
+	for pair, err := range r.Range(rest, kv.RangeOptions{Reverse: reverse, Limit: n + 1}) {
+		if err != nil {
+			return nil, nil, err
+		}
+		if len(items) == n || size > pageBytes {
+			return items, items[len(items)-1].Key, nil
+		}
+		item := Item{Key: pair.Key, Payload: pair.Value}
+		if err := q.read(r, &item); err != nil {
+			return nil, nil, err
+		}
+		if err := q.decoded(&item); err != nil {
+			return nil, nil, err
+		}
+		size += len(item.Payload)
+		items = append(items, item)
+	}
+	return items, nil, nil
 }

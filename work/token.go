@@ -1,0 +1,45 @@
+package work
+
+import (
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Token returns a text by which Queue.Held makes this lease again, in another process. It is the right to end the lease,
+// so it is only for its holder to have.
+func (l *Lease[T]) Token() string {
+	keyed := int64(0)
+	if l.frees() {
+		keyed = 1
+	}
+	var b []byte
+	for i, n := range []int64{l.token, int64(l.Attempt), l.length.Microseconds(), keyed} {
+		if i > 0 {
+			b = append(b, '-')
+		}
+		b = strconv.AppendInt(b, n, 36)
+	}
+	return string(b)
+}
+
+// Held returns the lease of a job whose token its holder has. It reads nothing: whether the lease holds still, its
+// verbs tell. Of the job it has only ID and Attempt. A text that is no token is an ErrInvalid.
+func (q *Queue[T]) Held(id ID, token string) (*Lease[T], error) {
+	var n [4]int64
+	fields := strings.Split(token, "-")
+	for i := range n {
+		var err error
+		if len(fields) == len(n) {
+			n[i], err = strconv.ParseInt(fields[i], 36, 64)
+		}
+		if err != nil || len(fields) != len(n) || n[i] < 0 {
+			return nil, q.wrap(invalid("%.60q is no token of a lease", token))
+		}
+	}
+	length := time.Duration(n[2]) * time.Microsecond
+	if checkLease(length) != nil || n[1] > 1<<31 {
+		return nil, q.wrap(invalid("%.60q is no token of a lease", token))
+	}
+	return &Lease[T]{ID: id, Attempt: int(n[1]), queue: q, token: n[0], length: length, keyed: n[3] != 0}, nil
+}
