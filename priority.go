@@ -23,11 +23,14 @@ import (
 //     between them. PopMin takes the first of the lowest priority. PopMax takes
 //     the last of the highest, or with Options.FIFOTies the first.
 //   - Conflicts: pushes never conflict with each other, except when some items are
-//     handed over, as for Queue. A pop conflicts with other pops at its end, unless
-//     they are of one handle, which combines them, or staged (see Staging), and with a
-//     push of an item that should have been popped instead. Reads that find nothing or
+//     handed over, as for Queue. A pop conflicts with other pops of its items, unless
+//     they are of one handle, which combines them, or staged (see Staging). Within a
+//     transaction, and where one process has the store, it also conflicts with a push of
+//     an item that should have been popped instead; and there, reads that find nothing or
 //     read all (Len, All, and pops and peeks that find nothing) conflict with any push
 //     if their transaction writes something.
+//   - Looking: as for Queue, PeekMin, PeekMax, Len and All may see an item whose pop is
+//     under way.
 //   - Not guaranteed: as for Queue.
 type PriorityQueue[T any] struct {
 	codec Codec[T]

@@ -23,8 +23,12 @@ import (
 //     finds an item. Only one that hands over some of its items and writes the others
 //     (see below) may run again, once. Two dequeues at the same time conflict, and one
 //     runs again, unless they are of one handle, which combines them, or staged (see
-//     Staging). Reads that reach the end of the queue (Len, All, and Dequeue and Peek
-//     that find nothing) conflict with any enqueue if their transaction writes something.
+//     Staging). Within a transaction, reads that reach the end of the queue (Len, All, and
+//     Dequeue and Peek that find nothing) conflict with any enqueue if it writes something.
+//   - Looking: where other processes share the store, or items are staged, a dequeue is
+//     decided first, and removes its items later in the same call. Peek, Len and All read
+//     the store as it is, and may see them meanwhile. Nobody else gets them, and enqueues
+//     and dequeues are linearizable among themselves; those of In are at the commit.
 //   - Handing over: where one process has the store for itself, what is enqueued while the
 //     queue is empty, and callers wait on the handle, goes to them at once. It is dequeued
 //     then, and never written.
@@ -140,8 +144,7 @@ func (q *Queue[T]) DequeueWaitN(ctx context.Context, n int) ([]T, error) {
 //     for operations.
 //   - They end before an item that does not decode. Only if that is the first it is an
 //     error, an ErrDecode.
-//   - An item that is enqueued meanwhile may be missed: DequeueN conflicts only up to
-//     the last item that it takes.
+//   - An item that is enqueued meanwhile may be missed.
 func (q *Queue[T]) DequeueN(ctx context.Context, n int) ([]T, error) {
 	return several[T](q.h.Take(ctx, handle.Front, n))
 }

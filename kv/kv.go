@@ -160,7 +160,8 @@ type Tx interface {
 	// A later Get in the same transaction does read, and conflicts.
 	Add(key []byte, delta int64)
 
-	// AddReadConflict makes the transaction conflict as if it had read r.
+	// AddReadConflict makes the transaction conflict as if it had read r in the store,
+	// also where it has written to r itself.
 	AddReadConflict(r Range)
 
 	// AddWriteConflict makes others conflict as if the transaction had written
@@ -225,7 +226,8 @@ type Limits struct {
 	// key, a ClearRange with its bounds, an Add with its key and 8 bytes.
 	Transaction int
 	// Operations is the largest number of writes, and reads that conflict, in one
-	// transaction that writes, or 0 when there is no such limit.
+	// transaction that writes, or 0 when there is no such limit. A single key that is both
+	// read and written counts once; of reads there may be one fewer.
 	Operations int
 	// Age is how long after its first read a transaction may read, and commit
 	// what it wrote, before both fail with ErrTooOld, or 0 when there is no such

@@ -283,8 +283,6 @@ func (c *checker) stageOf(items *layout.Queue) *staging.Checker {
 // source is a queue whose staging is checked: nothing is taken.
 type source struct{ *layout.Queue }
 
-func (s source) Covered(staging.Side, []byte) []kv.Range { return nil }
-
 func (s source) Items(kv.Reader, staging.Side, int) iter.Seq2[kv.KeyValue, error] {
 	return func(func(kv.KeyValue, error) bool) {}
 }

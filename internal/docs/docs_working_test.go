@@ -55,10 +55,6 @@ func (front) Place(key []byte) (group, place []byte) {
 
 func (front) Keys([]byte) int { return 1 }
 
-func (front) Covered(staging.Side, []byte) []kv.Range {
-	return []kv.Range{subspace.Named("Q").Range()}
-}
-
 // oneTransaction is a store that a client reaches for one transaction only.
 type oneTransaction struct {
 	kv.DB

@@ -49,28 +49,45 @@ func texts(items []Item) string {
 }
 
 // A caller that is told that there is nothing, beside others that get something, must be right when that
-// is committed; one that gets all that it wanted need not care what else is there.
+// is committed; one that gets all that it wanted need not care what else is there. Where other processes
+// share the store, the take counts as done where it has read, and only others that take its items matter.
 func TestTakeBesideOthers(t *testing.T) {
 	adds := func(h *Handle) error { return h.Add(t.Context(), itemsOf("b")...) }
 	takes := func(h *Handle) error { return testkit.Drop(h.Take(t.Context(), Front, 1)) }
+	ahead := func(h *Handle) error { // as one that has seen an older last item
+		key, err := tuple.Tuple{0, make([]byte, 20)}.Append(h.space.Prefix())
+		testkit.Write(t, h.db, kv.KeyValue{Key: key, Value: []byte("0")})
+		return err
+	}
 	for _, c := range []struct {
 		there    string
 		beside   func(*Handle) error // in the first attempt
 		wants    []int
 		how      strictness
+		shared   bool
 		attempts int
 		got      string
 	}{
-		{"a", adds, []int{1, 1}, loose, 2, "a b"},
-		{"a", adds, []int{2}, loose, 1, "a"},
-		{"a b", adds, []int{3}, loose, 1, "a b"},
-		{"", adds, []int{3}, loose, 2, "b"},
-		{"a b", takes, []int{3}, loose, 2, "b"},
-		{"a", adds, []int{2}, exact, 2, "a b"},
-		{"a", adds, []int{1}, exact, 1, "a"},
-		{"a", adds, []int{1, 1}, waits, 1, "a"},
+		{"a", adds, []int{1, 1}, loose, false, 2, "a b"},
+		{"a", adds, []int{2}, loose, false, 1, "a"},
+		{"a b", adds, []int{3}, loose, false, 1, "a b"},
+		{"", adds, []int{3}, loose, false, 2, "b"},
+		{"a b", takes, []int{3}, loose, false, 2, "b"},
+		{"a", adds, []int{2}, exact, false, 2, "a b"},
+		{"a", adds, []int{1}, exact, false, 1, "a"},
+		{"a", adds, []int{1, 1}, waits, false, 1, "a"},
+		{"a", adds, []int{1, 1}, loose, true, 1, "a"},
+		{"a", adds, []int{3}, loose, true, 1, "a"},
+		{"", adds, []int{3}, loose, true, 1, ""},
+		{"a b", takes, []int{3}, loose, true, 2, "b"},
+		{"a b", takes, []int{1}, loose, true, 2, "b"},
+		{"a", ahead, []int{1}, loose, true, 1, "a"},
+		{"a", ahead, []int{1}, loose, false, 2, "0"},
+		{"a", ahead, []int{1}, exact, true, 2, "0"},
+		{"a", adds, []int{2}, exact, true, 2, "a b"},
+		{"a b", takes, []int{2}, waits, true, 2, "b"},
 	} {
-		db := testkit.NewMemory(t, kv.Limits{})
+		db := testkit.NewMemory(t, kv.Limits{Shared: c.shared})
 		h := openTest(t, db, layout.KindQueue)
 		add(t, h, strings.Fields(c.there)...)
 		attempts := 0

@@ -78,10 +78,6 @@ func (q source) Items(r kv.Reader, side staging.Side, limit int) iter.Seq2[kv.Ke
 	return q.items(r, side, limit)
 }
 
-func (q source) Covered(side staging.Side, last []byte) []kv.Range {
-	return q.orders[side].Covered(last)
-}
-
 func (q source) Place(key []byte) (group, place []byte) { return q.space.Place(key) }
 
 func (q source) Keys(key []byte) int { return q.space.Keys(key) }

@@ -36,6 +36,15 @@
 // So with Peek, Len and batches the queues promise the order of puts that do not
 // overlap, and that is what the set holds them to.
 //
+// # Two steps
+//
+// Where processes share a store, a take conflicts on what it removes and on nothing else. It
+// happens where it reads, and its items are removed later. That shows to calls that look, Peek and
+// Len. So there histories are checked twice: puts and takes alone ([History.PutsAndTakes]), strictly;
+// and all calls in a model where a take has two steps ([History.TwoSteps]). With the first its items
+// leave the set for another one, of those that go, and with the second they leave that. Other takes
+// see the first set, those that look both.
+//
 // # Unknown outcomes
 //
 // A call that returned kv.ErrCommitUnknown has happened at any time after it was

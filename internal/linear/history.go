@@ -87,5 +87,21 @@ func (o Op) String() string {
 type History struct {
 	Name     string
 	FIFOTies bool // how the high end chooses among equals
+	TwoSteps bool // a take chooses its items at one point of its call, and they go at a later one
 	Ops      []Op
 }
+
+// PutsAndTakes returns what there was but for the calls that only look.
+func (h History) PutsAndTakes() History {
+	var ops []Op
+	for _, op := range h.Ops {
+		if !op.looks() {
+			ops = append(ops, op)
+		}
+	}
+	h.Ops = ops
+	return h
+}
+
+// looks tells whether a call changes nothing.
+func (o Op) looks() bool { return o.Kind == Peek || o.Kind == Len }

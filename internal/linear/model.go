@@ -15,6 +15,7 @@ import (
 type model struct {
 	fifoTies bool
 	lifo     bool // the last of equals is taken somewhere in the history
+	twoSteps bool
 	items    []entry
 	index    map[string]int // of items by value
 }
@@ -32,7 +33,17 @@ type step struct {
 	Op
 	indexes []int // of Items; -1 for one that was never put
 	slack   int   // of Len: items that may be there although no put of them is left
+	part    part  // of a Take in two steps
 }
+
+// part is a step of a take.
+type part int
+
+const (
+	whole   part = iota
+	chooses      // its items are nobody else's from here on
+	removes      // from here on, those that look don't see them
+)
 
 var seed = maphash.MakeSeed()
 
@@ -42,7 +53,7 @@ func prepare(h History) (porcupine.Model, []porcupine.Operation, error) {
 	ops := slices.Clone(h.Ops)
 	slices.SortFunc(ops, func(a, b Op) int { return cmp.Compare(a.Call, b.Call) })
 	unseen := settle(ops)
-	m := &model{fifoTies: h.FIFOTies, index: make(map[string]int)}
+	m := &model{fifoTies: h.FIFOTies, twoSteps: h.TwoSteps, index: make(map[string]int)}
 	m.lifo = slices.ContainsFunc(ops, func(op Op) bool { return op.Kind == Take && m.last(op.End) })
 	if err := m.number(ops, unseen); err != nil {
 		return porcupine.Model{}, nil, err
@@ -57,10 +68,23 @@ func prepare(h History) (porcupine.Model, []porcupine.Operation, error) {
 			op.Return = op.Call // it is a permission, and valid from then on
 		case op.Kind == Len:
 			s.slack = slack(ops, unseen, op.Return)
+		case h.TwoSteps && op.Kind == Take && len(op.Items) > 0 && slices.ContainsFunc(ops, op.isSeenBy):
+			s.part = removes
+			steps = append(steps, s.operation(op))
+			s.part = chooses
 		}
-		steps = append(steps, porcupine.Operation{ClientId: op.Client, Input: s, Call: op.Call, Return: op.Return})
+		steps = append(steps, s.operation(op))
 	}
 	return m.porcupine(), steps, nil
+}
+
+func (s step) operation(op Op) porcupine.Operation {
+	return porcupine.Operation{ClientId: op.Client, Input: s, Call: op.Call, Return: op.Return}
+}
+
+// isSeenBy tells whether another call looks while this one is under way.
+func (o Op) isSeenBy(other Op) bool {
+	return other.looks() && other.Call < o.Return && o.Call < other.Return
 }
 
 // settle finds out what became of puts of unknown outcome: one whose items were
@@ -163,8 +187,16 @@ func (m *model) porcupine() porcupine.Model {
 }
 
 func (m *model) describe(s state) string {
+	text := m.names(s.present)
+	if s.going != "" {
+		text += " going: " + m.names(s.going)
+	}
+	return text
+}
+
+func (m *model) names(all slots) string {
 	var names []string
-	for slot := range s.all() {
+	for slot := range all.all() {
 		names = append(names, m.items[slot.item].String())
 	}
 	return "[" + strings.Join(names, " ") + "]"
@@ -183,20 +215,33 @@ func (m *model) next(from state, s step) (to []any) {
 // losses returns from, and what takes of unknown outcome may have made of it.
 func (m *model) losses(from state) []state {
 	all := []state{from}
+	add := func(s state) {
+		if !slices.Contains(all, s) {
+			all = append(all, s)
+		}
+	}
 	for i := 0; i < len(all); i++ {
 		for end, n := range all[i].lossy {
 			if n == 0 {
 				continue
 			}
-			for at := range all[i].len() {
-				if !m.items[all[i].at(at).item].kept || !m.mayGo(all[i], at, End(end)) {
+			for at := range all[i].present.len() {
+				if !m.items[all[i].present.at(at).item].kept || !m.mayGo(all[i].present, at, End(end)) {
 					continue
 				}
-				less := m.remove(all[i], at, End(end))
+				less := m.choose(all[i], at, End(end))
 				less.lossy[end]--
-				if !slices.Contains(all, less) {
-					all = append(all, less)
+				if !m.twoSteps {
+					less.going = ""
 				}
+				add(less)
+			}
+		}
+		for at := range all[i].going.len() { // what nobody is known to have taken, such takes have
+			if m.items[all[i].going.at(at).item].kept {
+				gone := all[i]
+				gone.going = gone.going.without(at)
+				add(gone)
 			}
 		}
 	}
@@ -209,20 +254,26 @@ func (m *model) after(st state, s step) (state, bool) {
 	switch {
 	case s.Kind == Put:
 		for _, i := range s.indexes {
-			st = st.with(i)
+			st.present = st.present.with(slot{i, i, i})
 		}
 		return st, true
 	case s.Kind == Len:
-		n := st.len()
+		n := st.present.len() + st.going.len()
 		return st, n <= s.Length && s.Length <= n+s.slack
 	case s.Unknown:
 		st.lossy[s.End] += uint16(s.N)
 		return st, true
-	case len(s.Items) == 0:
+	case s.Kind == Take && len(s.Items) == 0:
 		return st, st.present == ""
+	case len(s.Items) == 0:
+		return st, st.present == "" && st.going == ""
 	case s.Kind == Peek:
-		at, there := st.find(s.indexes[0])
-		return st, there && m.mayGo(st, at, s.End)
+		there := st.present
+		for slot := range st.going.all() {
+			there = there.with(slot)
+		}
+		at, found := there.find(s.indexes[0])
+		return st, found && m.mayGo(there, at, s.End)
 	default:
 		return m.take(st, s)
 	}
@@ -234,19 +285,28 @@ func (m *model) take(st state, s step) (state, bool) {
 		return st, false
 	}
 	for _, item := range s.indexes {
-		at, there := st.find(item)
-		if !there || !m.mayGo(st, at, s.End) {
-			return st, false
+		if s.part != removes {
+			at, there := st.present.find(item)
+			if !there || !m.mayGo(st.present, at, s.End) {
+				return st, false
+			}
+			st = m.choose(st, at, s.End)
 		}
-		st = m.remove(st, at, s.End)
+		if s.part != chooses {
+			at, chosen := st.going.find(item)
+			if !chosen {
+				return st, false
+			}
+			st.going = st.going.without(at)
+		}
 	}
 	return st, true
 }
 
 // mayGo tells whether no other item has to go before the one at a place.
-func (m *model) mayGo(st state, at int, end End) bool {
-	item := st.at(at)
-	for other := range st.all() {
+func (m *model) mayGo(there slots, at int, end End) bool {
+	item := there.at(at)
+	for other := range there.all() {
 		if other != item && m.precedes(other, item, end) {
 			return false
 		}
@@ -278,24 +338,24 @@ func (m *model) before(a, b slot) bool {
 	return m.items[a.early].ret < m.items[b.late].call
 }
 
-// remove returns the state without the item at a place, which goes as the first
-// at an end. That tells the order in which those of its priority that stay were
+// choose returns the state in which the item at a place is going, as the first at an end.
+// That tells the order in which those of its priority that stay were
 // put. It matters only where the last of equals is taken: if always the first is,
 // nothing that came before it can come up again.
-func (m *model) remove(st state, at int, end End) state {
-	gone := st.at(at)
-	st = st.without(at)
+func (m *model) choose(st state, at int, end End) state {
+	chosen := st.present.at(at)
+	st.present, st.going = st.present.without(at), st.going.with(chosen)
 	if !m.lifo {
 		return st
 	}
 	b := make([]byte, 0, len(st.present))
-	for s := range st.all() {
-		if m.items[s.item].Priority == m.items[gone.item].Priority {
-			s = m.learn(s, gone, end)
+	for s := range st.present.all() {
+		if m.items[s.item].Priority == m.items[chosen.item].Priority {
+			s = m.learn(s, chosen, end)
 		}
 		b = s.append(b)
 	}
-	st.present = string(b)
+	st.present = slots(b)
 	return st
 }
 

@@ -37,16 +37,20 @@ var engines = []struct {
 	}},
 }
 
-// modes are the ways to open handles.
-var modes = []struct {
+// mode is a way to open handles.
+type mode struct {
 	name    string
 	options conq.Options
-}{
-	{"automatic", conq.Options{}},
-	{"staged", conq.Options{Staging: conq.StagingAlways}},
-	{"staged, not combined", conq.Options{Staging: conq.StagingAlways, NoCombining: true}},
-	{"never staged", conq.Options{Staging: conq.StagingNever}},
-	{"never staged, not combined", conq.Options{Staging: conq.StagingNever, NoCombining: true}},
+	mixed   bool // every other group never stages
+}
+
+var modes = []mode{
+	{name: "automatic"},
+	{name: "staged", options: conq.Options{Staging: conq.StagingAlways}},
+	{name: "staged, not combined", options: conq.Options{Staging: conq.StagingAlways, NoCombining: true}},
+	{name: "some staged", options: conq.Options{Staging: conq.StagingAlways}, mixed: true},
+	{name: "never staged", options: conq.Options{Staging: conq.StagingNever}},
+	{name: "never staged, not combined", options: conq.Options{Staging: conq.StagingNever, NoCombining: true}},
 }
 
 // weather is what stands between the handles of a group of clients and the store.
@@ -116,7 +120,7 @@ const (
 	calls   = 80
 )
 
-// The queues behave as one, on every engine, in every mode, in any weather. One
+// The queues behave as one on every engine, in every mode, in any weather. One
 // round tries one engine for each mode and weather.
 func TestLinearizable(t *testing.T) {
 	for i, m := range modes {
@@ -127,12 +131,23 @@ func TestLinearizable(t *testing.T) {
 			t.Run(m.name+"/"+w.name, func(t *testing.T) {
 				for round := range *rounds {
 					e := engines[(i+j+round)%len(engines)]
-					f := newFixture(t, e.open(t), w, m.options, round)
-					f.judge = func(h ...History) { Check(t, h...) }
+					f := newFixture(t, e.open(t), w, m, round)
+					f.judge = func(h ...History) { checkShared(t, h...) }
 					f.try()
 				}
 			})
 		}
+	}
+}
+
+// checkShared checks queues in a store that processes share: puts and takes among themselves, and
+// with those that look, which may see an item whose take is under way.
+func checkShared(t testing.TB, histories ...History) {
+	t.Helper()
+	for _, h := range histories {
+		Check(t, h.PutsAndTakes())
+		h.TwoSteps = true
+		Check(t, h)
 	}
 }
 
@@ -145,8 +160,8 @@ func TestLinearizableOnCluster(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					faults := faulty.FoundationDB(clients)
 					faults.Dropped, faults.Applied = 0.02, 0.02
-					f := newFixture(t, memory.New(memory.Options{}), weather{faults: faults}, m.options, round)
-					f.judge = func(h ...History) { Check(t, h...) }
+					f := newFixture(t, memory.New(memory.Options{}), weather{faults: faults}, m, round)
+					f.judge = func(h ...History) { checkShared(t, h...) }
 					f.try()
 				})
 			}
@@ -167,7 +182,7 @@ func TestConsumersDie(t *testing.T) {
 			t.Run(m.name+"/"+w.name, func(t *testing.T) {
 				for round := range *rounds {
 					synctest.Test(t, func(t *testing.T) {
-						f := newFixture(t, memory.New(memory.Options{}), w, m.options, round)
+						f := newFixture(t, memory.New(memory.Options{}), w, m, round)
 						f.beforeDrain = func() { <-time.After(lease) }
 						f.judge = func(histories ...History) {
 							for _, h := range histories {
@@ -189,16 +204,17 @@ type fixture struct {
 	weather weather
 	groups  []kv.DB      // the store as each group of clients sees it
 	faulty  []*faulty.DB // below them
-	options conq.Options
+	mode    mode
+	opened  int // handles
 	seed    uint64
 
 	beforeDrain func()
 	judge       func(...History)
 }
 
-func newFixture(t *testing.T, db kv.DB, w weather, o conq.Options, round int) *fixture {
+func newFixture(t *testing.T, db kv.DB, w weather, m mode, round int) *fixture {
 	calm, _ := weather{}.over(db, 0)
-	f := &fixture{T: t, calm: calm, weather: w, options: o, seed: *firstSeed + uint64(round), beforeDrain: func() {}}
+	f := &fixture{T: t, calm: calm, weather: w, mode: m, seed: *firstSeed + uint64(round), beforeDrain: func() {}}
 	for g := range groups {
 		group, faults := w.over(db, f.seed<<8|uint64(g))
 		f.groups = append(f.groups, group)
@@ -256,19 +272,28 @@ func (f *fixture) mayFail(err error) {
 	}
 }
 
+// options are those of the next handle.
+func (f *fixture) options() conq.Options {
+	o := f.mode.options
+	if f.opened++; f.mode.mixed && f.opened%2 == 0 {
+		o.Staging = conq.StagingNever
+	}
+	return o
+}
+
 func (f *fixture) queue(name string) Queue {
 	f.Helper()
 	return f.shared(name, false, func(db kv.DB) (Target, error) {
-		q, err := conq.OpenQueue(db, name, conq.String(), f.options)
+		q, err := conq.OpenQueue(db, name, conq.String(), f.options())
 		return FIFO(q), err
 	})
 }
 
 func (f *fixture) priorityQueue(name string, fifoTies bool) Queue {
 	f.Helper()
-	options := f.options
-	options.FIFOTies = fifoTies
 	return f.shared(name, fifoTies, func(db kv.DB) (Target, error) {
+		options := f.options()
+		options.FIFOTies = fifoTies
 		p, err := conq.OpenPriorityQueue(db, name, conq.String(), options)
 		return Priority(p), err
 	})

@@ -42,7 +42,7 @@ func NewRecorder(name string, fifoTies bool) *Recorder {
 func (r *Recorder) History() History {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return History{r.name, r.fifoTies, append([]Op(nil), r.ops...)}
+	return History{Name: r.name, FIFOTies: r.fifoTies, Ops: append([]Op(nil), r.ops...)}
 }
 
 // Failed returns the errors of the calls that have not happened.

@@ -95,8 +95,7 @@ func (s *Stage) setResult(tx kv.Tx, r served) {
 }
 
 // How many operations it takes to serve a request, without and for each of its
-// items; and how many are kept for the own request, what the queue depends on,
-// and the outcome key.
+// items; and how many are kept for the own request and the outcome key.
 const (
 	perRequest = 4
 	perItem    = 3
@@ -125,8 +124,7 @@ type served struct {
 type end struct {
 	next      func() (kv.KeyValue, error, bool)
 	stop      func()
-	last      []byte // key of the last item taken
-	exhausted bool   // somebody was told that there is no more
+	exhausted bool // somebody was told that there is no more
 }
 
 func newFulfilment(s *Stage, tx kv.Tx) *fulfilment {
@@ -203,7 +201,6 @@ func (f *fulfilment) serve(requests []request) error {
 		f.clear(r)
 		f.served = append(f.served, served{r, items})
 	}
-	f.addConflicts()
 	return nil
 }
 
@@ -228,7 +225,7 @@ func (f *fulfilment) take(r request) (items []kv.KeyValue, err error) {
 		case f.taken[string(item.Key)]: // from the other end
 		case f.spend(item) || len(f.taken) == 0:
 			f.taken[string(item.Key)] = true
-			e.last = item.Key
+			f.tx.AddReadConflict(kv.KeyRange(item.Key)) // others may want it, too
 			f.tx.Clear(item.Key)
 			items = append(items, item)
 		}
@@ -244,19 +241,4 @@ func (f *fulfilment) spend(item kv.KeyValue) bool {
 	f.bytes -= len(item.Key) + n*(len(item.Key)+len(item.Value))
 	f.operations -= perItem + n - 1
 	return f.bytes >= 0 && f.operations >= 0
-}
-
-// addConflicts adds what the items depend on that were taken.
-func (f *fulfilment) addConflicts() {
-	for side, e := range f.ends {
-		if e.exhausted {
-			e.last = nil
-		}
-		if !e.exhausted && e.last == nil {
-			continue // nobody wanted anything
-		}
-		for _, r := range f.s.o.Source.Covered(Side(side), e.last) {
-			f.tx.AddReadConflict(r)
-		}
-	}
 }

@@ -23,18 +23,6 @@ func (s source) Items(r kv.Reader, side Side, limit int) iter.Seq2[kv.KeyValue, 
 	return r.Range(s.Range(), kv.RangeOptions{Limit: limit, Reverse: side == Back})
 }
 
-func (s source) Covered(side Side, last []byte) []kv.Range {
-	all := s.Range()
-	switch {
-	case last == nil:
-	case side == Front:
-		all.End = kv.After(last)
-	default:
-		all.Begin = last
-	}
-	return []kv.Range{all}
-}
-
 func (s source) Place(key []byte) (group, place []byte) {
 	fields := key[len(subspace.Named("q").Bytes()):]
 	_, rest, err := tuple.Next(fields)

@@ -60,22 +60,6 @@ func (s prioritySource) Items(r kv.Reader, side Side, limit int) iter.Seq2[kv.Ke
 	}
 }
 
-func (s prioritySource) Covered(side Side, last []byte) []kv.Range {
-	all := s.space.Range()
-	switch {
-	case last == nil:
-	case side == Front:
-		all.End = kv.After(last)
-	case side == Back:
-		all.Begin = last
-	default:
-		group, _ := s.Place(last)
-		same := subspace.FromBytes(append(s.space.Bytes(), group...)).Range()
-		return []kv.Range{{Begin: same.Begin, End: kv.After(last)}, {Begin: same.End, End: all.End}}
-	}
-	return []kv.Range{all}
-}
-
 func (s prioritySource) Keys([]byte) int { return 1 }
 
 func (s prioritySource) Place(key []byte) (group, place []byte) {

@@ -53,11 +53,10 @@
 //
 //   - Register: with nothing. It reads the last ticket through a snapshot.
 //   - Fulfil: on each request that it clears, so two of them can't serve the same
-//     one; and on the items that it takes as the plain recipe does: from the end
-//     of the queue to the last item taken, or on the whole queue if it has told
-//     anybody that it is empty. So not with producers of a FIFO queue that has
-//     items. A client that tries again after a conflict collects its result if
-//     the other one has served it.
+//     one; and on each item that it takes, but not on what else is in the queue: it
+//     counts as done at the version that it has read. So not with producers. A client
+//     that tries again after a conflict collects its result if the other one has
+//     served it.
 //   - Collect and Expire: on the result's key, so exactly one of them gets the
 //     items.
 //   - Withdraw, when the context ends, or some of the callers give up: on the request's key; if it has been served, the result is collected
@@ -115,10 +114,6 @@ type Source interface {
 	// not conflict. No more than limit will be looked at, which is at least 1; it
 	// may return more.
 	Items(r kv.Reader, side Side, limit int) iter.Seq2[kv.KeyValue, error]
-
-	// Covered returns the ranges on which it depends that side takes all items up
-	// to last, or with a nil last, that there is none at all.
-	Covered(side Side, last []byte) []kv.Range
 
 	// Place returns the packed integers in the key of an item that say where it is,
 	// and all but the last of them, its group. place is nil if key is not an item's.

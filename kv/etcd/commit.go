@@ -51,7 +51,7 @@ func (t *tx) commit() error {
 type commit struct {
 	t        *tx
 	compares []*pb.Compare    // all must hold, or the transaction conflicts
-	seen     int              // how many of them are for keys that were seen in ranges
+	seen     int              // how many of them are for keys that were seen in ranges, or are written, too
 	marked   []marked         // or for which markers are compared
 	coarse   bool             // one comparison is for all markers, as there is no room for more
 	covered  overlay.RangeSet // what compares are for
@@ -101,6 +101,9 @@ func (t *tx) prepare() *commit {
 func (c *commit) compareKey(key string, mod int64) {
 	if _, ok := c.covered.Holding([]byte(key)); ok {
 		return
+	}
+	if _, own := c.t.writes.Lookup([]byte(key)); own {
+		c.seen++
 	}
 	c.compares = append(c.compares, modIs(c.t.db.layout.at([]byte(key)), mod))
 	c.covered.Add(kv.KeyRange([]byte(key)))

@@ -102,7 +102,7 @@
 //
 // etcd takes 128 comparisons, 128 operations and 1.5 MiB in a transaction, unless
 // its servers are told otherwise. Of Limits.Operations, which is 128, a key or range
-// that was read takes one, a write one, and an Add two. So does each key in a range of
+// that was read takes one, a write one, both of one key one, and an Add two. So does each key in a range of
 // several families; and one that has found more than 128 in one of one family conflicts if
 // any other is removed there. What is needed beside, for ranges that are cleared
 // around keys that are set, markers, or the log, goes into transactions inside of the transaction, which etcd

@@ -34,7 +34,7 @@ func (r reader) Get(key []byte) ([]byte, error) {
 		return nil, err
 	}
 	if !r.snapshot && !r.owns(key) {
-		r.reads(1)
+		r.readsKey(key)
 	}
 	return r.inner.Get(key)
 }
@@ -147,7 +147,11 @@ func (t *tx) AddReadConflict(r kv.Range) {
 	if t.refused(err) {
 		return
 	}
-	t.reads(1)
+	if bytes.Equal(r.End, kv.After(r.Begin)) {
+		t.readsKey(r.Begin)
+	} else {
+		t.reads(1)
+	}
 	t.below().AddReadConflict(r)
 }
 

@@ -24,9 +24,10 @@ type txn struct {
 	session   *session // nil once it is decided, or left to others
 	conflict  bool     // it has read what others may write
 	writes    bool
-	keys      int // written, and read by ranges, but for the first pair of each
-	size      int // bytes written
-	ops       int // writes, and reads that conflict
+	keys      int             // written, and read by ranges, but for the first pair of each
+	size      int             // bytes written
+	ops       int             // writes, and reads that conflict, but for single keys
+	single    map[string]bool // keys with a read conflict
 	bad       error
 	unknowing bool       // of the value of a key that it watches
 	own       []kv.Range // keys set and cleared, which don't conflict
@@ -152,6 +153,29 @@ func (t *txn) reads(n int) {
 	t.ops += n
 }
 
+// readsKey notes a read of a key that others can conflict with.
+func (t *txn) readsKey(key []byte) {
+	t.conflict = true
+	if t.single == nil {
+		t.single = make(map[string]bool)
+	}
+	t.single[string(key)] = true
+}
+
+// operations is how many there are, as kv.Limits counts them.
+func (t *txn) operations() int {
+	if t.db.limits.Operations == 0 {
+		return 0
+	}
+	n := t.ops
+	for key := range t.single {
+		if !t.owns([]byte(key)) {
+			n++
+		}
+	}
+	return n
+}
+
 // owns tells whether the transaction has itself set or cleared key.
 func (t *txn) owns(key []byte) bool {
 	return slices.ContainsFunc(t.own, func(r kv.Range) bool { return r.Contains(key) })
@@ -213,7 +237,7 @@ func (t *txn) ready() error {
 	if t.bad != nil || !t.writes {
 		return t.bad
 	}
-	if err := t.db.limits.CheckTransaction(t.size, t.ops); err != nil {
+	if err := t.db.limits.CheckTransaction(t.size, t.operations()); err != nil {
 		return err
 	}
 	if t.old && t.conflict {

@@ -19,6 +19,8 @@ var conflictCases = []testCase{
 		rule: "reads through Snapshot do not conflict, whatever they read, also when the transaction then writes there"},
 	{name: "read conflicts by hand", check: checkReadConflictsByHand,
 		rule: "AddReadConflict conflicts on the range that it was given, exactly"},
+	{name: "read conflicts of own keys by hand", check: checkTakesByHand,
+		rule: "AddReadConflict of a key that the transaction clears, or has cleared, conflicts with others who remove or set it, whatever a snapshot has read around it"},
 	{name: "every kind of write", check: checkWriteKinds,
 		rule: "Set, Clear, ClearRange, Add and AddWriteConflict make those conflict who read what they cover, and nobody else"},
 	{name: "own keys", check: checkOwnKeys,
@@ -264,6 +266,31 @@ func checkReadConflictsByHand(t *tester) {
 			name:   fmt.Sprintf("AddReadConflict %q to %q", s.Begin, s.End),
 			do:     func(tx kv.Tx) error { tx.AddReadConflict(s); return nil },
 			covers: []kv.Range{s},
+		})
+	}
+}
+
+// checkTakesByHand has a transaction find a key by a snapshot, and depend on that key alone.
+func checkTakesByHand(t *tester) {
+	d := []byte("d")
+	depend := func(tx kv.Tx) { tx.AddReadConflict(kv.KeyRange(d)) }
+	clear := func(tx kv.Tx) { tx.Clear(d) }
+	for name, steps := range map[string][]func(kv.Tx){
+		"AddReadConflict, then Clear, of d": {depend, clear},
+		"Clear, then AddReadConflict, of d": {clear, depend},
+	} {
+		t.probe(access{
+			name: "a snapshot of all, " + name,
+			do: func(tx kv.Tx) error {
+				if _, err := collect(tx.Snapshot().Range(kv.Range{}, kv.RangeOptions{})); err != nil {
+					return err
+				}
+				for _, step := range steps {
+					step(tx)
+				}
+				return nil
+			},
+			covers: []kv.Range{kv.KeyRange(d)},
 		})
 	}
 }

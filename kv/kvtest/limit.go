@@ -22,6 +22,8 @@ var limitCases = []testCase{
 		rule: "a transaction may write Limits.Transaction bytes, exactly: of keys and values, of keys and bounds that it clears, and an Add 8 with its key"},
 	{name: "operations", check: checkOperationLimit,
 		rule: "a transaction may have as many operations as Limits.Operations, exactly"},
+	{name: "keys read and written", check: checkKeysReadAndWritten,
+		rule: "a key that is read and written counts one operation"},
 	{name: "too large is not retried", check: checkTooLargeOnce,
 		rule: "a transaction that is too large fails at its first attempt"},
 }
@@ -188,6 +190,24 @@ func checkOperationLimit(t *tester) {
 			t.Errorf("a transaction of %d operations stored %d pairs", most, len(pairs))
 		}
 		return err
+	})
+}
+
+func checkKeysReadAndWritten(t *tester) {
+	most := t.db.Limits().Operations
+	if most == 0 {
+		return
+	}
+	t.write(func(tx kv.Tx) {
+		for i := range most - 2 {
+			key := fmt.Appendf(nil, "%06d", i)
+			if i%2 == 0 {
+				tx.AddReadConflict(kv.KeyRange(key))
+			} else if _, err := tx.Get(key); err != nil {
+				t.Errorf("Get: %v", err)
+			}
+			tx.Set(key, nil)
+		}
 	})
 }
 

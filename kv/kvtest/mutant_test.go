@@ -56,6 +56,7 @@ type mutant struct {
 	clear      func(tx kv.Tx, key []byte)
 	clearRange func(tx kv.Tx, s kv.Range)
 	add        func(tx kv.Tx, key []byte, delta int64)
+	depend     func(tx kv.Tx, s kv.Range)
 	watch      func(tx kv.Tx, key []byte) <-chan error
 	onCommit   func(tx kv.Tx, f func())
 	begin      func(tx kv.Tx)
@@ -223,6 +224,14 @@ func (tx brokenTx) Add(key []byte, delta int64) {
 		return
 	}
 	tx.Tx.Add(key, delta)
+}
+
+func (tx brokenTx) AddReadConflict(s kv.Range) {
+	if tx.db.m.depend != nil {
+		tx.db.m.depend(tx.Tx, s)
+		return
+	}
+	tx.Tx.AddReadConflict(s)
 }
 
 func (tx brokenTx) Watch(key []byte) <-chan error {

@@ -162,6 +162,12 @@ func getMutants() []mutant {
 					tx.AddReadConflict(kv.KeyRange(key))
 				}
 			}},
+		{name: "own keys have no conflicts by hand", caught: []string{"conflicts/read conflicts of own keys by hand"},
+			depend: func(tx kv.Tx, s kv.Range) {
+				if value, err := tx.Snapshot().Get(s.Begin); len(s.Begin) == 0 || value != nil || err != nil {
+					tx.AddReadConflict(s)
+				}
+			}},
 		{name: "readers conflict", caught: []string{"conflicts/readers commit"},
 			begin: func(tx kv.Tx) { tx.AddWriteConflict(kv.Range{Begin: []byte("\x02"), End: []byte("\x03")}) }},
 		{name: "version of the beginning", caught: []string{"isolation/version of the first read"},

@@ -334,10 +334,37 @@ func limitMutants() []mutant {
 		{name: "transactions may be one larger", caught: []string{"limits/transaction"}, limits: tells(func(l *kv.Limits) { l.Transaction-- })},
 		{name: "transactions must be one smaller", caught: []string{"limits/transaction"}, limits: tells(func(l *kv.Limits) { l.Transaction++ })},
 		{name: "operations are not limited", caught: []string{"limits/operations"}, limits: tells(func(l *kv.Limits) { l.Operations = 50 })},
+		{name: "a key that is read and written counts twice", caught: []string{"limits/keys read and written"},
+			limits: tells(func(l *kv.Limits) { l.Operations = 50 }), transact: countingTwice(50)},
 		{name: "age is not limited", caught: []string{"transact/too old"}, limits: tells(func(l *kv.Limits) { l.Age /= 4 })},
 		{name: "limits change", caught: []string{"limits/limits are stated"}, limits: changing()},
 	}
 }
+
+// countingTwice refuses transactions with more writes and reads than most.
+func countingTwice(most int) func(kv.DB, context.Context, func(kv.Tx) error) error {
+	return func(db kv.DB, ctx context.Context, f func(kv.Tx) error) error {
+		if f == nil {
+			return db.Transact(ctx, nil)
+		}
+		return db.Transact(ctx, func(tx kv.Tx) error {
+			counting := &countingTx{Tx: tx}
+			if err := f(counting); err != nil {
+				return err
+			}
+			return kv.Limits{Operations: most}.CheckTransaction(0, counting.n)
+		})
+	}
+}
+
+type countingTx struct {
+	kv.Tx
+	n int
+}
+
+func (tx *countingTx) Get(key []byte) ([]byte, error) { tx.n++; return tx.Tx.Get(key) }
+func (tx *countingTx) Set(key, value []byte)          { tx.n++; tx.Tx.Set(key, value) }
+func (tx *countingTx) AddReadConflict(r kv.Range)     { tx.n++; tx.Tx.AddReadConflict(r) }
 
 // changing tells a larger limit each time.
 func changing() func(kv.Limits) kv.Limits {

@@ -180,7 +180,7 @@ func (db *DB) refuse(t *tx) error {
 	case len(t.writes) == 0:
 		return nil
 	}
-	if err := db.limits.CheckTransaction(t.size, len(t.reads)+len(t.writes)); err != nil {
+	if err := db.limits.CheckTransaction(t.size, t.operations()); err != nil {
 		return err
 	}
 	if len(t.reads) > 0 && t.old() {

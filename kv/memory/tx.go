@@ -146,6 +146,24 @@ func (t *tx) decides(key string) bool {
 	return slices.ContainsFunc(t.writes, func(w op) bool { return w.decides && w.contains(key) })
 }
 
+// operations counts writes and read conflicts as kv.Limits does.
+func (t *tx) operations() int {
+	n := len(t.reads) + len(t.writes)
+	if t.db.limits.Operations == 0 {
+		return n
+	}
+	both := make(map[span]bool)
+	for _, w := range t.writes {
+		both[w.span] = w.apply != nil
+	}
+	for _, r := range t.reads {
+		if both[*r] && *r == keySpan(r.begin) {
+			n--
+		}
+	}
+	return n
+}
+
 // conflict adds a read conflict range, which its owner may change later.
 func (t *tx) conflict(s span) *span {
 	t.reads = append(t.reads, &s)
