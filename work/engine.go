@@ -51,7 +51,9 @@ type put struct {
 // verb is what a caller does to one job, or to the queue.
 type verb struct {
 	do       func(tx kv.Tx, now int64) (any, error)
-	announce bool // jobs may become ready by it
+	announce bool      // jobs may become ready by it
+	kind     EventKind // 0 is EventEnded
+	id       ID        // of the job, where the kind tells of each
 }
 
 // Bounds of what one transaction does.
@@ -166,13 +168,6 @@ func (e *engine) wake() {
 
 func (e *engine) topic() string { return "work\x00" + e.name }
 
-func (e *engine) observe(event Event) {
-	if e.options.Observe != nil && event.Jobs > 0 {
-		event.Queue = e.name
-		e.options.Observe(event)
-	}
-}
-
 // do serves a request, perhaps in a transaction with others'.
 func do[Q, R any](ctx context.Context, e *engine, c *combine.Combiner[Q, R], run func([]*combine.Call[Q, R]), q Q) (R, error) {
 	var none R
@@ -247,7 +242,7 @@ func (e *engine) runPuts(calls []*combine.Call[[]jobs.New, []put]) {
 				}
 			}
 		}
-		e.noteIn(tx, EventPut, n, len(calls), attempts)
+		e.noteIn(tx, Event{Kind: EventPut, Jobs: n, Calls: len(calls)}, attempts)
 		return results, nil
 	})
 }
@@ -270,17 +265,11 @@ func (e *engine) putIn(tx kv.Tx, places *jobs.Places, now int64, n *jobs.New) (p
 	return put{id: ID(j.ID)}, nil
 }
 
-// noteIn tells observers what a transaction has done, once it has committed.
-func (e *engine) noteIn(tx kv.Tx, kind EventKind, n, calls int, attempts *int) {
-	if e.options.Observe != nil {
-		tx.OnCommit(func() { e.observe(Event{Kind: kind, Jobs: n, Calls: calls, Attempts: *attempts}) })
-	}
-}
-
 func (e *engine) runVerbs(calls []*combine.Call[verb, any]) {
 	share(e, calls, func(tx kv.Tx, calls []*combine.Call[verb, any], attempts *int) ([]result[any], error) {
 		results := make([]result[any], len(calls))
-		now, n := micros(e.now()), 0
+		now := micros(e.now())
+		var done []verb
 		for i, c := range calls {
 			v, err := c.Request.do(tx, now)
 			if err != nil && !harmless(err) {
@@ -288,13 +277,15 @@ func (e *engine) runVerbs(calls []*combine.Call[verb, any]) {
 			}
 			results[i] = result[any]{v, err}
 			if err == nil {
-				n++
+				if e.options.Observe != nil {
+					done = append(done, c.Request)
+				}
 				if c.Request.announce {
 					e.announce(tx)
 				}
 			}
 		}
-		e.noteIn(tx, EventEnded, n, len(calls), attempts)
+		e.noteVerbs(tx, done, len(calls), attempts)
 		return results, nil
 	})
 }
@@ -318,7 +309,7 @@ func (e *engine) runReserves(calls []*combine.Call[int, []jobs.Reserved]) {
 		if err != nil {
 			return nil, err
 		}
-		e.noteIn(tx, EventReserved, len(got), len(calls), attempts)
+		e.noteReserved(tx, got, len(calls), attempts)
 		results := make([]result[[]jobs.Reserved], len(calls))
 		for i, c := range calls {
 			n := min(len(got), c.Request)
@@ -425,7 +416,7 @@ func (e *engine) reserveWatching(ctx context.Context, n int) ([]jobs.Reserved, <
 			watched := tx.Watch(e.signal)
 			tx.OnCommit(func() { go relay(watched, news) })
 		}
-		e.noteIn(tx, EventReserved, len(got), 1, &attempts)
+		e.noteReserved(tx, got, 1, &attempts)
 		return got, err
 	})
 	return got, news, err

@@ -44,10 +44,11 @@ func (q *Queue[T]) leaseOf(r jobs.Reserved) *Lease[T] {
 func (l *Lease[T]) Deadline() time.Time { return timeOf(l.deadline.Load()) }
 
 // verb runs a verb on the job. Where the end of a lease may free a slot, callers that wait are told.
-func (l *Lease[T]) verb(ctx context.Context, announce bool, do func(q *jobs.Queue, tx kv.Tx, now int64) (any, error)) (any, error) {
+func (l *Lease[T]) verb(ctx context.Context, kind EventKind, announce bool, do func(q *jobs.Queue, tx kv.Tx, now int64) (any, error)) (any, error) {
 	return l.queue.verb(ctx, verb{
 		do:       func(tx kv.Tx, now int64) (any, error) { return do(l.queue.recipe, tx, now) },
 		announce: announce || l.frees(),
+		kind:     kind, id: l.ID,
 	})
 }
 
@@ -58,7 +59,7 @@ func (l *Lease[T]) Ack(ctx context.Context) error { return l.AckResult(ctx, nil)
 
 // AckResult is Ack with a result, which is kept as long as the job is: see Options.Keep.
 func (l *Lease[T]) AckResult(ctx context.Context, result []byte) error {
-	_, err := l.verb(ctx, false, func(q *jobs.Queue, tx kv.Tx, now int64) (any, error) {
+	_, err := l.verb(ctx, EventAcked, false, func(q *jobs.Queue, tx kv.Tx, now int64) (any, error) {
 		return nil, q.Ack(tx, int64(l.ID), l.token, now, result)
 	})
 	return err
@@ -74,7 +75,7 @@ func (l *Lease[T]) Extend(ctx context.Context, d time.Duration) error {
 		return l.queue.wrap(invalid("%w", err))
 	}
 	var until int64
-	cancelled, err := l.verb(ctx, false, func(q *jobs.Queue, tx kv.Tx, now int64) (any, error) {
+	cancelled, err := l.verb(ctx, EventEnded, false, func(q *jobs.Queue, tx kv.Tx, now int64) (any, error) {
 		until = now + d.Microseconds()
 		return q.Extend(tx, int64(l.ID), l.token, now, until)
 	})
@@ -102,7 +103,7 @@ func (l *Lease[T]) release(ctx context.Context, delay time.Duration, priority *i
 	if delay < 0 {
 		return l.queue.wrap(invalid("a delay of %v: it can't be negative", delay))
 	}
-	_, err := l.verb(ctx, true, func(q *jobs.Queue, tx kv.Tx, now int64) (any, error) {
+	_, err := l.verb(ctx, EventEnded, true, func(q *jobs.Queue, tx kv.Tx, now int64) (any, error) {
 		return nil, q.Release(tx, int64(l.ID), l.token, now, later(now, delay), priority)
 	})
 	return err
@@ -128,7 +129,7 @@ func (l *Lease[T]) FailAfter(ctx context.Context, delay time.Duration, reason er
 	if reason != nil {
 		text = reason.Error()
 	}
-	_, err := l.verb(ctx, true, func(q *jobs.Queue, tx kv.Tx, now int64) (any, error) {
+	_, err := l.verb(ctx, EventFailed, true, func(q *jobs.Queue, tx kv.Tx, now int64) (any, error) {
 		return q.Fail(tx, int64(l.ID), l.token, now, later(now, delay), text)
 	})
 	return err
@@ -136,7 +137,7 @@ func (l *Lease[T]) FailAfter(ctx context.Context, delay time.Duration, reason er
 
 // Bury makes the job dead: it is not tried again until somebody kicks it.
 func (l *Lease[T]) Bury(ctx context.Context, reason string) error {
-	_, err := l.verb(ctx, false, func(q *jobs.Queue, tx kv.Tx, now int64) (any, error) {
+	_, err := l.verb(ctx, EventEnded, false, func(q *jobs.Queue, tx kv.Tx, now int64) (any, error) {
 		return nil, q.Bury(tx, int64(l.ID), l.token, now, reason)
 	})
 	return err

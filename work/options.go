@@ -158,6 +158,15 @@ type Event struct {
 	Jobs     int // how many
 	Calls    int // that shared the transaction
 	Attempts int // of the transaction
+
+	// Each is the jobs of an EventReserved, EventAcked or EventFailed.
+	Each []EventJob
+}
+
+// EventJob is one job of an event.
+type EventJob struct {
+	ID     ID
+	Waited time.Duration // of EventReserved: since it became ready
 }
 
 // EventKind says what has happened.
@@ -167,8 +176,10 @@ type EventKind int
 const (
 	EventPut EventKind = iota + 1
 	EventReserved
-	EventEnded // acknowledged, released, failed, buried, extended, or changed by an operator
+	EventEnded // released, buried, extended, or changed by an operator
 	EventDue   // scheduled jobs that became ready, leases that ran out
+	EventAcked
+	EventFailed // an attempt, after which the job is tried again or dead
 )
 
 // contextError is for a verb that was given no context.

@@ -16,8 +16,8 @@ type Job struct {
 	Priority int64 // lower is first
 	Place    int64 // among those of its priority
 
-	// Time is when a scheduled job becomes ready, a lease is over, a job died, or
-	// a done one is forgotten.
+	// Time is when a scheduled job becomes ready, a lease is over, a job died, or a done one is forgotten. Of a ready
+	// or blocked one it is when it last became so, or 0 if it always was.
 	Time int64
 
 	Created     int64
@@ -203,3 +203,6 @@ func validText(s string) string {
 	}
 	return string([]rune(s))
 }
+
+// since is when a ready job became so.
+func (j *Job) since() int64 { return max(j.Created, j.Time) }

@@ -92,3 +92,34 @@ func (q *Queue) Matches(r kv.Reader, j *Job, f Filter) (bool, error) {
 	payload, err := q.Payload(r, j)
 	return bytes.Contains(payload, []byte(f.Contains)), err
 }
+
+// priorities is at how many of them Oldest looks.
+const priorities = 8
+
+// Oldest returns since when the first ready job is there, of the few lowest priorities the one that is
+// there for longest, through a snapshot. It is 0 if there is none.
+func (q *Queue) Oldest(r kv.Reader) (since int64, err error) {
+	r = r.Snapshot()
+	over := rangeOf(q.indexes[Ready])
+	for range priorities {
+		j, err := q.firstReady(r, over)
+		if err != nil || j == nil {
+			return since, err
+		}
+		if since == 0 || j.since() < since {
+			since = j.since()
+		}
+		over.Begin = rangeOf(withInts(q.indexes[Ready], j.Priority)).End
+	}
+	return since, nil
+}
+
+func (q *Queue) firstReady(r kv.Reader, over kv.Range) (*Job, error) {
+	for entry, err := range r.Range(over, kv.RangeOptions{Limit: 1}) {
+		if err != nil {
+			return nil, err
+		}
+		return q.loadIn(r, Ready, entry.Key)
+	}
+	return nil, nil
+}

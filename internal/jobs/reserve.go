@@ -10,6 +10,7 @@ import (
 type Reserved struct {
 	*Job
 	Payload []byte
+	Since   int64 // when it became ready
 }
 
 // Request says what to reserve.
@@ -52,8 +53,9 @@ func (q *Queue) Reserve(tx kv.Tx, now int64, request Request) (got []Reserved, w
 		if bytes += len(payload); request.MaxBytes > 0 && bytes > request.MaxBytes && len(got) > 0 {
 			break
 		}
+		since := j.since()
 		q.lease(tx, j, now, request)
-		if got = append(got, Reserved{j, payload}); len(got) == n {
+		if got = append(got, Reserved{j, payload, since}); len(got) == n {
 			break
 		}
 	}

@@ -68,7 +68,7 @@ func (q *Queue) Release(tx kv.Tx, id, token, now, at int64, priority *int64) err
 			return err
 		}
 		q.leave(tx, j)
-		j.Priority, j.Place = *priority, place
+		j.Priority, j.Place, j.Time = *priority, place, now
 		return q.admitAt(tx, j, now, at)
 	}
 	return q.again(tx, j, now, at)
@@ -77,6 +77,7 @@ func (q *Queue) Release(tx kv.Tx, id, token, now, at int64, priority *int64) err
 // again makes a job ready in its old place, at once or at a time.
 func (q *Queue) again(tx kv.Tx, j *Job, now, at int64) error {
 	q.leave(tx, j)
+	j.Time = now
 	return q.admitAt(tx, j, now, at)
 }
 

@@ -1,0 +1,45 @@
+package work
+
+import (
+	"time"
+
+	"github.com/conq-go/conq/internal/jobs"
+	"github.com/conq-go/conq/kv"
+)
+
+// noteIn tells observers what a transaction has done, once it has committed.
+func (e *engine) noteIn(tx kv.Tx, event Event, attempts *int) {
+	if e.options.Observe != nil && event.Jobs > 0 {
+		tx.OnCommit(func() {
+			event.Queue, event.Attempts = e.name, *attempts
+			e.options.Observe(event)
+		})
+	}
+}
+
+func (e *engine) noteReserved(tx kv.Tx, got []jobs.Reserved, calls int, attempts *int) {
+	if e.options.Observe == nil {
+		return
+	}
+	event := Event{Kind: EventReserved, Jobs: len(got), Calls: calls}
+	now := micros(e.now())
+	for _, r := range got {
+		event.Each = append(event.Each, EventJob{ID(r.ID), time.Duration(max(0, now-r.Since)) * time.Microsecond})
+	}
+	e.noteIn(tx, event, attempts)
+}
+
+// noteVerbs tells observers of the verbs of a transaction that have changed something, if there are observers.
+func (e *engine) noteVerbs(tx kv.Tx, done []verb, calls int, attempts *int) {
+	for _, kind := range []EventKind{EventEnded, EventAcked, EventFailed} {
+		event := Event{Kind: kind, Calls: calls}
+		for _, v := range done {
+			if v.kind == kind || v.kind == 0 && kind == EventEnded {
+				if event.Jobs++; kind != EventEnded {
+					event.Each = append(event.Each, EventJob{ID: v.id})
+				}
+			}
+		}
+		e.noteIn(tx, event, attempts)
+	}
+}
