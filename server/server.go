@@ -17,13 +17,17 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"sync"
 	"sync/atomic"
 	"time"
 
+	"github.com/conq-go/conq"
 	"github.com/conq-go/conq/kv"
 	"github.com/conq-go/conq/server/internal/access"
 	"github.com/conq-go/conq/server/internal/api"
+	"github.com/conq-go/conq/server/internal/history"
 	"github.com/conq-go/conq/server/internal/queues"
+	"github.com/conq-go/conq/work"
 )
 
 // Options are the choices of a Server. The zero value is the default.
@@ -82,6 +86,8 @@ func setDefault[T comparable](v *T, d T) {
 type Server struct {
 	options  Options
 	queues   *queues.Set
+	history  *history.History
+	tasks    sync.WaitGroup // that run until stopping
 	http     *http.Server
 	handler  http.Handler
 	stopping context.Context // ends when the server begins to stop
@@ -89,7 +95,8 @@ type Server struct {
 	ready    atomic.Bool
 }
 
-// New returns a server of a store. The store stays the caller's, to be closed after the server.
+// New returns a server of a store. The store stays the caller's, to be closed after the server, which looks at it
+// once a second until Close or Shutdown.
 func New(db kv.DB, o Options) (*Server, error) {
 	if db == nil {
 		return nil, errors.New("server: store is nil")
@@ -97,8 +104,14 @@ func New(db kv.DB, o Options) (*Server, error) {
 	if err := o.complete(); err != nil {
 		return nil, err
 	}
-	s := &Server{options: o, queues: queues.New(db, queues.Options{MaxOpen: o.MaxQueues})}
+	s := &Server{options: o, history: history.New()}
+	s.queues = queues.New(db, queues.Options{
+		MaxOpen: o.MaxQueues,
+		Queue:   conq.Options{Observe: s.history.ObserveItems},
+		Work:    work.Options{Observe: s.history.ObserveJobs},
+	})
 	s.stopping, s.stop = context.WithCancel(context.Background())
+	s.tasks.Go(func() { history.NewSampler(db, s.history).Run(s.stopping) })
 	mux := http.NewServeMux()
 	api.Register(mux, api.Options{Queues: s.queues, Logger: o.Logger, Stopping: s.stopping, MaxBody: o.MaxBody})
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { writeText(w, http.StatusOK, "ok") })
@@ -170,5 +183,6 @@ func (s *Server) Shutdown(ctx context.Context) error {
 func (s *Server) Close() error {
 	s.ready.Store(false)
 	s.stop()
+	s.tasks.Wait()
 	return errors.Join(s.http.Close(), s.queues.Close())
 }

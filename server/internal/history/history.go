@@ -1,0 +1,257 @@
+// Package history keeps what the queues of a store have looked like: depths, rates and latencies, in memory, for
+// charts on a server that has no other place for them.
+//
+// A [Sampler] reads the store once a second, for all who look. Each queue has rings of three resolutions: 1 s for
+// 10 minutes, 10 s for 3 hours, 2 minutes for 2 days. A value takes 2 bytes, and a field that has only been 0
+// none: 6 kB a field, at most 100 kB a queue. Of more than [MaxQueues] queues those that come last have no history.
+package history
+
+import (
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/conq-go/conq"
+)
+
+// MaxQueues is of how many queues there is a history.
+const MaxQueues = 4096
+
+// maxHeld is of how many jobs of a queue it is known at once since when they are held.
+const maxHeld = 10_000
+
+// Counts is how a queue looks at one moment.
+type Counts struct {
+	Depth                                         int64 // items, or jobs that are not dead or done
+	Ready, Scheduled, Leased, Blocked, Dead, Done int64 // of a work queue
+	Paused                                        bool
+	Oldest                                        time.Time // since when the oldest is there that could be taken; zero if it is not known
+	AtLeast                                       bool      // it may have been there before Oldest
+	Estimated                                     bool      // Depth was counted a while ago, and what has happened since was added
+}
+
+// State is a queue now. It is not changed any more.
+type State struct {
+	Name string
+	Kind conq.Kind
+	Counts
+	In, Out, Failed float64   // a second, over the last ten
+	Spark           []float64 // Depth over the last ten minutes, oldest first
+	Err             error     // why it could not be read
+}
+
+// Age returns how old the oldest is, or 0.
+func (s *State) Age(now time.Time) time.Duration {
+	if s.Oldest.IsZero() {
+		return 0
+	}
+	return max(0, now.Sub(s.Oldest))
+}
+
+// Snapshot is all queues at one moment, by name. It is not changed any more.
+type Snapshot struct {
+	Time   time.Time
+	Queues []*State
+	Err    error // why the store could not be read; then Queues are those of before
+	byName map[string]*State
+	next   chan struct{}
+}
+
+// Queue returns a queue, or nil.
+func (s *Snapshot) Queue(name string) *State { return s.byName[name] }
+
+// Next is closed when there is a later snapshot.
+func (s *Snapshot) Next() <-chan struct{} { return s.next }
+
+// History is what queues have looked like. It is safe for concurrent use.
+type History struct {
+	latest atomic.Pointer[Snapshot]
+
+	mu     sync.RWMutex
+	queues map[string]*Queue
+}
+
+// New returns an empty history.
+func New() *History {
+	h := &History{queues: make(map[string]*Queue)}
+	h.latest.Store(&Snapshot{next: make(chan struct{})})
+	return h
+}
+
+// Latest returns the last snapshot. The first one is empty, and has no time.
+func (h *History) Latest() *Snapshot { return h.latest.Load() }
+
+func (h *History) publish(s *Snapshot) {
+	s.next = make(chan struct{})
+	s.byName = make(map[string]*State, len(s.Queues))
+	for _, q := range s.Queues {
+		s.byName[q.Name] = q
+	}
+	close(h.latest.Swap(s).next)
+}
+
+// Queue returns the history of a queue, which begins if there is none. If there are too many it is one that nobody sees.
+func (h *History) Queue(name string) *Queue {
+	h.mu.RLock()
+	q := h.queues[name]
+	h.mu.RUnlock()
+	if q != nil {
+		return q
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if q = h.queues[name]; q != nil {
+		return q
+	}
+	q = newQueue()
+	if len(h.queues) < MaxQueues {
+		h.queues[name] = q
+	}
+	return q
+}
+
+// Queue is the history of one queue, and what has happened to it since it was last recorded.
+type Queue struct {
+	in, out, failed atomic.Int64 // since the history began
+
+	mu         sync.Mutex
+	rings      [spans]ring
+	wait, work latency
+	held       map[int64]time.Time // since when a job is held, by its id
+	recorded   time.Time
+	totals     [3]int64 // of in, out and failed then
+	spark      []float64
+	sparkSlot  int64
+}
+
+func newQueue() *Queue {
+	q := &Queue{wait: latency{first: WaitP50}, work: latency{first: WorkP50}}
+	for s := range spans {
+		q.rings[s].span = s
+	}
+	return q
+}
+
+// Added notes that n items or jobs were added.
+func (q *Queue) Added(n int) { q.in.Add(int64(n)) }
+
+// Taken notes that n items were taken.
+func (q *Queue) Taken(n int) { q.out.Add(int64(n)) }
+
+// Reserved notes that a job is held now, and how long it was ready.
+func (q *Queue) Reserved(id int64, now time.Time, waited time.Duration) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.wait.add(waited)
+	if q.held == nil || len(q.held) >= maxHeld { // workers that die never end theirs
+		q.held = make(map[int64]time.Time)
+	}
+	q.held[id] = now
+}
+
+// Ended notes that an attempt of a job is over, and whether it has failed.
+func (q *Queue) Ended(id int64, now time.Time, failed bool) {
+	if failed {
+		q.failed.Add(1)
+	} else {
+		q.out.Add(1)
+	}
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if since, ok := q.held[id]; ok {
+		delete(q.held, id)
+		q.work.add(now.Sub(since))
+	}
+}
+
+// record adds how the queue looks now.
+func (q *Queue) record(now time.Time, state *State) {
+	c := &state.Counts
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	values := [fields]float64{
+		Depth: float64(c.Depth), Ready: float64(c.Ready), Scheduled: float64(c.Scheduled), Leased: float64(c.Leased),
+		Blocked: float64(c.Blocked), Dead: float64(c.Dead),
+	}
+	seconds := max(0.001, now.Sub(q.recorded).Seconds())
+	if q.recorded.IsZero() {
+		seconds = 1
+	}
+	q.recorded = now
+	for i, total := range []int64{q.in.Load(), q.out.Load(), q.failed.Load()} {
+		values[In+Field(i)] = float64(total-q.totals[i]) / seconds
+		q.totals[i] = total
+	}
+	if !c.Oldest.IsZero() {
+		values[Age] = max(0, now.Sub(c.Oldest).Seconds())
+	}
+	for i := range q.rings {
+		r := &q.rings[i]
+		if r.last != 0 && r.slot(now) > r.last { // the step is over, and so are its durations
+			q.wait.set(r)
+			q.work.set(r)
+		}
+		r.advance(now)
+		r.record(&values)
+	}
+	state.In, state.Out, state.Failed, state.Spark = q.rate(In), q.rate(Out), q.rate(Failed), q.sparkline()
+}
+
+// rate is the mean of what was recorded in the last ten seconds.
+func (q *Queue) rate(f Field) float64 {
+	r := &q.rings[Minutes]
+	sum, n := 0.0, 0
+	for slot := max(r.from(), r.last-9); slot <= r.last; slot++ {
+		if !r.isGap(slot) {
+			sum += r.get(f, slot)
+			n++
+		}
+	}
+	return sum / float64(max(1, n))
+}
+
+// sparkPoints and sparkStep are of ten minutes.
+const (
+	sparkPoints = 40
+	sparkStep   = 15
+)
+
+// sparkline returns the highest Depth of each 15 seconds. It is the same slice until there is a new point.
+func (q *Queue) sparkline() []float64 {
+	r := &q.rings[Minutes]
+	slot := r.last / sparkStep
+	if slot == q.sparkSlot {
+		return q.spark
+	}
+	q.sparkSlot = slot
+	q.spark = make([]float64, 0, sparkPoints)
+	for at := q.sparkSlot - sparkPoints; at < q.sparkSlot; at++ {
+		highest := 0.0
+		for i := range int64(sparkStep) {
+			if slot := at*sparkStep + i; slot >= r.from() {
+				highest = max(highest, r.get(Depth, slot))
+			}
+		}
+		q.spark = append(q.spark, highest)
+	}
+	return q.spark
+}
+
+// Series is values of a queue at times with the same step; NaN is where there is none.
+type Series struct {
+	Start  time.Time
+	Step   time.Duration
+	Values [][]float64 // of each field that was asked for
+}
+
+// Series returns some fields of a span.
+func (q *Queue) Series(s Span, of ...Field) Series {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	r := &q.rings[s]
+	series := Series{Step: s.Step(), Start: time.Unix(0, r.from()*int64(s.Step()))}
+	for _, f := range of {
+		series.Values = append(series.Values, r.values(f))
+	}
+	return series
+}

@@ -1,0 +1,262 @@
+package history
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/conq-go/conq"
+	"github.com/conq-go/conq/internal/testkit"
+	"github.com/conq-go/conq/kv/memory"
+	"github.com/conq-go/conq/work"
+	"github.com/google/go-cmp/cmp"
+)
+
+func TestCode(t *testing.T) {
+	for v := range 513 {
+		if got := encode(float64(v)).value(); got != float64(v) {
+			t.Errorf("%d is kept as %v", v, got)
+		}
+	}
+	for _, v := range []float64{0.001, 0.7, 1234567, 9e18} {
+		if got := encode(v).value(); math.Abs(got-v) > v/500 {
+			t.Errorf("%v is kept as %v", v, got)
+		}
+	}
+	for _, v := range []float64{-1, math.NaN(), 0} {
+		if got := encode(v).value(); got != 0 {
+			t.Errorf("%v is kept as %v", v, got)
+		}
+	}
+	if encode(math.Inf(1)) == missing {
+		t.Error("infinity is kept as a gap")
+	}
+}
+
+// at is a second of a test.
+func at(second int) time.Time { return time.Unix(1_200_000+int64(second), 0) }
+
+func record(q *Queue, second int, depth int64) *State {
+	state := &State{Counts: Counts{Depth: depth}}
+	q.record(at(second), state)
+	return state
+}
+
+func TestSpans(t *testing.T) {
+	q := newQueue()
+	for second := range 3 * 24 * 3600 {
+		q.Added(2)
+		record(q, second, int64(second%100))
+	}
+	for span, points := range map[Span]int{Minutes: 600, Hours: 1080, Days: 1440} {
+		s := q.Series(span, Depth, In)
+		if len(s.Values[0]) != points || len(s.Values[1]) != points {
+			t.Errorf("span %d has %d points, want %d", span, len(s.Values[0]), points)
+		}
+		for i, in := range s.Values[1] {
+			if in != 2 {
+				t.Fatalf("span %d, point %d: %v a second came in, want 2", span, i, in)
+			}
+		}
+	}
+	if got := q.Series(Days, Depth).Values[0][3]; got != 99 {
+		t.Errorf("two minutes have a depth of %v, want the highest, 99", got)
+	}
+	if got, want := q.Series(Hours, Depth).Start, at(3*24*3600).Add(-3*time.Hour); !got.Equal(want) {
+		t.Errorf("three hours begin at %v, want %v", got, want)
+	}
+}
+
+func TestGaps(t *testing.T) {
+	q := newQueue()
+	record(q, 0, 5)
+	record(q, 3, 7)
+	record(q, 2, 9) // a clock that was set back
+	if got, want := fmt.Sprint(q.Series(Minutes, Depth).Values[0]), "[5 NaN NaN 9]"; got != want {
+		t.Errorf("series is %v, want %v", got, want)
+	}
+	record(q, 5000, 1)
+	if got, want := fmt.Sprint(q.Series(Minutes, Depth).Values[0]), "[1]"; got != want {
+		t.Errorf("after a long time series is %v, want %v", got, want)
+	}
+	if got := newQueue().Series(Hours, Depth).Values[0]; len(got) != 0 {
+		t.Errorf("an empty history has %v", got)
+	}
+}
+
+func TestRates(t *testing.T) {
+	q := newQueue()
+	for second := range 20 {
+		q.Added(30)
+		q.Taken(10)
+		q.Ended(1, at(second), true)
+		record(q, second, 0)
+	}
+	q.Added(600)
+	state := record(q, 25, 0) // 6 s later: 100 a second
+	if state.In != 44 {       // of 10 s 5 are not there, and 4 have 30
+		t.Errorf("%v a second came in, want 44", state.In)
+	}
+	if state.Failed != 0.8 {
+		t.Errorf("%v a second have failed, want 0.8", state.Failed)
+	}
+}
+
+func TestLatency(t *testing.T) {
+	q := newQueue()
+	record(q, 0, 0)
+	for ms := range 100 {
+		q.Reserved(int64(ms), at(0), time.Duration(ms)*time.Second)
+		q.Ended(int64(ms), at(0).Add(time.Duration(ms)*time.Millisecond), false)
+	}
+	record(q, 1, 0)
+	record(q, 10, 0)
+	s := q.Series(Minutes, WaitP50, WaitP99, WorkP50, WorkP95)
+	got := []float64{s.Values[0][0], s.Values[1][0], math.Round(s.Values[2][0] * 1000), math.Round(s.Values[3][0] * 1000)}
+	if diff := cmp.Diff([]float64{50, 99, 50, 95}, got); diff != "" {
+		t.Errorf("percentiles differ (-want +got):\n%s", diff)
+	}
+	if got := q.Series(Hours, WaitP50).Values[0][0]; got != 50 {
+		t.Errorf("ten seconds have a median wait of %v, want 50", got)
+	}
+	if len(q.held) != 0 {
+		t.Errorf("%d jobs are still held", len(q.held))
+	}
+}
+
+func TestReservoirIsBounded(t *testing.T) {
+	var r reservoir
+	for i := range 100_000 {
+		r.add(time.Duration(i) * time.Second)
+	}
+	if len(r.of) != reservoirSize {
+		t.Errorf("it has %d durations", len(r.of))
+	}
+	if p := r.percentiles(); p[0] < 20_000 || p[0] > 80_000 || p[2] < p[1] || p[1] < p[0] {
+		t.Errorf("percentiles are %v", p)
+	}
+}
+
+func TestQueuesAreBounded(t *testing.T) {
+	h := New()
+	for i := range MaxQueues + 10 {
+		h.Queue(fmt.Sprint(i)).Added(1)
+	}
+	if len(h.queues) != MaxQueues {
+		t.Errorf("%d queues are kept", len(h.queues))
+	}
+}
+
+func bytesOf(s string) []byte { return []byte(s) }
+
+// A sampler sees queues of all kinds, and what happens to them.
+func TestSampler(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, stop := context.WithCancel(t.Context())
+		db := memory.New(memory.Options{})
+		h := New()
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			NewSampler(db, h).Run(ctx)
+		}()
+		fifo, err := conq.OpenQueue(db, "fifo", conq.Bytes(), conq.Options{Observe: h.ObserveItems})
+		testkit.NoError(t, err)
+		for range 3 {
+			testkit.NoError(t, fifo.Enqueue(ctx, bytesOf("x")))
+		}
+		jobs, err := work.Open(db, "jobs", conq.Bytes(), work.Options{Observe: h.ObserveJobs})
+		testkit.NoError(t, err)
+		_, err = jobs.Put(ctx, bytesOf("x"))
+		testkit.NoError(t, err)
+		testkit.NoError(t, jobs.Pause(ctx))
+		time.Sleep(time.Minute) // of the test's clock: it is counted by then
+		synctest.Wait()
+
+		s := h.Latest()
+		if len(s.Queues) != 2 || s.Err != nil {
+			t.Fatalf("there are %d queues (%v)", len(s.Queues), s.Err)
+		}
+		if q := s.Queue("fifo"); q.Depth != 3 || q.Estimated || q.Kind != conq.KindQueue || q.Age(s.Time) < 55*time.Second {
+			t.Errorf("the queue is %+v", q)
+		}
+		if q := s.Queue("jobs"); q.Ready != 1 || q.Depth != 1 || !q.Paused || q.Age(s.Time) < 55*time.Second {
+			t.Errorf("the work queue is %+v", q)
+		}
+		_, err = fifo.DequeueN(ctx, 3)
+		testkit.NoError(t, err)
+		testkit.NoError(t, fifo.Enqueue(ctx, bytesOf("y")))
+		<-s.Next()
+		if q := h.Latest().Queue("fifo"); q.Depth != 1 || q.Estimated || q.Age(h.Latest().Time) > time.Second || q.AtLeast {
+			t.Errorf("then the queue is %+v", q)
+		}
+		testkit.NoError(t, fifo.Close())
+		testkit.NoError(t, jobs.Close())
+		stop()
+		<-done
+	})
+}
+
+// What others have put into a queue is counted, whether it is small or large.
+func TestCount(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, stop := context.WithCancel(t.Context())
+		db := memory.New(memory.Options{})
+		q, err := conq.OpenPriorityQueue(db, "q", conq.Bytes())
+		testkit.NoError(t, err)
+		const n = 2*countAtOnce + 17
+		testkit.NoError(t, q.PushAll(ctx, make([]conq.Prioritized[[]byte], n)))
+		h := New()
+		s := NewSampler(db, h)
+		s.Sample(ctx)
+		if got := h.Latest().Queue("q"); got.Depth != 1 || !got.Estimated {
+			t.Errorf("before it is counted it is %+v", got)
+		}
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			s.Run(ctx)
+		}()
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		if got := h.Latest().Queue("q"); got.Depth != n || got.Estimated {
+			t.Errorf("it has %d items (estimated: %v), want %d", got.Depth, got.Estimated, n)
+		}
+		testkit.NoError(t, q.Close())
+		stop()
+		<-done
+	})
+}
+
+// A store that fails is told of; what was known stays.
+func TestSamplerFails(t *testing.T) {
+	db := memory.New(memory.Options{})
+	q, err := conq.OpenQueue(db, "q", conq.Bytes())
+	testkit.NoError(t, err)
+	testkit.NoError(t, q.Close())
+	h := New()
+	s := NewSampler(db, h)
+	s.Sample(t.Context())
+	testkit.NoError(t, db.Close())
+	s.Sample(t.Context())
+	if latest := h.Latest(); latest.Err == nil || latest.Queue("q") == nil {
+		t.Errorf("after the store was closed there are %d queues, and the error is %v", len(latest.Queues), latest.Err)
+	}
+}
+
+func TestThinned(t *testing.T) {
+	var i items
+	i.integers = 1
+	for range 10 * maxTails {
+		i.tails = append(i.tails, tail{index: int64(len(i.tails))})
+		if len(i.tails) > maxTails {
+			i.tails = thinned(i.tails)
+		}
+	}
+	if len(i.tails) > maxTails || i.tails[0].index != 0 {
+		t.Errorf("%d tails are kept, from %d on", len(i.tails), i.tails[0].index)
+	}
+}
