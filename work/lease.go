@@ -2,6 +2,7 @@ package work
 
 import (
 	"context"
+	"errors"
 	"sync/atomic"
 	"time"
 
@@ -22,7 +23,8 @@ type Lease[T any] struct {
 	Payload  []byte    // what Value was decoded from
 	Failures []Failure // of earlier attempts
 
-	queue    *Queue[T]
+	queue    *Queue[T] // nil for a lease of a server
+	remote   *remote
 	token    int64
 	length   time.Duration
 	keyed    bool // its end may free a slot, although Key is not known
@@ -59,6 +61,9 @@ func (l *Lease[T]) Ack(ctx context.Context) error { return l.AckResult(ctx, nil)
 
 // AckResult is Ack with a result, which is kept as long as the job is: see Options.Keep.
 func (l *Lease[T]) AckResult(ctx context.Context, result []byte) error {
+	if l.remote != nil {
+		return l.remote.keeper.Ack(ctx, l.ID, l.remote.token, result)
+	}
 	_, err := l.verb(ctx, EventAcked, false, func(q *jobs.Queue, tx kv.Tx, now int64) (any, error) {
 		return nil, q.Ack(tx, int64(l.ID), l.token, now, result)
 	})
@@ -72,7 +77,14 @@ func (l *Lease[T]) Extend(ctx context.Context, d time.Duration) error {
 		d = l.length
 	}
 	if err := checkLease(d); err != nil {
-		return l.queue.wrap(invalid("%w", err))
+		return l.wrap(invalid("%w", err))
+	}
+	if l.remote != nil {
+		until, err := l.remote.keeper.Extend(ctx, l.ID, l.remote.token, d)
+		if err == nil || errors.Is(err, ErrCancelled) {
+			l.deadline.Store(micros(until))
+		}
+		return err
 	}
 	var until int64
 	cancelled, err := l.verb(ctx, EventEnded, false, func(q *jobs.Queue, tx kv.Tx, now int64) (any, error) {
@@ -101,7 +113,10 @@ func (l *Lease[T]) ReleaseAs(ctx context.Context, delay time.Duration, priority 
 
 func (l *Lease[T]) release(ctx context.Context, delay time.Duration, priority *int64) error {
 	if delay < 0 {
-		return l.queue.wrap(invalid("a delay of %v: it can't be negative", delay))
+		return l.wrap(invalid("a delay of %v: it can't be negative", delay))
+	}
+	if l.remote != nil {
+		return l.remote.keeper.Release(ctx, l.ID, l.remote.token, delay, priority)
 	}
 	_, err := l.verb(ctx, EventEnded, true, func(q *jobs.Queue, tx kv.Tx, now int64) (any, error) {
 		return nil, q.Release(tx, int64(l.ID), l.token, now, later(now, delay), priority)
@@ -120,23 +135,35 @@ func later(now int64, delay time.Duration) int64 {
 // Fail ends the attempt with an error: the job is tried again after Options.Backoff, or is dead after
 // its last attempt. What the error says is kept.
 func (l *Lease[T]) Fail(ctx context.Context, reason error) error {
+	if l.remote != nil {
+		return l.remote.keeper.Fail(ctx, l.ID, l.remote.token, nil, textOf(reason))
+	}
 	return l.FailAfter(ctx, l.queue.options.Backoff(l.Attempt), reason)
 }
 
 // FailAfter is Fail with a delay of the caller's.
 func (l *Lease[T]) FailAfter(ctx context.Context, delay time.Duration, reason error) error {
-	text := "failed"
-	if reason != nil {
-		text = reason.Error()
+	if l.remote != nil {
+		return l.remote.keeper.Fail(ctx, l.ID, l.remote.token, &delay, textOf(reason))
 	}
 	_, err := l.verb(ctx, EventFailed, true, func(q *jobs.Queue, tx kv.Tx, now int64) (any, error) {
-		return q.Fail(tx, int64(l.ID), l.token, now, later(now, delay), text)
+		return q.Fail(tx, int64(l.ID), l.token, now, later(now, delay), textOf(reason))
 	})
 	return err
 }
 
+func textOf(reason error) string {
+	if reason == nil {
+		return "failed"
+	}
+	return reason.Error()
+}
+
 // Bury makes the job dead: it is not tried again until somebody kicks it.
 func (l *Lease[T]) Bury(ctx context.Context, reason string) error {
+	if l.remote != nil {
+		return l.remote.keeper.Bury(ctx, l.ID, l.remote.token, reason)
+	}
 	_, err := l.verb(ctx, EventEnded, false, func(q *jobs.Queue, tx kv.Tx, now int64) (any, error) {
 		return nil, q.Bury(tx, int64(l.ID), l.token, now, reason)
 	})
@@ -156,6 +183,9 @@ type LeaseTx[T any] struct {
 
 func (l LeaseTx[T]) do(do func(q *jobs.Queue, now int64) error) error {
 	q := l.lease.queue
+	if q == nil {
+		return invalid("the lease of job %d is of a server, which has no transactions for its clients", l.lease.ID)
+	}
 	if err := q.readyIn(l.tx); err != nil {
 		return err
 	}

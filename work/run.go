@@ -23,7 +23,7 @@ type RunOptions struct {
 	Grace time.Duration
 
 	// OnError is told of an attempt that failed, after its end is stored, and of what kept a job from being ended; job
-	// is its id. Default: Options.Logger.
+	// is its id. Default: the Logger of the queue's Options.
 	OnError func(job ID, err error)
 }
 
@@ -48,20 +48,23 @@ func Snooze(d time.Duration) error { return snoozeError(d) }
 // more jobs than it can start. While handlers run it extends their leases, so that a lease is only lost when the
 // process hangs or dies. When ctx ends it leases no more, waits for handlers up to Grace, ends their contexts, and gives their
 // jobs back at once. A job whose handler does not return then comes back when its lease is over.
-func Run[T any](ctx context.Context, q *Queue[T], h Handler[T], options ...RunOptions) error {
+func Run[T any](ctx context.Context, q Source[T], h Handler[T], options ...RunOptions) error {
+	if q == nil {
+		return invalid("queue is nil")
+	}
 	o, err := only(options)
 	if err != nil {
-		return q.wrap(err)
+		return fmt.Errorf("work queue %q: %w", q.Name(), err)
 	}
 	setDefault(&o.Workers, 1)
 	setDefault(&o.Grace, 30*time.Second)
 	switch {
 	case h == nil:
-		return q.wrap(invalid("handler is nil"))
+		return invalid("work queue %q: handler is nil", q.Name())
 	case o.Workers < 1 || o.Grace < 0:
-		return q.wrap(invalid("%d workers, grace %v: at least one worker is needed, and grace can't be negative", o.Workers, o.Grace))
+		return invalid("work queue %q: %d workers, grace %v: at least one worker is needed, and grace can't be negative", q.Name(), o.Workers, o.Grace)
 	}
-	if err := q.ready(ctx); err != nil {
+	if err := contextError(ctx); err != nil {
 		return err
 	}
 	r := &runner[T]{queue: q, handler: h, options: o, free: make(chan struct{}, o.Workers)}
@@ -69,7 +72,7 @@ func Run[T any](ctx context.Context, q *Queue[T], h Handler[T], options ...RunOp
 }
 
 type runner[T any] struct {
-	queue   *Queue[T]
+	queue   Source[T]
 	handler Handler[T]
 	options RunOptions
 	free    chan struct{} // has one for each worker that does something
@@ -228,10 +231,16 @@ func (r *runner[T]) finish(l *Lease[T], err, cause error) {
 }
 
 func (r *runner[T]) tell(id ID, err error) {
-	switch {
-	case r.options.OnError != nil:
+	if r.options.OnError != nil {
 		r.options.OnError(id, err)
-	case r.queue.options.Logger != nil:
-		r.queue.options.Logger.Warn("job", "queue", r.queue.name, "id", int64(id), "error", err)
+	} else if q, ok := r.queue.(interface{ tell(ID, error) }); ok {
+		q.tell(id, err)
+	}
+}
+
+// tell logs what went wrong with a job.
+func (e *engine) tell(id ID, err error) {
+	if e.options.Logger != nil {
+		e.options.Logger.Warn("job", "queue", e.name, "id", int64(id), "error", err)
 	}
 }

@@ -9,6 +9,9 @@ import (
 // Token returns a text by which Queue.Held makes this lease again, in another process. It is the right to end the lease,
 // so it is only for its holder to have.
 func (l *Lease[T]) Token() string {
+	if l.remote != nil {
+		return l.remote.token
+	}
 	keyed := int64(0)
 	if l.frees() {
 		keyed = 1
