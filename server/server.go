@@ -26,6 +26,7 @@ import (
 	"github.com/conq-go/conq/server/internal/access"
 	"github.com/conq-go/conq/server/internal/api"
 	"github.com/conq-go/conq/server/internal/history"
+	"github.com/conq-go/conq/server/internal/once"
 	"github.com/conq-go/conq/server/internal/queues"
 	"github.com/conq-go/conq/work"
 )
@@ -34,6 +35,9 @@ import (
 type Options struct {
 	// MaxBody is the largest body of a request, in bytes. Default: 64 MiB.
 	MaxBody int64
+
+	// MaxWaiters is how many requests may wait at once. Default: 20000.
+	MaxWaiters int64
 
 	// MaxQueues is how many queues may be in use at once. Default: 4096.
 	MaxQueues int
@@ -63,10 +67,11 @@ type Options struct {
 }
 
 func (o *Options) complete() error {
-	if o.MaxBody < 0 || o.MaxQueues < 0 || o.HeaderTimeout < 0 || o.Grace < 0 {
+	if o.MaxBody < 0 || o.MaxWaiters < 0 || o.MaxQueues < 0 || o.HeaderTimeout < 0 || o.Grace < 0 {
 		return errors.New("server: a limit is negative: they are from 0 on, which is the default")
 	}
 	setDefault(&o.MaxBody, 64<<20)
+	setDefault(&o.MaxWaiters, 20000)
 	setDefault(&o.MaxQueues, 4096)
 	setDefault(&o.HeaderTimeout, 10*time.Second)
 	setDefault(&o.Grace, 5*time.Second)
@@ -113,7 +118,7 @@ func New(db kv.DB, o Options) (*Server, error) {
 	s.stopping, s.stop = context.WithCancel(context.Background())
 	s.tasks.Go(func() { history.NewSampler(db, s.history).Run(s.stopping) })
 	mux := http.NewServeMux()
-	api.Register(mux, api.Options{Queues: s.queues, Logger: o.Logger, Stopping: s.stopping, MaxBody: o.MaxBody})
+	api.Register(mux, api.Options{Queues: s.queues, Logger: o.Logger, Stopping: s.stopping, Answers: once.New(db, time.Now), MaxBody: o.MaxBody, MaxWaiters: o.MaxWaiters})
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { writeText(w, http.StatusOK, "ok") })
 	mux.HandleFunc("GET /readyz", s.serveReady)
 	s.handler = access.NewGuard(access.Options{Tokens: o.Tokens, Hosts: o.Hosts, Public: []string{"/healthz", "/readyz"}}).Handler(mux)

@@ -178,6 +178,9 @@ func (l *look) system(u *unit, pair kv.KeyValue, rest []byte, report *CheckRepor
 	if err == nil && section == "work" && len(rest) == 0 {
 		return nil // the last id of a job
 	}
+	if err == nil && section == "answer" {
+		return nil // of a server, to a request with a key
+	}
 	var name string
 	if err == nil {
 		elem, rest, err = tuple.Next(rest)

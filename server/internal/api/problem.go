@@ -8,6 +8,7 @@ import (
 	"github.com/conq-go/conq"
 	"github.com/conq-go/conq/kv"
 	"github.com/conq-go/conq/server/internal/access"
+	"github.com/conq-go/conq/server/internal/once"
 	"github.com/conq-go/conq/server/internal/queues"
 	"github.com/conq-go/conq/work"
 	"github.com/danielgtaylor/huma/v2"
@@ -18,7 +19,10 @@ var statuses = []struct {
 	err    error
 	status int
 }{
+	{kv.ErrCommitUnknown, http.StatusInternalServerError}, // whatever else it is
 	{access.ErrForbidden, http.StatusForbidden},
+	{once.ErrKey, http.StatusUnprocessableEntity},
+	{once.ErrOther, http.StatusUnprocessableEntity},
 	{conq.ErrNoQueue, http.StatusNotFound},
 	{work.ErrNotFound, http.StatusNotFound},
 	{conq.ErrName, http.StatusUnprocessableEntity},
@@ -40,10 +44,12 @@ func problem(err error) error {
 	if told, ok := err.(huma.StatusError); ok {
 		return told
 	}
+	status := http.StatusInternalServerError
 	for _, s := range statuses {
 		if errors.Is(err, s.err) {
-			return huma.NewError(s.status, err.Error())
+			status = s.status
+			break
 		}
 	}
-	return huma.NewError(http.StatusInternalServerError, err.Error())
+	return &huma.ErrorModel{Status: status, Title: http.StatusText(status), Detail: err.Error()}
 }

@@ -1,0 +1,201 @@
+package api
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/json"
+	"fmt"
+	"io"
+
+	"github.com/conq-go/conq/kv"
+	"github.com/conq-go/conq/server/internal/access"
+	"github.com/conq-go/conq/server/internal/once"
+	"github.com/danielgtaylor/huma/v2"
+)
+
+// added is what has become of items or jobs.
+type added struct {
+	Added      int     `json:"added" doc:"How many are durable, duplicates of unique jobs not counted."`
+	IDs        []int64 `json:"ids,omitempty" doc:"The ids of jobs, in their order. A duplicate has the id of the job that is there."`
+	Duplicates int     `json:"duplicates,omitempty" doc:"How many jobs were duplicates of unique ones."`
+}
+
+func (a *added) append(b added) {
+	a.Added += b.Added
+	a.IDs = append(a.IDs, b.IDs...)
+	a.Duplicates += b.Duplicates
+}
+
+// incomplete is an error in the middle of a stream: what is durable by then stays.
+type incomplete struct {
+	huma.ErrorModel
+	added
+}
+
+// target is where a batch goes, in one transaction.
+type target interface {
+	add(ctx context.Context) (added, error)
+	addIn(tx kv.Tx) (added, error)
+}
+
+// addition is a request that adds things of type T.
+type addition[T any] struct {
+	*api
+	exchange *Exchange
+	queue    string
+	key      string // Idempotency-Key or ""
+	list     string // the member of a JSON body that has them
+
+	fromBytes func([]byte) (T, error) // of a body of bytes
+	check     func(*T) error
+	size      func(*T) int // in bytes, of one
+	open      func(ctx context.Context, batch []T) (t target, release func(), err error)
+
+	batches int
+}
+
+// run adds all of the body.
+func (a *addition[T]) run(ctx context.Context) (*reply, error) {
+	if err := access.Check(ctx, access.Produce, a.queue); err != nil {
+		return nil, err
+	}
+	r, contentType, err := a.exchange.body(typeJSON, typeNDJSON, typeBytes)
+	if err != nil {
+		return nil, err
+	}
+	var sum added
+	switch contentType {
+	case typeNDJSON:
+		sum, err = a.stream(ctx, r)
+	case typeBytes:
+		sum, err = a.single(ctx, r)
+	default:
+		sum, err = a.listed(ctx, r)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return replyJSON(sum), nil
+}
+
+func (a *addition[T]) single(ctx context.Context, r io.Reader) (added, error) {
+	b, err := all(r)
+	if err != nil {
+		return added{}, bodyError(err)
+	}
+	v, err := a.fromBytes(b)
+	if err != nil {
+		return added{}, bodyError(err)
+	}
+	return a.batch(ctx, []T{v})
+}
+
+// maxListed is how many a list may have: each takes more memory than the shortest JSON of it.
+const maxListed = 10_000
+
+func (a *addition[T]) listed(ctx context.Context, r io.Reader) (added, error) {
+	var batch []T
+	err := listed(r, a.MaxBody, a.list, func(v T) error {
+		if len(batch) == maxListed {
+			return fmt.Errorf("a list can have up to %d: %s has no such limit", maxListed, typeNDJSON)
+		}
+		batch = append(batch, v)
+		return a.check(&v)
+	})
+	if err != nil {
+		return added{}, bodyError(err)
+	}
+	return a.batch(ctx, batch)
+}
+
+// stream adds a batch after the other. Where they end is the same for the same body, so that with a key each has its
+// own answer.
+func (a *addition[T]) stream(ctx context.Context, r io.Reader) (sum added, err error) {
+	var batch []T
+	bytes := 0
+	flush := func() error {
+		done, err := a.batch(ctx, batch)
+		batch, bytes = nil, 0
+		if err == nil {
+			sum.append(done)
+		}
+		return err
+	}
+	most := batchFor(a.Queues.DB().Limits())
+	var failed error // of the store
+	err = lines(r, a.MaxBody, func(v T) error {
+		if err := a.check(&v); err != nil {
+			return err
+		}
+		batch = append(batch, v)
+		if bytes += a.size(&v); len(batch) < most.items && bytes < most.bytes {
+			return nil
+		}
+		failed = flush()
+		return failed
+	})
+	switch {
+	case failed != nil:
+		err = failed
+	case err != nil:
+		err = bodyError(err)
+	case len(batch) > 0:
+		err = flush()
+	}
+	if err != nil {
+		told := problem(err).(*huma.ErrorModel)
+		return added{}, &incomplete{*told, sum}
+	}
+	return sum, nil
+}
+
+// bounds are those of a batch: its last one may be over the bytes.
+type bounds struct{ items, bytes int }
+
+// batchFor returns bounds that leave an engine room for what each one needs besides.
+func batchFor(l kv.Limits) bounds {
+	b := bounds{items: 1000, bytes: 1 << 20}
+	if l.Transaction > 0 {
+		b.bytes = min(b.bytes, l.Transaction/4)
+	}
+	if l.Operations > 0 {
+		b.items = max(1, min(b.items, l.Operations/24))
+	}
+	return b
+}
+
+// batch adds in one transaction. With a key it does so once.
+func (a *addition[T]) batch(ctx context.Context, batch []T) (sum added, err error) {
+	t, release, err := a.open(ctx, batch)
+	if err != nil {
+		return added{}, err
+	}
+	defer release()
+	if a.key == "" {
+		return t.add(ctx)
+	}
+	content := sha256.New()
+	if err := json.NewEncoder(content).Encode([]any{a.list, a.queue, batch}); err != nil {
+		return added{}, err
+	}
+	a.batches++
+	err = a.once(ctx, fmt.Sprintf("%d %s", a.batches, a.key), content.Sum(nil), &sum, func(tx kv.Tx) (err error) {
+		sum, err = t.addIn(tx)
+		return err
+	})
+	return sum, err
+}
+
+// once runs f in a transaction, unless that was done for the key; then answer is what f made of it that time.
+func (a *api) once(ctx context.Context, key string, content []byte, answer any, f func(kv.Tx) error) error {
+	stored, err := a.Answers.Do(ctx, once.Request{Caller: access.From(ctx).Name, Key: key, Content: content}, func(tx kv.Tx) ([]byte, error) {
+		if err := f(tx); err != nil {
+			return nil, err
+		}
+		return json.Marshal(answer)
+	})
+	if err != nil {
+		return err
+	}
+	return json.Unmarshal(stored, answer)
+}

@@ -1,0 +1,114 @@
+package api
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"mime"
+	"net/http"
+	"strings"
+
+	"github.com/danielgtaylor/huma/v2"
+	"github.com/danielgtaylor/huma/v2/adapters/humago"
+)
+
+// Exchange gives a handler the request and the response themselves, where bodies have several forms.
+type Exchange struct{ ctx huma.Context }
+
+// Resolve is called by huma before the handler.
+func (e *Exchange) Resolve(ctx huma.Context) []error {
+	e.ctx = ctx
+	return nil
+}
+
+// body returns the body of the request and its content type, which has to be one of those.
+func (e *Exchange) body(types ...string) (r io.Reader, contentType string, err error) {
+	request, w := humago.Unwrap(e.ctx)
+	given := request.Header.Get("Content-Type")
+	contentType, _, err = mime.ParseMediaType(given)
+	for _, t := range types {
+		if err == nil && t == contentType {
+			return http.MaxBytesReader(w, request.Body, e.ctx.Operation().MaxBodyBytes), t, nil
+		}
+	}
+	return nil, "", huma.Error415UnsupportedMediaType(fmt.Sprintf("Content-Type is %.60q: it can be %s", given, strings.Join(types, ", ")))
+}
+
+// accepts tells which of the types the client prefers; the first if it does not say.
+func (e *Exchange) accepts(types ...string) string {
+	for _, part := range strings.Split(e.ctx.Header("Accept"), ",") {
+		wanted, _, err := mime.ParseMediaType(strings.TrimSpace(part))
+		for _, t := range types {
+			if err == nil && t == wanted {
+				return t
+			}
+		}
+	}
+	return types[0]
+}
+
+// noBody is an error if the request has a body. To know that, it is read, without which the server
+// would not see either that the client has gone.
+func (e *Exchange) noBody() error {
+	if n, err := e.ctx.BodyReader().Read(make([]byte, 1)); n > 0 || err != nil && err != io.EOF {
+		return huma.Error400BadRequest("this request has no body")
+	}
+	return nil
+}
+
+// all reads a body whole.
+func all(r io.Reader) ([]byte, error) {
+	var b bytes.Buffer
+	_, err := b.ReadFrom(r)
+	return b.Bytes(), err
+}
+
+// reply is a response whose body its handler writes.
+type reply struct{ Body func(huma.Context) }
+
+// replyJSON is a reply of one JSON document.
+func replyJSON(v any) *reply {
+	return replyWith(typeJSON, func(e *json.Encoder) error { return e.Encode(v) })
+}
+
+// replyWith is a reply of JSON that write writes. An error of it is that the client has gone.
+func replyWith(contentType string, write func(e *json.Encoder) error) *reply {
+	return &reply{func(ctx huma.Context) {
+		ctx.SetHeader("Content-Type", contentType)
+		e := json.NewEncoder(ctx.BodyWriter())
+		e.SetEscapeHTML(false)
+		_ = write(e)
+	}}
+}
+
+// replyNothing is a reply without a body.
+func replyNothing() *reply {
+	return &reply{func(ctx huma.Context) { ctx.SetStatus(http.StatusNoContent) }}
+}
+
+// replyBytes is a reply of bytes as they are.
+func replyBytes(b []byte, header http.Header) *reply {
+	return &reply{func(ctx huma.Context) {
+		ctx.SetHeader("Content-Type", typeBytes)
+		for name, values := range header {
+			ctx.SetHeader(name, values[0])
+		}
+		_, _ = ctx.BodyWriter().Write(b)
+	}}
+}
+
+// bodyError returns an error of reading a body as the API tells it.
+func bodyError(err error) error {
+	if err == nil {
+		return nil
+	}
+	if tooLarge, ok := errors.AsType[*http.MaxBytesError](err); ok {
+		return huma.NewError(http.StatusRequestEntityTooLarge, fmt.Sprintf("the body is too large: up to %d bytes are allowed", tooLarge.Limit))
+	}
+	if errors.Is(err, errTooLong) {
+		return huma.NewError(http.StatusRequestEntityTooLarge, err.Error())
+	}
+	return huma.Error400BadRequest(err.Error())
+}

@@ -1,0 +1,234 @@
+package api
+
+import (
+	"bytes"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"reflect"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/danielgtaylor/huma/v2"
+)
+
+// Content types of bodies.
+const (
+	typeJSON   = "application/json"
+	typeNDJSON = "application/x-ndjson" // a JSON document a line
+	typeBytes  = "application/octet-stream"
+)
+
+// Payload is the bytes of an item or a job in JSON: exactly one of its forms.
+type Payload struct {
+	JSON   json.RawMessage `json:"json,omitempty" doc:"A JSON value. It is stored as its text, without spaces between tokens."`
+	Text   *string         `json:"text,omitempty" doc:"Text, stored as UTF-8."`
+	Base64 *[]byte         `json:"base64,omitempty" doc:"Any bytes, in base64 with padding."`
+}
+
+// check returns an error unless there is one form.
+func (p *Payload) check() error {
+	n := 0
+	for _, given := range []bool{p.JSON != nil, p.Text != nil, p.Base64 != nil} {
+		if given {
+			n++
+		}
+	}
+	if n != 1 {
+		return fmt.Errorf("%d of json, text and base64 are given: it has to be one", n)
+	}
+	return nil
+}
+
+// bytes returns what the payload says, of which the forms were checked.
+func (p *Payload) bytes() []byte {
+	switch {
+	case p.Text != nil:
+		return []byte(*p.Text)
+	case p.Base64 != nil:
+		return *p.Base64
+	}
+	var b bytes.Buffer
+	_ = json.Compact(&b, p.JSON) // it was parsed
+	return b.Bytes()
+}
+
+// size is how many bytes it has, or somewhat more.
+func (p *Payload) size() int {
+	n := len(p.JSON)
+	if p.Text != nil {
+		n += len(*p.Text)
+	}
+	if p.Base64 != nil {
+		n += len(*p.Base64)
+	}
+	return n
+}
+
+// form says in which form a client wants payloads.
+type form string
+
+const formBase64 form = "base64"
+
+// payload returns bytes in the first form that can hold them, unless it is base64 that is wanted.
+func (f form) payload(b []byte) Payload {
+	switch {
+	case f == formBase64:
+		return Payload{Base64: &b}
+	case json.Valid(b):
+		return Payload{JSON: b}
+	case utf8.Valid(b):
+		text := string(b)
+		return Payload{Text: &text}
+	}
+	return Payload{Base64: &b}
+}
+
+// duration is a length of time as text: "1m30s".
+type duration struct{ time.Duration }
+
+func (d *duration) UnmarshalText(text []byte) error {
+	v, err := time.ParseDuration(string(text))
+	if err != nil {
+		return fmt.Errorf("%.40q is no duration: it is as 1.5s, 2m or 1h30m", text)
+	}
+	d.Duration = v
+	return nil
+}
+
+func (d duration) MarshalText() ([]byte, error) { return []byte(d.String()), nil }
+
+func (duration) Schema(huma.Registry) *huma.Schema {
+	return &huma.Schema{Type: huma.TypeString, Description: "A duration: 1.5s, 2m, 1h30m.", Examples: []any{"30s"}}
+}
+
+// text is a reader that refuses what is not UTF-8, which encoding/json would change silently, and documents of
+// more than a number of bytes.
+type text struct {
+	r     io.Reader
+	limit int64  // of a document
+	left  int64  // of this one
+	cut   []byte // of a rune, at the end of what was read
+}
+
+var (
+	errUTF8    = errors.New("it is not UTF-8")
+	errTooLong = errors.New("a JSON document is too long")
+)
+
+func (t *text) Read(b []byte) (int, error) {
+	if t.left <= 0 {
+		return 0, fmt.Errorf("%w: up to %d bytes are allowed", errTooLong, t.limit)
+	}
+	n, err := t.r.Read(b[:min(int64(len(b)), t.left)])
+	t.left -= int64(n)
+	all := append(t.cut, b[:n]...)
+	whole := len(all)
+	if err == nil {
+		whole -= unfinished(all)
+	}
+	if !utf8.Valid(all[:whole]) {
+		return 0, errUTF8
+	}
+	t.cut = append(t.cut[:0:0], all[whole:]...)
+	return n, err
+}
+
+// unfinished returns how many bytes at the end of b are the beginning of a rune of which the rest is missing.
+func unfinished(b []byte) int {
+	for i := 1; i < utf8.UTFMax && i <= len(b); i++ {
+		if end := b[len(b)-i:]; utf8.RuneStart(end[0]) {
+			if utf8.FullRune(end) {
+				return 0
+			}
+			return i
+		}
+	}
+	return 0
+}
+
+// lines calls f with each document of NDJSON. An error says which it is.
+func lines[T any](r io.Reader, limit int64, f func(T) error) error {
+	t := &text{r: r, limit: limit, left: limit}
+	d := json.NewDecoder(t)
+	d.DisallowUnknownFields()
+	for n := 1; ; n++ {
+		var v T
+		t.left = limit
+		err := d.Decode(&v)
+		if err == io.EOF {
+			return nil
+		}
+		if err == nil {
+			err = f(v)
+		}
+		if err != nil {
+			return fmt.Errorf("document %d: %w", n, readable(err))
+		}
+	}
+}
+
+// listed calls f with each element of the only member of a JSON object, which is a list.
+func listed[T any](r io.Reader, limit int64, name string, f func(T) error) error {
+	d := json.NewDecoder(&text{r: r, limit: limit, left: limit})
+	d.DisallowUnknownFields()
+	for _, want := range []json.Token{json.Delim('{'), name, json.Delim('[')} {
+		if err := expect(d, want, name); err != nil {
+			return err
+		}
+	}
+	for n := 0; d.More(); n++ {
+		var v T
+		err := d.Decode(&v)
+		if err == nil {
+			err = f(v)
+		}
+		if err != nil {
+			return fmt.Errorf("%s[%d]: %w", name, n, readable(err))
+		}
+	}
+	for _, want := range []json.Token{json.Delim(']'), json.Delim('}'), nil} {
+		if err := expect(d, want, name); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// expect reads a token, or the end of the body if that is wanted.
+func expect(d *json.Decoder, want json.Token, name string) error {
+	got, err := d.Token()
+	switch {
+	case err != nil && err != io.EOF && !isSyntax(err):
+		return readable(err)
+	case err == io.EOF && want == nil || err == nil && reflect.DeepEqual(got, want):
+		return nil
+	}
+	return fmt.Errorf(`the body has to be {%q: [...]}: it goes wrong at byte %d`, name, d.InputOffset())
+}
+
+func isSyntax(err error) bool {
+	_, ok := errors.AsType[*json.SyntaxError](err)
+	return ok || errors.Is(err, io.ErrUnexpectedEOF)
+}
+
+// readable returns an error of encoding/json in words of a client's.
+func readable(err error) error {
+	if _, ok := errors.AsType[base64.CorruptInputError](err); ok {
+		return fmt.Errorf("base64 is not that: %w", err)
+	}
+	if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
+		field := strings.TrimPrefix(wrong.Field, "Payload.")
+		if field == "" {
+			return fmt.Errorf("%s is not what can stand here: it has to be an object", wrong.Value)
+		}
+		return fmt.Errorf("%s is a %s, which it can't be", field, wrong.Value)
+	}
+	if err == io.ErrUnexpectedEOF {
+		return errors.New("JSON ends in the middle")
+	}
+	return err
+}

@@ -1,0 +1,356 @@
+package api
+
+import (
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/conq-go/conq"
+	"github.com/conq-go/conq/kv"
+	"github.com/conq-go/conq/server/internal/access"
+	"github.com/conq-go/conq/server/internal/queues"
+	"github.com/danielgtaylor/huma/v2"
+)
+
+// item is an item of a queue or a priority queue.
+type item struct {
+	Payload
+	Priority *int64 `json:"priority,omitempty" doc:"Only in a priority queue. The lowest comes first. Default: 0."`
+}
+
+type ItemList struct {
+	Items []item `json:"items" nullable:"false"`
+}
+
+type itemPage struct {
+	ItemList
+	Next string `json:"next,omitempty" doc:"What to give as after for the next page. It is not there at the end."`
+}
+
+// QueueIn is an input with the name of a queue.
+type QueueIn struct {
+	Queue string `path:"q" doc:"Name of the queue: 1 to 1024 bytes of UTF-8 without NUL, escaped as in any URL."`
+}
+
+type KeyIn struct {
+	Key string `header:"Idempotency-Key" maxLength:"200" doc:"A request of the same key is carried out once, for a day at least: its retry gets the first answer. With NDJSON that holds for each batch."`
+}
+
+type addItemsIn struct {
+	QueueIn
+	KeyIn
+	Exchange
+	Priority int64 `header:"Conq-Priority" doc:"Of an item whose body is its bytes."`
+	priority bool
+}
+
+func (in *addItemsIn) Resolve(ctx huma.Context) []error {
+	in.priority = ctx.Header("Conq-Priority") != ""
+	return in.Exchange.Resolve(ctx)
+}
+
+func (a *api) addItems(ctx context.Context, in *addItemsIn) (*reply, error) {
+	return (&addition[item]{
+		api: a, exchange: &in.Exchange, queue: in.Queue, key: in.Key, list: "items",
+		check: func(i *item) error { return i.Payload.check() },
+		size:  func(i *item) int { return i.Payload.size() },
+		fromBytes: func(b []byte) (item, error) {
+			i := item{Payload: Payload{Base64: &b}}
+			if in.priority {
+				i.Priority = &in.Priority
+			}
+			return i, nil
+		},
+		open: func(ctx context.Context, batch []item) (target, func(), error) {
+			return a.itemTarget(ctx, in.Queue, batch)
+		},
+	}).run(ctx)
+}
+
+// itemTarget returns where items go. A queue that is new is a priority queue if the first one has a priority.
+func (a *api) itemTarget(ctx context.Context, name string, batch []item) (target, func(), error) {
+	kind, err := a.Queues.Kind(ctx, name)
+	if errors.Is(err, conq.ErrNoQueue) {
+		kind, err = conq.KindQueue, nil
+		if len(batch) > 0 && batch[0].Priority != nil {
+			kind = conq.KindPriorityQueue
+		}
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	values, err := prioritized(batch, kind)
+	if err != nil {
+		return nil, nil, err
+	}
+	if kind == conq.KindPriorityQueue {
+		q, release, err := a.Queues.Priority(ctx, name, queues.Create)
+		return pushed{q, values}, release, err
+	}
+	q, release, err := a.Queues.FIFO(ctx, name, queues.Create)
+	return enqueued{q, values}, release, err
+}
+
+func prioritized(batch []item, kind conq.Kind) (values []conq.Prioritized[[]byte], err error) {
+	for i, v := range batch {
+		p := conq.Prioritized[[]byte]{Value: v.bytes()}
+		if v.Priority != nil {
+			if p.Priority = *v.Priority; kind != conq.KindPriorityQueue {
+				return nil, huma.Error422UnprocessableEntity(fmt.Sprintf("item %d has a priority: items of a %s have none", i, kind))
+			}
+		}
+		values = append(values, p)
+	}
+	return values, nil
+}
+
+type enqueued struct {
+	queue *queues.FIFO
+	items []conq.Prioritized[[]byte]
+}
+
+func (e enqueued) values() [][]byte {
+	values := make([][]byte, len(e.items))
+	for i, v := range e.items {
+		values[i] = v.Value
+	}
+	return values
+}
+
+func (e enqueued) add(ctx context.Context) (added, error) {
+	return added{Added: len(e.items)}, e.queue.EnqueueAll(ctx, e.values())
+}
+
+func (e enqueued) addIn(tx kv.Tx) (added, error) {
+	return added{Added: len(e.items)}, e.queue.In(tx).EnqueueAll(e.values())
+}
+
+type pushed struct {
+	queue *queues.Priority
+	items []conq.Prioritized[[]byte]
+}
+
+func (p pushed) add(ctx context.Context) (added, error) {
+	return added{Added: len(p.items)}, p.queue.PushAll(ctx, p.items)
+}
+
+func (p pushed) addIn(tx kv.Tx) (added, error) {
+	return added{Added: len(p.items)}, p.queue.In(tx).PushAll(p.items)
+}
+
+// end is an end of a priority queue.
+type end string
+
+const (
+	endMin end = "min"
+	endMax end = "max"
+)
+
+type FormIn struct {
+	Form form `query:"form" enum:"auto,base64" default:"auto" doc:"The form of payloads in JSON: the first of json, text and base64 that can hold one, or always base64."`
+}
+
+type takeIn struct {
+	QueueIn
+	Exchange
+	FormIn
+	N    int      `query:"n" minimum:"1" maximum:"10000" default:"1" doc:"Up to how many: there may be fewer than are in the queue, up to about 8 MiB."`
+	End  end      `query:"end" enum:"min,max" doc:"Of a priority queue: the lowest priority first, or the highest. Default: min."`
+	Wait duration `query:"wait" doc:"How long to wait for an item if there is none, up to 1h. Default: not at all."`
+}
+
+// take takes items. Over a network that is at most once: if the answer gets lost, so do they.
+func (a *api) take(ctx context.Context, in *takeIn) (*reply, error) {
+	if err := access.Check(ctx, access.Consume, in.Queue); err != nil {
+		return nil, err
+	}
+	format, err := in.format(&in.Exchange, in.N)
+	if err != nil {
+		return nil, err
+	}
+	taken, err := a.taken(ctx, in)
+	if err != nil && !errors.Is(err, conq.ErrEmpty) {
+		return nil, err
+	}
+	return replyItems(format, in.Form, taken), nil
+}
+
+// format returns the content type of a reply to a request that has no body.
+func (FormIn) format(e *Exchange, n int) (string, error) {
+	if err := e.noBody(); err != nil {
+		return "", err
+	}
+	format := e.accepts(typeJSON, typeNDJSON, typeBytes)
+	if format == typeBytes && n > 1 {
+		return "", huma.Error422UnprocessableEntity(fmt.Sprintf("n is %d: it has to be 1 where %s is accepted", n, typeBytes))
+	}
+	return format, nil
+}
+
+func (a *api) taken(ctx context.Context, in *takeIn) (items []conq.Prioritized[[]byte], err error) {
+	kind, err := a.Queues.Kind(ctx, in.Queue)
+	if err != nil {
+		return nil, err
+	}
+	if kind == conq.KindPriorityQueue {
+		q, release, err := a.Queues.Priority(ctx, in.Queue, queues.Existing)
+		if err != nil {
+			return nil, err
+		}
+		defer release()
+		now, wait := q.PopMinN, q.PopMinWaitN
+		if in.End == endMax {
+			now, wait = q.PopMaxN, q.PopMaxWaitN
+		}
+		return waiting(ctx, a, in.Wait.Duration, in.N, now, wait)
+	}
+	if in.End != "" {
+		return nil, huma.Error422UnprocessableEntity(fmt.Sprintf("end is for priority queues: %q is a %s", in.Queue, kind))
+	}
+	q, release, err := a.Queues.FIFO(ctx, in.Queue, queues.Existing)
+	if err != nil {
+		return nil, err
+	}
+	defer release()
+	values, err := waiting(ctx, a, in.Wait.Duration, in.N, q.DequeueN, q.DequeueWaitN)
+	return unprioritized(values), err
+}
+
+func unprioritized(values [][]byte) (items []conq.Prioritized[[]byte]) {
+	for _, v := range values {
+		items = append(items, conq.Prioritized[[]byte]{Value: v})
+	}
+	return items
+}
+
+// maxWait is how long a request may wait.
+const maxWait = time.Hour
+
+// waiting takes what there is, or waits for something. It returns nothing when that takes too long, or the server stops.
+func waiting[T any](ctx context.Context, a *api, d time.Duration, n int, now, wait func(context.Context, int) ([]T, error)) ([]T, error) {
+	if d < 0 || d > maxWait {
+		return nil, huma.Error422UnprocessableEntity(fmt.Sprintf("wait is %v: it can be 0s to %v", d, maxWait))
+	}
+	if d == 0 {
+		return now(ctx, n)
+	}
+	leave, err := a.enterWaiting()
+	if err != nil {
+		return nil, err
+	}
+	defer leave()
+	waits, cancel := context.WithTimeoutCause(ctx, d, conq.ErrEmpty)
+	defer cancel()
+	defer context.AfterFunc(a.Stopping, cancel)()
+	got, err := wait(waits, n)
+	if err != nil && waits.Err() != nil && ctx.Err() == nil && !errors.Is(err, kv.ErrCommitUnknown) {
+		return nil, nil
+	}
+	return got, err
+}
+
+// enterWaiting counts a request that waits.
+func (a *api) enterWaiting() (leave func(), err error) {
+	if n := a.waiters.Add(1); n > a.MaxWaiters {
+		a.waiters.Add(-1)
+		return nil, huma.ErrorWithHeaders(
+			huma.NewError(http.StatusTooManyRequests, fmt.Sprintf("%d requests wait, which is the limit: try again, or without wait", a.MaxWaiters)),
+			http.Header{"Retry-After": {"1"}})
+	}
+	return func() { a.waiters.Add(-1) }, nil
+}
+
+// replyItems is a reply of items. Those of a queue have the priority 0, and do not show it.
+func replyItems(format string, f form, items []conq.Prioritized[[]byte]) *reply {
+	switch {
+	case format == typeBytes && len(items) == 0:
+		return replyNothing()
+	case format == typeBytes:
+		return replyBytes(items[0].Value, http.Header{"Conq-Priority": {strconv.FormatInt(items[0].Priority, 10)}})
+	case format == typeNDJSON:
+		return replyWith(typeNDJSON, func(e *json.Encoder) error {
+			for _, i := range items {
+				if err := e.Encode(f.item(i)); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+	}
+	return replyJSON(f.items(items))
+}
+
+func (f form) items(items []conq.Prioritized[[]byte]) ItemList {
+	list := ItemList{Items: make([]item, len(items))}
+	for i, v := range items {
+		list.Items[i] = f.item(v)
+	}
+	return list
+}
+
+func (f form) item(v conq.Prioritized[[]byte]) item {
+	i := item{Payload: f.payload(v.Value)}
+	if v.Priority != 0 {
+		i.Priority = &v.Priority
+	}
+	return i
+}
+
+type peekIn struct {
+	QueueIn
+	Exchange
+	FormIn
+	End   end    `query:"end" enum:"min,max" doc:"Of a priority queue: the lowest priority first, or the highest. Default: min."`
+	Limit int    `query:"limit" minimum:"1" maximum:"1000" default:"20" doc:"How many items a page has at most."`
+	After string `query:"after" doc:"The next of the page before."`
+}
+
+type peekOut struct{ Body itemPage }
+
+func (a *api) peek(ctx context.Context, in *peekIn) (*peekOut, error) {
+	if err := access.Check(ctx, access.Consume, in.Queue); err != nil {
+		return nil, err
+	}
+	var after []byte
+	if in.After != "" {
+		var err error
+		if after, err = base64.RawURLEncoding.DecodeString(in.After); err != nil {
+			return nil, huma.Error422UnprocessableEntity(fmt.Sprintf("after is %.60q: it has to be the next of another page", in.After))
+		}
+	}
+	items, next, err := a.page(ctx, in, after)
+	if err != nil {
+		return nil, err
+	}
+	return &peekOut{itemPage{in.Form.items(items), base64.RawURLEncoding.EncodeToString(next)}}, nil
+}
+
+func (a *api) page(ctx context.Context, in *peekIn, after []byte) (items []conq.Prioritized[[]byte], next []byte, err error) {
+	kind, err := a.Queues.Kind(ctx, in.Queue)
+	if err != nil {
+		return nil, nil, err
+	}
+	if kind != conq.KindPriorityQueue {
+		q, release, err := a.Queues.FIFO(ctx, in.Queue, queues.Existing)
+		if err != nil {
+			return nil, nil, err
+		}
+		defer release()
+		values, next, err := q.Page(ctx, after, in.Limit)
+		return unprioritized(values), next, err
+	}
+	q, release, err := a.Queues.Priority(ctx, in.Queue, queues.Existing)
+	if err != nil {
+		return nil, nil, err
+	}
+	defer release()
+	if in.End == endMax {
+		return q.PageMax(ctx, after, in.Limit)
+	}
+	return q.PageMin(ctx, after, in.Limit)
+}

@@ -1,0 +1,166 @@
+package once
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/conq-go/conq/internal/testkit"
+	"github.com/conq-go/conq/kv"
+	"github.com/conq-go/conq/kv/faulty"
+	"github.com/conq-go/conq/kv/memory"
+)
+
+func request(key, content string) Request {
+	sum := sha256.Sum256([]byte(content))
+	return Request{Caller: "me", Key: key, Content: sum[:]}
+}
+
+// counting returns what counts in a key how often it was carried out, and answers with a text.
+func counting(counter, answer string) func(kv.Tx) ([]byte, error) {
+	return func(tx kv.Tx) ([]byte, error) {
+		tx.Add([]byte(counter), 1)
+		return []byte(answer), nil
+	}
+}
+
+func count(t *testing.T, db kv.DB, counter string) (n uint64) {
+	t.Helper()
+	testkit.NoError(t, db.ReadTransact(t.Context(), func(r kv.Reader) error {
+		b, err := r.Get([]byte(counter))
+		if b != nil {
+			n = binary.LittleEndian.Uint64(b)
+		}
+		return err
+	}))
+	return n
+}
+
+// A retry gets the first answer, other requests are carried out, and a key is for one request.
+func TestDo(t *testing.T) {
+	db, clock := memory.New(memory.Options{}), testkit.NewClock()
+	clock.Pass(20000*24*time.Hour + time.Minute)
+	a, ctx := New(db, clock.Now), t.Context()
+	do := func(r Request, answer, want string) {
+		t.Helper()
+		got, err := a.Do(ctx, r, counting("n", answer))
+		testkit.NoError(t, err)
+		testkit.Equal(t, "answer", string(got), want)
+	}
+	do(request("k", "a"), "first", "first")
+	do(request("k", "a"), "second", "first")
+	testkit.Equal(t, "times", count(t, db, "n"), 1)
+	testkit.WantError(t, testkit.Drop(a.Do(ctx, request("k", "b"), counting("n", ""))), ErrOther)
+	do(request("l", "a"), "", "")
+	do(Request{Caller: "you", Key: "k", Content: request("", "c").Content}, "yours", "yours")
+	do(Request{Caller: "mek", Key: "", Content: nil}.keyed("x"), "z", "z")
+	testkit.Equal(t, "times", count(t, db, "n"), 4)
+
+	failing := errors.New("failed")
+	testkit.WantError(t, testkit.Drop(a.Do(ctx, request("m", "a"), func(kv.Tx) ([]byte, error) { return nil, failing })), failing)
+	do(request("m", "a"), "again", "again")
+	for _, key := range []string{"", strings.Repeat("x", MaxKey+1)} {
+		testkit.WantError(t, testkit.Drop(a.Do(ctx, request(key, "a"), counting("n", ""))), ErrKey, "1 to 255")
+	}
+}
+
+func (r Request) keyed(key string) Request {
+	r.Key = key
+	return r
+}
+
+// An answer is kept for a day at least, and not for ever, also where clocks differ.
+func TestForget(t *testing.T) {
+	db, clock := memory.New(memory.Options{}), testkit.NewClock()
+	clock.Pass(20000*24*time.Hour + 23*time.Hour + 59*time.Minute)
+	slow := testkit.NewClock()
+	slow.Pass(20000*24*time.Hour + 23*time.Hour + 58*time.Minute)
+	a, b, ctx := New(db, clock.Now), New(db, slow.Now), t.Context()
+	do := func(a *Answers, want uint64) {
+		t.Helper()
+		testkit.Drop(a.Do(ctx, request("k", ""), counting("n", "")))
+		testkit.Equal(t, "times", count(t, db, "n"), want)
+	}
+	do(a, 1)
+	clock.Pass(24 * time.Hour)
+	do(a, 1)
+	clock.Pass(24 * time.Hour)
+	do(a, 2) // of the third day
+	_, err := a.Do(ctx, request("other", ""), counting("m", ""))
+	testkit.NoError(t, err)
+	clock.Pass(72 * time.Hour)
+	_, err = a.Do(ctx, request("late", ""), counting("m", ""))
+	testkit.NoError(t, err)
+	testkit.Equal(t, "keys", len(testkit.Everything(t, db)), 3) // n, m and the last answer
+
+	_, err = b.Do(ctx, request("k", ""), counting("n", ""))
+	testkit.NoError(t, err)
+	fast := New(db, func() time.Time { return slow.Now().Add(5 * time.Minute) }) // its day is another
+	do(fast, 3)
+	_, err = fast.Do(ctx, request("ahead", ""), counting("n", ""))
+	testkit.NoError(t, err)
+	do(b, 4)
+	_, err = b.Do(ctx, request("ahead", ""), counting("n", ""))
+	testkit.NoError(t, err)
+	testkit.Equal(t, "times", count(t, db, "n"), 4)
+}
+
+// Whatever a cluster does to commits, a request that comes again and again from several servers is carried out once.
+func TestUnknownCommits(t *testing.T) {
+	for seed := range uint64(20) {
+		c := testkit.NewCluster(t, seed, faulty.Options{Conflict: 0.1, Dropped: 0.1, Applied: 0.1, Late: 0.1})
+		servers := []*Answers{New(c.Process(), time.Now), New(c.Process(), time.Now)}
+		const keys = 10
+		answers := make([][]string, keys)
+		var mu sync.Mutex
+		var group sync.WaitGroup
+		for i := range 4 * keys {
+			group.Go(func() {
+				key := fmt.Sprint(i % keys)
+				mine := fmt.Sprint("of ", i)
+				got, err := servers[i/keys%2].Do(t.Context(), request(key, ""), counting("n"+key, mine))
+				mu.Lock()
+				defer mu.Unlock()
+				testkit.Check(t, err)
+				answers[i%keys] = append(answers[i%keys], string(got))
+			})
+		}
+		group.Wait()
+		for i, all := range answers {
+			testkit.Equal(t, "times", count(t, c.Inner, fmt.Sprint("n", i)), 1)
+			for _, answer := range all {
+				testkit.Equal(t, "answer", answer, all[0])
+			}
+		}
+		c.Close()
+	}
+}
+
+// A request whose caller has gone is carried out, or not, and its retry knows which.
+func TestCancelled(t *testing.T) {
+	c := testkit.NewCluster(t, 1, faulty.Options{Applied: 0.3, Late: 0.3, Cancel: 0.02})
+	a := New(c.Process(), time.Now)
+	defer c.Close()
+	failed := 0
+	for i := range 200 {
+		key := fmt.Sprint(i)
+		var err error
+		for range 100 {
+			if _, err = a.Do(context.Background(), request(key, ""), counting("n"+key, "")); err == nil {
+				break
+			}
+			failed++
+		}
+		testkit.NoError(t, err)
+		testkit.Equal(t, "times", count(t, c.Inner, "n"+key), 1)
+	}
+	if failed == 0 {
+		t.Error("no attempt failed")
+	}
+}
