@@ -9,9 +9,10 @@
 //
 // # Invariants
 //
-//   - One call leads at a time: from when it finds the combiner idle, or is woken to
-//     lead, until it passes the lead on. Only it takes a batch and calls Run.
-//   - While nobody leads, nobody waits.
+//   - A call leads from when it finds room for another batch, or is woken to lead, until
+//     its batch is over. There are never more leaders than Options.Parallel.
+//   - One leader at a time forms its batch. While none does, and there is room for another
+//     batch, nobody waits.
 //   - A call is in the list of those that wait or out of it, and what takes it
 //     out (a leader that takes it into its batch, one that makes it the next
 //     leader, its context, Close) does so under the lock. So each call that
@@ -52,7 +53,7 @@ const (
 type Options[Q, R any] struct {
 	// Run serves a batch: it sets Result and Err of each of calls, of which there
 	// is at least one. It runs in the goroutine of the caller that leads the batch,
-	// and never twice at once. It must not call Do of the same combiner, and must keep
+	// and never more than Parallel times at once. It must not call Do of the same combiner, and must keep
 	// neither calls nor what is in it when it returns. Required.
 	Run func(calls []*Call[Q, R])
 
@@ -66,19 +67,31 @@ type Options[Q, R any] struct {
 	// MaxBytes is how large the requests of a batch can be together, by Size. One
 	// that is larger has a batch of its own. Default, also for less than 1: 1 MiB.
 	MaxBytes int
+
+	// Parallel is how many batches can be under way at the same time. The calls that are there
+	// are shared out evenly to as many. Default, also for less than 1: 1.
+	Parallel int
 }
 
-// Combiner serves calls in batches, one batch at a time. It is safe for concurrent use.
+// Of the batches that may be under way at the same time, more than fewBatches are only for many calls,
+// fullBatch for each: fewer transactions are less work for the store.
+const (
+	fewBatches = 4
+	fullBatch  = 16
+)
+
+// Combiner serves calls in batches, one at a time, or as many as Options.Parallel says. It is
+// safe for concurrent use.
 //
-//   - Start: a call that finds the combiner idle is served at once, alone, in its
-//     caller's goroutine. Others wait while a batch is served. When it was, the
-//     call that waited longest leads the next: its caller's goroutine takes all
+//   - Start: a call that finds room for another batch is served at once, alone, in its
+//     caller's goroutine. Others wait while as many batches are served as can be. When one
+//     was, the call that waited longest leads the next: its caller's goroutine takes all
 //     that wait by then, up to the bounds, and runs them. A caller runs the batch
 //     that its own call is in, and no other.
 //   - Order: of arrival, from batch to batch and inside of one. A call that does
 //     not fit into a batch is the first of the next, and none overtakes it. So none
 //     starves: a call waits for no call that came after it, except for those in
-//     its own batch.
+//     its own batch. Of batches at the same time any may be over first.
 //   - Cancellation: a context ends its own call only. A call that is not yet in a
 //     batch leaves at once with its context's cause and is never run, nor is one
 //     whose context had ended when the batch was taken. Once it is in a batch, Run
@@ -102,14 +115,16 @@ type Options[Q, R any] struct {
 type Combiner[Q, R any] struct {
 	options Options[Q, R]
 
-	// Of the last batch; the leader's.
-	lastCalls int
-	lastTook  time.Duration
-
 	mu      sync.Mutex
-	led     bool                    // somebody leads
+	leaders int
+	forming bool                    // a leader has not taken its batch yet
+	running int                     // calls of batches under way
 	waiting linked.List[Call[Q, R]] // in order of arrival
 	closed  error
+
+	// When a batch was over last:
+	lastCalls int // of that batch, or where there can be others beside it, of all that were there
+	lastTook  time.Duration
 }
 
 // Init makes l, a zero Combiner, an idle combiner.
@@ -120,6 +135,7 @@ func (l *Combiner[Q, R]) Init(options Options[Q, R]) {
 	if options.MaxBytes < 1 {
 		options.MaxBytes = defaultMaxBytes
 	}
+	options.Parallel = max(options.Parallel, 1)
 	l.options = options
 }
 
@@ -155,7 +171,7 @@ func (l *Combiner[Q, R]) admit(c *Call[Q, R]) error {
 	return nil
 }
 
-// enter makes c the leader of an idle combiner, or has it wait.
+// enter makes c a leader, if there is room for a batch, or has it wait.
 func (l *Combiner[Q, R]) enter(c *Call[Q, R]) signal {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -163,12 +179,14 @@ func (l *Combiner[Q, R]) enter(c *Call[Q, R]) signal {
 	case l.closed != nil:
 		c.Err = l.closed
 		return done
-	case !l.led:
-		l.led = true
+	case !l.forming && l.waiting.Len() == 0 && l.room(l.running+1):
+		l.leaders++
+		l.forming = true
 		return lead
 	}
 	c.wake = make(chan signal, 1)
 	l.waiting.Add(&c.place, c)
+	l.form()
 	return waits
 }
 
@@ -197,6 +215,7 @@ func (l *Combiner[Q, R]) leave(c *Call[Q, R]) bool {
 // happens.
 func (l *Combiner[Q, R]) lead(first *Call[Q, R]) {
 	var batch []*Call[Q, R]
+	var took time.Duration
 	finished := false
 	defer func() {
 		var panicked any
@@ -204,8 +223,9 @@ func (l *Combiner[Q, R]) lead(first *Call[Q, R]) {
 			panicked = recover()
 			fail(batch, panicked)
 		}
+		calls := len(batch)
 		batch = l.putOff(batch)
-		l.pass()
+		l.over(calls, took)
 		for _, c := range batch {
 			c.Return()
 		}
@@ -213,30 +233,38 @@ func (l *Combiner[Q, R]) lead(first *Call[Q, R]) {
 			panic(panicked)
 		}
 	}()
-	if first.Err = context.Cause(first.Context); first.Err == nil {
+	ended := context.Cause(first.Context)
+	if ended == nil {
 		l.gather()
-		batch, first.Err = l.take(first)
-		began := time.Now()
-		if wanted := Wanted(batch); len(wanted) > 0 {
-			l.options.Run(wanted)
-		}
-		l.lastCalls, l.lastTook = len(batch), time.Since(began)
 	}
+	batch, first.Err = l.take(first, ended)
+	began := time.Now()
+	if wanted := Wanted(batch); len(wanted) > 0 {
+		l.options.Run(wanted)
+	}
+	took = time.Since(began)
 	finished = true
 }
 
-// take returns the next batch: first, and all that wait and fit.
-func (l *Combiner[Q, R]) take(first *Call[Q, R]) ([]*Call[Q, R], error) {
+// take returns the next batch, unless first has ended: that, and all that wait, fit, and are not for
+// other batches.
+func (l *Combiner[Q, R]) take(first *Call[Q, R], ended error) ([]*Call[Q, R], error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.closed != nil {
+	defer l.form()
+	l.forming = false
+	switch {
+	case ended != nil:
+		return nil, ended
+	case l.closed != nil:
 		return nil, l.closed
 	}
 	first.leader = first
 	batch, bytes := append(first.batch[:0], first), first.size
-	batch = slices.Grow(batch, min(l.options.MaxCalls-1, l.waiting.Len()))
+	most := l.share(l.running + 1 + l.waiting.Len())
+	batch = slices.Grow(batch, min(most-1, l.waiting.Len()))
 	for c := l.waiting.First(); c != nil; c = l.waiting.First() {
-		if len(batch) == l.options.MaxCalls || c.size > l.options.MaxBytes-bytes {
+		if len(batch) == most || c.size > l.options.MaxBytes-bytes {
 			break
 		}
 		l.waiting.Remove(&c.place)
@@ -244,21 +272,46 @@ func (l *Combiner[Q, R]) take(first *Call[Q, R]) ([]*Call[Q, R], error) {
 		batch = append(batch, c)
 		bytes += c.size
 	}
+	l.running += len(batch)
 	return batch, nil
 }
 
-// gather lets callers come first that the last batch has let go, if there were several.
+// room tells whether there may be another batch, if there are so many calls. The lock is held.
+func (l *Combiner[Q, R]) room(all int) bool { return l.leaders < l.parallel(all) }
+
+// parallel returns how many batches so many calls may have at the same time.
+func (l *Combiner[Q, R]) parallel(all int) int {
+	return min(l.options.Parallel, max(fewBatches, all/fullBatch))
+}
+
+// share returns how many of so many calls a batch has at most.
+func (l *Combiner[Q, R]) share(all int) int {
+	if l.options.Parallel == 1 {
+		return l.options.MaxCalls
+	}
+	n := l.parallel(all)
+	return min(l.options.MaxCalls, (all+n-1)/n)
+}
+
+// gather lets callers come first that were there when a batch was over last, if there were several.
 func (l *Combiner[Q, R]) gather() {
-	if l.lastCalls > 1 {
-		gather.For(l.lastTook, func() bool { return 1+l.waitingCalls() >= l.lastCalls })
+	l.mu.Lock()
+	last, took := l.lastCalls, l.lastTook
+	l.mu.Unlock()
+	if last > 1 {
+		gather.For(took, func() bool { return l.complete(last) })
 	}
 }
 
-// waitingCalls returns how many calls wait.
-func (l *Combiner[Q, R]) waitingCalls() int {
+// complete tells whether so many calls are there as there were last, or enough of them for a batch.
+func (l *Combiner[Q, R]) complete(last int) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.waiting.Len()
+	all := 1 + l.waiting.Len()
+	if l.options.Parallel > 1 {
+		last = min(last-l.running, l.share(last))
+	}
+	return all >= last
 }
 
 // putOff has the calls that were postponed wait again, in front of all others, and
@@ -286,15 +339,29 @@ func (l *Combiner[Q, R]) putOff(batch []*Call[Q, R]) []*Call[Q, R] {
 	return batch
 }
 
-// pass makes the call that waits longest the leader, or the combiner idle.
-func (l *Combiner[Q, R]) pass() {
+// over ends a batch of so many calls.
+func (l *Combiner[Q, R]) over(calls int, took time.Duration) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	next := l.waiting.First()
-	if l.led = next != nil; l.led {
-		l.waiting.Remove(&next.place)
-		next.wake <- lead
+	l.lastCalls, l.lastTook = calls, took
+	if l.options.Parallel > 1 {
+		l.lastCalls = l.running + l.waiting.Len()
 	}
+	l.leaders--
+	l.running -= calls
+	l.form()
+}
+
+// form makes the call that waits longest a leader, if there is room. The lock is held.
+func (l *Combiner[Q, R]) form() {
+	next := l.waiting.First()
+	if next == nil || l.forming || !l.room(l.running+l.waiting.Len()) {
+		return
+	}
+	l.leaders++
+	l.forming = true
+	l.waiting.Remove(&next.place)
+	next.wake <- lead
 }
 
 // fail gives the calls of a batch that has panicked an error, if Run has not let

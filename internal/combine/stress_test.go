@@ -21,16 +21,17 @@ const (
 
 // ledger is what the batches of a stress test did.
 type ledger struct {
-	t       *testing.T
-	running atomic.Int32
-	served  []int // of each request, by the leaders in turn: the combiner orders them
-	let     []int // of each request, that Run let go before it served it
+	t        *testing.T
+	parallel int
+	running  atomic.Int32
+	served   []int // of each request, by the leaders in turn: the combiner orders them
+	let      []int // of each request, that Run let go before it served it
 }
 
 // run serves the calls that are still wanted, some of them only at a second look.
 func (l *ledger) run(calls []*call) {
-	if l.running.Add(1) != 1 {
-		l.t.Error("two batches run at once")
+	if n := int(l.running.Add(1)); n > l.parallel {
+		l.t.Errorf("%d batches run at once", n)
 	}
 	defer l.running.Add(-1)
 	if len(calls) > stressMaxCalls {
@@ -72,11 +73,16 @@ func result(q int) int { return 3*q + 1 }
 
 // Each call is served once and gets its own result, or is not and gets the cause
 // of its own context, whatever ends when.
-func TestStress(t *testing.T) {
+func TestStress(t *testing.T) { stress(t, 1) }
+
+func TestStressParallel(t *testing.T) { stress(t, 5) }
+
+func stress(t *testing.T, parallel int) {
 	const n = stressGoroutines * stressCalls
-	book := &ledger{t: t, served: make([]int, n), let: make([]int, n)}
+	book := &ledger{t: t, parallel: parallel, served: make([]int, n), let: make([]int, n)}
 	l := combine.New(combine.Options[int, int]{
 		Run: book.run, Size: size, MaxCalls: stressMaxCalls, MaxBytes: stressMaxBytes,
+		Parallel: parallel,
 	})
 	succeeded := make([]bool, n)
 	together := new(shared)

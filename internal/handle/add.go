@@ -19,7 +19,7 @@ type adder struct {
 	q        *queue
 	combines bool
 	ends     []consumers // where its items are taken
-	gather   gathering   // of the lane, which runs one batch at a time
+	gather   gathering   // where one batch runs after the other
 	batch    *adding     // likewise
 	lane     combine.Combiner[[]Item, struct{}]
 }
@@ -29,6 +29,10 @@ const (
 	maxCombinedCalls = 1000
 	maxCombinedBytes = 1 << 20
 )
+
+// farBatches is how many transactions of a handle add at the same time where each waits for a
+// network, and not for the others: adds conflict with nothing.
+const farBatches = 8
 
 func (a *adder) init(q *queue, o Options, ends []*taker) {
 	a.q, a.combines = q, !o.NoCombining
@@ -42,7 +46,17 @@ func (a *adder) init(q *queue, o Options, ends []*taker) {
 		Size:     a.weight(),
 		MaxCalls: q.combinable(),
 		MaxBytes: q.maxCombined(),
+		Parallel: a.parallel(),
 	})
+}
+
+// parallel returns how many batches may run at the same time. Where one process has the store for itself
+// they share the disk, and may hand items over.
+func (a *adder) parallel() int {
+	if l := a.q.limits; l.Shared || l.UnknownCommits {
+		return farBatches
+	}
+	return 1
 }
 
 // maxCombined returns how many bytes calls that share a transaction may add.
@@ -141,6 +155,9 @@ func (a *adder) run(calls []*addCall) {
 	ctx, cancel := combine.Context(calls)
 	defer cancel()
 	b := a.batch
+	if a.parallel() > 1 {
+		b = a.newBatch(&gathering{ends: a.ends})
+	}
 	b.begin(calls)
 	defer b.begin(nil) // it keeps nothing of them
 	err := a.transact(ctx, b)

@@ -8,7 +8,8 @@
 // # The way of one add
 //
 //	Handle.Add         checks sizes
-//	adder.serve        joins the batch that forms while the last transaction runs (internal/combine)
+//	adder.serve        joins the batch that forms while other transactions run (internal/combine):
+//	                   one, or on a cluster up to farBatches
 //	adder.run          one caller leads, and merges what all of them add
 //	gathering.offer    waits a moment if consumers are about to come; has those that wait stay
 //	outcome.Do         runs the transaction, until its outcome is known:

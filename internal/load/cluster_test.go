@@ -3,6 +3,7 @@ package load
 import (
 	"flag"
 	"fmt"
+	"regexp"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -18,7 +19,10 @@ import (
 	"github.com/conq-go/conq/subspace"
 )
 
-var clusterRates = flag.String("cluster", "", "measure queues on a simulated cluster: etcd or foundationdb")
+var (
+	clusterRates = flag.String("cluster", "", "measure queues on a simulated cluster: etcd or foundationdb")
+	clusterOnly  = flag.String("cluster.rows", "", "measure rows only that match this regular expression")
+)
 
 // TestClusterRates measures queues on a simulated cluster, beside the published recipe on the
 // same. The time is that of a bubble, so that it shows what waits for the cluster, and not how fast
@@ -33,7 +37,11 @@ func TestClusterRates(t *testing.T) {
 	var b strings.Builder
 	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprint(w, "\tin\tplain\tp50 ms\tout\tplain\tp50 ms\ttransactions\tconflicts\tbatch in\tbatch out\t\n")
+	only := regexp.MustCompile(*clusterOnly)
 	for _, r := range clusterRows {
+		if !only.MatchString(r.String()) {
+			continue
+		}
 		synctest.Test(t, func(t *testing.T) { r.measure(t, w, profile) })
 	}
 	w.Flush()

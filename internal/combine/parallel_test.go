@@ -1,0 +1,115 @@
+package combine_test
+
+import (
+	"errors"
+	"testing"
+	"testing/synctest"
+
+	"github.com/conq-go/conq/internal/combine"
+)
+
+// sizes are how many calls each of the next batches has, which are under way at the same time.
+func (g gated) sizes(t *testing.T, n int) (sizes []int) {
+	t.Helper()
+	for range n {
+		synctest.Wait()
+		select {
+		case got := <-g.began:
+			sizes = append(sizes, len(got))
+		default:
+			t.Fatalf("batches of %v are under way, want %d", sizes, n)
+		}
+	}
+	return sizes
+}
+
+// goOn lets so many batches end.
+func (g gated) goOn(n int) {
+	for range n {
+		g.open <- double
+	}
+	synctest.Wait()
+}
+
+func ones(n int) []int {
+	all := make([]int, n)
+	for i := range all {
+		all[i] = 1
+	}
+	return all
+}
+
+// While there is room for another batch nobody waits, and a few calls have no room for many.
+func TestParallelStartsAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := gate(combine.Options[int, int]{Parallel: 8})
+		g.startAll(t.Context(), ones(6)...)
+		equal(t, "batches", g.sizes(t, 4), ones(4))
+		g.idle(t)
+		g.goOn(1)
+		equal(t, "next batch", g.sizes(t, 1), []int{2})
+		g.goOn(4)
+		g.idle(t)
+	})
+}
+
+// Many calls are shared out evenly to as many batches as there may be.
+func TestParallelSharesOut(t *testing.T) {
+	for _, c := range []struct{ parallel, calls, maxCalls, batches, size int }{
+		{8, 256, 1000, 8, 32},
+		{8, 256, 20, 8, 20},
+		{3, 300, 1000, 3, 100},
+		{8, 64, 1000, 4, 16},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			g := gate(combine.Options[int, int]{Parallel: c.parallel, MaxCalls: c.maxCalls})
+			g.startAll(t.Context(), ones(c.calls)...)
+			first := len(g.sizes(t, c.batches))
+			g.startAll(t.Context(), ones(first)...) // in the place of those that are served
+			g.goOn(first)
+			for _, size := range g.sizes(t, c.batches) {
+				if size > c.size+1 || size < c.size/2 {
+					t.Errorf("a batch of %d of %d calls, want %d at most", size, c.calls, c.size)
+				}
+			}
+			g.idle(t)
+			for g.goOn(c.batches); ; g.goOn(1) {
+				select {
+				case <-g.began:
+					continue
+				default:
+				}
+				break
+			}
+		})
+	}
+}
+
+// A batch that panics, or a combiner that is closed, leaves the other batches as they are.
+func TestParallelEnds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := gate(combine.Options[int, int]{Parallel: 2})
+		panicked := make(chan any, 1)
+		go func() {
+			defer func() { panicked <- recover() }()
+			_, _ = g.Do(t.Context(), 1)
+		}()
+		synctest.Wait()
+		second := g.start(t.Context(), 2)
+		g.sizes(t, 2)
+		late := g.start(t.Context(), 3)
+		g.open <- func([]*call) { panic("broken") }
+		synctest.Wait()
+		equal(t, "panic", <-panicked, any("broken"))
+		equal(t, "next batch", g.sizes(t, 1), []int{1})
+		waits := g.start(t.Context(), 4)
+		g.Close(errOther)
+		returns(t, waits, 0, errOther)
+		g.goOn(2)
+		returns(t, second, 4, nil)
+		returns(t, late, 6, nil)
+		if _, err := g.Do(t.Context(), 5); !errors.Is(err, errOther) {
+			t.Errorf("after Close: %v", err)
+		}
+	})
+}
