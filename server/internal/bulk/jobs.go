@@ -1,0 +1,119 @@
+package bulk
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/conq-go/conq/server/internal/queues"
+	"github.com/conq-go/conq/work"
+)
+
+// Verb is what is done to each of many jobs.
+type Verb string
+
+// The verbs.
+const (
+	Retry        Verb = "retry" // dead ones only
+	Kick         Verb = "kick"
+	Delete       Verb = "delete"
+	Cancel       Verb = "cancel"
+	Bury         Verb = "bury"
+	Reprioritise Verb = "reprioritise"
+)
+
+const buriedText = "buried by an operator"
+
+// Change is what is done to all jobs that match.
+type Change struct {
+	Verb     Verb
+	Filter   work.Filter
+	Priority int64 // of Reprioritise
+}
+
+var verbs = map[Verb]func(ctx context.Context, q *queues.Work, c Change, progress func(int)) (int, error){
+	Retry: func(ctx context.Context, q *queues.Work, c Change, progress func(int)) (int, error) {
+		return q.KickAll(ctx, c.Filter, progress)
+	},
+	Kick: func(ctx context.Context, q *queues.Work, c Change, progress func(int)) (int, error) {
+		return q.KickAll(ctx, c.Filter, progress)
+	},
+	Delete: func(ctx context.Context, q *queues.Work, c Change, progress func(int)) (int, error) {
+		return q.DeleteAll(ctx, c.Filter, progress)
+	},
+	Cancel: func(ctx context.Context, q *queues.Work, c Change, progress func(int)) (int, error) {
+		return q.CancelAll(ctx, c.Filter, progress)
+	},
+	Bury: func(ctx context.Context, q *queues.Work, c Change, progress func(int)) (int, error) {
+		return q.BuryAll(ctx, c.Filter, buriedText, progress)
+	},
+	Reprioritise: func(ctx context.Context, q *queues.Work, c Change, progress func(int)) (int, error) {
+		return q.ReprioritiseAll(ctx, c.Filter, c.Priority, progress)
+	},
+}
+
+// Check returns what is wrong with a change, and completes it.
+func (c *Change) Check() error {
+	if verbs[c.Verb] == nil {
+		return fmt.Errorf("%w: %.40q can't be done to jobs: it is retry, kick, delete, cancel, bury or reprioritise", work.ErrInvalid, c.Verb)
+	}
+	if c.Verb == Retry {
+		if c.Filter.State != 0 && c.Filter.State != work.Dead {
+			return fmt.Errorf("%w: %v jobs can't be retried: only dead ones; kick makes scheduled ones ready, too", work.ErrInvalid, c.Filter.State)
+		}
+		c.Filter.State = work.Dead
+	}
+	return nil
+}
+
+// Of returns how many jobs the change can be of at most, as counted by state.
+func (c *Change) Of(s work.Stats) int64 {
+	byState := map[work.State]int64{
+		work.Ready: s.Ready, work.Scheduled: s.Scheduled, work.Leased: s.Leased, work.Blocked: s.Blocked, work.Dead: s.Dead, work.Done: s.Done,
+	}
+	if c.Filter.State != 0 {
+		return byState[c.Filter.State]
+	}
+	if c.Verb == Kick {
+		return s.Dead + s.Scheduled
+	}
+	all := int64(0)
+	for _, n := range byState {
+		all += n
+	}
+	return all
+}
+
+// Jobs begins to change jobs of a queue, which has to exist.
+func (s *Set) Jobs(ctx context.Context, set *queues.Set, queue, by string, c Change) (Status, error) {
+	if err := c.Check(); err != nil {
+		return Status{}, err
+	}
+	q, release, err := set.Work(ctx, queue, queues.Existing)
+	if err != nil {
+		return Status{}, err
+	}
+	stats, err := q.Stats(ctx)
+	if err != nil {
+		release()
+		return Status{}, err
+	}
+	given := Status{Queue: queue, By: by, Total: c.Of(stats), What: c.String()}
+	status, err := s.Start(given, func(ctx context.Context, progress func(int)) (int, string, error) {
+		defer release()
+		n, err := verbs[c.Verb](ctx, q, c, progress)
+		return n, "", err
+	})
+	if err != nil {
+		release()
+	}
+	return status, err
+}
+
+// String says what is done, as: delete jobs: dead, that contain "timeout".
+func (c Change) String() string {
+	what := string(c.Verb)
+	if c.Verb == Reprioritise {
+		what = fmt.Sprintf("%s to %d", c.Verb, c.Priority)
+	}
+	return fmt.Sprintf("%s jobs: %v", what, c.Filter)
+}
