@@ -23,8 +23,10 @@ type DumpOptions = dump.DumpOptions
 // and the Bytes of their payloads.
 type Progress = dump.Progress
 
-// QueueReport is what was written, or loaded, of a queue: its Name and Kind, its Items and the Bytes
-// of their payloads, and whether it is Whole: then nothing of the queue is missing.
+// QueueReport is what was written, or loaded, of a queue: its Name and Kind, its Items (of a work queue its jobs)
+// and the Bytes of their payloads, and whether it is Whole: then nothing of the queue is missing. Of jobs that were
+// loaded, Duplicates says how many were left out, as one of the same Unique was there, and NewIDs how many have another
+// id than in the dump, as theirs was, or might be, another job's.
 type QueueReport = dump.QueueReport
 
 // DumpReport is what Dump has written: its Queues, and the Items of all and the Bytes of their
@@ -46,6 +48,8 @@ type DumpReport = dump.DumpReport
 //   - Staged items: those that were taken by a staged request and wait to be collected
 //     (see Staging) are in the dump, in their old places. Their consumers may get them
 //     still, as they may any item after a dump.
+//   - Work queues: jobs in all states, in the order of their ids, with claims, rates, periodic jobs and whether the
+//     queue is paused. Over several snapshots a job may be in it that was done meanwhile.
 //   - Not in it: leases, staged requests, and all else that clients write for each other.
 //   - Memory: an item, a block of 64 KiB, the catalogue, and the keys of staged items.
 //
@@ -70,9 +74,10 @@ const (
 	// ExistingRefuse makes Load fail with ErrNotEmpty before it changes anything.
 	ExistingRefuse = dump.ExistingRefuse
 	// ExistingAppend puts the items behind those that are there; in a priority queue,
-	// behind those of the same priority.
+	// behind those of the same priority; jobs between them, by when they were put.
 	ExistingAppend = dump.ExistingAppend
-	// ExistingReplace removes the items that are there, of each queue as its turn comes.
+	// ExistingReplace removes the items that are there, of each queue as its turn comes; of a work queue also
+	// its claims and periodic jobs.
 	ExistingReplace = dump.ExistingReplace
 )
 
@@ -101,6 +106,9 @@ type LoadReport = dump.LoadReport
 //   - Then it puts in one queue after another, in transactions of up to 1,000 items and
 //     1 MiB, less where the engine's limits ask for it, each item exactly once whatever
 //     becomes of commits. Those who wait for items get them at once.
+//   - Jobs of a work queue keep their ids, which the store gives to no other job later, and their places: beside jobs
+//     that are there, each comes by when it was put. One that was leased is ready, and that attempt does not count.
+//     QueueReport tells of exceptions.
 //   - Nothing is put in that was not checked: what was cut off or has changed is an
 //     ErrDump, and then all items before that place are in.
 //   - If it fails on the way, the report says how many items of which queues are in. Load

@@ -2,11 +2,10 @@ package work
 
 import (
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
 	"math"
-	mathrand "math/rand/v2"
+	"math/rand/v2"
 	"sync/atomic"
 	"time"
 
@@ -16,8 +15,6 @@ import (
 	"github.com/conq-go/conq/internal/outcome"
 	"github.com/conq-go/conq/internal/waiting"
 	"github.com/conq-go/conq/kv"
-	"github.com/conq-go/conq/subspace"
-	"github.com/conq-go/conq/tuple"
 )
 
 // engine is a handle in bytes: calls that come while a transaction is under way share the next
@@ -31,7 +28,7 @@ type engine struct {
 	signals *kv.Signals // nil where waiting workers may be in other processes
 	signal  []byte      // the key that is watched there
 	lanes   outcome.Lanes
-	ids     *ids
+	ids     *jobs.IDs
 	now     func() time.Time
 	closed  atomic.Bool
 
@@ -68,13 +65,13 @@ const (
 func (e *engine) init(db kv.DB, name string, o Options) {
 	e.db, e.name, e.options, e.limits, e.now = db, name, o, db.Limits(), time.Now
 	e.signals = kv.SignalsOf(db)
-	e.signal = tuple.AppendString(jobs.Space(name).Bytes(), "signal")
-	e.ids = shareIDs(db)
-	e.lanes.Init(db, subspace.FromBytes(tuple.AppendString(jobs.Space(name).Bytes(), "outcome")), nil)
+	e.signal = jobs.SignalKey(name)
+	e.ids = jobs.ShareIDs(db)
+	e.lanes.Init(db, jobs.Outcomes(name), nil)
 	config := jobs.Config{
 		KeyLimit: int64(o.KeyLimit), Concurrency: int64(o.Concurrency), Rate: o.Rate.micros(), KeyRate: o.KeyRate.micros(),
 		Keep: o.Keep.Microseconds(), Skew: o.Skew.Microseconds(), Relaxed: o.Order == Relaxed,
-		NextTick: nextTick, NewID: e.ids.take,
+		NextTick: jobs.CronTick, NewID: e.ids.Take,
 	}
 	if e.limits.Shared {
 		config.Shards = 8 // as many processes count in one key
@@ -147,15 +144,7 @@ func (e *engine) wrap(err error) error {
 }
 
 // announce has callers look again that wait, once tx has committed.
-func (e *engine) announce(tx kv.Tx) {
-	if e.signals != nil {
-		tx.OnCommit(e.wake)
-		return
-	}
-	var news [8]byte
-	rand.Read(news[:]) // never fails
-	tx.Set(e.signal, news[:])
-}
+func (e *engine) announce(tx kv.Tx) { jobs.Announce(tx, e.signals, e.name) }
 
 // wake has the workers of this process look again.
 func (e *engine) wake() {
@@ -166,7 +155,7 @@ func (e *engine) wake() {
 	}
 }
 
-func (e *engine) topic() string { return "work\x00" + e.name }
+func (e *engine) topic() string { return jobs.Topic(e.name) }
 
 // do serves a request, perhaps in a transaction with others'.
 func do[Q, R any](ctx context.Context, e *engine, c *combine.Combiner[Q, R], run func([]*combine.Call[Q, R]), q Q) (R, error) {
@@ -356,7 +345,7 @@ func (e *engine) reserveIn(tx kv.Tx, n int) ([]jobs.Reserved, error) {
 	return got, nil
 }
 
-func newToken() int64 { return mathrand.Int64N(math.MaxInt64) + 1 }
+func newToken() int64 { return rand.Int64N(math.MaxInt64) + 1 }
 
 // dueIn does what is due, and notes when the next thing is.
 func (e *engine) dueIn(tx kv.Tx, now int64) (ready int, err error) {
@@ -442,6 +431,6 @@ func (e *engine) close() error {
 	e.list.Close(closed)
 	err := e.list.Drained(ctx)
 	e.clock.stop()
-	e.ids.leave()
+	e.ids.Leave()
 	return e.wrap(errors.Join(err, e.lanes.Close(ctx, closed)))
 }

@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/robfig/cron/v3"
-
 	"github.com/conq-go/conq/internal/jobs"
 	"github.com/conq-go/conq/kv"
 )
@@ -51,11 +49,11 @@ func (q *Queue[T]) Every(ctx context.Context, name, spec string, value T, option
 	if limit := q.limits.Value / 3; limit > 0 && len(n.Payload) > limit {
 		return q.wrap(&kv.TooLargeError{What: "payload of a periodic job", Size: len(n.Payload), Limit: limit, Unit: "bytes"})
 	}
-	if _, err := nextTick(spec, 0); err != nil {
+	if _, err := jobs.CronTick(spec, 0); err != nil {
 		return q.wrap(fmt.Errorf("%w: %w", ErrInvalid, err))
 	}
 	_, err = q.verb(ctx, verb{announce: true, do: func(tx kv.Tx, now int64) (any, error) {
-		next, err := nextTick(spec, now)
+		next, err := jobs.CronTick(spec, now)
 		if err != nil {
 			return nil, err
 		}
@@ -96,30 +94,4 @@ func (q *Queue[T]) Periodics(ctx context.Context) (all []Periodic, err error) {
 		return err
 	})
 	return all, err
-}
-
-// nextTick returns when an expression is due next after a time.
-func nextTick(spec string, after int64) (int64, error) {
-	if len(spec) > MaxText {
-		return 0, fmt.Errorf("cron expression has %d bytes, %d are allowed", len(spec), MaxText)
-	}
-	schedule, err := parseCron(spec)
-	if err != nil {
-		return 0, fmt.Errorf("cron expression %q: %w: it has five fields, as \"0 3 * * *\", or is as \"@every 90s\" or \"@daily\"", spec, err)
-	}
-	next := schedule.Next(timeOf(max(1, after)))
-	if next.IsZero() {
-		return 0, fmt.Errorf("cron expression %q is never due", spec)
-	}
-	return micros(next), nil
-}
-
-// parseCron is cron.ParseStandard, which panics on some input.
-func parseCron(spec string) (s cron.Schedule, err error) {
-	defer func() {
-		if p := recover(); p != nil {
-			err = fmt.Errorf("%v", p)
-		}
-	}()
-	return cron.ParseStandard(spec)
 }

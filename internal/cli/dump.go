@@ -16,7 +16,7 @@ import (
 )
 
 const dumpLong = `Write queues to standard output: names, kinds, and items in order, with their
-priorities, each byte as it is. conq load reads it, into a store of any engine.
+priorities, each byte as it is; of work queues jobs in all states. conq load reads it, into a store of any engine.
 Without QUEUE it writes all that "conq ls" lists. Nothing is removed.
 
 It sees one moment of the store, if that can be read and written in the time
@@ -139,6 +139,9 @@ type movedQueue struct {
 	Items int       `json:"items"`
 	Bytes int64     `json:"bytes"`
 	Whole bool      `json:"whole"`
+
+	Duplicates int `json:"duplicates,omitempty"`
+	NewIDs     int `json:"new_ids,omitempty"`
 }
 
 func movedFacts(reports []conq.QueueReport, items int, bytes int64, began time.Time) moved {

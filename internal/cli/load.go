@@ -22,7 +22,8 @@ are made, and so is the store.
 
 First it looks at all queues of the dump: if one of them is of another kind, or
 has items, nothing is changed. --append puts the items behind those that are
-there, --replace removes those first.
+there, --replace removes those first. Jobs of a work queue keep their ids; those
+that were leased are ready.
 
 Nothing is loaded that was not checked. Of a dump that was cut off, or has
 changed on its way, all items before that place are loaded; the error says how
@@ -142,12 +143,30 @@ func (a *app) loadInto(ctx context.Context, db kv.DB, r io.Reader, in *counting,
 		if flags.dryRun {
 			verb = "would load"
 		}
-		err = a.printf("%s %s into %s\n", verb, items(report.Items), queues(len(report.Queues)))
+		err = a.printf("%s %s into %s%s\n", verb, items(report.Items), queues(len(report.Queues)), exceptions(report))
 	}
 	if flags.dryRun {
 		return err
 	}
 	return after(err, fmt.Sprintf("%s loaded into %s", items(report.Items), queues(len(report.Queues))))
+}
+
+// exceptions says which jobs are not as the dump has them.
+func exceptions(report conq.LoadReport) (text string) {
+	duplicates, ids := 0, 0
+	for _, q := range report.Queues {
+		duplicates, ids = duplicates+q.Duplicates, ids+q.NewIDs
+	}
+	if duplicates > 0 {
+		text = fmt.Sprintf("; %s left out, as one of the same --unique is there", jobsText(duplicates))
+	}
+	switch {
+	case ids == 1:
+		text += "; 1 job has another id"
+	case ids > 1:
+		text += fmt.Sprintf("; %s have another id", jobsText(ids))
+	}
+	return text
 }
 
 // loadError says what to do about an error, and what was loaded before it.

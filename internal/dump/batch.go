@@ -1,14 +1,13 @@
 package dump
 
 import (
-	"context"
 	"errors"
 	"math"
 
 	"github.com/conq-go/conq/internal/dump/stream"
 	"github.com/conq-go/conq/internal/handle"
+	"github.com/conq-go/conq/internal/jobs"
 	"github.com/conq-go/conq/internal/layout"
-	"github.com/conq-go/conq/internal/reads"
 	"github.com/conq-go/conq/kv"
 	"github.com/conq-go/conq/recipe"
 	"github.com/conq-go/conq/tuple"
@@ -22,6 +21,9 @@ const (
 	// operationsOfItem is what it may take to add an item of one key: reads, writes, and its part
 	// in what is done once a transaction.
 	operationsOfItem = 6
+
+	// operationsOfRecord is the same for a record of a work queue, whose job has a claim, a slot and a result.
+	operationsOfRecord = 16
 )
 
 // loadBounds are those of what Load puts into one transaction.
@@ -43,20 +45,42 @@ func newLoadBounds(l kv.Limits) loadBounds {
 	return b
 }
 
-// cost returns what an item of a queue takes, with all of its pieces.
-func (b loadBounds) cost(queue string, it handle.Item) loadCost {
+// element returns how many bytes an element of a queue has at most in the stream.
+func (b loadBounds) element(kind layout.Kind) int {
+	if kind != layout.KindWorkQueue || b.payload > math.MaxInt/2-recordBytes {
+		return b.payload
+	}
+	return 2*b.payload + recordBytes // there may be a result, too
+}
+
+// cost returns what an element of a queue takes, with all of its pieces.
+func (b loadBounds) cost(queue string, e element) loadCost {
+	payload, key, operations := e.item.Payload, len(queue)+2*9+2*recipe.RandomSize+32, operationsOfItem
+	if e.record != nil {
+		payload, key, operations = e.record.Payload, len(queue)+64, operationsOfRecord
+	}
 	pieces := 1
-	if b.value > 0 && len(it.Payload) > b.value {
-		pieces = (len(it.Payload) + b.value - 1) / b.value
+	if b.value > 0 && len(payload) > b.value {
+		pieces = (len(payload) + b.value - 1) / b.value
 	}
 	// Each piece has the key of the item, with a few bytes more.
-	key := len(queue) + 2*9 + 2*recipe.RandomSize + 32
-	return loadCost{1, len(it.Payload) + pieces*key, operationsOfItem - 1 + pieces}
+	bytes := len(payload) + pieces*key
+	if e.record != nil {
+		bytes += e.size - len(payload) + 4*key // header, index, claim, slots
+	}
+	return loadCost{1, bytes, operations - 1 + pieces}
+}
+
+// element is an item, or a record of a work queue, with its bytes in the stream.
+type element struct {
+	item   handle.Item
+	record *jobs.Record
+	size   int
 }
 
 // loadBatch is what goes in next.
 type loadBatch struct {
-	items []handle.Item
+	items []element
 	loadCost
 }
 
@@ -65,53 +89,40 @@ func (b *loadBatch) full(more loadCost, of loadBounds) bool {
 		(b.loadCost.items+more.items > of.items || b.bytes+more.bytes > of.bytes || b.operations+more.operations > of.operations)
 }
 
-func (b *loadBatch) add(it handle.Item, cost loadCost) {
-	b.items = append(b.items, it)
+func (b *loadBatch) add(e element, cost loadCost) {
+	b.items = append(b.items, e)
 	b.loadCost.items += cost.items
 	b.bytes += cost.bytes
 	b.operations += cost.operations
 }
 
-// value returns an item of the stream as what is put into the queue under way.
-func (l *loader) value(item stream.Item) (handle.Item, error) {
-	if l.queue.Kind == layout.KindQueue {
-		if len(item.Priority) > 0 {
-			return handle.Item{}, l.stream.Broken("an item of a %s has a priority", l.queue.Kind)
+// element returns an item of the stream as what is put into the queue under way.
+func (l *loader) element(item stream.Item) (e element, err error) {
+	e.size = len(item.Payload)
+	switch l.queue.Kind {
+	case layout.KindWorkQueue:
+		e.record, err = l.recordOf(item)
+		if err == nil && len(e.record.Payload) > l.bounds.payload {
+			err = &stream.TooLongError{Queue: l.queue.Name, Item: l.done + len(l.batch.items) + 1, Size: len(e.record.Payload), Limit: l.bounds.payload}
 		}
-		return handle.Item{Payload: item.Payload}, nil
+	case layout.KindQueue:
+		if len(item.Priority) > 0 {
+			err = l.stream.Broken("an item of a %s has a priority", l.queue.Kind)
+		}
+		e.item = handle.Item{Payload: item.Payload}
+	default:
+		elem, rest, failed := tuple.Next(item.Priority)
+		priority, ok := elem.(int64)
+		if failed != nil || !ok || len(rest) > 0 {
+			err = l.stream.Broken("priority %.40x is not a packed integer of 64 bits", item.Priority)
+		}
+		e.item = handle.Item{Payload: item.Payload, Priority: priority}
 	}
-	elem, rest, err := tuple.Next(item.Priority)
-	priority, ok := elem.(int64)
-	if err != nil || !ok || len(rest) > 0 {
-		return handle.Item{}, l.stream.Broken("priority %.40x is not a packed integer of 64 bits", item.Priority)
-	}
-	return handle.Item{Payload: item.Payload, Priority: priority}, nil
+	return e, err
 }
 
 // isUnreadable tells whether an error is about the dump, not about the store.
 func isUnreadable(err error) bool {
 	var at *stream.ReadError
 	return errors.Is(err, stream.ErrBroken) || errors.Is(err, stream.ErrTooLong) || errors.As(err, &at)
-}
-
-// openTries is how often a queue is opened if it stays unknown whether that was done, or
-// takes too long. It does no harm to do it again.
-const openTries = 10
-
-// open opens the queue under way.
-func (l *loader) open() (err error) {
-	if l.o.DryRun {
-		return nil
-	}
-	for range openTries {
-		if l.ctx.Err() != nil {
-			return context.Cause(l.ctx)
-		}
-		o := handle.Options{NoCombining: true, Staging: handle.StagingNever} // one caller, which takes nothing
-		l.target, err = handle.Open(l.db, l.queue.Name, l.queue.Kind, nil, o)
-		if !reads.TooOld(err) && !errors.Is(err, kv.ErrCommitUnknown) {
-			break
-		}
-	}
-	return err
 }

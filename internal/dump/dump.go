@@ -44,6 +44,10 @@ type QueueReport struct {
 	Items int
 	Bytes int64 // of their payloads
 	Whole bool  // nothing of the queue is missing
+
+	// Of jobs of a work queue that were loaded: how many were left out, as one of the same Unique was there, and
+	// how many have another id than in the dump.
+	Duplicates, NewIDs int
 }
 
 // DumpReport is what Dump has written.
@@ -83,7 +87,9 @@ type dumper struct {
 	stream *stream.Writer // nil until all queues are known
 	queues []*layout.Queue
 	at     int    // queue under way
-	last   []byte // key of the last item that was written of it, or nil
+	last   []byte // key of the last item or record that was written of it, or nil
+	key    []byte // of a work queue under way, whose slots were looked at last, or nil
+	slots  int64  // the most that were in use
 	told   int64  // bytes of payloads at the last Progress
 	report DumpReport
 }
@@ -117,7 +123,11 @@ func (d *dumper) page(r kv.Reader) error {
 		d.begin()
 	}
 	for d.at < len(d.queues) {
-		if err := d.items(r); err != nil {
+		content := d.items
+		if d.report.Queues[d.at].Kind == layout.KindWorkQueue {
+			content = d.records
+		}
+		if err := content(r); err != nil {
 			return err
 		}
 		if err := d.written(d.stream.EndQueue()); err != nil {
@@ -244,16 +254,21 @@ func (d *dumper) item(r kv.Reader, item kv.KeyValue) error {
 	if err := d.written(d.stream.Item(stream.Item{Priority: priority, Payload: payload})); err != nil {
 		return err
 	}
-	d.last, d.moved = item.Key, true
+	d.count(item.Key, len(payload))
+	return nil
+}
+
+// count counts an item or a job that was written, and where to go on.
+func (d *dumper) count(key []byte, payload int) {
+	d.last, d.moved = key, true
 	report := &d.report.Queues[d.at]
 	report.Items++
-	report.Bytes += int64(len(payload))
+	report.Bytes += int64(payload)
 	d.report.Items++
-	d.report.Bytes += int64(len(payload))
+	d.report.Bytes += int64(payload)
 	if d.report.Bytes-d.told > tellBytes || d.report.Items%1000 == 0 {
 		d.tell()
 	}
-	return nil
 }
 
 func (d *dumper) tell() {

@@ -9,7 +9,7 @@ import (
 	"github.com/conq-go/conq/errs"
 	"github.com/conq-go/conq/internal/catalogue"
 	"github.com/conq-go/conq/internal/dump/stream"
-	"github.com/conq-go/conq/internal/handle"
+	"github.com/conq-go/conq/internal/jobs"
 	"github.com/conq-go/conq/internal/layout"
 	"github.com/conq-go/conq/internal/reads"
 	"github.com/conq-go/conq/kv"
@@ -78,9 +78,10 @@ type loader struct {
 	stream *stream.Reader
 	report LoadReport
 
-	queue  *QueueReport   // the one under way
-	target *handle.Handle // nil in a dry run
+	queue  *QueueReport // the one under way
+	target target       // nil in a dry run
 	batch  loadBatch
+	done   int // elements of the queue that are in
 }
 
 func (l *loader) run() error {
@@ -130,7 +131,7 @@ func (l *loader) check(info layout.Info) error {
 		case l.o.Existing != ExistingRefuse:
 			return nil
 		}
-		some, err := hasItems(r, q)
+		some, err := hasItems(r, l.db, q, info.Kind)
 		if err == nil && some {
 			err = fmt.Errorf("%w: %q has items", errs.ErrNotEmpty, info.Name)
 		}
@@ -140,6 +141,8 @@ func (l *loader) check(info layout.Info) error {
 
 // load puts in the items of the queue under way.
 func (l *loader) load() error {
+	l.done = 0
+	l.stream.Limit(l.bounds.element(l.queue.Kind))
 	if err := l.open(); err != nil {
 		return err
 	}
@@ -157,9 +160,9 @@ func (l *loader) load() error {
 		switch {
 		case err == nil:
 		case err == io.EOF:
-			return l.flush()
+			return l.end()
 		case isUnreadable(err): // what comes before it was right
-			if err := l.flush(); err != nil {
+			if err := l.end(); err != nil {
 				return err
 			}
 			return l.unreadable(err)
@@ -167,6 +170,14 @@ func (l *loader) load() error {
 			return err
 		}
 	}
+}
+
+// end puts in what is left, and ends the queue under way.
+func (l *loader) end() error {
+	if err := l.flush(); err != nil || l.o.DryRun {
+		return err
+	}
+	return l.target.end(l.ctx)
 }
 
 // close ends the use of the queue under way. What it leaves if it fails others will see to:
@@ -179,17 +190,17 @@ func (l *loader) close() {
 
 // add puts an item into the batch, after what is there if it is full.
 func (l *loader) add(item stream.Item) error {
-	value, err := l.value(item)
+	e, err := l.element(item)
 	if err != nil {
 		return err
 	}
-	cost := l.bounds.cost(l.queue.Name, value)
+	cost := l.bounds.cost(l.queue.Name, e)
 	if l.batch.full(cost, l.bounds) {
 		if err := l.flush(); err != nil {
 			return err
 		}
 	}
-	l.batch.add(value, cost)
+	l.batch.add(e, cost)
 	return nil
 }
 
@@ -208,7 +219,7 @@ func (l *loader) flush() error {
 }
 
 // put puts items in, in halves if they are too many for a transaction.
-func (l *loader) put(items []handle.Item) error {
+func (l *loader) put(items []element) error {
 	if len(items) == 0 {
 		return nil
 	}
@@ -216,12 +227,14 @@ func (l *loader) put(items []handle.Item) error {
 		return context.Cause(l.ctx)
 	}
 	var err error
+	n := imported(items)
 	if !l.o.DryRun {
-		err = l.target.Add(l.ctx, items...)
+		n, err = l.target.add(l.ctx, items)
 	}
-	switch from := l.queue.Items + 1; {
+	switch from := l.done + 1; {
 	case err == nil:
-		l.count(items)
+		l.done += len(items)
+		l.count(n)
 		return nil
 	case errors.Is(err, kv.ErrCommitUnknown):
 		return fmt.Errorf("conq: load: queue %q: items %d to %d of the dump may or may not be in: %w",
@@ -238,13 +251,14 @@ func (l *loader) put(items []handle.Item) error {
 	return l.put(items[half:])
 }
 
-func (l *loader) count(items []handle.Item) {
-	for _, it := range items {
-		l.queue.Bytes += int64(len(it.Payload))
-		l.report.Bytes += int64(len(it.Payload))
-	}
-	l.queue.Items += len(items)
-	l.report.Items += len(items)
+func (l *loader) count(n jobs.Imported) {
+	q := l.queue
+	q.Items += n.Jobs - n.Duplicates
+	q.Bytes += int64(n.Bytes)
+	q.Duplicates += n.Duplicates
+	q.NewIDs += n.NewIDs
+	l.report.Items += n.Jobs - n.Duplicates
+	l.report.Bytes += int64(n.Bytes)
 }
 
 // unreadable makes an error of the stream one of this package.

@@ -3,9 +3,9 @@ package dump
 import (
 	"bytes"
 	"errors"
-	"fmt"
 	"slices"
 
+	"github.com/conq-go/conq/internal/jobs"
 	"github.com/conq-go/conq/internal/layout"
 	"github.com/conq-go/conq/kv"
 	"github.com/conq-go/conq/tuple"
@@ -16,14 +16,15 @@ func readable(db kv.DB, info layout.Info) (*layout.Queue, error) {
 	if err := info.CheckReadable(); err != nil {
 		return nil, err
 	}
-	if !info.Kind.HasItems() {
-		return nil, fmt.Errorf("conq: dump: queue %q is a %s, which dumps do not hold yet: name the queues that are to be in it", info.Name, info.Kind)
-	}
 	return layout.New(info.Name, info.Kind, db.Limits()), nil
 }
 
-// hasItems tells whether a queue has items, staged ones too.
-func hasItems(r kv.Reader, q *layout.Queue) (bool, error) {
+// hasItems tells whether a queue has items, staged ones too, or jobs.
+func hasItems(r kv.Reader, db kv.DB, q *layout.Queue, kind layout.Kind) (bool, error) {
+	if kind == layout.KindWorkQueue {
+		empty, err := workQueue(db, q.Name).IsEmpty(r)
+		return !empty, err
+	}
 	for _, err := range r.Range(q.Items, kv.RangeOptions{Limit: 1, KeysOnly: true}) {
 		return err == nil, err
 	}
@@ -63,4 +64,9 @@ func stagedItems(r kv.Reader, q *layout.Queue, in kv.Range) ([]stagedItem, error
 	}
 	slices.SortFunc(items, func(a, b stagedItem) int { return bytes.Compare(a.key, b.key) })
 	return items, nil
+}
+
+// workQueue returns the recipe of a work queue, for what does not depend on the options of its handles.
+func workQueue(db kv.DB, name string) *jobs.Queue {
+	return jobs.NewQueue(name, db.Limits(), jobs.Config{})
 }

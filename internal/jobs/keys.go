@@ -2,6 +2,7 @@ package jobs
 
 import (
 	"bytes"
+	"crypto/rand"
 	"fmt"
 
 	"github.com/conq-go/conq/kv"
@@ -63,6 +64,28 @@ func SystemSpace() []byte {
 // Space returns the subspace of all keys of a queue.
 func Space(queue string) subspace.Subspace {
 	return subspace.FromBytes(tuple.AppendString(SystemSpace(), queue))
+}
+
+// SignalKey is the key that is set where workers in other processes may wait for what a transaction does.
+func SignalKey(queue string) []byte { return tuple.AppendString(Space(queue).Bytes(), "signal") }
+
+// Topic is of the signals that are in place of the key where one process has the store.
+func Topic(queue string) string { return "work\x00" + queue }
+
+// Announce has workers look again that wait, once tx has committed. signals are those of the store, or nil.
+func Announce(tx kv.Tx, signals *kv.Signals, queue string) {
+	if signals != nil {
+		tx.OnCommit(func() { signals.Notify(Topic(queue)) })
+		return
+	}
+	var news [8]byte
+	rand.Read(news[:]) // never fails
+	tx.Set(SignalKey(queue), news[:])
+}
+
+// Outcomes is where the outcomes of transactions on a queue are kept.
+func Outcomes(queue string) subspace.Subspace {
+	return subspace.FromBytes(tuple.AppendString(Space(queue).Bytes(), "outcome"))
 }
 
 func keysOf(queue string) keys {

@@ -112,7 +112,7 @@ func TestModel(t *testing.T) {
 		rt.Repeat(map[string]func(*rapid.T){
 			"": m.Check, "put": m.Put, "put2": m.Put, "reserve": m.Reserve, "reserve2": m.Reserve, "ack": m.Ack,
 			"extend": m.Extend, "release": m.Release, "fail": m.Fail, "bury": m.Bury, "kick": m.Kick, "bury any": m.BuryAny,
-			"delete": m.Delete, "cancel": m.Cancel, "reprioritise": m.Reprioritise, "pause": m.Pause, "clear": m.Clear, "due": m.Due,
+			"delete": m.Delete, "cancel": m.Cancel, "reprioritise": m.Reprioritise, "pause": m.Pause, "clear": m.Clear, "due": m.Due, "move": m.Move,
 		})
 	})
 }

@@ -1,6 +1,7 @@
 package jobs
 
 import (
+	"errors"
 	"fmt"
 
 	"github.com/conq-go/conq/kv"
@@ -127,4 +128,9 @@ func (q *Queue) endClaim(tx kv.Tx, j *Job, now int64) {
 	}
 	tx.Set(key, withInts(nil, j.ID, until))
 	tx.Set(q.endKey(until, endsClaim, j.Unique), nil)
+}
+
+func isDuplicate(err error) bool {
+	var d *Duplicate
+	return errors.As(err, &d)
 }

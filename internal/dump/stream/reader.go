@@ -39,6 +39,9 @@ func NewReader(r io.Reader, max int) *Reader {
 	return &Reader{r: bufio.NewReaderSize(progress.Reader(r), 64<<10), max: max}
 }
 
+// Limit has the reader take payloads of up to max bytes from here on.
+func (s *Reader) Limit(max int) { s.max = max }
+
 // CheckHeader returns the error for bytes that no stream which this package reads begins
 // with: an ErrBroken or ErrVersion, or nil. They should be HeaderSize bytes; fewer are
 // a stream that was cut off.

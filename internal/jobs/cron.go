@@ -1,0 +1,37 @@
+package jobs
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/robfig/cron/v3"
+)
+
+// maxSpec bounds the bytes of a cron expression.
+const maxSpec = 1024
+
+// CronTick returns when an expression is due next after a time.
+func CronTick(spec string, after int64) (int64, error) {
+	if len(spec) > maxSpec {
+		return 0, fmt.Errorf("cron expression has %d bytes, %d are allowed", len(spec), maxSpec)
+	}
+	schedule, err := parseCron(spec)
+	if err != nil {
+		return 0, fmt.Errorf("cron expression %q: %w: it has five fields, as \"0 3 * * *\", or is as \"@every 90s\" or \"@daily\"", spec, err)
+	}
+	next := schedule.Next(time.UnixMicro(max(1, after)))
+	if next.IsZero() {
+		return 0, fmt.Errorf("cron expression %q is never due", spec)
+	}
+	return next.UnixMicro(), nil
+}
+
+// parseCron is cron.ParseStandard, which panics on some input.
+func parseCron(spec string) (s cron.Schedule, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("%v", p)
+		}
+	}()
+	return cron.ParseStandard(spec)
+}
