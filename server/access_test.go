@@ -96,3 +96,33 @@ func TestServeRefuses(t *testing.T) {
 		t.Error("the listener is open")
 	}
 }
+
+// Figures are for who may watch all queues, and profiles for who may do all.
+func TestWatching(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "tokens.json")
+	secrets := make(map[string]string)
+	for _, scope := range []string{"admin", "watch", "admin:some", "consume"} {
+		secret, _, err := NewToken(path, scope, []string{scope})
+		testkit.NoError(t, err)
+		secrets[scope] = secret
+	}
+	tokens, err := LoadTokens(path)
+	testkit.NoError(t, err)
+	_, url := served(t, Options{Tokens: tokens})
+	for _, c := range []struct {
+		path, scope string
+		want        int
+	}{
+		{"/metrics", "watch", 200}, {"/metrics", "admin", 200}, {"/metrics", "consume", 200}, {"/metrics", "admin:some", 403}, {"/metrics", "", 401},
+		{"/debug/pprof/heap", "admin", 200}, {"/debug/pprof/", "admin", 200}, {"/debug/pprof/", "watch", 403}, {"/debug/pprof/", "admin:some", 403},
+		{"/debug/pprof/goroutine?debug=1", "", 401},
+	} {
+		code, body := status(t, http.MethodGet, url+c.path, secrets[c.scope])
+		testkit.Equal(t, c.path+" with "+c.scope+": "+body[:min(len(body), 200)], code, c.want)
+	}
+	_, metrics := status(t, http.MethodGet, url+"/metrics", secrets["watch"])
+	if !strings.Contains(metrics, `conq_request_seconds_count{protocol="http",status="403",verb="GET /metrics"} 1`) ||
+		!strings.Contains(metrics, `verb="refused"} 2`) || !strings.Contains(metrics, "go_goroutines") {
+		t.Errorf("metrics are %s", metrics)
+	}
+}

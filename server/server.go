@@ -23,11 +23,11 @@ import (
 
 	"github.com/conq-go/conq"
 	"github.com/conq-go/conq/kv"
-	"github.com/conq-go/conq/server/internal/access"
 	"github.com/conq-go/conq/server/internal/api"
 	"github.com/conq-go/conq/server/internal/history"
 	"github.com/conq-go/conq/server/internal/once"
 	"github.com/conq-go/conq/server/internal/queues"
+	"github.com/conq-go/conq/server/internal/watch"
 	"github.com/conq-go/conq/work"
 )
 
@@ -44,6 +44,9 @@ type Options struct {
 
 	// HeaderTimeout is how long the head of a request may take. Default: 10 s.
 	HeaderTimeout time.Duration
+
+	// MaxLabels is how many queues have metrics of their own; all others are one. Default: 1000.
+	MaxLabels int
 
 	// Grace is how long requests under way may go on after Serve's context has ended. Default: 5 s.
 	Grace time.Duration
@@ -67,12 +70,13 @@ type Options struct {
 }
 
 func (o *Options) complete() error {
-	if o.MaxBody < 0 || o.MaxWaiters < 0 || o.MaxQueues < 0 || o.HeaderTimeout < 0 || o.Grace < 0 {
+	if o.MaxBody < 0 || o.MaxWaiters < 0 || o.MaxQueues < 0 || o.MaxLabels < 0 || o.HeaderTimeout < 0 || o.Grace < 0 {
 		return errors.New("server: a limit is negative: they are from 0 on, which is the default")
 	}
 	setDefault(&o.MaxBody, 64<<20)
 	setDefault(&o.MaxWaiters, 20000)
 	setDefault(&o.MaxQueues, 4096)
+	setDefault(&o.MaxLabels, 1000)
 	setDefault(&o.HeaderTimeout, 10*time.Second)
 	setDefault(&o.Grace, 5*time.Second)
 	setDefault(&o.Logger, slog.New(slog.DiscardHandler))
@@ -92,6 +96,7 @@ type Server struct {
 	options  Options
 	queues   *queues.Set
 	history  *history.History
+	metrics  *watch.Metrics
 	tasks    sync.WaitGroup // that run until stopping
 	http     *http.Server
 	handler  http.Handler
@@ -110,10 +115,11 @@ func New(db kv.DB, o Options) (*Server, error) {
 		return nil, err
 	}
 	s := &Server{options: o, history: history.New()}
+	s.metrics = watch.New(watch.Options{History: s.history, MaxQueues: o.MaxLabels})
 	s.queues = queues.New(db, queues.Options{
 		MaxOpen: o.MaxQueues,
-		Queue:   conq.Options{Observe: s.history.ObserveItems},
-		Work:    work.Options{Observe: s.history.ObserveJobs},
+		Queue:   conq.Options{Observe: both(s.history.ObserveItems, s.metrics.ObserveItems)},
+		Work:    work.Options{Observe: both(s.history.ObserveJobs, s.metrics.ObserveJobs)},
 	})
 	s.stopping, s.stop = context.WithCancel(context.Background())
 	s.tasks.Go(func() { history.NewSampler(db, s.history).Run(s.stopping) })
@@ -121,7 +127,8 @@ func New(db kv.DB, o Options) (*Server, error) {
 	api.Register(mux, api.Options{Queues: s.queues, Logger: o.Logger, Stopping: s.stopping, Answers: once.New(db, time.Now), MaxBody: o.MaxBody, MaxWaiters: o.MaxWaiters})
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { writeText(w, http.StatusOK, "ok") })
 	mux.HandleFunc("GET /readyz", s.serveReady)
-	s.handler = access.NewGuard(access.Options{Tokens: o.Tokens, Hosts: o.Hosts, Public: []string{"/healthz", "/readyz"}}).Handler(mux)
+	s.registerWatching(mux)
+	s.handler = s.guarded(mux)
 	s.http = &http.Server{
 		Handler:           s,
 		ReadHeaderTimeout: o.HeaderTimeout,

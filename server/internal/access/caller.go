@@ -67,6 +67,17 @@ func (c *Caller) May(s Scope, queue string) error {
 	return problem(http.StatusForbidden, "%q has not the scope %s on %s; it has: %s", c.Name, s, on, strings.Join(allowed, ", "))
 }
 
+// Needs returns a handler of those who have a scope on the server itself.
+func Needs(s Scope, next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if p, refused := errors.AsType[*Problem](Check(r.Context(), s, "")); refused {
+			p.Write(w)
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
 // quoted is a name of a queue in an answer.
 func quoted(name string) string {
 	const most = 200

@@ -24,6 +24,9 @@ type Options struct {
 
 	// Login is where a browser is sent that has no session. Default: nowhere.
 	Login string
+
+	// Refused is told of each request that was not let in. Default: nobody is.
+	Refused func(r *http.Request, status int)
 }
 
 // Guard lets requests through. It is safe for concurrent use.
@@ -45,10 +48,14 @@ func (g *Guard) Handler(next http.Handler) http.Handler {
 		switch {
 		case refused == nil:
 			next.ServeHTTP(w, r.WithContext(With(r.Context(), caller)))
+			return
 		case refused.Status == http.StatusUnauthorized && g.options.Login != "" && isPage(r):
 			http.Redirect(w, r, g.options.Login+"?next="+url.QueryEscape(r.URL.RequestURI()), http.StatusSeeOther)
 		default:
 			refused.Write(w)
+		}
+		if g.options.Refused != nil {
+			g.options.Refused(r, refused.Status)
 		}
 	})
 }

@@ -1,0 +1,251 @@
+// Package watch is how a server is seen from outside: metrics for Prometheus, and a log of requests.
+//
+// Metrics are on a registry of their own. A label can have any name of a queue, so only so many queues have
+// their own: those that were seen first. All others are one, (other), so that 100,000 queues cost no more than a
+// thousand, and no scrape grows without bound.
+package watch
+
+import (
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"github.com/conq-go/conq"
+	"github.com/conq-go/conq/server/internal/history"
+	"github.com/conq-go/conq/work"
+)
+
+// otherQueues is the label of queues that have none of their own.
+const otherQueues = "(other)"
+
+// Options are what metrics are about.
+type Options struct {
+	History *history.History // where depths are from
+
+	// MaxQueues is how many queues have labels of their own.
+	MaxQueues int
+}
+
+// Metrics counts what happens. It is safe for concurrent use.
+type Metrics struct {
+	registry *prometheus.Registry
+	queues   queueLabels
+
+	items        *prometheus.CounterVec
+	waited       prometheus.Histogram
+	transactions *prometheus.CounterVec
+	conflicts    *prometheus.CounterVec
+	batch        *prometheus.HistogramVec
+	requests     *prometheus.HistogramVec
+	underWay     *prometheus.GaugeVec
+}
+
+// New returns metrics that are all 0.
+func New(o Options) *Metrics {
+	m := &Metrics{
+		registry: prometheus.NewRegistry(),
+		queues:   queueLabels{max: o.MaxQueues, known: make(map[string]bool)},
+		items: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "conq_items_total", Help: "Items and jobs, by what has happened to them: added, taken, returned, reserved, acknowledged, failed."},
+			[]string{"queue", "event"}),
+		waited: prometheus.NewHistogram(prometheus.HistogramOpts{
+			Name: "conq_job_wait_seconds", Help: "How long a job was ready before it was reserved.",
+			Buckets: prometheus.ExponentialBuckets(0.001, 4, 12)}),
+		transactions: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "conq_transactions_total", Help: "Transactions that have committed, by what they did."}, []string{"verb"}),
+		conflicts: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "conq_conflicts_total", Help: "How often a transaction had to run again."}, []string{"verb"}),
+		batch: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Name: "conq_batch_calls", Help: "How many calls shared a transaction.",
+			Buckets: prometheus.ExponentialBuckets(1, 2, 11)}, []string{"verb"}),
+		requests: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Name: "conq_request_seconds", Help: "How long requests took, with the time that they waited for items.",
+			Buckets: prometheus.ExponentialBuckets(0.0005, 4, 10)}, []string{"protocol", "verb", "status"}),
+		underWay: prometheus.NewGaugeVec(prometheus.GaugeOpts{
+			Name: "conq_requests", Help: "Requests under way, also those that wait for items."}, []string{"protocol"}),
+	}
+	m.registry.MustRegister(
+		m.items, m.waited, m.transactions, m.conflicts, m.batch, m.requests,
+		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
+		&depths{history: o.History, queues: &m.queues},
+		m.underWay,
+	)
+	return m
+}
+
+// Handler answers a scrape.
+func (m *Metrics) Handler() http.Handler {
+	return promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{MaxRequestsInFlight: 4, EnableOpenMetrics: true})
+}
+
+// Request notes a request that is over. The verb must be one of few.
+func (m *Metrics) Request(protocol, verb, status string, took time.Duration) {
+	m.requests.WithLabelValues(protocol, verb, status).Observe(took.Seconds())
+}
+
+// Begin notes that a request is under way, until end is called.
+func (m *Metrics) Begin(protocol string) (end func()) {
+	g := m.underWay.WithLabelValues(protocol)
+	g.Inc()
+	return g.Dec
+}
+
+// ObserveItems is the Observe of the handles of queues and priority queues.
+func (m *Metrics) ObserveItems(e conq.Event) {
+	switch e.Kind {
+	case conq.Added:
+		m.happened(e.Queue, "added", e.Items)
+	case conq.Taken:
+		m.happened(e.Queue, "taken", e.Items)
+	case conq.Expired:
+		m.happened(e.Queue, "returned", e.Items)
+	}
+	if e.Attempts > 0 {
+		m.transaction(e.Kind.String(), e.Calls, e.Attempts)
+	}
+}
+
+var jobEvents = map[work.EventKind]string{
+	work.EventPut: "added", work.EventReserved: "reserved", work.EventAcked: "acknowledged", work.EventFailed: "failed",
+}
+
+// ObserveJobs is the Observe of the handles of work queues.
+func (m *Metrics) ObserveJobs(e work.Event) {
+	name, known := jobEvents[e.Kind]
+	if known {
+		m.happened(e.Queue, name, e.Jobs)
+	} else {
+		name = "changed"
+	}
+	if e.Kind == work.EventReserved {
+		for _, j := range e.Each {
+			m.waited.Observe(j.Waited.Seconds())
+		}
+	}
+	m.transaction("jobs "+name, e.Calls, e.Attempts)
+}
+
+func (m *Metrics) happened(queue, event string, n int) {
+	m.items.WithLabelValues(m.queues.label(queue), event).Add(float64(n))
+}
+
+func (m *Metrics) transaction(verb string, calls, attempts int) {
+	m.transactions.WithLabelValues(verb).Inc()
+	m.batch.WithLabelValues(verb).Observe(float64(calls))
+	if attempts > 1 {
+		m.conflicts.WithLabelValues(verb).Add(float64(attempts - 1))
+	}
+}
+
+// queueLabels are the names that queues have as labels.
+type queueLabels struct {
+	max int
+
+	mu    sync.RWMutex
+	known map[string]bool
+}
+
+// label returns the label of a queue: its name, if there is room for it.
+func (q *queueLabels) label(name string) string {
+	q.mu.RLock()
+	known := q.known[name]
+	full := len(q.known) >= q.max
+	q.mu.RUnlock()
+	switch {
+	case known:
+		return name
+	case full:
+		return otherQueues
+	}
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if len(q.known) >= q.max && !q.known[name] {
+		return otherQueues
+	}
+	q.known[name] = true
+	return name
+}
+
+// depths collects how queues look.
+type depths struct {
+	history *history.History
+	queues  *queueLabels
+}
+
+var (
+	queueCount  = prometheus.NewDesc("conq_queues", "Queues of the store.", nil, nil)
+	queueItems  = prometheus.NewDesc("conq_queue_items", "Items, or jobs in a state.", []string{"queue", "kind", "state"}, nil)
+	queueAge    = prometheus.NewDesc("conq_queue_oldest_age_seconds", "How long the oldest that could be taken is there, where that is known.", []string{"queue", "kind"}, nil)
+	queuePaused = prometheus.NewDesc("conq_queue_paused", "Whether a work queue gives out nothing.", []string{"queue"}, nil)
+	sampleAge   = prometheus.NewDesc("conq_sample_age_seconds", "How old the figures of queues are.", nil, nil)
+)
+
+// Describe implements prometheus.Collector.
+func (d *depths) Describe(to chan<- *prometheus.Desc) {
+	for _, desc := range []*prometheus.Desc{queueCount, queueItems, queueAge, queuePaused, sampleAge} {
+		to <- desc
+	}
+}
+
+// Collect implements prometheus.Collector. It reads nothing: figures are of the last snapshot.
+func (d *depths) Collect(to chan<- prometheus.Metric) {
+	s := d.history.Latest()
+	if s.Time.IsZero() {
+		return
+	}
+	now := time.Now()
+	gauge := func(desc *prometheus.Desc, v float64, labels ...string) {
+		to <- prometheus.MustNewConstMetric(desc, prometheus.GaugeValue, v, labels...)
+	}
+	gauge(queueCount, float64(len(s.Queues)))
+	gauge(sampleAge, now.Sub(s.Time).Seconds())
+	others := make(map[[2]string]float64) // by kind and state
+	for _, q := range s.Queues {
+		label := d.queues.label(q.Name)
+		for _, state := range states(q) {
+			if label == otherQueues {
+				others[[2]string{string(q.Kind), state.name}] += float64(state.n)
+				continue
+			}
+			gauge(queueItems, float64(state.n), label, string(q.Kind), state.name)
+		}
+		if label == otherQueues {
+			continue
+		}
+		if !q.Oldest.IsZero() {
+			gauge(queueAge, q.Age(now).Seconds(), label, string(q.Kind))
+		}
+		if q.Kind == conq.KindWorkQueue {
+			gauge(queuePaused, truth(q.Paused), label)
+		}
+	}
+	for of, n := range others {
+		gauge(queueItems, n, otherQueues, of[0], of[1])
+	}
+}
+
+func truth(b bool) float64 {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+type stateCount struct {
+	name string
+	n    int64
+}
+
+func states(q *history.State) []stateCount {
+	if q.Kind != conq.KindWorkQueue {
+		return []stateCount{{work.Ready.String(), q.Depth}}
+	}
+	return []stateCount{
+		{work.Ready.String(), q.Ready}, {work.Scheduled.String(), q.Scheduled}, {work.Leased.String(), q.Leased},
+		{work.Blocked.String(), q.Blocked}, {work.Dead.String(), q.Dead}, {work.Done.String(), q.Done},
+	}
+}

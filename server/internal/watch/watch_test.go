@@ -1,0 +1,174 @@
+package watch
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/conq-go/conq"
+	"github.com/conq-go/conq/internal/testkit"
+	"github.com/conq-go/conq/kv"
+	"github.com/conq-go/conq/server/internal/history"
+	"github.com/conq-go/conq/work"
+)
+
+func scrape(t *testing.T, m *Metrics) string {
+	t.Helper()
+	w := httptest.NewRecorder()
+	m.Handler().ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/metrics", nil))
+	testkit.Equal(t, "status", w.Code, http.StatusOK)
+	return w.Body.String()
+}
+
+func says(t *testing.T, metrics string, lines ...string) {
+	t.Helper()
+	for _, line := range lines {
+		if !strings.Contains(metrics, "\n"+line+"\n") {
+			t.Errorf("metrics have no line %s", line)
+		}
+	}
+}
+
+// sample has the store looked at until items are counted.
+func sample(t *testing.T, db kv.DB, h *history.History) {
+	t.Helper()
+	ctx, stop := context.WithCancel(t.Context())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		history.NewSampler(db, h).Run(ctx)
+	}()
+	<-time.After(10 * time.Second) // of a bubble of synctest
+	stop()
+	<-done
+}
+
+// What handles do is counted, and depths are those of the store.
+func TestMetrics(t *testing.T) { synctest.Test(t, testMetrics) }
+
+func testMetrics(t *testing.T) {
+	ctx, db, h := t.Context(), testkit.NewMemory(t, kv.Limits{}), history.New()
+	m := New(Options{History: h, MaxQueues: 10})
+	q, err := conq.OpenQueue(db, "emails", conq.Bytes(), conq.Options{Observe: m.ObserveItems})
+	testkit.NoError(t, err)
+	testkit.NoError(t, q.EnqueueAll(ctx, [][]byte{{1}, {2}, {3}}))
+	testkit.NoError(t, testkit.Drop(q.Dequeue(ctx)))
+	jobs, err := work.Open(db, `na"me`+"\n", conq.Bytes(), work.Options{Observe: m.ObserveJobs})
+	testkit.NoError(t, err)
+	for range 3 {
+		testkit.NoError(t, testkit.Drop(jobs.Put(ctx, nil)))
+	}
+	for i := range 2 {
+		l, err := jobs.Reserve(ctx)
+		testkit.NoError(t, err)
+		if i == 0 {
+			testkit.NoError(t, l.Ack(ctx))
+		} else {
+			testkit.NoError(t, l.Fail(ctx, nil))
+		}
+	}
+	testkit.NoError(t, jobs.Pause(ctx))
+	says(t, scrape(t, m),
+		`conq_items_total{event="added",queue="emails"} 3`,
+		`conq_items_total{event="taken",queue="emails"} 1`,
+		`conq_items_total{event="added",queue="na\"me\n"} 3`,
+		`conq_items_total{event="reserved",queue="na\"me\n"} 2`,
+		`conq_items_total{event="acknowledged",queue="na\"me\n"} 1`,
+		`conq_items_total{event="failed",queue="na\"me\n"} 1`,
+		`conq_job_wait_seconds_count 2`,
+		`conq_transactions_total{verb="added"} 1`,
+		`conq_batch_calls_count{verb="jobs added"} 3`,
+	)
+	sample(t, db, h)
+	says(t, scrape(t, m),
+		`conq_queues 2`,
+		`conq_queue_items{kind="queue",queue="emails",state="ready"} 2`,
+		`conq_queue_items{kind="work queue",queue="na\"me\n",state="ready"} 1`,
+		`conq_queue_items{kind="work queue",queue="na\"me\n",state="scheduled"} 1`,
+		`conq_queue_paused{queue="na\"me\n"} 1`,
+	)
+}
+
+func TestConflicts(t *testing.T) {
+	m := New(Options{History: history.New(), MaxQueues: 1})
+	m.ObserveItems(conq.Event{Kind: conq.Taken, Calls: 5, Attempts: 3})
+	m.ObserveItems(conq.Event{Kind: conq.Waiting, Items: 7})
+	says(t, scrape(t, m), `conq_conflicts_total{verb="taken"} 2`, `conq_batch_calls_sum{verb="taken"} 5`)
+}
+
+// However many queues there are, a scrape is bounded.
+func TestLabelsAreBounded(t *testing.T) {
+	m := New(Options{History: history.New(), MaxQueues: 100})
+	for i := range 100_000 {
+		m.ObserveItems(conq.Event{Queue: fmt.Sprint("queue", i), Kind: conq.Added, Items: 2, Calls: 1, Attempts: 1})
+	}
+	metrics := scrape(t, m)
+	says(t, metrics, `conq_items_total{event="added",queue="(other)"} 199800`, `conq_items_total{event="added",queue="queue99"} 2`)
+	testkit.Equal(t, "series of items", strings.Count(metrics, "\nconq_items_total{"), 101)
+}
+
+// Queues without a label of their own are summed up.
+func TestOtherDepths(t *testing.T) { synctest.Test(t, testOtherDepths) }
+
+func testOtherDepths(t *testing.T) {
+	ctx, db, h := t.Context(), testkit.NewMemory(t, kv.Limits{}), history.New()
+	m := New(Options{History: h, MaxQueues: 2})
+	for i := range 5 {
+		q, err := conq.OpenQueue(db, fmt.Sprint("queue", i), conq.Bytes())
+		testkit.NoError(t, err)
+		testkit.NoError(t, q.EnqueueAll(ctx, make([][]byte, i+1)))
+	}
+	sample(t, db, h)
+	for range 2 {
+		metrics := scrape(t, m)
+		says(t, metrics, `conq_queues 5`, `conq_queue_items{kind="queue",queue="queue1",state="ready"} 2`,
+			`conq_queue_items{kind="queue",queue="(other)",state="ready"} 12`)
+		testkit.Equal(t, "series of depths", strings.Count(metrics, "\nconq_queue_items{"), 3)
+	}
+}
+
+// A request is measured by the pattern of its path, whatever that is, and the log has nothing of what it says.
+func TestRequests(t *testing.T) {
+	m := New(Options{History: history.New(), MaxQueues: 1})
+	var log strings.Builder
+	mux := http.NewServeMux()
+	mux.HandleFunc("POST /v1/queues/{q}/items", func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body)
+		if r.PathValue("q") == "bad" {
+			w.WriteHeader(http.StatusInternalServerError)
+		}
+		_, _ = w.Write([]byte("secret answer"))
+		w.(http.Flusher).Flush()
+	})
+	logger := slog.New(slog.NewJSONHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))
+	h := m.Requests(logger, func(*http.Request) string { return "shop" }, mux)
+	for _, target := range []string{"/v1/queues/secret1/items?key=secret2", "/v1/queues/bad/items", "/secret3"} {
+		r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, target, strings.NewReader("secret4"))
+		r.Header.Set("Authorization", "Bearer secret5")
+		h.ServeHTTP(httptest.NewRecorder(), r)
+	}
+	if strings.Contains(log.String(), "secret") {
+		t.Errorf("log has a secret: %s", &log)
+	}
+	for _, want := range []string{
+		`"level":"DEBUG","msg":"request","verb":"POST /v1/queues/{q}/items","status":200`, `"bytes":13,"caller":"shop","remote":"192.0.2.1"`,
+		`"level":"ERROR","msg":"request","verb":"POST /v1/queues/{q}/items","status":500`, `"verb":"none","status":404`,
+	} {
+		if !strings.Contains(log.String(), want) {
+			t.Errorf("log has no %s: %s", want, &log)
+		}
+	}
+	m.Request("beanstalk", "put", "INSERTED", time.Second)
+	says(t, scrape(t, m),
+		`conq_request_seconds_count{protocol="http",status="200",verb="POST /v1/queues/{q}/items"} 1`,
+		`conq_request_seconds_count{protocol="http",status="404",verb="none"} 1`,
+		`conq_request_seconds_sum{protocol="beanstalk",status="INSERTED",verb="put"} 1`,
+		`conq_requests{protocol="http"} 0`)
+}

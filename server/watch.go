@@ -1,0 +1,37 @@
+package server
+
+import (
+	"net/http"
+	"net/http/pprof"
+
+	"github.com/conq-go/conq/server/internal/access"
+)
+
+// registerWatching adds what operators look at to a mux. Profiles have what is in memory, so they are for who may do all.
+func (s *Server) registerWatching(mux *http.ServeMux) {
+	mux.Handle("GET /metrics", access.Needs(access.Watch, s.metrics.Handler()))
+	for path, handler := range map[string]http.HandlerFunc{
+		"/debug/pprof/": pprof.Index, "/debug/pprof/profile": pprof.Profile, "/debug/pprof/symbol": pprof.Symbol, "/debug/pprof/trace": pprof.Trace,
+	} {
+		mux.Handle("GET "+path, access.Needs(access.Admin, handler))
+	}
+}
+
+// guarded lets requests through to a handler that may come in, and watches them.
+func (s *Server) guarded(next http.Handler) http.Handler {
+	log := s.options.Logger
+	guard := access.NewGuard(access.Options{
+		Tokens: s.options.Tokens, Hosts: s.options.Hosts, Public: []string{"/healthz", "/readyz"},
+		Refused: func(r *http.Request, status int) { s.metrics.Refused(log, r, status) },
+	})
+	caller := func(r *http.Request) string { return access.From(r.Context()).Name }
+	return guard.Handler(s.metrics.Requests(log, caller, next))
+}
+
+// both returns what calls one and then the other.
+func both[E any](f, g func(E)) func(E) {
+	return func(e E) {
+		f(e)
+		g(e)
+	}
+}
