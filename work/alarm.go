@@ -42,6 +42,13 @@ func (a *alarm) sooner(at int64) {
 	a.next = min(a.next, at)
 }
 
+// at returns when the next thing is due that is known.
+func (a *alarm) at() int64 {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.next
+}
+
 // start has the alarm ring when the next thing is due.
 func (a *alarm) start(now time.Time) {
 	a.mu.Lock()

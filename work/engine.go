@@ -311,10 +311,7 @@ func (e *engine) runReserves(calls []*combine.Call[int, []jobs.Reserved]) {
 // reserveIn leases jobs in a transaction. What is due is done first if it is time for that, and
 // else if there are no jobs.
 func (e *engine) reserveIn(tx kv.Tx, n int) ([]jobs.Reserved, error) {
-	now := micros(e.now())
-	request := jobs.Request{
-		N: n, MaxBytes: e.bytesPerTransaction(), Lease: e.options.Lease.Microseconds(), Holder: e.options.Holder, NewToken: newToken,
-	}
+	now, request := micros(e.now()), e.request(n)
 	looked := e.clock.due(now)
 	if looked {
 		if _, err := e.dueIn(tx, now); err != nil {
@@ -343,6 +340,12 @@ func (e *engine) reserveIn(tx kv.Tx, n int) ([]jobs.Reserved, error) {
 		e.clock.sooner(wake)
 	}
 	return got, nil
+}
+
+func (e *engine) request(n int) jobs.Request {
+	return jobs.Request{
+		N: n, MaxBytes: e.bytesPerTransaction(), Lease: e.options.Lease.Microseconds(), Holder: e.options.Holder, NewToken: newToken,
+	}
 }
 
 func newToken() int64 { return rand.Int64N(math.MaxInt64) + 1 }

@@ -112,7 +112,8 @@ func checkText(what, s string) error {
 func (o *Options) check(j Job, payload []byte, now time.Time) (jobs.New, error) {
 	setDefault(&j.MaxAttempts, o.MaxAttempts)
 	n := jobs.New{
-		Payload: payload, Priority: j.Priority, Key: j.Key, Unique: j.Unique, UniqueFor: j.UniqueFor.Microseconds(),
+		Findable: o.Findable,
+		Payload:  payload, Priority: j.Priority, Key: j.Key, Unique: j.Unique, UniqueFor: j.UniqueFor.Microseconds(),
 		MaxAttempts: int64(max(0, j.MaxAttempts)), Lease: j.Lease.Microseconds(), Meta: j.Meta,
 	}
 	switch {
@@ -168,10 +169,25 @@ type Info[T any] struct {
 	Holder      string // of its last lease
 	Cancelled   bool
 	Meta        map[string]string
-	Failures    []Failure // the last few, oldest first
-	Value       T         // if DecodeError is nil
+	Lease       time.Duration // how long its leases are; 0 is up to the handle
+	Failures    []Failure     // the last few, oldest first
+	History     History
+	Value       T // if DecodeError is nil
 	Payload     []byte
 	DecodeError error
+}
+
+// History is what has happened to a job. Attempts that ended in a release are not among Info.Attempts, but here.
+type History struct {
+	Delay    time.Duration // that Put or Release asked for last
+	Releases int
+	Expiries int // leases that ran out
+	Buries   int // how often it died
+	Kicks    int
+}
+
+func historyOf(h jobs.History) History {
+	return History{time.Duration(h.Delay) * time.Microsecond, int(h.Releases), int(h.Expiries), int(h.Buries), int(h.Kicks)}
 }
 
 // Failure is how an attempt ended.

@@ -42,6 +42,14 @@ func (q *Queue[T]) leaseOf(r jobs.Reserved) *Lease[T] {
 	return l
 }
 
+// Queue returns the name of the job's queue, or "" if a server keeps the lease.
+func (l *Lease[T]) Queue() string {
+	if l.queue == nil {
+		return ""
+	}
+	return l.queue.name
+}
+
 // Deadline returns when the lease is over.
 func (l *Lease[T]) Deadline() time.Time { return timeOf(l.deadline.Load()) }
 
@@ -108,18 +116,24 @@ func (l *Lease[T]) Release(ctx context.Context, delay time.Duration) error {
 
 // ReleaseAs is Release with another priority; the job's place is behind those that have it.
 func (l *Lease[T]) ReleaseAs(ctx context.Context, delay time.Duration, priority int64) error {
-	return l.release(ctx, delay, &priority)
+	return l.release(ctx, delay, &jobs.NewPriority{Priority: priority})
 }
 
-func (l *Lease[T]) release(ctx context.Context, delay time.Duration, priority *int64) error {
+// ReleaseInPlace is Release with another priority, among whose jobs it is in the order in which they were put. It needs
+// the store, not a client of a server.
+func (l *Lease[T]) ReleaseInPlace(ctx context.Context, delay time.Duration, priority int64) error {
+	return l.release(ctx, delay, &jobs.NewPriority{Priority: priority, OldPlace: true})
+}
+
+func (l *Lease[T]) release(ctx context.Context, delay time.Duration, as *jobs.NewPriority) error {
 	if delay < 0 {
 		return l.wrap(invalid("a delay of %v: it can't be negative", delay))
 	}
 	if l.remote != nil {
-		return l.remote.keeper.Release(ctx, l.ID, l.remote.token, delay, priority)
+		return l.remote.release(ctx, l.ID, delay, as)
 	}
 	_, err := l.verb(ctx, EventEnded, true, func(q *jobs.Queue, tx kv.Tx, now int64) (any, error) {
-		return nil, q.Release(tx, int64(l.ID), l.token, now, later(now, delay), priority)
+		return nil, q.Release(tx, int64(l.ID), l.token, now, later(now, delay), as)
 	})
 	return err
 }
@@ -164,8 +178,21 @@ func (l *Lease[T]) Bury(ctx context.Context, reason string) error {
 	if l.remote != nil {
 		return l.remote.keeper.Bury(ctx, l.ID, l.remote.token, reason)
 	}
+	return l.bury(ctx, reason, nil)
+}
+
+// BuryAs is Bury with another priority, which the job has when it is kicked, in its old place. It needs the store, not
+// a client of a server.
+func (l *Lease[T]) BuryAs(ctx context.Context, reason string, priority int64) error {
+	if l.remote != nil {
+		return l.wrap(errors.ErrUnsupported)
+	}
+	return l.bury(ctx, reason, &priority)
+}
+
+func (l *Lease[T]) bury(ctx context.Context, reason string, priority *int64) error {
 	_, err := l.verb(ctx, EventEnded, false, func(q *jobs.Queue, tx kv.Tx, now int64) (any, error) {
-		return nil, q.Bury(tx, int64(l.ID), l.token, now, reason)
+		return nil, q.Bury(tx, int64(l.ID), l.token, now, reason, priority)
 	})
 	return err
 }
@@ -211,6 +238,6 @@ func (l LeaseTx[T]) Release(delay time.Duration) error {
 // Bury is Lease.Bury within the transaction.
 func (l LeaseTx[T]) Bury(reason string) error {
 	return l.do(func(q *jobs.Queue, now int64) error {
-		return q.Bury(l.tx, int64(l.lease.ID), l.lease.token, now, reason)
+		return q.Bury(l.tx, int64(l.lease.ID), l.lease.token, now, reason, nil)
 	})
 }

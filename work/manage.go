@@ -14,6 +14,9 @@ func (q *Queue[T]) Kick(ctx context.Context, id ID) error { return q.one(ctx, id
 // Delete removes a job in any state. A worker that holds it has lost its lease.
 func (q *Queue[T]) Delete(ctx context.Context, id ID) error { return q.one(ctx, id, remove) }
 
+// DeleteFree is Delete for a job that no worker holds. Of one that is leased, the error is an ErrState.
+func (q *Queue[T]) DeleteFree(ctx context.Context, id ID) error { return q.one(ctx, id, removeFree) }
+
 // Bury makes a job dead that is in any state but done. A worker that holds it has lost its lease.
 func (q *Queue[T]) Bury(ctx context.Context, id ID, reason string) error {
 	return q.one(ctx, id, bury(reason))
@@ -35,9 +38,10 @@ type change struct {
 }
 
 var (
-	kick   = change{do: (*jobs.Queue).Kick}
-	remove = change{do: (*jobs.Queue).Delete}
-	cancel = change{do: (*jobs.Queue).Cancel, done: func(j *jobs.Job) bool { return j.State == Dead || j.State == Done || j.Cancelled }}
+	kick       = change{do: (*jobs.Queue).Kick}
+	remove     = change{do: (*jobs.Queue).Delete}
+	removeFree = change{do: (*jobs.Queue).DeleteFree}
+	cancel     = change{do: (*jobs.Queue).Cancel, done: func(j *jobs.Job) bool { return j.State == Dead || j.State == Done || j.Cancelled }}
 )
 
 func bury(reason string) change {
@@ -158,9 +162,36 @@ func (q *Queue[T]) changeOne(tx kv.Tx, id int64, f jobs.Filter, began, now int64
 	return err == nil, err
 }
 
+// KickFirst kicks the first n dead jobs, or if there are none, the first n scheduled ones, and returns how many.
+func (q *Queue[T]) KickFirst(ctx context.Context, n int) (kicked int, err error) {
+	for _, state := range []State{Dead, Scheduled} {
+		for more := true; more && kicked < n; {
+			want := min(n-kicked, q.callsPerTransaction(), pageSize)
+			got, err := q.verb(ctx, verb{announce: true, do: func(tx kv.Tx, now int64) (any, error) {
+				return q.recipe.KickFirst(tx, state, now, want)
+			}})
+			if err != nil {
+				return kicked, err
+			}
+			kicked += got.(int)
+			more = got.(int) == want
+		}
+		if kicked > 0 {
+			break
+		}
+	}
+	return kicked, nil
+}
+
 // Clear removes all jobs in any state, in one transaction. Workers have lost their leases. Periodic
-// jobs stay. It conflicts with all verbs.
+// jobs stay. It conflicts with all verbs. What makes jobs findable is removed before that, in as many transactions as
+// it takes, with Options.Findable; of jobs that are put meanwhile it is left behind, and conq check removes it.
 func (q *Queue[T]) Clear(ctx context.Context) error {
+	if q.options.Findable {
+		if _, err := q.DeleteAll(ctx, Filter{}, nil); err != nil {
+			return err
+		}
+	}
 	_, err := q.verb(ctx, verb{do: func(tx kv.Tx, _ int64) (any, error) {
 		q.recipe.Clear(tx)
 		return nil, nil

@@ -31,7 +31,7 @@ func (e *engine) noteReserved(tx kv.Tx, got []jobs.Reserved, calls int, attempts
 
 // noteVerbs tells observers of the verbs of a transaction that have changed something, if there are observers.
 func (e *engine) noteVerbs(tx kv.Tx, done []verb, calls int, attempts *int) {
-	for _, kind := range []EventKind{EventEnded, EventAcked, EventFailed} {
+	for _, kind := range []EventKind{EventReserved, EventEnded, EventAcked, EventFailed} {
 		event := Event{Kind: kind, Calls: calls}
 		for _, v := range done {
 			if v.kind == kind || v.kind == 0 && kind == EventEnded {

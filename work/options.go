@@ -61,6 +61,9 @@ type Options struct {
 	// Order is strict or relaxed. Default: Strict. A store that one process has for itself is always strict.
 	Order Order
 
+	// Findable has jobs that are put by this handle found by their ids alone: see Find. It costs a key a job.
+	Findable bool
+
 	// Holder names this process in the jobs that it holds. Default: host name and process id.
 	Holder string
 

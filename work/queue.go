@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"iter"
+	"time"
 
 	"github.com/conq-go/conq/codec"
 	"github.com/conq-go/conq/internal/jobs"
@@ -177,7 +178,7 @@ func (q *Queue[T]) info(r kv.Reader, j *jobs.Job) (*Info[T], error) {
 	info := &Info[T]{
 		ID: ID(j.ID), State: j.State, Priority: j.Priority, Attempts: int(j.Attempts), MaxAttempts: int(j.MaxAttempts),
 		Created: timeOf(j.Created), Key: j.Key, Unique: j.Unique, Holder: j.Holder, Cancelled: j.Cancelled,
-		Meta: j.Meta, Failures: failures(j),
+		Meta: j.Meta, Failures: failures(j), Lease: time.Duration(j.Lease) * time.Microsecond, History: historyOf(j.History),
 	}
 	if j.State != Ready && j.State != Blocked {
 		info.Time = timeOf(j.Time)

@@ -2,7 +2,11 @@ package work
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"time"
+
+	"github.com/conq-go/conq/internal/jobs"
 )
 
 // Source is what Run gets jobs from: a Queue, or one that a server has.
@@ -42,4 +46,14 @@ func (l *Lease[T]) wrap(err error) error {
 		return err
 	}
 	return l.queue.wrap(err)
+}
+
+func (r *remote) release(ctx context.Context, id ID, delay time.Duration, as *jobs.NewPriority) error {
+	if as == nil {
+		return r.keeper.Release(ctx, id, r.token, delay, nil)
+	}
+	if as.OldPlace {
+		return fmt.Errorf("job %d: %w: a client releases to the end of a priority", id, errors.ErrUnsupported)
+	}
+	return r.keeper.Release(ctx, id, r.token, delay, &as.Priority)
 }

@@ -35,6 +35,12 @@ func (l *look) job(u *unit, q *checkedQueue, pair kv.KeyValue, _ []byte, report 
 	return l.jobProblem(u, q.name, p, nil)
 }
 
+// findable judges the key that makes a job known by its id alone.
+func (l *look) findable(u *unit, pair kv.KeyValue) error {
+	queue, p, err := jobs.CheckFindable(l.r, pair)
+	return l.jobProblem(u, queue, p, err)
+}
+
 // jobProblem makes a finding of what is wrong with a key.
 func (l *look) jobProblem(u *unit, name string, p *jobs.Problem, err error) error {
 	switch {

@@ -181,6 +181,9 @@ func (l *look) system(u *unit, pair kv.KeyValue, rest []byte, report *CheckRepor
 	if err == nil && section == "answer" {
 		return nil // of a server, to a request with a key
 	}
+	if err == nil && section == "job" {
+		return l.findable(u, pair)
+	}
 	var name string
 	if err == nil {
 		elem, rest, err = tuple.Next(rest)

@@ -138,7 +138,19 @@ func (q *Queue) judgeHeader(r kv.Reader, pair kv.KeyValue, c *Checker) (*Problem
 	case j.Key != "" && !j.HasSlot && (j.State == Ready || j.State == Leased):
 		return &Problem{Key: pair.Key, What: fmt.Sprintf("job %d is %v without a slot of its key %q", j.ID, j.State, j.Key)}, nil
 	}
-	return nil, nil
+	return q.judgeFindable(r, pair, j)
+}
+
+// judgeFindable: a job that is findable can be found.
+func (q *Queue) judgeFindable(r kv.Reader, pair kv.KeyValue, j *Job) (*Problem, error) {
+	if !j.Findable {
+		return nil, nil
+	}
+	value, err := r.Get(FindKey(j.ID))
+	if err != nil || string(value) == string(q.name) {
+		return nil, err
+	}
+	return &Problem{pair.Key, fmt.Sprintf("job %d is not found by its id", j.ID), func(tx kv.Tx) { tx.Set(FindKey(j.ID), q.name) }}, nil
 }
 
 func (c *Checker) count(j *Job) {

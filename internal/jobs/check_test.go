@@ -36,7 +36,7 @@ func TestCheckMends(t *testing.T) {
 			if err := q.Ack(tx, got[1].ID, got[1].Token, 21, []byte("r")); err != nil {
 				return err
 			}
-			if err := q.Bury(tx, got[2].ID, got[2].Token, 21, "why"); err != nil {
+			if err := q.Bury(tx, got[2].ID, got[2].Token, 21, "why", nil); err != nil {
 				return err
 			}
 			return q.SetPeriodic(tx, &Periodic{Name: "p", Next: 50, Job: New{Payload: []byte("x")}})

@@ -72,6 +72,7 @@ func (q *Queue) expire(tx kv.Tx, entry []byte, now int64) (int, error) {
 		return 0, err
 	}
 	j.fail(now, expiredText)
+	j.Expiries++
 	if j.Cancelled || j.MaxAttempts > 0 && j.Attempts >= j.MaxAttempts {
 		return 1, q.bury(tx, j, now) // its slot may have made another one ready
 	}

@@ -149,7 +149,7 @@ func sampleRecords(t testing.TB) (kinds []int64, data [][]byte) {
 			if err != nil {
 				return err
 			}
-			if err := errors.Join(q.Ack(tx, got[0].ID, got[0].Token, 21, []byte{}), q.Bury(tx, got[1].ID, got[1].Token, 21, "why\xff")); err != nil {
+			if err := errors.Join(q.Ack(tx, got[0].ID, got[0].Token, 21, []byte{}), q.Bury(tx, got[1].ID, got[1].Token, 21, "why\xff", nil)); err != nil {
 				return err
 			}
 		}

@@ -97,11 +97,13 @@ type importedIDs struct{ before, last int64 }
 func (m *Importer) idFor(tx kv.Tx, id int64, ids *importedIDs) (int64, error) {
 	free := id < m.firstGiven || id > m.lastGiven
 	if free {
-		value, err := tx.Get(withInts(m.q.headers, id))
-		if err != nil {
-			return 0, err
+		for _, key := range [][]byte{withInts(m.q.headers, id), FindKey(id)} {
+			value, err := tx.Get(key)
+			if err != nil {
+				return 0, err
+			}
+			free = free && value == nil
 		}
-		free = value == nil
 	}
 	if !free {
 		id = ids.last + 1
@@ -144,6 +146,9 @@ func (m *Importer) job(tx kv.Tx, now int64, r *Record, ids *importedIDs, done *I
 		done.NewIDs++
 	}
 	q.setPayload(tx, &j, r.Payload)
+	if j.Findable {
+		tx.Set(FindKey(j.ID), q.name)
+	}
 	if claims {
 		q.claim(tx, &j)
 	}

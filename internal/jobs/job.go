@@ -31,12 +31,27 @@ type Job struct {
 	HasSlot   bool // it occupies a slot of its key
 	Paid      bool // its start is accounted for in the rate of its key
 	Cancelled bool // it dies when its lease ends, unless it is acknowledged
+	Findable  bool // its queue is known by its id alone; see Find
 
+	History
 	Key      string
 	Unique   string
 	Holder   string            // of its last lease
 	Meta     map[string]string // the user's
 	Failures []Failure         // of its last attempts, oldest first
+}
+
+// History is what has happened to a job. Reserves that ended in a release are in Releases, and others in Attempts.
+type History struct {
+	Delay    int64 // that Put or Release asked for last
+	Releases int64
+	Expiries int64 // leases that ran out
+	Buries   int64
+	Kicks    int64
+}
+
+func (h *History) ints() []*int64 {
+	return []*int64{&h.Delay, &h.Releases, &h.Expiries, &h.Buries, &h.Kicks}
 }
 
 // Failure is how an attempt ended.
@@ -60,6 +75,7 @@ const (
 	flagSlot = 1 << iota
 	flagPaid
 	flagCancelled
+	flagFindable
 )
 
 // ints are the integers of a header, in order.
@@ -80,10 +96,14 @@ func (j *Job) flags() (flags int64) {
 	if j.Cancelled {
 		flags |= flagCancelled
 	}
+	if j.Findable {
+		flags |= flagFindable
+	}
 	return flags
 }
 
-// encode returns the header: the tuple (format, integers..., flags, key, unique, holder, meta, failures).
+// encode returns the header: the tuple (format, integers..., flags, key, unique, holder, meta, failures), and
+// the history if there is any.
 func (j *Job) encode() []byte {
 	b := tuple.AppendInt(make([]byte, 0, 96), headerFormat)
 	for _, i := range j.ints() {
@@ -101,7 +121,15 @@ func (j *Job) encode() []byte {
 	for _, f := range j.Failures {
 		failures = append(failures, tuple.Tuple{f.Attempt, f.Time, f.Error, f.Holder})
 	}
-	b, err := tuple.Tuple{meta, failures}.Append(b)
+	rest := tuple.Tuple{meta, failures}
+	if j.History != (History{}) {
+		history := make(tuple.Tuple, 0, 5)
+		for _, i := range j.History.ints() {
+			history = append(history, *i)
+		}
+		rest = append(rest, history)
+	}
+	b, err := rest.Append(b)
 	if err != nil {
 		panic("jobs: text that is not UTF-8 was not refused: " + err.Error())
 	}
@@ -122,6 +150,7 @@ func decode(key []byte, id int64, b []byte) (*Job, error) {
 		}
 	}
 	j.HasSlot, j.Paid, j.Cancelled = flags&flagSlot != 0, flags&flagPaid != 0, flags&flagCancelled != 0
+	j.Findable = flags&flagFindable != 0
 	if _, known := stateNames[j.State]; !known {
 		return nil, corrupt(key, "%v is not known", j.State)
 	}
@@ -137,8 +166,13 @@ func decode(key []byte, id int64, b []byte) (*Job, error) {
 
 // setTexts sets what follows the integers of a header.
 func (j *Job) setTexts(elems tuple.Tuple) error {
-	if len(elems) != 5 {
-		return fmt.Errorf("it has %d elements behind the flags, not 5", len(elems))
+	if len(elems) != 5 && len(elems) != 6 {
+		return fmt.Errorf("it has %d elements behind the flags, not 5 or 6", len(elems))
+	}
+	if len(elems) == 6 {
+		if err := j.History.set(elems[5]); err != nil {
+			return err
+		}
 	}
 	meta, okMeta := elems[3].(tuple.Tuple)
 	failures, okFailures := elems[4].(tuple.Tuple)
@@ -168,6 +202,20 @@ func (j *Job) setTexts(elems tuple.Tuple) error {
 		}
 		failure.Attempt, failure.Time = attempt, at
 		j.Failures = append(j.Failures, failure)
+	}
+	return nil
+}
+
+func (h *History) set(elem any) error {
+	elems, ok := elem.(tuple.Tuple)
+	ints := h.ints()
+	if !ok || len(elems) != len(ints) {
+		return fmt.Errorf("its history is not a tuple of %d", len(ints))
+	}
+	for i, elem := range elems {
+		if *ints[i], ok = elem.(int64); !ok {
+			return fmt.Errorf("its history has an element of another type")
+		}
 	}
 	return nil
 }

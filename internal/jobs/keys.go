@@ -50,6 +50,7 @@ func ParseState(name string) (State, error) {
 // keys makes the keys of one queue.
 type keys struct {
 	space                                                                  []byte // the prefix of all
+	name                                                                   []byte // the queue's, as a tuple
 	indexes                                                                map[State][]byte
 	headers, values, results, slots, claims, ends, counts, periodic, ticks []byte
 	paused, rate, leased                                                   []byte
@@ -98,7 +99,7 @@ func keysOf(queue string) keys {
 		return key
 	}
 	return keys{
-		space: space,
+		space: space, name: tuple.AppendString(nil, queue),
 		indexes: map[State][]byte{
 			Ready: in("r"), Scheduled: in("s"), Leased: in("l"), Blocked: in("b"), Dead: in("d"), Done: in("f"),
 		},

@@ -28,6 +28,7 @@ func (m *model) Due(t *rapid.T) {
 		if j.time+m.config.Skew > m.now {
 			continue
 		}
+		j.history.Expiries++
 		if j.token = 0; j.cancelled || j.max > 0 && j.attempts >= j.max {
 			m.bury(j)
 		} else {
@@ -78,12 +79,12 @@ func (m *model) compare(r kv.Reader) error {
 			return fmt.Errorf("%v are\n%v, want\n%v", s, got, want)
 		}
 	}
-	return nil
+	return m.compareFindable(r)
 }
 
 func texted(jobs []*Job) (texts []string) {
 	for _, j := range jobs {
-		texts = append(texts, fmt.Sprint(j.ID, j.State, j.Priority, j.Place, timeIn(j.State, j.Time), j.Attempts, j.MaxAttempts, j.Token, j.HasSlot, j.Paid, j.Cancelled))
+		texts = append(texts, fmt.Sprint(j.ID, j.State, j.Priority, j.Place, timeIn(j.State, j.Time), j.Attempts, j.MaxAttempts, j.Token, j.HasSlot, j.Paid, j.Cancelled, j.History))
 	}
 	return texts
 }
@@ -91,7 +92,7 @@ func texted(jobs []*Job) (texts []string) {
 func modelTexts(jobs []*modelJob) (texts []string) {
 	for _, j := range jobs {
 		token := map[bool]int64{true: j.token}[j.state == Leased]
-		texts = append(texts, fmt.Sprint(j.id, j.state, j.priority, j.place, timeIn(j.state, j.time), j.attempts, j.max, token, j.slot, j.paid, j.cancelled))
+		texts = append(texts, fmt.Sprint(j.id, j.state, j.priority, j.place, timeIn(j.state, j.time), j.attempts, j.max, token, j.slot, j.paid, j.cancelled, j.history))
 	}
 	return texts
 }
@@ -113,6 +114,7 @@ func TestModel(t *testing.T) {
 			"": m.Check, "put": m.Put, "put2": m.Put, "reserve": m.Reserve, "reserve2": m.Reserve, "ack": m.Ack,
 			"extend": m.Extend, "release": m.Release, "fail": m.Fail, "bury": m.Bury, "kick": m.Kick, "bury any": m.BuryAny,
 			"delete": m.Delete, "cancel": m.Cancel, "reprioritise": m.Reprioritise, "pause": m.Pause, "clear": m.Clear, "due": m.Due, "move": m.Move,
+			"reserve one": m.ReserveOne, "delete free": m.DeleteFree, "kick first": m.KickFirst, "first": m.First,
 		})
 	})
 }

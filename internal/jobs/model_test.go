@@ -28,6 +28,8 @@ type model struct {
 	rates  map[string]int64
 	rate   int64
 	paused bool
+
+	cleared bool // Clear was called
 }
 
 type modelJob struct {
@@ -35,7 +37,8 @@ type modelJob struct {
 	attempts, max, lease, token, unique int64
 	state                               State
 	key, claim                          string
-	slot, paid, cancelled               bool
+	slot, paid, cancelled, findable     bool
+	history                             History
 }
 
 type modelClaim struct {
@@ -159,6 +162,7 @@ func (m *model) remove(j *modelJob) {
 
 func (m *model) bury(j *modelJob) {
 	j.state, j.time, j.paid, j.cancelled, j.token = Dead, m.now, false, false, 0
+	j.history.Buries++
 	m.free(j)
 }
 
@@ -203,6 +207,7 @@ func (m *model) Put(t *rapid.T) {
 		UniqueFor:   rapid.SampledFrom([]int64{0, 20}).Draw(t, "unique for"),
 		MaxAttempts: rapid.Int64Range(0, 3).Draw(t, "max"),
 		Lease:       rapid.Int64Range(0, 30).Draw(t, "lease"),
+		Findable:    rapid.Bool().Draw(t, "findable"),
 	}
 	if rapid.Bool().Draw(t, "later") {
 		n.At = m.now + rapid.Int64Range(-5, 30).Draw(t, "at")
@@ -224,6 +229,7 @@ func (m *model) Put(t *rapid.T) {
 	j := &modelJob{
 		id: made.ID, priority: n.Priority, place: max(m.lastPlace(n.Priority)+1, m.now), created: m.now,
 		max: n.MaxAttempts, lease: n.Lease, key: n.Key, claim: n.Unique, unique: n.UniqueFor,
+		findable: n.Findable, history: History{Delay: max(0, n.At-m.now)},
 	}
 	if n.Unique != "" {
 		m.claims[n.Unique] = modelClaim{id: j.id}
@@ -281,16 +287,20 @@ func (m *model) reserve(n int) (got []*modelJob) {
 		if r := m.config.Rate; r.limits() {
 			_, m.rate = r.start(m.rate, m.now)
 		}
-		m.token++
-		length := j.lease
-		if length == 0 {
-			length = 15
-		}
-		j.state, j.time, j.token, j.paid = Leased, m.now+length, m.token, false
-		j.attempts++
+		m.start(j)
 		got = append(got, j)
 	}
 	return got
+}
+
+func (m *model) start(j *modelJob) {
+	m.token++
+	length := j.lease
+	if length == 0 {
+		length = 15
+	}
+	j.state, j.time, j.token, j.paid = Leased, m.now+length, m.token, false
+	j.attempts++
 }
 
 func (m *model) Ack(t *rapid.T) {
@@ -331,12 +341,11 @@ func (m *model) Extend(t *rapid.T) {
 func (m *model) Release(t *rapid.T) {
 	id, token, j := m.lease()
 	at := m.now + rapid.Int64Range(-5, 20).Draw(t, "at")
-	var priority *int64
+	var as *NewPriority
 	if rapid.Bool().Draw(t, "other priority") {
-		p := rapid.Int64Range(-1, 2).Draw(t, "priority")
-		priority = &p
+		as = &NewPriority{rapid.Int64Range(-1, 2).Draw(t, "priority"), rapid.Bool().Draw(t, "old place")}
 	}
-	err := m.do(func(tx kv.Tx) error { return m.q.Release(tx, id, token, m.now, at, priority) })
+	err := m.do(func(tx kv.Tx) error { return m.q.Release(tx, id, token, m.now, at, as) })
 	if j == nil {
 		m.expect(err, ErrLeaseLost)
 		return
@@ -348,10 +357,14 @@ func (m *model) Release(t *rapid.T) {
 	}
 	j.attempts--
 	j.token = 0
-	if priority != nil && *priority != j.priority {
-		j.place = max(m.lastPlace(*priority)+1, m.now)
-		j.priority = *priority
+	if as != nil && as.Priority != j.priority {
+		if !as.OldPlace {
+			j.place = max(m.lastPlace(as.Priority)+1, m.now)
+		}
+		j.priority = as.Priority
 	}
+	j.history.Releases++
+	j.history.Delay = max(0, at-m.now)
 	m.admit(j, at)
 }
 
@@ -381,12 +394,19 @@ func (m *model) Fail(t *rapid.T) {
 
 func (m *model) Bury(t *rapid.T) {
 	id, token, j := m.lease()
-	err := m.do(func(tx kv.Tx) error { return m.q.Bury(tx, id, token, m.now, "why") })
+	var priority *int64
+	if rapid.Bool().Draw(t, "other priority") {
+		priority = new(int64)
+	}
+	err := m.do(func(tx kv.Tx) error { return m.q.Bury(tx, id, token, m.now, "why", priority) })
 	if j == nil {
 		m.expect(err, ErrLeaseLost)
 		return
 	}
 	m.expect(err, nil)
+	if priority != nil {
+		j.priority = 0
+	}
 	m.bury(j)
 }
 
@@ -400,11 +420,16 @@ func (m *model) Kick(t *rapid.T) {
 		m.expect(err, ErrState)
 	default:
 		m.expect(err, nil)
-		if j.max > 0 {
-			j.max = max(j.max, j.attempts+1)
-		}
-		m.admit(j, 0)
+		m.kick(j)
 	}
+}
+
+func (m *model) kick(j *modelJob) {
+	if j.max > 0 {
+		j.max = max(j.max, j.attempts+1)
+	}
+	j.history.Kicks++
+	m.admit(j, 0)
 }
 
 func (m *model) Delete(t *rapid.T) {
@@ -471,6 +496,7 @@ func (m *model) Clear(t *rapid.T) {
 		return
 	}
 	m.expect(m.do(func(tx kv.Tx) error { m.q.Clear(tx); return nil }), nil)
+	m.cleared = true
 	m.jobs, m.claims, m.rates = make(map[int64]*modelJob), make(map[string]modelClaim), make(map[string]int64)
 }
 

@@ -19,6 +19,7 @@ type New struct {
 	MaxAttempts int64
 	Lease       int64
 	Meta        map[string]string
+	Findable    bool
 }
 
 // Duplicate is the error of a job that is unique, and there already.
@@ -84,7 +85,11 @@ func (q *Queue) Put(tx kv.Tx, places *Places, now int64, n *New) (*Job, error) {
 	j := &Job{
 		ID: id, Priority: n.Priority, Place: place, Created: now,
 		Key: n.Key, Unique: n.Unique, UniqueFor: n.UniqueFor, Meta: n.Meta,
-		MaxAttempts: n.MaxAttempts, Lease: n.Lease,
+		MaxAttempts: n.MaxAttempts, Lease: n.Lease, Findable: n.Findable,
+		History: History{Delay: max(0, n.At-now)},
+	}
+	if j.Findable {
+		tx.Set(FindKey(id), q.name)
 	}
 	q.setPayload(tx, j, n.Payload)
 	if n.Unique != "" {

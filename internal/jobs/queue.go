@@ -131,18 +131,12 @@ func (q *Queue) Counts(r kv.Reader) (map[State]int64, error) {
 // has no entry, or has left it.
 func (q *Queue) admit(tx kv.Tx, j *Job) error {
 	j.State = Ready
-	if j.Key != "" && !j.HasSlot {
-		slots, err := q.loadSlots(tx, j.Key)
-		if err != nil {
-			return err
-		}
-		if slots.used < q.config.KeyLimit {
-			slots.used++
-			q.saveSlots(tx, j.Key, slots)
-			j.HasSlot = true
-		} else {
-			j.State = Blocked
-		}
+	has, err := q.takeSlot(tx, j)
+	if err != nil {
+		return err
+	}
+	if !has {
+		j.State = Blocked
 	}
 	q.enter(tx, j)
 	return nil
@@ -153,6 +147,9 @@ func (q *Queue) admit(tx kv.Tx, j *Job) error {
 func (q *Queue) remove(tx kv.Tx, j *Job, now int64) error {
 	wasDone := j.State == Done
 	q.leave(tx, j)
+	if j.Findable {
+		tx.Clear(FindKey(j.ID))
+	}
 	tx.Clear(withInts(q.headers, j.ID))
 	q.clearPayload(tx, j)
 	if wasDone {
@@ -177,6 +174,7 @@ func (q *Queue) finish(tx kv.Tx, j *Job, now int64, result []byte) error {
 // bury makes a job dead. It keeps its claim, and gives up its slot.
 func (q *Queue) bury(tx kv.Tx, j *Job, now int64) error {
 	had := j.HasSlot
+	j.Buries++
 	q.move(tx, j, Dead, func() { j.Time, j.HasSlot, j.Paid, j.Cancelled = now, false, false, false })
 	return q.freeSlot(tx, j.Key, had)
 }

@@ -1,6 +1,7 @@
 package jobs
 
 import (
+	"fmt"
 	"math/rand/v2"
 
 	"github.com/conq-go/conq/kv"
@@ -60,6 +61,72 @@ func (q *Queue) Reserve(tx kv.Tx, now int64, request Request) (got []Reserved, w
 		}
 	}
 	return got, wake, q.started(tx, now, len(got))
+}
+
+// ReserveOne leases a job that is ready, scheduled or dead, whatever is before it. The error is an ErrState
+// if it is in another state, or the queue or a limit does not let it start now.
+func (q *Queue) ReserveOne(tx kv.Tx, id, now int64, request Request) (got Reserved, err error) {
+	j, err := q.Load(tx, id)
+	if err != nil {
+		return got, err
+	}
+	if j.State != Ready && j.State != Scheduled && j.State != Dead {
+		return got, fmt.Errorf("%w: job %d is %v: only one that is ready, scheduled or dead can be leased", ErrState, id, j.State)
+	}
+	n, _, err := q.room(tx, now, 1)
+	if err != nil {
+		return got, err
+	}
+	has := n > 0
+	if has {
+		has, err = q.takeSlot(tx, j)
+	}
+	switch {
+	case err != nil:
+		return got, err
+	case !has: // nothing was written
+		return got, fmt.Errorf("%w: job %d can't start now, as its queue is paused or a limit is reached", ErrState, id)
+	}
+	payload, err := q.Payload(tx, j)
+	if err != nil {
+		return got, err
+	}
+	if j.MaxAttempts > 0 {
+		j.MaxAttempts = max(j.MaxAttempts, j.Attempts+1)
+	}
+	since := now
+	if j.State == Ready {
+		since = j.since()
+	}
+	q.lease(tx, j, now, request)
+	return Reserved{j, payload, since}, q.started(tx, now, 1)
+}
+
+// Position is where a ready job is among others, also of other queues.
+type Position struct{ Priority, Place, ID int64 }
+
+// First returns the position of the first ready job, if there is one.
+func (q *Queue) First(r kv.Reader) (p Position, found bool, err error) {
+	for entry, err := range r.Range(rangeOf(q.indexes[Ready]), kv.RangeOptions{Limit: 1, KeysOnly: true}) {
+		if err != nil {
+			return p, false, err
+		}
+		return p, true, decodeInts(entry.Key, entry.Key[len(q.indexes[Ready]):], &p.Priority, &p.Place, &p.ID)
+	}
+	return p, false, nil
+}
+
+// ReadyBelow returns how many ready jobs have a priority below one, or limit if they are more, through a snapshot.
+func (q *Queue) ReadyBelow(r kv.Reader, priority int64, limit int) (n int, err error) {
+	below := rangeOf(q.indexes[Ready])
+	below.End = withInts(q.indexes[Ready], priority)
+	for _, err := range r.Snapshot().Range(below, kv.RangeOptions{Limit: limit, KeysOnly: true}) {
+		if err != nil {
+			return n, err
+		}
+		n++
+	}
+	return n, nil
 }
 
 func (q *Queue) lease(tx kv.Tx, j *Job, now int64, request Request) {

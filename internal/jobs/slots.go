@@ -33,6 +33,21 @@ func (q *Queue) saveSlots(tx kv.Tx, key string, s slots) {
 	}
 }
 
+// takeSlot tells whether a job has a slot of its key, or needs none. It gives it one if there is one.
+func (q *Queue) takeSlot(tx kv.Tx, j *Job) (bool, error) {
+	if j.Key == "" || j.HasSlot {
+		return true, nil
+	}
+	slots, err := q.loadSlots(tx, j.Key)
+	if err != nil || slots.used >= q.config.KeyLimit {
+		return false, err
+	}
+	slots.used++
+	q.saveSlots(tx, j.Key, slots)
+	j.HasSlot = true
+	return true, nil
+}
+
 // freeSlot hands the slot of a job that had one to the next job of its key that is blocked, or gives it
 // back. Where the limit was raised meanwhile more jobs than one come in, a few at a time.
 func (q *Queue) freeSlot(tx kv.Tx, key string, had bool) error {

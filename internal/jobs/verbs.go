@@ -48,8 +48,9 @@ func (q *Queue) Extend(tx kv.Tx, id, token, now, until int64) (cancelled bool, e
 }
 
 // Release gives a job back: it is ready in its old place, at once or at a time. The attempt does
-// not count. A priority other than nil is its new one; then its place is behind those of that priority.
-func (q *Queue) Release(tx kv.Tx, id, token, now, at int64, priority *int64) error {
+// not count. A priority other than nil is its new one; then its place is behind those of that priority, or
+// the old one.
+func (q *Queue) Release(tx kv.Tx, id, token, now, at int64, as *NewPriority) error {
 	j, err := q.held(tx, id, token, now)
 	if err != nil {
 		return err
@@ -62,16 +63,25 @@ func (q *Queue) Release(tx kv.Tx, id, token, now, at int64, priority *int64) err
 		return q.bury(tx, j, now)
 	}
 	j.Attempts--
-	if priority != nil && *priority != j.Priority {
-		place, err := q.Places().next(tx, *priority, now)
-		if err != nil {
+	place := j.Place
+	if as != nil && as.Priority != j.Priority && !as.OldPlace {
+		if place, err = q.Places().next(tx, as.Priority, now); err != nil {
 			return err
 		}
-		q.leave(tx, j)
-		j.Priority, j.Place, j.Time = *priority, place, now
-		return q.admitAt(tx, j, now, at)
 	}
-	return q.again(tx, j, now, at)
+	q.leave(tx, j)
+	if as != nil {
+		j.Priority, j.Place = as.Priority, place
+	}
+	j.Time = now
+	j.Releases, j.Delay = j.Releases+1, max(0, at-now)
+	return q.admitAt(tx, j, now, at)
+}
+
+// NewPriority is a priority that a job gets as its lease ends.
+type NewPriority struct {
+	Priority int64
+	OldPlace bool // it keeps its place, which is the time when it was put: older jobs are first
 }
 
 // again makes a job ready in its old place, at once or at a time.
@@ -108,8 +118,8 @@ func (q *Queue) Fail(tx kv.Tx, id, token, now, at int64, reason string) (dead bo
 	return false, q.again(tx, j, now, at)
 }
 
-// Bury makes a leased job dead.
-func (q *Queue) Bury(tx kv.Tx, id, token, now int64, reason string) error {
+// Bury makes a leased job dead. A priority other than nil is what it has when it is kicked, in its old place.
+func (q *Queue) Bury(tx kv.Tx, id, token, now int64, reason string, priority *int64) error {
 	j, err := q.held(tx, id, token, now)
 	if err != nil {
 		return err
@@ -118,6 +128,9 @@ func (q *Queue) Bury(tx kv.Tx, id, token, now int64, reason string) error {
 		return err
 	}
 	j.fail(now, reason)
+	if priority != nil {
+		j.Priority = *priority // no entry of a leased job has it
+	}
 	return q.bury(tx, j, now)
 }
 
@@ -135,7 +148,22 @@ func (q *Queue) Kick(tx kv.Tx, id, now int64) error {
 	if j.MaxAttempts > 0 {
 		j.MaxAttempts = max(j.MaxAttempts, j.Attempts+1)
 	}
+	j.Kicks++
 	return q.again(tx, j, now, 0)
+}
+
+// KickFirst kicks up to n jobs of a state, which is dead or scheduled, in the order of that, and returns how many.
+func (q *Queue) KickFirst(tx kv.Tx, state State, now int64, n int) (kicked int, err error) {
+	page, err := q.List(tx, Filter{State: state}, nil, n, n)
+	if err != nil {
+		return 0, err
+	}
+	for _, j := range page.Jobs {
+		if err := q.Kick(tx, j.ID, now); err != nil {
+			return 0, err
+		}
+	}
+	return len(page.Jobs), nil
 }
 
 // Delete removes a job in any state. Its holder has lost its lease.
@@ -148,6 +176,18 @@ func (q *Queue) Delete(tx kv.Tx, id, now int64) error {
 		if err := q.unlease(tx); err != nil {
 			return err
 		}
+	}
+	return q.remove(tx, j, now)
+}
+
+// DeleteFree is Delete for a job that nobody has leased.
+func (q *Queue) DeleteFree(tx kv.Tx, id, now int64) error {
+	j, err := q.Load(tx, id)
+	if err == nil && j.State == Leased {
+		err = fmt.Errorf("%w: job %d is leased", ErrState, id)
+	}
+	if err != nil {
+		return err
 	}
 	return q.remove(tx, j, now)
 }

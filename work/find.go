@@ -1,0 +1,56 @@
+package work
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/conq-go/conq/internal/jobs"
+	"github.com/conq-go/conq/kv"
+)
+
+// Find returns the name of the queue of a job that was put with Options.Findable. The error is an ErrNotFound if
+// there is none of that id.
+func Find(ctx context.Context, db kv.DB, id ID) (queue string, err error) {
+	err = db.ReadTransact(ctx, func(r kv.Reader) error {
+		queue, err = jobs.Find(r, int64(id))
+		return err
+	})
+	if err != nil {
+		return "", fmt.Errorf("job %d: %w", id, err)
+	}
+	return queue, nil
+}
+
+// ReserveID leases a job that is ready, scheduled or dead, whatever is before it. The error is an ErrNotFound, or an
+// ErrState if it is in another state, or a limit does not let it start now.
+func (q *Queue[T]) ReserveID(ctx context.Context, id ID) (*Lease[T], error) {
+	request := q.request(1)
+	got, err := q.verb(ctx, verb{kind: EventReserved, id: id, do: func(tx kv.Tx, now int64) (any, error) {
+		r, err := q.recipe.ReserveOne(tx, int64(id), now, request)
+		if err == nil {
+			q.clock.sooner(r.Time + q.options.Skew.Microseconds())
+		}
+		return r, err
+	}})
+	if err != nil {
+		return nil, err
+	}
+	leases, err := q.decodeAll(ctx, []jobs.Reserved{got.(jobs.Reserved)})
+	if err != nil {
+		return nil, err
+	}
+	if len(leases) == 0 {
+		return nil, q.wrap(fmt.Errorf("%w: job %d does not decode", ErrState, id))
+	}
+	return leases[0], nil
+}
+
+// ReadyBelow returns how many ready jobs have a priority below one: it reads up to limit of them, and returns
+// that if they are more.
+func (q *Queue[T]) ReadyBelow(ctx context.Context, priority int64, limit int) (n int, err error) {
+	err = q.view(ctx, func(r kv.Reader) error {
+		n, err = q.recipe.ReadyBelow(r, priority, limit)
+		return err
+	})
+	return n, err
+}

@@ -1,0 +1,214 @@
+package work
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/conq-go/conq/codec"
+	"github.com/conq-go/conq/kv"
+	"github.com/conq-go/conq/kv/faulty"
+	"github.com/conq-go/conq/kv/memory"
+)
+
+func openUnion(t *testing.T, db kv.DB, names ...string) (*Union[string], map[string]*Queue[string]) {
+	t.Helper()
+	queues, all := make(map[string]*Queue[string]), []*Queue[string]{}
+	for _, name := range names {
+		q, err := Open(db, name, codec.String(), Options{Findable: true})
+		noError(t, err)
+		t.Cleanup(func() { noError(t, q.Close()) })
+		queues[name] = q
+		all = append(all, q)
+	}
+	u, err := NewUnion(all...)
+	noError(t, err)
+	return u, queues
+}
+
+// Over all queues the lowest priority is first, and then the oldest job.
+func TestUnionOrder(t *testing.T) {
+	ctx := context.Background()
+	u, queues := openUnion(t, store(t), "a", "b", "c")
+	put := func(queue, value string, priority int64) {
+		_, err := queues[queue].Put(ctx, value, Job{Priority: priority})
+		noError(t, err)
+	}
+	want := []string{"b1", "c1", "a1", "b2", "a2", "c2"}
+	put("a", "a1", 1)
+	put("c", "c1", 0)
+	put("b", "b2", 1)
+	put("a", "a2", 1)
+	put("b", "b1", -1)
+	put("c", "c2", 2)
+	noError(t, queues["c"].Pause(ctx))
+	leases, err := u.TryReserve(ctx, 2)
+	noError(t, err)
+	if len(leases) != 2 || leases[0].Value != "b1" || leases[1].Value != "a1" {
+		t.Fatalf("%v with a paused queue", leases)
+	}
+	for _, l := range leases {
+		noError(t, l.Release(ctx, 0))
+	}
+	noError(t, queues["c"].Resume(ctx))
+	for n := 1; len(want) > 0; n++ {
+		leases, err := u.TryReserve(ctx, n)
+		noError(t, err)
+		for i, l := range leases {
+			if l.Value != want[i] || l.Queue() != want[i][:1] {
+				t.Fatalf("got %s of %s, want %s", l.Value, l.Queue(), want[i])
+			}
+			noError(t, l.Ack(ctx))
+		}
+		want = want[len(leases):]
+	}
+	leases, err = u.TryReserve(ctx, 1)
+	noError(t, err)
+	if len(leases) > 0 {
+		t.Fatalf("%v is left", leases[0].Value)
+	}
+}
+
+// A caller that waits wakes for a job of each queue, for one that becomes due, and for a lease that runs out; on an
+// engine with signals and on one without.
+func TestUnionWaits(t *testing.T) {
+	for name, open := range map[string]func() kv.DB{
+		"signals": func() kv.DB { return memory.New(memory.Options{}) },
+		"watches": func() kv.DB {
+			return faulty.New(memory.New(memory.Options{}), 1, faulty.Options{Limits: kv.Limits{Shared: true}})
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				db := open()
+				defer db.Close()
+				ctx := context.Background()
+				u, queues := openUnion(t, db, "a", "b")
+				got := make(chan *Lease[string])
+				wait := func() {
+					go func() {
+						l, err := u.Reserve(ctx)
+						noError(t, err)
+						got <- l
+					}()
+					synctest.Wait()
+				}
+				for _, queue := range []string{"b", "a"} {
+					wait()
+					_, err := queues[queue].Put(ctx, queue)
+					noError(t, err)
+					l := <-got
+					if l.Value != queue {
+						t.Fatalf("got %q", l.Value)
+					}
+					began := time.Now()
+					noError(t, l.Release(ctx, time.Minute))
+					wait()
+					if l = <-got; time.Since(began) < time.Minute {
+						t.Fatalf("%q came after %v", l.Value, time.Since(began))
+					}
+					wait() // for the lease to run out
+					l = <-got
+					noError(t, l.Ack(ctx))
+				}
+				ended, cancel := context.WithTimeout(ctx, time.Second)
+				defer cancel()
+				_, err := u.Reserve(ended)
+				isError(t, err, context.DeadlineExceeded)
+			})
+		})
+	}
+}
+
+// Many callers of several unions get each job once.
+func TestUnionConcurrently(t *testing.T) {
+	ctx := context.Background()
+	db := store(t)
+	u, queues := openUnion(t, db, "a", "b", "c")
+	part, err := NewUnion(queues["b"], queues["c"])
+	noError(t, err)
+	const jobs = 300
+	var mu sync.Mutex
+	seen := make(map[string]int)
+	var group sync.WaitGroup
+	all, cancel := context.WithCancel(ctx)
+	defer cancel()
+	for i := range 8 {
+		group.Go(func() {
+			for {
+				l, err := []*Union[string]{u, part}[i%2].Reserve(all)
+				if all.Err() != nil && err != nil {
+					return
+				}
+				noError(t, err)
+				noError(t, l.Ack(ctx))
+				mu.Lock()
+				if seen[l.Value]++; len(seen) == jobs {
+					cancel()
+				}
+				mu.Unlock()
+			}
+		})
+	}
+	for i := range jobs {
+		name := string("abc"[i%3])
+		_, err := queues[name].Put(ctx, fmt.Sprint(i), Job{Priority: int64(i % 5)})
+		noError(t, err)
+	}
+	group.Wait()
+	for value, n := range seen {
+		if n != 1 {
+			t.Errorf("job %s came %d times", value, n)
+		}
+	}
+}
+
+// A job is known by its id alone, and can be reserved by it, whatever is before it.
+func TestFindAndReserveID(t *testing.T) {
+	ctx := context.Background()
+	db := store(t)
+	_, queues := openUnion(t, db, "a", "b")
+	q := queues["b"]
+	first, err := q.Put(ctx, "first")
+	noError(t, err)
+	id, err := q.Put(ctx, "later", Job{Delay: time.Hour, Priority: 3})
+	noError(t, err)
+	name, err := Find(ctx, db, id)
+	noError(t, err)
+	if name != "b" {
+		t.Fatalf("found in %q", name)
+	}
+	l, err := q.ReserveID(ctx, id)
+	noError(t, err)
+	if l.ID != id || l.Value != "later" {
+		t.Fatalf("reserved %+v", l)
+	}
+	_, err = q.ReserveID(ctx, id)
+	isError(t, err, ErrState)
+	isError(t, q.DeleteFree(ctx, id), ErrState)
+	noError(t, l.BuryAs(ctx, "why", 1))
+	n, err := q.KickFirst(ctx, 5)
+	noError(t, err)
+	info, err := q.Get(ctx, id)
+	noError(t, err)
+	want := History{Delay: time.Hour, Buries: 1, Kicks: 1}
+	if info.History.Delay = info.History.Delay.Round(time.Second); n != 1 || info.Priority != 1 || info.State != Ready || info.History != want {
+		t.Fatalf("%d kicked, job %+v", n, info)
+	}
+	below, err := q.ReadyBelow(ctx, 1, 10)
+	noError(t, err)
+	if below != 1 {
+		t.Fatalf("%d jobs below 1", below)
+	}
+	noError(t, q.DeleteFree(ctx, id))
+	noError(t, q.Clear(ctx))
+	for _, id := range []ID{first, id, 99} {
+		_, err = Find(ctx, db, id)
+		isError(t, err, ErrNotFound)
+		_, err = q.ReserveID(ctx, id)
+		isError(t, err, ErrNotFound)
+	}
+}
