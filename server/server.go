@@ -124,7 +124,7 @@ func New(db kv.DB, o Options) (*Server, error) {
 	s.stopping, s.stop = context.WithCancel(context.Background())
 	s.tasks.Go(func() { history.NewSampler(db, s.history).Run(s.stopping) })
 	mux := http.NewServeMux()
-	api.Register(mux, api.Options{Queues: s.queues, Logger: o.Logger, Stopping: s.stopping, Answers: once.New(db, time.Now), MaxBody: o.MaxBody, MaxWaiters: o.MaxWaiters})
+	api.Register(mux, api.Options{Queues: s.queues, Logger: o.Logger, Stopping: s.stopping, Answers: once.New(db, time.Now), History: s.history, MaxBody: o.MaxBody, MaxWaiters: o.MaxWaiters})
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { writeText(w, http.StatusOK, "ok") })
 	mux.HandleFunc("GET /readyz", s.serveReady)
 	s.registerWatching(mux)

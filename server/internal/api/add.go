@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"net/http"
 
 	"github.com/conq-go/conq/kv"
 	"github.com/conq-go/conq/server/internal/access"
@@ -143,8 +144,8 @@ func (a *addition[T]) stream(ctx context.Context, r io.Reader) (sum added, err e
 		err = flush()
 	}
 	if err != nil {
-		told := problem(err).(*huma.ErrorModel)
-		return added{}, &incomplete{*told, sum}
+		status := problem(err).GetStatus()
+		return added{}, &incomplete{huma.ErrorModel{Status: status, Title: http.StatusText(status), Detail: err.Error()}, sum}
 	}
 	return sum, nil
 }

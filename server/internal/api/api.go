@@ -9,8 +9,7 @@ import (
 	"reflect"
 	"sync/atomic"
 
-	"github.com/conq-go/conq"
-	"github.com/conq-go/conq/server/internal/access"
+	"github.com/conq-go/conq/server/internal/history"
 	"github.com/conq-go/conq/server/internal/once"
 	"github.com/conq-go/conq/server/internal/queues"
 	"github.com/danielgtaylor/huma/v2"
@@ -23,6 +22,7 @@ type Options struct {
 	Logger     *slog.Logger
 	Stopping   context.Context // ends when the server stops: calls that wait return then
 	Answers    *once.Answers
+	History    *history.History
 	MaxBody    int64 // bytes
 	MaxWaiters int64 // requests that wait
 }
@@ -38,6 +38,8 @@ func Register(mux *http.ServeMux, o Options) {
 	a := &api{Options: o, API: humago.New(mux, config())}
 	a.registerQueues()
 	a.registerItems()
+	a.registerJobs()
+	a.registerOperators()
 }
 
 func config() huma.Config {
@@ -85,54 +87,4 @@ func responses(description string, types mediaTypes) map[string]*huma.Response {
 // describeBody describes a body that its handler reads.
 func (a *api) describeBody(path string, types mediaTypes) {
 	a.OpenAPI().Paths[path].Post.RequestBody = &huma.RequestBody{Required: true, Content: types}
-}
-
-type queueInfo struct {
-	Name string    `json:"name"`
-	Kind conq.Kind `json:"kind" enum:"queue,priority queue,work queue"`
-}
-
-type queueList struct {
-	Body struct {
-		Queues []queueInfo `json:"queues" nullable:"false"`
-	}
-}
-
-func (a *api) registerQueues() {
-	add(a, huma.Operation{OperationID: "list-queues", Method: http.MethodGet, Path: "/v1/queues", Summary: "List the queues that the caller may see"}, a.list)
-}
-
-func (a *api) list(ctx context.Context, _ *struct{}) (*queueList, error) {
-	all, err := a.Queues.All(ctx)
-	if err != nil {
-		return nil, err
-	}
-	out := new(queueList)
-	for _, info := range all {
-		if access.Check(ctx, access.Watch, info.Name) == nil {
-			out.Body.Queues = append(out.Body.Queues, queueInfo{info.Name, info.Kind})
-		}
-	}
-	return out, nil
-}
-
-func (a *api) registerItems() {
-	added, items := a.mediaOf(added{}), a.mediaOf(ItemList{})
-	add(a, huma.Operation{
-		OperationID: "add-items", Method: http.MethodPost, Path: "/v1/queues/{q}/items", Summary: "Enqueue or push one item or many",
-		Description: `A JSON body, and one of bytes, is one transaction. NDJSON is stored in batches, of 1000 items or 1 MiB at most, each of which
-is one; an error in the middle says in added how many are durable. The queue is made if there is none: a priority queue, if the
-first item has a priority.`,
-		Responses: responses("What was added", mediaTypes{typeJSON: added}),
-	}, a.addItems)
-	a.describeBody("/v1/queues/{q}/items", mediaTypes{typeJSON: items, typeNDJSON: a.mediaOf(item{}), typeBytes: binary()})
-	add(a, huma.Operation{
-		OperationID: "take-items", Method: http.MethodPost, Path: "/v1/queues/{q}/take", Summary: "Dequeue or pop",
-		Description: `Takes the first items, and waits for one if told to. A client that goes away while it waits takes nothing. When
-the answer gets lost, the items are lost: what must not be lost belongs into a work queue.`,
-		Responses: responses("The items that were taken, perhaps none", mediaTypes{typeJSON: items, typeNDJSON: a.mediaOf(item{}), typeBytes: binary()}),
-	}, a.take)
-	add(a, huma.Operation{
-		OperationID: "peek-items", Method: http.MethodGet, Path: "/v1/queues/{q}/items", Summary: "Look at items, a page at a time",
-	}, a.peek)
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/conq-go/conq/kv"
 	"github.com/conq-go/conq/kv/memory"
 	"github.com/conq-go/conq/server/internal/access"
+	"github.com/conq-go/conq/server/internal/history"
 	"github.com/conq-go/conq/server/internal/once"
 	"github.com/conq-go/conq/server/internal/queues"
 	"go.uber.org/goleak"
@@ -24,11 +25,13 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// fixture is the API over a store, called by somebody who may do everything.
+// fixture is the API over a store.
 type fixture struct {
 	t       *testing.T
 	db      kv.DB
-	handler http.Handler
+	mux     *http.ServeMux
+	handler http.Handler // of somebody who may do everything
+	history *history.History
 	stop    context.CancelFunc // as when the server stops
 }
 
@@ -37,10 +40,11 @@ func newFixture(t *testing.T) *fixture { return newFixtureOn(t, memory.New(memor
 func newFixtureOn(t *testing.T, db kv.DB) *fixture {
 	set := queues.New(db, queues.Options{})
 	stopping, stop := context.WithCancel(context.Background())
+	h := history.New()
 	mux := http.NewServeMux()
 	Register(mux, Options{
 		Queues: set, Logger: slog.New(slog.DiscardHandler), Stopping: stopping,
-		Answers: once.New(db, time.Now), MaxBody: 1 << 20, MaxWaiters: 100,
+		Answers: once.New(db, time.Now), History: h, MaxBody: 1 << 20, MaxWaiters: 100,
 	})
 	t.Cleanup(func() {
 		stop()
@@ -50,7 +54,7 @@ func newFixtureOn(t *testing.T, db kv.DB) *fixture {
 	handler := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		mux.ServeHTTP(w, r.WithContext(access.With(r.Context(), access.Everyone)))
 	})
-	return &fixture{t, db, handler, stop}
+	return &fixture{t, db, mux, handler, h, stop}
 }
 
 // call is a request: "POST /path" with a body whose type its first byte tells, and further headers as "Name: value".

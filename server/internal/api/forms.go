@@ -95,6 +95,9 @@ func (d *duration) UnmarshalText(text []byte) error {
 	if err != nil {
 		return fmt.Errorf("%.40q is no duration: it is as 1.5s, 2m or 1h30m", text)
 	}
+	if v < 0 {
+		return fmt.Errorf("a duration of %v: it can't be negative", v)
+	}
 	d.Duration = v
 	return nil
 }

@@ -40,7 +40,7 @@ var statuses = []struct {
 }
 
 // problem returns an error as the API tells it.
-func problem(err error) error {
+func problem(err error) huma.StatusError {
 	if told, ok := err.(huma.StatusError); ok {
 		return told
 	}

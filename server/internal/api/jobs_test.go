@@ -1,0 +1,246 @@
+package api
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http/httptest"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/conq-go/conq"
+	"github.com/conq-go/conq/internal/testkit"
+	"github.com/conq-go/conq/work"
+)
+
+// reserved reserves jobs and returns them.
+func (f *fixture) reserved(query string) []leasedJob {
+	f.t.Helper()
+	var got leasedList
+	w := f.call("POST /v1/jobs/w/reserve"+query, "")
+	if err := json.Unmarshal(w.Body.Bytes(), &got); err != nil || w.Code != 200 {
+		f.t.Fatalf("reserve%s: %d %s", query, w.Code, w.Body)
+	}
+	return got.Jobs
+}
+
+// job returns a job in a form that a test can compare.
+func (f *fixture) job(id int64) string {
+	f.t.Helper()
+	w := f.call(fmt.Sprint("GET /v1/jobs/w/", id), "")
+	if w.Code != 200 {
+		return fmt.Sprint(w.Code)
+	}
+	var j jobInfo
+	testkit.NoError(f.t, json.Unmarshal(w.Body.Bytes(), &j))
+	errors := []string{}
+	for _, e := range j.Failures {
+		errors = append(errors, e.Error)
+	}
+	return fmt.Sprintf("%s %d %d %v", j.State, j.Priority, j.Attempts, errors)
+}
+
+// verb does something to a job.
+func (f *fixture) verb(status int, j leasedJob, verb, more string) {
+	f.t.Helper()
+	w := f.call(fmt.Sprintf("POST /v1/jobs/w/%d/%s", j.ID, verb), fmt.Sprintf(`{"token":%q%s}`, j.Token, more))
+	if w.Code != status {
+		f.t.Fatalf("%s: %d %s, want %d", verb, w.Code, w.Body, status)
+	}
+}
+
+// A job goes through its life by its token.
+func TestJobs(t *testing.T) {
+	f := newFixture(t)
+	const w = "/v1/jobs/w"
+	f.want(200, `{"added":2,"ids":[1,2,1],"duplicates":1}`, "POST "+w,
+		`{"jobs":[{"text":"a","unique":"u","meta":{"A":"b"}},{"json":[1, 2],"priority":-3},{"text":"c","unique":"u"}]}`)
+	f.want(200, `{"added":1,"ids":[3]}`, "POST "+w, "raw", octets, "Conq-Key: a%20b", "Conq-Priority: 9", "Conq-Meta-Trace: %E2%82%AC")
+	f.want(200, `{"added":1,"ids":[4]}`, "POST "+w, `{"text":"later","delay":"1h"}`, ndjson)
+
+	jobs := f.reserved("?n=2&lease=1h")
+	testkit.Equal(t, "jobs", len(jobs), 2)
+	second, first := jobs[0], jobs[1]
+	testkit.Equal(t, "first", fmt.Sprintln(second.ID, first.ID, second.Priority, string(second.JSON), *first.Text, first.Meta), "2 1 -3 [1,2] a map[A:b]\n")
+	if left := first.Deadline.Sub(first.Created); left.Minutes() < 59 {
+		t.Errorf("it ends after %v", left)
+	}
+	f.verb(200, first, "extend", "")
+	f.verb(200, first, "extend", `,"lease":"2h"`)
+	f.verb(204, first, "release", `,"priority":7`)
+	testkit.Equal(t, "released", f.job(1), "ready 7 0 []")
+	f.verb(409, first, "ack", "")
+	f.verb(204, second, "fail", `,"reason":"broken","delay":"0s"`)
+	testkit.Equal(t, "failed", f.job(2), "ready -3 1 [broken]")
+	again := f.reserved("")[0]
+	testkit.Equal(t, "attempt", again.Attempt, 2)
+	testkit.Equal(t, "failures", again.Failures[0].Error, "broken")
+	f.verb(204, again, "fail", "")
+	testkit.Equal(t, "failed again", f.job(2), "scheduled -3 2 [broken failed]")
+	f.want(204, "", "POST "+w+"/2/kick", "")
+	f.verb(204, f.reserved("")[0], "bury", `,"reason":"no more"`)
+	testkit.Equal(t, "buried", f.job(2), "dead -3 3 [broken failed no more]")
+	f.verb(204, f.reserved("")[0], "ack", `,"result":{"text":"done"}`)
+	testkit.Equal(t, "acked", f.job(1), "404")
+
+	r := f.call("POST "+w+"/reserve", "", "Accept: "+typeBytes)
+	h := r.Header()
+	testkit.Equal(t, "as bytes", fmt.Sprintln(r.Body, h["Conq-Job-Id"], h["Conq-Priority"], h["Conq-Attempt"], h["Conq-Key"], h["Conq-Meta-Trace"]),
+		"raw [3] [9] [1] [a%20b] [%E2%82%AC]\n")
+	f.want(200, `{"acked":1,"lost":[2]}`, "POST "+w+"/ack", fmt.Sprintf(`{"jobs":[{"id":2,"token":%q},{"id":3,"token":%q}]}`, again.Token, h.Get("Conq-Token")))
+	f.want(204, "", "POST "+w+"/reserve", "", "Accept: "+typeBytes)
+	testkit.Equal(t, "none", len(f.reserved("")), 0)
+}
+
+// What an operator does needs no token.
+func TestOperators(t *testing.T) {
+	f := newFixture(t)
+	const w = "/v1/jobs/w"
+	f.want(200, `{"added":5,"ids":[1,2,3,4,5]}`, "POST "+w, strings.Repeat(`{"text":"a"}`, 5), ndjson)
+	f.want(204, "", "PATCH "+w+"/1", `{"priority":4}`)
+	f.want(204, "", "POST "+w+"/2/cancel", "")
+	f.want(204, "", "POST "+w+"/3/bury", `{"reason":"bad"}`)
+	f.want(204, "", "DELETE "+w+"/4", "")
+	testkit.Equal(t, "jobs", fmt.Sprintln(f.job(1), f.job(2), f.job(3), f.job(4)), "ready 4 0 [] dead 0 0 [cancelled] dead 0 0 [bad] 404\n")
+	f.want(204, "", "POST "+w+"/pause", "")
+	testkit.Equal(t, "paused", len(f.reserved("")), 0)
+	f.want(204, "", "POST "+w+"/resume", "")
+	testkit.Equal(t, "resumed", len(f.reserved("?n=9")), 2)
+	got := f.call("GET /v1/queues/w?count=true", "").Body.String()
+	if want := `"depth":2,"in":0,"out":0,"failed":0,"jobs":{"ready":0,"scheduled":0,"leased":2,"blocked":0,"dead":2,"done":0,"paused":false}`; !strings.Contains(got, want) {
+		t.Errorf("it is %s, want %s", got, want)
+	}
+	f.refused(422, "confirm has to be", "DELETE /v1/queues/w", "")
+	f.refused(422, "confirm has to be", "DELETE /v1/queues/w?confirm=q", "")
+	f.want(204, "", "DELETE /v1/queues/w?confirm=w", "")
+	f.want(200, `{"jobs":[]}`, "GET "+w, "")
+}
+
+// Pages of jobs are those that match.
+func TestListJobs(t *testing.T) {
+	f := newFixture(t)
+	const w = "/v1/jobs/w"
+	f.want(200, `{"added":3,"ids":[1,2,3]}`, "POST "+w, `{"text":"apple"}{"text":"pear","key":"k","delay":"1h"}{"text":"applet"}`, ndjson)
+	ids := func(query string) (all []int64, next string) {
+		t.Helper()
+		var got struct {
+			Jobs []jobInfo
+			Next string
+		}
+		testkit.NoError(t, json.Unmarshal(f.call("GET "+w+query, "").Body.Bytes(), &got))
+		for _, j := range got.Jobs {
+			all = append(all, j.ID)
+		}
+		return all, got.Next
+	}
+	for query, want := range map[string][]int64{
+		"": {1, 2, 3}, "?state=ready": {1, 3}, "?key=k": {2}, "?contains=apple": {1, 3}, "?contains=apple&state=scheduled": nil, "?min_attempts=1": nil,
+	} {
+		got, next := ids(query)
+		testkit.EqualSlices(t, query, got, want)
+		testkit.Equal(t, "next", next, "")
+	}
+	page, next := ids("?limit=2")
+	testkit.EqualSlices(t, "page", page, []int64{1, 2})
+	page, next = ids("?limit=2&after=" + next)
+	testkit.EqualSlices(t, "page", page, []int64{3})
+	testkit.Equal(t, "next", next, "")
+}
+
+// A job that a client has waited for that has gone is ready for others at once.
+func TestReserveAndGo(t *testing.T) {
+	f := newFixture(t)
+	f.want(200, `{"added":1,"ids":[1]}`, "POST /v1/jobs/w", `{"jobs":[{"text":"a"}]}`)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	a := &api{}
+	q, err := work.Open(f.db, "w", conq.Bytes())
+	testkit.NoError(t, err)
+	defer q.Close()
+	leases, err := q.TryReserve(t.Context(), 1)
+	testkit.NoError(t, err)
+	_, err = a.hold(ctx, leases, 0)
+	testkit.WantError(t, err, context.Canceled)
+	testkit.Equal(t, "job", f.job(1), "ready 0 0 []")
+
+	waits := make(chan struct{})
+	f.verb(204, f.reserved("")[0], "ack", "")
+	ctx, cancel = context.WithCancel(t.Context())
+	go func() {
+		f.handler.ServeHTTP(httptest.NewRecorder(), newRequest(ctx, "POST /v1/jobs/w/reserve?wait=1h", ""))
+		close(waits)
+	}()
+	cancel()
+	<-waits
+	f.want(200, `{"added":1,"ids":[2]}`, "POST /v1/jobs/w", `{"jobs":[{"text":"b"}]}`)
+	testkit.Equal(t, "jobs", len(f.reserved("")), 1)
+}
+
+// A retry with a key puts nothing twice, and gets the same ids.
+func TestPutOnce(t *testing.T) {
+	f := newFixture(t)
+	for range 3 {
+		f.want(200, `{"added":2,"ids":[1,2,1],"duplicates":1}`, "POST /v1/jobs/w", `{"jobs":[{"text":"a","unique":"u"},{"text":"b"},{"text":"c","unique":"u"}]}`, "Idempotency-Key: k")
+	}
+	testkit.Equal(t, "jobs", len(f.reserved("?n=9")), 2)
+}
+
+// Jobs come again and again by cron.
+func TestPeriodic(t *testing.T) {
+	f := newFixture(t)
+	const p = "/v1/jobs/w/periodic"
+	f.want(204, "", "PUT "+p+"/p", `{"text":"t","cron":"@hourly","max_late":"1m","priority":3}`)
+	got := regexp.MustCompile(`"next":"[^"]*"`).ReplaceAllString(f.call("GET "+p, "").Body.String(), `"next":""`)
+	testkit.Equal(t, "periodic", got, `{"periodic":[{"name":"p","cron":"@hourly","next":"","max_late":"1m0s","text":"t"}]}`+"\n")
+	f.want(200, `{"id":1}`, "POST "+p+"/p/run", "")
+	testkit.Equal(t, "job", f.job(1), "ready 3 0 []")
+	f.refused(422, "cron expression", "PUT "+p+"/p", `{"text":"t","cron":"often"}`)
+	f.refused(422, "0 of json, text and base64", "PUT "+p+"/p", `{"cron":"@hourly"}`)
+	f.want(204, "", "DELETE "+p+"/p", "")
+	f.refused(404, "no such", "DELETE "+p+"/p", "")
+	f.refused(404, "no such", "POST "+p+"/p/run", "")
+}
+
+// Items move in one transaction, once for a key.
+func TestMove(t *testing.T) {
+	f := newFixture(t)
+	f.want(200, `{"added":4}`, "POST /v1/queues/a/items", `{"text":"1"}{"text":"2"}{"text":"3"}{"text":"4"}`, ndjson)
+	f.want(200, `{"moved":1}`, "POST /v1/move", `{"from":"a","to":"b"}`)
+	for range 2 {
+		f.want(200, `{"moved":2}`, "POST /v1/move", `{"from":"a","to":"b","n":2}`, "Idempotency-Key: k")
+	}
+	f.refused(422, "another request", "POST /v1/move", `{"from":"a","to":"b","n":3}`, "Idempotency-Key: k")
+	f.want(200, `{"items":[{"json":1},{"json":2},{"json":3}]}`, "GET /v1/queues/b/items", "")
+	f.want(200, `{"moved":1}`, "POST /v1/move", `{"from":"a","to":"b","n":1000}`)
+	f.want(200, `{"moved":0}`, "POST /v1/move", `{"from":"a","to":"b"}`)
+	f.want(200, `{"added":2}`, "POST /v1/queues/p/items", `{"text":"x","priority":1}{"text":"y","priority":2}`, ndjson)
+	f.want(200, `{"moved":1}`, "POST /v1/move", `{"from":"p","to":"r","end":"max"}`)
+	f.want(200, `{"items":[{"text":"y","priority":2}]}`, "GET /v1/queues/r/items", "")
+	f.refused(409, "another kind", "POST /v1/move", `{"from":"p","to":"a"}`)
+	f.refused(404, "no such queue", "POST /v1/move", `{"from":"none","to":"a"}`)
+	f.refused(422, "the same queue", "POST /v1/move", `{"from":"a","to":"a"}`)
+	f.refused(422, "end is for", "POST /v1/move", `{"from":"a","to":"b","end":"max"}`)
+	f.want(200, `{"added":1,"ids":[1]}`, "POST /v1/jobs/w", `{"jobs":[{"text":"a"}]}`)
+	f.refused(409, "jobs do not move", "POST /v1/move", `{"from":"w","to":"b"}`)
+}
+
+// Queues are made, looked at and emptied.
+func TestQueues(t *testing.T) {
+	f := newFixture(t)
+	for range 2 {
+		f.want(204, "", "PUT /v1/queues/p", `{"kind":"priority queue"}`)
+	}
+	f.refused(409, "another kind", "PUT /v1/queues/p", `{"kind":"queue"}`)
+	f.refused(422, "one of", "PUT /v1/queues/p", `{"kind":"stack"}`)
+	f.refused(404, "no such queue", "GET /v1/queues/q", "")
+	f.want(200, `{"name":"p","kind":"priority queue"}`, "GET /v1/queues/p", "")
+	f.want(200, `{"added":1}`, "POST /v1/queues/p/items", `{"items":[{"text":"a"}]}`)
+	f.want(200, `{"queues":[{"name":"p","kind":"priority queue"}]}`, "GET /v1/queues", "")
+	if got := f.call("GET /v1/queues/p?count=true", "").Body.String(); !strings.Contains(got, `"depth":1`) {
+		t.Error(got)
+	}
+	f.want(204, "", "DELETE /v1/queues/p?confirm=p", "")
+	f.want(200, `{"items":[]}`, "GET /v1/queues/p/items", "")
+	f.refused(404, "no such queue", "DELETE /v1/queues/q?confirm=q", "")
+}
