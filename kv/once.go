@@ -276,22 +276,39 @@ func (c *call[T]) try(tx Tx) error {
 	c.attempt++
 	a := &attempt[T]{number: c.attempt, at: time.Now().UnixNano(), wrote: len(c.unknown) > 0}
 	a.result, err = c.f(onceTx{tx, &a.wrote, &a.onCommit, len(c.unknown) > 0})
+	if err == nil && a.wrote {
+		err = c.mark(tx, a)
+	}
 	if err != nil {
 		return err
-	}
-	if a.wrote { // after f, which may have cleared the key
-		tx.Set(c.lane.key, outcome{c.id, a.number, a.at}.bytes())
 	}
 	c.last = a
 	return nil
 }
 
+// mark writes the id to the key, in a transaction that conflicts with all others that do. It comes
+// after f, which may have cleared the key, and so that what f reads is not waited for twice.
+func (c *call[T]) mark(tx Tx, a *attempt[T]) error {
+	if !c.lane.checked {
+		if _, err := c.lane.read(tx); err != nil {
+			return err
+		}
+		c.lane.checked = true
+	}
+	tx.AddReadConflict(KeyRange(c.lane.key))
+	tx.Set(c.lane.key, outcome{c.id, a.number, a.at}.bytes())
+	return nil
+}
+
 // look conflicts with all others that write to the key, and tells whether a
-// transaction of this call has. If that was an attempt, it is in c.landed.
+// transaction of this call has. If that was an attempt, it is in c.landed. If none can have, that is
+// for mark to do.
 func (c *call[T]) look(tx Tx) (bool, error) {
 	c.landed = nil
-	if len(c.unknown) == 0 && c.lane.checked { // there is nothing to be found
-		tx.AddReadConflict(KeyRange(c.lane.key))
+	if len(c.unknown) == 0 { // there is nothing to be found
+		if !c.lane.checked {
+			Prefetch(tx, Read{Key: c.lane.key})
+		}
 		return false, nil
 	}
 	v, err := c.lane.read(tx)
@@ -299,7 +316,7 @@ func (c *call[T]) look(tx Tx) (bool, error) {
 		return false, err
 	}
 	c.lane.checked = true
-	if len(c.unknown) > 0 && v == (outcome{}) && tooLate(c.unknown[0].at) {
+	if v == (outcome{}) && tooLate(c.unknown[0].at) {
 		return false, errTooLate
 	}
 	for _, a := range c.unknown {

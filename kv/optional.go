@@ -9,6 +9,7 @@ package kv
 //	LastKey(span, among)                    of a Reader; LastKey
 //	LastKeys(spans, among, to)              of a Reader; LastKeys
 //	Known(span, options, to)                of a Reader; Known
+//	Prefetch(reads)                         of a Reader; Prefetch
 
 // Local is implemented by engines whose stores one process has for itself, and by their
 // transactions. Users of such a store can tell each other in memory that something has
@@ -118,4 +119,24 @@ func Known(r Reader, span Range, o RangeOptions, to []KeyValue) (pairs []KeyValu
 		return r.Known(span, o, to)
 	}
 	return to, false, nil
+}
+
+// Read is a read that a transaction is about to make: a Get of Key, or if that is nil, a Range.
+type Read struct {
+	Key     []byte
+	Range   Range
+	Options RangeOptions
+}
+
+// Prefetch tells the engine which reads a transaction is about to make beside the next one, so that it
+// may ask for all of them at once: over a network they take as long as one, then. What they return,
+// and what they conflict on, is the same, and a read that is not made after all conflicts with
+// nothing. Prefetch counts as a read as far as the transaction's version is concerned.
+//
+// Engines that have a use for it have a method of their Readers, Prefetch([]Read), which copies what
+// it needs. Others, and reads that are not valid, are left alone.
+func Prefetch(r Reader, reads ...Read) {
+	if r, ok := r.(interface{ Prefetch([]Read) }); ok {
+		r.Prefetch(reads)
+	}
 }

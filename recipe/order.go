@@ -37,14 +37,13 @@ func (p PriorityQueue) MaxOrder() Order {
 // Items returns the items. No more than limit will be looked at, or any number if that is 0.
 // Keys are checked only as far as the order depends on them: then the error is an [ErrKey].
 func (o Order) Items(r kv.Reader, limit int) iter.Seq2[kv.KeyValue, error] {
-	options := kv.RangeOptions{Limit: limit, Reverse: o.reverse}
 	if o.group != nil {
-		return o.groups(r, options)
+		return o.groups(r, limit)
 	}
 	return func(yield func(kv.KeyValue, error) bool) {
 		pairs, known, err := o.Known(r, limit, nil)
 		if !known && err == nil {
-			r.Range(o.span, options)(yield)
+			r.Range(o.span, o.Read(limit).Options)(yield)
 			return
 		}
 		if err != nil {
@@ -59,17 +58,28 @@ func (o Order) Items(r kv.Reader, limit int) iter.Seq2[kv.KeyValue, error] {
 	}
 }
 
+// Read is what Items reads first.
+func (o Order) Read(limit int) kv.Read {
+	if o.group != nil {
+		return kv.Read{Range: o.span, Options: lastOne}
+	}
+	return kv.Read{Range: o.span, Options: kv.RangeOptions{Limit: limit, Reverse: o.reverse}}
+}
+
+// lastOne reads the last pair of a range.
+var lastOne = kv.RangeOptions{Limit: 1, Reverse: true}
+
 // Known appends what Items returns to a slice of the caller's, which may be nil, if the engine has
 // it in memory; see [kv.Known].
 func (o Order) Known(r kv.Reader, limit int, to []kv.KeyValue) (items []kv.KeyValue, known bool, err error) {
 	if o.group != nil {
 		return to, false, nil
 	}
-	return kv.Known(r, o.span, kv.RangeOptions{Limit: limit, Reverse: o.reverse}, to)
+	return kv.Known(r, o.span, o.Read(limit).Options, to)
 }
 
 // groups returns the items of the last priority, then of the one before, and so on.
-func (o Order) groups(r kv.Reader, options kv.RangeOptions) iter.Seq2[kv.KeyValue, error] {
+func (o Order) groups(r kv.Reader, limit int) iter.Seq2[kv.KeyValue, error] {
 	return func(yield func(kv.KeyValue, error) bool) {
 		for rest := o.span; ; {
 			same, found, err := o.lastGroup(r, rest)
@@ -79,7 +89,7 @@ func (o Order) groups(r kv.Reader, options kv.RangeOptions) iter.Seq2[kv.KeyValu
 			if err != nil || !found {
 				return
 			}
-			for item, err := range r.Range(same, kv.RangeOptions{Limit: options.Limit}) {
+			for item, err := range r.Range(same, kv.RangeOptions{Limit: limit}) {
 				if !yield(item, err) || err != nil {
 					return
 				}
@@ -92,7 +102,7 @@ func (o Order) groups(r kv.Reader, options kv.RangeOptions) iter.Seq2[kv.KeyValu
 // lastGroup returns the range of the items of the last priority. It is no kv.LastKey, as what that
 // returns through a snapshot may be of an earlier version than what is read next.
 func (o Order) lastGroup(r kv.Reader, in kv.Range) (same kv.Range, found bool, err error) {
-	for last, err := range r.Range(in, kv.RangeOptions{Limit: 1, Reverse: true}) {
+	for last, err := range r.Range(in, lastOne) {
 		if err == nil {
 			same, err = o.group(last.Key)
 		}

@@ -9,6 +9,7 @@ import (
 	"github.com/conq-go/conq/kv"
 	"github.com/conq-go/conq/recipe"
 	"github.com/conq-go/conq/subspace"
+	"github.com/conq-go/conq/tuple"
 )
 
 // What tells the kinds of queues apart.
@@ -20,6 +21,9 @@ type algorithm interface {
 
 	// priority returns that of an item by its key.
 	priority(key []byte) (int64, error)
+
+	// group returns that of recipe.InUse for items of a priority.
+	group(priority int64) []byte
 }
 
 // orders are those in which items are taken, by staging.Side. A handle serves requests of
@@ -40,6 +44,8 @@ func (f fifo) nextKeys(tx kv.Tx, items []Item, inUse recipe.InUse) ([][]byte, er
 
 func (f fifo) priority([]byte) (int64, error) { return 0, nil }
 
+func (f fifo) group(int64) []byte { return nil }
+
 // prioritized is the algorithm of a PriorityQueue.
 type prioritized struct{ recipe.PriorityQueue }
 
@@ -58,6 +64,8 @@ func (p prioritized) nextKeys(tx kv.Tx, items []Item, inUse recipe.InUse) ([][]b
 }
 
 func (p prioritized) priority(key []byte) (int64, error) { return p.Priority(key) }
+
+func (p prioritized) group(priority int64) []byte { return tuple.AppendInt(nil, priority) }
 
 // asTaken returns the indices of items that are added together in the order in which a side would
 // take them.

@@ -21,7 +21,7 @@ import (
 // inUse returns what tells the recipe of staged items when some are added. Where that would be
 // asked for several priorities, one look for all comes first.
 func (q *queue) inUse(items []Item) recipe.InUse {
-	if !slices.ContainsFunc(items, func(item Item) bool { return item.Priority != items[0].Priority }) {
+	if samePriority(items) {
 		return q.lastStaged
 	}
 	looked, any := false, false
@@ -36,6 +36,21 @@ func (q *queue) inUse(items []Item) recipe.InUse {
 			return 0, false, nil
 		}
 		return q.lastStaged(tx, group)
+	}
+}
+
+func samePriority(items []Item) bool {
+	return !slices.ContainsFunc(items, func(item Item) bool { return item.Priority != items[0].Priority })
+}
+
+// prefetchInUse has what inUse reads first asked for with what is read before it.
+func (q *queue) prefetchInUse(tx kv.Tx, items []Item) {
+	switch {
+	case !q.mayBeStaged():
+	case samePriority(items):
+		kv.Prefetch(tx.Snapshot(), q.stage.LastRead(q.algorithm.group(items[0].Priority)))
+	default:
+		kv.Prefetch(tx.Snapshot(), q.stage.AnyPlaceRead())
 	}
 }
 

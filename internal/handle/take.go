@@ -155,13 +155,13 @@ func (t *taker) collided() {
 	}
 }
 
-// expireTime is how often a handle that does not stage looks for staged items that were
-// never collected.
+// expireTime is how often a handle that never stages looks for staged items that were
+// never collected. With StagingAuto each take looks whether anything is staged.
 const expireTime = time.Second
 
 // expire puts such items back, now and then.
 func (t *taker) expire(ctx context.Context) error {
-	if !t.q.mayBeStaged() {
+	if t.staging == StagingAuto || !t.q.mayBeStaged() {
 		return nil
 	}
 	now, last := time.Now().UnixNano(), t.expired.Load()
@@ -215,17 +215,24 @@ func (t *taker) note(shares []share) {
 // better to stage, or no caller is left to be served.
 func (t *taker) admit(tx kv.Tx, b *batch) error {
 	b.attempt.nth++
+	again := b.attempt.nth > 1
 	switch {
-	case t.staging == StagingAuto:
-		active, err := t.stage.Active(tx)
-		if err == nil && (active || b.attempt.nth > 1) {
-			err = errCollision
-		}
-		return err
-	case b.attempt.nth > 1 && !b.attendIn(tx):
+	case t.staging == StagingAuto && again:
+		return errCollision
+	case again && !b.attendIn(tx):
 		return errNobody
 	}
-	return nil
+	if t.q.limits.Shared {
+		kv.Prefetch(tx.Snapshot(), t.q.orders[t.side].Read(b.attempt.wanted(b.wants)))
+	}
+	if t.staging != StagingAuto {
+		return nil
+	}
+	active, err := t.stage.Active(tx)
+	if active {
+		err = errCollision
+	}
+	return err
 }
 
 // serveStaged is serveSome by staging. dealt, which may be nil, is called in the transaction

@@ -67,6 +67,7 @@ func (t *taker) turn(ctx context.Context, b *batch, p *waiters) (lineTurn, error
 // turnPlain takes items, if it is their turn, and watches, all in one transaction.
 func (t *taker) turnPlain(ctx context.Context, b *batch, p *waiters) (lineTurn, error) {
 	r, err := attempts(ctx, b, func(tx kv.Tx) (lineTurn, error) {
+		kv.Prefetch(tx.Snapshot(), t.line.LookRead())
 		if err := t.admit(tx, b); err != nil {
 			return lineTurn{}, err
 		}

@@ -42,8 +42,9 @@ func wavesOf(t *testing.T, call func(context.Context) error) waves {
 	return waves{int(took / waveVersion), int(took % waveVersion / waveRead), int(took % waveRead / waveCommit)}
 }
 
-// Each wave is a way to the cluster and back. A lone caller can do with one version, one wave of
-// reads and one commit.
+// Each wave is a way to the cluster and back. A lone caller does with one version, one wave of reads and
+// one commit. FoundationDB's library waits for the version and for the reads behind it, so that the caller
+// waits once for both.
 func TestWaves(t *testing.T) {
 	item := []byte("item")
 	synctest.Test(t, func(t *testing.T) {
@@ -56,6 +57,8 @@ func TestWaves(t *testing.T) {
 		testkit.NoError(t, err)
 		p, err := conq.OpenPriorityQueue(db, "p", conq.Bytes())
 		testkit.NoError(t, err)
+		pf, err := conq.OpenPriorityQueue(db, "p", conq.Bytes(), conq.Options{FIFOTies: true})
+		testkit.NoError(t, err)
 		s, err := conq.OpenQueue(db, "s", conq.Bytes(), conq.Options{Staging: conq.StagingAlways})
 		testkit.NoError(t, err)
 		add := func(ctx context.Context) error { return s.Enqueue(ctx, item) }
@@ -64,30 +67,42 @@ func TestWaves(t *testing.T) {
 		dequeue := func(ctx context.Context) error { _, err := q.Dequeue(ctx); return err }
 		push := func(ctx context.Context) error { return p.Push(ctx, item, 7) }
 		popMin := func(ctx context.Context) error { _, err := p.PopMin(ctx); return err }
+		pushAll := func(ctx context.Context) error {
+			return p.PushAll(ctx, []conq.Prioritized[[]byte]{{Value: item, Priority: 1}, {Value: item, Priority: 2}})
+		}
+		popFirst := func(ctx context.Context) error { _, err := pf.PopMax(ctx); return err }
+		peek := func(ctx context.Context) error { _, err := q.Peek(ctx); return err }
+		dequeueWait := func(ctx context.Context) error { _, err := q.DequeueWait(ctx); return err }
 		popMax := func(ctx context.Context) error { _, err := p.PopMax(ctx); return err }
 		for _, c := range []struct {
 			name string
 			call func(context.Context) error
 			want waves
 		}{
-			{"first enqueue", enqueue, waves{1, 3, 1}},
-			{"enqueue", enqueue, waves{1, 2, 1}},
-			{"first dequeue", dequeue, waves{2, 4, 1}},
-			{"dequeue", dequeue, waves{1, 2, 1}},
-			{"empty dequeue", dequeue, waves{1, 2, 0}},
-			{"first push", push, waves{1, 3, 1}},
-			{"push", push, waves{1, 2, 1}},
-			{"push", push, waves{1, 2, 1}},
-			{"push", push, waves{1, 2, 1}},
-			{"first pop min", popMin, waves{2, 4, 1}},
-			{"pop min", popMin, waves{1, 2, 1}},
-			{"first pop max", popMax, waves{2, 4, 1}},
-			{"pop max", popMax, waves{1, 2, 1}},
-			{"empty pop min", popMin, waves{1, 2, 0}},
-			{"empty pop max", popMax, waves{1, 2, 0}},
-			{"first enqueue to be staged", add, waves{1, 3, 1}},
-			{"enqueue to be staged", add, waves{1, 2, 1}},
-			{"first staged dequeue", staged, waves{2, 7, 2}},
+			{"first enqueue", enqueue, waves{1, 1, 1}},
+			{"enqueue", enqueue, waves{1, 1, 1}},
+			{"peek", peek, waves{1, 1, 0}},
+			{"first dequeue", dequeue, waves{1, 1, 1}},
+			{"dequeue", dequeue, waves{1, 1, 1}},
+			{"empty dequeue", dequeue, waves{1, 1, 0}},
+			{"enqueue", enqueue, waves{1, 1, 1}},
+			{"dequeue that need not wait", dequeueWait, waves{1, 1, 1}},
+			{"first push", push, waves{1, 1, 1}},
+			{"push", push, waves{1, 1, 1}},
+			{"push", push, waves{1, 1, 1}},
+			{"push", push, waves{1, 1, 1}},
+			{"push of several priorities", pushAll, waves{1, 1, 1}},
+			{"first pop min", popMin, waves{1, 1, 1}},
+			{"pop min", popMin, waves{1, 1, 1}},
+			{"first pop max", popMax, waves{1, 1, 1}},
+			{"pop max", popMax, waves{1, 1, 1}},
+			{"pop max of equals, the first", popFirst, waves{1, 2, 1}},
+			{"pop min", popMin, waves{1, 1, 1}},
+			{"empty pop min", popMin, waves{1, 1, 0}},
+			{"empty pop max", popMax, waves{1, 1, 0}},
+			{"first enqueue to be staged", add, waves{1, 1, 1}},
+			{"enqueue to be staged", add, waves{1, 1, 1}},
+			{"first staged dequeue", staged, waves{2, 6, 2}},
 			{"staged dequeue", staged, waves{2, 6, 2}},
 		} {
 			if got := wavesOf(t, c.call); got != c.want {
@@ -97,5 +112,6 @@ func TestWaves(t *testing.T) {
 		testkit.NoError(t, s.Close())
 		testkit.NoError(t, q.Close())
 		testkit.NoError(t, p.Close())
+		testkit.NoError(t, pf.Close())
 	})
 }

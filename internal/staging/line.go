@@ -66,10 +66,9 @@ type View struct {
 // client is first then, and there is no line any more.
 func (l *Line) Look(tx kv.Tx, stamp int64, items func() (int, error)) (v View, err error) {
 	v.own = l.s.keys.waiter(stamp, l.id)
-	all := l.s.keys.all(lineKind)
-	cleared := 0
+	cleared, read := 0, l.LookRead()
 	defer func() { v.First = v.First && cleared <= mostCleared }() // else it is to look again
-	for pair, err := range tx.Snapshot().Range(all, kv.RangeOptions{Limit: lookAt}) {
+	for pair, err := range tx.Snapshot().Range(read.Range, read.Options) {
 		if err != nil {
 			return v, err
 		}
@@ -102,6 +101,11 @@ func (l *Line) Look(tx kv.Tx, stamp int64, items func() (int, error)) (v View, e
 	}
 	v.First = true
 	return v, nil
+}
+
+// LookRead is what Look reads first.
+func (l *Line) LookRead() kv.Read {
+	return kv.Read{Range: l.s.keys.all(lineKind), Options: kv.RangeOptions{Limit: lookAt}}
 }
 
 // lookAt is how many entries a client looks at: there are more than two only if

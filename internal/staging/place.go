@@ -13,12 +13,12 @@ import (
 // a larger one, so that those come in front of it if they are put back.
 // It reads one key, through a snapshot: so it conflicts with nothing.
 func (s *Stage) Last(r kv.Reader, group []byte) (last int64, found bool, err error) {
-	places := s.keys.placesIn(group)
-	for pair, err := range r.Snapshot().Range(places, kv.RangeOptions{Limit: 1, Reverse: true}) {
+	read := s.LastRead(group)
+	for pair, err := range r.Snapshot().Range(read.Range, read.Options) {
 		if err != nil {
 			return 0, false, err
 		}
-		elem, _, err := tuple.Next(pair.Key[len(places.Begin):])
+		elem, _, err := tuple.Next(pair.Key[len(read.Range.Begin):])
 		if err != nil {
 			return 0, false, broken(pair.Key, err)
 		}
@@ -31,14 +31,15 @@ func (s *Stage) Last(r kv.Reader, group []byte) (last int64, found bool, err err
 	return 0, false, nil
 }
 
+// LastRead is what Last reads.
+func (s *Stage) LastRead(group []byte) kv.Read { return oneOf(s.keys.placesIn(group), true) }
+
 // AnyPlace tells whether Last finds something in any group. It reads one key,
 // through a snapshot.
-func (s *Stage) AnyPlace(r kv.Reader) (bool, error) {
-	for _, err := range r.Snapshot().Range(s.keys.all(placeKind), kv.RangeOptions{Limit: 1}) {
-		return err == nil, err
-	}
-	return false, nil
-}
+func (s *Stage) AnyPlace(r kv.Reader) (bool, error) { return some(r, s.AnyPlaceRead()) }
+
+// AnyPlaceRead is what AnyPlace reads.
+func (s *Stage) AnyPlaceRead() kv.Read { return oneOf(s.keys.all(placeKind), false) }
 
 // places returns the keys that tell where the items of a result were: one for each
 // group, or more where items of several groups alternate. It depends on nothing but

@@ -242,9 +242,21 @@ func New(db kv.DB, o Options) *Stage {
 
 // Active tells whether anything is staged: a request, or a result that waits to
 // be collected or put back. It reads a snapshot.
-func (s *Stage) Active(r kv.Reader) (bool, error) {
-	staged := kv.Range{Begin: s.keys.kind(dueKind), End: s.keys.kind(lineKind)}
-	for _, err := range r.Snapshot().Range(staged, kv.RangeOptions{Limit: 1}) {
+func (s *Stage) Active(r kv.Reader) (bool, error) { return some(r, s.ActiveRead()) }
+
+// ActiveRead is what Active reads.
+func (s *Stage) ActiveRead() kv.Read {
+	return oneOf(kv.Range{Begin: s.keys.kind(dueKind), End: s.keys.kind(lineKind)}, false)
+}
+
+// oneOf reads the first pair of a range, or the last.
+func oneOf(r kv.Range, last bool) kv.Read {
+	return kv.Read{Range: r, Options: kv.RangeOptions{Limit: 1, Reverse: last}}
+}
+
+// some tells whether a read finds anything, through a snapshot.
+func some(r kv.Reader, read kv.Read) (bool, error) {
+	for _, err := range r.Snapshot().Range(read.Range, read.Options) {
 		return err == nil, err
 	}
 	return false, nil

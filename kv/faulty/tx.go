@@ -27,7 +27,7 @@ func (r reader) Snapshot() kv.Reader {
 }
 
 func (r reader) Get(key []byte) ([]byte, error) {
-	if err := r.read(); err != nil {
+	if err := r.read(kv.Read{Key: key}); err != nil {
 		return nil, err
 	}
 	if err := r.db.limits.CheckKey(key); err != nil {
@@ -44,8 +44,9 @@ func (r reader) Range(rng kv.Range, opts kv.RangeOptions) iter.Seq2[kv.KeyValue,
 	if !r.ended {
 		pairs = r.inner.Range(rng, opts) // at once, as the caller may reuse what rng holds
 	}
+	what := copied(kv.Read{Range: rng, Options: opts})
 	return func(yield func(kv.KeyValue, error) bool) {
-		if err := r.read(); err != nil {
+		if err := r.read(what); err != nil {
 			yield(kv.KeyValue{}, err)
 			return
 		}
@@ -84,9 +85,16 @@ func (r reader) next(n int) error {
 	return r.alive()
 }
 
+// Prefetch implements kv.Prefetch: what was asked for takes no wait but that of the next read.
+func (r reader) Prefetch(reads []kv.Read) {
+	for _, read := range reads {
+		r.asked = append(r.asked, copied(read))
+	}
+}
+
 // LastKeys implements kv.LastKeys, with one wait for all.
 func (r reader) LastKeys(spans []kv.Range, among kv.Range, to [][]byte) ([][]byte, error) {
-	if err := r.read(); err != nil {
+	if err := r.read(kv.Read{Key: []byte{}}); err != nil { // like no other
 		return nil, err
 	}
 	if !r.snapshot {

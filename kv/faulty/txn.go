@@ -1,6 +1,7 @@
 package faulty
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -37,6 +38,9 @@ type txn struct {
 
 	below kv.Reader // the transaction of the store below
 	fixed bool      // its version was asked for
+
+	asked   []kv.Read // by Prefetch
+	fetched []kv.Read // of those, answered and not made yet
 }
 
 // begin starts an attempt.
@@ -123,12 +127,47 @@ func (t *txn) alive() error {
 }
 
 // read is what comes before a read.
-func (t *txn) read() error {
+func (t *txn) read(what kv.Read) error {
 	if err := t.alive(); err != nil {
 		return err
 	}
 	t.mayFail()
-	return cmp.Or(t.fixVersion(), t.wait(askRead), t.alive())
+	if i := slices.IndexFunc(t.fetched, func(r kv.Read) bool { return same(r, what) }); i >= 0 {
+		t.fetched = slices.Delete(t.fetched, i, i+1)
+		return t.alive()
+	}
+	return cmp.Or(t.fixVersion(), t.fetch(what), t.alive())
+}
+
+// fetch waits for a read, and for all that were asked for.
+func (t *txn) fetch(what kv.Read) error {
+	longest := time.Duration(0)
+	asked := t.asked
+	t.asked = nil
+	if i := slices.IndexFunc(asked, func(r kv.Read) bool { return same(r, what) }); i >= 0 {
+		asked = slices.Delete(asked, i, i+1)
+	}
+	for range 1 + len(asked) {
+		a := t.db.ask(askRead, 0)
+		defer a.done()
+		longest = max(longest, a.before+a.after)
+	}
+	t.fetched = append(t.fetched, asked...)
+	return t.pause(longest)
+}
+
+// same tells whether two reads get the same from the store.
+func same(a, b kv.Read) bool {
+	if a.Key != nil || b.Key != nil {
+		return a.Key != nil && bytes.Equal(a.Key, b.Key)
+	}
+	return a.Options.Limit == b.Options.Limit && a.Options.Reverse == b.Options.Reverse &&
+		bytes.Equal(a.Range.Begin, b.Range.Begin) && bytes.Equal(a.Range.End, b.Range.End)
+}
+
+func copied(r kv.Read) kv.Read {
+	r.Key, r.Range.Begin, r.Range.End = bytes.Clone(r.Key), bytes.Clone(r.Range.Begin), bytes.Clone(r.Range.End)
+	return r
 }
 
 // mayFail ends the context, or makes the transaction too old, by chance.

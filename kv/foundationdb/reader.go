@@ -20,7 +20,8 @@ type txn struct {
 	readOnly bool
 
 	hasRead bool // so that the version is fixed
-	epoch   int  // how often the library's transaction was made as new
+	asked   []asked
+	epoch   int // how often the library's transaction was made as new
 
 	writes  overlay.Writer
 	reads   []*kv.Range // read conflicts, in keys of the store
@@ -60,13 +61,12 @@ func (t *txn) conflict(r kv.Range) *kv.Range {
 
 // get reads a key of the store.
 func (t *txn) get(key []byte) ([]byte, error) {
-	key = t.db.key(key)
 	for {
 		if err := t.alive(); err != nil {
 			return nil, err
 		}
 		epoch := t.epoch
-		value, err := await(t.ctx, t.tr.get(key))
+		value, err := await(t.ctx, t.ask(key))
 		if err == nil {
 			t.hasRead = true
 			return value, nil
@@ -176,13 +176,66 @@ func (r reader) Range(span kv.Range, o kv.RangeOptions) iter.Seq2[kv.KeyValue, e
 		if !r.snapshot {
 			conflict = r.t.conflict(kv.Range{})
 		}
-		limit := min(o.Limit, math.MaxInt32) // of the library, which gets an int of C
-		c := &cursor{t: r.t, span: span, limit: limit, reverse: o.Reverse}
+		c := r.cursor(span, o)
 		return r.t.writes.Over(c, span, o.Reverse).Scan(o.Limit, conflict, r.t.alive, yield)
 	})
 }
 
-// mostAsked is how many range reads LastKeys has under way at once.
+// asked is a read that was asked for before it is made.
+type asked struct {
+	epoch int
+	key   []byte
+	value future[[]byte] // of a Get
+	pairs *cursor        // of a Range
+}
+
+// Prefetch implements kv.Prefetch. The library does not wait for the version before it returns, so the
+// version and all reads are one wait.
+func (r reader) Prefetch(reads []kv.Read) {
+	t := r.t
+	for _, read := range reads {
+		if t.alive() != nil || len(t.asked) == mostAsked {
+			return
+		}
+		if read.Key != nil {
+			if t.db.limits.CheckKey(read.Key) == nil {
+				key := bytes.Clone(read.Key)
+				t.asked = append(t.asked, asked{epoch: t.epoch, key: key, value: t.tr.get(t.db.key(key))})
+			}
+			continue
+		}
+		if span, err := read.Range.Bounds(); err == nil && read.Options.Limit >= 0 {
+			c := r.cursor(kv.Range{Begin: bytes.Clone(span.Begin), End: bytes.Clone(span.End)}, read.Options)
+			c.ask()
+			t.asked = append(t.asked, asked{epoch: t.epoch, pairs: c})
+		}
+	}
+}
+
+// ask asks for a key, unless it was asked for.
+func (t *txn) ask(key []byte) future[[]byte] {
+	i := slices.IndexFunc(t.asked, func(a asked) bool { return a.value != nil && bytes.Equal(a.key, key) && a.epoch == t.epoch })
+	if i < 0 {
+		return t.tr.get(t.db.key(key))
+	}
+	value := t.asked[i].value
+	t.asked = slices.Delete(t.asked, i, i+1)
+	return value
+}
+
+// cursor returns one over a range, which may have been asked for.
+func (r reader) cursor(span kv.Range, o kv.RangeOptions) *cursor {
+	t := r.t
+	c := &cursor{t: t, span: span, limit: min(o.Limit, math.MaxInt32), reverse: o.Reverse} // the library gets an int of C
+	i := slices.IndexFunc(t.asked, func(a asked) bool { return a.pairs != nil && a.pairs.reads(c) && a.epoch == t.epoch })
+	if i >= 0 {
+		c = t.asked[i].pairs
+		t.asked = slices.Delete(t.asked, i, i+1)
+	}
+	return c
+}
+
+// mostAsked is how many reads are under way at once, of Prefetch or of LastKeys.
 const mostAsked = 100
 
 // LastKeys implements kv.LastKeys: it asks for all before it waits for the first, so that several
@@ -236,6 +289,12 @@ type cursor struct {
 	page  pairs    // nil to begin with rest
 	got   int      // pairs of the page
 	epoch int      // of the page
+}
+
+// reads tells whether c reads the same as another one.
+func (c *cursor) reads(other *cursor) bool {
+	return c.limit == other.limit && c.reverse == other.reverse &&
+		bytes.Equal(c.span.Begin, other.span.Begin) && bytes.Equal(c.span.End, other.span.End)
 }
 
 func (c *cursor) Seek(key []byte) (kv.KeyValue, bool, error) {

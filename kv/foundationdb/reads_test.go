@@ -1,11 +1,13 @@
 package foundationdb
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -138,6 +140,60 @@ func TestLastKeysAreAskedForAtOnce(t *testing.T) {
 			t.Errorf("%v after %d reads", err, n)
 		}
 		c.failWith(nil)
+	})
+}
+
+// Prefetch asks for all at once, with the read behind it; what has failed is asked for again.
+func TestPrefetchAsksAtOnce(t *testing.T) {
+	inStore(t, Options{}, func(t *testing.T, db *DB, c *fake) {
+		fill(t, db, 20)
+		first := kv.Read{Range: kv.Range{}, Options: kv.RangeOptions{Limit: 1}}
+		last := kv.Read{Range: kv.Range{Begin: []byte("k05"), End: []byte("l")}, Options: kv.RangeOptions{Limit: 2, Reverse: true}}
+		run := func(ctx context.Context) (got []string, err error) {
+			err = db.Transact(ctx, func(tx kv.Tx) error {
+				got = nil
+				kv.Prefetch(tx.Snapshot(), kv.Read{Key: []byte("k07")}, first, last, kv.Read{Key: bytes.Repeat([]byte("k"), 20_000)})
+				for _, read := range []kv.Read{last, first} {
+					for pair, err := range tx.Range(read.Range, read.Options) {
+						if err != nil {
+							return err
+						}
+						got = append(got, string(pair.Key))
+					}
+				}
+				value, err := tx.Get([]byte("k07"))
+				got = append(got, string(value))
+				tx.Set([]byte("written"), nil)
+				return err
+			})
+			return got, err
+		}
+		asked := func() int {
+			c.mu.Lock()
+			defer c.mu.Unlock()
+			return len(c.ranges)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		before := asked()
+		c.stuck.Store(true)
+		go func() {
+			synctest.Wait()
+			if n := asked() - before; n != 2 {
+				t.Errorf("%d range reads under way, want 2", n)
+			}
+			cancel()
+		}()
+		if _, err := run(ctx); !errors.Is(err, context.Canceled) {
+			t.Errorf("a cluster that does not answer, until the context ends: %v", err)
+		}
+		c.stuck.Store(false)
+		for _, op := range []string{"get", "range", "version"} {
+			c.failWith(fails(op, 1, codeCommitProxyMemory))
+			got, err := run(t.Context())
+			if want := "k19 k18 k00 7"; strings.Join(got, " ") != want || err != nil {
+				t.Errorf("after a %s that has failed: %q, %v, want %s", op, got, err, want)
+			}
+		}
 	})
 }
 

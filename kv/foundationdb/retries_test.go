@@ -151,7 +151,7 @@ func TestOnce(t *testing.T) {
 	inStore(t, Options{}, func(t *testing.T, db *DB, c *fake) {
 		n := 0
 		c.failWith(func(op string) int {
-			if n++; op == "commit" && n%3 == 0 {
+			if n++; op == "commit" && n%5 == 0 {
 				return codeCommitUnknown
 			}
 			return 0

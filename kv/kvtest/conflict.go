@@ -13,6 +13,8 @@ var conflictCases = []testCase{
 		rule: "a Get conflicts with a write of that key, present or absent, and with no other"},
 	{name: "range covers what it returned", check: checkRangeConflicts,
 		rule: "a range conflicts from where it began to the last key that it returned, and on all of it if it ran out"},
+	{name: "prefetched reads", check: checkPrefetchConflicts,
+		rule: "what was asked for ahead conflicts once it is read, exactly as without that"},
 	{name: "two ranges leave a gap", check: checkGap,
 		rule: "what lies between two ranges that were read is not covered by either"},
 	{name: "snapshot covers nothing", check: checkSnapshotConflicts,
@@ -210,6 +212,38 @@ func checkRangeConflicts(t *tester) {
 		a.covers = append(a.covers, covered(s, true, 1))
 	}
 	t.probe(a)
+}
+
+func checkPrefetchConflicts(t *tester) {
+	whole, part := kv.Read{Range: span("c", "g")}, kv.Read{Range: span("e", ""), Options: kv.RangeOptions{Limit: 1, Reverse: true}}
+	key := kv.Read{Key: []byte("d")}
+	for name, a := range map[string]access{
+		"nothing": {},
+		"d":       {do: get("d").do, covers: get("d").covers},
+		"c to g, through a snapshot": {do: func(tx kv.Tx) error {
+			_, err := collect(tx.Snapshot().Range(whole.Range, whole.Options))
+			return err
+		}},
+		"c to g": {covers: []kv.Range{whole.Range}, do: func(tx kv.Tx) error {
+			_, err := collect(tx.Range(whole.Range, whole.Options))
+			return err
+		}},
+		"the last from e on": {covers: []kv.Range{span("h", "")}, do: func(tx kv.Tx) error {
+			_, err := collect(tx.Range(part.Range, part.Options))
+			return err
+		}},
+	} {
+		do := a.do
+		a.name = "Prefetch of d, c to g and the last from e on, then a read of " + name
+		a.do = func(tx kv.Tx) error {
+			kv.Prefetch(tx, key, whole, part)
+			if _, err := tx.Snapshot().Get([]byte("b")); err != nil || do == nil {
+				return err
+			}
+			return do(tx)
+		}
+		t.probe(a)
+	}
 }
 
 func checkGap(t *tester) {

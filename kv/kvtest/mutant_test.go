@@ -57,6 +57,7 @@ type mutant struct {
 	clearRange func(tx kv.Tx, s kv.Range)
 	add        func(tx kv.Tx, key []byte, delta int64)
 	depend     func(tx kv.Tx, s kv.Range)
+	prefetch   func(tx kv.Tx, reads []kv.Read)
 	watch      func(tx kv.Tx, key []byte) <-chan error
 	onCommit   func(tx kv.Tx, f func())
 	begin      func(tx kv.Tx)
@@ -232,6 +233,12 @@ func (tx brokenTx) AddReadConflict(s kv.Range) {
 		return
 	}
 	tx.Tx.AddReadConflict(s)
+}
+
+func (tx brokenTx) Prefetch(reads []kv.Read) {
+	if tx.db.m.prefetch != nil {
+		tx.db.m.prefetch(tx.Tx, reads)
+	}
 }
 
 func (tx brokenTx) Watch(key []byte) <-chan error {

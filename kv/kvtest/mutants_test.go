@@ -168,6 +168,12 @@ func getMutants() []mutant {
 					tx.AddReadConflict(s)
 				}
 			}},
+		{name: "what is asked for ahead conflicts", caught: []string{"conflicts/prefetched reads"},
+			prefetch: func(tx kv.Tx, reads []kv.Read) {
+				if reads[0].Key != nil {
+					_, _ = tx.Get(reads[0].Key)
+				}
+			}},
 		{name: "readers conflict", caught: []string{"conflicts/readers commit"},
 			begin: func(tx kv.Tx) { tx.AddWriteConflict(kv.Range{Begin: []byte("\x02"), End: []byte("\x03")}) }},
 		{name: "version of the beginning", caught: []string{"isolation/version of the first read"},

@@ -23,6 +23,7 @@ type op struct {
 	stop     int // leave the loop after so many pairs; 0 for never
 	reverse  bool
 	snapshot bool
+	ahead    bool // asked for before all others
 }
 
 func (o op) String() string {
@@ -106,8 +107,25 @@ func (o op) runKnown(r kv.Reader) (string, error) {
 	return o.runRange(r)
 }
 
+// prefetch asks for what a get or a range is going to read.
+func (o op) prefetch(tx kv.Tx) {
+	switch o.kind {
+	case "get":
+		kv.Prefetch(tx, kv.Read{Key: []byte(o.key)})
+	case "range", "known range":
+		kv.Prefetch(tx, kv.Read{Range: span(o.key, o.end), Options: kv.RangeOptions{Limit: o.limit, Reverse: o.reverse}})
+	case "last of range":
+		kv.Prefetch(tx.Snapshot(), kv.Read{Range: span(o.key, o.end), Options: kv.RangeOptions{Limit: 1, Reverse: true, KeysOnly: true}})
+	}
+}
+
 // runAll does ops, and returns what each saw.
 func runAll(tx kv.Tx, ops []op) ([]string, error) {
+	for _, o := range ops {
+		if o.ahead {
+			o.prefetch(tx)
+		}
+	}
 	seen := make([]string, len(ops))
 	for i, o := range ops {
 		var err error
@@ -210,6 +228,7 @@ func drawOp(t *rapid.T) op {
 		value:    rapid.StringOfN(rapid.RuneFrom([]rune("\x00x\u00ff")), 0, 12, -1).Draw(t, "value"),
 		delta:    rapid.Int64().Draw(t, "delta"),
 		snapshot: rapid.Bool().Draw(t, "snapshot"),
+		ahead:    rapid.Bool().Draw(t, "ahead"),
 	}
 	if strings.HasSuffix(o.kind, "range") {
 		o.key = rapid.SampledFrom(bounds).Draw(t, "begin")
