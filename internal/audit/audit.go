@@ -97,7 +97,8 @@ type Finding struct {
 	Example string `json:"example,omitempty"`
 }
 
-func (f *Finding) add(format string, args ...any) {
+// Add notes one case.
+func (f *Finding) Add(format string, args ...any) {
 	f.Broken++
 	if f.Broken == 1 {
 		f.Example = fmt.Sprintf(format, args...)
@@ -132,11 +133,11 @@ func (h *History) match() (items []item, twice, invented Finding) {
 		i, known := at[t.ID]
 		switch {
 		case t.Unknown || !known:
-			invented.add("the take at %v returned something that was never put", t.Span)
+			invented.Add("the take at %v returned something that was never put", t.Span)
 		case items[i].isTaken:
-			twice.add("item %d was taken at %v and again at %v", t.ID, items[i].take.Span, t.Span)
+			twice.Add("item %d was taken at %v and again at %v", t.ID, items[i].take.Span, t.Span)
 		case t.Return < items[i].Call:
-			invented.add("item %d was taken at %v, before it was put at %v", t.ID, t.Span, items[i].Span)
+			invented.Add("item %d was taken at %v, before it was put at %v", t.ID, t.Span, items[i].Span)
 		default:
 			items[i].take, items[i].isTaken = t, true
 		}
@@ -152,7 +153,7 @@ func (h *History) lost(items []item) (taken []item, lost Finding) {
 			taken = append(taken, it)
 			continue
 		}
-		lost.add("item %d was put at %v and never taken", it.ID, it.Span)
+		lost.Add("item %d was put at %v and never taken", it.ID, it.Span)
 	}
 	return taken, lost
 }

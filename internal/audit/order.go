@@ -21,7 +21,7 @@ func (h *History) order(items []item) Finding {
 		if a == none {
 			continue
 		}
-		f.add("item %d (priority %d, put %v) was taken at %v, before item %d (priority %d, put %v), taken at %v",
+		f.Add("item %d (priority %d, put %v) was taken at %v, before item %d (priority %d, put %v), taken at %v",
 			items[b].ID, items[b].Priority, items[b].Span, items[b].take.Span,
 			items[a].ID, items[a].Priority, items[a].Span, items[a].take.Span)
 	}
@@ -86,7 +86,7 @@ func (h *History) empty(items []item) Finding {
 	s.run(seen)
 	for i, a := range seen {
 		if a != none {
-			f.add("the take at %v found nothing, though item %d was put at %v and not taken before %v",
+			f.Add("the take at %v found nothing, though item %d was put at %v and not taken before %v",
 				h.Empties[i], items[a].ID, items[a].Span, items[a].take.Span)
 		}
 	}

@@ -27,6 +27,9 @@ Phases run in the order in which they are given:
   drain     consumers only, until the queue is empty, or as above
   transfer  both at once; consumers wait for items
 
+With --jobs it is a work queue: jobs are put, and to take one is to reserve and
+acknowledge it, which are two transactions.
+
 With several --handles the clients meet as those of separate processes would:
 they combine only within a handle, and tell each other of news through the store.
 With --latency or --commit-latency the store answers as late as a cluster,
@@ -39,6 +42,7 @@ exit code 0.`
 
 const benchExample = `  conq bench
   conq bench --priorities 10 --producers 64 --consumers 64
+  conq bench --jobs
   conq bench --phase drain --depth 100000 --consumers 256 --items 50000
   conq bench --handles 16 --no-combining --staging always --durability memory
   conq bench --handles 64 --producers 64 --consumers 64 --latency 2ms --commit-latency 3ms
@@ -87,6 +91,7 @@ func (f *benchFlags) register(cmd *cobra.Command) {
 	integerFlag(flags, &c.Consumers, "consumers", "", 16, "concurrent consumers")
 	integerFlag(flags, &c.Size, "size", "", 100, "bytes an item")
 	integerFlag(flags, &c.Priorities, "priorities", "", 0, "a priority queue with so many priorities; 0 is a FIFO queue")
+	flags.BoolVar(&c.Jobs, "jobs", false, "a work queue: jobs are put, reserved and acknowledged")
 	integerFlag(flags, &c.Depth, "depth", "", 0, "items in the queue, at least, when a phase begins")
 	integerFlag(flags, &c.Items, "items", "", 0, "items that go through each phase (default as many as the time allows)")
 	flags.DurationVar(&c.Duration, "duration", 2*time.Second, "how long each phase takes at most; with --items no limit unless given")
@@ -197,7 +202,12 @@ func (a *app) measureLoad(cmd *cobra.Command, f *benchFlags, name string) error 
 func (a *app) benchTitle(f *benchFlags, where string) string {
 	c := &f.config
 	kind, combining := "FIFO queue", "on"
-	if c.Priorities > 0 {
+	switch {
+	case c.Jobs && c.Priorities > 0:
+		kind = "work queue with " + priorities(c.Priorities)
+	case c.Jobs:
+		kind = "work queue"
+	case c.Priorities > 0:
 		kind = "priority queue of " + priorities(c.Priorities)
 	}
 	if !c.Combining {

@@ -25,6 +25,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"os/exec"
 	"os/signal"
 	"runtime"
 	"runtime/debug"
@@ -54,6 +55,8 @@ type app struct {
 
 	ctx context.Context // of the command that runs
 
+	worker func() *exec.Cmd // makes worker processes of the demo; nil if there is no way to
+
 	hangup   chan os.Signal
 	atHangup atomic.Pointer[func()] // nil ends the command
 }
@@ -73,7 +76,7 @@ func Main() int {
 	ctx, stop := signal.NotifyContext(hungUp, signals...)
 	defer stop()
 	context.AfterFunc(ctx, stop) // so that a second signal kills
-	a := &app{stdin: os.Stdin, stdout: os.Stdout, stderr: os.Stderr}
+	a := &app{stdin: os.Stdin, stdout: os.Stdout, stderr: os.Stderr, worker: workerOf(os.Args[0])}
 	if !signal.Ignored(syscall.SIGHUP) { // as it is under nohup
 		a.hangup = make(chan os.Signal, 1)
 		signal.Notify(a.hangup, syscall.SIGHUP)
@@ -164,7 +167,7 @@ func (a *app) root() *cobra.Command {
 	a.globalFlags(root)
 	for _, command := range []func() *cobra.Command{
 		a.enqueue, a.dequeue, a.push, a.pop, a.move, a.peek, a.put, a.work, a.jobs, a.job, a.every, a.pause, a.resume,
-		a.ls, a.stat, a.purge, a.check, a.dump, a.load, a.serve, a.token, a.demo, a.bench,
+		a.ls, a.stat, a.purge, a.check, a.dump, a.load, a.serve, a.token, a.demo, a.demoWorker, a.bench,
 	} {
 		root.AddCommand(command())
 	}

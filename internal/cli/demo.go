@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"time"
@@ -13,10 +14,12 @@ import (
 )
 
 const demoLong = `Run concurrent producers and consumers on a FIFO queue, then on a priority queue,
-both in a durable store; close the store, open it again and take out what was
-left. Then check from the records of all clients that nothing was lost, nothing
-came twice, nothing was invented and the order was kept, and print what was
-found, how fast it was and how long calls took.
+then on a work queue, whose jobs are done by processes that are killed now and
+then with a job in hand; all in a durable store. Close the store, open it again
+and take out what was left. Then check from the records of all clients that
+nothing was lost, nothing came twice, nothing was invented, the order was kept,
+and each job was done, with one holder at a time; and print what was found, how
+fast it was and how long calls took.
 
 The store is a temporary directory, which is removed at the end, unless --store
 names one. The exit code is 3 if a check has failed.`
@@ -45,7 +48,7 @@ func (a *app) demo() *cobra.Command {
 	}
 	flags := cmd.Flags()
 	integerFlag(flags, &config.Items, "items", "", 0, "items that go through each queue (default as many as the time allows)")
-	flags.DurationVar(&config.Duration, "duration", 2500*time.Millisecond,
+	flags.DurationVar(&config.Duration, "duration", 1800*time.Millisecond,
 		"how long each queue is worked on at most; with --items no limit unless given")
 	integerFlag(flags, &config.Producers, "producers", "", 16, "concurrent producers")
 	integerFlag(flags, &config.Consumers, "consumers", "", 16, "concurrent consumers")
@@ -73,6 +76,7 @@ func (a *app) runDemo(cmd *cobra.Command, config demo.Config) error {
 	if _, err := a.storeURL(); err != nil {
 		return err
 	}
+	config.Worker = a.worker
 	config.Open = a.opening(a.open, config.Size, demoTitle(config, where))
 	live := newLive(a)
 	config.Progress = live.show
@@ -86,6 +90,25 @@ func (a *app) runDemo(cmd *cobra.Command, config demo.Config) error {
 		return errCheck
 	}
 	return err
+}
+
+// demoWorker is what worker processes of the demo run.
+func (a *app) demoWorker() *cobra.Command {
+	return &cobra.Command{
+		Use: demoWorkerName, Hidden: true, Args: noArguments, Short: "Do jobs of conq demo",
+		RunE: func(*cobra.Command, []string) error { return demo.Work(a.stdin, a.stdout) },
+	}
+}
+
+const demoWorkerName = "demo-worker"
+
+// workerOf returns what makes worker processes of the program that runs, or nil if it can't be told which that is.
+func workerOf(program string) func() *exec.Cmd {
+	path, err := exec.LookPath(program)
+	if err != nil {
+		return nil
+	}
+	return func() *exec.Cmd { return exec.Command(path, demoWorkerName) }
 }
 
 func demoTitle(c demo.Config, where string) string {

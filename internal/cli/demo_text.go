@@ -80,6 +80,9 @@ func phaseText(p *demo.Phase, paint func(colour, text string) string) string {
 	fmt.Fprintf(&b, "%s, %.1f s\n\n", paint(bold, strings.ToUpper(p.Name[:1])+p.Name[1:]), p.Seconds)
 	b.WriteString(latencyTable(p.Put, p.Take))
 	b.WriteString(ratePlot(p.Take, ""))
+	if p.Killed > 0 {
+		fmt.Fprintf(&b, "\nWorker processes that were killed with a job in hand: %s\n", count(p.Killed))
+	}
 	b.WriteByte('\n')
 	for _, c := range p.Checks {
 		if c.Broken == 0 {

@@ -1,5 +1,6 @@
 // Package demo is a workload that shows a store at work and checks it: real
-// producers and consumers on a FIFO queue, then on a priority queue. Each phase
+// producers and consumers on a FIFO queue, then on a priority queue, then on a work
+// queue, whose workers are processes that are killed now and then. Each phase
 // leaves some items, the store is closed and opened again, and what was left is
 // taken out. Then package audit says from the records of all clients whether
 // anything was lost, doubled, invented or out of order.
@@ -16,6 +17,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os/exec"
 	"time"
 
 	"github.com/conq-go/conq/internal/audit"
@@ -40,6 +42,8 @@ type Config struct {
 	Size int
 	// Seed decides on payloads, priorities and ends.
 	Seed uint64
+	// Worker returns the command of a process that runs Work. Default: no work queue is worked on.
+	Worker func() *exec.Cmd
 	// Progress is told now and then how things are. Default: nobody is.
 	Progress func(measure.Progress)
 }
@@ -77,14 +81,17 @@ func Run(ctx context.Context, c Config) (*Report, error) {
 	if c.Progress == nil {
 		c.Progress = func(measure.Progress) {}
 	}
-	phases := []*phase{
+	phases := []part{
 		newPhase(c, "queue", openFIFO),
 		newPhase(c, "priority queue", openPriority),
 	}
-	if err := eachPhase(c.Open, phases, func(p *phase, db kv.DB) error { return p.work(ctx, db) }); err != nil {
+	if c.Worker != nil {
+		phases = append(phases, newJobsPhase(c))
+	}
+	if err := eachPhase(c.Open, phases, func(p part, db kv.DB) error { return p.work(ctx, db) }); err != nil {
 		return nil, err
 	}
-	if err := eachPhase(c.Open, phases, func(p *phase, db kv.DB) error { return p.drain(ctx, db) }); err != nil {
+	if err := eachPhase(c.Open, phases, func(p part, db kv.DB) error { return p.drain(ctx, db) }); err != nil {
 		return nil, fmt.Errorf("after the store was reopened: %w", err)
 	}
 	report := &Report{Seed: c.Seed, Producers: c.Producers, Consumers: c.Consumers, Size: c.Size, OK: true}
@@ -96,8 +103,16 @@ func Run(ctx context.Context, c Config) (*Report, error) {
 	return report, nil
 }
 
+// part is the work on one queue.
+type part interface {
+	title() string
+	work(context.Context, kv.DB) error
+	drain(context.Context, kv.DB) error // after the store was reopened
+	result() Phase
+}
+
 // eachPhase does something in each phase, with the store open.
-func eachPhase(open func() (kv.DB, error), phases []*phase, do func(*phase, kv.DB) error) (err error) {
+func eachPhase(open func() (kv.DB, error), phases []part, do func(part, kv.DB) error) (err error) {
 	db, err := open()
 	if err != nil {
 		return err
@@ -105,7 +120,7 @@ func eachPhase(open func() (kv.DB, error), phases []*phase, do func(*phase, kv.D
 	defer func() { err = cmp.Or(err, db.Close()) }() // a store that has failed says so again when it is closed
 	for _, p := range phases {
 		if err := do(p, db); err != nil {
-			return fmt.Errorf("%s: %w", p.name, err)
+			return fmt.Errorf("%s: %w", p.title(), err)
 		}
 	}
 	return nil
@@ -129,6 +144,8 @@ type Phase struct {
 	Take    measure.Calls `json:"take"`
 	// Reopened is how many items were taken after the store was reopened.
 	Reopened int `json:"reopened"`
+	// Killed is how many worker processes were killed while they had a job.
+	Killed int `json:"killed,omitempty"`
 	// Empty is how many takes found nothing.
 	Empty  int             `json:"empty"`
 	Checks []audit.Finding `json:"checks"`

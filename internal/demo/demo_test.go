@@ -2,7 +2,10 @@ package demo
 
 import (
 	"context"
+	"fmt"
 	"iter"
+	"os"
+	"os/exec"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -13,10 +16,28 @@ import (
 	"github.com/conq-go/conq/internal/testkit"
 	"github.com/conq-go/conq/kv"
 	"github.com/conq-go/conq/kv/memory"
+	"github.com/conq-go/conq/work"
 	"go.uber.org/goleak"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+// asWorker is set for processes that are workers.
+const asWorker = "CONQ_TEST_DEMO_WORKER"
+
+func TestMain(m *testing.M) {
+	if os.Getenv(asWorker) != "" {
+		if err := Work(os.Stdin, os.Stdout); err != nil {
+			panic(err)
+		}
+		return
+	}
+	goleak.VerifyTestMain(m)
+}
+
+func testWorker() *exec.Cmd {
+	cmd := exec.Command(os.Args[0])
+	cmd.Env = append(os.Environ(), asWorker+"=1")
+	return cmd
+}
 
 // kept is a store that Close does not end, so that it can be opened again.
 type kept struct{ kv.DB }
@@ -45,6 +66,61 @@ func TestCorrectStore(t *testing.T) {
 		}
 		if l := p.Take.Latency; l.P50 <= 0 || l.P50 > l.P99 || l.P99 > l.P999 || l.P999 > l.Max*1.01 {
 			t.Errorf("%s: latency %+v", p.Name, l)
+		}
+	}
+}
+
+// TestJobs: worker processes are killed with jobs in hand, and each job is done.
+func TestJobs(t *testing.T) {
+	c := config(memory.New(memory.Options{}))
+	c.Worker = testWorker
+	report, err := Run(t.Context(), c)
+	testkit.NoError(t, err)
+	if !report.OK || len(report.Phases) != 3 {
+		t.Fatalf("report: %+v", report)
+	}
+	p := report.Phases[2]
+	if p.Put.Count != 590 || p.Take.Count+p.Reopened != 600 || p.Reopened < 10 || p.Killed < 3 || len(p.Checks) != 5 {
+		t.Errorf("%d put, %d done, %d after reopening, %d killed", p.Put.Count, p.Take.Count, p.Reopened, p.Killed)
+	}
+}
+
+// TestJobsChecks: what a work queue must not do is found.
+func TestJobsChecks(t *testing.T) {
+	at := func(ms int) time.Time { return time.UnixMilli(int64(ms)) }
+	sound := func() jobsHistory {
+		return jobsHistory{
+			puts: map[work.ID]uint64{1: 1, 2: 2}, acks: map[work.ID]int{1: 1, 2: 1},
+			holds: map[work.ID][]hold{1: {{at(0), at(10)}, {at(10), at(20)}}, 2: {{at(5), at(15)}}},
+		}
+	}
+	for want, spoil := range map[string]func(*jobsHistory){
+		"":                           func(*jobsHistory) {},
+		"nothing lost":               func(h *jobsHistory) { delete(h.acks, 2) },
+		"nothing acknowledged twice": func(h *jobsHistory) { h.acks[1]++ },
+		"nothing invented":           func(h *jobsHistory) { h.holds[3] = nil },
+		"one holder at a time":       func(h *jobsHistory) { h.holds[2] = append(h.holds[2], hold{at(14), at(16)}) },
+		"counts right":               func(h *jobsHistory) { h.counts = append(h.counts, "3 jobs") },
+	} {
+		h := sound()
+		spoil(&h)
+		for _, f := range h.check() {
+			if (f.Broken > 0) != (f.Check == want) {
+				t.Errorf("%q was spoiled: %+v", want, f)
+			}
+		}
+	}
+}
+
+// TestJobsWorkerFails: a worker that ends by itself, or answers something else, is an error.
+func TestJobsWorkerFails(t *testing.T) {
+	for want, worker := range map[string][]string{
+		"has ended by itself": {"true"}, "has answered": {"cat"}, "starting a worker process": {"/no/such/program"},
+	} {
+		c := config(memory.New(memory.Options{}))
+		c.Worker = func() *exec.Cmd { return exec.Command(worker[0], worker[1:]...) }
+		if _, err := Run(t.Context(), c); err == nil || !strings.Contains(fmt.Sprint(err), want) {
+			t.Errorf("error %v, want %q", err, want)
 		}
 	}
 }

@@ -47,6 +47,8 @@ func newPhase(c Config, name string, open func(kv.DB) (queue, error)) *phase {
 	return p
 }
 
+func (p *phase) title() string { return p.name }
+
 // work lets producers and consumers at the queue.
 func (p *phase) work(ctx context.Context, db kv.DB) (err error) {
 	q, err := p.open(db)

@@ -75,7 +75,7 @@ var layers = []layer{
 	{"server/internal/dashboard", below(".", "work", "server/internal/queues", "server/internal/access", "server/internal/watch", "server/internal/history", "server/internal/bulk"), true, "it shows the queues: the API stands beside it"},
 	{"server", below("recipe", "internal/staging", ".", "work", "server/internal/..."), true, "it serves whatever store it is given"},
 	{"internal/demo", below("recipe", "internal/staging", ".", "work", "internal/audit", "internal/measure"), true, "it tries out the queues of whatever store it is given"},
-	{"internal/load", below(".", "internal/measure"), true, "it measures queues as users have them, on whatever store it is given"},
+	{"internal/load", below(".", "work", "internal/measure"), true, "it measures queues as users have them, on whatever store it is given"},
 	{"internal/linear/...", []string{"..."}, true, ""},
 	{"internal/testkit", below("errs", "codec", "recipe", "internal/layout", "kv/memory", "kv/faulty"), true, "tests of all packages may import it"},
 	{"internal/typecheck", nil, true, "it reads packages as files"},

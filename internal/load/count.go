@@ -6,6 +6,7 @@ import (
 
 	"github.com/conq-go/conq"
 	"github.com/conq-go/conq/kv"
+	"github.com/conq-go/conq/work"
 )
 
 // countingDB counts the transactions of a store.
@@ -68,6 +69,16 @@ func (e *events) observe(event conq.Event) {
 		e.fulfilled.add(event.Calls)
 	case conq.Expired:
 		e.expired.add(event.Calls)
+	}
+}
+
+// observeJobs is a work.Options.Observe.
+func (e *events) observeJobs(event work.Event) {
+	switch event.Kind {
+	case work.EventPut:
+		e.added.add(event.Jobs)
+	case work.EventReserved:
+		e.taken.add(event.Jobs)
 	}
 }
 

@@ -55,6 +55,8 @@ type Settings struct {
 	// Priorities is how many different ones a priority queue gets, evenly. 0 stands
 	// for a FIFO queue.
 	Priorities int `json:"priorities"`
+	// Jobs has it be a work queue, whose jobs are put, then reserved and acknowledged.
+	Jobs bool `json:"jobs,omitempty"`
 	// Depth is how many items are in the queue, at least, when a phase begins.
 	Depth int `json:"depth"`
 	// Items is how many go through each phase. Default: 0, as many as the time
@@ -118,6 +120,8 @@ var stagings = map[string]conq.Staging{
 func (c *Config) Check() error {
 	_, staging := stagings[c.Staging]
 	switch {
+	case c.Jobs && c.Staging != "auto":
+		return errors.New("jobs are never staged: leave staging out")
 	case c.Items < 0 || c.Duration < 0 || c.Depth < 0 || c.Size < 0 || c.Priorities < 0:
 		return fmt.Errorf("%d items, duration %v, depth %d, size %d, %d priorities: none may be negative",
 			c.Items, c.Duration, c.Depth, c.Size, c.Priorities)
@@ -211,7 +215,7 @@ func newRun(c Config, db kv.DB) *run {
 // open opens the handles and looks whether the queue is empty.
 func (r *run) open(ctx context.Context) error {
 	for range r.config.Handles {
-		q, err := openQueue(r.db, &r.config.Settings, r.events.observe)
+		q, err := openQueue(r.db, &r.config.Settings, &r.events)
 		if err != nil {
 			return err
 		}

@@ -57,10 +57,11 @@ func TestPhases(t *testing.T) {
 	for priorities, want := range [][3]string{
 		{"fill: 300 enqueue, 0 dequeue", "drain: 0 enqueue, 300 dequeue", "transfer: 300 enqueue, 300 dequeue"},
 		{"fill: 300 push, 0 pop", "drain: 0 push, 300 pop", "transfer: 300 push, 300 pop"},
+		{"fill: 300 put, 0 reserve, ack", "drain: 0 put, 300 reserve, ack", "transfer: 300 put, 300 reserve, ack"},
 	} {
 		var last measure.Progress
 		c := config(t, nil)
-		c.Priorities, c.Depth = priorities, 50
+		c.Priorities, c.Depth, c.Jobs = priorities, 50, priorities == 2
 		c.Progress = func(p measure.Progress) { last = p }
 		report := mustRun(t, c)
 		if report.Interrupted || len(report.Phases) != 3 || report.Settings != c.Settings {

@@ -40,7 +40,7 @@ type Staged struct {
 }
 
 // result puts together what the phase has measured.
-func (w *work) result() Result {
+func (w *phaseWork) result() Result {
 	put, take := w.meter.Calls(w.run.handles[0].verbs())
 	s := w.spent
 	r := Result{

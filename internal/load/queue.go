@@ -7,12 +7,14 @@ import (
 
 	"github.com/conq-go/conq"
 	"github.com/conq-go/conq/kv"
+	"github.com/conq-go/conq/work"
 )
 
 // Names of the queues that are worked on.
 const (
 	fifoName     = "conq bench: queue"
 	priorityName = "conq bench: priority queue"
+	jobsName     = "conq bench: work queue"
 )
 
 // item is what goes through the queue.
@@ -32,8 +34,12 @@ type queue interface {
 	verbs() (put, take string)
 }
 
-func openQueue(db kv.DB, s *Settings, observe func(conq.Event)) (queue, error) {
-	o := conq.Options{NoCombining: !s.Combining, Staging: stagings[s.Staging], Observe: observe}
+func openQueue(db kv.DB, s *Settings, observe *events) (queue, error) {
+	if s.Jobs {
+		q, err := work.Open(db, jobsName, conq.Bytes(), work.Options{NoCombining: !s.Combining, Observe: observe.observeJobs})
+		return workQueue{q}, err
+	}
+	o := conq.Options{NoCombining: !s.Combining, Staging: stagings[s.Staging], Observe: observe.observe}
 	if s.Priorities == 0 {
 		q, err := conq.OpenQueue(db, fifoName, conq.Bytes(), o)
 		return fifo{q}, err
@@ -94,6 +100,52 @@ func (p priorityQueue) take(ctx context.Context) error {
 func (p priorityQueue) takeWait(ctx context.Context) error {
 	_, err := p.PopMinWait(ctx)
 	return err
+}
+
+// workQueue is one whose jobs are acknowledged as soon as they are leased.
+type workQueue struct{ *work.Queue[[]byte] }
+
+func (q workQueue) verbs() (put, take string) { return "put", "reserve, ack" }
+
+func (q workQueue) peek(ctx context.Context) error {
+	n, err := q.Len(ctx)
+	if err == nil && n == 0 {
+		err = conq.ErrEmpty
+	}
+	return err
+}
+
+func (q workQueue) put(ctx context.Context, it item) error {
+	_, err := q.Put(ctx, it.Value, work.Job{Priority: it.Priority})
+	return err
+}
+
+func (q workQueue) putAll(ctx context.Context, all []item) error {
+	jobs := make([]work.New[[]byte], len(all))
+	for i, it := range all {
+		jobs[i] = work.New[[]byte]{Value: it.Value, Job: work.Job{Priority: it.Priority}}
+	}
+	_, _, err := q.PutAll(ctx, jobs)
+	return err
+}
+
+func (q workQueue) take(ctx context.Context) error {
+	leases, err := q.TryReserve(ctx, 1)
+	if err != nil {
+		return err
+	}
+	if len(leases) == 0 {
+		return conq.ErrEmpty
+	}
+	return leases[0].Ack(ctx)
+}
+
+func (q workQueue) takeWait(ctx context.Context) error {
+	lease, err := q.Reserve(ctx)
+	if err != nil {
+		return err
+	}
+	return lease.Ack(ctx)
 }
 
 // newPayload returns random bytes, which do not compress.

@@ -14,8 +14,8 @@ import (
 // errOver ends the calls that wait when the time of a phase is over.
 var errOver = errors.New("load: the phase is over")
 
-// work is one phase.
-type work struct {
+// phaseWork is the work of one phase.
+type phaseWork struct {
 	run     *run
 	phase   Phase
 	meter   *measure.Meter
@@ -25,12 +25,12 @@ type work struct {
 	spent   counts      // once the phase is over
 }
 
-func newWork(r *run, p Phase) *work {
-	return &work{run: r, phase: p, meter: measure.New(string(p), r.config.Progress)}
+func newWork(r *run, p Phase) *phaseWork {
+	return &phaseWork{run: r, phase: p, meter: measure.New(string(p), r.config.Progress)}
 }
 
 // work lets the clients of the phase at the queue.
-func (w *work) work(ctx context.Context) error {
+func (w *phaseWork) work(ctx context.Context) error {
 	all, ctx := errgroup.WithContext(ctx)
 	waiting, over := context.WithCancelCause(ctx)
 	defer over(nil)
@@ -59,15 +59,15 @@ func (w *work) work(ctx context.Context) error {
 }
 
 // handle returns the one that a client uses.
-func (w *work) handle(client int) queue { return w.run.handles[client%len(w.run.handles)] }
+func (w *phaseWork) handle(client int) queue { return w.run.handles[client%len(w.run.handles)] }
 
 // claim tells whether one more call is to be made.
-func (w *work) claim(calls *atomic.Int64) bool {
+func (w *phaseWork) claim(calls *atomic.Int64) bool {
 	n := w.run.config.Items
 	return !w.expired.Load() && (n == 0 || calls.Add(1) <= int64(n))
 }
 
-func (w *work) produce(ctx context.Context, client int) error {
+func (w *phaseWork) produce(ctx context.Context, client int) error {
 	q, m := w.handle(client), w.run.newMaker(client+1)
 	for w.claim(&w.puts) {
 		call := time.Now()
@@ -81,7 +81,7 @@ func (w *work) produce(ctx context.Context, client int) error {
 
 // consume takes items: while there are any, or where there are producers too,
 // waiting for them.
-func (w *work) consume(ctx, waiting context.Context, client int) error {
+func (w *phaseWork) consume(ctx, waiting context.Context, client int) error {
 	take := w.handle(client).take
 	if w.phase == Transfer {
 		take, ctx = w.handle(client).takeWait, waiting

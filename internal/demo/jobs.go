@@ -1,0 +1,320 @@
+package demo
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/conq-go/conq"
+	"github.com/conq-go/conq/internal/audit"
+	"github.com/conq-go/conq/internal/measure"
+	"github.com/conq-go/conq/kv"
+	"github.com/conq-go/conq/work"
+	"golang.org/x/sync/errgroup"
+)
+
+// jobsPhase is the work on a work queue. Its jobs are done by processes, some of which are killed with a job in hand.
+type jobsPhase struct {
+	config Config
+	maker  maker
+	target int64
+
+	meter    *measure.Meter
+	claimed  atomic.Int64 // jobs that a producer has begun or will begin
+	taken    atomic.Int64 // leases that workers got
+	expired  atomic.Bool
+	put, did measure.Calls
+	reopened int
+
+	mu     sync.Mutex
+	killed int
+	seen   jobsHistory
+}
+
+// jobsHistory is what clients saw of a work queue.
+type jobsHistory struct {
+	puts     map[work.ID]uint64 // the number of each job's payload
+	holds    map[work.ID][]hold
+	acks     map[work.ID]int
+	invented []string
+	counts   []string // that were wrong
+}
+
+// hold is a lease, by the clock of the store's process.
+type hold struct{ from, until time.Time }
+
+const (
+	jobsName   = "conq demo: work queue"
+	jobLease   = 500 * time.Millisecond
+	workers    = 8    // processes at most
+	backlog    = 1000 // jobs after which producers wait
+	firstKill  = 5    // the job with which the first worker is killed
+	killEvery  = 100  // jobs
+	mostKilled = 25
+)
+
+func newJobsPhase(c Config) *jobsPhase {
+	p := &jobsPhase{config: c, maker: maker{c.Size, c.Seed, 1}, target: math.MaxInt64}
+	if c.Items > 0 {
+		p.target = int64(max(0, c.Items-leave))
+	}
+	p.seen = jobsHistory{puts: make(map[work.ID]uint64), holds: make(map[work.ID][]hold), acks: make(map[work.ID]int)}
+	return p
+}
+
+func (p *jobsPhase) title() string { return "work queue" }
+
+func (p *jobsPhase) open(db kv.DB) (*work.Queue[[]byte], error) {
+	return work.Open(db, jobsName, conq.Bytes(), work.Options{Lease: jobLease, MaxAttempts: -1})
+}
+
+// work lets producers and worker processes at the queue.
+func (p *jobsPhase) work(ctx context.Context, db kv.DB) (err error) {
+	q, err := p.open(db)
+	if err != nil {
+		return err
+	}
+	defer func() { err = cmp.Or(err, q.Close()) }()
+	if n, err := q.Len(ctx); err != nil || n > 0 {
+		return cmp.Or(err, fmt.Errorf("there are already items in %q: purge it, or use another store", q.Name()))
+	}
+	p.meter = measure.New(p.title(), p.config.Progress)
+	if p.config.Duration > 0 {
+		defer time.AfterFunc(p.config.Duration, func() { p.expired.Store(true) }).Stop()
+	}
+	stop := p.meter.Run()
+	err = p.clients(ctx, q)
+	stop()
+	p.meter.Done()
+	if err != nil {
+		return err
+	}
+	p.put, p.did = p.meter.Calls("put", "do")
+	for i := range min(leave, cmp.Or(p.config.Items, leave)) {
+		if err := p.putOne(ctx, q, uint64(p.config.Producers)<<40|uint64(i)); err != nil {
+			return err
+		}
+	}
+	return p.checkCounts(ctx, q)
+}
+
+func (p *jobsPhase) clients(ctx context.Context, q *work.Queue[[]byte]) error {
+	all, ctx := errgroup.WithContext(ctx)
+	for i := range p.config.Producers {
+		all.Go(func() error { return p.produce(ctx, q, i) })
+	}
+	for i := range min(p.config.Consumers, workers) {
+		all.Go(func() error { return p.consume(ctx, q, i) })
+	}
+	return all.Wait()
+}
+
+func (p *jobsPhase) produce(ctx context.Context, q *work.Queue[[]byte], producer int) error {
+	for n := uint64(0); !p.expired.Load(); n++ {
+		for p.meter.Put.Count()-p.meter.Take.Count() > backlog && !p.expired.Load() {
+			if err := wait(ctx, pause); err != nil {
+				return err
+			}
+		}
+		if p.claimed.Add(1) > p.target {
+			return nil
+		}
+		call := p.meter.Elapsed()
+		if err := p.putOne(ctx, q, uint64(producer)<<40|n); err != nil {
+			return err
+		}
+		p.meter.Put.Record(p.meter.Elapsed() - call)
+	}
+	return nil
+}
+
+func wait(ctx context.Context, d time.Duration) error {
+	select {
+	case <-time.After(d):
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+func (p *jobsPhase) putOne(ctx context.Context, q *work.Queue[[]byte], number uint64) error {
+	id, err := q.Put(ctx, p.maker.payload(number))
+	if err == nil {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		p.seen.puts[id] = number
+	}
+	return err
+}
+
+// consume has a process do jobs, and another one when that was killed.
+func (p *jobsPhase) consume(ctx context.Context, q *work.Queue[[]byte], worker int) (err error) {
+	w, err := startWorker(p.config.Worker())
+	if err != nil {
+		return err
+	}
+	defer func() { err = cmp.Or(err, w.end(ctx)) }()
+	random := rand.New(rand.NewPCG(p.config.Seed, uint64(worker)))
+	for !p.expired.Load() && int64(p.meter.Take.Count()) < p.target {
+		leases, err := q.TryReserve(ctx, 1)
+		if err != nil {
+			return err
+		}
+		if len(leases) == 0 {
+			if err := wait(ctx, pause); err != nil {
+				return err
+			}
+			continue
+		}
+		call := p.meter.Elapsed()
+		p.hold(leases[0])
+		if n := p.taken.Add(1); n%killEvery == firstKill && n/killEvery < mostKilled {
+			if w, err = p.kill(w, leases[0], random); err != nil {
+				return err
+			}
+			continue
+		}
+		if err := w.do(ctx, leases[0].Value); err != nil {
+			return err
+		}
+		if err := p.ack(ctx, leases[0]); err != nil {
+			return err
+		}
+		p.meter.Take.Record(p.meter.Elapsed() - call)
+	}
+	return nil
+}
+
+// kill kills a worker that has a job: before it begins, or while it does it. Nobody tells the store.
+func (p *jobsPhase) kill(w *worker, l *work.Lease[[]byte], random *rand.Rand) (*worker, error) {
+	if random.IntN(2) == 0 {
+		if err := w.send(l.Value); err != nil {
+			return w, err
+		}
+	}
+	if err := w.kill(); err != nil {
+		return w, err
+	}
+	p.mu.Lock()
+	p.killed++
+	p.mu.Unlock()
+	return startWorker(p.config.Worker())
+}
+
+// hold notes a lease.
+func (p *jobsPhase) hold(l *work.Lease[[]byte]) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	until := l.Deadline()
+	p.seen.holds[l.ID] = append(p.seen.holds[l.ID], hold{until.Add(-jobLease), until})
+	if number, ok := p.maker.recognise(l.Value); !ok {
+		p.seen.invented = append(p.seen.invented, fmt.Sprintf("job %d", l.ID))
+	} else if put, known := p.seen.puts[l.ID]; known && put != number {
+		p.seen.invented = append(p.seen.invented, fmt.Sprintf("job %d with the payload of another", l.ID))
+	}
+}
+
+// ack acknowledges a job, unless its lease ran out, as may happen on a machine that is very busy.
+func (p *jobsPhase) ack(ctx context.Context, l *work.Lease[[]byte]) error {
+	err := l.Ack(ctx)
+	if errors.Is(err, work.ErrLeaseLost) {
+		return nil
+	}
+	if err == nil {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		p.seen.acks[l.ID]++
+	}
+	return err
+}
+
+// checkCounts compares how many jobs the queue says that it has with what clients saw.
+func (p *jobsPhase) checkCounts(ctx context.Context, q *work.Queue[[]byte]) error {
+	n, err := q.Len(ctx)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if want := len(p.seen.puts) - len(p.seen.acks); err == nil && n != want {
+		p.seen.counts = append(p.seen.counts, fmt.Sprintf("%d jobs are counted, and there are %d", n, want))
+	}
+	return err
+}
+
+// drain does what is left, once the leases of those who were killed are over.
+func (p *jobsPhase) drain(ctx context.Context, db kv.DB) (err error) {
+	q, err := p.open(db)
+	if err != nil {
+		return err
+	}
+	defer func() { err = cmp.Or(err, q.Close()) }()
+	if err := p.checkCounts(ctx, q); err != nil {
+		return err
+	}
+	for {
+		n, err := q.Len(ctx)
+		if err != nil || n == 0 {
+			return err
+		}
+		leases, err := q.ReserveN(ctx, some)
+		if err != nil {
+			return err
+		}
+		p.reopened += len(leases)
+		var all errgroup.Group
+		all.SetLimit(16 * workers)
+		for _, l := range leases {
+			p.hold(l)
+			all.Go(func() error { return p.ack(ctx, l) })
+		}
+		if err := all.Wait(); err != nil {
+			return err
+		}
+	}
+}
+
+func (p *jobsPhase) result() Phase {
+	return Phase{
+		Name: p.title(), Seconds: p.meter.Took().Seconds(), Put: p.put, Take: p.did,
+		Reopened: p.reopened, Killed: p.killed, Checks: p.seen.check(),
+	}
+}
+
+// check returns what a correct work queue could not have done.
+func (h *jobsHistory) check() []audit.Finding {
+	lost, twice := audit.Finding{Check: "nothing lost"}, audit.Finding{Check: "nothing acknowledged twice"}
+	holders, invented := audit.Finding{Check: "one holder at a time"}, audit.Finding{Check: "nothing invented"}
+	counts := audit.Finding{Check: "counts right"}
+	for _, id := range slices.Sorted(maps.Keys(h.puts)) {
+		if h.acks[id] == 0 {
+			lost.Add("job %d", id)
+		}
+	}
+	for _, id := range slices.Sorted(maps.Keys(h.holds)) {
+		if h.acks[id] > 1 {
+			twice.Add("job %d, %d times", id, h.acks[id])
+		}
+		if _, put := h.puts[id]; !put {
+			invented.Add("job %d", id)
+		}
+		holds := slices.SortedFunc(slices.Values(h.holds[id]), func(a, b hold) int { return a.from.Compare(b.from) })
+		for i := range max(0, len(holds)-1) {
+			if holds[i+1].from.Before(holds[i].until) {
+				holders.Add("job %d, leased until %v and again from %v", id, holds[i].until, holds[i+1].from)
+			}
+		}
+	}
+	for _, text := range h.invented {
+		invented.Add("%s", text)
+	}
+	for _, text := range h.counts {
+		counts.Add("%s", text)
+	}
+	return []audit.Finding{lost, twice, invented, holders, counts}
+}
