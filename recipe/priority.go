@@ -96,7 +96,9 @@ func (p PriorityQueue) NextKey(tx kv.Tx, priority int64) ([]byte, error) {
 // last count of each priority is read once, and each item takes the next one. inUse may be
 // nil. Conflicts and errors are those of Push, and the errors of inUse.
 func (p PriorityQueue) NextKeys(tx kv.Tx, priorities []int64, inUse InUse) ([][]byte, error) {
-	different := slices.Compact(slices.Sorted(slices.Values(priorities)))
+	different := slices.Clone(priorities)
+	slices.Sort(different)
+	different = slices.Compact(different)
 	groups := make([]kv.Range, len(different))
 	for i, priority := range different {
 		groups[i] = p.of(priority)
@@ -105,7 +107,7 @@ func (p PriorityQueue) NextKeys(tx kv.Tx, priorities []int64, inUse InUse) ([][]
 	if err != nil {
 		return nil, err
 	}
-	random, err := draw(p.random, len(priorities))
+	drawn, err := draw(p.random, len(priorities), len(prefix(p.span))+integerRoom)
 	if err != nil {
 		return nil, err
 	}
@@ -115,7 +117,7 @@ func (p PriorityQueue) NextKeys(tx kv.Tx, priorities []int64, inUse InUse) ([][]
 		if counts[at], err = next(counts[at]); err != nil {
 			return nil, err
 		}
-		keys[i] = itemKey(prefix(groups[at]), counts[at], random, i)
+		keys[i] = drawn.key(prefix(groups[at]), counts[at])
 	}
 	return keys, nil
 }

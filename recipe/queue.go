@@ -79,7 +79,7 @@ func (q Queue) NextKeys(tx kv.Tx, n int, inUse InUse) ([][]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	random, err := draw(q.random, n)
+	drawn, err := draw(q.random, n, len(prefix(q.span)))
 	if err != nil {
 		return nil, err
 	}
@@ -88,7 +88,7 @@ func (q Queue) NextKeys(tx kv.Tx, n int, inUse InUse) ([][]byte, error) {
 		if index, err = next(index); err != nil {
 			return nil, err
 		}
-		keys[i] = itemKey(prefix(q.span), index, random, i)
+		keys[i] = drawn.key(prefix(q.span), index)
 	}
 	return keys, nil
 }

@@ -56,6 +56,7 @@ import (
 	"io"
 	"iter"
 	"math"
+	"slices"
 
 	"github.com/conq-go/conq/kv"
 	"github.com/conq-go/conq/subspace"
@@ -105,24 +106,32 @@ func (f InUse) last(tx kv.Tx, group []byte, at int64) (int64, error) {
 	return max(at, last), nil
 }
 
-// itemKey returns the key of an item: the prefix of its subspace, its index there, and
-// the nth of the elements that draw has returned.
-func itemKey(prefix []byte, index int64, random []byte, nth int) []byte {
-	const room = 9 + (2*RandomSize + 2) + 9 // index, escaped bytes, the caller's integer
-	key := append(make([]byte, 0, len(prefix)+room), prefix...)
-	return tuple.AppendBytes(tuple.AppendInt(key, index), random[nth*RandomSize:][:RandomSize])
-}
+// drawn is the random elements of keys that are to be made, and memory for these.
+type drawn struct{ random, memory []byte }
 
-// draw returns the random bytes of n keys, one after another, from crypto/rand if source is nil.
-func draw(source io.Reader, n int) ([]byte, error) {
+// What a key may need behind the prefix of its subspace: for an integer, and for the escaped bytes.
+const integerRoom, randomRoom = 9, 2*RandomSize + 2
+
+// draw returns the elements of n keys with prefixes of a length, from crypto/rand if source is nil.
+func draw(source io.Reader, n, prefix int) (d drawn, err error) {
 	if source == nil {
 		source = rand.Reader // never fails
 	}
-	all := make([]byte, n*RandomSize)
-	if _, err := io.ReadFull(source, all); err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrRandom, err)
+	all := make([]byte, n*(RandomSize+prefix+integerRoom+randomRoom))
+	d.random, d.memory = all[:n*RandomSize], all[n*RandomSize:][:0]
+	if _, err := io.ReadFull(source, d.random); err != nil {
+		return d, fmt.Errorf("%w: %w", ErrRandom, err)
 	}
-	return all, nil
+	return d, nil
+}
+
+// key returns the next key: the prefix of its subspace, its index there, and a random element.
+func (d *drawn) key(prefix []byte, index int64) []byte {
+	begin := len(d.memory)
+	d.memory = tuple.AppendInt(append(d.memory, prefix...), index)
+	d.memory = tuple.AppendBytes(d.memory, d.random[:RandomSize])
+	d.random = d.random[RandomSize:]
+	return slices.Clip(d.memory[begin:])
 }
 
 // next returns the index behind one.

@@ -238,12 +238,19 @@ func (l *Combiner[Q, R]) lead(first *Call[Q, R]) {
 		l.gather()
 	}
 	batch, first.Err = l.take(first, ended)
-	began := time.Now()
+	took = l.run(batch)
+	finished = true
+}
+
+// run serves a batch, and returns how long that took, unless gather will not want to know.
+func (l *Combiner[Q, R]) run(batch []*Call[Q, R]) (took time.Duration) {
+	if len(batch) > 1 || l.options.Parallel > 1 {
+		defer func(began time.Time) { took = time.Since(began) }(time.Now())
+	}
 	if wanted := Wanted(batch); len(wanted) > 0 {
 		l.options.Run(wanted)
 	}
-	took = time.Since(began)
-	finished = true
+	return took
 }
 
 // take returns the next batch, unless first has ended: that, and all that wait, fit, and are not for

@@ -21,7 +21,8 @@ type tx struct {
 	mayBeLazy      bool
 
 	// Room for what a transaction that adds or takes an item has of them.
-	fewReads, fewObserved [2]kv.Range
+	fewReads    [1]kv.Range
+	fewObserved [2]kv.Range
 }
 
 // Signals implements kv.Local: they are the store's.

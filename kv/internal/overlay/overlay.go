@@ -42,9 +42,9 @@ type Change struct {
 // a sorted slice, which costs a quarter of a tree then; they become a tree only when
 // many have come in another order.
 type Overlay struct {
-	few     [2]Change // the first changes: most transactions need no memory beside theirs
-	fewList [2]*Change
-	used    int // of few
+	one     [1]Change // the first change: most transactions need no memory beside its own
+	oneList [1]*Change
+	room    []Change // for the next ones
 
 	list    []*Change              // by key, unless there is a tree
 	tree    *btree.BTreeG[*Change] // by key; mostly nil
@@ -63,15 +63,15 @@ func (o *Overlay) newChange(key, value []byte, kind Kind) *Change {
 	copies := make([]byte, len(key)+1+len(value)) // the zero byte is that behind the key
 	copy(copies, key)
 	copy(copies[len(key)+1:], value)
-	var c *Change
-	if o.used < len(o.few) {
-		c = &o.few[o.used]
-		o.used++
-	} else {
-		c = new(Change)
+	switch n := len(o.room); {
+	case n < cap(o.room):
+	case n == 0:
+		o.room = o.one[:0]
+	default:
+		o.room = make([]Change, 0, 2*n)
 	}
-	*c = Change{Key: copies[: len(key) : len(key)+1], Value: copies[len(key)+1:], Kind: kind}
-	return c
+	o.room = append(o.room, Change{Key: copies[: len(key) : len(key)+1], Value: copies[len(key)+1:], Kind: kind})
+	return &o.room[len(o.room)-1]
 }
 
 func (o *Overlay) put(c *Change) {
@@ -81,7 +81,7 @@ func (o *Overlay) put(c *Change) {
 	}
 	o.ops++
 	if o.list == nil {
-		o.list = o.fewList[:0]
+		o.list = o.oneList[:0]
 	}
 	n := len(o.list)
 	switch {

@@ -13,6 +13,7 @@ type Writer struct {
 	Limits    *kv.Limits
 	Conflicts []kv.Range // write conflict ranges, none of them empty
 	Committed []func()   // given to OnCommit
+	first     [1]func()  // room for the first of them
 	Bad       error      // the first one of a method that returns none
 	Ended     bool       // then writes do nothing
 }
@@ -65,6 +66,9 @@ func (w *Writer) AddWriteConflict(r kv.Range) {
 // OnCommit implements kv.Tx.
 func (w *Writer) OnCommit(f func()) {
 	if f != nil {
+		if len(w.Committed) == 0 {
+			w.Committed = w.first[:0]
+		}
 		w.Committed = append(w.Committed, f)
 	}
 }

@@ -2,7 +2,6 @@ package cache
 
 import (
 	"bytes"
-	"slices"
 	"sync"
 
 	"github.com/conq-go/conq/kv"
@@ -19,6 +18,7 @@ type Cache struct {
 	byBegin  map[string]*hotRange     // the same: most reads begin where one does,
 	byEnd    map[string]*hotRange     // and most backward ones where one ends
 	pivot    hotRange                 // for searches, so that they allocate nothing
+	found    *hotRange                // by the last search: mostly it is the next one's, too
 	middles  []*hotRange              // to be evicted first, in this order, unless used
 	ends     []*hotRange              // to be evicted then, likewise
 	bytes    int                      // of all ranges
@@ -70,8 +70,12 @@ func (c *Cache) Len() (ranges, lastKeys int) {
 // holding returns the hot range that holds key, or with before set, the one that holds the keys just
 // before it; or nil.
 func (c *Cache) holding(key []byte, before bool) *hotRange {
+	if h := c.found; h != nil && !h.gone && !before && h.holds(key) {
+		return h
+	}
 	c.pivot.begin = key
-	return holding(c.ranges, &c.pivot, before)
+	c.found = holding(c.ranges, &c.pivot, before)
+	return c.found
 }
 
 // from returns the hot range with what comes next behind key, or with reverse, before it; or nil.
@@ -293,8 +297,8 @@ func (c *Cache) cut(h *hotRange, at []byte, i int, tail bool) (first, second *ho
 	c.drop(h)
 	first, second = newRange(kv.Range{Begin: h.begin, End: at}), newRange(kv.Range{Begin: at, End: h.end})
 	first.head, first.tail, second.tail = h.head, tail, h.tail
-	first.append(slices.Clone(h.pairs[:i]))
-	second.append(slices.Clone(h.pairs[i:]))
+	first.append(h.pairs[:i])
+	second.append(h.pairs[i:])
 	first.between = min(h.between, len(h.pairs)) * i / max(len(h.pairs), 1)
 	second.between = h.between - first.between // with those whose pairs still come
 	for _, part := range []*hotRange{first, second} {
