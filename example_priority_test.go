@@ -25,13 +25,13 @@ func ExamplePriorityQueue_Push() {
 
 func ExamplePriorityQueue_PushAll() {
 	_, p := jobs()
-	check(p.PushAll(ctx, []job{{"sweep", 7}, {"cook", 3}}))
+	check(p.PushAll(ctx, []job{{Value: "sweep", Priority: 7}, {Value: "cook", Priority: 3}}))
 	fmt.Println(p.PopMin(ctx))
 	// Output: cook <nil>
 }
 
 func ExamplePriorityQueue_PopMin() {
-	_, p := jobs(job{"b", 2}, job{"first a", 1}, job{"second a", 1})
+	_, p := jobs(job{Value: "b", Priority: 2}, job{Value: "first a", Priority: 1}, job{Value: "second a", Priority: 1})
 	fmt.Println(p.PopMin(ctx))
 	fmt.Println(p.PopMin(ctx))
 	// Output:
@@ -40,7 +40,7 @@ func ExamplePriorityQueue_PopMin() {
 }
 
 func ExamplePriorityQueue_PopMax() {
-	_, p := jobs(job{"a", 1}, job{"first b", 2}, job{"second b", 2})
+	_, p := jobs(job{Value: "a", Priority: 1}, job{Value: "first b", Priority: 2}, job{Value: "second b", Priority: 2})
 	fmt.Println(p.PopMax(ctx))
 	fmt.Println(p.PopMax(ctx))
 	// Output:
@@ -49,37 +49,37 @@ func ExamplePriorityQueue_PopMax() {
 }
 
 func ExamplePriorityQueue_PopMinN() {
-	_, p := jobs(job{"c", 3}, job{"a", 1}, job{"b", 2})
+	_, p := jobs(job{Value: "c", Priority: 3}, job{Value: "a", Priority: 1}, job{Value: "b", Priority: 2})
 	fmt.Println(p.PopMinN(ctx, 2))
 	// Output: [{a 1} {b 2}] <nil>
 }
 
 func ExamplePriorityQueue_PopMaxN() {
-	_, p := jobs(job{"c", 3}, job{"a", 1}, job{"b", 2})
+	_, p := jobs(job{Value: "c", Priority: 3}, job{Value: "a", Priority: 1}, job{Value: "b", Priority: 2})
 	fmt.Println(p.PopMaxN(ctx, 2))
 	// Output: [{c 3} {b 2}] <nil>
 }
 
 func ExamplePriorityQueue_PeekMin() {
-	_, p := jobs(job{"a", 1}, job{"b", 2})
+	_, p := jobs(job{Value: "a", Priority: 1}, job{Value: "b", Priority: 2})
 	fmt.Println(p.PeekMin(ctx))
 	// Output: a <nil>
 }
 
 func ExamplePriorityQueue_PeekMax() {
-	_, p := jobs(job{"a", 1}, job{"b", 2})
+	_, p := jobs(job{Value: "a", Priority: 1}, job{Value: "b", Priority: 2})
 	fmt.Println(p.PeekMax(ctx))
 	// Output: b <nil>
 }
 
 func ExamplePriorityQueue_Len() {
-	_, p := jobs(job{"a", 1}, job{"b", 2})
+	_, p := jobs(job{Value: "a", Priority: 1}, job{Value: "b", Priority: 2})
 	fmt.Println(p.Len(ctx))
 	// Output: 2 <nil>
 }
 
 func ExamplePriorityQueue_Clear() {
-	_, p := jobs(job{"a", 1}, job{"b", 2})
+	_, p := jobs(job{Value: "a", Priority: 1}, job{Value: "b", Priority: 2})
 	check(p.Clear(ctx))
 	_, err := p.PopMin(ctx)
 	fmt.Println(err)
@@ -87,7 +87,7 @@ func ExamplePriorityQueue_Clear() {
 }
 
 func ExamplePriorityQueue_All() {
-	_, p := jobs(job{"b", 2}, job{"a", 1})
+	_, p := jobs(job{Value: "b", Priority: 2}, job{Value: "a", Priority: 1})
 	for item, err := range p.All(ctx) {
 		check(err)
 		fmt.Println(item.Priority, item.Value)
@@ -98,7 +98,7 @@ func ExamplePriorityQueue_All() {
 }
 
 func ExamplePriorityQueue_In() {
-	db, p := jobs(job{"a", 1}, job{"b", 2})
+	db, p := jobs(job{Value: "a", Priority: 1}, job{Value: "b", Priority: 2})
 	err := db.Transact(ctx, func(tx kv.Tx) error {
 		v, err := p.In(tx).PopMin()
 		if err != nil {
@@ -112,7 +112,7 @@ func ExamplePriorityQueue_In() {
 }
 
 func ExamplePriorityQueueTx() {
-	db, p := jobs(job{"a", 1}, job{"b", 2})
+	db, p := jobs(job{Value: "a", Priority: 1}, job{Value: "b", Priority: 2})
 	err := db.Transact(ctx, func(tx kv.Tx) error {
 		if err := p.In(tx).Clear(); err != nil {
 			return err

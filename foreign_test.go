@@ -15,7 +15,7 @@ func verbsIn(f fixture, tx kv.Tx) map[string]error {
 	all := map[string]error{
 		"Enqueue": q.Enqueue("x"), "EnqueueAll": q.EnqueueAll([]string{"x", "y"}), "Dequeue": drop(q.Dequeue()),
 		"DequeueN": drop(q.DequeueN(2)), "Peek": drop(q.Peek()), "Len": drop(q.Len()), "Clear": q.Clear(),
-		"Push": p.Push("x", 1), "PushAll": p.PushAll([]Prioritized[string]{{"x", 1}}), "PopMin": drop(p.PopMin()),
+		"Push": p.Push("x", 1), "PushAll": p.PushAll([]Prioritized[string]{{Value: "x", Priority: 1}}), "PopMin": drop(p.PopMin()),
 		"PopMax": drop(p.PopMax()), "PopMinN": drop(p.PopMinN(2)), "PopMaxN": drop(p.PopMaxN(2)), "PeekMin": drop(p.PeekMin()),
 		"PeekMax": drop(p.PeekMax()), "Len of priorities": drop(p.Len()), "Clear of priorities": p.Clear(), "All": nil, "All of priorities": nil,
 	}

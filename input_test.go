@@ -102,7 +102,7 @@ func TestNilAndZero(t *testing.T) {
 		"zero DequeueWait":     drop(zeroQ.DequeueWait(f.ctx)),
 		"zero DequeueWaitN":    drop(zeroQ.DequeueWaitN(f.ctx, 1)),
 		"zero Reclaim":         zeroQ.Reclaim(f.ctx),
-		"zero PushAll":         zeroP.PushAll(f.ctx, []Prioritized[string]{{"v", 1}}),
+		"zero PushAll":         zeroP.PushAll(f.ctx, []Prioritized[string]{{Value: "v", Priority: 1}}),
 		"zero PopMin":          drop(zeroP.PopMin(f.ctx)),
 		"zero PopMinN":         drop(zeroP.PopMinN(f.ctx, 1)),
 		"zero PopMaxN":         drop(zeroP.PopMaxN(f.ctx, 1)),
@@ -203,7 +203,7 @@ func TestEncodeErrors(t *testing.T) {
 	wantError(t, q.Enqueue(f.ctx, 1), errRefused, `queue "q"`)
 	_, errNotUTF8 := String().Encode("\xff")
 	wantError(t, f.q.EnqueueAll(f.ctx, []string{"a", "\xff"}), errNotUTF8, "value 2 of 2")
-	wantError(t, f.p.PushAll(f.ctx, []Prioritized[string]{{"\xff", 1}, {"b", 2}}), errNotUTF8, "value 1 of 2")
+	wantError(t, f.p.PushAll(f.ctx, []Prioritized[string]{{Value: "\xff", Priority: 1}, {Value: "b", Priority: 2}}), errNotUTF8, "value 1 of 2")
 	equal(t, "keys", len(stored(t, f.db)), 0)
 }
 
@@ -237,7 +237,7 @@ func TestLastIndex(t *testing.T) {
 	noError(t, err)
 	write(t, f.db, kv.KeyValue{Key: queueKey}, kv.KeyValue{Key: heapKey})
 	before := everything(t, f.db)
-	two := []Prioritized[string]{{"a", 7}, {"b", 7}}
+	two := []Prioritized[string]{{Value: "a", Priority: 7}, {Value: "b", Priority: 7}}
 	wantError(t, f.q.EnqueueAll(f.ctx, []string{"a", "b"}), recipe.ErrFull)
 	wantError(t, f.p.PushAll(f.ctx, two), recipe.ErrFull)
 	testkit.EqualPairs(t, everything(t, f.db), before)

@@ -152,7 +152,7 @@ func drawOps() *rapid.Generator[op] {
 			number++
 			v := fmt.Sprint("v", number)
 			v += strings.Repeat(".", max(0, rapid.SampledFrom(sizes).Draw(t, "size")-len(v)))
-			o.values = append(o.values, Prioritized[string]{v, rapid.SampledFrom([]int64{-300, -1, 0, 1, 1, 7}).Draw(t, "priority")})
+			o.values = append(o.values, Prioritized[string]{Value: v, Priority: rapid.SampledFrom([]int64{-300, -1, 0, 1, 1, 7}).Draw(t, "priority")})
 		}
 		return o
 	})

@@ -27,7 +27,7 @@ var moves = map[string]func(fixture, kv.Tx) error{
 		if err != nil {
 			return err
 		}
-		return f.p.In(tx).PushAll([]Prioritized[string]{{values[0], 3}, {values[1], 3}})
+		return f.p.In(tx).PushAll([]Prioritized[string]{{Value: values[0], Priority: 3}, {Value: values[1], Priority: 3}})
 	},
 	"PopMaxN first pushed, EnqueueAll": func(f fixture, tx kv.Tx) error {
 		values, err := f.pf.In(tx).PopMaxN(2)

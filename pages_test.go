@@ -205,17 +205,17 @@ func TestPage(t *testing.T) {
 	}
 	lowest, next, err := f.p.PageMin(f.ctx, nil, 3)
 	noError(t, err)
-	testkit.EqualSlices(t, "lowest", lowest, []Prioritized[string]{{"a", 0}, {"b", 0}, {"c", 1}})
+	testkit.EqualSlices(t, "lowest", lowest, []Prioritized[string]{{Value: "a", Priority: 0}, {Value: "b", Priority: 0}, {Value: "c", Priority: 1}})
 	rest, end, err := f.p.PageMin(f.ctx, next, 3)
 	noError(t, err)
-	testkit.EqualSlices(t, "rest", rest, []Prioritized[string]{{"d", 1}, {"e", 2}})
+	testkit.EqualSlices(t, "rest", rest, []Prioritized[string]{{Value: "d", Priority: 1}, {Value: "e", Priority: 2}})
 	equal(t, "more", end == nil, true)
 	highest, next, err := f.p.PageMax(f.ctx, nil, 2)
 	noError(t, err)
-	testkit.EqualSlices(t, "highest", highest, []Prioritized[string]{{"e", 2}, {"d", 1}})
+	testkit.EqualSlices(t, "highest", highest, []Prioritized[string]{{Value: "e", Priority: 2}, {Value: "d", Priority: 1}})
 	rest, end, err = f.p.PageMax(f.ctx, next, 9)
 	noError(t, err)
-	testkit.EqualSlices(t, "rest", rest, []Prioritized[string]{{"c", 1}, {"b", 0}, {"a", 0}})
+	testkit.EqualSlices(t, "rest", rest, []Prioritized[string]{{Value: "c", Priority: 1}, {Value: "b", Priority: 0}, {Value: "a", Priority: 0}})
 	equal(t, "more", end == nil, true)
 
 	_, _, err = f.q.Page(f.ctx, next, 1) // a place of another queue

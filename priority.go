@@ -4,6 +4,7 @@ import (
 	"context"
 	"iter"
 
+	"github.com/conq-go/conq/codec"
 	"github.com/conq-go/conq/internal/handle"
 	"github.com/conq-go/conq/kv"
 )
@@ -38,10 +39,7 @@ type PriorityQueue[T any] struct {
 }
 
 // Prioritized is a value with its priority.
-type Prioritized[T any] struct {
-	Value    T
-	Priority int64
-}
+type Prioritized[T any] = codec.Prioritized[T]
 
 // OpenPriorityQueue opens the priority queue of a name, and makes it if there is
 // none. Arguments, errors and duration are as for OpenQueue.
@@ -75,7 +73,7 @@ func (p *PriorityQueue[T]) In(tx kv.Tx) PriorityQueueTx[T] {
 // [PriorityQueue] says. Behind an item of the same priority and the count 2^63-1,
 // which conq does not write, there is no place: the error is recipe.ErrFull.
 func (p *PriorityQueue[T]) Push(ctx context.Context, v T, priority int64) error {
-	return p.PushAll(ctx, []Prioritized[T]{{v, priority}})
+	return p.PushAll(ctx, []Prioritized[T]{{Value: v, Priority: priority}})
 }
 
 // PushAll adds values in one transaction: all or nothing. So the transaction's

@@ -18,7 +18,7 @@ type PriorityQueueTx[T any] struct {
 
 // Push is PriorityQueue.Push within the transaction.
 func (p PriorityQueueTx[T]) Push(v T, priority int64) error {
-	return p.PushAll([]Prioritized[T]{{v, priority}})
+	return p.PushAll([]Prioritized[T]{{Value: v, Priority: priority}})
 }
 
 // PushAll is PriorityQueue.PushAll within the transaction.

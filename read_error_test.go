@@ -53,7 +53,7 @@ var readers = map[string]func(f fixture) (found any, err error){
 	"All":     func(f fixture) (any, error) { return valuesIn(f.q.All(f.ctx)) },
 	"Push":    func(f fixture) (any, error) { return nil, f.p.Push(f.ctx, "v", 0) },
 	"PushAll": func(f fixture) (any, error) {
-		return nil, f.p.PushAll(f.ctx, []Prioritized[string]{{"v", 1}, {"w", 0}, {"x", 1}, {"y", 5}})
+		return nil, f.p.PushAll(f.ctx, []Prioritized[string]{{Value: "v", Priority: 1}, {Value: "w", Priority: 0}, {Value: "x", Priority: 1}, {Value: "y", Priority: 5}})
 	},
 	"PopMin":               func(f fixture) (any, error) { return f.p.PopMin(f.ctx) },
 	"PopMax":               func(f fixture) (any, error) { return f.p.PopMax(f.ctx) },
@@ -90,7 +90,9 @@ var readers = map[string]func(f fixture) (found any, err error){
 				func() error { return q.Enqueue("v") },
 				func() error { return note(q.DequeueN(2)) },
 				func() error { return p.Push("v", 1) },
-				func() error { return p.PushAll([]Prioritized[string]{{"w", 1}, {"x", 2}}) },
+				func() error {
+					return p.PushAll([]Prioritized[string]{{Value: "w", Priority: 1}, {Value: "x", Priority: 2}})
+				},
 				func() error { return note(p.PopMin()) },
 				func() error { return note(p.PopMax()) },
 				func() error { return note(pf.PopMax()) },

@@ -39,7 +39,7 @@ func typed[T any](item handle.Item) T {
 }
 
 func prioritizedOf[T any](item handle.Item) Prioritized[T] {
-	return Prioritized[T]{typed[T](item), item.Priority}
+	return Prioritized[T]{Value: typed[T](item), Priority: item.Priority}
 }
 
 func peeked[T any](item handle.Item, err error) (T, error) { return typed[T](item), err }

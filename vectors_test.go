@@ -130,7 +130,7 @@ func TestWriteVectors(t *testing.T) {
 					values = append(values, unhex(t, item.Value))
 				}
 				for _, item := range v.Priority.Items {
-					prioritized = append(prioritized, Prioritized[[]byte]{unhex(t, item.Value), item.Priority})
+					prioritized = append(prioritized, Prioritized[[]byte]{Value: unhex(t, item.Value), Priority: item.Priority})
 				}
 				if batch {
 					noError(t, q.EnqueueAll(t.Context(), values))

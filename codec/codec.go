@@ -44,6 +44,12 @@ func JSON[T any]() Codec[T] { return jsonCodec[T]{} }
 // returns it.
 func Tuple[T any]() Codec[T] { return tupleCodec[T]{} }
 
+// Prioritized is a value with its priority.
+type Prioritized[T any] struct {
+	Value    T
+	Priority int64
+}
+
 type bytesCodec struct{}
 
 func (bytesCodec) Encode(v []byte) ([]byte, error) { return v, nil }

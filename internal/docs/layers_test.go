@@ -63,7 +63,7 @@ var layers = []layer{
 	{"internal/dump", below("errs", "recipe", "internal/layout", "internal/catalogue", "internal/reads", "internal/handle", "internal/jobs", "internal/outcome", "internal/dump/stream"), false, "queues travel between stores of any engine"},
 	{".", below("errs", "codec", "internal/layout", "internal/catalogue", "internal/handle", "internal/dump", "internal/check"), false, "queues work on any engine; which ones a program links, engines.go and the program say"},
 	{"work", below("errs", "codec", "internal/layout", "internal/catalogue", "internal/jobs", "internal/outcome", "internal/combine", "internal/waiting"), true, "work queues work on any engine, beside queues and not on top of them"},
-	{"client", []string{"errs", "codec"}, true, "a client talks to a server: it must not bring a store"},
+	{"client", []string{"kv", "errs", "codec", "work", "internal/combine"}, true, "a client talks to a server: it must not bring a store"},
 	{"server/internal/queues", below(".", "work"), true, "it opens queues of a store: what is asked of them, and over what, is its users'"},
 	{"server/internal/access", nil, true, "it says who may do what: what that does is others'"},
 	{"server/internal/once", below("internal/layout"), false, "it remembers answers: what they are of is its users'"},
@@ -283,4 +283,27 @@ func TestLaws(t *testing.T) {
 			return true
 		})
 	})
+}
+
+// A program that knows queues by a server links no store, and nothing of the server.
+func TestClientBringsNoStore(t *testing.T) {
+	cmd := exec.CommandContext(t.Context(), "go", "list", "-deps", "./client")
+	cmd.Stderr = t.Output()
+	out, err := cmd.Output()
+	testkit.NoError(t, err)
+	deps := strings.Fields(string(out))
+	if !slices.Contains(deps, module+"/work") {
+		t.Fatalf("go list says %q", deps)
+	}
+	for _, dep := range deps {
+		own := strings.HasPrefix(dep, module)
+		for _, store := range []string{"pebble", "go.etcd.io/", "foundationdb", module + "/kv/", module + "/server", "huma", "prometheus"} {
+			if strings.Contains(dep, store) {
+				t.Errorf("client depends on %s", dep)
+			}
+		}
+		if first, _, _ := strings.Cut(dep, "/"); !own && strings.Contains(first, ".") && !strings.HasPrefix(dep, "github.com/robfig/cron/") {
+			t.Errorf("client depends on %s, of another module", dep)
+		}
+	}
 }

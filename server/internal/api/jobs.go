@@ -154,6 +154,7 @@ type leasedJob struct {
 	Attempt  int               `json:"attempt" doc:"The first is 1."`
 	Created  time.Time         `json:"created"`
 	Deadline time.Time         `json:"deadline" doc:"When others get the job."`
+	Lease    duration          `json:"lease" doc:"How long from now that is, whatever the clocks say."`
 	Key      string            `json:"key,omitempty"`
 	Meta     map[string]string `json:"meta,omitempty"`
 	Failures []failure         `json:"failures,omitempty" doc:"Of earlier attempts, the last few, oldest first."`
@@ -168,7 +169,7 @@ type lease = work.Lease[[]byte]
 func (f form) leased(l *lease) leasedJob {
 	return leasedJob{
 		ID: int64(l.ID), Token: l.Token(), Payload: f.payload(l.Payload), Priority: l.Priority, Attempt: l.Attempt, Created: l.Created,
-		Deadline: l.Deadline(), Key: l.Key, Meta: l.Meta, Failures: failuresOf(l.Failures),
+		Deadline: l.Deadline(), Lease: duration{max(0, time.Until(l.Deadline())).Round(time.Millisecond)}, Key: l.Key, Meta: l.Meta, Failures: failuresOf(l.Failures),
 	}
 }
 

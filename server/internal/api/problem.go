@@ -18,25 +18,30 @@ import (
 var statuses = []struct {
 	err    error
 	status int
+	code   string // the end of the problem's type, by which clients know it
 }{
-	{kv.ErrCommitUnknown, http.StatusInternalServerError}, // whatever else it is
-	{access.ErrForbidden, http.StatusForbidden},
-	{once.ErrKey, http.StatusUnprocessableEntity},
-	{once.ErrOther, http.StatusUnprocessableEntity},
-	{conq.ErrNoQueue, http.StatusNotFound},
-	{work.ErrNotFound, http.StatusNotFound},
-	{conq.ErrName, http.StatusUnprocessableEntity},
-	{work.ErrInvalid, http.StatusUnprocessableEntity},
-	{conq.ErrKind, http.StatusConflict},
-	{work.ErrDuplicate, http.StatusConflict},
-	{work.ErrState, http.StatusConflict},
-	{work.ErrLeaseLost, http.StatusConflict},
-	{kv.ErrTooLarge, http.StatusRequestEntityTooLarge},
-	{queues.ErrTooMany, http.StatusServiceUnavailable},
-	{kv.ErrClosed, http.StatusServiceUnavailable},
-	{context.DeadlineExceeded, http.StatusServiceUnavailable},
-	{context.Canceled, http.StatusServiceUnavailable},
-	{kv.ErrInvalid, http.StatusUnprocessableEntity},
+	{kv.ErrCommitUnknown, http.StatusInternalServerError, "commit-unknown"}, // whatever else it is
+	{access.ErrForbidden, http.StatusForbidden, "forbidden"},
+	{once.ErrKey, http.StatusUnprocessableEntity, "key"},
+	{once.ErrOther, http.StatusUnprocessableEntity, "key-used"},
+	{conq.ErrNoQueue, http.StatusNotFound, "no-queue"},
+	{work.ErrNotFound, http.StatusNotFound, "no-job"},
+	{conq.ErrName, http.StatusUnprocessableEntity, "name"},
+	{work.ErrInvalid, http.StatusUnprocessableEntity, "job-invalid"},
+	{conq.ErrKind, http.StatusConflict, "kind"},
+	{work.ErrDuplicate, http.StatusConflict, "duplicate"},
+	{work.ErrState, http.StatusConflict, "state"},
+	{work.ErrLeaseLost, http.StatusConflict, "lease-lost"},
+	{kv.ErrTooLarge, http.StatusRequestEntityTooLarge, "too-large"},
+	{queues.ErrTooMany, http.StatusServiceUnavailable, "busy"},
+	{kv.ErrClosed, http.StatusServiceUnavailable, "stopping"},
+	{context.DeadlineExceeded, http.StatusServiceUnavailable, "timeout"},
+	{context.Canceled, http.StatusServiceUnavailable, "cancelled"},
+	{kv.ErrInvalid, http.StatusUnprocessableEntity, "invalid"},
+	{conq.ErrDecode, http.StatusInternalServerError, "decode"},
+	{conq.ErrFormat, http.StatusInternalServerError, "format"},
+	{conq.ErrCorrupt, http.StatusInternalServerError, "corrupt"},
+	{kv.ErrReadOnly, http.StatusInternalServerError, "read-only"},
 }
 
 // problem returns an error as the API tells it.
@@ -44,12 +49,13 @@ func problem(err error) huma.StatusError {
 	if told, ok := err.(huma.StatusError); ok {
 		return told
 	}
-	status := http.StatusInternalServerError
+	told := &huma.ErrorModel{Status: http.StatusInternalServerError, Detail: err.Error()}
 	for _, s := range statuses {
 		if errors.Is(err, s.err) {
-			status = s.status
+			told.Status, told.Type = s.status, "urn:conq:"+s.code
 			break
 		}
 	}
-	return &huma.ErrorModel{Status: status, Title: http.StatusText(status), Detail: err.Error()}
+	told.Title = http.StatusText(told.Status)
+	return told
 }

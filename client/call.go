@@ -1,0 +1,156 @@
+package client
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	mathrand "math/rand/v2"
+	"net"
+	"net/http"
+	"net/url"
+	"strconv"
+	"time"
+
+	"github.com/conq-go/conq/kv"
+)
+
+// call is a request.
+type call struct {
+	method, path string
+	query        url.Values
+	body         any
+	wait         time.Duration // how long the server waits before it answers
+
+	once  bool // the server carries it out once, however often it comes
+	again bool // it may be carried out twice
+}
+
+// Pauses between tries.
+const (
+	firstPause = 20 * time.Millisecond
+	longPause  = 2 * time.Second
+)
+
+// do sends a request until it is answered, and reads the answer into out unless that is nil.
+func (c *Client) do(ctx context.Context, q call, out any) error {
+	if ctx == nil {
+		return errors.New("client: ctx is nil")
+	}
+	body, err := json.Marshal(q.body)
+	if err != nil {
+		return fmt.Errorf("client: %w", err)
+	}
+	key := ""
+	if q.once {
+		key = rand.Text()
+	}
+	began, unknown := time.Now(), false
+	for pause := firstPause; ; pause = min(2*pause, longPause) {
+		sent, after, err := c.try(ctx, q, body, key, out)
+		unknown = unknown || sent
+		switch {
+		case err == nil:
+			return nil
+		case after < 0, sent && !q.once && !q.again: // the last word, or one that can't be asked for again
+		case ctx.Err() == nil && (q.wait > 0 || time.Since(began) < c.options.Patience):
+			if rest(ctx, max(after, pause/2+mathrand.N(pause))) {
+				continue
+			}
+		}
+		return c.failed(ctx, q, err, unknown)
+	}
+}
+
+// failed is the error of a call that was given up. Whether it was carried out is unknown if a try may have been, unless the server has
+// told since: by a refusal that is its last word.
+func (c *Client) failed(ctx context.Context, q call, err error, unknown bool) error {
+	told, answered := errors.AsType[*Error](err)
+	if ctx.Err() != nil && !answered {
+		err = context.Cause(ctx)
+	}
+	if unknown && !q.again && !(answered && told.after < 0 && !told.mayBeDone()) {
+		return fmt.Errorf("client: %w: %w", kv.ErrCommitUnknown, err)
+	}
+	return fmt.Errorf("client: %w", err)
+}
+
+func rest(ctx context.Context, d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// try sends a request once. sent tells whether the server may have carried it out although there is an error; after is how
+// long to wait before the next try, and negative if there should be none.
+func (c *Client) try(ctx context.Context, q call, body []byte, key string, out any) (sent bool, after time.Duration, err error) {
+	limited, cancel := context.WithTimeout(ctx, q.wait+c.options.Timeout)
+	defer cancel()
+	r, err := http.NewRequestWithContext(limited, q.method, c.server()+q.path, nil)
+	if err != nil {
+		return false, -1, err
+	}
+	r.URL.RawQuery = q.query.Encode()
+	if q.body != nil {
+		r.Body, r.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
+		r.Header.Set("Content-Type", "application/json")
+	}
+	if key != "" {
+		r.Header.Set("Idempotency-Key", key)
+	}
+	if c.options.Token != "" {
+		r.Header.Set("Authorization", "Bearer "+c.options.Token)
+	}
+	answer, err := c.http.Do(r)
+	if err != nil {
+		return mayHaveArrived(err), 0, hidden(err)
+	}
+	defer answer.Body.Close()
+	if answer.StatusCode/100 != 2 {
+		told := readError(answer)
+		return told.mayBeDone(), told.after, told
+	}
+	if out == nil || answer.StatusCode == http.StatusNoContent {
+		_, err = io.Copy(io.Discard, answer.Body)
+	} else {
+		err = json.NewDecoder(answer.Body).Decode(out)
+		_, _ = io.Copy(io.Discard, answer.Body) // so that the connection can be used again
+	}
+	if err != nil {
+		return true, 0, fmt.Errorf("answer of the server can't be read: %w", err)
+	}
+	return false, 0, nil
+}
+
+// mayHaveArrived tells whether a request that has failed may have come to the server.
+func mayHaveArrived(err error) bool {
+	dial, ok := errors.AsType[*net.OpError](err)
+	return !ok || dial.Op != "dial"
+}
+
+// hidden is an error of net/http without the URL, which has the name of the queue.
+func hidden(err error) error {
+	if u, ok := errors.AsType[*url.Error](err); ok {
+		return u.Err
+	}
+	return err
+}
+
+// duration is how the server writes a length of time.
+type duration struct{ time.Duration }
+
+func (d duration) MarshalText() ([]byte, error) { return []byte(d.String()), nil }
+func (d *duration) UnmarshalText(b []byte) (err error) {
+	d.Duration, err = time.ParseDuration(string(b))
+	return err
+}
+
+func decimal(i int64) string { return strconv.FormatInt(i, 10) }

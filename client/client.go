@@ -1,0 +1,167 @@
+// Package client has the queues of a conq server for programs in Go, with the verbs that packages conq and work have on
+// a store. It links no store.
+//
+//	c, err := client.Dial(ctx, "http://127.0.0.1:7711", client.Options{})
+//	q, err := client.OpenQueue(ctx, c, "emails", codec.JSON[Email]())
+//	err = q.Enqueue(ctx, Email{To: "a@b"})
+//	e, err := q.DequeueWait(ctx)
+//
+// # Several calls at once
+//
+// Calls on one handle that come while its last request is under way share the next one, as they share transactions on a store. Calls
+// that wait have a connection each.
+//
+// # When the server does not answer
+//
+// A request that did not arrive, or of which the server says that it should be sent again, is, with growing pauses, for
+// Options.Patience. Calls that wait go on until their context ends, so they survive a restart. What adds has a key by which the
+// server knows it again: nothing is added twice, and an error that matches kv.ErrCommitUnknown says that the client has
+// given up before it knew. Extending a lease, too, can be done twice.
+//
+// Dequeue and pop are at most once over a network: if the connection breaks when the answer is on its way, the items are gone. Then
+// Dequeue and its like return a kv.ErrCommitUnknown, but those that wait go on. A client that is killed or whose context ends while
+// it waits takes nothing, unless that moment is the very one in which an item comes. Jobs of a work queue come back when their lease is over.
+package client
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+)
+
+// Options are the choices of a Client. The zero value is the default.
+type Options struct {
+	// Token is what the server knows the client by. Default: none, for servers on the loopback interface.
+	Token string
+
+	// TLS is for https URLs. Default: the system's certificates.
+	TLS *tls.Config
+
+	// Insecure allows a Token to go over the network without TLS. Default: it is refused.
+	Insecure bool
+
+	// Patience is how long a call tries again while the server does not answer. Default: 30 s.
+	Patience time.Duration
+
+	// Timeout is how long the server may take for an answer, beside the time that a call waits for items. Default: 30 s.
+	Timeout time.Duration
+
+	// Transport sends requests. Default: one that keeps up to 1000 connections.
+	Transport http.RoundTripper
+}
+
+// Client is a server, or several of one store. It is safe for concurrent use.
+type Client struct {
+	options Options
+	servers []string // without a slash at the end
+	http    http.Client
+}
+
+// Dial returns a client of a server, when it has answered. A URL is as http://host:7711; for several servers of one store it has
+// their hosts, with commas between, and each request goes to one of them at random.
+func Dial(ctx context.Context, url string, o Options) (*Client, error) {
+	if ctx == nil {
+		return nil, errors.New("client: ctx is nil")
+	}
+	c := &Client{options: o}
+	setDefault(&c.options.Patience, 30*time.Second)
+	setDefault(&c.options.Timeout, 30*time.Second)
+	if err := c.parse(url); err != nil {
+		return nil, fmt.Errorf("client: %w", err)
+	}
+	if c.http.Transport = o.Transport; o.Transport == nil {
+		c.http.Transport = &http.Transport{
+			Proxy: http.ProxyFromEnvironment, DialContext: (&net.Dialer{Timeout: 10 * time.Second}).DialContext, TLSClientConfig: o.TLS,
+			TLSHandshakeTimeout: 10 * time.Second, ForceAttemptHTTP2: true, MaxIdleConns: 1000, MaxIdleConnsPerHost: 1000, IdleConnTimeout: 90 * time.Second,
+		}
+	}
+	c.http.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse } // a token goes nowhere else
+	return c, c.do(ctx, call{method: http.MethodGet, path: "/readyz", again: true}, nil)
+}
+
+func setDefault[T comparable](v *T, d T) {
+	var zero T
+	if *v == zero {
+		*v = d
+	}
+}
+
+func (c *Client) parse(s string) error {
+	scheme, hosts, _ := strings.Cut(s, "://")
+	for _, host := range strings.Split(strings.TrimSuffix(hosts, "/"), ",") {
+		u, err := url.Parse(scheme + "://" + host)
+		switch {
+		case err != nil || u.User != nil: // what it says may have a secret
+			return errors.New("URL of a server can't be read: it is as http://host:7711, and Options.Token says who you are")
+		case u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "" || u.Host != host:
+			return fmt.Errorf("URL %.200q: that of a server is as http://host:7711", s)
+		case u.Scheme == "http" && c.options.Token != "" && !c.options.Insecure && !isLoopback(u.Hostname()):
+			return fmt.Errorf("the token would go to %.200q without TLS: use https, or Options.Insecure on a private network", host)
+		}
+		c.servers = append(c.servers, u.Scheme+"://"+host)
+	}
+	return nil
+}
+
+func isLoopback(host string) bool {
+	ip := net.ParseIP(host)
+	return host == "localhost" || ip != nil && ip.IsLoopback()
+}
+
+// Close closes idle connections.
+func (c *Client) Close() error {
+	c.http.CloseIdleConnections()
+	return nil
+}
+
+func (c *Client) server() string { return c.servers[rand.IntN(len(c.servers))] }
+
+// queuePath is the path of a queue of items, and jobPath that of a work queue.
+func queuePath(name string) string { return "/v1/queues/" + escape(name) }
+func jobPath(name string) string   { return "/v1/jobs/" + escape(name) }
+
+// escape returns a name as it stands in a path. Names of dots would be taken for directories.
+func escape(name string) string {
+	if strings.Trim(name, ".") == "" {
+		return strings.ReplaceAll(name, ".", "%2E")
+	}
+	return url.PathEscape(name)
+}
+
+// Info is a queue of the server: its kind is queue, priority queue or work queue.
+type Info struct {
+	Name string `json:"name"`
+	Kind string `json:"kind"`
+}
+
+// Queues returns the queues that the client may see, by name.
+func (c *Client) Queues(ctx context.Context) ([]Info, error) {
+	var answer struct{ Queues []Info }
+	err := c.do(ctx, call{method: http.MethodGet, path: "/v1/queues", again: true}, &answer)
+	return answer.Queues, err
+}
+
+// Lookup returns a queue. The error is an errs.ErrNoQueue if there is none.
+func (c *Client) Lookup(ctx context.Context, name string) (info Info, err error) {
+	err = c.do(ctx, call{method: http.MethodGet, path: queuePath(name), again: true}, &info)
+	return info, err
+}
+
+// Move moves up to n items, at most 1000, from one queue to another of the same kind, in one transaction, and returns how many. max
+// takes those of a priority queue from the highest priority down.
+func (c *Client) Move(ctx context.Context, from, to string, n int, max bool) (int, error) {
+	body := map[string]any{"from": from, "to": to, "n": n}
+	if max {
+		body["end"] = "max"
+	}
+	var answer struct{ Moved int }
+	err := c.do(ctx, call{method: http.MethodPost, path: "/v1/move", body: body, once: true}, &answer)
+	return answer.Moved, err
+}

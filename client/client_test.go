@@ -1,0 +1,508 @@
+package client_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/conq-go/conq"
+	"github.com/conq-go/conq/client"
+	"github.com/conq-go/conq/codec"
+	"github.com/conq-go/conq/errs"
+	"github.com/conq-go/conq/internal/testkit"
+	"github.com/conq-go/conq/kv"
+	"github.com/conq-go/conq/server"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// serve serves a store at an address until stop is called.
+func serve(t testing.TB, db kv.DB, address string, o server.Options) (url string, stop func()) {
+	t.Helper()
+	s, err := server.New(db, o)
+	testkit.NoError(t, err)
+	l, err := net.Listen("tcp", address)
+	testkit.NoError(t, err)
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- s.Serve(ctx, l) }()
+	stop = sync.OnceFunc(func() {
+		cancel()
+		testkit.Check(t, <-done)
+		testkit.Check(t, s.Close())
+	})
+	t.Cleanup(stop)
+	return "http://" + l.Addr().String(), stop
+}
+
+func dial(t testing.TB, url string, o client.Options) *client.Client {
+	t.Helper()
+	transport := &http.Transport{MaxIdleConnsPerHost: 100}
+	if o.Transport == nil {
+		o.Transport = transport
+	}
+	t.Cleanup(transport.CloseIdleConnections)
+	c, err := client.Dial(t.Context(), url, o)
+	testkit.NoError(t, err)
+	t.Cleanup(func() { testkit.Check(t, c.Close()) })
+	return c
+}
+
+// newClient returns a client of a new server.
+func newClient(t testing.TB) *client.Client {
+	url, _ := serve(t, testkit.NewMemory(t, kv.Limits{}), "127.0.0.1:0", server.Options{})
+	return dial(t, url, client.Options{})
+}
+
+// fifo and priorities are what programs have that know neither whether the store is theirs.
+type fifo interface {
+	Name() string
+	Enqueue(context.Context, string) error
+	EnqueueAll(context.Context, []string) error
+	Dequeue(context.Context) (string, error)
+	DequeueN(context.Context, int) ([]string, error)
+	DequeueWait(context.Context) (string, error)
+	DequeueWaitN(context.Context, int) ([]string, error)
+	Peek(context.Context) (string, error)
+	Page(context.Context, []byte, int) ([]string, []byte, error)
+	Len(context.Context) (int, error)
+	Clear(context.Context) error
+	Close() error
+}
+
+type priorities interface {
+	Push(context.Context, string, int64) error
+	PushAll(context.Context, []conq.Prioritized[string]) error
+	PopMin(context.Context) (string, error)
+	PopMax(context.Context) (string, error)
+	PopMinN(context.Context, int) ([]conq.Prioritized[string], error)
+	PopMaxN(context.Context, int) ([]conq.Prioritized[string], error)
+	PopMinWait(context.Context) (string, error)
+	PopMaxWaitN(context.Context, int) ([]conq.Prioritized[string], error)
+	PeekMin(context.Context) (string, error)
+	PeekMax(context.Context) (string, error)
+	PageMax(context.Context, []byte, int) ([]conq.Prioritized[string], []byte, error)
+	Len(context.Context) (int, error)
+	Clear(context.Context) error
+}
+
+var errorsOfVerbs = []error{errs.ErrEmpty, errs.ErrClosed, errs.ErrKind, errs.ErrNoQueue, kv.ErrInvalid, kv.ErrTooLarge, context.Canceled}
+
+// told is a result as text, for comparison.
+func told(v any, err error) string {
+	for _, known := range errorsOfVerbs {
+		if errors.Is(err, known) {
+			return "error: " + known.Error()
+		}
+	}
+	if err != nil {
+		return "other error: " + err.Error()
+	}
+	return fmt.Sprintf("%q", v)
+}
+
+// A queue of a server does what one of a store does.
+func TestQueueAsOnStore(t *testing.T) {
+	ctx, c, db := t.Context(), newClient(t), testkit.NewMemory(t, kv.Limits{})
+	remote, err := client.OpenQueue(ctx, c, "a b/../%2F?ü", codec.String())
+	testkit.NoError(t, err)
+	local, err := conq.OpenQueue(db, "a b/../%2F?ü", conq.String())
+	testkit.NoError(t, err)
+	r := rand.New(rand.NewPCG(1, 2))
+	for i := range 300 {
+		n, values := r.IntN(4)+1, make([]string, r.IntN(4))
+		for k := range values {
+			values[k] = strings.Repeat("ü\x00\"", r.IntN(3)) + fmt.Sprint(i, k)
+		}
+		verb := r.IntN(9)
+		do := func(q fifo) string {
+			switch verb {
+			case 0:
+				return told("", q.Enqueue(ctx, fmt.Sprint(i)))
+			case 1, 2:
+				return told("", q.EnqueueAll(ctx, values))
+			case 3:
+				return told(q.Dequeue(ctx))
+			case 4:
+				return told(q.DequeueN(ctx, n))
+			case 5:
+				return told(q.Peek(ctx))
+			case 6:
+				page, _, err := q.Page(ctx, nil, n)
+				return told(page, err)
+			case 7:
+				return told(q.Len(ctx))
+			default:
+				if i%10 == 0 {
+					return told("", q.Clear(ctx))
+				}
+				_, err := q.DequeueN(ctx, 0)
+				return fmt.Sprint(err != nil)
+			}
+		}
+		if got, want := do(remote), do(local); got != want {
+			t.Fatalf("step %d, verb %d: %s, want %s", i, verb, got, want)
+		}
+	}
+	testkit.Equal(t, "name", remote.Name(), local.Name())
+	testkit.NoError(t, remote.Close())
+	testkit.WantError(t, remote.Enqueue(ctx, "late"), errs.ErrClosed)
+}
+
+func TestPriorityQueueAsOnStore(t *testing.T) {
+	ctx, c, db := t.Context(), newClient(t), testkit.NewMemory(t, kv.Limits{})
+	remote, err := client.OpenPriorityQueue(ctx, c, "p", codec.String())
+	testkit.NoError(t, err)
+	local, err := conq.OpenPriorityQueue(db, "p", conq.String())
+	testkit.NoError(t, err)
+	r := rand.New(rand.NewPCG(3, 4))
+	for i := range 300 {
+		n, priority, verb := r.IntN(4)+1, r.Int64N(5)-2, r.IntN(10)
+		do := func(q priorities) string {
+			switch verb {
+			case 0, 1:
+				return told("", q.Push(ctx, fmt.Sprint(i), priority))
+			case 2:
+				return told("", q.PushAll(ctx, []conq.Prioritized[string]{{Value: "x", Priority: priority}, {Value: "y", Priority: -priority}}))
+			case 3:
+				return told(q.PopMin(ctx))
+			case 4:
+				return told(q.PopMax(ctx))
+			case 5:
+				return told(q.PopMinN(ctx, n))
+			case 6:
+				return told(q.PopMaxN(ctx, n))
+			case 7:
+				return told(q.PeekMin(ctx)) + told(q.PeekMax(ctx))
+			case 8:
+				page, _, err := q.PageMax(ctx, nil, n)
+				return told(page, err)
+			default:
+				return told(q.Len(ctx))
+			}
+		}
+		if got, want := do(remote), do(local); got != want {
+			t.Fatalf("step %d, verb %d: %s, want %s", i, verb, got, want)
+		}
+	}
+}
+
+func TestAll(t *testing.T) {
+	ctx, c := t.Context(), newClient(t)
+	q, err := client.OpenQueue(ctx, c, "q", codec.JSON[int]())
+	testkit.NoError(t, err)
+	var want []int
+	for i := range 1050 { // over several pages
+		want = append(want, i)
+	}
+	testkit.NoError(t, q.EnqueueAll(ctx, want))
+	testkit.EqualSlices(t, "all", testkit.List(t, q.All(ctx)), want)
+	page, next, err := q.Page(ctx, nil, 3)
+	testkit.NoError(t, err)
+	testkit.EqualSlices(t, "first page", page, want[:3])
+	page, _, err = q.Page(ctx, next, 3)
+	testkit.NoError(t, err)
+	testkit.EqualSlices(t, "second page", page, want[3:6])
+}
+
+func TestErrors(t *testing.T) {
+	ctx, c := t.Context(), newClient(t)
+	_, err := client.OpenQueue(ctx, c, "q", codec.String())
+	testkit.NoError(t, err)
+	_, err = client.OpenPriorityQueue(ctx, c, "q", codec.String())
+	testkit.WantError(t, err, errs.ErrKind, "q")
+	_, err = client.OpenQueue(ctx, c, "nul\x00", codec.String())
+	testkit.WantError(t, err, errs.ErrName)
+	_, err = client.OpenQueue(ctx, c, strings.Repeat("n", 2000), codec.String())
+	testkit.WantError(t, err, errs.ErrName)
+	_, err = c.Lookup(ctx, "none")
+	testkit.WantError(t, err, errs.ErrNoQueue, "none")
+	_, err = client.OpenQueue[string](ctx, c, "q", nil)
+	if err == nil {
+		t.Error("a queue has no codec")
+	}
+	small, _ := serve(t, testkit.NewMemory(t, kv.Limits{Transaction: 10_000}), "127.0.0.1:0", server.Options{})
+	q, err := client.OpenQueue(ctx, dial(t, small, client.Options{}), "q", codec.Bytes())
+	testkit.NoError(t, err)
+	testkit.WantError(t, q.Enqueue(ctx, make([]byte, 9_000)), kv.ErrTooLarge)
+	ended, cancel := context.WithCancel(ctx)
+	cancel()
+	testkit.WantError(t, q.Enqueue(ended, nil), context.Canceled)
+	_, err = q.Dequeue(nil) //nolint:staticcheck // that is the test
+	if err == nil {
+		t.Error("a nil context is taken")
+	}
+}
+
+// What does not decode is not lost.
+func TestDecodeError(t *testing.T) {
+	ctx, c := t.Context(), newClient(t)
+	raw, err := client.OpenQueue(ctx, c, "q", codec.String())
+	testkit.NoError(t, err)
+	testkit.NoError(t, raw.EnqueueAll(ctx, []string{"1", "two", "3"}))
+	q, err := client.OpenQueue(ctx, c, "q", codec.JSON[int]())
+	testkit.NoError(t, err)
+	got, err := q.DequeueN(ctx, 3)
+	testkit.EqualSlices(t, "values", got, []int{1, 3})
+	testkit.WantError(t, err, errs.ErrDecode)
+	bad, ok := errors.AsType[*client.DecodeError](err)
+	testkit.Equal(t, "has it", ok && string(bad.Payload) == "two", true)
+}
+
+func TestDial(t *testing.T) {
+	for _, c := range []struct{ url, token, says string }{
+		{"", "", "as http://host:7711"},
+		{"127.0.0.1:7711", "", "http://host:7711"},
+		{"ftp://host", "", "http://host:7711"},
+		{"http://", "", "http://host:7711"},
+		{"http://host/v1", "", "http://host:7711"},
+		{"http://host?x", "", "http://host:7711"},
+		{"http://user:secret@host", "", "Options.Token"},
+		{"http://queues.example:7711", "conq_secret", "without TLS"},
+		{"http://127.0.0.1:1,10.1.1.1:7711", "conq_secret", "10.1.1.1:7711"},
+	} {
+		_, err := client.Dial(t.Context(), c.url, client.Options{Token: c.token})
+		if err == nil || !strings.Contains(err.Error(), c.says) || strings.Contains(err.Error(), "secret") {
+			t.Errorf("%q: error %v, want one that says %q", c.url, err, c.says)
+		}
+	}
+	free, err := net.Listen("tcp", "127.0.0.1:0")
+	testkit.NoError(t, err)
+	testkit.NoError(t, free.Close())
+	_, err = client.Dial(t.Context(), "http://"+free.Addr().String(), client.Options{Patience: time.Millisecond})
+	if _, refused := errors.AsType[*net.OpError](err); !refused {
+		t.Errorf("error %v, want that the connection was refused", err)
+	}
+}
+
+func TestToken(t *testing.T) {
+	path := t.TempDir() + "/tokens.json"
+	secret, _, err := server.NewToken(path, "shop", []string{"produce:orders"})
+	testkit.NoError(t, err)
+	tokens, err := server.LoadTokens(path)
+	testkit.NoError(t, err)
+	url, _ := serve(t, testkit.NewMemory(t, kv.Limits{}), "127.0.0.1:0", server.Options{Tokens: tokens})
+	_, err = client.OpenQueue(t.Context(), dial(t, url, client.Options{}), "orders", codec.String())
+	testkit.WantError(t, err, client.ErrUnauthorized)
+	c := dial(t, url, client.Options{Token: secret})
+	q, err := client.OpenQueue(t.Context(), c, "orders", codec.String())
+	testkit.NoError(t, err)
+	testkit.NoError(t, q.Enqueue(t.Context(), "a"))
+	_, err = q.Dequeue(t.Context())
+	testkit.WantError(t, err, client.ErrForbidden, "produce:orders")
+	_, err = client.OpenQueue(t.Context(), c, "other", codec.String())
+	testkit.WantError(t, err, client.ErrForbidden)
+}
+
+// bad is a network on which some requests, and some answers, get lost.
+type bad struct {
+	http.RoundTripper
+	mu   sync.Mutex
+	rand *rand.Rand
+	lost int
+}
+
+var errLost = errors.New("the network is bad")
+
+func (b *bad) RoundTrip(r *http.Request) (*http.Response, error) {
+	if r.Method == http.MethodGet {
+		return b.RoundTripper.RoundTrip(r)
+	}
+	b.mu.Lock()
+	dice := b.rand.IntN(4)
+	if dice < 2 {
+		b.lost++
+	}
+	b.mu.Unlock()
+	switch dice {
+	case 0:
+		return nil, &net.OpError{Op: "dial", Err: errLost}
+	case 1:
+		answer, err := b.RoundTripper.RoundTrip(r)
+		if err != nil {
+			return nil, err
+		}
+		answer.Body.Close()
+		return nil, errLost
+	}
+	return b.RoundTripper.RoundTrip(r)
+}
+
+// What is added on a bad network is there once, whoever shares a request with whom.
+func TestNothingTwice(t *testing.T) {
+	ctx := t.Context()
+	url, _ := serve(t, testkit.NewMemory(t, kv.Limits{}), "127.0.0.1:0", server.Options{})
+	transport := &http.Transport{}
+	defer transport.CloseIdleConnections()
+	network := &bad{RoundTripper: transport, rand: rand.New(rand.NewPCG(5, 6))}
+	c, err := client.Dial(ctx, url, client.Options{Transport: network})
+	testkit.NoError(t, err)
+	q, err := client.OpenQueue(ctx, c, "q", codec.JSON[int]())
+	testkit.NoError(t, err)
+	jobs, err := client.OpenWork(ctx, c, "w", codec.JSON[int](), client.WorkOptions{})
+	testkit.NoError(t, err)
+	const n, callers = 40, 8
+	var ids sync.Map
+	testkit.Together(callers, func(k int) {
+		for i := range n / callers {
+			testkit.Check(t, q.Enqueue(ctx, k*100+i))
+			id, err := jobs.Put(ctx, k*100+i)
+			testkit.Check(t, err)
+			ids.Store(id, k*100+i)
+		}
+	})
+	got := testkit.List(t, q.All(ctx))
+	slices.Sort(got)
+	testkit.Equal(t, "items", len(got), n)
+	testkit.Equal(t, "different items", len(slices.Compact(got)), n)
+	found := 0
+	for id, v := range ids.Range {
+		info, err := jobs.Get(ctx, id.(workID))
+		testkit.NoError(t, err)
+		testkit.Equal(t, "job's value", info.Value, v.(int))
+		found++
+	}
+	testkit.Equal(t, "jobs", found, n)
+	s, err := jobs.Stats(ctx)
+	testkit.NoError(t, err)
+	testkit.Equal(t, "ready jobs", s.Ready, n)
+	if network.lost == 0 {
+		t.Error("nothing got lost")
+	}
+}
+
+// A dequeue whose answer gets lost says so.
+func TestLostAnswer(t *testing.T) {
+	ctx := t.Context()
+	url, _ := serve(t, testkit.NewMemory(t, kv.Limits{}), "127.0.0.1:0", server.Options{})
+	plain := dial(t, url, client.Options{})
+	q, err := client.OpenQueue(ctx, plain, "q", codec.JSON[int]())
+	testkit.NoError(t, err)
+	all := make([]int, 100)
+	testkit.NoError(t, q.EnqueueAll(ctx, all))
+	transport := &http.Transport{}
+	defer transport.CloseIdleConnections()
+	c, err := client.Dial(ctx, url, client.Options{Transport: &bad{RoundTripper: transport, rand: rand.New(rand.NewPCG(7, 8))}})
+	testkit.NoError(t, err)
+	lossy, err := client.OpenQueue(ctx, c, "q", codec.JSON[int]())
+	testkit.NoError(t, err)
+	taken, unknown := 0, 0
+	for taken+unknown < len(all) {
+		switch _, err := lossy.Dequeue(ctx); {
+		case errors.Is(err, kv.ErrCommitUnknown) && errors.Is(err, errLost):
+			unknown++
+		default:
+			testkit.NoError(t, err)
+			taken++
+		}
+	}
+	if unknown == 0 {
+		t.Error("no answer got lost")
+	}
+	n, err := q.Len(ctx)
+	testkit.NoError(t, err)
+	testkit.Equal(t, "items left", n, 0)
+}
+
+// Calls that wait go on when the server is started again.
+func TestWaitSurvivesRestart(t *testing.T) {
+	ctx, db := t.Context(), testkit.NewMemory(t, kv.Limits{})
+	url, stop := serve(t, db, "127.0.0.1:0", server.Options{})
+	q, err := client.OpenQueue(ctx, dial(t, url, client.Options{Patience: time.Millisecond}), "q", codec.String())
+	testkit.NoError(t, err)
+	got := make(chan string, 3)
+	for range cap(got) {
+		go func() {
+			v, err := q.DequeueWait(ctx)
+			testkit.Check(t, err)
+			got <- v
+		}()
+	}
+	testkit.NoError(t, q.Enqueue(ctx, "before"))
+	testkit.Equal(t, "first", <-got, "before")
+	stop()
+	if q.Enqueue(ctx, "down") == nil {
+		t.Error("a server that is down has taken an item")
+	}
+	_, stop = serve(t, db, strings.TrimPrefix(url, "http://"), server.Options{})
+	defer stop()
+	for _, v := range []string{"after", "restart"} {
+		testkit.NoError(t, q.Enqueue(ctx, v))
+	}
+	all := []string{<-got, <-got}
+	slices.Sort(all)
+	testkit.EqualSlices(t, "others", all, []string{"after", "restart"})
+}
+
+// A call whose context ends while it waits takes nothing.
+func TestCancelledWaitTakesNothing(t *testing.T) {
+	c := newClient(t)
+	q, err := client.OpenQueue(t.Context(), c, "q", codec.String())
+	testkit.NoError(t, err)
+	for range 20 {
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
+		_, err := q.DequeueWait(ctx)
+		cancel()
+		testkit.WantError(t, err, context.DeadlineExceeded)
+	}
+	testkit.NoError(t, q.EnqueueAll(t.Context(), []string{"a", "b"}))
+	n, err := q.Len(t.Context())
+	testkit.NoError(t, err)
+	testkit.Equal(t, "items", n, 2)
+}
+
+// A bad value of one caller is not for others to suffer.
+func TestOneBadCall(t *testing.T) {
+	ctx := t.Context()
+	url, _ := serve(t, testkit.NewMemory(t, kv.Limits{Transaction: 20_000}), "127.0.0.1:0", server.Options{})
+	q, err := client.OpenQueue(ctx, dial(t, url, client.Options{}), "q", codec.Bytes())
+	testkit.NoError(t, err)
+	var mu sync.Mutex
+	refused := 0
+	testkit.Together(30, func(i int) {
+		size := 10
+		if i%10 == 0 {
+			size = 15_000
+		}
+		err := q.Enqueue(ctx, make([]byte, size))
+		mu.Lock()
+		defer mu.Unlock()
+		if errors.Is(err, kv.ErrTooLarge) && size > 10 {
+			refused++
+		} else {
+			testkit.Check(t, err)
+		}
+	})
+	testkit.Equal(t, "refused", refused, 3)
+	n, err := q.Len(ctx)
+	testkit.NoError(t, err)
+	testkit.Equal(t, "items", n, 27)
+}
+
+// Requests go to any of several servers of one store.
+func TestSeveralServers(t *testing.T) {
+	ctx, db := t.Context(), testkit.NewMemory(t, kv.Limits{})
+	first, stop := serve(t, db, "127.0.0.1:0", server.Options{})
+	second, _ := serve(t, db, "127.0.0.1:0", server.Options{})
+	q, err := client.OpenQueue(ctx, dial(t, first+","+strings.TrimPrefix(second, "http://"), client.Options{}), "q", codec.JSON[int]())
+	testkit.NoError(t, err)
+	for i := range 20 {
+		if i == 10 {
+			stop()
+		}
+		testkit.NoError(t, q.Enqueue(ctx, i))
+	}
+	n, err := q.Len(ctx)
+	testkit.NoError(t, err)
+	testkit.Equal(t, "items", n, 20)
+}

@@ -1,0 +1,85 @@
+package client
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/conq-go/conq/errs"
+	"github.com/conq-go/conq/kv"
+	"github.com/conq-go/conq/work"
+)
+
+// ErrUnauthorized means that the server wants a token, or another one; ErrForbidden, that the token has not the scope.
+var (
+	ErrUnauthorized = errors.New("client: the server does not know the token")
+	ErrForbidden    = errors.New("client: not allowed")
+)
+
+// errInvalid is for arguments that are out of their bounds, of queues and of jobs.
+var errInvalid = errors.Join(kv.ErrInvalid, work.ErrInvalid)
+
+// Error is a refusal of the server. errors.Is matches it with the error that the same call returns on a store.
+type Error struct {
+	Status int    // of HTTP
+	Type   string // of the problem, as urn:conq:no-queue
+	Detail string
+
+	is    error
+	after time.Duration
+}
+
+func (e *Error) Error() string {
+	if e.Detail == "" {
+		return fmt.Sprintf("server answered %d %s", e.Status, http.StatusText(e.Status))
+	}
+	return e.Detail
+}
+
+func (e *Error) Unwrap() error { return e.is }
+
+// kinds are what the types of problems mean.
+var kinds = map[string]error{
+	"no-queue": errs.ErrNoQueue, "kind": errs.ErrKind, "name": errs.ErrName, "format": errs.ErrFormat, "corrupt": errs.ErrCorrupt,
+	"decode": errs.ErrDecode, "too-large": kv.ErrTooLarge, "invalid": errInvalid, "commit-unknown": kv.ErrCommitUnknown,
+	"read-only": kv.ErrReadOnly, "no-job": work.ErrNotFound, "duplicate": work.ErrDuplicate, "state": work.ErrState,
+	"lease-lost": work.ErrLeaseLost, "job-invalid": errInvalid, "forbidden": ErrForbidden,
+}
+
+var statuses = map[int]error{
+	http.StatusUnauthorized: ErrUnauthorized, http.StatusForbidden: ErrForbidden, http.StatusRequestEntityTooLarge: kv.ErrTooLarge,
+	http.StatusGatewayTimeout: context.DeadlineExceeded, http.StatusUnprocessableEntity: errInvalid, http.StatusBadRequest: errInvalid,
+}
+
+// readError reads what an answer that is no success says.
+func readError(answer *http.Response) *Error {
+	const most = 64 << 10
+	var problem struct{ Type, Detail string }
+	_ = json.NewDecoder(io.LimitReader(answer.Body, most)).Decode(&problem) // a proxy may say anything
+	e := &Error{Status: answer.StatusCode, Type: problem.Type, Detail: problem.Detail, after: -1}
+	if e.is = kinds[strings.TrimPrefix(e.Type, "urn:conq:")]; e.is == nil {
+		e.is = statuses[e.Status]
+	}
+	switch e.Status {
+	case http.StatusTooManyRequests, http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
+		e.after = 0
+		if seconds, err := strconv.Atoi(answer.Header.Get("Retry-After")); err == nil && seconds >= 0 && seconds < 60 {
+			e.after = time.Duration(seconds) * time.Second
+		}
+	}
+	if errors.Is(e.is, kv.ErrCommitUnknown) {
+		e.after = 0
+	}
+	return e
+}
+
+// mayBeDone tells whether the server may have carried the request out all the same.
+func (e *Error) mayBeDone() bool {
+	return e.Status >= 500 && e.Status != http.StatusServiceUnavailable || errors.Is(e.is, kv.ErrCommitUnknown)
+}

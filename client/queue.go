@@ -1,0 +1,127 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"iter"
+
+	"github.com/conq-go/conq/codec"
+)
+
+// Queue is a queue of a server: first in, first out. Its methods are those of conq.Queue, but for what the package says of
+// connections that break. It is safe for concurrent use.
+type Queue[T any] struct {
+	*items
+	codec codec.Codec[T]
+}
+
+// OpenQueue returns the queue of a name, and makes it if there is none. The error is an errs.ErrKind if the name is of a
+// queue of another kind.
+func OpenQueue[T any](ctx context.Context, c *Client, name string, of codec.Codec[T]) (*Queue[T], error) {
+	if of == nil {
+		return nil, errors.New("client: codec is nil")
+	}
+	q, err := openItems(ctx, c, name, "queue", front)
+	return &Queue[T]{q, of}, err
+}
+
+// Enqueue adds v at the end.
+func (q *Queue[T]) Enqueue(ctx context.Context, v T) error { return q.EnqueueAll(ctx, []T{v}) }
+
+// EnqueueAll adds up to 10,000 values at the end, in order, in one transaction.
+func (q *Queue[T]) EnqueueAll(ctx context.Context, values []T) error {
+	all := make([]item, len(values))
+	for i, v := range values {
+		payload, err := encode(q.codec, v)
+		if err != nil {
+			return err
+		}
+		all[i].Base64 = payload
+	}
+	return q.add(ctx, all)
+}
+
+// Dequeue removes the first item and returns it, or an errs.ErrEmpty. If it does not decode, the error is a *DecodeError, which has it.
+func (q *Queue[T]) Dequeue(ctx context.Context) (T, error) { return first(q.DequeueN(ctx, 1)) }
+
+// DequeueN removes up to n items from the start and returns them in order, or an errs.ErrEmpty. Of items that do not decode
+// the error has a *DecodeError each; the others are returned with it.
+func (q *Queue[T]) DequeueN(ctx context.Context, n int) ([]T, error) {
+	return values(q.codec)(q.take(ctx, front, n))
+}
+
+// DequeueWait is Dequeue, but waits until there is an item, or ctx ends.
+func (q *Queue[T]) DequeueWait(ctx context.Context) (T, error) { return first(q.DequeueWaitN(ctx, 1)) }
+
+// DequeueWaitN is DequeueN, but waits until there is at least one item, or ctx ends.
+func (q *Queue[T]) DequeueWaitN(ctx context.Context, n int) ([]T, error) {
+	return values(q.codec)(q.takeWait(ctx, front, n))
+}
+
+// Peek returns the first item and leaves it, or returns an errs.ErrEmpty.
+func (q *Queue[T]) Peek(ctx context.Context) (v T, err error) {
+	i, err := q.peek(ctx, front)
+	if err != nil {
+		return v, err
+	}
+	return decode(q.codec, i.Base64)
+}
+
+// Page returns up to n items, at most 1000, and leaves them: the first ones, or those behind where next of another page was. next is
+// nil at the end.
+func (q *Queue[T]) Page(ctx context.Context, after []byte, n int) (page []T, next []byte, err error) {
+	got, next, err := q.page(ctx, front, after, n)
+	page, err = values(q.codec)(got, err)
+	return page, next, err
+}
+
+// All returns the items in order and leaves them, a page at a time. The loop ends after the first error.
+func (q *Queue[T]) All(ctx context.Context) iter.Seq2[T, error] {
+	return mapped(q.all(ctx, front), func(i item) (T, error) { return decode(q.codec, i.Base64) })
+}
+
+// values returns what makes values of items.
+func values[T any](c codec.Codec[T]) func([]item, error) ([]T, error) {
+	return func(got []item, err error) ([]T, error) {
+		return decoded(got, err, func(i item) (T, error) { return decode(c, i.Base64) })
+	}
+}
+
+// decoded returns what of makes of items. Those of which it makes nothing are in the error.
+func decoded[V any](got []item, err error, of func(item) (V, error)) ([]V, error) {
+	if err != nil {
+		return nil, err
+	}
+	var failed []error
+	all := make([]V, 0, len(got))
+	for _, i := range got {
+		if v, err := of(i); err == nil {
+			all = append(all, v)
+		} else {
+			failed = append(failed, err)
+		}
+	}
+	return all, errors.Join(failed...)
+}
+
+// first returns the only value.
+func first[V any](all []V, err error) (v V, _ error) {
+	if len(all) > 0 {
+		v = all[0]
+	}
+	return v, err
+}
+
+func mapped[V any](all iter.Seq2[item, error], of func(item) (V, error)) iter.Seq2[V, error] {
+	return func(yield func(V, error) bool) {
+		for i, err := range all {
+			var v V
+			if err == nil {
+				v, err = of(i)
+			}
+			if !yield(v, err) || err != nil {
+				return
+			}
+		}
+	}
+}

@@ -1,0 +1,383 @@
+package client
+
+import (
+	"context"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"iter"
+	"net/http"
+	"net/url"
+	"time"
+
+	"github.com/conq-go/conq/codec"
+	"github.com/conq-go/conq/internal/combine"
+	"github.com/conq-go/conq/work"
+)
+
+// WorkOptions are the choices of a handle of a work queue. All others are the server's.
+type WorkOptions struct {
+	// Lease is how long a worker that reserves by this handle has a job. Default: as the job or the server says.
+	Lease time.Duration
+}
+
+// WorkQueue is a work queue of a server. Its methods are those of work.Queue, and work.Run takes jobs from it. It is safe for
+// concurrent use.
+type WorkQueue[T any] struct {
+	*jobs
+	codec codec.Codec[T]
+}
+
+var _ work.Source[int] = (*WorkQueue[int])(nil)
+
+// jobs is a work queue in bytes.
+type jobs struct {
+	c       *Client
+	name    string
+	options WorkOptions
+
+	puts combine.Combiner[[]newJob, []work.ID]
+	acks combine.Combiner[heldJob, bool] // whether the lease was lost
+}
+
+// OpenWork returns the work queue of a name, and makes it if there is none. The error is an errs.ErrKind if the name is of
+// a queue of another kind.
+func OpenWork[T any](ctx context.Context, c *Client, name string, of codec.Codec[T], o WorkOptions) (*WorkQueue[T], error) {
+	if of == nil {
+		return nil, errors.New("client: codec is nil")
+	}
+	if err := c.open(ctx, name, "work queue"); err != nil {
+		return nil, err
+	}
+	q := &jobs{c: c, name: name, options: o}
+	q.puts.Init(combine.Options[[]newJob, []work.ID]{Run: q.runPuts, Size: sizeOfJobs, MaxBytes: maxPayload, Parallel: parallel})
+	q.acks.Init(combine.Options[heldJob, bool]{Run: q.runAcks, Parallel: parallel})
+	return &WorkQueue[T]{q, of}, nil
+}
+
+// Name returns the name of the queue.
+func (q *jobs) Name() string { return q.name }
+
+// Close ends the handle, not the client. Calls that wait for their turn return an errs.ErrClosed, and so do later ones that put or
+// acknowledge.
+func (q *jobs) Close() error {
+	closed := closedError(q.name)
+	q.puts.Close(closed)
+	q.acks.Close(closed)
+	return nil
+}
+
+// newJob is a job to be put, as the server has it.
+type newJob struct {
+	Base64      []byte            `json:"base64"`
+	Priority    int64             `json:"priority,omitempty"`
+	Delay       duration          `json:"delay,omitzero"`
+	At          time.Time         `json:"at,omitzero"`
+	Key         string            `json:"key,omitempty"`
+	Unique      string            `json:"unique,omitempty"`
+	UniqueFor   duration          `json:"unique_for,omitzero"`
+	MaxAttempts int               `json:"max_attempts,omitempty"`
+	Lease       duration          `json:"lease,omitzero"`
+	Meta        map[string]string `json:"meta,omitempty"`
+}
+
+func newJobOf(payload []byte, j work.Job) newJob {
+	return newJob{
+		Base64: payload, Priority: j.Priority, Delay: duration{j.Delay}, At: j.At, Key: j.Key, Unique: j.Unique, UniqueFor: duration{j.UniqueFor},
+		MaxAttempts: j.MaxAttempts, Lease: duration{j.Lease}, Meta: j.Meta,
+	}
+}
+
+func sizeOfJobs(all []newJob) (n int) {
+	for _, j := range all {
+		n += len(j.Base64) + 200
+	}
+	return n
+}
+
+func (q *jobs) runPuts(calls []*combine.Call[[]newJob, []work.ID]) {
+	share(calls, func(ctx context.Context, calls []*combine.Call[[]newJob, []work.ID]) error {
+		var all []newJob
+		for _, c := range calls {
+			all = append(all, c.Request...)
+		}
+		ids, _, err := q.put(ctx, all)
+		if err != nil {
+			return err
+		}
+		for _, c := range calls {
+			c.Result, ids = ids[:len(c.Request)], ids[len(c.Request):]
+		}
+		return nil
+	})
+}
+
+func (q *jobs) put(ctx context.Context, all []newJob) (ids []work.ID, duplicates int, err error) {
+	var answer struct {
+		IDs        []work.ID
+		Duplicates int
+	}
+	err = q.c.do(ctx, call{method: http.MethodPost, path: jobPath(q.name), body: map[string]any{"jobs": all}, once: true}, &answer)
+	if err == nil && len(answer.IDs) != len(all) {
+		err = fmt.Errorf("client: server answered %d ids of %d jobs", len(answer.IDs), len(all))
+	}
+	return answer.IDs, answer.Duplicates, err
+}
+
+// Put adds a job, and returns its id when it is durable. If it is a duplicate of a unique one, the id is that one's, and the
+// error a work.ErrDuplicate.
+func (q *WorkQueue[T]) Put(ctx context.Context, value T, job ...work.Job) (work.ID, error) {
+	var j work.Job
+	switch len(job) {
+	case 0:
+	case 1:
+		j = job[0]
+	default:
+		return 0, fmt.Errorf("client: %w: %d jobs for one value", work.ErrInvalid, len(job))
+	}
+	ids, duplicates, err := q.PutAll(ctx, []work.New[T]{{Value: value, Job: j}})
+	if err != nil {
+		return 0, err
+	}
+	if duplicates > 0 {
+		return ids[0], &work.DuplicateError{ID: int64(ids[0])}
+	}
+	return ids[0], nil
+}
+
+// PutAll adds up to 10,000 jobs in one transaction, and returns their ids. Duplicates do not hinder the others.
+func (q *WorkQueue[T]) PutAll(ctx context.Context, all []work.New[T]) (ids []work.ID, duplicates int, err error) {
+	if err := checkN(ctx, 1); err != nil {
+		return nil, 0, err
+	}
+	unique := false
+	news := make([]newJob, len(all))
+	for i, v := range all {
+		payload, err := encode(q.codec, v.Value)
+		if err != nil {
+			return nil, 0, fmt.Errorf("job %d: %w", i, err)
+		}
+		news[i] = newJobOf(payload, v.Job)
+		unique = unique || v.Unique != ""
+	}
+	switch {
+	case len(news) == 0:
+		return nil, 0, nil
+	case unique: // in a request of others it would not be known whose duplicate there is
+		return q.put(ctx, news)
+	}
+	ids, err = q.puts.Do(ctx, news)
+	return ids, 0, err
+}
+
+// failure is how an attempt ended, as the server has it.
+type failure struct {
+	Attempt int
+	Time    time.Time
+	Error   string
+	Holder  string
+}
+
+func failures(all []failure) (of []work.Failure) {
+	for _, f := range all {
+		of = append(of, work.Failure(f))
+	}
+	return of
+}
+
+// leased is a job that was reserved, as the server has it.
+type leased struct {
+	ID       work.ID
+	Token    string
+	Base64   []byte
+	Priority int64
+	Attempt  int
+	Created  time.Time
+	Lease    duration
+	Key      string
+	Meta     map[string]string
+	Failures []failure
+}
+
+// Reserve leases the first ready job, and waits until there is one.
+func (q *WorkQueue[T]) Reserve(ctx context.Context) (*work.Lease[T], error) {
+	return first(q.ReserveN(ctx, 1))
+}
+
+// ReserveN is Reserve for up to n jobs, at least one. The attempt of a job that does not decode has failed.
+func (q *WorkQueue[T]) ReserveN(ctx context.Context, n int) ([]*work.Lease[T], error) {
+	return untilSome(ctx, n, func() ([]*work.Lease[T], error) { return q.reserve(ctx, n, waitFor) })
+}
+
+// TryReserve is ReserveN that does not wait: it returns no jobs if there are none.
+func (q *WorkQueue[T]) TryReserve(ctx context.Context, n int) ([]*work.Lease[T], error) {
+	if err := checkN(ctx, n); err != nil {
+		return nil, err
+	}
+	return q.reserve(ctx, n, 0)
+}
+
+func (q *WorkQueue[T]) reserve(ctx context.Context, n int, wait time.Duration) (leases []*work.Lease[T], err error) {
+	query := url.Values{"n": {decimal(int64(min(n, 1000)))}, "form": {"base64"}}
+	if wait > 0 {
+		query.Set("wait", wait.String())
+	}
+	if q.options.Lease != 0 {
+		query.Set("lease", q.options.Lease.String())
+	}
+	var answer struct{ Jobs []leased }
+	if err := q.c.do(ctx, call{method: http.MethodPost, path: jobPath(q.name) + "/reserve", query: query, wait: wait, again: true}, &answer); err != nil {
+		return nil, err
+	}
+	for _, j := range answer.Jobs {
+		l := work.NewLease[T](q.jobs, j.ID, j.Token, j.Lease.Duration, time.Now().Add(j.Lease.Duration)) // by this machine's clock
+		l.Priority, l.Attempt, l.Created, l.Key, l.Meta, l.Payload = j.Priority, j.Attempt, j.Created, j.Key, j.Meta, j.Base64
+		l.Failures = failures(j.Failures)
+		if l.Value, err = q.codec.Decode(j.Base64); err == nil {
+			leases = append(leases, l)
+			continue
+		}
+		if err := l.Fail(ctx, fmt.Errorf("payload does not decode: %w", err)); err != nil && !errors.Is(err, work.ErrLeaseLost) {
+			return leases, err
+		}
+	}
+	return leases, nil
+}
+
+// Get returns a job in any state. The error is a work.ErrNotFound if there is none.
+func (q *WorkQueue[T]) Get(ctx context.Context, id work.ID) (*work.Info[T], error) {
+	j, err := q.get(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	return infoOf(q.codec, j)
+}
+
+// Result returns what a job was acknowledged with, while it is kept, or nil.
+func (q *jobs) Result(ctx context.Context, id work.ID) ([]byte, error) {
+	j, err := q.get(ctx, id)
+	if err != nil || j.Result == nil {
+		return nil, err
+	}
+	return j.Result.Base64, nil
+}
+
+func (q *jobs) get(ctx context.Context, id work.ID) (j jobInfo, err error) {
+	err = q.c.do(ctx, call{method: http.MethodGet, path: q.path(id), query: url.Values{"form": {"base64"}}, again: true}, &j)
+	return j, err
+}
+
+func (q *jobs) path(id work.ID) string { return jobPath(q.name) + "/" + decimal(int64(id)) }
+
+// jobInfo is a job as the server has it.
+type jobInfo struct {
+	ID          work.ID
+	State       string
+	Base64      []byte
+	Priority    int64
+	Attempts    int
+	MaxAttempts int `json:"max_attempts"`
+	Created     time.Time
+	Time        time.Time
+	Key, Unique string
+	Holder      string
+	Cancelled   bool
+	Meta        map[string]string
+	Failures    []failure
+	Result      *struct{ Base64 []byte }
+}
+
+func infoOf[T any](c codec.Codec[T], j jobInfo) (*work.Info[T], error) {
+	state, err := work.ParseState(j.State)
+	if err != nil {
+		return nil, fmt.Errorf("client: %w", err)
+	}
+	info := &work.Info[T]{
+		ID: j.ID, State: state, Priority: j.Priority, Attempts: j.Attempts, MaxAttempts: j.MaxAttempts, Created: j.Created, Time: j.Time,
+		Key: j.Key, Unique: j.Unique, Holder: j.Holder, Cancelled: j.Cancelled, Meta: j.Meta, Failures: failures(j.Failures), Payload: j.Base64,
+	}
+	info.Value, info.DecodeError = c.Decode(j.Base64)
+	return info, nil
+}
+
+// Page returns up to n of the jobs that match, at most 1000, from where next of another Page says on. It may be empty and still have a
+// next, which is nil at the end.
+func (q *WorkQueue[T]) Page(ctx context.Context, f work.Filter, after []byte, n int) (infos []*work.Info[T], next []byte, err error) {
+	query := filterQuery(f)
+	query.Set("limit", decimal(int64(min(n, 1000))))
+	query.Set("form", "base64")
+	if len(after) > 0 {
+		query.Set("after", base64.RawURLEncoding.EncodeToString(after))
+	}
+	var answer struct {
+		Jobs []jobInfo
+		Next string
+	}
+	if err := q.c.do(ctx, call{method: http.MethodGet, path: jobPath(q.name), query: query, again: true}, &answer); err != nil {
+		return nil, nil, err
+	}
+	for _, j := range answer.Jobs {
+		info, err := infoOf(q.codec, j)
+		if err != nil {
+			return nil, nil, err
+		}
+		infos = append(infos, info)
+	}
+	if answer.Next != "" {
+		next, err = base64.RawURLEncoding.DecodeString(answer.Next)
+	}
+	return infos, next, err
+}
+
+func filterQuery(f work.Filter) url.Values {
+	query := make(url.Values)
+	for name, value := range filterOf(f) {
+		query.Set(name, fmt.Sprint(value))
+	}
+	return query
+}
+
+// filterOf is a filter as the server has it.
+func filterOf(f work.Filter) map[string]any {
+	filter := make(map[string]any)
+	if f.State != 0 {
+		filter["state"] = f.State.String()
+	}
+	if f.Key != "" {
+		filter["key"] = f.Key
+	}
+	if f.Contains != "" {
+		filter["contains"] = f.Contains
+	}
+	if f.MinAttempts > 0 {
+		filter["min_attempts"] = f.MinAttempts
+	}
+	return filter
+}
+
+// List returns the jobs that match, a page at a time; see work.Queue.List.
+func (q *WorkQueue[T]) List(ctx context.Context, f work.Filter) iter.Seq2[*work.Info[T], error] {
+	return func(yield func(*work.Info[T], error) bool) {
+		for after := []byte(nil); ; {
+			infos, next, err := q.Page(ctx, f, after, pageSize)
+			if err != nil {
+				yield(nil, err)
+				return
+			}
+			for _, info := range infos {
+				if !yield(info, nil) {
+					return
+				}
+			}
+			if after = next; after == nil {
+				return
+			}
+		}
+	}
+}
+
+// Peek returns the first ready jobs, up to n, without leasing them.
+func (q *WorkQueue[T]) Peek(ctx context.Context, n int) ([]*work.Info[T], error) {
+	infos, _, err := q.Page(ctx, work.Filter{State: work.Ready}, nil, n)
+	return infos, err
+}

@@ -1,0 +1,152 @@
+package client_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/conq-go/conq/client"
+	"github.com/conq-go/conq/codec"
+	"github.com/conq-go/conq/internal/testkit"
+	"github.com/conq-go/conq/work"
+)
+
+type workID = work.ID
+
+func newWork(t *testing.T, o client.WorkOptions) *client.WorkQueue[string] {
+	t.Helper()
+	q, err := client.OpenWork(t.Context(), newClient(t), "jobs", codec.String(), o)
+	testkit.NoError(t, err)
+	return q
+}
+
+func TestWork(t *testing.T) {
+	ctx, q := t.Context(), newWork(t, client.WorkOptions{Lease: time.Minute})
+	id, err := q.Put(ctx, "a", work.Job{Priority: 5, Key: "k", Unique: "u", Meta: map[string]string{"m": "1"}, MaxAttempts: 3})
+	testkit.NoError(t, err)
+	again, err := q.Put(ctx, "b", work.Job{Unique: "u"})
+	testkit.WantError(t, err, work.ErrDuplicate)
+	testkit.Equal(t, "id of the duplicate", again, id)
+	_, err = q.Put(ctx, "c", work.Job{Delay: -1})
+	testkit.WantError(t, err, work.ErrInvalid)
+	_, err = q.Put(ctx, "later", work.Job{Delay: time.Hour})
+	testkit.NoError(t, err)
+
+	l, err := q.Reserve(ctx)
+	testkit.NoError(t, err)
+	testkit.Equal(t, "job", fmt.Sprintf("%v %s %d %d %s %v", l.ID == id, l.Value, l.Priority, l.Attempt, l.Key, l.Meta), "true a 5 1 k map[m:1]")
+	if left := time.Until(l.Deadline()); left < 50*time.Second || left > time.Minute {
+		t.Errorf("lease of %v, want a minute", left)
+	}
+	testkit.NoError(t, l.Extend(ctx, time.Hour))
+	if left := time.Until(l.Deadline()); left < 50*time.Minute {
+		t.Errorf("lease of %v, want an hour", left)
+	}
+	testkit.NoError(t, l.FailAfter(ctx, 0, errors.New("oh")))
+	testkit.WantError(t, l.Ack(ctx), work.ErrLeaseLost)
+	testkit.WantError(t, l.Release(ctx, 0), work.ErrLeaseLost)
+
+	l, err = q.Reserve(ctx)
+	testkit.NoError(t, err)
+	testkit.Equal(t, "failure", l.Attempt == 2 && l.Failures[0].Error == "oh", true)
+	testkit.NoError(t, l.ReleaseAs(ctx, 0, -7))
+	info, err := q.Get(ctx, id)
+	testkit.NoError(t, err)
+	testkit.Equal(t, "info", fmt.Sprintf("%v %s %d %d %s", info.State, info.Value, info.Priority, info.MaxAttempts, info.Unique), "ready a -7 3 u")
+
+	testkit.NoError(t, q.Cancel(ctx, id))
+	testkit.NoError(t, q.Kick(ctx, id))
+	testkit.NoError(t, q.Reprioritise(ctx, id, 9))
+	testkit.NoError(t, q.BuryJob(ctx, id, "by hand"))
+	dead, _, err := q.Page(ctx, work.Filter{State: work.Dead, Key: "k", Contains: "hand", MinAttempts: 1}, nil, 10)
+	testkit.NoError(t, err)
+	testkit.Equal(t, "dead jobs", len(dead) == 1 && dead[0].ID == id && dead[0].Priority == 9, true)
+	stats, err := q.Stats(ctx)
+	testkit.NoError(t, err)
+	testkit.Equal(t, "stats", stats, work.Stats{Scheduled: 1, Dead: 1})
+	testkit.NoError(t, q.Delete(ctx, id))
+	testkit.WantError(t, q.Delete(ctx, id), work.ErrNotFound)
+	_, err = q.Get(ctx, id)
+	testkit.WantError(t, err, work.ErrNotFound)
+
+	testkit.NoError(t, q.Pause(ctx))
+	none, err := q.TryReserve(ctx, 5)
+	testkit.NoError(t, err)
+	testkit.Equal(t, "jobs while paused", len(none), 0)
+	testkit.NoError(t, q.Resume(ctx))
+	testkit.NoError(t, q.Clear(ctx))
+	n, err := q.Len(ctx)
+	testkit.NoError(t, err)
+	testkit.Equal(t, "jobs", n, 0)
+}
+
+func TestPeriodic(t *testing.T) {
+	ctx, q := t.Context(), newWork(t, client.WorkOptions{})
+	testkit.NoError(t, q.Every(ctx, "night/ly", "0 3 * * *", "go", work.EveryOptions{MaxLate: time.Hour}))
+	all, err := q.Periodics(ctx)
+	testkit.NoError(t, err)
+	testkit.Equal(t, "periodic job", len(all) == 1 && all[0].Name == "night/ly" && all[0].MaxLate == time.Hour && string(all[0].Payload) == "go" && all[0].Next.After(time.Now()), true)
+	id, err := q.RunPeriodic(ctx, "night/ly")
+	testkit.NoError(t, err)
+	l, err := q.Reserve(ctx)
+	testkit.NoError(t, err)
+	testkit.Equal(t, "job", l.ID == id && l.Value == "go", true)
+	testkit.NoError(t, q.RemovePeriodic(ctx, "night/ly"))
+	testkit.WantError(t, q.RemovePeriodic(ctx, "night/ly"), work.ErrNotFound)
+	testkit.WantError(t, q.Every(ctx, "n", "no cron", "go"), work.ErrInvalid)
+}
+
+// work.Run does jobs of a server: those that fail are tried again, and results are kept by it.
+func TestRun(t *testing.T) {
+	q := newWork(t, client.WorkOptions{})
+	const n = 200
+	var news []work.New[string]
+	for i := range n {
+		news = append(news, work.New[string]{Value: fmt.Sprint(i)})
+	}
+	ids, duplicates, err := q.PutAll(t.Context(), news)
+	testkit.NoError(t, err)
+	testkit.Equal(t, "ids", len(ids)-duplicates, n)
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	var mu sync.Mutex
+	tries, done := make(map[string]int), 0
+	err = work.Run(ctx, q, func(ctx context.Context, l *work.Lease[string]) error {
+		mu.Lock()
+		defer mu.Unlock()
+		if tries[l.Value]++; tries[l.Value] == 1 && len(l.Value) == 1 {
+			return work.Snooze(0)
+		}
+		if done++; done == n {
+			stop()
+		}
+		return nil
+	}, work.RunOptions{Workers: 16, OnError: func(id work.ID, err error) { t.Errorf("job %d: %v", id, err) }})
+	testkit.NoError(t, err)
+	s, err := q.Stats(t.Context())
+	testkit.NoError(t, err)
+	testkit.Equal(t, "stats", s, work.Stats{})
+	testkit.Equal(t, "tries", tries["1"]+tries["100"], 3)
+}
+
+// A worker whose context ends while it waits holds no job.
+func TestCancelledReserve(t *testing.T) {
+	q := newWork(t, client.WorkOptions{})
+	ctx, cancel := context.WithCancel(t.Context())
+	waits := make(chan error)
+	go func() {
+		_, err := q.Reserve(ctx)
+		waits <- err
+	}()
+	cancel()
+	testkit.WantError(t, <-waits, context.Canceled)
+	_, err := q.Put(t.Context(), "a")
+	testkit.NoError(t, err)
+	l, err := q.Reserve(t.Context())
+	testkit.NoError(t, err)
+	testkit.Equal(t, "attempt", l.Attempt, 1)
+	testkit.NoError(t, l.Ack(t.Context()))
+}
