@@ -18,8 +18,9 @@ import (
 )
 
 const workLong = `Do the jobs of a work queue: for each one, run a command with the item on its
-standard input. Its environment has CONQ_QUEUE, CONQ_JOB_ID, CONQ_JOB_ATTEMPT and, if
-the job has one, CONQ_JOB_KEY.
+standard input. Its environment has CONQ_QUEUE, CONQ_JOB_ID, CONQ_JOB_ATTEMPT,
+CONQ_JOB_DEADLINE (when the lease is over unless it is extended) and, if the job has
+one, CONQ_JOB_KEY.
 
 If the command exits with 0, the job is done. With 75 (EX_TEMPFAIL) it is released: it
 is ready again after --release-delay, and the attempt does not count. With anything else
@@ -123,7 +124,8 @@ func (d *doer) do(ctx context.Context, l *work.Lease[[]byte]) error {
 	cmd.Stdout = d.app.stdout
 	kept := &tail{max: errorBytes}
 	cmd.Stderr = kept
-	cmd.Env = append(os.Environ(), "CONQ_QUEUE="+d.queue, fmt.Sprintf("CONQ_JOB_ID=%d", l.ID), fmt.Sprintf("CONQ_JOB_ATTEMPT=%d", l.Attempt))
+	cmd.Env = append(os.Environ(), "CONQ_QUEUE="+d.queue, fmt.Sprintf("CONQ_JOB_ID=%d", l.ID), fmt.Sprintf("CONQ_JOB_ATTEMPT=%d", l.Attempt),
+		"CONQ_JOB_DEADLINE="+l.Deadline().UTC().Format(time.RFC3339Nano))
 	if l.Key != "" {
 		cmd.Env = append(cmd.Env, "CONQ_JOB_KEY="+l.Key)
 	}

@@ -41,6 +41,10 @@ func TestMain(m *testing.M) {
 		}
 		return
 	}
+	if encoded := os.Getenv(workerVariable); encoded != "" {
+		fmt.Fprintln(os.Stderr, beWorker(encoded))
+		os.Exit(1)
+	}
 	os.Exit(m.Run())
 }
 

@@ -1,0 +1,249 @@
+package etcd_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/conq-go/conq"
+	"github.com/conq-go/conq/internal/testkit"
+	"github.com/conq-go/conq/kv"
+	"github.com/conq-go/conq/kv/etcd"
+	"github.com/conq-go/conq/work"
+)
+
+var ticks = flag.Int("ticks", 100, "how many ticks of a periodic job to see")
+
+const jobWorkers = 8
+
+// killed runs processes, each again and again, and kills each after a while, until the function that it returns is called.
+func killed(t *testing.T, start func(worker int) *exec.Cmd) (stop func() (kills int)) {
+	var over atomic.Bool
+	var kills atomic.Int64
+	var group sync.WaitGroup
+	ctx, cancel := context.WithCancel(t.Context())
+	for i := range jobWorkers {
+		random := rand.New(rand.NewPCG(*killSeed, uint64(i)))
+		group.Go(func() {
+			for !over.Load() && ctx.Err() == nil {
+				cmd := start(i)
+				output := new(strings.Builder)
+				cmd.Stderr = output
+				if err := cmd.Start(); err != nil {
+					t.Error(err)
+					return
+				}
+				wait(ctx, time.Second+time.Duration(random.IntN(4000))*time.Millisecond)
+				_ = cmd.Process.Kill()
+				kills.Add(1)
+				if err := cmd.Wait(); err == nil {
+					t.Errorf("worker %d has ended by itself: %s", i, output)
+					return
+				}
+			}
+		})
+	}
+	stop = func() int {
+		over.Store(true)
+		cancel()
+		group.Wait()
+		return int(kills.Load())
+	}
+	t.Cleanup(func() { stop() })
+	return stop
+}
+
+// buildConq returns the path of the command.
+func buildConq(t *testing.T) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "conq")
+	if out, err := exec.Command("go", "build", "-C", "../..", "-o", path, "./cmd/conq").CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	return path
+}
+
+// noteScript has a command of conq work note its job.
+const noteScript = `read -r item; echo "$CONQ_JOB_ID $CONQ_JOB_ATTEMPT $(date +%s%N) $CONQ_JOB_DEADLINE $item" >> "$NOTES"`
+
+// Eight processes of conq work are killed, and members of the cluster, too: each job that was acknowledged is done at least
+// once, nobody gets a job before the lease of the one who had it is over, and counts are right.
+func TestJobsThroughKills(t *testing.T) {
+	c := startCluster(t, clusterOptions{})
+	o := c.options()
+	o.Timeout = 5 * time.Second
+	db := open(t, o)
+	q, err := work.Open(db, "jobs", conq.String(), work.Options{MaxAttempts: -1})
+	testkit.NoError(t, err)
+	t.Cleanup(func() { testkit.Check(t, q.Close()) })
+	binary, notes := buildConq(t), filepath.Join(t.TempDir(), "notes")
+	stop := killed(t, func(int) *exec.Cmd {
+		store := fmt.Sprintf("etcd://%s/%s", strings.Join(o.Endpoints, ","), strings.ReplaceAll(o.Prefix, " ", "%20"))
+		cmd := exec.Command(binary, "--store", store, "work", "jobs", "-j", "2", "--relaxed", "--lease", "3s", "--", "sh", "-c", noteScript)
+		cmd.Env = append(os.Environ(), "NOTES="+notes)
+		return cmd
+	})
+	x := &chaos{c: c, random: rand.New(rand.NewPCG(*killSeed, 1)), counts: make(map[string]int)}
+	var disturbing sync.WaitGroup
+	disturbing.Go(func() { x.run(t, *kills) })
+	put := putThrough(t, x, q)
+	disturbing.Wait()
+	awaitEmpty(t, q)
+	n := stop()
+	judgeNotes(t, put, notes)
+	report, err := conq.Check(t.Context(), db, conq.CheckOptions{Found: func(f conq.Finding) { t.Error(f.Text) }})
+	testkit.NoError(t, err)
+	testkit.Equal(t, "sound", report.Sound(), true)
+	t.Logf("%d jobs, %d kills of workers, %v", len(put), n, x.counts)
+}
+
+// putThrough puts jobs while the cluster is disturbed, and returns those that were acknowledged. One whose outcome
+// is unknown has no id here.
+func putThrough(t *testing.T, x *chaos, q *work.Queue[string]) map[work.ID]string {
+	var mu sync.Mutex
+	put := make(map[work.ID]string)
+	var group sync.WaitGroup
+	for p := range jobWorkers {
+		group.Go(func() {
+			for n := 0; !x.done.Load() && !t.Failed(); n++ {
+				item := fmt.Sprint("item ", p, ".", n)
+				id, err := q.Put(t.Context(), item, work.Job{Key: []string{"", "", "a", "b"}[n%4]})
+				mu.Lock()
+				if err == nil {
+					put[id] = item
+				} else if !errors.Is(err, kv.ErrCommitUnknown) {
+					t.Errorf("Put: %v", err)
+				}
+				mu.Unlock()
+				wait(t.Context(), 100*time.Millisecond)
+			}
+		})
+	}
+	group.Wait()
+	return put
+}
+
+func awaitEmpty(t *testing.T, q *work.Queue[string]) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	for {
+		n, err := q.Len(ctx)
+		if err == nil && n == 0 {
+			return
+		}
+		if ctx.Err() != nil {
+			s, err := q.Stats(t.Context())
+			t.Fatalf("left after %v: %+v (%v)", patience, s, err)
+		}
+		wait(ctx, 100*time.Millisecond)
+	}
+}
+
+// judgeNotes says what a correct queue could not have given to those who have noted it.
+func judgeNotes(t *testing.T, put map[work.ID]string, notes string) {
+	t.Helper()
+	text, err := os.ReadFile(notes)
+	testkit.NoError(t, err)
+	done, until := make(map[work.ID]bool), make(map[work.ID]time.Time)
+	for line := range strings.Lines(string(text)) {
+		var id work.ID
+		var attempt, nanoseconds int64
+		var at string
+		_, err := fmt.Sscan(line, &id, &attempt, &nanoseconds, &at)
+		testkit.NoError(t, err)
+		deadline, err := time.Parse(time.RFC3339Nano, at)
+		testkit.NoError(t, err)
+		item := strings.TrimSpace(strings.SplitN(line, " ", 5)[4])
+		if want, known := put[id]; known && item != "" && item != want {
+			t.Errorf("job %d was %q, not %q", id, item, want)
+		}
+		if began := time.Unix(0, nanoseconds); began.Before(until[id]) {
+			t.Errorf("job %d began again %v before a lease of it was over", id, until[id].Sub(began))
+		}
+		done[id], until[id] = done[id] || item != "", deadline
+	}
+	for id := range put {
+		if !done[id] {
+			t.Errorf("job %d was never done", id)
+		}
+	}
+}
+
+// workerVariable makes the test's binary a process that does the jobs of a store.
+const workerVariable = "CONQ_ETCD_TEST_WORKER"
+
+// beWorker does jobs until it is killed.
+func beWorker(encoded string) error {
+	var o etcd.Options
+	if err := json.Unmarshal([]byte(encoded), &o); err != nil {
+		return err
+	}
+	db, err := etcd.Open(o)
+	if err != nil {
+		return err
+	}
+	q, err := work.Open(db, "every", conq.String(), work.Options{Keep: time.Hour, Lease: 2 * time.Second})
+	if err != nil {
+		return err
+	}
+	return work.Run(context.Background(), q, func(context.Context, *work.Lease[string]) error { return nil })
+}
+
+// Eight processes, which are killed, wait for the ticks of a periodic job: each tick makes one job.
+func TestEveryThroughKills(t *testing.T) {
+	c := startCluster(t, clusterOptions{})
+	o := c.options()
+	encoded, err := json.Marshal(struct {
+		Endpoints []string
+		Prefix    string
+	}{o.Endpoints, o.Prefix})
+	testkit.NoError(t, err)
+	self, err := os.Executable()
+	testkit.NoError(t, err)
+	db := open(t, o)
+	q, err := work.Open(db, "every", conq.String(), work.Options{Keep: time.Hour})
+	testkit.NoError(t, err)
+	t.Cleanup(func() { testkit.Check(t, q.Close()) })
+	testkit.NoError(t, q.Every(t.Context(), "tick", "@every 1s", "v"))
+	began := time.Now()
+	stop := killed(t, func(int) *exec.Cmd {
+		cmd := exec.Command(self)
+		cmd.Env = append(os.Environ(), workerVariable+"="+string(encoded))
+		return cmd
+	})
+	for n := 0; n < *ticks; {
+		wait(t.Context(), 500*time.Millisecond)
+		s, err := q.Stats(t.Context())
+		testkit.NoError(t, err)
+		n = int(s.Done + s.Ready + s.Leased)
+		if time.Since(began) > time.Duration(*ticks)*time.Second+patience {
+			t.Fatalf("%d jobs of %d ticks after %v", n, *ticks, time.Since(began))
+		}
+	}
+	n := stop()
+	seconds := make(map[int64]work.ID) // the next tick after one is due in another second
+	for info, err := range q.List(t.Context(), work.Filter{}) {
+		testkit.NoError(t, err)
+		second := info.Created.Unix()
+		if other, there := seconds[second]; there {
+			t.Errorf("jobs %d and %d are of one tick", other, info.ID)
+		}
+		seconds[second] = info.ID
+	}
+	if most := int(time.Since(began).Seconds()) + 1; len(seconds) < *ticks || len(seconds) > most {
+		t.Errorf("%d jobs in %v", len(seconds), time.Since(began))
+	}
+	t.Logf("%d jobs in %.0f s, %d kills of workers", len(seconds), time.Since(began).Seconds(), n)
+}
