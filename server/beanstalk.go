@@ -3,10 +3,25 @@ package server
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net"
+
+	"github.com/conq-go/conq/server/internal/access"
 )
 
-// ServeBeanstalk is not built yet.
+// ServeBeanstalk answers a listener, which it closes, by beanstalkd's protocol, until ctx ends or the server stops. Then commands
+// under way are finished within Options.Grace, jobs that connections hold are given back, and it returns nil.
+// The protocol has neither passwords nor TLS, so an address that others can reach is refused unless Options.Insecure is set.
 func (s *Server) ServeBeanstalk(ctx context.Context, l net.Listener) error {
-	return errors.Join(errors.ErrUnsupported, l.Close())
+	if access.CheckAddress(l.Addr(), false, false, false) != nil && !s.options.Insecure {
+		return errors.Join(fmt.Errorf("%v can be reached by others, and beanstalkd's protocol has neither passwords nor TLS: listen on 127.0.0.1, or allow it with --insecure", l.Addr()), l.Close())
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	stop := context.AfterFunc(s.stopping, cancel)
+	defer stop()
+	return s.beanstalk.Serve(ctx, l)
 }
+
+// DrainBeanstalk has ServeBeanstalk refuse new jobs from now on; jobs that are there are given out.
+func (s *Server) DrainBeanstalk() { s.beanstalk.Drain() }

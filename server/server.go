@@ -24,6 +24,7 @@ import (
 	"github.com/conq-go/conq"
 	"github.com/conq-go/conq/kv"
 	"github.com/conq-go/conq/server/internal/api"
+	"github.com/conq-go/conq/server/internal/beanstalk"
 	"github.com/conq-go/conq/server/internal/history"
 	"github.com/conq-go/conq/server/internal/once"
 	"github.com/conq-go/conq/server/internal/queues"
@@ -38,6 +39,9 @@ type Options struct {
 
 	// MaxWaiters is how many requests may wait at once. Default: 20000.
 	MaxWaiters int64
+
+	// MaxJobSize is the largest job that beanstalkd's protocol puts, in bytes. Default: 65535.
+	MaxJobSize int
 
 	// MaxQueues is how many queues may be in use at once. Default: 4096.
 	MaxQueues int
@@ -70,7 +74,7 @@ type Options struct {
 }
 
 func (o *Options) complete() error {
-	if o.MaxBody < 0 || o.MaxWaiters < 0 || o.MaxQueues < 0 || o.MaxLabels < 0 || o.HeaderTimeout < 0 || o.Grace < 0 {
+	if o.MaxBody < 0 || o.MaxWaiters < 0 || o.MaxJobSize < 0 || o.MaxQueues < 0 || o.MaxLabels < 0 || o.HeaderTimeout < 0 || o.Grace < 0 {
 		return errors.New("server: a limit is negative: they are from 0 on, which is the default")
 	}
 	setDefault(&o.MaxBody, 64<<20)
@@ -93,16 +97,17 @@ func setDefault[T comparable](v *T, d T) {
 // Server serves a store. It is an http.Handler for those who have a server of their own, and it is safe for
 // concurrent use.
 type Server struct {
-	options  Options
-	queues   *queues.Set
-	history  *history.History
-	metrics  *watch.Metrics
-	tasks    sync.WaitGroup // that run until stopping
-	http     *http.Server
-	handler  http.Handler
-	stopping context.Context // ends when the server begins to stop
-	stop     context.CancelFunc
-	ready    atomic.Bool
+	options   Options
+	queues    *queues.Set
+	beanstalk *beanstalk.Server
+	history   *history.History
+	metrics   *watch.Metrics
+	tasks     sync.WaitGroup // that run until stopping
+	http      *http.Server
+	handler   http.Handler
+	stopping  context.Context // ends when the server begins to stop
+	stop      context.CancelFunc
+	ready     atomic.Bool
 }
 
 // New returns a server of a store. The store stays the caller's, to be closed after the server, which looks at it
@@ -119,8 +124,9 @@ func New(db kv.DB, o Options) (*Server, error) {
 	s.queues = queues.New(db, queues.Options{
 		MaxOpen: o.MaxQueues,
 		Queue:   conq.Options{Observe: both(s.history.ObserveItems, s.metrics.ObserveItems)},
-		Work:    work.Options{Observe: both(s.history.ObserveJobs, s.metrics.ObserveJobs)},
+		Work:    work.Options{Findable: true, Observe: both(s.history.ObserveJobs, s.metrics.ObserveJobs)},
 	})
+	s.beanstalk = beanstalk.New(s.queues, beanstalk.Options{MaxJobSize: o.MaxJobSize, Grace: o.Grace, Logger: o.Logger})
 	s.stopping, s.stop = context.WithCancel(context.Background())
 	s.tasks.Go(func() { history.NewSampler(db, s.history).Run(s.stopping) })
 	mux := http.NewServeMux()

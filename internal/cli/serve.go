@@ -18,7 +18,7 @@ const serveLong = `Serve the queues of a store to programs in any language: over
 
 On the loopback interface it answers everybody. Another address needs --tokens, which
 "conq token new" makes, and --tls-cert with --tls-key, or --insecure. SIGHUP reads these
-files again.
+files again. SIGUSR1 has beanstalkd's protocol refuse new jobs, as beanstalkd does.
 
 SIGTERM or SIGINT ends it: calls that wait return, requests under way are finished,
 and the store is closed. A second signal ends it at once, and loses nothing that was
@@ -31,6 +31,7 @@ const serveExample = `  conq serve
 
 type serveFlags struct {
 	listen, beanstalk string
+	maxJob            int
 	logFormat         string
 	tokens, cert, key string
 	hosts             []string
@@ -56,6 +57,7 @@ func (a *app) serve() *cobra.Command {
 	f := cmd.Flags()
 	f.StringVar(&flags.listen, "listen", "127.0.0.1:7711", "address of HTTP")
 	f.StringVar(&flags.beanstalk, "beanstalk", "", "address of beanstalkd's protocol (default none)")
+	f.IntVar(&flags.maxJob, "max-job-size", 65535, "largest job that beanstalkd's protocol puts, in bytes")
 	f.StringVar(&flags.logFormat, "log-format", "text", "form of the log on standard error: text or json")
 	f.StringVar(&flags.tokens, "tokens", "", "file of the tokens that callers may have")
 	f.StringVar(&flags.cert, "tls-cert", "", "file of a certificate with its chain, in PEM")
@@ -67,7 +69,7 @@ func (a *app) serve() *cobra.Command {
 
 // serverOptions reads what the flags name.
 func (a *app) serverOptions(flags serveFlags) (o server.Options, err error) {
-	o.Hosts, o.Insecure = flags.hosts, flags.insecure
+	o.Hosts, o.Insecure, o.MaxJobSize = flags.hosts, flags.insecure, flags.maxJob
 	if o.Logger, err = a.logger(flags.logFormat); err != nil {
 		return o, err
 	}
@@ -115,6 +117,7 @@ func (a *app) runServer(ctx context.Context, db kv.DB, o server.Options, flags s
 		}
 		o.Logger.Info("tokens and certificate were read again")
 	})
+	defer onDrain(s.DrainBeanstalk)()
 	group, ctx := errgroup.WithContext(ctx)
 	serve := func(what, address string, serve func(context.Context, net.Listener) error) error {
 		l, err := new(net.ListenConfig).Listen(ctx, "tcp", address)

@@ -1,0 +1,217 @@
+package beanstalk
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"net"
+	"os"
+	"strconv"
+	"sync/atomic"
+	"time"
+
+	"github.com/conq-go/conq/work"
+)
+
+const (
+	readBuffer = 1024     // bytes a connection has for what its client has sent
+	keepBuffer = 4 << 10  // bytes of replies that it keeps room for
+	flushAt    = 64 << 10 // bytes of replies to pipelined commands at which they are sent
+	smallBody  = 4 << 10  // bytes that a job may have room for before they come
+)
+
+// conn is a connection. Its goroutine alone uses what is not said to be others', too.
+type conn struct {
+	s    *Server
+	stop context.Context // ends when the server stops
+	ctx  context.Context // of commands; ends some time later
+	nc   net.Conn
+	r    *bufio.Reader
+	out  []byte // replies that are not sent
+
+	used    *tube
+	watched []*tube // in the order in which the client has named them
+	held    map[work.ID]*held
+	first   time.Time // no lease of held is over before that
+
+	source    source // of the tubes that are watched and not paused, named by sourceKey, or nil
+	sourceKey string
+	leave     func() // what is done with it
+
+	producer, worker atomic.Bool // read by others
+}
+
+// held is a job that a connection has reserved.
+type held struct {
+	*work.Lease[[]byte]
+	tube *tube
+}
+
+func newConn(s *Server, stop, ctx context.Context, nc net.Conn) *conn {
+	return &conn{s: s, stop: stop, ctx: ctx, nc: nc, r: bufio.NewReaderSize(nc, readBuffer), held: make(map[work.ID]*held)}
+}
+
+var errQuit = errors.New("quit")
+
+// serve answers commands until the client ends, or the server.
+func (c *conn) serve() {
+	defer c.end()
+	c.used = c.s.tubes.enter(defaultTube, func(t *tube) { t.using++ })
+	c.watched = []*tube{c.s.tubes.enter(defaultTube, func(t *tube) { t.watched++ })}
+	for c.stop.Err() == nil {
+		line, err := c.readLine()
+		if err == nil {
+			err = c.answer(line)
+		}
+		if err != nil {
+			break // the client has gone, or cannot be understood any more
+		}
+	}
+	_ = c.flush() // it may have gone
+}
+
+// end gives back what the connection has.
+func (c *conn) end() {
+	_ = c.nc.Close() // first, so that the client knows before others have its jobs
+	c.giveBack()
+	c.dropSource()
+	c.s.tubes.leave(c.used, func(t *tube) { t.using-- })
+	for _, t := range c.watched {
+		c.s.tubes.leave(t, func(t *tube) { t.watched-- })
+	}
+}
+
+var crlf = []byte("\r\n")
+
+// readLine returns a line without its CR-LF, valid until the next read, or errBadFormat as its only one for a
+// line that is too long, which is skipped.
+func (c *conn) readLine() (line []byte, err error) {
+	tooLong := false
+	for {
+		b, _ := c.r.Peek(c.r.Buffered())
+		i := bytes.Index(b, crlf)
+		switch {
+		case i >= 0 && (tooLong || i+len(crlf) > maxLine):
+			_, _ = c.r.Discard(i + len(crlf)) // it is buffered
+			return nil, nil                   // parsed as no command that there is
+		case i >= 0:
+			_, _ = c.r.Discard(i + len(crlf))
+			return b[:i], nil
+		case len(b) >= maxLine:
+			tooLong = true
+			_, _ = c.r.Discard(len(b) - 1) // the last one may be a CR
+		}
+		if err := c.fill(); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// fill reads more, after what there is to say was sent.
+func (c *conn) fill() error {
+	if err := c.flush(); err != nil {
+		return err
+	}
+	_, err := c.r.Peek(c.r.Buffered() + 1)
+	return err
+}
+
+// readBody returns a job's body and the two bytes behind it. Room is made for a large one as it comes.
+func (c *conn) readBody(n int) ([]byte, error) {
+	if c.r.Buffered() < n {
+		if err := c.flush(); err != nil {
+			return nil, err
+		}
+	}
+	if n <= smallBody {
+		body := make([]byte, n)
+		_, err := io.ReadFull(c.r, body)
+		return body, err
+	}
+	var body bytes.Buffer
+	_, err := io.CopyN(&body, c.r, int64(n))
+	return body.Bytes(), err
+}
+
+// flush sends replies.
+func (c *conn) flush() error {
+	if len(c.out) == 0 {
+		return nil
+	}
+	_, err := c.nc.Write(c.out)
+	if c.out = c.out[:0]; cap(c.out) > keepBuffer {
+		c.out = nil
+	}
+	return err
+}
+
+// reply appends a line to what is to be sent.
+func (c *conn) reply(line string) error {
+	c.out = append(append(c.out, line...), crlf...)
+	return c.full()
+}
+
+func (c *conn) replyNumber(word string, n uint64) error {
+	c.out = append(append(c.out, word...), ' ')
+	c.out = append(strconv.AppendUint(c.out, n, 10), crlf...)
+	return c.full()
+}
+
+// replyJob is a line with a job's id and size, and the job.
+func (c *conn) replyJob(word string, id work.ID, body []byte) error {
+	c.out = append(append(c.out, word...), ' ')
+	c.out = append(strconv.AppendInt(c.out, int64(id), 10), ' ')
+	return c.replyData(body)
+}
+
+// replyOK is data in YAML.
+func (c *conn) replyOK(data []byte) error {
+	c.out = append(c.out, "OK "...)
+	return c.replyData(data)
+}
+
+func (c *conn) replyData(data []byte) error {
+	c.out = append(strconv.AppendInt(c.out, int64(len(data)), 10), crlf...)
+	c.out = append(append(c.out, data...), crlf...)
+	return c.full()
+}
+
+func (c *conn) full() error {
+	if len(c.out) < flushAt {
+		return nil
+	}
+	return c.flush()
+}
+
+// patience is how long a connection waits before it begins to notice that its client goes.
+const patience = 10 * time.Millisecond
+
+// watchInput calls gone when the client has nothing more to send, until the caller calls end, which comes before the
+// next read. It reads ahead what it has room for.
+func (c *conn) watchInput(gone func()) (end func()) {
+	done := make(chan struct{})
+	timer := time.AfterFunc(patience, func() {
+		defer close(done)
+		for n := c.r.Buffered() + 1; n <= c.r.Size(); n = c.r.Buffered() + 1 {
+			if _, err := c.r.Peek(n); err != nil {
+				if !errors.Is(err, os.ErrDeadlineExceeded) {
+					gone()
+				}
+				return
+			}
+		}
+	})
+	return func() {
+		if timer.Stop() {
+			return
+		}
+		_ = c.nc.SetReadDeadline(past) // a connection that is closed has none, and its read ends, too
+		<-done
+		_ = c.nc.SetReadDeadline(time.Time{})
+		if c.stop.Err() != nil {
+			_ = c.nc.SetReadDeadline(past) // as the server has, perhaps before this
+		}
+	}
+}

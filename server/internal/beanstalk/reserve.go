@@ -1,0 +1,171 @@
+package beanstalk
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/conq-go/conq/work"
+)
+
+// reserved replies with a job that the connection holds from now on.
+func (c *conn) reserved(l *work.Lease[[]byte]) error {
+	c.held[l.ID] = &held{l, c.s.tubes.enter(l.Queue(), nil)}
+	c.first = earliest(c.first, l.Deadline())
+	return c.replyJob("RESERVED", l.ID, l.Value)
+}
+
+func (c *conn) reserveJob(id uint64) error {
+	c.soon(time.Now())
+	if c.holds(id) != nil {
+		return work.ErrNotFound
+	}
+	of, q, err := c.find(id)
+	if err != nil {
+		return err
+	}
+	defer c.s.tubes.leave(of, nil)
+	c.worker.Store(true)
+	l, err := q.ReserveID(c.ctx, work.ID(id))
+	if err != nil {
+		return err
+	}
+	return c.reserved(l)
+}
+
+// margin is how long before the end of a lease its holder does not wait for another job.
+const margin = time.Second
+
+// soon returns when the first of the jobs that are held comes within the margin, or a time before that, or zero if there
+// is none. It forgets jobs whose leases are over.
+func (c *conn) soon(now time.Time) time.Time {
+	if at := c.first.Add(-margin); len(c.held) > 0 && at.After(now) {
+		return at
+	}
+	c.first = time.Time{}
+	for _, h := range c.held {
+		if d := h.Deadline(); d.After(now) {
+			c.first = earliest(c.first, d)
+			continue
+		}
+		c.s.counts.timeouts.Add(1)
+		c.s.tubes.leave(c.drop(h), nil)
+	}
+	if c.first.IsZero() {
+		return c.first
+	}
+	return c.first.Add(-margin)
+}
+
+// Why a wait has ended.
+var (
+	errAgain = errors.New("a tube is paused, or no more")
+	errGone  = errors.New("the client has nothing more to send")
+)
+
+// reserve waits for a job for some time, or without end if timeout is negative.
+func (c *conn) reserve(timeout time.Duration) error {
+	c.worker.Store(true)
+	var until time.Time
+	if timeout >= 0 {
+		until = time.Now().Add(timeout)
+	}
+	for {
+		now := time.Now()
+		soon := c.soon(now)
+		isSoon := !soon.IsZero() && !soon.After(now)
+		isOver := !until.IsZero() && !until.After(now)
+		l, err := c.take(earliest(until, soon), isSoon || isOver)
+		switch {
+		case err == nil && l != nil:
+			return c.reserved(l)
+		case c.stop.Err() != nil:
+			return c.stop.Err()
+		case errors.Is(err, errGone):
+			return c.reply("TIMED_OUT")
+		case errors.Is(err, errAgain), errors.Is(err, context.DeadlineExceeded):
+		case err != nil:
+			return c.fail(command{op: opReserve, tube: c.watched[0].name}, err)
+		case isSoon:
+			return c.reply("DEADLINE_SOON")
+		case isOver:
+			return c.reply("TIMED_OUT")
+		}
+	}
+}
+
+func earliest(times ...time.Time) (first time.Time) {
+	for _, t := range times {
+		if first.IsZero() || !t.IsZero() && t.Before(first) {
+			first = t
+		}
+	}
+	return first
+}
+
+// take reserves a job. If there is none it returns nil at once, or waits until a time and returns why it has ended.
+func (c *conn) take(until time.Time, atOnce bool) (*work.Lease[[]byte], error) {
+	open, resumed, turn, err := c.prepare()
+	if err != nil {
+		return nil, err
+	}
+	if atOnce {
+		if len(open) == 0 {
+			return nil, nil
+		}
+		got, err := c.source.TryReserve(c.ctx, 1)
+		if err != nil || len(got) == 0 {
+			return nil, err
+		}
+		return got[0], nil
+	}
+	if err := c.flush(); err != nil {
+		return nil, err
+	}
+	return c.wait(earliest(until, resumed), turn, len(open) > 0)
+}
+
+// prepare sets the source, and returns the tubes that it is of, and when one more is not paused any more. turn is for
+// tubes.wait.
+func (c *conn) prepare() (open []*tube, resumed time.Time, turn int, err error) {
+	open, resumed, turn = c.s.tubes.unpaused(c.watched)
+	key := ""
+	for _, t := range open {
+		key += t.name + " "
+	}
+	if c.source != nil && c.sourceKey == key || len(open) == 0 {
+		return open, resumed, turn, nil
+	}
+	c.dropSource()
+	c.source, c.leave, err = c.s.tubes.source(c.ctx, open, key)
+	c.sourceKey = key
+	return open, resumed, turn, err
+}
+
+func (c *conn) dropSource() {
+	if c.source != nil {
+		c.leave()
+		c.source = nil
+	}
+}
+
+// wait waits for a job, if there is something to wait at, until a time unless that is zero.
+func (c *conn) wait(until time.Time, turn int, open bool) (l *work.Lease[[]byte], err error) {
+	ctx, cancel := context.WithCancelCause(c.stop)
+	defer cancel(nil)
+	if !until.IsZero() {
+		timed, stop := context.WithDeadline(ctx, until)
+		defer stop()
+		ctx = timed
+	}
+	if !c.s.tubes.wait(c, turn, cancel) {
+		return nil, errAgain
+	}
+	defer c.s.tubes.waited(c)
+	defer c.watchInput(func() { cancel(errGone) })()
+	if open {
+		return c.source.Reserve(ctx)
+	}
+	<-ctx.Done()
+	return nil, context.Cause(ctx)
+}

@@ -1,0 +1,160 @@
+package beanstalk
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"log/slog"
+	"net"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/conq-go/conq/server/internal/queues"
+)
+
+// Options are the choices of a Server. The zero value is the default.
+type Options struct {
+	MaxJobSize     int           // bytes of the largest job. Default: 65535, as beanstalkd's
+	MaxConnections int           // at once; others are closed as they come. Default: 65536
+	Grace          time.Duration // how long commands under way may go on after Serve's context has ended. Default: 5 s
+	Logger         *slog.Logger  // Default: none
+}
+
+// Server serves tubes. It is safe for concurrent use.
+type Server struct {
+	o       Options
+	tubes   *tubes
+	counts  counts
+	id      string
+	started time.Time
+
+	draining atomic.Bool
+	open     sync.WaitGroup // connections
+
+	mu    sync.Mutex
+	conns map[*conn]struct{}
+}
+
+// New returns a server of the work queues of a set, which puts jobs that are findable, and stays the caller's.
+func New(set *queues.Set, o Options) *Server {
+	if o.MaxJobSize == 0 {
+		o.MaxJobSize = 1<<16 - 1
+	}
+	if o.MaxConnections == 0 {
+		o.MaxConnections = 1 << 16
+	}
+	if o.Grace == 0 {
+		o.Grace = 5 * time.Second
+	}
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	var id [8]byte
+	rand.Read(id[:]) // never fails
+	return &Server{
+		o: o, tubes: newTubes(set), id: hex.EncodeToString(id[:]), started: time.Now(), conns: make(map[*conn]struct{}),
+	}
+}
+
+// Drain has the server refuse new jobs from now on.
+func (s *Server) Drain() { s.draining.Store(true) }
+
+// Serve answers the connections of a listener, which it closes, until ctx ends. Then commands under way are finished,
+// calls that wait return, jobs that connections hold are given back, and Serve returns nil.
+func (s *Server) Serve(ctx context.Context, l net.Listener) error {
+	hard, kill := context.WithCancel(context.WithoutCancel(ctx))
+	defer kill()
+	ctx, end := context.WithCancel(ctx)
+	defer s.open.Wait()
+	defer end()
+	stop := context.AfterFunc(ctx, func() {
+		_ = l.Close() // it may be closed already
+		s.wake()
+		time.AfterFunc(s.o.Grace, kill)
+	})
+	defer stop()
+	for {
+		nc, err := l.Accept()
+		if ctx.Err() != nil {
+			if err == nil {
+				_ = nc.Close()
+			}
+			return nil
+		}
+		if err != nil {
+			if temporary(err) {
+				s.o.Logger.Warn("beanstalk: no connection can be accepted", "error", err)
+				pause(ctx, 50*time.Millisecond)
+				continue
+			}
+			return errors.Join(err, l.Close())
+		}
+		s.accept(ctx, hard, nc)
+	}
+}
+
+// temporary tells whether accepting may succeed later, as with too many open files.
+func temporary(err error) bool {
+	var e net.Error
+	return errors.As(err, &e) && !errors.Is(err, net.ErrClosed)
+}
+
+func pause(ctx context.Context, d time.Duration) {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+}
+
+// accept begins to serve a connection. ctx ends when it is to stop, hard when it is to stop what it does.
+func (s *Server) accept(ctx, hard context.Context, nc net.Conn) {
+	s.counts.connections.Add(1)
+	c := newConn(s, ctx, hard, nc)
+	s.mu.Lock()
+	full := len(s.conns) >= s.o.MaxConnections
+	if !full {
+		s.conns[c] = struct{}{}
+	}
+	s.mu.Unlock()
+	if full {
+		_ = nc.Close() // it has sent nothing that could be lost
+		return
+	}
+	if ctx.Err() != nil {
+		_ = nc.SetReadDeadline(past) // wake may have come before
+	}
+	s.open.Go(func() {
+		c.serve()
+		s.mu.Lock()
+		delete(s.conns, c)
+		s.mu.Unlock()
+	})
+}
+
+// wake has connections see that the server stops: reads end at once, and writes soon.
+func (s *Server) wake() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for c := range s.conns {
+		_ = c.nc.SetReadDeadline(past)
+		_ = c.nc.SetWriteDeadline(time.Now().Add(time.Second))
+	}
+}
+
+var past = time.Unix(1, 0)
+
+// count returns how many connections are as f says.
+func (s *Server) count(f func(*conn) bool) (n int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for c := range s.conns {
+		if f(c) {
+			n++
+		}
+	}
+	return n
+}
