@@ -359,6 +359,7 @@ func (e *engine) dueIn(tx kv.Tx, now int64) (ready int, err error) {
 	e.clock.set(now, next)
 	if ready > 0 {
 		e.announce(tx) // more may be ready than this caller wants
+		e.noteIn(tx, Event{Kind: EventDue, Jobs: ready}, new(int))
 	}
 	return ready, nil
 }

@@ -3,6 +3,7 @@ package work
 import (
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -83,14 +84,15 @@ func TestOldTokenAfterRestart(t *testing.T) {
 	sound(t, q)
 }
 
+var ends = flag.Int("ends", 3000, "how many jobs end in TestNothingLeaks")
+
 // TestNothingLeaks: jobs with keys and unique names end in all ways; then no slot and no claim is left.
 func TestNothingLeaks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx := context.Background()
 		q := open(t, store(t), Options{KeyLimit: 2, Concurrency: 7, Lease: time.Second, MaxAttempts: 2})
 		r := rand.New(rand.NewPCG(1, 2))
-		const jobs = 3000
-		for i := range jobs {
+		for i := range *ends {
 			_, err := q.Put(ctx, "v", Job{Key: fmt.Sprint(r.IntN(5)), Unique: fmt.Sprint(r.IntN(50)), UniqueFor: time.Duration(r.IntN(2)) * time.Second})
 			if !errors.Is(err, ErrDuplicate) {
 				noError(t, err)
@@ -117,6 +119,10 @@ func TestNothingLeaks(t *testing.T) {
 			}
 			if i%100 == 0 {
 				sound(t, q)
+			}
+			if i%1000 == 0 { // so that a check does not take longer and longer
+				_, err := q.DeleteAll(ctx, Filter{State: Dead}, nil)
+				noError(t, err)
 			}
 		}
 		_, err := q.DeleteAll(ctx, Filter{}, nil)
@@ -458,4 +464,30 @@ func TestAllMatching(t *testing.T) {
 		t.Errorf("%d changed, %d deleted, %d cancelled", changed, deleted, cancelled)
 	}
 	sound(t, q)
+}
+
+// TestEventDue: observers are told of scheduled jobs that became ready, and of leases that ran out.
+func TestEventDue(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx := context.Background()
+		due := 0
+		q := open(t, store(t), Options{Lease: time.Minute, Observe: func(e Event) {
+			if e.Kind == EventDue {
+				due += e.Jobs
+			}
+		}})
+		_, err := q.Put(ctx, "a", Job{Delay: time.Minute})
+		noError(t, err)
+		for want := range 3 {
+			if due != want {
+				t.Errorf("%d jobs were due, want %d", due, want)
+			}
+			time.Sleep(2 * time.Minute)
+			leases, err := q.TryReserve(ctx, 1)
+			noError(t, err)
+			if len(leases) != 1 {
+				t.Fatalf("%d jobs", len(leases))
+			}
+		}
+	})
 }

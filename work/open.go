@@ -7,7 +7,9 @@ import (
 
 	"github.com/conq-go/conq/codec"
 	"github.com/conq-go/conq/internal/catalogue"
+	"github.com/conq-go/conq/internal/jobs"
 	"github.com/conq-go/conq/internal/layout"
+	"github.com/conq-go/conq/internal/outcome"
 	"github.com/conq-go/conq/kv"
 )
 
@@ -32,7 +34,17 @@ func Open[T any](db kv.DB, name string, c codec.Codec[T], options ...Options) (*
 	}
 	q := &Queue[T]{codec: c}
 	q.init(db, name, o)
+	q.forgetOthers()
 	return q, nil
+}
+
+// forgetOthers removes outcome keys of handles that have not been used for long: most of their processes have died.
+func (e *engine) forgetOthers() {
+	ctx, cancel := context.WithTimeout(context.Background(), openTimeout)
+	defer cancel()
+	if err := outcome.ForgetOthers(ctx, e.db, jobs.Outcomes(e.name)); err != nil && e.options.Logger != nil {
+		e.options.Logger.Debug("old outcome keys could not be removed", "queue", e.name, "error", err)
+	}
 }
 
 // openTimeout bounds how long Open takes, as it has no context.

@@ -159,8 +159,8 @@ type Event struct {
 	Kind     EventKind
 	Queue    string
 	Jobs     int // how many
-	Calls    int // that shared the transaction
-	Attempts int // of the transaction
+	Calls    int // that shared the transaction, but for EventDue
+	Attempts int // of the transaction, likewise
 
 	// Each is the jobs of an EventReserved, EventAcked or EventFailed.
 	Each []EventJob
@@ -180,7 +180,7 @@ const (
 	EventPut EventKind = iota + 1
 	EventReserved
 	EventEnded // released, buried, extended, or changed by an operator
-	EventDue   // scheduled jobs that became ready, leases that ran out
+	EventDue   // scheduled jobs that became ready, leases that ran out; part of another event's transaction
 	EventAcked
 	EventFailed // an attempt, after which the job is tried again or dead
 )

@@ -2,7 +2,6 @@ package handle
 
 import (
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
 	"math"
@@ -11,8 +10,7 @@ import (
 
 	"github.com/conq-go/conq/errs"
 	"github.com/conq-go/conq/internal/layout"
-	"github.com/conq-go/conq/kv"
-	"github.com/conq-go/conq/tuple"
+	"github.com/conq-go/conq/internal/outcome"
 )
 
 // closeTimeout bounds how long Close takes, as it has no context.
@@ -78,27 +76,9 @@ func (h *Handle) endAll(ctx context.Context, closed error) error {
 	return errors.Join(err, h.lanes.Close(ctx, closed))
 }
 
-// maxForgotten is how many outcome keys of others are looked at when a queue is
-// opened.
-const maxForgotten = 1000
-
-// forgetOthers removes outcome keys of handles that have not been used for long: their
-// processes have died without closing them. It looks at some, beginning anywhere, so
-// that in time all are looked at.
+// forgetOthers removes outcome keys of handles that have not been used for long.
 func (q *queue) forgetOthers(ctx context.Context) {
-	if !q.limits.UnknownCommits {
-		return
-	}
-	var id [16]byte
-	rand.Read(id[:]) // never fails
-	all := layout.Outcomes(q.name).Range()
-	middle := tuple.AppendBytes(layout.Outcomes(q.name).Bytes(), id[:])
-	for _, part := range []kv.Range{{Begin: middle, End: all.End}, {Begin: all.Begin, End: middle}} {
-		if err := kv.ForgetOutcomes(ctx, q.db, part, maxForgotten/2); err != nil {
-			if q.log != nil {
-				q.log.Debug("old outcome keys could not be removed", "queue", q.name, "error", err)
-			}
-			return // the next one to open the queue will try
-		}
+	if err := outcome.ForgetOthers(ctx, q.db, layout.Outcomes(q.name)); err != nil && q.log != nil {
+		q.log.Debug("old outcome keys could not be removed", "queue", q.name, "error", err)
 	}
 }

@@ -211,9 +211,7 @@ func (q *Queue) clearPayload(tx kv.Tx, j *Job) {
 		tx.Clear(withInts(q.values, j.ID))
 		return
 	}
-	for i := range j.Pieces {
-		tx.Clear(withInts(q.values, j.ID, i))
-	}
+	tx.ClearRange(rangeOf(withInts(q.values, j.ID)))
 }
 
 // Payload returns what a job has to be done with. It is written once, together with the header

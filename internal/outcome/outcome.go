@@ -168,3 +168,25 @@ func (l *Lanes) vacate(n int) {
 		<-l.slots
 	}
 }
+
+// maxForgotten is how many outcome keys of others are looked at when a queue is
+// opened.
+const maxForgotten = 1000
+
+// ForgetOthers removes outcome keys in a subspace that have not been used for long: the processes of their lanes
+// have died without closing them. It looks at some, beginning anywhere, so that in time all are looked at. After an
+// error the next one to open the queue will try.
+func ForgetOthers(ctx context.Context, db kv.DB, space subspace.Subspace) error {
+	if !db.Limits().UnknownCommits {
+		return nil
+	}
+	id := make([]byte, idSize)
+	rand.Read(id) // never fails
+	all, middle := space.Range(), tuple.AppendBytes(space.Bytes(), id)
+	for _, part := range []kv.Range{{Begin: middle, End: all.End}, {Begin: all.Begin, End: middle}} {
+		if err := kv.ForgetOutcomes(ctx, db, part, maxForgotten/2); err != nil {
+			return err
+		}
+	}
+	return nil
+}
