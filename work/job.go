@@ -211,10 +211,19 @@ type Filter struct {
 	Key         string // "" is any
 	Contains    string // in the payload or the error of an attempt; "" is any
 	MinAttempts int
+	Holder      string    // of its last lease; "" is any
+	Before      time.Time // it was put; the zero time is any
+
+	// Reverse has pages and lists begin with the last one.
+	Reverse bool
 }
 
 func (f Filter) jobs() jobs.Filter {
-	return jobs.Filter{State: f.State, Key: f.Key, Contains: f.Contains, MinAttempts: int64(f.MinAttempts)}
+	in := jobs.Filter{State: f.State, Key: f.Key, Contains: f.Contains, MinAttempts: int64(f.MinAttempts), Holder: f.Holder, Reverse: f.Reverse}
+	if !f.Before.IsZero() {
+		in.Before = micros(f.Before)
+	}
+	return in
 }
 
 // String says what the filter says.
@@ -231,6 +240,12 @@ func (f Filter) String() string {
 	}
 	if f.MinAttempts > 0 {
 		parts = append(parts, fmt.Sprintf("with at least %d attempts", f.MinAttempts))
+	}
+	if f.Holder != "" {
+		parts = append(parts, fmt.Sprintf("last held by %q", f.Holder))
+	}
+	if !f.Before.IsZero() {
+		parts = append(parts, "put before "+f.Before.UTC().Format(time.RFC3339))
 	}
 	if len(parts) == 0 {
 		return "all"

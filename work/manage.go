@@ -31,6 +31,9 @@ func (q *Queue[T]) Reprioritise(ctx context.Context, id ID, priority int64) erro
 	return q.one(ctx, id, reprioritise(priority))
 }
 
+// EndLease ends the lease of a job as if it had run out: the job is ready again, or dead after its last attempt.
+func (q *Queue[T]) EndLease(ctx context.Context, id ID) error { return q.one(ctx, id, endLease) }
+
 // change is what an operator does to a job.
 type change struct {
 	do   func(q *jobs.Queue, tx kv.Tx, id, now int64) error
@@ -40,6 +43,7 @@ type change struct {
 var (
 	kick       = change{do: (*jobs.Queue).Kick}
 	remove     = change{do: (*jobs.Queue).Delete}
+	endLease   = change{do: (*jobs.Queue).EndLease}
 	removeFree = change{do: (*jobs.Queue).DeleteFree}
 	cancel     = change{do: (*jobs.Queue).Cancel, done: func(j *jobs.Job) bool { return j.State == Dead || j.State == Done || j.Cancelled }}
 )
@@ -76,6 +80,11 @@ func (q *Queue[T]) KickAll(ctx context.Context, f Filter, progress func(int)) (i
 // DeleteAll is Delete for all jobs that match; see KickAll.
 func (q *Queue[T]) DeleteAll(ctx context.Context, f Filter, progress func(int)) (int, error) {
 	return q.all(ctx, f, remove, progress)
+}
+
+// EndLeases is EndLease for all jobs that match; see KickAll.
+func (q *Queue[T]) EndLeases(ctx context.Context, f Filter, progress func(int)) (int, error) {
+	return q.all(ctx, f, endLease, progress)
 }
 
 // BuryAll is Bury for all jobs that match; see KickAll.
@@ -228,4 +237,26 @@ func (q *Queue[T]) pause(ctx context.Context, paused bool) error {
 		return nil, nil
 	}})
 	return err
+}
+
+// Count returns how many jobs match, as it reads them a part at a time. progress, if not nil, is told the number so far. For jobs of one
+// state alone Stats has it.
+func (q *Queue[T]) Count(ctx context.Context, f Filter, progress func(int)) (n int, err error) {
+	var after []byte
+	for {
+		var page jobs.Page
+		err := q.view(ctx, func(r kv.Reader) (err error) {
+			page, err = q.recipe.List(r, f.jobs(), after, scanned, scanned)
+			return err
+		})
+		if err != nil {
+			return n, err
+		}
+		if n += len(page.Jobs); progress != nil {
+			progress(n)
+		}
+		if after = page.Next; after == nil {
+			return n, nil
+		}
+	}
 }

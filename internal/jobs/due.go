@@ -1,6 +1,7 @@
 package jobs
 
 import (
+	"fmt"
 	"math"
 
 	"github.com/conq-go/conq/kv"
@@ -68,15 +69,33 @@ func (q *Queue) expire(tx kv.Tx, entry []byte, now int64) (int, error) {
 	if err != nil {
 		return 0, err
 	}
+	return 1, q.endLease(tx, j, now, expiredText) // if it dies, its slot may have made another one ready
+}
+
+func (q *Queue) endLease(tx kv.Tx, j *Job, now int64, reason string) error {
 	if err := q.unlease(tx); err != nil {
-		return 0, err
+		return err
 	}
-	j.fail(now, expiredText)
+	j.fail(now, reason)
 	j.Expiries++
 	if j.Cancelled || j.MaxAttempts > 0 && j.Attempts >= j.MaxAttempts {
-		return 1, q.bury(tx, j, now) // its slot may have made another one ready
+		return q.bury(tx, j, now)
 	}
-	return 1, q.again(tx, j, now, 0)
+	return q.again(tx, j, now, 0)
+}
+
+const endedText = "an operator has ended the lease"
+
+// EndLease ends the lease of a job, as if it had run out now.
+func (q *Queue) EndLease(tx kv.Tx, id, now int64) error {
+	j, err := q.Load(tx, id)
+	if err != nil {
+		return err
+	}
+	if j.State != Leased {
+		return fmt.Errorf("%w: job %d is %v: only a leased one has a lease to end", ErrState, id, j.State)
+	}
+	return q.endLease(tx, j, now, endedText)
 }
 
 // forget removes a job that is done.

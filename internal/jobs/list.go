@@ -14,6 +14,9 @@ type Filter struct {
 	Key         string // "" is any
 	Contains    string // in the payload or in an error; "" is any
 	MinAttempts int64
+	Holder      string // of its last lease; "" is any
+	Before      int64  // it was put; 0 is at any time
+	Reverse     bool   // List begins at the end
 }
 
 // Page is some of the jobs that match a filter.
@@ -38,10 +41,14 @@ func (q *Queue) List(r kv.Reader, f Filter, after []byte, limit, scan int) (page
 		if !over.Contains(after) {
 			return page, corrupt(after, "it is not where a page of these jobs ended")
 		}
-		over.Begin = kv.After(after)
+		if f.Reverse {
+			over.End = after
+		} else {
+			over.Begin = kv.After(after)
+		}
 	}
 	looked := 0
-	for entry, err := range r.Range(over, kv.RangeOptions{Limit: scan}) {
+	for entry, err := range r.Range(over, kv.RangeOptions{Limit: scan, Reverse: f.Reverse}) {
 		if err != nil {
 			return page, err
 		}
@@ -78,7 +85,8 @@ func (q *Queue) listed(r kv.Reader, state State, entry kv.KeyValue) (*Job, error
 
 // Matches tells whether a job matches a filter.
 func (q *Queue) Matches(r kv.Reader, j *Job, f Filter) (bool, error) {
-	if f.State != 0 && j.State != f.State || f.Key != "" && j.Key != f.Key || j.Attempts < f.MinAttempts {
+	if f.State != 0 && j.State != f.State || f.Key != "" && j.Key != f.Key || j.Attempts < f.MinAttempts ||
+		f.Holder != "" && j.Holder != f.Holder || f.Before != 0 && j.Created >= f.Before {
 		return false, nil
 	}
 	if f.Contains == "" {

@@ -1,0 +1,115 @@
+package work
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/conq-go/conq/codec"
+	"github.com/conq-go/conq/internal/testkit"
+	"github.com/conq-go/conq/kv"
+	"github.com/conq-go/conq/kv/memory"
+	"github.com/google/go-cmp/cmp"
+)
+
+// idsOf returns the jobs of a list.
+func idsOf(t *testing.T, q *Queue[string], f Filter) (ids []ID) {
+	t.Helper()
+	for info, err := range q.List(context.Background(), f) {
+		testkit.NoError(t, err)
+		ids = append(ids, info.ID)
+	}
+	return ids
+}
+
+func TestFilters(t *testing.T) {
+	ctx := context.Background()
+	now := time.Unix(1_000_000, 0)
+	q, err := Open(memory.New(memory.Options{}), "q", codec.String(), Options{Holder: "me"})
+	testkit.NoError(t, err)
+	defer q.Close()
+	q.now = func() time.Time { return now }
+	var ids []ID
+	for i := range 250 { // more than a page
+		id, err := q.Put(ctx, fmt.Sprint(i))
+		testkit.NoError(t, err)
+		ids = append(ids, id)
+		now = now.Add(time.Second)
+	}
+	_, err = q.ReserveN(ctx, 2)
+	testkit.NoError(t, err)
+	for _, c := range []struct {
+		name        string
+		filter      Filter
+		first, last ID
+		n           int
+	}{
+		{"reverse", Filter{Reverse: true}, ids[249], ids[0], 250},
+		{"reverse, of a state", Filter{Reverse: true, State: Ready}, ids[249], ids[2], 248},
+		{"holder", Filter{Holder: "me"}, ids[0], ids[1], 2},
+		{"another holder", Filter{Holder: "you"}, 0, 0, 0},
+		{"before", Filter{Before: time.Unix(1_000_003, 0)}, ids[0], ids[2], 3},
+	} {
+		got := idsOf(t, q, c.filter)
+		if len(got) != c.n || c.n > 0 && (got[0] != c.first || got[len(got)-1] != c.last) {
+			t.Errorf("%s: %d jobs: %v", c.name, len(got), got)
+		}
+		told := 0
+		n, err := q.Count(ctx, c.filter, func(n int) { told = n })
+		testkit.NoError(t, err)
+		if n != c.n || told != n {
+			t.Errorf("%s: Count is %d, and has told %d; want %d", c.name, n, told, c.n)
+		}
+	}
+}
+
+// A lease that an operator ends is lost to its holder, and its job is ready again, or dead after its last attempt.
+func TestEndLease(t *testing.T) {
+	ctx := context.Background()
+	q, err := Open(memory.New(memory.Options{}), "q", codec.String(), Options{Holder: "me", MaxAttempts: 2, Concurrency: 5})
+	testkit.NoError(t, err)
+	defer q.Close()
+	_, err = q.Put(ctx, "a")
+	testkit.NoError(t, err)
+	_, err = q.Put(ctx, "b")
+	testkit.NoError(t, err)
+	leases, err := q.ReserveN(ctx, 2)
+	testkit.NoError(t, err)
+	testkit.NoError(t, q.EndLease(ctx, leases[0].ID))
+	if err := leases[0].Ack(ctx); !errors.Is(err, ErrLeaseLost) {
+		t.Errorf("Ack of a lease that was ended: %v", err)
+	}
+	if err := q.EndLease(ctx, leases[0].ID); !errors.Is(err, ErrState) {
+		t.Errorf("EndLease of a job that nobody holds: %v", err)
+	}
+	if err := q.EndLease(ctx, 999); !errors.Is(err, ErrNotFound) {
+		t.Errorf("EndLease of no job: %v", err)
+	}
+	stats(t, q, Stats{Ready: 1, Leased: 1})
+	_, err = q.Reserve(ctx)
+	testkit.NoError(t, err)
+	n, err := q.EndLeases(ctx, Filter{State: Leased, Holder: "me"}, nil)
+	testkit.NoError(t, err)
+	if n != 2 {
+		t.Errorf("EndLeases has ended %d, want 2", n)
+	}
+	stats(t, q, Stats{Ready: 1, Dead: 1})
+	testkit.NoError(t, q.view(ctx, func(r kv.Reader) error {
+		problems, err := q.recipe.Check(r)
+		if len(problems) > 0 {
+			t.Errorf("the queue is not as it should be: %v", problems)
+		}
+		return err
+	}))
+}
+
+func stats(t *testing.T, q *Queue[string], want Stats) {
+	t.Helper()
+	got, err := q.Stats(context.Background())
+	testkit.NoError(t, err)
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("states differ (-want +got):\n%s", diff)
+	}
+}
