@@ -25,6 +25,8 @@ import (
 	"github.com/conq-go/conq/kv"
 	"github.com/conq-go/conq/server/internal/api"
 	"github.com/conq-go/conq/server/internal/beanstalk"
+	"github.com/conq-go/conq/server/internal/bulk"
+	"github.com/conq-go/conq/server/internal/dashboard"
 	"github.com/conq-go/conq/server/internal/history"
 	"github.com/conq-go/conq/server/internal/once"
 	"github.com/conq-go/conq/server/internal/queues"
@@ -103,6 +105,7 @@ type Server struct {
 	history   *history.History
 	metrics   *watch.Metrics
 	tasks     sync.WaitGroup // that run until stopping
+	bulk      bulk.Set       // what operators have begun
 	http      *http.Server
 	handler   http.Handler
 	stopping  context.Context // ends when the server begins to stop
@@ -134,7 +137,11 @@ func New(db kv.DB, o Options) (*Server, error) {
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { writeText(w, http.StatusOK, "ok") })
 	mux.HandleFunc("GET /readyz", s.serveReady)
 	s.registerWatching(mux)
-	s.handler = s.guarded(mux)
+	guard := s.guard()
+	dashboard.Register(mux, dashboard.Options{
+		Queues: s.queues, History: s.history, Tasks: &s.bulk, Guard: guard, Logger: o.Logger, Stopping: s.stopping, SignIn: o.Tokens != nil,
+	})
+	s.handler = s.guarded(guard, mux)
 	s.http = &http.Server{
 		Handler:           s,
 		ReadHeaderTimeout: o.HeaderTimeout,
@@ -202,5 +209,6 @@ func (s *Server) Close() error {
 	s.ready.Store(false)
 	s.stop()
 	s.tasks.Wait()
+	s.bulk.Close()
 	return errors.Join(s.http.Close(), s.queues.Close())
 }

@@ -5,6 +5,7 @@ import (
 	"net/http/pprof"
 
 	"github.com/conq-go/conq/server/internal/access"
+	"github.com/conq-go/conq/server/internal/dashboard"
 )
 
 // registerWatching adds what operators look at to a mux. Profiles have what is in memory, so they are for who may do all.
@@ -17,15 +18,19 @@ func (s *Server) registerWatching(mux *http.ServeMux) {
 	}
 }
 
-// guarded lets requests through to a handler that may come in, and watches them.
-func (s *Server) guarded(next http.Handler) http.Handler {
-	log := s.options.Logger
-	guard := access.NewGuard(access.Options{
-		Tokens: s.options.Tokens, Hosts: s.options.Hosts, Public: []string{"/healthz", "/readyz"},
-		Refused: func(r *http.Request, status int) { s.metrics.Refused(log, r, status) },
+// guard returns what says who may come in.
+func (s *Server) guard() *access.Guard {
+	return access.NewGuard(access.Options{
+		Tokens: s.options.Tokens, Hosts: s.options.Hosts, Public: append([]string{"/healthz", "/readyz"}, dashboard.Public()...),
+		Login:   dashboard.SignInPath,
+		Refused: func(r *http.Request, status int) { s.metrics.Refused(s.options.Logger, r, status) },
 	})
+}
+
+// guarded lets requests through to a handler that may come in, and watches them.
+func (s *Server) guarded(guard *access.Guard, next http.Handler) http.Handler {
 	caller := func(r *http.Request) string { return access.From(r.Context()).Name }
-	return guard.Handler(s.metrics.Requests(log, caller, next))
+	return guard.Handler(s.metrics.Requests(s.options.Logger, caller, next))
 }
 
 // both returns what calls one and then the other.

@@ -78,6 +78,15 @@ func Needs(s Scope, next http.Handler) http.Handler {
 	})
 }
 
+// Rights returns what the caller may do, as text.
+func (c *Caller) Rights() string {
+	var all []string
+	for _, p := range c.scopes {
+		all = append(all, p.String())
+	}
+	return strings.Join(all, ", ")
+}
+
 // quoted is a name of a queue in an answer.
 func quoted(name string) string {
 	const most = 200

@@ -49,6 +49,7 @@ type Status struct {
 	Done  int64
 	Began time.Time
 	Ended time.Time // zero while it runs
+	Undo  string    // what undoes it, in the words of whoever shows it; "" is nothing
 	Note  string    // what came of it, if there is more to say than Done
 	Err   error
 }

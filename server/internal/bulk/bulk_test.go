@@ -47,7 +47,7 @@ func TestJobs(t *testing.T) {
 		{Change{Verb: Delete}, 10, work.Stats{}},
 	} {
 		var tasks Set
-		began, err := tasks.Jobs(t.Context(), set, "q", "me", c.change)
+		began, err := tasks.Jobs(t.Context(), set, Status{Queue: "q", By: "me"}, c.change)
 		testkit.NoError(t, err)
 		got, err := tasks.Wait(t.Context(), began.ID)
 		testkit.NoError(t, err)
@@ -76,7 +76,7 @@ func TestJobsErrors(t *testing.T) {
 		{"q", Change{Verb: Retry, Filter: work.Filter{State: work.Ready}}, work.ErrInvalid},
 		{"none", Change{Verb: Kick}, conq.ErrNoQueue},
 	} {
-		if _, err := tasks.Jobs(t.Context(), set, c.queue, "me", c.change); !errors.Is(err, c.want) {
+		if _, err := tasks.Jobs(t.Context(), set, Status{Queue: c.queue, By: "me"}, c.change); !errors.Is(err, c.want) {
 			t.Errorf("%v of %s: %v, want %v", c.change, c.queue, err, c.want)
 		}
 	}

@@ -19,6 +19,7 @@ const (
 	Cancel       Verb = "cancel"
 	Bury         Verb = "bury"
 	Reprioritise Verb = "reprioritise"
+	EndLeases    Verb = "endleases"
 )
 
 const buriedText = "buried by an operator"
@@ -46,6 +47,9 @@ var verbs = map[Verb]func(ctx context.Context, q *queues.Work, c Change, progres
 	Bury: func(ctx context.Context, q *queues.Work, c Change, progress func(int)) (int, error) {
 		return q.BuryAll(ctx, c.Filter, buriedText, progress)
 	},
+	EndLeases: func(ctx context.Context, q *queues.Work, c Change, progress func(int)) (int, error) {
+		return q.EndLeases(ctx, c.Filter, progress)
+	},
 	Reprioritise: func(ctx context.Context, q *queues.Work, c Change, progress func(int)) (int, error) {
 		return q.ReprioritiseAll(ctx, c.Filter, c.Priority, progress)
 	},
@@ -54,13 +58,16 @@ var verbs = map[Verb]func(ctx context.Context, q *queues.Work, c Change, progres
 // Check returns what is wrong with a change, and completes it.
 func (c *Change) Check() error {
 	if verbs[c.Verb] == nil {
-		return fmt.Errorf("%w: %.40q can't be done to jobs: it is retry, kick, delete, cancel, bury or reprioritise", work.ErrInvalid, c.Verb)
+		return fmt.Errorf("%w: %.40q can't be done to jobs: it is retry, kick, delete, cancel, bury, reprioritise or endleases", work.ErrInvalid, c.Verb)
 	}
 	if c.Verb == Retry {
 		if c.Filter.State != 0 && c.Filter.State != work.Dead {
 			return fmt.Errorf("%w: %v jobs can't be retried: only dead ones; kick makes scheduled ones ready, too", work.ErrInvalid, c.Filter.State)
 		}
 		c.Filter.State = work.Dead
+	}
+	if c.Verb == EndLeases {
+		c.Filter.State = work.Leased
 	}
 	return nil
 }
@@ -83,12 +90,12 @@ func (c *Change) Of(s work.Stats) int64 {
 	return all
 }
 
-// Jobs begins to change jobs of a queue, which has to exist.
-func (s *Set) Jobs(ctx context.Context, set *queues.Set, queue, by string, c Change) (Status, error) {
+// Jobs begins to change jobs of a queue, which has to exist. Of the status Queue and By are given, and What or nothing.
+func (s *Set) Jobs(ctx context.Context, set *queues.Set, given Status, c Change) (Status, error) {
 	if err := c.Check(); err != nil {
 		return Status{}, err
 	}
-	q, release, err := set.Work(ctx, queue, queues.Existing)
+	q, release, err := set.Work(ctx, given.Queue, queues.Existing)
 	if err != nil {
 		return Status{}, err
 	}
@@ -97,7 +104,9 @@ func (s *Set) Jobs(ctx context.Context, set *queues.Set, queue, by string, c Cha
 		release()
 		return Status{}, err
 	}
-	given := Status{Queue: queue, By: by, Total: c.Of(stats), What: c.String()}
+	if given.Total = c.Of(stats); given.What == "" {
+		given.What = c.String()
+	}
 	status, err := s.Start(given, func(ctx context.Context, progress func(int)) (int, string, error) {
 		defer release()
 		n, err := verbs[c.Verb](ctx, q, c, progress)

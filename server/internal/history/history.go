@@ -51,6 +51,7 @@ func (s *State) Age(now time.Time) time.Duration {
 // Snapshot is all queues at one moment, by name. It is not changed any more.
 type Snapshot struct {
 	Time   time.Time
+	Took   time.Duration // to read the store
 	Queues []*State
 	Err    error // why the store could not be read; then Queues are those of before
 	byName map[string]*State
@@ -252,6 +253,19 @@ func (q *Queue) Series(s Span, of ...Field) Series {
 	series := Series{Step: s.Step(), Start: time.Unix(0, r.from()*int64(s.Step()))}
 	for _, f := range of {
 		series.Values = append(series.Values, r.values(f))
+	}
+	return series
+}
+
+// Last returns one value of each field, of the last second that is over.
+func (q *Queue) Last(of ...Field) Series {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	r := &q.rings[Minutes]
+	slot := max(r.from(), r.last-1)
+	series := Series{Step: Minutes.Step(), Start: time.Unix(0, slot*int64(Minutes.Step()))}
+	for _, f := range of {
+		series.Values = append(series.Values, []float64{r.get(f, slot)})
 	}
 	return series
 }

@@ -212,7 +212,7 @@ func TestCount(t *testing.T) {
 		h := New()
 		s := NewSampler(db, h)
 		s.Sample(ctx)
-		if got := h.Latest().Queue("q"); got.Depth != 1 || !got.Estimated {
+		if got := h.Latest().Queue("q"); got.Depth != countFirst || !got.Estimated {
 			t.Errorf("before it is counted it is %+v", got)
 		}
 		done := make(chan struct{})

@@ -16,6 +16,7 @@ import (
 // processor, and a queue is not counted again before countAfter.
 const (
 	countAtOnce = 5000
+	countFirst  = 500 // by the sampler itself, the first time
 	countShare  = 20
 	countAfter  = 5 * time.Second
 	countAgain  = 10 * time.Minute // also if nothing seems to have changed
@@ -82,6 +83,11 @@ func (i *items) read(r kv.Reader, now time.Time, balance int64, c *Counts) error
 	if bytes.Equal(first, last) {
 		i.set(1, balance, now)
 	}
+	if i.at.IsZero() {
+		if err := i.countSome(r, balance, now); err != nil {
+			return err
+		}
+	}
 	c.Depth = max(1, i.counted+balance-i.balance)
 	c.Estimated = i.changed
 	if i.integers == 1 {
@@ -89,6 +95,22 @@ func (i *items) read(r kv.Reader, now time.Time, balance int64, c *Counts) error
 	}
 	i.looked = true
 	return err
+}
+
+// countSome counts a queue that was never counted, if it is short.
+func (i *items) countSome(r kv.Reader, balance int64, now time.Time) error {
+	n := int64(0)
+	for _, err := range r.Snapshot().Range(i.span, kv.RangeOptions{Limit: countFirst, KeysOnly: true}) {
+		if err != nil {
+			return err
+		}
+		n++
+	}
+	i.set(n, balance, now)
+	if n == countFirst {
+		i.at, i.changed = time.Time{}, true // there are more
+	}
+	return nil
 }
 
 // set notes how many items there are.

@@ -68,6 +68,7 @@ func (s *Sampler) Run(ctx context.Context) {
 
 // Sample reads all queues once, and makes a snapshot of them.
 func (s *Sampler) Sample(ctx context.Context) {
+	began := s.now()
 	reading, cancel := context.WithTimeout(ctx, passTime)
 	defer cancel()
 	states, err := s.read(reading)
@@ -84,7 +85,7 @@ func (s *Sampler) Sample(ctx context.Context) {
 			s.history.Queue(state.Name).record(now, state)
 		}
 	}
-	s.history.publish(&Snapshot{Time: now, Queues: states})
+	s.history.publish(&Snapshot{Time: now, Took: now.Sub(began), Queues: states})
 }
 
 func (s *Sampler) read(ctx context.Context) ([]*State, error) {

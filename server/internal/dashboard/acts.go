@@ -1,0 +1,372 @@
+package dashboard
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/conq-go/conq"
+	"github.com/conq-go/conq/kv"
+	"github.com/conq-go/conq/server/internal/access"
+	"github.com/conq-go/conq/server/internal/bulk"
+	"github.com/conq-go/conq/server/internal/queues"
+	"github.com/conq-go/conq/work"
+)
+
+// acts is all that operators do on pages, by name.
+var acts map[string]*act
+
+func init() { // it refers to itself
+	acts = map[string]*act{
+		"pause":  {access.Admin, "w", askPause, (*Dashboard).doPause, toQueue},
+		"resume": {access.Admin, "w", askResume, (*Dashboard).doResume, toQueue},
+		"purge":  {access.Admin, "fpw", askPurge, (*Dashboard).doPurge, toQueue},
+		"add":    {access.Produce, "fpw", askAdd, (*Dashboard).doAdd, toQueue},
+		"move":   {access.Admin, "fp", askMove, (*Dashboard).doMove, toQueue},
+		"runnow": {access.Admin, "w", askRunNow, (*Dashboard).doRunNow, func(*confirm) string { return "/periodic" }},
+		"check":  {access.Admin, "", askCheck, (*Dashboard).doCheck, func(*confirm) string { return "/store" }},
+		"stop":   {access.Watch, "", (*Dashboard).askStop, (*Dashboard).doStop, func(*confirm) string { return "/store" }},
+	}
+	for verb, text := range changes {
+		acts[string(verb)] = &act{access.Admin, "w", text.ask, (*Dashboard).doChange, toJobs}
+	}
+}
+
+func toQueue(c *confirm) string { return link("/queue", "q", c.Queue.Name) }
+
+func toJobs(c *confirm) string {
+	switch {
+	case c.ID != 0 && c.Do != string(bulk.Delete):
+		return link("/job", "q", c.Queue.Name, "id", c.ID)
+	case c.Do == string(bulk.EndLeases) && c.Filter.Holder != "":
+		return "/workers"
+	case c.ID != 0:
+		return link("/jobs", "q", c.Queue.Name)
+	}
+	return c.Filter.link("/jobs", c.Queue.Name)
+}
+
+func askPause(_ *Dashboard, c *confirm) error {
+	c.Title, c.Button = "Pause "+visible(c.Queue.Name), "Pause"
+	c.Detail = fmt.Sprintf("It gives out no more jobs, to any process, until it is resumed. %s go on; %s wait.",
+		plural(c.Queue.Leased, "job that a worker holds", "jobs that workers hold"), plural(c.Queue.Ready, "ready job", "ready jobs"))
+	return nil
+}
+
+func (d *Dashboard) doPause(c *confirm) (bulk.Status, error) {
+	return d.onQueue(c, "resume", "It gives out no jobs until it is resumed.", func(ctx context.Context, q *queues.Work) error { return q.Pause(ctx) })
+}
+
+func askResume(_ *Dashboard, c *confirm) error {
+	c.Title, c.Button = "Resume "+visible(c.Queue.Name), "Resume"
+	c.Detail = fmt.Sprintf("It gives out jobs again: %s.", plural(c.Queue.Ready, "is ready", "are ready"))
+	return nil
+}
+
+func (d *Dashboard) doResume(c *confirm) (bulk.Status, error) {
+	return d.onQueue(c, "pause", "It gives out jobs again.", func(ctx context.Context, q *queues.Work) error { return q.Resume(ctx) })
+}
+
+func askPurge(_ *Dashboard, c *confirm) error {
+	n, what := c.Queue.Depth, "items"
+	c.Detail = "They are gone for good."
+	if isWork(c.Queue) {
+		n, what = n+c.Queue.Dead+c.Queue.Done, "jobs, in all states,"
+		c.Detail = fmt.Sprintf("They are gone for good, %s included, and workers lose the %s that they hold. Periodic jobs stay.",
+			plural(c.Queue.Dead, "dead one", "dead ones"), plural(c.Queue.Leased, "job", "jobs"))
+	}
+	about := ""
+	if c.Queue.Estimated {
+		about = "about "
+	}
+	c.Title = fmt.Sprintf("Purge %s: remove all %s%s %s", visible(c.Queue.Name), about, num(n), what)
+	c.Title, c.Button, c.Type = strings.TrimSuffix(c.Title, ","), "Purge", c.Queue.Name
+	return nil
+}
+
+func (d *Dashboard) doPurge(c *confirm) (bulk.Status, error) {
+	return d.start(c, bulk.Status{Total: -1}, func(ctx context.Context, _ func(int)) (int, string, error) {
+		return 0, "The queue is empty.", d.clear(ctx, c.Queue.Name, c.Queue.Kind)
+	})
+}
+
+func (d *Dashboard) clear(ctx context.Context, name string, kind conq.Kind) error {
+	switch kind {
+	case conq.KindQueue:
+		q, release, err := d.Queues.FIFO(ctx, name, queues.Existing)
+		if err != nil {
+			return err
+		}
+		defer release()
+		return q.Clear(ctx)
+	case conq.KindPriorityQueue:
+		q, release, err := d.Queues.Priority(ctx, name, queues.Existing)
+		if err != nil {
+			return err
+		}
+		defer release()
+		return q.Clear(ctx)
+	}
+	return d.withWork(ctx, name, func(q *queues.Work) error { return q.Clear(ctx) })
+}
+
+func askAdd(_ *Dashboard, c *confirm) error {
+	c.Title, c.Button = "Add to "+visible(c.Queue.Name), "Add"
+	c.Fields = []field{{Name: "payload", Label: "Payload", Kind: "text", Help: "It is stored as it is, as UTF-8."}}
+	if c.Queue.Kind != conq.KindQueue {
+		c.Fields = append(c.Fields, field{Name: "priority", Label: "Priority", Value: "0", Help: "The lowest is first."})
+	}
+	if isWork(c.Queue) {
+		c.Fields = append(c.Fields,
+			field{Name: "delay", Label: "Delay", Help: "As 90s, 10m or 2h. Without one it is ready at once."},
+			field{Name: "jobkey", Label: "Key", Help: "Jobs of one key run one after the other."},
+			field{Name: "unique", Label: "Unique", Help: "Refused while a job with the same one is not done."})
+	}
+	return nil
+}
+
+func (d *Dashboard) doAdd(c *confirm) (bulk.Status, error) {
+	payload := []byte(strings.ReplaceAll(c.query.Get("payload"), "\r\n", "\n")) // browsers send lines so
+	priority, err := integer(c.query.Get("priority"), "priority")
+	if err != nil {
+		return bulk.Status{}, err
+	}
+	job := work.Job{Priority: priority, Key: c.query.Get("jobkey"), Unique: c.query.Get("unique")}
+	if delay := c.query.Get("delay"); delay != "" {
+		if job.Delay, err = time.ParseDuration(delay); err != nil || job.Delay < 0 {
+			return bulk.Status{}, wrong("%.40q is no delay: it is as 90s, 10m or 2h.", delay)
+		}
+	}
+	return d.start(c, bulk.Status{Total: 1}, func(ctx context.Context, _ func(int)) (int, string, error) {
+		note, err := d.add(ctx, c.Queue.Name, c.Queue.Kind, payload, job)
+		return 1, note, err
+	})
+}
+
+func integer(s, name string) (int64, error) {
+	if s == "" {
+		return 0, nil
+	}
+	n, err := strconv.ParseInt(strings.TrimSpace(s), 10, 64)
+	if err != nil {
+		return 0, wrong("%.40q is no %s: it is an integer of 64 bits.", s, name)
+	}
+	return n, nil
+}
+
+func (d *Dashboard) add(ctx context.Context, name string, kind conq.Kind, payload []byte, job work.Job) (note string, err error) {
+	switch kind {
+	case conq.KindQueue:
+		q, release, err := d.Queues.FIFO(ctx, name, queues.Existing)
+		if err != nil {
+			return "", err
+		}
+		defer release()
+		return "It is the last item.", q.Enqueue(ctx, payload)
+	case conq.KindPriorityQueue:
+		q, release, err := d.Queues.Priority(ctx, name, queues.Existing)
+		if err != nil {
+			return "", err
+		}
+		defer release()
+		return fmt.Sprintf("It is the last item of priority %d.", job.Priority), q.Push(ctx, payload, job.Priority)
+	}
+	err = d.withWork(ctx, name, func(q *queues.Work) error {
+		id, err := q.Put(ctx, payload, job)
+		note = fmt.Sprintf("It is job %d.", id)
+		return err
+	})
+	return note, err
+}
+
+func askMove(_ *Dashboard, c *confirm) error {
+	c.Title, c.Button = "Move items of "+visible(c.Queue.Name)+" to another queue", "Move"
+	c.Detail = "From its start on, in order. Each transaction moves some, so that an item is always in exactly one of the two. It can be undone by moving them back, to its end."
+	c.Fields = []field{
+		{Name: "to", Label: "To", Needed: true, Help: "A queue of the same kind. If there is none by that name, it is made."},
+		{Name: "n", Label: "How many", Value: strconv.FormatInt(c.Queue.Depth, 10), Needed: true},
+	}
+	return nil
+}
+
+func (d *Dashboard) doMove(c *confirm) (bulk.Status, error) {
+	to := c.query.Get("to")
+	n, err := integer(c.query.Get("n"), "number of items")
+	if err != nil {
+		return bulk.Status{}, err
+	}
+	switch {
+	case n < 1:
+		return bulk.Status{}, wrong("%d items can't be moved: it is from 1 on.", n)
+	case to == c.Queue.Name:
+		return bulk.Status{}, wrong("The items are in %q already: name another queue.", to)
+	}
+	if err := c.caller.May(access.Admin, to); err != nil {
+		return bulk.Status{}, err
+	}
+	c.Title = fmt.Sprintf("Move %s from %s to %s", plural(n, "item", "items"), visible(c.Queue.Name), visible(to))
+	move := d.moveFIFO
+	if c.Queue.Kind == conq.KindPriorityQueue {
+		move = d.movePriority
+	}
+	return d.start(c, bulk.Status{Total: n}, func(ctx context.Context, progress func(int)) (int, string, error) {
+		moved, err := move(ctx, c.Queue.Name, to, int(n), progress)
+		return moved, plural(int64(moved), "item was moved.", "items were moved."), err
+	})
+}
+
+func (d *Dashboard) moveFIFO(ctx context.Context, from, to string, n int, progress func(int)) (int, error) {
+	source, release, err := d.Queues.FIFO(ctx, from, queues.Existing)
+	if err != nil {
+		return 0, err
+	}
+	defer release()
+	target, release, err := d.Queues.FIFO(ctx, to, queues.Create)
+	if err != nil {
+		return 0, err
+	}
+	defer release()
+	return inBatches(n, progress, func(batch int) (moved int, err error) {
+		err = d.Queues.DB().Transact(ctx, func(tx kv.Tx) error {
+			values, err := source.In(tx).DequeueN(batch)
+			if err != nil {
+				return err
+			}
+			moved = len(values)
+			return target.In(tx).EnqueueAll(values)
+		})
+		d.noteMoved(from, to, moved, err)
+		return moved, err
+	})
+}
+
+func (d *Dashboard) movePriority(ctx context.Context, from, to string, n int, progress func(int)) (int, error) {
+	source, release, err := d.Queues.Priority(ctx, from, queues.Existing)
+	if err != nil {
+		return 0, err
+	}
+	defer release()
+	target, release, err := d.Queues.Priority(ctx, to, queues.Create)
+	if err != nil {
+		return 0, err
+	}
+	defer release()
+	return inBatches(n, progress, func(batch int) (moved int, err error) {
+		err = d.Queues.DB().Transact(ctx, func(tx kv.Tx) error {
+			values, err := source.In(tx).PopMinN(batch)
+			if err != nil {
+				return err
+			}
+			moved = len(values)
+			return target.In(tx).PushAll(values)
+		})
+		d.noteMoved(from, to, moved, err)
+		return moved, err
+	})
+}
+
+// noteMoved tells the history, which is not told of what goes through transactions of others.
+func (d *Dashboard) noteMoved(from, to string, n int, err error) {
+	if err == nil {
+		d.History.Queue(from).Taken(n)
+		d.History.Queue(to).Added(n)
+	}
+}
+
+// inBatches moves up to n items, fewer at once where they are large.
+func inBatches(n int, progress func(int), move func(batch int) (int, error)) (total int, err error) {
+	for batch := 100; total < n; {
+		moved, err := move(min(batch, n-total))
+		switch {
+		case errors.Is(err, conq.ErrEmpty):
+			return total, nil
+		case errors.Is(err, kv.ErrTooLarge) && batch > 1:
+			batch /= 2
+			continue
+		case err != nil:
+			return total, err
+		}
+		total += moved
+		progress(total)
+	}
+	return total, nil
+}
+
+func askRunNow(_ *Dashboard, c *confirm) error {
+	name := c.query.Get("name")
+	c.Title, c.Button = fmt.Sprintf("Run %s of %s now", visible(name), visible(c.Queue.Name)), "Run now"
+	c.Detail = "One job is put, at once. When it is due next does not change."
+	return nil
+}
+
+func (d *Dashboard) doRunNow(c *confirm) (bulk.Status, error) {
+	name := c.query.Get("name")
+	return d.start(c, bulk.Status{Total: 1}, func(ctx context.Context, _ func(int)) (_ int, note string, err error) {
+		err = d.withWork(ctx, c.Queue.Name, func(q *queues.Work) error {
+			id, err := q.RunPeriodic(ctx, name)
+			note = fmt.Sprintf("It is job %d.", id)
+			return err
+		})
+		return 1, note, err
+	})
+}
+
+func askCheck(_ *Dashboard, c *confirm) error {
+	c.Title, c.Button = "Check the store", "Check"
+	c.Detail = "It reads all keys, and changes nothing. On a large store that takes minutes."
+	return nil
+}
+
+// maxFindings is how many findings of a check are shown.
+const maxFindings = 20
+
+func (d *Dashboard) doCheck(c *confirm) (bulk.Status, error) {
+	return d.start(c, bulk.Status{Total: -1}, func(ctx context.Context, progress func(int)) (int, string, error) {
+		var findings []string
+		wrong := 0
+		report, err := conq.Check(ctx, d.Queues.DB(), conq.CheckOptions{
+			Progress: func(r conq.CheckReport) { progress(r.Keys) },
+			Found: func(f conq.Finding) {
+				if f.Note {
+					return
+				}
+				if wrong++; wrong <= maxFindings {
+					findings = append(findings, visible(f.String()))
+				}
+			},
+		})
+		return report.Keys, checked(wrong, findings), err
+	})
+}
+
+// checked says what a check has found.
+func checked(wrong int, findings []string) string {
+	if wrong == 0 {
+		return "All is as it should be."
+	}
+	return plural(int64(wrong), "thing is wrong", "things are wrong") + ". The command conq check tells more, and can repair some.\n" + strings.Join(findings, "\n")
+}
+
+func (d *Dashboard) askStop(c *confirm) error {
+	status, err := d.Tasks.Get(c.query.Get("id"))
+	if err != nil {
+		return err
+	}
+	if err := c.caller.May(access.Admin, status.Queue); err != nil {
+		return err
+	}
+	c.Title, c.Button = "Stop: "+status.What, "Stop it"
+	c.Detail = fmt.Sprintf("What it has done so far stays: %s.", num(status.Done))
+	return nil
+}
+
+func (d *Dashboard) doStop(c *confirm) (bulk.Status, error) {
+	id := c.query.Get("id")
+	if err := d.Tasks.Stop(id); err != nil {
+		return bulk.Status{}, err
+	}
+	return d.Tasks.Get(id)
+}

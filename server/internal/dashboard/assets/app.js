@@ -1,0 +1,291 @@
+"use strict";
+
+// What pages do with scripts: they stay live, actions open in a dialog, charts move, keys work.
+(() => {
+  const $ = (selector, from = document) => from.querySelector(selector);
+
+  // Live sections. A tab that nobody sees has no connection: browsers allow only six to a server over HTTP/1.1.
+  const sources = new Set();
+  const status = $("#connection");
+
+  function connected(yes) {
+    status.className = yes ? "live" : "lost";
+    status.textContent = yes ? "live" : "not connected, trying again";
+  }
+
+  class LiveSource extends EventTarget {
+    constructor(url) {
+      super();
+      this.url = url;
+      this.names = new Set();
+      this.readyState = EventSource.CONNECTING;
+      this.wait = 250;
+      this.forward = (e) => this.dispatchEvent(new MessageEvent(e.type, { data: e.data }));
+      sources.add(this);
+      this.open();
+    }
+
+    open() {
+      if (this.native || document.hidden || this.readyState === EventSource.CLOSED) return;
+      const native = (this.native = new EventSource(this.url));
+      for (const name of this.names) native.addEventListener(name, this.forward);
+      native.onopen = () => {
+        this.wait = 250;
+        this.readyState = EventSource.OPEN;
+        clearTimeout(this.late);
+        connected(true);
+        if (this.onopen) this.onopen();
+      };
+      native.onerror = () => {
+        this.suspend();
+        clearTimeout(this.late);
+        this.late = setTimeout(() => connected(false), 1500); // a stream that has only come to its end is there again by then
+        this.wait = Math.min(this.wait * 2, 4000);
+        this.again = setTimeout(() => this.open(), this.wait);
+        checkSession();
+      };
+    }
+
+    suspend() {
+      clearTimeout(this.again);
+      if (this.native) this.native.close();
+      this.native = null;
+    }
+
+    close() {
+      this.readyState = EventSource.CLOSED;
+      clearTimeout(this.late);
+      this.suspend();
+      sources.delete(this);
+    }
+
+    addEventListener(name, listener) {
+      super.addEventListener(name, listener);
+      if (this.names.has(name)) return;
+      this.names.add(name);
+      if (this.native) this.native.addEventListener(name, this.forward);
+    }
+  }
+  htmx.createEventSource = (url) => new LiveSource(url);
+
+  // A session that has ended leads to the page where one signs in.
+  async function checkSession() {
+    try {
+      const answer = await fetch(location.href, { redirect: "manual", headers: { Accept: "text/html" } });
+      if (answer.type === "opaqueredirect") location.reload();
+    } catch {
+      // the server is not there: the stream tries again
+    }
+  }
+
+  let hiding;
+  document.addEventListener("visibilitychange", () => {
+    clearTimeout(hiding);
+    if (document.hidden) {
+      hiding = setTimeout(() => sources.forEach((s) => s.suspend()), 5000);
+    } else {
+      sources.forEach((s) => s.open());
+    }
+  });
+
+  // Actions open in a dialog, that says what they will do.
+  const dialog = $("#dialog");
+  document.addEventListener("htmx:afterSwap", (e) => {
+    if (e.detail.target !== dialog) return;
+    if (!dialog.open) dialog.showModal();
+    const first = $("input:not([type=hidden]), textarea", dialog) || $("button", dialog);
+    if (first) first.focus();
+  });
+  document.addEventListener("htmx:responseError", (e) => {
+    if (e.detail.target !== dialog) return;
+    location.href = e.detail.pathInfo.requestPath; // the whole page says what is wrong
+  });
+  document.addEventListener("click", (e) => {
+    if (e.target.closest("#dialog [data-close]")) {
+      e.preventDefault();
+      dialog.close();
+    }
+  });
+  dialog.addEventListener("close", () => {
+    const live = $("[sse-connect]", dialog);
+    if (live) htmx.remove(live); // and its stream with it
+    dialog.replaceChildren();
+  });
+
+  // Keys.
+  const keys = $("#keys");
+  const help = $(".help");
+  help.hidden = false;
+  help.addEventListener("click", () => keys.showModal());
+
+  function move(by) {
+    const rows = [...document.querySelectorAll("table.rows tbody tr")];
+    if (rows.length === 0) return;
+    const at = rows.findIndex((r) => r.contains(document.activeElement));
+    const row = rows[Math.max(0, Math.min(rows.length - 1, at < 0 ? 0 : at + by))];
+    const link = $("a", row);
+    if (link) link.focus();
+    row.scrollIntoView({ block: "nearest" });
+  }
+
+  const places = { q: "/", p: "/periodic", w: "/workers", s: "/store" };
+  let going = 0;
+  document.addEventListener("keydown", (e) => {
+    const typing = e.target.closest("input, textarea, select");
+    if (typing && e.key === "Escape" && !e.target.closest("dialog")) typing.blur();
+    if (typing || e.ctrlKey || e.metaKey || e.altKey || $("dialog[open]")) return;
+    if (Date.now() - going < 1500 && places[e.key]) {
+      location.href = places[e.key];
+      return;
+    }
+    going = e.key === "g" ? Date.now() : 0;
+    switch (e.key) {
+      case "/": {
+        const find = $("#find, [data-find]");
+        e.preventDefault();
+        if (find) find.select();
+        else location.href = "/?#find";
+        break;
+      }
+      case "j": move(1); break;
+      case "k": move(-1); break;
+      case "n": $("a[rel=next]")?.click(); break;
+      case "?": keys.showModal(); break;
+    }
+  });
+  if (location.hash === "#find") $("#find")?.focus();
+  document.addEventListener("focusin", () => {
+    for (const row of document.querySelectorAll("tr.here")) row.classList.remove("here");
+    document.activeElement.closest?.("table.rows tbody tr")?.classList.add("here");
+  });
+
+  // Charts.
+  const charts = $(".charts");
+  if (!charts || !window.uPlot) return;
+  const lines = {
+    depth: { of: charts.dataset.work === "true" ? [["depth", "waiting", "accent"], ["leased", "leased", "good"], ["dead", "dead", "bad"]] : [["depth", "items", "accent"]], show: count },
+    rates: { of: [["in", "in", "accent"], ["out", "out", "good"]].concat(charts.dataset.work === "true" ? [["failed", "failed", "bad"]] : []), show: (v) => (v < 10 ? v.toFixed(1) : count(v)) },
+    wait: { of: [["wait50", "median", "accent"], ["wait95", "95 %", "warn"], ["wait99", "99 %", "bad"]], show: duration },
+    work: { of: [["work50", "median", "accent"], ["work95", "95 %", "warn"], ["work99", "99 %", "bad"]], show: duration },
+    age: { of: [["age", "age", "accent"]], show: duration },
+  };
+
+  function count(v) {
+    if (v >= 1e6) return +(v / 1e6).toPrecision(3) + " M";
+    if (v >= 1e4) return +(v / 1e3).toPrecision(3) + " k";
+    return String(+v.toPrecision(4));
+  }
+
+  function duration(s) {
+    if (s === 0) return "0";
+    if (s < 0.001) return +(s * 1e6).toPrecision(2) + " µs";
+    if (s < 1) return +(s * 1e3).toPrecision(3) + " ms";
+    if (s < 120) return +s.toPrecision(3) + " s";
+    if (s < 7200) return +(s / 60).toPrecision(3) + " min";
+    return +(s / 3600).toPrecision(3) + " h";
+  }
+
+  // The values of the page's colours, which may say light-dark(), are known only as they are used.
+  function used(name) {
+    const probe = document.createElement("i");
+    probe.className = "hidden";
+    probe.style.color = `var(--${name})`;
+    charts.append(probe);
+    const value = getComputedStyle(probe).color;
+    probe.remove();
+    return value;
+  }
+
+  const lengths = { "10m": 600, "3h": 1080, "2d": 1440 };
+  let span = "10m";
+  let data = null;
+  let plots = [];
+
+  function columns(of) {
+    const times = data.values.depth.map((_, i) => data.start + i * data.step);
+    return [times, ...of.map(([name]) => data.values[name])];
+  }
+
+  function draw() {
+    for (const p of plots) p.plot.destroy();
+    plots = [];
+    const axis = { stroke: used("soft"), grid: { stroke: used("line"), width: 1 }, ticks: { show: false }, font: "11px system-ui, sans-serif" };
+    for (const element of charts.querySelectorAll("[data-chart]")) {
+      const { of, show } = lines[element.dataset.chart];
+      element.replaceChildren();
+      const options = {
+        width: element.clientWidth,
+        height: 160,
+        cursor: { sync: { key: "charts" }, y: false, points: { size: 6 } },
+        legend: { live: true },
+        scales: { x: { time: true, range: (_, low, high) => [high - data.step * lengths[span], high] }, y: { range: (_, low, high) => [0, Math.max(high || 0, show === duration ? 0.001 : 1) * 1.05] } },
+        axes: [{ ...axis, space: 70 }, { ...axis, size: 56, values: (_, all) => all.map((v) => show(v)) }],
+        series: [{ label: "at", value: (_, v) => (v == null ? "–" : new Date(v * 1000).toLocaleTimeString()) }].concat(
+          of.map(([, label, name], i) => ({
+            label,
+            stroke: used(name),
+            width: 1.5,
+            fill: i === 0 && of.length < 3 ? used(name).replace("rgb(", "rgba(").replace(")", ", 0.08)") : undefined,
+            points: { show: show === duration && data.step === 1, size: 4 },
+            spanGaps: show === duration,
+            value: (_, v) => (v == null ? "–" : show(v)),
+          }))
+        ),
+      };
+      plots.push({ plot: new uPlot(options, columns(of), element), of, element });
+    }
+  }
+
+  async function load() {
+    const wanted = span;
+    const answer = await fetch(`${charts.dataset.from}&span=${span}`);
+    if (!answer.ok || wanted !== span) return;
+    const before = data;
+    data = await answer.json();
+    if (before?.step !== data.step) draw();
+    else for (const { plot, of } of plots) plot.setData(columns(of));
+  }
+
+  // A second of a live page. Where one was missed, all are read again.
+  function point(e) {
+    const next = JSON.parse(e.detail.data);
+    if (!next || !data) return;
+    if (span !== "10m") {
+      if (next.start % (span === "3h" ? 10 : 120) === 0) load();
+      return;
+    }
+    const n = data.values.depth.length;
+    const gap = next.start - (data.start + (n - 1) * data.step);
+    if (gap > 1 || gap < -1) return load();
+    for (const name in data.values) {
+      if (gap === 1) data.values[name].push(next.values[name][0]);
+      else data.values[name][n - 1 + gap] = next.values[name][0];
+      if (data.values[name].length > 600) data.values[name].shift();
+    }
+    if (gap === 1 && n === 600) data.start += 1;
+    for (const { plot, of } of plots) plot.setData(columns(of));
+    charts.dataset.last = next.start;
+  }
+
+  const sink = $("#points");
+  sink.addEventListener("htmx:sseBeforeMessage", (e) => {
+    e.preventDefault();
+    point(e);
+  });
+
+  const group = $(".spans", charts);
+  group.hidden = false;
+  group.addEventListener("click", (e) => {
+    const button = e.target.closest("button");
+    if (!button) return;
+    for (const b of group.children) b.setAttribute("aria-pressed", String(b === button));
+    span = button.dataset.span;
+    data = null;
+    load();
+  });
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => data && draw());
+  new ResizeObserver(() => {
+    for (const { plot, element } of plots) plot.setSize({ width: element.clientWidth, height: 160 });
+  }).observe(charts);
+  load();
+})();

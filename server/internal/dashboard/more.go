@@ -1,0 +1,242 @@
+package dashboard
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"net/http"
+	"os"
+	"runtime"
+	"slices"
+	"sort"
+	"strings"
+	"time"
+
+	"github.com/conq-go/conq/kv"
+	"github.com/conq-go/conq/server/internal/access"
+	"github.com/conq-go/conq/server/internal/bulk"
+	"github.com/conq-go/conq/server/internal/history"
+	"github.com/conq-go/conq/server/internal/queues"
+	"github.com/conq-go/conq/work"
+)
+
+func (p *jobPage) setMeta() {
+	for name, value := range p.Job.Meta {
+		p.Meta = append(p.Meta, pair{name, value})
+		if name == "traceparent" { // W3C Trace Context: version, trace, span, flags
+			if parts := strings.Split(value, "-"); len(parts) == 4 {
+				p.Trace = parts[1]
+			}
+		}
+	}
+	sort.Slice(p.Meta, func(i, k int) bool { return p.Meta[i].Name < p.Meta[k].Name })
+}
+
+// Bounds of pages that look at all queues.
+const (
+	maxPeriodic = 1000
+	maxLeases   = 2000
+)
+
+// workQueues returns the work queues that a caller may do something with.
+func (d *Dashboard) workQueues(v *visit, s access.Scope) (all []*history.State) {
+	for _, q := range v.now.Queues {
+		if isWork(q) && v.may(s, q.Name) {
+			all = append(all, q)
+		}
+	}
+	return all
+}
+
+type periodicPage struct {
+	Jobs []periodicJob
+	More bool // there are too many to show
+	Any  bool // work queues
+}
+
+type periodicJob struct {
+	Queue    string
+	MayAdmin bool
+	work.Periodic
+}
+
+// Preview is the beginning of its payload.
+func (p periodicJob) Preview() string { return preview(p.Payload) }
+
+func (d *Dashboard) periodic(v *visit) (any, error) {
+	v.title = "Periodic jobs"
+	p := new(periodicPage)
+	for _, s := range d.workQueues(v, access.Consume) {
+		p.Any = true
+		err := d.withWork(v, s.Name, func(q *queues.Work) error {
+			all, err := q.Periodics(v)
+			for _, job := range all {
+				p.Jobs = append(p.Jobs, periodicJob{s.Name, v.may(access.Admin, s.Name), job})
+			}
+			return err
+		})
+		if err != nil {
+			return nil, fmt.Errorf("periodic jobs of %q: %w", s.Name, err)
+		}
+		if p.More = len(p.Jobs) >= maxPeriodic; p.More {
+			break
+		}
+	}
+	slices.SortStableFunc(p.Jobs, func(a, b periodicJob) int { return a.Next.Compare(b.Next) })
+	return p, nil
+}
+
+func (d *Dashboard) withWork(ctx context.Context, queue string, f func(*queues.Work) error) error {
+	q, release, err := d.Queues.Work(ctx, queue, queues.Existing)
+	if err != nil {
+		return err
+	}
+	defer release()
+	return f(q)
+}
+
+type workersPage struct {
+	Workers []*worker
+	More    bool
+	Any     bool
+}
+
+// worker is a holder of leases of one queue.
+type worker struct {
+	Holder, Queue string
+	MayAdmin      bool
+	Jobs          []*work.Info[[]byte]
+	First, Last   time.Time // when the first and the last of its leases are over
+}
+
+func (d *Dashboard) workers(v *visit) (any, error) {
+	v.title = "Workers"
+	p := new(workersPage)
+	left := maxLeases
+	for _, s := range d.workQueues(v, access.Consume) {
+		p.Any = true
+		if s.Leased == 0 {
+			continue
+		}
+		err := d.withWork(v, s.Name, func(q *queues.Work) error {
+			jobs, next, err := q.Page(v, work.Filter{State: work.Leased}, nil, left)
+			p.Workers = append(p.Workers, workersOf(s.Name, v.may(access.Admin, s.Name), jobs)...)
+			left -= len(jobs)
+			p.More = p.More || next != nil
+			return err
+		})
+		if err != nil {
+			return nil, fmt.Errorf("leases of %q: %w", s.Name, err)
+		}
+		if left <= 0 {
+			p.More = true
+			break
+		}
+	}
+	return p, nil
+}
+
+// workersOf sorts leased jobs by their holders.
+func workersOf(queue string, mayAdmin bool, jobs []*work.Info[[]byte]) (all []*worker) {
+	by := make(map[string]*worker)
+	for _, j := range jobs {
+		w := by[j.Holder]
+		if w == nil {
+			w = &worker{Holder: j.Holder, Queue: queue, MayAdmin: mayAdmin, First: j.Time}
+			by[j.Holder] = w
+			all = append(all, w)
+		}
+		w.Jobs, w.Last = append(w.Jobs, j), j.Time
+	}
+	slices.SortFunc(all, func(a, b *worker) int { return cmp.Compare(a.Holder, b.Holder) })
+	return all
+}
+
+type storePage struct {
+	Engine         string
+	Limits         kv.Limits
+	Queues, Of     int
+	Took           time.Duration
+	Read           time.Time
+	Err            error
+	Version        string
+	MayAdmin       bool
+	Tasks          []bulk.Status
+	Sizes          []pair
+	Up             time.Duration
+	PID            int
+	Go             string
+	Running        int
+	FIFO, Priority int
+	Work           int
+}
+
+func (d *Dashboard) store(v *visit) (any, error) {
+	v.title = "Store"
+	p := &storePage{
+		Engine: engineOf(d.Queues.DB()), Limits: d.Queues.DB().Limits(), Queues: len(v.now.Queues), Took: v.now.Took, Read: v.now.Time,
+		Err: v.now.Err, Version: version(), MayAdmin: v.may(access.Admin, ""),
+		Up: time.Since(began), PID: os.Getpid(), Go: runtime.Version(),
+	}
+	for _, q := range v.now.Queues {
+		switch kindName(q.Kind) {
+		case "FIFO":
+			p.FIFO++
+		case "priority":
+			p.Priority++
+		default:
+			p.Work++
+		}
+	}
+	for _, t := range d.Tasks.All() {
+		if v.may(access.Watch, t.Queue) {
+			p.Tasks = append(p.Tasks, t)
+			if t.State == bulk.Running {
+				p.Running++
+			}
+		}
+	}
+	return p, nil
+}
+
+// began is when this process did.
+var began = time.Now()
+
+// LargestItem is how large an item can be, in bytes.
+func (p *storePage) LargestItem() int { return p.Limits.Transaction / 2 }
+
+// engineOf names the engine of a store by the package that it is of.
+func engineOf(db kv.DB) string {
+	name, _, _ := strings.Cut(strings.TrimPrefix(fmt.Sprintf("%T", db), "*"), ".")
+	return name
+}
+
+func (d *Dashboard) task(v *visit) (any, error) {
+	status, err := d.Tasks.Get(v.query.Get("did"))
+	if err == nil {
+		err = v.caller.May(access.Watch, status.Queue)
+	}
+	v.title = "Task"
+	return &status, err
+}
+
+// themes are how pages can look. Without one the browser says.
+var themes = []string{"light", "dark"}
+
+func themeOf(r *http.Request) string {
+	if c, err := r.Cookie("theme"); err == nil && slices.Contains(themes, c.Value) {
+		return c.Value
+	}
+	return ""
+}
+
+func (d *Dashboard) setTheme(w http.ResponseWriter, r *http.Request) {
+	c := &http.Cookie{Name: "theme", Path: "/", MaxAge: 10 * 365 * 24 * 3600, HttpOnly: true, SameSite: http.SameSiteStrictMode, Secure: r.TLS != nil}
+	if theme := r.PostFormValue("theme"); slices.Contains(themes, theme) {
+		c.Value = theme
+	} else {
+		c.MaxAge = -1
+	}
+	http.SetCookie(w, c)
+	http.Redirect(w, r, local(r.PostFormValue("from")), http.StatusSeeOther)
+}
