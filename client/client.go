@@ -34,6 +34,8 @@ import (
 	"net/url"
 	"strings"
 	"time"
+
+	"github.com/conq-go/conq/work"
 )
 
 // Options are the choices of a Client. The zero value is the default.
@@ -137,8 +139,17 @@ func escape(name string) string {
 
 // Info is a queue of the server: its kind is queue, priority queue or work queue.
 type Info struct {
-	Name string `json:"name"`
-	Kind string `json:"kind"`
+	Name  string
+	Kind  string
+	State *State // as the server has seen it a second ago at most; nil if it has not looked yet
+}
+
+// State is how a queue looks.
+type State struct {
+	Depth           int64     // items, or jobs that are neither dead nor done
+	In, Out, Failed float64   // a second
+	Oldest          time.Time // since when the oldest is there that could be taken; zero if that is not known
+	Jobs            *work.Stats
 }
 
 // Queues returns the queues that the client may see, by name.
@@ -152,6 +163,25 @@ func (c *Client) Queues(ctx context.Context) ([]Info, error) {
 func (c *Client) Lookup(ctx context.Context, name string) (info Info, err error) {
 	err = c.do(ctx, call{method: http.MethodGet, path: queuePath(name), again: true}, &info)
 	return info, err
+}
+
+// Count is Lookup with a State of now. Of a queue and a priority queue that reads all items.
+func (c *Client) Count(ctx context.Context, name string) (info Info, err error) {
+	err = c.do(ctx, call{method: http.MethodGet, path: queuePath(name), query: url.Values{"count": {"true"}}, again: true}, &info)
+	return info, err
+}
+
+// Len counts the items of a queue, or the jobs in all states.
+func (c *Client) Len(ctx context.Context, name string) (int, error) {
+	info, err := c.Count(ctx, name)
+	if err != nil || info.State == nil {
+		return 0, err
+	}
+	n := info.State.Depth
+	if j := info.State.Jobs; j != nil {
+		n += j.Dead + j.Done
+	}
+	return int(n), nil
 }
 
 // Move moves up to n items, at most 1000, from one queue to another of the same kind, in one transaction, and returns how many. max

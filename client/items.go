@@ -272,15 +272,14 @@ func (q *items) all(ctx context.Context, from end) iter.Seq2[item, error] {
 
 // Len counts the items, which reads all of them.
 func (q *items) Len(ctx context.Context) (int, error) {
-	var answer struct{ State struct{ Depth int } }
-	err := q.c.do(ctx, call{method: http.MethodGet, path: queuePath(q.name), query: url.Values{"count": {"true"}}, again: true}, &answer)
-	return answer.State.Depth, err
+	return q.c.Len(ctx, q.name)
 }
 
 // Clear removes all items.
-func (q *items) Clear(ctx context.Context) error { return q.c.clear(ctx, q.name) }
+func (q *items) Clear(ctx context.Context) error { return q.c.Clear(ctx, q.name) }
 
-func (c *Client) clear(ctx context.Context, name string) error {
+// Clear removes all items or jobs of a queue of any kind.
+func (c *Client) Clear(ctx context.Context, name string) error {
 	return c.do(ctx, call{method: http.MethodDelete, path: queuePath(name), query: url.Values{"confirm": {name}}}, nil)
 }
 

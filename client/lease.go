@@ -17,10 +17,11 @@ type heldJob struct {
 	Token string  `json:"token"`
 }
 
-// Ack, Extend, Release, Fail and Bury are for the leases of the queue, see work.Keeper.
+// keeper keeps leases. Its methods are those of work.Keeper.
+type keeper struct{ *jobs }
 
 // Ack ends a lease: its job is done. Those without a result share requests.
-func (q *jobs) Ack(ctx context.Context, id work.ID, token string, result []byte) error {
+func (q keeper) Ack(ctx context.Context, id work.ID, token string, result []byte) error {
 	if result == nil {
 		lost, err := q.acks.Do(ctx, heldJob{id, token})
 		if err == nil && lost {
@@ -56,7 +57,7 @@ func (q *jobs) end(ctx context.Context, id work.ID, verb string, body map[string
 }
 
 // Extend has a lease end at a time from now, and returns that time by this machine's clock.
-func (q *jobs) Extend(ctx context.Context, id work.ID, token string, d time.Duration) (time.Time, error) {
+func (q keeper) Extend(ctx context.Context, id work.ID, token string, d time.Duration) (time.Time, error) {
 	var answer struct{ Cancelled bool }
 	until := time.Now().Add(d)
 	body := map[string]any{"token": token, "lease": duration{d}}
@@ -68,7 +69,7 @@ func (q *jobs) Extend(ctx context.Context, id work.ID, token string, d time.Dura
 }
 
 // Release gives a job back.
-func (q *jobs) Release(ctx context.Context, id work.ID, token string, delay time.Duration, priority *int64) error {
+func (q keeper) Release(ctx context.Context, id work.ID, token string, delay time.Duration, priority *int64) error {
 	body := map[string]any{"token": token, "delay": duration{delay}}
 	if priority != nil {
 		body["priority"] = *priority
@@ -77,7 +78,7 @@ func (q *jobs) Release(ctx context.Context, id work.ID, token string, delay time
 }
 
 // Fail ends an attempt with an error.
-func (q *jobs) Fail(ctx context.Context, id work.ID, token string, delay *time.Duration, reason string) error {
+func (q keeper) Fail(ctx context.Context, id work.ID, token string, delay *time.Duration, reason string) error {
 	body := map[string]any{"token": token, "reason": reason}
 	if delay != nil {
 		body["delay"] = duration{*delay}
@@ -86,6 +87,6 @@ func (q *jobs) Fail(ctx context.Context, id work.ID, token string, delay *time.D
 }
 
 // Bury makes a job dead.
-func (q *jobs) Bury(ctx context.Context, id work.ID, token string, reason string) error {
+func (q keeper) Bury(ctx context.Context, id work.ID, token string, reason string) error {
 	return q.end(ctx, id, "bury", map[string]any{"token": token, "reason": reason})
 }

@@ -2,6 +2,8 @@ package client
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"net/http"
 	"net/url"
 	"time"
@@ -11,19 +13,20 @@ import (
 
 // Stats returns how many jobs there are.
 func (q *jobs) Stats(ctx context.Context) (work.Stats, error) {
-	var answer struct{ State struct{ Jobs work.Stats } }
-	err := q.c.do(ctx, call{method: http.MethodGet, path: queuePath(q.name), query: url.Values{"count": {"true"}}, again: true}, &answer)
-	return answer.State.Jobs, err
+	info, err := q.c.Count(ctx, q.name)
+	if err != nil || info.State == nil || info.State.Jobs == nil {
+		return work.Stats{}, err
+	}
+	return *info.State.Jobs, nil
 }
 
 // Len returns how many jobs there are in all states.
 func (q *jobs) Len(ctx context.Context) (int, error) {
-	s, err := q.Stats(ctx)
-	return int(s.Ready + s.Scheduled + s.Leased + s.Blocked + s.Dead + s.Done), err
+	return q.c.Len(ctx, q.name)
 }
 
 // Clear removes all jobs in any state. Workers have lost their leases.
-func (q *jobs) Clear(ctx context.Context) error { return q.c.clear(ctx, q.name) }
+func (q *jobs) Clear(ctx context.Context) error { return q.c.Clear(ctx, q.name) }
 
 // Kick makes a dead or scheduled job ready now.
 func (q *jobs) Kick(ctx context.Context, id work.ID) error { return q.change(ctx, id, "kick", nil) }
@@ -31,8 +34,8 @@ func (q *jobs) Kick(ctx context.Context, id work.ID) error { return q.change(ctx
 // Cancel makes a job dead; of one that is leased, the handler's context ends at its next heartbeat.
 func (q *jobs) Cancel(ctx context.Context, id work.ID) error { return q.change(ctx, id, "cancel", nil) }
 
-// BuryJob makes a job dead, whoever holds it.
-func (q *jobs) BuryJob(ctx context.Context, id work.ID, reason string) error {
+// Bury makes a job dead, whoever holds it.
+func (q *jobs) Bury(ctx context.Context, id work.ID, reason string) error {
 	return q.change(ctx, id, "bury", map[string]any{"reason": reason})
 }
 
@@ -48,6 +51,69 @@ func (q *jobs) Delete(ctx context.Context, id work.ID) error {
 // Reprioritise gives a job another priority; its place is behind those that have it.
 func (q *jobs) Reprioritise(ctx context.Context, id work.ID, priority int64) error {
 	return q.c.do(ctx, call{method: http.MethodPatch, path: q.path(id), body: map[string]int64{"priority": priority}, again: true}, nil)
+}
+
+// KickAll, DeleteAll, CancelAll, BuryAll and ReprioritiseAll do the same to all jobs that match, in the background of the server, and
+// return how many. progress, if not nil, is told the number so far. When ctx ends the server stops; what was done stays.
+func (q *jobs) KickAll(ctx context.Context, f work.Filter, progress func(int)) (int, error) {
+	return q.all(ctx, "kick", f, 0, progress)
+}
+
+// DeleteAll is Delete for all jobs that match; see KickAll.
+func (q *jobs) DeleteAll(ctx context.Context, f work.Filter, progress func(int)) (int, error) {
+	return q.all(ctx, "delete", f, 0, progress)
+}
+
+// CancelAll is Cancel for all jobs that match; see KickAll.
+func (q *jobs) CancelAll(ctx context.Context, f work.Filter, progress func(int)) (int, error) {
+	return q.all(ctx, "cancel", f, 0, progress)
+}
+
+// BuryAll is Bury for all jobs that match, without a reason; see KickAll.
+func (q *jobs) BuryAll(ctx context.Context, f work.Filter, progress func(int)) (int, error) {
+	return q.all(ctx, "bury", f, 0, progress)
+}
+
+// ReprioritiseAll is Reprioritise for all jobs that match; see KickAll.
+func (q *jobs) ReprioritiseAll(ctx context.Context, f work.Filter, priority int64, progress func(int)) (int, error) {
+	return q.all(ctx, "reprioritise", f, priority, progress)
+}
+
+// task is what the server does in the background.
+type task struct {
+	ID, State, Error string
+	Done             int
+}
+
+// lookEvery is how often the client asks how far a task is.
+const lookEvery = 100 * time.Millisecond
+
+func (q *jobs) all(ctx context.Context, verb string, f work.Filter, priority int64, progress func(int)) (int, error) {
+	body := filterOf(f)
+	body["do"], body["priority"] = verb, priority
+	var t task
+	path := jobPath(q.name) + "/bulk"
+	if err := q.c.do(ctx, call{method: http.MethodPost, path: path, body: body}, &t); err != nil {
+		return 0, err
+	}
+	path += "/" + escape(t.ID)
+	for t.State == "running" {
+		if !rest(ctx, lookEvery) {
+			stopping, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
+			defer cancel()
+			return t.Done, errors.Join(context.Cause(ctx), q.c.do(stopping, call{method: http.MethodDelete, path: path}, nil))
+		}
+		if err := q.c.do(ctx, call{method: http.MethodGet, path: path, again: true}, &t); err != nil {
+			return t.Done, err
+		}
+		if progress != nil && t.Done > 0 {
+			progress(t.Done)
+		}
+	}
+	if t.State != "done" {
+		return t.Done, fmt.Errorf("client: server has stopped: %s", t.Error)
+	}
+	return t.Done, nil
 }
 
 // Pause has the queue give out nothing until Resume. Leases under way go on.

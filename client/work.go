@@ -230,7 +230,7 @@ func (q *WorkQueue[T]) reserve(ctx context.Context, n int, wait time.Duration) (
 		return nil, err
 	}
 	for _, j := range answer.Jobs {
-		l := work.NewLease[T](q.jobs, j.ID, j.Token, j.Lease.Duration, time.Now().Add(j.Lease.Duration)) // by this machine's clock
+		l := work.NewLease[T](keeper{q.jobs}, j.ID, j.Token, j.Lease.Duration, time.Now().Add(j.Lease.Duration)) // by this machine's clock
 		l.Priority, l.Attempt, l.Created, l.Key, l.Meta, l.Payload = j.Priority, j.Attempt, j.Created, j.Key, j.Meta, j.Base64
 		l.Failures = failures(j.Failures)
 		if l.Value, err = q.codec.Decode(j.Base64); err == nil {

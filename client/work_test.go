@@ -60,7 +60,7 @@ func TestWork(t *testing.T) {
 	testkit.NoError(t, q.Cancel(ctx, id))
 	testkit.NoError(t, q.Kick(ctx, id))
 	testkit.NoError(t, q.Reprioritise(ctx, id, 9))
-	testkit.NoError(t, q.BuryJob(ctx, id, "by hand"))
+	testkit.NoError(t, q.Bury(ctx, id, "by hand"))
 	dead, _, err := q.Page(ctx, work.Filter{State: work.Dead, Key: "k", Contains: "hand", MinAttempts: 1}, nil, 10)
 	testkit.NoError(t, err)
 	testkit.Equal(t, "dead jobs", len(dead) == 1 && dead[0].ID == id && dead[0].Priority == 9, true)

@@ -130,6 +130,8 @@ They live in a directory, ./conq-data unless --store or CONQ_STORE names
 another one, and a queue begins to exist with its first item. An item is any
 bytes; commands read and write one a line.
 
+` + serverHelp + `
+
 Exit codes: 0 done or found, 1 nothing there, 2 wrong usage, 3 failure.`
 
 const rootExample = `  conq enqueue emails hello world     # two items in
@@ -183,7 +185,7 @@ func (a *app) globalFlags(root *cobra.Command) {
 		store = "./conq-data"
 	}
 	flags := root.PersistentFlags()
-	flags.StringVar(&a.store, "store", store, "directory or URL of the store (environment: CONQ_STORE)")
+	flags.StringVar(&a.store, "store", store, "directory or URL of the store, or http://host:7711 of a server (environment: CONQ_STORE)")
 	flags.Lookup("store").DefValue = a.shownStore() // for the help
 	flags.BoolVar(&a.json, "json", false, "write JSON, one document a line")
 	flags.StringVar(&a.codec, "codec", "bytes", "form of the items: "+codecNames())

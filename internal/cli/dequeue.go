@@ -26,7 +26,7 @@ func (a *app) dequeue() *cobra.Command {
 		Example: dequeueExample,
 		Args:    onlyQueueArgument,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.takeAll(cmd, args[0], conq.KindQueue, flags, func(db kv.DB) (source, error) {
+			return a.takeAll(cmd, args[0], conq.KindQueue, flags, ends{}, func(db kv.DB) (source, error) {
 				return a.openQueue(db, args[0])
 			})
 		},

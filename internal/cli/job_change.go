@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"strconv"
 	"strings"
 
@@ -11,14 +12,36 @@ import (
 	"github.com/spf13/cobra"
 )
 
-type jobQueue = work.Queue[[]byte]
+// jobQueue is a work queue of a store or a server.
+type jobQueue interface {
+	work.Source[[]byte]
+	PutAll(ctx context.Context, all []work.New[[]byte]) (ids []work.ID, duplicates int, err error)
+	Get(ctx context.Context, id work.ID) (*work.Info[[]byte], error)
+	List(ctx context.Context, f work.Filter) iter.Seq2[*work.Info[[]byte], error]
+	Stats(ctx context.Context) (work.Stats, error)
+	Kick(ctx context.Context, id work.ID) error
+	Bury(ctx context.Context, id work.ID, reason string) error
+	Delete(ctx context.Context, id work.ID) error
+	Cancel(ctx context.Context, id work.ID) error
+	KickAll(ctx context.Context, f work.Filter, progress func(int)) (int, error)
+	BuryAll(ctx context.Context, f work.Filter, reason string, progress func(int)) (int, error)
+	DeleteAll(ctx context.Context, f work.Filter, progress func(int)) (int, error)
+	CancelAll(ctx context.Context, f work.Filter, progress func(int)) (int, error)
+	Pause(ctx context.Context) error
+	Resume(ctx context.Context) error
+	Every(ctx context.Context, name, spec string, value []byte, options ...work.EveryOptions) error
+	RemovePeriodic(ctx context.Context, name string) error
+	RunPeriodic(ctx context.Context, name string) (work.ID, error)
+	Periodics(ctx context.Context) ([]work.Periodic, error)
+	Close() error
+}
 
 // jobChange is a command that does something to jobs.
 type jobChange struct {
 	name, short, long string
 	past              string // what was done to them
-	one               func(*jobQueue, context.Context, work.ID) error
-	all               func(*jobQueue, context.Context, work.Filter, func(int)) (int, error)
+	one               func(jobQueue, context.Context, work.ID) error
+	all               func(jobQueue, context.Context, work.Filter, func(int)) (int, error)
 }
 
 const buriedText = "buried by an operator"
@@ -27,13 +50,13 @@ var jobChanges = []jobChange{
 	{
 		name: "kick", past: "made ready", short: "Make dead or scheduled jobs ready now",
 		long: "Make dead or scheduled jobs ready now. Dead ones have at least one more attempt.",
-		one:  (*jobQueue).Kick,
-		all:  (*jobQueue).KickAll,
+		one:  jobQueue.Kick,
+		all:  jobQueue.KickAll,
 	}, {
 		name: "retry", past: "made ready", short: "Try dead jobs again",
 		long: "Make dead jobs ready again, with at least one more attempt; with --all-matching only dead ones.",
-		one:  (*jobQueue).Kick,
-		all: func(q *jobQueue, ctx context.Context, f work.Filter, p func(int)) (int, error) {
+		one:  jobQueue.Kick,
+		all: func(q jobQueue, ctx context.Context, f work.Filter, p func(int)) (int, error) {
 			if f.State == 0 {
 				f.State = work.Dead
 			}
@@ -42,20 +65,20 @@ var jobChanges = []jobChange{
 	}, {
 		name: "bury", past: "buried", short: "Make jobs dead, to be looked at",
 		long: "Make jobs dead: they are not tried again until they are kicked. A worker that holds one has lost its lease.",
-		one:  func(q *jobQueue, ctx context.Context, id work.ID) error { return q.Bury(ctx, id, buriedText) },
-		all: func(q *jobQueue, ctx context.Context, f work.Filter, p func(int)) (int, error) {
+		one:  func(q jobQueue, ctx context.Context, id work.ID) error { return q.Bury(ctx, id, buriedText) },
+		all: func(q jobQueue, ctx context.Context, f work.Filter, p func(int)) (int, error) {
 			return q.BuryAll(ctx, f, buriedText, p)
 		},
 	}, {
 		name: "delete", past: "deleted", short: "Delete jobs for good",
 		long: "Delete jobs in any state. A worker that holds one has lost its lease.",
-		one:  (*jobQueue).Delete,
-		all:  (*jobQueue).DeleteAll,
+		one:  jobQueue.Delete,
+		all:  jobQueue.DeleteAll,
 	}, {
 		name: "cancel", past: "cancelled", short: "Cancel jobs",
 		long: "Make jobs dead. Of one that a worker holds the handler is told to end at its next heartbeat.",
-		one:  (*jobQueue).Cancel,
-		all:  (*jobQueue).CancelAll,
+		one:  jobQueue.Cancel,
+		all:  jobQueue.CancelAll,
 	},
 }
 
@@ -90,7 +113,7 @@ func (a *app) changeJobs(c jobChange) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return a.withJobs(cmd.Context(), args[0], func(q *jobQueue) error {
+			return a.withJobs(cmd.Context(), args[0], func(q jobQueue) error {
 				if matching == "" {
 					return a.changeEach(cmd.Context(), q, c, ids)
 				}
@@ -106,7 +129,7 @@ func (a *app) changeJobs(c jobChange) *cobra.Command {
 	return cmd
 }
 
-func (a *app) changeEach(ctx context.Context, q *jobQueue, c jobChange, ids []work.ID) error {
+func (a *app) changeEach(ctx context.Context, q jobQueue, c jobChange, ids []work.ID) error {
 	for i, id := range ids {
 		err := c.one(q, ctx, id)
 		if errors.Is(err, work.ErrNotFound) {
@@ -176,7 +199,7 @@ func (a *app) pause() *cobra.Command {
 		Example: "  conq pause emails\n  conq resume emails",
 		Args:    onlyQueueArgument,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.withJobs(cmd.Context(), args[0], func(q *jobQueue) error { return q.Pause(cmd.Context()) })
+			return a.withJobs(cmd.Context(), args[0], func(q jobQueue) error { return q.Pause(cmd.Context()) })
 		},
 	}
 }
@@ -189,7 +212,7 @@ func (a *app) resume() *cobra.Command {
 		Example: "  conq resume emails",
 		Args:    onlyQueueArgument,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.withJobs(cmd.Context(), args[0], func(q *jobQueue) error { return q.Resume(cmd.Context()) })
+			return a.withJobs(cmd.Context(), args[0], func(q jobQueue) error { return q.Resume(cmd.Context()) })
 		},
 	}
 }

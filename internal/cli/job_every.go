@@ -7,8 +7,6 @@ import (
 	"text/tabwriter"
 	"time"
 
-	"github.com/conq-go/conq"
-	"github.com/conq-go/conq/kv"
 	"github.com/conq-go/conq/work"
 	"github.com/spf13/cobra"
 )
@@ -38,18 +36,13 @@ func (a *app) every() *cobra.Command {
 			ctx := cmd.Context()
 			switch {
 			case len(args) == 1 && !remove && !run:
-				return a.withJobs(ctx, args[0], func(q *jobQueue) error { return a.listPeriodic(ctx, q) })
+				return a.withJobs(ctx, args[0], func(q jobQueue) error { return a.listPeriodic(ctx, q) })
 			case len(args) == 2 && remove != run:
-				return a.withJobs(ctx, args[0], func(q *jobQueue) error { return a.changePeriodic(ctx, q, args[1], remove) })
+				return a.withJobs(ctx, args[0], func(q jobQueue) error { return a.changePeriodic(ctx, q, args[1], remove) })
 			case len(args) != 4 || remove || run:
 				return usagef("every needs a queue, a name, a cron expression and an item; or a queue to list; or a name with --remove or --run")
 			}
-			return withStore(a.open, func(db kv.DB) error {
-				q, err := work.Open(db, args[0], conq.Codec[[]byte](a.itemCodec()))
-				if err != nil {
-					return err
-				}
-				defer letGo(ctx, q)
+			return a.withNewJobs(ctx, args[0], work.Options{}, func(q jobQueue) error {
 				return usage(q.Every(ctx, args[1], args[2], []byte(args[3]), work.EveryOptions{Job: jobs.job, MaxLate: maxLate}))
 			})
 		},
@@ -64,7 +57,7 @@ func (a *app) every() *cobra.Command {
 	return cmd
 }
 
-func (a *app) changePeriodic(ctx context.Context, q *jobQueue, name string, remove bool) error {
+func (a *app) changePeriodic(ctx context.Context, q jobQueue, name string, remove bool) error {
 	var err error
 	if remove {
 		err = q.RemovePeriodic(ctx, name)
@@ -77,7 +70,7 @@ func (a *app) changePeriodic(ctx context.Context, q *jobQueue, name string, remo
 	return err
 }
 
-func (a *app) listPeriodic(ctx context.Context, q *jobQueue) error {
+func (a *app) listPeriodic(ctx context.Context, q jobQueue) error {
 	all, err := q.Periodics(ctx)
 	if err != nil {
 		return err

@@ -13,6 +13,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/conq-go/conq"
+	"github.com/conq-go/conq/client"
 	"github.com/conq-go/conq/kv"
 	"github.com/conq-go/conq/work"
 	"github.com/spf13/cobra"
@@ -48,18 +49,46 @@ func (f *filterFlags) filter() (work.Filter, error) {
 }
 
 // withJobs runs f with a work queue that exists.
-func (a *app) withJobs(ctx context.Context, name string, f func(*work.Queue[[]byte]) error) error {
+func (a *app) withJobs(ctx context.Context, name string, f func(jobQueue) error) error {
+	if a.isServer() {
+		return a.withServer(ctx, func(c *client.Client) error {
+			if err := existingOn(ctx, c, name, conq.KindWorkQueue); err != nil {
+				return err
+			}
+			q, err := a.serverJobs(ctx, c, name, client.WorkOptions{})
+			return using(ctx, q, err, f)
+		})
+	}
 	return withStore(a.openExisting, func(db kv.DB) error {
 		if err := existing(ctx, db, name, conq.KindWorkQueue); err != nil {
 			return err
 		}
 		q, err := work.Open(db, name, conq.Bytes())
-		if err != nil {
-			return err
-		}
-		defer letGo(ctx, q)
-		return f(q)
+		return using(ctx, q, err, f)
 	})
+}
+
+// withNewJobs runs f with a work queue, which is made if there is none.
+func (a *app) withNewJobs(ctx context.Context, name string, o work.Options, f func(jobQueue) error) error {
+	if a.isServer() {
+		return a.withServer(ctx, func(c *client.Client) error {
+			q, err := a.serverJobs(ctx, c, name, client.WorkOptions{Lease: o.Lease})
+			return using(ctx, q, err, f)
+		})
+	}
+	return withStore(a.open, func(db kv.DB) error {
+		q, err := work.Open(db, name, conq.Codec[[]byte](a.itemCodec()), o)
+		return using(ctx, q, err, f)
+	})
+}
+
+// using runs f with a queue that was opened, and closes it.
+func using(ctx context.Context, q jobQueue, err error, f func(jobQueue) error) error {
+	if err != nil {
+		return usage(err)
+	}
+	defer letGo(ctx, q)
+	return f(q)
 }
 
 func (a *app) jobs() *cobra.Command {
@@ -76,7 +105,7 @@ func (a *app) jobs() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return a.withJobs(cmd.Context(), args[0], func(q *work.Queue[[]byte]) error {
+			return a.withJobs(cmd.Context(), args[0], func(q jobQueue) error {
 				return a.listJobs(cmd.Context(), q, filter, limit)
 			})
 		},
@@ -86,7 +115,7 @@ func (a *app) jobs() *cobra.Command {
 	return cmd
 }
 
-func (a *app) listJobs(ctx context.Context, q *work.Queue[[]byte], filter work.Filter, limit int) error {
+func (a *app) listJobs(ctx context.Context, q jobQueue, filter work.Filter, limit int) error {
 	w := tabwriter.NewWriter(a.output(), 0, 0, 2, ' ', 0)
 	n := 0
 	for job, err := range q.List(ctx, filter) {
@@ -202,7 +231,7 @@ func (a *app) job() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return a.withJobs(cmd.Context(), args[0], func(q *work.Queue[[]byte]) error {
+			return a.withJobs(cmd.Context(), args[0], func(q jobQueue) error {
 				job, err := q.Get(cmd.Context(), id)
 				if errors.Is(err, work.ErrNotFound) {
 					return nothingf("there is no job %d in %.200q", id, args[0])

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/conq-go/conq"
+	"github.com/conq-go/conq/client"
 	"github.com/conq-go/conq/kv"
 	"github.com/conq-go/conq/work"
 	"github.com/spf13/cobra"
@@ -73,10 +74,13 @@ func (a *app) put() *cobra.Command {
 			if err := jobs.complete(); err != nil {
 				return err
 			}
-			return withStore(a.open, func(db kv.DB) error {
-				open := func() (target, error) { return a.openJobs(db, args[0], jobs) }
-				return a.putAll(cmd.Context(), db, flags, args, goal{conq.KindWorkQueue, plain, open})
-			})
+			local := func(db kv.DB) (target, error) {
+				return a.jobTarget(jobs)(work.Open(db, args[0], conq.Codec[[]byte](a.itemCodec())))
+			}
+			remote := func(ctx context.Context, c *client.Client, name string) (target, error) {
+				return a.jobTarget(jobs)(a.serverJobs(ctx, c, name, client.WorkOptions{}))
+			}
+			return a.putAll(cmd.Context(), flags, args, goal{conq.KindWorkQueue, plain, local, remote})
 		},
 	}
 	flags.register(cmd)
@@ -87,17 +91,18 @@ func (a *app) put() *cobra.Command {
 
 // jobTarget is a work queue that jobs are put into.
 type jobTarget struct {
-	*work.Queue[[]byte]
+	jobQueue
 	app   *app
 	flags jobFlags
 }
 
-func (a *app) openJobs(db kv.DB, name string, flags jobFlags) (target, error) {
-	q, err := work.Open(db, name, conq.Codec[[]byte](a.itemCodec()))
-	if err != nil {
-		return nil, usage(err)
+func (a *app) jobTarget(flags jobFlags) func(jobQueue, error) (target, error) {
+	return func(q jobQueue, err error) (target, error) {
+		if err != nil {
+			return nil, usage(err)
+		}
+		return &jobTarget{q, a, flags}, nil
 	}
-	return &jobTarget{q, a, flags}, nil
 }
 
 // usage makes a wrong use of the command of an argument that is out of its bounds.

@@ -11,8 +11,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/conq-go/conq"
-	"github.com/conq-go/conq/kv"
 	"github.com/conq-go/conq/work"
 	"github.com/spf13/cobra"
 )
@@ -64,7 +62,11 @@ func (a *app) work() *cobra.Command {
 			if _, err := exec.LookPath(args[1]); err != nil {
 				return usagef("%w", err)
 			}
-			return withStore(a.open, func(db kv.DB) error { return a.runJobs(cmd.Context(), db, args, flags) })
+			o := work.Options{Lease: flags.lease}
+			if flags.relaxed {
+				o.Order = work.Relaxed
+			}
+			return a.withNewJobs(cmd.Context(), args[0], o, func(q jobQueue) error { return a.runJobs(cmd.Context(), q, args, flags) })
 		},
 	}
 	f := cmd.Flags()
@@ -78,23 +80,14 @@ func (a *app) work() *cobra.Command {
 	return cmd
 }
 
-func (a *app) runJobs(ctx context.Context, db kv.DB, args []string, flags workFlags) error {
-	o := work.Options{Lease: flags.lease}
-	if flags.relaxed {
-		o.Order = work.Relaxed
-	}
-	q, err := work.Open(db, args[0], conq.Codec[[]byte](a.itemCodec()), o)
-	if err != nil {
-		return usage(err)
-	}
-	defer letGo(ctx, q)
+func (a *app) runJobs(ctx context.Context, q jobQueue, args []string, flags workFlags) error {
 	d := &doer{app: a, queue: args[0], command: args[1:], flags: flags}
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	if flags.drain {
 		d.stopWhenDrained(ctx, q, stop)
 	}
-	err = work.Run(ctx, q, d.do, work.RunOptions{Workers: flags.workers, Grace: flags.grace, OnError: d.tell})
+	err := work.Run(ctx, q, d.do, work.RunOptions{Workers: flags.workers, Grace: flags.grace, OnError: d.tell})
 	if err == nil && !a.json {
 		fmt.Fprintf(a.stderr, "conq: %s done, %s failed\n", count(d.done), count(d.failed))
 	}
@@ -154,7 +147,7 @@ func (d *doer) tell(id work.ID, err error) {
 }
 
 // stopWhenDrained stops the runner when no job is ready, nor leased by it.
-func (d *doer) stopWhenDrained(ctx context.Context, q *work.Queue[[]byte], stop func()) {
+func (d *doer) stopWhenDrained(ctx context.Context, q jobQueue, stop func()) {
 	go func() {
 		defer stop()
 		tick := time.NewTicker(lookEvery)

@@ -22,6 +22,9 @@ func (a *app) ls() *cobra.Command {
 		Example: "  conq ls\n  conq ls --json",
 		Args:    noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if a.isServer() {
+				return a.lsOnServer(cmd.Context())
+			}
 			return withStore(a.openExisting, func(db kv.DB) error {
 				infos, err := conq.Queues(cmd.Context(), db)
 				if err != nil {

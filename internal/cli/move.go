@@ -32,6 +32,9 @@ func (a *app) move() *cobra.Command {
 			if err != nil {
 				return err
 			}
+			if a.isServer() {
+				return a.moveOnServer(cmd.Context(), args[0], args[1], n)
+			}
 			return withStore(a.openExisting, func(db kv.DB) error { return a.moveItems(cmd.Context(), db, args[0], args[1], n) })
 		},
 	}

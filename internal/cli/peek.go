@@ -48,6 +48,9 @@ func (a *app) peekAll(cmd *cobra.Command, name string, flags takeFlags, from end
 	if err != nil {
 		return err
 	}
+	if a.isServer() {
+		return a.peekOnServer(ctx, name, flags, from, n)
+	}
 	return withStore(a.openExisting, func(db kv.DB) error {
 		info, err := find(ctx, db, name)
 		if err != nil {

@@ -32,7 +32,7 @@ func (a *app) pop() *cobra.Command {
 			if err := from.check(cmd); err != nil {
 				return err
 			}
-			return a.takeAll(cmd, args[0], conq.KindPriorityQueue, flags, func(db kv.DB) (source, error) {
+			return a.takeAll(cmd, args[0], conq.KindPriorityQueue, flags, from, func(db kv.DB) (source, error) {
 				return a.openPriority(db, args[0], from)
 			})
 		},

@@ -31,6 +31,9 @@ func (a *app) purge() *cobra.Command {
 			if !yes && !isTerminal(a.stdin) {
 				return usagef("purge removes all items for good: give --yes if that is meant")
 			}
+			if a.isServer() {
+				return a.purgeOnServer(cmd.Context(), args[0], yes)
+			}
 			return withStore(a.openExisting, func(db kv.DB) error {
 				return a.purgeQueue(cmd.Context(), db, args[0], yes)
 			})

@@ -37,10 +37,8 @@ func (a *app) push() *cobra.Command {
 		} else if !fromStdin(args[1:]) {
 			return usagef("push needs --priority for items that are arguments")
 		}
-		return withStore(a.open, func(db kv.DB) error {
-			open := func() (target, error) { return a.openPriority(db, args[0], ends{}) }
-			return a.putAll(cmd.Context(), db, flags, args, goal{conq.KindPriorityQueue, parse, open})
-		})
+		local := func(db kv.DB) (target, error) { return a.openPriority(db, args[0], ends{}) }
+		return a.putAll(cmd.Context(), flags, args, goal{conq.KindPriorityQueue, parse, local, a.serverPriorityQueue})
 	}
 	return cmd
 }

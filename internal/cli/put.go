@@ -151,16 +151,16 @@ const argument = "argument"
 
 // input returns a feed of the items that the arguments or standard input give,
 // and what their numbers count. parse turns a line into an item.
-func (a *app) input(args []string, null bool, db kv.DB, parse func([]byte) (item, error)) (f *feed, unit string) {
+func (a *app) input(args []string, null bool, limits kv.Limits, parse func([]byte) (item, error)) (f *feed, unit string) {
 	next := argumentReader(args)
 	unit = argument
 	if fromStdin(args) {
-		next, unit = a.stdinReader(null, db), "line"
+		next, unit = a.stdinReader(null, limits), "line"
 		if null {
 			unit = "item"
 		}
 	}
-	f = newFeed(boundsFor(db.Limits()))
+	f = newFeed(boundsFor(limits))
 	go f.fill(func() (item, error) {
 		b, err := next()
 		if err != nil {
@@ -173,7 +173,7 @@ func (a *app) input(args []string, null bool, db kv.DB, parse func([]byte) (item
 		if err != nil {
 			return item{}, &badItem{err}
 		}
-		return it, checkSize(db, len(b))
+		return it, checkSize(limits, len(b))
 	})
 	return f, unit
 }
@@ -193,7 +193,7 @@ func argumentReader(args []string) func() ([]byte, error) {
 	}
 }
 
-func (a *app) stdinReader(null bool, db kv.DB) func() ([]byte, error) {
+func (a *app) stdinReader(null bool, limits kv.Limits) func() ([]byte, error) {
 	separator := byte('\n')
 	if null {
 		separator = 0
@@ -201,7 +201,7 @@ func (a *app) stdinReader(null bool, db kv.DB) func() ([]byte, error) {
 	if isTerminal(a.stdin) {
 		fmt.Fprintln(a.stderr, "conq: reading items from the terminal, one a line; Ctrl-D ends")
 	}
-	return newLineReader(a.stdin, separator, maxItem(db)).next
+	return newLineReader(a.stdin, separator, maxItem(limits)).next
 }
 
 // plain parses a line that is an item.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"os"
 	"os/exec"
 	"strconv"
@@ -13,6 +14,7 @@ import (
 	"github.com/conq-go/conq"
 	"github.com/conq-go/conq/kv"
 	"github.com/conq-go/conq/recipe"
+	"github.com/conq-go/conq/server"
 	"github.com/conq-go/conq/subspace"
 	"github.com/conq-go/conq/tuple"
 	"github.com/rogpeppe/go-internal/testscript"
@@ -30,6 +32,7 @@ func TestMain(m *testing.M) {
 //	bytes FILE QUOTED        write a file from a quoted Go string
 //	fill FILE LINE SIZE      append a line of SIZE bytes, after one that is LINE
 //	hold STORE, release      open a store in another process, and close it
+//	serve STORE [TOKENS]     serve a store at $SERVER, until the script ends
 //	foreign STORE QUEUE KIND ITEM...
 //	                         put items in by FoundationDB's recipe alone
 //	newer STORE              pretend that a newer version wrote the store
@@ -39,7 +42,7 @@ func TestScripts(t *testing.T) {
 		Dir: "testdata/script",
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"run": cmdRun, "bytes": cmdBytes, "fill": cmdFill, "hold": cmdHold,
-			"foreign": cmdForeign, "newer": cmdNewer, "plant": cmdPlant,
+			"foreign": cmdForeign, "newer": cmdNewer, "plant": cmdPlant, "serve": cmdServe,
 		},
 		Setup: func(env *testscript.Env) error {
 			env.Setenv("CONQ_STORE", "")
@@ -96,6 +99,30 @@ func cmdHold(ts *testscript.TestScript, _ bool, args []string) {
 	ts.Setenv("HOLDER", strconv.Itoa(os.Getpid()))
 	ts.Defer(func() { db.Close() })
 	ts.SetCmd("release", func(*testscript.TestScript, bool, []string) { ts.Check(db.Close()) })
+}
+
+func cmdServe(ts *testscript.TestScript, _ bool, args []string) {
+	db, err := conq.Open(ts.MkAbs(args[0]))
+	ts.Check(err)
+	var o server.Options
+	if len(args) > 1 {
+		o.Tokens, err = server.LoadTokens(ts.MkAbs(args[1]))
+		ts.Check(err)
+	}
+	s, err := server.New(db, o)
+	ts.Check(err)
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	ts.Check(err)
+	ctx, stop := context.WithCancel(context.Background())
+	done := make(chan error)
+	go func() { done <- s.Serve(ctx, l) }()
+	ts.Setenv("SERVER", "http://"+l.Addr().String())
+	ts.Defer(func() {
+		stop()
+		if err := errors.Join(<-done, s.Close(), db.Close()); err != nil {
+			ts.Logf("server: %v", err)
+		}
+	})
 }
 
 func cmdForeign(ts *testscript.TestScript, _ bool, args []string) {

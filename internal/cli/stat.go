@@ -29,6 +29,9 @@ func (a *app) stat() *cobra.Command {
 					return err
 				}
 			}
+			if a.isServer() {
+				return a.statOnServer(cmd.Context(), args)
+			}
 			return withStore(a.openExisting, func(db kv.DB) error {
 				if len(args) == 1 {
 					return a.statQueue(cmd.Context(), db, args[0])
@@ -48,6 +51,10 @@ func (a *app) statQueue(ctx context.Context, db kv.DB, name string) error {
 	if err != nil {
 		return err
 	}
+	return a.printQueueFacts(facts)
+}
+
+func (a *app) printQueueFacts(facts info) error {
 	if a.json {
 		return a.printJSON(facts)
 	}
@@ -55,7 +62,7 @@ func (a *app) statQueue(ctx context.Context, db kv.DB, name string) error {
 	fmt.Fprintf(w, "queue\t%s\nkind\t%s\n", shown(facts.Name), facts.Kind)
 	if facts.Format > 0 {
 		fmt.Fprintf(w, "format\t%d\n", facts.Format)
-	} else {
+	} else if !a.isServer() {
 		fmt.Fprint(w, "format\tanother program's\n")
 	}
 	fmt.Fprintf(w, "items\t%s\n", count(*facts.Items))
@@ -153,7 +160,7 @@ func (a *app) statStore(ctx context.Context, db kv.DB) error {
 }
 
 func (a *app) storeFacts(db kv.DB) storeFacts {
-	facts := storeFacts{Store: a.shownStore(), Limits: limits{maxItem(db), db.Limits().Transaction}, Queues: []info{}}
+	facts := storeFacts{Store: a.shownStore(), Limits: limits{maxItem(db.Limits()), db.Limits().Transaction}, Queues: []info{}}
 	dir, ok := a.storeDir()
 	if !ok {
 		engine, _, _ := strings.Cut(a.store, ":")

@@ -118,6 +118,8 @@ func (a *app) shownStore() string {
 func (a *app) storeURL() (string, error) {
 	dir, ok := a.storeDir()
 	switch {
+	case a.isServer():
+		return "", usagef("this command needs the store itself, and %.200q is a server: run it where that has its store", a.shownStore())
 	case a.durability != "" && !slices.Contains(durabilities, a.durability):
 		return "", usagef("unknown durability %.60q: there are %s", a.durability, strings.Join(durabilities, ", "))
 	case a.durability != "" && !ok:
@@ -197,12 +199,12 @@ func withStore(open func() (kv.DB, error), f func(kv.DB) error) (err error) {
 }
 
 // maxItem is the size of the largest item, as Queue.Enqueue says; 0 if there is no limit.
-func maxItem(db kv.DB) int { return db.Limits().Transaction / 2 }
+func maxItem(l kv.Limits) int { return l.Transaction / 2 }
 
 // checkSize returns the error that an item of that size would be. It is for when there may be no
 // queue yet, and none is to be made for it.
-func checkSize(db kv.DB, size int) error {
-	if limit := maxItem(db); limit > 0 && size > limit {
+func checkSize(l kv.Limits, size int) error {
+	if limit := maxItem(l); limit > 0 && size > limit {
 		return &kv.TooLargeError{What: "item", Size: size, Limit: limit, Unit: "bytes"}
 	}
 	return nil
@@ -216,7 +218,7 @@ func (a *app) opening(open func() (kv.DB, error), itemSize int, title string) fu
 		if err != nil {
 			return nil, err
 		}
-		if err = checkSize(db, itemSize); err != nil {
+		if err = checkSize(db.Limits(), itemSize); err != nil {
 			err = usagef("--size: %w", err)
 		} else if title != "" && !a.json {
 			err = a.printf("%s", title)

@@ -62,11 +62,14 @@ type taker struct {
 
 // takeAll takes what the flags say out of an existing queue and prints it.
 func (a *app) takeAll(
-	cmd *cobra.Command, name string, kind conq.Kind, flags takeFlags, open func(kv.DB) (source, error),
+	cmd *cobra.Command, name string, kind conq.Kind, flags takeFlags, from ends, open func(kv.DB) (source, error),
 ) error {
 	n, err := flags.limit(cmd)
 	if err != nil {
 		return err
+	}
+	if a.isServer() {
+		return a.takeFromServer(cmd.Context(), name, kind, flags, from, n)
 	}
 	over, err := flags.patience()
 	if err != nil {
