@@ -4,18 +4,18 @@ package kv
 // may have beside those of the contract. A wrapper of an engine passes them on, or loses
 // speed only. Each has a function here that does without where the method is missing:
 //
-//	Signals() *Signals                      of a DB and its Txs; SignalsOf, Foreign
+//	Signals() *Signals                      of a DB and its Txs; SignalsOf, NewsOf, Foreign
 //	Lazily()                                of a Reader; Lazily
 //	LastKey(span, among)                    of a Reader; LastKey
 //	LastKeys(spans, among, to)              of a Reader; LastKeys
 //	Known(span, options, to)                of a Reader; Known
 //	Prefetch(reads)                         of a Reader; Prefetch
 
-// Local is implemented by engines whose stores one process has for itself, and by their
-// transactions. Users of such a store can tell each other in memory that something has
+// Local is implemented by engines, and where one process has the store for itself by their
+// transactions. Users of one DB can tell each other in memory that something has
 // changed, which costs less than a key that is written and watched.
 type Local interface {
-	// Signals returns the signals of the store, the same each time, or nil if
+	// Signals returns the signals of the DB, the same each time, or nil if
 	// there are none.
 	Signals() *Signals
 }
@@ -24,9 +24,19 @@ type Local interface {
 // users may be in several processes, or a commit may happen that nobody is told
 // of, and they have to watch a key.
 func SignalsOf(db DB) *Signals {
+	signals := NewsOf(db)
+	if signals == nil {
+		return nil
+	}
 	if l := db.Limits(); l.Shared || l.UnknownCommits {
 		return nil
 	}
+	return signals
+}
+
+// NewsOf returns the signals of db, or nil if it has none: users of db itself can be woken by
+// them, and others, who may be in other processes, have to watch a key besides.
+func NewsOf(db DB) *Signals {
 	if local, ok := db.(Local); ok {
 		return local.Signals()
 	}
@@ -37,12 +47,9 @@ func SignalsOf(db DB) *Signals {
 // process has db for itself, and it is not tx's. It is not known where stores are shared, nor
 // where a DB or a Tx that does not implement [Local] stands between.
 func Foreign(db DB, tx Tx) bool {
-	store, ok := db.(Local)
-	if !ok || store.Signals() == nil {
-		return false
-	}
+	store := SignalsOf(db)
 	in, ok := tx.(Local)
-	return ok && in.Signals() != store.Signals()
+	return ok && store != nil && in.Signals() != store
 }
 
 // Lazily tells the engine, before the first read of a transaction, that it reads in one

@@ -122,11 +122,18 @@ func TestNotifyAfter(t *testing.T) {
 	})
 }
 
-// localDB and localTx have signals; sharedTx is of a store that several processes share.
+// localDB and localTx have signals.
 type localDB struct {
 	DB
 	signals *Signals
 }
+
+func (db localDB) Limits() Limits { return Limits{} }
+
+// sharedDB has signals for those who use it in this process.
+type sharedDB struct{ localDB }
+
+func (db sharedDB) Limits() Limits { return Limits{Shared: true} }
 
 func (db localDB) Signals() *Signals { return db.signals }
 
@@ -148,6 +155,7 @@ func TestForeign(t *testing.T) {
 		"another":                         {localDB{nil, &one}, localTx{nil, &other}, true},
 		"of a shared store":               {localDB{nil, &one}, localTx{nil, nil}, true},
 		"shared":                          {localDB{nil, nil}, localTx{nil, &one}, false},
+		"shared, with signals of its own": {sharedDB{localDB{nil, &one}}, localTx{nil, &other}, false},
 		"both shared":                     {localDB{nil, nil}, localTx{nil, nil}, false},
 		"a store that does not say":       {struct{ DB }{}, localTx{nil, &one}, false},
 		"a transaction that does not say": {localDB{nil, &one}, struct{ Tx }{}, false},

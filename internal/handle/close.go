@@ -35,8 +35,10 @@ func (t *taker) drain(ctx context.Context) error {
 	if err := t.list.Drained(ctx); err != nil {
 		return err
 	}
+	if t.q.news != nil {
+		t.q.news.Forget(t.q.name, t)
+	}
 	if t.line == nil {
-		t.q.signals.Forget(t.q.name, t)
 		return nil
 	}
 	return t.leaveLine(math.MaxInt64)

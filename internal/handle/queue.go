@@ -29,6 +29,7 @@ type queue struct {
 	orders     orders
 	decode     func([]byte) (any, error) // or nil
 	signals    *kv.Signals               // nil where waiters may be in other processes
+	news       *kv.Signals               // of those in this process; nil if there are none
 	announce   func(kv.Tx) error         // tells that something was added
 	staged     *atomic.Bool              // something was staged in the store; nil if that can't be known
 	observer   func(Event)               // or nil
@@ -64,7 +65,7 @@ func (q *queue) open(ctx context.Context, db kv.DB, name string, kind layout.Kin
 	}
 	q.db, q.name, q.limits, q.observer, q.log = db, name, db.Limits(), o.Observe, o.Logger
 	q.space = layout.New(name, kind, q.limits)
-	q.signals, q.announce = kv.SignalsOf(db), Announcer(db, name)
+	q.signals, q.news, q.announce = kv.SignalsOf(db), kv.NewsOf(db), Announcer(db, name)
 	q.lanes.Init(db, layout.Outcomes(name), nil)
 	q.forgetOthers(ctx)
 	return nil
@@ -89,6 +90,7 @@ func (q *queue) openStage(ctx context.Context, o Options) error {
 		Space:    layout.Stage(q.name),
 		Outcomes: layout.Outcomes(q.name),
 		PutBack:  q.announce,
+		News:     q.news,
 		Observe:  q.observeStaging(),
 	})
 	q.lastStaged = q.newLastStaged()
@@ -113,14 +115,18 @@ func (q *queue) items(r kv.Reader, side staging.Side, limit int) iter.Seq2[kv.Ke
 // Announcer returns what has callers look again that wait for items of a queue, once a
 // transaction has committed that has put some there.
 func Announcer(db kv.DB, name string) func(kv.Tx) error {
-	if signals := kv.SignalsOf(db); signals != nil {
-		notify := func() { signals.Notify(name) }
+	near := kv.NewsOf(db)
+	notify := func() { near.Notify(name) }
+	if kv.SignalsOf(db) != nil {
 		return func(tx kv.Tx) error {
 			tx.OnCommit(notify)
 			return nil
 		}
 	}
 	return func(tx kv.Tx) error {
+		if near != nil {
+			tx.OnCommit(notify) // they learn it sooner than by a watch
+		}
 		var news [8]byte
 		if _, err := rand.Read(news[:]); err != nil {
 			return fmt.Errorf("conq: queue %q: no random bytes: %w", name, err)

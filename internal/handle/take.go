@@ -22,6 +22,7 @@ type taker struct {
 	q        *queue
 	combines bool
 	line     *staging.Line // nil where no other process can wait
+	near     <-chan error  // news in this process since the leader of those that wait has looked, or nil
 
 	side    staging.Side
 	stage   *staging.Stage
@@ -58,6 +59,7 @@ func (t *taker) init(q *queue, o Options, side staging.Side) error {
 		}
 		t.line = line
 		w.Stamp = stamps()
+		w.Near = func() <-chan error { return t.near }
 		w.Left = func(stamp int64) { _ = t.leaveLine(stamp) } // or its deadline comes
 	}
 	t.list.Init(w)

@@ -42,9 +42,16 @@ func (t *taker) takeInLine(ctx context.Context, p *waiters) ([][]Item, <-chan er
 	if !b.attend() {
 		return nil, nil, errNobody
 	}
+	var near <-chan error
+	if t.q.news != nil {
+		near = t.q.news.WaitAs(t.q.name, t) // before looking
+	}
 	r, err := t.turn(ctx, b, p)
 	if err != nil {
 		return nil, nil, err
+	}
+	if t.near = near; !r.view.First {
+		t.near = t.line.Near(r.view)
 	}
 	got, err := gotten(r.shares)
 	return got, r.news, err
@@ -202,6 +209,7 @@ const leaveTime = 5 * time.Second
 // leaveLine removes the entry of the last caller who gave up, but not of one that has
 // come since.
 func (t *taker) leaveLine(stamp int64) error {
+	t.line.ForgetNear()
 	if !t.line.Waits(stamp) {
 		return nil
 	}

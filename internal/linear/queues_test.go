@@ -102,7 +102,7 @@ type slow struct {
 }
 
 // Signals implements kv.Local: those of the store below, if it has any.
-func (s slow) Signals() *kv.Signals { return kv.SignalsOf(s.DB) }
+func (s slow) Signals() *kv.Signals { return kv.NewsOf(s.DB) }
 
 func (s slow) Transact(ctx context.Context, f func(kv.Tx) error) error {
 	return s.DB.Transact(ctx, func(tx kv.Tx) error {

@@ -25,7 +25,7 @@ func (db *countingDB) Limits() kv.Limits {
 }
 
 // Signals implements kv.Local: those of the store below, if it has any.
-func (db *countingDB) Signals() *kv.Signals { return kv.SignalsOf(db.DB) }
+func (db *countingDB) Signals() *kv.Signals { return kv.NewsOf(db.DB) }
 
 // Transact implements kv.DB.
 func (db *countingDB) Transact(ctx context.Context, f func(kv.Tx) error) error {

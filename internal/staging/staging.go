@@ -147,6 +147,10 @@ type Options struct {
 	// engine's limits ask for less; the first item may be larger.
 	Requests, Items, Bytes int
 
+	// News tells those that wait in this process, with the key of an entry as the topic, that it has
+	// left the line. Default: they learn it by a watch.
+	News *kv.Signals
+
 	// PutBack is called in each transaction that puts items back, for what has to
 	// be done when items come to the queue. Default: nothing is.
 	PutBack func(kv.Tx) error

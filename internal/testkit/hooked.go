@@ -17,7 +17,7 @@ type Hooked struct {
 }
 
 // Signals implements kv.Local, which embedding hides.
-func (h *Hooked) Signals() *kv.Signals { return kv.SignalsOf(h.DB) }
+func (h *Hooked) Signals() *kv.Signals { return kv.NewsOf(h.DB) }
 
 func (h *Hooked) Limits() kv.Limits {
 	l := h.DB.Limits()

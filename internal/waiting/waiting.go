@@ -50,6 +50,10 @@ type Options[V any] struct {
 	// Poll is how often the leader looks without news. Default: never.
 	Poll time.Duration
 
+	// Near returns a channel that is closed at news which this process has learnt of by itself, besides
+	// that of Take, since before the last Take has looked. It may be nil. Default: there is none.
+	Near func() <-chan error
+
 	// Lasting tells that a look that found nothing holds until its news comes, also for the
 	// next leaders. Default: each leader looks.
 	Lasting bool
@@ -111,6 +115,9 @@ func (r *List[V]) Init(o Options[V]) {
 	}
 	if o.Observe == nil {
 		o.Observe = func(int) {}
+	}
+	if o.Near == nil {
+		o.Near = func() <-chan error { return nil }
 	}
 	if o.Stamp == nil {
 		o.Stamp = func() int64 { return 0 }
@@ -390,6 +397,7 @@ func (r *List[V]) await(ctx context.Context, w *waiter[V], news <-chan error) {
 		poll = timer.C
 	}
 	select {
+	case <-r.o.Near():
 	case <-news: // an error of a watch is a reason to look, which will tell what it is
 	case <-poll:
 	case <-w.woken:

@@ -34,6 +34,8 @@ type DB struct {
 	mu      sync.Mutex
 	closed  bool
 	commits sync.WaitGroup
+
+	signals kv.Signals // of those that use this DB
 }
 
 var _ kv.DB = (*DB)(nil)
@@ -88,6 +90,9 @@ func (db *DB) checkFormat(ctx context.Context) error {
 		pause(ctx, attempt) // and see what is there now
 	}
 }
+
+// Signals implements kv.Local. They are for users of this DB: others are told by keys.
+func (db *DB) Signals() *kv.Signals { return &db.signals }
 
 // Limits implements kv.DB.
 func (db *DB) Limits() kv.Limits { return limits }
@@ -146,6 +151,7 @@ func (db *DB) Close() error {
 	db.mu.Unlock()
 	db.stop(kv.ErrClosed)
 	db.commits.Wait()
+	db.signals.Close() // a waiter looks again, and meets the error
 	db.watch.close()
 	return db.conn.close()
 }

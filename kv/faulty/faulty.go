@@ -62,6 +62,8 @@ type DB struct {
 	held   []held // in the order in which they came
 	closed bool
 	stats  Stats
+
+	signals kv.Signals
 }
 
 var _ kv.DB = (*DB)(nil)
@@ -79,8 +81,13 @@ func New(db kv.DB, seed uint64, o Options) *DB {
 // outcomes.
 func (db *DB) Limits() kv.Limits { return db.limits }
 
-// Signals implements kv.Local: those of the store below, if it has any.
-func (db *DB) Signals() *kv.Signals { return kv.SignalsOf(db.inner) }
+// Signals implements kv.Local: those of the store below; but where others share that, its own.
+func (db *DB) Signals() *kv.Signals {
+	if db.limits.Shared || db.limits.UnknownCommits {
+		return &db.signals
+	}
+	return kv.SignalsOf(db.inner)
+}
 
 // Stats returns what has been injected so far.
 func (db *DB) Stats() Stats {
@@ -194,6 +201,7 @@ func (db *DB) Close() error {
 			db.lose(h.session)
 		}
 	}
+	db.signals.Close()
 	return db.inner.Close()
 }
 

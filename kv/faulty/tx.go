@@ -106,8 +106,8 @@ func (r reader) LastKeys(spans []kv.Range, among kv.Range, to [][]byte) ([][]byt
 // tx is the kv.Tx of a transaction.
 type tx struct{ reader }
 
-// Signals implements kv.Local: they are the store's.
-func (t *tx) Signals() *kv.Signals { return t.db.Signals() }
+// Signals implements kv.Local: they are those of the store below, which may be reached in other ways.
+func (t *tx) Signals() *kv.Signals { return kv.SignalsOf(t.db.inner) }
 
 func (t *tx) below() kv.Tx { return t.session.tx }
 

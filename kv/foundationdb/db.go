@@ -39,6 +39,8 @@ type DB struct {
 	mu      sync.Mutex      // held to end life, or to begin a commit
 	die     context.CancelFunc
 	commits sync.WaitGroup // under way
+
+	signals kv.Signals // of those that use this DB
 }
 
 var _ kv.DB = (*DB)(nil)
@@ -57,6 +59,9 @@ func newDB(c client, o Options) *DB {
 	return db
 }
 
+// Signals implements kv.Local. They are for users of this DB: others are told by keys.
+func (db *DB) Signals() *kv.Signals { return &db.signals }
+
 // Limits implements kv.DB.
 func (db *DB) Limits() kv.Limits { return db.limits }
 
@@ -67,6 +72,7 @@ func (db *DB) Close() error {
 	db.die()
 	db.mu.Unlock()
 	db.commits.Wait()
+	db.signals.Close() // a waiter looks again, and meets the error
 	return nil
 }
 
