@@ -48,8 +48,17 @@ type Options struct {
 	// MaxQueues is how many queues may be in use at once. Default: 4096.
 	MaxQueues int
 
+	// MaxConnections is how many connections to Serve there may be at once; further ones get a 503. Default: 20000.
+	MaxConnections int64
+
 	// HeaderTimeout is how long the head of a request may take. Default: 10 s.
 	HeaderTimeout time.Duration
+
+	// StallTimeout is how long a client may give nothing of its request, or take nothing of the answer. Default: 30 s.
+	StallTimeout time.Duration
+
+	// IdleTimeout is how long a connection may stay without a request. Default: 5 minutes.
+	IdleTimeout time.Duration
 
 	// MaxLabels is how many queues have metrics of their own; all others are one. Default: 1000.
 	MaxLabels int
@@ -76,14 +85,18 @@ type Options struct {
 }
 
 func (o *Options) complete() error {
-	if o.MaxBody < 0 || o.MaxWaiters < 0 || o.MaxJobSize < 0 || o.MaxQueues < 0 || o.MaxLabels < 0 || o.HeaderTimeout < 0 || o.Grace < 0 {
+	smallest := min(o.MaxBody, o.MaxWaiters, o.MaxConnections, int64(o.MaxJobSize), int64(o.MaxQueues), int64(o.MaxLabels))
+	if smallest < 0 || min(o.HeaderTimeout, o.StallTimeout, o.IdleTimeout, o.Grace) < 0 {
 		return errors.New("server: a limit is negative: they are from 0 on, which is the default")
 	}
 	setDefault(&o.MaxBody, 64<<20)
 	setDefault(&o.MaxWaiters, 20000)
 	setDefault(&o.MaxQueues, 4096)
 	setDefault(&o.MaxLabels, 1000)
+	setDefault(&o.MaxConnections, 20000)
 	setDefault(&o.HeaderTimeout, 10*time.Second)
+	setDefault(&o.StallTimeout, 30*time.Second)
+	setDefault(&o.IdleTimeout, 5*time.Minute)
 	setDefault(&o.Grace, 5*time.Second)
 	setDefault(&o.Logger, slog.New(slog.DiscardHandler))
 	return nil
@@ -95,6 +108,9 @@ func setDefault[T comparable](v *T, d T) {
 		*v = d
 	}
 }
+
+// maxHeader is the largest head of a request, in bytes. net/http allows 4096 more.
+const maxHeader = 32 << 10
 
 // Server serves a store. It is an http.Handler for those who have a server of their own, and it is safe for
 // concurrent use.
@@ -111,6 +127,8 @@ type Server struct {
 	stopping  context.Context // ends when the server begins to stop
 	stop      context.CancelFunc
 	ready     atomic.Bool
+
+	connections atomic.Int64
 }
 
 // New returns a server of a store. The store stays the caller's, to be closed after the server, which looks at it
@@ -133,7 +151,7 @@ func New(db kv.DB, o Options) (*Server, error) {
 	s.stopping, s.stop = context.WithCancel(context.Background())
 	s.tasks.Go(func() { history.NewSampler(db, s.history).Run(s.stopping) })
 	mux := http.NewServeMux()
-	api.Register(mux, api.Options{Queues: s.queues, Logger: o.Logger, Stopping: s.stopping, Answers: once.New(db, time.Now), History: s.history, MaxBody: o.MaxBody, MaxWaiters: o.MaxWaiters})
+	api.Register(mux, api.Options{Queues: s.queues, Logger: o.Logger, Stopping: s.stopping, Answers: once.New(db, time.Now), History: s.history, Tasks: &s.bulk, MaxBody: o.MaxBody, MaxWaiters: o.MaxWaiters})
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { writeText(w, http.StatusOK, "ok") })
 	mux.HandleFunc("GET /readyz", s.serveReady)
 	s.registerWatching(mux)
@@ -141,11 +159,14 @@ func New(db kv.DB, o Options) (*Server, error) {
 	dashboard.Register(mux, dashboard.Options{
 		Queues: s.queues, History: s.history, Tasks: &s.bulk, Guard: guard, Logger: o.Logger, Stopping: s.stopping, SignIn: o.Tokens != nil,
 	})
-	s.handler = s.guarded(guard, mux)
+	mux.HandleFunc("/", notFound(mux))
+	s.handler = s.paced(s.guarded(guard, mux))
 	s.http = &http.Server{
 		Handler:           s,
 		ReadHeaderTimeout: o.HeaderTimeout,
-		MaxHeaderBytes:    32 << 10,
+		IdleTimeout:       o.IdleTimeout,
+		MaxHeaderBytes:    maxHeader,
+		ConnState:         s.limitConnections,
 		ErrorLog:          slog.NewLogLogger(o.Logger.Handler(), slog.LevelDebug),
 	}
 	s.ready.Store(true)
@@ -208,7 +229,8 @@ func (s *Server) Shutdown(ctx context.Context) error {
 func (s *Server) Close() error {
 	s.ready.Store(false)
 	s.stop()
-	s.tasks.Wait()
+	err := s.http.Close()
 	s.bulk.Close()
-	return errors.Join(s.http.Close(), s.queues.Close())
+	s.tasks.Wait()
+	return errors.Join(err, s.queues.Close())
 }

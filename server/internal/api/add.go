@@ -17,15 +17,22 @@ import (
 // added is what has become of items or jobs.
 type added struct {
 	Added      int     `json:"added" doc:"How many are durable, duplicates of unique jobs not counted."`
-	IDs        []int64 `json:"ids,omitempty" doc:"The ids of jobs, in their order. A duplicate has the id of the job that is there."`
+	IDs        []int64 `json:"ids,omitempty" doc:"The ids of jobs, in their order, unless they are more than 100000. A duplicate has the id of the job that is there."`
 	Duplicates int     `json:"duplicates,omitempty" doc:"How many jobs were duplicates of unique ones."`
 }
 
 func (a *added) append(b added) {
 	a.Added += b.Added
-	a.IDs = append(a.IDs, b.IDs...)
 	a.Duplicates += b.Duplicates
+	if a.Added+a.Duplicates > maxIDs {
+		a.IDs = nil
+	} else {
+		a.IDs = append(a.IDs, b.IDs...)
+	}
 }
+
+// maxIDs is how many ids an answer has: a stream of jobs may be longer than memory.
+const maxIDs = 100_000
 
 // incomplete is an error in the middle of a stream: what is durable by then stays.
 type incomplete struct {

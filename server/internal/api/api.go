@@ -9,6 +9,7 @@ import (
 	"reflect"
 	"sync/atomic"
 
+	"github.com/conq-go/conq/server/internal/bulk"
 	"github.com/conq-go/conq/server/internal/history"
 	"github.com/conq-go/conq/server/internal/once"
 	"github.com/conq-go/conq/server/internal/queues"
@@ -23,6 +24,7 @@ type Options struct {
 	Stopping   context.Context // ends when the server stops: calls that wait return then
 	Answers    *once.Answers
 	History    *history.History
+	Tasks      *bulk.Set
 	MaxBody    int64 // bytes
 	MaxWaiters int64 // requests that wait
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/conq-go/conq/kv"
 	"github.com/conq-go/conq/kv/memory"
 	"github.com/conq-go/conq/server/internal/access"
+	"github.com/conq-go/conq/server/internal/bulk"
 	"github.com/conq-go/conq/server/internal/history"
 	"github.com/conq-go/conq/server/internal/once"
 	"github.com/conq-go/conq/server/internal/queues"
@@ -32,6 +33,7 @@ type fixture struct {
 	mux     *http.ServeMux
 	handler http.Handler // of somebody who may do everything
 	history *history.History
+	tasks   *bulk.Set
 	stop    context.CancelFunc // as when the server stops
 }
 
@@ -40,21 +42,22 @@ func newFixture(t *testing.T) *fixture { return newFixtureOn(t, memory.New(memor
 func newFixtureOn(t *testing.T, db kv.DB) *fixture {
 	set := queues.New(db, queues.Options{})
 	stopping, stop := context.WithCancel(context.Background())
-	h := history.New()
+	h, tasks := history.New(), new(bulk.Set)
 	mux := http.NewServeMux()
 	Register(mux, Options{
 		Queues: set, Logger: slog.New(slog.DiscardHandler), Stopping: stopping,
-		Answers: once.New(db, time.Now), History: h, MaxBody: 1 << 20, MaxWaiters: 100,
+		Answers: once.New(db, time.Now), History: h, Tasks: tasks, MaxBody: 1 << 20, MaxWaiters: 100,
 	})
 	t.Cleanup(func() {
 		stop()
+		tasks.Close()
 		testkit.NoError(t, set.Close())
 		testkit.NoError(t, db.Close())
 	})
 	handler := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		mux.ServeHTTP(w, r.WithContext(access.With(r.Context(), access.Everyone)))
 	})
-	return &fixture{t, db, mux, handler, h, stop}
+	return &fixture{t, db, mux, handler, h, tasks, stop}
 }
 
 // call is a request: "POST /path" with a body whose type its first byte tells, and further headers as "Name: value".

@@ -8,6 +8,7 @@ import (
 	"io"
 	"mime"
 	"net/http"
+	"os"
 	"strings"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -30,7 +31,14 @@ func (e *Exchange) body(types ...string) (r io.Reader, contentType string, err e
 	contentType, _, err = mime.ParseMediaType(given)
 	for _, t := range types {
 		if err == nil && t == contentType {
-			return http.MaxBytesReader(w, request.Body, e.ctx.Operation().MaxBodyBytes), t, nil
+			if t == typeNDJSON { // of which each document is limited
+				return request.Body, t, nil
+			}
+			limit := e.ctx.Operation().MaxBodyBytes
+			if request.ContentLength > limit {
+				return nil, "", bodyError(&http.MaxBytesError{Limit: limit})
+			}
+			return http.MaxBytesReader(w, request.Body, limit), t, nil
 		}
 	}
 	return nil, "", huma.Error415UnsupportedMediaType(fmt.Sprintf("Content-Type is %.60q: it can be %s", given, strings.Join(types, ", ")))
@@ -106,6 +114,9 @@ func bodyError(err error) error {
 	}
 	if tooLarge, ok := errors.AsType[*http.MaxBytesError](err); ok {
 		return huma.NewError(http.StatusRequestEntityTooLarge, fmt.Sprintf("the body is too large: up to %d bytes are allowed", tooLarge.Limit))
+	}
+	if errors.Is(err, os.ErrDeadlineExceeded) {
+		return huma.NewError(http.StatusRequestTimeout, "the rest of the body has not come in time")
 	}
 	if errors.Is(err, errTooLong) {
 		return huma.NewError(http.StatusRequestEntityTooLarge, err.Error())

@@ -244,3 +244,29 @@ func TestQueues(t *testing.T) {
 	f.want(200, `{"items":[]}`, "GET /v1/queues/p/items", "")
 	f.refused(404, "no such queue", "DELETE /v1/queues/q?confirm=q", "")
 }
+
+// All jobs that match are changed in the background, and a task tells what came of it.
+func TestBulk(t *testing.T) {
+	f := newFixture(t)
+	const w = "/v1/jobs/w"
+	f.want(200, `{"added":3,"ids":[1,2,3]}`, "POST "+w, `{"text":"a"}{"text":"b"}{"text":"ab"}`, ndjson)
+	var started task
+	r := f.call("POST "+w+"/bulk", `{"do":"bury","contains":"a"}`)
+	testkit.NoError(t, json.Unmarshal(r.Body.Bytes(), &started))
+	testkit.Equal(t, "status", r.Code, 202)
+	status, err := f.tasks.Wait(t.Context(), started.ID)
+	testkit.NoError(t, err)
+	testkit.Equal(t, "changed", status.Done, 2)
+	testkit.Equal(t, "jobs", fmt.Sprintln(f.job(1), f.job(2), f.job(3)), "dead 0 0 [buried by an operator] ready 0 0 [] dead 0 0 [buried by an operator]\n")
+	var got struct{ Tasks []task }
+	testkit.NoError(t, json.Unmarshal(f.call("GET "+w+"/bulk", "").Body.Bytes(), &got))
+	testkit.Equal(t, "tasks", len(got.Tasks), 1)
+	testkit.NoError(t, json.Unmarshal(f.call("GET "+w+"/bulk/"+started.ID, "").Body.Bytes(), &started))
+	testkit.Equal(t, "task", fmt.Sprintln(started.State, started.Done, started.By), "done 2 everyone\n")
+	f.want(204, "", "DELETE "+w+"/bulk/"+started.ID, "")
+	f.refused(404, "no such task", "GET "+w+"/bulk/none", "")
+	f.refused(404, "no such task", "GET /v1/jobs/other/bulk/"+started.ID, "")
+	f.refused(422, "one of", "POST "+w+"/bulk", `{"do":"wash"}`)
+	f.refused(422, "can't be retried", "POST "+w+"/bulk", `{"do":"retry","state":"ready"}`)
+	f.refused(404, "no such queue", "POST /v1/jobs/none/bulk", `{"do":"kick"}`)
+}

@@ -8,6 +8,7 @@ import (
 	"github.com/conq-go/conq"
 	"github.com/conq-go/conq/kv"
 	"github.com/conq-go/conq/server/internal/access"
+	"github.com/conq-go/conq/server/internal/bulk"
 	"github.com/conq-go/conq/server/internal/once"
 	"github.com/conq-go/conq/server/internal/queues"
 	"github.com/conq-go/conq/work"
@@ -26,6 +27,8 @@ var statuses = []struct {
 	{once.ErrOther, http.StatusUnprocessableEntity, "key-used"},
 	{conq.ErrNoQueue, http.StatusNotFound, "no-queue"},
 	{work.ErrNotFound, http.StatusNotFound, "no-job"},
+	{bulk.ErrNotFound, http.StatusNotFound, "no-task"},
+	{bulk.ErrTooMany, http.StatusTooManyRequests, "busy"},
 	{conq.ErrName, http.StatusUnprocessableEntity, "name"},
 	{work.ErrInvalid, http.StatusUnprocessableEntity, "job-invalid"},
 	{conq.ErrKind, http.StatusConflict, "kind"},

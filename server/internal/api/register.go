@@ -83,6 +83,14 @@ func (a *api) registerOperators() {
 	add(a, operation("cancel-job", post, job+"/cancel", "Make a job dead", "One that is leased may still be acknowledged."), a.cancel)
 	add(a, operation("change-job", patch, job, "Give a job another priority"), a.patchJob)
 	add(a, operation("delete-job", http.MethodDelete, job, "Remove a job", "A worker that holds it has lost its lease."), a.deleteJob)
+	const bulk = path + "/bulk"
+	start := operation("start-bulk", post, bulk, "Change all jobs that match, in the background",
+		"The answer has the id of a task, which can be looked at. It is known until the server stops, or 200 others have followed.")
+	start.DefaultStatus = http.StatusAccepted
+	add(a, start, a.startBulk)
+	add(a, operation("list-bulk", get, bulk, "List the tasks of a queue, the last one first"), a.listBulk)
+	add(a, operation("get-bulk", get, bulk+"/{id}", "Look at a task"), a.getBulk)
+	add(a, operation("stop-bulk", http.MethodDelete, bulk+"/{id}", "Stop a task", "What it has done stays."), a.stopBulk)
 	add(a, operation("pause-queue", post, path+"/pause", "Have a work queue give out nothing until it is resumed"), a.pause)
 	add(a, operation("resume-queue", post, path+"/resume", "End a pause"), a.resume)
 	add(a, operation("list-periodic", get, path+"/periodic", "List the periodic jobs"), a.periodics)
