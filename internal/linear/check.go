@@ -70,6 +70,17 @@ func Check(t testing.TB, histories ...History) {
 	}
 }
 
+// CheckShared is Check for queues in a store that processes share: puts and takes among themselves, and
+// in two steps with those that look, which may see an item whose take is under way.
+func CheckShared(t testing.TB, histories ...History) {
+	t.Helper()
+	for _, h := range histories {
+		Check(t, h.PutsAndTakes())
+		h.TwoSteps = true
+		Check(t, h)
+	}
+}
+
 // Listing is a history as text: a line for each call, in order of their begin.
 func Listing(h History) string {
 	ops := slices.Clone(h.Ops)

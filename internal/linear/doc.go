@@ -6,6 +6,7 @@
 //	[Recorder]  writes down each call, with when it began and when it returned
 //	[Verify]    looks for the order; [Check] does so for a test, and on failure
 //	            prints the history up to the first wrong result and draws a picture
+//	[CheckShared]  does so where processes share the store, which promises less to those that look
 //	[Conserve]  checks only that nothing is lost, doubled or invented
 //
 // # The model

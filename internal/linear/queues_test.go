@@ -132,22 +132,11 @@ func TestLinearizable(t *testing.T) {
 				for round := range *rounds {
 					e := engines[(i+j+round)%len(engines)]
 					f := newFixture(t, e.open(t), w, m, round)
-					f.judge = func(h ...History) { checkShared(t, h...) }
+					f.judge = func(h ...History) { CheckShared(t, h...) }
 					f.try()
 				}
 			})
 		}
-	}
-}
-
-// checkShared checks queues in a store that processes share: puts and takes among themselves, and
-// with those that look, which may see an item whose take is under way.
-func checkShared(t testing.TB, histories ...History) {
-	t.Helper()
-	for _, h := range histories {
-		Check(t, h.PutsAndTakes())
-		h.TwoSteps = true
-		Check(t, h)
 	}
 }
 
@@ -161,7 +150,7 @@ func TestLinearizableOnCluster(t *testing.T) {
 					faults := faulty.FoundationDB(clients)
 					faults.Dropped, faults.Applied = 0.02, 0.02
 					f := newFixture(t, memory.New(memory.Options{}), weather{faults: faults}, m, round)
-					f.judge = func(h ...History) { checkShared(t, h...) }
+					f.judge = func(h ...History) { CheckShared(t, h...) }
 					f.try()
 				})
 			}

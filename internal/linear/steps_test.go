@@ -61,7 +61,7 @@ func TestTakesThatDependOnTheirItems(t *testing.T) {
 	} {
 		for seed := range uint64(50 * *rounds) {
 			h := runWoven(t, seed, k)
-			if checkShared(t, h); t.Failed() {
+			if CheckShared(t, h); t.Failed() {
 				t.Fatalf("seed %d", seed)
 			}
 			var v *Violation

@@ -302,7 +302,7 @@ func testLinearizable(t *testing.T, w world) {
 						t.Errorf("failed call: %v", err)
 					}
 				}
-				linear.Check(t, histories...)
+				linear.CheckShared(t, histories...)
 			}
 		})
 	}

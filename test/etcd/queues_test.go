@@ -68,7 +68,7 @@ func workload(t *testing.T, dbs []kv.DB, name string, w linear.Workload, o conq.
 		Drain: func() linear.Target { return targets[0] },
 	})
 	testkit.NoError(t, err)
-	linear.Check(t, histories...)
+	linear.CheckShared(t, histories...)
 }
 
 // Queues on a healthy cluster are as one queue of one client at a time.
