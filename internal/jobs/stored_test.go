@@ -45,9 +45,31 @@ func sampleStore(t testing.TB) (kv.DB, *Queue, []kv.KeyValue) {
 	return db, q, pairs
 }
 
-// verbsOn are all verbs on a job, and those on the queue.
+const now = 60
+
+// verbsOn are all verbs on a job.
 func verbsOn(q *Queue, id int64) map[string]func(kv.Tx) error {
-	const now = 60
+	return map[string]func(kv.Tx) error{
+		"ack": func(tx kv.Tx) error { return q.Ack(tx, id, 77, now, nil) },
+		"extend": func(tx kv.Tx) error {
+			_, err := q.Extend(tx, id, 77, now, 100)
+			return err
+		},
+		"release": func(tx kv.Tx) error { return q.Release(tx, id, 77, now, 0, &NewPriority{Priority: 3}) },
+		"fail": func(tx kv.Tx) error {
+			_, err := q.Fail(tx, id, 77, now, 0, "why")
+			return err
+		},
+		"bury":         func(tx kv.Tx) error { return q.BuryAny(tx, id, now, "why") },
+		"kick":         func(tx kv.Tx) error { return q.Kick(tx, id, now) },
+		"delete":       func(tx kv.Tx) error { return q.Delete(tx, id, now) },
+		"cancel":       func(tx kv.Tx) error { return q.Cancel(tx, id, now) },
+		"reprioritise": func(tx kv.Tx) error { return q.Reprioritise(tx, id, now, 7) },
+	}
+}
+
+// verbsOf are all verbs on a queue.
+func verbsOf(q *Queue) map[string]func(kv.Tx) error {
 	put := func(n New) func(kv.Tx) error {
 		return func(tx kv.Tx) error {
 			_, err := q.Put(tx, q.Places(), now, &n)
@@ -67,21 +89,6 @@ func verbsOn(q *Queue, id int64) map[string]func(kv.Tx) error {
 			_, _, err := q.Reserve(tx, now, Request{N: 10, Lease: 5, NewToken: func() int64 { return 78 }})
 			return err
 		},
-		"ack": func(tx kv.Tx) error { return q.Ack(tx, id, 77, now, nil) },
-		"extend": func(tx kv.Tx) error {
-			_, err := q.Extend(tx, id, 77, now, 100)
-			return err
-		},
-		"release": func(tx kv.Tx) error { return q.Release(tx, id, 77, now, 0, &NewPriority{Priority: 3}) },
-		"fail": func(tx kv.Tx) error {
-			_, err := q.Fail(tx, id, 77, now, 0, "why")
-			return err
-		},
-		"bury":         func(tx kv.Tx) error { return q.BuryAny(tx, id, now, "why") },
-		"kick":         func(tx kv.Tx) error { return q.Kick(tx, id, now) },
-		"delete":       func(tx kv.Tx) error { return q.Delete(tx, id, now) },
-		"cancel":       func(tx kv.Tx) error { return q.Cancel(tx, id, now) },
-		"reprioritise": func(tx kv.Tx) error { return q.Reprioritise(tx, id, now, 7) },
 		"admit": func(tx kv.Tx) error {
 			_, err := q.Admit(tx, nil, 10)
 			return err
@@ -144,13 +151,11 @@ func tell(t *testing.T, verb string, pair kv.KeyValue, err error) {
 }
 
 // try runs each verb with a pair that is not as it should be, and keeps nothing of it.
-func try(t *testing.T, pair kv.KeyValue) {
+func try(t *testing.T, db kv.DB, q *Queue, pair kv.KeyValue) {
 	t.Helper()
-	db, q, _ := sampleStore(t)
-	defer db.Close()
 	undo := errors.New("undone")
-	for id := range int64(8) {
-		for name, verb := range verbsOn(q, id) {
+	each := func(verbs map[string]func(kv.Tx) error) {
+		for name, verb := range verbs {
 			err := db.Transact(context.Background(), func(tx kv.Tx) error {
 				tx.Set(pair.Key, pair.Value)
 				tell(t, name, pair, verb(tx))
@@ -161,12 +166,16 @@ func try(t *testing.T, pair kv.KeyValue) {
 			}
 		}
 	}
+	each(verbsOf(q))
+	for id := range int64(8) {
+		each(verbsOn(q, id))
+	}
 }
 
 // TestHostileValues: each value cut off, and others in its place, is an error that names the key, or does no harm.
 func TestHostileValues(t *testing.T) {
 	db, q, pairs := sampleStore(t)
-	db.Close()
+	defer db.Close()
 	huge := withInts(nil, 1, 3, -1<<63, 1<<63-1, 1<<63-1, -1<<63, 1<<63-1, 1<<63-1, 77, 1<<63-1, 1<<63-1, 1<<63-1, 7)
 	texts, err := tuple.Tuple{"a", "dead", "h", tuple.Tuple{}, tuple.Tuple{}}.Append(nil)
 	if err != nil {
@@ -177,10 +186,10 @@ func TestHostileValues(t *testing.T) {
 			{}, {0xff}, make([]byte, 8), []byte("text"), withInts(nil, 1<<63-1, 1<<63-1), withInts(nil, -1<<63, -1<<63), append(huge, texts...),
 			pair.Value[:len(pair.Value)/2], pairs[(i+7)%len(pairs)].Value,
 		} {
-			try(t, kv.KeyValue{Key: pair.Key, Value: value})
+			try(t, db, q, kv.KeyValue{Key: pair.Key, Value: value})
 		}
 		for _, key := range [][]byte{pair.Key[:len(pair.Key)-1], append(pair.Key[:len(pair.Key):len(pair.Key)], 0x14), append(pair.Key[:len(q.headers):len(q.headers)], 0xff)} {
-			try(t, kv.KeyValue{Key: key, Value: pair.Value})
+			try(t, db, q, kv.KeyValue{Key: key, Value: pair.Value})
 		}
 	}
 }
@@ -188,11 +197,11 @@ func TestHostileValues(t *testing.T) {
 // FuzzStored: whatever a key of a queue holds, and whatever key is there besides, no verb panics, and errors name it.
 func FuzzStored(f *testing.F) {
 	db, q, pairs := sampleStore(f)
-	db.Close()
+	defer db.Close()
 	for _, pair := range pairs {
 		f.Add(pair.Key[len(q.space):], pair.Value)
 	}
 	f.Fuzz(func(t *testing.T, key, value []byte) {
-		try(t, kv.KeyValue{Key: append(q.space[:len(q.space):len(q.space)], key...), Value: value})
+		try(t, db, q, kv.KeyValue{Key: append(q.space[:len(q.space):len(q.space)], key...), Value: value})
 	})
 }
