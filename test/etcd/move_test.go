@@ -5,10 +5,12 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/conq-go/conq"
 	"github.com/conq-go/conq/internal/testkit"
 	"github.com/conq-go/conq/kv/memory"
+	"github.com/conq-go/conq/work"
 )
 
 // Queues move from another engine to a cluster as they are, also payloads that must be
@@ -24,6 +26,16 @@ func TestMoveAndCheck(t *testing.T) {
 		testkit.NoError(t, priority.Push(t.Context(), fmt.Sprint(i), int64(i%7-3)))
 	}
 	testkit.NoError(t, queue.Enqueue(t.Context(), strings.Repeat("large ", 100_000)))
+	jobs, err := work.Open(from, "jobs", conq.String())
+	testkit.NoError(t, err)
+	for i := range 100 {
+		_, err := jobs.Put(t.Context(), strings.Repeat("job ", i*100), work.Job{
+			Key: fmt.Sprint(i % 9), Priority: int64(i % 3), Delay: time.Duration(i%2) * time.Hour, Unique: fmt.Sprint(i),
+		})
+		testkit.NoError(t, err)
+	}
+	testkit.NoError(t, jobs.Every(t.Context(), "nightly", "0 3 * * *", "v"))
+	testkit.NoError(t, jobs.Close())
 
 	to := open(t, startCluster(t, clusterOptions{}).options())
 	var dump, again bytes.Buffer
