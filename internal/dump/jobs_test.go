@@ -150,6 +150,31 @@ func TestDumpWorkQueue(t *testing.T) {
 	}
 }
 
+// Several work queues go to a shared store, where each keeps its ids; those that come later, to one that has given out
+// such, get others.
+func TestLoadSeveralWorkQueues(t *testing.T) {
+	from := newEmbedded(t)
+	for _, name := range []string{"a", "b", "c"} {
+		q, err := work.Open(from, name, conq.String())
+		testkit.NoError(t, err)
+		for i := range 3 {
+			put(t, q, fmt.Sprint(name, i))
+		}
+		testkit.NoError(t, q.Close())
+	}
+	to := testkit.NewMemory(t, kv.Limits{Shared: true})
+	for _, c := range []struct {
+		name string
+		ids  int
+	}{{"ab", 0}, {"c", 3}} {
+		report := loadAll(t, to, dumped(t, from, strings.Split(c.name, "")...), conq.LoadOptions{})
+		for _, q := range report.Queues {
+			testkit.Equal(t, "new ids in "+q.Name, q.NewIDs, c.ids)
+		}
+	}
+	isSound(t, to)
+}
+
 // What was leased is ready in its old place, or dead if it was cancelled; its attempt does not count.
 func TestDumpLeasedJobs(t *testing.T) {
 	from, to := newEmbedded(t), newEmbedded(t)

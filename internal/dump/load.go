@@ -82,6 +82,8 @@ type loader struct {
 	target target       // nil in a dry run
 	batch  loadBatch
 	done   int // elements of the queue that are in
+
+	free *jobs.FreeIDs // nil before the first work queue
 }
 
 func (l *loader) run() error {

@@ -98,16 +98,14 @@ func (l *loader) openJobs() (target, error) {
 		return nil, err
 	}
 	t.lanes.Init(l.db, jobs.Outcomes(t.name), nil)
-	err := reads.View(l.ctx, l.db, func(r kv.Reader) error {
-		fresh := l.o.Existing == ExistingReplace
-		if !fresh {
-			var err error
-			if fresh, err = t.recipe.IsEmpty(r); err != nil {
+	err := reads.View(l.ctx, l.db, func(r kv.Reader) (err error) {
+		if l.free == nil {
+			if l.free, err = jobs.Free(r, l.db); err != nil {
 				return err
 			}
 		}
-		importer, err := t.recipe.Import(r, l.db, fresh)
-		t.importer = importer
+		empty, err := t.recipe.IsEmpty(r)
+		t.importer = t.recipe.Import(l.free, empty || l.o.Existing == ExistingReplace)
 		return err
 	})
 	return t, err
@@ -126,10 +124,14 @@ func (t *workTarget) add(ctx context.Context, elements []element) (jobs.Imported
 	for i, e := range elements {
 		records[i] = e.record
 	}
-	return outcome.Do(ctx, &t.lanes, func(tx kv.Tx) (jobs.Imported, error) {
+	done, err := outcome.Do(ctx, &t.lanes, func(tx kv.Tx) (jobs.Imported, error) {
 		jobs.Announce(tx, t.signals, t.name)
 		return t.importer.Put(tx, time.Now().UnixMicro(), records)
 	})
+	if err == nil {
+		t.importer.Committed(done)
+	}
+	return done, err
 }
 
 // admittedKeys is how many keys one transaction looks at for blocked jobs.

@@ -67,11 +67,13 @@ func imported(t interface{ Fatal(...any) }, db kv.DB, q *Queue, now int64, kinds
 			t.Fatal(err)
 		}
 	}
-	must(db.ReadTransact(ctx, func(r kv.Reader) (err error) {
+	must(db.ReadTransact(ctx, func(r kv.Reader) error {
 		empty, err := q.IsEmpty(r)
-		if err == nil {
-			m, err = q.Import(r, db, empty)
+		if err != nil {
+			return err
 		}
+		free, err := Free(r, db)
+		m = q.Import(free, empty)
 		return err
 	}))
 	for i := range kinds {
@@ -82,6 +84,7 @@ func imported(t interface{ Fatal(...any) }, db kv.DB, q *Queue, now int64, kinds
 			done, err = m.Put(tx, now, []*Record{r})
 			return err
 		}))
+		m.Committed(done)
 		total.Jobs += done.Jobs
 		total.Duplicates += done.Duplicates
 		total.NewIDs += done.NewIDs

@@ -12,9 +12,7 @@ type Importer struct {
 	fresh bool  // settings are the dump's
 	slots int64 // of a key that jobs of the dump may have at once
 
-	// Ids that this store has given out, and that may be of jobs which others put meanwhile. A job with one of
-	// them gets another.
-	firstGiven, lastGiven int64
+	free *FreeIDs
 }
 
 // Imported says what became of the jobs of one transaction.
@@ -22,22 +20,55 @@ type Imported struct {
 	Jobs, Bytes int
 	Duplicates  int // left out: a job of the same unique name is there
 	NewIDs      int // have another id than in the dump
+
+	took span // ids
 }
 
-// Import begins an import into a queue of db, or into the one with what it has if it is not fresh. Others may use it
-// meanwhile.
-func (q *Queue) Import(r kv.Reader, db kv.DB, fresh bool) (*Importer, error) {
-	m := &Importer{q: q, fresh: fresh, slots: 1}
-	if q.limits.Shared {
-		var err error
-		m.firstGiven = 1
-		m.lastGiven, err = lastID(r)
-		return m, err
+// FreeIDs are ids that a store has given out, or that an import has taken from it, and that are of no job which others
+// may be putting meanwhile. A job of a dump that has another one gets a new one, unless the store has not come so far.
+type FreeIDs struct{ spans []span }
+
+type span struct{ first, last int64 }
+
+// Free returns those of a store before the first import into it: none where other processes may have some in hand, and
+// else all but those of the block of this process.
+func Free(r kv.Reader, db kv.DB) (*FreeIDs, error) {
+	f := &FreeIDs{}
+	if db.Limits().Shared {
+		return f, nil
 	}
 	ids := ShareIDs(db)
 	defer ids.Leave()
-	m.firstGiven, m.lastGiven = ids.skip()
-	return m, nil
+	first, last := ids.skip()
+	given, err := lastID(r)
+	f.add(span{1, first - 1})
+	f.add(span{last + 1, given})
+	return f, err
+}
+
+func (f *FreeIDs) add(s span) {
+	switch n := len(f.spans); {
+	case s.first > s.last:
+	case n > 0 && f.spans[n-1].last+1 == s.first:
+		f.spans[n-1].last = s.last
+	default:
+		f.spans = append(f.spans, s)
+	}
+}
+
+func (f *FreeIDs) has(id int64) bool {
+	for _, s := range f.spans {
+		if s.first <= id && id <= s.last {
+			return true
+		}
+	}
+	return false
+}
+
+// Import begins an import into a queue, or into the one with what it has if it is not fresh. Others may use it
+// meanwhile.
+func (q *Queue) Import(free *FreeIDs, fresh bool) *Importer {
+	return &Importer{q: q, fresh: fresh, slots: 1, free: free}
 }
 
 // IsEmpty tells whether a queue has no jobs, of any state, and no periodic ones.
@@ -59,7 +90,8 @@ func (q *Queue) ClearAll(tx kv.Tx) {
 	tx.Clear(q.rate)
 }
 
-// Put adds what records say, in one transaction. Those of settings must have been put before those of jobs.
+// Put adds what records say, in one transaction, after which Committed is to be called. Those of settings must have been
+// put before those of jobs.
 func (m *Importer) Put(tx kv.Tx, now int64, records []*Record) (done Imported, err error) {
 	last, err := lastID(tx)
 	if err != nil {
@@ -87,23 +119,25 @@ func (m *Importer) Put(tx kv.Tx, now int64, records []*Record) (done Imported, e
 	if ids.last > ids.before {
 		tx.Set(SystemSpace(), tuple.AppendInt(nil, ids.last))
 	}
+	done.took = span{ids.before + 1, ids.last}
 	return done, nil
 }
+
+// Committed notes that what Put has returned is in the store.
+func (m *Importer) Committed(done Imported) { m.free.add(done.took) }
 
 // importedIDs is the last id that the store has given out, before and after a transaction.
 type importedIDs struct{ before, last int64 }
 
 // idFor returns the id of a job of the dump, or another one if that may be some other job's.
 func (m *Importer) idFor(tx kv.Tx, id int64, ids *importedIDs) (int64, error) {
-	free := id < m.firstGiven || id > m.lastGiven
+	free := id > ids.before || m.free.has(id)
 	if free {
-		for _, key := range [][]byte{withInts(m.q.headers, id), FindKey(id)} {
-			value, err := tx.Get(key)
-			if err != nil {
-				return 0, err
-			}
-			free = free && value == nil
+		value, err := tx.Get(withInts(m.q.headers, id))
+		if err != nil {
+			return 0, err
 		}
+		free = value == nil
 	}
 	if !free {
 		id = ids.last + 1
