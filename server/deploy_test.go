@@ -1,0 +1,120 @@
+package server
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"os"
+	"os/exec"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/conq-go/conq/internal/testkit"
+)
+
+// What the dashboard for Grafana asks for is there.
+func TestGrafana(t *testing.T) {
+	b, err := os.ReadFile("../docs/grafana.json")
+	testkit.NoError(t, err)
+	var dashboard struct {
+		Panels []struct {
+			Title   string
+			Targets []struct{ Expr string }
+		}
+	}
+	testkit.NoError(t, json.Unmarshal(b, &dashboard))
+	url := watched(t)
+	status(t, http.MethodGet, url+"/v1/queues", "")
+	_, metrics := status(t, http.MethodGet, url+"/metrics", "")
+	var names []string
+	for _, m := range regexp.MustCompile(`(?m)^# TYPE (\S+) (\S+)$`).FindAllStringSubmatch(metrics, -1) {
+		names = append(names, m[1])
+		if m[2] == "histogram" {
+			names = append(names, m[1]+"_bucket", m[1]+"_sum", m[1]+"_count")
+		}
+	}
+	n := 0
+	for _, p := range dashboard.Panels {
+		for _, target := range p.Targets {
+			for _, name := range regexp.MustCompile(`\b(?:conq|go|process)_\w+`).FindAllString(target.Expr, -1) {
+				if n++; !slices.Contains(names, name) && !slices.Contains(laterMetrics, name) {
+					t.Errorf("panel %q: there is no metric %s", p.Title, name)
+				}
+			}
+		}
+	}
+	if n < 20 {
+		t.Errorf("only %d metrics in %d panels", n, len(dashboard.Panels))
+	}
+}
+
+// laterMetrics are only there when something has happened, or the store was looked at. TestMetrics of package watch has them.
+var laterMetrics = []string{
+	"conq_queue_items", "conq_queue_oldest_age_seconds", "conq_items_total", "conq_transactions_total", "conq_conflicts_total",
+	"conq_batch_calls_sum", "conq_batch_calls_count",
+}
+
+func watched(t *testing.T) string {
+	_, url := served(t, Options{})
+	return url
+}
+
+// instructions returns those of a Dockerfile, with their lines joined.
+func instructions(text string) (all [][2]string) {
+	text = strings.ReplaceAll(regexp.MustCompile(`(?m)^\s*#.*\n`).ReplaceAllString(text, ""), "\\\n", " ")
+	for _, line := range strings.Split(text, "\n") {
+		if name, rest, _ := strings.Cut(strings.TrimSpace(line), " "); name != "" {
+			all = append(all, [2]string{name, strings.TrimSpace(rest)})
+		}
+	}
+	return all
+}
+
+var knownInstructions = []string{"FROM", "WORKDIR", "COPY", "RUN", "USER", "VOLUME", "EXPOSE", "STOPSIGNAL", "ENTRYPOINT", "CMD"}
+
+// The image is static, has no shell, and runs as a user without rights; it is built with the Go of go.mod.
+func TestDockerfile(t *testing.T) {
+	b, err := os.ReadFile("../deploy/Dockerfile")
+	testkit.NoError(t, err)
+	mod, err := os.ReadFile("../go.mod")
+	testkit.NoError(t, err)
+	version := regexp.MustCompile(`(?m)^go (\d+\.\d+)`).FindStringSubmatch(string(mod))[1]
+	last := make(map[string]string) // of the final stage
+	for _, i := range instructions(string(b)) {
+		if !slices.Contains(knownInstructions, i[0]) {
+			t.Errorf("there is no instruction %s", i[0])
+		}
+		switch {
+		case i[0] == "FROM" && strings.HasPrefix(i[1], "golang:"):
+			testkit.Equal(t, "builder", strings.HasPrefix(i[1], "golang:"+version+"-") && strings.HasSuffix(i[1], " AS build"), true)
+		case i[0] == "FROM":
+			clear(last)
+		case i[0] == "RUN" && strings.Contains(i[1], "go build"):
+			testkit.Equal(t, "static", strings.HasPrefix(i[1], "CGO_ENABLED=0 "), true)
+		}
+		last[i[0]] = i[1]
+	}
+	testkit.Equal(t, "final image", last["FROM"], "scratch")
+	testkit.Equal(t, "user", last["USER"], "65532:65532")
+	testkit.Equal(t, "something is run in the final image", last["RUN"], "")
+	var entry, command []string
+	testkit.NoError(t, json.Unmarshal([]byte(last["ENTRYPOINT"]), &entry))
+	testkit.NoError(t, json.Unmarshal([]byte(last["CMD"]), &command))
+	testkit.EqualSlices(t, "command", append(entry, command...), []string{"/conq", "serve", "--store", "/data"})
+}
+
+// systemd takes the unit, where there is a systemd to ask.
+func TestUnit(t *testing.T) {
+	analyze, err := exec.LookPath("systemd-analyze")
+	if err != nil {
+		t.Skip("there is no systemd-analyze")
+	}
+	out, _ := exec.CommandContext(context.WithoutCancel(t.Context()), analyze, "verify", "../deploy/conq.service").CombinedOutput()
+	for _, line := range strings.Split(strings.TrimSpace(string(out)), "\n") {
+		if line != "" && !strings.Contains(line, "is not executable") { // it is not installed here
+			t.Error(line)
+		}
+	}
+}
