@@ -83,18 +83,14 @@ func (t *tubes) again(of *tube) *tube { return t.enter(of.name, nil) }
 
 // leave is the reverse of enter. A tube that nobody is in is forgotten, unless it has jobs.
 func (t *tubes) leave(of *tube, also func(*tube)) {
-	empty := false
-	if queue := t.lastIn(of, also); queue != nil {
-		s, err := queue.Stats(context.Background())
-		empty = err == nil && jobsIn(s) == 0
-	}
+	empty := t.lastIn(of, also) && t.isEmpty(of)
 	t.mu.Lock()
 	of.refs--
 	last := of.refs == 0
 	release := of.release
 	if last {
 		of.queue, of.release = nil, nil
-		if of.name != defaultTube && (empty || release == nil && of.jobs == 0 && of.pause == 0) {
+		if of.name != defaultTube && empty {
 			delete(t.all, of.name)
 		}
 	}
@@ -104,17 +100,30 @@ func (t *tubes) leave(of *tube, also func(*tube)) {
 	}
 }
 
-// lastIn returns the queue of a tube if nobody else is in it.
-func (t *tubes) lastIn(of *tube, also func(*tube)) *queues.Work {
+// lastIn tells whether nobody else is in a tube.
+func (t *tubes) lastIn(of *tube, also func(*tube)) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if also != nil {
 		also(of)
 	}
-	if of.refs == 1 {
-		return of.queue
+	return of.refs == 1
+}
+
+// isEmpty tells whether a tube is known to have no jobs, or nothing is known of it that is worth to be kept.
+func (t *tubes) isEmpty(of *tube) bool {
+	t.mu.Lock()
+	known := of.queue != nil || of.jobs > 0 || of.pauses > 0 || of.deletes > 0
+	t.mu.Unlock()
+	if !known {
+		return true
 	}
-	return nil
+	q, err := t.queue(context.Background(), of, queues.Existing)
+	if err != nil {
+		return isNone(err)
+	}
+	s, err := q.Stats(context.Background())
+	return err == nil && jobsIn(s) == 0
 }
 
 func jobsIn(s work.Stats) int64 { return s.Ready + s.Scheduled + s.Leased + s.Blocked + s.Dead }
