@@ -55,6 +55,7 @@ func TestNewsWithinProcess(t *testing.T) {
 					synctest.Wait()
 					testkit.Equal(t, "another process was served at once", apart.done.Load(), false)
 					pass(2 * time.Second)
+					synctest.Wait()
 					testkit.EqualSlices(t, "items of another process", apart.values, []string{"4"})
 				})
 			})
