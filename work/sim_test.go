@@ -159,16 +159,19 @@ func (s *simulation) hold(p *process, l *Lease[string]) {
 	}
 }
 
-// end notes how a holder has ended its lease. Where the outcome is unknown it is held to be both.
-func (s *simulation) end(l *Lease[string], err error, then func()) {
+// end has a holder end its lease: from the moment on in which it begins to, others may have the job, also if it learns
+// of that only later.
+func (s *simulation) end(l *Lease[string], verb func() error, then func()) {
 	s.mu.Lock()
-	defer s.mu.Unlock()
 	for i, h := range s.holdings[l.ID] {
 		if h.deadline.Equal(l.Deadline()) {
 			s.holdings[l.ID][i].over = true
 		}
 	}
-	if err == nil && then != nil {
+	s.mu.Unlock()
+	if err := verb(); err == nil && then != nil {
+		s.mu.Lock()
+		defer s.mu.Unlock()
 		then()
 	}
 }
@@ -192,13 +195,14 @@ func (s *simulation) use(p *process, l *Lease[string]) {
 	switch s.below(8) {
 	case 0: // it dies
 	case 1:
-		s.end(l, l.Fail(ctx, errors.New("no luck")), nil)
+		s.end(l, func() error { return l.Fail(ctx, errors.New("no luck")) }, nil)
 	case 2:
-		s.end(l, l.Release(ctx, time.Duration(s.below(10))*time.Second), nil)
+		delay := time.Duration(s.below(10)) * time.Second
+		s.end(l, func() error { return l.Release(ctx, delay) }, nil)
 	case 3:
-		s.end(l, l.Bury(ctx, "why"), func() { s.ended[l.ID] = true })
+		s.end(l, func() error { return l.Bury(ctx, "why") }, func() { s.ended[l.ID] = true })
 	default:
-		s.end(l, l.Ack(ctx), func() { s.acked[l.ID]++ })
+		s.end(l, func() error { return l.Ack(ctx) }, func() { s.acked[l.ID]++ })
 	}
 }
 
@@ -211,7 +215,7 @@ func (s *simulation) drain() {
 	go func() {
 		done <- Run(ctx, q, func(_ context.Context, l *Lease[string]) error {
 			s.hold(p, l)
-			s.end(l, nil, func() { s.acked[l.ID]++ })
+			s.end(l, func() error { return nil }, func() { s.acked[l.ID]++ })
 			return nil
 		}, RunOptions{Workers: 4})
 	}()
