@@ -80,6 +80,10 @@ type Options struct {
 	// Insecure allows an address that others can reach without TLS, as something else sees to that. Default: it is refused.
 	Insecure bool
 
+	// Traces has the traceparent and tracestate of a request go into the metadata of the jobs that it puts, for package
+	// work/tracing. Default: they are dropped.
+	Traces bool
+
 	// Logger gets what an operator may want to know. Default: none.
 	Logger *slog.Logger
 }
@@ -151,7 +155,7 @@ func New(db kv.DB, o Options) (*Server, error) {
 	s.stopping, s.stop = context.WithCancel(context.Background())
 	s.tasks.Go(func() { history.NewSampler(db, s.history).Run(s.stopping) })
 	mux := http.NewServeMux()
-	api.Register(mux, api.Options{Queues: s.queues, Logger: o.Logger, Stopping: s.stopping, Answers: once.New(db, time.Now), History: s.history, Tasks: &s.bulk, MaxBody: o.MaxBody, MaxWaiters: o.MaxWaiters})
+	api.Register(mux, api.Options{Queues: s.queues, Logger: o.Logger, Stopping: s.stopping, Answers: once.New(db, time.Now), History: s.history, Tasks: &s.bulk, Traces: o.Traces, MaxBody: o.MaxBody, MaxWaiters: o.MaxWaiters})
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { writeText(w, http.StatusOK, "ok") })
 	mux.HandleFunc("GET /readyz", s.serveReady)
 	s.registerWatching(mux)

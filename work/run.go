@@ -41,6 +41,9 @@ type snoozeError time.Duration
 
 func (s snoozeError) Error() string { return fmt.Sprintf("snoozed for %v", time.Duration(s)) }
 
+// Snoozed returns for how long the job is put off.
+func (s snoozeError) Snoozed() time.Duration { return time.Duration(s) }
+
 // Snooze returns an error by which a handler puts its job off. The attempt does not count.
 func Snooze(d time.Duration) error { return snoozeError(d) }
 

@@ -35,7 +35,7 @@ type serveFlags struct {
 	logFormat         string
 	tokens, cert, key string
 	hosts             []string
-	insecure          bool
+	insecure, traces  bool
 }
 
 func (a *app) serve() *cobra.Command {
@@ -63,6 +63,7 @@ func (a *app) serve() *cobra.Command {
 	f.StringVar(&flags.cert, "tls-cert", "", "file of a certificate with its chain, in PEM")
 	f.StringVar(&flags.key, "tls-key", "", "file of the certificate's key, in PEM")
 	f.StringSliceVar(&flags.hosts, "host", nil, "names by which browsers may reach the server")
+	f.BoolVar(&flags.traces, "traces", false, "hand the trace of a request (W3C traceparent) on to who does its jobs")
 	f.BoolVar(&flags.insecure, "insecure", false, "allow an address that others can reach without TLS, behind a proxy")
 	return cmd
 }
@@ -70,6 +71,7 @@ func (a *app) serve() *cobra.Command {
 // serverOptions reads what the flags name.
 func (a *app) serverOptions(flags serveFlags) (o server.Options, err error) {
 	o.Hosts, o.Insecure, o.MaxJobSize = flags.hosts, flags.insecure, flags.maxJob
+	o.Traces = flags.traces
 	if o.Logger, err = a.logger(flags.logFormat); err != nil {
 		return o, err
 	}

@@ -63,6 +63,7 @@ var layers = []layer{
 	{"internal/dump", below("errs", "recipe", "internal/layout", "internal/catalogue", "internal/reads", "internal/handle", "internal/jobs", "internal/outcome", "internal/dump/stream"), false, "queues travel between stores of any engine"},
 	{".", below("errs", "codec", "internal/layout", "internal/catalogue", "internal/handle", "internal/dump", "internal/check"), false, "queues work on any engine; which ones a program links, engines.go and the program say"},
 	{"work", below("errs", "codec", "internal/layout", "internal/catalogue", "internal/jobs", "internal/outcome", "internal/combine", "internal/waiting"), true, "work queues work on any engine, beside queues and not on top of them"},
+	{"work/tracing", []string{"work"}, true, "it stands on what users have: who does not trace must not link OpenTelemetry"},
 	{"client", []string{"kv", "errs", "codec", "work", "internal/combine"}, true, "a client talks to a server: it must not bring a store"},
 	{"server/internal/queues", below(".", "work"), true, "it opens queues of a store: what is asked of them, and over what, is its users'"},
 	{"server/internal/access", nil, true, "it says who may do what: what that does is others'"},

@@ -25,6 +25,7 @@ type Options struct {
 	Answers    *once.Answers
 	History    *history.History
 	Tasks      *bulk.Set
+	Traces     bool  // of requests go into the metadata of jobs
 	MaxBody    int64 // bytes
 	MaxWaiters int64 // requests that wait
 }

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -91,7 +92,7 @@ func (a *api) putJobs(ctx context.Context, in *putIn) (*reply, error) {
 		fromBytes: in.job,
 		open: func(ctx context.Context, batch []newJob) (target, func(), error) {
 			q, release, err := a.Queues.Work(ctx, in.Queue, queues.Create)
-			return put{q, batch}, release, err
+			return put{q, batch, a.traceOf(&in.Exchange)}, release, err
 		},
 	}).run(ctx)
 }
@@ -99,12 +100,37 @@ func (a *api) putJobs(ctx context.Context, in *putIn) (*reply, error) {
 type put struct {
 	queue *queues.Work
 	jobs  []newJob
+	trace map[string]string
+}
+
+// traceOf returns the trace of a request as metadata of jobs, if the server hands traces on.
+func (a *api) traceOf(e *Exchange) map[string]string {
+	trace := make(map[string]string)
+	for _, name := range []string{"traceparent", "tracestate"} {
+		if value := e.ctx.Header(name); a.Traces && value != "" && len(value) <= 512 {
+			trace[name] = value
+		}
+	}
+	return trace
+}
+
+// job returns how a job is put: with the trace of the request, unless it has its own.
+func (p put) job(i int) work.Job {
+	j := p.jobs[i].work()
+	if _, own := j.Meta["traceparent"]; !own && p.trace["traceparent"] != "" {
+		j.Meta = maps.Clone(j.Meta)
+		if j.Meta == nil {
+			j.Meta = make(map[string]string)
+		}
+		maps.Copy(j.Meta, p.trace)
+	}
+	return j
 }
 
 func (p put) add(ctx context.Context) (added, error) {
 	news := make([]work.New[[]byte], len(p.jobs))
 	for i := range p.jobs {
-		news[i] = work.New[[]byte]{Value: p.jobs[i].bytes(), Job: p.jobs[i].work()}
+		news[i] = work.New[[]byte]{Value: p.jobs[i].bytes(), Job: p.job(i)}
 	}
 	ids, duplicates, err := p.queue.PutAll(ctx, news)
 	sum := added{Added: len(ids) - duplicates, Duplicates: duplicates}
@@ -116,7 +142,7 @@ func (p put) add(ctx context.Context) (added, error) {
 
 func (p put) addIn(tx kv.Tx) (sum added, err error) {
 	for i := range p.jobs {
-		id, err := p.queue.In(tx).Put(p.jobs[i].bytes(), p.jobs[i].work())
+		id, err := p.queue.In(tx).Put(p.jobs[i].bytes(), p.job(i))
 		switch {
 		case errors.Is(err, work.ErrDuplicate):
 			sum.Duplicates++
