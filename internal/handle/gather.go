@@ -41,8 +41,9 @@ const (
 	// between them never got rid of these, and wrote all that followed.
 	fewBatches = 64
 
-	// After more than freeVain waits in vain, up to 1<<mostSkip - 1 batches don't wait.
-	freeVain, mostSkip = 2, 8
+	// After more than freeVain waits in vain, up to 1<<mostSkip - 1 batches don't wait, or
+	// 1<<mostSkipTaking - 1 while items are being taken.
+	freeVain, mostSkip, mostSkipTaking = 2, 8, 2
 
 	// To wake a consumer for a single item takes longer than to write it, if the last write took
 	// less than this, as it need not be on disk.
@@ -88,7 +89,7 @@ func (g *gathering) expected(n int) (expected int) {
 // the clock, which stands still in some tests.
 func (g *gathering) gather(n, expected int) {
 	free := g.free()
-	if free >= expected || !g.waits {
+	if g.enough(free, expected) || !g.waits {
 		return
 	}
 	if g.skip > 0 {
@@ -105,7 +106,7 @@ func (g *gathering) gather(n, expected int) {
 	last := began // when items were being taken
 	for range tries {
 		runtime.Gosched()
-		if free = g.free(); free >= expected {
+		if free = g.free(); g.enough(free, expected) {
 			break
 		}
 		now := time.Now()
@@ -119,8 +120,15 @@ func (g *gathering) gather(n, expected int) {
 	if g.vain++; free > 0 || g.level()+int64(n) < level { // if they go on like that, they will be there
 		g.vain = 0
 	}
-	g.skip = 1<<min(max(g.vain-freeVain, 0), mostSkip) - 1
+	most := mostSkip
+	if g.taking() { // a take that is being synced is over soon
+		most = mostSkipTaking
+	}
+	g.skip = 1<<min(max(g.vain-freeVain, 0), most) - 1
 }
+
+// enough tells whether as many consumers wait as are expected, and not for what the queue holds.
+func (g *gathering) enough(free, expected int) bool { return free >= expected && g.level() <= 0 }
 
 func (g *gathering) taking() bool {
 	return slices.ContainsFunc(g.ends, func(c consumers) bool { return c.taking() })

@@ -14,7 +14,7 @@ import (
 // fakeConsumers is an end where nobody waits for so many looks, or ever.
 type fakeConsumers struct {
 	crowd   int  // how many are expected
-	comes   int  // after so many looks; never if negative
+	comes   int  // after so many looks, when the queue is empty; never if negative
 	taking_ bool // items are being taken
 	takes   int  // so many, at the second look
 
@@ -23,7 +23,13 @@ type fakeConsumers struct {
 
 func (h *fakeConsumers) expected(n int, handed bool) int { return h.crowd }
 func (h *fakeConsumers) taking() bool                    { return h.taking_ }
-func (h *fakeConsumers) level() int64                    { return int64(1000 - h.taken) }
+func (h *fakeConsumers) level() int64 {
+	if h.comes >= 0 && h.looks > h.comes {
+		return 0
+	}
+	return int64(1000 - h.taken)
+}
+
 func (h *fakeConsumers) free() int {
 	if h.looks == 1 {
 		h.taken += h.takes
@@ -58,7 +64,7 @@ func TestGather(t *testing.T) {
 		{"they are there", fakeConsumers{crowd: 3}, false, batches, batches, true, 0},
 		{"they come", fakeConsumers{crowd: 3, comes: 5}, false, 6 * batches, 6 * batches, true, batches},
 		{"they never come", fakeConsumers{crowd: 3, comes: -1}, false, batches, 1e9, false, 30},
-		{"they never come, and take", fakeConsumers{crowd: 3, comes: -1, taking_: true}, false, batches, 1e9, false, 30},
+		{"they never come, and take", fakeConsumers{crowd: 3, comes: -1, taking_: true}, false, batches, 1e9, false, batches/4 + freeVain + 1},
 		{"without batches", fakeConsumers{crowd: 3, comes: 5}, true, batches, batches, true, 0},
 	} {
 		inBubble(t, c.name, func(t *testing.T) {
