@@ -8,7 +8,6 @@ import (
 	"io"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/conq-go/conq/internal/testkit"
@@ -191,7 +190,7 @@ func TestReadErrors(t *testing.T) {
 				t.Run(fmt.Sprintf("%s %+v expired %v", name, of, expired), func(t *testing.T) {
 					var want, wantAfter, before string
 					for k, failed := 0, true; failed && !t.Failed(); k++ {
-						synctest.Test(t, func(t *testing.T) {
+						testkit.Bubble(t, func(t *testing.T) {
 							f, at := readingFixture(t, of.shared, expired, of.mode)
 							if k == 0 {
 								before = allBack(t, f)
@@ -225,7 +224,7 @@ func TestReadErrors(t *testing.T) {
 // Who adds can't tell where, if reading what is staged fails, and who reclaims has not put back anything.
 func TestReadErrorsStaged(t *testing.T) {
 	for k, failed := 1, true; failed; k++ {
-		synctest.Test(t, func(t *testing.T) {
+		testkit.Bubble(t, func(t *testing.T) {
 			at := 0
 			db := testkit.FailingAt(newMemory(t, kv.Limits{}), &at)
 			q, err := OpenQueue(db, "q", String(), Options{Staging: StagingAlways})

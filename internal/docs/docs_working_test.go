@@ -69,6 +69,25 @@ func (o *oneTransaction) Transact(ctx context.Context, f func(kv.Tx) error) erro
 	return o.DB.Transact(ctx, f)
 }
 
+// roleOf is the key of the process that serves requests of the queue Q, if there is one.
+var roleOf = tuple.AppendInt(working("stage").Bytes(), -1)
+
+// setRole has a process that does nothing serve requests.
+func setRole(db kv.DB) {
+	value := tuple.AppendInt(tuple.AppendBytes(nil, make([]byte, 16)), time.Date(2100, 1, 1, 0, 0, 0, 0, time.UTC).UnixNano())
+	check(db.Transact(ctx, func(tx kv.Tx) error {
+		tx.Set(roleOf, value)
+		return nil
+	}))
+}
+
+func clearRole(db kv.DB) {
+	check(db.Transact(ctx, func(tx kv.Tx) error {
+		tx.Clear(roleOf)
+		return nil
+	}))
+}
+
 // The staged request that docs/format.md shows is what a client leaves that dies
 // after having written it, and the result what the next one makes of that.
 func TestFormatStaging(t *testing.T) {
@@ -89,13 +108,16 @@ func TestFormatStaging(t *testing.T) {
 	}
 	dies := options
 	dies.Random = upTo(16, 2) // the op, and a lane
+	setRole(db)
 	if _, err := take(&oneTransaction{DB: db}, dies); err == nil {
 		t.Fatal("the client should have died")
 	}
+	clearRole(db)
 	equal(t, pairsOf(db), pairsOfDoc(t, 1))
 	got, err := take(db, options)
 	check(err)
 	equal(t, got, "b")
+	clearRole(db)
 	equal(t, pairsOf(db), pairsOfDoc(t, 2))
 }
 
@@ -143,6 +165,10 @@ func workingKeys(db kv.DB) map[string]int {
 				form = append(form, strings.Repeat("x", len(e)))
 			}
 		}
+		if t[len(t)-1] == int64(-1) { // its value may have bytes that are escaped
+			forms[strings.Join(form[:len(form)-1], " ")+" role"]++
+			continue
+		}
 		forms[strings.Join(form, " ")+" = "+strings.Repeat("x", len(value)/2)]++
 	}
 	return forms
@@ -151,7 +177,9 @@ func workingKeys(db kv.DB) map[string]int {
 // A queue keeps its working keys where docs/format.md has them: all of them on a
 // shared store where commits may be unknown, and none on one that a process has for
 // itself.
-func TestFormatWorkingKeys(t *testing.T) {
+func TestFormatWorkingKeys(t *testing.T) { synctest.Test(t, formatWorkingKeys) }
+
+func formatWorkingKeys(t *testing.T) {
 	x := func(n int) string { return strings.Repeat("x", n) }
 	for _, c := range []struct {
 		limits    kv.Limits
@@ -164,9 +192,9 @@ func TestFormatWorkingKeys(t *testing.T) {
 			kv.Limits{Shared: true, UnknownCommits: true},
 			map[string]int{
 				"signal Q = " + x(8): 1, "outcome Q " + x(16) + " = " + x(29): 2, // of the enqueue, and of the request
-				"stage Q integer integer integer " + x(16) + " = " + x(2+9): 1,
+				"stage Q integer integer integer " + x(16) + " = " + x(2+9): 1, "stage Q role": 1,
 			},
-			map[string]int{"signal Q = " + x(8): 1, "outcome Q " + x(16) + " = " + x(29): 2},
+			map[string]int{"signal Q = " + x(8): 1, "outcome Q " + x(16) + " = " + x(29): 2, "stage Q role": 1},
 		},
 	} {
 		store := memory.New(memory.Options{})
@@ -178,6 +206,7 @@ func TestFormatWorkingKeys(t *testing.T) {
 		}}
 		if c.requested != nil {
 			o.Staging = conq.StagingAlways
+			setRole(store) // or no request would be written
 		}
 		q, err := conq.OpenQueue(db, "Q", conq.Bytes(), o)
 		check(err)
@@ -186,5 +215,6 @@ func TestFormatWorkingKeys(t *testing.T) {
 		check(err)
 		equal(t, workingKeys(db), c.after)
 		check(db.Close())
+		<-time.After(time.Second) // until nobody serves requests any more
 	}
 }

@@ -50,7 +50,7 @@ func TestHandleClose(t *testing.T) {
 		for mode, staging := range stagings {
 			for _, end := range allEnds {
 				t.Run(fmt.Sprint(kind, " ", mode, " ", end.name), func(t *testing.T) {
-					synctest.Test(t, func(t *testing.T) {
+					testkit.Bubble(t, func(t *testing.T) {
 						store := memory.New(memory.Options{})
 						db := faulty.New(store, 1, faulty.Options{Limits: limits})
 						handleClose(t, db, func(o conq.Options) endVerbs { return end.open(t, db, o) }, staging)
@@ -106,7 +106,7 @@ func TestHandleCloseStorm(t *testing.T) {
 	for mode, staging := range stagings {
 		for seed := range uint64(20) {
 			t.Run(fmt.Sprint(mode, " ", seed), func(t *testing.T) {
-				synctest.Test(t, func(t *testing.T) { handleCloseStorm(t, staging, seed) })
+				testkit.Bubble(t, func(t *testing.T) { handleCloseStorm(t, staging, seed) })
 			})
 		}
 	}
@@ -183,7 +183,7 @@ func handleCloseStorm(t *testing.T, staging conq.Staging, seed uint64) {
 // Close gives up in the end if the store does not answer, and goes on when it is
 // called again.
 func TestHandleCloseTimeout(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	testkit.Bubble(t, func(t *testing.T) {
 		db := faulty.New(memory.New(memory.Options{}), 1, faulty.Options{Limits: kv.Limits{UnknownCommits: true}})
 		hold := make(chan struct{})
 		hanging := &testkit.Hooked{DB: db}
@@ -208,7 +208,7 @@ func TestHandleCloseTimeout(t *testing.T) {
 // happens once.
 func TestOpenForgetsOutcomes(t *testing.T) {
 	for seed := range uint64(20) {
-		synctest.Test(t, func(t *testing.T) {
+		testkit.Bubble(t, func(t *testing.T) {
 			var stormy atomic.Bool
 			var n atomic.Uint64
 			c := testkit.NewCluster(t, seed, faulty.Options{Choose: func() faulty.Fate {
@@ -252,7 +252,7 @@ func TestOpenForgetsOutcomes(t *testing.T) {
 // may be unknown.
 func TestNoCombiningParallel(t *testing.T) {
 	for _, end := range allEnds {
-		synctest.Test(t, func(t *testing.T) {
+		testkit.Bubble(t, func(t *testing.T) {
 			c := testkit.NewCluster(t, 1, faulty.Options{Limits: kv.Limits{UnknownCommits: true}, CommitLatency: 10 * time.Millisecond})
 			defer c.Close()
 			v := end.open(t, c.Process(), conq.Options{NoCombining: true})
@@ -283,7 +283,7 @@ func (h hanging) Decode(b []byte) (string, error) {
 // does any more, is told.
 func TestCloseGivesUp(t *testing.T) {
 	for _, priority := range []bool{false, true} {
-		synctest.Test(t, func(t *testing.T) {
+		testkit.Bubble(t, func(t *testing.T) {
 			db := testkit.NewMemory(t, kv.Limits{})
 			goOn := make(chan struct{})
 			codec := hanging{conq.String(), goOn}
@@ -402,7 +402,7 @@ func TestWaitOfFailedStore(t *testing.T) {
 
 // Nothing holds a handle that is closed, also if nothing has come for those who waited.
 func TestClosedIsFreed(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	testkit.Bubble(t, func(t *testing.T) {
 		db := memory.New(memory.Options{})
 		defer db.Close()
 		handle := func() weak.Pointer[conq.PriorityQueue[string]] {

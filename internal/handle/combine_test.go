@@ -119,7 +119,7 @@ func (p picky) Decode(b []byte) (string, error) {
 func TestLoneCaller(t *testing.T) {
 	for _, o := range []conq.Options{{}, {NoCombining: true}, {Staging: conq.StagingNever}} {
 		for _, shared := range []bool{false, true} {
-			synctest.Test(t, func(t *testing.T) {
+			testkit.Bubble(t, func(t *testing.T) {
 				c := testkit.NewCluster(t, 1, faulty.Options{})
 				defer c.Close()
 				var inner kv.DB = c.Inner
@@ -155,7 +155,7 @@ func TestLoneCaller(t *testing.T) {
 // Calls that come while a transaction is under way share the next one, in order.
 // What is wrong with one of them is its own affair.
 func TestCombinedEnqueues(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	testkit.Bubble(t, func(t *testing.T) {
 		g := newGated(small)
 		var seen events
 		q, err := conq.OpenQueue(g, "q", conq.Codec[string](picky{conq.String()}), conq.Options{Observe: seen.observe})
@@ -193,7 +193,7 @@ func TestCombinedEnqueues(t *testing.T) {
 
 // Whoever shares a batch with a call in which Options.Observe panics does not know what came of his.
 func TestCombinedPanic(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	testkit.Bubble(t, func(t *testing.T) {
 		g := newGated(kv.Limits{})
 		q, err := conq.OpenQueue(g, "q", conq.String(), conq.Options{Observe: func(e conq.Event) {
 			if e.Calls > 1 {
@@ -225,7 +225,7 @@ func TestCombinedPanic(t *testing.T) {
 // So it is if the codec panics as it decodes what is handed over, whose value that is, and then
 // nothing was added.
 func TestCombinedPanicOfCodec(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	testkit.Bubble(t, func(t *testing.T) {
 		g := newGated(kv.Limits{})
 		q, err := conq.OpenQueue[string](g, "q", fragile{conq.String()})
 		testkit.NoError(t, err)
@@ -263,7 +263,7 @@ func TestCombinedPanicOfCodec(t *testing.T) {
 // Calls that are too large together have a transaction each, and only one that is
 // too large by itself fails.
 func TestCombinedTooLarge(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	testkit.Bubble(t, func(t *testing.T) {
 		g := newGated(kv.Limits{Operations: 100})
 		q, err := conq.OpenQueue(g, "q", conq.String())
 		testkit.NoError(t, err)
@@ -287,7 +287,7 @@ func TestCombinedTooLarge(t *testing.T) {
 
 // A batch is bounded by the keys of its items too: empty ones also take room.
 func TestCombinedEmptyItems(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	testkit.Bubble(t, func(t *testing.T) {
 		g := newGated(kv.Limits{})
 		var seen events
 		q, err := conq.OpenQueue(g, "q", conq.Bytes(), conq.Options{Observe: seen.observe})
@@ -313,7 +313,7 @@ func TestCombinedEmptyItems(t *testing.T) {
 // A priority that is full, or ends in a key that is not an item's, fails those who
 // push to it, and nobody else.
 func TestCombinedBadPriority(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	testkit.Bubble(t, func(t *testing.T) {
 		g := newGated(kv.Limits{})
 		p, err := conq.OpenPriorityQueue(g, "p", conq.String())
 		testkit.NoError(t, err)
@@ -343,7 +343,7 @@ func TestCombinedBadPriority(t *testing.T) {
 // it asked for, as far as it goes, and ErrEmpty only when there are no more.
 func TestCombinedDequeues(t *testing.T) {
 	for _, end := range allEnds {
-		synctest.Test(t, func(t *testing.T) {
+		testkit.Bubble(t, func(t *testing.T) {
 			g := newGated(kv.Limits{})
 			var seen events
 			v := end.open(t, g, conq.Options{Observe: seen.observe})
@@ -398,7 +398,7 @@ func startTaking(ctx context.Context, v endVerbs, n int) *combined {
 // those behind them, and stays the first one.
 func TestCombinedUndecodable(t *testing.T) {
 	for _, staging := range []conq.Staging{conq.StagingNever, conq.StagingAlways} {
-		synctest.Test(t, func(t *testing.T) {
+		testkit.Bubble(t, func(t *testing.T) {
 			g := newGated(kv.Limits{})
 			q, err := conq.OpenQueue(g, "q", conq.Codec[string](picky{conq.String()}), conq.Options{Staging: staging})
 			testkit.NoError(t, err)
@@ -430,7 +430,7 @@ func TestCombinedUndecodable(t *testing.T) {
 // own cause.
 func TestCombinedCancelled(t *testing.T) {
 	for _, all := range []bool{false, true} {
-		synctest.Test(t, func(t *testing.T) {
+		testkit.Bubble(t, func(t *testing.T) {
 			g := newGated(kv.Limits{})
 			q, err := conq.OpenQueue(g, "q", conq.String())
 			testkit.NoError(t, err)

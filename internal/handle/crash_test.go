@@ -7,7 +7,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
@@ -39,7 +38,7 @@ func TestCloseWhileWaiting(t *testing.T) {
 	for name, open := range open {
 		for mode, staging := range stagings {
 			t.Run(name+" "+mode, func(t *testing.T) {
-				synctest.Test(t, func(t *testing.T) {
+				testkit.Bubble(t, func(t *testing.T) {
 					db := open(t)
 					var waiters []*taken
 					for _, end := range allEnds {
@@ -79,7 +78,7 @@ func TestCloseLosesNothing(t *testing.T) {
 	for mode, staging := range stagings {
 		for round := range 5 {
 			t.Run(fmt.Sprint(mode, " ", round), func(t *testing.T) {
-				synctest.Test(t, func(t *testing.T) { closeLosesNothing(t, staging, round) })
+				testkit.Bubble(t, func(t *testing.T) { closeLosesNothing(t, staging, round) })
 			})
 		}
 	}
@@ -158,6 +157,7 @@ func closeLosesNothing(t *testing.T, staging conq.Staging, round int) {
 		}
 		return true
 	})
+	testkit.NoError(t, q.Close())
 	testkit.Equal(t, "keys left", len(left(t, db)), 0)
 	testkit.NoError(t, db.Close())
 }

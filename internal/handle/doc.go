@@ -24,8 +24,9 @@
 //	taker.serve        joins a batch, as above
 //	taker.serveSome    by the recipe first (takeIn); after a conflict, or if others have staged
 //	                   requests, by staging for a while
-//	taker.serveStaged  staging.Take writes one request for the batch, waits for its turn, and finds
-//	                   the result; in the transaction that collects it:
+//	taker.serveStaged  staging.Take writes one request for the batch, waits until it is served, and
+//	                   finds the result; or serves all requests itself, and takes its own items
+//	                   first. In the transaction that collects them:
 //	  taker.dealStaged   the items are decoded and dealt to the callers in order; an item that does
 //	                     not decode, and what is behind it, goes back under its key
 //	batch.deliver      callers get their shares; if some are left, the next transaction is theirs

@@ -3,7 +3,6 @@ package handle_test
 import (
 	"context"
 	"testing"
-	"testing/synctest"
 
 	"github.com/conq-go/conq"
 	"github.com/conq-go/conq/internal/layout"
@@ -103,7 +102,7 @@ func onEach(t *testing.T, test func(t *testing.T, process func() kv.DB, open fun
 	for store, newStore := range stores {
 		for _, end := range allEnds {
 			t.Run(store+" "+end.name, func(t *testing.T) {
-				synctest.Test(t, func(t *testing.T) {
+				testkit.Bubble(t, func(t *testing.T) {
 					process, close := newStore(t)
 					defer close()
 					test(t, process, end.open)

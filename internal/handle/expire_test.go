@@ -8,7 +8,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/conq-go/conq"
@@ -23,7 +22,7 @@ import (
 // those who do not stage, too.
 func TestExpireWithoutStaging(t *testing.T) {
 	for _, mode := range []conq.Staging{conq.StagingAuto, conq.StagingNever} {
-		synctest.Test(t, func(t *testing.T) {
+		testkit.Bubble(t, func(t *testing.T) {
 			db := testkit.NewMemory(t, kv.Limits{})
 			staged, err := conq.OpenQueue(db, "q", conq.String(), conq.Options{Staging: conq.StagingAlways})
 			testkit.NoError(t, err)
@@ -47,7 +46,7 @@ func TestExpireWithoutStaging(t *testing.T) {
 // Who takes only within transactions of his own has items put back by Reclaim.
 func TestReclaim(t *testing.T) {
 	for _, end := range allEnds {
-		synctest.Test(t, func(t *testing.T) {
+		testkit.Bubble(t, func(t *testing.T) {
 			db := testkit.NewMemory(t, kv.Limits{})
 			var log strings.Builder
 			var put []conq.Event
@@ -96,7 +95,7 @@ func TestDueWithoutResult(t *testing.T) {
 // The requests of consumers that died go when their deadlines have passed, where nobody stages too:
 // while one is there, who enqueues and who waits has more to do.
 func TestDeadRequestsGo(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	testkit.Bubble(t, func(t *testing.T) {
 		db := testkit.NewMemory(t, kv.Limits{})
 		const dead = 40
 		for i := range dead + 1 {
@@ -125,7 +124,7 @@ func TestDeadRequestsGo(t *testing.T) {
 
 // Those who wait get what a dead consumer left, although nobody enqueues.
 func TestWaitForExpired(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	testkit.Bubble(t, func(t *testing.T) {
 		db := testkit.NewMemory(t, kv.Limits{})
 		_, err := conq.OpenQueue(db, "q", conq.String(), conq.Options{Staging: conq.StagingAlways})
 		testkit.NoError(t, err)
@@ -170,7 +169,7 @@ func TestExpiryKeepsOrder(t *testing.T) {
 		} {
 			for _, store := range []string{"in memory", "shared"} {
 				t.Run(end.name+" "+o.name+" "+store, func(t *testing.T) {
-					synctest.Test(t, func(t *testing.T) {
+					testkit.Bubble(t, func(t *testing.T) {
 						process, close := stores[store](t)
 						defer close()
 						expiryKeepsOrder(t, process, end.open, o)
@@ -233,7 +232,7 @@ func expiryKeepsOrder(t *testing.T, process func() kv.DB, open func(testkit.TB, 
 // other nor with who stages, collects, or puts back.
 func TestStagedItemsNoConflicts(t *testing.T) {
 	for _, end := range allEnds {
-		synctest.Test(t, func(t *testing.T) {
+		testkit.Bubble(t, func(t *testing.T) {
 			c := testkit.NewCluster(t, 1, faulty.Options{})
 			defer c.Close()
 			db, attempts := testkit.Counted(c.Process())
@@ -257,7 +256,7 @@ func TestStagedItemsNoConflicts(t *testing.T) {
 // An item has the recipe's index unless one of its own priority is staged that
 // would come behind it.
 func TestStagedItemsOfOthers(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	testkit.Bubble(t, func(t *testing.T) {
 		c := testkit.NewCluster(t, 1, faulty.Options{})
 		defer c.Close()
 		p, err := conq.OpenPriorityQueue(c.Process(), "p", conq.String())
@@ -301,7 +300,7 @@ func TestStagedItemsOfOthers(t *testing.T) {
 // Who waits while something is staged, as what somebody has left who died, looks once a second, however
 // many wait and whatever came before.
 func TestWaitWhileStaged(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	testkit.Bubble(t, func(t *testing.T) {
 		var looks atomic.Int64
 		db := &testkit.Hooked{DB: testkit.NewMemory(t, kv.Limits{}), Reader: func(r kv.Reader) kv.Reader { looks.Add(1); return r }}
 		request, err := tuple.Tuple{1, 1, 0, make([]byte, 16)}.Append(layout.Stage("q").Bytes())

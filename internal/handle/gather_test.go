@@ -3,7 +3,6 @@ package handle
 import (
 	"fmt"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/conq-go/conq/internal/layout"
@@ -93,7 +92,7 @@ func TestGatherAgain(t *testing.T) { inBubble(t, "", gatherAgain) }
 
 // inBubble runs a test while the clock stands still, so that only looks count.
 func inBubble(t *testing.T, name string, test func(t *testing.T)) {
-	t.Run(name, func(t *testing.T) { synctest.Test(t, test) })
+	t.Run(name, func(t *testing.T) { testkit.Bubble(t, test) })
 }
 
 func gatherAgain(t *testing.T) {

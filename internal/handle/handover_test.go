@@ -76,7 +76,7 @@ func (tx writesTx) AddReadConflict(r kv.Range) {
 func onLocal(t *testing.T, test func(t *testing.T, db *writes)) {
 	for name, open := range localStores {
 		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
+			testkit.Bubble(t, func(t *testing.T) {
 				db := &writes{DB: open(t)}
 				defer func() { testkit.NoError(t, db.Close()) }()
 				test(t, db)

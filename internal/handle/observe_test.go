@@ -3,7 +3,6 @@ package handle_test
 import (
 	"context"
 	"testing"
-	"testing/synctest"
 
 	"github.com/conq-go/conq"
 	"github.com/conq-go/conq/internal/testkit"
@@ -13,7 +12,7 @@ import (
 // How many wait is told of both ends of a priority queue together, and only when it has changed.
 func TestObserveWaiting(t *testing.T) {
 	for _, shared := range []bool{false, true} {
-		synctest.Test(t, func(t *testing.T) {
+		testkit.Bubble(t, func(t *testing.T) {
 			db := testkit.NewMemory(t, kv.Limits{Shared: shared})
 			var told []int
 			p, err := conq.OpenPriorityQueue(db, "p", conq.String(), conq.Options{Observe: func(e conq.Event) {
@@ -45,7 +44,7 @@ func TestObserveWaiting(t *testing.T) {
 func TestObserveTakenCalls(t *testing.T) {
 	for _, found := range []bool{false, true} {
 		for _, shared := range []bool{false, true} {
-			synctest.Test(t, func(t *testing.T) {
+			testkit.Bubble(t, func(t *testing.T) {
 				db := testkit.NewMemory(t, kv.Limits{Shared: shared})
 				var seen events
 				q, err := conq.OpenQueue(db, "q", conq.String(), conq.Options{Observe: seen.observe})
@@ -75,7 +74,7 @@ func TestObserveTakenCalls(t *testing.T) {
 
 // Calls that share a batch, but not its transaction, are each told of once.
 func TestObserveTakenCallsOfSeveralTransactions(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	testkit.Bubble(t, func(t *testing.T) {
 		g := newGated(kv.Limits{Transaction: 2000}) // a transaction takes 1,000 bytes
 		var seen events
 		v := openFront(t, g, conq.Options{Observe: seen.observe})

@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/conq-go/conq"
@@ -70,7 +69,7 @@ func TestExactlyOnce(t *testing.T) {
 			t.Run(storm+" "+mode, func(t *testing.T) {
 				for seed := range uint64(onceSeeds) {
 					what := fmt.Sprintf("seed %d", seed)
-					synctest.Test(t, func(t *testing.T) { exactlyOnce(t, what, seed, faults, staging) })
+					testkit.Bubble(t, func(t *testing.T) { exactlyOnce(t, what, seed, faults, staging) })
 				}
 			})
 		}
@@ -198,7 +197,7 @@ func (l *ledger) usePriorityQueue(p *conq.PriorityQueue[string], r *rand.Rand, i
 func TestExactlyOnceClear(t *testing.T) {
 	for storm, faults := range testkit.Storms {
 		for seed := range uint64(40) {
-			synctest.Test(t, func(t *testing.T) {
+			testkit.Bubble(t, func(t *testing.T) {
 				c := testkit.NewCluster(t, 1000*seed, faults)
 				defer c.Close()
 				db := c.Process()
@@ -228,7 +227,7 @@ func TestExactlyOnceClear(t *testing.T) {
 // The order of one producer holds through unknown outcomes.
 func TestExactlyOnceOrder(t *testing.T) {
 	for storm, faults := range testkit.Storms {
-		synctest.Test(t, func(t *testing.T) {
+		testkit.Bubble(t, func(t *testing.T) {
 			c := testkit.NewCluster(t, 7, faults)
 			defer c.Close()
 			db := c.Process()
@@ -260,7 +259,7 @@ func TestExactlyOnceOrder(t *testing.T) {
 // and with which cause; then the item is there or not, but never twice.
 func TestUnknownOutcome(t *testing.T) {
 	for seed := range uint64(200) {
-		synctest.Test(t, func(t *testing.T) {
+		testkit.Bubble(t, func(t *testing.T) {
 			c := testkit.NewCluster(t, 1000*seed, faulty.Options{Dropped: 0.3, Applied: 0.3, Late: 0.3, CommitLatency: time.Millisecond})
 			defer c.Close()
 			db := c.Process()

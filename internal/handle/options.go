@@ -25,10 +25,11 @@ type Options struct {
 	// Staging says when items are taken by staged requests. Default: StagingAuto.
 	Staging Staging
 
-	// Observe is told what the handle does, in the goroutine that does it. It must
+	// Observe is told what the handle does, in the goroutine that does it: that of a
+	// caller, or one in which the handle serves staged requests of others. It must
 	// be quick, safe for concurrent use, and not use the handle. It should not panic:
 	// that goes to the caller whose goroutine it is, after the transaction, and what
-	// that has taken may be lost. Default: none, which costs nothing.
+	// that has taken may be lost; or it ends the process. Default: none, which costs nothing.
 	Observe func(Event)
 
 	// Logger is told what an operator may want to know: at level Warn that items

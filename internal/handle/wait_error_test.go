@@ -35,7 +35,7 @@ func TestWaitBehindUndecodable(t *testing.T) {
 func TestWaitDecodeEmpty(t *testing.T) {
 	for _, shared := range []bool{false, true} {
 		for _, mode := range []conq.Staging{conq.StagingNever, conq.StagingAlways} {
-			synctest.Test(t, func(t *testing.T) {
+			testkit.Bubble(t, func(t *testing.T) {
 				db := faulty.New(testkit.NewMemory(t, kv.Limits{}), 1, faulty.Options{Limits: kv.Limits{Shared: shared}})
 				q, err := conq.OpenQueue[string](db, "q", missing{conq.String()}, conq.Options{Staging: mode})
 				testkit.NoError(t, err)
@@ -76,7 +76,7 @@ func TestWaitAfterPanic(t *testing.T) {
 
 // Who stood in line with others leaves it when a codec panics.
 func TestWaitPanicLeavesLine(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	testkit.Bubble(t, func(t *testing.T) {
 		c := testkit.NewCluster(t, 1, faulty.Options{})
 		defer c.Close()
 		q, err := conq.OpenQueue[string](c.Process(), "q", &panicsOnce{Codec: conq.String()})
@@ -110,7 +110,7 @@ func (p *panicsOnce) Decode(b []byte) (string, error) {
 
 // An item is told to those who wait for it, also if an OnCommit function of the caller's panics.
 func TestWaitOnCommitPanics(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	testkit.Bubble(t, func(t *testing.T) {
 		f := newFixture(t, testkit.NewMemory(t, kv.Limits{}), nil)
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
@@ -132,7 +132,7 @@ func TestWaitOnCommitPanics(t *testing.T) {
 
 // If an observer panics as it is told that items were handed over, those who wait get them all the same.
 func TestHandedObserverPanics(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	testkit.Bubble(t, func(t *testing.T) {
 		ctx := t.Context()
 		told := false
 		q, err := conq.OpenQueue(testkit.NewMemory(t, kv.Limits{}), "q", conq.String(), conq.Options{Observe: func(e conq.Event) {

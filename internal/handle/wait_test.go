@@ -150,7 +150,7 @@ func TestWaitForTransaction(t *testing.T) {
 // Other programs announce nothing: what they enqueue is found by looking now and
 // then, which only those do who share the store with others.
 func TestWaitForRecipe(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	testkit.Bubble(t, func(t *testing.T) {
 		c := testkit.NewCluster(t, 1, faulty.Options{})
 		defer c.Close()
 		v := openFront(t, c.Process(), conq.Options{})
@@ -171,7 +171,7 @@ func TestWaitForRecipe(t *testing.T) {
 func TestWaitThousands(t *testing.T) {
 	for store, newStore := range stores {
 		t.Run(store, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) { waitThousands(t, newStore) })
+			testkit.Bubble(t, func(t *testing.T) { waitThousands(t, newStore) })
 		})
 	}
 }
@@ -223,7 +223,7 @@ func waitThousands(t *testing.T, newStore func(testing.TB) (func() kv.DB, func()
 // The leader's watch ends when it looks again: waiting for hours leaves no more
 // watches behind than a moment does.
 func TestWaitLeavesNoWatches(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	testkit.Bubble(t, func(t *testing.T) {
 		c := testkit.NewCluster(t, 1, faulty.Options{})
 		defer c.Close()
 		var open []<-chan error
@@ -264,7 +264,7 @@ func (w watching) Watch(key []byte) <-chan error {
 func TestWaitNoLostWakeUp(t *testing.T) {
 	for seed := range uint64(60) {
 		for _, shared := range []bool{false, true} {
-			synctest.Test(t, func(t *testing.T) { noLostWakeUp(t, seed, shared) })
+			testkit.Bubble(t, func(t *testing.T) { noLostWakeUp(t, seed, shared) })
 		}
 	}
 }
@@ -340,7 +340,7 @@ func TestWaitFairness(t *testing.T) {
 	const consumers, items = 64, 1000
 	for store, newStore := range stores {
 		t.Run(store, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
+			testkit.Bubble(t, func(t *testing.T) {
 				process, end := newStore(t)
 				defer end()
 				v, producer := openFront(t, process(), conq.Options{}), openFront(t, process(), conq.Options{})
@@ -415,7 +415,7 @@ func overtaken(t *testing.T, consumers, items int, handle func(consumer int) end
 // while the outcome is unknown.
 func TestWaitLeaderGivesUp(t *testing.T) {
 	for landing := range 8 {
-		synctest.Test(t, func(t *testing.T) { leaderGivesUp(t, landing) })
+		testkit.Bubble(t, func(t *testing.T) { leaderGivesUp(t, landing) })
 	}
 }
 

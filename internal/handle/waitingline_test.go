@@ -33,7 +33,7 @@ func TestWaitFairnessOfHandles(t *testing.T) {
 					if name != "8 on each of 8" {
 						testkit.Long(t)
 					}
-					synctest.Test(t, func(t *testing.T) {
+					testkit.Bubble(t, func(t *testing.T) {
 						c := testkit.NewCluster(t, 1, faulty.Options{Delay: 0.3, MaxDelay: 300 * time.Microsecond})
 						defer c.Close()
 						var handles [8]endVerbs
@@ -75,7 +75,7 @@ func newWaiters(t *testing.T, c *testkit.Cluster, n int, attempt func(waiter int
 // Those who wait on different handles get items in the order in which they came, one
 // enqueued item wakes two of them, and idle they cost one transaction a second each.
 func TestWaitOrderOfHandles(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	testkit.Bubble(t, func(t *testing.T) {
 		const n = 20
 		c := testkit.NewCluster(t, 1, faulty.Options{})
 		defer c.Close()
@@ -107,7 +107,7 @@ func TestWaitOrderOfHandles(t *testing.T) {
 // is in the line, and nobody else loses his place.
 func TestWaitDead(t *testing.T) {
 	for _, dead := range []int{0, 1, 3} {
-		synctest.Test(t, func(t *testing.T) {
+		testkit.Bubble(t, func(t *testing.T) {
 			c := testkit.NewCluster(t, 1, faulty.Options{})
 			defer c.Close()
 			var dies atomic.Bool
@@ -152,7 +152,7 @@ func TestWaitDead(t *testing.T) {
 func TestWaitDeadAndPlenty(t *testing.T) {
 	for mode, how := range stagings {
 		t.Run(mode, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
+			testkit.Bubble(t, func(t *testing.T) {
 				const dead = 3
 				c := testkit.NewCluster(t, 1, faulty.Options{})
 				defer c.Close()
@@ -173,9 +173,11 @@ func TestWaitDeadAndPlenty(t *testing.T) {
 				testkit.NoError(t, drop(openFront(t, c.Process(), conq.Options{Staging: how}).wait(t.Context(), 1)))
 				synctest.Wait() // who stood behind the dead is woken
 				testkit.Equal(t, "those behind have waited", time.Since(began), 0)
+				pass(10 * time.Millisecond) // until it is served, if it stages
 				testkit.Equal(t, "who stood there got his", w.all[dead].done.Load(), true)
 				testkit.NoError(t, w.all[dead].err)
 				revive()
+				pass(10 * time.Millisecond)
 				synctest.Wait()
 				for _, got := range w.all {
 					testkit.NoError(t, got.err)
@@ -249,7 +251,7 @@ func TestWaitAfterRefusals(t *testing.T) {
 
 // Who gives up leaves the line, so that others need not wait for him.
 func TestWaitLeavesLine(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	testkit.Bubble(t, func(t *testing.T) {
 		c := testkit.NewCluster(t, 1, faulty.Options{})
 		defer c.Close()
 		ctx, cancel := context.WithCancelCause(t.Context())
@@ -269,7 +271,7 @@ func TestWaitLeavesLine(t *testing.T) {
 // When one of a handle's callers gives up, and another one waits on, that one's turn comes as soon
 // as those in front have gone.
 func TestWaitBehindOwn(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	testkit.Bubble(t, func(t *testing.T) {
 		c := testkit.NewCluster(t, 1, faulty.Options{})
 		defer c.Close()
 		producer := openFront(t, c.Process(), conq.Options{})
@@ -295,7 +297,7 @@ func TestWaitBehindOwn(t *testing.T) {
 
 // Where there is plenty nobody stands in line: all who wait take at once.
 func TestWaitPlenty(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	testkit.Bubble(t, func(t *testing.T) {
 		const n = 30
 		c := testkit.NewCluster(t, 1, faulty.Options{Latency: 10 * time.Millisecond})
 		defer c.Close()
@@ -328,7 +330,7 @@ func TestWaitPlenty(t *testing.T) {
 // faults: every item comes out once, and the line is empty in the end.
 func TestWaitLineStorm(t *testing.T) {
 	for seed := range uint64(30) {
-		synctest.Test(t, func(t *testing.T) {
+		testkit.Bubble(t, func(t *testing.T) {
 			c := testkit.NewCluster(t, 1000*seed, faulty.Options{Conflict: 0.1, Dropped: 0.1, Applied: 0.1, Late: 0.1, Delay: 0.3})
 			defer c.Close()
 			const handles, callers, items = 4, 3, 60

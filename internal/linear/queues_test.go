@@ -7,7 +7,6 @@ import (
 	"math/rand/v2"
 	"runtime"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
@@ -146,7 +145,7 @@ func TestLinearizableOnCluster(t *testing.T) {
 	for _, m := range modes {
 		t.Run(m.name, func(t *testing.T) {
 			for round := range *rounds {
-				synctest.Test(t, func(t *testing.T) {
+				testkit.Bubble(t, func(t *testing.T) {
 					faults := faulty.FoundationDB(clients)
 					faults.Dropped, faults.Applied = 0.02, 0.02
 					f := newFixture(t, memory.New(memory.Options{}), weather{faults: faults}, m, round)
@@ -170,7 +169,7 @@ func TestConsumersDie(t *testing.T) {
 			}
 			t.Run(m.name+"/"+w.name, func(t *testing.T) {
 				for round := range *rounds {
-					synctest.Test(t, func(t *testing.T) {
+					testkit.Bubble(t, func(t *testing.T) {
 						f := newFixture(t, memory.New(memory.Options{}), w, m, round)
 						f.beforeDrain = func() { <-time.After(lease) }
 						f.judge = func(histories ...History) {

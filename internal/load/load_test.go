@@ -150,7 +150,8 @@ func TestStaged(t *testing.T) {
 	}
 	for _, p := range report.Phases[1:] {
 		s := p.Staging
-		if s.Requests < 300 || s.Fulfilments == 0 || s.Fulfilments > s.Requests || s.Served < 1 || s.Expired != 0 || p.Take.Count != 300 {
+		served := math.Round(s.Served * float64(s.Fulfilments)) // some without a request that is written
+		if s.Requests == 0 || served < 300 || s.Served < 1 || s.Expired != 0 || p.Take.Count != 300 {
 			t.Errorf("%s: %+v", p.Name, s)
 		}
 	}

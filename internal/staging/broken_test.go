@@ -47,11 +47,11 @@ func TestBrokenResult(t *testing.T) {
 
 // TestNobodyAfterExpiry has a request be gone, and all for whom it was have given up.
 func TestNobodyAfterExpiry(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	testkit.Bubble(t, func(t *testing.T) {
 		db := testkit.NewMemory(t, kv.Limits{})
 		fill(t, db, 1)
 		s := stage(db, Options{})
-		register(t, s, Front, 1) // so that it waits
+		roleTaken(t, db) // so that it waits
 		mine := &callers{staying: func() bool { return true }}
 		var err error
 		go func() { _, err = Take(context.Background(), s, Front, 1, mine, values) }()
@@ -111,9 +111,10 @@ func TestExpireManyItems(t *testing.T) {
 // TestTakeoverWhileOthersLeave has the first client be dead, while those between leave one after
 // the other: who waits takes over all the same.
 func TestTakeoverWhileOthersLeave(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	testkit.Bubble(t, func(t *testing.T) {
 		db := testkit.NewMemory(t, kv.Limits{})
 		fill(t, db, 20)
+		roleTaken(t, db)
 		register(t, stage(db, Options{}), Front, 1) // and dies
 		var ahead []*taking[[]string]
 		for range 10 {
@@ -142,8 +143,9 @@ func TestTakeoverWhileOthersLeave(t *testing.T) {
 
 // TestClose closes a Stage while clients wait: they leave, and it waits for them.
 func TestClose(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	testkit.Bubble(t, func(t *testing.T) {
 		db := testkit.NewMemory(t, kv.Limits{UnknownCommits: true})
+		roleTaken(t, db)
 		first := register(t, stage(db, Options{}), Front, 1)
 		s := stage(db, Options{Takeover: time.Hour})
 		for range 3 {

@@ -45,7 +45,7 @@ func (c *callers) Regroup() int {
 // behind another one. It gets smaller, and keeps its place.
 func TestGiveUpWaiting(t *testing.T) {
 	for gone := range 4 {
-		synctest.Test(t, func(t *testing.T) {
+		testkit.Bubble(t, func(t *testing.T) {
 			db := testkit.NewMemory(t, kv.Limits{})
 			fill(t, db, 9)
 			s := stage(db, Options{})
@@ -61,6 +61,7 @@ func TestGiveUpWaiting(t *testing.T) {
 				}))
 				return all
 			}
+			roleTaken(t, db)
 			register(t, s, Front, 1)
 			var left atomic.Int32 // of gone
 			mine := &callers{wants: make([]int, 3), staying: func() bool { return left.Add(-1) < 0 }}
@@ -101,6 +102,7 @@ func TestGiveUpWaiting(t *testing.T) {
 func TestGiveUpServed(t *testing.T) {
 	db := testkit.NewMemory(t, kv.Limits{})
 	fill(t, db, 5)
+	roleTaken(t, db)
 	other := stage(db, Options{Takeover: time.Nanosecond})
 	var next []string
 	c := &callers{wants: make([]int, 3)}
@@ -116,7 +118,7 @@ func TestGiveUpServed(t *testing.T) {
 		}
 		return false
 	}
-	got, err := Take(t.Context(), stage(db, Options{}), Front, 3, c, values)
+	got, err := Take(t.Context(), stage(db, Options{Takeover: time.Nanosecond}), Front, 3, c, values)
 	if err != nil || !slices.Equal(got, []string{"0", "1", "2"}) || !slices.Equal(next, []string{"3"}) || c.regrouped != 0 {
 		t.Errorf("got %q, %v, after another one got %q; %d times callers were let go", got, err, next, c.regrouped)
 	}

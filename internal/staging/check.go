@@ -109,8 +109,13 @@ func (c *Checker) Check(r kv.Reader, pair kv.KeyValue) (Unit, error) {
 		return u, c.place(r, &u, pair, elems[1:])
 	case int64(lineKind):
 		return u, c.waiter(&u, pair)
+	case int64(fulfillerKind):
+		if _, _, err := parseFulfiller(pair); err != nil || len(elems) != 1 {
+			u.key(pair.Key, "it should be (-1), with (id, deadline): %v", err)
+		}
+		return u, nil
 	}
-	u.key(pair.Key, "keys of staging begin with a number from %d to %d, not with %v", dueKind, lineKind, elems[0])
+	u.key(pair.Key, "keys of staging begin with a number from %d to %d, not with %v", fulfillerKind, lineKind, elems[0])
 	return u, nil
 }
 

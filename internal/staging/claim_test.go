@@ -108,7 +108,7 @@ func TestPythonLoses(t *testing.T) {
 			for at, more := 1, true; more; at++ {
 				m := &mortal{at: at, fate: f}
 				n := 0
-				synctest.Test(t, func(t *testing.T) {
+				testkit.Bubble(t, func(t *testing.T) {
 					w := newPythonWorld(t, m)
 					scenario.run(w)
 					n = w.lost()
@@ -137,7 +137,7 @@ func TestPythonLoses(t *testing.T) {
 // returns how many of them got one, and how many an error.
 func hundred(t *testing.T, push func(kv.Tx, []byte) error, pop func(kv.DB) (bool, error)) (got, failed int) {
 	const clients, size = 100, 100_000
-	synctest.Test(t, func(t *testing.T) {
+	testkit.Bubble(t, func(t *testing.T) {
 		db := testkit.NewMemory(t, kv.Limits{Transaction: 10_000_000, Value: size})
 		for range clients {
 			testkit.NoError(t, db.Transact(t.Context(), func(tx kv.Tx) error { return push(tx, make([]byte, size)) }))

@@ -98,7 +98,7 @@ func (s *service) overtaken() (most, byOne int) {
 // quarter of them, while transactions take different times.
 func TestFairness(t *testing.T) {
 	const clients, items = 64, 1500
-	synctest.Test(t, func(t *testing.T) {
+	testkit.Bubble(t, func(t *testing.T) {
 		store := testkit.NewMemory(t, kv.Limits{})
 		fill(t, store, items)
 		s := &service{calls: map[string]*call{}, DB: faulty.New(store, 1, faulty.Options{
@@ -133,12 +133,14 @@ func TestOrderOfArrival(t *testing.T) {
 	db := testkit.NewMemory(t, kv.Limits{})
 	fill(t, db, 10)
 	s := stage(db, Options{Items: 1, Bytes: 1})
+	s.fulfiller.serving = true // not beside this test
 	var all []*taking[[]string]
 	for _, side := range []Side{Front, Back, Back, Front, Back, Front} {
 		all = append(all, register(t, s, side, 1))
 	}
 	var got []string
 	for _, c := range all {
+		c.stuck = true
 		look, err := c.step(t.Context()) // the first one of all serves itself alone
 		if err != nil || !look.found {
 			t.Fatalf("after %q the next one has got nothing: %v", got, err)
@@ -153,9 +155,10 @@ func TestOrderOfArrival(t *testing.T) {
 // TestPlaceInLine checks that a client which waits for longer than the lease does
 // not lose its place.
 func TestPlaceInLine(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	testkit.Bubble(t, func(t *testing.T) {
 		db := testkit.NewMemory(t, kv.Limits{})
 		fill(t, db, 2)
+		roleTaken(t, db)
 		o := Options{Lease: time.Second}
 		patient := stage(db, Options{Lease: time.Hour})
 		var ahead []*taking[[]string]
@@ -203,17 +206,19 @@ func (c *counting) Transact(ctx context.Context, f func(kv.Tx) error) error {
 // conflict.
 func TestFewAreWokenUp(t *testing.T) {
 	const clients = 300
-	synctest.Test(t, func(t *testing.T) {
+	testkit.Bubble(t, func(t *testing.T) {
 		store := testkit.NewMemory(t, kv.Limits{})
 		fill(t, store, clients)
 		db := &counting{DB: faulty.New(store, 1, faulty.Options{Latency: 20 * time.Millisecond, CommitLatency: 30 * time.Millisecond})}
 		var wg sync.WaitGroup
-		for range clients {
-			wg.Go(func() {
-				if _, err := Take(context.Background(), stage(db, Options{Requests: 10}), Front, 1, nil, values); err != nil {
-					t.Error(err)
-				}
-			})
+		take := func() {
+			if _, err := Take(context.Background(), stage(db, Options{Requests: 10}), Front, 1, nil, values); err != nil {
+				t.Error(err)
+			}
+		}
+		take() // and serves the others
+		for range clients - 1 {
+			wg.Go(take)
 		}
 		wg.Wait()
 		// Register, look and watch, collect; and every 250 ms look whether somebody is

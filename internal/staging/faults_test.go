@@ -10,7 +10,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/conq-go/conq/internal/testkit"
@@ -394,7 +393,7 @@ func TestFaults(t *testing.T) {
 	counts := map[string]int{}
 	var stats faulty.Stats
 	for seed := *seed0; seed < *seed0+uint64(*seeds); seed++ {
-		synctest.Test(t, func(t *testing.T) {
+		testkit.Bubble(t, func(t *testing.T) {
 			random := rand.New(rand.NewPCG(seed, 1))
 			store := memory.New(memory.Options{})
 			o := faults(random)

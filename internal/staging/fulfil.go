@@ -1,7 +1,6 @@
 package staging
 
 import (
-	"context"
 	"errors"
 	"iter"
 	"math"
@@ -14,49 +13,39 @@ import (
 // that are next.
 var errDue = errors.New("staging: results are due")
 
-// startFulfilling tells whether nobody else in this process fulfils; then it is
-// on the caller to receive from s.fulfilling in the end.
-func (s *Stage) startFulfilling() bool {
-	select {
-	case s.fulfilling <- struct{}{}:
-		return true
-	default:
-		return false
-	}
-}
-
-// awaitFulfiller returns when the fulfiller of this process has done so.
-func (s *Stage) awaitFulfiller(ctx context.Context) error {
-	select {
-	case s.fulfilling <- struct{}{}:
-		<-s.fulfilling
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
+// fulfilled is what a transaction has served.
+type fulfilled struct {
+	ops     [][]byte // of requests
+	items   int
+	claimed bool // nothing yet, but the role is this process's
 }
 
 // fulfil serves as many requests as fit into the transaction, the own one
-// directly.
+// directly. One that is not registered comes last.
 func (t *taking[T]) fulfil(tx kv.Tx, look outlook[T]) (_ outlook[T], err error) {
-	if err := t.s.checkDue(tx); err != nil {
-		return look, err
+	own := request{key: t.key, side: t.side, op: t.op, items: t.n, deadline: math.MaxInt64}
+	if !t.registered {
+		own.key = nil
 	}
-	requests := []request{{key: t.key, side: t.side, op: t.op, items: t.n, deadline: math.MaxInt64}}
-	f := newFulfilment(t.s, tx)
-	defer f.stop()
+	most := t.s.o.Items
+	var requests []request
 	if t.alone {
-		f.items = 1
+		most = 1
 	} else if requests, err = t.s.requests(tx, t.s.o.Requests); err != nil {
 		return look, err
 	}
-	if err := f.serve(requests); err != nil {
+	if t.alone || !t.registered {
+		requests = append(requests, own)
+	}
+	all, err := t.s.fulfilIn(tx, requests, most)
+	if err != nil {
 		return look, err
 	}
-	look.served = Event{Kind: Fulfilled}
-	for _, r := range f.served {
-		look.served.Requests++
-		look.served.Items += len(r.items)
+	t.s.hold(tx, look.holder)
+	look.waits = false
+	for _, r := range all {
+		look.fulfilled.ops = append(look.fulfilled.ops, r.op)
+		look.fulfilled.items += len(r.items)
 		if string(r.op) != string(t.op) {
 			t.s.setResult(tx, r)
 		} else if look, err = t.collected(tx, look, r.items); err != nil {
@@ -64,6 +53,18 @@ func (t *taking[T]) fulfil(tx kv.Tx, look outlook[T]) (_ outlook[T], err error) 
 		}
 	}
 	return look, nil
+}
+
+// fulfilIn takes up to most items for requests.
+func (s *Stage) fulfilIn(tx kv.Tx, requests []request, most int) ([]served, error) {
+	if err := s.checkDue(tx); err != nil {
+		return nil, err
+	}
+	f := newFulfilment(s, tx)
+	defer f.stop()
+	f.items = most
+	err := f.serve(requests)
+	return f.served, err
 }
 
 // requests returns the first requests, up to a limit, in order of arrival.
@@ -207,6 +208,9 @@ func (f *fulfilment) serve(requests []request) error {
 // clear clears a request that nobody else has served: the read conflict is what
 // lets only one fulfiller of two commit.
 func (f *fulfilment) clear(r request) {
+	if r.key == nil {
+		return // it was never written
+	}
 	f.tx.AddReadConflict(kv.KeyRange(r.key))
 	f.tx.Clear(r.key)
 }

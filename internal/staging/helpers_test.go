@@ -93,7 +93,9 @@ func takeAll(ctx context.Context, s *Stage, side Side, n int) (got []string, err
 func leftovers(t *testing.T, db kv.DB) (n int) {
 	t.Helper()
 	testkit.NoError(t, db.ReadTransact(context.Background(), func(r kv.Reader) error {
-		for _, err := range r.Range(subspace.Named("stage").Range(), kv.RangeOptions{}) {
+		span := subspace.Named("stage").Range()
+		span.Begin = keys{subspace.Named("stage").Bytes()}.kind(dueKind) // what is in front of that goes in a moment
+		for _, err := range r.Range(span, kv.RangeOptions{}) {
 			if err != nil {
 				return err
 			}
@@ -110,4 +112,14 @@ func nothingLeft(t *testing.T, db kv.DB) {
 	if n := leftovers(t, db); n > 0 {
 		t.Errorf("%d keys are left behind", n)
 	}
+}
+
+// roleTaken has another process have the role of the fulfiller, which has died.
+func roleTaken(t *testing.T, db kv.DB) {
+	t.Helper()
+	s := stage(db, Options{})
+	testkit.NoError(t, db.Transact(context.Background(), func(tx kv.Tx) error {
+		s.hold(tx, holder{})
+		return nil
+	}))
 }

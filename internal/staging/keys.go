@@ -1,6 +1,7 @@
 package staging
 
 import (
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"io"
@@ -20,6 +21,9 @@ const (
 	placeKind
 	lineKind
 )
+
+// fulfillerKind is in front of them all.
+const fulfillerKind = -1
 
 const opSize = 16
 
@@ -77,6 +81,9 @@ func (k keys) items(op []byte) kv.Range {
 	return subspace.FromBytes(k.result(op)).Range()
 }
 
+// whole is the range of a result with its items.
+func (k keys) whole(op []byte) kv.Range { return kv.Range{Begin: k.result(op), End: k.items(op).End} }
+
 // request is a request as it is stored.
 type request struct {
 	key      []byte
@@ -125,6 +132,19 @@ func parseState(pair kv.KeyValue) (items int, deadline int64, err error) {
 	return 0, 0, broken(pair.Key, fmt.Errorf("its value %x is not (items, deadline)", pair.Value))
 }
 
+// parseFulfiller reads who has the role of the fulfiller.
+func parseFulfiller(pair kv.KeyValue) (id []byte, deadline int64, err error) {
+	elems, err := tuple.Unpack(pair.Value)
+	if err == nil && len(elems) == 2 {
+		id, ok1 := elems[0].([]byte)
+		deadline, ok2 := elems[1].(int64)
+		if ok1 && ok2 {
+			return id, deadline, nil
+		}
+	}
+	return nil, 0, broken(pair.Key, fmt.Errorf("its value %x is not (id, deadline)", pair.Value))
+}
+
 // parseDue reads the key that tells when a result is due.
 func (k keys) parseDue(key []byte) (deadline int64, op []byte, err error) {
 	elems, err := tuple.Unpack(key[len(k.prefix):])
@@ -151,6 +171,13 @@ func (k keys) parseItem(pair kv.KeyValue) (kv.KeyValue, error) {
 
 func broken(key []byte, err error) error {
 	return fmt.Errorf("staging: key %x: %w", key, err)
+}
+
+// newID returns the id of a process, as it holds the role of the fulfiller.
+func newID() []byte {
+	id := make([]byte, opSize)
+	rand.Read(id) // never fails
+	return id
 }
 
 func (s *Stage) newOp() ([]byte, error) {

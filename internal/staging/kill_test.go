@@ -13,6 +13,7 @@ import (
 
 	"github.com/conq-go/conq/internal/testkit"
 	"github.com/conq-go/conq/kv"
+	"github.com/conq-go/conq/subspace"
 )
 
 // world is a queue of items 0, 1, 2... with clients, one of whom is the victim.
@@ -65,10 +66,10 @@ func (w *world) values(tx kv.Tx, items []kv.KeyValue) ([]string, error) {
 	return values(tx, items)
 }
 
-// other has another client take once, with what is to be done before its nth
-// transaction.
-func (w *world) other(side Side, n int, before func(int)) {
-	s := stage(&mortal{DB: w.db, name: stepName, before: before}, Options{Lease: time.Second})
+// other has another client take once.
+func (w *world) other(side Side, n int, o Options) {
+	o.Lease = time.Second
+	s := stage(&mortal{DB: w.db, name: stepName}, o)
 	w.wg.Go(func() {
 		got, err := Take(context.Background(), s, side, n, nil, w.values)
 		if err != nil && !errors.Is(err, ErrEmpty) {
@@ -108,26 +109,40 @@ var scenarios = []struct {
 		w.take(context.Background())
 	}},
 	{"leads", func(w *world) {
-		w.m.before = func(n int) {
-			if n == 2 {
-				w.others(3)
-			}
-		}
+		roleTaken(w.t, w.db)
+		w.others(3)
+		testkit.NoError(w.t, w.db.Transact(context.Background(), func(tx kv.Tx) error {
+			tx.Clear(keys{subspace.Named("stage").Bytes()}.kind(fulfillerKind))
+			return nil
+		}))
 		w.take(context.Background())
 	}},
+	{"serves others", func(w *world) {
+		w.take(context.Background())
+		w.others(3)
+		pass(20 * time.Millisecond)
+		w.others(2)
+	}},
 	{"is served", func(w *world) {
-		w.other(Front, 1, w.beforeSecond(func() { w.take(context.Background()) }))
+		roleTaken(w.t, w.db)
+		w.wg.Go(func() { w.take(context.Background()) })
+		synctest.Wait()
+		w.other(Front, 1, Options{Takeover: time.Nanosecond})
 	}},
 	{"is served and canceled", func(w *world) {
+		roleTaken(w.t, w.db)
 		ctx, cancel := context.WithCancel(context.Background())
 		w.m.before = func(n int) {
 			if n == 2 {
 				cancel()
 			}
 		}
-		w.other(Back, 2, w.beforeSecond(func() { w.take(ctx) }))
+		w.wg.Go(func() { w.take(ctx) })
+		synctest.Wait()
+		w.other(Back, 2, Options{Takeover: time.Nanosecond})
 	}},
 	{"takes over", func(w *world) {
+		roleTaken(w.t, w.db)
 		register(w.t, stage(w.db, Options{Lease: time.Second}), Front, 2) // and dies
 		w.wg.Go(func() { w.take(context.Background()) })
 		synctest.Wait()
@@ -135,6 +150,7 @@ var scenarios = []struct {
 		w.others(2)
 	}},
 	{"withdraws", func(w *world) {
+		roleTaken(w.t, w.db)
 		register(w.t, stage(w.db, Options{Lease: time.Second}), Back, 1)
 		ctx, cancel := context.WithCancel(context.Background())
 		w.wg.Go(func() { w.take(ctx) })
@@ -150,6 +166,7 @@ var scenarios = []struct {
 		w.take(context.Background())
 	}},
 	{"renews", func(w *world) {
+		roleTaken(w.t, w.db)
 		s := stage(w.db, Options{Lease: time.Minute})
 		var ahead []*taking[[]string]
 		for range 8 {
@@ -169,20 +186,9 @@ func pass(d time.Duration) { <-time.After(d) }
 // others has so many others take, and returns when they wait or are done.
 func (w *world) others(n int) {
 	for i := range n {
-		w.other(Side(i%2), 1+i, nil)
+		w.other(Side(i%2), 1+i, Options{})
 	}
 	synctest.Wait()
-}
-
-// beforeSecond starts f before the second transaction of a client, in which it
-// fulfils, and goes on when f waits.
-func (w *world) beforeSecond(f func()) func(int) {
-	return func(n int) {
-		if n == 2 {
-			w.wg.Go(f)
-			synctest.Wait()
-		}
-	}
 }
 
 // account waits until all leases are over, and checks that each item was
@@ -225,7 +231,7 @@ func TestKill(t *testing.T) {
 				t.Run(name, func(t *testing.T) {
 					for at, more := 1, true; more && !t.Failed(); at++ {
 						m := &mortal{at: at, fate: f}
-						synctest.Test(t, func(t *testing.T) {
+						testkit.Bubble(t, func(t *testing.T) {
 							w := newWorld(t, m, shape.side, shape.n)
 							scenario.run(w)
 							w.account()
@@ -242,7 +248,7 @@ func TestKill(t *testing.T) {
 	}
 	for f, steps := range hit {
 		t.Logf("%s: %v", fates[f], steps)
-		for _, step := range []string{"register", "look", "renew", "fulfil own", "fulfil own and others", "take over", "collect", "withdraw", "expire"} {
+		for _, step := range []string{"register", "look", "renew", "fulfil own", "fulfil own and others", "serve", "resign", "take over", "collect", "withdraw", "expire"} {
 			if steps[step] == 0 {
 				t.Errorf("no client %s at the step %q: only at %v", fates[f], step, steps)
 			}

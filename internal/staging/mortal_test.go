@@ -3,7 +3,9 @@ package staging
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
+	"sync"
 
 	"github.com/conq-go/conq/kv"
 	"github.com/conq-go/conq/subspace"
@@ -34,7 +36,7 @@ var (
 )
 
 // mortal is a store as one client sees it, whose fate comes at its transaction
-// number at. A client is one goroutine.
+// number at.
 type mortal struct {
 	kv.DB
 	at   int // from 1 on; 0 is never
@@ -44,6 +46,8 @@ type mortal struct {
 	name   func(m *mortal, r *recorder) string // says what a transaction did
 	died   func()                              // called if the client dies after a commit, if not nil
 
+	one  sync.Once
+	turn chan struct{} // holds one: a client has several goroutines, but the test one fate for it
 	n    int
 	dead bool
 	hit  string          // name of the transaction number at
@@ -57,6 +61,9 @@ func (m *mortal) Limits() kv.Limits {
 }
 
 func (m *mortal) Transact(ctx context.Context, f func(kv.Tx) error) error {
+	m.one.Do(func() { m.turn = make(chan struct{}, 1) })
+	m.turn <- struct{}{}
+	defer func() { <-m.turn }()
 	if m.dead {
 		return errDead
 	}
@@ -113,6 +120,11 @@ func (r *recorder) Clear(key []byte) {
 	r.Tx.Clear(key)
 }
 
+func (r *recorder) ClearRange(span kv.Range) {
+	r.clears = append(r.clears, string(span.Begin))
+	r.Tx.ClearRange(span)
+}
+
 func (r *recorder) AddReadConflict(span kv.Range) {
 	r.conflicts = append(r.conflicts, string(span.Begin))
 	r.Tx.AddReadConflict(span)
@@ -142,7 +154,9 @@ func ofKind(keys []string, kind int64, elements int) (ops []string) {
 // stepName tells which step of the protocol a transaction was.
 func stepName(m *mortal, r *recorder) string {
 	queue := subspace.Named("q")
+	role := string(keys{subspace.Named("stage").Bytes()}.kind(fulfillerKind))
 	registered, cleared := ofKind(r.sets, requestKind, 4), ofKind(r.clears, requestKind, 4)
+	mine := slices.ContainsFunc(cleared, func(op string) bool { return m.ops[op] })
 	switch {
 	case len(registered) > 0 && m.ops[registered[0]]:
 		return "renew"
@@ -152,17 +166,21 @@ func stepName(m *mortal, r *recorder) string {
 		}
 		m.ops[registered[0]] = true
 		return "register"
+	case slices.Contains(r.clears, role):
+		return "resign"
 	case len(ofKind(r.clears, resultKind, 2)) > 0 && len(within(r.sets, queue)) > 0:
 		return "expire"
 	case len(ofKind(r.clears, resultKind, 2)) > 0:
 		return "collect"
-	case len(cleared) > 0 && len(ofKind(r.conflicts, requestKind, 4)) == 0:
+	case mine && len(ofKind(r.conflicts, requestKind, 4)) == 0:
 		return "withdraw"
-	case len(cleared) > 0 && !m.ops[cleared[0]]:
+	case mine:
 		return "take over"
-	case len(cleared) > 1:
+	case len(cleared) > 0 && slices.Contains(r.sets, role):
 		return "fulfil own and others"
 	case len(cleared) > 0:
+		return "serve"
+	case slices.Contains(r.sets, role) || len(within(r.clears, queue)) > 0:
 		return "fulfil own"
 	}
 	return "look"

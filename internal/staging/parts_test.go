@@ -5,7 +5,6 @@ import (
 	"context"
 	"slices"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/conq-go/conq/internal/testkit"
@@ -45,7 +44,7 @@ func (db narrow) Transact(ctx context.Context, f func(kv.Tx) error) error {
 // A result that can't be put back in one transaction goes back in several, in order.
 func TestPutBackInParts(t *testing.T) {
 	for most := 1; most <= 7; most++ {
-		synctest.Test(t, func(t *testing.T) {
+		testkit.Bubble(t, func(t *testing.T) {
 			const n = 7
 			db := testkit.NewMemory(t, kv.Limits{})
 			fill(t, db, n+3)
@@ -77,7 +76,7 @@ func TestPutBackInParts(t *testing.T) {
 // Of a result of which a part was put back, the rest is as any other: an owner who comes late
 // gets it.
 func TestLateForAPart(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	testkit.Bubble(t, func(t *testing.T) {
 		db := testkit.NewMemory(t, kv.Limits{})
 		fill(t, db, 6)
 		s := stage(db, Options{})
@@ -115,7 +114,7 @@ func (db told) Limits() kv.Limits { return db.limits }
 
 // Dead requests go, however few of them a transaction can remove.
 func TestDropDeadInParts(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	testkit.Bubble(t, func(t *testing.T) {
 		db := testkit.NewMemory(t, kv.Limits{Operations: 8})
 		for range 10 {
 			register(t, stage(db, Options{}), Front, 1) // and dies

@@ -1,6 +1,7 @@
 package staging
 
 import (
+	"bytes"
 	"fmt"
 
 	"github.com/conq-go/conq/kv"
@@ -17,29 +18,28 @@ type result struct {
 // readResult reads the result of op, if it has one.
 func (s *Stage) readResult(tx kv.Tx, op []byte) (r result, found bool, err error) {
 	key := s.keys.result(op)
-	value, err := tx.Get(key) // whatever clears the result has read it: one of two loses
-	if err != nil || value == nil {
-		return r, false, err
-	}
-	n, deadline, err := parseState(kv.KeyValue{Key: key, Value: value})
-	if err != nil {
-		return r, true, err
-	}
-	r = result{op: op, deadline: deadline}
-	for pair, err := range tx.Snapshot().Range(s.keys.items(op), kv.RangeOptions{}) {
+	tx.AddReadConflict(kv.KeyRange(key)) // whatever clears the result has read it: one of two loses
+	n := 0
+	for pair, err := range tx.Snapshot().Range(s.keys.whole(op), kv.RangeOptions{}) {
+		switch {
+		case err != nil:
+			return r, found, err
+		case bytes.Equal(pair.Key, key):
+			r, found = result{op: op}, true
+			n, r.deadline, err = parseState(pair)
+		case found:
+			var item kv.KeyValue
+			item, err = s.keys.parseItem(pair)
+			r.items, r.keys = append(r.items, item), append(r.keys, pair.Key)
+		}
 		if err != nil {
 			return r, true, err
 		}
-		item, err := s.keys.parseItem(pair)
-		if err != nil {
-			return r, true, err
-		}
-		r.items, r.keys = append(r.items, item), append(r.keys, pair.Key)
 	}
 	if len(r.items) != n {
 		return r, true, broken(key, fmt.Errorf("it has %d items and should have %d", len(r.items), n))
 	}
-	return r, true, nil
+	return r, found, nil
 }
 
 // clearResult reads and clears the result of op, if it has one.
@@ -54,16 +54,16 @@ func (s *Stage) clearResult(tx kv.Tx, op []byte) (items []kv.KeyValue, found boo
 
 // cutResult clears a result but for its first n items.
 func (s *Stage) cutResult(tx kv.Tx, r result, n int) {
-	for _, key := range r.keys[n:] {
-		tx.Clear(key)
-	}
 	for _, key := range s.places(r.op, r.items) {
 		tx.Clear(key)
 	}
 	if n == 0 {
-		tx.Clear(s.keys.result(r.op))
+		tx.ClearRange(s.keys.whole(r.op))
 		tx.Clear(s.keys.due(r.deadline, r.op))
 		return
+	}
+	for _, key := range r.keys[n:] {
+		tx.Clear(key)
 	}
 	tx.Set(s.keys.result(r.op), state(n, r.deadline))
 	for _, key := range s.places(r.op, r.items[:n]) {

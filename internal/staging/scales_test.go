@@ -6,7 +6,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/conq-go/conq/internal/testkit"
@@ -66,7 +65,7 @@ func takeEverything(t testing.TB, db kv.DB, clients int, take func(kv.DB) func(c
 func TestScales(t *testing.T) {
 	const items = 2000
 	rate := func(clients int, take func(kv.DB) func(context.Context) error) (rate float64) {
-		synctest.Test(t, func(t *testing.T) {
+		testkit.Bubble(t, func(t *testing.T) {
 			store := testkit.NewMemory(t, kv.Limits{})
 			fill(t, store, items)
 			began := time.Now()

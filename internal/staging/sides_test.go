@@ -11,7 +11,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/conq-go/conq/internal/testkit"
@@ -130,7 +129,7 @@ func TestSides(t *testing.T) {
 // TestSidesTogether has clients of all sides drain a priority queue: what each gets
 // is in the order of its side, and nothing is lost.
 func TestSidesTogether(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	testkit.Bubble(t, func(t *testing.T) {
 		var items []string
 		for i := range 240 {
 			items = append(items, fmt.Sprintf("%c%d_%03d", 'a', i%4, i))

@@ -13,6 +13,7 @@
 //
 // In the subspace of a queue's staging, as tuples:
 //
+//	(-1)                     -> (id, deadline)    who serves requests; see the role of the fulfiller
 //	(0, deadline, op)        -> ""                when the result of op is to be put back
 //	(1, ticket, side, op)    -> (items, deadline) a request, in order of arrival
 //	(2, op)                  -> (items, deadline) the result of op: how many items
@@ -30,15 +31,14 @@
 //
 // # Protocol
 //
-//  1. Register: write a request with the next ticket.
+//  1. Register: write a request with the next ticket, and watch it.
 //  2. Fulfil: read the requests in order of their tickets and the items at both
 //     ends, and in one transaction for each request clear it, clear its items,
 //     and write them as its result. A request that finds nothing gets an empty
-//     result. The client whose request is the first of all does this, and takes
-//     its own items on the spot. Each of the others watches its own request and
-//     the one in front of it: after a batch the clients are woken up that were served,
-//     and one of the rest, which is first now. If the first request of all stays the
-//     same for Options.Takeover, since its client has died, the others fulfil.
+//     result. One process at a time does this, for all: the first that found nobody
+//     in that role, see fulfiller. Its own callers take their items on the spot, and write
+//     no requests. If the first request of all stays the
+//     same for Options.Takeover, that process may have died, and the others take the role.
 //  3. Collect: read and clear the own result.
 //  4. Expire: a fulfiller first puts the items of results whose deadline has
 //     passed back under their original keys. An owner that comes late finds
@@ -51,7 +51,7 @@
 //
 // # What conflicts
 //
-//   - Register: with nothing. It reads the last ticket through a snapshot.
+//   - Register: with a change of the role. It reads the last ticket through a snapshot.
 //   - Fulfil: on each request that it clears, so two of them can't serve the same
 //     one; and on each item that it takes, but not on what else is in the queue: it
 //     counts as done at the version that it has read. So not with producers. A client
@@ -162,7 +162,7 @@ type Options struct {
 	Now func() time.Time
 
 	// Observe is told what happens, in the goroutine of the caller whose doing it
-	// is. It must be quick. Default: nobody is told.
+	// is, or that of the fulfiller. It must be quick. Default: nobody is told.
 	Observe func(Event)
 }
 
@@ -218,21 +218,20 @@ func setDefault[T int | time.Duration](field *T, value T) {
 }
 
 // Stage takes items of one queue by staging. It is safe for concurrent use. It
-// has no goroutines.
+// has a goroutine while it has the role of the fulfiller, and a moment longer.
 type Stage struct {
 	db   kv.DB
 	o    Options
 	keys keys
 
-	fulfilling chan struct{} // holds one: one fulfiller a process is enough
-
 	lanes   *outcome.Lanes
 	closing chan struct{} // closed by Close
 
-	mu     sync.Mutex
-	closed error
-	taking int           // calls of Take under way
-	idle   chan struct{} // closed when there are none, if Close waits for that
+	mu        sync.Mutex
+	fulfiller fulfiller
+	closed    error
+	taking    int           // calls of Take under way
+	idle      chan struct{} // closed when there are none, if Close waits for that
 }
 
 // New returns the staging of a queue.
@@ -240,17 +239,20 @@ func New(db kv.DB, o Options) *Stage {
 	o = o.withDefaults(db.Limits())
 	return &Stage{
 		db: db, o: o, keys: keys{o.Space.Bytes()}, lanes: outcome.New(db, o.Outcomes, o.Random),
-		fulfilling: make(chan struct{}, 1), closing: make(chan struct{}),
+		closing: make(chan struct{}),
+		fulfiller: fulfiller{
+			id: newID(), busy: make(chan struct{}, 1), waiting: make(map[string]chan struct{}),
+		},
 	}
 }
 
-// Active tells whether anything is staged: a request, or a result that waits to
-// be collected or put back. It reads a snapshot.
+// Active tells whether consumers stage: somebody serves them, or there is a request, or a result that
+// waits to be collected or put back. It reads a snapshot.
 func (s *Stage) Active(r kv.Reader) (bool, error) { return some(r, s.ActiveRead()) }
 
 // ActiveRead is what Active reads.
 func (s *Stage) ActiveRead() kv.Read {
-	return oneOf(kv.Range{Begin: s.keys.kind(dueKind), End: s.keys.kind(lineKind)}, false)
+	return oneOf(kv.Range{Begin: s.keys.kind(fulfillerKind), End: s.keys.kind(lineKind)}, false)
 }
 
 // oneOf reads the first pair of a range, or the last.

@@ -65,7 +65,7 @@ func TestTooLarge(t *testing.T) {
 		{Transaction: size + 200, Value: size}, {Operations: 8}, {Operations: 9}, {Operations: 20}, {Operations: 128},
 	} {
 		t.Run(fmt.Sprintf("%d bytes, %d operations", l.Transaction, l.Operations), func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
+			testkit.Bubble(t, func(t *testing.T) {
 				const clients = 40
 				db := testkit.NewMemory(t, l)
 				for range clients {
@@ -129,7 +129,7 @@ func (c *contexts) Transact(ctx context.Context, f func(kv.Tx) error) error {
 // TestWatchesEnd checks that a client which waits for long does not gather
 // watches, and leaves none behind.
 func TestWatchesEnd(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	testkit.Bubble(t, func(t *testing.T) {
 		db := testkit.NewMemory(t, kv.Limits{})
 		s := stage(db, Options{})
 		var ahead []*taking[[]string]
@@ -165,9 +165,9 @@ func TestCancelWhileUnknown(t *testing.T) {
 	db := testkit.NewMemory(t, kv.Limits{})
 	fill(t, db, 1)
 	ctx, cancel := context.WithCancel(t.Context())
-	m := &mortal{DB: db, name: stepName, at: 2, fate: unknownApplied}
+	m := &mortal{DB: db, name: stepName, at: 1, fate: unknownApplied}
 	m.before = func(n int) {
-		if n == 3 {
+		if n == 2 {
 			cancel()
 		}
 	}

@@ -86,9 +86,10 @@ type taking[T any] struct {
 	key        []byte // of the request
 	registered bool   // it is there, or has been served
 	leaving    bool   // it is being withdrawn
+	served     <-chan struct{}
 
 	first []byte // key of the first request of all, when the client last looked
-	stuck bool   // that has been the first one for too long
+	stuck bool   // nothing has happened for too long
 	alone bool   // a transaction for all was too large
 
 	unwatch context.CancelFunc // ends the watches
@@ -100,23 +101,26 @@ type outlook[T any] struct {
 	items int  // how many items that had
 	value T    // what collect has made of them
 
-	key   []byte       // of the request
-	first []byte       // key of the first request of all
-	mine  <-chan error // watches the own request
-	ahead <-chan error // watches the one in front of it
+	holder holder       // of the role
+	turn   bool         // it is to fulfil
+	key    []byte       // of the request, which it has written
+	first  []byte       // key of the first request of all
+	waits  bool         // for its request to be served
+	mine   <-chan error // watches the own request, unless this process is to serve it
 
-	turn   bool  // it is to fulfil
-	served Event // what it has fulfilled
+	fulfilled fulfilled
 }
 
 func (t *taking[T]) run(ctx context.Context) (v T, err error) {
 	if t.op, err = t.s.newOp(); err != nil {
 		return v, err
 	}
+	t.served = t.s.expect(t.op)
 	t.unwatch = func() {}
 	finished := false
 	defer func() {
 		t.unwatch()
+		t.s.tell(t.op)
 		if !finished {
 			t.giveBack(ctx)
 		}
@@ -131,7 +135,7 @@ func (t *taking[T]) loop(ctx context.Context) (v T, err error) {
 	takeover := time.NewTimer(t.s.o.Takeover)
 	defer takeover.Stop()
 	for {
-		look, err := t.next(ctx)
+		look, err := t.step(ctx)
 		if errors.Is(err, errGivenUp) {
 			look, err = t.regroup(ctx)
 		}
@@ -143,59 +147,26 @@ func (t *taking[T]) loop(ctx context.Context) (v T, err error) {
 		case look.found:
 			return t.done(look)
 		}
-		if look.first != nil {
-			if t.stuck || !bytes.Equal(look.first, t.first) {
-				takeover.Reset(t.s.o.Takeover)
-			}
-			t.first = look.first
+		if t.stuck && look.waits {
+			takeover.Reset(t.s.o.Takeover)
+			t.first, t.stuck = look.first, false
 		}
-		if look.mine != nil {
+		if look.waits {
 			t.stuck = t.wait(ctx, look, takeover)
 		}
 	}
 }
 
-// next is the next transaction.
-func (t *taking[T]) next(ctx context.Context) (outlook[T], error) {
-	if !t.registered {
-		return t.register(ctx)
-	}
-	return t.step(ctx)
-}
-
-// register writes the request, behind all others, or where it was before.
-func (t *taking[T]) register(ctx context.Context) (outlook[T], error) {
-	look, err := transact(ctx, t, func(tx kv.Tx) (look outlook[T], err error) {
-		ticket, last, err := t.s.nextTicket(tx)
-		if err != nil {
-			return look, err
-		}
-		if look.key = t.key; look.key == nil {
-			look.key = t.s.keys.request(ticket, t.side, t.op)
-		}
-		tx.Set(look.key, state(t.n, t.s.deadline()))
-		if last != nil && t.key == nil { // otherwise the client may be the first one, and looks at once
-			look.mine, look.ahead = tx.Watch(look.key), tx.Watch(last)
-		}
-		return look, nil
-	})
-	if err == nil {
-		t.key, t.registered = look.key, true
-		t.s.o.Observe(Event{Registered, 1, t.n})
-	}
-	return look, err
-}
-
 // nextTicket is the recipe of a queue: the last key, through a snapshot.
-func (s *Stage) nextTicket(tx kv.Tx) (ticket int64, last []byte, err error) {
+func (s *Stage) nextTicket(tx kv.Tx) (ticket int64, err error) {
 	for pair, err := range tx.Snapshot().Range(s.keys.all(requestKind), kv.RangeOptions{Limit: 1, Reverse: true}) {
 		if err != nil {
-			return 0, nil, err
+			return 0, err
 		}
 		r, err := s.keys.parseRequest(pair)
-		return r.ticket + 1, r.key, err
+		return r.ticket + 1, err
 	}
-	return 1, nil, nil
+	return 1, nil
 }
 
 // wait returns when there may be news. It returns true if there were none for
@@ -203,7 +174,8 @@ func (s *Stage) nextTicket(tx kv.Tx) (ticket int64, last []byte, err error) {
 func (t *taking[T]) wait(ctx context.Context, look outlook[T], takeover *time.Timer) bool {
 	select {
 	case <-look.mine:
-	case <-look.ahead:
+	case <-t.served:
+		t.served = nil // it is to be seen now
 	case <-takeover.C:
 		return true
 	case <-t.s.closing:
@@ -213,67 +185,108 @@ func (t *taking[T]) wait(ctx context.Context, look outlook[T], takeover *time.Ti
 }
 
 // step does what is to be done next: it collects the result, or fulfils, or
-// starts to watch.
+// registers, or goes on waiting.
 func (t *taking[T]) step(ctx context.Context) (look outlook[T], err error) {
-	fulfilling := false
-	defer func() {
+	fulfilling, attempt := false, 0
+	defer func() { // also if collect panics
 		if fulfilling {
-			<-t.s.fulfilling
+			t.s.endFulfilling()
 		}
 	}()
 	look, err = transact(ctx, t, func(tx kv.Tx) (look outlook[T], err error) {
 		look, err = t.look(tx)
-		if err != nil || !look.turn {
+		if attempt++; attempt > 1 && !t.registered {
+			look.turn = false // others take, too: they are to see that there are requests
+		}
+		if err == nil && look.turn && (fulfilling || t.s.startFulfilling()) {
+			fulfilling = true
+			look, err = t.fulfil(tx, look)
+		}
+		if err != nil || look.found {
 			return look, err
 		}
-		if !fulfilling && !t.s.startFulfilling() {
-			return look, nil
-		}
-		fulfilling = true
-		return t.fulfil(tx, look)
+		return look, t.await(tx, &look)
 	})
 	switch {
 	case errors.Is(err, errDue):
-		return look, t.s.expire(ctx)
+		return outlook[T]{}, t.s.expire(ctx)
 	case errors.Is(err, kv.ErrTooLarge) && fulfilling && !t.alone:
 		t.alone = true
-		return look, nil
-	case err == nil && look.turn && !fulfilling:
-		return look, t.s.awaitFulfiller(ctx)
-	case err == nil && look.served.Requests > 0:
-		t.s.o.Observe(look.served)
+		return outlook[T]{}, nil
+	case err != nil:
+		return look, err
 	}
-	return look, err
+	if look.key != nil && !t.registered {
+		t.key, t.registered = look.key, true
+		t.s.o.Observe(Event{Registered, 1, t.n})
+	}
+	t.s.fulfilledBy(look.fulfilled)
+	return look, nil
 }
 
-// look collects the result if there is one, and otherwise finds out whose turn it
-// is to fulfil. If that is another client's, it watches.
+// look collects the result if there is one, and otherwise finds out whether it is up to this client
+// to fulfil: because nobody has the role, or this process has it, or the one who has it seems to be dead.
 func (t *taking[T]) look(tx kv.Tx) (look outlook[T], err error) {
-	mine, err := tx.Get(t.key)
-	if err != nil {
-		return look, err
-	}
-	if mine == nil {
-		look, err = t.take(tx)
-		if err == nil && !look.found {
+	if t.registered {
+		if look, err = t.take(tx); err != nil || look.found {
+			return look, err
+		}
+		mine, err := tx.Get(t.key)
+		if err == nil && mine == nil {
 			err = errExpired
 		}
-		return look, err
-	}
-	for first, err := range tx.Snapshot().Range(t.s.keys.all(requestKind), kv.RangeOptions{Limit: 1}) {
+		if err == nil {
+			err = t.renew(tx, mine)
+		}
 		if err != nil {
 			return look, err
 		}
-		look.first = first.Key
 	}
-	if bytes.Equal(look.first, t.key) || t.stuck && bytes.Equal(look.first, t.first) {
-		look.turn = true
-		return look, nil
-	}
-	if err := t.renew(tx, mine); err != nil {
+	if look.holder, err = t.s.holder(tx); err != nil {
 		return look, err
 	}
-	return look, t.watch(tx, &look)
+	look.turn = !look.holder.live && (t.registered || t.key == nil) || look.holder.own && t.key == nil
+	if !t.stuck {
+		return look, nil
+	}
+	if look.first, err = t.s.firstRequest(tx); err != nil {
+		return look, err
+	}
+	if look.holder.own || bytes.Equal(look.first, t.key) || bytes.Equal(look.first, t.first) {
+		look.turn = true
+	}
+	return look, nil
+}
+
+// firstRequest returns the key of the first request of all, through a snapshot.
+func (s *Stage) firstRequest(r kv.Reader) ([]byte, error) {
+	for first, err := range r.Snapshot().Range(s.keys.all(requestKind), kv.RangeOptions{Limit: 1}) {
+		return first.Key, err
+	}
+	return nil, nil
+}
+
+// await writes the request, behind all others or where it was before, unless it is there, and has the
+// client woken up when it is served. If nobody is there to serve it, this process will.
+func (t *taking[T]) await(tx kv.Tx, look *outlook[T]) error {
+	look.waits = true
+	if look.key = t.key; look.key == nil {
+		ticket, err := t.s.nextTicket(tx)
+		if err != nil {
+			return err
+		}
+		look.key = t.s.keys.request(ticket, t.side, t.op)
+	}
+	if !t.registered {
+		tx.Set(look.key, state(t.n, t.s.deadline()))
+	}
+	if !t.registered && !look.holder.live {
+		t.s.hold(tx, look.holder)
+		look.fulfilled.claimed = true
+	} else if !look.holder.own {
+		look.mine = tx.Watch(look.key)
+	}
+	return nil
 }
 
 // renew puts the deadline of the own request off when half of the time is over.
@@ -284,21 +297,6 @@ func (t *taking[T]) renew(tx kv.Tx, value []byte) error {
 	}
 	if t.s.past(deadline - int64(t.s.o.Lease/2)) {
 		tx.Set(t.key, state(items, t.s.deadline()))
-	}
-	return nil
-}
-
-// watch has the client woken up when its request is served, and when nobody is
-// in front of it any more. So one client a batch is woken up to fulfil.
-func (t *taking[T]) watch(tx kv.Tx, look *outlook[T]) error {
-	span := t.s.keys.all(requestKind)
-	span.End = t.key
-	look.mine = tx.Watch(t.key)
-	for ahead, err := range tx.Snapshot().Range(span, kv.RangeOptions{Limit: 1, Reverse: true}) {
-		if err != nil {
-			return err
-		}
-		look.ahead = tx.Watch(ahead.Key)
 	}
 	return nil
 }

@@ -10,7 +10,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/conq-go/conq/internal/testkit"
@@ -46,6 +45,7 @@ func TestTakeTogether(t *testing.T) {
 	const items, processes, clients = 600, 8, 6
 	db := testkit.NewMemory(t, kv.Limits{})
 	fill(t, db, items)
+	roleTaken(t, db) // so that all register
 	var events struct {
 		sync.Mutex
 		fulfilled, most int
@@ -56,7 +56,7 @@ func TestTakeTogether(t *testing.T) {
 	var requested atomic.Int32
 	got := map[string]int{}
 	for range processes {
-		s := stage(db, Options{Observe: func(e Event) {
+		s := stage(db, Options{Takeover: time.Millisecond, Observe: func(e Event) {
 			if e.Kind == Registered && requested.Add(1) <= processes*clients {
 				requests.Done()
 				requests.Wait()
@@ -176,6 +176,19 @@ func TestCollectFails(t *testing.T) {
 	}
 }
 
+// register is a step that only writes the request.
+func (t *taking[T]) register(ctx context.Context) (outlook[T], error) {
+	look, err := transact(ctx, t, func(tx kv.Tx) (look outlook[T], err error) {
+		look.holder.live = true // or it would be this process
+		return look, t.await(tx, &look)
+	})
+	if err == nil {
+		t.key, t.registered = look.key, true
+		t.s.o.Observe(Event{Registered, 1, t.n})
+	}
+	return look, err
+}
+
 // register writes a request and does nothing more, as a client that dies.
 func register(t *testing.T, s *Stage, side Side, n int) *taking[[]string] {
 	t.Helper()
@@ -193,7 +206,7 @@ func register(t *testing.T, s *Stage, side Side, n int) *taking[[]string] {
 // TestFirstClientDies checks that those behind a client that died before it
 // fulfilled take over, and that its own items come back in their place.
 func TestFirstClientDies(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	testkit.Bubble(t, func(t *testing.T) {
 		db := testkit.NewMemory(t, kv.Limits{})
 		fill(t, db, 4)
 		register(t, stage(db, Options{}), Front, 2)
