@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"os/exec"
+	"path/filepath"
 	"strconv"
 	"time"
 
@@ -20,6 +21,36 @@ func beanstalkdSystems() []system {
 	lazy.name, lazy.class, lazy.outage = "beanstalkd/default", process, "50 ms and more"
 	lazy.open = openBeanstalkd()
 	return []system{always, lazy}
+}
+
+// conqServeSystems are conq's own server of that protocol.
+func conqServeSystems() []system {
+	s := system{order: fifo, waits: true, crash: nothing, missing: func() string {
+		if _, found := lookFor("conq"); found {
+			return ""
+		}
+		return "conq is missing: go build -o a directory of PATH ./cmd/conq"
+	}}
+	always, lazy := s, s
+	always.name, always.class, always.outage = "conq/serve/always", power, nothing
+	always.open = openConqServe("always")
+	lazy.name, lazy.class, lazy.outage = "conq/serve/interval", process, any10ms
+	lazy.open = openConqServe("interval")
+	return []system{always, lazy}
+}
+
+func openConqServe(durability string) func(context.Context, env) (peer, error) {
+	return func(ctx context.Context, e env) (peer, error) {
+		program, _ := lookFor("conq")
+		s, err := startServer(ctx, e.dir, func(port int) *exec.Cmd {
+			return exec.Command(program, "serve", "--store", filepath.Join(e.dir, "store"), "--durability", durability,
+				"--listen", "127.0.0.1:0", "--beanstalk", "127.0.0.1:"+strconv.Itoa(port), "--max-job-size", strconv.Itoa(max(65535, e.payload)))
+		}, answers)
+		if err != nil {
+			return nil, err
+		}
+		return &beanstalkdPeer{s}, nil
+	}
 }
 
 type beanstalkdPeer struct{ *server }

@@ -109,7 +109,7 @@ const (
 // systems are all of them, in the order of the table.
 func systems() []system {
 	return slices.Concat(
-		conqSystems(), floorSystems(), goqueSystems(), goqiteSystems(), bboltSystems(), beanstalkdSystems(),
+		conqSystems(), floorSystems(), goqueSystems(), goqiteSystems(), bboltSystems(), beanstalkdSystems(), conqServeSystems(),
 		redisSystems(), postgresSystems(), riverSystems(), natsSystems(), etcdSystems())
 }
 
