@@ -78,9 +78,6 @@ func (t *tubes) enter(name string, also func(*tube)) *tube {
 	return of
 }
 
-// again enters a tube that the caller is in once more.
-func (t *tubes) again(of *tube) *tube { return t.enter(of.name, nil) }
-
 // leave is the reverse of enter. A tube that nobody is in is forgotten, unless it has jobs.
 func (t *tubes) leave(of *tube, also func(*tube)) {
 	empty := t.lastIn(of, also) && t.isEmpty(of)
