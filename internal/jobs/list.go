@@ -2,6 +2,7 @@ package jobs
 
 import (
 	"bytes"
+	"fmt"
 	"strings"
 
 	"github.com/conq-go/conq/kv"
@@ -39,7 +40,7 @@ func (q *Queue) List(r kv.Reader, f Filter, after []byte, limit, scan int) (page
 	}
 	if after != nil {
 		if !over.Contains(after) {
-			return page, corrupt(after, "it is not where a page of these jobs ended")
+			return page, fmt.Errorf("%w: %.60q is not where a page of these jobs ended", kv.ErrInvalid, after)
 		}
 		if f.Reverse {
 			over.End = after
