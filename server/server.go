@@ -145,7 +145,7 @@ func New(db kv.DB, o Options) (*Server, error) {
 		return nil, err
 	}
 	s := &Server{options: o, history: history.New()}
-	s.metrics = watch.New(watch.Options{History: s.history, MaxQueues: o.MaxLabels})
+	s.metrics = watch.New(watch.Options{History: s.history, MaxQueues: o.MaxLabels, Store: db})
 	s.queues = queues.New(db, queues.Options{
 		MaxOpen: o.MaxQueues,
 		Queue:   conq.Options{Observe: both(s.history.ObserveItems, s.metrics.ObserveItems)},

@@ -28,6 +28,9 @@ type Options struct {
 
 	// MaxQueues is how many queues have labels of their own.
 	MaxQueues int
+
+	// Store tells what it takes on disk if it has DiskBytes and Syncs, as the embedded one has.
+	Store any
 }
 
 // Metrics counts what happens. It is safe for concurrent use.
@@ -74,7 +77,24 @@ func New(o Options) *Metrics {
 		&depths{history: o.History, queues: &m.queues},
 		m.underWay,
 	)
+	m.registry.MustRegister(storeMetrics(o.Store)...)
 	return m
+}
+
+// storeMetrics are what a store tells of itself.
+func storeMetrics(store any) (all []prometheus.Collector) {
+	if s, ok := store.(interface{ DiskBytes() int64 }); ok {
+		all = append(all, prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "conq_store_bytes", Help: "What the store takes on disk."},
+			func() float64 { return float64(s.DiskBytes()) }))
+	}
+	if s, ok := store.(interface{ Syncs() (int64, time.Duration) }); ok {
+		all = append(all,
+			prometheus.NewCounterFunc(prometheus.CounterOpts{Name: "conq_store_syncs_total", Help: "How often the store has waited for the disk."},
+				func() float64 { n, _ := s.Syncs(); return float64(n) }),
+			prometheus.NewCounterFunc(prometheus.CounterOpts{Name: "conq_store_sync_seconds_total", Help: "How long it has waited for the disk."},
+				func() float64 { _, took := s.Syncs(); return took.Seconds() }))
+	}
+	return all
 }
 
 // Handler answers a scrape.

@@ -103,6 +103,16 @@ func TestConflicts(t *testing.T) {
 	says(t, scrape(t, m), `conq_conflicts_total{verb="taken"} 2`, `conq_batch_calls_sum{verb="taken"} 5`)
 }
 
+type disk struct{}
+
+func (disk) DiskBytes() int64              { return 4096 }
+func (disk) Syncs() (int64, time.Duration) { return 3, 1500 * time.Millisecond }
+
+func TestStore(t *testing.T) {
+	says(t, scrape(t, New(Options{History: history.New(), MaxQueues: 1, Store: disk{}})),
+		"conq_store_bytes 4096", "conq_store_syncs_total 3", "conq_store_sync_seconds_total 1.5")
+}
+
 // However many queues there are, a scrape is bounded.
 func TestLabelsAreBounded(t *testing.T) {
 	m := New(Options{History: history.New(), MaxQueues: 100})

@@ -2,6 +2,8 @@ package wal
 
 import (
 	"sync"
+	"sync/atomic"
+	"time"
 
 	"github.com/conq-go/conq/kv/embedded/internal/guardfs"
 )
@@ -48,6 +50,13 @@ type Log struct {
 	version   uint64     // of the last commit that was appended
 	room      int64      // what still goes into that segment
 	synced    int64      // up to where that segment is on disk
+
+	syncs, syncTime atomic.Int64 // how often the disk was waited for, and how long, in nanoseconds
+}
+
+// Syncs returns how often the log has waited for the disk, and how long in all.
+func (l *Log) Syncs() (n int64, took time.Duration) {
+	return l.syncs.Load(), time.Duration(l.syncTime.Load())
 }
 
 // chunk is records for one segment.
@@ -260,7 +269,11 @@ func (l *Log) syncUnlocked(s *segment) error {
 	l.writing.Unlock()
 	defer l.writing.Lock()
 	defer s.syncing.Unlock()
-	return s.SyncData()
+	began := time.Now()
+	err := s.SyncData()
+	l.syncs.Add(1)
+	l.syncTime.Add(int64(time.Since(began)))
+	return err
 }
 
 // begin has the file of a segment be the one that is written to.

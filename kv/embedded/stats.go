@@ -1,0 +1,31 @@
+package embedded
+
+import (
+	"path/filepath"
+	"time"
+)
+
+// Syncs returns how often the store has waited for its log to be on disk since it was opened, and how long in all.
+func (db *DB) Syncs() (n int64, took time.Duration) { return db.wal.Syncs() }
+
+// DiskBytes returns the sum of the sizes of the store's files. Files come and go meanwhile: one that is gone counts nothing.
+func (db *DB) DiskBytes() int64 { return db.sizeOf(db.dir, 3) }
+
+func (db *DB) sizeOf(dir string, depth int) (size int64) {
+	names, err := db.guard.List(dir)
+	if err != nil || depth == 0 {
+		return 0
+	}
+	for _, name := range names {
+		path := filepath.Join(dir, name)
+		info, err := db.guard.Stat(path)
+		switch {
+		case err != nil:
+		case info.IsDir():
+			size += db.sizeOf(path, depth-1)
+		default:
+			size += info.Size()
+		}
+	}
+	return size
+}
