@@ -67,9 +67,28 @@ func (s *Stage) fulfilIn(tx kv.Tx, requests []request, most int) ([]served, erro
 	return f.served, err
 }
 
+// What transactions read beside the role, and may ask for at the same time.
+
+func (s *Stage) lastRequestRead() kv.Read { return oneOf(s.keys.all(requestKind), true) }
+
+func (s *Stage) requestsRead(limit int) kv.Read {
+	return kv.Read{Range: s.keys.all(requestKind), Options: kv.RangeOptions{Limit: limit}}
+}
+
+// expectedReads are those of a client without a request: it fulfils, or writes one.
+func (s *Stage) expectedReads() []kv.Read {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.fulfiller.serving {
+		return []kv.Read{s.requestsRead(s.o.Requests), oneOf(s.keys.all(dueKind), false)}
+	}
+	return []kv.Read{s.lastRequestRead()}
+}
+
 // requests returns the first requests, up to a limit, in order of arrival.
 func (s *Stage) requests(r kv.Reader, limit int) (all []request, err error) {
-	for pair, err := range r.Snapshot().Range(s.keys.all(requestKind), kv.RangeOptions{Limit: limit}) {
+	first := s.requestsRead(limit)
+	for pair, err := range r.Snapshot().Range(first.Range, first.Options) {
 		if err != nil {
 			return nil, err
 		}

@@ -174,6 +174,7 @@ func (s *Stage) serveIn(limit, most int) (fulfilled, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), grace)
 	defer cancel()
 	return outcome.Do(ctx, s.lanes, func(tx kv.Tx) (done fulfilled, err error) {
+		kv.Prefetch(tx.Snapshot(), s.requestsRead(limit), oneOf(s.keys.all(dueKind), false))
 		h, err := s.holder(tx)
 		if err == nil && !h.own {
 			err = errLost

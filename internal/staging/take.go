@@ -159,7 +159,8 @@ func (t *taking[T]) loop(ctx context.Context) (v T, err error) {
 
 // nextTicket is the recipe of a queue: the last key, through a snapshot.
 func (s *Stage) nextTicket(tx kv.Tx) (ticket int64, err error) {
-	for pair, err := range tx.Snapshot().Range(s.keys.all(requestKind), kv.RangeOptions{Limit: 1, Reverse: true}) {
+	last := s.lastRequestRead()
+	for pair, err := range tx.Snapshot().Range(last.Range, last.Options) {
 		if err != nil {
 			return 0, err
 		}
@@ -241,6 +242,9 @@ func (t *taking[T]) look(tx kv.Tx) (look outlook[T], err error) {
 		if err != nil {
 			return look, err
 		}
+	}
+	if !t.registered {
+		kv.Prefetch(tx.Snapshot(), t.s.expectedReads()...)
 	}
 	if look.holder, err = t.s.holder(tx); err != nil {
 		return look, err
