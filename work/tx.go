@@ -46,5 +46,9 @@ func (t Tx[T]) Put(value T, job ...Job) (ID, error) {
 	if err != nil {
 		return 0, q.wrap(err)
 	}
+	if p.err == nil {
+		attempts := 0 // of which the caller's transaction has more, perhaps
+		q.noteIn(t.tx, Event{Kind: EventPut, Jobs: 1, Calls: 1}, &attempts)
+	}
 	return p.id, q.wrap(p.err)
 }

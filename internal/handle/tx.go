@@ -30,7 +30,18 @@ func (t Tx) Add(items ...Item) error {
 	if err := t.h.checkSizes(items); err != nil {
 		return err
 	}
-	return t.h.add(t.tx, items)
+	err := t.h.add(t.tx, items)
+	if err == nil {
+		t.observe(Added, len(items))
+	}
+	return err
+}
+
+// observe tells the observer, once the transaction has committed.
+func (t Tx) observe(kind EventKind, items int) {
+	if t.h.observer != nil {
+		t.tx.OnCommit(func() { t.h.observe(Event{Kind: kind, Calls: 1, Items: items}) })
+	}
 }
 
 // Take removes up to n items from an end, or there is an ErrEmpty. It conflicts with what
@@ -45,6 +56,9 @@ func (t Tx) Take(e End, n int) ([]Item, error) {
 	shares, err := from.takeIn(t.tx, []int{n}, exact, new(attempt))
 	if err != nil {
 		return nil, err
+	}
+	if n := len(shares[0].items); n > 0 {
+		t.observe(Taken, n)
 	}
 	return shares[0].items, shares[0].err
 }
