@@ -166,17 +166,20 @@ var looks = []struct {
 	name          string
 	width, height int64
 	dark          bool
-}{{"light", 1280, 800, false}, {"dark", 1280, 800, true}, {"phone", 360, 740, false}, {"4k", 3840, 2160, false}}
+}{{"light", 1280, 800, false}, {"dark", 1280, 800, true}, {"phone", 360, 740, false}}
 
-// picture keeps screenshots of the page in all looks.
-func (tb *tab) picture(name string) {
+// picture shows the page in all looks, has each checked, and keeps a screenshot if there is a folder for them.
+func (tb *tab) picture(name string, check func(look string)) {
 	tb.t.Helper()
-	if *shots == "" {
-		return
-	}
-	must(tb.t, os.MkdirAll(*shots, 0o755))
 	for _, look := range looks {
 		tb.look(look.width, look.height, look.dark)
+		if check != nil {
+			check(look.name)
+		}
+		if *shots == "" {
+			continue
+		}
+		must(tb.t, os.MkdirAll(*shots, 0o755))
 		png, err := chromedp.Run(tb.ctx, chromedp.CaptureScreenshot())
 		must(tb.t, err)
 		must(tb.t, os.WriteFile(filepath.Join(*shots, name+"-"+look.name+".png"), png, 0o644))

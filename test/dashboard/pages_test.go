@@ -1,10 +1,12 @@
 package dashboard
 
 import (
-	"context"
+	"encoding/json"
+	"fmt"
+	"os"
 	"testing"
-	"time"
 
+	"github.com/chromedp/chromedp"
 	"github.com/conq-go/conq/server"
 )
 
@@ -16,29 +18,113 @@ var pages = []struct{ name, path, shows string }{
 	{"queue-priority", "/queue?q=alerts", "First items"},
 	{"jobs-dead", "/jobs?q=emails&state=dead", "timeout"},
 	{"jobs-all", "/jobs?q=emails", "scheduled"},
-	{"job-dead", "/job?q=emails&id=121", "Attempts that failed"},
+	{"job", "/job?q=emails&id=22", "Attempts that failed"},
 	{"periodic", "/periodic", "digest"},
-	{"workers", "/workers", "emails"},
+	{"workers", "/workers", "End leases"},
 	{"store", "/store", "embedded"},
 	{"confirm", "/do?do=delete&q=emails&state=dead&text=timeout", "Delete"},
 	{"add", "/do?do=add&q=emails", "Priority"},
 	{"problem", "/queue?q=nothing", "No such queue"},
 }
 
+// Each page is there, accessible, and as wide as its window, in all looks. Nothing in it is against its policy.
 func TestPages(t *testing.T) {
+	t.Parallel()
 	s := newSite(t, server.Options{})
 	s.fill()
-	busy(t, s)
+	s.busy()
 	tb := newTab(t, s)
 	for _, p := range pages {
 		tb.open(p.path)
 		tb.reads(p.shows)
-		tb.picture(p.name)
+		tb.picture(p.name, func(look string) {
+			tb.fits(p.path + " " + look)
+			tb.accessible(p.path + " " + look)
+		})
+	}
+	tb.open("/")
+	tb.do(chromedp.KeyEvent("?"))
+	tb.sees(`document.querySelector("#keys").open`)
+	tb.accessible("keys")
+	tb.open("/queue?q=thumbnails")
+	tb.press("Resume")
+	tb.sees(`document.querySelector("#dialog").open`)
+	tb.picture("dialog", nil)
+	tb.accessible("dialog")
+}
+
+// fits checks that nothing makes the page wider than its window.
+func (tb *tab) fits(what string) {
+	tb.t.Helper()
+	if wide := evaluate[int](tb, `document.documentElement.scrollWidth - innerWidth`); wide > 0 {
+		tb.t.Errorf("%s is %d pixels wider than its window", what, wide)
 	}
 }
 
-// busy has jobs and items come and go until the test is over.
-func busy(t *testing.T, s *site) {
-	_ = context.Background
-	_ = time.Second
+// accessible has axe check the page.
+func (tb *tab) accessible(what string) {
+	tb.t.Helper()
+	if *axePath == "" {
+		return
+	}
+	if !evaluate[bool](tb, "Boolean(window.axe)") {
+		source, err := os.ReadFile(*axePath)
+		must(tb.t, err)
+		tb.do(chromedp.Evaluate[chromedp.Void](string(source)))
+	}
+	found := evaluate[string](tb, `axe.run(document, {resultTypes: ["violations"]}).then(r => JSON.stringify(r.passes.length < 5 ? [["nothing was checked"]] : r.violations.map(v => [v.id, v.help, v.nodes.map(n => n.html.slice(0, 200) + " " + n.failureSummary)])))`)
+	var violations [][]any
+	must(tb.t, json.Unmarshal([]byte(found), &violations))
+	for _, v := range violations {
+		tb.t.Errorf("%s: %v", what, fmt.Sprint(v...))
+	}
+}
+
+// Others' text is only text, wherever it is shown.
+func TestHostile(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, server.Options{})
+	s.fillHostile()
+	tb := newTab(t, s)
+	tb.open("/")
+	tb.reads("evil items")
+	var paths []string
+	for _, name := range hostileNames {
+		for _, path := range []string{"/queue?q=%s", "/jobs?q=%s", "/jobs?q=%s&state=dead", "/do?do=purge&q=%s"} {
+			paths = append(paths, fmt.Sprintf(path, escape(name)))
+		}
+	}
+	for id := range len(hostile) {
+		paths = append(paths, fmt.Sprint("/job?q=evil&id=", id+1))
+	}
+	for _, path := range append(paths, "/queue?q=evil+items", "/periodic", "/workers", "/store", "/") {
+		tb.open(path)
+		if bad := evaluate[bool](tb, `document.title === "owned" || Boolean(document.querySelector("#owned, main script, main iframe, main img, main [onmouseover]"))`); bad {
+			t.Errorf("%s: a payload was more than text", path)
+		}
+		tb.fits(path)
+	}
+	tb.open("/queue?q=evil+items")
+	tb.live()
+	tb.do(chromedp.Evaluate[chromedp.Void](`document.querySelectorAll("details").forEach(d => d.open = true)`))
+	tb.fits("open payloads")
+	tb.picture("hostile", nil)
+	tb.accessible("hostile")
+}
+
+// Without scripts pages show all, and forms and links do all.
+func TestWithoutScripts(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, server.Options{})
+	s.fill()
+	tb := newTab(t, s)
+	tb.scripts(false)
+	tb.open("/")
+	tb.scripts(true) // of the test's own
+	tb.reads("emails")
+	tb.scripts(false)
+	tb.do(chromedp.Navigate(s.url+"/do?do=pause&q=emails"), chromedp.Click(chromedp.CSS("#confirm button")), chromedp.WaitVisible(chromedp.CSS(".notice.done")))
+	tb.scripts(true)
+	tb.reads("Pause emails: done")
+	tb.reads("paused")
 }

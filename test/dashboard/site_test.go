@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/url"
 	"strings"
 	"testing"
 	"time"
@@ -77,7 +78,6 @@ func (s *site) work(name string) *work.Queue[[]byte] {
 	return q
 }
 
-// post puts something into a queue as a program would, over the network.
 func email(i int) []byte {
 	return fmt.Appendf(nil, `{"to":"user%d@example.org","subject":"Your order %d","template":"order-shipped","attempt":{"relay":"mx%d.example.net","tls":true}}`, i, 1000+i, i%3)
 }
@@ -150,10 +150,14 @@ func (s *site) fill() {
 	must(s.t, alerts.Close())
 }
 
+var hostileNames = []string{"evil", `<script>document.title="owned"</script>`, "a/b?c=d&e#f", "..", "rtl\u202egnp.exe"}
+
+func escape(name string) string { return url.QueryEscape(name) }
+
 // fillHostile makes queues whose names and payloads are hostile.
 func (s *site) fillHostile() {
 	ctx := context.Background()
-	for _, name := range []string{"evil", `<script>document.title="owned"</script>`, "a/b?c=d&e#f", "..", "rtl\u202egnp.exe"} {
+	for _, name := range hostileNames {
 		q := s.work(name)
 		for label, payload := range hostile {
 			text := strings.ToValidUTF8(strings.ReplaceAll(string(payload[:min(len(payload), 500)]), "\x00", "0"), "?")

@@ -18,7 +18,7 @@ import (
 
 // Bounds of what is waited for before a page is shown.
 const (
-	startTime = time.Second            // for an action to end
+	startTime = 2 * time.Second        // for an action to end, and be seen
 	countTime = 150 * time.Millisecond // for a count
 	countMost = 5 * time.Minute        // a count is given up after
 )
@@ -166,7 +166,22 @@ func (d *Dashboard) performIn(v *visit) (bulk.Status, *confirm, error) {
 	waiting, cancel := context.WithTimeout(v, startTime)
 	defer cancel()
 	done, err := d.Tasks.Wait(waiting, status.ID)
+	if done.State != bulk.Running {
+		seen(waiting, d.History, done.Ended)
+	}
 	return done, c, err
+}
+
+// seen waits until there is a snapshot of a time, so that the page that is shown next has what was done.
+func seen(ctx context.Context, h *history.History, at time.Time) {
+	for now := h.Latest(); now.Time.Before(at); now = h.Latest() {
+		h.Refresh()
+		select {
+		case <-now.Next():
+		case <-ctx.Done():
+			return
+		}
+	}
 }
 
 func (d *Dashboard) audit(ctx context.Context, c *confirm, err error) {

@@ -238,7 +238,6 @@ func (d *Dashboard) moveFIFO(ctx context.Context, from, to string, n int, progre
 			moved = len(values)
 			return target.In(tx).EnqueueAll(values)
 		})
-		d.noteMoved(from, to, moved, err)
 		return moved, err
 	})
 }
@@ -263,17 +262,8 @@ func (d *Dashboard) movePriority(ctx context.Context, from, to string, n int, pr
 			moved = len(values)
 			return target.In(tx).PushAll(values)
 		})
-		d.noteMoved(from, to, moved, err)
 		return moved, err
 	})
-}
-
-// noteMoved tells the history, which is not told of what goes through transactions of others.
-func (d *Dashboard) noteMoved(from, to string, n int, err error) {
-	if err == nil {
-		d.History.Queue(from).Taken(n)
-		d.History.Queue(to).Added(n)
-	}
 }
 
 // inBatches moves up to n items, fewer at once where they are large.

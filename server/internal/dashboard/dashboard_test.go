@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/conq-go/conq"
@@ -47,6 +48,8 @@ func newSite(t *testing.T, scopes ...string) *site {
 	s.set = queues.New(s.db, queues.Options{Queue: conq.Options{Observe: s.history.ObserveItems}, Work: work.Options{Observe: s.history.ObserveJobs}})
 	s.sampler = history.NewSampler(s.db, s.history)
 	stopping, stop := context.WithCancel(context.Background())
+	var sampling sync.WaitGroup
+	sampling.Go(func() { s.sampler.Run(stopping) })
 	o := access.Options{Public: Public(), Login: SignInPath}
 	secret := ""
 	if len(scopes) > 0 {
@@ -67,6 +70,7 @@ func newSite(t *testing.T, scopes ...string) *site {
 	})
 	t.Cleanup(func() {
 		stop()
+		sampling.Wait()
 		s.tasks.Close()
 		testkit.NoError(t, s.set.Close())
 	})

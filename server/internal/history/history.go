@@ -67,6 +67,7 @@ func (s *Snapshot) Next() <-chan struct{} { return s.next }
 // History is what queues have looked like. It is safe for concurrent use.
 type History struct {
 	latest atomic.Pointer[Snapshot]
+	wanted chan struct{}
 
 	mu     sync.RWMutex
 	queues map[string]*Queue
@@ -74,13 +75,21 @@ type History struct {
 
 // New returns an empty history.
 func New() *History {
-	h := &History{queues: make(map[string]*Queue)}
+	h := &History{queues: make(map[string]*Queue), wanted: make(chan struct{}, 1)}
 	h.latest.Store(&Snapshot{next: make(chan struct{})})
 	return h
 }
 
 // Latest returns the last snapshot. The first one is empty, and has no time.
 func (h *History) Latest() *Snapshot { return h.latest.Load() }
+
+// Refresh has the sampler read the store now rather than in its time, as something has been done that somebody waits to see.
+func (h *History) Refresh() {
+	select {
+	case h.wanted <- struct{}{}:
+	default: // it is going to
+	}
+}
 
 func (h *History) publish(s *Snapshot) {
 	s.next = make(chan struct{})

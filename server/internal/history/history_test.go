@@ -2,6 +2,7 @@ package history
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"testing"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/conq-go/conq"
 	"github.com/conq-go/conq/internal/testkit"
+	"github.com/conq-go/conq/kv"
 	"github.com/conq-go/conq/kv/memory"
 	"github.com/conq-go/conq/work"
 	"github.com/google/go-cmp/cmp"
@@ -259,4 +261,40 @@ func TestThinned(t *testing.T) {
 	if len(i.tails) > maxTails || i.tails[0].index != 0 {
 		t.Errorf("%d tails are kept, from %d on", len(i.tails), i.tails[0].index)
 	}
+}
+
+// What goes through transactions of a caller is counted, too, once they have committed.
+func TestTransactionsAreCounted(t *testing.T) {
+	ctx := t.Context()
+	db := memory.New(memory.Options{})
+	h := New()
+	items, err := conq.OpenQueue(db, "items", conq.Bytes(), conq.Options{Observe: h.ObserveItems})
+	testkit.NoError(t, err)
+	jobs, err := work.Open(db, "jobs", conq.Bytes(), work.Options{Observe: h.ObserveJobs})
+	testkit.NoError(t, err)
+	failed := errors.New("no")
+	for _, end := range []error{failed, nil} {
+		err := db.Transact(ctx, func(tx kv.Tx) error {
+			if err := items.In(tx).EnqueueAll([][]byte{{1}, {2}, {3}}); err != nil {
+				return err
+			}
+			if _, err := items.In(tx).DequeueN(2); err != nil {
+				return err
+			}
+			if _, err := jobs.In(tx).Put([]byte("x")); err != nil {
+				return err
+			}
+			return end
+		})
+		if !errors.Is(err, end) {
+			t.Fatal(err)
+		}
+	}
+	if in, out := h.Queue("items").in.Load(), h.Queue("items").out.Load(); in != 3 || out != 2 {
+		t.Errorf("%d items have come and %d gone, want 3 and 2", in, out)
+	}
+	if in := h.Queue("jobs").in.Load(); in != 1 {
+		t.Errorf("%d jobs have come, want 1", in)
+	}
+	testkit.NoError(t, errors.Join(items.Close(), jobs.Close()))
 }

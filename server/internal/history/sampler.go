@@ -58,6 +58,7 @@ func (s *Sampler) Run(ctx context.Context) {
 			timer.Stop()
 			return
 		case <-timer.C:
+		case <-s.history.wanted:
 		}
 		began := s.now()
 		s.Sample(ctx)

@@ -1,0 +1,262 @@
+package dashboard
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/chromedp"
+	"github.com/conq-go/conq/client"
+	"github.com/conq-go/conq/codec"
+	"github.com/conq-go/conq/server"
+	"github.com/conq-go/conq/work"
+)
+
+func (tb *tab) scripts(run bool) {
+	tb.t.Helper()
+	_, err := chromedp.Call(tb.ctx, emulation.SetScriptExecutionDisabled, emulation.SetScriptExecutionDisabledParams{Value: !run})
+	must(tb.t, err)
+}
+
+// busy has programs put and do jobs over the network until the test is over.
+func (s *site) busy() {
+	ctx, stop := context.WithCancel(context.Background())
+	c, err := client.Dial(ctx, s.url, client.Options{})
+	must(s.t, err)
+	q, err := client.OpenWork(ctx, c, "receipts", codec.Bytes(), client.WorkOptions{})
+	must(s.t, err)
+	items, err := client.OpenQueue(ctx, c, "events", codec.Bytes())
+	must(s.t, err)
+	var programs sync.WaitGroup
+	programs.Go(func() { produce(ctx, q, items) })
+	programs.Go(func() {
+		_ = work.Run(ctx, q, func(ctx context.Context, job *work.Lease[[]byte]) error { // ctx ends it
+			if job.ID%7 == 0 {
+				return errors.New("printer is out of paper")
+			}
+			return nil
+		}, work.RunOptions{Workers: 4})
+	})
+	s.t.Cleanup(func() {
+		stop()
+		programs.Wait()
+		_ = errors.Join(q.Close(), items.Close(), c.Close()) // their server may be gone
+	})
+}
+
+// produce puts some jobs and items in each tenth of a second.
+func produce(ctx context.Context, q *client.WorkQueue[[]byte], items *client.Queue[[]byte]) {
+	ticks := time.NewTicker(100 * time.Millisecond)
+	defer ticks.Stop()
+	for i := 0; ; i++ {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticks.C:
+		}
+		for range 1 + i%5 {
+			if _, err := q.Put(ctx, fmt.Appendf(nil, `{"receipt":%d}`, i)); err != nil {
+				return
+			}
+		}
+		if err := items.EnqueueAll(ctx, [][]byte{[]byte("a"), []byte("b")}); err != nil {
+			return
+		}
+		if i%3 == 0 {
+			if _, err := items.Dequeue(ctx); err != nil {
+				return
+			}
+		}
+	}
+}
+
+// A job fails; its operator finds it by a text of its error, reads that, and retries all that are like it.
+func TestStory(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, server.Options{})
+	s.fill()
+	tb, second := newTab(t, s), newTab(t, s)
+	second.open("/queue?q=emails")
+	second.live()
+	tb.open("/")
+	tb.live()
+	tb.do(chromedp.KeyEvent("/"))
+	tb.sees(`document.activeElement.id === "find"`)
+	tb.do(chromedp.Evaluate[chromedp.Void](`document.querySelector("#find").value = ""`), chromedp.SendKeys(chromedp.CSS("#find"), "ema")) // a browser would not have typed the key, too
+	tb.sees(`document.querySelectorAll("tbody tr").length === 1 && location.search.includes("find=ema")`)
+	tb.press("24") // dead ones
+	tb.reads("Last error")
+	tb.types("#text", "timeout\r")
+	tb.sees(`location.search.includes("text=timeout") && document.querySelectorAll("tbody tr").length === 8`)
+	tb.do(chromedp.Evaluate[chromedp.Void](`document.activeElement.blur()`), chromedp.KeyEvent("j"), chromedp.KeyEvent("j"))
+	tb.sees(`document.querySelectorAll("tbody tr")[1].classList.contains("here")`)
+	tb.do(chromedp.KeyEvent("\r"))
+	tb.reads("Attempts that failed")
+	tb.reads("dial tcp 203.0.113.7:25: i/o timeout")
+	tb.do(chromedp.NavigateBack())
+	tb.press("Retry")
+	tb.reads("Retry 8 dead jobs of emails that contain “timeout”")
+	tb.press("Retry")
+	tb.reads("Retry 8 dead jobs of emails that contain “timeout”: done, 8 of them.")
+	tb.reads("No job matches")
+	second.sees(`[...document.querySelectorAll(".figures div")].some(d => d.innerText.startsWith("Dead") && d.innerText.endsWith("16"))`)
+}
+
+// What one operator does another sees, without loading again.
+func TestPauseAndUndo(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, server.Options{})
+	s.fill()
+	tb, second := newTab(t, s), newTab(t, s)
+	second.open("/")
+	second.live()
+	tb.open("/queue?q=emails")
+	tb.live()
+	tb.press("Pause")
+	tb.reads("It gives out no more jobs")
+	tb.press("Pause")
+	tb.reads("Pause emails: done")
+	tb.sees(`document.querySelector("h1 .tag.warn")?.innerText === "paused"`)
+	second.sees(`[...document.querySelectorAll("tbody tr")].some(r => r.innerText.includes("emails") && r.innerText.includes("paused"))`)
+	tb.press("Undo")
+	tb.reads("It gives out jobs again")
+	tb.press("Resume")
+	tb.sees(`!document.querySelector("h1 .tag")`)
+	second.sees(`![...document.querySelectorAll("tbody tr")].some(r => r.innerText.includes("emails") && r.innerText.includes("paused"))`)
+}
+
+// Each thing that operators do can be done on a page.
+func TestActions(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, server.Options{})
+	s.fill()
+	tb := newTab(t, s)
+	act := func(path, button string, fields map[string]string, confirm, result string) {
+		t.Helper()
+		tb.open(path)
+		tb.live()
+		tb.press(button)
+		tb.sees(`document.querySelector("#dialog").open`)
+		for selector, text := range fields {
+			tb.do(chromedp.SetValue(chromedp.CSS("#dialog "+selector), text))
+		}
+		tb.press(confirm)
+		tb.reads(result)
+	}
+	act("/queue?q=thumbnails", "Resume", nil, "Resume", "Resume thumbnails: done")
+	act("/queue?q=emails", "Add", map[string]string{"textarea": `{"by":"hand"}`, "[name=priority]": "-9"}, "Add", "Add to emails: done")
+	act("/queue?q=orders", "Move", map[string]string{"[name=to]": "orders.old", "[name=n]": "1000"}, "Move", "1,000 items were moved.")
+	act("/queue?q=orders.old", "Purge", map[string]string{"#typed": "orders.old"}, "Purge", "The queue is empty.")
+	act("/jobs?q=emails&state=scheduled", "Make ready now", nil, "Make ready", "scheduled jobs of emails ready now: done")
+	act("/jobs?q=emails&state=ready", "Change priority", map[string]string{"[name=priority]": "7"}, "Change priority", "to 7: done")
+	act("/jobs?q=emails&state=leased", "Cancel", nil, "Cancel jobs", "Cancel 7 leased jobs of emails: done")
+	act("/workers", "End leases", nil, "End leases", "End the leases of 7 leased jobs")
+	act("/job?q=emails&id=121", "Retry now", nil, "Retry", "Retry job 121 of emails: done")
+	act("/job?q=emails&id=121", "Cancel", nil, "Cancel jobs", "Cancel job 121 of emails: done")
+	act("/job?q=emails&id=121", "Delete", nil, "Delete", "Delete job 121 of emails: done")
+	act("/jobs?q=emails&state=dead", "Delete", map[string]string{"#typed": "emails"}, "Delete", "dead jobs of emails: done")
+	act("/periodic", "Run now", nil, "Run now", "of emails now: done")
+	act("/store", "Check", nil, "Check", "All is as it should be.")
+	tb.open("/store")
+	tb.reads("Delete job 121 of emails")
+	tb.picture("activity", nil)
+}
+
+// What was typed wrongly is said, and nothing is done.
+func TestWrongName(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, server.Options{})
+	s.fill()
+	tb := newTab(t, s)
+	tb.open("/do?do=purge&q=orders")
+	tb.types("#typed", "order\r")
+	tb.reads(`"order" is not the name of the queue: nothing was done.`)
+	tb.open("/queue?q=orders")
+	tb.reads("1,234")
+}
+
+// Charts get a point a second, and fall back to none when their span changes.
+func TestChartsMove(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, server.Options{})
+	s.fill()
+	s.busy()
+	tb := newTab(t, s)
+	tb.open("/queue?q=receipts")
+	tb.live()
+	tb.sees(`document.querySelectorAll(".uplot canvas").length === 4`)
+	tb.sees(`Number(document.querySelector(".charts").dataset.last) > 0`)
+	last := evaluate[int64](tb, `Number(document.querySelector(".charts").dataset.last)`)
+	tb.sees(fmt.Sprintf(`Number(document.querySelector(".charts").dataset.last) >= %d`, last+2))
+	tb.sees(`[...document.querySelectorAll(".figures div")].some(d => /^In\s+[1-9]/.test(d.innerText))`)
+	tb.press("3 hours")
+	tb.sees(`document.querySelector("[data-span='3h']").getAttribute("aria-pressed") === "true" && document.querySelectorAll(".uplot canvas").length === 4`)
+	tb.press("10 minutes")
+	tb.picture("charts", nil)
+}
+
+// A page says that its server is gone, and is live again when that is back.
+func TestRestart(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, server.Options{})
+	s.fill()
+	tb := newTab(t, s)
+	tb.open("/queue?q=orders")
+	tb.live()
+	s.end()
+	tb.reads("not connected, trying again")
+	s.start()
+	q := s.work("born")
+	must(t, q.Close())
+	tb.live()
+	tb.open("/")
+	tb.reads("born")
+}
+
+// Signing in shows what a token allows, and signing out ends it, in other tabs too.
+func TestSignIn(t *testing.T) {
+	t.Parallel()
+	path := t.TempDir() + "/tokens.json"
+	admin, _, err := server.NewToken(path, "ops", []string{"admin"})
+	must(t, err)
+	watch, _, err := server.NewToken(path, "wall", []string{"watch"})
+	must(t, err)
+	tokens, err := server.LoadTokens(path)
+	must(t, err)
+	s := newSite(t, server.Options{Tokens: tokens})
+	s.fill()
+	tb := newTab(t, s)
+	tb.open("/queue?q=emails")
+	tb.reads("Sign in")
+	tb.picture("signin", nil)
+	tb.accessible("signin")
+	tb.types("#token", "conq_nonsense\r")
+	tb.reads("This server has no such token.")
+	tb.types("#token", watch+"\r")
+	tb.reads("it has not the scope consume")
+	if evaluate[bool](tb, `document.body.innerText.includes("Purge") || document.body.innerText.includes("user1")`) {
+		t.Error("a token that may only watch sees more")
+	}
+	tb.press("Sign out")
+	tb.reads("Token")
+	tb.open("/queue?q=emails")
+	tb.types("#token", admin+"\r")
+	tb.reads("First ready jobs")
+	tb.press("Pause")
+	tb.reads("It gives out no more jobs")
+	tb.press("Pause")
+	tb.reads("Pause emails: done")
+	if cookie := evaluate[string](tb, `document.cookie`); cookie != "" {
+		t.Errorf("scripts can read the cookie %q", cookie)
+	}
+	status := evaluate[int](tb, `fetch("/do", {method: "POST", body: new URLSearchParams({do: "resume", q: "emails"})}).then(r => r.status)`)
+	if status != 403 {
+		t.Errorf("a form without its csrf token is answered with %d", status)
+	}
+	tb.press("Sign out")
+	tb.reads("Token")
+}
