@@ -32,7 +32,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // site is the pages of a store in memory.
 type site struct {
-	t       *testing.T
+	t       testing.TB
 	db      kv.DB
 	set     *queues.Set
 	history *history.History
@@ -43,7 +43,7 @@ type site struct {
 }
 
 // newSite returns the pages of a store; scopes are those of the only token, which callers have. Without any no token is needed.
-func newSite(t *testing.T, scopes ...string) *site {
+func newSite(t testing.TB, scopes ...string) *site {
 	s := &site{t: t, db: memory.New(memory.Options{}), history: history.New()}
 	s.set = queues.New(s.db, queues.Options{Queue: conq.Options{Observe: s.history.ObserveItems}, Work: work.Options{Observe: s.history.ObserveJobs}})
 	s.sampler = history.NewSampler(s.db, s.history)
@@ -77,7 +77,7 @@ func newSite(t *testing.T, scopes ...string) *site {
 	return s
 }
 
-func tokens(t *testing.T, scopes []string) (*access.Tokens, string) {
+func tokens(t testing.TB, scopes []string) (*access.Tokens, string) {
 	var permissions []access.Permission
 	for _, s := range scopes {
 		p, err := access.ParsePermission(s)
