@@ -352,6 +352,15 @@ func filterOf(f work.Filter) map[string]any {
 	if f.MinAttempts > 0 {
 		filter["min_attempts"] = f.MinAttempts
 	}
+	if f.Holder != "" {
+		filter["holder"] = f.Holder
+	}
+	if !f.Before.IsZero() {
+		filter["before"] = f.Before.UTC().Format(time.RFC3339Nano)
+	}
+	if f.Reverse {
+		filter["reverse"] = true
+	}
 	return filter
 }
 

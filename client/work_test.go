@@ -150,3 +150,29 @@ func TestCancelledReserve(t *testing.T) {
 	testkit.Equal(t, "attempt", l.Attempt, 1)
 	testkit.NoError(t, l.Ack(t.Context()))
 }
+
+// Each part of a filter arrives.
+func TestFilters(t *testing.T) {
+	ctx, q := t.Context(), newWork(t, client.WorkOptions{})
+	first, err := q.Put(ctx, "a")
+	testkit.NoError(t, err)
+	last, err := q.Put(ctx, "b")
+	testkit.NoError(t, err)
+	for _, c := range []struct {
+		name   string
+		filter work.Filter
+		want   []work.ID
+	}{
+		{"holder", work.Filter{Holder: "somebody"}, nil},
+		{"before", work.Filter{Before: time.Now().Add(-time.Hour)}, nil},
+		{"before a later time", work.Filter{Before: time.Now().Add(time.Hour)}, []work.ID{first, last}},
+		{"reverse", work.Filter{Reverse: true}, []work.ID{last, first}},
+	} {
+		var got []work.ID
+		for info, err := range q.List(ctx, c.filter) {
+			testkit.NoError(t, err)
+			got = append(got, info.ID)
+		}
+		testkit.Equal(t, c.name, fmt.Sprint(got), fmt.Sprint(c.want))
+	}
+}

@@ -339,10 +339,14 @@ type FilterIn struct {
 	Key         string `query:"key" json:"key,omitempty" doc:"Default: any."`
 	Contains    string `query:"contains" json:"contains,omitempty" doc:"A text in the payload or the error of an attempt. Default: any."`
 	MinAttempts int    `query:"min_attempts" json:"min_attempts,omitempty" doc:"Default: any number."`
+	Holder      string `query:"holder" json:"holder,omitempty" doc:"Of its last lease. Default: any."`
+
+	Before  time.Time `query:"before" json:"before,omitzero" doc:"It was put before that time. Default: at any time."`
+	Reverse bool      `query:"reverse" json:"reverse,omitempty" doc:"Begin with the last one."`
 }
 
 func (f FilterIn) filter() (w work.Filter, err error) {
-	w = work.Filter{Key: f.Key, Contains: f.Contains, MinAttempts: f.MinAttempts}
+	w = work.Filter{Key: f.Key, Contains: f.Contains, MinAttempts: f.MinAttempts, Holder: f.Holder, Before: f.Before, Reverse: f.Reverse}
 	if f.State != "" {
 		w.State, err = work.ParseState(f.State)
 	}

@@ -72,3 +72,26 @@ func read(ctx context.Context, url string, received *atomic.Int64) {
 		}
 	}
 }
+
+// BenchmarkJobs shows pages of jobs among a hundred thousand dead ones: the first, a later one, and one of a search that finds nothing.
+func BenchmarkJobs(b *testing.B) {
+	s := newSite(b)
+	q := s.work("q")
+	for i := range 100 {
+		all := make([]work.New[[]byte], 1000)
+		for k := range all {
+			all[k].Value = fmt.Appendf(nil, `{"n":%d,"to":"user@example.org"}`, 1000*i+k)
+		}
+		_, _, err := q.PutAll(b.Context(), all)
+		testkit.NoError(b, err)
+	}
+	_, err := q.BuryAll(b.Context(), work.Filter{State: work.Ready}, "i/o timeout", nil)
+	testkit.NoError(b, err)
+	for _, path := range []string{"/jobs?q=q&state=dead", "/jobs?q=q&state=dead&order=first", "/jobs?q=q&state=dead&text=nowhere"} {
+		b.Run(path, func(b *testing.B) {
+			for b.Loop() {
+				s.get(path, 200)
+			}
+		})
+	}
+}
