@@ -154,7 +154,7 @@ func TestActions(t *testing.T) {
 	act("/jobs?q=emails&state=scheduled", "Make ready now", nil, "Make ready", "scheduled jobs of emails ready now: done")
 	act("/jobs?q=emails&state=ready", "Change priority", map[string]string{"[name=priority]": "7"}, "Change priority", "to 7: done")
 	act("/jobs?q=emails&state=leased", "Cancel", nil, "Cancel jobs", "Cancel 7 leased jobs of emails: done")
-	act("/workers", "End leases", nil, "End leases", "End the leases of 7 leased jobs")
+	act("/workers", "End leases", nil, "End leases", "”: done, 7 of them.")
 	act("/job?q=emails&id=121", "Retry now", nil, "Retry", "Retry job 121 of emails: done")
 	act("/job?q=emails&id=121", "Cancel", nil, "Cancel jobs", "Cancel job 121 of emails: done")
 	act("/job?q=emails&id=121", "Delete", nil, "Delete", "Delete job 121 of emails: done")

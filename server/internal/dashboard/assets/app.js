@@ -249,7 +249,8 @@
   // A second of a live page. Where one was missed, all are read again.
   function point(e) {
     const next = JSON.parse(e.detail.data);
-    if (!next || !data) return;
+    if (!next) return;
+    if (!data) return load(); // the queue was too new, or the server away
     if (span !== "10m") {
       if (next.start % (span === "3h" ? 10 : 120) === 0) load();
       return;
