@@ -161,17 +161,21 @@ func testStaging(t *testing.T, w world) {
 	got := make([][]string, processes)
 	var mu sync.Mutex
 	served := 0
-	var requests sync.WaitGroup // of all, before anybody goes on, so that there is who can be served
-	requests.Add(processes)
+	var begun sync.WaitGroup // a request of each process, or an item of the one that serves, before any of them goes on
+	begun.Add(processes)
 	together(processes, func(i int) {
-		requested := false
+		var once sync.Once
+		begin := func() {
+			once.Do(func() {
+				begun.Done()
+				begun.Wait()
+			})
+		}
 		q := openQueue(t, process(), conq.Options{
 			Staging: conq.StagingAlways, NoCombining: true,
 			Observe: func(e conq.Event) {
-				if e.Kind == conq.Requested && !requested {
-					requested = true
-					requests.Done()
-					requests.Wait()
+				if e.Kind == conq.Requested {
+					begin()
 				}
 				mu.Lock()
 				defer mu.Unlock()
@@ -180,6 +184,7 @@ func testStaging(t *testing.T, w world) {
 		})
 		for {
 			value, err := q.Dequeue(t.Context())
+			begin()
 			if errors.Is(err, conq.ErrEmpty) {
 				return
 			}
