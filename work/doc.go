@@ -30,5 +30,6 @@
 //
 // All types but [Tx] and [LeaseTx] are safe for concurrent use. Calls of many goroutines on
 // one handle share transactions. A verb conflicts with other verbs on the same job; for a
-// job with a key also with those that take or free a slot of it.
+// job with a key also with those that take or free a slot of it. Where other processes share the store,
+// a Reserve conflicts on the jobs that it takes alone, and counts as done when it has read.
 package work

@@ -30,11 +30,12 @@ func (q *Queue) Reserve(tx kv.Tx, now int64, request Request) (got []Reserved, w
 	if err != nil || n == 0 {
 		return nil, wake, err
 	}
+	entries, err := q.candidates(tx, n)
+	if err != nil {
+		return nil, 0, err
+	}
 	bytes := 0
-	for entry, err := range q.candidates(tx, n) {
-		if err != nil {
-			return nil, 0, err
-		}
+	for _, entry := range entries {
 		j, err := q.loadIn(tx, Ready, entry.Key)
 		if err != nil {
 			return nil, 0, err
@@ -214,36 +215,33 @@ const spread = 256
 // for the rate of their key.
 const overlooked = 64
 
-// candidates returns the first ready entries, of which the caller takes up to n. Those of a
-// relaxed order begin at a random one of the first, and are read through a snapshot: the jobs'
-// headers conflict.
-func (q *Queue) candidates(tx kv.Tx, n int) func(func(kv.KeyValue, error) bool) {
+// candidates returns the first ready entries, of which the caller takes up to n. Those of a relaxed order begin at a
+// random one of the first. Where other processes share the store they are read through a snapshot: the jobs' headers
+// conflict, and the reservation counts as done at the version that it has read, as a take does (docs/concurrency.md).
+func (q *Queue) candidates(tx kv.Tx, n int) (entries []kv.KeyValue, err error) {
 	limit := n
 	if q.config.KeyRate.limits() {
 		limit += overlooked
 	}
+	most, r := limit, kv.Reader(tx)
+	if q.config.Relaxed {
+		most += spread
+	}
+	if q.config.Relaxed || q.limits.Shared {
+		r = tx.Snapshot()
+	}
 	ready := rangeOf(q.indexes[Ready])
-	if !q.config.Relaxed {
-		return tx.Range(ready, kv.RangeOptions{Limit: limit})
+	for entry, err := range r.Range(ready, kv.RangeOptions{Limit: most}) {
+		if err != nil {
+			return nil, err
+		}
+		entries = append(entries, entry)
 	}
-	return func(yield func(kv.KeyValue, error) bool) {
-		var entries []kv.KeyValue
-		for entry, err := range tx.Snapshot().Range(ready, kv.RangeOptions{Limit: limit + spread}) {
-			if err != nil {
-				yield(kv.KeyValue{}, err)
-				return
-			}
-			entries = append(entries, entry)
-		}
-		if len(entries) == 0 {
-			tx.AddReadConflict(ready) // a caller is told that there is nothing
-			return
-		}
-		first := rand.IntN(max(1, len(entries)-limit))
-		for _, entry := range entries[first:] {
-			if !yield(entry, nil) {
-				return
-			}
-		}
+	if len(entries) == 0 && q.config.Relaxed {
+		tx.AddReadConflict(ready) // a caller is told that there is nothing
 	}
+	if q.config.Relaxed {
+		entries = entries[rand.IntN(max(1, len(entries)-limit)):]
+	}
+	return entries, nil
 }
