@@ -72,7 +72,7 @@ func TestHelpAndList(t *testing.T) {
 	if n := strings.Count(out, "\n"); n != len(systems()) {
 		t.Errorf("%d lines for %d systems", n, len(systems()))
 	}
-	out, _ = invoke(t, exitOK, "-list", "-peers", "^conq", "-class", "power,none")
+	out, _ = invoke(t, exitOK, "-list", "-peers", "^conq-", "-class", "power,none")
 	if want := 4; strings.Count(out, "\n") != want {
 		t.Errorf("%d systems of conq are chosen, want %d:\n%s", strings.Count(out, "\n"), want, out)
 	}

@@ -143,17 +143,17 @@ func (r *run) consume(s *Stage, m *mortal, takes int, random *rand.Rand) {
 		if err != nil && !errors.Is(err, ErrEmpty) {
 			r.counts["failed"]++
 		}
-		if errors.Is(err, kv.ErrCommitUnknown) && !m.dead && !r.cancels {
+		if errors.Is(err, kv.ErrCommitUnknown) && !m.dead.Load() && !r.cancels {
 			r.t.Errorf("a client that was there all the time does not know what has become of its call: %v", err)
 		}
-		if errors.Is(err, kv.ErrCommitUnknown) || m.dead {
+		if errors.Is(err, kv.ErrCommitUnknown) || m.dead.Load() {
 			r.counts["unknown to the caller"]++
 			for _, item := range passed {
 				r.unknown[item] = true
 			}
 		}
 		r.mu.Unlock()
-		if m.dead {
+		if m.dead.Load() {
 			r.count("dead", 1)
 			return
 		}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -117,7 +118,7 @@ func TestResignBesideRegister(t *testing.T) {
 			s, other := stage(db, Options{}), stage(hooked, Options{})
 			s.fulfiller.serving = true // what follows is up to this test
 			testkit.NoError(t, drop(Take(t.Context(), s, Front, 1, nil, values)))
-			attempts := 0
+			var attempts atomic.Int32
 			var got []string
 			register := func() {
 				var err error
@@ -126,7 +127,7 @@ func TestResignBesideRegister(t *testing.T) {
 			}
 			if first == "resign" { // it commits before the request does
 				hooked.Attempt = func(tx kv.Tx) kv.Tx {
-					if attempts++; attempts == 1 {
+					if attempts.Add(1) == 1 {
 						_, err := tx.Get(s.keys.kind(fulfillerKind)) // what it will see
 						testkit.Check(t, err)
 						testkit.Equal(t, "resigned", s.resign(), true)
@@ -134,7 +135,7 @@ func TestResignBesideRegister(t *testing.T) {
 					return tx
 				}
 				register()
-				if attempts < 2 {
+				if attempts.Load() < 2 {
 					t.Error("the request does not depend on the role")
 				}
 				testkit.EqualSlices(t, "got", got, []string{"1"})

@@ -36,7 +36,7 @@ const worldItems = 12
 func newWorld(t *testing.T, m *mortal, side Side, n int) *world {
 	w := &world{t: t, db: testkit.NewMemory(t, kv.Limits{}), m: m, side: side, n: n, keys: map[string]string{}}
 	m.DB, m.name = w.db, stepName
-	m.died = func() { w.deliver(w.passed) }
+	m.died = w.deliverPassed
 	fill(t, w.db, worldItems)
 	testkit.NoError(t, w.db.ReadTransact(t.Context(), func(r kv.Reader) error {
 		for item, err := range testQueue.Items(r, Front, 0) {
@@ -54,6 +54,14 @@ func (w *world) deliver(items []string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.got = append(w.got, items...)
+}
+
+// deliverPassed delivers, once, what the victim's transaction has got.
+func (w *world) deliverPassed() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.got = append(w.got, w.passed...)
+	w.passed = nil
 }
 
 // values is collect: it checks that each item comes under the key that it had.
@@ -82,18 +90,22 @@ func (w *world) other(side Side, n int, o Options) {
 // take has the victim take once.
 func (w *world) take(ctx context.Context) {
 	s := stage(w.m, Options{Lease: time.Second})
-	got, err := Take(ctx, s, w.side, w.n, nil, func(tx kv.Tx, items []kv.KeyValue) ([]string, error) {
+	_, err := Take(ctx, s, w.side, w.n, nil, func(tx kv.Tx, items []kv.KeyValue) ([]string, error) {
 		got, err := w.values(tx, items)
+		w.mu.Lock()
+		defer w.mu.Unlock()
 		w.passed = got
 		return got, err
 	})
-	w.passed = nil
-	if err != nil && !errors.Is(err, ErrEmpty) && !errors.Is(err, context.Canceled) && !w.m.dead {
+	dead := w.m.dead.Load()
+	if err != nil && !errors.Is(err, ErrEmpty) && !errors.Is(err, context.Canceled) && !dead {
 		w.t.Errorf("the victim: %v", err)
 	}
-	if !w.m.dead {
-		w.deliver(got)
-		if err := s.lanes.Forget(context.Background()); err != nil && !w.m.dead {
+	if err == nil {
+		w.deliverPassed() // unless the client has died since, serving others
+	}
+	if !dead {
+		if err := s.lanes.Forget(context.Background()); err != nil && !w.m.dead.Load() {
 			w.t.Errorf("forgetting outcome keys: %v", err)
 		}
 	}
@@ -203,8 +215,10 @@ func (w *world) account() {
 	if !slices.IsSortedFunc(left, func(a, b string) int { return number(a) - number(b) }) {
 		w.t.Errorf("what is left is out of order: %q", left)
 	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
 	count := map[string]int{}
-	for _, item := range append(left, w.got...) {
+	for _, item := range slices.Concat(left, w.got) {
 		count[item]++
 	}
 	for i := range worldItems {

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 
 	"github.com/conq-go/conq/kv"
 	"github.com/conq-go/conq/subspace"
@@ -49,7 +50,7 @@ type mortal struct {
 	one  sync.Once
 	turn chan struct{} // holds one: a client has several goroutines, but the test one fate for it
 	n    int
-	dead bool
+	dead atomic.Bool
 	hit  string          // name of the transaction number at
 	ops  map[string]bool // operation ids of the client
 }
@@ -64,7 +65,7 @@ func (m *mortal) Transact(ctx context.Context, f func(kv.Tx) error) error {
 	m.one.Do(func() { m.turn = make(chan struct{}, 1) })
 	m.turn <- struct{}{}
 	defer func() { <-m.turn }()
-	if m.dead {
+	if m.dead.Load() {
 		return errDead
 	}
 	m.n++
@@ -90,7 +91,7 @@ func (m *mortal) Transact(ctx context.Context, f func(kv.Tx) error) error {
 	}
 	m.hit = name
 	if m.fate.dies() {
-		m.dead = true
+		m.dead.Store(true)
 		if err == nil && m.died != nil {
 			m.died()
 		}

@@ -115,14 +115,17 @@ func drop(_ any, err error) error { return err }
 // contexts notes the contexts of transactions: a watch lives as long as its own.
 type contexts struct {
 	kv.DB
+	mu   sync.Mutex
 	live []context.Context
 	most int
 }
 
 func (c *contexts) Transact(ctx context.Context, f func(kv.Tx) error) error {
+	c.mu.Lock()
 	c.live = slices.DeleteFunc(c.live, func(ctx context.Context) bool { return ctx.Err() != nil })
 	c.live = append(c.live, ctx)
 	c.most = max(c.most, len(c.live))
+	c.mu.Unlock()
 	return c.DB.Transact(ctx, f)
 }
 
@@ -148,6 +151,8 @@ func TestWatchesEnd(t *testing.T) {
 			ahead[i].leave(context.Background(), context.Canceled)
 		}
 		wg.Wait()
+		mine.mu.Lock()
+		defer mine.mu.Unlock()
 		if mine.most > 1 {
 			t.Errorf("the watches of %d transactions were there at the same time", mine.most)
 		}
