@@ -171,9 +171,12 @@ func TestWaitDeadAndPlenty(t *testing.T) {
 				synctest.Wait()
 				began := time.Now()
 				testkit.NoError(t, drop(openFront(t, c.Process(), conq.Options{Staging: how}).wait(t.Context(), 1)))
-				synctest.Wait() // who stood behind the dead is woken
-				testkit.Equal(t, "those behind have waited", time.Since(began), 0)
-				pass(10 * time.Millisecond) // until it is served, if it stages
+				synctest.Wait()                      // who stood behind the dead is woken
+				const pauses = 20 * time.Millisecond // after conflicts with whoever serves the staged; a wait is 250 ms at least
+				if waited := time.Since(began); waited > pauses {
+					t.Errorf("those behind have waited %v", waited)
+				}
+				pass(pauses) // until it is served, if it stages
 				testkit.Equal(t, "who stood there got his", w.all[dead].done.Load(), true)
 				testkit.NoError(t, w.all[dead].err)
 				revive()

@@ -11,7 +11,7 @@ import (
 func Bubble(t *testing.T, f func(t *testing.T)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
+		defer func() { <-time.After(time.Second) }() // also if f fails, and ends its goroutine
 		f(t)
-		<-time.After(time.Second)
 	})
 }
