@@ -86,9 +86,11 @@ func TestCheckMends(t *testing.T) {
 	}
 }
 
-func all(t *testing.T, db kv.DB) (pairs []kv.KeyValue) {
+func all(t testing.TB, db kv.DB) []kv.KeyValue { return pairsOf(t, db, kv.Range{}) }
+
+func pairsOf(t testing.TB, db kv.DB, span kv.Range) (pairs []kv.KeyValue) {
 	err := db.ReadTransact(context.Background(), func(r kv.Reader) error {
-		for pair, err := range r.Range(kv.Range{}, kv.RangeOptions{}) {
+		for pair, err := range r.Range(span, kv.RangeOptions{}) {
 			if err != nil {
 				return err
 			}

@@ -29,20 +29,7 @@ func sampleStore(t testing.TB) (kv.DB, *Queue, []kv.KeyValue) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var pairs []kv.KeyValue
-	err = db.ReadTransact(context.Background(), func(r kv.Reader) error {
-		for pair, err := range r.Range(rangeOf(q.space), kv.RangeOptions{}) {
-			if err != nil {
-				return err
-			}
-			pairs = append(pairs, pair)
-		}
-		return nil
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return db, q, pairs
+	return db, q, pairsOf(t, db, rangeOf(q.space))
 }
 
 const now = 60

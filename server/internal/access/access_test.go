@@ -15,8 +15,6 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-	"testing/synctest"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
@@ -353,86 +351,6 @@ func TestOrigin(t *testing.T) {
 		request{method: method, header: map[string]string{"Origin": "http://localhost:7711"}}.admitted(t, g, "everyone")
 		request{method: method, header: map[string]string{"Sec-Fetch-Site": "same-origin"}}.admitted(t, g, "everyone")
 	}
-}
-
-// login returns the cookie of a new session, and its csrf token.
-func login(t *testing.T, g *Guard, secret string) (cookie *http.Cookie, csrf string) {
-	t.Helper()
-	w := httptest.NewRecorder()
-	testkit.NoError(t, g.Login(w, httptest.NewRequestWithContext(t.Context(), http.MethodPost, "http://localhost/login", nil), secret))
-	cookie = w.Result().Cookies()[0]
-	return cookie, request{cookie: cookie.Value}.send(t, g).Header().Get("CSRF")
-}
-
-func TestSession(t *testing.T) {
-	tokens, secrets := newTokens(t, shop)
-	g := NewGuard(Options{Tokens: tokens})
-	cookie, csrf := login(t, g, secrets["ops"])
-	testkit.Equal(t, "http only", cookie.HttpOnly, true)
-	testkit.Equal(t, "same site", cookie.SameSite, http.SameSiteStrictMode)
-	testkit.Equal(t, "secure without TLS", cookie.Secure, false)
-	session := request{cookie: cookie.Value}
-	session.admitted(t, g, "ops")
-
-	session.method = http.MethodPost
-	session.refused(t, g, http.StatusForbidden, "csrf")
-	_, otherCSRF := login(t, g, secrets["ops"])
-	for _, wrong := range []string{"", "x", otherCSRF, strings.ToLower(csrf)} {
-		session.form = url.Values{"csrf": {wrong}}
-		session.refused(t, g, http.StatusForbidden, "csrf")
-	}
-	session.form = url.Values{"csrf": {csrf}}
-	session.admitted(t, g, "ops")
-	session.form, session.header = nil, map[string]string{"X-CSRF-Token": csrf}
-	session.admitted(t, g, "ops")
-	session.target, session.header = "/?csrf="+csrf, nil // which logs and histories have
-	session.refused(t, g, http.StatusForbidden, "csrf")
-
-	request{cookie: csrf}.refused(t, g, http.StatusUnauthorized, "log in again")
-	fails(t, g.Login(httptest.NewRecorder(), httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/", nil), "conq_guess"), "no such token")
-
-	w := httptest.NewRecorder()
-	r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "http://localhost/logout", nil)
-	r.AddCookie(cookie)
-	g.Logout(w, r)
-	testkit.Equal(t, "cookie", w.Result().Cookies()[0].MaxAge, -1)
-	request{cookie: cookie.Value}.refused(t, g, http.StatusUnauthorized)
-}
-
-func TestSessionTLS(t *testing.T) {
-	tokens, secrets := newTokens(t, shop)
-	w := httptest.NewRecorder()
-	testkit.NoError(t, NewGuard(Options{Tokens: tokens}).Login(w, httptest.NewRequestWithContext(t.Context(), http.MethodPost, "https://queues.test/login", nil), secrets["ops"]))
-	c := w.Result().Cookies()[0]
-	testkit.Equal(t, "name", c.Name, "__Host-conq")
-	testkit.Equal(t, "secure", c.Secure, true)
-}
-
-// A session ends after its time, and with its token; there are at most so many.
-func TestSessionEnds(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		tokens, secrets := newTokens(t, shop)
-		g := NewGuard(Options{Tokens: tokens})
-		cookie, _ := login(t, g, secrets["ops"])
-		<-time.After(sessionTime - time.Second)
-		request{cookie: cookie.Value}.admitted(t, g, "ops")
-		<-time.After(time.Second)
-		request{cookie: cookie.Value}.refused(t, g, http.StatusUnauthorized)
-
-		first, _ := login(t, g, secrets["shop"])
-		for range maxSessions {
-			<-time.After(time.Second)
-			cookie, _ = login(t, g, secrets["ops"])
-		}
-		testkit.Equal(t, "sessions", len(g.sessions.all), maxSessions)
-		request{cookie: first.Value}.refused(t, g, http.StatusUnauthorized)
-		request{cookie: cookie.Value}.admitted(t, g, "ops")
-
-		testkit.NoError(t, os.Remove(tokens.path))
-		addToken(t, tokens.path, "ops", shop["ops"]...)
-		testkit.NoError(t, tokens.Reload())
-		request{cookie: cookie.Value}.refused(t, g, http.StatusUnauthorized)
-	})
 }
 
 func TestPublic(t *testing.T) {

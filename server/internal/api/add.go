@@ -57,6 +57,7 @@ type addition[T any] struct {
 	fromBytes func([]byte) (T, error) // of a body of bytes
 	check     func(*T) error
 	size      func(*T) int // in bytes, of one
+	each      int          // operations that an engine needs for one, at most
 	open      func(ctx context.Context, batch []T) (t target, release func(), err error)
 
 	batches int
@@ -129,7 +130,7 @@ func (a *addition[T]) stream(ctx context.Context, r io.Reader) (sum added, err e
 		}
 		return err
 	}
-	most := batchFor(a.Queues.DB().Limits())
+	most := batchFor(a.Queues.DB().Limits(), a.each)
 	var failed error // of the store
 	err = lines(r, a.MaxBody, func(v T) error {
 		if err := a.check(&v); err != nil {
@@ -160,14 +161,14 @@ func (a *addition[T]) stream(ctx context.Context, r io.Reader) (sum added, err e
 // bounds are those of a batch: its last one may be over the bytes.
 type bounds struct{ items, bytes int }
 
-// batchFor returns bounds that leave an engine room for what each one needs besides.
-func batchFor(l kv.Limits) bounds {
+// batchFor returns bounds that leave an engine room for what each one needs besides, so many operations.
+func batchFor(l kv.Limits, each int) bounds {
 	b := bounds{items: 1000, bytes: 1 << 20}
 	if l.Transaction > 0 {
 		b.bytes = min(b.bytes, l.Transaction/4)
 	}
 	if l.Operations > 0 {
-		b.items = max(1, min(b.items, l.Operations/24))
+		b.items = max(1, min(b.items, l.Operations/each))
 	}
 	return b
 }

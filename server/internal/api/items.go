@@ -59,6 +59,7 @@ func (a *api) addItems(ctx context.Context, in *addItemsIn) (*reply, error) {
 		api: a, exchange: &in.Exchange, queue: in.Queue, key: in.Key, list: "items",
 		check: func(i *item) error { return i.Payload.check() },
 		size:  func(i *item) int { return i.Payload.size() },
+		each:  6,
 		fromBytes: func(b []byte) (item, error) {
 			i := item{Payload: Payload{Base64: &b}}
 			if in.priority {

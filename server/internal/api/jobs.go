@@ -89,6 +89,7 @@ func (a *api) putJobs(ctx context.Context, in *putIn) (*reply, error) {
 		api: a, exchange: &in.Exchange, queue: in.Queue, key: in.Key, list: "jobs",
 		check:     func(j *newJob) error { return j.Payload.check() },
 		size:      func(j *newJob) int { return j.Payload.size() },
+		each:      24, // with a key, a claim and what becomes due
 		fromBytes: in.job,
 		open: func(ctx context.Context, batch []newJob) (target, func(), error) {
 			q, release, err := a.Queues.Work(ctx, in.Queue, queues.Create)

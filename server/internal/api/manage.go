@@ -33,15 +33,7 @@ type queueState struct {
 	Error     string    `json:"error,omitempty" doc:"Why the queue could not be read."`
 }
 
-type jobState struct {
-	Ready     int64 `json:"ready"`
-	Scheduled int64 `json:"scheduled"`
-	Leased    int64 `json:"leased"`
-	Blocked   int64 `json:"blocked"`
-	Dead      int64 `json:"dead"`
-	Done      int64 `json:"done"`
-	Paused    bool  `json:"paused"`
-}
+type jobState work.Stats
 
 func stateOf(s *history.State) *queueState {
 	state := &queueState{
