@@ -260,3 +260,30 @@ func TestSignIn(t *testing.T) {
 	tb.press("Sign out")
 	tb.reads("Token")
 }
+
+// Pages that were left, with the dialog of a task open, hold no streams: a server has but six connections of a browser.
+func TestPagesThatWereLeft(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, server.Options{})
+	s.fill()
+	tb := newTab(t, s)
+	act := func(path, button, result string) {
+		tb.open(path)
+		tb.live()
+		tb.press(button)
+		tb.sees(`document.querySelector("#dialog").open`)
+		tb.press(button)
+		tb.reads(result)
+	}
+	for range 8 {
+		act("/store", "Check", "All is as it should be.")
+		act("/periodic", "Run now", "of emails now: done")
+		tb.open("/queue?q=thumbnails")
+		tb.live()
+		tb.press("Add")
+		tb.sees(`document.querySelector("#dialog").open`)
+	}
+	tb.do(chromedp.Evaluate[chromedp.Void](`history.back()`)) // not NavigateBack: it waits for a load, and a kept page has none
+	tb.sees(`location.pathname === "/periodic"`)
+	tb.live()
+}

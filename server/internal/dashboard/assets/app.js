@@ -88,6 +88,12 @@
     }
   });
 
+  // A page that is left may be kept for the way back, its streams with it, and six of them let nothing else through.
+  addEventListener("pagehide", () => sources.forEach((s) => s.suspend()));
+  addEventListener("pageshow", (e) => {
+    if (e.persisted) sources.forEach((s) => s.open());
+  });
+
   // Actions open in a dialog, that says what they will do.
   const dialog = $("#dialog");
   document.addEventListener("htmx:afterSwap", (e) => {
