@@ -13,6 +13,7 @@ import (
 	"sync/atomic"
 	"syscall"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
@@ -80,6 +81,22 @@ func openDiskErrors(t *testing.T, f *faults, fs *vfs.MemFS, want []string) {
 	if got := contents(t, again); !slices.Equal(got, want) {
 		t.Errorf("fault %d, all %v: there are %d pairs, not %d", f.from.Load(), f.all, len(got), len(want))
 	}
+}
+
+// Opening fails at once on a full disk, however many tables there are.
+func TestOpenFailsAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) { // with a clock that stands still unless all wait for it
+		fs, _ := storeInParts(t)
+		began := time.Now()
+		db, err := Open("store", Options{FS: errorfs.Wrap(copyOf(fs), faultsFrom(1, true, syscall.ENOSPC)), MemTable: smallMemTable})
+		if err == nil {
+			_ = db.Close()
+			t.Fatal("it was opened")
+		}
+		if took := time.Since(began); took > 0 {
+			t.Errorf("it took %v", took)
+		}
+	})
 }
 
 // storeInParts returns a store that was not closed, and what is in it: more than it keeps in the
