@@ -110,23 +110,28 @@ func parseOptions(args []string, stderr io.Writer) (*options, error) {
 	f := newFlags("peers", stderr)
 	f.StringVar(&o.producers, "producers", "16", "numbers of concurrent producers, separated by commas: each is a shape of its own")
 	f.StringVar(&o.consumers, "consumers", "16", "numbers of concurrent consumers, as many")
-	f.IntVar(&o.Payload, "payload", 128, "bytes of an item, at least 16")
-	f.IntVar(&o.Items, "items", 200_000, "items that go through a phase at most")
-	f.DurationVar(&o.Time, "time", 2*time.Second, "how long producers work in a phase at most")
 	f.IntVar(&o.Priorities, "priorities", 100, "different priorities in priority queues")
-	f.IntVar(&o.Runs, "runs", 3, "runs, of which the table has the medians")
-	f.StringVar(&o.peers, "peers", "", "regular expression: only systems whose names match")
-	f.StringVar(&o.class, "class", "", "power, process, none, separated by commas: only systems whose items survive that")
-	f.StringVar(&o.dir, "dir", "", "where temporary directories are made: on the disk to be measured (default: the system's)")
-	f.BoolVar(&o.json, "json", false, "print JSON, with all runs, instead of the table and the plot")
-	f.BoolVar(&o.list, "list", false, "list the systems")
-	f.BoolVar(&o.short, "short", false, "one run with 2,000 items and 300 ms a phase, to see that all works")
 	f.Usage = func() {
 		fmt.Fprintf(stderr, "usage: peers [flags], or peers %s [flags]\n", specialNames())
 		f.PrintDefaults()
 	}
+	return o, o.parse(f, args)
+}
+
+// parse adds the flags that all comparisons have to f, and reads all.
+func (o *options) parse(f *flag.FlagSet, args []string) error {
+	f.IntVar(&o.Payload, "payload", 128, "bytes of an item, at least 16")
+	f.IntVar(&o.Items, "items", 200_000, "items that go through a phase at most")
+	f.DurationVar(&o.Time, "time", 2*time.Second, "how long producers work in a phase at most")
+	f.IntVar(&o.Runs, "runs", 3, "runs, of which the table has the medians")
+	f.StringVar(&o.peers, "peers", "", "regular expression: only systems whose names match")
+	f.StringVar(&o.class, "class", "", "power, process, none, separated by commas: only systems whose items survive that")
+	f.StringVar(&o.dir, "dir", "", "where temporary directories are made: on the disk to be measured (default: the system's)")
+	f.BoolVar(&o.json, "json", false, "print JSON, with all runs, instead of the tables")
+	f.BoolVar(&o.list, "list", false, "list the systems")
+	f.BoolVar(&o.short, "short", false, "one run with 2,000 items and 300 ms a phase, to see that all works")
 	if err := parse(f, args); err != nil {
-		return nil, err
+		return err
 	}
 	if o.short {
 		given := map[string]bool{}
@@ -137,10 +142,13 @@ func parseOptions(args []string, stderr io.Writer) (*options, error) {
 			}
 		}
 	}
-	if err := o.check(); err != nil {
-		return nil, usageError{err}
+	if o.consumers == "" {
+		o.consumers = o.producers
 	}
-	return o, nil
+	if err := o.check(); err != nil {
+		return usageError{err}
+	}
+	return nil
 }
 
 const (
@@ -180,7 +188,7 @@ func shapes(producers, consumers string) (all []shape, err error) {
 			text string
 		}{{&s.Producers, p[i]}, {&s.Consumers, c[i]}} {
 			if *n.to, err = strconv.Atoi(n.text); err != nil || *n.to < 1 || *n.to > maxClients {
-				return nil, fmt.Errorf("-producers, -consumers: %q: numbers from 1 to %d are allowed", n.text, maxClients)
+				return nil, fmt.Errorf("clients: %q: numbers from 1 to %d are allowed", n.text, maxClients)
 			}
 		}
 		all = append(all, s)
@@ -194,7 +202,12 @@ func compare(ctx context.Context, args []string, stdout, stderr io.Writer) error
 	if err != nil {
 		return err
 	}
-	chosen, err := choose(systems(), o.peers, o.class)
+	return o.measure(ctx, systems(), stdout, stderr, (*report).print)
+}
+
+// measure measures those of the systems that were chosen.
+func (o *options) measure(ctx context.Context, all []system, stdout, stderr io.Writer, print func(*report, io.Writer)) error {
+	chosen, err := choose(all, o.peers, o.class)
 	if err != nil {
 		return usageError{err}
 	}
@@ -207,7 +220,7 @@ func compare(ctx context.Context, args []string, stdout, stderr io.Writer) error
 		if o.json {
 			err = printJSON(stdout, r)
 		} else {
-			err = printText(stdout, r.print)
+			err = printText(stdout, func(w io.Writer) { print(r, w) })
 		}
 		if err == nil && r.failed() {
 			err = errNotAll

@@ -3,7 +3,9 @@ package main
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -51,11 +53,13 @@ func TestUsageErrors(t *testing.T) {
 		{"-peers nobody", "there is no such system, only:\n  conq-queue/always"},
 		{"-peers [", "missing closing ]"},
 		{"-bogus", "flag provided but not defined: -bogus"},
-		{"bogus", `unknown argument "bogus": only flags are allowed, or first one of allocs, depth`},
+		{"bogus", `unknown argument "bogus": only flags are allowed, or first one of allocs, depth, jobs`},
 		{"depth -items 0", "numbers must be positive"},
 		{"depth -items 4", "-items 4: at least 5 are needed, as many as a round takes"},
 		{"priorities -items 4", "-items 4: at least 5 are needed, as many as a round takes"},
 		{"depth -durability x", `durability "x" is not one of always, interval, memory`},
+		{"jobs -workers 0", `clients: "0": numbers from 1 to 10000 are allowed`},
+		{"jobs -peers nats", "there is no such system, only:\n  conq-queue/always"},
 		{"serve me", "it is not meant to be called by hand"},
 		{"child me", "it is not meant to be called by hand"},
 	} {
@@ -107,7 +111,7 @@ func TestShort(t *testing.T) {
 // The whole program, with systems that are in every process.
 func TestCompare(t *testing.T) {
 	dir := t.TempDir()
-	args := []string{"-short", "-items", "300", "-runs", "2", "-producers", "1,4", "-consumers", "1,3", "-dir", dir, "-peers", "^conq|^goque"}
+	args := []string{"-short", "-items", "300", "-runs", "2", "-producers", "1,4", "-consumers", "1,3", "-dir", dir, "-peers", "^conq-|^goque"}
 	out, said := invoke(t, exitOK, args...)
 	contains(t, out, "300 or 300ms a phase", "medians of 2 runs", "conq-priority/interval", "4x3", "F fill, D drain, T transfer")
 	contains(t, said, "run 1 of 2, 1 of 16: 1x1 conq-queue/always")
@@ -131,6 +135,56 @@ func TestCompare(t *testing.T) {
 	}
 	if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
 		t.Errorf("%v is left (%v)", left, err)
+	}
+}
+
+// Jobs beside others that are in every process.
+func TestJobs(t *testing.T) {
+	dir := t.TempDir()
+	args := []string{"jobs", "-short", "-items", "300", "-workers", "1,16", "-dir", dir, "-peers", "^conq|^goqite"}
+	out, said := invoke(t, exitOK, args...)
+	contains(t, out, "300, or as many as are put in 300ms", "conq-work-run/interval", "put, 16 workers, conq-work/always beside conq-queue/always", "at least 10: ",
+		"done, 1 workers, conq-work/interval beside goqite/normal")
+	contains(t, said, "run 1 of 1, 1 of 16: 1x1 conq-queue/always")
+	out, _ = invoke(t, exitOK, append(args, "-json")...)
+	var r report
+	if err := json.Unmarshal([]byte(out), &r); err != nil {
+		t.Fatal(err)
+	}
+	for _, l := range r.Lines {
+		if m := l.Median; m == nil || m.Fill <= 0 || m.Drain <= 0 || m.Transfer != 0 || m.DrainTake.P50 <= 0 {
+			t.Errorf("%s: %+v", l.System, m)
+		}
+	}
+	if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
+		t.Errorf("%v is left (%v)", left, err)
+	}
+}
+
+// The bars hold from 16 workers on, among those of one class.
+func TestJobFindings(t *testing.T) {
+	of := func(system string, class class, workers int, put, done float64) *line {
+		return &line{System: system, Class: class, Shape: shape{workers, workers}, Median: &summary{Fill: put, Drain: done}}
+	}
+	r := &report{Lines: []*line{
+		of("conq-work/always", power, 16, 80, 30), of("conq-queue/always", power, 16, 100, 200), of("conq-work-run/always", power, 16, 1, 1),
+		of("goqite/full", power, 1, 1, 1), of("river", power, 16, 16, 6), of("conq-queue/interval", process, 16, 1, 1), of("other", power, 16, 40, 40),
+		{System: "asynq/always", Class: power, Shape: shape{16, 16}},
+	}}
+	var got []string
+	for _, f := range r.jobFindings() {
+		got = append(got, fmt.Sprintf("%s %.2f %s", f.What, f.Ratio, f.verdict()))
+	}
+	want := []string{
+		"put, 16 workers, conq-work/always beside conq-queue/always 0.80 at least 0.7: yes",
+		"done, 16 workers, conq-work/always beside conq-queue/always 0.15 at least 0.25: NO",
+		"put, 16 workers, conq-work/always beside river 5.00 at least 5: yes",
+		"done, 16 workers, conq-work/always beside river 5.00 at least 5: yes",
+		"put, 16 workers, conq-work/always beside other 2.00 ",
+		"done, 16 workers, conq-work/always beside other 0.75 ",
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("got\n%s", strings.Join(got, "\n"))
 	}
 }
 

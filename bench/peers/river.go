@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"log/slog"
-	"sync"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -25,12 +24,9 @@ func riverSystems() []system {
 // when that has been committed.
 type riverPeer struct {
 	*postgresServer
+	*workers
 	env      env
 	inserter *river.Client[pgx.Tx]
-
-	mu     sync.Mutex
-	worker *river.Client[pgx.Tx] // nil if it does not run
-	events <-chan *river.Event
 }
 
 func openRiver(ctx context.Context, e env) (peer, error) {
@@ -39,6 +35,7 @@ func openRiver(ctx context.Context, e env) (peer, error) {
 		return nil, err
 	}
 	r := &riverPeer{postgresServer: s, env: e}
+	r.workers = &workers{start: r.start, items: e.items}
 	if err := r.prepare(ctx); err != nil {
 		return nil, errors.Join(err, s.close())
 	}
@@ -72,32 +69,13 @@ type riverWorker struct {
 // Work implements river.Worker.
 func (riverWorker) Work(context.Context, *river.Job[riverArgs]) error { return nil }
 
-// begin implements phaser. Workers run from the beginning of a transfer. In a
-// drain they start with the first take, so that none begins before the clock does.
-func (r *riverPeer) begin(ctx context.Context, phase string) error {
-	if err := r.rest(ctx); err != nil {
-		return err
-	}
-	if phase == "fill" || phase == "drain" {
-		return nil
-	}
-	_, err := r.work()
-	return err
-}
-
-// work has workers run, and returns where they tell what they have done.
-func (r *riverPeer) work() (<-chan *river.Event, error) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.worker != nil {
-		return r.events, nil
-	}
-	workers := river.NewWorkers()
-	if err := river.AddWorkerSafely(workers, riverWorker{}); err != nil {
+func (r *riverPeer) start(values chan<- []byte) (stop func(context.Context) error, err error) {
+	all := river.NewWorkers()
+	if err := river.AddWorkerSafely(all, riverWorker{}); err != nil {
 		return nil, err
 	}
 	w, err := river.NewClient(riverpgxv5.New(r.pool), &river.Config{
-		Logger: slog.New(slog.DiscardHandler), Workers: workers,
+		Logger: slog.New(slog.DiscardHandler), Workers: all,
 		Queues:            map[string]river.QueueConfig{river.QueueDefault: {MaxWorkers: r.env.consumers}},
 		FetchCooldown:     river.FetchCooldownMin, // with the default it works ten times a second
 		FetchPollInterval: 10 * time.Millisecond,
@@ -111,26 +89,18 @@ func (r *riverPeer) work() (<-chan *river.Event, error) {
 	if err := w.Start(context.Background()); err != nil { // until it is stopped
 		return nil, err
 	}
-	r.worker, r.events = w, events
-	return events, nil
+	go func() {
+		defer close(values)
+		for event := range events {
+			var args riverArgs
+			_ = json.Unmarshal(event.Job.EncodedArgs, &args) // what went wrong is not what went in
+			values <- args.Value
+		}
+	}()
+	return w.Stop, nil
 }
 
-// rest stops the workers.
-func (r *riverPeer) rest(ctx context.Context) error {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	w := r.worker
-	if r.worker = nil; w == nil {
-		return nil
-	}
-	return w.Stop(ctx)
-}
-
-func (r *riverPeer) close() error {
-	ctx, cancel := context.WithTimeout(context.Background(), stopping)
-	defer cancel()
-	return errors.Join(r.rest(ctx), r.postgresServer.close())
-}
+func (r *riverPeer) close() error { return errors.Join(r.workers.close(), r.postgresServer.close()) }
 
 func (r *riverPeer) client(context.Context) (client, error) { return riverClient{r: r}, nil }
 
@@ -144,20 +114,4 @@ func (c riverClient) put(ctx context.Context, value []byte, _ int) error {
 	return err
 }
 
-func (c riverClient) take(ctx context.Context, _ bool) ([]byte, error) {
-	events, err := c.r.work()
-	if err != nil {
-		return nil, err
-	}
-	select {
-	case <-ctx.Done():
-		return nil, ctx.Err()
-	case event, ok := <-events:
-		if !ok {
-			return nil, errors.New("River has stopped")
-		}
-		var args riverArgs
-		err := json.Unmarshal(event.Job.EncodedArgs, &args)
-		return args.Value, err
-	}
-}
+func (c riverClient) take(ctx context.Context, _ bool) ([]byte, error) { return c.r.take(ctx) }

@@ -20,6 +20,7 @@ type settings struct {
 	Time       time.Duration `json:"time_ns"`
 	Priorities int           `json:"priorities"`
 	Runs       int           `json:"runs"`
+	NoTransfer bool          `json:"no_transfer,omitempty"`
 }
 
 // shape is how many clients there are.
@@ -154,7 +155,7 @@ func measureIn(ctx context.Context, base string, s settings, shape shape, sys sy
 	if err := errors.Join(os.Chmod(dir, 0o755), os.Mkdir(data, 0o755)); err != nil {
 		return m, err
 	}
-	w := &work{settings: s, system: sys, dir: data}
+	w := &measurement{settings: s, system: sys, dir: data}
 	if sys.atMost > 0 {
 		w.Items = min(s.Items, sys.atMost)
 	}
@@ -173,8 +174,8 @@ func measureIn(ctx context.Context, base string, s settings, shape shape, sys sy
 	return m, why(err)
 }
 
-// work is the measurement of one system.
-type work struct {
+// measurement is that of one system.
+type measurement struct {
 	settings
 	system    system
 	dir       string
@@ -183,7 +184,7 @@ type work struct {
 	consumers []client
 }
 
-func (w *work) connect(ctx context.Context, shape shape) error {
+func (w *measurement) connect(ctx context.Context, shape shape) error {
 	for i := range shape.Producers + shape.Consumers {
 		c, err := w.peer.client(ctx)
 		if err != nil {
@@ -198,7 +199,7 @@ func (w *work) connect(ctx context.Context, shape shape) error {
 	return nil
 }
 
-func (w *work) close() error {
+func (w *measurement) close() error {
 	var all []error
 	for _, c := range w.producers {
 		all = append(all, c.close())
@@ -213,7 +214,7 @@ func (w *work) close() error {
 // that connections are there, and statements prepared.
 const warmUp = 10
 
-func (w *work) measure(ctx context.Context) (m measured, err error) {
+func (w *measurement) measure(ctx context.Context) (m measured, err error) {
 	noise := newNoise(w.Payload)
 	fresh := func(limit int) *items { return newItems(noise, w.Payload, limit) }
 	warm := warmUp * len(w.producers)
@@ -229,8 +230,10 @@ func (w *work) measure(ctx context.Context) (m measured, err error) {
 	if m.Drain, err = w.phase(ctx, "drain", filled, 0, m.Fill.Items); err != nil {
 		return m, err
 	}
-	if m.Transfer, err = w.phase(ctx, "transfer", fresh(w.Items), w.Items, 0); err != nil {
-		return m, err
+	if !w.NoTransfer {
+		if m.Transfer, err = w.phase(ctx, "transfer", fresh(w.Items), w.Items, 0); err != nil {
+			return m, err
+		}
 	}
 	m.Left = diskUse(w.dir)
 	return m, nil
@@ -240,7 +243,7 @@ func (w *work) measure(ctx context.Context) (m measured, err error) {
 const patience = 40
 
 // phase runs one phase: which clients work follows from its name.
-func (w *work) phase(ctx context.Context, name string, items *items, limit, present int) (result, error) {
+func (w *measurement) phase(ctx context.Context, name string, items *items, limit, present int) (result, error) {
 	if p, ok := w.peer.(phaser); ok {
 		if err := p.begin(ctx, name); err != nil {
 			return result{}, fmt.Errorf("%s: %w", name, err)

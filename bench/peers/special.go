@@ -125,13 +125,16 @@ func durabilityFlag(f *flag.FlagSet, l *limits, value string) {
 }
 
 func specialNames() string {
-	return strings.Join(slices.Sorted(maps.Keys(allSpecials())), ", ")
+	all := specials()
+	delete(all, childArgument)
+	return strings.Join(slices.Sorted(maps.Keys(all)), ", ")
 }
 
 // specials are the functions that are called by the first argument.
 func specials() map[string]func(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	all := map[string]func(ctx context.Context, args []string, stdout, stderr io.Writer) error{
 		childArgument: child,
+		"jobs":        compareJobs,
 	}
 	for name, s := range allSpecials() {
 		all[name] = func(ctx context.Context, args []string, stdout, stderr io.Writer) error {

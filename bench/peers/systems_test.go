@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -15,7 +16,7 @@ import (
 
 // Each system that is there does what it promises, alone and with several clients.
 func TestSystems(t *testing.T) {
-	for _, s := range systems() {
+	for _, s := range everySystem() {
 		t.Run(s.name, func(t *testing.T) {
 			if s.missing != nil {
 				if said := s.missing(); said != "" {
@@ -40,6 +41,17 @@ func TestSystems(t *testing.T) {
 	}
 }
 
+// everySystem are those of all comparisons.
+func everySystem() []system {
+	all := systems()
+	for _, s := range jobSystems() {
+		if !slices.ContainsFunc(all, func(o system) bool { return o.name == s.name }) {
+			all = append(all, s)
+		}
+	}
+	return all
+}
+
 // openBase is a temporary directory that other users can reach.
 func openBase(t *testing.T) string {
 	dir, err := os.MkdirTemp("", "peers-test-")
@@ -56,7 +68,7 @@ func openBase(t *testing.T) string {
 // Each line says what survives, in words that fit its class.
 func TestPromises(t *testing.T) {
 	seen := map[string]bool{}
-	for _, s := range systems() {
+	for _, s := range everySystem() {
 		if seen[s.name] || s.crash == "" || s.outage == "" || s.open == nil {
 			t.Errorf("%+v", s)
 		}

@@ -71,15 +71,8 @@ func (r *report) table(w io.Writer) {
 	for _, l := range r.Lines {
 		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t", l.Shape, l.System, l.Crash, l.Outage)
 		m := l.Median
-		switch {
-		case l.Missing != "":
-			fmt.Fprintln(t, "missing")
-			continue
-		case m == nil && len(l.Errors) > 0:
-			fmt.Fprintln(t, "failed")
-			continue
-		case m == nil:
-			fmt.Fprintln(t, "not measured")
+		if m == nil {
+			fmt.Fprintln(t, l.why())
 			continue
 		}
 		fmt.Fprintf(t, "%s\t%s\t%s\t%v\t%v\t%v\t%v\t%.0f\t%.1f\t%.1f\n", short(m.Fill), short(m.Drain), short(m.Transfer),
@@ -87,6 +80,17 @@ func (r *report) table(w io.Writer) {
 	}
 	_ = t.Flush() // as the writes before
 	fmt.Fprintln(w, "latencies: p50/p99; disk: bytes an item when full, and left in the end; CPU: seconds a million items, with the server's")
+}
+
+// why says why there are no figures.
+func (l *line) why() string {
+	switch {
+	case l.Missing != "":
+		return "missing"
+	case len(l.Errors) > 0:
+		return "failed"
+	}
+	return "not measured"
 }
 
 // notes say what is not in the table.
