@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"syscall"
+	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/conq-go/conq/kv/embedded/internal/atomicfile"
@@ -85,23 +86,36 @@ func checkFormat(fs vfs.FS, dir string) error {
 	return nil
 }
 
+// lockPatience is how long an opening that finds the store locked goes on trying: if its owner was killed while it started another
+// process, that one has the lock until it runs a program of its own.
+const lockPatience = 100 * time.Millisecond
+
 func lockDir(fs vfs.FS, dir string) (io.Closer, error) {
 	lock, err := lockPath(fs, fs.PathJoin(dir, lockFile))
-	if err == nil {
+	for pause := time.Millisecond; isLocked(err) && pause < lockPatience; pause *= 2 {
+		<-time.After(pause)
+		lock, err = lockPath(fs, fs.PathJoin(dir, lockFile))
+	}
+	switch {
+	case err == nil:
 		return lock, nil
-	}
-	if path := new(os.PathError); errors.As(err, &path) {
-		return nil, err // the lock file can't be made; otherwise it is locked
-	}
-	if errno := syscall.Errno(0); errors.As(err, &errno) && errno != syscall.EAGAIN && errno != syscall.EACCES {
+	case errors.As(err, new(*os.PathError)):
+		return nil, err // the lock file can't be made
+	case !isLocked(err):
 		return nil, fmt.Errorf("its file %s can't be locked, as must be possible where a store is: %w", lockFile, err)
 	}
 	owner := "another process"
 	if text, err := atomicfile.Read(fs, fs.PathJoin(dir, ownerFile)); err == nil {
 		owner = "the process with " + strings.TrimSpace(text)
 	}
-	return nil, fmt.Errorf("%w: %s has it open; close it there: one process at a time can (more will through `conq serve`, "+
-		"which is to come, and do on etcd and FoundationDB)", ErrInUse, owner)
+	return nil, fmt.Errorf("%w: %s has it open; close it there: one process at a time can, and others through it, if it is `conq serve`, "+
+		"or on etcd and FoundationDB", ErrInUse, owner)
+}
+
+// isLocked tells whether the lock is another's: what is no error of the system is Pebble's, of a lock that this process has.
+func isLocked(err error) bool {
+	errno := syscall.Errno(0)
+	return err != nil && !errors.As(err, new(*os.PathError)) && (!errors.As(err, &errno) || errno == syscall.EAGAIN || errno == syscall.EACCES)
 }
 
 // writeFormat has the directory say that it has the latest format, with what that needs. Of format 1

@@ -156,6 +156,7 @@ func (db *DB) openLocked(dir string, lock io.Closer) error {
 	if failure := db.guard.Err(); failure != nil { // whatever became of it
 		stop() // first: Pebble still opens tables of a failed store, and each takes time until it is stopped
 		if err == nil {
+			stop() // first: see openFiles
 			_ = db.closePebble()
 		}
 		err = failure
@@ -190,6 +191,7 @@ func (db *DB) openFiles(dir string) (err error) {
 	}
 	db.backlog = newBacklog(db.pebble)
 	if err := db.replay(); err != nil {
+		db.stop() // first, as Pebble's readers of a failed disk wait for better times
 		return errors.Join(err, db.pebble.Close())
 	}
 	return nil

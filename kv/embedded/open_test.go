@@ -301,6 +301,29 @@ func TestOpenWithoutLocks(t *testing.T) {
 	}
 }
 
+// lockedFor is a file system whose files are locked by another for so many tries.
+type lockedFor struct {
+	vfs.FS
+	tries *int
+}
+
+func (l lockedFor) Lock(name string) (io.Closer, error) {
+	if *l.tries--; *l.tries >= 0 {
+		return nil, syscall.EAGAIN
+	}
+	return l.FS.Lock(name)
+}
+
+// A lock that another process gives up soon is waited for, and one that it keeps is not for long.
+func TestLockWaits(t *testing.T) {
+	tries := 3
+	mustOpen(t, "store", Options{FS: lockedFor{memFS(), &tries}})
+	tries = 1000
+	if _, err := Open("store", Options{FS: lockedFor{memFS(), &tries}}); !errors.Is(err, ErrInUse) || tries < 980 {
+		t.Errorf("after %d tries: %v", 1000-tries, err)
+	}
+}
+
 // A disk is full for a user whose quota is used up.
 func TestFull(t *testing.T) {
 	for _, errno := range []syscall.Errno{syscall.ENOSPC, syscall.EDQUOT} {
