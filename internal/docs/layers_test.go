@@ -67,7 +67,7 @@ var layers = []layer{
 	{"client", []string{"kv", "errs", "codec", "work", "internal/combine"}, true, "a client talks to a server: it must not bring a store"},
 	{"server/internal/queues", below(".", "work"), true, "it opens queues of a store: what is asked of them, and over what, is its users'"},
 	{"server/internal/access", nil, true, "it says who may do what: what that does is others'"},
-	{"server/internal/once", below("internal/layout"), false, "it remembers answers: what they are of is its users'"},
+	{"server/internal/once", below("internal/layout", "internal/combine"), false, "it remembers answers: what they are of is its users'"},
 	{"server/internal/bulk", below(".", "work", "server/internal/queues"), true, "it changes queues in the background: who may, and how it is told of, others know"},
 	{"server/internal/history", below("internal/layout", "internal/jobs", ".", "work"), true, "it reads the store and is told of calls: who makes them, and who looks at it, others know"},
 	{"server/internal/watch", below(".", "work", "server/internal/history"), true, "it watches the queues, whoever serves them"},

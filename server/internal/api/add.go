@@ -40,10 +40,10 @@ type incomplete struct {
 	added
 }
 
-// target is where a batch goes, in one transaction.
-type target interface {
+// destined is a batch with the queue that it goes to. Its answers as Work are JSON of added.
+type destined interface {
+	once.Work
 	add(ctx context.Context) (added, error)
-	addIn(tx kv.Tx) (added, error)
 }
 
 // addition is a request that adds things of type T.
@@ -58,7 +58,7 @@ type addition[T any] struct {
 	check     func(*T) error
 	size      func(*T) int // in bytes, of one
 	each      int          // operations that an engine needs for one, at most
-	open      func(ctx context.Context, batch []T) (t target, release func(), err error)
+	open      func(ctx context.Context, batch []T) (to destined, release func(), err error)
 
 	batches int
 }
@@ -175,36 +175,62 @@ func batchFor(l kv.Limits, each int) bounds {
 
 // batch adds in one transaction. With a key it does so once.
 func (a *addition[T]) batch(ctx context.Context, batch []T) (sum added, err error) {
-	t, release, err := a.open(ctx, batch)
+	to, release, err := a.open(ctx, batch)
 	if err != nil {
 		return added{}, err
 	}
 	defer release()
 	if a.key == "" {
-		return t.add(ctx)
-	}
-	content := sha256.New()
-	if err := json.NewEncoder(content).Encode([]any{a.list, a.queue, batch}); err != nil {
-		return added{}, err
+		return to.add(ctx)
 	}
 	a.batches++
-	err = a.once(ctx, fmt.Sprintf("%d %s", a.batches, a.key), content.Sum(nil), &sum, func(tx kv.Tx) (err error) {
-		sum, err = t.addIn(tx)
-		return err
-	})
+	r := once.Request{Key: fmt.Sprintf("%d %s", a.batches, a.key), Work: to, Bytes: 1, Operations: a.each * len(batch)}
+	for i := range batch {
+		r.Bytes += a.size(&batch[i])
+	}
+	err = a.once(ctx, r, []any{a.list, a.queue, batch}, &sum)
 	return sum, err
 }
 
-// once runs f in a transaction, unless that was done for the key; then answer is what f made of it that time.
-func (a *api) once(ctx context.Context, key string, content []byte, answer any, f func(kv.Tx) error) error {
-	stored, err := a.Answers.Do(ctx, once.Request{Caller: access.From(ctx).Name, Key: key, Content: content}, func(tx kv.Tx) ([]byte, error) {
-		if err := f(tx); err != nil {
-			return nil, err
-		}
-		return json.Marshal(answer)
-	})
+// once does a request of a key once: its answer is that of the first time. content is all that makes it what it is.
+func (a *api) once(ctx context.Context, r once.Request, content, answer any) error {
+	hash := sha256.New()
+	if err := json.NewEncoder(hash).Encode(content); err != nil {
+		return err
+	}
+	r.Caller, r.Content = access.From(ctx).Name, hash.Sum(nil)
+	stored, err := a.Answers.Do(ctx, r)
 	if err != nil {
 		return err
 	}
 	return json.Unmarshal(stored, answer)
+}
+
+// doOnce runs f in a transaction, which sets the answer. With a key it does so once.
+func (a *api) doOnce(ctx context.Context, key string, content, result any, f func(kv.Tx) error) error {
+	if key == "" {
+		return a.Queues.DB().Transact(ctx, f)
+	}
+	return a.once(ctx, once.Request{Key: key, Work: &single{f, result}}, content, result)
+}
+
+// single is a Work that has a transaction of its own.
+type single struct {
+	do     func(kv.Tx) error
+	result any
+}
+
+func (s *single) Target() any { return s }
+
+func (s *single) Do(tx kv.Tx, _ []once.Work) ([][]byte, error) {
+	if err := s.do(tx); err != nil {
+		return nil, err
+	}
+	return [][]byte{answer(s.result)}, nil
+}
+
+// answer is a result as it is stored.
+func answer(result any) []byte {
+	b, _ := json.Marshal(result) // of plain fields
+	return b
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/conq-go/conq"
 	"github.com/conq-go/conq/kv"
 	"github.com/conq-go/conq/server/internal/access"
+	"github.com/conq-go/conq/server/internal/once"
 	"github.com/conq-go/conq/server/internal/queues"
 	"github.com/danielgtaylor/huma/v2"
 )
@@ -67,14 +68,14 @@ func (a *api) addItems(ctx context.Context, in *addItemsIn) (*reply, error) {
 			}
 			return i, nil
 		},
-		open: func(ctx context.Context, batch []item) (target, func(), error) {
-			return a.itemTarget(ctx, in.Queue, batch)
+		open: func(ctx context.Context, batch []item) (destined, func(), error) {
+			return a.destine(ctx, in.Queue, batch)
 		},
 	}).run(ctx)
 }
 
-// itemTarget returns where items go. A queue that is new is a priority queue if the first one has a priority.
-func (a *api) itemTarget(ctx context.Context, name string, batch []item) (target, func(), error) {
+// destine returns items with their queue. One that is new is a priority queue if the first item has a priority.
+func (a *api) destine(ctx context.Context, name string, batch []item) (destined, func(), error) {
 	kind, err := a.Queues.Kind(ctx, name)
 	if errors.Is(err, conq.ErrNoQueue) {
 		kind, err = conq.KindQueue, nil
@@ -85,63 +86,62 @@ func (a *api) itemTarget(ctx context.Context, name string, batch []item) (target
 	if err != nil {
 		return nil, nil, err
 	}
-	values, err := prioritized(batch, kind)
-	if err != nil {
-		return nil, nil, err
-	}
 	if kind == conq.KindPriorityQueue {
 		q, release, err := a.Queues.Priority(ctx, name, queues.Create)
-		return pushed{q, values}, release, err
+		in := func(tx kv.Tx) func([]conq.Prioritized[[]byte]) error { return q.In(tx).PushAll }
+		return items[conq.Prioritized[[]byte]]{q, prioritized(batch), q.PushAll, in}, release, err
+	}
+	for i, v := range batch {
+		if v.Priority != nil {
+			return nil, nil, huma.Error422UnprocessableEntity(fmt.Sprintf("item %d has a priority: items of a %s have none", i, kind))
+		}
 	}
 	q, release, err := a.Queues.FIFO(ctx, name, queues.Create)
-	return enqueued{q, values}, release, err
+	in := func(tx kv.Tx) func([][]byte) error { return q.In(tx).EnqueueAll }
+	return items[[]byte]{q, values(batch), q.EnqueueAll, in}, release, err
 }
 
-func prioritized(batch []item, kind conq.Kind) (values []conq.Prioritized[[]byte], err error) {
+func prioritized(batch []item) []conq.Prioritized[[]byte] {
+	all := make([]conq.Prioritized[[]byte], len(batch))
 	for i, v := range batch {
-		p := conq.Prioritized[[]byte]{Value: v.bytes()}
+		all[i].Value = v.bytes()
 		if v.Priority != nil {
-			if p.Priority = *v.Priority; kind != conq.KindPriorityQueue {
-				return nil, huma.Error422UnprocessableEntity(fmt.Sprintf("item %d has a priority: items of a %s have none", i, kind))
-			}
+			all[i].Priority = *v.Priority
 		}
-		values = append(values, p)
 	}
-	return values, nil
+	return all
 }
 
-type enqueued struct {
-	queue *queues.FIFO
-	items []conq.Prioritized[[]byte]
-}
-
-func (e enqueued) values() [][]byte {
-	values := make([][]byte, len(e.items))
-	for i, v := range e.items {
-		values[i] = v.Value
+func values(batch []item) [][]byte {
+	all := make([][]byte, len(batch))
+	for i, v := range batch {
+		all[i] = v.bytes()
 	}
-	return values
+	return all
 }
 
-func (e enqueued) add(ctx context.Context) (added, error) {
-	return added{Added: len(e.items)}, e.queue.EnqueueAll(ctx, e.values())
+// items are those of a batch, for a queue of either kind.
+type items[T any] struct {
+	queue  any // the handle
+	batch  []T
+	addAll func(context.Context, []T) error
+	in     func(kv.Tx) func([]T) error
 }
 
-func (e enqueued) addIn(tx kv.Tx) (added, error) {
-	return added{Added: len(e.items)}, e.queue.In(tx).EnqueueAll(e.values())
+func (i items[T]) add(ctx context.Context) (added, error) {
+	return added{Added: len(i.batch)}, i.addAll(ctx, i.batch)
 }
 
-type pushed struct {
-	queue *queues.Priority
-	items []conq.Prioritized[[]byte]
-}
+func (i items[T]) Target() any { return i.queue }
 
-func (p pushed) add(ctx context.Context) (added, error) {
-	return added{Added: len(p.items)}, p.queue.PushAll(ctx, p.items)
-}
-
-func (p pushed) addIn(tx kv.Tx) (added, error) {
-	return added{Added: len(p.items)}, p.queue.In(tx).PushAll(p.items)
+func (i items[T]) Do(tx kv.Tx, all []once.Work) ([][]byte, error) {
+	var sum []T
+	answers := make([][]byte, len(all))
+	for k, w := range all {
+		batch := w.(items[T]).batch
+		sum, answers[k] = append(sum, batch...), answer(added{Added: len(batch)})
+	}
+	return answers, i.in(tx)(sum)
 }
 
 // end is an end of a priority queue.

@@ -16,6 +16,7 @@ import (
 
 	"github.com/conq-go/conq/kv"
 	"github.com/conq-go/conq/server/internal/access"
+	"github.com/conq-go/conq/server/internal/once"
 	"github.com/conq-go/conq/server/internal/queues"
 	"github.com/conq-go/conq/work"
 	"github.com/danielgtaylor/huma/v2"
@@ -91,7 +92,7 @@ func (a *api) putJobs(ctx context.Context, in *putIn) (*reply, error) {
 		size:      func(j *newJob) int { return j.Payload.size() },
 		each:      24, // with a key, a claim and what becomes due
 		fromBytes: in.job,
-		open: func(ctx context.Context, batch []newJob) (target, func(), error) {
+		open: func(ctx context.Context, batch []newJob) (destined, func(), error) {
 			q, release, err := a.Queues.Work(ctx, in.Queue, queues.Create)
 			return put{q, batch, a.traceOf(&in.Exchange)}, release, err
 		},
@@ -139,6 +140,19 @@ func (p put) add(ctx context.Context) (added, error) {
 		sum.IDs = append(sum.IDs, int64(id))
 	}
 	return sum, err
+}
+
+func (p put) Target() any { return p.queue }
+
+func (p put) Do(tx kv.Tx, all []once.Work) (answers [][]byte, err error) {
+	for _, w := range all {
+		sum, err := w.(put).addIn(tx)
+		if err != nil {
+			return nil, err
+		}
+		answers = append(answers, answer(sum))
+	}
+	return answers, nil
 }
 
 func (p put) addIn(tx kv.Tx) (sum added, err error) {

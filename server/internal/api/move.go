@@ -2,8 +2,6 @@ package api
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -49,19 +47,12 @@ func (a *api) move(ctx context.Context, in *moveIn) (*moveOut, error) {
 		return nil, err
 	}
 	defer release()
-	do := func(tx kv.Tx) (err error) {
-		out.Body.Moved, err = transfer(tx)
+	do := func(tx kv.Tx) error {
+		n, err := transfer(tx)
+		out.Body.Moved = n
 		return err
 	}
-	if in.Key == "" {
-		return out, a.Queues.DB().Transact(ctx, do)
-	}
-	content, err := json.Marshal(b)
-	if err != nil {
-		return nil, err
-	}
-	sum := sha256.Sum256(append(content, "move"...))
-	return out, a.once(ctx, in.Key, sum[:], &out.Body, do)
+	return out, a.doOnce(ctx, in.Key, []any{"move", b}, &out.Body, do)
 }
 
 // transfer returns what moves items in a transaction.

@@ -7,7 +7,11 @@
 //	("conq") ("answer", day, hash of caller and key) -> (hash of the request, answer)
 //
 // and is found until the end of the next day, so for 24 hours at least. Two requests of one key at the same time
-// conflict, as both read where the other writes: one of them gets the answer of the other.
+// conflict, as both read where the other writes, or share a transaction, where the second sees what the first has
+// written: one of them gets the answer of the other.
+//
+// Requests that come while a transaction is under way share the next one: it looks up the keys of all of them, and
+// what is left for one target is done as one.
 package once
 
 import (
@@ -19,6 +23,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/conq-go/conq/internal/combine"
 	"github.com/conq-go/conq/internal/layout"
 	"github.com/conq-go/conq/kv"
 	"github.com/conq-go/conq/tuple"
@@ -40,6 +45,22 @@ type Request struct {
 	Caller  string // keys of different callers are different
 	Key     string // 1 to MaxKey bytes
 	Content []byte // a hash of all that makes the request what it is, 32 bytes
+
+	Work Work
+
+	// Bytes and Operations say about how much of a transaction it takes, by which requests are put together. With 0 bytes
+	// it has one of its own, as what conflicts with others should.
+	Bytes, Operations int
+}
+
+// Work is what a request does.
+type Work interface {
+	// Target is what it is done to, as the handle of a queue. It must be comparable.
+	Target() any
+
+	// Do does all of several works, of which it is the first and which have its target, and returns the answer of each. It
+	// may run several times, as what kv.DB.Transact is given, and in the goroutine of another call.
+	Do(tx kv.Tx, all []Work) (answers [][]byte, err error)
 }
 
 // Answers are those of a store. They are safe for concurrent use.
@@ -47,38 +68,192 @@ type Answers struct {
 	db      kv.DB
 	now     func() time.Time
 	cleared atomic.Int64 // the day on which old answers were cleared last
+	batches combine.Combiner[task, []byte]
 }
 
-// New returns the answers of a store. now is the clock.
-func New(db kv.DB, now func() time.Time) *Answers { return &Answers{db: db, now: now} }
+// task is a request with the hash of its key.
+type task struct {
+	Request
+	hash []byte
+}
 
-// Do runs f in a transaction, and returns its answer, or the one that f gave when the request came first. f may run
-// several times, as with kv.DB.Transact. The error is an ErrKey, an ErrOther, or what f returned. After an error the
-// request can be tried again; after a kv.ErrCommitUnknown the next try tells what became of it.
-func (a *Answers) Do(ctx context.Context, r Request, f func(kv.Tx) ([]byte, error)) (answer []byte, err error) {
+type call = combine.Call[task, []byte]
+
+const (
+	maxBytes    = 1 << 20 // of requests that share a transaction
+	operations  = 3       // that a key takes: of its days one is written, and all are read
+	batches     = 8       // that are under way at once on a cluster
+	sharedCalls = 32      // of one of those: engines ask for 100 keys at once
+)
+
+// New returns the answers of a store. now is the clock.
+func New(db kv.DB, now func() time.Time) *Answers {
+	a := &Answers{db: db, now: now}
+	o := combine.Options[task, []byte]{Run: a.run, Size: a.cost, MaxBytes: maxBytes}
+	if db.Limits().Shared {
+		o.Parallel, o.MaxCalls = batches, sharedCalls
+	}
+	a.batches.Init(o)
+	return a
+}
+
+// cost is how much of a transaction a request takes, of maxBytes.
+func (a *Answers) cost(t task) int {
+	cost, l := t.Bytes+len(t.Key), a.db.Limits()
+	if l.Transaction > 0 {
+		cost = max(cost, cost*maxBytes/(l.Transaction/2))
+	}
+	if l.Operations > 0 {
+		cost = max(cost, (t.Operations+operations)*maxBytes/l.Operations)
+	}
+	return cost
+}
+
+// Do does what a request asks for, and returns the answer, or the one that it has got when it came first. The error is an
+// ErrKey, an ErrOther, or what its Work has returned. After an error the request can be tried again; after a
+// kv.ErrCommitUnknown the next try tells what became of it.
+func (a *Answers) Do(ctx context.Context, r Request) (answer []byte, err error) {
 	if len(r.Key) < 1 || len(r.Key) > MaxKey {
 		return nil, fmt.Errorf("%w: it has %d bytes, it can have 1 to %d", ErrKey, len(r.Key), MaxKey)
 	}
-	today := a.now().Unix() / int64(24*time.Hour/time.Second)
-	a.forget(ctx, today)
-	hash := r.hash()
+	t := task{r, r.hash()}
+	if r.Bytes == 0 {
+		alone := &call{Context: ctx, Request: t}
+		a.run([]*call{alone})
+		return alone.Result, alone.Err
+	}
+	answer, err = a.batches.Do(ctx, t)
+	if errors.Is(err, combine.ErrPanicked) {
+		err = fmt.Errorf("%w: %w", kv.ErrCommitUnknown, err)
+	}
+	return answer, err
+}
+
+// run serves calls in one transaction. If the works of one target fail there, each of these gets one of its own, and the
+// others another. If it is not known which have failed, each has its own.
+func (a *Answers) run(calls []*call) {
+	calls, again := distinct(calls)
+	failed, err := a.transact(calls)
+	var others []*call
+	for i, c := range calls {
+		switch {
+		case err == nil:
+		case len(calls) == 1 || isUnknown(err):
+			c.Err = err
+		case failed == nil || c.Request.Work.Target() == failed:
+			a.run(calls[i : i+1 : i+1])
+		default:
+			others = append(others, c)
+		}
+	}
+	for _, rest := range [][]*call{others, again} {
+		if len(rest) > 0 {
+			a.run(rest)
+		}
+	}
+}
+
+func isUnknown(err error) bool { return errors.Is(err, kv.ErrCommitUnknown) }
+
+// distinct returns the first call of each key, and the others, which get its answer when it has one.
+func distinct(calls []*call) (first, again []*call) {
+	seen := make(map[string]bool, len(calls))
+	for _, c := range calls {
+		if hash := string(c.Request.hash); seen[hash] {
+			again = append(again, c)
+		} else {
+			seen[hash] = true
+			first = append(first, c)
+		}
+	}
+	return first, again
+}
+
+// transact runs a transaction for all calls. failed is the target whose works have failed, or nil.
+func (a *Answers) transact(calls []*call) (failed any, err error) {
+	ctx, cancel := combine.Context(calls)
+	defer cancel()
+	d := a.days()
+	a.forget(ctx, d.today)
 	for {
-		err = a.db.Transact(ctx, func(tx kv.Tx) error {
-			found, known, err := lookUp(tx, today, hash, r)
-			if err != nil || known {
-				answer = found
-				return err
-			}
-			if answer, err = f(tx); err != nil {
-				return err
-			}
-			tx.Set(keyOf(today, hash), tuple.AppendBytes(tuple.AppendBytes(nil, r.Content), answer))
-			return nil
+		err = a.db.Transact(ctx, func(tx kv.Tx) (err error) {
+			failed, err = d.answer(tx, calls)
+			return err
 		})
-		if !errors.Is(err, kv.ErrCommitUnknown) || !a.db.Limits().UnknownCommits || ctx.Err() != nil {
-			return answer, err
+		if !isUnknown(err) || !a.db.Limits().UnknownCommits || ctx.Err() != nil {
+			return failed, err
 		} // whoever commits next, that one or the next attempt, keeps the other from it
 	}
+}
+
+// days are those on which an answer is looked for.
+type days struct{ today, last int64 }
+
+// skew is how much the clocks of servers may differ.
+const skew = time.Hour
+
+func (a *Answers) days() days {
+	const day = int64(24 * time.Hour / time.Second)
+	now := a.now()
+	return days{now.Unix() / day, now.Add(skew).Unix() / day}
+}
+
+func (d days) keys(hash []byte) (all [][]byte) {
+	for day := d.last; day >= d.today-1; day-- {
+		all = append(all, keyOf(day, hash))
+	}
+	return all
+}
+
+// lookUps are the reads that lookUp makes for calls.
+func (d days) lookUps(calls []*call) (all []kv.Read) {
+	for _, c := range calls {
+		for _, key := range d.keys(c.Request.hash) {
+			all = append(all, kv.Read{Key: key})
+		}
+	}
+	return all
+}
+
+// answer sets what calls get, and does what is new. failed is the target whose works have failed.
+func (d days) answer(tx kv.Tx, calls []*call) (failed any, err error) {
+	kv.Prefetch(tx, d.lookUps(calls)...)
+	news := make(map[any][]*call) // by target
+	for _, c := range calls {
+		var known bool
+		c.Result, known, c.Err = d.lookUp(tx, &c.Request)
+		switch {
+		case known, c.Err == ErrOther:
+		case c.Err != nil:
+			return nil, c.Err
+		default:
+			target := c.Request.Work.Target()
+			news[target] = append(news[target], c)
+		}
+	}
+	for target, calls := range news {
+		if err := d.do(tx, calls); err != nil {
+			return target, err
+		}
+	}
+	return nil, nil
+}
+
+// do does the works of calls, which have one target, and stores their answers.
+func (d days) do(tx kv.Tx, calls []*call) error {
+	all := make([]Work, len(calls))
+	for i, c := range calls {
+		all[i] = c.Request.Work
+	}
+	answers, err := all[0].Do(tx, all)
+	if err != nil {
+		return err
+	}
+	for i, c := range calls {
+		c.Result = answers[i]
+		tx.Set(keyOf(d.today, c.Request.hash), tuple.AppendBytes(tuple.AppendBytes(nil, c.Request.Content), c.Result))
+	}
+	return nil
 }
 
 func (r Request) hash() []byte {
@@ -91,10 +266,9 @@ func keyOf(day int64, hash []byte) []byte { return tuple.AppendBytes(daySpace(da
 
 func daySpace(day int64) []byte { return tuple.AppendInt(layout.System("answer"), day) }
 
-// lookUp looks for an answer of today or yesterday, or of tomorrow, as the clocks of servers differ.
-func lookUp(tx kv.Tx, today int64, hash []byte, r Request) (answer []byte, known bool, err error) {
-	for day := today + 1; day >= today-1; day-- {
-		key := keyOf(day, hash)
+// lookUp looks for the answer that a request has got.
+func (d days) lookUp(tx kv.Tx, t *task) (answer []byte, known bool, err error) {
+	for _, key := range d.keys(t.hash) {
 		value, err := tx.Get(key)
 		if err != nil {
 			return nil, false, err
@@ -112,7 +286,7 @@ func lookUp(tx kv.Tx, today int64, hash []byte, r Request) (answer []byte, known
 		switch {
 		case err != nil || of == nil || answer == nil:
 			return nil, false, fmt.Errorf("the answer at %x is not one: %x", key, value)
-		case string(of) != string(r.Content):
+		case string(of) != string(t.Content):
 			return nil, false, ErrOther
 		}
 		return answer, true, nil

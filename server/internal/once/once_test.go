@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/conq-go/conq/internal/testkit"
@@ -19,7 +20,31 @@ import (
 
 func request(key, content string) Request {
 	sum := sha256.Sum256([]byte(content))
-	return Request{Caller: "me", Key: key, Content: sum[:]}
+	return Request{Caller: "me", Key: key, Content: sum[:], Bytes: 1}
+}
+
+// work is a function as Work. That of one target is done as one.
+type work struct {
+	target string
+	do     func(kv.Tx) ([]byte, error)
+}
+
+func (w *work) Target() any { return w.target }
+
+func (w *work) Do(tx kv.Tx, all []Work) (answers [][]byte, err error) {
+	for _, other := range all {
+		answer, err := other.(*work).do(tx)
+		if err != nil {
+			return nil, err
+		}
+		answers = append(answers, answer)
+	}
+	return answers, nil
+}
+
+func carryOut(ctx context.Context, a *Answers, r Request, f func(kv.Tx) ([]byte, error)) ([]byte, error) {
+	r.Work = &work{"target", f}
+	return a.Do(ctx, r)
 }
 
 // counting returns what counts in a key how often it was carried out, and answers with a text.
@@ -49,30 +74,109 @@ func TestDo(t *testing.T) {
 	a, ctx := New(db, clock.Now), t.Context()
 	do := func(r Request, answer, want string) {
 		t.Helper()
-		got, err := a.Do(ctx, r, counting("n", answer))
+		got, err := carryOut(ctx, a, r, counting("n", answer))
 		testkit.NoError(t, err)
 		testkit.Equal(t, "answer", string(got), want)
 	}
 	do(request("k", "a"), "first", "first")
 	do(request("k", "a"), "second", "first")
 	testkit.Equal(t, "times", count(t, db, "n"), 1)
-	testkit.WantError(t, testkit.Drop(a.Do(ctx, request("k", "b"), counting("n", ""))), ErrOther)
+	testkit.WantError(t, testkit.Drop(carryOut(ctx, a, request("k", "b"), counting("n", ""))), ErrOther)
 	do(request("l", "a"), "", "")
+	do(request("l", "a").alone(), "by itself", "")
 	do(Request{Caller: "you", Key: "k", Content: request("", "c").Content}, "yours", "yours")
 	do(Request{Caller: "mek", Key: "", Content: nil}.keyed("x"), "z", "z")
 	testkit.Equal(t, "times", count(t, db, "n"), 4)
 
 	failing := errors.New("failed")
-	testkit.WantError(t, testkit.Drop(a.Do(ctx, request("m", "a"), func(kv.Tx) ([]byte, error) { return nil, failing })), failing)
+	testkit.WantError(t, testkit.Drop(carryOut(ctx, a, request("m", "a"), func(kv.Tx) ([]byte, error) { return nil, failing })), failing)
 	do(request("m", "a"), "again", "again")
 	for _, key := range []string{"", strings.Repeat("x", MaxKey+1)} {
-		testkit.WantError(t, testkit.Drop(a.Do(ctx, request(key, "a"), counting("n", ""))), ErrKey, "1 to 255")
+		testkit.WantError(t, testkit.Drop(carryOut(ctx, a, request(key, "a"), counting("n", ""))), ErrKey, "1 to 255")
 	}
+}
+
+func (r Request) alone() Request {
+	r.Bytes = 0
+	return r
 }
 
 func (r Request) keyed(key string) Request {
 	r.Key = key
 	return r
+}
+
+// Requests that come at the same time share a transaction, and none spoils it for others.
+func TestShare(t *testing.T) { synctest.Test(t, testShare) }
+
+func testShare(t *testing.T) {
+	inner := memory.New(memory.Options{})
+	db, attempts := testkit.Counted(inner)
+	a, failing := New(db, time.Now), errors.New("failed")
+	fails := func(kv.Tx) ([]byte, error) { return nil, failing }
+	free := make(chan struct{})
+	var group sync.WaitGroup
+	ask := func(ctx context.Context, key, content, target string, f func(kv.Tx) ([]byte, error), want string, wantErr error) {
+		r := request(key, content)
+		r.Work = &work{target, f}
+		group.Go(func() {
+			answer, err := a.Do(ctx, r)
+			if string(answer) != want || !errors.Is(err, wantErr) {
+				t.Errorf("%s for %s: %q, %v, want %q, %v", key, content, answer, err, want, wantErr)
+			}
+		})
+		synctest.Wait()
+	}
+	share := func(transactions int64) {
+		t.Helper()
+		before := attempts.Load()
+		free <- struct{}{}
+		group.Wait()
+		if got := attempts.Load() - before; got != transactions {
+			t.Errorf("%d transactions, want %d", got, transactions)
+		}
+	}
+	holdUp := func(key string) {
+		ask(t.Context(), key, "", "x", func(kv.Tx) ([]byte, error) { <-free; return nil, nil }, "", nil)
+	}
+	holdUp("first")
+	gone, goAway := context.WithCancel(t.Context())
+	for i := range 5 {
+		key := fmt.Sprint(i)
+		ask(t.Context(), key, "", fmt.Sprint("target", i%2), counting("n", key), key, nil)
+	}
+	ask(gone, "gone", "", "target0", counting("n", ""), "", context.Canceled)
+	goAway()
+	share(1)
+	testkit.Equal(t, "times", count(t, inner, "n"), 5)
+
+	holdUp("second")
+	ask(t.Context(), "twice", "a", "target0", counting("n", "a"), "a", nil)
+	ask(t.Context(), "twice", "a", "target0", counting("n", "b"), "a", nil)
+	ask(t.Context(), "twice", "b", "target0", counting("n", "b"), "", ErrOther)
+	ask(t.Context(), "0", "", "target0", counting("n", "b"), "0", nil)
+	share(3) // what has a key of others, one after the other
+	testkit.Equal(t, "times", count(t, inner, "n"), 6)
+
+	holdUp("third")
+	ask(t.Context(), "fails", "", "target0", fails, "", failing)
+	ask(t.Context(), "same target", "", "target0", counting("n", "c"), "c", nil)
+	ask(t.Context(), "other target 1", "", "target1", counting("n", "d"), "d", nil)
+	ask(t.Context(), "other target 2", "", "target1", counting("n", "e"), "e", nil)
+	share(4) // all, each of the first target, the others
+	testkit.Equal(t, "times", count(t, inner, "n"), 9)
+	ask(t.Context(), "fails", "", "target0", counting("n", "f"), "f", nil)
+	group.Wait()
+
+	holdUp("fourth")
+	panics := func(kv.Tx) ([]byte, error) { panic("oh") }
+	group.Go(func() {
+		defer func() { testkit.Equal(t, "panic", recover(), any("oh")) }()
+		carryOut(t.Context(), a, request("panics", ""), panics)
+	})
+	synctest.Wait()
+	ask(t.Context(), "with it", "", "target1", counting("n", ""), "", kv.ErrCommitUnknown)
+	share(1)
 }
 
 // An answer is kept for a day at least, and not for ever, also where clocks differ.
@@ -84,7 +188,7 @@ func TestForget(t *testing.T) {
 	a, b, ctx := New(db, clock.Now), New(db, slow.Now), t.Context()
 	do := func(a *Answers, want uint64) {
 		t.Helper()
-		testkit.Drop(a.Do(ctx, request("k", ""), counting("n", "")))
+		testkit.Drop(carryOut(ctx, a, request("k", ""), counting("n", "")))
 		testkit.Equal(t, "times", count(t, db, "n"), want)
 	}
 	do(a, 1)
@@ -92,21 +196,21 @@ func TestForget(t *testing.T) {
 	do(a, 1)
 	clock.Pass(24 * time.Hour)
 	do(a, 2) // of the third day
-	_, err := a.Do(ctx, request("other", ""), counting("m", ""))
+	_, err := carryOut(ctx, a, request("other", ""), counting("m", ""))
 	testkit.NoError(t, err)
 	clock.Pass(72 * time.Hour)
-	_, err = a.Do(ctx, request("late", ""), counting("m", ""))
+	_, err = carryOut(ctx, a, request("late", ""), counting("m", ""))
 	testkit.NoError(t, err)
 	testkit.Equal(t, "keys", len(testkit.Everything(t, db)), 3) // n, m and the last answer
 
-	_, err = b.Do(ctx, request("k", ""), counting("n", ""))
+	_, err = carryOut(ctx, b, request("k", ""), counting("n", ""))
 	testkit.NoError(t, err)
 	fast := New(db, func() time.Time { return slow.Now().Add(5 * time.Minute) }) // its day is another
 	do(fast, 3)
-	_, err = fast.Do(ctx, request("ahead", ""), counting("n", ""))
+	_, err = carryOut(ctx, fast, request("ahead", ""), counting("n", ""))
 	testkit.NoError(t, err)
 	do(b, 4)
-	_, err = b.Do(ctx, request("ahead", ""), counting("n", ""))
+	_, err = carryOut(ctx, b, request("ahead", ""), counting("n", ""))
 	testkit.NoError(t, err)
 	testkit.Equal(t, "times", count(t, db, "n"), 4)
 }
@@ -124,7 +228,7 @@ func TestUnknownCommits(t *testing.T) {
 			group.Go(func() {
 				key := fmt.Sprint(i % keys)
 				mine := fmt.Sprint("of ", i)
-				got, err := servers[i/keys%2].Do(t.Context(), request(key, ""), counting("n"+key, mine))
+				got, err := carryOut(t.Context(), servers[i/keys%2], request(key, ""), counting("n"+key, mine))
 				mu.Lock()
 				defer mu.Unlock()
 				testkit.Check(t, err)
@@ -152,7 +256,7 @@ func TestCancelled(t *testing.T) {
 		key := fmt.Sprint(i)
 		var err error
 		for range 100 {
-			if _, err = a.Do(context.Background(), request(key, ""), counting("n"+key, "")); err == nil {
+			if _, err = carryOut(context.Background(), a, request(key, ""), counting("n"+key, "")); err == nil {
 				break
 			}
 			failed++
