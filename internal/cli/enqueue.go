@@ -8,7 +8,6 @@ import (
 	"sync"
 
 	"github.com/conq-go/conq"
-	"github.com/conq-go/conq/client"
 	"github.com/conq-go/conq/kv"
 	"github.com/conq-go/conq/kv/memory"
 	"github.com/spf13/cobra"
@@ -36,8 +35,8 @@ func (a *app) enqueue() *cobra.Command {
 		Example: enqueueExample,
 		Args:    queueArgument,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			local := func(db kv.DB) (target, error) { return a.openQueue(db, args[0]) }
-			return a.putAll(cmd.Context(), flags, args, goal{conq.KindQueue, plain, local, a.serverQueue})
+			open := func(ctx context.Context, b backend) (target, error) { return b.queue(ctx, args[0]) }
+			return a.putAll(cmd.Context(), flags, args, goal{conq.KindQueue, plain, open})
 		},
 	}
 	flags.register(cmd)
@@ -52,40 +51,21 @@ type target interface {
 
 // goal says where items are to go, and how they are read.
 type goal struct {
-	kind   conq.Kind
-	parse  func([]byte) (item, error)
-	local  func(kv.DB) (target, error)
-	remote func(context.Context, *client.Client, string) (target, error)
-}
-
-// place is where queues are: a store or a server.
-type place struct {
-	limits kv.Limits
-	lookup func(context.Context, string) (conq.Info, bool, error)
-	open   func() (target, error)
+	kind  conq.Kind
+	parse func([]byte) (item, error)
+	open  func(context.Context, backend) (target, error)
 }
 
 // putAll is putInto for the store or server of the command.
 func (a *app) putAll(ctx context.Context, flags putFlags, args []string, to goal) error {
-	if a.isServer() {
-		return a.withServer(ctx, func(c *client.Client) error {
-			open := func() (target, error) { return to.remote(ctx, c, args[0]) }
-			return a.putInto(ctx, place{kv.Limits{}, lookupIn(c), open}, flags, args, to)
-		})
-	}
-	return withStore(a.open, func(db kv.DB) error { return a.putInto(ctx, storePlace(db, to), flags, args, to) })
-}
-
-func storePlace(db kv.DB, to goal) place {
-	lookup := func(ctx context.Context, name string) (conq.Info, bool, error) { return conq.Lookup(ctx, db, name) }
-	return place{db.Limits(), lookup, func() (target, error) { return to.local(db) }}
+	return a.withBackend(ctx, a.open, func(b backend) error { return a.putInto(ctx, b, flags, args, to) })
 }
 
 // putInto puts the items of the arguments behind the first, or of standard input,
 // into the queue that the first names. It opens the queue, which makes it, when it has
 // items: one that gets none must not begin to exist.
-func (a *app) putInto(ctx context.Context, in place, flags putFlags, args []string, to goal) error {
-	info, found, err := in.lookup(ctx, args[0])
+func (a *app) putInto(ctx context.Context, b backend, flags putFlags, args []string, to goal) error {
+	info, found, err := b.lookup(ctx, args[0])
 	switch {
 	case err != nil:
 		return err
@@ -95,7 +75,7 @@ func (a *app) putInto(ctx context.Context, in place, flags putFlags, args []stri
 	var opened io.Closer
 	defer func() { letGo(ctx, opened) }()
 	open := sync.OnceValues(func() (target, error) {
-		queue, err := in.open()
+		queue, err := to.open(ctx, b)
 		if err == nil {
 			opened = queue
 		}
@@ -111,7 +91,7 @@ func (a *app) putInto(ctx context.Context, in place, flags putFlags, args []stri
 		}
 		return queue.put(ctx, batch)
 	}
-	f, unit := a.input(args[1:], flags.null, in.limits, to.parse)
+	f, unit := a.input(args[1:], flags.null, b.limits(), to.parse)
 	p := putter{app: a, flags: flags, queue: args[0], unit: unit, put: put}
 	if unit != argument && !flags.ack {
 		p.progress = a.newProgress(a.stdinSize())

@@ -12,9 +12,6 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"github.com/conq-go/conq"
-	"github.com/conq-go/conq/client"
-	"github.com/conq-go/conq/kv"
 	"github.com/conq-go/conq/work"
 	"github.com/spf13/cobra"
 )
@@ -46,49 +43,6 @@ func (f *filterFlags) filter() (work.Filter, error) {
 	}
 	filter.State = state
 	return filter, nil
-}
-
-// withJobs runs f with a work queue that exists.
-func (a *app) withJobs(ctx context.Context, name string, f func(jobQueue) error) error {
-	if a.isServer() {
-		return a.withServer(ctx, func(c *client.Client) error {
-			if err := existingOn(ctx, c, name, conq.KindWorkQueue); err != nil {
-				return err
-			}
-			q, err := a.serverJobs(ctx, c, name, client.WorkOptions{})
-			return using(ctx, q, err, f)
-		})
-	}
-	return withStore(a.openExisting, func(db kv.DB) error {
-		if err := existing(ctx, db, name, conq.KindWorkQueue); err != nil {
-			return err
-		}
-		q, err := work.Open(db, name, conq.Bytes())
-		return using(ctx, q, err, f)
-	})
-}
-
-// withNewJobs runs f with a work queue, which is made if there is none.
-func (a *app) withNewJobs(ctx context.Context, name string, o work.Options, f func(jobQueue) error) error {
-	if a.isServer() {
-		return a.withServer(ctx, func(c *client.Client) error {
-			q, err := a.serverJobs(ctx, c, name, client.WorkOptions{Lease: o.Lease})
-			return using(ctx, q, err, f)
-		})
-	}
-	return withStore(a.open, func(db kv.DB) error {
-		q, err := work.Open(db, name, conq.Codec[[]byte](a.itemCodec()), o)
-		return using(ctx, q, err, f)
-	})
-}
-
-// using runs f with a queue that was opened, and closes it.
-func using(ctx context.Context, q jobQueue, err error, f func(jobQueue) error) error {
-	if err != nil {
-		return usage(err)
-	}
-	defer letGo(ctx, q)
-	return f(q)
 }
 
 func (a *app) jobs() *cobra.Command {

@@ -6,8 +6,6 @@ import (
 	"time"
 
 	"github.com/conq-go/conq"
-	"github.com/conq-go/conq/client"
-	"github.com/conq-go/conq/kv"
 	"github.com/conq-go/conq/work"
 	"github.com/spf13/cobra"
 )
@@ -74,13 +72,14 @@ func (a *app) put() *cobra.Command {
 			if err := jobs.complete(); err != nil {
 				return err
 			}
-			local := func(db kv.DB) (target, error) {
-				return a.jobTarget(jobs)(work.Open(db, args[0], conq.Codec[[]byte](a.itemCodec())))
+			open := func(ctx context.Context, b backend) (target, error) {
+				q, err := b.jobs(ctx, args[0], a.itemCodec(), work.Options{})
+				if err != nil {
+					return nil, usage(err)
+				}
+				return &jobTarget{q, a, jobs}, nil
 			}
-			remote := func(ctx context.Context, c *client.Client, name string) (target, error) {
-				return a.jobTarget(jobs)(a.serverJobs(ctx, c, name, client.WorkOptions{}))
-			}
-			return a.putAll(cmd.Context(), flags, args, goal{conq.KindWorkQueue, plain, local, remote})
+			return a.putAll(cmd.Context(), flags, args, goal{conq.KindWorkQueue, plain, open})
 		},
 	}
 	flags.register(cmd)
@@ -94,15 +93,6 @@ type jobTarget struct {
 	jobQueue
 	app   *app
 	flags jobFlags
-}
-
-func (a *app) jobTarget(flags jobFlags) func(jobQueue, error) (target, error) {
-	return func(q jobQueue, err error) (target, error) {
-		if err != nil {
-			return nil, usage(err)
-		}
-		return &jobTarget{q, a, flags}, nil
-	}
 }
 
 // usage makes a wrong use of the command of an argument that is out of its bounds.

@@ -6,7 +6,6 @@ import (
 	"unicode"
 
 	"github.com/conq-go/conq"
-	"github.com/conq-go/conq/kv"
 	"github.com/spf13/cobra"
 )
 
@@ -22,11 +21,8 @@ func (a *app) ls() *cobra.Command {
 		Example: "  conq ls\n  conq ls --json",
 		Args:    noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if a.isServer() {
-				return a.lsOnServer(cmd.Context())
-			}
-			return withStore(a.openExisting, func(db kv.DB) error {
-				infos, err := conq.Queues(cmd.Context(), db)
+			return a.withBackend(cmd.Context(), a.openExisting, func(b backend) error {
+				infos, err := b.queues(cmd.Context())
 				if err != nil {
 					return err
 				}

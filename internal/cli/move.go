@@ -2,11 +2,9 @@ package cli
 
 import (
 	"context"
-	"errors"
 	"fmt"
 
 	"github.com/conq-go/conq"
-	"github.com/conq-go/conq/kv"
 	"github.com/spf13/cobra"
 )
 
@@ -32,10 +30,9 @@ func (a *app) move() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if a.isServer() {
-				return a.moveOnServer(cmd.Context(), args[0], args[1], n)
-			}
-			return withStore(a.openExisting, func(db kv.DB) error { return a.moveItems(cmd.Context(), db, args[0], args[1], n) })
+			return a.withBackend(cmd.Context(), a.openExisting, func(b backend) error {
+				return a.moveItems(cmd.Context(), b, args[0], args[1], n)
+			})
 		},
 	}
 	integerFlag(cmd.Flags(), &flags.n, "count", "n", 1, "move up to so many items")
@@ -53,12 +50,12 @@ func twoQueues(cmd *cobra.Command, args []string) error {
 	return nil
 }
 
-func (a *app) moveItems(ctx context.Context, db kv.DB, from, to string, n int) error {
-	info, err := find(ctx, db, from)
+func (a *app) moveItems(ctx context.Context, b backend, from, to string, n int) error {
+	info, err := b.find(ctx, from)
 	if err != nil {
 		return err
 	}
-	target, found, err := conq.Lookup(ctx, db, to)
+	target, found, err := b.lookup(ctx, to)
 	if err != nil {
 		return err
 	}
@@ -66,7 +63,7 @@ func (a *app) moveItems(ctx context.Context, db kv.DB, from, to string, n int) e
 		return fmt.Errorf("%w: %.200q is a %s and %.200q a %s: items move between queues of one kind",
 			conq.ErrKind, from, info.Kind, to, target.Kind)
 	}
-	moved, err := moveAll(ctx, db, info.Kind, from, to, n)
+	moved, err := b.move(ctx, info, to, n)
 	switch {
 	case err != nil:
 		return fmt.Errorf("%w; %s moved before that", err, items(moved))
@@ -74,47 +71,6 @@ func (a *app) moveItems(ctx context.Context, db kv.DB, from, to string, n int) e
 		return errNothing
 	}
 	return after(a.printMoved(from, to, moved), fmt.Sprintf("%s moved to %q", items(moved), to))
-}
-
-// moveAll moves up to n items, their bytes as they are whatever their codec, a batch a transaction,
-// and returns how many it has.
-func moveAll(ctx context.Context, db kv.DB, kind conq.Kind, from, to string, n int) (moved int, err error) {
-	plain := &app{codec: "bytes"}
-	source, err := plain.openKind(db, kind, from, ends{})
-	if err != nil {
-		return 0, err
-	}
-	target, err := plain.openKind(db, kind, to, ends{})
-	if err != nil {
-		return 0, err
-	}
-	if err := source.Reclaim(ctx); err != nil { // take does not
-		return 0, err
-	}
-	size := boundsFor(db.Limits()).items
-	for again := true; moved < n; {
-		var batch []item
-		err := db.Transact(ctx, func(tx kv.Tx) (err error) {
-			if batch, err = source.take(tx, min(size, n-moved)); err != nil {
-				return err
-			}
-			return target.putIn(tx, batch)
-		})
-		switch {
-		case again && errors.Is(err, conq.ErrEmpty): // the deadline of some may have come since
-			again = false
-			if err := source.Reclaim(ctx); err != nil {
-				return moved, err
-			}
-		case errors.Is(err, conq.ErrEmpty):
-			return moved, nil
-		case err != nil:
-			return moved, err
-		default:
-			moved += len(batch)
-		}
-	}
-	return moved, nil
 }
 
 func (a *app) printMoved(from, to string, n int) error {

@@ -48,29 +48,19 @@ func (a *app) peekAll(cmd *cobra.Command, name string, flags takeFlags, from end
 	if err != nil {
 		return err
 	}
-	if a.isServer() {
-		return a.peekOnServer(ctx, name, flags, from, n)
-	}
-	return withStore(a.openExisting, func(db kv.DB) error {
-		info, err := find(ctx, db, name)
-		if err != nil {
+	return a.withBackend(ctx, a.openExisting, func(b backend) error {
+		info, err := b.find(ctx, name)
+		switch {
+		case err != nil:
 			return err
+		case info.Kind == conq.KindWorkQueue:
+			return usagef("%q is a %s: conq jobs shows it", name, info.Kind)
+		case info.Kind == conq.KindQueue && (from.max || flags.print.priority):
+			return usagef("--max and --with-priority are for priority queues, and %q is a queue", name)
 		}
 		out := a.sink(flags.print)
 		out.file = nil // nothing is removed that would have to be on disk first
-		if info.Kind == conq.KindQueue && (from.max || flags.print.priority) {
-			return usagef("--max and --with-priority are for priority queues, and %q is a queue", name)
-		}
-		q, err := a.openKind(db, info.Kind, name, from)
-		if err != nil {
-			return err
-		}
-		var done int
-		if p, ok := q.(*priority); ok && from.max {
-			done, err = p.peekMax(ctx, db, n, out)
-		} else {
-			done, err = peekFirst(ctx, q, n, out)
-		}
+		done, err := b.peek(ctx, info, from, n, out)
 		if failed := out.flush(); err == nil {
 			err = failed
 		}

@@ -6,9 +6,6 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/conq-go/conq"
-	"github.com/conq-go/conq/kv"
-	"github.com/conq-go/conq/work"
 	"github.com/spf13/cobra"
 )
 
@@ -31,11 +28,8 @@ func (a *app) purge() *cobra.Command {
 			if !yes && !isTerminal(a.stdin) {
 				return usagef("purge removes all items for good: give --yes if that is meant")
 			}
-			if a.isServer() {
-				return a.purgeOnServer(cmd.Context(), args[0], yes)
-			}
-			return withStore(a.openExisting, func(db kv.DB) error {
-				return a.purgeQueue(cmd.Context(), db, args[0], yes)
+			return a.withBackend(cmd.Context(), a.openExisting, func(b backend) error {
+				return a.purgeQueue(cmd.Context(), b, args[0], yes)
 			})
 		},
 	}
@@ -43,47 +37,21 @@ func (a *app) purge() *cobra.Command {
 	return cmd
 }
 
-func (a *app) purgeQueue(ctx context.Context, db kv.DB, name string, yes bool) error {
-	found, err := find(ctx, db, name)
+func (a *app) purgeQueue(ctx context.Context, b backend, name string, yes bool) error {
+	found, err := b.find(ctx, name)
 	if err != nil {
 		return err
 	}
-	queue, err := a.openPurged(db, found)
-	if err != nil {
-		return err
-	}
-	defer letGo(ctx, queue)
-	// What was staged and never collected counts, too. If it is damaged it does not, and it goes.
-	_ = queue.Reclaim(ctx)
-	n, err := queue.Len(ctx)
-	if err != nil {
-		return err
-	}
-	if !yes {
-		if err := a.confirm(ctx, fmt.Sprintf("Remove %s of %s %q?", items(n), found.Kind, name)); err != nil {
-			return err
+	n, err := b.purge(ctx, found, func(n int) error {
+		if yes {
+			return nil
 		}
-	}
-	// Where others use the store at the same time, it may be some items more or less.
-	if err := queue.Clear(ctx); err != nil {
+		return a.confirm(ctx, fmt.Sprintf("Remove %s of %s %q?", items(n), found.Kind, name))
+	})
+	if err != nil {
 		return err
 	}
 	return after(a.printPurged(name, n), fmt.Sprintf("%s removed from %q", items(n), name))
-}
-
-// purged is a queue of any kind.
-type purged interface {
-	Reclaim(ctx context.Context) error
-	Len(ctx context.Context) (int, error)
-	Clear(ctx context.Context) error
-	Close() error
-}
-
-func (a *app) openPurged(db kv.DB, found conq.Info) (purged, error) {
-	if found.Kind == conq.KindWorkQueue {
-		return work.Open(db, found.Name, conq.Bytes())
-	}
-	return a.openKind(db, found.Kind, found.Name, ends{})
 }
 
 func (a *app) printPurged(name string, n int) error {

@@ -1,8 +1,9 @@
 package cli
 
 import (
+	"context"
+
 	"github.com/conq-go/conq"
-	"github.com/conq-go/conq/kv"
 	"github.com/spf13/cobra"
 )
 
@@ -37,8 +38,8 @@ func (a *app) push() *cobra.Command {
 		} else if !fromStdin(args[1:]) {
 			return usagef("push needs --priority for items that are arguments")
 		}
-		local := func(db kv.DB) (target, error) { return a.openPriority(db, args[0], ends{}) }
-		return a.putAll(cmd.Context(), flags, args, goal{conq.KindPriorityQueue, parse, local, a.serverPriorityQueue})
+		open := func(ctx context.Context, b backend) (target, error) { return b.priorityQueue(ctx, args[0]) }
+		return a.putAll(cmd.Context(), flags, args, goal{conq.KindPriorityQueue, parse, open})
 	}
 	return cmd
 }

@@ -210,8 +210,8 @@ func TestPutCountsManyBytes(t *testing.T) {
 // If it is unknown whether the queue was made, no item is in for certain.
 func TestPutIntoQueueThatMayNotBeMade(t *testing.T) {
 	b := newBench(t)
-	to := goal{kind: conq.KindQueue, parse: plain, local: func(kv.DB) (target, error) { return nil, kv.ErrCommitUnknown }}
-	err := b.app.putInto(t.Context(), storePlace(b.db, to), putFlags{}, []string{"q", "x"}, to)
+	to := goal{kind: conq.KindQueue, parse: plain, open: func(context.Context, backend) (target, error) { return nil, kv.ErrCommitUnknown }}
+	err := b.app.putInto(t.Context(), local{b.app, b.db}, putFlags{}, []string{"q", "x"}, to)
 	if err == nil || strings.Contains(err.Error(), "may or may not") || !strings.Contains(err.Error(), "0 items put") {
 		t.Errorf("error %v", err)
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/conq-go/conq"
 	"github.com/conq-go/conq/client"
+	"github.com/conq-go/conq/kv"
 	"github.com/conq-go/conq/work"
 )
 
@@ -47,31 +48,28 @@ func (a *app) withServer(ctx context.Context, f func(*client.Client) error) erro
 	return f(c)
 }
 
-// lookupIn returns what looks a queue up on a server.
-func lookupIn(c *client.Client) func(context.Context, string) (conq.Info, bool, error) {
-	return func(ctx context.Context, name string) (conq.Info, bool, error) {
-		info, err := c.Lookup(ctx, name)
-		if errors.Is(err, conq.ErrNoQueue) {
-			return conq.Info{}, false, nil
-		}
-		return conq.Info{Name: info.Name, Kind: conq.Kind(info.Kind)}, err == nil, err
-	}
+// remote is a server.
+type remote struct {
+	app *app
+	c   *client.Client
 }
 
-func findOn(ctx context.Context, c *client.Client, name string) (client.Info, error) {
-	info, err := c.Lookup(ctx, name)
+func (r remote) limits() kv.Limits { return kv.Limits{} }
+
+func (r remote) lookup(ctx context.Context, name string) (conq.Info, bool, error) {
+	info, err := r.c.Lookup(ctx, name)
 	if errors.Is(err, conq.ErrNoQueue) {
+		return conq.Info{}, false, nil
+	}
+	return conq.Info{Name: info.Name, Kind: conq.Kind(info.Kind)}, err == nil, err
+}
+
+func (r remote) find(ctx context.Context, name string) (conq.Info, error) {
+	info, found, err := r.lookup(ctx, name)
+	if err == nil && !found {
 		err = nothingf("%w: %.200q", conq.ErrNoQueue, name)
 	}
 	return info, err
-}
-
-func existingOn(ctx context.Context, c *client.Client, name string, kind conq.Kind) error {
-	info, err := findOn(ctx, c, name)
-	if err == nil && conq.Kind(info.Kind) != kind {
-		err = kindError(conq.Info{Name: name, Kind: conq.Kind(info.Kind)}, kind)
-	}
-	return err
 }
 
 // remoteQueue is a queue of a server that items are put into.
@@ -81,8 +79,8 @@ func (q remoteQueue) put(ctx context.Context, batch []item) error {
 	return q.EnqueueAll(ctx, plainValues(batch))
 }
 
-func (a *app) serverQueue(ctx context.Context, c *client.Client, name string) (target, error) {
-	q, err := client.OpenQueue(ctx, c, name, a.itemCodec())
+func (r remote) queue(ctx context.Context, name string) (target, error) {
+	q, err := client.OpenQueue(ctx, r.c, name, r.app.itemCodec())
 	return remoteQueue{q}, err
 }
 
@@ -94,8 +92,8 @@ func (q remotePriorityQueue) put(ctx context.Context, batch []item) error {
 	return q.PushAll(ctx, prioritized(batch))
 }
 
-func (a *app) serverPriorityQueue(ctx context.Context, c *client.Client, name string) (target, error) {
-	q, err := client.OpenPriorityQueue(ctx, c, name, a.itemCodec())
+func (r remote) priorityQueue(ctx context.Context, name string) (target, error) {
+	q, err := client.OpenPriorityQueue(ctx, r.c, name, r.app.itemCodec())
 	return remotePriorityQueue{q}, err
 }
 
@@ -107,8 +105,8 @@ func (q remoteJobs) BuryAll(ctx context.Context, f work.Filter, _ string, progre
 	return q.WorkQueue.BuryAll(ctx, f, progress)
 }
 
-func (a *app) serverJobs(ctx context.Context, c *client.Client, name string, o client.WorkOptions) (jobQueue, error) {
-	q, err := client.OpenWork(ctx, c, name, a.itemCodec(), o)
+func (r remote) jobs(ctx context.Context, name string, codec conq.Codec[[]byte], o work.Options) (jobQueue, error) {
+	q, err := client.OpenWork(ctx, r.c, name, codec, client.WorkOptions{Lease: o.Lease})
 	return remoteJobs{q}, err
 }
 
@@ -117,15 +115,15 @@ type remoteTake struct {
 	now, wait func(context.Context, int) ([]item, error)
 }
 
-func (a *app) remoteTake(ctx context.Context, c *client.Client, name string, kind conq.Kind, from ends) (remoteTake, error) {
+func (r remote) take(ctx context.Context, name string, kind conq.Kind, from ends) (remoteTake, error) {
 	if kind == conq.KindQueue {
-		q, err := client.OpenQueue(ctx, c, name, a.itemCodec())
+		q, err := client.OpenQueue(ctx, r.c, name, r.app.itemCodec())
 		if err != nil {
 			return remoteTake{}, err
 		}
 		return remoteTake{itemsOf(q.DequeueN, plainItem), itemsOf(q.DequeueWaitN, plainItem)}, nil
 	}
-	q, err := client.OpenPriorityQueue(ctx, c, name, a.itemCodec())
+	q, err := client.OpenPriorityQueue(ctx, r.c, name, r.app.itemCodec())
 	switch {
 	case err != nil:
 		return remoteTake{}, err
@@ -153,10 +151,11 @@ func itemsOf[V any](take func(context.Context, int) ([]V, error), of func(V) ite
 // takeFromServer takes what the flags say out of an existing queue of a server and prints it. Each batch is gone when it arrives.
 func (a *app) takeFromServer(ctx context.Context, name string, kind conq.Kind, flags takeFlags, from ends, n int) error {
 	return a.withServer(ctx, func(c *client.Client) error {
-		if err := existingOn(ctx, c, name, kind); err != nil {
+		r := remote{a, c}
+		if err := existing(ctx, r, name, kind); err != nil {
 			return err
 		}
-		take, err := a.remoteTake(ctx, c, name, kind, from)
+		take, err := r.take(ctx, name, kind, from)
 		if err != nil {
 			return err
 		}
@@ -206,70 +205,46 @@ func (t *takeFlags) waitContext(ctx context.Context) (context.Context, context.C
 	return waits, cancel, nil
 }
 
-// peekOnServer prints the first items of a queue of a server.
-func (a *app) peekOnServer(ctx context.Context, name string, flags takeFlags, from ends, n int) error {
-	return a.withServer(ctx, func(c *client.Client) error {
-		info, err := findOn(ctx, c, name)
-		if err != nil {
-			return err
-		}
-		page, err := a.remotePage(ctx, c, info, flags, from)
-		if err != nil {
-			return err
-		}
-		out := a.sink(flags.print)
-		out.file = nil
-		done, err := printPages(ctx, page, n, out)
-		if failed := out.flush(); err == nil {
-			err = failed
-		}
-		if err == nil && done == 0 {
-			err = errNothing
-		}
-		return err
-	})
-}
-
 // aPage returns items of a queue, from where next of another page says on.
 type aPage func(ctx context.Context, after []byte, n int) (page []item, next []byte, err error)
 
-func (a *app) remotePage(ctx context.Context, c *client.Client, info client.Info, flags takeFlags, from ends) (aPage, error) {
-	switch conq.Kind(info.Kind) {
-	case conq.KindQueue:
-		if from.max || flags.print.priority {
-			return nil, usagef("--max and --with-priority are for priority queues, and %q is a queue", info.Name)
+func (r remote) page(ctx context.Context, q conq.Info, from ends) (aPage, error) {
+	if q.Kind == conq.KindQueue {
+		queue, err := client.OpenQueue(ctx, r.c, q.Name, r.app.itemCodec())
+		if err != nil {
+			return nil, err
 		}
-		q, err := client.OpenQueue(ctx, c, info.Name, a.itemCodec())
-		return func(ctx context.Context, after []byte, n int) (page []item, next []byte, err error) {
-			take := func(ctx context.Context, n int) (values [][]byte, err error) {
-				values, next, err = q.Page(ctx, after, n)
-				return values, err
-			}
-			page, err = itemsOf(take, plainItem)(ctx, n)
-			return page, next, err
-		}, err
-	case conq.KindPriorityQueue:
-		if from.max && from.ties == "first" {
-			return nil, usagef("--ties first needs the store itself")
-		}
-		q, err := client.OpenPriorityQueue(ctx, c, info.Name, a.itemCodec())
-		return func(ctx context.Context, after []byte, n int) (page []item, next []byte, err error) {
-			look := q.PageMin
-			if from.max {
-				look = q.PageMax
-			}
-			take := func(ctx context.Context, n int) (values []client.Prioritized[[]byte], err error) {
-				values, next, err = look(ctx, after, n)
-				return values, err
-			}
-			page, err = itemsOf(take, prioritizedItem)(ctx, n)
-			return page, next, err
-		}, err
+		return pages(queue.Page, plainItem), nil
 	}
-	return nil, usagef("%q is a %s: conq jobs shows it", info.Name, info.Kind)
+	if from.max && from.ties == "first" {
+		return nil, usagef("--ties first needs the store itself")
+	}
+	queue, err := client.OpenPriorityQueue(ctx, r.c, q.Name, r.app.itemCodec())
+	switch {
+	case err != nil:
+		return nil, err
+	case from.max:
+		return pages(queue.PageMax, prioritizedItem), nil
+	}
+	return pages(queue.PageMin, prioritizedItem), nil
 }
 
-func printPages(ctx context.Context, page aPage, n int, out *sink) (done int, err error) {
+func pages[V any](look func(context.Context, []byte, int) ([]V, []byte, error), of func(V) item) aPage {
+	return func(ctx context.Context, after []byte, n int) (page []item, next []byte, err error) {
+		take := func(ctx context.Context, n int) (values []V, err error) {
+			values, next, err = look(ctx, after, n)
+			return values, err
+		}
+		page, err = itemsOf(take, of)(ctx, n)
+		return page, next, err
+	}
+}
+
+func (r remote) peek(ctx context.Context, q conq.Info, from ends, n int, out *sink) (done int, err error) {
+	page, err := r.page(ctx, q, from)
+	if err != nil {
+		return 0, err
+	}
 	for after := []byte(nil); done < n; {
 		batch, next, err := page(ctx, after, min(1000, n-done))
 		if err != nil {
@@ -288,92 +263,47 @@ func printPages(ctx context.Context, page aPage, n int, out *sink) (done int, er
 	return done, nil
 }
 
-// moveOnServer moves up to n items, a batch a transaction.
-func (a *app) moveOnServer(ctx context.Context, from, to string, n int) error {
-	return a.withServer(ctx, func(c *client.Client) error {
-		if _, err := findOn(ctx, c, from); err != nil {
-			return err
+func (r remote) move(ctx context.Context, from conq.Info, to string, n int) (moved int, err error) {
+	for moved < n {
+		some, err := r.c.Move(ctx, from.Name, to, min(1000, n-moved), false)
+		if moved += some; err != nil || some == 0 {
+			return moved, err
 		}
-		moved := 0
-		for moved < n {
-			some, err := c.Move(ctx, from, to, min(1000, n-moved), false)
-			if err != nil {
-				return fmt.Errorf("%w; %s moved before that", err, items(moved))
-			}
-			if moved += some; some == 0 {
-				break
-			}
-		}
-		if moved == 0 {
-			return errNothing
-		}
-		return after(a.printMoved(from, to, moved), fmt.Sprintf("%s moved to %q", items(moved), to))
-	})
+	}
+	return moved, nil
 }
 
-// purgeOnServer removes all items of a queue of any kind.
-func (a *app) purgeOnServer(ctx context.Context, name string, yes bool) error {
-	return a.withServer(ctx, func(c *client.Client) error {
-		info, err := findOn(ctx, c, name)
-		if err != nil {
-			return err
-		}
-		n, err := c.Len(ctx, name)
-		if err != nil {
-			return err
-		}
-		if !yes {
-			if err := a.confirm(ctx, fmt.Sprintf("Remove %s of %s %q?", items(n), info.Kind, name)); err != nil {
-				return err
-			}
-		}
-		if err := c.Clear(ctx, name); err != nil {
-			return err
-		}
-		return after(a.printPurged(name, n), fmt.Sprintf("%s removed from %q", items(n), name))
-	})
+func (r remote) purge(ctx context.Context, q conq.Info, sure func(n int) error) (n int, err error) {
+	if n, err = r.c.Len(ctx, q.Name); err != nil {
+		return 0, err
+	}
+	if err := sure(n); err != nil {
+		return 0, err
+	}
+	return n, r.c.Clear(ctx, q.Name)
 }
 
-func (a *app) lsOnServer(ctx context.Context) error {
-	return a.withServer(ctx, func(c *client.Client) error {
-		all, err := c.Queues(ctx)
-		if err != nil {
-			return err
-		}
-		var infos []conq.Info
-		for _, q := range all {
-			infos = append(infos, conq.Info{Name: q.Name, Kind: conq.Kind(q.Kind)})
-		}
-		return a.printInfos(infos)
-	})
+func (r remote) queues(ctx context.Context) (infos []conq.Info, err error) {
+	all, err := r.c.Queues(ctx)
+	for _, q := range all {
+		infos = append(infos, conq.Info{Name: q.Name, Kind: conq.Kind(q.Kind)})
+	}
+	return infos, err
 }
 
-// statOnServer prints facts about a queue, counted now, or about all, as the server has seen them last.
-func (a *app) statOnServer(ctx context.Context, args []string) error {
-	return a.withServer(ctx, func(c *client.Client) error {
-		if len(args) == 1 {
-			found, err := findOn(ctx, c, args[0])
-			if err == nil {
-				found, err = c.Count(ctx, args[0])
-			}
-			if err != nil {
-				return err
-			}
-			return a.printQueueFacts(factsOf(found))
-		}
-		all, err := c.Queues(ctx)
-		if err != nil {
-			return err
-		}
-		facts := storeFacts{Store: a.shownStore(), Engine: "server", Queues: []info{}}
-		for _, q := range all {
-			facts.Queues = append(facts.Queues, factsOf(q))
-		}
-		if a.json {
-			return a.printJSON(facts)
-		}
-		return a.printStore(facts)
-	})
+func (r remote) count(ctx context.Context, q conq.Info) (info, error) {
+	counted, err := r.c.Count(ctx, q.Name)
+	return factsOf(counted), err
+}
+
+// facts has the numbers of items as the server has seen them last.
+func (r remote) facts(ctx context.Context) (storeFacts, error) {
+	facts := storeFacts{Store: r.app.shownStore(), Engine: "server", Queues: []info{}}
+	all, err := r.c.Queues(ctx)
+	for _, q := range all {
+		facts.Queues = append(facts.Queues, factsOf(q))
+	}
+	return facts, err
 }
 
 func factsOf(q client.Info) info {

@@ -3,12 +3,8 @@ package cli
 import (
 	"context"
 	"fmt"
-	"os"
-	"strings"
 	"text/tabwriter"
 
-	"github.com/conq-go/conq"
-	"github.com/conq-go/conq/kv"
 	"github.com/conq-go/conq/work"
 	"github.com/spf13/cobra"
 )
@@ -29,25 +25,26 @@ func (a *app) stat() *cobra.Command {
 					return err
 				}
 			}
-			if a.isServer() {
-				return a.statOnServer(cmd.Context(), args)
-			}
-			return withStore(a.openExisting, func(db kv.DB) error {
+			return a.withBackend(cmd.Context(), a.openExisting, func(b backend) error {
 				if len(args) == 1 {
-					return a.statQueue(cmd.Context(), db, args[0])
+					return a.statQueue(cmd.Context(), b, args[0])
 				}
-				return a.statStore(cmd.Context(), db)
+				facts, err := b.facts(cmd.Context())
+				if err != nil {
+					return err
+				}
+				return a.printStore(facts)
 			})
 		},
 	}
 }
 
-func (a *app) statQueue(ctx context.Context, db kv.DB, name string) error {
-	found, err := find(ctx, db, name)
+func (a *app) statQueue(ctx context.Context, b backend, name string) error {
+	found, err := b.find(ctx, name)
 	if err != nil {
 		return err
 	}
-	facts, err := a.measure(ctx, db, found)
+	facts, err := b.count(ctx, found)
 	if err != nil {
 		return err
 	}
@@ -92,40 +89,6 @@ func (j *jobCounts) rows() []stateCount {
 	}
 }
 
-// measure counts the items of a queue.
-func (a *app) measure(ctx context.Context, db kv.DB, found conq.Info) (info, error) {
-	facts := info{Name: found.Name, Kind: found.Kind, Format: found.Format}
-	if found.Kind == conq.KindWorkQueue {
-		return facts, measureJobs(ctx, db, &facts)
-	}
-	queue, err := a.openKind(db, found.Kind, found.Name, ends{})
-	if err != nil {
-		return facts, err
-	}
-	n, err := queue.Len(ctx)
-	facts.Items = &n
-	return facts, err
-}
-
-func measureJobs(ctx context.Context, db kv.DB, facts *info) error {
-	q, err := work.Open(db, facts.Name, conq.Bytes())
-	if err != nil {
-		return err
-	}
-	defer letGo(ctx, q)
-	stats, err := q.Stats(ctx)
-	if err != nil {
-		return err
-	}
-	jobs := jobCounts(stats)
-	n := 0
-	for _, s := range jobs.rows() {
-		n += int(s.n)
-	}
-	facts.Items, facts.Jobs = &n, &jobs
-	return nil
-}
-
 // storeFacts is a store with --json.
 type storeFacts struct {
 	Store     string `json:"store"`
@@ -140,42 +103,10 @@ type limits struct {
 	Transaction int `json:"transaction_bytes"`
 }
 
-func (a *app) statStore(ctx context.Context, db kv.DB) error {
-	facts := a.storeFacts(db)
-	found, err := conq.Queues(ctx, db)
-	if err != nil {
-		return err
-	}
-	for _, f := range found {
-		i, err := a.measure(ctx, db, f)
-		if err != nil {
-			return err
-		}
-		facts.Queues = append(facts.Queues, i)
-	}
+func (a *app) printStore(facts storeFacts) error {
 	if a.json {
 		return a.printJSON(facts)
 	}
-	return a.printStore(facts)
-}
-
-func (a *app) storeFacts(db kv.DB) storeFacts {
-	facts := storeFacts{Store: a.shownStore(), Limits: limits{maxItem(db.Limits()), db.Limits().Transaction}, Queues: []info{}}
-	dir, ok := a.storeDir()
-	if !ok {
-		engine, _, _ := strings.Cut(a.store, ":")
-		facts.Engine = strings.ToLower(engine) // in a URL it may be in capitals
-		return facts
-	}
-	facts.Engine = "embedded"
-	if _, err := os.Stat(dir); err == nil {
-		bytes := diskSize(dir)
-		facts.DiskBytes = &bytes
-	}
-	return facts
-}
-
-func (a *app) printStore(facts storeFacts) error {
 	w := tabwriter.NewWriter(a.output(), 0, 0, 2, ' ', 0)
 	fmt.Fprintf(w, "store\t%s\nengine\t%s\n", facts.Store, facts.Engine)
 	if facts.DiskBytes != nil {

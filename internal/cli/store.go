@@ -7,7 +7,6 @@ import (
 	"io/fs"
 	"net/url"
 	"os"
-	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -16,7 +15,6 @@ import (
 	"github.com/conq-go/conq"
 	"github.com/conq-go/conq/kv"
 	"github.com/conq-go/conq/kv/embedded"
-	"github.com/conq-go/conq/subspace"
 )
 
 const embeddedScheme = "embedded:"
@@ -165,21 +163,6 @@ func hasFiles(dir string) bool {
 	return len(entries) > 0 || err != nil && !errors.Is(err, fs.ErrNotExist)
 }
 
-// diskSize returns the sum of the sizes of the files in dir.
-func diskSize(dir string) (size int64) {
-	// Files come and go while the store is open: one that is gone counts nothing.
-	_ = filepath.WalkDir(dir, func(_ string, entry fs.DirEntry, err error) error {
-		if err != nil || entry.IsDir() {
-			return nil
-		}
-		if info, err := entry.Info(); err == nil {
-			size += info.Size()
-		}
-		return nil
-	})
-	return size
-}
-
 // closing ends the use of a store. What it returns is err, or else what closing
 // brought up: to run the command again would do it twice.
 func closing(db kv.DB, err *error) {
@@ -230,58 +213,4 @@ func (a *app) opening(open func() (kv.DB, error), itemSize int, title string) fu
 		}
 		return db, nil
 	}
-}
-
-// find returns what a name stands for. Items that another program put there
-// without the catalogue count too.
-func find(ctx context.Context, db kv.DB, name string) (conq.Info, error) {
-	info, found, err := conq.Lookup(ctx, db, name)
-	if err != nil || found {
-		return info, err
-	}
-	info = conq.Info{Name: name}
-	err = db.ReadTransact(ctx, func(r kv.Reader) error {
-		info.Kind, found, err = foreignKind(r, subspace.Named(name))
-		return err
-	})
-	if err == nil && !found {
-		err = nothingf("%w: %.200q", conq.ErrNoQueue, name)
-	}
-	return info, err
-}
-
-// foreignKind tells by the key of an item which recipe it is from.
-func foreignKind(r kv.Reader, queue subspace.Subspace) (kind conq.Kind, found bool, err error) {
-	for pair, err := range r.Range(queue.Range(), kv.RangeOptions{Limit: 1}) {
-		if err != nil {
-			return "", false, err
-		}
-		elems, err := queue.Unpack(pair.Key)
-		if err != nil {
-			return "", false, fmt.Errorf("key %.200x is not of any queue: %w", pair.Key, err)
-		}
-		random := slices.IndexFunc(elems, func(e any) bool { _, ok := e.([]byte); return ok })
-		switch random {
-		case 1:
-			return conq.KindQueue, true, nil
-		case 2:
-			return conq.KindPriorityQueue, true, nil
-		}
-		return "", false, fmt.Errorf("key %.200x is not of any queue", pair.Key)
-	}
-	return "", false, nil
-}
-
-// existing returns what a name stands for, or an error if there is no such queue
-// or it is of another kind.
-func existing(ctx context.Context, db kv.DB, name string, kind conq.Kind) error {
-	info, err := find(ctx, db, name)
-	if err == nil && info.Kind != kind {
-		err = kindError(info, kind)
-	}
-	return err
-}
-
-func kindError(info conq.Info, kind conq.Kind) error {
-	return fmt.Errorf("%w: %.200q is a %s, not a %s", conq.ErrKind, info.Name, info.Kind, kind)
 }

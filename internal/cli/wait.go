@@ -109,7 +109,7 @@ func (t *taker) done() bool { return t.taken > 0 && !t.flags.follow }
 func (t *taker) drain(ctx context.Context, db kv.DB, over <-chan time.Time) error {
 	t.owner = t.lastOwner()
 	for {
-		if err := existing(ctx, db, t.name, t.kind); err != nil {
+		if err := existing(ctx, local{t.app, db}, t.name, t.kind); err != nil {
 			return err
 		}
 		from, err := t.open(db)

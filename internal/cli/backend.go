@@ -1,0 +1,82 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/conq-go/conq"
+	"github.com/conq-go/conq/client"
+	"github.com/conq-go/conq/kv"
+	"github.com/conq-go/conq/work"
+)
+
+// backend is where queues are: the store that the command has open (see local), or a server (see remote).
+type backend interface {
+	limits() kv.Limits
+
+	// lookup tells what conq has made by a name, if there is something.
+	lookup(ctx context.Context, name string) (info conq.Info, found bool, err error)
+	// find is lookup for a queue that must be there. Items that another program put there count, too.
+	find(ctx context.Context, name string) (conq.Info, error)
+	queues(ctx context.Context) ([]conq.Info, error)
+	// count counts the items of a queue.
+	count(ctx context.Context, q conq.Info) (info, error)
+	facts(ctx context.Context) (storeFacts, error)
+
+	queue(ctx context.Context, name string) (target, error)
+	priorityQueue(ctx context.Context, name string) (target, error)
+	jobs(ctx context.Context, name string, codec conq.Codec[[]byte], o work.Options) (jobQueue, error)
+
+	// peek prints up to n items of a queue that is no work queue.
+	peek(ctx context.Context, q conq.Info, from ends, n int, out *sink) (done int, err error)
+	// move moves up to n items, a batch a transaction.
+	move(ctx context.Context, from conq.Info, to string, n int) (moved int, err error)
+	// purge removes all items of a queue, if sure has no error when it gets their number.
+	purge(ctx context.Context, q conq.Info, sure func(n int) error) (n int, err error)
+}
+
+// withBackend runs f with the server of the command, or with the store that open opens.
+func (a *app) withBackend(ctx context.Context, open func() (kv.DB, error), f func(backend) error) error {
+	if a.isServer() {
+		return a.withServer(ctx, func(c *client.Client) error { return f(remote{a, c}) })
+	}
+	return withStore(open, func(db kv.DB) error { return f(local{a, db}) })
+}
+
+// existing returns an error if there is no queue of a name, or it is of another kind.
+func existing(ctx context.Context, b backend, name string, kind conq.Kind) error {
+	info, err := b.find(ctx, name)
+	if err == nil && info.Kind != kind {
+		err = kindError(info, kind)
+	}
+	return err
+}
+
+func kindError(info conq.Info, kind conq.Kind) error {
+	return fmt.Errorf("%w: %.200q is a %s, not a %s", conq.ErrKind, info.Name, info.Kind, kind)
+}
+
+// withJobs runs f with a work queue that exists.
+func (a *app) withJobs(ctx context.Context, name string, f func(jobQueue) error) error {
+	return a.withBackend(ctx, a.openExisting, func(b backend) error {
+		if err := existing(ctx, b, name, conq.KindWorkQueue); err != nil {
+			return err
+		}
+		return using(ctx, b, name, conq.Bytes(), work.Options{}, f)
+	})
+}
+
+// withNewJobs runs f with a work queue, which is made if there is none.
+func (a *app) withNewJobs(ctx context.Context, name string, o work.Options, f func(jobQueue) error) error {
+	return a.withBackend(ctx, a.open, func(b backend) error { return using(ctx, b, name, a.itemCodec(), o, f) })
+}
+
+// using opens a work queue, runs f with it, and closes it.
+func using(ctx context.Context, b backend, name string, codec conq.Codec[[]byte], o work.Options, f func(jobQueue) error) error {
+	q, err := b.jobs(ctx, name, codec, o)
+	if err != nil {
+		return usage(err)
+	}
+	defer letGo(ctx, q)
+	return f(q)
+}

@@ -1,0 +1,219 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/conq-go/conq"
+	"github.com/conq-go/conq/kv"
+	"github.com/conq-go/conq/subspace"
+	"github.com/conq-go/conq/work"
+)
+
+// local is the store that the command has open.
+type local struct {
+	app *app
+	db  kv.DB
+}
+
+func (l local) limits() kv.Limits { return l.db.Limits() }
+
+func (l local) lookup(ctx context.Context, name string) (conq.Info, bool, error) {
+	return conq.Lookup(ctx, l.db, name)
+}
+
+func (l local) find(ctx context.Context, name string) (conq.Info, error) {
+	info, found, err := l.lookup(ctx, name)
+	if err != nil || found {
+		return info, err
+	}
+	info = conq.Info{Name: name}
+	err = l.db.ReadTransact(ctx, func(r kv.Reader) error {
+		info.Kind, found, err = foreignKind(r, subspace.Named(name))
+		return err
+	})
+	if err == nil && !found {
+		err = nothingf("%w: %.200q", conq.ErrNoQueue, name)
+	}
+	return info, err
+}
+
+// foreignKind tells by the key of an item which recipe it is from.
+func foreignKind(r kv.Reader, queue subspace.Subspace) (kind conq.Kind, found bool, err error) {
+	for pair, err := range r.Range(queue.Range(), kv.RangeOptions{Limit: 1}) {
+		if err != nil {
+			return "", false, err
+		}
+		elems, err := queue.Unpack(pair.Key)
+		if err != nil {
+			return "", false, fmt.Errorf("key %.200x is not of any queue: %w", pair.Key, err)
+		}
+		random := slices.IndexFunc(elems, func(e any) bool { _, ok := e.([]byte); return ok })
+		switch random {
+		case 1:
+			return conq.KindQueue, true, nil
+		case 2:
+			return conq.KindPriorityQueue, true, nil
+		}
+		return "", false, fmt.Errorf("key %.200x is not of any queue", pair.Key)
+	}
+	return "", false, nil
+}
+
+func (l local) queues(ctx context.Context) ([]conq.Info, error) { return conq.Queues(ctx, l.db) }
+
+func (l local) count(ctx context.Context, q conq.Info) (info, error) {
+	facts := info{Name: q.Name, Kind: q.Kind, Format: q.Format}
+	if q.Kind == conq.KindWorkQueue {
+		return facts, l.countJobs(ctx, &facts)
+	}
+	queue, err := l.app.openKind(l.db, q.Kind, q.Name, ends{})
+	if err != nil {
+		return facts, err
+	}
+	n, err := queue.Len(ctx)
+	facts.Items = &n
+	return facts, err
+}
+
+func (l local) countJobs(ctx context.Context, facts *info) error {
+	q, err := work.Open(l.db, facts.Name, conq.Bytes())
+	if err != nil {
+		return err
+	}
+	defer letGo(ctx, q)
+	stats, err := q.Stats(ctx)
+	if err != nil {
+		return err
+	}
+	jobs := jobCounts(stats)
+	n := 0
+	for _, s := range jobs.rows() {
+		n += int(s.n)
+	}
+	facts.Items, facts.Jobs = &n, &jobs
+	return nil
+}
+
+func (l local) facts(ctx context.Context) (storeFacts, error) {
+	facts := storeFacts{Store: l.app.shownStore(), Limits: limits{maxItem(l.limits()), l.limits().Transaction}, Queues: []info{}}
+	engine, _, _ := strings.Cut(l.app.store, ":")
+	facts.Engine = strings.ToLower(engine) // in a URL it may be in capitals
+	if _, ok := l.app.storeDir(); ok {
+		facts.Engine = "embedded"
+	}
+	if files, ok := l.db.(interface{ DiskBytes() int64 }); ok {
+		bytes := files.DiskBytes()
+		facts.DiskBytes = &bytes
+	}
+	found, err := l.queues(ctx)
+	for _, q := range found {
+		counted, err := l.count(ctx, q)
+		if err != nil {
+			return facts, err
+		}
+		facts.Queues = append(facts.Queues, counted)
+	}
+	return facts, err
+}
+
+func (l local) queue(_ context.Context, name string) (target, error) {
+	q, err := l.app.openQueue(l.db, name)
+	return q, err
+}
+
+func (l local) priorityQueue(_ context.Context, name string) (target, error) {
+	q, err := l.app.openPriority(l.db, name, ends{})
+	return q, err
+}
+
+func (l local) jobs(_ context.Context, name string, codec conq.Codec[[]byte], o work.Options) (jobQueue, error) {
+	return work.Open(l.db, name, codec, o)
+}
+
+func (l local) peek(ctx context.Context, q conq.Info, from ends, n int, out *sink) (done int, err error) {
+	queue, err := l.app.openKind(l.db, q.Kind, q.Name, from)
+	if err != nil {
+		return 0, err
+	}
+	if p, ok := queue.(*priority); ok && from.max {
+		return p.peekMax(ctx, l.db, n, out)
+	}
+	return peekFirst(ctx, queue, n, out)
+}
+
+// move moves the bytes of items as they are, whatever their codec.
+func (l local) move(ctx context.Context, from conq.Info, to string, n int) (moved int, err error) {
+	plain := &app{codec: "bytes"}
+	source, err := plain.openKind(l.db, from.Kind, from.Name, ends{})
+	if err != nil {
+		return 0, err
+	}
+	target, err := plain.openKind(l.db, from.Kind, to, ends{})
+	if err != nil {
+		return 0, err
+	}
+	if err := source.Reclaim(ctx); err != nil { // take does not
+		return 0, err
+	}
+	size := boundsFor(l.limits()).items
+	for again := true; moved < n; {
+		var batch []item
+		err := l.db.Transact(ctx, func(tx kv.Tx) (err error) {
+			if batch, err = source.take(tx, min(size, n-moved)); err != nil {
+				return err
+			}
+			return target.putIn(tx, batch)
+		})
+		switch {
+		case again && errors.Is(err, conq.ErrEmpty): // the deadline of some may have come since
+			again = false
+			if err := source.Reclaim(ctx); err != nil {
+				return moved, err
+			}
+		case errors.Is(err, conq.ErrEmpty):
+			return moved, nil
+		case err != nil:
+			return moved, err
+		default:
+			moved += len(batch)
+		}
+	}
+	return moved, nil
+}
+
+// purged is a queue of any kind.
+type purged interface {
+	Reclaim(ctx context.Context) error
+	Len(ctx context.Context) (int, error)
+	Clear(ctx context.Context) error
+	Close() error
+}
+
+func (l local) purge(ctx context.Context, q conq.Info, sure func(n int) error) (n int, err error) {
+	queue, err := l.openPurged(q)
+	if err != nil {
+		return 0, err
+	}
+	defer letGo(ctx, queue)
+	// What was staged and never collected counts, too. If it is damaged it does not, and it goes.
+	_ = queue.Reclaim(ctx)
+	if n, err = queue.Len(ctx); err != nil {
+		return 0, err
+	}
+	if err := sure(n); err != nil {
+		return 0, err
+	}
+	// Where others use the store at the same time, it may be some items more or less.
+	return n, queue.Clear(ctx)
+}
+
+func (l local) openPurged(q conq.Info) (purged, error) {
+	if q.Kind == conq.KindWorkQueue {
+		return work.Open(l.db, q.Name, conq.Bytes())
+	}
+	return l.app.openKind(l.db, q.Kind, q.Name, ends{})
+}
