@@ -71,17 +71,33 @@ func (a *app) bench() *cobra.Command {
 		Example: benchExample,
 		Args:    noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if !cmd.Flags().Changed("seed") {
-				f.config.Seed = uint64(rand.Uint32())
-			}
-			if cmd.Flags().Changed("items") && !cmd.Flags().Changed("duration") {
-				f.config.Duration = 0
-			}
+			completeLoad(cmd, &f.config.Seed, &f.config.Duration)
 			return a.runBench(cmd, &f)
 		},
 	}
 	f.register(cmd)
 	return cmd
+}
+
+// completeLoad gives flags that were left out of a command which has a workload run the values that depend
+// on others: a random seed, and no limit of time where there is one of items.
+func completeLoad(cmd *cobra.Command, seed *uint64, duration *time.Duration) {
+	if !cmd.Flags().Changed("seed") {
+		*seed = uint64(rand.Uint32())
+	}
+	if cmd.Flags().Changed("items") && !cmd.Flags().Changed("duration") {
+		*duration = 0
+	}
+}
+
+// temporaryStore makes --store a directory that is not there yet, and returns what removes it.
+func (a *app) temporaryStore() (remove func(), err error) {
+	dir, err := os.MkdirTemp("", "conq-")
+	if err != nil {
+		return nil, fmt.Errorf("making a temporary directory for the store: %w", err)
+	}
+	a.store = filepath.Join(dir, "store")
+	return func() { _ = os.RemoveAll(dir) }, nil
 }
 
 func (f *benchFlags) register(cmd *cobra.Command) {
@@ -126,12 +142,12 @@ func (a *app) runBench(cmd *cobra.Command, f *benchFlags) error {
 	}
 	where, name := "store "+a.shownStore(), a.shownStore()
 	if !config.Clear && f.profile == "" {
-		dir, err := os.MkdirTemp("", "conq-bench-")
+		remove, err := a.temporaryStore()
 		if err != nil {
-			return fmt.Errorf("making a temporary directory for the store: %w", err)
+			return err
 		}
-		defer os.RemoveAll(dir)
-		a.store, where, name = filepath.Join(dir, "store"), "a temporary store", "temporary"
+		defer remove()
+		where, name = "a temporary store", "temporary"
 	}
 	if _, err := a.storeURL(); err != nil {
 		return err

@@ -4,7 +4,6 @@ import (
 	"encoding/hex"
 	"fmt"
 	"strings"
-	"text/tabwriter"
 
 	"github.com/conq-go/conq"
 	"github.com/conq-go/conq/kv"
@@ -154,7 +153,7 @@ func (a *app) printCheck(r conq.CheckReport) error {
 			r.Other, r.Unchecked, r.Faults, r.Repaired, r.Notes, r.PutBack, r.Sound(),
 		}})
 	}
-	w := tabwriter.NewWriter(a.output(), 0, 0, 2, ' ', 0)
+	w := a.table()
 	fmt.Fprintf(w, "keys\t%s, %s\n", count(r.Keys), size(r.Bytes))
 	fmt.Fprintf(w, "queues\t%s\nitems\t%s\n", count(r.Queues), count(r.Items))
 	for _, row := range []struct {

@@ -2,10 +2,8 @@ package cli
 
 import (
 	"fmt"
-	"math/rand/v2"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"strings"
 	"time"
 
@@ -37,12 +35,7 @@ func (a *app) demo() *cobra.Command {
 		Example: demoExample,
 		Args:    noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if !cmd.Flags().Changed("seed") {
-				config.Seed = uint64(rand.Uint32())
-			}
-			if cmd.Flags().Changed("items") && !cmd.Flags().Changed("duration") {
-				config.Duration = 0
-			}
+			completeLoad(cmd, &config.Seed, &config.Duration)
 			return a.runDemo(cmd, config)
 		},
 	}
@@ -66,12 +59,12 @@ func (a *app) runDemo(cmd *cobra.Command, config demo.Config) error {
 	}
 	where := "store " + a.shownStore()
 	if !cmd.Flags().Changed("store") {
-		dir, err := os.MkdirTemp("", "conq-demo-")
+		remove, err := a.temporaryStore()
 		if err != nil {
-			return fmt.Errorf("making a temporary directory for the store: %w", err)
+			return err
 		}
-		defer os.RemoveAll(dir)
-		a.store, where = filepath.Join(dir, "store"), "a temporary store"
+		defer remove()
+		where = "a temporary store"
 	}
 	if _, err := a.storeURL(); err != nil {
 		return err
@@ -114,13 +107,6 @@ func workerOf(program string) func() *exec.Cmd {
 func demoTitle(c demo.Config, where string) string {
 	return fmt.Sprintf("%s and %s on %s, items of %s, seed %d\n\n",
 		plural(c.Producers, "producer"), plural(c.Consumers, "consumer"), where, size(int64(c.Size)), c.Seed)
-}
-
-func plural(n int, noun string) string {
-	if n == 1 {
-		return "1 " + noun
-	}
-	return count(n) + " " + noun + "s"
 }
 
 func (a *app) printDemo(report *demo.Report) error {

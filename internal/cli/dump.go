@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
-	"os"
 	"slices"
 	"time"
 
@@ -63,7 +61,7 @@ func (a *app) dumpQueues(ctx context.Context, db kv.DB, names []string) error {
 		Progress: func(p conq.Progress) { progress.set(p.Items, p.Bytes) },
 	})
 	if err == nil {
-		err = syncFile(a.stdout)
+		err = a.synced()
 	}
 	progress.finish()
 	if err != nil {
@@ -77,7 +75,7 @@ func (a *app) dumpQueues(ctx context.Context, db kv.DB, names []string) error {
 	}
 	if isTerminal(a.stderr) {
 		fmt.Fprintf(a.stderr, "%s (%s) of %s dumped in %.2f s%s\n", items(report.Items), size(report.Bytes),
-			queues(len(report.Queues)), moved.Seconds, seenOver(report.Snapshots))
+			plural(len(report.Queues), "queue"), moved.Seconds, seenOver(report.Snapshots))
 	}
 	return nil
 }
@@ -110,17 +108,12 @@ func dumpError(err error, report conq.DumpReport) error {
 	return text
 }
 
-// syncFile makes sure that what was written to a file is on the disk.
-func syncFile(w io.Writer) error {
-	f, ok := w.(*os.File)
-	if !ok {
-		return nil
+// synced makes sure that what was written to a file is on the disk.
+func (a *app) synced() error {
+	if f, _ := regular(a.stdout); f != nil {
+		return synced(f)
 	}
-	info, err := f.Stat()
-	if err != nil || !info.Mode().IsRegular() {
-		return nil
-	}
-	return synced(f)
+	return nil
 }
 
 // moved is what was dumped or loaded, with --json.
@@ -150,12 +143,4 @@ func movedFacts(reports []conq.QueueReport, items int, bytes int64, began time.T
 		m.Queues[i] = movedQueue(q)
 	}
 	return m
-}
-
-// queues writes a number of queues.
-func queues(n int) string {
-	if n == 1 {
-		return "1 queue"
-	}
-	return count(n) + " queues"
 }

@@ -119,7 +119,7 @@ func (a *app) changeJobs(c jobChange) *cobra.Command {
 				}
 				n, err := c.all(q, cmd.Context(), filter, func(int) {})
 				if err != nil {
-					return fmt.Errorf("%w; %s %s before that", err, jobsText(n), c.past)
+					return fmt.Errorf("%w; %s %s before that", err, plural(n, "job"), c.past)
 				}
 				return a.printChanged(c, n)
 			})
@@ -136,26 +136,16 @@ func (a *app) changeEach(ctx context.Context, q jobQueue, c jobChange, ids []wor
 			err = nothingf("there is no job %d in %.200q", id, q.Name())
 		}
 		if err != nil {
-			return fmt.Errorf("%w; %s %s before that", err, jobsText(i), c.past)
+			return fmt.Errorf("%w; %s %s before that", err, plural(i, "job"), c.past)
 		}
 	}
 	return a.printChanged(c, len(ids))
 }
 
 func (a *app) printChanged(c jobChange, n int) error {
-	if a.json {
-		return a.printJSON(struct {
-			Jobs int `json:"jobs"`
-		}{n})
-	}
-	return a.printf("%s %s\n", jobsText(n), c.past)
-}
-
-func jobsText(n int) string {
-	if n == 1 {
-		return "1 job"
-	}
-	return count(n) + " jobs"
+	return a.answer(struct {
+		Jobs int `json:"jobs"`
+	}{n}, "%s %s\n", plural(n, "job"), c.past)
 }
 
 // parseFilter reads the conditions of --all-matching.
@@ -192,27 +182,28 @@ func emptyValue(name, value string) error {
 }
 
 func (a *app) pause() *cobra.Command {
-	return &cobra.Command{
+	return a.simpleJobs(cobra.Command{
 		Use:     "pause QUEUE",
 		Short:   "Have a work queue give out no jobs",
 		Long:    "Have a work queue give out no jobs, to any process, until it is resumed. Jobs that workers hold go on.",
 		Example: "  conq pause emails\n  conq resume emails",
-		Args:    onlyQueueArgument,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.withJobs(cmd.Context(), args[0], func(q jobQueue) error { return q.Pause(cmd.Context()) })
-		},
-	}
+	}, jobQueue.Pause)
 }
 
 func (a *app) resume() *cobra.Command {
-	return &cobra.Command{
+	return a.simpleJobs(cobra.Command{
 		Use:     "resume QUEUE",
 		Short:   "Have a paused work queue give out jobs again",
 		Long:    "Have a paused work queue give out jobs again.",
 		Example: "  conq resume emails",
-		Args:    onlyQueueArgument,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.withJobs(cmd.Context(), args[0], func(q jobQueue) error { return q.Resume(cmd.Context()) })
-		},
+	}, jobQueue.Resume)
+}
+
+// simpleJobs completes a command that does f to a work queue, without flags.
+func (a *app) simpleJobs(cmd cobra.Command, f func(jobQueue, context.Context) error) *cobra.Command {
+	cmd.Args = onlyQueueArgument
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		return a.withJobs(cmd.Context(), args[0], func(q jobQueue) error { return f(q, cmd.Context()) })
 	}
+	return &cmd
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"text/tabwriter"
 	"time"
 
 	"github.com/conq-go/conq/work"
@@ -78,7 +77,7 @@ func (a *app) listPeriodic(ctx context.Context, q jobQueue) error {
 	if len(all) == 0 {
 		return errNothing
 	}
-	w := tabwriter.NewWriter(a.output(), 0, 0, 2, ' ', 0)
+	w := a.table()
 	if !a.json {
 		fmt.Fprint(w, "NAME\tCRON\tNEXT\tITEM\n")
 	}

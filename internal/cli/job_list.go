@@ -70,7 +70,7 @@ func (a *app) jobs() *cobra.Command {
 }
 
 func (a *app) listJobs(ctx context.Context, q jobQueue, filter work.Filter, limit int) error {
-	w := tabwriter.NewWriter(a.output(), 0, 0, 2, ' ', 0)
+	w := a.table()
 	n := 0
 	for job, err := range q.List(ctx, filter) {
 		if err != nil {

@@ -143,12 +143,12 @@ func (a *app) loadInto(ctx context.Context, db kv.DB, r io.Reader, in *counting,
 		if flags.dryRun {
 			verb = "would load"
 		}
-		err = a.printf("%s %s into %s%s\n", verb, items(report.Items), queues(len(report.Queues)), exceptions(report))
+		err = a.printf("%s %s into %s%s\n", verb, items(report.Items), plural(len(report.Queues), "queue"), exceptions(report))
 	}
 	if flags.dryRun {
 		return err
 	}
-	return after(err, fmt.Sprintf("%s loaded into %s", items(report.Items), queues(len(report.Queues))))
+	return after(err, fmt.Sprintf("%s loaded into %s", items(report.Items), plural(len(report.Queues), "queue")))
 }
 
 // exceptions says which jobs are not as the dump has them.
@@ -158,13 +158,13 @@ func exceptions(report conq.LoadReport) (text string) {
 		duplicates, ids = duplicates+q.Duplicates, ids+q.NewIDs
 	}
 	if duplicates > 0 {
-		text = fmt.Sprintf("; %s left out, as one of the same --unique is there", jobsText(duplicates))
+		text = fmt.Sprintf("; %s left out, as one of the same --unique is there", plural(duplicates, "job"))
 	}
 	switch {
 	case ids == 1:
 		text += "; 1 job has another id"
 	case ids > 1:
-		text += fmt.Sprintf("; %s have another id", jobsText(ids))
+		text += fmt.Sprintf("; %s jobs have another id", count(ids))
 	}
 	return text
 }

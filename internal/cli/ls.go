@@ -2,7 +2,6 @@ package cli
 
 import (
 	"fmt"
-	"text/tabwriter"
 	"unicode"
 
 	"github.com/conq-go/conq"
@@ -50,7 +49,7 @@ func (a *app) printInfos(infos []conq.Info) error {
 		}
 		return nil
 	}
-	w := tabwriter.NewWriter(a.output(), 0, 0, 2, ' ', 0)
+	w := a.table()
 	for _, i := range infos {
 		fmt.Fprintf(w, "%s\t%s\n", shown(i.Name), i.Kind)
 	}

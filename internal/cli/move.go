@@ -74,12 +74,9 @@ func (a *app) moveItems(ctx context.Context, b backend, from, to string, n int) 
 }
 
 func (a *app) printMoved(from, to string, n int) error {
-	if a.json {
-		return a.printJSON(struct {
-			From  string `json:"from"`
-			To    string `json:"to"`
-			Moved int    `json:"moved"`
-		}{from, to, n})
-	}
-	return a.printf("moved %s from %q to %q\n", items(n), from, to)
+	return a.answer(struct {
+		From  string `json:"from"`
+		To    string `json:"to"`
+		Moved int    `json:"moved"`
+	}{from, to, n}, "moved %s from %q to %q\n", items(n), from, to)
 }

@@ -6,8 +6,10 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"strconv"
+	"text/tabwriter"
 	"unicode/utf8"
 
 	"github.com/spf13/cobra"
@@ -73,11 +75,7 @@ type sink struct {
 func (a *app) sink(flags printFlags) *sink {
 	out := &counted{w: a.output()}
 	s := &sink{w: bufio.NewWriterSize(out, 64<<10), out: out, flags: flags, json: a.json, raw: a.codec == "json"}
-	if f, ok := a.stdout.(*os.File); ok {
-		if info, err := f.Stat(); err == nil && info.Mode().IsRegular() {
-			s.file = f
-		}
-	}
+	s.file, _ = regular(a.stdout)
 	return s
 }
 
@@ -159,6 +157,30 @@ func (a *app) printJSON(v any) error {
 	return err
 }
 
+// answer prints what a command has done: with --json a document, else a text.
+func (a *app) answer(document any, format string, args ...any) error {
+	if a.json {
+		return a.printJSON(document)
+	}
+	return a.printf(format, args...)
+}
+
+// table lines up columns on standard output.
+func (a *app) table() *tabwriter.Writer { return tabwriter.NewWriter(a.output(), 0, 0, 2, ' ', 0) }
+
+// regular returns the file that a stream is, if it is a regular one, or nil.
+func regular(stream any) (*os.File, fs.FileInfo) {
+	f, ok := stream.(*os.File)
+	if !ok {
+		return nil, nil
+	}
+	info, err := f.Stat()
+	if err != nil || !info.Mode().IsRegular() {
+		return nil, nil
+	}
+	return f, info
+}
+
 // printf prints to standard output.
 func (a *app) printf(format string, args ...any) error {
 	_, err := fmt.Fprintf(a.output(), format, args...)
@@ -174,13 +196,16 @@ func count(n int) string {
 	return digits
 }
 
-// items writes a number of items.
-func items(n int) string {
+// plural writes a number of things.
+func plural(n int, noun string) string {
 	if n == 1 {
-		return "1 item"
+		return "1 " + noun
 	}
-	return count(n) + " items"
+	return count(n) + " " + noun + "s"
 }
+
+// items writes a number of items.
+func items(n int) string { return plural(n, "item") }
 
 // size writes a number of bytes.
 func size(n int64) string {

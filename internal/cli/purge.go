@@ -55,13 +55,10 @@ func (a *app) purgeQueue(ctx context.Context, b backend, name string, yes bool) 
 }
 
 func (a *app) printPurged(name string, n int) error {
-	if a.json {
-		return a.printJSON(struct {
-			Queue   string `json:"queue"`
-			Removed int    `json:"removed"`
-		}{name, n})
-	}
-	return a.printf("removed %s from %q\n", items(n), name)
+	return a.answer(struct {
+		Queue   string `json:"queue"`
+		Removed int    `json:"removed"`
+	}{name, n}, "removed %s from %q\n", items(n), name)
 }
 
 // confirm asks on the terminal. It returns an error if the answer is not yes, or ctx ends.

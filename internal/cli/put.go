@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"time"
 
 	"github.com/conq-go/conq/kv"
@@ -114,12 +113,9 @@ func (p *putter) acknowledge(batch []item) error {
 }
 
 func (p *putter) printDone() error {
-	if p.app.json {
-		return p.app.printJSON(struct {
-			Done int `json:"done"`
-		}{p.done})
-	}
-	return p.app.printf("%d\n", p.done)
+	return p.app.answer(struct {
+		Done int `json:"done"`
+	}{p.done}, "%d\n", p.done)
 }
 
 func (p *putter) summary() error {
@@ -219,13 +215,8 @@ func withPriority(line []byte) (item, error) {
 
 // stdinSize returns the size of standard input if it is a file, else -1.
 func (a *app) stdinSize() int64 {
-	f, ok := a.stdin.(*os.File)
-	if !ok {
-		return -1
+	if _, info := regular(a.stdin); info != nil {
+		return info.Size()
 	}
-	info, err := f.Stat()
-	if err != nil || !info.Mode().IsRegular() {
-		return -1
-	}
-	return info.Size()
+	return -1
 }

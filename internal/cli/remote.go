@@ -7,7 +7,6 @@ import (
 	"math"
 	"os"
 	"strings"
-	"time"
 
 	"github.com/conq-go/conq"
 	"github.com/conq-go/conq/client"
@@ -135,16 +134,10 @@ func (r remote) take(ctx context.Context, name string, kind conq.Kind, from ends
 	return remoteTake{itemsOf(q.PopMinN, prioritizedItem), itemsOf(q.PopMinWaitN, prioritizedItem)}, nil
 }
 
-func plainItem(v []byte) item                           { return item{value: v} }
-func prioritizedItem(v client.Prioritized[[]byte]) item { return item{v.Value, v.Priority} }
-
 func itemsOf[V any](take func(context.Context, int) ([]V, error), of func(V) item) func(context.Context, int) ([]item, error) {
-	return func(ctx context.Context, n int) (batch []item, err error) {
+	return func(ctx context.Context, n int) ([]item, error) {
 		values, err := take(ctx, n)
-		for _, v := range values {
-			batch = append(batch, of(v))
-		}
-		return batch, err
+		return itemsFrom(values, of), err
 	}
 }
 
@@ -159,7 +152,7 @@ func (a *app) takeFromServer(ctx context.Context, name string, kind conq.Kind, f
 		if err != nil {
 			return err
 		}
-		waits, cancel, err := flags.waitContext(ctx)
+		waits, cancel, err := flags.waiting(ctx)
 		if err != nil {
 			return err
 		}
@@ -188,23 +181,6 @@ func (a *app) takeFromServer(ctx context.Context, name string, kind conq.Kind, f
 	})
 }
 
-// waitContext returns a context for calls that wait, or nil if none are to.
-func (t *takeFlags) waitContext(ctx context.Context) (context.Context, context.CancelFunc, error) {
-	nothing := func() {}
-	switch {
-	case t.follow, t.wait == forEver:
-		return ctx, nothing, nil
-	case t.wait == "":
-		return nil, nothing, nil
-	}
-	d, err := time.ParseDuration(t.wait)
-	if err != nil || d <= 0 {
-		return nil, nothing, usagef("--wait=%.40s: not a time above 0, as 30s or 5m", t.wait)
-	}
-	waits, cancel := context.WithTimeout(ctx, d)
-	return waits, cancel, nil
-}
-
 // aPage returns items of a queue, from where next of another page says on.
 type aPage func(ctx context.Context, after []byte, n int) (page []item, next []byte, err error)
 
@@ -231,12 +207,8 @@ func (r remote) page(ctx context.Context, q conq.Info, from ends) (aPage, error)
 
 func pages[V any](look func(context.Context, []byte, int) ([]V, []byte, error), of func(V) item) aPage {
 	return func(ctx context.Context, after []byte, n int) (page []item, next []byte, err error) {
-		take := func(ctx context.Context, n int) (values []V, err error) {
-			values, next, err = look(ctx, after, n)
-			return values, err
-		}
-		page, err = itemsOf(take, of)(ctx, n)
-		return page, next, err
+		values, next, err := look(ctx, after, n)
+		return itemsFrom(values, of), next, err
 	}
 }
 

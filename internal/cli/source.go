@@ -54,11 +54,29 @@ func (f *fifo) keys(r kv.Reader, n int) iter.Seq2[kv.KeyValue, error] {
 
 func (f *fifo) take(tx kv.Tx, n int) ([]item, error) {
 	values, err := f.In(tx).DequeueN(n)
+	return itemsFrom(values, plainItem), err
+}
+
+func plainItem(v []byte) item                         { return item{value: v} }
+func prioritizedItem(v conq.Prioritized[[]byte]) item { return item{v.Value, v.Priority} }
+
+func itemsFrom[V any](values []V, of func(V) item) []item {
 	batch := make([]item, len(values))
 	for i, v := range values {
-		batch[i].value = v
+		batch[i] = of(v)
 	}
-	return batch, err
+	return batch
+}
+
+// eachItem returns the items of values.
+func eachItem[V any](values iter.Seq2[V, error], of func(V) item) iter.Seq2[item, error] {
+	return func(yield func(item, error) bool) {
+		for v, err := range values {
+			if !yield(of(v), err) {
+				return
+			}
+		}
+	}
 }
 
 func plainValues(batch []item) [][]byte {
@@ -76,13 +94,7 @@ func (f *fifo) put(ctx context.Context, batch []item) error {
 func (f *fifo) putIn(tx kv.Tx, batch []item) error { return f.In(tx).EnqueueAll(plainValues(batch)) }
 
 func (f *fifo) all(ctx context.Context) iter.Seq2[item, error] {
-	return func(yield func(item, error) bool) {
-		for v, err := range f.All(ctx) {
-			if !yield(item{value: v}, err) {
-				return
-			}
-		}
-	}
+	return eachItem(f.All(ctx), plainItem)
 }
 
 // letGo closes the handle of a queue, if there is one, so that it leaves no keys of its own in a
@@ -187,11 +199,7 @@ func (p *priority) take(tx kv.Tx, n int) ([]item, error) {
 		take = p.In(tx).PopMaxN
 	}
 	values, err := take(n)
-	batch := make([]item, len(values))
-	for i, v := range values {
-		batch[i] = item{v.Value, v.Priority}
-	}
-	return batch, err
+	return itemsFrom(values, prioritizedItem), err
 }
 
 func prioritized(batch []item) []conq.Prioritized[[]byte] {
@@ -209,11 +217,5 @@ func (p *priority) put(ctx context.Context, batch []item) error {
 func (p *priority) putIn(tx kv.Tx, batch []item) error { return p.In(tx).PushAll(prioritized(batch)) }
 
 func (p *priority) all(ctx context.Context) iter.Seq2[item, error] {
-	return func(yield func(item, error) bool) {
-		for v, err := range p.All(ctx) {
-			if !yield(item{v.Value, v.Priority}, err) {
-				return
-			}
-		}
-	}
+	return eachItem(p.All(ctx), prioritizedItem)
 }

@@ -3,7 +3,6 @@ package cli
 import (
 	"context"
 	"fmt"
-	"text/tabwriter"
 
 	"github.com/conq-go/conq/work"
 	"github.com/spf13/cobra"
@@ -55,7 +54,7 @@ func (a *app) printQueueFacts(facts info) error {
 	if a.json {
 		return a.printJSON(facts)
 	}
-	w := tabwriter.NewWriter(a.output(), 0, 0, 2, ' ', 0)
+	w := a.table()
 	fmt.Fprintf(w, "queue\t%s\nkind\t%s\n", shown(facts.Name), facts.Kind)
 	if facts.Format > 0 {
 		fmt.Fprintf(w, "format\t%d\n", facts.Format)
@@ -107,7 +106,7 @@ func (a *app) printStore(facts storeFacts) error {
 	if a.json {
 		return a.printJSON(facts)
 	}
-	w := tabwriter.NewWriter(a.output(), 0, 0, 2, ' ', 0)
+	w := a.table()
 	fmt.Fprintf(w, "store\t%s\nengine\t%s\n", facts.Store, facts.Engine)
 	if facts.DiskBytes != nil {
 		fmt.Fprintf(w, "on disk\t%s\n", size(*facts.DiskBytes))
@@ -119,7 +118,7 @@ func (a *app) printStore(facts storeFacts) error {
 	if err := w.Flush(); err != nil || len(facts.Queues) == 0 {
 		return err
 	}
-	w = tabwriter.NewWriter(a.output(), 0, 0, 2, ' ', 0)
+	w = a.table()
 	fmt.Fprint(w, "\nQUEUE\tKIND\tITEMS\n")
 	for _, q := range facts.Queues {
 		fmt.Fprintf(w, "%s\t%s\t%s\n", shown(q.Name), q.Kind, count(*q.Items))

@@ -30,21 +30,21 @@ const (
 	lookEvery = 100 * time.Millisecond
 )
 
-// patience returns how long to wait: nil for ever, and a time that is over if not at all.
-func (t *takeFlags) patience() (<-chan time.Time, error) {
+// waiting returns a context that ends when there is to be no more waiting, or nil if there is to be none.
+func (t *takeFlags) waiting(ctx context.Context) (context.Context, context.CancelFunc, error) {
+	nothing := func() {}
 	switch {
 	case t.follow, t.wait == forEver:
-		return nil, nil
+		return ctx, nothing, nil
 	case t.wait == "":
-		over := make(chan time.Time)
-		close(over)
-		return over, nil
+		return nil, nothing, nil
 	}
 	d, err := time.ParseDuration(t.wait)
 	if err != nil || d <= 0 {
-		return nil, usagef("--wait=%.40s: not a time above 0, as 30s or 5m", t.wait)
+		return nil, nothing, usagef("--wait=%.40s: not a time above 0, as 30s or 5m", t.wait)
 	}
-	return time.After(d), nil
+	waits, cancel := context.WithTimeout(ctx, d)
+	return waits, cancel, nil
 }
 
 // taker takes what the flags say out of a queue, and waits if they say so.
@@ -71,18 +71,20 @@ func (a *app) takeAll(
 	if a.isServer() {
 		return a.takeFromServer(cmd.Context(), name, kind, flags, from, n)
 	}
-	over, err := flags.patience()
+	waits, cancel, err := flags.waiting(cmd.Context())
 	if err != nil {
 		return err
 	}
+	defer cancel()
 	t := &taker{app: a, flags: flags, name: name, kind: kind, open: open, left: n}
-	return t.run(cmd.Context(), over)
+	return t.run(cmd.Context(), waits)
 }
 
 // run takes until it has what it is to take, there is nothing more and nothing to wait for, or ctx ends.
-func (t *taker) run(ctx context.Context, over <-chan time.Time) error {
+// It waits until waits ends, if that is not nil.
+func (t *taker) run(ctx, waits context.Context) error {
 	for {
-		err := withStore(t.openExisting, func(db kv.DB) error { return t.drain(ctx, db, over) })
+		err := withStore(t.openExisting, func(db kv.DB) error { return t.drain(ctx, waits, db) })
 		var exit *exitError
 		switch nothing := errors.As(err, &exit) && exit.code == exitEmpty; {
 		case t.waits() && errors.Is(err, embedded.ErrInUse): // by a command that may be adding
@@ -94,7 +96,7 @@ func (t *taker) run(ctx context.Context, over <-chan time.Time) error {
 		case !t.waits():
 			return errNothing
 		}
-		if err := t.pause(ctx, over); err != nil {
+		if err := t.pause(ctx, waits); err != nil {
 			return err
 		}
 	}
@@ -106,7 +108,7 @@ func (t *taker) waits() bool { return t.flags.follow || t.flags.wait != "" }
 func (t *taker) done() bool { return t.taken > 0 && !t.flags.follow }
 
 // drain takes what there is. From an embedded store that is all; of others it waits for more.
-func (t *taker) drain(ctx context.Context, db kv.DB, over <-chan time.Time) error {
+func (t *taker) drain(ctx, waits context.Context, db kv.DB) error {
 	t.owner = t.lastOwner()
 	for {
 		if err := existing(ctx, local{t.app, db}, t.name, t.kind); err != nil {
@@ -122,7 +124,7 @@ func (t *taker) drain(ctx context.Context, db kv.DB, over <-chan time.Time) erro
 		if _, embedded := t.storeDir(); err != nil || embedded || t.done() || !t.waits() {
 			return err
 		}
-		if err := t.pause(ctx, over); err != nil {
+		if err := t.pause(ctx, waits); err != nil {
 			return err
 		}
 	}
@@ -130,15 +132,16 @@ func (t *taker) drain(ctx context.Context, db kv.DB, over <-chan time.Time) erro
 
 // pause returns when it is time to look again. With an embedded store that is when another
 // process has had it open.
-func (t *taker) pause(ctx context.Context, over <-chan time.Time) error {
+func (t *taker) pause(ctx, waits context.Context) error {
 	tick := time.NewTicker(lookEvery)
 	defer tick.Stop()
 	for {
 		select {
-		case <-ctx.Done():
+		case <-waits.Done():
+			if ctx.Err() == nil {
+				return errNothing
+			}
 			return &exitError{exitFailure, fmt.Errorf("%w while waiting; %s removed before that", context.Cause(ctx), items(t.taken))}
-		case <-over:
-			return errNothing
 		case <-tick.C:
 		}
 		if _, embedded := t.storeDir(); !embedded || !same(t.owner, t.lastOwner()) {

@@ -43,7 +43,7 @@ func TestFollow(t *testing.T) {
 		open: func(db kv.DB) (source, error) { return a.openQueue(db, "q") },
 	}
 	ended := make(chan error, 1)
-	go func() { ended <- follow.drain(ctx, db, nil) }()
+	go func() { ended <- follow.drain(ctx, ctx, db) }()
 	for _, item := range []string{"b", "c"} {
 		testkit.Check(t, q.Enqueue(t.Context(), []byte(item)))
 	}

@@ -154,7 +154,6 @@ func (db *DB) openLocked(dir string, lock io.Closer) error {
 	}
 	err := guardfs.Run(func() error { return db.openFiles(dir) })
 	if failure := db.guard.Err(); failure != nil { // whatever became of it
-		stop() // first: Pebble still opens tables of a failed store, and each takes time until it is stopped
 		if err == nil {
 			stop() // first: see openFiles
 			_ = db.closePebble()
