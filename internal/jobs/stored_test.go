@@ -1,8 +1,11 @@
 package jobs
 
 import (
+	"bytes"
 	"context"
 	"errors"
+	"fmt"
+	"reflect"
 	"strings"
 	"testing"
 
@@ -190,5 +193,29 @@ func FuzzStored(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, key, value []byte) {
 		try(t, db, q, kv.KeyValue{Key: append(q.space[:len(q.space):len(q.space)], key...), Value: value})
+	})
+}
+
+// FuzzHeader: whatever bytes a header has, it is an error that names its key, or a job whose header reads as the same job.
+func FuzzHeader(f *testing.F) {
+	_, q, pairs := sampleStore(f)
+	for _, pair := range pairs {
+		if bytes.HasPrefix(pair.Key, q.headers) {
+			f.Add(pair.Value)
+		}
+	}
+	f.Fuzz(func(t *testing.T, header []byte) {
+		key := []byte("its key")
+		j, err := decode(key, 7, header)
+		if err != nil {
+			if !isCorrupt(err) || !strings.Contains(err.Error(), fmt.Sprintf("%x", key)) {
+				t.Fatal(err)
+			}
+			return
+		}
+		again, err := decode(key, 7, j.encode())
+		if err != nil || !reflect.DeepEqual(j, again) {
+			t.Fatalf("%x is %+v, and then %+v, %v", header, j, again, err)
+		}
 	})
 }

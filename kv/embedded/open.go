@@ -155,7 +155,6 @@ func (db *DB) openLocked(dir string, lock io.Closer) error {
 	err := guardfs.Run(func() error { return db.openFiles(dir) })
 	if failure := db.guard.Err(); failure != nil { // whatever became of it
 		if err == nil {
-			stop() // first: see openFiles
 			_ = db.closePebble()
 		}
 		err = failure

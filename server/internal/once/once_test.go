@@ -1,6 +1,7 @@
 package once
 
 import (
+	"bytes"
 	"context"
 	"crypto/sha256"
 	"encoding/binary"
@@ -16,6 +17,7 @@ import (
 	"github.com/conq-go/conq/kv"
 	"github.com/conq-go/conq/kv/faulty"
 	"github.com/conq-go/conq/kv/memory"
+	"github.com/conq-go/conq/tuple"
 )
 
 func request(key, content string) Request {
@@ -267,4 +269,31 @@ func TestCancelled(t *testing.T) {
 	if failed == 0 {
 		t.Error("no attempt failed")
 	}
+}
+
+// FuzzRecord: whatever is stored under a key, it is this request's answer, another's, or an error that names where it is.
+func FuzzRecord(f *testing.F) {
+	r := request("k", "content")
+	f.Add(tuple.AppendBytes(tuple.AppendBytes(nil, r.Content), []byte("answer")))
+	f.Add(tuple.AppendBytes(tuple.AppendBytes(nil, []byte("other")), nil))
+	f.Add(tuple.AppendInt(tuple.AppendBytes(nil, r.Content), 7))
+	f.Add([]byte{})
+	db := memory.New(memory.Options{})
+	f.Cleanup(func() { db.Close() })
+	const today = 20000
+	key := keyOf(today, r.hash())
+	f.Fuzz(func(t *testing.T, record []byte) {
+		testkit.NoError(t, db.Transact(t.Context(), func(tx kv.Tx) error { tx.Set(key, record); return nil }))
+		ran := false
+		a := New(db, func() time.Time { return time.Unix(today*24*60*60, 0) })
+		answer, err := a.Do(t.Context(), r, func(kv.Tx) ([]byte, error) { ran = true; return nil, nil })
+		switch {
+		case ran:
+			t.Fatalf("%x is taken for nothing, and the request was carried out again", record)
+		case err == nil && !bytes.HasPrefix(record, tuple.AppendBytes(tuple.AppendBytes(nil, r.Content), answer)):
+			t.Fatalf("%x is the answer %x", record, answer)
+		case err != nil && !errors.Is(err, ErrOther) && !strings.Contains(err.Error(), fmt.Sprintf("%x", key)):
+			t.Fatal(err)
+		}
+	})
 }
