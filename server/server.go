@@ -121,6 +121,7 @@ const maxHeader = 32 << 10
 type Server struct {
 	options   Options
 	queues    *queues.Set
+	tubes     *queues.Set // those of beanstalk, with a holder of their own
 	beanstalk *beanstalk.Server
 	history   *history.History
 	metrics   *watch.Metrics
@@ -135,6 +136,10 @@ type Server struct {
 	connections atomic.Int64
 }
 
+// connectionHolder holds the jobs of beanstalkd connections in a store that one process has at a time: those that it holds when a
+// server begins are of connections that have ended.
+const connectionHolder = "beanstalkd connection"
+
 // New returns a server of a store. The store stays the caller's, to be closed after the server, which looks at it
 // once a second until Close or Shutdown.
 func New(db kv.DB, o Options) (*Server, error) {
@@ -146,12 +151,17 @@ func New(db kv.DB, o Options) (*Server, error) {
 	}
 	s := &Server{options: o, history: history.New()}
 	s.metrics = watch.New(watch.Options{History: s.history, MaxQueues: o.MaxLabels, Store: db})
-	s.queues = queues.New(db, queues.Options{
+	of := queues.Options{
 		MaxOpen: o.MaxQueues,
 		Queue:   conq.Options{Observe: both(s.history.ObserveItems, s.metrics.ObserveItems)},
 		Work:    work.Options{Findable: true, Observe: both(s.history.ObserveJobs, s.metrics.ObserveJobs)},
-	})
-	s.beanstalk = beanstalk.New(s.queues, beanstalk.Options{MaxJobSize: o.MaxJobSize, Grace: o.Grace, Logger: o.Logger})
+	}
+	s.queues = queues.New(db, of)
+	if !db.Limits().Shared {
+		of.Work.Holder = connectionHolder
+	}
+	s.tubes = queues.New(db, of)
+	s.beanstalk = beanstalk.New(s.tubes, beanstalk.Options{MaxJobSize: o.MaxJobSize, Grace: o.Grace, Logger: o.Logger, DeadHolder: of.Work.Holder})
 	s.stopping, s.stop = context.WithCancel(context.Background())
 	s.tasks.Go(func() { history.NewSampler(db, s.history).Run(s.stopping) })
 	mux := http.NewServeMux()
@@ -236,5 +246,5 @@ func (s *Server) Close() error {
 	err := s.http.Close()
 	s.bulk.Close()
 	s.tasks.Wait()
-	return errors.Join(err, s.queues.Close())
+	return errors.Join(err, s.queues.Close(), s.tubes.Close())
 }

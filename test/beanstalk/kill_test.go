@@ -41,7 +41,7 @@ func (l *load) dial(ctx context.Context) *client.Conn {
 func (l *load) produce(ctx context.Context, name string) {
 	for n, c := 0, l.dial(ctx); c != nil; n++ {
 		value := fmt.Sprintf("%s-%d", name, n)
-		if _, err := client.NewTube(c, "load").Put([]byte(value), uint32(n%3), 0, time.Second); err != nil {
+		if _, err := client.NewTube(c, "load").Put([]byte(value), uint32(n%3), 0, time.Hour); err != nil {
 			_ = c.Close()
 			c = l.dial(ctx)
 			continue
@@ -95,7 +95,7 @@ func (l *load) do(c *client.Conn, wait time.Duration, dies bool) bool {
 }
 
 // With a server that is killed under load nothing that it has acknowledged is lost: each job that was put is deleted,
-// or there; none that was deleted comes again; and jobs of dead connections come back.
+// or there; none that was deleted comes again; and jobs of dead connections come back, long before their ttr is over.
 func TestKill(t *testing.T) {
 	dir := t.TempDir()
 	s := startConq(t, dir)

@@ -212,6 +212,25 @@ func (t *tubes) names(ctx context.Context) ([]string, error) {
 	return slices.Sorted(maps.Keys(known)), nil
 }
 
+// endLeases ends those of a holder in all tubes, and returns how many.
+func (t *tubes) endLeases(ctx context.Context, holder string) (total int, err error) {
+	infos, err := t.set.All(ctx)
+	for _, info := range infos {
+		if info.Kind != conq.KindWorkQueue || !isName(info.Name) {
+			continue
+		}
+		q, release, failed := t.set.Work(ctx, info.Name, queues.Existing)
+		if failed == nil {
+			var n int
+			n, failed = q.EndLeases(ctx, work.Filter{State: work.Leased, Holder: holder}, nil)
+			total += n
+			release()
+		}
+		err = errors.Join(err, failed)
+	}
+	return total, err
+}
+
 // isName tells whether a queue's name can be that of a tube.
 func isName(name string) bool {
 	f := fields{rest: []byte(name)}
