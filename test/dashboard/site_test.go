@@ -31,6 +31,7 @@ type site struct {
 	dir     string
 	options server.Options
 	db      kv.DB
+	server  *server.Server
 	stop    context.CancelFunc
 	stopped chan struct{}
 }
@@ -49,6 +50,7 @@ func (s *site) start() {
 	must(s.t, err)
 	srv, err := server.New(s.db, s.options)
 	must(s.t, err)
+	s.server = srv
 	listener, err := net.Listen("tcp", s.address)
 	must(s.t, err)
 	s.address = listener.Addr().String()
