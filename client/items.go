@@ -13,6 +13,7 @@ import (
 	"github.com/conq-go/conq/codec"
 	"github.com/conq-go/conq/errs"
 	"github.com/conq-go/conq/internal/combine"
+	"github.com/conq-go/conq/internal/paging"
 	"github.com/conq-go/conq/kv"
 )
 
@@ -251,23 +252,7 @@ func (q *items) peek(ctx context.Context, from end) (item, error) {
 
 // all returns all items in order, a page at a time.
 func (q *items) all(ctx context.Context, from end) iter.Seq2[item, error] {
-	return func(yield func(item, error) bool) {
-		for after := []byte(nil); ; {
-			page, next, err := q.page(ctx, from, after, pageSize)
-			if err != nil {
-				yield(item{}, err)
-				return
-			}
-			for _, i := range page {
-				if !yield(i, nil) {
-					return
-				}
-			}
-			if after = next; after == nil {
-				return
-			}
-		}
-	}
+	return paging.All(func(after []byte) ([]item, []byte, error) { return q.page(ctx, from, after, pageSize) })
 }
 
 // Len counts the items, which reads all of them.

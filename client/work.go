@@ -12,6 +12,7 @@ import (
 
 	"github.com/conq-go/conq/codec"
 	"github.com/conq-go/conq/internal/combine"
+	"github.com/conq-go/conq/internal/paging"
 	"github.com/conq-go/conq/work"
 )
 
@@ -366,23 +367,7 @@ func filterOf(f work.Filter) map[string]any {
 
 // List returns the jobs that match, a page at a time; see work.Queue.List.
 func (q *WorkQueue[T]) List(ctx context.Context, f work.Filter) iter.Seq2[*work.Info[T], error] {
-	return func(yield func(*work.Info[T], error) bool) {
-		for after := []byte(nil); ; {
-			infos, next, err := q.Page(ctx, f, after, pageSize)
-			if err != nil {
-				yield(nil, err)
-				return
-			}
-			for _, info := range infos {
-				if !yield(info, nil) {
-					return
-				}
-			}
-			if after = next; after == nil {
-				return
-			}
-		}
-	}
+	return paging.All(func(after []byte) ([]*work.Info[T], []byte, error) { return q.Page(ctx, f, after, pageSize) })
 }
 
 // Peek returns the first ready jobs, up to n, without leasing them.

@@ -1,3 +1,5 @@
+//go:build unix
+
 package work
 
 import (
@@ -8,7 +10,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/conq-go/conq/codec"
 	"github.com/conq-go/conq/kv/embedded"
 )
 
@@ -18,12 +19,7 @@ func BenchmarkJobs(b *testing.B) {
 	for _, d := range []embedded.Durability{embedded.Always, embedded.Interval} {
 		for _, workers := range []int{1, 16, 64} {
 			b.Run(fmt.Sprintf("%v/%d", d, workers), func(b *testing.B) {
-				db, err := embedded.Open(b.TempDir(), embedded.Options{Durability: d})
-				noError(b, err)
-				defer db.Close()
-				q, err := Open(db, "q", codec.Bytes(), Options{})
-				noError(b, err)
-				defer q.Close()
+				q, _ := openDeep(b, d)
 				ctx := context.Background()
 				each := func(do func()) time.Duration {
 					began := time.Now()
@@ -56,6 +52,29 @@ func BenchmarkJobs(b *testing.B) {
 				})
 				b.ReportMetric(float64(b.N)/put.Seconds(), "put/s")
 				b.ReportMetric(float64(b.N)/done.Seconds(), "done/s")
+			})
+		}
+	}
+}
+
+// BenchmarkRun has Run do jobs that do nothing.
+func BenchmarkRun(b *testing.B) {
+	for _, d := range []embedded.Durability{embedded.Always, embedded.Interval} {
+		for _, workers := range []int{1, 16, 64} {
+			b.Run(fmt.Sprintf("%v/%d", d, workers), func(b *testing.B) {
+				q, _ := openDeep(b, d)
+				deepen(b, q, b.N, func(int) Job { return Job{} })
+				ctx, cancel := context.WithCancel(context.Background())
+				defer cancel()
+				var done atomic.Int64
+				b.ResetTimer()
+				noError(b, Run(ctx, q, func(context.Context, *Lease[[]byte]) error {
+					if done.Add(1) == int64(b.N) {
+						cancel()
+					}
+					return nil
+				}, RunOptions{Workers: workers}))
+				b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "done/s")
 			})
 		}
 	}

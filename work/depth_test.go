@@ -103,7 +103,7 @@ func BenchmarkBeside(b *testing.B) {
 		{"blocked", *depth, func(int) Job { return Job{Key: "busy"} }, func(i int64) Job { return Job{Key: fmt.Sprint(i % 10), Priority: -1} }},
 	} {
 		b.Run(c.name, func(b *testing.B) {
-			q, _ := openDeep(b)
+			q, _ := openDeep(b, embedded.Interval)
 			heap := heapBytes()
 			deepen(b, q, c.n, c.job)
 			grown := heapBytes() - heap
@@ -117,7 +117,7 @@ func BenchmarkBeside(b *testing.B) {
 
 // BenchmarkDone does -depth jobs, then puts, reserves and acknowledges others, and tells how much of the disk is left in use.
 func BenchmarkDone(b *testing.B) {
-	q, dir := openDeep(b)
+	q, dir := openDeep(b, embedded.Interval)
 	ctx := context.Background()
 	deepen(b, q, *depth, func(int) Job { return Job{} })
 	peak := diskBytes(b, dir)
@@ -145,7 +145,7 @@ func BenchmarkDone(b *testing.B) {
 
 // BenchmarkComeDue tells how late jobs come, of -depth that are scheduled within an hour, to a worker that waits.
 func BenchmarkComeDue(b *testing.B) {
-	q, _ := openDeep(b)
+	q, _ := openDeep(b, embedded.Interval)
 	ctx := context.Background()
 	deepen(b, q, *depth, func(int) Job { return Job{Delay: time.Hour + rand.N(time.Hour)} })
 	var worst, total time.Duration
@@ -164,9 +164,9 @@ func BenchmarkComeDue(b *testing.B) {
 	b.ReportMetric(worst.Seconds()*1000, "ms-late-at-worst")
 }
 
-func openDeep(b *testing.B) (q *Queue[[]byte], dir string) {
+func openDeep(b *testing.B, d embedded.Durability) (q *Queue[[]byte], dir string) {
 	dir = b.TempDir()
-	db, err := embedded.Open(dir, embedded.Options{Durability: embedded.Interval})
+	db, err := embedded.Open(dir, embedded.Options{Durability: d})
 	noError(b, err)
 	b.Cleanup(func() { noError(b, db.Close()) })
 	q, err = Open(db, "q", codec.Bytes(), Options{Lease: time.Hour})

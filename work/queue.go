@@ -8,6 +8,7 @@ import (
 
 	"github.com/conq-go/conq/codec"
 	"github.com/conq-go/conq/internal/jobs"
+	"github.com/conq-go/conq/internal/paging"
 	"github.com/conq-go/conq/kv"
 )
 
@@ -208,25 +209,7 @@ const (
 // List returns the jobs that match, in the order of their state, or of their ids where the filter
 // has none. It reads a part at a time: a job that moves meanwhile may be missed or come twice.
 func (q *Queue[T]) List(ctx context.Context, f Filter) iter.Seq2[*Info[T], error] {
-	return func(yield func(*Info[T], error) bool) {
-		var after []byte
-		for {
-			infos, next, err := q.Page(ctx, f, after, pageSize)
-			if err != nil {
-				yield(nil, err)
-				return
-			}
-			for _, info := range infos {
-				if !yield(info, nil) {
-					return
-				}
-			}
-			if next == nil {
-				return
-			}
-			after = next
-		}
-	}
+	return paging.All(func(after []byte) ([]*Info[T], []byte, error) { return q.Page(ctx, f, after, pageSize) })
 }
 
 // Page returns up to n of the jobs that match, from where next of another Page says on. It may be empty and
