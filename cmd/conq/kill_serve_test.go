@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -22,37 +23,34 @@ import (
 
 // served is "conq serve" as its clients know it, by one address through all its lives.
 type served struct {
-	t       *testing.T
-	store   string
-	cmd     *exec.Cmd
-	address string
-	client  http.Client
+	t         *testing.T
+	store     string
+	cmd       *exec.Cmd
+	address   string // of HTTP
+	beanstalk string
+	client    http.Client
 }
 
-var servingAt = regexp.MustCompile(`msg=serving flag=listen address=(\S+)`)
+var servingAt = regexp.MustCompile(`msg=serving flag=(\S+) address=(\S+)`)
 
 // start starts the server, and returns when it answers.
 func (s *served) start() {
 	s.t.Helper()
-	address := s.address
-	if address == "" {
-		address = "127.0.0.1:0"
-	}
-	s.cmd = command(s.store, "serve", "--listen", address)
+	s.cmd = command(s.store, "serve", "--listen", cmp.Or(s.address, "127.0.0.1:0"), "--beanstalk", cmp.Or(s.beanstalk, "127.0.0.1:0"))
 	stderr, err := s.cmd.StderrPipe()
 	testkit.NoError(s.t, err)
 	testkit.NoError(s.t, s.cmd.Start())
 	log := bufio.NewScanner(stderr)
-	var serving []string
-	for serving == nil && log.Scan() {
-		serving = servingAt.FindStringSubmatch(log.Text())
+	addresses := make(map[string]string)
+	for len(addresses) < 2 && log.Scan() {
+		if serving := servingAt.FindStringSubmatch(log.Text()); serving != nil {
+			addresses[serving[1]] = serving[2]
+		}
 	}
-	if serving == nil {
+	if len(addresses) < 2 {
 		s.t.Fatalf("it does not serve: %v", s.cmd.Wait())
 	}
-	if s.address == "" {
-		s.address = serving[1]
-	}
+	s.address, s.beanstalk = addresses["listen"], addresses["beanstalk"]
 	go io.Copy(io.Discard, stderr)
 }
 
@@ -166,8 +164,8 @@ func jobsIn(t *testing.T, answer []byte) []leased {
 	return got.Jobs
 }
 
-// However often "conq serve" is killed under load, nothing that it has acknowledged is lost, a retry with a key adds
-// nothing twice, and each job comes to a worker.
+// However often "conq serve" is killed under load from clients of all kinds, nothing that it has acknowledged is lost, a retry with a key
+// adds nothing twice, each job comes to a worker, and those of connections that have ended are free.
 func TestKillServer(t *testing.T) {
 	random := seeded(t)
 	s := &served{t: t, store: filepath.Join(t.TempDir(), "store")}
@@ -176,13 +174,15 @@ func TestKillServer(t *testing.T) {
 	s.post(t.Context(), "jobs/jobs", "first", `{"jobs":[{"text":"first a"}]}`)
 	r.jobs["first a"] = 1
 	ctx, stop := context.WithCancel(t.Context())
-	var clients sync.WaitGroup
+	var group sync.WaitGroup
 	for i := range 8 {
-		clients.Go(func() { s.produce(ctx, r, i) })
+		group.Go(func() { s.produce(ctx, r, i) })
 	}
 	for range 3 {
-		clients.Go(func() { s.consume(ctx, r) })
+		group.Go(func() { s.consume(ctx, r) })
 	}
+	others := &clients{s: s}
+	others.start(ctx, &group)
 	for round := range *kills {
 		for range 1 + random.IntN(200) {
 			<-r.acks
@@ -196,7 +196,7 @@ func TestKillServer(t *testing.T) {
 	}
 	stop()
 	go func() {
-		clients.Wait()
+		group.Wait()
 		close(r.acks)
 	}()
 	for range r.acks { // of those that still go on
@@ -204,9 +204,11 @@ func TestKillServer(t *testing.T) {
 	s.end(syscall.SIGTERM)
 	must(t, 0, command(s.store, "check"))
 	judgeItems(t, r, lines(must(t, 0, command(s.store, "dequeue", "items", "--all"))))
+	others.judge(*kills)
 	s.start()
 	defer s.end(syscall.SIGTERM)
 	judgeJobs(t, s, r)
+	others.judgeWork()
 	if r.again.Load() < int64(*kills) {
 		t.Errorf("only %d requests met a kill", r.again.Load())
 	}
@@ -229,27 +231,37 @@ func judgeItems(t *testing.T, r *record, stored []string) {
 
 // judgeJobs compares what is left with what was put and done.
 func judgeJobs(t *testing.T, s *served, r *record) {
-	left := make(map[string]int64)
-	for after := ""; ; {
-		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+s.address+"/v1/jobs/jobs?limit=1000&after="+after, nil)
-		testkit.NoError(t, err)
-		body, _, err := s.try(request)
-		testkit.NoError(t, err)
-		for _, j := range jobsIn(t, body) {
-			if id, twice := left[j.Text]; twice || r.jobs[j.Text] != j.ID {
-				t.Errorf("job %q is %d, and %d; %d was acknowledged", j.Text, j.ID, id, r.jobs[j.Text])
-			}
-			left[j.Text] = j.ID
-		}
-		var page struct{ Next string }
-		testkit.NoError(t, json.Unmarshal(body, &page))
-		if after = page.Next; after == "" {
-			break
+	left := s.jobsLeft("jobs")
+	for text, id := range left {
+		if r.jobs[text] != id {
+			t.Errorf("job %q is %d; %d was acknowledged", text, id, r.jobs[text])
 		}
 	}
 	for text := range r.jobs {
 		if left[text] == 0 && !r.done[text] {
 			t.Errorf("job %q is lost", text)
+		}
+	}
+}
+
+// jobsLeft returns the texts and ids of all jobs of a queue, of which no two have one text.
+func (s *served) jobsLeft(queue string) map[string]int64 {
+	left := make(map[string]int64)
+	for after := ""; ; {
+		request, err := http.NewRequestWithContext(s.t.Context(), http.MethodGet, "http://"+s.address+"/v1/jobs/"+queue+"?limit=1000&after="+after, nil)
+		testkit.NoError(s.t, err)
+		body, _, err := s.try(request)
+		testkit.NoError(s.t, err)
+		for _, j := range jobsIn(s.t, body) {
+			if id, twice := left[j.Text]; twice {
+				s.t.Errorf("jobs %d and %d are %q", id, j.ID, j.Text)
+			}
+			left[j.Text] = j.ID
+		}
+		var page struct{ Next string }
+		testkit.NoError(s.t, json.Unmarshal(body, &page))
+		if after = page.Next; after == "" {
+			return left
 		}
 	}
 }
