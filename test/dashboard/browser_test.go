@@ -166,7 +166,7 @@ var looks = []struct {
 	name          string
 	width, height int64
 	dark          bool
-}{{"light", 1280, 800, false}, {"dark", 1280, 800, true}, {"phone", 360, 740, false}}
+}{{"light", 1280, 800, false}, {"dark", 1280, 800, true}, {"phone", 360, 740, false}, {"4k", 3840, 2160, false}}
 
 // picture shows the page in all looks, has each checked, and keeps a screenshot if there is a folder for them.
 func (tb *tab) picture(name string, check func(look string)) {

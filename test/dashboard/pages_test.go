@@ -33,10 +33,11 @@ func TestPages(t *testing.T) {
 	s := newSite(t, server.Options{})
 	s.fill()
 	s.busy()
-	tb := newTab(t, s)
+	tb, html := newTab(t, s), newServed(t)
 	for _, p := range pages {
 		tb.open(p.path)
 		tb.reads(p.shows)
+		html.add(tb)
 		tb.picture(p.name, func(look string) {
 			tb.fits(p.path + " " + look)
 			tb.accessible(p.path + " " + look)
@@ -51,6 +52,38 @@ func TestPages(t *testing.T) {
 	tb.sees(`document.querySelector("#dialog").open`)
 	tb.picture("dialog", nil)
 	tb.accessible("dialog")
+	html.validate(t)
+}
+
+// Where there is nothing yet, pages say what to do next.
+func TestEmpty(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, server.Options{})
+	must(t, s.work("emails").Close())
+	tb, html := newTab(t, s), newServed(t)
+	for _, p := range []struct{ name, path, shows string }{
+		{"periodic", "/periodic", "This makes one"},
+		{"workers", "/workers", "One begins so"},
+		{"store", "/store", "Nothing, since this server began"},
+		{"queue", "/queue?q=emails", "No job is ready"},
+		{"jobs", "/jobs?q=emails", "The queue has no jobs"},
+		{"found", "/?find=nothing", "None of 1 queues"},
+	} {
+		tb.open(p.path)
+		tb.reads(p.shows)
+		html.add(tb)
+		tb.picture("empty-"+p.name, func(look string) {
+			tb.fits(p.path + " " + look)
+			tb.accessible(p.path + " " + look)
+		})
+	}
+	none := newSite(t, server.Options{})
+	tb = newTab(t, none)
+	tb.open("/")
+	tb.reads("There is no queue yet")
+	html.add(tb)
+	tb.picture("empty-overview", nil)
+	html.validate(t)
 }
 
 // fits checks that nothing makes the page wider than its window.
@@ -80,15 +113,9 @@ func (tb *tab) accessible(what string) {
 	}
 }
 
-// Others' text is only text, wherever it is shown.
-func TestHostile(t *testing.T) {
-	t.Parallel()
-	s := newSite(t, server.Options{})
-	s.fillHostile()
-	tb := newTab(t, s)
-	tb.open("/")
-	tb.reads("evil items")
-	var paths []string
+// hostilePaths are of the pages that show what fillHostile makes.
+func hostilePaths() []string {
+	paths := []string{"/", "/queue?q=evil+items", "/periodic", "/workers", "/store"}
 	for _, name := range hostileNames {
 		for _, path := range []string{"/queue?q=%s", "/jobs?q=%s", "/jobs?q=%s&state=dead", "/do?do=purge&q=%s"} {
 			paths = append(paths, fmt.Sprintf(path, escape(name)))
@@ -97,13 +124,26 @@ func TestHostile(t *testing.T) {
 	for id := range len(hostile) {
 		paths = append(paths, fmt.Sprint("/job?q=evil&id=", id+1))
 	}
-	for _, path := range append(paths, "/queue?q=evil+items", "/periodic", "/workers", "/store", "/") {
+	return paths
+}
+
+// Others' text is only text, wherever it is shown.
+func TestHostile(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, server.Options{})
+	s.fillHostile()
+	tb, html := newTab(t, s), newServed(t)
+	tb.open("/")
+	tb.reads("evil items")
+	for _, path := range hostilePaths() {
 		tb.open(path)
 		if bad := evaluate[bool](tb, `document.title === "owned" || Boolean(document.querySelector("#owned, main script, main iframe, main img, main [onmouseover]"))`); bad {
 			t.Errorf("%s: a payload was more than text", path)
 		}
 		tb.fits(path)
+		html.add(tb)
 	}
+	html.validate(t)
 	tb.open("/queue?q=evil+items")
 	tb.live()
 	tb.do(chromedp.Evaluate[chromedp.Void](`document.querySelectorAll("details").forEach(d => d.open = true)`))
