@@ -2,7 +2,6 @@ package embedded
 
 import (
 	"context"
-	"fmt"
 	"iter"
 
 	"github.com/conq-go/conq/kv"
@@ -27,12 +26,11 @@ func (r reader) Get(key []byte) ([]byte, error) {
 	if err := t.db.limits.CheckKey(key); err != nil {
 		return nil, err
 	}
-	change, known := t.Writer.Lookup(key)
-	if known && (change == nil || change.Kind != overlay.Add) {
-		if err := t.alive(); err != nil || change == nil || change.Kind == overlay.Clear {
+	if value, own := t.Writer.Own(key); own {
+		if err := t.alive(); err != nil {
 			return nil, err
 		}
-		return append([]byte{}, change.Value...), nil
+		return value, nil
 	}
 	span := keyRange(key)
 	value, err := t.get(span)
@@ -42,25 +40,29 @@ func (r reader) Get(key []byte) ([]byte, error) {
 	if !r.snapshot {
 		t.reads = append(t.reads, span)
 	}
-	if known {
-		value = overlay.Sum(value, change.Delta)
-	}
-	return value, nil
+	return t.Writer.Added(key, value), nil
 }
 
 func (r reader) Range(span kv.Range, o kv.RangeOptions) iter.Seq2[kv.KeyValue, error] {
-	span, err := span.Bounds()
-	if err == nil && o.Limit < 0 {
-		err = fmt.Errorf("%w: negative limit %d", kv.ErrInvalid, o.Limit)
-	}
-	span = clone(span)
-	return func(yield func(kv.KeyValue, error) bool) {
+	return overlay.Pairs(span, o.Limit, func(span kv.Range, yield func(kv.KeyValue) bool) error {
+		cover := r.cover()
+		c, err := r.t.cursor(span, o)
 		if err != nil {
-			yield(kv.KeyValue{}, err)
-			return
+			return err
 		}
-		r.loop(span, o, yield)
+		defer c.Close()
+		return r.t.Writer.Over(c, span, o.Reverse).Scan(o.Limit, cover, r.t.callerWaits, yield)
+	})
+}
+
+// cover returns what sets the conflict range of a loop, or nil if it has none.
+func (r reader) cover() func(kv.Range) {
+	if r.snapshot {
+		return nil
 	}
+	i := len(r.t.reads)
+	r.t.reads = append(r.t.reads, kv.Range{})
+	return func(covered kv.Range) { r.t.reads[i] = covered }
 }
 
 // LastKey implements kv.LastKey: a snapshot read of what is in the cache needs no loop.
@@ -125,97 +127,8 @@ func (r reader) Known(span kv.Range, o kv.RangeOptions, to []kv.KeyValue) ([]kv.
 	return r.t.known(span, o, to)
 }
 
-func (r reader) loop(span kv.Range, o kv.RangeOptions, yield func(kv.KeyValue, error) bool) {
-	covered := r.cover(span, o.Reverse)
-	c, err := r.t.cursor(span, o)
-	if err != nil {
-		yield(kv.KeyValue{}, err)
-		return
-	}
-	defer c.Close()
-	pairs := r.t.Writer.Over(c, span, o.Reverse)
-	for n := 1; ; n++ {
-		pair, ok, err := pairs.Next()
-		if err == nil && r.t.ctx.Err() != nil {
-			err = context.Cause(r.t.ctx)
-		}
-		switch {
-		case err != nil:
-			yield(kv.KeyValue{}, err)
-			return
-		case !ok:
-			covered.all(span)
-			return
-		}
-		covered.upTo(pair.Key)
-		if !yield(pair, nil) || n == o.Limit {
-			return
-		}
-	}
-}
-
 // keyRange returns the range of one key, with a copy of it.
 func keyRange(key []byte) kv.Range {
 	end := append(append(make([]byte, 0, len(key)+1), key...), 0)
 	return kv.Range{Begin: end[:len(key)], End: end}
-}
-
-// clone returns a copy of a range. A beginning that is empty is nil: with its invariants
-// on, Pebble can't seek another one.
-func clone(r kv.Range) kv.Range {
-	n := len(r.Begin)
-	both := append(append(make([]byte, 0, n+len(r.End)), r.Begin...), r.End...)
-	c := kv.Range{End: both[n:]}
-	if n > 0 {
-		c.Begin = both[:n:n]
-	}
-	return c
-}
-
-// coverage is the conflict range of a range read, which grows with each key
-// that is returned: a loop may be left at any time, or never.
-type coverage struct {
-	t       *tx // nil for a snapshot read
-	i       int // in t.reads
-	reverse bool
-}
-
-func (r reader) cover(span kv.Range, reverse bool) coverage {
-	if r.snapshot {
-		return coverage{}
-	}
-	from := span.Begin
-	if reverse {
-		from = span.End
-	}
-	r.t.reads = append(r.t.reads, kv.Range{Begin: from, End: from})
-	return coverage{r.t, len(r.t.reads) - 1, reverse}
-}
-
-func (c coverage) upTo(key []byte) {
-	if c.t == nil {
-		return
-	}
-	// The bound that moves gets a buffer of its own at first, and keeps it.
-	r := &c.t.reads[c.i]
-	if c.reverse {
-		r.Begin = append(movable(r.Begin, r.End, len(key)), key...)
-	} else {
-		r.End = append(append(movable(r.End, r.Begin, len(key)+1), key...), 0)
-	}
-}
-
-// movable returns the buffer of the bound that moves, emptied, or a new one if
-// that is still the one that stays.
-func movable(moves, stays []byte, n int) []byte {
-	if len(moves) > 0 && len(stays) > 0 && &moves[0] == &stays[0] {
-		return make([]byte, 0, n)
-	}
-	return moves[:0:cap(moves)]
-}
-
-func (c coverage) all(span kv.Range) {
-	if c.t != nil {
-		c.t.reads[c.i] = span
-	}
 }

@@ -58,7 +58,7 @@ func (t *tx) AddReadConflict(r kv.Range) {
 		t.Refused(err)
 		return
 	}
-	r = clone(r)
+	r = overlay.Clone(r)
 	t.depends(r)
 	t.mu.Unlock()
 	t.reads = append(t.reads, r)

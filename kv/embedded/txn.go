@@ -2,6 +2,7 @@ package embedded
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"slices"
 	"sync"
@@ -183,10 +184,15 @@ func (t *txn) check() error {
 
 // wanted is check without the time.
 func (t *txn) wanted() error {
+	return cmp.Or(t.callerWaits(), t.db.usable())
+}
+
+// callerWaits returns an error once the context has ended.
+func (t *txn) callerWaits() error {
 	if t.ctx.Err() != nil {
 		return context.Cause(t.ctx)
 	}
-	return t.db.usable()
+	return nil
 }
 
 func (t *txn) tooOld(now time.Time) bool { return now.Sub(t.started) > t.db.o.Age }
@@ -287,7 +293,7 @@ func (t *txn) lookForLast(span, among kv.Range) ([]byte, error) {
 
 // firstKey returns the first stored key of a range, or the last one, or nil.
 func (t *txn) firstKey(span kv.Range, reverse bool) ([]byte, error) {
-	span = clone(span)
+	span = overlay.Clone(span)
 	c, err := t.cursor(span, kv.RangeOptions{Limit: 1, Reverse: reverse, KeysOnly: true})
 	if err != nil {
 		return nil, err
@@ -315,7 +321,7 @@ func (t *txn) known(span kv.Range, o kv.RangeOptions, to []kv.KeyValue) (found [
 		pairs = t.db.cache.Read(&c, pairs[:0], o.Limit, t.version)
 		known = len(pairs) == o.Limit || c.Done()
 		if c.Low != nil {
-			t.db.prefetch(prefetch{c.Low, clone(span), o.Reverse})
+			t.db.prefetch(prefetch{c.Low, overlay.Clone(span), o.Reverse})
 		}
 	}
 	if read(); !known {

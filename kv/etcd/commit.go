@@ -70,7 +70,7 @@ type added struct {
 func (t *tx) prepare() *commit {
 	c := &commit{t: t, base: t.rev}
 	for _, r := range t.reads {
-		c.covered.Add(*r)
+		c.covered.Add(r)
 	}
 	l := &t.db.layout
 	for _, r := range c.covered {

@@ -29,7 +29,7 @@ type tx struct {
 	several bool               // LastKeys is at work, which has opened what it reads
 
 	tails []kv.Range       // whose ends were read
-	reads []*kv.Range      // read conflict ranges, with explicit bounds
+	reads []kv.Range       // read conflict ranges, with explicit bounds
 	keys  map[string]int64 // keys with a read conflict, and the revisions that they must still have
 	known map[string]int64 // the same for those that were not read in this transaction
 
@@ -180,10 +180,11 @@ func (t *tx) lookThrough(r kv.Range) error {
 	return nil
 }
 
-// conflict adds a read conflict range, which its owner may change later.
-func (t *tx) conflict(r kv.Range) *kv.Range {
-	t.reads = append(t.reads, &r)
-	return &r
+// conflict adds a read conflict range, and returns what changes it.
+func (t *tx) conflict(r kv.Range) (change func(kv.Range)) {
+	i := len(t.reads)
+	t.reads = append(t.reads, r)
+	return func(r kv.Range) { t.reads[i] = r }
 }
 
 func (t *tx) conflictKey(key []byte) {
@@ -218,12 +219,8 @@ func (r reader) Get(key []byte) ([]byte, error) {
 	if err := cmp.Or(r.err(), limits.CheckKey(key)); err != nil {
 		return nil, err
 	}
-	change, own := r.writes.Lookup(key)
-	if own && (change == nil || change.Kind != overlay.Add) {
-		if change == nil || change.Kind == overlay.Clear {
-			return nil, nil
-		}
-		return append([]byte{}, change.Value...), nil
+	if value, own := r.writes.Own(key); own {
+		return value, nil
 	}
 	value, err := r.fetchKey(key, false)
 	if err != nil {
@@ -232,22 +229,19 @@ func (r reader) Get(key []byte) ([]byte, error) {
 	if !r.snapshot {
 		r.conflictKey(key)
 	}
-	if own {
-		return overlay.Sum(value, change.Delta), nil
-	}
-	return value, nil
+	return r.writes.Added(key, value), nil
 }
 
 // Range implements kv.Reader.
 func (r reader) Range(given kv.Range, opts kv.RangeOptions) iter.Seq2[kv.KeyValue, error] {
 	return overlay.Pairs(given, opts.Limit, func(s kv.Range, yield func(kv.KeyValue) bool) error {
-		covered := new(kv.Range)
+		var cover func(kv.Range)
 		if !r.snapshot {
-			covered = r.conflict(kv.Range{})
+			cover = r.conflict(kv.Range{})
 		}
 		c := newCursor(r.tx, s, opts.Reverse)
 		c.want, c.record, c.keysOnly = opts.Limit, !r.snapshot, opts.KeysOnly
-		return r.writes.OverAll(c, s, opts.Reverse).Scan(opts.Limit, covered, r.err, yield)
+		return r.writes.OverAll(c, s, opts.Reverse).Scan(opts.Limit, cover, r.err, yield)
 	})
 }
 
@@ -257,7 +251,7 @@ func (h handle) AddReadConflict(r kv.Range) {
 	if h.Refused(cmp.Or(err, h.err())) {
 		return
 	}
-	r = kv.Range{Begin: bytes.Clone(r.Begin), End: bytes.Clone(r.End)}
+	r = overlay.Clone(r)
 	if key := r.Begin; bytes.Equal(kv.After(key), r.End) {
 		h.Refused(h.addKeyConflict(key))
 		return

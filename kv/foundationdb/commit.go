@@ -96,7 +96,7 @@ func (t *txn) unknown(failed error) error {
 // the commit is for FoundationDB.
 func (t *txn) fill() (size int, err error) {
 	for _, r := range t.reads {
-		begin, end := t.db.bounds(*r)
+		begin, end := t.db.bounds(r)
 		if bytes.Compare(begin, end) >= 0 {
 			continue
 		}

@@ -24,7 +24,7 @@ type txn struct {
 	epoch   int // how often the library's transaction was made as new
 
 	writes  overlay.Writer
-	reads   []*kv.Range // read conflicts, in keys of the store
+	reads   []kv.Range // read conflicts, in keys of the store
 	watches []*watch
 	outcome error // of an attempt that did not commit: nil is kv.ErrConflict
 }
@@ -53,10 +53,11 @@ func (t *txn) end() {
 	t.watches = nil
 }
 
-// conflict adds a read conflict range, which its owner may change later.
-func (t *txn) conflict(r kv.Range) *kv.Range {
-	t.reads = append(t.reads, &r)
-	return &r
+// conflict adds a read conflict range, and returns what changes it.
+func (t *txn) conflict(r kv.Range) (change func(kv.Range)) {
+	i := len(t.reads)
+	t.reads = append(t.reads, r)
+	return func(r kv.Range) { t.reads[i] = r }
 }
 
 // get reads a key of the store.
@@ -147,12 +148,8 @@ func (r reader) Get(key []byte) ([]byte, error) {
 	if err := cmp.Or(t.alive(), t.db.limits.CheckKey(key)); err != nil {
 		return nil, err
 	}
-	change, known := t.writes.Lookup(key)
-	switch {
-	case known && (change == nil || change.Kind == overlay.Clear):
-		return nil, nil
-	case known && change.Kind == overlay.Set:
-		return append([]byte{}, change.Value...), nil
+	if value, own := t.writes.Own(key); own {
+		return value, nil
 	}
 	value, err := t.get(key)
 	if err != nil {
@@ -161,10 +158,7 @@ func (r reader) Get(key []byte) ([]byte, error) {
 	if !r.snapshot {
 		t.conflict(kv.KeyRange(bytes.Clone(key)))
 	}
-	if known {
-		value = overlay.Sum(value, change.Delta)
-	}
-	return value, nil
+	return t.writes.Added(key, value), nil
 }
 
 func (r reader) Range(span kv.Range, o kv.RangeOptions) iter.Seq2[kv.KeyValue, error] {
@@ -172,12 +166,12 @@ func (r reader) Range(span kv.Range, o kv.RangeOptions) iter.Seq2[kv.KeyValue, e
 		if err := r.t.alive(); err != nil {
 			return err
 		}
-		conflict := new(kv.Range)
+		var cover func(kv.Range)
 		if !r.snapshot {
-			conflict = r.t.conflict(kv.Range{})
+			cover = r.t.conflict(kv.Range{})
 		}
 		c := r.cursor(span, o)
-		return r.t.writes.Over(c, span, o.Reverse).Scan(o.Limit, conflict, r.t.alive, yield)
+		return r.t.writes.Over(c, span, o.Reverse).Scan(o.Limit, cover, r.t.alive, yield)
 	})
 }
 
@@ -205,7 +199,7 @@ func (r reader) Prefetch(reads []kv.Read) {
 			continue
 		}
 		if span, err := read.Range.Bounds(); err == nil && read.Options.Limit >= 0 {
-			c := r.cursor(kv.Range{Begin: bytes.Clone(span.Begin), End: bytes.Clone(span.End)}, read.Options)
+			c := r.cursor(overlay.Clone(span), read.Options)
 			c.ask()
 			t.asked = append(t.asked, asked{epoch: t.epoch, pairs: c})
 		}
@@ -272,7 +266,7 @@ func (r reader) askForLast(spans []kv.Range) ([]*cursor, error) {
 		if err := cmp.Or(r.t.alive(), err); err != nil {
 			return nil, err
 		}
-		cursors[i] = &cursor{t: r.t, span: kv.Range{Begin: bytes.Clone(span.Begin), End: bytes.Clone(span.End)}, limit: 1, reverse: true}
+		cursors[i] = &cursor{t: r.t, span: overlay.Clone(span), limit: 1, reverse: true}
 		cursors[i].ask()
 	}
 	return cursors, nil

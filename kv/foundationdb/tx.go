@@ -24,7 +24,7 @@ func (x tx) AddReadConflict(r kv.Range) {
 		err = x.t.fixVersion() // a conflict with what is committed since when
 	}
 	if !x.Refused(err) {
-		x.t.conflict(kv.Range{Begin: bytes.Clone(r.Begin), End: bytes.Clone(r.End)})
+		x.t.conflict(overlay.Clone(r))
 	}
 }
 

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/conq-go/conq/kv"
-	"github.com/conq-go/conq/kv/internal/overlay"
 	"github.com/conq-go/conq/kv/internal/retry"
 )
 
@@ -37,12 +36,8 @@ func (w *watch) tell(err error) {
 func (t *txn) look() error {
 	asked := make([]future[[]byte], len(t.watches))
 	for i, w := range t.watches {
-		change, known := t.writes.Lookup(w.key)
-		switch {
-		case known && (change == nil || change.Kind == overlay.Clear):
-		case known && change.Kind == overlay.Set:
-			w.value = append([]byte{}, change.Value...)
-		default:
+		value, own := t.writes.Own(w.key)
+		if w.value = value; !own {
 			asked[i] = t.tr.get(t.db.key(w.key))
 		}
 	}
@@ -54,10 +49,7 @@ func (t *txn) look() error {
 		if err != nil {
 			return t.fault(err)
 		}
-		if change, known := t.writes.Lookup(w.key); known {
-			value = overlay.Sum(value, change.Delta)
-		}
-		w.value = value
+		w.value = t.writes.Added(w.key, value)
 	}
 	return nil
 }

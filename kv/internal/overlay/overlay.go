@@ -130,7 +130,7 @@ func (o *Overlay) Clear(key []byte) { o.put(o.newChange(key, nil, Clear)) }
 
 // ClearRange buffers the removal of a range, whose bounds must be explicit.
 func (o *Overlay) ClearRange(r kv.Range) {
-	r = kv.Range{Begin: bytes.Clone(r.Begin), End: bytes.Clone(r.End)}
+	r = Clone(r)
 	if o.tree != nil {
 		for c := o.first(r.Begin); c != nil && bytes.Compare(c.Key, r.End) < 0; c = o.first(r.Begin) {
 			o.tree.Delete(c)
@@ -172,6 +172,25 @@ func Sum(value []byte, delta int64) []byte {
 	copy(sum, value)
 	binary.LittleEndian.PutUint64(sum, binary.LittleEndian.Uint64(sum)+uint64(delta))
 	return sum
+}
+
+// Own returns the value of a key that the transaction itself has decided, in a slice of the caller's, or nil if it
+// has cleared it.
+func (o *Overlay) Own(key []byte) (value []byte, decided bool) {
+	change, known := o.Lookup(key)
+	if change == nil || change.Kind == Add {
+		return nil, known && change == nil
+	}
+	value, _ = change.over(nil)
+	return value, true
+}
+
+// Added returns what the transaction's additions make of the stored value of a key that it has not decided.
+func (o *Overlay) Added(key, stored []byte) []byte {
+	if change, _ := o.Lookup(key); change != nil && change.Kind == Add {
+		return Sum(stored, change.Delta)
+	}
+	return stored
 }
 
 // Lookup tells what the transaction did to key: known is false if it did

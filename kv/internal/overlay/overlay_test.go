@@ -80,7 +80,7 @@ func (o *Overlay) merge(stored []kv.KeyValue, r kv.Range, reverse bool) iter.Seq
 
 func scan(m Merger) iter.Seq2[kv.KeyValue, error] {
 	return Pairs(m.r, 0, func(_ kv.Range, yield func(kv.KeyValue) bool) error {
-		return m.Scan(0, new(kv.Range), func() error { return nil }, yield)
+		return m.Scan(0, nil, func() error { return nil }, yield)
 	})
 }
 

@@ -70,6 +70,18 @@ func (s *RangeSet) Add(r kv.Range) {
 	*s = slices.Replace(*s, from, to, r)
 }
 
+// Clone returns a copy of a range with explicit bounds. A beginning that is empty is nil: with its invariants
+// on, Pebble can't seek another one.
+func Clone(r kv.Range) kv.Range {
+	n := len(r.Begin)
+	both := append(append(make([]byte, 0, n+len(r.End)), r.Begin...), r.End...)
+	c := kv.Range{End: both[n:]}
+	if n > 0 {
+		c.Begin = both[:n:n]
+	}
+	return c
+}
+
 // Least returns the lower of two keys.
 func Least(a, b []byte) []byte {
 	if bytes.Compare(a, b) < 0 {

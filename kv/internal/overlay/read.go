@@ -1,7 +1,6 @@
 package overlay
 
 import (
-	"bytes"
 	"fmt"
 	"iter"
 
@@ -12,7 +11,7 @@ import (
 // which the caller of Range can't change any more, unless the range or the limit is invalid.
 func Pairs(given kv.Range, limit int, read func(r kv.Range, yield func(kv.KeyValue) bool) error) iter.Seq2[kv.KeyValue, error] {
 	r, invalid := given.Bounds()
-	r = clone(r)
+	r = Clone(r)
 	if limit < 0 {
 		invalid = fmt.Errorf("%w: negative limit %d", kv.ErrInvalid, limit)
 	}
@@ -28,10 +27,13 @@ func Pairs(given kv.Range, limit int, read func(r kv.Range, yield func(kv.KeyVal
 }
 
 // Scan calls yield for the pairs of a Merger until it returns false, there were limit pairs, or alive
-// fails. covered becomes what the transaction depends on, and grows with each pair, as a loop may be
-// left hanging (iter.Pull).
-func (m Merger) Scan(limit int, covered *kv.Range, alive func() error, yield func(kv.KeyValue) bool) error {
-	whole := m.r
+// fails. cover, if it is not nil, gets what the transaction depends on by then, and does so with each pair, as a
+// loop may be left hanging (iter.Pull): the latest range counts, in the memory of those before.
+func (m Merger) Scan(limit int, cover func(kv.Range), alive func() error, yield func(kv.KeyValue) bool) error {
+	covered := coverage{of: m.r, reverse: m.reverse}
+	if cover == nil {
+		cover = func(kv.Range) {}
+	}
 	for n := 1; ; n++ {
 		if err := alive(); err != nil {
 			return err
@@ -41,20 +43,33 @@ func (m Merger) Scan(limit int, covered *kv.Range, alive func() error, yield fun
 			return err
 		}
 		if !ok {
-			*covered = whole
+			cover(covered.of)
 			return nil
 		}
-		*covered = Covered(whole, pair.Key, m.reverse)
+		cover(covered.upTo(pair.Key))
 		if !yield(pair) || n == limit {
 			return nil
 		}
 	}
 }
 
+// coverage is the part of a range that a loop has covered.
+type coverage struct {
+	of      kv.Range
+	reverse bool
+	bound   []byte // the one that moves
+}
+
+// upTo returns the part of a loop that has returned key. Its memory is that of the next one.
+func (c *coverage) upTo(key []byte) kv.Range {
+	c.bound = append(append(c.bound[:0], key...), 0)
+	if c.reverse {
+		return kv.Range{Begin: c.bound[:len(key)], End: c.of.End}
+	}
+	return kv.Range{Begin: c.of.Begin, End: c.bound}
+}
+
 // Covered returns the part of r that a loop has covered when it has returned key.
 func Covered(r kv.Range, key []byte, reverse bool) kv.Range {
-	if reverse {
-		return kv.Range{Begin: bytes.Clone(key), End: r.End}
-	}
-	return kv.Range{Begin: r.Begin, End: kv.After(key)}
+	return (&coverage{of: r, reverse: reverse}).upTo(key)
 }

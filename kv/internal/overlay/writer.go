@@ -59,7 +59,7 @@ func (w *Writer) Add(key []byte, delta int64) {
 func (w *Writer) AddWriteConflict(r kv.Range) {
 	r, err := r.Bounds()
 	if !w.Refused(err) && bytes.Compare(r.Begin, r.End) < 0 {
-		w.Conflicts = append(w.Conflicts, clone(r))
+		w.Conflicts = append(w.Conflicts, Clone(r))
 	}
 }
 
@@ -71,8 +71,4 @@ func (w *Writer) OnCommit(f func()) {
 		}
 		w.Committed = append(w.Committed, f)
 	}
-}
-
-func clone(r kv.Range) kv.Range {
-	return kv.Range{Begin: bytes.Clone(r.Begin), End: bytes.Clone(r.End)}
 }
