@@ -301,8 +301,7 @@ func infoOf[T any](c codec.Codec[T], j jobInfo) (*work.Info[T], error) {
 	return info, nil
 }
 
-// Page returns up to n of the jobs that match, at most 1000, from where next of another Page says on. It may be empty and still have a
-// next, which is nil at the end.
+// Page returns up to n of the jobs that match, at most 1000, from where next of another Page says on; see work.Queue.Page.
 func (q *WorkQueue[T]) Page(ctx context.Context, f work.Filter, after []byte, n int) (infos []*work.Info[T], next []byte, err error) {
 	query := filterQuery(f)
 	query.Set("limit", decimal(int64(min(n, 1000))))
@@ -371,7 +370,16 @@ func (q *WorkQueue[T]) List(ctx context.Context, f work.Filter) iter.Seq2[*work.
 }
 
 // Peek returns the first ready jobs, up to n, without leasing them.
-func (q *WorkQueue[T]) Peek(ctx context.Context, n int) ([]*work.Info[T], error) {
-	infos, _, err := q.Page(ctx, work.Filter{State: work.Ready}, nil, n)
-	return infos, err
+func (q *WorkQueue[T]) Peek(ctx context.Context, n int) (all []*work.Info[T], err error) {
+	var after []byte
+	for len(all) < n {
+		infos, next, err := q.Page(ctx, work.Filter{State: work.Ready}, after, n-len(all))
+		if err != nil {
+			return nil, err
+		}
+		if all, after = append(all, infos...), next; after == nil {
+			break
+		}
+	}
+	return all, nil
 }

@@ -10,6 +10,7 @@ package kv
 //	LastKeys(spans, among, to)              of a Reader; LastKeys
 //	Known(span, options, to)                of a Reader; Known
 //	Prefetch(reads)                         of a Reader; Prefetch
+//	Health(ctx)                             of a DB; HealthOf
 
 // Local is implemented by engines, and where one process has the store for itself by their
 // transactions. Users of one DB can tell each other in memory that something has

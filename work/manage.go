@@ -106,22 +106,27 @@ func (q *Queue[T]) all(ctx context.Context, f Filter, c change, progress func(in
 	began := micros(q.now())
 	var after []byte
 	for {
-		var page jobs.Page
+		var some []*jobs.Job
+		var next []byte
 		err := q.view(ctx, func(r kv.Reader) (err error) {
-			page, err = q.recipe.List(r, f.jobs(), after, pageSize, scanned)
+			some = nil
+			next, err = q.recipe.List(r, f.jobs(), after, scanned, func(j *jobs.Job) (bool, error) {
+				some = append(some, j)
+				return len(some) < pageSize, nil
+			})
 			return err
 		})
 		if err != nil {
 			return total, err
 		}
-		n, err := q.changeEach(ctx, page.Jobs, f.jobs(), began, c)
+		n, err := q.changeEach(ctx, some, f.jobs(), began, c)
 		if total += n; err != nil {
 			return total, err
 		}
 		if progress != nil && n > 0 {
 			progress(total)
 		}
-		if after = page.Next; after == nil {
+		if after = next; after == nil {
 			return total, nil
 		}
 	}
@@ -244,18 +249,23 @@ func (q *Queue[T]) pause(ctx context.Context, paused bool) error {
 func (q *Queue[T]) Count(ctx context.Context, f Filter, progress func(int)) (n int, err error) {
 	var after []byte
 	for {
-		var page jobs.Page
+		some := 0
+		var next []byte
 		err := q.view(ctx, func(r kv.Reader) (err error) {
-			page, err = q.recipe.List(r, f.jobs(), after, scanned, scanned)
+			some = 0
+			next, err = q.recipe.List(r, f.jobs(), after, scanned, func(*jobs.Job) (bool, error) {
+				some++
+				return true, nil
+			})
 			return err
 		})
 		if err != nil {
 			return n, err
 		}
-		if n += len(page.Jobs); progress != nil {
+		if n += some; progress != nil {
 			progress(n)
 		}
-		if after = page.Next; after == nil {
+		if after = next; after == nil {
 			return n, nil
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -111,5 +112,46 @@ func stats(t *testing.T, q *Queue[string], want Stats) {
 	testkit.NoError(t, err)
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("states differ (-want +got):\n%s", diff)
+	}
+}
+
+// A page has some MiB of payloads at most, and a search looks into no more at once; Peek and List go on.
+func TestLargeJobs(t *testing.T) {
+	ctx := context.Background()
+	q := open(t, store(t), Options{})
+	large := strings.Repeat("x", pageBytes/4)
+	for i := range 10 {
+		_, err := q.Put(ctx, fmt.Sprint(i)+large)
+		testkit.NoError(t, err)
+	}
+	page, next, err := q.Page(ctx, Filter{State: Ready}, nil, 10)
+	testkit.NoError(t, err)
+	if len(page) != 4 || next == nil {
+		t.Errorf("a page has %d jobs, and goes on at %q", len(page), next)
+	}
+	page, next, err = q.Page(ctx, Filter{Contains: "9x"}, nil, 10)
+	testkit.NoError(t, err)
+	if len(page) != 0 || next == nil {
+		t.Errorf("a search has found %d jobs at once, and goes on at %q", len(page), next)
+	}
+	peeked, err := q.Peek(ctx, 9)
+	testkit.NoError(t, err)
+	if len(peeked) != 9 || peeked[8].Value != "8"+large {
+		t.Errorf("Peek has returned %d jobs", len(peeked))
+	}
+	if found := idsOf(t, q, Filter{Contains: "9x"}); len(found) != 1 {
+		t.Errorf("the search has found %v", found)
+	}
+	for f, want := range map[Filter]int{{}: 10, {Contains: "9x"}: 1} {
+		n, err := q.Count(ctx, f, nil)
+		testkit.NoError(t, err)
+		if n != want {
+			t.Errorf("Count of %+v is %d, want %d", f, n, want)
+		}
+	}
+	n, err := q.CancelAll(ctx, Filter{Contains: "x"}, nil)
+	testkit.NoError(t, err)
+	if n != 10 {
+		t.Errorf("%d jobs were cancelled", n)
 	}
 }

@@ -200,10 +200,11 @@ func (e *engine) view(ctx context.Context, f func(kv.Reader) error) error {
 	return e.wrap(e.db.ReadTransact(ctx, f))
 }
 
-// pageSize and scanned bound what one transaction reads of a list.
+// Bounds of what one transaction reads of a list.
 const (
-	pageSize = 100
-	scanned  = 2000
+	pageSize  = 100     // jobs
+	pageBytes = 8 << 20 // of their payloads
+	scanned   = 2000    // jobs that are looked at
 )
 
 // List returns the jobs that match, in the order of their state, or of their ids where the filter
@@ -212,31 +213,39 @@ func (q *Queue[T]) List(ctx context.Context, f Filter) iter.Seq2[*Info[T], error
 	return paging.All(func(after []byte) ([]*Info[T], []byte, error) { return q.Page(ctx, f, after, pageSize) })
 }
 
-// Page returns up to n of the jobs that match, from where next of another Page says on. It may be empty and
-// still have a next, which is nil at the end.
+// Page returns up to n of the jobs that match, from where next of another Page says on: fewer if they are large, or if few
+// of those that it has looked at match. It may be empty and still have a next, which is nil at the end.
 func (q *Queue[T]) Page(ctx context.Context, f Filter, after []byte, n int) (infos []*Info[T], next []byte, err error) {
-	err = q.view(ctx, func(r kv.Reader) error {
-		page, err := q.recipe.List(r, f.jobs(), after, n, max(n, scanned))
-		if err != nil {
-			return err
-		}
-		for _, j := range page.Jobs {
+	err = q.view(ctx, func(r kv.Reader) (err error) {
+		infos = nil
+		size := 0
+		next, err = q.recipe.List(r, f.jobs(), after, max(n, scanned), func(j *jobs.Job) (bool, error) {
 			info, err := q.info(r, j)
 			if err != nil {
-				return err
+				return false, err
 			}
 			infos = append(infos, info)
-		}
-		next = page.Next
-		return nil
+			size += len(info.Payload)
+			return len(infos) < n && size < pageBytes, nil
+		})
+		return err
 	})
 	return infos, next, err
 }
 
 // Peek returns the first ready jobs, up to n, without leasing them.
-func (q *Queue[T]) Peek(ctx context.Context, n int) ([]*Info[T], error) {
-	infos, _, err := q.Page(ctx, Filter{State: Ready}, nil, n)
-	return infos, err
+func (q *Queue[T]) Peek(ctx context.Context, n int) (all []*Info[T], err error) {
+	var after []byte
+	for len(all) < n {
+		infos, next, err := q.Page(ctx, Filter{State: Ready}, after, n-len(all))
+		if err != nil {
+			return nil, err
+		}
+		if all, after = append(all, infos...), next; after == nil {
+			break
+		}
+	}
+	return all, nil
 }
 
 // Stats says how many jobs there are in each state.

@@ -20,17 +20,13 @@ type Filter struct {
 	Reverse     bool   // List begins at the end
 }
 
-// Page is some of the jobs that match a filter.
-type Page struct {
-	Jobs []*Job
-	// Next is where to go on, or nil at the end. A page may be empty and have a next one: so many jobs
-	// were looked at without a match.
-	Next []byte
-}
+// maxSearched is how many bytes of payloads one List looks into.
+const maxSearched = 8 << 20
 
-// List returns up to limit jobs that match, in the order of their state, or of their ids for
-// any state, from where after says on; it looks at no more than scan jobs.
-func (q *Queue) List(r kv.Reader, f Filter, after []byte, limit, scan int) (page Page, err error) {
+// List calls found with each job that matches, in the order of their state, or of their ids for any state, from where
+// after says on, until it does not want more. It looks at no more than scan jobs, and into no more than some MiB. next is
+// where to go on, or nil at the end.
+func (q *Queue) List(r kv.Reader, f Filter, after []byte, scan int, found func(*Job) (more bool, err error)) (next []byte, err error) {
 	over := rangeOf(q.headers)
 	switch {
 	case f.State == Blocked && f.Key != "":
@@ -40,7 +36,7 @@ func (q *Queue) List(r kv.Reader, f Filter, after []byte, limit, scan int) (page
 	}
 	if after != nil {
 		if !over.Contains(after) {
-			return page, fmt.Errorf("%w: %.60q is not where a page of these jobs ended", kv.ErrInvalid, after)
+			return nil, fmt.Errorf("%w: %.60q is not where a page of these jobs ended", kv.ErrInvalid, after)
 		}
 		if f.Reverse {
 			over.End = after
@@ -48,29 +44,31 @@ func (q *Queue) List(r kv.Reader, f Filter, after []byte, limit, scan int) (page
 			over.Begin = kv.After(after)
 		}
 	}
-	looked := 0
+	looked, searched := 0, 0
 	for entry, err := range r.Range(over, kv.RangeOptions{Limit: scan, Reverse: f.Reverse}) {
 		if err != nil {
-			return page, err
+			return nil, err
 		}
-		looked++
 		j, err := q.listed(r, f.State, entry)
 		if err != nil {
-			return page, err
+			return nil, err
 		}
-		matches, err := q.Matches(r, j, f)
+		matches, size, err := q.matches(r, j, f)
 		if err != nil {
-			return page, err
+			return nil, err
 		}
+		more := true
 		if matches {
-			page.Jobs = append(page.Jobs, j)
+			if more, err = found(j); err != nil {
+				return nil, err
+			}
 		}
-		if len(page.Jobs) == limit || looked == scan {
-			page.Next = entry.Key
-			return page, nil
+		looked, searched = looked+1, searched+size
+		if !more || looked == scan || searched >= maxSearched {
+			return entry.Key, nil
 		}
 	}
-	return page, nil
+	return nil, nil
 }
 
 func (q *Queue) listed(r kv.Reader, state State, entry kv.KeyValue) (*Job, error) {
@@ -86,20 +84,26 @@ func (q *Queue) listed(r kv.Reader, state State, entry kv.KeyValue) (*Job, error
 
 // Matches tells whether a job matches a filter.
 func (q *Queue) Matches(r kv.Reader, j *Job, f Filter) (bool, error) {
+	matches, _, err := q.matches(r, j, f)
+	return matches, err
+}
+
+// matches is Matches, and tells how many bytes of a payload it has looked into.
+func (q *Queue) matches(r kv.Reader, j *Job, f Filter) (matches bool, size int, err error) {
 	if f.State != 0 && j.State != f.State || f.Key != "" && j.Key != f.Key || j.Attempts < f.MinAttempts ||
 		f.Holder != "" && j.Holder != f.Holder || f.Before != 0 && j.Created >= f.Before {
-		return false, nil
+		return false, 0, nil
 	}
 	if f.Contains == "" {
-		return true, nil
+		return true, 0, nil
 	}
 	for _, failure := range j.Failures {
 		if strings.Contains(failure.Error, f.Contains) {
-			return true, nil
+			return true, 0, nil
 		}
 	}
 	payload, err := q.Payload(r, j)
-	return bytes.Contains(payload, []byte(f.Contains)), err
+	return bytes.Contains(payload, []byte(f.Contains)), len(payload), err
 }
 
 // priorities is at how many of them Oldest looks.

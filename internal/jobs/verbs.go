@@ -154,16 +154,20 @@ func (q *Queue) Kick(tx kv.Tx, id, now int64) error {
 
 // KickFirst kicks up to n jobs of a state, which is dead or scheduled, in the order of that, and returns how many.
 func (q *Queue) KickFirst(tx kv.Tx, state State, now int64, n int) (kicked int, err error) {
-	page, err := q.List(tx, Filter{State: state}, nil, n, n)
+	var first []*Job
+	_, err = q.List(tx, Filter{State: state}, nil, n, func(j *Job) (bool, error) {
+		first = append(first, j)
+		return true, nil
+	})
 	if err != nil {
 		return 0, err
 	}
-	for _, j := range page.Jobs {
+	for _, j := range first {
 		if err := q.Kick(tx, j.ID, now); err != nil {
 			return 0, err
 		}
 	}
-	return len(page.Jobs), nil
+	return len(first), nil
 }
 
 // Delete removes a job in any state. Its holder has lost its lease.

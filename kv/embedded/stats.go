@@ -1,9 +1,17 @@
 package embedded
 
 import (
+	"context"
 	"path/filepath"
 	"time"
+
+	"github.com/conq-go/conq/kv"
 )
+
+// Health tells what the store takes on disk: see [kv.HealthOf].
+func (db *DB) Health(context.Context) (kv.Health, error) {
+	return kv.Health{Bytes: db.DiskBytes()}, nil
+}
 
 // Syncs returns how often the store has waited for its log to be on disk since it was opened, and how long in all.
 func (db *DB) Syncs() (n int64, took time.Duration) { return db.wal.Syncs() }

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/conq-go/conq/internal/testkit"
+	"github.com/conq-go/conq/kv"
 	"github.com/conq-go/conq/kv/etcd"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
@@ -149,4 +150,36 @@ func open(t testing.TB, o etcd.Options) *etcd.DB {
 		}
 	})
 	return db
+}
+
+// A store tells which members lead, follow, and are down.
+func TestHealth(t *testing.T) {
+	c := startCluster(t, clusterOptions{})
+	db, err := etcd.Open(c.options())
+	testkit.NoError(t, err)
+	defer db.Close()
+	count := func(h kv.Health) (leads, follows, down int) {
+		for _, m := range h.Members {
+			switch {
+			case m.Down:
+				down++
+			case strings.HasPrefix(m.Detail, "leads"):
+				leads++
+			case strings.HasPrefix(m.Detail, "follows"):
+				follows++
+			}
+		}
+		return leads, follows, down
+	}
+	h, known, err := kv.HealthOf(t.Context(), db)
+	testkit.NoError(t, err)
+	if leads, follows, down := count(h); !known || h.Bytes == 0 || leads != 1 || follows != 2 || down != 0 {
+		t.Errorf("the cluster is %+v", h)
+	}
+	c.members[(c.leader(t)+1)%3].kill()
+	h, _, err = kv.HealthOf(t.Context(), db)
+	testkit.NoError(t, err)
+	if _, _, down := count(h); down != 1 {
+		t.Errorf("with a member killed the cluster is %+v", h)
+	}
 }

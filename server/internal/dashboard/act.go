@@ -172,9 +172,9 @@ func (d *Dashboard) performIn(v *visit) (bulk.Status, *confirm, error) {
 	return done, c, err
 }
 
-// seen waits until there is a snapshot of a time, so that the page that is shown next has what was done.
+// seen waits until there is a snapshot that was begun after a time, so that the page that is shown next has what was done.
 func seen(ctx context.Context, h *history.History, at time.Time) {
-	for now := h.Latest(); now.Time.Before(at); now = h.Latest() {
+	for now := h.Latest(); now.Time.Add(-now.Took).Before(at); now = h.Latest() {
 		h.Refresh()
 		select {
 		case <-now.Next():

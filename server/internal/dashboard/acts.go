@@ -26,7 +26,8 @@ func init() { // it refers to itself
 		"purge":  {access.Admin, "fpw", askPurge, (*Dashboard).doPurge, toQueue},
 		"add":    {access.Produce, "fpw", askAdd, (*Dashboard).doAdd, toQueue},
 		"move":   {access.Admin, "fp", askMove, (*Dashboard).doMove, toQueue},
-		"runnow": {access.Admin, "w", askRunNow, (*Dashboard).doRunNow, func(*confirm) string { return "/periodic" }},
+		"runnow": {access.Admin, "w", askRunNow, (*Dashboard).doRunNow, toPeriodic},
+		"remove": {access.Admin, "w", askRemove, (*Dashboard).doRemove, toPeriodic},
 		"check":  {access.Admin, "", askCheck, (*Dashboard).doCheck, func(*confirm) string { return "/store" }},
 		"stop":   {access.Watch, "", (*Dashboard).askStop, (*Dashboard).doStop, func(*confirm) string { return "/store" }},
 	}
@@ -36,6 +37,8 @@ func init() { // it refers to itself
 }
 
 func toQueue(c *confirm) string { return link("/queue", "q", c.Queue.Name) }
+
+func toPeriodic(*confirm) string { return "/periodic" }
 
 func toJobs(c *confirm) string {
 	switch {
@@ -302,6 +305,18 @@ func (d *Dashboard) doRunNow(c *confirm) (bulk.Status, error) {
 		})
 		return 1, note, err
 	})
+}
+
+func askRemove(_ *Dashboard, c *confirm) error {
+	name := c.query.Get("name")
+	c.Title, c.Button, c.Type = fmt.Sprintf("Remove the periodic job %s of %s", visible(name), visible(c.Queue.Name)), "Remove", c.Queue.Name
+	c.Detail = "It is put no more. Jobs that it has put stay. A program that makes it when it starts, makes it again."
+	return nil
+}
+
+func (d *Dashboard) doRemove(c *confirm) (bulk.Status, error) {
+	name := c.query.Get("name")
+	return d.onQueue(c, "", "It is put no more.", func(ctx context.Context, q *queues.Work) error { return q.RemovePeriodic(ctx, name) })
 }
 
 func askCheck(_ *Dashboard, c *confirm) error {

@@ -73,6 +73,9 @@ func (t changeText) ask(d *Dashboard, c *confirm) error {
 	if c.Do == string(bulk.Reprioritise) {
 		c.Fields = []field{{Name: "priority", Label: "Priority", Value: c.query.Get("priority"), Needed: true, Help: "An integer. The lowest is first."}}
 	}
+	if t.typed {
+		c.Type = c.Queue.Name
+	}
 	if c.ID != 0 {
 		c.Title = fmt.Sprintf(t.title, "job "+strconv.FormatInt(int64(c.ID), 10)+" of "+visible(c.Queue.Name))
 		return nil
@@ -81,9 +84,7 @@ func (t changeText) ask(d *Dashboard, c *confirm) error {
 	if err != nil {
 		return err
 	}
-	if c.Title = fmt.Sprintf(t.title, of); t.typed {
-		c.Type = c.Queue.Name
-	}
+	c.Title = fmt.Sprintf(t.title, of)
 	return nil
 }
 

@@ -15,6 +15,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/conq-go/conq"
 	"github.com/conq-go/conq/internal/testkit"
@@ -42,9 +43,14 @@ type site struct {
 	log     strings.Builder
 }
 
-// newSite returns the pages of a store; scopes are those of the only token, which callers have. Without any no token is needed.
+// newSite returns the pages of an empty store; see newSiteOf.
 func newSite(t testing.TB, scopes ...string) *site {
-	s := &site{t: t, db: memory.New(memory.Options{}), history: history.New()}
+	return newSiteOf(t, memory.New(memory.Options{}), scopes...)
+}
+
+// newSiteOf returns the pages of a store; scopes are those of the only token, which callers have. Without any no token is needed.
+func newSiteOf(t testing.TB, db kv.DB, scopes ...string) *site {
+	s := &site{t: t, db: db, history: history.New()}
 	s.set = queues.New(s.db, queues.Options{Queue: conq.Options{Observe: s.history.ObserveItems}, Work: work.Options{Observe: s.history.ObserveJobs}})
 	s.sampler = history.NewSampler(s.db, s.history)
 	stopping, stop := context.WithCancel(context.Background())
@@ -280,10 +286,12 @@ func TestActions(t *testing.T) {
 	is(s.do(form("cancel", "emails", "id", "1")), 1, "Cancel job 1 of emails")
 	is(s.do(form("bury", "emails", "id", "3")), 1, "Bury job 3")
 	is(s.do(form("retry", "emails", "id", "1")), 1, "Retry job 1")
-	is(s.do(form("delete", "emails", "id", "1")), 1, "Delete job 1")
+	is(s.do(form("delete", "emails", "id", "1", "typed", "emails")), 1, "Delete job 1")
 	is(s.do(form("delete", "emails", "state", "dead", "typed", "emails")), 3, "Delete 3 dead jobs of emails")
 	is(s.do(form("add", "emails", "payload", "by hand", "priority", "4", "jobkey", "x", "delay", "2h")), 1, "Add to emails")
 	is(s.do(form("runnow", "emails", "name", "nightly")), 1, "Run nightly of emails now")
+	is(s.do(form("remove", "emails", "name", "nightly", "typed", "emails")), 1, "Remove the periodic job nightly of emails")
+	hasNot(t, s.get("/periodic", 200), "nightly</th>")
 	if got := stats(); got != (work.Stats{Ready: 7, Scheduled: 1}) {
 		t.Errorf("after all there are %+v", got)
 	}
@@ -472,5 +480,38 @@ func TestAssets(t *testing.T) {
 	}
 	for _, bad := range []string{" style=", " onclick=", "<style", "javascript:"} {
 		hasNot(t, page, bad)
+	}
+}
+
+// told is a store that says how it is.
+type told struct {
+	kv.DB
+	health kv.Health
+	err    error
+}
+
+func (d told) Syncs() (int64, time.Duration) { return 2000, time.Second }
+
+func (d told) Health(context.Context) (kv.Health, error) { return d.health, d.err }
+
+// The page of the store says what the engine does.
+func TestStoreHealth(t *testing.T) {
+	members := []kv.Member{{Name: "10.0.0.1:2379", Detail: "leads"}, {Name: "10.0.0.2:2379", Down: true, Detail: "<b>timeout"}}
+	for _, c := range []struct {
+		name  string
+		db    told
+		shows []string
+	}{
+		{"nothing known", told{}, []string{"answers</span></dd>", "not known", "500 µs on average, 2,000 so far"}},
+		{"size", told{health: kv.Health{Bytes: 12_345_678_901}}, []string{"answers</span></dd>", "12.3 GB</dd>"}},
+		{"cluster", told{health: kv.Health{Bytes: 5000, Members: members[:1]}}, []string{"answers</span></dd>", "5.0 kB, of all members", "10.0.0.1:2379", "leads"}},
+		{"member down", told{health: kv.Health{Members: members}}, []string{"but 1 of 2 members does not", ">down<", "&lt;b&gt;timeout"}},
+		{"problem", told{health: kv.Health{Problem: "healing", Members: members}}, []string{"but healing"}},
+		{"error", told{err: errors.New("no <i>quorum")}, []string{"does not say how it is: no &lt;i&gt;quorum"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			c.db.DB = memory.New(memory.Options{})
+			has(t, newSiteOf(t, c.db).get("/store", 200), c.shows...)
+		})
 	}
 }

@@ -18,7 +18,7 @@ import (
 
 // functions are those of templates.
 var functions = template.FuncMap{
-	"num": num[int64], "count": num[int], "rate": rate, "ago": ago, "until": until, "age": age, "old": old, "dur": shortDuration, "size": size,
+	"num": num[int64], "count": num[int], "rate": rate, "ago": ago, "until": until, "age": age, "old": old, "dur": shortDuration, "size": size[int], "bytes": size[int64],
 	"text": visible, "line": func(s string) string { return oneLine([]byte(s), 160) }, "short": func(s string, n int) string { return oneLine([]byte(s), n) },
 	"link": link, "kind": kindName, "plural": plural, "add": func(a, b int) int { return a + b },
 	"spark": func(v []float64) template.HTML { return sparkline(v, "spark", 80, 18) },
@@ -107,8 +107,10 @@ func old(t time.Time, atLeast bool) string {
 func shortDuration(d time.Duration) string {
 	const day = 24 * time.Hour
 	switch {
-	case d < time.Millisecond:
+	case d < time.Microsecond:
 		return "0 s"
+	case d < time.Millisecond:
+		return fmt.Sprintf("%d µs", d.Microseconds())
 	case d < time.Second:
 		return fmt.Sprintf("%d ms", d.Milliseconds())
 	case d < time.Minute:
@@ -123,14 +125,16 @@ func shortDuration(d time.Duration) string {
 	return fmt.Sprintf("%d days", d/day)
 }
 
-func size(n int) string {
+func size[N int | int64](n N) string {
 	switch {
 	case n < 1000:
 		return fmt.Sprintf("%d B", n)
 	case n < 1_000_000:
 		return fmt.Sprintf("%.1f kB", float64(n)/1e3)
+	case n < 1_000_000_000:
+		return fmt.Sprintf("%.1f MB", float64(n)/1e6)
 	}
-	return fmt.Sprintf("%.1f MB", float64(n)/1e6)
+	return fmt.Sprintf("%.1f GB", float64(n)/1e9)
 }
 
 func kindName(k conq.Kind) string {

@@ -162,7 +162,10 @@ type storePage struct {
 	Version        string
 	MayAdmin       bool
 	Tasks          []bulk.Status
-	Sizes          []pair
+	Health         kv.Health
+	HealthErr      error
+	Syncs          int64
+	Sync           time.Duration // on average
 	Up             time.Duration
 	PID            int
 	Go             string
@@ -178,6 +181,7 @@ func (d *Dashboard) store(v *visit) (any, error) {
 		Err: v.now.Err, Version: version(), MayAdmin: v.may(access.Admin, ""),
 		Up: time.Since(began), PID: os.Getpid(), Go: runtime.Version(),
 	}
+	p.look(v, d.Queues.DB())
 	for _, q := range v.now.Queues {
 		switch kindName(q.Kind) {
 		case "FIFO":
@@ -197,6 +201,30 @@ func (d *Dashboard) store(v *visit) (any, error) {
 		}
 	}
 	return p, nil
+}
+
+// healthTime is how long a store may take to say how it is.
+const healthTime = 2 * time.Second
+
+// look asks the store how it is.
+func (p *storePage) look(ctx context.Context, db kv.DB) {
+	ctx, cancel := context.WithTimeout(ctx, healthTime)
+	defer cancel()
+	p.Health, _, p.HealthErr = kv.HealthOf(ctx, db)
+	if db, ok := db.(interface{ Syncs() (int64, time.Duration) }); ok {
+		n, took := db.Syncs()
+		p.Syncs, p.Sync = n, took/time.Duration(max(n, 1))
+	}
+}
+
+// Down is how many members of the cluster are.
+func (p *storePage) Down() (n int) {
+	for _, m := range p.Health.Members {
+		if m.Down {
+			n++
+		}
+	}
+	return n
 }
 
 // began is when this process did.
