@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"flag"
 	"fmt"
 	"io"
 	"log/slog"
@@ -19,6 +20,8 @@ import (
 	"github.com/conq-go/conq/kv"
 	"go.uber.org/goleak"
 )
+
+var overLimit = flag.Int("connections", 200, "how many connections come that are too many")
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
@@ -79,8 +82,9 @@ func (l *listening) ask(t *testing.T, text string) (status int, body string) {
 	return response.StatusCode, string(b)
 }
 
-func post(path, body string) string {
-	return fmt.Sprintf("POST %s HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", path, len(body), body)
+func post(path, body string, headers ...string) string {
+	return fmt.Sprintf("POST %s HTTP/1.1\r\n%s\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s",
+		path, strings.Join(append(headers, "Host: localhost"), "\r\n"), len(body), body)
 }
 
 // Whatever comes, the answer is a clear refusal, and the server goes on.
@@ -108,6 +112,11 @@ func TestHostile(t *testing.T) {
 		{"a path that means another", get("/v1/../healthz"), 307, ""},
 		{"an empty name", get("/v1/queues//items"), 307, ""},
 		{"another site's address", get("http://evil.example/v1/queues"), 421, "evil.example"},
+		{"a page of another site", post("/v1/queues/q/items", `{"items":[{"text":"a"}]}`, "Origin: http://evil.example"), 403, "another site"},
+		{"no page", post("/v1/queues/q/items", `{"items":[{"text":"a"}]}`, "Origin: null"), 403, "another site"},
+		{"HTTP of 1996", "POST /v1/queues/q/items HTTP/1.0\r\nContent-Type: application/json\r\nContent-Length: 1\r\n\r\n{", 421, ""},
+		{"HTTP of 1991", "GET /v1/queues\r\n\r\n", 400, ""},
+		{"HTTP of another world", "GET /v1/queues HTTP/3.0\r\nHost: localhost\r\n\r\n", 505, ""},
 		{"nothing", get("/favicon.ico"), 404, "nothing here"},
 		{"another method", "BREW /v1/queues HTTP/1.1\r\nHost: localhost\r\n\r\n", 405, "it can be GET"},
 		{"another method", "PUT /v1/move HTTP/1.1\r\nHost: localhost\r\nContent-Length: 0\r\n\r\n", 405, "it can be POST"},
@@ -202,6 +211,58 @@ func TestWaitsLongerThanStalls(t *testing.T) {
 	}()
 	l.ask(t, post("/v1/queues/q/items", `{"items":[{"text":"b"}]}`))
 	testkit.Equal(t, "answer", <-answer, `{"items":[{"text":"b"}]}`+"\n")
+}
+
+// Requests that come at once are answered in their order, whatever is behind them.
+func TestPipelined(t *testing.T) {
+	l := listen(t, testkit.NewMemory(t, kv.Limits{}), Options{})
+	c := l.dial(t)
+	var all strings.Builder
+	const n = 200
+	for i := range n {
+		all.WriteString(post("/v1/queues/q/items", fmt.Sprintf(`{"items":[{"json":%d}]}`, i)) + post("/v1/queues/q/take", ""))
+	}
+	go io.WriteString(c, all.String()+"BREW\r\n\r\n")
+	r := bufio.NewReader(c)
+	for i := range 2*n + 1 {
+		response, err := http.ReadResponse(r, nil)
+		testkit.NoError(t, err)
+		body, err := io.ReadAll(response.Body)
+		testkit.NoError(t, err)
+		want := `{"added":1}` + "\n"
+		switch {
+		case i == 2*n:
+			testkit.Equal(t, "status", response.StatusCode, 400)
+			continue
+		case i%2 == 1:
+			want = fmt.Sprintf(`{"items":[{"json":%d}]}`, i/2) + "\n"
+		}
+		testkit.Equal(t, "answer", string(body), want)
+	}
+	<-l.ended
+}
+
+// However many connections are too many, those that are there are served.
+func TestFarTooManyConnections(t *testing.T) {
+	l := listen(t, testkit.NewMemory(t, kv.Limits{}), Options{MaxConnections: 5})
+	first := l.dial(t)
+	r := bufio.NewReader(first)
+	for range 10 {
+		for range *overLimit / 10 {
+			c, err := net.Dial("tcp", l.addr)
+			testkit.NoError(t, err)
+			defer c.Close()
+		}
+		io.WriteString(first, "GET /readyz HTTP/1.1\r\nHost: localhost\r\n\r\n")
+		response, err := http.ReadResponse(r, nil)
+		testkit.NoError(t, err)
+		testkit.Equal(t, "status", response.StatusCode, 200)
+		io.Copy(io.Discard, response.Body)
+	}
+	for range *overLimit - 4 {
+		<-l.ended
+	}
+	testkit.Equal(t, "connections", l.connections.Load(), 5)
 }
 
 // Connections that are too many are told so.

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"net"
 	"os"
+	"time"
 
 	"github.com/conq-go/conq/kv"
 	"github.com/conq-go/conq/server"
@@ -102,6 +103,9 @@ func (a *app) logger(format string) (*slog.Logger, error) {
 	return nil, usagef("unknown --log-format %.60q: there are text, json", format)
 }
 
+// keepAlive has the server notice within half a minute that the host of a client that waits is gone.
+var keepAlive = net.KeepAliveConfig{Enable: true, Idle: 15 * time.Second, Interval: 5 * time.Second, Count: 3}
+
 func (a *app) runServer(ctx context.Context, db kv.DB, o server.Options, flags serveFlags) (err error) {
 	s, err := server.New(db, o)
 	if err != nil {
@@ -122,7 +126,7 @@ func (a *app) runServer(ctx context.Context, db kv.DB, o server.Options, flags s
 	defer onDrain(s.DrainBeanstalk)()
 	group, ctx := errgroup.WithContext(ctx)
 	serve := func(what, address string, serve func(context.Context, net.Listener) error) error {
-		l, err := new(net.ListenConfig).Listen(ctx, "tcp", address)
+		l, err := (&net.ListenConfig{KeepAliveConfig: keepAlive}).Listen(ctx, "tcp", address)
 		if err != nil {
 			return fmt.Errorf("--%s: %w", what, err)
 		}

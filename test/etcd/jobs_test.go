@@ -27,13 +27,13 @@ var ticks = flag.Int("ticks", 100, "how many ticks of a periodic job to see")
 
 const jobWorkers = 8
 
-// killed runs processes, each again and again, and kills each after a while, until the function that it returns is called.
-func killed(t *testing.T, start func(worker int) *exec.Cmd) (stop func() (kills int)) {
+// killed runs n processes, each again and again, and kills each after a while, until the function that it returns is called.
+func killed(t *testing.T, n int, start func(i int) *exec.Cmd) (stop func() (kills int)) {
 	var over atomic.Bool
 	var kills atomic.Int64
 	var group sync.WaitGroup
 	ctx, cancel := context.WithCancel(t.Context())
-	for i := range jobWorkers {
+	for i := range n {
 		random := rand.New(rand.NewPCG(*killSeed, uint64(i)))
 		group.Go(func() {
 			for !over.Load() && ctx.Err() == nil {
@@ -48,7 +48,7 @@ func killed(t *testing.T, start func(worker int) *exec.Cmd) (stop func() (kills 
 				_ = cmd.Process.Kill()
 				kills.Add(1)
 				if err := cmd.Wait(); err == nil {
-					t.Errorf("worker %d has ended by itself: %s", i, output)
+					t.Errorf("process %d has ended by itself: %s", i, output)
 					return
 				}
 			}
@@ -74,6 +74,11 @@ func buildConq(t *testing.T) string {
 	return path
 }
 
+// storeURL is what the command takes for a store.
+func storeURL(o etcd.Options) string {
+	return fmt.Sprintf("etcd://%s/%s", strings.Join(o.Endpoints, ","), strings.ReplaceAll(o.Prefix, " ", "%20"))
+}
+
 // noteScript has a command of conq work note its job.
 const noteScript = `read -r item; echo "$CONQ_JOB_ID $CONQ_JOB_ATTEMPT $(date +%s%N) $CONQ_JOB_DEADLINE $item" >> "$NOTES"`
 
@@ -88,9 +93,8 @@ func TestJobsThroughKills(t *testing.T) {
 	testkit.NoError(t, err)
 	t.Cleanup(func() { testkit.Check(t, q.Close()) })
 	binary, notes := buildConq(t), filepath.Join(t.TempDir(), "notes")
-	stop := killed(t, func(int) *exec.Cmd {
-		store := fmt.Sprintf("etcd://%s/%s", strings.Join(o.Endpoints, ","), strings.ReplaceAll(o.Prefix, " ", "%20"))
-		cmd := exec.Command(binary, "--store", store, "work", "jobs", "-j", "2", "--relaxed", "--lease", "3s", "--", "sh", "-c", noteScript)
+	stop := killed(t, jobWorkers, func(int) *exec.Cmd {
+		cmd := exec.Command(binary, "--store", storeURL(o), "work", "jobs", "-j", "2", "--relaxed", "--lease", "3s", "--", "sh", "-c", noteScript)
 		cmd.Env = append(os.Environ(), "NOTES="+notes)
 		return cmd
 	})
@@ -218,7 +222,7 @@ func TestEveryThroughKills(t *testing.T) {
 	t.Cleanup(func() { testkit.Check(t, q.Close()) })
 	testkit.NoError(t, q.Every(t.Context(), "tick", "@every 1s", "v"))
 	began := time.Now()
-	stop := killed(t, func(int) *exec.Cmd {
+	stop := killed(t, jobWorkers, func(int) *exec.Cmd {
 		cmd := exec.Command(self)
 		cmd.Env = append(os.Environ(), workerVariable+"="+string(encoded))
 		return cmd

@@ -138,6 +138,9 @@ func (c *conn) use(name string) error {
 
 func (c *conn) watch(name string) error {
 	if c.watches(name) < 0 {
+		if len(c.watched) == maxWatched {
+			return c.reply("OUT_OF_MEMORY")
+		}
 		c.watched = append(c.watched, c.s.tubes.enter(name, func(t *tube) { t.watched++ }))
 		c.dropSource()
 	}

@@ -20,6 +20,7 @@ const (
 	keepBuffer = 4 << 10  // bytes of replies that it keeps room for
 	flushAt    = 64 << 10 // bytes of replies to pipelined commands at which they are sent
 	smallBody  = 4 << 10  // bytes that a job may have room for before they come
+	maxWatched = 4096     // tubes
 )
 
 // conn is a connection. Its goroutine alone uses what is not said to be others', too.

@@ -3,6 +3,7 @@ package beanstalk
 import (
 	"context"
 	"errors"
+	"strings"
 	"time"
 
 	"github.com/conq-go/conq/work"
@@ -129,10 +130,11 @@ func (c *conn) take(until time.Time, atOnce bool) (*work.Lease[[]byte], error) {
 // tubes.wait.
 func (c *conn) prepare() (open []*tube, resumed time.Time, turn int, err error) {
 	open, resumed, turn = c.s.tubes.unpaused(c.watched)
-	key := ""
+	var names strings.Builder
 	for _, t := range open {
-		key += t.name + " "
+		names.WriteString(t.name + " ")
 	}
+	key := names.String()
 	if c.source != nil && c.sourceKey == key || len(open) == 0 {
 		return open, resumed, turn, nil
 	}
