@@ -7,6 +7,8 @@ import (
 	"runtime/debug"
 	"sync"
 	"time"
+
+	"github.com/conq-go/conq/internal/gather"
 )
 
 // Handler does a job. nil acknowledges it; an error has it tried again after Options.Backoff. A panic is
@@ -26,6 +28,9 @@ type RunOptions struct {
 	// is its id. Default: the Logger of the queue's Options.
 	OnError func(job ID, err error)
 }
+
+// gatherWorkers is for how long free workers wait for others that are about to be.
+const gatherWorkers = 100 * time.Microsecond
 
 // errGrace is the cause of a handler's context at the end of Grace.
 var errGrace = errors.New("the runner has stopped")
@@ -86,9 +91,9 @@ func (r *runner[T]) run(ctx context.Context) error {
 	handlers, stop := context.WithCancelCause(context.WithoutCancel(ctx))
 	defer stop(errGrace)
 	var failed error
+	var leases []*Lease[T]
 	for ctx.Err() == nil && failed == nil {
-		var leases []*Lease[T]
-		n := r.occupy(ctx)
+		n := r.occupy(ctx, len(leases))
 		if n == 0 {
 			break
 		}
@@ -110,20 +115,27 @@ func (r *runner[T]) run(ctx context.Context) error {
 	return failed
 }
 
-// occupy waits for a free worker, and takes all that are free.
-func (r *runner[T]) occupy(ctx context.Context) int {
+// occupy waits for a free worker, and takes all that are free. As many as began together last mostly end together, too: it
+// waits for them for a moment, as one transaction for all of them is less work than several.
+func (r *runner[T]) occupy(ctx context.Context, last int) (n int) {
 	select {
 	case r.free <- struct{}{}:
+		n++
 	case <-ctx.Done():
 		return 0
 	}
-	for n := 1; ; n++ {
-		select {
-		case r.free <- struct{}{}:
-		default:
-			return n
+	all := func() bool {
+		for {
+			select {
+			case r.free <- struct{}{}:
+				n++
+			default:
+				return n >= last
+			}
 		}
 	}
+	gather.Until(gatherWorkers, all)
+	return n
 }
 
 // wait waits for handlers, up to Grace; then it ends their contexts, and waits for as long again.
