@@ -12,6 +12,7 @@ import (
 
 	"github.com/conq-go/conq"
 	"github.com/conq-go/conq/internal/testkit"
+	"github.com/conq-go/conq/kv"
 )
 
 // connections of a benchmark, each with one request under way.
@@ -30,11 +31,46 @@ func BenchmarkHTTP(b *testing.B) {
 		return strings.Replace(add, "\r\n", fmt.Sprintf("\r\nIdempotency-Key: %d-%d\r\n", i, n), 1)
 	}
 	plain := func(text string) func(i, n int) string { return func(int, int) string { return text } }
-	b.Run("enqueue", func(b *testing.B) { benchmark(b, 0, 1, plain(add)) })
-	b.Run("enqueue with key", func(b *testing.B) { benchmark(b, 0, 1, keyed) })
-	b.Run("take", func(b *testing.B) { benchmark(b, b.N+1000, 1, plain(take)) })
-	b.Run("bulk enqueue", func(b *testing.B) { benchmark(b, 0, 100, plain(bulk)) })
-	b.Run("bulk take", func(b *testing.B) { benchmark(b, b.N+10000, 100, plain(drain)) })
+	b.Run("enqueue", func(b *testing.B) { benchmark(b, 0, 1, plain(add), ours) })
+	b.Run("enqueue by net/http alone", func(b *testing.B) { benchmark(b, 0, 1, plain(add), bare) })
+	b.Run("enqueue with key", func(b *testing.B) { benchmark(b, 0, 1, keyed, ours) })
+	b.Run("take", func(b *testing.B) { benchmark(b, b.N+1000, 1, plain(take), ours) })
+	b.Run("take by net/http alone", func(b *testing.B) { benchmark(b, b.N+1000, 1, plain(take), bare) })
+	b.Run("bulk enqueue", func(b *testing.B) { benchmark(b, 0, 100, plain(bulk), ours) })
+	b.Run("bulk take", func(b *testing.B) { benchmark(b, b.N+10000, 100, plain(drain), ours) })
+}
+
+// ours is the server.
+func ours(b *testing.B, db kv.DB, _ *conq.Queue[[]byte]) http.Handler {
+	s, err := New(db, Options{})
+	testkit.NoError(b, err)
+	b.Cleanup(func() { testkit.NoError(b, s.Close()) })
+	return s
+}
+
+// bare is the least that a server can do on net/http, and the most that another way to the queue could gain.
+func bare(_ *testing.B, _ kv.DB, q *conq.Queue[[]byte]) http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("POST /v1/queues/q/items", func(w http.ResponseWriter, r *http.Request) {
+		item, err := io.ReadAll(r.Body)
+		if err == nil {
+			err = q.Enqueue(r.Context(), item)
+		}
+		if err != nil {
+			w.WriteHeader(http.StatusInternalServerError)
+			return
+		}
+		io.WriteString(w, `{"added":1}`)
+	})
+	mux.HandleFunc("POST /v1/queues/q/take", func(w http.ResponseWriter, r *http.Request) {
+		item, err := q.Dequeue(r.Context())
+		if err != nil {
+			w.WriteHeader(http.StatusInternalServerError)
+			return
+		}
+		w.Write(item)
+	})
+	return mux
 }
 
 func request(line, contentType, body, accept string) string {
@@ -51,10 +87,10 @@ func request(line, contentType, body, accept string) string {
 }
 
 // benchmark sends b.N/items requests to a server whose queue q has some items.
-func benchmark(b *testing.B, filled, items int, request func(i, n int) string) {
+func benchmark(b *testing.B, filled, items int, request func(i, n int) string, serve func(*testing.B, kv.DB, *conq.Queue[[]byte]) http.Handler) {
 	db, err := conq.Open(b.TempDir())
 	testkit.NoError(b, err)
-	defer db.Close()
+	b.Cleanup(func() { testkit.NoError(b, db.Close()) })
 	q, err := conq.OpenQueue(db, "q", conq.Bytes())
 	testkit.NoError(b, err)
 	for ; filled > 0; filled -= 1000 {
@@ -64,12 +100,11 @@ func benchmark(b *testing.B, filled, items int, request func(i, n int) string) {
 		}
 		testkit.NoError(b, q.EnqueueAll(b.Context(), values))
 	}
-	s, err := New(db, Options{})
-	testkit.NoError(b, err)
+	s := http.Server{Handler: serve(b, db, q)}
 	defer s.Close()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	testkit.NoError(b, err)
-	go s.Serve(b.Context(), l)
+	go s.Serve(l)
 	var group sync.WaitGroup
 	b.ResetTimer()
 	for i := range connections {

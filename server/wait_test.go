@@ -18,6 +18,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/conq-go/conq"
 	"github.com/conq-go/conq/internal/testkit"
@@ -77,7 +78,8 @@ func TestManyWait(t *testing.T) {
 	}
 }
 
-// BenchmarkWaiting is the memory of a connection that waits, and what it costs while nothing comes.
+// BenchmarkWaiting is the memory of a connection that waits, and how much of a core all of them take while nothing comes.
+// -benchtime 9000x has so many, with two files each.
 func BenchmarkWaiting(b *testing.B) {
 	db := testkit.NewMemory(b, kv.Limits{})
 	s, err := New(db, Options{})
@@ -86,36 +88,56 @@ func BenchmarkWaiting(b *testing.B) {
 	q, err := conq.OpenQueue(db, "q", conq.Bytes())
 	testkit.NoError(b, err)
 	defer q.Close()
+	b.Run("conq", func(b *testing.B) { benchmarkWaiting(b, s.http) })
+	b.Run("net/http alone", func(b *testing.B) {
+		benchmarkWaiting(b, &http.Server{Handler: http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() })})
+	})
+}
+
+func benchmarkWaiting(b *testing.B, s *http.Server) {
 	path := filepath.Join(b.TempDir(), "socket")
 	socket, err := net.Listen("unix", path)
 	testkit.NoError(b, err)
-	go s.Serve(b.Context(), socket)
+	defer socket.Close()
+	go s.Serve(socket)
 	before := memory(b)
 	conns := make([]net.Conn, b.N)
 	for i := range conns {
 		conns[i], err = net.Dial("unix", path)
 		testkit.NoError(b, err)
+		defer conns[i].Close()
 		io.WriteString(conns[i], post("/v1/queues/q/take?wait=1h", ""))
 	}
 	for goroutines := runtime.NumGoroutine(); goroutines < 2*b.N; goroutines = runtime.NumGoroutine() { // a connection has two
 		runtime.Gosched()
 	}
 	b.ReportMetric(float64(memory(b)-before)/float64(b.N), "B/waiter")
-	for _, c := range conns {
-		c.Close()
-	}
+	const idle = 3 * time.Second
+	used := processorTime(b)
+	<-time.After(idle)
+	b.ReportMetric(100*(processorTime(b)-used).Seconds()/idle.Seconds(), "%core")
 }
 
 // memory is what the process has, in bytes.
 func memory(b *testing.B) int64 {
 	runtime.GC()
-	text, err := os.ReadFile("/proc/self/statm")
+	return process(b, "statm", 1) * int64(os.Getpagesize())
+}
+
+func processorTime(b *testing.B) time.Duration {
+	const tick = 10 * time.Millisecond
+	return time.Duration(process(b, "stat", 13)+process(b, "stat", 14)) * tick
+}
+
+// process is a number that Linux tells of this process.
+func process(b *testing.B, file string, field int) int64 {
+	text, err := os.ReadFile("/proc/self/" + file)
 	if err != nil {
 		b.Skip(err)
 	}
-	pages, err := strconv.ParseInt(strings.Fields(string(text))[1], 10, 64)
+	n, err := strconv.ParseInt(strings.Fields(string(text))[field], 10, 64)
 	testkit.NoError(b, err)
-	return pages * int64(os.Getpagesize())
+	return n
 }
 
 // A server that stops under load finishes what is under way: all that was acknowledged is there, and nothing is
