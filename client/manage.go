@@ -158,7 +158,7 @@ func (q *jobs) RemovePeriodic(ctx context.Context, name string) error {
 // RunPeriodic puts a periodic job once more, now.
 func (q *jobs) RunPeriodic(ctx context.Context, name string) (work.ID, error) {
 	var answer struct{ ID work.ID }
-	err := q.c.do(ctx, call{method: http.MethodPost, path: q.periodic(name) + "/run"}, &answer)
+	err := q.c.do(ctx, call{method: http.MethodPost, path: q.periodic(name) + "/run", once: true}, &answer)
 	return answer.ID, err
 }
 

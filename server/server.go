@@ -32,6 +32,7 @@ import (
 	"github.com/conq-go/conq/server/internal/queues"
 	"github.com/conq-go/conq/server/internal/watch"
 	"github.com/conq-go/conq/work"
+	"go.opentelemetry.io/otel/trace"
 )
 
 // Options are the choices of a Server. The zero value is the default.
@@ -81,8 +82,12 @@ type Options struct {
 	Insecure bool
 
 	// Traces has the traceparent and tracestate of a request go into the metadata of the jobs that it puts, for package
-	// work/tracing. Default: they are dropped.
+	// work/tracing. Default: they are dropped, unless there is a TracerProvider.
 	Traces bool
+
+	// TracerProvider gets a span of each request, in the trace that its traceparent names; jobs that it puts go on from that
+	// span. Default: none.
+	TracerProvider trace.TracerProvider
 
 	// Logger gets what an operator may want to know. Default: none.
 	Logger *slog.Logger
@@ -161,11 +166,11 @@ func New(db kv.DB, o Options) (*Server, error) {
 		of.Work.Holder = connectionHolder
 	}
 	s.tubes = queues.New(db, of)
-	s.beanstalk = beanstalk.New(s.tubes, beanstalk.Options{MaxJobSize: o.MaxJobSize, Grace: o.Grace, Logger: o.Logger, DeadHolder: of.Work.Holder})
+	s.beanstalk = beanstalk.New(s.tubes, beanstalk.Options{MaxJobSize: o.MaxJobSize, Grace: o.Grace, Logger: o.Logger, Observe: s.observeCommand, DeadHolder: of.Work.Holder})
 	s.stopping, s.stop = context.WithCancel(context.Background())
 	s.tasks.Go(func() { history.NewSampler(db, s.history).Run(s.stopping) })
 	mux := http.NewServeMux()
-	api.Register(mux, api.Options{Queues: s.queues, Logger: o.Logger, Stopping: s.stopping, Answers: once.New(db, time.Now), History: s.history, Tasks: &s.bulk, Traces: o.Traces, MaxBody: o.MaxBody, MaxWaiters: o.MaxWaiters})
+	api.Register(mux, api.Options{Queues: s.queues, Logger: o.Logger, Stopping: s.stopping, Answers: once.New(db, time.Now), History: s.history, Tasks: &s.bulk, Traces: o.Traces || o.TracerProvider != nil, MaxBody: o.MaxBody, MaxWaiters: o.MaxWaiters})
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { writeText(w, http.StatusOK, "ok") })
 	mux.HandleFunc("GET /readyz", s.serveReady)
 	s.registerWatching(mux)
@@ -185,6 +190,11 @@ func New(db kv.DB, o Options) (*Server, error) {
 	}
 	s.ready.Store(true)
 	return s, nil
+}
+
+func (s *Server) observeCommand(command string) (replied func(string)) {
+	end := s.metrics.Begin("beanstalk")
+	return func(reply string) { end(command, reply) }
 }
 
 // ServeHTTP answers a request.

@@ -6,6 +6,7 @@ import (
 
 	"github.com/conq-go/conq/server/internal/access"
 	"github.com/conq-go/conq/server/internal/dashboard"
+	"github.com/conq-go/conq/server/internal/watch"
 )
 
 // registerWatching adds what operators look at to a mux. Profiles have what is in memory, so they are for who may do all.
@@ -30,7 +31,7 @@ func (s *Server) guard() *access.Guard {
 // guarded lets requests through to a handler that may come in, and watches them.
 func (s *Server) guarded(guard *access.Guard, next http.Handler) http.Handler {
 	caller := func(r *http.Request) string { return access.From(r.Context()).Name }
-	return guard.Handler(s.metrics.Requests(s.options.Logger, caller, next))
+	return guard.Handler(watch.Traced(s.options.TracerProvider, s.metrics.Requests(s.options.Logger, caller, next)))
 }
 
 // both returns what calls one and then the other.

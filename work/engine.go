@@ -258,7 +258,7 @@ func (e *engine) runVerbs(calls []*combine.Call[verb, any]) {
 	share(e, calls, func(tx kv.Tx, calls []*combine.Call[verb, any], attempts *int) ([]result[any], error) {
 		results := make([]result[any], len(calls))
 		now := micros(e.now())
-		var done []verb
+		var done []doneVerb
 		for i, c := range calls {
 			v, err := c.Request.do(tx, now)
 			if err != nil && !harmless(err) {
@@ -267,7 +267,7 @@ func (e *engine) runVerbs(calls []*combine.Call[verb, any]) {
 			results[i] = result[any]{v, err}
 			if err == nil {
 				if e.options.Observe != nil {
-					done = append(done, c.Request)
+					done = append(done, doneVerb{c.Request, v})
 				}
 				if c.Request.announce {
 					e.announce(tx)
@@ -352,16 +352,17 @@ func newToken() int64 { return rand.Int64N(math.MaxInt64) + 1 }
 
 // dueIn does what is due, and notes when the next thing is.
 func (e *engine) dueIn(tx kv.Tx, now int64) (ready int, err error) {
-	ready, next, err := e.recipe.Due(tx, now, e.duePerTransaction())
+	d, err := e.recipe.Due(tx, now, e.duePerTransaction())
 	if err != nil {
 		return 0, err
 	}
-	e.clock.set(now, next)
-	if ready > 0 {
+	e.clock.set(now, d.Next)
+	if d.Ready > 0 {
 		e.announce(tx) // more may be ready than this caller wants
-		e.noteIn(tx, Event{Kind: EventDue, Jobs: ready}, new(int))
+		e.noteIn(tx, Event{Kind: EventDue, Jobs: d.Ready}, new(int))
+		e.noteIn(tx, Event{Kind: EventExpired, Jobs: d.Expired, Dead: d.Dead}, new(int))
 	}
-	return ready, nil
+	return d.Ready, nil
 }
 
 // takeForWaiting reserves jobs for callers that wait, and says when to look again if there are too few.

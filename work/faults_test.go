@@ -31,7 +31,7 @@ func TestLateExpiryDoesNotUndoAck(t *testing.T) {
 	attempts := 0
 	noError(t, q.db.Transact(ctx, func(tx kv.Tx) error {
 		attempts++
-		_, _, err := q.recipe.Due(tx, micros(time.Now().Add(time.Hour)), 10)
+		_, err := q.recipe.Due(tx, micros(time.Now().Add(time.Hour)), 10)
 		if attempts == 1 {
 			noError(t, l.Ack(ctx))
 		}

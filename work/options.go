@@ -159,8 +159,11 @@ type Event struct {
 	Kind     EventKind
 	Queue    string
 	Jobs     int // how many
-	Calls    int // that shared the transaction, but for EventDue
+	Calls    int // that shared the transaction, but for EventDue and EventExpired
 	Attempts int // of the transaction, likewise
+
+	// Dead is how many of the jobs of an EventFailed or EventExpired are dead: it was their last attempt.
+	Dead int
 
 	// Each is the jobs of an EventReserved, EventAcked or EventFailed.
 	Each []EventJob
@@ -180,9 +183,10 @@ const (
 	EventPut EventKind = iota + 1
 	EventReserved
 	EventEnded // released, buried, extended, or changed by an operator
-	EventDue   // scheduled jobs that became ready, leases that ran out; part of another event's transaction
+	EventDue   // scheduled jobs that became ready, leases that ran out, and more; part of another event's transaction
 	EventAcked
-	EventFailed // an attempt, after which the job is tried again or dead
+	EventFailed  // an attempt, after which the job is tried again or dead
+	EventExpired // leases that ran out, after which the job is tried again or dead; part of an EventDue
 )
 
 // contextError is for a verb that was given no context.

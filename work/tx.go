@@ -28,6 +28,20 @@ func (e *engine) readyIn(tx kv.Tx) error {
 	return nil
 }
 
+// RunPeriodic is Queue.RunPeriodic within the transaction.
+func (t Tx[T]) RunPeriodic(name string) (ID, error) {
+	q := t.queue
+	if err := q.readyIn(t.tx); err != nil {
+		return 0, err
+	}
+	j, err := q.recipe.RunNow(t.tx, name, micros(q.now()))
+	if err != nil {
+		return 0, q.wrap(err)
+	}
+	q.announce(t.tx)
+	return ID(j.ID), nil
+}
+
 // Put is Queue.Put within the transaction.
 func (t Tx[T]) Put(value T, job ...Job) (ID, error) {
 	q := t.queue

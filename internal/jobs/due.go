@@ -13,16 +13,22 @@ const Never = math.MaxInt64
 
 const expiredText = "the lease ran out"
 
+// Dues is what Due has done.
+type Dues struct {
+	Ready   int   // jobs that may have become ready
+	Expired int   // leases that were over
+	Dead    int   // jobs of these that have died
+	Next    int64 // when the next thing is due: now or before if there is more of it
+}
+
 // Due does what it is time for, up to limit things of each kind: scheduled jobs become ready,
-// leases that are over end, periodic jobs are put, and what was kept long enough goes. It
-// returns how many jobs may have become ready, and when the next thing is due: now or before if there
-// is more of it.
-func (q *Queue) Due(tx kv.Tx, now int64, limit int) (ready int, next int64, err error) {
-	next = Never
+// leases that are over end, periodic jobs are put, and what was kept long enough goes.
+func (q *Queue) Due(tx kv.Tx, now int64, limit int) (d Dues, err error) {
+	d.Next = Never
 	for _, kind := range []struct {
 		index []byte
 		late  int64 // how much later than its time it is due
-		do    func(tx kv.Tx, entry []byte, now int64) (ready int, err error)
+		do    func(tx kv.Tx, entry []byte, now int64, d *Dues) error
 	}{
 		{q.indexes[Scheduled], 0, q.comeDue},
 		{q.indexes[Leased], q.config.Skew, q.expire},
@@ -33,55 +39,60 @@ func (q *Queue) Due(tx kv.Tx, now int64, limit int) (ready int, next int64, err 
 		n := 0
 		for entry, err := range tx.Snapshot().Range(rangeOf(kind.index), kv.RangeOptions{Limit: limit + 1}) {
 			if err != nil {
-				return ready, next, err
+				return d, err
 			}
 			at, err := timeOf(kind.index, entry.Key)
 			if err != nil {
-				return ready, next, err
+				return d, err
 			}
 			if at += kind.late; at > now || n == limit {
-				next = min(next, at)
+				d.Next = min(d.Next, at)
 				break
 			}
-			made, err := kind.do(tx, entry.Key, now)
-			if err != nil {
-				return ready, next, err
+			if err := kind.do(tx, entry.Key, now, &d); err != nil {
+				return d, err
 			}
-			ready += made
 			n++
 		}
 	}
-	return ready, next, nil
+	return d, nil
 }
 
-func (q *Queue) comeDue(tx kv.Tx, entry []byte, now int64) (int, error) {
+func (q *Queue) comeDue(tx kv.Tx, entry []byte, now int64, d *Dues) error {
 	j, err := q.loadIn(tx, Scheduled, entry)
 	if err != nil {
-		return 0, err
+		return err
 	}
+	d.Ready++
 	q.leave(tx, j)
-	return 1, q.admit(tx, j)
+	return q.admit(tx, j)
 }
 
 // expire ends a lease that is over: its job is tried again, or dead after its last attempt.
-func (q *Queue) expire(tx kv.Tx, entry []byte, now int64) (int, error) {
+func (q *Queue) expire(tx kv.Tx, entry []byte, now int64, d *Dues) error {
 	j, err := q.loadIn(tx, Leased, entry)
 	if err != nil {
-		return 0, err
+		return err
 	}
-	return 1, q.endLease(tx, j, now, expiredText) // if it dies, its slot may have made another one ready
+	d.Ready++ // if it dies, its slot may have made another one ready
+	d.Expired++
+	dead, err := q.endLease(tx, j, now, expiredText)
+	if dead {
+		d.Dead++
+	}
+	return err
 }
 
-func (q *Queue) endLease(tx kv.Tx, j *Job, now int64, reason string) error {
+func (q *Queue) endLease(tx kv.Tx, j *Job, now int64, reason string) (dead bool, err error) {
 	if err := q.unlease(tx); err != nil {
-		return err
+		return false, err
 	}
 	j.fail(now, reason)
 	j.Expiries++
 	if j.Cancelled || j.MaxAttempts > 0 && j.Attempts >= j.MaxAttempts {
-		return q.bury(tx, j, now)
+		return true, q.bury(tx, j, now)
 	}
-	return q.again(tx, j, now, 0)
+	return false, q.again(tx, j, now, 0)
 }
 
 const endedText = "an operator has ended the lease"
@@ -95,16 +106,17 @@ func (q *Queue) EndLease(tx kv.Tx, id, now int64) error {
 	if j.State != Leased {
 		return fmt.Errorf("%w: job %d is %v: only a leased one has a lease to end", ErrState, id, j.State)
 	}
-	return q.endLease(tx, j, now, endedText)
+	_, err = q.endLease(tx, j, now, endedText)
+	return err
 }
 
 // forget removes a job that is done.
-func (q *Queue) forget(tx kv.Tx, entry []byte, now int64) (int, error) {
+func (q *Queue) forget(tx kv.Tx, entry []byte, now int64, _ *Dues) error {
 	j, err := q.loadIn(tx, Done, entry)
 	if err != nil {
-		return 0, err
+		return err
 	}
-	return 0, q.remove(tx, j, now)
+	return q.remove(tx, j, now)
 }
 
 // What an entry of ends is about.
@@ -119,11 +131,11 @@ func (k *keys) endKey(at, kind int64, text string) []byte {
 
 // endOf ends a claim that has outlived its job, or forgets a key that has no jobs. Either may have
 // been renewed since the entry was made.
-func (q *Queue) endOf(tx kv.Tx, entry []byte, now int64) (int, error) {
+func (q *Queue) endOf(tx kv.Tx, entry []byte, now int64, _ *Dues) error {
 	elems, err := tuple.Unpack(entry[len(q.ends):])
 	var text string
 	if err != nil || len(elems) != 3 || !texts(elems[2:], &text) {
-		return 0, corrupt(entry, "it is no end of a claim or a key")
+		return corrupt(entry, "it is no end of a claim or a key")
 	}
 	tx.Clear(entry)
 	if elems[1] == endsRate {
@@ -131,19 +143,19 @@ func (q *Queue) endOf(tx kv.Tx, entry []byte, now int64) (int, error) {
 		if err == nil && s.used == 0 && s.next <= now {
 			tx.Clear(withString(q.slots, text))
 		}
-		return 0, err
+		return err
 	}
 	key := withString(q.claims, text)
 	value, err := tx.Get(key)
 	if err != nil || value == nil {
-		return 0, err
+		return err
 	}
 	var id, until int64
 	if err := decodeInts(key, value, &id, &until); err != nil {
-		return 0, err
+		return err
 	}
 	if elems[0] == until {
 		tx.Clear(key)
 	}
-	return 0, nil
+	return nil
 }

@@ -305,7 +305,7 @@ func FuzzRecord(f *testing.F) {
 			t.Fatalf("%x: %v", b, problems)
 		}
 		err = db.Transact(context.Background(), func(tx kv.Tx) error {
-			if _, _, err := q.Due(tx, maxTime, 100); err != nil {
+			if _, err := q.Due(tx, maxTime, 100); err != nil {
 				return err
 			}
 			_, _, err := q.Reserve(tx, maxTime, Request{N: 10, Lease: 5, NewToken: func() int64 { return 1 }})

@@ -14,9 +14,9 @@ import (
 // Due lets some time pass, and does what is due.
 func (m *model) Due(t *rapid.T) {
 	m.now += rapid.Int64Range(1, 25).Draw(t, "time")
-	var next int64
+	var d Dues
 	m.expect(m.do(func(tx kv.Tx) (err error) {
-		_, next, err = m.q.Due(tx, m.now, 1000)
+		d, err = m.q.Due(tx, m.now, 1000)
 		return err
 	}), nil)
 	for _, j := range m.of(Scheduled) {
@@ -24,12 +24,15 @@ func (m *model) Due(t *rapid.T) {
 			m.ready(j)
 		}
 	}
+	expired, dead := 0, 0
 	for _, j := range m.of(Leased) {
 		if j.time+m.config.Skew > m.now {
 			continue
 		}
+		expired++
 		j.history.Expiries++
 		if j.token = 0; j.cancelled || j.max > 0 && j.attempts >= j.max {
+			dead++
 			m.bury(j)
 		} else {
 			m.admit(j, 0)
@@ -40,13 +43,16 @@ func (m *model) Due(t *rapid.T) {
 			m.remove(j)
 		}
 	}
-	if next <= m.now {
-		t.Fatalf("something is due at %d, it is %d", next, m.now)
+	if d.Next <= m.now {
+		t.Fatalf("something is due at %d, it is %d", d.Next, m.now)
+	}
+	if d.Expired != expired || d.Dead != dead {
+		t.Fatalf("%d leases are over and %d jobs dead, want %d and %d", d.Expired, d.Dead, expired, dead)
 	}
 	for _, s := range []State{Scheduled, Leased, Done} {
 		for _, j := range m.of(s) {
-			if at := j.time + map[bool]int64{true: m.config.Skew}[s == Leased]; next > at {
-				t.Fatalf("the next thing is said to be due at %d, job %d is at %d", next, j.id, at)
+			if at := j.time + map[bool]int64{true: m.config.Skew}[s == Leased]; d.Next > at {
+				t.Fatalf("the next thing is said to be due at %d, job %d is at %d", d.Next, j.id, at)
 			}
 		}
 	}

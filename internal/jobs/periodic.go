@@ -111,29 +111,30 @@ func (q *Queue) Periodics(r kv.Reader) (all []*Periodic, err error) {
 
 // tick puts a periodic job, and sets when it is due next. That is one transaction, which reads the
 // periodic job: so each tick makes one job, however many processes see it.
-func (q *Queue) tick(tx kv.Tx, entry []byte, now int64) (int, error) {
+func (q *Queue) tick(tx kv.Tx, entry []byte, now int64, d *Dues) error {
 	elems, err := tuple.Unpack(entry[len(q.ticks):])
 	if err != nil || len(elems) != 2 {
-		return 0, corrupt(entry, "it is no tick of a periodic job")
+		return corrupt(entry, "it is no tick of a periodic job")
 	}
 	at, _ := elems[0].(int64)
 	name, _ := elems[1].(string)
 	p, err := q.loadPeriodic(tx, name)
 	if err != nil || p.Next != at {
-		return 0, corrupt(entry, "the periodic job %q is not due then (%v)", name, err)
+		return corrupt(entry, "the periodic job %q is not due then (%v)", name, err)
 	}
 	next, err := q.config.NextTick(p.Spec, now)
 	if err != nil {
-		return 0, fmt.Errorf("periodic job %q: %w", name, err)
+		return fmt.Errorf("periodic job %q: %w", name, err)
 	}
 	tx.Clear(entry)
 	p.Next = next
 	q.savePeriodic(tx, p)
 	if p.MaxLate > 0 && now-at > p.MaxLate {
-		return 0, nil
+		return nil
 	}
 	_, err = q.Put(tx, q.Places(), now, &p.Job)
-	return 1, err
+	d.Ready++
+	return err
 }
 
 // RunNow puts a periodic job at once; when it is due next does not change.

@@ -68,7 +68,7 @@ func verbsOf(q *Queue) map[string]func(kv.Tx) error {
 	}
 	due := func(now int64) func(kv.Tx) error {
 		return func(tx kv.Tx) error {
-			_, _, err := q.Due(tx, now, 10)
+			_, err := q.Due(tx, now, 10)
 			return err
 		}
 	}

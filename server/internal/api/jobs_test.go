@@ -195,6 +195,12 @@ func TestPeriodic(t *testing.T) {
 	testkit.Equal(t, "periodic", got, `{"periodic":[{"name":"p","cron":"@hourly","next":"","max_late":"1m0s","text":"t"}]}`+"\n")
 	f.want(200, `{"id":1}`, "POST "+p+"/p/run", "")
 	testkit.Equal(t, "job", f.job(1), "ready 3 0 []")
+	for range 2 {
+		f.want(200, `{"id":2}`, "POST "+p+"/p/run", "", "Idempotency-Key: k")
+	}
+	testkit.Equal(t, "job", f.job(2), "ready 3 0 []")
+	f.refused(404, "no such", "GET /v1/jobs/w/3", "")
+	f.refused(404, "no such", "POST "+p+"/q/run", "", "Idempotency-Key: l")
 	f.refused(422, "cron expression", "PUT "+p+"/p", `{"text":"t","cron":"often"}`)
 	f.refused(422, "0 of json, text and base64", "PUT "+p+"/p", `{"cron":"@hourly"}`)
 	f.want(204, "", "DELETE "+p+"/p", "")

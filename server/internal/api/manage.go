@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/conq-go/conq"
+	"github.com/conq-go/conq/kv"
 	"github.com/conq-go/conq/server/internal/access"
 	"github.com/conq-go/conq/server/internal/history"
 	"github.com/conq-go/conq/server/internal/queues"
@@ -279,12 +280,23 @@ type runOut struct {
 	}
 }
 
-func (a *api) runPeriodic(ctx context.Context, in *PeriodicIn) (*runOut, error) {
+type runIn struct {
+	PeriodicIn
+	KeyIn
+}
+
+func (a *api) runPeriodic(ctx context.Context, in *runIn) (*runOut, error) {
 	out := new(runOut)
 	_, err := a.operated(ctx, "run periodic", in.Queue, func(q *queues.Work) error {
-		id, err := q.RunPeriodic(ctx, in.Name)
-		out.Body.ID = int64(id)
-		return err
+		ran := func(id work.ID, err error) error {
+			out.Body.ID = int64(id)
+			return err
+		}
+		if in.Key == "" {
+			return ran(q.RunPeriodic(ctx, in.Name))
+		}
+		content := []any{"run periodic", in.Queue, in.Name}
+		return a.doOnce(ctx, in.Key, content, &out.Body, func(tx kv.Tx) error { return ran(q.In(tx).RunPeriodic(in.Name)) })
 	})
 	return out, err
 }

@@ -24,6 +24,9 @@ func (c *conn) answer(line []byte) error {
 		return c.reply(err.Error())
 	}
 	c.s.counts.ops[cmd.op].Add(1)
+	replied := c.s.o.Observe(opNames[cmd.op])
+	c.word = "none"
+	defer func() { replied(c.word) }()
 	switch cmd.op {
 	case opQuit:
 		return errQuit

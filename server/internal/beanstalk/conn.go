@@ -9,6 +9,7 @@ import (
 	"net"
 	"os"
 	"strconv"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -31,6 +32,7 @@ type conn struct {
 	nc   net.Conn
 	r    *bufio.Reader
 	out  []byte // replies that are not sent
+	word string // the first of the last reply
 
 	used    *tube
 	watched []*tube // in the order in which the client has named them
@@ -150,26 +152,33 @@ func (c *conn) flush() error {
 
 // reply appends a line to what is to be sent.
 func (c *conn) reply(line string) error {
+	c.word, _, _ = strings.Cut(line, " ")
 	c.out = append(append(c.out, line...), crlf...)
 	return c.full()
 }
 
 func (c *conn) replyNumber(word string, n uint64) error {
-	c.out = append(append(c.out, word...), ' ')
+	c.begin(word)
 	c.out = append(strconv.AppendUint(c.out, n, 10), crlf...)
 	return c.full()
 }
 
+// begin begins a reply of several words.
+func (c *conn) begin(word string) {
+	c.word = word
+	c.out = append(append(c.out, word...), ' ')
+}
+
 // replyJob is a line with a job's id and size, and the job.
 func (c *conn) replyJob(word string, id work.ID, body []byte) error {
-	c.out = append(append(c.out, word...), ' ')
+	c.begin(word)
 	c.out = append(strconv.AppendInt(c.out, int64(id), 10), ' ')
 	return c.replyData(body)
 }
 
 // replyOK is data in YAML.
 func (c *conn) replyOK(data []byte) error {
-	c.out = append(c.out, "OK "...)
+	c.begin("OK")
 	return c.replyData(data)
 }
 

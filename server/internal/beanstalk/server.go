@@ -21,6 +21,9 @@ type Options struct {
 	Grace          time.Duration // how long commands under way may go on after Serve's context has ended. Default: 5 s
 	Logger         *slog.Logger  // Default: none
 
+	// Observe is told that a command has begun, and what it returns of its reply. Default: nobody is.
+	Observe func(command string) (replied func(reply string))
+
 	// DeadHolder is the Holder of the set's queues if nobody else who is alive can have that: the jobs that it holds when Serve begins
 	// are of connections of an earlier process, and given back. Default: none, so that their leases run out.
 	DeadHolder string
@@ -55,6 +58,9 @@ func New(set *queues.Set, o Options) *Server {
 	}
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	if o.Observe == nil {
+		o.Observe = func(string) func(string) { return func(string) {} }
 	}
 	var id [8]byte
 	rand.Read(id[:]) // never fails

@@ -195,16 +195,18 @@ func (c *conn) statsTube(name string) error {
 	return c.replyOK(yaml(slices.Concat([]field{{"name", name}}, n.fields(), rest)))
 }
 
-// opNames are the commands in the order in which stats has them.
-var opNames = []struct {
-	op   op
-	name string
-}{
-	{opPut, "put"}, {opPeek, "peek"}, {opPeekReady, "peek-ready"}, {opPeekDelayed, "peek-delayed"}, {opPeekBuried, "peek-buried"},
-	{opReserve, "reserve"}, {opReserveTimeout, "reserve-with-timeout"}, {opDelete, "delete"}, {opRelease, "release"}, {opUse, "use"},
-	{opWatch, "watch"}, {opIgnore, "ignore"}, {opBury, "bury"}, {opKick, "kick"}, {opTouch, "touch"}, {opStats, "stats"},
-	{opStatsJob, "stats-job"}, {opStatsTube, "stats-tube"}, {opListTubes, "list-tubes"}, {opListTubeUsed, "list-tube-used"},
-	{opListTubesWatched, "list-tubes-watched"}, {opPauseTube, "pause-tube"},
+// opNames are the words of commands.
+var opNames = func() (names [ops]string) {
+	for word, s := range commands {
+		names[s.op] = word
+	}
+	return names
+}()
+
+// counted are the commands in the order in which stats has them.
+var counted = []op{
+	opPut, opPeek, opPeekReady, opPeekDelayed, opPeekBuried, opReserve, opReserveTimeout, opDelete, opRelease, opUse, opWatch, opIgnore,
+	opBury, opKick, opTouch, opStats, opStatsJob, opStatsTube, opListTubes, opListTubeUsed, opListTubesWatched, opPauseTube,
 }
 
 func (c *conn) stats() error {
@@ -229,8 +231,8 @@ func (c *conn) stats() error {
 }
 
 func (s *Server) opFields() (fields []field) {
-	for _, o := range opNames {
-		fields = append(fields, field{"cmd-" + o.name, s.counts.ops[o.op].Load()})
+	for _, op := range counted {
+		fields = append(fields, field{"cmd-" + opNames[op], s.counts.ops[op].Load()})
 	}
 	return fields
 }

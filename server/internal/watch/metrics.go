@@ -53,7 +53,7 @@ func New(o Options) *Metrics {
 		registry: prometheus.NewRegistry(),
 		queues:   queueLabels{max: o.MaxQueues, known: make(map[string]bool)},
 		items: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "conq_items_total", Help: "Items and jobs, by what has happened to them: added, taken, returned, reserved, acknowledged, failed."},
+			Name: "conq_items_total", Help: "Items and jobs, by what has happened to them: added, taken, returned, reserved, acknowledged, failed, expired (the lease), and of these two retried or dead."},
 			[]string{"queue", "event"}),
 		waited: prometheus.NewHistogram(prometheus.HistogramOpts{
 			Name: "conq_job_wait_seconds", Help: "How long a job was ready before it was reserved.",
@@ -102,16 +102,16 @@ func (m *Metrics) Handler() http.Handler {
 	return promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{MaxRequestsInFlight: 4, EnableOpenMetrics: true})
 }
 
-// Request notes a request that is over. The verb must be one of few.
-func (m *Metrics) Request(protocol, verb, status string, took time.Duration) {
-	m.requests.WithLabelValues(protocol, verb, status).Observe(took.Seconds())
-}
-
-// Begin notes that a request is under way, until end is called.
-func (m *Metrics) Begin(protocol string) (end func()) {
-	g := m.underWay.WithLabelValues(protocol)
-	g.Inc()
-	return g.Dec
+// Begin notes that a request is under way, until end is called. Of verbs and statuses there must be few.
+func (m *Metrics) Begin(protocol string) (end func(verb, status string) (took time.Duration)) {
+	began, underWay := time.Now(), m.underWay.WithLabelValues(protocol)
+	underWay.Inc()
+	return func(verb, status string) time.Duration {
+		underWay.Dec()
+		took := time.Since(began)
+		m.requests.WithLabelValues(protocol, verb, status).Observe(took.Seconds())
+		return took
+	}
 }
 
 // ObserveItems is the Observe of the handles of queues and priority queues.
@@ -130,7 +130,7 @@ func (m *Metrics) ObserveItems(e conq.Event) {
 }
 
 var jobEvents = map[work.EventKind]string{
-	work.EventPut: "added", work.EventReserved: "reserved", work.EventAcked: "acknowledged", work.EventFailed: "failed",
+	work.EventPut: "added", work.EventReserved: "reserved", work.EventAcked: "acknowledged", work.EventFailed: "failed", work.EventExpired: "expired",
 }
 
 // ObserveJobs is the Observe of the handles of work queues.
@@ -141,12 +141,18 @@ func (m *Metrics) ObserveJobs(e work.Event) {
 	} else {
 		name = "changed"
 	}
-	if e.Kind == work.EventReserved {
+	switch e.Kind {
+	case work.EventFailed, work.EventExpired:
+		m.happened(e.Queue, "dead", e.Dead)
+		m.happened(e.Queue, "retried", e.Jobs-e.Dead)
+	case work.EventReserved:
 		for _, j := range e.Each {
 			m.waited.Observe(j.Waited.Seconds())
 		}
 	}
-	m.transaction("jobs "+name, e.Calls, e.Attempts)
+	if e.Attempts > 0 {
+		m.transaction("jobs "+name, e.Calls, e.Attempts)
+	}
 }
 
 func (m *Metrics) happened(queue, event string, n int) {

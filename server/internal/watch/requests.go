@@ -5,23 +5,20 @@ import (
 	"net"
 	"net/http"
 	"strconv"
-	"time"
 )
 
 // Requests returns a handler that measures requests, and logs them: those that have failed by the server's fault as errors, others
 // at the level debug. What is logged is the pattern of the path and the name of the caller, not what a request says.
 func (m *Metrics) Requests(log *slog.Logger, caller func(*http.Request) string, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		defer m.Begin("http")()
-		began := time.Now()
+		end := m.Begin("http")
 		answer := &answer{ResponseWriter: w, status: http.StatusOK}
 		next.ServeHTTP(answer, r)
-		took := time.Since(began)
 		verb := r.Pattern // of the mux, which has set it
 		if verb == "" {
 			verb = "none"
 		}
-		m.Request("http", verb, strconv.Itoa(answer.status), took)
+		took := end(verb, strconv.Itoa(answer.status))
 		level := slog.LevelDebug
 		if answer.status >= 500 && answer.status != http.StatusServiceUnavailable {
 			level = slog.LevelError
@@ -33,7 +30,7 @@ func (m *Metrics) Requests(log *slog.Logger, caller func(*http.Request) string, 
 
 // Refused measures a request that was not let in, and logs it at the level debug.
 func (m *Metrics) Refused(log *slog.Logger, r *http.Request, status int) {
-	m.Request("http", "refused", strconv.Itoa(status), 0)
+	m.Begin("http")("refused", strconv.Itoa(status))
 	log.LogAttrs(r.Context(), slog.LevelDebug, "request refused", slog.Int("status", status), remote(r))
 }
 

@@ -17,6 +17,9 @@ import (
 	"github.com/conq-go/conq/kv"
 	"github.com/conq-go/conq/server/internal/history"
 	"github.com/conq-go/conq/work"
+	"go.opentelemetry.io/otel/codes"
+	sdk "go.opentelemetry.io/otel/sdk/trace"
+	"go.opentelemetry.io/otel/sdk/trace/tracetest"
 )
 
 func scrape(t *testing.T, m *Metrics) string {
@@ -74,6 +77,18 @@ func testMetrics(t *testing.T) {
 			testkit.NoError(t, l.Fail(ctx, nil))
 		}
 	}
+	mail, err := work.Open(db, "mail", conq.Bytes(), work.Options{Observe: m.ObserveJobs, Lease: time.Minute})
+	testkit.NoError(t, err)
+	testkit.NoError(t, testkit.Drop(mail.Put(ctx, nil, work.Job{MaxAttempts: 2})))
+	for range 2 {
+		testkit.NoError(t, testkit.Drop(mail.Reserve(ctx)))
+		<-time.After(2 * time.Minute) // of a bubble of synctest
+	}
+	testkit.NoError(t, testkit.Drop(mail.TryReserve(ctx, 1)))
+	testkit.NoError(t, testkit.Drop(mail.Put(ctx, nil, work.Job{MaxAttempts: 1})))
+	last, err := mail.Reserve(ctx)
+	testkit.NoError(t, err)
+	testkit.NoError(t, last.Fail(ctx, nil))
 	testkit.NoError(t, jobs.Pause(ctx))
 	says(t, scrape(t, m),
 		`conq_items_total{event="added",queue="emails"} 3`,
@@ -82,13 +97,18 @@ func testMetrics(t *testing.T) {
 		`conq_items_total{event="reserved",queue="na\"me\n"} 2`,
 		`conq_items_total{event="acknowledged",queue="na\"me\n"} 1`,
 		`conq_items_total{event="failed",queue="na\"me\n"} 1`,
-		`conq_job_wait_seconds_count 2`,
+		`conq_items_total{event="retried",queue="na\"me\n"} 1`,
+		`conq_items_total{event="expired",queue="mail"} 2`,
+		`conq_items_total{event="retried",queue="mail"} 1`,
+		`conq_items_total{event="failed",queue="mail"} 1`,
+		`conq_items_total{event="dead",queue="mail"} 2`,
+		`conq_job_wait_seconds_count 5`,
 		`conq_transactions_total{verb="added"} 1`,
-		`conq_batch_calls_count{verb="jobs added"} 3`,
+		`conq_batch_calls_count{verb="jobs added"} 5`,
 	)
 	sample(t, db, h)
 	says(t, scrape(t, m),
-		`conq_queues 2`,
+		`conq_queues 3`,
 		`conq_queue_items{kind="queue",queue="emails",state="ready"} 2`,
 		`conq_queue_items{kind="work queue",queue="na\"me\n",state="ready"} 1`,
 		`conq_queue_items{kind="work queue",queue="na\"me\n",state="scheduled"} 1`,
@@ -175,10 +195,37 @@ func TestRequests(t *testing.T) {
 			t.Errorf("log has no %s: %s", want, &log)
 		}
 	}
-	m.Request("beanstalk", "put", "INSERTED", time.Second)
+	m.Begin("beanstalk")("put", "INSERTED")
 	says(t, scrape(t, m),
 		`conq_request_seconds_count{protocol="http",status="200",verb="POST /v1/queues/{q}/items"} 1`,
 		`conq_request_seconds_count{protocol="http",status="404",verb="none"} 1`,
-		`conq_request_seconds_sum{protocol="beanstalk",status="INSERTED",verb="put"} 1`,
+		`conq_request_seconds_count{protocol="beanstalk",status="INSERTED",verb="put"} 1`,
 		`conq_requests{protocol="http"} 0`)
+}
+
+// A request is a span in the trace of who sends it, and what it causes goes on from there.
+func TestTraced(t *testing.T) {
+	spans := tracetest.NewSpanRecorder()
+	provider := sdk.NewTracerProvider(sdk.WithSpanProcessor(spans))
+	mux := http.NewServeMux()
+	var caused string
+	mux.HandleFunc("POST /v1/jobs/{q}", func(w http.ResponseWriter, r *http.Request) {
+		caused = r.Header.Get("traceparent")
+		w.WriteHeader(http.StatusInternalServerError)
+	})
+	const trace, from = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"
+	r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/v1/jobs/secret", nil)
+	r.Header.Set("traceparent", "00-"+trace+"-"+from+"-01")
+	Traced(provider, mux).ServeHTTP(httptest.NewRecorder(), r)
+	r.Header.Set("traceparent", "00-zz") // a hostile one is none
+	Traced(provider, mux).ServeHTTP(httptest.NewRecorder(), r)
+	span, other := spans.Ended()[0], spans.Ended()[1]
+	testkit.Equal(t, "name", span.Name(), "POST /v1/jobs/{q}")
+	testkit.Equal(t, "trace", span.SpanContext().TraceID().String(), trace)
+	testkit.Equal(t, "parent", span.Parent().SpanID().String(), from)
+	testkit.Equal(t, "failed", span.Status().Code, codes.Error)
+	testkit.Equal(t, "what it causes", caused, "00-"+other.SpanContext().TraceID().String()+"-"+other.SpanContext().SpanID().String()+"-01")
+	if text := fmt.Sprint(span.Attributes(), span.Status(), span.Name()); strings.Contains(text, "secret") || other.Parent().IsValid() {
+		t.Errorf("span says %s, another one has parent %v", text, other.Parent())
+	}
 }
