@@ -67,7 +67,7 @@ func TestEmpty(t *testing.T) {
 		{"store", "/store", "Nothing, since this server began"},
 		{"queue", "/queue?q=emails", "No job is ready"},
 		{"jobs", "/jobs?q=emails", "The queue has no jobs"},
-		{"found", "/?find=nothing", "None of 1 queues"},
+		{"found", "/?find=nothing", "Show all 1"},
 	} {
 		tb.open(p.path)
 		tb.reads(p.shows)

@@ -31,7 +31,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// site is the pages of a store in memory.
+// site is the pages of a store.
 type site struct {
 	t       testing.TB
 	db      kv.DB
@@ -214,7 +214,7 @@ func TestPages(t *testing.T) {
 		{"/?find=ORD", []string{"orders"}},
 		{"/?only=dead", []string{"emails", `aria-current="true"`}},
 		{"/?sort=depth&down=1", []string{`aria-sort="ascending"`}},
-		{"/?find=nothing", []string{"None of 3 queues"}},
+		{"/?find=nothing", []string{"Show all 3"}},
 		{"/queue?q=emails", []string{"First ready jobs", "user7", "Pause", "Purge"}},
 		{"/queue?q=orders", []string{"order 0", "Move", `rel="next"`}},
 		{"/queue?q=alerts", []string{"high"}},

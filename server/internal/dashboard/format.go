@@ -18,7 +18,7 @@ import (
 
 // functions are those of templates.
 var functions = template.FuncMap{
-	"num": num[int64], "count": num[int], "rate": rate, "ago": ago, "until": until, "age": age, "old": old, "dur": shortDuration, "size": size[int], "bytes": size[int64],
+	"num": num[int64], "count": num[int], "rate": rate, "ago": when, "until": when, "lease": lease, "age": age, "old": old, "dur": shortDuration, "size": size[int], "bytes": size[int64],
 	"text": visible, "line": func(s string) string { return oneLine([]byte(s), 160) }, "short": func(s string, n int) string { return oneLine([]byte(s), n) },
 	"link": link, "kind": kindName, "plural": plural, "add": func(a, b int) int { return a + b },
 	"spark": func(v []float64) template.HTML { return sparkline(v, "spark", 80, 18) },
@@ -75,21 +75,21 @@ func timeElement(t time.Time, text string) template.HTML {
 	return template.HTML(`<time datetime="` + t.UTC().Format(time.RFC3339) + `" title="` + exact(t) + `">` + text + "</time>") // digits and units
 }
 
-// ago is a time in the past, relative, with the exact one behind it.
-func ago(t time.Time) template.HTML {
-	d := time.Since(t)
-	if d < 0 {
-		return until(t)
+// when is a time as seen from now, with the exact one behind it.
+func when(t time.Time) template.HTML {
+	if d := time.Since(t); d >= 0 {
+		return timeElement(t, shortDuration(d.Truncate(time.Second))+" ago")
 	}
-	return timeElement(t, shortDuration(d.Truncate(time.Second))+" ago")
+	return timeElement(t, "in "+shortDuration(time.Until(t).Truncate(time.Second)))
 }
 
-func until(t time.Time) template.HTML {
-	d := time.Until(t)
-	if d < 0 {
-		return timeElement(t, shortDuration(-d.Truncate(time.Second))+" ago")
+// lease is when a lease ends. One that has run out belongs to a worker that has sent no heartbeat: its job is given out
+// again when the next worker asks.
+func lease(t time.Time) template.HTML {
+	if time.Since(t) > time.Second {
+		return `<span class="tag warn">ran out</span> ` + when(t)
 	}
-	return timeElement(t, "in "+shortDuration(d.Truncate(time.Second)))
+	return when(t)
 }
 
 // age is how long something is there since t.

@@ -209,9 +209,9 @@ func (r row) Error() string {
 // Rows are the jobs, with the time that their state is ordered by.
 func (p *jobsPage) Rows() (rows []row) {
 	for _, j := range p.Jobs {
-		r := row{Info: j, When: ago(j.Created)}
+		r := row{Info: j, When: when(j.Created)}
 		if p.Filter.Filter.State != 0 && !j.Time.IsZero() {
-			r.When = until(j.Time)
+			r.When = when(j.Time)
 		}
 		rows = append(rows, r)
 	}
@@ -348,7 +348,12 @@ func (d *Dashboard) job(v *visit) (any, error) {
 func (p *jobPage) TimeName() string { return timeNames[p.Job.State] }
 
 // TimeShown is when that is.
-func (p *jobPage) TimeShown() template.HTML { return until(p.Job.Time) }
+func (p *jobPage) TimeShown() template.HTML {
+	if p.Job.State == work.Leased {
+		return lease(p.Job.Time)
+	}
+	return when(p.Job.Time)
+}
 
 // Failures are the attempts that failed, the last one first.
 func (p *jobPage) Failures() []work.Failure {

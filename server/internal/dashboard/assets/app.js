@@ -169,7 +169,7 @@
   const charts = $(".charts");
   if (!charts || !window.uPlot) return;
   const lines = {
-    depth: { of: charts.dataset.work === "true" ? [["depth", "waiting", "accent"], ["leased", "leased", "good"], ["dead", "dead", "bad"]] : [["depth", "items", "accent"]], show: count },
+    depth: { of: charts.dataset.work === "true" ? [["depth", "depth", "accent"], ["leased", "leased", "good"], ["dead", "dead", "bad"]] : [["depth", "items", "accent"]], show: count },
     rates: { of: [["in", "in", "accent"], ["out", "out", "good"]].concat(charts.dataset.work === "true" ? [["failed", "failed", "bad"]] : []), show: (v) => (v < 10 ? v.toFixed(1) : count(v)) },
     wait: { of: [["wait50", "median", "accent"], ["wait95", "95 %", "warn"], ["wait99", "99 %", "bad"]], show: duration },
     work: { of: [["work50", "median", "accent"], ["work95", "95 %", "warn"], ["work99", "99 %", "bad"]], show: duration },
@@ -206,35 +206,62 @@
   let span = "10m";
   let data = null;
   let plots = [];
+  let rem, height; // charts grow with the text
+
+  function measure() {
+    rem = parseFloat(getComputedStyle(document.documentElement).fontSize);
+    height = Math.round(11.4 * rem);
+  }
 
   function columns(of) {
     const times = data.values.depth.map((_, i) => data.start + i * data.step);
     return [times, ...of.map(([name]) => data.values[name])];
   }
 
+  function clock(s) {
+    const options = { hour: "2-digit", minute: "2-digit", hourCycle: "h23" };
+    if (span === "2d") options.weekday = "short";
+    return new Date(s * 1000).toLocaleString([], options);
+  }
+
+  // Where there is no cursor, a legend has the last values.
+  function legend(u) {
+    if (!(u.cursor.left >= 0)) u.setLegend({ idx: u.data[0].length - 1 }, false);
+  }
+
+  function show() {
+    for (const { plot, of, element } of plots) {
+      plot.setData(columns(of));
+      const nothing = $(".nothing", element.parentElement);
+      if (nothing) nothing.hidden = of.some(([name]) => data.values[name].some((v) => v != null));
+    }
+  }
+
   function draw() {
     for (const p of plots) p.plot.destroy();
     plots = [];
-    const axis = { stroke: used("soft"), grid: { stroke: used("line"), width: 1 }, ticks: { show: false }, font: "11px system-ui, sans-serif" };
+    measure();
+    const axis = { stroke: used("soft"), grid: { stroke: used("line"), width: 1 }, ticks: { show: false }, font: `${0.8 * rem}px system-ui, sans-serif` };
     for (const element of charts.querySelectorAll("[data-chart]")) {
-      const { of, show } = lines[element.dataset.chart];
+      const { of, show: text } = lines[element.dataset.chart];
       element.replaceChildren();
       const options = {
         width: element.clientWidth,
-        height: 160,
+        height,
+        hooks: { ready: [legend], setCursor: [legend], setData: [legend] },
         cursor: { sync: { key: "charts" }, y: false, points: { size: 6 } },
         legend: { live: true },
-        scales: { x: { time: true, range: (_, low, high) => [high - data.step * lengths[span], high] }, y: { range: (_, low, high) => [0, Math.max(high || 0, show === duration ? 0.001 : 1) * 1.05] } },
-        axes: [{ ...axis, space: 70 }, { ...axis, size: 56, values: (_, all) => all.map((v) => show(v)) }],
-        series: [{ label: "at", value: (_, v) => (v == null ? "–" : new Date(v * 1000).toLocaleTimeString()) }].concat(
+        scales: { x: { time: true, range: (_, low, high) => [high - data.step * lengths[span], high] }, y: { range: (_, low, high) => [0, Math.max(high || 0, text === duration ? 0.001 : 1) * 1.05] } },
+        axes: [{ ...axis, space: 5 * rem, size: 2 * rem, values: (_, all) => all.map(clock) }, { ...axis, size: 4 * rem, values: (_, all) => all.map(text) }],
+        series: [{ label: "at", value: (_, v) => (v == null ? "–" : new Date(v * 1000).toLocaleTimeString([], { hourCycle: "h23" })) }].concat(
           of.map(([, label, name], i) => ({
             label,
             stroke: used(name),
             width: 1.5,
             fill: i === 0 && of.length < 3 ? used(name).replace("rgb(", "rgba(").replace(")", ", 0.08)") : undefined,
-            points: { show: show === duration && data.step === 1, size: 4 },
-            spanGaps: show === duration,
-            value: (_, v) => (v == null ? "–" : show(v)),
+            points: { show: text === duration && data.step === 1, size: 4 },
+            spanGaps: text === duration,
+            value: (_, v) => (v == null ? "–" : text(v)),
           }))
         ),
       };
@@ -249,7 +276,7 @@
     const before = data;
     data = await answer.json();
     if (before?.step !== data.step) draw();
-    else for (const { plot, of } of plots) plot.setData(columns(of));
+    show();
   }
 
   // A second of a live page. Where one was missed, all are read again.
@@ -270,7 +297,7 @@
       if (data.values[name].length > 600) data.values[name].shift();
     }
     if (gap === 1 && n === 600) data.start += 1;
-    for (const { plot, of } of plots) plot.setData(columns(of));
+    show();
     charts.dataset.last = next.start;
   }
 
@@ -292,7 +319,10 @@
   });
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => data && draw());
   new ResizeObserver(() => {
-    for (const { plot, element } of plots) plot.setSize({ width: element.clientWidth, height: 160 });
+    const before = rem;
+    measure();
+    if (data && rem !== before) draw();
+    for (const { plot, element } of plots) plot.setSize({ width: element.clientWidth, height });
   }).observe(charts);
   load();
 })();
