@@ -20,7 +20,7 @@ func TestPrefetch(t *testing.T) {
 }
 
 func testPrefetch(t *testing.T, reverse, ends bool) {
-	db := mustOpen(t, "store", Options{FS: memFS()})
+	db := mustOpen(t, "store", Options{FS: memFS(), Durability: Memory})
 	defer func() {
 		if err := db.Close(); err != nil {
 			t.Error(err)
