@@ -9,21 +9,12 @@ import (
 
 	"github.com/conq-go/conq/internal/testkit"
 	"github.com/conq-go/conq/kv"
-	"github.com/conq-go/conq/kv/memory"
 )
 
+// newClocked returns queues in a store whose transactions expire by the clock.
 func newClocked(t *testing.T) (fixture, *testkit.Clock) {
-	c := testkit.NewClock()
-	db := memory.New(memory.Options{Now: c.Now, Limits: kv.Limits{Age: 5 * time.Second}})
-	t.Cleanup(func() { noError(t, db.Close()) })
-	return newFixture(t, &hooked{DB: db, Bounds: kv.Limits{Value: 16}}, nil), c
-}
-
-func letters(from, to rune) (values []string) {
-	for r := from; r <= to; r++ {
-		values = append(values, fmt.Sprintf("%c, which takes several keys", r))
-	}
-	return values
+	db, clock := testkit.Clocked(t)
+	return newFixture(t, db, nil), clock
 }
 
 // A loop whose body takes longer than a transaction may last gets all items in
@@ -32,7 +23,7 @@ func TestAllPages(t *testing.T) {
 	for _, pause := range []time.Duration{0, time.Second, 3 * time.Second, time.Minute} {
 		t.Run(pause.String(), func(t *testing.T) {
 			f, clock := newClocked(t)
-			want := letters('a', 'z')
+			want := testkit.SplitValues('a', 'z')
 			noError(t, f.q.EnqueueAll(f.ctx, want))
 			for i, v := range want {
 				noError(t, f.p.Push(f.ctx, v, int64(i/5)))
@@ -61,17 +52,17 @@ func TestAllWhileChanging(t *testing.T) {
 		pause time.Duration
 		want  []string
 	}{
-		{0, letters('a', 'e')},
-		{time.Minute, append(letters('a', 'b'), letters('d', 'f')...)},
+		{0, testkit.SplitValues('a', 'e')},
+		{time.Minute, append(testkit.SplitValues('a', 'b'), testkit.SplitValues('d', 'f')...)},
 	} {
 		f, clock := newClocked(t)
-		noError(t, f.q.EnqueueAll(f.ctx, letters('a', 'e')))
+		noError(t, f.q.EnqueueAll(f.ctx, testkit.SplitValues('a', 'e')))
 		var got []string
 		for v, err := range f.q.All(f.ctx) {
 			noError(t, err)
 			if got = append(got, v); len(got) == 2 {
 				noError(t, drop(f.q.DequeueN(f.ctx, 3))) // a, b, c: the body may use the queue
-				noError(t, f.q.EnqueueAll(f.ctx, letters('f', 'f')))
+				noError(t, f.q.EnqueueAll(f.ctx, testkit.SplitValues('f', 'f')))
 			}
 			clock.Pass(c.pause)
 		}
@@ -82,13 +73,13 @@ func TestAllWhileChanging(t *testing.T) {
 // A loop can be left, and the sequence used again.
 func TestAllLeftEarly(t *testing.T) {
 	f, clock := newClocked(t)
-	noError(t, f.q.EnqueueAll(f.ctx, letters('a', 'e')))
+	noError(t, f.q.EnqueueAll(f.ctx, testkit.SplitValues('a', 'e')))
 	all := f.q.All(f.ctx)
 	for range 2 {
 		n := 0
 		for v, err := range all {
 			noError(t, err)
-			equal(t, "item", v, letters('a', 'e')[n])
+			equal(t, "item", v, testkit.SplitValues('a', 'e')[n])
 			clock.Pass(time.Minute)
 			if n++; n == 3 {
 				break
@@ -99,7 +90,7 @@ func TestAllLeftEarly(t *testing.T) {
 	next, stop := iter.Pull2(all)
 	v, err, ok := next()
 	noError(t, err)
-	equal(t, "first", v, letters('a', 'a')[0])
+	equal(t, "first", v, testkit.SplitValues('a', 'a')[0])
 	equal(t, "is there", ok, true)
 	stop()
 	noError(t, f.q.Enqueue(f.ctx, "still works"))
@@ -108,14 +99,14 @@ func TestAllLeftEarly(t *testing.T) {
 // Len, Queues and All go on when reading itself takes too long.
 func TestSlowReads(t *testing.T) {
 	f, clock := newClocked(t)
-	noError(t, f.q.EnqueueAll(f.ctx, letters('a', 'z')))
+	noError(t, f.q.EnqueueAll(f.ctx, testkit.SplitValues('a', 'z')))
 	f.db.(*hooked).Reader = func(r kv.Reader) kv.Reader {
 		return testkit.SlowReader{Reader: r, Pass: func() { clock.Pass(time.Second) }}
 	}
 	n, err := f.q.Len(f.ctx)
 	noError(t, err)
 	equal(t, "length", n, 26)
-	equalSlices(t, "items", list(t, f.q.All(f.ctx)), letters('a', 'z'))
+	equalSlices(t, "items", list(t, f.q.All(f.ctx)), testkit.SplitValues('a', 'z'))
 	for i := range 20 {
 		noError(t, drop(OpenQueue(f.db, fmt.Sprintf("more %02d", i), String())))
 	}
@@ -154,7 +145,7 @@ func TestLenAfterAccident(t *testing.T) {
 // What can't be read in the time at all is an error, not an endless loop.
 func TestTooSlow(t *testing.T) {
 	f, clock := newClocked(t)
-	noError(t, f.q.EnqueueAll(f.ctx, letters('a', 'c')))
+	noError(t, f.q.EnqueueAll(f.ctx, testkit.SplitValues('a', 'c')))
 	f.db.(*hooked).Reader = func(r kv.Reader) kv.Reader {
 		return testkit.SlowReader{Reader: r, Pass: func() { clock.Pass(time.Minute) }}
 	}
@@ -171,7 +162,7 @@ func TestTooSlow(t *testing.T) {
 // In a transaction, too old is an error that comes through.
 func TestTooOldInTransaction(t *testing.T) {
 	f, clock := newClocked(t)
-	noError(t, f.q.EnqueueAll(f.ctx, letters('a', 'c')))
+	noError(t, f.q.EnqueueAll(f.ctx, testkit.SplitValues('a', 'c')))
 	attempts := 0
 	err := f.db.Transact(f.ctx, func(tx kv.Tx) error {
 		attempts++
@@ -190,7 +181,7 @@ func TestTooOldInTransaction(t *testing.T) {
 // Pages go on where the one before ended, from either end, and leave all as it is.
 func TestPage(t *testing.T) {
 	f := newFixture(t, newMemory(t, kv.Limits{}), nil)
-	noError(t, f.q.EnqueueAll(f.ctx, letters('a', 'g')))
+	noError(t, f.q.EnqueueAll(f.ctx, testkit.SplitValues('a', 'g')))
 	for _, size := range []int{1, 2, 3, 7, 100} {
 		var got []string
 		for after, more := []byte(nil), true; more; more = after != nil {
@@ -198,7 +189,7 @@ func TestPage(t *testing.T) {
 			noError(t, err)
 			got, after = append(got, values...), next
 		}
-		testkit.EqualSlices(t, "items", got, letters('a', 'g'))
+		testkit.EqualSlices(t, "items", got, testkit.SplitValues('a', 'g'))
 	}
 	for i, v := range []string{"a", "b", "c", "d", "e"} {
 		noError(t, f.p.Push(f.ctx, v, int64(i/2)))

@@ -471,7 +471,7 @@ func TestCheckTooLarge(t *testing.T) {
 // where that has come to, and each key is counted once.
 func TestCheckSlow(t *testing.T) {
 	f, clock := newClocked(t)
-	testkit.NoError(t, f.q.EnqueueAll(f.ctx, letters('a', 'z')))
+	testkit.NoError(t, f.q.EnqueueAll(f.ctx, testkit.SplitValues('a', 'z')))
 	f.db.(*testkit.Hooked).Reader = func(r kv.Reader) kv.Reader {
 		return testkit.SlowReader{Reader: r, Pass: func() { clock.Pass(time.Second) }}
 	}

@@ -45,7 +45,7 @@ func TestDumpTooOld(t *testing.T) {
 		db := testkit.NewMemory(t, kv.Limits{})
 		q, err := conq.OpenQueue(db, "q", conq.String())
 		testkit.NoError(t, err)
-		testkit.NoError(t, q.EnqueueAll(t.Context(), letters('a', 'j')))
+		testkit.NoError(t, q.EnqueueAll(t.Context(), testkit.SplitValues('a', 'j')))
 		snapshots := 0
 		report, err := conq.Dump(t.Context(), &testkit.Hooked{DB: db, Reader: func(r kv.Reader) kv.Reader {
 			left := 0

@@ -282,8 +282,8 @@ func TestDumpWhileChanging(t *testing.T) {
 	for _, pause := range []time.Duration{0, time.Second, 3 * time.Second, time.Minute} {
 		t.Run(pause.String(), func(t *testing.T) {
 			f, clock := newClocked(t)
-			testkit.NoError(t, f.q.EnqueueAll(t.Context(), letters('a', 'k')))
-			for i, v := range letters('a', 'k') {
+			testkit.NoError(t, f.q.EnqueueAll(t.Context(), testkit.SplitValues('a', 'k')))
+			for i, v := range testkit.SplitValues('a', 'k') {
 				testkit.NoError(t, f.p.Push(t.Context(), v, int64(i/3)))
 			}
 			changed := false
@@ -309,8 +309,8 @@ func TestDumpWhileChanging(t *testing.T) {
 			to := newFixture(t, testkit.NewMemory(t, small))
 			loadAll(t, to.db, b.Bytes(), conq.LoadOptions{})
 			q, p := contents(t, to)
-			testkit.EqualSlices(t, "queue", q, letters('a', 'k'))
-			for i, v := range letters('a', 'k') {
+			testkit.EqualSlices(t, "queue", q, testkit.SplitValues('a', 'k'))
+			for i, v := range testkit.SplitValues('a', 'k') {
 				testkit.Equal(t, "priority queue", p[i], conq.Prioritized[string]{Value: v, Priority: int64(i / 3)})
 			}
 		})
@@ -350,8 +350,8 @@ func subspaceOf(t testkit.TB, db kv.DB, name string) []kv.KeyValue {
 func TestDumpStaged(t *testing.T) {
 	for _, pause := range []time.Duration{0, time.Second, 2 * time.Second} {
 		f, clock := newClocked(t)
-		testkit.NoError(t, f.q.EnqueueAll(t.Context(), letters('a', 'k')))
-		for i, v := range letters('a', 'e') {
+		testkit.NoError(t, f.q.EnqueueAll(t.Context(), testkit.SplitValues('a', 'k')))
+		for i, v := range testkit.SplitValues('a', 'e') {
 			testkit.NoError(t, f.p.Push(t.Context(), v, int64(i/2)))
 		}
 		stage(t, f.db, "q", 0, 4, 5)
@@ -364,8 +364,8 @@ func TestDumpStaged(t *testing.T) {
 		to := newFixture(t, testkit.NewMemory(t, small))
 		loadAll(t, to.db, dump, conq.LoadOptions{})
 		q, p := contents(t, to)
-		testkit.EqualSlices(t, "queue", q, letters('a', 'k'))
-		for i, v := range letters('a', 'e') {
+		testkit.EqualSlices(t, "queue", q, testkit.SplitValues('a', 'k'))
+		for i, v := range testkit.SplitValues('a', 'e') {
 			testkit.Equal(t, "priority queue", p[i], conq.Prioritized[string]{Value: v, Priority: int64(i / 2)})
 		}
 	}

@@ -2,7 +2,6 @@ package dump_test
 
 import (
 	"errors"
-	"fmt"
 	"testing"
 	"time"
 
@@ -10,7 +9,6 @@ import (
 	"github.com/conq-go/conq/internal/testkit"
 	"github.com/conq-go/conq/kv"
 	"github.com/conq-go/conq/kv/embedded"
-	"github.com/conq-go/conq/kv/memory"
 )
 
 // small are limits under which values over 100 bytes are split.
@@ -41,17 +39,8 @@ func contents(t *testing.T, f fixture) (q []string, p []conq.Prioritized[string]
 
 // newClocked returns queues in a store whose transactions expire by the clock.
 func newClocked(t *testing.T) (fixture, *testkit.Clock) {
-	c := testkit.NewClock()
-	db := memory.New(memory.Options{Now: c.Now, Limits: kv.Limits{Age: 5 * time.Second}})
-	t.Cleanup(func() { testkit.NoError(t, db.Close()) })
-	return newFixture(t, &testkit.Hooked{DB: db, Bounds: kv.Limits{Value: 16}}), c
-}
-
-func letters(from, to rune) (values []string) {
-	for r := from; r <= to; r++ {
-		values = append(values, fmt.Sprintf("%c, which takes several keys", r))
-	}
-	return values
+	db, clock := testkit.Clocked(t)
+	return newFixture(t, db), clock
 }
 
 func newEmbedded(t testing.TB) kv.DB {

@@ -4,12 +4,15 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"iter"
 	"sync"
+	"testing"
 	"time"
 
 	"github.com/conq-go/conq/kv"
+	"github.com/conq-go/conq/kv/memory"
 )
 
 // Clock is a time that tests move.
@@ -186,4 +189,22 @@ func FailingAt(db kv.DB, at *int) *Hooked {
 		Attempt: func(tx kv.Tx) kv.Tx { return FaultyTx{tx, hit} },
 		Reader:  func(r kv.Reader) kv.Reader { return FaultyReader{r, hit} },
 	}
+}
+
+// Clocked opens a store whose transactions last 5 s at most by the clock that it returns, and whose values are so
+// short that items of more than 16 bytes are split.
+func Clocked(t testing.TB) (*Hooked, *Clock) {
+	t.Helper()
+	c := NewClock()
+	db := memory.New(memory.Options{Now: c.Now, Limits: kv.Limits{Age: 5 * time.Second}})
+	t.Cleanup(func() { NoError(t, db.Close()) })
+	return &Hooked{DB: db, Bounds: kv.Limits{Value: 16}}, c
+}
+
+// SplitValues returns an item for each letter, all of which such a store splits.
+func SplitValues(from, to rune) (values []string) {
+	for r := from; r <= to; r++ {
+		values = append(values, fmt.Sprintf("%c, which takes several keys", r))
+	}
+	return values
 }
