@@ -176,7 +176,7 @@ func New(db kv.DB, o Options) (*Server, error) {
 	s.registerWatching(mux)
 	guard := s.guard()
 	dashboard.Register(mux, dashboard.Options{
-		Queues: s.queues, History: s.history, Tasks: &s.bulk, Guard: guard, Logger: o.Logger, Stopping: s.stopping, SignIn: o.Tokens != nil,
+		Queues: s.queues, History: s.history, Tasks: &s.bulk, Transactions: s.metrics.Transactions, Guard: guard, Logger: o.Logger, Stopping: s.stopping, SignIn: o.Tokens != nil,
 	})
 	mux.HandleFunc("/", notFound(mux))
 	s.handler = s.paced(s.guarded(guard, mux))

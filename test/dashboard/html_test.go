@@ -2,6 +2,7 @@ package dashboard
 
 import (
 	"flag"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -17,10 +18,11 @@ const rules = `{"root": true, "extends": ["html-validate:standard", "html-valida
 
 // served is the HTML of pages, as servers have sent it.
 type served struct {
-	dir string
+	dir   string
+	pages int
 }
 
-func newServed(t *testing.T) *served { return &served{t.TempDir()} }
+func newServed(t *testing.T) *served { return &served{dir: t.TempDir()} }
 
 var unsafeInNames = regexp.MustCompile(`[^a-z0-9=]+`)
 
@@ -29,7 +31,9 @@ func (s *served) add(tb *tab) {
 	tb.t.Helper()
 	path := evaluate[string](tb, `location.pathname + location.search`)
 	html := evaluate[string](tb, `fetch(location.href).then(r => r.text())`)
-	must(tb.t, os.WriteFile(filepath.Join(s.dir, "page"+unsafeInNames.ReplaceAllString(path, "_")+".html"), []byte(html), 0o644))
+	name := unsafeInNames.ReplaceAllString(path, "_")
+	s.pages++
+	must(tb.t, os.WriteFile(filepath.Join(s.dir, fmt.Sprintf("%d%s.html", s.pages, name[:min(len(name), 100)])), []byte(html), 0o644))
 }
 
 // validate has a validator read all of it.

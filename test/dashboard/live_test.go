@@ -266,6 +266,61 @@ func TestSignIn(t *testing.T) {
 	tb.reads("Token")
 }
 
+// An open page leads to where one signs in when its session has ended, as it does when the server starts again.
+func TestSessionEnds(t *testing.T) {
+	t.Parallel()
+	path := t.TempDir() + "/tokens.json"
+	admin, _, err := server.NewToken(path, "ops", []string{"admin"})
+	must(t, err)
+	tokens, err := server.LoadTokens(path)
+	must(t, err)
+	s := newSite(t, server.Options{Tokens: tokens})
+	s.fill()
+	tb := newTab(t, s)
+	tb.open("/queue?q=emails")
+	tb.types("#token", admin+"\r")
+	tb.reads("First ready jobs")
+	tb.live()
+	s.end()
+	s.start()
+	tb.sees(`location.pathname === "/sign-in"`)
+	tb.types("#token", admin+"\r")
+	tb.reads("First ready jobs")
+}
+
+// Keys go through rows and pages, and to other places.
+func TestKeys(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, server.Options{})
+	s.fill()
+	tb := newTab(t, s)
+	press := func(keys ...string) {
+		for _, key := range keys {
+			tb.do(chromedp.KeyEvent(key))
+		}
+	}
+	here := func(row int) {
+		t.Helper()
+		tb.sees(fmt.Sprintf(`document.querySelectorAll("tbody tr")[%d].classList.contains("here")`, row))
+	}
+	tb.open("/jobs?q=emails")
+	press("j", "j", "j", "k")
+	here(1)
+	press("n")
+	tb.sees(`location.search.includes("after=")`)
+	tb.sees(`document.readyState === "complete"`)
+	press("j")
+	here(0)
+	press("/")
+	tb.sees(`document.activeElement.id === "text"`)
+	press("\x1b", "?")
+	tb.sees(`document.querySelector("#keys").open`)
+	press("\x1b")
+	tb.sees(`!document.querySelector("#keys").open`)
+	press("g", "w")
+	tb.sees(`location.pathname === "/workers"`)
+}
+
 // streams counts the event streams that a handler answers, and lets browsers keep pages that were left: some do in any case.
 type streams struct {
 	http.Handler

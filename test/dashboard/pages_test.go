@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+	"strings"
 	"testing"
 
 	"github.com/chromedp/chromedp"
@@ -121,10 +122,15 @@ func hostilePaths() []string {
 			paths = append(paths, fmt.Sprintf(path, escape(name)))
 		}
 	}
-	for id := range len(hostile) {
+	for id := range len(hostile) + 1 {
 		paths = append(paths, fmt.Sprint("/job?q=evil&id=", id+1))
 	}
-	return paths
+	for _, payload := range hostile {
+		text := escape(strings.ToValidUTF8(string(payload[:min(len(payload), 500)]), "?"))
+		paths = append(paths, "/jobs?q=evil&text="+text, "/do?do=retry&q=evil&state=dead&key="+text, "/?find="+text)
+	}
+	return append(paths, "/jobs?q=evil&holder="+escape(hostileHolder), "/do?do=endleases&q=evil&holder="+escape(hostileHolder),
+		"/do?do=runnow&q=evil&name="+escape(hostilePeriodic), "/do?do=remove&q=evil&name="+escape(hostilePeriodic))
 }
 
 // Others' text is only text, wherever it is shown.

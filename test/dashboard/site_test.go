@@ -154,6 +154,10 @@ func (s *site) fill() {
 
 var hostileNames = []string{"evil", `<script>document.title="owned"</script>`, "a/b?c=d&e#f", "..", "rtl\u202egnp.exe"}
 
+const hostileHolder = "\"><img src=x onerror=\"document.title='owned'\">\u202e\u200b"
+
+const hostilePeriodic = `<b id="owned">`
+
 func escape(name string) string { return url.QueryEscape(name) }
 
 // fillHostile makes queues whose names and payloads are hostile.
@@ -163,15 +167,21 @@ func (s *site) fillHostile() {
 		q := s.work(name)
 		for label, payload := range hostile {
 			text := strings.ToValidUTF8(strings.ReplaceAll(string(payload[:min(len(payload), 500)]), "\x00", "0"), "?")
-			id, err := q.Put(ctx, payload, work.Job{Key: text, Unique: label + text, Meta: map[string]string{text: text}})
+			meta := map[string]string{text: text, "traceparent": "00-" + strings.ReplaceAll(text, "-", "_") + "-00f067aa0ba902b7-01"}
+			id, err := q.Put(ctx, payload, work.Job{Key: text, Unique: label + text, Meta: meta})
 			must(s.t, err)
 			must(s.t, q.Bury(ctx, id, string(payload)))
 		}
 		_, err := q.Put(ctx, hostile["script"])
 		must(s.t, err)
-		must(s.t, q.Every(ctx, `<b id="owned">`, "@daily", hostile["script"]))
+		must(s.t, q.Every(ctx, hostilePeriodic, "@daily", hostile["script"]))
 		must(s.t, q.Close())
 	}
+	worker, err := work.Open(s.db, "evil", conq.Bytes(), work.Options{Holder: hostileHolder})
+	must(s.t, err)
+	_, err = worker.Reserve(ctx)
+	must(s.t, err)
+	must(s.t, worker.Close())
 	q, err := conq.OpenQueue(s.db, "evil items", conq.Bytes())
 	must(s.t, err)
 	for _, payload := range hostile {

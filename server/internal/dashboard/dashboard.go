@@ -34,6 +34,9 @@ type Options struct {
 	Logger   *slog.Logger
 	Stopping context.Context // ends when the server stops: pages that are live end then
 	SignIn   bool            // tokens are needed
+
+	// Transactions tells how many of this server have committed, and how often one had to run again.
+	Transactions func() (n, conflicts int64)
 }
 
 // Dashboard serves the pages.

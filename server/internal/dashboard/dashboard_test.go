@@ -66,6 +66,7 @@ func newSiteOf(t testing.TB, db kv.DB, scopes ...string) *site {
 	Register(mux, Options{
 		Queues: s.set, History: s.history, Tasks: &s.tasks, Guard: guard, SignIn: len(scopes) > 0,
 		Logger: slog.New(slog.NewTextHandler(&s.log, nil)), Stopping: stopping,
+		Transactions: func() (n, conflicts int64) { return 4321, 12 },
 	})
 	guarded := guard.Handler(mux)
 	s.handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -226,7 +227,7 @@ func TestPages(t *testing.T) {
 		{"/job?q=emails&id=1", []string{"&#34;to&#34;: &#34;user0&#34;", "i/o timeout", "Retry now"}},
 		{"/periodic", []string{"nightly", "0 3 * * *", "Run now"}},
 		{"/workers", []string{"End leases"}},
-		{"/store", []string{"memory", "3: 1 FIFO, 1 priority, 1 work"}},
+		{"/store", []string{"4,321 of this server, repeated after a conflict 12 times", "memory", "3: 1 FIFO, 1 priority, 1 work"}},
 		{"/do?do=delete&q=emails&state=dead&text=timeout", []string{"Delete 3 dead jobs of emails that contain “timeout”"}},
 		{"/do?do=purge&q=orders", []string{"remove all 50 items", "Type <b"}},
 	} {

@@ -21,7 +21,8 @@ import (
 // Bounds of one page of jobs: a search goes on at the next one.
 const (
 	jobsPerPage = 50
-	searchTime  = 120 * time.Millisecond
+	searchTime  = 80 * time.Millisecond // after which no further part is read
+	searchBytes = 8 << 20               // of payloads that match; the library bounds those that do not
 )
 
 type jobsPage struct {
@@ -30,7 +31,7 @@ type jobsPage struct {
 	Tabs     []choice
 	Jobs     []*work.Info[[]byte]
 	Next     string
-	Searched bool // it ends because it took long, not because there are so many
+	Searched bool // it ends because it took long, or is large, not because there are so many
 	First    bool
 	MayLook  bool
 	MayAdmin bool
@@ -271,6 +272,16 @@ func (p *jobsPage) setChanges() {
 	}
 }
 
+// Of is among how many jobs it looks.
+func (p *jobsPage) Of() string {
+	for _, tab := range p.Tabs {
+		if tab.Now {
+			return plural(tab.N, strings.TrimSpace(p.Filter.State+" job"), strings.TrimSpace(p.Filter.State+" jobs"))
+		}
+	}
+	return ""
+}
+
 // search reads until a page is full, the end is reached, or it has taken long enough. A live page looks only as far
 // as that costs nothing.
 func (d *Dashboard) search(v *visit, p *jobsPage, after []byte) error {
@@ -282,21 +293,26 @@ func (d *Dashboard) search(v *visit, p *jobsPage, after []byte) error {
 	if len(after) == 0 {
 		after = nil
 	}
-	began := time.Now()
+	began, size := time.Now(), 0
 	for {
 		jobs, next, err := q.Page(v, p.Filter.Filter, after, jobsPerPage-len(p.Jobs))
 		if err != nil {
 			return err
 		}
 		p.Jobs, after = append(p.Jobs, jobs...), next
-		if p.Searched = time.Since(began) > searchTime; after == nil || p.Searched || len(p.Jobs) == jobsPerPage {
+		for _, j := range jobs {
+			size += len(j.Payload)
+		}
+		if after == nil || len(p.Jobs) == jobsPerPage {
+			break
+		}
+		if p.Searched = time.Since(began) > searchTime || size > searchBytes; p.Searched {
 			break
 		}
 	}
 	if after != nil {
 		p.Next = p.Filter.link("/jobs", p.Queue.Name, "after", base64.RawURLEncoding.EncodeToString(after))
 	}
-	p.Searched = p.Searched && after != nil && len(p.Jobs) < jobsPerPage
 	return nil
 }
 

@@ -166,6 +166,8 @@ type storePage struct {
 	HealthErr      error
 	Syncs          int64
 	Sync           time.Duration // on average
+	Transactions   int64
+	Conflicts      int64
 	Up             time.Duration
 	PID            int
 	Go             string
@@ -182,6 +184,7 @@ func (d *Dashboard) store(v *visit) (any, error) {
 		Up: time.Since(began), PID: os.Getpid(), Go: runtime.Version(),
 	}
 	p.look(v, d.Queues.DB())
+	p.Transactions, p.Conflicts = d.Transactions()
 	for _, q := range v.now.Queues {
 		switch kindName(q.Kind) {
 		case "FIFO":

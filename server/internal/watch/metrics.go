@@ -8,6 +8,7 @@ package watch
 import (
 	"net/http"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -45,6 +46,8 @@ type Metrics struct {
 	batch        *prometheus.HistogramVec
 	requests     *prometheus.HistogramVec
 	underWay     *prometheus.GaugeVec
+
+	committed, repeated atomic.Int64 // transactions and conflicts, of all verbs
 }
 
 // New returns metrics that are all 0.
@@ -160,12 +163,17 @@ func (m *Metrics) happened(queue, event string, n int) {
 }
 
 func (m *Metrics) transaction(verb string, calls, attempts int) {
+	m.committed.Add(1)
 	m.transactions.WithLabelValues(verb).Inc()
 	m.batch.WithLabelValues(verb).Observe(float64(calls))
 	if attempts > 1 {
+		m.repeated.Add(int64(attempts - 1))
 		m.conflicts.WithLabelValues(verb).Add(float64(attempts - 1))
 	}
 }
+
+// Transactions returns how many have committed, and how often one of them had to run again.
+func (m *Metrics) Transactions() (n, conflicts int64) { return m.committed.Load(), m.repeated.Load() }
 
 // queueLabels are the names that queues have as labels.
 type queueLabels struct {

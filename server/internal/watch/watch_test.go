@@ -121,6 +121,9 @@ func TestConflicts(t *testing.T) {
 	m.ObserveItems(conq.Event{Kind: conq.Taken, Calls: 5, Attempts: 3})
 	m.ObserveItems(conq.Event{Kind: conq.Waiting, Items: 7})
 	says(t, scrape(t, m), `conq_conflicts_total{verb="taken"} 2`, `conq_batch_calls_sum{verb="taken"} 5`)
+	if n, conflicts := m.Transactions(); n != 1 || conflicts != 2 {
+		t.Errorf("there were %d transactions with %d conflicts, want 1 with 2", n, conflicts)
+	}
 }
 
 type disk struct{}
