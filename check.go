@@ -58,10 +58,7 @@ const (
 
 	FindingStagingKey    = check.FindingStagingKey    // a key or value that does not decode
 	FindingServedRequest = check.FindingServedRequest // a request that has its result already
-	FindingDue           = check.FindingDue           // a deadline of no result
-	FindingNotDue        = check.FindingNotDue        // a result without a deadline
-	FindingIncomplete    = check.FindingIncomplete    // a result that has not the items that it should
-	FindingStagedItem    = check.FindingStagedItem    // an item of no result
+	FindingIncomplete    = check.FindingIncomplete    // a result whose items are not numbered from 0
 	FindingTwice         = check.FindingTwice         // a staged item that is somewhere else, too
 	FindingStagedItemKey = check.FindingStagedItemKey // a staged item of another queue, or none
 	FindingPlace         = check.FindingPlace         // a place of no result

@@ -82,10 +82,7 @@ const (
 
 	FindingStagingKey    FindingKind = staging.FaultKey         // a key or value that does not decode
 	FindingServedRequest FindingKind = staging.FaultServed      // a request that has its result already
-	FindingDue           FindingKind = staging.FaultDue         // a deadline of no result
-	FindingNotDue        FindingKind = staging.FaultNotDue      // a result without a deadline
-	FindingIncomplete    FindingKind = staging.FaultIncomplete  // a result that has not the items that it should
-	FindingStagedItem    FindingKind = staging.FaultItem        // an item of no result
+	FindingIncomplete    FindingKind = staging.FaultIncomplete  // a result whose items are not numbered from 0
 	FindingTwice         FindingKind = staging.FaultTwice       // a staged item that is somewhere else, too
 	FindingStagedItemKey FindingKind = staging.FaultForeignItem // a staged item of another queue, or none
 	FindingPlace         FindingKind = staging.FaultPlace       // a place of no result

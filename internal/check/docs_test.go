@@ -17,7 +17,7 @@ import (
 var allFindings = []conq.FindingKind{
 	conq.FindingFormat, conq.FindingCatalogue, conq.FindingNewer, conq.FindingNoEntry, conq.FindingSystemKey, conq.FindingOutside, conq.FindingForeign,
 	conq.FindingItemKey, conq.FindingItemValue, conq.FindingPieces, conq.FindingOrphans, conq.FindingPieceKey, conq.FindingJob,
-	conq.FindingStagingKey, conq.FindingServedRequest, conq.FindingDue, conq.FindingNotDue, conq.FindingIncomplete, conq.FindingStagedItem,
+	conq.FindingStagingKey, conq.FindingServedRequest, conq.FindingIncomplete,
 	conq.FindingTwice, conq.FindingStagedItemKey, conq.FindingPlace, conq.FindingNoPlace, conq.FindingOutcome,
 }
 

@@ -23,17 +23,17 @@ var plantedKeys = []planted{
 		name: "no format, and something to repair",
 		plant: func(t *testing.T, p *plot) {
 			p.clear(layout.FormatKey())
-			p.set(p.stage(0, 1, opID(1)), nil)
+			p.set(p.stage(3, 1, 1, opID(1)), nil)
 		},
-		want: "format, due without result q+", then: "format, due without result q*", after: "format",
+		want: "format, place without result q+", then: "format, place without result q*", after: "format",
 	},
 	{
 		name: "a format that does not decode, and something that could be repaired",
 		plant: func(t *testing.T, p *plot) {
 			p.set(layout.FormatKey(), []byte("x"))
-			p.set(p.stage(0, 1, opID(1)), nil)
+			p.set(p.stage(3, 1, 1, opID(1)), nil)
 		},
-		want: "format, due without result q",
+		want: "format, place without result q",
 	},
 	{
 		name:  "an entry that does not decode",

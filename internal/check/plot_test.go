@@ -77,15 +77,20 @@ func (p *plot) put(n int, in time.Duration) {
 }
 
 // staged returns the keys of the items in the result of op 7.
-func (p *plot) staged() [][]byte {
-	return p.keys(kv.Range{Begin: append(p.stage(2, opID(7)), 0), End: append(p.stage(2, opID(7)), 0xff)})
+func (p *plot) staged() (staged [][]byte) {
+	for _, key := range p.keys(kv.PrefixRange(p.stage(2))) {
+		if bytes.Contains(key, testkit.Packed(p.t, nil, opID(7))) {
+			staged = append(staged, key)
+		}
+	}
+	return staged
 }
 
 // original returns the key that a staged item had.
 func (p *plot) original(staged []byte) []byte {
 	elems, err := tuple.Unpack(staged[len(layout.Stage("q").Bytes()):])
 	testkit.NoError(p.t, err)
-	return elems[3].([]byte)
+	return elems[4].([]byte)
 }
 
 func (p *plot) value(key []byte) (value []byte) {
@@ -114,9 +119,7 @@ func (p *plot) putWithoutPieces() {
 func (p *plot) putTwice(t *testing.T, in, other time.Duration) {
 	p.put(1, in)
 	item := p.staged()[0]
-	p.set(p.stage(2, opID(10)), p.state(1, other))
-	p.set(p.stage(2, opID(10), 0, p.original(item)), p.value(item))
-	p.set(p.stage(0, p.at(other), opID(10)), nil)
+	p.set(p.stage(2, p.at(other), opID(10), 0, p.original(item)), p.value(item))
 	_, place := laid("q").Place(p.original(item))
-	p.set(testkit.Packed(t, append(p.stage(3), place...), opID(10)), nil)
+	p.set(testkit.Packed(t, append(p.stage(3), place...), p.at(other), opID(10)), nil)
 }

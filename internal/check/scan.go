@@ -289,6 +289,8 @@ func (c *checker) stageOf(items *layout.Queue) *staging.Checker {
 // source is a queue whose staging is checked: nothing is taken.
 type source struct{ *layout.Queue }
 
+func (s source) Read(staging.Side, int) kv.Read { return kv.Read{} }
+
 func (s source) Items(kv.Reader, staging.Side, int) iter.Seq2[kv.KeyValue, error] {
 	return func(func(kv.KeyValue, error) bool) {}
 }

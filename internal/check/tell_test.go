@@ -69,7 +69,7 @@ func TestCheckTexts(t *testing.T) {
 		{func(p *plot) { p.clear(layout.FormatKey()) }, []string{"the store's format is missing; ", "conq stat with a queue's name does"}},
 		{func(p *plot) {
 			p.set(layout.FormatKey(), []byte("x"))
-			p.set(p.stage(0, 1, opID(1)), nil)
+			p.set(p.stage(3, 1, 1, opID(1)), nil)
 		}, []string{"put the format back from a copy of the store", "the store's format has to be known first"}},
 		{func(p *plot) { p.set(p.piece(p.split(), 1), make([]byte, 99)) }, []string{"piece 2 of 3 has 99 bytes, and the first one 100"}},
 		{func(p *plot) { p.set(p.split(), make([]byte, 10)) }, []string{"the last of 3 pieces has 50 bytes, and the first one 10"}},

@@ -42,6 +42,8 @@ func working(kind string) subspace.Subspace {
 // front is queue Q, as far as these tests take from it.
 type front struct{}
 
+func (front) Read(staging.Side, int) kv.Read { return kv.Read{} }
+
 func (front) Items(r kv.Reader, _ staging.Side, _ int) iter.Seq2[kv.KeyValue, error] {
 	return r.Snapshot().Range(subspace.Named("Q").Range(), kv.RangeOptions{})
 }
@@ -70,11 +72,11 @@ func (o *oneTransaction) Transact(ctx context.Context, f func(kv.Tx) error) erro
 }
 
 // roleOf is the key of the process that serves requests of the queue Q, if there is one.
-var roleOf = tuple.AppendInt(working("stage").Bytes(), -1)
+var roleOf = tuple.AppendInt(working("stage").Bytes(), 0)
 
 // setRole has a process that does nothing serve requests.
 func setRole(db kv.DB) {
-	value := tuple.AppendInt(tuple.AppendBytes(nil, make([]byte, 16)), time.Date(2100, 1, 1, 0, 0, 0, 0, time.UTC).UnixNano())
+	value := tuple.AppendBytes(nil, make([]byte, 16))
 	check(db.Transact(ctx, func(tx kv.Tx) error {
 		tx.Set(roleOf, value)
 		return nil
@@ -102,7 +104,7 @@ func TestFormatStaging(t *testing.T) {
 		Now: func() time.Time { return time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC) },
 	}
 	take := func(db kv.DB, o staging.Options) (string, error) {
-		return staging.Take(ctx, staging.New(db, o), staging.Front, 1, nil, func(_ kv.Tx, items []kv.KeyValue) (string, error) {
+		return staging.Take(ctx, staging.New(db, o), staging.Front, 1, func(_ kv.Tx, items []kv.KeyValue) (string, error) {
 			return string(items[0].Value), nil
 		})
 	}
@@ -165,7 +167,7 @@ func workingKeys(db kv.DB) map[string]int {
 				form = append(form, strings.Repeat("x", len(e)))
 			}
 		}
-		if t[len(t)-1] == int64(-1) { // its value may have bytes that are escaped
+		if t[len(t)-1] == int64(0) { // its value may have bytes that are escaped
 			forms[strings.Join(form[:len(form)-1], " ")+" role"]++
 			continue
 		}

@@ -92,10 +92,10 @@ func TestDumpBroken(t *testing.T) {
 		}, []string{"q", "z"}, conq.ErrFormat, `queue "z" has format 2`},
 		{func(db kv.DB) { testkit.Write(t, db, kv.KeyValue{Key: append(result, 0xfe)}) }, nil, conq.ErrDecode, "tuple: "},
 		{func(db kv.DB) {
-			testkit.Write(t, db, kv.KeyValue{Key: testkit.Packed(t, result, bytes.Repeat([]byte{1}, 16), 0, "x")})
+			testkit.Write(t, db, kv.KeyValue{Key: testkit.Packed(t, result, 1, bytes.Repeat([]byte{1}, 16), 0, "x")})
 		}, nil, conq.ErrDecode, "does not hold the item's own"},
 		{func(db kv.DB) {
-			testkit.Write(t, db, kv.KeyValue{Key: testkit.Packed(t, result, bytes.Repeat([]byte{1}, 16), 0, testkit.Pack(t, "p", 1, bytes.Repeat([]byte{1}, 16)))})
+			testkit.Write(t, db, kv.KeyValue{Key: testkit.Packed(t, result, 1, bytes.Repeat([]byte{1}, 16), 0, testkit.Pack(t, "p", 1, bytes.Repeat([]byte{1}, 16)))})
 		}, nil, conq.ErrDecode, "does not hold the item's own"},
 		{func(db kv.DB) {
 			stage(t, db, "q", 0, 1)

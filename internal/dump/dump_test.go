@@ -324,8 +324,7 @@ func stage(t testkit.TB, db kv.DB, name string, which ...int) {
 	items := subspaceOf(t, db, name)
 	testkit.NoError(t, db.Transact(context.Background(), func(tx kv.Tx) error {
 		op := bytes.Repeat([]byte{byte(which[0]) + 1}, 16)
-		result := tuple.AppendBytes(tuple.AppendInt(layout.Stage(name).Bytes(), 2), op)
-		tx.Set(result, tuple.AppendInt(tuple.AppendInt(nil, int64(len(which))), math.MaxInt64))
+		result := tuple.AppendBytes(tuple.AppendInt(tuple.AppendInt(layout.Stage(name).Bytes(), 2), math.MaxInt64), op)
 		for i, n := range which {
 			tx.Clear(items[n].Key)
 			tx.Set(tuple.AppendBytes(tuple.AppendInt(bytes.Clone(result), int64(i)), items[n].Key), items[n].Value)

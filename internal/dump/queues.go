@@ -51,10 +51,10 @@ func stagedItems(r kv.Reader, q *layout.Queue, in kv.Range) ([]stagedItem, error
 		if err != nil {
 			return nil, q.DecodeError(pair.Key, err)
 		}
-		if len(elems) != 4 { // (2, op) is the result's own
+		if len(elems) != 5 { // a result without items
 			continue
 		}
-		key, ok := elems[3].([]byte)
+		key, ok := elems[4].([]byte)
 		if !ok || !q.Items.Contains(key) {
 			return nil, q.DecodeError(pair.Key, errors.New("it is that of a staged item, and does not hold the item's own"))
 		}

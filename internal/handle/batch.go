@@ -42,21 +42,6 @@ func (t *taker) newBatch() *batch {
 // effect: what the transaction returns may be what that one has dealt out.
 func (b *batch) attendIn(tx kv.Tx) bool { return kv.Unsettled(tx) || b.attend() }
 
-// Staying implements staging.Callers.
-func (b *batch) Staying() bool {
-	return !slices.ContainsFunc(b.calls, func(c *takeCall) bool {
-		return c.Context.Err() != nil || c.Request.waiters != nil && !c.Request.waiters.Staying()
-	})
-}
-
-// Regroup implements staging.Callers.
-func (b *batch) Regroup() int {
-	if !b.attend() {
-		return 0
-	}
-	return sum(b.wants)
-}
-
 // attend lets callers go that have given up, and finds out what the others want. It
 // returns false if none is left to be served.
 func (b *batch) attend() bool {

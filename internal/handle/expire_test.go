@@ -78,20 +78,6 @@ func TestReclaim(t *testing.T) {
 	}
 }
 
-// A deadline whose result is not there goes, too.
-func TestDueWithoutResult(t *testing.T) {
-	db := testkit.NewMemory(t, kv.Limits{})
-	due, err := tuple.Tuple{0, time.Now().Add(-time.Minute).UnixNano(), make([]byte, 16)}.Append(layout.Stage("q").Bytes())
-	testkit.NoError(t, err)
-	testkit.Write(t, db, kv.KeyValue{Key: due})
-	q, err := conq.OpenQueue(db, "q", conq.String(), conq.Options{Staging: conq.StagingAlways})
-	testkit.NoError(t, err)
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-	defer cancel()
-	testkit.NoError(t, q.Reclaim(ctx))
-	testkit.Equal(t, "keys left", len(testkit.Stored(t, db)), 0)
-}
-
 // The requests of consumers that died go when their deadlines have passed, where nobody stages too:
 // while one is there, who enqueues and who waits has more to do.
 func TestDeadRequestsGo(t *testing.T) {

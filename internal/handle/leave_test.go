@@ -42,20 +42,17 @@ func (c *contended) calm() { c.left.Store(1 << 40) }
 // takes and adds nothing.
 func TestLeaveBatch(t *testing.T) {
 	for _, end := range allEnds {
-		for _, mode := range []conq.Staging{conq.StagingNever, conq.StagingAlways} {
-			for position := range 3 {
-				for _, verb := range []string{"add", "take", "wait"} {
-					name := fmt.Sprintf("%s, %s, staging %d, as number %d", end.name, verb, mode, position)
-					t.Run(name, func(t *testing.T) {
-						testkit.Bubble(t, func(t *testing.T) {
-							db := &contended{Hooked: testkit.Hooked{DB: memory.New(memory.Options{})}}
-							db.calm()
-							defer func() { testkit.NoError(t, db.Close()) }()
-							l := leaving{t, db, mode, end.open(t, db, conq.Options{Staging: mode}), end.open(t, db.DB, conq.Options{})}
-							l.leave(verb, position)
-						})
+		for position := range 3 {
+			for _, verb := range []string{"add", "take", "wait"} {
+				t.Run(fmt.Sprintf("%s, %s, as number %d", end.name, verb, position), func(t *testing.T) {
+					testkit.Bubble(t, func(t *testing.T) {
+						db := &contended{Hooked: testkit.Hooked{DB: memory.New(memory.Options{})}}
+						db.calm()
+						defer func() { testkit.NoError(t, db.Close()) }()
+						l := leaving{t, db, end.open(t, db, conq.Options{Staging: conq.StagingNever}), end.open(t, db.DB, conq.Options{})}
+						l.leave(verb, position)
 					})
-				}
+				})
 			}
 		}
 	}
@@ -64,7 +61,6 @@ func TestLeaveBatch(t *testing.T) {
 type leaving struct {
 	t     *testing.T
 	db    *contended
-	mode  conq.Staging
 	v     endVerbs
 	other endVerbs // on a store without contention
 }

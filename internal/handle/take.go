@@ -240,17 +240,14 @@ func (t *taker) admit(tx kv.Tx, b *batch) error {
 // serveStaged is serveSome by staging. dealt, which may be nil, is called in the transaction
 // that deals the items.
 func (t *taker) serveStaged(ctx context.Context, b *batch, dealt func(kv.Tx, []share) error) ([]share, error) {
-	shares, err := staging.Take(ctx, t.stage, t.side, sum(b.wants), b, func(tx kv.Tx, items []kv.KeyValue) ([]share, error) {
+	shares, err := staging.Take(ctx, t.stage, t.side, sum(b.wants), func(tx kv.Tx, items []kv.KeyValue) ([]share, error) {
 		shares, err := t.dealStaged(tx, b.wants, items)
 		if err == nil && dealt != nil {
 			err = dealt(tx, shares)
 		}
 		return shares, err
 	})
-	switch {
-	case errors.Is(err, staging.ErrNobody):
-		return nil, errNobody
-	case !errors.Is(err, staging.ErrEmpty):
+	if !errors.Is(err, staging.ErrEmpty) {
 		return shares, err
 	}
 	for range b.wants {

@@ -16,55 +16,9 @@ import (
 func serveAll(t *testing.T, db kv.DB, o Options) {
 	t.Helper()
 	o.Takeover = time.Nanosecond
-	if _, err := Take(t.Context(), stage(db, o), Back, 1, nil, values); err != nil && !errors.Is(err, ErrEmpty) {
+	if _, err := Take(t.Context(), stage(db, o), Back, 1, values); err != nil && !errors.Is(err, ErrEmpty) {
 		t.Fatal(err)
 	}
-}
-
-// TestBrokenResult has a client find a result that lacks an item: it gets an error, and takes
-// nothing away.
-func TestBrokenResult(t *testing.T) {
-	db := testkit.NewMemory(t, kv.Limits{})
-	fill(t, db, 4)
-	mine := register(t, stage(db, Options{}), Front, 2)
-	serveAll(t, db, Options{})
-	testkit.Check(t, db.Transact(t.Context(), func(tx kv.Tx) error {
-		for pair, err := range tx.Range(mine.s.keys.items(mine.op), kv.RangeOptions{Limit: 1, Reverse: true}) {
-			testkit.Check(t, err)
-			tx.Clear(pair.Key)
-		}
-		return nil
-	}))
-	was := leftovers(t, db)
-	look, err := mine.step(t.Context())
-	if look.found || err == nil || errors.Is(err, errExpired) {
-		t.Errorf("got %q, %v", look.value, err)
-	}
-	if n := leftovers(t, db); n != was {
-		t.Errorf("%d keys are left of %d", n, was)
-	}
-}
-
-// TestNobodyAfterExpiry has a request be gone, and all for whom it was have given up.
-func TestNobodyAfterExpiry(t *testing.T) {
-	testkit.Bubble(t, func(t *testing.T) {
-		db := testkit.NewMemory(t, kv.Limits{})
-		fill(t, db, 1)
-		s := stage(db, Options{})
-		roleTaken(t, db) // so that it waits
-		mine := &callers{staying: func() bool { return true }}
-		var err error
-		go func() { _, err = Take(context.Background(), s, Front, 1, mine, values) }()
-		synctest.Wait()
-		testkit.Check(t, db.Transact(t.Context(), func(tx kv.Tx) error {
-			tx.ClearRange(s.keys.all(requestKind))
-			return nil
-		}))
-		synctest.Wait()
-		if !errors.Is(err, ErrNobody) || mine.regrouped != 1 {
-			t.Errorf("got %v; asked %d times who is left", err, mine.regrouped)
-		}
-	})
 }
 
 // TestCollectTooLarge has a client want several items of which no two can be collected together,
@@ -77,7 +31,7 @@ func TestCollectTooLarge(t *testing.T) {
 		each int // keys that are cleared for each item
 		want []string
 	}{{16, []string{"0"}}, {60, nil}} {
-		got, err := Take(t.Context(), s, Front, 3, nil, func(tx kv.Tx, items []kv.KeyValue) ([]string, error) {
+		got, err := Take(t.Context(), s, Front, 3, func(tx kv.Tx, items []kv.KeyValue) ([]string, error) {
 			for i := range len(items) * c.each {
 				tx.Clear([]byte{byte(i)})
 			}
@@ -122,7 +76,7 @@ func TestTakeoverWhileOthersLeave(t *testing.T) {
 		}
 		done := false
 		go func() {
-			_, err := Take(context.Background(), stage(db, Options{}), Front, 1, nil, values)
+			_, err := Take(context.Background(), stage(db, Options{}), Front, 1, values)
 			testkit.Check(t, err)
 			done = true
 		}()
@@ -150,7 +104,7 @@ func TestClose(t *testing.T) {
 		s := stage(db, Options{Takeover: time.Hour})
 		for range 3 {
 			go func() {
-				if _, err := Take(context.Background(), s, Front, 1, nil, values); !errors.Is(err, errStop) {
+				if _, err := Take(context.Background(), s, Front, 1, values); !errors.Is(err, errStop) {
 					t.Errorf("got %v", err)
 				}
 			}()
@@ -161,7 +115,7 @@ func TestClose(t *testing.T) {
 		if time.Since(began) > 0 {
 			t.Errorf("Close waited for something else")
 		}
-		if _, err := Take(context.Background(), s, Front, 1, nil, values); !errors.Is(err, errStop) {
+		if _, err := Take(context.Background(), s, Front, 1, values); !errors.Is(err, errStop) {
 			t.Errorf("afterwards: %v", err)
 		}
 		if n := leftovers(t, db); n != 1 {
@@ -182,7 +136,7 @@ func TestDropRenewed(t *testing.T) {
 		if !renewed {
 			renewed = true
 			testkit.Check(t, db.Transact(t.Context(), func(tx kv.Tx) error {
-				tx.Set(mine.key, state(1, clock.now().Add(time.Hour).UnixNano()))
+				tx.Set(mine.request.key, state(1, clock.now().Add(time.Hour).UnixNano()))
 				return nil
 			}))
 		}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"iter"
+	"slices"
 
 	"github.com/conq-go/conq/kv"
 	"github.com/conq-go/conq/tuple"
@@ -13,10 +14,7 @@ import (
 const (
 	FaultKey         = "staging key"          // a key, or its value, does not decode
 	FaultServed      = "served request"       // a request that has its result already
-	FaultDue         = "due without result"   // the key that tells when a result is due, of none
-	FaultNotDue      = "result without due"   // a result without that key
-	FaultIncomplete  = "incomplete result"    // a result with more items, or fewer, than it says
-	FaultItem        = "item without result"  // an item that belongs to no result
+	FaultIncomplete  = "incomplete result"    // a result whose items are not numbered from 0
 	FaultTwice       = "item twice"           // an item that is somewhere else, too
 	FaultForeignItem = "staged key"           // an item whose key is not one of the queue's
 	FaultPlace       = "place without result" // the key that tells the place of items, of none
@@ -83,7 +81,7 @@ func (c *Checker) Items(r kv.Reader) iter.Seq2[kv.KeyValue, error] {
 				yield(kv.KeyValue{}, err)
 				return
 			}
-			if item, err := c.s.keys.parseItem(pair); err == nil && !yield(item, nil) {
+			if _, _, item, err := c.s.keys.parseResult(pair); err == nil && item.Key != nil && !yield(item, nil) {
 				return
 			}
 		}
@@ -99,19 +97,17 @@ func (c *Checker) Check(r kv.Reader, pair kv.KeyValue) (Unit, error) {
 		return u, nil
 	}
 	switch elems[0] {
-	case int64(dueKind):
-		return u, c.due(r, &u, pair)
 	case int64(requestKind):
 		return u, c.request(r, &u, pair)
 	case int64(resultKind):
-		return u, c.result(r, &u, pair, elems[1:])
+		return u, c.result(r, &u, pair)
 	case int64(placeKind):
 		return u, c.place(r, &u, pair, elems[1:])
 	case int64(lineKind):
 		return u, c.waiter(&u, pair)
 	case int64(fulfillerKind):
-		if _, _, err := parseFulfiller(pair); err != nil || len(elems) != 1 {
-			u.key(pair.Key, "it should be (-1), with (id, deadline): %v", err)
+		if _, err := parseFulfiller(pair); err != nil || len(elems) != 1 {
+			u.key(pair.Key, "it should be (0), with (id): %v", err)
 		}
 		return u, nil
 	}
@@ -136,28 +132,6 @@ func (u *Unit) clears(kind string, key []byte, text string) {
 	}
 }
 
-func (c *Checker) due(r kv.Reader, u *Unit, pair kv.KeyValue) error {
-	deadline, op, err := c.s.keys.parseDue(pair.Key)
-	if err != nil {
-		u.key(pair.Key, "it should be (0, deadline, op)")
-		return nil
-	}
-	result := c.s.keys.result(op)
-	value, err := r.Get(result)
-	if err != nil {
-		return err
-	}
-	if value == nil {
-		u.clears(FaultDue, pair.Key, "there is no result that is due then")
-		return nil
-	}
-	_, real, err := parseState(kv.KeyValue{Key: result, Value: value})
-	if err == nil && real != deadline {
-		u.clears(FaultDue, pair.Key, "its result is due at another time")
-	}
-	return nil // a result that does not decode is told of at its own key
-}
-
 func (c *Checker) request(r kv.Reader, u *Unit, pair kv.KeyValue) error {
 	request, err := c.s.keys.parseRequest(pair)
 	if err != nil {
@@ -168,8 +142,8 @@ func (c *Checker) request(r kv.Reader, u *Unit, pair kv.KeyValue) error {
 	if c.s.past(request.deadline) {
 		u.Counts.OldRequests = 1
 	}
-	value, err := r.Get(c.s.keys.result(request.op))
-	if err == nil && value != nil {
+	served, err := c.hasResult(r, request.deadline, request.op)
+	if served {
 		u.clears(FaultServed, pair.Key, "the request was served, and is still there")
 	}
 	return err
@@ -192,95 +166,90 @@ func (c *Checker) waiter(u *Unit, pair kv.KeyValue) error {
 	return nil
 }
 
-// place judges (3, place..., op). rest is what follows the 3.
+// hasResult tells whether there is anything of the result of op.
+func (c *Checker) hasResult(r kv.Reader, deadline int64, op []byte) (bool, error) {
+	for _, err := range r.Range(c.s.keys.whole(deadline, op), kv.RangeOptions{Limit: 1, KeysOnly: true}) {
+		return err == nil, err
+	}
+	return false, nil
+}
+
+// place judges (3, place..., deadline, op). rest is what follows the 3.
 func (c *Checker) place(r kv.Reader, u *Unit, pair kv.KeyValue, rest tuple.Tuple) error {
-	op, ok := []byte(nil), len(rest) == c.integers+1
-	for i := 0; ok && i < c.integers; i++ {
+	integers := c.integers + 1
+	op, ok := []byte(nil), len(rest) == integers+1
+	for i := 0; ok && i < integers; i++ {
 		_, ok = rest[i].(int64)
 	}
 	if ok {
-		op, ok = rest[c.integers].([]byte)
+		op, ok = rest[integers].([]byte)
 	}
 	if !ok {
-		u.key(pair.Key, "it should be (3, place, op), where the place has %d integers", c.integers)
+		u.key(pair.Key, "it should be (3, place, deadline, op), where the place has %d integers", c.integers)
 		return nil
 	}
-	value, err := r.Get(c.s.keys.result(op))
-	if err == nil && value == nil {
+	there, err := c.hasResult(r, rest[c.integers].(int64), op)
+	if err == nil && !there {
 		u.clears(FaultPlace, pair.Key, "there is no result with items of that place")
 	}
 	return err
 }
 
-// result judges (2, op) with all of its items, or items without it. rest is what
-// follows the 2.
-func (c *Checker) result(r kv.Reader, u *Unit, pair kv.KeyValue, rest tuple.Tuple) error {
-	var op []byte
-	if len(rest) > 0 {
-		op, _ = rest[0].([]byte)
-	}
-	if op == nil {
-		u.key(pair.Key, "it should be (2, op) or (2, op, i, key)")
+// result judges all keys of a result.
+func (c *Checker) result(r kv.Reader, u *Unit, pair kv.KeyValue) error {
+	deadline, op, _, err := c.s.keys.parseResult(pair)
+	if err != nil {
+		u.key(pair.Key, "it should be (2, deadline, op) or (2, deadline, op, i, key)")
 		return nil
 	}
-	key := c.s.keys.result(op)
-	value := pair.Value
-	if !bytes.Equal(pair.Key, key) {
-		var err error
-		if value, err = r.Get(key); err != nil {
-			return err
-		}
+	if !c.s.keys.whole(deadline, op).Contains(pair.Key) {
+		u.key(pair.Key, "its integers are not written as they should be")
+		return nil
 	}
-	res := resultCheck{c: c, r: r, u: u, op: op, key: key, mendable: true}
+	res := resultCheck{c: c, r: r, u: u, result: result{deadline: deadline, op: op}, mendable: true}
+	u.Next = c.s.keys.whole(deadline, op).End
 	if err := res.readItems(pair.Key); err != nil {
 		return err
 	}
-	u.Next = c.s.keys.items(op).End
-	if value == nil {
-		return res.withoutResult()
-	}
-	return res.judge(value)
+	return res.judge()
 }
 
 // resultCheck is the check of one result.
 type resultCheck struct {
-	c   *Checker
-	r   kv.Reader
-	u   *Unit
-	op  []byte
-	key []byte
+	c *Checker
+	r kv.Reader
+	u *Unit
+	result
 
-	items    []kv.KeyValue // as they were in the queue
-	keys     [][]byte      // that hold them
-	gap      bool          // they are not numbered from 0
-	mendable bool          // they could go back: nothing else would be lost or doubled
+	gap      bool // its items are not numbered from 0
+	mendable bool // they could go back: nothing else would be lost or doubled
 }
 
 // readItems reads what is stored in the result. first is the key that led to it.
 func (res *resultCheck) readItems(first []byte) error {
 	c, u := res.c, res.u
-	for pair, err := range res.r.Range(c.s.keys.items(res.op), kv.RangeOptions{}) {
+	for pair, err := range res.r.Range(c.s.keys.whole(res.deadline, res.op), kv.RangeOptions{}) {
 		if err != nil {
 			return err
 		}
-		if !bytes.Equal(pair.Key, first) {
+		told := bytes.Compare(pair.Key, first) < 0 // as one that does not decode
+		if !told && !bytes.Equal(pair.Key, first) {
 			u.Keys++
 			u.Bytes += int64(len(pair.Key) + len(pair.Value))
 		}
-		elems, err := tuple.Unpack(pair.Key[len(c.s.keys.prefix):])
-		item, ok := kv.KeyValue{Value: pair.Value}, false
-		if err == nil && len(elems) == 4 {
-			item.Key, ok = elems[3].([]byte)
-			_, number := elems[2].(int64)
-			ok = ok && number
-		}
-		if !ok {
+		_, _, item, err := c.s.keys.parseResult(pair)
+		if err != nil {
 			res.mendable = false
-			u.key(pair.Key, "it should be (2, op, i, key)")
+			if !told {
+				u.key(pair.Key, "it should be (2, deadline, op) or (2, deadline, op, i, key)")
+			}
 			continue
 		}
-		res.gap = res.gap || elems[2] != int64(len(res.items))
-		res.items, res.keys = append(res.items, item), append(res.keys, pair.Key)
+		if item.Key == nil {
+			continue
+		}
+		res.gap = res.gap || !bytes.Equal(pair.Key, c.s.keys.item(res.deadline, res.op, len(res.items), item.Key))
+		res.items = append(res.items, item)
 		if err := c.itemKey(item.Key); err != nil {
 			res.mendable = false
 			u.fault(FaultForeignItem, pair.Key, false, "the item's key %x is not of this queue: %v", item.Key, err)
@@ -327,48 +296,26 @@ func (res *resultCheck) elsewhere(pair, item kv.KeyValue) error {
 	return nil
 }
 
-// withoutResult judges items that no key tells of: nobody collects them, and nobody
-// puts them back.
-func (res *resultCheck) withoutResult() error {
-	if len(res.items) == 0 {
-		return nil // only what does not decode, which was told
-	}
-	u := res.u
-	for _, key := range res.keys {
-		u.fault(FaultItem, key, res.mendable, "it belongs to no result, so nobody gets the item")
-	}
-	if res.mendable {
-		u.PutBack, u.Mend = len(res.items), res.putBack
-	}
-	return nil
-}
-
-// judge judges the result itself.
-func (res *resultCheck) judge(value []byte) error {
+// judge judges the result as a whole. One whose deadline is over is put back, as it always is.
+func (res *resultCheck) judge() error {
 	c, u := res.c, res.u
-	n, deadline, err := parseState(kv.KeyValue{Key: res.key, Value: value})
-	if err != nil {
-		u.key(res.key, "its value %x is not (items, deadline)", value)
-		return nil
-	}
-	past, whole := c.s.past(deadline), n == len(res.items)
+	past := c.s.past(res.deadline)
 	u.Counts.Results, u.Counts.Items = 1, len(res.items)
 	if past {
 		u.Counts.OldResults, u.Counts.OldItems = 1, len(res.items)
 	}
 	back := res.mendable && past
-	res.incomplete(n, past, back)
-	// Without all items the usual way to put them back fails, for all who take: so it
-	// is not to be started.
-	missing, err := res.missing(deadline, res.mendable && (whole || past))
-	switch {
-	case err != nil:
+	if res.gap {
+		u.fault(FaultIncomplete, c.s.keys.result(res.deadline, res.op), back, "its %d items are not numbered from 0", len(res.items))
+	}
+	missing, err := res.missingPlaces()
+	if err != nil {
 		return err
-	case back && whole:
-		u.PutBack, u.Mend = n, func(tx kv.Tx) error { return res.expire(tx, deadline) }
-	case back:
-		u.PutBack, u.Mend = len(res.items), res.salvage
-	case len(missing) > 0 && res.mendable && whole:
+	}
+	if back {
+		res.settled()
+		u.PutBack, u.Mend = len(res.items), res.putBack
+	} else if len(missing) > 0 && res.mendable {
 		u.Mend = func(tx kv.Tx) error {
 			for _, key := range missing {
 				tx.Set(key, nil)
@@ -376,23 +323,7 @@ func (res *resultCheck) judge(value []byte) error {
 			return nil
 		}
 	}
-	if back {
-		res.settled()
-	}
 	return nil
-}
-
-// incomplete tells of a result that has not the n items that it should.
-func (res *resultCheck) incomplete(n int, past, back bool) {
-	switch whole := n == len(res.items); {
-	case !whole && past:
-		res.u.fault(FaultIncomplete, res.key, back, "it has %d items, and should have %d", len(res.items), n)
-	case !whole:
-		res.u.fault(FaultIncomplete, res.key, false, "it has %d items, and should have %d; what is there can go back when its deadline is over",
-			len(res.items), n)
-	case res.gap:
-		res.u.fault(FaultIncomplete, res.key, back, "its items are not numbered from 0 to %d", n-1)
-	}
 }
 
 // settled notes that items which are in the queue, too, will be there alone.
@@ -404,23 +335,16 @@ func (res *resultCheck) settled() {
 	}
 }
 
-// missing returns the keys that should be there with the result.
-func (res *resultCheck) missing(deadline int64, mendable bool) (missing [][]byte, err error) {
-	due := res.c.s.keys.due(deadline, res.op)
-	if missing, err = res.absent(due); err != nil {
-		return nil, err
+// missingPlaces returns the keys that should be there with the result, and are not.
+func (res *resultCheck) missingPlaces() (missing [][]byte, err error) {
+	if slices.ContainsFunc(res.items, func(item kv.KeyValue) bool { return res.c.itemKey(item.Key) != nil }) {
+		return nil, nil // places are not all known
 	}
-	if len(missing) > 0 {
-		res.u.fault(FaultNotDue, res.key, mendable, "the key with its deadline is missing")
+	if missing, err = res.absent(res.c.s.places(res.result)...); len(missing) > 0 {
+		res.u.fault(FaultNoPlace, res.c.s.keys.result(res.deadline, res.op), res.mendable,
+			"keys with the last place of its items are missing: %d", len(missing))
 	}
-	places, err := res.absent(res.places()...)
-	if err != nil {
-		return nil, err
-	}
-	if len(places) > 0 {
-		res.u.fault(FaultNoPlace, res.key, mendable, "keys with the last place of its items are missing: %d", len(places))
-	}
-	return append(missing, places...), nil
+	return missing, err
 }
 
 // absent returns those of keys that are not there.
@@ -437,49 +361,11 @@ func (res *resultCheck) absent(keys ...[]byte) (absent [][]byte, err error) {
 	return absent, nil
 }
 
-// places returns the places of the items, or none if those are not all known.
-func (res *resultCheck) places() [][]byte {
-	for _, item := range res.items {
-		if res.c.itemKey(item.Key) != nil {
-			return nil
-		}
-	}
-	return res.c.s.places(res.op, res.items)
-}
-
-// expire puts the items back as it is always done.
-func (res *resultCheck) expire(tx kv.Tx, deadline int64) error {
-	s := res.c.s
-	if _, _, _, err := s.putBack(tx, s.keys.due(deadline, res.op), res.op, len(res.items)); err != nil {
+// putBack puts the items back as it is always done.
+func (res *resultCheck) putBack(tx kv.Tx) error {
+	r, _, err := res.c.s.takeResult(tx, res.deadline, res.op)
+	if err != nil {
 		return err
 	}
-	return s.o.PutBack(tx)
-}
-
-// salvage puts back what is there of a result that the usual way refuses.
-func (res *resultCheck) salvage(tx kv.Tx) error {
-	s := res.c.s
-	tx.Clear(res.key)
-	for _, kind := range []int64{dueKind, placeKind} {
-		for pair, err := range tx.Snapshot().Range(s.keys.all(kind), kv.RangeOptions{KeysOnly: true}) {
-			if err != nil {
-				return err
-			}
-			if elems, err := tuple.Unpack(pair.Key[len(s.keys.prefix):]); err == nil && len(elems) > 0 {
-				if op, ok := elems[len(elems)-1].([]byte); ok && bytes.Equal(op, res.op) {
-					tx.Clear(pair.Key)
-				}
-			}
-		}
-	}
-	return res.putBack(tx)
-}
-
-// putBack puts the items back.
-func (res *resultCheck) putBack(tx kv.Tx) error {
-	for i, item := range res.items {
-		tx.Clear(res.keys[i])
-		tx.Set(item.Key, item.Value)
-	}
-	return res.c.s.o.PutBack(tx)
+	return res.c.s.putBack(tx, r.items)
 }

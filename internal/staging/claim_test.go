@@ -191,7 +191,7 @@ func TestHundredLargeValues(t *testing.T) {
 		t.Errorf("Python: %d clients got a value and %d an error; want an error for each of 100", got, failed)
 	}
 	got, failed = hundred(t, testQueue.Enqueue, func(db kv.DB) (bool, error) {
-		v, err := Take(context.Background(), stage(db, Options{}), Front, 1, nil, values)
+		v, err := Take(context.Background(), stage(db, Options{}), Front, 1, values)
 		return len(v) == 1, err
 	})
 	if got != 100 || failed != 0 {

@@ -74,96 +74,89 @@ func (s *Stage) dropSome(ctx context.Context, limit int) error {
 	})
 }
 
+// dueRead reads the result that is due first.
+func (s *Stage) dueRead() kv.Read {
+	return kv.Read{Range: s.keys.all(resultKind), Options: kv.RangeOptions{Limit: 1, KeysOnly: true}}
+}
+
 // checkDue returns errDue if a result has waited for too long.
 func (s *Stage) checkDue(r kv.Reader) error {
-	for first, err := range r.Snapshot().Range(s.keys.all(dueKind), kv.RangeOptions{Limit: 1}) {
+	due := s.dueRead()
+	for first, err := range r.Snapshot().Range(due.Range, due.Options) {
 		if err != nil {
 			return err
 		}
-		deadline, _, err := s.keys.parseDue(first.Key)
-		if err != nil {
-			return err
+		deadline, _, _, err := s.keys.parseResult(first)
+		if err == nil && s.past(deadline) {
+			err = errDue
 		}
-		if s.past(deadline) {
-			return errDue
-		}
+		return err
 	}
 	return nil
 }
 
 // expire puts the items of results that nobody has collected by their deadline
 // back under the keys that they had, so that they are as near to the head as
-// they were. It can run any number of times: the result's key goes with the
-// items. A result that is too large goes in parts: to put it back may take more
-// than it took to serve it.
+// they were. It can run any number of times. That writes less than it took to serve the result, so
+// it fits into a transaction.
 func (s *Stage) expire(ctx context.Context) error {
-	most := s.o.Items
-	e, err := s.expireSome(ctx, s.o.Requests, most)
-	for errors.Is(err, kv.ErrTooLarge) && most > 0 {
-		e, err = s.expireSome(ctx, 1, most)
-		most /= 2
+	e, err := s.expireSome(ctx, s.o.Requests)
+	if errors.Is(err, kv.ErrTooLarge) {
+		e, err = s.expireSome(ctx, 1)
 	}
 	if errors.Is(err, kv.ErrCommitUnknown) {
 		return nil // the next look sees what is left to do
 	}
-	if err == nil && e.Requests+e.Items > 0 {
+	if err == nil && e.Requests > 0 {
 		s.o.Observe(e)
 	}
 	return err
 }
 
-// expireSome puts back what is due, of so many results at most, and of each so many
-// items, in a transaction.
-func (s *Stage) expireSome(ctx context.Context, limit, most int) (e Event, err error) {
+// expireSome puts back what is due, of so many results at most, in a transaction.
+func (s *Stage) expireSome(ctx context.Context, limit int) (e Event, err error) {
 	err = s.db.Transact(ctx, func(tx kv.Tx) error {
 		e = Event{Kind: Expired}
-		bytes := 0
-		for pair, err := range tx.Snapshot().Range(s.keys.all(dueKind), kv.RangeOptions{Limit: limit}) {
+		due, err := s.due(tx, limit)
+		if err != nil {
+			return err
+		}
+		var items []kv.KeyValue
+		for _, r := range due {
+			r, found, err := s.takeResult(tx, r.deadline, r.op)
 			if err != nil {
 				return err
 			}
-			deadline, op, err := s.keys.parseDue(pair.Key)
-			if err != nil {
-				return err
-			}
-			if !s.past(deadline) || bytes > s.o.Bytes || e.Items >= s.o.Items {
-				break
-			}
-			n, size, whole, err := s.putBack(tx, pair.Key, op, most)
-			if err != nil {
-				return err
-			}
-			if whole {
+			if found {
 				e.Requests++
+				items = append(items, r.items...)
 			}
-			e.Items += n
-			bytes += size
 		}
-		if e.Items == 0 {
-			return nil
-		}
-		return s.o.PutBack(tx)
+		e.Items = len(items)
+		return s.putBack(tx, items)
 	})
 	return e, err
 }
 
-// putBack puts the items of a result back, or the last ones, and no more than most: the
-// others are due as before.
-func (s *Stage) putBack(tx kv.Tx, due, op []byte, most int) (n, size int, whole bool, err error) {
-	r, found, err := s.readResult(tx, op)
-	if err != nil {
-		return 0, 0, false, err
+// due returns the first results whose deadline has passed, as many as go back at a time.
+func (s *Stage) due(tx kv.Tx, limit int) (due []result, err error) {
+	items, bytes := 0, 0
+	for pair, err := range tx.Snapshot().Range(s.keys.all(resultKind), kv.RangeOptions{}) {
+		if err != nil {
+			return nil, err
+		}
+		deadline, op, item, err := s.keys.parseResult(pair)
+		if err != nil {
+			return nil, err
+		}
+		if len(due) == 0 || string(op) != string(due[len(due)-1].op) {
+			if !s.past(deadline) || len(due) == limit || items >= s.o.Items || bytes > s.o.Bytes {
+				break
+			}
+			due = append(due, result{deadline: deadline, op: op})
+		}
+		items++
+		bytes += 2*len(item.Key) + len(item.Value)
 	}
-	left := max(0, len(r.items)-most)
-	if whole = left == 0; whole {
-		tx.Clear(due)
-	}
-	if found {
-		s.cutResult(tx, r, left)
-	}
-	for _, item := range r.items[left:] {
-		tx.Set(item.Key, item.Value)
-		size += 2*len(item.Key) + len(item.Value)
-	}
-	return len(r.items) - left, size, whole, nil
+	return due, nil
 }

@@ -7,7 +7,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/conq-go/conq/internal/testkit"
@@ -133,15 +132,19 @@ func TestOrderOfArrival(t *testing.T) {
 	db := testkit.NewMemory(t, kv.Limits{})
 	fill(t, db, 10)
 	s := stage(db, Options{Items: 1, Bytes: 1})
-	s.fulfiller.serving = true // not beside this test
 	var all []*taking[[]string]
 	for _, side := range []Side{Front, Back, Back, Front, Back, Front} {
 		all = append(all, register(t, s, side, 1))
 	}
+	testkit.NoError(t, db.Transact(t.Context(), func(tx kv.Tx) error {
+		s.assume(tx, vacant)
+		return nil
+	}))
 	var got []string
 	for _, c := range all {
-		c.stuck = true
-		look, err := c.step(t.Context()) // the first one of all serves itself alone
+		_, err := s.serveSome() // one at a time
+		testkit.NoError(t, err)
+		look, err := c.step(t.Context())
 		if err != nil || !look.found {
 			t.Fatalf("after %q the next one has got nothing: %v", got, err)
 		}
@@ -150,41 +153,6 @@ func TestOrderOfArrival(t *testing.T) {
 	if want := []string{"0", "9", "8", "1", "7", "2"}; !slices.Equal(got, want) {
 		t.Errorf("got %q, want %q", got, want)
 	}
-}
-
-// TestPlaceInLine checks that a client which waits for longer than the lease does
-// not lose its place.
-func TestPlaceInLine(t *testing.T) {
-	testkit.Bubble(t, func(t *testing.T) {
-		db := testkit.NewMemory(t, kv.Limits{})
-		fill(t, db, 2)
-		roleTaken(t, db)
-		o := Options{Lease: time.Second}
-		patient := stage(db, Options{Lease: time.Hour})
-		var ahead []*taking[[]string]
-		for range 40 {
-			ahead = append(ahead, register(t, patient, Front, 1))
-		}
-		var first, second []string
-		var wg sync.WaitGroup
-		for _, got := range []*[]string{&first, &second} {
-			wg.Go(func() {
-				var err error
-				if *got, err = Take(context.Background(), stage(db, o), Front, 1, nil, values); err != nil {
-					t.Error(err)
-				}
-			})
-			synctest.Wait()
-		}
-		for _, a := range ahead {
-			pass(100 * time.Millisecond)
-			a.leave(context.Background(), context.Canceled)
-		}
-		wg.Wait()
-		if !slices.Equal(first, []string{"0"}) || !slices.Equal(second, []string{"1"}) {
-			t.Errorf("after 4 s in line the first client got %q, the second %q", first, second)
-		}
-	})
 }
 
 // counting counts the transactions of a store, and how often their functions ran.
@@ -212,7 +180,7 @@ func TestFewAreWokenUp(t *testing.T) {
 		db := &counting{DB: faulty.New(store, 1, faulty.Options{Latency: 20 * time.Millisecond, CommitLatency: 30 * time.Millisecond})}
 		var wg sync.WaitGroup
 		take := func() {
-			if _, err := Take(context.Background(), stage(db, Options{Requests: 10}), Front, 1, nil, values); err != nil {
+			if _, err := Take(context.Background(), stage(db, Options{Requests: 10}), Front, 1, values); err != nil {
 				t.Error(err)
 			}
 		}

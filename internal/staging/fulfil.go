@@ -4,6 +4,7 @@ import (
 	"errors"
 	"iter"
 	"math"
+	"math/bits"
 	"time"
 
 	"github.com/conq-go/conq/kv"
@@ -15,44 +16,29 @@ var errDue = errors.New("staging: results are due")
 
 // fulfilled is what a transaction has served.
 type fulfilled struct {
-	ops     [][]byte // of requests
-	items   int
-	claimed bool // nothing yet, but the role is this process's
+	ops   [][]byte // of requests
+	items int
+	role  bool // this process has the role since
 }
 
-// fulfil serves as many requests as fit into the transaction, the own one
-// directly. One that is not registered comes last.
-func (t *taking[T]) fulfil(tx kv.Tx, look outlook[T]) (_ outlook[T], err error) {
-	own := request{key: t.key, side: t.side, op: t.op, items: t.n, deadline: math.MaxInt64}
-	if !t.registered {
-		own.key = nil
-	}
-	most := t.s.o.Items
-	var requests []request
-	if t.alone {
-		most = 1
-	} else if requests, err = t.s.requests(tx, t.s.o.Requests); err != nil {
-		return look, err
-	}
-	if t.alone || !t.registered {
-		requests = append(requests, own)
-	}
-	all, err := t.s.fulfilIn(tx, requests, most)
+// fulfil serves as many requests as fit into the transaction, with up to most items. It leaves results
+// for their owners, but returns that of own, if that was served.
+func (s *Stage) fulfil(tx kv.Tx, requests []request, most int, own []byte) (f fulfilled, mine *served, err error) {
+	all, err := s.fulfilIn(tx, requests, most)
 	if err != nil {
-		return look, err
+		return f, nil, err
 	}
-	t.s.hold(tx, look.holder)
-	look.waits = false
-	for _, r := range all {
-		look.fulfilled.ops = append(look.fulfilled.ops, r.op)
-		look.fulfilled.items += len(r.items)
-		if string(r.op) != string(t.op) {
-			t.s.setResult(tx, r)
-		} else if look, err = t.collected(tx, look, r.items); err != nil {
-			return look, err
+	f.role = true
+	for i, r := range all {
+		f.ops = append(f.ops, r.op)
+		f.items += len(r.items)
+		if string(r.op) == string(own) {
+			mine = &all[i]
+		} else {
+			s.setResult(tx, result{r.deadline, r.op, r.items})
 		}
 	}
-	return look, nil
+	return f, mine, nil
 }
 
 // fulfilIn takes up to most items for requests.
@@ -67,22 +53,39 @@ func (s *Stage) fulfilIn(tx kv.Tx, requests []request, most int) ([]served, erro
 	return f.served, err
 }
 
-// What transactions read beside the role, and may ask for at the same time.
-
-func (s *Stage) lastRequestRead() kv.Read { return oneOf(s.keys.all(requestKind), true) }
-
 func (s *Stage) requestsRead(limit int) kv.Read {
 	return kv.Read{Range: s.keys.all(requestKind), Options: kv.RangeOptions{Limit: limit}}
 }
 
-// expectedReads are those of a client without a request: it fulfils, or writes one.
-func (s *Stage) expectedReads() []kv.Read {
+// expectedReads are those of a transaction that fulfils, beside the role: requests, what is due, and
+// if as many items are wanted as the last time, these.
+func (s *Stage) expectedReads(requests int) []kv.Read {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.fulfiller.serving {
-		return []kv.Read{s.requestsRead(s.o.Requests), oneOf(s.keys.all(dueKind), false)}
+	reads := []kv.Read{s.requestsRead(requests), s.dueRead()}
+	for side, n := range s.fulfiller.wanted {
+		if n > 0 {
+			reads = append(reads, s.o.Source.Read(Side(side), n))
+		}
 	}
-	return []kv.Read{s.lastRequestRead()}
+	return reads
+}
+
+// foresee returns how many items to read if n are wanted: a few more, if those have been asked for already.
+func (s *Stage) foresee(side Side, n int) int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if last := s.fulfiller.wanted[side]; n <= last && last < 4*n {
+		return last
+	}
+	return 1 << bits.Len(uint(max(n, 1)-1))
+}
+
+// wanted notes how many items are read at each side, so that as many are asked for the next time.
+func (s *Stage) wanted(n [sides]int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.fulfiller.wanted = n
 }
 
 // requests returns the first requests, up to a limit, in order of arrival.
@@ -101,23 +104,10 @@ func (s *Stage) requests(r kv.Reader, limit int) (all []request, err error) {
 	return all, nil
 }
 
-// setResult leaves the items of a request for its owner.
-func (s *Stage) setResult(tx kv.Tx, r served) {
-	deadline := s.deadline()
-	tx.Set(s.keys.result(r.op), state(len(r.items), deadline))
-	tx.Set(s.keys.due(deadline, r.op), nil)
-	for i, item := range r.items {
-		tx.Set(s.keys.item(r.op, i, item.Key), item.Value)
-	}
-	for _, key := range s.places(r.op, r.items) {
-		tx.Set(key, nil)
-	}
-}
-
 // How many operations it takes to serve a request, without and for each of its
 // items; and how many are kept for the own request and the outcome key.
 const (
-	perRequest = 4
+	perRequest = 2
 	perItem    = 3
 	overhead   = 12
 )
@@ -173,20 +163,22 @@ func (f *fulfilment) past(r request) bool { return f.now.After(time.Unix(0, r.de
 // open has items come from the ends at which requests want any. Each item that is
 // looked at is one that somebody takes: that bounds how many are to be fetched.
 func (f *fulfilment) open(requests []request) {
-	limit, wanted := 0, [sides]bool{}
+	limit, wanted := 0, [sides]int{}
 	for _, r := range requests {
-		if f.past(r) {
-			continue
+		if !f.past(r) {
+			limit = min(f.items, limit+min(r.items, f.items))
+			wanted[r.side] = 1
 		}
-		limit = min(f.items, limit+min(r.items, f.items))
-		wanted[r.side] = true
 	}
 	for side := range f.ends {
-		if wanted[side] {
-			e := &f.ends[side]
-			e.next, e.stop = iter.Pull2(f.s.o.Source.Items(f.tx.Snapshot(), Side(side), limit))
+		if wanted[side] == 0 {
+			continue
 		}
+		wanted[side] = f.s.foresee(Side(side), limit)
+		e := &f.ends[side]
+		e.next, e.stop = iter.Pull2(f.s.o.Source.Items(f.tx.Snapshot(), Side(side), min(wanted[side], f.items)))
 	}
+	f.s.wanted(wanted)
 }
 
 func (f *fulfilment) stop() {

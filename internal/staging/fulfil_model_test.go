@@ -2,11 +2,10 @@ package staging
 
 import (
 	"bytes"
-	"context"
+	"errors"
 	"math/rand/v2"
 	"slices"
 	"testing"
-	"time"
 
 	"github.com/conq-go/conq/internal/testkit"
 	"github.com/conq-go/conq/kv"
@@ -42,9 +41,10 @@ func (m *fulfilModel) read() (requests []request, items []kv.KeyValue) {
 
 // result returns what a request was served, and takes it away.
 func (m *fulfilModel) result(r request) (items []kv.KeyValue) {
-	testkit.Check(m.t, m.db.Transact(m.t.Context(), func(tx kv.Tx) (err error) {
-		var found bool
-		if items, found, err = m.s.clearResult(tx, r.op); err == nil && found == m.s.past(r.deadline) {
+	testkit.Check(m.t, m.db.Transact(m.t.Context(), func(tx kv.Tx) error {
+		got, found, err := m.s.takeResult(tx, r.deadline, r.op)
+		items = got.items
+		if err == nil && found == m.s.past(r.deadline) {
 			m.t.Errorf("a request has a result: %t, and its deadline is over: %t", found, m.s.past(r.deadline))
 		}
 		return err
@@ -63,16 +63,15 @@ func (m *fulfilModel) next(side Side) (item kv.KeyValue, weight int) {
 	return item, len(item.Key) + m.s.o.Source.Keys(item.Key)*(len(item.Key)+len(item.Value))
 }
 
-// check compares what a step has done, that served mine directly if it is one of those who
-// are served, with what it should have.
-func (m *fulfilModel) check(mine []byte, own []kv.KeyValue, alone bool) {
+// check compares what a transaction has done, of one request or of as many as fit, with what it should have.
+func (m *fulfilModel) check(alone bool) {
 	left, items := m.read()
 	gone := slices.DeleteFunc(slices.Clone(m.requests), func(r request) bool {
 		return slices.ContainsFunc(left, func(l request) bool { return bytes.Equal(l.op, r.op) })
 	})
 	first := m.requests[:min(len(m.requests), m.s.o.Requests)]
 	if alone {
-		first = slices.DeleteFunc(slices.Clone(m.requests), func(r request) bool { return !bytes.Equal(r.op, mine) })
+		first = first[:1]
 	}
 	if len(gone) == 0 || len(gone) > len(first) {
 		m.t.Fatalf("%d requests were served of %d", len(gone), len(first))
@@ -92,10 +91,7 @@ func (m *fulfilModel) check(mine []byte, own []kv.KeyValue, alone bool) {
 			continue
 		}
 		var got []kv.KeyValue
-		switch {
-		case served && bytes.Equal(r.op, mine):
-			got, live = own, live+1
-		case served:
+		if served {
 			got, live = m.result(r), live+1
 		}
 		if served && full && len(m.items) > 0 {
@@ -136,7 +132,7 @@ func (m *fulfilModel) check(mine []byte, own []kv.KeyValue, alone bool) {
 	m.requests = left
 }
 
-// TestFulfilModel has one client fulfil, with random requests, items, and bounds, and compares
+// TestFulfilModel serves requests, with random requests, items, and bounds, and compares
 // what each transaction does with what it should: those at the front are served in order, with
 // as much as there is room for, and are told that there is nothing if there is.
 func TestFulfilModel(t *testing.T) {
@@ -156,51 +152,28 @@ func TestFulfilModel(t *testing.T) {
 				return testQueue.Enqueue(tx, make([]byte, r.IntN(200)))
 			}))
 		}
-		mine, dead := -1, 0
-		var all []*taking[[]kv.KeyValue]
-		for i := range 1 + r.IntN(8) {
-			op, err := m.s.newOp()
+		for range 1 + r.IntN(8) {
+			client := register(t, m.s, Side(r.IntN(2)), 1+r.IntN(4))
+			if r.IntN(4) == 0 { // its client dies
+				testkit.Check(t, m.db.Transact(t.Context(), func(tx kv.Tx) error {
+					tx.Set(client.request.key, state(client.n, c.ns.Load()-1))
+					return nil
+				}))
+			}
+		}
+		testkit.Check(t, m.db.Transact(t.Context(), func(tx kv.Tx) error {
+			m.s.assume(tx, vacant)
+			return nil
+		}))
+		for m.requests, m.items = m.read(); len(m.requests) > 0 && !t.Failed(); {
+			f, err := m.s.serveIn(m.s.o.Requests, m.s.o.Items)
+			alone := errors.Is(err, kv.ErrTooLarge)
+			if alone {
+				f, err = m.s.serveIn(1, 1)
+			}
 			testkit.Check(t, err)
-			client := &taking[[]kv.KeyValue]{
-				s: m.s, side: Side(r.IntN(2)), n: 1 + r.IntN(4), op: op, unwatch: func() {},
-				collect: func(_ kv.Tx, items []kv.KeyValue) ([]kv.KeyValue, error) { return items, nil },
-			}
-			if r.IntN(4) == 0 {
-				c.advance(-time.Minute) // its deadline, that is
-				dead++
-			} else if mine < 0 || r.IntN(4) == 0 {
-				mine = i
-			}
-			if _, err := client.register(context.Background()); err != nil {
-				t.Fatal(err)
-			}
-			c.ns.Store(newClock().ns.Load())
-			all = append(all, client)
-		}
-		if mine < 0 {
-			continue // all are dead
-		}
-		me := all[mine]
-		me.stuck = true
-		m.requests, m.items = m.read()
-		for steps := 0; ; steps++ {
-			if steps > 30 {
-				t.Fatalf("seed %d: it is not served", seed)
-			}
-			me.first = m.requests[0].key
-			alone := me.alone
-			look, err := me.step(context.Background())
-			testkit.Check(t, err)
-			if me.alone != alone {
-				continue // it was too large: nothing has happened
-			}
-			m.check(me.op, look.value, alone)
-			if look.found || t.Failed() {
-				break
-			}
-		}
-		for _, client := range all {
-			client.unwatch()
+			m.s.fulfilled(f)
+			m.check(alone)
 		}
 		if t.Failed() {
 			t.Fatalf("with seed %d", seed)

@@ -13,15 +13,15 @@ import (
 
 // The role of the fulfiller: of all processes that stage, the one that has it serves the requests of
 // all, one transaction after the other, while the others only wait. It has the role while its id is at
-// the key (-1).
+// the key (0).
 //
 //   - A client that finds nobody there takes the role, in the transaction in which it takes its own
 //     items. So a lone client needs one transaction. If that has conflicted, it takes the role in the
 //     one that writes its request, which conflicts with no others that take.
-//   - When it has got them, a goroutine goes on to serve what others ask for. It gives the role up when
-//     nothing was asked for for lingering, in a transaction that conflicts with whoever registers.
+//   - From then on a goroutine serves what others ask for. It gives the role up when nothing was asked
+//     for for lingering, in a transaction that conflicts with whoever registers.
 //   - If the first of all requests stays the same for Options.Takeover, its client takes the role, or
-//     one behind it.
+//     one behind it. No clock tells that somebody has died.
 //
 // Nothing depends on the role but speed: two that fulfil at the same time conflict on what they serve.
 
@@ -33,12 +33,14 @@ const (
 	lookEvery = 2 * time.Millisecond
 )
 
-// holder is who has the role.
-type holder struct {
-	live bool // somebody has it
-	own  bool // this process
-	old  bool // half of its time is over
-}
+// role is who fulfils.
+type role int
+
+const (
+	vacant role = iota
+	others
+	own // this process does
+)
 
 // fulfiller is the part of a process in the role. It has a goroutine while it has it.
 type fulfiller struct {
@@ -46,28 +48,27 @@ type fulfiller struct {
 	busy    chan struct{} // holds one: a transaction that fulfils is under way
 	serving bool          // the goroutine runs
 	last    time.Time     // when something was served
-	waiting map[string]chan struct{}
+	wanted  [sides]int    // how many items were read in the last transaction
 }
 
-// holder reads who has the role. Whoever takes it or gives it up conflicts.
-func (s *Stage) holder(r kv.Reader) (h holder, err error) {
+// role reads who fulfils. Whoever takes the role or gives it up conflicts.
+func (s *Stage) role(r kv.Reader) (role, error) {
 	key := s.keys.kind(fulfillerKind)
 	value, err := r.Get(key)
 	if err != nil || value == nil {
-		return h, err
+		return vacant, err
 	}
-	id, deadline, err := parseFulfiller(kv.KeyValue{Key: key, Value: value})
-	h.live = err == nil && !s.past(deadline)
-	h.own = h.live && bytes.Equal(id, s.fulfiller.id)
-	h.old = s.past(deadline - int64(s.o.Lease/2))
-	return h, err
+	id, err := parseFulfiller(kv.KeyValue{Key: key, Value: value})
+	if bytes.Equal(id, s.fulfiller.id) {
+		return own, err
+	}
+	return others, err
 }
 
-// hold takes the role, or keeps it.
-func (s *Stage) hold(tx kv.Tx, h holder) {
-	if !h.own || h.old {
-		value := tuple.AppendInt(tuple.AppendBytes(nil, s.fulfiller.id), s.deadline())
-		tx.Set(s.keys.kind(fulfillerKind), value)
+// assume takes the role, unless this process has it.
+func (s *Stage) assume(tx kv.Tx, now role) {
+	if now != own {
+		tx.Set(s.keys.kind(fulfillerKind), tuple.AppendBytes(nil, s.fulfiller.id))
 	}
 }
 
@@ -84,40 +85,20 @@ func (s *Stage) startFulfilling() bool {
 
 func (s *Stage) endFulfilling() { <-s.fulfiller.busy }
 
-// expect returns a channel that is closed when this process has served op.
-func (s *Stage) expect(op []byte) <-chan struct{} {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	served := make(chan struct{})
-	s.fulfiller.waiting[string(op)] = served
-	return served
-}
-
-// tell tells those who expect it that this process has served ops.
-func (s *Stage) tell(ops ...[]byte) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for _, op := range ops {
-		if served, ok := s.fulfiller.waiting[string(op)]; ok {
-			close(served)
-			delete(s.fulfiller.waiting, string(op))
-		}
+// fulfilled tells those of this process who wait what was served, and has the goroutine go on if this
+// process has the role.
+func (s *Stage) fulfilled(f fulfilled) {
+	for _, op := range f.ops {
+		s.o.News.Notify(string(op))
 	}
-}
-
-// fulfilledBy notes what a client of this process has served, which has the role since, and has the
-// goroutine go on.
-func (s *Stage) fulfilledBy(f fulfilled) {
-	if len(f.ops) == 0 && !f.claimed {
-		return
-	}
-	s.tell(f.ops...)
 	s.mu.Lock()
-	s.fulfiller.last = time.Now()
-	if !s.fulfiller.serving {
+	if f.role && !s.fulfiller.serving {
 		s.fulfiller.serving = true
 		s.taking++ // Close waits for it; the client is there yet
 		go s.serve()
+	}
+	if f.role {
+		s.fulfiller.last = time.Now()
 	}
 	s.mu.Unlock()
 	if len(f.ops) > 0 {
@@ -129,7 +110,7 @@ func (s *Stage) fulfilledBy(f fulfilled) {
 // whoever has waited for long enough.
 func (s *Stage) serve() {
 	defer s.end()
-	for !s.resigns() {
+	for s.requested() {
 		for {
 			f, err := s.serveSome()
 			if err != nil {
@@ -139,15 +120,61 @@ func (s *Stage) serve() {
 			if len(f.ops) == 0 {
 				break
 			}
-			s.fulfilledBy(f)
+			s.fulfilled(f)
 		}
 	}
+}
+
+// requested returns true when there are requests, or false when the role was given up as none came. It
+// keeps no caller of this process from fulfilling.
+func (s *Stage) requested() bool {
+	for {
+		there, err := s.anyRequest()
+		switch {
+		case err != nil:
+			s.stopServing()
+			return false
+		case there:
+			return true
+		case s.isClosed() != nil || s.idleFor() > lingering:
+			return !s.resign()
+		}
+		select {
+		case <-time.After(lookEvery):
+		case <-s.closing:
+		}
+	}
+}
+
+// anyRequest tells whether there is a request.
+func (s *Stage) anyRequest() (there bool, err error) {
+	ctx, cancel := context.WithTimeout(context.Background(), grace)
+	defer cancel()
+	err = s.db.ReadTransact(ctx, func(r kv.Reader) error {
+		there, err = some(r, s.requestsRead(1))
+		return err
+	})
+	return there, err
+}
+
+// serves tells whether this process has the role, as far as it knows.
+func (s *Stage) serves() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.fulfiller.serving
 }
 
 func (s *Stage) stopServing() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.fulfiller.serving = false
+}
+
+// idleFor returns for how long nothing was served.
+func (s *Stage) idleFor() time.Duration {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return time.Since(s.fulfiller.last)
 }
 
 // errLost means that another process has the role.
@@ -163,94 +190,38 @@ func (s *Stage) serveSome() (fulfilled, error) {
 	if errors.Is(err, errDue) {
 		ctx, cancel := context.WithTimeout(context.Background(), grace)
 		defer cancel()
-		return fulfilled{}, s.expire(ctx)
+		return f, s.expire(ctx)
 	}
 	return f, err
 }
 
 func (s *Stage) serveIn(limit, most int) (fulfilled, error) {
-	s.fulfiller.busy <- struct{}{}
-	defer s.endFulfilling()
-	ctx, cancel := context.WithTimeout(context.Background(), grace)
-	defer cancel()
-	return outcome.Do(ctx, s.lanes, func(tx kv.Tx) (done fulfilled, err error) {
-		kv.Prefetch(tx.Snapshot(), s.requestsRead(limit), oneOf(s.keys.all(dueKind), false))
-		h, err := s.holder(tx)
-		if err == nil && !h.own {
+	return inRole(s, func(tx kv.Tx) (f fulfilled, err error) {
+		kv.Prefetch(tx.Snapshot(), s.expectedReads(limit)...)
+		now, err := s.role(tx)
+		if err == nil && now != own {
 			err = errLost
 		}
 		if err != nil {
-			return done, err
+			return f, err
 		}
 		requests, err := s.requests(tx, limit)
 		if err != nil || len(requests) == 0 {
-			return done, err
+			return f, err
 		}
-		all, err := s.fulfilIn(tx, requests, most)
-		s.hold(tx, h)
-		for _, r := range all {
-			s.setResult(tx, r)
-			done.ops = append(done.ops, r.op)
-			done.items += len(r.items)
-		}
-		return done, err
+		f, _, err = s.fulfil(tx, requests, most, nil)
+		return f, err
 	})
-}
-
-// resigns waits for requests, and gives the role up if none come: then it returns true.
-func (s *Stage) resigns() bool {
-	timer := time.NewTimer(lookEvery)
-	defer timer.Stop()
-	for {
-		select {
-		case <-timer.C:
-			timer.Reset(lookEvery)
-		case <-s.closing:
-		}
-		there, err := s.anyRequest()
-		switch {
-		case err != nil:
-			s.stopServing()
-			return true
-		case there:
-			return false
-		case s.isClosed() != nil || s.idleFor() > lingering:
-			return s.resign()
-		}
-	}
-}
-
-// idleFor returns for how long nothing was served.
-func (s *Stage) idleFor() time.Duration {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return time.Since(s.fulfiller.last)
-}
-
-// anyRequest tells whether there is a request.
-func (s *Stage) anyRequest() (bool, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), grace)
-	defer cancel()
-	var first []byte
-	err := s.db.ReadTransact(ctx, func(r kv.Reader) (err error) {
-		first, err = s.firstRequest(r)
-		return err
-	})
-	return first != nil, err
 }
 
 // resign gives the role up, unless there is a request.
 func (s *Stage) resign() bool {
-	s.fulfiller.busy <- struct{}{}
-	defer s.endFulfilling()
-	ctx, cancel := context.WithTimeout(context.Background(), grace)
-	defer cancel()
-	gone, err := outcome.Do(ctx, s.lanes, func(tx kv.Tx) (gone bool, err error) {
+	gone, err := inRole(s, func(tx kv.Tx) (gone bool, err error) {
 		for _, err := range tx.Range(s.keys.all(requestKind), kv.RangeOptions{Limit: 1, KeysOnly: true}) {
 			return false, err
 		}
-		h, err := s.holder(tx)
-		if err == nil && h.own {
+		now, err := s.role(tx)
+		if err == nil && now == own {
 			tx.Clear(s.keys.kind(fulfillerKind))
 		}
 		return err == nil, err
@@ -259,4 +230,13 @@ func (s *Stage) resign() bool {
 		s.stopServing()
 	}
 	return gone || err != nil
+}
+
+// inRole runs a transaction of the goroutine that serves.
+func inRole[T any](s *Stage, f func(kv.Tx) (T, error)) (T, error) {
+	s.fulfiller.busy <- struct{}{}
+	defer s.endFulfilling()
+	ctx, cancel := context.WithTimeout(context.Background(), grace)
+	defer cancel()
+	return outcome.Do(ctx, s.lanes, f)
 }

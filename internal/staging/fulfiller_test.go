@@ -32,7 +32,7 @@ func TestRoleEnds(t *testing.T) {
 			db := testkit.NewMemory(t, kv.Limits{})
 			fill(t, db, 1)
 			s := stage(db, Options{})
-			testkit.NoError(t, drop(Take(t.Context(), s, Front, 1, nil, values)))
+			testkit.NoError(t, drop(Take(t.Context(), s, Front, 1, values)))
 			testkit.Equal(t, "held after a take", held(t, s), true)
 			began := time.Now()
 			if closes {
@@ -59,7 +59,7 @@ func TestServesOthers(t *testing.T) {
 			defer mu.Unlock()
 			mine = append(mine, e)
 		}})
-		testkit.NoError(t, drop(Take(t.Context(), s, Front, 1, nil, values)))
+		testkit.NoError(t, drop(Take(t.Context(), s, Front, 1, values)))
 		var wg sync.WaitGroup
 		for range 5 {
 			other := stage(db, Options{Observe: func(e Event) {
@@ -69,7 +69,7 @@ func TestServesOthers(t *testing.T) {
 			}})
 			wg.Go(func() {
 				for range 3 {
-					testkit.Check(t, drop(Take(t.Context(), other, Front, 1, nil, values)))
+					testkit.Check(t, drop(Take(t.Context(), other, Front, 1, values)))
 				}
 			})
 		}
@@ -98,7 +98,7 @@ func TestFulfillerDies(t *testing.T) {
 		var wg sync.WaitGroup
 		for range 4 {
 			s := stage(db, Options{})
-			wg.Go(func() { testkit.Check(t, drop(Take(t.Context(), s, Front, 1, nil, values))) })
+			wg.Go(func() { testkit.Check(t, drop(Take(t.Context(), s, Front, 1, values))) })
 		}
 		wg.Wait()
 		if took := time.Since(began); took > time.Second {
@@ -117,12 +117,12 @@ func TestResignBesideRegister(t *testing.T) {
 			hooked := &testkit.Hooked{DB: db}
 			s, other := stage(db, Options{}), stage(hooked, Options{})
 			s.fulfiller.serving = true // what follows is up to this test
-			testkit.NoError(t, drop(Take(t.Context(), s, Front, 1, nil, values)))
+			testkit.NoError(t, drop(Take(t.Context(), s, Front, 1, values)))
 			var attempts atomic.Int32
 			var got []string
 			register := func() {
 				var err error
-				got, err = Take(t.Context(), other, Front, 1, nil, values)
+				got, err = Take(t.Context(), other, Front, 1, values)
 				testkit.Check(t, err)
 			}
 			if first == "resign" { // it commits before the request does
@@ -160,7 +160,7 @@ func TestRoleLost(t *testing.T) {
 	fill(t, db, 3)
 	s := stage(db, Options{})
 	s.fulfiller.serving = true
-	testkit.NoError(t, drop(Take(t.Context(), s, Front, 1, nil, values)))
+	testkit.NoError(t, drop(Take(t.Context(), s, Front, 1, values)))
 	roleTaken(t, db)
 	waits := register(t, stage(db, Options{}), Front, 1)
 	if f, err := s.serveSome(); !errors.Is(err, errLost) || len(f.ops) > 0 {
@@ -171,7 +171,7 @@ func TestRoleLost(t *testing.T) {
 	if !held(t, s) {
 		t.Error("it has taken the role from the other process")
 	}
-	got, err := Take(t.Context(), stage(db, Options{Takeover: time.Nanosecond}), Front, 1, nil, values)
+	got, err := Take(t.Context(), stage(db, Options{Takeover: time.Nanosecond}), Front, 1, values)
 	if err != nil || !slices.Equal(got, []string{"1"}) {
 		t.Errorf("got %q, %v", got, err)
 	}

@@ -13,7 +13,7 @@ func FuzzKeys(f *testing.F) {
 	k := keys{[]byte("prefix")}
 	op := bytes.Repeat([]byte{7}, opSize)
 	for _, key := range [][]byte{
-		k.request(3, 1, op), k.due(99, op), k.result(op), k.item(op, 2, []byte("item")), k.waiter(-1, op), k.place([]byte("p"), op),
+		k.request(3, 1, op), k.result(99, op), k.item(99, op, 2, []byte("item")), k.waiter(-1, op), k.place([]byte("p"), 99, op),
 	} {
 		f.Add(key[len(k.prefix):], state(2, 99))
 	}
@@ -28,15 +28,14 @@ func FuzzKeys(f *testing.F) {
 				t.Errorf("request %+v is then %+v, %v", r, again, err)
 			}
 		}
-		if deadline, op, err := k.parseDue(pair.Key); err == nil {
-			if at, by, err := k.parseDue(k.due(deadline, op)); at != deadline || !bytes.Equal(by, op) || err != nil {
-				t.Errorf("due %d, %x is then %d, %x, %v", deadline, op, at, by, err)
+		if deadline, op, item, err := k.parseResult(pair); err == nil {
+			key := k.result(deadline, op)
+			if item.Key != nil {
+				key = k.item(deadline, op, 0, item.Key)
 			}
-		}
-		if item, err := k.parseItem(pair); err == nil {
-			again, err := k.parseItem(kv.KeyValue{Key: k.item(op, 0, item.Key), Value: value})
-			if err != nil || !bytes.Equal(again.Key, item.Key) || !bytes.Equal(again.Value, value) {
-				t.Errorf("item %x is then %x, %v", item.Key, again.Key, err)
+			at, by, again, err := k.parseResult(kv.KeyValue{Key: key, Value: value})
+			if err != nil || at != deadline || !bytes.Equal(by, op) || !bytes.Equal(again.Key, item.Key) || !bytes.Equal(again.Value, item.Value) {
+				t.Errorf("result %d, %x with %x is then %d, %x with %x, %v", deadline, op, item.Key, at, by, again.Key, err)
 			}
 		}
 		if id, err := k.parseWaiter(pair.Key); err == nil {

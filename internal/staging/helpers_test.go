@@ -23,6 +23,10 @@ func (s source) Items(r kv.Reader, side Side, limit int) iter.Seq2[kv.KeyValue, 
 	return r.Range(s.Range(), kv.RangeOptions{Limit: limit, Reverse: side == Back})
 }
 
+func (s source) Read(side Side, limit int) kv.Read {
+	return kv.Read{Range: s.Range(), Options: kv.RangeOptions{Limit: limit, Reverse: side == Back}}
+}
+
 func (s source) Place(key []byte) (group, place []byte) {
 	fields := key[len(subspace.Named("q").Bytes()):]
 	_, rest, err := tuple.Next(fields)
@@ -50,7 +54,9 @@ var testQueue = source{recipe.NewQueue(subspace.Named("q"), nil)}
 
 // stage is the staging of the test's queue for one process.
 func stage(db kv.DB, o Options) *Stage {
-	o.Source = testQueue
+	if o.Source == nil {
+		o.Source = testQueue
+	}
 	o.Space, o.Outcomes = subspace.Named("stage"), subspace.Named("outcomes")
 	return New(db, o)
 }
@@ -78,7 +84,7 @@ func values(_ kv.Tx, items []kv.KeyValue) (got []string, err error) {
 // takeAll takes items until there are none.
 func takeAll(ctx context.Context, s *Stage, side Side, n int) (got []string, err error) {
 	for {
-		some, err := Take(ctx, s, side, n, nil, values)
+		some, err := Take(ctx, s, side, n, values)
 		if errors.Is(err, ErrEmpty) {
 			return got, nil
 		}
@@ -94,7 +100,7 @@ func leftovers(t *testing.T, db kv.DB) (n int) {
 	t.Helper()
 	testkit.NoError(t, db.ReadTransact(context.Background(), func(r kv.Reader) error {
 		span := subspace.Named("stage").Range()
-		span.Begin = keys{subspace.Named("stage").Bytes()}.kind(dueKind) // what is in front of that goes in a moment
+		span.Begin = keys{subspace.Named("stage").Bytes()}.kind(requestKind) // what is in front of that goes in a moment
 		for _, err := range r.Range(span, kv.RangeOptions{}) {
 			if err != nil {
 				return err
@@ -114,12 +120,22 @@ func nothingLeft(t *testing.T, db kv.DB) {
 	}
 }
 
+// inTheRole takes the role, and serves in one transaction.
+func inTheRole(t *testing.T, s *Stage) {
+	t.Helper()
+	testkit.NoError(t, s.db.Transact(context.Background(), func(tx kv.Tx) error {
+		s.assume(tx, vacant)
+		return nil
+	}))
+	testkit.NoError(t, drop(s.serveSome()))
+}
+
 // roleTaken has another process have the role of the fulfiller, which has died.
 func roleTaken(t *testing.T, db kv.DB) {
 	t.Helper()
 	s := stage(db, Options{})
 	testkit.NoError(t, db.Transact(context.Background(), func(tx kv.Tx) error {
-		s.hold(tx, holder{})
+		s.assume(tx, vacant)
 		return nil
 	}))
 }

@@ -8,22 +8,17 @@ import (
 	"time"
 
 	"github.com/conq-go/conq/kv"
-	"github.com/conq-go/conq/subspace"
 	"github.com/conq-go/conq/tuple"
 )
 
-// The first element of a key. Those that are due come first, so that one read of
-// the first key tells whether there is anything to do.
+// The first element of a key.
 const (
-	dueKind = iota
+	fulfillerKind = iota
 	requestKind
 	resultKind
 	placeKind
 	lineKind
 )
-
-// fulfillerKind is in front of them all.
-const fulfillerKind = -1
 
 const opSize = 16
 
@@ -36,18 +31,22 @@ func (k keys) kind(kind int64) []byte {
 
 func (k keys) all(kind int64) kv.Range { return kv.PrefixRange(k.kind(kind)) }
 
-func (k keys) due(deadline int64, op []byte) []byte {
-	return tuple.AppendBytes(tuple.AppendInt(k.kind(dueKind), deadline), op)
-}
-
 func (k keys) request(ticket int64, side Side, op []byte) []byte {
 	return tuple.AppendBytes(tuple.AppendInt(tuple.AppendInt(k.kind(requestKind), ticket), int64(side)), op)
 }
 
-func (k keys) result(op []byte) []byte { return tuple.AppendBytes(k.kind(resultKind), op) }
+func (k keys) result(deadline int64, op []byte) []byte {
+	return tuple.AppendBytes(tuple.AppendInt(k.kind(resultKind), deadline), op)
+}
 
-func (k keys) item(op []byte, i int, key []byte) []byte {
-	return tuple.AppendBytes(tuple.AppendInt(k.result(op), int64(i)), key)
+func (k keys) item(deadline int64, op []byte, i int, key []byte) []byte {
+	return tuple.AppendBytes(tuple.AppendInt(k.result(deadline, op), int64(i)), key)
+}
+
+// whole is the range of all keys of a result.
+func (k keys) whole(deadline int64, op []byte) kv.Range {
+	key := k.result(deadline, op)
+	return kv.Range{Begin: key, End: append(key[:len(key):len(key)], 0xff)}
 }
 
 // waiter is the key of an entry in the line.
@@ -66,23 +65,15 @@ func (k keys) parseWaiter(key []byte) (id []byte, err error) {
 	return nil, broken(key, errors.New("it should be (4, stamp, id)"))
 }
 
-// place is the key that tells that op holds items of a group up to place.
-func (k keys) place(place, op []byte) []byte {
-	return tuple.AppendBytes(append(k.kind(placeKind), place...), op)
+// place is the key that tells that the result of op holds items of a group up to place.
+func (k keys) place(place []byte, deadline int64, op []byte) []byte {
+	return tuple.AppendBytes(tuple.AppendInt(append(k.kind(placeKind), place...), deadline), op)
 }
 
 // placesIn is the range of such keys for a group.
 func (k keys) placesIn(group []byte) kv.Range {
 	return kv.PrefixRange(append(k.kind(placeKind), group...))
 }
-
-// items is the range of the items of a result, without the result's own key.
-func (k keys) items(op []byte) kv.Range {
-	return subspace.FromBytes(k.result(op)).Range()
-}
-
-// whole is the range of a result with its items.
-func (k keys) whole(op []byte) kv.Range { return kv.Range{Begin: k.result(op), End: k.items(op).End} }
 
 // request is a request as it is stored.
 type request struct {
@@ -115,7 +106,7 @@ func (k keys) parseRequest(pair kv.KeyValue) (r request, err error) {
 	return r, err
 }
 
-// state is the value of a request, or of a result.
+// state is the value of a request, or of an entry in the line.
 func state(items int, deadline int64) []byte {
 	return tuple.AppendInt(tuple.AppendInt(nil, int64(items)), deadline)
 }
@@ -133,40 +124,35 @@ func parseState(pair kv.KeyValue) (items int, deadline int64, err error) {
 }
 
 // parseFulfiller reads who has the role of the fulfiller.
-func parseFulfiller(pair kv.KeyValue) (id []byte, deadline int64, err error) {
+func parseFulfiller(pair kv.KeyValue) (id []byte, err error) {
 	elems, err := tuple.Unpack(pair.Value)
-	if err == nil && len(elems) == 2 {
-		id, ok1 := elems[0].([]byte)
-		deadline, ok2 := elems[1].(int64)
-		if ok1 && ok2 {
-			return id, deadline, nil
+	if err == nil && len(elems) == 1 {
+		if id, ok := elems[0].([]byte); ok {
+			return id, nil
 		}
 	}
-	return nil, 0, broken(pair.Key, fmt.Errorf("its value %x is not (id, deadline)", pair.Value))
+	return nil, broken(pair.Key, fmt.Errorf("its value %x is not (id)", pair.Value))
 }
 
-// parseDue reads the key that tells when a result is due.
-func (k keys) parseDue(key []byte) (deadline int64, op []byte, err error) {
-	elems, err := tuple.Unpack(key[len(k.prefix):])
-	if err == nil && len(elems) == 3 {
+// parseResult reads a key of a result. item is the one that is stored there, as it was in the
+// queue; its Key is nil if the result is without any.
+func (k keys) parseResult(pair kv.KeyValue) (deadline int64, op []byte, item kv.KeyValue, err error) {
+	elems, err := tuple.Unpack(pair.Key[len(k.prefix):])
+	if err == nil && (len(elems) == 3 || len(elems) == 5) {
 		deadline, ok1 := elems[1].(int64)
 		op, ok2 := elems[2].([]byte)
-		if ok1 && ok2 {
-			return deadline, op, nil
+		ok3 := true
+		if len(elems) == 5 {
+			_, number := elems[3].(int64)
+			item.Value = pair.Value
+			item.Key, ok3 = elems[4].([]byte)
+			ok3 = ok3 && number
+		}
+		if ok1 && ok2 && ok3 {
+			return deadline, op, item, nil
 		}
 	}
-	return 0, nil, broken(key, errors.New("it should be (0, deadline, op)"))
-}
-
-// parseItem returns the item that is stored in a result.
-func (k keys) parseItem(pair kv.KeyValue) (kv.KeyValue, error) {
-	elems, err := tuple.Unpack(pair.Key[len(k.prefix):])
-	if err == nil && len(elems) == 4 {
-		if key, ok := elems[3].([]byte); ok {
-			return kv.KeyValue{Key: key, Value: pair.Value}, nil
-		}
-	}
-	return kv.KeyValue{}, broken(pair.Key, errors.New("it should be (2, op, i, item's key)"))
+	return 0, nil, item, broken(pair.Key, errors.New("it should be (2, deadline, op) or (2, deadline, op, i, item's key)"))
 }
 
 func broken(key []byte, err error) error {

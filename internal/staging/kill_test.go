@@ -79,7 +79,7 @@ func (w *world) other(side Side, n int, o Options) {
 	o.Lease = time.Second
 	s := stage(&mortal{DB: w.db, name: stepName}, o)
 	w.wg.Go(func() {
-		got, err := Take(context.Background(), s, side, n, nil, w.values)
+		got, err := Take(context.Background(), s, side, n, w.values)
 		if err != nil && !errors.Is(err, ErrEmpty) {
 			w.t.Errorf("another client: %v", err)
 		}
@@ -90,7 +90,7 @@ func (w *world) other(side Side, n int, o Options) {
 // take has the victim take once.
 func (w *world) take(ctx context.Context) {
 	s := stage(w.m, Options{Lease: time.Second})
-	_, err := Take(ctx, s, w.side, w.n, nil, func(tx kv.Tx, items []kv.KeyValue) ([]string, error) {
+	_, err := Take(ctx, s, w.side, w.n, func(tx kv.Tx, items []kv.KeyValue) ([]string, error) {
 		got, err := w.values(tx, items)
 		w.mu.Lock()
 		defer w.mu.Unlock()
@@ -177,19 +177,6 @@ var scenarios = []struct {
 		pass(2 * time.Second)
 		w.take(context.Background())
 	}},
-	{"renews", func(w *world) {
-		roleTaken(w.t, w.db)
-		s := stage(w.db, Options{Lease: time.Minute})
-		var ahead []*taking[[]string]
-		for range 8 {
-			ahead = append(ahead, register(w.t, s, Front, 1))
-		}
-		w.wg.Go(func() { w.take(context.Background()) })
-		for _, first := range ahead {
-			pass(100 * time.Millisecond)
-			first.leave(context.Background(), context.Canceled)
-		}
-	}},
 }
 
 // pass lets time pass in the bubble of a test.
@@ -262,7 +249,7 @@ func TestKill(t *testing.T) {
 	}
 	for f, steps := range hit {
 		t.Logf("%s: %v", fates[f], steps)
-		for _, step := range []string{"register", "look", "renew", "fulfil own", "fulfil own and others", "serve", "resign", "take over", "collect", "withdraw", "expire"} {
+		for _, step := range []string{"register", "look", "fulfil own", "fulfil own and others", "serve", "resign", "take over", "collect", "withdraw", "expire"} {
 			if steps[step] == 0 {
 				t.Errorf("no client %s at the step %q: only at %v", fates[f], step, steps)
 			}

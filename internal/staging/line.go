@@ -250,7 +250,7 @@ func (l *Line) Near(v View) <-chan error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.forgetNear()
-	if l.s.o.News == nil || v.ahead == nil {
+	if v.ahead == nil {
 		return nil
 	}
 	l.near = string(v.ahead)
@@ -285,7 +285,7 @@ func (l *Line) gone(is func(stamp int64) bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, stamp := range l.mine {
-		if l.s.o.News != nil && is(stamp) {
+		if is(stamp) {
 			l.s.o.News.Notify(string(l.s.keys.waiter(stamp, l.id)))
 		}
 	}

@@ -146,7 +146,7 @@ func within(keys []string, space subspace.Subspace) (all []tuple.Tuple) {
 func ofKind(keys []string, kind int64, elements int) (ops []string) {
 	for _, t := range within(keys, subspace.Named("stage")) {
 		if t[0] == kind && len(t) == elements {
-			ops = append(ops, string(t[map[int64]int{dueKind: 2, requestKind: 3, resultKind: 1}[kind]].([]byte)))
+			ops = append(ops, string(t[map[int64]int{requestKind: 3, resultKind: 2}[kind]].([]byte)))
 		}
 	}
 	return ops
@@ -159,8 +159,6 @@ func stepName(m *mortal, r *recorder) string {
 	registered, cleared := ofKind(r.sets, requestKind, 4), ofKind(r.clears, requestKind, 4)
 	mine := slices.ContainsFunc(cleared, func(op string) bool { return m.ops[op] })
 	switch {
-	case len(registered) > 0 && m.ops[registered[0]]:
-		return "renew"
 	case len(registered) > 0:
 		if m.ops == nil {
 			m.ops = map[string]bool{}
@@ -169,13 +167,13 @@ func stepName(m *mortal, r *recorder) string {
 		return "register"
 	case slices.Contains(r.clears, role):
 		return "resign"
-	case len(ofKind(r.clears, resultKind, 2)) > 0 && len(within(r.sets, queue)) > 0:
+	case len(ofKind(r.clears, resultKind, 3)) > 0 && len(within(r.sets, queue)) > 0:
 		return "expire"
-	case len(ofKind(r.clears, resultKind, 2)) > 0:
+	case len(ofKind(r.clears, resultKind, 3)) > 0:
 		return "collect"
 	case mine && len(ofKind(r.conflicts, requestKind, 4)) == 0:
 		return "withdraw"
-	case mine:
+	case slices.Contains(r.sets, role) && len(m.ops) > 0 && len(within(r.clears, queue)) == 0:
 		return "take over"
 	case len(cleared) > 0 && slices.Contains(r.sets, role):
 		return "fulfil own and others"

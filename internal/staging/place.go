@@ -43,15 +43,15 @@ func (s *Stage) AnyPlaceRead() kv.Read { return oneOf(s.keys.all(placeKind), fal
 
 // places returns the keys that tell where the items of a result were: one for each
 // group, or more where items of several groups alternate. It depends on nothing but
-// its arguments, so the keys that were set are those that are cleared.
-func (s *Stage) places(op []byte, items []kv.KeyValue) (keys [][]byte) {
+// the result, so the keys that were set are those that are cleared.
+func (s *Stage) places(r result) (keys [][]byte) {
 	var group, last []byte
 	end := func() {
 		if last != nil {
-			keys = append(keys, s.keys.place(last, op))
+			keys = append(keys, s.keys.place(last, r.deadline, r.op))
 		}
 	}
-	for _, item := range items {
+	for _, item := range r.items {
 		g, place := s.o.Source.Place(item.Key)
 		switch {
 		case place == nil:

@@ -1,72 +1,67 @@
 package staging
 
-import (
-	"bytes"
-	"fmt"
-
-	"github.com/conq-go/conq/kv"
-)
+import "github.com/conq-go/conq/kv"
 
 // result is what a request was served.
 type result struct {
-	op       []byte
 	deadline int64
+	op       []byte
 	items    []kv.KeyValue // as they were in the queue
-	keys     [][]byte      // under which they wait
 }
 
-// readResult reads the result of op, if it has one.
-func (s *Stage) readResult(tx kv.Tx, op []byte) (r result, found bool, err error) {
-	key := s.keys.result(op)
-	tx.AddReadConflict(kv.KeyRange(key)) // whatever clears the result has read it: one of two loses
-	n := 0
-	for pair, err := range tx.Snapshot().Range(s.keys.whole(op), kv.RangeOptions{}) {
-		switch {
-		case err != nil:
-			return r, found, err
-		case bytes.Equal(pair.Key, key):
-			r, found = result{op: op}, true
-			n, r.deadline, err = parseState(pair)
-		case found:
-			var item kv.KeyValue
-			item, err = s.keys.parseItem(pair)
-			r.items, r.keys = append(r.items, item), append(r.keys, pair.Key)
+// setResult leaves the items of a request for its owner.
+func (s *Stage) setResult(tx kv.Tx, r result) {
+	if len(r.items) == 0 {
+		tx.Set(s.keys.result(r.deadline, r.op), nil)
+	}
+	for i, item := range r.items {
+		tx.Set(s.keys.item(r.deadline, r.op, i, item.Key), item.Value)
+	}
+	for _, key := range s.places(r) {
+		tx.Set(key, nil)
+	}
+}
+
+// takeResult reads and clears the result of op, if it has one. Of two that do one commits.
+func (s *Stage) takeResult(tx kv.Tx, deadline int64, op []byte) (r result, found bool, err error) {
+	r = result{deadline: deadline, op: op}
+	for pair, err := range tx.Range(s.keys.whole(deadline, op), kv.RangeOptions{}) {
+		if err == nil {
+			found, err = true, s.add(&r, pair)
 		}
 		if err != nil {
-			return r, true, err
+			return r, false, err
 		}
 	}
-	if len(r.items) != n {
-		return r, true, broken(key, fmt.Errorf("it has %d items and should have %d", len(r.items), n))
+	if found {
+		s.clearResult(tx, r)
 	}
 	return r, found, nil
 }
 
-// clearResult reads and clears the result of op, if it has one.
-func (s *Stage) clearResult(tx kv.Tx, op []byte) (items []kv.KeyValue, found bool, err error) {
-	r, found, err := s.readResult(tx, op)
-	if err != nil || !found {
-		return nil, found, err
+// add adds what is at a key of a result.
+func (s *Stage) add(r *result, pair kv.KeyValue) error {
+	_, _, item, err := s.keys.parseResult(pair)
+	if err == nil && item.Key != nil {
+		r.items = append(r.items, item)
 	}
-	s.cutResult(tx, r, 0)
-	return r.items, true, nil
+	return err
 }
 
-// cutResult clears a result but for its first n items.
-func (s *Stage) cutResult(tx kv.Tx, r result, n int) {
-	for _, key := range s.places(r.op, r.items) {
+func (s *Stage) clearResult(tx kv.Tx, r result) {
+	tx.ClearRange(s.keys.whole(r.deadline, r.op))
+	for _, key := range s.places(r) {
 		tx.Clear(key)
 	}
-	if n == 0 {
-		tx.ClearRange(s.keys.whole(r.op))
-		tx.Clear(s.keys.due(r.deadline, r.op))
-		return
+}
+
+// putBack sets items under the keys that they had in the queue.
+func (s *Stage) putBack(tx kv.Tx, items []kv.KeyValue) error {
+	if len(items) == 0 {
+		return nil
 	}
-	for _, key := range r.keys[n:] {
-		tx.Clear(key)
+	for _, item := range items {
+		tx.Set(item.Key, item.Value)
 	}
-	tx.Set(s.keys.result(r.op), state(n, r.deadline))
-	for _, key := range s.places(r.op, r.items[:n]) {
-		tx.Set(key, nil)
-	}
+	return s.o.PutBack(tx)
 }

@@ -17,7 +17,7 @@ import (
 func staged(db kv.DB) func(context.Context) error {
 	s := stage(db, Options{})
 	return func(ctx context.Context) error {
-		_, err := Take(ctx, s, Front, 1, nil, values)
+		_, err := Take(ctx, s, Front, 1, values)
 		return err
 	}
 }

@@ -13,20 +13,19 @@
 //
 // In the subspace of a queue's staging, as tuples:
 //
-//	(-1)                     -> (id, deadline)    who serves requests; see the role of the fulfiller
-//	(0, deadline, op)        -> ""                when the result of op is to be put back
-//	(1, ticket, side, op)    -> (items, deadline) a request, in order of arrival
-//	(2, op)                  -> (items, deadline) the result of op: how many items
-//	(2, op, i, item's key)   -> item's value      its items, in order
-//	(3, place..., op)        -> ""                the last place that its items had, for each group
-//	(4, stamp, id)           -> (0, deadline)     somebody waits for items since stamp; see Line
+//	(0)                             -> (id)              who serves requests; see the role of the fulfiller
+//	(1, ticket, side, op)           -> (items, deadline) a request, in order of arrival
+//	(2, deadline, op, i, item's key) -> item's value     the result of op: its items, in order
+//	(2, deadline, op)               -> ""                the same without any
+//	(3, place..., deadline, op)     -> ""                the last place that its items had, for each group
+//	(4, stamp, id)                  -> (0, deadline)     somebody waits for items since stamp; see Line
 //
 // The place of an item is the integers in its key: where it is among those that
 // were added before and after it. All but the last are its group: (index), or
 // (priority, count) in the group (priority).
 //
-// op is 16 random bytes, drawn once for each call. Deadlines are in nanoseconds
-// of Unix time; the clocks of processes should agree to within a fraction of
+// op is 16 random bytes, drawn once for each call. A result has the deadline of its request, in
+// nanoseconds of Unix time; the clocks of processes should agree to within a fraction of
 // Options.Lease.
 //
 // # Protocol
@@ -42,12 +41,10 @@
 //  3. Collect: read and clear the own result.
 //  4. Expire: a fulfiller first puts the items of results whose deadline has
 //     passed back under their original keys. An owner that comes late finds
-//     neither request nor result, and registers anew. One that has waited for half
-//     of the time in vain puts the deadline of its request off.
+//     neither request nor result, and registers anew.
 //
-// A transaction that is too large in spite of all bounds is followed by one that
-// serves the own request alone, with one item, which is then not copied. So
-// whatever the recipe could dequeue can be taken.
+// A transaction that is too large in spite of all bounds is followed by one with one item for one
+// request. A client that fulfils takes its own item then, which is not copied.
 //
 // # What conflicts
 //
@@ -57,10 +54,9 @@
 //     counts as done at the version that it has read. So not with producers. A client
 //     that tries again after a conflict collects its result if the other one has
 //     served it.
-//   - Collect and Expire: on the result's key, so exactly one of them gets the
-//     items.
-//   - Withdraw, when the context ends, or some of the callers give up: on the request's key; if it has been served, the result is collected
-//     instead. Then the others' request takes its place.
+//   - Collect and Expire: on the result, so exactly one of them gets the items.
+//   - Withdraw, when the context ends: on the request's key; if it has been served, the result is
+//     collected instead.
 //
 // # Order and fairness
 //
@@ -115,6 +111,9 @@ type Source interface {
 	// may return more.
 	Items(r kv.Reader, side Side, limit int) iter.Seq2[kv.KeyValue, error]
 
+	// Read is what Items reads first, for a limit.
+	Read(side Side, limit int) kv.Read
+
 	// Place returns the packed integers in the key of an item that say where it is,
 	// and all but the last of them, its group. place is nil if key is not an item's.
 	Place(key []byte) (group, place []byte)
@@ -147,8 +146,9 @@ type Options struct {
 	// engine's limits ask for less; the first item may be larger.
 	Requests, Items, Bytes int
 
-	// News tells those that wait in this process, with the key of an entry as the topic, that it has
-	// left the line. Default: they learn it by a watch.
+	// News tells those that wait in this process, with the id of a request as the topic, that it was
+	// served, and with the key of an entry, that it has left the line. Other handles of the queue should
+	// have the same. Default: the Stage has its own.
 	News *kv.Signals
 
 	// PutBack is called in each transaction that puts items back, for what has to
@@ -194,7 +194,10 @@ func (o Options) withDefaults(l kv.Limits) Options {
 		o.Bytes = min(o.Bytes, l.Transaction/4)
 	}
 	if n := room(l); n > 0 { // more would be read, and not served
-		o.Requests, o.Items = min(o.Requests, n/perRequest), min(o.Items, n/perItem)
+		o.Requests, o.Items = min(o.Requests, max(1, 2*n/(perRequest+perItem))), min(o.Items, n/perItem)
+	}
+	if o.News == nil {
+		o.News = new(kv.Signals)
 	}
 	if o.PutBack == nil {
 		o.PutBack = func(kv.Tx) error { return nil }
@@ -239,10 +242,8 @@ func New(db kv.DB, o Options) *Stage {
 	o = o.withDefaults(db.Limits())
 	return &Stage{
 		db: db, o: o, keys: keys{o.Space.Bytes()}, lanes: outcome.New(db, o.Outcomes, o.Random),
-		closing: make(chan struct{}),
-		fulfiller: fulfiller{
-			id: newID(), busy: make(chan struct{}, 1), waiting: make(map[string]chan struct{}),
-		},
+		closing:   make(chan struct{}),
+		fulfiller: fulfiller{id: newID(), busy: make(chan struct{}, 1)},
 	}
 }
 

@@ -41,7 +41,7 @@ func TestRegisterLandsLate(t *testing.T) {
 			db.Flush()
 			var there int
 			testkit.NoError(t, store.ReadTransact(t.Context(), func(r kv.Reader) error {
-				value, err := r.Get(mine.key)
+				value, err := r.Get(mine.request.key)
 				if err == nil && value == nil {
 					t.Errorf("the client waits for a request that is not there")
 				}
@@ -101,6 +101,7 @@ func TestTooLarge(t *testing.T) {
 					if err := clean(stage(db, Options{})); err != nil {
 						t.Errorf("%s: %v", name, err)
 					}
+					pass(time.Second) // for the process in the role
 					if n := leftovers(t, db); n > 0 {
 						t.Errorf("%s left %d keys behind", name, n)
 					}
@@ -142,7 +143,7 @@ func TestWatchesEnd(t *testing.T) {
 		mine := &contexts{DB: db}
 		var wg sync.WaitGroup
 		wg.Go(func() {
-			if _, err := Take(context.Background(), stage(mine, Options{}), Front, 1, nil, values); !errors.Is(err, ErrEmpty) {
+			if _, err := Take(context.Background(), stage(mine, Options{}), Front, 1, values); !errors.Is(err, ErrEmpty) {
 				t.Error(err)
 			}
 		})
@@ -176,7 +177,7 @@ func TestCancelWhileUnknown(t *testing.T) {
 			cancel()
 		}
 	}
-	got, err := Take(ctx, stage(m, Options{}), Front, 1, nil, values)
+	got, err := Take(ctx, stage(m, Options{}), Front, 1, values)
 	if err != nil || !slices.Equal(got, []string{"0"}) || m.hit != "fulfil own" {
 		t.Errorf("after an unknown %q the client that is canceled gets %q, %v; want its item", m.hit, got, err)
 	}
@@ -221,7 +222,7 @@ func TestLeaveUnknown(t *testing.T) {
 		fill(t, store, 1)
 		db := &breaking{DB: store, at: 2} // after its request
 		mine := register(t, stage(db, Options{}), Front, 1)
-		if _, err := Take(t.Context(), stage(store, Options{}), Back, 1, nil, values); !errors.Is(err, ErrEmpty) { // it serves both
+		if _, err := Take(t.Context(), stage(store, Options{}), Back, 1, values); !errors.Is(err, ErrEmpty) { // it serves both
 			t.Fatal(err)
 		}
 		got, err := mine.leave(t.Context(), why)
@@ -270,7 +271,7 @@ func TestCollectOrExpire(t *testing.T) {
 			fill(t, db, 1)
 			s := stage(db, Options{Now: clock.now})
 			owner := register(t, s, Front, 1)
-			if _, err := Take(t.Context(), s, Back, 1, nil, values); !errors.Is(err, ErrEmpty) { // it takes over
+			if _, err := Take(t.Context(), s, Back, 1, values); !errors.Is(err, ErrEmpty) { // it takes over
 				t.Fatal(err)
 			}
 			clock.advance(time.Minute)

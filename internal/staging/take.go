@@ -5,26 +5,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"time"
 
 	"github.com/conq-go/conq/internal/outcome"
 	"github.com/conq-go/conq/kv"
 )
-
-// Callers are the callers for which items are taken together.
-type Callers interface {
-	// Staying tells whether all of them still want what they wanted. It is called at
-	// each attempt of a transaction, and changes nothing.
-	Staying() bool
-
-	// Regroup lets callers go that do not, and returns how many items the others want;
-	// if that is 0, Take returns ErrNobody. It is called while nothing is reserved for
-	// any of them.
-	Regroup() (n int)
-}
-
-// ErrNobody means that none of the callers wants anything any more.
-var ErrNobody = errors.New("staging: nobody wants items")
 
 // Take takes up to n items from a side of the queue by staging, and returns what
 // collect makes of them, or ErrEmpty. It waits for its turn, not for items.
@@ -35,32 +21,22 @@ var ErrNobody = errors.New("staging: nobody wants items")
 // transaction, and the items wait for their deadline to be put back. It must not
 // keep tx.
 //
-// callers may be nil. If some of them give up, the request is withdrawn, and then takes its
-// place again for what the others want. Callers that were served before that are not let go:
-// their items, once back in the queue, would come after others that were taken meanwhile.
-//
 // When ctx ends, the request is withdrawn; if it has been served already, Take
 // returns the items after all. A transaction that is under way then is not given
 // up before its outcome is known, unless that takes more than 5 s. If that fails,
 // the error matches kv.ErrCommitUnknown where items may have been taken; if they
 // have not, they go back at their deadline.
-func Take[T any](ctx context.Context, s *Stage, side Side, n int, callers Callers,
+func Take[T any](ctx context.Context, s *Stage, side Side, n int,
 	collect func(tx kv.Tx, items []kv.KeyValue) (T, error)) (none T, _ error) {
 	if err := s.begin(); err != nil {
 		return none, err
 	}
 	defer s.end()
 	for {
-		t := &taking[T]{s: s, side: side, n: n, callers: callers, collect: collect}
+		t := &taking[T]{s: s, side: side, n: n, collect: collect}
 		v, err := t.run(ctx)
 		if !errors.Is(err, errExpired) {
 			return v, err
-		}
-		if callers != nil {
-			n = callers.Regroup()
-		}
-		if n == 0 {
-			return none, ErrNobody
 		}
 	}
 }
@@ -71,43 +47,34 @@ const grace = 5 * time.Second
 // errExpired means that the request, or its result, was not there any more.
 var errExpired = errors.New("staging: request has expired")
 
-// errGivenUp ends a transaction if some of the callers have given up.
-var errGivenUp = errors.New("staging: a caller has given up")
-
 // taking is one call of Take.
 type taking[T any] struct {
 	s       *Stage
 	side    Side
 	n       int
-	callers Callers // or nil
 	collect func(kv.Tx, []kv.KeyValue) (T, error)
 
-	op         []byte
-	key        []byte // of the request
-	registered bool   // it is there, or has been served
-	leaving    bool   // it is being withdrawn
-	served     <-chan struct{}
+	op      []byte
+	request *request // that was written
+	leaving bool     // it is being withdrawn
+	alone   bool     // a transaction for all was too large
 
-	first []byte // key of the first request of all, when the client last looked
-	stuck bool   // nothing has happened for too long
-	alone bool   // a transaction for all was too large
+	served <-chan error // tells that this process has served the request
+	late   bool         // nothing has happened for Options.Takeover
+	first  []byte       // key of the first request of all, when it was late the last time
 
 	unwatch context.CancelFunc // ends the watches
 }
 
 // outlook is what a client finds in a transaction.
 type outlook[T any] struct {
-	found bool // its result, which it has taken
-	items int  // how many items that had
+	found bool // its items, which it has taken
+	items int  // how many
 	value T    // what collect has made of them
 
-	holder holder       // of the role
-	turn   bool         // it is to fulfil
-	key    []byte       // of the request, which it has written
-	first  []byte       // key of the first request of all
-	waits  bool         // for its request to be served
-	mine   <-chan error // watches the own request, unless this process is to serve it
-
+	request   *request     // that is there, and not served
+	first     []byte       // key of the first request of all
+	watch     <-chan error // of the request, unless this process is to serve it
 	fulfilled fulfilled
 }
 
@@ -115,12 +82,12 @@ func (t *taking[T]) run(ctx context.Context) (v T, err error) {
 	if t.op, err = t.s.newOp(); err != nil {
 		return v, err
 	}
-	t.served = t.s.expect(t.op)
 	t.unwatch = func() {}
+	t.served = t.s.o.News.Wait(string(t.op))
 	finished := false
 	defer func() {
 		t.unwatch()
-		t.s.tell(t.op)
+		t.s.o.News.Forget(string(t.op), nil)
 		if !finished {
 			t.giveBack(ctx)
 		}
@@ -136,26 +103,132 @@ func (t *taking[T]) loop(ctx context.Context) (v T, err error) {
 	defer takeover.Stop()
 	for {
 		look, err := t.step(ctx)
-		if errors.Is(err, errGivenUp) {
-			look, err = t.regroup(ctx)
-		}
 		switch {
-		case err != nil && (!t.registered || errors.Is(err, errExpired)):
+		case err != nil && (t.request == nil || errors.Is(err, errExpired)):
 			return v, err
 		case err != nil:
 			return t.leave(ctx, err)
 		case look.found:
 			return t.done(look)
+		case look.request == nil:
+			continue
 		}
-		if t.stuck && look.waits {
+		if t.late {
+			t.first = look.first
 			takeover.Reset(t.s.o.Takeover)
-			t.first, t.stuck = look.first, false
 		}
-		if look.waits {
-			t.stuck = t.wait(ctx, look, takeover)
-		}
+		t.late = t.wait(ctx, look, takeover)
 	}
 }
+
+// wait returns when there may be news. It returns true if there were none for
+// too long.
+func (t *taking[T]) wait(ctx context.Context, look outlook[T], takeover *time.Timer) bool {
+	select {
+	case <-look.watch:
+	case <-t.served:
+		t.served = nil // it is to be seen now
+	case <-takeover.C:
+		return true
+	case <-t.s.closing:
+	case <-ctx.Done():
+	}
+	return false
+}
+
+// step does what is to be done next, in a transaction: it takes the items, or sees to it that somebody
+// serves it.
+func (t *taking[T]) step(ctx context.Context) (outlook[T], error) {
+	fulfilling, attempt := false, 0
+	defer func() { // also if collect panics
+		if fulfilling {
+			t.s.endFulfilling()
+		}
+	}()
+	look, err := transact(ctx, t, func(tx kv.Tx) (look outlook[T], err error) {
+		if t.request != nil {
+			return t.look(tx)
+		}
+		if t.s.serves() {
+			kv.Prefetch(tx.Snapshot(), t.s.expectedReads(t.s.o.Requests)...)
+		} else {
+			kv.Prefetch(tx.Snapshot(), t.s.lastRequestRead())
+		}
+		now, err := t.s.role(tx)
+		if err != nil {
+			return look, err
+		}
+		attempt++ // in a later one others take, too: they are to see that there are requests
+		if now != others && attempt == 1 && (fulfilling || t.s.startFulfilling()) {
+			fulfilling = true
+			return t.fulfil(tx, now)
+		}
+		return t.register(tx, now)
+	})
+	switch {
+	case errors.Is(err, errDue):
+		return outlook[T]{}, t.s.expire(ctx)
+	case errors.Is(err, kv.ErrTooLarge) && fulfilling && !t.alone:
+		t.alone = true
+		return outlook[T]{}, nil
+	case err != nil:
+		return look, err
+	}
+	if look.request != nil && t.request == nil {
+		t.request = look.request
+		t.s.o.Observe(Event{Registered, 1, t.n})
+	}
+	t.s.fulfilled(look.fulfilled)
+	return look, nil
+}
+
+// fulfil serves requests and then takes own items, which need no request.
+func (t *taking[T]) fulfil(tx kv.Tx, now role) (look outlook[T], err error) {
+	var requests []request
+	most := t.s.o.Items
+	if t.alone {
+		most = 1
+	} else if requests, err = t.s.requests(tx, t.s.o.Requests); err != nil {
+		return look, err
+	}
+	requests = append(requests, request{side: t.side, op: t.op, items: t.n, deadline: math.MaxInt64})
+	f, mine, err := t.s.fulfil(tx, requests, most, t.op)
+	if err != nil {
+		return look, err
+	}
+	t.s.assume(tx, now)
+	if mine != nil {
+		look, err = t.collected(tx, mine.items)
+	}
+	look.fulfilled = f
+	return look, err
+}
+
+// register writes the request, behind all others, and has the client woken up when it is served. If nobody
+// is there to do that, this process will.
+func (t *taking[T]) register(tx kv.Tx, now role) (look outlook[T], err error) {
+	ticket, err := t.s.nextTicket(tx)
+	if err != nil {
+		return look, err
+	}
+	r := &request{key: t.s.keys.request(ticket, t.side, t.op), side: t.side, op: t.op, items: t.n, deadline: t.s.deadline()}
+	tx.Set(r.key, state(r.items, r.deadline))
+	return t.await(tx, r, now, now == vacant), nil
+}
+
+// await has the client woken up when its request is served. With assume this process will do that.
+func (t *taking[T]) await(tx kv.Tx, r *request, now role, assume bool) (look outlook[T]) {
+	look.request = r
+	if assume {
+		t.s.assume(tx, now)
+		look.fulfilled.role = true
+	} else if now == others {
+		look.watch = tx.Watch(r.key)
+	}
+	return look
+}
+
+func (s *Stage) lastRequestRead() kv.Read { return oneOf(s.keys.all(requestKind), true) }
 
 // nextTicket is the recipe of a queue: the last key, through a snapshot.
 func (s *Stage) nextTicket(tx kv.Tx) (ticket int64, err error) {
@@ -170,95 +243,32 @@ func (s *Stage) nextTicket(tx kv.Tx) (ticket int64, err error) {
 	return 1, nil
 }
 
-// wait returns when there may be news. It returns true if there were none for
-// too long.
-func (t *taking[T]) wait(ctx context.Context, look outlook[T], takeover *time.Timer) bool {
-	select {
-	case <-look.mine:
-	case <-t.served:
-		t.served = nil // it is to be seen now
-	case <-takeover.C:
-		return true
-	case <-t.s.closing:
-	case <-ctx.Done():
-	}
-	return false
-}
-
-// step does what is to be done next: it collects the result, or fulfils, or
-// registers, or goes on waiting.
-func (t *taking[T]) step(ctx context.Context) (look outlook[T], err error) {
-	fulfilling, attempt := false, 0
-	defer func() { // also if collect panics
-		if fulfilling {
-			t.s.endFulfilling()
-		}
-	}()
-	look, err = transact(ctx, t, func(tx kv.Tx) (look outlook[T], err error) {
-		look, err = t.look(tx)
-		if attempt++; attempt > 1 && !t.registered {
-			look.turn = false // others take, too: they are to see that there are requests
-		}
-		if err == nil && look.turn && (fulfilling || t.s.startFulfilling()) {
-			fulfilling = true
-			look, err = t.fulfil(tx, look)
-		}
-		if err != nil || look.found {
-			return look, err
-		}
-		return look, t.await(tx, &look)
-	})
-	switch {
-	case errors.Is(err, errDue):
-		return outlook[T]{}, t.s.expire(ctx)
-	case errors.Is(err, kv.ErrTooLarge) && fulfilling && !t.alone:
-		t.alone = true
-		return outlook[T]{}, nil
-	case err != nil:
-		return look, err
-	}
-	if look.key != nil && !t.registered {
-		t.key, t.registered = look.key, true
-		t.s.o.Observe(Event{Registered, 1, t.n})
-	}
-	t.s.fulfilledBy(look.fulfilled)
-	return look, nil
-}
-
-// look collects the result if there is one, and otherwise finds out whether it is up to this client
-// to fulfil: because nobody has the role, or this process has it, or the one who has it seems to be dead.
+// look collects the result if there is one. Otherwise it waits on, and takes the role if the one in it
+// seems to be dead.
 func (t *taking[T]) look(tx kv.Tx) (look outlook[T], err error) {
-	if t.registered {
-		if look, err = t.take(tx); err != nil || look.found {
-			return look, err
-		}
-		mine, err := tx.Get(t.key)
-		if err == nil && mine == nil {
-			err = errExpired
-		}
-		if err == nil {
-			err = t.renew(tx, mine)
-		}
-		if err != nil {
-			return look, err
-		}
-	}
-	if !t.registered {
-		kv.Prefetch(tx.Snapshot(), t.s.expectedReads()...)
-	}
-	if look.holder, err = t.s.holder(tx); err != nil {
+	if look, err = t.take(tx); err != nil || look.found {
 		return look, err
 	}
-	look.turn = !look.holder.live && (t.registered || t.key == nil) || look.holder.own && t.key == nil
-	if !t.stuck {
-		return look, nil
+	value, err := tx.Get(t.request.key)
+	if err == nil && value == nil {
+		err = errExpired
 	}
-	if look.first, err = t.s.firstRequest(tx); err != nil {
+	if err != nil {
 		return look, err
 	}
-	if look.holder.own || bytes.Equal(look.first, t.key) || bytes.Equal(look.first, t.first) {
-		look.turn = true
+	now, err := t.s.role(tx)
+	if err != nil {
+		return look, err
 	}
+	var first []byte
+	if t.late {
+		if first, err = t.s.firstRequest(tx); err != nil {
+			return look, err
+		}
+	}
+	stuck := t.late && (bytes.Equal(first, t.request.key) || bytes.Equal(first, t.first))
+	look = t.await(tx, t.request, now, stuck || now == vacant)
+	look.first = first
 	return look, nil
 }
 
@@ -270,58 +280,21 @@ func (s *Stage) firstRequest(r kv.Reader) ([]byte, error) {
 	return nil, nil
 }
 
-// await writes the request, behind all others or where it was before, unless it is there, and has the
-// client woken up when it is served. If nobody is there to serve it, this process will.
-func (t *taking[T]) await(tx kv.Tx, look *outlook[T]) error {
-	look.waits = true
-	if look.key = t.key; look.key == nil {
-		ticket, err := t.s.nextTicket(tx)
-		if err != nil {
-			return err
-		}
-		look.key = t.s.keys.request(ticket, t.side, t.op)
-	}
-	if !t.registered {
-		tx.Set(look.key, state(t.n, t.s.deadline()))
-	}
-	if !t.registered && !look.holder.live {
-		t.s.hold(tx, look.holder)
-		look.fulfilled.claimed = true
-	} else if !look.holder.own {
-		look.mine = tx.Watch(look.key)
-	}
-	return nil
-}
-
-// renew puts the deadline of the own request off when half of the time is over.
-func (t *taking[T]) renew(tx kv.Tx, value []byte) error {
-	items, deadline, err := parseState(kv.KeyValue{Key: t.key, Value: value})
-	if err != nil {
-		return err
-	}
-	if t.s.past(deadline - int64(t.s.o.Lease/2)) {
-		tx.Set(t.key, state(items, t.s.deadline()))
-	}
-	return nil
-}
-
-// take clears the own result, if there is one, and passes its items to collect.
+// take takes the items of the own result, if there is one.
 func (t *taking[T]) take(tx kv.Tx) (look outlook[T], err error) {
-	items, found, err := t.s.clearResult(tx, t.op)
+	r, found, err := t.s.takeResult(tx, t.request.deadline, t.op)
 	if err != nil || !found {
 		return look, err
 	}
-	return t.collected(tx, look, items)
+	return t.collected(tx, r.items)
 }
 
 // collected passes the items that the client gets to collect.
-func (t *taking[T]) collected(tx kv.Tx, look outlook[T], items []kv.KeyValue) (outlook[T], error) {
+func (t *taking[T]) collected(tx kv.Tx, items []kv.KeyValue) (look outlook[T], err error) {
 	look.found, look.items = true, len(items)
-	if len(items) == 0 {
-		return look, nil
+	if len(items) > 0 {
+		look.value, err = t.collect(tx, items)
 	}
-	var err error
-	look.value, err = t.collect(tx, items)
 	return look, err
 }
 
@@ -334,74 +307,18 @@ func (t *taking[T]) done(look outlook[T]) (T, error) {
 	return look.value, nil
 }
 
-// regroup withdraws the request, unless it was served, and lets callers go that have given
-// up. The request is to be registered anew, then, for the others.
-func (t *taking[T]) regroup(ctx context.Context) (look outlook[T], err error) {
-	if t.registered {
-		look, err = t.withdraw(ctx)
-		if err != nil || look.found {
-			return look, err
-		}
-		t.registered = false
-	}
-	if t.n = t.callers.Regroup(); t.n == 0 {
-		return look, ErrNobody
-	}
-	return look, nil
-}
-
-// withdraw takes the request back, or collects its result if it has one.
-func (t *taking[T]) withdraw(ctx context.Context) (outlook[T], error) {
-	t.leaving = true
-	defer func() { t.leaving = false }()
-	return transact(ctx, t, func(tx kv.Tx) (outlook[T], error) {
-		look, err := t.take(tx)
-		if err != nil || look.found {
-			return look, err
-		}
-		return look, t.unregister(tx)
-	})
-}
-
 // giveBack is for a collect that has panicked, or has ended its goroutine: the request goes, or what it
 // was served goes back. If that fails, its deadline comes.
 func (t *taking[T]) giveBack(ctx context.Context) {
-	if !t.registered {
+	if t.request == nil {
 		return
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), grace)
-	defer cancel()
-	_, _ = outcome.Do(ctx, t.s.lanes, func(tx kv.Tx) (none struct{}, err error) {
-		items, served, err := t.s.clearResult(tx, t.op)
-		if err != nil {
-			return none, err
-		}
-		if !served {
-			return none, t.unregister(tx)
-		}
-		for _, item := range items {
-			tx.Set(item.Key, item.Value)
-		}
-		if len(items) == 0 {
-			return none, nil
-		}
-		return none, t.s.o.PutBack(tx)
-	})
-}
-
-// unregister removes the request, if it is still there.
-func (t *taking[T]) unregister(tx kv.Tx) error {
-	mine, err := tx.Get(t.key)
-	if mine != nil {
-		tx.Clear(t.key)
-	}
-	return err
+	t.collect = func(tx kv.Tx, items []kv.KeyValue) (none T, err error) { return none, t.s.putBack(tx, items) }
+	_, _ = t.withdraw(ctx)
 }
 
 // leave withdraws the request after err.
 func (t *taking[T]) leave(ctx context.Context, err error) (none T, _ error) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), grace)
-	defer cancel()
 	look, leaving := t.withdraw(ctx)
 	switch {
 	case leaving != nil && (!errors.Is(leaving, err) || errors.Is(leaving, kv.ErrCommitUnknown)):
@@ -410,6 +327,24 @@ func (t *taking[T]) leave(ctx context.Context, err error) (none T, _ error) {
 		return t.done(look)
 	}
 	return none, err
+}
+
+// withdraw takes the request back, or collects its result if it has one.
+func (t *taking[T]) withdraw(ctx context.Context) (outlook[T], error) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), grace)
+	defer cancel()
+	t.leaving = true
+	return transact(ctx, t, func(tx kv.Tx) (outlook[T], error) {
+		look, err := t.take(tx)
+		if err != nil || look.found {
+			return look, err
+		}
+		mine, err := tx.Get(t.request.key)
+		if mine != nil {
+			tx.Clear(t.request.key)
+		}
+		return look, err
+	})
 }
 
 // transact runs a transaction of t. Its watches end with those of the next one,
@@ -423,26 +358,11 @@ func transact[T any](ctx context.Context, t *taking[T], f func(kv.Tx) (outlook[T
 		if ctx.Err() != nil {
 			return look, context.Cause(ctx)
 		}
-		if err := t.goesOn(tx); err != nil {
+		if err := t.s.isClosed(); err != nil && !t.leaving {
 			return look, err
 		}
 		return f(tx)
 	})
-}
-
-// goesOn returns why an attempt is not to go on with the taking, if so. While an
-// earlier one may have ended it, it goes on.
-func (t *taking[T]) goesOn(tx kv.Tx) error {
-	if t.leaving {
-		return nil
-	}
-	if err := t.s.isClosed(); err != nil {
-		return err
-	}
-	if t.callers != nil && !kv.Unsettled(tx) && !t.callers.Staying() {
-		return errGivenUp
-	}
-	return nil
 }
 
 // outlive returns a context that ends so much later than ctx does, or when it is

@@ -27,12 +27,12 @@ func TestTakeAlone(t *testing.T) {
 	}{
 		{Front, 1, []string{"0"}}, {Back, 1, []string{"4"}}, {Front, 2, []string{"1", "2"}}, {Front, 9, []string{"3"}},
 	} {
-		if got, err := Take(t.Context(), s, c.side, c.n, nil, values); err != nil || !slices.Equal(got, c.want) {
+		if got, err := Take(t.Context(), s, c.side, c.n, values); err != nil || !slices.Equal(got, c.want) {
 			t.Errorf("side %d, %d items: got %q, %v; want %q", c.side, c.n, got, err, c.want)
 		}
 	}
 	for _, side := range []Side{Front, Back} {
-		if got, err := Take(t.Context(), s, side, 1, nil, values); !errors.Is(err, ErrEmpty) {
+		if got, err := Take(t.Context(), s, side, 1, values); !errors.Is(err, ErrEmpty) {
 			t.Errorf("side %d of an empty queue: got %q, %v", side, got, err)
 		}
 	}
@@ -152,7 +152,7 @@ func TestBounds(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			db := testkit.NewMemory(t, c.l)
 			fill(t, db, 10)
-			got, err := Take(t.Context(), stage(db, c.o), Front, 10, nil, values)
+			got, err := Take(t.Context(), stage(db, c.o), Front, 10, values)
 			if err != nil || len(got) != c.want {
 				t.Errorf("got %q, %v; want %d items", got, err, c.want)
 			}
@@ -166,7 +166,7 @@ func TestCollectFails(t *testing.T) {
 	fill(t, db, 2)
 	s := stage(db, Options{Now: clock.now})
 	broken := errors.New("broken")
-	_, err := Take(t.Context(), s, Front, 1, nil, func(kv.Tx, []kv.KeyValue) (int, error) { return 0, broken })
+	_, err := Take(t.Context(), s, Front, 1, func(kv.Tx, []kv.KeyValue) (int, error) { return 0, broken })
 	if !errors.Is(err, broken) {
 		t.Errorf("got %v", err)
 	}
@@ -176,14 +176,13 @@ func TestCollectFails(t *testing.T) {
 	}
 }
 
-// register is a step that only writes the request.
-func (t *taking[T]) register(ctx context.Context) (outlook[T], error) {
+// registerOnly is a step that only writes the request.
+func (t *taking[T]) registerOnly(ctx context.Context) (outlook[T], error) {
 	look, err := transact(ctx, t, func(tx kv.Tx) (look outlook[T], err error) {
-		look.holder.live = true // or it would be this process
-		return look, t.await(tx, &look)
+		return t.register(tx, others) // or it would be this process
 	})
 	if err == nil {
-		t.key, t.registered = look.key, true
+		t.request = look.request
 		t.s.o.Observe(Event{Registered, 1, t.n})
 	}
 	return look, err
@@ -197,7 +196,7 @@ func register(t *testing.T, s *Stage, side Side, n int) *taking[[]string] {
 	dead := &taking[[]string]{s: s, side: side, n: n, collect: values, op: op}
 	dead.unwatch = func() {}
 	t.Cleanup(func() { dead.unwatch() })
-	if _, err := dead.register(context.Background()); err != nil {
+	if _, err := dead.registerOnly(context.Background()); err != nil {
 		t.Fatal(err)
 	}
 	return dead
@@ -211,7 +210,7 @@ func TestFirstClientDies(t *testing.T) {
 		fill(t, db, 4)
 		register(t, stage(db, Options{}), Front, 2)
 		started := time.Now()
-		got, err := Take(context.Background(), stage(db, Options{}), Front, 1, nil, values)
+		got, err := Take(context.Background(), stage(db, Options{}), Front, 1, values)
 		if err != nil || !slices.Equal(got, []string{"2"}) {
 			t.Errorf("the second client got %q, %v; want the third item", got, err)
 		}
@@ -234,12 +233,12 @@ func TestLateOwner(t *testing.T) {
 	fill(t, db, 3)
 	s := stage(db, Options{Now: clock.now})
 	late := register(t, s, Front, 1)
-	if got, err := Take(t.Context(), s, Back, 1, nil, values); err != nil || got[0] != "2" { // serves late, too
+	if got, err := Take(t.Context(), s, Back, 1, values); err != nil || got[0] != "2" { // serves late, too
 		// The client at the back does not lead: it has taken over.
 		t.Fatalf("got %q, %v", got, err)
 	}
 	clock.advance(time.Minute)
-	if got, err := Take(t.Context(), s, Front, 1, nil, values); err != nil || got[0] != "0" {
+	if got, err := Take(t.Context(), s, Front, 1, values); err != nil || got[0] != "0" {
 		t.Fatalf("after the deadline another client got %q, %v; want the item of the late one", got, err)
 	}
 	if look, err := late.step(t.Context()); look.found || !errors.Is(err, errExpired) {
@@ -260,7 +259,7 @@ func TestCancel(t *testing.T) {
 		t.Errorf("before it was served a client that leaves gets %q, %v", got, err)
 	}
 	served := register(t, s, Front, 1)
-	if _, err := Take(t.Context(), s, Back, 1, nil, values); err != nil {
+	if _, err := Take(t.Context(), s, Back, 1, values); err != nil {
 		t.Fatal(err)
 	}
 	if got, err := served.leave(t.Context(), context.Canceled); err != nil || !slices.Equal(got, []string{"0"}) {

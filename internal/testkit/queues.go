@@ -50,19 +50,13 @@ func AbandonThose(tx kv.Tx, q *layout.Queue, items iter.Seq2[kv.KeyValue, error]
 			}
 			return key
 		}
-		state, err := tuple.Tuple{1, deadline}.Pack()
-		if err != nil {
-			return err
-		}
 		tx.Clear(item.Key)
-		tx.Set(key(0, deadline, op), nil)
-		tx.Set(key(2, op), state)
-		tx.Set(key(2, op, 0, item.Key), item.Value)
+		tx.Set(key(2, deadline, op, 0, item.Key), item.Value)
 		elems, err := tuple.Unpack(q.Fields(item.Key))
 		if err != nil {
 			return err
 		}
-		tx.Set(key(append(append(tuple.Tuple{3}, elems[:q.Integers]...), op)...), nil)
+		tx.Set(key(append(append(tuple.Tuple{3}, elems[:q.Integers]...), deadline, op)...), nil)
 	}
 	return nil
 }

@@ -47,13 +47,6 @@ func (p *Batch[V]) Wants() (wants []int) {
 	return wants
 }
 
-// Staying tells whether no caller has given up since Wants.
-func (p *Batch[V]) Staying() bool {
-	p.list.mu.Lock()
-	defer p.list.mu.Unlock()
-	return !slices.ContainsFunc(p.held, leaves)
-}
-
 func leaves[V any](w *waiter[V]) bool { return w.leaves }
 
 // Next returns the stamp of the caller behind the first so many, and false if there is none.
