@@ -26,6 +26,7 @@ type engine struct {
 	limits  kv.Limits
 	recipe  *jobs.Queue
 	signals *kv.Signals // nil where waiting workers may be in other processes
+	news    *kv.Signals // of those in this process; nil if there are none
 	signal  []byte      // the key that is watched there
 	lanes   outcome.Lanes
 	ids     *jobs.IDs
@@ -64,7 +65,7 @@ const (
 
 func (e *engine) init(db kv.DB, name string, o Options) {
 	e.db, e.name, e.options, e.limits, e.now = db, name, o, db.Limits(), time.Now
-	e.signals = kv.SignalsOf(db)
+	e.signals, e.news = kv.SignalsOf(db), kv.NewsOf(db)
 	e.signal = jobs.SignalKey(name)
 	e.ids = jobs.ShareIDs(db)
 	e.lanes.Init(db, jobs.Outcomes(name), nil)
@@ -144,7 +145,12 @@ func (e *engine) wrap(err error) error {
 }
 
 // announce has callers look again that wait, once tx has committed.
-func (e *engine) announce(tx kv.Tx) { jobs.Announce(tx, e.signals, e.name) }
+func (e *engine) announce(tx kv.Tx) {
+	jobs.Announce(tx, e.signals, e.name)
+	if e.signals == nil && e.news != nil {
+		tx.OnCommit(func() { e.news.Notify(e.topic()) })
+	}
+}
 
 // wake has the workers of this process look again.
 func (e *engine) wake() {
@@ -397,18 +403,22 @@ func (e *engine) takeForWaiting(ctx context.Context, b *waiting.Batch[jobs.Reser
 // after it has looked is missed.
 func (e *engine) reserveWatching(ctx context.Context, n int) ([]jobs.Reserved, <-chan error, error) {
 	if e.signals != nil {
-		news := e.signals.Wait(e.topic()) // before looking
+		news := e.news.Wait(e.topic()) // before looking
 		got, err := do(ctx, e, &e.reserves, e.runReserves, n)
 		return got, news, err
 	}
 	attempts := 0
 	news := e.clock.wait()
+	var near <-chan error // they learn it sooner than by a watch
+	if e.news != nil {
+		near = e.news.Wait(e.topic())
+	}
 	got, err := outcome.Do(ctx, &e.lanes, func(tx kv.Tx) ([]jobs.Reserved, error) {
 		attempts++
 		got, err := e.reserveIn(tx, n)
 		if err == nil && len(got) == 0 {
 			watched := tx.Watch(e.signal)
-			tx.OnCommit(func() { go relay(watched, news) })
+			tx.OnCommit(func() { go relay(watched, near, news) })
 		}
 		e.noteReserved(tx, got, 1, &attempts)
 		return got, err
@@ -416,9 +426,13 @@ func (e *engine) reserveWatching(ctx context.Context, n int) ([]jobs.Reserved, <
 	return got, news, err
 }
 
-// relay tells when a watched key has changed, or cannot be watched any more.
-func relay(watched <-chan error, news chan error) {
-	<-watched
+// relay tells when a watched key has changed, or cannot be watched any more, or jobs are near: through
+// the same store, in this process.
+func relay(watched, near <-chan error, news chan error) {
+	select {
+	case <-watched:
+	case <-near:
+	}
 	give(news)
 }
 
