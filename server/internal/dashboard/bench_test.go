@@ -18,8 +18,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/conq-go/conq"
 	"github.com/conq-go/conq/internal/testkit"
+	"github.com/conq-go/conq/kv/embedded"
 	"github.com/conq-go/conq/server/internal/queues"
 	"github.com/conq-go/conq/work"
 )
@@ -28,7 +28,7 @@ var deadJobs = flag.Int("jobs", 10_000, "among how many dead jobs BenchmarkJobs 
 
 // onDisk returns the pages of an embedded store.
 func onDisk(b *testing.B) *site {
-	db, err := conq.Open(b.TempDir())
+	db, err := embedded.Open(b.TempDir(), embedded.Options{Durability: embedded.Memory}) // it is filled sooner, and read as any other
 	testkit.NoError(b, err)
 	b.Cleanup(func() { testkit.NoError(b, db.Close()) })
 	return newSiteOf(b, db)
