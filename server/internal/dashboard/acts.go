@@ -81,12 +81,11 @@ func askPurge(_ *Dashboard, c *confirm) error {
 		c.Detail = fmt.Sprintf("They are gone for good, %s included, and workers lose the %s that they hold. Periodic jobs stay.",
 			plural(c.Queue.Dead, "dead one", "dead ones"), plural(c.Queue.Leased, "job", "jobs"))
 	}
-	about := ""
+	count := num(n) + " " + what
 	if c.Queue.Estimated {
-		about = "about "
+		count = "items, about " + num(n)
 	}
-	c.Title = fmt.Sprintf("Purge %s: remove all %s%s %s", visible(c.Queue.Name), about, num(n), what)
-	c.Title, c.Button, c.Type = strings.TrimSuffix(c.Title, ","), "Purge", c.Queue.Name
+	c.Title, c.Button, c.Type = fmt.Sprintf("Purge %s: remove all %s", visible(c.Queue.Name), strings.TrimSuffix(count, ",")), "Purge", c.Queue.Name
 	return nil
 }
 
