@@ -69,6 +69,7 @@ func (d *Dashboard) confirmOf(v *visit) (*confirm, *act, error) {
 		return nil, nil, fail(http.StatusNotFound, "No such action", fmt.Sprintf("%.40q is nothing that this page can do.", c.Do), "")
 	}
 	if a.kinds == "" {
+		c.Hidden = []pair{{"do", c.Do}, {"id", v.query.Get("id")}}
 		return c, a, v.caller.May(a.scope, "")
 	}
 	s, err := d.state(v, a.scope)
@@ -99,9 +100,6 @@ func (d *Dashboard) confirm(v *visit) (any, error) {
 	c, a, err := d.confirmOf(v)
 	if err != nil {
 		return nil, err
-	}
-	if c.Queue == nil {
-		c.Hidden = []pair{{"do", c.Do}, {"id", v.query.Get("id")}}
 	}
 	if err := a.ask(d, c); err != nil {
 		return nil, err
@@ -149,9 +147,6 @@ func (d *Dashboard) performIn(v *visit) (bulk.Status, *confirm, error) {
 	c, a, err := d.confirmOf(v)
 	if err != nil {
 		return bulk.Status{}, nil, err
-	}
-	if c.Queue == nil {
-		c.Hidden = []pair{{"do", c.Do}, {"id", v.query.Get("id")}}
 	}
 	if err := a.ask(d, c); err != nil {
 		return bulk.Status{}, c, err

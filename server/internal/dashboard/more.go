@@ -155,9 +155,8 @@ func workersOf(queue string, mayAdmin bool, jobs []*work.Info[[]byte]) (all []*w
 type storePage struct {
 	Engine         string
 	Limits         kv.Limits
-	Queues, Of     int
+	Queues         int
 	Took           time.Duration
-	Read           time.Time
 	Err            error
 	Version        string
 	MayAdmin       bool
@@ -171,7 +170,6 @@ type storePage struct {
 	Up             time.Duration
 	PID            int
 	Go             string
-	Running        int
 	FIFO, Priority int
 	Work           int
 }
@@ -179,7 +177,7 @@ type storePage struct {
 func (d *Dashboard) store(v *visit) (any, error) {
 	v.title = "Store"
 	p := &storePage{
-		Engine: engineOf(d.Queues.DB()), Limits: d.Queues.DB().Limits(), Queues: len(v.now.Queues), Took: v.now.Took, Read: v.now.Time,
+		Engine: engineOf(d.Queues.DB()), Limits: d.Queues.DB().Limits(), Queues: len(v.now.Queues), Took: v.now.Took,
 		Err: v.now.Err, Version: version(), MayAdmin: v.may(access.Admin, ""),
 		Up: time.Since(began), PID: os.Getpid(), Go: runtime.Version(),
 	}
@@ -198,9 +196,6 @@ func (d *Dashboard) store(v *visit) (any, error) {
 	for _, t := range d.Tasks.All() {
 		if v.may(access.Watch, t.Queue) {
 			p.Tasks = append(p.Tasks, t)
-			if t.State == bulk.Running {
-				p.Running++
-			}
 		}
 	}
 	return p, nil
