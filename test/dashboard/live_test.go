@@ -402,3 +402,36 @@ func TestPagesThatWereLeft(t *testing.T) {
 	tb.live()
 	open.are(t, "/live/workers")
 }
+
+// A button does what it says also when another operator has just changed what that is.
+func TestChangedButton(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, server.Options{})
+	s.fill()
+	q := s.work("emails")
+	defer q.Close()
+	tb := newTab(t, s)
+	tb.open("/queue?q=emails")
+	tb.live()
+	for i := range 6 {
+		verb, change := "Resume", q.Pause
+		if i%2 == 1 {
+			verb, change = "Pause", q.Resume
+		}
+		must(t, change(t.Context()))
+		// Pressed in the moment in which it is shown, which takes a script.
+		pressed := evaluate[bool](tb, fmt.Sprintf(`new Promise(r => {
+			const find = () => [...document.querySelectorAll("main a.button")].find(e => e.innerText.trim() === %q);
+			const look = () => { const e = find(); if (e) { e.click(); watch.disconnect(); r(true); } };
+			const watch = new MutationObserver(look);
+			watch.observe(document.body, {subtree: true, childList: true, characterData: true, attributes: true});
+			look();
+		})`, verb))
+		if !pressed {
+			t.Fatal("not pressed")
+		}
+		tb.sees(fmt.Sprintf(`document.querySelector("#dialog[open] h1")?.innerText === "%s emails"`, verb))
+		tb.press("Leave it")
+		tb.sees(`!document.querySelector("#dialog").open`)
+	}
+}

@@ -516,3 +516,19 @@ func TestStoreHealth(t *testing.T) {
 		})
 	}
 }
+
+// A queue that no snapshot has yet is shown as it is.
+func TestNewQueue(t *testing.T) {
+	s := newSite(t)
+	s.sampler.Sample(t.Context())
+	q := s.work("new")
+	_, err := q.Put(t.Context(), []byte("x"))
+	testkit.NoError(t, err)
+	testkit.NoError(t, q.Pause(t.Context()))
+	d := &Dashboard{Options: Options{Queues: s.set}}
+	state, err := d.state(&visit{Context: t.Context(), caller: access.Everyone, query: url.Values{"q": {"new"}}, now: new(history.Snapshot)}, access.Watch)
+	testkit.NoError(t, err)
+	if !state.Paused {
+		t.Errorf("the queue is %+v", state)
+	}
+}

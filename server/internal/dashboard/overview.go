@@ -10,6 +10,7 @@ import (
 	"github.com/conq-go/conq"
 	"github.com/conq-go/conq/server/internal/access"
 	"github.com/conq-go/conq/server/internal/history"
+	"github.com/conq-go/conq/server/internal/queues"
 )
 
 // perPage is how many queues the overview shows at once.
@@ -248,7 +249,15 @@ func (d *Dashboard) state(v *visit, s access.Scope) (*history.State, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &history.State{Name: name, Kind: info.Kind}, nil
+	state := &history.State{Name: name, Kind: info.Kind}
+	if isWork(state) {
+		err = d.withWork(v, name, func(q *queues.Work) error {
+			now, err := q.Stats(v)
+			state.Paused = now.Paused
+			return err
+		})
+	}
+	return state, err
 }
 
 func isWork(s *history.State) bool { return s.Kind == conq.KindWorkQueue }
