@@ -50,7 +50,9 @@ func (s *served) start() {
 	if len(addresses) < 2 {
 		s.t.Fatalf("it does not serve: %v", s.cmd.Wait())
 	}
-	s.address, s.beanstalk = addresses["listen"], addresses["beanstalk"]
+	if s.address == "" { // later it is read by clients, and is the same
+		s.address, s.beanstalk = addresses["listen"], addresses["beanstalk"]
+	}
 	go io.Copy(io.Discard, stderr)
 }
 

@@ -154,6 +154,7 @@ func (db *DB) openLocked(dir string, lock io.Closer) error {
 	}
 	err := guardfs.Run(func() error { return db.openFiles(dir) })
 	if failure := db.guard.Err(); failure != nil { // whatever became of it
+		stop() // first, as in openFiles
 		if err == nil {
 			_ = db.closePebble()
 		}
