@@ -74,6 +74,9 @@ func TestServesOthers(t *testing.T) {
 			})
 		}
 		wg.Wait()
+		synctest.Wait() // until the last is told of
+		mu.Lock()
+		defer mu.Unlock()
 		served := 0
 		for _, e := range mine {
 			if e.Kind == Registered {
