@@ -1,0 +1,64 @@
+package dashboard
+
+import (
+	"context"
+	"errors"
+	"net/url"
+	"testing"
+	"time"
+
+	"github.com/conq-go/conq/internal/testkit"
+	"github.com/conq-go/conq/kv"
+	"github.com/conq-go/conq/kv/memory"
+	"github.com/conq-go/conq/server/internal/access"
+	"github.com/conq-go/conq/server/internal/history"
+)
+
+// told is a store that says how it is.
+type told struct {
+	kv.DB
+	health kv.Health
+	err    error
+}
+
+func (d told) Syncs() (int64, time.Duration) { return 2000, time.Second }
+
+func (d told) Health(context.Context) (kv.Health, error) { return d.health, d.err }
+
+// The page of the store says what the engine does.
+func TestStoreHealth(t *testing.T) {
+	members := []kv.Member{{Name: "10.0.0.1:2379", Detail: "leads"}, {Name: "10.0.0.2:2379", Down: true, Detail: "<b>timeout"}}
+	for _, c := range []struct {
+		name  string
+		db    told
+		shows []string
+	}{
+		{"nothing known", told{}, []string{"answers</span></dd>", "not known", "500 µs on average, 2,000 so far"}},
+		{"size", told{health: kv.Health{Bytes: 12_345_678_901}}, []string{"answers</span></dd>", "12.3 GB</dd>"}},
+		{"cluster", told{health: kv.Health{Bytes: 5000, Members: members[:1]}}, []string{"answers</span></dd>", "5.0 kB, of all members", "10.0.0.1:2379", "leads"}},
+		{"member down", told{health: kv.Health{Members: members}}, []string{"but 1 of 2 members does not", ">down<", "&lt;b&gt;timeout"}},
+		{"problem", told{health: kv.Health{Problem: "healing", Members: members}}, []string{"but healing"}},
+		{"error", told{err: errors.New("no <i>quorum")}, []string{"does not say how it is: no &lt;i&gt;quorum"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			c.db.DB = memory.New(memory.Options{})
+			has(t, newSiteOf(t, c.db).get("/store", 200), c.shows...)
+		})
+	}
+}
+
+// A queue that no snapshot has yet is shown as it is.
+func TestNewQueue(t *testing.T) {
+	s := newSite(t)
+	s.sampler.Sample(t.Context())
+	q := s.work("new")
+	_, err := q.Put(t.Context(), []byte("x"))
+	testkit.NoError(t, err)
+	testkit.NoError(t, q.Pause(t.Context()))
+	d := &Dashboard{Options: Options{Queues: s.set}}
+	state, err := d.state(&visit{Context: t.Context(), caller: access.Everyone, query: url.Values{"q": {"new"}}, now: new(history.Snapshot)}, access.Watch)
+	testkit.NoError(t, err)
+	if !state.Paused {
+		t.Errorf("the queue is %+v", state)
+	}
+}
