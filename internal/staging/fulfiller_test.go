@@ -110,6 +110,46 @@ func TestFulfillerDies(t *testing.T) {
 	})
 }
 
+// Clients keep their places in a line that takes longer than a lease, as long as it moves.
+func TestLongLine(t *testing.T) {
+	testkit.Bubble(t, func(t *testing.T) {
+		db := testkit.NewMemory(t, kv.Limits{})
+		fill(t, db, 2)
+		roleTaken(t, db)
+		const lease, inFront = time.Second, 30
+		var requests []request
+		for range inFront {
+			requests = append(requests, *register(t, stage(db, Options{Lease: time.Hour}), Front, 1).request)
+		}
+		var registered atomic.Int32
+		got := make([][]string, 2)
+		var wg sync.WaitGroup
+		for i := range got {
+			s := stage(db, Options{Lease: lease, Observe: func(e Event) {
+				if e.Kind == Registered {
+					registered.Add(1)
+				}
+			}})
+			wg.Go(func() {
+				var err error
+				got[i], err = Take(t.Context(), s, Front, 1, values)
+				testkit.Check(t, err)
+			})
+			synctest.Wait()
+		}
+		for _, r := range requests {
+			pass(lease / 10)
+			testkit.NoError(t, db.Transact(t.Context(), func(tx kv.Tx) error {
+				tx.Clear(r.key)
+				return nil
+			}))
+		}
+		wg.Wait()
+		testkit.EqualSlices(t, "got", slices.Concat(got...), []string{"0", "1"})
+		testkit.Equal(t, "requests written", registered.Load(), 2)
+	})
+}
+
 // A request that is written while the role is given up keeps that from happening, or whoever writes it
 // sees that nobody is there.
 func TestResignBesideRegister(t *testing.T) {

@@ -37,7 +37,8 @@
 //     result. One process at a time does this, for all: the first that found nobody
 //     in that role, see fulfiller. Its own callers take their items on the spot, and write
 //     no requests. If the first request of all stays the
-//     same for Options.Takeover, that process may have died, and the others take the role.
+//     same for Options.Takeover, that process may have died, and the others take the role. A client that
+//     waits puts the deadline of its request off, so its place does not end while it lives.
 //  3. Collect: read and clear the own result.
 //  4. Expire: a fulfiller first puts the items of results whose deadline has
 //     passed back under their original keys. An owner that comes late finds

@@ -175,8 +175,10 @@ func (t *taking[T]) step(ctx context.Context) (outlook[T], error) {
 		return look, err
 	}
 	if look.request != nil && t.request == nil {
-		t.request = look.request
 		t.s.o.Observe(Event{Registered, 1, t.n})
+	}
+	if look.request != nil {
+		t.request = look.request
 	}
 	t.s.fulfilled(look.fulfilled)
 	return look, nil
@@ -267,9 +269,21 @@ func (t *taking[T]) look(tx kv.Tx) (look outlook[T], err error) {
 		}
 	}
 	stuck := t.late && (bytes.Equal(first, t.request.key) || bytes.Equal(first, t.first))
-	look = t.await(tx, t.request, now, stuck || now == vacant)
+	look = t.await(tx, t.s.renewed(tx, t.request), now, stuck || now == vacant)
 	look.first = first
 	return look, nil
+}
+
+// renewed puts the deadline of a request off once half of its time is over, so that its client keeps its place in
+// a long line, or before a slow store.
+func (s *Stage) renewed(tx kv.Tx, r *request) *request {
+	if !s.past(r.deadline - int64(s.o.Lease/2)) {
+		return r
+	}
+	later := *r
+	later.deadline = s.deadline()
+	tx.Set(later.key, state(later.items, later.deadline))
+	return &later
 }
 
 // firstRequest returns the key of the first request of all, through a snapshot.
