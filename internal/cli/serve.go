@@ -28,7 +28,7 @@ acknowledged either.`
 const serveExample = `  conq serve
   conq serve --store data --listen 127.0.0.1:8000
   conq serve --listen :7711 --tokens tokens.json --tls-cert c.pem --tls-key k.pem
-  curl --json '{"items":[{"text":"hello"}]}' http://127.0.0.1:7711/v1/queues/emails/items`
+  curl --json '{"text":"hello"}' http://127.0.0.1:7711/v1/queues/emails/items`
 
 type serveFlags struct {
 	listen, beanstalk string

@@ -87,7 +87,9 @@ func responses(description string, types mediaTypes) map[string]*huma.Response {
 	return map[string]*huma.Response{"200": {Description: description, Content: types}}
 }
 
-// describeBody describes a body that its handler reads.
-func (a *api) describeBody(path string, types mediaTypes) {
+// describeAdding describes a body that its handler reads: a list, one alone, or bytes.
+func (a *api) describeAdding(path string, list, one any) {
+	either := &huma.Schema{OneOf: []*huma.Schema{a.mediaOf(list).Schema, a.mediaOf(one).Schema}}
+	types := mediaTypes{typeJSON: {Schema: either}, typeNDJSON: a.mediaOf(one), typeBytes: binary()}
 	a.OpenAPI().Paths[path].Post.RequestBody = &huma.RequestBody{Required: true, Content: types}
 }

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -34,6 +35,7 @@ type fixture struct {
 	handler http.Handler // of somebody who may do everything
 	history *history.History
 	tasks   *bulk.Set
+	log     *bytes.Buffer
 	stop    context.CancelFunc // as when the server stops
 }
 
@@ -42,10 +44,10 @@ func newFixture(t *testing.T) *fixture { return newFixtureOn(t, memory.New(memor
 func newFixtureOn(t *testing.T, db kv.DB) *fixture {
 	set := queues.New(db, queues.Options{})
 	stopping, stop := context.WithCancel(context.Background())
-	h, tasks := history.New(), new(bulk.Set)
+	h, tasks, log := history.New(), new(bulk.Set), new(bytes.Buffer)
 	mux := http.NewServeMux()
 	Register(mux, Options{
-		Queues: set, Logger: slog.New(slog.DiscardHandler), Stopping: stopping,
+		Queues: set, Logger: slog.New(slog.NewTextHandler(log, nil)), Stopping: stopping,
 		Answers: once.New(db, time.Now), History: h, Tasks: tasks, MaxBody: 1 << 20, MaxWaiters: 100,
 	})
 	t.Cleanup(func() {
@@ -57,7 +59,7 @@ func newFixtureOn(t *testing.T, db kv.DB) *fixture {
 	handler := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		mux.ServeHTTP(w, r.WithContext(access.With(r.Context(), access.Everyone)))
 	})
-	return &fixture{t, db, mux, handler, h, tasks, stop}
+	return &fixture{t, db, mux, handler, h, tasks, log, stop}
 }
 
 // call is a request: "POST /path" with a body whose type its first byte tells, and further headers as "Name: value".
@@ -148,6 +150,8 @@ func (f *fixture) next(q string, n int) string {
 func TestPriorities(t *testing.T) {
 	f := newFixture(t)
 	const q = "/v1/queues/p"
+	f.want(200, `{"added":1}`, "POST "+q+"/items", ` {"priority":0, "text":"alone"}`)
+	f.want(200, `{"items":[{"text":"alone"}]}`, "POST "+q+"/take?end=max", "")
 	f.want(200, `{"added":3}`, "POST "+q+"/items", `{"text":"a","priority":5}{"text":"b"}{"text":"c","priority":-1}`, ndjson)
 	f.want(200, `{"added":1}`, "POST "+q+"/items", "d", octets, "Conq-Priority: 7")
 	f.want(200, `{"items":[{"text":"d","priority":7},{"text":"a","priority":5},{"text":"b"},{"text":"c","priority":-1}]}`, "GET "+q+"/items?end=max", "")
@@ -177,7 +181,11 @@ func TestRefusals(t *testing.T) {
 		{400, "text is a number", items, `{"items":[{"text":1}]}`, nil},
 		{400, "it has to be an object", items, `{"items":["a"]}`, nil},
 		{400, "base64", items, `{"items":[{"base64":"a"}]}`, nil},
-		{400, "goes wrong at byte", items, `{"itemz":[]}`, nil},
+		{400, `unknown field "itemz"`, items, `{"itemz":[]}`, nil},
+		{400, "0 of json, text", items, `{}`, nil},
+		{400, "goes wrong at byte", items, `{"text":"a"}{"text":"b"}`, nil},
+		{400, "goes wrong at byte", items, `{"items":{"text":"a"}}`, nil},
+		{400, "JSON ends in the middle", items, `{"text":"a"`, nil},
 		{400, "goes wrong at byte", items, `[]`, nil},
 		{400, "goes wrong at byte", items, ``, nil},
 		{400, "goes wrong at byte", items, `{"items":[{"text":"a"}]`, nil},

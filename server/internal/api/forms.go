@@ -1,6 +1,7 @@
 package api
 
 import (
+	"bufio"
 	"bytes"
 	"encoding/base64"
 	"encoding/json"
@@ -174,10 +175,18 @@ func lines[T any](r io.Reader, limit int64, f func(T) error) error {
 	}
 }
 
-// listed calls f with each element of the only member of a JSON object, which is a list.
+// listed calls f with each element of the only member of a JSON object, which is a list, or with the object itself if it has
+// another member.
 func listed[T any](r io.Reader, limit int64, name string, f func(T) error) error {
-	d := json.NewDecoder(&text{r: r, limit: limit, left: limit})
+	b := bufio.NewReader(&text{r: r, limit: limit, left: limit})
+	d := json.NewDecoder(b)
 	d.DisallowUnknownFields()
+	switch head, err := b.Peek(b.Size()); {
+	case err != nil && err != io.EOF:
+		return readable(err)
+	case isOne(head, name):
+		return one(d, name, f)
+	}
 	for _, want := range []json.Token{json.Delim('{'), name, json.Delim('[')} {
 		if err := expect(d, want, name); err != nil {
 			return err
@@ -201,6 +210,27 @@ func listed[T any](r io.Reader, limit int64, name string, f func(T) error) error
 	return nil
 }
 
+// isOne tells whether JSON begins as an object whose first member has not that name.
+func isOne(head []byte, name string) bool {
+	d := json.NewDecoder(bytes.NewReader(head))
+	begin, _ := d.Token()
+	member, err := d.Token()
+	return begin == json.Delim('{') && err == nil && member != name
+}
+
+// one calls f with all of a body.
+func one[T any](d *json.Decoder, list string, f func(T) error) error {
+	var v T
+	err := d.Decode(&v)
+	if err == nil {
+		err = f(v)
+	}
+	if err != nil {
+		return readable(err)
+	}
+	return expect(d, nil, list)
+}
+
 // expect reads a token, or the end of the body if that is wanted.
 func expect(d *json.Decoder, want json.Token, name string) error {
 	got, err := d.Token()
@@ -210,7 +240,7 @@ func expect(d *json.Decoder, want json.Token, name string) error {
 	case err == io.EOF && want == nil || err == nil && reflect.DeepEqual(got, want):
 		return nil
 	}
-	return fmt.Errorf(`the body has to be {%q: [...]}: it goes wrong at byte %d`, name, d.InputOffset())
+	return fmt.Errorf(`the body has to be {%q: [...]}, or one of them alone: it goes wrong at byte %d`, name, d.InputOffset())
 }
 
 func isSyntax(err error) bool {

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"log/slog"
 	"time"
 
 	"github.com/conq-go/conq/server/internal/access"
@@ -62,9 +63,8 @@ func (a *api) held(ctx context.Context, in JobIn, token string, f func(*lease) e
 }
 
 // changed does to a job what only an operator may.
-func (a *api) changed(ctx context.Context, in JobIn, f func(*queues.Work, work.ID) error) (*empty, error) {
-	err := a.withJobs(ctx, access.Admin, in.Queue, func(q *queues.Work) error { return f(q, work.ID(in.ID)) })
-	return new(empty), err
+func (a *api) changed(ctx context.Context, action string, in JobIn, f func(*queues.Work, work.ID) error) (*empty, error) {
+	return a.operated(ctx, action, in.Queue, func(q *queues.Work) error { return f(q, work.ID(in.ID)) }, slog.Int64("id", in.ID))
 }
 
 type ackIn struct {
@@ -207,21 +207,21 @@ type buryIn struct {
 
 func (a *api) bury(ctx context.Context, in *buryIn) (*empty, error) {
 	if in.Body.Token == "" {
-		return a.changed(ctx, in.JobIn, func(q *queues.Work, id work.ID) error { return q.Bury(ctx, id, in.Body.Reason) })
+		return a.changed(ctx, "bury", in.JobIn, func(q *queues.Work, id work.ID) error { return q.Bury(ctx, id, in.Body.Reason) })
 	}
 	return new(empty), a.held(ctx, in.JobIn, in.Body.Token, func(l *lease) error { return l.Bury(ctx, in.Body.Reason) })
 }
 
 func (a *api) kick(ctx context.Context, in *JobIn) (*empty, error) {
-	return a.changed(ctx, *in, func(q *queues.Work, id work.ID) error { return q.Kick(ctx, id) })
+	return a.changed(ctx, "kick", *in, func(q *queues.Work, id work.ID) error { return q.Kick(ctx, id) })
 }
 
 func (a *api) cancel(ctx context.Context, in *JobIn) (*empty, error) {
-	return a.changed(ctx, *in, func(q *queues.Work, id work.ID) error { return q.Cancel(ctx, id) })
+	return a.changed(ctx, "cancel", *in, func(q *queues.Work, id work.ID) error { return q.Cancel(ctx, id) })
 }
 
 func (a *api) deleteJob(ctx context.Context, in *JobIn) (*empty, error) {
-	return a.changed(ctx, *in, func(q *queues.Work, id work.ID) error { return q.Delete(ctx, id) })
+	return a.changed(ctx, "delete", *in, func(q *queues.Work, id work.ID) error { return q.Delete(ctx, id) })
 }
 
 type patchJobIn struct {
@@ -232,5 +232,5 @@ type patchJobIn struct {
 }
 
 func (a *api) patchJob(ctx context.Context, in *patchJobIn) (*empty, error) {
-	return a.changed(ctx, in.JobIn, func(q *queues.Work, id work.ID) error { return q.Reprioritise(ctx, id, in.Body.Priority) })
+	return a.changed(ctx, "reprioritise", in.JobIn, func(q *queues.Work, id work.ID) error { return q.Reprioritise(ctx, id, in.Body.Priority) })
 }

@@ -57,7 +57,7 @@ func TestJobs(t *testing.T) {
 	f.want(200, `{"added":2,"ids":[1,2,1],"duplicates":1}`, "POST "+w,
 		`{"jobs":[{"text":"a","unique":"u","meta":{"A":"b"}},{"json":[1, 2],"priority":-3},{"text":"c","unique":"u"}]}`)
 	f.want(200, `{"added":1,"ids":[3]}`, "POST "+w, "raw", octets, "Conq-Key: a%20b", "Conq-Priority: 9", "Conq-Meta-Trace: %E2%82%AC")
-	f.want(200, `{"added":1,"ids":[4]}`, "POST "+w, `{"text":"later","delay":"1h"}`, ndjson)
+	f.want(200, `{"added":1,"ids":[4]}`, "POST "+w, `{"text":"later","delay":"1h"}`)
 
 	jobs := f.reserved("?n=2&lease=1h")
 	testkit.Equal(t, "jobs", len(jobs), 2)
@@ -115,6 +115,11 @@ func TestOperators(t *testing.T) {
 	f.refused(422, "confirm has to be", "DELETE /v1/queues/w?confirm=q", "")
 	f.want(204, "", "DELETE /v1/queues/w?confirm=w", "")
 	f.want(200, `{"jobs":[]}`, "GET "+w, "")
+	for _, want := range []string{"reprioritise caller=everyone remote=\"\" id=1", "cancel", "bury", "delete caller=everyone remote=\"\" id=4", "pause", "resume", "purge"} {
+		if !strings.Contains(f.log.String(), "action="+want) {
+			t.Errorf("%s is not in the log:\n%s", want, f.log)
+		}
+	}
 }
 
 // Pages of jobs are those that match.

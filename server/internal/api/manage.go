@@ -3,6 +3,7 @@ package api
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"time"
 
 	"github.com/conq-go/conq"
@@ -193,9 +194,9 @@ func (a *api) resume(ctx context.Context, in *QueueIn) (*empty, error) {
 }
 
 // operated does to a work queue what only an operator may.
-func (a *api) operated(ctx context.Context, action, name string, f func(*queues.Work) error) (*empty, error) {
+func (a *api) operated(ctx context.Context, action, name string, f func(*queues.Work) error, more ...slog.Attr) (*empty, error) {
 	return new(empty), a.withJobs(ctx, access.Admin, name, func(q *queues.Work) error {
-		access.Audit(ctx, a.Logger, action, queueAttr(name))
+		access.Audit(ctx, a.Logger, action, append(more, queueAttr(name))...)
 		return f(q)
 	})
 }

@@ -43,14 +43,14 @@ func (a *api) registerItems() {
 		"The queue is made if there is none: a priority queue, if the first item has a priority.")
 	op.Responses = responses("What was added", mediaTypes{typeJSON: a.mediaOf(added{})})
 	add(a, op, a.addItems)
-	a.describeBody(path, items)
+	a.describeAdding(path, ItemList{}, item{})
 	op = operation("take-items", post, "/v1/queues/{q}/take", "Dequeue or pop", taking)
 	op.Responses = responses("The items that were taken, perhaps none. Of one as bytes, Conq-Priority has the priority", items)
 	add(a, op, a.take)
 	add(a, operation("peek-items", get, path, "Look at items, a page at a time"), a.peek)
 }
 
-const adding = `A JSON body, and one of bytes, is one transaction. NDJSON is stored in batches, of 1000 or 1 MiB at most, each of which is one; an error ` +
+const adding = `A JSON body, a list or one alone, and a body of bytes are one transaction. NDJSON is stored in batches, of 1000 or 1 MiB at most, each of which is one; an error ` +
 	`in the middle says in added how many are durable. `
 
 const taking = `Takes the first items, and waits for one if told to. A client that goes away while it waits takes nothing. When the answer gets lost, ` +
@@ -62,7 +62,7 @@ func (a *api) registerJobs() {
 	op := operation("put-jobs", post, path, "Put one job or many", adding+"The work queue is made if there is none.")
 	op.Responses = responses("What was put", mediaTypes{typeJSON: a.mediaOf(added{})})
 	add(a, op, a.putJobs)
-	a.describeBody(path, mediaTypes{typeJSON: a.mediaOf(jobList{}), typeNDJSON: a.mediaOf(newJob{}), typeBytes: binary()})
+	a.describeAdding(path, jobList{}, newJob{})
 	op = operation("reserve-jobs", post, path+"/reserve", "Lease the first ready jobs",
 		"Each comes back when its lease is over, unless one of ack, release, fail and bury has ended that, with the token.")
 	op.Responses = responses("The jobs, perhaps none. Of one as bytes, Conq- headers have what JSON has beside the payload", jobs)
