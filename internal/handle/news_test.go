@@ -2,6 +2,7 @@ package handle_test
 
 import (
 	"context"
+	"fmt"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -26,7 +27,7 @@ type silentTx struct{ kv.Tx }
 func (silentTx) Watch([]byte) <-chan error { return make(chan error) }
 
 // Callers that wait learn at once, without a watch, what is added through the store that they use,
-// whatever the handle; so do those in line behind each other. Others look once a second.
+// whatever the handle. Others look once a second.
 func TestNewsWithinProcess(t *testing.T) {
 	for mode, staging := range map[string]conq.Staging{"auto": conq.StagingAuto, "never": conq.StagingNever} {
 		for _, end := range allEnds {
@@ -36,27 +37,27 @@ func TestNewsWithinProcess(t *testing.T) {
 					defer c.Close()
 					db, o := silent{c.Process()}, conq.Options{Staging: staging}
 					producer := end.open(t, db, o)
-					waits := func(v endVerbs) *taken {
-						pass(time.Millisecond) // stamps differ
-						return startWaiter(t.Context(), v, 1)
+					add := func(value string) error { return producer.add(t.Context(), value) }
+					for i, add := range []func(string) error{
+						add,
+						func(value string) error {
+							return db.Transact(t.Context(), func(tx kv.Tx) error { return producer.in(tx, value) })
+						},
+						func(value string) error { return end.open(t, db, o).add(t.Context(), value) },
+					} {
+						waits := startWaiter(t.Context(), producer, 1)
+						testkit.NoError(t, add(fmt.Sprint(i)))
+						synctest.Wait() // no time passes
+						testkit.Equal(t, "served at once", waits.done.Load(), true)
+						testkit.EqualSlices(t, "items", waits.values, []string{fmt.Sprint(i)})
 					}
-					first := waits(producer)
-					second, third := waits(end.open(t, db, o)), waits(end.open(t, db, o))
-					apart := waits(end.open(t, silent{c.Process()}, o))
-					testkit.NoError(t, producer.add(t.Context(), "1"))
-					testkit.NoError(t, db.Transact(t.Context(), func(tx kv.Tx) error { return producer.in(tx, "2") }))
-					testkit.NoError(t, end.open(t, db, o).add(t.Context(), "3"))
-					synctest.Wait() // no time passes
-					for i, got := range []*taken{first, second, third} {
-						testkit.Equal(t, "served at once", got.done.Load(), true)
-						testkit.EqualSlices(t, "items", got.values, []string{string(rune('1' + i))})
-					}
-					testkit.NoError(t, producer.add(t.Context(), "4"))
+					apart := startWaiter(t.Context(), end.open(t, silent{c.Process()}, o), 1)
+					testkit.NoError(t, add("apart"))
 					synctest.Wait()
 					testkit.Equal(t, "another process was served at once", apart.done.Load(), false)
 					pass(2 * time.Second)
 					synctest.Wait()
-					testkit.EqualSlices(t, "items of another process", apart.values, []string{"4"})
+					testkit.EqualSlices(t, "items of another process", apart.values, []string{"apart"})
 				})
 			})
 		}

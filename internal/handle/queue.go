@@ -79,8 +79,6 @@ func (q source) Items(r kv.Reader, side staging.Side, limit int) iter.Seq2[kv.Ke
 	return q.items(r, side, limit)
 }
 
-func (q source) Read(side staging.Side, limit int) kv.Read { return q.orders[side].Read(limit) }
-
 func (q source) Place(key []byte) (group, place []byte) { return q.space.Place(key) }
 
 func (q source) Keys(key []byte) int { return q.space.Keys(key) }

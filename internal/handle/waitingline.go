@@ -50,8 +50,8 @@ func (t *taker) takeInLine(ctx context.Context, p *waiters) ([][]Item, <-chan er
 	if err != nil {
 		return nil, nil, err
 	}
-	if t.near = near; !r.view.First {
-		t.near = t.line.Near(r.view)
+	if t.near = nil; r.view.First {
+		t.near = near
 	}
 	got, err := gotten(r.shares)
 	return got, r.news, err
@@ -209,7 +209,6 @@ const leaveTime = 5 * time.Second
 // leaveLine removes the entry of the last caller who gave up, but not of one that has
 // come since.
 func (t *taker) leaveLine(stamp int64) error {
-	t.line.ForgetNear()
 	if !t.line.Waits(stamp) {
 		return nil
 	}

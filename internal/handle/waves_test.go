@@ -102,7 +102,7 @@ func TestWaves(t *testing.T) {
 			{"first enqueue to be staged", add, waves{1, 1, 1}},
 			{"enqueue to be staged", add, waves{1, 1, 1}},
 			{"first staged dequeue", staged, waves{1, 4, 1}},
-			{"staged dequeue", staged, waves{1, 1, 1}},
+			{"staged dequeue", staged, waves{1, 2, 1}},
 		} {
 			if got := wavesOf(t, c.call); got != c.want {
 				t.Errorf("%s: %v, want %v", c.name, got, c.want)

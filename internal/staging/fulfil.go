@@ -4,7 +4,6 @@ import (
 	"errors"
 	"iter"
 	"math"
-	"math/bits"
 	"time"
 
 	"github.com/conq-go/conq/kv"
@@ -57,35 +56,9 @@ func (s *Stage) requestsRead(limit int) kv.Read {
 	return kv.Read{Range: s.keys.all(requestKind), Options: kv.RangeOptions{Limit: limit}}
 }
 
-// expectedReads are those of a transaction that fulfils, beside the role: requests, what is due, and
-// if as many items are wanted as the last time, these.
+// expectedReads are those of a transaction that fulfils, beside the role and the items.
 func (s *Stage) expectedReads(requests int) []kv.Read {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	reads := []kv.Read{s.requestsRead(requests), s.dueRead()}
-	for side, n := range s.fulfiller.wanted {
-		if n > 0 {
-			reads = append(reads, s.o.Source.Read(Side(side), n))
-		}
-	}
-	return reads
-}
-
-// foresee returns how many items to read if n are wanted: a few more, if those have been asked for already.
-func (s *Stage) foresee(side Side, n int) int {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if last := s.fulfiller.wanted[side]; n <= last && last < 4*n {
-		return last
-	}
-	return 1 << bits.Len(uint(max(n, 1)-1))
-}
-
-// wanted notes how many items are read at each side, so that as many are asked for the next time.
-func (s *Stage) wanted(n [sides]int) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.fulfiller.wanted = n
+	return []kv.Read{s.requestsRead(requests), s.dueRead()}
 }
 
 // requests returns the first requests, up to a limit, in order of arrival.
@@ -163,22 +136,19 @@ func (f *fulfilment) past(r request) bool { return f.now.After(time.Unix(0, r.de
 // open has items come from the ends at which requests want any. Each item that is
 // looked at is one that somebody takes: that bounds how many are to be fetched.
 func (f *fulfilment) open(requests []request) {
-	limit, wanted := 0, [sides]int{}
+	limit, wanted := 0, [sides]bool{}
 	for _, r := range requests {
 		if !f.past(r) {
 			limit = min(f.items, limit+min(r.items, f.items))
-			wanted[r.side] = 1
+			wanted[r.side] = true
 		}
 	}
 	for side := range f.ends {
-		if wanted[side] == 0 {
-			continue
+		if wanted[side] {
+			e := &f.ends[side]
+			e.next, e.stop = iter.Pull2(f.s.o.Source.Items(f.tx.Snapshot(), Side(side), max(limit, 1)))
 		}
-		wanted[side] = f.s.foresee(Side(side), limit)
-		e := &f.ends[side]
-		e.next, e.stop = iter.Pull2(f.s.o.Source.Items(f.tx.Snapshot(), Side(side), min(wanted[side], f.items)))
 	}
-	f.s.wanted(wanted)
 }
 
 func (f *fulfilment) stop() {

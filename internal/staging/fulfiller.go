@@ -48,7 +48,6 @@ type fulfiller struct {
 	busy    chan struct{} // holds one: a transaction that fulfils is under way
 	serving bool          // the goroutine runs
 	last    time.Time     // when something was served
-	wanted  [sides]int    // how many items were read in the last transaction
 }
 
 // role reads who fulfils. Whoever takes the role or gives it up conflicts.

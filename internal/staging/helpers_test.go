@@ -23,10 +23,6 @@ func (s source) Items(r kv.Reader, side Side, limit int) iter.Seq2[kv.KeyValue, 
 	return r.Range(s.Range(), kv.RangeOptions{Limit: limit, Reverse: side == Back})
 }
 
-func (s source) Read(side Side, limit int) kv.Read {
-	return kv.Read{Range: s.Range(), Options: kv.RangeOptions{Limit: limit, Reverse: side == Back}}
-}
-
 func (s source) Place(key []byte) (group, place []byte) {
 	fields := key[len(subspace.Named("q").Bytes()):]
 	_, rest, err := tuple.Next(fields)

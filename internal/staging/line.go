@@ -32,7 +32,6 @@ type Line struct {
 
 	mu   sync.Mutex
 	mine []int64 // stamps of own entries that may be there
-	near string  // topic of Options.News that the client waits for, or ""
 
 	first []byte    // of others, when the client looked last
 	since time.Time // there have been items since then, and the first one has not taken them
@@ -244,34 +243,6 @@ func (l *Line) Leave(tx kv.Tx, before int64) {
 // Open removes the line, so that all take at once. A client that finds nothing comes back.
 func (l *Line) Open(tx kv.Tx) { tx.ClearRange(l.s.keys.all(lineKind)) }
 
-// Near returns a channel that is closed when a client of this process, through the same store, has
-// left its place in front, or nil. It may miss what has happened since Look: Ahead does not.
-func (l *Line) Near(v View) <-chan error {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.forgetNear()
-	if v.ahead == nil {
-		return nil
-	}
-	l.near = string(v.ahead)
-	return l.s.o.News.WaitAs(l.near, l)
-}
-
-// ForgetNear is to be called when nobody waits for what Near has returned.
-func (l *Line) ForgetNear() {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.forgetNear()
-}
-
-// forgetNear is ForgetNear. The lock is held.
-func (l *Line) forgetNear() {
-	if l.near != "" {
-		l.s.o.News.Forget(l.near, l)
-		l.near = ""
-	}
-}
-
 // Entered is to be called when a transaction has committed that has entered the
 // line.
 func (l *Line) Entered(stamp int64) { l.gone(func(mine int64) bool { return mine != stamp }) }
@@ -280,15 +251,10 @@ func (l *Line) Entered(stamp int64) { l.gone(func(mine int64) bool { return mine
 // before a time, or opened it.
 func (l *Line) Left(before int64) { l.gone(func(mine int64) bool { return mine < before }) }
 
-// gone notes that some of the own entries are not there any more, and tells those behind them.
+// gone notes that some of the own entries are not there any more.
 func (l *Line) gone(is func(stamp int64) bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for _, stamp := range l.mine {
-		if is(stamp) {
-			l.s.o.News.Notify(string(l.s.keys.waiter(stamp, l.id)))
-		}
-	}
 	l.mine = slices.DeleteFunc(l.mine, is)
 }
 

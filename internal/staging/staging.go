@@ -112,9 +112,6 @@ type Source interface {
 	// may return more.
 	Items(r kv.Reader, side Side, limit int) iter.Seq2[kv.KeyValue, error]
 
-	// Read is what Items reads first, for a limit.
-	Read(side Side, limit int) kv.Read
-
 	// Place returns the packed integers in the key of an item that say where it is,
 	// and all but the last of them, its group. place is nil if key is not an item's.
 	Place(key []byte) (group, place []byte)
@@ -148,8 +145,7 @@ type Options struct {
 	Requests, Items, Bytes int
 
 	// News tells those that wait in this process, with the id of a request as the topic, that it was
-	// served, and with the key of an entry, that it has left the line. Other handles of the queue should
-	// have the same. Default: the Stage has its own.
+	// served. Other handles of the queue should have the same. Default: the Stage has its own.
 	News *kv.Signals
 
 	// PutBack is called in each transaction that puts items back, for what has to
