@@ -216,10 +216,16 @@ func (q *Queue[T]) List(ctx context.Context, f Filter) iter.Seq2[*Info[T], error
 // Page returns up to n of the jobs that match, from where next of another Page says on: fewer if they are large, or if few
 // of those that it has looked at match. It may be empty and still have a next, which is nil at the end.
 func (q *Queue[T]) Page(ctx context.Context, f Filter, after []byte, n int) (infos []*Info[T], next []byte, err error) {
+	infos, next, _, err = q.Search(ctx, f, after, n)
+	return infos, next, err
+}
+
+// Search is Page, and tells at how many jobs it has looked.
+func (q *Queue[T]) Search(ctx context.Context, f Filter, after []byte, n int) (infos []*Info[T], next []byte, looked int, err error) {
 	err = q.view(ctx, func(r kv.Reader) (err error) {
 		infos = nil
 		size := 0
-		next, err = q.recipe.List(r, f.jobs(), after, max(n, scanned), func(j *jobs.Job) (bool, error) {
+		next, looked, err = q.recipe.List(r, f.jobs(), after, max(n, scanned), func(j *jobs.Job) (bool, error) {
 			info, err := q.info(r, j)
 			if err != nil {
 				return false, err
@@ -230,7 +236,7 @@ func (q *Queue[T]) Page(ctx context.Context, f Filter, after []byte, n int) (inf
 		})
 		return err
 	})
-	return infos, next, err
+	return infos, next, looked, err
 }
 
 // Peek returns the first ready jobs, up to n, without leasing them.

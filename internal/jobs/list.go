@@ -25,8 +25,8 @@ const maxSearched = 8 << 20
 
 // List calls found with each job that matches, in the order of their state, or of their ids for any state, from where
 // after says on, until it does not want more. It looks at no more than scan jobs, and into no more than some MiB. next is
-// where to go on, or nil at the end.
-func (q *Queue) List(r kv.Reader, f Filter, after []byte, scan int, found func(*Job) (more bool, err error)) (next []byte, err error) {
+// where to go on, or nil at the end; looked is at how many it has looked.
+func (q *Queue) List(r kv.Reader, f Filter, after []byte, scan int, found func(*Job) (more bool, err error)) (next []byte, looked int, err error) {
 	over := rangeOf(q.headers)
 	switch {
 	case f.State == Blocked && f.Key != "":
@@ -36,7 +36,7 @@ func (q *Queue) List(r kv.Reader, f Filter, after []byte, scan int, found func(*
 	}
 	if after != nil {
 		if !over.Contains(after) {
-			return nil, fmt.Errorf("%w: %.60q is not where a page of these jobs ended", kv.ErrInvalid, after)
+			return nil, 0, fmt.Errorf("%w: %.60q is not where a page of these jobs ended", kv.ErrInvalid, after)
 		}
 		if f.Reverse {
 			over.End = after
@@ -44,31 +44,31 @@ func (q *Queue) List(r kv.Reader, f Filter, after []byte, scan int, found func(*
 			over.Begin = kv.After(after)
 		}
 	}
-	looked, searched := 0, 0
+	searched := 0
 	for entry, err := range r.Range(over, kv.RangeOptions{Limit: scan, Reverse: f.Reverse}) {
 		if err != nil {
-			return nil, err
+			return nil, looked, err
 		}
 		j, err := q.listed(r, f.State, entry)
 		if err != nil {
-			return nil, err
+			return nil, looked, err
 		}
 		matches, size, err := q.matches(r, j, f)
 		if err != nil {
-			return nil, err
+			return nil, looked, err
 		}
 		more := true
 		if matches {
 			if more, err = found(j); err != nil {
-				return nil, err
+				return nil, looked, err
 			}
 		}
 		looked, searched = looked+1, searched+size
 		if !more || looked == scan || searched >= maxSearched {
-			return entry.Key, nil
+			return entry.Key, looked, nil
 		}
 	}
-	return nil, nil
+	return nil, looked, nil
 }
 
 func (q *Queue) listed(r kv.Reader, state State, entry kv.KeyValue) (*Job, error) {

@@ -78,7 +78,7 @@ func (m *model) Check(t *rapid.T) {
 func (m *model) compare(r kv.Reader) error {
 	for _, s := range States {
 		var found []*Job
-		_, err := m.q.List(r, Filter{State: s}, nil, 1000, func(j *Job) (bool, error) {
+		_, _, err := m.q.List(r, Filter{State: s}, nil, 1000, func(j *Job) (bool, error) {
 			found = append(found, j)
 			return true, nil
 		})

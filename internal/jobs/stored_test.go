@@ -84,7 +84,7 @@ func verbsOf(q *Queue) map[string]func(kv.Tx) error {
 			return err
 		},
 		"list": func(tx kv.Tx) error {
-			_, err := q.List(tx, Filter{Contains: "x"}, nil, 100, func(*Job) (bool, error) { return true, nil })
+			_, _, err := q.List(tx, Filter{Contains: "x"}, nil, 100, func(*Job) (bool, error) { return true, nil })
 			return err
 		},
 		"counts": func(tx kv.Tx) error {

@@ -155,7 +155,7 @@ func (q *Queue) Kick(tx kv.Tx, id, now int64) error {
 // KickFirst kicks up to n jobs of a state, which is dead or scheduled, in the order of that, and returns how many.
 func (q *Queue) KickFirst(tx kv.Tx, state State, now int64, n int) (kicked int, err error) {
 	var first []*Job
-	_, err = q.List(tx, Filter{State: state}, nil, n, func(j *Job) (bool, error) {
+	_, _, err = q.List(tx, Filter{State: state}, nil, n, func(j *Job) (bool, error) {
 		first = append(first, j)
 		return true, nil
 	})

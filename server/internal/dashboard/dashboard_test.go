@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"html"
 	"io"
 	"log/slog"
 	"net/http"
@@ -480,5 +481,39 @@ func TestAssets(t *testing.T) {
 	}
 	for _, bad := range []string{" style=", " onclick=", "<style", "javascript:"} {
 		hasNot(t, page, bad)
+	}
+}
+
+// A search tells how far it has come, over its pages.
+func TestSearchProgress(t *testing.T) {
+	s := newSite(t)
+	s.fill()
+	has(t, s.get("/jobs?q=emails&state=dead&text=timeout", 200), "Searched all of 5 dead jobs.")
+	has(t, s.get("/jobs?q=emails&text=nothing", 200), "No job matches", "Searched all of 10 jobs.")
+	hasNot(t, s.get("/jobs?q=emails&state=dead", 200), "earched")
+	large := s.work("large")
+	for range 12 {
+		_, err := large.Put(t.Context(), make([]byte, 1<<20+1), work.Job{Key: "k"})
+		testkit.NoError(t, err)
+	}
+	small := s.work("small")
+	for range jobsPerPage + 10 {
+		_, err := small.Put(t.Context(), []byte("match"))
+		testkit.NoError(t, err)
+	}
+	for _, c := range []struct {
+		path          string
+		shows, shows2 string
+	}{
+		{"/jobs?q=large&key=k", "There may be more: searched 8 of 12 jobs.", "Searched all of 12 jobs."},
+		{"/jobs?q=small&text=match", "Searched 50 of 60 jobs.", "Searched all of 60 jobs."},
+	} {
+		page := s.get(c.path, 200)
+		has(t, page, c.shows)
+		next := regexp.MustCompile(`href="(/jobs[^"]*)" rel="next"`).FindStringSubmatch(page)
+		if next == nil {
+			t.Fatalf("%s has no next page", c.path)
+		}
+		has(t, s.get(html.UnescapeString(next[1]), 200), c.shows2)
 	}
 }

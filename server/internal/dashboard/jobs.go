@@ -31,7 +31,8 @@ type jobsPage struct {
 	Tabs     []choice
 	Jobs     []*work.Info[[]byte]
 	Next     string
-	Searched bool // it ends because it took long, or is large, not because there are so many
+	Stopped  bool // it ends because it took long, or is large, not because there are so many
+	Looked   int  // at so many jobs, on this page and those before it
 	First    bool
 	MayLook  bool
 	MayAdmin bool
@@ -168,6 +169,8 @@ func (d *Dashboard) jobs(v *visit) (any, error) {
 		return nil, fail(http.StatusBadRequest, "Not a page", "The address has an after that no page of this server has.", "Begin with the first page.")
 	}
 	p.First = len(after) == 0
+	p.Looked, _ = strconv.Atoi(v.query.Get("looked"))
+	p.Looked = max(0, p.Looked)
 	if p.still = v.live && (!p.First || p.Filter.IsNarrow()); p.still {
 		return p, nil
 	}
@@ -272,14 +275,19 @@ func (p *jobsPage) setChanges() {
 	}
 }
 
-// Of is among how many jobs it looks.
-func (p *jobsPage) Of() string {
+// Progress says how far a search has come: 4,000 of 10,412 dead jobs.
+func (p *jobsPage) Progress() string {
+	all := int64(p.Looked)
 	for _, tab := range p.Tabs {
 		if tab.Now {
-			return plural(tab.N, strings.TrimSpace(p.Filter.State+" job"), strings.TrimSpace(p.Filter.State+" jobs"))
+			all = max(all, tab.N)
 		}
 	}
-	return ""
+	of := plural(all, strings.TrimSpace(p.Filter.State+" job"), strings.TrimSpace(p.Filter.State+" jobs"))
+	if p.Next == "" {
+		return "all of " + of
+	}
+	return num(p.Looked) + " of " + of
 }
 
 // search reads until a page is full, the end is reached, or it has taken long enough. A live page looks only as far
@@ -295,23 +303,23 @@ func (d *Dashboard) search(v *visit, p *jobsPage, after []byte) error {
 	}
 	began, size := time.Now(), 0
 	for {
-		jobs, next, err := q.Page(v, p.Filter.Filter, after, jobsPerPage-len(p.Jobs))
+		jobs, next, looked, err := q.Search(v, p.Filter.Filter, after, jobsPerPage-len(p.Jobs))
 		if err != nil {
 			return err
 		}
-		p.Jobs, after = append(p.Jobs, jobs...), next
+		p.Jobs, after, p.Looked = append(p.Jobs, jobs...), next, p.Looked+looked
 		for _, j := range jobs {
 			size += len(j.Payload)
 		}
 		if after == nil || len(p.Jobs) == jobsPerPage {
 			break
 		}
-		if p.Searched = time.Since(began) > searchTime || size > searchBytes; p.Searched {
+		if p.Stopped = time.Since(began) > searchTime || size > searchBytes; p.Stopped {
 			break
 		}
 	}
 	if after != nil {
-		p.Next = p.Filter.link("/jobs", p.Queue.Name, "after", base64.RawURLEncoding.EncodeToString(after))
+		p.Next = p.Filter.link("/jobs", p.Queue.Name, "looked", p.Looked, "after", base64.RawURLEncoding.EncodeToString(after))
 	}
 	return nil
 }
