@@ -115,7 +115,7 @@ var hints = []struct {
 }{
 	{embedded.ErrFailed, ""}, // says it itself
 	{conq.ErrName, "a name is 1 to 1024 bytes of UTF-8 without NUL"},
-	{conq.ErrKind, "enqueue and dequeue are for queues, push and pop for priority queues"},
+	{conq.ErrKind, "enqueue and dequeue are for queues, push and pop for priority queues, put and work for work queues"},
 	{conq.ErrDecode, "it stays in the queue; --codec bytes takes it as it is"},
 	{conq.ErrFormat, "use a newer conq"},
 	{kv.ErrReadOnly, ""}, // so does this

@@ -220,8 +220,12 @@ func printJob(out io.Writer, job *work.Info[[]byte]) error {
 		attempts += fmt.Sprintf(" of %d", job.MaxAttempts)
 	}
 	fmt.Fprintf(w, "job\t%d\nstate\t%v\npriority\t%d\nattempts\t%s\nput\t%s\n", job.ID, job.State, job.Priority, attempts, when(job.Created))
+	holder := "last holder"
+	if job.State == work.Leased {
+		holder = "holder"
+	}
 	for _, fact := range []struct{ name, value string }{
-		{timeNames[job.State], when(job.Time)}, {"key", short(job.Key, 200)}, {"unique", short(job.Unique, 200)}, {"holder", short(job.Holder, 200)},
+		{timeNames[job.State], when(job.Time)}, {"key", short(job.Key, 200)}, {"unique", short(job.Unique, 200)}, {holder, short(job.Holder, 200)},
 	} {
 		if fact.name != "" && fact.value != "-" {
 			fmt.Fprintf(w, "%s\t%s\n", fact.name, fact.value)
