@@ -2,12 +2,14 @@ package beanstalk
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
+	"io"
+	"log/slog"
 	"math"
 	"slices"
 	"sync"
-	"time"
 
 	"github.com/conq-go/conq/kv"
 	"github.com/conq-go/conq/server/internal/queues"
@@ -23,72 +25,35 @@ func (c *conn) answer(line []byte) error {
 	if err != nil {
 		return c.reply(err.Error())
 	}
-	c.s.counts.ops[cmd.op].Add(1)
-	replied := c.s.o.Observe(opNames[cmd.op])
+	c.s.counts.verbs[cmd.index].n.Add(1)
+	replied := c.s.o.Observe(cmd.name)
 	c.word = "none"
-	defer func() { replied(c.word) }()
-	switch cmd.op {
-	case opQuit:
-		return errQuit
-	case opPut:
-		return c.put(cmd)
-	case opReserve:
-		return c.reserve(-1)
-	case opReserveTimeout:
-		return c.reserve(cmd.timeout)
+	if err := cmd.do(c, cmd); err != nil && c.broken == nil {
+		c.fail(cmd, err)
 	}
-	if err := c.do(cmd); err != nil {
-		return c.fail(cmd, err)
-	}
-	return nil
+	replied(c.word)
+	return c.broken
 }
 
-// do is answer for commands that neither have a body nor wait. What it returns before it has replied is the reply.
-func (c *conn) do(cmd command) error {
-	switch cmd.op {
-	case opUse:
-		return c.use(cmd.tube)
-	case opWatch:
-		return c.watch(cmd.tube)
-	case opIgnore:
-		return c.ignore(cmd.tube)
-	case opReserveJob:
-		return c.reserveJob(cmd.id)
-	case opDelete:
-		return c.delete(cmd.id)
-	case opRelease, opBury, opTouch:
-		return c.onHeld(cmd)
-	case opKick:
-		return c.kick(int(min(cmd.n, math.MaxInt32)))
-	case opKickJob:
-		return c.kickJob(cmd.id)
-	case opPauseTube:
-		return c.pauseTube(cmd.tube, cmd.delay)
-	default:
-		return c.show(cmd)
-	}
-}
-
-// fail replies to a command that has failed.
-func (c *conn) fail(cmd command, err error) error {
+// fail replies to a command that has failed, and has not replied.
+func (c *conn) fail(cmd command, err error) {
+	reply, level, says := "INTERNAL_ERROR", slog.LevelError, "beanstalk: a command has failed"
 	switch {
 	case errors.Is(err, work.ErrNotFound), errors.Is(err, work.ErrState), errors.Is(err, work.ErrLeaseLost):
-		return c.reply("NOT_FOUND")
+		_ = c.reply("NOT_FOUND")
+		return
 	case errors.Is(err, kv.ErrTooLarge):
-		return c.reply("JOB_TOO_BIG")
-	case errors.Is(err, queues.ErrTooMany), cmd.op == opPut && !errors.Is(err, kv.ErrCommitUnknown):
-		c.s.o.Logger.Warn("beanstalk: no room, or the store takes nothing", "tube", cmd.tube, "error", err)
-		return c.reply("OUT_OF_MEMORY") // the client may try again later
+		_ = c.reply("JOB_TOO_BIG")
+		return
+	case errors.Is(err, queues.ErrTooMany), cmd.name == "put" && !errors.Is(err, kv.ErrCommitUnknown): // the client may try again later
+		reply, level, says = "OUT_OF_MEMORY", slog.LevelWarn, "beanstalk: no room, or the store takes nothing"
 	}
-	c.s.o.Logger.Error("beanstalk: a command has failed", "tube", cmd.tube, "id", cmd.id, "error", err)
-	return c.reply("INTERNAL_ERROR")
+	c.s.o.Logger.Log(c.ctx, level, says, "command", cmd.name, "tube", cmp.Or(cmd.tube, c.used.name), "id", cmd.id, "error", err)
+	_ = c.reply(reply)
 }
 
 func (c *conn) put(cmd command) error {
 	if int64(cmd.n) > int64(c.s.o.MaxJobSize) {
-		if err := c.flush(); err != nil {
-			return err
-		}
 		if err := c.skip(int64(cmd.n) + int64(len(crlf))); err != nil {
 			return err
 		}
@@ -97,7 +62,7 @@ func (c *conn) put(cmd command) error {
 	c.producer.Store(true)
 	body, err := c.readBody(int(cmd.n) + len(crlf))
 	if err != nil {
-		return err
+		return c.breakOff(err)
 	}
 	body, ended := bytes.CutSuffix(body, crlf)
 	switch {
@@ -106,16 +71,16 @@ func (c *conn) put(cmd command) error {
 	case c.s.draining.Load():
 		return c.reply("DRAINING")
 	}
-	cmd.tube = c.used.name
-	q, err := c.s.tubes.queue(c.ctx, c.used, queues.Create)
+	q, release, err := c.s.tubes.set.Work(c.ctx, c.used.name, queues.Create)
 	if err != nil {
-		return c.fail(cmd, err)
+		return err
 	}
+	defer release()
 	id, err := q.Put(c.ctx, body, work.Job{
 		Priority: int64(cmd.priority), Delay: cmd.delay, Lease: min(cmd.ttr, work.MaxLease), MaxAttempts: -1,
 	})
 	if err != nil {
-		return c.fail(cmd, err)
+		return err
 	}
 	c.s.tubes.put(c.used)
 	return c.replyNumber("INSERTED", uint64(id))
@@ -123,23 +88,25 @@ func (c *conn) put(cmd command) error {
 
 // skip reads what the client sends, and drops it.
 func (c *conn) skip(n int64) error {
-	for n > 0 {
-		part, err := c.r.Discard(int(min(n, 1<<20)))
-		if n -= int64(part); err != nil {
-			return err
-		}
+	if err := c.flush(); err != nil {
+		return err
+	}
+	if _, err := io.CopyN(io.Discard, c.r, n); err != nil {
+		return c.breakOff(err)
 	}
 	return nil
 }
 
-func (c *conn) use(name string) error {
+func (c *conn) use(cmd command) error {
+	name := cmd.tube
 	next := c.s.tubes.enter(name, func(t *tube) { t.using++ })
 	c.s.tubes.leave(c.used, func(t *tube) { t.using-- })
 	c.used = next
 	return c.reply("USING " + name)
 }
 
-func (c *conn) watch(name string) error {
+func (c *conn) watch(cmd command) error {
+	name := cmd.tube
 	if c.watches(name) < 0 {
 		if len(c.watched) == maxWatched {
 			return c.reply("OUT_OF_MEMORY")
@@ -150,8 +117,8 @@ func (c *conn) watch(name string) error {
 	return c.replyNumber("WATCHING", uint64(len(c.watched)))
 }
 
-func (c *conn) ignore(name string) error {
-	if i := c.watches(name); i >= 0 {
+func (c *conn) ignore(cmd command) error {
+	if i := c.watches(cmd.tube); i >= 0 {
 		if len(c.watched) == 1 {
 			return c.reply("NOT_IGNORED")
 		}
@@ -166,28 +133,24 @@ func (c *conn) watches(name string) int {
 	return slices.IndexFunc(c.watched, func(t *tube) bool { return t.name == name })
 }
 
-// find enters the tube of a job, after what is due there is done.
-func (c *conn) find(id uint64) (*tube, *queues.Work, error) {
+// find calls f with the queue of a job and its tube, after what is due there is done.
+func (c *conn) find(id uint64, f func(*tube, *queues.Work) error) error {
 	if id > math.MaxInt64 {
-		return nil, nil, work.ErrNotFound
+		return work.ErrNotFound
 	}
 	name, err := c.nameFor(work.ID(id))
 	if err != nil {
-		return nil, nil, err
+		return err
 	}
-	of, q, err := c.s.tubes.find(c.ctx, name)
-	if err != nil {
-		return nil, nil, err
-	}
-	if q == nil {
-		c.s.tubes.leave(of, nil)
-		return nil, nil, work.ErrNotFound
-	}
-	if err := q.Reclaim(c.ctx); err != nil {
-		c.s.tubes.leave(of, nil)
-		return nil, nil, err
-	}
-	return of, q, nil
+	return c.s.tubes.find(c.ctx, name, func(of *tube, q *queues.Work) error {
+		if q == nil {
+			return work.ErrNotFound
+		}
+		if err := q.Reclaim(c.ctx); err != nil {
+			return err
+		}
+		return f(of, q)
+	})
 }
 
 // nameFor returns the name of the tube of a job. One that was not put by a server is only found by its holder.
@@ -198,27 +161,23 @@ func (c *conn) nameFor(id work.ID) (string, error) {
 	return work.Find(c.ctx, c.s.tubes.set.DB(), id)
 }
 
-func (c *conn) delete(id uint64) error {
-	if h := c.holds(id); h != nil {
+func (c *conn) delete(cmd command) error {
+	if h := c.holds(cmd.id); h != nil {
 		err := h.Ack(c.ctx)
-		of := c.drop(h)
-		defer c.s.tubes.leave(of, nil)
+		defer c.drop(h)
 		if err == nil {
-			return c.deleted(of)
+			return c.deleted(h.tube)
 		}
 		if !errors.Is(err, work.ErrLeaseLost) {
 			return err
 		}
 	}
-	of, q, err := c.find(id)
-	if err != nil {
-		return err
-	}
-	defer c.s.tubes.leave(of, nil)
-	if err := q.DeleteFree(c.ctx, work.ID(id)); err != nil {
-		return err
-	}
-	return c.deleted(of)
+	return c.find(cmd.id, func(of *tube, q *queues.Work) error {
+		if err := q.DeleteFree(c.ctx, work.ID(cmd.id)); err != nil {
+			return err
+		}
+		return c.deleted(of)
+	})
 }
 
 func (c *conn) deleted(of *tube) error {
@@ -226,28 +185,37 @@ func (c *conn) deleted(of *tube) error {
 	return c.reply("DELETED")
 }
 
-// onHeld does what only the holder of a job may.
-func (c *conn) onHeld(cmd command) (err error) {
+func (c *conn) touch(cmd command) error {
 	h := c.holds(cmd.id)
 	if h == nil {
 		return work.ErrNotFound
 	}
-	reply := ""
-	switch cmd.op {
-	case opTouch:
-		if err = h.Extend(c.ctx, 0); errors.Is(err, work.ErrCancelled) {
-			err = nil // it was extended
+	if err := h.Extend(c.ctx, 0); err != nil && !errors.Is(err, work.ErrCancelled) { // with which it was extended
+		if errors.Is(err, work.ErrLeaseLost) {
+			c.drop(h)
 		}
-		if err == nil {
-			return c.reply("TOUCHED")
-		}
-	case opRelease:
-		reply, err = "RELEASED", h.ReleaseInPlace(c.ctx, cmd.delay, int64(cmd.priority))
-	case opBury:
-		reply, err = "BURIED", h.BuryAs(c.ctx, "buried", int64(cmd.priority))
+		return err
 	}
+	return c.reply("TOUCHED")
+}
+
+func (c *conn) releaseJob(cmd command) error {
+	return c.endHeld(cmd, "RELEASED", func(h *held) error { return h.ReleaseInPlace(c.ctx, cmd.delay, int64(cmd.priority)) })
+}
+
+func (c *conn) bury(cmd command) error {
+	return c.endHeld(cmd, "BURIED", func(h *held) error { return h.BuryAs(c.ctx, "buried", int64(cmd.priority)) })
+}
+
+// endHeld ends the lease of a job that the connection holds.
+func (c *conn) endHeld(cmd command, reply string, end func(*held) error) error {
+	h := c.holds(cmd.id)
+	if h == nil {
+		return work.ErrNotFound
+	}
+	err := end(h)
 	if err == nil || errors.Is(err, work.ErrLeaseLost) {
-		c.s.tubes.leave(c.drop(h), nil)
+		c.drop(h)
 	}
 	if err != nil {
 		return err
@@ -263,10 +231,10 @@ func (c *conn) holds(id uint64) *held {
 	return c.held[work.ID(id)]
 }
 
-// drop forgets a job, and returns its tube, which the caller leaves.
-func (c *conn) drop(h *held) *tube {
+// drop forgets a job.
+func (c *conn) drop(h *held) {
 	delete(c.held, h.ID)
-	return h.tube
+	h.leave()
 }
 
 // giveBack ends the leases of a connection that ends. What fails comes back when its lease is over.
@@ -283,7 +251,7 @@ func (c *conn) giveBack() {
 			if err != nil && !errors.Is(err, work.ErrLeaseLost) {
 				c.s.o.Logger.Warn("beanstalk: a job is not given back, and is leased until its ttr is over", "id", int64(h.ID), "error", err)
 			}
-			c.s.tubes.leave(h.tube, nil)
+			h.leave()
 		})
 	}
 	group.Wait()
@@ -292,42 +260,33 @@ func (c *conn) giveBack() {
 
 var errConnectionEnded = errors.New("the connection that held it has ended")
 
-func (c *conn) kick(bound int) error {
-	q, err := c.s.tubes.queue(c.ctx, c.used, queues.Existing)
-	if isNone(err) {
-		return c.reply("KICKED 0")
-	}
-	if err == nil {
-		err = q.Reclaim(c.ctx)
-	}
-	if err != nil {
+func (c *conn) kick(cmd command) error {
+	n := 0
+	err := c.s.tubes.with(c.ctx, c.used.name, func(q *queues.Work) (err error) {
+		if err := q.Reclaim(c.ctx); err != nil {
+			return err
+		}
+		n, err = q.KickFirst(c.ctx, int(min(cmd.n, math.MaxInt32)))
 		return err
-	}
-	n, err := q.KickFirst(c.ctx, bound)
+	})
 	if err != nil {
 		return err
 	}
 	return c.replyNumber("KICKED", uint64(n))
 }
 
-func (c *conn) kickJob(id uint64) error {
-	of, q, err := c.find(id)
-	if err != nil {
-		return err
-	}
-	defer c.s.tubes.leave(of, nil)
-	if err := q.Kick(c.ctx, work.ID(id)); err != nil {
-		return err
-	}
-	return c.reply("KICKED")
+func (c *conn) kickJob(cmd command) error {
+	return c.find(cmd.id, func(_ *tube, q *queues.Work) error {
+		if err := q.Kick(c.ctx, work.ID(cmd.id)); err != nil {
+			return err
+		}
+		return c.reply("KICKED")
+	})
 }
 
-func (c *conn) pauseTube(name string, d time.Duration) error {
-	of, _, err := c.s.tubes.find(c.ctx, name)
-	if err != nil {
-		return err
-	}
-	c.s.tubes.pauseTube(of, d)
-	c.s.tubes.leave(of, nil)
-	return c.reply("PAUSED")
+func (c *conn) pauseTube(cmd command) error {
+	return c.s.tubes.find(c.ctx, cmd.tube, func(of *tube, _ *queues.Work) error {
+		c.s.tubes.pauseTube(of, cmd.delay)
+		return c.reply("PAUSED")
+	})
 }

@@ -26,22 +26,23 @@ const (
 
 // conn is a connection. Its goroutine alone uses what is not said to be others', too.
 type conn struct {
-	s    *Server
-	stop context.Context // ends when the server stops
-	ctx  context.Context // of commands; ends some time later
-	nc   net.Conn
-	r    *bufio.Reader
-	out  []byte // replies that are not sent
-	word string // the first of the last reply
+	s      *Server
+	stop   context.Context // ends when the server stops
+	ctx    context.Context // of commands; ends some time later
+	nc     net.Conn
+	r      *bufio.Reader
+	out    []byte // replies that are not sent
+	word   string // the first of the last reply
+	broken error  // why no more can be read or sent
 
 	used    *tube
 	watched []*tube // in the order in which the client has named them
 	held    map[work.ID]*held
 	first   time.Time // no lease of held is over before that
 
-	source    source // of the tubes that are watched and not paused, named by sourceKey, or nil
-	sourceKey string
-	leave     func() // what is done with it
+	source      source // of the tubes that are watched and not paused, named by sourceKey, or nil
+	sourceKey   string
+	leaveSource func()
 
 	producer, worker atomic.Bool // read by others
 }
@@ -49,7 +50,8 @@ type conn struct {
 // held is a job that a connection has reserved.
 type held struct {
 	*work.Lease[[]byte]
-	tube *tube
+	tube  *tube
+	leave func() // the tube, and its queue, with which leases end
 }
 
 func newConn(s *Server, stop, ctx context.Context, nc net.Conn) *conn {
@@ -147,6 +149,15 @@ func (c *conn) flush() error {
 	if c.out = c.out[:0]; cap(c.out) > keepBuffer {
 		c.out = nil
 	}
+	if err != nil {
+		return c.breakOff(err)
+	}
+	return nil
+}
+
+// breakOff has the connection end after the command that is under way.
+func (c *conn) breakOff(err error) error {
+	c.broken = err
 	return err
 }
 

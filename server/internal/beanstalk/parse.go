@@ -19,9 +19,9 @@ var (
 	errUnknownCommand = errors.New("UNKNOWN_COMMAND")
 )
 
-// command is what a line asks for. Which fields are set depends on op.
+// command is what a line asks for. Which fields are set depends on the verb.
 type command struct {
-	op       op
+	*verb
 	tube     string
 	id       uint64
 	priority uint32
@@ -31,104 +31,27 @@ type command struct {
 	timeout  time.Duration
 }
 
-// op is what a command does.
-type op int
-
-const (
-	opPut op = iota
-	opPeek
-	opPeekReady
-	opPeekDelayed
-	opPeekBuried
-	opReserve
-	opReserveTimeout
-	opReserveJob
-	opDelete
-	opRelease
-	opUse
-	opWatch
-	opIgnore
-	opBury
-	opKick
-	opKickJob
-	opTouch
-	opStats
-	opStatsJob
-	opStatsTube
-	opListTubes
-	opListTubeUsed
-	opListTubesWatched
-	opPauseTube
-	opQuit
-	ops // how many
-)
-
-// arguments is how the arguments of a command are parsed, or nil if it has none.
-type arguments func(c *command, args *fields)
-
-// syntax is a command's word, and what follows it.
-type syntax struct {
-	op    op
-	parse arguments
-}
-
-var commands = map[string]syntax{
-	"put": {opPut, func(c *command, f *fields) {
-		c.priority, c.delay, c.ttr, c.n = f.u32(), f.seconds(), f.seconds(), f.u32()
-		c.ttr = max(c.ttr, time.Second)
-	}},
-	"use":                  {opUse, tubeOnly},
-	"reserve":              {opReserve, nil},
-	"reserve-with-timeout": {opReserveTimeout, func(c *command, f *fields) { c.timeout = f.seconds() }},
-	"reserve-job":          {opReserveJob, idOnly},
-	"delete":               {opDelete, idOnly},
-	"release": {opRelease, func(c *command, f *fields) {
-		c.id, c.priority, c.delay = f.u64(), f.u32(), f.seconds()
-	}},
-	"bury":               {opBury, func(c *command, f *fields) { c.id, c.priority = f.u64(), f.u32() }},
-	"touch":              {opTouch, idOnly},
-	"watch":              {opWatch, tubeOnly},
-	"ignore":             {opIgnore, tubeOnly},
-	"peek":               {opPeek, idOnly},
-	"peek-ready":         {opPeekReady, nil},
-	"peek-delayed":       {opPeekDelayed, nil},
-	"peek-buried":        {opPeekBuried, nil},
-	"kick":               {opKick, func(c *command, f *fields) { c.n = f.u32() }},
-	"kick-job":           {opKickJob, idOnly},
-	"stats":              {opStats, nil},
-	"stats-job":          {opStatsJob, idOnly},
-	"stats-tube":         {opStatsTube, tubeOnly},
-	"list-tubes":         {opListTubes, nil},
-	"list-tube-used":     {opListTubeUsed, nil},
-	"list-tubes-watched": {opListTubesWatched, nil},
-	"pause-tube":         {opPauseTube, func(c *command, f *fields) { c.tube, c.delay = f.name(), f.seconds() }},
-	"quit":               {opQuit, nil},
-}
-
-func idOnly(c *command, f *fields)   { c.id = f.u64() }
-func tubeOnly(c *command, f *fields) { c.tube = f.name() }
-
 // parse reads a line, without its CR-LF.
 func parse(line []byte) (c command, err error) {
 	if len(line)+2 > maxLine || bytes.IndexByte(line, 0) >= 0 {
 		return c, errBadFormat
 	}
 	word, rest, hasRest := bytes.Cut(line, []byte(" "))
-	s, known := commands[string(word)]
+	v := byName[string(word)]
 	switch {
 	case bytes.HasPrefix(line, []byte("quit")):
-		return command{op: opQuit}, nil
-	case !known || s.parse != nil && !hasRest: // the space belongs to the command
+		return command{verb: byName["quit"]}, nil
+	case v == nil || v.arguments != nil && !hasRest: // the space belongs to the command
 		return c, misspelt(line)
-	case s.parse == nil && hasRest:
+	case v.arguments == nil && hasRest:
 		return c, errBadFormat
 	}
-	c.op = s.op
-	if s.parse == nil {
+	c.verb = v
+	if v.arguments == nil {
 		return c, nil
 	}
 	f := fields{rest: rest}
-	s.parse(&c, &f)
+	v.arguments(&c, &f)
 	if f.bad || len(f.rest) > 0 {
 		return c, errBadFormat
 	}
@@ -138,8 +61,8 @@ func parse(line []byte) (c command, err error) {
 // misspelt returns the reply to what begins with no command. As beanstalkd has it, more than a command without arguments
 // is a bad format of that.
 func misspelt(line []byte) error {
-	for word, s := range commands {
-		if (s.parse == nil || s.op == opPauseTube) && bytes.HasPrefix(line, []byte(word)) {
+	for word, v := range byName {
+		if (v.arguments == nil || word == "pause-tube") && bytes.HasPrefix(line, []byte(word)) {
 			return errBadFormat
 		}
 	}

@@ -6,32 +6,35 @@ import (
 	"strings"
 	"time"
 
+	"github.com/conq-go/conq/server/internal/queues"
 	"github.com/conq-go/conq/work"
 )
 
 // reserved replies with a job that the connection holds from now on.
 func (c *conn) reserved(l *work.Lease[[]byte]) error {
-	c.held[l.ID] = &held{l, c.s.tubes.enter(l.Queue(), nil)}
+	_, release, err := c.s.tubes.set.Work(c.ctx, l.Queue(), queues.Existing)
+	if err != nil {
+		return errors.Join(err, l.FailAfter(context.WithoutCancel(c.ctx), 0, errConnectionEnded))
+	}
+	of := c.s.tubes.enter(l.Queue(), nil)
+	c.held[l.ID] = &held{l, of, func() { release(); c.s.tubes.leave(of, nil) }}
 	c.first = earliest(c.first, l.Deadline())
 	return c.replyJob("RESERVED", l.ID, l.Value)
 }
 
-func (c *conn) reserveJob(id uint64) error {
+func (c *conn) reserveJob(cmd command) error {
 	c.soon(time.Now())
-	if c.holds(id) != nil {
+	if c.holds(cmd.id) != nil {
 		return work.ErrNotFound
 	}
-	of, q, err := c.find(id)
-	if err != nil {
-		return err
-	}
-	defer c.s.tubes.leave(of, nil)
-	c.worker.Store(true)
-	l, err := q.ReserveID(c.ctx, work.ID(id))
-	if err != nil {
-		return err
-	}
-	return c.reserved(l)
+	return c.find(cmd.id, func(_ *tube, q *queues.Work) error {
+		c.worker.Store(true)
+		l, err := q.ReserveID(c.ctx, work.ID(cmd.id))
+		if err != nil {
+			return err
+		}
+		return c.reserved(l)
+	})
 }
 
 // margin is how long before the end of a lease its holder does not wait for another job.
@@ -50,7 +53,7 @@ func (c *conn) soon(now time.Time) time.Time {
 			continue
 		}
 		c.s.counts.timeouts.Add(1)
-		c.s.tubes.leave(c.drop(h), nil)
+		c.drop(h)
 	}
 	if c.first.IsZero() {
 		return c.first
@@ -81,12 +84,12 @@ func (c *conn) reserve(timeout time.Duration) error {
 		case err == nil && l != nil:
 			return c.reserved(l)
 		case c.stop.Err() != nil:
-			return c.stop.Err()
+			return c.breakOff(c.stop.Err())
 		case errors.Is(err, errGone):
 			return c.reply("TIMED_OUT")
 		case errors.Is(err, errAgain), errors.Is(err, context.DeadlineExceeded):
 		case err != nil:
-			return c.fail(command{op: opReserve, tube: c.watched[0].name}, err)
+			return err
 		case isSoon:
 			return c.reply("DEADLINE_SOON")
 		case isOver:
@@ -139,14 +142,14 @@ func (c *conn) prepare() (open []*tube, resumed time.Time, turn int, err error) 
 		return open, resumed, turn, nil
 	}
 	c.dropSource()
-	c.source, c.leave, err = c.s.tubes.source(c.ctx, open, key)
+	c.source, c.leaveSource, err = c.s.tubes.source(c.ctx, open, key)
 	c.sourceKey = key
 	return open, resumed, turn, err
 }
 
 func (c *conn) dropSource() {
 	if c.source != nil {
-		c.leave()
+		c.leaveSource()
 		c.source = nil
 	}
 }

@@ -64,9 +64,13 @@ func New(set *queues.Set, o Options) *Server {
 	}
 	var id [8]byte
 	rand.Read(id[:]) // never fails
-	return &Server{
+	s := &Server{
 		o: o, tubes: newTubes(set), id: hex.EncodeToString(id[:]), started: time.Now(), conns: make(map[*conn]struct{}),
 	}
+	for _, v := range verbs {
+		s.counts.verbs = append(s.counts.verbs, &verbCount{name: v.name})
+	}
+	return s
 }
 
 // Drain has the server refuse new jobs from now on.

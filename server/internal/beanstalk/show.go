@@ -2,7 +2,6 @@ package beanstalk
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"runtime"
@@ -16,8 +15,13 @@ import (
 
 // counts are of what has happened since the server began.
 type counts struct {
-	ops                   [ops]atomic.Int64
+	verbs                 []*verbCount
 	connections, timeouts atomic.Int64
+}
+
+type verbCount struct {
+	name string
+	n    atomic.Int64
 }
 
 const (
@@ -25,36 +29,20 @@ const (
 	countUrgent = 10000 // of urgent jobs that are counted where not all ready ones are
 )
 
-// show answers commands that only look.
-func (c *conn) show(cmd command) error {
-	switch cmd.op {
-	case opPeek, opStatsJob:
-		return c.showJob(cmd)
-	case opPeekReady:
-		return c.peekFirst(work.Ready)
-	case opPeekDelayed:
-		return c.peekFirst(work.Scheduled)
-	case opPeekBuried:
-		return c.peekFirst(work.Dead)
-	case opStats:
-		return c.stats()
-	case opStatsTube:
-		return c.statsTube(cmd.tube)
-	case opListTubes:
-		names, err := c.s.tubes.names(c.ctx)
-		if err != nil {
-			return err
-		}
-		return c.replyOK(list(names))
-	case opListTubesWatched:
-		var names []string
-		for _, t := range c.watched {
-			names = append(names, t.name)
-		}
-		return c.replyOK(list(names))
-	default: // opListTubeUsed
-		return c.reply("USING " + c.used.name)
+func (c *conn) listTubes(command) error {
+	names, err := c.s.tubes.names(c.ctx)
+	if err != nil {
+		return err
 	}
+	return c.replyOK(list(names))
+}
+
+func (c *conn) listWatched(command) error {
+	var names []string
+	for _, t := range c.watched {
+		names = append(names, t.name)
+	}
+	return c.replyOK(list(names))
 }
 
 func list(names []string) []byte {
@@ -65,43 +53,46 @@ func list(names []string) []byte {
 	return data
 }
 
-func (c *conn) showJob(cmd command) error {
-	of, q, err := c.find(cmd.id)
-	if err != nil {
-		return err
-	}
-	defer c.s.tubes.leave(of, nil)
-	info, err := q.Get(c.ctx, work.ID(cmd.id))
-	switch {
-	case err != nil:
-		return err
-	case info.State == work.Done:
-		return work.ErrNotFound // it is kept for others to look at
-	case cmd.op == opPeek:
-		return c.replyJob("FOUND", info.ID, info.Payload)
-	}
-	return c.replyOK(statsJob(of.name, info, time.Now()))
+func (c *conn) peek(cmd command) error {
+	return c.look(cmd, func(_ *tube, j *work.Info[[]byte]) error { return c.replyJob("FOUND", j.ID, j.Payload) })
 }
 
-func (c *conn) peekFirst(state work.State) error {
-	q, err := c.s.tubes.queue(c.ctx, c.used, queues.Existing)
-	if isNone(err) {
-		return work.ErrNotFound
+func (c *conn) statsJob(cmd command) error {
+	return c.look(cmd, func(of *tube, j *work.Info[[]byte]) error { return c.replyOK(statsJob(of.name, j, time.Now())) })
+}
+
+// look calls f with a job. One that is done is kept for others to look at.
+func (c *conn) look(cmd command, f func(*tube, *work.Info[[]byte]) error) error {
+	return c.find(cmd.id, func(of *tube, q *queues.Work) error {
+		info, err := q.Get(c.ctx, work.ID(cmd.id))
+		if err == nil && info.State == work.Done {
+			err = work.ErrNotFound
+		}
+		if err != nil {
+			return err
+		}
+		return f(of, info)
+	})
+}
+
+func peekFirst(state work.State) func(*conn, command) error {
+	return func(c *conn, _ command) error {
+		var first []*work.Info[[]byte]
+		err := c.s.tubes.with(c.ctx, c.used.name, func(q *queues.Work) (err error) {
+			if err := q.Reclaim(c.ctx); err != nil {
+				return err
+			}
+			first, _, err = q.Page(c.ctx, work.Filter{State: state}, nil, 1)
+			return err
+		})
+		if err == nil && len(first) == 0 {
+			err = work.ErrNotFound
+		}
+		if err != nil {
+			return err
+		}
+		return c.replyJob("FOUND", first[0].ID, first[0].Payload)
 	}
-	if err == nil {
-		err = q.Reclaim(c.ctx)
-	}
-	if err != nil {
-		return err
-	}
-	infos, _, err := q.Page(c.ctx, work.Filter{State: state}, nil, 1)
-	if err != nil {
-		return err
-	}
-	if len(infos) == 0 {
-		return work.ErrNotFound
-	}
-	return c.replyJob("FOUND", infos[0].ID, infos[0].Payload)
 }
 
 var stateNames = map[work.State]string{
@@ -172,67 +163,43 @@ func (n *jobCounts) count(ctx context.Context, q *queues.Work) error {
 	return nil
 }
 
-func (c *conn) statsTube(name string) error {
-	of, q, err := c.s.tubes.find(c.ctx, name)
-	if err != nil {
-		return err
-	}
-	defer c.s.tubes.leave(of, nil)
-	var n jobCounts
-	if q != nil {
-		if err := n.count(c.ctx, q); err != nil {
-			return err
+func (c *conn) statsTube(cmd command) error {
+	return c.s.tubes.find(c.ctx, cmd.tube, func(of *tube, q *queues.Work) error {
+		var n jobCounts
+		if q != nil {
+			if err := n.count(c.ctx, q); err != nil {
+				return err
+			}
 		}
-	}
-	var rest []field
-	c.s.tubes.update(of, func(t *tube) {
-		total, left := t.paused(time.Now())
-		rest = []field{
-			{"total-jobs", t.jobs}, {"current-using", t.using}, {"current-watching", t.watched}, {"current-waiting", len(t.waiting)},
-			{"cmd-delete", t.deletes}, {"cmd-pause-tube", t.pauses}, {"pause", seconds(total)}, {"pause-time-left", seconds(left)},
-		}
+		var rest []field
+		c.s.tubes.update(of, func(t *tube) {
+			total, left := t.paused(time.Now())
+			rest = []field{
+				{"total-jobs", t.jobs}, {"current-using", t.using}, {"current-watching", t.watched}, {"current-waiting", len(t.waiting)},
+				{"cmd-delete", t.deletes}, {"cmd-pause-tube", t.pauses}, {"pause", seconds(total)}, {"pause-time-left", seconds(left)},
+			}
+		})
+		return c.replyOK(yaml(slices.Concat([]field{{"name", of.name}}, n.fields(), rest)))
 	})
-	return c.replyOK(yaml(slices.Concat([]field{{"name", name}}, n.fields(), rest)))
 }
 
-// opNames are the words of commands.
-var opNames = func() (names [ops]string) {
-	for word, s := range commands {
-		names[s.op] = word
-	}
-	return names
-}()
-
-// counted are the commands in the order in which stats has them.
-var counted = []op{
-	opPut, opPeek, opPeekReady, opPeekDelayed, opPeekBuried, opReserve, opReserveTimeout, opDelete, opRelease, opUse, opWatch, opIgnore,
-	opBury, opKick, opTouch, opStats, opStatsJob, opStatsTube, opListTubes, opListTubeUsed, opListTubesWatched, opPauseTube,
-}
-
-func (c *conn) stats() error {
+func (c *conn) stats(command) error {
 	names, err := c.s.tubes.names(c.ctx)
 	if err != nil {
 		return err
 	}
 	var n jobCounts
 	for _, name := range names {
-		of, q, err := c.s.tubes.find(c.ctx, name)
-		if err == nil && q != nil {
-			err = n.count(c.ctx, q)
-		}
-		if of != nil {
-			c.s.tubes.leave(of, nil)
-		}
-		if err != nil && !errors.Is(err, work.ErrNotFound) {
+		if err := c.s.tubes.with(c.ctx, name, func(q *queues.Work) error { return n.count(c.ctx, q) }); err != nil {
 			return err
 		}
 	}
-	return c.replyOK(yaml(slices.Concat(n.fields(), c.s.opFields(), c.s.fields(len(names)))))
+	return c.replyOK(yaml(slices.Concat(n.fields(), c.s.verbFields(), c.s.fields(len(names)))))
 }
 
-func (s *Server) opFields() (fields []field) {
-	for _, op := range counted {
-		fields = append(fields, field{"cmd-" + opNames[op], s.counts.ops[op].Load()})
+func (s *Server) verbFields() (fields []field) {
+	for _, v := range s.counts.verbs[:len(s.counts.verbs)-uncounted] {
+		fields = append(fields, field{"cmd-" + v.name, v.n.Load()})
 	}
 	return fields
 }

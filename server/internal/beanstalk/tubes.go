@@ -1,6 +1,7 @@
 package beanstalk
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"maps"
@@ -28,7 +29,7 @@ type tubes struct {
 	waits  int   // connections that wait
 }
 
-// tube is what is known of one beside its queue. All but opening is under tubes.mu.
+// tube is what is known of one beside its queue. All of it is under tubes.mu.
 type tube struct {
 	name    string
 	refs    int // of connections, of jobs that they hold, and of commands under way
@@ -40,10 +41,6 @@ type tube struct {
 
 	pause       time.Duration
 	pausedUntil time.Time
-
-	opening sync.Mutex
-	queue   *queues.Work // nil until it is needed
-	release func()
 }
 
 // source is what jobs are reserved from.
@@ -80,20 +77,11 @@ func (t *tubes) enter(name string, also func(*tube)) *tube {
 
 // leave is the reverse of enter. A tube that nobody is in is forgotten, unless it has jobs.
 func (t *tubes) leave(of *tube, also func(*tube)) {
-	empty := t.lastIn(of, also) && t.isEmpty(of)
+	empty := t.lastIn(of, also) && of.name != defaultTube && t.isEmpty(of.name)
 	t.mu.Lock()
-	of.refs--
-	last := of.refs == 0
-	release := of.release
-	if last {
-		of.queue, of.release = nil, nil
-		if of.name != defaultTube && empty {
-			delete(t.all, of.name)
-		}
-	}
-	t.mu.Unlock()
-	if last && release != nil {
-		release()
+	defer t.mu.Unlock()
+	if of.refs--; of.refs == 0 && empty {
+		delete(t.all, of.name)
 	}
 }
 
@@ -107,20 +95,15 @@ func (t *tubes) lastIn(of *tube, also func(*tube)) bool {
 	return of.refs == 1
 }
 
-// isEmpty tells whether a tube is known to have no jobs, or nothing is known of it that is worth to be kept.
-func (t *tubes) isEmpty(of *tube) bool {
-	t.mu.Lock()
-	known := of.queue != nil || of.jobs > 0 || of.pauses > 0 || of.deletes > 0
-	t.mu.Unlock()
-	if !known {
-		return true
-	}
-	q, err := t.queue(context.Background(), of, queues.Existing)
-	if err != nil {
-		return isNone(err)
-	}
-	s, err := q.Stats(context.Background())
-	return err == nil && jobsIn(s) == 0
+// isEmpty tells whether a tube is known to have no jobs.
+func (t *tubes) isEmpty(name string) bool {
+	jobs := int64(0)
+	err := t.with(context.Background(), name, func(q *queues.Work) error {
+		s, err := q.Stats(context.Background())
+		jobs = jobsIn(s)
+		return err
+	})
+	return err == nil && jobs == 0
 }
 
 func jobsIn(s work.Stats) int64 { return s.Ready + s.Scheduled + s.Leased + s.Blocked + s.Dead }
@@ -132,50 +115,41 @@ func (t *tubes) update(of *tube, f func(*tube)) {
 	f(of)
 }
 
-// queue returns the queue of a tube that the caller is in, and makes it if mode says so.
-func (t *tubes) queue(ctx context.Context, of *tube, mode queues.Mode) (*queues.Work, error) {
-	t.mu.Lock()
-	q := of.queue
-	t.mu.Unlock()
-	if q != nil {
-		return q, nil
+// with calls f with the queue of a tube, if there ever was one.
+func (t *tubes) with(ctx context.Context, name string, f func(*queues.Work) error) error {
+	q, release, err := t.set.Work(ctx, name, queues.Existing)
+	if isNone(err) {
+		return nil
 	}
-	of.opening.Lock()
-	defer of.opening.Unlock()
-	if of.queue != nil {
-		return of.queue, nil
-	}
-	q, release, err := t.set.Work(ctx, of.name, mode)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	of.queue, of.release = q, release
-	return q, nil
+	defer release()
+	return f(q)
 }
 
-// find enters a tube that exists: somebody uses it, or it has jobs. queue is nil if it never had any.
-func (t *tubes) find(ctx context.Context, name string) (of *tube, queue *queues.Work, err error) {
+// find calls f in a tube that exists: somebody uses it, or it has jobs. queue is nil if it never had any.
+func (t *tubes) find(ctx context.Context, name string, f func(*tube, *queues.Work) error) error {
 	used := name == defaultTube
-	of = t.enter(name, func(of *tube) { used = used || of.using > 0 || of.watched > 0 })
-	queue, err = t.queue(ctx, of, queues.Existing)
+	of := t.enter(name, func(of *tube) { used = used || of.using > 0 || of.watched > 0 })
+	defer t.leave(of, nil)
+	var queue *queues.Work
+	err := t.with(ctx, name, func(q *queues.Work) error {
+		if queue = q; !used {
+			s, err := q.Stats(ctx)
+			if err != nil || jobsIn(s) == 0 {
+				return cmp.Or(err, error(work.ErrNotFound))
+			}
+		}
+		return f(of, q)
+	})
 	switch {
-	case isNone(err):
-		queue, err = nil, nil
-	case err == nil && !used:
-		var s work.Stats
-		s, err = queue.Stats(ctx)
-		used = jobsIn(s) > 0
+	case err != nil || queue != nil:
+		return err
+	case !used:
+		return work.ErrNotFound
 	}
-	if err == nil && !used {
-		err = work.ErrNotFound
-	}
-	if err != nil {
-		t.leave(of, nil)
-		return nil, nil, err
-	}
-	return of, queue, nil
+	return f(of, nil)
 }
 
 // isNone tells whether an error means that there is no work queue of a name.
@@ -199,16 +173,16 @@ func (t *tubes) names(ctx context.Context) ([]string, error) {
 		if info.Kind != conq.KindWorkQueue || !isName(info.Name) || known[info.Name] {
 			continue
 		}
-		of, _, err := t.find(ctx, info.Name)
-		if errors.Is(err, work.ErrNotFound) {
-			continue
-		}
+		err := t.with(ctx, info.Name, func(q *queues.Work) error {
+			s, err := q.Stats(ctx)
+			known[info.Name] = jobsIn(s) > 0
+			return err
+		})
 		if err != nil {
 			return nil, err
 		}
-		t.leave(of, nil)
-		known[info.Name] = true
 	}
+	maps.DeleteFunc(known, func(_ string, exists bool) bool { return !exists })
 	return slices.Sorted(maps.Keys(known)), nil
 }
 
@@ -219,14 +193,11 @@ func (t *tubes) endLeases(ctx context.Context, holder string) (total int, err er
 		if info.Kind != conq.KindWorkQueue || !isName(info.Name) {
 			continue
 		}
-		q, release, failed := t.set.Work(ctx, info.Name, queues.Existing)
-		if failed == nil {
-			var n int
-			n, failed = q.EndLeases(ctx, work.Filter{State: work.Leased, Holder: holder}, nil)
+		err = errors.Join(err, t.with(ctx, info.Name, func(q *queues.Work) error {
+			n, err := q.EndLeases(ctx, work.Filter{State: work.Leased, Holder: holder}, nil)
 			total += n
-			release()
-		}
-		err = errors.Join(err, failed)
+			return err
+		}))
 	}
 	return total, err
 }
@@ -277,16 +248,15 @@ func (t *tubes) unpaused(of []*tube) (open []*tube, until time.Time, turn int) {
 // source returns what to reserve from for tubes, sorted by name, that the caller is in; key is what names are joined to.
 // The caller calls release when it uses that no more.
 func (t *tubes) source(ctx context.Context, of []*tube, key string) (s source, release func(), err error) {
-	all := make([]*queues.Work, 0, len(of))
-	for _, tube := range of {
-		q, err := t.queue(ctx, tube, queues.Create)
-		if err != nil {
+	all, releases := make([]*queues.Work, len(of)), make([]func(), len(of))
+	for i, tube := range of {
+		if all[i], releases[i], err = t.set.Work(ctx, tube.name, queues.Create); err != nil {
+			call(releases[:i])
 			return nil, nil, err
 		}
-		all = append(all, q)
 	}
 	if len(all) == 1 {
-		return all[0], func() {}, nil
+		return all[0], releases[0], nil
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -294,6 +264,7 @@ func (t *tubes) source(ctx context.Context, of []*tube, key string) (s source, r
 	if u == nil {
 		of, err := work.NewUnion(all...)
 		if err != nil {
+			call(releases)
 			return nil, nil, err
 		}
 		u = &union{Union: of}
@@ -306,7 +277,14 @@ func (t *tubes) source(ctx context.Context, of []*tube, key string) (s source, r
 		if u.users--; u.users == 0 {
 			delete(t.unions, key)
 		}
+		call(releases)
 	}, nil
+}
+
+func call(all []func()) {
+	for _, f := range all {
+		f()
+	}
 }
 
 // put notes that a job was put.
