@@ -40,10 +40,10 @@ type incomplete struct {
 	added
 }
 
-// destined is a batch with the queue that it goes to. Its answers as Work are JSON of added.
+// destined is a batch for a queue.
 type destined interface {
-	once.Work
 	add(ctx context.Context) (added, error)
+	addIn(tx kv.Tx) (added, error)
 }
 
 // addition is a request that adds things of type T.
@@ -184,21 +184,28 @@ func (a *addition[T]) batch(ctx context.Context, batch []T) (sum added, err erro
 		return to.add(ctx)
 	}
 	a.batches++
-	r := once.Request{Key: fmt.Sprintf("%d %s", a.batches, a.key), Work: to, Bytes: 1, Operations: a.each * len(batch)}
+	r := once.Request{Key: fmt.Sprintf("%d %s", a.batches, a.key), Bytes: 1, Operations: a.each * len(batch)}
 	for i := range batch {
 		r.Bytes += a.size(&batch[i])
 	}
-	err = a.once(ctx, r, []any{a.list, a.queue, batch}, &sum)
+	err = a.once(ctx, r, []any{a.list, a.queue, batch}, &sum, func(tx kv.Tx) (any, error) { return to.addIn(tx) })
 	return sum, err
 }
 
-// once does a request of a key once: its answer is that of the first time. content is all that makes it what it is.
-func (a *api) once(ctx context.Context, r once.Request, content, answer any) error {
+// once has f carry out a request of a key once: its answer is that of the first time. content is all that makes it what it is.
+func (a *api) once(ctx context.Context, r once.Request, content, answer any, f func(kv.Tx) (any, error)) error {
 	hash := sha256.New()
 	if err := json.NewEncoder(hash).Encode(content); err != nil {
 		return err
 	}
 	r.Caller, r.Content = access.From(ctx).Name, hash.Sum(nil)
+	r.Do = func(tx kv.Tx) ([]byte, error) {
+		answer, err := f(tx)
+		if err != nil {
+			return nil, err
+		}
+		return json.Marshal(answer)
+	}
 	stored, err := a.Answers.Do(ctx, r)
 	if err != nil {
 		return err
@@ -206,31 +213,10 @@ func (a *api) once(ctx context.Context, r once.Request, content, answer any) err
 	return json.Unmarshal(stored, answer)
 }
 
-// doOnce runs f in a transaction, which sets the answer. With a key it does so once.
+// doOnce runs f in a transaction, which sets the result. With a key it does so once.
 func (a *api) doOnce(ctx context.Context, key string, content, result any, f func(kv.Tx) error) error {
 	if key == "" {
 		return a.Queues.DB().Transact(ctx, f)
 	}
-	return a.once(ctx, once.Request{Key: key, Work: &single{f, result}}, content, result)
-}
-
-// single is a Work that has a transaction of its own.
-type single struct {
-	do     func(kv.Tx) error
-	result any
-}
-
-func (s *single) Target() any { return s }
-
-func (s *single) Do(tx kv.Tx, _ []once.Work) ([][]byte, error) {
-	if err := s.do(tx); err != nil {
-		return nil, err
-	}
-	return [][]byte{answer(s.result)}, nil
-}
-
-// answer is a result as it is stored.
-func answer(result any) []byte {
-	b, _ := json.Marshal(result) // of plain fields
-	return b
+	return a.once(ctx, once.Request{Key: key}, content, result, func(tx kv.Tx) (any, error) { return result, f(tx) })
 }

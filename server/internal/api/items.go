@@ -13,7 +13,6 @@ import (
 	"github.com/conq-go/conq"
 	"github.com/conq-go/conq/kv"
 	"github.com/conq-go/conq/server/internal/access"
-	"github.com/conq-go/conq/server/internal/once"
 	"github.com/conq-go/conq/server/internal/queues"
 	"github.com/danielgtaylor/huma/v2"
 )
@@ -89,7 +88,7 @@ func (a *api) destine(ctx context.Context, name string, batch []item) (destined,
 	if kind == conq.KindPriorityQueue {
 		q, release, err := a.Queues.Priority(ctx, name, queues.Create)
 		in := func(tx kv.Tx) func([]conq.Prioritized[[]byte]) error { return q.In(tx).PushAll }
-		return items[conq.Prioritized[[]byte]]{q, prioritized(batch), q.PushAll, in}, release, err
+		return items[conq.Prioritized[[]byte]]{prioritized(batch), q.PushAll, in}, release, err
 	}
 	for i, v := range batch {
 		if v.Priority != nil {
@@ -98,7 +97,7 @@ func (a *api) destine(ctx context.Context, name string, batch []item) (destined,
 	}
 	q, release, err := a.Queues.FIFO(ctx, name, queues.Create)
 	in := func(tx kv.Tx) func([][]byte) error { return q.In(tx).EnqueueAll }
-	return items[[]byte]{q, values(batch), q.EnqueueAll, in}, release, err
+	return items[[]byte]{values(batch), q.EnqueueAll, in}, release, err
 }
 
 func prioritized(batch []item) []conq.Prioritized[[]byte] {
@@ -122,7 +121,6 @@ func values(batch []item) [][]byte {
 
 // items are those of a batch, for a queue of either kind.
 type items[T any] struct {
-	queue  any // the handle
 	batch  []T
 	addAll func(context.Context, []T) error
 	in     func(kv.Tx) func([]T) error
@@ -132,16 +130,8 @@ func (i items[T]) add(ctx context.Context) (added, error) {
 	return added{Added: len(i.batch)}, i.addAll(ctx, i.batch)
 }
 
-func (i items[T]) Target() any { return i.queue }
-
-func (i items[T]) Do(tx kv.Tx, all []once.Work) ([][]byte, error) {
-	var sum []T
-	answers := make([][]byte, len(all))
-	for k, w := range all {
-		batch := w.(items[T]).batch
-		sum, answers[k] = append(sum, batch...), answer(added{Added: len(batch)})
-	}
-	return answers, i.in(tx)(sum)
+func (i items[T]) addIn(tx kv.Tx) (added, error) {
+	return added{Added: len(i.batch)}, i.in(tx)(i.batch)
 }
 
 // end is an end of a priority queue.

@@ -16,7 +16,6 @@ import (
 
 	"github.com/conq-go/conq/kv"
 	"github.com/conq-go/conq/server/internal/access"
-	"github.com/conq-go/conq/server/internal/once"
 	"github.com/conq-go/conq/server/internal/queues"
 	"github.com/conq-go/conq/work"
 	"github.com/danielgtaylor/huma/v2"
@@ -140,19 +139,6 @@ func (p put) add(ctx context.Context) (added, error) {
 		sum.IDs = append(sum.IDs, int64(id))
 	}
 	return sum, err
-}
-
-func (p put) Target() any { return p.queue }
-
-func (p put) Do(tx kv.Tx, all []once.Work) (answers [][]byte, err error) {
-	for _, w := range all {
-		sum, err := w.(put).addIn(tx)
-		if err != nil {
-			return nil, err
-		}
-		answers = append(answers, answer(sum))
-	}
-	return answers, nil
 }
 
 func (p put) addIn(tx kv.Tx) (sum added, err error) {

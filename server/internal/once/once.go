@@ -10,8 +10,7 @@
 // conflict, as both read where the other writes, or share a transaction, where the second sees what the first has
 // written: one of them gets the answer of the other.
 //
-// Requests that come while a transaction is under way share the next one: it looks up the keys of all of them, and
-// what is left for one target is done as one.
+// Requests that come while a transaction is under way share the next one, which looks up the keys of all of them.
 package once
 
 import (
@@ -46,21 +45,13 @@ type Request struct {
 	Key     string // 1 to MaxKey bytes
 	Content []byte // a hash of all that makes the request what it is, 32 bytes
 
-	Work Work
+	// Do does it, and returns the answer. It may run several times, as what kv.DB.Transact is given, and in the goroutine of
+	// another call.
+	Do func(tx kv.Tx) (answer []byte, err error)
 
 	// Bytes and Operations say about how much of a transaction it takes, by which requests are put together. With 0 bytes
 	// it has one of its own, as what conflicts with others should.
 	Bytes, Operations int
-}
-
-// Work is what a request does.
-type Work interface {
-	// Target is what it is done to, as the handle of a queue. It must be comparable.
-	Target() any
-
-	// Do does all of several works, of which it is the first and which have its target, and returns the answer of each. It
-	// may run several times, as what kv.DB.Transact is given, and in the goroutine of another call.
-	Do(tx kv.Tx, all []Work) (answers [][]byte, err error)
 }
 
 // Answers are those of a store. They are safe for concurrent use.
@@ -110,7 +101,7 @@ func (a *Answers) cost(t task) int {
 }
 
 // Do does what a request asks for, and returns the answer, or the one that it has got when it came first. The error is an
-// ErrKey, an ErrOther, or what its Work has returned. After an error the request can be tried again; after a
+// ErrKey, an ErrOther, or what its Do has returned. After an error the request can be tried again; after a
 // kv.ErrCommitUnknown the next try tells what became of it.
 func (a *Answers) Do(ctx context.Context, r Request) (answer []byte, err error) {
 	if len(r.Key) < 1 || len(r.Key) > MaxKey {
@@ -129,27 +120,21 @@ func (a *Answers) Do(ctx context.Context, r Request) (answer []byte, err error) 
 	return answer, err
 }
 
-// run serves calls in one transaction. If the works of one target fail there, each of these gets one of its own, and the
-// others another. If it is not known which have failed, each has its own.
+// run serves calls in one transaction. If that fails, each gets one of its own, unless it is not known which have failed.
 func (a *Answers) run(calls []*call) {
 	calls, again := distinct(calls)
-	failed, err := a.transact(calls)
-	var others []*call
+	err := a.transact(calls)
 	for i, c := range calls {
 		switch {
 		case err == nil:
 		case len(calls) == 1 || isUnknown(err):
 			c.Err = err
-		case failed == nil || c.Request.Work.Target() == failed:
-			a.run(calls[i : i+1 : i+1])
 		default:
-			others = append(others, c)
+			a.run(calls[i : i+1 : i+1])
 		}
 	}
-	for _, rest := range [][]*call{others, again} {
-		if len(rest) > 0 {
-			a.run(rest)
-		}
+	if len(again) > 0 {
+		a.run(again)
 	}
 }
 
@@ -169,19 +154,16 @@ func distinct(calls []*call) (first, again []*call) {
 	return first, again
 }
 
-// transact runs a transaction for all calls. failed is the target whose works have failed, or nil.
-func (a *Answers) transact(calls []*call) (failed any, err error) {
+// transact runs a transaction for all calls.
+func (a *Answers) transact(calls []*call) error {
 	ctx, cancel := combine.Context(calls)
 	defer cancel()
 	d := a.days()
 	a.forget(ctx, d.today)
 	for {
-		err = a.db.Transact(ctx, func(tx kv.Tx) (err error) {
-			failed, err = d.answer(tx, calls)
-			return err
-		})
+		err := a.db.Transact(ctx, func(tx kv.Tx) error { return d.answer(tx, calls) })
 		if !isUnknown(err) || !a.db.Limits().UnknownCommits || ctx.Err() != nil {
-			return failed, err
+			return err
 		} // whoever commits next, that one or the next attempt, keeps the other from it
 	}
 }
@@ -215,43 +197,28 @@ func (d days) lookUps(calls []*call) (all []kv.Read) {
 	return all
 }
 
-// answer sets what calls get, and does what is new. failed is the target whose works have failed.
-func (d days) answer(tx kv.Tx, calls []*call) (failed any, err error) {
+// answer sets what calls get, and does what is new.
+func (d days) answer(tx kv.Tx, calls []*call) error {
 	kv.Prefetch(tx, d.lookUps(calls)...)
-	news := make(map[any][]*call) // by target
+	var news []*call
 	for _, c := range calls {
 		var known bool
 		c.Result, known, c.Err = d.lookUp(tx, &c.Request)
 		switch {
 		case known, c.Err == ErrOther:
 		case c.Err != nil:
-			return nil, c.Err
+			return c.Err
 		default:
-			target := c.Request.Work.Target()
-			news[target] = append(news[target], c)
+			news = append(news, c)
 		}
 	}
-	for target, calls := range news {
-		if err := d.do(tx, calls); err != nil {
-			return target, err
+	for _, c := range news {
+		answer, err := c.Request.Do(tx)
+		if err != nil {
+			return err
 		}
-	}
-	return nil, nil
-}
-
-// do does the works of calls, which have one target, and stores their answers.
-func (d days) do(tx kv.Tx, calls []*call) error {
-	all := make([]Work, len(calls))
-	for i, c := range calls {
-		all[i] = c.Request.Work
-	}
-	answers, err := all[0].Do(tx, all)
-	if err != nil {
-		return err
-	}
-	for i, c := range calls {
-		c.Result = answers[i]
-		tx.Set(keyOf(d.today, c.Request.hash), tuple.AppendBytes(tuple.AppendBytes(nil, c.Request.Content), c.Result))
+		c.Result = answer
+		tx.Set(keyOf(d.today, c.Request.hash), tuple.AppendBytes(tuple.AppendBytes(nil, c.Request.Content), answer))
 	}
 	return nil
 }

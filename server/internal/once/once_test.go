@@ -25,27 +25,8 @@ func request(key, content string) Request {
 	return Request{Caller: "me", Key: key, Content: sum[:], Bytes: 1}
 }
 
-// work is a function as Work. That of one target is done as one.
-type work struct {
-	target string
-	do     func(kv.Tx) ([]byte, error)
-}
-
-func (w *work) Target() any { return w.target }
-
-func (w *work) Do(tx kv.Tx, all []Work) (answers [][]byte, err error) {
-	for _, other := range all {
-		answer, err := other.(*work).do(tx)
-		if err != nil {
-			return nil, err
-		}
-		answers = append(answers, answer)
-	}
-	return answers, nil
-}
-
 func carryOut(ctx context.Context, a *Answers, r Request, f func(kv.Tx) ([]byte, error)) ([]byte, error) {
-	r.Work = &work{"target", f}
+	r.Do = f
 	return a.Do(ctx, r)
 }
 
@@ -118,9 +99,9 @@ func testShare(t *testing.T) {
 	fails := func(kv.Tx) ([]byte, error) { return nil, failing }
 	free := make(chan struct{})
 	var group sync.WaitGroup
-	ask := func(ctx context.Context, key, content, target string, f func(kv.Tx) ([]byte, error), want string, wantErr error) {
+	ask := func(ctx context.Context, key, content string, f func(kv.Tx) ([]byte, error), want string, wantErr error) {
 		r := request(key, content)
-		r.Work = &work{target, f}
+		r.Do = f
 		group.Go(func() {
 			answer, err := a.Do(ctx, r)
 			if string(answer) != want || !errors.Is(err, wantErr) {
@@ -139,35 +120,35 @@ func testShare(t *testing.T) {
 		}
 	}
 	holdUp := func(key string) {
-		ask(t.Context(), key, "", "x", func(kv.Tx) ([]byte, error) { <-free; return nil, nil }, "", nil)
+		ask(t.Context(), key, "", func(kv.Tx) ([]byte, error) { <-free; return nil, nil }, "", nil)
 	}
 	holdUp("first")
 	gone, goAway := context.WithCancel(t.Context())
 	for i := range 5 {
 		key := fmt.Sprint(i)
-		ask(t.Context(), key, "", fmt.Sprint("target", i%2), counting("n", key), key, nil)
+		ask(t.Context(), key, "", counting("n", key), key, nil)
 	}
-	ask(gone, "gone", "", "target0", counting("n", ""), "", context.Canceled)
+	ask(gone, "gone", "", counting("n", ""), "", context.Canceled)
 	goAway()
 	share(1)
 	testkit.Equal(t, "times", count(t, inner, "n"), 5)
 
 	holdUp("second")
-	ask(t.Context(), "twice", "a", "target0", counting("n", "a"), "a", nil)
-	ask(t.Context(), "twice", "a", "target0", counting("n", "b"), "a", nil)
-	ask(t.Context(), "twice", "b", "target0", counting("n", "b"), "", ErrOther)
-	ask(t.Context(), "0", "", "target0", counting("n", "b"), "0", nil)
+	ask(t.Context(), "twice", "a", counting("n", "a"), "a", nil)
+	ask(t.Context(), "twice", "a", counting("n", "b"), "a", nil)
+	ask(t.Context(), "twice", "b", counting("n", "b"), "", ErrOther)
+	ask(t.Context(), "0", "", counting("n", "b"), "0", nil)
 	share(3) // what has a key of others, one after the other
 	testkit.Equal(t, "times", count(t, inner, "n"), 6)
 
 	holdUp("third")
-	ask(t.Context(), "fails", "", "target0", fails, "", failing)
-	ask(t.Context(), "same target", "", "target0", counting("n", "c"), "c", nil)
-	ask(t.Context(), "other target 1", "", "target1", counting("n", "d"), "d", nil)
-	ask(t.Context(), "other target 2", "", "target1", counting("n", "e"), "e", nil)
-	share(4) // all, each of the first target, the others
+	ask(t.Context(), "fails", "", fails, "", failing)
+	ask(t.Context(), "beside it", "", counting("n", "c"), "c", nil)
+	ask(t.Context(), "and it", "", counting("n", "d"), "d", nil)
+	ask(t.Context(), "also", "", counting("n", "e"), "e", nil)
+	share(5) // all, and each alone
 	testkit.Equal(t, "times", count(t, inner, "n"), 9)
-	ask(t.Context(), "fails", "", "target0", counting("n", "f"), "f", nil)
+	ask(t.Context(), "fails", "", counting("n", "f"), "f", nil)
 	group.Wait()
 
 	holdUp("fourth")
@@ -177,7 +158,7 @@ func testShare(t *testing.T) {
 		carryOut(t.Context(), a, request("panics", ""), panics)
 	})
 	synctest.Wait()
-	ask(t.Context(), "with it", "", "target1", counting("n", ""), "", kv.ErrCommitUnknown)
+	ask(t.Context(), "with it", "", counting("n", ""), "", kv.ErrCommitUnknown)
 	share(1)
 }
 
