@@ -1,6 +1,9 @@
 package kv
 
-import "context"
+import (
+	"context"
+	"time"
+)
 
 // Health is what an engine tells of its store.
 type Health struct {
@@ -27,4 +30,19 @@ func HealthOf(ctx context.Context, db DB) (h Health, known bool, err error) {
 		return h, true, err
 	}
 	return Health{}, false, nil
+}
+
+// Syncs is how long an engine has waited for its disk since the store was opened: a histogram as Prometheus has them.
+type Syncs struct {
+	Count  int64
+	Took   time.Duration           // all of them
+	Within map[time.Duration]int64 // how many took up to so long
+}
+
+// SyncsOf returns the syncs of a store. known is false if the engine, or what wraps it, has no method Syncs() Syncs.
+func SyncsOf(db DB) (s Syncs, known bool) {
+	if db, ok := db.(interface{ Syncs() Syncs }); ok {
+		return db.Syncs(), true
+	}
+	return Syncs{}, false
 }

@@ -11,6 +11,7 @@ package kv
 //	Known(span, options, to)                of a Reader; Known
 //	Prefetch(reads)                         of a Reader; Prefetch
 //	Health(ctx)                             of a DB; HealthOf
+//	Syncs() Syncs                           of a DB; SyncsOf
 
 // Local is implemented by engines, and where one process has the store for itself by their
 // transactions. Users of one DB can tell each other in memory that something has

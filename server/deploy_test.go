@@ -53,7 +53,7 @@ func TestGrafana(t *testing.T) {
 // laterMetrics are only there when something has happened, or the store was looked at. TestMetrics of package watch has them.
 var laterMetrics = []string{
 	"conq_queue_items", "conq_queue_oldest_age_seconds", "conq_items_total", "conq_transactions_total", "conq_conflicts_total",
-	"conq_batch_calls_sum", "conq_batch_calls_count", "conq_store_bytes", "conq_store_syncs_total", "conq_store_sync_seconds_total",
+	"conq_batch_calls_sum", "conq_batch_calls_count", "conq_store_bytes", "conq_store_sync_seconds_bucket",
 }
 
 func watched(t *testing.T) string {

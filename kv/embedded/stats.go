@@ -3,7 +3,6 @@ package embedded
 import (
 	"context"
 	"path/filepath"
-	"time"
 
 	"github.com/conq-go/conq/kv"
 )
@@ -13,8 +12,11 @@ func (db *DB) Health(context.Context) (kv.Health, error) {
 	return kv.Health{Bytes: db.DiskBytes()}, nil
 }
 
-// Syncs returns how often the store has waited for its log to be on disk since it was opened, and how long in all.
-func (db *DB) Syncs() (n int64, took time.Duration) { return db.wal.Syncs() }
+// Syncs returns how long the store has waited for its log to be on disk: see [kv.SyncsOf].
+func (db *DB) Syncs() (s kv.Syncs) {
+	s.Count, s.Took, s.Within = db.wal.Syncs()
+	return s
+}
 
 // DiskBytes returns the sum of the sizes of the store's files. Files come and go meanwhile: one that is gone counts nothing.
 func (db *DB) DiskBytes() int64 { return db.sizeOf(db.dir, 3) }

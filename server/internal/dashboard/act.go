@@ -161,6 +161,9 @@ func (d *Dashboard) performIn(v *visit) (bulk.Status, *confirm, error) {
 	waiting, cancel := context.WithTimeout(v, startTime)
 	defer cancel()
 	done, err := d.Tasks.Wait(waiting, status.ID)
+	if done.State == bulk.Failed && done.Done == 0 && len(c.Fields) > 0 { // what was typed is not lost
+		return done, c, wrong("Nothing was done: %v", done.Err)
+	}
 	if done.State != bulk.Running {
 		seen(waiting, d.History, done.Ended)
 	}
@@ -221,10 +224,7 @@ func (d *Dashboard) start(c *confirm, given bulk.Status, f bulk.Work) (bulk.Stat
 func (d *Dashboard) onQueue(c *confirm, undo, note string, f func(ctx context.Context, q *queues.Work) error) (bulk.Status, error) {
 	return d.start(c, bulk.Status{Total: 1, Undo: undo}, func(ctx context.Context, _ func(int)) (int, string, error) {
 		err := d.withWork(ctx, c.Queue.Name, func(q *queues.Work) error { return f(ctx, q) })
-		if err != nil {
-			return 0, "", err
-		}
-		return 1, note, nil
+		return one(err), note, err
 	})
 }
 

@@ -26,6 +26,7 @@ func init() { // it refers to itself
 		"purge":  {access.Admin, "fpw", askPurge, (*Dashboard).doPurge, toQueue},
 		"add":    {access.Produce, "fpw", askAdd, (*Dashboard).doAdd, toQueue},
 		"move":   {access.Admin, "fp", askMove, (*Dashboard).doMove, toQueue},
+		"every":  {access.Admin, "w", askEvery, (*Dashboard).doEvery, toPeriodic},
 		"runnow": {access.Admin, "w", askRunNow, (*Dashboard).doRunNow, toPeriodic},
 		"remove": {access.Admin, "w", askRemove, (*Dashboard).doRemove, toPeriodic},
 		"check":  {access.Admin, "", askCheck, (*Dashboard).doCheck, func(*confirm) string { return "/store" }},
@@ -131,7 +132,7 @@ func askAdd(_ *Dashboard, c *confirm) error {
 }
 
 func (d *Dashboard) doAdd(c *confirm) (bulk.Status, error) {
-	payload := []byte(strings.ReplaceAll(c.query.Get("payload"), "\r\n", "\n")) // browsers send lines so
+	payload := c.payload()
 	priority, err := integer(c.query.Get("priority"), "priority")
 	if err != nil {
 		return bulk.Status{}, err
@@ -144,8 +145,21 @@ func (d *Dashboard) doAdd(c *confirm) (bulk.Status, error) {
 	}
 	return d.start(c, bulk.Status{Total: 1}, func(ctx context.Context, _ func(int)) (int, string, error) {
 		note, err := d.add(ctx, c.Queue.Name, c.Queue.Kind, payload, job)
-		return 1, note, err
+		return one(err), note, err
 	})
+}
+
+// payload is what was typed. Browsers send lines that end in CR LF.
+func (c *confirm) payload() []byte {
+	return []byte(strings.ReplaceAll(c.query.Get("payload"), "\r\n", "\n"))
+}
+
+// one is how many are done of one.
+func one(err error) int {
+	if err != nil {
+		return 0
+	}
+	return 1
 }
 
 func integer(s, name string) (int64, error) {
@@ -287,6 +301,23 @@ func inBatches(n int, progress func(int), move func(batch int) (int, error)) (to
 	return total, nil
 }
 
+func askEvery(_ *Dashboard, c *confirm) error {
+	c.Title, c.Button = "Add a periodic job to "+visible(c.Queue.Name), "Add"
+	c.Detail = "A job is put each time. A periodic job that has the name already is replaced, with its priority, key and attempts."
+	c.Fields = []field{
+		{Name: "name", Label: "Name", Needed: true},
+		{Name: "cron", Label: "When", Needed: true, Help: "As 0 3 * * * (minute, hour, day of the month, month, day of the week), @hourly or @every 90s."},
+		{Name: "payload", Label: "Payload", Kind: "text", Help: "It is stored as it is, as UTF-8."},
+	}
+	return nil
+}
+
+func (d *Dashboard) doEvery(c *confirm) (bulk.Status, error) {
+	name, cron, payload := c.query.Get("name"), c.query.Get("cron"), c.payload()
+	c.Title = fmt.Sprintf("Add the periodic job %s to %s: %s", visible(name), visible(c.Queue.Name), visible(cron))
+	return d.onQueue(c, "", "It is put when it is due, while a worker of the queue runs.", func(ctx context.Context, q *queues.Work) error { return q.Every(ctx, name, cron, payload) })
+}
+
 func askRunNow(_ *Dashboard, c *confirm) error {
 	name := c.query.Get("name")
 	c.Title, c.Button = fmt.Sprintf("Run %s of %s now", visible(name), visible(c.Queue.Name)), "Run now"
@@ -302,7 +333,7 @@ func (d *Dashboard) doRunNow(c *confirm) (bulk.Status, error) {
 			note = fmt.Sprintf("It is job %d.", id)
 			return err
 		})
-		return 1, note, err
+		return one(err), note, err
 	})
 }
 

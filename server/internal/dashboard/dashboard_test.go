@@ -13,6 +13,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -290,6 +291,9 @@ func TestActions(t *testing.T) {
 	is(s.do(form("delete", "emails", "id", "1", "typed", "emails")), 1, "Delete job 1")
 	is(s.do(form("delete", "emails", "state", "dead", "typed", "emails")), 3, "Delete 3 dead jobs of emails")
 	is(s.do(form("add", "emails", "payload", "by hand", "priority", "4", "jobkey", "x", "delay", "2h")), 1, "Add to emails")
+	is(s.do(form("every", "emails", "name", "hourly", "cron", "@hourly", "payload", "tock")), 1, "Add the periodic job hourly to emails: @hourly")
+	has(t, s.get("/periodic", 200), "hourly</th>", "tock")
+	is(s.do(form("remove", "emails", "name", "hourly", "typed", "emails")), 1, "Remove the periodic job hourly")
 	is(s.do(form("runnow", "emails", "name", "nightly")), 1, "Run nightly of emails now")
 	is(s.do(form("remove", "emails", "name", "nightly", "typed", "emails")), 1, "Remove the periodic job nightly of emails")
 	hasNot(t, s.get("/periodic", 200), "nightly</th>")
@@ -332,7 +336,12 @@ func TestWrongForms(t *testing.T) {
 		page := s.read(s.request(http.MethodPost, "/do", c.form), fmt.Sprint(c.form), http.StatusUnprocessableEntity)
 		has(t, page, c.shows, `name="do"`)
 	}
-	if len(s.tasks.All()) > 0 {
+	for form, shows := range map[string]string{"do=every&q=emails&name=x&cron=never+again": "never again", "do=move&q=orders&n=1&to=emails": "work queue"} {
+		v, err := url.ParseQuery(form)
+		testkit.NoError(t, err)
+		has(t, s.read(s.request(http.MethodPost, "/do", v), form, http.StatusUnprocessableEntity), "Nothing was done: ", shows)
+	}
+	if all := s.tasks.All(); slices.ContainsFunc(all, func(t bulk.Status) bool { return t.State != bulk.Failed }) {
 		t.Errorf("something was done: %+v", s.tasks.All())
 	}
 	s.read(s.request(http.MethodPost, "/do", url.Values{"do": {"retry"}, "q": {"emails"}, "state": {"ready"}}), "retry of ready jobs", http.StatusUnprocessableEntity)

@@ -266,7 +266,8 @@ func (p *jobsPage) setChanges() {
 		danger      bool
 	}{
 		{"retry", "Retry", "dead", false}, {"kick", "Make ready now", "scheduled", false}, {"endleases", "End leases", "leased", false},
-		{"cancel", "Cancel", " ready leased scheduled blocked", false}, {"reprioritise", "Change priority", " ready leased scheduled blocked dead", false},
+		{"cancel", "Cancel", " ready leased scheduled blocked", false}, {"bury", "Bury", " leased", false},
+		{"reprioritise", "Change priority", " ready leased scheduled blocked dead", false},
 		{"delete", "Delete", "", true},
 	} {
 		if c.states == "" || strings.Contains(c.states+" ", p.Filter.State+" ") {
@@ -331,6 +332,7 @@ type jobPage struct {
 	Result  *payload
 	Meta    []pair
 	Trace   string
+	Since   time.Time // it is held, if this server has handed it out
 	Changes []change
 }
 
@@ -357,6 +359,9 @@ func (d *Dashboard) job(v *visit) (any, error) {
 	}
 	if v.may(access.Admin, s.Name) {
 		p.setChanges()
+	}
+	if p.Job.State == work.Leased {
+		p.Since, _ = d.History.Queue(s.Name).Held(int64(id))
 	}
 	p.Payload = payloadOf(p.Job.Payload)
 	p.setMeta()
@@ -393,7 +398,7 @@ func (p *jobPage) setChanges() {
 		danger              bool
 	}{
 		{"retry", "Retry now", "dead", false}, {"kick", "Make ready now", "scheduled", false}, {"endleases", "End lease", "leased", false},
-		{"cancel", "Cancel", "ready leased scheduled blocked", false}, {"reprioritise", "Change priority", "ready leased scheduled blocked dead", false},
+		{"cancel", "Cancel", "ready leased scheduled blocked", false}, {"bury", "Bury", "leased", false}, {"reprioritise", "Change priority", "ready leased scheduled blocked dead", false},
 		{"delete", "Delete", "ready leased scheduled blocked dead done", true},
 	} {
 		if slices.Contains(strings.Fields(c.states), p.Job.State.String()) {

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/conq-go/conq"
 	"github.com/conq-go/conq/kv"
 	"github.com/conq-go/conq/server/internal/access"
 	"github.com/conq-go/conq/server/internal/bulk"
@@ -106,7 +107,8 @@ type worker struct {
 	Holder, Queue string
 	MayAdmin      bool
 	Jobs          []*work.Info[[]byte]
-	First, Last   time.Time // when the first and the last of its leases are over
+	First         time.Time // when the first of its leases is over
+	Since         time.Time // since when it has held the first of its jobs; zero if this server has not handed them out
 }
 
 func (d *Dashboard) workers(v *visit) (any, error) {
@@ -120,7 +122,7 @@ func (d *Dashboard) workers(v *visit) (any, error) {
 		}
 		err := d.withWork(v, s.Name, func(q *queues.Work) error {
 			jobs, next, err := q.Page(v, work.Filter{State: work.Leased}, nil, left)
-			p.Workers = append(p.Workers, workersOf(s.Name, v.may(access.Admin, s.Name), jobs)...)
+			p.Workers = append(p.Workers, d.workersOf(s.Name, v.may(access.Admin, s.Name), jobs)...)
 			left -= len(jobs)
 			p.More = p.More || next != nil
 			return err
@@ -137,8 +139,8 @@ func (d *Dashboard) workers(v *visit) (any, error) {
 }
 
 // workersOf sorts leased jobs by their holders.
-func workersOf(queue string, mayAdmin bool, jobs []*work.Info[[]byte]) (all []*worker) {
-	by := make(map[string]*worker)
+func (d *Dashboard) workersOf(queue string, mayAdmin bool, jobs []*work.Info[[]byte]) (all []*worker) {
+	by, held := make(map[string]*worker), d.History.Queue(queue)
 	for _, j := range jobs {
 		w := by[j.Holder]
 		if w == nil {
@@ -146,25 +148,24 @@ func workersOf(queue string, mayAdmin bool, jobs []*work.Info[[]byte]) (all []*w
 			by[j.Holder] = w
 			all = append(all, w)
 		}
-		w.Jobs, w.Last = append(w.Jobs, j), j.Time
+		w.Jobs = append(w.Jobs, j)
+		if since, known := held.Held(int64(j.ID)); known && (w.Since.IsZero() || since.Before(w.Since)) {
+			w.Since = since
+		}
 	}
 	slices.SortFunc(all, func(a, b *worker) int { return cmp.Compare(a.Holder, b.Holder) })
 	return all
 }
 
 type storePage struct {
+	history.Store
 	Engine         string
 	Limits         kv.Limits
 	Queues         int
-	Took           time.Duration
 	Err            error
 	Version        string
 	MayAdmin       bool
 	Tasks          []bulk.Status
-	Health         kv.Health
-	HealthErr      error
-	Syncs          int64
-	Sync           time.Duration // on average
 	Transactions   int64
 	Conflicts      int64
 	Up             time.Duration
@@ -177,17 +178,16 @@ type storePage struct {
 func (d *Dashboard) store(v *visit) (any, error) {
 	v.title = "Store"
 	p := &storePage{
-		Engine: engineOf(d.Queues.DB()), Limits: d.Queues.DB().Limits(), Queues: len(v.now.Queues), Took: v.now.Took,
+		Store: v.now.Store, Engine: engineOf(d.Queues.DB()), Limits: d.Queues.DB().Limits(), Queues: len(v.now.Queues),
 		Err: v.now.Err, Version: version(), MayAdmin: v.may(access.Admin, ""),
 		Up: time.Since(began), PID: os.Getpid(), Go: runtime.Version(),
 	}
-	p.look(v, d.Queues.DB())
 	p.Transactions, p.Conflicts = d.Transactions()
 	for _, q := range v.now.Queues {
-		switch kindName(q.Kind) {
-		case "FIFO":
+		switch q.Kind {
+		case conq.KindQueue:
 			p.FIFO++
-		case "priority":
+		case conq.KindPriorityQueue:
 			p.Priority++
 		default:
 			p.Work++
@@ -199,30 +199,6 @@ func (d *Dashboard) store(v *visit) (any, error) {
 		}
 	}
 	return p, nil
-}
-
-// healthTime is how long a store may take to say how it is.
-const healthTime = 2 * time.Second
-
-// look asks the store how it is.
-func (p *storePage) look(ctx context.Context, db kv.DB) {
-	ctx, cancel := context.WithTimeout(ctx, healthTime)
-	defer cancel()
-	p.Health, _, p.HealthErr = kv.HealthOf(ctx, db)
-	if db, ok := db.(interface{ Syncs() (int64, time.Duration) }); ok {
-		n, took := db.Syncs()
-		p.Syncs, p.Sync = n, took/time.Duration(max(n, 1))
-	}
-}
-
-// Down is how many members of the cluster are.
-func (p *storePage) Down() (n int) {
-	for _, m := range p.Health.Members {
-		if m.Down {
-			n++
-		}
-	}
-	return n
 }
 
 // began is when this process did.

@@ -2,6 +2,7 @@ package dashboard
 
 import (
 	"cmp"
+	"fmt"
 	"net/http"
 	"slices"
 	"strconv"
@@ -27,7 +28,31 @@ type overview struct {
 	Columns          []column
 	Filters          []choice
 	Began            bool // the store has been read
+	Store            history.Store
+	StoreErr         error
 }
+
+// Health is how the store is, in a word or few.
+func (o *overview) Health() string {
+	switch {
+	case !o.Began:
+		return "not read yet"
+	case o.StoreErr != nil:
+		return "unreadable"
+	case o.Store.HealthErr != nil:
+		return "unclear"
+	case o.Store.Health.Problem != "":
+		return "has a problem"
+	case o.Store.Down() > 0:
+		return fmt.Sprintf("%d of %d down", o.Store.Down(), len(o.Store.Health.Members))
+	}
+	return healthy
+}
+
+// IsIll tells whether the store's health is worth a look.
+func (o *overview) IsIll() bool { return o.Health() != healthy }
+
+const healthy = "answers"
 
 type totals struct {
 	Depth, Leased, Dead, Paused int64
@@ -98,7 +123,7 @@ var onlies = []struct {
 
 func (d *Dashboard) overview(v *visit) (any, error) {
 	v.title = "Queues"
-	o := &overview{Find: strings.TrimSpace(v.query.Get("find")), Only: v.query.Get("only"), Sort: v.query.Get("sort"), Began: !v.now.Time.IsZero()}
+	o := &overview{Find: strings.TrimSpace(v.query.Get("find")), Only: v.query.Get("only"), Sort: v.query.Get("sort"), Began: !v.now.Time.IsZero(), Store: v.now.Store, StoreErr: v.now.Err}
 	if orders[o.Sort] == nil {
 		o.Sort = "name"
 	}

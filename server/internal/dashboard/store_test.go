@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/url"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -19,9 +20,14 @@ type told struct {
 	kv.DB
 	health kv.Health
 	err    error
+	asked  *atomic.Int64
 }
 
-func (d told) Syncs() (int64, time.Duration) { return 2000, time.Second }
+// Syncs tells that there are two more each time that it is asked, of 100 µs and 1 ms.
+func (d told) Syncs() kv.Syncs {
+	n := d.asked.Add(1)
+	return kv.Syncs{Count: 2 * n, Within: map[time.Duration]int64{50 * time.Microsecond: 0, 100 * time.Microsecond: n, 1000 * time.Microsecond: 2 * n}}
+}
 
 func (d told) Health(context.Context) (kv.Health, error) { return d.health, d.err }
 
@@ -32,20 +38,28 @@ func TestStoreHealth(t *testing.T) {
 		name  string
 		db    told
 		shows []string
+
+		overview string
 	}{
-		{"nothing known", told{}, []string{"answers</span></dd>", "not known", "500 µs on average, 2,000 so far"}},
-		{"size", told{health: kv.Health{Bytes: 12_345_678_901}}, []string{"answers</span></dd>", "12.3 GB</dd>"}},
-		{"cluster", told{health: kv.Health{Bytes: 5000, Members: members[:1]}}, []string{"answers</span></dd>", "5.0 kB, of all members", "10.0.0.1:2379", "leads"}},
-		{"member down", told{health: kv.Health{Members: members}}, []string{"but 1 of 2 members does not", ">down<", "&lt;b&gt;timeout"}},
-		{"problem", told{health: kv.Health{Problem: "healing", Members: members}}, []string{"but healing"}},
-		{"error", told{err: errors.New("no <i>quorum")}, []string{"does not say how it is: no &lt;i&gt;quorum"}},
+		{"nothing known", told{}, []string{"answers</span></dd>", "not known", "100 µs, <span class=\"none\">95 %</span> 910 µs, <span class=\"none\">99 %</span> 982 µs; "}, ">answers</a>"},
+		{"size", told{health: kv.Health{Bytes: 12_345_678_901}}, []string{"answers</span></dd>", "12.3 GB</dd>"}, ">answers</a>"},
+		{"cluster", told{health: kv.Health{Bytes: 5000, Members: members[:1]}}, []string{"answers</span></dd>", "5.0 kB, of all members", "10.0.0.1:2379", "leads"}, ">answers</a>"},
+		{"member down", told{health: kv.Health{Members: members}}, []string{"but 1 of 2 members does not", ">down<", "&lt;b&gt;timeout"}, ">1 of 2 down</a>"},
+		{"problem", told{health: kv.Health{Problem: "healing", Members: members}}, []string{"but healing"}, ">has a problem</a>"},
+		{"error", told{err: errors.New("no <i>quorum")}, []string{"does not say how it is: no &lt;i&gt;quorum"}, ">unclear</a>"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			c.db.DB = memory.New(memory.Options{})
-			has(t, newSiteOf(t, c.db).get("/store", 200), c.shows...)
+			c.db.DB, c.db.asked = memory.New(memory.Options{}), new(atomic.Int64)
+			s := newSiteOf(t, c.db)
+			s.get("/", 200)
+			has(t, s.get("/store", 200), c.shows...)
+			has(t, s.get("/", 200), c.overview)
 		})
 	}
 }
+
+// An engine that does not tell of its syncs is said not to.
+func TestNoSyncs(t *testing.T) { has(t, newSite(t).get("/store", 200), "not told by this engine") }
 
 // A queue that no snapshot has yet is shown as it is.
 func TestNewQueue(t *testing.T) {

@@ -53,6 +53,7 @@ type Snapshot struct {
 	Time   time.Time
 	Took   time.Duration // to read the store
 	Queues []*State
+	Store  Store
 	Err    error // why the store could not be read; then Queues are those of before
 	byName map[string]*State
 	next   chan struct{}
@@ -172,6 +173,14 @@ func (q *Queue) Ended(id int64, now time.Time, failed bool) {
 		delete(q.held, id)
 		q.work.add(now.Sub(since))
 	}
+}
+
+// Held returns since when a job is held that was reserved by this process.
+func (q *Queue) Held(id int64) (since time.Time, known bool) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	since, known = q.held[id]
+	return since, known
 }
 
 // record adds how the queue looks now.

@@ -32,7 +32,7 @@ func (r *reservoir) percentiles() (p [3]float64) {
 		return p
 	}
 	slices.Sort(r.of)
-	for i, percent := range []int{50, 95, 99} {
+	for i, percent := range percents {
 		p[i] = float64(r.of[min(len(r.of)-1, len(r.of)*percent/100)])
 	}
 	r.seen, r.of = 0, r.of[:0]

@@ -29,6 +29,7 @@ type Sampler struct {
 	db      kv.DB
 	history *History
 	now     func() time.Time
+	store   watched
 
 	mu     sync.Mutex
 	queues map[string]*sampled
@@ -51,6 +52,7 @@ func NewSampler(db kv.DB, h *History) *Sampler {
 func (s *Sampler) Run(ctx context.Context) {
 	var group sync.WaitGroup
 	defer group.Wait()
+	defer s.store.asking.Wait()
 	group.Go(func() { s.runCounts(ctx) })
 	for timer := time.NewTimer(0); ; {
 		select {
@@ -76,17 +78,18 @@ func (s *Sampler) Sample(ctx context.Context) {
 	if ctx.Err() != nil {
 		return
 	}
+	now := s.now()
+	store := s.store.look(ctx, s.db, now, now.Sub(began))
 	if err != nil {
-		s.history.publish(&Snapshot{Time: s.now(), Queues: s.history.Latest().Queues, Err: err})
+		s.history.publish(&Snapshot{Time: now, Queues: s.history.Latest().Queues, Store: store, Err: err})
 		return
 	}
-	now := s.now()
 	for _, state := range states {
 		if state.Err == nil {
 			s.history.Queue(state.Name).record(now, state)
 		}
 	}
-	s.history.publish(&Snapshot{Time: now, Took: now.Sub(began), Queues: states})
+	s.history.publish(&Snapshot{Time: now, Took: now.Sub(began), Queues: states, Store: store})
 }
 
 func (s *Sampler) read(ctx context.Context) ([]*State, error) {

@@ -16,6 +16,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"github.com/conq-go/conq"
+	"github.com/conq-go/conq/kv"
 	"github.com/conq-go/conq/server/internal/history"
 	"github.com/conq-go/conq/work"
 )
@@ -90,14 +91,28 @@ func storeMetrics(store any) (all []prometheus.Collector) {
 		all = append(all, prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "conq_store_bytes", Help: "What the store takes on disk."},
 			func() float64 { return float64(s.DiskBytes()) }))
 	}
-	if s, ok := store.(interface{ Syncs() (int64, time.Duration) }); ok {
-		all = append(all,
-			prometheus.NewCounterFunc(prometheus.CounterOpts{Name: "conq_store_syncs_total", Help: "How often the store has waited for the disk."},
-				func() float64 { n, _ := s.Syncs(); return float64(n) }),
-			prometheus.NewCounterFunc(prometheus.CounterOpts{Name: "conq_store_sync_seconds_total", Help: "How long it has waited for the disk."},
-				func() float64 { _, took := s.Syncs(); return took.Seconds() }))
+	if s, ok := store.(interface{ Syncs() kv.Syncs }); ok {
+		all = append(all, syncs{s.Syncs})
 	}
 	return all
+}
+
+// syncs collects how long the store has waited for its disk.
+type syncs struct{ of func() kv.Syncs }
+
+var syncSeconds = prometheus.NewDesc("conq_store_sync_seconds", "How long the store has waited for the disk.", nil, nil)
+
+// Describe implements prometheus.Collector.
+func (s syncs) Describe(to chan<- *prometheus.Desc) { to <- syncSeconds }
+
+// Collect implements prometheus.Collector.
+func (s syncs) Collect(to chan<- prometheus.Metric) {
+	all := s.of()
+	within := make(map[float64]uint64, len(all.Within))
+	for bound, n := range all.Within {
+		within[bound.Seconds()] = uint64(n)
+	}
+	to <- prometheus.MustNewConstHistogram(syncSeconds, uint64(all.Count), all.Took.Seconds(), within)
 }
 
 // Handler answers a scrape.

@@ -128,12 +128,15 @@ func TestConflicts(t *testing.T) {
 
 type disk struct{}
 
-func (disk) DiskBytes() int64              { return 4096 }
-func (disk) Syncs() (int64, time.Duration) { return 3, 1500 * time.Millisecond }
+func (disk) DiskBytes() int64 { return 4096 }
+
+func (disk) Syncs() kv.Syncs {
+	return kv.Syncs{Count: 3, Took: 1500 * time.Millisecond, Within: map[time.Duration]int64{time.Millisecond: 1, time.Second: 3}}
+}
 
 func TestStore(t *testing.T) {
 	says(t, scrape(t, New(Options{History: history.New(), MaxQueues: 1, Store: disk{}})),
-		"conq_store_bytes 4096", "conq_store_syncs_total 3", "conq_store_sync_seconds_total 1.5")
+		"conq_store_bytes 4096", "conq_store_sync_seconds_count 3", "conq_store_sync_seconds_sum 1.5", `conq_store_sync_seconds_bucket{le="0.001"} 1`)
 }
 
 // However many queues there are, a scrape is bounded.

@@ -2,7 +2,6 @@ package wal
 
 import (
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/conq-go/conq/kv/embedded/internal/guardfs"
@@ -51,12 +50,12 @@ type Log struct {
 	room      int64      // what still goes into that segment
 	synced    int64      // up to where that segment is on disk
 
-	syncs, syncTime atomic.Int64 // how often the disk was waited for, and how long, in nanoseconds
+	syncs syncs
 }
 
-// Syncs returns how often the log has waited for the disk, and how long in all.
-func (l *Log) Syncs() (n int64, took time.Duration) {
-	return l.syncs.Load(), time.Duration(l.syncTime.Load())
+// Syncs returns how often the log has waited for the disk, how long in all, and how often up to each of some bounds.
+func (l *Log) Syncs() (n int64, took time.Duration, within map[time.Duration]int64) {
+	return l.syncs.all()
 }
 
 // chunk is records for one segment.
@@ -271,8 +270,7 @@ func (l *Log) syncUnlocked(s *segment) error {
 	defer s.syncing.Unlock()
 	began := time.Now()
 	err := s.SyncData()
-	l.syncs.Add(1)
-	l.syncTime.Add(int64(time.Since(began)))
+	l.syncs.add(time.Since(began))
 	return err
 }
 
