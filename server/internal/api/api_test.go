@@ -217,6 +217,7 @@ func TestRefusals(t *testing.T) {
 		{422, "number <= 1000", "GET /v1/queues/q/items?limit=1001", "", nil},
 		{422, "next of another page", "GET /v1/queues/q/items?after=*", "", nil},
 		{422, "no place", "GET /v1/queues/q/items?after=AAAA", "", nil},
+		{422, "end is for priority queues", "GET /v1/queues/q/items?end=max", "", nil},
 	} {
 		f.refused(c.status, c.says, c.request, c.body, c.headers...)
 	}

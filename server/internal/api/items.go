@@ -85,53 +85,33 @@ func (a *api) destine(ctx context.Context, name string, batch []item) (destined,
 	if err != nil {
 		return nil, nil, err
 	}
-	if kind == conq.KindPriorityQueue {
-		q, release, err := a.Queues.Priority(ctx, name, queues.Create)
-		in := func(tx kv.Tx) func([]conq.Prioritized[[]byte]) error { return q.In(tx).PushAll }
-		return items[conq.Prioritized[[]byte]]{prioritized(batch), q.PushAll, in}, release, err
-	}
-	for i, v := range batch {
-		if v.Priority != nil {
-			return nil, nil, huma.Error422UnprocessableEntity(fmt.Sprintf("item %d has a priority: items of a %s have none", i, kind))
-		}
-	}
-	q, release, err := a.Queues.FIFO(ctx, name, queues.Create)
-	in := func(tx kv.Tx) func([][]byte) error { return q.In(tx).EnqueueAll }
-	return items[[]byte]{values(batch), q.EnqueueAll, in}, release, err
-}
-
-func prioritized(batch []item) []conq.Prioritized[[]byte] {
-	all := make([]conq.Prioritized[[]byte], len(batch))
+	all := make([]queues.Item, len(batch))
 	for i, v := range batch {
 		all[i].Value = v.bytes()
-		if v.Priority != nil {
+		switch {
+		case v.Priority == nil:
+		case kind != conq.KindPriorityQueue:
+			return nil, nil, huma.Error422UnprocessableEntity(fmt.Sprintf("item %d has a priority: items of a %s have none", i, kind))
+		default:
 			all[i].Priority = *v.Priority
 		}
 	}
-	return all
+	q, release, err := a.Queues.Items(ctx, name, kind, queues.Create)
+	return items{q, all}, release, err
 }
 
-func values(batch []item) [][]byte {
-	all := make([][]byte, len(batch))
-	for i, v := range batch {
-		all[i] = v.bytes()
-	}
-	return all
+// items are those of a batch, for their queue.
+type items struct {
+	queues.Items
+	batch []queues.Item
 }
 
-// items are those of a batch, for a queue of either kind.
-type items[T any] struct {
-	batch  []T
-	addAll func(context.Context, []T) error
-	in     func(kv.Tx) func([]T) error
+func (i items) add(ctx context.Context) (added, error) {
+	return added{Added: len(i.batch)}, i.AddAll(ctx, i.batch)
 }
 
-func (i items[T]) add(ctx context.Context) (added, error) {
-	return added{Added: len(i.batch)}, i.addAll(ctx, i.batch)
-}
-
-func (i items[T]) addIn(tx kv.Tx) (added, error) {
-	return added{Added: len(i.batch)}, i.in(tx)(i.batch)
+func (i items) addIn(tx kv.Tx) (added, error) {
+	return added{Added: len(i.batch)}, i.AddAllIn(tx, i.batch)
 }
 
 // end is an end of a priority queue.
@@ -141,6 +121,18 @@ const (
 	endMin end = "min"
 	endMax end = "max"
 )
+
+// items returns a queue or a priority queue from which items are taken.
+func (a *api) items(ctx context.Context, name string, from end) (q queues.Items, kind conq.Kind, release func(), err error) {
+	kind, err = a.Queues.Kind(ctx, name)
+	if err == nil && kind != conq.KindPriorityQueue && from != "" {
+		err = huma.Error422UnprocessableEntity(fmt.Sprintf("end is for priority queues: %q is a %s", name, kind))
+	}
+	if err == nil {
+		q, release, err = a.Queues.Items(ctx, name, kind, queues.Existing)
+	}
+	return q, kind, release, err
+}
 
 type FormIn struct {
 	Form form `query:"form" enum:"auto,base64" default:"auto" doc:"The form of payloads in JSON: the first of json, text and base64 that can hold one, or always base64."`
@@ -183,52 +175,28 @@ func (FormIn) format(e *Exchange, n int) (string, error) {
 	return format, nil
 }
 
-func (a *api) taken(ctx context.Context, in *takeIn) (items []conq.Prioritized[[]byte], err error) {
-	kind, err := a.Queues.Kind(ctx, in.Queue)
-	if err != nil {
-		return nil, err
-	}
-	if kind == conq.KindPriorityQueue {
-		q, release, err := a.Queues.Priority(ctx, in.Queue, queues.Existing)
-		if err != nil {
-			return nil, err
-		}
-		defer release()
-		now, wait := q.PopMinN, q.PopMinWaitN
-		if in.End == endMax {
-			now, wait = q.PopMaxN, q.PopMaxWaitN
-		}
-		return waiting(ctx, a, in.Wait.Duration, in.N, now, wait)
-	}
-	if in.End != "" {
-		return nil, huma.Error422UnprocessableEntity(fmt.Sprintf("end is for priority queues: %q is a %s", in.Queue, kind))
-	}
-	q, release, err := a.Queues.FIFO(ctx, in.Queue, queues.Existing)
+func (a *api) taken(ctx context.Context, in *takeIn) ([]queues.Item, error) {
+	q, _, release, err := a.items(ctx, in.Queue, in.End)
 	if err != nil {
 		return nil, err
 	}
 	defer release()
-	values, err := waiting(ctx, a, in.Wait.Duration, in.N, q.DequeueN, q.DequeueWaitN)
-	return unprioritized(values), err
-}
-
-func unprioritized(values [][]byte) (items []conq.Prioritized[[]byte]) {
-	for _, v := range values {
-		items = append(items, conq.Prioritized[[]byte]{Value: v})
-	}
-	return items
+	from := queues.End(in.End == endMax)
+	return waiting(ctx, a, in.Wait.Duration,
+		func(ctx context.Context) ([]queues.Item, error) { return q.Take(ctx, from, in.N) },
+		func(ctx context.Context) ([]queues.Item, error) { return q.TakeWait(ctx, from, in.N) })
 }
 
 // maxWait is how long a request may wait.
 const maxWait = time.Hour
 
 // waiting takes what there is, or waits for something. It returns nothing when that takes too long, or the server stops.
-func waiting[T any](ctx context.Context, a *api, d time.Duration, n int, now, wait func(context.Context, int) ([]T, error)) ([]T, error) {
+func waiting[T any](ctx context.Context, a *api, d time.Duration, now, wait func(context.Context) ([]T, error)) ([]T, error) {
 	if d < 0 || d > maxWait {
 		return nil, huma.Error422UnprocessableEntity(fmt.Sprintf("wait is %v: it can be 0s to %v", d, maxWait))
 	}
 	if d == 0 {
-		return now(ctx, n)
+		return now(ctx)
 	}
 	leave, err := a.enterWaiting()
 	if err != nil {
@@ -238,7 +206,7 @@ func waiting[T any](ctx context.Context, a *api, d time.Duration, n int, now, wa
 	waits, cancel := context.WithTimeoutCause(ctx, d, conq.ErrEmpty)
 	defer cancel()
 	defer context.AfterFunc(a.Stopping, cancel)()
-	got, err := wait(waits, n)
+	got, err := wait(waits)
 	if err != nil && waits.Err() != nil && ctx.Err() == nil && !errors.Is(err, kv.ErrCommitUnknown) {
 		return nil, nil
 	}
@@ -257,7 +225,7 @@ func (a *api) enterWaiting() (leave func(), err error) {
 }
 
 // replyItems is a reply of items. Those of a queue have the priority 0, and do not show it.
-func replyItems(format string, f form, items []conq.Prioritized[[]byte]) *reply {
+func replyItems(format string, f form, items []queues.Item) *reply {
 	switch {
 	case format == typeBytes && len(items) == 0:
 		return replyNothing()
@@ -276,7 +244,7 @@ func replyItems(format string, f form, items []conq.Prioritized[[]byte]) *reply 
 	return replyJSON(f.items(items))
 }
 
-func (f form) items(items []conq.Prioritized[[]byte]) ItemList {
+func (f form) items(items []queues.Item) ItemList {
 	list := ItemList{Items: make([]item, len(items))}
 	for i, v := range items {
 		list.Items[i] = f.item(v)
@@ -284,7 +252,7 @@ func (f form) items(items []conq.Prioritized[[]byte]) ItemList {
 	return list
 }
 
-func (f form) item(v conq.Prioritized[[]byte]) item {
+func (f form) item(v queues.Item) item {
 	i := item{Payload: f.payload(v.Value)}
 	if v.Priority != 0 {
 		i.Priority = &v.Priority
@@ -314,34 +282,14 @@ func (a *api) peek(ctx context.Context, in *peekIn) (*peekOut, error) {
 			return nil, huma.Error422UnprocessableEntity(fmt.Sprintf("after is %.60q: it has to be the next of another page", in.After))
 		}
 	}
-	items, next, err := a.page(ctx, in, after)
+	q, _, release, err := a.items(ctx, in.Queue, in.End)
+	if err != nil {
+		return nil, err
+	}
+	defer release()
+	items, next, err := q.Page(ctx, queues.End(in.End == endMax), after, in.Limit)
 	if err != nil {
 		return nil, err
 	}
 	return &peekOut{itemPage{in.Form.items(items), base64.RawURLEncoding.EncodeToString(next)}}, nil
-}
-
-func (a *api) page(ctx context.Context, in *peekIn, after []byte) (items []conq.Prioritized[[]byte], next []byte, err error) {
-	kind, err := a.Queues.Kind(ctx, in.Queue)
-	if err != nil {
-		return nil, nil, err
-	}
-	if kind != conq.KindPriorityQueue {
-		q, release, err := a.Queues.FIFO(ctx, in.Queue, queues.Existing)
-		if err != nil {
-			return nil, nil, err
-		}
-		defer release()
-		values, next, err := q.Page(ctx, after, in.Limit)
-		return unprioritized(values), next, err
-	}
-	q, release, err := a.Queues.Priority(ctx, in.Queue, queues.Existing)
-	if err != nil {
-		return nil, nil, err
-	}
-	defer release()
-	if in.End == endMax {
-		return q.PageMax(ctx, after, in.Limit)
-	}
-	return q.PageMin(ctx, after, in.Limit)
 }

@@ -225,7 +225,9 @@ func (a *api) reserve(ctx context.Context, in *reserveIn) (*reply, error) {
 		return nil, err
 	}
 	defer release()
-	leases, err := waiting(ctx, a, in.Wait.Duration, in.N, q.TryReserve, q.ReserveN)
+	leases, err := waiting(ctx, a, in.Wait.Duration,
+		func(ctx context.Context) ([]*lease, error) { return q.TryReserve(ctx, in.N) },
+		func(ctx context.Context) ([]*lease, error) { return q.ReserveN(ctx, in.N) })
 	if err != nil {
 		return nil, err
 	}

@@ -2,7 +2,6 @@ package api
 
 import (
 	"context"
-	"fmt"
 	"log/slog"
 	"time"
 
@@ -107,7 +106,7 @@ func (a *api) count(ctx context.Context, info *queueInfo) error {
 	if info.Live != nil {
 		state = *info.Live
 	}
-	err := a.withKind(ctx, info.Name, info.Kind, queues.Existing, func(q queue) error {
+	err := a.withKind(ctx, info.Name, info.Kind, queues.Existing, func(q queues.Queue) error {
 		if jobs, ok := q.(*queues.Work); ok {
 			s, err := jobs.Stats(ctx)
 			state.Jobs = &jobState{s.Ready, s.Scheduled, s.Leased, s.Blocked, s.Dead, s.Done, s.Paused}
@@ -134,30 +133,12 @@ func (a *api) makeQueue(ctx context.Context, in *makeQueueIn) (*empty, error) {
 	if err := access.Check(ctx, access.Produce, in.Queue); err != nil {
 		return nil, err
 	}
-	return new(empty), a.withKind(ctx, in.Queue, in.Body.Kind, queues.Create, func(queue) error { return nil })
-}
-
-// queue is one of any kind.
-type queue interface {
-	Clear(context.Context) error
-	Len(context.Context) (int, error)
+	return new(empty), a.withKind(ctx, in.Queue, in.Body.Kind, queues.Create, func(queues.Queue) error { return nil })
 }
 
 // withKind calls f with a queue of a kind.
-func (a *api) withKind(ctx context.Context, name string, kind conq.Kind, m queues.Mode, f func(queue) error) error {
-	var q queue
-	var release func()
-	var err error
-	switch kind {
-	case conq.KindQueue:
-		q, release, err = a.Queues.FIFO(ctx, name, m)
-	case conq.KindPriorityQueue:
-		q, release, err = a.Queues.Priority(ctx, name, m)
-	case conq.KindWorkQueue:
-		q, release, err = a.Queues.Work(ctx, name, m)
-	default:
-		err = fmt.Errorf("%w: %q is a %s, which this server does not know", conq.ErrKind, name, kind)
-	}
+func (a *api) withKind(ctx context.Context, name string, kind conq.Kind, m queues.Mode, f func(queues.Queue) error) error {
+	q, release, err := a.Queues.Queue(ctx, name, kind, m)
 	if err != nil {
 		return err
 	}
@@ -182,7 +163,7 @@ func (a *api) purge(ctx context.Context, in *purgeIn) (*empty, error) {
 		return nil, err
 	}
 	access.Audit(ctx, a.Logger, "purge", queueAttr(in.Queue))
-	return new(empty), a.withKind(ctx, in.Queue, kind, queues.Existing, func(q queue) error { return q.Clear(ctx) })
+	return new(empty), a.withKind(ctx, in.Queue, kind, queues.Existing, func(q queues.Queue) error { return q.Clear(ctx) })
 }
 
 func (a *api) pause(ctx context.Context, in *QueueIn) (*empty, error) {

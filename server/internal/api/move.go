@@ -42,67 +42,30 @@ func (a *api) move(ctx context.Context, in *moveIn) (*moveOut, error) {
 	if b.From == b.To {
 		return nil, huma.Error422UnprocessableEntity("from and to are the same queue")
 	}
-	transfer, release, err := a.transfer(ctx, b)
+	if kind, err := a.Queues.Kind(ctx, b.From); err == nil && kind == conq.KindWorkQueue {
+		return nil, fmt.Errorf("%w: %q is a %s: jobs do not move", conq.ErrKind, b.From, kind)
+	}
+	from, kind, releaseFrom, err := a.items(ctx, b.From, b.End)
 	if err != nil {
 		return nil, err
 	}
-	defer release()
-	do := func(tx kv.Tx) error {
-		n, err := transfer(tx)
-		out.Body.Moved = n
-		return err
+	defer releaseFrom()
+	to, releaseTo, err := a.Queues.Items(ctx, b.To, kind, queues.Create)
+	if err != nil {
+		return nil, err
 	}
-	return out, a.doOnce(ctx, in.Key, []any{"move", b}, &out.Body, do)
-}
-
-// transfer returns what moves items in a transaction.
-func (a *api) transfer(ctx context.Context, b moveBody) (f func(kv.Tx) (int, error), release func(), err error) {
-	kind, err := a.Queues.Kind(ctx, b.From)
-	switch {
-	case err != nil:
-		return nil, nil, err
-	case kind == conq.KindWorkQueue:
-		return nil, nil, fmt.Errorf("%w: %q is a %s: jobs do not move", conq.ErrKind, b.From, kind)
-	case kind == conq.KindQueue && b.End != "":
-		return nil, nil, huma.Error422UnprocessableEntity(fmt.Sprintf("end is for priority queues: %q is a %s", b.From, kind))
+	defer releaseTo()
+	if err := from.Reclaim(ctx); err != nil { // what consumers have left that died, which a transaction does not
+		return nil, err
 	}
-	if kind == conq.KindQueue {
-		from, to, release, err := both(ctx, b, a.Queues.FIFO)
-		return func(tx kv.Tx) (int, error) { return transfer(from.In(tx).DequeueN, to.In(tx).EnqueueAll, b.N) }, release, err
-	}
-	from, to, release, err := both(ctx, b, a.Queues.Priority)
-	return func(tx kv.Tx) (int, error) {
-		take := from.In(tx).PopMinN
-		if b.End == endMax {
-			take = from.In(tx).PopMaxN
+	return out, a.doOnce(ctx, in.Key, []any{"move", b}, &out.Body, func(tx kv.Tx) error {
+		items, err := from.TakeIn(tx, queues.End(b.End == endMax), b.N)
+		if out.Body.Moved = len(items); errors.Is(err, conq.ErrEmpty) {
+			return nil
 		}
-		return transfer(take, to.In(tx).PushAll, b.N)
-	}, release, err
-}
-
-// both opens the two queues, and puts back what consumers have left that died, which a transaction does not.
-func both[Q interface{ Reclaim(context.Context) error }](ctx context.Context, b moveBody, open func(context.Context, string, queues.Mode) (Q, func(), error)) (from, to Q, release func(), err error) {
-	from, releaseFrom, err := open(ctx, b.From, queues.Existing)
-	if err != nil {
-		return from, to, nil, err
-	}
-	to, releaseTo, err := open(ctx, b.To, queues.Create)
-	if err == nil {
-		err = from.Reclaim(ctx)
-		release = func() { releaseFrom(); releaseTo() }
-	} else {
-		releaseFrom()
-	}
-	return from, to, release, err
-}
-
-func transfer[T any](take func(int) ([]T, error), add func([]T) error, n int) (int, error) {
-	items, err := take(n)
-	if errors.Is(err, conq.ErrEmpty) {
-		return 0, nil
-	}
-	if err != nil {
-		return 0, err
-	}
-	return len(items), add(items)
+		if err != nil {
+			return err
+		}
+		return to.AddAllIn(tx, items)
+	})
 }

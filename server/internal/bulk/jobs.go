@@ -31,33 +31,26 @@ type Change struct {
 	Priority int64 // of Reprioritise
 }
 
-var verbs = map[Verb]func(ctx context.Context, q *queues.Work, c Change, progress func(int)) (int, error){
-	Retry: func(ctx context.Context, q *queues.Work, c Change, progress func(int)) (int, error) {
-		return q.KickAll(ctx, c.Filter, progress)
+var verbs = map[Verb]func(q *queues.Work, ctx context.Context, f work.Filter, progress func(int)) (int, error){
+	Retry: (*queues.Work).KickAll, Kick: (*queues.Work).KickAll, Delete: (*queues.Work).DeleteAll, Cancel: (*queues.Work).CancelAll,
+	EndLeases: (*queues.Work).EndLeases,
+	Bury: func(q *queues.Work, ctx context.Context, f work.Filter, progress func(int)) (int, error) {
+		return q.BuryAll(ctx, f, buriedText, progress)
 	},
-	Kick: func(ctx context.Context, q *queues.Work, c Change, progress func(int)) (int, error) {
-		return q.KickAll(ctx, c.Filter, progress)
-	},
-	Delete: func(ctx context.Context, q *queues.Work, c Change, progress func(int)) (int, error) {
-		return q.DeleteAll(ctx, c.Filter, progress)
-	},
-	Cancel: func(ctx context.Context, q *queues.Work, c Change, progress func(int)) (int, error) {
-		return q.CancelAll(ctx, c.Filter, progress)
-	},
-	Bury: func(ctx context.Context, q *queues.Work, c Change, progress func(int)) (int, error) {
-		return q.BuryAll(ctx, c.Filter, buriedText, progress)
-	},
-	EndLeases: func(ctx context.Context, q *queues.Work, c Change, progress func(int)) (int, error) {
-		return q.EndLeases(ctx, c.Filter, progress)
-	},
-	Reprioritise: func(ctx context.Context, q *queues.Work, c Change, progress func(int)) (int, error) {
+	Reprioritise: nil, // has a priority
+}
+
+// do carries a change out.
+func (c Change) do(ctx context.Context, q *queues.Work, progress func(int)) (int, error) {
+	if c.Verb == Reprioritise {
 		return q.ReprioritiseAll(ctx, c.Filter, c.Priority, progress)
-	},
+	}
+	return verbs[c.Verb](q, ctx, c.Filter, progress)
 }
 
 // Check returns what is wrong with a change, and completes it.
 func (c *Change) Check() error {
-	if verbs[c.Verb] == nil {
+	if _, known := verbs[c.Verb]; !known {
 		return fmt.Errorf("%w: %.40q can't be done to jobs: it is retry, kick, delete, cancel, bury, reprioritise or endleases", work.ErrInvalid, c.Verb)
 	}
 	if c.Verb == Retry {
@@ -109,7 +102,7 @@ func (s *Set) Jobs(ctx context.Context, set *queues.Set, given Status, c Change)
 	}
 	status, err := s.Start(given, func(ctx context.Context, progress func(int)) (int, string, error) {
 		defer release()
-		n, err := verbs[c.Verb](ctx, q, c, progress)
+		n, err := c.do(ctx, q, progress)
 		return n, "", err
 	})
 	if err != nil {

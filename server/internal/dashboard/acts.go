@@ -92,28 +92,13 @@ func askPurge(_ *Dashboard, c *confirm) error {
 
 func (d *Dashboard) doPurge(c *confirm) (bulk.Status, error) {
 	return d.start(c, bulk.Status{Total: -1}, func(ctx context.Context, _ func(int)) (int, string, error) {
-		return 0, "The queue is empty.", d.clear(ctx, c.Queue.Name, c.Queue.Kind)
+		q, release, err := d.Queues.Queue(ctx, c.Queue.Name, c.Queue.Kind, queues.Existing)
+		if err != nil {
+			return 0, "", err
+		}
+		defer release()
+		return 0, "The queue is empty.", q.Clear(ctx)
 	})
-}
-
-func (d *Dashboard) clear(ctx context.Context, name string, kind conq.Kind) error {
-	switch kind {
-	case conq.KindQueue:
-		q, release, err := d.Queues.FIFO(ctx, name, queues.Existing)
-		if err != nil {
-			return err
-		}
-		defer release()
-		return q.Clear(ctx)
-	case conq.KindPriorityQueue:
-		q, release, err := d.Queues.Priority(ctx, name, queues.Existing)
-		if err != nil {
-			return err
-		}
-		defer release()
-		return q.Clear(ctx)
-	}
-	return d.withWork(ctx, name, func(q *queues.Work) error { return q.Clear(ctx) })
 }
 
 func askAdd(_ *Dashboard, c *confirm) error {
@@ -174,28 +159,23 @@ func integer(s, name string) (int64, error) {
 }
 
 func (d *Dashboard) add(ctx context.Context, name string, kind conq.Kind, payload []byte, job work.Job) (note string, err error) {
-	switch kind {
-	case conq.KindQueue:
-		q, release, err := d.Queues.FIFO(ctx, name, queues.Existing)
-		if err != nil {
-			return "", err
-		}
-		defer release()
-		return "It is the last item.", q.Enqueue(ctx, payload)
-	case conq.KindPriorityQueue:
-		q, release, err := d.Queues.Priority(ctx, name, queues.Existing)
-		if err != nil {
-			return "", err
-		}
-		defer release()
-		return fmt.Sprintf("It is the last item of priority %d.", job.Priority), q.Push(ctx, payload, job.Priority)
+	if kind == conq.KindWorkQueue {
+		err = d.withWork(ctx, name, func(q *queues.Work) error {
+			id, err := q.Put(ctx, payload, job)
+			note = fmt.Sprintf("It is job %d.", id)
+			return err
+		})
+		return note, err
 	}
-	err = d.withWork(ctx, name, func(q *queues.Work) error {
-		id, err := q.Put(ctx, payload, job)
-		note = fmt.Sprintf("It is job %d.", id)
-		return err
-	})
-	return note, err
+	q, release, err := d.Queues.Items(ctx, name, kind, queues.Existing)
+	if err != nil {
+		return "", err
+	}
+	defer release()
+	if note = "It is the last item."; kind == conq.KindPriorityQueue {
+		note = fmt.Sprintf("It is the last item of priority %d.", job.Priority)
+	}
+	return note, q.AddAll(ctx, []queues.Item{{Value: payload, Priority: job.Priority}})
 }
 
 func askMove(_ *Dashboard, c *confirm) error {
@@ -224,59 +204,31 @@ func (d *Dashboard) doMove(c *confirm) (bulk.Status, error) {
 		return bulk.Status{}, err
 	}
 	c.Title = fmt.Sprintf("Move %s from %s to %s", plural(n, "item", "items"), visible(c.Queue.Name), visible(to))
-	move := d.moveFIFO
-	if c.Queue.Kind == conq.KindPriorityQueue {
-		move = d.movePriority
-	}
 	return d.start(c, bulk.Status{Total: n}, func(ctx context.Context, progress func(int)) (int, string, error) {
-		moved, err := move(ctx, c.Queue.Name, to, int(n), progress)
+		moved, err := d.move(ctx, c.Queue.Kind, c.Queue.Name, to, int(n), progress)
 		return moved, plural(int64(moved), "item was moved.", "items were moved."), err
 	})
 }
 
-func (d *Dashboard) moveFIFO(ctx context.Context, from, to string, n int, progress func(int)) (int, error) {
-	source, release, err := d.Queues.FIFO(ctx, from, queues.Existing)
+func (d *Dashboard) move(ctx context.Context, kind conq.Kind, from, to string, n int, progress func(int)) (int, error) {
+	source, release, err := d.Queues.Items(ctx, from, kind, queues.Existing)
 	if err != nil {
 		return 0, err
 	}
 	defer release()
-	target, release, err := d.Queues.FIFO(ctx, to, queues.Create)
-	if err != nil {
-		return 0, err
-	}
-	defer release()
-	return inBatches(n, progress, func(batch int) (moved int, err error) {
-		err = d.Queues.DB().Transact(ctx, func(tx kv.Tx) error {
-			values, err := source.In(tx).DequeueN(batch)
-			if err != nil {
-				return err
-			}
-			moved = len(values)
-			return target.In(tx).EnqueueAll(values)
-		})
-		return moved, err
-	})
-}
-
-func (d *Dashboard) movePriority(ctx context.Context, from, to string, n int, progress func(int)) (int, error) {
-	source, release, err := d.Queues.Priority(ctx, from, queues.Existing)
-	if err != nil {
-		return 0, err
-	}
-	defer release()
-	target, release, err := d.Queues.Priority(ctx, to, queues.Create)
+	target, release, err := d.Queues.Items(ctx, to, kind, queues.Create)
 	if err != nil {
 		return 0, err
 	}
 	defer release()
 	return inBatches(n, progress, func(batch int) (moved int, err error) {
 		err = d.Queues.DB().Transact(ctx, func(tx kv.Tx) error {
-			values, err := source.In(tx).PopMinN(batch)
+			items, err := source.TakeIn(tx, queues.Min, batch)
 			if err != nil {
 				return err
 			}
-			moved = len(values)
-			return target.In(tx).PushAll(values)
+			moved = len(items)
+			return target.AddAllIn(tx, items)
 		})
 		return moved, err
 	})

@@ -88,49 +88,24 @@ func (d *Dashboard) queue(v *visit) (any, error) {
 
 // firstOf reads items, from where next of another page says on.
 func (d *Dashboard) firstOf(v *visit, p *queuePage, after []byte) (next []byte, err error) {
-	switch p.Kind {
-	case conq.KindQueue:
-		return d.fifoItems(v, p, after)
-	case conq.KindPriorityQueue:
-		return d.priorityItems(v, p, after)
+	if p.Kind == conq.KindWorkQueue {
+		err = d.withWork(v, p.Name, func(q *queues.Work) (err error) {
+			var jobs []*work.Info[[]byte]
+			jobs, next, err = q.Page(v, work.Filter{State: work.Ready}, after, firstItems)
+			for _, j := range jobs {
+				p.Items = append(p.Items, item{j.Priority, j.Payload, j})
+			}
+			return err
+		})
+		return next, err
 	}
-	q, release, err := d.Queues.Work(v, p.Name, queues.Existing)
+	q, release, err := d.Queues.Items(v, p.Name, p.Kind, queues.Existing)
 	if err != nil {
 		return nil, err
 	}
 	defer release()
-	jobs, next, err := q.Page(v, work.Filter{State: work.Ready}, after, firstItems)
-	for _, j := range jobs {
-		p.Items = append(p.Items, item{j.Priority, j.Payload, j})
-	}
-	return next, err
-}
-
-func (d *Dashboard) fifoItems(v *visit, p *queuePage, after []byte) (next []byte, err error) {
-	q, release, err := d.Queues.FIFO(v, p.Name, queues.Existing)
-	if err != nil {
-		return nil, err
-	}
-	defer release()
-	values, next, err := q.Page(v, after, firstItems)
-	for _, b := range values {
-		p.Items = append(p.Items, item{Bytes: b})
-	}
-	return next, err
-}
-
-func (d *Dashboard) priorityItems(v *visit, p *queuePage, after []byte) (next []byte, err error) {
-	q, release, err := d.Queues.Priority(v, p.Name, queues.Existing)
-	if err != nil {
-		return nil, err
-	}
-	defer release()
-	look := q.PageMin
-	if p.Back {
-		look = q.PageMax
-	}
-	values, next, err := look(v, after, firstItems)
-	for _, i := range values {
+	items, next, err := q.Page(v, queues.End(p.Back), after, firstItems)
+	for _, i := range items {
 		p.Items = append(p.Items, item{Priority: i.Priority, Bytes: i.Value})
 	}
 	return next, err
