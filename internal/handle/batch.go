@@ -30,6 +30,7 @@ type batch struct {
 	calls   []*takeCall                  // those that have got nothing yet
 	wants   []int                        // of calls, one after the other
 	attempt attempt
+	plain   bool // it was staged, and nothing was there: StagingAuto does not do so again
 }
 
 func (t *taker) newBatch() *batch {

@@ -217,9 +217,9 @@ func (t *taker) note(shares []share) {
 // better to stage, or no caller is left to be served.
 func (t *taker) admit(tx kv.Tx, b *batch) error {
 	b.attempt.nth++
-	again := b.attempt.nth > 1
+	again, stages := b.attempt.nth > 1, t.staging == StagingAuto && !b.plain
 	switch {
-	case t.staging == StagingAuto && again:
+	case stages && again:
 		return errCollision
 	case again && !b.attendIn(tx):
 		return errNobody
@@ -227,7 +227,7 @@ func (t *taker) admit(tx kv.Tx, b *batch) error {
 	if t.q.limits.Shared {
 		kv.Prefetch(tx.Snapshot(), t.q.orders[t.side].Read(b.attempt.wanted(b.wants)))
 	}
-	if t.staging != StagingAuto {
+	if !stages {
 		return nil
 	}
 	active, err := t.stage.Active(tx)
@@ -237,8 +237,7 @@ func (t *taker) admit(tx kv.Tx, b *batch) error {
 	return err
 }
 
-// serveStaged is serveSome by staging. dealt, which may be nil, is called in the transaction
-// that deals the items.
+// serveStaged is serveSome by staging.
 func (t *taker) serveStaged(ctx context.Context, b *batch, dealt func(kv.Tx, []share) error) ([]share, error) {
 	shares, err := staging.Take(ctx, t.stage, t.side, sum(b.wants), func(tx kv.Tx, items []kv.KeyValue) ([]share, error) {
 		shares, err := t.dealStaged(tx, b.wants, items)

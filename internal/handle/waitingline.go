@@ -57,6 +57,7 @@ func (t *taker) takeInLine(ctx context.Context, p *waiters) ([][]Item, <-chan er
 	return got, r.news, err
 }
 
+// turn takes items, or tells when to look again. Before it stages it looks whether it is their turn.
 func (t *taker) turn(ctx context.Context, b *batch, p *waiters) (lineTurn, error) {
 	if !t.stages() {
 		if err := t.expire(ctx); err != nil {
@@ -68,7 +69,27 @@ func (t *taker) turn(ctx context.Context, b *batch, p *waiters) (lineTurn, error
 		}
 		t.collided()
 	}
-	return t.turnStaged(ctx, b, p)
+	r, err := outcome.Do(ctx, &t.q.lanes, func(tx kv.Tx) (lineTurn, error) { return t.look(tx, p) })
+	if err != nil {
+		return r, err
+	}
+	if r.news != nil {
+		t.settle(r)
+		return r, nil
+	}
+	known := false
+	r.shares, err = t.serveStaged(ctx, b, func(tx kv.Tx, shares []share) error {
+		r.shares, known = shares, !kv.Unsettled(tx)
+		return t.moveUp(tx, p, len(b.wants), &r)
+	})
+	if err == nil && known {
+		t.settle(r)
+	}
+	if got, failed := gotten(r.shares); err != nil || failed != nil || len(got) > 0 {
+		return r, err
+	}
+	b.plain = true
+	return t.turnPlain(ctx, b, p)
 }
 
 // turnPlain takes items, if it is their turn, and watches, all in one transaction.
@@ -148,58 +169,6 @@ func (t *taker) moveUp(tx kv.Tx, p *waiters, wanted int, r *lineTurn) error {
 		r.news = tx.Watch(layout.SignalKey(t.q.name))
 	}
 	return nil
-}
-
-// turnStaged is turnPlain by staging.
-func (t *taker) turnStaged(ctx context.Context, b *batch, p *waiters) (lineTurn, error) {
-	r, err := outcome.Do(ctx, &t.q.lanes, func(tx kv.Tx) (lineTurn, error) { return t.look(tx, p) })
-	if err != nil {
-		return r, err
-	}
-	if r.news != nil {
-		t.settle(r)
-		return r, nil
-	}
-	known := false
-	shares, err := t.serveStaged(ctx, b, func(tx kv.Tx, shares []share) error {
-		r.shares, known = shares, !kv.Unsettled(tx)
-		return t.moveUp(tx, p, len(b.wants), &r)
-	})
-	if err != nil {
-		return r, err
-	}
-	if known {
-		t.settle(r)
-	}
-	if got, err := gotten(shares); err != nil || len(got) > 0 {
-		return lineTurn{shares: shares}, nil
-	}
-	return t.await(ctx, p)
-}
-
-// await watches the queue if it is empty, or the one in front.
-func (t *taker) await(ctx context.Context, p *waiters) (lineTurn, error) {
-	r, err := outcome.Do(ctx, &t.q.lanes, func(tx kv.Tx) (lineTurn, error) {
-		r, err := t.look(tx, p)
-		if err != nil || r.news != nil {
-			return r, err
-		}
-		there, err := t.there(tx, 1)
-		if err != nil {
-			return r, err
-		}
-		if err := t.moveUp(tx, p, 1, &r); err != nil || there == 0 {
-			return r, err
-		}
-		ready := make(chan error)
-		close(ready)
-		r.news = ready
-		return r, nil
-	})
-	if err == nil {
-		t.settle(r)
-	}
-	return r, err
 }
 
 // leaveTime is how long leaving the line may take: a caller that leaves has given up already,
