@@ -4,7 +4,7 @@ import (
 	"context"
 	"sync"
 
-	"github.com/conq-go/conq/kv"
+	"github.com/conq-go/conq/internal/layout"
 )
 
 // item is an item on its way in or out. A queue's items have priority 0.
@@ -13,29 +13,15 @@ type item struct {
 	priority int64
 }
 
-// bounds are those of what goes into, or comes out of, one transaction. The last
-// item may be over the bytes.
-type bounds struct{ items, bytes int }
-
-// boundsFor returns bounds that leave an engine room for what each item needs
-// besides: its key, and the operations that find its place.
-func boundsFor(limits kv.Limits) bounds {
-	b := bounds{items: 1000, bytes: 1 << 20}
-	if limits.Transaction > 0 {
-		b.bytes = min(b.bytes, limits.Transaction/4)
-	}
-	if limits.Operations > 0 {
-		b.items = max(1, min(b.items, limits.Operations/4))
-	}
-	return b
-}
+// itemOperations is how many operations an item takes: its key, and what finds its place.
+const itemOperations = 4
 
 // feed holds the items that were read and not yet taken: one batch, so that
 // reading goes on while the batch before it is being stored, and no further.
 //
 // A taker never waits for a batch to fill: it gets what is there.
 type feed struct {
-	bounds  bounds
+	bounds  layout.Batch
 	mu      sync.Mutex
 	changed *sync.Cond
 	items   []item
@@ -45,7 +31,7 @@ type feed struct {
 	closed  bool  // nobody takes any longer
 }
 
-func newFeed(b bounds) *feed {
+func newFeed(b layout.Batch) *feed {
 	f := &feed{bounds: b, first: 1}
 	f.changed = sync.NewCond(&f.mu)
 	return f
@@ -69,7 +55,7 @@ func (f *feed) add(it item, err error) (more bool) {
 		f.end = err
 		return false
 	}
-	for !f.closed && (len(f.items) >= f.bounds.items || f.bytes >= f.bounds.bytes) {
+	for !f.closed && (len(f.items) >= f.bounds.Items || f.bytes >= f.bounds.Bytes) {
 		f.changed.Wait()
 	}
 	f.items = append(f.items, it)

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/conq-go/conq"
+	"github.com/conq-go/conq/internal/layout"
 	"github.com/conq-go/conq/kv"
 	"github.com/conq-go/conq/subspace"
 	"github.com/conq-go/conq/work"
@@ -159,7 +160,7 @@ func (l local) move(ctx context.Context, from conq.Info, to string, n int) (move
 	if err := source.Reclaim(ctx); err != nil { // take does not
 		return 0, err
 	}
-	size := boundsFor(l.limits()).items
+	size := layout.BatchFor(l.limits(), itemOperations).Items
 	for again := true; moved < n; {
 		var batch []item
 		err := l.db.Transact(ctx, func(tx kv.Tx) (err error) {

@@ -5,6 +5,7 @@ import (
 	"errors"
 
 	"github.com/conq-go/conq"
+	"github.com/conq-go/conq/internal/layout"
 	"github.com/conq-go/conq/kv"
 	"github.com/spf13/cobra"
 )
@@ -93,7 +94,7 @@ var errUndo = errors.New("transaction is not to be committed")
 // them in the order in which they would be popped. Each takes a page, behind that of the one
 // before, so that neither time nor memory grows with the queue.
 func (p *priority) peekMax(ctx context.Context, db kv.DB, n int, out *sink) (done int, err error) {
-	size := boundsFor(db.Limits()).items
+	size := layout.BatchFor(db.Limits(), itemOperations).Items
 	var last []byte // the key of the last item that was printed
 	for done < n {
 		var keys []string

@@ -8,6 +8,7 @@ import (
 	"io"
 	"time"
 
+	"github.com/conq-go/conq/internal/layout"
 	"github.com/conq-go/conq/kv"
 	"github.com/spf13/cobra"
 )
@@ -156,7 +157,7 @@ func (a *app) input(args []string, null bool, limits kv.Limits, parse func([]byt
 			unit = "item"
 		}
 	}
-	f = newFeed(boundsFor(limits))
+	f = newFeed(layout.BatchFor(limits, itemOperations))
 	go f.fill(func() (item, error) {
 		b, err := next()
 		if err != nil {

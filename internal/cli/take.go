@@ -9,6 +9,7 @@ import (
 	"slices"
 
 	"github.com/conq-go/conq"
+	"github.com/conq-go/conq/internal/layout"
 	"github.com/conq-go/conq/kv"
 	"github.com/spf13/cobra"
 )
@@ -104,7 +105,7 @@ type delivery struct {
 // run delivers up to n items, and returns how many it has.
 func (d *delivery) run(ctx context.Context, n int) (done int, err error) {
 	d.written = make(map[string]bool)
-	size := boundsFor(d.db.Limits()).items
+	size := layout.BatchFor(d.db.Limits(), itemOperations).Items
 	if err := d.source.Reclaim(ctx); err != nil {
 		return 0, err
 	}

@@ -72,7 +72,7 @@ var layers = []layer{
 	{"server/internal/bulk", below(".", "work", "server/internal/queues"), true, "it changes queues in the background: who may, and how it is told of, others know"},
 	{"server/internal/history", below("internal/layout", "internal/jobs", ".", "work"), true, "it reads the store and is told of calls: who makes them, and who looks at it, others know"},
 	{"server/internal/watch", below(".", "work", "server/internal/history"), true, "it watches the queues, whoever serves them"},
-	{"server/internal/api", below(".", "work", "server/internal/once", "server/internal/queues", "server/internal/access", "server/internal/watch", "server/internal/history", "server/internal/bulk"), true, "it is HTTP: other protocols and pages stand beside it"},
+	{"server/internal/api", below("internal/layout", ".", "work", "server/internal/once", "server/internal/queues", "server/internal/access", "server/internal/watch", "server/internal/history", "server/internal/bulk"), true, "it is HTTP: other protocols and pages stand beside it"},
 	{"server/internal/beanstalk", below(".", "work", "server/internal/queues", "server/internal/access", "server/internal/watch"), true, "it is one protocol: HTTP stands beside it"},
 	{"server/internal/dashboard", below(".", "work", "server/internal/queues", "server/internal/access", "server/internal/watch", "server/internal/history", "server/internal/bulk"), true, "it shows the queues: the API stands beside it"},
 	{"server", below("recipe", "internal/staging", ".", "work", "server/internal/..."), true, "it serves whatever store it is given"},

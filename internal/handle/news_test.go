@@ -1,7 +1,6 @@
 package handle_test
 
 import (
-	"context"
 	"fmt"
 	"testing"
 	"testing/synctest"
@@ -13,19 +12,6 @@ import (
 	"github.com/conq-go/conq/kv/faulty"
 )
 
-// silent is a store whose watches tell nothing, as if they took for ever.
-type silent struct{ kv.DB }
-
-func (s silent) Signals() *kv.Signals { return kv.NewsOf(s.DB) }
-
-func (s silent) Transact(ctx context.Context, f func(kv.Tx) error) error {
-	return s.DB.Transact(ctx, func(tx kv.Tx) error { return f(silentTx{tx}) })
-}
-
-type silentTx struct{ kv.Tx }
-
-func (silentTx) Watch([]byte) <-chan error { return make(chan error) }
-
 // Callers that wait learn at once, without a watch, what is added through the store that they use,
 // whatever the handle. Others look once a second.
 func TestNewsWithinProcess(t *testing.T) {
@@ -35,7 +21,7 @@ func TestNewsWithinProcess(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					c := testkit.NewCluster(t, 1, faulty.Options{})
 					defer c.Close()
-					db, o := silent{c.Process()}, conq.Options{Staging: staging}
+					db, o := testkit.Deaf(c.Process()), conq.Options{Staging: staging}
 					producer := end.open(t, db, o)
 					add := func(value string) error { return producer.add(t.Context(), value) }
 					for i, add := range []func(string) error{
@@ -51,7 +37,7 @@ func TestNewsWithinProcess(t *testing.T) {
 						testkit.Equal(t, "served at once", waits.done.Load(), true)
 						testkit.EqualSlices(t, "items", waits.values, []string{fmt.Sprint(i)})
 					}
-					apart := startWaiter(t.Context(), end.open(t, silent{c.Process()}, o), 1)
+					apart := startWaiter(t.Context(), end.open(t, testkit.Deaf(c.Process()), o), 1)
 					testkit.NoError(t, add("apart"))
 					synctest.Wait()
 					testkit.Equal(t, "another process was served at once", apart.done.Load(), false)

@@ -112,6 +112,22 @@ func MaxPayload(limits kv.Limits) int {
 	return limits.Transaction / 2
 }
 
+// Batch bounds what goes into, or comes out of, one transaction. The last one may be over the bytes.
+type Batch struct{ Items, Bytes int }
+
+// BatchFor returns bounds that leave an engine room for what each one needs besides: its key, and so
+// many operations.
+func BatchFor(limits kv.Limits, operations int) Batch {
+	b := Batch{Items: 1000, Bytes: 1 << 20}
+	if limits.Transaction > 0 {
+		b.Bytes = min(b.Bytes, limits.Transaction/4)
+	}
+	if limits.Operations > 0 {
+		b.Items = max(1, min(b.Items, limits.Operations/operations))
+	}
+	return b
+}
+
 // Set stores an item under a key of the recipe. A payload over the engine's
 // limit for values goes over several keys: the first piece under the item's key,
 // which tells how many there are, the others beside it.

@@ -222,18 +222,24 @@ func TestRestart(t *testing.T) {
 	tb.reads("born")
 }
 
-// Signing in shows what a token allows, and signing out ends it, in other tabs too.
-func TestSignIn(t *testing.T) {
-	t.Parallel()
+// newGuarded returns a site with queues that asks for tokens, and two of these.
+func newGuarded(t *testing.T) (s *site, admin, watch string) {
 	path := t.TempDir() + "/tokens.json"
 	admin, _, err := server.NewToken(path, "ops", []string{"admin"})
 	must(t, err)
-	watch, _, err := server.NewToken(path, "wall", []string{"watch"})
+	watch, _, err = server.NewToken(path, "wall", []string{"watch"})
 	must(t, err)
 	tokens, err := server.LoadTokens(path)
 	must(t, err)
-	s := newSite(t, server.Options{Tokens: tokens})
+	s = newSite(t, server.Options{Tokens: tokens})
 	s.fill()
+	return s, admin, watch
+}
+
+// Signing in shows what a token allows, and signing out ends it, in other tabs too.
+func TestSignIn(t *testing.T) {
+	t.Parallel()
+	s, admin, watch := newGuarded(t)
 	tb := newTab(t, s)
 	tb.open("/queue?q=emails")
 	tb.reads("Sign in")
@@ -269,13 +275,7 @@ func TestSignIn(t *testing.T) {
 // An open page leads to where one signs in when its session has ended, as it does when the server starts again.
 func TestSessionEnds(t *testing.T) {
 	t.Parallel()
-	path := t.TempDir() + "/tokens.json"
-	admin, _, err := server.NewToken(path, "ops", []string{"admin"})
-	must(t, err)
-	tokens, err := server.LoadTokens(path)
-	must(t, err)
-	s := newSite(t, server.Options{Tokens: tokens})
-	s.fill()
+	s, admin, _ := newGuarded(t)
 	tb := newTab(t, s)
 	tb.open("/queue?q=emails")
 	tb.types("#token", admin+"\r")

@@ -8,6 +8,7 @@ import (
 	"io"
 	"net/http"
 
+	"github.com/conq-go/conq/internal/layout"
 	"github.com/conq-go/conq/kv"
 	"github.com/conq-go/conq/server/internal/access"
 	"github.com/conq-go/conq/server/internal/once"
@@ -130,14 +131,14 @@ func (a *addition[T]) stream(ctx context.Context, r io.Reader) (sum added, err e
 		}
 		return err
 	}
-	most := batchFor(a.Queues.DB().Limits(), a.each)
+	most := layout.BatchFor(a.Queues.DB().Limits(), a.each)
 	var failed error // of the store
 	err = lines(r, a.MaxBody, func(v T) error {
 		if err := a.check(&v); err != nil {
 			return err
 		}
 		batch = append(batch, v)
-		if bytes += a.size(&v); len(batch) < most.items && bytes < most.bytes {
+		if bytes += a.size(&v); len(batch) < most.Items && bytes < most.Bytes {
 			return nil
 		}
 		failed = flush()
@@ -156,21 +157,6 @@ func (a *addition[T]) stream(ctx context.Context, r io.Reader) (sum added, err e
 		return added{}, &incomplete{huma.ErrorModel{Status: status, Title: http.StatusText(status), Detail: err.Error()}, sum}
 	}
 	return sum, nil
-}
-
-// bounds are those of a batch: its last one may be over the bytes.
-type bounds struct{ items, bytes int }
-
-// batchFor returns bounds that leave an engine room for what each one needs besides, so many operations.
-func batchFor(l kv.Limits, each int) bounds {
-	b := bounds{items: 1000, bytes: 1 << 20}
-	if l.Transaction > 0 {
-		b.bytes = min(b.bytes, l.Transaction/4)
-	}
-	if l.Operations > 0 {
-		b.items = max(1, min(b.items, l.Operations/each))
-	}
-	return b
 }
 
 // batch adds in one transaction. With a key it does so once.
