@@ -98,11 +98,19 @@ func (b *pacedBody) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// limitConnections ends connections that are too many. It is called when one begins and when it ends.
+// limitConnections ends connections that are too many, or come while the server stops. It is called when one begins, sends its first
+// byte, and ends.
 func (s *Server) limitConnections(c net.Conn, state http.ConnState) {
+	if state != http.StateNew {
+		s.silent.Delete(c)
+	}
 	switch state {
 	case http.StateNew:
+		s.silent.Store(c, nil)
 		if s.connections.Add(1) <= s.options.MaxConnections {
+			if s.stopping.Err() != nil {
+				_ = c.Close()
+			}
 			return
 		}
 		if _, plain := c.(*net.TCPConn); plain {

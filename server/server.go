@@ -14,6 +14,7 @@ package server
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"net"
 	"net/http"
@@ -139,6 +140,7 @@ type Server struct {
 	ready     atomic.Bool
 
 	connections atomic.Int64
+	silent      sync.Map // net.Conn that has sent nothing yet
 }
 
 // connectionHolder holds the jobs of beanstalkd connections in a store that one process has at a time: those that it holds when a
@@ -243,8 +245,12 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 func (s *Server) Shutdown(ctx context.Context) error {
 	s.ready.Store(false)
 	s.stop()
+	s.silent.Range(func(c, _ any) bool { // net/http would wait 5 s for their requests
+		_ = c.(net.Conn).Close()
+		return true
+	})
 	if err := s.http.Shutdown(ctx); err != nil {
-		return errors.Join(err, s.http.Close())
+		return errors.Join(fmt.Errorf("server: requests under way were broken off: %w", err), s.http.Close())
 	}
 	return nil
 }

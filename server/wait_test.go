@@ -140,6 +140,18 @@ func process(b *testing.B, file string, field int) int64 {
 	return n
 }
 
+// A connection that has sent nothing, as those that browsers make ahead, does not keep a server from stopping.
+func TestStopsBesideSilent(t *testing.T) {
+	l := listen(t, testkit.NewMemory(t, kv.Limits{}), Options{})
+	l.dial(t)
+	for l.connections.Load() == 0 {
+		runtime.Gosched()
+	}
+	l.stop()
+	testkit.NoError(t, <-l.done)
+	l.done <- nil
+}
+
 // A server that stops under load finishes what is under way: all that was acknowledged is there, and nothing is
 // refused that had been carried out.
 func TestStopsUnderLoad(t *testing.T) {
