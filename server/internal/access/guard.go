@@ -50,7 +50,9 @@ func (g *Guard) Handler(next http.Handler) http.Handler {
 			next.ServeHTTP(w, r.WithContext(With(r.Context(), caller)))
 			return
 		case refused.Status == http.StatusUnauthorized && g.options.Login != "" && isPage(r):
-			http.Redirect(w, r, g.options.Login+"?next="+url.QueryEscape(r.URL.RequestURI()), http.StatusSeeOther)
+			http.Redirect(w, r, g.options.Login+"?next="+url.QueryEscape(again(r)), http.StatusSeeOther)
+		case refused.again && isPage(r):
+			http.Redirect(w, r, again(r), http.StatusSeeOther)
 		default:
 			refused.Write(w)
 		}
@@ -62,7 +64,15 @@ func (g *Guard) Handler(next http.Handler) http.Handler {
 
 // isPage tells whether a browser wants to show what it asks for.
 func isPage(r *http.Request) bool {
-	return r.Method == http.MethodGet && strings.Contains(r.Header.Get("Accept"), "text/html")
+	return (r.Method == http.MethodGet || r.Method == http.MethodPost && isForm(r)) && strings.Contains(r.Header.Get("Accept"), "text/html")
+}
+
+// again is the page that asks for what a request has asked for: a form's address has that in its query, or is none of a page.
+func again(r *http.Request) string {
+	if r.Method == http.MethodPost && r.URL.RawQuery == "" {
+		return "/"
+	}
+	return r.URL.RequestURI()
 }
 
 func (g *Guard) admit(r *http.Request) (*Caller, *Problem) {

@@ -11,10 +11,12 @@ type Problem struct {
 	Title  string `json:"title"`
 	Status int    `json:"status"`
 	Detail string `json:"detail"`
+
+	again bool // a page would have what is missing if it were loaded again
 }
 
 func problem(status int, format string, args ...any) *Problem {
-	return &Problem{http.StatusText(status), status, fmt.Sprintf(format, args...)}
+	return &Problem{Title: http.StatusText(status), Status: status, Detail: fmt.Sprintf(format, args...)}
 }
 
 func (p *Problem) Error() string { return p.Detail }

@@ -78,7 +78,9 @@ func (g *Guard) bySession(r *http.Request, id string) (*Caller, *Problem) {
 	case token == nil:
 		return nil, problem(http.StatusUnauthorized, "the session has ended: log in again")
 	case !isSafe(r.Method) && subtle.ConstantTimeCompare([]byte(csrfOf(r)), []byte(s.csrf)) == 0:
-		return nil, problem(http.StatusForbidden, "the request has not the csrf token of its session: load the page again, or use a token as Authorization: Bearer conq_...")
+		p := problem(http.StatusForbidden, "the request has not the csrf token of its session: load the page again, or use a token as Authorization: Bearer conq_...")
+		p.again = true
+		return nil, p
 	}
 	return &Caller{Name: token.Name, scopes: token.Scopes, remote: r.RemoteAddr, csrf: s.csrf}, nil
 }
@@ -92,10 +94,15 @@ func csrfOf(r *http.Request) string {
 	if header := r.Header.Get("X-CSRF-Token"); header != "" {
 		return header
 	}
-	if kind, _, _ := mime.ParseMediaType(r.Header.Get("Content-Type")); kind != "application/x-www-form-urlencoded" {
+	if !isForm(r) {
 		return "" // another body is for the handler to read
 	}
 	return r.PostFormValue("csrf")
+}
+
+func isForm(r *http.Request) bool {
+	kind, _, _ := mime.ParseMediaType(r.Header.Get("Content-Type"))
+	return kind == "application/x-www-form-urlencoded"
 }
 
 func (s *sessions) add(id Hash, added *session) {

@@ -92,3 +92,22 @@ func TestSessionEnds(t *testing.T) {
 		request{cookie: cookie.Value}.refused(t, g, http.StatusUnauthorized)
 	})
 }
+
+// A form of a browser whose session has ended leads to where one logs in, and from there to what it has asked for; one of another
+// session, as that of a tab of before, to that at once. In neither case is anything done.
+func TestFormsOfOldSessions(t *testing.T) {
+	tokens, secrets := newTokens(t, shop)
+	g := NewGuard(Options{Tokens: tokens, Login: "/login"})
+	cookie, _ := login(t, g, secrets["ops"])
+	form := request{method: http.MethodPost, target: "/do?do=purge&q=a%0Ab", form: url.Values{"csrf": {"old"}}, header: map[string]string{"Accept": "text/html,*/*"}}
+	for _, c := range []struct{ cookie, target, to string }{
+		{"ended", form.target, "/login?next=%2Fdo%3Fdo%3Dpurge%26q%3Da%250Ab"}, {"ended", "/theme", "/login?next=%2F"}, {cookie.Value, form.target, form.target}, {cookie.Value, "/theme", "/"},
+	} {
+		form.cookie, form.target = c.cookie, c.target
+		w := form.send(t, g)
+		testkit.Equal(t, "status", w.Code, http.StatusSeeOther)
+		testkit.Equal(t, "location", w.Header().Get("Location"), c.to)
+	}
+	form.header = nil
+	form.refused(t, g, http.StatusForbidden, "csrf")
+}

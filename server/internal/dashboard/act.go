@@ -48,7 +48,7 @@ type confirm struct {
 	Button string
 	Type   string // has to be typed, as it can't be undone; "" is nothing
 	Fields []field
-	Hidden []pair
+	Action string       // the address of what will be done: names in it stay as they are, which values of a form may not
 	Count  *bulk.Status // of the jobs that match, while that is not known
 	Narrow bool
 	Error  string // what was wrong with the form
@@ -69,7 +69,7 @@ func (d *Dashboard) confirmOf(v *visit) (*confirm, *act, error) {
 		return nil, nil, fail(http.StatusNotFound, "No such action", fmt.Sprintf("%.40q is nothing that this page can do.", c.Do), "")
 	}
 	if a.kinds == "" {
-		c.Hidden = []pair{{"do", c.Do}, {"id", v.query.Get("id")}}
+		c.Action = link("/do", "do", c.Do, "id", v.query.Get("id"))
 		return c, a, v.caller.May(a.scope, "")
 	}
 	s, err := d.state(v, a.scope)
@@ -86,12 +86,11 @@ func (d *Dashboard) confirmOf(v *visit) (*confirm, *act, error) {
 		}
 	}
 	c.Filter, err = filterOf(v.query, time.Now())
-	c.Hidden = []pair{{"do", c.Do}, {"q", s.Name}}
-	for _, name := range []string{"id", "state", "key", "text", "attempts", "age", "holder", "name"} {
-		if value := v.query.Get(name); value != "" {
-			c.Hidden = append(c.Hidden, pair{name, value})
-		}
+	pairs := []any{"do", c.Do}
+	for _, name := range []string{"q", "id", "state", "key", "text", "attempts", "age", "holder", "name"} {
+		pairs = append(pairs, name, v.query.Get(name))
 	}
+	c.Action = link("/do", pairs...)
 	return c, a, err
 }
 
@@ -120,7 +119,7 @@ func (d *Dashboard) perform(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	v := d.visitOf(r.Context(), r)
-	v.query = r.PostForm
+	v.query = r.Form
 	status, c, err := d.performIn(v)
 	if c != nil {
 		d.audit(r.Context(), c, err)
@@ -151,7 +150,7 @@ func (d *Dashboard) performIn(v *visit) (bulk.Status, *confirm, error) {
 	if err := a.ask(d, c); err != nil {
 		return bulk.Status{}, c, err
 	}
-	if typed := v.query.Get("typed"); c.Type != "" && typed != c.Type && typed != visible(c.Type) {
+	if typed := v.query.Get("typed"); c.Type != "" && asTyped(typed) != asTyped(c.Type) {
 		return bulk.Status{}, c, wrong("%q is not the name of the queue: nothing was done.", typed)
 	}
 	status, err := a.do(d, c)
@@ -169,6 +168,9 @@ func (d *Dashboard) performIn(v *visit) (bulk.Status, *confirm, error) {
 	}
 	return done, c, err
 }
+
+// asTyped is a name as it is read off a page, and typed: with single spaces.
+func asTyped(name string) string { return strings.Join(strings.Fields(visible(name)), " ") }
 
 // seen waits until there is a snapshot that was begun after a time, so that the page that is shown next has what was done.
 func seen(ctx context.Context, h *history.History, at time.Time) {

@@ -15,6 +15,7 @@ import (
 	"log/slog"
 	"net/http"
 	"sync/atomic"
+	"time"
 
 	"github.com/conq-go/conq"
 	"github.com/conq-go/conq/kv"
@@ -107,13 +108,14 @@ type problem struct {
 	Status int
 	Title  string
 	Detail string
-	Advice string // what to do next
+	Advice string    // what to do next
+	Since  time.Time // of what is shown beside it; zero if that is of now, or nothing
 }
 
 func (p *problem) Error() string { return p.Detail }
 
-func fail(status int, title, detail, advice string) error {
-	return &problem{status, title, detail, advice}
+func fail(status int, title, detail, advice string) *problem {
+	return &problem{Status: status, Title: title, Detail: detail, Advice: advice}
 }
 
 // problems says what errors of the library are on a page. The first that matches counts.
@@ -144,8 +146,8 @@ func problemOf(err error) *problem {
 	}
 	for _, known := range problems {
 		if errors.Is(err, known.err) {
-			return &problem{known.status, known.title, err.Error(), known.advice}
+			return fail(known.status, known.title, err.Error(), known.advice)
 		}
 	}
-	return &problem{http.StatusInternalServerError, "That failed", err.Error(), "The server's log may say more."}
+	return fail(http.StatusInternalServerError, "That failed", err.Error(), "The server's log may say more.")
 }

@@ -19,7 +19,7 @@ import (
 // functions are those of templates.
 var functions = template.FuncMap{
 	"num": num[int64], "count": num[int], "rate": rate, "ago": when, "until": when, "lease": lease, "age": age, "old": old, "dur": shortDuration, "size": size[int], "bytes": size[int64],
-	"text": visible, "line": func(s string) string { return oneLine([]byte(s), 160) }, "short": func(s string, n int) string { return oneLine([]byte(s), n) },
+	"text": visible, "sentence": sentence, "line": func(s string) string { return oneLine([]byte(s), 160) }, "short": func(s string, n int) string { return oneLine([]byte(s), n) },
 	"link": link, "kind": kindName, "plural": plural, "add": func(a, b int) int { return a + b },
 	"spark": func(v []float64) template.HTML { return sparkline(v, "spark", 80, 18) },
 	"graph": func(v []float64) template.HTML { return sparkline(v, "graph", 600, 160) },
@@ -172,6 +172,14 @@ func visible(s string) string {
 		s = s[n:]
 	}
 	return b.String()
+}
+
+// sentence is a text as visible has it, with an end.
+func sentence(s string) string {
+	if s = visible(s); s != "" && !strings.ContainsAny(s[len(s)-1:], ".!?") {
+		s += "."
+	}
+	return s
 }
 
 // oneLine is the beginning of a text or of bytes.

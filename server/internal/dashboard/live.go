@@ -99,7 +99,7 @@ func (d *Dashboard) serveLive(p *page) http.Handler {
 		defer cancel()
 		defer context.AfterFunc(d.Stopping, cancel)()
 		caller := access.From(r.Context())
-		key := p.name + "\x00" + r.URL.Query().Encode() + "\x00" + caller.Name + "\x00" + caller.Rights()
+		key := p.name + "\x00" + r.Host + "\x00" + r.URL.Query().Encode() + "\x00" + caller.Name + "\x00" + caller.Rights()
 		v := d.views.enter(key)
 		defer d.views.leave(key)
 		w.Header().Set("Content-Type", "text/event-stream")
@@ -163,8 +163,8 @@ func (d *Dashboard) events(ctx context.Context, p *page, r *http.Request, now *h
 		all = append(all, &event{name, sse(name, d.section(p.name, name, c))})
 	}
 	problem := []byte{}
-	if now.Err != nil {
-		problem = d.section(p.name, "stale", problemOf(now.Err))
+	if stale := staleness(now); stale != nil {
+		problem = d.section(p.name, "stale", stale)
 	}
 	all = append(all, &event{"problem", sse("problem", problem)})
 	if p.points {

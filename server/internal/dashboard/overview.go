@@ -30,6 +30,7 @@ type overview struct {
 	Began            bool // the store has been read
 	Store            history.Store
 	StoreErr         error
+	Address          string // of the server, as the browser knows it
 }
 
 // Health is how the store is, in a word or few.
@@ -123,7 +124,7 @@ var onlies = []struct {
 
 func (d *Dashboard) overview(v *visit) (any, error) {
 	v.title = "Queues"
-	o := &overview{Find: strings.TrimSpace(v.query.Get("find")), Only: v.query.Get("only"), Sort: v.query.Get("sort"), Began: !v.now.Time.IsZero(), Store: v.now.Store, StoreErr: v.now.Err}
+	o := &overview{Find: strings.TrimSpace(v.query.Get("find")), Only: v.query.Get("only"), Sort: v.query.Get("sort"), Began: !v.now.Time.IsZero(), Store: v.now.Store, StoreErr: v.now.Err, Address: v.address}
 	if orders[o.Sort] == nil {
 		o.Sort = "name"
 	}

@@ -37,11 +37,12 @@ type page struct {
 // visit is one request for a page, or one second of a live one.
 type visit struct {
 	context.Context
-	caller *access.Caller
-	query  url.Values
-	now    *history.Snapshot
-	live   bool // only the live sections are wanted
-	title  string
+	caller  *access.Caller
+	query   url.Values
+	now     *history.Snapshot
+	address string // of the server, as the browser knows it
+	live    bool   // only the live sections are wanted
+	title   string
 }
 
 func (v *visit) may(s access.Scope, queue string) bool { return v.caller.May(s, queue) == nil }
@@ -58,8 +59,7 @@ type content struct {
 	Rights  string
 	SignOut bool
 	Version string
-	Now     time.Time
-	Stale   error // the store could not be read
+	Stale   *problem // the store could not be read
 	Notice  *notice
 	Data    any
 }
@@ -94,7 +94,11 @@ var version = sync.OnceValue(func() string {
 })
 
 func (d *Dashboard) visitOf(ctx context.Context, r *http.Request) *visit {
-	return &visit{Context: ctx, caller: access.From(r.Context()), query: r.URL.Query(), now: d.History.Latest()}
+	scheme := "http://"
+	if r.TLS != nil {
+		scheme = "https://"
+	}
+	return &visit{Context: ctx, caller: access.From(r.Context()), query: r.URL.Query(), now: d.History.Latest(), address: scheme + r.Host}
 }
 
 func (d *Dashboard) servePage(p *page) http.Handler {
@@ -119,8 +123,18 @@ func (d *Dashboard) servePage(p *page) http.Handler {
 func (d *Dashboard) content(p *page, v *visit, data any) *content {
 	return &content{
 		Title: v.title, Page: p.name, CSRF: v.caller.CSRF(), Caller: v.caller.Name, Rights: v.caller.Rights(), SignOut: d.SignIn,
-		Version: version(), Now: v.now.Time, Stale: v.now.Err, Notice: d.notice(v), Data: data,
+		Version: version(), Stale: staleness(v.now), Notice: d.notice(v), Data: data,
 	}
+}
+
+// staleness says why a snapshot is an old one, if it is.
+func staleness(now *history.Snapshot) *problem {
+	if now.Err == nil {
+		return nil
+	}
+	p := *problemOf(now.Err)
+	p.Since = now.Time
+	return &p
 }
 
 // notice returns what has come of the task that the query names, if the caller may know.

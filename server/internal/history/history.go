@@ -50,7 +50,7 @@ func (s *State) Age(now time.Time) time.Duration {
 
 // Snapshot is all queues at one moment, by name. It is not changed any more.
 type Snapshot struct {
-	Time   time.Time
+	Time   time.Time     // of Queues
 	Took   time.Duration // to read the store
 	Queues []*State
 	Store  Store

@@ -81,7 +81,8 @@ func (s *Sampler) Sample(ctx context.Context) {
 	now := s.now()
 	store := s.store.look(ctx, s.db, now, now.Sub(began))
 	if err != nil {
-		s.history.publish(&Snapshot{Time: now, Queues: s.history.Latest().Queues, Store: store, Err: err})
+		last := s.history.Latest()
+		s.history.publish(&Snapshot{Time: last.Time, Took: last.Took, Queues: last.Queues, Store: store, Err: err})
 		return
 	}
 	for _, state := range states {

@@ -179,7 +179,7 @@
   function count(v) {
     if (v >= 1e6) return +(v / 1e6).toPrecision(3) + " M";
     if (v >= 1e4) return +(v / 1e3).toPrecision(3) + " k";
-    return String(+v.toPrecision(4));
+    return (+v.toPrecision(4)).toLocaleString("en");
   }
 
   function duration(s) {
@@ -224,9 +224,11 @@
     return new Date(s * 1000).toLocaleString([], options);
   }
 
-  // Where there is no cursor, a legend has the last values.
+  // Where there is no cursor, a legend has the last values that are known.
   function legend(u) {
-    if (!(u.cursor.left >= 0)) u.setLegend({ idx: u.data[0].length - 1 }, false);
+    if (u.cursor.left >= 0) return;
+    const idx = u.data[0].findLastIndex((_, i) => u.data.slice(1).some((values) => values[i] != null));
+    u.setLegend({ idx: idx < 0 ? u.data[0].length - 1 : idx }, false);
   }
 
   function show() {
