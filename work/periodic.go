@@ -28,7 +28,7 @@ type Periodic struct {
 }
 
 // Every has a job put at each tick of a cron expression: five fields (minute, hour, day of month, month, day of
-// week), or @every 90s, @hourly, @daily and the like. CRON_TZ=Europe/Berlin in front names a time zone; else
+// week), or @every 90s, in whole seconds, @hourly, @daily and the like. CRON_TZ=Europe/Berlin in front names a time zone; else
 // it is that of the process. Each tick makes one job, whatever the number of processes, while at least one of them
 // reserves jobs of this queue or waits for some. A periodic job of the same name is replaced.
 func (q *Queue[T]) Every(ctx context.Context, name, spec string, value T, options ...EveryOptions) error {
@@ -36,8 +36,11 @@ func (q *Queue[T]) Every(ctx context.Context, name, spec string, value T, option
 	if err != nil {
 		return q.wrap(err)
 	}
-	if err := checkText("the name of a periodic job", name); err != nil || name == "" {
-		return q.wrap(invalid("%q can't name a periodic job (%v)", name, err))
+	if name == "" {
+		return q.wrap(invalid("the name of a periodic job is empty"))
+	}
+	if err := checkText("the name of a periodic job", name); err != nil {
+		return q.wrap(fmt.Errorf("%w: %w", ErrInvalid, err))
 	}
 	if o.MaxLate < 0 {
 		return q.wrap(invalid("MaxLate is %v: it can't be negative", o.MaxLate))
@@ -49,7 +52,7 @@ func (q *Queue[T]) Every(ctx context.Context, name, spec string, value T, option
 	if limit := q.limits.Value / 3; limit > 0 && len(n.Payload) > limit {
 		return q.wrap(&kv.TooLargeError{What: "payload of a periodic job", Size: len(n.Payload), Limit: limit, Unit: "bytes"})
 	}
-	if _, err := jobs.CronTick(spec, 0); err != nil {
+	if err := jobs.CheckCron(spec); err != nil {
 		return q.wrap(fmt.Errorf("%w: %w", ErrInvalid, err))
 	}
 	_, err = q.verb(ctx, verb{announce: true, do: func(tx kv.Tx, now int64) (any, error) {

@@ -8,6 +8,7 @@ import (
 	"regexp"
 	"strings"
 	"syscall"
+	"unicode"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/conq-go/conq"
@@ -101,7 +102,7 @@ func oneLine(text, hint string) string {
 		text += "; " + hint
 	}
 	return strings.Map(func(r rune) rune {
-		if r < ' ' {
+		if unicode.IsControl(r) {
 			return ' '
 		}
 		return r

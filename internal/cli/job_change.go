@@ -167,18 +167,14 @@ func parseFilter(s string) (f work.Filter, err error) {
 		default:
 			err = fmt.Errorf("%.60q is no condition", condition)
 		}
-		if err != nil || value == "" {
-			return f, usagef("--all-matching %.100q: a filter is as state=dead,key=K,contains=TEXT,min-attempts=3 (%w)", s, errors.Join(err, emptyValue(name, value)))
+		if err == nil && value == "" {
+			err = fmt.Errorf("%s has no value", name)
+		}
+		if err != nil {
+			return f, usagef("--all-matching %.100q: a filter is as state=dead,key=K,contains=TEXT,min-attempts=3 (%w)", s, err)
 		}
 	}
 	return f, nil
-}
-
-func emptyValue(name, value string) error {
-	if value == "" {
-		return fmt.Errorf("%s has no value", name)
-	}
-	return nil
 }
 
 func (a *app) pause() *cobra.Command {

@@ -87,7 +87,8 @@ func (a *app) listPeriodic(ctx context.Context, q jobQueue) error {
 				Name string    `json:"name"`
 				Cron string    `json:"cron"`
 				Next time.Time `json:"next"`
-			}{p.Name, p.Spec, p.Next.UTC()})
+				itemDocument
+			}{p.Name, p.Spec, p.Next.UTC(), documentOf(p.Payload)})
 			if err != nil {
 				return err
 			}

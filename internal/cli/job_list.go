@@ -123,7 +123,7 @@ func short(s string, n int) string {
 	return q + cut
 }
 
-// jobInfo is a job with --json. Items that are not UTF-8 are in base64.
+// jobInfo is a job with --json.
 type jobInfo struct {
 	ID          int64             `json:"id"`
 	State       string            `json:"state"`
@@ -138,8 +138,20 @@ type jobInfo struct {
 	Cancelled   bool              `json:"cancelled,omitempty"`
 	Meta        map[string]string `json:"meta,omitempty"`
 	Failures    []failureInfo     `json:"failures,omitempty"`
-	Item        any               `json:"item"`
-	Encoding    string            `json:"encoding,omitempty"`
+	itemDocument
+}
+
+// itemDocument is an item with --json: in base64 if it is not UTF-8.
+type itemDocument struct {
+	Item     any    `json:"item"`
+	Encoding string `json:"encoding,omitempty"`
+}
+
+func documentOf(payload []byte) itemDocument {
+	if !utf8.Valid(payload) {
+		return itemDocument{payload, "base64"}
+	}
+	return itemDocument{Item: string(payload)}
 }
 
 type failureInfo struct {
@@ -153,10 +165,7 @@ func jobDocument(job *work.Info[[]byte]) jobInfo {
 	doc := jobInfo{
 		ID: int64(job.ID), State: job.State.String(), Priority: job.Priority, Attempts: job.Attempts, MaxAttempts: job.MaxAttempts,
 		Created: job.Created.UTC(), Key: job.Key, Unique: job.Unique, Holder: job.Holder, Cancelled: job.Cancelled, Meta: job.Meta,
-		Item: string(job.Payload),
-	}
-	if !utf8.Valid(job.Payload) {
-		doc.Item, doc.Encoding = job.Payload, "base64"
+		itemDocument: documentOf(job.Payload),
 	}
 	if !job.Time.IsZero() {
 		t := job.Time.UTC()

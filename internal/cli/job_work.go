@@ -146,7 +146,7 @@ func (d *doer) tell(id work.ID, err error) {
 	fmt.Fprintln(d.app.stderr, oneLine(fmt.Sprintf("job %d: %v", id, err), ""))
 }
 
-// stopWhenDrained stops the runner when no job is ready, nor leased by it.
+// stopWhenDrained stops the runner when no job is ready, nor leased by a worker.
 func (d *doer) stopWhenDrained(ctx context.Context, q jobQueue, stop func()) {
 	go func() {
 		defer stop()
@@ -154,7 +154,7 @@ func (d *doer) stopWhenDrained(ctx context.Context, q jobQueue, stop func()) {
 		defer tick.Stop()
 		for {
 			s, err := q.Stats(ctx)
-			if err != nil || s.Paused || s.Ready == 0 && s.Leased == 0 && s.Blocked == 0 {
+			if err != nil || s.Paused || s.Ready == 0 && s.Leased == 0 { // a blocked job may be behind one that is tried again in days
 				return
 			}
 			select {

@@ -268,12 +268,16 @@ func (r remote) count(ctx context.Context, q conq.Info) (info, error) {
 	return factsOf(counted), err
 }
 
-// facts has the numbers of items as the server has seen them last.
+// facts has each queue counted, as the numbers in the list of a server may be of a while ago.
 func (r remote) facts(ctx context.Context) (storeFacts, error) {
 	facts := storeFacts{Store: r.app.shownStore(), Engine: "server", Queues: []info{}}
 	all, err := r.c.Queues(ctx)
 	for _, q := range all {
-		facts.Queues = append(facts.Queues, factsOf(q))
+		counted, err := r.c.Count(ctx, q.Name)
+		if err != nil {
+			return facts, err
+		}
+		facts.Queues = append(facts.Queues, factsOf(counted))
 	}
 	return facts, err
 }

@@ -2,6 +2,7 @@ package jobs
 
 import (
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/robfig/cron/v3"
@@ -9,6 +10,19 @@ import (
 
 // maxSpec bounds the bytes of a cron expression.
 const maxSpec = 1024
+
+// CheckCron returns what is wrong with an expression. A time between ticks that can't be kept is wrong, too: the parser
+// rounds it to a second.
+func CheckCron(spec string) error {
+	if _, err := CronTick(spec, 0); err != nil {
+		return err
+	}
+	_, text, _ := strings.Cut(spec, "@every ")
+	if every, err := time.ParseDuration(text); err == nil && (every < time.Second || every%time.Second != 0) {
+		return fmt.Errorf("cron expression %q: @every takes whole seconds, from 1s on", spec)
+	}
+	return nil
+}
 
 // CronTick returns when an expression is due next after a time.
 func CronTick(spec string, after int64) (int64, error) {
