@@ -296,22 +296,30 @@ func (e *engine) verb(ctx context.Context, v verb) (any, error) {
 
 func (e *engine) runReserves(calls []*combine.Call[int, []jobs.Reserved]) {
 	share(e, calls, func(tx kv.Tx, calls []*combine.Call[int, []jobs.Reserved], attempts *int) ([]result[[]jobs.Reserved], error) {
-		wanted := 0
-		for _, c := range calls {
-			wanted += c.Request
-		}
-		got, err := e.reserveIn(tx, wanted)
+		got, err := e.reserveIn(tx, wanted(calls))
 		if err != nil {
 			return nil, err
 		}
 		e.noteReserved(tx, got, len(calls), attempts)
-		results := make([]result[[]jobs.Reserved], len(calls))
-		for i, c := range calls {
-			n := min(len(got), c.Request)
-			results[i].value, got = got[:n:n], got[n:]
-		}
-		return results, nil
+		return deal(got, calls), nil
 	})
+}
+
+func wanted[R any](calls []*combine.Call[int, R]) (n int) {
+	for _, c := range calls {
+		n += c.Request
+	}
+	return n
+}
+
+// deal gives each call as many as it wants, as long as there are some.
+func deal[V any](got []V, calls []*combine.Call[int, []V]) []result[[]V] {
+	results := make([]result[[]V], len(calls))
+	for i, c := range calls {
+		n := min(len(got), c.Request)
+		results[i].value, got = got[:n:n], got[n:]
+	}
+	return results
 }
 
 // reserveIn leases jobs in a transaction. What is due is done first if it is time for that, and
@@ -377,11 +385,7 @@ func (e *engine) takeForWaiting(ctx context.Context, b *waiting.Batch[jobs.Reser
 	if wants == nil {
 		return nil, nil, errNobody
 	}
-	total := 0
-	for _, n := range wants {
-		total += n
-	}
-	got, news, err := e.reserveWatching(ctx, total)
+	got, news, err := e.reserveWatching(ctx, sum(wants))
 	if err != nil {
 		return nil, nil, err
 	}
@@ -389,14 +393,25 @@ func (e *engine) takeForWaiting(ctx context.Context, b *waiting.Batch[jobs.Reser
 		e.clock.start(e.now())
 		return nil, news, nil
 	}
-	var dealt [][]jobs.Reserved
+	return dealWaiting(got, wants), news, nil
+}
+
+func sum(all []int) (n int) {
+	for _, i := range all {
+		n += i
+	}
+	return n
+}
+
+// dealWaiting is deal for callers that wait on if there are none for them.
+func dealWaiting[V any](got []V, wants []int) (dealt [][]V) {
 	for _, n := range wants {
 		if n = min(n, len(got)); n == 0 {
 			break
 		}
 		dealt, got = append(dealt, got[:n:n]), got[n:]
 	}
-	return dealt, news, nil
+	return dealt
 }
 
 // reserveWatching reserves, and returns what tells when there may be jobs again: nothing that comes

@@ -224,14 +224,28 @@ func (l LeaseTx[T]) do(do func(q *jobs.Queue, now int64) error) error {
 }
 
 // Ack is Lease.Ack within the transaction.
-func (l LeaseTx[T]) Ack() error {
-	return l.do(func(q *jobs.Queue, now int64) error { return q.Ack(l.tx, int64(l.lease.ID), l.lease.token, now, nil) })
+func (l LeaseTx[T]) Ack() error { return l.AckResult(nil) }
+
+// AckResult is Lease.AckResult within the transaction.
+func (l LeaseTx[T]) AckResult(result []byte) error {
+	return l.do(func(q *jobs.Queue, now int64) error {
+		return q.Ack(l.tx, int64(l.lease.ID), l.lease.token, now, result)
+	})
 }
 
 // Release is Lease.Release within the transaction.
 func (l LeaseTx[T]) Release(delay time.Duration) error {
 	return l.do(func(q *jobs.Queue, now int64) error {
 		return q.Release(l.tx, int64(l.lease.ID), l.lease.token, now, later(now, delay), nil)
+	})
+}
+
+// Fail is Lease.Fail within the transaction.
+func (l LeaseTx[T]) Fail(reason error) error {
+	return l.do(func(q *jobs.Queue, now int64) error {
+		at := later(now, l.lease.queue.options.Backoff(l.lease.Attempt))
+		_, err := q.Fail(l.tx, int64(l.lease.ID), l.lease.token, now, at, textOf(reason))
+		return err
 	})
 }
 

@@ -9,7 +9,7 @@ import (
 	"github.com/conq-go/conq/internal/jobs"
 )
 
-// Source is what Run gets jobs from: a Queue, or one that a server has.
+// Source is what Run gets jobs from: a Queue, a Union, or a queue that a server has.
 type Source[T any] interface {
 	// Name returns the queue's name.
 	Name() string

@@ -52,7 +52,7 @@ func (s snoozeError) Snoozed() time.Duration { return time.Duration(s) }
 // Snooze returns an error by which a handler puts its job off. The attempt does not count.
 func Snooze(d time.Duration) error { return snoozeError(d) }
 
-// Run does jobs until ctx ends, and returns nil then, or the error that made it stop. It leases no
+// Run does jobs of a Queue, of a Union, or of a server's queue until ctx ends, and returns nil then, or the error that made it stop. It leases no
 // more jobs than it can start. While handlers run it extends their leases, so that a lease is only lost when the
 // process hangs or dies. When ctx ends it leases no more, waits for handlers up to Grace, ends their contexts, and gives their
 // jobs back at once. A job whose handler does not return then comes back when its lease is over.
@@ -170,7 +170,7 @@ func (r *runner[T]) work(ctx context.Context, l *Lease[T]) {
 	end(nil)
 	<-beating
 	if errors.Is(cause, ErrLeaseLost) {
-		r.tell(l.ID, fmt.Errorf("%w while its handler ran", cause))
+		r.tell(l, fmt.Errorf("%w while its handler ran", cause))
 		return
 	}
 	r.finish(l, err, cause)
@@ -210,7 +210,7 @@ func (r *runner[T]) heartbeat(ctx context.Context, l *Lease[T], end context.Canc
 			end(err)
 			return
 		case err != nil:
-			r.tell(l.ID, fmt.Errorf("its lease could not be extended: %w", err))
+			r.tell(l, fmt.Errorf("its lease could not be extended: %w", err))
 			if !time.Now().Before(l.Deadline()) {
 				end(fmt.Errorf("%w: it could not be extended: %w", ErrLeaseLost, err))
 				return
@@ -238,18 +238,18 @@ func (r *runner[T]) finish(l *Lease[T], err, cause error) {
 		end = l.Fail(ctx, err)
 	}
 	if err != nil && !errors.As(err, &snooze) {
-		r.tell(l.ID, err)
+		r.tell(l, err)
 	}
 	if end != nil {
-		r.tell(l.ID, fmt.Errorf("its end could not be stored: %w", end))
+		r.tell(l, fmt.Errorf("its end could not be stored: %w", end))
 	}
 }
 
-func (r *runner[T]) tell(id ID, err error) {
+func (r *runner[T]) tell(l *Lease[T], err error) {
 	if r.options.OnError != nil {
-		r.options.OnError(id, err)
-	} else if q, ok := r.queue.(interface{ tell(ID, error) }); ok {
-		q.tell(id, err)
+		r.options.OnError(l.ID, err)
+	} else if l.queue != nil {
+		l.queue.tell(l.ID, err)
 	}
 }
 

@@ -3,6 +3,7 @@ package work
 import (
 	"context"
 	"reflect"
+	"strings"
 	"time"
 
 	"github.com/conq-go/conq/internal/combine"
@@ -13,9 +14,9 @@ import (
 )
 
 // Union reserves from several queues of one store as if they were one: first the job of the lowest priority, and
-// among those the one that was put first. Callers share transactions, and wait in one line. A reservation conflicts
-// with what is put at the head of any of the queues. It is valid until one of its handles is closed, needs
-// no Close, and is safe for concurrent use.
+// among those the one that was put first. With Run it has one set of workers do the jobs of all. Callers share
+// transactions, and wait in one line. A reservation conflicts with what is put at the head of any of the queues. It is
+// valid until one of its handles is closed, needs no Close, and is safe for concurrent use.
 type Union[T any] struct {
 	queues   []*Queue[T]
 	reserves combine.Combiner[int, []chosen]
@@ -46,21 +47,40 @@ func NewUnion[T any](queues ...*Queue[T]) (*Union[T], error) {
 	return u, nil
 }
 
+// Name returns the names of the queues, separated by commas.
+func (u *Union[T]) Name() string {
+	var names []string
+	for _, q := range u.queues {
+		names = append(names, q.name)
+	}
+	return strings.Join(names, ", ")
+}
+
 // Reserve is Queue.Reserve.
 func (u *Union[T]) Reserve(ctx context.Context) (*Lease[T], error) {
+	all, err := u.ReserveN(ctx, 1)
+	if err != nil {
+		return nil, err
+	}
+	return all[0], nil
+}
+
+// ReserveN is Queue.ReserveN.
+func (u *Union[T]) ReserveN(ctx context.Context, n int) ([]*Lease[T], error) {
+	if n < 1 {
+		return nil, invalid("%d jobs to reserve: it can be from 1 on", n)
+	}
 	for {
 		if err := u.queues[0].ready(ctx); err != nil {
 			return nil, err
 		}
-		got, err := u.list.Wait(ctx, 1)
+		got, err := u.list.Wait(ctx, n)
 		if err != nil {
 			return nil, err
 		}
-		switch leases, err := u.decodeAll(ctx, got); {
-		case err != nil:
-			return nil, err
-		case len(leases) > 0:
-			return leases[0], nil
+		leases, err := u.decodeAll(ctx, got)
+		if err != nil || len(leases) > 0 {
+			return leases, err
 		}
 	}
 }
@@ -80,8 +100,8 @@ func (u *Union[T]) TryReserve(ctx context.Context, n int) ([]*Lease[T], error) {
 func (u *Union[T]) decodeAll(ctx context.Context, got []chosen) (all []*Lease[T], err error) {
 	for _, c := range got {
 		leases, err := u.queues[c.queue].decodeAll(ctx, []jobs.Reserved{c.Reserved})
-		if err != nil {
-			return all, err
+		if err != nil && len(got) == 1 {
+			return nil, err
 		}
 		all = append(all, leases...)
 	}
@@ -90,21 +110,12 @@ func (u *Union[T]) decodeAll(ctx context.Context, got []chosen) (all []*Lease[T]
 
 func (u *Union[T]) runReserves(calls []*combine.Call[int, []chosen]) {
 	share(&u.queues[0].engine, calls, func(tx kv.Tx, calls []*combine.Call[int, []chosen], attempts *int) ([]result[[]chosen], error) {
-		wanted := 0
-		for _, c := range calls {
-			wanted += c.Request
-		}
-		got, err := u.reserveIn(tx, wanted)
+		got, err := u.reserveIn(tx, wanted(calls))
 		if err != nil {
 			return nil, err
 		}
 		u.note(tx, got, len(calls), attempts)
-		results := make([]result[[]chosen], len(calls))
-		for i, c := range calls {
-			n := min(len(got), c.Request)
-			results[i].value, got = got[:n:n], got[n:]
-		}
-		return results, nil
+		return deal(got, calls), nil
 	})
 }
 
@@ -236,18 +247,14 @@ func (u *Union[T]) takeForWaiting(ctx context.Context, b *waiting.Batch[chosen])
 	if wants == nil {
 		return nil, nil, errNobody
 	}
-	got, news, err := u.reserveWatching(ctx, len(wants)) // each wants one
+	got, news, err := u.reserveWatching(ctx, sum(wants))
 	if err != nil {
 		return nil, nil, err
 	}
 	if len(got) == 0 {
 		return nil, u.await(ctx, news), nil
 	}
-	dealt := make([][]chosen, len(got))
-	for i := range got {
-		dealt[i] = got[i : i+1 : i+1]
-	}
-	return dealt, nil, nil
+	return dealWaiting(got, wants), nil, nil
 }
 
 // reserveWatching reserves, and returns what tells of each queue that there may be jobs again.

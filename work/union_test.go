@@ -166,6 +166,30 @@ func TestUnionConcurrently(t *testing.T) {
 	}
 }
 
+// Callers that want several jobs get them from all queues, in order, and some if there are no more.
+func TestUnionReserveN(t *testing.T) {
+	ctx := context.Background()
+	u, queues := openUnion(t, store(t), "a", "b")
+	for i := range 6 {
+		_, err := queues[string("ab"[i%2])].Put(ctx, fmt.Sprint(i))
+		noError(t, err)
+	}
+	_, err := u.ReserveN(ctx, 0)
+	isError(t, err, ErrInvalid)
+	var got []string
+	for len(got) < 6 {
+		leases, err := u.ReserveN(ctx, 4)
+		noError(t, err)
+		for _, l := range leases {
+			got = append(got, l.Value)
+			noError(t, l.Ack(ctx))
+		}
+	}
+	if want := "[0 1 2 3 4 5]"; fmt.Sprint(got) != want || u.Name() != "a, b" {
+		t.Errorf("%v of %s, want %s", got, u.Name(), want)
+	}
+}
+
 // A job is known by its id alone, and can be reserved by it, whatever is before it.
 func TestFindAndReserveID(t *testing.T) {
 	ctx := context.Background()
