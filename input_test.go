@@ -250,7 +250,7 @@ func TestLastIndex(t *testing.T) {
 
 // So does the last one if its item is staged, and may come back.
 func TestLastIndexStaged(t *testing.T) {
-	f := newFixture(t, newMemory(t, kv.Limits{}), nil)
+	f := newFixture(t, newMemory(t, kv.Limits{Shared: true}), nil)
 	random := make([]byte, 20)
 	write(t, f.db,
 		kv.KeyValue{Key: testkit.Packed(t, laid("q").Prefix(), int64(math.MaxInt64), random)},
@@ -258,7 +258,6 @@ func TestLastIndexStaged(t *testing.T) {
 	noError(t, f.db.Transact(f.ctx, func(tx kv.Tx) error {
 		return errors.Join(testkit.Abandon(tx, laid("q")), testkit.Abandon(tx, laid("p")))
 	}))
-	f = newFixture(t, f.db, nil) // which notes what is staged
 	before := everything(t, f.db)
 	wantError(t, f.q.Enqueue(f.ctx, "a"), recipe.ErrFull, `queue "q"`)
 	wantError(t, f.p.Push(f.ctx, "a", 7), recipe.ErrFull, `queue "p"`)

@@ -22,7 +22,7 @@ const (
 	// transactions that take items have conflicted, or somebody else has staged a
 	// request, until neither has happened for a while.
 	StagingAuto = handle.StagingAuto
-	// StagingAlways stages every request.
+	// StagingAlways stages every request, where other processes share the store.
 	StagingAlways = handle.StagingAlways
 	// StagingNever stages none. Requests of others are served by them, and compete
 	// with this handle.

@@ -184,7 +184,7 @@ func TestReadErrors(t *testing.T) {
 	for _, of := range []struct {
 		shared bool
 		mode   Staging
-	}{{false, StagingNever}, {false, StagingAlways}, {true, StagingAuto}, {true, StagingAlways}} {
+	}{{false, StagingNever}, {true, StagingAuto}, {true, StagingAlways}} {
 		for _, expired := range []bool{false, true} {
 			for name, verb := range readers {
 				t.Run(fmt.Sprintf("%s %+v expired %v", name, of, expired), func(t *testing.T) {
@@ -226,7 +226,7 @@ func TestReadErrorsStaged(t *testing.T) {
 	for k, failed := 1, true; failed; k++ {
 		testkit.Bubble(t, func(t *testing.T) {
 			at := 0
-			db := testkit.FailingAt(newMemory(t, kv.Limits{}), &at)
+			db := testkit.FailingAt(newMemory(t, kv.Limits{Shared: true}), &at)
 			q, err := OpenQueue(db, "q", String(), Options{Staging: StagingAlways})
 			noError(t, err)
 			noError(t, q.Enqueue(t.Context(), "first"))

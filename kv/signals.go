@@ -3,7 +3,6 @@ package kv
 import (
 	"sync"
 	"sync/atomic"
-	"time"
 )
 
 // Signals wakes callers that wait for news of a topic. The zero value is ready for use. It
@@ -15,7 +14,6 @@ type Signals struct {
 	waiting atomic.Int64 // topics, so that Notify is cheap when there is no waiter
 	mu      sync.Mutex
 	topics  map[string]topic
-	soon    map[string]bool // topics of which NotifyAfter will tell
 	closed  bool
 }
 
@@ -104,25 +102,6 @@ func (s *Signals) Notify(topic string) {
 		close(t.news)
 		s.drop(topic)
 	}
-}
-
-// NotifyAfter calls Notify for the topic after d, once for all calls until then.
-func (s *Signals) NotifyAfter(topic string, d time.Duration) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.soon[topic] || s.closed {
-		return
-	}
-	if s.soon == nil {
-		s.soon = make(map[string]bool)
-	}
-	s.soon[topic] = true
-	time.AfterFunc(d, func() {
-		s.mu.Lock()
-		delete(s.soon, topic)
-		s.mu.Unlock()
-		s.Notify(topic)
-	})
 }
 
 // Close wakes all waiters, now and later. An engine calls it when its store closes: what they

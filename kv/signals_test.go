@@ -2,8 +2,6 @@ package kv
 
 import (
 	"testing"
-	"testing/synctest"
-	"time"
 )
 
 func isClosed(news <-chan error) bool {
@@ -98,28 +96,6 @@ func TestForget(t *testing.T) {
 			t.Errorf("%d topics are there, and %d are waited for", len(s.topics), s.waiting.Load())
 		}
 	}
-}
-
-// Those who ask for news after a while get them once, at the time that the first of them has asked for.
-func TestNotifyAfter(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var s Signals
-		news := s.Wait("x")
-		s.NotifyAfter("x", time.Second)
-		<-time.After(time.Second / 2)
-		s.NotifyAfter("x", time.Second)
-		if isClosed(news) {
-			t.Error("news came before their time")
-		}
-		<-news
-		news = s.Wait("x")
-		<-time.After(time.Second)
-		if isClosed(news) {
-			t.Error("news came twice")
-		}
-		s.NotifyAfter("x", time.Second)
-		<-news
-	})
 }
 
 // localDB and localTx have signals.

@@ -399,7 +399,7 @@ func startTaking(ctx context.Context, v endVerbs, n int) *combined {
 func TestCombinedUndecodable(t *testing.T) {
 	for _, staging := range []conq.Staging{conq.StagingNever, conq.StagingAlways} {
 		testkit.Bubble(t, func(t *testing.T) {
-			g := newGated(kv.Limits{})
+			g := newGated(kv.Limits{Shared: staging == conq.StagingAlways})
 			q, err := conq.OpenQueue(g, "q", conq.Codec[string](picky{conq.String()}), conq.Options{Staging: staging})
 			testkit.NoError(t, err)
 			testkit.NoError(t, q.EnqueueAll(t.Context(), []string{"1", "2", "3", "unreadable", "4"}))

@@ -86,7 +86,11 @@ func TestCloseLosesNothing(t *testing.T) {
 
 func closeLosesNothing(t *testing.T, staging conq.Staging, round int) {
 	fs := vfs.NewMem()
-	db := openCrashable(t, fs)
+	open := func() kv.DB { // nobody stages where others don't share it
+		shared := kv.Limits{Shared: staging == conq.StagingAlways}
+		return faulty.New(openCrashable(t, fs), 1, faulty.Options{Limits: shared})
+	}
+	db := open()
 	const workers, before = 12, 50
 	var n atomic.Int64
 	var put, got sync.Map
@@ -141,7 +145,7 @@ func closeLosesNothing(t *testing.T, staging conq.Staging, round int) {
 	<-enough
 	testkit.NoError(t, db.Close())
 	group.Wait()
-	db = openCrashable(t, fs)
+	db = open()
 	pass(time.Minute) // any lease
 	q, err = conq.OpenQueue(db, "q", conq.String(), conq.Options{Staging: conq.StagingAlways})
 	testkit.NoError(t, err)
@@ -151,6 +155,10 @@ func closeLosesNothing(t *testing.T, staging conq.Staging, round int) {
 		note(values)
 	}
 	testkit.WantError(t, err, conq.ErrEmpty)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+	defer cancel()
+	_, err = q.DequeueWait(ctx) // who waits clears the line of those that are gone
+	testkit.WantError(t, err, context.DeadlineExceeded)
 	put.Range(func(v, _ any) bool {
 		if _, ok := got.Load(v); !ok {
 			t.Errorf("%s was acknowledged, and is lost", v)

@@ -1,12 +1,9 @@
 package handle_test
 
 import (
-	"context"
 	"iter"
 	"log/slog"
 	"strings"
-	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -23,7 +20,7 @@ import (
 func TestExpireWithoutStaging(t *testing.T) {
 	for _, mode := range []conq.Staging{conq.StagingAuto, conq.StagingNever} {
 		testkit.Bubble(t, func(t *testing.T) {
-			db := testkit.NewMemory(t, kv.Limits{})
+			db := testkit.NewMemory(t, kv.Limits{Shared: true})
 			staged, err := conq.OpenQueue(db, "q", conq.String(), conq.Options{Staging: conq.StagingAlways})
 			testkit.NoError(t, err)
 			plain, err := conq.OpenQueue(db, "q", conq.String(), conq.Options{Staging: mode})
@@ -38,7 +35,7 @@ func TestExpireWithoutStaging(t *testing.T) {
 			rest, err := plain.DequeueN(t.Context(), 3)
 			testkit.NoError(t, err)
 			testkit.EqualSlices(t, "rest", rest, []string{"a", "c"})
-			testkit.Equal(t, "keys left", len(testkit.Stored(t, db)), 0)
+			testkit.Equal(t, "keys left", len(left(t, db)), 0)
 		})
 	}
 }
@@ -47,7 +44,7 @@ func TestExpireWithoutStaging(t *testing.T) {
 func TestReclaim(t *testing.T) {
 	for _, end := range allEnds {
 		testkit.Bubble(t, func(t *testing.T) {
-			db := testkit.NewMemory(t, kv.Limits{})
+			db := testkit.NewMemory(t, kv.Limits{Shared: true})
 			var log strings.Builder
 			var put []conq.Event
 			v := end.open(t, db, conq.Options{
@@ -82,7 +79,7 @@ func TestReclaim(t *testing.T) {
 // while one is there, who enqueues and who waits has more to do.
 func TestDeadRequestsGo(t *testing.T) {
 	testkit.Bubble(t, func(t *testing.T) {
-		db := testkit.NewMemory(t, kv.Limits{})
+		db := testkit.NewMemory(t, kv.Limits{Shared: true})
 		const dead = 40
 		for i := range dead + 1 {
 			deadline := time.Now().Add(10 * time.Second)
@@ -95,7 +92,7 @@ func TestDeadRequestsGo(t *testing.T) {
 			testkit.NoError(t, err)
 			testkit.Write(t, db, kv.KeyValue{Key: request, Value: state})
 		}
-		q, err := conq.OpenQueue(db, "q", conq.String())
+		q, err := conq.OpenQueue(db, "q", conq.String(), conq.Options{Staging: conq.StagingNever})
 		testkit.NoError(t, err)
 		for _, want := range []int{dead + 1, 1} {
 			_, err := q.Dequeue(t.Context())
@@ -111,9 +108,7 @@ func TestDeadRequestsGo(t *testing.T) {
 // Those who wait get what a dead consumer left, although nobody enqueues.
 func TestWaitForExpired(t *testing.T) {
 	testkit.Bubble(t, func(t *testing.T) {
-		db := testkit.NewMemory(t, kv.Limits{})
-		_, err := conq.OpenQueue(db, "q", conq.String(), conq.Options{Staging: conq.StagingAlways})
-		testkit.NoError(t, err)
+		db := testkit.NewMemory(t, kv.Limits{Shared: true})
 		q, err := conq.OpenQueue(db, "q", conq.String())
 		testkit.NoError(t, err)
 		testkit.NoError(t, q.Enqueue(t.Context(), "a"))
@@ -153,15 +148,13 @@ func TestExpiryKeepsOrder(t *testing.T) {
 			{"one after the other", "12", front(4), true},
 			{"the last ones, while others are there", "1", back(3), false},
 		} {
-			for _, store := range []string{"in memory", "shared"} {
-				t.Run(end.name+" "+o.name+" "+store, func(t *testing.T) {
-					testkit.Bubble(t, func(t *testing.T) {
-						process, close := stores[store](t)
-						defer close()
-						expiryKeepsOrder(t, process, end.open, o)
-					})
+			t.Run(end.name+" "+o.name, func(t *testing.T) {
+				testkit.Bubble(t, func(t *testing.T) {
+					process, close := stores["shared"](t)
+					defer close()
+					expiryKeepsOrder(t, process, end.open, o)
 				})
-			}
+			})
 		}
 	}
 }
@@ -280,45 +273,5 @@ func TestStagedItemsOfOthers(t *testing.T) {
 			testkit.Equal(t, "count of another priority's first", count(other, map[int64]string{6: "x", -300: "y", 8: "z"}[other]), 0)
 		}
 		testkit.Equal(t, "count of another priority's second", count(6, "x2"), 1)
-	})
-}
-
-// Who waits while something is staged, as what somebody has left who died, looks once a second, however
-// many wait and whatever came before.
-func TestWaitWhileStaged(t *testing.T) {
-	testkit.Bubble(t, func(t *testing.T) {
-		var looks atomic.Int64
-		db := &testkit.Hooked{DB: testkit.NewMemory(t, kv.Limits{}), Reader: func(r kv.Reader) kv.Reader { looks.Add(1); return r }}
-		request, err := tuple.Tuple{1, 1, 0, make([]byte, 16)}.Append(layout.Stage("q").Bytes())
-		testkit.NoError(t, err)
-		state, err := tuple.Tuple{1, time.Now().Add(time.Hour).UnixNano()}.Pack()
-		testkit.NoError(t, err)
-		testkit.Write(t, db, kv.KeyValue{Key: request, Value: state})
-		const handles, items, seconds = 20, 50, 100
-		ctx, cancel := context.WithCancel(t.Context())
-		defer cancel()
-		var waiting sync.WaitGroup
-		for range handles {
-			q, err := conq.OpenQueue(db, "q", conq.String())
-			testkit.NoError(t, err)
-			waiting.Go(func() {
-				for ctx.Err() == nil {
-					_, _ = q.DequeueWait(ctx)
-				}
-			})
-		}
-		q, err := conq.OpenQueue(db, "q", conq.String())
-		testkit.NoError(t, err)
-		for range items {
-			testkit.NoError(t, q.Enqueue(t.Context(), "item"))
-			pass(7 * time.Millisecond)
-		}
-		looks.Store(0)
-		pass(seconds * time.Second)
-		if n := looks.Load(); n > 3*handles*seconds {
-			t.Errorf("%d looks in %d s by %d who wait for an empty queue", n, seconds, handles)
-		}
-		cancel()
-		waiting.Wait()
 	})
 }

@@ -35,7 +35,7 @@ func newFixture(t testkit.TB, db kv.DB, random io.Reader) fixture {
 }
 
 // small are limits under which values over 100 bytes are split.
-var small = kv.Limits{Value: 100, Transaction: 20_000}
+var small, sharedSmall = kv.Limits{Value: 100, Transaction: 20_000}, kv.Limits{Value: 100, Transaction: 20_000, Shared: true}
 
 // drop leaves of a result only errors of the store.
 func drop[V any](_ V, err error) error {

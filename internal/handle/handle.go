@@ -40,10 +40,10 @@ func Open(db kv.DB, name string, kind layout.Kind, decode func([]byte) (any, err
 		return nil, err
 	}
 	h.decode = decode
-	return h, h.openEnds(ctx, kind, o)
+	return h, h.openEnds(kind, o)
 }
 
-func (h *Handle) openEnds(ctx context.Context, kind layout.Kind, o Options) error {
+func (h *Handle) openEnds(kind layout.Kind, o Options) error {
 	sides := []staging.Side{staging.Front}
 	switch {
 	case kind == layout.KindQueue:
@@ -55,9 +55,7 @@ func (h *Handle) openEnds(ctx context.Context, kind layout.Kind, o Options) erro
 		h.algorithm, h.orders = newPrioritized(h.name, o.Random)
 		sides = append(sides, staging.Back)
 	}
-	if err := h.openStage(ctx, o); err != nil {
-		return err
-	}
+	h.openStage()
 	for _, side := range sides {
 		t := new(taker)
 		if err := t.init(&h.queue, o, side); err != nil {

@@ -171,22 +171,6 @@ func TestEnds(t *testing.T) {
 	}
 }
 
-// A queue is not opened without knowing whether a process that had the store before has left staged
-// items: they would come behind what is added.
-func TestOpenNotesStaged(t *testing.T) {
-	for k, failed := 1, true; failed; k++ {
-		db := &failingDB{DB: testkit.NewMemory(t, kv.Limits{}), left: k}
-		testkit.Write(t, db.DB, kv.KeyValue{Key: tuple.AppendInt(layout.Stage("q").Bytes(), 1)})
-		h, err := Open(db, "q", layout.KindQueue, nil, Options{})
-		if failed = db.left <= 0; failed && err != nil {
-			testkit.WantError(t, err, errRead)
-			continue
-		}
-		testkit.NoError(t, err)
-		testkit.Equal(t, "items may be staged", h.mayBeStaged(), true)
-	}
-}
-
 var errRead = errors.New("read failed")
 
 // failingDB is a store in which one of the next reads fails in each transaction.

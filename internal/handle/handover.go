@@ -32,7 +32,7 @@ type consumers interface {
 func (t *taker) expected(n int, handed bool) int {
 	waiting := t.list.Waiting()
 	switch {
-	case t.q.mayBeStaged(): // or other processes share the store
+	case t.q.signals == nil: // other processes may share the store
 		return 0
 	case waiting == 0 && !handed && !(t.active.Load() && t.level() <= int64(fewBatches*n)):
 		return 0

@@ -199,7 +199,6 @@ func TestHandOverToOthers(t *testing.T) {
 		"at the other end": {conq.Options{}, func(t *testing.T, _ kv.DB, p *conq.PriorityQueue[string]) {
 			go func() { _, _ = p.PopMaxWait(t.Context()) }()
 		}},
-		"staging": {conq.Options{Staging: conq.StagingAlways}, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			onLocal(t, func(t *testing.T, db *writes) {

@@ -194,8 +194,9 @@ func leaveUnknown(t *testing.T, mode conq.Staging, seed uint64) {
 	})
 	db.Flush()
 	pass(time.Minute)
-	calm, err := conq.OpenQueue(c.Inner, "q", conq.String(), conq.Options{Staging: conq.StagingAlways})
+	calm, err := conq.OpenQueue(c.Inner, "q", conq.String())
 	testkit.NoError(t, err)
+	testkit.NoError(t, calm.Reclaim(t.Context()))
 	there := make(map[string]int)
 	rest, err := calm.DequeueN(t.Context(), 1000)
 	if !errors.Is(err, conq.ErrEmpty) {

@@ -107,10 +107,12 @@ func exactlyOnce(t *testing.T, what string, seed uint64, faults faulty.Options, 
 func checkBalance(t *testing.T, what string, db kv.DB, ledgers []*ledger) {
 	t.Helper()
 	pass(time.Minute) // any lease
-	q, err := conq.OpenQueue(db, "q", conq.String(), conq.Options{Staging: conq.StagingAlways})
+	q, err := conq.OpenQueue(db, "q", conq.String())
 	testkit.NoError(t, err)
-	p, err := conq.OpenPriorityQueue(db, "p", conq.String(), conq.Options{Staging: conq.StagingAlways})
+	testkit.NoError(t, q.Reclaim(t.Context()))
+	p, err := conq.OpenPriorityQueue(db, "p", conq.String())
 	testkit.NoError(t, err)
+	testkit.NoError(t, p.Reclaim(t.Context()))
 	var put, got []string
 	for _, l := range ledgers {
 		put, got = append(put, l.put...), append(got, l.got...)

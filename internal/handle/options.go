@@ -55,7 +55,7 @@ const (
 	// transactions that take items have conflicted, or another handle has staged a
 	// request, until neither has happened for a while.
 	StagingAuto Staging = iota
-	// StagingAlways stages every request.
+	// StagingAlways stages every request, where other processes share the store.
 	StagingAlways
 	// StagingNever stages none. Requests of others are served by them, and compete
 	// with this handle.

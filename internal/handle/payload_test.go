@@ -317,7 +317,7 @@ func TestBatchLimits(t *testing.T) {
 // A batch of staged items is bounded with all pieces of their payloads.
 func TestStagedBatchLimits(t *testing.T) {
 	for _, c := range []struct{ size, want int }{{100, 10}, {350, 3}, {1500, 1}} {
-		db := testkit.NewMemory(t, kv.Limits{Value: 50, Transaction: 8000})
+		db := testkit.NewMemory(t, kv.Limits{Value: 50, Transaction: 8000, Shared: true})
 		q, err := conq.OpenQueue(db, "q", conq.Bytes(), conq.Options{Staging: conq.StagingAlways})
 		testkit.NoError(t, err)
 		for range 30 {

@@ -23,26 +23,24 @@ import (
 
 // queue is a queue in its store, and what all ends of a handle share.
 type queue struct {
-	db         kv.DB
-	closed     atomic.Bool
-	algorithm  algorithm
-	orders     orders
-	decode     func([]byte) (any, error) // or nil
-	signals    *kv.Signals               // nil where waiters may be in other processes
-	news       *kv.Signals               // of those in this process; nil if there are none
-	announce   func(kv.Tx) error         // tells that something was added
-	staged     *atomic.Bool              // something was staged in the store; nil if that can't be known
-	observer   func(Event)               // or nil
-	limits     kv.Limits
-	closing    closing
-	lanes      outcome.Lanes // for all transactions of the handle but those of stage
-	name       string
-	stage      *staging.Stage // of all that take from the queue
-	lastStaged recipe.InUse
-	space      *layout.Queue // where the items lie
-	log        *slog.Logger  // or nil
-	present    present       // for observer
-	tally      tally
+	db        kv.DB
+	closed    atomic.Bool
+	algorithm algorithm
+	orders    orders
+	decode    func([]byte) (any, error) // or nil
+	signals   *kv.Signals               // nil where waiters may be in other processes
+	news      *kv.Signals               // of those in this process; nil if there are none
+	announce  func(kv.Tx) error         // tells that something was added
+	observer  func(Event)               // or nil
+	limits    kv.Limits
+	closing   closing
+	lanes     outcome.Lanes // for all transactions of the handle but those of stage
+	name      string
+	stage     *staging.Stage // of all that take from the queue
+	space     *layout.Queue  // where the items lie
+	log       *slog.Logger   // or nil
+	present   present        // for observer
+	tally     tally
 }
 
 // open checks the arguments of Open and enters the queue in the catalogue.
@@ -84,7 +82,7 @@ func (q source) Place(key []byte) (group, place []byte) { return q.space.Place(k
 func (q source) Keys(key []byte) int { return q.space.Keys(key) }
 
 // openStage makes the staging.
-func (q *queue) openStage(ctx context.Context, o Options) error {
+func (q *queue) openStage() {
 	q.stage = staging.New(q.db, staging.Options{
 		Source:   source{q},
 		Space:    layout.Stage(q.name),
@@ -93,8 +91,6 @@ func (q *queue) openStage(ctx context.Context, o Options) error {
 		News:     q.news,
 		Observe:  q.observeStaging(),
 	})
-	q.lastStaged = q.newLastStaged()
-	return q.noteStaging(ctx, o)
 }
 
 // items returns the items in the order in which a side takes them. A key that is not an

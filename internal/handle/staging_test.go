@@ -176,7 +176,7 @@ func held(t *testing.T, db kv.DB, take func(kv.DB) func() error) (done chan erro
 // who found nothing meanwhile and waits is woken up for it.
 func TestStagingUndecodable(t *testing.T) {
 	testkit.Bubble(t, func(t *testing.T) {
-		db := memory.New(memory.Options{})
+		db := memory.New(memory.Options{Limits: kv.Limits{Shared: true}})
 		codec := conq.Codec[string](picky{conq.String()})
 		open := func(db kv.DB, staging conq.Staging) *conq.Queue[string] {
 			q, err := conq.OpenQueue(db, "q", codec, conq.Options{Staging: staging})
@@ -215,7 +215,7 @@ func (spoils) Decode(b []byte) (string, error) {
 func TestSpoiledByDecode(t *testing.T) {
 	for mode, staging := range stagings {
 		t.Run(mode, func(t *testing.T) {
-			db := testkit.NewMemory(t, kv.Limits{})
+			db := testkit.NewMemory(t, kv.Limits{Shared: true})
 			q, err := conq.OpenQueue(db, "q", conq.String())
 			testkit.NoError(t, err)
 			wrong, err := conq.OpenQueue[string](db, "q", spoils{conq.String()}, conq.Options{Staging: staging})
@@ -234,7 +234,7 @@ func TestSpoiledByDecode(t *testing.T) {
 // again, and finds nothing.
 func TestStagingClear(t *testing.T) {
 	testkit.Bubble(t, func(t *testing.T) {
-		db := memory.New(memory.Options{Limits: small})
+		db := memory.New(memory.Options{Limits: sharedSmall})
 		open := func(db kv.DB) *conq.Queue[string] {
 			q, err := conq.OpenQueue(db, "q", conq.String(), conq.Options{Staging: conq.StagingAlways})
 			testkit.NoError(t, err)
@@ -263,7 +263,7 @@ func TestStagingClear(t *testing.T) {
 func TestStagingMixedTies(t *testing.T) {
 	for _, fifo := range []bool{false, true} {
 		testkit.Bubble(t, func(t *testing.T) {
-			db := memory.New(memory.Options{})
+			db := memory.New(memory.Options{Limits: kv.Limits{Shared: true}})
 			open := func(db kv.DB, fifo bool) *conq.PriorityQueue[string] {
 				p, err := conq.OpenPriorityQueue(db, "p", conq.String(), conq.Options{Staging: conq.StagingAlways, FIFOTies: fifo})
 				testkit.NoError(t, err)
@@ -383,7 +383,7 @@ func TestStagingLargeValues(t *testing.T) {
 	const consumers, items, size = 64, 1000, 90_000
 	for _, combining := range []bool{false, true} {
 		t.Run(fmt.Sprint("combining ", combining), func(t *testing.T) {
-			db := testkit.NewMemory(t, kv.Limits{Transaction: 10_000_000, Value: 100_000})
+			db := testkit.NewMemory(t, kv.Limits{Transaction: 10_000_000, Value: 100_000, Shared: true})
 			o := conq.Options{Staging: conq.StagingAlways, NoCombining: !combining}
 			q, err := conq.OpenQueue(db, "q", conq.Bytes(), o)
 			testkit.NoError(t, err)
@@ -417,7 +417,7 @@ func TestStagingLargeValues(t *testing.T) {
 
 // What is not a choice is refused.
 func TestStagingInvalid(t *testing.T) {
-	_, err := conq.OpenQueue(testkit.NewMemory(t, kv.Limits{}), "q", conq.String(), conq.Options{Staging: 3})
+	_, err := conq.OpenQueue(testkit.NewMemory(t, kv.Limits{Shared: true}), "q", conq.String(), conq.Options{Staging: 3})
 	if err == nil || !strings.Contains(err.Error(), "Options.Staging is 3") {
 		t.Errorf("Staging 3: %v", err)
 	}
@@ -426,7 +426,7 @@ func TestStagingInvalid(t *testing.T) {
 // A codec that panics leaves no request behind, nor what that was served: the next caller gets the
 // item, and those behind it stay behind.
 func TestPanicWhileStaged(t *testing.T) {
-	db := testkit.NewMemory(t, kv.Limits{})
+	db := testkit.NewMemory(t, kv.Limits{Shared: true})
 	q, err := conq.OpenQueue[string](db, "q", &panicsOnce{Codec: conq.String()}, conq.Options{Staging: conq.StagingAlways})
 	testkit.NoError(t, err)
 	testkit.NoError(t, q.EnqueueAll(t.Context(), []string{"first", "second"}))

@@ -43,7 +43,7 @@ type taker struct {
 func (t *taker) init(q *queue, o Options, side staging.Side) error {
 	t.q, t.combines = q, !o.NoCombining
 	t.side, t.stage, t.staging = side, q.stage, o.Staging
-	if o.Staging == StagingAuto && !q.limits.Shared {
+	if !q.limits.Shared {
 		t.staging = StagingNever // conflicts are over in microseconds here
 	}
 	t.batch = t.newBatch()
@@ -157,13 +157,13 @@ func (t *taker) collided() {
 	}
 }
 
-// expireTime is how often a handle that never stages looks for staged items that were
+// expireTime is how often a handle with StagingNever looks for staged items that were
 // never collected. With StagingAuto each take looks whether anything is staged.
 const expireTime = time.Second
 
 // expire puts such items back, now and then.
 func (t *taker) expire(ctx context.Context) error {
-	if t.staging == StagingAuto || !t.q.mayBeStaged() {
+	if t.staging == StagingAuto || !t.q.limits.Shared {
 		return nil
 	}
 	now, last := time.Now().UnixNano(), t.expired.Load()

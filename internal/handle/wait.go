@@ -1,11 +1,6 @@
 package handle
 
-import (
-	"context"
-
-	"github.com/conq-go/conq/internal/reads"
-	"github.com/conq-go/conq/kv"
-)
+import "context"
 
 // wait takes up to n items, and waits until there is at least one.
 func (t *taker) wait(ctx context.Context, n int) ([]Item, error) {
@@ -26,23 +21,6 @@ func (t *taker) takeForWaiting(ctx context.Context, p *waiters) (got [][]Item, n
 	if err != nil {
 		return nil, nil, err
 	}
-	if got, err = gotten(shares); err == nil && len(got) == 0 {
-		err = t.lookAgain(ctx)
-	}
+	got, err = gotten(shares)
 	return got, news, err
-}
-
-// lookAgain has waiters look again soon if there are staged items: they may come
-// back to the queue without an enqueue.
-func (t *taker) lookAgain(ctx context.Context) error {
-	if !t.q.mayBeStaged() {
-		return nil
-	}
-	return reads.View(ctx, t.q.db, func(r kv.Reader) error {
-		active, err := t.stage.Active(r)
-		if active {
-			t.q.signals.NotifyAfter(t.q.name, pollTime)
-		}
-		return err
-	})
 }

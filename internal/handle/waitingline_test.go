@@ -381,8 +381,9 @@ func TestWaitLineStorm(t *testing.T) {
 				db.Flush()
 			}
 			pass(time.Minute)
-			rest, err := conq.OpenQueue(c.Inner, "q", conq.String(), conq.Options{Staging: conq.StagingAlways})
+			rest, err := conq.OpenQueue(c.Inner, "q", conq.String())
 			testkit.NoError(t, err)
+			testkit.NoError(t, rest.Reclaim(t.Context()))
 			values, err := rest.DequeueN(t.Context(), items)
 			if !errors.Is(err, conq.ErrEmpty) {
 				testkit.NoError(t, err)
