@@ -36,6 +36,7 @@ type serveFlags struct {
 	logFormat         string
 	tokens, cert, key string
 	hosts             []string
+	otlp              string
 	insecure, traces  bool
 }
 
@@ -52,6 +53,14 @@ func (a *app) serve() *cobra.Command {
 			if err != nil {
 				return err
 			}
+			if flags.otlp != "" {
+				spans, end, err := exportSpans(cmd.Context(), flags.otlp, o.Logger)
+				if err != nil {
+					return err
+				}
+				defer end()
+				o.TracerProvider = spans
+			}
 			return withStore(a.open, func(db kv.DB) error { return a.runServer(cmd.Context(), db, o, flags) })
 		},
 	}
@@ -65,6 +74,7 @@ func (a *app) serve() *cobra.Command {
 	f.StringVar(&flags.key, "tls-key", "", "file of the certificate's key, in PEM")
 	f.StringSliceVar(&flags.hosts, "host", nil, "names by which browsers may reach the server")
 	f.BoolVar(&flags.traces, "traces", false, "hand the trace of a request (W3C traceparent) on to who does its jobs")
+	f.StringVar(&flags.otlp, "otlp", "", "URL of a collector that gets spans of OpenTelemetry, as http://127.0.0.1:4318 (default none)")
 	f.BoolVar(&flags.insecure, "insecure", false, "allow an address that others can reach without TLS, behind a proxy")
 	return cmd
 }
