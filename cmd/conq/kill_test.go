@@ -39,7 +39,8 @@ func TestKillWhileEnqueueing(t *testing.T) {
 }
 
 func killWhileEnqueueing(t *testing.T, store string) {
-	const rounds, n = 50, 4000
+	const n = 4000
+	rounds := 3 * *kills
 	random := seeded(t)
 	inTheMiddle := 0
 	for round := range rounds {
@@ -54,7 +55,7 @@ func killWhileEnqueueing(t *testing.T, store string) {
 			inTheMiddle++
 		}
 	}
-	if inTheMiddle < rounds/4 {
+	if inTheMiddle < rounds/5 {
 		t.Errorf("only %d of %d kills met it in the middle of its work", inTheMiddle, rounds)
 	}
 }
@@ -138,7 +139,8 @@ func TestKillWhileDequeueingCommitFirst(t *testing.T) {
 }
 
 func killDequeues(t *testing.T, check func(t *testing.T, n, written, left int), flags ...string) {
-	const rounds, n = 20, 12_000
+	const n = 12_000
+	rounds := 2 * *kills
 	random := seeded(t)
 	store := filepath.Join(t.TempDir(), "store")
 	inTheMiddle := 0
@@ -158,7 +160,7 @@ func killDequeues(t *testing.T, check func(t *testing.T, n, written, left int), 
 			inTheMiddle++
 		}
 	}
-	if inTheMiddle < rounds/4 {
+	if inTheMiddle < rounds/5 {
 		t.Errorf("only %d of %d kills met it in the middle of its work", inTheMiddle, rounds)
 	}
 }

@@ -16,7 +16,7 @@ import (
 	"github.com/conq-go/conq/internal/testkit"
 )
 
-var kills = flag.Int("kills", 5, "how often conq work is killed")
+var kills = flag.Int("kills", 5, "how often conq work and conq serve are killed; conq enqueue and conq dequeue a few times as often")
 
 // attempt is what a command of conq work has noted of itself when it began.
 type attempt struct {

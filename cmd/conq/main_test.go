@@ -30,7 +30,7 @@ func withBinary(f func() int) int {
 	}
 	defer os.RemoveAll(dir)
 	conq = filepath.Join(dir, "conq.exe")
-	if out, err := exec.Command("go", "build", "-o", conq, ".").CombinedOutput(); err != nil {
+	if out, err := exec.Command("go", "build", "-ldflags=-w", "-o", conq, ".").CombinedOutput(); err != nil {
 		fmt.Fprintf(os.Stderr, "%v\n%s", err, out)
 		return 1
 	}

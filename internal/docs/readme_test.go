@@ -59,7 +59,7 @@ func TestReadmeProgram(t *testing.T) {
 // goBuild builds a program, in this module whose dependencies it may use.
 func goBuild(t *testing.T, program, source string) {
 	t.Helper()
-	out, err := exec.CommandContext(t.Context(), "go", "build", "-buildvcs=false", "-o", program, source).CombinedOutput()
+	out, err := exec.CommandContext(t.Context(), "go", "build", "-buildvcs=false", "-ldflags=-w", "-o", program, source).CombinedOutput()
 	if err != nil {
 		t.Fatalf("go build %s: %v\n%s", source, err, out)
 	}
