@@ -17,6 +17,8 @@ import (
 var (
 	chromium = flag.String("chromium", "/usr/bin/chromium", "the browser")
 	shots    = flag.String("shots", "", "folder where screenshots are kept")
+	pictures = flag.String("pictures", "", "folder of the pictures of docs/dashboard.md, which are made anew: ../../docs/pictures")
+	charted  = flag.Duration("charted", 0, "how long something happens before charts are pictured")
 	axePath  = flag.String("axe", "", "axe.min.js of the npm package axe-core; without it accessibility is not checked")
 )
 
@@ -176,15 +178,27 @@ func (tb *tab) picture(name string, check func(look string)) {
 		if check != nil {
 			check(look.name)
 		}
-		if *shots == "" {
-			continue
+		tb.shoot(*shots, name+"-"+look.name)
+		if documented, ok := documented[name+"-"+look.name]; ok {
+			tb.shoot(*pictures, documented)
 		}
-		must(tb.t, os.MkdirAll(*shots, 0o755))
-		png, err := chromedp.Run(tb.ctx, chromedp.CaptureScreenshot())
-		must(tb.t, err)
-		must(tb.t, os.WriteFile(filepath.Join(*shots, name+"-"+look.name+".png"), png, 0o644))
 	}
 	tb.look(1280, 800, false)
+}
+
+// documented are the pictures that documents have.
+var documented = map[string]string{"overview-light": "dashboard", "charts-dark": "dashboard-queue", "job-dark": "dashboard-job"}
+
+// shoot keeps a screenshot in a folder, if there is one.
+func (tb *tab) shoot(folder, name string) {
+	tb.t.Helper()
+	if folder == "" {
+		return
+	}
+	must(tb.t, os.MkdirAll(folder, 0o755))
+	png, err := chromedp.Run(tb.ctx, chromedp.CaptureScreenshot())
+	must(tb.t, err)
+	must(tb.t, os.WriteFile(filepath.Join(folder, name+".png"), png, 0o644))
 }
 
 // look gives the tab a size and a scheme of colours, and waits until it is drawn so.

@@ -201,6 +201,7 @@ func TestChartsMove(t *testing.T) {
 	tb.press("3 hours")
 	tb.sees(`document.querySelector("[data-span='3h']").getAttribute("aria-pressed") === "true" && document.querySelectorAll(".uplot canvas").length === 4`)
 	tb.press("10 minutes")
+	<-time.After(*charted)
 	tb.picture("charts", nil)
 }
 

@@ -59,7 +59,9 @@ const (
 )
 
 // Register adds the pages to a mux.
-func Register(mux *http.ServeMux, o Options) {
+func Register(mux *http.ServeMux, o Options) { register(mux, o) }
+
+func register(mux *http.ServeMux, o Options) *Dashboard {
 	d := &Dashboard{Options: o}
 	context.AfterFunc(o.Stopping, d.counts.Close)
 	d.pages = map[string]*page{
@@ -85,6 +87,7 @@ func Register(mux *http.ServeMux, o Options) {
 	mux.Handle("POST /sign-out", d.secured(http.HandlerFunc(d.signOut)))
 	mux.Handle("POST /theme", d.secured(http.HandlerFunc(d.setTheme)))
 	mux.Handle("GET /assets/", d.secured(http.HandlerFunc(serveAsset)))
+	return d
 }
 
 const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; form-action 'self'; frame-ancestors 'none'; base-uri 'none'"

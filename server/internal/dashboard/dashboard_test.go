@@ -41,6 +41,7 @@ type site struct {
 	sampler *history.Sampler
 	tasks   bulk.Set
 	handler http.Handler
+	pages   *Dashboard
 	log     strings.Builder
 }
 
@@ -64,7 +65,7 @@ func newSiteOf(t testing.TB, db kv.DB, scopes ...string) *site {
 	}
 	guard := access.NewGuard(o)
 	mux := http.NewServeMux()
-	Register(mux, Options{
+	s.pages = register(mux, Options{
 		Queues: s.set, History: s.history, Tasks: &s.tasks, Guard: guard, SignIn: len(scopes) > 0,
 		Logger: slog.New(slog.NewTextHandler(&s.log, nil)), Stopping: stopping,
 		Transactions: func() (n, conflicts int64) { return 4321, 12 },

@@ -20,7 +20,7 @@ import (
 var functions = template.FuncMap{
 	"num": num[int64], "count": num[int], "rate": rate, "ago": when, "until": when, "lease": lease, "age": age, "old": old, "dur": shortDuration, "size": size[int], "bytes": size[int64],
 	"text": visible, "sentence": sentence, "line": func(s string) string { return oneLine([]byte(s), 160) }, "short": func(s string, n int) string { return oneLine([]byte(s), n) },
-	"link": link, "kind": kindName, "plural": plural, "add": func(a, b int) int { return a + b },
+	"link": link, "act": func(label, to string) change { return change{label, to, false} }, "danger": func(label, to string) change { return change{label, to, true} }, "kind": kindName, "plural": plural, "add": func(a, b int) int { return a + b },
 	"spark": func(v []float64) template.HTML { return sparkline(v, "spark", 80, 18) },
 	"graph": func(v []float64) template.HTML { return sparkline(v, "graph", 600, 160) },
 	"asset": assetPath, "percent": percent, "exact": exact,
