@@ -107,6 +107,13 @@ func (tb *tab) open(path string) {
 	tb.do(chromedp.Navigate(tb.url+path), chromedp.WaitReady("main"))
 }
 
+// back goes to the page before. It does not wait: the browser may have kept that, and loads it not, so that chromedp's NavigateBack
+// may wait for ever.
+func (tb *tab) back() {
+	tb.t.Helper()
+	tb.do(chromedp.Evaluate[chromedp.Void](`history.back()`))
+}
+
 // sees waits until an expression is true. It asks again and again, as a page may be left meanwhile.
 func (tb *tab) sees(expression string) {
 	tb.t.Helper()

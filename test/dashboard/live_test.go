@@ -97,11 +97,11 @@ func TestStory(t *testing.T) {
 	tb.types("#text", "timeout\r")
 	tb.sees(`location.search.includes("text=timeout") && document.querySelectorAll("tbody tr").length === 8`)
 	tb.do(chromedp.Evaluate[chromedp.Void](`document.activeElement.blur()`), chromedp.KeyEvent("j"), chromedp.KeyEvent("j"))
-	tb.sees(`document.querySelectorAll("tbody tr")[1].classList.contains("here")`)
+	tb.sees(`document.querySelectorAll("tbody tr")[1].matches(":focus-within")`)
 	tb.do(chromedp.KeyEvent("\r"))
 	tb.reads("Attempts that failed")
 	tb.reads("dial tcp 203.0.113.7:25: i/o timeout")
-	tb.do(chromedp.NavigateBack())
+	tb.back()
 	tb.press("Retry")
 	tb.reads("Retry 8 dead jobs of emails that contain “timeout”")
 	tb.press("Retry")
@@ -302,7 +302,7 @@ func TestKeys(t *testing.T) {
 	}
 	here := func(row int) {
 		t.Helper()
-		tb.sees(fmt.Sprintf(`document.querySelectorAll("tbody tr")[%d].classList.contains("here")`, row))
+		tb.sees(fmt.Sprintf(`document.querySelectorAll("tbody tr")[%d].matches(":focus-within")`, row))
 	}
 	tb.open("/jobs?q=emails")
 	press("j", "j", "j", "k")
@@ -398,7 +398,7 @@ func TestPagesThatWereLeft(t *testing.T) {
 		open.are(t, "/live/"+page)
 		tb.do(chromedp.Evaluate[chromedp.Void](`window.kept = true`))
 	}
-	tb.do(chromedp.Evaluate[chromedp.Void](`history.back()`)) // not NavigateBack: it waits for a load, and a kept page has none
+	tb.back()
 	tb.sees(`location.pathname === "/workers" && window.kept`)
 	tb.live()
 	open.are(t, "/live/workers")

@@ -160,10 +160,6 @@
     }
   });
   if (location.hash === "#find") $("#find")?.focus();
-  document.addEventListener("focusin", () => {
-    for (const row of document.querySelectorAll("tr.here")) row.classList.remove("here");
-    document.activeElement.closest?.("table.rows tbody tr")?.classList.add("here");
-  });
 
   // Charts.
   const charts = $(".charts");
