@@ -186,6 +186,16 @@ func failures(all []failure) (of []work.Failure) {
 	return of
 }
 
+// history is what has happened to a job, as the server has it.
+type history struct {
+	Delay                             duration
+	Releases, Expiries, Buries, Kicks int
+}
+
+func (h history) history() work.History {
+	return work.History{Delay: h.Delay.Duration, Releases: h.Releases, Expiries: h.Expiries, Buries: h.Buries, Kicks: h.Kicks}
+}
+
 // leased is a job that was reserved, as the server has it.
 type leased struct {
 	ID       work.ID
@@ -285,6 +295,7 @@ type jobInfo struct {
 	Cancelled   bool
 	Meta        map[string]string
 	Failures    []failure
+	History     history
 	Result      *struct{ Base64 []byte }
 }
 
@@ -295,7 +306,8 @@ func infoOf[T any](c codec.Codec[T], j jobInfo) (*work.Info[T], error) {
 	}
 	info := &work.Info[T]{
 		ID: j.ID, State: state, Priority: j.Priority, Attempts: j.Attempts, MaxAttempts: j.MaxAttempts, Created: j.Created, Time: j.Time,
-		Key: j.Key, Unique: j.Unique, Holder: j.Holder, Cancelled: j.Cancelled, Meta: j.Meta, Failures: failures(j.Failures), Payload: j.Base64,
+		Key: j.Key, Unique: j.Unique, Holder: j.Holder, Cancelled: j.Cancelled, Meta: j.Meta, Failures: failures(j.Failures),
+		History: j.History.history(), Payload: j.Base64,
 	}
 	info.Value, info.DecodeError = c.Decode(j.Base64)
 	return info, nil

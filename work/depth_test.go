@@ -107,7 +107,7 @@ func BenchmarkBeside(b *testing.B) {
 			heap := heapBytes()
 			deepen(b, q, c.n, c.job)
 			grown := heapBytes() - heap
-			settle(c.n)
+			settle(b, c.n)
 			b.ResetTimer()
 			through(b, q, c.own)
 			b.ReportMetric(float64(grown)/1e6, "MB-heap")
@@ -133,11 +133,11 @@ func BenchmarkDone(b *testing.B) {
 		left -= len(leases)
 	}
 	done := time.Since(began)
-	settle(*depth)
+	settle(b, *depth)
 	b.ResetTimer()
 	through(b, q, func(int64) Job { return Job{} })
 	b.StopTimer()
-	settle(*depth)
+	settle(b, *depth)
 	b.ReportMetric(float64(*depth)/done.Seconds(), "done-before/s")
 	b.ReportMetric(float64(peak)/1e6, "MB-peak")
 	b.ReportMetric(100*float64(diskBytes(b, dir))/float64(peak), "%-left")
@@ -211,10 +211,16 @@ func through(b *testing.B, q *Queue[[]byte], job func(i int64) Job) {
 	b.ReportMetric(float64(b.N)/done.Seconds(), "done/s")
 }
 
-// settle lets the store do what it does behind a large change: tables are compacted, and space is given back.
-func settle(n int) {
-	if n > 1000 {
-		time.Sleep(10 * time.Second)
+// settle lets the store do what it does behind a large change, as tables are compacted, and space is given back: until
+// the process does next to nothing, also on a busy machine. Two minutes at most.
+func settle(b *testing.B, n int) {
+	quiet := 0
+	for began := time.Now(); n > 1000 && quiet < 5 && time.Since(began) < 2*time.Minute; {
+		before := cpuTime(b)
+		time.Sleep(time.Second)
+		if quiet++; cpuTime(b)-before > 20*time.Millisecond {
+			quiet = 0
+		}
 	}
 }
 

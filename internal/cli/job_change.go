@@ -117,7 +117,9 @@ func (a *app) changeJobs(c jobChange) *cobra.Command {
 				if matching == "" {
 					return a.changeEach(cmd.Context(), q, c, ids)
 				}
-				n, err := c.all(q, cmd.Context(), filter, func(int) {})
+				shown, finish := a.jobProgress()
+				n, err := c.all(q, cmd.Context(), filter, shown)
+				finish()
 				if err != nil {
 					return fmt.Errorf("%w; %s %s before that", err, plural(n, "job"), c.past)
 				}

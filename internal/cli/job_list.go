@@ -138,7 +138,34 @@ type jobInfo struct {
 	Cancelled   bool              `json:"cancelled,omitempty"`
 	Meta        map[string]string `json:"meta,omitempty"`
 	Failures    []failureInfo     `json:"failures,omitempty"`
+	History     *historyInfo      `json:"history,omitempty"`
 	itemDocument
+}
+
+// historyInfo is how often something has happened to a job.
+type historyInfo struct {
+	Releases int `json:"releases,omitempty"`
+	Expiries int `json:"expiries,omitempty"`
+	Buries   int `json:"buries,omitempty"`
+	Kicks    int `json:"kicks,omitempty"`
+}
+
+func historyOf(h work.History) historyInfo {
+	return historyInfo{h.Releases, h.Expiries, h.Buries, h.Kicks}
+}
+
+// String says it in a line, or nothing.
+func (h historyInfo) String() string {
+	var parts []string
+	for _, part := range []struct {
+		n    int
+		text string
+	}{{h.Releases, "released"}, {h.Expiries, "lease ran out"}, {h.Buries, "died"}, {h.Kicks, "kicked"}} {
+		if part.n > 0 {
+			parts = append(parts, fmt.Sprintf("%s %s", part.text, plural(part.n, "time")))
+		}
+	}
+	return strings.Join(parts, ", ")
 }
 
 // itemDocument is an item with --json: in base64 if it is not UTF-8.
@@ -170,6 +197,9 @@ func jobDocument(job *work.Info[[]byte]) jobInfo {
 	if !job.Time.IsZero() {
 		t := job.Time.UTC()
 		doc.Time = &t
+	}
+	if h := historyOf(job.History); h != (historyInfo{}) {
+		doc.History = &h
 	}
 	for _, f := range job.Failures {
 		doc.Failures = append(doc.Failures, failureInfo{f.Attempt, f.Time.UTC(), f.Error, f.Holder})
@@ -248,6 +278,9 @@ func printJob(out io.Writer, job *work.Info[[]byte]) error {
 		fmt.Fprintf(w, "meta\t%s\n", meta)
 	}
 	fmt.Fprintf(w, "item\t%s\n", short(string(job.Payload), 1000))
+	if history := historyOf(job.History).String(); history != "" {
+		fmt.Fprintf(w, "history\t%s\n", history)
+	}
 	for _, f := range job.Failures {
 		fmt.Fprintf(w, "attempt %d\t%s  %s\n", f.Attempt, when(f.Time), short(f.Error, 2100))
 	}

@@ -30,6 +30,19 @@ func (a *app) newProgress(total int64) *progress {
 	)}
 }
 
+// jobProgress returns what shows on a terminal how many jobs are done, and what ends that.
+func (a *app) jobProgress() (shown func(jobs int), finish func()) {
+	p := (&app{stderr: a.stderr}).newProgress(-1) // standard input has nothing to do with it
+	if p == nil {
+		return func(int) {}, func() {}
+	}
+	progressbar.OptionShowBytes(false)(p.bar)
+	return func(n int) {
+		p.bar.Describe(plural(n, "job"))
+		_ = p.bar.Set(n) // a display that fails must not stop the work
+	}, p.finish
+}
+
 // set shows how many items are done, and how many bytes of the input they were.
 func (p *progress) set(done int, bytes int64) {
 	if p == nil {

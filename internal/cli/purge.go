@@ -9,7 +9,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-const purgeLong = `Remove all items of a queue of either kind. They are gone for good, so on a
+const purgeLong = `Remove all items of a queue of any kind. They are gone for good, so on a
 terminal it asks first; elsewhere --yes must be given. If the answer is no, nothing
 is removed and the exit code is 1.
 

@@ -325,14 +325,28 @@ type jobInfo struct {
 	Cancelled   bool              `json:"cancelled,omitempty"`
 	Meta        map[string]string `json:"meta,omitempty"`
 	Failures    []failure         `json:"failures,omitempty" doc:"The last few, oldest first."`
+	History     jobHistory        `json:"history,omitzero"`
 	Result      *Payload          `json:"result,omitempty" doc:"What it was acknowledged with, while it is kept."`
+}
+
+// jobHistory is what has happened to a job.
+type jobHistory struct {
+	Delay    duration `json:"delay,omitzero" doc:"That it was put or released with last."`
+	Releases int      `json:"releases,omitempty" doc:"Attempts that ended so do not count."`
+	Expiries int      `json:"expiries,omitempty" doc:"Leases that ran out."`
+	Buries   int      `json:"buries,omitempty" doc:"How often it died."`
+	Kicks    int      `json:"kicks,omitempty"`
+}
+
+func historyOf(h work.History) jobHistory {
+	return jobHistory{duration{h.Delay}, h.Releases, h.Expiries, h.Buries, h.Kicks}
 }
 
 func (f form) info(i *work.Info[[]byte]) jobInfo {
 	return jobInfo{
 		ID: int64(i.ID), State: i.State.String(), Payload: f.payload(i.Payload), Priority: i.Priority, Attempts: i.Attempts,
 		MaxAttempts: i.MaxAttempts, Created: i.Created, Time: i.Time, Key: i.Key, Unique: i.Unique, Holder: i.Holder,
-		Cancelled: i.Cancelled, Meta: i.Meta, Failures: failuresOf(i.Failures),
+		Cancelled: i.Cancelled, Meta: i.Meta, Failures: failuresOf(i.Failures), History: historyOf(i.History),
 	}
 }
 
