@@ -91,6 +91,29 @@ func replyWith(contentType string, write func(e *json.Encoder) error) *reply {
 	}}
 }
 
+// replyEach is a reply of what was taken, in one of the three types of content. One document of JSON has a list of a name.
+func replyEach[T, D any](format, name string, all []T, document func(T) D, bytes func(T) *reply) *reply {
+	switch {
+	case format == typeBytes && len(all) == 0:
+		return replyNothing()
+	case format == typeBytes:
+		return bytes(all[0])
+	}
+	list := make([]D, len(all))
+	for i, v := range all {
+		list[i] = document(v)
+	}
+	if format == typeJSON {
+		return replyJSON(map[string][]D{name: list})
+	}
+	return replyWith(typeNDJSON, func(e *json.Encoder) (err error) {
+		for i := 0; i < len(list) && err == nil; i++ {
+			err = e.Encode(list[i])
+		}
+		return err
+	})
+}
+
 // replyNothing is a reply without a body.
 func replyNothing() *reply {
 	return &reply{func(ctx huma.Context) { ctx.SetStatus(http.StatusNoContent) }}

@@ -3,7 +3,6 @@ package api
 import (
 	"context"
 	"encoding/base64"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -225,23 +224,10 @@ func (a *api) enterWaiting() (leave func(), err error) {
 }
 
 // replyItems is a reply of items. Those of a queue have the priority 0, and do not show it.
-func replyItems(format string, f form, items []queues.Item) *reply {
-	switch {
-	case format == typeBytes && len(items) == 0:
-		return replyNothing()
-	case format == typeBytes:
-		return replyBytes(items[0].Value, http.Header{"Conq-Priority": {strconv.FormatInt(items[0].Priority, 10)}})
-	case format == typeNDJSON:
-		return replyWith(typeNDJSON, func(e *json.Encoder) error {
-			for _, i := range items {
-				if err := e.Encode(f.item(i)); err != nil {
-					return err
-				}
-			}
-			return nil
-		})
-	}
-	return replyJSON(f.items(items))
+func replyItems(format string, f form, all []queues.Item) *reply {
+	return replyEach(format, "items", all, f.item, func(i queues.Item) *reply {
+		return replyBytes(i.Value, http.Header{"Conq-Priority": {strconv.FormatInt(i.Priority, 10)}})
+	})
 }
 
 func (f form) items(items []queues.Item) ItemList {

@@ -3,7 +3,6 @@ package api
 import (
 	"context"
 	"encoding/base64"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -271,26 +270,7 @@ func together(n int, f func(i int) error) []error {
 }
 
 func replyLeases(format string, f form, leases []*lease) *reply {
-	switch {
-	case format == typeBytes && len(leases) == 0:
-		return replyNothing()
-	case format == typeBytes:
-		return replyBytes(leases[0].Payload, leaseHeader(leases[0]))
-	case format == typeNDJSON:
-		return replyWith(typeNDJSON, func(e *json.Encoder) error {
-			for _, l := range leases {
-				if err := e.Encode(f.leased(l)); err != nil {
-					return err
-				}
-			}
-			return nil
-		})
-	}
-	list := leasedList{Jobs: make([]leasedJob, len(leases))}
-	for i, l := range leases {
-		list.Jobs[i] = f.leased(l)
-	}
-	return replyJSON(list)
+	return replyEach(format, "jobs", leases, f.leased, func(l *lease) *reply { return replyBytes(l.Payload, leaseHeader(l)) })
 }
 
 // leaseHeader says what stands beside the bytes of a job. Texts are escaped as in a URL.
