@@ -7,6 +7,7 @@ import (
 	"math"
 	"os"
 	"strings"
+	"time"
 
 	"github.com/conq-go/conq"
 	"github.com/conq-go/conq/client"
@@ -145,18 +146,18 @@ func itemsOf[V any](take func(context.Context, int) ([]V, error), of func(V) ite
 func (a *app) takeFromServer(ctx context.Context, name string, kind conq.Kind, flags takeFlags, from ends, n int) error {
 	return a.withServer(ctx, func(c *client.Client) error {
 		r := remote{a, c}
-		if err := existing(ctx, r, name, kind); err != nil {
+		waits, cancel, err := flags.waiting(ctx)
+		if err != nil {
+			return err
+		}
+		defer cancel()
+		if err := r.await(ctx, waits, name, kind); err != nil {
 			return err
 		}
 		take, err := r.take(ctx, name, kind, from)
 		if err != nil {
 			return err
 		}
-		waits, cancel, err := flags.waiting(ctx)
-		if err != nil {
-			return err
-		}
-		defer cancel()
 		d := delivery{sink: a.sink(flags.print), commitFirst: true}
 		for done := 0; done < n; {
 			batch, err := take.now(ctx, min(1000, n-done))
@@ -179,6 +180,30 @@ func (a *app) takeFromServer(ctx context.Context, name string, kind conq.Kind, f
 		}
 		return nil
 	})
+}
+
+// await returns when there is the queue. It waits until waits ends, if that is not nil.
+func (r remote) await(ctx, waits context.Context, name string, kind conq.Kind) error {
+	tick := time.NewTicker(lookEvery)
+	defer tick.Stop()
+	for {
+		err := existing(ctx, r, name, kind)
+		switch {
+		case waits == nil || err == nil:
+			return err
+		case ctx.Err() != nil:
+			return fmt.Errorf("%w while waiting; %s removed before that", context.Cause(ctx), items(0))
+		case !errors.Is(err, conq.ErrNoQueue):
+			return err
+		}
+		select {
+		case <-waits.Done():
+			if ctx.Err() == nil {
+				return errNothing
+			}
+		case <-tick.C:
+		}
+	}
 }
 
 // aPage returns items of a queue, from where next of another page says on.
