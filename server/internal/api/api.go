@@ -4,8 +4,11 @@ package api
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"log/slog"
 	"net/http"
+	"net/url"
 	"reflect"
 	"sync/atomic"
 
@@ -39,10 +42,38 @@ type api struct {
 // Register adds the API to a mux.
 func Register(mux *http.ServeMux, o Options) {
 	a := &api{Options: o, API: humago.New(mux, config())}
+	a.UseMiddleware(a.refuseUnclear)
 	a.registerQueues()
 	a.registerItems()
 	a.registerJobs()
 	a.registerOperators()
+}
+
+// refuseUnclear refuses what net/url and net/http pass over: a parameter that does not parse would be taken for none, and so would
+// a key that is empty.
+func (a *api) refuseUnclear(ctx huma.Context, next func(huma.Context)) {
+	r, _ := humago.Unwrap(ctx)
+	query, err := url.ParseQuery(r.URL.RawQuery)
+	keys := r.Header.Values("Idempotency-Key")
+	twice := ""
+	for name, values := range query {
+		if len(values) > 1 {
+			twice = name
+		}
+	}
+	switch {
+	case err != nil:
+		err = fmt.Errorf("the query does not parse: %w", err)
+	case twice != "":
+		err = fmt.Errorf("the query has %.40q more than once", twice)
+	case len(keys) > 1 || len(keys) == 1 && keys[0] == "":
+		err = errors.New("the Idempotency-Key has to be given once, and not empty")
+	}
+	if err != nil {
+		huma.WriteErr(a.API, ctx, http.StatusBadRequest, err.Error())
+		return
+	}
+	next(ctx)
 }
 
 func config() huma.Config {
