@@ -1,9 +1,7 @@
 package handle
 
 import (
-	"context"
 	"errors"
-	"iter"
 	"strings"
 	"testing"
 
@@ -169,44 +167,4 @@ func TestEnds(t *testing.T) {
 			t.Errorf("end %d: %v", e, err)
 		}
 	}
-}
-
-var errRead = errors.New("read failed")
-
-// failingDB is a store in which one of the next reads fails in each transaction.
-type failingDB struct {
-	kv.DB
-	left int // reads until then
-}
-
-func (f *failingDB) Signals() *kv.Signals { return kv.SignalsOf(f.DB) }
-
-func (f *failingDB) ReadTransact(ctx context.Context, do func(kv.Reader) error) error {
-	return f.DB.ReadTransact(ctx, func(r kv.Reader) error { return do(failingReader{r, f}) })
-}
-
-type failingReader struct {
-	kv.Reader
-	db *failingDB
-}
-
-func (r failingReader) fails() bool {
-	r.db.left--
-	return r.db.left == 0
-}
-
-func (r failingReader) Get(key []byte) ([]byte, error) {
-	if r.fails() {
-		return nil, errRead
-	}
-	return r.Reader.Get(key)
-}
-
-func (r failingReader) Snapshot() kv.Reader { return failingReader{r.Reader.Snapshot(), r.db} }
-
-func (r failingReader) Range(in kv.Range, o kv.RangeOptions) iter.Seq2[kv.KeyValue, error] {
-	if r.fails() {
-		return func(yield func(kv.KeyValue, error) bool) { yield(kv.KeyValue{}, errRead) }
-	}
-	return r.Reader.Range(in, o)
 }
