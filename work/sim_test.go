@@ -263,7 +263,11 @@ func (s *simulation) account(q *Queue[string]) {
 
 // TestSimulations runs many histories with faults. One seed makes one history as far as the scheduler does not.
 func TestSimulations(t *testing.T) {
-	for i := range uint64(*simulations) {
+	n := *simulations
+	if testing.Short() {
+		n /= 3
+	}
+	for i := range uint64(n) {
 		seed := *firstSeed + i
 		synctest.Test(t, func(t *testing.T) {
 			base := memory.New(memory.Options{})

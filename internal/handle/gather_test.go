@@ -49,6 +49,7 @@ func (h *fakeConsumers) hold(int) *offer {
 // Who adds looks once if those are there who are expected, waits for them if they come, and
 // does so less and less often if they don't.
 func TestGather(t *testing.T) {
+	testkit.Long(t)
 	const batches = 2000
 	for _, c := range []struct {
 		name       string

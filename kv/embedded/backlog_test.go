@@ -18,12 +18,16 @@ import (
 // What Pebble gets from the backlog is what was committed, in that order, whatever the
 // size of the commits: by ones that need memory of their own, too.
 func TestBacklog(t *testing.T) {
+	commits := 3000
+	if testing.Short() {
+		commits = 600
+	}
 	random := rand.New(rand.NewPCG(1, 2))
 	for _, memTable := range []int{smallMemTable, 4 << 20} {
 		db := mustOpen(t, "store", Options{FS: memFS(), Durability: Memory, MemTable: memTable})
 		want := make(map[string]string)
 		kinds := 10
-		for i := range 3000 {
+		for i := range commits {
 			mustTransact(t, db, func(tx kv.Tx) {
 				kv.Lazily(tx)
 				for range 1 + random.IntN(3) {

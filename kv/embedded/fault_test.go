@@ -318,6 +318,7 @@ func (u *unreadable) String() string { return "<unreadable>" }
 // A read that is under way when the store fails tells that, and not what Pebble makes of tables which
 // were not written any more.
 func TestReadsOfFailedStore(t *testing.T) {
+	testkit.Long(t)
 	for _, fails := range []bool{false, true} {
 		fs, u := memFS(), new(unreadable)
 		db := mustOpen(t, "store", Options{FS: fs})

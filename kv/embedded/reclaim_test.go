@@ -7,11 +7,13 @@ import (
 	"testing"
 	"time"
 
+	"github.com/conq-go/conq/internal/testkit"
 	"github.com/conq-go/conq/kv"
 )
 
 // Close gives back the space of what was drained just before, and leaves what is alive.
 func TestCloseReclaims(t *testing.T) {
+	testkit.Long(t)
 	const items, size = 600, 64 << 10
 	defer func(before time.Duration) { closeTime = before }(closeTime)
 	closeTime = time.Minute // with the race detector a compaction is slow
@@ -52,6 +54,7 @@ func TestCloseReclaims(t *testing.T) {
 
 // Tables are so large that a store has few of them.
 func TestFewTables(t *testing.T) {
+	testkit.Long(t)
 	const bytes = 96 << 20
 	dir := t.TempDir()
 	db := mustOpen(t, dir, Options{Durability: Memory})

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/conq-go/conq/internal/testkit"
 	"github.com/conq-go/conq/kv"
 )
 
@@ -131,6 +132,7 @@ func setOne(db *DB, key []byte, value []byte) error {
 // A store that has filled its disk opens with its reserve, has all that was acknowledged, takes
 // nothing more, is drained, and takes items again when there is room.
 func TestFullDisk(t *testing.T) {
+	testkit.Long(t)
 	synctest.Test(t, func(t *testing.T) {
 		disk := newSmallDisk(3 * reserveSize)
 		o := Options{FS: disk, MemTable: 1 << 20}

@@ -9,12 +9,14 @@ import (
 	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/conq-go/conq/internal/testkit"
 	"github.com/conq-go/conq/kv"
 )
 
 // Where nothing else is written, the space of what was removed is given back, whether key by key,
 // as ranges, or all in a long batch.
 func TestSettle(t *testing.T) {
+	testkit.Long(t)
 	const queues, items = 10, 100
 	for name, remove := range map[string]func(*testing.T, *DB){
 		"keys": func(t *testing.T, db *DB) {
