@@ -47,7 +47,6 @@ func testReads(t *testing.T, limits cache.Limits, used func(*readModel)) {
 			rt.Fatal(err)
 		}
 		defer db.Close()
-		db.prefetches = nil // nothing is to change while the test looks
 		db.manyTombstones, db.cache = 1, cache.New(limits, db.gaps)
 		m := &readModel{db: db, now: map[string]string{}, states: map[uint64]map[string]string{db.version: {}}}
 		rt.Repeat(map[string]func(*rapid.T){

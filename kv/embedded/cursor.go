@@ -121,26 +121,10 @@ func (c *cursor) fetch() error {
 		return c.fill(want, true)
 	}
 	c.readCache(want)
-	if len(c.fetched) == 0 && !c.Done() {
-		if err := c.t.retryLatest(func() { c.readCache(want) }); err != nil {
-			return err
-		}
-	}
 	if len(c.fetched) > 0 || c.Done() {
 		return nil
 	}
 	return c.fill(want, false)
-}
-
-// more gets the next pairs in place of those that were got before, and returns how many.
-func (c *cursor) more() int {
-	c.t.mu.Lock()
-	defer c.t.mu.Unlock()
-	c.fetched = nil
-	if c.check() != nil || c.Done() || c.fetch() != nil {
-		return 0
-	}
-	return len(c.fetched)
 }
 
 // readCache gets the next pairs as far as they are in the cache.
@@ -150,9 +134,6 @@ func (c *cursor) readCache(want int) {
 	c.fetched = c.buffer
 	c.t.observe(c.Cursor, from)
 	c.scan.stands = c.scan.stands && bytes.Equal(c.Pos, from)
-	if c.Low != nil {
-		c.t.db.prefetch(prefetch{c.Low, c.span, c.Reverse})
-	}
 }
 
 // fill gets pairs from Pebble: more than are wanted, where readers take more and more. They are in the

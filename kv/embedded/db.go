@@ -33,7 +33,6 @@ type DB struct {
 	lock           io.Closer
 	cache          *cache.Cache
 	gaps           *cache.Gaps
-	prefetches     chan prefetch
 	manyTombstones int // the constant, but in tests
 	wal            *wal.Log
 	backlog        *backlog
@@ -71,7 +70,6 @@ func newDB(o Options) *DB {
 		log:            o.Logger,
 		cache:          cache.New(cache.Usual, gaps),
 		gaps:           gaps,
-		prefetches:     make(chan prefetch, 16),
 		long:           make(chan struct{}, 1),
 		manyTombstones: manyTombstones,
 		version:        firstVersion,

@@ -166,8 +166,6 @@ func (db *DB) openLocked(dir string, lock io.Closer) error {
 	}
 	db.diskFull.Store(!makeReserve(db.o.FS, dir))
 	db.background.Go(func() { db.applyBacklog(ctx) })
-	wanted := db.prefetches
-	db.background.Go(func() { db.prefetchUntil(ctx, wanted) })
 	if db.o.Durability == Interval {
 		db.background.Go(func() { db.syncEvery(ctx, db.o.Interval) })
 	}

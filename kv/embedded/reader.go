@@ -83,34 +83,6 @@ func (r reader) LastKey(span, among kv.Range) ([]byte, error) {
 	return r.t.lookForLast(span, among)
 }
 
-// LastKeys implements kv.LastKeys: what is in the cache is read at once.
-func (r reader) LastKeys(spans []kv.Range, among kv.Range, to [][]byte) ([][]byte, error) {
-	to = append(to, make([][]byte, len(spans))...)
-	keys := to[len(to)-len(spans):]
-	missing, err := r.lastCached(spans, keys)
-	for _, i := range missing {
-		if keys[i], err = r.LastKey(spans[i], among); err != nil {
-			break
-		}
-	}
-	if err != nil {
-		return nil, err
-	}
-	return to, nil
-}
-
-// lastCached puts the last keys of ranges in their places, and returns the indices of those that
-// are not in the cache, or perhaps not.
-func (r reader) lastCached(spans []kv.Range, keys [][]byte) (missing []int, err error) {
-	if r.snapshot && r.t.Writer.Empty() {
-		return r.t.lastKeys(spans, keys)
-	}
-	for i := range spans {
-		missing = append(missing, i)
-	}
-	return missing, nil
-}
-
 func (r reader) lastOf(span kv.Range) ([]byte, error) {
 	for last, err := range r.Range(span, kv.RangeOptions{Limit: 1, Reverse: true, KeysOnly: true}) {
 		return last.Key, err

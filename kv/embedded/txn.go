@@ -153,24 +153,6 @@ func (t *txn) moveOn() error {
 	return nil
 }
 
-// retryLatest calls again, at the latest version, what has found nothing in the cache: others
-// may have written there since a lazy transaction began.
-func (t *txn) retryLatest(again func()) error {
-	if !t.lazy || t.view != nil {
-		return nil
-	}
-	t.db.mu.Lock()
-	defer t.db.mu.Unlock()
-	before := t.version
-	if err := t.moveOn(); err != nil {
-		return err
-	}
-	if t.version != before {
-		again()
-	}
-	return nil
-}
-
 // check returns the error with which a read or the commit must fail now.
 func (t *txn) check() error {
 	if err := t.wanted(); err != nil {
@@ -220,11 +202,6 @@ func (t *txn) get(key kv.Range) ([]byte, error) {
 	}
 	defer t.mu.Unlock()
 	value, known := t.db.cache.Get(key.Begin, t.version)
-	if !known {
-		if err := t.retryLatest(func() { value, known = t.db.cache.Get(key.Begin, t.version) }); err != nil {
-			return nil, err
-		}
-	}
 	if known {
 		t.depends(key)
 		return value, nil
@@ -241,27 +218,7 @@ func (t *txn) lastKey(span kv.Range) (key []byte, known bool, err error) {
 	}
 	defer t.mu.Unlock()
 	key, known = t.db.cache.LastKey(span, t.version)
-	if !known {
-		err = t.retryLatest(func() { key, known = t.db.cache.LastKey(span, t.version) })
-	}
-	return key, known, err
-}
-
-// lastKeys puts the last stored keys of ranges in their places, and returns the indices of those
-// that are not in the cache. It depends on nothing, as lastKey.
-func (t *txn) lastKeys(spans []kv.Range, keys [][]byte) (missing []int, err error) {
-	if err := t.reading(); err != nil {
-		return nil, err
-	}
-	defer t.mu.Unlock()
-	const atOnce = 64 // so that others need not wait for long
-	for from := 0; from < len(spans); from += atOnce {
-		to := min(from+atOnce, len(spans))
-		for _, i := range t.db.cache.LastKeyOfEach(spans[from:to], keys[from:to], t.version) {
-			missing = append(missing, from+i)
-		}
-	}
-	return missing, nil
+	return key, known, nil
 }
 
 // lookForLast is lastKey for what is not in the cache. If there is no key, it has the cache know
@@ -313,28 +270,14 @@ func (t *txn) known(span kv.Range, o kv.RangeOptions, to []kv.KeyValue) (found [
 		return to, false, err
 	}
 	defer t.mu.Unlock()
-	from := cache.NewCursor(span, o.Reverse)
-	var c cache.Cursor
-	var pairs []cache.Pair
-	read := func() {
-		c = from
-		pairs = t.db.cache.Read(&c, pairs[:0], o.Limit, t.version)
-		known = len(pairs) == o.Limit || c.Done()
-		if c.Low != nil {
-			t.db.prefetch(prefetch{c.Low, overlay.Clone(span), o.Reverse})
-		}
+	c := cache.NewCursor(span, o.Reverse)
+	from := c.Pos
+	pairs := t.db.cache.Read(&c, nil, o.Limit, t.version)
+	if len(pairs) < o.Limit && !c.Done() || slices.ContainsFunc(pairs, cache.Pair.Large) {
+		return to, false, nil
 	}
-	if read(); !known {
-		err = t.retryLatest(read)
-	}
-	for i := 0; known && i < len(pairs); i++ {
-		known = !pairs[i].Large()
-	}
-	if known {
-		t.observe(c, from.Pos)
-		to = appendCopies(to, pairs, o)
-	}
-	return to, known, err
+	t.observe(c, from)
+	return appendCopies(to, pairs, o), true, nil
 }
 
 // appendCopies appends pairs, of which the values are the caller's.

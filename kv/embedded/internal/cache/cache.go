@@ -15,8 +15,6 @@ type Cache struct {
 
 	mu       sync.Mutex
 	ranges   *btree.BTreeG[*hotRange] // disjoint
-	byBegin  map[string]*hotRange     // the same: most reads begin where one does,
-	byEnd    map[string]*hotRange     // and most backward ones where one ends
 	pivot    hotRange                 // for searches, so that they allocate nothing
 	found    *hotRange                // by the last search: mostly it is the next one's, too
 	middles  []*hotRange              // to be evicted first, in this order, unless used
@@ -51,8 +49,6 @@ func New(limits Limits, gaps *Gaps) *Cache {
 		limits:   limits,
 		gaps:     gaps,
 		ranges:   newTree[*hotRange](),
-		byBegin:  make(map[string]*hotRange),
-		byEnd:    make(map[string]*hotRange),
 		lastKeys: newLastKeys(limits.LastKeys),
 	}
 }
@@ -78,31 +74,15 @@ func (c *Cache) holding(key []byte, before bool) *hotRange {
 	return c.found
 }
 
-// from returns the hot range with what comes next behind key, or with reverse, before it; or nil.
-func (c *Cache) from(key []byte, reverse bool) *hotRange {
-	h := c.byBegin[string(key)]
-	if reverse {
-		h = c.byEnd[string(key)]
-	}
-	if h != nil {
-		return h
-	}
-	return c.holding(key, reverse)
-}
-
 // list makes a hot range one of those that can be found.
 func (c *Cache) list(h *hotRange) {
 	c.ranges.Set(h)
-	c.byBegin[string(h.begin)] = h
-	c.byEnd[string(h.end)] = h
 	c.bytes += h.size
 }
 
 // unlist undoes list. That is needed before its bounds change, too.
 func (c *Cache) unlist(h *hotRange) {
 	c.ranges.Delete(h)
-	delete(c.byBegin, string(h.begin))
-	delete(c.byEnd, string(h.end))
 	c.bytes -= h.size
 }
 
@@ -117,9 +97,8 @@ func (c *Cache) grow(h *hotRange, bytes int) {
 func (c *Cache) Read(cur *Cursor, pairs []Pair, limit int, version uint64) []Pair {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	cur.Low = nil
 	for len(pairs) < limit && !cur.Done() {
-		h := c.from(cur.Pos, cur.Reverse)
+		h := c.holding(cur.Pos, cur.Reverse)
 		if h == nil || h.changed > version {
 			break // and Fetch stays
 		}
@@ -141,9 +120,9 @@ func (c *Cache) Read(cur *Cursor, pairs []Pair, limit int, version uint64) []Pai
 // taken, at a queue's head, ranges would otherwise become empty one after the other, and each reader
 // would have to pass them all.
 func (c *Cache) absorb(h *hotRange, reverse bool) {
-	a, b := h, c.byBegin[string(h.end)]
+	a, b := h, c.holding(h.end, false)
 	if reverse {
-		a, b = c.from(h.begin, true), h
+		a, b = c.holding(h.begin, true), h
 	}
 	if a == nil || b == nil || !c.fit(a, b) {
 		return
@@ -155,10 +134,7 @@ func (c *Cache) absorb(h *hotRange, reverse bool) {
 	c.list(a)
 	b.pairs = nil // it may be in a line for a while
 	a.between += b.between
-	a.changed, a.fetch, a.steady = max(a.changed, b.changed), max(a.fetch, b.fetch), a.steady || b.steady
-	if !reverse {
-		a.fetching = b.fetching
-	}
+	a.changed, a.fetch = max(a.changed, b.changed), max(a.fetch, b.fetch)
 }
 
 // fit tells whether two hot ranges should be one: mostly if that leaves room, as it would soon be cut
@@ -191,28 +167,7 @@ func (c *Cache) Get(key []byte, version uint64) (value []byte, known bool) {
 func (c *Cache) LastKey(r kv.Range, version uint64) (key []byte, known bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.lastKey(r, version)
-}
-
-// LastKeyOfEach puts the last keys of ranges at version in their places, and returns the indices of
-// those that are not known, or have no ordinary bounds.
-func (c *Cache) LastKeyOfEach(ranges []kv.Range, keys [][]byte, version uint64) (missing []int) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for i, r := range ranges {
-		known := false
-		if bytes.Compare(r.Begin, r.End) < 0 {
-			keys[i], known = c.lastKey(r, version)
-		}
-		if !known {
-			missing = append(missing, i)
-		}
-	}
-	return missing
-}
-
-func (c *Cache) lastKey(r kv.Range, version uint64) (key []byte, known bool) {
-	h := c.from(r.End, true)
+	h := c.holding(r.End, true)
 	if h == nil {
 		return c.lastKeys.last(r, version)
 	}
@@ -303,7 +258,7 @@ func (c *Cache) cut(h *hotRange, at []byte, i int, tail bool) (first, second *ho
 	second.between = h.between - first.between // with those whose pairs still come
 	for _, part := range []*hotRange{first, second} {
 		part.changed, part.used, part.counted = h.changed, h.used, h.counted
-		part.fetch, part.steady, part.fetching = h.fetch, h.steady, h.fetching
+		part.fetch = h.fetch
 		c.add(part)
 	}
 	h.pairs = nil // it may be in a line for a while

@@ -153,49 +153,6 @@ func TestNotCutForLast(t *testing.T) {
 	}
 }
 
-// The tail of a queue which is filled is hot again soon, after all of it was evicted but its last key,
-// and one that is written to once only is not.
-func TestHotAgain(t *testing.T) {
-	s := newStore(Usual)
-	const queues = 20
-	of := func(queue int) kv.Range { return kv.PrefixRange(fmt.Appendf(nil, "q%02d/", queue)) }
-	enqueue := func(queue, i int) {
-		name := fmt.Sprintf("q%02d", queue)
-		if last := s.last(of(queue), of(queue)); i > 0 && string(last) != string(item(name, i-1)) {
-			t.Fatalf("the last item of %s is %q", name, last)
-		}
-		s.set(nil, item(name, i))
-	}
-	for queue := range queues {
-		enqueue(queue, 0)
-		enqueue(queue, 1)
-	}
-	s.forget()
-	for queue := range queues {
-		s.lastKeys.add(item(fmt.Sprintf("q%02d", queue), 1), of(queue).End, true, s.version)
-	}
-	for queue := range queues {
-		if enqueue(queue, 2); s.holding(of(queue).End, true) != nil {
-			t.Errorf("queue %d is hot", queue)
-		}
-	}
-	last := queues - 1
-	for i := range 10 {
-		before := s.version
-		enqueue(last, 3+i)
-		h := s.holding(of(last).End, true)
-		if h == nil {
-			t.Fatalf("after %d items one after the other, the queue is not hot", 2+i)
-		}
-		if _, known := s.LastKey(of(last), before); known || !h.tail {
-			t.Errorf("item %d: a reader that began before it is told of it: %v; a tail: %v", i, known, h.tail)
-		}
-	}
-	if got, want := keysOf(s.read(all, false, 1000)), s.keys(all); !slices.Equal(got, want) || len(got) != 3*queues+10 {
-		t.Errorf("the cache has %q, the store %q", got, want)
-	}
-}
-
 // To ask for the last keys of ranges that have none, or one, as a push among many priorities does,
 // needs the store a few times only, whatever the order, and however many are asked for before any is
 // set; this is still known once they are evicted; and an item comes to the middle of a short range.
@@ -339,36 +296,5 @@ func TestLastKeyYields(t *testing.T) {
 		if h := c.holding([]byte("y"), false); h == nil || string(h.end) != "z" {
 			t.Errorf("reverse: %v; what lies behind is not hot", reverse)
 		}
-	}
-}
-
-// What lies beyond a hot range is to be prefetched once, though the range is cut meanwhile, as that of a
-// priority queue is where its pushes look.
-func TestPrefetchOnce(t *testing.T) {
-	c := New(Usual, NewGaps())
-	key := func(i int) []byte { return fmt.Appendf(nil, "q%04d", i) }
-	h := newRange(kv.Range{Begin: key(0), End: key(200)})
-	h.fetch, h.steady = Usual.Fetch, true
-	for i := range 200 {
-		h.append([]Pair{NewPair(key(i), nil)})
-	}
-	c.add(h)
-	asked := 0
-	for i := range 10 {
-		cur := NewCursor(kv.Range{Begin: key(10 * i), End: key(1000)}, false)
-		c.Read(&cur, nil, 1, 1)
-		if cur.Low != nil {
-			asked++
-		}
-		before := c.ranges.Len()
-		if last, known := c.LastKey(kv.Range{Begin: key(0), End: key(10*i + 100)}, 1); string(last) != string(key(10*i+99)) || !known {
-			t.Fatalf("the last key before %q is %q", key(10*i+100), last)
-		}
-		if i == 0 && c.ranges.Len() == before {
-			t.Fatal("the range was not cut: the test tests nothing")
-		}
-	}
-	if asked != 1 {
-		t.Errorf("what lies beyond was asked for %d times, want once", asked)
 	}
 }

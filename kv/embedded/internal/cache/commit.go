@@ -64,7 +64,7 @@ func (c *commit) write(cleared []kv.Range, changes []*overlay.Change) {
 			h = c.holding(o.Key, false)
 		}
 		if h == nil {
-			h = c.writeUncached(o)
+			c.writeUncached(o)
 			continue
 		}
 		h.changed = c.version
@@ -83,25 +83,16 @@ func (c *commit) write(cleared []kv.Range, changes []*overlay.Change) {
 	c.evict()
 }
 
-// writeUncached takes in a change in no hot range. It returns the one that it adds, or nil.
-func (c *commit) writeUncached(o *overlay.Change) *hotRange {
+// writeUncached takes in a change in no hot range.
+func (c *commit) writeUncached(o *overlay.Change) {
 	if o.Kind == overlay.Clear {
 		c.uncached = append(c.uncached, o.Key)
 		c.lastKeys.clear(o.Key)
 		c.backlog.Remove(o.Key)
-		return nil
+		return
 	}
-	p := c.written(o)
-	p.number = c.backlog.Set(o.Key, o.Value)
-	empty := c.lastKeys.set(o.Key, c.version)
-	if empty.End == nil {
-		return nil
-	}
-	h := newRange(empty)
-	h.append([]Pair{p})
-	h.tail, h.used, h.changed = true, true, c.version
-	c.add(h)
-	return h
+	c.backlog.Set(o.Key, o.Value)
+	c.lastKeys.set(o.Key, c.version)
 }
 
 // set puts a pair in h and returns where.

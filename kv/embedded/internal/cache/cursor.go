@@ -11,8 +11,7 @@ type Cursor struct {
 	Pos     []byte // what is left begins here, or with Reverse ends here; never behind End
 	End     []byte // the other side of what is left
 	Reverse bool
-	Fetch   int    // how many pairs should be fetched from Pos on, if more than 0
-	Low     []byte // where to prefetch from, as few pairs are left before that; or nil
+	Fetch   int // how many pairs should be fetched from Pos on, if more than 0
 }
 
 // NewCursor returns one that has come nowhere.

@@ -24,10 +24,9 @@
 //
 // # Cutting
 //
-// A hot range grows from what lies behind it as its pairs are taken: before a reader comes there, the
-// rest is prefetched (see [Cursor.Low]). One with too many pairs is cut in two. Priorities with many
-// items get ranges of their own, as they are cut where backward reads begin; and those with one item
-// stay together.
+// A hot range grows from what lies behind it when a reader has taken its pairs. One with too many
+// pairs is cut in two. Priorities with many items get ranges of their own, as they are cut where
+// backward reads begin; and those with one item stay together.
 //
 // # Locks
 //

@@ -19,9 +19,7 @@ type hotRange struct {
 	used       bool   // since it was last looked at to be evicted
 	gone       bool   // it is no more in the cache
 
-	fetch    int  // how many pairs the next read beyond it should fetch
-	steady   bool // so many were wanted before
-	fetching bool // what lies beyond it is to be prefetched
+	fetch int // how many pairs the next read beyond it should fetch
 
 	taken   [2]int // pairs from either end since Gaps was told of it
 	between int    // how many ranges between its pairs were asked for and found empty
@@ -98,7 +96,7 @@ func (h *hotRange) forward(c *Cursor, pairs []Pair, limit int) []Pair {
 		pairs = append(pairs, h.pairs[i])
 		c.Pos = h.pairs[i].after
 	}
-	h.passed(c, len(h.pairs)-i, h.end)
+	h.passed(c, len(h.pairs)-i)
 	return pairs
 }
 
@@ -116,21 +114,15 @@ func (h *hotRange) backward(c *Cursor, pairs []Pair, limit int) []Pair {
 		pairs = append(pairs, h.pairs[i-1])
 		c.Pos = h.pairs[i-1].Key()
 	}
-	h.passed(c, i, h.begin)
+	h.passed(c, i)
 	return pairs
 }
 
-// passed notes in the cursor what should be fetched beyond the range, of which so many pairs are left:
-// if there are none, by its reader, or if they are few and readers will soon come there, ahead of it.
-func (h *hotRange) passed(c *Cursor, left int, beyond []byte) {
+// passed moves the cursor past the range if no pairs of it are left, and notes how many should be fetched there.
+func (h *hotRange) passed(c *Cursor, left int) {
 	if left == 0 {
 		c.pass(h.begin, h.end)
 		c.Fetch = h.fetch
-		return
-	}
-	rest := Cursor{Pos: beyond, End: c.End, Reverse: c.Reverse}
-	if !h.fetching && h.steady && left <= h.fetch*3/4 && !rest.Done() {
-		h.fetching, c.Low = true, beyond
 	}
 }
 

@@ -27,7 +27,6 @@ type lastKey struct {
 	isKey      bool   // begin is one
 	used       bool   // since it was last looked at to be evicted
 	changed    uint64 // the version before which it was different
-	set        uint64 // the version of the last commit that set a key in it, or 0
 }
 
 // lastKeySize is how many bytes one takes beside its bounds.
@@ -148,29 +147,16 @@ func (l *lastKeys) drop(k *lastKey) {
 	l.bytes -= k.size()
 }
 
-// set takes in that a commit of that version has set a key. If another commit has set a key in the
-// same range lately, it returns what that was, without its own key: that should be a hot range.
-func (l *lastKeys) set(key []byte, version uint64) (empty kv.Range) {
+// set takes in that a commit of that version has set a key.
+func (l *lastKeys) set(key []byte, version uint64) {
 	k := l.holding(key)
 	if k == nil || k.isKey && bytes.Equal(k.begin, key) {
-		return empty
-	}
-	if k.set > 0 && k.set < version && version-k.set <= lately {
-		l.drop(k)
-		if k.isKey {
-			k.begin = kv.After(k.begin)
-		}
-		return kv.Range{Begin: k.begin, End: k.end}
+		return
 	}
 	l.bytes += len(key) - len(k.begin)
-	k.begin, k.isKey, k.changed, k.set = bytes.Clone(key), true, version, version
+	k.begin, k.isKey, k.changed = bytes.Clone(key), true, version
 	l.evict()
-	return empty
 }
-
-// lately is within how many commits two must set a key in a range for that to be hot again. So it is
-// with a queue that others have pushed out, and not with most priorities of many.
-const lately = 8
 
 // clear takes in that a key was cleared.
 func (l *lastKeys) clear(key []byte) {
