@@ -211,17 +211,16 @@ type guardFile struct {
 }
 
 func (f *guardFile) Write(p []byte) (int, error) {
-	var n int
-	err := f.g.change(f.name, func() (err error) { n, err = f.File.Write(p); return err })
-	if err == nil {
-		n = len(p) // also when the error was kept
-	}
-	return n, err
+	return f.writing(p, func() (int, error) { return f.File.Write(p) })
 }
 
 func (f *guardFile) WriteAt(p []byte, offset int64) (int, error) {
-	var n int
-	err := f.g.change(f.name, func() (err error) { n, err = f.File.WriteAt(p, offset); return err })
+	return f.writing(p, func() (int, error) { return f.File.WriteAt(p, offset) })
+}
+
+// writing is change for a write of p, all of which is taken also when the error was kept.
+func (f *guardFile) writing(p []byte, write func() (int, error)) (n int, err error) {
+	err = f.g.change(f.name, func() (err error) { n, err = write(); return err })
 	if err == nil {
 		n = len(p)
 	}
