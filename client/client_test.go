@@ -220,6 +220,8 @@ func TestErrors(t *testing.T) {
 	testkit.NoError(t, err)
 	_, err = client.OpenPriorityQueue(ctx, c, "q", codec.String())
 	testkit.WantError(t, err, errs.ErrKind, "q")
+	_, err = client.OpenQueue(ctx, c, "", codec.String())
+	testkit.WantError(t, err, errs.ErrName)
 	_, err = client.OpenQueue(ctx, c, "nul\x00", codec.String())
 	testkit.WantError(t, err, errs.ErrName)
 	_, err = client.OpenQueue(ctx, c, strings.Repeat("n", 2000), codec.String())

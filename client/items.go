@@ -69,6 +69,9 @@ func (c *Client) open(ctx context.Context, name, kind string) error {
 	if c == nil {
 		return errors.New("client: client is nil")
 	}
+	if name == "" { // it would be another path
+		return fmt.Errorf("%w: it is empty", errs.ErrName)
+	}
 	info, err := c.Lookup(ctx, name)
 	if errors.Is(err, errs.ErrNoQueue) {
 		return c.do(ctx, call{method: http.MethodPut, path: queuePath(name), body: map[string]string{"kind": kind}, again: true}, nil)

@@ -367,6 +367,9 @@ func TestBadInput(t *testing.T) {
 			t.Errorf("options %s: %v", name, err)
 		}
 	}
+	for _, o := range []RunOptions{{Workers: -1}, {Workers: maxWorkers + 1}, {Grace: -1}} {
+		isError(t, Run(ctx, q, func(context.Context, *Lease[string]) error { return nil }, o), ErrInvalid)
+	}
 	for _, spec := range []string{"", "x", "* * * *", "60 * * * *", "0 0 31 2 *", "CRON_TZ=Nowhere/X 0 0 * * *", "TZ=", "@every", "@every -5s x", "@every -5s", "@every 0s", "@every 1500ms", "TZ=UTC @every 999ms", strings.Repeat("*", 2000)} {
 		if err := q.Every(ctx, "p", spec, "v"); !errors.Is(err, ErrInvalid) {
 			t.Errorf("cron %.20q: %v", spec, err)

@@ -18,7 +18,7 @@ type Handler[T any] func(ctx context.Context, job *Lease[T]) error
 
 // RunOptions are the choices of a runner.
 type RunOptions struct {
-	// Workers is how many jobs run at once. Default: 1.
+	// Workers is how many jobs run at once, up to 1,000,000. Default: 1.
 	Workers int
 
 	// Grace is how long handlers may go on after the runner's context has ended. Default: 30 s.
@@ -28,6 +28,9 @@ type RunOptions struct {
 	// is its id. Default: the Logger of the queue's Options.
 	OnError func(job ID, err error)
 }
+
+// maxWorkers bounds the workers of a runner: it counts those that are free one by one.
+const maxWorkers = 1_000_000
 
 // gatherWorkers is for how long free workers wait for others that are about to be.
 const gatherWorkers = 100 * time.Microsecond
@@ -69,8 +72,8 @@ func Run[T any](ctx context.Context, q Source[T], h Handler[T], options ...RunOp
 	switch {
 	case h == nil:
 		return invalid("work queue %q: handler is nil", q.Name())
-	case o.Workers < 1 || o.Grace < 0:
-		return invalid("work queue %q: %d workers, grace %v: at least one worker is needed, and grace can't be negative", q.Name(), o.Workers, o.Grace)
+	case o.Workers < 1 || o.Workers > maxWorkers || o.Grace < 0:
+		return invalid("work queue %q: %d workers, grace %v: there can be 1 to %d workers, and grace can't be negative", q.Name(), o.Workers, o.Grace, maxWorkers)
 	}
 	if err := contextError(ctx); err != nil {
 		return err
