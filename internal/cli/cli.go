@@ -124,7 +124,7 @@ func (a *app) run(ctx context.Context, args []string) int {
 	return a.report(cmd, err)
 }
 
-const rootLong = `conq keeps durable, transactional FIFO queues and priority queues.
+const rootLong = `conq keeps durable, transactional FIFO queues, priority queues and work queues.
 
 They live in a directory, ./conq-data unless --store or CONQ_STORE names
 another one, and a queue begins to exist with its first item. An item is any
@@ -149,7 +149,7 @@ const rootExample = `  conq enqueue emails hello world     # two items in
 func (a *app) root() *cobra.Command {
 	root := &cobra.Command{
 		Use:           "conq",
-		Short:         "Durable, transactional FIFO queues and priority queues",
+		Short:         "Durable, transactional FIFO queues, priority queues and work queues",
 		Long:          rootLong,
 		Example:       rootExample,
 		Version:       version(),

@@ -121,6 +121,7 @@ var hints = []struct {
 	{conq.ErrFormat, "use a newer conq"},
 	{kv.ErrReadOnly, ""}, // so does this
 	{embedded.ErrFull, ""},
+	{syscall.ECONNREFUSED, "conq serve has to run there"},
 	{syscall.EROFS, "the store needs a place that can be written to"},
 	{fs.ErrPermission, "the user that runs conq must be able to write there"},
 	{kv.ErrTooOld, "the store was too slow: run this again, with a smaller -n if there is one"},

@@ -100,6 +100,8 @@ func (g *Guard) checkHost(r *http.Request) *Problem {
 	host := hostOf(r.Host)
 	allowed := g.options.Hosts
 	switch {
+	case r.Host == "": // of HTTP/1.0, as health checks send it, and no browser
+		return nil
 	case slices.ContainsFunc(allowed, func(h string) bool { return strings.EqualFold(h, host) }):
 		return nil
 	case g.options.Tokens != nil && len(allowed) == 0:
