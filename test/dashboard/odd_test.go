@@ -67,6 +67,7 @@ func TestClosedStore(t *testing.T) {
 	tb := newTab(t, s)
 	tb.open("/queue?q=emails")
 	tb.live()
+	tb.reads("Dead\n24") // so the history has read the store
 	must(t, s.db.Close())
 	tb.reads("The store is closed: kv: closed. The server is stopping")
 	tb.reads("What is shown is from")
