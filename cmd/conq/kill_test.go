@@ -55,7 +55,7 @@ func killWhileEnqueueing(t *testing.T, store string) {
 			inTheMiddle++
 		}
 	}
-	if inTheMiddle < rounds/5 {
+	if inTheMiddle < rounds/4 {
 		t.Errorf("only %d of %d kills met it in the middle of its work", inTheMiddle, rounds)
 	}
 }
@@ -160,7 +160,7 @@ func killDequeues(t *testing.T, check func(t *testing.T, n, written, left int), 
 			inTheMiddle++
 		}
 	}
-	if inTheMiddle < rounds/5 {
+	if inTheMiddle < rounds/4 {
 		t.Errorf("only %d of %d kills met it in the middle of its work", inTheMiddle, rounds)
 	}
 }

@@ -32,7 +32,7 @@ func TestEnqueuesDoNotConflict(t *testing.T) {
 				p, err := conq.OpenPriorityQueue(db, "priority queue", conq.String(), o)
 				testkit.NoError(t, err)
 				attempts.Store(0)
-				const workers, each = 32, 400
+				const workers, each = 32, 3125
 				testkit.Together(workers, func(w int) {
 					for i := range each {
 						v := fmt.Sprint(w, " ", i)

@@ -22,7 +22,7 @@ import (
 // Consumers who wait on the handles of different processes are served in turn, too,
 // also if most of them are on one handle, or their stores are slow, each by chance.
 func TestWaitFairnessOfHandles(t *testing.T) {
-	const consumers, items = 64, 300
+	const consumers, items = 64, 600
 	for name, of := range map[string]func(consumer int) int{
 		"8 on each of 8":         func(c int) int { return c % 8 },
 		"57 on one, 1 on others": func(c int) int { return max(0, c-56) },
