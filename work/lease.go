@@ -29,6 +29,7 @@ type Lease[T any] struct {
 	length   time.Duration
 	keyed    bool // its end may free a slot, although Key is not known
 	deadline atomic.Int64
+	ended    atomic.Bool // by a verb that has succeeded
 }
 
 func (q *Queue[T]) leaseOf(r jobs.Reserved) *Lease[T] {
@@ -64,18 +65,26 @@ func (l *Lease[T]) verb(ctx context.Context, kind EventKind, announce bool, do f
 
 func (l *Lease[T]) frees() bool { return l.keyed || l.Key != "" || l.queue.options.Concurrency > 0 }
 
+// end notes that a verb has ended the lease, unless that failed.
+func (l *Lease[T]) end(err error) error {
+	if err == nil {
+		l.ended.Store(true)
+	}
+	return err
+}
+
 // Ack ends the job: it is done.
 func (l *Lease[T]) Ack(ctx context.Context) error { return l.AckResult(ctx, nil) }
 
 // AckResult is Ack with a result, which is kept as long as the job is: see Options.Keep.
 func (l *Lease[T]) AckResult(ctx context.Context, result []byte) error {
 	if l.remote != nil {
-		return l.remote.keeper.Ack(ctx, l.ID, l.remote.token, result)
+		return l.end(l.remote.keeper.Ack(ctx, l.ID, l.remote.token, result))
 	}
 	_, err := l.verb(ctx, EventAcked, false, func(q *jobs.Queue, tx kv.Tx, now int64) (any, error) {
 		return nil, q.Ack(tx, int64(l.ID), l.token, now, result)
 	})
-	return err
+	return l.end(err)
 }
 
 // Extend has the lease end at a time from now; 0 is the lease's first length. The error is an
@@ -130,12 +139,12 @@ func (l *Lease[T]) release(ctx context.Context, delay time.Duration, as *jobs.Ne
 		return l.wrap(invalid("a delay of %v: it can't be negative", delay))
 	}
 	if l.remote != nil {
-		return l.remote.release(ctx, l.ID, delay, as)
+		return l.end(l.remote.release(ctx, l.ID, delay, as))
 	}
 	_, err := l.verb(ctx, EventEnded, true, func(q *jobs.Queue, tx kv.Tx, now int64) (any, error) {
 		return nil, q.Release(tx, int64(l.ID), l.token, now, later(now, delay), as)
 	})
-	return err
+	return l.end(err)
 }
 
 // later is a time from now, or 0 for now.
@@ -150,7 +159,7 @@ func later(now int64, delay time.Duration) int64 {
 // its last attempt. What the error says is kept.
 func (l *Lease[T]) Fail(ctx context.Context, reason error) error {
 	if l.remote != nil {
-		return l.remote.keeper.Fail(ctx, l.ID, l.remote.token, nil, textOf(reason))
+		return l.end(l.remote.keeper.Fail(ctx, l.ID, l.remote.token, nil, textOf(reason)))
 	}
 	return l.FailAfter(ctx, l.queue.options.Backoff(l.Attempt), reason)
 }
@@ -158,12 +167,12 @@ func (l *Lease[T]) Fail(ctx context.Context, reason error) error {
 // FailAfter is Fail with a delay of the caller's.
 func (l *Lease[T]) FailAfter(ctx context.Context, delay time.Duration, reason error) error {
 	if l.remote != nil {
-		return l.remote.keeper.Fail(ctx, l.ID, l.remote.token, &delay, textOf(reason))
+		return l.end(l.remote.keeper.Fail(ctx, l.ID, l.remote.token, &delay, textOf(reason)))
 	}
 	_, err := l.verb(ctx, EventFailed, true, func(q *jobs.Queue, tx kv.Tx, now int64) (any, error) {
 		return q.Fail(tx, int64(l.ID), l.token, now, later(now, delay), textOf(reason))
 	})
-	return err
+	return l.end(err)
 }
 
 func textOf(reason error) string {
@@ -176,7 +185,7 @@ func textOf(reason error) string {
 // Bury makes the job dead: it is not tried again until somebody kicks it.
 func (l *Lease[T]) Bury(ctx context.Context, reason string) error {
 	if l.remote != nil {
-		return l.remote.keeper.Bury(ctx, l.ID, l.remote.token, reason)
+		return l.end(l.remote.keeper.Bury(ctx, l.ID, l.remote.token, reason))
 	}
 	return l.bury(ctx, reason, nil)
 }
@@ -194,7 +203,7 @@ func (l *Lease[T]) bury(ctx context.Context, reason string, priority *int64) err
 	_, err := l.verb(ctx, EventEnded, false, func(q *jobs.Queue, tx kv.Tx, now int64) (any, error) {
 		return nil, q.Bury(tx, int64(l.ID), l.token, now, reason, priority)
 	})
-	return err
+	return l.end(err)
 }
 
 // In returns the verbs of the lease within a transaction: what the handler writes there and the
@@ -219,6 +228,7 @@ func (l LeaseTx[T]) do(do func(q *jobs.Queue, now int64) error) error {
 	err := do(q.recipe, micros(q.now()))
 	if err == nil {
 		q.announce(l.tx)
+		l.tx.OnCommit(func() { l.lease.ended.Store(true) })
 	}
 	return q.wrap(err)
 }

@@ -11,9 +11,12 @@ import (
 	"github.com/conq-go/conq/internal/gather"
 )
 
-// Handler does a job. nil acknowledges it; an error has it tried again after Options.Backoff. A panic is
-// an error with its stack. Its context ends when the lease is lost (with cause ErrLeaseLost), the job is
-// cancelled (ErrCancelled), or the runner has waited for Grace.
+// Handler does a job. If it returns nil, the job is acknowledged; after an error it is tried again, after Options.Backoff.
+// A panic counts as an error, and is kept with its stack. The context ends when the lease is lost (with cause ErrLeaseLost),
+// the job is cancelled (ErrCancelled), or the runner has waited for Grace.
+//
+// A handler may end the lease itself, with a result by [Lease.AckResult], or in a transaction by [Lease.In]. The runner then
+// leaves the job alone, and passes an error that the handler returns to OnError only.
 type Handler[T any] func(ctx context.Context, job *Lease[T]) error
 
 // RunOptions are the choices of a runner.
@@ -172,11 +175,16 @@ func (r *runner[T]) work(ctx context.Context, l *Lease[T]) {
 	cause := context.Cause(ctx)
 	end(nil)
 	<-beating
-	if errors.Is(cause, ErrLeaseLost) {
+	switch {
+	case l.ended.Load():
+		if err != nil {
+			r.tell(l, err)
+		}
+	case errors.Is(cause, ErrLeaseLost):
 		r.tell(l, fmt.Errorf("%w while its handler ran", cause))
-		return
+	default:
+		r.finish(l, err, cause)
 	}
-	r.finish(l, err, cause)
 }
 
 // call runs the handler, and makes an error of a panic.
@@ -207,7 +215,7 @@ func (r *runner[T]) heartbeat(ctx context.Context, l *Lease[T], end context.Canc
 		}
 		err := l.Extend(ctx, 0)
 		switch {
-		case ctx.Err() != nil:
+		case ctx.Err() != nil || l.ended.Load():
 			return
 		case errors.Is(err, ErrLeaseLost) || errors.Is(err, ErrCancelled):
 			end(err)

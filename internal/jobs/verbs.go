@@ -14,8 +14,10 @@ func (q *Queue) held(tx kv.Tx, id, token, now int64) (*Job, error) {
 		return nil, fmt.Errorf("%w: job %d is gone", ErrLeaseLost, id)
 	case err != nil:
 		return nil, err
-	case j.State != Leased || j.Token != token:
-		return nil, fmt.Errorf("%w: job %d is %v, and not by this lease", ErrLeaseLost, id, j.State)
+	case j.State != Leased:
+		return nil, fmt.Errorf("%w: job %d is %v by now", ErrLeaseLost, id, j.State)
+	case j.Token != token:
+		return nil, fmt.Errorf("%w: job %d has been leased again", ErrLeaseLost, id)
 	case j.Time <= now:
 		return nil, fmt.Errorf("%w: the lease of job %d is over", ErrLeaseLost, id)
 	}
