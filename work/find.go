@@ -8,8 +8,8 @@ import (
 	"github.com/conq-go/conq/kv"
 )
 
-// Find returns the name of the queue of a job that was put with Options.Findable. The error is an ErrNotFound if
-// there is none of that id.
+// Find returns the name of the queue that has a job, if the job was put with Options.Findable. Otherwise the error is
+// ErrNotFound.
 func Find(ctx context.Context, db kv.DB, id ID) (queue string, err error) {
 	err = db.ReadTransact(ctx, func(r kv.Reader) error {
 		queue, err = jobs.Find(r, int64(id))
@@ -21,8 +21,8 @@ func Find(ctx context.Context, db kv.DB, id ID) (queue string, err error) {
 	return queue, nil
 }
 
-// ReserveID leases a job that is ready, scheduled or dead, whatever is before it. The error is an ErrNotFound, or an
-// ErrState if it is in another state, or a limit does not let it start now.
+// ReserveID leases one job that is ready, scheduled or dead, out of order. The error is ErrNotFound if there is no such
+// job, and ErrState if it is in another state, or a limit does not allow it to start now.
 func (q *Queue[T]) ReserveID(ctx context.Context, id ID) (*Lease[T], error) {
 	request := q.request(1)
 	got, err := q.verb(ctx, verb{kind: EventReserved, id: id, do: func(tx kv.Tx, now int64) (any, error) {
@@ -45,8 +45,7 @@ func (q *Queue[T]) ReserveID(ctx context.Context, id ID) (*Lease[T], error) {
 	return leases[0], nil
 }
 
-// ReadyBelow returns how many ready jobs have a priority below one: it reads up to limit of them, and returns
-// that if they are more.
+// ReadyBelow returns how many ready jobs have a priority below the given one, but at most limit: it reads them.
 func (q *Queue[T]) ReadyBelow(ctx context.Context, priority int64, limit int) (n int, err error) {
 	err = q.view(ctx, func(r kv.Reader) error {
 		n, err = q.recipe.ReadyBelow(r, priority, limit)

@@ -10,35 +10,35 @@ import (
 	"github.com/conq-go/conq/internal/jobs"
 )
 
-// Errors of verbs, to be tested for with errors.Is.
+// Errors to test for with errors.Is.
 var (
-	// ErrLeaseLost means that the lease is over, or was taken away: nothing was changed, and somebody else may have the job.
+	// ErrLeaseLost means that the lease is over, or was taken away. Nothing was changed, and another worker may have the job.
 	ErrLeaseLost = jobs.ErrLeaseLost
 
-	// ErrDuplicate means that a job of the same Unique is there, or was within its UniqueFor. A
+	// ErrDuplicate means that there is a job with the same Unique, or was one within its UniqueFor. The
 	// *DuplicateError has its id.
 	ErrDuplicate = jobs.ErrDuplicate
 
-	// ErrNotFound means that there is no job of that id, or no periodic job of that name.
+	// ErrNotFound means that there is no job with that id, or no periodic job with that name.
 	ErrNotFound = jobs.ErrNotFound
 
-	// ErrState means that the verb does not apply to a job in its state.
+	// ErrState means that this can't be done to a job in its state.
 	ErrState = jobs.ErrState
 
-	// ErrCorrupt means that what is stored is not what this package writes. The error names the key.
+	// ErrCorrupt means that stored bytes are not what this package writes. The error names the key.
 	ErrCorrupt = jobs.ErrCorrupt
 
-	// ErrInvalid means an argument that is out of its bounds. The error names both.
+	// ErrInvalid means that an argument is not allowed. The error says which, and what is allowed.
 	ErrInvalid = errors.New("invalid argument")
 
-	// ErrCancelled is the cause of a handler's context whose job was cancelled.
+	// ErrCancelled is the cause with which a handler's context ends when its job was cancelled.
 	ErrCancelled = errors.New("job was cancelled")
 )
 
-// DuplicateError says which job is there already.
+// DuplicateError is an ErrDuplicate with the id of the job that exists.
 type DuplicateError = jobs.Duplicate
 
-// State is where a job is.
+// State is the state of a job.
 type State = jobs.State
 
 // The states of a job.
@@ -51,35 +51,37 @@ const (
 	Done      = jobs.Done
 )
 
-// ParseState returns the state of that name: ready, scheduled, leased, blocked, dead or done.
+// ParseState returns the state with that name: ready, scheduled, leased, blocked, dead or done.
 func ParseState(name string) (State, error) { return jobs.ParseState(name) }
 
-// ID is a job's. It is unique in the store, never changes, and never comes again.
+// ID identifies a job. It is unique in the store, never changes, and is never used again.
 type ID int64
 
-// Job is how a job is put. The zero value is a job that is ready at once.
+// Job is how a job is put. The zero Job has priority 0 and is ready at once.
 type Job struct {
-	// Priority: the lowest is first.
+	// Priority is any int64. The lowest comes first.
 	Priority int64
 
-	// Delay or At, of which only one can be set, is when the job is ready. Default: at once.
+	// Delay or At is when the job becomes ready. Only one of them may be set. Default: at once.
 	Delay time.Duration
 	At    time.Time
 
-	// Key: of jobs with the same one, only Options.KeyLimit are ready or leased at once. At most MaxText bytes.
+	// Key limits concurrency: of the jobs with the same Key only Options.KeyLimit are ready or leased at once; the
+	// others are blocked. At most MaxText bytes.
 	Key string
 
-	// Unique: while a job with the same one is not done, Put returns ErrDuplicate. At most MaxText bytes.
+	// Unique prevents duplicates: while there is a job with the same Unique that is not done, Put returns
+	// ErrDuplicate. At most MaxText bytes.
 	Unique string
 
-	// UniqueFor is how long that holds at least, from Put on.
+	// UniqueFor makes that hold for at least so long after Put, even if the job is done sooner.
 	UniqueFor time.Duration
 
-	// MaxAttempts and Lease are in place of those of Options.
+	// MaxAttempts and Lease override those of Options.
 	MaxAttempts int
 	Lease       time.Duration
 
-	// Meta is handed to workers as it is. At most MaxMeta bytes.
+	// Meta is passed to workers unchanged. At most MaxMeta bytes.
 	Meta map[string]string
 }
 
@@ -156,20 +158,20 @@ func (o *Options) check(j Job, payload []byte, now time.Time) (jobs.New, error) 
 	return n, nil
 }
 
-// Info is all that there is to know of a job.
+// Info is all that is known of a job.
 type Info[T any] struct {
 	ID          ID
 	State       State
 	Priority    int64
-	Attempts    int // that have begun
-	MaxAttempts int // 0 is without end
+	Attempts    int // attempts that have begun
+	MaxAttempts int // 0 is no limit
 	Created     time.Time
-	Time        time.Time // when it is ready, its lease is over, it died, or is forgotten; zero in other states
+	Time        time.Time // when it becomes ready, its lease is over, it died, or is removed; zero if ready or blocked
 	Key, Unique string
 	Holder      string // of its last lease
 	Cancelled   bool
 	Meta        map[string]string
-	Lease       time.Duration // how long its leases are; 0 is up to the handle
+	Lease       time.Duration // length of its leases; 0 is that of the handle that reserves it
 	Failures    []Failure     // the last few, oldest first
 	History     History
 	Value       T // if DecodeError is nil
@@ -177,11 +179,11 @@ type Info[T any] struct {
 	DecodeError error
 }
 
-// History is what has happened to a job. Attempts that ended in a release are not among Info.Attempts, but here.
+// History counts what has happened to a job. Attempts that ended with a release count here, and not in Info.Attempts.
 type History struct {
-	Delay    time.Duration // that Put or Release asked for last
+	Delay    time.Duration // the last delay that Put or Release was given
 	Releases int
-	Expiries int // leases that ran out
+	Expiries int // leases that expired
 	Buries   int // how often it died
 	Kicks    int
 }
@@ -190,7 +192,7 @@ func historyOf(h jobs.History) History {
 	return History{time.Duration(h.Delay) * time.Microsecond, int(h.Releases), int(h.Expiries), int(h.Buries), int(h.Kicks)}
 }
 
-// Failure is how an attempt ended.
+// Failure is a failed attempt.
 type Failure struct {
 	Attempt int
 	Time    time.Time
@@ -205,16 +207,16 @@ func failures(of *jobs.Job) (all []Failure) {
 	return all
 }
 
-// Filter says which jobs; the zero Filter is all.
+// Filter selects jobs that match all of its fields. The zero Filter selects all jobs.
 type Filter struct {
 	State       State  // 0 is any
 	Key         string // "" is any
-	Contains    string // in the payload or the error of an attempt; "" is any
+	Contains    string // a text in the payload or in an attempt's error; "" is any
 	MinAttempts int
-	Holder      string    // of its last lease; "" is any
-	Before      time.Time // it was put; the zero time is any
+	Holder      string    // who had the last lease; "" is any
+	Before      time.Time // the job was put before; the zero time is any
 
-	// Reverse has pages and lists begin with the last one.
+	// Reverse makes pages and lists begin at the end.
 	Reverse bool
 }
 
@@ -226,7 +228,7 @@ func (f Filter) jobs() jobs.Filter {
 	return in
 }
 
-// String says what the filter says.
+// String describes the filter in words.
 func (f Filter) String() string {
 	var parts []string
 	if f.State != 0 {

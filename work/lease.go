@@ -10,8 +10,8 @@ import (
 	"github.com/conq-go/conq/kv"
 )
 
-// Lease is a job that a worker holds until its deadline, or until it ends the lease. Its methods
-// return an ErrLeaseLost, and change nothing, when the lease is over.
+// Lease is a job that a worker holds, until its deadline or until the worker ends the lease. When the lease is over its
+// methods return ErrLeaseLost, and change nothing. It is safe for concurrent use.
 type Lease[T any] struct {
 	ID       ID
 	Value    T
@@ -43,7 +43,7 @@ func (q *Queue[T]) leaseOf(r jobs.Reserved) *Lease[T] {
 	return l
 }
 
-// Queue returns the name of the job's queue, or "" if a server keeps the lease.
+// Queue returns the name of the job's queue, or "" if the lease was taken by a client of a server.
 func (l *Lease[T]) Queue() string {
 	if l.queue == nil {
 		return ""
@@ -73,10 +73,10 @@ func (l *Lease[T]) end(err error) error {
 	return err
 }
 
-// Ack ends the job: it is done.
+// Ack acknowledges the job: it is done, and removed or kept for Options.Keep.
 func (l *Lease[T]) Ack(ctx context.Context) error { return l.AckResult(ctx, nil) }
 
-// AckResult is Ack with a result, which is kept as long as the job is: see Options.Keep.
+// AckResult is Ack with a result, which is kept with the job for Options.Keep; see Queue.Result.
 func (l *Lease[T]) AckResult(ctx context.Context, result []byte) error {
 	if l.remote != nil {
 		return l.end(l.remote.keeper.Ack(ctx, l.ID, l.remote.token, result))
@@ -87,8 +87,8 @@ func (l *Lease[T]) AckResult(ctx context.Context, result []byte) error {
 	return l.end(err)
 }
 
-// Extend has the lease end at a time from now; 0 is the lease's first length. The error is an
-// ErrCancelled if the job was cancelled; then the lease was extended all the same.
+// Extend makes the lease end d from now; if d is 0, its original length from now. If the job was cancelled the error is
+// ErrCancelled, and the lease is extended all the same, so that the worker can clean up.
 func (l *Lease[T]) Extend(ctx context.Context, d time.Duration) error {
 	if d == 0 {
 		d = l.length
@@ -118,18 +118,18 @@ func (l *Lease[T]) Extend(ctx context.Context, d time.Duration) error {
 	return nil
 }
 
-// Release gives the job back: it is ready in its old place, after a delay. The attempt does not count.
+// Release gives the job back. It is ready again in its old place, after a delay. The attempt does not count.
 func (l *Lease[T]) Release(ctx context.Context, delay time.Duration) error {
 	return l.release(ctx, delay, nil)
 }
 
-// ReleaseAs is Release with another priority; the job's place is behind those that have it.
+// ReleaseAs is Release with a new priority. The job comes behind those that have that priority.
 func (l *Lease[T]) ReleaseAs(ctx context.Context, delay time.Duration, priority int64) error {
 	return l.release(ctx, delay, &jobs.NewPriority{Priority: priority})
 }
 
-// ReleaseInPlace is Release with another priority, among whose jobs it is in the order in which they were put. It needs
-// the store, not a client of a server.
+// ReleaseInPlace is Release with a new priority. Among the jobs of that priority it comes in the order in which they were
+// put. A lease of a client does not support it.
 func (l *Lease[T]) ReleaseInPlace(ctx context.Context, delay time.Duration, priority int64) error {
 	return l.release(ctx, delay, &jobs.NewPriority{Priority: priority, OldPlace: true})
 }
@@ -155,8 +155,8 @@ func later(now int64, delay time.Duration) int64 {
 	return now + delay.Microseconds()
 }
 
-// Fail ends the attempt with an error: the job is tried again after Options.Backoff, or is dead after
-// its last attempt. What the error says is kept.
+// Fail ends the attempt with an error. The job is retried after Options.Backoff, or dead if this was its last attempt.
+// The text of the error is kept.
 func (l *Lease[T]) Fail(ctx context.Context, reason error) error {
 	if l.remote != nil {
 		return l.end(l.remote.keeper.Fail(ctx, l.ID, l.remote.token, nil, textOf(reason)))
@@ -164,7 +164,7 @@ func (l *Lease[T]) Fail(ctx context.Context, reason error) error {
 	return l.FailAfter(ctx, l.queue.options.Backoff(l.Attempt), reason)
 }
 
-// FailAfter is Fail with a delay of the caller's.
+// FailAfter is Fail with a delay in place of Options.Backoff.
 func (l *Lease[T]) FailAfter(ctx context.Context, delay time.Duration, reason error) error {
 	if l.remote != nil {
 		return l.end(l.remote.keeper.Fail(ctx, l.ID, l.remote.token, &delay, textOf(reason)))
@@ -182,7 +182,7 @@ func textOf(reason error) string {
 	return reason.Error()
 }
 
-// Bury makes the job dead: it is not tried again until somebody kicks it.
+// Bury makes the job dead: it is not tried again, unless somebody kicks it.
 func (l *Lease[T]) Bury(ctx context.Context, reason string) error {
 	if l.remote != nil {
 		return l.end(l.remote.keeper.Bury(ctx, l.ID, l.remote.token, reason))
@@ -190,8 +190,8 @@ func (l *Lease[T]) Bury(ctx context.Context, reason string) error {
 	return l.bury(ctx, reason, nil)
 }
 
-// BuryAs is Bury with another priority, which the job has when it is kicked, in its old place. It needs the store, not
-// a client of a server.
+// BuryAs is Bury with a new priority, which the job has if it is kicked. It keeps its place. A lease of a client does not
+// support it.
 func (l *Lease[T]) BuryAs(ctx context.Context, reason string, priority int64) error {
 	if l.remote != nil {
 		return l.wrap(errors.ErrUnsupported)
@@ -206,12 +206,13 @@ func (l *Lease[T]) bury(ctx context.Context, reason string, priority *int64) err
 	return l.end(err)
 }
 
-// In returns the verbs of the lease within a transaction: what the handler writes there and the
-// end of the job are one, so that its effects happen exactly once.
+// In returns the methods of the lease as a part of a transaction: what the worker writes in it and the end of the lease
+// both happen, or neither. So the effects of a job happen exactly once.
 func (l *Lease[T]) In(tx kv.Tx) LeaseTx[T] { return LeaseTx[T]{l, tx} }
 
-// LeaseTx is a Lease within a transaction. It is valid as long as that, and not safe for concurrent use. An
-// error must be returned to Transact.
+// LeaseTx is a Lease within a transaction. It is valid until the transaction ends, and not safe for concurrent use. The
+// function that is given to Transact must return the errors of its methods. Only ErrLeaseLost may be passed over: nothing
+// was changed then, which allows to acknowledge many jobs in one transaction.
 type LeaseTx[T any] struct {
 	lease *Lease[T]
 	tx    kv.Tx

@@ -8,30 +8,30 @@ import (
 	"github.com/conq-go/conq/kv"
 )
 
-// Kick makes a dead or scheduled job ready now. A dead one has at least one more attempt.
+// Kick makes a dead or scheduled job ready now. A dead job gets at least one more attempt.
 func (q *Queue[T]) Kick(ctx context.Context, id ID) error { return q.one(ctx, id, kick) }
 
-// Delete removes a job in any state. A worker that holds it has lost its lease.
+// Delete removes a job in any state. A worker that holds it loses its lease.
 func (q *Queue[T]) Delete(ctx context.Context, id ID) error { return q.one(ctx, id, remove) }
 
-// DeleteFree is Delete for a job that no worker holds. Of one that is leased, the error is an ErrState.
+// DeleteFree removes a job that no worker holds. The error is ErrState if the job is leased.
 func (q *Queue[T]) DeleteFree(ctx context.Context, id ID) error { return q.one(ctx, id, removeFree) }
 
-// Bury makes a job dead that is in any state but done. A worker that holds it has lost its lease.
+// Bury makes a job dead, in any state but done. A worker that holds it loses its lease.
 func (q *Queue[T]) Bury(ctx context.Context, id ID, reason string) error {
 	return q.one(ctx, id, bury(reason))
 }
 
-// Cancel makes a job dead. Of one that is leased, the handler's context ends at its next heartbeat, and
-// the job is dead unless it is acknowledged all the same.
+// Cancel makes a job dead. If it is leased, its handler's context ends at the next heartbeat, and the job is dead when the
+// lease ends, unless its worker acknowledges it all the same.
 func (q *Queue[T]) Cancel(ctx context.Context, id ID) error { return q.one(ctx, id, cancel) }
 
-// Reprioritise gives a job another priority; its place is behind those that have it.
+// Reprioritise gives a job a new priority. It comes behind the jobs that have that priority.
 func (q *Queue[T]) Reprioritise(ctx context.Context, id ID, priority int64) error {
 	return q.one(ctx, id, reprioritise(priority))
 }
 
-// EndLease ends the lease of a job as if it had run out: the job is ready again, or dead after its last attempt.
+// EndLease ends the lease of a job as if it had expired: the job is ready again, or dead if this was its last attempt.
 func (q *Queue[T]) EndLease(ctx context.Context, id ID) error { return q.one(ctx, id, endLease) }
 
 // change is what an operator does to a job.
@@ -70,9 +70,9 @@ func (q *Queue[T]) one(ctx context.Context, id ID, c change) error {
 	return err
 }
 
-// KickAll, DeleteAll, CancelAll and ReprioritiseAll do the same to all jobs that match and were there when
-// the call began, some in each transaction, and return how many. progress, if not nil, is told the number so far. After an
-// error what was done stays.
+// KickAll is Kick for all jobs that match and were there when the call began. It returns how many jobs it has changed, and
+// calls progress, if that is not nil, with the number so far. It changes some jobs in each transaction: after an error those
+// that were changed stay so.
 func (q *Queue[T]) KickAll(ctx context.Context, f Filter, progress func(int)) (int, error) {
 	return q.all(ctx, f, kick, progress)
 }
@@ -176,7 +176,7 @@ func (q *Queue[T]) changeOne(tx kv.Tx, id int64, f jobs.Filter, began, now int64
 	return err == nil, err
 }
 
-// KickFirst kicks the first n dead jobs, or if there are none, the first n scheduled ones, and returns how many.
+// KickFirst kicks the first n dead jobs, or, if there are none, the first n scheduled jobs. It returns how many.
 func (q *Queue[T]) KickFirst(ctx context.Context, n int) (kicked int, err error) {
 	for _, state := range []State{Dead, Scheduled} {
 		for more := true; more && kicked < n; {
@@ -197,9 +197,9 @@ func (q *Queue[T]) KickFirst(ctx context.Context, n int) (kicked int, err error)
 	return kicked, nil
 }
 
-// Clear removes all jobs in any state, in one transaction. Workers have lost their leases. Periodic
-// jobs stay. It conflicts with all verbs. What makes jobs findable is removed before that, in as many transactions as
-// it takes, with Options.Findable; of jobs that are put meanwhile it is left behind, and conq check removes it.
+// Clear removes all jobs, in any state, in one transaction. Workers lose their leases. Periodic jobs stay. It conflicts with
+// all other methods. With Options.Findable it first deletes the jobs in as many transactions as that takes; of a job
+// that is put meanwhile, the key by which Find finds it stays behind, and conq check --repair removes that.
 func (q *Queue[T]) Clear(ctx context.Context) error {
 	if q.options.Findable {
 		if _, err := q.DeleteAll(ctx, Filter{}, nil); err != nil {
@@ -213,14 +213,14 @@ func (q *Queue[T]) Clear(ctx context.Context) error {
 	return err
 }
 
-// Len returns how many jobs there are in all states.
+// Len returns how many jobs there are, in all states together.
 func (q *Queue[T]) Len(ctx context.Context) (int, error) {
 	s, err := q.Stats(ctx)
 	return int(s.Ready + s.Scheduled + s.Leased + s.Blocked + s.Dead + s.Done), err
 }
 
-// Reclaim does what is due: leases that are over end, and scheduled jobs are ready. Workers do so by
-// themselves; it is for programs that only look.
+// Reclaim does what is due: it ends leases that are over, and makes scheduled jobs ready whose time has come. Workers do
+// that by themselves when they reserve; Reclaim is for programs that only look.
 func (q *Queue[T]) Reclaim(ctx context.Context) error {
 	for {
 		ready, err := q.verb(ctx, verb{do: func(tx kv.Tx, now int64) (any, error) { return q.dueIn(tx, now) }})
@@ -230,7 +230,7 @@ func (q *Queue[T]) Reclaim(ctx context.Context) error {
 	}
 }
 
-// Pause has the queue give out nothing until Resume, in all processes. Leases under way go on.
+// Pause stops Reserve in all processes from leasing jobs until Resume. Leases under way go on.
 func (q *Queue[T]) Pause(ctx context.Context) error { return q.pause(ctx, true) }
 
 // Resume ends Pause.
@@ -244,8 +244,8 @@ func (q *Queue[T]) pause(ctx context.Context, paused bool) error {
 	return err
 }
 
-// Count returns how many jobs match, as it reads them a part at a time. progress, if not nil, is told the number so far. For jobs of one
-// state alone Stats has it.
+// Count returns how many jobs match. It reads them a page at a time, and calls progress, if that is not nil, with the number
+// so far. To count all jobs of a state, Stats is quicker.
 func (q *Queue[T]) Count(ctx context.Context, f Filter, progress func(int)) (n int, err error) {
 	var after []byte
 	for {

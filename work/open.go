@@ -13,8 +13,9 @@ import (
 	"github.com/conq-go/conq/kv"
 )
 
-// Open returns a handle of a work queue, and enters the queue in the store's catalogue if it is new. A name
-// is as for conq.OpenQueue. The error is a conq.ErrKind if there is a queue of another kind by that name.
+// Open returns a handle of a work queue, and registers the queue in the store's catalogue if it is new. Names
+// are as for conq.OpenQueue. The error is conq.ErrKind if a queue of that name exists and is of another kind. Open a
+// queue once, and share the handle.
 func Open[T any](db kv.DB, name string, c codec.Codec[T], options ...Options) (*Queue[T], error) {
 	o, err := only(options)
 	if err != nil {

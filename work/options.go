@@ -12,80 +12,81 @@ import (
 	"github.com/conq-go/conq/internal/jobs"
 )
 
-// Order says in which order jobs are leased.
+// Order is the order in which jobs are leased.
 type Order int
 
 // The orders.
 const (
 	Strict  Order = iota // by priority and arrival
-	Relaxed              // roughly so: any of the first few hundred, so that processes do not collide
+	Relaxed              // approximately so: any of the first few hundred, so that processes do not collide
 )
 
-// Rate is a number of starts in a time; the zero Rate is no limit.
+// Rate limits how many jobs start in a period. The zero Rate is no limit.
 type Rate struct {
 	N   int
 	Per time.Duration
 }
 
-// Options are the choices of a handle. Those of the handles of one queue should be the same.
+// Options configure a handle. All handles of a queue should have the same.
 type Options struct {
-	// Lease is how long a worker that reserves by this handle has a job before others get it, unless it extends the
-	// lease: 1 ms to 30 days. Default: 30 s. A job may have its own.
+	// Lease is how long a worker has a job before others get it, unless it extends the lease: 1 ms to 30 days.
+	// Default: 30 s. Job.Lease overrides it.
 	Lease time.Duration
 
-	// MaxAttempts is how often a job is tried before it is dead; -1 is without end. Default: 20.
-	// A job may have its own.
+	// MaxAttempts is how often a job is tried before it is dead; -1 is no limit. Default: 20.
+	// Job.MaxAttempts overrides it.
 	MaxAttempts int
 
-	// Backoff returns how long a job waits after a failed attempt, of which 1 is the first.
-	// Default: attempt^4 seconds, up to a day, give or take 10 %.
+	// Backoff returns how long a job waits after a failed attempt; the first attempt is 1.
+	// Default: attempt^4 seconds, at most a day, with 10 % jitter.
 	Backoff func(attempt int) time.Duration
 
 	// KeyLimit is how many jobs of one key may be ready or leased at once. Others are blocked. Default: 1,
 	// so that jobs of a key run one after the other.
 	KeyLimit int
 
-	// Concurrency is how many jobs of the queue may be leased at once. Default: any number.
+	// Concurrency is how many jobs of the queue may be leased at once. Default: no limit.
 	Concurrency int
 
-	// Rate and KeyRate bound how often jobs of the queue, and of one key, start.
+	// Rate and KeyRate limit how often jobs of the queue, and jobs of one key, start. Default: no limit.
 	Rate, KeyRate Rate
 
-	// Keep is how long jobs that were acknowledged are kept to be looked at. Default: not at all.
+	// Keep is how long acknowledged jobs are kept for inspection, with their results. Default: not at all.
 	Keep time.Duration
 
-	// Skew is how far the clocks of machines that share the store may differ: so much later than its
-	// deadline a lease ends for others. Default: 1 s on a store that is shared, else 0.
+	// Skew is how far the clocks of machines that share the store may differ. Other workers get a job only
+	// when its lease has been over for that long. Default: 1 s on a store that processes share, else 0.
 	Skew time.Duration
 
-	// Order is strict or relaxed. Default: Strict. A store that one process has for itself is always strict.
+	// Order is Strict or Relaxed. Default: Strict. The order of a store that one process has to itself is always
+	// strict.
 	Order Order
 
-	// Findable has jobs that are put by this handle found by their ids alone: see Find. It costs a key a job.
+	// Findable lets Find look up jobs that this handle puts by their ids alone. It costs one more key for each job.
 	Findable bool
 
-	// Holder names this process in the jobs that it holds. Default: host name and process id.
+	// Holder names this process in the jobs that it leases. Default: host name and process id.
 	Holder string
 
-	// NoCombining gives each call a transaction of its own.
+	// NoCombining gives each call a transaction of its own. Default: false.
 	NoCombining bool
 
-	// Observe is called for each event, in the goroutine of a caller, after the event is durable. It must
-	// return soon, and must not call the handle. Default: none.
+	// Observe is called for each event, in the goroutine of a caller, once the event is durable. It must
+	// return quickly, and must not call the handle. Default: none.
 	Observe func(Event)
 
-	// Logger gets what an operator may want to know. Default: none.
+	// Logger gets what goes wrong in the background. Default: none.
 	Logger *slog.Logger
 }
 
-// Bounds of what a job may have.
+// Limits of what a job may have.
 const (
-	MaxText     = 1024                // bytes of a key, a unique name, the name of a periodic job
-	MaxMeta     = 16 << 10            // bytes of all metadata
-	MaxLease    = 30 * 24 * time.Hour // and MinLease: of leases
+	MaxText     = 1024     // bytes of a key, a unique name, the name of a periodic job
+	MaxMeta     = 16 << 10 // bytes of all metadata together
 	MinLease    = time.Millisecond
-	MaxPriority = math.MaxInt64
+	MaxLease    = 30 * 24 * time.Hour
 	MinPriority = math.MinInt64
+	MaxPriority = math.MaxInt64
 )
 
 func defaultBackoff(attempt int) time.Duration {
@@ -154,28 +155,28 @@ func (r Rate) valid() bool {
 
 func (r Rate) micros() jobs.Rate { return jobs.Rate{N: int64(r.N), Period: r.Per.Microseconds()} }
 
-// Event is something that has happened to jobs, for observers.
+// Event tells Options.Observe what a transaction has done to jobs.
 type Event struct {
 	Kind     EventKind
 	Queue    string
-	Jobs     int // how many
-	Calls    int // that shared the transaction, but for EventDue and EventExpired
-	Attempts int // of the transaction, likewise
+	Jobs     int // number of jobs
+	Calls    int // number of calls that shared the transaction; not set in EventDue and EventExpired
+	Attempts int // how often the transaction ran; not set in EventDue and EventExpired
 
-	// Dead is how many of the jobs of an EventFailed or EventExpired are dead: it was their last attempt.
+	// Dead is, in EventFailed and EventExpired, how many of the jobs are dead now, as this was their last attempt.
 	Dead int
 
-	// Each is the jobs of an EventReserved, EventAcked or EventFailed.
+	// Each has the jobs of an EventReserved, EventAcked or EventFailed.
 	Each []EventJob
 }
 
 // EventJob is one job of an event.
 type EventJob struct {
 	ID     ID
-	Waited time.Duration // of EventReserved: since it became ready
+	Waited time.Duration // in EventReserved: how long the job was ready
 }
 
-// EventKind says what has happened.
+// EventKind is what has happened.
 type EventKind int
 
 // The kinds of events.
@@ -183,10 +184,10 @@ const (
 	EventPut EventKind = iota + 1
 	EventReserved
 	EventEnded // released, buried, extended, or changed by an operator
-	EventDue   // scheduled jobs that became ready, leases that ran out, and more; part of another event's transaction
+	EventDue   // scheduled jobs became ready, leases expired, and so on, in the transaction of another event
 	EventAcked
-	EventFailed  // an attempt, after which the job is tried again or dead
-	EventExpired // leases that ran out, after which the job is tried again or dead; part of an EventDue
+	EventFailed  // an attempt failed: the job is retried, or dead
+	EventExpired // leases expired: the jobs are retried, or dead; these are among the jobs of an EventDue, too
 )
 
 // contextError is for a verb that was given no context.

@@ -9,16 +9,16 @@ import (
 	"github.com/conq-go/conq/kv"
 )
 
-// EveryOptions are the choices for a periodic job.
+// EveryOptions configure a periodic job.
 type EveryOptions struct {
-	// Job says how its jobs are put. Delay, At, Unique and Meta are not used.
+	// Job is how its jobs are put. Delay, At, Unique and Meta are not used.
 	Job
-	// MaxLate is how late a tick is made up that passed while no process ran; several of them make one
-	// job. Default: any time.
+	// MaxLate is how late a job may still be put if its tick passed while no process ran. Several missed ticks make
+	// one job. Default: no limit.
 	MaxLate time.Duration
 }
 
-// Periodic is a job that is put again and again.
+// Periodic is a job that is put at each tick of a cron expression.
 type Periodic struct {
 	Name    string
 	Spec    string
@@ -27,10 +27,10 @@ type Periodic struct {
 	Payload []byte
 }
 
-// Every has a job put at each tick of a cron expression: five fields (minute, hour, day of month, month, day of
-// week), or @every 90s, in whole seconds, @hourly, @daily and the like. CRON_TZ=Europe/Berlin in front names a time zone; else
-// it is that of the process. Each tick makes one job, whatever the number of processes, while at least one of them
-// reserves jobs of this queue or waits for some. A periodic job of the same name is replaced.
+// Every puts a job at each tick of a cron expression: five fields (minute, hour, day of month, month, day of week), or
+// "@hourly", "@daily" and the like, or "@every 90s", in whole seconds. "CRON_TZ=Europe/Berlin " in front sets the time zone,
+// which otherwise is that of the process. Each tick makes one job, however many processes there are, as long as at
+// least one of them reserves jobs of this queue. A periodic job of the same name is replaced.
 func (q *Queue[T]) Every(ctx context.Context, name, spec string, value T, options ...EveryOptions) error {
 	o, err := only(options)
 	if err != nil {
@@ -66,13 +66,13 @@ func (q *Queue[T]) Every(ctx context.Context, name, spec string, value T, option
 	return err
 }
 
-// RemovePeriodic ends a periodic job; jobs that it has put stay. The error is an ErrNotFound if there is none.
+// RemovePeriodic removes a periodic job, or returns ErrNotFound. Jobs that it has put stay.
 func (q *Queue[T]) RemovePeriodic(ctx context.Context, name string) error {
 	_, err := q.verb(ctx, verb{do: func(tx kv.Tx, _ int64) (any, error) { return nil, q.recipe.RemovePeriodic(tx, name) }})
 	return err
 }
 
-// RunPeriodic puts a periodic job once more, now. When it is due next does not change.
+// RunPeriodic puts a periodic job once now, in addition to its ticks.
 func (q *Queue[T]) RunPeriodic(ctx context.Context, name string) (ID, error) {
 	id, err := q.verb(ctx, verb{announce: true, do: func(tx kv.Tx, now int64) (any, error) {
 		j, err := q.recipe.RunNow(tx, name, now)

@@ -12,14 +12,14 @@ import (
 	"github.com/conq-go/conq/kv"
 )
 
-// Queue is a work queue of values of type T.
+// Queue is a handle of a work queue whose jobs have values of type T. It is safe for concurrent use.
 type Queue[T any] struct {
 	engine
 	codec codec.Codec[T]
 }
 
-// Put adds a job, and returns its id when it is durable. If it is a duplicate of a unique one, the
-// id is that one's, and the error an ErrDuplicate. It conflicts with nothing, unless it has a Key or is Unique.
+// Put adds a job, and returns its id once the job is durable. If a job with the same Unique exists, Put returns that job's
+// id and ErrDuplicate. It conflicts with nothing, unless the job has a Key or is Unique.
 func (q *Queue[T]) Put(ctx context.Context, value T, job ...Job) (ID, error) {
 	j, err := only(job)
 	if err != nil {
@@ -36,15 +36,15 @@ func (q *Queue[T]) Put(ctx context.Context, value T, job ...Job) (ID, error) {
 	return done[0].id, q.wrap(done[0].err)
 }
 
-// New is a job to be put, with its value.
+// New is a job to put, with its value.
 type New[T any] struct {
 	Value T
 	Job
 }
 
-// PutAll adds jobs in one transaction, and returns their ids. Duplicates do not hinder the others: they
-// have the id of the job that is there, and duplicates tells how many they are. If the jobs are too large together,
-// the error is a kv.ErrTooLarge, and none was added.
+// PutAll adds jobs in one transaction, and returns their ids. A duplicate is not added and does not hinder the others:
+// its id is that of the job that exists. duplicates is how many there were. If the jobs are too large for one transaction,
+// the error is kv.ErrTooLarge, and none was added.
 func (q *Queue[T]) PutAll(ctx context.Context, all []New[T]) (ids []ID, duplicates int, err error) {
 	news := make([]jobs.New, len(all))
 	for i, v := range all {
@@ -91,8 +91,8 @@ func (q *Queue[T]) encode(value T, j Job) (jobs.New, error) {
 	return n, q.wrap(err)
 }
 
-// Reserve leases the first ready job, and waits until there is one. Callers of a handle get jobs in the
-// order in which they came.
+// Reserve leases the first ready job, and waits until there is one. Callers that wait on one handle get jobs in the
+// order in which they began to wait. It returns the cause of ctx when that ends, and ErrClosed when the handle is closed.
 func (q *Queue[T]) Reserve(ctx context.Context) (*Lease[T], error) {
 	all, err := q.ReserveN(ctx, 1)
 	if err != nil {
@@ -101,7 +101,7 @@ func (q *Queue[T]) Reserve(ctx context.Context) (*Lease[T], error) {
 	return all[0], nil
 }
 
-// ReserveN is Reserve for up to n jobs, at least one.
+// ReserveN leases up to n jobs, and waits until there is at least one.
 func (q *Queue[T]) ReserveN(ctx context.Context, n int) ([]*Lease[T], error) {
 	if n < 1 {
 		return nil, q.wrap(invalid("%d jobs to reserve: it can be from 1 on", n))
@@ -121,7 +121,7 @@ func (q *Queue[T]) ReserveN(ctx context.Context, n int) ([]*Lease[T], error) {
 	}
 }
 
-// TryReserve is ReserveN that does not wait: it returns no jobs if there are none.
+// TryReserve leases up to n jobs, and does not wait: if none is ready it returns none, and no error.
 func (q *Queue[T]) TryReserve(ctx context.Context, n int) ([]*Lease[T], error) {
 	if n < 1 {
 		return nil, q.wrap(invalid("%d jobs to reserve: it can be from 1 on", n))
@@ -152,7 +152,7 @@ func (q *Queue[T]) decodeAll(ctx context.Context, got []jobs.Reserved) ([]*Lease
 	return leases, nil
 }
 
-// Get returns a job in any state. The error is an ErrNotFound if there is none.
+// Get returns a job in any state, or ErrNotFound.
 func (q *Queue[T]) Get(ctx context.Context, id ID) (*Info[T], error) {
 	var info *Info[T]
 	err := q.view(ctx, func(r kv.Reader) error {
@@ -166,7 +166,7 @@ func (q *Queue[T]) Get(ctx context.Context, id ID) (*Info[T], error) {
 	return info, err
 }
 
-// Result returns what a job was acknowledged with, while it is kept, or nil.
+// Result returns the result with which a job was acknowledged, as long as Options.Keep keeps the job, or nil.
 func (q *Queue[T]) Result(ctx context.Context, id ID) (result []byte, err error) {
 	err = q.view(ctx, func(r kv.Reader) error {
 		result, err = q.recipe.Result(r, int64(id))
@@ -207,20 +207,22 @@ const (
 	scanned   = 2000    // jobs that are looked at
 )
 
-// List returns the jobs that match, in the order of their state, or of their ids where the filter
-// has none. It reads a part at a time: a job that moves meanwhile may be missed or come twice.
+// List returns the jobs that match, in the order of their state, or in the order of their ids if the filter has no
+// state. It reads a page at a time, each in a transaction of its own: a job that changes its place meanwhile may be missed,
+// or come twice.
 func (q *Queue[T]) List(ctx context.Context, f Filter) iter.Seq2[*Info[T], error] {
 	return paging.All(func(after []byte) ([]*Info[T], []byte, error) { return q.Page(ctx, f, after, pageSize) })
 }
 
-// Page returns up to n of the jobs that match, from where next of another Page says on: fewer if they are large, or if few
-// of those that it has looked at match. It may be empty and still have a next, which is nil at the end.
+// Page returns up to n of the jobs that match, and next, which is where the following Page goes on; after is the next of
+// the one before, or nil. A page is shorter if its jobs are large, or if few of the jobs that it has looked at match: it may
+// even be empty. At the end next is nil.
 func (q *Queue[T]) Page(ctx context.Context, f Filter, after []byte, n int) (infos []*Info[T], next []byte, err error) {
 	infos, next, _, err = q.Search(ctx, f, after, n)
 	return infos, next, err
 }
 
-// Search is Page, and tells at how many jobs it has looked.
+// Search is Page, and returns at how many jobs it has looked, too.
 func (q *Queue[T]) Search(ctx context.Context, f Filter, after []byte, n int) (infos []*Info[T], next []byte, looked int, err error) {
 	err = q.view(ctx, func(r kv.Reader) (err error) {
 		infos = nil
@@ -239,7 +241,7 @@ func (q *Queue[T]) Search(ctx context.Context, f Filter, after []byte, n int) (i
 	return infos, next, looked, err
 }
 
-// Peek returns the first ready jobs, up to n, without leasing them.
+// Peek returns the first n ready jobs without leasing them, or as many as there are.
 func (q *Queue[T]) Peek(ctx context.Context, n int) (all []*Info[T], err error) {
 	var after []byte
 	for len(all) < n {
@@ -254,7 +256,7 @@ func (q *Queue[T]) Peek(ctx context.Context, n int) (all []*Info[T], err error) 
 	return all, nil
 }
 
-// Stats says how many jobs there are in each state.
+// Stats is how many jobs there are in each state, and whether the queue is paused.
 type Stats struct {
 	Ready     int64 `json:"ready"`
 	Scheduled int64 `json:"scheduled"`
@@ -265,8 +267,7 @@ type Stats struct {
 	Paused    bool  `json:"paused"`
 }
 
-// Stats returns how many jobs there are, as counted by those that change them: it reads a few keys,
-// whatever the number.
+// Stats returns how many jobs there are in each state. It reads a few counters, however many jobs there are.
 func (q *Queue[T]) Stats(ctx context.Context) (s Stats, err error) {
 	err = q.view(ctx, func(r kv.Reader) error {
 		n, err := q.recipe.Counts(r)
@@ -280,8 +281,8 @@ func (q *Queue[T]) Stats(ctx context.Context) (s Stats, err error) {
 	return s, err
 }
 
-// Close ends the handle, not the store, nor leases that its callers have. Callers that wait return an
-// ErrClosed. A second call does nothing.
+// Close closes the handle, but not the store. Callers that wait get ErrClosed. Leases stay as they are: each job comes back
+// when its lease is over. A second call does nothing.
 func (q *Queue[T]) Close() error { return q.close() }
 
 // Name returns the queue's name.

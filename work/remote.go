@@ -9,21 +9,21 @@ import (
 	"github.com/conq-go/conq/internal/jobs"
 )
 
-// Source is what Run gets jobs from: a Queue, a Union, or a queue that a server has.
+// Source is where Run gets jobs from: a Queue, a Union, or a queue of a server.
 type Source[T any] interface {
 	// Name returns the queue's name.
 	Name() string
-	// ReserveN leases up to n jobs, at least one, and waits until there is one.
+	// ReserveN leases up to n jobs, and waits until there is at least one.
 	ReserveN(ctx context.Context, n int) ([]*Lease[T], error)
 }
 
-// Keeper keeps leases for those who have their tokens, as a server does. Its methods are those of Lease.
+// Keeper ends and extends leases by their tokens, as a server does. Its methods are those of Lease.
 type Keeper interface {
 	Ack(ctx context.Context, id ID, token string, result []byte) error
-	// Extend returns when the lease is over, also with an ErrCancelled.
+	// Extend returns the new deadline, also together with ErrCancelled.
 	Extend(ctx context.Context, id ID, token string, d time.Duration) (time.Time, error)
 	Release(ctx context.Context, id ID, token string, delay time.Duration, priority *int64) error
-	// Fail has the keeper's Options.Backoff if delay is nil.
+	// Fail uses the server's Options.Backoff if delay is nil.
 	Fail(ctx context.Context, id ID, token string, delay *time.Duration, reason string) error
 	Bury(ctx context.Context, id ID, token string, reason string) error
 }
@@ -33,8 +33,8 @@ type remote struct {
 	token  string
 }
 
-// NewLease returns a lease that somebody else keeps, for clients of servers. What is known of its job is for the
-// caller to fill in.
+// NewLease returns a lease that a Keeper ends and extends. It is for clients of servers. The caller fills in what is known
+// of the job.
 func NewLease[T any](k Keeper, id ID, token string, length time.Duration, deadline time.Time) *Lease[T] {
 	l := &Lease[T]{ID: id, remote: &remote{k, token}, length: length}
 	l.deadline.Store(micros(deadline))

@@ -19,7 +19,7 @@ import (
 // leaves the job alone, and passes an error that the handler returns to OnError only.
 type Handler[T any] func(ctx context.Context, job *Lease[T]) error
 
-// RunOptions are the choices of a runner.
+// RunOptions configure Run.
 type RunOptions struct {
 	// Workers is how many jobs run at once, up to 1,000,000. Default: 1.
 	Workers int
@@ -27,8 +27,8 @@ type RunOptions struct {
 	// Grace is how long handlers may go on after the runner's context has ended. Default: 30 s.
 	Grace time.Duration
 
-	// OnError is told of an attempt that failed, after its end is stored, and of what kept a job from being ended; job
-	// is its id. Default: the Logger of the queue's Options.
+	// OnError is called after each failed attempt, once its end is stored, and with each error that kept Run from extending
+	// or ending a lease. Default: the queue's Options.Logger gets these errors.
 	OnError func(job ID, err error)
 }
 
@@ -45,7 +45,7 @@ type cancelError struct{ error }
 
 func (c cancelError) Unwrap() error { return c.error }
 
-// Cancel returns an error by which a handler makes its job dead at once, whatever attempts it has left.
+// Cancel returns an error with which a handler makes its job dead at once, even if it has attempts left.
 func Cancel(err error) error { return cancelError{err} }
 
 type snoozeError time.Duration
@@ -55,13 +55,16 @@ func (s snoozeError) Error() string { return fmt.Sprintf("snoozed for %v", time.
 // Snoozed returns for how long the job is put off.
 func (s snoozeError) Snoozed() time.Duration { return time.Duration(s) }
 
-// Snooze returns an error by which a handler puts its job off. The attempt does not count.
+// Snooze returns an error with which a handler puts its job off for d. The attempt does not count.
 func Snooze(d time.Duration) error { return snoozeError(d) }
 
-// Run does jobs of a Queue, of a Union, or of a server's queue until ctx ends, and returns nil then, or the error that made it stop. It leases no
-// more jobs than it can start. While handlers run it extends their leases, so that a lease is only lost when the
-// process hangs or dies. When ctx ends it leases no more, waits for handlers up to Grace, ends their contexts, and gives their
-// jobs back at once. A job whose handler does not return then comes back when its lease is over.
+// Run runs the handler for each job of a Queue, of a Union, or of a server's queue, until ctx ends. It returns nil then, or
+// the error of the store that made it stop.
+//
+// It leases no more jobs than it has free workers. While a handler runs, Run extends its lease, so that a lease is lost
+// only if the process hangs or dies. When ctx ends, Run leases nothing more and lets handlers go on for Grace; then it ends
+// their contexts, and releases the jobs of those that return. If a handler does not return even then, its job comes back
+// when its lease is over.
 func Run[T any](ctx context.Context, q Source[T], h Handler[T], options ...RunOptions) error {
 	if q == nil {
 		return invalid("queue is nil")

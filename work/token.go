@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// Token returns a text by which Queue.Held makes this lease again, in another process. It is the right to end the lease,
-// so it is only for its holder to have.
+// Token returns a text from which Queue.Held makes this lease again, also in another process. Whoever has the token can
+// end the lease, so keep it secret.
 func (l *Lease[T]) Token() string {
 	if l.remote != nil {
 		return l.remote.token
@@ -26,8 +26,8 @@ func (l *Lease[T]) Token() string {
 	return string(b)
 }
 
-// Held returns the lease of a job whose token its holder has. It reads nothing: whether the lease holds still, its
-// verbs tell. Of the job it has only ID and Attempt. A text that is no token is an ErrInvalid.
+// Held returns the lease of a job from its token. It reads nothing, so only ID and Attempt of the lease are set, and only
+// its methods tell whether it is over. The error is ErrInvalid if the text is not a token.
 func (q *Queue[T]) Held(id ID, token string) (*Lease[T], error) {
 	var n [4]int64
 	fields := strings.Split(token, "-")

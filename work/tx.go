@@ -6,14 +6,15 @@ import (
 	"github.com/conq-go/conq/kv"
 )
 
-// Tx is a Queue within a transaction: what it puts is there if the transaction commits. It is valid as
-// long as that, and not safe for concurrent use. An error other than ErrDuplicate must be returned to Transact.
+// Tx is a Queue within a transaction: jobs that it puts are there if the transaction commits. It is valid until the
+// transaction ends, and not safe for concurrent use. The function that is given to Transact must return the errors of its
+// methods, except ErrDuplicate.
 type Tx[T any] struct {
 	queue *Queue[T]
 	tx    kv.Tx
 }
 
-// In returns the verbs of the queue within a transaction.
+// In returns methods of the queue as a part of a transaction.
 func (q *Queue[T]) In(tx kv.Tx) Tx[T] { return Tx[T]{q, tx} }
 
 func (e *engine) readyIn(tx kv.Tx) error {

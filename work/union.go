@@ -13,10 +13,10 @@ import (
 	"github.com/conq-go/conq/kv"
 )
 
-// Union reserves from several queues of one store as if they were one: first the job of the lowest priority, and
-// among those the one that was put first. With Run it has one set of workers do the jobs of all. Callers share
-// transactions, and wait in one line. A reservation conflicts with what is put at the head of any of the queues. It is
-// valid until one of its handles is closed, needs no Close, and is safe for concurrent use.
+// Union leases jobs of several queues of one store as if they were one queue: the lowest priority first, and within a
+// priority the job that was put first. Given to Run, it lets one pool of workers serve all the queues. Reserve conflicts
+// with a job that is put at the head of any of them. A Union is valid until one of its queues is closed, needs no Close,
+// and is safe for concurrent use.
 type Union[T any] struct {
 	queues   []*Queue[T]
 	reserves combine.Combiner[int, []chosen]
@@ -29,7 +29,7 @@ type chosen struct {
 	queue int
 }
 
-// NewUnion returns the union of some handles, at least one.
+// NewUnion returns the union of at least one queue.
 func NewUnion[T any](queues ...*Queue[T]) (*Union[T], error) {
 	if len(queues) == 0 {
 		return nil, invalid("a union of no queues")
