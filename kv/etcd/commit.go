@@ -6,7 +6,6 @@ import (
 	"crypto/rand"
 	"fmt"
 	"slices"
-	"sort"
 
 	"github.com/conq-go/conq/kv"
 	"github.com/conq-go/conq/kv/internal/overlay"
@@ -52,7 +51,7 @@ type commit struct {
 	t        *tx
 	compares []*pb.Compare    // all must hold, or the transaction conflicts
 	seen     int              // how many of them are for keys that were seen in ranges, or are written, too
-	marked   []marked         // or for which markers are compared
+	marked   []byte           // the markers that are compared for others
 	coarse   bool             // one comparison is for all markers, as there is no room for more
 	covered  overlay.RangeSet // what compares are for
 	base     int64            // nothing may have been written to ranges since then
@@ -203,7 +202,7 @@ func (c *commit) request() (*pb.TxnRequest, error) {
 	if len(c.adds) == 0 {
 		request := &pb.TxnRequest{Compare: compares, Success: grouped(ops, maxOperations, len(compares))}
 		if len(compares) > 0 {
-			request.Failure = gets(c.failureReads())
+			request.Failure = gets(c.rangeReads())
 		}
 		return request, nil
 	}
@@ -220,11 +219,8 @@ func (c *commit) request() (*pb.TxnRequest, error) {
 		return inner, nil
 	}
 	inner.Success = grouped(ops, room, len(c.adds))
-	return &pb.TxnRequest{Compare: compares, Success: []*pb.RequestOp{nested(inner)}, Failure: gets(c.failureReads())}, nil
+	return &pb.TxnRequest{Compare: compares, Success: []*pb.RequestOp{nested(inner)}, Failure: gets(c.rangeReads())}, nil
 }
-
-// failureReads is what a commit returns that does not take effect.
-func (c *commit) failureReads() []*pb.RangeRequest { return append(c.rangeReads(), c.markerReads()...) }
 
 // result tells from a response whether c is done. If it is neither that nor a
 // conflict, c has to be sent again.
@@ -232,12 +228,6 @@ func (c *commit) result(response *pb.TxnResponse) (done bool, err error) {
 	inner := response
 	if len(c.compares) > 0 {
 		if !response.Succeeded {
-			if c.unmark(response.Responses[len(c.rangeReads()):]) {
-				if !c.fits() {
-					return false, fmt.Errorf("%w: keys were removed, and too many were read to tell which", kv.ErrConflict)
-				}
-				return false, nil
-			}
 			return false, c.conflict(response)
 		}
 		if len(c.adds) > 0 {
@@ -261,6 +251,7 @@ func (c *commit) operations() (ops []*pb.RequestOp, err error) {
 		switch change.Kind {
 		case overlay.Clear:
 			if _, ok := cleared.Holding(change.Key); !ok {
+				ops = append(ops, remove(l.at(change.Key), nil))
 				clears = append(clears, change.Key)
 			}
 			return
@@ -272,7 +263,7 @@ func (c *commit) operations() (ops []*pb.RequestOp, err error) {
 		}
 		puts = append(puts, change.Key)
 	})
-	ops = append(c.removals(ops, clears, puts), c.markRemoved(clears)...)
+	ops = append(ops, l.markRemoved(clears)...)
 	ops = l.removeAround(ops, cleared, puts)
 	if len(c.ranges) > 0 {
 		entry, err := c.logEntry()
@@ -303,49 +294,6 @@ func (l *layout) removeAround(ops []*pb.RequestOp, cleared overlay.RangeSet, put
 		}
 	}
 	return ops
-}
-
-// removals adds the operations that delete keys. Neighbours go together, as those at
-// the head of a queue: the comparisons make sure that between two keys in a range
-// with a conflict there is nothing but what was seen there, if all of that was read.
-func (c *commit) removals(ops []*pb.RequestOp, clears, puts [][]byte) []*pb.RequestOp {
-	l := &c.t.db.layout
-	alive := c.alive()
-	for len(clears) > 0 {
-		n := 1
-		if span, ok := c.covered.Holding(clears[0]); ok {
-			for n < len(clears) && bytes.Compare(clears[n], span.End) < 0 &&
-				c.t.view.ranges.Covers(kv.Range{Begin: kv.After(clears[n-1]), End: clears[n]}) &&
-				!between(alive, clears[n-1], clears[n]) && !between(puts, clears[n-1], clears[n]) {
-				n++
-			}
-		}
-		if n == 1 {
-			ops = append(ops, remove(l.at(clears[0]), nil))
-		} else {
-			ops = append(ops, remove(l.at(clears[0]), l.at(kv.After(clears[n-1]))))
-		}
-		clears = clears[n:]
-	}
-	return ops
-}
-
-// alive returns the keys that were seen in the store, in order.
-func (c *commit) alive() (keys [][]byte) {
-	for key, mod := range c.t.view.mods {
-		if mod > 0 {
-			keys = append(keys, []byte(key))
-		}
-	}
-	slices.SortFunc(keys, bytes.Compare)
-	return keys
-}
-
-// between tells whether one of keys, which are in order, is behind low and before
-// high.
-func between(keys [][]byte, low, high []byte) bool {
-	i := sort.Search(len(keys), func(i int) bool { return bytes.Compare(keys[i], low) > 0 })
-	return i < len(keys) && bytes.Compare(keys[i], high) < 0
 }
 
 // logEntry returns the operation that adds the ranges to the log.

@@ -17,7 +17,6 @@ type DB struct {
 	layout layout
 	conn   *conn
 	hints  hints
-	rivals rivals
 	plans  plans
 	watch  watches
 

@@ -29,14 +29,12 @@
 //     changed last. Absent keys are of revision 0.
 //   - Of each range that was read: no key in it was changed after the revision. Keys
 //     that were not there then are seen by that too, but not those that have gone.
-//   - So of each range in which keys were found, too: nobody has removed keys of their
-//     family. Keys of a family begin alike, up to the first NUL behind the first byte:
-//     with the name of a queue. A commit that removes keys changes the marker of their
-//     family, and one that has read such a range compares it. If it was changed, the
-//     commit is sent again with a comparison of each key that was found, which it has
-//     from the start for a range of several families, or where others have removed keys
-//     lately. Where there is no room to compare so many markers, one comparison is for
-//     all, and any key that is removed from the store is a conflict.
+//   - So of each key that was found in a range, too, as of one that was read by Get. Where
+//     there is no room for so many, nobody may have removed keys of their family: keys of a
+//     family begin alike, up to the first NUL behind the first byte, with the name of a queue.
+//     A commit that removes keys changes the marker of their family, and one that has read
+//     such a range compares it. Where there is no room for so many markers, one comparison is
+//     for all, and any key that is removed from the store is a conflict.
 //   - No range was written to since the revision, see below.
 //
 // A key that was absent, was set by another transaction and then cleared by a third,
@@ -103,10 +101,10 @@
 // etcd takes 128 comparisons, 128 operations and 1.5 MiB in a transaction, unless
 // its servers are told otherwise. Of Limits.Operations, which is 128, a key or range
 // that was read takes one, a write one, both of one key one, and an Add two. So does each key in a range of
-// several families; and one that has found more than 128 in one of one family conflicts if
-// any other is removed there. What is needed beside, for ranges that are cleared
-// around keys that are set, markers, or the log, goes into transactions inside of the transaction, which etcd
-// counts apart. A transaction has 1.25 MiB of keys and values; the rest of the 1.5
+// several families. Where there is no room to compare all keys that were found in ranges of one
+// family, it is a conflict if any other is removed there. What is needed beside, for ranges that
+// are cleared around keys that are set, markers, or the log, goes into transactions inside of the
+// transaction, which etcd counts apart. A transaction has 1.25 MiB of keys and values; the rest of the 1.5
 // is for what is compared, and one with very many very long keys read fails with
 // kv.ErrTooLarge in spite of all. A key has 4 KiB, a value 512 KiB. Payloads of
 // queues are split over several values, up to 640 KiB.

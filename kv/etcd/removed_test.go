@@ -75,16 +75,33 @@ func TestManyRangesWithKeys(t *testing.T) {
 		if _, err := run(clears(begin(10_000))); err != nil {
 			t.Errorf("%+v, and another key of the family goes: %v", x, err)
 		}
-		for range 2 { // also while that is remembered
-			for _, i := range []int{0, x.ranges / 2, x.ranges - 1} {
-				key := begin(i) + "0"
-				if attempts, err := run(clears(key)); attempts != 2 || err != nil {
-					t.Errorf("%+v, and key %q goes: %v after %d attempts, want two", x, key, err, attempts)
-				}
-				set(t, other, key)
+		for _, i := range []int{0, x.ranges / 2, x.ranges - 1} {
+			key := begin(i) + "0"
+			if attempts, err := run(clears(key)); attempts != 2 || err != nil {
+				t.Errorf("%+v, and key %q goes: %v after %d attempts, want two", x, key, err, attempts)
 			}
+			set(t, other, key)
 		}
 	}
+}
+
+// Of the longest keys so few are compared that there is room for as much as a transaction may write.
+func TestLongKeysInRange(t *testing.T) {
+	db := newFakeCluster().open(t)
+	for i := range 100 {
+		set(t, db, fmt.Sprintf("\x02q\x00%0*d", maxKey-3, i))
+	}
+	testkit.NoError(t, db.Transact(t.Context(), func(tx kv.Tx) error {
+		for _, err := range tx.Range(kv.Range{Begin: []byte("\x02q\x00"), End: []byte("\x02q\x00\xff")}, kv.RangeOptions{}) {
+			if err != nil {
+				return err
+			}
+		}
+		for i, left := 0, maxTransaction-10; left > 0; i, left = i+1, left-maxValue-1 {
+			tx.Set(fmt.Append(nil, i), make([]byte, min(left, maxValue)))
+		}
+		return nil
+	}))
 }
 
 // Where there is no room for all comparisons, that is an error that says so: here for keys
