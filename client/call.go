@@ -27,6 +27,7 @@ type call struct {
 
 	once  bool // the server carries it out once, however often it comes
 	again bool // it may be carried out twice
+	takes bool // its answer has what nobody else gets then
 }
 
 // Pauses between tries.
@@ -34,6 +35,10 @@ const (
 	firstPause = 20 * time.Millisecond
 	longPause  = 2 * time.Second
 )
+
+// lastAnswer is how long a call that takes something waits for the answer when its context has ended: what the server
+// has taken by then is on its way.
+const lastAnswer = 100 * time.Millisecond
 
 // do sends a request until it is answered, and reads the answer into out unless that is nil.
 func (c *Client) do(ctx context.Context, q call, out any) error {
@@ -92,6 +97,14 @@ func rest(ctx context.Context, d time.Duration) bool {
 // try sends a request once. sent tells whether the server may have carried it out although there is an error; after is how
 // long to wait before the next try, and negative if there should be none.
 func (c *Client) try(ctx context.Context, q call, body []byte, key string, out any) (sent bool, after time.Duration, err error) {
+	if ctx.Err() != nil {
+		return false, 0, context.Cause(ctx)
+	}
+	if q.takes {
+		var end context.CancelFunc
+		ctx, end = longer(ctx, lastAnswer)
+		defer end()
+	}
 	limited, cancel := context.WithTimeout(ctx, q.wait+c.options.Timeout)
 	defer cancel()
 	r, err := http.NewRequestWithContext(limited, q.method, c.server()+q.path, nil)
@@ -128,6 +141,16 @@ func (c *Client) try(ctx context.Context, q call, body []byte, key string, out a
 		return true, 0, fmt.Errorf("answer of the server can't be read: %w", err)
 	}
 	return false, 0, nil
+}
+
+// longer returns a context that ends so long after another.
+func longer(ctx context.Context, d time.Duration) (context.Context, context.CancelFunc) {
+	later, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	stop := context.AfterFunc(ctx, func() { time.AfterFunc(d, cancel) })
+	return later, func() {
+		stop()
+		cancel()
+	}
 }
 
 // mayHaveArrived tells whether a request that has failed may have come to the server.

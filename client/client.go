@@ -1,5 +1,5 @@
-// Package client has the queues of a conq server for programs in Go, with the verbs that packages conq and work have on
-// a store. It links no store.
+// Package client has the queues of a conq server for programs in Go, with the methods that they have in packages conq and
+// work. It links no store.
 //
 //	c, err := client.Dial(ctx, "http://127.0.0.1:7711", client.Options{})
 //	q, err := client.OpenQueue(ctx, c, "emails", codec.JSON[Email]())
@@ -8,19 +8,21 @@
 //
 // # Several calls at once
 //
-// Calls on one handle that come while its last request is under way share the next one, as they share transactions on a store. Calls
-// that wait have a connection each.
+// Calls on one handle that come while its last request is under way share the next request, as they share transactions on a
+// store. Calls that wait have a connection each.
 //
 // # When the server does not answer
 //
-// A request that did not arrive, or of which the server says that it should be sent again, is, with growing pauses, for
-// Options.Patience. Calls that wait go on until their context ends, so they survive a restart. What adds has a key by which the
-// server knows it again: nothing is added twice, and an error that matches kv.ErrCommitUnknown says that the client has
-// given up before it knew. Extending a lease, too, can be done twice.
+// The client retries a request that did not arrive, or that the server asks to send again, with growing pauses, for
+// Options.Patience. Calls that wait retry until their context ends, so they survive a restart of the server. Requests that
+// add have an idempotency key, so nothing is added twice. If the client gives up before it knows whether a request
+// was carried out, the error matches kv.ErrCommitUnknown.
 //
-// Dequeue and pop are at most once over a network: if the connection breaks when the answer is on its way, the items are gone. Then
-// Dequeue and its like return a kv.ErrCommitUnknown, but those that wait go on. A client that is killed or whose context ends while
-// it waits takes nothing, unless that moment is the very one in which an item comes. Jobs of a work queue come back when their lease is over.
+// Dequeue and pop are at most once over a network: if the connection breaks while the answer is on its way, its items are
+// lost. Dequeue and the like return kv.ErrCommitUnknown then, and those that wait go on waiting. When the context
+// of a call that takes ends, the call waits up to 100 ms for an answer that is on its way, and returns what that has. A client
+// that is killed while it waits takes nothing, unless an item comes at the same moment. Use a work queue where that
+// matters: its jobs come back when their lease is over.
 package client
 
 import (
@@ -38,7 +40,7 @@ import (
 	"github.com/conq-go/conq/work"
 )
 
-// Options are the choices of a Client. The zero value is the default.
+// Options configure a Client. The zero value is the default.
 type Options struct {
 	// Token is what the server knows the client by. Default: none, for servers on the loopback interface.
 	Token string

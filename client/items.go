@@ -215,7 +215,7 @@ func (q *items) request(ctx context.Context, from end, n int, wait time.Duration
 		query.Set("wait", wait.String())
 	}
 	var answer struct{ Items []item }
-	err := q.c.do(ctx, call{method: http.MethodPost, path: queuePath(q.name) + "/take", query: query, wait: wait, again: wait > 0}, &answer)
+	err := q.c.do(ctx, call{method: http.MethodPost, path: queuePath(q.name) + "/take", query: query, wait: wait, again: wait > 0, takes: true}, &answer)
 	return answer.Items, err
 }
 

@@ -237,7 +237,7 @@ func (q *WorkQueue[T]) reserve(ctx context.Context, n int, wait time.Duration) (
 		query.Set("lease", q.options.Lease.String())
 	}
 	var answer struct{ Jobs []leased }
-	if err := q.c.do(ctx, call{method: http.MethodPost, path: jobPath(q.name) + "/reserve", query: query, wait: wait, again: true}, &answer); err != nil {
+	if err := q.c.do(ctx, call{method: http.MethodPost, path: jobPath(q.name) + "/reserve", query: query, wait: wait, again: true, takes: true}, &answer); err != nil {
 		return nil, err
 	}
 	for _, j := range answer.Jobs {
