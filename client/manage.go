@@ -89,7 +89,11 @@ type task struct {
 const lookEvery = 100 * time.Millisecond
 
 func (q *jobs) all(ctx context.Context, verb string, f work.Filter, priority int64, progress func(int)) (int, error) {
+	f.Reverse = false // it says nothing about which
 	body := filterOf(f)
+	if len(body) == 0 {
+		body["all"] = true
+	}
 	body["do"], body["priority"] = verb, priority
 	var t task
 	path := jobPath(q.name) + "/bulk"

@@ -12,14 +12,15 @@ import (
 
 const checkLong = `Read all keys of the store, and tell what is not as conq leaves it: entries of
 the catalogue, keys and staged requests that do not decode, split items with
-missing pieces, and what is left over of either. The store may be in use: what
-others are just doing is no finding. With a --codec other than bytes, each item
-in a queue is to be of that form, too.
+missing pieces, and what is left over of either; of work queues, jobs that are not
+where their state says, and numbers of jobs that are wrong. The store may be in
+use: what others are just doing is no finding. With a --codec other than bytes, each
+item in a queue is to be of that form, too; payloads of jobs may be of any.
 
 Nothing is written, unless --repair is given: then pieces of no item and staging
-keys that hold no item are removed, and staged items go back into their queue if
-nobody has collected them in time. No item is removed, nor anything that does
-not decode.
+keys that hold no item are removed, staged items go back into their queue if
+nobody has collected them in time, and jobs are entered where they belong, and
+counted anew. No item or job is removed, nor anything that does not decode.
 
 Each finding is a line; docs/operating.md describes them all. Notes, such as keys
 of other programs in the same store, are no faults.

@@ -135,6 +135,8 @@ type movedQueue struct {
 
 	Duplicates int `json:"duplicates,omitempty"`
 	NewIDs     int `json:"new_ids,omitempty"`
+
+	Paused bool `json:"paused,omitempty"`
 }
 
 func movedFacts(reports []conq.QueueReport, items int, bytes int64, began time.Time) moved {

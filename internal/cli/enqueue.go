@@ -107,13 +107,18 @@ func queueArgument(cmd *cobra.Command, args []string) error {
 	return checkName(args[0])
 }
 
-// checkName returns the error for a name that no queue can have. What knows it needs a
-// store, and this one leaves nothing behind.
+// onScratch runs f with a store that leaves nothing behind: to be told what is wrong with arguments before
+// anything is done.
+func onScratch(f func(kv.DB) error) error {
+	return withStore(func() (kv.DB, error) { return memory.New(memory.Options{}), nil }, f)
+}
+
+// checkName returns the error for a name that no queue can have.
 func checkName(name string) error {
-	db := memory.New(memory.Options{})
-	defer db.Close()
-	_, _, err := conq.Lookup(context.Background(), db, name)
-	return err
+	return onScratch(func(db kv.DB) error {
+		_, _, err := conq.Lookup(context.Background(), db, name)
+		return err
+	})
 }
 
 // onlyQueueArgument takes the name of a queue.

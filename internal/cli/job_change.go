@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"iter"
-	"strconv"
-	"strings"
 
 	"github.com/conq-go/conq/work"
 	"github.com/spf13/cobra"
@@ -85,9 +83,9 @@ var jobChanges = []jobChange{
 const matchingHelp = `
 
 Jobs are named by their ids, or by --all-matching with conditions that all must hold:
-state=STATE, key=KEY, contains=TEXT and min-attempts=N, separated by commas; "all"
-is all jobs. Those that match are done some in each transaction; if the command is
-interrupted, what was done stays.`
+state=STATE, key=KEY, contains=TEXT, min-attempts=N, holder=HOLDER and before=TIME,
+as "conq jobs" has them, separated by commas; "all" is all jobs. Those that match are
+done some in each transaction; if the command is interrupted, what was done stays.`
 
 func (a *app) changeJobs(c jobChange) *cobra.Command {
 	var matching string
@@ -148,35 +146,6 @@ func (a *app) printChanged(c jobChange, n int) error {
 	return a.answer(struct {
 		Jobs int `json:"jobs"`
 	}{n}, "%s %s\n", plural(n, "job"), c.past)
-}
-
-// parseFilter reads the conditions of --all-matching.
-func parseFilter(s string) (f work.Filter, err error) {
-	if s == "" || s == "all" {
-		return f, nil
-	}
-	for _, condition := range strings.Split(s, ",") {
-		name, value, _ := strings.Cut(condition, "=")
-		switch name {
-		case "state":
-			f.State, err = work.ParseState(value)
-		case "key":
-			f.Key = value
-		case "contains":
-			f.Contains = value
-		case "min-attempts":
-			f.MinAttempts, err = strconv.Atoi(value)
-		default:
-			err = fmt.Errorf("%.60q is no condition", condition)
-		}
-		if err == nil && value == "" {
-			err = fmt.Errorf("%s has no value", name)
-		}
-		if err != nil {
-			return f, usagef("--all-matching %.100q: a filter is as state=dead,key=K,contains=TEXT,min-attempts=3 (%w)", s, err)
-		}
-	}
-	return f, nil
 }
 
 func (a *app) pause() *cobra.Command {

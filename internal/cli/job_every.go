@@ -10,11 +10,11 @@ import (
 	"github.com/spf13/cobra"
 )
 
-const everyLong = `Have a job put again and again. CRON is five fields (minute, hour, day of month,
-month, day of week), or as "@every 90s", "@hourly" or "@daily"; "CRON_TZ=Europe/Berlin "
-in front names a time zone. Each tick makes one job, while at least one worker of the
-queue runs. A periodic job of the same name is replaced. With the queue alone it lists
-its periodic jobs.`
+const everyLong = `Have a job put again and again. CRON is five fields: minute, hour, day of month,
+month, day of week (0 and 7 are Sunday; names as mon do, too). Or it is as "@every 90s",
+"@hourly" or "@daily"; "CRON_TZ=Europe/Berlin " in front names a time zone. Each tick
+makes one job, while at least one worker of the queue runs. A periodic job of the same
+name is replaced. With the queue alone it lists its periodic jobs.`
 
 const everyExample = `  conq every reports nightly "0 3 * * *" "all of them"
   conq every reports

@@ -16,37 +16,8 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// filterFlags say which jobs.
-type filterFlags struct {
-	state       string
-	key         string
-	contains    string
-	minAttempts int
-}
-
-func (f *filterFlags) register(cmd *cobra.Command) {
-	flags := cmd.Flags()
-	flags.StringVar(&f.state, "state", "", "only jobs that are ready, scheduled, leased, blocked, dead or done")
-	flags.StringVar(&f.key, "key", "", "only jobs of this key")
-	flags.StringVar(&f.contains, "contains", "", "only jobs with this text in the item or in an error")
-	flags.IntVar(&f.minAttempts, "min-attempts", 0, "only jobs that were tried so often")
-}
-
-func (f *filterFlags) filter() (work.Filter, error) {
-	filter := work.Filter{Key: f.key, Contains: f.contains, MinAttempts: f.minAttempts}
-	if f.state == "" {
-		return filter, nil
-	}
-	state, err := work.ParseState(f.state)
-	if err != nil {
-		return filter, usagef("--state: %w", err)
-	}
-	filter.State = state
-	return filter, nil
-}
-
 func (a *app) jobs() *cobra.Command {
-	var flags filterFlags
+	var filter work.Filter
 	var limit int
 	cmd := &cobra.Command{
 		Use:     "jobs QUEUE",
@@ -55,16 +26,12 @@ func (a *app) jobs() *cobra.Command {
 		Example: "  conq jobs emails --state dead\n  conq jobs emails --contains timeout --json",
 		Args:    onlyQueueArgument,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			filter, err := flags.filter()
-			if err != nil {
-				return err
-			}
 			return a.withJobs(cmd.Context(), args[0], func(q jobQueue) error {
 				return a.listJobs(cmd.Context(), q, filter, limit)
 			})
 		},
 	}
-	flags.register(cmd)
+	registerConditions(cmd, &filter)
 	cmd.Flags().IntVarP(&limit, "limit", "n", 100, "how many at most; 0 is all")
 	return cmd
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/conq-go/conq"
+	"github.com/conq-go/conq/kv"
 	"github.com/conq-go/conq/work"
 	"github.com/spf13/cobra"
 )
@@ -45,18 +46,22 @@ func (j *jobFlags) register(cmd *cobra.Command) {
 	flags.DurationVar(&j.job.Lease, "lease", 0, "how long a worker has a job before others get it (default: as the worker says)")
 }
 
-// complete reads what is not a value of a flag by itself.
-func (j *jobFlags) complete() error {
+// complete reads what is not a value of a flag by itself, and returns what is wrong with the flags: with each job, then.
+func (j *jobFlags) complete(ctx context.Context, queue string) (err error) {
 	j.job.Delay = j.delay
-	if j.at == "" {
-		return nil
+	if j.at != "" {
+		if j.job.At, err = time.Parse(time.RFC3339, j.at); err != nil {
+			return usagef("--at=%.40s: not a time, as 2030-01-02T03:04:05Z", j.at)
+		}
 	}
-	at, err := time.Parse(time.RFC3339, j.at)
-	if err != nil {
-		return usagef("--at=%.40s: not a time, as 2030-01-02T03:04:05Z", j.at)
-	}
-	j.job.At = at
-	return nil
+	return onScratch(func(db kv.DB) error {
+		q, err := work.Open(db, queue, conq.Bytes())
+		if err == nil {
+			defer letGo(ctx, q)
+			_, err = q.Put(ctx, nil, j.job)
+		}
+		return usage(err)
+	})
 }
 
 func (a *app) put() *cobra.Command {
@@ -69,7 +74,7 @@ func (a *app) put() *cobra.Command {
 		Example: putExample,
 		Args:    queueArgument,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := jobs.complete(); err != nil {
+			if err := jobs.complete(cmd.Context(), args[0]); err != nil {
 				return err
 			}
 			open := func(ctx context.Context, b backend) (target, error) {

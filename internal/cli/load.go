@@ -151,7 +151,7 @@ func (a *app) loadInto(ctx context.Context, db kv.DB, r io.Reader, in *counting,
 	return after(err, fmt.Sprintf("%s loaded into %s", items(report.Items), plural(len(report.Queues), "queue")))
 }
 
-// exceptions says which jobs are not as the dump has them.
+// exceptions says which jobs are not as the dump has them, and which are not given out.
 func exceptions(report conq.LoadReport) (text string) {
 	duplicates, ids := 0, 0
 	for _, q := range report.Queues {
@@ -165,6 +165,11 @@ func exceptions(report conq.LoadReport) (text string) {
 		text += "; 1 job has another id"
 	case ids > 1:
 		text += fmt.Sprintf("; %s jobs have another id", count(ids))
+	}
+	for _, q := range report.Queues {
+		if q.Paused {
+			text += fmt.Sprintf("; %q is paused: conq resume has it give out jobs", q.Name)
+		}
 	}
 	return text
 }

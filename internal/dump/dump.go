@@ -48,6 +48,8 @@ type QueueReport struct {
 	// Of jobs of a work queue that were loaded: how many were left out, as one of the same Unique was there, and
 	// how many have another id than in the dump.
 	Duplicates, NewIDs int
+
+	Paused bool // a work queue that was loaded gives out no jobs until it is resumed
 }
 
 // DumpReport is what Dump has written.

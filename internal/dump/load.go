@@ -179,7 +179,7 @@ func (l *loader) end() error {
 	if err := l.flush(); err != nil || l.o.DryRun {
 		return err
 	}
-	return l.target.end(l.ctx)
+	return l.target.end(l.ctx, l.queue)
 }
 
 // close ends the use of the queue under way. What it leaves if it fails others will see to:

@@ -19,7 +19,7 @@ import (
 type target interface {
 	Clear(context.Context) error
 	add(context.Context, []element) (jobs.Imported, error)
-	end(context.Context) error // after the last element
+	end(context.Context, *QueueReport) error // after the last element; it completes the report
 	Close() error
 }
 
@@ -65,7 +65,7 @@ func (t items) add(ctx context.Context, elements []element) (done jobs.Imported,
 	return imported(elements), t.Add(ctx, all...)
 }
 
-func (t items) end(context.Context) error { return nil }
+func (t items) end(context.Context, *QueueReport) error { return nil }
 
 // imported counts elements.
 func imported(elements []element) (n jobs.Imported) {
@@ -137,16 +137,23 @@ func (t *workTarget) add(ctx context.Context, elements []element) (jobs.Imported
 // admittedKeys is how many keys one transaction looks at for blocked jobs.
 const admittedKeys = 10
 
-func (t *workTarget) end(ctx context.Context) error {
+func (t *workTarget) end(ctx context.Context, report *QueueReport) error {
 	for next := []byte(nil); ; {
 		after, err := outcome.Do(ctx, &t.lanes, func(tx kv.Tx) ([]byte, error) {
 			jobs.Announce(tx, t.signals, t.name)
 			return t.recipe.Admit(tx, next, admittedKeys)
 		})
-		if next = after; err != nil || next == nil {
+		if err != nil {
 			return err
 		}
+		if next = after; next == nil {
+			break
+		}
 	}
+	return reads.View(ctx, t.db, func(r kv.Reader) (err error) {
+		report.Paused, err = t.recipe.Paused(r)
+		return err
+	})
 }
 
 func (t *workTarget) Close() error {

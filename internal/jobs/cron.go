@@ -2,6 +2,7 @@ package jobs
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 	"time"
 
@@ -40,12 +41,49 @@ func CronTick(spec string, after int64) (int64, error) {
 	return next.UnixMicro(), nil
 }
 
-// parseCron is cron.ParseStandard, which panics on some input.
+// parseCron is cron.ParseStandard, which panics on some input, and with Sunday also as 7.
 func parseCron(spec string) (s cron.Schedule, err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			err = fmt.Errorf("%v", p)
 		}
 	}()
-	return cron.ParseStandard(spec)
+	return cron.ParseStandard(withSundayAsZero(spec))
+}
+
+// withSundayAsZero writes days of the week up to 7, which is Sunday for other crons, as the parser takes them.
+func withSundayAsZero(spec string) string {
+	fields := strings.Fields(spec)
+	if len(fields) < 5 {
+		return spec
+	}
+	last := len(fields) - 1
+	parts := strings.Split(fields[last], ",")
+	for i, part := range parts {
+		parts[i] = daysUpToSeven(part)
+	}
+	fields[last] = strings.Join(parts, ",")
+	return strings.Join(fields, " ")
+}
+
+// daysUpToSeven lists the days of a part as 7, 5-7 or 1-7/2. Others stay as they are, and the parser says what is wrong with them.
+func daysUpToSeven(part string) string {
+	days, every, stepped := strings.Cut(part, "/")
+	from, to, ranged := strings.Cut(days, "-")
+	if !ranged {
+		to = from
+	}
+	first, err := strconv.Atoi(from)
+	step, stepErr := 1, error(nil)
+	if stepped {
+		step, stepErr = strconv.Atoi(every)
+	}
+	if to != "7" || err != nil || stepErr != nil || first < 0 || first > 7 || step < 1 {
+		return part
+	}
+	var list []string
+	for day := first; day <= 7; day += step {
+		list = append(list, strconv.Itoa(day%7))
+	}
+	return strings.Join(list, ",")
 }

@@ -39,7 +39,11 @@ func makeDir(fs vfs.FS, dir string) error {
 	if err := makeDir(fs, parent); err != nil {
 		return err
 	}
-	if err := fs.MkdirAll(dir, 0o755); err != nil {
+	err := fs.MkdirAll(dir, 0o755)
+	if errors.Is(err, os.ErrExist) {
+		return fmt.Errorf("%s is a symbolic link to what is not there: make that, or remove the link", dir)
+	}
+	if err != nil {
 		return err
 	}
 	return atomicfile.SyncDir(fs, parent)

@@ -48,6 +48,23 @@ func TestLockRemoved(t *testing.T) {
 	}
 }
 
+// Where each commit is synced, the first one fails that would be acknowledged in a directory which is not there any more.
+func TestRemoved(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "store")
+	db := mustOpen(t, dir, Options{})
+	mustTransact(t, db, func(tx kv.Tx) { tx.Set([]byte("before"), nil) })
+	if err := os.RemoveAll(dir); err != nil {
+		t.Fatal(err)
+	}
+	err := db.Transact(t.Context(), func(tx kv.Tx) error { tx.Set([]byte("after"), nil); return nil })
+	if !errors.Is(err, ErrFailed) {
+		t.Errorf("a commit after the directory was removed: %v, want that the store has failed", err)
+	}
+	if err := db.Close(); !errors.Is(err, ErrFailed) {
+		t.Errorf("Close: %v", err)
+	}
+}
+
 // fillUntilFailed commits some pairs, and returns what goes on with that until the store has failed,
 // closes it, and returns how many were acknowledged.
 func fillUntilFailed(t *testing.T, db *DB, some int) func() (acknowledged int) {

@@ -51,6 +51,20 @@ func TestNewDirectories(t *testing.T) {
 	}
 }
 
+// A path that is a link to what is not there is told as one.
+func TestDanglingLink(t *testing.T) {
+	link := filepath.Join(t.TempDir(), "link")
+	if err := os.Symlink(filepath.Join(t.TempDir(), "none", "store"), link); err != nil {
+		t.Skip(err)
+	}
+	for _, dir := range []string{link, filepath.Join(link, "store")} {
+		_, err := Open(dir, Options{})
+		if want := link + " is a symbolic link to what is not there"; err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("opening %s: %v, want %q", dir, err, want)
+		}
+	}
+}
+
 // TestOpenDiskErrors opens a store of which a part is in tables, and a part in the log, while
 // each change of a file fails in turn, once and from then on: that is an error of Open, or nothing
 // has happened, and all is there when the disk works again.

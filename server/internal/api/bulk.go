@@ -6,6 +6,7 @@ import (
 
 	"github.com/conq-go/conq/server/internal/access"
 	"github.com/conq-go/conq/server/internal/bulk"
+	"github.com/danielgtaylor/huma/v2"
 )
 
 type startBulkIn struct {
@@ -13,6 +14,7 @@ type startBulkIn struct {
 	Body struct {
 		Do bulk.Verb `json:"do" enum:"retry,kick,delete,cancel,bury,reprioritise" doc:"What to do to each job. Retry is kick for dead jobs only."`
 		FilterIn
+		All      bool  `json:"all,omitempty" doc:"It has to be true if there is no condition, so that all jobs are meant."`
 		Priority int64 `json:"priority,omitempty" doc:"Of reprioritise."`
 	}
 }
@@ -48,8 +50,14 @@ func (a *api) startBulk(ctx context.Context, in *startBulkIn) (*taskOut, error) 
 	if err != nil {
 		return nil, err
 	}
-	access.Audit(ctx, a.Logger, "bulk "+string(in.Body.Do), queueAttr(in.Queue))
 	change := bulk.Change{Verb: in.Body.Do, Filter: filter, Priority: in.Body.Priority}
+	if err := change.Check(); err != nil {
+		return nil, err
+	}
+	if change.OfAll() && !in.Body.All {
+		return nil, huma.Error422UnprocessableEntity("it would be all jobs: give a condition, or all as true")
+	}
+	access.Audit(ctx, a.Logger, "bulk "+string(in.Body.Do), queueAttr(in.Queue))
 	status, err := a.Tasks.Jobs(ctx, a.Queues, bulk.Status{Queue: in.Queue, By: access.From(ctx).Name}, change)
 	return &taskOut{taskOf(status)}, err
 }

@@ -279,5 +279,14 @@ func TestBulk(t *testing.T) {
 	f.refused(404, "no such task", "GET /v1/jobs/other/bulk/"+started.ID, "")
 	f.refused(422, "one of", "POST "+w+"/bulk", `{"do":"wash"}`)
 	f.refused(422, "can't be retried", "POST "+w+"/bulk", `{"do":"retry","state":"ready"}`)
-	f.refused(404, "no such queue", "POST /v1/jobs/none/bulk", `{"do":"kick"}`)
+	f.refused(404, "no such queue", "POST /v1/jobs/none/bulk", `{"do":"kick","all":true}`)
+	for _, body := range []string{`{"do":"delete"}`, `{"do":"bury","reverse":true}`, `{"do":"kick","all":false}`} {
+		f.refused(422, "it would be all jobs: give a condition, or all as true", "POST "+w+"/bulk", body)
+	}
+	for _, body := range []string{`{"do":"retry"}`, `{"do":"delete","all":true}`} {
+		testkit.NoError(t, json.Unmarshal(f.call("POST "+w+"/bulk", body).Body.Bytes(), &started))
+		_, err := f.tasks.Wait(t.Context(), started.ID)
+		testkit.NoError(t, err)
+	}
+	f.want(200, `{"jobs":[]}`, "GET "+w, "")
 }

@@ -223,7 +223,7 @@ type everyIn struct {
 	PeriodicIn
 	Body struct {
 		Payload
-		Cron        string   `json:"cron" maxLength:"1024" doc:"Minute, hour, day of month, month, day of week; or as @every 90s, @hourly, @daily. CRON_TZ=Europe/Berlin in front names a time zone."`
+		Cron        string   `json:"cron" maxLength:"1024" doc:"Minute, hour, day of month, month, day of week (0 and 7 are Sunday); or as @every 90s, @hourly, @daily. CRON_TZ=Europe/Berlin in front names a time zone."`
 		Priority    int64    `json:"priority,omitempty"`
 		Key         string   `json:"key,omitempty" doc:"Jobs of one key run one after the other."`
 		MaxAttempts int      `json:"max_attempts,omitempty"`

@@ -65,6 +65,13 @@ func (c *Change) Check() error {
 	return nil
 }
 
+// OfAll tells whether no condition says which jobs, once the change is complete.
+func (c *Change) OfAll() bool {
+	f := c.Filter
+	f.Reverse = false
+	return f == work.Filter{}
+}
+
 // Of returns how many jobs the change can be of at most, as counted by state.
 func (c *Change) Of(s work.Stats) int64 {
 	byState := map[work.State]int64{

@@ -231,8 +231,10 @@ func (f *guardFile) Preallocate(offset, length int64) error {
 	return f.g.change(f.name, func() error { return f.File.Preallocate(offset, length) })
 }
 
-func (f *guardFile) Sync() error     { return f.g.change(f.name, f.File.Sync) }
-func (f *guardFile) SyncData() error { return f.g.change(f.name, f.File.SyncData) }
+func (f *guardFile) Sync() error { return f.g.change(f.name, f.File.Sync) }
+
+// SyncData, which has commits on disk, is worth nothing if the file is no longer found by its name.
+func (f *guardFile) SyncData() error { return f.g.renaming(f.name, f.File.SyncData) }
 
 func (f *guardFile) SyncTo(length int64) (full bool, err error) {
 	err = f.g.change(f.name, func() (err error) { full, err = f.File.SyncTo(length); return err })
