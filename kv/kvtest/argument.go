@@ -18,10 +18,8 @@ var argumentCases = []testCase{
 		rule: "an empty key, one that begins with 0xff, and a range that ends before it begins make the commit fail with ErrInvalid, with nothing written"},
 	{name: "invalid reads", check: checkInvalidReads,
 		rule: "reads return ErrInvalid at once for such keys and ranges, and for a negative limit"},
-	{name: "nil context", check: checkNilContext,
-		rule: "with a nil context a transaction fails with ErrInvalid, and does not run its function"},
-	{name: "nil function", check: checkNilFunction,
-		rule: "with a nil function a transaction fails with ErrInvalid"},
+	{name: "nil", check: checkNil,
+		rule: "with a nil context or a nil function a transaction fails with ErrInvalid, and does not run its function"},
 	{name: "first bad write", check: checkFirstBadWrite,
 		rule: "of several bad writes the first gives the error of the commit"},
 	{name: "own error before bad write", check: checkOwnErrorFirst,
@@ -205,26 +203,24 @@ func checkInvalidReads(t *tester) {
 	t.want("a transaction that got errors from bad reads commits", "b", "b", "c", "")
 }
 
-func checkNilContext(t *tester) {
-	var none context.Context
-	n := 0
-	err := t.db.Transact(none, func(tx kv.Tx) error { n++; set("k")(tx); return nil })
-	t.wantFailed("Transact with a nil context", err, kv.ErrInvalid, n, 0)
-	err = t.db.ReadTransact(none, func(kv.Reader) error { n++; return nil })
-	t.wantFailed("ReadTransact with a nil context", err, kv.ErrInvalid, n, 0)
-	t.want("after transactions with a nil context")
-}
-
-func checkNilFunction(t *tester) {
+func checkNil(t *tester) {
 	defer func() {
 		if p := recover(); p != nil {
 			t.Errorf("a transaction of a nil function panicked: %v; want ErrInvalid", p)
 		}
 	}()
-	t.wantFailed("Transact of a nil function", t.db.Transact(t.ctx, nil), kv.ErrInvalid, 0, 0)
-	t.wantFailed("ReadTransact of a nil function", t.db.ReadTransact(t.ctx, nil), kv.ErrInvalid, 0, 0)
+	var none context.Context
+	n := 0
+	for what, err := range map[string]error{
+		"Transact with a nil context":     t.db.Transact(none, func(kv.Tx) error { n++; return nil }),
+		"ReadTransact with a nil context": t.db.ReadTransact(none, func(kv.Reader) error { n++; return nil }),
+		"Transact of a nil function":      t.db.Transact(t.ctx, nil),
+		"ReadTransact of a nil function":  t.db.ReadTransact(t.ctx, nil),
+	} {
+		t.wantFailed(what, err, kv.ErrInvalid, n, 0)
+	}
 	t.write(set("k"))
-	t.want("after transactions of a nil function", "k", "other")
+	t.want("after transactions of nil", "k", "other")
 }
 
 func checkFirstBadWrite(t *tester) {

@@ -1,9 +1,7 @@
 package kvtest
 
 import (
-	"errors"
 	"fmt"
-	"runtime"
 	"strconv"
 	"sync"
 
@@ -11,14 +9,8 @@ import (
 )
 
 var isolationCases = []testCase{
-	{name: "no lost update", check: checkLostUpdate,
-		rule: "a transaction that writes what it computed from a read does not overwrite what another wrote since"},
 	{name: "no write skew", check: checkWriteSkew,
 		rule: "two transactions that each read what the other writes do not both commit"},
-	{name: "no phantom", check: checkPhantom,
-		rule: "a key that appears in a range, read before, is a conflict: also in an empty range, and at either end"},
-	{name: "no phantom that disappears", check: checkDisappearing,
-		rule: "a key that goes from a range, read before, is a conflict"},
 	{name: "no read-only anomaly", check: checkReadOnlyAnomaly,
 		rule: "what a read-only transaction saw stays true: no transaction commits that would have to come before it and can't"},
 	{name: "one version", check: checkOneVersion,
@@ -27,33 +19,12 @@ var isolationCases = []testCase{
 		rule: "the version is no older than the moment of the first read"},
 	{name: "loop sees one version", check: checkLoopVersion,
 		rule: "a range that is being read does not change while others commit"},
-	{name: "uncommitted is unseen", check: checkUncommitted,
-		rule: "nobody sees the writes of a transaction before it commits, or at all if it does not"},
 	{name: "real time", check: checkRealTime,
 		rule: "a transaction that begins after another was acknowledged sees it, from every goroutine"},
-	{name: "concurrent counters", check: checkCounters,
-		rule: "increments by read and write from many goroutines are all counted"},
 	{name: "bank", check: checkBank,
 		rule: "transfers between accounts keep the sum, in every view of them"},
 	{name: "random histories", check: checkHistories,
 		rule: "committed transactions behave as if each ran alone, in an order that agrees with real time"},
-}
-
-func checkLostUpdate(t *tester) {
-	appendTo := func(tx kv.Tx, what string) error {
-		value, err := tx.Get([]byte("k"))
-		tx.Set([]byte("k"), append(value, what...))
-		return err
-	}
-	n := 0
-	t.transact(func(tx kv.Tx) error {
-		err := appendTo(tx, "outer ")
-		if n++; n == 1 && err == nil {
-			t.transact(func(tx kv.Tx) error { return appendTo(tx, "inner ") })
-		}
-		return err
-	})
-	t.want("both transactions appended to k", "k", "inner outer ")
 }
 
 func checkWriteSkew(t *tester) {
@@ -74,58 +45,6 @@ func checkWriteSkew(t *tester) {
 		return err
 	})
 	t.want("each of two transactions may clear one key if both are there", "x", "x")
-}
-
-func checkPhantom(t *tester) {
-	for _, c := range []struct{ name, stored, added string }{
-		{"in an empty range", "", "c"},
-		{"at the begin of an empty range", "", "b"},
-		{"just before the end of an empty range", "", "cz"},
-		{"before the first key", "c", "b"},
-		{"behind the last key", "c", "cz"},
-	} {
-		for _, reverse := range []bool{false, true} {
-			t.reset("zz")
-			if c.stored != "" {
-				t.write(set(c.stored))
-			}
-			var counts []int
-			t.transact(func(tx kv.Tx) error {
-				pairs, err := collect(tx.Range(span("b", "d"), kv.RangeOptions{Reverse: reverse}))
-				if counts = append(counts, len(pairs)); len(counts) == 1 && err == nil {
-					t.write(set(c.added))
-				}
-				tx.Set([]byte("count"), []byte(strconv.Itoa(len(pairs))))
-				return err
-			})
-			if len(counts) != 2 || counts[1] != counts[0]+1 {
-				t.Errorf("a key appeared %s that a transaction, reverse %v, had read: its attempts counted %v, want a second one that sees it",
-					c.name, reverse, counts)
-			}
-		}
-	}
-}
-
-func checkDisappearing(t *tester) {
-	clears := map[string]func(kv.Tx){
-		"Clear":      func(tx kv.Tx) { tx.Clear([]byte("b")) },
-		"ClearRange": func(tx kv.Tx) { tx.ClearRange(span("a", "b\x00")) },
-	}
-	for name, clear := range clears {
-		t.reset("b", "c")
-		var seen []string
-		t.transact(func(tx kv.Tx) error {
-			keys, err := keysOf(tx.Range(span("b", "d"), kv.RangeOptions{}))
-			if seen = append(seen, keys); len(seen) == 1 && err == nil {
-				t.write(clear)
-			}
-			tx.Set([]byte("e"), []byte(keys))
-			return err
-		})
-		if len(seen) != 2 || seen[1] != "c " {
-			t.Errorf("another transaction removed a key by %s that one had read: its attempts saw %q, want a second one without it", name, seen)
-		}
-	}
 }
 
 // checkReadOnlyAnomaly is the example of receipts and batches: a receipt joins
@@ -256,21 +175,6 @@ func checkLoopVersion(t *tester) {
 	}
 }
 
-func checkUncommitted(t *tester) {
-	t.reset("k")
-	own := errors.New("own error")
-	err := t.db.Transact(t.ctx, func(tx kv.Tx) error {
-		tx.Set([]byte("k"), []byte("uncommitted"))
-		tx.Set([]byte("l"), nil)
-		t.want("while a transaction that has written is open", "k", "k")
-		return own
-	})
-	if err != own {
-		t.Errorf("Transact returned %v, want f's error as it is", err)
-	}
-	t.want("after a transaction that failed", "k", "k")
-}
-
 func checkRealTime(t *tester) {
 	turns := make(chan int, 1)
 	var group sync.WaitGroup
@@ -311,31 +215,6 @@ func (t *tester) takeTurn(i int) {
 		tx.Set([]byte("turn"), []byte(strconv.Itoa(i+1)))
 		return err
 	})
-}
-
-func checkCounters(t *tester) {
-	const goroutines, increments = 8, 25
-	var group sync.WaitGroup
-	for range goroutines {
-		group.Go(func() {
-			for range increments {
-				if !t.goes(increment) {
-					return
-				}
-			}
-		})
-	}
-	group.Wait()
-	t.want("after concurrent increments", "n", strconv.Itoa(goroutines*increments))
-}
-
-// increment adds 1 to the decimal number at "n", and lets others run meanwhile.
-func increment(tx kv.Tx) error {
-	value, err := tx.Get([]byte("n"))
-	runtime.Gosched()
-	n, _ := strconv.Atoi(string(value))
-	tx.Set([]byte("n"), []byte(strconv.Itoa(n+1)))
-	return err
 }
 
 func checkBank(t *tester) {

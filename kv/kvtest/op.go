@@ -26,22 +26,7 @@ type op struct {
 	ahead    bool // asked for before all others
 }
 
-func (o op) String() string {
-	switch o.kind {
-	case "get":
-		return fmt.Sprintf("get %q snapshot=%v", o.key, o.snapshot)
-	case "range", "known range":
-		return fmt.Sprintf(o.kind+" %q to %q limit=%d stop=%d reverse=%v snapshot=%v",
-			o.key, o.end, o.limit, o.stop, o.reverse, o.snapshot)
-	case "last of range", "last of each range":
-		return fmt.Sprintf(o.kind+" %q to %q snapshot=%v", o.key, o.end, o.snapshot)
-	case "clear range":
-		return fmt.Sprintf("clear range %q to %q", o.key, o.end)
-	case "add":
-		return fmt.Sprintf("add %q %d", o.key, o.delta)
-	}
-	return fmt.Sprintf("%s %q %q", o.kind, o.key, o.value)
-}
+func (o op) String() string { type fields op; return fmt.Sprintf("%+v", fields(o)) }
 
 // run does o, and returns what it saw.
 func (o op) run(tx kv.Tx) (string, error) {
@@ -202,15 +187,6 @@ func sum(value string, delta int64) string {
 // little is the value of a counter that stands at n.
 func little(n int64) string {
 	return string(binary.LittleEndian.AppendUint64(nil, uint64(n)))
-}
-
-// String is the same for equal states.
-func (s state) String() string {
-	var b strings.Builder
-	for _, key := range slices.Sorted(maps.Keys(s)) {
-		fmt.Fprintf(&b, "%q=%q ", key, s[key])
-	}
-	return b.String()
 }
 
 // opKinds are all kinds; reads are there twice, as they are what is checked.

@@ -15,8 +15,6 @@ var ownWriteCases = []testCase{
 		rule: "reads of a transaction see what it has written so far, and its commit stores exactly that"},
 	{name: "each write through each read", check: checkOwnWritesOneByOne,
 		rule: "Get and Range, plain or Snapshot, in both directions, with and without a limit, see each kind of own write"},
-	{name: "limit counts own writes", check: checkLimitCountsOwnWrites,
-		rule: "a limit is for the pairs that remain after the transaction's own writes"},
 	{name: "snapshot sees later writes", check: checkSnapshotSeesLaterWrites,
 		rule: "a Reader from Snapshot sees writes that were made after it was obtained"},
 	{name: "long transaction", check: checkManyOwnWrites,
@@ -110,22 +108,6 @@ func everyRead() []op {
 		}
 	}
 	return reads
-}
-
-func checkLimitCountsOwnWrites(t *tester) {
-	for _, reverse := range []bool{false, true} {
-		t.reset("b", "d", "f", "h", "j")
-		t.transact(func(tx kv.Tx) error {
-			tx.Clear([]byte("b"))
-			tx.Clear([]byte("j"))
-			tx.Set([]byte("a"), nil)
-			tx.Set([]byte("e"), nil)
-			tx.Set([]byte("k"), nil)
-			tx.ClearRange(span("f", "g"))
-			want := map[bool]string{false: "a d e ", true: "k h e "}[reverse]
-			return t.wantKeys("limit 3 over own writes", tx.Range(kv.Range{}, kv.RangeOptions{Limit: 3, Reverse: reverse}), want)
-		})
-	}
 }
 
 func checkSnapshotSeesLaterWrites(t *tester) {

@@ -18,21 +18,17 @@ var transactCases = []testCase{
 	{name: "returned conflict is retried", check: checkReturnedConflict,
 		rule: "an ErrConflict that the function returns, wrapped or not, makes it run again"},
 	{name: "context ended before", check: checkEndedBefore,
-		rule: "with a context that has ended nothing is written, and the error wraps its cause"},
+		rule: "with a context that has ended, or whose deadline has passed, nothing is written, and the error wraps its cause"},
 	{name: "context ends during", check: checkEndsDuring,
 		rule: "reads fail with the context's cause once it has ended, and the transaction does not commit"},
 	{name: "context ends between attempts", check: checkEndsBetween,
 		rule: "when the context ends after conflicts, the error wraps its cause and ErrConflict, and nothing is written"},
-	{name: "deadline", check: checkDeadline,
-		rule: "a deadline that has passed gives context.DeadlineExceeded"},
 	{name: "context is passed on", check: checkContext,
 		rule: "Context returns the context that the transaction was started with"},
 	{name: "read transact", check: checkReadTransact,
 		rule: "ReadTransact runs its function once, and returns its error as it is"},
 	{name: "panic", check: checkPanic,
-		rule: "a panic of the function goes on to the caller, with nothing written, and the store works afterwards"},
-	{name: "goexit", check: checkGoexit,
-		rule: "runtime.Goexit in the function releases the transaction, with nothing written"},
+		rule: "a panic of the function, or runtime.Goexit in it, goes on to the caller, with nothing written, and the store works afterwards"},
 	{name: "nested", check: checkNested,
 		rule: "a transaction inside another is independent of it: it commits on its own, also when the outer one fails"},
 	{name: "two stores", check: checkTwoStores,
@@ -98,15 +94,18 @@ func checkReturnedConflict(t *tester) {
 var errCause = errors.New("cause")
 
 func checkEndedBefore(t *tester) {
-	ctx, cancel := context.WithCancelCause(t.ctx)
+	canceled, cancel := context.WithCancelCause(t.ctx)
 	cancel(errCause)
-	err := t.db.Transact(ctx, func(tx kv.Tx) error { set("k")(tx); return nil })
-	if !errors.Is(err, errCause) || errors.Is(err, kv.ErrConflict) {
-		t.Errorf("Transact with an ended context returned %v, want its cause", err)
-	}
-	err = t.db.ReadTransact(ctx, func(r kv.Reader) error { _, err := r.Get([]byte("k")); return err })
-	if !errors.Is(err, errCause) {
-		t.Errorf("ReadTransact with an ended context returned %v, want its cause", err)
+	late, release := context.WithDeadline(t.ctx, time.Now().Add(-time.Hour))
+	defer release()
+	for want, ctx := range map[error]context.Context{errCause: canceled, context.DeadlineExceeded: late} {
+		err := t.db.Transact(ctx, func(tx kv.Tx) error { set("k")(tx); return nil })
+		if !errors.Is(err, want) || errors.Is(err, kv.ErrConflict) {
+			t.Errorf("Transact with an ended context returned %v, want its cause, %v", err, want)
+		}
+		if err := t.db.ReadTransact(ctx, func(r kv.Reader) error { _, err := r.Get([]byte("k")); return err }); !errors.Is(err, want) {
+			t.Errorf("ReadTransact with an ended context returned %v, want its cause, %v", err, want)
+		}
 	}
 	t.want("after a transaction with an ended context")
 }
@@ -208,16 +207,6 @@ func checkEndsBetween(t *tester) {
 	}
 }
 
-func checkDeadline(t *tester) {
-	ctx, cancel := context.WithDeadline(t.ctx, time.Now().Add(-time.Hour))
-	defer cancel()
-	err := t.db.Transact(ctx, func(tx kv.Tx) error { set("k")(tx); return nil })
-	if !errors.Is(err, context.DeadlineExceeded) {
-		t.Errorf("Transact after its deadline returned %v, want context.DeadlineExceeded", err)
-	}
-	t.want("after a transaction behind its deadline")
-}
-
 func checkContext(t *tester) {
 	type key struct{}
 	ctx := context.WithValue(t.ctx, key{}, "value")
@@ -254,62 +243,49 @@ func checkReadTransact(t *tester) {
 }
 
 func checkPanic(t *tester) {
-	t.reset("k")
-	for name, run := range map[string]func() error{
-		"Transact": func() error {
+	ends := map[string]func(){"panicked": func() { panic(errCause) }, "ended its goroutine": runtime.Goexit}
+	for name, run := range map[string]func(end func()) error{
+		"Transact": func(end func()) error {
 			return t.db.Transact(t.ctx, func(tx kv.Tx) error {
-				t.wantGet("before a panic", tx, "k", "k")
+				t.wantGet("before it ends", tx, "k", "k")
 				set("k", "l")(tx)
-				panic(errCause)
+				end()
+				return nil
 			})
 		},
-		"a loop in Transact": func() error {
+		"a loop in Transact": func(end func()) error {
 			return t.db.Transact(t.ctx, func(tx kv.Tx) error {
 				set("l")(tx)
 				for range tx.Range(kv.Range{}, kv.RangeOptions{}) {
-					panic(errCause)
+					end()
 				}
 				return nil
 			})
 		},
-		"ReadTransact": func() error {
+		"ReadTransact": func(end func()) error {
 			return t.db.ReadTransact(t.ctx, func(r kv.Reader) error {
-				t.wantGet("before a panic", r, "k", "k")
-				panic(errCause)
+				t.wantGet("before it ends", r, "k", "k")
+				end()
+				return nil
 			})
 		},
 	} {
-		func() {
-			defer func() {
-				if got := recover(); got != errCause {
-					t.Errorf("a panic(%v) in %s became %v", errCause, name, got)
-				}
+		for what, end := range ends {
+			t.reset("k")
+			var got any
+			done := make(chan struct{})
+			go func() {
+				defer close(done)
+				defer func() { got = recover() }()
+				t.Errorf("%s returned %v though its function %s", name, run(end), what)
 			}()
-			err := run()
-			t.Errorf("%s returned %v though its function panicked", name, err)
-		}()
-		t.want("after a panic in "+name, "k", "k")
-		t.reset("k")
+			<-done
+			if (what == "panicked") != (got == errCause) {
+				t.Errorf("the function of %s %s, and its caller recovered %v", name, what, got)
+			}
+			t.want("after a function of "+name+" that "+what, "k", "k")
+		}
 	}
-}
-
-func checkGoexit(t *tester) {
-	t.reset("k")
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		err := t.db.Transact(t.ctx, func(tx kv.Tx) error {
-			t.wantGet("before Goexit", tx, "k", "k")
-			set("k", "l")(tx)
-			runtime.Goexit()
-			return nil
-		})
-		t.Errorf("Transact returned %v though its function ended the goroutine", err)
-	}()
-	<-done
-	t.want("after a function that ended its goroutine", "k", "k")
-	t.reset("l")
-	t.want("after another transaction", "l", "l")
 }
 
 func checkNested(t *tester) {

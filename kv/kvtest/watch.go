@@ -21,8 +21,6 @@ var watchCases = []testCase{
 		rule: "what the transaction itself leaves at the key is not a change, whether it wrote before or after Watch"},
 	{name: "change before the commit", check: checkWatchMissed,
 		rule: "a change between the transaction's version and its commit counts"},
-	{name: "watch alone", check: checkWatchAlone,
-		rule: "a watch of a transaction that read nothing and wrote nothing works"},
 	{name: "does not conflict", check: checkWatchConflict,
 		rule: "Watch does not make the transaction conflict"},
 	{name: "attempt without a commit", check: checkWatchAttempts,
@@ -199,13 +197,6 @@ func checkWatchMissed(t *tester) {
 		})
 		t.wantTold(name+" between the transaction's version and Watch", told, nil)
 	}
-}
-
-func checkWatchAlone(t *tester) {
-	told := t.watch(t.ctx, "d", nothing)
-	t.wantQuiet("a transaction that did nothing but Watch", told)
-	t.write(set("d"))
-	t.wantTold("a transaction that did nothing but Watch", told, nil)
 }
 
 func checkWatchConflict(t *tester) {

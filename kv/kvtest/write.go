@@ -1,6 +1,8 @@
 package kvtest
 
 import (
+	"fmt"
+	"maps"
 	"math"
 	"runtime"
 	"strings"
@@ -14,23 +16,15 @@ var writeCases = []testCase{
 	{name: "clear range", check: checkClearRange,
 		rule: "ClearRange removes the keys from begin on, up to and not including end; empty bounds are open"},
 	{name: "order of writes", check: checkWriteOrder,
-		rule: "writes of a transaction take effect in their order"},
-	{name: "clear absent", check: checkClearAbsent,
-		rule: "clearing what is not there is no error"},
+		rule: "writes of a transaction take effect in their order: later ones replace earlier ones, and Add builds on them"},
 	{name: "empty value", check: checkEmptyValue,
 		rule: "an empty value is stored, is returned as empty and not nil, and differs from an absent one"},
 	{name: "add", check: checkAdd,
 		rule: "Add sums 64-bit little-endian integers; absent is 0, other lengths are cut off or padded, overflow wraps"},
-	{name: "add and other writes", check: checkAddWithWrites,
-		rule: "Add builds on what the transaction wrote before, and later writes replace it"},
 	{name: "concurrent adds", check: checkConcurrentAdds,
 		rule: "Adds of one key do not conflict with each other, and all of them count"},
 	{name: "add meanwhile", check: checkAddMeanwhile,
 		rule: "Add adds to the value at the commit, not to one that was read before"},
-	{name: "write conflict writes nothing", check: checkWriteConflictWritesNothing,
-		rule: "AddWriteConflict and AddReadConflict change no value"},
-	{name: "all or nothing", check: checkAtomic,
-		rule: "the writes of a transaction become visible together"},
 }
 
 func checkClearRange(t *tester) {
@@ -61,29 +55,34 @@ func checkClearRange(t *tester) {
 }
 
 func checkWriteOrder(t *tester) {
-	t.reset("a", "b", "c", "d")
-	t.write(func(tx kv.Tx) {
-		tx.Set([]byte("a"), []byte("1"))
-		tx.Set([]byte("a"), []byte("2"))
-		tx.Clear([]byte("b"))
-		tx.Set([]byte("b"), []byte("2"))
-		tx.Set([]byte("c"), []byte("1"))
-		tx.ClearRange(span("c", "e"))
-		tx.Set([]byte("d"), []byte("2"))
-		tx.Set([]byte("e"), []byte("1"))
-		tx.Clear([]byte("e"))
-	})
-	t.want("after several writes of each key", "a", "2", "b", "2", "d", "2")
-}
-
-func checkClearAbsent(t *tester) {
-	t.reset("b")
-	t.write(func(tx kv.Tx) {
-		tx.Clear([]byte("a"))
-		tx.ClearRange(span("c", "d"))
-		tx.ClearRange(span("e", "e"))
-	})
-	t.want("after clearing absent keys", "b", "b")
+	stored := state{"n": little(100)}
+	writes := []op{
+		{kind: "set", key: "n", value: "1"}, {kind: "set", key: "n"}, {kind: "clear", key: "n"},
+		{kind: "clear range", key: "m", end: "o"}, {kind: "add", key: "n", delta: 2},
+	}
+	get := op{kind: "get", key: "n"}
+	for _, first := range writes {
+		for _, second := range writes {
+			t.put("n", stored["n"])
+			want := maps.Clone(stored)
+			t.transact(func(tx kv.Tx) error {
+				for _, o := range []op{first, get, second, get} {
+					seen, err := o.run(tx)
+					if err != nil {
+						return err
+					}
+					if want := want.do(o); seen != want {
+						t.Errorf("of %v, then %v: %v saw %q, want %q", first, second, o, seen, want)
+					}
+				}
+				return nil
+			})
+			t.read(func(r kv.Reader) error {
+				t.wantGet(fmt.Sprintf("after the commit of %v, then %v", first, second), r, "n", want.do(get))
+				return nil
+			})
+		}
+	}
 }
 
 func checkEmptyValue(t *tester) {
@@ -152,28 +151,6 @@ func checkAdd(t *tester) {
 	}
 }
 
-func checkAddWithWrites(t *tester) {
-	n := []byte("n")
-	for name, c := range map[string]struct {
-		do   func(tx kv.Tx)
-		want string
-	}{
-		"Add, Add":        {func(tx kv.Tx) { tx.Add(n, 1); tx.Add(n, 2) }, little(103)},
-		"Set, Add":        {func(tx kv.Tx) { tx.Set(n, []byte{7}); tx.Add(n, 1) }, little(8)},
-		"Clear, Add":      {func(tx kv.Tx) { tx.Clear(n); tx.Add(n, 1) }, little(1)},
-		"ClearRange, Add": {func(tx kv.Tx) { tx.ClearRange(span("m", "o")); tx.Add(n, 1) }, little(1)},
-		"Add, Set":        {func(tx kv.Tx) { tx.Add(n, 1); tx.Set(n, []byte("new")) }, "new"},
-		"Add, Clear, Add": {func(tx kv.Tx) { tx.Add(n, 1); tx.Clear(n); tx.Add(n, 4) }, little(4)},
-		"Add, Get, Add":   {func(tx kv.Tx) { tx.Add(n, 1); t.wantGet("after an Add", tx, "n", little(101)); tx.Add(n, 1) }, little(102)},
-	} {
-		t.put("n", little(100))
-		t.write(c.do)
-		t.want(name+" of 100", "n", c.want)
-	}
-	t.write(func(tx kv.Tx) { tx.Add(n, 1); tx.ClearRange(span("m", "o")) })
-	t.want("Add, then ClearRange")
-}
-
 func checkConcurrentAdds(t *tester) {
 	const goroutines, adds = 8, 50
 	var group sync.WaitGroup
@@ -218,53 +195,5 @@ func checkAddMeanwhile(t *tester) {
 	t.want("two Adds to 100, one committed while the other was open", "n", little(111))
 	if n != 1 {
 		t.Errorf("an Add, with Snapshot reads of the key, took %d attempts, want 1", n)
-	}
-}
-
-func checkWriteConflictWritesNothing(t *tester) {
-	t.reset(stored...)
-	t.write(func(tx kv.Tx) {
-		tx.AddWriteConflict(kv.Range{})
-		tx.AddReadConflict(kv.Range{})
-		tx.AddWriteConflict(kv.KeyRange([]byte("c")))
-	})
-	t.want("after a transaction of conflict ranges only", "b", "b", "d", "d", "f", "f", "h", "h")
-}
-
-func checkAtomic(t *tester) {
-	const n = 60
-	done := make(chan struct{})
-	var group sync.WaitGroup
-	group.Go(func() {
-		defer close(done)
-		for i := range n {
-			value := []byte{byte(i)}
-			if !t.goes(func(tx kv.Tx) error {
-				tx.Set([]byte("a"), value)
-				tx.Set([]byte("z"), value)
-				return nil
-			}) {
-				return
-			}
-		}
-	})
-	for {
-		t.read(func(r kv.Reader) error {
-			a, err := r.Get([]byte("a"))
-			if err != nil {
-				return err
-			}
-			z, err := r.Get([]byte("z"))
-			if string(a) != string(z) {
-				t.Errorf("a transaction saw a = %x and z = %x, which are always written together", a, z)
-			}
-			return err
-		})
-		select {
-		case <-done:
-			group.Wait()
-			return
-		default:
-		}
 	}
 }
