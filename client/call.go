@@ -167,13 +167,4 @@ func hidden(err error) error {
 	return err
 }
 
-// duration is how the server writes a length of time.
-type duration struct{ time.Duration }
-
-func (d duration) MarshalText() ([]byte, error) { return []byte(d.String()), nil }
-func (d *duration) UnmarshalText(b []byte) (err error) {
-	d.Duration, err = time.ParseDuration(string(b))
-	return err
-}
-
 func decimal(i int64) string { return strconv.FormatInt(i, 10) }

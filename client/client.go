@@ -37,6 +37,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/conq-go/conq/internal/wire"
 	"github.com/conq-go/conq/work"
 )
 
@@ -189,11 +190,11 @@ func (c *Client) Len(ctx context.Context, name string) (int, error) {
 // Move moves up to n items, at most 1000, from one queue to another of the same kind, in one transaction, and returns how many. max
 // takes those of a priority queue from the highest priority down.
 func (c *Client) Move(ctx context.Context, from, to string, n int, max bool) (int, error) {
-	body := map[string]any{"from": from, "to": to, "n": n}
+	body := wire.Move{From: from, To: to, N: n}
 	if max {
-		body["end"] = "max"
+		body.End = wire.Max
 	}
-	var answer struct{ Moved int }
+	var answer wire.Moved
 	err := c.do(ctx, call{method: http.MethodPost, path: "/v1/move", body: body, once: true}, &answer)
 	return answer.Moved, err
 }

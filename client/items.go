@@ -2,7 +2,6 @@ package client
 
 import (
 	"context"
-	"encoding/base64"
 	"errors"
 	"fmt"
 	"iter"
@@ -14,6 +13,7 @@ import (
 	"github.com/conq-go/conq/errs"
 	"github.com/conq-go/conq/internal/combine"
 	"github.com/conq-go/conq/internal/paging"
+	"github.com/conq-go/conq/internal/wire"
 	"github.com/conq-go/conq/kv"
 )
 
@@ -25,40 +25,25 @@ const (
 	maxPayload = 1 << 20 // bytes of calls that share a request
 )
 
-// item is one as the server has it.
-type item struct {
-	Base64   []byte `json:"base64"`
-	Priority *int64 `json:"priority,omitempty"`
-}
-
-// end is an end of a priority queue, or the front of a queue.
-type end string
-
-const (
-	front  end = ""
-	minEnd end = "min"
-	maxEnd end = "max"
-)
-
 // items is a queue of either kind, in bytes.
 type items struct {
 	c    *Client
 	name string
 
-	adds  combine.Combiner[[]item, struct{}]
-	takes map[end]*combine.Combiner[int, []item]
+	adds  combine.Combiner[[]wire.Item, struct{}]
+	takes map[wire.End]*combine.Combiner[int, []wire.Item]
 }
 
 // openItems returns the queue of a name, and makes it if there is none.
-func openItems(ctx context.Context, c *Client, name, kind string, ends ...end) (*items, error) {
+func openItems(ctx context.Context, c *Client, name, kind string, ends ...wire.End) (*items, error) {
 	if err := c.open(ctx, name, kind); err != nil {
 		return nil, err
 	}
-	q := &items{c: c, name: name, takes: make(map[end]*combine.Combiner[int, []item])}
-	q.adds.Init(combine.Options[[]item, struct{}]{Run: q.runAdds, Size: sizeOf, MaxBytes: maxPayload, Parallel: parallel})
+	q := &items{c: c, name: name, takes: make(map[wire.End]*combine.Combiner[int, []wire.Item])}
+	q.adds.Init(combine.Options[[]wire.Item, struct{}]{Run: q.runAdds, Size: sizeOf, MaxBytes: maxPayload, Parallel: parallel})
 	for _, e := range ends {
-		takes := new(combine.Combiner[int, []item])
-		takes.Init(combine.Options[int, []item]{Run: func(calls []*combine.Call[int, []item]) { q.runTakes(e, calls) }, Parallel: parallel})
+		takes := new(combine.Combiner[int, []wire.Item])
+		takes.Init(combine.Options[int, []wire.Item]{Run: func(calls []*combine.Call[int, []wire.Item]) { q.runTakes(e, calls) }, Parallel: parallel})
 		q.takes[e] = takes
 	}
 	return q, nil
@@ -98,9 +83,9 @@ func (q *items) Close() error {
 
 func closedError(name string) error { return fmt.Errorf("%w: queue %q", errs.ErrClosed, name) }
 
-func sizeOf(all []item) (n int) {
+func sizeOf(all []wire.Item) (n int) {
 	for _, i := range all {
-		n += len(i.Base64) + 100
+		n += i.Size() + 100
 	}
 	return n
 }
@@ -123,17 +108,17 @@ func share[Q, R any](calls []*combine.Call[Q, R], do func(context.Context, []*co
 	}
 }
 
-func (q *items) runAdds(calls []*combine.Call[[]item, struct{}]) {
-	share(calls, func(ctx context.Context, calls []*combine.Call[[]item, struct{}]) error {
-		var all []item
+func (q *items) runAdds(calls []*combine.Call[[]wire.Item, struct{}]) {
+	share(calls, func(ctx context.Context, calls []*combine.Call[[]wire.Item, struct{}]) error {
+		var all []wire.Item
 		for _, c := range calls {
 			all = append(all, c.Request...)
 		}
-		return q.c.do(ctx, call{method: http.MethodPost, path: queuePath(q.name) + "/items", body: map[string]any{"items": all}, once: true}, nil)
+		return q.c.do(ctx, call{method: http.MethodPost, path: queuePath(q.name) + "/items", body: wire.ItemList{Items: all}, once: true}, nil)
 	})
 }
 
-func (q *items) add(ctx context.Context, all []item) error {
+func (q *items) add(ctx context.Context, all []wire.Item) error {
 	if ctx == nil {
 		return errors.New("client: ctx is nil")
 	}
@@ -144,8 +129,8 @@ func (q *items) add(ctx context.Context, all []item) error {
 	return err
 }
 
-func (q *items) runTakes(from end, calls []*combine.Call[int, []item]) {
-	share(calls, func(ctx context.Context, calls []*combine.Call[int, []item]) error {
+func (q *items) runTakes(from wire.End, calls []*combine.Call[int, []wire.Item]) {
+	share(calls, func(ctx context.Context, calls []*combine.Call[int, []wire.Item]) error {
 		total := 0
 		for _, c := range calls {
 			total += c.Request
@@ -160,7 +145,7 @@ func (q *items) runTakes(from end, calls []*combine.Call[int, []item]) {
 }
 
 // take takes up to n items, or returns an errs.ErrEmpty.
-func (q *items) take(ctx context.Context, from end, n int) ([]item, error) {
+func (q *items) take(ctx context.Context, from wire.End, n int) ([]wire.Item, error) {
 	if err := checkN(ctx, n); err != nil {
 		return nil, err
 	}
@@ -182,8 +167,8 @@ func checkN(ctx context.Context, n int) error {
 }
 
 // takeWait takes up to n items, at least one.
-func (q *items) takeWait(ctx context.Context, from end, n int) ([]item, error) {
-	return untilSome(ctx, n, func() ([]item, error) { return q.request(ctx, from, n, waitFor) })
+func (q *items) takeWait(ctx context.Context, from wire.End, n int) ([]wire.Item, error) {
+	return untilSome(ctx, n, func() ([]wire.Item, error) { return q.request(ctx, from, n, waitFor) })
 }
 
 // untilSome asks until there is something. A server that stops says at once that there is nothing.
@@ -206,56 +191,52 @@ func untilSome[V any](ctx context.Context, n int, ask func() ([]V, error)) ([]V,
 	}
 }
 
-func (q *items) request(ctx context.Context, from end, n int, wait time.Duration) ([]item, error) {
+func (q *items) request(ctx context.Context, from wire.End, n int, wait time.Duration) ([]wire.Item, error) {
 	query := url.Values{"n": {decimal(int64(min(n, maxTaken)))}, "form": {"base64"}}
-	if from != front {
+	if from != wire.Front {
 		query.Set("end", string(from))
 	}
 	if wait > 0 {
 		query.Set("wait", wait.String())
 	}
-	var answer struct{ Items []item }
+	var answer wire.ItemList
 	err := q.c.do(ctx, call{method: http.MethodPost, path: queuePath(q.name) + "/take", query: query, wait: wait, again: wait > 0, takes: true}, &answer)
 	return answer.Items, err
 }
 
 // page returns items without taking them, from where next of another page says on.
-func (q *items) page(ctx context.Context, from end, after []byte, n int) (page []item, next []byte, err error) {
-	query := url.Values{"limit": {decimal(int64(min(n, 1000)))}, "form": {"base64"}}
-	if from != front {
+func (q *items) page(ctx context.Context, from wire.End, after []byte, n int) (page []wire.Item, next []byte, err error) {
+	query := pageQuery(after, n)
+	if from != wire.Front {
 		query.Set("end", string(from))
 	}
-	if len(after) > 0 {
-		query.Set("after", base64.RawURLEncoding.EncodeToString(after))
-	}
-	var answer struct {
-		Items []item
-		Next  string
-	}
-	if err := q.c.do(ctx, call{method: http.MethodGet, path: queuePath(q.name) + "/items", query: query, again: true}, &answer); err != nil {
-		return nil, nil, err
-	}
-	next, err = base64.RawURLEncoding.DecodeString(answer.Next)
-	if len(next) == 0 {
-		next = nil
-	}
-	return answer.Items, next, err
+	var answer wire.ItemPage
+	err = q.c.do(ctx, call{method: http.MethodGet, path: queuePath(q.name) + "/items", query: query, again: true}, &answer)
+	return answer.Items, answer.Next.Key, err
 }
 
-func (q *items) peek(ctx context.Context, from end) (item, error) {
+func pageQuery(after []byte, n int) url.Values {
+	query := url.Values{"limit": {decimal(int64(min(n, 1000)))}, "form": {"base64"}}
+	if place, _ := (wire.Place{Key: after}).MarshalText(); len(place) > 0 { // it can't fail
+		query.Set("after", string(place))
+	}
+	return query
+}
+
+func (q *items) peek(ctx context.Context, from wire.End) (wire.Item, error) {
 	page, _, err := q.page(ctx, from, nil, 1)
 	if err == nil && len(page) == 0 {
 		err = fmt.Errorf("%w: %q", errs.ErrEmpty, q.name)
 	}
 	if err != nil {
-		return item{}, err
+		return wire.Item{}, err
 	}
 	return page[0], nil
 }
 
 // all returns all items in order, a page at a time.
-func (q *items) all(ctx context.Context, from end) iter.Seq2[item, error] {
-	return paging.All(func(after []byte) ([]item, []byte, error) { return q.page(ctx, from, after, pageSize) })
+func (q *items) all(ctx context.Context, from wire.End) iter.Seq2[wire.Item, error] {
+	return paging.All(func(after []byte) ([]wire.Item, []byte, error) { return q.page(ctx, from, after, pageSize) })
 }
 
 // Len counts the items, which reads all of them.

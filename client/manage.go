@@ -8,6 +8,7 @@ import (
 	"net/url"
 	"time"
 
+	"github.com/conq-go/conq/internal/wire"
 	"github.com/conq-go/conq/work"
 )
 
@@ -36,9 +37,10 @@ func (q *jobs) Cancel(ctx context.Context, id work.ID) error { return q.change(c
 
 // Bury makes a job dead, whoever holds it.
 func (q *jobs) Bury(ctx context.Context, id work.ID, reason string) error {
-	return q.change(ctx, id, "bury", map[string]any{"reason": reason})
+	return q.change(ctx, id, "bury", wire.Bury{Reason: reason})
 }
 
+// change sends a verb that is not carried out twice.
 func (q *jobs) change(ctx context.Context, id work.ID, verb string, body any) error {
 	return q.c.do(ctx, call{method: http.MethodPost, path: q.path(id) + "/" + verb, body: body}, nil)
 }
@@ -50,7 +52,7 @@ func (q *jobs) Delete(ctx context.Context, id work.ID) error {
 
 // Reprioritise gives a job another priority; its place is behind those that have it.
 func (q *jobs) Reprioritise(ctx context.Context, id work.ID, priority int64) error {
-	return q.c.do(ctx, call{method: http.MethodPatch, path: q.path(id), body: map[string]int64{"priority": priority}, again: true}, nil)
+	return q.c.do(ctx, call{method: http.MethodPatch, path: q.path(id), body: wire.Reprioritise{Priority: priority}, again: true}, nil)
 }
 
 // KickAll, DeleteAll, CancelAll, BuryAll and ReprioritiseAll do the same to all jobs that match, in the background of the server, and
@@ -79,23 +81,13 @@ func (q *jobs) ReprioritiseAll(ctx context.Context, f work.Filter, priority int6
 	return q.all(ctx, "reprioritise", f, priority, progress)
 }
 
-// task is what the server does in the background.
-type task struct {
-	ID, State, Error string
-	Done             int
-}
-
 // lookEvery is how often the client asks how far a task is.
 const lookEvery = 100 * time.Millisecond
 
 func (q *jobs) all(ctx context.Context, verb string, f work.Filter, priority int64, progress func(int)) (int, error) {
 	f.Reverse = false // it says nothing about which
-	body := filterOf(f)
-	if len(body) == 0 {
-		body["all"] = true
-	}
-	body["do"], body["priority"] = verb, priority
-	var t task
+	body := wire.Bulk{Do: verb, Filter: wire.FilterOf(f), All: f == work.Filter{}, Priority: priority}
+	var t wire.Task
 	path := jobPath(q.name) + "/bulk"
 	if err := q.c.do(ctx, call{method: http.MethodPost, path: path, body: body}, &t); err != nil {
 		return 0, err
@@ -105,19 +97,19 @@ func (q *jobs) all(ctx context.Context, verb string, f work.Filter, priority int
 		if !rest(ctx, lookEvery) {
 			stopping, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
 			defer cancel()
-			return t.Done, errors.Join(context.Cause(ctx), q.c.do(stopping, call{method: http.MethodDelete, path: path}, nil))
+			return int(t.Done), errors.Join(context.Cause(ctx), q.c.do(stopping, call{method: http.MethodDelete, path: path}, nil))
 		}
 		if err := q.c.do(ctx, call{method: http.MethodGet, path: path, again: true}, &t); err != nil {
-			return t.Done, err
+			return int(t.Done), err
 		}
 		if progress != nil && t.Done > 0 {
-			progress(t.Done)
+			progress(int(t.Done))
 		}
 	}
 	if t.State != "done" {
-		return t.Done, fmt.Errorf("client: server has stopped: %s", t.Error)
+		return int(t.Done), fmt.Errorf("client: server has stopped: %s", t.Error)
 	}
-	return t.Done, nil
+	return int(t.Done), nil
 }
 
 // Pause has the queue give out nothing until Resume. Leases under way go on.
@@ -140,15 +132,10 @@ func (q *WorkQueue[T]) Every(ctx context.Context, name, spec string, value T, op
 	if err != nil {
 		return err
 	}
-	body := struct {
-		Base64      []byte   `json:"base64"`
-		Cron        string   `json:"cron"`
-		Priority    int64    `json:"priority,omitempty"`
-		Key         string   `json:"key,omitempty"`
-		MaxAttempts int      `json:"max_attempts,omitempty"`
-		Lease       duration `json:"lease,omitzero"`
-		MaxLate     duration `json:"max_late,omitzero"`
-	}{payload, spec, o.Priority, o.Key, o.MaxAttempts, duration{o.Lease}, duration{o.MaxLate}}
+	body := wire.Every{
+		Payload: wire.Base64(payload), Cron: spec, Priority: o.Priority, Key: o.Key, MaxAttempts: o.MaxAttempts,
+		Lease: wire.Duration{Duration: o.Lease}, MaxLate: wire.Duration{Duration: o.MaxLate},
+	}
 	return q.c.do(ctx, call{method: http.MethodPut, path: q.periodic(name), body: body, again: true}, nil)
 }
 
@@ -161,24 +148,17 @@ func (q *jobs) RemovePeriodic(ctx context.Context, name string) error {
 
 // RunPeriodic puts a periodic job once more, now.
 func (q *jobs) RunPeriodic(ctx context.Context, name string) (work.ID, error) {
-	var answer struct{ ID work.ID }
+	var answer wire.Ran
 	err := q.c.do(ctx, call{method: http.MethodPost, path: q.periodic(name) + "/run", once: true}, &answer)
 	return answer.ID, err
 }
 
 // Periodics returns the periodic jobs of the queue, by name.
 func (q *jobs) Periodics(ctx context.Context) (all []work.Periodic, err error) {
-	var answer struct {
-		Periodic []struct {
-			Name, Cron string
-			Next       time.Time
-			MaxLate    duration `json:"max_late"`
-			Base64     []byte
-		}
-	}
+	var answer wire.PeriodicList
 	err = q.c.do(ctx, call{method: http.MethodGet, path: jobPath(q.name) + "/periodic", query: url.Values{"form": {"base64"}}, again: true}, &answer)
 	for _, p := range answer.Periodic {
-		all = append(all, work.Periodic{Name: p.Name, Spec: p.Cron, Next: p.Next, MaxLate: p.MaxLate.Duration, Payload: p.Base64})
+		all = append(all, work.Periodic{Name: p.Name, Spec: p.Cron, Next: p.Next, MaxLate: p.MaxLate.Duration, Payload: p.Bytes()})
 	}
 	return all, err
 }

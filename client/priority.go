@@ -6,6 +6,7 @@ import (
 	"iter"
 
 	"github.com/conq-go/conq/codec"
+	"github.com/conq-go/conq/internal/wire"
 )
 
 // Prioritized is a value with its priority.
@@ -23,7 +24,7 @@ func OpenPriorityQueue[T any](ctx context.Context, c *Client, name string, of co
 	if of == nil {
 		return nil, errors.New("client: codec is nil")
 	}
-	q, err := openItems(ctx, c, name, "priority queue", minEnd, maxEnd)
+	q, err := openItems(ctx, c, name, "priority queue", wire.Min, wire.Max)
 	return &PriorityQueue[T]{q, of}, err
 }
 
@@ -34,13 +35,13 @@ func (p *PriorityQueue[T]) Push(ctx context.Context, v T, priority int64) error 
 
 // PushAll adds up to 10,000 values in one transaction.
 func (p *PriorityQueue[T]) PushAll(ctx context.Context, values []Prioritized[T]) error {
-	all := make([]item, len(values))
+	all := make([]wire.Item, len(values))
 	for i, v := range values {
 		payload, err := encode(p.codec, v.Value)
 		if err != nil {
 			return err
 		}
-		all[i] = item{payload, &v.Priority}
+		all[i] = wire.Item{Payload: wire.Base64(payload), Priority: &v.Priority}
 	}
 	return p.add(ctx, all)
 }
@@ -55,12 +56,12 @@ func (p *PriorityQueue[T]) PopMax(ctx context.Context) (T, error) { return p.val
 // PopMinN removes up to n items, those that PopMin would return one after another. Of items that do not decode the error has
 // a *DecodeError each; the others are returned with it.
 func (p *PriorityQueue[T]) PopMinN(ctx context.Context, n int) ([]Prioritized[T], error) {
-	return p.values(p.take(ctx, minEnd, n))
+	return p.values(p.take(ctx, wire.Min, n))
 }
 
 // PopMaxN is PopMinN from the other end.
 func (p *PriorityQueue[T]) PopMaxN(ctx context.Context, n int) ([]Prioritized[T], error) {
-	return p.values(p.take(ctx, maxEnd, n))
+	return p.values(p.take(ctx, wire.Max, n))
 }
 
 // PopMinWait is PopMin, but waits until there is an item, or ctx ends.
@@ -75,45 +76,45 @@ func (p *PriorityQueue[T]) PopMaxWait(ctx context.Context) (T, error) {
 
 // PopMinWaitN is PopMinN, but waits until there is at least one item, or ctx ends.
 func (p *PriorityQueue[T]) PopMinWaitN(ctx context.Context, n int) ([]Prioritized[T], error) {
-	return p.values(p.takeWait(ctx, minEnd, n))
+	return p.values(p.takeWait(ctx, wire.Min, n))
 }
 
 // PopMaxWaitN is PopMaxN, but waits until there is at least one item, or ctx ends.
 func (p *PriorityQueue[T]) PopMaxWaitN(ctx context.Context, n int) ([]Prioritized[T], error) {
-	return p.values(p.takeWait(ctx, maxEnd, n))
+	return p.values(p.takeWait(ctx, wire.Max, n))
 }
 
 // PeekMin returns the item that PopMin would, and leaves it.
 func (p *PriorityQueue[T]) PeekMin(ctx context.Context) (T, error) {
-	return p.peeked(p.peek(ctx, minEnd))
+	return p.peeked(p.peek(ctx, wire.Min))
 }
 
 // PeekMax returns the item that PopMax would, and leaves it.
 func (p *PriorityQueue[T]) PeekMax(ctx context.Context) (T, error) {
-	return p.peeked(p.peek(ctx, maxEnd))
+	return p.peeked(p.peek(ctx, wire.Max))
 }
 
 // PageMin returns up to n items, at most 1000, and leaves them, the lowest priority first; see Queue.Page.
 func (p *PriorityQueue[T]) PageMin(ctx context.Context, after []byte, n int) (page []Prioritized[T], next []byte, err error) {
-	got, next, err := p.page(ctx, minEnd, after, n)
+	got, next, err := p.page(ctx, wire.Min, after, n)
 	page, err = p.values(got, err)
 	return page, next, err
 }
 
 // PageMax is PageMin from the other end.
 func (p *PriorityQueue[T]) PageMax(ctx context.Context, after []byte, n int) (page []Prioritized[T], next []byte, err error) {
-	got, next, err := p.page(ctx, maxEnd, after, n)
+	got, next, err := p.page(ctx, wire.Max, after, n)
 	page, err = p.values(got, err)
 	return page, next, err
 }
 
 // All returns the items in the order of PopMin and leaves them; see Queue.All.
 func (p *PriorityQueue[T]) All(ctx context.Context) iter.Seq2[Prioritized[T], error] {
-	return mapped(p.all(ctx, minEnd), p.prioritized)
+	return mapped(p.all(ctx, wire.Min), p.prioritized)
 }
 
-func (p *PriorityQueue[T]) prioritized(i item) (Prioritized[T], error) {
-	v, err := decode(p.codec, i.Base64)
+func (p *PriorityQueue[T]) prioritized(i wire.Item) (Prioritized[T], error) {
+	v, err := decode(p.codec, i.Bytes())
 	of := Prioritized[T]{Value: v}
 	if i.Priority != nil {
 		of.Priority = *i.Priority
@@ -121,7 +122,7 @@ func (p *PriorityQueue[T]) prioritized(i item) (Prioritized[T], error) {
 	return of, err
 }
 
-func (p *PriorityQueue[T]) values(got []item, err error) ([]Prioritized[T], error) {
+func (p *PriorityQueue[T]) values(got []wire.Item, err error) ([]Prioritized[T], error) {
 	return decoded(got, err, p.prioritized)
 }
 
@@ -130,9 +131,9 @@ func (p *PriorityQueue[T]) value(all []Prioritized[T], err error) (T, error) {
 	return v.Value, err
 }
 
-func (p *PriorityQueue[T]) peeked(i item, err error) (v T, _ error) {
+func (p *PriorityQueue[T]) peeked(i wire.Item, err error) (v T, _ error) {
 	if err != nil {
 		return v, err
 	}
-	return decode(p.codec, i.Base64)
+	return decode(p.codec, i.Bytes())
 }

@@ -1,8 +1,9 @@
 package client
 
 import (
+	"bytes"
 	"context"
-	"encoding/base64"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"iter"
@@ -13,6 +14,7 @@ import (
 	"github.com/conq-go/conq/codec"
 	"github.com/conq-go/conq/internal/combine"
 	"github.com/conq-go/conq/internal/paging"
+	"github.com/conq-go/conq/internal/wire"
 	"github.com/conq-go/conq/work"
 )
 
@@ -37,8 +39,8 @@ type jobs struct {
 	name    string
 	options WorkOptions
 
-	puts combine.Combiner[[]newJob, []work.ID]
-	acks combine.Combiner[heldJob, bool] // whether the lease was lost
+	puts combine.Combiner[[]wire.NewJob, []work.ID]
+	acks combine.Combiner[wire.HeldJob, bool] // whether the lease was lost
 }
 
 // OpenWork returns the work queue of a name, and makes it if there is none. The error is an errs.ErrKind if the name is of
@@ -51,8 +53,8 @@ func OpenWork[T any](ctx context.Context, c *Client, name string, of codec.Codec
 		return nil, err
 	}
 	q := &jobs{c: c, name: name, options: o}
-	q.puts.Init(combine.Options[[]newJob, []work.ID]{Run: q.runPuts, Size: sizeOfJobs, MaxBytes: maxPayload, Parallel: parallel})
-	q.acks.Init(combine.Options[heldJob, bool]{Run: q.runAcks, Parallel: parallel})
+	q.puts.Init(combine.Options[[]wire.NewJob, []work.ID]{Run: q.runPuts, Size: sizeOfJobs, MaxBytes: maxPayload, Parallel: parallel})
+	q.acks.Init(combine.Options[wire.HeldJob, bool]{Run: q.runAcks, Parallel: parallel})
 	return &WorkQueue[T]{q, of}, nil
 }
 
@@ -68,37 +70,16 @@ func (q *jobs) Close() error {
 	return nil
 }
 
-// newJob is a job to be put, as the server has it.
-type newJob struct {
-	Base64      []byte            `json:"base64"`
-	Priority    int64             `json:"priority,omitempty"`
-	Delay       duration          `json:"delay,omitzero"`
-	At          time.Time         `json:"at,omitzero"`
-	Key         string            `json:"key,omitempty"`
-	Unique      string            `json:"unique,omitempty"`
-	UniqueFor   duration          `json:"unique_for,omitzero"`
-	MaxAttempts int               `json:"max_attempts,omitempty"`
-	Lease       duration          `json:"lease,omitzero"`
-	Meta        map[string]string `json:"meta,omitempty"`
-}
-
-func newJobOf(payload []byte, j work.Job) newJob {
-	return newJob{
-		Base64: payload, Priority: j.Priority, Delay: duration{j.Delay}, At: j.At, Key: j.Key, Unique: j.Unique, UniqueFor: duration{j.UniqueFor},
-		MaxAttempts: j.MaxAttempts, Lease: duration{j.Lease}, Meta: j.Meta,
-	}
-}
-
-func sizeOfJobs(all []newJob) (n int) {
+func sizeOfJobs(all []wire.NewJob) (n int) {
 	for _, j := range all {
-		n += len(j.Base64) + 200
+		n += j.Size() + 200
 	}
 	return n
 }
 
-func (q *jobs) runPuts(calls []*combine.Call[[]newJob, []work.ID]) {
-	share(calls, func(ctx context.Context, calls []*combine.Call[[]newJob, []work.ID]) error {
-		var all []newJob
+func (q *jobs) runPuts(calls []*combine.Call[[]wire.NewJob, []work.ID]) {
+	share(calls, func(ctx context.Context, calls []*combine.Call[[]wire.NewJob, []work.ID]) error {
+		var all []wire.NewJob
 		for _, c := range calls {
 			all = append(all, c.Request...)
 		}
@@ -113,12 +94,9 @@ func (q *jobs) runPuts(calls []*combine.Call[[]newJob, []work.ID]) {
 	})
 }
 
-func (q *jobs) put(ctx context.Context, all []newJob) (ids []work.ID, duplicates int, err error) {
-	var answer struct {
-		IDs        []work.ID
-		Duplicates int
-	}
-	err = q.c.do(ctx, call{method: http.MethodPost, path: jobPath(q.name), body: map[string]any{"jobs": all}, once: true}, &answer)
+func (q *jobs) put(ctx context.Context, all []wire.NewJob) (ids []work.ID, duplicates int, err error) {
+	var answer wire.Added
+	err = q.c.do(ctx, call{method: http.MethodPost, path: jobPath(q.name), body: wire.JobList{Jobs: all}, once: true}, &answer)
 	if err == nil && len(answer.IDs) != len(all) {
 		err = fmt.Errorf("client: server answered %d ids of %d jobs", len(answer.IDs), len(all))
 	}
@@ -152,13 +130,13 @@ func (q *WorkQueue[T]) PutAll(ctx context.Context, all []work.New[T]) (ids []wor
 		return nil, 0, err
 	}
 	unique := false
-	news := make([]newJob, len(all))
+	news := make([]wire.NewJob, len(all))
 	for i, v := range all {
 		payload, err := encode(q.codec, v.Value)
 		if err != nil {
 			return nil, 0, fmt.Errorf("job %d: %w", i, err)
 		}
-		news[i] = newJobOf(payload, v.Job)
+		news[i] = wire.NewJobOf(payload, v.Job)
 		unique = unique || v.Unique != ""
 	}
 	switch {
@@ -169,45 +147,6 @@ func (q *WorkQueue[T]) PutAll(ctx context.Context, all []work.New[T]) (ids []wor
 	}
 	ids, err = q.puts.Do(ctx, news)
 	return ids, 0, err
-}
-
-// failure is how an attempt ended, as the server has it.
-type failure struct {
-	Attempt int
-	Time    time.Time
-	Error   string
-	Holder  string
-}
-
-func failures(all []failure) (of []work.Failure) {
-	for _, f := range all {
-		of = append(of, work.Failure(f))
-	}
-	return of
-}
-
-// history is what has happened to a job, as the server has it.
-type history struct {
-	Delay                             duration
-	Releases, Expiries, Buries, Kicks int
-}
-
-func (h history) history() work.History {
-	return work.History{Delay: h.Delay.Duration, Releases: h.Releases, Expiries: h.Expiries, Buries: h.Buries, Kicks: h.Kicks}
-}
-
-// leased is a job that was reserved, as the server has it.
-type leased struct {
-	ID       work.ID
-	Token    string
-	Base64   []byte
-	Priority int64
-	Attempt  int
-	Created  time.Time
-	Lease    duration
-	Key      string
-	Meta     map[string]string
-	Failures []failure
 }
 
 // Reserve leases the first ready job, and waits until there is one.
@@ -236,15 +175,15 @@ func (q *WorkQueue[T]) reserve(ctx context.Context, n int, wait time.Duration) (
 	if q.options.Lease != 0 {
 		query.Set("lease", q.options.Lease.String())
 	}
-	var answer struct{ Jobs []leased }
+	var answer wire.LeasedList
 	if err := q.c.do(ctx, call{method: http.MethodPost, path: jobPath(q.name) + "/reserve", query: query, wait: wait, again: true, takes: true}, &answer); err != nil {
 		return nil, err
 	}
 	for _, j := range answer.Jobs {
 		l := work.NewLease[T](keeper{q.jobs}, j.ID, j.Token, j.Lease.Duration, time.Now().Add(j.Lease.Duration)) // by this machine's clock
-		l.Priority, l.Attempt, l.Created, l.Key, l.Meta, l.Payload = j.Priority, j.Attempt, j.Created, j.Key, j.Meta, j.Base64
-		l.Failures = failures(j.Failures)
-		if l.Value, err = q.codec.Decode(j.Base64); err == nil {
+		l.Priority, l.Attempt, l.Created, l.Key, l.Meta, l.Payload = j.Priority, j.Attempt, j.Created, j.Key, j.Meta, j.Bytes()
+		l.Failures = j.Failures
+		if l.Value, err = q.codec.Decode(l.Payload); err == nil {
 			leases = append(leases, l)
 			continue
 		}
@@ -270,61 +209,38 @@ func (q *jobs) Result(ctx context.Context, id work.ID) ([]byte, error) {
 	if err != nil || j.Result == nil {
 		return nil, err
 	}
-	return j.Result.Base64, nil
+	return j.Result.Bytes(), nil
 }
 
-func (q *jobs) get(ctx context.Context, id work.ID) (j jobInfo, err error) {
+func (q *jobs) get(ctx context.Context, id work.ID) (j wire.JobInfo, err error) {
 	err = q.c.do(ctx, call{method: http.MethodGet, path: q.path(id), query: url.Values{"form": {"base64"}}, again: true}, &j)
 	return j, err
 }
 
 func (q *jobs) path(id work.ID) string { return jobPath(q.name) + "/" + decimal(int64(id)) }
 
-// jobInfo is a job as the server has it.
-type jobInfo struct {
-	ID          work.ID
-	State       string
-	Base64      []byte
-	Priority    int64
-	Attempts    int
-	MaxAttempts int `json:"max_attempts"`
-	Created     time.Time
-	Time        time.Time
-	Key, Unique string
-	Holder      string
-	Cancelled   bool
-	Meta        map[string]string
-	Failures    []failure
-	History     history
-	Result      *struct{ Base64 []byte }
-}
-
-func infoOf[T any](c codec.Codec[T], j jobInfo) (*work.Info[T], error) {
+func infoOf[T any](c codec.Codec[T], j wire.JobInfo) (*work.Info[T], error) {
 	state, err := work.ParseState(j.State)
 	if err != nil {
 		return nil, fmt.Errorf("client: %w", err)
 	}
+	h := j.History
 	info := &work.Info[T]{
 		ID: j.ID, State: state, Priority: j.Priority, Attempts: j.Attempts, MaxAttempts: j.MaxAttempts, Created: j.Created, Time: j.Time,
-		Key: j.Key, Unique: j.Unique, Holder: j.Holder, Cancelled: j.Cancelled, Meta: j.Meta, Failures: failures(j.Failures),
-		History: j.History.history(), Payload: j.Base64,
+		Key: j.Key, Unique: j.Unique, Holder: j.Holder, Cancelled: j.Cancelled, Meta: j.Meta, Failures: j.Failures, Payload: j.Bytes(),
+		History: work.History{Delay: h.Delay.Duration, Releases: h.Releases, Expiries: h.Expiries, Buries: h.Buries, Kicks: h.Kicks},
 	}
-	info.Value, info.DecodeError = c.Decode(j.Base64)
+	info.Value, info.DecodeError = c.Decode(info.Payload)
 	return info, nil
 }
 
 // Page returns up to n of the jobs that match, at most 1000, from where next of another Page says on; see work.Queue.Page.
 func (q *WorkQueue[T]) Page(ctx context.Context, f work.Filter, after []byte, n int) (infos []*work.Info[T], next []byte, err error) {
-	query := filterQuery(f)
-	query.Set("limit", decimal(int64(min(n, 1000))))
-	query.Set("form", "base64")
-	if len(after) > 0 {
-		query.Set("after", base64.RawURLEncoding.EncodeToString(after))
+	query := pageQuery(after, n)
+	if err := setFilter(query, wire.FilterOf(f)); err != nil {
+		return nil, nil, err
 	}
-	var answer struct {
-		Jobs []jobInfo
-		Next string
-	}
+	var answer wire.JobPage
 	if err := q.c.do(ctx, call{method: http.MethodGet, path: jobPath(q.name), query: query, again: true}, &answer); err != nil {
 		return nil, nil, err
 	}
@@ -335,45 +251,22 @@ func (q *WorkQueue[T]) Page(ctx context.Context, f work.Filter, after []byte, n 
 		}
 		infos = append(infos, info)
 	}
-	if answer.Next != "" {
-		next, err = base64.RawURLEncoding.DecodeString(answer.Next)
-	}
-	return infos, next, err
+	return infos, answer.Next.Key, nil
 }
 
-func filterQuery(f work.Filter) url.Values {
-	query := make(url.Values)
-	for name, value := range filterOf(f) {
+// setFilter adds the members of a filter to a query, where they have the names that JSON has.
+func setFilter(query url.Values, f wire.Filter) error {
+	var members map[string]any
+	b, err := json.Marshal(f)
+	if err == nil {
+		d := json.NewDecoder(bytes.NewReader(b))
+		d.UseNumber() // a float would be written with an exponent
+		err = d.Decode(&members)
+	}
+	for name, value := range members {
 		query.Set(name, fmt.Sprint(value))
 	}
-	return query
-}
-
-// filterOf is a filter as the server has it.
-func filterOf(f work.Filter) map[string]any {
-	filter := make(map[string]any)
-	if f.State != 0 {
-		filter["state"] = f.State.String()
-	}
-	if f.Key != "" {
-		filter["key"] = f.Key
-	}
-	if f.Contains != "" {
-		filter["contains"] = f.Contains
-	}
-	if f.MinAttempts > 0 {
-		filter["min_attempts"] = f.MinAttempts
-	}
-	if f.Holder != "" {
-		filter["holder"] = f.Holder
-	}
-	if !f.Before.IsZero() {
-		filter["before"] = f.Before.UTC().Format(time.RFC3339Nano)
-	}
-	if f.Reverse {
-		filter["reverse"] = true
-	}
-	return filter
+	return err
 }
 
 // List returns the jobs that match, a page at a time; see work.Queue.List.

@@ -194,10 +194,10 @@ func historyOf(h jobs.History) History {
 
 // Failure is a failed attempt.
 type Failure struct {
-	Attempt int
-	Time    time.Time
-	Error   string
-	Holder  string
+	Attempt int       `json:"attempt"`
+	Time    time.Time `json:"time"`
+	Error   string    `json:"error"`
+	Holder  string    `json:"holder,omitempty"`
 }
 
 func failures(of *jobs.Job) (all []Failure) {

@@ -9,20 +9,15 @@ import (
 	"net/http"
 
 	"github.com/conq-go/conq/internal/layout"
+	"github.com/conq-go/conq/internal/wire"
 	"github.com/conq-go/conq/kv"
 	"github.com/conq-go/conq/server/internal/access"
 	"github.com/conq-go/conq/server/internal/once"
 	"github.com/danielgtaylor/huma/v2"
 )
 
-// added is what has become of items or jobs.
-type added struct {
-	Added      int     `json:"added" doc:"How many are durable, duplicates of unique jobs not counted."`
-	IDs        []int64 `json:"ids,omitempty" doc:"The ids of jobs, in their order, unless they are more than 100000. A duplicate has the id of the job that is there."`
-	Duplicates int     `json:"duplicates,omitempty" doc:"How many jobs were duplicates of unique ones."`
-}
-
-func (a *added) append(b added) {
+// appendAdded adds what has become of a batch.
+func appendAdded(a *wire.Added, b wire.Added) {
 	a.Added += b.Added
 	a.Duplicates += b.Duplicates
 	if a.Added+a.Duplicates > maxIDs {
@@ -38,17 +33,24 @@ const maxIDs = 100_000
 // incomplete is an error in the middle of a stream: what is durable by then stays.
 type incomplete struct {
 	huma.ErrorModel
-	added
+	wire.Added
 }
 
 // destined is a batch for a queue.
 type destined interface {
-	add(ctx context.Context) (added, error)
-	addIn(tx kv.Tx) (added, error)
+	add(ctx context.Context) (wire.Added, error)
+	addIn(tx kv.Tx) (wire.Added, error)
+}
+
+// carrier is a *T, which carries a payload.
+type carrier[T any] interface {
+	*T
+	Check() error
+	Size() int
 }
 
 // addition is a request that adds things of type T.
-type addition[T any] struct {
+type addition[T any, P carrier[T]] struct {
 	*api
 	exchange *Exchange
 	queue    string
@@ -56,24 +58,19 @@ type addition[T any] struct {
 	list     string // the member of a JSON body that has them
 
 	fromBytes func([]byte) (T, error) // of a body of bytes
-	check     func(*T) error
-	size      func(*T) int // in bytes, of one
-	each      int          // operations that an engine needs for one, at most
+	each      int                     // operations that an engine needs for one, at most
 	open      func(ctx context.Context, batch []T) (to destined, release func(), err error)
 
 	batches int
 }
 
 // run adds all of the body.
-func (a *addition[T]) run(ctx context.Context) (*reply, error) {
-	if err := access.Check(ctx, access.Produce, a.queue); err != nil {
-		return nil, err
-	}
+func (a *addition[T, P]) run(ctx context.Context) (reply, error) {
 	r, contentType, err := a.exchange.body(typeJSON, typeNDJSON, typeBytes)
 	if err != nil {
 		return nil, err
 	}
-	var sum added
+	var sum wire.Added
 	switch contentType {
 	case typeNDJSON:
 		sum, err = a.stream(ctx, r)
@@ -88,14 +85,14 @@ func (a *addition[T]) run(ctx context.Context) (*reply, error) {
 	return replyJSON(sum), nil
 }
 
-func (a *addition[T]) single(ctx context.Context, r io.Reader) (added, error) {
+func (a *addition[T, P]) single(ctx context.Context, r io.Reader) (wire.Added, error) {
 	b, err := all(r)
 	if err != nil {
-		return added{}, bodyError(err)
+		return wire.Added{}, bodyError(err)
 	}
 	v, err := a.fromBytes(b)
 	if err != nil {
-		return added{}, bodyError(err)
+		return wire.Added{}, bodyError(err)
 	}
 	return a.batch(ctx, []T{v})
 }
@@ -103,42 +100,42 @@ func (a *addition[T]) single(ctx context.Context, r io.Reader) (added, error) {
 // maxListed is how many a list may have: each takes more memory than the shortest JSON of it.
 const maxListed = 10_000
 
-func (a *addition[T]) listed(ctx context.Context, r io.Reader) (added, error) {
+func (a *addition[T, P]) listed(ctx context.Context, r io.Reader) (wire.Added, error) {
 	var batch []T
 	err := listed(r, a.MaxBody, a.list, func(v T) error {
 		if len(batch) == maxListed {
 			return fmt.Errorf("a list can have up to %d: %s has no such limit", maxListed, typeNDJSON)
 		}
 		batch = append(batch, v)
-		return a.check(&v)
+		return P(&v).Check()
 	})
 	if err != nil {
-		return added{}, bodyError(err)
+		return wire.Added{}, bodyError(err)
 	}
 	return a.batch(ctx, batch)
 }
 
 // stream adds a batch after the other. Where they end is the same for the same body, so that with a key each has its
 // own answer.
-func (a *addition[T]) stream(ctx context.Context, r io.Reader) (sum added, err error) {
+func (a *addition[T, P]) stream(ctx context.Context, r io.Reader) (sum wire.Added, err error) {
 	var batch []T
 	bytes := 0
 	flush := func() error {
 		done, err := a.batch(ctx, batch)
 		batch, bytes = nil, 0
 		if err == nil {
-			sum.append(done)
+			appendAdded(&sum, done)
 		}
 		return err
 	}
 	most := layout.BatchFor(a.Queues.DB().Limits(), a.each)
 	var failed error // of the store
 	err = lines(r, a.MaxBody, func(v T) error {
-		if err := a.check(&v); err != nil {
+		if err := P(&v).Check(); err != nil {
 			return err
 		}
 		batch = append(batch, v)
-		if bytes += a.size(&v); len(batch) < most.Items && bytes < most.Bytes {
+		if bytes += P(&v).Size(); len(batch) < most.Items && bytes < most.Bytes {
 			return nil
 		}
 		failed = flush()
@@ -154,16 +151,16 @@ func (a *addition[T]) stream(ctx context.Context, r io.Reader) (sum added, err e
 	}
 	if err != nil {
 		status := problem(err).GetStatus()
-		return added{}, &incomplete{huma.ErrorModel{Status: status, Title: http.StatusText(status), Detail: err.Error()}, sum}
+		return wire.Added{}, &incomplete{huma.ErrorModel{Status: status, Title: http.StatusText(status), Detail: err.Error()}, sum}
 	}
 	return sum, nil
 }
 
 // batch adds in one transaction. With a key it does so once.
-func (a *addition[T]) batch(ctx context.Context, batch []T) (sum added, err error) {
+func (a *addition[T, P]) batch(ctx context.Context, batch []T) (sum wire.Added, err error) {
 	to, release, err := a.open(ctx, batch)
 	if err != nil {
-		return added{}, err
+		return wire.Added{}, err
 	}
 	defer release()
 	if a.key == "" {
@@ -172,7 +169,7 @@ func (a *addition[T]) batch(ctx context.Context, batch []T) (sum added, err erro
 	a.batches++
 	r := once.Request{Key: fmt.Sprintf("%d %s", a.batches, a.key), Bytes: 1, Operations: a.each * len(batch)}
 	for i := range batch {
-		r.Bytes += a.size(&batch[i])
+		r.Bytes += P(&batch[i]).Size()
 	}
 	err = a.once(ctx, r, []any{a.list, a.queue, batch}, &sum, func(tx kv.Tx) (any, error) { return to.addIn(tx) })
 	return sum, err

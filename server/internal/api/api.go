@@ -12,6 +12,7 @@ import (
 	"reflect"
 	"sync/atomic"
 
+	"github.com/conq-go/conq/internal/wire"
 	"github.com/conq-go/conq/server/internal/bulk"
 	"github.com/conq-go/conq/server/internal/history"
 	"github.com/conq-go/conq/server/internal/once"
@@ -43,6 +44,7 @@ type api struct {
 func Register(mux *http.ServeMux, o Options) {
 	a := &api{Options: o, API: humago.New(mux, config())}
 	a.UseMiddleware(a.refuseUnclear)
+	a.OpenAPI().Components.Schemas.RegisterTypeAlias(reflect.TypeFor[wire.Duration](), reflect.TypeFor[duration]())
 	a.registerQueues()
 	a.registerItems()
 	a.registerJobs()
@@ -88,18 +90,6 @@ func config() huma.Config {
 		DefaultFormat:                "application/json",
 		RejectUnknownQueryParameters: true,
 	}
-}
-
-// add registers an operation, of which each error is told as RFC 9457 has it.
-func add[I, O any](a *api, op huma.Operation, handle func(context.Context, *I) (*O, error)) {
-	op.MaxBodyBytes = a.MaxBody
-	huma.Register(a.API, op, func(ctx context.Context, in *I) (*O, error) {
-		out, err := handle(ctx, in)
-		if err != nil {
-			return nil, problem(err)
-		}
-		return out, nil
-	})
 }
 
 type mediaTypes map[string]*huma.MediaType

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/conq-go/conq/internal/testkit"
+	"github.com/conq-go/conq/internal/wire"
 	"github.com/conq-go/conq/kv"
 	"github.com/conq-go/conq/kv/memory"
 	"github.com/conq-go/conq/server/internal/access"
@@ -241,7 +242,7 @@ func TestStreamFails(t *testing.T) {
 	testkit.Equal(t, "status", w.Code, 400)
 	testkit.Equal(t, "durable", p.Added, 2000)
 	testkit.Equal(t, "detail", p.Detail, "document 2501: JSON ends in the middle")
-	var got struct{ Items []item }
+	var got struct{ Items []wire.Item }
 	testkit.NoError(t, json.Unmarshal(f.call("POST "+q+"/take?n=10000", "").Body.Bytes(), &got))
 	testkit.Equal(t, "items", len(got.Items), 2000)
 }
@@ -262,7 +263,7 @@ func TestIdempotency(t *testing.T) {
 	for range 2 {
 		f.want(200, `{"added":2500}`, "POST "+q+"/items", body, ndjson, "Idempotency-Key: l")
 	}
-	var got struct{ Items []item }
+	var got struct{ Items []wire.Item }
 	testkit.NoError(t, json.Unmarshal(f.call("POST "+q+"/take?n=10000", "").Body.Bytes(), &got))
 	testkit.Equal(t, "items", len(got.Items), 2500)
 }

@@ -73,36 +73,33 @@ func all(r io.Reader) ([]byte, error) {
 	return b.Bytes(), err
 }
 
-// reply is a response whose body its handler writes.
-type reply struct{ Body func(huma.Context) }
+// reply writes a body.
+type reply = func(huma.Context)
 
 // replyJSON is a reply of one JSON document.
-func replyJSON(v any) *reply {
+func replyJSON(v any) reply {
 	return replyWith(typeJSON, func(e *json.Encoder) error { return e.Encode(v) })
 }
 
 // replyWith is a reply of JSON that write writes. An error of it is that the client has gone.
-func replyWith(contentType string, write func(e *json.Encoder) error) *reply {
-	return &reply{func(ctx huma.Context) {
+func replyWith(contentType string, write func(e *json.Encoder) error) reply {
+	return func(ctx huma.Context) {
 		ctx.SetHeader("Content-Type", contentType)
 		e := json.NewEncoder(ctx.BodyWriter())
 		e.SetEscapeHTML(false)
 		_ = write(e)
-	}}
+	}
 }
 
 // replyEach is a reply of what was taken, in one of the three types of content. One document of JSON has a list of a name.
-func replyEach[T, D any](format, name string, all []T, document func(T) D, bytes func(T) *reply) *reply {
+func replyEach[T, D any](format, name string, all []T, document func(T) D, bytes func(T) reply) reply {
 	switch {
 	case format == typeBytes && len(all) == 0:
 		return replyNothing()
 	case format == typeBytes:
 		return bytes(all[0])
 	}
-	list := make([]D, len(all))
-	for i, v := range all {
-		list[i] = document(v)
-	}
+	list := each(all, document)
 	if format == typeJSON {
 		return replyJSON(map[string][]D{name: list})
 	}
@@ -114,20 +111,29 @@ func replyEach[T, D any](format, name string, all []T, document func(T) D, bytes
 	})
 }
 
+// each returns what f makes of each of all.
+func each[T, D any](all []T, f func(T) D) []D {
+	made := make([]D, len(all))
+	for i, v := range all {
+		made[i] = f(v)
+	}
+	return made
+}
+
 // replyNothing is a reply without a body.
-func replyNothing() *reply {
-	return &reply{func(ctx huma.Context) { ctx.SetStatus(http.StatusNoContent) }}
+func replyNothing() reply {
+	return func(ctx huma.Context) { ctx.SetStatus(http.StatusNoContent) }
 }
 
 // replyBytes is a reply of bytes as they are.
-func replyBytes(b []byte, header http.Header) *reply {
-	return &reply{func(ctx huma.Context) {
+func replyBytes(b []byte, header http.Header) reply {
+	return func(ctx huma.Context) {
 		ctx.SetHeader("Content-Type", typeBytes)
 		for name, values := range header {
 			ctx.SetHeader(name, values[0])
 		}
 		_, _ = ctx.BodyWriter().Write(b)
-	}}
+	}
 }
 
 // bodyError returns an error of reading a body as the API tells it.

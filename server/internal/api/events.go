@@ -19,12 +19,12 @@ type event struct {
 }
 
 // events sends what the queues are like, once a second, until the client or the server goes.
-func (a *api) events(ctx context.Context, _ *struct{}) (*reply, error) {
+func (a *api) events(ctx context.Context, _ *noQueue) (reply, error) {
 	leave, err := a.enterWaiting()
 	if err != nil {
 		return nil, err
 	}
-	return &reply{func(c huma.Context) {
+	return func(c huma.Context) {
 		defer leave()
 		_, w := humago.Unwrap(c)
 		c.SetHeader("Content-Type", "text/event-stream")
@@ -44,7 +44,7 @@ func (a *api) events(ctx context.Context, _ *struct{}) (*reply, error) {
 				return
 			}
 		}
-	}}, nil
+	}, nil
 }
 
 func (a *api) eventNow(ctx context.Context) event {

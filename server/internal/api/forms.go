@@ -10,9 +10,9 @@ import (
 	"io"
 	"reflect"
 	"strings"
-	"time"
 	"unicode/utf8"
 
+	"github.com/conq-go/conq/internal/wire"
 	"github.com/danielgtaylor/huma/v2"
 )
 
@@ -23,87 +23,27 @@ const (
 	typeBytes  = "application/octet-stream"
 )
 
-// Payload is the bytes of an item or a job in JSON: exactly one of its forms.
-type Payload struct {
-	JSON   json.RawMessage `json:"json,omitempty" doc:"A JSON value. It is stored as its text, without spaces between tokens."`
-	Text   *string         `json:"text,omitempty" doc:"Text, stored as UTF-8."`
-	Base64 *[]byte         `json:"base64,omitempty" doc:"Any bytes, in base64 with padding."`
-}
-
-// check returns an error unless there is one form.
-func (p *Payload) check() error {
-	n := 0
-	for _, given := range []bool{p.JSON != nil, p.Text != nil, p.Base64 != nil} {
-		if given {
-			n++
-		}
-	}
-	if n != 1 {
-		return fmt.Errorf("%d of json, text and base64 are given: it has to be one", n)
-	}
-	return nil
-}
-
-// bytes returns what the payload says, of which the forms were checked.
-func (p *Payload) bytes() []byte {
-	switch {
-	case p.Text != nil:
-		return []byte(*p.Text)
-	case p.Base64 != nil:
-		return *p.Base64
-	}
-	var b bytes.Buffer
-	_ = json.Compact(&b, p.JSON) // it was parsed
-	return b.Bytes()
-}
-
-// size is how many bytes it has, or somewhat more.
-func (p *Payload) size() int {
-	n := len(p.JSON)
-	if p.Text != nil {
-		n += len(*p.Text)
-	}
-	if p.Base64 != nil {
-		n += len(*p.Base64)
-	}
-	return n
-}
-
 // form says in which form a client wants payloads.
 type form string
 
 const formBase64 form = "base64"
 
 // payload returns bytes in the first form that can hold them, unless it is base64 that is wanted.
-func (f form) payload(b []byte) Payload {
+func (f form) payload(b []byte) wire.Payload {
 	switch {
 	case f == formBase64:
-		return Payload{Base64: &b}
+		return wire.Base64(b)
 	case json.Valid(b):
-		return Payload{JSON: b}
+		return wire.Payload{JSON: b}
 	case utf8.Valid(b):
 		text := string(b)
-		return Payload{Text: &text}
+		return wire.Payload{Text: &text}
 	}
-	return Payload{Base64: &b}
+	return wire.Base64(b)
 }
 
-// duration is a length of time as text: "1m30s".
-type duration struct{ time.Duration }
-
-func (d *duration) UnmarshalText(text []byte) error {
-	v, err := time.ParseDuration(string(text))
-	if err != nil {
-		return fmt.Errorf("%.40q is no duration: it is as 1.5s, 2m or 1h30m", text)
-	}
-	if v < 0 {
-		return fmt.Errorf("a duration of %v: it can't be negative", v)
-	}
-	d.Duration = v
-	return nil
-}
-
-func (d duration) MarshalText() ([]byte, error) { return []byte(d.String()), nil }
+// duration describes a wire.Duration.
+type duration struct{}
 
 func (duration) Schema(huma.Registry) *huma.Schema {
 	return &huma.Schema{Type: huma.TypeString, Description: "A duration: 1.5s, 2m, 1h30m.", Examples: []any{"30s"}}

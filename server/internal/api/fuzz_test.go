@@ -10,6 +10,8 @@ import (
 	"testing"
 	"testing/iotest"
 	"unicode/utf8"
+
+	"github.com/conq-go/conq/internal/wire"
 )
 
 // Whatever a body is, it is items, or an error; and items come out as they came in.
@@ -21,25 +23,25 @@ func FuzzItems(f *testing.F) {
 		f.Add([]byte(body))
 	}
 	f.Fuzz(func(t *testing.T, body []byte) {
-		for _, parse := range []func(func(item) error) error{
-			func(f func(item) error) error { return lines(bytes.NewReader(body), 1<<16, f) },
-			func(f func(item) error) error {
+		for _, parse := range []func(func(wire.Item) error) error{
+			func(f func(wire.Item) error) error { return lines(bytes.NewReader(body), 1<<16, f) },
+			func(f func(wire.Item) error) error {
 				return listed(iotest.OneByteReader(bytes.NewReader(body)), 1<<16, "items", f)
 			},
 		} {
-			err := parse(func(i item) error {
-				if err := i.check(); err != nil {
+			err := parse(func(i wire.Item) error {
+				if err := i.Check(); err != nil {
 					return err
 				}
 				for _, f := range []form{"auto", formBase64} {
-					again := f.payload(i.bytes())
+					again := f.payload(i.Bytes())
 					text, err := json.Marshal(again)
 					if err != nil {
 						t.Fatal(err)
 					}
-					var back Payload
-					if err := json.Unmarshal(text, &back); err != nil || back.check() != nil || !bytes.Equal(back.bytes(), i.bytes()) {
-						t.Fatalf("%q becomes %q: %v", i.bytes(), text, err)
+					var back wire.Payload
+					if err := json.Unmarshal(text, &back); err != nil || back.Check() != nil || !bytes.Equal(back.Bytes(), i.Bytes()) {
+						t.Fatalf("%q becomes %q: %v", i.Bytes(), text, err)
 					}
 				}
 				return nil

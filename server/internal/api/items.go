@@ -2,39 +2,27 @@ package api
 
 import (
 	"context"
-	"encoding/base64"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"strconv"
 	"time"
 
 	"github.com/conq-go/conq"
+	"github.com/conq-go/conq/internal/wire"
 	"github.com/conq-go/conq/kv"
-	"github.com/conq-go/conq/server/internal/access"
 	"github.com/conq-go/conq/server/internal/queues"
 	"github.com/danielgtaylor/huma/v2"
 )
-
-// item is an item of a queue or a priority queue.
-type item struct {
-	Payload
-	Priority *int64 `json:"priority,omitempty" doc:"Only in a priority queue. The lowest comes first. Default: 0."`
-}
-
-type ItemList struct {
-	Items []item `json:"items" nullable:"false"`
-}
-
-type itemPage struct {
-	ItemList
-	Next string `json:"next,omitempty" doc:"What to give as after for the next page. It is not there at the end."`
-}
 
 // QueueIn is an input with the name of a queue.
 type QueueIn struct {
 	Queue string `path:"q" doc:"Name of the queue: 1 to 1024 bytes of UTF-8 without NUL, escaped as in any URL."`
 }
+
+func (in QueueIn) queue() string           { return in.Queue }
+func (in QueueIn) attributes() []slog.Attr { return []slog.Attr{slog.String("queue", in.Queue)} }
 
 type KeyIn struct {
 	Key string `header:"Idempotency-Key" maxLength:"200" doc:"A request of the same key is carried out once, for a day at least: its retry gets the first answer. With NDJSON that holds for each batch."`
@@ -53,27 +41,24 @@ func (in *addItemsIn) Resolve(ctx huma.Context) []error {
 	return in.Exchange.Resolve(ctx)
 }
 
-func (a *api) addItems(ctx context.Context, in *addItemsIn) (*reply, error) {
-	return (&addition[item]{
-		api: a, exchange: &in.Exchange, queue: in.Queue, key: in.Key, list: "items",
-		check: func(i *item) error { return i.Payload.check() },
-		size:  func(i *item) int { return i.Payload.size() },
-		each:  6,
-		fromBytes: func(b []byte) (item, error) {
-			i := item{Payload: Payload{Base64: &b}}
+func (a *api) addItems(ctx context.Context, in *addItemsIn) (reply, error) {
+	return (&addition[wire.Item, *wire.Item]{
+		api: a, exchange: &in.Exchange, queue: in.Queue, key: in.Key, list: "items", each: 6,
+		fromBytes: func(b []byte) (wire.Item, error) {
+			i := wire.Item{Payload: wire.Base64(b)}
 			if in.priority {
 				i.Priority = &in.Priority
 			}
 			return i, nil
 		},
-		open: func(ctx context.Context, batch []item) (destined, func(), error) {
+		open: func(ctx context.Context, batch []wire.Item) (destined, func(), error) {
 			return a.destine(ctx, in.Queue, batch)
 		},
 	}).run(ctx)
 }
 
 // destine returns items with their queue. One that is new is a priority queue if the first item has a priority.
-func (a *api) destine(ctx context.Context, name string, batch []item) (destined, func(), error) {
+func (a *api) destine(ctx context.Context, name string, batch []wire.Item) (destined, func(), error) {
 	kind, err := a.Queues.Kind(ctx, name)
 	if errors.Is(err, conq.ErrNoQueue) {
 		kind, err = conq.KindQueue, nil
@@ -86,7 +71,7 @@ func (a *api) destine(ctx context.Context, name string, batch []item) (destined,
 	}
 	all := make([]queues.Item, len(batch))
 	for i, v := range batch {
-		all[i].Value = v.bytes()
+		all[i].Value = v.Bytes()
 		switch {
 		case v.Priority == nil:
 		case kind != conq.KindPriorityQueue:
@@ -105,26 +90,18 @@ type items struct {
 	batch []queues.Item
 }
 
-func (i items) add(ctx context.Context) (added, error) {
-	return added{Added: len(i.batch)}, i.AddAll(ctx, i.batch)
+func (i items) add(ctx context.Context) (wire.Added, error) {
+	return wire.Added{Added: len(i.batch)}, i.AddAll(ctx, i.batch)
 }
 
-func (i items) addIn(tx kv.Tx) (added, error) {
-	return added{Added: len(i.batch)}, i.AddAllIn(tx, i.batch)
+func (i items) addIn(tx kv.Tx) (wire.Added, error) {
+	return wire.Added{Added: len(i.batch)}, i.AddAllIn(tx, i.batch)
 }
-
-// end is an end of a priority queue.
-type end string
-
-const (
-	endMin end = "min"
-	endMax end = "max"
-)
 
 // items returns a queue or a priority queue from which items are taken.
-func (a *api) items(ctx context.Context, name string, from end) (q queues.Items, kind conq.Kind, release func(), err error) {
+func (a *api) items(ctx context.Context, name string, from wire.End) (q queues.Items, kind conq.Kind, release func(), err error) {
 	kind, err = a.Queues.Kind(ctx, name)
-	if err == nil && kind != conq.KindPriorityQueue && from != "" {
+	if err == nil && kind != conq.KindPriorityQueue && from != wire.Front {
 		err = huma.Error422UnprocessableEntity(fmt.Sprintf("end is for priority queues: %q is a %s", name, kind))
 	}
 	if err == nil {
@@ -137,20 +114,23 @@ type FormIn struct {
 	Form form `query:"form" enum:"auto,base64" default:"auto" doc:"The form of payloads in JSON: the first of json, text and base64 that can hold one, or always base64."`
 }
 
+type EndIn struct {
+	End wire.End `query:"end" enum:"min,max" doc:"Of a priority queue: the lowest priority first, or the highest. Default: min."`
+}
+
+func (in EndIn) from() queues.End { return queues.End(in.End == wire.Max) }
+
 type takeIn struct {
 	QueueIn
 	Exchange
 	FormIn
-	N    int      `query:"n" minimum:"1" maximum:"10000" default:"1" doc:"Up to how many: there may be fewer than are in the queue, up to about 8 MiB."`
-	End  end      `query:"end" enum:"min,max" doc:"Of a priority queue: the lowest priority first, or the highest. Default: min."`
-	Wait duration `query:"wait" doc:"How long to wait for an item if there is none, up to 1h. Default: not at all."`
+	EndIn
+	N    int           `query:"n" minimum:"1" maximum:"10000" default:"1" doc:"Up to how many: there may be fewer than are in the queue, up to about 8 MiB."`
+	Wait wire.Duration `query:"wait" doc:"How long to wait for an item if there is none, up to 1h. Default: not at all."`
 }
 
 // take takes items. Over a network that is at most once: if the answer gets lost, so do they.
-func (a *api) take(ctx context.Context, in *takeIn) (*reply, error) {
-	if err := access.Check(ctx, access.Consume, in.Queue); err != nil {
-		return nil, err
-	}
+func (a *api) take(ctx context.Context, in *takeIn) (reply, error) {
 	format, err := in.format(&in.Exchange, in.N)
 	if err != nil {
 		return nil, err
@@ -180,10 +160,9 @@ func (a *api) taken(ctx context.Context, in *takeIn) ([]queues.Item, error) {
 		return nil, err
 	}
 	defer release()
-	from := queues.End(in.End == endMax)
 	return waiting(ctx, a, in.Wait.Duration,
-		func(ctx context.Context) ([]queues.Item, error) { return q.Take(ctx, from, in.N) },
-		func(ctx context.Context) ([]queues.Item, error) { return q.TakeWait(ctx, from, in.N) })
+		func(ctx context.Context) ([]queues.Item, error) { return q.Take(ctx, in.from(), in.N) },
+		func(ctx context.Context) ([]queues.Item, error) { return q.TakeWait(ctx, in.from(), in.N) })
 }
 
 // maxWait is how long a request may wait.
@@ -224,58 +203,39 @@ func (a *api) enterWaiting() (leave func(), err error) {
 }
 
 // replyItems is a reply of items. Those of a queue have the priority 0, and do not show it.
-func replyItems(format string, f form, all []queues.Item) *reply {
-	return replyEach(format, "items", all, f.item, func(i queues.Item) *reply {
+func replyItems(format string, f form, all []queues.Item) reply {
+	return replyEach(format, "items", all, f.item, func(i queues.Item) reply {
 		return replyBytes(i.Value, http.Header{"Conq-Priority": {strconv.FormatInt(i.Priority, 10)}})
 	})
 }
 
-func (f form) items(items []queues.Item) ItemList {
-	list := ItemList{Items: make([]item, len(items))}
-	for i, v := range items {
-		list.Items[i] = f.item(v)
-	}
-	return list
-}
-
-func (f form) item(v queues.Item) item {
-	i := item{Payload: f.payload(v.Value)}
+func (f form) item(v queues.Item) wire.Item {
+	i := wire.Item{Payload: f.payload(v.Value)}
 	if v.Priority != 0 {
 		i.Priority = &v.Priority
 	}
 	return i
 }
 
-type peekIn struct {
-	QueueIn
-	Exchange
-	FormIn
-	End   end    `query:"end" enum:"min,max" doc:"Of a priority queue: the lowest priority first, or the highest. Default: min."`
-	Limit int    `query:"limit" minimum:"1" maximum:"1000" default:"20" doc:"How many items a page has at most."`
-	After string `query:"after" doc:"The next of the page before."`
+type PageIn struct {
+	Limit int        `query:"limit" minimum:"1" maximum:"1000" default:"20" doc:"How many a page has at most."`
+	After wire.Place `query:"after" doc:"The next of the page before."`
 }
 
-type peekOut struct{ Body itemPage }
+type peekIn struct {
+	QueueIn
+	FormIn
+	EndIn
+	PageIn
+}
 
-func (a *api) peek(ctx context.Context, in *peekIn) (*peekOut, error) {
-	if err := access.Check(ctx, access.Consume, in.Queue); err != nil {
-		return nil, err
-	}
-	var after []byte
-	if in.After != "" {
-		var err error
-		if after, err = base64.RawURLEncoding.DecodeString(in.After); err != nil {
-			return nil, huma.Error422UnprocessableEntity(fmt.Sprintf("after is %.60q: it has to be the next of another page", in.After))
-		}
-	}
+func (a *api) peek(ctx context.Context, in *peekIn) (page wire.ItemPage, err error) {
 	q, _, release, err := a.items(ctx, in.Queue, in.End)
 	if err != nil {
-		return nil, err
+		return page, err
 	}
 	defer release()
-	items, next, err := q.Page(ctx, queues.End(in.End == endMax), after, in.Limit)
-	if err != nil {
-		return nil, err
-	}
-	return &peekOut{itemPage{in.Form.items(items), base64.RawURLEncoding.EncodeToString(next)}}, nil
+	items, next, err := q.Page(ctx, in.from(), in.After.Key, in.Limit)
+	page.Items, page.Next = each(items, in.Form.item), wire.Place{Key: next}
+	return page, err
 }

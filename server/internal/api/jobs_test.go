@@ -11,13 +11,14 @@ import (
 
 	"github.com/conq-go/conq"
 	"github.com/conq-go/conq/internal/testkit"
+	"github.com/conq-go/conq/internal/wire"
 	"github.com/conq-go/conq/work"
 )
 
 // reserved reserves jobs and returns them.
-func (f *fixture) reserved(query string) []leasedJob {
+func (f *fixture) reserved(query string) []wire.LeasedJob {
 	f.t.Helper()
-	var got leasedList
+	var got wire.LeasedList
 	w := f.call("POST /v1/jobs/w/reserve"+query, "")
 	if err := json.Unmarshal(w.Body.Bytes(), &got); err != nil || w.Code != 200 {
 		f.t.Fatalf("reserve%s: %d %s", query, w.Code, w.Body)
@@ -26,13 +27,13 @@ func (f *fixture) reserved(query string) []leasedJob {
 }
 
 // job returns a job in a form that a test can compare.
-func (f *fixture) job(id int64) string {
+func (f *fixture) job(id work.ID) string {
 	f.t.Helper()
 	w := f.call(fmt.Sprint("GET /v1/jobs/w/", id), "")
 	if w.Code != 200 {
 		return fmt.Sprint(w.Code)
 	}
-	var j jobInfo
+	var j wire.JobInfo
 	testkit.NoError(f.t, json.Unmarshal(w.Body.Bytes(), &j))
 	errors := []string{}
 	for _, e := range j.Failures {
@@ -42,7 +43,7 @@ func (f *fixture) job(id int64) string {
 }
 
 // verb does something to a job.
-func (f *fixture) verb(status int, j leasedJob, verb, more string) {
+func (f *fixture) verb(status int, j wire.LeasedJob, verb, more string) {
 	f.t.Helper()
 	w := f.call(fmt.Sprintf("POST /v1/jobs/w/%d/%s", j.ID, verb), fmt.Sprintf(`{"token":%q%s}`, j.Token, more))
 	if w.Code != status {
@@ -127,10 +128,10 @@ func TestListJobs(t *testing.T) {
 	f := newFixture(t)
 	const w = "/v1/jobs/w"
 	f.want(200, `{"added":3,"ids":[1,2,3]}`, "POST "+w, `{"text":"apple"}{"text":"pear","key":"k","delay":"1h"}{"text":"applet"}`, ndjson)
-	ids := func(query string) (all []int64, next string) {
+	ids := func(query string) (all []work.ID, next string) {
 		t.Helper()
 		var got struct {
-			Jobs []jobInfo
+			Jobs []wire.JobInfo
 			Next string
 		}
 		testkit.NoError(t, json.Unmarshal(f.call("GET "+w+query, "").Body.Bytes(), &got))
@@ -139,7 +140,7 @@ func TestListJobs(t *testing.T) {
 		}
 		return all, got.Next
 	}
-	for query, want := range map[string][]int64{
+	for query, want := range map[string][]work.ID{
 		"": {1, 2, 3}, "?state=ready": {1, 3}, "?key=k": {2}, "?contains=apple": {1, 3}, "?contains=apple&state=scheduled": nil, "?min_attempts=1": nil,
 	} {
 		got, next := ids(query)
@@ -147,9 +148,9 @@ func TestListJobs(t *testing.T) {
 		testkit.Equal(t, "next", next, "")
 	}
 	page, next := ids("?limit=2")
-	testkit.EqualSlices(t, "page", page, []int64{1, 2})
+	testkit.EqualSlices(t, "page", page, []work.ID{1, 2})
 	page, next = ids("?limit=2&after=" + next)
-	testkit.EqualSlices(t, "page", page, []int64{3})
+	testkit.EqualSlices(t, "page", page, []work.ID{3})
 	testkit.Equal(t, "next", next, "")
 }
 
@@ -261,7 +262,7 @@ func TestBulk(t *testing.T) {
 	f := newFixture(t)
 	const w = "/v1/jobs/w"
 	f.want(200, `{"added":3,"ids":[1,2,3]}`, "POST "+w, `{"text":"a"}{"text":"b"}{"text":"ab"}`, ndjson)
-	var started task
+	var started wire.Task
 	r := f.call("POST "+w+"/bulk", `{"do":"bury","contains":"a"}`)
 	testkit.NoError(t, json.Unmarshal(r.Body.Bytes(), &started))
 	testkit.Equal(t, "status", r.Code, 202)
@@ -269,7 +270,7 @@ func TestBulk(t *testing.T) {
 	testkit.NoError(t, err)
 	testkit.Equal(t, "changed", status.Done, 2)
 	testkit.Equal(t, "jobs", fmt.Sprintln(f.job(1), f.job(2), f.job(3)), "dead 0 0 [buried by an operator] ready 0 0 [] dead 0 0 [buried by an operator]\n")
-	var got struct{ Tasks []task }
+	var got struct{ Tasks []wire.Task }
 	testkit.NoError(t, json.Unmarshal(f.call("GET "+w+"/bulk", "").Body.Bytes(), &got))
 	testkit.Equal(t, "tasks", len(got.Tasks), 1)
 	testkit.NoError(t, json.Unmarshal(f.call("GET "+w+"/bulk/"+started.ID, "").Body.Bytes(), &started))

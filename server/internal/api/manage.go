@@ -2,10 +2,10 @@ package api
 
 import (
 	"context"
-	"log/slog"
 	"time"
 
 	"github.com/conq-go/conq"
+	"github.com/conq-go/conq/internal/wire"
 	"github.com/conq-go/conq/kv"
 	"github.com/conq-go/conq/server/internal/access"
 	"github.com/conq-go/conq/server/internal/history"
@@ -49,25 +49,19 @@ func stateOf(s *history.State) *queueState {
 	return state
 }
 
-type listOut struct {
-	Body struct {
-		Queues []queueInfo `json:"queues" nullable:"false"`
-	}
+type queueList struct {
+	Queues []queueInfo `json:"queues" nullable:"false"`
 }
 
-func (a *api) listQueues(ctx context.Context, _ *struct{}) (*listOut, error) {
+func (a *api) listQueues(ctx context.Context, _ *noQueue) (queueList, error) {
+	list := queueList{[]queueInfo{}}
 	all, err := a.Queues.All(ctx)
-	if err != nil {
-		return nil, err
-	}
-	out := new(listOut)
-	out.Body.Queues = []queueInfo{}
 	for _, info := range all {
 		if access.Check(ctx, access.Watch, info.Name) == nil {
-			out.Body.Queues = append(out.Body.Queues, a.infoOf(info))
+			list.Queues = append(list.Queues, a.infoOf(info))
 		}
 	}
-	return out, nil
+	return list, err
 }
 
 func (a *api) infoOf(info conq.Info) queueInfo {
@@ -78,26 +72,20 @@ func (a *api) infoOf(info conq.Info) queueInfo {
 	return q
 }
 
-type queueOut struct{ Body queueInfo }
-
 type getQueueIn struct {
 	QueueIn
 	Count bool `query:"count" doc:"Count now, rather than show what the last look has found. Of a queue and a priority queue that reads all items."`
 }
 
-func (a *api) getQueue(ctx context.Context, in *getQueueIn) (*queueOut, error) {
-	if err := access.Check(ctx, access.Watch, in.Queue); err != nil {
-		return nil, err
-	}
+func (a *api) getQueue(ctx context.Context, in *getQueueIn) (q queueInfo, err error) {
 	info, err := a.Queues.Lookup(ctx, in.Queue)
 	if err != nil {
-		return nil, err
+		return q, err
 	}
-	out := &queueOut{a.infoOf(info)}
-	if in.Count {
-		err = a.count(ctx, &out.Body)
+	if q = a.infoOf(info); in.Count {
+		err = a.count(ctx, &q)
 	}
-	return out, err
+	return q, err
 }
 
 // count replaces the numbers of the last look by those of now.
@@ -130,9 +118,6 @@ type makeQueueIn struct {
 }
 
 func (a *api) makeQueue(ctx context.Context, in *makeQueueIn) (*empty, error) {
-	if err := access.Check(ctx, access.Produce, in.Queue); err != nil {
-		return nil, err
-	}
 	return new(empty), a.withKind(ctx, in.Queue, in.Body.Kind, queues.Create, func(queues.Queue) error { return nil })
 }
 
@@ -152,9 +137,6 @@ type purgeIn struct {
 }
 
 func (a *api) purge(ctx context.Context, in *purgeIn) (*empty, error) {
-	if err := access.Check(ctx, access.Admin, in.Queue); err != nil {
-		return nil, err
-	}
 	if in.Confirm != in.Queue {
 		return nil, huma.Error422UnprocessableEntity("all items would be removed: confirm has to be the name of the queue")
 	}
@@ -162,55 +144,24 @@ func (a *api) purge(ctx context.Context, in *purgeIn) (*empty, error) {
 	if err != nil {
 		return nil, err
 	}
-	access.Audit(ctx, a.Logger, "purge", queueAttr(in.Queue))
+	a.audit(ctx, "purge", in)
 	return new(empty), a.withKind(ctx, in.Queue, kind, queues.Existing, func(q queues.Queue) error { return q.Clear(ctx) })
 }
 
-func (a *api) pause(ctx context.Context, in *QueueIn) (*empty, error) {
-	return a.operated(ctx, "pause", in.Queue, func(q *queues.Work) error { return q.Pause(ctx) })
-}
+func (a *api) pause(ctx context.Context, q *queues.Work, _ *QueueIn) error { return q.Pause(ctx) }
 
-func (a *api) resume(ctx context.Context, in *QueueIn) (*empty, error) {
-	return a.operated(ctx, "resume", in.Queue, func(q *queues.Work) error { return q.Resume(ctx) })
-}
-
-// operated does to a work queue what only an operator may.
-func (a *api) operated(ctx context.Context, action, name string, f func(*queues.Work) error, more ...slog.Attr) (*empty, error) {
-	return new(empty), a.withJobs(ctx, access.Admin, name, func(q *queues.Work) error {
-		access.Audit(ctx, a.Logger, action, append(more, queueAttr(name))...)
-		return f(q)
-	})
-}
-
-type periodic struct {
-	Name    string    `json:"name"`
-	Cron    string    `json:"cron"`
-	Next    time.Time `json:"next"`
-	MaxLate duration  `json:"max_late,omitzero"`
-	Payload
-}
+func (a *api) resume(ctx context.Context, q *queues.Work, _ *QueueIn) error { return q.Resume(ctx) }
 
 type periodicsIn struct {
 	QueueIn
 	FormIn
 }
 
-type periodicsOut struct {
-	Body struct {
-		Periodic []periodic `json:"periodic" nullable:"false"`
-	}
-}
-
-func (a *api) periodics(ctx context.Context, in *periodicsIn) (*periodicsOut, error) {
-	out := new(periodicsOut)
-	out.Body.Periodic = []periodic{}
-	return out, a.withJobs(ctx, access.Consume, in.Queue, func(q *queues.Work) error {
-		all, err := q.Periodics(ctx)
-		for _, p := range all {
-			out.Body.Periodic = append(out.Body.Periodic, periodic{p.Name, p.Spec, p.Next, duration{p.MaxLate}, in.Form.payload(p.Payload)})
-		}
-		return err
-	})
+func (a *api) periodics(ctx context.Context, q *queues.Work, in *periodicsIn) (wire.PeriodicList, error) {
+	all, err := q.Periodics(ctx)
+	return wire.PeriodicList{Periodic: each(all, func(p work.Periodic) wire.Periodic {
+		return wire.Periodic{Name: p.Name, Cron: p.Spec, Next: p.Next, MaxLate: wire.Duration{Duration: p.MaxLate}, Payload: in.Form.payload(p.Payload)}
+	})}, err
 }
 
 // PeriodicIn is an input with a periodic job.
@@ -221,22 +172,11 @@ type PeriodicIn struct {
 
 type everyIn struct {
 	PeriodicIn
-	Body struct {
-		Payload
-		Cron        string   `json:"cron" maxLength:"1024" doc:"Minute, hour, day of month, month, day of week (0 and 7 are Sunday); or as @every 90s, @hourly, @daily. CRON_TZ=Europe/Berlin in front names a time zone."`
-		Priority    int64    `json:"priority,omitempty"`
-		Key         string   `json:"key,omitempty" doc:"Jobs of one key run one after the other."`
-		MaxAttempts int      `json:"max_attempts,omitempty"`
-		Lease       duration `json:"lease,omitzero"`
-		MaxLate     duration `json:"max_late,omitzero" doc:"How late a tick is made up that passed while no worker ran. Default: any time."`
-	}
+	Body wire.Every
 }
 
 func (a *api) every(ctx context.Context, in *everyIn) (*empty, error) {
-	if err := access.Check(ctx, access.Admin, in.Queue); err != nil {
-		return nil, err
-	}
-	if err := in.Body.check(); err != nil {
+	if err := in.Body.Check(); err != nil {
 		return nil, huma.Error422UnprocessableEntity(err.Error())
 	}
 	q, release, err := a.Queues.Work(ctx, in.Queue, queues.Create)
@@ -244,22 +184,16 @@ func (a *api) every(ctx context.Context, in *everyIn) (*empty, error) {
 		return nil, err
 	}
 	defer release()
-	access.Audit(ctx, a.Logger, "every", queueAttr(in.Queue))
+	a.audit(ctx, "every", in)
 	b := &in.Body
-	return new(empty), q.Every(ctx, in.Name, b.Cron, b.bytes(), work.EveryOptions{
+	return new(empty), q.Every(ctx, in.Name, b.Cron, b.Bytes(), work.EveryOptions{
 		Job:     work.Job{Priority: b.Priority, Key: b.Key, MaxAttempts: b.MaxAttempts, Lease: b.Lease.Duration},
 		MaxLate: b.MaxLate.Duration,
 	})
 }
 
-func (a *api) removePeriodic(ctx context.Context, in *PeriodicIn) (*empty, error) {
-	return a.operated(ctx, "remove periodic", in.Queue, func(q *queues.Work) error { return q.RemovePeriodic(ctx, in.Name) })
-}
-
-type runOut struct {
-	Body struct {
-		ID int64 `json:"id" doc:"Of the job."`
-	}
+func (a *api) removePeriodic(ctx context.Context, q *queues.Work, in *PeriodicIn) error {
+	return q.RemovePeriodic(ctx, in.Name)
 }
 
 type runIn struct {
@@ -267,18 +201,15 @@ type runIn struct {
 	KeyIn
 }
 
-func (a *api) runPeriodic(ctx context.Context, in *runIn) (*runOut, error) {
-	out := new(runOut)
-	_, err := a.operated(ctx, "run periodic", in.Queue, func(q *queues.Work) error {
-		ran := func(id work.ID, err error) error {
-			out.Body.ID = int64(id)
-			return err
-		}
-		if in.Key == "" {
-			return ran(q.RunPeriodic(ctx, in.Name))
-		}
-		content := []any{"run periodic", in.Queue, in.Name}
-		return a.doOnce(ctx, in.Key, content, &out.Body, func(tx kv.Tx) error { return ran(q.In(tx).RunPeriodic(in.Name)) })
+func (a *api) runPeriodic(ctx context.Context, q *queues.Work, in *runIn) (ran wire.Ran, err error) {
+	a.audit(ctx, "run periodic", in)
+	if in.Key == "" {
+		ran.ID, err = q.RunPeriodic(ctx, in.Name)
+		return ran, err
+	}
+	err = a.doOnce(ctx, in.Key, []any{"run periodic", in.Queue, in.Name}, &ran, func(tx kv.Tx) (err error) {
+		ran.ID, err = q.In(tx).RunPeriodic(in.Name)
+		return err
 	})
-	return out, err
+	return ran, err
 }
