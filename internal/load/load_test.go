@@ -15,6 +15,7 @@ import (
 	"github.com/conq-go/conq/internal/measure"
 	"github.com/conq-go/conq/internal/testkit"
 	"github.com/conq-go/conq/kv"
+	"github.com/conq-go/conq/kv/faulty"
 	"github.com/conq-go/conq/kv/memory"
 	"go.uber.org/goleak"
 )
@@ -274,8 +275,11 @@ func TestInterrupted(t *testing.T) {
 }
 
 // Time ends all phases, also calls that wait for items.
-func TestDuration(t *testing.T) {
-	c := config(t, nil)
+// The clock is a bubble's, and the store takes some of it for each transaction.
+func TestDuration(t *testing.T) { testkit.Bubble(t, testDuration) }
+
+func testDuration(t *testing.T) {
+	c := config(t, faulty.New(memory.New(memory.Options{}), 1, faulty.Options{Latency: time.Millisecond, CommitLatency: time.Millisecond}))
 	c.Items, c.Duration, c.Consumers = 0, 50*time.Millisecond, 50
 	report := mustRun(t, c)
 	if len(report.Phases) != 3 || report.Interrupted {
