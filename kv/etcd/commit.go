@@ -25,10 +25,10 @@ func (t *tx) commit() error {
 		t.watch(t.rev, nil)
 		return nil
 	}
-	if err := t.db.beginCommit(); err != nil {
+	if err := t.db.begin(); err != nil {
 		return err
 	}
-	defer t.db.endCommit()
+	defer t.db.running.Done()
 	c := t.prepare()
 	if err := c.check(); err != nil {
 		return err

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -20,6 +21,7 @@ import (
 	"go.uber.org/zap"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 )
@@ -38,9 +40,10 @@ type conn struct {
 	term       atomic.Uint64 // the latest one seen: a new one has a new leader
 
 	mu      sync.Mutex
-	at      int           // index of the member in use
-	uses    int           // how many members were in use so far
-	moved   chan struct{} // closed when another one is used
+	at      int             // index of the member in use
+	uses    int             // how many members were in use so far
+	member  context.Context // of what uses that one: ends when another one is used
+	leave   func()          // ends it
 	picking bool
 	closed  bool
 }
@@ -116,13 +119,16 @@ func dial(ctx context.Context, o Options, i int) (*conn, error) {
 	if err != nil {
 		return nil, fmt.Errorf("etcd: no connection to %s: %w", o.Endpoints[i], err)
 	}
-	return &conn{o: o, client: client, kv: clientv3.RetryKVClient(client), ctx: ctx, at: i, moved: make(chan struct{})}, nil
+	c := &conn{o: o, client: client, kv: clientv3.RetryKVClient(client), ctx: ctx, at: i}
+	c.arrive()
+	return c, nil
 }
 
 // close ends the connections. The store's context has ended.
 func (c *conn) close() error {
 	c.mu.Lock()
 	c.closed = true
+	c.leave()
 	c.mu.Unlock()
 	c.background.Wait()
 	err := c.client.Close()
@@ -132,11 +138,20 @@ func (c *conn) close() error {
 	return err
 }
 
-// member tells which member is in use: the channel is closed when it is another.
-func (c *conn) member() <-chan struct{} {
+// inUse returns the context of the member in use.
+func (c *conn) inUse() context.Context {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.moved
+	return c.member
+}
+
+// arrive makes the context of the member in use. The client has one stream for all watches whose
+// contexts say the same to the server: what they say tells members apart, so that a watch of
+// the next one does not hang on a connection to the last. The lock is held.
+func (c *conn) arrive() {
+	c.uses++
+	ctx := metadata.AppendToOutgoingContext(clientv3.WithRequireLeader(context.Background()), "conq-member", strconv.Itoa(c.uses))
+	c.member, c.leave = context.WithCancel(ctx)
 }
 
 // use changes to another member. The lock is held.
@@ -145,20 +160,19 @@ func (c *conn) use(i int) {
 		return
 	}
 	c.at = i
-	c.uses++
 	c.client.SetEndpoints(c.o.Endpoints[i])
-	close(c.moved)
-	c.moved = make(chan struct{})
+	c.leave()
+	c.arrive()
 }
 
 // failed changes to the next member if the one that was in use when a request
 // failed still is, and looks for the leader.
-func (c *conn) failed(member <-chan struct{}, err error) {
+func (c *conn) failed(member context.Context, err error) {
 	if len(c.o.Endpoints) == 1 {
 		return
 	}
 	c.mu.Lock()
-	if member == c.moved {
+	if member == c.member {
 		from := c.o.Endpoints[c.at]
 		c.use((c.at + 1) % len(c.o.Endpoints))
 		c.o.Logger.Warn("etcd member does not answer: trying another one",
@@ -343,7 +357,7 @@ func read[T interface{ GetHeader() *pb.ResponseHeader }](ctx context.Context, c 
 	began := time.Now()
 	var why error
 	for attempt := 0; ; attempt++ {
-		member := c.member()
+		member := c.inUse()
 		limited, cancel := context.WithTimeout(ctx, min(firstAttempt<<min(attempt, 10), c.o.Timeout))
 		response, err := send(limited)
 		cancel()
@@ -413,7 +427,7 @@ const grace = 250 * time.Millisecond
 func (c *conn) Commit(ctx context.Context, request *pb.TxnRequest, since int64) (*pb.TxnResponse, error) {
 	began := time.Now()
 	for attempt := 0; ; attempt++ {
-		member := c.member()
+		member := c.inUse()
 		limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), c.o.Timeout)
 		stop := context.AfterFunc(ctx, func() { time.AfterFunc(grace, cancel) })
 		response, err := c.kv.Txn(limited, request, callOptions...)

@@ -18,7 +18,6 @@ type DB struct {
 	conn   *conn
 	hints  hints
 	plans  plans
-	watch  watches
 
 	// known has in which revision keys were set by transactions of this store that had a conflict on
 	// them. The next one that has need not read: its commit compares that revision, and if it fails
@@ -32,7 +31,7 @@ type DB struct {
 
 	mu      sync.Mutex
 	closed  bool
-	commits sync.WaitGroup
+	running sync.WaitGroup // commits and watches
 
 	signals kv.Signals // of those that use this DB
 }
@@ -52,7 +51,6 @@ func Open(o Options) (*DB, error) {
 		stop(err)
 		return nil, err
 	}
-	db.watch.init(db)
 	if err := db.checkFormat(ctx); err != nil {
 		return nil, errors.Join(err, db.Close())
 	}
@@ -149,21 +147,25 @@ func (db *DB) Close() error {
 	db.closed = true
 	db.mu.Unlock()
 	db.stop(kv.ErrClosed)
-	db.commits.Wait()
+	db.running.Wait()
 	db.signals.Close() // a waiter looks again, and meets the error
-	db.watch.close()
 	return db.conn.close()
 }
 
-// beginCommit has Close wait for endCommit, or tells that the store is closed.
-func (db *DB) beginCommit() error {
+// begin has Close wait until running is Done, or tells that the store is closed.
+func (db *DB) begin() error {
 	db.mu.Lock()
 	defer db.mu.Unlock()
 	if db.closed {
 		return kv.ErrClosed
 	}
-	db.commits.Add(1)
+	db.running.Add(1)
 	return nil
 }
 
-func (db *DB) endCommit() { db.commits.Done() }
+// within returns a context that ends with the caller's, and with the store.
+func (db *DB) within(caller context.Context) (ctx context.Context, leave func()) {
+	ctx, cancel := context.WithCancelCause(caller)
+	stop := context.AfterFunc(db.ctx, func() { cancel(kv.ErrClosed) })
+	return ctx, func() { stop(); cancel(nil) }
+}

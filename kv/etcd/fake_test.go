@@ -43,9 +43,9 @@ func (f *fakeCluster) open(t testing.TB) *DB {
 	t.Cleanup(func() { stop(kv.ErrClosed) })
 	db := &DB{
 		o: o, layout: newLayout(o.Prefix), ctx: ctx, stop: stop,
-		conn: &conn{o: o, kv: f, ctx: ctx, moved: make(chan struct{})},
+		conn: &conn{o: o, kv: f, ctx: ctx},
 	}
-	db.watch.init(db)
+	db.conn.arrive()
 	return db
 }
 

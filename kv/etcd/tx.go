@@ -38,11 +38,8 @@ type tx struct {
 }
 
 func newTx(ctx context.Context, db *DB) *tx {
-	inner, cancel := context.WithCancelCause(ctx)
-	stop := context.AfterFunc(db.ctx, func() { cancel(kv.ErrClosed) })
-	return &tx{
-		db: db, caller: ctx, ctx: inner, cancel: func() { stop(); cancel(nil) }, writes: overlay.Writer{Limits: &limits},
-	}
+	inner, cancel := db.within(ctx)
+	return &tx{db: db, caller: ctx, ctx: inner, cancel: cancel, writes: overlay.Writer{Limits: &limits}}
 }
 
 // Signals implements kv.Local: there are none, as several processes share the store.

@@ -36,7 +36,7 @@ func TestWatchOfMemberThatWentDark(t *testing.T) {
 		return nil
 	}))
 	<-dark.asked
-	close(db.conn.moved) // as use does
+	db.conn.leave() // as use does
 	select {
 	case err := <-told:
 		if err != nil {
@@ -46,5 +46,5 @@ func TestWatchOfMemberThatWentDark(t *testing.T) {
 		t.Error("it is not told")
 	}
 	db.stop(kv.ErrClosed)
-	db.watch.close()
+	db.running.Wait()
 }
