@@ -17,7 +17,6 @@ type DB struct {
 	layout layout
 	conn   *conn
 	hints  hints
-	plans  plans
 
 	// known has in which revision keys were set by transactions of this store that had a conflict on
 	// them. The next one that has need not read: its commit compares that revision, and if it fails

@@ -61,9 +61,9 @@
 // # Round trips
 //
 // A transaction that reads one range and writes costs two: the read and the commit.
-// What transactions that began alike went on to read is asked for together with the
-// first read, and the last keys of up to 64 ranges with one request, so that a push to
-// as many priorities costs what one to one does. A member counts the keys of a range
+// What the transaction tells of by kv.Prefetch is asked for together with that, and the last
+// keys of up to 64 ranges with one request, so that a push to as many priorities costs what
+// one to one does. A member counts the keys of a range
 // that it is asked for, and can return the last ones only by sorting all; so the store
 // remembers where keys were at the ends of ranges, and asks for narrow ranges. That
 // decides on the number of requests only, never on what is read.

@@ -92,9 +92,6 @@ func (c *cursor) size() int {
 func (c *cursor) turn() error {
 	first := c.pages == 0
 	size := c.size()
-	if first {
-		c.t.opens(openingOf(c.r, c.reverse, c.keysOnly, c.want))
-	}
 	c.pages++
 	if c.reverse {
 		return c.turnBack(first, size)

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"slices"
 
 	"github.com/conq-go/conq/kv"
 	"github.com/conq-go/conq/kv/internal/overlay"
@@ -23,10 +24,8 @@ type tx struct {
 
 	rev     int64 // that all reads are at; 0 before the first
 	view    view
-	opened  []opening          // the first of what was read
 	planned []*pb.RangeRequest // to be read with what is read next
 	ahead   []readAhead        // was read, and not asked for yet
-	several bool               // LastKeys is at work, which has opened what it reads
 
 	tails []kv.Range       // whose ends were read
 	reads []kv.Range       // read conflict ranges, with explicit bounds
@@ -49,8 +48,6 @@ func (t *tx) Signals() *kv.Signals { return nil }
 func (t *tx) end(err error) {
 	t.writes.Ended = true
 	t.cancel()
-	t.db.plans.learn(t.opened)
-	t.opened = nil
 	for _, w := range t.watches {
 		w.tell(err)
 	}
@@ -68,16 +65,15 @@ func (t *tx) err() error {
 	return nil
 }
 
-// fetch reads, and with it what is planned.
+// fetch reads, and with it what is planned, unless the servers take less at once.
 func (t *tx) fetch(r *pb.RangeRequest) (*pb.RangeResponse, error) {
 	if response, ok := t.hasRead(r); ok {
 		return response, nil
 	}
-	all := append([]*pb.RangeRequest{r}, t.planned...)
+	all := append([]*pb.RangeRequest{r}, slices.DeleteFunc(t.planned, func(p *pb.RangeRequest) bool { return sameRange(p, r) })...)
 	t.planned = nil
 	responses, err := t.readAll(all)
-	if len(all) > 1 && !t.several && errors.Is(err, errTooMany) { // servers may take less than usual
-		t.db.plans.refused(len(all) - 1)
+	if len(all) > 1 && errors.Is(err, errTooMany) {
 		all = all[:1]
 		responses, err = t.readAll(all)
 	}
@@ -135,7 +131,6 @@ func (t *tx) readAt(all []*pb.RangeRequest, serializable bool) ([]*pb.RangeRespo
 
 // fetchKey reads one key, or only whether it is there.
 func (t *tx) fetchKey(key []byte, keyOnly bool) (value []byte, err error) {
-	t.opens(opening{key: string(key), keysOnly: keyOnly})
 	response, err := t.fetch(t.keyRequest(key, keyOnly))
 	if err != nil {
 		return nil, err
