@@ -9,7 +9,6 @@ import (
 	"net/url"
 	"time"
 
-	"github.com/conq-go/conq/codec"
 	"github.com/conq-go/conq/errs"
 	"github.com/conq-go/conq/internal/combine"
 	"github.com/conq-go/conq/internal/paging"
@@ -25,100 +24,41 @@ const (
 	maxPayload = 1 << 20 // bytes of calls that share a request
 )
 
-// items is a queue of either kind, in bytes.
-type items struct {
-	c    *Client
-	name string
+// items is a queue of either kind, whose items are values of V.
+type items[V any] struct {
+	handle
+	decode func(wire.Item) (V, error)
 
 	adds  combine.Combiner[[]wire.Item, struct{}]
 	takes map[wire.End]*combine.Combiner[int, []wire.Item]
 }
 
 // openItems returns the queue of a name, and makes it if there is none.
-func openItems(ctx context.Context, c *Client, name, kind string, ends ...wire.End) (*items, error) {
-	if err := c.open(ctx, name, kind); err != nil {
+func openItems[V any](ctx context.Context, c *Client, name, kind string, decode func(wire.Item) (V, error), ends ...wire.End) (*items[V], error) {
+	h, err := c.open(ctx, name, kind)
+	if err != nil {
 		return nil, err
 	}
-	q := &items{c: c, name: name, takes: make(map[wire.End]*combine.Combiner[int, []wire.Item])}
-	q.adds.Init(combine.Options[[]wire.Item, struct{}]{Run: q.runAdds, Size: sizeOf, MaxBytes: maxPayload, Parallel: parallel})
+	q := &items[V]{handle: h, decode: decode, takes: make(map[wire.End]*combine.Combiner[int, []wire.Item])}
+	shared(&q.handle, &q.adds, sizeOf, q.runAdds)
 	for _, e := range ends {
-		takes := new(combine.Combiner[int, []wire.Item])
-		takes.Init(combine.Options[int, []wire.Item]{Run: func(calls []*combine.Call[int, []wire.Item]) { q.runTakes(e, calls) }, Parallel: parallel})
-		q.takes[e] = takes
+		q.takes[e] = new(combine.Combiner[int, []wire.Item])
+		shared(&q.handle, q.takes[e], nil, func(ctx context.Context, calls []*combine.Call[int, []wire.Item]) error {
+			return q.runTakes(ctx, e, calls)
+		})
 	}
 	return q, nil
 }
 
-// open makes sure that there is a queue of a kind.
-func (c *Client) open(ctx context.Context, name, kind string) error {
-	if c == nil {
-		return errors.New("client: client is nil")
-	}
-	if name == "" { // it would be another path
-		return fmt.Errorf("%w: it is empty", errs.ErrName)
-	}
-	info, err := c.Lookup(ctx, name)
-	if errors.Is(err, errs.ErrNoQueue) {
-		return c.do(ctx, call{method: http.MethodPut, path: queuePath(name), body: map[string]string{"kind": kind}, again: true}, nil)
-	}
-	if err == nil && info.Kind != kind {
-		err = fmt.Errorf("%w: %q is a %s, not a %s", errs.ErrKind, name, info.Kind, kind)
-	}
-	return err
-}
-
-// Name returns the name of the queue.
-func (q *items) Name() string { return q.name }
-
-// Close ends the handle, not the client. Calls that wait for their turn return an errs.ErrClosed, and so do later ones, but those that wait
-// for items go on until their contexts end.
-func (q *items) Close() error {
-	closed := closedError(q.name)
-	q.adds.Close(closed)
-	for _, takes := range q.takes {
-		takes.Close(closed)
-	}
-	return nil
-}
-
-func closedError(name string) error { return fmt.Errorf("%w: queue %q", errs.ErrClosed, name) }
-
-func sizeOf(all []wire.Item) (n int) {
-	for _, i := range all {
-		n += i.Size() + 100
-	}
-	return n
-}
-
-// share has one request serve all calls. If the server refuses that, which may be for one call's fault, each has a request of its own.
-func share[Q, R any](calls []*combine.Call[Q, R], do func(context.Context, []*combine.Call[Q, R]) error) {
-	ctx, cancel := combine.Context(calls)
-	defer cancel()
-	err := do(ctx, calls)
-	if told, ok := errors.AsType[*Error](err); ok && len(calls) > 1 && told.Status/100 == 4 && !errors.Is(err, kv.ErrCommitUnknown) {
-		for ; len(calls) > 0; calls = combine.Attend(calls[1:]) {
-			share(calls[:1:1], do)
-		}
-		return
-	}
+func (q *items[V]) runAdds(ctx context.Context, calls []*combine.Call[[]wire.Item, struct{}]) error {
+	var all wire.ItemList
 	for _, c := range calls {
-		if c.Err = err; err != nil && c.Context.Err() != nil && !errors.Is(err, kv.ErrCommitUnknown) {
-			c.Err = context.Cause(c.Context)
-		}
+		all.Items = append(all.Items, c.Request...)
 	}
+	return q.c.do(ctx, call{method: http.MethodPost, path: queuePath(q.name) + "/items", body: all, once: true}, nil)
 }
 
-func (q *items) runAdds(calls []*combine.Call[[]wire.Item, struct{}]) {
-	share(calls, func(ctx context.Context, calls []*combine.Call[[]wire.Item, struct{}]) error {
-		var all []wire.Item
-		for _, c := range calls {
-			all = append(all, c.Request...)
-		}
-		return q.c.do(ctx, call{method: http.MethodPost, path: queuePath(q.name) + "/items", body: wire.ItemList{Items: all}, once: true}, nil)
-	})
-}
-
-func (q *items) add(ctx context.Context, all []wire.Item) error {
+func (q *items[V]) add(ctx context.Context, all []wire.Item) error {
 	if ctx == nil {
 		return errors.New("client: ctx is nil")
 	}
@@ -129,23 +69,21 @@ func (q *items) add(ctx context.Context, all []wire.Item) error {
 	return err
 }
 
-func (q *items) runTakes(from wire.End, calls []*combine.Call[int, []wire.Item]) {
-	share(calls, func(ctx context.Context, calls []*combine.Call[int, []wire.Item]) error {
-		total := 0
-		for _, c := range calls {
-			total += c.Request
-		}
-		got, err := q.request(ctx, from, total, 0)
-		for _, c := range calls {
-			n := min(c.Request, len(got))
-			c.Result, got = got[:n:n], got[n:]
-		}
-		return err
-	})
+func (q *items[V]) runTakes(ctx context.Context, from wire.End, calls []*combine.Call[int, []wire.Item]) error {
+	total := 0
+	for _, c := range calls {
+		total += c.Request
+	}
+	got, err := q.request(ctx, from, total, 0)
+	for _, c := range calls {
+		n := min(c.Request, len(got))
+		c.Result, got = got[:n:n], got[n:]
+	}
+	return err
 }
 
 // take takes up to n items, or returns an errs.ErrEmpty.
-func (q *items) take(ctx context.Context, from wire.End, n int) ([]wire.Item, error) {
+func (q *items[V]) take(ctx context.Context, from wire.End, n int) ([]V, error) {
 	if err := checkN(ctx, n); err != nil {
 		return nil, err
 	}
@@ -153,7 +91,24 @@ func (q *items) take(ctx context.Context, from wire.End, n int) ([]wire.Item, er
 	if err == nil && len(got) == 0 {
 		err = fmt.Errorf("%w: %q", errs.ErrEmpty, q.name)
 	}
-	return got, err
+	return q.values(got, err)
+}
+
+// values returns the values of items. Those that do not decode are in the error.
+func (q *items[V]) values(got []wire.Item, err error) ([]V, error) {
+	if err != nil {
+		return nil, err
+	}
+	var failed []error
+	all := make([]V, 0, len(got))
+	for _, i := range got {
+		if v, err := q.decode(i); err == nil {
+			all = append(all, v)
+		} else {
+			failed = append(failed, err)
+		}
+	}
+	return all, errors.Join(failed...)
 }
 
 func checkN(ctx context.Context, n int) error {
@@ -167,8 +122,8 @@ func checkN(ctx context.Context, n int) error {
 }
 
 // takeWait takes up to n items, at least one.
-func (q *items) takeWait(ctx context.Context, from wire.End, n int) ([]wire.Item, error) {
-	return untilSome(ctx, n, func() ([]wire.Item, error) { return q.request(ctx, from, n, waitFor) })
+func (q *items[V]) takeWait(ctx context.Context, from wire.End, n int) ([]V, error) {
+	return q.values(untilSome(ctx, n, func() ([]wire.Item, error) { return q.request(ctx, from, n, waitFor) }))
 }
 
 // untilSome asks until there is something. A server that stops says at once that there is nothing.
@@ -191,7 +146,7 @@ func untilSome[V any](ctx context.Context, n int, ask func() ([]V, error)) ([]V,
 	}
 }
 
-func (q *items) request(ctx context.Context, from wire.End, n int, wait time.Duration) ([]wire.Item, error) {
+func (q *items[V]) request(ctx context.Context, from wire.End, n int, wait time.Duration) ([]wire.Item, error) {
 	query := url.Values{"n": {decimal(int64(min(n, maxTaken)))}, "form": {"base64"}}
 	if from != wire.Front {
 		query.Set("end", string(from))
@@ -205,7 +160,13 @@ func (q *items) request(ctx context.Context, from wire.End, n int, wait time.Dur
 }
 
 // page returns items without taking them, from where next of another page says on.
-func (q *items) page(ctx context.Context, from wire.End, after []byte, n int) (page []wire.Item, next []byte, err error) {
+func (q *items[V]) page(ctx context.Context, from wire.End, after []byte, n int) (page []V, next []byte, err error) {
+	got, next, err := q.peekN(ctx, from, after, n)
+	page, err = q.values(got, err)
+	return page, next, err
+}
+
+func (q *items[V]) peekN(ctx context.Context, from wire.End, after []byte, n int) (page []wire.Item, next []byte, err error) {
 	query := pageQuery(after, n)
 	if from != wire.Front {
 		query.Set("end", string(from))
@@ -223,62 +184,28 @@ func pageQuery(after []byte, n int) url.Values {
 	return query
 }
 
-func (q *items) peek(ctx context.Context, from wire.End) (wire.Item, error) {
-	page, _, err := q.page(ctx, from, nil, 1)
-	if err == nil && len(page) == 0 {
-		err = fmt.Errorf("%w: %q", errs.ErrEmpty, q.name)
+func (q *items[V]) peek(ctx context.Context, from wire.End) (v V, err error) {
+	page, _, err := q.peekN(ctx, from, nil, 1)
+	switch {
+	case err != nil:
+		return v, err
+	case len(page) == 0:
+		return v, fmt.Errorf("%w: %q", errs.ErrEmpty, q.name)
 	}
-	if err != nil {
-		return wire.Item{}, err
-	}
-	return page[0], nil
+	return q.decode(page[0])
 }
 
 // all returns all items in order, a page at a time.
-func (q *items) all(ctx context.Context, from wire.End) iter.Seq2[wire.Item, error] {
-	return paging.All(func(after []byte) ([]wire.Item, []byte, error) { return q.page(ctx, from, after, pageSize) })
-}
-
-// Len counts the items, which reads all of them.
-func (q *items) Len(ctx context.Context) (int, error) {
-	return q.c.Len(ctx, q.name)
-}
-
-// Clear removes all items.
-func (q *items) Clear(ctx context.Context) error { return q.c.Clear(ctx, q.name) }
-
-// Clear removes all items or jobs of a queue of any kind.
-func (c *Client) Clear(ctx context.Context, name string) error {
-	return c.do(ctx, call{method: http.MethodDelete, path: queuePath(name), query: url.Values{"confirm": {name}}}, nil)
-}
-
-// DecodeError is about an item that was taken, and does not decode. It matches errs.ErrDecode. The item is no longer in the queue, so
-// it has the payload.
-type DecodeError struct {
-	Payload []byte
-	Err     error
-}
-
-func (e *DecodeError) Error() string        { return fmt.Sprintf("%v: %v", errs.ErrDecode, e.Err) }
-func (e *DecodeError) Unwrap() error        { return e.Err }
-func (e *DecodeError) Is(target error) bool { return target == errs.ErrDecode }
-
-// decode returns the value of an item.
-func decode[T any](c codec.Codec[T], payload []byte) (T, error) {
-	v, err := c.Decode(payload)
-	if err != nil {
-		err = &DecodeError{payload, err}
+func (q *items[V]) all(ctx context.Context, from wire.End) iter.Seq2[V, error] {
+	return func(yield func(V, error) bool) {
+		for i, err := range paging.All(func(after []byte) ([]wire.Item, []byte, error) { return q.peekN(ctx, from, after, pageSize) }) {
+			var v V
+			if err == nil {
+				v, err = q.decode(i)
+			}
+			if !yield(v, err) || err != nil {
+				return
+			}
+		}
 	}
-	return v, err
-}
-
-func encode[T any](c codec.Codec[T], v T) ([]byte, error) {
-	payload, err := c.Encode(v)
-	if err != nil {
-		return nil, fmt.Errorf("client: value does not encode: %w", err)
-	}
-	if payload == nil {
-		payload = []byte{}
-	}
-	return payload, nil
 }

@@ -28,22 +28,17 @@ func (q keeper) Ack(ctx context.Context, id work.ID, token string, result []byte
 	return q.change(ctx, id, "ack", wire.Ack{Token: wire.Token{Token: token}, Result: &payload})
 }
 
-func (q *jobs) runAcks(calls []*combine.Call[wire.HeldJob, bool]) {
-	share(calls, func(ctx context.Context, calls []*combine.Call[wire.HeldJob, bool]) error {
-		var held wire.Held
-		for _, c := range calls {
-			held.Jobs = append(held.Jobs, c.Request)
-		}
-		var answer wire.Acked
-		err := q.c.do(ctx, call{method: http.MethodPost, path: jobPath(q.name) + "/ack", body: held}, &answer)
-		if err != nil {
-			return err
-		}
-		for _, c := range calls {
-			c.Result = slices.Contains(answer.Lost, c.Request.ID)
-		}
-		return nil
-	})
+func (q *jobs) runAcks(ctx context.Context, calls []*combine.Call[wire.HeldJob, bool]) error {
+	var held wire.Held
+	for _, c := range calls {
+		held.Jobs = append(held.Jobs, c.Request)
+	}
+	var answer wire.Acked
+	err := q.c.do(ctx, call{method: http.MethodPost, path: jobPath(q.name) + "/ack", body: held}, &answer)
+	for _, c := range calls {
+		c.Result = slices.Contains(answer.Lost, c.Request.ID)
+	}
+	return err
 }
 
 // Extend has a lease end at a time from now, and returns that time by this machine's clock.

@@ -21,14 +21,6 @@ func (q *jobs) Stats(ctx context.Context) (work.Stats, error) {
 	return *info.State.Jobs, nil
 }
 
-// Len returns how many jobs there are in all states.
-func (q *jobs) Len(ctx context.Context) (int, error) {
-	return q.c.Len(ctx, q.name)
-}
-
-// Clear removes all jobs in any state. Workers have lost their leases.
-func (q *jobs) Clear(ctx context.Context) error { return q.c.Clear(ctx, q.name) }
-
 // Kick makes a dead or scheduled job ready now.
 func (q *jobs) Kick(ctx context.Context, id work.ID) error { return q.change(ctx, id, "kick", nil) }
 

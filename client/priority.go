@@ -15,7 +15,7 @@ type Prioritized[T any] = codec.Prioritized[T]
 // PriorityQueue is a priority queue of a server, with two ends. Its methods are those of conq.PriorityQueue, but for what the package says
 // of connections that break. It is safe for concurrent use.
 type PriorityQueue[T any] struct {
-	*items
+	*items[Prioritized[T]]
 	codec codec.Codec[T]
 }
 
@@ -24,7 +24,13 @@ func OpenPriorityQueue[T any](ctx context.Context, c *Client, name string, of co
 	if of == nil {
 		return nil, errors.New("client: codec is nil")
 	}
-	q, err := openItems(ctx, c, name, "priority queue", wire.Min, wire.Max)
+	q, err := openItems(ctx, c, name, "priority queue", func(i wire.Item) (v Prioritized[T], err error) {
+		if i.Priority != nil {
+			v.Priority = *i.Priority
+		}
+		v.Value, err = decode(of, i.Bytes())
+		return v, err
+	}, wire.Min, wire.Max)
 	return &PriorityQueue[T]{q, of}, err
 }
 
@@ -48,92 +54,71 @@ func (p *PriorityQueue[T]) PushAll(ctx context.Context, values []Prioritized[T])
 
 // PopMin removes the first item of the lowest priority and returns it, or an errs.ErrEmpty. If it does not decode, the error is a
 // *DecodeError, which has it.
-func (p *PriorityQueue[T]) PopMin(ctx context.Context) (T, error) { return p.value(p.PopMinN(ctx, 1)) }
+func (p *PriorityQueue[T]) PopMin(ctx context.Context) (T, error) { return value(p.PopMinN(ctx, 1)) }
 
 // PopMax removes the last item of the highest priority, as PopMin does.
-func (p *PriorityQueue[T]) PopMax(ctx context.Context) (T, error) { return p.value(p.PopMaxN(ctx, 1)) }
+func (p *PriorityQueue[T]) PopMax(ctx context.Context) (T, error) { return value(p.PopMaxN(ctx, 1)) }
 
 // PopMinN removes up to n items, those that PopMin would return one after another. Of items that do not decode the error has
 // a *DecodeError each; the others are returned with it.
 func (p *PriorityQueue[T]) PopMinN(ctx context.Context, n int) ([]Prioritized[T], error) {
-	return p.values(p.take(ctx, wire.Min, n))
+	return p.take(ctx, wire.Min, n)
 }
 
 // PopMaxN is PopMinN from the other end.
 func (p *PriorityQueue[T]) PopMaxN(ctx context.Context, n int) ([]Prioritized[T], error) {
-	return p.values(p.take(ctx, wire.Max, n))
+	return p.take(ctx, wire.Max, n)
 }
 
 // PopMinWait is PopMin, but waits until there is an item, or ctx ends.
 func (p *PriorityQueue[T]) PopMinWait(ctx context.Context) (T, error) {
-	return p.value(p.PopMinWaitN(ctx, 1))
+	return value(p.PopMinWaitN(ctx, 1))
 }
 
 // PopMaxWait is PopMax, but waits until there is an item, or ctx ends.
 func (p *PriorityQueue[T]) PopMaxWait(ctx context.Context) (T, error) {
-	return p.value(p.PopMaxWaitN(ctx, 1))
+	return value(p.PopMaxWaitN(ctx, 1))
 }
 
 // PopMinWaitN is PopMinN, but waits until there is at least one item, or ctx ends.
 func (p *PriorityQueue[T]) PopMinWaitN(ctx context.Context, n int) ([]Prioritized[T], error) {
-	return p.values(p.takeWait(ctx, wire.Min, n))
+	return p.takeWait(ctx, wire.Min, n)
 }
 
 // PopMaxWaitN is PopMaxN, but waits until there is at least one item, or ctx ends.
 func (p *PriorityQueue[T]) PopMaxWaitN(ctx context.Context, n int) ([]Prioritized[T], error) {
-	return p.values(p.takeWait(ctx, wire.Max, n))
+	return p.takeWait(ctx, wire.Max, n)
 }
 
 // PeekMin returns the item that PopMin would, and leaves it.
 func (p *PriorityQueue[T]) PeekMin(ctx context.Context) (T, error) {
-	return p.peeked(p.peek(ctx, wire.Min))
+	v, err := p.peek(ctx, wire.Min)
+	return v.Value, err
 }
 
 // PeekMax returns the item that PopMax would, and leaves it.
 func (p *PriorityQueue[T]) PeekMax(ctx context.Context) (T, error) {
-	return p.peeked(p.peek(ctx, wire.Max))
+	v, err := p.peek(ctx, wire.Max)
+	return v.Value, err
 }
 
 // PageMin returns up to n items, at most 1000, and leaves them, the lowest priority first; see Queue.Page.
 func (p *PriorityQueue[T]) PageMin(ctx context.Context, after []byte, n int) (page []Prioritized[T], next []byte, err error) {
-	got, next, err := p.page(ctx, wire.Min, after, n)
-	page, err = p.values(got, err)
-	return page, next, err
+	return p.page(ctx, wire.Min, after, n)
 }
 
 // PageMax is PageMin from the other end.
 func (p *PriorityQueue[T]) PageMax(ctx context.Context, after []byte, n int) (page []Prioritized[T], next []byte, err error) {
-	got, next, err := p.page(ctx, wire.Max, after, n)
-	page, err = p.values(got, err)
-	return page, next, err
+	return p.page(ctx, wire.Max, after, n)
 }
 
 // All returns the items in the order of PopMin and leaves them; see Queue.All.
 func (p *PriorityQueue[T]) All(ctx context.Context) iter.Seq2[Prioritized[T], error] {
-	return mapped(p.all(ctx, wire.Min), p.prioritized)
+	return p.all(ctx, wire.Min)
 }
 
-func (p *PriorityQueue[T]) prioritized(i wire.Item) (Prioritized[T], error) {
-	v, err := decode(p.codec, i.Bytes())
-	of := Prioritized[T]{Value: v}
-	if i.Priority != nil {
-		of.Priority = *i.Priority
-	}
-	return of, err
-}
-
-func (p *PriorityQueue[T]) values(got []wire.Item, err error) ([]Prioritized[T], error) {
-	return decoded(got, err, p.prioritized)
-}
-
-func (p *PriorityQueue[T]) value(all []Prioritized[T], err error) (T, error) {
+// value returns the only value.
+func value[T any](all []Prioritized[T], err error) (T, error) {
 	v, err := first(all, err)
 	return v.Value, err
-}
-
-func (p *PriorityQueue[T]) peeked(i wire.Item, err error) (v T, _ error) {
-	if err != nil {
-		return v, err
-	}
-	return decode(p.codec, i.Bytes())
 }

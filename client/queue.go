@@ -12,7 +12,7 @@ import (
 // Queue is a queue of a server: first in, first out. Its methods are those of conq.Queue, but for what the package says of
 // connections that break. It is safe for concurrent use.
 type Queue[T any] struct {
-	*items
+	*items[T]
 	codec codec.Codec[T]
 }
 
@@ -22,7 +22,7 @@ func OpenQueue[T any](ctx context.Context, c *Client, name string, of codec.Code
 	if of == nil {
 		return nil, errors.New("client: codec is nil")
 	}
-	q, err := openItems(ctx, c, name, "queue", wire.Front)
+	q, err := openItems(ctx, c, name, "queue", func(i wire.Item) (T, error) { return decode(of, i.Bytes()) }, wire.Front)
 	return &Queue[T]{q, of}, err
 }
 
@@ -48,7 +48,7 @@ func (q *Queue[T]) Dequeue(ctx context.Context) (T, error) { return first(q.Dequ
 // DequeueN removes up to n items from the start and returns them in order, or an errs.ErrEmpty. Of items that do not decode
 // the error has a *DecodeError each; the others are returned with it.
 func (q *Queue[T]) DequeueN(ctx context.Context, n int) ([]T, error) {
-	return values(q.codec)(q.take(ctx, wire.Front, n))
+	return q.take(ctx, wire.Front, n)
 }
 
 // DequeueWait is Dequeue, but waits until there is an item, or ctx ends.
@@ -56,54 +56,20 @@ func (q *Queue[T]) DequeueWait(ctx context.Context) (T, error) { return first(q.
 
 // DequeueWaitN is DequeueN, but waits until there is at least one item, or ctx ends.
 func (q *Queue[T]) DequeueWaitN(ctx context.Context, n int) ([]T, error) {
-	return values(q.codec)(q.takeWait(ctx, wire.Front, n))
+	return q.takeWait(ctx, wire.Front, n)
 }
 
 // Peek returns the first item and leaves it, or returns an errs.ErrEmpty.
-func (q *Queue[T]) Peek(ctx context.Context) (v T, err error) {
-	i, err := q.peek(ctx, wire.Front)
-	if err != nil {
-		return v, err
-	}
-	return decode(q.codec, i.Bytes())
-}
+func (q *Queue[T]) Peek(ctx context.Context) (T, error) { return q.peek(ctx, wire.Front) }
 
 // Page returns up to n items, at most 1000, and leaves them: the first ones, or those behind where next of another page was. next is
 // nil at the end.
 func (q *Queue[T]) Page(ctx context.Context, after []byte, n int) (page []T, next []byte, err error) {
-	got, next, err := q.page(ctx, wire.Front, after, n)
-	page, err = values(q.codec)(got, err)
-	return page, next, err
+	return q.page(ctx, wire.Front, after, n)
 }
 
 // All returns the items in order and leaves them, a page at a time. The loop ends after the first error.
-func (q *Queue[T]) All(ctx context.Context) iter.Seq2[T, error] {
-	return mapped(q.all(ctx, wire.Front), func(i wire.Item) (T, error) { return decode(q.codec, i.Bytes()) })
-}
-
-// values returns what makes values of items.
-func values[T any](c codec.Codec[T]) func([]wire.Item, error) ([]T, error) {
-	return func(got []wire.Item, err error) ([]T, error) {
-		return decoded(got, err, func(i wire.Item) (T, error) { return decode(c, i.Bytes()) })
-	}
-}
-
-// decoded returns what of makes of items. Those of which it makes nothing are in the error.
-func decoded[V any](got []wire.Item, err error, of func(wire.Item) (V, error)) ([]V, error) {
-	if err != nil {
-		return nil, err
-	}
-	var failed []error
-	all := make([]V, 0, len(got))
-	for _, i := range got {
-		if v, err := of(i); err == nil {
-			all = append(all, v)
-		} else {
-			failed = append(failed, err)
-		}
-	}
-	return all, errors.Join(failed...)
-}
+func (q *Queue[T]) All(ctx context.Context) iter.Seq2[T, error] { return q.all(ctx, wire.Front) }
 
 // first returns the only value.
 func first[V any](all []V, err error) (v V, _ error) {
@@ -111,18 +77,4 @@ func first[V any](all []V, err error) (v V, _ error) {
 		v = all[0]
 	}
 	return v, err
-}
-
-func mapped[V any](all iter.Seq2[wire.Item, error], of func(wire.Item) (V, error)) iter.Seq2[V, error] {
-	return func(yield func(V, error) bool) {
-		for i, err := range all {
-			var v V
-			if err == nil {
-				v, err = of(i)
-			}
-			if !yield(v, err) || err != nil {
-				return
-			}
-		}
-	}
 }

@@ -35,8 +35,7 @@ var _ work.Source[int] = (*WorkQueue[int])(nil)
 
 // jobs is a work queue in bytes.
 type jobs struct {
-	c       *Client
-	name    string
+	handle
 	options WorkOptions
 
 	puts combine.Combiner[[]wire.NewJob, []work.ID]
@@ -49,49 +48,29 @@ func OpenWork[T any](ctx context.Context, c *Client, name string, of codec.Codec
 	if of == nil {
 		return nil, errors.New("client: codec is nil")
 	}
-	if err := c.open(ctx, name, "work queue"); err != nil {
+	h, err := c.open(ctx, name, "work queue")
+	if err != nil {
 		return nil, err
 	}
-	q := &jobs{c: c, name: name, options: o}
-	q.puts.Init(combine.Options[[]wire.NewJob, []work.ID]{Run: q.runPuts, Size: sizeOfJobs, MaxBytes: maxPayload, Parallel: parallel})
-	q.acks.Init(combine.Options[wire.HeldJob, bool]{Run: q.runAcks, Parallel: parallel})
+	q := &jobs{handle: h, options: o}
+	shared(&q.handle, &q.puts, sizeOf, q.runPuts)
+	shared(&q.handle, &q.acks, nil, q.runAcks)
 	return &WorkQueue[T]{q, of}, nil
 }
 
-// Name returns the name of the queue.
-func (q *jobs) Name() string { return q.name }
-
-// Close ends the handle, not the client. Calls that wait for their turn return an errs.ErrClosed, and so do later ones that put or
-// acknowledge.
-func (q *jobs) Close() error {
-	closed := closedError(q.name)
-	q.puts.Close(closed)
-	q.acks.Close(closed)
-	return nil
-}
-
-func sizeOfJobs(all []wire.NewJob) (n int) {
-	for _, j := range all {
-		n += j.Size() + 200
+func (q *jobs) runPuts(ctx context.Context, calls []*combine.Call[[]wire.NewJob, []work.ID]) error {
+	var all []wire.NewJob
+	for _, c := range calls {
+		all = append(all, c.Request...)
 	}
-	return n
-}
-
-func (q *jobs) runPuts(calls []*combine.Call[[]wire.NewJob, []work.ID]) {
-	share(calls, func(ctx context.Context, calls []*combine.Call[[]wire.NewJob, []work.ID]) error {
-		var all []wire.NewJob
-		for _, c := range calls {
-			all = append(all, c.Request...)
-		}
-		ids, _, err := q.put(ctx, all)
-		if err != nil {
-			return err
-		}
-		for _, c := range calls {
-			c.Result, ids = ids[:len(c.Request)], ids[len(c.Request):]
-		}
-		return nil
-	})
+	ids, _, err := q.put(ctx, all)
+	if err != nil {
+		return err
+	}
+	for _, c := range calls {
+		c.Result, ids = ids[:len(c.Request)], ids[len(c.Request):]
+	}
+	return nil
 }
 
 func (q *jobs) put(ctx context.Context, all []wire.NewJob) (ids []work.ID, duplicates int, err error) {

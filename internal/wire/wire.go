@@ -21,7 +21,7 @@ type Payload struct {
 func Base64(b []byte) Payload { return Payload{Base64: &b} }
 
 // Check returns an error unless there is one form.
-func (p *Payload) Check() error {
+func (p Payload) Check() error {
 	n := 0
 	for _, given := range []bool{p.JSON != nil, p.Text != nil, p.Base64 != nil} {
 		if given {
@@ -35,7 +35,7 @@ func (p *Payload) Check() error {
 }
 
 // Bytes returns what the payload says, of which the forms were checked.
-func (p *Payload) Bytes() []byte {
+func (p Payload) Bytes() []byte {
 	switch {
 	case p.Text != nil:
 		return []byte(*p.Text)
@@ -48,7 +48,7 @@ func (p *Payload) Bytes() []byte {
 }
 
 // Size is how many bytes it has, or somewhat more.
-func (p *Payload) Size() int {
+func (p Payload) Size() int {
 	n := len(p.JSON)
 	if p.Text != nil {
 		n += len(*p.Text)

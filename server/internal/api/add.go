@@ -42,15 +42,14 @@ type destined interface {
 	addIn(tx kv.Tx) (wire.Added, error)
 }
 
-// carrier is a *T, which carries a payload.
-type carrier[T any] interface {
-	*T
+// carrier has a payload.
+type carrier interface {
 	Check() error
 	Size() int
 }
 
 // addition is a request that adds things of type T.
-type addition[T any, P carrier[T]] struct {
+type addition[T carrier] struct {
 	*api
 	exchange *Exchange
 	queue    string
@@ -65,7 +64,7 @@ type addition[T any, P carrier[T]] struct {
 }
 
 // run adds all of the body.
-func (a *addition[T, P]) run(ctx context.Context) (reply, error) {
+func (a *addition[T]) run(ctx context.Context) (reply, error) {
 	r, contentType, err := a.exchange.body(typeJSON, typeNDJSON, typeBytes)
 	if err != nil {
 		return nil, err
@@ -85,7 +84,7 @@ func (a *addition[T, P]) run(ctx context.Context) (reply, error) {
 	return replyJSON(sum), nil
 }
 
-func (a *addition[T, P]) single(ctx context.Context, r io.Reader) (wire.Added, error) {
+func (a *addition[T]) single(ctx context.Context, r io.Reader) (wire.Added, error) {
 	b, err := all(r)
 	if err != nil {
 		return wire.Added{}, bodyError(err)
@@ -100,14 +99,14 @@ func (a *addition[T, P]) single(ctx context.Context, r io.Reader) (wire.Added, e
 // maxListed is how many a list may have: each takes more memory than the shortest JSON of it.
 const maxListed = 10_000
 
-func (a *addition[T, P]) listed(ctx context.Context, r io.Reader) (wire.Added, error) {
+func (a *addition[T]) listed(ctx context.Context, r io.Reader) (wire.Added, error) {
 	var batch []T
 	err := listed(r, a.MaxBody, a.list, func(v T) error {
 		if len(batch) == maxListed {
 			return fmt.Errorf("a list can have up to %d: %s has no such limit", maxListed, typeNDJSON)
 		}
 		batch = append(batch, v)
-		return P(&v).Check()
+		return v.Check()
 	})
 	if err != nil {
 		return wire.Added{}, bodyError(err)
@@ -117,7 +116,7 @@ func (a *addition[T, P]) listed(ctx context.Context, r io.Reader) (wire.Added, e
 
 // stream adds a batch after the other. Where they end is the same for the same body, so that with a key each has its
 // own answer.
-func (a *addition[T, P]) stream(ctx context.Context, r io.Reader) (sum wire.Added, err error) {
+func (a *addition[T]) stream(ctx context.Context, r io.Reader) (sum wire.Added, err error) {
 	var batch []T
 	bytes := 0
 	flush := func() error {
@@ -131,11 +130,11 @@ func (a *addition[T, P]) stream(ctx context.Context, r io.Reader) (sum wire.Adde
 	most := layout.BatchFor(a.Queues.DB().Limits(), a.each)
 	var failed error // of the store
 	err = lines(r, a.MaxBody, func(v T) error {
-		if err := P(&v).Check(); err != nil {
+		if err := v.Check(); err != nil {
 			return err
 		}
 		batch = append(batch, v)
-		if bytes += P(&v).Size(); len(batch) < most.Items && bytes < most.Bytes {
+		if bytes += v.Size(); len(batch) < most.Items && bytes < most.Bytes {
 			return nil
 		}
 		failed = flush()
@@ -157,7 +156,7 @@ func (a *addition[T, P]) stream(ctx context.Context, r io.Reader) (sum wire.Adde
 }
 
 // batch adds in one transaction. With a key it does so once.
-func (a *addition[T, P]) batch(ctx context.Context, batch []T) (sum wire.Added, err error) {
+func (a *addition[T]) batch(ctx context.Context, batch []T) (sum wire.Added, err error) {
 	to, release, err := a.open(ctx, batch)
 	if err != nil {
 		return wire.Added{}, err
@@ -168,8 +167,8 @@ func (a *addition[T, P]) batch(ctx context.Context, batch []T) (sum wire.Added, 
 	}
 	a.batches++
 	r := once.Request{Key: fmt.Sprintf("%d %s", a.batches, a.key), Bytes: 1, Operations: a.each * len(batch)}
-	for i := range batch {
-		r.Bytes += P(&batch[i]).Size()
+	for _, v := range batch {
+		r.Bytes += v.Size()
 	}
 	err = a.once(ctx, r, []any{a.list, a.queue, batch}, &sum, func(tx kv.Tx) (any, error) { return to.addIn(tx) })
 	return sum, err

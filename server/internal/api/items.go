@@ -42,7 +42,7 @@ func (in *addItemsIn) Resolve(ctx huma.Context) []error {
 }
 
 func (a *api) addItems(ctx context.Context, in *addItemsIn) (reply, error) {
-	return (&addition[wire.Item, *wire.Item]{
+	return (&addition[wire.Item]{
 		api: a, exchange: &in.Exchange, queue: in.Queue, key: in.Key, list: "items", each: 6,
 		fromBytes: func(b []byte) (wire.Item, error) {
 			i := wire.Item{Payload: wire.Base64(b)}

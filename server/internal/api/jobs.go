@@ -58,7 +58,7 @@ func (in *putIn) job(b []byte) (j wire.NewJob, err error) {
 }
 
 func (a *api) putJobs(ctx context.Context, in *putIn) (reply, error) {
-	return (&addition[wire.NewJob, *wire.NewJob]{
+	return (&addition[wire.NewJob]{
 		api: a, exchange: &in.Exchange, queue: in.Queue, key: in.Key, list: "jobs",
 		each:      24, // with a key, a claim and what becomes due
 		fromBytes: in.job,

@@ -1,0 +1,128 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+
+	"github.com/conq-go/conq/codec"
+	"github.com/conq-go/conq/errs"
+	"github.com/conq-go/conq/internal/combine"
+	"github.com/conq-go/conq/kv"
+)
+
+// handle is what handles of all kinds have.
+type handle struct {
+	c       *Client
+	name    string
+	closers []func(error)
+}
+
+// open returns a handle of the queue of a name, and makes that if there is none.
+func (c *Client) open(ctx context.Context, name, kind string) (h handle, err error) {
+	if c == nil {
+		return h, errors.New("client: client is nil")
+	}
+	if name == "" { // it would be another path
+		return h, fmt.Errorf("%w: it is empty", errs.ErrName)
+	}
+	info, err := c.Lookup(ctx, name)
+	switch {
+	case errors.Is(err, errs.ErrNoQueue):
+		err = c.do(ctx, call{method: http.MethodPut, path: queuePath(name), body: map[string]string{"kind": kind}, again: true}, nil)
+	case err == nil && info.Kind != kind:
+		err = fmt.Errorf("%w: %q is a %s, not a %s", errs.ErrKind, name, info.Kind, kind)
+	}
+	return handle{c: c, name: name}, err
+}
+
+// Name returns the name of the queue.
+func (h *handle) Name() string { return h.name }
+
+// Close ends the handle, not the client. Calls that wait for their turn return an errs.ErrClosed, and so do later ones, but those
+// that wait for items or jobs go on until their contexts end.
+func (h *handle) Close() error {
+	for _, end := range h.closers {
+		end(fmt.Errorf("%w: queue %q", errs.ErrClosed, h.name))
+	}
+	return nil
+}
+
+// Len counts the items, which reads all of them, or the jobs in all states.
+func (h *handle) Len(ctx context.Context) (int, error) { return h.c.Len(ctx, h.name) }
+
+// Clear removes all items, or all jobs in any state. Workers have lost their leases.
+func (h *handle) Clear(ctx context.Context) error { return h.c.Clear(ctx, h.name) }
+
+// Clear removes all items or jobs of a queue of any kind.
+func (c *Client) Clear(ctx context.Context, name string) error {
+	return c.do(ctx, call{method: http.MethodDelete, path: queuePath(name), query: url.Values{"confirm": {name}}}, nil)
+}
+
+// shared has calls that come while another is under way share a request, which do sends.
+func shared[Q, R any](h *handle, c *combine.Combiner[Q, R], size func(Q) int, do func(context.Context, []*combine.Call[Q, R]) error) {
+	o := combine.Options[Q, R]{Run: func(calls []*combine.Call[Q, R]) { share(calls, do) }, Size: size, Parallel: parallel}
+	if size != nil {
+		o.MaxBytes = maxPayload
+	}
+	c.Init(o)
+	h.closers = append(h.closers, c.Close)
+}
+
+// share has one request serve all calls. If the server refuses that, which may be for one call's fault, each has a request of its own.
+func share[Q, R any](calls []*combine.Call[Q, R], do func(context.Context, []*combine.Call[Q, R]) error) {
+	ctx, cancel := combine.Context(calls)
+	defer cancel()
+	err := do(ctx, calls)
+	if told, ok := errors.AsType[*Error](err); ok && len(calls) > 1 && told.Status/100 == 4 && !errors.Is(err, kv.ErrCommitUnknown) {
+		for ; len(calls) > 0; calls = combine.Attend(calls[1:]) {
+			share(calls[:1:1], do)
+		}
+		return
+	}
+	for _, c := range calls {
+		if c.Err = err; err != nil && c.Context.Err() != nil && !errors.Is(err, kv.ErrCommitUnknown) {
+			c.Err = context.Cause(c.Context)
+		}
+	}
+}
+
+func sizeOf[T interface{ Size() int }](all []T) (n int) {
+	for _, v := range all {
+		n += v.Size() + 200 // for what stands beside the payload
+	}
+	return n
+}
+
+// DecodeError is about an item that was taken, and does not decode. It matches errs.ErrDecode. The item is no longer in the queue, so
+// it has the payload.
+type DecodeError struct {
+	Payload []byte
+	Err     error
+}
+
+func (e *DecodeError) Error() string        { return fmt.Sprintf("%v: %v", errs.ErrDecode, e.Err) }
+func (e *DecodeError) Unwrap() error        { return e.Err }
+func (e *DecodeError) Is(target error) bool { return target == errs.ErrDecode }
+
+// decode returns the value of an item.
+func decode[T any](c codec.Codec[T], payload []byte) (T, error) {
+	v, err := c.Decode(payload)
+	if err != nil {
+		err = &DecodeError{payload, err}
+	}
+	return v, err
+}
+
+func encode[T any](c codec.Codec[T], v T) ([]byte, error) {
+	payload, err := c.Encode(v)
+	if err != nil {
+		return nil, fmt.Errorf("client: value does not encode: %w", err)
+	}
+	if payload == nil {
+		payload = []byte{}
+	}
+	return payload, nil
+}
