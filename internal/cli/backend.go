@@ -6,6 +6,7 @@ import (
 
 	"github.com/conq-go/conq"
 	"github.com/conq-go/conq/client"
+	"github.com/conq-go/conq/internal/anyqueue"
 	"github.com/conq-go/conq/kv"
 	"github.com/conq-go/conq/work"
 )
@@ -21,14 +22,13 @@ type backend interface {
 	queues(ctx context.Context) ([]conq.Info, error)
 	// count counts the items of a queue.
 	count(ctx context.Context, q conq.Info) (info, error)
-	facts(ctx context.Context) (storeFacts, error)
+	// about returns facts about the store, its queues left out.
+	about() storeFacts
 
-	queue(ctx context.Context, name string) (target, error)
-	priorityQueue(ctx context.Context, name string) (target, error)
+	// open returns a queue or priority queue, which it makes if there is none.
+	open(ctx context.Context, name string, kind conq.Kind) (anyqueue.Queue, error)
 	jobs(ctx context.Context, name string, codec conq.Codec[[]byte], o work.Options) (jobQueue, error)
 
-	// peek prints up to n items of a queue that is no work queue.
-	peek(ctx context.Context, q conq.Info, from ends, n int, out *sink) (done int, err error)
 	// move moves up to n items, a batch a transaction.
 	move(ctx context.Context, from conq.Info, to string, n int) (moved int, err error)
 	// purge removes all items of a queue, if sure has no error when it gets their number.

@@ -2,7 +2,6 @@ package cli
 
 import (
 	"github.com/conq-go/conq"
-	"github.com/conq-go/conq/kv"
 	"github.com/spf13/cobra"
 )
 
@@ -26,9 +25,7 @@ func (a *app) dequeue() *cobra.Command {
 		Example: dequeueExample,
 		Args:    onlyQueueArgument,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.takeAll(cmd, args[0], conq.KindQueue, flags, ends{}, func(db kv.DB) (source, error) {
-				return a.openQueue(db, args[0])
-			})
+			return a.takeAll(cmd, args[0], conq.KindQueue, flags, ends{})
 		},
 	}
 	flags.register(cmd)

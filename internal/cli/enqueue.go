@@ -35,8 +35,7 @@ func (a *app) enqueue() *cobra.Command {
 		Example: enqueueExample,
 		Args:    queueArgument,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			open := func(ctx context.Context, b backend) (target, error) { return b.queue(ctx, args[0]) }
-			return a.putAll(cmd.Context(), flags, args, goal{conq.KindQueue, plain, open})
+			return a.putAll(cmd.Context(), flags, args, goal{conq.KindQueue, plain, nil})
 		},
 	}
 	flags.register(cmd)
@@ -45,7 +44,7 @@ func (a *app) enqueue() *cobra.Command {
 
 // target is a queue that items are put into.
 type target interface {
-	put(ctx context.Context, batch []item) error
+	AddAll(ctx context.Context, batch []item) error
 	io.Closer
 }
 
@@ -53,7 +52,7 @@ type target interface {
 type goal struct {
 	kind  conq.Kind
 	parse func([]byte) (item, error)
-	open  func(context.Context, backend) (target, error)
+	open  func(context.Context, backend) (target, error) // nil, if it is a queue or a priority queue
 }
 
 // putAll is putInto for the store or server of the command.
@@ -72,6 +71,9 @@ func (a *app) putInto(ctx context.Context, b backend, flags putFlags, args []str
 	case found && info.Kind != to.kind:
 		return kindError(info, to.kind)
 	}
+	if to.open == nil {
+		to.open = func(ctx context.Context, b backend) (target, error) { return b.open(ctx, args[0], to.kind) }
+	}
 	var opened io.Closer
 	defer func() { letGo(ctx, opened) }()
 	open := sync.OnceValues(func() (target, error) {
@@ -89,7 +91,7 @@ func (a *app) putInto(ctx context.Context, b backend, flags putFlags, args []str
 		case err != nil:
 			return err
 		}
-		return queue.put(ctx, batch)
+		return queue.AddAll(ctx, batch)
 	}
 	f, unit := a.input(args[1:], flags.null, b.limits(), to.parse)
 	p := putter{app: a, flags: flags, queue: args[0], unit: unit, put: put}

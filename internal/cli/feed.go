@@ -4,14 +4,12 @@ import (
 	"context"
 	"sync"
 
+	"github.com/conq-go/conq/internal/anyqueue"
 	"github.com/conq-go/conq/internal/layout"
 )
 
 // item is an item on its way in or out. A queue's items have priority 0.
-type item struct {
-	value    []byte
-	priority int64
-}
+type item = anyqueue.Item
 
 // itemOperations is how many operations an item takes: its key, and what finds its place.
 const itemOperations = 4
@@ -59,7 +57,7 @@ func (f *feed) add(it item, err error) (more bool) {
 		f.changed.Wait()
 	}
 	f.items = append(f.items, it)
-	f.bytes += len(it.value)
+	f.bytes += len(it.Value)
 	return !f.closed
 }
 

@@ -108,10 +108,10 @@ func usage(err error) error {
 	return err
 }
 
-func (t *jobTarget) put(ctx context.Context, batch []item) error {
+func (t *jobTarget) AddAll(ctx context.Context, batch []item) error {
 	all := make([]work.New[[]byte], len(batch))
 	for i, it := range batch {
-		all[i] = work.New[[]byte]{Value: it.value, Job: t.flags.job}
+		all[i] = work.New[[]byte]{Value: it.Value, Job: t.flags.job}
 	}
 	ids, duplicates, err := t.PutAll(ctx, all)
 	switch {

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/conq-go/conq"
+	"github.com/conq-go/conq/internal/anyqueue"
 	"github.com/conq-go/conq/internal/layout"
 	"github.com/conq-go/conq/kv"
 	"github.com/conq-go/conq/subspace"
@@ -71,7 +72,7 @@ func (l local) count(ctx context.Context, q conq.Info) (info, error) {
 	if q.Kind == conq.KindWorkQueue {
 		return facts, l.countJobs(ctx, &facts)
 	}
-	queue, err := l.app.openKind(l.db, q.Kind, q.Name, ends{})
+	queue, err := openQueue(l.db, q.Kind, q.Name, conq.Bytes(), ends{})
 	if err != nil {
 		return facts, err
 	}
@@ -99,8 +100,8 @@ func (l local) countJobs(ctx context.Context, facts *info) error {
 	return nil
 }
 
-func (l local) facts(ctx context.Context) (storeFacts, error) {
-	facts := storeFacts{Store: l.app.shownStore(), Limits: limits{maxItem(l.limits()), l.limits().Transaction}, Queues: []info{}}
+func (l local) about() storeFacts {
+	facts := storeFacts{Store: l.app.shownStore(), Limits: limits{maxItem(l.limits()), l.limits().Transaction}}
 	engine, _, _ := strings.Cut(l.app.store, ":")
 	facts.Engine = strings.ToLower(engine) // in a URL it may be in capitals
 	if _, ok := l.app.storeDir(); ok {
@@ -110,50 +111,24 @@ func (l local) facts(ctx context.Context) (storeFacts, error) {
 		bytes := files.DiskBytes()
 		facts.DiskBytes = &bytes
 	}
-	found, err := l.queues(ctx)
-	for _, q := range found {
-		counted, err := l.count(ctx, q)
-		if err != nil {
-			return facts, err
-		}
-		facts.Queues = append(facts.Queues, counted)
-	}
-	return facts, err
+	return facts
 }
 
-func (l local) queue(_ context.Context, name string) (target, error) {
-	q, err := l.app.openQueue(l.db, name)
-	return q, err
-}
-
-func (l local) priorityQueue(_ context.Context, name string) (target, error) {
-	q, err := l.app.openPriority(l.db, name, ends{})
-	return q, err
+func (l local) open(_ context.Context, name string, kind conq.Kind) (anyqueue.Queue, error) {
+	return openQueue(l.db, kind, name, l.app.itemCodec(), ends{})
 }
 
 func (l local) jobs(_ context.Context, name string, codec conq.Codec[[]byte], o work.Options) (jobQueue, error) {
 	return work.Open(l.db, name, codec, o)
 }
 
-func (l local) peek(ctx context.Context, q conq.Info, from ends, n int, out *sink) (done int, err error) {
-	queue, err := l.app.openKind(l.db, q.Kind, q.Name, from)
-	if err != nil {
-		return 0, err
-	}
-	if p, ok := queue.(*priority); ok && from.max {
-		return p.peekMax(ctx, l.db, n, out)
-	}
-	return peekFirst(ctx, queue, n, out)
-}
-
 // move moves the bytes of items as they are, whatever their codec.
 func (l local) move(ctx context.Context, from conq.Info, to string, n int) (moved int, err error) {
-	plain := &app{codec: "bytes"}
-	source, err := plain.openKind(l.db, from.Kind, from.Name, ends{})
+	source, err := openQueue(l.db, from.Kind, from.Name, conq.Bytes(), ends{})
 	if err != nil {
 		return 0, err
 	}
-	target, err := plain.openKind(l.db, from.Kind, to, ends{})
+	target, err := openQueue(l.db, from.Kind, to, conq.Bytes(), ends{})
 	if err != nil {
 		return 0, err
 	}
@@ -167,7 +142,7 @@ func (l local) move(ctx context.Context, from conq.Info, to string, n int) (move
 			if batch, err = source.take(tx, min(size, n-moved)); err != nil {
 				return err
 			}
-			return target.putIn(tx, batch)
+			return target.AddAllIn(tx, batch)
 		})
 		switch {
 		case again && errors.Is(err, conq.ErrEmpty): // the deadline of some may have come since
@@ -216,5 +191,5 @@ func (l local) openPurged(q conq.Info) (purged, error) {
 	if q.Kind == conq.KindWorkQueue {
 		return work.Open(l.db, q.Name, conq.Bytes())
 	}
-	return l.app.openKind(l.db, q.Kind, q.Name, ends{})
+	return openQueue(l.db, q.Kind, q.Name, conq.Bytes(), ends{})
 }

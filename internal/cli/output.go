@@ -85,9 +85,9 @@ func (s *sink) add(it item) error {
 		s.w.Write(s.encode(it))
 	} else {
 		if s.flags.priority {
-			s.w.WriteString(strconv.FormatInt(it.priority, 10) + "\t")
+			s.w.WriteString(strconv.FormatInt(it.Priority, 10) + "\t")
 		}
-		s.w.Write(it.value)
+		s.w.Write(it.Value)
 	}
 	separator := byte('\n')
 	if s.flags.null {
@@ -126,15 +126,15 @@ type document struct {
 func (s *sink) encode(it item) []byte {
 	var doc document
 	if s.flags.priority {
-		doc.Priority = &it.priority
+		doc.Priority = &it.Priority
 	}
 	switch {
 	case s.raw:
-		doc.Value = json.RawMessage(it.value)
-	case utf8.Valid(it.value):
-		doc.Value = string(it.value)
+		doc.Value = json.RawMessage(it.Value)
+	case utf8.Valid(it.Value):
+		doc.Value = string(it.Value)
 	default:
-		doc.Value, doc.Encoding = it.value, "base64" // as encoding/json writes bytes
+		doc.Value, doc.Encoding = it.Value, "base64" // as encoding/json writes bytes
 	}
 	return marshal(doc)
 }

@@ -5,8 +5,8 @@ import (
 	"errors"
 
 	"github.com/conq-go/conq"
-	"github.com/conq-go/conq/internal/layout"
-	"github.com/conq-go/conq/kv"
+	"github.com/conq-go/conq/internal/anyqueue"
+	"github.com/conq-go/conq/subspace"
 	"github.com/spf13/cobra"
 )
 
@@ -59,9 +59,16 @@ func (a *app) peekAll(cmd *cobra.Command, name string, flags takeFlags, from end
 		case info.Kind == conq.KindQueue && (from.max || flags.print.priority):
 			return usagef("--max and --with-priority are for priority queues, and %q is a queue", name)
 		}
+		if from.firstOfTies() && a.isServer() {
+			return usagef("--ties first needs the store itself")
+		}
+		q, err := b.open(ctx, name, info.Kind)
+		if err != nil {
+			return err
+		}
 		out := a.sink(flags.print)
 		out.file = nil // nothing is removed that would have to be on disk first
-		done, err := b.peek(ctx, info, from, n, out)
+		done, err := printItems(ctx, q, from, n, out)
 		if failed := out.flush(); err == nil {
 			err = failed
 		}
@@ -72,77 +79,57 @@ func (a *app) peekAll(cmd *cobra.Command, name string, flags takeFlags, from end
 	})
 }
 
-func peekFirst(ctx context.Context, q queue, n int, out *sink) (done int, err error) {
-	for it, err := range q.all(ctx) {
-		if err == nil {
-			err = out.add(it)
-		}
-		if err != nil {
+func printItems(ctx context.Context, q anyqueue.Queue, from ends, n int, out *sink) (done int, err error) {
+	if from.firstOfTies() {
+		return printFirstOfTies(ctx, q, n, out)
+	}
+	return printPages(ctx, q, from.end(), nil, n, func(item) bool { return true }, out)
+}
+
+// printPages prints up to n items from behind a place on, as long as they are wanted.
+func printPages(ctx context.Context, q anyqueue.Queue, from anyqueue.End, after []byte, n int, wanted func(item) bool, out *sink) (done int, err error) {
+	for size := mostAtOnce; done < n; {
+		page, next, err := q.Page(ctx, from, after, min(size, n-done))
+		switch {
+		case errors.Is(err, conq.ErrDecode) && size > 1:
+			size = 1 // those that come before the one that does not decode
+			continue
+		case err != nil:
 			return done, err
 		}
-		if done++; done == n {
+		for _, it := range page {
+			if !wanted(it) {
+				return done, nil
+			}
+			if err := out.add(it); err != nil {
+				return done, err
+			}
+			done++
+		}
+		if after = next; after == nil {
 			break
 		}
 	}
 	return done, nil
 }
 
-// errUndo ends a transaction of which nothing is to remain.
-var errUndo = errors.New("transaction is not to be committed")
-
-// peekMax takes the items in transactions that are then given up: there is no other way to see
-// them in the order in which they would be popped. Each takes a page, behind that of the one
-// before, so that neither time nor memory grows with the queue.
-func (p *priority) peekMax(ctx context.Context, db kv.DB, n int, out *sink) (done int, err error) {
-	size := layout.BatchFor(db.Limits(), itemOperations).Items
-	var last []byte // the key of the last item that was printed
-	for done < n {
-		var keys []string
-		var page []item
-		err := db.Transact(ctx, func(tx kv.Tx) (err error) {
-			if err = p.clearUpTo(tx, last); err != nil {
-				return err
-			}
-			if keys, err = firstKeys(p, tx.Snapshot(), min(size, n-done)); err != nil {
-				return err
-			}
-			if page, err = p.take(tx, max(1, len(keys))); err != nil {
-				return err
-			}
-			return errUndo
-		})
-		switch {
-		case errors.Is(err, conq.ErrEmpty):
-			return done, nil
-		case !errors.Is(err, errUndo):
+// printFirstOfTies prints up to n items, the highest priority first, and of each the one first that was pushed first.
+func printFirstOfTies(ctx context.Context, q anyqueue.Queue, n int, out *sink) (done int, err error) {
+	for above := []byte(nil); done < n; {
+		highest, _, err := q.Page(ctx, anyqueue.Max, above, 1)
+		if err != nil || len(highest) == 0 {
 			return done, err
 		}
-		for _, it := range page {
-			if err := out.add(it); err != nil {
-				return done, err
-			}
-			done++
+		priority := highest[0].Priority
+		group, err := subspace.Named(q.Name()).Sub(priority)
+		if err != nil {
+			return done, err
 		}
-		last = []byte(keys[len(page)-1])
+		above = group.Bytes() // which comes before its items
+		printed, err := printPages(ctx, q, anyqueue.Min, above, n-done, func(it item) bool { return it.Priority == priority }, out)
+		if done += printed; err != nil {
+			return done, err
+		}
 	}
 	return done, nil
-}
-
-// clearUpTo clears the item of a key, if it is not nil, and all that come before it with --max.
-func (p *priority) clearUpTo(tx kv.Tx, last []byte) error {
-	seen := kv.Range{Begin: last, End: p.space.Range().End}
-	switch {
-	case last == nil:
-		return nil
-	case p.ends.ties == "first":
-		group, err := p.groupOf(last)
-		if err != nil {
-			return err
-		}
-		same := group.Range()
-		tx.ClearRange(kv.Range{Begin: same.Begin, End: kv.After(last)})
-		seen.Begin = same.End
-	}
-	tx.ClearRange(seen)
-	return nil
 }

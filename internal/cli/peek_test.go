@@ -3,9 +3,11 @@ package cli
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"testing"
 
+	"github.com/conq-go/conq"
 	"github.com/conq-go/conq/internal/testkit"
 	"github.com/conq-go/conq/kv"
 	"github.com/conq-go/conq/kv/memory"
@@ -22,36 +24,33 @@ func (t *transactions) Transact(ctx context.Context, f func(kv.Tx) error) error 
 	return t.DB.Transact(ctx, f)
 }
 
-// peek --max prints what pop --max would, in transactions that are not larger if the queue is.
+// peek --max prints what pop --max would, and changes nothing.
 func TestPeekMaxInPages(t *testing.T) {
 	for _, ties := range []string{"last", "first"} {
 		var out bytes.Buffer
 		a, db := &app{stdout: &out, codec: "bytes"}, &transactions{DB: memory.New(memory.Options{})}
-		p, err := a.openPriority(db, "p", ends{true, ties})
+		p, err := openQueue(db, conq.KindPriorityQueue, "p", conq.Bytes(), ends{true, ties})
 		testkit.NoError(t, err)
 		const all = 2400
-		batch := []item{{bytes.Repeat([]byte("split "), 50_000), 3}}
+		batch := []item{{Value: bytes.Repeat([]byte("split "), 50_000), Priority: 3}}
 		for i := len(batch); i < all; i++ {
-			batch = append(batch, item{fmt.Append(nil, i), int64(i % 7)})
+			batch = append(batch, item{Value: fmt.Append(nil, i), Priority: int64(i % 7)})
 		}
-		testkit.NoError(t, p.put(t.Context(), batch))
+		testkit.NoError(t, p.AddAll(t.Context(), batch))
 		peek := func(n int) (string, int) {
 			out.Reset()
 			db.n = 0
 			sink := a.sink(printFlags{priority: true})
-			done, err := p.peekMax(t.Context(), db, n, sink)
+			done, err := printItems(t.Context(), p, p.from, n, sink)
 			testkit.NoError(t, err)
 			testkit.NoError(t, sink.flush())
+			testkit.Equal(t, "transactions that write", db.n, 0)
 			return out.String(), done
 		}
 		most, n := peek(all - 1)
-		if n != all-1 || db.n != 3 {
-			t.Errorf("ties %s: peek prints %d items in %d transactions", ties, n, db.n)
-		}
+		testkit.Equal(t, "printed", n, all-1)
 		peeked, n := peek(all + 1)
-		if n != all {
-			t.Errorf("ties %s: peek prints %d items", ties, n)
-		}
+		testkit.Equal(t, "printed", n, all)
 		out.Reset()
 		d := delivery{db: db, source: p, sink: a.sink(printFlags{priority: true})}
 		if n, err := d.run(t.Context(), all+1); err != nil || n != all {
@@ -60,5 +59,19 @@ func TestPeekMaxInPages(t *testing.T) {
 		if popped := out.String(); peeked != popped || most == popped || !bytes.HasPrefix(out.Bytes(), []byte(most)) {
 			t.Errorf("ties %s: peek and pop print different things", ties)
 		}
+	}
+}
+
+// What comes before an item that does not decode is printed.
+func TestPeekUpToWhatDoesNotDecode(t *testing.T) {
+	b := newBench(t, "1", "2", "three", "4")
+	b.app.codec = "json"
+	q, err := openQueue(b.db, conq.KindQueue, "q", b.app.itemCodec(), ends{})
+	testkit.NoError(t, err)
+	sink := b.app.sink(printFlags{})
+	done, err := printItems(t.Context(), q, q.from, 9, sink)
+	testkit.NoError(t, sink.flush())
+	if !errors.Is(err, conq.ErrDecode) || done != 2 || b.out.String() != "1\n2\n" {
+		t.Errorf("%d printed, %q, %v", done, b.out, err)
 	}
 }

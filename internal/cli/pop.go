@@ -2,7 +2,6 @@ package cli
 
 import (
 	"github.com/conq-go/conq"
-	"github.com/conq-go/conq/kv"
 	"github.com/spf13/cobra"
 )
 
@@ -32,9 +31,7 @@ func (a *app) pop() *cobra.Command {
 			if err := from.check(cmd); err != nil {
 				return err
 			}
-			return a.takeAll(cmd, args[0], conq.KindPriorityQueue, flags, from, func(db kv.DB) (source, error) {
-				return a.openPriority(db, args[0], from)
-			})
+			return a.takeAll(cmd, args[0], conq.KindPriorityQueue, flags, from)
 		},
 	}
 	flags.register(cmd)

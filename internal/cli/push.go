@@ -1,8 +1,6 @@
 package cli
 
 import (
-	"context"
-
 	"github.com/conq-go/conq"
 	"github.com/spf13/cobra"
 )
@@ -34,12 +32,11 @@ func (a *app) push() *cobra.Command {
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		parse := withPriority
 		if cmd.Flags().Changed("priority") {
-			parse = func(b []byte) (item, error) { return item{b, priority}, nil }
+			parse = func(b []byte) (item, error) { return item{Value: b, Priority: priority}, nil }
 		} else if !fromStdin(args[1:]) {
 			return usagef("push needs --priority for items that are arguments")
 		}
-		open := func(ctx context.Context, b backend) (target, error) { return b.priorityQueue(ctx, args[0]) }
-		return a.putAll(cmd.Context(), flags, args, goal{conq.KindPriorityQueue, parse, open})
+		return a.putAll(cmd.Context(), flags, args, goal{conq.KindPriorityQueue, parse, nil})
 	}
 	return cmd
 }

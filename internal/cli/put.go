@@ -99,7 +99,7 @@ func (p *putter) name(err error, number int) error {
 func (p *putter) acknowledge(batch []item) error {
 	p.done += len(batch)
 	for _, it := range batch {
-		p.bytes += int64(len(it.value))
+		p.bytes += int64(len(it.Value))
 	}
 	p.progress.set(p.done, p.bytes+int64(p.done)) // each item had a line end
 	if !p.flags.ack {
@@ -165,7 +165,7 @@ func (a *app) input(args []string, null bool, limits kv.Limits, parse func([]byt
 		}
 		it, err := parse(b)
 		if err == nil {
-			b, err = a.itemCodec().Encode(it.value)
+			b, err = a.itemCodec().Encode(it.Value)
 		}
 		if err != nil {
 			return item{}, &badItem{err}
@@ -202,7 +202,7 @@ func (a *app) stdinReader(null bool, limits kv.Limits) func() ([]byte, error) {
 }
 
 // plain parses a line that is an item.
-func plain(line []byte) (item, error) { return item{value: line}, nil }
+func plain(line []byte) (item, error) { return item{Value: line}, nil }
 
 // withPriority parses a line "PRIORITY<TAB>ITEM".
 func withPriority(line []byte) (item, error) {
@@ -211,7 +211,7 @@ func withPriority(line []byte) (item, error) {
 		return item{}, fmt.Errorf("no tab in %.40q: a line is PRIORITY<TAB>ITEM unless --priority is given", line)
 	}
 	priority, err := parseInteger("priority", string(number))
-	return item{value, priority}, err
+	return item{Value: value, Priority: priority}, err
 }
 
 // stdinSize returns the size of standard input if it is a file, else -1.

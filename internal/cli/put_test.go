@@ -32,7 +32,7 @@ func fromSlice(items []item) func() (item, error) {
 func numbered(n int) []item {
 	all := make([]item, n)
 	for i := range all {
-		all[i].value = fmt.Append(nil, i+1)
+		all[i].Value = fmt.Append(nil, i+1)
 	}
 	return all
 }
@@ -45,7 +45,7 @@ func TestFeedIsBoundedAndInOrder(t *testing.T) {
 		want := 1
 		for _, size := range []int{10, 10, 5} {
 			batch, first, err := f.take(t.Context())
-			if err != nil || len(batch) != size || first != want || string(batch[0].value) != fmt.Sprint(first) {
+			if err != nil || len(batch) != size || first != want || string(batch[0].Value) != fmt.Sprint(first) {
 				t.Fatalf("batch of %d items from %d: %v", len(batch), first, err)
 			}
 			want += size
@@ -60,7 +60,7 @@ func TestFeedIsBoundedAndInOrder(t *testing.T) {
 func TestFeedBoundsBytes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFeed(layout.Batch{Items: 1000, Bytes: 100})
-		large := item{value: make([]byte, 60)}
+		large := item{Value: make([]byte, 60)}
 		go f.fill(fromSlice([]item{large, large, large}))
 		synctest.Wait()
 		if batch, _, err := f.take(t.Context()); err != nil || len(batch) != 2 {
@@ -81,7 +81,7 @@ func TestFeedDoesNotWaitForMore(t *testing.T) {
 			}
 			return it, nil
 		})
-		lines <- item{value: []byte("first")}
+		lines <- item{Value: []byte("first")}
 		synctest.Wait()
 		if batch, _, err := f.take(t.Context()); err != nil || len(batch) != 1 {
 			t.Errorf("%d items, %v", len(batch), err)
@@ -132,12 +132,12 @@ func fussy(taken *[]string) func(context.Context, []item) error {
 	return func(_ context.Context, batch []item) error {
 		total := 0
 		for _, it := range batch {
-			if total += len(it.value); len(it.value) > 5 || total > 10 {
-				return &kv.TooLargeError{What: "item", Size: len(it.value), Limit: 5, Unit: "bytes"}
+			if total += len(it.Value); len(it.Value) > 5 || total > 10 {
+				return &kv.TooLargeError{What: "item", Size: len(it.Value), Limit: 5, Unit: "bytes"}
 			}
 		}
 		for _, it := range batch {
-			*taken = append(*taken, string(it.value))
+			*taken = append(*taken, string(it.Value))
 		}
 		return nil
 	}
@@ -149,7 +149,7 @@ func TestPutHalvesAndNamesTheItem(t *testing.T) {
 		lines[bad] = "too large"
 		var in []item
 		for _, l := range lines {
-			in = append(in, item{value: []byte(l)})
+			in = append(in, item{Value: []byte(l)})
 		}
 		f := newFeed(layout.Batch{Items: 1000, Bytes: 1000})
 		f.fill(fromSlice(in))
@@ -197,7 +197,7 @@ func TestPutOtherErrors(t *testing.T) {
 // What is put in may have more bytes than an int can count where it has 32 bits.
 func TestPutCountsManyBytes(t *testing.T) {
 	const number, size = 33, 64 << 20
-	in := slices.Repeat([]item{{value: make([]byte, size)}}, number)
+	in := slices.Repeat([]item{{Value: make([]byte, size)}}, number)
 	f := newFeed(layout.Batch{Items: 1, Bytes: 1})
 	go f.fill(fromSlice(in))
 	var out bytes.Buffer
@@ -234,8 +234,8 @@ func TestParsePriority(t *testing.T) {
 	}
 	for _, test := range tests {
 		it, err := withPriority([]byte(test.line))
-		if (err == nil) != test.ok || err == nil && (string(it.value) != test.value || it.priority != test.priority) {
-			t.Errorf("%q: %q with priority %d, %v", test.line, it.value, it.priority, err)
+		if (err == nil) != test.ok || err == nil && (string(it.Value) != test.value || it.Priority != test.priority) {
+			t.Errorf("%q: %q with priority %d, %v", test.line, it.Value, it.Priority, err)
 		}
 	}
 }
@@ -249,8 +249,8 @@ func FuzzWithPriority(f *testing.F) {
 		if err != nil {
 			return
 		}
-		again, err := withPriority(fmt.Appendf(nil, "%d\t%s", it.priority, it.value))
-		if err != nil || again.priority != it.priority || !bytes.Equal(again.value, it.value) {
+		again, err := withPriority(fmt.Appendf(nil, "%d\t%s", it.Priority, it.Value))
+		if err != nil || again.Priority != it.Priority || !bytes.Equal(again.Value, it.Value) {
 			t.Errorf("%q: %+v, then %+v, %v", line, it, again, err)
 		}
 	})

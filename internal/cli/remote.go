@@ -7,10 +7,10 @@ import (
 	"math"
 	"os"
 	"strings"
-	"time"
 
 	"github.com/conq-go/conq"
 	"github.com/conq-go/conq/client"
+	"github.com/conq-go/conq/internal/anyqueue"
 	"github.com/conq-go/conq/kv"
 	"github.com/conq-go/conq/work"
 )
@@ -72,29 +72,13 @@ func (r remote) find(ctx context.Context, name string) (conq.Info, error) {
 	return info, err
 }
 
-// remoteQueue is a queue of a server that items are put into.
-type remoteQueue struct{ *client.Queue[[]byte] }
-
-func (q remoteQueue) put(ctx context.Context, batch []item) error {
-	return q.EnqueueAll(ctx, plainValues(batch))
-}
-
-func (r remote) queue(ctx context.Context, name string) (target, error) {
-	q, err := client.OpenQueue(ctx, r.c, name, r.app.itemCodec())
-	return remoteQueue{q}, err
-}
-
-type remotePriorityQueue struct {
-	*client.PriorityQueue[[]byte]
-}
-
-func (q remotePriorityQueue) put(ctx context.Context, batch []item) error {
-	return q.PushAll(ctx, prioritized(batch))
-}
-
-func (r remote) priorityQueue(ctx context.Context, name string) (target, error) {
+func (r remote) open(ctx context.Context, name string, kind conq.Kind) (anyqueue.Queue, error) {
+	if kind == conq.KindQueue {
+		q, err := client.OpenQueue(ctx, r.c, name, r.app.itemCodec())
+		return anyqueue.OfFIFO(q), err
+	}
 	q, err := client.OpenPriorityQueue(ctx, r.c, name, r.app.itemCodec())
-	return remotePriorityQueue{q}, err
+	return anyqueue.OfPriority(q), err
 }
 
 // remoteJobs is a work queue of a server.
@@ -110,159 +94,62 @@ func (r remote) jobs(ctx context.Context, name string, codec conq.Codec[[]byte],
 	return remoteJobs{q}, err
 }
 
-// remoteTake is what takes up to n items from a server, and what waits for some.
-type remoteTake struct {
-	now, wait func(context.Context, int) ([]item, error)
-}
-
-func (r remote) take(ctx context.Context, name string, kind conq.Kind, from ends) (remoteTake, error) {
-	if kind == conq.KindQueue {
-		q, err := client.OpenQueue(ctx, r.c, name, r.app.itemCodec())
-		if err != nil {
-			return remoteTake{}, err
-		}
-		return remoteTake{itemsOf(q.DequeueN, plainItem), itemsOf(q.DequeueWaitN, plainItem)}, nil
+// takeFromServer takes what there is on a server, or comes, and prints it. Each batch is gone when it arrives.
+func (t *taker) takeFromServer(ctx, waits context.Context, c *client.Client) error {
+	r := remote{t.app, c}
+	if err := t.awaitQueue(ctx, waits, r); err != nil {
+		return err
 	}
-	q, err := client.OpenPriorityQueue(ctx, r.c, name, r.app.itemCodec())
-	switch {
-	case err != nil:
-		return remoteTake{}, err
-	case from.ties == "first" && from.max:
-		return remoteTake{}, usagef("--ties first needs the store itself: over a server --max takes the one that was pushed last")
-	case from.max:
-		return remoteTake{itemsOf(q.PopMaxN, prioritizedItem), itemsOf(q.PopMaxWaitN, prioritizedItem)}, nil
+	if t.from.firstOfTies() {
+		return usagef("--ties first needs the store itself: over a server --max takes the one that was pushed last")
 	}
-	return remoteTake{itemsOf(q.PopMinN, prioritizedItem), itemsOf(q.PopMinWaitN, prioritizedItem)}, nil
-}
-
-func itemsOf[V any](take func(context.Context, int) ([]V, error), of func(V) item) func(context.Context, int) ([]item, error) {
-	return func(ctx context.Context, n int) ([]item, error) {
-		values, err := take(ctx, n)
-		return itemsFrom(values, of), err
-	}
-}
-
-// takeFromServer takes what the flags say out of an existing queue of a server and prints it. Each batch is gone when it arrives.
-func (a *app) takeFromServer(ctx context.Context, name string, kind conq.Kind, flags takeFlags, from ends, n int) error {
-	return a.withServer(ctx, func(c *client.Client) error {
-		r := remote{a, c}
-		waits, cancel, err := flags.waiting(ctx)
-		if err != nil {
-			return err
-		}
-		defer cancel()
-		if err := r.await(ctx, waits, name, kind); err != nil {
-			return err
-		}
-		take, err := r.take(ctx, name, kind, from)
-		if err != nil {
-			return err
-		}
-		d := delivery{sink: a.sink(flags.print), commitFirst: true}
-		for done := 0; done < n; {
-			batch, err := take.now(ctx, min(1000, n-done))
-			if errors.Is(err, conq.ErrEmpty) && waits != nil && (done == 0 || flags.follow) {
-				if batch, err = take.wait(waits, min(1000, n-done)); err != nil && ctx.Err() == nil && waits.Err() != nil {
-					err = conq.ErrEmpty
-				}
-			}
-			if lost, failed := d.writeRemoved(batch); failed != nil {
-				return &exitError{exitFailure, fmt.Errorf("%w; %s lost: removed from the queue, and not written", failed, items(lost))}
-			}
-			switch done += len(batch); {
-			case errors.Is(err, conq.ErrEmpty) && done > 0:
-				return nil
-			case errors.Is(err, conq.ErrEmpty):
-				return errNothing
-			case err != nil:
-				return fmt.Errorf("%w; %s removed before that", err, items(done))
-			}
-		}
-		return nil
-	})
-}
-
-// await returns when there is the queue. It waits until waits ends, if that is not nil.
-func (r remote) await(ctx, waits context.Context, name string, kind conq.Kind) error {
-	tick := time.NewTicker(lookEvery)
-	defer tick.Stop()
-	for {
-		err := existing(ctx, r, name, kind)
-		switch {
-		case waits == nil || err == nil:
-			return err
-		case ctx.Err() != nil:
-			return fmt.Errorf("%w while waiting; %s removed before that", context.Cause(ctx), items(0))
-		case !errors.Is(err, conq.ErrNoQueue):
-			return err
-		}
-		select {
-		case <-waits.Done():
-			if ctx.Err() == nil {
-				return errNothing
-			}
-		case <-tick.C:
-		}
-	}
-}
-
-// aPage returns items of a queue, from where next of another page says on.
-type aPage func(ctx context.Context, after []byte, n int) (page []item, next []byte, err error)
-
-func (r remote) page(ctx context.Context, q conq.Info, from ends) (aPage, error) {
-	if q.Kind == conq.KindQueue {
-		queue, err := client.OpenQueue(ctx, r.c, q.Name, r.app.itemCodec())
-		if err != nil {
-			return nil, err
-		}
-		return pages(queue.Page, plainItem), nil
-	}
-	if from.max && from.ties == "first" {
-		return nil, usagef("--ties first needs the store itself")
-	}
-	queue, err := client.OpenPriorityQueue(ctx, r.c, q.Name, r.app.itemCodec())
-	switch {
-	case err != nil:
-		return nil, err
-	case from.max:
-		return pages(queue.PageMax, prioritizedItem), nil
-	}
-	return pages(queue.PageMin, prioritizedItem), nil
-}
-
-func pages[V any](look func(context.Context, []byte, int) ([]V, []byte, error), of func(V) item) aPage {
-	return func(ctx context.Context, after []byte, n int) (page []item, next []byte, err error) {
-		values, next, err := look(ctx, after, n)
-		return itemsFrom(values, of), next, err
-	}
-}
-
-func (r remote) peek(ctx context.Context, q conq.Info, from ends, n int, out *sink) (done int, err error) {
-	page, err := r.page(ctx, q, from)
+	q, err := r.open(ctx, t.name, t.kind)
 	if err != nil {
-		return 0, err
+		return err
 	}
-	for after := []byte(nil); done < n; {
-		batch, next, err := page(ctx, after, min(1000, n-done))
-		if err != nil {
-			return done, err
-		}
-		for _, it := range batch {
-			if err := out.add(it); err != nil {
-				return done, err
+	d := delivery{sink: t.sink(t.flags.print), commitFirst: true}
+	for t.most > t.taken {
+		n := min(mostAtOnce, t.most-t.taken)
+		batch, err := q.Take(ctx, t.from.end(), n)
+		if errors.Is(err, conq.ErrEmpty) && waits != nil && !t.done() {
+			if batch, err = q.TakeWait(waits, t.from.end(), n); err != nil && ctx.Err() == nil && waits.Err() != nil {
+				err = conq.ErrEmpty
 			}
-			done++
 		}
-		if after = next; after == nil {
-			break
+		if _, failed := d.writeRemoved(batch); failed != nil {
+			return failed
+		}
+		switch t.taken += len(batch); {
+		case errors.Is(err, conq.ErrEmpty) && t.taken > 0:
+			return nil
+		case errors.Is(err, conq.ErrEmpty):
+			return errNothing
+		case err != nil:
+			return fmt.Errorf("%w; %s removed before that", err, items(t.taken))
 		}
 	}
-	return done, nil
+	return nil
 }
+
+// awaitQueue returns when there is the queue. It waits until waits ends, if that is not nil.
+func (t *taker) awaitQueue(ctx, waits context.Context, b backend) error {
+	for {
+		err := existing(ctx, b, t.name, t.kind)
+		if waits == nil || ctx.Err() == nil && !errors.Is(err, conq.ErrNoQueue) {
+			return err
+		}
+		if err := t.pause(ctx, waits); err != nil {
+			return err
+		}
+	}
+}
+
+// mostAtOnce is how many items one request is for.
+const mostAtOnce = 1000
 
 func (r remote) move(ctx context.Context, from conq.Info, to string, n int) (moved int, err error) {
 	for moved < n {
-		some, err := r.c.Move(ctx, from.Name, to, min(1000, n-moved), false)
+		some, err := r.c.Move(ctx, from.Name, to, min(mostAtOnce, n-moved), false)
 		if moved += some; err != nil || some == 0 {
 			return moved, err
 		}
@@ -293,18 +180,8 @@ func (r remote) count(ctx context.Context, q conq.Info) (info, error) {
 	return factsOf(counted), err
 }
 
-// facts has each queue counted, as the numbers in the list of a server may be of a while ago.
-func (r remote) facts(ctx context.Context) (storeFacts, error) {
-	facts := storeFacts{Store: r.app.shownStore(), Engine: "server", Queues: []info{}}
-	all, err := r.c.Queues(ctx)
-	for _, q := range all {
-		counted, err := r.c.Count(ctx, q.Name)
-		if err != nil {
-			return facts, err
-		}
-		facts.Queues = append(facts.Queues, factsOf(counted))
-	}
-	return facts, err
+func (r remote) about() storeFacts {
+	return storeFacts{Store: r.app.shownStore(), Engine: "server"}
 }
 
 func factsOf(q client.Info) info {

@@ -2,100 +2,32 @@ package cli
 
 import (
 	"context"
-	"fmt"
 	"io"
 	"iter"
 
 	"github.com/conq-go/conq"
+	"github.com/conq-go/conq/internal/anyqueue"
 	"github.com/conq-go/conq/kv"
 	"github.com/conq-go/conq/subspace"
 	"github.com/spf13/cobra"
 )
 
-// queue is a queue of either kind, as commands use it.
-type queue interface {
-	source
-	target
-	// putIn puts items in, as a part of a transaction.
-	putIn(tx kv.Tx, batch []item) error
-	// all returns the items as they come first, with the lowest priorities before others.
-	all(ctx context.Context) iter.Seq2[item, error]
-	Len(ctx context.Context) (int, error)
-	Clear(ctx context.Context) error
-}
-
-func (a *app) openKind(db kv.DB, kind conq.Kind, name string, from ends) (queue, error) {
-	switch kind {
-	case conq.KindQueue:
-		return a.openQueue(db, name)
-	case conq.KindPriorityQueue:
-		return a.openPriority(db, name, from)
-	}
-	return nil, fmt.Errorf("%w: %q is a %q, which this version does not know", conq.ErrFormat, name, kind)
-}
-
-// fifo is a FIFO queue.
-type fifo struct {
-	*conq.Queue[[]byte]
+// queue is a queue or a priority queue of the store, of which items are taken from one end.
+type queue struct {
+	anyqueue.Stored
 	space subspace.Subspace
+	from  ends
 }
 
-func (a *app) openQueue(db kv.DB, name string) (*fifo, error) {
-	q, err := conq.OpenQueue(db, name, a.itemCodec())
+func openQueue(db kv.DB, kind conq.Kind, name string, codec conq.Codec[[]byte], from ends) (*queue, error) {
+	q, err := anyqueue.Open(db, kind, name, codec, conq.Options{FIFOTies: from.firstOfTies()})
 	if err != nil {
 		return nil, err
 	}
-	return &fifo{q, subspace.Named(name)}, nil
+	return &queue{q, subspace.Named(name), from}, nil
 }
 
-func (f *fifo) keys(r kv.Reader, n int) iter.Seq2[kv.KeyValue, error] {
-	return r.Range(f.space.Range(), kv.RangeOptions{Limit: n})
-}
-
-func (f *fifo) take(tx kv.Tx, n int) ([]item, error) {
-	values, err := f.In(tx).DequeueN(n)
-	return itemsFrom(values, plainItem), err
-}
-
-func plainItem(v []byte) item                         { return item{value: v} }
-func prioritizedItem(v conq.Prioritized[[]byte]) item { return item{v.Value, v.Priority} }
-
-func itemsFrom[V any](values []V, of func(V) item) []item {
-	batch := make([]item, len(values))
-	for i, v := range values {
-		batch[i] = of(v)
-	}
-	return batch
-}
-
-// eachItem returns the items of values.
-func eachItem[V any](values iter.Seq2[V, error], of func(V) item) iter.Seq2[item, error] {
-	return func(yield func(item, error) bool) {
-		for v, err := range values {
-			if !yield(of(v), err) {
-				return
-			}
-		}
-	}
-}
-
-func plainValues(batch []item) [][]byte {
-	values := make([][]byte, len(batch))
-	for i, it := range batch {
-		values[i] = it.value
-	}
-	return values
-}
-
-func (f *fifo) put(ctx context.Context, batch []item) error {
-	return f.EnqueueAll(ctx, plainValues(batch))
-}
-
-func (f *fifo) putIn(tx kv.Tx, batch []item) error { return f.In(tx).EnqueueAll(plainValues(batch)) }
-
-func (f *fifo) all(ctx context.Context) iter.Seq2[item, error] {
-	return eachItem(f.All(ctx), plainItem)
-}
+func (q *queue) take(tx kv.Tx, n int) ([]item, error) { return q.TakeIn(tx, q.from.end(), n) }
 
 // letGo closes the handle of a queue, if there is one, so that it leaves no keys of its own in a
 // store where commits may be unknown. If that fails, later handles of the queue remove them in time,
@@ -128,35 +60,26 @@ func (e *ends) check(cmd *cobra.Command) error {
 	return nil
 }
 
-// priority is a priority queue.
-type priority struct {
-	*conq.PriorityQueue[[]byte]
-	space subspace.Subspace
-	ends  ends
-}
+// end is that of the first item.
+func (e *ends) end() anyqueue.End { return anyqueue.End(e.max) }
 
-func (a *app) openPriority(db kv.DB, name string, from ends) (*priority, error) {
-	q, err := conq.OpenPriorityQueue(db, name, a.itemCodec(), conq.Options{FIFOTies: from.ties == "first"})
-	if err != nil {
-		return nil, err
-	}
-	return &priority{q, subspace.Named(name), from}, nil
-}
+// firstOfTies tells whether the highest priority is first, and of its items the one that was pushed first.
+func (e *ends) firstOfTies() bool { return e.max && e.ties == "first" }
 
-func (p *priority) keys(r kv.Reader, n int) iter.Seq2[kv.KeyValue, error] {
-	if p.ends.max && p.ends.ties == "first" {
-		return p.keysByGroup(r, n)
+func (q *queue) keys(r kv.Reader, n int) iter.Seq2[kv.KeyValue, error] {
+	if q.from.firstOfTies() {
+		return q.keysByGroup(r, n)
 	}
-	return r.Range(p.space.Range(), kv.RangeOptions{Limit: n, Reverse: p.ends.max})
+	return r.Range(q.space.Range(), kv.RangeOptions{Limit: n, Reverse: q.from.max})
 }
 
 // keysByGroup goes through the priorities from the highest down, and through the
 // items of each forwards.
-func (p *priority) keysByGroup(r kv.Reader, n int) iter.Seq2[kv.KeyValue, error] {
+func (q *queue) keysByGroup(r kv.Reader, n int) iter.Seq2[kv.KeyValue, error] {
 	return func(yield func(kv.KeyValue, error) bool) {
-		for rest, ok := p.space.Range(), true; ok && n > 0; {
+		for rest, ok := q.space.Range(), true; ok && n > 0; {
 			var group kv.Range
-			if group, ok = p.lastGroup(r, rest, yield); !ok {
+			if group, ok = q.lastGroup(r, rest, yield); !ok {
 				return
 			}
 			for pair, err := range r.Range(group, kv.RangeOptions{Limit: n}) {
@@ -170,11 +93,11 @@ func (p *priority) keysByGroup(r kv.Reader, n int) iter.Seq2[kv.KeyValue, error]
 }
 
 // lastGroup returns the range of the items with the highest priority of rest.
-func (p *priority) lastGroup(r kv.Reader, rest kv.Range, yield func(kv.KeyValue, error) bool) (kv.Range, bool) {
+func (q *queue) lastGroup(r kv.Reader, rest kv.Range, yield func(kv.KeyValue, error) bool) (kv.Range, bool) {
 	for last, err := range r.Range(rest, kv.RangeOptions{Limit: 1, Reverse: true}) {
 		var group subspace.Subspace
 		if err == nil {
-			group, err = p.groupOf(last.Key)
+			group, err = q.groupOf(last.Key)
 		}
 		if err != nil {
 			yield(kv.KeyValue{}, err)
@@ -185,37 +108,10 @@ func (p *priority) lastGroup(r kv.Reader, rest kv.Range, yield func(kv.KeyValue,
 	return kv.Range{}, false
 }
 
-func (p *priority) groupOf(key []byte) (subspace.Subspace, error) {
-	elems, err := p.space.Unpack(key)
+func (q *queue) groupOf(key []byte) (subspace.Subspace, error) {
+	elems, err := q.space.Unpack(key)
 	if err != nil {
 		return subspace.Subspace{}, err
 	}
-	return p.space.Sub(elems[:min(1, len(elems))]...)
-}
-
-func (p *priority) take(tx kv.Tx, n int) ([]item, error) {
-	take := p.In(tx).PopMinN
-	if p.ends.max {
-		take = p.In(tx).PopMaxN
-	}
-	values, err := take(n)
-	return itemsFrom(values, prioritizedItem), err
-}
-
-func prioritized(batch []item) []conq.Prioritized[[]byte] {
-	values := make([]conq.Prioritized[[]byte], len(batch))
-	for i, it := range batch {
-		values[i] = conq.Prioritized[[]byte]{Value: it.value, Priority: it.priority}
-	}
-	return values
-}
-
-func (p *priority) put(ctx context.Context, batch []item) error {
-	return p.PushAll(ctx, prioritized(batch))
-}
-
-func (p *priority) putIn(tx kv.Tx, batch []item) error { return p.In(tx).PushAll(prioritized(batch)) }
-
-func (p *priority) all(ctx context.Context) iter.Seq2[item, error] {
-	return eachItem(p.All(ctx), prioritizedItem)
+	return q.space.Sub(elems[:min(1, len(elems))]...)
 }

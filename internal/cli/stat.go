@@ -28,11 +28,7 @@ func (a *app) stat() *cobra.Command {
 				if len(args) == 1 {
 					return a.statQueue(cmd.Context(), b, args[0])
 				}
-				facts, err := b.facts(cmd.Context())
-				if err != nil {
-					return err
-				}
-				return a.printStore(facts)
+				return a.statStore(cmd.Context(), b)
 			})
 		},
 	}
@@ -48,6 +44,24 @@ func (a *app) statQueue(ctx context.Context, b backend, name string) error {
 		return err
 	}
 	return a.printQueueFacts(facts)
+}
+
+// statStore has each queue counted, as the numbers in the list of a server may be of a while ago.
+func (a *app) statStore(ctx context.Context, b backend) error {
+	facts := b.about()
+	facts.Queues = []info{}
+	all, err := b.queues(ctx)
+	if err != nil {
+		return err
+	}
+	for _, q := range all {
+		counted, err := b.count(ctx, q)
+		if err != nil {
+			return err
+		}
+		facts.Queues = append(facts.Queues, counted)
+	}
+	return a.printStore(facts)
 }
 
 func (a *app) printQueueFacts(facts info) error {

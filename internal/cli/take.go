@@ -190,17 +190,12 @@ func (d *delivery) removeThenWrite(ctx context.Context, n int) (taken int, err e
 	if err != nil {
 		return 0, err
 	}
-	lost, err := d.writeRemoved(batch)
-	if err != nil {
-		// Even if the reader of a pipe has gone away: it may have had enough, but not those.
-		err = &exitError{exitFailure, fmt.Errorf("%w; %s lost: removed from the queue, and not written", err, items(lost))}
-	}
-	return len(batch) - lost, err
+	return d.writeRemoved(batch)
 }
 
-// writeRemoved prints items that are no longer in the queue, and returns how many of them
-// are lost if that fails.
-func (d *delivery) writeRemoved(batch []item) (lost int, err error) {
+// writeRemoved prints items that are no longer in the queue, and returns how many it has printed. If that fails the
+// others are lost.
+func (d *delivery) writeRemoved(batch []item) (written int, err error) {
 	ends := make([]int, 0, len(batch)) // of the items, in the output
 	for _, it := range batch {
 		if err = d.sink.add(it); err != nil {
@@ -212,13 +207,15 @@ func (d *delivery) writeRemoved(batch []item) (lost int, err error) {
 		err = d.sink.flush()
 	}
 	if err == nil {
-		return 0, nil
+		return len(batch), nil
 	}
-	whole, _ := slices.BinarySearch(ends, d.sink.out.n+1)
-	if whole == len(batch) { // written, and then not to the disk: some or all of it
-		whole = 0
+	written, _ = slices.BinarySearch(ends, d.sink.out.n+1)
+	if written == len(batch) { // and then not to the disk: some or all of it
+		written = 0
 	}
-	return len(batch) - whole, err
+	// Even if the reader of a pipe has gone away: it may have had enough, but not those.
+	lost := items(len(batch) - written)
+	return written, &exitError{exitFailure, fmt.Errorf("%w; %s lost: removed from the queue, and not written", err, lost)}
 }
 
 // unknown explains what an unknown outcome means here.

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/conq-go/conq"
+	"github.com/conq-go/conq/internal/anyqueue"
 	"github.com/conq-go/conq/internal/testkit"
 	"github.com/conq-go/conq/kv"
 	"github.com/conq-go/conq/kv/memory"
@@ -22,14 +23,14 @@ import (
 type bench struct {
 	app   *app
 	db    kv.DB
-	queue *fifo
+	queue *queue
 	out   *bytes.Buffer
 }
 
 func newBench(t *testing.T, values ...string) *bench {
 	out := new(bytes.Buffer)
 	b := &bench{app: &app{stdout: out, codec: "bytes"}, db: memory.New(memory.Options{}), out: out}
-	q, err := b.app.openQueue(b.db, "q")
+	q, err := openQueue(b.db, conq.KindQueue, "q", conq.Bytes(), ends{})
 	testkit.NoError(t, err)
 	b.queue = q
 	b.put(t, values...)
@@ -39,9 +40,9 @@ func newBench(t *testing.T, values ...string) *bench {
 func (b *bench) put(t *testing.T, values ...string) {
 	var batch []item
 	for _, v := range values {
-		batch = append(batch, item{value: []byte(v)})
+		batch = append(batch, item{Value: []byte(v)})
 	}
-	testkit.NoError(t, b.queue.put(t.Context(), batch))
+	testkit.NoError(t, b.queue.AddAll(t.Context(), batch))
 }
 
 func (b *bench) delivery(db kv.DB) *delivery {
@@ -51,9 +52,10 @@ func (b *bench) delivery(db kv.DB) *delivery {
 // left returns what is still in the queue.
 func (b *bench) left(t *testing.T) []string {
 	var left []string
-	for v, err := range b.queue.All(t.Context()) {
-		testkit.NoError(t, err)
-		left = append(left, string(v))
+	items, _, err := b.queue.Page(t.Context(), anyqueue.Min, nil, 10_000)
+	testkit.NoError(t, err)
+	for _, it := range items {
+		left = append(left, string(it.Value))
 	}
 	return left
 }
@@ -80,7 +82,7 @@ func TestDelivery(t *testing.T) {
 
 // reclaiming is a source in which items go back that others were given: some each time it is asked.
 type reclaiming struct {
-	*fifo
+	*queue
 	reclaimed [][]item
 }
 
@@ -90,7 +92,7 @@ func (r *reclaiming) Reclaim(ctx context.Context) error {
 	}
 	batch := r.reclaimed[0]
 	r.reclaimed = r.reclaimed[1:]
-	return r.put(ctx, batch)
+	return r.AddAll(ctx, batch)
 }
 
 // What others were given and did not collect is delivered too, also if its time is only over when
@@ -98,7 +100,7 @@ func (r *reclaiming) Reclaim(ctx context.Context) error {
 func TestDeliveryReclaims(t *testing.T) {
 	b := newBench(t, "a")
 	d := b.delivery(b.db)
-	d.source = &reclaiming{b.queue, [][]item{{{value: []byte("b")}}, {{value: []byte("c")}}}}
+	d.source = &reclaiming{b.queue, [][]item{{{Value: []byte("b")}}, {{Value: []byte("c")}}}}
 	if done, err := d.run(t.Context(), 9); err != nil || done != 3 || b.out.String() != "a\nb\nc\n" {
 		t.Errorf("%d done, %q, %v", done, b.out, err)
 	}
@@ -181,7 +183,7 @@ func TestDeliveryInterrupted(t *testing.T) {
 func TestRerunWritesNewItems(t *testing.T) {
 	b := newBench(t, letters("aab")...)
 	db := &rerunning{b.db, func() {
-		if _, err := b.queue.DequeueN(t.Context(), 2); err != nil {
+		if _, err := b.queue.Take(t.Context(), anyqueue.Min, 2); err != nil {
 			t.Error(err)
 		}
 		b.put(t, "a")
@@ -240,7 +242,7 @@ func TestFailedWrite(t *testing.T) {
 func TestItemThatDoesNotDecode(t *testing.T) {
 	b := newBench(t, "a", "b", "\xff", "c")
 	b.app.codec = "string"
-	q, err := b.app.openQueue(b.db, "q")
+	q, err := openQueue(b.db, conq.KindQueue, "q", b.app.itemCodec(), ends{})
 	testkit.NoError(t, err)
 	d := b.delivery(b.db)
 	d.source = q
@@ -298,21 +300,21 @@ func (r refusing) Transact(ctx context.Context, f func(kv.Tx) error) error {
 func TestKeysAreThoseOfItemsTaken(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		from := rapid.SampledFrom([]ends{{}, {ties: "last", max: true}, {ties: "first", max: true}}).Draw(t, "from")
-		a, db := &app{codec: "bytes"}, memory.New(memory.Options{})
-		p, err := a.openPriority(db, "p", from)
+		db := memory.New(memory.Options{})
+		p, err := openQueue(db, conq.KindPriorityQueue, "p", conq.Bytes(), from)
 		testkit.NoError(t, err)
 		var batch []item
 		for i := range rapid.IntRange(1, 20).Draw(t, "items") {
-			batch = append(batch, item{fmt.Append(nil, i), rapid.Int64Range(-1, 1).Draw(t, "priority")})
+			batch = append(batch, item{Value: fmt.Append(nil, i), Priority: rapid.Int64Range(-1, 1).Draw(t, "priority")})
 		}
-		testkit.NoError(t, p.put(context.Background(), batch))
+		testkit.NoError(t, p.AddAll(context.Background(), batch))
 		n := rapid.IntRange(1, 25).Draw(t, "n")
 		err = db.Transact(context.Background(), func(tx kv.Tx) error { return compareKeys(tx, p, n) })
 		testkit.Check(t, err)
 	})
 }
 
-func compareKeys(tx kv.Tx, p *priority, n int) error {
+func compareKeys(tx kv.Tx, p *queue, n int) error {
 	byKey := make(map[string]string)
 	for pair, err := range tx.Range(subspace.Named("p").Range(), kv.RangeOptions{}) {
 		if err != nil {
@@ -329,8 +331,8 @@ func compareKeys(tx kv.Tx, p *priority, n int) error {
 		return fmt.Errorf("%d keys, %d items, %w", len(keys), len(taken), err)
 	}
 	for i, it := range taken {
-		if byKey[keys[i]] != string(it.value) {
-			return fmt.Errorf("key %d is of %q, item is %q", i, byKey[keys[i]], it.value)
+		if byKey[keys[i]] != string(it.Value) {
+			return fmt.Errorf("key %d is of %q, item is %q", i, byKey[keys[i]], it.Value)
 		}
 	}
 	return nil

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/conq-go/conq"
+	"github.com/conq-go/conq/client"
 	"github.com/conq-go/conq/kv"
 	"github.com/conq-go/conq/kv/embedded"
 	"github.com/spf13/cobra"
@@ -53,30 +54,28 @@ type taker struct {
 	flags takeFlags
 	name  string
 	kind  conq.Kind
-	open  func(kv.DB) (source, error)
+	from  ends
 
-	left  int
+	most  int // that are to be taken
 	taken int
 	owner fs.FileInfo // of an embedded store, when this command had it open last
 }
 
 // takeAll takes what the flags say out of an existing queue and prints it.
-func (a *app) takeAll(
-	cmd *cobra.Command, name string, kind conq.Kind, flags takeFlags, from ends, open func(kv.DB) (source, error),
-) error {
+func (a *app) takeAll(cmd *cobra.Command, name string, kind conq.Kind, flags takeFlags, from ends) error {
 	n, err := flags.limit(cmd)
 	if err != nil {
 		return err
-	}
-	if a.isServer() {
-		return a.takeFromServer(cmd.Context(), name, kind, flags, from, n)
 	}
 	waits, cancel, err := flags.waiting(cmd.Context())
 	if err != nil {
 		return err
 	}
 	defer cancel()
-	t := &taker{app: a, flags: flags, name: name, kind: kind, open: open, left: n}
+	t := &taker{app: a, flags: flags, name: name, kind: kind, from: from, most: n}
+	if a.isServer() {
+		return a.withServer(cmd.Context(), func(c *client.Client) error { return t.takeFromServer(cmd.Context(), waits, c) })
+	}
 	return t.run(cmd.Context(), waits)
 }
 
@@ -114,12 +113,12 @@ func (t *taker) drain(ctx, waits context.Context, db kv.DB) error {
 		if err := existing(ctx, local{t.app, db}, t.name, t.kind); err != nil {
 			return err
 		}
-		from, err := t.open(db)
+		q, err := openQueue(db, t.kind, t.name, t.itemCodec(), t.from)
 		if err != nil {
 			return err
 		}
-		d := delivery{db: db, source: from, sink: t.sink(t.flags.print), commitFirst: t.flags.commitFirst}
-		n, err := d.run(ctx, t.left)
+		d := delivery{db: db, source: q, sink: t.sink(t.flags.print), commitFirst: t.flags.commitFirst}
+		n, err := d.run(ctx, t.most)
 		t.taken += n
 		if _, embedded := t.storeDir(); err != nil || embedded || t.done() || !t.waits() {
 			return err

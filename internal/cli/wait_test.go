@@ -9,7 +9,6 @@ import (
 
 	"github.com/conq-go/conq"
 	"github.com/conq-go/conq/internal/testkit"
-	"github.com/conq-go/conq/kv"
 	"github.com/conq-go/conq/kv/memory"
 )
 
@@ -39,8 +38,7 @@ func TestFollow(t *testing.T) {
 	out := &until3{then: cancel}
 	a := &app{stdout: out, store: "memory:", codec: "bytes"}
 	follow := &taker{
-		app: a, flags: takeFlags{follow: true}, name: "q", kind: conq.KindQueue, left: 1 << 30,
-		open: func(db kv.DB) (source, error) { return a.openQueue(db, "q") },
+		app: a, flags: takeFlags{follow: true}, name: "q", kind: conq.KindQueue, most: 1 << 30,
 	}
 	ended := make(chan error, 1)
 	go func() { ended <- follow.drain(ctx, ctx, db) }()

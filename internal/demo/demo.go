@@ -82,8 +82,7 @@ func Run(ctx context.Context, c Config) (*Report, error) {
 		c.Progress = func(measure.Progress) {}
 	}
 	phases := []part{
-		newPhase(c, "queue", openFIFO),
-		newPhase(c, "priority queue", openPriority),
+		newFIFO(c), newPriority(c),
 	}
 	if c.Worker != nil {
 		phases = append(phases, newJobsPhase(c))

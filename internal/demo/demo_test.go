@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/conq-go/conq"
 	"github.com/conq-go/conq/internal/measure"
 	"github.com/conq-go/conq/internal/testkit"
 	"github.com/conq-go/conq/kv"
@@ -268,9 +269,9 @@ func TestRefuses(t *testing.T) {
 
 func TestRefusesQueueThatIsInUse(t *testing.T) {
 	db := memory.New(memory.Options{})
-	q, err := openFIFO(db)
+	q, err := conq.OpenQueue(db, "conq demo: queue", conq.Bytes())
 	testkit.NoError(t, err)
-	testkit.NoError(t, q.put(t.Context(), []byte("mine"), 0))
+	testkit.NoError(t, q.Enqueue(t.Context(), []byte("mine")))
 	if _, err := Run(t.Context(), config(db)); err == nil || !strings.Contains(err.Error(), "already items") {
 		t.Errorf("error %v", err)
 	}

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"math"
 	"math/rand/v2"
 	"slices"
 	"sync"
@@ -15,7 +14,6 @@ import (
 
 	"github.com/conq-go/conq"
 	"github.com/conq-go/conq/internal/audit"
-	"github.com/conq-go/conq/internal/measure"
 	"github.com/conq-go/conq/kv"
 	"github.com/conq-go/conq/work"
 	"golang.org/x/sync/errgroup"
@@ -23,16 +21,8 @@ import (
 
 // jobsPhase is the work on a work queue. Its jobs are done by processes, some of which are killed with a job in hand.
 type jobsPhase struct {
-	config Config
-	maker  maker
-	target int64
-
-	meter    *measure.Meter
-	claimed  atomic.Int64 // jobs that a producer has begun or will begin
-	taken    atomic.Int64 // leases that workers got
-	expired  atomic.Bool
-	put, did measure.Calls
-	reopened int
+	*clients
+	taken atomic.Int64 // leases that workers got
 
 	mu     sync.Mutex
 	killed int
@@ -52,7 +42,6 @@ type jobsHistory struct {
 type hold struct{ from, until time.Time }
 
 const (
-	jobsName   = "conq demo: work queue"
 	jobLease   = 500 * time.Millisecond
 	workers    = 8    // processes at most
 	backlog    = 1000 // jobs after which producers wait
@@ -62,18 +51,13 @@ const (
 )
 
 func newJobsPhase(c Config) *jobsPhase {
-	p := &jobsPhase{config: c, maker: maker{c.Size, c.Seed, 1}, target: math.MaxInt64}
-	if c.Items > 0 {
-		p.target = int64(max(0, c.Items-leave))
-	}
+	p := &jobsPhase{clients: newClients(c, "work queue")}
 	p.seen = jobsHistory{puts: make(map[work.ID]uint64), holds: make(map[work.ID][]hold), acks: make(map[work.ID]int)}
 	return p
 }
 
-func (p *jobsPhase) title() string { return "work queue" }
-
 func (p *jobsPhase) open(db kv.DB) (*work.Queue[[]byte], error) {
-	return work.Open(db, jobsName, conq.Bytes(), work.Options{Lease: jobLease, MaxAttempts: -1})
+	return work.Open(db, prefix+p.name, conq.Bytes(), work.Options{Lease: jobLease, MaxAttempts: -1})
 }
 
 // work lets producers and worker processes at the queue.
@@ -83,66 +67,37 @@ func (p *jobsPhase) work(ctx context.Context, db kv.DB) (err error) {
 		return err
 	}
 	defer func() { err = cmp.Or(err, q.Close()) }()
-	if n, err := q.Len(ctx); err != nil || n > 0 {
-		return cmp.Or(err, fmt.Errorf("there are already items in %q: purge it, or use another store", q.Name()))
-	}
-	p.meter = measure.New(p.title(), p.config.Progress)
-	if p.config.Duration > 0 {
-		defer time.AfterFunc(p.config.Duration, func() { p.expired.Store(true) }).Stop()
-	}
-	stop := p.meter.Run()
-	err = p.clients(ctx, q)
-	stop()
-	p.meter.Done()
-	if err != nil {
-		return err
-	}
-	p.put, p.did = p.meter.Calls("put", "do")
-	for i := range min(leave, cmp.Or(p.config.Items, leave)) {
-		if err := p.putOne(ctx, q, uint64(p.config.Producers)<<40|uint64(i)); err != nil {
-			return err
+	err = p.run(ctx, q, "put", "do", func(ctx context.Context, all *errgroup.Group) {
+		for i := range p.config.Producers {
+			all.Go(func() error { return p.produce(ctx, q, i) })
 		}
+		for i := range min(p.config.Consumers, workers) {
+			all.Go(func() error { return p.consume(ctx, q, i) })
+		}
+	})
+	if err == nil {
+		err = p.eachLeft(func(id uint64) error { return p.putOne(ctx, q, id) })
 	}
-	return p.checkCounts(ctx, q)
-}
-
-func (p *jobsPhase) clients(ctx context.Context, q *work.Queue[[]byte]) error {
-	all, ctx := errgroup.WithContext(ctx)
-	for i := range p.config.Producers {
-		all.Go(func() error { return p.produce(ctx, q, i) })
-	}
-	for i := range min(p.config.Consumers, workers) {
-		all.Go(func() error { return p.consume(ctx, q, i) })
-	}
-	return all.Wait()
+	return cmp.Or(err, p.checkCounts(ctx, q))
 }
 
 func (p *jobsPhase) produce(ctx context.Context, q *work.Queue[[]byte], producer int) error {
-	for n := uint64(0); !p.expired.Load(); n++ {
+	for n := 0; !p.expired.Load(); n++ {
 		for p.meter.Put.Count()-p.meter.Take.Count() > backlog && !p.expired.Load() {
-			if err := wait(ctx, pause); err != nil {
+			if err := wait(ctx); err != nil {
 				return err
 			}
 		}
-		if p.claimed.Add(1) > p.target {
+		if !p.claim() {
 			return nil
 		}
 		call := p.meter.Elapsed()
-		if err := p.putOne(ctx, q, uint64(producer)<<40|n); err != nil {
+		if err := p.putOne(ctx, q, p.id(producer, n)); err != nil {
 			return err
 		}
 		p.meter.Put.Record(p.meter.Elapsed() - call)
 	}
 	return nil
-}
-
-func wait(ctx context.Context, d time.Duration) error {
-	select {
-	case <-time.After(d):
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
 }
 
 func (p *jobsPhase) putOne(ctx context.Context, q *work.Queue[[]byte], number uint64) error {
@@ -163,13 +118,13 @@ func (p *jobsPhase) consume(ctx context.Context, q *work.Queue[[]byte], worker i
 	}
 	defer func() { err = cmp.Or(err, w.end(ctx)) }()
 	random := rand.New(rand.NewPCG(p.config.Seed, uint64(worker)))
-	for !p.expired.Load() && int64(p.meter.Take.Count()) < p.target {
+	for p.wanted() {
 		leases, err := q.TryReserve(ctx, 1)
 		if err != nil {
 			return err
 		}
 		if len(leases) == 0 {
-			if err := wait(ctx, pause); err != nil {
+			if err := wait(ctx); err != nil {
 				return err
 			}
 			continue
@@ -280,10 +235,9 @@ func (p *jobsPhase) drain(ctx context.Context, db kv.DB) (err error) {
 }
 
 func (p *jobsPhase) result() Phase {
-	return Phase{
-		Name: p.title(), Seconds: p.meter.Took().Seconds(), Put: p.put, Take: p.did,
-		Reopened: p.reopened, Killed: p.killed, Checks: p.seen.check(),
-	}
+	result := p.clients.result()
+	result.Killed, result.Checks = p.killed, p.seen.check()
+	return result
 }
 
 // check returns what a correct work queue could not have done.

@@ -3,79 +3,56 @@ package demo
 import (
 	"cmp"
 	"context"
-	"fmt"
-	"hash/fnv"
-	"math"
+	"errors"
 	"math/rand/v2"
 	"sync/atomic"
-	"time"
 
+	"github.com/conq-go/conq"
+	"github.com/conq-go/conq/internal/anyqueue"
 	"github.com/conq-go/conq/internal/audit"
-	"github.com/conq-go/conq/internal/measure"
 	"github.com/conq-go/conq/kv"
 	"golang.org/x/sync/errgroup"
 )
 
-// phase is the work on one queue.
+// phase is the work on a queue or a priority queue.
 type phase struct {
-	config Config
-	name   string
-	open   func(kv.DB) (queue, error)
-	maker  maker
-	target int64 // items that go through while both sides work
+	*clients
+	kind       conq.Kind
+	verbs      [2]string // the names of put and take
+	priorities int64     // how many different ones are in use
 
-	// Shared by the clients.
-	meter   *measure.Meter
-	claimed atomic.Int64 // items that a producer has begun or will begin
-	expired atomic.Bool  // the time is over
-	allPut  atomic.Bool  // no producer is at work
-
-	put, take measure.Calls    // while both sides worked
-	logs      []*audit.History // of all clients, once they have ended
-	reopened  int
-	queue     queue
+	allPut atomic.Bool      // no producer is at work
+	logs   []*audit.History // of all clients, once they have ended
+	queue  anyqueue.Queue
 }
 
-func newPhase(c Config, name string, open func(kv.DB) (queue, error)) *phase {
-	salt := fnv.New64a()
-	salt.Write([]byte(name)) // so that an item of the other queue is not recognised here
-	p := &phase{config: c, name: name, open: open, target: math.MaxInt64}
-	p.maker = maker{c.Size, c.Seed, salt.Sum64()}
-	if c.Items > 0 {
-		p.target = int64(max(0, c.Items-leave))
-	}
-	return p
+func newFIFO(c Config) *phase {
+	return &phase{clients: newClients(c, "queue"), kind: conq.KindQueue, verbs: [2]string{"enqueue", "dequeue"}, priorities: 1}
 }
 
-func (p *phase) title() string { return p.name }
+func newPriority(c Config) *phase {
+	return &phase{clients: newClients(c, "priority queue"), kind: conq.KindPriorityQueue, verbs: [2]string{"push", "pop"}, priorities: 9}
+}
+
+func (p *phase) open(db kv.DB) (err error) {
+	p.queue, err = anyqueue.Open(db, p.kind, prefix+p.name, conq.Bytes())
+	return err
+}
 
 // work lets producers and consumers at the queue.
 func (p *phase) work(ctx context.Context, db kv.DB) (err error) {
-	q, err := p.open(db)
-	if err != nil {
+	if err := p.open(db); err != nil {
 		return err
 	}
-	defer func() { err = cmp.Or(err, q.Close()) }()
-	if n, err := q.Len(ctx); err != nil || n > 0 {
-		return cmp.Or(err, fmt.Errorf("there are already items in %q: purge it, or use another store", q.Name()))
-	}
-	p.queue, p.meter = q, measure.New(p.name, p.config.Progress)
-	if p.config.Duration > 0 {
-		defer time.AfterFunc(p.config.Duration, func() { p.expired.Store(true) }).Stop()
-	}
-	stop := p.meter.Run()
-	err = p.clients(ctx)
-	stop()
-	p.meter.Done()
-	if err != nil {
+	defer func() { err = cmp.Or(err, p.queue.Close()) }()
+	if err := p.run(ctx, p.queue, p.verbs[0], p.verbs[1], p.start); err != nil {
 		return err
 	}
-	p.put, p.take = p.meter.Calls(q.verbs()) // and not of what one client alone does from here on
-	return p.leave(ctx)
+	l, random := p.newLog(), p.random(p.config.Producers)
+	return p.eachLeft(func(id uint64) error { return p.putOne(ctx, id, random, l) })
 }
 
-func (p *phase) clients(ctx context.Context) error {
-	all, ctx := errgroup.WithContext(ctx)
+func (p *phase) start(ctx context.Context, all *errgroup.Group) {
 	var producing atomic.Int64
 	producing.Store(int64(p.config.Producers))
 	for i := range p.config.Producers {
@@ -92,7 +69,6 @@ func (p *phase) clients(ctx context.Context) error {
 		l := p.newLog()
 		all.Go(func() error { return p.consume(ctx, i, l) })
 	}
-	return all.Wait()
 }
 
 func (p *phase) newLog() *audit.History {
@@ -108,8 +84,8 @@ func (p *phase) random(client int) *rand.Rand {
 
 func (p *phase) produce(ctx context.Context, producer int, l *audit.History) error {
 	random := p.random(producer)
-	for n := uint64(0); !p.expired.Load() && p.claimed.Add(1) <= p.target; n++ {
-		if err := p.putOne(ctx, uint64(producer)<<40|n, random, l); err != nil {
+	for n := 0; p.claim(); n++ {
+		if err := p.putOne(ctx, p.id(producer, n), random, l); err != nil {
 			return err
 		}
 	}
@@ -117,59 +93,47 @@ func (p *phase) produce(ctx context.Context, producer int, l *audit.History) err
 }
 
 func (p *phase) putOne(ctx context.Context, id uint64, random *rand.Rand, l *audit.History) error {
-	priority := random.Int64N(p.queue.priorities()) - p.queue.priorities()/2
-	payload := p.maker.payload(id)
+	it := anyqueue.Item{Value: p.maker.payload(id), Priority: random.Int64N(p.priorities) - p.priorities/2}
 	call := p.meter.Elapsed()
-	if err := p.queue.put(ctx, payload, priority); err != nil {
+	if err := p.queue.AddAll(ctx, []anyqueue.Item{it}); err != nil {
 		return err
 	}
 	span := audit.Span{Call: call, Return: p.meter.Elapsed()}
-	l.Puts = append(l.Puts, audit.Put{Span: span, ID: id, Priority: priority})
+	l.Puts = append(l.Puts, audit.Put{Span: span, ID: id, Priority: it.Priority})
 	p.meter.Put.Record(span.Return - span.Call)
 	return nil
 }
 
-// pause is how long a consumer waits when it has found nothing.
-const pause = 500 * time.Microsecond
-
 func (p *phase) consume(ctx context.Context, consumer int, l *audit.History) error {
 	random := p.random(^consumer)
-	for !p.expired.Load() && int64(p.meter.Take.Count()) < p.target {
+	for p.wanted() {
 		allPut := p.allPut.Load()
 		empty, err := p.takeOne(ctx, audit.End(random.IntN(2)), l)
-		if err != nil {
+		if err == nil && empty && !allPut {
+			err = wait(ctx)
+		}
+		if err != nil || empty && allPut {
 			return err
-		}
-		if !empty {
-			continue
-		}
-		if allPut {
-			return nil
-		}
-		select {
-		case <-time.After(pause):
-		case <-ctx.Done():
-			return context.Cause(ctx)
 		}
 	}
 	return nil
 }
 
 func (p *phase) takeOne(ctx context.Context, from audit.End, l *audit.History) (empty bool, err error) {
-	if p.queue.priorities() == 1 {
+	if p.priorities == 1 {
 		from = audit.Front
 	}
 	call := p.meter.Elapsed()
-	payload, err := p.queue.take(ctx, from)
+	items, err := p.queue.Take(ctx, from == audit.Back, 1)
 	span := audit.Span{Call: call, Return: p.meter.Elapsed()}
-	if isEmpty(err) {
+	switch {
+	case errors.Is(err, conq.ErrEmpty):
 		l.Empties = append(l.Empties, span)
 		return true, nil
-	}
-	if err != nil {
+	case err != nil:
 		return false, err
 	}
-	p.record(payload, span, from, l)
+	p.record(items[0].Value, span, from, l)
 	p.meter.Take.Record(span.Return - span.Call)
 	return false, nil
 }
@@ -179,42 +143,28 @@ func (p *phase) record(payload []byte, span audit.Span, from audit.End, l *audit
 	l.Takes = append(l.Takes, audit.Take{Span: span, ID: id, Unknown: !ok, From: from})
 }
 
-// leave puts some items in that nobody takes before the store is reopened.
-func (p *phase) leave(ctx context.Context) error {
-	n := leave
-	if p.config.Items > 0 {
-		n = min(n, p.config.Items)
-	}
-	l, random := p.newLog(), p.random(p.config.Producers)
-	for i := range n {
-		if err := p.putOne(ctx, uint64(p.config.Producers)<<40|uint64(i), random, l); err != nil {
-			return err
-		}
-	}
-	return nil
-}
+// some is how many items are taken at once from the reopened store, at most.
+const some = 1000
 
 // drain takes all items out of the reopened store. As nobody else is at work, the
 // takes happen in the order of the items, one after another.
 func (p *phase) drain(ctx context.Context, db kv.DB) (err error) {
-	q, err := p.open(db)
-	if err != nil {
+	if err := p.open(db); err != nil {
 		return err
 	}
-	defer func() { err = cmp.Or(err, q.Close()) }()
+	defer func() { err = cmp.Or(err, p.queue.Close()) }()
 	l := p.newLog()
-	last := p.meter.Elapsed()
-	for {
-		payloads, err := q.takeSome(ctx)
-		if isEmpty(err) {
+	for last := p.meter.Elapsed(); ; {
+		items, err := p.queue.Take(ctx, anyqueue.Min, some)
+		if errors.Is(err, conq.ErrEmpty) {
 			break
 		}
 		if err != nil {
 			return err
 		}
-		for _, payload := range payloads {
+		for _, it := range items {
 			last = max(last+1, p.meter.Elapsed())
-			p.record(payload, audit.Span{Call: last, Return: last}, audit.Front, l)
+			p.record(it.Value, audit.Span{Call: last, Return: last}, audit.Front, l)
 		}
 	}
 	p.reopened = len(l.Takes)
@@ -229,8 +179,7 @@ func (p *phase) result() Phase {
 		all.Takes = append(all.Takes, l.Takes...)
 		all.Empties = append(all.Empties, l.Empties...)
 	}
-	return Phase{
-		Name: p.name, Seconds: p.meter.Took().Seconds(), Put: p.put, Take: p.take,
-		Reopened: p.reopened, Empty: len(all.Empties), Checks: all.Check(),
-	}
+	result := p.clients.result()
+	result.Empty, result.Checks = len(all.Empties), all.Check()
+	return result
 }

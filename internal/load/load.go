@@ -221,13 +221,11 @@ func (r *run) open(ctx context.Context) error {
 		}
 		r.handles = append(r.handles, q)
 	}
-	switch err := r.handles[0].peek(ctx); {
-	case err == nil:
-		return fmt.Errorf("there are already items in %q: purge it, or use another store", r.handles[0].Name())
-	case !errors.Is(err, conq.ErrEmpty):
-		return err
+	empty, err := r.handles[0].isEmpty(ctx)
+	if err == nil && !empty {
+		err = fmt.Errorf("there are already items in %q: purge it, or use another store", r.handles[0].Name())
 	}
-	return nil
+	return err
 }
 
 // close closes the handles.
@@ -267,7 +265,7 @@ func (r *run) deepen(ctx context.Context) error {
 	m := r.newMaker(0)
 	for done := 0; done < want; {
 		n := min(r.bulk(), want-done)
-		if err := r.handles[0].putAll(ctx, m.items(n)); err != nil {
+		if err := r.handles[0].put(ctx, m.items(n)); err != nil {
 			return fmt.Errorf("filling the queue to a depth of %d: %w", r.config.Depth, err)
 		}
 		r.left += n

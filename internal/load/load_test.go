@@ -233,7 +233,7 @@ func TestEvents(t *testing.T) {
 }
 
 // idle is a run that has not begun.
-func idle() *run { return &run{db: &countingDB{}, handles: []queue{fifo{}}} }
+func idle() *run { return &run{db: &countingDB{}, handles: []queue{items{}}} }
 
 // A phase in which nothing happened has no rates and no percentiles, and is JSON.
 func TestResultOfNothing(t *testing.T) {

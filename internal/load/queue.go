@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 
 	"github.com/conq-go/conq"
+	"github.com/conq-go/conq/internal/anyqueue"
 	"github.com/conq-go/conq/kv"
 	"github.com/conq-go/conq/work"
 )
@@ -18,16 +19,16 @@ const (
 )
 
 // item is what goes through the queue.
-type item = conq.Prioritized[[]byte]
+type item = anyqueue.Item
 
 // queue is a handle of the queue that is worked on.
 type queue interface {
 	Name() string
 	Close() error
 	Clear(context.Context) error
-	peek(context.Context) error
-	put(context.Context, item) error
-	putAll(context.Context, []item) error
+	isEmpty(context.Context) (bool, error)
+	put(context.Context, []item) error
+	// take takes an item, or fails with conq.ErrEmpty.
 	take(context.Context) error
 	takeWait(context.Context) error
 	// verbs are the names of put and take.
@@ -39,66 +40,42 @@ func openQueue(db kv.DB, s *Settings, observe *events) (queue, error) {
 		q, err := work.Open(db, jobsName, conq.Bytes(), work.Options{NoCombining: !s.Combining, Observe: observe.observeJobs})
 		return workQueue{q}, err
 	}
+	kind, name := conq.KindQueue, fifoName
+	if s.Priorities > 0 {
+		kind, name = conq.KindPriorityQueue, priorityName
+	}
 	o := conq.Options{NoCombining: !s.Combining, Staging: stagings[s.Staging], Observe: observe.observe}
-	if s.Priorities == 0 {
-		q, err := conq.OpenQueue(db, fifoName, conq.Bytes(), o)
-		return fifo{q}, err
+	q, err := anyqueue.Open(db, kind, name, conq.Bytes(), o)
+	return items{q, kind}, err
+}
+
+// items is a queue or a priority queue.
+type items struct {
+	anyqueue.Queue
+	kind conq.Kind
+}
+
+func (q items) verbs() (put, take string) {
+	if q.kind == conq.KindPriorityQueue {
+		return "push", "pop"
 	}
-	p, err := conq.OpenPriorityQueue(db, priorityName, conq.Bytes(), o)
-	return priorityQueue{p}, err
+	return "enqueue", "dequeue"
 }
 
-type fifo struct{ *conq.Queue[[]byte] }
+func (q items) isEmpty(ctx context.Context) (bool, error) {
+	page, _, err := q.Page(ctx, anyqueue.Min, nil, 1)
+	return len(page) == 0, err
+}
 
-func (q fifo) verbs() (put, take string) { return "enqueue", "dequeue" }
+func (q items) put(ctx context.Context, all []item) error { return q.AddAll(ctx, all) }
 
-func (q fifo) peek(ctx context.Context) error {
-	_, err := q.Peek(ctx)
+func (q items) take(ctx context.Context) error {
+	_, err := q.Take(ctx, anyqueue.Min, 1)
 	return err
 }
 
-func (q fifo) put(ctx context.Context, it item) error { return q.Enqueue(ctx, it.Value) }
-
-func (q fifo) putAll(ctx context.Context, all []item) error {
-	values := make([][]byte, len(all))
-	for i, it := range all {
-		values[i] = it.Value
-	}
-	return q.EnqueueAll(ctx, values)
-}
-
-func (q fifo) take(ctx context.Context) error {
-	_, err := q.Dequeue(ctx)
-	return err
-}
-
-func (q fifo) takeWait(ctx context.Context) error {
-	_, err := q.DequeueWait(ctx)
-	return err
-}
-
-type priorityQueue struct{ *conq.PriorityQueue[[]byte] }
-
-func (p priorityQueue) verbs() (put, take string) { return "push", "pop" }
-
-func (p priorityQueue) peek(ctx context.Context) error {
-	_, err := p.PeekMin(ctx)
-	return err
-}
-
-func (p priorityQueue) put(ctx context.Context, it item) error {
-	return p.Push(ctx, it.Value, it.Priority)
-}
-
-func (p priorityQueue) putAll(ctx context.Context, all []item) error { return p.PushAll(ctx, all) }
-
-func (p priorityQueue) take(ctx context.Context) error {
-	_, err := p.PopMin(ctx)
-	return err
-}
-
-func (p priorityQueue) takeWait(ctx context.Context) error {
-	_, err := p.PopMinWait(ctx)
+func (q items) takeWait(ctx context.Context) error {
+	_, err := q.TakeWait(ctx, anyqueue.Min, 1)
 	return err
 }
 
@@ -107,20 +84,12 @@ type workQueue struct{ *work.Queue[[]byte] }
 
 func (q workQueue) verbs() (put, take string) { return "put", "reserve, ack" }
 
-func (q workQueue) peek(ctx context.Context) error {
+func (q workQueue) isEmpty(ctx context.Context) (bool, error) {
 	n, err := q.Len(ctx)
-	if err == nil && n == 0 {
-		err = conq.ErrEmpty
-	}
-	return err
+	return n == 0, err
 }
 
-func (q workQueue) put(ctx context.Context, it item) error {
-	_, err := q.Put(ctx, it.Value, work.Job{Priority: it.Priority})
-	return err
-}
-
-func (q workQueue) putAll(ctx context.Context, all []item) error {
+func (q workQueue) put(ctx context.Context, all []item) error {
 	jobs := make([]work.New[[]byte], len(all))
 	for i, it := range all {
 		jobs[i] = work.New[[]byte]{Value: it.Value, Job: work.Job{Priority: it.Priority}}
@@ -169,14 +138,10 @@ func (r *run) newMaker(client int) *maker {
 	return &maker{rand.New(rand.NewPCG(r.config.Seed, uint64(client))), r.payload, max(1, r.config.Priorities)}
 }
 
-func (m *maker) item() item {
-	return item{Value: m.payload, Priority: int64(m.random.IntN(m.priorities))}
-}
-
 func (m *maker) items(n int) []item {
 	all := make([]item, n)
 	for i := range all {
-		all[i] = m.item()
+		all[i] = item{Value: m.payload, Priority: int64(m.random.IntN(m.priorities))}
 	}
 	return all
 }

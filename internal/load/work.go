@@ -71,7 +71,7 @@ func (w *phaseWork) produce(ctx context.Context, client int) error {
 	q, m := w.handle(client), w.run.newMaker(client+1)
 	for w.claim(&w.puts) {
 		call := time.Now()
-		if err := q.put(ctx, m.item()); err != nil {
+		if err := q.put(ctx, m.items(1)); err != nil {
 			return err
 		}
 		w.meter.Put.Record(time.Since(call))
