@@ -22,8 +22,6 @@ var argumentCases = []testCase{
 		rule: "with a nil context or a nil function a transaction fails with ErrInvalid, and does not run its function"},
 	{name: "first bad write", check: checkFirstBadWrite,
 		rule: "of several bad writes the first gives the error of the commit"},
-	{name: "own error before bad write", check: checkOwnErrorFirst,
-		rule: "an error of the function itself is returned, whatever it wrote"},
 }
 
 // scribble overwrites all of its slices.
@@ -233,16 +231,5 @@ func checkFirstBadWrite(t *tester) {
 	err = t.db.Transact(t.ctx, func(tx kv.Tx) error { tooLarge(tx); invalid(tx); return nil })
 	if errors.Is(err, kv.ErrInvalid) || !errors.Is(err, kv.ErrTooLarge) {
 		t.Errorf("a too large write, then an invalid one: Transact returned %v, want ErrTooLarge", err)
-	}
-}
-
-func checkOwnErrorFirst(t *tester) {
-	own := errors.New("own error")
-	err := t.db.Transact(t.ctx, func(tx kv.Tx) error {
-		tx.Set(nil, nil)
-		return own
-	})
-	if err != own {
-		t.Errorf("a function made a bad write and returned an error: Transact returned %v, want that error as it is", err)
 	}
 }

@@ -19,12 +19,10 @@ var isolationCases = []testCase{
 		rule: "the version is no older than the moment of the first read"},
 	{name: "loop sees one version", check: checkLoopVersion,
 		rule: "a range that is being read does not change while others commit"},
-	{name: "real time", check: checkRealTime,
-		rule: "a transaction that begins after another was acknowledged sees it, from every goroutine"},
 	{name: "bank", check: checkBank,
 		rule: "transfers between accounts keep the sum, in every view of them"},
 	{name: "random histories", check: checkHistories,
-		rule: "committed transactions behave as if each ran alone, in an order that agrees with real time"},
+		rule: "committed transactions behave as if each ran alone, in an order that agrees with real time: one that begins after another was acknowledged sees it"},
 }
 
 func checkWriteSkew(t *tester) {
@@ -173,48 +171,6 @@ func checkLoopVersion(t *tester) {
 		}
 		t.inBoth(check)
 	}
-}
-
-func checkRealTime(t *tester) {
-	turns := make(chan int, 1)
-	var group sync.WaitGroup
-	turns <- 0
-	for range 4 {
-		group.Go(func() {
-			for i := range turns {
-				if i == 400 || t.Failed() {
-					close(turns)
-					return
-				}
-				t.takeTurn(i)
-				turns <- i + 1
-			}
-		})
-	}
-	group.Wait()
-}
-
-// takeTurn expects what the last goroutine left, and leaves its own.
-func (t *tester) takeTurn(i int) {
-	want := ""
-	if i > 0 {
-		want = strconv.Itoa(i)
-	}
-	check := func(r kv.Reader) error {
-		value, err := r.Get([]byte("turn"))
-		if string(value) != want {
-			t.Errorf("a transaction that began when %q was acknowledged read %q", want, value)
-		}
-		return err
-	}
-	if err := t.db.ReadTransact(t.ctx, check); err != nil {
-		t.Errorf("ReadTransact: %v", err)
-	}
-	t.goes(func(tx kv.Tx) error {
-		err := check(tx)
-		tx.Set([]byte("turn"), []byte(strconv.Itoa(i+1)))
-		return err
-	})
 }
 
 func checkBank(t *tester) {

@@ -124,7 +124,7 @@ func contextMutants() []mutant {
 
 func orderMutants() []mutant {
 	return []mutant{
-		{name: "acknowledged before it is visible", caught: []string{"isolation/real time"}, transact: behind()},
+		{name: "acknowledged before it is visible", caught: []string{"isolation/random histories"}, transact: behind()},
 		{name: "the deadline is not looked at", caught: []string{"transact/context ended before"},
 			transact: func(db kv.DB, ctx context.Context, f func(kv.Tx) error) error {
 				if _, ok := ctx.Deadline(); ok && ctx.Err() != nil {

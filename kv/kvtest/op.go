@@ -17,6 +17,7 @@ import (
 type op struct {
 	kind     string // "get", "range", "last of range", "last of each range", "known range", "set", "clear", "clear range" or "add"
 	key, end string // a range's begin and end
+	alone    bool   // the last key is asked for as if of no other range
 	value    string
 	delta    int64
 	limit    int
@@ -26,14 +27,30 @@ type op struct {
 	ahead    bool // asked for before all others
 }
 
-func (o op) String() string { type fields op; return fmt.Sprintf("%+v", fields(o)) }
+func (o op) String() string { type fields op; return fmt.Sprintf("%#v", fields(o)) }
 
 // run does o, and returns what it saw.
 func (o op) run(tx kv.Tx) (string, error) {
-	var r kv.Reader = tx
-	if o.snapshot {
-		r = tx.Snapshot()
+	switch o.kind {
+	case "set":
+		tx.Set([]byte(o.key), []byte(o.value))
+	case "clear":
+		tx.Clear([]byte(o.key))
+	case "clear range":
+		tx.ClearRange(span(o.key, o.end))
+	case "add":
+		tx.Add([]byte(o.key), o.delta)
+	default:
+		if o.snapshot {
+			return o.read(tx.Snapshot())
+		}
+		return o.read(tx)
 	}
+	return "", nil
+}
+
+// read does o, which writes nothing.
+func (o op) read(r kv.Reader) (string, error) {
 	switch o.kind {
 	case "get":
 		value, err := r.Get([]byte(o.key))
@@ -43,20 +60,14 @@ func (o op) run(tx kv.Tx) (string, error) {
 	case "known range":
 		return o.runKnown(r)
 	case "last of range":
-		key, err := kv.LastKey(r, span(o.key, o.end), kv.Range{})
+		among := kv.Range{}
+		if o.alone {
+			among = span(o.key, o.end)
+		}
+		key, err := kv.LastKey(r, span(o.key, o.end), among)
 		return showValue(key), err
-	case "last of each range":
-		return o.runLastOfEach(r)
-	case "set":
-		tx.Set([]byte(o.key), []byte(o.value))
-	case "clear":
-		tx.Clear([]byte(o.key))
-	case "clear range":
-		tx.ClearRange(span(o.key, o.end))
-	case "add":
-		tx.Add([]byte(o.key), o.delta)
 	}
-	return "", nil
+	return o.runLastOfEach(r)
 }
 
 // runLastOfEach reads the last key of the range and of what lies before and behind it.

@@ -2,7 +2,6 @@ package kvtest
 
 import (
 	"bytes"
-	"cmp"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -60,8 +59,11 @@ func checkRangeOptions(t *tester) {
 	want := storedState()
 	spans(func(begin, end string) {
 		for limit := range 6 {
-			t.compareRange(want, op{kind: "range", key: begin, end: end, limit: limit})
-			t.compareRange(want, op{kind: "range", key: begin, end: end, limit: limit, reverse: true})
+			for _, reverse := range []bool{false, true} {
+				for _, kind := range []string{"range", "known range"} {
+					t.compare(want, op{kind: kind, key: begin, end: end, limit: limit, reverse: reverse})
+				}
+			}
 		}
 	})
 }
@@ -71,22 +73,9 @@ func checkLastKey(t *tester) {
 	want := storedState()
 	compare := func() {
 		spans(func(begin, end string) {
-			o := op{kind: "last of range", key: begin, end: end}
-			for _, among := range []kv.Range{{}, span(begin, end)} {
-				t.inEachLazily(func(r kv.Reader) error {
-					got, err := kv.LastKey(r, span(begin, end), among)
-					if err == nil && showValue(got) != want.do(o) {
-						t.Errorf("%v returned %s, want %s", o, showValue(got), want.do(o))
-					}
-					each := o
-					each.kind = "last of each range"
-					last, failed := each.runLastOfEach(r)
-					if failed == nil && last != want.do(each) {
-						t.Errorf("%v returned %s, want %s", each, last, want.do(each))
-					}
-					return cmp.Or(err, failed)
-				})
-			}
+			t.compare(want, op{kind: "last of range", key: begin, end: end})
+			t.compare(want, op{kind: "last of range", key: begin, end: end, alone: true})
+			t.compare(want, op{kind: "last of each range", key: begin, end: end})
 		})
 	}
 	compare()
@@ -97,29 +86,19 @@ func checkLastKey(t *tester) {
 	}
 }
 
-// compareRange reads a range in each kind of Reader.
-func (t *tester) compareRange(want state, o op) {
+// compare reads in each kind of Reader, some of them lazy.
+func (t *tester) compare(want state, o op) {
 	t.Helper()
-	t.inEachLazily(func(r kv.Reader) error {
-		for name, run := range map[string]func(kv.Reader) (string, error){"Range": o.runRange, "Known": o.runKnown} {
-			got, err := run(r)
-			if err != nil {
-				return err
-			}
-			if got != want.do(o) {
-				t.Errorf("%v returned %s by %s, want %s", o, got, name, want.do(o))
-			}
+	check := func(r kv.Reader) error {
+		got, err := o.read(r)
+		if want := want.do(o); err == nil && got != want {
+			t.Errorf("%v returned %s, want %s", o, got, want)
 		}
-		return nil
-	})
-}
-
-// inEachLazily runs f with each kind of Reader, some of them lazy.
-func (t *tester) inEachLazily(f func(kv.Reader) error) {
-	t.Helper()
-	t.inBoth(f)
-	t.read(func(r kv.Reader) error { kv.Lazily(r); return f(r) })
-	t.transact(func(tx kv.Tx) error { kv.Lazily(tx); return f(tx.Snapshot()) })
+		return err
+	}
+	t.inBoth(check)
+	t.read(func(r kv.Reader) error { kv.Lazily(r); return check(r) })
+	t.transact(func(tx kv.Tx) error { kv.Lazily(tx); return check(tx.Snapshot()) })
 }
 
 func checkByteOrder(t *tester) {

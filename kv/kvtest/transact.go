@@ -12,7 +12,7 @@ import (
 
 var transactCases = []testCase{
 	{name: "own error", check: checkOwnError,
-		rule: "an error of the function ends the transaction with nothing written, and is returned as it is"},
+		rule: "an error of the function ends the transaction with nothing written, and is returned as it is, whatever it wrote"},
 	{name: "retries until it commits", check: checkRetries,
 		rule: "after a conflict the function runs again, as often as it takes, each time on a new view"},
 	{name: "returned conflict is retried", check: checkReturnedConflict,
@@ -47,6 +47,7 @@ func checkOwnError(t *tester) {
 			n++
 			set("k", "l")(tx)
 			tx.Add([]byte("n"), 1)
+			tx.Set(nil, nil) // a bad write is no error then
 			tx.ClearRange(kv.Range{})
 			return own
 		})

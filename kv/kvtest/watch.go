@@ -53,39 +53,34 @@ func (t *tester) watch(ctx context.Context, key string, f func(kv.Tx)) <-chan er
 
 func nothing(kv.Tx) {}
 
+// next returns what a watch delivers next, and whether it is still open then.
+func (t *tester) next(what string, told <-chan error) (err error, open bool) {
+	t.Helper()
+	select {
+	case err, open = <-told:
+	case <-time.After(t.patience):
+		t.Fatalf("%s: the watch told nothing", what)
+	}
+	return err, open
+}
+
 // wantTold waits for a watch to end with want, which is nil for a change.
 func (t *tester) wantTold(what string, told <-chan error, want error) {
 	t.Helper()
-	timeout := time.After(t.patience)
-	select {
-	case got, open := <-told:
-		if !errors.Is(got, want) || open != (want != nil) {
-			t.Errorf("%s: the watch delivered %v, want %v", what, got, want)
-			return
-		}
-	case <-timeout:
-		t.Fatalf("%s: the watch told nothing, want %v", what, want)
+	if got, open := t.next(what, told); !errors.Is(got, want) || open != (want != nil) {
+		t.Errorf("%s: the watch delivered %v, want %v", what, got, want)
+		return
 	}
-	select {
-	case got, open := <-told:
-		if open {
-			t.Errorf("%s: after its end the watch delivered %v, want it closed", what, got)
-		}
-	case <-timeout:
-		t.Fatalf("%s: after its error the watch was not closed", what)
+	if got, open := t.next(what+", after its end", told); open {
+		t.Errorf("%s: after its end the watch delivered %v, want it closed", what, got)
 	}
 }
 
 // wantError waits for a watch to end with any error.
 func (t *tester) wantError(what string, told <-chan error) {
 	t.Helper()
-	select {
-	case got := <-told:
-		if got == nil {
-			t.Errorf("%s: the watch told of a change, want an error", what)
-		}
-	case <-time.After(t.patience):
-		t.Fatalf("%s: the watch told nothing, want an error", what)
+	if got, _ := t.next(what, told); got == nil {
+		t.Errorf("%s: the watch told of a change, want an error", what)
 	}
 }
 
