@@ -76,7 +76,7 @@ func (r reader) Range(rng kv.Range, opts kv.RangeOptions) iter.Seq2[kv.KeyValue,
 // next is what comes before the nth pair of a range.
 func (r reader) next(n int) error {
 	if n > 1 {
-		r.keys++
+		r.pairs++
 	}
 	if n == 2 {
 		r.mayFail()
@@ -112,39 +112,31 @@ func (t *tx) Signals() *kv.Signals { return kv.SignalsOf(t.db.inner) }
 func (t *tx) below() kv.Tx { return t.session.tx }
 
 func (t *tx) Set(key, value []byte) {
-	if t.refused(t.db.limits.CheckSet(key, value)) {
-		return
+	if !t.refused(t.db.limits.CheckSet(key, value)) {
+		t.writes.Set(key, value)
+		t.below().Set(key, value)
 	}
-	t.wrote(len(key) + len(value))
-	t.own = append(t.own, kv.KeyRange(bytes.Clone(key)))
-	t.below().Set(key, value)
 }
 
 func (t *tx) Clear(key []byte) {
-	if t.refused(t.db.limits.CheckKey(key)) {
-		return
+	if !t.refused(t.db.limits.CheckKey(key)) {
+		t.writes.Clear(key)
+		t.below().Clear(key)
 	}
-	t.wrote(len(key))
-	t.own = append(t.own, kv.KeyRange(bytes.Clone(key)))
-	t.below().Clear(key)
 }
 
 func (t *tx) ClearRange(r kv.Range) {
-	bounds, err := r.Bounds()
-	if t.refused(err) {
-		return
+	if bounds, err := r.Bounds(); !t.refused(err) {
+		t.writes.ClearRange(bounds)
+		t.below().ClearRange(r)
 	}
-	t.wrote(len(r.Begin) + len(r.End))
-	t.own = append(t.own, kv.Range{Begin: bytes.Clone(bounds.Begin), End: bytes.Clone(bounds.End)})
-	t.below().ClearRange(r)
 }
 
 func (t *tx) Add(key []byte, delta int64) {
-	if t.refused(t.db.limits.CheckKey(key)) {
-		return
+	if !t.refused(t.db.limits.CheckKey(key)) {
+		t.writes.Add(key, delta)
+		t.below().Add(key, delta)
 	}
-	t.wrote(len(key) + 8)
-	t.below().Add(key, delta)
 }
 
 func (t *tx) AddReadConflict(r kv.Range) {
@@ -164,11 +156,10 @@ func (t *tx) AddReadConflict(r kv.Range) {
 }
 
 func (t *tx) AddWriteConflict(r kv.Range) {
-	if _, err := r.Bounds(); t.refused(err) {
-		return
+	if _, err := r.Bounds(); !t.refused(err) {
+		t.conflicts++
+		t.below().AddWriteConflict(r)
 	}
-	t.wrote(0)
-	t.below().AddWriteConflict(r)
 }
 
 func (t *tx) OnCommit(f func()) {

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/conq-go/conq/kv"
+	"github.com/conq-go/conq/kv/internal/overlay"
 	"github.com/conq-go/conq/kv/internal/retry"
 )
 
@@ -22,16 +23,15 @@ type txn struct {
 	old    bool // made too old
 
 	// Of a transaction that may write.
-	session   *session // nil once it is decided, or left to others
-	conflict  bool     // it has read what others may write
-	writes    bool
-	keys      int             // written, and read by ranges, but for the first pair of each
-	size      int             // bytes written
-	ops       int             // writes, and reads that conflict, but for single keys
+	session   *session        // nil once it is decided, or left to others
+	conflict  bool            // it has read what others may write
+	writes    overlay.Overlay // to know of them: the store below does them
+	conflicts int             // write conflict ranges
+	pairs     int             // read by ranges, but for the first of each
+	ranges    int             // with a read conflict
 	single    map[string]bool // keys with a read conflict
 	bad       error
-	unknowing bool       // of the value of a key that it watches
-	own       []kv.Range // keys set and cleared, which don't conflict
+	unknowing bool // of the value of a key that it watches
 	watches   []*watch
 	onCommit  []func()
 	back      time.Duration // that the answer to the commit takes from the store
@@ -189,7 +189,7 @@ func (t *txn) wait(r request) error {
 // reads notes n reads that others can conflict with.
 func (t *txn) reads(n int) {
 	t.conflict = t.conflict || n > 0
-	t.ops += n
+	t.ranges += n
 }
 
 // readsKey notes a read of a key that others can conflict with.
@@ -206,7 +206,7 @@ func (t *txn) operations() int {
 	if t.db.limits.Operations == 0 {
 		return 0
 	}
-	n := t.ops
+	n := t.ranges + t.written()
 	for key := range t.single {
 		if !t.owns([]byte(key)) {
 			n++
@@ -217,7 +217,8 @@ func (t *txn) operations() int {
 
 // owns tells whether the transaction has itself set or cleared key.
 func (t *txn) owns(key []byte) bool {
-	return slices.ContainsFunc(t.own, func(r kv.Range) bool { return r.Contains(key) })
+	_, own := t.writes.Own(key)
+	return own
 }
 
 // refused keeps err, from a method that can't return it, for the commit, and
@@ -233,13 +234,8 @@ func (t *txn) refused(err error) bool {
 	return err != nil
 }
 
-// wrote notes a write of so many bytes.
-func (t *txn) wrote(bytes int) {
-	t.writes = true
-	t.keys++
-	t.size += bytes
-	t.ops++
-}
+// written is how many writes there are, with write conflict ranges.
+func (t *txn) written() int { return t.writes.Ops() + t.conflicts }
 
 // commit ends the attempt as fate has it.
 func (t *txn) commit() error {
@@ -258,7 +254,7 @@ func (t *txn) commit() error {
 	}
 	t.db.tick()
 	var fate Fate
-	if t.writes {
+	if t.written() > 0 {
 		fate = t.db.fate()
 	}
 	if err := t.decide(fate); err != nil {
@@ -273,10 +269,10 @@ func (t *txn) ready() error {
 	if t.ctx.Err() != nil {
 		return context.Cause(t.ctx)
 	}
-	if t.bad != nil || !t.writes {
+	if t.bad != nil || t.written() == 0 {
 		return t.bad
 	}
-	if err := t.db.limits.CheckTransaction(t.size, t.operations()); err != nil {
+	if err := t.db.limits.CheckTransaction(t.writes.Bytes(), t.operations()); err != nil {
 		return err
 	}
 	if t.old && t.conflict {
@@ -295,13 +291,13 @@ func (t *txn) look() error {
 
 // send brings what was written to where the store decides.
 func (t *txn) send() (answered func(), err error) {
-	if !t.writes {
+	if t.written() == 0 {
 		return func() {}, nil
 	}
 	if err := t.fixVersion(); err != nil {
 		return func() {}, err
 	}
-	a := t.db.ask(askCommit, t.keys)
+	a := t.db.ask(askCommit, t.pairs+t.written())
 	t.back = a.after
 	return a.done, t.pause(a.before)
 }
