@@ -2,8 +2,8 @@ package etcd
 
 import (
 	"bytes"
+	"iter"
 	"math"
-	"math/bits"
 	"slices"
 
 	"github.com/conq-go/conq/kv"
@@ -144,57 +144,72 @@ func (t *tx) saw(r kv.Range, pairs []kv.KeyValue, mods []int64, record bool) {
 	t.view.ranges.Add(r)
 }
 
-// narrow is how much a guess has to be off before it is given up: so many times it
-// is made wider by so much.
+// A guess is given up when it has been off so many times; each time it is made wider by so much.
 const (
 	guesses = 3
 	wider   = 8
 )
 
+// guessed returns how far to look for about size pairs, from where the cursor is: as far as they
+// should be, then further and further, and at last to the end of what is left.
+func (c *cursor) guessed(first bool, size int) iter.Seq[[]byte] {
+	return func(yield func([]byte) bool) {
+		edge, s := c.rest.Begin, c.scale
+		if c.reverse {
+			edge = c.rest.End
+		}
+		if h, ok := c.t.db.hints.ends.get(c.end()); first && ok {
+			switch {
+			case !c.reverse:
+				edge, s = overlay.Greatest(edge, h.edge), h.scale
+			case bytes.Compare(h.edge, edge) < 0:
+				edge, s = h.edge, h.scale
+				if size == 1 && !yield(overlay.Greatest(edge, c.rest.Begin)) {
+					return
+				}
+			}
+		}
+		for n, guess := 2*size, 0; guess < guesses; n, guess = n*wider, guess+1 {
+			if at := c.near(edge, s, n); at != nil && !yield(at) {
+				return
+			}
+		}
+		if c.reverse {
+			yield(c.rest.Begin)
+		} else {
+			yield(c.rest.End)
+		}
+	}
+}
+
+// near returns a key in what is left that is about n pairs away from edge, or nil.
+func (c *cursor) near(edge []byte, s scale, n int) []byte {
+	at := s.above(edge, max(32, n))
+	if c.reverse {
+		at = s.below(edge, n)
+	}
+	if at == nil || bytes.Compare(at, c.rest.Begin) <= 0 || bytes.Compare(at, c.rest.End) >= 0 {
+		return nil
+	}
+	return at
+}
+
 // first returns what a new cursor asks for first.
 func (c *cursor) first() (r kv.Range, limit int) {
 	size := c.size()
-	h, hinted := c.t.db.hints.ends.get(c.end())
-	switch {
-	case !c.reverse:
-		return kv.Range{Begin: c.r.Begin, End: c.bound(overlay.Greatest(c.r.Begin, h.edge), h.scale, 2*size)}, size
-	case !hinted || bytes.Compare(h.edge, c.r.End) >= 0:
-		return c.r, c.few(size)
-	case size == 1:
-		return kv.Range{Begin: overlay.Greatest(c.r.Begin, h.edge), End: c.r.End}, c.few(size)
+	for at := range c.guessed(true, size) {
+		if c.reverse {
+			return kv.Range{Begin: at, End: c.r.End}, c.few(size)
+		}
+		return kv.Range{Begin: c.r.Begin, End: at}, size
 	}
-	from := h.below(h.edge, 2*size)
-	if from == nil || bytes.Compare(from, c.r.Begin) <= 0 {
-		from = c.r.Begin
-	}
-	return kv.Range{Begin: from, End: c.r.End}, c.few(size)
-}
-
-// bound returns a key behind about n pairs that begin at edge, or the end of what is
-// left. That n differs a little makes no difference: so what was read ahead for
-// some is good for some more, too.
-func (c *cursor) bound(edge []byte, s scale, n int) []byte {
-	n = max(32, 1<<bits.Len(uint(n-1)))
-	bound := s.above(edge, n)
-	if bound == nil || bytes.Compare(bound, c.rest.Begin) <= 0 {
-		return c.rest.End
-	}
-	return overlay.Least(c.rest.End, bound)
+	return c.r, size
 }
 
 // turnOn reads the next page forwards: from a narrow part of the range, if there
 // is a hint how far to look.
 func (c *cursor) turnOn(first bool, size int) error {
-	edge, s := c.rest.Begin, c.scale
-	if first {
-		h, _ := c.t.db.hints.ends.get(front(c.r))
-		edge, s = overlay.Greatest(edge, h.edge), h.scale
-	}
-	for n, guess := 2*size, 0; ; n, guess = n*wider, guess+1 {
-		to := c.rest.End
-		if guess < guesses {
-			to = c.bound(edge, s, n)
-		}
+	for to := range c.guessed(first, size) {
 		whole := bytes.Equal(to, c.rest.End)
 		pairs, more, err := c.fetch(kv.Range{Begin: c.rest.Begin, End: to}, size)
 		if err != nil {
@@ -209,11 +224,9 @@ func (c *cursor) turnOn(first bool, size int) error {
 			c.measure(pairs, more > 0 || !whole)
 			return nil
 		}
-		if whole {
-			c.forget()
-			return nil
-		}
 	}
+	c.forget()
+	return nil
 }
 
 // end names the end of the range at which the cursor begins.
@@ -251,31 +264,16 @@ func (c *cursor) measure(pairs []kv.KeyValue, worthwhile bool) {
 // of a range, so this looks for a narrow range at the end that holds about size
 // pairs, and reads all of it.
 func (c *cursor) turnBack(first bool, size int) error {
-	edge, s := c.rest.End, c.scale
 	if first {
 		c.t.tails = append(c.t.tails, c.r)
-		if h, ok := c.t.db.hints.ends.get(back(c.r)); ok && bytes.Compare(h.edge, c.rest.End) < 0 {
-			edge, s = h.edge, h.scale
-			if size == 1 {
-				if found, err := c.back(edge, size); found || err != nil {
-					return err
-				}
-			}
-		}
 	}
-	for n, guess := 2*size, 0; guess < guesses; n, guess = n*wider, guess+1 {
-		from := s.below(edge, n)
-		if from == nil || bytes.Compare(from, c.rest.Begin) <= 0 {
-			break
-		}
-		if bytes.Compare(from, c.rest.End) >= 0 {
-			continue
-		}
+	for from := range c.guessed(first, size) {
 		if found, err := c.back(from, size); found || err != nil {
 			return err
 		}
 	}
-	return c.search(size)
+	c.forget()
+	return nil
 }
 
 // few returns how many pairs to ask for where about size are hoped for.
@@ -299,7 +297,6 @@ const farAway = 16
 
 // readBack is back, where far is how many pairs are too many to read on.
 func (c *cursor) readBack(from []byte, size int, far int64) (found bool, err error) {
-	from = overlay.Greatest(from, c.rest.Begin)
 	most := max(4*size, firstPage)
 	var all []kv.KeyValue
 	for more, r := int64(1), (kv.Range{Begin: from, End: c.rest.End}); more > 0; {
@@ -331,15 +328,6 @@ func (c *cursor) take(from []byte, all []kv.KeyValue) bool {
 	c.page = all
 	slices.Reverse(c.page)
 	return true
-}
-
-// search finds the end of what is left without a hint.
-func (c *cursor) search(size int) error {
-	found, err := c.back(c.rest.Begin, size)
-	if err == nil && !found {
-		c.forget()
-	}
-	return err
 }
 
 // halve finds the end of what is left behind pairs, where there are so many more: by
