@@ -40,22 +40,8 @@ func (o Order) Items(r kv.Reader, limit int) iter.Seq2[kv.KeyValue, error] {
 	if o.group != nil {
 		return o.groups(r, limit)
 	}
-	return func(yield func(kv.KeyValue, error) bool) {
-		pairs, known, err := o.Known(r, limit, nil)
-		if !known && err == nil {
-			r.Range(o.span, o.Read(limit).Options)(yield)
-			return
-		}
-		if err != nil {
-			yield(kv.KeyValue{}, err)
-			return
-		}
-		for _, pair := range pairs {
-			if !yield(pair, nil) {
-				return
-			}
-		}
-	}
+	first := o.Read(limit)
+	return r.Range(first.Range, first.Options)
 }
 
 // Read is what Items reads first.
@@ -69,13 +55,13 @@ func (o Order) Read(limit int) kv.Read {
 // lastOne reads the last pair of a range.
 var lastOne = kv.RangeOptions{Limit: 1, Reverse: true}
 
-// Known appends what Items returns to a slice of the caller's, which may be nil, if the engine has
-// it in memory; see [kv.Known].
-func (o Order) Known(r kv.Reader, limit int, to []kv.KeyValue) (items []kv.KeyValue, known bool, err error) {
+// Known returns what Items does, if the engine has it in memory; see [kv.Known].
+func (o Order) Known(r kv.Reader, limit int) (items []kv.KeyValue, known bool, err error) {
 	if o.group != nil {
-		return to, false, nil
+		return nil, false, nil
 	}
-	return kv.Known(r, o.span, o.Read(limit).Options, to)
+	first := o.Read(limit)
+	return kv.Known(r, first.Range, first.Options, nil)
 }
 
 // groups returns the items of the last priority, then of the one before, and so on.

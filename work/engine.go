@@ -28,7 +28,7 @@ type engine struct {
 	signals *kv.Signals // nil where waiting workers may be in other processes
 	news    *kv.Signals // of those in this process; nil if there are none
 	signal  []byte      // the key that is watched there
-	lanes   outcome.Lanes
+	lanes   *outcome.Lanes
 	ids     *jobs.IDs
 	now     func() time.Time
 	closed  atomic.Bool
@@ -68,7 +68,7 @@ func (e *engine) init(db kv.DB, name string, o Options) {
 	e.signals, e.news = kv.SignalsOf(db), kv.NewsOf(db)
 	e.signal = jobs.SignalKey(name)
 	e.ids = jobs.ShareIDs(db)
-	e.lanes.Init(db, jobs.Outcomes(name), nil)
+	e.lanes = outcome.New(db, jobs.Outcomes(name), nil)
 	config := jobs.Config{
 		KeyLimit: int64(o.KeyLimit), Concurrency: int64(o.Concurrency), Rate: o.Rate.micros(), KeyRate: o.KeyRate.micros(),
 		Keep: o.Keep.Microseconds(), Skew: o.Skew.Microseconds(), Relaxed: o.Order == Relaxed,
@@ -187,7 +187,7 @@ func share[Q, R any](e *engine, calls []*combine.Call[Q, R], f func(kv.Tx, []*co
 	ctx, cancel := combine.Context(calls)
 	defer cancel()
 	attempts := 0
-	results, err := outcome.Do(ctx, &e.lanes, func(tx kv.Tx) ([]result[R], error) {
+	results, err := outcome.Do(ctx, e.lanes, func(tx kv.Tx) ([]result[R], error) {
 		if attempts++; attempts > 1 && !kv.Unsettled(tx) {
 			if calls = combine.Attend(calls); len(calls) == 0 {
 				return nil, errNobody
@@ -428,7 +428,7 @@ func (e *engine) reserveWatching(ctx context.Context, n int) ([]jobs.Reserved, <
 	if e.news != nil {
 		near = e.news.Wait(e.topic())
 	}
-	got, err := outcome.Do(ctx, &e.lanes, func(tx kv.Tx) ([]jobs.Reserved, error) {
+	got, err := outcome.Do(ctx, e.lanes, func(tx kv.Tx) ([]jobs.Reserved, error) {
 		attempts++
 		got, err := e.reserveIn(tx, n)
 		if err == nil && len(got) == 0 {

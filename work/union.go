@@ -268,7 +268,7 @@ func (u *Union[T]) reserveWatching(ctx context.Context, n int) (got []chosen, ne
 		return got, news, err
 	}
 	attempts := 0
-	got, err = outcome.Do(ctx, &first.lanes, func(tx kv.Tx) ([]chosen, error) {
+	got, err = outcome.Do(ctx, first.lanes, func(tx kv.Tx) ([]chosen, error) {
 		attempts++
 		got, err := u.reserveIn(tx, n)
 		u.note(tx, got, 1, &attempts)

@@ -88,7 +88,7 @@ type workTarget struct {
 	name     string
 	recipe   *jobs.Queue
 	importer *jobs.Importer
-	lanes    outcome.Lanes
+	lanes    *outcome.Lanes
 	signals  *kv.Signals
 }
 
@@ -97,7 +97,7 @@ func (l *loader) openJobs() (target, error) {
 	if err := catalogue.Register(l.ctx, l.db, t.name, layout.KindWorkQueue); err != nil {
 		return nil, err
 	}
-	t.lanes.Init(l.db, jobs.Outcomes(t.name), nil)
+	t.lanes = outcome.New(l.db, jobs.Outcomes(t.name), nil)
 	err := reads.View(l.ctx, l.db, func(r kv.Reader) (err error) {
 		if l.free == nil {
 			if l.free, err = jobs.Free(r, l.db); err != nil {
@@ -112,7 +112,7 @@ func (l *loader) openJobs() (target, error) {
 }
 
 func (t *workTarget) Clear(ctx context.Context) error {
-	_, err := outcome.Do(ctx, &t.lanes, func(tx kv.Tx) (any, error) {
+	_, err := outcome.Do(ctx, t.lanes, func(tx kv.Tx) (any, error) {
 		t.recipe.ClearAll(tx)
 		return nil, nil
 	})
@@ -124,7 +124,7 @@ func (t *workTarget) add(ctx context.Context, elements []element) (jobs.Imported
 	for i, e := range elements {
 		records[i] = e.record
 	}
-	done, err := outcome.Do(ctx, &t.lanes, func(tx kv.Tx) (jobs.Imported, error) {
+	done, err := outcome.Do(ctx, t.lanes, func(tx kv.Tx) (jobs.Imported, error) {
 		jobs.Announce(tx, t.signals, t.name)
 		return t.importer.Put(tx, time.Now().UnixMicro(), records)
 	})
@@ -139,7 +139,7 @@ const admittedKeys = 10
 
 func (t *workTarget) end(ctx context.Context, report *QueueReport) error {
 	for next := []byte(nil); ; {
-		after, err := outcome.Do(ctx, &t.lanes, func(tx kv.Tx) ([]byte, error) {
+		after, err := outcome.Do(ctx, t.lanes, func(tx kv.Tx) ([]byte, error) {
 			jobs.Announce(tx, t.signals, t.name)
 			return t.recipe.Admit(tx, next, admittedKeys)
 		})

@@ -20,7 +20,6 @@ type adder struct {
 	combines bool
 	ends     []consumers // where its items are taken
 	gather   gathering   // where one batch runs after the other
-	batch    *adding     // likewise
 	lane     combine.Combiner[[]Item, struct{}]
 }
 
@@ -40,7 +39,6 @@ func (a *adder) init(q *queue, o Options, ends []*taker) {
 		a.ends = append(a.ends, t)
 	}
 	a.gather = gathering{ends: a.ends, waits: true}
-	a.batch = a.newBatch(&a.gather)
 	a.lane.Init(combine.Options[[]Item, struct{}]{
 		Run:      a.run,
 		Size:     a.weight(),
@@ -98,31 +96,22 @@ func ofBatch(err error) error {
 }
 
 func (a *adder) addAlone(ctx context.Context, items []Item) error {
-	b := a.newBatch(&gathering{ends: a.ends})
-	b.items = items
-	return a.transact(ctx, b)
+	return a.transact(ctx, &adding{adder: a, gather: &gathering{ends: a.ends}, items: items})
 }
 
 // adding is the calls that one transaction serves. A caller that gives up leaves it before the
 // next attempt, and then nothing was added for it.
 type adding struct {
-	adder       *adder // whose calls these are
-	transaction func(kv.Tx) (struct{}, error)
-	gather      *gathering
-	calls       []*addCall // none without combining
-	items       []Item
-	attempts    int
-	offer       *offer // to callers that wait, or nil
-	left        []Item // what they don't get
+	adder    *adder // whose calls these are
+	gather   *gathering
+	calls    []*addCall // none without combining
+	items    []Item
+	attempts int
+	offer    *offer // to callers that wait, or nil
+	left     []Item // what they don't get
 }
 
 type addCall = combine.Call[[]Item, struct{}]
-
-func (a *adder) newBatch(g *gathering) *adding {
-	b := &adding{adder: a, gather: g}
-	b.transaction = b.add
-	return b
-}
 
 // add is what the transaction does.
 func (b *adding) add(tx kv.Tx) (struct{}, error) {
@@ -154,12 +143,11 @@ func (b *adding) handOver(tx kv.Tx) (err error) {
 func (a *adder) run(calls []*addCall) {
 	ctx, cancel := combine.Context(calls)
 	defer cancel()
-	b := a.batch
+	b := &adding{adder: a, gather: &a.gather, calls: calls}
 	if a.parallel() > 1 {
-		b = a.newBatch(&gathering{ends: a.ends})
+		b.gather = &gathering{ends: a.ends}
 	}
-	b.begin(calls)
-	defer b.begin(nil) // it keeps nothing of them
+	b.merge()
 	err := a.transact(ctx, b)
 	if len(b.calls) > 1 && mayBeOfOne(err) {
 		a.runEach(b.calls)
@@ -180,11 +168,6 @@ func (a *adder) runEach(calls []*addCall) {
 			first.Return() // it may lead, and is not to be kept for the others
 		}
 	}
-}
-
-func (b *adding) begin(calls []*addCall) {
-	b.calls, b.attempts, b.left = calls, 0, nil
-	b.merge()
 }
 
 // merge makes items what all calls add.
@@ -256,7 +239,7 @@ func (a *adder) transact(ctx context.Context, b *adding) error {
 }
 
 func (a *adder) do(ctx context.Context, b *adding) error {
-	_, err := outcome.Do(ctx, &a.q.lanes, b.transaction)
+	_, err := outcome.Do(ctx, a.q.lanes, b.add)
 	if err == nil {
 		a.q.tally.added.Add(int64(len(b.left)))
 		a.q.observe(Event{Kind: Added, Calls: max(1, len(b.calls)), Items: len(b.items), Attempts: b.attempts})

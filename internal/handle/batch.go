@@ -26,17 +26,10 @@ type takeCall = combine.Call[demand, []share]
 // next attempt and gets nothing, unless an earlier attempt may have taken something for it.
 type batch struct {
 	taker   *taker
-	take    func(kv.Tx) ([]share, error) // the transaction, if it does not stage
-	calls   []*takeCall                  // those that have got nothing yet
-	wants   []int                        // of calls, one after the other
+	calls   []*takeCall // those that have got nothing yet
+	wants   []int       // of calls, one after the other
 	attempt attempt
 	plain   bool // it was staged, and nothing was there: StagingAuto does not do so again
-}
-
-func (t *taker) newBatch() *batch {
-	b := &batch{taker: t}
-	b.take = b.takePlain
-	return b
 }
 
 // attendIn is attend for an attempt. It keeps all if an earlier one may have taken

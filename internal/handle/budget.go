@@ -2,7 +2,6 @@ package handle
 
 import (
 	"errors"
-	"fmt"
 	"math"
 
 	"github.com/conq-go/conq/errs"
@@ -30,11 +29,8 @@ type budget struct {
 	spent                    bool // something did not fit any more
 }
 
-func (q *queue) budget(n int, how strictness) (b budget, err error) {
-	if n <= 0 {
-		return b, fmt.Errorf("conq: queue %q: a batch of %d items: at least 1 is needed", q.name, n)
-	}
-	b = budget{items: min(n, maxBatchItems), bytes: maxBatchBytes, operations: math.MaxInt}
+func (q *queue) budget(n int, how strictness) budget {
+	b := budget{items: min(n, maxBatchItems), bytes: maxBatchBytes, operations: math.MaxInt}
 	if q.limits.Transaction > 0 {
 		b.bytes = min(b.bytes, q.limits.Transaction/2)
 	}
@@ -44,7 +40,7 @@ func (q *queue) budget(n int, how strictness) (b budget, err error) {
 	if q.limits.Operations > 0 && how != exact {
 		b.operations = max(b.operations, q.limits.Operations-otherOperations, q.limits.Operations/2)
 	}
-	return b, nil
+	return b
 }
 
 // left tells whether more would have been taken, had there been more.
@@ -59,15 +55,15 @@ func (b *budget) spend(item kv.KeyValue, n int) bool {
 	return !b.spent
 }
 
-// gather appends the first items of a side: while the budget lasts, but at least one.
-func (q *queue) gather(r kv.Reader, side staging.Side, b *budget, items []kv.KeyValue) ([]kv.KeyValue, error) {
-	if items, known, err := q.orders[side].Known(r, b.items, items); known || err != nil {
+// firstItems returns the first items of a side: while the budget lasts, but at least one.
+func (q *queue) firstItems(r kv.Reader, side staging.Side, b *budget) ([]kv.KeyValue, error) {
+	if items, known, err := q.orders[side].Known(r, b.items); known || err != nil {
 		return q.afford(items, b), err
 	}
 	return q.readItems(r, side, b)
 }
 
-// readItems is gather where the engine has to read.
+// readItems is firstItems where the engine has to read.
 func (q *queue) readItems(r kv.Reader, side staging.Side, b *budget) (items []kv.KeyValue, _ error) {
 	for item, err := range q.items(r, side, b.items) {
 		if errors.Is(err, errs.ErrDecode) && len(items) > 0 {

@@ -3,7 +3,6 @@ package handle
 import (
 	"context"
 	"errors"
-	"slices"
 
 	"github.com/conq-go/conq/errs"
 	"github.com/conq-go/conq/internal/outcome"
@@ -49,10 +48,6 @@ type deal struct {
 	taken  int   // items that were given away: the first ones
 	empty  bool  // a caller was told that there is nothing
 	failed error // of the first item that is left: it does not decode
-
-	// Memory for one item and one caller.
-	item  [1]Item
-	share [1]share
 }
 
 // deal returns the shares of the first callers. With all, the items are all that
@@ -60,7 +55,7 @@ type deal struct {
 // does not decode gets that error, and so do those behind it; one that has got items
 // before it keeps these.
 func (d *deal) deal(wants []int, all bool) ([]share, error) {
-	shares := slices.Grow(d.share[:0], len(wants))
+	shares := make([]share, 0, len(wants))
 	for _, want := range wants {
 		s := share{items: d.next(want)}
 		switch {
@@ -134,48 +129,37 @@ func (t *taker) takeIn(tx kv.Tx, wants []int, how strictness, a *attempt) ([]sha
 	return shares, nil
 }
 
-// finding is a deal of the first items in the store.
-type finding struct {
-	deal
-	budget budget
-	pair   [1]kv.KeyValue // memory for one
-}
-
 // find reads the first items through a snapshot, and adds the conflicts by hand, since what it
 // returns may depend on less than it has read. It serves the first of the callers, each of which
 // wants so many items: as many as fit into a transaction, and at least one.
 func (t *taker) find(tx kv.Tx, wants []int, how strictness, a *attempt) (shares []share, taken []Item, err error) {
-	d := &finding{deal: deal{q: t.q, reader: tx}}
-	b := &d.budget
-	if *b, err = t.q.budget(a.wanted(wants), how); err != nil {
-		return nil, nil, err
-	}
-	pairs, err := t.q.gather(tx.Snapshot(), t.side, b, d.pair[:0])
+	b := t.q.budget(a.wanted(wants), how)
+	pairs, err := t.q.firstItems(tx.Snapshot(), t.side, &b)
 	if err != nil {
 		return nil, nil, err
 	}
 	a.found = len(pairs)
-	d.items = raw(d.item[:0], pairs)
-	shares, err = d.deal.deal(wants, b.left() && how != waits)
-	if err == nil && !t.q.removesOnly(how) {
-		t.dependOn(tx, d, how)
-	}
+	d := &deal{q: t.q, reader: tx, items: raw(pairs)}
+	shares, err = d.deal(wants, b.left() && how != waits)
 	if err != nil {
 		return nil, nil, err
+	}
+	if !t.q.removesOnly(how) {
+		t.dependOn(tx, d, b.left(), how)
 	}
 	return shares, d.items[:d.taken], nil
 }
 
-// dependOn conflicts on what was found. A caller that is told that there is nothing must be right at
-// the commit, and with exact also one that gets fewer than it wanted. Otherwise it is as if the
-// transaction had run just before the item that came meanwhile. So consumers of a queue that is
-// nearly empty do not conflict with its producers.
-func (t *taker) dependOn(tx kv.Tx, d *finding, how strictness) {
+// dependOn conflicts on what was found; all tells that there is no more. A caller that is told that
+// there is nothing must be right at the commit, and with exact also one that gets fewer than it wanted.
+// Otherwise it is as if the transaction had run just before the item that came meanwhile. So consumers
+// of a queue that is nearly empty do not conflict with its producers.
+func (t *taker) dependOn(tx kv.Tx, d *deal, all bool, how strictness) {
 	covered := []kv.Range{t.q.space.Items}
 	switch {
 	case len(d.items) == 0 && how == waits:
 		return
-	case len(d.items) > 0 && !d.empty && (how != exact || !d.budget.left() || d.failed != nil):
+	case len(d.items) > 0 && !d.empty && (how != exact || !all || d.failed != nil):
 		covered = t.q.orders[t.side].Covered(d.items[max(d.taken, 1)-1].Key)
 	}
 	for _, r := range covered {
@@ -186,9 +170,6 @@ func (t *taker) dependOn(tx kv.Tx, d *finding, how strictness) {
 // sum is how many items are wanted, or as many as a batch can be.
 func sum(wants []int) (n int) {
 	for _, want := range wants {
-		if want <= 0 {
-			return want
-		}
 		if n += want; n < 0 || n > maxBatchItems {
 			return maxBatchItems
 		}
@@ -216,7 +197,7 @@ func (a *attempt) wanted(wants []int) int {
 func attempts[R any](ctx context.Context, b *batch, take func(kv.Tx) (R, error)) (R, error) {
 	b.attempt = attempt{}
 	for {
-		r, err := outcome.Do(ctx, &b.taker.q.lanes, take)
+		r, err := outcome.Do(ctx, b.taker.q.lanes, take)
 		if b.attempt.found < 2 || !errors.Is(err, kv.ErrTooLarge) {
 			return r, err
 		}

@@ -69,18 +69,21 @@ func (h *Handle) openEnds(kind layout.Kind, o Options) error {
 
 // Ready returns the error for a handle that was not opened, or is closed, or nil.
 func (h *Handle) Ready() error {
-	if h == nil {
+	switch {
+	case h == nil || h.db == nil:
 		return errUnopened
+	case h.closed.Load():
+		return h.closedError()
 	}
-	return h.queue.ready()
+	return nil
 }
 
 // readyFor is Ready for a verb with a context.
 func (h *Handle) readyFor(ctx context.Context) error {
-	if h == nil {
-		return errUnopened
+	if err := h.Ready(); err != nil || ctx != nil {
+		return err
 	}
-	return h.queue.readyFor(ctx)
+	return reads.ErrContext
 }
 
 // Name returns the name of the queue.
@@ -91,11 +94,16 @@ func (h *Handle) Name() string {
 	return h.name
 }
 
-// end returns an end of the queue.
-func (h *Handle) end(e End) (*taker, error) {
-	if err := h.Ready(); err != nil {
+// endFor returns an end of the queue for a verb with a context.
+func (h *Handle) endFor(ctx context.Context, e End) (*taker, error) {
+	if err := h.readyFor(ctx); err != nil {
 		return nil, err
 	}
+	return h.end(e)
+}
+
+// end returns an end of the queue.
+func (h *Handle) end(e End) (*taker, error) {
 	if e < 0 || int(e) >= len(h.ends) {
 		return nil, fmt.Errorf("conq: queue %q: no items are taken at end %d", h.name, e)
 	}
@@ -119,7 +127,7 @@ func (h *Handle) Add(ctx context.Context, items ...Item) error {
 // caller. They end before an item that does not decode; if that is the first, the error is an
 // ErrDecode.
 func (h *Handle) Take(ctx context.Context, e End, n int) ([]Item, error) {
-	t, err := h.end(e)
+	t, err := h.endFor(ctx, e)
 	if err != nil {
 		return nil, err
 	}
@@ -128,7 +136,7 @@ func (h *Handle) Take(ctx context.Context, e End, n int) ([]Item, error) {
 
 // TakeWait is Take, but waits until there is at least one item, or ctx ends.
 func (h *Handle) TakeWait(ctx context.Context, e End, n int) ([]Item, error) {
-	t, err := h.end(e)
+	t, err := h.endFor(ctx, e)
 	if err != nil {
 		return nil, err
 	}
@@ -137,7 +145,7 @@ func (h *Handle) TakeWait(ctx context.Context, e End, n int) ([]Item, error) {
 
 // Peek returns the item that Take would and leaves it, or there is an ErrEmpty.
 func (h *Handle) Peek(ctx context.Context, e End) (Item, error) {
-	t, err := h.end(e)
+	t, err := h.endFor(ctx, e)
 	if err != nil {
 		return Item{}, err
 	}
@@ -157,7 +165,7 @@ func (h *Handle) Clear(ctx context.Context) error {
 	if err := h.readyFor(ctx); err != nil {
 		return err
 	}
-	_, err := outcome.Do(ctx, &h.lanes, func(tx kv.Tx) (struct{}, error) {
+	_, err := outcome.Do(ctx, h.lanes, func(tx kv.Tx) (struct{}, error) {
 		return struct{}{}, h.In(tx).Clear()
 	})
 	return err
@@ -168,7 +176,7 @@ func (h *Handle) Reclaim(ctx context.Context) error {
 	if err := h.readyFor(ctx); err != nil {
 		return err
 	}
-	return h.reclaim(ctx)
+	return h.stage.Expire(ctx)
 }
 
 // All returns the items in the order of their keys and leaves them, in read transactions of

@@ -1,8 +1,6 @@
 package handle
 
 import (
-	"slices"
-
 	"github.com/conq-go/conq/internal/staging"
 	"github.com/conq-go/conq/kv"
 )
@@ -72,13 +70,9 @@ func (o *offer) deal(tx kv.Tx, items []Item) (left []Item, err error) {
 		o.deliver(err) // so that they can look
 		return items, err
 	}
-	b, err := o.q.budget(sum(wants), waits)
-	if err != nil {
-		return nil, err
-	}
+	b := o.q.budget(sum(wants), waits)
 	order := asTaken(o.side, items)
 	d := &deal{q: o.q, copies: true}
-	d.items = slices.Grow(d.item[:0], len(items))
 	for _, i := range order {
 		d.items = append(d.items, items[i])
 	}
@@ -142,7 +136,7 @@ func (q *queue) empty(tx kv.Tx) (bool, error) {
 
 // first returns the first item of a side.
 func (q *queue) first(r kv.Reader, side staging.Side) (item kv.KeyValue, found bool, err error) {
-	items, err := q.gather(r, side, &budget{items: 1}, nil)
+	items, err := q.firstItems(r, side, &budget{items: 1})
 	if err != nil || len(items) == 0 {
 		return item, false, err
 	}

@@ -44,6 +44,16 @@ func sorted(items []Item, compare func(a, b Item) int) []int {
 	return order
 }
 
+// whole returns an item of the queue with its payload and its value.
+func (q *queue) whole(r kv.Reader, pair kv.KeyValue) (Item, error) {
+	item := Item{Key: pair.Key, Payload: pair.Value}
+	err := q.read(r, &item)
+	if err == nil {
+		err = q.decoded(&item)
+	}
+	return item, err
+}
+
 // read fills in what its key and the store have of an item.
 func (q *queue) read(r kv.Reader, item *Item) (err error) {
 	if item.Priority, err = q.algorithm.priority(item.Key); err != nil {
@@ -64,9 +74,9 @@ func (q *queue) decoded(item *Item) (err error) {
 	return nil
 }
 
-// raw appends items of pairs that the store has.
-func raw(items []Item, pairs []kv.KeyValue) []Item {
-	items = slices.Grow(items, len(pairs))
+// raw returns items as the store has them.
+func raw(pairs []kv.KeyValue) []Item {
+	items := make([]Item, 0, len(pairs))
 	for _, pair := range pairs {
 		items = append(items, Item{Key: pair.Key, Payload: pair.Value})
 	}

@@ -34,7 +34,7 @@ type queue struct {
 	observer  func(Event)               // or nil
 	limits    kv.Limits
 	closing   closing
-	lanes     outcome.Lanes // for all transactions of the handle but those of stage
+	lanes     *outcome.Lanes // for all transactions of the handle but those of stage
 	name      string
 	stage     *staging.Stage // of all that take from the queue
 	space     *layout.Queue  // where the items lie
@@ -64,7 +64,7 @@ func (q *queue) open(ctx context.Context, db kv.DB, name string, kind layout.Kin
 	q.db, q.name, q.limits, q.observer, q.log = db, name, db.Limits(), o.Observe, o.Logger
 	q.space = layout.New(name, kind, q.limits)
 	q.signals, q.news, q.announce = kv.SignalsOf(db), kv.NewsOf(db), Announcer(db, name)
-	q.lanes.Init(db, layout.Outcomes(name), nil)
+	q.lanes = outcome.New(db, layout.Outcomes(name), nil)
 	q.forgetOthers(ctx)
 	return nil
 }
@@ -158,35 +158,10 @@ func (q *queue) combinable() int {
 // maxItem returns the size of the largest payload.
 func (q *queue) maxItem() int { return layout.MaxPayload(q.limits) }
 
-// ready returns the error for a queue that was not opened, or is closed, or nil.
-func (q *queue) ready() error {
-	switch {
-	case q.db == nil:
-		return errUnopened
-	case q.closed.Load():
-		return q.closedError()
-	}
-	return nil
-}
-
-// readyFor is ready for a verb with a context.
-func (q *queue) readyFor(ctx context.Context) error {
-	if ctx == nil {
-		return reads.ErrContext
-	}
-	return q.ready()
-}
-
-// readyIn is ready for a verb that runs in tx.
-func (q *queue) readyIn(tx kv.Tx) error {
-	if tx == nil {
-		return errNoTx
-	}
-	if err := q.ready(); err != nil {
-		return err
-	}
-	if kv.Foreign(q.db, tx) {
-		return fmt.Errorf("conq: queue %q: In was given a transaction of another store: %w", q.name, kv.ErrInvalid)
+// checkCount returns the error for a number of items that can't be taken, or nil.
+func (q *queue) checkCount(n int) error {
+	if n <= 0 {
+		return fmt.Errorf("conq: queue %q: a batch of %d items: at least 1 is needed", q.name, n)
 	}
 	return nil
 }

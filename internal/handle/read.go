@@ -14,9 +14,6 @@ import (
 // peek returns the first item and leaves it. If there is none it is an ErrEmpty, and as
 // durable as the commit that has emptied the queue.
 func (t *taker) peek(ctx context.Context) (Item, error) {
-	if err := t.q.readyFor(ctx); err != nil {
-		return Item{}, err
-	}
 	lazily, found := true, false
 	var item Item
 	look := func(r kv.Reader) (err error) {
@@ -27,8 +24,8 @@ func (t *taker) peek(ctx context.Context) (Item, error) {
 		if pair, found, err = t.q.first(r, t.side); err != nil || !found {
 			return err
 		}
-		item = Item{Key: pair.Key, Payload: pair.Value}
-		return t.q.read(r, &item)
+		item, err = t.q.whole(r, pair)
+		return err
 	}
 	err := reads.View(ctx, t.q.db, look)
 	if errors.Is(err, kv.ErrConflict) { // what it has read has changed meanwhile
@@ -40,9 +37,6 @@ func (t *taker) peek(ctx context.Context) (Item, error) {
 		return Item{}, err
 	case !found:
 		return Item{}, errs.ErrEmpty
-	}
-	if err := t.q.decoded(&item); err != nil {
-		return Item{}, err
 	}
 	return item, nil
 }
@@ -86,11 +80,8 @@ var errStop = errors.New("conq: loop was left")
 func (q *queue) sequence(over visit) iter.Seq2[Item, error] {
 	return func(yield func(Item, error) bool) {
 		err := over(func(r kv.Reader, pair kv.KeyValue) error {
-			item := Item{Key: pair.Key, Payload: pair.Value}
-			if err := q.read(r, &item); err != nil {
-				return err
-			}
-			if err := q.decoded(&item); err != nil {
+			item, err := q.whole(r, pair)
+			if err != nil {
 				return err
 			}
 			if !yield(item, nil) {
@@ -148,11 +139,8 @@ func (q *queue) page(r kv.Reader, rest kv.Range, reverse bool, n int) (items []I
 		if len(items) == n || size > pageBytes {
 			return items, items[len(items)-1].Key, nil
 		}
-		item := Item{Key: pair.Key, Payload: pair.Value}
-		if err := q.read(r, &item); err != nil {
-			return nil, nil, err
-		}
-		if err := q.decoded(&item); err != nil {
+		item, err := q.whole(r, pair)
+		if err != nil {
 			return nil, nil, err
 		}
 		size += len(item.Payload)

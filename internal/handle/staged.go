@@ -1,7 +1,6 @@
 package handle
 
 import (
-	"context"
 	"slices"
 
 	"github.com/conq-go/conq/kv"
@@ -46,6 +45,3 @@ func (q *queue) prefetchInUse(tx kv.Tx, items []Item) {
 		kv.Prefetch(tx.Snapshot(), q.stage.AnyPlaceRead())
 	}
 }
-
-// reclaim puts staged items back that were not collected in time.
-func (q *queue) reclaim(ctx context.Context) error { return q.stage.Expire(ctx) }

@@ -3,7 +3,6 @@ package handle
 import (
 	"context"
 	"errors"
-	"fmt"
 	"sync/atomic"
 	"time"
 
@@ -34,10 +33,8 @@ type taker struct {
 	active atomic.Bool  // items are being taken, by the lane
 	served atomic.Int32 // how many callers got something the last time
 
-	_     [64]byte // as callers that add look at these
-	batch *batch   // of the lane, which runs one batch at a time
-	lane  combine.Combiner[demand, []share]
-	list  waiting.List[Item]
+	lane combine.Combiner[demand, []share] // runs one batch at a time
+	list waiting.List[Item]
 }
 
 func (t *taker) init(q *queue, o Options, side staging.Side) error {
@@ -46,8 +43,7 @@ func (t *taker) init(q *queue, o Options, side staging.Side) error {
 	if !q.limits.Shared {
 		t.staging = StagingNever // conflicts are over in microseconds here
 	}
-	t.batch = t.newBatch()
-	t.lane.Init(combine.Options[demand, []share]{Run: t.batch.run, MaxCalls: q.combinable()})
+	t.lane.Init(combine.Options[demand, []share]{Run: t.run, MaxCalls: q.combinable()})
 	w := waiting.Options[Item]{
 		Take: t.takeForWaiting, Max: q.combinable(), Poll: q.poll(),
 		Lasting: q.signals != nil, Lost: isUnknown, Observe: q.observeWaiting(),
@@ -68,7 +64,7 @@ func (t *taker) init(q *queue, o Options, side staging.Side) error {
 
 // take takes up to n items, or there is an ErrEmpty.
 func (t *taker) take(ctx context.Context, n int) ([]Item, error) {
-	if err := t.check(ctx, n); err != nil {
+	if err := t.q.checkCount(n); err != nil {
 		return nil, err
 	}
 	shares, err := t.serve(ctx, demand{n: n})
@@ -78,21 +74,11 @@ func (t *taker) take(ctx context.Context, n int) ([]Item, error) {
 	return shares[0].items, shares[0].err
 }
 
-func (t *taker) check(ctx context.Context, n int) error {
-	if err := t.q.readyFor(ctx); err != nil {
-		return err
-	}
-	if n <= 0 {
-		return fmt.Errorf("conq: queue %q: a batch of %d items: at least 1 is needed", t.q.name, n)
-	}
-	return nil
-}
-
 // serve takes what is demanded, perhaps in a transaction with that of other calls.
 func (t *taker) serve(ctx context.Context, d demand) ([]share, error) {
 	if !t.combines {
 		c := &takeCall{Context: ctx, Request: d}
-		t.newBatch().run([]*takeCall{c})
+		t.run([]*takeCall{c})
 		return c.Result, c.Err
 	}
 	shares, err := t.lane.Do(ctx, d)
@@ -102,18 +88,12 @@ func (t *taker) serve(ctx context.Context, d demand) ([]share, error) {
 // run serves a batch of calls, in as many transactions as the limits ask for:
 // mostly one. What was taken is not lost if a later one fails: only calls that have
 // got nothing yet get its error.
-func (b *batch) run(calls []*takeCall) {
+func (t *taker) run(calls []*takeCall) {
 	ctx, cancel := combine.Context(calls)
 	defer cancel()
-	b.taker.active.Store(true)
-	defer b.taker.active.Store(false)
-	b.calls = calls
-	b.taker.serveAll(ctx, b)
-	b.calls = nil
-}
-
-func (t *taker) serveAll(ctx context.Context, b *batch) {
-	for b.attend() {
+	t.active.Store(true)
+	defer t.active.Store(false)
+	for b := (&batch{taker: t, calls: calls}); b.attend(); {
 		shares, err := t.serveSome(ctx, b)
 		if err != nil {
 			for _, c := range b.calls {
@@ -131,7 +111,7 @@ var errCollision = errors.New("conq: another consumer has been faster")
 // serveSome serves the first of the calls, at least one, in one transaction.
 func (t *taker) serveSome(ctx context.Context, b *batch) ([]share, error) {
 	if t.stages() {
-		return t.serveStaged(ctx, b, nil)
+		return t.serveStaged(ctx, b)
 	}
 	if err := t.expire(ctx); err != nil {
 		return nil, err
@@ -139,7 +119,7 @@ func (t *taker) serveSome(ctx context.Context, b *batch) ([]share, error) {
 	shares, err := t.servePlain(ctx, b)
 	if errors.Is(err, errCollision) {
 		t.collided()
-		return t.serveStaged(ctx, b, nil)
+		return t.serveStaged(ctx, b)
 	}
 	return shares, err
 }
@@ -179,7 +159,7 @@ func (t *taker) expire(ctx context.Context) error {
 // servePlain is serveSome by the recipe, for several callers. With StagingAuto that is tried
 // once, and not at all if others have staged requests.
 func (t *taker) servePlain(ctx context.Context, b *batch) ([]share, error) {
-	shares, err := attempts(ctx, b, b.take)
+	shares, err := attempts(ctx, b, b.takePlain)
 	if err == nil {
 		t.note(shares)
 		t.q.observe(Event{Kind: Taken, Calls: len(shares), Items: count(shares), Attempts: b.attempt.nth})
@@ -238,13 +218,9 @@ func (t *taker) admit(tx kv.Tx, b *batch) error {
 }
 
 // serveStaged is serveSome by staging.
-func (t *taker) serveStaged(ctx context.Context, b *batch, dealt func(kv.Tx, []share) error) ([]share, error) {
+func (t *taker) serveStaged(ctx context.Context, b *batch) ([]share, error) {
 	shares, err := staging.Take(ctx, t.stage, t.side, sum(b.wants), func(tx kv.Tx, items []kv.KeyValue) ([]share, error) {
-		shares, err := t.dealStaged(tx, b.wants, items)
-		if err == nil && dealt != nil {
-			err = dealt(tx, shares)
-		}
-		return shares, err
+		return t.dealStaged(tx, b.wants, items)
 	})
 	if !errors.Is(err, staging.ErrEmpty) {
 		return shares, err
@@ -258,7 +234,7 @@ func (t *taker) serveStaged(ctx context.Context, b *batch, dealt func(kv.Tx, []s
 // dealStaged deals items that were staged, and puts back what is left: one that does not
 // decode as it was, though a codec may have changed its bytes.
 func (t *taker) dealStaged(tx kv.Tx, wants []int, items []kv.KeyValue) ([]share, error) {
-	d := deal{q: t.q, reader: tx, copies: true, items: raw(nil, items)}
+	d := deal{q: t.q, reader: tx, copies: true, items: raw(items)}
 	shares, err := d.deal(wants, false)
 	if err != nil {
 		return nil, err

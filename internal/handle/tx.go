@@ -1,6 +1,7 @@
 package handle
 
 import (
+	"fmt"
 	"iter"
 
 	"github.com/conq-go/conq/internal/reads"
@@ -16,10 +17,16 @@ type Tx struct {
 
 // Ready returns the error that each of the methods would return, or nil.
 func (t Tx) Ready() error {
-	if t.h == nil {
-		return errUnopened
+	if err := t.h.Ready(); err != nil {
+		return err
 	}
-	return t.h.readyIn(t.tx)
+	switch {
+	case t.tx == nil:
+		return errNoTx
+	case kv.Foreign(t.h.db, t.tx):
+		return fmt.Errorf("conq: queue %q: In was given a transaction of another store: %w", t.h.name, kv.ErrInvalid)
+	}
+	return nil
 }
 
 // Add adds items: Payload and Priority.
@@ -50,6 +57,9 @@ func (t Tx) observe(kind EventKind, items int) {
 // Clear what is left.
 func (t Tx) Take(e End, n int) ([]Item, error) {
 	from, err := t.end(e)
+	if err == nil {
+		err = t.h.checkCount(n)
+	}
 	if err != nil {
 		return nil, err
 	}

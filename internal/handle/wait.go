@@ -4,7 +4,7 @@ import "context"
 
 // wait takes up to n items, and waits until there is at least one.
 func (t *taker) wait(ctx context.Context, n int) ([]Item, error) {
-	if err := t.check(ctx, n); err != nil {
+	if err := t.q.checkCount(n); err != nil {
 		return nil, err
 	}
 	return t.list.Wait(ctx, n)

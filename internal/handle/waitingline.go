@@ -37,8 +37,7 @@ func stamps() func() int64 {
 
 // takeInLine is takeForWaiting for callers that stand in line.
 func (t *taker) takeInLine(ctx context.Context, p *waiters) ([][]Item, <-chan error, error) {
-	b := t.newBatch()
-	b.calls = []*takeCall{{Context: ctx, Request: demand{waiters: p}}}
+	b := &batch{taker: t, calls: []*takeCall{{Context: ctx, Request: demand{waiters: p}}}}
 	if !b.attend() {
 		return nil, nil, errNobody
 	}
@@ -69,7 +68,7 @@ func (t *taker) turn(ctx context.Context, b *batch, p *waiters) (lineTurn, error
 		}
 		t.collided()
 	}
-	r, err := outcome.Do(ctx, &t.q.lanes, func(tx kv.Tx) (lineTurn, error) { return t.look(tx, p) })
+	r, err := outcome.Do(ctx, t.q.lanes, func(tx kv.Tx) (lineTurn, error) { return t.look(tx, p) })
 	if err != nil {
 		return r, err
 	}
@@ -77,19 +76,23 @@ func (t *taker) turn(ctx context.Context, b *batch, p *waiters) (lineTurn, error
 		t.settle(r)
 		return r, nil
 	}
-	known := false
-	r.shares, err = t.serveStaged(ctx, b, func(tx kv.Tx, shares []share) error {
-		r.shares, known = shares, !kv.Unsettled(tx)
-		return t.moveUp(tx, p, len(b.wants), &r)
+	r, err = staging.Take(ctx, t.stage, t.side, sum(b.wants), func(tx kv.Tx, items []kv.KeyValue) (lineTurn, error) {
+		shares, err := t.dealStaged(tx, b.wants, items)
+		if err != nil {
+			return lineTurn{}, err
+		}
+		r := lineTurn{shares: shares, view: r.view, stamp: r.stamp}
+		err = t.moveUp(tx, p, len(b.wants), &r)
+		return r, err
 	})
-	if err == nil && known {
+	if errors.Is(err, staging.ErrEmpty) {
+		b.plain = true
+		return t.turnPlain(ctx, b, p)
+	}
+	if err == nil {
 		t.settle(r)
 	}
-	if got, failed := gotten(r.shares); err != nil || failed != nil || len(got) > 0 {
-		return r, err
-	}
-	b.plain = true
-	return t.turnPlain(ctx, b, p)
+	return r, err
 }
 
 // turnPlain takes items, if it is their turn, and watches, all in one transaction.
@@ -183,7 +186,7 @@ func (t *taker) leaveLine(stamp int64) error {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), leaveTime)
 	defer cancel()
-	_, err := outcome.Do(ctx, &t.q.lanes, func(tx kv.Tx) (struct{}, error) {
+	_, err := outcome.Do(ctx, t.q.lanes, func(tx kv.Tx) (struct{}, error) {
 		t.line.Leave(tx, stamp)
 		return struct{}{}, nil
 	})

@@ -45,22 +45,16 @@ type Lanes struct {
 // those of calls, one read at a time in each lane, but several lanes at once; nil is
 // crypto/rand.
 func New(db kv.DB, space subspace.Subspace, random io.Reader) *Lanes {
-	l := new(Lanes)
-	l.Init(db, space, random)
-	return l
-}
-
-// Init makes l, zero Lanes, what New returns.
-func (l *Lanes) Init(db kv.DB, space subspace.Subspace, random io.Reader) {
 	if random == nil {
 		random = rand.Reader
 	}
-	l.db, l.space, l.random = db, space.Bytes(), random
+	l := &Lanes{db: db, space: space.Bytes(), random: random}
 	if db.Limits().UnknownCommits {
 		l.slots = make(chan struct{}, MaxLanes)
 	} else {
 		l.plain = kv.NewOnce(db, l.space, random)
 	}
+	return l
 }
 
 // Do is kv.TransactOnce in a lane of its own. After Close the error is Close's.
