@@ -70,7 +70,8 @@ type Client struct {
 }
 
 // Dial returns a client of a server, when it has answered. A URL is as http://host:7711; for several servers of one store it has
-// their hosts, with commas between, and each request goes to one of them at random.
+// their hosts, with commas between, and each request goes to one of them at random. A server that is mounted under a path has that
+// at the end: http://host/path.
 func Dial(ctx context.Context, url string, o Options) (*Client, error) {
 	if ctx == nil {
 		return nil, errors.New("client: ctx is nil")
@@ -99,8 +100,13 @@ func setDefault[T comparable](v *T, d T) {
 }
 
 func (c *Client) parse(s string) error {
-	scheme, hosts, _ := strings.Cut(s, "://")
-	for _, host := range strings.Split(strings.TrimSuffix(hosts, "/"), ",") {
+	scheme, rest, _ := strings.Cut(s, "://")
+	hosts, path, _ := strings.Cut(rest, "/")
+	base, err := url.Parse("/" + strings.TrimSuffix(path, "/"))
+	if err != nil || base.RawQuery != "" || base.Fragment != "" || strings.HasSuffix(base.Path, "/v1") {
+		return errors.New("URL of a server can't be read: it is as http://host:7711, or http://host/path if the server is mounted there")
+	}
+	for _, host := range strings.Split(hosts, ",") {
 		u, err := url.Parse(scheme + "://" + host)
 		switch {
 		case err != nil || u.User != nil: // what it says may have a secret
@@ -110,7 +116,7 @@ func (c *Client) parse(s string) error {
 		case u.Scheme == "http" && c.options.Token != "" && !c.options.Insecure && !isLoopback(u.Hostname()):
 			return fmt.Errorf("the token would go to %.200q without TLS: use https, or Options.Insecure on a private network", host)
 		}
-		c.servers = append(c.servers, u.Scheme+"://"+host)
+		c.servers = append(c.servers, u.Scheme+"://"+host+strings.TrimSuffix(base.EscapedPath(), "/"))
 	}
 	return nil
 }

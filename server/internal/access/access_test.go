@@ -366,7 +366,7 @@ func TestPublic(t *testing.T) {
 	page := request{target: "/queues?sort=depth&x=//evil", header: map[string]string{"Accept": "text/html"}}
 	w := page.send(t, g)
 	testkit.Equal(t, "status", w.Code, http.StatusSeeOther)
-	testkit.Equal(t, "location", w.Header().Get("Location"), "/login?next=%2Fqueues%3Fsort%3Ddepth%26x%3D%2F%2Fevil")
+	testkit.Equal(t, "location", w.Header().Get("Location"), "./login?next=%2Fqueues%3Fsort%3Ddepth%26x%3D%2F%2Fevil")
 	page.method = http.MethodPost
 	page.refused(t, g, http.StatusUnauthorized)
 }

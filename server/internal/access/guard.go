@@ -50,9 +50,9 @@ func (g *Guard) Handler(next http.Handler) http.Handler {
 			next.ServeHTTP(w, r.WithContext(With(r.Context(), caller)))
 			return
 		case refused.Status == http.StatusUnauthorized && g.options.Login != "" && isPage(r):
-			http.Redirect(w, r, g.options.Login+"?next="+url.QueryEscape(again(r)), http.StatusSeeOther)
+			Redirect(w, r, g.options.Login+"?next="+url.QueryEscape(again(r)))
 		case refused.again && isPage(r):
-			http.Redirect(w, r, again(r), http.StatusSeeOther)
+			Redirect(w, r, again(r))
 		default:
 			refused.Write(w)
 		}
@@ -60,6 +60,13 @@ func (g *Guard) Handler(next http.Handler) http.Handler {
 			g.options.Refused(r, refused.Status)
 		}
 	})
+}
+
+// Redirect sends a browser to a path of this server. The address is relative, so that the server can be mounted under any path.
+func Redirect(w http.ResponseWriter, r *http.Request, to string) {
+	up := strings.Repeat("../", max(0, strings.Count(r.URL.Path, "/")-1))
+	w.Header().Set("Location", "./"+up+strings.TrimPrefix(strings.TrimPrefix(to, "."), "/"))
+	w.WriteHeader(http.StatusSeeOther)
 }
 
 // isPage tells whether a browser wants to show what it asks for.

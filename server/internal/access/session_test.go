@@ -106,7 +106,7 @@ func TestFormsOfOldSessions(t *testing.T) {
 		form.cookie, form.target = c.cookie, c.target
 		w := form.send(t, g)
 		testkit.Equal(t, "status", w.Code, http.StatusSeeOther)
-		testkit.Equal(t, "location", w.Header().Get("Location"), c.to)
+		testkit.Equal(t, "location", w.Header().Get("Location"), "."+c.to)
 	}
 	form.header = nil
 	form.refused(t, g, http.StatusForbidden, "csrf")

@@ -106,7 +106,7 @@ func (d *Dashboard) confirm(v *visit) (any, error) {
 	v.title = c.Button
 	if c.Count != nil {
 		v.query.Set("count", c.Count.ID)
-		c.Live = "/live/confirm?" + v.query.Encode()
+		c.Live = "./live/confirm?" + v.query.Encode()
 	}
 	return c, nil
 }
@@ -131,7 +131,7 @@ func (d *Dashboard) perform(w http.ResponseWriter, r *http.Request) {
 	case err != nil:
 		d.serveProblem(w, r, err)
 	default:
-		http.Redirect(w, r, withQuery(acts[c.Do].then(c), "did", status.ID), http.StatusSeeOther)
+		access.Redirect(w, r, withQuery(acts[c.Do].then(c), "did", status.ID))
 	}
 }
 

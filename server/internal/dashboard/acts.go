@@ -29,8 +29,8 @@ func init() { // it refers to itself
 		"every":  {access.Admin, "w", askEvery, (*Dashboard).doEvery, toPeriodic},
 		"runnow": {access.Admin, "w", askRunNow, (*Dashboard).doRunNow, toPeriodic},
 		"remove": {access.Admin, "w", askRemove, (*Dashboard).doRemove, toPeriodic},
-		"check":  {access.Admin, "", askCheck, (*Dashboard).doCheck, func(*confirm) string { return "/store" }},
-		"stop":   {access.Watch, "", (*Dashboard).askStop, (*Dashboard).doStop, func(*confirm) string { return "/store" }},
+		"check":  {access.Admin, "", askCheck, (*Dashboard).doCheck, func(*confirm) string { return link("/store") }},
+		"stop":   {access.Watch, "", (*Dashboard).askStop, (*Dashboard).doStop, func(*confirm) string { return link("/store") }},
 	}
 	for verb, text := range changes {
 		acts[string(verb)] = &act{access.Admin, "w", text.ask, (*Dashboard).doChange, toJobs}
@@ -39,14 +39,14 @@ func init() { // it refers to itself
 
 func toQueue(c *confirm) string { return link("/queue", "q", c.Queue.Name) }
 
-func toPeriodic(*confirm) string { return "/periodic" }
+func toPeriodic(*confirm) string { return link("/periodic") }
 
 func toJobs(c *confirm) string {
 	switch {
 	case c.ID != 0 && c.Do != string(bulk.Delete):
 		return link("/job", "q", c.Queue.Name, "id", c.ID)
 	case c.Do == string(bulk.EndLeases) && c.Filter.Holder != "":
-		return "/workers"
+		return link("/workers")
 	case c.ID != 0:
 		return link("/jobs", "q", c.Queue.Name)
 	}

@@ -49,7 +49,7 @@ var assets = sync.OnceValue(func() map[string]*asset {
 })
 
 // assetPath returns the address of a file.
-func assetPath(name string) string { return "/assets/" + assets()[name].hash + "/" + name }
+func assetPath(name string) string { return "./assets/" + assets()[name].hash + "/" + name }
 
 func serveAsset(w http.ResponseWriter, r *http.Request) {
 	a := assets()[path.Base(r.URL.Path)]

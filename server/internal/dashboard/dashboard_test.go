@@ -110,7 +110,7 @@ func (s *site) request(method, target string, form url.Values) *http.Response {
 	if form != nil {
 		body = strings.NewReader(form.Encode())
 	}
-	r := httptest.NewRequestWithContext(s.t.Context(), method, "http://localhost"+target, body)
+	r := httptest.NewRequestWithContext(s.t.Context(), method, "http://localhost"+strings.TrimPrefix(target, "."), body)
 	r.Header.Set("Accept", "text/html")
 	if form != nil {
 		r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
@@ -335,7 +335,7 @@ func TestWrongForms(t *testing.T) {
 		{url.Values{"do": {"reprioritise"}, "q": {"emails"}}, "A priority is needed"},
 	} {
 		page := s.read(s.request(http.MethodPost, "/do", c.form), fmt.Sprint(c.form), http.StatusUnprocessableEntity)
-		has(t, page, c.shows, `action="/do?do=`)
+		has(t, page, c.shows, `action="./do?do=`)
 	}
 	for form, shows := range map[string]string{"do=every&q=emails&name=x&cron=never+again": "never again", "do=move&q=orders&n=1&to=emails": "work queue"} {
 		v, err := url.ParseQuery(form)
@@ -400,7 +400,7 @@ func TestSignIn(t *testing.T) {
 		s.handler.ServeHTTP(w, r)
 		return w.Result()
 	}
-	if to := send("GET", "/queue?q=emails", "a=b", nil).Header.Get("Location"); to != "/sign-in?next=%2Fqueue%3Fq%3Demails" {
+	if to := send("GET", "/queue?q=emails", "a=b", nil).Header.Get("Location"); to != "./sign-in?next=%2Fqueue%3Fq%3Demails" {
 		t.Errorf("a browser without a session is sent to %q", to)
 	}
 	has(t, s.read(send("POST", "/sign-in", "a=b", url.Values{"token": {"conq_wrong"}}), "a wrong token", 401), "no such token")
@@ -520,7 +520,7 @@ func TestSearchProgress(t *testing.T) {
 	} {
 		page := s.get(c.path, 200)
 		has(t, page, c.shows)
-		next := regexp.MustCompile(`href="(/jobs[^"]*)" rel="next"`).FindStringSubmatch(page)
+		next := regexp.MustCompile(`href="(\./jobs[^"]*)" rel="next"`).FindStringSubmatch(page)
 		if next == nil {
 			t.Fatalf("%s has no next page", c.path)
 		}

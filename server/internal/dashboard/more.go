@@ -240,5 +240,5 @@ func (d *Dashboard) setTheme(w http.ResponseWriter, r *http.Request) {
 		c.MaxAge = -1
 	}
 	http.SetCookie(w, c)
-	http.Redirect(w, r, local(r.PostFormValue("from")), http.StatusSeeOther)
+	access.Redirect(w, r, local(r.PostFormValue("from")))
 }

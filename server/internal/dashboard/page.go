@@ -114,7 +114,7 @@ func (d *Dashboard) servePage(p *page) http.Handler {
 		c := d.content(p, v, data)
 		c.Self, c.Theme = r.URL.RequestURI(), themeOf(r)
 		if len(p.sections) > 0 || c.Notice != nil {
-			c.Live = "/live/" + p.name + "?" + v.query.Encode()
+			c.Live = "./live/" + p.name + "?" + v.query.Encode()
 		}
 		d.write(w, r, http.StatusOK, p.name, c)
 	})
@@ -191,8 +191,10 @@ func (d *Dashboard) serveProblem(w http.ResponseWriter, r *http.Request, err err
 	d.write(w, r, p.Status, "problem", c)
 }
 
-// link returns a path with a query of names and values, without those that are empty.
+// link returns the address of a path with a query of names and values, without those that are empty. It is relative, as all
+// addresses in pages are, so that the server can be mounted under any path. All pages are on one level.
 func link(path string, pairs ...any) string {
+	path = "." + path
 	q := make(url.Values)
 	for i := 0; i+1 < len(pairs); i += 2 {
 		if value := fmt.Sprint(pairs[i+1]); value != "" {

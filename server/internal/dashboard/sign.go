@@ -3,6 +3,8 @@ package dashboard
 import (
 	"net/http"
 	"strings"
+
+	"github.com/conq-go/conq/server/internal/access"
 )
 
 type signIn struct {
@@ -30,10 +32,10 @@ func (d *Dashboard) signIn(w http.ResponseWriter, r *http.Request) {
 		d.writeSignIn(w, r, http.StatusUnauthorized, &signIn{Next: next, Err: "This server has no such token."})
 		return
 	}
-	http.Redirect(w, r, next, http.StatusSeeOther)
+	access.Redirect(w, r, next)
 }
 
 func (d *Dashboard) signOut(w http.ResponseWriter, r *http.Request) {
 	d.Guard.Logout(w, r)
-	http.Redirect(w, r, signInPath, http.StatusSeeOther)
+	access.Redirect(w, r, signInPath)
 }

@@ -134,7 +134,7 @@
     row.scrollIntoView({ block: "nearest" });
   }
 
-  const places = { q: "/", p: "/periodic", w: "/workers", s: "/store" };
+  const places = { q: "./", p: "./periodic", w: "./workers", s: "./store" };
   let going = 0;
   document.addEventListener("keydown", (e) => {
     const typing = e.target.closest("input, textarea, select");
@@ -150,7 +150,7 @@
         const find = $("#find, [data-find]");
         e.preventDefault();
         if (find) find.select();
-        else location.href = "/?#find";
+        else location.href = "./?#find";
         break;
       }
       case "j": move(1); break;
