@@ -61,7 +61,7 @@ func (s *Server) Reload() error {
 // at its address.
 func (s *Server) secure(l net.Listener) (net.Listener, error) {
 	o := &s.options
-	if err := access.CheckAddress(l.Addr(), o.Tokens != nil, o.Certificate != nil, o.Insecure); err != nil {
+	if err := access.CheckAddress(l.Addr(), o.Tokens != nil || o.Identify != nil, o.Certificate != nil, o.Insecure); err != nil {
 		return nil, errors.Join(err, l.Close())
 	}
 	if o.Certificate == nil {

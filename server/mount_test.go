@@ -76,6 +76,49 @@ func TestMounted(t *testing.T) {
 	}
 }
 
+// TestIdentify: a program that knows its users says what they may.
+func TestIdentify(t *testing.T) {
+	_, err := New(testkit.NewMemory(t, kv.Limits{}), Options{Tokens: &Tokens{}, Identify: func(*http.Request) (string, []string, bool) { return "", nil, false }})
+	if err == nil {
+		t.Error("there may be Tokens and Identify")
+	}
+	_, at := served(t, Options{Identify: func(r *http.Request) (string, []string, bool) {
+		user, _, ok := r.BasicAuth()
+		return user, map[string][]string{"ada": {"admin"}, "ben": {"watch"}, "cy": {"everything"}}[user], ok
+	}})
+	for _, c := range []struct {
+		user, method, path string
+		status             int
+	}{
+		{"", http.MethodGet, "/", http.StatusForbidden},
+		{"", http.MethodGet, "/healthz", http.StatusOK},
+		{"ben", http.MethodGet, "/", http.StatusOK},
+		{"ben", http.MethodGet, "/v1/queues", http.StatusOK},
+		{"ben", http.MethodPut, "/v1/queues/a", http.StatusForbidden},
+		{"ada", http.MethodPut, "/v1/queues/a", http.StatusNoContent},
+		{"cy", http.MethodGet, "/", http.StatusInternalServerError},
+		{"dan", http.MethodGet, "/metrics", http.StatusForbidden},
+	} {
+		var body io.Reader
+		if c.method == http.MethodPut {
+			body = strings.NewReader(`{"kind":"queue"}`)
+		}
+		r, err := http.NewRequestWithContext(t.Context(), c.method, at+c.path, body)
+		testkit.NoError(t, err)
+		r.Host = "queues.example" // any name will do
+		r.Header.Set("Content-Type", "application/json")
+		if c.user != "" {
+			r.SetBasicAuth(c.user, "")
+		}
+		resp, err := (&http.Transport{DisableKeepAlives: true}).RoundTrip(r)
+		testkit.NoError(t, err)
+		resp.Body.Close()
+		if resp.StatusCode != c.status {
+			t.Errorf("%s %s of %q: %s, want %d", c.method, c.path, c.user, resp.Status, c.status)
+		}
+	}
+}
+
 // visitor is a browser, as far as addresses go.
 type visitor struct {
 	t      *testing.T

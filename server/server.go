@@ -72,8 +72,13 @@ type Options struct {
 	// loopback interface.
 	Tokens *Tokens
 
-	// Hosts are names, without a port, by which browsers may reach the server. Default: those of the loopback interface
-	// without Tokens, else any.
+	// Identify is for programs that know their users, in place of Tokens. It returns the name of a request's caller, which is
+	// logged with what the caller does, and what the caller may, in the form of a token's scopes: "admin", or "watch",
+	// "consume:orders.*". If ok is false the request is refused. It does not concern beanstalkd's protocol. Default: none.
+	Identify func(*http.Request) (name string, scopes []string, ok bool)
+
+	// Hosts are names, without a port, by which browsers may reach the server. Default: any with Tokens or Identify, else
+	// those of the loopback interface.
 	Hosts []string
 
 	// Certificate has Serve speak TLS. Default: none.
@@ -98,6 +103,9 @@ func (o *Options) complete() error {
 	smallest := min(o.MaxBody, o.MaxWaiters, o.MaxConnections, int64(o.MaxJobSize), int64(o.MaxQueues), int64(o.MaxLabels))
 	if smallest < 0 || min(o.HeaderTimeout, o.StallTimeout, o.IdleTimeout, o.Grace) < 0 {
 		return errors.New("server: a limit is negative: they are from 0 on, which is the default")
+	}
+	if o.Tokens != nil && o.Identify != nil {
+		return errors.New("server: there are Tokens and Identify: only one of them can say who may do what")
 	}
 	setDefault(&o.MaxBody, 64<<20)
 	setDefault(&o.MaxWaiters, 20000)

@@ -15,6 +15,9 @@ type Options struct {
 	// and nobody can come another way.
 	Tokens *Tokens
 
+	// Identify tells who sends a request, and what the caller may, in place of Tokens; not ok refuses it. Default: none.
+	Identify func(*http.Request) (name string, scopes []string, ok bool)
+
 	// Hosts are names, without a port, by which browsers may reach the server. Default: those of the loopback
 	// interface without tokens, else any.
 	Hosts []string
@@ -111,15 +114,18 @@ func (g *Guard) checkHost(r *http.Request) *Problem {
 		return nil
 	case slices.ContainsFunc(allowed, func(h string) bool { return strings.EqualFold(h, host) }):
 		return nil
-	case g.options.Tokens != nil && len(allowed) == 0:
+	case !g.isOpen() && len(allowed) == 0:
 		return nil
-	case g.options.Tokens == nil && isLoopbackName(host):
+	case g.isOpen() && isLoopbackName(host):
 		return nil
-	case g.options.Tokens == nil:
+	case g.isOpen():
 		allowed = append([]string{"localhost", "127.0.0.1", "[::1]"}, allowed...)
 	}
 	return problem(http.StatusMisdirectedRequest, "this server is not %s: it is %s", quoted(host), strings.Join(allowed, ", "))
 }
+
+// isOpen tells whether everybody may do everything, over the loopback interface.
+func (g *Guard) isOpen() bool { return g.options.Tokens == nil && g.options.Identify == nil }
 
 // hostOf returns a host without its port.
 func hostOf(hostport string) string {
@@ -136,6 +142,9 @@ func isLoopbackName(host string) bool {
 
 // identify returns the caller of a request.
 func (g *Guard) identify(r *http.Request) (*Caller, *Problem) {
+	if g.options.Identify != nil {
+		return g.identified(r)
+	}
 	if g.options.Tokens == nil {
 		if !cameOverLoopback(r.Context()) {
 			return nil, problem(http.StatusForbidden, "a server without tokens answers only over the loopback interface")
@@ -151,6 +160,23 @@ func (g *Guard) identify(r *http.Request) (*Caller, *Problem) {
 		return nil, problem(http.StatusUnauthorized, "a token of this server is needed, as Authorization: Bearer conq_...")
 	}
 	return &Caller{Name: token.Name, scopes: token.Scopes, remote: r.RemoteAddr}, nil
+}
+
+// identified returns the caller that the program knows.
+func (g *Guard) identified(r *http.Request) (*Caller, *Problem) {
+	name, scopes, ok := g.options.Identify(r)
+	if !ok {
+		return nil, problem(http.StatusForbidden, "this program does not know who you are")
+	}
+	c := &Caller{Name: name, remote: r.RemoteAddr}
+	for _, s := range scopes {
+		p, err := ParsePermission(s)
+		if err != nil {
+			return nil, problem(http.StatusInternalServerError, "the program that serves this is wrong: %v", err)
+		}
+		c.scopes = append(c.scopes, p)
+	}
+	return c, nil
 }
 
 func bearer(r *http.Request) (secret string, given bool) {
