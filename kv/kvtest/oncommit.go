@@ -87,17 +87,6 @@ func checkOnCommitFailure(t *tester) {
 		}
 	}
 	cancel()
-	func() {
-		defer func() {
-			if got := recover(); got != errCause {
-				t.Errorf("panic(%v) became %v", errCause, got)
-			}
-		}()
-		t.write(func(tx kv.Tx) {
-			tx.OnCommit(func() { t.Errorf("an OnCommit function ran though the transaction panicked") })
-			panic(errCause)
-		})
-	}()
 }
 
 func checkOnCommitPanic(t *tester) {

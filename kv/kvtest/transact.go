@@ -113,75 +113,65 @@ func checkEndedBefore(t *tester) {
 
 func checkEndsDuring(t *tester) {
 	t.fill(100)
-	for name, read := range map[string]func(kv.Reader) error{
-		"Get":           func(r kv.Reader) error { _, err := r.Get([]byte("k")); return err },
-		"Range":         func(r kv.Reader) error { _, err := collect(r.Range(kv.Range{}, kv.RangeOptions{})); return err },
-		"snapshot Get":  func(r kv.Reader) error { _, err := r.Snapshot().Get([]byte("k")); return err },
-		"Get of an own": func(r kv.Reader) error { _, err := r.Get([]byte("own")); return err },
-	} {
-		for _, swallow := range []bool{false, true} {
-			ctx, cancel := context.WithCancelCause(t.ctx)
-			err := t.db.Transact(ctx, func(tx kv.Tx) error {
-				t.wantGet("before the context ends", tx, "k", absent)
-				tx.Set([]byte("own"), nil)
-				cancel(errCause)
-				if err := read(tx); !swallow {
-					return err
-				}
-				return nil
+	inTransact := func(ctx context.Context, f func(kv.Tx) error) error {
+		return t.db.Transact(ctx, func(tx kv.Tx) error {
+			t.wantGet("before the context ends", tx, "k", absent)
+			tx.Set([]byte("own"), nil)
+			return f(tx)
+		})
+	}
+	for where, run := range map[string]func(context.Context, func(kv.Reader) error) error{
+		"ReadTransact": t.db.ReadTransact,
+		"Transact": func(ctx context.Context, read func(kv.Reader) error) error {
+			return inTransact(ctx, func(tx kv.Tx) error { return read(tx) })
+		},
+		"Transact, its error ignored": func(ctx context.Context, read func(kv.Reader) error) error {
+			return inTransact(ctx, func(tx kv.Tx) error { _ = read(tx); return nil })
+		},
+		"Transact with own pairs": func(ctx context.Context, read func(kv.Reader) error) error {
+			return inTransact(ctx, func(tx kv.Tx) error {
+				tx.ClearRange(kv.Range{})
+				set("a", "b", "c", "d", "e", "f", "own")(tx)
+				return read(tx)
 			})
-			if !errors.Is(err, errCause) {
-				t.Errorf("the context ended before a %s, its error ignored: %v: Transact returned %v, want the cause", name, swallow, err)
+		},
+	} {
+		for what, read := range endingReads {
+			ctx, cancel := context.WithCancelCause(t.ctx)
+			if err := run(ctx, func(r kv.Reader) error { return read(r, func() { cancel(errCause) }) }); !errors.Is(err, errCause) {
+				t.Errorf("the context ended %s in a %s: it returned %v, want the cause", what, where, err)
 			}
 		}
-		ctx, cancel := context.WithCancelCause(t.ctx)
-		err := t.db.ReadTransact(ctx, func(r kv.Reader) error { cancel(errCause); return read(r) })
-		if !errors.Is(err, errCause) {
-			t.Errorf("the context ended before a %s: ReadTransact returned %v, want the cause", name, err)
-		}
 	}
-	t.endInLoop()
 	t.read(func(r kv.Reader) error {
 		t.wantGet("after transactions whose contexts ended", r, "own", absent)
 		return nil
 	})
 }
 
-// endInLoop ends the context while a range is read: of stored pairs, and of the
-// transaction's own.
-func (t *tester) endInLoop() {
-	t.Helper()
-	for _, limit := range []int{0, 5} {
-		t.endAtFirst("stored", limit, t.db.ReadTransact)
-		t.endAtFirst("own", limit, func(ctx context.Context, loop func(kv.Reader) error) error {
-			return t.db.Transact(ctx, func(tx kv.Tx) error {
-				tx.ClearRange(kv.Range{})
-				set("a", "b", "c", "d", "e", "f")(tx)
-				return loop(tx)
-			})
-		})
-	}
+// endingReads are reads before or in which the context is made to end.
+var endingReads = map[string]func(r kv.Reader, end func()) error{
+	"before a Get":           func(r kv.Reader, end func()) error { end(); _, err := r.Get([]byte("k")); return err },
+	"before a snapshot Get":  func(r kv.Reader, end func()) error { end(); _, err := r.Snapshot().Get([]byte("k")); return err },
+	"before a Get of an own": func(r kv.Reader, end func()) error { end(); _, err := r.Get([]byte("own")); return err },
+	"before a loop":          func(r kv.Reader, end func()) error { end(); return endInLoop(r, 0, 0, end) },
+	"in a loop":              func(r kv.Reader, end func()) error { return endInLoop(r, 0, 1, end) },
+	"in a loop with a limit": func(r kv.Reader, end func()) error { return endInLoop(r, 5, 1, end) },
 }
 
-// endAtFirst ends the context at the first pair of a loop.
-func (t *tester) endAtFirst(pairs string, limit int, run func(context.Context, func(kv.Reader) error) error) {
-	t.Helper()
-	ctx, cancel := context.WithCancelCause(t.ctx)
+// endInLoop ends the context at each pair of a loop, of which there may be as many as most then.
+func endInLoop(r kv.Reader, limit, most int, end func()) error {
 	n := 0
-	err := run(ctx, func(r kv.Reader) error {
-		for _, err := range r.Range(kv.Range{}, kv.RangeOptions{Limit: limit}) {
-			if err != nil {
-				return err
-			}
-			n++
-			cancel(errCause)
+	for _, err := range r.Range(kv.Range{}, kv.RangeOptions{Limit: limit}) {
+		if err != nil {
+			return err
 		}
-		return nil
-	})
-	if !errors.Is(err, errCause) || n != 1 {
-		t.Errorf("the context ended at the first of many %s pairs of a range, limit %d: it gave %d, and the transaction returned %v; want 1, and the cause",
-			pairs, limit, n, err)
+		if n++; n > most {
+			return fmt.Errorf("the loop gave pair %d after the context had ended", n)
+		}
+		end()
 	}
+	return nil
 }
 
 func checkEndsBetween(t *tester) {
@@ -248,6 +238,7 @@ func checkPanic(t *tester) {
 	for name, run := range map[string]func(end func()) error{
 		"Transact": func(end func()) error {
 			return t.db.Transact(t.ctx, func(tx kv.Tx) error {
+				tx.OnCommit(func() { t.Errorf("an OnCommit function ran though that of the transaction did not return") })
 				t.wantGet("before it ends", tx, "k", "k")
 				set("k", "l")(tx)
 				end()
