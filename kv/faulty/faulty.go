@@ -191,10 +191,8 @@ func (db *DB) derive(ctx context.Context) (context.Context, context.CancelCauseF
 func (db *DB) Close() error {
 	db.mu.Lock()
 	db.closed = true
-	waiting := db.held
-	db.held = nil
 	db.mu.Unlock()
-	for _, h := range waiting {
+	for _, h := range db.takeHeld() {
 		if db.chance(0.5) {
 			db.land(h.session)
 		} else {

@@ -3,6 +3,7 @@ package faulty
 import (
 	"context"
 	"errors"
+	"slices"
 
 	"github.com/conq-go/conq/kv"
 )
@@ -117,16 +118,13 @@ func (db *DB) tick() {
 	db.mu.Lock()
 	db.step++
 	var due []held
-	rest := db.held[:0]
-	for _, h := range db.held {
-		if h.due != 0 && h.due <= db.step {
+	db.held = slices.DeleteFunc(db.held, func(h held) bool {
+		now := h.due != 0 && h.due <= db.step
+		if now {
 			due = append(due, h)
-		} else {
-			rest = append(rest, h)
 		}
-	}
-	clear(db.held[len(rest):])
-	db.held = rest
+		return now
+	})
 	db.mu.Unlock()
 	for _, h := range due {
 		db.land(h.session)
@@ -136,13 +134,18 @@ func (db *DB) tick() {
 // Flush lets all commits go that are held back. They have been applied, or
 // refused by the store because of conflicts or their age, when it returns.
 func (db *DB) Flush() {
-	db.mu.Lock()
-	waiting := db.held
-	db.held = nil
-	db.mu.Unlock()
-	for _, h := range waiting {
+	for _, h := range db.takeHeld() {
 		db.land(h.session)
 	}
+}
+
+// takeHeld returns what is held back, for the caller to decide on.
+func (db *DB) takeHeld() []held {
+	db.mu.Lock()
+	defer db.mu.Unlock()
+	all := db.held
+	db.held = nil
+	return all
 }
 
 // land commits what was held back.

@@ -1,6 +1,12 @@
 // Package kvtest checks that a kv engine keeps the contract of package kv. An
 // engine's tests call [Run]; each subtest is named for the rule that it checks,
-// and says at a failure which rule that is.
+// and says at a failure which rule that is:
+//
+//	func TestContract(t *testing.T) {
+//		kvtest.Run(t, kvtest.Engine{
+//			Open: func(t *testing.T) kv.DB { return Open(t.TempDir()) },
+//		})
+//	}
 //
 // Conflicts are provoked, not waited for: inside the first attempt of one
 // transaction another is committed, so the outcome does not depend on the
