@@ -3,6 +3,8 @@ package etcd
 import (
 	"bytes"
 	"hash/fnv"
+	"maps"
+	"slices"
 
 	"github.com/conq-go/conq/kv"
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
@@ -54,31 +56,27 @@ const mostCompared = (maxRequest - maxTransaction) / 2
 // compareSeen adds the comparisons of keys that were seen in the ranges of c, or of the markers
 // of those families for whose keys there is no room.
 func (c *commit) compareSeen() {
-	var numbers []byte
 	groups := make(map[byte][]string) // by marker
 	for i, keys := range c.seenIn() {
 		switch number, ok := familyOf(c.covered[i]); {
 		case !ok:
 			c.compareKeys(keys)
 		case len(keys) > 0:
-			if groups[number] == nil {
-				numbers = append(numbers, number)
-			}
 			groups[number] = append(groups[number], keys...)
 		}
 	}
 	room := maxOperations - c.count() - len(c.t.keys) - len(c.t.known) - len(groups) // with a marker for each
-	bytes := mostCompared
-	for _, number := range numbers {
+	left := mostCompared
+	for _, number := range slices.Sorted(maps.Keys(groups)) {
 		keys := groups[number]
 		size := 0
 		for _, key := range keys {
 			size += len(key)
 		}
-		if len(keys) <= room+1 && size <= bytes {
+		if len(keys) <= room+1 && size <= left {
 			c.compareKeys(keys)
 			room -= len(keys) - 1
-			bytes -= size
+			left -= size
 		} else {
 			c.marked = append(c.marked, number)
 		}
