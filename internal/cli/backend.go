@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"fmt"
+	"io"
 
 	"github.com/conq-go/conq"
 	"github.com/conq-go/conq/client"
@@ -20,19 +21,29 @@ type backend interface {
 	// find is lookup for a queue that must be there. Items that another program put there count, too.
 	find(ctx context.Context, name string) (conq.Info, error)
 	queues(ctx context.Context) ([]conq.Info, error)
-	// count counts the items of a queue.
-	count(ctx context.Context, q conq.Info) (info, error)
 	// about returns facts about the store, its queues left out.
 	about() storeFacts
 
 	// open returns a queue or priority queue, which it makes if there is none.
 	open(ctx context.Context, name string, kind conq.Kind) (anyqueue.Queue, error)
 	jobs(ctx context.Context, name string, codec conq.Codec[[]byte], o work.Options) (jobQueue, error)
+	// mover returns what moves up to n items in one transaction, or fails with conq.ErrEmpty.
+	mover(ctx context.Context, from conq.Info, to string) (move func(n int) (moved int, err error), err error)
+}
 
-	// move moves up to n items, a batch a transaction.
-	move(ctx context.Context, from conq.Info, to string, n int) (moved int, err error)
-	// purge removes all items of a queue, if sure has no error when it gets their number.
-	purge(ctx context.Context, q conq.Info, sure func(n int) error) (n int, err error)
+// handle is a queue of any kind.
+type handle interface {
+	Len(context.Context) (int, error)
+	Clear(context.Context) error
+	io.Closer
+}
+
+// openAny opens a queue of any kind.
+func openAny(ctx context.Context, b backend, q conq.Info) (handle, error) {
+	if q.Kind == conq.KindWorkQueue {
+		return b.jobs(ctx, q.Name, conq.Bytes(), work.Options{})
+	}
+	return b.open(ctx, q.Name, q.Kind)
 }
 
 // withBackend runs f with the server of the command, or with the store that open opens.

@@ -17,6 +17,8 @@ type jobQueue interface {
 	Get(ctx context.Context, id work.ID) (*work.Info[[]byte], error)
 	List(ctx context.Context, f work.Filter) iter.Seq2[*work.Info[[]byte], error]
 	Stats(ctx context.Context) (work.Stats, error)
+	Len(ctx context.Context) (int, error)
+	Clear(ctx context.Context) error
 	Kick(ctx context.Context, id work.ID) error
 	Bury(ctx context.Context, id work.ID, reason string) error
 	Delete(ctx context.Context, id work.ID) error

@@ -3,15 +3,13 @@ package cli
 import (
 	"context"
 	"errors"
-	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/conq-go/conq"
 	"github.com/conq-go/conq/internal/anyqueue"
+	"github.com/conq-go/conq/internal/catalogue"
 	"github.com/conq-go/conq/internal/layout"
 	"github.com/conq-go/conq/kv"
-	"github.com/conq-go/conq/subspace"
 	"github.com/conq-go/conq/work"
 )
 
@@ -27,78 +25,18 @@ func (l local) lookup(ctx context.Context, name string) (conq.Info, bool, error)
 	return conq.Lookup(ctx, l.db, name)
 }
 
-func (l local) find(ctx context.Context, name string) (conq.Info, error) {
-	info, found, err := l.lookup(ctx, name)
-	if err != nil || found {
-		return info, err
-	}
-	info = conq.Info{Name: name}
+func (l local) find(ctx context.Context, name string) (info conq.Info, err error) {
 	err = l.db.ReadTransact(ctx, func(r kv.Reader) error {
-		info.Kind, found, err = foreignKind(r, subspace.Named(name))
+		info, err = catalogue.Find(r, name)
 		return err
 	})
-	if err == nil && !found {
-		err = nothingf("%w: %.200q", conq.ErrNoQueue, name)
+	if errors.Is(err, conq.ErrNoQueue) {
+		err = &exitError{exitEmpty, err}
 	}
 	return info, err
 }
 
-// foreignKind tells by the key of an item which recipe it is from.
-func foreignKind(r kv.Reader, queue subspace.Subspace) (kind conq.Kind, found bool, err error) {
-	for pair, err := range r.Range(queue.Range(), kv.RangeOptions{Limit: 1}) {
-		if err != nil {
-			return "", false, err
-		}
-		elems, err := queue.Unpack(pair.Key)
-		if err != nil {
-			return "", false, fmt.Errorf("key %.200x is not of any queue: %w", pair.Key, err)
-		}
-		random := slices.IndexFunc(elems, func(e any) bool { _, ok := e.([]byte); return ok })
-		switch random {
-		case 1:
-			return conq.KindQueue, true, nil
-		case 2:
-			return conq.KindPriorityQueue, true, nil
-		}
-		return "", false, fmt.Errorf("key %.200x is not of any queue", pair.Key)
-	}
-	return "", false, nil
-}
-
 func (l local) queues(ctx context.Context) ([]conq.Info, error) { return conq.Queues(ctx, l.db) }
-
-func (l local) count(ctx context.Context, q conq.Info) (info, error) {
-	facts := info{Name: q.Name, Kind: q.Kind, Format: q.Format}
-	if q.Kind == conq.KindWorkQueue {
-		return facts, l.countJobs(ctx, &facts)
-	}
-	queue, err := openQueue(l.db, q.Kind, q.Name, conq.Bytes(), ends{})
-	if err != nil {
-		return facts, err
-	}
-	n, err := queue.Len(ctx)
-	facts.Items = &n
-	return facts, err
-}
-
-func (l local) countJobs(ctx context.Context, facts *info) error {
-	q, err := work.Open(l.db, facts.Name, conq.Bytes())
-	if err != nil {
-		return err
-	}
-	defer letGo(ctx, q)
-	stats, err := q.Stats(ctx)
-	if err != nil {
-		return err
-	}
-	jobs := jobCounts(stats)
-	n := 0
-	for _, s := range jobs.rows() {
-		n += int(s.n)
-	}
-	facts.Items, facts.Jobs = &n, &jobs
-	return nil
-}
 
 func (l local) about() storeFacts {
 	facts := storeFacts{Store: l.app.shownStore(), Limits: limits{maxItem(l.limits()), l.limits().Transaction}}
@@ -122,74 +60,34 @@ func (l local) jobs(_ context.Context, name string, codec conq.Codec[[]byte], o 
 	return work.Open(l.db, name, codec, o)
 }
 
-// move moves the bytes of items as they are, whatever their codec.
-func (l local) move(ctx context.Context, from conq.Info, to string, n int) (moved int, err error) {
+// mover moves the bytes of items as they are, whatever their codec.
+func (l local) mover(ctx context.Context, from conq.Info, to string) (move func(n int) (moved int, err error), err error) {
 	source, err := openQueue(l.db, from.Kind, from.Name, conq.Bytes(), ends{})
 	if err != nil {
-		return 0, err
+		return nil, err
 	}
 	target, err := openQueue(l.db, from.Kind, to, conq.Bytes(), ends{})
 	if err != nil {
-		return 0, err
-	}
-	if err := source.Reclaim(ctx); err != nil { // take does not
-		return 0, err
+		return nil, err
 	}
 	size := layout.BatchFor(l.limits(), itemOperations).Items
-	for again := true; moved < n; {
-		var batch []item
-		err := l.db.Transact(ctx, func(tx kv.Tx) (err error) {
-			if batch, err = source.take(tx, min(size, n-moved)); err != nil {
-				return err
+	move = func(n int) (moved int, err error) {
+		for range 2 {
+			err = l.db.Transact(ctx, func(tx kv.Tx) error {
+				batch, err := source.take(tx, min(size, n))
+				if moved = len(batch); err != nil {
+					return err
+				}
+				return target.AddAllIn(tx, batch)
+			})
+			if !errors.Is(err, conq.ErrEmpty) {
+				break
 			}
-			return target.AddAllIn(tx, batch)
-		})
-		switch {
-		case again && errors.Is(err, conq.ErrEmpty): // the deadline of some may have come since
-			again = false
-			if err := source.Reclaim(ctx); err != nil {
-				return moved, err
+			if err := source.Reclaim(ctx); err != nil { // the deadline of some may have come since
+				return 0, err
 			}
-		case errors.Is(err, conq.ErrEmpty):
-			return moved, nil
-		case err != nil:
-			return moved, err
-		default:
-			moved += len(batch)
 		}
+		return moved, err
 	}
-	return moved, nil
-}
-
-// purged is a queue of any kind.
-type purged interface {
-	Reclaim(ctx context.Context) error
-	Len(ctx context.Context) (int, error)
-	Clear(ctx context.Context) error
-	Close() error
-}
-
-func (l local) purge(ctx context.Context, q conq.Info, sure func(n int) error) (n int, err error) {
-	queue, err := l.openPurged(q)
-	if err != nil {
-		return 0, err
-	}
-	defer letGo(ctx, queue)
-	// What was staged and never collected counts, too. If it is damaged it does not, and it goes.
-	_ = queue.Reclaim(ctx)
-	if n, err = queue.Len(ctx); err != nil {
-		return 0, err
-	}
-	if err := sure(n); err != nil {
-		return 0, err
-	}
-	// Where others use the store at the same time, it may be some items more or less.
-	return n, queue.Clear(ctx)
-}
-
-func (l local) openPurged(q conq.Info) (purged, error) {
-	if q.Kind == conq.KindWorkQueue {
-		return work.Open(l.db, q.Name, conq.Bytes())
-	}
-	return openQueue(l.db, q.Kind, q.Name, conq.Bytes(), ends{})
+	return move, source.Reclaim(ctx) // which take does not
 }

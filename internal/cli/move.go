@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/conq-go/conq"
@@ -63,9 +64,13 @@ func (a *app) moveItems(ctx context.Context, b backend, from, to string, n int) 
 		return fmt.Errorf("%w: %.200q is a %s and %.200q a %s: items move between queues of one kind",
 			conq.ErrKind, from, info.Kind, to, target.Kind)
 	}
-	moved, err := b.move(ctx, info, to, n)
+	move, err := b.mover(ctx, info, to)
+	moved := 0
+	for some := 0; err == nil && moved < n; moved += some {
+		some, err = move(n - moved)
+	}
 	switch {
-	case err != nil:
+	case err != nil && !errors.Is(err, conq.ErrEmpty):
 		return fmt.Errorf("%w; %s moved before that", err, items(moved))
 	case moved == 0:
 		return errNothing

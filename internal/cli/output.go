@@ -41,13 +41,13 @@ func (k *keeping) Write(b []byte) (n int, err error) {
 	return n, err
 }
 
-// counted counts what is written.
-type counted struct {
+// countingWriter counts what is written.
+type countingWriter struct {
 	w io.Writer
 	n int
 }
 
-func (c *counted) Write(b []byte) (int, error) {
+func (c *countingWriter) Write(b []byte) (int, error) {
 	n, err := c.w.Write(b)
 	c.n += n
 	return n, err
@@ -65,15 +65,15 @@ func (p *printFlags) register(cmd *cobra.Command) {
 // sink prints items. Nothing is out before flush returns.
 type sink struct {
 	w     *bufio.Writer
-	out   *counted // what w writes to
-	file  *os.File // what is to be synced, or nil
+	out   *countingWriter // what w writes to
+	file  *os.File        // what is to be synced, or nil
 	flags printFlags
 	json  bool
 	raw   bool // items are JSON documents
 }
 
 func (a *app) sink(flags printFlags) *sink {
-	out := &counted{w: a.output()}
+	out := &countingWriter{w: a.output()}
 	s := &sink{w: bufio.NewWriterSize(out, 64<<10), out: out, flags: flags, json: a.json, raw: a.codec == "json"}
 	s.file, _ = regular(a.stdout)
 	return s

@@ -42,12 +42,21 @@ func (a *app) purgeQueue(ctx context.Context, b backend, name string, yes bool) 
 	if err != nil {
 		return err
 	}
-	n, err := b.purge(ctx, found, func(n int) error {
-		if yes {
-			return nil
-		}
-		return a.confirm(ctx, fmt.Sprintf("Remove %s of %s %q?", items(n), found.Kind, name))
-	})
+	q, err := openAny(ctx, b, found)
+	if err != nil {
+		return err
+	}
+	defer letGo(ctx, q)
+	if stored, ok := q.(interface{ Reclaim(context.Context) error }); ok {
+		_ = stored.Reclaim(ctx) // what was staged and never collected counts, too; if it is damaged it does not, and it goes
+	}
+	n, err := q.Len(ctx)
+	if err == nil && !yes {
+		err = a.confirm(ctx, fmt.Sprintf("Remove %s of %s %q?", items(n), found.Kind, name))
+	}
+	if err == nil {
+		err = q.Clear(ctx) // where others use the store at the same time, it may be some items more or less
+	}
 	if err != nil {
 		return err
 	}

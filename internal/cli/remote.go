@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 	"os"
 	"strings"
 
@@ -147,24 +146,14 @@ func (t *taker) awaitQueue(ctx, waits context.Context, b backend) error {
 // mostAtOnce is how many items one request is for.
 const mostAtOnce = 1000
 
-func (r remote) move(ctx context.Context, from conq.Info, to string, n int) (moved int, err error) {
-	for moved < n {
-		some, err := r.c.Move(ctx, from.Name, to, min(mostAtOnce, n-moved), false)
-		if moved += some; err != nil || some == 0 {
-			return moved, err
+func (r remote) mover(ctx context.Context, from conq.Info, to string) (move func(n int) (moved int, err error), err error) {
+	return func(n int) (moved int, err error) {
+		moved, err = r.c.Move(ctx, from.Name, to, min(mostAtOnce, n), false)
+		if err == nil && moved == 0 {
+			err = conq.ErrEmpty
 		}
-	}
-	return moved, nil
-}
-
-func (r remote) purge(ctx context.Context, q conq.Info, sure func(n int) error) (n int, err error) {
-	if n, err = r.c.Len(ctx, q.Name); err != nil {
-		return 0, err
-	}
-	if err := sure(n); err != nil {
-		return 0, err
-	}
-	return n, r.c.Clear(ctx, q.Name)
+		return moved, err
+	}, nil
 }
 
 func (r remote) queues(ctx context.Context) (infos []conq.Info, err error) {
@@ -175,25 +164,6 @@ func (r remote) queues(ctx context.Context) (infos []conq.Info, err error) {
 	return infos, err
 }
 
-func (r remote) count(ctx context.Context, q conq.Info) (info, error) {
-	counted, err := r.c.Count(ctx, q.Name)
-	return factsOf(counted), err
-}
-
 func (r remote) about() storeFacts {
 	return storeFacts{Store: r.app.shownStore(), Engine: "server"}
-}
-
-func factsOf(q client.Info) info {
-	i := info{Name: q.Name, Kind: conq.Kind(q.Kind), Items: new(int)}
-	if q.State == nil {
-		return i
-	}
-	n := q.State.Depth
-	if j := q.State.Jobs; j != nil {
-		i.Jobs = (*jobCounts)(j)
-		n += j.Dead + j.Done
-	}
-	*i.Items = int(min(n, math.MaxInt))
-	return i
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/conq-go/conq"
 	"github.com/conq-go/conq/work"
 	"github.com/spf13/cobra"
 )
@@ -39,7 +40,7 @@ func (a *app) statQueue(ctx context.Context, b backend, name string) error {
 	if err != nil {
 		return err
 	}
-	facts, err := b.count(ctx, found)
+	facts, err := counted(ctx, b, found)
 	if err != nil {
 		return err
 	}
@@ -55,13 +56,33 @@ func (a *app) statStore(ctx context.Context, b backend) error {
 		return err
 	}
 	for _, q := range all {
-		counted, err := b.count(ctx, q)
+		queue, err := counted(ctx, b, q)
 		if err != nil {
 			return err
 		}
-		facts.Queues = append(facts.Queues, counted)
+		facts.Queues = append(facts.Queues, queue)
 	}
 	return a.printStore(facts)
+}
+
+// counted returns a queue with how many items it has.
+func counted(ctx context.Context, b backend, q conq.Info) (info, error) {
+	facts := info{Name: q.Name, Kind: q.Kind, Format: q.Format}
+	handle, err := openAny(ctx, b, q)
+	if err != nil {
+		return facts, err
+	}
+	defer letGo(ctx, handle)
+	if jobs, ok := handle.(jobQueue); ok {
+		stats, err := jobs.Stats(ctx)
+		facts.Jobs = (*jobCounts)(&stats)
+		n := facts.Jobs.sum()
+		facts.Items = &n
+		return facts, err
+	}
+	n, err := handle.Len(ctx)
+	facts.Items = &n
+	return facts, err
 }
 
 func (a *app) printQueueFacts(facts info) error {
@@ -100,6 +121,13 @@ func (j *jobCounts) rows() []stateCount {
 		{work.Ready, j.Ready}, {work.Scheduled, j.Scheduled}, {work.Leased, j.Leased},
 		{work.Blocked, j.Blocked}, {work.Dead, j.Dead}, {work.Done, j.Done},
 	}
+}
+
+func (j *jobCounts) sum() (n int) {
+	for _, s := range j.rows() {
+		n += int(s.n)
+	}
+	return n
 }
 
 // storeFacts is a store with --json.
