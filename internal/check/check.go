@@ -92,27 +92,32 @@ const (
 
 // CheckReport is what Check has read and found.
 type CheckReport struct {
-	Keys   int   // all keys
-	Bytes  int64 // of keys and values
-	Queues int   // in the catalogue, that this version knows
-	Items  int   // in queues
-	Pieces int   // further pieces of items
-	Jobs   int   // in work queues
+	Keys   int   `json:"keys"`   // all keys
+	Bytes  int64 `json:"bytes"`  // of keys and values
+	Queues int   `json:"queues"` // in the catalogue, that this version knows
+	Items  int   `json:"items"`  // in queues
+	Pieces int   `json:"pieces"` // further pieces of items
+	Jobs   int   `json:"jobs"`   // in work queues
 
-	Requests, ExpiredRequests int // staged requests; of those, past their deadline
-	Results, ExpiredResults   int // of such requests; ExpiredResults are put back by whoever looks next
-	StagedItems, ExpiredItems int // in results
-	Waiting, ExpiredWaiting   int // entries in the line of those who wait
+	Requests        int `json:"requests"` // staged
+	ExpiredRequests int `json:"expired_requests"`
+	Results         int `json:"results"`         // of such requests
+	ExpiredResults  int `json:"expired_results"` // which are put back by whoever looks next
+	StagedItems     int `json:"staged_items"`    // in results
+	ExpiredItems    int `json:"expired_items"`
+	Waiting         int `json:"waiting"` // entries in the line of those who wait
+	ExpiredWaiting  int `json:"expired_waiting"`
 
-	Outcomes, OldOutcomes int // outcome keys; those of lanes not used for kv.OutcomeAge
-	Signals               int
-	Other                 int // keys of other programs
-	Unchecked             int // keys of queues that are newer, or not in the catalogue
+	Outcomes    int `json:"outcomes"`     // outcome keys
+	OldOutcomes int `json:"old_outcomes"` // those of lanes not used for kv.OutcomeAge
+	Signals     int `json:"signals"`
+	Other       int `json:"other"`     // keys of other programs
+	Unchecked   int `json:"unchecked"` // keys of queues that are newer, or not in the catalogue
 
-	Faults   int // findings that remain
-	Repaired int // findings that were mended
-	Notes    int // findings that are only notes
-	PutBack  int // items that were put back into their queues
+	Faults   int `json:"faults"`   // findings that remain
+	Repaired int `json:"repaired"` // findings that were mended
+	Notes    int `json:"notes"`    // findings that are only notes
+	PutBack  int `json:"put_back"` // items that were put back into their queues
 }
 
 // Sound tells whether nothing is wrong, or nothing any more.

@@ -118,41 +118,15 @@ func (a *app) printFinding(f conq.Finding) error {
 
 // checked is a report with --json.
 type checked struct {
-	Keys            int   `json:"keys"`
-	Bytes           int64 `json:"bytes"`
-	Queues          int   `json:"queues"`
-	Items           int   `json:"items"`
-	Pieces          int   `json:"pieces"`
-	Jobs            int   `json:"jobs"`
-	Requests        int   `json:"requests"`
-	ExpiredRequests int   `json:"expired_requests"`
-	Results         int   `json:"results"`
-	ExpiredResults  int   `json:"expired_results"`
-	StagedItems     int   `json:"staged_items"`
-	ExpiredItems    int   `json:"expired_items"`
-	Waiting         int   `json:"waiting"`
-	ExpiredWaiting  int   `json:"expired_waiting"`
-	Outcomes        int   `json:"outcomes"`
-	OldOutcomes     int   `json:"old_outcomes"`
-	Signals         int   `json:"signals"`
-	Other           int   `json:"other"`
-	Unchecked       int   `json:"unchecked"`
-	Faults          int   `json:"faults"`
-	Repaired        int   `json:"repaired"`
-	Notes           int   `json:"notes"`
-	PutBack         int   `json:"put_back"`
-	Sound           bool  `json:"sound"`
+	conq.CheckReport
+	Sound bool `json:"sound"`
 }
 
 func (a *app) printCheck(r conq.CheckReport) error {
 	if a.json {
 		return a.printJSON(struct {
 			Report checked `json:"report"`
-		}{checked{
-			r.Keys, r.Bytes, r.Queues, r.Items, r.Pieces, r.Jobs, r.Requests, r.ExpiredRequests, r.Results, r.ExpiredResults,
-			r.StagedItems, r.ExpiredItems, r.Waiting, r.ExpiredWaiting, r.Outcomes, r.OldOutcomes, r.Signals,
-			r.Other, r.Unchecked, r.Faults, r.Repaired, r.Notes, r.PutBack, r.Sound(),
-		}})
+		}{checked{r, r.Sound()}})
 	}
 	w := a.table()
 	fmt.Fprintf(w, "keys\t%s, %s\n", count(r.Keys), size(r.Bytes))

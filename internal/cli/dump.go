@@ -67,9 +67,11 @@ func (a *app) dumpQueues(ctx context.Context, db kv.DB, names []string) error {
 	if err != nil {
 		return dumpError(err, report)
 	}
-	moved := movedFacts(report.Queues, report.Items, report.Bytes, began)
+	moved := moved{
+		Queues: append([]conq.QueueReport{}, report.Queues...), Items: report.Items, Bytes: report.Bytes, Snapshots: report.Snapshots,
+		Seconds: time.Since(began).Seconds(),
+	}
 	if a.json {
-		moved.Snapshots = report.Snapshots
 		_, err := a.stderr.Write(append(marshal(moved), '\n'))
 		return err
 	}
@@ -118,31 +120,10 @@ func (a *app) synced() error {
 
 // moved is what was dumped or loaded, with --json.
 type moved struct {
-	Queues    []movedQueue `json:"queues"`
-	Items     int          `json:"items"`
-	Bytes     int64        `json:"bytes"`
-	Snapshots int          `json:"snapshots,omitempty"` // of a dump
-	Seconds   float64      `json:"seconds"`
-	DryRun    bool         `json:"dry_run,omitempty"`
-}
-
-type movedQueue struct {
-	Name  string    `json:"name"`
-	Kind  conq.Kind `json:"kind"`
-	Items int       `json:"items"`
-	Bytes int64     `json:"bytes"`
-	Whole bool      `json:"whole"`
-
-	Duplicates int `json:"duplicates,omitempty"`
-	NewIDs     int `json:"new_ids,omitempty"`
-
-	Paused bool `json:"paused,omitempty"`
-}
-
-func movedFacts(reports []conq.QueueReport, items int, bytes int64, began time.Time) moved {
-	m := moved{Queues: make([]movedQueue, len(reports)), Items: items, Bytes: bytes, Seconds: time.Since(began).Seconds()}
-	for i, q := range reports {
-		m.Queues[i] = movedQueue(q)
-	}
-	return m
+	Queues    []conq.QueueReport `json:"queues"`
+	Items     int                `json:"items"`
+	Bytes     int64              `json:"bytes"`
+	Snapshots int                `json:"snapshots,omitempty"` // of a dump
+	Seconds   float64            `json:"seconds"`
+	DryRun    bool               `json:"dry_run,omitempty"`
 }

@@ -92,20 +92,20 @@ func short(s string, n int) string {
 
 // jobInfo is a job with --json.
 type jobInfo struct {
-	ID          int64             `json:"id"`
+	ID          work.ID           `json:"id"`
 	State       string            `json:"state"`
 	Priority    int64             `json:"priority"`
 	Attempts    int               `json:"attempts"`
 	MaxAttempts int               `json:"max_attempts,omitempty"`
 	Created     time.Time         `json:"created"`
-	Time        *time.Time        `json:"time,omitempty"`
+	Time        time.Time         `json:"time,omitzero"`
 	Key         string            `json:"key,omitempty"`
 	Unique      string            `json:"unique,omitempty"`
 	Holder      string            `json:"holder,omitempty"`
 	Cancelled   bool              `json:"cancelled,omitempty"`
 	Meta        map[string]string `json:"meta,omitempty"`
-	Failures    []failureInfo     `json:"failures,omitempty"`
-	History     *historyInfo      `json:"history,omitempty"`
+	Failures    []work.Failure    `json:"failures,omitempty"`
+	History     historyInfo       `json:"history,omitzero"`
 	itemDocument
 }
 
@@ -148,28 +148,14 @@ func documentOf(payload []byte) itemDocument {
 	return itemDocument{Item: string(payload)}
 }
 
-type failureInfo struct {
-	Attempt int       `json:"attempt"`
-	Time    time.Time `json:"time"`
-	Error   string    `json:"error"`
-	Holder  string    `json:"holder,omitempty"`
-}
-
 func jobDocument(job *work.Info[[]byte]) jobInfo {
 	doc := jobInfo{
-		ID: int64(job.ID), State: job.State.String(), Priority: job.Priority, Attempts: job.Attempts, MaxAttempts: job.MaxAttempts,
-		Created: job.Created.UTC(), Key: job.Key, Unique: job.Unique, Holder: job.Holder, Cancelled: job.Cancelled, Meta: job.Meta,
-		itemDocument: documentOf(job.Payload),
+		ID: job.ID, State: job.State.String(), Priority: job.Priority, Attempts: job.Attempts, MaxAttempts: job.MaxAttempts,
+		Created: job.Created.UTC(), Time: job.Time.UTC(), Key: job.Key, Unique: job.Unique, Holder: job.Holder, Cancelled: job.Cancelled,
+		Meta: job.Meta, Failures: job.Failures, History: historyOf(job.History), itemDocument: documentOf(job.Payload),
 	}
-	if !job.Time.IsZero() {
-		t := job.Time.UTC()
-		doc.Time = &t
-	}
-	if h := historyOf(job.History); h != (historyInfo{}) {
-		doc.History = &h
-	}
-	for _, f := range job.Failures {
-		doc.Failures = append(doc.Failures, failureInfo{f.Attempt, f.Time.UTC(), f.Error, f.Holder})
+	for i := range doc.Failures {
+		doc.Failures[i].Time = doc.Failures[i].Time.UTC()
 	}
 	return doc
 }

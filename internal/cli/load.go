@@ -132,9 +132,11 @@ func (a *app) loadInto(ctx context.Context, db kv.DB, r io.Reader, in *counting,
 		err = loadError(err, report, flags)
 	}
 	if a.json && (err == nil || report.Items > 0) {
-		facts := movedFacts(report.Queues, report.Items, report.Bytes, began)
-		facts.DryRun = flags.dryRun
-		if failed := a.printJSON(facts); err == nil {
+		failed := a.printJSON(moved{
+			Queues: append([]conq.QueueReport{}, report.Queues...), Items: report.Items, Bytes: report.Bytes,
+			Seconds: time.Since(began).Seconds(), DryRun: flags.dryRun,
+		})
+		if err == nil {
 			err = failed
 		}
 	}

@@ -39,17 +39,16 @@ type Progress struct {
 
 // QueueReport is what was written, or loaded, of a queue.
 type QueueReport struct {
-	Name  string
-	Kind  layout.Kind
-	Items int
-	Bytes int64 // of their payloads
-	Whole bool  // nothing of the queue is missing
+	Name  string      `json:"name"`
+	Kind  layout.Kind `json:"kind"`
+	Items int         `json:"items"`
+	Bytes int64       `json:"bytes"` // of their payloads
+	Whole bool        `json:"whole"` // nothing of the queue is missing
 
-	// Of jobs of a work queue that were loaded: how many were left out, as one of the same Unique was there, and
-	// how many have another id than in the dump.
-	Duplicates, NewIDs int
-
-	Paused bool // a work queue that was loaded gives out no jobs until it is resumed
+	// Of a work queue that was loaded.
+	Duplicates int  `json:"duplicates,omitempty"` // jobs that were left out, as one of the same Unique was there
+	NewIDs     int  `json:"new_ids,omitempty"`    // jobs that have another id than in the dump
+	Paused     bool `json:"paused,omitempty"`     // it gives out no jobs until it is resumed
 }
 
 // DumpReport is what Dump has written.
