@@ -1,12 +1,10 @@
 package etcd
 
 import (
-	"bytes"
 	"encoding/binary"
 	"fmt"
 
 	"github.com/conq-go/conq/kv"
-	"github.com/conq-go/conq/kv/internal/overlay"
 )
 
 // layout is where a store lies among the keys of a cluster. Everything of it
@@ -77,9 +75,4 @@ func decodeRanges(b []byte) (ranges []kv.Range, err error) {
 		ranges = append(ranges, kv.Range{Begin: begin, End: end})
 	}
 	return ranges, nil
-}
-
-// meet tells whether two ranges with explicit bounds have a key in common.
-func meet(a, b kv.Range) bool {
-	return bytes.Compare(overlay.Greatest(a.Begin, b.Begin), overlay.Least(a.End, b.End)) < 0
 }

@@ -25,14 +25,6 @@ func keyRange(t *rapid.T) kv.Range {
 	return r
 }
 
-func TestMeet(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		if a, b := keyRange(t), keyRange(t); meet(a, b) != meet(b, a) {
-			t.Errorf("whether %q and %q meet depends on who is asked", a, b)
-		}
-	})
-}
-
 func TestLogEntries(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var want []kv.Range

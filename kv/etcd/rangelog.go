@@ -44,10 +44,8 @@ func (c *commit) conflict(response *pb.TxnResponse) error {
 		if err != nil {
 			return err
 		}
-		for _, w := range written {
-			if slices.ContainsFunc(c.covered, func(r kv.Range) bool { return meet(r, w) }) {
-				return kv.ErrConflict
-			}
+		if slices.ContainsFunc(written, c.covered.Meets) {
+			return kv.ErrConflict
 		}
 	}
 	c.base = response.Header.Revision

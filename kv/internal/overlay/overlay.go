@@ -216,7 +216,7 @@ func (o *Overlay) Untouched(r kv.Range) bool {
 		return true
 	}
 	c := o.first(r.Begin)
-	return (c == nil || bytes.Compare(c.Key, r.End) >= 0) && !o.cleared.meets(r)
+	return (c == nil || bytes.Compare(c.Key, r.End) >= 0) && !o.cleared.Meets(r)
 }
 
 // Bytes returns the size of all writes, as [kv.Limits] counts it.

@@ -46,8 +46,8 @@ func (s RangeSet) Covers(r kv.Range) bool {
 	return ok && bytes.Compare(r.End, span.End) <= 0
 }
 
-// meets tells whether a range of the set overlaps r.
-func (s RangeSet) meets(r kv.Range) bool {
+// Meets tells whether a range of the set overlaps r, which is not empty.
+func (s RangeSet) Meets(r kv.Range) bool {
 	i := s.search(r.Begin)
 	return i < len(s) && bytes.Compare(s[i].Begin, r.End) < 0
 }

@@ -50,6 +50,12 @@ func TestRangeSet(t *testing.T) {
 		if s.Covers(r) && bytes.Compare(r.Begin, r.End) < 0 && !in(r.Begin) {
 			t.Errorf("ranges %q cover %q, whose begin they do not hold", s, r)
 		}
+		meets := slices.ContainsFunc(all, func(other kv.Range) bool {
+			return bytes.Compare(Greatest(r.Begin, other.Begin), Least(r.End, other.End)) < 0
+		})
+		if bytes.Compare(r.Begin, r.End) < 0 && s.Meets(r) != meets {
+			t.Errorf("ranges %q meet %q: %v, want %v", s, r, !meets, meets)
+		}
 		for _, other := range all {
 			if !s.Covers(other) {
 				t.Errorf("ranges %q do not cover %q, which was added", s, other)
