@@ -9,7 +9,6 @@ import (
 	"sort"
 	"testing"
 
-	"github.com/conq-go/conq/internal/testkit"
 	"github.com/conq-go/conq/kv"
 	"pgregory.net/rapid"
 )
@@ -136,7 +135,7 @@ func mergeAgainstModel(t *testing.T) {
 			for name, pairs := range map[string]iter.Seq2[kv.KeyValue, error]{"Merge": o.merge(stored, r, reverse), "Over": o.overAll(stored, r, reverse)} {
 				var got []string
 				for p, err := range pairs {
-					testkit.NoError(t, err)
+					noError(t, err)
 					got = append(got, fmt.Sprintf("%s=%s", p.Key, p.Value))
 					p.Key[0], p.Value = 'z', append(p.Value[:0], "zzzz"...) // they are ours
 					if len(got) == most {
@@ -195,7 +194,7 @@ func TestMergeWhileChanging(t *testing.T) {
 		r := kv.Range{Begin: []byte("0"), End: []byte("9")}
 		seen := 0
 		for p, err := range o.overAll(stored, r, reverse) {
-			testkit.NoError(t, err)
+			noError(t, err)
 			seen++
 			o.Clear(p.Key)
 			if seen == 5 { // takes ten away, ahead of the loop
@@ -226,7 +225,7 @@ func TestChangeWhileReading(t *testing.T) {
 			}
 			var got []string
 			for p, err := range o.overAll(stored, kv.Range{Begin: []byte("0"), End: []byte("9")}, reverse) {
-				testkit.NoError(t, err)
+				noError(t, err)
 				got = append(got, string(p.Key))
 				o.Set(p.Key, []byte("changed"))
 			}
@@ -320,7 +319,7 @@ func TestReadWhileTaking(t *testing.T) {
 		var o Overlay
 		r, met := kv.Range{End: []byte("9")}, 0
 		for _, err := range o.overAll(stored, r, reverse) {
-			testkit.NoError(t, err)
+			noError(t, err)
 			o.Clear([]byte("2"))
 			met++
 		}
@@ -408,5 +407,13 @@ func TestSum(t *testing.T) {
 		if got := string(Sum([]byte(c.value), c.delta)); got != c.want {
 			t.Errorf("Sum(%q, %d) = %q, want %q", c.value, c.delta, got, c.want)
 		}
+	}
+}
+
+// noError is testkit's, which stands on this package.
+func noError(t rapid.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
 	}
 }
