@@ -90,14 +90,19 @@ func completeLoad(cmd *cobra.Command, seed *uint64, duration *time.Duration) {
 	}
 }
 
-// temporaryStore makes --store a directory that is not there yet, and returns what removes it.
-func (a *app) temporaryStore() (remove func(), err error) {
+// workplace returns where a workload runs: in the store, or in a temporary one, which remove removes.
+func (a *app) workplace(temporary bool) (where, name string, remove func(), err error) {
+	if !temporary {
+		_, err = a.storeURL()
+		return "store " + a.shownStore(), a.shownStore(), func() {}, err
+	}
 	dir, err := os.MkdirTemp("", "conq-")
 	if err != nil {
-		return nil, fmt.Errorf("making a temporary directory for the store: %w", err)
+		return "", "", func() {}, fmt.Errorf("making a temporary directory for the store: %w", err)
 	}
 	a.store = filepath.Join(dir, "store")
-	return func() { _ = os.RemoveAll(dir) }, nil
+	_, err = a.storeURL()
+	return "a temporary store", "temporary", func() { _ = os.RemoveAll(dir) }, err
 }
 
 func (f *benchFlags) register(cmd *cobra.Command) {
@@ -140,16 +145,9 @@ func (a *app) runBench(cmd *cobra.Command, f *benchFlags) error {
 	if !config.Clear && f.profile != "" {
 		a.store = "memory:"
 	}
-	where, name := "store "+a.shownStore(), a.shownStore()
-	if !config.Clear && f.profile == "" {
-		remove, err := a.temporaryStore()
-		if err != nil {
-			return err
-		}
-		defer remove()
-		where, name = "a temporary store", "temporary"
-	}
-	if _, err := a.storeURL(); err != nil {
+	where, name, remove, err := a.workplace(!config.Clear && f.profile == "")
+	defer remove()
+	if err != nil {
 		return err
 	}
 	open := func() (kv.DB, error) { return f.slowed(a.open) }

@@ -52,19 +52,11 @@ func (a *app) check() *cobra.Command {
 }
 
 func (a *app) checkStore(cmd *cobra.Command, db kv.DB, o conq.CheckOptions) error {
-	p := (&app{stderr: a.stderr}).newProgress(-1) // standard input has nothing to do with it
-	o.Progress = func(r conq.CheckReport) {
-		if p != nil {
-			p.bar.Describe(plural(r.Keys, "key"))
-			_ = p.bar.Set64(r.Bytes) // a display that fails must not stop the work
-		}
-	}
+	p := a.newProgress(-1)
+	o.Progress = func(r conq.CheckReport) { p.set(plural(r.Keys, "key"), r.Bytes) }
 	var failed error
 	o.Found = func(f conq.Finding) {
-		if p != nil {
-			_ = p.bar.Clear()
-		}
-		if failed == nil {
+		if p.clear(); failed == nil {
 			failed = a.printFinding(f)
 		}
 	}

@@ -57,16 +57,9 @@ func (a *app) runDemo(cmd *cobra.Command, config demo.Config) error {
 	if strings.EqualFold(aScheme.FindString(a.store), "memory:") && cmd.Flags().Changed("store") {
 		return usagef("demo opens its store twice, and one in memory is gone when it is closed: use a directory")
 	}
-	where := "store " + a.shownStore()
-	if !cmd.Flags().Changed("store") {
-		remove, err := a.temporaryStore()
-		if err != nil {
-			return err
-		}
-		defer remove()
-		where = "a temporary store"
-	}
-	if _, err := a.storeURL(); err != nil {
+	where, _, remove, err := a.workplace(!cmd.Flags().Changed("store"))
+	defer remove()
+	if err != nil {
 		return err
 	}
 	config.Worker = a.worker

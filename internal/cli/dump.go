@@ -54,11 +54,10 @@ func (a *app) dump() *cobra.Command {
 
 func (a *app) dumpQueues(ctx context.Context, db kv.DB, names []string) error {
 	began := time.Now()
-	// Standard input has nothing to do with it.
-	progress := (&app{stderr: a.stderr}).newProgress(-1)
+	progress := a.newProgress(-1)
 	report, err := conq.Dump(ctx, db, a.stdout, conq.DumpOptions{
 		Queues:   names,
-		Progress: func(p conq.Progress) { progress.set(p.Items, p.Bytes) },
+		Progress: func(p conq.Progress) { progress.set(items(p.Items), p.Bytes) },
 	})
 	if err == nil {
 		err = a.synced()

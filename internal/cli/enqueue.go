@@ -96,7 +96,7 @@ func (a *app) putInto(ctx context.Context, b backend, flags putFlags, args []str
 	f, unit := a.input(args[1:], flags.null, b.limits(), to.parse)
 	p := putter{app: a, flags: flags, queue: args[0], unit: unit, put: put}
 	if unit != argument && !flags.ack {
-		p.progress = a.newProgress(a.stdinSize())
+		p.progress = a.inputProgress()
 	}
 	return p.run(ctx, f)
 }

@@ -117,9 +117,9 @@ func (a *app) changeJobs(c jobChange) *cobra.Command {
 				if matching == "" {
 					return a.changeEach(cmd.Context(), q, c, ids)
 				}
-				shown, finish := a.jobProgress()
-				n, err := c.all(q, cmd.Context(), filter, shown)
-				finish()
+				p := a.jobProgress()
+				n, err := c.all(q, cmd.Context(), filter, func(n int) { p.set(plural(n, "job"), int64(n)) })
+				p.finish()
 				if err != nil {
 					return fmt.Errorf("%w; %s %s before that", err, plural(n, "job"), c.past)
 				}

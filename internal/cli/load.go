@@ -115,10 +115,10 @@ func (a *app) openToLook() (kv.DB, error) {
 
 func (a *app) loadInto(ctx context.Context, db kv.DB, r io.Reader, in *counting, flags loadFlags) error {
 	began := time.Now()
-	progress := a.newProgress(a.stdinSize())
+	progress := a.inputProgress()
 	o := conq.LoadOptions{
 		DryRun:   flags.dryRun,
-		Progress: func(p conq.Progress) { progress.set(p.Items, in.n) },
+		Progress: func(p conq.Progress) { progress.set(items(p.Items), in.n) },
 	}
 	switch {
 	case flags.add:

@@ -6,16 +6,15 @@ import (
 	"github.com/schollz/progressbar/v3"
 )
 
-// progress shows on a terminal how far reading standard input is. A nil progress
-// shows nothing.
+// progress shows on a terminal how far something is. A nil progress shows nothing.
 type progress struct{ bar *progressbar.ProgressBar }
 
 // newProgress returns a progress if standard error is a terminal in which it fits a line. total
-// is the number of bytes that will be read, or -1.
+// is the number of bytes that there will be, or -1.
 func (a *app) newProgress(total int64) *progress {
 	const enough = 60 // columns
 	width := columns(a.stderr)
-	if !commands(a.stderr) || isTerminal(a.stdin) || 0 < width && width < enough {
+	if !commands(a.stderr) || 0 < width && width < enough {
 		return nil
 	}
 	return &progress{progressbar.NewOptions64(total,
@@ -30,26 +29,37 @@ func (a *app) newProgress(total int64) *progress {
 	)}
 }
 
-// jobProgress returns what shows on a terminal how many jobs are done, and what ends that.
-func (a *app) jobProgress() (shown func(jobs int), finish func()) {
-	p := (&app{stderr: a.stderr}).newProgress(-1) // standard input has nothing to do with it
-	if p == nil {
-		return func(int) {}, func() {}
+// inputProgress is for reading standard input, unless somebody types that.
+func (a *app) inputProgress() *progress {
+	if isTerminal(a.stdin) {
+		return nil
 	}
-	progressbar.OptionShowBytes(false)(p.bar)
-	return func(n int) {
-		p.bar.Describe(plural(n, "job"))
-		_ = p.bar.Set(n) // a display that fails must not stop the work
-	}, p.finish
+	return a.newProgress(a.stdinSize())
 }
 
-// set shows how many items are done, and how many bytes of the input they were.
-func (p *progress) set(done int, bytes int64) {
+// jobProgress counts jobs, not bytes.
+func (a *app) jobProgress() *progress {
+	p := a.newProgress(-1)
+	if p != nil {
+		progressbar.OptionShowBytes(false)(p.bar)
+	}
+	return p
+}
+
+// set shows how much is done, and how many bytes that were.
+func (p *progress) set(done string, bytes int64) {
 	if p == nil {
 		return
 	}
-	p.bar.Describe(items(done))
+	p.bar.Describe(done)
 	_ = p.bar.Set64(bytes) // a display that fails must not stop the work
+}
+
+// clear makes room for a line, until it is set again.
+func (p *progress) clear() {
+	if p != nil {
+		_ = p.bar.Clear()
+	}
 }
 
 func (p *progress) finish() {

@@ -101,7 +101,7 @@ func (p *putter) acknowledge(batch []item) error {
 	for _, it := range batch {
 		p.bytes += int64(len(it.Value))
 	}
-	p.progress.set(p.done, p.bytes+int64(p.done)) // each item had a line end
+	p.progress.set(items(p.done), p.bytes+int64(p.done)) // each item had a line end
 	if !p.flags.ack {
 		return nil
 	}
