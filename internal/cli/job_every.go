@@ -3,7 +3,6 @@ package cli
 import (
 	"context"
 	"errors"
-	"fmt"
 	"time"
 
 	"github.com/conq-go/conq/work"
@@ -74,27 +73,17 @@ func (a *app) listPeriodic(ctx context.Context, q jobQueue) error {
 	if err != nil {
 		return err
 	}
-	if len(all) == 0 {
-		return errNothing
-	}
-	w := a.table()
-	if !a.json {
-		fmt.Fprint(w, "NAME\tCRON\tNEXT\tITEM\n")
-	}
+	l := a.list("NAME\tCRON\tNEXT\tITEM\n")
 	for _, p := range all {
-		if a.json {
-			err := a.printJSON(struct {
-				Name string    `json:"name"`
-				Cron string    `json:"cron"`
-				Next time.Time `json:"next"`
-				itemDocument
-			}{p.Name, p.Spec, p.Next.UTC(), documentOf(p.Payload)})
-			if err != nil {
-				return err
-			}
-			continue
+		document := struct {
+			Name string    `json:"name"`
+			Cron string    `json:"cron"`
+			Next time.Time `json:"next"`
+			itemDocument
+		}{p.Name, p.Spec, p.Next.UTC(), documentOf(p.Payload)}
+		if err := l.add(document, "%s\t%s\t%s\t%s\n", shown(p.Name), p.Spec, when(p.Next), short(string(p.Payload), 60)); err != nil {
+			return err
 		}
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", shown(p.Name), p.Spec, when(p.Next), short(string(p.Payload), 60))
 	}
-	return w.Flush()
+	return l.end()
 }

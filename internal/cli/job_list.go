@@ -5,10 +5,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"strconv"
 	"strings"
-	"text/tabwriter"
 	"time"
 	"unicode/utf8"
 
@@ -37,33 +35,24 @@ func (a *app) jobs() *cobra.Command {
 }
 
 func (a *app) listJobs(ctx context.Context, q jobQueue, filter work.Filter, limit int) error {
-	w := a.table()
-	n := 0
+	l := a.list("ID\tSTATE\tPRIORITY\tATTEMPTS\tWHEN\tKEY\tITEM\n")
 	for job, err := range q.List(ctx, filter) {
 		if err != nil {
 			return err
 		}
-		if limit > 0 && n == limit {
+		if limit > 0 && l.rows == limit {
 			if !a.json {
 				fmt.Fprintf(a.stderr, "conq: there are more: -n 0 lists all\n")
 			}
 			break
 		}
-		if n++; a.json {
-			if err := a.printJSON(jobDocument(job)); err != nil {
-				return err
-			}
-			continue
+		err = l.add(jobDocument(job), "%d\t%v\t%d\t%d\t%s\t%s\t%s\n",
+			job.ID, job.State, job.Priority, job.Attempts, when(job.Time), short(job.Key, 20), short(string(job.Payload), 60))
+		if err != nil {
+			return err
 		}
-		if n == 1 {
-			fmt.Fprint(w, "ID\tSTATE\tPRIORITY\tATTEMPTS\tWHEN\tKEY\tITEM\n")
-		}
-		fmt.Fprintf(w, "%d\t%v\t%d\t%d\t%s\t%s\t%s\n", job.ID, job.State, job.Priority, job.Attempts, when(job.Time), short(job.Key, 20), short(string(job.Payload), 60))
 	}
-	if n == 0 {
-		return errNothing
-	}
-	return w.Flush()
+	return l.end()
 }
 
 // when is a time as it stands in a table.
@@ -188,7 +177,7 @@ func (a *app) job() *cobra.Command {
 				if a.json {
 					return a.printJSON(jobDocument(job))
 				}
-				return printJob(a.output(), job)
+				return a.printJob(job)
 			})
 		},
 	}
@@ -205,8 +194,8 @@ func jobID(s string) (work.ID, error) {
 	return work.ID(id), nil
 }
 
-func printJob(out io.Writer, job *work.Info[[]byte]) error {
-	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+func (a *app) printJob(job *work.Info[[]byte]) error {
+	w := a.table()
 	attempts := strconv.Itoa(job.Attempts)
 	if job.MaxAttempts > 0 {
 		attempts += fmt.Sprintf(" of %d", job.MaxAttempts)

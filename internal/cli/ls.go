@@ -41,19 +41,13 @@ type info struct {
 }
 
 func (a *app) printInfos(infos []conq.Info) error {
-	if a.json {
-		for _, i := range infos {
-			if err := a.printJSON(info{Name: i.Name, Kind: i.Kind, Format: i.Format}); err != nil {
-				return err
-			}
-		}
-		return nil
-	}
-	w := a.table()
+	l := a.list("")
 	for _, i := range infos {
-		fmt.Fprintf(w, "%s\t%s\n", shown(i.Name), i.Kind)
+		if err := l.add(info{Name: i.Name, Kind: i.Kind, Format: i.Format}, "%s\t%s\n", shown(i.Name), i.Kind); err != nil {
+			return err
+		}
 	}
-	return w.Flush()
+	return l.w.Flush() // a store without queues is no failure
 }
 
 // shown is a name as it is printed in a table: quoted if it would break it, or be read in another

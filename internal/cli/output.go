@@ -168,6 +168,38 @@ func (a *app) answer(document any, format string, args ...any) error {
 // table lines up columns on standard output.
 func (a *app) table() *tabwriter.Writer { return tabwriter.NewWriter(a.output(), 0, 0, 2, ' ', 0) }
 
+// listing prints many of a kind: with --json a document each, else the rows of a table.
+type listing struct {
+	app  *app
+	w    *tabwriter.Writer
+	rows int
+}
+
+// list begins a listing. The header, which may be "", is that of a table.
+func (a *app) list(header string) *listing {
+	l := &listing{app: a, w: a.table()}
+	if !a.json {
+		fmt.Fprint(l.w, header)
+	}
+	return l
+}
+
+func (l *listing) add(document any, format string, args ...any) (err error) {
+	if l.rows++; l.app.json {
+		return l.app.printJSON(document)
+	}
+	_, err = fmt.Fprintf(l.w, format, args...)
+	return err
+}
+
+// end prints what is left, if there is anything.
+func (l *listing) end() error {
+	if l.rows == 0 {
+		return errNothing
+	}
+	return l.w.Flush()
+}
+
 // regular returns the file that a stream is, if it is a regular one, or nil.
 func regular(stream any) (*os.File, fs.FileInfo) {
 	f, ok := stream.(*os.File)
