@@ -26,7 +26,7 @@ var conditions = []struct {
 		f.Contains = value
 		return nil
 	}},
-	{"min-attempts", "only jobs that were tried `so often`", func(f *work.Filter, value string) error {
+	{"min-attempts", "only jobs that were tried at least `N` times", func(f *work.Filter, value string) error {
 		n, err := parseInteger("min-attempts", value)
 		f.MinAttempts = int(n)
 		return err
