@@ -18,7 +18,7 @@ import (
 // clusterRate returns how many times a second so many clients do f, on the clock of a bubble.
 func clusterRate(t *testing.T, db kv.DB, clients int, f func(kv.Tx) error) float64 {
 	t.Helper()
-	const warm, measured = time.Second / 2, time.Second
+	const warm, measured = time.Second / 4, time.Second / 2
 	var done atomic.Int64
 	var group sync.WaitGroup
 	began := time.Now()

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/conq-go/conq/internal/testkit"
 	"github.com/conq-go/conq/kv"
 	"github.com/conq-go/conq/kv/embedded"
@@ -27,10 +28,12 @@ func TestConformance(t *testing.T) {
 // (conflicts), or whether a transaction is acknowledged at all.
 func TestConformanceWithFaults(t *testing.T) {
 	t.Run("delays", func(t *testing.T) {
-		kvtest.Run(t, overMemory(faulty.Options{
+		e := overMemory(faulty.Options{
 			Delay: 0.1, MaxDelay: 20 * time.Microsecond,
 			Latency: time.Microsecond, ReadLatency: time.Microsecond, CommitLatency: 2 * time.Microsecond,
-		}))
+		})
+		e.Bubble = true
+		kvtest.Run(t, e)
 	})
 	// Watches are other ones where outcomes may be unknown, also if none is.
 	t.Run("certain", func(t *testing.T) {
@@ -52,20 +55,20 @@ func overMemory(o faulty.Options) kvtest.Engine {
 
 func overEmbedded() kvtest.Engine {
 	var offset atomic.Int64
-	dirs := map[kv.DB]string{}
-	open := func(t *testing.T, dir string) kv.DB {
-		inner, err := embedded.Open(dir, embedded.Options{
-			Durability: embedded.Memory,
-			Now:        func() time.Time { return time.Now().Add(time.Duration(offset.Load())) },
+	disks := map[kv.DB]vfs.FS{}
+	open := func(t *testing.T, files vfs.FS) kv.DB {
+		inner, err := embedded.Open("db", embedded.Options{
+			FS:  files,
+			Now: func() time.Time { return time.Now().Add(time.Duration(offset.Load())) },
 		})
 		testkit.NoError(t, err)
 		db := faulty.New(inner, 1, faulty.Options{})
-		dirs[db] = dir
+		disks[db] = files
 		return db
 	}
 	return kvtest.Engine{
-		Open:    func(t *testing.T) kv.DB { return open(t, t.TempDir()) },
-		Reopen:  func(t *testing.T, db kv.DB) kv.DB { return open(t, dirs[db]) },
+		Open:    func(t *testing.T) kv.DB { return open(t, vfs.NewMem()) },
+		Reopen:  func(t *testing.T, db kv.DB) kv.DB { return open(t, disks[db]) },
 		Advance: func(d time.Duration) { offset.Add(int64(d)) },
 	}
 }

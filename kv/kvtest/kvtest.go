@@ -27,6 +27,7 @@ import (
 	"iter"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/conq-go/conq/kv"
@@ -50,6 +51,10 @@ type Engine struct {
 	// Patience is how long one case may take, and anything in it that has to happen.
 	// The longest has some 3,500 commits, one after the other. Default: 2 minutes.
 	Patience time.Duration
+
+	// Bubble has each case run in a bubble of testing/synctest, where an engine that waits takes no time. All that
+	// the engine waits for must be in there: its goroutines, which end with Close, but no files and no network.
+	Bubble bool
 }
 
 // patience is the default of Engine.Patience.
@@ -67,7 +72,11 @@ func Run(t *testing.T, e Engine) {
 					if c.long && testing.Short() {
 						t.Skip("-short leaves it out")
 					}
-					c.run(newTester(t, t, e, cmp.Or(e.Patience, patience)))
+					within := func(t *testing.T, f func(*testing.T)) { f(t) }
+					if e.Bubble {
+						within = synctest.Test
+					}
+					within(t, func(t *testing.T) { c.run(newTester(t, t, e, cmp.Or(e.Patience, patience))) })
 				})
 			}
 		})
