@@ -37,7 +37,7 @@ var readers = map[string]func(f fixture) (found any, err error){
 		if err != nil {
 			return nil, err
 		}
-		ctx, cancel := context.WithTimeout(f.ctx, 10*time.Second)
+		ctx, cancel := context.WithTimeout(f.ctx, 2*time.Second)
 		defer cancel()
 		v, err := q.DequeueWait(ctx)
 		if errors.Is(err, context.DeadlineExceeded) {
