@@ -19,7 +19,7 @@ import (
 )
 
 var (
-	simulations = flag.Int("simulations", 60, "how many simulations with faults to run")
+	simulations = flag.Int("simulations", 30, "how many simulations with faults to run")
 	firstSeed   = flag.Uint64("seed", 1, "the seed of the first simulation with faults")
 )
 

@@ -13,29 +13,15 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/rogpeppe/go-internal/testscript"
 )
 
-// conq is the path of the binary under test.
-var conq string
+// conq is the command, in a process of its own: what these tests are about is what processes do to each other.
+// The test binary is that, too.
+const conq = "conq"
 
-func TestMain(m *testing.M) { os.Exit(withBinary(m.Run)) }
-
-// withBinary runs f with the real binary built, as what these tests are about is
-// what processes do to each other.
-func withBinary(f func() int) int {
-	dir, err := os.MkdirTemp("", "conq-test-")
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
-	}
-	defer os.RemoveAll(dir)
-	conq = filepath.Join(dir, "conq.exe")
-	if out, err := exec.Command("go", "build", "-ldflags=-w", "-o", conq, ".").CombinedOutput(); err != nil {
-		fmt.Fprintf(os.Stderr, "%v\n%s", err, out)
-		return 1
-	}
-	return f()
-}
+func TestMain(m *testing.M) { testscript.Main(m, map[string]func(){conq: main}) }
 
 // command returns a run of conq on a store.
 func command(store string, args ...string) *exec.Cmd {

