@@ -90,10 +90,9 @@
 //
 // # Watches
 //
-// A watch is a watch of etcd, one for all who wait for the same key, on one stream
-// for all keys. It begins after the commit; what was changed between is looked
-// up. When the member is changed, or the watch is lost, all who wait are told to
-// look again. A connection that silently leads nowhere is noticed by the next
+// A watch is a watch of etcd, on one stream for all. It begins after the commit; what was
+// changed between is looked up. When the member is changed, or the watch is lost, it tells
+// its owner to look again. A connection that silently leads nowhere is noticed by the next
 // request, or after 15 s.
 //
 // # Limits

@@ -93,11 +93,8 @@ func checkOnCommitPanic(t *tester) {
 	ends := map[string]func(){"panic": func() { panic(errCause) }, "end their goroutine": runtime.Goexit}
 	for what, end := range ends {
 		t.reset()
-		ran, returned, got := "", false, any(nil)
-		done := make(chan struct{})
-		go func() {
-			defer close(done)
-			defer func() { got = recover() }()
+		ran, returned := "", false
+		got := apart(func() {
 			_ = t.db.Transact(t.ctx, func(tx kv.Tx) error {
 				ran = "" // as an attempt may be repeated
 				tx.OnCommit(func() { ran += "1" })
@@ -109,8 +106,7 @@ func checkOnCommitPanic(t *tester) {
 				return nil
 			})
 			returned = true
-		}()
-		<-done
+		})
 		if ran != "12345" || returned || (what == "panic") != (got == errCause) {
 			t.Errorf("of five OnCommit functions 2 and 4 %s: %s ran, Transact returned: %v, panic: %v; want all of them, false, and what they panicked with",
 				what, ran, returned, got)

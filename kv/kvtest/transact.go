@@ -264,20 +264,25 @@ func checkPanic(t *tester) {
 	} {
 		for what, end := range ends {
 			t.reset("k")
-			var got any
-			done := make(chan struct{})
-			go func() {
-				defer close(done)
-				defer func() { got = recover() }()
-				t.Errorf("%s returned %v though its function %s", name, run(end), what)
-			}()
-			<-done
+			got := apart(func() { t.Errorf("%s returned %v though its function %s", name, run(end), what) })
 			if (what == "panicked") != (got == errCause) {
 				t.Errorf("the function of %s %s, and its caller recovered %v", name, what, got)
 			}
 			t.want("after a function of "+name+" that "+what, "k", "k")
 		}
 	}
+}
+
+// apart calls f in a goroutine of its own, which it may end, and returns what it panicked with.
+func apart(f func()) (panicked any) {
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		defer func() { panicked = recover() }()
+		f()
+	}()
+	<-done
+	return panicked
 }
 
 func checkNested(t *tester) {
