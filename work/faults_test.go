@@ -5,6 +5,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"log/slog"
 	"math"
 	"math/rand/v2"
 	"strings"
@@ -332,7 +333,8 @@ func TestUndecodableIsDeadInTheEnd(t *testing.T) {
 		defer raw.Close()
 		_, err = raw.Put(ctx, []byte{0xff})
 		noError(t, err)
-		q := open(t, db, Options{})
+		var log strings.Builder
+		q := open(t, db, Options{Logger: slog.New(slog.NewTextHandler(&log, nil))})
 		wait, cancel := context.WithTimeout(ctx, time.Hour)
 		defer cancel()
 		_, err = q.Reserve(wait)
@@ -341,6 +343,9 @@ func TestUndecodableIsDeadInTheEnd(t *testing.T) {
 		noError(t, err)
 		if len(page) != 1 || page[0].Attempts != 3 || !strings.Contains(page[0].Failures[2].Error, "decode") {
 			t.Fatalf("got %+v", page)
+		}
+		if n := strings.Count(log.String(), "does not decode"); n != 3 {
+			t.Errorf("%d failures are logged, want 3: %s", n, &log)
 		}
 	})
 }

@@ -145,7 +145,9 @@ func (q *Queue[T]) decodeAll(ctx context.Context, got []jobs.Reserved) ([]*Lease
 			leases = append(leases, l)
 			continue
 		}
-		if err := l.Fail(context.WithoutCancel(ctx), fmt.Errorf("payload does not decode: %w", err)); err != nil && len(leases) == 0 {
+		err = fmt.Errorf("payload does not decode: %w", err)
+		q.tell(l.ID, err)
+		if err := l.Fail(context.WithoutCancel(ctx), err); err != nil && len(leases) == 0 {
 			return nil, err
 		}
 	}
