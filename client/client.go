@@ -26,6 +26,7 @@
 package client
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -77,8 +78,8 @@ func Dial(ctx context.Context, url string, o Options) (*Client, error) {
 		return nil, errors.New("client: ctx is nil")
 	}
 	c := &Client{options: o}
-	setDefault(&c.options.Patience, 30*time.Second)
-	setDefault(&c.options.Timeout, 30*time.Second)
+	c.options.Patience = cmp.Or(o.Patience, 30*time.Second)
+	c.options.Timeout = cmp.Or(o.Timeout, 30*time.Second)
 	if err := c.parse(url); err != nil {
 		return nil, fmt.Errorf("client: %w", err)
 	}
@@ -90,13 +91,6 @@ func Dial(ctx context.Context, url string, o Options) (*Client, error) {
 	}
 	c.http.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse } // a token goes nowhere else
 	return c, c.do(ctx, call{method: http.MethodGet, path: "/readyz", again: true}, nil)
-}
-
-func setDefault[T comparable](v *T, d T) {
-	var zero T
-	if *v == zero {
-		*v = d
-	}
 }
 
 func (c *Client) parse(s string) error {

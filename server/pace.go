@@ -9,7 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/danielgtaylor/huma/v2"
+	"github.com/conq-go/conq/server/internal/access"
 )
 
 // paced ends requests whose client gives or takes nothing for Options.StallTimeout, and panics of handlers. How long a
@@ -44,7 +44,7 @@ func (s *Server) recovered(w *pacedWriter, r *http.Request) {
 	if w.begun {
 		panic(http.ErrAbortHandler)
 	}
-	writeProblem(w, http.StatusInternalServerError, "the server has a bug, which is in its log now")
+	access.NewProblem(http.StatusInternalServerError, "the server has a bug, which is in its log now").Write(w)
 }
 
 // pacedWriter gives each write a time. Where the handler's server has no deadlines, there are none.
@@ -138,16 +138,10 @@ func notFound(mux *http.ServeMux) http.HandlerFunc {
 			}
 		}
 		if len(allowed) == 0 {
-			writeProblem(w, http.StatusNotFound, "there is nothing here: /openapi.json describes what there is")
+			access.NewProblem(http.StatusNotFound, "there is nothing here: /openapi.json describes what there is").Write(w)
 			return
 		}
 		w.Header().Set("Allow", strings.Join(allowed, ", "))
-		writeProblem(w, http.StatusMethodNotAllowed, fmt.Sprintf("the method is %.20q: it can be %s", r.Method, strings.Join(allowed, ", ")))
+		access.NewProblem(http.StatusMethodNotAllowed, "the method is %.20q: it can be %s", r.Method, strings.Join(allowed, ", ")).Write(w)
 	}
-}
-
-func writeProblem(w http.ResponseWriter, status int, detail string) {
-	w.Header().Set("Content-Type", "application/problem+json")
-	w.WriteHeader(status)
-	_ = huma.DefaultJSONFormat.Marshal(w, &huma.ErrorModel{Title: http.StatusText(status), Status: status, Detail: detail})
 }

@@ -12,6 +12,7 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -107,24 +108,17 @@ func (o *Options) complete() error {
 	if o.Tokens != nil && o.Identify != nil {
 		return errors.New("server: there are Tokens and Identify: only one of them can say who may do what")
 	}
-	setDefault(&o.MaxBody, 64<<20)
-	setDefault(&o.MaxWaiters, 20000)
-	setDefault(&o.MaxQueues, 4096)
-	setDefault(&o.MaxLabels, 1000)
-	setDefault(&o.MaxConnections, 20000)
-	setDefault(&o.HeaderTimeout, 10*time.Second)
-	setDefault(&o.StallTimeout, 30*time.Second)
-	setDefault(&o.IdleTimeout, 5*time.Minute)
-	setDefault(&o.Grace, 5*time.Second)
-	setDefault(&o.Logger, slog.New(slog.DiscardHandler))
+	o.MaxBody = cmp.Or(o.MaxBody, 64<<20)
+	o.MaxWaiters = cmp.Or(o.MaxWaiters, 20000)
+	o.MaxQueues = cmp.Or(o.MaxQueues, 4096)
+	o.MaxLabels = cmp.Or(o.MaxLabels, 1000)
+	o.MaxConnections = cmp.Or(o.MaxConnections, 20000)
+	o.HeaderTimeout = cmp.Or(o.HeaderTimeout, 10*time.Second)
+	o.StallTimeout = cmp.Or(o.StallTimeout, 30*time.Second)
+	o.IdleTimeout = cmp.Or(o.IdleTimeout, 5*time.Minute)
+	o.Grace = cmp.Or(o.Grace, 5*time.Second)
+	o.Logger = cmp.Or(o.Logger, slog.New(slog.DiscardHandler))
 	return nil
-}
-
-func setDefault[T comparable](v *T, d T) {
-	var zero T
-	if *v == zero {
-		*v = d
-	}
 }
 
 // maxHeader is the largest head of a request, in bytes. net/http allows 4096 more.

@@ -64,7 +64,7 @@ func (c *Caller) May(s Scope, queue string) error {
 	if queue != "" {
 		on = "queue " + quoted(queue)
 	}
-	return problem(http.StatusForbidden, "%q has not the scope %s on %s; it has: %s", c.Name, s, on, strings.Join(allowed, ", "))
+	return NewProblem(http.StatusForbidden, "%q has not the scope %s on %s; it has: %s", c.Name, s, on, strings.Join(allowed, ", "))
 }
 
 // Needs returns a handler of those who have a scope on the server itself.

@@ -90,7 +90,7 @@ func (g *Guard) admit(r *http.Request) (*Caller, *Problem) {
 		return nil, p
 	}
 	if err := g.origins.Check(r); err != nil {
-		return nil, problem(http.StatusForbidden, "the request comes from a page of another site (%s): only pages of this server may send it", quoted(r.Header.Get("Origin")))
+		return nil, NewProblem(http.StatusForbidden, "the request comes from a page of another site (%s): only pages of this server may send it", quoted(r.Header.Get("Origin")))
 	}
 	caller, p := g.identify(r)
 	if p != nil && g.isPublic(r.URL.Path) {
@@ -121,7 +121,7 @@ func (g *Guard) checkHost(r *http.Request) *Problem {
 	case g.isOpen():
 		allowed = append([]string{"localhost", "127.0.0.1", "[::1]"}, allowed...)
 	}
-	return problem(http.StatusMisdirectedRequest, "this server is not %s: it is %s", quoted(host), strings.Join(allowed, ", "))
+	return NewProblem(http.StatusMisdirectedRequest, "this server is not %s: it is %s", quoted(host), strings.Join(allowed, ", "))
 }
 
 // isOpen tells whether everybody may do everything, over the loopback interface.
@@ -147,7 +147,7 @@ func (g *Guard) identify(r *http.Request) (*Caller, *Problem) {
 	}
 	if g.options.Tokens == nil {
 		if !cameOverLoopback(r.Context()) {
-			return nil, problem(http.StatusForbidden, "a server without tokens answers only over the loopback interface")
+			return nil, NewProblem(http.StatusForbidden, "a server without tokens answers only over the loopback interface")
 		}
 		return &Caller{Name: Everyone.Name, scopes: Everyone.scopes, remote: r.RemoteAddr}, nil
 	}
@@ -157,7 +157,7 @@ func (g *Guard) identify(r *http.Request) (*Caller, *Problem) {
 	}
 	token := g.options.Tokens.find(secret)
 	if token == nil {
-		return nil, problem(http.StatusUnauthorized, "a token of this server is needed, as Authorization: Bearer conq_...")
+		return nil, NewProblem(http.StatusUnauthorized, "a token of this server is needed, as Authorization: Bearer conq_...")
 	}
 	return &Caller{Name: token.Name, scopes: token.Scopes, remote: r.RemoteAddr}, nil
 }
@@ -166,13 +166,13 @@ func (g *Guard) identify(r *http.Request) (*Caller, *Problem) {
 func (g *Guard) identified(r *http.Request) (*Caller, *Problem) {
 	name, scopes, ok := g.options.Identify(r)
 	if !ok {
-		return nil, problem(http.StatusForbidden, "this program does not know who you are")
+		return nil, NewProblem(http.StatusForbidden, "this program does not know who you are")
 	}
 	c := &Caller{Name: name, remote: r.RemoteAddr}
 	for _, s := range scopes {
 		p, err := ParsePermission(s)
 		if err != nil {
-			return nil, problem(http.StatusInternalServerError, "the program that serves this is wrong: %v", err)
+			return nil, NewProblem(http.StatusInternalServerError, "the program that serves this is wrong: %v", err)
 		}
 		c.scopes = append(c.scopes, p)
 	}

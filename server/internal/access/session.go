@@ -52,7 +52,7 @@ func (g *Guard) Login(w http.ResponseWriter, r *http.Request, secret string) err
 	}
 	token := g.options.Tokens.find(secret)
 	if token == nil {
-		return problem(http.StatusUnauthorized, "this server has no such token: conq token new makes one")
+		return NewProblem(http.StatusUnauthorized, "this server has no such token: conq token new makes one")
 	}
 	id := rand.Text()
 	g.sessions.add(sha256.Sum256([]byte(id)), &session{token.Hash, rand.Text(), time.Now().Add(sessionTime)})
@@ -76,9 +76,9 @@ func (g *Guard) bySession(r *http.Request, id string) (*Caller, *Problem) {
 	}
 	switch {
 	case token == nil:
-		return nil, problem(http.StatusUnauthorized, "the session has ended: log in again")
+		return nil, NewProblem(http.StatusUnauthorized, "the session has ended: log in again")
 	case !isSafe(r.Method) && subtle.ConstantTimeCompare([]byte(csrfOf(r)), []byte(s.csrf)) == 0:
-		p := problem(http.StatusForbidden, "the request has not the csrf token of its session: load the page again, or use a token as Authorization: Bearer conq_...")
+		p := NewProblem(http.StatusForbidden, "the request has not the csrf token of its session: load the page again, or use a token as Authorization: Bearer conq_...")
 		p.again = true
 		return nil, p
 	}

@@ -55,6 +55,14 @@ func Register(mux *http.ServeMux, o Options) {
 // a key that is empty.
 func (a *api) refuseUnclear(ctx huma.Context, next func(huma.Context)) {
 	r, _ := humago.Unwrap(ctx)
+	if err := unclear(r); err != nil {
+		huma.WriteErr(a.API, ctx, http.StatusBadRequest, err.Error())
+		return
+	}
+	next(ctx)
+}
+
+func unclear(r *http.Request) error {
 	query, err := url.ParseQuery(r.URL.RawQuery)
 	keys := r.Header.Values("Idempotency-Key")
 	twice := ""
@@ -65,17 +73,13 @@ func (a *api) refuseUnclear(ctx huma.Context, next func(huma.Context)) {
 	}
 	switch {
 	case err != nil:
-		err = fmt.Errorf("the query does not parse: %w", err)
+		return fmt.Errorf("the query does not parse: %w", err)
 	case twice != "":
-		err = fmt.Errorf("the query has %.40q more than once", twice)
+		return fmt.Errorf("the query has %.40q more than once", twice)
 	case len(keys) > 1 || len(keys) == 1 && keys[0] == "":
-		err = errors.New("the Idempotency-Key has to be given once, and not empty")
+		return errors.New("the Idempotency-Key has to be given once, and not empty")
 	}
-	if err != nil {
-		huma.WriteErr(a.API, ctx, http.StatusBadRequest, err.Error())
-		return
-	}
-	next(ctx)
+	return nil
 }
 
 func config() huma.Config {

@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
 	"math"
@@ -83,7 +84,7 @@ func (c *conn) put(cmd command) error {
 		return err
 	}
 	c.s.tubes.put(c.used)
-	return c.replyNumber("INSERTED", uint64(id))
+	return c.reply(fmt.Sprintf("INSERTED %d", id))
 }
 
 // skip reads what the client sends, and drops it.
@@ -114,7 +115,7 @@ func (c *conn) watch(cmd command) error {
 		c.watched = append(c.watched, c.s.tubes.enter(name, func(t *tube) { t.watched++ }))
 		c.dropSource()
 	}
-	return c.replyNumber("WATCHING", uint64(len(c.watched)))
+	return c.reply(fmt.Sprintf("WATCHING %d", len(c.watched)))
 }
 
 func (c *conn) ignore(cmd command) error {
@@ -126,7 +127,7 @@ func (c *conn) ignore(cmd command) error {
 		c.s.tubes.leave(c.watched[i], func(t *tube) { t.watched-- })
 		c.watched = slices.Delete(c.watched, i, i+1)
 	}
-	return c.replyNumber("WATCHING", uint64(len(c.watched)))
+	return c.reply(fmt.Sprintf("WATCHING %d", len(c.watched)))
 }
 
 func (c *conn) watches(name string) int {
@@ -272,7 +273,7 @@ func (c *conn) kick(cmd command) error {
 	if err != nil {
 		return err
 	}
-	return c.replyNumber("KICKED", uint64(n))
+	return c.reply(fmt.Sprintf("KICKED %d", n))
 }
 
 func (c *conn) kickJob(cmd command) error {

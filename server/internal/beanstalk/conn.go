@@ -168,33 +168,11 @@ func (c *conn) reply(line string) error {
 	return c.full()
 }
 
-func (c *conn) replyNumber(word string, n uint64) error {
-	c.begin(word)
-	c.out = append(strconv.AppendUint(c.out, n, 10), crlf...)
-	return c.full()
-}
-
-// begin begins a reply of several words.
-func (c *conn) begin(word string) {
-	c.word = word
-	c.out = append(append(c.out, word...), ' ')
-}
-
-// replyJob is a line with a job's id and size, and the job.
-func (c *conn) replyJob(word string, id work.ID, body []byte) error {
-	c.begin(word)
-	c.out = append(strconv.AppendInt(c.out, int64(id), 10), ' ')
-	return c.replyData(body)
-}
-
-// replyOK is data in YAML.
-func (c *conn) replyOK(data []byte) error {
-	c.begin("OK")
-	return c.replyData(data)
-}
-
-func (c *conn) replyData(data []byte) error {
-	c.out = append(strconv.AppendInt(c.out, int64(len(data)), 10), crlf...)
+// replyData appends a line that ends with the size of data, and data.
+func (c *conn) replyData(line string, data []byte) error {
+	if err := c.reply(line + " " + strconv.Itoa(len(data))); err != nil {
+		return err
+	}
 	c.out = append(append(c.out, data...), crlf...)
 	return c.full()
 }

@@ -3,6 +3,7 @@ package beanstalk
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"time"
 
@@ -19,7 +20,7 @@ func (c *conn) reserved(l *work.Lease[[]byte]) error {
 	of := c.s.tubes.enter(l.Queue(), nil)
 	c.held[l.ID] = &held{l, of, func() { release(); c.s.tubes.leave(of, nil) }}
 	c.first = earliest(c.first, l.Deadline())
-	return c.replyJob("RESERVED", l.ID, l.Value)
+	return c.replyData(fmt.Sprintf("RESERVED %d", l.ID), l.Value)
 }
 
 func (c *conn) reserveJob(cmd command) error {

@@ -1,6 +1,7 @@
 package beanstalk
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/hex"
@@ -47,18 +48,10 @@ type Server struct {
 
 // New returns a server of the work queues of a set, which puts jobs that are findable, and stays the caller's.
 func New(set *queues.Set, o Options) *Server {
-	if o.MaxJobSize == 0 {
-		o.MaxJobSize = 1<<16 - 1
-	}
-	if o.MaxConnections == 0 {
-		o.MaxConnections = 1 << 16
-	}
-	if o.Grace == 0 {
-		o.Grace = 5 * time.Second
-	}
-	if o.Logger == nil {
-		o.Logger = slog.New(slog.DiscardHandler)
-	}
+	o.MaxJobSize = cmp.Or(o.MaxJobSize, 1<<16-1)
+	o.MaxConnections = cmp.Or(o.MaxConnections, 1<<16)
+	o.Grace = cmp.Or(o.Grace, 5*time.Second)
+	o.Logger = cmp.Or(o.Logger, slog.New(slog.DiscardHandler))
 	if o.Observe == nil {
 		o.Observe = func(string) func(string) { return func(string) {} }
 	}

@@ -34,7 +34,7 @@ func (c *conn) listTubes(command) error {
 	if err != nil {
 		return err
 	}
-	return c.replyOK(list(names))
+	return c.replyData("OK", list(names))
 }
 
 func (c *conn) listWatched(command) error {
@@ -42,7 +42,7 @@ func (c *conn) listWatched(command) error {
 	for _, t := range c.watched {
 		names = append(names, t.name)
 	}
-	return c.replyOK(list(names))
+	return c.replyData("OK", list(names))
 }
 
 func list(names []string) []byte {
@@ -54,11 +54,15 @@ func list(names []string) []byte {
 }
 
 func (c *conn) peek(cmd command) error {
-	return c.look(cmd, func(_ *tube, j *work.Info[[]byte]) error { return c.replyJob("FOUND", j.ID, j.Payload) })
+	return c.look(cmd, func(_ *tube, j *work.Info[[]byte]) error { return c.found(j) })
+}
+
+func (c *conn) found(j *work.Info[[]byte]) error {
+	return c.replyData(fmt.Sprintf("FOUND %d", j.ID), j.Payload)
 }
 
 func (c *conn) statsJob(cmd command) error {
-	return c.look(cmd, func(of *tube, j *work.Info[[]byte]) error { return c.replyOK(statsJob(of.name, j, time.Now())) })
+	return c.look(cmd, func(of *tube, j *work.Info[[]byte]) error { return c.replyData("OK", statsJob(of.name, j, time.Now())) })
 }
 
 // look calls f with a job. One that is done is kept for others to look at.
@@ -91,7 +95,7 @@ func peekFirst(state work.State) func(*conn, command) error {
 		if err != nil {
 			return err
 		}
-		return c.replyJob("FOUND", first[0].ID, first[0].Payload)
+		return c.found(first[0])
 	}
 }
 
@@ -179,7 +183,7 @@ func (c *conn) statsTube(cmd command) error {
 				{"cmd-delete", t.deletes}, {"cmd-pause-tube", t.pauses}, {"pause", seconds(total)}, {"pause-time-left", seconds(left)},
 			}
 		})
-		return c.replyOK(yaml(slices.Concat([]field{{"name", of.name}}, n.fields(), rest)))
+		return c.replyData("OK", yaml(slices.Concat([]field{{"name", of.name}}, n.fields(), rest)))
 	})
 }
 
@@ -194,7 +198,7 @@ func (c *conn) stats(command) error {
 			return err
 		}
 	}
-	return c.replyOK(yaml(slices.Concat(n.fields(), c.s.verbFields(), c.s.fields(len(names)))))
+	return c.replyData("OK", yaml(slices.Concat(n.fields(), c.s.verbFields(), c.s.fields(len(names)))))
 }
 
 func (s *Server) verbFields() (fields []field) {

@@ -1,10 +1,12 @@
 package watch
 
 import (
+	"cmp"
 	"log/slog"
 	"net"
 	"net/http"
 	"strconv"
+	"time"
 )
 
 // Requests returns a handler that measures requests, and logs them: those that have failed by the server's fault as errors, others
@@ -14,18 +16,19 @@ func (m *Metrics) Requests(log *slog.Logger, caller func(*http.Request) string, 
 		end := m.Begin("http")
 		answer := &answer{ResponseWriter: w, status: http.StatusOK}
 		next.ServeHTTP(answer, r)
-		verb := r.Pattern // of the mux, which has set it
-		if verb == "" {
-			verb = "none"
-		}
-		took := end(verb, strconv.Itoa(answer.status))
-		level := slog.LevelDebug
-		if answer.status >= 500 && answer.status != http.StatusServiceUnavailable {
-			level = slog.LevelError
-		}
-		log.LogAttrs(r.Context(), level, "request", slog.String("verb", verb), slog.Int("status", answer.status),
-			slog.Duration("took", took), slog.Int64("bytes", answer.bytes), slog.String("caller", caller(r)), remote(r))
+		verb := cmp.Or(r.Pattern, "none") // of the mux, which has set it
+		answer.log(log, r, verb, end(verb, strconv.Itoa(answer.status)), caller(r))
 	})
+}
+
+// log is a function of its own so that the stack of a request that waits has no room for attributes.
+func (a *answer) log(log *slog.Logger, r *http.Request, verb string, took time.Duration, caller string) {
+	level := slog.LevelDebug
+	if a.status >= 500 && a.status != http.StatusServiceUnavailable {
+		level = slog.LevelError
+	}
+	log.LogAttrs(r.Context(), level, "request", slog.String("verb", verb), slog.Int("status", a.status),
+		slog.Duration("took", took), slog.Int64("bytes", a.bytes), slog.String("caller", caller), remote(r))
 }
 
 // Refused measures a request that was not let in, and logs it at the level debug.
