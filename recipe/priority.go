@@ -107,7 +107,7 @@ func (p PriorityQueue) NextKeys(tx kv.Tx, priorities []int64, inUse InUse) ([][]
 	if err != nil {
 		return nil, err
 	}
-	drawn, err := draw(p.random, len(priorities), len(prefix(p.span))+integerRoom)
+	random, err := draw(p.random, len(priorities))
 	if err != nil {
 		return nil, err
 	}
@@ -117,7 +117,7 @@ func (p PriorityQueue) NextKeys(tx kv.Tx, priorities []int64, inUse InUse) ([][]
 		if counts[at], err = next(counts[at]); err != nil {
 			return nil, err
 		}
-		keys[i] = drawn.key(prefix(groups[at]), counts[at])
+		keys[i] = newKey(prefix(groups[at]), counts[at], random[i])
 	}
 	return keys, nil
 }

@@ -79,7 +79,7 @@ func (q Queue) NextKeys(tx kv.Tx, n int, inUse InUse) ([][]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	drawn, err := draw(q.random, n, len(prefix(q.span)))
+	random, err := draw(q.random, n)
 	if err != nil {
 		return nil, err
 	}
@@ -88,7 +88,7 @@ func (q Queue) NextKeys(tx kv.Tx, n int, inUse InUse) ([][]byte, error) {
 		if index, err = next(index); err != nil {
 			return nil, err
 		}
-		keys[i] = drawn.key(prefix(q.span), index)
+		keys[i] = newKey(prefix(q.span), index, random[i])
 	}
 	return keys, nil
 }

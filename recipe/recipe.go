@@ -106,32 +106,26 @@ func (f InUse) last(tx kv.Tx, group []byte, at int64) (int64, error) {
 	return max(at, last), nil
 }
 
-// drawn is the random elements of keys that are to be made, and memory for these.
-type drawn struct{ random, memory []byte }
-
-// What a key may need behind the prefix of its subspace: for an integer, and for the escaped bytes.
-const integerRoom, randomRoom = 9, 2*RandomSize + 2
-
-// draw returns the elements of n keys with prefixes of a length, from crypto/rand if source is nil.
-func draw(source io.Reader, n, prefix int) (d drawn, err error) {
+// draw returns the random elements of n keys, from crypto/rand if source is nil.
+func draw(source io.Reader, n int) (random [][]byte, err error) {
 	if source == nil {
 		source = rand.Reader // never fails
 	}
-	all := make([]byte, n*(RandomSize+prefix+integerRoom+randomRoom))
-	d.random, d.memory = all[:n*RandomSize], all[n*RandomSize:][:0]
-	if _, err := io.ReadFull(source, d.random); err != nil {
-		return d, fmt.Errorf("%w: %w", ErrRandom, err)
+	all := make([]byte, n*RandomSize)
+	if _, err := io.ReadFull(source, all); err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrRandom, err)
 	}
-	return d, nil
+	return slices.Collect(slices.Chunk(all, RandomSize)), nil
 }
 
-// key returns the next key: the prefix of its subspace, its index there, and a random element.
-func (d *drawn) key(prefix []byte, index int64) []byte {
-	begin := len(d.memory)
-	d.memory = tuple.AppendInt(append(d.memory, prefix...), index)
-	d.memory = tuple.AppendBytes(d.memory, d.random[:RandomSize])
-	d.random = d.random[RandomSize:]
-	return slices.Clip(d.memory[begin:])
+// keyRoom is what a key may need behind the prefix of its subspace: for an integer, and for the
+// random bytes, which may have to be escaped.
+const keyRoom = 9 + 2*RandomSize + 2
+
+// newKey returns a key: the prefix of its subspace, its index there, and a random element.
+func newKey(prefix []byte, index int64, random []byte) []byte {
+	key := append(make([]byte, 0, len(prefix)+keyRoom), prefix...)
+	return tuple.AppendBytes(tuple.AppendInt(key, index), random)
 }
 
 // next returns the index behind one.

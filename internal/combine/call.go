@@ -23,7 +23,6 @@ type Call[Q, R any] struct {
 	leader    *Call[Q, R] // of the batch that the call is in
 
 	place linked.Place[Call[Q, R]] // among those that wait
-	batch [1]*Call[Q, R]           // memory for one of this call alone
 }
 
 // signal says how a call goes on.

@@ -267,9 +267,9 @@ func (l *Combiner[Q, R]) take(first *Call[Q, R], ended error) ([]*Call[Q, R], er
 		return nil, l.closed
 	}
 	first.leader = first
-	batch, bytes := append(first.batch[:0], first), first.size
 	most := l.share(l.running + 1 + l.waiting.Len())
-	batch = slices.Grow(batch, min(most-1, l.waiting.Len()))
+	batch := append(make([]*Call[Q, R], 0, min(most, 1+l.waiting.Len())), first)
+	bytes := first.size
 	for c := l.waiting.First(); c != nil; c = l.waiting.First() {
 		if len(batch) == most || c.size > l.options.MaxBytes-bytes {
 			break

@@ -96,12 +96,12 @@ func ofBatch(err error) error {
 }
 
 func (a *adder) addAlone(ctx context.Context, items []Item) error {
-	return a.transact(ctx, &adding{adder: a, gather: &gathering{ends: a.ends}, items: items})
+	return a.transact(ctx, &addBatch{adder: a, gather: &gathering{ends: a.ends}, items: items})
 }
 
-// adding is the calls that one transaction serves. A caller that gives up leaves it before the
+// addBatch is the calls that one transaction serves. A caller that gives up leaves it before the
 // next attempt, and then nothing was added for it.
-type adding struct {
+type addBatch struct {
 	adder    *adder // whose calls these are
 	gather   *gathering
 	calls    []*addCall // none without combining
@@ -114,7 +114,7 @@ type adding struct {
 type addCall = combine.Call[[]Item, struct{}]
 
 // add is what the transaction does.
-func (b *adding) add(tx kv.Tx) (struct{}, error) {
+func (b *addBatch) add(tx kv.Tx) (struct{}, error) {
 	kv.Lazily(tx)
 	if !b.attend(tx) {
 		return struct{}{}, errNobody
@@ -126,7 +126,7 @@ func (b *adding) add(tx kv.Tx) (struct{}, error) {
 }
 
 // handOver deals items to callers that wait, in the first attempt.
-func (b *adding) handOver(tx kv.Tx) (err error) {
+func (b *addBatch) handOver(tx kv.Tx) (err error) {
 	b.left = b.items
 	switch {
 	case b.offer == nil:
@@ -143,7 +143,7 @@ func (b *adding) handOver(tx kv.Tx) (err error) {
 func (a *adder) run(calls []*addCall) {
 	ctx, cancel := combine.Context(calls)
 	defer cancel()
-	b := &adding{adder: a, gather: &a.gather, calls: calls}
+	b := &addBatch{adder: a, gather: &a.gather, calls: calls}
 	if a.parallel() > 1 {
 		b.gather = &gathering{ends: a.ends}
 	}
@@ -171,7 +171,7 @@ func (a *adder) runEach(calls []*addCall) {
 }
 
 // merge makes items what all calls add.
-func (b *adding) merge() {
+func (b *addBatch) merge() {
 	if len(b.calls) == 1 {
 		b.items = b.calls[0].Request
 		return
@@ -184,7 +184,7 @@ func (b *adding) merge() {
 
 // attend lets callers go that have given up, unless what they add may be there already.
 // It returns false if none is left.
-func (b *adding) attend(tx kv.Tx) bool {
+func (b *addBatch) attend(tx kv.Tx) bool {
 	b.attempts++
 	if b.attempts == 1 || len(b.calls) == 0 || kv.Unsettled(tx) {
 		return true
@@ -220,7 +220,7 @@ func ownError(ctx context.Context, err error) error {
 	}
 }
 
-func (a *adder) transact(ctx context.Context, b *adding) error {
+func (a *adder) transact(ctx context.Context, b *addBatch) error {
 	offer, there := b.gather.offer(len(b.items))
 	if !there {
 		return a.do(ctx, b)
@@ -238,7 +238,7 @@ func (a *adder) transact(ctx context.Context, b *adding) error {
 	return err
 }
 
-func (a *adder) do(ctx context.Context, b *adding) error {
+func (a *adder) do(ctx context.Context, b *addBatch) error {
 	_, err := outcome.Do(ctx, a.q.lanes, b.add)
 	if err == nil {
 		a.q.tally.added.Add(int64(len(b.left)))

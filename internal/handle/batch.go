@@ -22,9 +22,9 @@ type waiters = waiting.Batch[Item]
 // of the first of them.
 type takeCall = combine.Call[demand, []share]
 
-// batch is the calls that one transaction serves. A caller that gives up leaves it before the
+// takeBatch is the calls that one transaction serves. A caller that gives up leaves it before the
 // next attempt and gets nothing, unless an earlier attempt may have taken something for it.
-type batch struct {
+type takeBatch struct {
 	taker   *taker
 	calls   []*takeCall // those that have got nothing yet
 	wants   []int       // of calls, one after the other
@@ -34,11 +34,11 @@ type batch struct {
 
 // attendIn is attend for an attempt. It keeps all if an earlier one may have taken
 // effect: what the transaction returns may be what that one has dealt out.
-func (b *batch) attendIn(tx kv.Tx) bool { return kv.Unsettled(tx) || b.attend() }
+func (b *takeBatch) attendIn(tx kv.Tx) bool { return kv.Unsettled(tx) || b.attend() }
 
 // attend lets callers go that have given up, and finds out what the others want. It
 // returns false if none is left to be served.
-func (b *batch) attend() bool {
+func (b *takeBatch) attend() bool {
 	for _, c := range b.calls {
 		if c.Request.waiters != nil {
 			c.Request.wants = c.Request.waiters.Wants()
@@ -71,7 +71,7 @@ func leaderless(c *takeCall) bool { return c.Request.waiters != nil && c.Request
 
 // deliver gives the first calls their shares, and lets them go if there are others
 // that need another transaction.
-func (b *batch) deliver(shares []share) {
+func (b *takeBatch) deliver(shares []share) {
 	served := b.calls
 	for len(shares) > 0 && len(b.calls) > 0 {
 		c, n := b.calls[0], 1

@@ -104,7 +104,7 @@ func handleClose(t *testing.T, db kv.DB, open func(conq.Options) endVerbs, stagi
 // nothing, and leaves no key.
 func TestHandleCloseStorm(t *testing.T) {
 	for mode, staging := range stagings {
-		for seed := range uint64(20) {
+		for seed := range uint64(testkit.Cases(20)) {
 			t.Run(fmt.Sprint(mode, " ", seed), func(t *testing.T) {
 				testkit.Bubble(t, func(t *testing.T) { handleCloseStorm(t, staging, seed) })
 			})

@@ -32,7 +32,8 @@ func TestEnqueuesDoNotConflict(t *testing.T) {
 				p, err := conq.OpenPriorityQueue(db, "priority queue", conq.String(), o)
 				testkit.NoError(t, err)
 				attempts.Store(0)
-				const workers, each = 32, 3125
+				const workers = 32
+				each := testkit.Cases(3125)
 				testkit.Together(workers, func(w int) {
 					for i := range each {
 						v := fmt.Sprint(w, " ", i)
@@ -54,8 +55,8 @@ func TestEnqueuesDoNotConflict(t *testing.T) {
 					}
 				})
 				testkit.Equal(t, "attempts in all", attempts.Load(), transactions.Load())
-				testkit.Equal(t, "calls", calls.Load(), workers*(each+100))
-				testkit.Equal(t, "items", items.Load(), workers*(each+each/8+100+100/4*2))
+				testkit.Equal(t, "calls", calls.Load(), int64(workers*(each+100)))
+				testkit.Equal(t, "items", items.Load(), int64(workers*(each+each/8+100+100/4*2)))
 				n, err := q.Len(t.Context())
 				testkit.NoError(t, err)
 				testkit.Equal(t, "items in the queue", n, workers*(each+each/8))
@@ -68,8 +69,6 @@ func TestEnqueuesDoNotConflict(t *testing.T) {
 		}
 	}
 }
-
-// check is noError for goroutines.
 
 // during runs outer in a transaction, and inner once while its first attempt is
 // open, and returns the number of attempts.
@@ -171,8 +170,6 @@ func TestConflicts(t *testing.T) {
 		}
 	}
 }
-
-// drop leaves of a result only errors of the store.
 
 // Producers and consumers at the same time: each item comes out once, and those of
 // one producer in its order.

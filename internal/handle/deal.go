@@ -194,7 +194,7 @@ func (a *attempt) wanted(wants []int) int {
 // attempts runs a transaction that takes items for a batch, and runs it again for half of those that
 // it has found if they are too large for one: an engine may count more than a budget knows of, as
 // FoundationDB counts keys.
-func attempts[R any](ctx context.Context, b *batch, take func(kv.Tx) (R, error)) (R, error) {
+func attempts[R any](ctx context.Context, b *takeBatch, take func(kv.Tx) (R, error)) (R, error) {
 	b.attempt = attempt{}
 	for {
 		r, err := outcome.Do(ctx, b.taker.q.lanes, take)

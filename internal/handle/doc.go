@@ -13,8 +13,8 @@
 //	adder.run          one caller leads, and merges what all of them add
 //	gathering.offer    waits a moment if consumers are about to come; has those that wait stay
 //	outcome.Do         runs the transaction, until its outcome is known:
-//	  adding.attend      callers that have given up leave, but not if a commit may have happened
-//	  adding.handOver    in the first attempt, if the queue is empty: items go to callers that wait
+//	  addBatch.attend    callers that have given up leave, but not if a commit may have happened
+//	  addBatch.handOver  in the first attempt, if the queue is empty: items go to callers that wait
 //	  queue.add          the others get keys of the recipe and are written; waiters are told
 //	offer.deliver      callers that were handed items return with them
 //
@@ -29,7 +29,7 @@
 //	                   first. In the transaction that collects them:
 //	  taker.dealStaged   the items are decoded and dealt to the callers in order; an item that does
 //	                     not decode, and what is behind it, goes back under its key
-//	batch.deliver      callers get their shares; if some are left, the next transaction is theirs
+//	takeBatch.deliver  callers get their shares; if some are left, the next transaction is theirs
 //
 // A take that waits (TakeWait) goes through a waiting.List: the caller that has waited longest leads,
 // and takes for those behind it, too. Where other processes share the store, leaders of handles

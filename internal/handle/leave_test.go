@@ -144,7 +144,7 @@ func (l leaving) leave(verb string, position int) {
 // kv.ErrCommitUnknown has added and taken nothing, and nothing is lost or doubled.
 func TestLeaveUnknown(t *testing.T) {
 	for _, mode := range []conq.Staging{conq.StagingNever, conq.StagingAlways, conq.StagingAuto} {
-		for seed := range uint64(60) {
+		for seed := range uint64(testkit.Cases(60)) {
 			testkit.Bubble(t, func(t *testing.T) { leaveUnknown(t, mode, seed) })
 		}
 	}

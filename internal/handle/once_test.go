@@ -17,8 +17,6 @@ import (
 	"github.com/conq-go/conq/kv/faulty"
 )
 
-const onceSeeds = 6
-
 // opened calls open until it succeeds: it has no outcome to lose.
 func opened[T any](t testkit.TB, open func() (T, error)) T {
 	t.Helper()
@@ -67,7 +65,7 @@ func TestExactlyOnce(t *testing.T) {
 	for storm, faults := range testkit.Storms {
 		for mode, staging := range stagings {
 			t.Run(storm+" "+mode, func(t *testing.T) {
-				for seed := range uint64(onceSeeds) {
+				for seed := range uint64(testkit.Cases(6)) {
 					what := fmt.Sprintf("seed %d", seed)
 					testkit.Bubble(t, func(t *testing.T) { exactlyOnce(t, what, seed, faults, staging) })
 				}

@@ -21,7 +21,6 @@ type taker struct {
 	q        *queue
 	combines bool
 	line     *staging.Line // nil where no other process can wait
-	near     <-chan error  // news in this process since the leader of those that wait has looked, or nil
 
 	side    staging.Side
 	stage   *staging.Stage
@@ -55,7 +54,6 @@ func (t *taker) init(q *queue, o Options, side staging.Side) error {
 		}
 		t.line = line
 		w.Stamp = stamps()
-		w.Near = func() <-chan error { return t.near }
 		w.Left = func(stamp int64) { _ = t.leaveLine(stamp) } // or its deadline comes
 	}
 	t.list.Init(w)
@@ -93,7 +91,7 @@ func (t *taker) run(calls []*takeCall) {
 	defer cancel()
 	t.active.Store(true)
 	defer t.active.Store(false)
-	for b := (&batch{taker: t, calls: calls}); b.attend(); {
+	for b := (&takeBatch{taker: t, calls: calls}); b.attend(); {
 		shares, err := t.serveSome(ctx, b)
 		if err != nil {
 			for _, c := range b.calls {
@@ -109,7 +107,7 @@ func (t *taker) run(calls []*takeCall) {
 var errCollision = errors.New("conq: another consumer has been faster")
 
 // serveSome serves the first of the calls, at least one, in one transaction.
-func (t *taker) serveSome(ctx context.Context, b *batch) ([]share, error) {
+func (t *taker) serveSome(ctx context.Context, b *takeBatch) ([]share, error) {
 	if t.stages() {
 		return t.serveStaged(ctx, b)
 	}
@@ -158,7 +156,7 @@ func (t *taker) expire(ctx context.Context) error {
 
 // servePlain is serveSome by the recipe, for several callers. With StagingAuto that is tried
 // once, and not at all if others have staged requests.
-func (t *taker) servePlain(ctx context.Context, b *batch) ([]share, error) {
+func (t *taker) servePlain(ctx context.Context, b *takeBatch) ([]share, error) {
 	shares, err := attempts(ctx, b, b.takePlain)
 	if err == nil {
 		t.note(shares)
@@ -168,7 +166,7 @@ func (t *taker) servePlain(ctx context.Context, b *batch) ([]share, error) {
 }
 
 // takePlain is the transaction of servePlain.
-func (b *batch) takePlain(tx kv.Tx) ([]share, error) {
+func (b *takeBatch) takePlain(tx kv.Tx) ([]share, error) {
 	kv.Lazily(tx)
 	if err := b.taker.admit(tx, b); err != nil {
 		return nil, err
@@ -195,7 +193,7 @@ func (t *taker) note(shares []share) {
 
 // admit begins an attempt. It returns an error if that is not to take anything: because it is
 // better to stage, or no caller is left to be served.
-func (t *taker) admit(tx kv.Tx, b *batch) error {
+func (t *taker) admit(tx kv.Tx, b *takeBatch) error {
 	b.attempt.nth++
 	again, stages := b.attempt.nth > 1, t.staging == StagingAuto && !b.plain
 	switch {
@@ -218,7 +216,7 @@ func (t *taker) admit(tx kv.Tx, b *batch) error {
 }
 
 // serveStaged is serveSome by staging.
-func (t *taker) serveStaged(ctx context.Context, b *batch) ([]share, error) {
+func (t *taker) serveStaged(ctx context.Context, b *takeBatch) ([]share, error) {
 	shares, err := staging.Take(ctx, t.stage, t.side, sum(b.wants), func(tx kv.Tx, items []kv.KeyValue) ([]share, error) {
 		return t.dealStaged(tx, b.wants, items)
 	})

@@ -262,7 +262,7 @@ func (w watching) Watch(key []byte) <-chan error {
 // a bubble no time passes but that of injected delays: to be saved by the poll
 // would take a second.
 func TestWaitNoLostWakeUp(t *testing.T) {
-	for seed := range uint64(60) {
+	for seed := range uint64(testkit.Cases(60)) {
 		for _, shared := range []bool{false, true} {
 			testkit.Bubble(t, func(t *testing.T) { noLostWakeUp(t, seed, shared) })
 		}
@@ -337,7 +337,8 @@ func noLostWakeUp(t *testing.T, seed uint64, shared bool) {
 // Consumers who wait are served in turn: while one waits, no other that came later
 // is served more than twice.
 func TestWaitFairness(t *testing.T) {
-	const consumers, items = 64, 1000
+	const consumers = 64
+	items := testkit.Cases(1000)
 	for store, newStore := range stores {
 		t.Run(store, func(t *testing.T) {
 			testkit.Bubble(t, func(t *testing.T) {

@@ -37,7 +37,7 @@ func stamps() func() int64 {
 
 // takeInLine is takeForWaiting for callers that stand in line.
 func (t *taker) takeInLine(ctx context.Context, p *waiters) ([][]Item, <-chan error, error) {
-	b := &batch{taker: t, calls: []*takeCall{{Context: ctx, Request: demand{waiters: p}}}}
+	b := &takeBatch{taker: t, calls: []*takeCall{{Context: ctx, Request: demand{waiters: p}}}}
 	if !b.attend() {
 		return nil, nil, errNobody
 	}
@@ -49,15 +49,15 @@ func (t *taker) takeInLine(ctx context.Context, p *waiters) ([][]Item, <-chan er
 	if err != nil {
 		return nil, nil, err
 	}
-	if t.near = nil; r.view.First {
-		t.near = near
+	if r.view.First {
+		p.Near = near
 	}
 	got, err := gotten(r.shares)
 	return got, r.news, err
 }
 
 // turn takes items, or tells when to look again. Before it stages it looks whether it is their turn.
-func (t *taker) turn(ctx context.Context, b *batch, p *waiters) (lineTurn, error) {
+func (t *taker) turn(ctx context.Context, b *takeBatch, p *waiters) (lineTurn, error) {
 	if !t.stages() {
 		if err := t.expire(ctx); err != nil {
 			return lineTurn{}, err
@@ -96,7 +96,7 @@ func (t *taker) turn(ctx context.Context, b *batch, p *waiters) (lineTurn, error
 }
 
 // turnPlain takes items, if it is their turn, and watches, all in one transaction.
-func (t *taker) turnPlain(ctx context.Context, b *batch, p *waiters) (lineTurn, error) {
+func (t *taker) turnPlain(ctx context.Context, b *takeBatch, p *waiters) (lineTurn, error) {
 	r, err := attempts(ctx, b, func(tx kv.Tx) (lineTurn, error) {
 		kv.Prefetch(tx.Snapshot(), t.line.LookRead())
 		if err := t.admit(tx, b); err != nil {

@@ -30,7 +30,7 @@ func TestWaitFairnessOfHandles(t *testing.T) {
 		for mode, staging := range stagings {
 			for _, end := range allEnds {
 				t.Run(fmt.Sprint(name, " ", mode, " ", end.name), func(t *testing.T) {
-					if name != "8 on each of 8" {
+					if name != "8 on each of 8" || end.name != allEnds[staging].name { // one for each mode
 						testkit.Long(t)
 					}
 					testkit.Bubble(t, func(t *testing.T) {
@@ -332,7 +332,7 @@ func TestWaitPlenty(t *testing.T) {
 // Those who wait and those who don't, who give up and who are cleared away, through
 // faults: every item comes out once, and the line is empty in the end.
 func TestWaitLineStorm(t *testing.T) {
-	for seed := range uint64(30) {
+	for seed := range uint64(testkit.Cases(30)) {
 		testkit.Bubble(t, func(t *testing.T) {
 			c := testkit.NewCluster(t, 1000*seed, faulty.Options{Conflict: 0.1, Dropped: 0.1, Applied: 0.1, Late: 0.1, Delay: 0.3})
 			defer c.Close()

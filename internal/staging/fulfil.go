@@ -22,34 +22,26 @@ type fulfilled struct {
 
 // fulfil serves as many requests as fit into the transaction, with up to most items. It leaves results
 // for their owners, but returns that of own, if that was served.
-func (s *Stage) fulfil(tx kv.Tx, requests []request, most int, own []byte) (f fulfilled, mine *served, err error) {
-	all, err := s.fulfilIn(tx, requests, most)
-	if err != nil {
+func (s *Stage) fulfil(tx kv.Tx, requests []request, most int, own []byte) (f fulfilled, mine *result, err error) {
+	if err := s.checkDue(tx); err != nil {
+		return f, nil, err
+	}
+	all := newFulfilment(s, tx, most)
+	defer all.stop()
+	if err := all.serve(requests); err != nil {
 		return f, nil, err
 	}
 	f.role = true
-	for i, r := range all {
+	for i, r := range all.results {
 		f.ops = append(f.ops, r.op)
 		f.items += len(r.items)
 		if string(r.op) == string(own) {
-			mine = &all[i]
+			mine = &all.results[i]
 		} else {
-			s.setResult(tx, result{r.deadline, r.op, r.items})
+			s.setResult(tx, r)
 		}
 	}
 	return f, mine, nil
-}
-
-// fulfilIn takes up to most items for requests.
-func (s *Stage) fulfilIn(tx kv.Tx, requests []request, most int) ([]served, error) {
-	if err := s.checkDue(tx); err != nil {
-		return nil, err
-	}
-	f := newFulfilment(s, tx)
-	defer f.stop()
-	f.items = most
-	err := f.serve(requests)
-	return f.served, err
 }
 
 func (s *Stage) requestsRead(limit int) kv.Read {
@@ -87,20 +79,14 @@ const (
 
 // fulfilment pairs requests with items in one transaction.
 type fulfilment struct {
-	s      *Stage
-	tx     kv.Tx
-	now    time.Time // of all its decisions: clocks may step back
-	ends   [sides]end
-	taken  map[string]bool // keys of items
-	served []served
+	s       *Stage
+	tx      kv.Tx
+	now     time.Time // of all its decisions: clocks may step back
+	ends    [sides]end
+	taken   map[string]bool // keys of items
+	results []result
 
 	items, bytes, operations int // room that is left
-}
-
-// served is a request and the items that it gets.
-type served struct {
-	request
-	items []kv.KeyValue
 }
 
 // end is an end of the queue.
@@ -110,10 +96,10 @@ type end struct {
 	exhausted bool // somebody was told that there is no more
 }
 
-func newFulfilment(s *Stage, tx kv.Tx) *fulfilment {
+func newFulfilment(s *Stage, tx kv.Tx, most int) *fulfilment {
 	f := &fulfilment{
 		s: s, tx: tx, now: s.o.Now(), taken: make(map[string]bool),
-		items: s.o.Items, bytes: s.o.Bytes, operations: math.MaxInt,
+		items: most, bytes: s.o.Bytes, operations: math.MaxInt,
 	}
 	if n := room(s.db.Limits()); n > 0 {
 		f.operations = n
@@ -181,7 +167,7 @@ func (f *fulfilment) serve(requests []request) error {
 			break // the next item does not fit, or there is no room for any
 		}
 		f.clear(r)
-		f.served = append(f.served, served{r, items})
+		f.results = append(f.results, result{r.deadline, r.op, items})
 	}
 	return nil
 }

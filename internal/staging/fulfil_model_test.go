@@ -136,7 +136,7 @@ func (m *fulfilModel) check(alone bool) {
 // what each transaction does with what it should: those at the front are served in order, with
 // as much as there is room for, and are told that there is nothing if there is.
 func TestFulfilModel(t *testing.T) {
-	for seed := range uint64(3000) {
+	for seed := range uint64(testkit.Cases(3000)) {
 		r := rand.New(rand.NewPCG(seed, 0))
 		l := kv.Limits{Operations: []int{0, 0, 20, 24, 60}[r.IntN(5)]}
 		c := newClock()

@@ -33,13 +33,13 @@ func TestClockStepsBack(t *testing.T) {
 		live := request{key: s.keys.request(1, Front, []byte("live")), items: 1, deadline: s.deadline()}
 		dead := request{key: s.keys.request(2, side, []byte("dead")), side: side, items: 1, deadline: c.ns.Load() - 1}
 		testkit.Check(t, db.Transact(t.Context(), func(tx kv.Tx) error {
-			f := newFulfilment(s, tx)
+			f := newFulfilment(s, tx, s.o.Items)
 			defer f.stop()
 			if err := f.serve([]request{live, dead}); err != nil {
 				return err
 			}
-			if len(f.served) != 1 || len(f.served[0].items) != 1 {
-				return fmt.Errorf("side %d: served %v", side, f.served)
+			if len(f.results) != 1 || len(f.results[0].items) != 1 {
+				return fmt.Errorf("side %d: served %v", side, f.results)
 			}
 			return nil
 		}))
@@ -79,13 +79,13 @@ func TestReadNoMore(t *testing.T) {
 		if err != nil {
 			return err
 		}
-		f := newFulfilment(s, tx)
+		f := newFulfilment(s, tx, s.o.Items)
 		defer f.stop()
 		if err := f.serve(requests); err != nil {
 			return err
 		}
-		if want := (128 - overhead) / (perRequest + perItem); len(f.served) != want || read > 2*want || len(requests) > 2*want {
-			return fmt.Errorf("%d requests served, want %d; %d requests and %d items read", len(f.served), want, len(requests), read)
+		if want := (128 - overhead) / (perRequest + perItem); len(f.results) != want || read > 2*want || len(requests) > 2*want {
+			return fmt.Errorf("%d requests served, want %d; %d requests and %d items read", len(f.results), want, len(requests), read)
 		}
 		return nil
 	}))

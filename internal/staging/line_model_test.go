@@ -249,7 +249,7 @@ func (m *lineModel) leave(c *lineClient) {
 // they see, and what is there.
 func TestLineModel(t *testing.T) {
 	firsts, stuck, opened := 0, 0, 0
-	for seed := range uint64(500) {
+	for seed := range uint64(testkit.Cases(500)) {
 		m := &lineModel{t: t, r: rand.New(rand.NewPCG(seed, 0)), db: testkit.NewMemory(t, kv.Limits{}), clock: newClock()}
 		m.s = stage(m.db, Options{Now: m.clock.now})
 		for range 4 {

@@ -63,8 +63,7 @@ func takeEverything(t testing.TB, db kv.DB, clients int, take func(kv.DB) func(c
 // 3.5 ms, its result at least 2.5 ms later, and to collect that takes 5 ms: at
 // most 5,800 items a second for 64 clients.
 func TestScales(t *testing.T) {
-	const items = 2000
-	rate := func(clients int, take func(kv.DB) func(context.Context) error) (rate float64) {
+	rate := func(clients, items int, take func(kv.DB) func(context.Context) error) (rate float64) {
 		testkit.Bubble(t, func(t *testing.T) {
 			store := testkit.NewMemory(t, kv.Limits{})
 			fill(t, store, items)
@@ -73,11 +72,11 @@ func TestScales(t *testing.T) {
 			if took := takeEverything(t, db, clients, take); took != items {
 				t.Errorf("%d of %d items were taken", took, items)
 			}
-			rate = items / time.Since(began).Seconds()
+			rate = float64(items) / time.Since(began).Seconds()
 		})
 		return rate
 	}
-	recipe, few, many := rate(64, plain), rate(64, staged), rate(256, staged)
+	recipe, few, many := rate(64, 200, plain), rate(64, 1000, staged), rate(256, 2000, staged)
 	t.Logf("a second: the recipe with 64 clients %.0f, staging with 64 %.0f, with 256 %.0f", recipe, few, many)
 	if few < 10*recipe || many < 30*recipe {
 		t.Error("staging should do 10 times as much with 64 clients, and 30 times with 256")

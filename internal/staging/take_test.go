@@ -1,10 +1,8 @@
 package staging
 
 import (
-	"bytes"
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 	"strconv"
 	"sync"
@@ -98,41 +96,6 @@ func TestTakeTogether(t *testing.T) {
 func number(s string) int {
 	n, _ := strconv.Atoi(s)
 	return n
-}
-
-// TestLargeValues drains values that are near the limits of FoundationDB.
-func TestLargeValues(t *testing.T) {
-	const items, clients, size = 1000, 64, 90_000
-	db := testkit.NewMemory(t, kv.Limits{Transaction: 10_000_000, Value: 100_000})
-	for i := range items {
-		value := append(fmt.Appendf(nil, "%d ", i), bytes.Repeat([]byte{'x'}, size)...)
-		testkit.NoError(t, db.Transact(t.Context(), func(tx kv.Tx) error { return testQueue.Enqueue(tx, value) }))
-	}
-	var mu sync.Mutex
-	var wg sync.WaitGroup
-	got := map[string]int{}
-	for c := range clients {
-		s := stage(db, Options{})
-		wg.Go(func() {
-			mine, err := takeAll(t.Context(), s, Front, 1+c%3)
-			testkit.Check(t, err)
-			mu.Lock()
-			defer mu.Unlock()
-			for _, item := range mine {
-				if len(item) < size {
-					t.Errorf("an item of %d bytes", len(item))
-				}
-				i, _, _ := bytes.Cut([]byte(item), []byte(" "))
-				got[string(i)]++
-			}
-		})
-	}
-	wg.Wait()
-	for i := range items {
-		if n := got[strconv.Itoa(i)]; n != 1 {
-			t.Errorf("item %d was taken %d times", i, n)
-		}
-	}
 }
 
 // TestBounds checks that one transaction serves no more than it is allowed to.

@@ -8,19 +8,18 @@ import (
 // Batch is the callers for which a leader takes items, or Hold's caller has some. It is for
 // Take alone, or the caller of Hold, and not safe for concurrent use.
 type Batch[V any] struct {
+	// Near, which Take may set, is closed at news of this process since before it has looked: besides
+	// the news that it returns, and sooner.
+	Near <-chan error
+
 	list *List[V]
 	held []*waiter[V] // the first ones of the list; the first of all is the leader
-
-	// Memory for a lone caller.
-	one  [1]*waiter[V]
-	want [1]int
 }
 
 // Wants returns how many items each caller wants at most, in order, and lets callers leave
 // that have given up. It returns nil if the leader has: then Take has to return an error, and
 // have taken nothing; the next one will lead. Take calls it before each attempt, but not
-// between one whose outcome is unknown and the look at whether it took effect. What it has
-// returned before is not valid any more.
+// between one whose outcome is unknown and the look at whether it took effect.
 func (p *Batch[V]) Wants() (wants []int) {
 	r := p.list
 	r.mu.Lock()
@@ -40,7 +39,7 @@ func (p *Batch[V]) Wants() (wants []int) {
 		})
 		r.changed()
 	}
-	wants = slices.Grow(p.want[:0], len(p.held))
+	wants = make([]int, 0, len(p.held))
 	for _, w := range p.held {
 		wants = append(wants, w.want)
 	}
@@ -125,9 +124,8 @@ func (r *List[V]) hold(n int, giveUp context.CancelCauseFunc) *Batch[V] {
 		return nil
 	}
 	r.busy = true
-	p := &Batch[V]{list: r}
 	n = min(n, r.waiting.Len(), r.o.Max)
-	p.held = slices.Grow(p.one[:0], n)
+	p := &Batch[V]{list: r, held: make([]*waiter[V], 0, n)}
 	for w := r.waiting.First(); len(p.held) < n; w = w.place.Next() {
 		w.held = true
 		p.held = append(p.held, w)

@@ -50,10 +50,6 @@ type Options[V any] struct {
 	// Poll is how often the leader looks without news. Default: never.
 	Poll time.Duration
 
-	// Near returns a channel that is closed at news which this process has learnt of by itself, besides
-	// that of Take, since before the last Take has looked. It may be nil. Default: there is none.
-	Near func() <-chan error
-
 	// Lasting tells that a look that found nothing holds until its news comes, also for the
 	// next leaders. Default: each leader looks.
 	Lasting bool
@@ -115,9 +111,6 @@ func (r *List[V]) Init(o Options[V]) {
 	}
 	if o.Observe == nil {
 		o.Observe = func(int) {}
-	}
-	if o.Near == nil {
-		o.Near = func() <-chan error { return nil }
 	}
 	if o.Stamp == nil {
 		o.Stamp = func() int64 { return 0 }
@@ -339,7 +332,7 @@ func (r *List[V]) isClosed() error {
 // look takes items once. If there are none it waits until it is time to look again.
 func (r *List[V]) look(ctx context.Context, w *waiter[V]) error {
 	if news := r.quiet(); news != nil {
-		r.await(ctx, w, news)
+		r.await(ctx, w, news, nil)
 		return nil
 	}
 	all, end := context.WithCancelCause(context.WithoutCancel(ctx))
@@ -362,7 +355,7 @@ func (r *List[V]) look(ctx context.Context, w *waiter[V]) error {
 	if got, _, _ := r.result(w); err != nil || got != nil {
 		return err
 	}
-	r.await(ctx, w, news)
+	r.await(ctx, w, news, p.Near)
 	return nil
 }
 
@@ -389,7 +382,7 @@ func (r *List[V]) gather() {
 }
 
 // await returns when it is time to look again, ctx ends, or w may have been handed items.
-func (r *List[V]) await(ctx context.Context, w *waiter[V], news <-chan error) {
+func (r *List[V]) await(ctx context.Context, w *waiter[V], news, near <-chan error) {
 	var poll <-chan time.Time
 	if r.o.Poll > 0 {
 		timer := time.NewTimer(r.o.Poll)
@@ -397,7 +390,7 @@ func (r *List[V]) await(ctx context.Context, w *waiter[V], news <-chan error) {
 		poll = timer.C
 	}
 	select {
-	case <-r.o.Near():
+	case <-near:
 	case <-news: // an error of a watch is a reason to look, which will tell what it is
 	case <-poll:
 	case <-w.woken:
