@@ -50,7 +50,7 @@ func (h *fakeConsumers) hold(int) *offer {
 // does so less and less often if they don't.
 func TestGather(t *testing.T) {
 	testkit.Long(t)
-	const batches = 2000
+	const batches = 1000
 	for _, c := range []struct {
 		name       string
 		hand       fakeConsumers
@@ -63,7 +63,7 @@ func TestGather(t *testing.T) {
 		{"nobody is expected", fakeConsumers{}, false, 0, 0, false, 0},
 		{"they are there", fakeConsumers{crowd: 3}, false, batches, batches, true, 0},
 		{"they come", fakeConsumers{crowd: 3, comes: 5}, false, 6 * batches, 6 * batches, true, batches},
-		{"they never come", fakeConsumers{crowd: 3, comes: -1}, false, batches, 1e9, false, 30},
+		{"they never come", fakeConsumers{crowd: 3, comes: -1}, false, batches, 1e9, false, 20},
 		{"they never come, and take", fakeConsumers{crowd: 3, comes: -1, taking_: true}, false, batches, 1e9, false, batches/4 + freeVain + 1},
 		{"without batches", fakeConsumers{crowd: 3, comes: 5}, true, batches, batches, true, 0},
 	} {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"iter"
+	"time"
 
 	"github.com/conq-go/conq/internal/layout"
 	"github.com/conq-go/conq/internal/outcome"
@@ -29,12 +30,16 @@ type Handle struct {
 	ends []*taker // by End
 }
 
+// openTimeout bounds how long Open takes, as it has no context.
+const openTimeout = 30 * time.Second
+
 // Open opens the queue of a name, and makes it if there is none. decode makes the value
 // of an item of its payload, within transactions: an item for which it fails stays in the
 // queue. It may keep the payload. nil keeps payloads as they are.
 func Open(db kv.DB, name string, kind layout.Kind, decode func([]byte) (any, error), o Options) (*Handle, error) {
 	h := new(Handle)
-	ctx, cancel := opening(name)
+	ctx, cancel := context.WithTimeoutCause(context.Background(), openTimeout,
+		timeoutError(fmt.Sprintf("conq: opening queue %q took longer than %v", name, openTimeout)))
 	defer cancel()
 	if err := h.open(ctx, db, name, kind, &o); err != nil {
 		return nil, err
@@ -44,17 +49,16 @@ func Open(db kv.DB, name string, kind layout.Kind, decode func([]byte) (any, err
 }
 
 func (h *Handle) openEnds(kind layout.Kind, o Options) error {
-	sides := []staging.Side{staging.Front}
+	var sides []staging.Side
 	switch {
 	case kind == layout.KindQueue:
-		h.algorithm, h.orders = newFIFO(h.name, o.Random)
+		sides = []staging.Side{staging.Front}
 	case o.FIFOTies:
-		h.algorithm, h.orders = newPrioritized(h.name, o.Random)
-		sides = append(sides, staging.BackFIFO)
+		sides = []staging.Side{staging.Front, staging.BackFIFO}
 	default:
-		h.algorithm, h.orders = newPrioritized(h.name, o.Random)
-		sides = append(sides, staging.Back)
+		sides = []staging.Side{staging.Front, staging.Back}
 	}
+	h.algorithm, h.orders = newAlgorithm(kind, h.name, o.Random)
 	h.openStage()
 	for _, side := range sides {
 		t := new(taker)

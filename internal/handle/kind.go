@@ -5,6 +5,7 @@ import (
 	"io"
 	"slices"
 
+	"github.com/conq-go/conq/internal/layout"
 	"github.com/conq-go/conq/internal/staging"
 	"github.com/conq-go/conq/kv"
 	"github.com/conq-go/conq/recipe"
@@ -30,13 +31,19 @@ type algorithm interface {
 // others, too, so it knows all of them.
 type orders [staging.BackFIFO + 1]recipe.Order
 
+func newAlgorithm(kind layout.Kind, name string, random io.Reader) (algorithm, orders) {
+	items := subspace.Named(name)
+	if kind == layout.KindQueue {
+		q := recipe.NewQueue(items, random)
+		return fifo{q}, orders{staging.Front: q.Order(), staging.Back: q.Order(), staging.BackFIFO: q.Order()}
+	}
+	p := recipe.NewPriorityQueue(items, random, recipe.LastPushed)
+	first := recipe.NewPriorityQueue(items, random, recipe.FirstPushed)
+	return prioritized{p}, orders{staging.Front: p.MinOrder(), staging.Back: p.MaxOrder(), staging.BackFIFO: first.MaxOrder()}
+}
+
 // fifo is the algorithm of a Queue.
 type fifo struct{ recipe.Queue }
-
-func newFIFO(name string, random io.Reader) (algorithm, orders) {
-	q := recipe.NewQueue(subspace.Named(name), random)
-	return fifo{q}, orders{staging.Front: q.Order(), staging.Back: q.Order(), staging.BackFIFO: q.Order()}
-}
 
 func (f fifo) nextKeys(tx kv.Tx, items []Item, inUse recipe.InUse) ([][]byte, error) {
 	return f.NextKeys(tx, len(items), inUse)
@@ -48,12 +55,6 @@ func (f fifo) group(int64) []byte { return nil }
 
 // prioritized is the algorithm of a PriorityQueue.
 type prioritized struct{ recipe.PriorityQueue }
-
-func newPrioritized(name string, random io.Reader) (algorithm, orders) {
-	p := recipe.NewPriorityQueue(subspace.Named(name), random, recipe.LastPushed)
-	first := recipe.NewPriorityQueue(subspace.Named(name), random, recipe.FirstPushed)
-	return prioritized{p}, orders{staging.Front: p.MinOrder(), staging.Back: p.MaxOrder(), staging.BackFIFO: first.MaxOrder()}
-}
 
 func (p prioritized) nextKeys(tx kv.Tx, items []Item, inUse recipe.InUse) ([][]byte, error) {
 	priorities := make([]int64, len(items))
