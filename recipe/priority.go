@@ -117,7 +117,7 @@ func (p PriorityQueue) NextKeys(tx kv.Tx, priorities []int64, inUse InUse) ([][]
 		if counts[at], err = next(counts[at]); err != nil {
 			return nil, err
 		}
-		keys[i] = newKey(prefix(groups[at]), counts[at], random[i])
+		keys[i] = newKey(prefix(groups[at]), counts[at], random[i*RandomSize:][:RandomSize])
 	}
 	return keys, nil
 }

@@ -88,7 +88,7 @@ func (q Queue) NextKeys(tx kv.Tx, n int, inUse InUse) ([][]byte, error) {
 		if index, err = next(index); err != nil {
 			return nil, err
 		}
-		keys[i] = newKey(prefix(q.span), index, random[i])
+		keys[i] = newKey(prefix(q.span), index, random[i*RandomSize:][:RandomSize])
 	}
 	return keys, nil
 }

@@ -56,7 +56,6 @@ import (
 	"io"
 	"iter"
 	"math"
-	"slices"
 
 	"github.com/conq-go/conq/kv"
 	"github.com/conq-go/conq/subspace"
@@ -106,16 +105,16 @@ func (f InUse) last(tx kv.Tx, group []byte, at int64) (int64, error) {
 	return max(at, last), nil
 }
 
-// draw returns the random elements of n keys, from crypto/rand if source is nil.
-func draw(source io.Reader, n int) (random [][]byte, err error) {
+// draw returns the random elements of n keys, one behind the other, from crypto/rand if source is nil.
+func draw(source io.Reader, n int) ([]byte, error) {
 	if source == nil {
 		source = rand.Reader // never fails
 	}
-	all := make([]byte, n*RandomSize)
-	if _, err := io.ReadFull(source, all); err != nil {
+	random := make([]byte, n*RandomSize)
+	if _, err := io.ReadFull(source, random); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrRandom, err)
 	}
-	return slices.Collect(slices.Chunk(all, RandomSize)), nil
+	return random, nil
 }
 
 // keyRoom is what a key may need behind the prefix of its subspace: for an integer, and for the
