@@ -94,27 +94,10 @@ func (l *backlog) RemoveRange(r kv.Range) {
 
 // add appends a write and returns its number.
 func (l *backlog) add(o operation) uint64 {
-	if len(l.operations) == cap(l.operations) {
-		l.compact()
-	}
 	o.number = l.first + uint64(len(l.operations))
 	l.operations = append(l.operations, o)
 	l.bytes += o.size()
 	return o.number
-}
-
-// compact drops the first operations, if they were cancelled and are many.
-func (l *backlog) compact() {
-	n := 0
-	for n < len(l.operations) && l.operations[n].kind == cancelled {
-		n++
-	}
-	if n < len(l.operations)/2 {
-		return
-	}
-	rest := copy(l.operations, l.operations[n:])
-	clear(l.operations[rest:])
-	l.operations, l.first = l.operations[:rest], l.first+uint64(n)
 }
 
 // Cancel implements cache.Backlog.
@@ -277,16 +260,12 @@ func (l *backlog) close() {
 	l.closed = true
 }
 
-// take returns what was added, unless all of it was cancelled.
+// take returns what was added, and how many bytes of it were not cancelled.
 func (l *backlog) take() (operations []operation, size int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	operations, size = l.operations, l.bytes
 	l.first += uint64(len(operations))
-	if size == 0 {
-		l.operations = operations[:0]
-		return nil, 0
-	}
 	l.operations, l.bytes, l.idle = l.idle, 0, nil
 	return operations, size
 }

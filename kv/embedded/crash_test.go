@@ -21,8 +21,7 @@ import (
 // Each writer's n-th transaction writes several keys with value n, some large
 // enough to fill the small memtables many times over, so that logs rotate
 // between a commit's application and its sync. Images are opened with small memtables and with
-// the usual ones by turns: a build without cgo has smaller ones than one with, and each opens
-// the other's stores.
+// the usual ones by turns: builds before this had ones of other sizes.
 func TestCrash(t *testing.T) {
 	for _, c := range []struct {
 		durability Durability

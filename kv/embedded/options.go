@@ -71,8 +71,7 @@ type Options struct {
 	Age time.Duration
 
 	// MemTable is the size in bytes of Pebble's memtables, of which up to four
-	// are held: at least 4096, and less than 4 GiB. Default: 32 MiB, and in a build
-	// without cgo 16 MiB.
+	// are held: at least 4096, and less than 4 GiB. Default: 16 MiB.
 	MemTable int
 
 	// Cache is the size in bytes of the block cache. While more than two memtables
@@ -90,6 +89,10 @@ type Options struct {
 	// Now tells the time for Age. Default: as time.Now does.
 	Now func() time.Time
 }
+
+// usualMemTable is the default of Options.MemTable. Without cgo memtables are in Go's heap, which grows to
+// twice what is in use.
+const usualMemTable = 16 << 20
 
 // Pebble's memtables have some 1,500 bytes of their own, and their offsets have 32 bits.
 const (

@@ -11,9 +11,8 @@ import (
 // others that it has had to step over.
 type scan struct {
 	iter    *pebble.Iterator
-	stands  bool     // on the pair that the cursor has come to last
-	skipped int      // tombstones that the iterator has stepped over
-	gap     kv.Range // the next known gap, if there is one
+	stands  bool // on the pair that the cursor has come to last
+	skipped int  // tombstones that the iterator has stepped over
 }
 
 func (s *scan) close() error {
@@ -37,11 +36,7 @@ func (s *scan) next(c *cursor) (key, value []byte, ok bool, err error) {
 			return nil, nil, false, err
 		}
 	}
-	if s.stands {
-		ok = s.step(c)
-	} else {
-		ok = s.seek(c, c.Pos)
-	}
+	ok = s.move(c)
 	s.stands = ok
 	if ok {
 		key = s.iter.Key()
@@ -61,47 +56,20 @@ func (s *scan) next(c *cursor) (key, value []byte, ok bool, err error) {
 	return key, value, ok, err
 }
 
-// step moves to the next pair, with a seek if a gap lies before it: what is
-// alive may lie scattered in it, as the heads of many priorities do.
-func (s *scan) step(c *cursor) bool {
-	var state pebble.IterValidityState
+// move moves to the next pair, with a seek if it does not stand before it, or a gap lies there.
+func (s *scan) move(c *cursor) bool {
+	to := c.t.db.gaps.Past(c.Pos, c.Reverse, c.t.version)
+	next := s.stands && bytes.Equal(to, c.Pos)
 	switch {
-	case s.gap.End == nil && c.Reverse:
+	case next && c.Reverse:
 		return s.iter.Prev()
-	case s.gap.End == nil:
+	case next:
 		return s.iter.Next()
 	case c.Reverse:
-		state = s.iter.PrevWithLimit(s.gap.End)
+		return bytes.Compare(to, c.span.Begin) > 0 && s.iter.SeekLT(to)
 	default:
-		state = s.iter.NextWithLimit(s.gap.Begin)
+		return bytes.Compare(to, c.span.End) < 0 && s.iter.SeekGE(to)
 	}
-	if state != pebble.IterAtLimit {
-		return state == pebble.IterValid
-	}
-	if c.Reverse {
-		return s.seek(c, s.gap.Begin)
-	}
-	return s.seek(c, s.gap.End)
-}
-
-func (s *scan) seek(c *cursor, key []byte) (ok bool) {
-	gaps, version := c.t.db.gaps, c.t.version
-	if c.Reverse {
-		if key = gaps.Past(key, true, version); bytes.Compare(key, c.span.Begin) <= 0 {
-			return false
-		}
-		ok = s.iter.SeekLT(key)
-	} else {
-		if key = gaps.Past(key, false, version); bytes.Compare(key, c.span.End) >= 0 {
-			return false
-		}
-		ok = s.iter.SeekGE(key)
-	}
-	s.gap = kv.Range{}
-	if ok {
-		s.gap = gaps.Next(s.iter.Key(), c.Reverse, version)
-	}
-	return ok
 }
 
 // manyTombstones is how many keys a read must have stepped over before what it found is worth

@@ -4,8 +4,8 @@ import (
 	"bytes"
 	"sync"
 
+	"github.com/conq-go/conq/internal/linked"
 	"github.com/conq-go/conq/kv"
-	"github.com/tidwall/btree"
 )
 
 // Cache has hot ranges and last keys, and tells Gaps what it knows of gaps.
@@ -14,12 +14,9 @@ type Cache struct {
 	gaps   *Gaps
 
 	mu       sync.Mutex
-	ranges   *btree.BTreeG[*hotRange] // disjoint
-	pivot    hotRange                 // for searches, so that they allocate nothing
-	found    *hotRange                // by the last search: mostly it is the next one's, too
-	middles  []*hotRange              // to be evicted first, in this order, unless used
-	ends     []*hotRange              // to be evicted then, likewise
-	bytes    int                      // of all ranges
+	ranges   *tree[*hotRange]
+	line     linked.List[hotRange] // to be evicted in this order, unless used
+	bytes    int                   // of all ranges
 	lastKeys *lastKeys
 }
 
@@ -48,7 +45,7 @@ func New(limits Limits, gaps *Gaps) *Cache {
 	return &Cache{
 		limits:   limits,
 		gaps:     gaps,
-		ranges:   newTree[*hotRange](),
+		ranges:   newTree(new(hotRange)),
 		lastKeys: newLastKeys(limits.LastKeys),
 	}
 }
@@ -60,19 +57,12 @@ func (c *Cache) Limits() Limits { return c.limits }
 func (c *Cache) Len() (ranges, lastKeys int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.ranges.Len(), c.lastKeys.byEnd.Len()
+	return c.ranges.Len(), c.lastKeys.tree.Len()
 }
 
 // holding returns the hot range that holds key, or with before set, the one that holds the keys just
 // before it; or nil.
-func (c *Cache) holding(key []byte, before bool) *hotRange {
-	if h := c.found; h != nil && !h.gone && !before && h.holds(key) {
-		return h
-	}
-	c.pivot.begin = key
-	c.found = holding(c.ranges, &c.pivot, before)
-	return c.found
-}
+func (c *Cache) holding(key []byte, before bool) *hotRange { return c.ranges.holding(key, before) }
 
 // list makes a hot range one of those that can be found.
 func (c *Cache) list(h *hotRange) {
@@ -132,7 +122,6 @@ func (c *Cache) absorb(h *hotRange, reverse bool) {
 	a.end, a.tail = b.end, b.tail
 	a.append(b.pairs)
 	c.list(a)
-	b.pairs = nil // it may be in a line for a while
 	a.between += b.between
 	a.changed, a.fetch = max(a.changed, b.changed), max(a.fetch, b.fetch)
 }
@@ -261,6 +250,5 @@ func (c *Cache) cut(h *hotRange, at []byte, i int, tail bool) (first, second *ho
 		part.fetch = h.fetch
 		c.add(part)
 	}
-	h.pairs = nil // it may be in a line for a while
 	return first, second
 }

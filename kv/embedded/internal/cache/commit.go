@@ -76,7 +76,7 @@ func (c *commit) write(cleared []kv.Range, changes []*overlay.Change) {
 		}
 	}
 	for _, h := range c.drained {
-		if !h.gone { // else it was cut, and its parts begin to count anew
+		if h.place.Taken() { // else it was cut, and its parts begin to count anew
 			c.noteGaps(h)
 		}
 	}
@@ -161,9 +161,9 @@ func (c *commit) noteGaps(h *hotRange) {
 
 // clearRange empties r in all hot ranges.
 func (c *commit) clearRange(r kv.Range) {
-	first := c.holding(r.Begin, false)
+	first := c.ranges.endingBehind(r.Begin)
 	if first == nil {
-		first = &hotRange{begin: r.Begin}
+		return
 	}
 	c.ranges.Ascend(first, func(h *hotRange) bool {
 		if bytes.Compare(h.begin, r.End) >= 0 {

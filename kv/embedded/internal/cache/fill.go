@@ -1,10 +1,10 @@
 package cache
 
 import (
-	"bytes"
 	"slices"
 
 	"github.com/conq-go/conq/kv"
+	"github.com/conq-go/conq/kv/internal/overlay"
 )
 
 // Fill takes in what a read at version has found from a cursor on: pairs, made by Cache.Pair, are all
@@ -58,66 +58,41 @@ func (c *Cache) fill(cur *Cursor, r kv.Range, pairs []Pair, version uint64, fetc
 // unknown returns what no hot range has of what a cursor has left, from where it is.
 func (c *Cache) unknown(cur *Cursor) kv.Range {
 	r := cur.UpTo(cur.End)
-	if !cur.Reverse {
-		c.pivot.begin = r.Begin
-		c.ranges.Ascend(&c.pivot, func(next *hotRange) bool {
-			if bytes.Compare(next.begin, r.End) < 0 {
-				r.End = next.begin
-			}
-			return false
-		})
-		return r
+	if cur.Reverse {
+		if before := c.ranges.last(r.End, true); before != nil {
+			r.Begin = overlay.Greatest(r.Begin, before.end)
+		}
+	} else if next := c.ranges.next(r.Begin); next != nil {
+		r.End = overlay.Least(r.End, next.begin)
 	}
-	c.pivot.begin = r.End
-	c.ranges.Descend(&c.pivot, func(before *hotRange) bool {
-		if bytes.Equal(before.begin, r.End) {
-			return true
-		}
-		if bytes.Compare(before.end, r.Begin) > 0 {
-			r.Begin = before.end
-		}
-		return false
-	})
 	return r
 }
 
-// add enters a hot range.
+// add enters a hot range. One between the ends of a queue is the first to be evicted.
 func (c *Cache) add(h *hotRange) {
 	c.list(h)
-	line := &c.ends
-	if !h.head && !h.tail {
-		line = &c.middles
-	}
-	*line = append(*line, h)
-	if len(*line) > 2*c.ranges.Len()+16 {
-		*line = slices.DeleteFunc(*line, func(h *hotRange) bool { return h.gone })
+	if h.head || h.tail {
+		c.line.Add(&h.place, h)
+	} else {
+		c.line.AddFirst(&h.place, h)
 	}
 }
 
 func (c *Cache) drop(h *hotRange) {
 	c.unlist(h)
-	h.gone = true
+	c.line.Remove(&h.place)
 }
 
 // evict drops hot ranges until the rest is not too large.
 func (c *Cache) evict() {
-	for c.bytes > c.limits.Bytes && len(c.middles)+len(c.ends) > 1 {
-		line := &c.middles
-		if len(c.middles) == 0 {
-			line = &c.ends
-		}
-		old := (*line)[0]
-		(*line)[0], *line = nil, (*line)[1:]
-		switch few := c.limits.Tail; {
-		case old.gone:
+	for c.bytes > c.limits.Bytes && c.line.Len() > 1 {
+		switch old := c.line.First(); {
 		case old.boundary != nil && !old.manyLast():
 			c.cutAtBoundary(old)
-		case old.tail && len(old.pairs) > 2*few:
-			rest, _ := c.cutLast(old, few)
-			rest.used = false
 		case old.used:
 			old.used = false
-			c.ends = append(c.ends, old)
+			c.line.Remove(&old.place)
+			c.line.Add(&old.place, old)
 		default:
 			c.drop(old)
 			c.lastKeys.keep(old)

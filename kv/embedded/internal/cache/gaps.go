@@ -4,11 +4,9 @@ import (
 	"bytes"
 	"slices"
 	"sync"
-	"sync/atomic"
 
 	"github.com/conq-go/conq/kv"
 	"github.com/conq-go/conq/kv/internal/overlay"
-	"github.com/tidwall/btree"
 )
 
 // Gaps has parts of the key space in which nothing is alive, so that reads can seek past the tombstones
@@ -26,16 +24,14 @@ import (
 // transaction is older, then is joined with its neighbour: otherwise each dequeue would hide all the
 // gap at the head from all others that began just before it.
 type Gaps struct {
-	used  atomic.Bool // whether there are gaps: mostly not, and then reads need no lock
 	mu    sync.Mutex
-	tree  *btree.BTreeG[*gap] // disjoint
-	pivot gap                 // for searches, so that they allocate nothing
-	fresh []*gap              // to be joined with their neighbours, oldest version first
+	tree  *tree[*gap]
+	fresh []*gap // to be joined with their neighbours, oldest version first
 }
 
 type gap struct {
-	begin, end []byte
-	version    uint64
+	span
+	version uint64
 
 	// Whether a key that was set made it begin, or end, where it does. What lies between two such
 	// keys is not kept: that is mostly the tail of a queue, where nothing was ever deleted.
@@ -48,7 +44,7 @@ type gap struct {
 const maxGaps = 100_000
 
 // NewGaps returns one that knows none.
-func NewGaps() *Gaps { return &Gaps{tree: newTree[*gap]()} }
+func NewGaps() *Gaps { return &Gaps{tree: newTree(new(gap))} }
 
 // Len returns how many gaps are known.
 func (g *Gaps) Len() int {
@@ -57,19 +53,11 @@ func (g *Gaps) Len() int {
 	return g.tree.Len()
 }
 
-func (g *Gaps) holding(key []byte, before bool) *gap {
-	g.pivot.begin = key
-	return holding(g.tree, &g.pivot, before)
-}
-
 // Past returns how far nothing is alive at version from key on, or with reverse, before it.
 func (g *Gaps) Past(key []byte, reverse bool, version uint64) []byte {
-	if !g.used.Load() {
-		return key
-	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	first := g.holding(key, reverse)
+	first := g.tree.holding(key, reverse)
 	if first == nil {
 		return key
 	}
@@ -89,28 +77,6 @@ func (g *Gaps) Past(key []byte, reverse bool, version uint64) []byte {
 		return true
 	})
 	return key
-}
-
-// Next returns the first gap behind key, or with reverse, before it, if it may be used at version.
-func (g *Gaps) Next(key []byte, reverse bool, version uint64) (next kv.Range) {
-	if !g.used.Load() {
-		return next
-	}
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	first := func(found *gap) bool {
-		if found.version <= version {
-			next = kv.Range{Begin: found.begin, End: found.end}
-		}
-		return false
-	}
-	g.pivot.begin = key
-	if reverse {
-		g.tree.Descend(&g.pivot, first)
-	} else {
-		g.tree.Ascend(&g.pivot, first)
-	}
-	return next
 }
 
 // Large returns the runs of gaps that touch, and for which is returns true.
@@ -146,18 +112,15 @@ func (g *Gaps) insert(begin, end []byte, version uint64) {
 		g.fresh = nil
 	}
 	for bytes.Compare(begin, end) < 0 {
-		if held := g.holding(begin, false); held != nil {
+		if held := g.tree.holding(begin, false); held != nil {
 			begin = held.end
 			continue
 		}
 		to := end
-		g.tree.Ascend(&gap{begin: begin}, func(next *gap) bool {
-			if bytes.Compare(next.begin, end) < 0 {
-				to = next.begin
-			}
-			return false
-		})
-		g.add(&gap{begin: bytes.Clone(begin), end: bytes.Clone(to), version: version})
+		if next := g.tree.next(begin); next != nil {
+			to = overlay.Least(next.begin, end)
+		}
+		g.add(&gap{span: span{bytes.Clone(begin), bytes.Clone(to)}, version: version})
 		begin = to
 	}
 }
@@ -165,15 +128,11 @@ func (g *Gaps) insert(begin, end []byte, version uint64) {
 func (g *Gaps) add(one *gap) {
 	g.tree.Set(one)
 	g.fresh = append(g.fresh, one)
-	g.used.Store(true)
 }
 
 // commit takes in what a commit did: cleared ranges and keys make the gaps that they touch longer, keys
 // that were set cut the gaps that hold them. c is what the cache makes of it.
 func (g *Gaps) commit(cleared []kv.Range, changes []*overlay.Change, c *commit, oldest uint64) {
-	if !g.used.Load() && len(c.emptied) == 0 {
-		return
-	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	for _, r := range cleared {
@@ -185,7 +144,7 @@ func (g *Gaps) commit(cleared []kv.Range, changes []*overlay.Change, c *commit, 
 		}
 	}
 	for _, key := range c.uncached {
-		if g.holding(key, false) == nil {
+		if g.tree.holding(key, false) == nil {
 			g.extend(key, kv.After(key), c.version)
 		}
 	}
@@ -193,20 +152,19 @@ func (g *Gaps) commit(cleared []kv.Range, changes []*overlay.Change, c *commit, 
 		g.insert(r.Begin, r.End, c.version)
 	}
 	g.join(oldest)
-	g.used.Store(g.tree.Len() > 0)
 }
 
 // extend adds a range that has become empty if it touches a gap.
 func (g *Gaps) extend(begin, end []byte, version uint64) {
-	_, next := g.tree.Get(&gap{begin: end})
-	if next || g.holding(begin, true) != nil {
+	_, next := g.tree.Get(g.tree.at(end))
+	if next || g.tree.holding(begin, true) != nil {
 		g.insert(begin, end, version)
 	}
 }
 
 // cut takes key out of the gap that holds it, if there is one.
 func (g *Gaps) cut(key []byte) {
-	held := g.holding(key, false)
+	held := g.tree.holding(key, false)
 	if held == nil {
 		return
 	}
@@ -217,7 +175,7 @@ func (g *Gaps) cut(key []byte) {
 		g.tree.Set(held)
 		return
 	}
-	behind := &gap{begin: after, end: held.end, version: held.version, cutBegin: true, cutEnd: held.cutEnd}
+	behind := &gap{span: span{after, held.end}, version: held.version, cutBegin: true, cutEnd: held.cutEnd}
 	if held.cutBegin || bytes.Equal(held.begin, key) {
 		g.tree.Delete(held)
 	} else {
@@ -237,12 +195,12 @@ func (g *Gaps) join(oldest uint64) {
 		if now, ok := g.tree.Get(one); !ok || now != one {
 			continue // cut off, or joined already
 		}
-		if before := g.holding(one.begin, true); before != nil && before.version <= oldest {
+		if before := g.tree.holding(one.begin, true); before != nil && before.version <= oldest {
 			g.tree.Delete(one)
 			before.end, before.cutEnd, before.version = one.end, one.cutEnd, max(before.version, one.version)
 			one = before
 		}
-		if behind, ok := g.tree.Get(&gap{begin: one.end}); ok && behind.version <= oldest {
+		if behind, ok := g.tree.Get(g.tree.at(one.end)); ok && behind.version <= oldest {
 			g.tree.Delete(behind)
 			one.end, one.cutEnd, one.version = behind.end, behind.cutEnd, max(one.version, behind.version)
 		}

@@ -4,20 +4,21 @@ import (
 	"bytes"
 	"slices"
 
+	"github.com/conq-go/conq/internal/linked"
 	"github.com/conq-go/conq/kv"
 )
 
 // hotRange is a part of the key space of which all pairs are known.
 type hotRange struct {
-	begin, end []byte
-	pairs      []Pair
-	changed    uint64 // the version before which it was different
-	size       int    // bytes of it all
+	span
+	pairs   []Pair
+	changed uint64 // the version before which it was different
+	size    int    // bytes of it all
 
-	head, tail bool   // reads begin at begin, or backward ones at end: these sides are worth keeping
-	boundary   []byte // where a backward read began between its bounds; or nil
-	used       bool   // since it was last looked at to be evicted
-	gone       bool   // it is no more in the cache
+	head, tail bool                   // reads begin at begin, or backward ones at end: these sides are worth keeping
+	boundary   []byte                 // where a backward read began between its bounds; or nil
+	used       bool                   // since it was last looked at to be evicted
+	place      linked.Place[hotRange] // in Cache.line
 
 	fetch int // how many pairs the next read beyond it should fetch
 
@@ -31,7 +32,7 @@ const rangeSize = 256
 
 // newRange returns the hot range of r, with no pairs. It has a copy of its bounds.
 func newRange(r kv.Range) *hotRange {
-	return &hotRange{begin: bytes.Clone(r.Begin), end: bytes.Clone(r.End), size: rangeSize}
+	return &hotRange{span: span{bytes.Clone(r.Begin), bytes.Clone(r.End)}, size: rangeSize}
 }
 
 func (h *hotRange) holds(key []byte) bool {
@@ -73,13 +74,13 @@ func sizeOf(pairs []Pair) (bytes int) {
 }
 
 // extend makes the range longer by what lies next to it.
-func (h *hotRange) extend(span kv.Range, pairs []Pair, before bool) {
+func (h *hotRange) extend(r kv.Range, pairs []Pair, before bool) {
 	if !before {
-		h.end = bytes.Clone(span.End)
+		h.end = bytes.Clone(r.End)
 		h.append(pairs)
 		return
 	}
-	h.begin = bytes.Clone(span.Begin)
+	h.begin = bytes.Clone(r.Begin)
 	h.pairs = slices.Insert(h.pairs, 0, pairs...)
 	h.size += sizeOf(pairs)
 }

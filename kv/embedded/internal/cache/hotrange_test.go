@@ -35,7 +35,7 @@ func TestSplit(t *testing.T) {
 			var got []string
 			size := 0
 			c.ranges.Scan(func(h *hotRange) bool {
-				if len(h.pairs) > limits.Pairs || h.gone {
+				if len(h.pairs) > limits.Pairs || !h.place.Taken() {
 					t.Errorf("grown at %d, read from %q on: a range with %q", grown, boundary, keysOf(h.pairs))
 				}
 				got = append(got, keysOf(h.pairs)...)

@@ -5,7 +5,6 @@ import (
 	"slices"
 
 	"github.com/conq-go/conq/kv"
-	"github.com/tidwall/btree"
 )
 
 // lastKeys has the last keys of ranges that are in no hot range, and ranges that have no keys. One
@@ -14,8 +13,7 @@ import (
 //
 // A commit that writes in one changes it. The cache's lock guards it.
 type lastKeys struct {
-	byEnd *btree.BTreeG[*lastKey] // disjoint
-	pivot lastKey                 // for searches, so that they allocate nothing
+	tree  *tree[*lastKey]
 	bytes int
 	most  int    // bytes
 	hand  []byte // what ends behind it is looked at next, to be evicted
@@ -23,10 +21,10 @@ type lastKeys struct {
 
 // lastKey is a part of the key space without keys, but for its begin, if that is one.
 type lastKey struct {
-	begin, end []byte
-	isKey      bool   // begin is one
-	used       bool   // since it was last looked at to be evicted
-	changed    uint64 // the version before which it was different
+	span
+	isKey   bool   // begin is one
+	used    bool   // since it was last looked at to be evicted
+	changed uint64 // the version before which it was different
 }
 
 // lastKeySize is how many bytes one takes beside its bounds.
@@ -35,57 +33,23 @@ const lastKeySize = 128
 func (k *lastKey) size() int { return len(k.begin) + len(k.end) + lastKeySize }
 
 func newLastKeys(most int) *lastKeys {
-	before := func(a, b *lastKey) bool { return bytes.Compare(a.end, b.end) < 0 }
-	return &lastKeys{byEnd: btree.NewBTreeGOptions(before, btree.Options{NoLocks: true}), most: most}
-}
-
-// endingBehind returns the first that ends behind key, or nil.
-func (l *lastKeys) endingBehind(key []byte) (found *lastKey) {
-	l.pivot.end = key
-	l.byEnd.Ascend(&l.pivot, func(k *lastKey) bool {
-		if bytes.Equal(k.end, key) {
-			return true
-		}
-		found = k
-		return false
-	})
-	return found
-}
-
-// holding returns the one that holds key, or nil.
-func (l *lastKeys) holding(key []byte) *lastKey {
-	if k := l.endingBehind(key); k != nil && bytes.Compare(k.begin, key) <= 0 {
-		return k
-	}
-	return nil
-}
-
-// before returns the one that holds the keys just before key, or nil.
-func (l *lastKeys) before(key []byte) (found *lastKey) {
-	l.pivot.end = key
-	l.byEnd.Ascend(&l.pivot, func(k *lastKey) bool {
-		if bytes.Compare(k.begin, key) < 0 {
-			found = k
-		}
-		return false
-	})
-	return found
+	return &lastKeys{tree: newTree(new(lastKey)), most: most}
 }
 
 // last returns the last key of a range at version, or nil, if it is known.
-func (l *lastKeys) last(span kv.Range, version uint64) (key []byte, known bool) {
-	k := l.before(span.End)
-	if k == nil || k.changed > version || bytes.Equal(span.Begin, span.End) {
+func (l *lastKeys) last(r kv.Range, version uint64) (key []byte, known bool) {
+	k := l.tree.holding(r.End, true)
+	if k == nil || k.changed > version || bytes.Equal(r.Begin, r.End) {
 		return nil, false
 	}
-	c := bytes.Compare(k.begin, span.Begin)
+	c := bytes.Compare(k.begin, r.Begin)
 	switch {
 	case k.isKey && c >= 0:
 		key = k.begin
 	case c > 0:
 		return nil, false
 	case c < 0:
-		l.cut(k, span.Begin)
+		l.cut(k, r.Begin)
 	}
 	k.used = true
 	return key, true
@@ -93,10 +57,10 @@ func (l *lastKeys) last(span kv.Range, version uint64) (key []byte, known bool) 
 
 // cut makes two of one: so what lies before at stays known when a key comes behind it.
 func (l *lastKeys) cut(k *lastKey, at []byte) {
-	before := &lastKey{begin: k.begin, end: bytes.Clone(at), isKey: k.isKey, changed: k.changed}
-	l.bytes -= k.size()
+	before := &lastKey{span: span{k.begin, bytes.Clone(at)}, isKey: k.isKey, changed: k.changed}
+	l.drop(k)
 	k.begin, k.isKey = before.end, false
-	l.bytes += k.size()
+	l.put(k)
 	l.put(before)
 }
 
@@ -132,42 +96,42 @@ func (l *lastKeys) keep(h *hotRange) {
 func (l *lastKeys) add(begin, end []byte, isKey bool, version uint64) {
 	if bytes.Compare(begin, end) < 0 {
 		n, both := len(begin), slices.Concat(begin, end)
-		l.put(&lastKey{begin: both[:n:n], end: both[n:], isKey: isKey, changed: version})
+		l.put(&lastKey{span: span{both[:n:n], both[n:]}, isKey: isKey, changed: version})
 	}
 }
 
 func (l *lastKeys) put(k *lastKey) {
-	l.byEnd.Set(k)
+	l.tree.Set(k)
 	l.bytes += k.size()
 	l.evict()
 }
 
 func (l *lastKeys) drop(k *lastKey) {
-	l.byEnd.Delete(k)
+	l.tree.Delete(k)
 	l.bytes -= k.size()
 }
 
 // set takes in that a commit of that version has set a key.
 func (l *lastKeys) set(key []byte, version uint64) {
-	k := l.holding(key)
+	k := l.tree.holding(key, false)
 	if k == nil || k.isKey && bytes.Equal(k.begin, key) {
 		return
 	}
-	l.bytes += len(key) - len(k.begin)
+	l.drop(k)
 	k.begin, k.isKey, k.changed = bytes.Clone(key), true, version
-	l.evict()
+	l.put(k)
 }
 
 // clear takes in that a key was cleared.
 func (l *lastKeys) clear(key []byte) {
-	if k := l.holding(key); k != nil && k.isKey && bytes.Equal(k.begin, key) {
+	if k := l.tree.holding(key, false); k != nil && k.isKey && bytes.Equal(k.begin, key) {
 		l.drop(k)
 	}
 }
 
 // remove forgets each of which a part lies in r.
 func (l *lastKeys) remove(r kv.Range) {
-	for k := l.endingBehind(r.Begin); k != nil && bytes.Compare(k.begin, r.End) < 0; k = l.endingBehind(r.Begin) {
+	for k := l.tree.endingBehind(r.Begin); k != nil && bytes.Compare(k.begin, r.End) < 0; k = l.tree.endingBehind(r.Begin) {
 		l.drop(k)
 	}
 }
@@ -177,10 +141,10 @@ func (l *lastKeys) remove(r kv.Range) {
 // version before which it was different.
 func (l *lastKeys) yield(r kv.Range) (end []byte, changed uint64) {
 	end = r.End
-	if k := l.holding(r.End); k != nil && bytes.Compare(k.begin, r.End) < 0 {
+	if k := l.tree.holding(r.End, false); k != nil && bytes.Compare(k.begin, r.End) < 0 {
 		end, changed = k.end, k.changed
 	}
-	if k := l.holding(r.Begin); k != nil && bytes.Compare(k.begin, r.Begin) < 0 {
+	if k := l.tree.holding(r.Begin, false); k != nil && bytes.Compare(k.begin, r.Begin) < 0 {
 		l.cut(k, r.Begin)
 	}
 	l.remove(r)
@@ -191,7 +155,7 @@ func (l *lastKeys) yield(r kv.Range) (end []byte, changed uint64) {
 // last time.
 func (l *lastKeys) evict() {
 	for l.bytes > l.most {
-		k := l.endingBehind(l.hand)
+		k := l.tree.endingBehind(l.hand)
 		if k == nil {
 			l.hand = nil // and begins anew
 			continue

@@ -17,7 +17,7 @@ func (k lastKey) String() string {
 
 // all returns what is known, in order.
 func (l *lastKeys) all() (all []lastKey) {
-	l.byEnd.Scan(func(k *lastKey) bool {
+	l.tree.Scan(func(k *lastKey) bool {
 		all = append(all, *k)
 		return true
 	})
@@ -35,7 +35,7 @@ func (l *lastKeys) check(rt *rapid.T) {
 		size += k.size()
 	}
 	if size != l.bytes || size > l.most {
-		rt.Fatalf("%d last keys have %d bytes, not %d; %d are allowed", l.byEnd.Len(), size, l.bytes, l.most)
+		rt.Fatalf("%d last keys have %d bytes, not %d; %d are allowed", l.tree.Len(), size, l.bytes, l.most)
 	}
 }
 
@@ -86,7 +86,7 @@ func (m *lastKeyModel) index(key []byte) int {
 }
 
 func (m *lastKeyModel) add(begin, end []byte, isKey bool) {
-	m.known = append(m.known, lastKey{begin: begin, end: end, isKey: isKey})
+	m.known = append(m.known, lastKey{span: span{begin, end}, isKey: isKey})
 }
 
 // TestLastKeys compares last keys with a plain list, in which they are kept, read, written in, and
@@ -130,7 +130,7 @@ func (m *lastKeyModel) keep(rt *rapid.T) {
 	if bytes.Equal(r.Begin, r.End) || slices.ContainsFunc(m.known, func(t lastKey) bool { return meets(t, r) }) {
 		return
 	}
-	s := &hotRange{begin: r.Begin, end: r.End, changed: m.now()}
+	s := &hotRange{span: span{r.Begin, r.End}, changed: m.now()}
 	s.head, s.tail = rapid.Bool().Draw(rt, "head"), rapid.Bool().Draw(rt, "tail")
 	keys := m.in(r, m.now())
 	for s.changed > 1 && slices.Equal(m.in(r, s.changed-1), keys) {
@@ -222,7 +222,7 @@ func (m *lastKeyModel) yield(rt *rapid.T) {
 			want, changed = t.end, 1
 		}
 		if bytes.Compare(t.begin, r.Begin) < 0 {
-			before = append(before, lastKey{begin: t.begin, end: r.Begin, isKey: t.isKey})
+			before = append(before, lastKey{span: span{t.begin, r.Begin}, isKey: t.isKey})
 		}
 		return true
 	})
@@ -303,7 +303,7 @@ func TestLastKeysUsed(t *testing.T) {
 	missed := 0
 	for i := range 20_000 {
 		at := i * 7919 % 20_000
-		l.keep(&hotRange{begin: of(at).Begin, end: of(at).End, tail: true, changed: 1})
+		l.keep(&hotRange{span: span{of(at).Begin, of(at).End}, tail: true, changed: 1})
 		if i%10 == 0 {
 			if _, known := l.last(of(0), 1); !known {
 				missed++

@@ -6,35 +6,69 @@ import (
 	"github.com/tidwall/btree"
 )
 
-// span is what a tree has by where it begins, which may not change while it is there.
-type span interface{ bounds() (begin, end []byte) }
+// span is a part of the key space. What is in a tree has one.
+type span struct{ begin, end []byte }
 
-func (h *hotRange) bounds() (begin, end []byte) { return h.begin, h.end }
-func (g *gap) bounds() (begin, end []byte)      { return g.begin, g.end }
+func (s *span) bounds() *span { return s }
 
-// newTree returns an empty tree of disjoint spans. It has no lock.
-func newTree[T span]() *btree.BTreeG[T] {
-	before := func(a, b T) bool {
-		begin, _ := a.bounds()
-		other, _ := b.bounds()
-		return bytes.Compare(begin, other) < 0
-	}
-	return btree.NewBTreeGOptions(before, btree.Options{NoLocks: true})
+type spanned interface {
+	comparable
+	bounds() *span
 }
 
-// holding returns the span that holds the key with which pivot begins, or with before set, the one
-// that holds the keys just before it; or nil.
-func holding[T span](t *btree.BTreeG[T], pivot T, before bool) (found T) {
-	key, _ := pivot.bounds()
-	t.Descend(pivot, func(s T) bool {
-		begin, end := s.bounds()
-		if before && bytes.Equal(begin, key) {
+// tree has disjoint spans by where they begin, which may not change while they are there. It has no lock.
+type tree[T spanned] struct {
+	*btree.BTreeG[T]
+	pivot T // for searches, so that they allocate nothing
+}
+
+// newTree returns an empty tree, which has pivot for itself.
+func newTree[T spanned](pivot T) *tree[T] {
+	before := func(a, b T) bool { return bytes.Compare(a.bounds().begin, b.bounds().begin) < 0 }
+	return &tree[T]{btree.NewBTreeGOptions(before, btree.Options{NoLocks: true}), pivot}
+}
+
+// at returns what is searched for a span that begins at key.
+func (t *tree[T]) at(key []byte) T {
+	t.pivot.bounds().begin = key
+	return t.pivot
+}
+
+// holding returns the span that holds key, or with before set, the one that holds the keys just before
+// it; or nil.
+func (t *tree[T]) holding(key []byte, before bool) (none T) {
+	s := t.last(key, before)
+	if s == none {
+		return none
+	}
+	if c := bytes.Compare(s.bounds().end, key); c < 0 || c == 0 && !before {
+		return none
+	}
+	return s
+}
+
+// last returns the last span that begins at key or before it, or with before set, before it; or nil.
+func (t *tree[T]) last(key []byte, before bool) (found T) {
+	t.Descend(t.at(key), func(s T) bool {
+		if before && bytes.Equal(s.bounds().begin, key) {
 			return true
 		}
-		if c := bytes.Compare(end, key); c > 0 || c == 0 && before {
-			found = s
-		}
+		found = s
 		return false
 	})
 	return found
+}
+
+// next returns the first span that begins at key or behind it, or nil.
+func (t *tree[T]) next(key []byte) (found T) {
+	t.Ascend(t.at(key), func(s T) bool { found = s; return false })
+	return found
+}
+
+// endingBehind returns the first span that ends behind key, or nil.
+func (t *tree[T]) endingBehind(key []byte) (none T) {
+	if s := t.holding(key, false); s != none {
+		return s
+	}
+	return t.next(key)
 }

@@ -12,12 +12,13 @@ import (
 	"sort"
 
 	"github.com/conq-go/conq/kv"
+	"github.com/conq-go/conq/kv/internal/overlay"
 )
 
-// Writes is what one commit wrote: keys and ranges, each sorted, the ranges disjoint.
+// Writes is what one commit wrote: keys, which are sorted, and ranges.
 type Writes struct {
 	Keys   [][]byte
-	Ranges []kv.Range
+	Ranges overlay.RangeSet
 }
 
 // In tells whether the commit wrote in r.
@@ -26,41 +27,26 @@ func (w *Writes) In(r kv.Range) bool {
 	if i < len(w.Keys) && bytes.Compare(w.Keys[i], r.End) < 0 {
 		return true
 	}
-	return overlapsOne(w.Ranges, r)
+	return w.Ranges.Meets(r)
 }
 
-// InAny tells whether the commit wrote in one of some ranges, as Normalize returns them. It searches
-// for the fewer among the more: a transaction that has read thousands of keys must not fall behind a
-// lone fast writer for ever.
-func (w *Writes) InAny(reads []kv.Range) bool {
+// InAny tells whether the commit wrote in what was read. It searches for the fewer among the more: a
+// transaction that has read thousands of keys must not fall behind a lone fast writer for ever.
+func (w *Writes) InAny(reads overlay.RangeSet) bool {
 	if len(reads) <= len(w.Keys)+len(w.Ranges) {
 		return slices.ContainsFunc(reads, w.In)
 	}
-	return slices.ContainsFunc(w.Keys, func(key []byte) bool {
-		i := endingBehind(reads, key)
-		return i < len(reads) && bytes.Compare(reads[i].Begin, key) <= 0
-	}) || slices.ContainsFunc(w.Ranges, func(r kv.Range) bool { return overlapsOne(reads, r) })
+	return slices.ContainsFunc(w.Keys, reads.Contains) || slices.ContainsFunc(w.Ranges, reads.Meets)
 }
 
-// overlapsOne tells whether r overlaps one of the ranges, which are sorted and disjoint.
-func overlapsOne(ranges []kv.Range, r kv.Range) bool {
-	i := endingBehind(ranges, r.Begin)
-	return i < len(ranges) && bytes.Compare(ranges[i].Begin, r.End) < 0
-}
-
-// endingBehind returns the index of the first range that ends behind key.
-func endingBehind(ranges []kv.Range, key []byte) int {
-	return sort.Search(len(ranges), func(i int) bool { return bytes.Compare(ranges[i].End, key) > 0 })
-}
-
-// Found tells whether one of some commits wrote in one of some ranges, as Normalize returns them.
-func Found(commits []Writes, reads []kv.Range) bool {
+// Found tells whether one of some commits wrote in what was read.
+func Found(commits []Writes, reads overlay.RangeSet) bool {
 	return slices.ContainsFunc(commits, func(w Writes) bool { return w.InAny(reads) })
 }
 
 // Normalize sorts ranges, makes one of those that overlap or touch, and drops those that are empty,
 // as these conflict with nothing. It uses their memory.
-func Normalize(ranges []kv.Range) []kv.Range {
+func Normalize(ranges []kv.Range) overlay.RangeSet {
 	ranges = slices.DeleteFunc(ranges, func(r kv.Range) bool { return bytes.Equal(r.Begin, r.End) })
 	if len(ranges) < 2 {
 		return ranges

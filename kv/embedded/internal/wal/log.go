@@ -41,8 +41,7 @@ type Log struct {
 	file       *segment   // that is written to, or nil
 	ended      []uint64   // segments before it that were not released
 	checkpoint checkpoint
-	idle       []byte  // memory for what will be appended
-	written    []chunk // memory for chunks
+	idle       []byte // memory for what will be appended
 
 	appending sync.Mutex // after writing
 	chunks    []chunk    // appended and not yet written; the last of the segment that is appended to
@@ -224,7 +223,6 @@ func (l *Log) write() (version uint64, err error) {
 	if last := chunks[len(chunks)-1].records; cap(last) <= maxIdle {
 		l.idle = last[:0]
 	}
-	l.written = chunks[:0]
 	return version, nil
 }
 
@@ -233,8 +231,8 @@ func (l *Log) take() (chunks []chunk, version uint64) {
 	l.appending.Lock()
 	defer l.appending.Unlock()
 	chunks = l.chunks
-	l.chunks = append(l.written, chunk{l.appended(), l.idle})
-	l.idle, l.written = nil, nil
+	l.chunks = []chunk{{l.appended(), l.idle}}
+	l.idle = nil
 	return chunks, l.version
 }
 
