@@ -20,7 +20,7 @@ import (
 func TestBacklog(t *testing.T) {
 	commits := 3000
 	if testing.Short() {
-		commits = 600
+		commits = 200
 	}
 	random := rand.New(rand.NewPCG(1, 2))
 	for _, memTable := range []int{smallMemTable, 4 << 20} {

@@ -63,7 +63,7 @@ func TestRoom(t *testing.T) {
 	tables := make(chan struct{})
 	db := mustOpen(t, "store", Options{FS: slowTables{memFS(), tables}, Durability: Memory, MemTable: 1 << 20})
 	wait := crowd(context.Background(), db, []byte("r"))
-	for i := range 5000 { // the long ones have come to where they wait meanwhile
+	for i := range 1000 { // the long ones have come to where they wait meanwhile
 		mustTransact(t, db, func(tx kv.Tx) { tx.Set([]byte("k"), fmt.Append(nil, i)) })
 		mustTransact(t, db, func(tx kv.Tx) {
 			if value, err := tx.Get([]byte("k")); err != nil || string(value) != fmt.Sprint(i) {
@@ -94,10 +94,11 @@ func TestRoomRenews(t *testing.T) {
 
 func testRoomRenews(t *testing.T, written []byte, commits int) {
 	tables := make(chan struct{})
-	db := mustOpen(t, "store", Options{FS: slowTables{memFS(), tables}, Durability: Memory, MemTable: 1 << 20})
+	const age = time.Second
+	db := mustOpen(t, "store", Options{FS: slowTables{memFS(), tables}, Durability: Memory, MemTable: 1 << 20, Age: age})
 	wait := crowd(t.Context(), db, []byte("r"))
 	synctest.Wait()
-	<-time.After(10 * time.Second) // of the bubble: twice what a transaction may last
+	<-time.After(2 * age) // of the bubble
 	waiting := map[int]bool{}
 	for i := range longCommits {
 		mustTransact(t, db, func(tx kv.Tx) {
@@ -111,7 +112,7 @@ func testRoomRenews(t *testing.T, written []byte, commits int) {
 	for i := range commits {
 		mustTransact(t, db, func(tx kv.Tx) { tx.Set(written, fmt.Append(nil, i)) })
 	}
-	<-time.After(10 * time.Second) // of the bubble: twice what a transaction may last
+	<-time.After(2 * age) // of the bubble
 	mustTransact(t, db, func(tx kv.Tx) { tx.Set([]byte("k"), nil) })
 	db.mu.Lock()
 	if n := db.recent.Len(); n > 1 {

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/conq-go/conq/internal/testkit"
 	"github.com/conq-go/conq/kv"
 	"github.com/conq-go/conq/kv/embedded/internal/cache"
 	"github.com/conq-go/conq/kv/internal/overlay"
@@ -370,6 +371,7 @@ func (m *readModel) check(*rapid.T) { m.states[m.db.version] = maps.Clone(m.now)
 // long it has been in use, also when there is always somebody with an older
 // version, and that the gap is used.
 func TestGapsStayFew(t *testing.T) {
+	testkit.Long(t)
 	db := mustOpen(t, "store", Options{FS: memFS(), Durability: Memory})
 	limits := cache.Usual
 	limits.Bytes, limits.First = 0, 1 // or the last read steps over what it fetches

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/conq-go/conq/internal/testkit"
 	"github.com/conq-go/conq/kv"
 )
 
@@ -111,6 +112,7 @@ func (f *cachedFile) SyncData() error {
 // Whichever sync of the log fails, once: when the store is opened again, all that it then has is on
 // disk, also what the failed sync was to bring there.
 func TestFailedSyncForgotten(t *testing.T) {
+	testkit.Long(t)
 	n := 1
 	for {
 		fs := newCachingFS(n)

@@ -62,6 +62,10 @@ func faultsFrom(from int64, all bool, err error) *faults {
 // the errors say what is wrong, the failed store stays failed, and once the disk
 // works again all that was acknowledged is there, whole.
 func TestDiskErrors(t *testing.T) {
+	part := int64(25) // each change at first, then fewer and fewer
+	if testing.Short() {
+		part = 5
+	}
 	for _, durability := range []Durability{Always, Interval} {
 		for _, all := range []bool{true, false} {
 			t.Run(fmt.Sprintf("%v/all=%v", durability, all), func(t *testing.T) {
@@ -71,7 +75,7 @@ func TestDiskErrors(t *testing.T) {
 				none := &faults{}
 				diskErrors(t, none, durability)
 				t.Logf("%d changes of files", none.count.Load())
-				for from := int64(1); from <= none.count.Load(); from += 1 + from/25 {
+				for from := int64(1); from <= none.count.Load(); from += 1 + from/part {
 					diskErrors(t, faultsFrom(from, all, syscall.ENOSPC), durability)
 				}
 			})

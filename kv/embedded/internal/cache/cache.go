@@ -27,7 +27,7 @@ type Limits struct {
 	Pairs    int // in a hot range
 	First    int // pairs fetched at first, if they are small: a search costs as much as dozens
 	Fetch    int // pairs fetched at once, in the end
-	Tail     int // pairs left of a tail
+	Tail     int // pairs behind the cut where a range grows at its end
 	Value    int // bytes of a value that is not large
 	Gap      int // pairs taken from an end, after which Gaps is told
 
@@ -60,10 +60,6 @@ func (c *Cache) Len() (ranges, lastKeys int) {
 	return c.ranges.Len(), c.lastKeys.tree.Len()
 }
 
-// holding returns the hot range that holds key, or with before set, the one that holds the keys just
-// before it; or nil.
-func (c *Cache) holding(key []byte, before bool) *hotRange { return c.ranges.holding(key, before) }
-
 // list makes a hot range one of those that can be found.
 func (c *Cache) list(h *hotRange) {
 	c.ranges.Set(h)
@@ -88,7 +84,7 @@ func (c *Cache) Read(cur *Cursor, pairs []Pair, limit int, version uint64) []Pai
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for len(pairs) < limit && !cur.Done() {
-		h := c.holding(cur.Pos, cur.Reverse)
+		h := c.ranges.holding(cur.Pos, cur.Reverse)
 		if h == nil || h.changed > version {
 			break // and Fetch stays
 		}
@@ -110,9 +106,9 @@ func (c *Cache) Read(cur *Cursor, pairs []Pair, limit int, version uint64) []Pai
 // taken, at a queue's head, ranges would otherwise become empty one after the other, and each reader
 // would have to pass them all.
 func (c *Cache) absorb(h *hotRange, reverse bool) {
-	a, b := h, c.holding(h.end, false)
+	a, b := h, c.ranges.holding(h.end, false)
 	if reverse {
-		a, b = c.holding(h.begin, true), h
+		a, b = c.ranges.holding(h.begin, true), h
 	}
 	if a == nil || b == nil || !c.fit(a, b) {
 		return
@@ -137,7 +133,7 @@ func (c *Cache) fit(a, b *hotRange) bool {
 func (c *Cache) Get(key []byte, version uint64) (value []byte, known bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	h := c.holding(key, false)
+	h := c.ranges.holding(key, false)
 	if h == nil || h.changed > version {
 		return nil, false
 	}
@@ -156,7 +152,7 @@ func (c *Cache) Get(key []byte, version uint64) (value []byte, known bool) {
 func (c *Cache) LastKey(r kv.Range, version uint64) (key []byte, known bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	h := c.holding(r.End, true)
+	h := c.ranges.holding(r.End, true)
 	if h == nil {
 		return c.lastKeys.last(r, version)
 	}

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/conq-go/conq/internal/testkit"
 	"github.com/conq-go/conq/kv"
 	"github.com/conq-go/conq/kv/internal/overlay"
 )
@@ -37,6 +38,7 @@ func TestReplaced(t *testing.T) {
 // The tails of many queues stay in the cache while they are filled, though what was there at first is
 // all of them together, and they are larger than what is kept.
 func TestTails(t *testing.T) {
+	testkit.Long(t)
 	limits := Usual
 	limits.Bytes = 1 << 20
 	s := newStore(limits)
@@ -111,7 +113,7 @@ func TestNotCutForFirst(t *testing.T) {
 	for range 700 {
 		s.pop(t, all, false)
 	}
-	whole := s.holding(all.Begin, false)
+	whole := s.ranges.holding(all.Begin, false)
 	if len(whole.pairs) <= Usual.Between {
 		t.Fatalf("%d pairs are hot: the test tests nothing", len(whole.pairs))
 	}
@@ -122,7 +124,7 @@ func TestNotCutForFirst(t *testing.T) {
 		if got := s.pop(t, all, false); got.Key()[1] != byte('0'+p) {
 			t.Fatalf("the first is %q, want of priority %d", got.Key(), p)
 		}
-		if s.holding(all.Begin, false) != whole {
+		if s.ranges.holding(all.Begin, false) != whole {
 			t.Fatalf("after %d items the range was cut", i+1)
 		}
 	}
@@ -137,7 +139,7 @@ func TestNotCutForLast(t *testing.T) {
 	for range n / 4 {
 		s.pop(t, all, true)
 	}
-	whole := s.holding(priority(5).End, true)
+	whole := s.ranges.holding(priority(5).End, true)
 	if len(whole.pairs) <= Usual.Inner || string(whole.end) == string(priority(5).End) {
 		t.Fatalf("%d pairs are hot up to %q: the test tests nothing", len(whole.pairs), whole.end)
 	}
@@ -147,7 +149,7 @@ func TestNotCutForLast(t *testing.T) {
 		}
 		s.set(nil, item("p5", n))
 		s.pop(t, all, true)
-		if s.holding(priority(5).End, true) != whole {
+		if s.ranges.holding(priority(5).End, true) != whole {
 			t.Fatalf("after %d items the range was cut", i+1)
 		}
 	}
@@ -157,6 +159,7 @@ func TestNotCutForLast(t *testing.T) {
 // needs the store a few times only, whatever the order, and however many are asked for before any is
 // set; this is still known once they are evicted; and an item comes to the middle of a short range.
 func TestManyPriorities(t *testing.T) {
+	testkit.Long(t)
 	const n = 10_000
 	ascending := func(i int) int { return i }
 	mixed := func(i int) int { return i * 7919 % n }
@@ -234,7 +237,7 @@ func TestFewPriorities(t *testing.T) {
 	}
 	clear := func(r kv.Range) { s.commit(func(o *overlay.Overlay) { o.ClearRange(r) }) }
 	many := func(r kv.Range) (pairs int, many bool) {
-		h := s.holding(r.End, true)
+		h := s.ranges.holding(r.End, true)
 		return len(h.pairs), h.manyLast()
 	}
 
@@ -293,7 +296,7 @@ func TestLastKeyYields(t *testing.T) {
 					reverse, w.r.Begin, w.r.End, w.version, key, known, w.key, w.known)
 			}
 		}
-		if h := c.holding([]byte("y"), false); h == nil || string(h.end) != "z" {
+		if h := c.ranges.holding([]byte("y"), false); h == nil || string(h.end) != "z" {
 			t.Errorf("reverse: %v; what lies behind is not hot", reverse)
 		}
 	}

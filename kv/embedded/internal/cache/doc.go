@@ -17,10 +17,9 @@
 //
 // # Evicting
 //
-// Bytes are bounded. Hot ranges between the ends of queues are evicted first, the oldest before the
-// others, and then those that were not used. So a queue that is short enough is here as a whole, and
-// one that is filled does not push out the ends of others. Of a tail a few pairs are kept while they
-// can be. Nothing here makes a read right or wrong: all of it may be forgotten at any time.
+// Bytes are bounded. Hot ranges between the ends of queues are evicted first, the newest before the
+// others, and then those that were not used for the longest. So a queue that is short enough is here as
+// a whole, and one that is filled does not push out the ends of others. Nothing here makes a read right or wrong: all of it may be forgotten at any time.
 //
 // # Cutting
 //

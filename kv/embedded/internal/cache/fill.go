@@ -22,7 +22,7 @@ func (c *Cache) Fill(cur Cursor, pairs []Pair, to []byte, version uint64) {
 	}
 	fetch := 2 * max(len(pairs), 1)
 	for cur.End = to; !cur.Done(); {
-		if h := c.holding(cur.Pos, cur.Reverse); h != nil {
+		if h := c.ranges.holding(cur.Pos, cur.Reverse); h != nil {
 			cur.pass(h.begin, h.end)
 			continue
 		}
@@ -40,7 +40,7 @@ func (c *Cache) Fill(cur Cursor, pairs []Pair, to []byte, version uint64) {
 func (c *Cache) fill(cur *Cursor, r kv.Range, pairs []Pair, version uint64, fetch int) {
 	var changed uint64
 	r.End, changed = c.lastKeys.yield(r)
-	h := c.holding(cur.Pos, !cur.Reverse) // what the reader came from
+	h := c.ranges.holding(cur.Pos, !cur.Reverse) // what the reader came from
 	if h == nil || len(h.pairs)+len(pairs) > c.limits.Pairs {
 		h = newRange(r)
 		h.head, h.tail = !cur.Reverse, cur.Reverse

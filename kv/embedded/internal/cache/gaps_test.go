@@ -4,6 +4,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/conq-go/conq/internal/testkit"
 	"github.com/conq-go/conq/kv"
 	"github.com/conq-go/conq/kv/internal/overlay"
 )
@@ -26,6 +27,7 @@ func TestGapCutAgain(t *testing.T) {
 // A queue that is taken from leaves one gap at its head, also when an older transaction is always open,
 // whether or not it is in the cache.
 func TestGapsJoin(t *testing.T) {
+	testkit.Long(t)
 	for _, cached := range []bool{true, false} {
 		limits := Usual
 		if !cached {

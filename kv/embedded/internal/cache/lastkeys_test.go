@@ -7,6 +7,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/conq-go/conq/internal/testkit"
 	"github.com/conq-go/conq/kv"
 	"pgregory.net/rapid"
 )
@@ -296,6 +297,7 @@ func (m *lastKeyModel) lastNow(rt *rapid.T) bool {
 
 // TestLastKeysUsed checks that last keys which are asked for are kept when others are forgotten.
 func TestLastKeysUsed(t *testing.T) {
+	testkit.Long(t)
 	l := newLastKeys(100 << 10)
 	of := func(i int) kv.Range {
 		return kv.Range{Begin: fmt.Appendf(nil, "%08d", i), End: fmt.Appendf(nil, "%08dx", i)}

@@ -253,7 +253,7 @@ func (m *cacheModel) checkRanges(rt *rapid.T) {
 	var end []byte
 	all := 0
 	m.ranges.Scan(func(h *hotRange) bool {
-		if bytes.Compare(h.begin, h.end) >= 0 || bytes.Compare(h.begin, end) < 0 || !h.place.Taken() || m.holding(h.begin, false) != h || m.holding(h.end, true) != h {
+		if bytes.Compare(h.begin, h.end) >= 0 || bytes.Compare(h.begin, end) < 0 || !h.place.Taken() || m.ranges.holding(h.begin, false) != h || m.ranges.holding(h.end, true) != h {
 			rt.Fatalf("range %q to %q comes after one that ends at %q; gone: %v", h.begin, h.end, end, !h.place.Taken())
 		}
 		end = h.end

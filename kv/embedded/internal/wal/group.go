@@ -11,8 +11,7 @@ import (
 // group is group commit: of the callers that wait, one has the log synced for all.
 //
 // This leader first waits for as many commits as came last time, but not for long: callers that one
-// sync has let go come back a moment later, and a sync that begins without them serves half. That
-// made transfers of 16 producers and 16 consumers 1.7 times as fast.
+// sync has let go come back a moment later, and a sync that begins without them serves half.
 type group struct {
 	sync   func() (version uint64) // has the log on disk up to that version
 	failed func() error

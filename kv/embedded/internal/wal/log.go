@@ -52,11 +52,6 @@ type Log struct {
 	syncs syncs
 }
 
-// Syncs returns how often the log has waited for the disk, how long in all, and how often up to each of some bounds.
-func (l *Log) Syncs() (n int64, took time.Duration, within map[time.Duration]int64) {
-	return l.syncs.all()
-}
-
 // chunk is records for one segment.
 type chunk struct {
 	segment uint64
@@ -329,9 +324,10 @@ func (l *Log) Release(last uint64) error {
 		first = rest[0]
 	}
 	c := checkpoint{first: first, last: max(l.checkpoint.last, first-1), manifest: manifest, end: end}
-	if err := l.note(c); err != nil {
+	if err := c.write(l.fs, l.dir); err != nil {
 		return err
 	}
+	l.checkpoint = c
 	for _, n := range l.ended[:gone] {
 		if err := discard(l.fs, l.dir, n, 2*l.o.SegmentSize); err != nil {
 			return err
@@ -356,12 +352,6 @@ func (l *Log) beginBehind(last uint64) error {
 	return l.begin(number)
 }
 
-// note has a checkpoint on disk. The file is locked.
-func (l *Log) note(c checkpoint) error {
-	l.checkpoint = c
-	return c.write(l.fs, l.dir)
-}
-
 // Close writes what was appended, and ends the log.
 func (l *Log) Close() error {
 	l.writing.Lock()
@@ -375,7 +365,7 @@ func (l *Log) Close() error {
 	c := l.checkpoint
 	if n := len(l.ended); n > 0 && l.ended[n-1] > c.last {
 		c.last = l.ended[n-1]
-		return l.note(c)
+		return c.write(l.fs, l.dir)
 	}
 	return nil
 }

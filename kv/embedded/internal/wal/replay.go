@@ -44,9 +44,8 @@ func recoverSegment(fs vfs.FS, dir string, number uint64, last bool) (batches []
 	return r.batches, finishSegment(fs, name, number, data[:r.end], r.synced)
 }
 
-// firstRead is how much of a segment is read at first. One that is empty, as the only one often
-// is, may have the file of a long one: to read all of that made opening a store of 100,000
-// queues take 2.5 times as long.
+// firstRead is how much of a segment is read at first. One that is empty, as the only one often is, may
+// have the file of a long one.
 const firstRead = 64 << 10
 
 // readSegment reads a segment: the whole file, unless it ends before.

@@ -24,7 +24,9 @@ func (s *syncs) add(d time.Duration) {
 	s.classes[min(class, syncClasses)].Add(1)
 }
 
-func (s *syncs) all() (n int64, took time.Duration, within map[time.Duration]int64) {
+// Syncs returns how often the log has waited for the disk, how long in all, and how often up to each of some bounds.
+func (l *Log) Syncs() (n int64, took time.Duration, within map[time.Duration]int64) {
+	s := &l.syncs
 	within = make(map[time.Duration]int64, syncClasses)
 	for i := range s.classes {
 		n += s.classes[i].Load()
