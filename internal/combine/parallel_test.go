@@ -2,6 +2,7 @@ package combine_test
 
 import (
 	"errors"
+	"slices"
 	"testing"
 	"testing/synctest"
 
@@ -23,12 +24,12 @@ func (g gated) sizes(t *testing.T, n int) (sizes []int) {
 	return sizes
 }
 
-// goOn lets so many batches end.
+// goOn lets so many batches end, one after the other: how many calls the next one gets depends on those that are under way.
 func (g gated) goOn(n int) {
 	for range n {
 		g.open <- double
+		synctest.Wait()
 	}
-	synctest.Wait()
 }
 
 func ones(n int) []int {
@@ -63,10 +64,12 @@ func TestParallelSharesOut(t *testing.T) {
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			g := gate(combine.Options[int, int]{Parallel: c.parallel, MaxCalls: c.maxCalls})
-			g.startAll(t.Context(), ones(c.calls)...)
-			first := len(g.sizes(t, c.batches))
-			g.startAll(t.Context(), ones(first)...) // in the place of those that are served
-			g.goOn(first)
+			calls := g.startAll(t.Context(), ones(c.calls)...)
+			for range g.sizes(t, c.batches) {
+				g.goOn(1)
+				left := slices.DeleteFunc(calls, func(c <-chan outcome) bool { return len(c) > 0 })
+				calls = append(left, g.startAll(t.Context(), ones(c.calls-len(left))...)...) // in the place of those that were served
+			}
 			for _, size := range g.sizes(t, c.batches) {
 				if size > c.size+1 || size < c.size/2 {
 					t.Errorf("a batch of %d of %d calls, want %d at most", size, c.calls, c.size)
