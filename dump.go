@@ -26,7 +26,7 @@ type Progress = dump.Progress
 // QueueReport is what was written, or loaded, of a queue: its Name and Kind, its Items (of a work queue its jobs)
 // and the Bytes of their payloads, and whether it is Whole: then nothing of the queue is missing. Of jobs that were
 // loaded, Duplicates says how many were left out, as one of the same Unique was there, and NewIDs how many have another
-// id than in the dump, as theirs was, or might be, another job's.
+// id than in the dump, as theirs was, or might be, another job's. A work queue that was loaded may be Paused.
 type QueueReport = dump.QueueReport
 
 // DumpReport is what Dump has written: its Queues, and the Items of all and the Bytes of their
