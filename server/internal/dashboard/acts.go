@@ -221,6 +221,9 @@ func (d *Dashboard) move(ctx context.Context, kind conq.Kind, from, to string, n
 		return 0, err
 	}
 	defer release()
+	if err := source.Reclaim(ctx); err != nil { // what consumers have left that died, which a transaction does not
+		return 0, err
+	}
 	return inBatches(n, progress, func(batch int) (moved int, err error) {
 		err = d.Queues.DB().Transact(ctx, func(tx kv.Tx) error {
 			items, err := source.TakeIn(tx, queues.Min, batch)
