@@ -33,7 +33,7 @@ func TestEnqueuesDoNotConflict(t *testing.T) {
 				testkit.NoError(t, err)
 				attempts.Store(0)
 				const workers = 32
-				each := testkit.Cases(800) // 100,000 items in all
+				each := testkit.Cases(3125) // 100,000 items for each
 				testkit.Together(workers, func(w int) {
 					for i := range each {
 						v := fmt.Sprint(w, " ", i)

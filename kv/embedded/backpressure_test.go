@@ -63,7 +63,7 @@ func TestRoom(t *testing.T) {
 	tables := make(chan struct{})
 	db := mustOpen(t, "store", Options{FS: slowTables{memFS(), tables}, Durability: Memory, MemTable: 1 << 20})
 	wait := crowd(context.Background(), db, []byte("r"))
-	for i := range 1000 { // the long ones have come to where they wait meanwhile
+	for i := range 5000 { // the long ones have come to where they wait meanwhile
 		mustTransact(t, db, func(tx kv.Tx) { tx.Set([]byte("k"), fmt.Append(nil, i)) })
 		mustTransact(t, db, func(tx kv.Tx) {
 			if value, err := tx.Get([]byte("k")); err != nil || string(value) != fmt.Sprint(i) {
