@@ -65,9 +65,7 @@ func TestHandleClose(t *testing.T) {
 func handleClose(t *testing.T, db kv.DB, open func(conq.Options) endVerbs, staging conq.Staging) {
 	v, other := open(conq.Options{Staging: staging}), open(conq.Options{})
 	testkit.NoError(t, v.add(t.Context(), "1"))
-	got, err := v.take(t.Context(), 2)
-	testkit.NoError(t, err)
-	testkit.EqualSlices(t, "got", got, []string{"1"})
+	wantItems(t, "got", v.take, 2, "1")
 	var waiters []*taken
 	for n := range 20 {
 		waiters = append(waiters, startWaiter(t.Context(), v, 1+n))
@@ -92,9 +90,7 @@ func handleClose(t *testing.T, db kv.DB, open func(conq.Options) endVerbs, stagi
 		testkit.WantError(t, call(), conq.ErrClosed, v.laid.Name)
 	}
 	testkit.NoError(t, other.add(t.Context(), "4"))
-	got, err = other.wait(t.Context(), 2)
-	testkit.NoError(t, err)
-	testkit.EqualSlices(t, "another handle gets", got, []string{"4"})
+	wantItems(t, "another handle gets", other.wait, 2, "4")
 	testkit.NoError(t, other.close())
 	testkit.Equal(t, "outcome keys", outcomeKeys(t, db), 0)
 	testkit.Equal(t, "other keys left", len(left(t, db)), 0)
@@ -116,7 +112,7 @@ func handleCloseStorm(t *testing.T, staging conq.Staging, seed uint64) {
 	c := testkit.NewCluster(t, 1000*seed, faulty.Options{Conflict: 0.1, Dropped: 0.1, Applied: 0.1, Late: 0.1, Delay: 0.5})
 	defer c.Close()
 	const handles, callers = 3, 6
-	var put, got sync.Map
+	a := account{t: t}
 	var group sync.WaitGroup
 	var all []endVerbs
 	for h := range handles {
@@ -133,19 +129,13 @@ func handleCloseStorm(t *testing.T, staging conq.Staging, seed uint64) {
 					var values []string
 					switch name := fmt.Sprint(h, " ", w, " ", i); w % 3 {
 					case 0:
-						if err = v.add(t.Context(), name); err == nil {
-							put.Store(name, true)
-						}
+						err = a.in(name, v.add(t.Context(), name))
 					case 1:
 						values, err = v.take(t.Context(), 2)
 					case 2:
 						values, err = v.wait(t.Context(), 1)
 					}
-					for _, v := range values {
-						if _, twice := got.LoadOrStore(v, true); twice {
-							t.Errorf("%s came out twice", v)
-						}
-					}
+					a.out(values...)
 				}
 				if !errors.Is(err, conq.ErrClosed) {
 					t.Errorf("a call returned %v", err)
@@ -160,21 +150,11 @@ func handleCloseStorm(t *testing.T, staging conq.Staging, seed uint64) {
 		db.Flush()
 	}
 	testkit.Equal(t, "outcome keys", outcomeKeys(t, c.Inner), 0)
-	calm, err := conq.OpenQueue(c.Inner, "q", conq.String())
-	testkit.NoError(t, err)
+	calm := newQueue(t, c.Inner, conq.String())
 	rest, err := calm.DequeueN(t.Context(), 10_000)
 	testkit.NoError(t, drop(rest, err))
-	for _, v := range rest {
-		if _, twice := got.LoadOrStore(v, true); twice {
-			t.Errorf("%s came out, and is still there", v)
-		}
-	}
-	put.Range(func(v, _ any) bool {
-		if _, ok := got.Load(v); !ok {
-			t.Errorf("%s was acknowledged, and is lost", v)
-		}
-		return true
-	})
+	a.out(rest...)
+	a.settle()
 	testkit.Equal(t, "keys left", len(left(t, c.Inner)), 0)
 }
 
@@ -185,12 +165,11 @@ func TestHandleCloseTimeout(t *testing.T) {
 		db := faulty.New(memory.New(memory.Options{}), 1, faulty.Options{Limits: kv.Limits{UnknownCommits: true}})
 		hold := make(chan struct{})
 		hanging := &testkit.Hooked{DB: db}
-		q, err := conq.OpenQueue(hanging, "q", conq.String())
-		testkit.NoError(t, err)
+		q := newQueue(t, hanging, conq.String())
 		hanging.Attempt = func(tx kv.Tx) kv.Tx { <-hold; return tx }
 		call := async(func() error { return q.Enqueue(t.Context(), "1") })
 		began := time.Now()
-		err = q.Close()
+		err := q.Close()
 		testkit.WantError(t, err, context.DeadlineExceeded, "30s", `"q"`)
 		testkit.Equal(t, "time that it took", time.Since(began), 30*time.Second)
 		close(hold)
@@ -219,8 +198,7 @@ func TestOpenForgetsOutcomes(t *testing.T) {
 			defer c.Close()
 			var all []*conq.Queue[string]
 			for range 5 {
-				q, err := conq.OpenQueue(c.Process(), "q", conq.String())
-				testkit.NoError(t, err)
+				q := newQueue(t, c.Process(), conq.String())
 				all = append(all, q)
 				testkit.NoError(t, q.Enqueue(t.Context(), "1"))
 			}
@@ -228,8 +206,7 @@ func TestOpenForgetsOutcomes(t *testing.T) {
 			testkit.NoError(t, all[0].Enqueue(t.Context(), "2"))
 			testkit.Equal(t, "outcome keys", outcomeKeys(t, c.Inner), 5)
 			pass(2 * time.Hour)
-			q, err := conq.OpenQueue(c.Process(), "q", conq.String())
-			testkit.NoError(t, err)
+			q := newQueue(t, c.Process(), conq.String())
 			testkit.Equal(t, "outcome keys of those that were used lately", outcomeKeys(t, c.Inner), 1)
 			testkit.NoError(t, q.Clear(t.Context()))
 			n.Store(0)
@@ -298,8 +275,7 @@ func TestCloseGivesUp(t *testing.T) {
 				testkit.NoError(t, err)
 				wait, end = p.PopMinWait, p.Close
 			} else {
-				q, err := conq.OpenQueue(db, "q", codec, o)
-				testkit.NoError(t, err)
+				q := newQueue(t, db, codec, o)
 				wait, end = q.DequeueWait, q.Close
 			}
 			got := make(chan string, 1)
@@ -314,8 +290,7 @@ func TestCloseGivesUp(t *testing.T) {
 				testkit.NoError(t, err)
 				testkit.NoError(t, db.Transact(t.Context(), func(tx kv.Tx) error { return other.In(tx).Push("a", 1) }))
 			} else {
-				other, err := conq.OpenQueue(db, "q", conq.String())
-				testkit.NoError(t, err)
+				other := newQueue(t, db, conq.String())
 				testkit.NoError(t, db.Transact(t.Context(), func(tx kv.Tx) error { return other.In(tx).Enqueue("a") }))
 			}
 			synctest.Wait()
@@ -404,8 +379,7 @@ func TestClosedIsFreed(t *testing.T) {
 		db := memory.New(memory.Options{})
 		defer db.Close()
 		handle := func() weak.Pointer[conq.PriorityQueue[string]] {
-			p, err := conq.OpenPriorityQueue(db, "p", conq.String())
-			testkit.NoError(t, err)
+			p := newPriorityQueue(t, db, conq.String())
 			ctx, cancel := context.WithCancelCause(t.Context())
 			low := startWaiter(ctx, endVerbs{wait: valuesOf(p.PopMinWaitN)}, 1)
 			high := startWaiter(ctx, endVerbs{wait: valuesOf(p.PopMaxWaitN)}, 1)

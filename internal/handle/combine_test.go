@@ -134,11 +134,9 @@ func TestLoneCaller(t *testing.T) {
 					testkit.NoError(t, v.add(t.Context(), "1"))
 					testkit.NoError(t, v.add(t.Context(), "2"))
 					testkit.Equal(t, "transactions of 2 enqueues", attempts.Load(), 2)
-					got, err := v.take(t.Context(), 1)
-					testkit.NoError(t, err)
-					testkit.EqualSlices(t, "got", got, []string{"1"})
+					wantItems(t, "got", v.take, 1, "1")
 					testkit.Equal(t, "transactions with a dequeue", attempts.Load(), 3)
-					_, err = v.one(t.Context())
+					_, err := v.one(t.Context())
 					testkit.NoError(t, err)
 					testkit.Equal(t, "transactions with one that need not wait", attempts.Load(), 4)
 					_, err = v.take(t.Context(), 1)
@@ -158,8 +156,7 @@ func TestCombinedEnqueues(t *testing.T) {
 	testkit.Bubble(t, func(t *testing.T) {
 		g := newGated(small)
 		var seen events
-		q, err := conq.OpenQueue(g, "q", conq.Codec[string](picky{conq.String()}), conq.Options{Observe: seen.observe})
-		testkit.NoError(t, err)
+		q := newQueue(t, g, conq.Codec[string](picky{conq.String()}), conq.Options{Observe: seen.observe})
 		ctx, cancel := context.WithCancelCause(t.Context())
 		enqueue := func(ctx context.Context, values ...string) chan error {
 			return async(func() error { return q.EnqueueAll(ctx, values) })
@@ -227,8 +224,7 @@ func TestCombinedPanic(t *testing.T) {
 func TestCombinedPanicOfCodec(t *testing.T) {
 	testkit.Bubble(t, func(t *testing.T) {
 		g := newGated(kv.Limits{})
-		q, err := conq.OpenQueue[string](g, "q", fragile{conq.String()})
-		testkit.NoError(t, err)
+		q := newQueue(t, g, fragile{conq.String()})
 		v := endVerbs{wait: q.DequeueWaitN}
 		var waiters []*taken
 		for range 3 {
@@ -252,9 +248,7 @@ func TestCombinedPanicOfCodec(t *testing.T) {
 		testkit.WantError(t, <-calls[2], kv.ErrCommitUnknown)
 		testkit.EqualSlices(t, "got", waiters[0].values, []string{"first"})
 		testkit.Equal(t, "others got something", waiters[1].done.Load() || waiters[2].done.Load(), false)
-		n, err := q.Len(t.Context())
-		testkit.NoError(t, err)
-		testkit.Equal(t, "left", n, 0)
+		wantLen(t, "left", q.Len, 0)
 		testkit.NoError(t, q.Close())
 		testkit.NoError(t, g.Close())
 	})
@@ -265,8 +259,7 @@ func TestCombinedPanicOfCodec(t *testing.T) {
 func TestCombinedTooLarge(t *testing.T) {
 	testkit.Bubble(t, func(t *testing.T) {
 		g := newGated(kv.Limits{Operations: 100})
-		q, err := conq.OpenQueue(g, "q", conq.String())
-		testkit.NoError(t, err)
+		q := newQueue(t, g, conq.String())
 		values := func(n int) []string { return make([]string, n) }
 		release := g.hold()
 		calls := make([]chan error, 4)
@@ -278,9 +271,7 @@ func TestCombinedTooLarge(t *testing.T) {
 		testkit.NoError(t, <-calls[1])
 		testkit.WantError(t, <-calls[2], kv.ErrTooLarge)
 		testkit.NoError(t, <-calls[3])
-		n, err := q.Len(t.Context())
-		testkit.NoError(t, err)
-		testkit.Equal(t, "items", n, 131)
+		wantLen(t, "items", q.Len, 131)
 		testkit.NoError(t, g.Close())
 	})
 }
@@ -290,8 +281,7 @@ func TestCombinedEmptyItems(t *testing.T) {
 	testkit.Bubble(t, func(t *testing.T) {
 		g := newGated(kv.Limits{})
 		var seen events
-		q, err := conq.OpenQueue(g, "q", conq.Bytes(), conq.Options{Observe: seen.observe})
-		testkit.NoError(t, err)
+		q := newQueue(t, g, conq.Bytes(), conq.Options{Observe: seen.observe})
 		release := g.hold()
 		const calls, each = 20, 5000
 		var group sync.WaitGroup
@@ -315,8 +305,7 @@ func TestCombinedEmptyItems(t *testing.T) {
 func TestCombinedBadPriority(t *testing.T) {
 	testkit.Bubble(t, func(t *testing.T) {
 		g := newGated(kv.Limits{})
-		p, err := conq.OpenPriorityQueue(g, "p", conq.String())
-		testkit.NoError(t, err)
+		p := newPriorityQueue(t, g, conq.String())
 		full := testkit.Packed(t, laid("p").Prefix(), 1, int64(math.MaxInt64), make([]byte, 20))
 		foreign := testkit.Packed(t, laid("p").Prefix(), 2, "x")
 		testkit.Write(t, g, kv.KeyValue{Key: full}, kv.KeyValue{Key: foreign})
@@ -400,8 +389,7 @@ func TestCombinedUndecodable(t *testing.T) {
 	for _, staging := range []conq.Staging{conq.StagingNever, conq.StagingAlways} {
 		testkit.Bubble(t, func(t *testing.T) {
 			g := newGated(kv.Limits{Shared: staging == conq.StagingAlways})
-			q, err := conq.OpenQueue(g, "q", conq.Codec[string](picky{conq.String()}), conq.Options{Staging: staging})
-			testkit.NoError(t, err)
+			q := newQueue(t, g, conq.Codec[string](picky{conq.String()}), conq.Options{Staging: staging})
 			testkit.NoError(t, q.EnqueueAll(t.Context(), []string{"1", "2", "3", "unreadable", "4"}))
 			release := g.hold()
 			v := endVerbs{take: q.DequeueN}
@@ -413,13 +401,11 @@ func TestCombinedUndecodable(t *testing.T) {
 			testkit.EqualSlices(t, "first", first.values, []string{"1"})
 			testkit.EqualSlices(t, "second", second.values, []string{"2", "3"})
 			testkit.WantError(t, third.err, conq.ErrDecode)
-			_, err = q.Dequeue(t.Context())
+			_, err := q.Dequeue(t.Context())
 			testkit.WantError(t, err, conq.ErrDecode)
 			_, err = q.DequeueWait(t.Context())
 			testkit.WantError(t, err, conq.ErrDecode)
-			n, err := q.Len(t.Context())
-			testkit.NoError(t, err)
-			testkit.Equal(t, "items left", n, 2)
+			wantLen(t, "items left", q.Len, 2)
 			testkit.NoError(t, g.Close())
 		})
 	}
@@ -432,8 +418,7 @@ func TestCombinedCancelled(t *testing.T) {
 	for _, all := range []bool{false, true} {
 		testkit.Bubble(t, func(t *testing.T) {
 			g := newGated(kv.Limits{})
-			q, err := conq.OpenQueue(g, "q", conq.String())
-			testkit.NoError(t, err)
+			q := newQueue(t, g, conq.String())
 			releaseFirst, release := g.hold(), g.hold()
 			first := async(func() error { return q.Enqueue(t.Context(), "first") })
 			calls := make([]chan error, 3)
@@ -462,9 +447,7 @@ func TestCombinedCancelled(t *testing.T) {
 					testkit.NoError(t, <-done)
 				}
 			}
-			n, err := q.Len(t.Context())
-			testkit.NoError(t, err)
-			testkit.Equal(t, "items", n, map[bool]int{false: 4, true: 1}[all])
+			wantLen(t, "items", q.Len, map[bool]int{false: 4, true: 1}[all])
 			testkit.NoError(t, g.Close())
 		})
 	}

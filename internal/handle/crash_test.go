@@ -93,36 +93,23 @@ func closeLosesNothing(t *testing.T, staging conq.Staging, round int) {
 	db := open()
 	const workers, before = 12, 50
 	var n atomic.Int64
-	var put, got sync.Map
+	a := account{t: t}
 	enough := make(chan struct{})
-	q, err := conq.OpenQueue(db, "q", conq.String(), conq.Options{Staging: staging})
-	testkit.NoError(t, err)
+	q := newQueue(t, db, conq.String(), conq.Options{Staging: staging})
 	add := func(q *conq.Queue[string]) error {
 		i := n.Add(1)
 		if i == int64(before+40*(round+1)) {
 			close(enough)
 		}
 		v := fmt.Sprint(i)
-		err := q.Enqueue(t.Context(), v)
-		if err == nil {
-			put.Store(v, true)
-		}
-		return err
+		return a.in(v, q.Enqueue(t.Context(), v))
 	}
 	for range before - 1 {
 		testkit.NoError(t, add(q))
 	}
-	note := func(values []string) {
-		for _, v := range values {
-			if _, twice := got.LoadOrStore(v, true); twice {
-				t.Errorf("%s came out twice", v)
-			}
-		}
-	}
 	var group sync.WaitGroup
 	for w := range workers {
-		q, err := conq.OpenQueue(db, "q", conq.String(), conq.Options{Staging: staging, NoCombining: w%4 == 0})
-		testkit.NoError(t, err)
+		q := newQueue(t, db, conq.String(), conq.Options{Staging: staging, NoCombining: w%4 == 0})
 		group.Go(func() {
 			var err error
 			for i := 0; err == nil || errors.Is(err, conq.ErrEmpty); i++ {
@@ -135,7 +122,7 @@ func closeLosesNothing(t *testing.T, staging conq.Staging, round int) {
 				default:
 					values, err = q.DequeueWaitN(t.Context(), 1)
 				}
-				note(values)
+				a.out(values...)
 			}
 			if !errors.Is(err, kv.ErrClosed) {
 				t.Errorf("after Close: %v", err)
@@ -147,24 +134,19 @@ func closeLosesNothing(t *testing.T, staging conq.Staging, round int) {
 	group.Wait()
 	db = open()
 	pass(time.Minute) // any lease
-	q, err = conq.OpenQueue(db, "q", conq.String(), conq.Options{Staging: conq.StagingAlways})
-	testkit.NoError(t, err)
+	q = newQueue(t, db, conq.String(), conq.Options{Staging: conq.StagingAlways})
+	var err error
 	for err == nil {
 		var values []string
 		values, err = q.DequeueN(context.Background(), 100)
-		note(values)
+		a.out(values...)
 	}
 	testkit.WantError(t, err, conq.ErrEmpty)
 	ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
 	defer cancel()
 	_, err = q.DequeueWait(ctx) // who waits clears the line of those that are gone
 	testkit.WantError(t, err, context.DeadlineExceeded)
-	put.Range(func(v, _ any) bool {
-		if _, ok := got.Load(v); !ok {
-			t.Errorf("%s was acknowledged, and is lost", v)
-		}
-		return true
-	})
+	a.settle()
 	testkit.NoError(t, q.Close())
 	testkit.Equal(t, "keys left", len(left(t, db)), 0)
 	testkit.NoError(t, db.Close())

@@ -43,8 +43,7 @@ var allEnds = []struct {
 
 func openFront(t testkit.TB, db kv.DB, o conq.Options) endVerbs {
 	t.Helper()
-	q, err := conq.OpenQueue(db, "q", conq.String(), o)
-	testkit.NoError(t, err)
+	q := newQueue(t, db, conq.String(), o)
 	return endVerbs{
 		q.Enqueue, func(ctx context.Context, items ...conq.Prioritized[string]) error {
 			values := make([]string, len(items))
@@ -60,8 +59,7 @@ func openFront(t testkit.TB, db kv.DB, o conq.Options) endVerbs {
 
 func openPriority(t testkit.TB, db kv.DB, o conq.Options, low bool) endVerbs {
 	t.Helper()
-	p, err := conq.OpenPriorityQueue(db, "p", conq.String(), o)
-	testkit.NoError(t, err)
+	p := newPriorityQueue(t, db, conq.String(), o)
 	v := endVerbs{
 		func(ctx context.Context, v string) error { return p.Push(ctx, v, 7) },
 		func(ctx context.Context, items ...conq.Prioritized[string]) error { return p.PushAll(ctx, items) },

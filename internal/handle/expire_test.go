@@ -21,20 +21,14 @@ func TestExpireWithoutStaging(t *testing.T) {
 	for _, mode := range []conq.Staging{conq.StagingAuto, conq.StagingNever} {
 		testkit.Bubble(t, func(t *testing.T) {
 			db := testkit.NewMemory(t, kv.Limits{Shared: true})
-			staged, err := conq.OpenQueue(db, "q", conq.String(), conq.Options{Staging: conq.StagingAlways})
-			testkit.NoError(t, err)
-			plain, err := conq.OpenQueue(db, "q", conq.String(), conq.Options{Staging: mode})
-			testkit.NoError(t, err)
+			staged := newQueue(t, db, conq.String(), conq.Options{Staging: conq.StagingAlways})
+			plain := newQueue(t, db, conq.String(), conq.Options{Staging: mode})
 			testkit.NoError(t, staged.EnqueueAll(t.Context(), []string{"a", "b", "c"}))
 			// A consumer has been given the first item, and dies.
 			testkit.NoError(t, db.Transact(t.Context(), func(tx kv.Tx) error { return testkit.Abandon(tx, laid("q")) }))
-			first, err := plain.Dequeue(t.Context())
-			testkit.NoError(t, err)
-			testkit.Equal(t, "first, while the result is kept for its owner", first, "b")
+			wantOne(t, "first, while the result is kept for its owner", plain.Dequeue, "b")
 			pass(time.Minute)
-			rest, err := plain.DequeueN(t.Context(), 3)
-			testkit.NoError(t, err)
-			testkit.EqualSlices(t, "rest", rest, []string{"a", "c"})
+			wantItems(t, "rest", plain.DequeueN, 3, "a", "c")
 			testkit.Equal(t, "keys left", len(left(t, db)), 0)
 		})
 	}
@@ -59,9 +53,7 @@ func TestReclaim(t *testing.T) {
 			testkit.NoError(t, db.Transact(t.Context(), func(tx kv.Tx) error { return testkit.Abandon(tx, v.laid) }))
 			for _, want := range []int{0, 1} {
 				testkit.NoError(t, v.reclaim(t.Context()))
-				n, err := v.len(t.Context())
-				testkit.NoError(t, err)
-				testkit.Equal(t, "items in the queue", n, want)
+				wantLen(t, "items in the queue", v.len, want)
 				testkit.Equal(t, "said to be put back", len(put), want)
 				testkit.Equal(t, "lines of the log", strings.Count(log.String(), "never collected"), want)
 				pass(time.Minute)
@@ -92,8 +84,7 @@ func TestDeadRequestsGo(t *testing.T) {
 			testkit.NoError(t, err)
 			testkit.Write(t, db, kv.KeyValue{Key: request, Value: state})
 		}
-		q, err := conq.OpenQueue(db, "q", conq.String(), conq.Options{Staging: conq.StagingNever})
-		testkit.NoError(t, err)
+		q := newQueue(t, db, conq.String(), conq.Options{Staging: conq.StagingNever})
 		for _, want := range []int{dead + 1, 1} {
 			_, err := q.Dequeue(t.Context())
 			testkit.WantError(t, err, conq.ErrEmpty)
@@ -109,13 +100,10 @@ func TestDeadRequestsGo(t *testing.T) {
 func TestWaitForExpired(t *testing.T) {
 	testkit.Bubble(t, func(t *testing.T) {
 		db := testkit.NewMemory(t, kv.Limits{Shared: true})
-		q, err := conq.OpenQueue(db, "q", conq.String())
-		testkit.NoError(t, err)
+		q := newQueue(t, db, conq.String())
 		testkit.NoError(t, q.Enqueue(t.Context(), "a"))
 		testkit.NoError(t, db.Transact(t.Context(), func(tx kv.Tx) error { return testkit.Abandon(tx, laid("q")) }))
-		v, err := q.DequeueWait(t.Context())
-		testkit.NoError(t, err)
-		testkit.Equal(t, "item", v, "a")
+		wantOne(t, "item", q.DequeueWait, "a")
 	})
 }
 
@@ -185,9 +173,7 @@ func expiryKeepsOrder(t *testing.T, process func() kv.DB, open func(testkit.TB, 
 	if o.between {
 		pass(7*time.Second + time.Second/2) // two of them have to go back
 		testkit.NoError(t, v.reclaim(t.Context()))
-		n, err := v.len(t.Context())
-		testkit.NoError(t, err)
-		testkit.Equal(t, "items that are back", n, 2)
+		wantLen(t, "items that are back", v.len, 2)
 	}
 	testkit.NoError(t, v.all(t.Context(), conq.Prioritized[string]{Value: "7", Priority: 7}, conq.Prioritized[string]{Value: "8", Priority: 7}, conq.Prioritized[string]{Value: "9", Priority: 7}))
 	testkit.NoError(t, db.Transact(t.Context(), func(tx kv.Tx) error { return v.in(tx, "a") }))
@@ -238,8 +224,7 @@ func TestStagedItemsOfOthers(t *testing.T) {
 	testkit.Bubble(t, func(t *testing.T) {
 		c := testkit.NewCluster(t, 1, faulty.Options{})
 		defer c.Close()
-		p, err := conq.OpenPriorityQueue(c.Process(), "p", conq.String())
-		testkit.NoError(t, err)
+		p := newPriorityQueue(t, c.Process(), conq.String())
 		count := func(priority int64, v string) (n int64) {
 			testkit.NoError(t, c.Inner.ReadTransact(t.Context(), func(r kv.Reader) error {
 				for item, err := range r.Range(laid("p").Items, kv.RangeOptions{}) {

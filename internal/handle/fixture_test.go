@@ -4,6 +4,9 @@ import (
 	"context"
 	"errors"
 	"io"
+	"sync"
+	"sync/atomic"
+	"testing"
 
 	"github.com/conq-go/conq"
 	"github.com/conq-go/conq/internal/testkit"
@@ -25,13 +28,85 @@ type fixture struct {
 // newFixture opens the queues. random is nil for the default.
 func newFixture(t testkit.TB, db kv.DB, random io.Reader) fixture {
 	t.Helper()
-	q, err := conq.OpenQueue(db, "q", conq.String(), conq.Options{Random: random})
-	testkit.NoError(t, err)
-	p, err := conq.OpenPriorityQueue(db, "p", conq.String(), conq.Options{Random: random})
-	testkit.NoError(t, err)
-	pf, err := conq.OpenPriorityQueue(db, "p", conq.String(), conq.Options{Random: random, FIFOTies: true})
-	testkit.NoError(t, err)
+	q := newQueue(t, db, conq.String(), conq.Options{Random: random})
+	p := newPriorityQueue(t, db, conq.String(), conq.Options{Random: random})
+	pf := newPriorityQueue(t, db, conq.String(), conq.Options{Random: random, FIFOTies: true})
 	return fixture{db: db, q: q, p: p, pf: pf, ctx: context.Background()}
+}
+
+// newQueue opens the queue "q".
+func newQueue[V any](t testkit.TB, db kv.DB, codec conq.Codec[V], opts ...conq.Options) *conq.Queue[V] {
+	t.Helper()
+	q, err := conq.OpenQueue(db, "q", codec, opts...)
+	testkit.NoError(t, err)
+	return q
+}
+
+// newPriorityQueue opens the priority queue "p".
+func newPriorityQueue[V any](t testkit.TB, db kv.DB, codec conq.Codec[V], opts ...conq.Options) *conq.PriorityQueue[V] {
+	t.Helper()
+	p, err := conq.OpenPriorityQueue(db, "p", codec, opts...)
+	testkit.NoError(t, err)
+	return p
+}
+
+// wantLen ends the test unless a queue has so many items.
+func wantLen(t *testing.T, what string, length func(context.Context) (int, error), want int) {
+	t.Helper()
+	n, err := length(t.Context())
+	testkit.NoError(t, err)
+	testkit.Equal(t, what, n, want)
+}
+
+// wantOne ends the test unless a call returns this item.
+func wantOne[V comparable](t *testing.T, what string, call func(context.Context) (V, error), want V) {
+	t.Helper()
+	got, err := call(t.Context())
+	testkit.NoError(t, err)
+	testkit.Equal(t, what, got, want)
+}
+
+// wantItems ends the test unless a call for up to n items returns these.
+func wantItems[V comparable](t *testing.T, what string, call func(context.Context, int) ([]V, error), n int, want ...V) {
+	t.Helper()
+	got, err := call(t.Context(), n)
+	testkit.NoError(t, err)
+	testkit.EqualSlices(t, what, got, want)
+}
+
+// account notes which items were acknowledged, and which came out.
+type account struct {
+	t        *testing.T
+	put, got sync.Map
+	n        atomic.Int64 // how many came out
+}
+
+// in notes an item if the call that added it returned no error, and returns the error.
+func (a *account) in(value string, err error) error {
+	if err == nil {
+		a.put.Store(value, true)
+	}
+	return err
+}
+
+// out notes items that came out.
+func (a *account) out(values ...string) {
+	for _, v := range values {
+		if _, twice := a.got.LoadOrStore(v, true); twice {
+			a.t.Errorf("%.20q came out twice", v)
+		}
+	}
+	a.n.Add(int64(len(values)))
+}
+
+// settle checks that all items that were acknowledged have come out.
+func (a *account) settle() {
+	a.put.Range(func(v, _ any) bool {
+		if _, ok := a.got.Load(v); !ok {
+			a.t.Errorf("%s was acknowledged, and is lost", v)
+		}
+		return true
+	})
 }
 
 // small are limits under which values over 100 bytes are split.

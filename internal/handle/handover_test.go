@@ -139,9 +139,7 @@ func TestHandOver(t *testing.T) {
 		testkit.Equal(t, "written", db.sets.Load(), 1)
 		testkit.Equal(t, "added", events[conq.Added].Load(), 5)
 		testkit.Equal(t, "taken", events[conq.Taken].Load(), 4)
-		left, err := v.take(t.Context(), 9)
-		testkit.NoError(t, err)
-		testkit.EqualSlices(t, "left", left, []string{end.order[4:]})
+		wantItems(t, "left", v.take, 9, end.order[4:])
 
 		alone := startWaiter(t.Context(), v, 3)
 		testkit.NoError(t, v.add(t.Context(), "alone"))
@@ -202,8 +200,7 @@ func TestHandOverToOthers(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			onLocal(t, func(t *testing.T, db *writes) {
-				p, err := conq.OpenPriorityQueue(db, "p", conq.String(), c.options)
-				testkit.NoError(t, err)
+				p := newPriorityQueue(t, db, conq.String(), c.options)
 				ctx, cancel := context.WithCancel(t.Context())
 				go func() { _, _ = p.PopMinWait(ctx) }()
 				synctest.Wait()
@@ -223,9 +220,7 @@ func TestHandOverToOthers(t *testing.T) {
 					testkit.NoError(t, p.Push(t.Context(), "second", 1))
 				}
 				synctest.Wait()
-				n, err := p.Len(t.Context())
-				testkit.NoError(t, err)
-				testkit.Equal(t, "items that nobody has got", n, 0)
+				wantLen(t, "items that nobody has got", p.Len, 0)
 				cancel()
 				synctest.Wait()
 			})
@@ -270,9 +265,7 @@ func TestHandOverNotEmpty(t *testing.T) {
 		}
 		testkit.NoError(t, v.add(t.Context(), "second"))
 		testkit.Equal(t, "written", db.writes == nil, true)
-		left, err := v.take(t.Context(), 9)
-		testkit.NoError(t, err)
-		testkit.EqualSlices(t, "left", left, []string{"second"})
+		wantItems(t, "left", v.take, 9, "second")
 		one := conq.Event{Queue: v.laid.Name, Kind: conq.Taken, Calls: 1, Items: 1, Attempts: 1}
 		startWaiter(t.Context(), v, 1)
 		testkit.NoError(t, v.add(t.Context(), "third"))
@@ -340,17 +333,14 @@ func (fragile) Decode(b []byte) (string, error) {
 // queue.
 func TestHandOverDecode(t *testing.T) {
 	onLocal(t, func(t *testing.T, db *writes) {
-		q, err := conq.OpenQueue[string](db, "q", fragile{conq.String()})
-		testkit.NoError(t, err)
+		q := newQueue(t, db, fragile{conq.String()})
 		v := endVerbs{wait: q.DequeueWaitN}
 		good, bad := startWaiter(t.Context(), v, 2), startWaiter(t.Context(), v, 1)
 		testkit.NoError(t, q.EnqueueAll(t.Context(), []string{"good", "bad", "behind"}))
 		synctest.Wait()
 		testkit.EqualSlices(t, "got", good.values, []string{"good"})
 		testkit.WantError(t, bad.err, conq.ErrDecode)
-		n, err := q.Len(t.Context())
-		testkit.NoError(t, err)
-		testkit.Equal(t, "left", n, 2)
+		wantLen(t, "left", q.Len, 2)
 		testkit.NoError(t, q.Clear(t.Context()))
 
 		waiter, second := startWaiter(t.Context(), v, 1), startWaiter(t.Context(), v, 1)
@@ -384,16 +374,13 @@ func TestHandOverDecodePriority(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			onLocal(t, func(t *testing.T, db *writes) {
-				p, err := conq.OpenPriorityQueue[string](db, "p", fragile{conq.String()})
-				testkit.NoError(t, err)
+				p := newPriorityQueue(t, db, fragile{conq.String()})
 				got := make(chan error, 1)
 				go func() { got <- drop(wait(p)(t.Context())) }()
 				synctest.Wait()
 				testkit.NoError(t, p.Push(t.Context(), "bad", 1))
 				testkit.WantError(t, <-got, conq.ErrDecode)
-				n, err := p.Len(t.Context())
-				testkit.NoError(t, err)
-				testkit.Equal(t, "left", n, 1)
+				wantLen(t, "left", p.Len, 1)
 			})
 		})
 	}
@@ -402,8 +389,7 @@ func TestHandOverDecodePriority(t *testing.T) {
 // Who gets an item has it for himself.
 func TestHandOverCopies(t *testing.T) {
 	onLocal(t, func(t *testing.T, db *writes) {
-		q, err := conq.OpenQueue(db, "q", conq.Bytes())
-		testkit.NoError(t, err)
+		q := newQueue(t, db, conq.Bytes())
 		got := make(chan []byte, 1)
 		for _, payload := range [][]byte{[]byte("abc"), nil} {
 			go func() {
@@ -445,9 +431,7 @@ func TestHandOverBounds(t *testing.T) {
 			synctest.Wait()
 			testkit.Equal(t, "got", len(waiter.values), c.want)
 			testkit.Equal(t, "all were handed over", db.sets.Load() == 0, c.items == c.want)
-			n, err := v.len(t.Context())
-			testkit.NoError(t, err)
-			testkit.Equal(t, "left", n, c.items-c.want)
+			wantLen(t, "left", v.len, c.items-c.want)
 		})
 	}
 }

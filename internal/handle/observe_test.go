@@ -47,10 +47,8 @@ func TestObserveTakenCalls(t *testing.T) {
 			testkit.Bubble(t, func(t *testing.T) {
 				db := testkit.NewMemory(t, kv.Limits{Shared: shared})
 				var seen events
-				q, err := conq.OpenQueue(db, "q", conq.String(), conq.Options{Observe: seen.observe})
-				testkit.NoError(t, err)
-				other, err := conq.OpenQueue(db, "q", conq.String())
-				testkit.NoError(t, err)
+				q := newQueue(t, db, conq.String(), conq.Options{Observe: seen.observe})
+				other := newQueue(t, db, conq.String())
 				var done []chan error
 				for range 3 {
 					done = append(done, async(func() error { return drop(q.DequeueWait(t.Context())) }))

@@ -105,11 +105,9 @@ func exactlyOnce(t *testing.T, what string, seed uint64, faults faulty.Options, 
 func checkBalance(t *testing.T, what string, db kv.DB, ledgers []*ledger) {
 	t.Helper()
 	pass(time.Minute) // any lease
-	q, err := conq.OpenQueue(db, "q", conq.String())
-	testkit.NoError(t, err)
+	q := newQueue(t, db, conq.String())
 	testkit.NoError(t, q.Reclaim(t.Context()))
-	p, err := conq.OpenPriorityQueue(db, "p", conq.String())
-	testkit.NoError(t, err)
+	p := newPriorityQueue(t, db, conq.String())
 	testkit.NoError(t, p.Reclaim(t.Context()))
 	var put, got []string
 	for _, l := range ledgers {
@@ -211,11 +209,9 @@ func TestExactlyOnceClear(t *testing.T) {
 					testkit.NoError(t, q.Enqueue(t.Context(), "new"))
 					testkit.NoError(t, p.Push(t.Context(), "new", 2))
 					db.Flush()
-					fresh, err := conq.OpenQueue(c.Inner, "q", conq.String())
-					testkit.NoError(t, err)
+					fresh := newQueue(t, c.Inner, conq.String())
 					testkit.EqualSlices(t, fmt.Sprint(storm, seed, " queue"), testkit.List(t, fresh.All(t.Context())), []string{"new"})
-					freshP, err := conq.OpenPriorityQueue(c.Inner, "p", conq.String())
-					testkit.NoError(t, err)
+					freshP := newPriorityQueue(t, c.Inner, conq.String())
 					testkit.EqualSlices(t, fmt.Sprint(storm, seed, " priority queue"), testkit.List(t, freshP.All(t.Context())),
 						[]conq.Prioritized[string]{{Value: "new", Priority: 2}})
 				}
@@ -227,30 +223,26 @@ func TestExactlyOnceClear(t *testing.T) {
 // The order of one producer holds through unknown outcomes.
 func TestExactlyOnceOrder(t *testing.T) {
 	for storm, faults := range testkit.Storms {
-		testkit.Bubble(t, func(t *testing.T) {
-			c := testkit.NewCluster(t, 7, faults)
-			defer c.Close()
-			db := c.Process()
-			q := opened(t, func() (*conq.Queue[string], error) { return conq.OpenQueue(db, "q", conq.String()) })
-			const producers, each = 5, 20
-			testkit.Together(producers, func(p int) {
-				for i := 1; i <= each; i++ {
-					if err := q.Enqueue(t.Context(), fmt.Sprintf("%d:%d:", p, i)); !reads.TooOld(err) {
-						testkit.Check(t, err)
+		t.Run(storm, func(t *testing.T) {
+			testkit.Bubble(t, func(t *testing.T) {
+				c := testkit.NewCluster(t, 7, faults)
+				defer c.Close()
+				db := c.Process()
+				q := opened(t, func() (*conq.Queue[string], error) { return conq.OpenQueue(db, "q", conq.String()) })
+				const producers, each = 5, 20
+				testkit.Together(producers, func(p int) {
+					for i := 1; i <= each; i++ {
+						if err := q.Enqueue(t.Context(), fmt.Sprintf("%d:%d:", p, i)); !reads.TooOld(err) {
+							testkit.Check(t, err)
+						}
 					}
+				})
+				db.Flush()
+				last := make(map[string]int)
+				for _, v := range testkit.List(t, newQueue(t, c.Inner, conq.String()).All(t.Context())) {
+					checkOrder(t, v, last)
 				}
 			})
-			db.Flush()
-			calm, err := conq.OpenQueue(c.Inner, "q", conq.String())
-			testkit.NoError(t, err)
-			last := make(map[string]int)
-			for _, v := range testkit.List(t, calm.All(t.Context())) {
-				p, i := parse(t, v)
-				if i <= last[p] {
-					t.Errorf("%s: producer %s: %d after %d", storm, p, i, last[p])
-				}
-				last[p] = i
-			}
 		})
 	}
 }
@@ -275,8 +267,7 @@ func TestUnknownOutcome(t *testing.T) {
 			})
 			db.Flush()
 			times := make([]int, len(errs))
-			calm, err := conq.OpenQueue(c.Inner, "q", conq.String())
-			testkit.NoError(t, err)
+			calm := newQueue(t, c.Inner, conq.String())
 			for _, v := range testkit.List(t, calm.All(t.Context())) {
 				times[v[0]-'0']++
 			}
@@ -321,8 +312,7 @@ func TestLateCommitWins(t *testing.T) {
 		} {
 			t.Run(fmt.Sprint(name, " shared ", shared), func(t *testing.T) {
 				inner := testkit.NewMemory(t, kv.Limits{})
-				other, err := conq.OpenPriorityQueue(inner, "p", conq.String())
-				testkit.NoError(t, err)
+				other := newPriorityQueue(t, inner, conq.String())
 				armed, lost := false, false
 				db := faulty.New(inner, 1, faulty.Options{
 					Limits: kv.Limits{Shared: shared, UnknownCommits: true},

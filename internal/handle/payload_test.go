@@ -26,15 +26,9 @@ func TestSplitBoundaries(t *testing.T) {
 			testkit.NoError(t, f.q.Enqueue(f.ctx, v))
 			testkit.NoError(t, f.p.Push(f.ctx, v, 1))
 			testkit.Equal(t, "keys", len(testkit.Stored(t, f.db)), 2*max(1, (size+99)/100))
-			got, err := f.q.Peek(f.ctx)
-			testkit.NoError(t, err)
-			testkit.Equal(t, "peeked", got, v)
-			got, err = f.q.Dequeue(f.ctx)
-			testkit.NoError(t, err)
-			testkit.Equal(t, "dequeued", got, v)
-			got, err = f.p.PopMax(f.ctx)
-			testkit.NoError(t, err)
-			testkit.Equal(t, "popped", got, v)
+			wantOne(t, "peeked", f.q.Peek, v)
+			wantOne(t, "dequeued", f.q.Dequeue, v)
+			wantOne(t, "popped", f.p.PopMax, v)
 			testkit.Equal(t, "keys left", len(testkit.Stored(t, f.db)), 0)
 		})
 	}
@@ -160,13 +154,10 @@ func stays(t *testing.T, f fixture, texts ...string) {
 func TestBatchEndsBeforeBrokenItem(t *testing.T) {
 	f := newFixture(t, testkit.NewMemory(t, small), nil)
 	testkit.NoError(t, f.q.EnqueueAll(f.ctx, []string{"a", "b"}))
-	raw, err := conq.OpenQueue(f.db, "q", conq.Bytes())
-	testkit.NoError(t, err)
+	raw := newQueue(t, f.db, conq.Bytes())
 	testkit.NoError(t, raw.Enqueue(f.ctx, []byte{0xff}))
 	testkit.NoError(t, f.q.Enqueue(f.ctx, "c"))
-	got, err := f.q.DequeueN(f.ctx, 10)
-	testkit.NoError(t, err)
-	testkit.EqualSlices(t, "batch", got, []string{"a", "b"})
+	wantItems(t, "batch", f.q.DequeueN, 10, "a", "b")
 	testkit.WantError(t, drop(f.q.DequeueN(f.ctx, 10)), conq.ErrDecode)
 	b, err := raw.Dequeue(f.ctx)
 	testkit.NoError(t, err)
@@ -318,8 +309,7 @@ func TestBatchLimits(t *testing.T) {
 func TestStagedBatchLimits(t *testing.T) {
 	for _, c := range []struct{ size, want int }{{100, 10}, {350, 3}, {1500, 1}} {
 		db := testkit.NewMemory(t, kv.Limits{Value: 50, Transaction: 8000, Shared: true})
-		q, err := conq.OpenQueue(db, "q", conq.Bytes(), conq.Options{Staging: conq.StagingAlways})
-		testkit.NoError(t, err)
+		q := newQueue(t, db, conq.Bytes(), conq.Options{Staging: conq.StagingAlways})
 		for range 30 {
 			testkit.NoError(t, q.Enqueue(t.Context(), make([]byte, c.size)))
 		}
@@ -336,9 +326,7 @@ func TestBatchItems(t *testing.T) {
 	got, err := f.q.DequeueN(f.ctx, math.MaxInt)
 	testkit.NoError(t, err)
 	testkit.Equal(t, "items", len(got), 10_000)
-	n, err := f.q.Len(f.ctx)
-	testkit.NoError(t, err)
-	testkit.Equal(t, "items left", n, 1)
+	wantLen(t, "items left", f.q.Len, 1)
 }
 
 // A batch reads its last key once, and once for each priority.

@@ -63,21 +63,7 @@ func TestStagingModes(t *testing.T) {
 func deliverAll(t *testing.T, open func() endVerbs, handles, items int) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	var mu sync.Mutex
-	seen := make(map[string]bool)
-	note := func(values []string) {
-		mu.Lock()
-		defer mu.Unlock()
-		for _, v := range values {
-			if seen[v] {
-				t.Errorf("%.20q was delivered twice", v)
-			}
-			seen[v] = true
-		}
-		if len(seen) == items {
-			cancel()
-		}
-	}
+	a := account{t: t}
 	testkit.Together(handles, func(h int) {
 		v := open()
 		for i := range items / handles {
@@ -89,13 +75,15 @@ func deliverAll(t *testing.T, open func() endVerbs, handles, items int) {
 				take = v.wait
 			}
 			values, err := take(ctx, 1+n%4)
-			note(values)
+			if a.out(values...); a.n.Load() == int64(items) {
+				cancel()
+			}
 			if err != nil && !errors.Is(err, conq.ErrEmpty) && !errors.Is(err, context.Canceled) {
 				t.Error(err)
 			}
 		}
 	})
-	testkit.Equal(t, "delivered", len(seen), items)
+	testkit.Equal(t, "delivered", a.n.Load(), int64(items))
 }
 
 // What is taken comes in order, also staged: first in, first out, and the ties of
@@ -106,8 +94,7 @@ func TestStagingOrder(t *testing.T) {
 			c := testkit.NewCluster(t, 1, faulty.Options{})
 			defer c.Close()
 			db := c.Process()
-			q, err := conq.OpenQueue(db, "q", conq.String(), conq.Options{Staging: staging})
-			testkit.NoError(t, err)
+			q := newQueue(t, db, conq.String(), conq.Options{Staging: staging})
 			testkit.NoError(t, q.EnqueueAll(t.Context(), strings.Fields("1 2 3 4 5")))
 			for _, want := range []string{"1", "2 3", "4 5"} {
 				got, err := q.DequeueN(t.Context(), len(strings.Fields(want)))
@@ -115,8 +102,7 @@ func TestStagingOrder(t *testing.T) {
 				testkit.Equal(t, name, strings.Join(got, " "), want)
 			}
 			for _, fifo := range []bool{false, true} {
-				p, err := conq.OpenPriorityQueue(db, "p", conq.String(), conq.Options{Staging: staging, FIFOTies: fifo})
-				testkit.NoError(t, err)
+				p := newPriorityQueue(t, db, conq.String(), conq.Options{Staging: staging, FIFOTies: fifo})
 				for _, v := range strings.Fields("a1 b2 c2 d3 e3 f3 g4") {
 					testkit.NoError(t, p.Push(t.Context(), v, int64(v[1]-'0')))
 				}
@@ -179,8 +165,7 @@ func TestStagingUndecodable(t *testing.T) {
 		db := memory.New(memory.Options{Limits: kv.Limits{Shared: true}})
 		codec := conq.Codec[string](picky{conq.String()})
 		open := func(db kv.DB, staging conq.Staging) *conq.Queue[string] {
-			q, err := conq.OpenQueue(db, "q", codec, conq.Options{Staging: staging})
-			testkit.NoError(t, err)
+			q := newQueue(t, db, codec, conq.Options{Staging: staging})
 			return q
 		}
 		other := open(db, conq.StagingAlways)
@@ -196,9 +181,7 @@ func TestStagingUndecodable(t *testing.T) {
 		collect()
 		testkit.WantError(t, <-done, conq.ErrDecode)
 		testkit.WantError(t, <-got, conq.ErrDecode)
-		n, err := other.Len(t.Context())
-		testkit.NoError(t, err)
-		testkit.Equal(t, "items left", n, 2)
+		wantLen(t, "items left", other.Len, 2)
 		testkit.NoError(t, db.Close())
 	})
 }
@@ -216,16 +199,12 @@ func TestSpoiledByDecode(t *testing.T) {
 	for mode, staging := range stagings {
 		t.Run(mode, func(t *testing.T) {
 			db := testkit.NewMemory(t, kv.Limits{Shared: true})
-			q, err := conq.OpenQueue(db, "q", conq.String())
-			testkit.NoError(t, err)
-			wrong, err := conq.OpenQueue[string](db, "q", spoils{conq.String()}, conq.Options{Staging: staging})
-			testkit.NoError(t, err)
+			q := newQueue(t, db, conq.String())
+			wrong := newQueue(t, db, spoils{conq.String()}, conq.Options{Staging: staging})
 			testkit.NoError(t, q.Enqueue(t.Context(), "a secret"))
 			testkit.WantError(t, drop(wrong.Dequeue(t.Context())), conq.ErrDecode)
 			testkit.WantError(t, drop(wrong.DequeueWait(t.Context())), conq.ErrDecode)
-			got, err := q.Dequeue(t.Context())
-			testkit.NoError(t, err)
-			testkit.Equal(t, "item", got, "a secret")
+			wantOne(t, "item", q.Dequeue, "a secret")
 		})
 	}
 }
@@ -236,8 +215,7 @@ func TestStagingClear(t *testing.T) {
 	testkit.Bubble(t, func(t *testing.T) {
 		db := memory.New(memory.Options{Limits: sharedSmall})
 		open := func(db kv.DB) *conq.Queue[string] {
-			q, err := conq.OpenQueue(db, "q", conq.String(), conq.Options{Staging: conq.StagingAlways})
-			testkit.NoError(t, err)
+			q := newQueue(t, db, conq.String(), conq.Options{Staging: conq.StagingAlways})
 			return q
 		}
 		other := open(db)
@@ -265,8 +243,7 @@ func TestStagingMixedTies(t *testing.T) {
 		testkit.Bubble(t, func(t *testing.T) {
 			db := memory.New(memory.Options{Limits: kv.Limits{Shared: true}})
 			open := func(db kv.DB, fifo bool) *conq.PriorityQueue[string] {
-				p, err := conq.OpenPriorityQueue(db, "p", conq.String(), conq.Options{Staging: conq.StagingAlways, FIFOTies: fifo})
-				testkit.NoError(t, err)
+				p := newPriorityQueue(t, db, conq.String(), conq.Options{Staging: conq.StagingAlways, FIFOTies: fifo})
 				return p
 			}
 			other := open(db, !fifo)
@@ -385,15 +362,13 @@ func TestStagingLargeValues(t *testing.T) {
 		t.Run(fmt.Sprint("combining ", combining), func(t *testing.T) {
 			db := testkit.NewMemory(t, kv.Limits{Transaction: 10_000_000, Value: 100_000, Shared: true})
 			o := conq.Options{Staging: conq.StagingAlways, NoCombining: !combining}
-			q, err := conq.OpenQueue(db, "q", conq.Bytes(), o)
-			testkit.NoError(t, err)
+			q := newQueue(t, db, conq.Bytes(), o)
 			for i := range items {
 				value := make([]byte, size)
 				copy(value, fmt.Sprint(i))
 				testkit.NoError(t, q.Enqueue(t.Context(), value))
 			}
-			var seen sync.Map
-			var n atomic.Int64
+			a := account{t: t}
 			testkit.Together(consumers, func(int) {
 				q, err := conq.OpenQueue(db, "q", conq.Bytes(), o)
 				testkit.Check(t, err)
@@ -403,13 +378,12 @@ func TestStagingLargeValues(t *testing.T) {
 						return
 					}
 					testkit.Check(t, err)
-					if _, twice := seen.LoadOrStore(string(value[:8]), true); twice || len(value) != size {
-						t.Errorf("item %.8q of %d bytes came out twice, or has another size", value, len(value))
+					if a.out(string(value[:8])); len(value) != size {
+						t.Errorf("item %.8q has %d bytes", value, len(value))
 					}
-					n.Add(1)
 				}
 			})
-			testkit.Equal(t, "delivered", n.Load(), items)
+			testkit.Equal(t, "delivered", a.n.Load(), items)
 			testkit.Equal(t, "keys left", len(left(t, db)), 0)
 		})
 	}
@@ -427,8 +401,7 @@ func TestStagingInvalid(t *testing.T) {
 // item, and those behind it stay behind.
 func TestPanicWhileStaged(t *testing.T) {
 	db := testkit.NewMemory(t, kv.Limits{Shared: true})
-	q, err := conq.OpenQueue[string](db, "q", &panicsOnce{Codec: conq.String()}, conq.Options{Staging: conq.StagingAlways})
-	testkit.NoError(t, err)
+	q := newQueue(t, db, &panicsOnce{Codec: conq.String()}, conq.Options{Staging: conq.StagingAlways})
 	testkit.NoError(t, q.EnqueueAll(t.Context(), []string{"first", "second"}))
 	func() {
 		defer func() { testkit.Equal(t, "panic", recover(), any("in Decode")) }()
@@ -439,8 +412,6 @@ func TestPanicWhileStaged(t *testing.T) {
 	testkit.NoError(t, err)
 	testkit.Equal(t, "requests, results and staged items", report.Requests+report.Results+report.StagedItems, 0)
 	for _, want := range []string{"first", "second"} {
-		got, err := q.Dequeue(t.Context())
-		testkit.NoError(t, err)
-		testkit.Equal(t, "item", got, want)
+		wantOne(t, "item", q.Dequeue, want)
 	}
 }

@@ -16,18 +16,14 @@ import (
 // Who waits after an item did not decode finds that item again, and when it is gone, the next one.
 func TestWaitBehindUndecodable(t *testing.T) {
 	db := testkit.NewMemory(t, kv.Limits{})
-	q, err := conq.OpenQueue[string](db, "q", picky{conq.String()})
-	testkit.NoError(t, err)
-	other, err := conq.OpenQueue(db, "q", conq.String())
-	testkit.NoError(t, err)
+	q := newQueue(t, db, picky{conq.String()})
+	other := newQueue(t, db, conq.String())
 	testkit.NoError(t, other.EnqueueAll(t.Context(), []string{"unreadable", "good"}))
 	for range 2 {
 		testkit.WantError(t, drop(q.DequeueWait(t.Context())), conq.ErrDecode)
 	}
 	testkit.NoError(t, drop(other.Dequeue(t.Context())))
-	got, err := q.DequeueWait(t.Context())
-	testkit.NoError(t, err)
-	testkit.Equal(t, "item", got, "good")
+	wantOne(t, "item", q.DequeueWait, "good")
 }
 
 // So it is if the codec says that something else is empty, as one may whose items tell where a value
@@ -37,8 +33,7 @@ func TestWaitDecodeEmpty(t *testing.T) {
 		for _, mode := range []conq.Staging{conq.StagingNever, conq.StagingAlways} {
 			testkit.Bubble(t, func(t *testing.T) {
 				db := faulty.New(testkit.NewMemory(t, kv.Limits{}), 1, faulty.Options{Limits: kv.Limits{Shared: shared}})
-				q, err := conq.OpenQueue[string](db, "q", missing{conq.String()}, conq.Options{Staging: mode})
-				testkit.NoError(t, err)
+				q := newQueue(t, db, missing{conq.String()}, conq.Options{Staging: mode})
 				testkit.NoError(t, q.Enqueue(t.Context(), "item"))
 				ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 				defer cancel()
@@ -60,17 +55,14 @@ func (missing) Decode([]byte) (string, error) { return "", conq.ErrEmpty }
 // A panic of a codec is its caller's, and the next one gets what is there.
 func TestWaitAfterPanic(t *testing.T) {
 	db := testkit.NewMemory(t, kv.Limits{})
-	q, err := conq.OpenQueue[string](db, "q", &panicsOnce{Codec: conq.String()})
-	testkit.NoError(t, err)
+	q := newQueue(t, db, &panicsOnce{Codec: conq.String()})
 	testkit.NoError(t, q.Enqueue(t.Context(), "item"))
 	func() {
 		defer func() { testkit.Equal(t, "panic", recover(), any("in Decode")) }()
 		_, err := q.DequeueWait(t.Context())
 		t.Errorf("no panic, but %v", err)
 	}()
-	got, err := q.DequeueWait(t.Context())
-	testkit.NoError(t, err)
-	testkit.Equal(t, "item", got, "item")
+	wantOne(t, "item", q.DequeueWait, "item")
 	testkit.NoError(t, q.Close())
 }
 
@@ -79,8 +71,7 @@ func TestWaitPanicLeavesLine(t *testing.T) {
 	testkit.Bubble(t, func(t *testing.T) {
 		c := testkit.NewCluster(t, 1, faulty.Options{})
 		defer c.Close()
-		q, err := conq.OpenQueue[string](c.Process(), "q", &panicsOnce{Codec: conq.String()})
-		testkit.NoError(t, err)
+		q := newQueue(t, c.Process(), &panicsOnce{Codec: conq.String()})
 		var panicked any
 		go func() {
 			defer func() { panicked = recover() }()

@@ -114,9 +114,7 @@ func TestWaitCancelled(t *testing.T) {
 		testkit.NoError(t, v.add(t.Context(), "left"))
 		_, err := v.wait(ended, 1)
 		testkit.WantError(t, err, errEnough)
-		n, err := v.len(t.Context())
-		testkit.NoError(t, err)
-		testkit.Equal(t, "items left", n, 1)
+		wantLen(t, "items left", v.len, 1)
 		for _, cancel := range cancels {
 			cancel(nil)
 		}

@@ -306,8 +306,7 @@ func TestWaitPlenty(t *testing.T) {
 		defer c.Close()
 		w := newWaiters(t, c, n, func(int) {})
 		pass(100 * time.Millisecond)
-		q, err := conq.OpenQueue(c.Inner, "q", conq.String())
-		testkit.NoError(t, err)
+		q := newQueue(t, c.Inner, conq.String())
 		began := time.Now()
 		testkit.NoError(t, c.Process().Transact(t.Context(), func(tx kv.Tx) error {
 			for i := range 2 * n {
@@ -337,16 +336,8 @@ func TestWaitLineStorm(t *testing.T) {
 			c := testkit.NewCluster(t, 1000*seed, faulty.Options{Conflict: 0.1, Dropped: 0.1, Applied: 0.1, Late: 0.1, Delay: 0.3})
 			defer c.Close()
 			const handles, callers, items = 4, 3, 60
-			var got, maybe atomic.Int64 // maybe: of calls that don't know whether they took any
-			var seen sync.Map
-			note := func(values []string) {
-				got.Add(int64(len(values)))
-				for _, v := range values {
-					if _, twice := seen.LoadOrStore(v, true); twice {
-						t.Errorf("seed %d: %s came out twice", seed, v)
-					}
-				}
-			}
+			a := account{t: t}
+			var maybe atomic.Int64 // items of calls that don't know whether they took any
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()
 			testkit.Together(handles*callers+1, func(i int) {
@@ -366,10 +357,10 @@ func TestWaitLineStorm(t *testing.T) {
 					wait, stop := context.WithTimeout(ctx, time.Duration(10+n%7*i)*time.Millisecond)
 					values, err := take(wait, 1+n%2)
 					stop()
-					if note(values); errors.Is(err, kv.ErrCommitUnknown) {
+					if a.out(values...); errors.Is(err, kv.ErrCommitUnknown) {
 						maybe.Add(int64(1 + n%2))
 					}
-					if got.Load()+maybe.Load() >= items {
+					if a.n.Load()+maybe.Load() >= items {
 						cancel()
 					}
 					if err != nil {
@@ -381,13 +372,13 @@ func TestWaitLineStorm(t *testing.T) {
 				db.Flush()
 			}
 			pass(time.Minute)
-			rest, err := conq.OpenQueue(c.Inner, "q", conq.String())
-			testkit.NoError(t, err)
+			rest := newQueue(t, c.Inner, conq.String())
 			testkit.NoError(t, rest.Reclaim(t.Context()))
 			values, err := rest.DequeueN(t.Context(), items)
 			testkit.NoError(t, drop(values, err))
-			if note(values); got.Load() > items || got.Load() < items-maybe.Load() {
-				t.Errorf("seed %d: %d of %d items came out, and perhaps %d", seed, got.Load(), items, maybe.Load())
+			a.out(values...)
+			if got := a.n.Load(); got > items || got < items-maybe.Load() {
+				t.Errorf("seed %d: %d of %d items came out, and perhaps %d", seed, got, items, maybe.Load())
 			}
 		})
 	}

@@ -52,12 +52,9 @@ func TestWaves(t *testing.T) {
 			Limits: kv.Limits{Shared: true, UnknownCommits: true},
 		})
 		defer db.Close()
-		q, err := conq.OpenQueue(db, "q", conq.Bytes())
-		testkit.NoError(t, err)
-		p, err := conq.OpenPriorityQueue(db, "p", conq.Bytes())
-		testkit.NoError(t, err)
-		pf, err := conq.OpenPriorityQueue(db, "p", conq.Bytes(), conq.Options{FIFOTies: true})
-		testkit.NoError(t, err)
+		q := newQueue(t, db, conq.Bytes())
+		p := newPriorityQueue(t, db, conq.Bytes())
+		pf := newPriorityQueue(t, db, conq.Bytes(), conq.Options{FIFOTies: true})
 		s, err := conq.OpenQueue(db, "s", conq.Bytes(), conq.Options{Staging: conq.StagingAlways})
 		testkit.NoError(t, err)
 		add := func(ctx context.Context) error { return s.Enqueue(ctx, item) }
