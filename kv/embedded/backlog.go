@@ -233,7 +233,10 @@ func (o operation) write(b *pebble.Batch) error {
 	case remove:
 		return b.Delete(o.key, nil)
 	case removeRange:
-		return b.DeleteRange(tombstoneBegin(o.key), o.value, nil)
+		if len(o.key) == 0 {
+			return b.DeleteRange(leastKey, o.value, nil)
+		}
+		return b.DeleteRange(o.key, o.value, nil)
 	}
 	return nil
 }
@@ -242,15 +245,6 @@ func (o operation) write(b *pebble.Batch) error {
 // tell an empty beginning from none everywhere: in a compaction, with its invariants
 // on, such a tombstone has hidden another one, and what that had cleared came back.
 var leastKey = []byte{0}
-
-// tombstoneBegin returns where Pebble is to begin to clear, for where a cleared range
-// begins.
-func tombstoneBegin(begin []byte) []byte {
-	if len(begin) == 0 {
-		return leastKey
-	}
-	return begin
-}
 
 // close has nothing applied any more, when what is under way has been: a transaction that
 // begins while the store is closed may still drain. What is left is in the log.

@@ -206,6 +206,7 @@ func TestBacklogClosed(t *testing.T) {
 		t.Fatal(err)
 	}
 	tx := newTx(t.Context(), db)
+	db.catchUp()
 	if err := tx.begin(); !errors.Is(err, kv.ErrClosed) {
 		t.Errorf("it begins with %v", err)
 	}

@@ -76,7 +76,7 @@ func (t *tx) renew(reads []kv.Range) error {
 // to wait for; or whether the store is closed, so that the commit will fail.
 func (db *DB) takesBatch(bytes int) bool {
 	db.mu.Lock()
-	closed := db.closed
+	closed := db.closed.Load()
 	if !closed {
 		db.commits.Add(1) // Close waits
 	}

@@ -77,9 +77,19 @@ func (t *tx) commit() error {
 	if err := t.wanted(); err != nil { // that it has ended, or is too old, comes later: see committable
 		return err
 	}
+	commit := t.commitWrites
 	if t.Writer.Empty() && len(t.Conflicts) == 0 {
-		return t.commitRead()
+		commit = t.commitRead
 	}
+	if err := commit(); err != nil {
+		return err
+	}
+	t.end()
+	retry.Committed(t.Committed)
+	return nil
+}
+
+func (t *tx) commitWrites() error {
 	if err := t.fits(); err != nil {
 		return err
 	}
@@ -87,17 +97,7 @@ func (t *tx) commit() error {
 	if err != nil {
 		return err
 	}
-	if err := t.db.acknowledge(version); err != nil {
-		return err
-	}
-	t.committed()
-	return nil
-}
-
-// committed ends the transaction and calls the functions that wanted to be told.
-func (t *tx) committed() {
-	t.end()
-	retry.Committed(t.Committed)
+	return t.db.acknowledge(version)
 }
 
 // commitRead commits a transaction that has written nothing.
@@ -107,11 +107,7 @@ func (t *tx) commitRead() error {
 			return err
 		}
 	}
-	if err := t.acknowledgeRead(); err != nil {
-		return err
-	}
-	t.committed()
-	return nil
+	return t.acknowledgeRead()
 }
 
 func (t *tx) startWatches() error {
@@ -141,18 +137,17 @@ func (t *tx) acknowledgeRead() error {
 	t.mu.Lock()
 	err, version := t.ended, t.version
 	t.mu.Unlock()
-	if err != nil {
-		return err
+	if err == nil && t.db.wal.Commit(version) != nil {
+		err = t.db.failure()
 	}
-	_ = t.db.wal.Wait(version)
-	return t.db.failure()
+	return err
 }
 
 // committable returns the error with which the commit must fail, short of a
 // conflict. Both locks are held.
 func (t *tx) committable(now time.Time) error {
 	switch {
-	case t.db.closed:
+	case t.db.closed.Load():
 		return kv.ErrClosed
 	case t.ended != nil:
 		return t.ended
@@ -364,9 +359,8 @@ func (db *DB) behind(t *txn) bool {
 // acknowledge returns when the commit is as durable as was asked.
 func (db *DB) acknowledge(version uint64) error {
 	defer db.commits.Done()
-	_ = db.wal.Commit(version)
-	if err := db.failure(); err != nil {
-		return unknown(err)
+	if db.wal.Commit(version) != nil {
+		return unknown(db.failure())
 	}
 	return nil
 }

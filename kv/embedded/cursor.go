@@ -90,14 +90,16 @@ func (c *cursor) take() (kv.KeyValue, bool, error) {
 	}
 	p := c.fetched[0]
 	c.fetched = c.fetched[1:]
+	pair := kv.KeyValue{Key: bytes.Clone(p.Key())}
+	var err error
 	switch {
 	case c.o.KeysOnly:
-		return kv.KeyValue{Key: bytes.Clone(p.Key())}, true, nil
 	case p.Large():
-		value, err := c.t.getStored(p.Key())
-		return kv.KeyValue{Key: bytes.Clone(p.Key()), Value: value}, err == nil, err
+		pair.Value, err = c.t.getStored(p.Key())
+	default:
+		pair.Value = bytes.Clone(p.Value())
 	}
-	return p.Copy(), true, nil
+	return pair, err == nil, err
 }
 
 func (c *cursor) check() error {
@@ -172,17 +174,17 @@ func (c *cursor) fill(want int, long bool) error {
 		}
 	}
 	if !long {
-		c.t.db.fillCache(c.t, before, c.fetched, c.Pos)
+		c.t.remember(before.UpTo(c.Pos), func() { c.t.db.cache.Fill(before, c.fetched, c.Pos, c.t.version) })
 	}
 	return nil
 }
 
-// fillCache has what t has read from a cursor on up to a key in the cache, unless it has been written to
-// since.
-func (db *DB) fillCache(t *txn, from cache.Cursor, pairs []cache.Pair, to []byte) {
-	db.mu.Lock()
-	defer db.mu.Unlock()
-	if t.covers() && !db.recent.Wrote(t.version, from.UpTo(to)) {
-		db.cache.Fill(from, pairs, to, t.version)
+// remember has the cache or its gaps take in what the transaction has read in r, by a call of take with
+// the store's lock, unless r may have been written to since.
+func (t *txn) remember(r kv.Range, take func()) {
+	t.db.mu.Lock()
+	defer t.db.mu.Unlock()
+	if t.covers() && !t.db.recent.Wrote(t.version, r) {
+		take()
 	}
 }

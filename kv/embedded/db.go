@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"log/slog"
 	"maps"
 	"slices"
 	"sync"
@@ -26,7 +25,6 @@ import (
 type DB struct {
 	o              Options
 	limits         kv.Limits
-	log            *slog.Logger
 	guard          *guardfs.FS
 	pebble         *pebble.DB
 	dir            string
@@ -36,10 +34,13 @@ type DB struct {
 	manyTombstones int // the constant, but in tests
 	wal            *wal.Log
 	backlog        *backlog
-	maimed         chan struct{} // closed when one of Pebble's goroutines has ended by a fatal error
-	maimOnce       sync.Once
-	ending         atomic.Bool // Close has been called
+	closed         atomic.Bool // set with mu held: nothing is applied any more
 	diskFull       atomic.Bool // the disk is, and the reserve in use: see reserve.go
+
+	// maim tells that one of Pebble's goroutines has ended by a fatal error: its Close may wait for that
+	// for ever.
+	maim   context.CancelFunc
+	maimed <-chan struct{}
 
 	long chan struct{} // has one while a long batch is applied, or waits for that: see waitForMemTable
 
@@ -48,7 +49,6 @@ type DB struct {
 	stopped    <-chan struct{} // closed by stop
 
 	mu      sync.Mutex
-	closed  bool              // nothing is applied any more
 	version uint64            // of the last commit
 	view    *view             // the latest, if it is in use
 	txns    linked.List[txn]  // that hold a view, in the order in which they got it, which is that of their versions
@@ -64,10 +64,10 @@ const firstVersion = 1
 
 func newDB(o Options) *DB {
 	gaps := cache.NewGaps()
+	maimed, maim := context.WithCancel(context.Background())
 	return &DB{
 		o:              o,
 		limits:         o.limits(),
-		log:            o.Logger,
 		cache:          cache.New(cache.Usual, gaps),
 		gaps:           gaps,
 		long:           make(chan struct{}, 1),
@@ -75,7 +75,8 @@ func newDB(o Options) *DB {
 		version:        firstVersion,
 		watches:        make(watches),
 		expired:        make(map[*txn]struct{}),
-		maimed:         make(chan struct{}),
+		maimed:         maimed.Done(),
+		maim:           maim,
 	}
 }
 
@@ -125,7 +126,7 @@ func (db *DB) ReadTransact(ctx context.Context, f func(kv.Reader) error) error {
 
 // failed is called once when the store is poisoned.
 func (db *DB) failed(err error) {
-	db.log.Error("store has failed", "error", err)
+	db.o.Logger.Error("store has failed", "error", err)
 	if db.wal != nil { // else nobody waits yet
 		db.wal.Wake()
 	}
@@ -148,10 +149,6 @@ func (db *DB) failedWatch(w *watch) error {
 	return db.failure()
 }
 
-// maim tells that one of Pebble's goroutines has ended: Pebble's Close may wait
-// for it for ever.
-func (db *DB) maim() { db.maimOnce.Do(func() { close(db.maimed) }) }
-
 // failure returns the error of a poisoned store, or nil.
 func (db *DB) failure() error {
 	if err := db.guard.Err(); err != nil {
@@ -171,7 +168,7 @@ func (db *DB) readError(err error) error {
 
 // usable returns the error with which a call must fail, or nil.
 func (db *DB) usable() error {
-	if db.ending.Load() {
+	if db.closed.Load() {
 		return kv.ErrClosed
 	}
 	return db.failure()
@@ -180,12 +177,10 @@ func (db *DB) usable() error {
 // Close implements kv.DB.
 func (db *DB) Close() error {
 	db.mu.Lock()
-	if db.closed {
+	if db.closed.Swap(true) {
 		db.mu.Unlock()
 		return nil
 	}
-	db.closed = true
-	db.ending.Store(true)
 	open := slices.Collect(maps.Keys(db.expired))
 	for t := db.txns.First(); t != nil; t = t.place.Next() {
 		open = append(open, t)

@@ -43,15 +43,6 @@
 // ranges it has found empty, and seeks past them. See internal/cache. Pebble gets commits
 // later, and not what was taken before: see backlog.
 //
-// # Terms
-//
-//	view          a snapshot at one version
-//	lazy          of a transaction: it takes a snapshot only when it needs one (snapshot extension)
-//	conflict log  what recent commits wrote, for backward validation
-//	cache         hot ranges, with all their pairs; last keys of others; known tombstone gaps
-//	backlog       a write buffer before Pebble's memtables
-//	guard         the file system that keeps a failed write from ending the process
-//
 // # Directory
 //
 //	CONQ       "conq embedded store, format N\n"; a higher N than this build's is refused

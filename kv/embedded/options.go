@@ -130,8 +130,7 @@ func (o Options) withDefaults() (Options, error) {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
 	if o.Now == nil {
-		began := time.Now()
-		o.Now = func() time.Time { return began.Add(time.Since(began)) } // takes half as long
+		o.Now = time.Now
 	}
 	return o, nil
 }

@@ -31,9 +31,7 @@ func (db *DB) pebbleOptions() *pebble.Options {
 		CacheSize:                   db.o.Cache + 2*int64(db.o.MemTable),
 		MemTableSize:                uint64(db.o.MemTable),
 		MemTableStopWritesThreshold: mostMemTables,
-		L0CompactionThreshold:       4,
 		L0StopWritesThreshold:       1000,
-		LBaseMaxBytes:               64 << 20,
 		Levels:                      [7]pebble.LevelOptions{{BlockSize: blockSize}}, // and so for all below
 		CompactionConcurrencyRange:  func() (int, int) { return 1, 2 },
 		DisableWAL:                  true, // see package wal
@@ -79,7 +77,7 @@ type pebbleLogger struct{ db *DB }
 func (l pebbleLogger) Infof(string, ...any) {}
 
 func (l pebbleLogger) Errorf(format string, args ...any) {
-	l.db.log.Error("pebble", "message", fmt.Sprintf(format, args...))
+	l.db.o.Logger.Error("pebble", "message", fmt.Sprintf(format, args...))
 }
 
 // Fatalf must not return.

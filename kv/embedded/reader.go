@@ -6,6 +6,7 @@ import (
 
 	"github.com/conq-go/conq/kv"
 	"github.com/conq-go/conq/kv/internal/overlay"
+	"github.com/conq-go/conq/kv/internal/retry"
 )
 
 // reader implements kv.Reader on a transaction.
@@ -18,8 +19,8 @@ func (r reader) Context() context.Context { return r.t.ctx }
 
 func (r reader) Snapshot() kv.Reader { return &r.t.snapshot }
 
-// Lazily implements kv.Lazily for a read transaction.
-func (r reader) Lazily() { r.t.Lazily() }
+// Lazily implements kv.Lazily.
+func (r reader) Lazily() { r.t.lazy = r.t.mayBeLazy }
 
 func (r reader) Get(key []byte) ([]byte, error) {
 	t := r.t
@@ -51,7 +52,7 @@ func (r reader) Range(span kv.Range, o kv.RangeOptions) iter.Seq2[kv.KeyValue, e
 			return err
 		}
 		defer c.Close()
-		return r.t.Writer.Over(c, span, o.Reverse).Scan(o.Limit, cover, r.t.callerWaits, yield)
+		return r.t.Writer.Over(c, span, o.Reverse).Scan(o.Limit, cover, func() error { return retry.Ended(r.t.ctx) }, yield)
 	})
 }
 

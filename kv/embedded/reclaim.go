@@ -2,6 +2,7 @@ package embedded
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/conq-go/conq/kv"
@@ -40,9 +41,9 @@ func (db *DB) reclaim() error {
 	if db.failure() != nil || db.pebble.Metrics().Total().TablesSize < reclaimable {
 		return nil
 	}
-	gaps := db.gaps.Large(func(r kv.Range) bool {
+	gaps := slices.DeleteFunc(db.gaps.Runs(), func(r kv.Range) bool {
 		size, err := db.pebble.EstimateDiskUsage(r.Begin, r.End)
-		return err == nil && size >= reclaimable/4
+		return err != nil || size < reclaimable/4
 	})
 	if len(gaps) == 0 {
 		return nil

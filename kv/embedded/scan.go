@@ -51,7 +51,8 @@ func (s *scan) next(c *cursor) (key, value []byte, ok bool, err error) {
 		} else if ok {
 			to = key
 		}
-		c.t.db.addGap(c.t, c.UpTo(to))
+		empty := c.UpTo(to)
+		c.t.remember(empty, func() { c.t.db.gaps.Add(empty, c.t.version) })
 	}
 	return key, value, ok, err
 }
@@ -85,13 +86,4 @@ func (s *scan) costly(many int) bool {
 	before := s.skipped
 	s.skipped = steps
 	return steps-before >= many
-}
-
-// addGap notes a range that t has found empty, unless it has been written to since.
-func (db *DB) addGap(t *txn, r kv.Range) {
-	db.mu.Lock()
-	defer db.mu.Unlock()
-	if t.covers() && !db.recent.Wrote(t.version, r) { // else too old: the conflict log no longer reaches back so far
-		db.gaps.Add(r, t.version)
-	}
 }

@@ -2,7 +2,6 @@ package embedded
 
 import (
 	"context"
-	"path/filepath"
 
 	"github.com/conq-go/conq/kv"
 )
@@ -19,21 +18,10 @@ func (db *DB) Syncs() (s kv.Syncs) {
 }
 
 // DiskBytes returns the sum of the sizes of the store's files. Files come and go meanwhile: one that is gone counts nothing.
-func (db *DB) DiskBytes() int64 { return db.sizeOf(db.dir, 3) }
-
-func (db *DB) sizeOf(dir string, depth int) (size int64) {
-	names, err := db.guard.List(dir)
-	if err != nil || depth == 0 {
-		return 0
-	}
+func (db *DB) DiskBytes() (size int64) {
+	names, _ := db.guard.List(db.dir)
 	for _, name := range names {
-		path := filepath.Join(dir, name)
-		info, err := db.guard.Stat(path)
-		switch {
-		case err != nil:
-		case info.IsDir():
-			size += db.sizeOf(path, depth-1)
-		default:
+		if info, err := db.guard.Stat(db.guard.PathJoin(db.dir, name)); err == nil {
 			size += info.Size()
 		}
 	}

@@ -28,9 +28,6 @@ type tx struct {
 // Signals implements kv.Local: they are the store's.
 func (t *tx) Signals() *kv.Signals { return t.db.Signals() }
 
-// Lazily implements kv.Lazily.
-func (t *tx) Lazily() { t.lazy = t.mayBeLazy }
-
 func newTx(ctx context.Context, db *DB) *tx {
 	t := &tx{txn: txn{db: db, ctx: ctx}, Writer: overlay.Writer{Limits: &db.limits}}
 	t.reads, t.observed = t.fewReads[:0], t.fewObserved[:0]

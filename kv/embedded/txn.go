@@ -14,6 +14,7 @@ import (
 	"github.com/conq-go/conq/kv/embedded/internal/cache"
 	"github.com/conq-go/conq/kv/embedded/internal/conflict"
 	"github.com/conq-go/conq/kv/internal/overlay"
+	"github.com/conq-go/conq/kv/internal/retry"
 )
 
 // view is the store at one version, shared by the transactions that began
@@ -70,19 +71,20 @@ func (t *txn) begin() error {
 	if t.version != 0 {
 		return nil
 	}
-	started := t.db.o.Now()
-	if !t.lazy {
-		t.db.catchUp() // mostly, before others have to wait for it
+	if err := t.enter(t.db.o.Now()); err != nil || t.lazy {
+		return err
 	}
+	return t.look()
+}
+
+// enter makes the transaction one of those that are open.
+func (t *txn) enter(now time.Time) error {
 	t.db.mu.Lock()
 	defer t.db.mu.Unlock()
-	if t.db.closed {
+	if t.db.closed.Load() {
 		return kv.ErrClosed
 	}
-	t.version, t.started, t.open = t.db.version, started, true
-	if !t.lazy {
-		t.view = t.db.latest()
-	}
+	t.version, t.started, t.open = t.db.version, now, true
 	t.db.txns.Add(&t.place, t)
 	return nil
 }
@@ -115,7 +117,7 @@ func (t *txn) depends(r kv.Range) {
 	t.observed = append(t.observed, r)
 }
 
-// look gives a lazy transaction its view.
+// look gives the transaction its view, at the latest version: it has read nothing yet, or is lazy.
 func (t *txn) look() error {
 	if t.view != nil {
 		return nil
@@ -134,7 +136,7 @@ func (t *txn) look() error {
 func (t *txn) moveOn() error {
 	db := t.db
 	switch {
-	case db.closed:
+	case db.closed.Load():
 		return kv.ErrClosed
 	case !t.place.Taken():
 		return kv.ErrTooOld
@@ -165,15 +167,7 @@ func (t *txn) check() error {
 
 // wanted is check without the time.
 func (t *txn) wanted() error {
-	return cmp.Or(t.callerWaits(), t.db.usable())
-}
-
-// callerWaits returns an error once the context has ended.
-func (t *txn) callerWaits() error {
-	if t.ctx.Err() != nil {
-		return context.Cause(t.ctx)
-	}
-	return nil
+	return cmp.Or(retry.Ended(t.ctx), t.db.usable())
 }
 
 func (t *txn) tooOld(now time.Time) bool { return now.Sub(t.started) > t.db.o.Age }
@@ -361,7 +355,7 @@ func (t *txn) releaseLocked() *pebble.Snapshot {
 // holds: a peek in a long queue took 2.4 times what one in a short one did.
 func (db *DB) stale() *pebble.Snapshot {
 	v := db.view
-	if v == nil || v.refs > 0 || v.version == db.version && !db.closed {
+	if v == nil || v.refs > 0 || v.version == db.version && !db.closed.Load() {
 		return nil
 	}
 	db.view = nil

@@ -2,7 +2,6 @@ package cache
 
 import (
 	"bytes"
-	"slices"
 	"sync"
 
 	"github.com/conq-go/conq/kv"
@@ -79,12 +78,8 @@ func (g *Gaps) Past(key []byte, reverse bool, version uint64) []byte {
 	return key
 }
 
-// Large returns the runs of gaps that touch, and for which is returns true.
-func (g *Gaps) Large(is func(kv.Range) bool) []kv.Range {
-	return slices.DeleteFunc(g.runs(), func(r kv.Range) bool { return !is(r) })
-}
-
-func (g *Gaps) runs() (runs []kv.Range) {
+// Runs returns all gaps, in order; those that touch are one.
+func (g *Gaps) Runs() (runs []kv.Range) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.tree.Scan(func(next *gap) bool {

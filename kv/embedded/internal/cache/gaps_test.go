@@ -1,7 +1,7 @@
 package cache
 
 import (
-	"slices"
+	"fmt"
 	"testing"
 
 	"github.com/conq-go/conq/internal/testkit"
@@ -59,16 +59,13 @@ func TestGapsJoin(t *testing.T) {
 	}
 }
 
-// Of gaps that touch, the runs that are large are told.
-func TestGapsLarge(t *testing.T) {
+// Gaps that touch are told as one.
+func TestRuns(t *testing.T) {
 	g := NewGaps()
 	for i, r := range []kv.Range{{Begin: []byte("a"), End: []byte("c")}, {Begin: []byte("c"), End: []byte("e")}, {Begin: []byte("g"), End: []byte("h")}} {
 		g.Add(r, uint64(i+1))
 	}
-	got := g.Large(func(r kv.Range) bool { return r.End[0]-r.Begin[0] > 2 })
-	if !slices.EqualFunc(got, []kv.Range{{Begin: []byte("a"), End: []byte("e")}}, func(a, b kv.Range) bool {
-		return string(a.Begin) == string(b.Begin) && string(a.End) == string(b.End)
-	}) {
-		t.Errorf("large are %q", got)
+	if got := fmt.Sprintf("%s", g.Runs()); got != "[{a e} {g h}]" {
+		t.Errorf("runs are %s", got)
 	}
 }

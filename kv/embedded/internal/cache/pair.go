@@ -1,9 +1,6 @@
 package cache
 
-import (
-	"github.com/conq-go/conq/kv"
-	"github.com/conq-go/conq/kv/internal/overlay"
-)
+import "github.com/conq-go/conq/kv/internal/overlay"
 
 // Pair is a key and a value, neither to be changed.
 type Pair struct {
@@ -36,15 +33,6 @@ func (p Pair) Value() []byte { return p.value }
 
 // Large tells whether the value is too large for the cache.
 func (p Pair) Large() bool { return p.value == nil }
-
-// Copy returns the pair in one new slice, of the caller's.
-func (p Pair) Copy() kv.KeyValue {
-	n := len(p.after) - 1
-	buf := make([]byte, n+len(p.value))
-	copy(buf, p.after[:n])
-	copy(buf[n:], p.value)
-	return kv.KeyValue{Key: buf[:n:n], Value: buf[n:]}
-}
 
 func (p Pair) size() int { return len(p.after) + len(p.value) + pairSize }
 

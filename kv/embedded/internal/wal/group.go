@@ -14,10 +14,10 @@ import (
 // sync has let go come back a moment later, and a sync that begins without them serves half.
 type group struct {
 	sync   func() (version uint64) // has the log on disk up to that version
-	failed func() error
+	failed func() error            // then nobody waits any more
 
 	durable atomic.Uint64 // the version up to which commits are
-	arrived atomic.Uint64 // the last version for which a caller has come
+	arrived atomic.Uint64 // the last version for which a caller has come: that has made it, or seen it
 	mu      sync.Mutex    // without it both can be read, but not be raised
 	moved   *sync.Cond
 	led     bool          // a leader syncs, or is about to
@@ -50,46 +50,19 @@ func (g *group) advance(version uint64) {
 // raise has v be no lower than to. The lock is held.
 func raise(v *atomic.Uint64, to uint64) { v.Store(max(v.Load(), to)) }
 
-// wake has all callers that wait look again.
-func (g *group) wake() {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	g.moved.Broadcast()
-}
-
-// wait returns once commits are durable up to version, or the log has failed. Another caller
-// sees to it.
-func (g *group) wait(version uint64) error {
-	if g.durable.Load() < version {
-		g.mu.Lock()
-		defer g.mu.Unlock()
-		for g.durable.Load() < version {
-			if err := g.failed(); err != nil {
-				return err
-			}
-			g.moved.Wait()
-		}
-	}
-	return g.failed()
-}
-
-// commit is wait for a caller whose commit nobody has had synced yet. Some
-// caller leads, perhaps this one.
-func (g *group) commit(version uint64) error {
+// commit returns once commits are durable up to version, or the log has failed. Some caller leads,
+// perhaps this one.
+func (g *group) commit(version uint64) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	raise(&g.arrived, version)
-	for g.durable.Load() < version {
-		if err := g.failed(); err != nil {
-			return err
-		}
+	for g.durable.Load() < version && g.failed() == nil {
 		if g.led {
 			g.moved.Wait()
 		} else {
 			g.lead()
 		}
 	}
-	return g.failed()
 }
 
 // lead has the log synced for a group. The lock is held, but not meanwhile.

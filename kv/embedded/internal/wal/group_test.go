@@ -19,7 +19,7 @@ func TestPending(t *testing.T) {
 				return 13
 			}
 			<-start
-			callers.Go(func() { _ = g.commit(13) })
+			callers.Go(func() { g.commit(13) })
 			synctest.Wait() // the others wait, or for the lock
 			return 12
 		}
@@ -32,9 +32,9 @@ func TestPending(t *testing.T) {
 			}
 			return nil
 		})
-		callers.Go(func() { _ = g.commit(11) })
+		callers.Go(func() { g.commit(11) })
 		synctest.Wait()
-		callers.Go(func() { _ = g.commit(12) })
+		callers.Go(func() { g.commit(12) })
 		synctest.Wait()
 		close(start)
 		callers.Wait()

@@ -1,13 +1,14 @@
 package wal
 
 import (
+	"slices"
 	"sync"
 	"time"
 
 	"github.com/conq-go/conq/kv/embedded/internal/guardfs"
 )
 
-// Durability tells when a commit is durable: when Commit and Wait return.
+// Durability tells when a commit is durable: when Commit returns.
 type Durability int
 
 const (
@@ -146,36 +147,24 @@ func (l *Log) buffered() (n int) {
 	return n
 }
 
-// Commit returns when all that was appended up to a version is durable, or the log has failed.
+// Commit returns when all that was appended up to a version is durable, or the log has failed. It is
+// for a caller that has appended that version, or has seen it.
 func (l *Log) Commit(version uint64) error {
-	enough := false
-	switch l.o.Durability {
-	case OnDisk:
-		return l.group.commit(version)
-	case Written:
-		enough = l.group.durable.Load() >= version
-	case Appended:
-		enough = l.buffered() <= maxBuffered
-	}
-	if !enough { // a write takes less than to wait for that of another caller
-		l.group.advance(l.flush(false))
+	switch {
+	case version <= l.Durable():
+	case l.o.Durability == OnDisk:
+		l.group.commit(version)
+	case l.o.Durability == Written || l.buffered() > maxBuffered:
+		l.group.advance(l.flush(false)) // a write takes less than to wait for that of another caller
 	}
 	return l.fs.Err()
-}
-
-// Wait is Commit for a caller that has seen a version which another caller commits.
-func (l *Log) Wait(version uint64) error {
-	if l.o.Durability == Appended {
-		return l.fs.Err()
-	}
-	return l.group.wait(version)
 }
 
 // Durable returns the version up to which commits are.
 func (l *Log) Durable() uint64 { return l.group.durable.Load() }
 
 // Wake has all callers that wait see that the file system has failed.
-func (l *Log) Wake() { l.group.wake() }
+func (l *Log) Wake() { l.group.advance(0) }
 
 // Sync has what was appended on disk.
 func (l *Log) Sync() error {
@@ -296,7 +285,7 @@ func (l *Log) end() error {
 func (l *Log) Ended() []uint64 {
 	l.writing.Lock()
 	defer l.writing.Unlock()
-	return append([]uint64(nil), l.ended...)
+	return slices.Clone(l.ended)
 }
 
 // Release gives up the segments up to a number: all that is in them is in tables. It leaves one: of
@@ -311,10 +300,7 @@ func (l *Log) Release(last uint64) error {
 	if err := l.beginBehind(last); err != nil {
 		return err
 	}
-	gone := 0
-	for gone < len(l.ended) && l.ended[gone] <= last {
-		gone++
-	}
+	gone, _ := slices.BinarySearch(l.ended, last+1)
 	if gone == 0 { // another caller was faster
 		return nil
 	}

@@ -52,7 +52,6 @@ func TestBuffered(t *testing.T) {
 		{8, 8 + headerSize, 0}, {maxBuffered, 0, 2}, {16, 16 + headerSize, 2},
 	} {
 		commit(t, l, strings.Repeat("x", c.bytes))
-		testkit.NoError(t, l.Wait(l.version))
 		if _, batches := mustOpen(t, copyOf(fs), usual); l.buffered() != c.buffered || len(batches) != c.written {
 			t.Errorf("after one of %d bytes, %d are buffered, and %d batches written: want %d, %d",
 				c.bytes, l.buffered(), len(batches), c.buffered, c.written)
