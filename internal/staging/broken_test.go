@@ -10,6 +10,7 @@ import (
 
 	"github.com/conq-go/conq/internal/testkit"
 	"github.com/conq-go/conq/kv"
+	"github.com/conq-go/conq/subspace"
 )
 
 // serveAll has another client serve all requests, as if their owners had hung.
@@ -118,12 +119,29 @@ func TestClose(t *testing.T) {
 		if _, err := Take(context.Background(), s, Front, 1, values); !errors.Is(err, errStop) {
 			t.Errorf("afterwards: %v", err)
 		}
-		if n := leftovers(t, db); n != 1 {
-			t.Errorf("%d requests are left, want that of another client", n)
-		}
+		testkit.Equal(t, "requests that are left, of another client", leftovers(t, db), 1)
 		testkit.Check(t, s.Close(context.Background(), errStop))
 		first.leave(context.Background(), errStop)
 	})
+}
+
+// TestCloseForgets checks that no outcome keys stay behind, whether the fulfiller is still at work or not.
+func TestCloseForgets(t *testing.T) {
+	for _, lingers := range []bool{true, false} {
+		testkit.Bubble(t, func(t *testing.T) {
+			db := testkit.NewMemory(t, kv.Limits{UnknownCommits: true})
+			fill(t, db, 1)
+			s := stage(db, Options{})
+			testkit.NoError(t, drop(takeAll(t.Context(), s, Front, 1)))
+			if !lingers {
+				pass(2 * lingering)
+			}
+			outcomes := subspace.Named("outcomes").Range()
+			testkit.Equal(t, "there are outcome keys", count(t, db, outcomes) > 0, true)
+			testkit.NoError(t, s.Close(t.Context(), errStop))
+			testkit.Equal(t, "outcome keys after Close", count(t, db, outcomes), 0)
+		})
+	}
 }
 
 // TestDropRenewed has a client renew its request while another one drops it: it stays.
@@ -135,10 +153,7 @@ func TestDropRenewed(t *testing.T) {
 	other := stage(db, Options{Now: func() time.Time {
 		if !renewed {
 			renewed = true
-			testkit.Check(t, db.Transact(t.Context(), func(tx kv.Tx) error {
-				tx.Set(mine.request.key, state(1, clock.now().Add(time.Hour).UnixNano()))
-				return nil
-			}))
+			testkit.Write(t, db, kv.KeyValue{Key: mine.request.key, Value: state(1, clock.now().Add(time.Hour).UnixNano())})
 		}
 		return clock.now()
 	}})

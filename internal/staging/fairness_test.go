@@ -2,7 +2,6 @@ package staging
 
 import (
 	"context"
-	"slices"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -124,35 +123,6 @@ func TestFairness(t *testing.T) {
 			t.Errorf("while one client waited another one was served %d times", byOne)
 		}
 	})
-}
-
-// TestOrderOfArrival checks that requests of both ends are served in the order in
-// which they came, also when each transaction serves one only.
-func TestOrderOfArrival(t *testing.T) {
-	db := testkit.NewMemory(t, kv.Limits{})
-	fill(t, db, 10)
-	s := stage(db, Options{Items: 1, Bytes: 1})
-	var all []*taking[[]string]
-	for _, side := range []Side{Front, Back, Back, Front, Back, Front} {
-		all = append(all, register(t, s, side, 1))
-	}
-	testkit.NoError(t, db.Transact(t.Context(), func(tx kv.Tx) error {
-		s.assume(tx, vacant)
-		return nil
-	}))
-	var got []string
-	for _, c := range all {
-		_, err := s.serveSome() // one at a time
-		testkit.NoError(t, err)
-		look, err := c.step(t.Context())
-		if err != nil || !look.found {
-			t.Fatalf("after %q the next one has got nothing: %v", got, err)
-		}
-		got = append(got, look.value...)
-	}
-	if want := []string{"0", "9", "8", "1", "7", "2"}; !slices.Equal(got, want) {
-		t.Errorf("got %q, want %q", got, want)
-	}
 }
 
 // counting counts the transactions of a store, and how often their functions ran.

@@ -161,10 +161,7 @@ func TestFulfilModel(t *testing.T) {
 				}))
 			}
 		}
-		testkit.Check(t, m.db.Transact(t.Context(), func(tx kv.Tx) error {
-			m.s.assume(tx, vacant)
-			return nil
-		}))
+		assume(t, m.s)
 		for m.requests, m.items = m.read(); len(m.requests) > 0 && !t.Failed(); {
 			f, err := m.s.serveIn(m.s.o.Requests, m.s.o.Items)
 			alone := errors.Is(err, kv.ErrTooLarge)

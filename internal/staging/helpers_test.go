@@ -91,21 +91,23 @@ func takeAll(ctx context.Context, s *Stage, side Side, n int) (got []string, err
 	}
 }
 
-// leftovers returns the keys of the staging that are still there.
-func leftovers(t *testing.T, db kv.DB) (n int) {
+// count returns how many keys there are in a range.
+func count(t *testing.T, db kv.DB, span kv.Range) (n int) {
 	t.Helper()
-	testkit.NoError(t, db.ReadTransact(context.Background(), func(r kv.Reader) error {
-		span := subspace.Named("stage").Range()
-		span.Begin = keys{subspace.Named("stage").Bytes()}.kind(requestKind) // what is in front of that goes in a moment
-		for _, err := range r.Range(span, kv.RangeOptions{}) {
-			if err != nil {
-				return err
-			}
+	for _, pair := range testkit.Everything(t, db) {
+		if span.Contains(pair.Key) {
 			n++
 		}
-		return nil
-	}))
+	}
 	return n
+}
+
+// leftovers returns how many keys of the staging are still there.
+func leftovers(t *testing.T, db kv.DB) int {
+	t.Helper()
+	span := subspace.Named("stage").Range()
+	span.Begin = keys{subspace.Named("stage").Bytes()}.kind(requestKind) // what is in front of that goes in a moment
+	return count(t, db, span)
 }
 
 // nothingLeft checks that no key of the staging is still there.
@@ -119,19 +121,21 @@ func nothingLeft(t *testing.T, db kv.DB) {
 // inTheRole takes the role, and serves in one transaction.
 func inTheRole(t *testing.T, s *Stage) {
 	t.Helper()
+	assume(t, s)
+	testkit.NoError(t, drop(s.serveSome()))
+}
+
+// assume has s take the role of the fulfiller.
+func assume(t *testing.T, s *Stage) {
+	t.Helper()
 	testkit.NoError(t, s.db.Transact(context.Background(), func(tx kv.Tx) error {
 		s.assume(tx, vacant)
 		return nil
 	}))
-	testkit.NoError(t, drop(s.serveSome()))
 }
 
 // roleTaken has another process have the role of the fulfiller, which has died.
 func roleTaken(t *testing.T, db kv.DB) {
 	t.Helper()
-	s := stage(db, Options{})
-	testkit.NoError(t, db.Transact(context.Background(), func(tx kv.Tx) error {
-		s.assume(tx, vacant)
-		return nil
-	}))
+	assume(t, stage(db, Options{}))
 }

@@ -37,14 +37,7 @@ func TestPutBackUnderLimits(t *testing.T) {
 			pass(time.Minute)
 			testkit.Check(t, s.Expire(t.Context()))
 			nothingLeft(t, db)
-			var left int
-			testkit.Check(t, db.ReadTransact(t.Context(), func(r kv.Reader) error {
-				for range testQueue.Items(r, Front, 0) {
-					left++
-				}
-				return nil
-			}))
-			testkit.Equal(t, "items", left, 20)
+			testkit.Equal(t, "items", count(t, db, testQueue.Range()), 20)
 		})
 	}
 }

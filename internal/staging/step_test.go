@@ -1,7 +1,6 @@
 package staging
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -39,20 +38,8 @@ func TestRegisterLandsLate(t *testing.T) {
 			}}
 			mine := register(t, stage(m, Options{}), Front, 1)
 			db.Flush()
-			var there int
-			testkit.NoError(t, store.ReadTransact(t.Context(), func(r kv.Reader) error {
-				value, err := r.Get(mine.request.key)
-				if err == nil && value == nil {
-					t.Errorf("the client waits for a request that is not there")
-				}
-				for range r.Range(subspace.Named("stage").Range(), kv.RangeOptions{}) {
-					there++
-				}
-				return err
-			}))
-			if there != 2 {
-				t.Errorf("%d requests are there, want one of each client", there)
-			}
+			testkit.Equal(t, "requests that the client waits for", count(t, store, kv.KeyRange(mine.request.key)), 1)
+			testkit.Equal(t, "requests, one of each client", count(t, store, subspace.Named("stage").Range()), 2)
 		})
 	}
 }
@@ -232,33 +219,6 @@ func TestLeaveUnknown(t *testing.T) {
 		if left, err := takeAll(t.Context(), stage(store, Options{}), Front, 1); err != nil || len(left) > 0 {
 			t.Errorf("%q are left, %v: so the item can't have been taken", left, err)
 		}
-	}
-}
-
-// TestForget checks that outcome keys don't stay behind.
-func TestForget(t *testing.T) {
-	store := testkit.NewMemory(t, kv.Limits{})
-	fill(t, store, 1)
-	s := stage(&mortal{DB: store, name: stepName, fate: unknownApplied}, Options{})
-	keys := func() (n int) {
-		testkit.NoError(t, store.ReadTransact(t.Context(), func(r kv.Reader) error {
-			for pair, err := range r.Range(subspace.Named("outcomes").Range(), kv.RangeOptions{}) {
-				if err != nil {
-					return err
-				}
-				if bytes.HasPrefix(pair.Key, subspace.Named("outcomes").Bytes()) {
-					n++
-				}
-			}
-			return nil
-		}))
-		return n
-	}
-	if _, err := takeAll(t.Context(), s, Front, 1); err != nil || keys() == 0 {
-		t.Fatalf("taking leaves %d outcome keys, %v", keys(), err)
-	}
-	if err := s.lanes.Forget(t.Context()); err != nil || keys() != 0 {
-		t.Errorf("after Forget there are %d, %v", keys(), err)
 	}
 }
 

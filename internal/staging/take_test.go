@@ -5,8 +5,6 @@ import (
 	"errors"
 	"slices"
 	"strconv"
-	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -35,62 +33,6 @@ func TestTakeAlone(t *testing.T) {
 		}
 	}
 	nothingLeft(t, db)
-}
-
-// TestTakeTogether has many clients in several processes drain a queue from both
-// ends.
-func TestTakeTogether(t *testing.T) {
-	const items, processes, clients = 600, 8, 6
-	db := testkit.NewMemory(t, kv.Limits{})
-	fill(t, db, items)
-	roleTaken(t, db) // so that all register
-	var events struct {
-		sync.Mutex
-		fulfilled, most int
-	}
-	var mu sync.Mutex
-	var wg, requests sync.WaitGroup
-	requests.Add(processes * clients) // before anybody goes on, so that there is who can be served
-	var requested atomic.Int32
-	got := map[string]int{}
-	for range processes {
-		s := stage(db, Options{Takeover: time.Millisecond, Observe: func(e Event) {
-			if e.Kind == Registered && requested.Add(1) <= processes*clients {
-				requests.Done()
-				requests.Wait()
-			}
-			events.Lock()
-			defer events.Unlock()
-			if e.Kind == Fulfilled {
-				events.fulfilled++
-				events.most = max(events.most, e.Requests)
-			}
-		}})
-		for c := range clients {
-			wg.Go(func() {
-				mine, err := takeAll(t.Context(), s, Side(c%2), 1+c/3)
-				testkit.Check(t, err)
-				mu.Lock()
-				defer mu.Unlock()
-				for i, item := range mine {
-					got[item]++
-					if i > 0 && c%2 == 0 && number(mine[i-1]) > number(item) {
-						t.Errorf("a client at the front got %s after %s", item, mine[i-1])
-					}
-				}
-			})
-		}
-	}
-	wg.Wait()
-	for i := range items {
-		if n := got[strconv.Itoa(i)]; n != 1 {
-			t.Errorf("item %d was taken %d times", i, n)
-		}
-	}
-	nothingLeft(t, db)
-	if events.most < 2 {
-		t.Errorf("no transaction of %d served more than one request", events.fulfilled)
-	}
 }
 
 func number(s string) int {
@@ -163,53 +105,6 @@ func register(t *testing.T, s *Stage, side Side, n int) *taking[[]string] {
 		t.Fatal(err)
 	}
 	return dead
-}
-
-// TestFirstClientDies checks that those behind a client that died before it
-// fulfilled take over, and that its own items come back in their place.
-func TestFirstClientDies(t *testing.T) {
-	testkit.Bubble(t, func(t *testing.T) {
-		db := testkit.NewMemory(t, kv.Limits{})
-		fill(t, db, 4)
-		register(t, stage(db, Options{}), Front, 2)
-		started := time.Now()
-		got, err := Take(context.Background(), stage(db, Options{}), Front, 1, values)
-		if err != nil || !slices.Equal(got, []string{"2"}) {
-			t.Errorf("the second client got %q, %v; want the third item", got, err)
-		}
-		if waited := time.Since(started); waited > time.Second {
-			t.Errorf("it waited for %v", waited)
-		}
-		<-time.After(11 * time.Second) // of the bubble: past the lease
-		got, err = takeAll(context.Background(), stage(db, Options{}), Front, 1)
-		if err != nil || !slices.Equal(got, []string{"0", "1", "3"}) {
-			t.Errorf("after the lease %q, %v are taken; want all others in order", got, err)
-		}
-		nothingLeft(t, db)
-	})
-}
-
-// TestLateOwner checks that a client which comes after its deadline gets no item
-// that another one got, and none is lost.
-func TestLateOwner(t *testing.T) {
-	db, clock := testkit.NewMemory(t, kv.Limits{}), newClock()
-	fill(t, db, 3)
-	s := stage(db, Options{Now: clock.now})
-	late := register(t, s, Front, 1)
-	if got, err := Take(t.Context(), s, Back, 1, values); err != nil || got[0] != "2" { // serves late, too
-		// The client at the back does not lead: it has taken over.
-		t.Fatalf("got %q, %v", got, err)
-	}
-	clock.advance(time.Minute)
-	if got, err := Take(t.Context(), s, Front, 1, values); err != nil || got[0] != "0" {
-		t.Fatalf("after the deadline another client got %q, %v; want the item of the late one", got, err)
-	}
-	if look, err := late.step(t.Context()); look.found || !errors.Is(err, errExpired) {
-		t.Errorf("the late client got %q, %v", look.value, err)
-	}
-	if got, err := takeAll(t.Context(), s, Front, 1); err != nil || !slices.Equal(got, []string{"1"}) {
-		t.Errorf("%q, %v are left", got, err)
-	}
 }
 
 // TestCancel cancels a client before and after it was served.
