@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"crypto/rand"
+	"crypto/tls"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -45,7 +46,7 @@ func (c *Client) do(ctx context.Context, q call, out any) error {
 	if ctx == nil {
 		return errors.New("client: ctx is nil")
 	}
-	body, err := json.Marshal(q.body)
+	body, err := marshal(q.body)
 	if err != nil {
 		return fmt.Errorf("client: %w", err)
 	}
@@ -68,6 +69,16 @@ func (c *Client) do(ctx context.Context, q call, out any) error {
 		}
 		return c.failed(ctx, q, err, unknown)
 	}
+}
+
+// marshal is json.Marshal, but refuses what is not UTF-8, which that replaces: different texts would become the same.
+func marshal(v any) ([]byte, error) {
+	b, err := json.Marshal(v)
+	replaced := []byte(`\ufffd`)
+	if bytes.Contains(b, replaced) && bytes.Contains(bytes.ReplaceAll(b, []byte(`\\`), nil), replaced) {
+		return nil, fmt.Errorf("%w: a text is not UTF-8, which JSON has to be: %.200s", errInvalid, b)
+	}
+	return b, err
 }
 
 // failed is the error of a call that was given up. Whether it was carried out is unknown if a try may have been, unless the server has
@@ -124,6 +135,9 @@ func (c *Client) try(ctx context.Context, q call, body []byte, key string, out a
 	}
 	answer, err := c.http.Do(r)
 	if err != nil {
+		if isOther(err) {
+			return false, -1, hidden(err)
+		}
 		return mayHaveArrived(err), 0, hidden(err)
 	}
 	defer answer.Body.Close()
@@ -131,16 +145,26 @@ func (c *Client) try(ctx context.Context, q call, body []byte, key string, out a
 		told := readError(answer)
 		return told.mayBeDone(), told.after, told
 	}
-	if out == nil || answer.StatusCode == http.StatusNoContent {
-		_, err = io.Copy(io.Discard, answer.Body)
-	} else {
-		err = json.NewDecoder(answer.Body).Decode(out)
-		_, _ = io.Copy(io.Discard, answer.Body) // so that the connection can be used again
-	}
-	if err != nil {
+	if err := read(answer.Body, out); err != nil {
 		return true, 0, fmt.Errorf("answer of the server can't be read: %w", err)
 	}
 	return false, 0, nil
+}
+
+// read reads a body to its end, so that the connection can be used again: JSON, or up to 64 kB of text into a *string.
+func read(body io.Reader, out any) (err error) {
+	switch out := out.(type) {
+	case nil:
+		_, err = io.Copy(io.Discard, body)
+	case *string:
+		var b []byte
+		b, err = io.ReadAll(io.LimitReader(body, 64<<10))
+		*out = string(b)
+	default:
+		err = json.NewDecoder(body).Decode(out)
+		_, _ = io.Copy(io.Discard, body) // what was answered is known
+	}
+	return err
 }
 
 // longer returns a context that ends so long after another.
@@ -151,6 +175,12 @@ func longer(ctx context.Context, d time.Duration) (context.Context, context.Canc
 		stop()
 		cancel()
 	}
+}
+
+// isOther tells whether the server can't be the one that is meant: trying again would not help.
+func isOther(err error) bool {
+	_, untrusted := errors.AsType[*tls.CertificateVerificationError](err)
+	return untrusted || errors.Is(err, http.ErrSchemeMismatch)
 }
 
 // mayHaveArrived tells whether a request that has failed may have come to the server.

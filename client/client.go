@@ -90,7 +90,12 @@ func Dial(ctx context.Context, url string, o Options) (*Client, error) {
 		}
 	}
 	c.http.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse } // a token goes nowhere else
-	return c, c.do(ctx, call{method: http.MethodGet, path: "/readyz", again: true}, nil)
+	var said string
+	err := c.do(ctx, call{method: http.MethodGet, path: "/readyz", again: true}, &said)
+	if err == nil && said != "ready\n" {
+		err = fmt.Errorf("client: %.200q is not the URL of a conq server: its /readyz answers %.40q", url, said)
+	}
+	return c, err
 }
 
 func (c *Client) parse(s string) error {

@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"sync"
 	"testing"
@@ -236,6 +237,8 @@ func TestErrors(t *testing.T) {
 	q, err := client.OpenQueue(ctx, dial(t, small, client.Options{}), "q", codec.Bytes())
 	testkit.NoError(t, err)
 	testkit.WantError(t, q.Enqueue(ctx, make([]byte, 9_000)), kv.ErrTooLarge)
+	_, _, err = q.Page(ctx, nil, 0)
+	testkit.WantError(t, err, kv.ErrInvalid, "query.limit: expected number >= 1")
 	ended, cancel := context.WithCancel(ctx)
 	cancel()
 	testkit.WantError(t, q.Enqueue(ended, nil), context.Canceled)
@@ -278,6 +281,13 @@ func TestDial(t *testing.T) {
 			t.Errorf("%q: error %v, want one that says %q", c.url, err, c.says)
 		}
 	}
+	for _, s := range []*httptest.Server{httptest.NewServer(http.NotFoundHandler()), httptest.NewServer(page), httptest.NewTLSServer(page)} {
+		defer s.Close()
+		_, err := client.Dial(t.Context(), s.URL, client.Options{Patience: time.Hour})
+		if err == nil {
+			t.Errorf("%s is taken for a server", s.URL)
+		}
+	}
 	free, err := net.Listen("tcp", "127.0.0.1:0")
 	testkit.NoError(t, err)
 	testkit.NoError(t, free.Close())
@@ -286,6 +296,9 @@ func TestDial(t *testing.T) {
 		t.Errorf("error %v, want that the connection was refused", err)
 	}
 }
+
+// page is a server of another kind.
+var page = http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "<html>") })
 
 func TestToken(t *testing.T) {
 	path := t.TempDir() + "/tokens.json"

@@ -60,9 +60,15 @@ var statuses = map[int]error{
 // readError reads what an answer that is no success says.
 func readError(answer *http.Response) *Error {
 	const most = 64 << 10
-	var problem struct{ Type, Detail string }
+	var problem struct {
+		Type, Detail string
+		Errors       []struct{ Message, Location string }
+	}
 	_ = json.NewDecoder(io.LimitReader(answer.Body, most)).Decode(&problem) // a proxy may say anything
 	e := &Error{Status: answer.StatusCode, Type: problem.Type, Detail: problem.Detail, after: -1}
+	for _, wrong := range problem.Errors { // the detail says only that there are some
+		e.Detail += fmt.Sprintf(": %s: %s", wrong.Location, wrong.Message)
+	}
 	if e.is = kinds[strings.TrimPrefix(e.Type, "urn:conq:")]; e.is == nil {
 		e.is = statuses[e.Status]
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/conq-go/conq/internal/combine"
@@ -58,9 +59,12 @@ func (q keeper) Release(ctx context.Context, id work.ID, token string, delay tim
 	return q.change(ctx, id, "release", wire.Release{Token: wire.Token{Token: token}, Delay: wire.Duration{Duration: delay}, Priority: priority})
 }
 
+// valid is the text of an error as JSON can have it.
+func valid(reason string) string { return strings.ToValidUTF8(reason, "\uFFFD") }
+
 // Fail ends an attempt with an error.
 func (q keeper) Fail(ctx context.Context, id work.ID, token string, delay *time.Duration, reason string) error {
-	body := wire.Fail{Token: wire.Token{Token: token}, Reason: reason}
+	body := wire.Fail{Token: wire.Token{Token: token}, Reason: valid(reason)}
 	if delay != nil {
 		body.Delay = &wire.Duration{Duration: *delay}
 	}
@@ -69,5 +73,5 @@ func (q keeper) Fail(ctx context.Context, id work.ID, token string, delay *time.
 
 // Bury makes a job dead.
 func (q keeper) Bury(ctx context.Context, id work.ID, token string, reason string) error {
-	return q.change(ctx, id, "bury", wire.Bury{Token: token, Reason: reason})
+	return q.change(ctx, id, "bury", wire.Bury{Token: token, Reason: valid(reason)})
 }

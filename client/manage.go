@@ -29,7 +29,7 @@ func (q *jobs) Cancel(ctx context.Context, id work.ID) error { return q.change(c
 
 // Bury makes a job dead, whoever holds it.
 func (q *jobs) Bury(ctx context.Context, id work.ID, reason string) error {
-	return q.change(ctx, id, "bury", wire.Bury{Reason: reason})
+	return q.change(ctx, id, "bury", wire.Bury{Reason: valid(reason)})
 }
 
 // change sends a verb that is not carried out twice.

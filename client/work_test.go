@@ -32,7 +32,13 @@ func TestWork(t *testing.T) {
 	testkit.Equal(t, "id of the duplicate", again, id)
 	_, err = q.Put(ctx, "c", work.Job{Delay: -1})
 	testkit.WantError(t, err, work.ErrInvalid)
-	_, err = q.Put(ctx, "later", work.Job{Delay: time.Hour})
+	for _, j := range []work.Job{{Key: "\xff"}, {Unique: `\ufffd` + "\xfe"}, {Meta: map[string]string{"m": "\xff"}}} {
+		_, err = q.Put(ctx, "d", j)
+		testkit.WantError(t, err, work.ErrInvalid, "not UTF-8")
+	}
+	later, err := q.Put(ctx, "later", work.Job{At: time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC), Meta: map[string]string{"m": `\ufffd`}})
+	testkit.NoError(t, err)
+	_, err = q.Get(ctx, later)
 	testkit.NoError(t, err)
 
 	l, err := q.Reserve(ctx)

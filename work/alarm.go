@@ -56,7 +56,7 @@ func (a *alarm) start(now time.Time) {
 	if a.next == jobs.Never {
 		return
 	}
-	d := max(0, time.Duration(a.next-micros(now)+1)*time.Microsecond)
+	d := max(0, span(a.next-micros(now)+1))
 	if a.timer == nil {
 		a.timer = time.AfterFunc(d, a.ring)
 	} else {

@@ -239,3 +239,26 @@ func TestPeriodic(t *testing.T) {
 		}
 	})
 }
+
+// A job that is due further away than a duration can say is not due at once.
+func TestFarAway(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := open(t, store(t), Options{})
+		id, err := q.Put(t.Context(), "far", Job{At: time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC)})
+		noError(t, err)
+		info, err := q.Get(t.Context(), id)
+		noError(t, err)
+		if info.State != Scheduled || info.History.Delay < 292*365*24*time.Hour {
+			t.Errorf("%v after a delay of %v", info.State, info.History.Delay)
+		}
+		rung := false
+		a := alarm{ring: func() { rung = true }}
+		a.set(0, micros(info.Time))
+		a.start(time.Now())
+		synctest.Wait()
+		a.stop()
+		if rung {
+			t.Error("it has rung at once")
+		}
+	})
+}

@@ -3,6 +3,7 @@ package work
 import (
 	"errors"
 	"fmt"
+	"math"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -94,6 +95,11 @@ func timeOf(us int64) time.Time {
 		return time.Time{}
 	}
 	return time.UnixMicro(us)
+}
+
+// span is a number of microseconds as a duration, or the longest one: a job may be put for the year 9999, and that is 292 years.
+func span(us int64) time.Duration {
+	return time.Duration(min(us, math.MaxInt64/int64(time.Microsecond))) * time.Microsecond
 }
 
 func invalid(format string, args ...any) error {
@@ -189,7 +195,7 @@ type History struct {
 }
 
 func historyOf(h jobs.History) History {
-	return History{time.Duration(h.Delay) * time.Microsecond, int(h.Releases), int(h.Expiries), int(h.Buries), int(h.Kicks)}
+	return History{span(h.Delay), int(h.Releases), int(h.Expiries), int(h.Buries), int(h.Kicks)}
 }
 
 // Failure is a failed attempt.

@@ -292,7 +292,7 @@ func (u *Union[T]) await(ctx context.Context, news []<-chan error) <-chan error 
 	var due <-chan time.Time
 	stop := func() bool { return false }
 	if next != jobs.Never {
-		timer := time.NewTimer(max(0, time.Duration(next-micros(u.queues[0].now())+1)*time.Microsecond))
+		timer := time.NewTimer(max(0, span(next-micros(u.queues[0].now())+1)))
 		due, stop = timer.C, timer.Stop
 	}
 	cases := []reflect.SelectCase{

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"net/http"
 
 	"github.com/conq-go/conq/internal/layout"
 	"github.com/conq-go/conq/internal/wire"
@@ -119,13 +118,16 @@ func (a *addition[T]) listed(ctx context.Context, r io.Reader) (wire.Added, erro
 func (a *addition[T]) stream(ctx context.Context, r io.Reader) (sum wire.Added, err error) {
 	var batch []T
 	bytes := 0
+	count := 0 // of documents before the batch
 	flush := func() error {
 		done, err := a.batch(ctx, batch)
-		batch, bytes = nil, 0
-		if err == nil {
-			appendAdded(&sum, done)
+		if err != nil {
+			return fmt.Errorf("documents %d to %d: %w", count+1, count+len(batch), err)
 		}
-		return err
+		appendAdded(&sum, done)
+		count += len(batch)
+		batch, bytes = nil, 0
+		return nil
 	}
 	most := layout.BatchFor(a.Queues.DB().Limits(), a.each)
 	var failed error // of the store
@@ -149,8 +151,7 @@ func (a *addition[T]) stream(ctx context.Context, r io.Reader) (sum wire.Added, 
 		err = flush()
 	}
 	if err != nil {
-		status := problem(err).GetStatus()
-		return wire.Added{}, &incomplete{huma.ErrorModel{Status: status, Title: http.StatusText(status), Detail: err.Error()}, sum}
+		return wire.Added{}, &incomplete{modelOf(err), sum}
 	}
 	return sum, nil
 }

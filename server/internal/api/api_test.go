@@ -11,7 +11,9 @@ import (
 	"net/http/httptest"
 	"net/url"
 	"strings"
+	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/conq-go/conq/internal/testkit"
@@ -176,6 +178,7 @@ func TestRefusals(t *testing.T) {
 	}{
 		{415, "can be application/json, application/x-ndjson", items, "x", []string{"Content-Type: text/html"}},
 		{415, "Content-Type", items, "x", []string{"Content-Type: "}},
+		{415, "a body is sent as it is", items, "x", []string{octets, "Content-Encoding: gzip"}},
 		{400, "2 of json, text and base64", items, `{"items":[{"text":"a","base64":""}]}`, nil},
 		{400, "items[1]: 0 of json, text", items, `{"items":[{"text":"a"},{}]}`, nil},
 		{400, `unknown field "txt"`, items, `{"items":[{"txt":"a"}]}`, nil},
@@ -245,6 +248,10 @@ func TestStreamFails(t *testing.T) {
 	var got struct{ Items []wire.Item }
 	testkit.NoError(t, json.Unmarshal(f.call("POST "+q+"/take?n=10000", "").Body.Bytes(), &got))
 	testkit.Equal(t, "items", len(got.Items), 2000)
+
+	f.refused(422, "documents 1001 to 1500: item 499 has a priority", "POST "+q+"/items", strings.Repeat(`{"text":"a"}`+"\n", 1499)+`{"text":"a","priority":1}`, ndjson)
+	const other = `{"type":"urn:conq:kind","title":"Conflict","status":409,"detail":"documents 1 to 1: conq: queue is of another kind: \"q\" is a queue, not a work queue","added":0}`
+	f.want(409, other, "POST /v1/jobs/q", `{"text":"a"}`, ndjson)
 }
 
 // A request with a key is carried out once, also if it is a stream that broke off the first time.
@@ -292,6 +299,23 @@ func TestWait(t *testing.T) {
 	go wait()
 	f.stop()
 	testkit.Equal(t, "answer", <-answers, `{"items":[]}`+"\n")
+}
+
+// Of more requests than may wait, one more is told when to try again.
+func TestTooManyWait(t *testing.T) {
+	testkit.Bubble(t, func(t *testing.T) {
+		f := newFixture(t)
+		f.want(204, "", "PUT /v1/queues/q", `{"kind":"queue"}`)
+		var waiting sync.WaitGroup
+		for range 100 {
+			waiting.Go(func() { f.call("POST /v1/queues/q/take?wait=1h", "") })
+		}
+		synctest.Wait()
+		f.refused(429, "100 requests wait, which is the limit", "POST /v1/queues/q/take?wait=1s", "")
+		testkit.Equal(t, "Retry-After", f.call("GET /v1/events", "").Header().Get("Retry-After"), "1")
+		f.stop()
+		waiting.Wait()
+	})
 }
 
 // Any name is a queue's, escaped in the path.

@@ -27,6 +27,9 @@ func (e *Exchange) Resolve(ctx huma.Context) []error {
 // body returns the body of the request and its content type, which has to be one of those.
 func (e *Exchange) body(types ...string) (r io.Reader, contentType string, err error) {
 	request, w := humago.Unwrap(e.ctx)
+	if coding := request.Header.Get("Content-Encoding"); coding != "" && coding != "identity" {
+		return nil, "", huma.Error415UnsupportedMediaType(fmt.Sprintf("Content-Encoding is %.60q: a body is sent as it is", coding))
+	}
 	given := request.Header.Get("Content-Type")
 	contentType, _, err = mime.ParseMediaType(given)
 	for _, t := range types {

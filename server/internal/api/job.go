@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 
 	"github.com/conq-go/conq/internal/wire"
@@ -65,18 +66,20 @@ type ackAllIn struct {
 
 // ackAll ends several leases, in transactions that they share.
 func (a *api) ackAll(ctx context.Context, q *queues.Work, in *ackAllIn) (wire.Acked, error) {
-	acked, jobs := wire.Acked{Lost: []work.ID{}}, in.Body.Jobs
-	errs := together(len(jobs), func(i int) error {
-		l, err := q.Held(jobs[i].ID, jobs[i].Secret())
+	acked := wire.Acked{Lost: []work.ID{}}
+	leases := make([]*lease, len(in.Body.Jobs))
+	for i, j := range in.Body.Jobs { // before any is acknowledged
+		l, err := q.Held(j.ID, j.Secret())
 		if err != nil {
-			return err
+			return acked, fmt.Errorf("jobs[%d]: %w", i, err)
 		}
-		return l.Ack(ctx)
-	})
+		leases[i] = l
+	}
+	errs := together(len(leases), func(i int) error { return leases[i].Ack(ctx) })
 	for i, err := range errs {
 		switch {
 		case errors.Is(err, work.ErrLeaseLost):
-			acked.Lost = append(acked.Lost, jobs[i].ID)
+			acked.Lost = append(acked.Lost, leases[i].ID)
 		case err != nil:
 			return acked, err
 		default:

@@ -26,6 +26,19 @@ func (f *fixture) reserved(query string) []wire.LeasedJob {
 	return got.Jobs
 }
 
+// A token that is none has none of several jobs acknowledged.
+func TestAckAll(t *testing.T) {
+	f := newFixture(t)
+	f.want(200, `{"added":2,"ids":[1,2]}`, "POST /v1/jobs/w", `{"jobs":[{"text":"a"},{"text":"b"}]}`)
+	jobs := f.reserved("?n=2")
+	ack := func(second string) string {
+		return fmt.Sprintf(`{"jobs":[{"id":1,"token":%q},{"id":2,"token":%q}]}`, jobs[0].Token, second)
+	}
+	f.refused(422, `jobs[1]: work queue "w": invalid argument: "x" is no token`, "POST /v1/jobs/w/ack", ack("x"))
+	f.want(200, `{"acked":1,"lost":[2]}`, "POST /v1/jobs/w/ack", ack(jobs[0].Token))
+	f.want(200, `{"acked":1,"lost":[1]}`, "POST /v1/jobs/w/ack", ack(jobs[1].Token))
+}
+
 // job returns a job in a form that a test can compare.
 func (f *fixture) job(id work.ID) string {
 	f.t.Helper()

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"slices"
 
 	"github.com/conq-go/conq"
 	"github.com/conq-go/conq/kv"
@@ -15,12 +16,15 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 )
 
-// statuses says what errors of the library are over HTTP. The first that matches counts.
-var statuses = []struct {
+// status is what an error is over HTTP.
+type status struct {
 	err    error
 	status int
 	code   string // the end of the problem's type, by which clients know it
-}{
+}
+
+// statuses says what errors of the library are over HTTP. The first that matches counts.
+var statuses = []status{
 	{kv.ErrCommitUnknown, http.StatusInternalServerError, "commit-unknown"}, // whatever else it is
 	{access.ErrForbidden, http.StatusForbidden, "forbidden"},
 	{once.ErrKey, http.StatusUnprocessableEntity, "key"},
@@ -48,16 +52,20 @@ var statuses = []struct {
 }
 
 // problem returns an error as the API tells it.
-func problem(err error) huma.StatusError {
-	if told, ok := err.(huma.StatusError); ok {
-		return told
+func problem(err error) error {
+	if _, ok := errors.AsType[huma.StatusError](err); ok { // perhaps with headers
+		return err
 	}
-	told := &huma.ErrorModel{Status: http.StatusInternalServerError, Detail: err.Error()}
-	for _, s := range statuses {
-		if errors.Is(err, s.err) {
-			told.Status, told.Type = s.status, "urn:conq:"+s.code
-			break
-		}
+	told := modelOf(err)
+	return &told
+}
+
+func modelOf(err error) huma.ErrorModel {
+	told := huma.ErrorModel{Status: http.StatusInternalServerError, Detail: err.Error()}
+	if refused, ok := errors.AsType[huma.StatusError](err); ok {
+		told.Status = refused.GetStatus()
+	} else if i := slices.IndexFunc(statuses, func(s status) bool { return errors.Is(err, s.err) }); i >= 0 {
+		told.Status, told.Type = statuses[i].status, "urn:conq:"+statuses[i].code
 	}
 	told.Title = http.StatusText(told.Status)
 	return told
