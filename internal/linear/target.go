@@ -3,9 +3,54 @@ package linear
 import (
 	"context"
 	"errors"
+	"testing"
 
 	"github.com/conq-go/conq"
+	"github.com/conq-go/conq/kv"
 )
+
+// Open opens a queue, FIFO with one end and of priorities with two. It does so again after an unknown
+// outcome, which does no harm.
+func Open(db kv.DB, name string, ends int, o conq.Options) (t Target, err error) {
+	for err = kv.ErrCommitUnknown; errors.Is(err, kv.ErrCommitUnknown); {
+		if ends == 1 {
+			var q *conq.Queue[string]
+			q, err = conq.OpenQueue(db, name, conq.String(), o)
+			t = FIFO(q)
+		} else {
+			var p *conq.PriorityQueue[string]
+			p, err = conq.OpenPriorityQueue(db, name, conq.String(), o)
+			t = Priority(p)
+		}
+	}
+	return t, err
+}
+
+// CheckOn lets clients work on a queue through handles on several stores that are one, as processes have them,
+// and fails the test for what a correct queue could not have done. An even seed has FIFOTies. It returns the errors
+// of calls that have not happened.
+func CheckOn(t testing.TB, dbs []kv.DB, name string, w Workload, o conq.Options) []error {
+	t.Helper()
+	o.FIFOTies = w.Seed%2 == 0
+	var handles []Target
+	for _, db := range dbs {
+		h, err := Open(db, name, w.Ends, o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		handles = append(handles, h)
+	}
+	histories, failed, err := Run(t.Context(), w, Queue{
+		Name: name, FIFOTies: o.FIFOTies,
+		Open:  func(client int) Target { return handles[client%len(handles)] },
+		Drain: func() Target { return handles[0] },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	CheckShared(t, histories...)
+	return failed
+}
 
 var errLow = errors.New("linear: a FIFO queue has no high end")
 

@@ -43,8 +43,6 @@ func testQueues(t *testing.T, w world) {
 		name string
 		run  func(*testing.T, world)
 	}{
-		{"vectors", testVectors},
-		{"staging", testStaging},
 		{"exactly once", testExactlyOnce},
 		{"linearizable", testLinearizable},
 		{"waiting", testWaiting},
@@ -140,75 +138,6 @@ func openQueue(t *testing.T, db kv.DB, o conq.Options) *conq.Queue[string] {
 	return known(t, func() (*conq.Queue[string], error) { return conq.OpenQueue(db, "q", conq.String(), o) })
 }
 
-func openPriorityQueue(t *testing.T, db kv.DB, o conq.Options) *conq.PriorityQueue[string] {
-	t.Helper()
-	return known(t, func() (*conq.PriorityQueue[string], error) {
-		return conq.OpenPriorityQueue(db, "p", conq.String(), o)
-	})
-}
-
-// Consumers in many processes drain a queue by staged requests: nothing is lost,
-// nothing comes twice, each gets items in order, and one serves others.
-func testStaging(t *testing.T, w world) {
-	const processes, items = 16, 300
-	process := w.store(t)
-	first := openQueue(t, process(), conq.Options{})
-	var values []string
-	for i := range items {
-		values = append(values, fmt.Sprintf("%05d", i))
-	}
-	testkit.NoError(t, first.EnqueueAll(t.Context(), values))
-	got := make([][]string, processes)
-	var mu sync.Mutex
-	served := 0
-	var begun sync.WaitGroup // a request of each process, or an item of the one that serves, before any of them goes on
-	begun.Add(processes)
-	together(processes, func(i int) {
-		var once sync.Once
-		begin := func() {
-			once.Do(func() {
-				begun.Done()
-				begun.Wait()
-			})
-		}
-		q := openQueue(t, process(), conq.Options{
-			Staging: conq.StagingAlways, NoCombining: true,
-			Observe: func(e conq.Event) {
-				if e.Kind == conq.Requested {
-					begin()
-				}
-				mu.Lock()
-				defer mu.Unlock()
-				served = max(served, e.Calls)
-			},
-		})
-		for {
-			value, err := q.Dequeue(t.Context())
-			begin()
-			if errors.Is(err, conq.ErrEmpty) {
-				return
-			}
-			if err != nil {
-				t.Errorf("process %d: %v", i, err)
-				return
-			}
-			got[i] = append(got[i], value)
-		}
-	})
-	for i, mine := range got {
-		if !slices.IsSorted(mine) {
-			t.Errorf("process %d got %q, want them in order", i, mine)
-		}
-	}
-	all := slices.Sorted(slices.Values(slices.Concat(got...)))
-	if !slices.Equal(all, values) {
-		t.Errorf("%d of %d items came out, some of them lost or twice", len(all), items)
-	}
-	if served < 2 {
-		t.Errorf("no transaction served more than %d requests", served)
-	}
-}
-
 // Every verb happens once, whatever becomes of commits.
 func testExactlyOnce(t *testing.T, w world) {
 	for name, staging := range map[string]conq.Staging{"staged": conq.StagingAlways, "not staged": conq.StagingNever} {
@@ -285,29 +214,13 @@ func testLinearizable(t *testing.T, w world) {
 			for range processes {
 				dbs = append(dbs, process())
 			}
-			fifoTies := c.options
-			fifoTies.FIFOTies = true
-			queue := func(db kv.DB) linear.Target { return linear.FIFO(openQueue(t, db, c.options)) }
-			priority := func(db kv.DB) linear.Target { return linear.Priority(openPriorityQueue(t, db, fifoTies)) }
-			for ends, open := range map[int]func(kv.DB) linear.Target{1: queue, 2: priority} {
-				handles := make([]linear.Target, processes)
-				for i, db := range dbs {
-					handles[i] = open(db)
-				}
-				histories, failed, err := linear.Run(t.Context(),
-					linear.Workload{Seed: 1, Clients: clients, Calls: calls, Ends: ends, Cancel: c.cancel},
-					linear.Queue{
-						Name: name, FIFOTies: ends == 2,
-						Open:  func(client int) linear.Target { return handles[client%processes] },
-						Drain: func() linear.Target { return open(dbs[0]) },
-					})
-				testkit.NoError(t, err)
-				for _, err := range failed {
+			for ends := 1; ends <= 2; ends++ {
+				workload := linear.Workload{Seed: uint64(ends), Clients: clients, Calls: calls, Ends: ends, Cancel: c.cancel}
+				for _, err := range linear.CheckOn(t, dbs, fmt.Sprint("q", ends), workload, c.options) {
 					if !errors.Is(err, context.Canceled) && !errors.Is(err, kv.ErrTooOld) {
 						t.Errorf("failed call: %v", err)
 					}
 				}
-				linear.CheckShared(t, histories...)
 			}
 		})
 	}

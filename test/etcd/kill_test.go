@@ -113,7 +113,7 @@ func TestLinearizableThroughKills(t *testing.T) {
 	for ; !x.done.Load() && !t.Failed(); rounds++ {
 		m := modes[rounds%len(modes)]
 		w := linear.Workload{Seed: *killSeed<<16 | uint64(rounds), Clients: 6, Calls: 40, Ends: 1 + rounds/len(modes)%2}
-		workload(t, dbs, fmt.Sprint("q", rounds), w, m.options)
+		linear.CheckOn(t, dbs, fmt.Sprint("q", rounds), w, m.options)
 	}
 	t.Logf("%d histories", rounds)
 }

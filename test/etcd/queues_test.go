@@ -30,47 +30,6 @@ var modes = []struct {
 	{"not combined, never staged", conq.Options{NoCombining: true, Staging: conq.StagingNever}},
 }
 
-// target opens a queue through a store: FIFO, or of priorities.
-func target(t testing.TB, db kv.DB, name string, ends int, o conq.Options) linear.Target {
-	t.Helper()
-	for {
-		var opened linear.Target
-		var err error
-		if ends == 1 {
-			var q *conq.Queue[string]
-			q, err = conq.OpenQueue(db, name, conq.String(), o)
-			opened = linear.FIFO(q)
-		} else {
-			var p *conq.PriorityQueue[string]
-			p, err = conq.OpenPriorityQueue(db, name, conq.String(), o)
-			opened = linear.Priority(p)
-		}
-		if err == nil {
-			return opened
-		}
-		if !errors.Is(err, kv.ErrCommitUnknown) {
-			t.Fatal(err)
-		}
-	}
-}
-
-// workload lets clients of all stores work on a queue, and checks what came of it.
-func workload(t *testing.T, dbs []kv.DB, name string, w linear.Workload, o conq.Options) {
-	t.Helper()
-	o.FIFOTies = w.Seed%2 == 0
-	var targets []linear.Target
-	for _, db := range dbs {
-		targets = append(targets, target(t, db, name, w.Ends, o))
-	}
-	histories, _, err := linear.Run(t.Context(), w, linear.Queue{
-		Name: name, FIFOTies: o.FIFOTies,
-		Open:  func(client int) linear.Target { return targets[client%len(targets)] },
-		Drain: func() linear.Target { return targets[0] },
-	})
-	testkit.NoError(t, err)
-	linear.CheckShared(t, histories...)
-}
-
 // Queues on a healthy cluster are as one queue of one client at a time.
 func TestQueuesAreLinearizable(t *testing.T) {
 	c := startCluster(t, clusterOptions{})
@@ -82,7 +41,7 @@ func TestQueuesAreLinearizable(t *testing.T) {
 				for range handles {
 					dbs = append(dbs, open(t, o))
 				}
-				workload(t, dbs, "q", linear.Workload{Seed: uint64(2*i + ends), Clients: 9, Calls: 60, Ends: ends, Cancel: 0.02}, m.options)
+				linear.CheckOn(t, dbs, "q", linear.Workload{Seed: uint64(2*i + ends), Clients: 9, Calls: 60, Ends: ends, Cancel: 0.02}, m.options)
 			})
 		}
 	}
