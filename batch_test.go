@@ -12,49 +12,49 @@ import (
 // What is too large for a transaction is tried with half of the items, down to a single one, whose error
 // it is then. The next call is not bound by that.
 func TestTakeRefused(t *testing.T) {
-	db := testkit.NewStrict(newMemory(t, kv.Limits{}), 100, kv.ErrTooLarge)
+	db := testkit.NewStrict(testkit.NewMemory(t, kv.Limits{}), 100, kv.ErrTooLarge)
 	q, err := OpenQueue(db, "q", String(), Options{Staging: StagingNever})
-	noError(t, err)
+	testkit.NoError(t, err)
 	values := strings.Fields("a b c d e f g h")
-	noError(t, q.EnqueueAll(t.Context(), values))
+	testkit.NoError(t, q.EnqueueAll(t.Context(), values))
 	attempt := db.Attempt
 	db.Attempt = func(tx kv.Tx) kv.Tx { return &testkit.StrictTx{Tx: tx, Left: -1} }
-	wantError(t, drop(q.DequeueN(t.Context(), 8)), kv.ErrTooLarge)
-	equal(t, "tries: of 8, 4, 2 and 1", db.Refused, 4)
+	testkit.WantError(t, drop(q.DequeueN(t.Context(), 8)), kv.ErrTooLarge)
+	testkit.Equal(t, "tries: of 8, 4, 2 and 1", db.Refused, 4)
 	db.Attempt = attempt
 	for range 20 { // what is used again is that of earlier calls, mostly
 		got, err := q.DequeueN(t.Context(), 8)
-		noError(t, err)
-		equalSlices(t, "items", got, values)
-		noError(t, q.EnqueueAll(t.Context(), values))
+		testkit.NoError(t, err)
+		testkit.EqualSlices(t, "items", got, values)
+		testkit.NoError(t, q.EnqueueAll(t.Context(), values))
 	}
 }
 
 // A batch takes no more than maxBatchBytes, so that it fits in memory.
 func TestBatchBytes(t *testing.T) {
 	q, err := OpenQueue(newEmbedded(t), "q", Bytes())
-	noError(t, err)
+	testkit.NoError(t, err)
 	for range 10 {
-		noError(t, q.Enqueue(t.Context(), make([]byte, 1<<20)))
+		testkit.NoError(t, q.Enqueue(t.Context(), make([]byte, 1<<20)))
 	}
 	got, err := q.DequeueN(t.Context(), 10)
-	noError(t, err)
-	equal(t, "items", len(got), 7) // as keys count, too
+	testkit.NoError(t, err)
+	testkit.Equal(t, "items", len(got), 7) // as keys count, too
 }
 
 // What fails is no event.
 func TestNoEventsOfFailures(t *testing.T) {
 	for _, alone := range []bool{false, true} {
 		events := 0
-		db := testkit.NewStrict(newMemory(t, kv.Limits{}), 100, errDiskFull)
+		db := testkit.NewStrict(testkit.NewMemory(t, kv.Limits{}), 100, errDiskFull)
 		q, err := OpenQueue(db, "q", String(), Options{NoCombining: alone, Staging: StagingNever, Observe: func(Event) { events++ }})
-		noError(t, err)
-		noError(t, q.Enqueue(t.Context(), "a"))
-		equal(t, "events", events, 1)
+		testkit.NoError(t, err)
+		testkit.NoError(t, q.Enqueue(t.Context(), "a"))
+		testkit.Equal(t, "events", events, 1)
 		db.Attempt = func(tx kv.Tx) kv.Tx { return &testkit.StrictTx{Tx: tx, Left: -1} }
-		wantError(t, q.Enqueue(t.Context(), "b"), errDiskFull)
-		wantError(t, drop(q.Dequeue(t.Context())), errDiskFull)
-		equal(t, "events of what has failed", events, 1)
+		testkit.WantError(t, q.Enqueue(t.Context(), "b"), errDiskFull)
+		testkit.WantError(t, drop(q.Dequeue(t.Context())), errDiskFull)
+		testkit.Equal(t, "events of what has failed", events, 1)
 	}
 }
 

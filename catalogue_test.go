@@ -14,47 +14,39 @@ import (
 	"github.com/conq-go/conq/kv"
 	"github.com/conq-go/conq/kv/faulty"
 	"github.com/conq-go/conq/kv/memory"
-	"github.com/conq-go/conq/tuple"
 )
-
-func pack(t *testing.T, elems ...any) []byte {
-	t.Helper()
-	b, err := tuple.Tuple(elems).Pack()
-	noError(t, err)
-	return b
-}
 
 func TestCatalogue(t *testing.T) {
 	for name, open := range engines(t) {
 		t.Run(name, func(t *testing.T) {
 			db := open(kv.Limits{})
 			infos, err := Queues(t.Context(), db)
-			noError(t, err)
-			equal(t, "queues in a new store", len(infos), 0)
-			equal(t, "pairs in a new store", len(everything(t, db)), 0)
+			testkit.NoError(t, err)
+			testkit.Equal(t, "queues in a new store", len(infos), 0)
+			testkit.Equal(t, "pairs in a new store", len(testkit.Everything(t, db)), 0)
 			newFixture(t, db, nil)
 			newFixture(t, db, nil) // opens them again
 			infos, err = Queues(t.Context(), db)
-			noError(t, err)
-			equalSlices(t, "queues", infos, []Info{{Name: "p", Kind: KindPriorityQueue, Format: 1}, {Name: "q", Kind: KindQueue, Format: 1}})
+			testkit.NoError(t, err)
+			testkit.EqualSlices(t, "queues", infos, []Info{{Name: "p", Kind: KindPriorityQueue, Format: 1}, {Name: "q", Kind: KindQueue, Format: 1}})
 			info, found, err := Lookup(t.Context(), db, "p")
-			noError(t, err)
-			equal(t, "found", found, true)
-			equal(t, "entry", info, infos[0])
-			before := everything(t, db)
+			testkit.NoError(t, err)
+			testkit.Equal(t, "found", found, true)
+			testkit.Equal(t, "entry", info, infos[0])
+			before := testkit.Everything(t, db)
 			_, found, err = Lookup(t.Context(), db, "new")
-			noError(t, err)
-			equal(t, "found", found, false)
-			testkit.EqualPairs(t, everything(t, db), before)
+			testkit.NoError(t, err)
+			testkit.Equal(t, "found", found, false)
+			testkit.EqualPairs(t, testkit.Everything(t, db), before)
 		})
 	}
 }
 
 func TestKinds(t *testing.T) {
-	db := newMemory(t, kv.Limits{})
+	db := testkit.NewMemory(t, kv.Limits{})
 	newFixture(t, db, nil)
-	wantError(t, drop(OpenQueue(db, "p", String())), ErrKind, `"p" is a priority queue, not a queue`)
-	wantError(t, drop(OpenPriorityQueue(db, "q", String())), ErrKind, `"q" is a queue, not a priority queue`)
+	testkit.WantError(t, drop(OpenQueue(db, "p", String())), ErrKind, `"p" is a priority queue, not a queue`)
+	testkit.WantError(t, drop(OpenPriorityQueue(db, "q", String())), ErrKind, `"q" is a queue, not a priority queue`)
 }
 
 // Many who open a new queue at the same time all get it, as one kind.
@@ -75,13 +67,13 @@ func TestOpenTogether(t *testing.T) {
 			}
 			group.Wait()
 			info, found, err := Lookup(t.Context(), db, "same")
-			noError(t, err)
-			equal(t, "found", found, true)
+			testkit.NoError(t, err)
+			testkit.Equal(t, "found", found, true)
 			for i, err := range errs {
 				if (i%2 == 0) == (info.Kind == KindQueue) {
-					noError(t, err)
+					testkit.NoError(t, err)
 				} else {
-					wantError(t, err, ErrKind)
+					testkit.WantError(t, err, ErrKind)
 				}
 			}
 		})
@@ -90,28 +82,28 @@ func TestOpenTogether(t *testing.T) {
 
 // A store or a queue of a newer format is refused by its number, and not touched.
 func TestNewerFormats(t *testing.T) {
-	db := newMemory(t, kv.Limits{})
+	db := testkit.NewMemory(t, kv.Limits{})
 	newFixture(t, db, nil)
-	write(t, db, kv.KeyValue{Key: layout.EntryKey("q"), Value: pack(t, "queue", 2, "more")})
-	before := everything(t, db)
-	wantError(t, drop(OpenQueue(db, "q", String())), ErrFormat, `queue "q" has format 2`, "up to 1")
+	testkit.Write(t, db, kv.KeyValue{Key: layout.EntryKey("q"), Value: testkit.Pack(t, "queue", 2, "more")})
+	before := testkit.Everything(t, db)
+	testkit.WantError(t, drop(OpenQueue(db, "q", String())), ErrFormat, `queue "q" has format 2`, "up to 1")
 	infos, err := Queues(t.Context(), db)
-	noError(t, err)
-	equalSlices(t, "queues", infos, []Info{{Name: "p", Kind: KindPriorityQueue, Format: 1}, {Name: "q", Kind: KindQueue, Format: 2}})
+	testkit.NoError(t, err)
+	testkit.EqualSlices(t, "queues", infos, []Info{{Name: "p", Kind: KindPriorityQueue, Format: 1}, {Name: "q", Kind: KindQueue, Format: 2}})
 
-	write(t, db, kv.KeyValue{Key: layout.EntryKey("q"), Value: pack(t, "ring", 3)})
-	wantError(t, drop(OpenQueue(db, "q", String())), ErrKind, "is a ring, not a queue")
-	write(t, db, kv.KeyValue{Key: layout.EntryKey("q"), Value: pack(t, "queue", 2, "more")})
-	testkit.EqualPairs(t, everything(t, db), before)
+	testkit.Write(t, db, kv.KeyValue{Key: layout.EntryKey("q"), Value: testkit.Pack(t, "ring", 3)})
+	testkit.WantError(t, drop(OpenQueue(db, "q", String())), ErrKind, "is a ring, not a queue")
+	testkit.Write(t, db, kv.KeyValue{Key: layout.EntryKey("q"), Value: testkit.Pack(t, "queue", 2, "more")})
+	testkit.EqualPairs(t, testkit.Everything(t, db), before)
 
-	write(t, db, kv.KeyValue{Key: layout.FormatKey(), Value: pack(t, 7, "more")})
-	before = everything(t, db)
-	wantError(t, drop(OpenQueue(db, "p", String())), ErrFormat, "store has format 7", "up to 1")
-	wantError(t, drop(OpenQueue(db, "new", String())), ErrFormat, "store has format 7")
-	wantError(t, drop(Queues(t.Context(), db)), ErrFormat, "store has format 7")
+	testkit.Write(t, db, kv.KeyValue{Key: layout.FormatKey(), Value: testkit.Pack(t, 7, "more")})
+	before = testkit.Everything(t, db)
+	testkit.WantError(t, drop(OpenQueue(db, "p", String())), ErrFormat, "store has format 7", "up to 1")
+	testkit.WantError(t, drop(OpenQueue(db, "new", String())), ErrFormat, "store has format 7")
+	testkit.WantError(t, drop(Queues(t.Context(), db)), ErrFormat, "store has format 7")
 	_, _, err = Lookup(t.Context(), db, "p")
-	wantError(t, err, ErrFormat)
-	testkit.EqualPairs(t, everything(t, db), before)
+	testkit.WantError(t, err, ErrFormat)
+	testkit.EqualPairs(t, testkit.Everything(t, db), before)
 }
 
 // What no version writes is an ErrCorrupt that shows it.
@@ -119,49 +111,49 @@ func TestCorruptCatalogue(t *testing.T) {
 	values := map[string][]byte{
 		"empty":            {},
 		"not a tuple":      {0xfe},
-		"no format":        pack(t, "queue"),
-		"kind not a text":  pack(t, 1, 1),
-		"kind empty":       pack(t, "", 1),
-		"format a text":    pack(t, "queue", "1"),
-		"format 0":         pack(t, "queue", 0),
-		"format negative":  pack(t, "queue", -1),
-		"format too large": pack(t, "queue", uint64(1)<<63),
-		"more behind":      pack(t, "queue", 1, 1),
-		"truncated":        pack(t, "queue", 1000)[:8],
+		"no format":        testkit.Pack(t, "queue"),
+		"kind not a text":  testkit.Pack(t, 1, 1),
+		"kind empty":       testkit.Pack(t, "", 1),
+		"format a text":    testkit.Pack(t, "queue", "1"),
+		"format 0":         testkit.Pack(t, "queue", 0),
+		"format negative":  testkit.Pack(t, "queue", -1),
+		"format too large": testkit.Pack(t, "queue", uint64(1)<<63),
+		"more behind":      testkit.Pack(t, "queue", 1, 1),
+		"truncated":        testkit.Pack(t, "queue", 1000)[:8],
 	}
 	for what, value := range values {
 		t.Run(what, func(t *testing.T) {
-			db := newMemory(t, kv.Limits{})
+			db := testkit.NewMemory(t, kv.Limits{})
 			newFixture(t, db, nil)
-			write(t, db, kv.KeyValue{Key: layout.EntryKey("q"), Value: value})
-			before := everything(t, db)
+			testkit.Write(t, db, kv.KeyValue{Key: layout.EntryKey("q"), Value: value})
+			before := testkit.Everything(t, db)
 			shown := fmt.Sprintf("%x", layout.EntryKey("q"))
-			wantError(t, drop(OpenQueue(db, "q", String())), ErrCorrupt, shown)
-			wantError(t, drop(Queues(t.Context(), db)), ErrCorrupt, shown)
+			testkit.WantError(t, drop(OpenQueue(db, "q", String())), ErrCorrupt, shown)
+			testkit.WantError(t, drop(Queues(t.Context(), db)), ErrCorrupt, shown)
 			_, _, err := Lookup(t.Context(), db, "q")
-			wantError(t, err, ErrCorrupt, shown)
-			testkit.EqualPairs(t, everything(t, db), before)
-			noError(t, drop(OpenPriorityQueue(db, "p", String())))
+			testkit.WantError(t, err, ErrCorrupt, shown)
+			testkit.EqualPairs(t, testkit.Everything(t, db), before)
+			testkit.NoError(t, drop(OpenPriorityQueue(db, "p", String())))
 		})
 	}
 	for what, key := range map[string][]byte{
 		"name empty":       layout.EntryKey(""),
 		"name with a NUL":  layout.EntryKey("a\x00"),
-		"name not a text":  append(layout.System("queue"), pack(t, 1)...),
-		"two names":        append(layout.System("queue"), pack(t, "a", "b")...),
+		"name not a text":  append(layout.System("queue"), testkit.Pack(t, 1)...),
+		"two names":        append(layout.System("queue"), testkit.Pack(t, "a", "b")...),
 		"name not a tuple": append(layout.System("queue"), 0xfe),
 	} {
 		t.Run(what, func(t *testing.T) {
-			db := newMemory(t, kv.Limits{})
-			write(t, db, kv.KeyValue{Key: key, Value: pack(t, "queue", 1)})
-			wantError(t, drop(Queues(t.Context(), db)), ErrCorrupt)
+			db := testkit.NewMemory(t, kv.Limits{})
+			testkit.Write(t, db, kv.KeyValue{Key: key, Value: testkit.Pack(t, "queue", 1)})
+			testkit.WantError(t, drop(Queues(t.Context(), db)), ErrCorrupt)
 		})
 	}
-	for what, value := range map[string][]byte{"empty": {}, "text": pack(t, "1"), "0": pack(t, 0), "more": pack(t, 1, 1)} {
+	for what, value := range map[string][]byte{"empty": {}, "text": testkit.Pack(t, "1"), "0": testkit.Pack(t, 0), "more": testkit.Pack(t, 1, 1)} {
 		t.Run("store format "+what, func(t *testing.T) {
-			db := newMemory(t, kv.Limits{})
-			write(t, db, kv.KeyValue{Key: layout.FormatKey(), Value: value})
-			wantError(t, drop(OpenQueue(db, "q", String())), ErrCorrupt, "store format")
+			db := testkit.NewMemory(t, kv.Limits{})
+			testkit.Write(t, db, kv.KeyValue{Key: layout.FormatKey(), Value: value})
+			testkit.WantError(t, drop(OpenQueue(db, "q", String())), ErrCorrupt, "store format")
 		})
 	}
 }
@@ -177,7 +169,7 @@ func TestOpenURL(t *testing.T) {
 		if _, err := Open(url); err == nil {
 			t.Errorf("Open(%q) worked", url)
 		} else {
-			wantError(t, err, kv.ErrInvalid, text)
+			testkit.WantError(t, err, kv.ErrInvalid, text)
 		}
 	}
 	dir := t.TempDir()
@@ -186,16 +178,16 @@ func TestOpenURL(t *testing.T) {
 		"EMBEDDED:" + dir + "/upper?durability=memory", "memory:", "Memory:",
 	} {
 		db, err := Open(url)
-		noError(t, err)
+		testkit.NoError(t, err)
 		f := newFixture(t, db, nil)
-		noError(t, f.q.Enqueue(f.ctx, "a"))
-		noError(t, db.Close())
+		testkit.NoError(t, f.q.Enqueue(f.ctx, "a"))
+		testkit.NoError(t, db.Close())
 	}
 	db, err := Open(dir + "/plain")
-	noError(t, err)
+	testkit.NoError(t, err)
 	f := newFixture(t, db, nil)
-	equal(t, "item that was there", first(t, f), "a")
-	noError(t, db.Close())
+	testkit.Equal(t, "item that was there", first(t, f), "a")
+	testkit.NoError(t, db.Close())
 }
 
 func TestSchemes(t *testing.T) {
@@ -205,52 +197,52 @@ func TestSchemes(t *testing.T) {
 		"a/b:c": "", "a@b:c": "", "a`b:c": "", "a[b:c": "", "a{b:c": "", "a b:c": "", "@a:c": "",
 	} {
 		scheme, ok := cutScheme(url)
-		equal(t, url, scheme, want)
-		equal(t, url, ok, want != "")
+		testkit.Equal(t, url, scheme, want)
+		testkit.Equal(t, url, ok, want != "")
 	}
 }
 
 // Who opens a queue that is there writes the format of the store if that is missing.
 func TestOpenWritesFormat(t *testing.T) {
-	db := newMemory(t, kv.Limits{})
-	noError(t, drop(OpenQueue(db, "q", String())))
-	before := everything(t, db)
-	noError(t, db.Transact(t.Context(), func(tx kv.Tx) error {
+	db := testkit.NewMemory(t, kv.Limits{})
+	testkit.NoError(t, drop(OpenQueue(db, "q", String())))
+	before := testkit.Everything(t, db)
+	testkit.NoError(t, db.Transact(t.Context(), func(tx kv.Tx) error {
 		tx.Clear(layout.FormatKey())
 		return nil
 	}))
-	noError(t, drop(OpenQueue(db, "q", String())))
-	equal(t, "the store", fmt.Sprint(everything(t, db)), fmt.Sprint(before))
+	testkit.NoError(t, drop(OpenQueue(db, "q", String())))
+	testkit.Equal(t, "the store", fmt.Sprint(testkit.Everything(t, db)), fmt.Sprint(before))
 }
 
 // The catalogue is in the order of names, however they are escaped in keys.
 func TestQueuesByName(t *testing.T) {
-	db := newMemory(t, kv.Limits{})
+	db := testkit.NewMemory(t, kv.Limits{})
 	names := []string{"b", "a\x01", "a", "é", "aa", "Z", "\x7f", "ÿ"}
 	for _, name := range names {
-		noError(t, drop(OpenQueue(db, name, Bytes())))
+		testkit.NoError(t, drop(OpenQueue(db, name, Bytes())))
 	}
 	infos, err := Queues(t.Context(), db)
-	noError(t, err)
+	testkit.NoError(t, err)
 	var got []string
 	for _, info := range infos {
 		got = append(got, info.Name)
 	}
 	slices.Sort(names)
-	equalSlices(t, "names", got, names)
+	testkit.EqualSlices(t, "names", got, names)
 }
 
 // Opening a new queue gets over commits of which nobody knows whether they happened.
 func TestOpenAfterUnknownCommit(t *testing.T) {
 	for _, o := range []faulty.Options{{Dropped: 0.5}, {Applied: 0.5}, {Late: 0.5}} {
-		inner := newMemory(t, kv.Limits{})
+		inner := testkit.NewMemory(t, kv.Limits{})
 		db := faulty.New(inner, 1, o)
 		const n = 50
 		for i := range n {
 			_, err := OpenQueue(db, fmt.Sprint("queue ", i), String())
-			noError(t, err)
+			testkit.NoError(t, err)
 		}
-		noError(t, db.Close())
+		testkit.NoError(t, db.Close())
 		if s := db.Stats(); s.Dropped+s.Applied+s.Late == 0 {
 			t.Error("no commit was unknown")
 		}
@@ -264,8 +256,8 @@ func TestOpenTimeout(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				store := memory.New(memory.Options{Limits: kv.Limits{Age: time.Hour}})
-				noError(t, drop(OpenQueue(store, "q", String())))
-				noError(t, drop(OpenPriorityQueue(store, "p", String())))
+				testkit.NoError(t, drop(OpenQueue(store, "q", String())))
+				testkit.NoError(t, drop(OpenPriorityQueue(store, "p", String())))
 				db := faulty.New(store, 1, faulty.Options{Limits: limits, Latency: answer})
 				known := most // as outcome keys of others are looked at, too
 				if !limits.Shared {
@@ -278,11 +270,11 @@ func TestOpenTimeout(t *testing.T) {
 				} {
 					began := time.Now()
 					if err := open(); err != nil {
-						wantError(t, err, context.DeadlineExceeded, "longer than 30s")
+						testkit.WantError(t, err, context.DeadlineExceeded, "longer than 30s")
 					}
-					equal(t, "time that it took", time.Since(began), []time.Duration{known, known, most}[i])
+					testkit.Equal(t, "time that it took", time.Since(began), []time.Duration{known, known, most}[i])
 				}
-				noError(t, db.Close())
+				testkit.NoError(t, db.Close())
 			})
 		})
 	}

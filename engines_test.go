@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/conq-go/conq/internal/testkit"
 	"github.com/conq-go/conq/kv"
 	"github.com/conq-go/conq/kv/embedded"
 )
@@ -13,7 +14,7 @@ import (
 // own.
 func engines(t *testing.T) map[string]func(kv.Limits) kv.DB {
 	return map[string]func(kv.Limits) kv.DB{
-		"memory":   func(l kv.Limits) kv.DB { return newMemory(t, l) },
+		"memory":   func(l kv.Limits) kv.DB { return testkit.NewMemory(t, l) },
 		"embedded": func(kv.Limits) kv.DB { return newEmbedded(t) },
 	}
 }
@@ -22,7 +23,7 @@ func newEmbedded(t testing.TB) kv.DB {
 	t.Helper()
 	// The detector of races takes more than 5 s to move the largest item on a slow machine.
 	db, err := embedded.Open(t.TempDir(), embedded.Options{Durability: embedded.Memory, Age: time.Hour})
-	noError(t, err)
-	t.Cleanup(func() { noError(t, db.Close()) })
+	testkit.NoError(t, err)
+	t.Cleanup(func() { testkit.NoError(t, db.Close()) })
 	return db
 }

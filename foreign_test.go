@@ -31,20 +31,20 @@ func verbsIn(f fixture, tx kv.Tx) map[string]error {
 // Each verb refuses a transaction of another store, and nothing changes in either.
 func TestForeignTransaction(t *testing.T) {
 	disk, err := embedded.Open(t.TempDir(), embedded.Options{Durability: embedded.Memory})
-	noError(t, err)
-	t.Cleanup(func() { noError(t, disk.Close()) })
-	below := newMemory(t, kv.Limits{})
-	stores := []kv.DB{newMemory(t, kv.Limits{}), newMemory(t, kv.Limits{}), disk, faulty.New(below, 1, faulty.Options{})}
+	testkit.NoError(t, err)
+	t.Cleanup(func() { testkit.NoError(t, disk.Close()) })
+	below := testkit.NewMemory(t, kv.Limits{})
+	stores := []kv.DB{testkit.NewMemory(t, kv.Limits{}), testkit.NewMemory(t, kv.Limits{}), disk, faulty.New(below, 1, faulty.Options{})}
 	fixtures, before := make([]fixture, len(stores)), make([][]kv.KeyValue, len(stores))
 	for i, db := range stores {
 		fixtures[i] = newFixture(t, db, nil)
-		noError(t, fixtures[i].q.EnqueueAll(t.Context(), []string{"a", "b", "c"}))
-		noError(t, fixtures[i].p.Push(t.Context(), "d", 1))
-		before[i] = everything(t, db)
+		testkit.NoError(t, fixtures[i].q.EnqueueAll(t.Context(), []string{"a", "b", "c"}))
+		testkit.NoError(t, fixtures[i].p.Push(t.Context(), "d", 1))
+		before[i] = testkit.Everything(t, db)
 	}
 	for i, f := range fixtures {
 		for j, db := range stores {
-			noError(t, db.Transact(t.Context(), func(tx kv.Tx) error {
+			testkit.NoError(t, db.Transact(t.Context(), func(tx kv.Tx) error {
 				if i == j {
 					return drop(f.q.In(tx).Peek())
 				}
@@ -53,17 +53,17 @@ func TestForeignTransaction(t *testing.T) {
 						t.Errorf("%s on store %d took a transaction of store %d", verb, i, j)
 						continue
 					}
-					wantError(t, err, kv.ErrInvalid, "another store")
+					testkit.WantError(t, err, kv.ErrInvalid, "another store")
 				}
 				return nil
 			}))
 		}
 	}
 	for i, db := range stores {
-		testkit.EqualPairs(t, everything(t, db), before[i])
+		testkit.EqualPairs(t, testkit.Everything(t, db), before[i])
 	}
 
 	// What lies below a store that adds faults is the same store.
-	noError(t, below.Transact(t.Context(), func(tx kv.Tx) error { return fixtures[3].q.In(tx).Enqueue("e") }))
-	equalSlices(t, "items", list(t, fixtures[3].q.All(t.Context())), []string{"a", "b", "c", "e"})
+	testkit.NoError(t, below.Transact(t.Context(), func(tx kv.Tx) error { return fixtures[3].q.In(tx).Enqueue("e") }))
+	testkit.EqualSlices(t, "items", testkit.List(t, fixtures[3].q.All(t.Context())), []string{"a", "b", "c", "e"})
 }

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"io"
 	"math"
-	"math/big"
 	"strings"
 	"testing"
 	"testing/iotest"
@@ -18,15 +17,15 @@ import (
 )
 
 func TestNames(t *testing.T) {
-	db := newMemory(t, kv.Limits{})
+	db := testkit.NewMemory(t, kv.Limits{})
 	for _, name := range []string{"a", "ä/\xe2\x82\xac", "\x01", " ", strings.Repeat("n", MaxName), "conq", "ÿ"} {
 		q, err := OpenQueue(db, name, String())
-		noError(t, err)
-		equal(t, "name", q.Name(), name)
-		noError(t, q.Enqueue(t.Context(), name))
+		testkit.NoError(t, err)
+		testkit.Equal(t, "name", q.Name(), name)
+		testkit.NoError(t, q.Enqueue(t.Context(), name))
 		v, err := q.Dequeue(t.Context())
-		noError(t, err)
-		equal(t, "item", v, name)
+		testkit.NoError(t, err)
+		testkit.Equal(t, "item", v, name)
 	}
 	cases := map[string]string{
 		"":                                "empty",
@@ -36,43 +35,43 @@ func TestNames(t *testing.T) {
 		"a\xffb":                          `"a\xffb" is not UTF-8`,
 		strings.Repeat("\xff", MaxName+1): "1025 bytes",
 	}
-	before := everything(t, db)
+	before := testkit.Everything(t, db)
 	for name, text := range cases {
-		wantError(t, drop(OpenQueue(db, name, String())), ErrName, text)
-		wantError(t, drop(OpenPriorityQueue(db, name, String())), ErrName, text)
+		testkit.WantError(t, drop(OpenQueue(db, name, String())), ErrName, text)
+		testkit.WantError(t, drop(OpenPriorityQueue(db, name, String())), ErrName, text)
 		_, _, err := Lookup(t.Context(), db, name)
-		wantError(t, err, ErrName, text)
+		testkit.WantError(t, err, ErrName, text)
 	}
-	testkit.EqualPairs(t, everything(t, db), before)
+	testkit.EqualPairs(t, testkit.Everything(t, db), before)
 }
 
 // No queue's items can be met by another queue, nor by the catalogue.
 func TestQueuesAreApart(t *testing.T) {
-	db := &hooked{DB: newMemory(t, kv.Limits{}), Bounds: kv.Limits{Value: 2}}
+	db := &testkit.Hooked{DB: testkit.NewMemory(t, kv.Limits{}), Bounds: kv.Limits{Value: 2}}
 	names := []string{"a", "aa", "a\x01", "b", "conq", "queue", "piece"}
 	for _, name := range names {
 		q, err := OpenQueue(db, name, String())
-		noError(t, err)
-		noError(t, q.Enqueue(t.Context(), "item of "+name))
+		testkit.NoError(t, err)
+		testkit.NoError(t, q.Enqueue(t.Context(), "item of "+name))
 	}
 	for i, name := range names {
 		q, err := OpenQueue(db, name, String())
-		noError(t, err)
-		equalSlices(t, "items", list(t, q.All(t.Context())), []string{"item of " + name})
+		testkit.NoError(t, err)
+		testkit.EqualSlices(t, "items", testkit.List(t, q.All(t.Context())), []string{"item of " + name})
 		if i%2 == 0 {
-			noError(t, q.Clear(t.Context()))
+			testkit.NoError(t, q.Clear(t.Context()))
 		} else {
-			noError(t, drop(q.Dequeue(t.Context())))
+			testkit.NoError(t, drop(q.Dequeue(t.Context())))
 		}
 	}
-	equal(t, "keys left", len(stored(t, db)), 0)
+	testkit.Equal(t, "keys left", len(testkit.Stored(t, db)), 0)
 	infos, err := Queues(t.Context(), db)
-	noError(t, err)
-	equal(t, "queues", len(infos), len(names))
+	testkit.NoError(t, err)
+	testkit.Equal(t, "queues", len(infos), len(names))
 }
 
 func TestNilAndZero(t *testing.T) {
-	f := newFixture(t, newMemory(t, kv.Limits{}), nil)
+	f := newFixture(t, testkit.NewMemory(t, kv.Limits{}), nil)
 	var noContext context.Context
 	var zeroQ Queue[string]
 	var zeroP PriorityQueue[string]
@@ -142,7 +141,7 @@ func TestNilAndZero(t *testing.T) {
 		"batch of MinInt":      drop(f.p.PopMaxN(f.ctx, math.MinInt)),
 		"batch of 0, lowest":   drop(f.p.PopMinN(f.ctx, 0)),
 	}
-	noError(t, f.db.Transact(f.ctx, func(tx kv.Tx) error {
+	testkit.NoError(t, f.db.Transact(f.ctx, func(tx kv.Tx) error {
 		errs["batch of 0 in a transaction"] = drop(f.q.In(tx).DequeueN(0))
 		errs["batch of -1 in a transaction"] = drop(f.pf.In(tx).PopMaxN(-1))
 		return nil
@@ -152,19 +151,19 @@ func TestNilAndZero(t *testing.T) {
 			t.Errorf("%s: error %v, want one of this package", what, err)
 		}
 	}
-	noError(t, f.q.EnqueueAll(f.ctx, nil))
-	noError(t, f.p.PushAll(f.ctx, nil))
-	equal(t, "keys", len(stored(t, f.db)), 0)
+	testkit.NoError(t, f.q.EnqueueAll(f.ctx, nil))
+	testkit.NoError(t, f.p.PushAll(f.ctx, nil))
+	testkit.Equal(t, "keys", len(testkit.Stored(t, f.db)), 0)
 }
 
 // Values that do not decode stay in the queue.
 func TestCorruptValues(t *testing.T) {
 	type point struct{ X int }
-	f := newFixture(t, newMemory(t, kv.Limits{}), nil)
+	f := newFixture(t, testkit.NewMemory(t, kv.Limits{}), nil)
 	raw, err := OpenQueue(f.db, "q", Bytes())
-	noError(t, err)
-	noError(t, raw.Enqueue(f.ctx, []byte("\xff")))
-	stays(t, f, `queue "q"`, "02710015", "not UTF-8")
+	testkit.NoError(t, err)
+	testkit.NoError(t, raw.Enqueue(f.ctx, []byte("\xff")))
+	testkit.WantError(t, drop(f.q.Dequeue(f.ctx)), ErrDecode, `queue "q"`, "02710015", "not UTF-8")
 	dequeue := map[string]func() error{
 		"JSON":  func() error { return dequeueWith(t, f, JSON[point]()) },
 		"Tuple": func() error { return dequeueWith(t, f, Tuple[string]()) },
@@ -172,18 +171,18 @@ func TestCorruptValues(t *testing.T) {
 		"own":   func() error { return dequeueWith[int](t, f, refusing{}) },
 	}
 	for name, dequeue := range dequeue {
-		t.Run(name, func(t *testing.T) { wantError(t, dequeue(), ErrDecode, `queue "q"`) })
+		t.Run(name, func(t *testing.T) { testkit.WantError(t, dequeue(), ErrDecode, `queue "q"`) })
 	}
-	wantError(t, dequeueWith[int](t, f, refusing{}), errRefused)
+	testkit.WantError(t, dequeueWith[int](t, f, refusing{}), errRefused)
 	b, err := raw.Dequeue(f.ctx)
-	noError(t, err)
-	equal(t, "the item", string(b), "\xff")
+	testkit.NoError(t, err)
+	testkit.Equal(t, "the item", string(b), "\xff")
 }
 
 func dequeueWith[T any](t *testing.T, f fixture, c Codec[T]) error {
 	t.Helper()
 	q, err := OpenQueue(f.db, "q", c)
-	noError(t, err)
+	testkit.NoError(t, err)
 	_, err = q.Dequeue(f.ctx)
 	return err
 }
@@ -197,144 +196,112 @@ func (refusing) Decode([]byte) (int, error) { return 0, errRefused }
 
 // Values that do not encode change nothing, and are named by their position.
 func TestEncodeErrors(t *testing.T) {
-	f := newFixture(t, newMemory(t, kv.Limits{}), nil)
+	f := newFixture(t, testkit.NewMemory(t, kv.Limits{}), nil)
 	q, err := OpenQueue[int](f.db, "q", refusing{})
-	noError(t, err)
-	wantError(t, q.Enqueue(f.ctx, 1), errRefused, `queue "q"`)
+	testkit.NoError(t, err)
+	testkit.WantError(t, q.Enqueue(f.ctx, 1), errRefused, `queue "q"`)
 	_, errNotUTF8 := String().Encode("\xff")
-	wantError(t, f.q.EnqueueAll(f.ctx, []string{"a", "\xff"}), errNotUTF8, "value 2 of 2")
-	wantError(t, f.p.PushAll(f.ctx, []Prioritized[string]{{Value: "\xff", Priority: 1}, {Value: "b", Priority: 2}}), errNotUTF8, "value 1 of 2")
-	equal(t, "keys", len(stored(t, f.db)), 0)
-}
-
-// Keys that are not items' are errors, and stay.
-func TestForeignKeys(t *testing.T) {
-	for what, fields := range map[string]tuple.Tuple{
-		"no random element": {1},
-		"string":            {"a"},
-		"index too large":   {uint64(math.MaxUint64), make([]byte, 20)},
-		"index a big one":   {new(big.Int).Lsh(big.NewInt(1), 100), make([]byte, 20)},
-		"random a string":   {1, "random"},
-	} {
-		t.Run(what, func(t *testing.T) {
-			f := newFixture(t, newMemory(t, kv.Limits{}), nil)
-			key, err := append(tuple.Tuple{"q"}, fields...).Pack()
-			noError(t, err)
-			write(t, f.db, kv.KeyValue{Key: key, Value: []byte("v")})
-			stays(t, f, `queue "q"`)
-		})
-	}
+	testkit.WantError(t, f.q.EnqueueAll(f.ctx, []string{"a", "\xff"}), errNotUTF8, "value 2 of 2")
+	testkit.WantError(t, f.p.PushAll(f.ctx, []Prioritized[string]{{Value: "\xff", Priority: 1}, {Value: "b", Priority: 2}}), errNotUTF8, "value 1 of 2")
+	testkit.Equal(t, "keys", len(testkit.Stored(t, f.db)), 0)
 }
 
 // The last index there is ends the queue, not the process: an error, nothing is
 // written, and it goes on once the queue is empty.
 func TestLastIndex(t *testing.T) {
-	f := newFixture(t, newMemory(t, kv.Limits{}), nil)
+	f := newFixture(t, testkit.NewMemory(t, kv.Limits{}), nil)
 	random := make([]byte, 20)
 	queueKey, err := tuple.Tuple{"q", int64(math.MaxInt64 - 1), random}.Pack()
-	noError(t, err)
+	testkit.NoError(t, err)
 	heapKey, err := tuple.Tuple{"p", 7, int64(math.MaxInt64 - 1), random}.Pack()
-	noError(t, err)
-	write(t, f.db, kv.KeyValue{Key: queueKey}, kv.KeyValue{Key: heapKey})
-	before := everything(t, f.db)
+	testkit.NoError(t, err)
+	testkit.Write(t, f.db, kv.KeyValue{Key: queueKey}, kv.KeyValue{Key: heapKey})
+	before := testkit.Everything(t, f.db)
 	two := []Prioritized[string]{{Value: "a", Priority: 7}, {Value: "b", Priority: 7}}
-	wantError(t, f.q.EnqueueAll(f.ctx, []string{"a", "b"}), recipe.ErrFull)
-	wantError(t, f.p.PushAll(f.ctx, two), recipe.ErrFull)
-	testkit.EqualPairs(t, everything(t, f.db), before)
-	noError(t, f.q.Enqueue(f.ctx, "a"))
-	wantError(t, f.q.Enqueue(f.ctx, "b"), recipe.ErrFull, `queue "q"`)
-	noError(t, f.p.Push(f.ctx, "other priority", 8))
-	noError(t, drop(f.q.DequeueN(f.ctx, 2)))
-	noError(t, f.q.EnqueueAll(f.ctx, []string{"a", "b"}))
+	testkit.WantError(t, f.q.EnqueueAll(f.ctx, []string{"a", "b"}), recipe.ErrFull)
+	testkit.WantError(t, f.p.PushAll(f.ctx, two), recipe.ErrFull)
+	testkit.EqualPairs(t, testkit.Everything(t, f.db), before)
+	testkit.NoError(t, f.q.Enqueue(f.ctx, "a"))
+	testkit.WantError(t, f.q.Enqueue(f.ctx, "b"), recipe.ErrFull, `queue "q"`)
+	testkit.NoError(t, f.p.Push(f.ctx, "other priority", 8))
+	testkit.NoError(t, drop(f.q.DequeueN(f.ctx, 2)))
+	testkit.NoError(t, f.q.EnqueueAll(f.ctx, []string{"a", "b"}))
 }
 
 // So does the last one if its item is staged, and may come back.
 func TestLastIndexStaged(t *testing.T) {
-	f := newFixture(t, newMemory(t, kv.Limits{Shared: true}), nil)
+	f := newFixture(t, testkit.NewMemory(t, kv.Limits{Shared: true}), nil)
 	random := make([]byte, 20)
-	write(t, f.db,
+	testkit.Write(t, f.db,
 		kv.KeyValue{Key: testkit.Packed(t, laid("q").Prefix(), int64(math.MaxInt64), random)},
 		kv.KeyValue{Key: testkit.Packed(t, laid("p").Prefix(), 7, int64(math.MaxInt64), random)})
-	noError(t, f.db.Transact(f.ctx, func(tx kv.Tx) error {
+	testkit.NoError(t, f.db.Transact(f.ctx, func(tx kv.Tx) error {
 		return errors.Join(testkit.Abandon(tx, laid("q")), testkit.Abandon(tx, laid("p")))
 	}))
-	before := everything(t, f.db)
-	wantError(t, f.q.Enqueue(f.ctx, "a"), recipe.ErrFull, `queue "q"`)
-	wantError(t, f.p.Push(f.ctx, "a", 7), recipe.ErrFull, `queue "p"`)
-	testkit.EqualPairs(t, everything(t, f.db), before)
-	noError(t, f.p.Push(f.ctx, "other priority", 8))
-}
-
-// A random source that ends is an error, and nothing is written.
-func TestRandomEnds(t *testing.T) {
-	db := newMemory(t, kv.Limits{})
-	f := newFixture(t, db, strings.NewReader(strings.Repeat("r", 50)))
-	if err := f.q.EnqueueAll(f.ctx, []string{"a", "b", "c"}); err == nil {
-		t.Error("EnqueueAll went on without random bytes")
-	}
-	if err := f.q.Enqueue(f.ctx, "a"); err == nil {
-		t.Error("Enqueue went on without random bytes")
-	}
-	equal(t, "keys", len(stored(t, db)), 0)
+	before := testkit.Everything(t, f.db)
+	testkit.WantError(t, f.q.Enqueue(f.ctx, "a"), recipe.ErrFull, `queue "q"`)
+	testkit.WantError(t, f.p.Push(f.ctx, "a", 7), recipe.ErrFull, `queue "p"`)
+	testkit.EqualPairs(t, testkit.Everything(t, f.db), before)
+	testkit.NoError(t, f.p.Push(f.ctx, "other priority", 8))
 }
 
 // A random source that goes on to return nothing is given up, and one that does so for a while is not.
 func TestRandomNoProgress(t *testing.T) {
-	db := newMemory(t, kv.Limits{})
+	db := testkit.NewMemory(t, kv.Limits{})
 	f := newFixture(t, db, &testkit.Halting{Reader: rand.Reader, Left: 1 << 20})
-	wantError(t, f.q.EnqueueAll(f.ctx, []string{"a", "b"}), io.ErrNoProgress)
-	wantError(t, f.p.Push(f.ctx, "a", 1), io.ErrNoProgress)
-	wantError(t, db.Transact(f.ctx, func(tx kv.Tx) error { return f.q.In(tx).Enqueue("a") }), io.ErrNoProgress)
-	equal(t, "keys", len(stored(t, db)), 0)
+	testkit.WantError(t, f.q.EnqueueAll(f.ctx, []string{"a", "b"}), io.ErrNoProgress)
+	testkit.WantError(t, f.p.Push(f.ctx, "a", 1), io.ErrNoProgress)
+	testkit.WantError(t, db.Transact(f.ctx, func(tx kv.Tx) error { return f.q.In(tx).Enqueue("a") }), io.ErrNoProgress)
+	testkit.Equal(t, "keys", len(testkit.Stored(t, db)), 0)
 
 	f = newFixture(t, db, &testkit.Halting{Reader: rand.Reader, Empty: 50})
-	noError(t, f.q.EnqueueAll(f.ctx, []string{"a", "b"}))
-	noError(t, f.p.Push(f.ctx, "a", 1))
-	equal(t, "keys", len(stored(t, db)), 3)
+	testkit.NoError(t, f.q.EnqueueAll(f.ctx, []string{"a", "b"}))
+	testkit.NoError(t, f.p.Push(f.ctx, "a", 1))
+	testkit.Equal(t, "keys", len(testkit.Stored(t, db)), 3)
 }
 
 // Errors of the store come through.
 func TestStoreErrors(t *testing.T) {
-	f := newFixture(t, newMemory(t, kv.Limits{}), nil)
+	f := newFixture(t, testkit.NewMemory(t, kv.Limits{}), nil)
 	ctx, cancel := context.WithCancelCause(f.ctx)
 	cancel(errCancelled)
-	wantError(t, f.q.Enqueue(ctx, "v"), errCancelled)
-	wantError(t, drop(f.q.Dequeue(ctx)), errCancelled)
-	wantError(t, drop(f.q.Peek(ctx)), errCancelled)
-	wantError(t, drop(f.q.Len(ctx)), errCancelled)
-	wantError(t, f.p.Push(ctx, "v", 1), errCancelled)
-	wantError(t, drop(f.p.PopMin(ctx)), errCancelled)
-	wantError(t, drop(f.p.PopMax(ctx)), errCancelled)
-	wantError(t, drop(f.p.PopMinWait(ctx)), errCancelled)
-	wantError(t, drop(f.p.PopMaxWait(ctx)), errCancelled)
-	wantError(t, f.q.Clear(ctx), errCancelled)
-	wantError(t, f.p.Clear(ctx), errCancelled)
-	wantError(t, drop(Queues(ctx, f.db)), errCancelled)
-	noError(t, f.db.Close())
-	wantError(t, f.q.Enqueue(f.ctx, "v"), kv.ErrClosed)
-	wantError(t, drop(f.q.Dequeue(f.ctx)), kv.ErrClosed)
-	wantError(t, drop(f.p.PeekMax(f.ctx)), kv.ErrClosed)
-	wantError(t, drop(OpenQueue(f.db, "q", String())), kv.ErrClosed)
-	wantError(t, drop(OpenQueue(f.db, "new", String())), kv.ErrClosed)
+	testkit.WantError(t, f.q.Enqueue(ctx, "v"), errCancelled)
+	testkit.WantError(t, drop(f.q.Dequeue(ctx)), errCancelled)
+	testkit.WantError(t, drop(f.q.Peek(ctx)), errCancelled)
+	testkit.WantError(t, drop(f.q.Len(ctx)), errCancelled)
+	testkit.WantError(t, f.p.Push(ctx, "v", 1), errCancelled)
+	testkit.WantError(t, drop(f.p.PopMin(ctx)), errCancelled)
+	testkit.WantError(t, drop(f.p.PopMax(ctx)), errCancelled)
+	testkit.WantError(t, drop(f.p.PopMinWait(ctx)), errCancelled)
+	testkit.WantError(t, drop(f.p.PopMaxWait(ctx)), errCancelled)
+	testkit.WantError(t, f.q.Clear(ctx), errCancelled)
+	testkit.WantError(t, f.p.Clear(ctx), errCancelled)
+	testkit.WantError(t, drop(Queues(ctx, f.db)), errCancelled)
+	testkit.NoError(t, f.db.Close())
+	testkit.WantError(t, f.q.Enqueue(f.ctx, "v"), kv.ErrClosed)
+	testkit.WantError(t, drop(f.q.Dequeue(f.ctx)), kv.ErrClosed)
+	testkit.WantError(t, drop(f.p.PeekMax(f.ctx)), kv.ErrClosed)
+	testkit.WantError(t, drop(OpenQueue(f.db, "q", String())), kv.ErrClosed)
+	testkit.WantError(t, drop(OpenQueue(f.db, "new", String())), kv.ErrClosed)
 }
 
-// Without random bytes for its key nothing is added.
+// Without random bytes for its key nothing is added, also if there are some for others of a batch.
 func TestNoRandomBytes(t *testing.T) {
-	f := newFixture(t, newMemory(t, kv.Limits{}), iotest.ErrReader(errEnough))
-	many := make([]Prioritized[string], 128)
-	adds := map[string]func(kv.Tx) error{
-		"Enqueue":    func(kv.Tx) error { return f.q.Enqueue(f.ctx, "v") },
-		"EnqueueAll": func(kv.Tx) error { return f.q.EnqueueAll(f.ctx, []string{"v", "w"}) },
-		"Push":       func(kv.Tx) error { return f.p.Push(f.ctx, "v", 1) },
-		"PushAll":    func(kv.Tx) error { return f.p.PushAll(f.ctx, many) },
-		"In Enqueue": func(tx kv.Tx) error { return f.q.In(tx).Enqueue("v") },
-		"In Push":    func(tx kv.Tx) error { return f.p.In(tx).Push("v", 1) },
-	}
-	for name, add := range adds {
-		t.Run(name, func(t *testing.T) {
-			wantError(t, f.db.Transact(f.ctx, add), errEnough, "no random bytes")
-			equal(t, "keys", len(stored(t, f.db)), 0)
-		})
+	for left, batch := range map[int]int{0: 2, 50: 3} {
+		random := io.MultiReader(strings.NewReader(strings.Repeat("r", left)), iotest.ErrReader(errEnough))
+		f := newFixture(t, testkit.NewMemory(t, kv.Limits{}), random)
+		many := make([]Prioritized[string], 128)
+		for _, add := range []func(kv.Tx) error{
+			func(kv.Tx) error { return f.q.EnqueueAll(f.ctx, make([]string, batch)) }, // the first one, which reads what there is
+			func(kv.Tx) error { return f.q.Enqueue(f.ctx, "v") },
+			func(kv.Tx) error { return f.p.Push(f.ctx, "v", 1) },
+			func(kv.Tx) error { return f.p.PushAll(f.ctx, many) },
+			func(tx kv.Tx) error { return f.q.In(tx).Enqueue("v") },
+			func(tx kv.Tx) error { return f.p.In(tx).Push("v", 1) },
+		} {
+			testkit.WantError(t, f.db.Transact(f.ctx, add), errEnough, "no random bytes")
+			testkit.Equal(t, "keys", len(testkit.Stored(t, f.db)), 0)
+		}
 	}
 }
 
@@ -344,10 +311,10 @@ type unlimited struct{ kv.DB }
 func (unlimited) Limits() kv.Limits { return kv.Limits{} }
 
 func TestNoLimits(t *testing.T) {
-	f := newFixture(t, unlimited{newMemory(t, kv.Limits{Value: 1 << 20, Transaction: 4 << 20})}, nil)
+	f := newFixture(t, unlimited{testkit.NewMemory(t, kv.Limits{Value: 1 << 20, Transaction: 4 << 20})}, nil)
 	item := strings.Repeat("x", 1<<20)
-	noError(t, f.q.Enqueue(f.ctx, item))
+	testkit.NoError(t, f.q.Enqueue(f.ctx, item))
 	got, err := f.q.Dequeue(f.ctx)
-	noError(t, err)
-	equal(t, "item", got == item, true)
+	testkit.NoError(t, err)
+	testkit.Equal(t, "item", got == item, true)
 }

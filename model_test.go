@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/conq-go/conq/internal/testkit"
 	"github.com/conq-go/conq/kv"
 	"pgregory.net/rapid"
 )
@@ -171,8 +172,8 @@ type modelTest struct {
 func (m *modelTest) single(t *rapid.T) {
 	o := m.ops.Draw(t, "op")
 	got, err := o.run(m.verbs())
-	noError(t, err)
-	equal(t, o.String(), got, m.apply(o))
+	testkit.NoError(t, err)
+	testkit.Equal(t, o.String(), got, m.apply(o))
 }
 
 // transaction runs several in one transaction, which may fail at its end, and may
@@ -206,17 +207,17 @@ func (m *modelTest) transaction(t *rapid.T) {
 		return nil
 	})
 	if fail {
-		wantError(t, err, errCancelled)
+		testkit.WantError(t, err, errCancelled)
 		outer, results = nil, nil
 	} else {
-		noError(t, err)
+		testkit.NoError(t, err)
 	}
 	m.settle(t, attempts, history{inner, innerResults}, history{outer, results})
 }
 
 // commit runs operations in a transaction.
 func (m *modelTest) commit(t *rapid.T, ops []op) (results []string) {
-	noError(t, m.db.Transact(m.ctx, func(tx kv.Tx) error {
+	testkit.NoError(t, m.db.Transact(m.ctx, func(tx kv.Tx) error {
 		results = nil
 		for _, o := range ops {
 			result, err := o.run(m.in(tx))
@@ -342,8 +343,8 @@ func (m *modelTest) audit(t *rapid.T) {
 		for _, fifo := range []bool{false, true} {
 			o := op{verb: verb, fifo: fifo}
 			got, err := o.run(m.verbs())
-			noError(t, err)
-			equal(t, o.String(), got, m.clone().apply(o))
+			testkit.NoError(t, err)
+			testkit.Equal(t, o.String(), got, m.clone().apply(o))
 		}
 	}
 	size := m.db.Limits().Value
@@ -354,7 +355,7 @@ func (m *modelTest) audit(t *rapid.T) {
 	for _, v := range m.heap {
 		want += max(1, (len(v.Value)+size-1)/size)
 	}
-	equal(t, "keys in the store", len(stored(t, m.db)), want)
+	testkit.Equal(t, "keys in the store", len(testkit.Stored(t, m.db)), want)
 }
 
 // Random operations on both queues, on their handles and in transactions, with
@@ -362,13 +363,13 @@ func (m *modelTest) audit(t *rapid.T) {
 func TestModel(t *testing.T) {
 	for name, open := range engines(t) {
 		t.Run(name, func(t *testing.T) {
-			db := &hooked{DB: open(kv.Limits{}), Bounds: kv.Limits{Value: 16, Transaction: 100_000}}
+			db := &testkit.Hooked{DB: open(kv.Limits{}), Bounds: kv.Limits{Value: 16, Transaction: 100_000}}
 			random := rand.NewChaCha8([32]byte{})
 			f := newFixture(t, db, random)
 			rapid.Check(t, func(rt *rapid.T) {
 				random.Seed([32]byte{}) // so that a failure can be reproduced
-				noError(rt, f.q.Clear(f.ctx))
-				noError(rt, f.p.Clear(f.ctx))
+				testkit.NoError(rt, f.q.Clear(f.ctx))
+				testkit.NoError(rt, f.p.Clear(f.ctx))
 				m := &modelTest{f, &model{}, drawOps()}
 				rt.Repeat(map[string]func(*rapid.T){
 					"single": m.single, "transaction": m.transaction, "": m.audit,

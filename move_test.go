@@ -94,8 +94,8 @@ func moveWithFaults(t *testing.T, base kv.DB, move, fault string) {
 		ctx, cancel := context.WithCancel(context.Background())
 		defer cancel()
 		limited := kv.Limits{Value: 16}
-		other := newFixture(t, &hooked{DB: base, Bounds: limited}, nil)
-		f := newFixture(t, &hooked{DB: base, Bounds: limited, Attempt: func(tx kv.Tx) kv.Tx {
+		other := newFixture(t, &testkit.Hooked{DB: base, Bounds: limited}, nil)
+		f := newFixture(t, &testkit.Hooked{DB: base, Bounds: limited, Attempt: func(tx kv.Tx) kv.Tx {
 			return testkit.FaultyTx{Tx: tx, Hit: func() error {
 				if calls++; calls != k {
 					return nil
@@ -113,10 +113,10 @@ func moveWithFaults(t *testing.T, base kv.DB, move, fault string) {
 			q = append(q, v.Value)
 		}
 		slices.Sort(q)
-		equalSlices(t, fmt.Sprintf("items after a fault at call %d", k), q, all)
-		equal(t, "keys", len(stored(t, base)), 3*len(all))
+		testkit.EqualSlices(t, fmt.Sprintf("items after a fault at call %d", k), q, all)
+		testkit.Equal(t, "keys", len(testkit.Stored(t, base)), 3*len(all))
 		if err != nil && fault != "in conflict" {
-			equal(t, "after an error", fmt.Sprint(contents(t, other)), before)
+			testkit.Equal(t, "after an error", fmt.Sprint(contents(t, other)), before)
 		}
 		if !happened {
 			if k < 5 {
@@ -130,49 +130,33 @@ func moveWithFaults(t *testing.T, base kv.DB, move, fault string) {
 // fill puts items of three pieces each into both queues, and returns their values,
 // sorted.
 func fill(t *testing.T, f fixture) (all []string) {
-	noError(t, f.q.Clear(f.ctx))
-	noError(t, f.p.Clear(f.ctx))
+	testkit.NoError(t, f.q.Clear(f.ctx))
+	testkit.NoError(t, f.p.Clear(f.ctx))
 	for i := range 3 {
 		v := fmt.Sprint("q", i, strings.Repeat(".", 40))
 		w := fmt.Sprint("p", i, strings.Repeat(".", 40))
-		noError(t, f.q.Enqueue(f.ctx, v))
-		noError(t, f.p.Push(f.ctx, w, int64(i/2)))
+		testkit.NoError(t, f.q.Enqueue(f.ctx, v))
+		testkit.NoError(t, f.p.Push(f.ctx, w, int64(i/2)))
 		all = append(all, v, w)
 	}
 	slices.Sort(all)
 	return all
 }
 
-// The largest item can be moved in one transaction, with an engine's own limits.
+// The largest item can be moved in one transaction, with an engine's own limits, also between queues with the
+// longest names.
 func TestMoveLargest(t *testing.T) {
-	testkit.Long(t)
-	for name, open := range engines(t) {
-		t.Run(name, func(t *testing.T) {
-			f := newFixture(t, open(kv.Limits{}), nil)
-			v := strings.Repeat("x", f.db.Limits().Transaction/2)
-			noError(t, f.q.Enqueue(f.ctx, v))
-			noError(t, f.db.Transact(f.ctx, func(tx kv.Tx) error { return moves["Dequeue, Push"](f, tx) }))
-			got, err := f.p.PopMin(f.ctx)
-			noError(t, err)
-			equal(t, "length", len(got), len(v))
-			equal(t, "keys left", len(stored(t, f.db)), 0)
-		})
-	}
-}
-
-// So it can between queues with the longest names.
-func TestMoveLargestLongNames(t *testing.T) {
 	testkit.Long(t)
 	for name, open := range engines(t) {
 		t.Run(name, func(t *testing.T) {
 			db := open(kv.Limits{})
 			from, err := OpenQueue(db, strings.Repeat("f", MaxName), String())
-			noError(t, err)
+			testkit.NoError(t, err)
 			to, err := OpenPriorityQueue(db, strings.Repeat("t", MaxName), String())
-			noError(t, err)
+			testkit.NoError(t, err)
 			size := db.Limits().Transaction / 2
-			noError(t, from.Enqueue(t.Context(), strings.Repeat("x", size)))
-			noError(t, db.Transact(t.Context(), func(tx kv.Tx) error {
+			testkit.NoError(t, from.Enqueue(t.Context(), strings.Repeat("x", size)))
+			testkit.NoError(t, db.Transact(t.Context(), func(tx kv.Tx) error {
 				v, err := from.In(tx).Dequeue()
 				if err != nil {
 					return err
@@ -180,9 +164,9 @@ func TestMoveLargestLongNames(t *testing.T) {
 				return to.In(tx).Push(v, math.MinInt64)
 			}))
 			got, err := to.PopMax(t.Context())
-			noError(t, err)
-			equal(t, "length", len(got), size)
-			equal(t, "keys left", len(stored(t, db)), 0)
+			testkit.NoError(t, err)
+			testkit.Equal(t, "length", len(got), size)
+			testkit.Equal(t, "keys left", len(testkit.Stored(t, db)), 0)
 		})
 	}
 }

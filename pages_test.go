@@ -24,23 +24,23 @@ func TestAllPages(t *testing.T) {
 		t.Run(pause.String(), func(t *testing.T) {
 			f, clock := newClocked(t)
 			want := testkit.SplitValues('a', 'z')
-			noError(t, f.q.EnqueueAll(f.ctx, want))
+			testkit.NoError(t, f.q.EnqueueAll(f.ctx, want))
 			for i, v := range want {
-				noError(t, f.p.Push(f.ctx, v, int64(i/5)))
+				testkit.NoError(t, f.p.Push(f.ctx, v, int64(i/5)))
 			}
 			var got, popped []string
 			for v, err := range f.q.All(f.ctx) {
-				noError(t, err)
+				testkit.NoError(t, err)
 				got = append(got, v)
 				clock.Pass(pause)
 			}
 			for v, err := range f.p.All(f.ctx) {
-				noError(t, err)
+				testkit.NoError(t, err)
 				popped = append(popped, v.Value)
 				clock.Pass(pause)
 			}
-			equalSlices(t, "items", got, want)
-			equalSlices(t, "items by priority", popped, want)
+			testkit.EqualSlices(t, "items", got, want)
+			testkit.EqualSlices(t, "items by priority", popped, want)
 		})
 	}
 }
@@ -56,63 +56,63 @@ func TestAllWhileChanging(t *testing.T) {
 		{time.Minute, append(testkit.SplitValues('a', 'b'), testkit.SplitValues('d', 'f')...)},
 	} {
 		f, clock := newClocked(t)
-		noError(t, f.q.EnqueueAll(f.ctx, testkit.SplitValues('a', 'e')))
+		testkit.NoError(t, f.q.EnqueueAll(f.ctx, testkit.SplitValues('a', 'e')))
 		var got []string
 		for v, err := range f.q.All(f.ctx) {
-			noError(t, err)
+			testkit.NoError(t, err)
 			if got = append(got, v); len(got) == 2 {
-				noError(t, drop(f.q.DequeueN(f.ctx, 3))) // a, b, c: the body may use the queue
-				noError(t, f.q.EnqueueAll(f.ctx, testkit.SplitValues('f', 'f')))
+				testkit.NoError(t, drop(f.q.DequeueN(f.ctx, 3))) // a, b, c: the body may use the queue
+				testkit.NoError(t, f.q.EnqueueAll(f.ctx, testkit.SplitValues('f', 'f')))
 			}
 			clock.Pass(c.pause)
 		}
-		equalSlices(t, "items", got, c.want)
+		testkit.EqualSlices(t, "items", got, c.want)
 	}
 }
 
 // A loop can be left, and the sequence used again.
 func TestAllLeftEarly(t *testing.T) {
 	f, clock := newClocked(t)
-	noError(t, f.q.EnqueueAll(f.ctx, testkit.SplitValues('a', 'e')))
+	testkit.NoError(t, f.q.EnqueueAll(f.ctx, testkit.SplitValues('a', 'e')))
 	all := f.q.All(f.ctx)
 	for range 2 {
 		n := 0
 		for v, err := range all {
-			noError(t, err)
-			equal(t, "item", v, testkit.SplitValues('a', 'e')[n])
+			testkit.NoError(t, err)
+			testkit.Equal(t, "item", v, testkit.SplitValues('a', 'e')[n])
 			clock.Pass(time.Minute)
 			if n++; n == 3 {
 				break
 			}
 		}
-		equal(t, "items", n, 3)
+		testkit.Equal(t, "items", n, 3)
 	}
 	next, stop := iter.Pull2(all)
 	v, err, ok := next()
-	noError(t, err)
-	equal(t, "first", v, testkit.SplitValues('a', 'a')[0])
-	equal(t, "is there", ok, true)
+	testkit.NoError(t, err)
+	testkit.Equal(t, "first", v, testkit.SplitValues('a', 'a')[0])
+	testkit.Equal(t, "is there", ok, true)
 	stop()
-	noError(t, f.q.Enqueue(f.ctx, "still works"))
+	testkit.NoError(t, f.q.Enqueue(f.ctx, "still works"))
 }
 
 // Len, Queues and All go on when reading itself takes too long.
 func TestSlowReads(t *testing.T) {
 	f, clock := newClocked(t)
-	noError(t, f.q.EnqueueAll(f.ctx, testkit.SplitValues('a', 'z')))
-	f.db.(*hooked).Reader = func(r kv.Reader) kv.Reader {
+	testkit.NoError(t, f.q.EnqueueAll(f.ctx, testkit.SplitValues('a', 'z')))
+	f.db.(*testkit.Hooked).Reader = func(r kv.Reader) kv.Reader {
 		return testkit.SlowReader{Reader: r, Pass: func() { clock.Pass(time.Second) }}
 	}
 	n, err := f.q.Len(f.ctx)
-	noError(t, err)
-	equal(t, "length", n, 26)
-	equalSlices(t, "items", list(t, f.q.All(f.ctx)), testkit.SplitValues('a', 'z'))
+	testkit.NoError(t, err)
+	testkit.Equal(t, "length", n, 26)
+	testkit.EqualSlices(t, "items", testkit.List(t, f.q.All(f.ctx)), testkit.SplitValues('a', 'z'))
 	for i := range 20 {
-		noError(t, drop(OpenQueue(f.db, fmt.Sprintf("more %02d", i), String())))
+		testkit.NoError(t, drop(OpenQueue(f.db, fmt.Sprintf("more %02d", i), String())))
 	}
 	infos, err := Queues(f.ctx, f.db)
-	noError(t, err)
-	equal(t, "queues", len(infos), 22)
+	testkit.NoError(t, err)
+	testkit.Equal(t, "queues", len(infos), 22)
 }
 
 // A snapshot that becomes too old by accident leaves Len exact: it begins anew, unless
@@ -121,48 +121,48 @@ func TestLenAfterAccident(t *testing.T) {
 	for _, items := range []int{5, 10_000, 10_000 + 10} {
 		f, clock := newClocked(t)
 		for batch := range slices.Chunk(make([]string, items), 1000) {
-			noError(t, f.q.EnqueueAll(f.ctx, batch))
+			testkit.NoError(t, f.q.EnqueueAll(f.ctx, batch))
 		}
 		seen := 0
-		f.db.(*hooked).Reader = func(r kv.Reader) kv.Reader {
+		f.db.(*testkit.Hooked).Reader = func(r kv.Reader) kv.Reader {
 			return testkit.SlowReader{Reader: r, Pass: func() {
 				if seen++; seen == items-1 {
 					clock.Pass(time.Minute)
-					noError(t, drop(f.q.DequeueN(f.ctx, 2)))
+					testkit.NoError(t, drop(f.q.DequeueN(f.ctx, 2)))
 				}
 			}}
 		}
 		n, err := f.q.Len(f.ctx)
-		noError(t, err)
+		testkit.NoError(t, err)
 		want := items - 2
 		if items > 10_000 {
 			want = items
 		}
-		equal(t, "length", n, want)
+		testkit.Equal(t, "length", n, want)
 	}
 }
 
 // What can't be read in the time at all is an error, not an endless loop.
 func TestTooSlow(t *testing.T) {
 	f, clock := newClocked(t)
-	noError(t, f.q.EnqueueAll(f.ctx, testkit.SplitValues('a', 'c')))
-	f.db.(*hooked).Reader = func(r kv.Reader) kv.Reader {
+	testkit.NoError(t, f.q.EnqueueAll(f.ctx, testkit.SplitValues('a', 'c')))
+	f.db.(*testkit.Hooked).Reader = func(r kv.Reader) kv.Reader {
 		return testkit.SlowReader{Reader: r, Pass: func() { clock.Pass(time.Minute) }}
 	}
 	var err error
 	for _, err = range f.q.All(f.ctx) { // its pieces are never read in time
 	}
-	wantError(t, err, kv.ErrTooOld)
-	wantError(t, drop(f.q.Peek(f.ctx)), kv.ErrTooOld)
+	testkit.WantError(t, err, kv.ErrTooOld)
+	testkit.WantError(t, drop(f.q.Peek(f.ctx)), kv.ErrTooOld)
 	n, err := f.q.Len(f.ctx) // reads one pair a page
-	noError(t, err)
-	equal(t, "length", n, 3)
+	testkit.NoError(t, err)
+	testkit.Equal(t, "length", n, 3)
 }
 
 // In a transaction, too old is an error that comes through.
 func TestTooOldInTransaction(t *testing.T) {
 	f, clock := newClocked(t)
-	noError(t, f.q.EnqueueAll(f.ctx, testkit.SplitValues('a', 'c')))
+	testkit.NoError(t, f.q.EnqueueAll(f.ctx, testkit.SplitValues('a', 'c')))
 	attempts := 0
 	err := f.db.Transact(f.ctx, func(tx kv.Tx) error {
 		attempts++
@@ -174,51 +174,51 @@ func TestTooOldInTransaction(t *testing.T) {
 		}
 		return nil
 	})
-	wantError(t, err, kv.ErrTooOld)
-	equal(t, "attempts", attempts, 1+kv.MaxTooOld)
+	testkit.WantError(t, err, kv.ErrTooOld)
+	testkit.Equal(t, "attempts", attempts, 1+kv.MaxTooOld)
 }
 
 // Pages go on where the one before ended, from either end, and leave all as it is.
 func TestPage(t *testing.T) {
-	f := newFixture(t, newMemory(t, kv.Limits{}), nil)
-	noError(t, f.q.EnqueueAll(f.ctx, testkit.SplitValues('a', 'g')))
+	f := newFixture(t, testkit.NewMemory(t, kv.Limits{}), nil)
+	testkit.NoError(t, f.q.EnqueueAll(f.ctx, testkit.SplitValues('a', 'g')))
 	for _, size := range []int{1, 2, 3, 7, 100} {
 		var got []string
 		for after, more := []byte(nil), true; more; more = after != nil {
 			values, next, err := f.q.Page(f.ctx, after, size)
-			noError(t, err)
+			testkit.NoError(t, err)
 			got, after = append(got, values...), next
 		}
 		testkit.EqualSlices(t, "items", got, testkit.SplitValues('a', 'g'))
 	}
 	for i, v := range []string{"a", "b", "c", "d", "e"} {
-		noError(t, f.p.Push(f.ctx, v, int64(i/2)))
+		testkit.NoError(t, f.p.Push(f.ctx, v, int64(i/2)))
 	}
 	lowest, next, err := f.p.PageMin(f.ctx, nil, 3)
-	noError(t, err)
+	testkit.NoError(t, err)
 	testkit.EqualSlices(t, "lowest", lowest, []Prioritized[string]{{Value: "a", Priority: 0}, {Value: "b", Priority: 0}, {Value: "c", Priority: 1}})
 	rest, end, err := f.p.PageMin(f.ctx, next, 3)
-	noError(t, err)
+	testkit.NoError(t, err)
 	testkit.EqualSlices(t, "rest", rest, []Prioritized[string]{{Value: "d", Priority: 1}, {Value: "e", Priority: 2}})
-	equal(t, "more", end == nil, true)
+	testkit.Equal(t, "more", end == nil, true)
 	highest, next, err := f.p.PageMax(f.ctx, nil, 2)
-	noError(t, err)
+	testkit.NoError(t, err)
 	testkit.EqualSlices(t, "highest", highest, []Prioritized[string]{{Value: "e", Priority: 2}, {Value: "d", Priority: 1}})
 	rest, end, err = f.p.PageMax(f.ctx, next, 9)
-	noError(t, err)
+	testkit.NoError(t, err)
 	testkit.EqualSlices(t, "rest", rest, []Prioritized[string]{{Value: "c", Priority: 1}, {Value: "b", Priority: 0}, {Value: "a", Priority: 0}})
-	equal(t, "more", end == nil, true)
+	testkit.Equal(t, "more", end == nil, true)
 
 	_, _, err = f.q.Page(f.ctx, next, 1) // a place of another queue
-	wantError(t, err, kv.ErrInvalid, "no place")
+	testkit.WantError(t, err, kv.ErrInvalid, "no place")
 	_, _, err = f.q.Page(f.ctx, nil, 0)
-	wantError(t, err, kv.ErrInvalid, "from 1 on")
-	noError(t, f.q.Clear(f.ctx))
+	testkit.WantError(t, err, kv.ErrInvalid, "from 1 on")
+	testkit.NoError(t, f.q.Clear(f.ctx))
 	none, next, err := f.q.Page(f.ctx, nil, 1)
-	noError(t, err)
-	equal(t, "items of an empty queue", len(none), 0)
-	equal(t, "its next", next == nil, true)
-	noError(t, f.q.Close())
+	testkit.NoError(t, err)
+	testkit.Equal(t, "items of an empty queue", len(none), 0)
+	testkit.Equal(t, "its next", next == nil, true)
+	testkit.NoError(t, f.q.Close())
 	_, _, err = f.q.Page(f.ctx, nil, 1)
-	wantError(t, err, ErrClosed)
+	testkit.WantError(t, err, ErrClosed)
 }

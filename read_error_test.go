@@ -203,15 +203,15 @@ func TestReadErrors(t *testing.T) {
 							found, after := fmt.Sprint(v), allBack(t, f)
 							switch {
 							case k == 0:
-								noError(t, err)
+								testkit.NoError(t, err)
 								want, wantAfter = found, after
 							case err != nil:
-								wantError(t, err, testkit.ErrRead)
-								equal(t, "said to be an item that does not decode", errors.Is(err, ErrDecode), false)
-								equal(t, fmt.Sprintf("after an error at read %d", k), after, before)
+								testkit.WantError(t, err, testkit.ErrRead)
+								testkit.Equal(t, "said to be an item that does not decode", errors.Is(err, ErrDecode), false)
+								testkit.Equal(t, fmt.Sprintf("after an error at read %d", k), after, before)
 							default:
-								equal(t, fmt.Sprintf("found without an error, though read %d failed", k), found, want)
-								equal(t, fmt.Sprintf("after no error, though read %d failed", k), after, wantAfter)
+								testkit.Equal(t, fmt.Sprintf("found without an error, though read %d failed", k), found, want)
+								testkit.Equal(t, fmt.Sprintf("after no error, though read %d failed", k), after, wantAfter)
 							}
 						})
 					}
@@ -226,25 +226,25 @@ func TestReadErrorsStaged(t *testing.T) {
 	for k, failed := 1, true; failed; k++ {
 		testkit.Bubble(t, func(t *testing.T) {
 			at := 0
-			db := testkit.FailingAt(newMemory(t, kv.Limits{Shared: true}), &at)
+			db := testkit.FailingAt(testkit.NewMemory(t, kv.Limits{Shared: true}), &at)
 			q, err := OpenQueue(db, "q", String(), Options{Staging: StagingAlways})
-			noError(t, err)
-			noError(t, q.Enqueue(t.Context(), "first"))
-			noError(t, db.Transact(t.Context(), func(tx kv.Tx) error { return testkit.Abandon(tx, laid("q")) }))
+			testkit.NoError(t, err)
+			testkit.NoError(t, q.Enqueue(t.Context(), "first"))
+			testkit.NoError(t, db.Transact(t.Context(), func(tx kv.Tx) error { return testkit.Abandon(tx, laid("q")) }))
 			at = k
 			err = q.Enqueue(t.Context(), "second")
 			failed, at = at <= 0, 0
 			if err != nil {
-				wantError(t, err, testkit.ErrRead)
-				noError(t, q.Enqueue(t.Context(), "second"))
+				testkit.WantError(t, err, testkit.ErrRead)
+				testkit.NoError(t, q.Enqueue(t.Context(), "second"))
 			}
 			pass(time.Minute)
 			at = 1
-			wantError(t, q.Reclaim(t.Context()), testkit.ErrRead)
-			noError(t, q.Reclaim(t.Context()))
+			testkit.WantError(t, q.Reclaim(t.Context()), testkit.ErrRead)
+			testkit.NoError(t, q.Reclaim(t.Context()))
 			got, err := q.DequeueN(t.Context(), 2)
-			noError(t, err)
-			equalSlices(t, fmt.Sprintf("items, when read %d had failed", k), got, []string{"first", "second"})
+			testkit.NoError(t, err)
+			testkit.EqualSlices(t, fmt.Sprintf("items, when read %d had failed", k), got, []string{"first", "second"})
 		})
 	}
 }
@@ -256,7 +256,7 @@ func readingFixture(t *testing.T, shared, expired bool, mode Staging) (f fixture
 	if shared {
 		base = faulty.New(base, 1, faulty.Options{Limits: kv.Limits{Shared: true, UnknownCommits: true}})
 	}
-	t.Cleanup(func() { noError(t, base.Close()) })
+	t.Cleanup(func() { testkit.NoError(t, base.Close()) })
 	at = new(int)
 	db := testkit.FailingAt(base, at)
 	db.Bounds.Value = 16
@@ -267,11 +267,11 @@ func readingFixture(t *testing.T, shared, expired bool, mode Staging) (f fixture
 		f.q, errs[0] = OpenQueue(db, "q", String(), o)
 		f.p, errs[1] = OpenPriorityQueue(db, "p", String(), o)
 		f.pf, errs[2] = OpenPriorityQueue(db, "p", String(), first)
-		noError(t, errors.Join(errs[:]...))
+		testkit.NoError(t, errors.Join(errs[:]...))
 	}
 	open()
 	fill(t, f)
-	noError(t, db.Transact(f.ctx, func(tx kv.Tx) error {
+	testkit.NoError(t, db.Transact(f.ctx, func(tx kv.Tx) error {
 		return errors.Join(testkit.Abandon(tx, laid("q")), testkit.Abandon(tx, laid("p")))
 	}))
 	open() // anew, so that the handles know that something is staged
@@ -284,8 +284,8 @@ func readingFixture(t *testing.T, shared, expired bool, mode Staging) (f fixture
 // allBack returns what is in the queues when all that was staged is back.
 func allBack(t *testing.T, f fixture) string {
 	pass(time.Hour)
-	noError(t, f.q.Reclaim(f.ctx))
-	noError(t, f.p.Reclaim(f.ctx))
+	testkit.NoError(t, f.q.Reclaim(f.ctx))
+	testkit.NoError(t, f.p.Reclaim(f.ctx))
 	q, p := contents(t, f)
 	return strings.ReplaceAll(fmt.Sprint(q, p), ".", "")
 }

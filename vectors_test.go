@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/conq-go/conq/internal/testkit"
 	"github.com/conq-go/conq/kv"
 )
 
@@ -41,16 +42,16 @@ type vectorItem struct {
 func loadVectors(t *testing.T) (v vectors) {
 	t.Helper()
 	b, err := os.ReadFile("testdata/recipes.json")
-	noError(t, err)
-	noError(t, json.Unmarshal(b, &v))
-	equal(t, "there are items", len(v.Queue.Items) > 0 && len(v.Priority.Items) > 0, true)
+	testkit.NoError(t, err)
+	testkit.NoError(t, json.Unmarshal(b, &v))
+	testkit.Equal(t, "there are items", len(v.Queue.Items) > 0 && len(v.Priority.Items) > 0, true)
 	return v
 }
 
 func unhex(t *testing.T, s string) []byte {
 	t.Helper()
 	b, err := hex.DecodeString(s)
-	noError(t, err)
+	testkit.NoError(t, err)
 	return b
 }
 
@@ -85,30 +86,30 @@ func TestReadVectors(t *testing.T) {
 	v := loadVectors(t)
 	for name, form := range forms {
 		t.Run(name, func(t *testing.T) {
-			db := newMemory(t, kv.Limits{})
-			write(t, db, v.Queue.raw(t, form.stored)...)
-			write(t, db, v.Priority.raw(t, form.stored)...)
+			db := testkit.NewMemory(t, kv.Limits{})
+			testkit.Write(t, db, v.Queue.raw(t, form.stored)...)
+			testkit.Write(t, db, v.Priority.raw(t, form.stored)...)
 			q, err := OpenQueue(db, v.Queue.Subspace[0], form.codec)
-			noError(t, err)
+			testkit.NoError(t, err)
 			for _, item := range v.Queue.Items {
 				b, err := q.Dequeue(t.Context())
-				noError(t, err)
-				equal(t, "item", hex.EncodeToString(b), item.Value)
+				testkit.NoError(t, err)
+				testkit.Equal(t, "item", hex.EncodeToString(b), item.Value)
 			}
 			p, err := OpenPriorityQueue(db, v.Priority.Subspace[0], form.codec)
-			noError(t, err)
+			testkit.NoError(t, err)
 			for _, want := range v.Priority.PopMin {
 				b, err := p.PopMin(t.Context())
-				noError(t, err)
-				equal(t, "lowest", hex.EncodeToString(b), want)
+				testkit.NoError(t, err)
+				testkit.Equal(t, "lowest", hex.EncodeToString(b), want)
 			}
-			write(t, db, v.Priority.raw(t, form.stored)...)
+			testkit.Write(t, db, v.Priority.raw(t, form.stored)...)
 			for _, want := range v.Priority.PopMax {
 				b, err := p.PopMax(t.Context())
-				noError(t, err)
-				equal(t, "highest", hex.EncodeToString(b), want)
+				testkit.NoError(t, err)
+				testkit.Equal(t, "highest", hex.EncodeToString(b), want)
 			}
-			equal(t, "pairs left", len(stored(t, db)), 0)
+			testkit.Equal(t, "pairs left", len(testkit.Stored(t, db)), 0)
 		})
 	}
 }
@@ -119,11 +120,11 @@ func TestWriteVectors(t *testing.T) {
 	for name, form := range forms {
 		for _, batch := range []bool{false, true} {
 			t.Run(name, func(t *testing.T) {
-				db := newMemory(t, kv.Limits{})
+				db := testkit.NewMemory(t, kv.Limits{})
 				q, err := OpenQueue(db, v.Queue.Subspace[0], form.codec, Options{Random: v.Queue.random(t)})
-				noError(t, err)
+				testkit.NoError(t, err)
 				p, err := OpenPriorityQueue(db, v.Priority.Subspace[0], form.codec, Options{Random: v.Priority.random(t)})
-				noError(t, err)
+				testkit.NoError(t, err)
 				var values [][]byte
 				var prioritized []Prioritized[[]byte]
 				for _, item := range v.Queue.Items {
@@ -133,17 +134,17 @@ func TestWriteVectors(t *testing.T) {
 					prioritized = append(prioritized, Prioritized[[]byte]{Value: unhex(t, item.Value), Priority: item.Priority})
 				}
 				if batch {
-					noError(t, q.EnqueueAll(t.Context(), values))
-					noError(t, p.PushAll(t.Context(), prioritized))
+					testkit.NoError(t, q.EnqueueAll(t.Context(), values))
+					testkit.NoError(t, p.PushAll(t.Context(), prioritized))
 				} else {
 					for _, v := range values {
-						noError(t, q.Enqueue(t.Context(), v))
+						testkit.NoError(t, q.Enqueue(t.Context(), v))
 					}
 					for _, v := range prioritized {
-						noError(t, p.Push(t.Context(), v.Value, v.Priority))
+						testkit.NoError(t, p.Push(t.Context(), v.Value, v.Priority))
 					}
 				}
-				samePairs(t, stored(t, db), append(v.Priority.raw(t, form.stored), v.Queue.raw(t, form.stored)...))
+				samePairs(t, testkit.Stored(t, db), append(v.Priority.raw(t, form.stored), v.Queue.raw(t, form.stored)...))
 			})
 		}
 	}
@@ -152,7 +153,7 @@ func TestWriteVectors(t *testing.T) {
 // samePairs compares pairs whatever their order.
 func samePairs(t *testing.T, got, want []kv.KeyValue) {
 	t.Helper()
-	equal(t, "number of pairs", len(got), len(want))
+	testkit.Equal(t, "number of pairs", len(got), len(want))
 	have := make(map[string]string)
 	for _, pair := range got {
 		have[string(pair.Key)] = string(pair.Value)
@@ -162,16 +163,16 @@ func samePairs(t *testing.T, got, want []kv.KeyValue) {
 		if !ok {
 			t.Fatalf("key %x was not written", pair.Key)
 		}
-		equal(t, "value", hex.EncodeToString([]byte(value)), hex.EncodeToString(pair.Value))
+		testkit.Equal(t, "value", hex.EncodeToString([]byte(value)), hex.EncodeToString(pair.Value))
 	}
 }
 
 // The catalogue and a split payload lie where the format says, byte for byte.
 func TestKeySpace(t *testing.T) {
-	db := &hooked{DB: newMemory(t, kv.Limits{}), Bounds: kv.Limits{Value: 4}}
+	db := &testkit.Hooked{DB: testkit.NewMemory(t, kv.Limits{}), Bounds: kv.Limits{Value: 4}}
 	p, err := OpenPriorityQueue(db, "P", Bytes(), Options{Random: bytes.NewReader(make([]byte, 20))})
-	noError(t, err)
-	noError(t, p.Push(t.Context(), []byte("0123456789"), -2))
+	testkit.NoError(t, err)
+	testkit.NoError(t, p.Push(t.Context(), []byte("0123456789"), -2))
 	const system = "01636f6e7100"                                               // ("conq"), as bytes
 	fields := "13fd" + "14" + "01" + strings.Repeat("00ff", 20) + "00" + "1503" // -2, 0, random, 3
 	piece := system + "02706965636500" + "025000" + fields                      // "piece", "P"
@@ -187,9 +188,9 @@ func TestKeySpace(t *testing.T) {
 	for key, value := range want {
 		pairs = append(pairs, kv.KeyValue{Key: unhex(t, key), Value: unhex(t, value)})
 	}
-	samePairs(t, everything(t, db), pairs)
+	samePairs(t, testkit.Everything(t, db), pairs)
 	b, err := p.PopMin(t.Context())
-	noError(t, err)
-	equal(t, "payload", string(b), "0123456789")
-	equal(t, "pairs left", len(stored(t, db)), 0)
+	testkit.NoError(t, err)
+	testkit.Equal(t, "payload", string(b), "0123456789")
+	testkit.Equal(t, "pairs left", len(testkit.Stored(t, db)), 0)
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"iter"
 	"math"
+	"math/big"
 	"strings"
 	"testing"
 
@@ -14,7 +15,6 @@ import (
 	"github.com/conq-go/conq/internal/testkit"
 	"github.com/conq-go/conq/kv"
 	"github.com/conq-go/conq/kv/faulty"
-	"github.com/conq-go/conq/tuple"
 )
 
 // Payloads around the limit for values lie over as many keys as they need.
@@ -77,13 +77,11 @@ func TestBatchTooLarge(t *testing.T) {
 	testkit.NoError(t, f.q.EnqueueAll(f.ctx, []string{v}))
 }
 
-// An item of which a piece is missing or has a wrong size, or whose number of pieces makes no sense,
-// is an ErrDecode and stays, whatever verb it comes by.
-func TestBrokenPieces(t *testing.T) {
+// An item of which a piece is missing or has a wrong size, or whose number of pieces makes no sense, one that
+// does not decode, and a key that is not an item's, is an ErrDecode and stays, whatever verb it comes by.
+func TestBrokenItems(t *testing.T) {
 	item := func(elems ...any) []byte {
-		key, err := tuple.Tuple(append([]any{"q", 1, make([]byte, 20)}, elems...)).Pack()
-		testkit.NoError(t, err)
-		return key
+		return testkit.Pack(t, append([]any{"q", 1, make([]byte, 20)}, elems...)...)
 	}
 	key3 := item(3)
 	piece := func(i int64) []byte { return layout.New("q", conq.KindQueue, small).Piece(key3, i) }
@@ -105,6 +103,12 @@ func TestBrokenPieces(t *testing.T) {
 		"2^31-1 pieces":        {{Key: item(int64(1)<<31 - 1), Value: []byte("a")}},
 		"two elements":         {{Key: item(2, 2)}},
 		"a string":             {{Key: item("2")}},
+		"not UTF-8":            {{Key: testkit.Pack(t, "q", 1, make([]byte, 20)), Value: []byte{0xff}}},
+		"no random element":    {{Key: testkit.Pack(t, "q", 1)}},
+		"no index":             {{Key: testkit.Pack(t, "q", "a")}},
+		"index too large":      {{Key: testkit.Pack(t, "q", uint64(math.MaxUint64), make([]byte, 20))}},
+		"index a big one":      {{Key: testkit.Pack(t, "q", new(big.Int).Lsh(big.NewInt(1), 100), make([]byte, 20))}},
+		"random a string":      {{Key: testkit.Pack(t, "q", 1, "random")}},
 	}
 	for name, pairs := range cases {
 		t.Run(name, func(t *testing.T) {
