@@ -249,6 +249,27 @@ func TestErrors(t *testing.T) {
 	}
 }
 
+// What a full disk has refused is not there.
+func TestFullDisk(t *testing.T) {
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch {
+		case r.URL.Path == "/readyz":
+			fmt.Fprintln(w, "ready")
+		case r.Method == http.MethodGet:
+			fmt.Fprint(w, `{"kind":"queue"}`)
+		default:
+			w.WriteHeader(http.StatusInsufficientStorage)
+			fmt.Fprint(w, `{"type":"urn:conq:full","detail":"no space"}`)
+		}
+	}))
+	t.Cleanup(s.Close)
+	q, err := client.OpenQueue(t.Context(), dial(t, s.URL, client.Options{}), "q", codec.String())
+	testkit.NoError(t, err)
+	err = q.Enqueue(t.Context(), "a")
+	testkit.WantError(t, err, kv.ErrFull, "no space")
+	testkit.Equal(t, "unknown", errors.Is(err, kv.ErrCommitUnknown), false)
+}
+
 // What does not decode is not lost.
 func TestDecodeError(t *testing.T) {
 	ctx, c := t.Context(), newClient(t)

@@ -48,7 +48,7 @@ func (e *Error) Unwrap() error { return e.is }
 var kinds = map[string]error{
 	"no-queue": errs.ErrNoQueue, "kind": errs.ErrKind, "name": errs.ErrName, "format": errs.ErrFormat, "corrupt": errs.ErrCorrupt,
 	"decode": errs.ErrDecode, "too-large": kv.ErrTooLarge, "invalid": errInvalid, "commit-unknown": kv.ErrCommitUnknown,
-	"read-only": kv.ErrReadOnly, "no-job": work.ErrNotFound, "duplicate": work.ErrDuplicate, "state": work.ErrState,
+	"read-only": kv.ErrReadOnly, "full": kv.ErrFull, "failed": kv.ErrFailed, "no-job": work.ErrNotFound, "duplicate": work.ErrDuplicate, "state": work.ErrState,
 	"lease-lost": work.ErrLeaseLost, "job-invalid": errInvalid, "forbidden": ErrForbidden,
 }
 
@@ -87,5 +87,5 @@ func readError(answer *http.Response) *Error {
 
 // mayBeDone tells whether the server may have carried the request out all the same.
 func (e *Error) mayBeDone() bool {
-	return e.Status >= 500 && e.Status != http.StatusServiceUnavailable || errors.Is(e.is, kv.ErrCommitUnknown)
+	return e.Status >= 500 && e.Status != http.StatusServiceUnavailable && e.Status != http.StatusInsufficientStorage || errors.Is(e.is, kv.ErrCommitUnknown)
 }

@@ -29,6 +29,12 @@ var (
 	// ErrReadOnly means that the store was opened for, or allows only, reading.
 	ErrReadOnly = errors.New("kv: store is read-only")
 
+	// ErrFull means that a store takes nothing more, as its disk is full: it has no space, or no inodes. Nothing was written.
+	ErrFull = errors.New("free some space, or inodes if those are used up, and try again")
+
+	// ErrFailed means that the store has failed, as its disk did, and must be opened again.
+	ErrFailed = errors.New("kv: store has failed and must be opened again")
+
 	// ErrInvalid means an argument that no engine takes: an empty key, a key
 	// that begins with 0xff, a range that ends before it begins, a negative
 	// limit, a nil context or function. Nothing was written.

@@ -205,11 +205,14 @@ func (s *Server) observeCommand(command string) (replied func(string)) {
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.handler.ServeHTTP(w, r) }
 
 func (s *Server) serveReady(w http.ResponseWriter, _ *http.Request) {
-	if !s.ready.Load() {
+	switch {
+	case !s.ready.Load():
 		writeText(w, http.StatusServiceUnavailable, "stopping")
-		return
+	case s.history.Latest().Err != nil:
+		writeText(w, http.StatusServiceUnavailable, "the store can't be read")
+	default:
+		writeText(w, http.StatusOK, "ready")
 	}
-	writeText(w, http.StatusOK, "ready")
 }
 
 func writeText(w http.ResponseWriter, status int, text string) {
@@ -219,13 +222,22 @@ func writeText(w http.ResponseWriter, status int, text string) {
 }
 
 // Serve answers the requests of a listener, which it closes, until ctx ends, and stops as Shutdown does then, within
-// Options.Grace. It returns nil after that, or the error that made it stop. An address that others can reach is refused without
+// Options.Grace. It returns nil after that, or the error that made it stop, as a kv.ErrFailed of the store. An address that others can reach is refused without
 // Options.Tokens, and without Options.Certificate unless Options.Insecure is set.
 func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 	l, err := s.secure(l)
 	if err != nil {
 		return err
 	}
+	ctx, end := context.WithCancel(ctx)
+	var failed error
+	var watching sync.WaitGroup
+	watching.Go(func() {
+		defer end()
+		failed = s.storeFails(ctx)
+	})
+	defer watching.Wait()
+	defer end()
 	stopped := make(chan error, 1)
 	cancel := context.AfterFunc(ctx, func() {
 		grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.options.Grace)
@@ -239,7 +251,24 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 		}
 		return err
 	}
-	return <-stopped
+	err = <-stopped
+	watching.Wait()
+	return errors.Join(failed, err)
+}
+
+// storeFails waits until the store has failed, or ctx ends.
+func (s *Server) storeFails(ctx context.Context) error {
+	for {
+		now := s.history.Latest()
+		if errors.Is(now.Err, kv.ErrFailed) {
+			return now.Err
+		}
+		select {
+		case <-now.Next():
+		case <-ctx.Done():
+			return nil
+		}
+	}
 }
 
 // Shutdown stops the server: it is no longer ready, calls that wait return, and requests under way are

@@ -47,14 +47,14 @@ func ParseDurability(name string) (Durability, error) {
 // ErrFailed means that writing to disk failed earlier. The store must be opened
 // again; what had been acknowledged is there, unless Interval or Memory let a
 // power failure undo it: a disk that fails may do that, too.
-var ErrFailed = errors.New("embedded: store has failed and must be opened again")
+var ErrFailed = kv.ErrFailed
 
 // ErrInUse means that another process, or another DB of this one, has the store open.
 var ErrInUse = errors.New("store is in use")
 
 // ErrFull means that the disk is full: it has no space, or no inodes, for which systems have one
 // error. It comes with that.
-var ErrFull = errors.New("free some space, or inodes if those are used up, and try again")
+var ErrFull = kv.ErrFull
 
 // Options are the choices for a store. The zero value is a safe default.
 type Options struct {

@@ -41,6 +41,8 @@ var statuses = []status{
 	{work.ErrLeaseLost, http.StatusConflict, "lease-lost"},
 	{kv.ErrTooLarge, http.StatusRequestEntityTooLarge, "too-large"},
 	{queues.ErrTooMany, http.StatusServiceUnavailable, "busy"},
+	{kv.ErrFailed, http.StatusServiceUnavailable, "failed"},
+	{kv.ErrFull, http.StatusInsufficientStorage, "full"}, // which a store that has failed may say, too
 	{kv.ErrClosed, http.StatusServiceUnavailable, "stopping"},
 	{context.DeadlineExceeded, http.StatusServiceUnavailable, "timeout"},
 	{context.Canceled, http.StatusServiceUnavailable, "cancelled"},
