@@ -3,9 +3,7 @@ package kv_test
 import (
 	"context"
 	"errors"
-	"fmt"
 	"maps"
-	"math/rand/v2"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -271,70 +269,6 @@ func TestOnceNil(t *testing.T) {
 			t.Errorf("a lane that NewOnce has not made: errors %v, %v, want ErrInvalid", err, forget)
 		}
 	}
-}
-
-// Lanes of several processes over one store, each hit by random faults: what is
-// put in comes out, once.
-func TestOnceManyLanes(t *testing.T) {
-	for seed := range uint64(10) {
-		f := newFixture(t)
-		f.db = faulty.New(f.store, seed, faulty.Options{Conflict: 0.1, Dropped: 0.1, Applied: 0.1, Late: 0.2})
-		var mu sync.Mutex
-		taken := map[string]int{}
-		var group sync.WaitGroup
-		const lanes, each = 4, 20
-		for n := range lanes {
-			lane := kv.NewOnce(f.db, fmt.Appendf(nil, "lane %d", n), nil)
-			random := rand.New(rand.NewPCG(seed, uint64(n)))
-			group.Go(func() {
-				for i := range each {
-					_, err := kv.TransactOnce(t.Context(), lane, put(fmt.Sprintf("%d.%d", n, i), random.Uint64()))
-					item, err2 := kv.TransactOnce(t.Context(), lane, take)
-					if err != nil || err2 != nil {
-						t.Errorf("put: %v; take: %v", err, err2)
-					}
-					mu.Lock()
-					taken[item]++
-					mu.Unlock()
-				}
-			})
-		}
-		group.Wait()
-		f.db.Flush()
-		for item := range f.state(t) {
-			if strings.HasPrefix(item, "q/") {
-				t.Errorf("seed %d: %q was left", seed, item)
-			}
-		}
-		for item, n := range taken {
-			if n != 1 || item == "" {
-				t.Errorf("seed %d: %q was taken %d times", seed, item, n)
-			}
-		}
-		if len(taken) != lanes*each {
-			t.Errorf("seed %d: %d items came out, of %d", seed, len(taken), lanes*each)
-		}
-	}
-}
-
-// put adds an item at a random place.
-func put(item string, random uint64) func(kv.Tx) (string, error) {
-	return func(tx kv.Tx) (string, error) {
-		tx.Set(fmt.Appendf(nil, "q/%016x", random), []byte(item))
-		return item, nil
-	}
-}
-
-// take removes the first item and returns it.
-func take(tx kv.Tx) (string, error) {
-	for pair, err := range tx.Range(kv.PrefixRange([]byte("q/")), kv.RangeOptions{Limit: 1}) {
-		if err != nil {
-			return "", err
-		}
-		tx.Clear(pair.Key)
-		return string(pair.Value), nil
-	}
-	return "", nil
 }
 
 // oldAfter is a store whose transactions are all too old, so many times in a row, when

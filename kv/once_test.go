@@ -231,33 +231,6 @@ func (f *fixture) once(t *testing.T, run func(kv.Tx) (string, error)) (result, l
 	return result, last
 }
 
-// The test of the claim: to try again without looking does things twice.
-func TestNaiveRetryHappensTwice(t *testing.T) {
-	for _, o := range operations {
-		wrong, all := 0, 0
-		schedules(2, func(fates []faulty.Fate) {
-			f := newFixture(t, fates...)
-			ok, _, _ := o.twice(t, f, func(run func(kv.Tx) (string, error)) (result string) {
-				err := kv.ErrCommitUnknown
-				for errors.Is(err, kv.ErrCommitUnknown) {
-					err = f.db.Transact(t.Context(), func(tx kv.Tx) (err error) {
-						result, err = run(tx)
-						return err
-					})
-				}
-				testkit.NoError(t, err)
-				return result
-			})
-			if all++; !ok {
-				wrong++
-			}
-		})
-		if wrong < all/4 {
-			t.Errorf("%s: naive retries went wrong in %d of %d schedules, want at least a quarter", o.name, wrong, all)
-		}
-	}
-}
-
 // endings are ways in which a later attempt ends the call without a write of its
 // own, while an earlier one may still land.
 var endings = map[string]func(kv.Tx) (string, error){
@@ -310,25 +283,6 @@ func TestOnceAfterAnErrorNothingLands(t *testing.T) {
 				t.Errorf("%d schedules landed and %d did not, want some of either", landed, refused)
 			}
 		})
-	}
-}
-
-// Without the fence an attempt lands after the error was returned.
-func TestNaiveErrorThenLands(t *testing.T) {
-	f := newFixture(t, faulty.Fate{Outcome: faulty.Late})
-	run := f.runEnding(t, endings["error"])
-	transact := func() error {
-		return f.db.Transact(t.Context(), func(tx kv.Tx) error {
-			_, err := run(tx)
-			return err
-		})
-	}
-	if first, second := transact(), transact(); !errors.Is(first, kv.ErrCommitUnknown) || second != errFull {
-		t.Fatalf("errors %v, %v", first, second)
-	}
-	f.db.Flush()
-	if got := f.state(t); len(got) != 2 {
-		t.Errorf("the store holds %q, want the item too", got)
 	}
 }
 

@@ -2,11 +2,8 @@ package recipe_test
 
 import (
 	"slices"
-	"sync"
-	"sync/atomic"
 	"testing"
 
-	"github.com/conq-go/conq/internal/testkit"
 	"github.com/conq-go/conq/kv"
 	"github.com/conq-go/conq/recipe"
 	"github.com/conq-go/conq/subspace"
@@ -166,48 +163,6 @@ func TestEmptyPriorityQueueConflicts(t *testing.T) {
 				t.Errorf("%s: %d attempts, want 2", name, n)
 			}
 			wantValues(t, db, kv.Range{}, "x")
-		}
-	}
-}
-
-// Enqueues and pushes of many goroutines never run twice, and lose nothing; each
-// goroutine's items stay in its order.
-func TestConcurrentEnqueuesNeverConflict(t *testing.T) {
-	const workers, each = 8, 200
-	db := open(t)
-	q := recipe.NewQueue(queueItems, nil)
-	p := recipe.NewPriorityQueue(priorityItems, nil, recipe.FirstPushed)
-	var runs atomic.Int64
-	var wg sync.WaitGroup
-	for w := range workers {
-		wg.Go(func() {
-			for i := range each {
-				value := []byte{byte(w), byte(i)}
-				err := db.Transact(t.Context(), func(tx kv.Tx) error {
-					runs.Add(1)
-					if err := q.Enqueue(tx, value); err != nil {
-						return err
-					}
-					return p.Push(tx, value, 7)
-				})
-				testkit.Check(t, err)
-			}
-		})
-	}
-	wg.Wait()
-	if n := runs.Load(); n != workers*each {
-		t.Errorf("%d runs of %d transactions", n, workers*each)
-	}
-	for name, got := range map[string][]string{"queue": take(t, db, q.Dequeue), "priority queue": take(t, db, p.PopMax)} {
-		next := make([]byte, workers)
-		for _, v := range got {
-			if v[1] != next[v[0]] {
-				t.Fatalf("%s: item %d of worker %d came when %d was due", name, v[1], v[0], next[v[0]])
-			}
-			next[v[0]]++
-		}
-		if len(got) != workers*each {
-			t.Errorf("%s: %d items, want %d", name, len(got), workers*each)
 		}
 	}
 }

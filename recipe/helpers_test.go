@@ -2,7 +2,6 @@ package recipe_test
 
 import (
 	"bytes"
-	"encoding/hex"
 	"slices"
 	"testing"
 
@@ -75,6 +74,17 @@ func take(t testing.TB, db kv.DB, next taker[kv.Tx]) (out []string) {
 	return out
 }
 
+// peekAndClear makes a taker of a method that shows an item.
+func peekAndClear(peek taker[kv.Reader]) taker[kv.Tx] {
+	return func(tx kv.Tx) (kv.KeyValue, bool, error) {
+		item, ok, err := peek(tx)
+		if ok {
+			tx.Clear(item.Key)
+		}
+		return item, ok, err
+	}
+}
+
 func enqueue(q recipe.Queue, values ...string) func(kv.Tx) error {
 	return func(tx kv.Tx) error {
 		for _, v := range values {
@@ -103,13 +113,6 @@ func wantValues(t testing.TB, db kv.DB, r kv.Range, want ...string) {
 	if got := values(t, db, r); !slices.Equal(got, want) {
 		t.Errorf("items are %q, want %q", got, want)
 	}
-}
-
-func fromHex(t testing.TB, s string) []byte {
-	t.Helper()
-	b, err := hex.DecodeString(s)
-	testkit.NoError(t, err)
-	return b
 }
 
 // sequence is a random source that gives known bytes, one after another.

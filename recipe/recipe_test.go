@@ -455,13 +455,19 @@ func TestPriorityQueueModel(t *testing.T) {
 		for range rapid.IntRange(1, 8).Draw(rt, "transactions") {
 			transact(t, db, func(tx kv.Tx) error {
 				for range rapid.IntRange(1, 8).Draw(rt, "operations") {
-					switch rapid.IntRange(0, 5).Draw(rt, "operation") {
+					switch rapid.IntRange(0, 12).Draw(rt, "operation") {
 					case 0:
 						pop(tx, p.PopMin, false, false)
 					case 1:
 						pop(tx, p.PopMax, true, true)
 					case 2:
 						pop(tx, first.PopMax, true, false)
+					case 3:
+						pop(tx, peekAndClear(p.Min), false, false)
+					case 4:
+						pop(tx, peekAndClear(p.Max), true, true)
+					case 5:
+						pop(tx, peekAndClear(first.Max), true, false)
 					default:
 						n++
 						item := pushed{fmt.Sprint(n), edges.Draw(rt, "priority")}

@@ -7,7 +7,6 @@ import (
 	"strings"
 	"testing"
 	"testing/synctest"
-	"time"
 
 	"github.com/conq-go/conq/internal/combine"
 )
@@ -37,22 +36,6 @@ func TestCancelWaiting(t *testing.T) {
 			}
 			g.idle(t)
 		}
-	})
-}
-
-// A deadline is one, too.
-func TestDeadline(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		g := gate(combine.Options[int, int]{})
-		g.start(t.Context(), 9)
-		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-		defer cancel()
-		begin := time.Now()
-		_, err := g.Do(ctx, 1)
-		equal(t, "error", err, error(context.DeadlineExceeded))
-		equal(t, "time that passed", time.Since(begin), time.Second)
-		g.batch(t, double, 9)
-		g.idle(t)
 	})
 }
 
@@ -90,42 +73,28 @@ func TestCancelThenTake(t *testing.T) {
 }
 
 // One that was chosen to lead when its context ends leaves at once, and another
-// leads: here all but one end in the same instant in which the batch before does.
+// leads: here all but one end in the same instant in which the batch before does. If all do, the combiner is idle.
 func TestCancelThenLead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		for range 100 {
+		for i := range 200 {
 			g := gate(combine.Options[int, int]{})
 			g.start(t.Context(), 9)
 			ctx, cancel := context.WithCancelCause(t.Context())
-			waiting := g.startAll(ctx, 1, 2, 3, 4)
-			other := g.start(t.Context(), 5)
+			waiting, other := g.startAll(ctx, 1, 2, 3, 4), (<-chan outcome)(nil)
+			if i%2 == 0 {
+				other = g.start(t.Context(), 5)
+			}
 			g.batch(t, func([]*call) { cancel(errMine) }, 9)
 			for _, c := range waiting {
 				returns(t, c, 0, errMine)
+			}
+			if other == nil {
+				g.idle(t)
+				other = g.start(t.Context(), 5)
 			}
 			g.batch(t, double, 5)
 			returns(t, other, 10, nil)
 			g.idle(t)
-		}
-	})
-}
-
-// The combiner is idle again when all that waited have left in that instant.
-func TestCancelAll(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		for range 100 {
-			g := gate(combine.Options[int, int]{})
-			g.start(t.Context(), 9)
-			ctx, cancel := context.WithCancelCause(t.Context())
-			waiting := g.startAll(ctx, 1, 2, 3)
-			g.batch(t, func([]*call) { cancel(errMine) }, 9)
-			for _, c := range waiting {
-				returns(t, c, 0, errMine)
-			}
-			g.idle(t)
-			last := g.start(t.Context(), 7)
-			g.batch(t, double, 7)
-			returns(t, last, 14, nil)
 		}
 	})
 }

@@ -3,11 +3,8 @@ package waiting
 import (
 	"context"
 	"errors"
-	"fmt"
-	"math/rand/v2"
 	"slices"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 )
@@ -93,88 +90,6 @@ func TestOrderOfArrival(t *testing.T) {
 	})
 }
 
-func TestOneItemWakesFew(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		q := newQueue()
-		r := New(Options[int]{Take: q.take})
-		ctx, cancel := context.WithCancel(context.Background())
-		const callers = 10_000
-		var served, left atomic.Int32
-		for range callers {
-			go func() {
-				if _, err := r.Wait(ctx, 1); err == nil {
-					served.Add(1)
-				} else if errors.Is(err, context.Canceled) {
-					left.Add(1)
-				}
-			}()
-		}
-		synctest.Wait()
-		before := q.takes
-		q.add(1)
-		synctest.Wait()
-		if served.Load() != 1 || r.Waiting() != callers-1 {
-			t.Errorf("one item: %d were served and %d wait", served.Load(), r.Waiting())
-		}
-		if q.takes > before+2 {
-			t.Errorf("one item was looked for %d times", q.takes-before)
-		}
-		cancel()
-		synctest.Wait()
-		if left.Load() != callers-1 || r.Waiting() != 0 {
-			t.Errorf("%d have left and %d wait", left.Load(), r.Waiting())
-		}
-	})
-}
-
-func TestLeavingWhileItemsAreTaken(t *testing.T) {
-	for _, items := range []int{0, 1, 2} {
-		t.Run(fmt.Sprint(items), func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				q := newQueue()
-				q.gate = make(chan struct{})
-				r := New(Options[int]{Take: q.take})
-				ctx, cancel := context.WithCancel(context.Background())
-				var first, second []int
-				var err error
-				var done atomic.Bool
-				go func() { first, _ = r.Wait(context.Background(), 1) }()
-				synctest.Wait()
-				go func() {
-					second, err = r.Wait(ctx, 1)
-					done.Store(true)
-				}()
-				q.gate <- struct{}{} // nothing is there yet
-				synctest.Wait()
-				for i := range items {
-					q.add(i)
-				}
-				if items == 0 {
-					q.add()
-				}
-				synctest.Wait() // the first one looks again, for both
-				cancel()
-				synctest.Wait()
-				if done.Load() {
-					t.Fatal("a caller left while items were taken for it: one could be lost")
-				}
-				close(q.gate)
-				synctest.Wait()
-				if items < 2 && (second != nil || !errors.Is(err, context.Canceled)) {
-					t.Errorf("second got %v, %v; want nothing, canceled", second, err)
-				}
-				if items == 2 && (err != nil || !slices.Equal(second, []int{1})) {
-					t.Errorf("second got %v, %v; want the item that was taken for it", second, err)
-				}
-				if items > 0 && !slices.Equal(first, []int{0}) {
-					t.Errorf("first got %v", first)
-				}
-				q.add(7)
-			})
-		})
-	}
-}
-
 func TestErrorIsTheLeadersAlone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := newQueue()
@@ -193,72 +108,6 @@ func TestErrorIsTheLeadersAlone(t *testing.T) {
 			t.Errorf("got %v, want an error for the first only", errs)
 		}
 	})
-}
-
-// TestNothingIsLost has callers come and leave at random: each item goes to one
-// caller, and each caller gets items or an error.
-func TestNothingIsLost(t *testing.T) {
-	const callers, rounds = 32, 300
-	q := newQueue()
-	r := New(Options[int]{Take: q.take, Max: 5})
-	var mu sync.Mutex
-	seen := map[int]int{}
-	var consumers, producer sync.WaitGroup
-	stop := make(chan struct{})
-	for c := range callers {
-		consumers.Go(func() {
-			rng := rand.New(rand.NewPCG(1, uint64(c)))
-			for {
-				ctx, cancel := context.WithCancel(context.Background())
-				if rng.IntN(3) == 0 {
-					go cancel()
-				}
-				released := context.AfterFunc(ctx, func() {})
-				go func() {
-					select {
-					case <-stop:
-						cancel()
-					case <-ctx.Done():
-					}
-				}()
-				got, err := r.Wait(ctx, 1+rng.IntN(3))
-				released()
-				cancel()
-				mu.Lock()
-				for _, item := range got {
-					seen[item]++
-				}
-				mu.Unlock()
-				if (err == nil) == (len(got) == 0) {
-					t.Errorf("got %v and %v", got, err)
-				}
-				select {
-				case <-stop:
-					return
-				default:
-				}
-			}
-		})
-	}
-	producer.Go(func() {
-		for i := range rounds {
-			q.add(3*i, 3*i+1, 3*i+2)
-		}
-	})
-	producer.Wait()
-	close(stop)
-	consumers.Wait()
-	for _, item := range q.items {
-		seen[item]++
-	}
-	for i := range 3 * rounds {
-		if seen[i] != 1 {
-			t.Errorf("item %d went to %d callers", i, seen[i])
-		}
-	}
-	if r.Waiting() != 0 {
-		t.Errorf("%d wait and there is nobody", r.Waiting())
-	}
 }
 
 var errGivenUp = errors.New("given up")
