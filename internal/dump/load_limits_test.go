@@ -3,6 +3,7 @@ package dump_test
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -45,13 +46,14 @@ func TestLoadInParts(t *testing.T) {
 		}
 		testkit.NoError(t, err)
 		testkit.Equal(t, "items", report.Items, 16)
+		holds(t, db).equal(t, "in parts", holding{"q": append([]string{"queue"}, slices.Repeat(values[:4], 4)...)})
 		report, err = conq.Load(t.Context(), testkit.NewStrict(testkit.NewMemory(t, kv.Limits{}), 100, refuses), bytes.NewReader(parts))
 		testkit.WantError(t, err, refuses, `queue "q": item 5 of the dump: `)
 		testkit.Equal(t, "items", report.Items, 4)
 	}
 }
 
-// No transaction is tried that the limits of the engine do not allow.
+// No transaction is tried that the limits of the engine do not allow, and all is in.
 func TestLoadNoneRefused(t *testing.T) {
 	for name, values := range map[string][]string{
 		"large":           slices.Repeat([]string{strings.Repeat("x", 1500)}, 30),
@@ -66,6 +68,7 @@ func TestLoadNoneRefused(t *testing.T) {
 		} {
 			db := testkit.NewStrict(testkit.NewMemory(t, limits), 1000, kv.ErrTooLarge)
 			loadAll(t, db, dump, conq.LoadOptions{})
+			holds(t, db).equal(t, name, holding{"q": append([]string{"queue"}, values...)})
 			testkit.Equal(t, fmt.Sprintf("%s: refused with %+v", name, limits), db.Refused, 0)
 		}
 	}
@@ -88,22 +91,27 @@ func TestLoadStoreFails(t *testing.T) {
 	}
 }
 
-// While the outcome is unknown, the items that may be in are told by number.
-func TestLoadUnknownItems(t *testing.T) {
-	ctx, cancel := context.WithCancelCause(t.Context())
-	commits := 0
-	db := faulty.New(testkit.NewMemory(t, kv.Limits{}), 1, faulty.Options{Choose: func() faulty.Fate {
-		if commits++; commits == 5 {
-			cancel(errCancelled)
-		}
-		if commits > 1 { // the first one opens the queue
-			return faulty.Fate{Outcome: faulty.Dropped}
-		}
-		return faulty.Fate{}
-	}})
-	report, err := conq.Load(ctx, db, bytes.NewReader(dumpOfItems(t, "a", "b", "c", "d", "e")))
-	testkit.WantError(t, err, kv.ErrCommitUnknown, `queue "q": items 1 to 5 of the dump may or may not be in`)
-	testkit.Equal(t, "items", report.Items, 0)
+// While the outcome is unknown, and the context ends, the items that may be in are told by number.
+func TestLoadUnknown(t *testing.T) {
+	dump := dumpOfItems(t, slices.Repeat([]string{"x"}, 1005)...)
+	for _, in := range []int{0, 1000} { // items of a transaction before
+		ctx, cancel := context.WithCancelCause(t.Context())
+		commits := 0
+		db := faulty.New(testkit.NewMemory(t, kv.Limits{}), 1, faulty.Options{Choose: func() faulty.Fate {
+			known := 1 + in/1000 // the first one opens the queue
+			if commits++; commits == 4+known {
+				cancel(errCancelled)
+			}
+			if commits > known {
+				return faulty.Fate{Outcome: faulty.Dropped}
+			}
+			return faulty.Fate{}
+		}})
+		report, err := conq.Load(ctx, db, bytes.NewReader(dump))
+		testkit.WantError(t, err, kv.ErrCommitUnknown, fmt.Sprintf(`queue "q": items %d to %d of the dump may or may not be in`, in+1, min(in+1000, 1005)))
+		testkit.WantError(t, err, errCancelled)
+		testkit.Equal(t, "items", report.Items, in)
+	}
 }
 
 // A load leaves nothing of its own in the store.
@@ -142,6 +150,7 @@ func TestLoadReadFailsFlushed(t *testing.T) {
 	n := 80_000
 	report, err := conq.Load(t.Context(), db, io.MultiReader(bytes.NewReader(dump[:n]), iotest.ErrReader(errDiskFull)))
 	testkit.WantError(t, err, errDiskFull, "conq: load: ", fmt.Sprintf("reading at byte %d", n))
+	testkit.Equal(t, "the dump is said to be broken", errors.Is(err, conq.ErrDump), false)
 	testkit.Equal(t, "items", report.Items, len(holds(t, db)["q"])-1)
 	if report.Items < 60 {
 		t.Errorf("%d items are in", report.Items)

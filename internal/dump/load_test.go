@@ -11,7 +11,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"testing/iotest"
 	"testing/synctest"
 
 	"github.com/conq-go/conq"
@@ -277,38 +276,6 @@ func TestDumpFaults(t *testing.T) {
 	}
 }
 
-// Limits of the engine are kept: operations and bytes of each transaction.
-func TestLoadKeepsLimits(t *testing.T) {
-	from, want := sampleStore(t, 400)
-	for _, limits := range []kv.Limits{
-		{Value: 100, Transaction: 4000, Operations: 20}, {Value: 1000, Transaction: 2000}, {Value: 50, Transaction: 20_000, Operations: 128},
-	} {
-		inner := testkit.NewMemory(t, limits)
-		loadAll(t, inner, dumped(t, from), conq.LoadOptions{})
-		holds(t, inner).equal(t, fmt.Sprintf("%+v", limits), want)
-	}
-}
-
-// Where the engine counts more than Load knows of, a batch goes in in parts. An item that is too large
-// alone is told, and all before it is in.
-func TestLoadTooLarge(t *testing.T) {
-	from, want := sampleStore(t, 400)
-	for _, limit := range []int{3000, 300} {
-		inner := testkit.NewMemory(t, kv.Limits{Transaction: limit})
-		db := &testkit.Hooked{DB: inner, Bounds: kv.Limits{Transaction: 1 << 20}}
-		if limit == 3000 {
-			loadAll(t, db, dumped(t, from), conq.LoadOptions{})
-			holds(t, inner).equal(t, "in parts", want)
-			continue
-		}
-		report, err := conq.Load(t.Context(), db, bytes.NewReader(dumped(t, from)))
-		testkit.WantError(t, err, kv.ErrTooLarge, fmt.Sprintf(`queue "a": item %d of the dump`, report.Items+1))
-		if report.Items == 0 || !holds(t, inner).among(want) {
-			t.Fatalf("%+v", report)
-		}
-	}
-}
-
 // countingTx counts what is set.
 type countingTx struct {
 	kv.Tx
@@ -376,43 +343,6 @@ func TestLoadCanceled(t *testing.T) {
 		testkit.WantError(t, testkit.Drop(conq.Load(t.Context(), db, bytes.NewReader(dump))), conq.ErrNotEmpty)
 		loadAll(t, db, dump, conq.LoadOptions{Existing: conq.ExistingReplace})
 		holds(t, db).equal(t, "repeated", want)
-	}
-}
-
-// While the outcome of a transaction is unknown, and the context ends, the error says
-// which items may be in.
-func TestLoadUnknown(t *testing.T) {
-	from, _ := sampleStore(t, 100)
-	ctx, cancel := context.WithCancelCause(t.Context())
-	commits := 0
-	db := faulty.New(testkit.NewMemory(t, small), 1, faulty.Options{Choose: func() faulty.Fate {
-		commits++
-		if commits == 8 { // when it has not known for some attempts
-			cancel(errCancelled)
-		}
-		if commits > 3 {
-			return faulty.Fate{Outcome: faulty.Dropped}
-		}
-		return faulty.Fate{}
-	}, Limits: kv.Limits{Operations: 200}})
-	report, err := conq.Load(ctx, db, bytes.NewReader(dumped(t, from)))
-	testkit.WantError(t, err, kv.ErrCommitUnknown, `queue "a": items `, "of the dump may or may not be in")
-	testkit.WantError(t, err, errCancelled)
-	from1 := report.Queues[0].Items + 1
-	if from1 == 1 || !strings.Contains(err.Error(), fmt.Sprintf("items %d to ", from1)) {
-		t.Fatalf("%v, %+v", err, report)
-	}
-}
-
-// An error of the reader comes through, with what was read before it loaded.
-func TestLoadReadFails(t *testing.T) {
-	from, want := sampleStore(t, 3000)
-	dump := dumped(t, from)
-	db := testkit.NewMemory(t, small)
-	report, err := conq.Load(t.Context(), db, io.MultiReader(bytes.NewReader(dump[:200_000]), iotest.ErrReader(errDiskFull)))
-	testkit.WantError(t, err, errDiskFull, "reading at byte 200000")
-	if errors.Is(err, conq.ErrDump) || report.Items < 500 || !holds(t, db).among(want) {
-		t.Fatalf("%v, %+v", err, report)
 	}
 }
 
