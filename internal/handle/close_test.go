@@ -257,52 +257,29 @@ func (h hanging) Decode(b []byte) (string, error) {
 // Close gives up on a call that hangs, says so, and can be called again. Who waits, and that nobody
 // does any more, is told.
 func TestCloseGivesUp(t *testing.T) {
-	for _, priority := range []bool{false, true} {
-		testkit.Bubble(t, func(t *testing.T) {
-			db := testkit.NewMemory(t, kv.Limits{})
-			goOn := make(chan struct{})
-			codec := hanging{conq.String(), goOn}
-			var waiting []int
-			o := conq.Options{Observe: func(e conq.Event) {
-				if e.Kind == conq.Waiting {
-					waiting = append(waiting, e.Items)
-				}
-			}}
-			var wait func(context.Context) (string, error)
-			var end func() error
-			if priority {
-				p, err := conq.OpenPriorityQueue(db, "q", codec, o)
-				testkit.NoError(t, err)
-				wait, end = p.PopMinWait, p.Close
-			} else {
-				q := newQueue(t, db, codec, o)
-				wait, end = q.DequeueWait, q.Close
+	testkit.Bubble(t, func(t *testing.T) {
+		db := testkit.NewMemory(t, kv.Limits{})
+		goOn := make(chan struct{})
+		var waiting []int
+		p := newPriorityQueue(t, db, hanging{conq.String(), goOn}, conq.Options{Observe: func(e conq.Event) {
+			if e.Kind == conq.Waiting {
+				waiting = append(waiting, e.Items)
 			}
-			got := make(chan string, 1)
-			go func() {
-				v, err := wait(t.Context())
-				testkit.Check(t, err)
-				got <- v
-			}()
-			synctest.Wait()
-			if priority {
-				other, err := conq.OpenPriorityQueue(db, "q", conq.String())
-				testkit.NoError(t, err)
-				testkit.NoError(t, db.Transact(t.Context(), func(tx kv.Tx) error { return other.In(tx).Push("a", 1) }))
-			} else {
-				other := newQueue(t, db, conq.String())
-				testkit.NoError(t, db.Transact(t.Context(), func(tx kv.Tx) error { return other.In(tx).Enqueue("a") }))
-			}
-			synctest.Wait()
-			if err := end(); err == nil || !strings.Contains(err.Error(), `queue "q": closing: closing took longer than 30s`) {
-				t.Errorf("error %v", err)
-			}
-			close(goOn)
-			testkit.Equal(t, "item", <-got, "a")
-			testkit.NoError(t, end())
-			testkit.EqualSlices(t, "told who waits", slices.Compact(waiting), []int{1, 0})
-		})
-	}
+		}})
+		got := startWaiter(t.Context(), endVerbs{wait: valuesOf(p.PopMinWaitN)}, 1)
+		other := newPriorityQueue(t, db, conq.String())
+		testkit.NoError(t, db.Transact(t.Context(), func(tx kv.Tx) error { return other.In(tx).Push("a", 1) }))
+		synctest.Wait()
+		if err := p.Close(); err == nil || !strings.Contains(err.Error(), `queue "p": closing: closing took longer than 30s`) {
+			t.Errorf("error %v", err)
+		}
+		close(goOn)
+		synctest.Wait()
+		testkit.NoError(t, got.err)
+		testkit.EqualSlices(t, "items", got.values, []string{"a"})
+		testkit.NoError(t, p.Close())
+		testkit.EqualSlices(t, "told who waits", slices.Compact(waiting), []int{1, 0})
+	})
 }
 
 // A queue that was never opened can't be closed.

@@ -366,26 +366,6 @@ func TestHandOverDecode(t *testing.T) {
 	})
 }
 
-// So it is with priorities, from both ends.
-func TestHandOverDecodePriority(t *testing.T) {
-	for name, wait := range map[string]func(*conq.PriorityQueue[string]) func(context.Context) (string, error){
-		"PopMin": func(p *conq.PriorityQueue[string]) func(context.Context) (string, error) { return p.PopMinWait },
-		"PopMax": func(p *conq.PriorityQueue[string]) func(context.Context) (string, error) { return p.PopMaxWait },
-	} {
-		t.Run(name, func(t *testing.T) {
-			onLocal(t, func(t *testing.T, db *writes) {
-				p := newPriorityQueue(t, db, fragile{conq.String()})
-				got := make(chan error, 1)
-				go func() { got <- drop(wait(p)(t.Context())) }()
-				synctest.Wait()
-				testkit.NoError(t, p.Push(t.Context(), "bad", 1))
-				testkit.WantError(t, <-got, conq.ErrDecode)
-				wantLen(t, "left", p.Len, 1)
-			})
-		})
-	}
-}
-
 // Who gets an item has it for himself.
 func TestHandOverCopies(t *testing.T) {
 	onLocal(t, func(t *testing.T, db *writes) {

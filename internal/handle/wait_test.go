@@ -332,26 +332,6 @@ func noLostWakeUp(t *testing.T, seed uint64, shared bool) {
 	testkit.Equal(t, "items", len(slices.Compact(all)), producers*each)
 }
 
-// Consumers who wait are served in turn: while one waits, no other that came later
-// is served more than twice.
-func TestWaitFairness(t *testing.T) {
-	const consumers = 64
-	items := testkit.Cases(1000)
-	for store, newStore := range stores {
-		t.Run(store, func(t *testing.T) {
-			testkit.Bubble(t, func(t *testing.T) {
-				process, end := newStore(t)
-				defer end()
-				v, producer := openFront(t, process(), conq.Options{}), openFront(t, process(), conq.Options{})
-				worst := overtaken(t, consumers, items, func(int) endVerbs { return v }, producer)
-				if worst > 2 {
-					t.Errorf("while a consumer waited another was served %d times", worst)
-				}
-			})
-		})
-	}
-}
-
 // turn is a wait of a consumer, in the order of all that happens.
 type turn struct{ consumer, began, ended int }
 
