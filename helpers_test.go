@@ -7,7 +7,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/conq-go/conq/internal/layout"
 	"github.com/conq-go/conq/internal/testkit"
 	"github.com/conq-go/conq/kv"
 )
@@ -38,15 +37,6 @@ func newFixture(t testkit.TB, db kv.DB, random io.Reader) fixture {
 func contents(t testkit.TB, f fixture) (q []string, p []Prioritized[string]) {
 	t.Helper()
 	return testkit.List(t, f.q.All(f.ctx)), testkit.List(t, f.p.All(f.ctx))
-}
-
-// laid returns where the items of "q", a queue, or of another name, a priority queue, are.
-func laid(name string) *layout.Queue {
-	kind := KindPriorityQueue
-	if name == "q" {
-		kind = KindQueue
-	}
-	return layout.New(name, kind, kv.Limits{})
 }
 
 // drop leaves of a result only errors of the store.

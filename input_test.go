@@ -233,10 +233,10 @@ func TestLastIndexStaged(t *testing.T) {
 	f := newFixture(t, testkit.NewMemory(t, kv.Limits{Shared: true}), nil)
 	random := make([]byte, 20)
 	testkit.Write(t, f.db,
-		kv.KeyValue{Key: testkit.Packed(t, laid("q").Prefix(), int64(math.MaxInt64), random)},
-		kv.KeyValue{Key: testkit.Packed(t, laid("p").Prefix(), 7, int64(math.MaxInt64), random)})
+		kv.KeyValue{Key: testkit.Packed(t, testkit.Laid("q").Prefix(), int64(math.MaxInt64), random)},
+		kv.KeyValue{Key: testkit.Packed(t, testkit.Laid("p").Prefix(), 7, int64(math.MaxInt64), random)})
 	testkit.NoError(t, f.db.Transact(f.ctx, func(tx kv.Tx) error {
-		return errors.Join(testkit.Abandon(tx, laid("q")), testkit.Abandon(tx, laid("p")))
+		return errors.Join(testkit.Abandon(tx, testkit.Laid("q")), testkit.Abandon(tx, testkit.Laid("p")))
 	}))
 	before := testkit.Everything(t, f.db)
 	testkit.WantError(t, f.q.Enqueue(f.ctx, "a"), recipe.ErrFull, `queue "q"`)

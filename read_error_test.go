@@ -230,7 +230,7 @@ func TestReadErrorsStaged(t *testing.T) {
 			q, err := OpenQueue(db, "q", String(), Options{Staging: StagingAlways})
 			testkit.NoError(t, err)
 			testkit.NoError(t, q.Enqueue(t.Context(), "first"))
-			testkit.NoError(t, db.Transact(t.Context(), func(tx kv.Tx) error { return testkit.Abandon(tx, laid("q")) }))
+			testkit.NoError(t, db.Transact(t.Context(), func(tx kv.Tx) error { return testkit.Abandon(tx, testkit.Laid("q")) }))
 			at = k
 			err = q.Enqueue(t.Context(), "second")
 			failed, at = at <= 0, 0
@@ -272,7 +272,7 @@ func readingFixture(t *testing.T, shared, expired bool, mode Staging) (f fixture
 	open()
 	fill(t, f)
 	testkit.NoError(t, db.Transact(f.ctx, func(tx kv.Tx) error {
-		return errors.Join(testkit.Abandon(tx, laid("q")), testkit.Abandon(tx, laid("p")))
+		return errors.Join(testkit.Abandon(tx, testkit.Laid("q")), testkit.Abandon(tx, testkit.Laid("p")))
 	}))
 	open() // anew, so that the handles know that something is staged
 	if expired {

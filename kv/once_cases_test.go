@@ -127,14 +127,7 @@ func TestOnceWritesOnlyWithWrites(t *testing.T) {
 }
 
 // held tells whether the outcome key holds something.
-func (f *fixture) held(t *testing.T) (held bool) {
-	testkit.NoError(t, f.store.ReadTransact(t.Context(), func(r kv.Reader) error {
-		value, err := r.Get(laneKey)
-		held = value != nil
-		return err
-	}))
-	return held
-}
+func (f *fixture) held(t *testing.T) bool { return testkit.Value(t, f.store, laneKey) != nil }
 
 // Where outcomes are always known, it is Transact.
 func TestOnceOverCertainStore(t *testing.T) {

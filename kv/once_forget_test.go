@@ -70,13 +70,7 @@ func TestForgetOutcomesAge(t *testing.T) {
 		}
 		there := func(want bool) {
 			t.Helper()
-			testkit.NoError(t, f.store.ReadTransact(t.Context(), func(r kv.Reader) error {
-				value, err := r.Get(laneKey)
-				if (value != nil) != want {
-					t.Errorf("the key is there: %v, want %v", value != nil, want)
-				}
-				return err
-			}))
+			testkit.Equal(t, "the key is there", f.held(t), want)
 		}
 		write()
 		<-time.After(kv.OutcomeAge - time.Minute)
@@ -144,11 +138,7 @@ func TestOutcomeTime(t *testing.T) {
 	before := time.Now()
 	_, err := kv.TransactOnce(t.Context(), f.lane, func(tx kv.Tx) (string, error) { return f.enqueue(tx, "q", "1") })
 	testkit.NoError(t, err)
-	var value []byte
-	testkit.NoError(t, f.store.ReadTransact(t.Context(), func(r kv.Reader) (err error) {
-		value, err = r.Get(laneKey)
-		return err
-	}))
+	value := testkit.Value(t, f.store, laneKey)
 	at, ok := kv.OutcomeTime(value)
 	if !ok || at.Before(before.Truncate(time.Microsecond)) || at.After(time.Now()) {
 		t.Errorf("%x: written at %v, %v; want a time from %v on", value, at, ok, before)

@@ -87,15 +87,9 @@ func (f *fixture) set(t testing.TB, pairs ...string) {
 func (f *fixture) state(t testing.TB) map[string]string {
 	t.Helper()
 	state := map[string]string{}
-	testkit.NoError(t, f.store.ReadTransact(t.Context(), func(r kv.Reader) error {
-		for pair, err := range r.Range(kv.Range{}, kv.RangeOptions{}) {
-			if err != nil {
-				return err
-			}
-			state[string(pair.Key)] = string(pair.Value)
-		}
-		return nil
-	}))
+	for _, pair := range testkit.Everything(t, f.store) {
+		state[string(pair.Key)] = string(pair.Value)
+	}
 	delete(state, string(laneKey))
 	return state
 }

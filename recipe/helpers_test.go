@@ -43,16 +43,9 @@ func together(t testing.TB, db kv.DB, first, second func(kv.Tx) error) (attempts
 // values returns all values of a range, in order.
 func values(t testing.TB, db kv.DB, r kv.Range) (out []string) {
 	t.Helper()
-	err := db.ReadTransact(t.Context(), func(from kv.Reader) error {
-		for item, err := range from.Range(r, kv.RangeOptions{}) {
-			if err != nil {
-				return err
-			}
-			out = append(out, string(item.Value))
-		}
-		return nil
-	})
-	testkit.NoError(t, err)
+	for _, item := range testkit.In(t, db, r) {
+		out = append(out, string(item.Value))
+	}
 	return out
 }
 

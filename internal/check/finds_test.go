@@ -107,7 +107,7 @@ func fillHealthy(t testing.TB, db kv.DB) fixture {
 		testkit.Write(t, db, pairs...)
 	}
 	deadline := checkTime.Add(inTime).UnixNano()
-	for i, q := range []*layout.Queue{laid("q"), laid("p")} {
+	for i, q := range []*layout.Queue{testkit.Laid("q"), testkit.Laid("p")} {
 		stage(q,
 			kv.KeyValue{Key: testkit.Packed(t, nil, 1, 1, 0, opID(byte(i))), Value: testkit.Packed(t, nil, 3, deadline)},
 			kv.KeyValue{Key: testkit.Packed(t, nil, 0), Value: testkit.Packed(t, nil, opID(3))},
@@ -187,7 +187,7 @@ func TestCheckSound(t *testing.T) {
 func TestCheckCounts(t *testing.T) {
 	db, f := healthyStore(t)
 	p := &plot{t, db, f}
-	stageItems(t, db, laid("q"), opID(7), 2, checkTime.Add(tooLateBy))
+	stageItems(t, db, testkit.Laid("q"), opID(7), 2, checkTime.Add(tooLateBy))
 	p.set(testkit.Packed(t, nil, "other", 1), nil)
 	p.set(testkit.Packed(t, nil, "other", 2), nil)
 	p.set([]byte{0xfe}, nil)
@@ -215,7 +215,7 @@ func TestCheckCounts(t *testing.T) {
 	testkit.Equal(t, "found", found, "newer queue q, foreign queue foreign~, other keys 2~, other keys~")
 	n := 0
 	for _, pair := range testkit.Everything(t, db) {
-		for _, in := range [][]byte{laid("q").Prefix(), layout.Pieces("q").Bytes(), layout.Stage("q").Bytes(), layout.Outcomes("q").Bytes(), layout.SignalKey("q")} {
+		for _, in := range [][]byte{testkit.Laid("q").Prefix(), layout.Pieces("q").Bytes(), layout.Stage("q").Bytes(), layout.Outcomes("q").Bytes(), layout.SignalKey("q")} {
 			if bytes.HasPrefix(pair.Key, in) {
 				n++
 			}

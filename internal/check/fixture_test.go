@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/conq-go/conq"
-	"github.com/conq-go/conq/internal/layout"
 	"github.com/conq-go/conq/internal/testkit"
 	"github.com/conq-go/conq/kv"
 	"github.com/conq-go/conq/kv/embedded"
@@ -45,13 +44,4 @@ func newEmbedded(t testing.TB) kv.DB {
 	testkit.NoError(t, err)
 	t.Cleanup(func() { testkit.NoError(t, db.Close()) })
 	return db
-}
-
-// laid returns where the items of "q", a queue, or of another name, a priority queue, are.
-func laid(name string) *layout.Queue {
-	kind := conq.KindPriorityQueue
-	if name == "q" {
-		kind = conq.KindQueue
-	}
-	return layout.New(name, kind, kv.Limits{})
 }

@@ -45,7 +45,7 @@ func TestCheckWakes(t *testing.T) {
 		q, err := conq.OpenQueue(db, "q", conq.String(), conq.Options{Staging: conq.StagingNever})
 		testkit.NoError(t, err)
 		testkit.NoError(t, q.Enqueue(t.Context(), "a"))
-		stageItems(t, db, laid("q"), opID(7), 1, time.Now().Add(time.Minute))
+		stageItems(t, db, testkit.Laid("q"), opID(7), 1, time.Now().Add(time.Minute))
 		got := make(chan string, 1)
 		go func() {
 			v, _ := q.DequeueWait(t.Context())

@@ -53,7 +53,7 @@ var plantedKeys = []planted{
 			p.set(layout.EntryKey("q"), testkit.Packed(t, nil, "queue", layout.QueueFormat+1, "more"))
 			p.set(p.stage("new"), nil)
 			p.set(testkit.Packed(t, layout.Pieces("q").Bytes(), "new"), nil)
-			p.set(testkit.Packed(t, laid("q").Prefix(), "new"), nil)
+			p.set(testkit.Packed(t, testkit.Laid("q").Prefix(), "new"), nil)
 		},
 		want: "newer queue q",
 	},
@@ -138,17 +138,17 @@ var plantedKeys = []planted{
 		name: "items whose keys are none",
 		plant: func(t *testing.T, p *plot) {
 			for _, key := range [][]byte{
-				testkit.Packed(t, laid("q").Prefix(), 1),
-				testkit.Packed(t, laid("q").Prefix(), 1, "x"),
-				testkit.Packed(t, laid("q").Prefix(), 1, 1, opID(1)), // a priority queue's
-				testkit.Packed(t, laid("q").Prefix(), 1, opID(1), 1),
-				testkit.Packed(t, laid("q").Prefix(), 1, opID(1), 2, 2),
-				testkit.Packed(t, laid("q").Prefix(), 1, opID(1), int64(math.MaxInt32)+1),
-				testkit.Packed(t, laid("q").Prefix(), uint64(1<<63), opID(1)),
-				append(bytes.Clone(laid("q").Prefix()), 0xfe),
-				append(bytes.Clone(laid("q").Prefix()), 0x16, 0, 1), // 1 in two bytes
-				laid("q").Prefix(),
-				testkit.Packed(t, laid("p").Prefix(), 1, opID(1)), // a queue's
+				testkit.Packed(t, testkit.Laid("q").Prefix(), 1),
+				testkit.Packed(t, testkit.Laid("q").Prefix(), 1, "x"),
+				testkit.Packed(t, testkit.Laid("q").Prefix(), 1, 1, opID(1)), // a priority queue's
+				testkit.Packed(t, testkit.Laid("q").Prefix(), 1, opID(1), 1),
+				testkit.Packed(t, testkit.Laid("q").Prefix(), 1, opID(1), 2, 2),
+				testkit.Packed(t, testkit.Laid("q").Prefix(), 1, opID(1), int64(math.MaxInt32)+1),
+				testkit.Packed(t, testkit.Laid("q").Prefix(), uint64(1<<63), opID(1)),
+				append(bytes.Clone(testkit.Laid("q").Prefix()), 0xfe),
+				append(bytes.Clone(testkit.Laid("q").Prefix()), 0x16, 0, 1), // 1 in two bytes
+				testkit.Laid("q").Prefix(),
+				testkit.Packed(t, testkit.Laid("p").Prefix(), 1, opID(1)), // a queue's
 			} {
 				p.set(key, []byte("x"))
 			}
@@ -219,7 +219,7 @@ var plantedPieces = []planted{
 		plant: func(t *testing.T, p *plot) {
 			item := p.split()
 			p.clear(item)
-			p.set(testkit.Packed(t, laid("q").Beside(item), 1, "x"), nil)
+			p.set(testkit.Packed(t, testkit.Laid("q").Beside(item), 1, "x"), nil)
 		},
 		want: "piece key q, orphans q 2",
 	},
@@ -257,7 +257,7 @@ var plantedPieces = []planted{
 			p.set(testkit.Packed(t, layout.Pieces("q").Bytes(), 1, 1, opID(1), 2, 1), nil) // a priority queue's
 			p.set(testkit.Packed(t, layout.Pieces("q").Bytes(), 1, opID(1), 1, 1), nil)
 			p.set(testkit.Packed(t, layout.Pieces("q").Bytes(), 1, opID(1), 1), nil) // of an item that has no further pieces
-			p.set(testkit.Packed(t, laid("q").Beside(p.split()), "x"), nil)
+			p.set(testkit.Packed(t, testkit.Laid("q").Beside(p.split()), "x"), nil)
 		},
 		want: strings.Repeat("piece key q, ", 5) + "piece key q",
 	},
@@ -266,7 +266,7 @@ var plantedPieces = []planted{
 		plant: func(_ *testing.T, p *plot) {
 			p.put(4, inTime)
 			for _, staged := range p.staged() {
-				if n, err := laid("q").Check(p.original(staged)); err == nil && n > 1 {
+				if n, err := testkit.Laid("q").Check(p.original(staged)); err == nil && n > 1 {
 					p.clear(p.piece(p.original(staged), 2))
 				}
 			}
@@ -278,7 +278,7 @@ var plantedPieces = []planted{
 		plant: func(_ *testing.T, p *plot) {
 			p.put(4, inTime)
 			for _, staged := range p.staged() {
-				if n, err := laid("q").Check(p.original(staged)); err == nil && n > 1 {
+				if n, err := testkit.Laid("q").Check(p.original(staged)); err == nil && n > 1 {
 					p.clear(p.piece(p.original(staged), 1))
 					p.clear(p.piece(p.original(staged), 2))
 				}
@@ -289,7 +289,7 @@ var plantedPieces = []planted{
 	{
 		name: "staged items of two pieces",
 		plant: func(_ *testing.T, p *plot) {
-			stageItems(p.t, p.db, laid("p"), opID(7), 4, checkTime.Add(inTime))
+			stageItems(p.t, p.db, testkit.Laid("p"), opID(7), 4, checkTime.Add(inTime))
 		},
 		note: true,
 	},

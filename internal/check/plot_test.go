@@ -60,8 +60,8 @@ func (p *plot) keys(r kv.Range) (keys [][]byte) {
 
 // split returns the key of an item of q whose payload lies over 3 keys.
 func (p *plot) split() []byte {
-	for _, key := range p.keys(laid("q").Items) {
-		if n, err := laid("q").Check(key); err == nil && n == 3 {
+	for _, key := range p.keys(testkit.Laid("q").Items) {
+		if n, err := testkit.Laid("q").Check(key); err == nil && n == 3 {
 			return key
 		}
 	}
@@ -69,11 +69,11 @@ func (p *plot) split() []byte {
 	return nil
 }
 
-func (p *plot) piece(item []byte, i int64) []byte { return laid("q").Piece(item, i) }
+func (p *plot) piece(item []byte, i int64) []byte { return testkit.Laid("q").Piece(item, i) }
 
 // put stages so many items of q, which should then be there once more.
 func (p *plot) put(n int, in time.Duration) {
-	stageItems(p.t, p.db, laid("q"), opID(7), n, checkTime.Add(in))
+	stageItems(p.t, p.db, testkit.Laid("q"), opID(7), n, checkTime.Add(in))
 }
 
 // staged returns the keys of the items in the result of op 7.
@@ -93,18 +93,12 @@ func (p *plot) original(staged []byte) []byte {
 	return elems[4].([]byte)
 }
 
-func (p *plot) value(key []byte) (value []byte) {
-	testkit.NoError(p.t, p.db.ReadTransact(context.Background(), func(r kv.Reader) (err error) {
-		value, err = r.Get(key)
-		return err
-	}))
-	return value
-}
+func (p *plot) value(key []byte) []byte { return testkit.Value(p.t, p.db, key) }
 
 // putWithoutPieces stages an item of several pieces, without those, and its deadline is over.
 func (p *plot) putWithoutPieces() {
 	item := p.split()
-	for _, key := range p.keys(laid("q").Items) {
+	for _, key := range p.keys(testkit.Laid("q").Items) {
 		if bytes.Equal(key, item) {
 			break
 		}
@@ -120,6 +114,6 @@ func (p *plot) putTwice(t *testing.T, in, other time.Duration) {
 	p.put(1, in)
 	item := p.staged()[0]
 	p.set(p.stage(2, p.at(other), opID(10), 0, p.original(item)), p.value(item))
-	_, place := laid("q").Place(p.original(item))
+	_, place := testkit.Laid("q").Place(p.original(item))
 	p.set(testkit.Packed(t, append(p.stage(3), place...), p.at(other), opID(10)), nil)
 }

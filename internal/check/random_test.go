@@ -49,8 +49,8 @@ func TestCheckRandomDamage(t *testing.T) {
 
 // damage adds a result that is too old, and then changes some keys.
 func damage(t *testing.T, random *rand.Rand, db kv.DB, f fixture) {
-	stageItems(t, db, laid("q"), opID(7), 2, checkTime.Add(-time.Second))
-	stageItems(t, db, laid("p"), opID(6), 3, checkTime.Add(-time.Second))
+	stageItems(t, db, testkit.Laid("q"), opID(7), 2, checkTime.Add(-time.Second))
+	stageItems(t, db, testkit.Laid("p"), opID(6), 3, checkTime.Add(-time.Second))
 	pairs := testkit.Everything(t, db)
 	testkit.NoError(t, db.Transact(context.Background(), func(tx kv.Tx) error {
 		for range 1 + random.IntN(5) {

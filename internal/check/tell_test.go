@@ -31,7 +31,7 @@ func TestCheckWorse(t *testing.T) {
 	_, found := runCheck(t, &testkit.Hooked{DB: db, Attempt: func(tx kv.Tx) kv.Tx {
 		if first {
 			first = false
-			p.set(testkit.Packed(t, laid("q").Beside(item), 1, "x"), nil)
+			p.set(testkit.Packed(t, testkit.Laid("q").Beside(item), 1, "x"), nil)
 		}
 		return tx
 	}}, conq.CheckOptions{Repair: true})
@@ -78,12 +78,12 @@ func TestCheckTexts(t *testing.T) {
 			p.clear(p.piece(p.split(), 1))
 			p.clear(p.piece(p.split(), 2))
 		}, []string{"2 of 3 pieces are missing"}},
-		{func(p *plot) { p.set(testkit.Packed(t, laid("q").Prefix(), 1, 1, opID(1)), nil) }, []string{"2 integers in front of the random bytes, and should have 1"}},
-		{func(p *plot) { p.set(testkit.Packed(t, laid("q").Prefix(), opID(1)), nil) }, []string{"its key is not that of an item"}},
-		{func(p *plot) { p.set(testkit.Packed(t, laid("q").Prefix(), 1, "x"), nil) }, []string{"its key is not that of an item"}},
-		{func(p *plot) { p.set(testkit.Packed(t, laid("q").Prefix(), 1, opID(1), 2, 2), nil) }, []string{"its key is not that of an item"}},
-		{func(p *plot) { p.set(testkit.Packed(t, laid("q").Prefix(), 1, opID(1), 1), nil) }, []string{"the number of pieces in its key"}},
-		{func(p *plot) { p.set(append(laid("q").Prefix(), 0xfe), nil) }, []string{"tuple: "}},
+		{func(p *plot) { p.set(testkit.Packed(t, testkit.Laid("q").Prefix(), 1, 1, opID(1)), nil) }, []string{"2 integers in front of the random bytes, and should have 1"}},
+		{func(p *plot) { p.set(testkit.Packed(t, testkit.Laid("q").Prefix(), opID(1)), nil) }, []string{"its key is not that of an item"}},
+		{func(p *plot) { p.set(testkit.Packed(t, testkit.Laid("q").Prefix(), 1, "x"), nil) }, []string{"its key is not that of an item"}},
+		{func(p *plot) { p.set(testkit.Packed(t, testkit.Laid("q").Prefix(), 1, opID(1), 2, 2), nil) }, []string{"its key is not that of an item"}},
+		{func(p *plot) { p.set(testkit.Packed(t, testkit.Laid("q").Prefix(), 1, opID(1), 1), nil) }, []string{"the number of pieces in its key"}},
+		{func(p *plot) { p.set(append(testkit.Laid("q").Prefix(), 0xfe), nil) }, []string{"tuple: "}},
 	} {
 		db, f := healthyStore(t)
 		c.plant(&plot{t, db, f})

@@ -306,8 +306,8 @@ func TestCombinedBadPriority(t *testing.T) {
 	testkit.Bubble(t, func(t *testing.T) {
 		g := newGated(kv.Limits{})
 		p := newPriorityQueue(t, g, conq.String())
-		full := testkit.Packed(t, laid("p").Prefix(), 1, int64(math.MaxInt64), make([]byte, 20))
-		foreign := testkit.Packed(t, laid("p").Prefix(), 2, "x")
+		full := testkit.Packed(t, testkit.Laid("p").Prefix(), 1, int64(math.MaxInt64), make([]byte, 20))
+		foreign := testkit.Packed(t, testkit.Laid("p").Prefix(), 2, "x")
 		testkit.Write(t, g, kv.KeyValue{Key: full}, kv.KeyValue{Key: foreign})
 		release := g.hold()
 		calls := make([]chan error, 5)

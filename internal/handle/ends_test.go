@@ -53,7 +53,7 @@ func openFront(t testkit.TB, db kv.DB, o conq.Options) endVerbs {
 			return q.EnqueueAll(ctx, values)
 		},
 		func(tx kv.Tx, v string) error { return q.In(tx).Enqueue(v) },
-		q.DequeueN, q.DequeueWaitN, q.DequeueWait, q.Len, q.Reclaim, q.Close, laid("q"),
+		q.DequeueN, q.DequeueWaitN, q.DequeueWait, q.Len, q.Reclaim, q.Close, testkit.Laid("q"),
 	}
 }
 
@@ -64,7 +64,7 @@ func openPriority(t testkit.TB, db kv.DB, o conq.Options, low bool) endVerbs {
 		func(ctx context.Context, v string) error { return p.Push(ctx, v, 7) },
 		func(ctx context.Context, items ...conq.Prioritized[string]) error { return p.PushAll(ctx, items) },
 		func(tx kv.Tx, v string) error { return p.In(tx).Push(v, 7) },
-		valuesOf(p.PopMaxN), valuesOf(p.PopMaxWaitN), p.PopMaxWait, p.Len, p.Reclaim, p.Close, laid("p"),
+		valuesOf(p.PopMaxN), valuesOf(p.PopMaxWaitN), p.PopMaxWait, p.Len, p.Reclaim, p.Close, testkit.Laid("p"),
 	}
 	if low {
 		v.take, v.wait, v.one = valuesOf(p.PopMinN), valuesOf(p.PopMinWaitN), p.PopMinWait
@@ -108,13 +108,4 @@ func onEach(t *testing.T, test func(t *testing.T, process func() kv.DB, open fun
 			})
 		}
 	}
-}
-
-// laid returns where the items of "q", a queue, or of another name, a priority queue, are.
-func laid(name string) *layout.Queue {
-	kind := conq.KindPriorityQueue
-	if name == "q" {
-		kind = conq.KindQueue
-	}
-	return layout.New(name, kind, kv.Limits{})
 }

@@ -25,7 +25,7 @@ func TestExpireWithoutStaging(t *testing.T) {
 			plain := newQueue(t, db, conq.String(), conq.Options{Staging: mode})
 			testkit.NoError(t, staged.EnqueueAll(t.Context(), []string{"a", "b", "c"}))
 			// A consumer has been given the first item, and dies.
-			testkit.NoError(t, db.Transact(t.Context(), func(tx kv.Tx) error { return testkit.Abandon(tx, laid("q")) }))
+			testkit.NoError(t, db.Transact(t.Context(), func(tx kv.Tx) error { return testkit.Abandon(tx, testkit.Laid("q")) }))
 			wantOne(t, "first, while the result is kept for its owner", plain.Dequeue, "b")
 			pass(time.Minute)
 			wantItems(t, "rest", plain.DequeueN, 3, "a", "c")
@@ -102,7 +102,7 @@ func TestWaitForExpired(t *testing.T) {
 		db := testkit.NewMemory(t, kv.Limits{Shared: true})
 		q := newQueue(t, db, conq.String())
 		testkit.NoError(t, q.Enqueue(t.Context(), "a"))
-		testkit.NoError(t, db.Transact(t.Context(), func(tx kv.Tx) error { return testkit.Abandon(tx, laid("q")) }))
+		testkit.NoError(t, db.Transact(t.Context(), func(tx kv.Tx) error { return testkit.Abandon(tx, testkit.Laid("q")) }))
 		wantOne(t, "item", q.DequeueWait, "a")
 	})
 }
@@ -226,17 +226,13 @@ func TestStagedItemsOfOthers(t *testing.T) {
 		defer c.Close()
 		p := newPriorityQueue(t, c.Process(), conq.String())
 		count := func(priority int64, v string) (n int64) {
-			testkit.NoError(t, c.Inner.ReadTransact(t.Context(), func(r kv.Reader) error {
-				for item, err := range r.Range(laid("p").Items, kv.RangeOptions{}) {
-					testkit.NoError(t, err)
-					elems, err := tuple.Unpack(laid("p").Fields(item.Key))
-					testkit.NoError(t, err)
-					if elems[0] == priority && string(item.Value) == v {
-						n = elems[1].(int64)
-					}
+			for _, item := range testkit.In(t, c.Inner, testkit.Laid("p").Items) {
+				elems, err := tuple.Unpack(testkit.Laid("p").Fields(item.Key))
+				testkit.NoError(t, err)
+				if elems[0] == priority && string(item.Value) == v {
+					n = elems[1].(int64)
 				}
-				return nil
-			}))
+			}
 			return n
 		}
 		push := func(priority int64, values ...string) {
@@ -248,7 +244,7 @@ func TestStagedItemsOfOthers(t *testing.T) {
 		}
 		push(7, "a", "b", "c")
 		testkit.NoError(t, c.Inner.Transact(t.Context(), func(tx kv.Tx) error {
-			return testkit.AbandonThose(tx, laid("p"), tx.Range(laid("p").Items, kv.RangeOptions{Limit: 3}))
+			return testkit.AbandonThose(tx, testkit.Laid("p"), tx.Range(testkit.Laid("p").Items, kv.RangeOptions{Limit: 3}))
 		}))
 		testkit.NoError(t, p.PushAll(t.Context(), []conq.Prioritized[string]{{Value: "x", Priority: 6}, {Value: "d", Priority: 7}, {Value: "y", Priority: -300}, {Value: "e", Priority: 7}, {Value: "z", Priority: 8}}))
 		push(6, "x2")

@@ -176,7 +176,7 @@ func TestBatchEndsBeforeBrokenKey(t *testing.T) {
 		f := newFixture(t, open(kv.Limits{}), nil)
 		testkit.NoError(t, f.q.EnqueueAll(f.ctx, []string{"a", "b"}))
 		testkit.NoError(t, f.p.PushAll(f.ctx, []conq.Prioritized[string]{{Value: "b", Priority: -1}, {Value: "a", Priority: 0}}))
-		testkit.Write(t, f.db, kv.KeyValue{Key: testkit.Packed(t, laid("q").Prefix(), 9, "x")}, kv.KeyValue{Key: testkit.Packed(t, laid("p").Prefix(), "x")})
+		testkit.Write(t, f.db, kv.KeyValue{Key: testkit.Packed(t, testkit.Laid("q").Prefix(), 9, "x")}, kv.KeyValue{Key: testkit.Packed(t, testkit.Laid("p").Prefix(), "x")})
 		endsBefore(t, engine+" Dequeue", f.q.DequeueN)
 		endsBefore(t, engine+" PopMax", f.p.PopMaxN)
 		testkit.NoError(t, f.p.PushAll(f.ctx, []conq.Prioritized[string]{{Value: "b", Priority: -1}, {Value: "a", Priority: 0}}))

@@ -20,18 +20,9 @@ import (
 var space = subspace.Named("outcomes")
 
 // keys counts the outcome keys of a store.
-func keys(t *testing.T, db kv.DB) (n int) {
+func keys(t *testing.T, db kv.DB) int {
 	t.Helper()
-	testkit.Check(t, db.ReadTransact(context.Background(), func(r kv.Reader) error {
-		for _, err := range r.Range(kv.PrefixRange(space.Bytes()), kv.RangeOptions{}) {
-			if err != nil {
-				return err
-			}
-			n++
-		}
-		return nil
-	}))
-	return n
+	return len(testkit.In(t, db, kv.PrefixRange(space.Bytes())))
 }
 
 // write runs a transaction that writes, and takes a millisecond.
@@ -45,16 +36,9 @@ func write(ctx context.Context, l *outcome.Lanes) error {
 }
 
 // written counts the transactions of write that have committed.
-func written(t *testing.T, db kv.DB) (n uint64) {
+func written(t *testing.T, db kv.DB) uint64 {
 	t.Helper()
-	testkit.Check(t, db.ReadTransact(context.Background(), func(r kv.Reader) error {
-		value, err := r.Get([]byte("n"))
-		if len(value) == 8 {
-			n = binary.LittleEndian.Uint64(value)
-		}
-		return err
-	}))
-	return n
+	return binary.LittleEndian.Uint64(testkit.Value(t, db, []byte("n")))
 }
 
 // Transactions run at the same time, up to MaxLanes, and leave no more keys than ran

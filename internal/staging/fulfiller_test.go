@@ -15,14 +15,9 @@ import (
 )
 
 // held tells whether the key of the role is there.
-func held(t *testing.T, s *Stage) (there bool) {
+func held(t *testing.T, s *Stage) bool {
 	t.Helper()
-	testkit.NoError(t, s.db.ReadTransact(context.Background(), func(r kv.Reader) error {
-		value, err := r.Get(s.keys.kind(fulfillerKind))
-		there = value != nil
-		return err
-	}))
-	return there
+	return testkit.Value(t, s.db, s.keys.kind(fulfillerKind)) != nil
 }
 
 // The role is given up when nothing is asked for for a while, or at once at Close.

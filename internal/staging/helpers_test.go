@@ -92,14 +92,9 @@ func takeAll(ctx context.Context, s *Stage, side Side, n int) (got []string, err
 }
 
 // count returns how many keys there are in a range.
-func count(t *testing.T, db kv.DB, span kv.Range) (n int) {
+func count(t *testing.T, db kv.DB, span kv.Range) int {
 	t.Helper()
-	for _, pair := range testkit.Everything(t, db) {
-		if span.Contains(pair.Key) {
-			n++
-		}
-	}
-	return n
+	return len(testkit.In(t, db, span))
 }
 
 // leftovers returns how many keys of the staging are still there.

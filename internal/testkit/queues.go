@@ -14,6 +14,15 @@ import (
 	"github.com/conq-go/conq/tuple"
 )
 
+// Laid returns where the items of "q", a queue, or of another name, a priority queue, are.
+func Laid(name string) *layout.Queue {
+	kind := layout.KindPriorityQueue
+	if name == "q" {
+		kind = layout.KindQueue
+	}
+	return layout.New(name, kind, kv.Limits{})
+}
+
 // Together runs f in so many goroutines and waits for them.
 func Together(n int, f func(i int)) {
 	var group sync.WaitGroup

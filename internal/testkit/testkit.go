@@ -91,10 +91,16 @@ func NewMemory(t testing.TB, limits kv.Limits) kv.DB {
 }
 
 // Everything returns all pairs of a store.
-func Everything(t TB, db kv.DB) (pairs []kv.KeyValue) {
+func Everything(t TB, db kv.DB) []kv.KeyValue {
+	t.Helper()
+	return In(t, db, kv.Range{})
+}
+
+// In returns the pairs in a range of keys.
+func In(t TB, db kv.DB, span kv.Range) (pairs []kv.KeyValue) {
 	t.Helper()
 	NoError(t, db.ReadTransact(context.Background(), func(r kv.Reader) error {
-		for pair, err := range r.Range(kv.Range{}, kv.RangeOptions{}) {
+		for pair, err := range r.Range(span, kv.RangeOptions{}) {
 			if err != nil {
 				return err
 			}
@@ -103,6 +109,16 @@ func Everything(t TB, db kv.DB) (pairs []kv.KeyValue) {
 		return nil
 	}))
 	return pairs
+}
+
+// Value returns what is stored at a key, or nil.
+func Value(t TB, db kv.DB, key []byte) (value []byte) {
+	t.Helper()
+	NoError(t, db.ReadTransact(context.Background(), func(r kv.Reader) (err error) {
+		value, err = r.Get(key)
+		return err
+	}))
+	return value
 }
 
 // Write stores pairs in one transaction.

@@ -23,15 +23,7 @@ func TestFullDatabase(t *testing.T) {
 		tx.Set([]byte("a"), append(value, '+'))
 		return struct{}{}, err
 	}
-	value := func() (value string) {
-		t.Helper()
-		testkit.NoError(t, db.ReadTransact(t.Context(), func(r kv.Reader) error {
-			b, err := r.Get([]byte("a"))
-			value = string(b)
-			return err
-		}))
-		return value
-	}
+	value := func() string { return string(testkit.Value(t, db, []byte("a"))) }
 	lane := kv.NewOnce(db, []byte("outcome"), nil)
 
 	n := 0

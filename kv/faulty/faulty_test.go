@@ -51,14 +51,9 @@ func swap(t *testing.T, db kv.DB, key, value string) error {
 	})
 }
 
-func get(t *testing.T, db kv.DB, key string) (value string) {
+func get(t *testing.T, db kv.DB, key string) string {
 	t.Helper()
-	testkit.NoError(t, db.ReadTransact(t.Context(), func(r kv.Reader) error {
-		b, err := r.Get([]byte(key))
-		value = string(b)
-		return err
-	}))
-	return value
+	return string(testkit.Value(t, db, []byte(key)))
 }
 
 func wantUnknown(t *testing.T, err error) {

@@ -89,12 +89,7 @@ func set(tx kv.Tx, key, value string) { tx.Set([]byte(key), []byte(value)) }
 
 func get(t *testing.T, db *DB, key string) string {
 	t.Helper()
-	var value []byte
-	testkit.NoError(t, db.ReadTransact(t.Context(), func(r kv.Reader) (err error) {
-		value, err = r.Get([]byte(key))
-		return err
-	}))
-	return string(value)
+	return string(testkit.Value(t, db, []byte(key)))
 }
 
 // A store keeps nothing of calls that are over.

@@ -33,14 +33,9 @@ func set(t testing.TB, db kv.DB, keys ...string) {
 	testkit.NoError(t, err)
 }
 
-func get(t testing.TB, db kv.DB, key string) (value string) {
+func get(t testing.TB, db kv.DB, key string) string {
 	t.Helper()
-	testkit.NoError(t, db.ReadTransact(t.Context(), func(r kv.Reader) error {
-		b, err := r.Get([]byte(key))
-		value = string(b)
-		return err
-	}))
-	return value
+	return string(testkit.Value(t, db, []byte(key)))
 }
 
 // compact forgets the history of the cluster.
@@ -186,17 +181,11 @@ func testLargest(t *testing.T, c *cluster) {
 			t.Errorf("%+v: %v", shape, err)
 		}
 		n := 0
-		testkit.NoError(t, db.ReadTransact(t.Context(), func(r kv.Reader) error {
-			for pair, err := range r.Range(kv.Range{}, kv.RangeOptions{}) {
-				if err != nil {
-					return err
-				}
-				if bytes.HasSuffix(pair.Key, []byte("s")) {
-					n++
-				}
+		for _, pair := range testkit.Everything(t, db) {
+			if bytes.HasSuffix(pair.Key, []byte("s")) {
+				n++
 			}
-			return nil
-		}))
+		}
 		if n < shape.sets {
 			t.Errorf("%+v: %d keys are there that were set", shape, n)
 		}

@@ -98,7 +98,7 @@ func TestJobsThroughKills(t *testing.T) {
 		cmd.Env = append(os.Environ(), "NOTES="+notes)
 		return cmd
 	})
-	x := &chaos{c: c, random: rand.New(rand.NewPCG(*killSeed, 1)), counts: make(map[string]int)}
+	x := newChaos(c)
 	var disturbing sync.WaitGroup
 	disturbing.Go(func() { x.run(t, *kills) })
 	put := putThrough(t, x, q)

@@ -28,6 +28,10 @@ type chaos struct {
 	counts map[string]int
 }
 
+func newChaos(c *cluster) *chaos {
+	return &chaos{c: c, random: rand.New(rand.NewPCG(*killSeed, 1)), counts: make(map[string]int)}
+}
+
 // disturbances are what may happen, each for a while.
 var disturbances = []struct {
 	name string
@@ -95,7 +99,7 @@ func disturb(t *testing.T) (x *chaos, dbs []kv.DB) {
 	for range handles {
 		dbs = append(dbs, open(t, o))
 	}
-	x = &chaos{c: c, random: rand.New(rand.NewPCG(*killSeed, 1)), counts: make(map[string]int)}
+	x = newChaos(c)
 	var group sync.WaitGroup
 	group.Go(func() { x.run(t, *kills) })
 	t.Cleanup(func() {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"os/exec"
 	"strings"
 	"sync"
@@ -32,7 +31,7 @@ func TestServersThroughKills(t *testing.T) {
 	remote, err := client.Dial(t.Context(), "http://"+strings.Join(addresses, ","), client.Options{Patience: patience})
 	testkit.NoError(t, err)
 	defer remote.Close()
-	x := &chaos{c: c, random: rand.New(rand.NewPCG(*killSeed, 1)), counts: make(map[string]int)}
+	x := newChaos(c)
 	kept, flow, jobs := newTally(), newTally(), newTally()
 	var producing, consuming sync.WaitGroup
 	working, end := context.WithCancel(t.Context())
