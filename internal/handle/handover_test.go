@@ -187,42 +187,28 @@ func TestHandOverLeft(t *testing.T) {
 // Items are not handed to some where others may have come before them, or look for them
 // otherwise.
 func TestHandOverToOthers(t *testing.T) {
-	for name, c := range map[string]struct {
-		options conq.Options
-		prepare func(t *testing.T, db kv.DB, p *conq.PriorityQueue[string]) // has somebody else wait
-	}{
-		"on another handle": {conq.Options{}, func(t *testing.T, db kv.DB, _ *conq.PriorityQueue[string]) {
+	for name, othersWait := range map[string]func(t *testing.T, db kv.DB, p *conq.PriorityQueue[string]){
+		"on another handle": func(t *testing.T, db kv.DB, _ *conq.PriorityQueue[string]) {
 			startWaiter(t.Context(), openPriority(t, db, conq.Options{}, true), 1)
-		}},
-		"at the other end": {conq.Options{}, func(t *testing.T, _ kv.DB, p *conq.PriorityQueue[string]) {
-			go func() { _, _ = p.PopMaxWait(t.Context()) }()
-		}},
+		},
+		"at the other end": func(t *testing.T, _ kv.DB, p *conq.PriorityQueue[string]) {
+			startWaiter(t.Context(), endVerbs{wait: valuesOf(p.PopMaxWaitN)}, 1)
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			onLocal(t, func(t *testing.T, db *writes) {
-				p := newPriorityQueue(t, db, conq.String(), c.options)
-				ctx, cancel := context.WithCancel(t.Context())
-				go func() { _, _ = p.PopMinWait(ctx) }()
-				synctest.Wait()
-				others := 0
-				if c.prepare != nil {
-					c.prepare(t, db, p)
-					synctest.Wait()
-					others = 1
-				}
+				p := newPriorityQueue(t, db, conq.String())
+				startWaiter(t.Context(), endVerbs{wait: valuesOf(p.PopMinWaitN)}, 1)
+				othersWait(t, db, p)
 				before := db.sets.Load()
 				testkit.NoError(t, p.Push(t.Context(), "first", 1))
 				synctest.Wait()
 				if db.sets.Load() == before {
 					t.Error("the item was not written")
 				}
-				for range others {
-					testkit.NoError(t, p.Push(t.Context(), "second", 1))
-				}
+				testkit.NoError(t, p.Push(t.Context(), "second", 1))
 				synctest.Wait()
 				wantLen(t, "items that nobody has got", p.Len, 0)
-				cancel()
-				synctest.Wait()
 			})
 		})
 	}

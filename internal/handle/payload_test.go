@@ -17,23 +17,6 @@ import (
 	"github.com/conq-go/conq/kv/faulty"
 )
 
-// Payloads around the limit for values lie over as many keys as they need.
-func TestSplitBoundaries(t *testing.T) {
-	for _, size := range []int{0, 1, 99, 100, 101, 199, 200, 201, 9_999, 10_000} {
-		t.Run(fmt.Sprint(size), func(t *testing.T) {
-			f := newFixture(t, testkit.NewMemory(t, small), nil)
-			v := strings.Repeat("x", size)
-			testkit.NoError(t, f.q.Enqueue(f.ctx, v))
-			testkit.NoError(t, f.p.Push(f.ctx, v, 1))
-			testkit.Equal(t, "keys", len(testkit.Stored(t, f.db)), 2*max(1, (size+99)/100))
-			wantOne(t, "peeked", f.q.Peek, v)
-			wantOne(t, "dequeued", f.q.Dequeue, v)
-			wantOne(t, "popped", f.p.PopMax, v)
-			testkit.Equal(t, "keys left", len(testkit.Stored(t, f.db)), 0)
-		})
-	}
-}
-
 // The largest payload is half of a transaction. One byte more is refused before
 // anything is written, whatever verb it comes by.
 func TestTooLarge(t *testing.T) {

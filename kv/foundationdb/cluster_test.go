@@ -130,12 +130,12 @@ type python struct {
 	file, prefix string
 }
 
-func newPython(t *testing.T, prefix []byte) python {
+func newPython(t *testing.T, file string, prefix []byte) python {
 	t.Helper()
 	if out, err := exec.CommandContext(t.Context(), "python3", "-c", "import fdb; fdb.api_version(730)").CombinedOutput(); err != nil {
 		t.Skipf("python3 can't use fdb with API version 730: %v\n%s", err, out)
 	}
-	return python{t, clusterFile(t), hex.EncodeToString(prefix)}
+	return python{t, file, hex.EncodeToString(prefix)}
 }
 
 // start runs a role of testdata/recipes.py. wait ends its input, if it reads any,
@@ -186,13 +186,7 @@ func TestClusterPython(t *testing.T) {
 	const items = 100
 	for _, kind := range []string{"dequeue", "pop-min", "pop-max"} {
 		t.Run(kind, func(t *testing.T) {
-			prefix := []byte("conq-test/" + rand.Text() + "/")
-			p := newPython(t, prefix)
-			db, err := Open(clusterFile(t), Options{Prefix: prefix})
-			testkit.NoError(t, err)
-			defer db.Close()
-			defer clearAll(t, db)
-			s := open(t, db, kind)
+			s, p := open(t, kind)
 
 			takers := p.start(s.take)
 			waitPut := p.start(s.put, strconv.Itoa(items))
@@ -250,13 +244,7 @@ func TestClusterPythonOrder(t *testing.T) {
 	const items = 30
 	for _, kind := range []string{"dequeue", "pop-min", "pop-max"} {
 		t.Run(kind, func(t *testing.T) {
-			prefix := []byte("conq-test/" + rand.Text() + "/")
-			p := newPython(t, prefix)
-			db, err := Open(clusterFile(t), Options{Prefix: prefix})
-			testkit.NoError(t, err)
-			defer db.Close()
-			defer clearAll(t, db)
-			s := open(t, db, kind)
+			s, p := open(t, kind)
 			p.start(s.put, strconv.Itoa(items))()
 			var ours []string
 			done := make(chan struct{})
@@ -276,7 +264,21 @@ func TestClusterPythonOrder(t *testing.T) {
 	}
 }
 
-func open(t *testing.T, db *DB, kind string) shared {
+// open opens a queue in a store of its own, which Python shares.
+func open(t *testing.T, kind string) (shared, python) {
+	t.Helper()
+	file, prefix := clusterFile(t), []byte("conq-test/"+rand.Text()+"/")
+	p := newPython(t, file, prefix)
+	db, err := Open(file, Options{Prefix: prefix})
+	testkit.NoError(t, err)
+	t.Cleanup(func() {
+		clearAll(t, db)
+		testkit.Check(t, db.Close())
+	})
+	return openShared(t, db, kind), p
+}
+
+func openShared(t *testing.T, db *DB, kind string) shared {
 	t.Helper()
 	ctx := t.Context()
 	value := func(i int) []byte { return []byte("go" + strconv.Itoa(i)) }
