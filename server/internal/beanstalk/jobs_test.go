@@ -42,7 +42,7 @@ func TestFormats(t *testing.T) {
 		{"put -1 0 1 1", "BAD_FORMAT", "put a 0 1 1", "BAD_FORMAT", "put 4294967296 0 1 1", "BAD_FORMAT", "put 4294967295 0 1 1\na", "INSERTED 1"},
 		{"put 0 -1 1 1", "BAD_FORMAT", "put 0 0 -1 1", "BAD_FORMAT", "put 0 0 1 -1", "BAD_FORMAT", "put 0 0 1", "BAD_FORMAT", "put 0 0 1 1 1", "BAD_FORMAT"},
 		{"put  0  0 1   0\n", "INSERTED 1"},
-		{"use -a", "BAD_FORMAT", "use", "UNKNOWN_COMMAND", "use ", "BAD_FORMAT", "use a b", "BAD_FORMAT", "use a\x00", "BAD_FORMAT", "use é", "BAD_FORMAT",
+		{"use -a", "BAD_FORMAT", "use", "UNKNOWN_COMMAND", "use ", "BAD_FORMAT", "use a b", "BAD_FORMAT", "use  a", "BAD_FORMAT", "use a\x00", "BAD_FORMAT", "use é", "BAD_FORMAT",
 			"use " + strings.Repeat("a", 201), "BAD_FORMAT", "use " + strings.Repeat("a", 200), "USING " + strings.Repeat("a", 200),
 			"use AZaz09-+/;.$_()", "USING AZaz09-+/;.$_()", "list-tube-used", "USING AZaz09-+/;.$_()"},
 		{"watch a", "WATCHING 2", "watch a", "WATCHING 2", "watch b", "WATCHING 3", "list-tubes-watched", "OK 22\n---\n- default\n- a\n- b\n", "ignore c", "WATCHING 3",

@@ -1,6 +1,7 @@
 package beanstalk
 
 import (
+	"bytes"
 	"time"
 
 	"github.com/conq-go/conq/work"
@@ -52,8 +53,12 @@ var verbs = []verb{
 // uncounted are the verbs at the end of which stats says nothing.
 const uncounted = 3
 
-func idOnly(c *command, f *fields)   { c.id = f.u64() }
-func tubeOnly(c *command, f *fields) { c.tube = f.name() }
+func idOnly(c *command, f *fields) { c.id = f.u64() }
+
+func tubeOnly(c *command, f *fields) {
+	f.bad = bytes.HasPrefix(f.rest, []byte(" ")) // the name would begin with it
+	c.tube = f.name()
+}
 
 var byName = func() map[string]*verb {
 	all := make(map[string]*verb, len(verbs))
