@@ -118,13 +118,16 @@ func (c *Client) try(ctx context.Context, q call, body []byte, key string, out a
 	}
 	limited, cancel := context.WithTimeout(ctx, q.wait+c.options.Timeout)
 	defer cancel()
-	r, err := http.NewRequestWithContext(limited, q.method, c.server()+q.path, nil)
+	var sends io.Reader
+	if q.body != nil {
+		sends = bytes.NewReader(body) // which net/http can send again on another connection, if the server has not begun
+	}
+	r, err := http.NewRequestWithContext(limited, q.method, c.server()+q.path, sends)
 	if err != nil {
 		return false, -1, err
 	}
 	r.URL.RawQuery = q.query.Encode()
 	if q.body != nil {
-		r.Body, r.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
 		r.Header.Set("Content-Type", "application/json")
 	}
 	if key != "" {

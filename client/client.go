@@ -85,7 +85,7 @@ func Dial(ctx context.Context, url string, o Options) (*Client, error) {
 	}
 	if c.http.Transport = o.Transport; o.Transport == nil {
 		c.http.Transport = &http.Transport{
-			Proxy: http.ProxyFromEnvironment, DialContext: (&net.Dialer{Timeout: 10 * time.Second}).DialContext, TLSClientConfig: o.TLS,
+			Proxy: http.ProxyFromEnvironment, DialContext: (&net.Dialer{Timeout: 10 * time.Second}).DialContext, TLSClientConfig: o.TLS.Clone(),
 			TLSHandshakeTimeout: 10 * time.Second, ForceAttemptHTTP2: true, MaxIdleConns: 1000, MaxIdleConnsPerHost: 1000, IdleConnTimeout: 90 * time.Second,
 		}
 	}

@@ -321,6 +321,39 @@ func TestDial(t *testing.T) {
 // page is a server of another kind.
 var page = http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "<html>") })
 
+// sendable is a transport that wants to be able to send bodies again.
+type sendable struct {
+	http.RoundTripper
+	t *testing.T
+}
+
+func (s sendable) RoundTrip(r *http.Request) (*http.Response, error) {
+	if r.Body != nil && r.GetBody == nil {
+		s.t.Errorf("%s %s can't be sent again", r.Method, r.URL.Path)
+	}
+	return s.RoundTripper.RoundTrip(r)
+}
+
+// A configuration of TLS is left as it is, as others may use it, and net/http can send again what the server has not begun with.
+func TestTransport(t *testing.T) {
+	s := httptest.NewTLSServer(page)
+	t.Cleanup(s.Close)
+	trusted := s.Client().Transport.(*http.Transport).TLSClientConfig.Clone()
+	trusted.NextProtos = nil
+	_, err := client.Dial(t.Context(), s.URL, client.Options{TLS: trusted})
+	if err == nil || !strings.Contains(err.Error(), "is not the URL of a conq server") {
+		t.Errorf("error %v", err)
+	}
+	testkit.Equal(t, "protocols", len(trusted.NextProtos), 0)
+
+	url, _ := serve(t, testkit.NewMemory(t, kv.Limits{}), "127.0.0.1:0", server.Options{})
+	transport := new(http.Transport)
+	t.Cleanup(transport.CloseIdleConnections)
+	q, err := client.OpenQueue(t.Context(), dial(t, url, client.Options{Transport: sendable{transport, t}}), "q", codec.String())
+	testkit.NoError(t, err)
+	testkit.NoError(t, q.Enqueue(t.Context(), "a"))
+}
+
 func TestToken(t *testing.T) {
 	path := t.TempDir() + "/tokens.json"
 	secret, _, err := server.NewToken(path, "shop", []string{"produce:orders"})

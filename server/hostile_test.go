@@ -11,6 +11,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"net/http/httptrace"
 	"strings"
 	"testing"
 	"time"
@@ -302,4 +303,26 @@ func TestPanic(t *testing.T) {
 		w.WriteHeader(200)
 		panic("in the middle")
 	})).ServeHTTP(httptest.NewRecorder(), httptest.NewRequest("GET", "/", nil))
+}
+
+// A request that is refused before its body was read ends no connection of HTTP/2, which others share.
+func TestRefusedBesideOthers(t *testing.T) {
+	s, err := New(testkit.NewMemory(t, kv.Limits{}), Options{})
+	testkit.NoError(t, err)
+	t.Cleanup(func() { testkit.NoError(t, s.Close()) })
+	l := httptest.NewUnstartedServer(s)
+	l.EnableHTTP2 = true
+	l.StartTLS()
+	t.Cleanup(l.Close)
+	for i := range 3 {
+		reused := false
+		ctx := httptrace.WithClientTrace(t.Context(), &httptrace.ClientTrace{GotConn: func(c httptrace.GotConnInfo) { reused = c.Reused }})
+		r, err := http.NewRequestWithContext(ctx, http.MethodPost, l.URL+"/v1/nothing", strings.NewReader("{}"))
+		testkit.NoError(t, err)
+		answer, err := l.Client().Do(r)
+		testkit.NoError(t, err)
+		testkit.NoError(t, answer.Body.Close())
+		testkit.Equal(t, "status and protocol", fmt.Sprint(answer.StatusCode, answer.ProtoMajor), "404 2")
+		testkit.Equal(t, "reused", reused, i > 0)
+	}
 }

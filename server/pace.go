@@ -17,7 +17,7 @@ import (
 func (s *Server) paced(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		control := http.NewResponseController(w)
-		p := &pacedWriter{ResponseWriter: w, control: control, stall: s.options.StallTimeout}
+		p := &pacedWriter{ResponseWriter: w, control: control, stall: s.options.StallTimeout, shared: r.ProtoMajor > 1}
 		if r.Body != nil && r.Body != http.NoBody {
 			if r.Header.Get("Expect") != "" {
 				p.extend() // it is answered when the body is read
@@ -53,6 +53,7 @@ type pacedWriter struct {
 	control       *http.ResponseController
 	stall         time.Duration
 	body          *pacedBody // nil if there is none
+	shared        bool       // the connection, with other requests of HTTP/2
 	begun, failed bool
 }
 
@@ -62,7 +63,7 @@ func (w *pacedWriter) extend() { _ = w.control.SetWriteDeadline(time.Now().Add(w
 
 func (w *pacedWriter) WriteHeader(status int) {
 	w.begun = true
-	if w.body != nil && !w.body.ended { // else the server waits for the rest before it answers
+	if w.body != nil && !w.body.ended && !w.shared { // else the server waits for the rest before it answers
 		w.Header().Set("Connection", "close")
 	}
 	w.extend()
