@@ -13,7 +13,6 @@ import (
 	"github.com/conq-go/conq/internal/testkit"
 	"github.com/conq-go/conq/kv"
 	"github.com/conq-go/conq/recipe"
-	"github.com/conq-go/conq/tuple"
 )
 
 func TestNames(t *testing.T) {
@@ -87,6 +86,7 @@ func TestNilAndZero(t *testing.T) {
 		"nil db, priority":     drop(OpenPriorityQueue(nil, "q", String())),
 		"nil codec, priority":  drop(OpenPriorityQueue[string](f.db, "q", nil)),
 		"no such staging":      drop(OpenQueue(f.db, "q", String(), Options{Staging: StagingAuto - 1})),
+		"nor this":             drop(OpenQueue(f.db, "q", String(), Options{Staging: 3})),
 		"two options":          drop(OpenQueue(f.db, "q", String(), Options{}, Options{})),
 		"Queues of nil":        drop(Queues(f.ctx, nil)),
 		"zero Enqueue":         zeroQ.Enqueue(f.ctx, "v"),
@@ -206,29 +206,8 @@ func TestEncodeErrors(t *testing.T) {
 	testkit.Equal(t, "keys", len(testkit.Stored(t, f.db)), 0)
 }
 
-// The last index there is ends the queue, not the process: an error, nothing is
-// written, and it goes on once the queue is empty.
-func TestLastIndex(t *testing.T) {
-	f := newFixture(t, testkit.NewMemory(t, kv.Limits{}), nil)
-	random := make([]byte, 20)
-	queueKey, err := tuple.Tuple{"q", int64(math.MaxInt64 - 1), random}.Pack()
-	testkit.NoError(t, err)
-	heapKey, err := tuple.Tuple{"p", 7, int64(math.MaxInt64 - 1), random}.Pack()
-	testkit.NoError(t, err)
-	testkit.Write(t, f.db, kv.KeyValue{Key: queueKey}, kv.KeyValue{Key: heapKey})
-	before := testkit.Everything(t, f.db)
-	two := []Prioritized[string]{{Value: "a", Priority: 7}, {Value: "b", Priority: 7}}
-	testkit.WantError(t, f.q.EnqueueAll(f.ctx, []string{"a", "b"}), recipe.ErrFull)
-	testkit.WantError(t, f.p.PushAll(f.ctx, two), recipe.ErrFull)
-	testkit.EqualPairs(t, testkit.Everything(t, f.db), before)
-	testkit.NoError(t, f.q.Enqueue(f.ctx, "a"))
-	testkit.WantError(t, f.q.Enqueue(f.ctx, "b"), recipe.ErrFull, `queue "q"`)
-	testkit.NoError(t, f.p.Push(f.ctx, "other priority", 8))
-	testkit.NoError(t, drop(f.q.DequeueN(f.ctx, 2)))
-	testkit.NoError(t, f.q.EnqueueAll(f.ctx, []string{"a", "b"}))
-}
-
-// So does the last one if its item is staged, and may come back.
+// The last index there is ends the queue, also if its item is staged, and may come back: an error, and nothing is
+// written.
 func TestLastIndexStaged(t *testing.T) {
 	f := newFixture(t, testkit.NewMemory(t, kv.Limits{Shared: true}), nil)
 	random := make([]byte, 20)

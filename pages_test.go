@@ -159,25 +159,6 @@ func TestTooSlow(t *testing.T) {
 	testkit.Equal(t, "length", n, 3)
 }
 
-// In a transaction, too old is an error that comes through.
-func TestTooOldInTransaction(t *testing.T) {
-	f, clock := newClocked(t)
-	testkit.NoError(t, f.q.EnqueueAll(f.ctx, testkit.SplitValues('a', 'c')))
-	attempts := 0
-	err := f.db.Transact(f.ctx, func(tx kv.Tx) error {
-		attempts++
-		for _, err := range f.q.In(tx).All() {
-			if err != nil {
-				return err
-			}
-			clock.Pass(time.Minute)
-		}
-		return nil
-	})
-	testkit.WantError(t, err, kv.ErrTooOld)
-	testkit.Equal(t, "attempts", attempts, 1+kv.MaxTooOld)
-}
-
 // Pages go on where the one before ended, from either end, and leave all as it is.
 func TestPage(t *testing.T) {
 	f := newFixture(t, testkit.NewMemory(t, kv.Limits{}), nil)

@@ -256,6 +256,11 @@ func TestOnceNil(t *testing.T) {
 		t.Errorf("Forget with a nil context: error %v, want ErrInvalid", err)
 	}
 	f.once(t, func(tx kv.Tx) (string, error) { tx.OnCommit(nil); return "", nil })
+	for _, lane := range []*kv.Once{f.lane, kv.NewOnce(f.store, laneKey, nil)} {
+		if _, err := kv.TransactOnce[int](t.Context(), lane, nil); !errors.Is(err, kv.ErrInvalid) {
+			t.Errorf("a nil function: %v, want ErrInvalid", err)
+		}
+	}
 	for _, lane := range []*kv.Once{nil, {}} {
 		_, err := kv.TransactOnce(t.Context(), lane, func(kv.Tx) (string, error) { return "", nil })
 		if forget := lane.Forget(t.Context()); !errors.Is(err, kv.ErrInvalid) || !errors.Is(forget, kv.ErrInvalid) {

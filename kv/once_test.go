@@ -280,16 +280,6 @@ func TestOnceAfterAnErrorNothingLands(t *testing.T) {
 	}
 }
 
-// A nil function is an error, on all stores.
-func TestOnceNilFunction(t *testing.T) {
-	f := newFixture(t)
-	for _, lane := range []*kv.Once{f.lane, kv.NewOnce(f.store, laneKey, nil)} {
-		if _, err := kv.TransactOnce[int](t.Context(), lane, nil); !errors.Is(err, kv.ErrInvalid) {
-			t.Errorf("a nil function: %v, want ErrInvalid", err)
-		}
-	}
-}
-
 // Functions given to OnCommit run also behind one that panics.
 func TestOnceOnCommitPanics(t *testing.T) {
 	f := newFixture(t, faulty.Fate{Outcome: faulty.Applied})

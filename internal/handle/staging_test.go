@@ -389,14 +389,6 @@ func TestStagingLargeValues(t *testing.T) {
 	}
 }
 
-// What is not a choice is refused.
-func TestStagingInvalid(t *testing.T) {
-	_, err := conq.OpenQueue(testkit.NewMemory(t, kv.Limits{Shared: true}), "q", conq.String(), conq.Options{Staging: 3})
-	if err == nil || !strings.Contains(err.Error(), "Options.Staging is 3") {
-		t.Errorf("Staging 3: %v", err)
-	}
-}
-
 // A codec that panics leaves no request behind, nor what that was served: the next caller gets the
 // item, and those behind it stay behind.
 func TestPanicWhileStaged(t *testing.T) {

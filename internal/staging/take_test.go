@@ -6,34 +6,10 @@ import (
 	"slices"
 	"strconv"
 	"testing"
-	"time"
 
 	"github.com/conq-go/conq/internal/testkit"
 	"github.com/conq-go/conq/kv"
 )
-
-func TestTakeAlone(t *testing.T) {
-	db := testkit.NewMemory(t, kv.Limits{})
-	fill(t, db, 5)
-	s := stage(db, Options{})
-	for _, c := range []struct {
-		side Side
-		n    int
-		want []string
-	}{
-		{Front, 1, []string{"0"}}, {Back, 1, []string{"4"}}, {Front, 2, []string{"1", "2"}}, {Front, 9, []string{"3"}},
-	} {
-		if got, err := Take(t.Context(), s, c.side, c.n, values); err != nil || !slices.Equal(got, c.want) {
-			t.Errorf("side %d, %d items: got %q, %v; want %q", c.side, c.n, got, err, c.want)
-		}
-	}
-	for _, side := range []Side{Front, Back} {
-		if got, err := Take(t.Context(), s, side, 1, values); !errors.Is(err, ErrEmpty) {
-			t.Errorf("side %d of an empty queue: got %q, %v", side, got, err)
-		}
-	}
-	nothingLeft(t, db)
-}
 
 func number(s string) int {
 	n, _ := strconv.Atoi(s)
@@ -62,22 +38,6 @@ func TestBounds(t *testing.T) {
 				t.Errorf("got %q, %v; want %d items", got, err, c.want)
 			}
 		})
-	}
-}
-
-// TestCollectFails checks that an error of collect loses nothing.
-func TestCollectFails(t *testing.T) {
-	db, clock := testkit.NewMemory(t, kv.Limits{}), newClock()
-	fill(t, db, 2)
-	s := stage(db, Options{Now: clock.now})
-	broken := errors.New("broken")
-	_, err := Take(t.Context(), s, Front, 1, func(kv.Tx, []kv.KeyValue) (int, error) { return 0, broken })
-	if !errors.Is(err, broken) {
-		t.Errorf("got %v", err)
-	}
-	clock.advance(time.Minute)
-	if got, err := takeAll(t.Context(), s, Front, 1); err != nil || !slices.Equal(got, []string{"0", "1"}) {
-		t.Errorf("afterwards %q, %v are taken", got, err)
 	}
 }
 

@@ -90,26 +90,6 @@ func TestOrderOfArrival(t *testing.T) {
 	})
 }
 
-func TestErrorIsTheLeadersAlone(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		q := newQueue()
-		r := New(Options[int]{Take: q.take})
-		errs := make([]error, 3)
-		for i := range errs {
-			go func() { _, errs[i] = r.Wait(context.Background(), 1) }()
-			synctest.Wait()
-		}
-		q.fail = errors.New("broken")
-		q.add(1)
-		synctest.Wait()
-		q.add(2)
-		synctest.Wait()
-		if errs[0] == nil || errs[1] != nil || errs[2] != nil {
-			t.Errorf("got %v, want an error for the first only", errs)
-		}
-	})
-}
-
 var errGivenUp = errors.New("given up")
 
 // wait starts a caller and waits until it waits.

@@ -208,35 +208,6 @@ func TestNoLibraryForTheCluster(t *testing.T) {
 	})
 }
 
-// What a transaction depends on, and then writes, is a conflict too, in any order.
-func TestConflictsOnOwnWrites(t *testing.T) {
-	inStore(t, Options{}, func(t *testing.T, db *DB, _ *fake) {
-		fill(t, db, 3)
-		runs := 0
-		if err := db.Transact(t.Context(), func(tx kv.Tx) error {
-			runs++
-			first := ""
-			for pair, err := range tx.Snapshot().Range(kv.Range{}, kv.RangeOptions{Limit: 1}) {
-				if err != nil {
-					return err
-				}
-				first = string(pair.Key)
-			}
-			tx.Clear([]byte(first))
-			tx.AddReadConflict(kv.Range{End: kv.After([]byte(first))})
-			if runs == 1 {
-				return db.Transact(t.Context(), func(tx kv.Tx) error { tx.Clear([]byte(first)); return nil })
-			}
-			return nil
-		}); err != nil || runs != 2 {
-			t.Errorf("two took the same item: %v after %d runs", err, runs)
-		}
-		if got := get(t, db, "k00") + get(t, db, "k01") + get(t, db, "k02"); got != "2" {
-			t.Errorf("left is %q, want the last of 3", got)
-		}
-	})
-}
-
 // What is within the limit of bytes can be too much with what goes with it.
 func TestTooManySmallWrites(t *testing.T) {
 	inStore(t, Options{}, func(t *testing.T, db *DB, c *fake) {

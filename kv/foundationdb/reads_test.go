@@ -10,7 +10,6 @@ import (
 	"strings"
 	"testing"
 	"testing/synctest"
-	"time"
 
 	"github.com/conq-go/conq/internal/testkit"
 	"github.com/conq-go/conq/kv"
@@ -245,23 +244,6 @@ func TestReadsAfterAnUpgrade(t *testing.T) {
 			}
 		})
 	}
-}
-
-// But what was read is never mixed with another version.
-func TestReadsAreNotRepeatedTooLate(t *testing.T) {
-	inStore(t, Options{}, func(t *testing.T, db *DB, c *fake) {
-		fill(t, db, 5)
-		err := db.ReadTransact(t.Context(), func(r kv.Reader) error {
-			if _, err := r.Get([]byte("a")); err != nil {
-				return err
-			}
-			<-time.After(age + time.Second) // of the bubble
-			return drain(r, 0)
-		})
-		if !errors.Is(err, kv.ErrTooOld) {
-			t.Errorf("error %v, want ErrTooOld", err)
-		}
-	})
 }
 
 // A range read asks for what the limit says, once.

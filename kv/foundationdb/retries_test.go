@@ -89,18 +89,6 @@ func TestNoRetries(t *testing.T) {
 	}
 }
 
-func TestErrTooOldEnds(t *testing.T) {
-	inStore(t, Options{}, func(t *testing.T, db *DB, c *fake) {
-		get(t, db, "a") // connects
-		c.failWith(fails("commit", 100, codeTransactionTooOld))
-		runs := 0
-		err := db.Transact(t.Context(), func(tx kv.Tx) error { runs++; set(tx, "a", "b"); return nil })
-		if !errors.Is(err, kv.ErrTooOld) || runs != kv.MaxTooOld+1 {
-			t.Errorf("%v after %d runs", err, runs)
-		}
-	})
-}
-
 func TestRetryLimit(t *testing.T) {
 	for _, retries := range []int{1, 5} {
 		inStore(t, Options{Retries: retries}, func(t *testing.T, db *DB, c *fake) {
@@ -144,32 +132,6 @@ func TestUnknownOutcome(t *testing.T) {
 			})
 		}
 	}
-}
-
-// TransactOnce finds out what has become of commits.
-func TestOnce(t *testing.T) {
-	inStore(t, Options{}, func(t *testing.T, db *DB, c *fake) {
-		n := 0
-		c.failWith(func(op string) int {
-			if n++; op == "commit" && n%5 == 0 {
-				return codeCommitUnknown
-			}
-			return 0
-		})
-		c.late = func() bool { return n%2 == 0 }
-		lane := kv.NewOnce(db, []byte("lane"), nil)
-		for range 50 {
-			if _, err := kv.TransactOnce(t.Context(), lane, func(tx kv.Tx) (struct{}, error) {
-				tx.Add([]byte("n"), 1)
-				return struct{}{}, nil
-			}); err != nil {
-				t.Fatal(err)
-			}
-		}
-		if got := get(t, db, "n"); got != "2\x00\x00\x00\x00\x00\x00\x00" {
-			t.Errorf("50 additions make %x", got)
-		}
-	})
 }
 
 // When the context ends, the error tells why the transaction had not committed.
