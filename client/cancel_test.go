@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net/http"
 	"testing"
+	"time"
 
 	"github.com/conq-go/conq/client"
 	"github.com/conq-go/conq/codec"
@@ -65,6 +66,42 @@ func TestTakenAtTheEnd(t *testing.T) {
 		testkit.NoError(t, jobs.Clear(t.Context()))
 		if _, err := take(ctx); !errors.Is(err, context.Canceled) {
 			t.Errorf("with a context that has ended the error is %v", err)
+		}
+	}
+}
+
+// asked is a transport that notes how long the server was asked to wait.
+type asked struct {
+	http.RoundTripper
+	wait time.Duration
+}
+
+func (a *asked) RoundTrip(r *http.Request) (*http.Response, error) {
+	a.wait, _ = time.ParseDuration(r.URL.Query().Get("wait"))
+	return a.RoundTripper.RoundTrip(r)
+}
+
+// The server waits no longer than the caller does, so that it takes nothing when that has gone.
+func TestWaitsUntilDeadline(t *testing.T) {
+	url, _ := serve(t, testkit.NewMemory(t, kv.Limits{}), "127.0.0.1:0", server.Options{})
+	transport := new(http.Transport)
+	t.Cleanup(transport.CloseIdleConnections)
+	network := &asked{RoundTripper: transport}
+	c := dial(t, url, client.Options{Transport: network})
+	q, err := client.OpenQueue(t.Context(), c, "q", codec.String())
+	testkit.NoError(t, err)
+	jobs, err := client.OpenWork(t.Context(), c, "w", codec.String(), client.WorkOptions{})
+	testkit.NoError(t, err)
+	for _, take := range []func(context.Context) error{
+		func(ctx context.Context) error { _, err := q.DequeueWait(ctx); return err },
+		func(ctx context.Context) error { _, err := jobs.Reserve(ctx); return err },
+	} {
+		const patience = 50 * time.Millisecond
+		ctx, cancel := context.WithTimeout(t.Context(), patience)
+		testkit.WantError(t, take(ctx), context.DeadlineExceeded)
+		cancel()
+		if network.wait <= 0 || network.wait > patience {
+			t.Errorf("the server waits for %v", network.wait)
 		}
 	}
 }

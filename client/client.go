@@ -20,7 +20,8 @@
 //
 // Dequeue and pop are at most once over a network: if the connection breaks while the answer is on its way, its items are
 // lost. Dequeue and the like return kv.ErrCommitUnknown then, and those that wait go on waiting. When the context
-// of a call that takes ends, the call waits up to 100 ms for an answer that is on its way, and returns what that has. A client
+// of a call that takes ends, the call waits up to 100 ms for an answer that is on its way, and returns what that has; the
+// server waits no longer than until the deadline of the context. A client
 // that is killed while it waits takes nothing, unless an item comes at the same moment. Use a work queue where that
 // matters: its jobs come back when their lease is over.
 package client

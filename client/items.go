@@ -123,17 +123,17 @@ func checkN(ctx context.Context, n int) error {
 
 // takeWait takes up to n items, at least one.
 func (q *items[V]) takeWait(ctx context.Context, from wire.End, n int) ([]V, error) {
-	return q.values(untilSome(ctx, n, func() ([]wire.Item, error) { return q.request(ctx, from, n, waitFor) }))
+	return q.values(untilSome(ctx, n, func(wait time.Duration) ([]wire.Item, error) { return q.request(ctx, from, n, wait) }))
 }
 
 // untilSome asks until there is something. A server that stops says at once that there is nothing.
-func untilSome[V any](ctx context.Context, n int, ask func() ([]V, error)) ([]V, error) {
+func untilSome[V any](ctx context.Context, n int, ask func(wait time.Duration) ([]V, error)) ([]V, error) {
 	if err := checkN(ctx, n); err != nil {
 		return nil, err
 	}
 	for {
 		began := time.Now()
-		got, err := ask()
+		got, err := ask(waitWithin(ctx))
 		if err != nil || len(got) > 0 {
 			return got, err
 		}
@@ -144,6 +144,15 @@ func untilSome[V any](ctx context.Context, n int, ask func() ([]V, error)) ([]V,
 			return nil, context.Cause(ctx)
 		}
 	}
+}
+
+// waitWithin is how long the server is to wait: until ctx ends, if that is known, as it takes nothing after that. If the connection is
+// broken off instead, what comes at the same moment is lost.
+func waitWithin(ctx context.Context) time.Duration {
+	if end, ok := ctx.Deadline(); ok {
+		return max(time.Millisecond, min(waitFor, time.Until(end)))
+	}
+	return waitFor
 }
 
 func (q *items[V]) request(ctx context.Context, from wire.End, n int, wait time.Duration) ([]wire.Item, error) {

@@ -135,7 +135,7 @@ func (q *WorkQueue[T]) Reserve(ctx context.Context) (*work.Lease[T], error) {
 
 // ReserveN is Reserve for up to n jobs, at least one. The attempt of a job that does not decode has failed.
 func (q *WorkQueue[T]) ReserveN(ctx context.Context, n int) ([]*work.Lease[T], error) {
-	return untilSome(ctx, n, func() ([]*work.Lease[T], error) { return q.reserve(ctx, n, waitFor) })
+	return untilSome(ctx, n, func(wait time.Duration) ([]*work.Lease[T], error) { return q.reserve(ctx, n, wait) })
 }
 
 // TryReserve is ReserveN that does not wait: it returns no jobs if there are none.
