@@ -207,10 +207,7 @@ func TestOpenWritesFormat(t *testing.T) {
 	db := testkit.NewMemory(t, kv.Limits{})
 	testkit.NoError(t, drop(OpenQueue(db, "q", String())))
 	before := testkit.Everything(t, db)
-	testkit.NoError(t, db.Transact(t.Context(), func(tx kv.Tx) error {
-		tx.Clear(layout.FormatKey())
-		return nil
-	}))
+	testkit.Remove(t, db, kv.KeyRange(layout.FormatKey()))
 	testkit.NoError(t, drop(OpenQueue(db, "q", String())))
 	testkit.Equal(t, "the store", fmt.Sprint(testkit.Everything(t, db)), fmt.Sprint(before))
 }

@@ -29,12 +29,7 @@ type plot struct {
 
 func (p *plot) set(key, value []byte) { testkit.Write(p.t, p.db, kv.KeyValue{Key: key, Value: value}) }
 
-func (p *plot) clear(key []byte) {
-	testkit.NoError(p.t, p.db.Transact(context.Background(), func(tx kv.Tx) error {
-		tx.Clear(key)
-		return nil
-	}))
-}
+func (p *plot) clear(key []byte) { testkit.Remove(p.t, p.db, kv.KeyRange(key)) }
 
 // stage returns a key of q's staging.
 func (p *plot) stage(elems ...any) []byte {

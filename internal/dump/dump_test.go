@@ -163,10 +163,7 @@ func fillQueue(t testkit.TB, db kv.DB, name string, items []conq.Prioritized[[]b
 // emptied removes all that is in a store.
 func emptied(t testkit.TB, db kv.DB) kv.DB {
 	t.Helper()
-	testkit.NoError(t, db.Transact(context.Background(), func(tx kv.Tx) error {
-		tx.ClearRange(kv.Range{})
-		return nil
-	}))
+	testkit.Remove(t, db, kv.Range{})
 	return db
 }
 

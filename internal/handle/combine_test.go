@@ -201,15 +201,7 @@ func TestCombinedPanic(t *testing.T) {
 		release := g.hold()
 		calls := make([]chan error, 3)
 		for i := range calls {
-			calls[i] = async(func() (err error) {
-				defer func() {
-					if r := recover(); r != nil {
-						testkit.Equal(t, "panic", r, any(errEnough))
-						err = errEnough
-					}
-				}()
-				return q.Enqueue(t.Context(), "value")
-			})
+			calls[i] = async(panics(func() error { return q.Enqueue(t.Context(), "value") }))
 		}
 		release()
 		testkit.NoError(t, <-calls[0])
@@ -233,14 +225,7 @@ func TestCombinedPanicOfCodec(t *testing.T) {
 		release := g.hold()
 		calls := make([]chan error, 3)
 		for i, value := range []string{"first", "good", "panic"} {
-			calls[i] = async(func() (err error) {
-				defer func() {
-					if recover() != nil {
-						err = errEnough
-					}
-				}()
-				return q.Enqueue(t.Context(), value)
-			})
+			calls[i] = async(panics(func() error { return q.Enqueue(t.Context(), value) }))
 		}
 		release()
 		testkit.NoError(t, <-calls[0])

@@ -74,6 +74,27 @@ func wantItems[V comparable](t *testing.T, what string, call func(context.Contex
 	testkit.EqualSlices(t, what, got, want)
 }
 
+// wantPanic fails the test unless f panics with that value.
+func wantPanic(t *testing.T, want any, f func()) {
+	t.Helper()
+	defer func() { testkit.Equal(t, "panic", recover(), want) }()
+	f()
+}
+
+// panics makes an error of a panic that is errEnough.
+func panics(f func() error) func() error {
+	return func() (err error) {
+		defer func() {
+			if r := recover(); r == errEnough {
+				err = errEnough
+			} else if r != nil {
+				panic(r)
+			}
+		}()
+		return f()
+	}
+}
+
 // account notes which items were acknowledged, and which came out.
 type account struct {
 	t        *testing.T

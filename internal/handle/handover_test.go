@@ -330,10 +330,7 @@ func TestHandOverDecode(t *testing.T) {
 		testkit.NoError(t, q.Clear(t.Context()))
 
 		waiter, second := startWaiter(t.Context(), v, 1), startWaiter(t.Context(), v, 1)
-		func() {
-			defer func() { testkit.Equal(t, "panic", recover(), any(errEnough)) }()
-			_ = q.EnqueueAll(t.Context(), []string{"never", "panic"})
-		}()
+		wantPanic(t, errEnough, func() { _ = q.EnqueueAll(t.Context(), []string{"never", "panic"}) })
 		synctest.Wait()
 		testkit.Equal(t, "returned", waiter.done.Load(), false)
 		testkit.NoError(t, q.EnqueueAll(t.Context(), []string{"next", "next but one"}))

@@ -57,11 +57,7 @@ func TestWaitAfterPanic(t *testing.T) {
 	db := testkit.NewMemory(t, kv.Limits{})
 	q := newQueue(t, db, &panicsOnce{Codec: conq.String()})
 	testkit.NoError(t, q.Enqueue(t.Context(), "item"))
-	func() {
-		defer func() { testkit.Equal(t, "panic", recover(), any("in Decode")) }()
-		_, err := q.DequeueWait(t.Context())
-		t.Errorf("no panic, but %v", err)
-	}()
+	wantPanic(t, "in Decode", func() { _, _ = q.DequeueWait(t.Context()) })
 	wantOne(t, "item", q.DequeueWait, "item")
 	testkit.NoError(t, q.Close())
 }
@@ -105,16 +101,13 @@ func TestWaitOnCommitPanics(t *testing.T) {
 		f := newFixture(t, testkit.NewMemory(t, kv.Limits{}), nil)
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
-		got := make(chan error, 1)
-		go func() { got <- drop(f.q.DequeueWait(ctx)) }()
-		synctest.Wait()
-		func() {
-			defer func() { testkit.Equal(t, "panic", recover(), any("theirs")) }()
+		got := async(func() error { return drop(f.q.DequeueWait(ctx)) })
+		wantPanic(t, "theirs", func() {
 			_ = f.db.Transact(ctx, func(tx kv.Tx) error {
 				tx.OnCommit(func() { panic("theirs") })
 				return f.q.In(tx).Enqueue("item")
 			})
-		}()
+		})
 		synctest.Wait()
 		cancel()
 		testkit.NoError(t, <-got)
@@ -126,27 +119,18 @@ func TestHandedObserverPanics(t *testing.T) {
 	testkit.Bubble(t, func(t *testing.T) {
 		ctx := t.Context()
 		told := false
-		q, err := conq.OpenQueue(testkit.NewMemory(t, kv.Limits{}), "q", conq.String(), conq.Options{Observe: func(e conq.Event) {
+		q := newQueue(t, testkit.NewMemory(t, kv.Limits{}), conq.String(), conq.Options{Observe: func(e conq.Event) {
 			if e.Kind == conq.Taken && e.Items > 0 && !told {
 				told = true
 				panic("observed")
 			}
 		}})
-		testkit.NoError(t, err)
-		got := make(chan string, 2)
-		for range 2 {
-			go func() {
-				v, _ := q.DequeueWait(ctx)
-				got <- v
-			}()
-			synctest.Wait()
-		}
-		func() {
-			defer func() { testkit.Equal(t, "panic", recover(), any("observed")) }()
-			_ = q.Enqueue(ctx, "1")
-		}()
+		v := endVerbs{wait: q.DequeueWaitN}
+		first, second := startWaiter(ctx, v, 1), startWaiter(ctx, v, 1)
+		wantPanic(t, "observed", func() { _ = q.Enqueue(ctx, "1") })
 		testkit.NoError(t, q.Enqueue(ctx, "2"))
-		items := []string{<-got, <-got} // in whatever order they are told of here
+		synctest.Wait()
+		items := append(first.values, second.values...) // in whatever order they are told of here
 		slices.Sort(items)
 		testkit.EqualSlices(t, "items", items, []string{"1", "2"})
 		testkit.NoError(t, q.Close())

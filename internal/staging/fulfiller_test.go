@@ -134,10 +134,7 @@ func TestLongLine(t *testing.T) {
 		}
 		for _, r := range requests {
 			pass(lease / 10)
-			testkit.NoError(t, db.Transact(t.Context(), func(tx kv.Tx) error {
-				tx.Clear(r.key)
-				return nil
-			}))
+			testkit.Remove(t, db, kv.KeyRange(r.key))
 		}
 		wg.Wait()
 		testkit.EqualSlices(t, "got", slices.Concat(got...), []string{"0", "1"})

@@ -123,10 +123,7 @@ var scenarios = []struct {
 	{"leads", func(w *world) {
 		roleTaken(w.t, w.db)
 		w.others(3)
-		testkit.NoError(w.t, w.db.Transact(context.Background(), func(tx kv.Tx) error {
-			tx.Clear(keys{subspace.Named("stage").Bytes()}.kind(fulfillerKind))
-			return nil
-		}))
+		testkit.Remove(w.t, w.db, kv.KeyRange(keys{subspace.Named("stage").Bytes()}.kind(fulfillerKind)))
 		w.take(context.Background())
 	}},
 	{"serves others", func(w *world) {

@@ -132,6 +132,15 @@ func Write(t TB, db kv.DB, pairs ...kv.KeyValue) {
 	}))
 }
 
+// Remove removes the keys in a range.
+func Remove(t TB, db kv.DB, span kv.Range) {
+	t.Helper()
+	NoError(t, db.Transact(context.Background(), func(tx kv.Tx) error {
+		tx.ClearRange(span)
+		return nil
+	}))
+}
+
 // List returns the values of a sequence.
 func List[V any](t TB, seq func(func(V, error) bool)) (values []V) {
 	t.Helper()

@@ -96,7 +96,7 @@ func TestWaiting(t *testing.T) {
 	}
 }
 
-// Payloads over the limit of a value, items that move, and batches.
+// The largest payload, and that an item moves.
 func TestQueueFeatures(t *testing.T) {
 	c := startCluster(t, clusterOptions{})
 	db := open(t, c.options())
@@ -118,26 +118,6 @@ func TestQueueFeatures(t *testing.T) {
 	}
 	if err := from.Enqueue(t.Context(), large+strings.Repeat("x", 10)); !errors.Is(err, kv.ErrTooLarge) {
 		t.Errorf("an item that is too large: error %v, want ErrTooLarge", err)
-	}
-	var want []string
-	for len(want) < 300 {
-		var batch []string
-		for range 60 {
-			batch = append(batch, fmt.Sprint(len(want)+len(batch)))
-		}
-		testkit.NoError(t, from.EnqueueAll(t.Context(), batch))
-		want = append(want, batch...)
-	}
-	if n, err := from.Len(t.Context()); n != len(want) || err != nil {
-		t.Errorf("the queue has %d items, %v; want %d", n, err, len(want))
-	}
-	for len(want) > 0 {
-		got, err := from.DequeueN(t.Context(), len(want))
-		testkit.NoError(t, err)
-		if fmt.Sprint(got) != fmt.Sprint(want[:len(got)]) {
-			t.Fatalf("a batch is %q, want the first of %q", got, want)
-		}
-		want = want[len(got):]
 	}
 }
 
