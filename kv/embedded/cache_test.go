@@ -31,7 +31,7 @@ func TestGaps(t *testing.T) {
 
 func TestCache(t *testing.T) {
 	hot, last, moved := 0, 0, 0
-	limits := cache.Limits{Bytes: 1500, LastKeys: 1000, Pairs: 6, First: 2, Fetch: 4, Tail: 2, Value: 3, Gap: 2, Inner: 2, Between: 3}
+	limits := cache.Limits{Bytes: 1500, LastKeys: 1000, Pairs: 6, First: 2, Fetch: 4, Value: 3, Gap: 2, Inner: 2, Between: 3}
 	testReads(t, limits, func(m *readModel) {
 		ranges, lastKeys := m.db.cache.Len()
 		hot, last, moved = hot+ranges, last+lastKeys, moved+m.moved
@@ -241,7 +241,7 @@ func (m *readModel) readOld(rt *rapid.T) {
 	o := m.olds[rapid.IntRange(0, len(m.olds)-1).Draw(rt, "which")]
 	read := drawRead(rt)
 	read.writes = len(o.writes)
-	before, lazy := o.t.version, o.t.lazy && o.t.view == nil
+	before, lazy := o.t.version, o.t.lazy && o.t.snap == nil
 	between := func() {}
 	if rapid.Bool().Draw(rt, "others write meanwhile") {
 		between = func() {

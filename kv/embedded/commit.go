@@ -189,14 +189,14 @@ func (t *tx) apply(reads []kv.Range) (uint64, error) {
 	if err != nil {
 		return 0, err
 	}
-	snap, err := t.applyLocked(&e, reads, compared)
-	version, stale := db.version, db.stale()
+	err = t.applyLocked(&e, reads, compared)
+	version := db.version
 	db.mu.Unlock()
-	closeAll(snap, stale)
-	if err == nil {
-		err = e.batch.Close()
+	if err != nil {
+		return 0, err
 	}
-	return version, err
+	t.closeSnapshot()
+	return version, e.batch.Close()
 }
 
 // compare compares reads with all but the latest commits, and returns the version up to which it has,
@@ -218,28 +218,27 @@ func (t *tx) compare(reads []kv.Range) (compared uint64, err error) {
 }
 
 // applyLocked is the commit itself. It compares the reads with the commits
-// after the version up to which that has been done, and returns the snapshot
-// that is to be closed.
-func (t *tx) applyLocked(e *effects, reads []kv.Range, compared uint64) (*pebble.Snapshot, error) {
+// after the version up to which that has been done.
+func (t *tx) applyLocked(e *effects, reads []kv.Range, compared uint64) error {
 	db, now := t.db, t.db.o.Now()
 	if err := t.committable(now); err != nil {
-		return nil, err
+		return err
 	}
 	if len(reads) > 0 && conflict.Found(db.recent.Since(compared), reads) {
-		return nil, kv.ErrConflict
+		return kv.ErrConflict
 	}
 	if err := db.sum(e); err != nil {
-		return nil, err
+		return err
 	}
 	applied, err := db.applyBatch(e.batch, db.version+1)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	db.watches.fire(e)
 	t.watchLocked(db.version + 1) // after its own writes, which are what it watches for a change of
 	db.version++
 	db.commits.Add(1)
-	snap := t.releaseLocked()
+	t.leave()
 	db.expire(now)
 	oldest := db.version
 	if first := db.txns.First(); first != nil {
@@ -252,7 +251,7 @@ func (t *tx) applyLocked(e *effects, reads []kv.Range, compared uint64) (*pebble
 	if db.cacheCommit(e, oldest, applied) {
 		db.catchUp()
 	}
-	return snap, nil
+	return nil
 }
 
 // cacheCommit has the cache, and the backlog unless that was passed by, take in the latest commit. It
@@ -353,7 +352,7 @@ func (db *DB) expire(now time.Time) {
 // memory any more (see conflict.MaxCommits), and it does not commit. Else a reader that is open for long beside
 // one fast writer has the conflict log take hundreds of megabytes.
 func (db *DB) behind(t *txn) bool {
-	return t.readOnly && t.view != nil && db.version-t.version >= conflict.MaxCommits
+	return t.readOnly && t.snap != nil && db.version-t.version >= conflict.MaxCommits
 }
 
 // acknowledge returns when the commit is as durable as was asked.

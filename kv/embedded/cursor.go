@@ -2,7 +2,6 @@ package embedded
 
 import (
 	"bytes"
-	"slices"
 
 	"github.com/conq-go/conq/internal/linked"
 	"github.com/conq-go/conq/kv"
@@ -18,7 +17,6 @@ type cursor struct {
 	o     kv.RangeOptions
 
 	cache.Cursor
-	buffer  []cache.Pair // for fetched
 	fetched []cache.Pair // the next pairs, before Pos
 	missed  int          // pairs that came from Pebble
 	steps   int
@@ -38,7 +36,7 @@ func (t *txn) cursor(span kv.Range, o kv.RangeOptions) (*cursor, error) {
 		return nil, err
 	}
 	defer t.mu.Unlock()
-	c := &cursor{t: t, span: span, o: o, Cursor: cache.Cursor{Reverse: o.Reverse}}
+	c := &cursor{t: t, span: span, o: o}
 	t.cursors.Add(&c.place, c)
 	return c, nil
 }
@@ -61,10 +59,8 @@ func (c *cursor) close() error {
 func (c *cursor) Seek(key []byte) (kv.KeyValue, bool, error) {
 	c.t.mu.Lock()
 	defer c.t.mu.Unlock()
-	c.Pos, c.End, c.Fetch = key, c.span.End, 0
-	if c.Reverse {
-		c.End = c.span.Begin
-	}
+	c.Cursor = cache.NewCursor(c.span, c.o.Reverse)
+	c.Pos = key
 	c.fetched, c.scan.stands = nil, false
 	return c.take()
 }
@@ -132,8 +128,7 @@ func (c *cursor) fetch() error {
 // readCache gets the next pairs as far as they are in the cache.
 func (c *cursor) readCache(want int) {
 	from := c.Pos
-	c.buffer = c.t.db.cache.Read(&c.Cursor, c.buffer[:0], want, c.t.version)
-	c.fetched = c.buffer
+	c.fetched = c.t.db.cache.Read(&c.Cursor, nil, want, c.t.version)
 	c.t.observe(c.Cursor, from)
 	c.scan.stands = c.scan.stands && bytes.Equal(c.Pos, from)
 }
@@ -154,13 +149,12 @@ func (c *cursor) fill(want int, long bool) error {
 	if long {
 		keep = cache.NewPair
 	}
-	c.buffer = slices.Grow(c.buffer[:0], first)
-	c.fetched = c.buffer
+	c.fetched = nil
 	size := 0
 	for (len(c.fetched) < want && size < maxFetch || len(c.fetched) < first && size < smallFetch) && !c.Done() {
-		key, value, ok, err := c.scan.from(c)
+		key, value, ok, err := c.scan.next(c)
 		if err != nil {
-			return err
+			return c.t.db.readError(err)
 		}
 		if !ok {
 			c.Pos = c.End

@@ -50,8 +50,7 @@ type DB struct {
 
 	mu      sync.Mutex
 	version uint64            // of the last commit
-	view    *view             // the latest, if it is in use
-	txns    linked.List[txn]  // that hold a view, in the order in which they got it, which is that of their versions
+	txns    linked.List[txn]  // that are open, in the order of their versions
 	expired map[*txn]struct{} // of those, those that the conflict log is not kept for, until they end
 	recent  conflict.Log      // what the latest commits wrote, as far as an open transaction needs it
 	watches watches
@@ -195,10 +194,6 @@ func (db *DB) Close() error {
 	}
 	db.stop()
 	db.background.Wait()
-	db.mu.Lock()
-	kept := db.stale()
-	db.mu.Unlock()
-	closeAll(kept)
 	if err := guardfs.Run(db.reclaim); err != nil {
 		db.guard.Fail(err)
 	}

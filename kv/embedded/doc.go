@@ -5,9 +5,8 @@
 // # Transactions
 //
 // Each commit has a version, one more than the last. A transaction reads from a
-// Pebble snapshot, taken at its first read and shared with all others that
-// begin before the next commit, with its own writes laid over it; or from the cache,
-// see below, which for one that is lazy (kv.Lazily) spares the snapshot. To commit, it
+// Pebble snapshot, taken at its first read, with its own writes laid over it; or from the
+// cache, see below, which for one that is lazy (kv.Lazily) spares the snapshot. To commit, it
 // takes the store's lock, compares its read conflict ranges with what was
 // written since its version (the conflict log), applies its batch, and gives the lock
 // back. The log keeps the written keys and ranges of each commit for as long
@@ -36,12 +35,9 @@
 //
 // # Memory
 //
-// What lies where reads begin, the heads and tails of queues, is kept in memory, and
-// changed by each commit. So a dequeue or an enqueue does not search the LSM tree,
-// and costs the same at any depth. Besides, each dequeue leaves a tombstone at the
-// head, and the next one would have to step over all of them: so the store notes which
-// ranges it has found empty, and seeks past them. See internal/cache. Pebble gets commits
-// later, and not what was taken before: see backlog.
+// What lies where reads begin, the heads and tails of queues, is kept in memory, and so are ranges
+// with nothing but tombstones: see internal/cache. Pebble gets commits later, and not what was taken
+// before: see backlog.
 //
 // # Directory
 //

@@ -3,7 +3,6 @@ package embedded
 import (
 	"errors"
 	"fmt"
-	"time"
 
 	"github.com/cockroachdb/pebble/v2"
 )
@@ -37,7 +36,6 @@ func (db *DB) pebbleOptions() *pebble.Options {
 		DisableWAL:                  true, // see package wal
 		TargetFileSizes:             tableSizes,
 		MaxOpenFiles:                openTables,
-		FlushDelayDeleteRange:       10 * time.Second,
 		EventListener: &pebble.EventListener{
 			DataCorruption: func(info pebble.DataCorruptionInfo) {
 				db.guard.Fail(fmt.Errorf("%s is damaged: %w", info.Path, info.Details))

@@ -24,15 +24,10 @@ func (s *scan) close() error {
 	return iter.Close()
 }
 
-// from moves to the next pair from c.Pos on. Its slices are the iterator's.
-func (s *scan) from(c *cursor) (key, value []byte, ok bool, err error) {
-	key, value, ok, err = s.next(c)
-	return key, value, ok, c.t.db.readError(err)
-}
-
+// next moves to the next pair from c.Pos on. Its slices are the iterator's.
 func (s *scan) next(c *cursor) (key, value []byte, ok bool, err error) {
 	if s.iter == nil {
-		if s.iter, err = c.t.view.snap.NewIter(&pebble.IterOptions{LowerBound: c.span.Begin, UpperBound: c.span.End}); err != nil {
+		if s.iter, err = c.t.snap.NewIter(&pebble.IterOptions{LowerBound: c.span.Begin, UpperBound: c.span.End}); err != nil {
 			return nil, nil, false, err
 		}
 	}

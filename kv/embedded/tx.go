@@ -8,7 +8,7 @@ import (
 	"github.com/conq-go/conq/kv/internal/overlay"
 )
 
-// tx implements kv.Tx: a view with the transaction's own writes over it, and
+// tx implements kv.Tx: the store at one version with the transaction's own writes over it, and
 // what the transaction has read, to be checked at its commit.
 type tx struct {
 	txn
@@ -19,10 +19,6 @@ type tx struct {
 	reads          []kv.Range // read conflict ranges
 	watched        []*watch
 	mayBeLazy      bool
-
-	// Room for what a transaction that adds or takes an item has of them.
-	fewReads    [1]kv.Range
-	fewObserved [2]kv.Range
 }
 
 // Signals implements kv.Local: they are the store's.
@@ -30,7 +26,6 @@ func (t *tx) Signals() *kv.Signals { return t.db.Signals() }
 
 func newTx(ctx context.Context, db *DB) *tx {
 	t := &tx{txn: txn{db: db, ctx: ctx}, Writer: overlay.Writer{Limits: &db.limits}}
-	t.reads, t.observed = t.fewReads[:0], t.fewObserved[:0]
 	t.reader.t = t
 	t.snapshot = reader{t, true}
 	return t
@@ -51,7 +46,7 @@ func (t *tx) AddReadConflict(r kv.Range) {
 	if t.Refused(err) {
 		return
 	}
-	if err := t.reading(); err != nil { // a conflict since when: the view says it
+	if err := t.reading(); err != nil { // a conflict since when: its version says it
 		t.Refused(err)
 		return
 	}
@@ -62,12 +57,12 @@ func (t *tx) AddReadConflict(r kv.Range) {
 }
 
 func (t *tx) Watch(key []byte) <-chan error {
-	w := newWatch(key)
+	w := &watch{key: string(key), ch: make(chan error, 1)}
 	if err := t.Limits.CheckKey(key); t.Refused(err) {
 		w.end(cmp.Or(err, kv.ErrClosed))
 		return w.ch
 	}
-	if err := t.reading(); err != nil { // a change since when: the view says it
+	if err := t.reading(); err != nil { // a change since when: its version says it
 		t.Refused(err)
 		w.end(err)
 		return w.ch

@@ -17,14 +17,6 @@ import (
 	"github.com/conq-go/conq/kv/internal/retry"
 )
 
-// view is the store at one version, shared by the transactions that began
-// there. The store's lock guards refs.
-type view struct {
-	version uint64
-	snap    *pebble.Snapshot
-	refs    int
-}
-
 // txn is the part of a transaction that reads: its version of the store, which its
 // first read sets.
 type txn struct {
@@ -33,10 +25,10 @@ type txn struct {
 
 	version  uint64 // 0 before the first read
 	started  time.Time
-	view     *view // what is in Pebble at that version
-	readOnly bool  // it can't write: once it has a view, it conflicts with nothing
+	snap     *pebble.Snapshot // what is in Pebble at that version
+	readOnly bool             // it can't write: once it has a snapshot, it conflicts with nothing
 
-	// A transaction that is lazy has no view until it reads what is not in the cache.
+	// A transaction that is lazy has no snapshot until it reads what is not in the cache.
 	// If the store has changed by then, the transaction moves on to its latest
 	// version, provided that nothing which it has observed was written to. This is
 	// the snapshot extension of Riegel, Felber and Fetzer's lazy snapshot algorithm.
@@ -89,20 +81,10 @@ func (t *txn) enter(now time.Time) error {
 	return nil
 }
 
-// latest returns a view of the latest version. The lock is held.
-func (db *DB) latest() *view {
-	if db.view == nil || db.view.version != db.version {
-		db.catchUp()
-		db.view = &view{version: db.version, snap: db.pebble.NewSnapshot()}
-	}
-	db.view.refs++
-	return db.view
-}
-
 // observe notes what a lazy transaction depends on: what it has read, from a key to where a
 // cursor is now.
 func (t *txn) observe(c cache.Cursor, from []byte) {
-	if t.view == nil && !bytes.Equal(from, c.Pos) {
+	if t.snap == nil && !bytes.Equal(from, c.Pos) {
 		to := c.Pos
 		c.Pos = from
 		t.depends(c.UpTo(to))
@@ -111,15 +93,15 @@ func (t *txn) observe(c cache.Cursor, from []byte) {
 
 // depends is observe with the range, which is kept as it is.
 func (t *txn) depends(r kv.Range) {
-	if t.view != nil {
+	if t.snap != nil {
 		return
 	}
 	t.observed = append(t.observed, r)
 }
 
-// look gives the transaction its view, at the latest version: it has read nothing yet, or is lazy.
+// look gives the transaction its snapshot, of the latest version: it has read nothing yet, or is lazy.
 func (t *txn) look() error {
-	if t.view != nil {
+	if t.snap != nil {
 		return nil
 	}
 	t.db.catchUp() // mostly, before others have to wait for it
@@ -128,7 +110,8 @@ func (t *txn) look() error {
 	if err := t.moveOn(); err != nil {
 		return err
 	}
-	t.view = t.db.latest()
+	t.db.catchUp()
+	t.snap = t.db.pebble.NewSnapshot()
 	return nil
 }
 
@@ -290,7 +273,7 @@ func (t *txn) getStored(key []byte) ([]byte, error) {
 	if err := t.look(); err != nil {
 		return nil, err
 	}
-	value, closer, err := t.view.snap.Get(key)
+	value, closer, err := t.snap.Get(key)
 	if err == pebble.ErrNotFound {
 		return nil, nil
 	}
@@ -312,60 +295,27 @@ func (t *txn) shut(err error) {
 		c.close()
 	}
 	if t.open {
-		t.release()
+		t.db.mu.Lock()
+		t.leave()
+		t.db.mu.Unlock()
 	}
+	t.closeSnapshot()
 }
 
-// release gives the view back.
-func (t *txn) release() {
-	t.db.mu.Lock()
-	snap := t.releaseLocked()
-	t.db.mu.Unlock()
-	closeAll(snap)
-}
-
-// releaseLocked is release with the store's lock held, too. It returns the snapshot that is
-// to be closed when the lock isn't held any more, if there is one.
-func (t *txn) releaseLocked() *pebble.Snapshot {
+// leave makes the transaction one that is not open any more. The store's lock is held.
+func (t *txn) leave() {
 	t.open = false
 	t.db.txns.Remove(&t.place)
 	delete(t.db.expired, t)
 	if t.db.txns.Len() == 0 {
 		t.db.recent = conflict.Log{} // nobody needs it
 	}
-	v := t.view
-	if v == nil {
-		return nil
-	}
-	t.view = nil
-	v.refs--
-	if v.refs > 0 || v.version == t.db.version { // kept for the next transaction
-		return nil
-	}
-	if t.db.view == v {
-		t.db.view = nil
-	}
-	return v.snap
 }
 
-// stale returns the snapshot that was kept for the next transaction, if there is a
-// later version by now. The lock is held, and the snapshot is to be closed without it.
-//
-// Closing one makes Pebble look for compactions, which takes the longer the more it
-// holds: a peek in a long queue took 2.4 times what one in a short one did.
-func (db *DB) stale() *pebble.Snapshot {
-	v := db.view
-	if v == nil || v.refs > 0 || v.version == db.version && !db.closed.Load() {
-		return nil
-	}
-	db.view = nil
-	return v.snap
-}
-
-func closeAll(snaps ...*pebble.Snapshot) {
-	for _, snap := range snaps {
-		if snap != nil {
-			snap.Close()
-		}
+// closeSnapshot is for when the store's lock is not held: Pebble looks for compactions then.
+func (t *txn) closeSnapshot() {
+	if t.snap != nil {
+		t.snap.Close()
+		t.snap = nil
 	}
 }

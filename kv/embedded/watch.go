@@ -16,10 +16,6 @@ type watch struct {
 	forget  func() bool // stops waiting for the context's end
 }
 
-func newWatch(key []byte) *watch {
-	return &watch{key: string(key), ch: make(chan error, 1)}
-}
-
 // end closes the channel, with an error if there is one.
 func (w *watch) end(err error) {
 	if w.forget != nil {

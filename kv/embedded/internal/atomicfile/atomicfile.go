@@ -9,9 +9,6 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
-// limit is how many bytes of a file are read.
-const limit = 4096
-
 // Temporary is what the name of a file ends with that is being written. A crash may leave it.
 const Temporary = ".tmp"
 
@@ -22,7 +19,7 @@ func Read(fs vfs.FS, path string) (string, error) {
 		return "", err
 	}
 	defer f.Close()
-	data, err := io.ReadAll(io.LimitReader(f, limit))
+	data, err := io.ReadAll(io.LimitReader(f, 4096))
 	return string(data), err
 }
 

@@ -27,7 +27,6 @@ type Limits struct {
 	Pairs    int // in a hot range
 	First    int // pairs fetched at first, if they are small: a search costs as much as dozens
 	Fetch    int // pairs fetched at once, in the end
-	Tail     int // pairs behind the cut where a range grows at its end
 	Value    int // bytes of a value that is not large
 	Gap      int // pairs taken from an end, after which Gaps is told
 
@@ -38,7 +37,7 @@ type Limits struct {
 }
 
 // Usual are the limits of a store.
-var Usual = Limits{Bytes: 16 << 20, LastKeys: 112 << 20, Pairs: 1024, First: 16, Fetch: 512, Tail: 8, Value: 16 << 10, Gap: 64, Inner: 64, Between: 256}
+var Usual = Limits{Bytes: 16 << 20, LastKeys: 112 << 20, Pairs: 1024, First: 16, Fetch: 512, Value: 16 << 10, Gap: 64, Inner: 64, Between: 256}
 
 // New returns an empty cache.
 func New(limits Limits, gaps *Gaps) *Cache {
@@ -187,48 +186,19 @@ func (c *Cache) asked(h *hotRange, end []byte, i int, none bool) *hotRange {
 		if len(h.pairs) > most && i > c.limits.Inner && (none || i < len(h.pairs)) {
 			h, _ = c.cut(h, end, i, true)
 			c.evict()
-		} else if h.boundary == nil {
-			h.boundary = bytes.Clone(end)
 		}
 	}
+	h.tail = h.tail || i > 0 && i == len(h.pairs)
 	if none && (inside || len(h.pairs) > 0) {
 		h.foundEmpty()
 	}
 	return h
 }
 
-// split makes one with a pair too many two or more, after a pair was set at an index: where backward
-// reads begin, if that is known; or near the end, if it grows there, so that of a queue which is filled
-// what lies before its end is full; or in the middle.
-func (c *Cache) split(h *hotRange, grown int) {
-	if h.boundary != nil {
-		first, second := c.cutAtBoundary(h)
-		switch grown -= len(first.pairs); {
-		case len(first.pairs) > c.limits.Pairs:
-			h, grown = first, grown+len(first.pairs)
-		case len(second.pairs) > c.limits.Pairs:
-			h = second
-		default:
-			return
-		}
-	}
-	if last := len(h.pairs) - 1; grown == last {
-		c.cutLast(h, min(c.limits.Tail, last/2))
-	} else {
-		c.cutLast(h, len(h.pairs)/2)
-	}
-}
-
-// cutAtBoundary makes h two where a backward read began, so that the first has a tail.
-func (c *Cache) cutAtBoundary(h *hotRange) (first, second *hotRange) {
-	i, _ := h.search(h.boundary)
-	return c.cut(h, h.boundary, i, true)
-}
-
-// cutLast makes h two, of which the second has so many pairs.
-func (c *Cache) cutLast(h *hotRange, pairs int) (first, second *hotRange) {
-	i := len(h.pairs) - pairs
-	return c.cut(h, h.pairs[i].Key(), i, false)
+// split makes one with too many pairs two.
+func (c *Cache) split(h *hotRange) {
+	i := len(h.pairs) / 2
+	c.cut(h, h.pairs[i].Key(), i, false)
 }
 
 // cut makes h two, at a key that is that of the pair at an index or lies before it. The first may have

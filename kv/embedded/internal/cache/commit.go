@@ -68,8 +68,8 @@ func (c *commit) write(cleared []kv.Range, changes []*overlay.Change) {
 		h.changed = c.version
 		if o.Kind == overlay.Clear {
 			c.remove(h, o.Key)
-		} else if i := c.set(h, o); len(h.pairs) > c.limits.Pairs {
-			c.split(h, i)
+		} else if c.set(h, o); len(h.pairs) > c.limits.Pairs {
+			c.split(h)
 			h = nil
 		}
 	}
@@ -93,8 +93,7 @@ func (c *commit) writeUncached(o *overlay.Change) {
 	c.lastKeys.set(o.Key, c.version)
 }
 
-// set puts a pair in h and returns where.
-func (c *commit) set(h *hotRange, o *overlay.Change) (i int) {
+func (c *commit) set(h *hotRange, o *overlay.Change) {
 	p := c.written(o)
 	number := c.backlog.Set(o.Key, o.Value)
 	i, found := h.search(o.Key)
@@ -104,11 +103,10 @@ func (c *commit) set(h *hotRange, o *overlay.Change) (i int) {
 	if found {
 		c.grow(h, p.size()-h.pairs[i].size())
 		h.pairs[i] = p
-		return i
+		return
 	}
 	c.grow(h, p.size())
 	h.pairs = slices.Insert(h.pairs, i, p)
-	return i
 }
 
 func (c *commit) remove(h *hotRange, key []byte) {

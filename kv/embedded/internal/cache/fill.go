@@ -87,8 +87,6 @@ func (c *Cache) drop(h *hotRange) {
 func (c *Cache) evict() {
 	for c.bytes > c.limits.Bytes && c.line.Len() > 1 {
 		switch old := c.line.First(); {
-		case old.boundary != nil && !old.manyLast():
-			c.cutAtBoundary(old)
 		case old.used:
 			old.used = false
 			c.line.Remove(&old.place)

@@ -15,8 +15,7 @@ type hotRange struct {
 	changed uint64 // the version before which it was different
 	size    int    // bytes of it all
 
-	head, tail bool                   // reads begin at begin, or backward ones at end: these sides are worth keeping
-	boundary   []byte                 // where a backward read began between its bounds; or nil
+	head, tail bool                   // reads begin at begin, or backward ones behind its last pair: these sides are worth keeping
 	used       bool                   // since it was last looked at to be evicted
 	place      linked.Place[hotRange] // in Cache.line
 

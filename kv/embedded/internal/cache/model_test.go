@@ -17,7 +17,7 @@ import (
 func TestCache(t *testing.T) {
 	ranges, lastKeys, gaps, cancelled := 0, 0, 0, 0
 	rapid.Check(t, func(rt *rapid.T) {
-		limits := Limits{Bytes: 1500, LastKeys: 1000, Pairs: 6, First: 2, Fetch: 4, Tail: 2, Value: 3, Gap: 2, Inner: 2, Between: 3}
+		limits := Limits{Bytes: 1500, LastKeys: 1000, Pairs: 6, First: 2, Fetch: 4, Value: 3, Gap: 2, Inner: 2, Between: 3}
 		b := &backlogModel{applied: map[string]string{}}
 		m := &cacheModel{store: newStore(limits), backlog: b, states: map[uint64]map[string]string{1: {}}}
 		m.store.backlog = b

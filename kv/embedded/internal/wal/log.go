@@ -291,7 +291,7 @@ func (l *Log) Ended() []uint64 {
 // Release gives up the segments up to a number: all that is in them is in tables. It leaves one: of
 // that it can be told later that it is missing.
 func (l *Log) Release(last uint64) error {
-	manifest, end, err := manifestNow(l.fs, l.dir)
+	_, manifest, end, err := manifestNow(l.fs, l.dir)
 	if err != nil {
 		return err
 	}

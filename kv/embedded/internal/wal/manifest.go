@@ -18,17 +18,12 @@ const manifestMarker = "marker.manifest."
 // checkManifest refuses a manifest that is not what it was, and tables without one: Pebble would take the
 // store for a new one, and remove them.
 func (c checkpoint) checkManifest(fs vfs.FS, dir string) error {
-	name, number, err := manifestIn(fs, dir)
-	if err != nil {
-		return err
-	}
-	if name == "" {
-		return c.checkNoTables(fs, dir)
-	}
-	end, err := manifestEnd(fs, fs.PathJoin(dir, name))
+	name, number, end, err := manifestNow(fs, dir)
 	switch {
 	case err != nil:
 		return err
+	case name == "":
+		return c.checkNoTables(fs, dir)
 	case number < c.manifest:
 		return fmt.Errorf("its tables are listed in %q, and were in the manifest %06d, which came later", name, c.manifest)
 	case number == c.manifest && end < c.end:
@@ -49,15 +44,17 @@ func (c checkpoint) checkNoTables(fs vfs.FS, dir string) error {
 	return fmt.Errorf("its file %s* is missing, which is empty, and without which its tables can't be found: was the store copied without its empty files?", manifestMarker)
 }
 
-// manifestIn returns the name and the number of the manifest that counts, if there is one.
-func manifestIn(fs vfs.FS, dir string) (name string, number uint64, err error) {
+// manifestNow returns the name and the number of the manifest that counts, if there is one, and up to
+// where it is on disk.
+func manifestNow(fs vfs.FS, dir string) (name string, number uint64, end int64, err error) {
 	if name, err = atomicfs.ReadMarker(fs, dir, "manifest"); err != nil || name == "" {
-		return "", 0, err
+		return "", 0, 0, err
 	}
 	if _, err := fmt.Sscanf(name, "MANIFEST-%d", &number); err != nil {
-		return "", 0, fmt.Errorf("a file %s* names %q, not a manifest", manifestMarker, name)
+		return "", 0, 0, fmt.Errorf("a file %s* names %q, not a manifest", manifestMarker, name)
 	}
-	return name, number, nil
+	end, err = manifestEnd(fs, fs.PathJoin(dir, name))
+	return name, number, end, err
 }
 
 // manifestEnd returns where the records of a manifest end, which are on disk then.
@@ -78,14 +75,4 @@ func manifestEnd(fs vfs.FS, path string) (end int64, err error) {
 		}
 		end = r.Offset()
 	}
-}
-
-// manifestNow returns the number of the manifest that counts, or 0, and up to where it is on disk.
-func manifestNow(fs vfs.FS, dir string) (number uint64, end int64, err error) {
-	name, number, err := manifestIn(fs, dir)
-	if err != nil || name == "" {
-		return 0, 0, err
-	}
-	end, err = manifestEnd(fs, fs.PathJoin(dir, name))
-	return number, end, err
 }

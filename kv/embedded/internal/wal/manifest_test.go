@@ -43,7 +43,7 @@ func manifestOf(t *testing.T, sizes ...int) []byte {
 // damaged one.
 func TestManifestNoted(t *testing.T) {
 	fs, data := withManifest(t, 1, 100, 32<<10-7-114, 1, 40<<10, 100<<10, 7)
-	number, end, err := manifestNow(fs, dir)
+	_, number, end, err := manifestNow(fs, dir)
 	if err != nil || number != 7 || end != int64(len(data)) {
 		t.Fatalf("manifest %d up to %d of %d bytes, %v", number, end, len(data), err)
 	}
@@ -56,7 +56,7 @@ func TestManifestNoted(t *testing.T) {
 // one.
 func TestManifestRefused(t *testing.T) {
 	fs, data := withManifest(t, 10, 1000, 10)
-	number, end, err := manifestNow(fs, dir)
+	_, number, end, err := manifestNow(fs, dir)
 	testkit.NoError(t, err)
 	testkit.NoError(t, checkpoint{1, 0, number, end}.write(fs, dir))
 	mustOpen(t, copyOf(fs), usual)
