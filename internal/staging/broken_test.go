@@ -48,12 +48,12 @@ func TestCollectTooLarge(t *testing.T) {
 func TestExpireManyItems(t *testing.T) {
 	db, clock := testkit.NewMemory(t, kv.Limits{Operations: 128}), newClock()
 	fill(t, db, 100)
-	o := Options{Now: clock.now}
+	o := Options{Now: clock.Now}
 	for range 2 {
 		register(t, stage(db, o), Front, 50) // and dies
 		serveAll(t, db, o)
 	}
-	clock.advance(time.Minute)
+	clock.Pass(time.Minute)
 	s := stage(db, o)
 	testkit.Check(t, s.Expire(t.Context()))
 	nothingLeft(t, db)
@@ -147,15 +147,15 @@ func TestCloseForgets(t *testing.T) {
 // TestDropRenewed has a client renew its request while another one drops it: it stays.
 func TestDropRenewed(t *testing.T) {
 	db, clock := testkit.NewMemory(t, kv.Limits{}), newClock()
-	mine := register(t, stage(db, Options{Now: clock.now}), Front, 1)
-	clock.advance(time.Minute)
+	mine := register(t, stage(db, Options{Now: clock.Now}), Front, 1)
+	clock.Pass(time.Minute)
 	renewed := false
 	other := stage(db, Options{Now: func() time.Time {
 		if !renewed {
 			renewed = true
-			testkit.Write(t, db, kv.KeyValue{Key: mine.request.key, Value: state(1, clock.now().Add(time.Hour).UnixNano())})
+			testkit.Write(t, db, kv.KeyValue{Key: mine.request.key, Value: state(1, clock.Now().Add(time.Hour).UnixNano())})
 		}
-		return clock.now()
+		return clock.Now()
 	}})
 	testkit.Check(t, other.dropDead(t.Context()))
 	if n := leftovers(t, db); !renewed || n != 1 {

@@ -142,7 +142,7 @@ func TestFulfilModel(t *testing.T) {
 		c := newClock()
 		m := &fulfilModel{t: t, db: testkit.NewMemory(t, l), bounded: l.Operations > 0}
 		m.s = stage(m.db, Options{
-			Requests: r.IntN(4), Items: r.IntN(6), Bytes: 40 * r.IntN(40), Now: c.now,
+			Requests: r.IntN(4), Items: r.IntN(6), Bytes: 40 * r.IntN(40), Now: c.Now,
 			Observe: func(e Event) { m.event = e },
 		})
 		m.s.o.Source = pieces{testQueue}
@@ -156,7 +156,7 @@ func TestFulfilModel(t *testing.T) {
 			client := register(t, m.s, Side(r.IntN(2)), 1+r.IntN(4))
 			if r.IntN(4) == 0 { // its client dies
 				testkit.Check(t, m.db.Transact(t.Context(), func(tx kv.Tx) error {
-					tx.Set(client.request.key, state(client.n, c.ns.Load()-1))
+					tx.Set(client.request.key, state(client.n, c.Now().UnixNano()-1))
 					return nil
 				}))
 			}

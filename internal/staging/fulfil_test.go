@@ -13,11 +13,11 @@ import (
 // stepBack is the test's queue, and has the clock step back when its items are read.
 type stepBack struct {
 	source
-	clock *clock
+	clock *testkit.Clock
 }
 
 func (s stepBack) Items(r kv.Reader, side Side, limit int) iter.Seq2[kv.KeyValue, error] {
-	s.clock.advance(-time.Hour)
+	s.clock.Pass(-time.Hour)
 	return s.source.Items(r, side, limit)
 }
 
@@ -28,10 +28,10 @@ func TestClockStepsBack(t *testing.T) {
 		db := testkit.NewMemory(t, kv.Limits{})
 		fill(t, db, 10)
 		c := newClock()
-		s := stage(db, Options{Now: c.now})
+		s := stage(db, Options{Now: c.Now})
 		s.o.Source = stepBack{testQueue, c}
 		live := request{key: s.keys.request(1, Front, []byte("live")), items: 1, deadline: s.deadline()}
-		dead := request{key: s.keys.request(2, side, []byte("dead")), side: side, items: 1, deadline: c.ns.Load() - 1}
+		dead := request{key: s.keys.request(2, side, []byte("dead")), side: side, items: 1, deadline: c.Now().UnixNano() - 1}
 		testkit.Check(t, db.Transact(t.Context(), func(tx kv.Tx) error {
 			f := newFulfilment(s, tx, s.o.Items)
 			defer f.stop()

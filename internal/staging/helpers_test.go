@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"iter"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -34,17 +33,12 @@ func (s source) Place(key []byte) (group, place []byte) {
 
 func (s source) Keys([]byte) int { return 1 }
 
-// clock is a time that only the test moves.
-type clock struct{ ns atomic.Int64 }
-
-func newClock() *clock {
-	c := new(clock)
-	c.ns.Store(int64(time.Hour))
+// newClock returns a time that only the test moves.
+func newClock() *testkit.Clock {
+	c := testkit.NewClock()
+	c.Pass(time.Hour)
 	return c
 }
-
-func (c *clock) now() time.Time          { return time.Unix(0, c.ns.Load()) }
-func (c *clock) advance(d time.Duration) { c.ns.Add(int64(d)) }
 
 var testQueue = source{recipe.NewQueue(subspace.Named("q"), nil)}
 

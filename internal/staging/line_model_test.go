@@ -36,7 +36,7 @@ type lineModel struct {
 	r       *rand.Rand
 	db      kv.DB
 	s       *Stage
-	clock   *clock
+	clock   *testkit.Clock
 	items   int // how many there are
 	clients []*lineClient
 	firsts  int // how often somebody was first
@@ -57,11 +57,11 @@ func (m *lineModel) entries(r kv.Reader) (all []entry) {
 }
 
 // over tells whether an entry's deadline has passed.
-func (m *lineModel) over(e entry) bool { return m.clock.ns.Load() > e.deadline }
+func (m *lineModel) over(e entry) bool { return m.clock.Now().UnixNano() > e.deadline }
 
 // dead tells whether c is to remove an entry of somebody else, which is not over, when it looks.
 func (m *lineModel) dead(c *lineClient, e entry, own []byte) bool {
-	now := m.clock.now()
+	now := m.clock.Now()
 	if bytes.Compare(e.key, own) > 0 {
 		return false
 	}
@@ -117,7 +117,7 @@ func (m *lineModel) view(c *lineClient, all []entry, own []byte) (first, others 
 // which it is not told.
 func (m *lineModel) look(c *lineClient) {
 	if c.stamp == 0 {
-		c.stamp = m.clock.ns.Load() + m.r.Int64N(3)
+		c.stamp = m.clock.Now().UnixNano() + m.r.Int64N(3)
 	}
 	fate, leaves := m.r.IntN(6), m.r.IntN(2) == 0
 	own := m.s.keys.waiter(c.stamp, c.line.id)
@@ -206,8 +206,8 @@ func (m *lineModel) checkOwn(tx kv.Tx, c *lineClient, stamp int64) {
 			m.t.Errorf("it has an entry since %d, and waits since %d", e.stamp, stamp)
 		}
 		there = there || e.stamp == stamp
-		if e.stamp == stamp && e.deadline < m.clock.ns.Load()+int64(m.s.o.Lease/2) {
-			m.t.Errorf("its entry ends in %v", time.Duration(e.deadline-m.clock.ns.Load()))
+		if e.stamp == stamp && e.deadline < m.clock.Now().UnixNano()+int64(m.s.o.Lease/2) {
+			m.t.Errorf("its entry ends in %v", time.Duration(e.deadline-m.clock.Now().UnixNano()))
 		}
 	}
 	if there != (stamp != 0) {
@@ -217,7 +217,7 @@ func (m *lineModel) checkOwn(tx kv.Tx, c *lineClient, stamp int64) {
 
 // crowd adds entries of so many clients who have died long ago.
 func (m *lineModel) crowd(n int) {
-	now := m.clock.ns.Load()
+	now := m.clock.Now().UnixNano()
 	testkit.Check(m.t, m.db.Transact(m.t.Context(), func(tx kv.Tx) error {
 		for i := range n {
 			tx.Set(m.s.keys.waiter(now-m.r.Int64N(int64(time.Minute)), []byte{byte(i)}), state(0, now-1))
@@ -251,7 +251,7 @@ func TestLineModel(t *testing.T) {
 	firsts, stuck, opened := 0, 0, 0
 	for seed := range uint64(testkit.Cases(500)) {
 		m := &lineModel{t: t, r: rand.New(rand.NewPCG(seed, 0)), db: testkit.NewMemory(t, kv.Limits{}), clock: newClock()}
-		m.s = stage(m.db, Options{Now: m.clock.now})
+		m.s = stage(m.db, Options{Now: m.clock.Now})
 		for range 4 {
 			l, err := m.s.NewLine()
 			testkit.Check(t, err)
@@ -269,9 +269,9 @@ func TestLineModel(t *testing.T) {
 				m.items = []int{0, 0, 1, Plenty - 1, Plenty}[m.r.IntN(5)]
 				m.crowd(m.r.IntN(2 * lookAt))
 			case 3:
-				m.clock.advance(time.Duration(m.r.Int64N(int64(m.s.o.Lease))))
+				m.clock.Pass(time.Duration(m.r.Int64N(int64(m.s.o.Lease))))
 			case 4, 5:
-				m.clock.advance(time.Duration(m.r.Int64N(int64(Patience))))
+				m.clock.Pass(time.Duration(m.r.Int64N(int64(Patience))))
 			default:
 				m.look(c)
 			}
@@ -280,7 +280,7 @@ func TestLineModel(t *testing.T) {
 			}
 		}
 		firsts, stuck, opened = firsts+m.firsts, stuck+m.stuck, opened+m.opened
-		m.clock.advance(2 * m.s.o.Lease)
+		m.clock.Pass(2 * m.s.o.Lease)
 		last, err := m.s.NewLine()
 		testkit.Check(t, err)
 		for range 40 {

@@ -229,12 +229,12 @@ func TestCollectOrExpire(t *testing.T) {
 		t.Run(first+" commits first", func(t *testing.T) {
 			db, clock := testkit.NewMemory(t, kv.Limits{}), newClock()
 			fill(t, db, 1)
-			s := stage(db, Options{Now: clock.now})
+			s := stage(db, Options{Now: clock.Now})
 			owner := register(t, s, Front, 1)
 			if _, err := Take(t.Context(), s, Back, 1, values); !errors.Is(err, ErrEmpty) { // it takes over
 				t.Fatal(err)
 			}
-			clock.advance(time.Minute)
+			clock.Pass(time.Minute)
 			collect := func() ([]string, error) {
 				look, err := owner.step(t.Context())
 				return look.value, err
@@ -249,7 +249,7 @@ func TestCollectOrExpire(t *testing.T) {
 				}
 				got, err = collect()
 			} else {
-				late := stage(db, Options{Now: clock.now, PutBack: func(kv.Tx) error {
+				late := stage(db, Options{Now: clock.Now, PutBack: func(kv.Tx) error {
 					if got == nil {
 						got, err = collect()
 					}

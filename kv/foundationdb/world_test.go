@@ -112,15 +112,6 @@ func testContract(t *testing.T, w world) {
 	})
 }
 
-// together runs f for 0 up to n-1 at the same time, and waits.
-func together(n int, f func(int)) {
-	var group sync.WaitGroup
-	for i := range n {
-		group.Go(func() { f(i) })
-	}
-	group.Wait()
-}
-
 // known repeats what can be repeated until its outcome is known.
 func known[T any](t *testing.T, f func() (T, error)) T {
 	t.Helper()
@@ -149,7 +140,7 @@ func testExactlyOnce(t *testing.T, w world) {
 			const clients, calls = 6, 20
 			var mu sync.Mutex
 			var put, taken []string
-			together(clients, func(i int) {
+			testkit.Together(clients, func(i int) {
 				faults := faulty.New(process(), uint64(i), faulty.Options{Conflict: 0.05, Dropped: 0.1, Applied: 0.1, Late: 0.1})
 				defer faults.Close()
 				var q *conq.Queue[string]
