@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"sync/atomic"
 
 	"github.com/conq-go/conq/codec"
 	"github.com/conq-go/conq/errs"
@@ -18,15 +19,26 @@ type handle struct {
 	c       *Client
 	name    string
 	closers []func(error)
+	closed  *atomic.Bool
 }
+
+// do is Client.do until the handle is closed: a job that was reserved after that could not be acknowledged.
+func (h *handle) do(ctx context.Context, q call, out any) error {
+	if h.closed.Load() {
+		return h.isClosed()
+	}
+	return h.c.do(ctx, q, out)
+}
+
+func (h *handle) isClosed() error { return fmt.Errorf("%w: queue %q", errs.ErrClosed, h.name) }
 
 // open returns a handle of the queue of a name, and makes that if there is none.
 func (c *Client) open(ctx context.Context, name, kind string) (h handle, err error) {
 	if c == nil {
 		return h, errors.New("client: client is nil")
 	}
-	if name == "" { // it would be another path
-		return h, fmt.Errorf("%w: it is empty", errs.ErrName)
+	if name == "" || name == "/" { // it would be another path
+		return h, fmt.Errorf("%w: over HTTP it can be neither empty nor one slash", errs.ErrName)
 	}
 	info, err := c.Lookup(ctx, name)
 	switch {
@@ -35,17 +47,18 @@ func (c *Client) open(ctx context.Context, name, kind string) (h handle, err err
 	case err == nil && info.Kind != kind:
 		err = fmt.Errorf("%w: %q is a %s, not a %s", errs.ErrKind, name, info.Kind, kind)
 	}
-	return handle{c: c, name: name}, err
+	return handle{c: c, name: name, closed: new(atomic.Bool)}, err
 }
 
 // Name returns the name of the queue.
 func (h *handle) Name() string { return h.name }
 
-// Close ends the handle, not the client. Calls that wait for their turn return an errs.ErrClosed, and so do later ones, but those
-// that wait for items or jobs go on until their contexts end.
+// Close ends the handle, not the client. Calls that wait for their turn return an errs.ErrClosed, and so do later ones that ask for
+// items or jobs, or change them. Those that wait already go on for up to 30 s, or until their contexts end.
 func (h *handle) Close() error {
+	h.closed.Store(true)
 	for _, end := range h.closers {
-		end(fmt.Errorf("%w: queue %q", errs.ErrClosed, h.name))
+		end(h.isClosed())
 	}
 	return nil
 }

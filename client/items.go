@@ -55,7 +55,7 @@ func (q *items[V]) runAdds(ctx context.Context, calls []*combine.Call[[]wire.Ite
 	for _, c := range calls {
 		all.Items = append(all.Items, c.Request...)
 	}
-	return q.c.do(ctx, call{method: http.MethodPost, path: queuePath(q.name) + "/items", body: all, once: true}, nil)
+	return q.do(ctx, call{method: http.MethodPost, path: queuePath(q.name) + "/items", body: all, once: true}, nil)
 }
 
 func (q *items[V]) add(ctx context.Context, all []wire.Item) error {
@@ -164,7 +164,7 @@ func (q *items[V]) request(ctx context.Context, from wire.End, n int, wait time.
 		query.Set("wait", wait.String())
 	}
 	var answer wire.ItemList
-	err := q.c.do(ctx, call{method: http.MethodPost, path: queuePath(q.name) + "/take", query: query, wait: wait, again: wait > 0, takes: true}, &answer)
+	err := q.do(ctx, call{method: http.MethodPost, path: queuePath(q.name) + "/take", query: query, wait: wait, again: wait > 0, takes: true}, &answer)
 	return answer.Items, err
 }
 
@@ -181,7 +181,7 @@ func (q *items[V]) peekN(ctx context.Context, from wire.End, after []byte, n int
 		query.Set("end", string(from))
 	}
 	var answer wire.ItemPage
-	err = q.c.do(ctx, call{method: http.MethodGet, path: queuePath(q.name) + "/items", query: query, again: true}, &answer)
+	err = q.do(ctx, call{method: http.MethodGet, path: queuePath(q.name) + "/items", query: query, again: true}, &answer)
 	return answer.Items, answer.Next.Key, err
 }
 

@@ -35,7 +35,7 @@ func (q *jobs) runAcks(ctx context.Context, calls []*combine.Call[wire.HeldJob, 
 		held.Jobs = append(held.Jobs, c.Request)
 	}
 	var answer wire.Acked
-	err := q.c.do(ctx, call{method: http.MethodPost, path: jobPath(q.name) + "/ack", body: held}, &answer)
+	err := q.do(ctx, call{method: http.MethodPost, path: jobPath(q.name) + "/ack", body: held}, &answer)
 	for _, c := range calls {
 		c.Result = slices.Contains(answer.Lost, c.Request.ID)
 	}
@@ -47,7 +47,7 @@ func (q keeper) Extend(ctx context.Context, id work.ID, token string, d time.Dur
 	var answer wire.Extended
 	until := time.Now().Add(d)
 	body := wire.Extend{Token: wire.Token{Token: token}, Lease: wire.Duration{Duration: d}}
-	err := q.c.do(ctx, call{method: http.MethodPost, path: q.path(id) + "/extend", body: body, again: true}, &answer)
+	err := q.do(ctx, call{method: http.MethodPost, path: q.path(id) + "/extend", body: body, again: true}, &answer)
 	if err == nil && answer.Cancelled {
 		err = work.ErrCancelled
 	}

@@ -34,17 +34,17 @@ func (q *jobs) Bury(ctx context.Context, id work.ID, reason string) error {
 
 // change sends a verb that is not carried out twice.
 func (q *jobs) change(ctx context.Context, id work.ID, verb string, body any) error {
-	return q.c.do(ctx, call{method: http.MethodPost, path: q.path(id) + "/" + verb, body: body}, nil)
+	return q.do(ctx, call{method: http.MethodPost, path: q.path(id) + "/" + verb, body: body}, nil)
 }
 
 // Delete removes a job in any state. A worker that holds it has lost its lease.
 func (q *jobs) Delete(ctx context.Context, id work.ID) error {
-	return q.c.do(ctx, call{method: http.MethodDelete, path: q.path(id)}, nil)
+	return q.do(ctx, call{method: http.MethodDelete, path: q.path(id)}, nil)
 }
 
 // Reprioritise gives a job another priority; its place is behind those that have it.
 func (q *jobs) Reprioritise(ctx context.Context, id work.ID, priority int64) error {
-	return q.c.do(ctx, call{method: http.MethodPatch, path: q.path(id), body: wire.Reprioritise{Priority: priority}, again: true}, nil)
+	return q.do(ctx, call{method: http.MethodPatch, path: q.path(id), body: wire.Reprioritise{Priority: priority}, again: true}, nil)
 }
 
 // KickAll, DeleteAll, CancelAll, BuryAll and ReprioritiseAll do the same to all jobs that match, in the background of the server, and
@@ -81,7 +81,7 @@ func (q *jobs) all(ctx context.Context, verb string, f work.Filter, priority int
 	body := wire.Bulk{Do: verb, Filter: wire.FilterOf(f), All: f == work.Filter{}, Priority: priority}
 	var t wire.Task
 	path := jobPath(q.name) + "/bulk"
-	if err := q.c.do(ctx, call{method: http.MethodPost, path: path, body: body}, &t); err != nil {
+	if err := q.do(ctx, call{method: http.MethodPost, path: path, body: body}, &t); err != nil {
 		return 0, err
 	}
 	path += "/" + escape(t.ID)
@@ -89,9 +89,9 @@ func (q *jobs) all(ctx context.Context, verb string, f work.Filter, priority int
 		if !rest(ctx, lookEvery) {
 			stopping, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
 			defer cancel()
-			return int(t.Done), errors.Join(context.Cause(ctx), q.c.do(stopping, call{method: http.MethodDelete, path: path}, nil))
+			return int(t.Done), errors.Join(context.Cause(ctx), q.do(stopping, call{method: http.MethodDelete, path: path}, nil))
 		}
-		if err := q.c.do(ctx, call{method: http.MethodGet, path: path, again: true}, &t); err != nil {
+		if err := q.do(ctx, call{method: http.MethodGet, path: path, again: true}, &t); err != nil {
 			return int(t.Done), err
 		}
 		if progress != nil && t.Done > 0 {
@@ -111,7 +111,7 @@ func (q *jobs) Pause(ctx context.Context) error { return q.switchTo(ctx, "pause"
 func (q *jobs) Resume(ctx context.Context) error { return q.switchTo(ctx, "resume") }
 
 func (q *jobs) switchTo(ctx context.Context, verb string) error {
-	return q.c.do(ctx, call{method: http.MethodPost, path: jobPath(q.name) + "/" + verb, again: true}, nil)
+	return q.do(ctx, call{method: http.MethodPost, path: jobPath(q.name) + "/" + verb, again: true}, nil)
 }
 
 // Every has a job put at each tick of a cron expression; see work.Queue.Every.
@@ -128,27 +128,27 @@ func (q *WorkQueue[T]) Every(ctx context.Context, name, spec string, value T, op
 		Payload: wire.Base64(payload), Cron: spec, Priority: o.Priority, Key: o.Key, MaxAttempts: o.MaxAttempts,
 		Lease: wire.Duration{Duration: o.Lease}, MaxLate: wire.Duration{Duration: o.MaxLate},
 	}
-	return q.c.do(ctx, call{method: http.MethodPut, path: q.periodic(name), body: body, again: true}, nil)
+	return q.do(ctx, call{method: http.MethodPut, path: q.periodic(name), body: body, again: true}, nil)
 }
 
 func (q *jobs) periodic(name string) string { return jobPath(q.name) + "/periodic/" + escape(name) }
 
 // RemovePeriodic ends a periodic job; jobs that it has put stay. The error is a work.ErrNotFound if there is none.
 func (q *jobs) RemovePeriodic(ctx context.Context, name string) error {
-	return q.c.do(ctx, call{method: http.MethodDelete, path: q.periodic(name)}, nil)
+	return q.do(ctx, call{method: http.MethodDelete, path: q.periodic(name)}, nil)
 }
 
 // RunPeriodic puts a periodic job once more, now.
 func (q *jobs) RunPeriodic(ctx context.Context, name string) (work.ID, error) {
 	var answer wire.Ran
-	err := q.c.do(ctx, call{method: http.MethodPost, path: q.periodic(name) + "/run", once: true}, &answer)
+	err := q.do(ctx, call{method: http.MethodPost, path: q.periodic(name) + "/run", once: true}, &answer)
 	return answer.ID, err
 }
 
 // Periodics returns the periodic jobs of the queue, by name.
 func (q *jobs) Periodics(ctx context.Context) (all []work.Periodic, err error) {
 	var answer wire.PeriodicList
-	err = q.c.do(ctx, call{method: http.MethodGet, path: jobPath(q.name) + "/periodic", query: url.Values{"form": {"base64"}}, again: true}, &answer)
+	err = q.do(ctx, call{method: http.MethodGet, path: jobPath(q.name) + "/periodic", query: url.Values{"form": {"base64"}}, again: true}, &answer)
 	for _, p := range answer.Periodic {
 		all = append(all, work.Periodic{Name: p.Name, Spec: p.Cron, Next: p.Next, MaxLate: p.MaxLate.Duration, Payload: p.Bytes()})
 	}

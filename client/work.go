@@ -75,7 +75,7 @@ func (q *jobs) runPuts(ctx context.Context, calls []*combine.Call[[]wire.NewJob,
 
 func (q *jobs) put(ctx context.Context, all []wire.NewJob) (ids []work.ID, duplicates int, err error) {
 	var answer wire.Added
-	err = q.c.do(ctx, call{method: http.MethodPost, path: jobPath(q.name), body: wire.JobList{Jobs: all}, once: true}, &answer)
+	err = q.do(ctx, call{method: http.MethodPost, path: jobPath(q.name), body: wire.JobList{Jobs: all}, once: true}, &answer)
 	if err == nil && len(answer.IDs) != len(all) {
 		err = fmt.Errorf("client: server answered %d ids of %d jobs", len(answer.IDs), len(all))
 	}
@@ -155,7 +155,7 @@ func (q *WorkQueue[T]) reserve(ctx context.Context, n int, wait time.Duration) (
 		query.Set("lease", q.options.Lease.String())
 	}
 	var answer wire.LeasedList
-	if err := q.c.do(ctx, call{method: http.MethodPost, path: jobPath(q.name) + "/reserve", query: query, wait: wait, again: true, takes: true}, &answer); err != nil {
+	if err := q.do(ctx, call{method: http.MethodPost, path: jobPath(q.name) + "/reserve", query: query, wait: wait, again: true, takes: true}, &answer); err != nil {
 		return nil, err
 	}
 	for _, j := range answer.Jobs {
@@ -192,7 +192,7 @@ func (q *jobs) Result(ctx context.Context, id work.ID) ([]byte, error) {
 }
 
 func (q *jobs) get(ctx context.Context, id work.ID) (j wire.JobInfo, err error) {
-	err = q.c.do(ctx, call{method: http.MethodGet, path: q.path(id), query: url.Values{"form": {"base64"}}, again: true}, &j)
+	err = q.do(ctx, call{method: http.MethodGet, path: q.path(id), query: url.Values{"form": {"base64"}}, again: true}, &j)
 	return j, err
 }
 
@@ -220,7 +220,7 @@ func (q *WorkQueue[T]) Page(ctx context.Context, f work.Filter, after []byte, n 
 		return nil, nil, err
 	}
 	var answer wire.JobPage
-	if err := q.c.do(ctx, call{method: http.MethodGet, path: jobPath(q.name), query: query, again: true}, &answer); err != nil {
+	if err := q.do(ctx, call{method: http.MethodGet, path: jobPath(q.name), query: query, again: true}, &answer); err != nil {
 		return nil, nil, err
 	}
 	for _, j := range answer.Jobs {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/conq-go/conq/client"
 	"github.com/conq-go/conq/codec"
+	"github.com/conq-go/conq/errs"
 	"github.com/conq-go/conq/internal/testkit"
 	"github.com/conq-go/conq/work"
 )
@@ -87,6 +88,20 @@ func TestWork(t *testing.T) {
 	n, err := q.Len(ctx)
 	testkit.NoError(t, err)
 	testkit.Equal(t, "jobs", n, 0)
+}
+
+// A handle that is closed reserves nothing, which it could not acknowledge.
+func TestClosedWork(t *testing.T) {
+	ctx, q := t.Context(), newWork(t, client.WorkOptions{})
+	_, err := q.Put(ctx, "a")
+	testkit.NoError(t, err)
+	testkit.NoError(t, q.Close())
+	_, err = q.TryReserve(ctx, 1)
+	testkit.WantError(t, err, errs.ErrClosed)
+	_, err = q.Reserve(ctx)
+	testkit.WantError(t, err, errs.ErrClosed)
+	_, err = q.Put(ctx, "b")
+	testkit.WantError(t, err, errs.ErrClosed)
 }
 
 func TestPeriodic(t *testing.T) {

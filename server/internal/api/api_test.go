@@ -229,6 +229,7 @@ func TestRefusals(t *testing.T) {
 		f.refused(c.status, c.says, c.request, c.body, c.headers...)
 	}
 	f.want(200, `{"items":[{"text":"it"}]}`, "POST /v1/queues/q/take?n=10", "")
+	f.want(200, `{"added":0}`, items, `{"items":[]`+strings.Repeat(" ", 1<<20-12)+`}`) // just as much as is allowed
 }
 
 // A stream that goes wrong says how much of it is durable, and that is.

@@ -54,7 +54,7 @@ func (duration) Schema(huma.Registry) *huma.Schema {
 type text struct {
 	r     io.Reader
 	limit int64  // of a document
-	left  int64  // of this one
+	left  int64  // of this one, and a byte more, by which it would be too long
 	cut   []byte // of a rune, at the end of what was read
 }
 
@@ -96,12 +96,12 @@ func unfinished(b []byte) int {
 
 // lines calls f with each document of NDJSON. An error says which it is.
 func lines[T any](r io.Reader, limit int64, f func(T) error) error {
-	t := &text{r: r, limit: limit, left: limit}
+	t := &text{r: r, limit: limit, left: limit + 1}
 	d := json.NewDecoder(t)
 	d.DisallowUnknownFields()
 	for n := 1; ; n++ {
 		var v T
-		t.left = limit
+		t.left = limit + 1
 		err := d.Decode(&v)
 		if err == io.EOF {
 			return nil
@@ -118,7 +118,7 @@ func lines[T any](r io.Reader, limit int64, f func(T) error) error {
 // listed calls f with each element of the only member of a JSON object, which is a list, or with the object itself if it has
 // another member.
 func listed[T any](r io.Reader, limit int64, name string, f func(T) error) error {
-	b := bufio.NewReader(&text{r: r, limit: limit, left: limit})
+	b := bufio.NewReader(&text{r: r, limit: limit, left: limit + 1})
 	d := json.NewDecoder(b)
 	d.DisallowUnknownFields()
 	switch head, err := b.Peek(b.Size()); {
