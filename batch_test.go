@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/conq-go/conq/internal/testkit"
+	"github.com/conq-go/conq/internal/testkit/engines"
 	"github.com/conq-go/conq/kv"
 )
 
@@ -32,7 +33,7 @@ func TestTakeRefused(t *testing.T) {
 
 // A batch takes no more than maxBatchBytes, so that it fits in memory.
 func TestBatchBytes(t *testing.T) {
-	q, err := OpenQueue(newEmbedded(t), "q", Bytes())
+	q, err := OpenQueue(engines.Embedded(t), "q", Bytes())
 	testkit.NoError(t, err)
 	for range 10 {
 		testkit.NoError(t, q.Enqueue(t.Context(), make([]byte, 1<<20)))

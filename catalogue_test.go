@@ -11,13 +11,14 @@ import (
 
 	"github.com/conq-go/conq/internal/layout"
 	"github.com/conq-go/conq/internal/testkit"
+	"github.com/conq-go/conq/internal/testkit/engines"
 	"github.com/conq-go/conq/kv"
 	"github.com/conq-go/conq/kv/faulty"
 	"github.com/conq-go/conq/kv/memory"
 )
 
 func TestCatalogue(t *testing.T) {
-	for name, open := range engines(t) {
+	for name, open := range engines.All(t) {
 		t.Run(name, func(t *testing.T) {
 			db := open(kv.Limits{})
 			infos, err := Queues(t.Context(), db)
@@ -51,7 +52,7 @@ func TestKinds(t *testing.T) {
 
 // Many who open a new queue at the same time all get it, as one kind.
 func TestOpenTogether(t *testing.T) {
-	for name, open := range engines(t) {
+	for name, open := range engines.All(t) {
 		t.Run(name, func(t *testing.T) {
 			db := open(kv.Limits{})
 			var group sync.WaitGroup

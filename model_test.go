@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/conq-go/conq/internal/testkit"
+	"github.com/conq-go/conq/internal/testkit/engines"
 	"github.com/conq-go/conq/kv"
 	"pgregory.net/rapid"
 )
@@ -361,7 +362,7 @@ func (m *modelTest) audit(t *rapid.T) {
 // Random operations on both queues, on their handles and in transactions, with
 // conflicts and failures, do what they do to a slice.
 func TestModel(t *testing.T) {
-	for name, open := range engines(t) {
+	for name, open := range engines.All(t) {
 		t.Run(name, func(t *testing.T) {
 			db := &testkit.Hooked{DB: open(kv.Limits{}), Bounds: kv.Limits{Value: 16, Transaction: 100_000}}
 			random := rand.NewChaCha8([32]byte{})

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/conq-go/conq/internal/testkit"
+	"github.com/conq-go/conq/internal/testkit/engines"
 	"github.com/conq-go/conq/kv"
 )
 
@@ -78,7 +79,7 @@ var faults = map[string]func(other fixture, cancel context.CancelFunc) error{
 // A transaction that moves items from one queue to another, and is cancelled, or
 // fails, or meets a conflict, at any of its calls, loses none and doubles none.
 func TestMove(t *testing.T) {
-	for engine, open := range engines(t) {
+	for engine, open := range engines.All(t) {
 		base := open(kv.Limits{})
 		for move := range moves {
 			for fault := range faults {
@@ -147,7 +148,7 @@ func fill(t *testing.T, f fixture) (all []string) {
 // longest names.
 func TestMoveLargest(t *testing.T) {
 	testkit.Long(t)
-	for name, open := range engines(t) {
+	for name, open := range engines.All(t) {
 		t.Run(name, func(t *testing.T) {
 			db := open(kv.Limits{})
 			from, err := OpenQueue(db, strings.Repeat("f", MaxName), String())

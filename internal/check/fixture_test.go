@@ -3,12 +3,10 @@ package check_test
 import (
 	"context"
 	"testing"
-	"time"
 
 	"github.com/conq-go/conq"
 	"github.com/conq-go/conq/internal/testkit"
 	"github.com/conq-go/conq/kv"
-	"github.com/conq-go/conq/kv/embedded"
 )
 
 // small are limits under which values over 100 bytes are split.
@@ -35,13 +33,4 @@ func newFixture(t testkit.TB, db kv.DB) fixture {
 func newClocked(t *testing.T) (fixture, *testkit.Clock) {
 	db, clock := testkit.Clocked(t)
 	return newFixture(t, db), clock
-}
-
-func newEmbedded(t testing.TB) kv.DB {
-	t.Helper()
-	// The detector of races takes more than 5 s to move the largest item on a slow machine.
-	db, err := embedded.Open(t.TempDir(), embedded.Options{Durability: embedded.Memory, Age: time.Hour})
-	testkit.NoError(t, err)
-	t.Cleanup(func() { testkit.NoError(t, db.Close()) })
-	return db
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/conq-go/conq/internal/layout"
 	"github.com/conq-go/conq/internal/reads"
 	"github.com/conq-go/conq/internal/testkit"
+	"github.com/conq-go/conq/internal/testkit/engines"
 	"github.com/conq-go/conq/kv"
 	"github.com/conq-go/conq/kv/faulty"
 	"github.com/conq-go/conq/kv/memory"
@@ -25,12 +26,12 @@ import (
 var liveStores = map[string]func(t *testing.T) kv.DB{
 	"memory": func(t *testing.T) kv.DB { return testkit.NewMemory(t, sharedSmall()) },
 	"embedded": func(t *testing.T) kv.DB {
-		return faulty.New(newEmbedded(t), 1, faulty.Options{Limits: small})
+		return faulty.New(engines.Embedded(t), 1, faulty.Options{Limits: small})
 	},
 	"embedded, shared": func(t *testing.T) kv.DB {
 		shared := sharedSmall()
 		shared.UnknownCommits = true
-		return faulty.New(newEmbedded(t), 1, faulty.Options{Limits: shared})
+		return faulty.New(engines.Embedded(t), 1, faulty.Options{Limits: shared})
 	},
 	"faulty": func(t *testing.T) kv.DB {
 		db := faulty.New(memory.New(memory.Options{Limits: small}), 1, faulty.Options{

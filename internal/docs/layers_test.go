@@ -82,6 +82,7 @@ var layers = []layer{
 	{"internal/load", below(".", "work", "internal/anyqueue", "internal/measure"), true, "it measures queues as users have them, on whatever store it is given"},
 	{"internal/linear/...", []string{"..."}, true, ""},
 	{"internal/testkit", below("errs", "codec", "recipe", "internal/layout", "kv/memory", "kv/faulty"), true, "tests of all packages may import it"},
+	{"internal/testkit/engines", below("internal/testkit", "kv/embedded"), true, "tests of the engines import internal/testkit, so it stands apart"},
 	{"internal/typecheck", nil, true, "it reads packages as files"},
 	{"bench/...", []string{"..."}, true, ""},
 	{"internal/cli", []string{"..."}, true, ""},

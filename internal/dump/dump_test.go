@@ -16,6 +16,7 @@ import (
 	"github.com/conq-go/conq/internal/layout"
 	"github.com/conq-go/conq/internal/reads"
 	"github.com/conq-go/conq/internal/testkit"
+	"github.com/conq-go/conq/internal/testkit/engines"
 	"github.com/conq-go/conq/kv"
 	"github.com/conq-go/conq/kv/memory"
 	"github.com/conq-go/conq/subspace"
@@ -174,7 +175,7 @@ func TestDumpLoadModel(t *testing.T) {
 		return &testkit.Hooked{DB: db, Bounds: kv.Limits{Value: value, Transaction: 20_000, Operations: operations}}
 	}
 	first := with(testkit.NewMemory(t, kv.Limits{}), 7, 0)
-	second := with(newEmbedded(t), 16, 0)
+	second := with(engines.Embedded(t), 16, 0)
 	third := with(testkit.NewMemory(t, kv.Limits{}), 100, 20)
 	rapid.Check(t, func(rt *rapid.T) {
 		names, fill := drawStore(rt)
@@ -207,7 +208,7 @@ func TestDumpLoadModel(t *testing.T) {
 
 // Payloads of several MiB, over many blocks of the dump and, on one side, many keys.
 func TestDumpLargePayloads(t *testing.T) {
-	from, to := newEmbedded(t), testkit.NewMemory(t, kv.Limits{})
+	from, to := engines.Embedded(t), testkit.NewMemory(t, kv.Limits{})
 	q, err := conq.OpenQueue(from, "large", conq.Bytes())
 	testkit.NoError(t, err)
 	var want []string
@@ -231,7 +232,7 @@ func TestDumpLargePayloads(t *testing.T) {
 
 // A thousand queues, of which most are empty.
 func TestDumpManyQueues(t *testing.T) {
-	from, to := testkit.NewMemory(t, kv.Limits{}), newEmbedded(t)
+	from, to := testkit.NewMemory(t, kv.Limits{}), engines.Embedded(t)
 	for i := range 1000 {
 		name := fmt.Sprintf("queue %d", i)
 		var items []conq.Prioritized[[]byte]

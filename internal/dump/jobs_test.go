@@ -11,6 +11,7 @@ import (
 
 	"github.com/conq-go/conq"
 	"github.com/conq-go/conq/internal/testkit"
+	"github.com/conq-go/conq/internal/testkit/engines"
 	"github.com/conq-go/conq/kv"
 	"github.com/conq-go/conq/kv/faulty"
 	"github.com/conq-go/conq/work"
@@ -104,7 +105,7 @@ func TestDumpWorkQueue(t *testing.T) {
 	dump := dumped(t, from)
 	want := jobsIn(t, from)
 	for name, db := range map[string]kv.DB{
-		"embedded": newEmbedded(t), "few operations": testkit.NewMemory(t, kv.Limits{Operations: 40, Value: 300, Transaction: 4000}),
+		"embedded": engines.Embedded(t), "few operations": testkit.NewMemory(t, kv.Limits{Operations: 40, Value: 300, Transaction: 4000}),
 		"shared": testkit.NewMemory(t, kv.Limits{Shared: true}),
 	} {
 		var told []conq.Progress
@@ -153,7 +154,7 @@ func TestDumpWorkQueue(t *testing.T) {
 // Several work queues go to a shared store, where each keeps its ids; those that come later, to one that has given out
 // such, get others.
 func TestLoadSeveralWorkQueues(t *testing.T) {
-	from := newEmbedded(t)
+	from := engines.Embedded(t)
 	for _, name := range []string{"a", "b", "c"} {
 		q, err := work.Open(from, name, conq.String())
 		testkit.NoError(t, err)
@@ -177,7 +178,7 @@ func TestLoadSeveralWorkQueues(t *testing.T) {
 
 // What was leased is ready in its old place, or dead if it was cancelled; its attempt does not count.
 func TestDumpLeasedJobs(t *testing.T) {
-	from, to := newEmbedded(t), newEmbedded(t)
+	from, to := engines.Embedded(t), engines.Embedded(t)
 	fillWork(t, from, true)
 	loadAll(t, to, dumped(t, from), conq.LoadOptions{})
 	isSound(t, to)
@@ -196,7 +197,7 @@ func TestDumpLeasedJobs(t *testing.T) {
 }
 
 func TestLoadWorkQueueExisting(t *testing.T) {
-	from := newEmbedded(t)
+	from := engines.Embedded(t)
 	fillWork(t, from, true)
 	dump := dumped(t, from)
 	n := len(jobsIn(t, from))
@@ -209,7 +210,7 @@ func TestLoadWorkQueueExisting(t *testing.T) {
 		{conq.ExistingAppend, n, 1, 1, nil},
 		{conq.ExistingReplace, n, 0, 0, nil},
 	} {
-		db := newEmbedded(t)
+		db := engines.Embedded(t)
 		q := openWork(t, db, work.Options{KeyLimit: 2})
 		put(t, q, "mine", work.Job{Unique: "dead", Key: "k"})
 		testkit.NoError(t, q.Every(t.Context(), "nightly", "@daily", "mine"))
@@ -247,14 +248,14 @@ func TestLoadWorkQueueExisting(t *testing.T) {
 
 // Those who wait for jobs get them as they are loaded, in this process and in others.
 func TestLoadWakesWorkers(t *testing.T) {
-	from := newEmbedded(t)
+	from := engines.Embedded(t)
 	q := openWork(t, from, work.Options{})
 	put(t, q, "a")
 	testkit.NoError(t, q.Close())
 	dump := dumped(t, from)
 	cluster := testkit.NewCluster(t, 1, faulty.Options{})
 	defer cluster.Close()
-	own := newEmbedded(t)
+	own := engines.Embedded(t)
 	for name, dbs := range map[string][2]kv.DB{"own": {own, own}, "shared": {cluster.Process(), cluster.Process()}} {
 		worker := openWork(t, dbs[0], work.Options{})
 		got := make(chan string)
@@ -270,7 +271,7 @@ func TestLoadWakesWorkers(t *testing.T) {
 
 // Each job is in once, whatever becomes of commits.
 func TestLoadWorkQueueUnknownCommits(t *testing.T) {
-	from := newEmbedded(t)
+	from := engines.Embedded(t)
 	fillWork(t, from, true)
 	dump := dumped(t, from)
 	for seed := range uint64(8) {
@@ -345,7 +346,7 @@ func TestDumpWorkQueueWhileChanging(t *testing.T) {
 
 // A job that is too large for the other engine, and what was cut off, is named; what comes before it is in.
 func TestLoadWorkQueueInPart(t *testing.T) {
-	from := newEmbedded(t)
+	from := engines.Embedded(t)
 	q := openWork(t, from, work.Options{})
 	put(t, q, "first", work.Job{Key: "k", Priority: 5})
 	put(t, q, "second", work.Job{Key: "k"})
@@ -358,7 +359,7 @@ func TestLoadWorkQueueInPart(t *testing.T) {
 	testkit.WantError(t, err, kv.ErrTooLarge, `queue "w": item 4 of the dump: kv: item of 5000 bytes is over the limit of 4000`)
 	testkit.Equal(t, "jobs", len(jobsIn(t, to)), 2)
 	isSound(t, to)
-	to = newEmbedded(t)
+	to = engines.Embedded(t)
 	_, err = conq.Load(t.Context(), to, bytes.NewReader(dump[:len(dump)-1]))
 	testkit.WantError(t, err, conq.ErrDump, "cut off")
 	isSound(t, to)

@@ -18,6 +18,7 @@ import (
 	"github.com/conq-go/conq/internal/layout"
 	"github.com/conq-go/conq/internal/reads"
 	"github.com/conq-go/conq/internal/testkit"
+	"github.com/conq-go/conq/internal/testkit/engines"
 	"github.com/conq-go/conq/kv"
 	"github.com/conq-go/conq/kv/faulty"
 )
@@ -387,7 +388,7 @@ func TestLoadWakes(t *testing.T) {
 // A dump of a queue that is in use has each item that stays, once and in order, and can
 // be loaded.
 func TestDumpBusy(t *testing.T) {
-	db := newEmbedded(t)
+	db := engines.Embedded(t)
 	q, err := conq.OpenQueue(db, "q", conq.String())
 	testkit.NoError(t, err)
 	ctx, cancel := context.WithCancel(t.Context())

@@ -10,13 +10,14 @@ import (
 
 	"github.com/conq-go/conq"
 	"github.com/conq-go/conq/internal/testkit"
+	"github.com/conq-go/conq/internal/testkit/engines"
 	"github.com/conq-go/conq/kv"
 )
 
 // Concurrent enqueues, and pushes, never conflict with each other, whether or not
 // they share transactions: each transaction runs exactly once.
 func TestEnqueuesDoNotConflict(t *testing.T) {
-	for name, open := range engines(t) {
+	for name, open := range engines.All(t) {
 		for _, combining := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s combining %v", name, combining), func(t *testing.T) {
 				db, attempts := testkit.Counted(open(kv.Limits{}))
@@ -151,7 +152,7 @@ func TestConflicts(t *testing.T) {
 		{"pop min 2, push higher", 4, minN(2), push(3), false},
 		{"pop min 9, push higher", 4, minN(9), push(9), true},
 	}
-	for name, open := range engines(t) {
+	for name, open := range engines.All(t) {
 		db := open(kv.Limits{})
 		f := newFixture(t, db, nil)
 		for _, c := range cases {
@@ -172,7 +173,7 @@ func TestConflicts(t *testing.T) {
 // Producers and consumers at the same time: each item comes out once, and those of
 // one producer in its order.
 func TestProducersAndConsumers(t *testing.T) {
-	for name, open := range engines(t) {
+	for name, open := range engines.All(t) {
 		t.Run(name, func(t *testing.T) {
 			f := newFixture(t, &testkit.Hooked{DB: open(kv.Limits{}), Bounds: kv.Limits{Value: 16}}, nil)
 			const producers, consumers, each = 4, 4, 150

@@ -13,6 +13,7 @@ import (
 	"github.com/conq-go/conq"
 	"github.com/conq-go/conq/internal/layout"
 	"github.com/conq-go/conq/internal/testkit"
+	"github.com/conq-go/conq/internal/testkit/engines"
 	"github.com/conq-go/conq/kv"
 	"github.com/conq-go/conq/kv/faulty"
 )
@@ -155,7 +156,7 @@ func TestBatchEndsBeforeBrokenItem(t *testing.T) {
 // So does one before a key that is not an item's, whatever the order, and no other of the batch is told that
 // the queue is empty.
 func TestBatchEndsBeforeBrokenKey(t *testing.T) {
-	for engine, open := range engines(t) {
+	for engine, open := range engines.All(t) {
 		f := newFixture(t, open(kv.Limits{}), nil)
 		testkit.NoError(t, f.q.EnqueueAll(f.ctx, []string{"a", "b"}))
 		testkit.NoError(t, f.p.PushAll(f.ctx, []conq.Prioritized[string]{{Value: "b", Priority: -1}, {Value: "a", Priority: 0}}))
@@ -248,7 +249,7 @@ func TestBatchLimits(t *testing.T) {
 		{"operations of split payloads", kv.Limits{Value: 5, Operations: 40}, 10, 10, 10, 10},
 		{"hardly any operations", kv.Limits{Operations: 3}, 10, 3, 1, 1},
 	}
-	for engine, open := range engines(t) {
+	for engine, open := range engines.All(t) {
 		for _, c := range cases {
 			t.Run(engine+" "+c.what, func(t *testing.T) {
 				wanted := 10

@@ -16,6 +16,7 @@ import (
 	"github.com/conq-go/conq"
 	"github.com/conq-go/conq/internal/layout"
 	"github.com/conq-go/conq/internal/testkit"
+	"github.com/conq-go/conq/internal/testkit/engines"
 	"github.com/conq-go/conq/kv"
 	"github.com/conq-go/conq/kv/faulty"
 	"github.com/conq-go/conq/kv/memory"
@@ -311,7 +312,7 @@ func TestStagingAuto(t *testing.T) {
 
 // 64 consumers on one handle hardly conflict with each other, nor with producers.
 func TestStagingAutoConflicts(t *testing.T) {
-	for name, open := range engines(t) {
+	for name, open := range engines.All(t) {
 		t.Run(name, func(t *testing.T) {
 			db, attempts := testkit.Counted(open(kv.Limits{}))
 			calls := &callCounter{DB: db}
