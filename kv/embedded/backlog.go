@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"errors"
 	"runtime"
 	"slices"
 	"sync"
@@ -137,9 +138,7 @@ func (l *backlog) drain() error {
 	}
 	b := l.pebble.NewBatchWithSize(min(size, 2*batchSize))
 	for _, o := range sorted(operations) {
-		if err := o.write(b); err != nil {
-			return err
-		}
+		o.write(b)
 		switch o.kind {
 		case removeRange:
 			l.ranges++
@@ -161,10 +160,7 @@ func (l *backlog) drain() error {
 	if err := l.pebble.Apply(b, pebble.NoSync); err != nil {
 		return err
 	}
-	if err := l.flushRanges(); err != nil {
-		return err
-	}
-	return b.Close()
+	return errors.Join(l.flushRanges(), b.Close())
 }
 
 // applyLong applies all that was added, and then a batch that was not, as it is worth no place here.
@@ -226,19 +222,20 @@ func sorted(operations []operation) []operation {
 	return operations
 }
 
-func (o operation) write(b *pebble.Batch) error {
+// write adds the operation to a batch, which has errors only if it is indexed.
+func (o operation) write(b *pebble.Batch) {
 	switch o.kind {
 	case set:
-		return b.Set(o.key, o.value, nil)
+		_ = b.Set(o.key, o.value, nil)
 	case remove:
-		return b.Delete(o.key, nil)
+		_ = b.Delete(o.key, nil)
 	case removeRange:
-		if len(o.key) == 0 {
-			return b.DeleteRange(leastKey, o.value, nil)
+		begin := o.key
+		if len(begin) == 0 {
+			begin = leastKey
 		}
-		return b.DeleteRange(o.key, o.value, nil)
+		_ = b.DeleteRange(begin, o.value, nil)
 	}
-	return nil
 }
 
 // leastKey stands for the empty key where a cleared range begins. Pebble 2.1.7 can't

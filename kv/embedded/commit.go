@@ -34,17 +34,15 @@ func (e *effects) written() conflict.Writes {
 
 // effects returns what the transaction's writes do, all but the additions, which need
 // the latest value.
-func (t *tx) effects() (e effects, err error) {
-	e = effects{changes: t.Writer.All(), cleared: t.Writer.Cleared()}
+func (t *tx) effects() effects {
+	e := effects{changes: t.Writer.All(), cleared: t.Writer.Cleared()}
 	e.ranges = e.cleared
 	if len(t.Conflicts) > 0 {
 		e.ranges = conflict.Normalize(slices.Concat(e.cleared, t.Conflicts))
 	}
 	e.batch = t.db.pebble.NewBatchWithSize(batchOverhead*(1+t.Writer.Ops()) + t.Writer.Bytes())
 	for _, r := range e.cleared {
-		if err := (operation{kind: removeRange, key: r.Begin, value: r.End}).write(e.batch); err != nil {
-			return e, err
-		}
+		operation{kind: removeRange, key: r.Begin, value: r.End}.write(e.batch)
 	}
 	for _, c := range e.changes {
 		o := operation{kind: set, key: c.Key, value: c.Value}
@@ -55,11 +53,9 @@ func (t *tx) effects() (e effects, err error) {
 			e.adds = append(e.adds, c)
 			continue
 		}
-		if err := o.write(e.batch); err != nil {
-			return e, err
-		}
+		o.write(e.batch)
 	}
-	return e, nil
+	return e
 }
 
 // batchOverhead is what an entry of a batch takes beside its key and value, at most.
@@ -178,11 +174,7 @@ func (t *tx) applyInTurn() (uint64, error) {
 // version of the commit. From here on it is visible, and will be counted in db.commits
 // until it is acknowledged.
 func (t *tx) apply(reads []kv.Range) (uint64, error) {
-	e, err := t.effects()
-	if err != nil {
-		return 0, err
-	}
-	db := t.db
+	e, db := t.effects(), t.db
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	compared, err := t.compare(reads)
@@ -283,9 +275,7 @@ func (db *DB) sum(e *effects) error {
 		if err != nil {
 			return db.readError(err)
 		}
-		if err := e.batch.Set(c.Key, c.Value, nil); err != nil {
-			return err
-		}
+		operation{kind: set, key: c.Key, value: c.Value}.write(e.batch)
 	}
 	return nil
 }

@@ -17,11 +17,7 @@ func TestTombstonesBeginAtAKey(t *testing.T) {
 	for _, begin := range []string{"", "a"} {
 		tx := newTx(t.Context(), db)
 		tx.ClearRange(kv.Range{Begin: []byte(begin), End: []byte("b")})
-		e, err := tx.effects()
-		if err != nil {
-			t.Fatal(err)
-		}
-		entries := e.batch.Reader()
+		entries := tx.effects().batch.Reader()
 		kind, from, to, ok, err := entries.Next()
 		if !ok || err != nil || kind != pebble.InternalKeyKindRangeDelete || string(from) != max(begin, "\x00") || string(to) != "b" {
 			t.Errorf("clearing from %q on wrote kind %v from %q to %q, %v, %v", begin, kind, from, to, ok, err)

@@ -1,6 +1,7 @@
 package embedded
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -107,27 +108,15 @@ func (o Options) withDefaults() (Options, error) {
 	if o.Interval < 0 || o.Age < 0 || o.MemTable < 0 || o.Cache < 0 {
 		return o, fmt.Errorf("%w: embedded: Options.Interval, Age, MemTable and Cache must not be negative", kv.ErrInvalid)
 	}
-	if o.Interval == 0 {
-		o.Interval = 10 * time.Millisecond
-	}
-	if o.Age == 0 {
-		o.Age = 5 * time.Second
-	}
-	if o.MemTable == 0 {
-		o.MemTable = usualMemTable
-	}
+	o.Interval = cmp.Or(o.Interval, 10*time.Millisecond)
+	o.Age = cmp.Or(o.Age, 5*time.Second)
+	o.Cache = cmp.Or(o.Cache, 32<<20)
+	o.FS = cmp.Or(o.FS, vfs.Default)
+	o.Logger = cmp.Or(o.Logger, slog.New(slog.DiscardHandler))
+	o.MemTable = cmp.Or(o.MemTable, usualMemTable)
 	if o.MemTable < leastMemTable || o.MemTable > largestMemTable {
 		return o, fmt.Errorf("%w: embedded: Options.MemTable is %d: it can be %d to %d bytes, or 0 for the default of %d",
 			kv.ErrInvalid, o.MemTable, leastMemTable, largestMemTable, usualMemTable)
-	}
-	if o.Cache == 0 {
-		o.Cache = 32 << 20
-	}
-	if o.FS == nil {
-		o.FS = vfs.Default
-	}
-	if o.Logger == nil {
-		o.Logger = slog.New(slog.DiscardHandler)
 	}
 	if o.Now == nil {
 		o.Now = time.Now

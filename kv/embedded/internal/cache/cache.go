@@ -177,16 +177,13 @@ func (c *Cache) LastKey(r kv.Range, version uint64) (key []byte, known bool) {
 // as the key is its last: its parts would be joined again at once where the smallest priorities, or
 // the last item of one, are taken while such items are pushed and popped.
 func (c *Cache) asked(h *hotRange, end []byte, i int, none bool) *hotRange {
-	inside := !bytes.Equal(h.end, end)
-	if inside {
-		most := c.limits.Inner
-		if none {
-			most = c.limits.Between
-		}
-		if len(h.pairs) > most && i > c.limits.Inner && (none || i < len(h.pairs)) {
-			h, _ = c.cut(h, end, i, true)
-			c.evict()
-		}
+	inside, most := !bytes.Equal(h.end, end), c.limits.Inner
+	if none {
+		most = c.limits.Between
+	}
+	if inside && len(h.pairs) > most && i > c.limits.Inner && (none || i < len(h.pairs)) {
+		h, _ = c.cut(h, end, i, true)
+		c.evict()
 	}
 	h.tail = h.tail || i > 0 && i == len(h.pairs)
 	if none && (inside || len(h.pairs) > 0) {
