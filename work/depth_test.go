@@ -4,6 +4,7 @@ package work
 
 import (
 	"context"
+	"encoding/binary"
 	"flag"
 	"fmt"
 	"io/fs"
@@ -22,16 +23,34 @@ import (
 	"github.com/conq-go/conq/kv/embedded"
 )
 
-var depth = flag.Int("depth", 100_000, "how many jobs are there besides in benchmarks")
+var (
+	depth      = flag.Int("depth", 100_000, "how many jobs are there besides in benchmarks")
+	durability = embedded.Always
+)
+
+func init() {
+	flag.Func("durability", "of the store in benchmarks beside many jobs: always, interval or memory", func(name string) (err error) {
+		durability, err = embedded.ParseDurability(name)
+		return err
+	})
+}
+
+// randomPayload is one that does not compress.
+func randomPayload() []byte {
+	p := make([]byte, 128)
+	for i := 0; i < len(p); i += 8 {
+		binary.LittleEndian.PutUint64(p[i:], rand.Uint64())
+	}
+	return p
+}
 
 // deepen puts jobs, many at a time.
 func deepen(t testing.TB, q *Queue[[]byte], n int, job func(i int) Job) {
 	t.Helper()
-	payload := make([]byte, 128)
 	for i := 0; i < n; {
 		var all []New[[]byte]
 		for range min(1000, n-i) {
-			all = append(all, New[[]byte]{payload, job(i)})
+			all = append(all, New[[]byte]{randomPayload(), job(i)})
 			i++
 		}
 		_, _, err := q.PutAll(context.Background(), all)
@@ -103,7 +122,7 @@ func BenchmarkBeside(b *testing.B) {
 		{"blocked", *depth, func(int) Job { return Job{Key: "busy"} }, func(i int64) Job { return Job{Key: fmt.Sprint(i % 10), Priority: -1} }},
 	} {
 		b.Run(c.name, func(b *testing.B) {
-			q, _ := openDeep(b, embedded.Interval)
+			q, _ := openDeep(b, durability)
 			heap := heapBytes()
 			deepen(b, q, c.n, c.job)
 			grown := heapBytes() - heap
@@ -117,7 +136,7 @@ func BenchmarkBeside(b *testing.B) {
 
 // BenchmarkDone does -depth jobs, then puts, reserves and acknowledges others, and tells how much of the disk is left in use.
 func BenchmarkDone(b *testing.B) {
-	q, dir := openDeep(b, embedded.Interval)
+	q, dir := openDeep(b, durability)
 	ctx := context.Background()
 	deepen(b, q, *depth, func(int) Job { return Job{} })
 	peak := diskBytes(b, dir)
@@ -145,7 +164,7 @@ func BenchmarkDone(b *testing.B) {
 
 // BenchmarkComeDue tells how late jobs come, of -depth that are scheduled within an hour, to a worker that waits.
 func BenchmarkComeDue(b *testing.B) {
-	q, _ := openDeep(b, embedded.Interval)
+	q, _ := openDeep(b, durability)
 	ctx := context.Background()
 	deepen(b, q, *depth, func(int) Job { return Job{Delay: time.Hour + rand.N(time.Hour)} })
 	var worst, total time.Duration
@@ -177,7 +196,7 @@ func openDeep(b *testing.B, d embedded.Durability) (q *Queue[[]byte], dir string
 
 // through puts b.N jobs, and reserves and acknowledges as many, by 16 workers.
 func through(b *testing.B, q *Queue[[]byte], job func(i int64) Job) {
-	ctx, payload := context.Background(), make([]byte, 128)
+	ctx := context.Background()
 	each := func(do func(i int64) error) time.Duration {
 		began := time.Now()
 		var group sync.WaitGroup
@@ -196,7 +215,7 @@ func through(b *testing.B, q *Queue[[]byte], job func(i int64) Job) {
 	}
 	before := cpuTime(b)
 	put := each(func(i int64) error {
-		_, err := q.Put(ctx, payload, job(i))
+		_, err := q.Put(ctx, randomPayload(), job(i))
 		return err
 	})
 	done := each(func(int64) error {
