@@ -48,7 +48,7 @@ func (c *Client) do(ctx context.Context, q call, out any) error {
 	}
 	body, err := marshal(q.body)
 	if err != nil {
-		return fmt.Errorf("client: %w", err)
+		return err
 	}
 	key := ""
 	if q.once {
@@ -75,10 +75,17 @@ func (c *Client) do(ctx context.Context, q call, out any) error {
 func marshal(v any) ([]byte, error) {
 	b, err := json.Marshal(v)
 	replaced := []byte(`\ufffd`)
-	if bytes.Contains(b, replaced) && bytes.Contains(bytes.ReplaceAll(b, []byte(`\\`), nil), replaced) {
-		return nil, fmt.Errorf("%w: a text is not UTF-8, which JSON has to be: %.200s", errInvalid, b)
+	if err != nil {
+		return nil, fmt.Errorf("client: %w", err)
 	}
-	return b, err
+	if !bytes.Contains(b, replaced) {
+		return b, nil
+	}
+	texts := bytes.ReplaceAll(b, []byte(`\\`), nil)
+	if i := bytes.Index(texts, replaced); i >= 0 {
+		return nil, fmt.Errorf("client: %w: a text is not UTF-8, which JSON has to be, behind %q", errInvalid, texts[max(0, i-40):i])
+	}
+	return b, nil
 }
 
 // failed is the error of a call that was given up. Whether it was carried out is unknown if a try may have been, unless the server has

@@ -23,7 +23,12 @@ var (
 )
 
 // errInvalid is for arguments that are out of their bounds, of queues and of jobs.
-var errInvalid = errors.Join(kv.ErrInvalid, work.ErrInvalid)
+var errInvalid error = invalid{}
+
+type invalid struct{}
+
+func (invalid) Error() string        { return work.ErrInvalid.Error() }
+func (invalid) Is(target error) bool { return target == kv.ErrInvalid || target == work.ErrInvalid }
 
 // Error is a refusal of the server. errors.Is matches it with the error that the same call returns on a store.
 type Error struct {

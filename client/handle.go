@@ -84,12 +84,14 @@ func shared[Q, R any](h *handle, c *combine.Combiner[Q, R], size func(Q) int, do
 	h.closers = append(h.closers, c.Close)
 }
 
-// share has one request serve all calls. If the server refuses that, which may be for one call's fault, each has a request of its own.
+// share has one request serve all calls. If that is refused, which may be for one call's fault, each has a request of its own.
 func share[Q, R any](calls []*combine.Call[Q, R], do func(context.Context, []*combine.Call[Q, R]) error) {
 	ctx, cancel := combine.Context(calls)
 	defer cancel()
 	err := do(ctx, calls)
-	if told, ok := errors.AsType[*Error](err); ok && len(calls) > 1 && told.Status/100 == 4 && !errors.Is(err, kv.ErrCommitUnknown) {
+	told, answered := errors.AsType[*Error](err)
+	refused := answered && told.Status/100 == 4 || errors.Is(err, errInvalid)
+	if refused && len(calls) > 1 && !errors.Is(err, kv.ErrCommitUnknown) {
 		for ; len(calls) > 0; calls = combine.Attend(calls[1:]) {
 			share(calls[:1:1], do)
 		}

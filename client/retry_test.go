@@ -17,6 +17,7 @@ import (
 	"github.com/conq-go/conq/internal/testkit"
 	"github.com/conq-go/conq/kv"
 	"github.com/conq-go/conq/server"
+	"github.com/conq-go/conq/work"
 )
 
 // bad is a network on which some requests, and some answers, get lost.
@@ -180,7 +181,8 @@ func TestCancelledWaitTakesNothing(t *testing.T) {
 func TestOneBadCall(t *testing.T) {
 	ctx := t.Context()
 	url, _ := serve(t, testkit.NewMemory(t, kv.Limits{Transaction: 20_000}), "127.0.0.1:0", server.Options{})
-	q, err := client.OpenQueue(ctx, dial(t, url, client.Options{}), "q", codec.Bytes())
+	c := dial(t, url, client.Options{})
+	q, err := client.OpenQueue(ctx, c, "q", codec.Bytes())
 	testkit.NoError(t, err)
 	var mu sync.Mutex
 	refused := 0
@@ -202,6 +204,21 @@ func TestOneBadCall(t *testing.T) {
 	n, err := q.Len(ctx)
 	testkit.NoError(t, err)
 	testkit.Equal(t, "items", n, 27)
+
+	jobs, err := client.OpenWork(ctx, c, "jobs", codec.Bytes(), client.WorkOptions{})
+	testkit.NoError(t, err)
+	testkit.Together(30, func(i int) { // refused before it is sent
+		if i%10 == 0 {
+			_, err := jobs.Put(ctx, nil, work.Job{Key: "\xff"})
+			testkit.Equal(t, "refused", errors.Is(err, work.ErrInvalid), true)
+		} else {
+			_, err := jobs.Put(ctx, nil)
+			testkit.Check(t, err)
+		}
+	})
+	n, err = jobs.Len(ctx)
+	testkit.NoError(t, err)
+	testkit.Equal(t, "jobs", n, 27)
 }
 
 // Requests go to any of several servers of one store.

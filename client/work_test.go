@@ -33,9 +33,9 @@ func TestWork(t *testing.T) {
 	testkit.Equal(t, "id of the duplicate", again, id)
 	_, err = q.Put(ctx, "c", work.Job{Delay: -1})
 	testkit.WantError(t, err, work.ErrInvalid)
-	for _, j := range []work.Job{{Key: "\xff"}, {Unique: `\ufffd` + "\xfe"}, {Meta: map[string]string{"m": "\xff"}}} {
+	for field, j := range map[string]work.Job{"key": {Key: "\xff"}, "unique": {Unique: `\ufffd` + "\xfe"}, "meta": {Meta: map[string]string{"m": "\xff"}}} {
 		_, err = q.Put(ctx, "d", j)
-		testkit.WantError(t, err, work.ErrInvalid, "not UTF-8")
+		testkit.WantError(t, err, work.ErrInvalid, "not UTF-8", field)
 	}
 	later, err := q.Put(ctx, "later", work.Job{At: time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC), Meta: map[string]string{"m": `\ufffd`}})
 	testkit.NoError(t, err)
