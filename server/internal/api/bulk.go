@@ -17,12 +17,7 @@ func taskOf(s bulk.Status) wire.Task {
 	return t
 }
 
-type startBulkIn struct {
-	QueueIn
-	Body wire.Bulk
-}
-
-func (a *api) startBulk(ctx context.Context, in *startBulkIn) (wire.Task, error) {
+func (a *api) startBulk(ctx context.Context, in *queueBody[wire.Bulk]) (wire.Task, error) {
 	filter, err := in.Body.Filter.Filter()
 	if err != nil {
 		return wire.Task{}, err

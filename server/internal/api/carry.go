@@ -6,6 +6,7 @@ import (
 
 	"github.com/conq-go/conq/server/internal/access"
 	"github.com/conq-go/conq/server/internal/queues"
+	"github.com/conq-go/conq/work"
 	"github.com/danielgtaylor/huma/v2"
 )
 
@@ -52,33 +53,33 @@ func add[I input, B any](a *api, op operation, carryOut func(context.Context, *I
 	})
 }
 
-// addWork adds one to a work queue, which has to exist.
-func addWork[I input, B any](a *api, op operation, carryOut func(context.Context, *queues.Work, *I) (B, error)) {
-	add(a, op, func(ctx context.Context, in *I) (b B, err error) {
+// onWork returns what calls f with the work queue of an input, which has to exist.
+func onWork[I input, O any](a *api, f func(context.Context, *queues.Work, *I) (O, error)) func(context.Context, *I) (O, error) {
+	return func(ctx context.Context, in *I) (o O, err error) {
 		q, release, err := a.Queues.Work(ctx, (*in).queue(), queues.Existing)
 		if err != nil {
-			return b, err
+			return o, err
 		}
 		defer release()
-		return carryOut(ctx, q, in)
-	})
+		return f(ctx, q, in)
+	}
 }
 
-// addVerb adds one that changes a work queue, which has to exist. Its answer has no body.
+// addWork adds one to a work queue.
+func addWork[I input, B any](a *api, op operation, carryOut func(context.Context, *queues.Work, *I) (B, error)) {
+	add(a, op, onWork(a, carryOut))
+}
+
+// addVerb adds one that changes a work queue. Its answer has no body.
 func addVerb[I input](a *api, op operation, carryOut func(context.Context, *queues.Work, *I) error) {
-	register(a, op, func(ctx context.Context, in *I) (*empty, error) {
-		q, release, err := a.Queues.Work(ctx, (*in).queue(), queues.Existing)
-		if err != nil {
-			return nil, err
-		}
-		defer release()
+	register(a, op, onWork(a, func(ctx context.Context, q *queues.Work, in *I) (*empty, error) {
 		return new(empty), carryOut(ctx, q, in)
-	})
+	}))
 }
 
 // addLease adds one that ends a lease.
 func addLease[B interface{ Secret() string }](a *api, op operation, carryOut func(context.Context, *lease, *B) error) {
-	addVerb(a, op, func(ctx context.Context, q *queues.Work, in *leaseIn[B]) error {
+	addVerb(a, op, func(ctx context.Context, q *queues.Work, in *jobBody[B]) error {
 		l, err := q.Held(in.ID, in.Body.Secret())
 		if err != nil {
 			return err
@@ -99,6 +100,11 @@ func addOperator[I audited](a *api, action string, op operation, carryOut func(c
 		a.audit(ctx, action, *in)
 		return carryOut(ctx, q, in)
 	})
+}
+
+// addJobVerb adds what operators do to a job.
+func (a *api) addJobVerb(action string, op operation, verb func(*queues.Work, context.Context, work.ID) error) {
+	addOperator(a, action, op, func(ctx context.Context, q *queues.Work, in *JobIn) error { return verb(q, ctx, in.ID) })
 }
 
 func (a *api) audit(ctx context.Context, action string, in audited) {

@@ -14,6 +14,8 @@ import (
 
 	"github.com/conq-go/conq/internal/wire"
 	"github.com/danielgtaylor/huma/v2"
+	"golang.org/x/text/encoding"
+	"golang.org/x/text/transform"
 )
 
 // Content types of bodies.
@@ -49,19 +51,19 @@ func (duration) Schema(huma.Registry) *huma.Schema {
 	return &huma.Schema{Type: huma.TypeString, Description: "A duration: 1.5s, 2m, 1h30m.", Examples: []any{"30s"}}
 }
 
-// text is a reader that refuses what is not UTF-8, which encoding/json would change silently, and documents of
-// more than a number of bytes.
+// text is a reader that refuses documents of more than a number of bytes.
 type text struct {
 	r     io.Reader
-	limit int64  // of a document
-	left  int64  // of this one, and a byte more, by which it would be too long
-	cut   []byte // of a rune, at the end of what was read
+	limit int64 // of a document
+	left  int64 // of this one, and a byte more, by which it would be too long
 }
 
-var (
-	errUTF8    = errors.New("it is not UTF-8")
-	errTooLong = errors.New("a JSON document is too long")
-)
+var errTooLong = errors.New("a JSON document is too long")
+
+// textOf returns a reader that refuses also what is not UTF-8, which encoding/json would change silently.
+func textOf(r io.Reader, limit int64) *text {
+	return &text{transform.NewReader(r, encoding.UTF8Validator), limit, limit + 1}
+}
 
 func (t *text) Read(b []byte) (int, error) {
 	if t.left <= 0 {
@@ -69,36 +71,20 @@ func (t *text) Read(b []byte) (int, error) {
 	}
 	n, err := t.r.Read(b[:min(int64(len(b)), t.left)])
 	t.left -= int64(n)
-	all := append(t.cut, b[:n]...)
-	whole := len(all)
-	if err == nil {
-		whole -= unfinished(all)
-	}
-	if !utf8.Valid(all[:whole]) {
-		return 0, errUTF8
-	}
-	t.cut = append(t.cut[:0:0], all[whole:]...)
 	return n, err
 }
 
-// unfinished returns how many bytes at the end of b are the beginning of a rune of which the rest is missing.
-func unfinished(b []byte) int {
-	for i := 1; i < utf8.UTFMax && i <= len(b); i++ {
-		if end := b[len(b)-i:]; utf8.RuneStart(end[0]) {
-			if utf8.FullRune(end) {
-				return 0
-			}
-			return i
-		}
-	}
-	return 0
+// strict returns a decoder that refuses members that it does not know.
+func strict(r io.Reader) *json.Decoder {
+	d := json.NewDecoder(r)
+	d.DisallowUnknownFields()
+	return d
 }
 
 // lines calls f with each document of NDJSON. An error says which it is.
 func lines[T any](r io.Reader, limit int64, f func(T) error) error {
-	t := &text{r: r, limit: limit, left: limit + 1}
-	d := json.NewDecoder(t)
-	d.DisallowUnknownFields()
+	t := textOf(r, limit)
+	d := strict(t)
 	for n := 1; ; n++ {
 		var v T
 		t.left = limit + 1
@@ -118,9 +104,8 @@ func lines[T any](r io.Reader, limit int64, f func(T) error) error {
 // listed calls f with each element of the only member of a JSON object, which is a list, or with the object itself if it has
 // another member.
 func listed[T any](r io.Reader, limit int64, name string, f func(T) error) error {
-	b := bufio.NewReader(&text{r: r, limit: limit, left: limit + 1})
-	d := json.NewDecoder(b)
-	d.DisallowUnknownFields()
+	b := bufio.NewReader(textOf(r, limit))
+	d := strict(b)
 	switch head, err := b.Peek(b.Size()); {
 	case err != nil && err != io.EOF:
 		return readable(err)
@@ -200,8 +185,11 @@ func readable(err error) error {
 		}
 		return fmt.Errorf("%s is a %s, which it can't be", field, wrong.Value)
 	}
-	if err == io.ErrUnexpectedEOF {
+	switch err {
+	case io.ErrUnexpectedEOF:
 		return errors.New("JSON ends in the middle")
+	case encoding.ErrInvalidUTF8:
+		return errors.New("it is not UTF-8")
 	}
 	return err
 }

@@ -24,6 +24,12 @@ type QueueIn struct {
 func (in QueueIn) queue() string           { return in.Queue }
 func (in QueueIn) attributes() []slog.Attr { return []slog.Attr{slog.String("queue", in.Queue)} }
 
+// queueBody is an input with the name of a queue and a body.
+type queueBody[B any] struct {
+	QueueIn
+	Body B
+}
+
 type KeyIn struct {
 	Key string `header:"Idempotency-Key" maxLength:"200" doc:"A request of the same key is carried out once, for a day at least: its retry gets the first answer. With NDJSON that holds for each batch."`
 }

@@ -43,8 +43,8 @@ func (a *api) getJob(ctx context.Context, q *queues.Work, in *getJobIn) (j wire.
 	return j, err
 }
 
-// leaseIn is an input by who holds the lease of a job.
-type leaseIn[B interface{ Secret() string }] struct {
+// jobBody is an input with a job and a body.
+type jobBody[B any] struct {
 	JobIn
 	Body B
 }
@@ -59,13 +59,8 @@ func (a *api) ack(ctx context.Context, l *lease, b *wire.Ack) error {
 	return l.AckResult(ctx, b.Result.Bytes())
 }
 
-type ackAllIn struct {
-	QueueIn
-	Body wire.Held
-}
-
 // ackAll ends several leases, in transactions that they share.
-func (a *api) ackAll(ctx context.Context, q *queues.Work, in *ackAllIn) (wire.Acked, error) {
+func (a *api) ackAll(ctx context.Context, q *queues.Work, in *queueBody[wire.Held]) (wire.Acked, error) {
 	acked := wire.Acked{Lost: []work.ID{}}
 	leases := make([]*lease, len(in.Body.Jobs))
 	for i, j := range in.Body.Jobs { // before any is acknowledged
@@ -89,7 +84,7 @@ func (a *api) ackAll(ctx context.Context, q *queues.Work, in *ackAllIn) (wire.Ac
 	return acked, nil
 }
 
-func (a *api) extend(ctx context.Context, q *queues.Work, in *leaseIn[wire.Extend]) (out wire.Extended, err error) {
+func (a *api) extend(ctx context.Context, q *queues.Work, in *jobBody[wire.Extend]) (out wire.Extended, err error) {
 	l, err := q.Held(in.ID, in.Body.Secret())
 	if err != nil {
 		return out, err
@@ -117,12 +112,7 @@ func (a *api) fail(ctx context.Context, l *lease, b *wire.Fail) error {
 	return l.Fail(ctx, reason)
 }
 
-type buryIn struct {
-	JobIn
-	Body wire.Bury
-}
-
-func (a *api) bury(ctx context.Context, q *queues.Work, in *buryIn) error {
+func (a *api) bury(ctx context.Context, q *queues.Work, in *jobBody[wire.Bury]) error {
 	if in.Body.Token != "" {
 		l, err := q.Held(in.ID, in.Body.Token)
 		if err != nil {
@@ -137,21 +127,6 @@ func (a *api) bury(ctx context.Context, q *queues.Work, in *buryIn) error {
 	return q.Bury(ctx, in.ID, in.Body.Reason)
 }
 
-func (a *api) kick(ctx context.Context, q *queues.Work, in *JobIn) error { return q.Kick(ctx, in.ID) }
-
-func (a *api) cancel(ctx context.Context, q *queues.Work, in *JobIn) error {
-	return q.Cancel(ctx, in.ID)
-}
-
-func (a *api) deleteJob(ctx context.Context, q *queues.Work, in *JobIn) error {
-	return q.Delete(ctx, in.ID)
-}
-
-type patchJobIn struct {
-	JobIn
-	Body wire.Reprioritise
-}
-
-func (a *api) patchJob(ctx context.Context, q *queues.Work, in *patchJobIn) error {
+func (a *api) patchJob(ctx context.Context, q *queues.Work, in *jobBody[wire.Reprioritise]) error {
 	return q.Reprioritise(ctx, in.ID, in.Body.Priority)
 }

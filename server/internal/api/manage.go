@@ -97,7 +97,7 @@ func (a *api) count(ctx context.Context, info *queueInfo) error {
 	err := a.withKind(ctx, info.Name, info.Kind, queues.Existing, func(q queues.Queue) error {
 		if jobs, ok := q.(*queues.Work); ok {
 			s, err := jobs.Stats(ctx)
-			state.Jobs = &jobState{s.Ready, s.Scheduled, s.Leased, s.Blocked, s.Dead, s.Done, s.Paused}
+			state.Jobs = (*jobState)(&s)
 			state.Depth = s.Ready + s.Scheduled + s.Leased + s.Blocked
 			return err
 		}

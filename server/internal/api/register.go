@@ -6,6 +6,7 @@ import (
 
 	"github.com/conq-go/conq/internal/wire"
 	"github.com/conq-go/conq/server/internal/access"
+	"github.com/conq-go/conq/server/internal/queues"
 	"github.com/danielgtaylor/huma/v2"
 )
 
@@ -84,10 +85,10 @@ func (a *api) registerJobs() {
 
 func (a *api) registerOperators() {
 	const path, job, periodic = "/v1/jobs/{q}", "/v1/jobs/{q}/{id}", "/v1/jobs/{q}/periodic/{name}"
-	addOperator(a, "kick", request(admin, "kick-job", post, job+"/kick", "Make a dead or scheduled job ready now"), a.kick)
-	addOperator(a, "cancel", request(admin, "cancel-job", post, job+"/cancel", "Make a job dead", "One that is leased may still be acknowledged."), a.cancel)
+	a.addJobVerb("kick", request(admin, "kick-job", post, job+"/kick", "Make a dead or scheduled job ready now"), (*queues.Work).Kick)
+	a.addJobVerb("cancel", request(admin, "cancel-job", post, job+"/cancel", "Make a job dead", "One that is leased may still be acknowledged."), (*queues.Work).Cancel)
 	addOperator(a, "reprioritise", request(admin, "change-job", patch, job, "Give a job another priority"), a.patchJob)
-	addOperator(a, "delete", request(admin, "delete-job", http.MethodDelete, job, "Remove a job", "A worker that holds it has lost its lease."), a.deleteJob)
+	a.addJobVerb("delete", request(admin, "delete-job", http.MethodDelete, job, "Remove a job", "A worker that holds it has lost its lease."), (*queues.Work).Delete)
 	const bulk = path + "/bulk"
 	start := request(admin, "start-bulk", post, bulk, "Change all jobs that match, in the background",
 		"The answer has the id of a task, which can be looked at. It is known until the server stops, or 200 others have followed.")

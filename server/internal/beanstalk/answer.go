@@ -26,7 +26,7 @@ func (c *conn) answer(line []byte) error {
 	if err != nil {
 		return c.reply(err.Error())
 	}
-	c.s.counts.verbs[cmd.index].n.Add(1)
+	c.s.counts.verbs[cmd.index].Add(1)
 	replied := c.s.o.Observe(cmd.name)
 	c.word = "none"
 	if err := cmd.do(c, cmd); err != nil && c.broken == nil {
@@ -55,8 +55,8 @@ func (c *conn) fail(cmd command, err error) {
 
 func (c *conn) put(cmd command) error {
 	if int64(cmd.n) > int64(c.s.o.MaxJobSize) {
-		if err := c.skip(int64(cmd.n) + int64(len(crlf))); err != nil {
-			return err
+		if _, err := io.CopyN(io.Discard, c.r, int64(cmd.n)+int64(len(crlf))); err != nil {
+			return c.breakOff(err)
 		}
 		return c.reply("JOB_TOO_BIG")
 	}
@@ -83,19 +83,9 @@ func (c *conn) put(cmd command) error {
 	if err != nil {
 		return err
 	}
-	c.s.tubes.put(c.used)
+	c.s.counts.jobs.Add(1)
+	c.s.tubes.update(c.used, func(t *tube) { t.jobs++ })
 	return c.reply(fmt.Sprintf("INSERTED %d", id))
-}
-
-// skip reads what the client sends, and drops it.
-func (c *conn) skip(n int64) error {
-	if err := c.flush(); err != nil {
-		return err
-	}
-	if _, err := io.CopyN(io.Discard, c.r, n); err != nil {
-		return c.breakOff(err)
-	}
-	return nil
 }
 
 func (c *conn) use(cmd command) error {

@@ -17,11 +17,10 @@ import (
 )
 
 const (
-	readBuffer = 1024     // bytes a connection has for what its client has sent
-	keepBuffer = 4 << 10  // bytes of replies that it keeps room for
-	flushAt    = 64 << 10 // bytes of replies to pipelined commands at which they are sent
-	smallBody  = 4 << 10  // bytes that a job may have room for before they come
-	maxWatched = 4096     // tubes
+	readBuffer  = 1 << 10 // bytes a connection has for what its client has sent
+	writeBuffer = 2 << 10 // bytes of replies at which they are sent, though there are more commands
+	smallBody   = 4 << 10 // bytes that a job may have room for before they come
+	maxWatched  = 4096    // tubes
 )
 
 // conn is a connection. Its goroutine alone uses what is not said to be others', too.
@@ -31,7 +30,7 @@ type conn struct {
 	ctx    context.Context // of commands; ends some time later
 	nc     net.Conn
 	r      *bufio.Reader
-	out    []byte // replies that are not sent
+	w      *bufio.Writer
 	word   string // the first of the last reply
 	broken error  // why no more can be read or sent
 
@@ -55,7 +54,17 @@ type held struct {
 }
 
 func newConn(s *Server, stop, ctx context.Context, nc net.Conn) *conn {
-	return &conn{s: s, stop: stop, ctx: ctx, nc: nc, r: bufio.NewReaderSize(nc, readBuffer), held: make(map[work.ID]*held)}
+	c := &conn{s: s, stop: stop, ctx: ctx, nc: nc, w: bufio.NewWriterSize(nc, writeBuffer), held: make(map[work.ID]*held)}
+	c.r = bufio.NewReaderSize(c, readBuffer)
+	return c
+}
+
+// Read reads from the client, which may wait for replies before it sends more.
+func (c *conn) Read(b []byte) (int, error) {
+	if err := c.w.Flush(); err != nil {
+		return 0, err
+	}
+	return c.nc.Read(b)
 }
 
 var errQuit = errors.New("quit")
@@ -74,7 +83,7 @@ func (c *conn) serve() {
 			break // the client has gone, or cannot be understood any more
 		}
 	}
-	_ = c.flush() // it may have gone
+	_ = c.w.Flush() // it may have gone
 }
 
 // end gives back what the connection has.
@@ -108,28 +117,14 @@ func (c *conn) readLine() (line []byte, err error) {
 			tooLong = true
 			_, _ = c.r.Discard(len(b) - 1) // the last one may be a CR
 		}
-		if err := c.fill(); err != nil {
+		if _, err := c.r.Peek(c.r.Buffered() + 1); err != nil {
 			return nil, err
 		}
 	}
-}
-
-// fill reads more, after what there is to say was sent.
-func (c *conn) fill() error {
-	if err := c.flush(); err != nil {
-		return err
-	}
-	_, err := c.r.Peek(c.r.Buffered() + 1)
-	return err
 }
 
 // readBody returns a job's body and the two bytes behind it. Room is made for a large one as it comes.
 func (c *conn) readBody(n int) ([]byte, error) {
-	if c.r.Buffered() < n {
-		if err := c.flush(); err != nil {
-			return nil, err
-		}
-	}
 	if n <= smallBody {
 		body := make([]byte, n)
 		_, err := io.ReadFull(c.r, body)
@@ -140,48 +135,33 @@ func (c *conn) readBody(n int) ([]byte, error) {
 	return body.Bytes(), err
 }
 
-// flush sends replies.
-func (c *conn) flush() error {
-	if len(c.out) == 0 {
-		return nil
-	}
-	_, err := c.nc.Write(c.out)
-	if c.out = c.out[:0]; cap(c.out) > keepBuffer {
-		c.out = nil
-	}
-	if err != nil {
-		return c.breakOff(err)
-	}
-	return nil
-}
-
 // breakOff has the connection end after the command that is under way.
 func (c *conn) breakOff(err error) error {
 	c.broken = err
 	return err
 }
 
-// reply appends a line to what is to be sent.
+// reply replies with a line.
 func (c *conn) reply(line string) error {
 	c.word, _, _ = strings.Cut(line, " ")
-	c.out = append(append(c.out, line...), crlf...)
-	return c.full()
+	return c.write([]byte(line))
 }
 
-// replyData appends a line that ends with the size of data, and data.
+// replyData replies with a line that ends with the size of data, and data.
 func (c *conn) replyData(line string, data []byte) error {
 	if err := c.reply(line + " " + strconv.Itoa(len(data))); err != nil {
 		return err
 	}
-	c.out = append(append(c.out, data...), crlf...)
-	return c.full()
+	return c.write(data)
 }
 
-func (c *conn) full() error {
-	if len(c.out) < flushAt {
-		return nil
+// write appends what CR-LF ends to what is to be sent.
+func (c *conn) write(b []byte) error {
+	_, _ = c.w.Write(b) // after an error each write has it
+	if _, err := c.w.Write(crlf); err != nil {
+		return c.breakOff(err)
 	}
-	return c.flush()
+	return nil
 }
 
 // patience is how long a connection waits before it begins to notice that its client goes.

@@ -3,7 +3,8 @@ package beanstalk
 import (
 	"bytes"
 	"errors"
-	"math"
+	"strconv"
+	"strings"
 	"time"
 )
 
@@ -86,43 +87,21 @@ func (f *fields) next() (field []byte) {
 	return field
 }
 
-func (f *fields) u64() (n uint64) {
-	for _, b := range f.next() {
-		d := uint64(b - '0')
-		if d > 9 || n > math.MaxUint64/10 || n*10 > math.MaxUint64-d {
-			f.bad = true
-			return 0
-		}
-		n = n*10 + d
-	}
+func (f *fields) number(bits int) uint64 {
+	n, err := strconv.ParseUint(string(f.next()), 10, bits)
+	f.bad = f.bad || err != nil
 	return n
 }
 
-func (f *fields) u32() uint32 {
-	n := f.u64()
-	f.bad = f.bad || n > math.MaxUint32
-	return uint32(n)
-}
+func (f *fields) u64() uint64 { return f.number(64) }
+
+func (f *fields) u32() uint32 { return uint32(f.number(32)) }
 
 func (f *fields) seconds() time.Duration { return time.Duration(f.u32()) * time.Second }
 
 func (f *fields) name() string {
-	name := f.next()
-	if len(name) > maxName || len(name) > 0 && name[0] == '-' {
-		f.bad = true
-	}
-	for _, b := range name {
-		if !inName[b] {
-			f.bad = true
-		}
-	}
-	return string(name)
+	name := string(f.next())
+	foreign := strings.Trim(name, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-+/;.$_()")
+	f.bad = f.bad || len(name) > maxName || strings.HasPrefix(name, "-") || foreign != ""
+	return name
 }
-
-// inName is which bytes a tube's name may have.
-var inName = func() (in [256]bool) {
-	for _, b := range []byte("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-+/;.$_()") {
-		in[b] = true
-	}
-	return in
-}()

@@ -124,8 +124,8 @@ func (c *conn) take(until time.Time, atOnce bool) (*work.Lease[[]byte], error) {
 		}
 		return got[0], nil
 	}
-	if err := c.flush(); err != nil {
-		return nil, err
+	if err := c.w.Flush(); err != nil {
+		return nil, c.breakOff(err)
 	}
 	return c.wait(earliest(until, resumed), turn, len(open) > 0)
 }
@@ -168,6 +168,8 @@ func (c *conn) wait(until time.Time, turn int, open bool) (l *work.Lease[[]byte]
 		return nil, errAgain
 	}
 	defer c.s.tubes.waited(c)
+	c.s.counts.waiting.Add(1)
+	defer c.s.counts.waiting.Add(-1)
 	defer c.watchInput(func() { cancel(errGone) })()
 	if open {
 		return c.source.Reserve(ctx)

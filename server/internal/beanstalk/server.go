@@ -60,9 +60,7 @@ func New(set *queues.Set, o Options) *Server {
 	s := &Server{
 		o: o, tubes: newTubes(set), id: hex.EncodeToString(id[:]), started: time.Now(), conns: make(map[*conn]struct{}),
 	}
-	for _, v := range verbs {
-		s.counts.verbs = append(s.counts.verbs, &verbCount{name: v.name})
-	}
+	s.counts.verbs = make([]atomic.Int64, len(verbs))
 	return s
 }
 

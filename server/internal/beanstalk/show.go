@@ -13,15 +13,10 @@ import (
 	"github.com/conq-go/conq/work"
 )
 
-// counts are of what has happened since the server began.
+// counts are of what has happened since the server began, and waiting of connections that wait now.
 type counts struct {
-	verbs                 []*verbCount
-	connections, timeouts atomic.Int64
-}
-
-type verbCount struct {
-	name string
-	n    atomic.Int64
+	verbs                                []atomic.Int64
+	connections, jobs, timeouts, waiting atomic.Int64
 }
 
 const (
@@ -202,8 +197,8 @@ func (c *conn) stats(command) error {
 }
 
 func (s *Server) verbFields() (fields []field) {
-	for _, v := range s.counts.verbs[:len(s.counts.verbs)-uncounted] {
-		fields = append(fields, field{"cmd-" + v.name, v.n.Load()})
+	for i := range len(verbs) - uncounted {
+		fields = append(fields, field{"cmd-" + verbs[i].name, s.counts.verbs[i].Load()})
 	}
 	return fields
 }
@@ -212,14 +207,13 @@ func (s *Server) verbFields() (fields []field) {
 const version = "1.12"
 
 func (s *Server) fields(tubes int) []field {
-	waiting, jobs := s.tubes.totals()
 	host, _ := os.Hostname() // "" says that it is not known
 	user, system := processorTime()
 	return []field{
-		{"job-timeouts", s.counts.timeouts.Load()}, {"total-jobs", jobs}, {"max-job-size", s.o.MaxJobSize}, {"current-tubes", tubes},
+		{"job-timeouts", s.counts.timeouts.Load()}, {"total-jobs", s.counts.jobs.Load()}, {"max-job-size", s.o.MaxJobSize}, {"current-tubes", tubes},
 		{"current-connections", s.count(func(*conn) bool { return true })},
 		{"current-producers", s.count(func(c *conn) bool { return c.producer.Load() })},
-		{"current-workers", s.count(func(c *conn) bool { return c.worker.Load() })}, {"current-waiting", waiting},
+		{"current-workers", s.count(func(c *conn) bool { return c.worker.Load() })}, {"current-waiting", s.counts.waiting.Load()},
 		{"total-connections", s.counts.connections.Load()}, {"pid", os.Getpid()}, {"version", fmt.Sprintf("%q", version)},
 		{"rusage-utime", exact(user)}, {"rusage-stime", exact(system)}, {"uptime", seconds(time.Since(s.started))},
 		{"binlog-oldest-index", 0}, {"binlog-current-index", 0}, {"binlog-records-migrated", 0}, {"binlog-records-written", 0},

@@ -24,9 +24,7 @@ type tubes struct {
 	mu     sync.Mutex
 	all    map[string]*tube
 	unions map[string]*union
-	jobs   int64 // that were put
-	turn   int   // how often a tube was paused
-	waits  int   // connections that wait
+	turn   int // how often a tube was paused
 }
 
 // tube is what is known of one beside its queue. All of it is under tubes.mu.
@@ -165,41 +163,35 @@ func (t *tubes) names(ctx context.Context) ([]string, error) {
 		}
 	}
 	t.mu.Unlock()
-	infos, err := t.set.All(ctx)
-	if err != nil {
-		return nil, err
-	}
-	for _, info := range infos {
-		if info.Kind != conq.KindWorkQueue || !isName(info.Name) || known[info.Name] {
-			continue
+	err := t.each(ctx, func(q *queues.Work) error {
+		s, err := q.Stats(ctx)
+		if jobsIn(s) > 0 {
+			known[q.Name()] = true
 		}
-		err := t.with(ctx, info.Name, func(q *queues.Work) error {
-			s, err := q.Stats(ctx)
-			known[info.Name] = jobsIn(s) > 0
-			return err
-		})
-		if err != nil {
-			return nil, err
-		}
-	}
-	maps.DeleteFunc(known, func(_ string, exists bool) bool { return !exists })
-	return slices.Sorted(maps.Keys(known)), nil
+		return err
+	})
+	return slices.Sorted(maps.Keys(known)), err
 }
 
 // endLeases ends those of a holder in all tubes, and returns how many.
 func (t *tubes) endLeases(ctx context.Context, holder string) (total int, err error) {
+	err = t.each(ctx, func(q *queues.Work) error {
+		n, err := q.EndLeases(ctx, work.Filter{State: work.Leased, Holder: holder}, nil)
+		total += n
+		return err
+	})
+	return total, err
+}
+
+// each calls f with each queue that has a tube's name. The error is of all that have failed.
+func (t *tubes) each(ctx context.Context, f func(*queues.Work) error) error {
 	infos, err := t.set.All(ctx)
 	for _, info := range infos {
-		if info.Kind != conq.KindWorkQueue || !isName(info.Name) {
-			continue
+		if info.Kind == conq.KindWorkQueue && isName(info.Name) {
+			err = errors.Join(err, t.with(ctx, info.Name, f))
 		}
-		err = errors.Join(err, t.with(ctx, info.Name, func(q *queues.Work) error {
-			n, err := q.EndLeases(ctx, work.Filter{State: work.Leased, Holder: holder}, nil)
-			total += n
-			return err
-		}))
 	}
-	return total, err
+	return err
 }
 
 // isName tells whether a queue's name can be that of a tube.
@@ -287,21 +279,6 @@ func call(all []func()) {
 	}
 }
 
-// put notes that a job was put.
-func (t *tubes) put(of *tube) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	of.jobs++
-	t.jobs++
-}
-
-// totals returns how many connections wait, and how many jobs were put.
-func (t *tubes) totals() (waits int, jobs int64) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return t.waits, t.jobs
-}
-
 // wait notes that a connection waits at the tubes that it watches, unless one was paused since turn. cancel is called
 // when one is.
 func (t *tubes) wait(c *conn, turn int, cancel context.CancelCauseFunc) bool {
@@ -313,7 +290,6 @@ func (t *tubes) wait(c *conn, turn int, cancel context.CancelCauseFunc) bool {
 	for _, of := range c.watched {
 		of.waiting[c] = cancel
 	}
-	t.waits++
 	return true
 }
 
@@ -324,5 +300,4 @@ func (t *tubes) waited(c *conn) {
 	for _, of := range c.watched {
 		delete(of.waiting, c)
 	}
-	t.waits--
 }
