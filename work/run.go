@@ -1,6 +1,7 @@
 package work
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -45,8 +46,8 @@ type cancelError struct{ error }
 
 func (c cancelError) Unwrap() error { return c.error }
 
-// Cancel returns an error with which a handler makes its job dead at once, even if it has attempts left.
-func Cancel(err error) error { return cancelError{err} }
+// Cancel returns an error with which a handler makes its job dead at once, even if it has attempts left. A nil err is ErrCancelled.
+func Cancel(err error) error { return cancelError{cmp.Or(err, ErrCancelled)} }
 
 type snoozeError time.Duration
 
@@ -174,10 +175,18 @@ func (r *runner[T]) work(ctx context.Context, l *Lease[T]) {
 		defer close(beating)
 		r.heartbeat(ctx, l, end)
 	}()
-	err := r.call(ctx, l)
-	cause := context.Cause(ctx)
-	end(nil)
-	<-beating
+	err := errors.New("the handler ended its goroutine")
+	defer func() { // as that would otherwise be the end of this one, with a lease that is extended for ever
+		cause := context.Cause(ctx)
+		end(nil)
+		<-beating
+		r.ended(l, err, cause)
+	}()
+	err = r.call(ctx, l)
+}
+
+// ended sees to a lease whose handler has ended.
+func (r *runner[T]) ended(l *Lease[T], err, cause error) {
 	switch {
 	case l.ended.Load():
 		if err != nil {
@@ -190,18 +199,16 @@ func (r *runner[T]) work(ctx context.Context, l *Lease[T]) {
 	}
 }
 
-// call runs the handler, and makes an error of a panic.
+// call runs the handler, and makes an error of a panic, also of one in its error's text, as of a nil pointer.
 func (r *runner[T]) call(ctx context.Context, l *Lease[T]) (err error) {
-	returned := false
 	defer func() {
 		if p := recover(); p != nil {
 			err = fmt.Errorf("panic: %v\n%s", p, debug.Stack())
-		} else if !returned {
-			err = errors.New("the handler ended its goroutine")
 		}
 	}()
-	err = r.handler(ctx, l)
-	returned = true
+	if err = r.handler(ctx, l); err != nil {
+		_ = err.Error()
+	}
 	return err
 }
 

@@ -3,6 +3,8 @@ package work
 import (
 	"context"
 	"errors"
+	"runtime"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -57,6 +59,53 @@ func TestHandlerEndsItsLease(t *testing.T) {
 				}, RunOptions{OnError: func(_ ID, err error) { told = errors.Join(told, err) }}))
 				if (told == nil) != (c.told == nil) || !errors.Is(told, c.told) {
 					t.Errorf("OnError was told %v, want %v", told, c.told)
+				}
+				s, err := q.Stats(context.Background())
+				noError(t, err)
+				if s != c.want {
+					t.Errorf("jobs: %+v, want %+v", s, c.want)
+				}
+				sound(t, q)
+			})
+		})
+	}
+}
+
+type pointerError struct{ text string }
+
+func (e *pointerError) Error() string { return e.text }
+
+// TestHandlerEndsBadly: however a handler ends, its attempt has ended with it, and the runner goes on.
+func TestHandlerEndsBadly(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		end  func() error
+		want Stats
+		told string
+	}{
+		{"panic", func() error { panic("boom") }, Stats{Scheduled: 1, Ready: 1}, "panic: boom"},
+		{"Goexit", func() error { runtime.Goexit(); return nil }, Stats{Scheduled: 1, Ready: 1}, "the handler ended its goroutine"},
+		{"nil pointer", func() error { return (*pointerError)(nil) }, Stats{Scheduled: 1, Ready: 1}, "panic: runtime error"},
+		{"cancelled for nil", func() error { return Cancel(nil) }, Stats{Dead: 1, Ready: 1}, "job was cancelled"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				ctx, cancel := context.WithCancel(t.Context())
+				q := open(t, store(t), Options{})
+				for _, v := range []string{"bad", "good", "later"} {
+					_, err := q.Put(ctx, v)
+					noError(t, err)
+				}
+				var told []string
+				noError(t, Run(ctx, q, func(ctx context.Context, l *Lease[string]) error {
+					if l.Value == "bad" {
+						return c.end()
+					}
+					cancel()
+					return nil
+				}, RunOptions{OnError: func(_ ID, err error) { told = append(told, err.Error()) }}))
+				if len(told) != 1 || !strings.HasPrefix(told[0], c.told) {
+					t.Errorf("OnError was told %q, want %q", told, c.told)
 				}
 				s, err := q.Stats(context.Background())
 				noError(t, err)
