@@ -30,7 +30,13 @@ type items[V any] struct {
 	decode func(wire.Item) (V, error)
 
 	adds  combine.Combiner[[]wire.Item, struct{}]
-	takes map[wire.End]*combine.Combiner[int, []wire.Item]
+	takes map[wire.End]*combine.Combiner[int, taken]
+}
+
+// taken is a call's part of an answer. It may be nothing although there are items: an answer has up to some MiB.
+type taken struct {
+	items []wire.Item
+	more  bool // there may be
 }
 
 // openItems returns the queue of a name, and makes it if there is none.
@@ -39,11 +45,11 @@ func openItems[V any](ctx context.Context, c *Client, name, kind string, decode 
 	if err != nil {
 		return nil, err
 	}
-	q := &items[V]{handle: h, decode: decode, takes: make(map[wire.End]*combine.Combiner[int, []wire.Item])}
+	q := &items[V]{handle: h, decode: decode, takes: make(map[wire.End]*combine.Combiner[int, taken])}
 	shared(&q.handle, &q.adds, sizeOf, q.runAdds)
 	for _, e := range ends {
-		q.takes[e] = new(combine.Combiner[int, []wire.Item])
-		shared(&q.handle, q.takes[e], nil, func(ctx context.Context, calls []*combine.Call[int, []wire.Item]) error {
+		q.takes[e] = new(combine.Combiner[int, taken])
+		shared(&q.handle, q.takes[e], nil, func(ctx context.Context, calls []*combine.Call[int, taken]) error {
 			return q.runTakes(ctx, e, calls)
 		})
 	}
@@ -69,15 +75,16 @@ func (q *items[V]) add(ctx context.Context, all []wire.Item) error {
 	return err
 }
 
-func (q *items[V]) runTakes(ctx context.Context, from wire.End, calls []*combine.Call[int, []wire.Item]) error {
+func (q *items[V]) runTakes(ctx context.Context, from wire.End, calls []*combine.Call[int, taken]) error {
 	total := 0
 	for _, c := range calls {
 		total += c.Request
 	}
 	got, err := q.request(ctx, from, total, 0)
+	more := len(got) > 0
 	for _, c := range calls {
 		n := min(c.Request, len(got))
-		c.Result, got = got[:n:n], got[n:]
+		c.Result, got = taken{got[:n:n], more}, got[n:]
 	}
 	return err
 }
@@ -87,11 +94,16 @@ func (q *items[V]) take(ctx context.Context, from wire.End, n int) ([]V, error) 
 	if err := checkN(ctx, n); err != nil {
 		return nil, err
 	}
-	got, err := q.takes[from].Do(ctx, n)
-	if err == nil && len(got) == 0 {
-		err = fmt.Errorf("%w: %q", errs.ErrEmpty, q.name)
+	for {
+		got, err := q.takes[from].Do(ctx, n)
+		switch {
+		case err == nil && len(got.items) == 0 && got.more:
+			continue
+		case err == nil && len(got.items) == 0:
+			err = fmt.Errorf("%w: %q", errs.ErrEmpty, q.name)
+		}
+		return q.values(got.items, err)
 	}
-	return q.values(got, err)
 }
 
 // values returns the values of items. Those that do not decode are in the error.

@@ -1,0 +1,29 @@
+package client_test
+
+import (
+	"context"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/conq-go/conq/client"
+	"github.com/conq-go/conq/codec"
+	"github.com/conq-go/conq/errs"
+	"github.com/conq-go/conq/internal/testkit"
+)
+
+// Calls that share a request each get an item while there are some, though one answer has no room for all.
+func TestShareLargeItems(t *testing.T) {
+	const callers = 24
+	q, err := client.OpenQueue(t.Context(), newClient(t), "q", codec.String())
+	testkit.NoError(t, err)
+	for range callers {
+		testkit.NoError(t, q.Enqueue(t.Context(), strings.Repeat("x", 1<<20)))
+	}
+	var group sync.WaitGroup
+	for range callers {
+		group.Go(func() { testkit.Check(t, testkit.Drop(q.Dequeue(context.Background()))) })
+	}
+	group.Wait()
+	testkit.WantError(t, testkit.Drop(q.Dequeue(t.Context())), errs.ErrEmpty)
+}
