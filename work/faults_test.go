@@ -339,7 +339,7 @@ func TestBadInput(t *testing.T) {
 	}
 	for name, o := range map[string]Options{
 		"lease": {Lease: 1}, "attempts": {MaxAttempts: -2}, "key limit": {KeyLimit: -1}, "concurrency": {Concurrency: -1},
-		"rate": {Rate: Rate{N: 1}}, "key rate": {KeyRate: Rate{Per: 1}}, "keep": {Keep: -1}, "skew": {Skew: -1}, "holder": {Holder: "\xff"},
+		"rate": {Rate: Rate{N: 1}}, "key rate": {KeyRate: Rate{Per: 1}}, "keep": {Keep: -1}, "skew": {Skew: -1}, "holder": {Holder: "\xff"}, "order": {Order: 2},
 	} {
 		if _, err := Open(q.db, "other", codec.String(), o); !errors.Is(err, ErrInvalid) {
 			t.Errorf("options %s: %v", name, err)
@@ -361,6 +361,16 @@ func TestBadInput(t *testing.T) {
 		_ = name
 	}
 	_, err := q.ReserveN(ctx, 0)
+	isError(t, err, ErrInvalid)
+	_, _, err = q.Page(ctx, Filter{}, nil, 0)
+	isError(t, err, ErrInvalid)
+	for _, s := range []State{-1, Done + 1} {
+		_, err = q.Count(ctx, Filter{State: s}, nil)
+		isError(t, err, ErrInvalid)
+		_, err = q.DeleteAll(ctx, Filter{State: s}, nil)
+		isError(t, err, ErrInvalid)
+	}
+	_, err = NewUnion(q, nil)
 	isError(t, err, ErrInvalid)
 	var none context.Context
 	if _, err := q.Put(none, "v"); err == nil {

@@ -229,7 +229,7 @@ type Filter struct {
 func (f Filter) jobs() jobs.Filter {
 	in := jobs.Filter{State: f.State, Key: f.Key, Contains: f.Contains, MinAttempts: int64(f.MinAttempts), Holder: f.Holder, Reverse: f.Reverse}
 	if !f.Before.IsZero() {
-		in.Before = micros(f.Before)
+		in.Before = max(micros(f.Before), 1) // 0 is any
 	}
 	return in
 }

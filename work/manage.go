@@ -110,7 +110,7 @@ func (q *Queue[T]) all(ctx context.Context, f Filter, c change, progress func(in
 		var next []byte
 		err := q.view(ctx, func(r kv.Reader) (err error) {
 			some = nil
-			next, _, err = q.recipe.List(r, f.jobs(), after, scanned, func(j *jobs.Job) (bool, error) {
+			next, _, err = q.matching(r, f, after, scanned, func(j *jobs.Job) (bool, error) {
 				some = append(some, j)
 				return len(some) < pageSize, nil
 			})
@@ -253,7 +253,7 @@ func (q *Queue[T]) Count(ctx context.Context, f Filter, progress func(int)) (n i
 		var next []byte
 		err := q.view(ctx, func(r kv.Reader) (err error) {
 			some = 0
-			next, _, err = q.recipe.List(r, f.jobs(), after, scanned, func(*jobs.Job) (bool, error) {
+			next, _, err = q.matching(r, f, after, scanned, func(*jobs.Job) (bool, error) {
 				some++
 				return true, nil
 			})

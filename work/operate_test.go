@@ -52,6 +52,8 @@ func TestFilters(t *testing.T) {
 		{"holder", Filter{Holder: "me"}, ids[0], ids[1], 2},
 		{"another holder", Filter{Holder: "you"}, 0, 0, 0},
 		{"before", Filter{Before: time.Unix(1_000_003, 0)}, ids[0], ids[2], 3},
+		{"before the first", Filter{Before: time.Unix(1_000_000, 0)}, 0, 0, 0},
+		{"before 1970", Filter{Before: time.Unix(0, 0)}, 0, 0, 0},
 	} {
 		got := idsOf(t, q, c.filter)
 		if len(got) != c.n || c.n > 0 && (got[0] != c.first || got[len(got)-1] != c.last) {

@@ -113,9 +113,6 @@ func (o *Options) complete(shared bool) error {
 		host, _ := os.Hostname()
 		o.Holder = fmt.Sprintf("%s:%d", host, os.Getpid())
 	}
-	if !shared {
-		o.Order = Strict
-	}
 	switch {
 	case checkLease(o.Lease) != nil:
 		return fmt.Errorf("Options.Lease: %w", checkLease(o.Lease))
@@ -131,6 +128,9 @@ func (o *Options) complete(shared bool) error {
 		return fmt.Errorf("Options.Keep %v or Skew %v is negative", o.Keep, o.Skew)
 	case o.Order != Strict && o.Order != Relaxed:
 		return fmt.Errorf("Options.Order is %d: it can be Strict or Relaxed", o.Order)
+	}
+	if !shared {
+		o.Order = Strict
 	}
 	return checkText("Options.Holder", o.Holder)
 }

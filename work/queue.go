@@ -226,10 +226,13 @@ func (q *Queue[T]) Page(ctx context.Context, f Filter, after []byte, n int) (inf
 
 // Search is Page, and returns at how many jobs it has looked, too.
 func (q *Queue[T]) Search(ctx context.Context, f Filter, after []byte, n int) (infos []*Info[T], next []byte, looked int, err error) {
+	if n < 1 {
+		return nil, nil, 0, q.wrap(invalid("a page of %d jobs: it can be from 1 on", n))
+	}
 	err = q.view(ctx, func(r kv.Reader) (err error) {
 		infos = nil
 		size := 0
-		next, looked, err = q.recipe.List(r, f.jobs(), after, max(n, scanned), func(j *jobs.Job) (bool, error) {
+		next, looked, err = q.matching(r, f, after, max(n, scanned), func(j *jobs.Job) (bool, error) {
 			info, err := q.info(r, j)
 			if err != nil {
 				return false, err
@@ -241,6 +244,14 @@ func (q *Queue[T]) Search(ctx context.Context, f Filter, after []byte, n int) (i
 		return err
 	})
 	return infos, next, looked, err
+}
+
+// matching is jobs.Queue.List.
+func (q *Queue[T]) matching(r kv.Reader, f Filter, after []byte, scan int, found func(*jobs.Job) (bool, error)) ([]byte, int, error) {
+	if f.State < 0 || f.State > Done {
+		return nil, 0, invalid("there is no %v", f.State)
+	}
+	return q.recipe.List(r, f.jobs(), after, scan, found)
 }
 
 // Peek returns the first n ready jobs without leasing them, or as many as there are.

@@ -3,6 +3,7 @@ package work
 import (
 	"context"
 	"reflect"
+	"slices"
 	"strings"
 	"time"
 
@@ -33,6 +34,9 @@ type chosen struct {
 func NewUnion[T any](queues ...*Queue[T]) (*Union[T], error) {
 	if len(queues) == 0 {
 		return nil, invalid("a union of no queues")
+	}
+	if slices.Contains(queues, nil) {
+		return nil, invalid("a union of a queue that is nil")
 	}
 	for _, q := range queues[1:] {
 		if q.db != queues[0].db {
