@@ -13,7 +13,6 @@ import (
 	"net"
 	"net/http"
 	"net/url"
-	"strconv"
 	"time"
 
 	"github.com/conq-go/conq/kv"
@@ -206,5 +205,3 @@ func hidden(err error) error {
 	}
 	return err
 }
-
-func decimal(i int64) string { return strconv.FormatInt(i, 10) }

@@ -33,11 +33,13 @@ func (h *handle) do(ctx context.Context, q call, out any) error {
 func (h *handle) isClosed() error { return fmt.Errorf("%w: queue %q", errs.ErrClosed, h.name) }
 
 // open returns a handle of the queue of a name, and makes that if there is none.
-func (c *Client) open(ctx context.Context, name, kind string) (h handle, err error) {
-	if c == nil {
+func (c *Client) open(ctx context.Context, name, kind string, codec any) (h handle, err error) {
+	switch {
+	case c == nil:
 		return h, errors.New("client: client is nil")
-	}
-	if name == "" || name == "/" { // it would be another path
+	case codec == nil:
+		return h, errors.New("client: codec is nil")
+	case name == "" || name == "/": // it would be another path
 		return h, fmt.Errorf("%w: over HTTP it can be neither empty nor one slash", errs.ErrName)
 	}
 	info, err := c.Lookup(ctx, name)

@@ -7,6 +7,7 @@ import (
 	"iter"
 	"net/http"
 	"net/url"
+	"strconv"
 	"time"
 
 	"github.com/conq-go/conq/errs"
@@ -40,8 +41,8 @@ type taken struct {
 }
 
 // openItems returns the queue of a name, and makes it if there is none.
-func openItems[V any](ctx context.Context, c *Client, name, kind string, decode func(wire.Item) (V, error), ends ...wire.End) (*items[V], error) {
-	h, err := c.open(ctx, name, kind)
+func openItems[V any](ctx context.Context, c *Client, name, kind string, codec any, decode func(wire.Item) (V, error), ends ...wire.End) (*items[V], error) {
+	h, err := c.open(ctx, name, kind, codec)
 	if err != nil {
 		return nil, err
 	}
@@ -65,11 +66,8 @@ func (q *items[V]) runAdds(ctx context.Context, calls []*combine.Call[[]wire.Ite
 }
 
 func (q *items[V]) add(ctx context.Context, all []wire.Item) error {
-	if ctx == nil {
-		return errors.New("client: ctx is nil")
-	}
-	if len(all) == 0 {
-		return nil
+	if err := checkN(ctx, 1); err != nil || len(all) == 0 {
+		return err
 	}
 	_, err := q.adds.Do(ctx, all)
 	return err
@@ -168,7 +166,7 @@ func waitWithin(ctx context.Context) time.Duration {
 }
 
 func (q *items[V]) request(ctx context.Context, from wire.End, n int, wait time.Duration) ([]wire.Item, error) {
-	query := url.Values{"n": {decimal(int64(min(n, maxTaken)))}, "form": {"base64"}}
+	query := url.Values{"n": {strconv.Itoa(min(n, maxTaken))}, "form": {"base64"}}
 	if from != wire.Front {
 		query.Set("end", string(from))
 	}
@@ -198,7 +196,7 @@ func (q *items[V]) peekN(ctx context.Context, from wire.End, after []byte, n int
 }
 
 func pageQuery(after []byte, n int) url.Values {
-	query := url.Values{"limit": {decimal(int64(min(n, 1000)))}, "form": {"base64"}}
+	query := url.Values{"limit": {strconv.Itoa(min(n, 1000))}, "form": {"base64"}}
 	if place, _ := (wire.Place{Key: after}).MarshalText(); len(place) > 0 { // it can't fail
 		query.Set("after", string(place))
 	}

@@ -2,7 +2,6 @@ package client
 
 import (
 	"context"
-	"errors"
 	"iter"
 
 	"github.com/conq-go/conq/codec"
@@ -21,10 +20,7 @@ type PriorityQueue[T any] struct {
 
 // OpenPriorityQueue returns the priority queue of a name, as OpenQueue does.
 func OpenPriorityQueue[T any](ctx context.Context, c *Client, name string, of codec.Codec[T]) (*PriorityQueue[T], error) {
-	if of == nil {
-		return nil, errors.New("client: codec is nil")
-	}
-	q, err := openItems(ctx, c, name, "priority queue", func(i wire.Item) (v Prioritized[T], err error) {
+	q, err := openItems(ctx, c, name, "priority queue", of, func(i wire.Item) (v Prioritized[T], err error) {
 		if i.Priority != nil {
 			v.Priority = *i.Priority
 		}

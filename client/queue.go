@@ -2,7 +2,6 @@ package client
 
 import (
 	"context"
-	"errors"
 	"iter"
 
 	"github.com/conq-go/conq/codec"
@@ -19,10 +18,7 @@ type Queue[T any] struct {
 // OpenQueue returns the queue of a name, and makes it if there is none. The error is an errs.ErrKind if the name is of a
 // queue of another kind.
 func OpenQueue[T any](ctx context.Context, c *Client, name string, of codec.Codec[T]) (*Queue[T], error) {
-	if of == nil {
-		return nil, errors.New("client: codec is nil")
-	}
-	q, err := openItems(ctx, c, name, "queue", func(i wire.Item) (T, error) { return decode(of, i.Bytes()) }, wire.Front)
+	q, err := openItems(ctx, c, name, "queue", of, func(i wire.Item) (T, error) { return decode(of, i.Bytes()) }, wire.Front)
 	return &Queue[T]{q, of}, err
 }
 

@@ -9,6 +9,7 @@ import (
 	"iter"
 	"net/http"
 	"net/url"
+	"strconv"
 	"time"
 
 	"github.com/conq-go/conq/codec"
@@ -45,10 +46,7 @@ type jobs struct {
 // OpenWork returns the work queue of a name, and makes it if there is none. The error is an errs.ErrKind if the name is of
 // a queue of another kind.
 func OpenWork[T any](ctx context.Context, c *Client, name string, of codec.Codec[T], o WorkOptions) (*WorkQueue[T], error) {
-	if of == nil {
-		return nil, errors.New("client: codec is nil")
-	}
-	h, err := c.open(ctx, name, "work queue")
+	h, err := c.open(ctx, name, "work queue", of)
 	if err != nil {
 		return nil, err
 	}
@@ -147,7 +145,7 @@ func (q *WorkQueue[T]) TryReserve(ctx context.Context, n int) ([]*work.Lease[T],
 }
 
 func (q *WorkQueue[T]) reserve(ctx context.Context, n int, wait time.Duration) (leases []*work.Lease[T], err error) {
-	query := url.Values{"n": {decimal(int64(min(n, 1000)))}, "form": {"base64"}}
+	query := url.Values{"n": {strconv.Itoa(min(n, 1000))}, "form": {"base64"}}
 	if wait > 0 {
 		query.Set("wait", wait.String())
 	}
@@ -196,7 +194,7 @@ func (q *jobs) get(ctx context.Context, id work.ID) (j wire.JobInfo, err error) 
 	return j, err
 }
 
-func (q *jobs) path(id work.ID) string { return jobPath(q.name) + "/" + decimal(int64(id)) }
+func (q *jobs) path(id work.ID) string { return jobPath(q.name) + "/" + fmt.Sprint(int64(id)) }
 
 func infoOf[T any](c codec.Codec[T], j wire.JobInfo) (*work.Info[T], error) {
 	state, err := work.ParseState(j.State)

@@ -1,6 +1,7 @@
 package access
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -49,22 +50,17 @@ func Check(ctx context.Context, s Scope, queue string) error { return From(ctx).
 // May returns nil if the caller may do that to a queue, or else a *Problem that is an ErrForbidden and says what it may do. No name
 // is the server itself, and all its queues, those to come too.
 func (c *Caller) May(s Scope, queue string) error {
-	var allowed []string
 	for _, p := range c.scopes {
 		everywhere := strings.Trim(p.Pattern, "*") == ""
 		if p.includes(s) && (everywhere || queue != "" && matches(p.Pattern, queue)) {
 			return nil
 		}
-		allowed = append(allowed, p.String())
-	}
-	if len(allowed) == 0 {
-		allowed = []string{"nothing"}
 	}
 	on := "all queues"
 	if queue != "" {
 		on = "queue " + quoted(queue)
 	}
-	return NewProblem(http.StatusForbidden, "%q has not the scope %s on %s; it has: %s", c.Name, s, on, strings.Join(allowed, ", "))
+	return NewProblem(http.StatusForbidden, "%q has not the scope %s on %s; it has: %s", c.Name, s, on, cmp.Or(c.Rights(), "nothing"))
 }
 
 // Needs returns a handler of those who have a scope on the server itself.

@@ -84,7 +84,7 @@ func (a *addition[T]) run(ctx context.Context) (reply, error) {
 }
 
 func (a *addition[T]) single(ctx context.Context, r io.Reader) (wire.Added, error) {
-	b, err := all(r)
+	b, err := io.ReadAll(r)
 	if err != nil {
 		return wire.Added{}, bodyError(err)
 	}

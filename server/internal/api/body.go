@@ -1,7 +1,6 @@
 package api
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -67,13 +66,6 @@ func (e *Exchange) noBody() error {
 		return huma.Error400BadRequest("this request has no body")
 	}
 	return nil
-}
-
-// all reads a body whole.
-func all(r io.Reader) ([]byte, error) {
-	var b bytes.Buffer
-	_, err := b.ReadFrom(r)
-	return b.Bytes(), err
 }
 
 // reply writes a body.

@@ -39,12 +39,6 @@ type addItemsIn struct {
 	KeyIn
 	Exchange
 	Priority int64 `header:"Conq-Priority" doc:"Of an item whose body is its bytes."`
-	priority bool
-}
-
-func (in *addItemsIn) Resolve(ctx huma.Context) []error {
-	in.priority = ctx.Header("Conq-Priority") != ""
-	return in.Exchange.Resolve(ctx)
 }
 
 func (a *api) addItems(ctx context.Context, in *addItemsIn) (reply, error) {
@@ -52,7 +46,7 @@ func (a *api) addItems(ctx context.Context, in *addItemsIn) (reply, error) {
 		api: a, exchange: &in.Exchange, queue: in.Queue, key: in.Key, list: "items", each: 6,
 		fromBytes: func(b []byte) (wire.Item, error) {
 			i := wire.Item{Payload: wire.Base64(b)}
-			if in.priority {
+			if in.ctx.Header("Conq-Priority") != "" {
 				i.Priority = &in.Priority
 			}
 			return i, nil

@@ -183,10 +183,6 @@ func (a *api) hold(ctx context.Context, leases []*lease, d time.Duration) (held 
 // together calls f with 0 to n-1 at the same time, so that the calls share transactions, and returns their errors.
 func together(n int, f func(i int) error) []error {
 	errs := make([]error, n)
-	if n == 1 {
-		errs[0] = f(0)
-		return errs
-	}
 	var group sync.WaitGroup
 	for i := range n {
 		group.Go(func() { errs[i] = f(i) })

@@ -27,7 +27,6 @@ type status struct {
 var statuses = []status{
 	{kv.ErrCommitUnknown, http.StatusInternalServerError, "commit-unknown"}, // whatever else it is
 	{access.ErrForbidden, http.StatusForbidden, "forbidden"},
-	{once.ErrKey, http.StatusUnprocessableEntity, "key"},
 	{once.ErrOther, http.StatusUnprocessableEntity, "key-used"},
 	{conq.ErrNoQueue, http.StatusNotFound, "no-queue"},
 	{work.ErrNotFound, http.StatusNotFound, "no-job"},

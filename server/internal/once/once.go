@@ -28,21 +28,13 @@ import (
 	"github.com/conq-go/conq/tuple"
 )
 
-// MaxKey is the length of the longest key, in bytes.
-const MaxKey = 255
-
-var (
-	// ErrKey means a key that no request can have.
-	ErrKey = errors.New("bad idempotency key")
-
-	// ErrOther means that the key was used for another request.
-	ErrOther = errors.New("the idempotency key was used for another request")
-)
+// ErrOther means that the key was used for another request.
+var ErrOther = errors.New("the idempotency key was used for another request")
 
 // Request is what is to be done once.
 type Request struct {
 	Caller  string // keys of different callers are different
-	Key     string // 1 to MaxKey bytes
+	Key     string
 	Content []byte // a hash of all that makes the request what it is, 32 bytes
 
 	// Do does it, and returns the answer. It may run several times, as what kv.DB.Transact is given, and in the goroutine of
@@ -101,12 +93,9 @@ func (a *Answers) cost(t task) int {
 }
 
 // Do does what a request asks for, and returns the answer, or the one that it has got when it came first. The error is an
-// ErrKey, an ErrOther, or what its Do has returned. After an error the request can be tried again; after a
+// ErrOther, or what its Do has returned. After an error the request can be tried again; after a
 // kv.ErrCommitUnknown the next try tells what became of it.
 func (a *Answers) Do(ctx context.Context, r Request) (answer []byte, err error) {
-	if len(r.Key) < 1 || len(r.Key) > MaxKey {
-		return nil, fmt.Errorf("%w: it has %d bytes, it can have 1 to %d", ErrKey, len(r.Key), MaxKey)
-	}
 	t := task{r, r.hash()}
 	if r.Bytes == 0 {
 		alone := &call{Context: ctx, Request: t}

@@ -74,9 +74,6 @@ func TestDo(t *testing.T) {
 	failing := errors.New("failed")
 	testkit.WantError(t, testkit.Drop(carryOut(ctx, a, request("m", "a"), func(kv.Tx) ([]byte, error) { return nil, failing })), failing)
 	do(request("m", "a"), "again", "again")
-	for _, key := range []string{"", strings.Repeat("x", MaxKey+1)} {
-		testkit.WantError(t, testkit.Drop(carryOut(ctx, a, request(key, "a"), counting("n", ""))), ErrKey, "1 to 255")
-	}
 }
 
 func (r Request) alone() Request {
