@@ -21,6 +21,8 @@
 package cli
 
 import (
+	"bytes"
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -105,21 +107,16 @@ func (a *app) run(ctx context.Context, args []string) int {
 	root := a.root()
 	root.SetArgs(args)
 	root.SetIn(a.stdin)
-	help := &keeping{w: a.output()}
-	root.SetOut(help)
+	var help bytes.Buffer // as cobra drops errors of writing
+	root.SetOut(&help)
 	root.SetErr(a.stderr)
 	strict(root)
-	show := root.HelpFunc()
-	root.SetHelpFunc(func(cmd *cobra.Command, args []string) {
-		if cmd == root && root.Flags().NArg() > 0 { // with --help cobra does not come to RunE
-			help.err = noCommand(root, root.Flags().Arg(0))
-			return
-		}
-		show(cmd, args)
-	})
 	cmd, err := root.ExecuteContextC(ctx)
-	if err == nil {
-		err = help.err // which cobra drops
+	switch asked, _ := root.Flags().GetBool("help"); {
+	case err == nil && cmd == root && asked && root.Flags().NArg() > 0: // with --help cobra does not come to RunE
+		err = noCommand(root, root.Flags().Arg(0))
+	case err == nil && help.Len() > 0:
+		_, err = a.output().Write(help.Bytes())
 	}
 	return a.report(cmd, err)
 }
@@ -180,12 +177,8 @@ func (a *app) root() *cobra.Command {
 }
 
 func (a *app) globalFlags(root *cobra.Command) {
-	store := os.Getenv("CONQ_STORE")
-	if store == "" {
-		store = "./conq-data"
-	}
 	flags := root.PersistentFlags()
-	flags.StringVar(&a.store, "store", store, "directory or URL of the store, or http://host:7711 of a server (environment: CONQ_STORE)")
+	flags.StringVar(&a.store, "store", cmp.Or(os.Getenv("CONQ_STORE"), "./conq-data"), "directory or URL of the store, or http://host:7711 of a server (environment: CONQ_STORE)")
 	flags.Lookup("store").DefValue = a.shownStore() // for the help
 	flags.BoolVar(&a.json, "json", false, "write JSON, one document a line")
 	flags.StringVar(&a.codec, "codec", "bytes", "form of the items: "+codecNames())
@@ -212,10 +205,20 @@ func strict(root *cobra.Command) {
 	for _, cmd := range root.Commands() {
 		switch cmd.Name() {
 		case "help":
-			cmd.Args = commandArgument
+			cmd.Args = func(_ *cobra.Command, args []string) error {
+				if _, rest, err := root.Find(args); err != nil || len(rest) > 0 {
+					return noCommand(root, strings.Join(args, " "))
+				}
+				return nil
+			}
 		case "completion":
-			cmd.Args = noShell
-			cmd.RunE = func(cmd *cobra.Command, _ []string) error { return cmd.Help() }
+			cmd.Args = cobra.ArbitraryArgs
+			cmd.RunE = func(cmd *cobra.Command, args []string) error {
+				if len(args) > 0 { // those that are known are commands
+					return usagef("unknown shell %.60q: there are %s", args[0], strings.Join(commandNames(cmd), ", "))
+				}
+				return cmd.Help()
+			}
 			for _, shell := range cmd.Commands() {
 				shell.Args = noArguments
 			}
@@ -223,32 +226,15 @@ func strict(root *cobra.Command) {
 	}
 }
 
-// commandArgument takes the name of a command, or none.
-func commandArgument(cmd *cobra.Command, args []string) error {
-	if _, rest, err := cmd.Root().Find(args); err != nil || len(rest) > 0 {
-		return noCommand(cmd.Root(), strings.Join(args, " "))
-	}
-	return nil
+func noCommand(root *cobra.Command, name string) error {
+	return usagef("there is no command %.60q%s", name, didYouMean(name, commandNames(root)))
 }
 
-func noCommand(root *cobra.Command, name string) error {
-	var names []string
-	for _, cmd := range root.Commands() {
+func commandNames(of *cobra.Command) (names []string) {
+	for _, cmd := range of.Commands() {
 		names = append(names, cmd.Name())
 	}
-	return usagef("there is no command %.60q%s", name, didYouMean(name, names))
-}
-
-// noShell refuses the name of a shell, as those that are known are commands.
-func noShell(cmd *cobra.Command, args []string) error {
-	if len(args) == 0 {
-		return nil
-	}
-	var names []string
-	for _, shell := range cmd.Commands() {
-		names = append(names, shell.Name())
-	}
-	return usagef("unknown shell %.60q: there are %s", args[0], strings.Join(names, ", "))
+	return names
 }
 
 // version says which build this is.

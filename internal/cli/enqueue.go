@@ -5,11 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"sync"
 
 	"github.com/conq-go/conq"
+	"github.com/conq-go/conq/internal/layout"
 	"github.com/conq-go/conq/kv"
-	"github.com/conq-go/conq/kv/memory"
 	"github.com/spf13/cobra"
 )
 
@@ -74,22 +73,18 @@ func (a *app) putInto(ctx context.Context, b backend, flags putFlags, args []str
 	if to.open == nil {
 		to.open = func(ctx context.Context, b backend) (target, error) { return b.open(ctx, args[0], to.kind) }
 	}
-	var opened io.Closer
-	defer func() { letGo(ctx, opened) }()
-	open := sync.OnceValues(func() (target, error) {
-		queue, err := to.open(ctx, b)
-		if err == nil {
-			opened = queue
-		}
-		return queue, err
-	})
+	var queue target
+	defer func() { letGo(ctx, queue) }()
 	put := func(ctx context.Context, batch []item) error {
-		queue, err := open()
-		switch {
-		case errors.Is(err, kv.ErrCommitUnknown): // whether the queue was made: no item is in
-			return fmt.Errorf("%v", err)
-		case err != nil:
-			return err
+		if queue == nil {
+			opened, err := to.open(ctx, b)
+			switch {
+			case errors.Is(err, kv.ErrCommitUnknown): // whether the queue was made: no item is in
+				return fmt.Errorf("%v", err)
+			case err != nil:
+				return err
+			}
+			queue = opened
 		}
 		return queue.AddAll(ctx, batch)
 	}
@@ -106,21 +101,7 @@ func queueArgument(cmd *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return usagef("%s needs the name of a queue", cmd.Name())
 	}
-	return checkName(args[0])
-}
-
-// onScratch runs f with a store that leaves nothing behind: to be told what is wrong with arguments before
-// anything is done.
-func onScratch(f func(kv.DB) error) error {
-	return withStore(func() (kv.DB, error) { return memory.New(memory.Options{}), nil }, f)
-}
-
-// checkName returns the error for a name that no queue can have.
-func checkName(name string) error {
-	return onScratch(func(db kv.DB) error {
-		_, _, err := conq.Lookup(context.Background(), db, name)
-		return err
-	})
+	return layout.CheckName(args[0])
 }
 
 // onlyQueueArgument takes the name of a queue.
@@ -133,11 +114,8 @@ func onlyQueueArgument(cmd *cobra.Command, args []string) error {
 
 // noArguments takes none.
 func noArguments(cmd *cobra.Command, args []string) error {
-	switch len(args) {
-	case 0:
-		return nil
-	case 1:
-		return usagef("%s takes no arguments, 1 was given", cmd.Name())
+	if n := len(args); n > 0 {
+		return usagef("%s takes no arguments, %d %s given", cmd.Name(), n, map[bool]string{true: "was", false: "were"}[n == 1])
 	}
-	return usagef("%s takes no arguments, %d were given", cmd.Name(), len(args))
+	return nil
 }

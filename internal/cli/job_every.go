@@ -21,7 +21,7 @@ const everyExample = `  conq every reports nightly "0 3 * * *" "all of them"
   conq every reports nightly --remove`
 
 func (a *app) every() *cobra.Command {
-	var jobs jobFlags
+	var job work.Job
 	var remove, run bool
 	var maxLate time.Duration
 	cmd := &cobra.Command{
@@ -41,14 +41,12 @@ func (a *app) every() *cobra.Command {
 				return usagef("every needs a queue, a name, a cron expression and an item; or a queue to list; or a name with --remove or --run")
 			}
 			return a.withNewJobs(ctx, args[0], work.Options{}, func(q jobQueue) error {
-				return usage(q.Every(ctx, args[1], args[2], []byte(args[3]), work.EveryOptions{Job: jobs.job, MaxLate: maxLate}))
+				return usage(q.Every(ctx, args[1], args[2], []byte(args[3]), work.EveryOptions{Job: job, MaxLate: maxLate}))
 			})
 		},
 	}
 	flags := cmd.Flags()
-	integerFlag(flags, &jobs.job.Priority, "priority", "p", 0, "priority: the lowest is first")
-	flags.StringVar(&jobs.job.Key, "key", "", "jobs of one key run one after the other")
-	flags.IntVar(&jobs.job.MaxAttempts, "max-attempts", 0, "how often a job is tried before it is dead; -1 is without end (default 20)")
+	registerJob(flags, &job)
 	flags.DurationVar(&maxLate, "max-late", 0, "how late a tick is made up that passed while no worker ran (default any time)")
 	flags.BoolVar(&remove, "remove", false, "remove the periodic job of that name")
 	flags.BoolVar(&run, "run", false, "put a job of that name now, once more")

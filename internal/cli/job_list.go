@@ -10,6 +10,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/conq-go/conq/internal/layout"
 	"github.com/conq-go/conq/work"
 	"github.com/spf13/cobra"
 )
@@ -159,7 +160,7 @@ func (a *app) job() *cobra.Command {
 			if len(args) != 2 {
 				return usagef("job needs a queue and the id of a job")
 			}
-			return checkName(args[0])
+			return layout.CheckName(args[0])
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			id, err := jobID(args[1])

@@ -6,9 +6,10 @@ import (
 	"time"
 
 	"github.com/conq-go/conq"
-	"github.com/conq-go/conq/kv"
+	"github.com/conq-go/conq/kv/memory"
 	"github.com/conq-go/conq/work"
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 )
 
 const putLong = `Put jobs into a work queue, which is made if there is none.
@@ -28,40 +29,43 @@ const putExample = `  conq put emails hello world
 
 // jobFlags say how jobs are put.
 type jobFlags struct {
-	job   work.Job
-	delay time.Duration
-	at    string
-	ids   bool
+	job work.Job
+	at  string
+	ids bool
+}
+
+// registerJob has a command take what any job may have.
+func registerJob(flags *pflag.FlagSet, job *work.Job) {
+	integerFlag(flags, &job.Priority, "priority", "p", 0, "priority: the lowest is first")
+	flags.StringVar(&job.Key, "key", "", "jobs of one key run one after the other")
+	flags.IntVar(&job.MaxAttempts, "max-attempts", 0, "how often a job is tried before it is dead; -1 is without end (default 20)")
 }
 
 func (j *jobFlags) register(cmd *cobra.Command) {
 	flags := cmd.Flags()
-	integerFlag(flags, &j.job.Priority, "priority", "p", 0, "priority: the lowest is first")
-	flags.DurationVar(&j.delay, "delay", 0, "how long until the jobs are ready, as 90s or 24h")
+	registerJob(flags, &j.job)
+	flags.DurationVar(&j.job.Delay, "delay", 0, "how long until the jobs are ready, as 90s or 24h")
 	flags.StringVar(&j.at, "at", "", "when the jobs are ready, as 2030-01-02T03:04:05Z")
-	flags.StringVar(&j.job.Key, "key", "", "jobs of one key run one after the other")
 	flags.StringVar(&j.job.Unique, "unique", "", "put nothing while a job with the same one is not done")
 	flags.DurationVar(&j.job.UniqueFor, "unique-for", 0, "how long --unique holds at least")
-	flags.IntVar(&j.job.MaxAttempts, "max-attempts", 0, "how often a job is tried before it is dead; -1 is without end (default 20)")
 	flags.DurationVar(&j.job.Lease, "lease", 0, "how long a worker has a job before others get it (default: as the worker says)")
 }
 
 // complete reads what is not a value of a flag by itself, and returns what is wrong with the flags: with each job, then.
 func (j *jobFlags) complete(ctx context.Context, queue string) (err error) {
-	j.job.Delay = j.delay
 	if j.at != "" {
 		if j.job.At, err = time.Parse(time.RFC3339, j.at); err != nil {
 			return usagef("--at=%.40s: not a time, as 2030-01-02T03:04:05Z", j.at)
 		}
 	}
-	return onScratch(func(db kv.DB) error {
-		q, err := work.Open(db, queue, conq.Bytes())
-		if err == nil {
-			defer letGo(ctx, q)
-			_, err = q.Put(ctx, nil, j.job)
-		}
-		return usage(err)
-	})
+	scratch := memory.New(memory.Options{}) // a queue there says what it would say
+	defer scratch.Close()
+	q, err := work.Open(scratch, queue, conq.Bytes())
+	if err == nil {
+		defer q.Close()
+		_, err = q.Put(ctx, nil, j.job)
+	}
+	return usage(err)
 }
 
 func (a *app) put() *cobra.Command {

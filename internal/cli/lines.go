@@ -12,6 +12,14 @@ import (
 // slack is what may stand on a line besides the item: its priority.
 const slack = 32
 
+// separator ends an item, on the way in as on the way out.
+func separator(null bool) byte {
+	if null {
+		return 0
+	}
+	return '\n'
+}
+
 // lineReader splits a stream into items. An item ends with the separator, or
 // with the stream; every other byte is its own.
 type lineReader struct {

@@ -28,19 +28,6 @@ func (o output) Write(b []byte) (int, error) {
 	return n, err
 }
 
-// keeping keeps the last error of writing.
-type keeping struct {
-	w   io.Writer
-	err error
-}
-
-func (k *keeping) Write(b []byte) (n int, err error) {
-	if n, err = k.w.Write(b); err != nil {
-		k.err = err
-	}
-	return n, err
-}
-
 // countingWriter counts what is written.
 type countingWriter struct {
 	w io.Writer
@@ -89,11 +76,7 @@ func (s *sink) add(it item) error {
 		}
 		s.w.Write(it.Value)
 	}
-	separator := byte('\n')
-	if s.flags.null {
-		separator = 0
-	}
-	return s.w.WriteByte(separator)
+	return s.w.WriteByte(separator(s.flags.null))
 }
 
 // added returns how many bytes were added, if no write has failed.

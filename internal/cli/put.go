@@ -191,14 +191,10 @@ func argumentReader(args []string) func() ([]byte, error) {
 }
 
 func (a *app) stdinReader(null bool, limits kv.Limits) func() ([]byte, error) {
-	separator := byte('\n')
-	if null {
-		separator = 0
-	}
 	if isTerminal(a.stdin) {
 		fmt.Fprintln(a.stderr, "conq: reading items from the terminal, one a line; Ctrl-D ends")
 	}
-	return newLineReader(a.stdin, separator, maxItem(limits)).next
+	return newLineReader(a.stdin, separator(null), maxItem(limits)).next
 }
 
 // plain parses a line that is an item.

@@ -15,6 +15,8 @@ import (
 	"github.com/conq-go/conq"
 	"github.com/conq-go/conq/kv"
 	"github.com/conq-go/conq/kv/embedded"
+	_ "github.com/conq-go/conq/kv/etcd"         // --store etcd://host:2379
+	_ "github.com/conq-go/conq/kv/foundationdb" // without its build tag, opening one says how to build
 )
 
 const embeddedScheme = "embedded:"

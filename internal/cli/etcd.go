@@ -1,3 +1,0 @@
-package cli
-
-import _ "github.com/conq-go/conq/kv/etcd" // --store etcd://host:2379
