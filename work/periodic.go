@@ -29,7 +29,8 @@ type Periodic struct {
 
 // Every puts a job at each tick of a cron expression: five fields (minute, hour, day of month, month, day of week), or
 // "@hourly", "@daily" and the like, or "@every 90s", in whole seconds. "CRON_TZ=Europe/Berlin " in front sets the time zone,
-// which otherwise is that of the process. Each tick makes one job, however many processes there are, as long as at
+// which otherwise is that of the process. Where its clocks are put forward, a time that is left out has no tick that day; where
+// they are put back, one that comes twice has two. Each tick makes one job, however many processes there are, as long as at
 // least one of them reserves jobs of this queue. A periodic job of the same name is replaced.
 func (q *Queue[T]) Every(ctx context.Context, name, spec string, value T, options ...EveryOptions) error {
 	o, err := only(options)

@@ -1,6 +1,7 @@
 package jobs
 
 import (
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -44,8 +45,8 @@ func CronTick(spec string, after int64) (int64, error) {
 // parseCron is cron.ParseStandard, which panics on some input, and with Sunday also as 7.
 func parseCron(spec string) (s cron.Schedule, err error) {
 	defer func() {
-		if p := recover(); p != nil {
-			err = fmt.Errorf("%v", p)
+		if recover() != nil {
+			err = errors.New("it does not parse")
 		}
 	}()
 	return cron.ParseStandard(withSundayAsZero(spec))

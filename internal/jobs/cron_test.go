@@ -1,6 +1,7 @@
 package jobs
 
 import (
+	"strings"
 	"testing"
 	"time"
 )
@@ -51,5 +52,34 @@ func TestCronDaysOfTheWeek(t *testing.T) {
 		if days != want {
 			t.Errorf("%q is due on %q, want %q", spec, days, want)
 		}
+	}
+}
+
+// In spring a time that is left out has no tick; in autumn one that comes twice has two, as work.Queue.Every says.
+func TestCronClockChanges(t *testing.T) {
+	for _, c := range []struct {
+		spec  string
+		after time.Time
+		want  string // the three ticks that follow, in UTC
+	}{
+		{"CRON_TZ=Europe/Berlin 30 2 * * *", time.Date(2027, 3, 27, 12, 0, 0, 0, time.UTC), "29 00:30, 30 00:30, 31 00:30"},
+		{"CRON_TZ=Europe/Berlin 30 2 * * *", time.Date(2027, 10, 30, 12, 0, 0, 0, time.UTC), "31 00:30, 31 01:30, 01 01:30"},
+		{"CRON_TZ=Europe/Berlin 0 0 * * *", time.Date(2027, 3, 27, 12, 0, 0, 0, time.UTC), "27 23:00, 28 22:00, 29 22:00"},
+	} {
+		var ticks []string
+		for at := c.after.UnixMicro(); len(ticks) < 3; {
+			next, err := CronTick(c.spec, at)
+			if err != nil {
+				t.Fatal(err)
+			}
+			at = next
+			ticks = append(ticks, time.UnixMicro(at).UTC().Format("02 15:04"))
+		}
+		if got := strings.Join(ticks, ", "); got != c.want {
+			t.Errorf("%q after %v: %s, want %s", c.spec, c.after, got, c.want)
+		}
+	}
+	if err := CheckCron("CRON_TZ=UTC"); err == nil || strings.Contains(err.Error(), "runtime") {
+		t.Errorf("a time zone alone: %v", err)
 	}
 }
