@@ -90,7 +90,7 @@ func replyWith(contentType string, write func(e *json.Encoder) error) reply {
 func replyEach[T, D any](format, name string, all []T, document func(T) D, bytes func(T) reply) reply {
 	switch {
 	case format == typeBytes && len(all) == 0:
-		return replyNothing()
+		return func(ctx huma.Context) { ctx.SetStatus(http.StatusNoContent) }
 	case format == typeBytes:
 		return bytes(all[0])
 	}
@@ -113,11 +113,6 @@ func each[T, D any](all []T, f func(T) D) []D {
 		made[i] = f(v)
 	}
 	return made
-}
-
-// replyNothing is a reply without a body.
-func replyNothing() reply {
-	return func(ctx huma.Context) { ctx.SetStatus(http.StatusNoContent) }
 }
 
 // replyBytes is a reply of bytes as they are.

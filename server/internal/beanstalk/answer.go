@@ -84,14 +84,14 @@ func (c *conn) put(cmd command) error {
 		return err
 	}
 	c.s.counts.jobs.Add(1)
-	c.s.tubes.update(c.used, func(t *tube) { t.jobs++ })
+	c.s.tubes.update(c.used.name, func(t *tube) { t.jobs++ })
 	return c.reply(fmt.Sprintf("INSERTED %d", id))
 }
 
 func (c *conn) use(cmd command) error {
 	name := cmd.tube
-	next := c.s.tubes.enter(name, func(t *tube) { t.using++ })
-	c.s.tubes.leave(c.used, func(t *tube) { t.using-- })
+	next := c.s.tubes.update(name, func(t *tube) { t.using++ })
+	c.s.tubes.left(c.used.name, func(t *tube) { t.using-- })
 	c.used = next
 	return c.reply("USING " + name)
 }
@@ -102,7 +102,7 @@ func (c *conn) watch(cmd command) error {
 		if len(c.watched) == maxWatched {
 			return c.reply("OUT_OF_MEMORY")
 		}
-		c.watched = append(c.watched, c.s.tubes.enter(name, func(t *tube) { t.watched++ }))
+		c.watched = append(c.watched, c.s.tubes.update(name, func(t *tube) { t.watched++ }))
 		c.dropSource()
 	}
 	return c.reply(fmt.Sprintf("WATCHING %d", len(c.watched)))
@@ -114,7 +114,7 @@ func (c *conn) ignore(cmd command) error {
 			return c.reply("NOT_IGNORED")
 		}
 		c.dropSource()
-		c.s.tubes.leave(c.watched[i], func(t *tube) { t.watched-- })
+		c.s.tubes.left(cmd.tube, func(t *tube) { t.watched-- })
 		c.watched = slices.Delete(c.watched, i, i+1)
 	}
 	return c.reply(fmt.Sprintf("WATCHING %d", len(c.watched)))
@@ -124,8 +124,8 @@ func (c *conn) watches(name string) int {
 	return slices.IndexFunc(c.watched, func(t *tube) bool { return t.name == name })
 }
 
-// find calls f with the queue of a job and its tube, after what is due there is done.
-func (c *conn) find(id uint64, f func(*tube, *queues.Work) error) error {
+// find calls f with the queue of a job and the name of its tube, after what is due there is done.
+func (c *conn) find(id uint64, f func(string, *queues.Work) error) error {
 	if id > math.MaxInt64 {
 		return work.ErrNotFound
 	}
@@ -133,21 +133,21 @@ func (c *conn) find(id uint64, f func(*tube, *queues.Work) error) error {
 	if err != nil {
 		return err
 	}
-	return c.s.tubes.find(c.ctx, name, func(of *tube, q *queues.Work) error {
+	return c.s.tubes.find(c.ctx, name, func(q *queues.Work) error {
 		if q == nil {
 			return work.ErrNotFound
 		}
 		if err := q.Reclaim(c.ctx); err != nil {
 			return err
 		}
-		return f(of, q)
+		return f(name, q)
 	})
 }
 
 // nameFor returns the name of the tube of a job. One that was not put by a server is only found by its holder.
 func (c *conn) nameFor(id work.ID) (string, error) {
 	if h := c.held[id]; h != nil {
-		return h.tube.name, nil
+		return h.Queue(), nil
 	}
 	return work.Find(c.ctx, c.s.tubes.set.DB(), id)
 }
@@ -157,22 +157,22 @@ func (c *conn) delete(cmd command) error {
 		err := h.Ack(c.ctx)
 		defer c.drop(h)
 		if err == nil {
-			return c.deleted(h.tube)
+			return c.deleted(h.Queue())
 		}
 		if !errors.Is(err, work.ErrLeaseLost) {
 			return err
 		}
 	}
-	return c.find(cmd.id, func(of *tube, q *queues.Work) error {
+	return c.find(cmd.id, func(name string, q *queues.Work) error {
 		if err := q.DeleteFree(c.ctx, work.ID(cmd.id)); err != nil {
 			return err
 		}
-		return c.deleted(of)
+		return c.deleted(name)
 	})
 }
 
-func (c *conn) deleted(of *tube) error {
-	c.s.tubes.update(of, func(t *tube) { t.deletes++ })
+func (c *conn) deleted(name string) error {
+	c.s.tubes.left(name, func(t *tube) { t.deletes++ })
 	return c.reply("DELETED")
 }
 
@@ -267,7 +267,7 @@ func (c *conn) kick(cmd command) error {
 }
 
 func (c *conn) kickJob(cmd command) error {
-	return c.find(cmd.id, func(_ *tube, q *queues.Work) error {
+	return c.find(cmd.id, func(_ string, q *queues.Work) error {
 		if err := q.Kick(c.ctx, work.ID(cmd.id)); err != nil {
 			return err
 		}
@@ -276,8 +276,8 @@ func (c *conn) kickJob(cmd command) error {
 }
 
 func (c *conn) pauseTube(cmd command) error {
-	return c.s.tubes.find(c.ctx, cmd.tube, func(of *tube, _ *queues.Work) error {
-		c.s.tubes.pauseTube(of, cmd.delay)
+	return c.s.tubes.find(c.ctx, cmd.tube, func(*queues.Work) error {
+		c.s.tubes.pauseTube(cmd.tube, cmd.delay)
 		return c.reply("PAUSED")
 	})
 }

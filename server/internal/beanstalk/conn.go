@@ -49,8 +49,7 @@ type conn struct {
 // held is a job that a connection has reserved.
 type held struct {
 	*work.Lease[[]byte]
-	tube  *tube
-	leave func() // the tube, and its queue, with which leases end
+	leave func() // its queue, with which leases end
 }
 
 func newConn(s *Server, stop, ctx context.Context, nc net.Conn) *conn {
@@ -72,8 +71,8 @@ var errQuit = errors.New("quit")
 // serve answers commands until the client ends, or the server.
 func (c *conn) serve() {
 	defer c.end()
-	c.used = c.s.tubes.enter(defaultTube, func(t *tube) { t.using++ })
-	c.watched = []*tube{c.s.tubes.enter(defaultTube, func(t *tube) { t.watched++ })}
+	c.used = c.s.tubes.update(defaultTube, func(t *tube) { t.using++ })
+	c.watched = []*tube{c.s.tubes.update(defaultTube, func(t *tube) { t.watched++ })}
 	for c.stop.Err() == nil {
 		line, err := c.readLine()
 		if err == nil {
@@ -91,9 +90,9 @@ func (c *conn) end() {
 	_ = c.nc.Close() // first, so that the client knows before others have its jobs
 	c.giveBack()
 	c.dropSource()
-	c.s.tubes.leave(c.used, func(t *tube) { t.using-- })
+	c.s.tubes.left(c.used.name, func(t *tube) { t.using-- })
 	for _, t := range c.watched {
-		c.s.tubes.leave(t, func(t *tube) { t.watched-- })
+		c.s.tubes.left(t.name, func(t *tube) { t.watched-- })
 	}
 }
 

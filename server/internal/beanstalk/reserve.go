@@ -17,8 +17,7 @@ func (c *conn) reserved(l *work.Lease[[]byte]) error {
 	if err != nil {
 		return errors.Join(err, l.FailAfter(context.WithoutCancel(c.ctx), 0, errConnectionEnded))
 	}
-	of := c.s.tubes.enter(l.Queue(), nil)
-	c.held[l.ID] = &held{l, of, func() { release(); c.s.tubes.leave(of, nil) }}
+	c.held[l.ID] = &held{l, release}
 	c.first = earliest(c.first, l.Deadline())
 	return c.replyData(fmt.Sprintf("RESERVED %d", l.ID), l.Value)
 }
@@ -28,7 +27,7 @@ func (c *conn) reserveJob(cmd command) error {
 	if c.holds(cmd.id) != nil {
 		return work.ErrNotFound
 	}
-	return c.find(cmd.id, func(_ *tube, q *queues.Work) error {
+	return c.find(cmd.id, func(_ string, q *queues.Work) error {
 		c.worker.Store(true)
 		l, err := q.ReserveID(c.ctx, work.ID(cmd.id))
 		if err != nil {

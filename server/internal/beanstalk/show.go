@@ -49,7 +49,7 @@ func list(names []string) []byte {
 }
 
 func (c *conn) peek(cmd command) error {
-	return c.look(cmd, func(_ *tube, j *work.Info[[]byte]) error { return c.found(j) })
+	return c.look(cmd, func(_ string, j *work.Info[[]byte]) error { return c.found(j) })
 }
 
 func (c *conn) found(j *work.Info[[]byte]) error {
@@ -57,12 +57,12 @@ func (c *conn) found(j *work.Info[[]byte]) error {
 }
 
 func (c *conn) statsJob(cmd command) error {
-	return c.look(cmd, func(of *tube, j *work.Info[[]byte]) error { return c.replyData("OK", statsJob(of.name, j, time.Now())) })
+	return c.look(cmd, func(name string, j *work.Info[[]byte]) error { return c.replyData("OK", statsJob(name, j, time.Now())) })
 }
 
 // look calls f with a job. One that is done is kept for others to look at.
-func (c *conn) look(cmd command, f func(*tube, *work.Info[[]byte]) error) error {
-	return c.find(cmd.id, func(of *tube, q *queues.Work) error {
+func (c *conn) look(cmd command, f func(string, *work.Info[[]byte]) error) error {
+	return c.find(cmd.id, func(name string, q *queues.Work) error {
 		info, err := q.Get(c.ctx, work.ID(cmd.id))
 		if err == nil && info.State == work.Done {
 			err = work.ErrNotFound
@@ -70,7 +70,7 @@ func (c *conn) look(cmd command, f func(*tube, *work.Info[[]byte]) error) error 
 		if err != nil {
 			return err
 		}
-		return f(of, info)
+		return f(name, info)
 	})
 }
 
@@ -163,7 +163,7 @@ func (n *jobCounts) count(ctx context.Context, q *queues.Work) error {
 }
 
 func (c *conn) statsTube(cmd command) error {
-	return c.s.tubes.find(c.ctx, cmd.tube, func(of *tube, q *queues.Work) error {
+	return c.s.tubes.find(c.ctx, cmd.tube, func(q *queues.Work) error {
 		var n jobCounts
 		if q != nil {
 			if err := n.count(c.ctx, q); err != nil {
@@ -171,14 +171,14 @@ func (c *conn) statsTube(cmd command) error {
 			}
 		}
 		var rest []field
-		c.s.tubes.update(of, func(t *tube) {
+		c.s.tubes.update(cmd.tube, func(t *tube) {
 			total, left := t.paused(time.Now())
 			rest = []field{
 				{"total-jobs", t.jobs}, {"current-using", t.using}, {"current-watching", t.watched}, {"current-waiting", len(t.waiting)},
 				{"cmd-delete", t.deletes}, {"cmd-pause-tube", t.pauses}, {"pause", seconds(total)}, {"pause-time-left", seconds(left)},
 			}
 		})
-		return c.replyData("OK", yaml(slices.Concat([]field{{"name", of.name}}, n.fields(), rest)))
+		return c.replyData("OK", yaml(slices.Concat([]field{{"name", cmd.tube}}, n.fields(), rest)))
 	})
 }
 

@@ -17,7 +17,7 @@ import (
 
 const defaultTube = "default"
 
-// tubes are those that connections use, or that have jobs and were used.
+// tubes are those that connections use, or that have jobs and were named.
 type tubes struct {
 	set *queues.Set
 
@@ -30,7 +30,6 @@ type tubes struct {
 // tube is what is known of one beside its queue. All of it is under tubes.mu.
 type tube struct {
 	name    string
-	refs    int // of connections, of jobs that they hold, and of commands under way
 	using   int
 	watched int
 	waiting map[*conn]context.CancelCauseFunc
@@ -57,8 +56,8 @@ func newTubes(set *queues.Set) *tubes {
 	return &tubes{set: set, all: make(map[string]*tube), unions: make(map[string]*union)}
 }
 
-// enter returns the tube of a name, which the caller leaves.
-func (t *tubes) enter(name string, also func(*tube)) *tube {
+// update changes what is known of a tube, and returns it.
+func (t *tubes) update(name string, f func(*tube)) *tube {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	of := t.all[name]
@@ -66,92 +65,73 @@ func (t *tubes) enter(name string, also func(*tube)) *tube {
 		of = &tube{name: name, waiting: make(map[*conn]context.CancelCauseFunc)}
 		t.all[name] = of
 	}
-	of.refs++
-	if also != nil {
-		also(of)
-	}
+	f(of)
 	return of
 }
 
-// leave is the reverse of enter. A tube that nobody is in is forgotten, unless it has jobs.
-func (t *tubes) leave(of *tube, also func(*tube)) {
-	empty := t.lastIn(of, also) && of.name != defaultTube && t.isEmpty(of.name)
+// left is update for what may be the end of a tube: one that does not exist any more is forgotten.
+func (t *tubes) left(name string, f func(*tube)) {
+	if t.update(name, f); t.isUsed(name) {
+		return
+	}
+	err := t.find(context.Background(), name, func(*queues.Work) error { return nil })
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if of.refs--; of.refs == 0 && empty {
-		delete(t.all, of.name)
+	if of := t.all[name]; errors.Is(err, work.ErrNotFound) && of != nil && of.using+of.watched == 0 {
+		delete(t.all, name)
 	}
 }
 
-// lastIn tells whether nobody else is in a tube.
-func (t *tubes) lastIn(of *tube, also func(*tube)) bool {
+// isUsed tells whether a connection uses or watches a tube, as the first one always is.
+func (t *tubes) isUsed(name string) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if also != nil {
-		also(of)
+	of := t.all[name]
+	return name == defaultTube || of != nil && of.using+of.watched > 0
+}
+
+// open returns the queue of a tube, or nil if there never was one.
+func (t *tubes) open(ctx context.Context, name string) (q *queues.Work, release func(), err error) {
+	q, release, err = t.set.Work(ctx, name, queues.Existing)
+	if errors.Is(err, conq.ErrNoQueue) || errors.Is(err, conq.ErrKind) {
+		return nil, func() {}, nil
 	}
-	return of.refs == 1
-}
-
-// isEmpty tells whether a tube is known to have no jobs.
-func (t *tubes) isEmpty(name string) bool {
-	jobs := int64(0)
-	err := t.with(context.Background(), name, func(q *queues.Work) error {
-		s, err := q.Stats(context.Background())
-		jobs = jobsIn(s)
-		return err
-	})
-	return err == nil && jobs == 0
-}
-
-func jobsIn(s work.Stats) int64 { return s.Ready + s.Scheduled + s.Leased + s.Blocked + s.Dead }
-
-// update changes a tube.
-func (t *tubes) update(of *tube, f func(*tube)) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	f(of)
+	return q, release, err
 }
 
 // with calls f with the queue of a tube, if there ever was one.
 func (t *tubes) with(ctx context.Context, name string, f func(*queues.Work) error) error {
-	q, release, err := t.set.Work(ctx, name, queues.Existing)
-	if isNone(err) {
-		return nil
-	}
-	if err != nil {
+	q, release, err := t.open(ctx, name)
+	if err != nil || q == nil {
 		return err
 	}
 	defer release()
 	return f(q)
 }
 
-// find calls f in a tube that exists: somebody uses it, or it has jobs. queue is nil if it never had any.
-func (t *tubes) find(ctx context.Context, name string, f func(*tube, *queues.Work) error) error {
-	used := name == defaultTube
-	of := t.enter(name, func(of *tube) { used = used || of.using > 0 || of.watched > 0 })
-	defer t.leave(of, nil)
-	var queue *queues.Work
-	err := t.with(ctx, name, func(q *queues.Work) error {
-		if queue = q; !used {
-			s, err := q.Stats(ctx)
-			if err != nil || jobsIn(s) == 0 {
-				return cmp.Or(err, error(work.ErrNotFound))
-			}
-		}
-		return f(of, q)
-	})
-	switch {
-	case err != nil || queue != nil:
+// find calls f with the queue of a tube that exists: somebody uses it, or it has jobs. It is nil if it never had any.
+func (t *tubes) find(ctx context.Context, name string, f func(*queues.Work) error) error {
+	q, release, err := t.open(ctx, name)
+	if err != nil {
 		return err
-	case !used:
-		return work.ErrNotFound
 	}
-	return f(of, nil)
+	defer release()
+	if !t.isUsed(name) {
+		n, err := countJobs(ctx, q)
+		if err != nil || n == 0 {
+			return cmp.Or(err, error(work.ErrNotFound))
+		}
+	}
+	return f(q)
 }
 
-// isNone tells whether an error means that there is no work queue of a name.
-func isNone(err error) bool { return errors.Is(err, conq.ErrNoQueue) || errors.Is(err, conq.ErrKind) }
+func countJobs(ctx context.Context, q *queues.Work) (int64, error) {
+	if q == nil {
+		return 0, nil
+	}
+	s, err := q.Stats(ctx)
+	return s.Ready + s.Scheduled + s.Leased + s.Blocked + s.Dead, err
+}
 
 // names returns the tubes that exist.
 func (t *tubes) names(ctx context.Context) ([]string, error) {
@@ -164,8 +144,8 @@ func (t *tubes) names(ctx context.Context) ([]string, error) {
 	}
 	t.mu.Unlock()
 	err := t.each(ctx, func(q *queues.Work) error {
-		s, err := q.Stats(ctx)
-		if jobsIn(s) > 0 {
+		n, err := countJobs(ctx, q)
+		if n > 0 {
 			known[q.Name()] = true
 		}
 		return err
@@ -201,15 +181,15 @@ func isName(name string) bool {
 }
 
 // pauseTube has a tube give out no jobs for some time.
-func (t *tubes) pauseTube(of *tube, d time.Duration) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.turn++
-	of.pauses++
-	of.pause, of.pausedUntil = d, time.Now().Add(max(d, time.Nanosecond))
-	for _, cancel := range of.waiting {
-		cancel(errAgain)
-	}
+func (t *tubes) pauseTube(name string, d time.Duration) {
+	t.update(name, func(of *tube) {
+		t.turn++
+		of.pauses++
+		of.pause, of.pausedUntil = d, time.Now().Add(max(d, time.Nanosecond))
+		for _, cancel := range of.waiting {
+			cancel(errAgain)
+		}
+	})
 }
 
 // paused returns how long a tube is paused in all and from now on, which is 0 if it is not.
