@@ -10,10 +10,10 @@ import (
 
 // CheckOptions are the options of Check. The zero value only looks.
 //
-//   - Repair bool mends what can be mended without a loss. Default: false, nothing is
+//   - Repair bool repairs what can be repaired without a loss. Default: false, nothing is
 //     written.
 //   - Found func(Finding) is told each finding, in the goroutine of Check, as soon as it is
-//     certain and, with Repair, mended. It may use the store. Default: nobody is
+//     certain and, with Repair, repaired. It may use the store. Default: nobody is
 //     told, and the report has the numbers.
 //   - Progress func(CheckReport) is told what there is so far, after each page of keys. Default:
 //     nobody is told.
@@ -28,7 +28,7 @@ type CheckOptions = check.CheckOptions
 //     row, and how many Keys these are;
 //   - Text, which says what is wrong, and To, which says what to do about it, or "";
 //   - Note, which tells that nothing is wrong: it should only be known;
-//   - Repairable, which tells that Check with Repair mends it, and Repaired, that it has.
+//   - Repairable, which tells that Check with Repair repairs it, and Repaired, that it has.
 //
 // Its method String returns all of it in one line, and KeyText the key in the form of
 // docs/format.md.
@@ -77,7 +77,7 @@ const (
 //   - Outcomes, outcome keys, and OldOutcomes, those of lanes not used for kv.OutcomeAge; Signals;
 //     Other, keys of other programs; Unchecked, keys of queues that are newer, or not in the
 //     catalogue;
-//   - Faults, findings that remain; Repaired, those that were mended; Notes, those that are only
+//   - Faults, findings that remain; Repaired, those that were repaired; Notes, those that are only
 //     notes; PutBack, items that were put back into their queues.
 type CheckReport = check.CheckReport
 
@@ -94,7 +94,7 @@ type CheckReport = check.CheckReport
 // and the keys of the items that are staged in one queue.
 //
 // Without CheckOptions.Repair nothing is written, and nothing conflicts. With it,
-// each finding that can be mended is, in a transaction that looks again, with
+// each finding that can be repaired is, in a transaction that looks again, with
 // conflicts on all that it depends on; what is not there any more is not told.
 // Staged items are put back whose deadline is over. No item is ever removed, nor
 // anything that does not decode. A finding that does not fit into one transaction

@@ -52,7 +52,7 @@
 //   - What goes through In is not combined: there, consumers of one queue want the
 //     same item, so their transactions conflict and run again.
 //   - The item of a consumer that dies while it takes it by staging comes back to
-//     its place after some seconds; until then it is missing. Who takes only
+//     its place after some seconds; until then it is missing. A program that takes only
 //     through In calls [Queue.Reclaim] for that.
 //   - Len and All read the whole queue. When that takes longer than the engine
 //     allows for one snapshot, they go on with a later one.

@@ -12,7 +12,7 @@ import (
 	"github.com/conq-go/conq/work"
 )
 
-// TestCheck damages a work queue in each of its keys: conq.Check finds that, and mends what follows from the rest.
+// TestCheck damages a work queue in each of its keys: conq.Check finds that, and repairs what follows from the rest.
 func TestCheck(t *testing.T) {
 	ctx := context.Background()
 	var keys [][]byte
@@ -49,7 +49,7 @@ func TestCheck(t *testing.T) {
 		}
 		return nil
 	}))
-	mended := 0
+	repaired := 0
 	for _, key := range keys {
 		db := build()
 		testkit.NoError(t, db.Transact(ctx, func(tx kv.Tx) error { tx.Clear(key); return nil }))
@@ -60,11 +60,11 @@ func TestCheck(t *testing.T) {
 		again := check(db, true)
 		testkit.Equal(t, "repairs at the second time", again.Repaired, 0)
 		if again.Sound() {
-			mended++
+			repaired++
 		}
 		testkit.NoError(t, db.Close())
 	}
-	if mended < len(keys)/2 {
-		t.Errorf("%d of %d kinds of damage were mended", mended, len(keys))
+	if repaired < len(keys)/2 {
+		t.Errorf("%d of %d kinds of damage were repaired", repaired, len(keys))
 	}
 }

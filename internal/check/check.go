@@ -1,4 +1,4 @@
-// Package check finds what is not as conq leaves it in a store, and mends what it can:
+// Package check finds what is not as conq leaves it in a store, and repairs what it can:
 // conq.Check.
 package check
 
@@ -16,12 +16,12 @@ import (
 
 // CheckOptions are the options of Check. The zero value only looks.
 type CheckOptions struct {
-	// Repair mends what can be mended without a loss. Default: false, nothing is
+	// Repair repairs what can be repaired without a loss. Default: false, nothing is
 	// written.
 	Repair bool
 
 	// Found is told each finding, in the goroutine of Check, as soon as it is
-	// certain and, with Repair, mended. It may use the store. Default: nobody is
+	// certain and, with Repair, repaired. It may use the store. Default: nobody is
 	// told, and the report has the numbers.
 	Found func(Finding)
 
@@ -52,7 +52,7 @@ type Finding struct {
 
 	// Note tells that nothing is wrong: it should only be known.
 	Note bool
-	// Repairable tells that Check with Repair mends it; Repaired, that it has.
+	// Repairable tells that Check with Repair repairs it; Repaired, that it has.
 	Repairable, Repaired bool
 
 	once bool // one of the kind is enough for a queue
@@ -115,7 +115,7 @@ type CheckReport struct {
 	Unchecked   int `json:"unchecked"` // keys of queues that are newer, or not in the catalogue
 
 	Faults   int `json:"faults"`   // findings that remain
-	Repaired int `json:"repaired"` // findings that were mended
+	Repaired int `json:"repaired"` // findings that were repaired
 	Notes    int `json:"notes"`    // findings that are only notes
 	PutBack  int `json:"put_back"` // items that were put back into their queues
 }
@@ -162,7 +162,7 @@ type checker struct {
 	report CheckReport
 
 	found []Finding       // on this page, to be told
-	todo  [][]byte        // keys of units on this page that are to be mended
+	todo  [][]byte        // keys of units on this page that are to be repaired
 	run   run             // of keys that are told of together
 	told  map[string]bool // ids of findings of which one is enough
 
@@ -195,7 +195,7 @@ func (c *checker) all(ctx context.Context) error {
 	return nil
 }
 
-// settle tells what was found on a page, and mends.
+// settle tells what was found on a page, and repairs.
 func (c *checker) settle(ctx context.Context) error {
 	if c.done {
 		c.endRun()
@@ -204,7 +204,7 @@ func (c *checker) settle(ctx context.Context) error {
 		c.tell(f)
 	}
 	for _, key := range c.todo {
-		if err := c.mend(ctx, key); err != nil {
+		if err := c.repair(ctx, key); err != nil {
 			return err
 		}
 	}
@@ -234,62 +234,62 @@ func (c *checker) tell(f Finding) {
 	}
 }
 
-// mendTries is how often a repair is tried whose outcome is unknown.
-const mendTries = 10
+// repairTries is how often a repair is tried whose outcome is unknown.
+const repairTries = 10
 
-// attempt is what an attempt to mend a unit has found, and put back.
+// attempt is what an attempt to repair a unit has found, and put back.
 type attempt struct {
 	findings []Finding
 	putBack  int
-	mended   bool
+	repaired bool
 }
 
-// mend mends a unit, if it is still to be mended.
-func (c *checker) mend(ctx context.Context, key []byte) error {
-	var last, unknown attempt // unknown is one that may have mended it
+// repair repairs a unit, if it is still to be repaired.
+func (c *checker) repair(ctx context.Context, key []byte) error {
+	var last, unknown attempt // unknown is one that may have repaired it
 	for try := 1; ; try++ {
 		err := c.db.Transact(ctx, func(tx kv.Tx) error {
 			last = attempt{}
 			u, err := c.again(tx, key)
 			last.findings = u.findings
-			if err != nil || u.mend == nil {
+			if err != nil || u.repair == nil {
 				return err
 			}
-			last.putBack, last.mended = u.putBack, true
-			return u.mend(tx)
+			last.putBack, last.repaired = u.putBack, true
+			return u.repair(tx)
 		})
 		switch {
 		case err == nil:
-			if !last.mended && unknown.mended && len(last.findings) == 0 {
+			if !last.repaired && unknown.repaired && len(last.findings) == 0 {
 				last = unknown
 			}
-			c.mended(last)
+			c.repaired(last)
 			return nil
 		case errors.Is(err, kv.ErrTooLarge):
 			for _, f := range last.findings {
-				f.Repairable, f.To = false, fmt.Sprintf("it could not be mended: %v", err)
+				f.Repairable, f.To = false, fmt.Sprintf("it could not be repaired: %v", err)
 				c.tell(f)
 			}
 			return nil
-		case !errors.Is(err, kv.ErrCommitUnknown) || try == mendTries:
+		case !errors.Is(err, kv.ErrCommitUnknown) || try == repairTries:
 			return err
 		}
-		if last.mended {
+		if last.repaired {
 			unknown = last
 		}
 	}
 }
 
-// mended tells what came of a repair.
-func (c *checker) mended(a attempt) {
+// repaired tells what came of a repair.
+func (c *checker) repaired(a attempt) {
 	for _, f := range a.findings {
-		f.Repaired = a.mended && f.Repairable
+		f.Repaired = a.repaired && f.Repairable
 		c.tell(f)
 	}
 	c.report.PutBack += a.putBack
 }
 
-// again looks at a unit once more, in the transaction that is to mend it.
+// again looks at a unit once more, in the transaction that is to repair it.
 func (c *checker) again(tx kv.Tx, key []byte) (unit, error) {
 	value, err := tx.Get(key)
 	if err != nil || value == nil {

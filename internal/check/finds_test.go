@@ -351,7 +351,7 @@ func TestCheckDecode(t *testing.T) {
 // A finding can be read.
 func TestFindingText(t *testing.T) {
 	for want, f := range map[string]conq.Finding{
-		`orphans, queue "q": they are; 3 keys from (b"a\x00\"b", "q", -1) on; repair mends it`: {Kind: conq.FindingOrphans, Queue: "q",
+		`orphans, queue "q": they are; 3 keys from (b"a\x00\"b", "q", -1) on; can be repaired`: {Kind: conq.FindingOrphans, Queue: "q",
 			Key: testkit.Packed(t, nil, []byte("a\x00\"b"), "q", -1), Keys: 3, Text: "they are", Repairable: true},
 		`other keys: they are; key ffee; leave it`: {Kind: conq.FindingOutside, Key: []byte{0xff, 0xee}, Keys: 1, Text: "they are", To: "leave it"},
 		`place without result: it is; key ((1, "x")); repaired`: {Kind: conq.FindingPlace, Text: "it is", Repairable: true, Repaired: true,
@@ -462,7 +462,7 @@ func TestCheckTooLarge(t *testing.T) {
 	testkit.Equal(t, "kind", told[0].Kind, conq.FindingIncomplete)
 	testkit.Equal(t, "repaired", told[0].Repaired || told[0].Repairable, false)
 	testkit.Equal(t, "faults", report.Faults, 1)
-	if !strings.Contains(told[0].To, "could not be mended") {
+	if !strings.Contains(told[0].To, "could not be repaired") {
 		t.Errorf("what to do: %s", told[0].To)
 	}
 }

@@ -50,10 +50,10 @@ func (l *look) jobProblem(u *unit, name string, p *jobs.Problem, err error) erro
 	case err != nil || p == nil:
 		return err
 	}
-	f := Finding{Kind: FindingJob, Queue: name, Key: p.Key, Text: p.What, Repairable: p.Mend != nil}
-	if p.Mend != nil {
-		u.mend = func(tx kv.Tx) error {
-			p.Mend(tx)
+	f := Finding{Kind: FindingJob, Queue: name, Key: p.Key, Text: p.What, Repairable: p.Repair != nil}
+	if p.Repair != nil {
+		u.repair = func(tx kv.Tx) error {
+			p.Repair(tx)
 			return nil
 		}
 	}
@@ -107,7 +107,7 @@ func (c *checker) settleTotals(ctx context.Context) error {
 		f := Finding{Kind: FindingJob, Queue: t.queue, Key: t.Key, Keys: 1, Text: t.What, Repairable: true}
 		if c.o.Repair {
 			err := c.db.Transact(ctx, func(tx kv.Tx) error {
-				t.Mend(tx)
+				t.Repair(tx)
 				return nil
 			})
 			if err != nil {

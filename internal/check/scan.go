@@ -19,7 +19,7 @@ import (
 type unit struct {
 	next     []byte // the first key that it is not about
 	findings []Finding
-	mend     func(kv.Tx) error // does what can be done about them; or nil
+	repair   func(kv.Tx) error // does what can be done about them; or nil
 	putBack  int               // so many items will that put back
 	run      *run              // which of them it belongs to, or nil
 }
@@ -50,16 +50,16 @@ func (c *checker) page(r kv.Reader, keys int, bytes int64) error {
 		return err
 	}
 	for !c.done && c.report.Keys < keys && c.report.Bytes < bytes {
-		if err := c.stretch(l, keys, bytes); err != nil {
+		if err := c.scan(l, keys, bytes); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// stretch does so up to a unit of several keys: what is behind it is another read,
+// scan does so up to a unit of several keys: what is behind it is another read,
 // as the keys between may be large, or many.
-func (c *checker) stretch(l *look, keys int, limit int64) error {
+func (c *checker) scan(l *look, keys int, limit int64) error {
 	for pair, err := range l.r.Range(kv.Range{Begin: c.next}, kv.RangeOptions{}) {
 		if err != nil {
 			return err
@@ -100,7 +100,7 @@ func (c *checker) accept(key []byte, u unit) {
 		c.run = *u.run
 		c.run.Key, c.run.Keys = key, 1
 	}
-	if c.o.Repair && u.mend != nil {
+	if c.o.Repair && u.repair != nil {
 		c.todo = append(c.todo, key)
 	} else {
 		c.found = append(c.found, u.findings...)
@@ -123,7 +123,7 @@ type look struct {
 	r kv.Reader
 
 	format int  // of the store, 0 if there is none
-	unsure bool // the format does not decode: nothing is to be mended
+	unsure bool // the format does not decode: nothing is to be repaired
 	again  bool // it is for one key that was looked at before
 
 	queue *checkedQueue // the last one
@@ -151,7 +151,7 @@ func (l *look) unit(pair kv.KeyValue, report *CheckReport) (unit, error) {
 		err = l.item(&u, pair, report)
 	}
 	if l.unsure {
-		u.mend, u.putBack = nil, 0
+		u.repair, u.putBack = nil, 0
 		for i := range u.findings {
 			if f := &u.findings[i]; f.Repairable {
 				f.Repairable, f.To = false, "the store's format has to be known first"

@@ -13,7 +13,7 @@ const (
 	otherwise = "a newer version of conq may have written it; if not, "
 )
 
-// advices say what to do about findings that Check does not mend.
+// advices say what to do about findings that Check does not repair.
 var advices = map[FindingKind]string{
 	FindingFormat:    "no queue can be opened: put the format back from a copy of the store",
 	FindingCatalogue: "the items are as they were: put the entry back from a copy of the store",
@@ -23,8 +23,8 @@ var advices = map[FindingKind]string{
 	FindingOutside:   "",
 	FindingForeign:   "conq stat enters it",
 
-	FindingItemKey:   "it stays, and who takes items gets an error there; who has written it may remove it; " + purgeIt,
-	FindingItemValue: "it stays, and who takes it gets an error; another codec may read it",
+	FindingItemKey:   "it stays, and a take that comes to it gets an error; the program that wrote it may remove it; " + purgeIt,
+	FindingItemValue: "it stays, and a take that comes to it gets an error; another codec may read it",
 	FindingPieces:    "the item can't be read, and stays; " + purgeIt,
 	FindingOrphans:   "there are keys among them that are no pieces, and nothing is removed before those are",
 	FindingPieceKey:  otherwise + purgeIt,
@@ -42,7 +42,7 @@ func advice(f Finding) string {
 	if to, known := advices[f.Kind]; known {
 		return to
 	}
-	return "it can be mended when the deadline of the result is over: check again in some seconds"
+	return "it can be repaired when the deadline of the result is over: check again in some seconds"
 }
 
 // String returns the finding in one line.
@@ -62,7 +62,7 @@ func (f Finding) String() string {
 	case f.Repaired:
 		b.WriteString("; repaired")
 	case f.Repairable:
-		b.WriteString("; repair mends it")
+		b.WriteString("; can be repaired")
 	case f.To != "":
 		b.WriteString("; " + f.To)
 	}

@@ -109,9 +109,9 @@ func (l *look) stage(u *unit, q *checkedQueue, pair kv.KeyValue, _ []byte, repor
 	if err != nil {
 		return err
 	}
-	u.next, u.mend, u.putBack = found.Next, found.Mend, found.PutBack
+	u.next, u.repair, u.putBack = found.Next, found.Repair, found.PutBack
 	for _, f := range found.Faults {
-		u.add(Finding{Kind: FindingKind(f.Kind), Queue: q.name, Key: f.Key, Text: f.Text, Repairable: f.Mendable})
+		u.add(Finding{Kind: FindingKind(f.Kind), Queue: q.name, Key: f.Key, Text: f.Text, Repairable: f.Repairable})
 	}
 	for _, item := range found.Items {
 		pieces := q.items.Keys(item.Key)
@@ -164,7 +164,7 @@ func (l *look) outcome(u *unit, q *checkedQueue, pair kv.KeyValue, rest []byte, 
 	return nil
 }
 
-// signal judges the key by which who waits is told of news. Any value will do.
+// signal judges the key that callers that wait watch. Any value will do.
 func (l *look) signal(u *unit, _ *checkedQueue, _ kv.KeyValue, rest []byte, report *CheckReport) error {
 	if len(rest) > 0 {
 		u.run = &run{Finding: Finding{Kind: FindingSystemKey, Text: "conq writes no such key"}}
@@ -258,8 +258,8 @@ func (p *pieceCheck) orphans(n int, all kv.Range, text string) {
 	if !f.Repairable {
 		return
 	}
-	before := p.u.mend
-	p.u.mend = func(tx kv.Tx) error {
+	before := p.u.repair
+	p.u.repair = func(tx kv.Tx) error {
 		tx.ClearRange(all)
 		if before != nil {
 			return before(tx)

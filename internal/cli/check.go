@@ -32,7 +32,7 @@ func (a *app) check() *cobra.Command {
 	var repair bool
 	cmd := &cobra.Command{
 		Use:     "check",
-		Short:   "Verify all keys of the store, and mend what is safe",
+		Short:   "Verify all keys of the store, and repair what can be repaired without a loss",
 		Long:    checkLong,
 		Example: "  conq check\n  conq check --repair\n  conq check --codec json --json",
 		Args:    noArguments,
@@ -47,7 +47,7 @@ func (a *app) check() *cobra.Command {
 			return withStore(a.openExisting, func(db kv.DB) error { return a.checkStore(cmd, db, o) })
 		},
 	}
-	cmd.Flags().BoolVar(&repair, "repair", false, "mend what can be mended without a loss")
+	cmd.Flags().BoolVar(&repair, "repair", false, "repair what can be repaired without a loss")
 	return cmd
 }
 
@@ -102,8 +102,8 @@ func (a *app) printFinding(f conq.Finding) error {
 	if f.Note {
 		text = "note: " + text
 	}
-	if before, ok := strings.CutSuffix(text, "; repair mends it"); ok {
-		text = before + "; --repair mends it"
+	if before, ok := strings.CutSuffix(text, "; can be repaired"); ok {
+		text = before + "; --repair repairs it"
 	}
 	return a.printf("%s\n", text)
 }

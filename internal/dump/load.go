@@ -183,7 +183,7 @@ func (l *loader) end() error {
 }
 
 // close ends the use of the queue under way. What it leaves if it fails others will see to:
-// so that is no failure of the Load. For the same reason nobody who has given up is held up.
+// so that is no failure of the Load. For the same reason a caller that has given up is not held up.
 func (l *loader) close() {
 	if l.ctx.Err() == nil && !l.o.DryRun {
 		_ = l.target.Close()

@@ -14,9 +14,9 @@ import (
 type Problem struct {
 	Key  []byte
 	What string
-	// Mend removes the problem, in a transaction in which it was found again. It is nil where that can't be
+	// Repair removes the problem, in a transaction in which it was found again. It is nil where that can't be
 	// done without a loss.
-	Mend func(tx kv.Tx)
+	Repair func(tx kv.Tx)
 }
 
 // Checker looks at all keys of a queue, in order, in as many transactions as that takes. What it says of
@@ -95,17 +95,17 @@ func (q *Queue) judge(r kv.Reader, pair kv.KeyValue, c *Checker) (*Problem, erro
 }
 
 // problem makes one of an error that is about what is stored, and leaves those of the store.
-func problem(key []byte, err error, mend func(kv.Tx)) (*Problem, error) {
+func problem(key []byte, err error, repair func(kv.Tx)) (*Problem, error) {
 	if err == nil {
 		return nil, nil
 	}
 	if !isCorrupt(err) {
 		return nil, err
 	}
-	return &Problem{Key: key, What: err.Error(), Mend: mend}, nil
+	return &Problem{Key: key, What: err.Error(), Repair: repair}, nil
 }
 
-// removing mends by removing a key.
+// removing repairs by removing a key.
 func removing(key []byte) func(kv.Tx) { return func(tx kv.Tx) { tx.Clear(key) } }
 
 // judgeEntry: an entry has a job that is there.
@@ -293,7 +293,7 @@ func (c *Checker) End(r kv.Reader) (problems []Problem, err error) {
 }
 
 // slotProblems: as many slots are taken as jobs have one, and nobody waits for one that is free. There is one
-// problem a key, as it is mended once.
+// problem a key, as it is repaired once.
 func (c *Checker) slotProblems() (problems []Problem) {
 	keys := maps.Clone(c.waits)
 	for key := range c.slots {
@@ -314,7 +314,7 @@ func (c *Checker) slotProblems() (problems []Problem) {
 	return problems
 }
 
-// slotProblem is mended by counting again, and letting blocked jobs in.
+// slotProblem is repaired by counting again, and letting blocked jobs in.
 func (c *Checker) slotProblem(key, format string, args ...any) Problem {
 	return Problem{withString(c.q.slots, key), fmt.Sprintf(format, args...), func(tx kv.Tx) {
 		s, err := c.q.loadSlots(tx, key)

@@ -10,8 +10,8 @@ import (
 	"github.com/conq-go/conq/kv/memory"
 )
 
-// TestCheckMends removes and adds each key of a queue in turn: all of it is noticed, and what can be mended is.
-func TestCheckMends(t *testing.T) {
+// TestCheckRepairs removes and adds each key of a queue in turn: all of it is noticed, and what can be repaired is.
+func TestCheckRepairs(t *testing.T) {
 	ctx := context.Background()
 	build := func() (kv.DB, *Queue) {
 		db := memory.New(memory.Options{})
@@ -51,7 +51,7 @@ func TestCheckMends(t *testing.T) {
 	if left := checked(t, db, q); len(left) > 0 {
 		t.Fatalf("a sound queue: %v", left)
 	}
-	mended := 0
+	repaired := 0
 	for i, pair := range pairs {
 		name := fmt.Sprintf("%d %q", i, pair.Key)
 		db, q := build()
@@ -64,8 +64,8 @@ func TestCheckMends(t *testing.T) {
 		}
 		for range 3 {
 			for _, p := range checked(t, db, q) {
-				if p.Mend != nil {
-					if err := db.Transact(ctx, func(tx kv.Tx) error { p.Mend(tx); return nil }); err != nil {
+				if p.Repair != nil {
+					if err := db.Transact(ctx, func(tx kv.Tx) error { p.Repair(tx); return nil }); err != nil {
 						t.Fatal(err)
 					}
 				}
@@ -73,16 +73,16 @@ func TestCheckMends(t *testing.T) {
 		}
 		left := checked(t, db, q)
 		if len(left) == 0 {
-			mended++
+			repaired++
 		}
 		for _, p := range left {
-			if p.Mend != nil {
+			if p.Repair != nil {
 				t.Errorf("without %s this stays: %s", name, p.What)
 			}
 		}
 	}
-	if mended < len(pairs)/2 {
-		t.Errorf("%d of %d were mended", mended, len(pairs))
+	if repaired < len(pairs)/2 {
+		t.Errorf("%d of %d were repaired", repaired, len(pairs))
 	}
 }
 

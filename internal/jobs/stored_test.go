@@ -118,8 +118,8 @@ func verbsOf(q *Queue) map[string]func(kv.Tx) error {
 		"check": func(tx kv.Tx) error {
 			problems, err := q.Check(tx)
 			for _, p := range problems {
-				if p.Mend != nil {
-					p.Mend(tx)
+				if p.Repair != nil {
+					p.Repair(tx)
 				}
 			}
 			return err

@@ -23,10 +23,10 @@ const (
 
 // Fault is something in the staging of a queue that no client leaves there.
 type Fault struct {
-	Kind     string
-	Key      []byte
-	Text     string // what is wrong
-	Mendable bool   // by Unit.Mend
+	Kind       string
+	Key        []byte
+	Text       string // what is wrong
+	Repairable bool   // by Unit.Repair
 }
 
 // Unit is what Checker.Check has found out about keys that belong together.
@@ -37,12 +37,12 @@ type Unit struct {
 	Items   []kv.KeyValue // of the queue, in a result, as they were there
 	Counts  Counts
 	Faults  []Fault
-	PutBack int // so many items will Mend put back
+	PutBack int // so many items will Repair put back
 
-	// Mend does in the transaction in which Check has read what can be done without
+	// Repair does in the transaction in which Check has read what can be done without
 	// a loss: it takes away what holds no item, adds what is missing, and puts back
 	// items of a result whose deadline is over. It is nil if there is nothing to do.
-	Mend func(kv.Tx) error
+	Repair func(kv.Tx) error
 }
 
 // Counts is what is staged. Old is what is past its deadline.
@@ -54,7 +54,7 @@ type Counts struct {
 }
 
 // Checker looks for faults in the staging of a queue. It writes nothing but in
-// Unit.Mend.
+// Unit.Repair.
 //
 // Clients write keys that belong together in one transaction. So what one of them is
 // just doing is never a fault, as Check reads all that a Unit is about in one, too.
@@ -115,18 +115,18 @@ func (c *Checker) Check(r kv.Reader, pair kv.KeyValue) (Unit, error) {
 	return u, nil
 }
 
-func (u *Unit) fault(kind string, key []byte, mendable bool, format string, args ...any) {
-	u.Faults = append(u.Faults, Fault{kind, key, fmt.Sprintf(format, args...), mendable})
+func (u *Unit) fault(kind string, key []byte, repairable bool, format string, args ...any) {
+	u.Faults = append(u.Faults, Fault{kind, key, fmt.Sprintf(format, args...), repairable})
 }
 
 func (u *Unit) key(key []byte, format string, args ...any) {
 	u.fault(FaultKey, key, false, format, args...)
 }
 
-// clears has Mend clear a key that is at fault.
+// clears has Repair clear a key that is at fault.
 func (u *Unit) clears(kind string, key []byte, text string) {
 	u.fault(kind, key, true, "%s", text)
-	u.Mend = func(tx kv.Tx) error {
+	u.Repair = func(tx kv.Tx) error {
 		tx.Clear(key)
 		return nil
 	}
@@ -206,7 +206,7 @@ func (c *Checker) result(r kv.Reader, u *Unit, pair kv.KeyValue) error {
 		u.key(pair.Key, "its integers are not written as they should be")
 		return nil
 	}
-	res := resultCheck{c: c, r: r, u: u, result: result{deadline: deadline, op: op}, mendable: true}
+	res := resultCheck{c: c, r: r, u: u, result: result{deadline: deadline, op: op}, repairable: true}
 	u.Next = c.s.keys.whole(deadline, op).End
 	if err := res.readItems(pair.Key); err != nil {
 		return err
@@ -221,8 +221,8 @@ type resultCheck struct {
 	u *Unit
 	result
 
-	gap      bool // its items are not numbered from 0
-	mendable bool // they could go back: nothing else would be lost or doubled
+	gap        bool // its items are not numbered from 0
+	repairable bool // they could go back: nothing else would be lost or doubled
 }
 
 // readItems reads what is stored in the result. first is the key that led to it.
@@ -239,7 +239,7 @@ func (res *resultCheck) readItems(first []byte) error {
 		}
 		_, _, item, err := c.s.keys.parseResult(pair)
 		if err != nil {
-			res.mendable = false
+			res.repairable = false
 			if !told {
 				u.key(pair.Key, "it should be (2, deadline, op) or (2, deadline, op, i, key)")
 			}
@@ -251,7 +251,7 @@ func (res *resultCheck) readItems(first []byte) error {
 		res.gap = res.gap || !bytes.Equal(pair.Key, c.s.keys.item(res.deadline, res.op, len(res.items), item.Key))
 		res.items = append(res.items, item)
 		if err := c.itemKey(item.Key); err != nil {
-			res.mendable = false
+			res.repairable = false
 			u.fault(FaultForeignItem, pair.Key, false, "the item's key %x is not of this queue: %v", item.Key, err)
 			continue
 		}
@@ -277,7 +277,7 @@ func (res *resultCheck) elsewhere(pair, item kv.KeyValue) error {
 			text += ", with another value"
 		}
 		// If it goes back, under its key, it is there once again.
-		res.mendable = res.mendable && same
+		res.repairable = res.repairable && same
 		u.fault(FaultTwice, pair.Key, false, "%s", text)
 	}
 	other := c.staged[string(item.Key)]
@@ -287,7 +287,7 @@ func (res *resultCheck) elsewhere(pair, item kv.KeyValue) error {
 			return err
 		}
 		if value != nil {
-			res.mendable = false
+			res.repairable = false
 			u.fault(FaultTwice, pair.Key, false, "the item is in another result, too, at key %x", other)
 			return nil
 		}
@@ -304,7 +304,7 @@ func (res *resultCheck) judge() error {
 	if past {
 		u.Counts.OldResults, u.Counts.OldItems = 1, len(res.items)
 	}
-	back := res.mendable && past
+	back := res.repairable && past
 	if res.gap {
 		u.fault(FaultIncomplete, c.s.keys.result(res.deadline, res.op), back, "its %d items are not numbered from 0", len(res.items))
 	}
@@ -314,9 +314,9 @@ func (res *resultCheck) judge() error {
 	}
 	if back {
 		res.settled()
-		u.PutBack, u.Mend = len(res.items), res.putBack
-	} else if len(missing) > 0 && res.mendable {
-		u.Mend = func(tx kv.Tx) error {
+		u.PutBack, u.Repair = len(res.items), res.putBack
+	} else if len(missing) > 0 && res.repairable {
+		u.Repair = func(tx kv.Tx) error {
 			for _, key := range missing {
 				tx.Set(key, nil)
 			}
@@ -330,7 +330,7 @@ func (res *resultCheck) judge() error {
 func (res *resultCheck) settled() {
 	for i := range res.u.Faults {
 		if f := &res.u.Faults[i]; f.Kind == FaultTwice {
-			f.Mendable = true
+			f.Repairable = true
 		}
 	}
 }
@@ -341,7 +341,7 @@ func (res *resultCheck) missingPlaces() (missing [][]byte, err error) {
 		return nil, nil // places are not all known
 	}
 	if missing, err = res.absent(res.c.s.places(res.result)...); len(missing) > 0 {
-		res.u.fault(FaultNoPlace, res.c.s.keys.result(res.deadline, res.op), res.mendable,
+		res.u.fault(FaultNoPlace, res.c.s.keys.result(res.deadline, res.op), res.repairable,
 			"keys with the last place of its items are missing: %d", len(missing))
 	}
 	return missing, err

@@ -211,7 +211,7 @@ func (s *Reader) totals() error {
 	return nil
 }
 
-// Broken returns the error for what was read last, if who reads finds that it can't be.
+// Broken returns the error for what was read last, if the caller finds that it cannot be.
 func (s *Reader) Broken(format string, args ...any) error {
 	const check = 4 // of the block, which has been read
 	return s.brokenAt(s.offset-check-int64(len(s.block)), format, args...)

@@ -1,9 +1,9 @@
-// Package ends is for tests that see who waits for the end of a context, and who is left waiting.
+// Package ends is for tests that see what waits for the end of a context, and what is left waiting.
 package ends
 
 import "context"
 
-// Counted is a context that counts who waits for its end.
+// Counted is a context that counts what waits for its end.
 type Counted struct {
 	context.Context
 	By *int
