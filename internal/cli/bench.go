@@ -52,7 +52,6 @@ const benchExample = `  conq bench
 // benchFlags are the flags that are not settings of the load.
 type benchFlags struct {
 	config        load.Config
-	phases        []string
 	noCombining   bool
 	latency       time.Duration
 	commitLatency time.Duration
@@ -107,7 +106,7 @@ func (a *app) workplace(temporary bool) (where, name string, remove func(), err 
 
 func (f *benchFlags) register(cmd *cobra.Command) {
 	flags, c := cmd.Flags(), &f.config
-	flags.StringSliceVar(&f.phases, "phase", phaseNames(), "phases to run, in order")
+	flags.StringSliceVar(&c.Phases, "phase", load.Phases, "phases to run, in order")
 	integerFlag(flags, &c.Producers, "producers", "", 16, "concurrent producers")
 	integerFlag(flags, &c.Consumers, "consumers", "", 16, "concurrent consumers")
 	integerFlag(flags, &c.Size, "size", "", 100, "bytes an item")
@@ -125,19 +124,9 @@ func (f *benchFlags) register(cmd *cobra.Command) {
 	integerFlag(flags, &c.Seed, "seed", "", 0, "seed of payloads and priorities (default random)")
 }
 
-func phaseNames() (names []string) {
-	for _, p := range load.Phases {
-		names = append(names, string(p))
-	}
-	return names
-}
-
 func (a *app) runBench(cmd *cobra.Command, f *benchFlags) error {
 	config := &f.config
 	config.Combining = !f.noCombining
-	for _, name := range f.phases {
-		config.Phases = append(config.Phases, load.Phase(name))
-	}
 	if err := f.check(); err != nil {
 		return err
 	}

@@ -33,13 +33,13 @@ import (
 )
 
 // Phase is a way to work on the queue.
-type Phase string
+type Phase = string
 
 // The phases.
 const (
-	Fill     Phase = "fill"     // producers only
-	Drain    Phase = "drain"    // consumers only, until the queue is empty
-	Transfer Phase = "transfer" // both at once, consumers wait for items
+	Fill     = "fill"     // producers only
+	Drain    = "drain"    // consumers only, until the queue is empty
+	Transfer = "transfer" // both at once, consumers wait for items
 )
 
 // Phases are all of them, in an order that makes sense.
@@ -142,27 +142,19 @@ func outOfBounds(clients int) bool { return clients < 1 || clients > MaxClients 
 
 func (c *Config) checkPhases() error {
 	if len(c.Phases) == 0 {
-		return fmt.Errorf("no phases: there are %s", names(Phases))
+		return fmt.Errorf("no phases: there are %s", strings.Join(Phases, ", "))
 	}
 	left := c.Depth > 0
 	for _, p := range c.Phases {
 		switch {
 		case !slices.Contains(Phases, p):
-			return fmt.Errorf("unknown phase %.60q: there are %s", string(p), names(Phases))
+			return fmt.Errorf("unknown phase %.60q: there are %s", p, strings.Join(Phases, ", "))
 		case p == Drain && !left:
 			return errors.New("there is nothing to drain: have a fill phase before, or a depth")
 		}
 		left = left || p == Fill
 	}
 	return nil
-}
-
-func names(phases []Phase) string {
-	var all []string
-	for _, p := range phases {
-		all = append(all, string(p))
-	}
-	return strings.Join(all, ", ")
 }
 
 // Run puts the load on the store. When ctx ends early the report has what was
@@ -198,7 +190,7 @@ func Run(ctx context.Context, c Config) (_ *Report, err error) {
 type run struct {
 	config  Config
 	db      *countingDB
-	events  events
+	counter *counter
 	handles []queue
 	payload []byte // of all items
 	left    int    // items in the queue
@@ -206,8 +198,9 @@ type run struct {
 }
 
 func newRun(c Config, db kv.DB) *run {
+	counter := new(counter)
 	return &run{
-		config: c, db: &countingDB{DB: db, shared: c.Handles > 1}, payload: newPayload(&c.Settings),
+		config: c, db: &countingDB{db, c.Handles > 1, counter}, counter: counter, payload: newPayload(&c.Settings),
 		report: &Report{Settings: c.Settings, Phases: []Result{}},
 	}
 }
@@ -215,14 +208,14 @@ func newRun(c Config, db kv.DB) *run {
 // open opens the handles and looks whether the queue is empty.
 func (r *run) open(ctx context.Context) error {
 	for range r.config.Handles {
-		q, err := openQueue(r.db, &r.config.Settings, &r.events)
+		q, err := openQueue(r.db, &r.config.Settings, r.counter)
 		if err != nil {
 			return err
 		}
 		r.handles = append(r.handles, q)
 	}
-	empty, err := r.handles[0].isEmpty(ctx)
-	if err == nil && !empty {
+	n, err := r.handles[0].Len(ctx)
+	if err == nil && n > 0 {
 		err = fmt.Errorf("there are already items in %q: purge it, or use another store", r.handles[0].Name())
 	}
 	return err

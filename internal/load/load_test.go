@@ -189,18 +189,14 @@ func (a again) Transact(_ context.Context, f func(kv.Tx) error) error {
 }
 
 func TestConflictsAreCounted(t *testing.T) {
-	db := &countingDB{DB: again{times: 3}}
+	db := &countingDB{DB: again{times: 3}, counter: new(counter)}
 	for range 2 {
 		testkit.NoError(t, db.Transact(t.Context(), func(kv.Tx) error { return nil }))
 	}
-	if a, c := db.transactions.Load(), db.conflicts.Load(); a != 6 || c != 4 {
-		t.Errorf("%d transactions, %d conflicts; want 6 and 4", a, c)
-	}
-	db = &countingDB{DB: again{times: 0}}
+	testkit.Equal(t, "counts", db.counter.reset(), counts{transactions: 6, conflicts: 4})
+	db.DB = again{times: 0}
 	_ = db.Transact(t.Context(), nil)
-	if a, c := db.transactions.Load(), db.conflicts.Load(); a != 0 || c != 0 {
-		t.Errorf("%d transactions, %d conflicts of a store that runs none", a, c)
-	}
+	testkit.Equal(t, "counts of a store that runs none", db.counter.reset(), counts{})
 }
 
 func TestEvents(t *testing.T) {
@@ -211,19 +207,13 @@ func TestEvents(t *testing.T) {
 		{Kind: conq.Requested, Calls: 1, Items: 5}, {Kind: conq.Fulfilled, Calls: 7, Items: 6},
 		{Kind: conq.Expired, Calls: 2, Items: 9}, {Kind: conq.Waiting, Items: 1000},
 	} {
-		r.events.observe(e)
+		r.counter.observe(e)
 	}
-	want := counts{
-		added: [2]int64{2, 5}, taken: [2]int64{2, 4},
-		requested: [2]int64{1, 5}, fulfilled: [2]int64{1, 7}, expired: [2]int64{1, 2},
-	}
-	got := r.counts()
-	if got != want {
-		t.Errorf("got %+v, want %+v", got, want)
-	}
-	if rest := got.since(want); rest != (counts{}) {
-		t.Errorf("since then %+v", rest)
-	}
+	got := r.counter.reset()
+	testkit.Equal(t, "counts", got, counts{
+		added: tally{2, 5}, taken: tally{2, 4}, requested: tally{1, 5}, fulfilled: tally{1, 7}, expired: tally{1, 2},
+	})
+	testkit.Equal(t, "counts since then", r.counter.reset(), counts{})
 	w := newWork(r, Fill)
 	w.spent = got
 	p := w.result()
@@ -233,7 +223,7 @@ func TestEvents(t *testing.T) {
 }
 
 // idle is a run that has not begun.
-func idle() *run { return &run{db: &countingDB{}, handles: []queue{items{}}} }
+func idle() *run { return &run{counter: new(counter), handles: []queue{items{}}} }
 
 // A phase in which nothing happened has no rates and no percentiles, and is JSON.
 func TestResultOfNothing(t *testing.T) {
@@ -258,7 +248,7 @@ func TestInterrupted(t *testing.T) {
 		c.Items, c.Duration, c.Depth = 0, time.Hour, 100_000
 		c.Phases = []Phase{phase, Fill}
 		c.Progress = func(p measure.Progress) {
-			if p.Phase == string(phase) && p.Put+p.Took > 0 {
+			if p.Phase == phase && p.Put+p.Took > 0 {
 				cancel(mine)
 			}
 		}

@@ -45,17 +45,12 @@ func (w *phaseWork) result() Result {
 	s := w.spent
 	r := Result{
 		Name: w.phase, Seconds: w.meter.Took().Seconds(),
-		Put: Calls{put, average(s.added)}, Take: Calls{take, average(s.taken)},
-		Transactions: int(s.transactions), Conflicts: int(s.conflicts),
-		Staging: Staged{
-			Requests: int(s.requested[0]), Fulfilments: int(s.fulfilled[0]),
-			Served: average(s.fulfilled), Expired: int(s.expired[1]),
-		},
+		Put: Calls{put, s.added.average()}, Take: Calls{take, s.taken.average()},
+		Transactions: s.transactions, Conflicts: s.conflicts,
+		Staging: Staged{s.requested.times, s.fulfilled.times, s.fulfilled.average(), s.expired.sum},
 	}
 	moved := float64(r.Put.Count + r.Take.Count)
 	r.TransactionsPerItem = measure.Ratio(float64(r.Transactions), moved)
 	r.ConflictsPerItem = measure.Ratio(float64(r.Conflicts), moved)
 	return r
 }
-
-func average(t [2]int64) float64 { return measure.Ratio(float64(t[1]), float64(t[0])) }

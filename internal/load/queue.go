@@ -26,7 +26,7 @@ type queue interface {
 	Name() string
 	Close() error
 	Clear(context.Context) error
-	isEmpty(context.Context) (bool, error)
+	Len(context.Context) (int, error)
 	put(context.Context, []item) error
 	// take takes an item, or fails with conq.ErrEmpty.
 	take(context.Context) error
@@ -35,16 +35,16 @@ type queue interface {
 	verbs() (put, take string)
 }
 
-func openQueue(db kv.DB, s *Settings, observe *events) (queue, error) {
+func openQueue(db kv.DB, s *Settings, c *counter) (queue, error) {
 	if s.Jobs {
-		q, err := work.Open(db, jobsName, conq.Bytes(), work.Options{NoCombining: !s.Combining, Observe: observe.observeJobs})
+		q, err := work.Open(db, jobsName, conq.Bytes(), work.Options{NoCombining: !s.Combining, Observe: c.observeJobs})
 		return workQueue{q}, err
 	}
 	kind, name := conq.KindQueue, fifoName
 	if s.Priorities > 0 {
 		kind, name = conq.KindPriorityQueue, priorityName
 	}
-	o := conq.Options{NoCombining: !s.Combining, Staging: stagings[s.Staging], Observe: observe.observe}
+	o := conq.Options{NoCombining: !s.Combining, Staging: stagings[s.Staging], Observe: c.observe}
 	q, err := anyqueue.Open(db, kind, name, conq.Bytes(), o)
 	return items{q, kind}, err
 }
@@ -60,11 +60,6 @@ func (q items) verbs() (put, take string) {
 		return "push", "pop"
 	}
 	return "enqueue", "dequeue"
-}
-
-func (q items) isEmpty(ctx context.Context) (bool, error) {
-	page, _, err := q.Page(ctx, anyqueue.Min, nil, 1)
-	return len(page) == 0, err
 }
 
 func (q items) put(ctx context.Context, all []item) error { return q.AddAll(ctx, all) }
@@ -83,11 +78,6 @@ func (q items) takeWait(ctx context.Context) error {
 type workQueue struct{ *work.Queue[[]byte] }
 
 func (q workQueue) verbs() (put, take string) { return "put", "reserve, ack" }
-
-func (q workQueue) isEmpty(ctx context.Context) (bool, error) {
-	n, err := q.Len(ctx)
-	return n == 0, err
-}
 
 func (q workQueue) put(ctx context.Context, all []item) error {
 	jobs := make([]work.New[[]byte], len(all))

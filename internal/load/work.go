@@ -26,7 +26,7 @@ type phaseWork struct {
 }
 
 func newWork(r *run, p Phase) *phaseWork {
-	return &phaseWork{run: r, phase: p, meter: measure.New(string(p), r.config.Progress)}
+	return &phaseWork{run: r, phase: p, meter: measure.New(p, r.config.Progress)}
 }
 
 // work lets the clients of the phase at the queue.
@@ -40,10 +40,11 @@ func (w *phaseWork) work(ctx context.Context) error {
 			over(errOver)
 		}).Stop()
 	}
-	before, stop := w.run.counts(), w.meter.Run()
+	w.run.counter.reset()
+	stop := w.meter.Run()
 	defer func() {
 		stop()
-		w.spent = w.run.counts().since(before)
+		w.spent = w.run.counter.reset()
 	}()
 	if w.phase != Drain {
 		for i := range w.run.config.Producers {
