@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/conq-go/conq/internal/load"
-	"github.com/conq-go/conq/internal/measure"
 	"github.com/conq-go/conq/kv"
 	"github.com/conq-go/conq/kv/faulty"
 	"github.com/spf13/cobra"
@@ -189,7 +188,7 @@ type benchDocument struct {
 
 func (a *app) measureLoad(cmd *cobra.Command, f *benchFlags, name string) error {
 	live := newLive(a)
-	f.config.Progress = func(p measure.Progress) { live.line(benchLine(p), p.Elapsed, p.Done) }
+	f.config.Progress = live.show
 	report, err := load.Run(cmd.Context(), f.config)
 	live.end()
 	switch {

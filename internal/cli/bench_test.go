@@ -79,10 +79,10 @@ func TestBenchText(t *testing.T) {
 	}
 }
 
-func TestBenchLine(t *testing.T) {
-	got := benchLine(measure.Progress{Phase: "fill"}) + "\n" + benchLine(measure.Progress{Phase: "drain", Elapsed: 2e9, Took: 4000})
-	want := "fill         0.0 s  in         0  out         0\n" +
-		"drain        2.0 s  in         0  out     4,000      2,000/s"
+func TestLiveText(t *testing.T) {
+	got := liveText(measure.Progress{Phase: "fill"}) + "\n" + liveText(measure.Progress{Phase: "drain", Elapsed: 2e9, Took: 4000})
+	want := "fill             0.0 s  in         0  out         0          0/s\n" +
+		"drain            2.0 s  in         0  out     4,000      2,000/s"
 	if got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}

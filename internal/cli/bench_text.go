@@ -10,14 +10,6 @@ import (
 	"github.com/guptarohit/asciigraph"
 )
 
-func benchLine(p measure.Progress) string {
-	line := fmt.Sprintf("%-10s %5.1f s  in %9s  out %9s", p.Phase, p.Elapsed.Seconds(), count(p.Put), count(p.Took))
-	if seconds := p.Elapsed.Seconds(); seconds > 0 {
-		line += fmt.Sprintf("  %9s/s", count(int(float64(max(p.Put, p.Took))/seconds)))
-	}
-	return line
-}
-
 // benchText describes what was measured.
 func benchText(r *load.Report) string {
 	var b strings.Builder

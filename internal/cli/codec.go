@@ -70,17 +70,12 @@ func (jsonCodec) Decode(b []byte) ([]byte, error) {
 }
 
 func checkJSON(b []byte) error {
-	switch {
-	case json.Valid(b) && utf8.Valid(b):
-		return nil
-	case json.Valid(b): // which does not look into strings
-		return errors.New("a string in it is not UTF-8")
-	}
 	var v json.RawMessage
-	if err := json.Unmarshal(b, &v); err != nil {
-		return err
+	err := json.Unmarshal(b, &v)
+	if err == nil && !utf8.Valid(b) { // it does not look into strings
+		err = errors.New("a string in it is not UTF-8")
 	}
-	return errors.New("invalid JSON")
+	return err
 }
 
 // tupleCodec writes a tuple of one byte string and reads one of a byte string or

@@ -103,7 +103,7 @@ func TestFailureOnce(t *testing.T) {
 func TestLiveFits(t *testing.T) {
 	for columns, want := range map[int]string{
 		20: "\r\x1b[Kqueue            0.\r\x1b[K",
-		0:  "\r\x1b[Kqueue            0.1 s  in         7  out         2  waiting        5         20/s\r\x1b[K",
+		0:  "\r\x1b[Kqueue            0.1 s  in         7  out         2         70/s\r\x1b[K",
 	} {
 		var stderr bytes.Buffer
 		l := &live{app: &app{stderr: &stderr}, terminal: true, columns: func() int { return columns }}

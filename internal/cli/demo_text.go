@@ -23,10 +23,8 @@ func newLive(a *app) *live {
 	return &live{app: a, terminal: commands(a.stderr), columns: func() int { return columns(a.stderr) }}
 }
 
-func (l *live) show(p measure.Progress) { l.line(liveText(p), p.Elapsed, p.Done) }
-
-// line shows how things are so long after the phase began, or at its end.
-func (l *live) line(text string, elapsed time.Duration, done bool) {
+func (l *live) show(p measure.Progress) {
+	text := liveText(p)
 	switch {
 	case l.terminal:
 		const eraseLine = "\r\x1b[K"
@@ -35,12 +33,12 @@ func (l *live) line(text string, elapsed time.Duration, done bool) {
 		}
 		fmt.Fprint(l.app.stderr, eraseLine, text)
 		l.drawn = true
-	case done:
+	case p.Done:
 		fmt.Fprintln(l.app.stderr, text)
 		l.last = 0
-	case elapsed-l.last >= time.Second:
+	case p.Elapsed-l.last >= time.Second:
 		fmt.Fprintln(l.app.stderr, text)
-		l.last = elapsed
+		l.last = p.Elapsed
 	}
 }
 
@@ -52,9 +50,9 @@ func (l *live) end() {
 }
 
 func liveText(p measure.Progress) string {
-	return fmt.Sprintf("%-14s %5.1f s  in %9s  out %9s  waiting %8s  %9s/s",
-		p.Phase, p.Elapsed.Seconds(), count(p.Put), count(p.Took), count(p.Put-p.Took),
-		count(int(float64(p.Took)/p.Elapsed.Seconds())))
+	perSecond := measure.Ratio(float64(max(p.Put, p.Took)), p.Elapsed.Seconds())
+	return fmt.Sprintf("%-14s %5.1f s  in %9s  out %9s  %9s/s",
+		p.Phase, p.Elapsed.Seconds(), count(p.Put), count(p.Took), count(int(perSecond)))
 }
 
 // Colours of a terminal.

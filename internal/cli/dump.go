@@ -60,7 +60,7 @@ func (a *app) dumpQueues(ctx context.Context, db kv.DB, names []string) error {
 		Progress: func(p conq.Progress) { progress.set(items(p.Items), p.Bytes) },
 	})
 	if err == nil {
-		err = a.synced()
+		err = synced(a.stdout)
 	}
 	progress.finish()
 	if err != nil {
@@ -107,14 +107,6 @@ func dumpError(err error, report conq.DumpReport) error {
 		return fmt.Errorf("%w; what was written is not a whole dump", text)
 	}
 	return text
-}
-
-// synced makes sure that what was written to a file is on the disk.
-func (a *app) synced() error {
-	if f, _ := regular(a.stdout); f != nil {
-		return synced(f)
-	}
-	return nil
 }
 
 // moved is what was dumped or loaded, with --json.

@@ -8,7 +8,6 @@ import (
 	"strconv"
 	"strings"
 	"time"
-	"unicode/utf8"
 
 	"github.com/conq-go/conq/internal/layout"
 	"github.com/conq-go/conq/work"
@@ -125,17 +124,15 @@ func (h historyInfo) String() string {
 	return strings.Join(parts, ", ")
 }
 
-// itemDocument is an item with --json: in base64 if it is not UTF-8.
+// itemDocument is the item of a job with --json.
 type itemDocument struct {
 	Item     any    `json:"item"`
 	Encoding string `json:"encoding,omitempty"`
 }
 
-func documentOf(payload []byte) itemDocument {
-	if !utf8.Valid(payload) {
-		return itemDocument{payload, "base64"}
-	}
-	return itemDocument{Item: string(payload)}
+func documentOf(payload []byte) (d itemDocument) {
+	d.Item, d.Encoding = inJSON(payload)
+	return d
 }
 
 func jobDocument(job *work.Info[[]byte]) jobInfo {

@@ -53,7 +53,7 @@ func (p *printFlags) register(cmd *cobra.Command) {
 type sink struct {
 	w     *bufio.Writer
 	out   *countingWriter // what w writes to
-	file  *os.File        // what is to be synced, or nil
+	file  any             // what is synced, if it is a file
 	flags printFlags
 	json  bool
 	raw   bool // items are JSON documents
@@ -61,9 +61,7 @@ type sink struct {
 
 func (a *app) sink(flags printFlags) *sink {
 	out := &countingWriter{w: a.output()}
-	s := &sink{w: bufio.NewWriterSize(out, 64<<10), out: out, flags: flags, json: a.json, raw: a.codec == "json"}
-	s.file, _ = regular(a.stdout)
-	return s
+	return &sink{w: bufio.NewWriterSize(out, 64<<10), out: out, file: a.stdout, flags: flags, json: a.json, raw: a.codec == "json"}
 }
 
 // add prints an item. Once a write has failed, each call fails.
@@ -85,21 +83,23 @@ func (s *sink) added() int { return s.out.n + s.w.Buffered() }
 // flush hands on what was added: to the disk if it goes to a file, so that what
 // is then removed from the store is safe.
 func (s *sink) flush() error {
-	err := s.w.Flush()
-	if err == nil && s.file != nil {
-		err = synced(s.file)
+	if err := s.w.Flush(); err != nil {
+		return err
 	}
-	return err
+	return synced(s.file)
 }
 
-func synced(f *os.File) error {
-	if err := f.Sync(); err != nil {
-		return &outputError{err}
+// synced makes sure that what was written to standard output is on the disk, if it is a file.
+func synced(stream any) error {
+	if f, _ := regular(stream); f != nil {
+		if err := f.Sync(); err != nil {
+			return &outputError{err}
+		}
 	}
 	return nil
 }
 
-// document is an item with --json. A value that is not UTF-8 is in base64.
+// document is an item with --json.
 type document struct {
 	Priority *int64 `json:"priority,omitempty"`
 	Value    any    `json:"value"`
@@ -111,15 +111,20 @@ func (s *sink) encode(it item) []byte {
 	if s.flags.priority {
 		doc.Priority = &it.Priority
 	}
-	switch {
-	case s.raw:
+	if s.raw {
 		doc.Value = json.RawMessage(it.Value)
-	case utf8.Valid(it.Value):
-		doc.Value = string(it.Value)
-	default:
-		doc.Value, doc.Encoding = it.Value, "base64" // as encoding/json writes bytes
+	} else {
+		doc.Value, doc.Encoding = inJSON(it.Value)
 	}
 	return marshal(doc)
+}
+
+// inJSON returns bytes as they stand in JSON: in base64, as encoding/json writes them, if they are not UTF-8.
+func inJSON(b []byte) (value any, encoding string) {
+	if utf8.Valid(b) {
+		return string(b), ""
+	}
+	return b, "base64"
 }
 
 // marshal writes a value as JSON on one line, without the line end. It must be

@@ -77,9 +77,12 @@ func (q *queue) keys(r kv.Reader, n int) iter.Seq2[kv.KeyValue, error] {
 // items of each forwards.
 func (q *queue) keysByGroup(r kv.Reader, n int) iter.Seq2[kv.KeyValue, error] {
 	return func(yield func(kv.KeyValue, error) bool) {
-		for rest, ok := q.space.Range(), true; ok && n > 0; {
-			var group kv.Range
-			if group, ok = q.lastGroup(r, rest, yield); !ok {
+		for rest := q.space.Range(); n > 0; {
+			group, found, err := q.lastGroup(r, rest)
+			if err != nil {
+				yield(kv.KeyValue{}, err)
+			}
+			if !found {
 				return
 			}
 			for pair, err := range r.Range(group, kv.RangeOptions{Limit: n}) {
@@ -92,26 +95,16 @@ func (q *queue) keysByGroup(r kv.Reader, n int) iter.Seq2[kv.KeyValue, error] {
 	}
 }
 
-// lastGroup returns the range of the items with the highest priority of rest.
-func (q *queue) lastGroup(r kv.Reader, rest kv.Range, yield func(kv.KeyValue, error) bool) (kv.Range, bool) {
-	for last, err := range r.Range(rest, kv.RangeOptions{Limit: 1, Reverse: true}) {
-		var group subspace.Subspace
-		if err == nil {
-			group, err = q.groupOf(last.Key)
-		}
-		if err != nil {
-			yield(kv.KeyValue{}, err)
-			return kv.Range{}, false
-		}
-		return group.Range(), true
+// lastGroup returns the range of the items with the highest priority of rest, if there are any.
+func (q *queue) lastGroup(r kv.Reader, rest kv.Range) (_ kv.Range, found bool, err error) {
+	last, err := kv.LastKey(r, rest, q.space.Range())
+	if err != nil || last == nil {
+		return kv.Range{}, false, err
 	}
-	return kv.Range{}, false
-}
-
-func (q *queue) groupOf(key []byte) (subspace.Subspace, error) {
-	elems, err := q.space.Unpack(key)
+	elems, err := q.space.Unpack(last)
 	if err != nil {
-		return subspace.Subspace{}, err
+		return kv.Range{}, false, err
 	}
-	return q.space.Sub(elems[:min(1, len(elems))]...)
+	group, err := q.space.Sub(elems[:min(1, len(elems))]...)
+	return group.Range(), err == nil, err
 }

@@ -121,7 +121,7 @@ func (d *delivery) run(ctx context.Context, n int) (done int, err error) {
 		case errors.Is(err, kv.ErrCommitUnknown):
 			return done, d.unknown(err)
 		case err != nil && ctx.Err() != nil && !isOutput(err):
-			return done, d.interrupted(err, done)
+			return done, d.stillIn(fmt.Errorf("%w; %s removed before that", err, items(done)))
 		case err != nil && !isOutput(err):
 			return done, d.stillIn(err)
 		case err != nil && !d.commitFirst:
@@ -224,11 +224,6 @@ func (d *delivery) unknown(err error) error {
 		return fmt.Errorf("%w: up to a batch of items may be lost", err)
 	}
 	return fmt.Errorf("%w: the last %s written out may still be in the queue", err, items(len(d.written)))
-}
-
-// interrupted says how far it was: done items, and a batch under way.
-func (d *delivery) interrupted(err error, done int) error {
-	return d.stillIn(fmt.Errorf("%w; %s removed before that", err, items(done)))
 }
 
 // stillIn adds to an error of a batch that it was written, if it was.
