@@ -156,6 +156,7 @@ func (q *WorkQueue[T]) reserve(ctx context.Context, n int, wait time.Duration) (
 	if err := q.do(ctx, call{method: http.MethodPost, path: jobPath(q.name) + "/reserve", query: query, wait: wait, again: true, takes: true}, &answer); err != nil {
 		return nil, err
 	}
+	var failed error
 	for _, j := range answer.Jobs {
 		l := work.NewLease[T](keeper{q.jobs}, j.ID, j.Token, j.Lease.Duration, time.Now().Add(j.Lease.Duration)) // by this machine's clock
 		l.Priority, l.Attempt, l.Created, l.Key, l.Meta, l.Payload = j.Priority, j.Attempt, j.Created, j.Key, j.Meta, j.Bytes()
@@ -164,11 +165,14 @@ func (q *WorkQueue[T]) reserve(ctx context.Context, n int, wait time.Duration) (
 			leases = append(leases, l)
 			continue
 		}
-		if err := l.Fail(ctx, fmt.Errorf("payload does not decode: %w", err)); err != nil && !errors.Is(err, work.ErrLeaseLost) {
-			return leases, err
+		if err := l.Fail(context.WithoutCancel(ctx), fmt.Errorf("payload does not decode: %w", err)); !errors.Is(err, work.ErrLeaseLost) {
+			failed = errors.Join(failed, err)
 		}
 	}
-	return leases, nil
+	if len(leases) == 0 {
+		return nil, failed
+	}
+	return leases, nil // the others come back when their leases are over
 }
 
 // Get returns a job in any state. The error is a work.ErrNotFound if there is none.

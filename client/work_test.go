@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -12,6 +14,8 @@ import (
 	"github.com/conq-go/conq/codec"
 	"github.com/conq-go/conq/errs"
 	"github.com/conq-go/conq/internal/testkit"
+	"github.com/conq-go/conq/kv"
+	"github.com/conq-go/conq/server"
 	"github.com/conq-go/conq/work"
 )
 
@@ -102,6 +106,36 @@ func TestClosedWork(t *testing.T) {
 	testkit.WantError(t, err, errs.ErrClosed)
 	_, err = q.Put(ctx, "b")
 	testkit.WantError(t, err, errs.ErrClosed)
+}
+
+// A job that does not decode, and cannot be given back either, keeps no other from its worker.
+func TestUndecodable(t *testing.T) {
+	url, _ := serve(t, testkit.NewMemory(t, kv.Limits{}), "127.0.0.1:0", server.Options{})
+	c := dial(t, url, client.Options{Transport: failless{http.DefaultTransport}, Patience: time.Nanosecond})
+	t.Cleanup(http.DefaultClient.CloseIdleConnections)
+	texts, err := client.OpenWork(t.Context(), c, "q", codec.String(), client.WorkOptions{})
+	testkit.NoError(t, err)
+	numbers, err := client.OpenWork(t.Context(), c, "q", codec.JSON[int](), client.WorkOptions{})
+	testkit.NoError(t, err)
+	_, _, err = texts.PutAll(t.Context(), []work.New[string]{{Value: "none"}, {Value: "1"}})
+	testkit.NoError(t, err)
+	got, err := numbers.TryReserve(t.Context(), 2)
+	testkit.NoError(t, err)
+	testkit.Equal(t, "leases", len(got) == 1 && got[0].Value == 1, true)
+	_, err = texts.Put(t.Context(), "none")
+	testkit.NoError(t, err)
+	_, err = numbers.Reserve(t.Context())
+	testkit.WantError(t, err, errLost)
+}
+
+// failless is a network on which no attempt fails.
+type failless struct{ http.RoundTripper }
+
+func (f failless) RoundTrip(r *http.Request) (*http.Response, error) {
+	if strings.HasSuffix(r.URL.Path, "/fail") {
+		return nil, errLost
+	}
+	return f.RoundTripper.RoundTrip(r)
 }
 
 func TestPeriodic(t *testing.T) {
