@@ -118,17 +118,19 @@ func (g *FS) file(name string, open func() (vfs.File, error)) (vfs.File, error) 
 	return &guardFile{File: f, g: g, name: name}, nil
 }
 
-// Open opens a file that is read.
+// Open opens a file that is read. It fails for a table of a poisoned store, after a rest.
 func (g *FS) Open(name string, opts ...vfs.OpenOption) (f vfs.File, err error) {
-	if isTable(name) && g.Err() != nil {
+	if failure := g.Err(); isTable(name) && failure != nil {
 		g.wait(failedRest)
+		return nil, failure
 	}
 	err = g.named(func() (err error) { f, err = g.FS.Open(name, opts...); return err })
 	return f, err
 }
 
-// failedRest is how long to open a table of a poisoned store takes. Tables that went into the void can't be
-// read, and a compaction of them is tried again at once, for as long as the store is open.
+// failedRest is how long it takes until a table of a poisoned store could not be opened. Tables that went into the
+// void can't be read, and a compaction of them is tried again at once, for as long as the store is open. One that
+// had the others opened would rest for each of them, and who opens the store waits for it to end.
 const failedRest = 100 * time.Millisecond
 
 // CompactionRest is how long a compaction waits, after one has failed, before it writes. A disk without

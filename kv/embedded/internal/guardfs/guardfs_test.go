@@ -4,6 +4,8 @@ import (
 	"errors"
 	"syscall"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
@@ -79,4 +81,25 @@ func TestPoison(t *testing.T) {
 	if names, err := mem.List(""); len(names) > 0 || err != nil {
 		t.Errorf("there are %q, %v", names, err)
 	}
+}
+
+// A compaction of a poisoned store rests once and ends, however many tables it would read.
+func TestPoisonedTables(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		mem := vfs.NewMem()
+		f, err := mem.Create("1.sst", vfs.WriteCategoryUnspecified)
+		if err := errors.Join(err, f.Close()); err != nil {
+			t.Fatal(err)
+		}
+		g := New(mem, func(error) {})
+		f, err = g.Open("1.sst")
+		if err := errors.Join(err, f.Close()); err != nil {
+			t.Error(err)
+		}
+		g.Fail(syscall.EIO)
+		began := time.Now()
+		if _, err := g.Open("1.sst"); err != syscall.EIO || time.Since(began) != failedRest {
+			t.Errorf("after %v: %v", time.Since(began), err)
+		}
+	})
 }
