@@ -2,7 +2,7 @@
 SHELL := bash
 .SHELLFLAGS = -o pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help build demo test race lint models fuzz etcd bench-peers ci clean
+.PHONY: help build demo test thorough race lint models fuzz etcd bench-peers ci clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1	/p' $(MAKEFILE_LIST) | expand -t 13
@@ -15,6 +15,9 @@ demo: ## see it work: concurrent clients, checked
 
 test: ## run all tests
 	go test ./...
+
+thorough: ## run all tests, with each fault and seed of those that try some by default
+	CONQ_THOROUGH=1 go test -timeout 30m ./...
 
 race: ## run all tests with the race detector
 	go test -race ./...

@@ -60,7 +60,8 @@ func TestCheckLive(t *testing.T) {
 }
 
 func checkLive(t *testing.T, db kv.DB, repair bool) {
-	const clients, each = 4, 60
+	const clients = 4
+	each := 3 * testkit.Cases(20) // of which a third in each turn
 	var mu sync.Mutex
 	taken := make(map[string]int)
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)

@@ -11,7 +11,8 @@ import (
 	"github.com/conq-go/conq/kv"
 )
 
-// So it is with a check of a store that is damaged. One that only looks tells at once, and reads no more.
+// So it is with a check of a store that is damaged. One that only looks tells at once, and reads no more. make
+// thorough has each read fail.
 func TestReadErrorsCheck(t *testing.T) {
 	testkit.Long(t)
 	damaged := func(t *testing.T, c planted) kv.DB {
@@ -22,22 +23,26 @@ func TestReadErrorsCheck(t *testing.T) {
 	for _, c := range slices.Concat(plantedKeys, plantedPieces, plantedStaging) {
 		t.Run(c.name, func(t *testing.T) {
 			db := damaged(t, c)
-			for k, failed := 1, true; failed; k++ {
+			for k := range testkit.Faults(3) {
 				at := k
 				o := conq.CheckOptions{Decode: func(string, []byte) error { return nil }}
 				_, found, err := tryCheck(t, testkit.FailingAt(readOnly{db}, &at), 0, o)
-				if failed = at <= 0; failed {
-					testkit.WantError(t, err, testkit.ErrRead)
-					testkit.Equal(t, fmt.Sprintf("reads after read %d, which failed", k), -at, 0)
-				} else {
+				if at > 0 {
 					testkit.NoError(t, err)
 					testkit.Equal(t, "found", found, c.want)
+					break
 				}
+				testkit.WantError(t, err, testkit.ErrRead)
+				testkit.Equal(t, fmt.Sprintf("reads after read %d, which failed", k), -at, 0)
 			}
-			for k, failed := 1, c.then != ""; failed; k++ {
+			if c.then == "" {
+				return
+			}
+			for k := range testkit.Faults(3) {
 				db, at := damaged(t, c), k
 				_, found, err := tryCheck(t, testkit.FailingAt(db, &at), 0, conq.CheckOptions{Repair: true})
-				if failed = at <= 0; err != nil {
+				failed := at <= 0
+				if err != nil {
 					testkit.WantError(t, err, testkit.ErrRead)
 					runCheck(t, db, conq.CheckOptions{Repair: true})
 				} else {
@@ -45,6 +50,9 @@ func TestReadErrorsCheck(t *testing.T) {
 				}
 				_, found = runCheck(t, readOnly{db}, conq.CheckOptions{})
 				testkit.Equal(t, fmt.Sprintf("found after a repair in which read %d failed", k), found, c.after)
+				if !failed {
+					break
+				}
 			}
 		})
 	}

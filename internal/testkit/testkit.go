@@ -6,6 +6,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
+	"math/rand/v2"
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -168,10 +171,30 @@ func Long(t testing.TB) {
 	}
 }
 
-// Cases is how many of n cases a test tries that are alike, as seeds are: with -short a fifth.
+// Thorough tells that tests try all of many cases that are alike, as make thorough has them do.
+func Thorough() bool { return os.Getenv("CONQ_THOROUGH") != "" }
+
+// Cases is how many of n cases a test tries that are alike, as seeds are: a third, with -short a
+// fifth, and n if it is Thorough.
 func Cases(n int) int {
-	if testing.Short() {
+	switch {
+	case Thorough():
+		return n
+	case testing.Short():
 		return (n + 4) / 5
+	default:
+		return (n + 2) / 3
 	}
-	return n
+}
+
+// Faults yields, in order, which steps of many a test has fail, counted from 1: one of stride, beginning with a
+// random one, so that many runs try all; each, if it is Thorough.
+func Faults(stride int) iter.Seq[int] {
+	if Thorough() {
+		stride = 1
+	}
+	return func(yield func(int) bool) {
+		for k := 1 + rand.IntN(stride); yield(k); k += stride {
+		}
+	}
 }

@@ -5,16 +5,21 @@ import (
 	"testing"
 	"time"
 
+	"github.com/conq-go/conq/internal/testkit"
 	"github.com/conq-go/conq/kv"
 	"github.com/conq-go/conq/kv/kvtest"
 )
 
-// TestContract runs the conformance suite, with memtables so small that what it
-// writes goes through flushes and compactions too.
+// TestContract runs the conformance suite, with memtables so small that what it writes goes through flushes and
+// compactions too: in directories for one durability, and if it is thorough for all; otherwise on files in memory.
 func TestContract(t *testing.T) {
 	for _, durability := range []Durability{Always, Interval, Memory} {
 		t.Run(durability.String(), func(t *testing.T) {
-			kvtest.Run(t, engine(Options{Durability: durability, MemTable: 256 << 10}))
+			o := Options{Durability: durability, MemTable: 256 << 10}
+			if durability != Always && !testkit.Thorough() {
+				o.FS = memFS()
+			}
+			kvtest.Run(t, engine(o))
 		})
 	}
 }
