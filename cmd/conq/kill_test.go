@@ -2,7 +2,6 @@ package main
 
 import (
 	"bufio"
-	"github.com/conq-go/conq/internal/testkit"
 	"io"
 	"math/rand/v2"
 	"os"
@@ -12,6 +11,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/conq-go/conq/internal/testkit"
 )
 
 // batch is how many items "conq dequeue" takes at once.
@@ -66,16 +67,10 @@ func killEnqueue(t *testing.T, store string, all []string, random *rand.Rand) (s
 	target := random.IntN(len(all))
 	cmd := command(store, "enqueue", "q", "--ack")
 	stdin, err := cmd.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 	stdout, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
+	testkit.NoError(t, cmd.Start())
 	sizes := rand.New(rand.NewPCG(random.Uint64(), 0))
 	written := make(chan int)
 	go func() { written <- send(stdin, all, sizes) }()
@@ -112,9 +107,7 @@ func send(w io.WriteCloser, all []string, random *rand.Rand) (sent int) {
 
 func kill(t *testing.T, cmd *exec.Cmd) {
 	t.Helper()
-	if err := cmd.Process.Kill(); err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, cmd.Process.Kill())
 }
 
 // What a killed "conq dequeue" has written, and what is left, is everything: at
@@ -170,9 +163,7 @@ func killDequeues(t *testing.T, check func(t *testing.T, n, written, left int), 
 func killDequeue(t *testing.T, cmd *exec.Cmd, path string, target int64) []string {
 	f := open(t, path, os.O_RDWR|os.O_CREATE|os.O_TRUNC)
 	cmd.Stdout = f
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, cmd.Start())
 	ended := make(chan struct{})
 	go func() {
 		cmd.Wait()
@@ -182,9 +173,7 @@ func killDequeue(t *testing.T, cmd *exec.Cmd, path string, target int64) []strin
 	cmd.Process.Kill() // unless it has ended already
 	<-ended
 	text, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 	return lines(string(text))
 }
 
@@ -197,9 +186,7 @@ func waitForSize(t *testing.T, f *os.File, target int64, ended <-chan struct{}) 
 		default:
 		}
 		info, err := f.Stat()
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, err)
 		if info.Size() > target {
 			return
 		}

@@ -14,6 +14,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/conq-go/conq/internal/testkit"
 	"github.com/rogpeppe/go-internal/testscript"
 )
 
@@ -112,9 +113,7 @@ func TestFileOf100000Lines(t *testing.T) {
 		text.Write(append(line, '\n'))
 	}
 	in, out := filepath.Join(t.TempDir(), "in"), filepath.Join(t.TempDir(), "out")
-	if err := os.WriteFile(in, text.Bytes(), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, os.WriteFile(in, text.Bytes(), 0o600))
 	store := filepath.Join(t.TempDir(), "store")
 
 	cmd := command(store, "enqueue", "q")
@@ -125,9 +124,7 @@ func TestFileOf100000Lines(t *testing.T) {
 	must(t, 0, cmd)
 
 	got, err := os.ReadFile(out)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 	if !bytes.Equal(got, text.Bytes()) {
 		t.Errorf("%d bytes went in, %d different ones came out", text.Len(), len(got))
 	}
@@ -137,9 +134,7 @@ func TestFileOf100000Lines(t *testing.T) {
 func open(t *testing.T, path string, flags int) *os.File {
 	t.Helper()
 	f, err := os.OpenFile(path, flags, 0o600)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 	t.Cleanup(func() { f.Close() })
 	return f
 }
@@ -168,9 +163,7 @@ func startCommand(t *testing.T, cmd *exec.Cmd) *stream {
 		t.Fatal(err)
 	}
 	s.cmd.Stderr = &s.stderr
-	if err := s.cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, s.cmd.Start())
 	return s
 }
 
@@ -206,9 +199,7 @@ func TestStreamAndSecondProcess(t *testing.T) {
 	if signal.Ignored(end) { // these tests run in the background of a script
 		end = syscall.SIGTERM
 	}
-	if err := s.cmd.Process.Signal(end); err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, s.cmd.Process.Signal(end))
 	if code := s.wait(); code != 3 || !strings.Contains(s.stderr.String(), `2 items put into "q" before that`) {
 		t.Errorf("interrupted: exit code %d, %s", code, &s.stderr)
 	}
@@ -239,16 +230,12 @@ func TestBrokenPipe(t *testing.T) {
 	all := numbered("", 5000)
 	enqueue(t, store, "q", all)
 	r, w, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 	cmd := command(store, "dequeue", "q", "--all")
 	cmd.Stdout = w
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, cmd.Start())
 	w.Close()
 	got := make([]byte, 1000)
 	if _, err := io.ReadFull(r, got); err != nil {

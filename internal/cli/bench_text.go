@@ -13,11 +13,15 @@ import (
 // benchText describes what was measured.
 func benchText(r *load.Report) string {
 	var b strings.Builder
-	b.WriteString(speedTable(r.Phases))
+	speedTable(&b, r.Phases)
 	b.WriteString("\n")
-	b.WriteString(costTable(r.Phases))
-	for i := range r.Phases {
-		b.WriteString(loadGraph(&r.Phases[i]))
+	costTable(&b, r.Phases)
+	for _, p := range r.Phases {
+		calls := p.Take.Calls
+		if calls.Count == 0 {
+			calls = p.Put.Calls
+		}
+		b.WriteString(ratePlot(calls, p.Name+": "))
 	}
 	if r.Interrupted {
 		b.WriteString("\nInterrupted: the last phase, and what it has measured, is not complete.\n")
@@ -29,9 +33,9 @@ func newTable(b *strings.Builder) *tabwriter.Writer {
 	return tabwriter.NewWriter(b, 0, 0, 3, ' ', tabwriter.AlignRight)
 }
 
-func speedTable(phases []load.Result) string {
-	var b strings.Builder
-	w := newTable(&b)
+func speedTable(b *strings.Builder, phases []load.Result) {
+	w := newTable(b)
+	defer w.Flush()
 	fmt.Fprint(w, "phase\t\titems\ta second\tp50\tp99\tp99.9\tmax\t\n")
 	for _, p := range phases {
 		for _, c := range []load.Calls{p.Put, p.Take} {
@@ -41,19 +45,17 @@ func speedTable(phases []load.Result) string {
 			fmt.Fprintf(w, "%s\t%s\n", p.Name, cells(c.Calls))
 		}
 	}
-	w.Flush()
-	return b.String()
 }
 
 // costTable tells what an item cost. Columns of staging are there if any request
 // was staged.
-func costTable(phases []load.Result) string {
+func costTable(b *strings.Builder, phases []load.Result) {
 	staged := false
 	for _, p := range phases {
 		staged = staged || p.Staging != load.Staged{}
 	}
-	var b strings.Builder
-	w := newTable(&b)
+	w := newTable(b)
+	defer w.Flush()
 	fmt.Fprint(w, "phase\ttransactions/item\tconflicts/item\tbatch in\tbatch out\t")
 	if staged {
 		fmt.Fprint(w, "requests\tfulfilments\tserved by each\texpired\t")
@@ -67,8 +69,6 @@ func costTable(phases []load.Result) string {
 		}
 		fmt.Fprintln(w)
 	}
-	w.Flush()
-	return b.String()
 }
 
 // batch writes an average number of items, of which there may have been none.
@@ -77,15 +77,6 @@ func batch(average float64) string {
 		return "-"
 	}
 	return fmt.Sprintf("%.1f", average)
-}
-
-// loadGraph plots the calls of a phase that took items, or that put any if none did.
-func loadGraph(p *load.Result) string {
-	c := p.Take.Calls
-	if c.Count == 0 {
-		c = p.Put.Calls
-	}
-	return ratePlot(c, fmt.Sprintf("%s: ", p.Name))
 }
 
 // ratePlot plots calls a second over time, or returns nothing if they took too short.

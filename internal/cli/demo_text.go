@@ -76,7 +76,9 @@ func painter(on bool) func(colour, text string) string {
 func phaseText(p *demo.Phase, paint func(colour, text string) string) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s, %.1f s\n\n", paint(bold, strings.ToUpper(p.Name[:1])+p.Name[1:]), p.Seconds)
-	b.WriteString(latencyTable(p.Put, p.Take))
+	w := newTable(&b)
+	fmt.Fprintf(w, "\tcalls\ta second\tp50\tp99\tp99.9\tmax\t\n%s\n%s\n", cells(p.Put), cells(p.Take))
+	w.Flush()
 	b.WriteString(ratePlot(p.Take, ""))
 	if p.Killed > 0 {
 		fmt.Fprintf(&b, "\nWorker processes that were killed with a job in hand: %s\n", count(p.Killed))
@@ -89,17 +91,6 @@ func phaseText(p *demo.Phase, paint func(colour, text string) string) string {
 			fmt.Fprintf(&b, "  %s  %s: %s times, as: %s\n", paint(red, "FAIL"), c.Check, count(c.Broken), c.Example)
 		}
 	}
-	return b.String()
-}
-
-func latencyTable(calls ...measure.Calls) string {
-	var b strings.Builder
-	w := newTable(&b)
-	fmt.Fprint(w, "\tcalls\ta second\tp50\tp99\tp99.9\tmax\t\n")
-	for _, c := range calls {
-		fmt.Fprintln(w, cells(c))
-	}
-	w.Flush()
 	return b.String()
 }
 

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/conq-go/conq/internal/layout"
+	"github.com/conq-go/conq/internal/wire"
 	"github.com/conq-go/conq/work"
 	"github.com/spf13/cobra"
 )
@@ -81,47 +82,17 @@ func short(s string, n int) string {
 
 // jobInfo is a job with --json.
 type jobInfo struct {
-	ID          work.ID           `json:"id"`
-	State       string            `json:"state"`
-	Priority    int64             `json:"priority"`
-	Attempts    int               `json:"attempts"`
-	MaxAttempts int               `json:"max_attempts,omitempty"`
-	Created     time.Time         `json:"created"`
-	Time        time.Time         `json:"time,omitzero"`
-	Key         string            `json:"key,omitempty"`
-	Unique      string            `json:"unique,omitempty"`
-	Holder      string            `json:"holder,omitempty"`
-	Cancelled   bool              `json:"cancelled,omitempty"`
-	Meta        map[string]string `json:"meta,omitempty"`
-	Failures    []work.Failure    `json:"failures,omitempty"`
-	History     historyInfo       `json:"history,omitzero"`
+	wire.JobInfo
 	itemDocument
 }
 
-// historyInfo is how often something has happened to a job.
-type historyInfo struct {
-	Releases int `json:"releases,omitempty"`
-	Expiries int `json:"expiries,omitempty"`
-	Buries   int `json:"buries,omitempty"`
-	Kicks    int `json:"kicks,omitempty"`
-}
-
-func historyOf(h work.History) historyInfo {
-	return historyInfo{h.Releases, h.Expiries, h.Buries, h.Kicks}
-}
-
-// String says it in a line, or nothing.
-func (h historyInfo) String() string {
-	var parts []string
-	for _, part := range []struct {
-		n    int
-		text string
-	}{{h.Releases, "released"}, {h.Expiries, "lease ran out"}, {h.Buries, "died"}, {h.Kicks, "kicked"}} {
-		if part.n > 0 {
-			parts = append(parts, fmt.Sprintf("%s %s", part.text, plural(part.n, "time")))
-		}
+func jobDocument(job *work.Info[[]byte]) jobInfo {
+	doc := jobInfo{wire.InfoOf(job), documentOf(job.Payload)}
+	doc.Created, doc.Time = job.Created.UTC(), job.Time.UTC()
+	for i := range doc.Failures {
+		doc.Failures[i].Time = doc.Failures[i].Time.UTC()
 	}
-	return strings.Join(parts, ", ")
+	return doc
 }
 
 // itemDocument is the item of a job with --json.
@@ -135,16 +106,18 @@ func documentOf(payload []byte) (d itemDocument) {
 	return d
 }
 
-func jobDocument(job *work.Info[[]byte]) jobInfo {
-	doc := jobInfo{
-		ID: job.ID, State: job.State.String(), Priority: job.Priority, Attempts: job.Attempts, MaxAttempts: job.MaxAttempts,
-		Created: job.Created.UTC(), Time: job.Time.UTC(), Key: job.Key, Unique: job.Unique, Holder: job.Holder, Cancelled: job.Cancelled,
-		Meta: job.Meta, Failures: job.Failures, History: historyOf(job.History), itemDocument: documentOf(job.Payload),
+// historyText says how often something has happened to a job, or nothing.
+func historyText(h work.History) string {
+	var parts []string
+	for _, part := range []struct {
+		n    int
+		text string
+	}{{h.Releases, "released"}, {h.Expiries, "lease ran out"}, {h.Buries, "died"}, {h.Kicks, "kicked"}} {
+		if part.n > 0 {
+			parts = append(parts, fmt.Sprintf("%s %s", part.text, plural(part.n, "time")))
+		}
 	}
-	for i := range doc.Failures {
-		doc.Failures[i].Time = doc.Failures[i].Time.UTC()
-	}
-	return doc
+	return strings.Join(parts, ", ")
 }
 
 func (a *app) job() *cobra.Command {
@@ -218,7 +191,7 @@ func (a *app) printJob(job *work.Info[[]byte]) error {
 		fmt.Fprintf(w, "meta\t%s\n", meta)
 	}
 	fmt.Fprintf(w, "item\t%s\n", short(string(job.Payload), 1000))
-	if history := historyOf(job.History).String(); history != "" {
+	if history := historyText(job.History); history != "" {
 		fmt.Fprintf(w, "history\t%s\n", history)
 	}
 	for _, f := range job.Failures {

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -131,26 +132,21 @@ func (a *app) loadInto(ctx context.Context, db kv.DB, r io.Reader, in *counting,
 	if err != nil {
 		err = loadError(err, report, flags)
 	}
-	if a.json && (err == nil || report.Items > 0) {
-		failed := a.printJSON(moved{
+	verb, what := "loaded", items(report.Items)
+	if flags.dryRun {
+		verb = "would load"
+	}
+	to := plural(len(report.Queues), "queue")
+	if err == nil || a.json && report.Items > 0 {
+		err = cmp.Or(err, a.answer(moved{
 			Queues: append([]conq.QueueReport{}, report.Queues...), Items: report.Items, Bytes: report.Bytes,
 			Seconds: time.Since(began).Seconds(), DryRun: flags.dryRun,
-		})
-		if err == nil {
-			err = failed
-		}
-	}
-	if err == nil && !a.json {
-		verb := "loaded"
-		if flags.dryRun {
-			verb = "would load"
-		}
-		err = a.printf("%s %s into %s%s\n", verb, items(report.Items), plural(len(report.Queues), "queue"), exceptions(report))
+		}, "%s %s into %s%s\n", verb, what, to, exceptions(report)))
 	}
 	if flags.dryRun {
 		return err
 	}
-	return after(err, fmt.Sprintf("%s loaded into %s", items(report.Items), plural(len(report.Queues), "queue")))
+	return after(err, fmt.Sprintf("%s loaded into %s", what, to))
 }
 
 // exceptions says which jobs are not as the dump has them, and which are not given out.

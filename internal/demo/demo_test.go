@@ -12,7 +12,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/conq-go/conq"
 	"github.com/conq-go/conq/internal/measure"
 	"github.com/conq-go/conq/internal/testkit"
 	"github.com/conq-go/conq/kv"
@@ -264,16 +263,6 @@ func TestRefuses(t *testing.T) {
 		if _, err := Run(t.Context(), c); err == nil || !strings.Contains(err.Error(), test.want) {
 			t.Errorf("error %v, want %q", err, test.want)
 		}
-	}
-}
-
-func TestRefusesQueueThatIsInUse(t *testing.T) {
-	db := memory.New(memory.Options{})
-	q, err := conq.OpenQueue(db, "conq demo: queue", conq.Bytes())
-	testkit.NoError(t, err)
-	testkit.NoError(t, q.Enqueue(t.Context(), []byte("mine")))
-	if _, err := Run(t.Context(), config(db)); err == nil || !strings.Contains(err.Error(), "already items") {
-		t.Errorf("error %v", err)
 	}
 }
 

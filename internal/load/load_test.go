@@ -337,21 +337,6 @@ func TestOpenFails(t *testing.T) {
 	}
 }
 
-func TestQueueIsNotEmpty(t *testing.T) {
-	db := memory.New(memory.Options{})
-	q, err := conq.OpenQueue(db, fifoName, conq.Bytes())
-	testkit.NoError(t, err)
-	testkit.NoError(t, q.Enqueue(t.Context(), []byte("mine")))
-	c := config(t, db)
-	c.Clear = true
-	if _, err := Run(t.Context(), c); err == nil || !strings.Contains(err.Error(), "already items") {
-		t.Errorf("got %v", err)
-	}
-	if v, err := q.Dequeue(t.Context()); string(v) != "mine" || err != nil {
-		t.Errorf("afterwards there is %q, %v", v, err)
-	}
-}
-
 func TestCheck(t *testing.T) {
 	for _, c := range []struct {
 		change func(*Config)
