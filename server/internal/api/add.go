@@ -100,7 +100,7 @@ const maxListed = 10_000
 
 func (a *addition[T]) listed(ctx context.Context, r io.Reader) (wire.Added, error) {
 	var batch []T
-	err := listed(r, a.MaxBody, a.list, func(v T) error {
+	err := listed(r, a.list, func(v T) error {
 		if len(batch) == maxListed {
 			return fmt.Errorf("a list can have up to %d: %s has no such limit", maxListed, typeNDJSON)
 		}

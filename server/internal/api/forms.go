@@ -51,28 +51,8 @@ func (duration) Schema(huma.Registry) *huma.Schema {
 	return &huma.Schema{Type: huma.TypeString, Description: "A duration: 1.5s, 2m, 1h30m.", Examples: []any{"30s"}}
 }
 
-// text is a reader that refuses documents of more than a number of bytes.
-type text struct {
-	r     io.Reader
-	limit int64 // of a document
-	left  int64 // of this one, and a byte more, by which it would be too long
-}
-
-var errTooLong = errors.New("a JSON document is too long")
-
-// textOf returns a reader that refuses also what is not UTF-8, which encoding/json would change silently.
-func textOf(r io.Reader, limit int64) *text {
-	return &text{transform.NewReader(r, encoding.UTF8Validator), limit, limit + 1}
-}
-
-func (t *text) Read(b []byte) (int, error) {
-	if t.left <= 0 {
-		return 0, fmt.Errorf("%w: up to %d bytes are allowed", errTooLong, t.limit)
-	}
-	n, err := t.r.Read(b[:min(int64(len(b)), t.left)])
-	t.left -= int64(n)
-	return n, err
-}
+// utf8Only returns a reader that refuses what is not UTF-8, which encoding/json would change silently.
+func utf8Only(r io.Reader) io.Reader { return transform.NewReader(r, encoding.UTF8Validator) }
 
 // strict returns a decoder that refuses members that it does not know.
 func strict(r io.Reader) *json.Decoder {
@@ -81,19 +61,23 @@ func strict(r io.Reader) *json.Decoder {
 	return d
 }
 
-// lines calls f with each document of NDJSON. An error says which it is.
+var errTooLong = errors.New("a JSON document is too long")
+
+// lines calls f with each document of NDJSON, of up to limit bytes. An error says which it is.
 func lines[T any](r io.Reader, limit int64, f func(T) error) error {
-	t := textOf(r, limit)
-	d := strict(t)
+	most := &io.LimitedReader{R: utf8Only(r)}
+	d := strict(most)
 	for n := 1; ; n++ {
 		var v T
-		t.left = limit + 1
+		most.N = limit + 1
 		err := d.Decode(&v)
-		if err == io.EOF {
+		switch {
+		case err == io.EOF:
 			return nil
-		}
-		if err == nil {
+		case err == nil:
 			err = f(v)
+		case most.N == 0:
+			err = fmt.Errorf("%w: up to %d bytes are allowed", errTooLong, limit)
 		}
 		if err != nil {
 			return fmt.Errorf("document %d: %w", n, readable(err))
@@ -103,8 +87,8 @@ func lines[T any](r io.Reader, limit int64, f func(T) error) error {
 
 // listed calls f with each element of the only member of a JSON object, which is a list, or with the object itself if it has
 // another member.
-func listed[T any](r io.Reader, limit int64, name string, f func(T) error) error {
-	b := bufio.NewReader(textOf(r, limit))
+func listed[T any](r io.Reader, name string, f func(T) error) error {
+	b := bufio.NewReader(utf8Only(r))
 	d := strict(b)
 	switch head, err := b.Peek(b.Size()); {
 	case err != nil && err != io.EOF:

@@ -26,7 +26,7 @@ func FuzzItems(f *testing.F) {
 		for _, parse := range []func(func(wire.Item) error) error{
 			func(f func(wire.Item) error) error { return lines(bytes.NewReader(body), 1<<16, f) },
 			func(f func(wire.Item) error) error {
-				return listed(iotest.OneByteReader(bytes.NewReader(body)), 1<<16, "items", f)
+				return listed(iotest.OneByteReader(bytes.NewReader(body)), "items", f)
 			},
 		} {
 			err := parse(func(i wire.Item) error {

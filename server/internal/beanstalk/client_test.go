@@ -2,15 +2,18 @@ package beanstalk
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"fmt"
 	"io"
+	"log/slog"
 	"net"
 	"strconv"
 	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/conq-go/conq/internal/testkit"
 	"github.com/conq-go/conq/kv"
@@ -66,6 +69,10 @@ func inWorld(t *testing.T, o Options, test func(w *world)) {
 
 func newWorld(t *testing.T, db kv.DB, o Options) *world {
 	set := queues.New(db, queues.Options{Work: work.Options{Findable: true}})
+	o.Grace, o.Logger = cmp.Or(o.Grace, 5*time.Second), cmp.Or(o.Logger, slog.New(slog.DiscardHandler))
+	if o.Observe == nil {
+		o.Observe = func(string) func(string) { return func(string) {} }
+	}
 	w := &world{t: t, Server: New(set, o), set: set, listen: newPipes()}
 	var ctx context.Context
 	ctx, w.stop = context.WithCancel(context.Background())

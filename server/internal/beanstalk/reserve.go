@@ -109,42 +109,38 @@ func earliest(times ...time.Time) (first time.Time) {
 
 // take reserves a job. If there is none it returns nil at once, or waits until a time and returns why it has ended.
 func (c *conn) take(until time.Time, atOnce bool) (*work.Lease[[]byte], error) {
-	open, resumed, turn, err := c.prepare()
-	if err != nil {
+	if !atOnce {
+		if err := c.w.Flush(); err != nil {
+			return nil, c.breakOff(err)
+		}
+		return c.wait(until)
+	}
+	open, _, err := c.prepare()
+	if err != nil || !open {
 		return nil, err
 	}
-	if atOnce {
-		if len(open) == 0 {
-			return nil, nil
-		}
-		got, err := c.source.TryReserve(c.ctx, 1)
-		if err != nil || len(got) == 0 {
-			return nil, err
-		}
-		return got[0], nil
+	got, err := c.source.TryReserve(c.ctx, 1)
+	if err != nil || len(got) == 0 {
+		return nil, err
 	}
-	if err := c.w.Flush(); err != nil {
-		return nil, c.breakOff(err)
-	}
-	return c.wait(earliest(until, resumed), turn, len(open) > 0)
+	return got[0], nil
 }
 
-// prepare sets the source, and returns the tubes that it is of, and when one more is not paused any more. turn is for
-// tubes.wait.
-func (c *conn) prepare() (open []*tube, resumed time.Time, turn int, err error) {
-	open, resumed, turn = c.s.tubes.unpaused(c.watched)
+// prepare sets the source, and tells whether there is a tube that is not paused, and when one more is not.
+func (c *conn) prepare() (open bool, resumed time.Time, err error) {
+	tubes, resumed := c.s.tubes.unpaused(c.watched)
 	var names strings.Builder
-	for _, t := range open {
+	for _, t := range tubes {
 		names.WriteString(t.name + " ")
 	}
 	key := names.String()
-	if c.source != nil && c.sourceKey == key || len(open) == 0 {
-		return open, resumed, turn, nil
+	if c.source != nil && c.sourceKey == key || len(tubes) == 0 {
+		return len(tubes) > 0, resumed, nil
 	}
 	c.dropSource()
-	c.source, c.leaveSource, err = c.s.tubes.source(c.ctx, open, key)
+	c.source, c.leaveSource, err = c.s.tubes.source(c.ctx, tubes, key)
 	c.sourceKey = key
-	return open, resumed, turn, err
+	return true, resumed, err
 }
 
 func (c *conn) dropSource() {
@@ -154,19 +150,21 @@ func (c *conn) dropSource() {
 	}
 }
 
-// wait waits for a job, if there is something to wait at, until a time unless that is zero.
-func (c *conn) wait(until time.Time, turn int, open bool) (l *work.Lease[[]byte], err error) {
+// wait waits for a job until a time, unless that is zero, or until other tubes are paused.
+func (c *conn) wait(until time.Time) (l *work.Lease[[]byte], err error) {
 	ctx, cancel := context.WithCancelCause(c.stop)
 	defer cancel(nil)
-	if !until.IsZero() {
+	c.s.tubes.wait(c, cancel) // first, so that no pause comes between
+	defer c.s.tubes.waited(c)
+	open, resumed, err := c.prepare()
+	if err != nil {
+		return nil, err
+	}
+	if until = earliest(until, resumed); !until.IsZero() {
 		timed, stop := context.WithDeadline(ctx, until)
 		defer stop()
 		ctx = timed
 	}
-	if !c.s.tubes.wait(c, turn, cancel) {
-		return nil, errAgain
-	}
-	defer c.s.tubes.waited(c)
 	c.s.counts.waiting.Add(1)
 	defer c.s.counts.waiting.Add(-1)
 	defer c.watchInput(func() { cancel(errGone) })()

@@ -15,14 +15,14 @@ import (
 	"github.com/conq-go/conq/server/internal/queues"
 )
 
-// Options are the choices of a Server. The zero value is the default.
+// Options are what a Server needs. All are needed but those with a default.
 type Options struct {
 	MaxJobSize     int           // bytes of the largest job. Default: 65535, as beanstalkd's
 	MaxConnections int           // at once; others are closed as they come. Default: 65536
-	Grace          time.Duration // how long commands under way may go on after Serve's context has ended. Default: 5 s
-	Logger         *slog.Logger  // Default: none
+	Grace          time.Duration // how long commands under way may go on after Serve's context has ended
+	Logger         *slog.Logger
 
-	// Observe is told that a command has begun, and what it returns of its reply. Default: nobody is.
+	// Observe is told that a command has begun, and what it returns of its reply.
 	Observe func(command string) (replied func(reply string))
 
 	// DeadHolder is the Holder of the set's queues if nobody else who is alive can have that: the jobs that it holds when Serve begins
@@ -50,11 +50,6 @@ type Server struct {
 func New(set *queues.Set, o Options) *Server {
 	o.MaxJobSize = cmp.Or(o.MaxJobSize, 1<<16-1)
 	o.MaxConnections = cmp.Or(o.MaxConnections, 1<<16)
-	o.Grace = cmp.Or(o.Grace, 5*time.Second)
-	o.Logger = cmp.Or(o.Logger, slog.New(slog.DiscardHandler))
-	if o.Observe == nil {
-		o.Observe = func(string) func(string) { return func(string) {} }
-	}
 	var id [8]byte
 	rand.Read(id[:]) // never fails
 	s := &Server{

@@ -24,7 +24,6 @@ type tubes struct {
 	mu     sync.Mutex
 	all    map[string]*tube
 	unions map[string]*union
-	turn   int // how often a tube was paused
 }
 
 // tube is what is known of one beside its queue. All of it is under tubes.mu.
@@ -183,7 +182,6 @@ func isName(name string) bool {
 // pauseTube has a tube give out no jobs for some time.
 func (t *tubes) pauseTube(name string, d time.Duration) {
 	t.update(name, func(of *tube) {
-		t.turn++
 		of.pauses++
 		of.pause, of.pausedUntil = d, time.Now().Add(max(d, time.Nanosecond))
 		for _, cancel := range of.waiting {
@@ -201,8 +199,8 @@ func (of *tube) paused(now time.Time) (total, left time.Duration) {
 	return of.pause, left
 }
 
-// unpaused returns which of a connection's tubes are not paused, by name, and when the next pause ends. turn is for wait.
-func (t *tubes) unpaused(of []*tube) (open []*tube, until time.Time, turn int) {
+// unpaused returns which of a connection's tubes are not paused, by name, and when the next pause ends.
+func (t *tubes) unpaused(of []*tube) (open []*tube, until time.Time) {
 	now := time.Now()
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -214,7 +212,7 @@ func (t *tubes) unpaused(of []*tube) (open []*tube, until time.Time, turn int) {
 		}
 	}
 	slices.SortFunc(open, func(a, b *tube) int { return strings.Compare(a.name, b.name) })
-	return open, until, t.turn
+	return open, until
 }
 
 // source returns what to reserve from for tubes, sorted by name, that the caller is in; key is what names are joined to.
@@ -259,18 +257,13 @@ func call(all []func()) {
 	}
 }
 
-// wait notes that a connection waits at the tubes that it watches, unless one was paused since turn. cancel is called
-// when one is.
-func (t *tubes) wait(c *conn, turn int, cancel context.CancelCauseFunc) bool {
+// wait notes that a connection waits at the tubes that it watches. cancel is called when one is paused.
+func (t *tubes) wait(c *conn, cancel context.CancelCauseFunc) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.turn != turn {
-		return false
-	}
 	for _, of := range c.watched {
 		of.waiting[c] = cancel
 	}
-	return true
 }
 
 // waited is the reverse of wait.

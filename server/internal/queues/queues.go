@@ -94,20 +94,17 @@ func (s *Set) Lookup(ctx context.Context, name string) (conq.Info, error) {
 
 // Kind returns the kind of a queue, from memory if that is open. The error is a conq.ErrNoQueue if there is none.
 func (s *Set) Kind(ctx context.Context, name string) (conq.Kind, error) {
-	if kind := s.kindOfOpen(name); kind != "" {
+	s.mu.Lock()
+	var kind conq.Kind
+	if h := s.open[name]; h != nil {
+		kind = h.kind
+	}
+	s.mu.Unlock()
+	if kind != "" {
 		return kind, nil
 	}
 	info, err := s.Lookup(ctx, name)
 	return info.Kind, err
-}
-
-func (s *Set) kindOfOpen(name string) conq.Kind {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if h := s.open[name]; h != nil {
-		return h.kind
-	}
-	return ""
 }
 
 // FIFO returns the queue of a name, which the caller uses until it calls release, once. The error is a
