@@ -32,6 +32,8 @@ type engine struct {
 	ids     *jobs.IDs
 	now     func() time.Time
 	closed  atomic.Bool
+	open    context.Context // ends when the handle is closed
+	end     context.CancelCauseFunc
 
 	puts     combine.Combiner[[]jobs.New, []put]
 	reserves combine.Combiner[int, []jobs.Reserved]
@@ -65,6 +67,7 @@ const (
 
 func (e *engine) init(db kv.DB, name string, o Options) {
 	e.db, e.name, e.options, e.limits, e.now = db, name, o, db.Limits(), time.Now
+	e.open, e.end = context.WithCancelCause(context.Background())
 	e.signals, e.news = kv.SignalsOf(db), kv.NewsOf(db)
 	e.signal = jobs.SignalKey(name)
 	e.ids = jobs.ShareIDs(db)
@@ -463,6 +466,7 @@ func (e *engine) close() error {
 	e.reserves.Close(closed)
 	e.verbs.Close(closed)
 	e.list.Close(closed)
+	e.end(closed)
 	err := e.list.Drained(ctx)
 	e.clock.stop()
 	e.ids.Leave()

@@ -16,8 +16,8 @@ import (
 
 // Union leases jobs of several queues of one store as if they were one queue: the lowest priority first, and within a
 // priority the job that was put first. Given to Run, it lets one pool of workers serve all the queues. Reserve conflicts
-// with a job that is put at the head of any of them. A Union is valid until one of its queues is closed, needs no Close,
-// and is safe for concurrent use.
+// with a job that is put at the head of any of them. When one of the queues is closed, so is the Union: calls return
+// conq.ErrClosed, also those that wait. It needs no Close of its own, and is safe for concurrent use.
 type Union[T any] struct {
 	queues   []*Queue[T]
 	reserves combine.Combiner[int, []chosen]
@@ -43,7 +43,7 @@ func NewUnion[T any](queues ...*Queue[T]) (*Union[T], error) {
 			return nil, invalid("a union of queues of different stores")
 		}
 	}
-	u := &Union[T]{queues: queues}
+	u := &Union[T]{queues: slices.Clone(queues)}
 	first := &queues[0].engine
 	calls := max(1, first.callsPerTransaction()/len(queues))
 	u.reserves.Init(combine.Options[int, []chosen]{Run: u.runReserves, MaxCalls: calls})
@@ -74,11 +74,13 @@ func (u *Union[T]) ReserveN(ctx context.Context, n int) ([]*Lease[T], error) {
 	if n < 1 {
 		return nil, invalid("%d jobs to reserve: it can be from 1 on", n)
 	}
+	if err := u.ready(ctx); err != nil {
+		return nil, err
+	}
+	open, done := u.whileOpen(ctx)
+	defer done()
 	for {
-		if err := u.queues[0].ready(ctx); err != nil {
-			return nil, err
-		}
-		got, err := u.list.Wait(ctx, n)
+		got, err := u.list.Wait(open, n)
 		if err != nil {
 			return nil, err
 		}
@@ -89,10 +91,38 @@ func (u *Union[T]) ReserveN(ctx context.Context, n int) ([]*Lease[T], error) {
 	}
 }
 
+// ready returns the error for a union of which a queue is closed, or for a nil context.
+func (u *Union[T]) ready(ctx context.Context) error {
+	for _, q := range u.queues {
+		if err := q.ready(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// whileOpen returns a context that also ends when one of the queues is closed.
+func (u *Union[T]) whileOpen(ctx context.Context) (open context.Context, done func()) {
+	open, end := context.WithCancelCause(ctx)
+	var stops []func() bool
+	for _, q := range u.queues {
+		stops = append(stops, context.AfterFunc(q.open, func() { end(context.Cause(q.open)) }))
+	}
+	return open, func() {
+		for _, stop := range stops {
+			stop()
+		}
+		end(nil)
+	}
+}
+
 // TryReserve is Queue.TryReserve.
 func (u *Union[T]) TryReserve(ctx context.Context, n int) ([]*Lease[T], error) {
 	if n < 1 {
 		return nil, invalid("%d jobs to reserve: it can be from 1 on", n)
+	}
+	if err := u.ready(ctx); err != nil {
+		return nil, err
 	}
 	got, err := do(ctx, &u.queues[0].engine, &u.reserves, u.runReserves, n)
 	if err != nil {

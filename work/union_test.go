@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/conq-go/conq/codec"
+	"github.com/conq-go/conq/errs"
 	"github.com/conq-go/conq/kv"
 	"github.com/conq-go/conq/kv/faulty"
 	"github.com/conq-go/conq/kv/memory"
@@ -234,5 +235,35 @@ func TestFindAndReserveID(t *testing.T) {
 		isError(t, err, ErrNotFound)
 		_, err = q.ReserveID(ctx, id)
 		isError(t, err, ErrNotFound)
+	}
+}
+
+// With one of its queues a union is closed: those that wait are told, and Run ends.
+func TestUnionClosed(t *testing.T) {
+	for _, name := range []string{"a", "b"} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+				defer cancel()
+				u, queues := openUnion(t, store(t), "a", "b")
+				ended := make(chan error, 2)
+				go func() {
+					_, err := u.Reserve(ctx)
+					ended <- err
+				}()
+				go func() {
+					ended <- Run(ctx, u, func(context.Context, *Lease[string]) error { return nil })
+				}()
+				synctest.Wait()
+				noError(t, queues[name].Close())
+				for range cap(ended) {
+					isError(t, <-ended, errs.ErrClosed)
+				}
+				_, err := u.Reserve(ctx)
+				isError(t, err, errs.ErrClosed)
+				_, err = u.TryReserve(ctx, 1)
+				isError(t, err, errs.ErrClosed)
+			})
+		})
 	}
 }
