@@ -202,6 +202,7 @@ func TestRefusals(t *testing.T) {
 		{413, "up to 1048576 bytes", items, `{"items":[{"text":"` + strings.Repeat("a", 1<<20) + `"}]}`, nil},
 		{413, "up to 1048576 bytes", items, strings.Repeat("a", 1<<20+1), []string{octets}},
 		{413, "document 1: a JSON document is too long", items, `{"text":"` + strings.Repeat("a", 1<<20), []string{ndjson}},
+		{413, "document 2: a JSON document is too long", items, `{"text":"a"}` + strings.Repeat(" ", 2<<20), []string{ndjson}},
 		{422, "items of a queue have none", items, `{"items":[{"text":"a","priority":1}]}`, nil},
 		{422, "expected length <= 200", items, "a", []string{octets, "Idempotency-Key: " + strings.Repeat("k", 201)}},
 		{400, "the Idempotency-Key has to be given once", items, "a", []string{octets, "Idempotency-Key: "}},

@@ -72,12 +72,12 @@ func lines[T any](r io.Reader, limit int64, f func(T) error) error {
 		most.N = limit + 1
 		err := d.Decode(&v)
 		switch {
-		case err == io.EOF:
-			return nil
 		case err == nil:
 			err = f(v)
-		case most.N == 0:
+		case most.N == 0: // before the end, perhaps only of spaces
 			err = fmt.Errorf("%w: up to %d bytes are allowed", errTooLong, limit)
+		case err == io.EOF:
+			return nil
 		}
 		if err != nil {
 			return fmt.Errorf("document %d: %w", n, readable(err))
