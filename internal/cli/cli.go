@@ -31,8 +31,8 @@ import (
 	"os/signal"
 	"runtime"
 	"runtime/debug"
+	"slices"
 	"strings"
-	"sync/atomic"
 	"syscall"
 
 	"github.com/spf13/cobra"
@@ -58,9 +58,6 @@ type app struct {
 	ctx context.Context // of the command that runs
 
 	worker func() *exec.Cmd // makes worker processes of the demo; nil if there is no way to
-
-	hangup   chan os.Signal
-	atHangup atomic.Pointer[func()] // nil ends the command
 }
 
 // Main runs the command with the arguments and streams of the process and
@@ -69,38 +66,35 @@ func Main() int {
 	// A reader that goes away must be an error of the write, not the end of the
 	// process in the middle of something.
 	signal.Ignore(syscall.SIGPIPE)
-	signals := []os.Signal{syscall.SIGTERM}
-	if !signal.Ignored(os.Interrupt) { // as it is in the background of a script
-		signals = append(signals, os.Interrupt)
-	}
-	hungUp, hangUp := context.WithCancelCause(context.Background())
-	defer hangUp(nil)
-	ctx, stop := signal.NotifyContext(hungUp, signals...)
+	signals := []os.Signal{syscall.SIGTERM, os.Interrupt, syscall.SIGHUP}
+	// In the background of a script interrupts are ignored, and under nohup hangups.
+	ctx, stop := signal.NotifyContext(context.Background(), slices.DeleteFunc(signals, signal.Ignored)...)
 	defer stop()
 	context.AfterFunc(ctx, stop) // so that a second signal kills
 	a := &app{stdin: os.Stdin, stdout: os.Stdout, stderr: os.Stderr, worker: workerOf(os.Args[0])}
-	if !signal.Ignored(syscall.SIGHUP) { // as it is under nohup
-		a.hangup = make(chan os.Signal, 1)
-		signal.Notify(a.hangup, syscall.SIGHUP)
-		go a.watchHangup(hangUp)
-	}
 	return a.run(ctx, os.Args[1:])
 }
 
-// watchHangup ends the command at SIGHUP, unless onHangup says otherwise.
-func (a *app) watchHangup(stop context.CancelCauseFunc) {
-	for s := range a.hangup {
-		if f := a.atHangup.Load(); f != nil {
-			(*f)()
-		} else {
-			signal.Stop(a.hangup) // a second one kills
-			stop(fmt.Errorf("%v signal received", s))
+// onSignal has a signal do nothing but call f, until end is called, unless the process is to ignore it.
+func onSignal(s os.Signal, f func()) (end func()) {
+	if signal.Ignored(s) {
+		return func() {}
+	}
+	signals, done := make(chan os.Signal, 1), make(chan struct{})
+	signal.Reset(s)
+	signal.Notify(signals, s)
+	go func() {
+		defer close(done)
+		for range signals {
+			f()
 		}
+	}()
+	return func() {
+		signal.Stop(signals)
+		close(signals)
+		<-done
 	}
 }
-
-// onHangup has f called at each SIGHUP.
-func (a *app) onHangup(f func()) { a.atHangup.Store(&f) }
 
 func (a *app) run(ctx context.Context, args []string) int {
 	a.ctx = ctx

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"net"
 	"os"
+	"syscall"
 	"time"
 
 	"github.com/conq-go/conq/kv"
@@ -126,13 +127,13 @@ func (a *app) runServer(ctx context.Context, db kv.DB, o server.Options, flags s
 			err = failed
 		}
 	}()
-	a.onHangup(func() {
+	defer onSignal(syscall.SIGHUP, func() {
 		if err := s.Reload(); err != nil {
 			o.Logger.Error("reload has failed", "error", err)
 			return
 		}
 		o.Logger.Info("tokens and certificate were read again")
-	})
+	})()
 	defer onDrain(s.DrainBeanstalk)()
 	group, ctx := errgroup.WithContext(ctx)
 	serve := func(what, address string, serve func(context.Context, net.Listener) error) error {

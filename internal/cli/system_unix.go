@@ -4,28 +4,12 @@ package cli
 
 import (
 	"errors"
-	"os"
 	"os/exec"
-	"os/signal"
 	"syscall"
 )
 
 // onDrain calls f at SIGUSR1, until end is called.
-func onDrain(f func()) (end func()) {
-	signals, done := make(chan os.Signal, 1), make(chan struct{})
-	signal.Notify(signals, syscall.SIGUSR1)
-	go func() {
-		defer close(done)
-		for range signals {
-			f()
-		}
-	}()
-	return func() {
-		signal.Stop(signals)
-		close(signals)
-		<-done
-	}
-}
+func onDrain(f func()) (end func()) { return onSignal(syscall.SIGUSR1, f) }
 
 // ownGroup has a command run in a process group of its own, all of which is killed when its context ends.
 func ownGroup(cmd *exec.Cmd) {

@@ -109,8 +109,12 @@ func (d *delivery) run(ctx context.Context, n int) (done int, err error) {
 	if err := d.source.Reclaim(ctx); err != nil {
 		return 0, err
 	}
+	batch := d.writeThenRemove
+	if d.commitFirst {
+		batch = d.removeThenWrite
+	}
 	for again := true; done < n; {
-		taken, err := d.batch(ctx, min(size, n-done))
+		taken, err := batch(ctx, min(size, n-done))
 		done += taken
 		if again && errors.Is(err, conq.ErrEmpty) { // the deadline of some may have come since
 			again, err = false, d.source.Reclaim(ctx)
@@ -135,13 +139,6 @@ func (d *delivery) run(ctx context.Context, n int) (done int, err error) {
 		}
 	}
 	return done, nil
-}
-
-func (d *delivery) batch(ctx context.Context, n int) (taken int, err error) {
-	if d.commitFirst {
-		return d.removeThenWrite(ctx, n)
-	}
-	return d.writeThenRemove(ctx, n)
 }
 
 func (d *delivery) writeThenRemove(ctx context.Context, n int) (taken int, err error) {
