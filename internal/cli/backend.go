@@ -27,8 +27,8 @@ type backend interface {
 	// open returns a queue or priority queue, which it makes if there is none.
 	open(ctx context.Context, name string, kind conq.Kind) (anyqueue.Queue, error)
 	jobs(ctx context.Context, name string, codec conq.Codec[[]byte], o work.Options) (jobQueue, error)
-	// mover returns what moves up to n items in one transaction, or fails with conq.ErrEmpty.
-	mover(ctx context.Context, from conq.Info, to string) (move func(n int) (moved int, err error), err error)
+	// move moves up to n items, some in each transaction. Where there are fewer it may fail with conq.ErrEmpty.
+	move(ctx context.Context, from conq.Info, to string, n int) (moved int, err error)
 }
 
 // handle is a queue of any kind.

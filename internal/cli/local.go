@@ -60,34 +60,29 @@ func (l local) jobs(_ context.Context, name string, codec conq.Codec[[]byte], o 
 	return work.Open(l.db, name, codec, o)
 }
 
-// mover moves the bytes of items as they are, whatever their codec.
-func (l local) mover(ctx context.Context, from conq.Info, to string) (move func(n int) (moved int, err error), err error) {
+// move moves the bytes of items as they are, whatever their codec.
+func (l local) move(ctx context.Context, from conq.Info, to string, n int) (moved int, err error) {
 	source, err := openQueue(l.db, from.Kind, from.Name, conq.Bytes(), ends{})
 	if err != nil {
-		return nil, err
+		return 0, err
 	}
 	target, err := openQueue(l.db, from.Kind, to, conq.Bytes(), ends{})
 	if err != nil {
-		return nil, err
+		return 0, err
 	}
 	size := layout.BatchFor(l.limits(), itemOperations).Items
-	move = func(n int) (moved int, err error) {
-		for range 2 {
-			err = l.db.Transact(ctx, func(tx kv.Tx) error {
-				batch, err := source.take(tx, min(size, n))
-				if moved = len(batch); err != nil {
-					return err
-				}
-				return target.AddAllIn(tx, batch)
-			})
-			if !errors.Is(err, conq.ErrEmpty) {
-				break
+	return inBatches(ctx, source, n, func(n int) (some int, err error) {
+		err = l.db.Transact(ctx, func(tx kv.Tx) error {
+			batch, err := source.take(tx, min(size, n))
+			if err != nil {
+				return err
 			}
-			if err := source.Reclaim(ctx); err != nil { // the deadline of some may have come since
-				return 0, err
-			}
+			some = len(batch)
+			return target.AddAllIn(tx, batch)
+		})
+		if err != nil {
+			return 0, err
 		}
-		return moved, err
-	}
-	return move, source.Reclaim(ctx) // which take does not
+		return some, nil
+	})
 }

@@ -64,11 +64,7 @@ func (a *app) moveItems(ctx context.Context, b backend, from, to string, n int) 
 		return fmt.Errorf("%w: %.200q is a %s and %.200q a %s: items move between queues of one kind",
 			conq.ErrKind, from, info.Kind, to, target.Kind)
 	}
-	move, err := b.mover(ctx, info, to)
-	moved := 0
-	for some := 0; err == nil && moved < n; moved += some {
-		some, err = move(n - moved)
-	}
+	moved, err := b.move(ctx, info, to, n)
 	switch {
 	case err != nil && !errors.Is(err, conq.ErrEmpty):
 		return fmt.Errorf("%w; %s moved before that", err, items(moved))

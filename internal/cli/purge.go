@@ -47,7 +47,7 @@ func (a *app) purgeQueue(ctx context.Context, b backend, name string, yes bool) 
 		return err
 	}
 	defer letGo(ctx, q)
-	if stored, ok := q.(interface{ Reclaim(context.Context) error }); ok {
+	if stored, ok := q.(reclaimer); ok {
 		_ = stored.Reclaim(ctx) // what was staged and never collected counts, too; if it is damaged it does not, and it goes
 	}
 	n, err := q.Len(ctx)

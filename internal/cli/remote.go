@@ -146,14 +146,11 @@ func (t *taker) awaitQueue(ctx, waits context.Context, b backend) error {
 // mostAtOnce is how many items one request is for.
 const mostAtOnce = 1000
 
-func (r remote) mover(ctx context.Context, from conq.Info, to string) (move func(n int) (moved int, err error), err error) {
-	return func(n int) (moved int, err error) {
-		moved, err = r.c.Move(ctx, from.Name, to, min(mostAtOnce, n), false)
-		if err == nil && moved == 0 {
-			err = conq.ErrEmpty
-		}
-		return moved, err
-	}, nil
+func (r remote) move(ctx context.Context, from conq.Info, to string, n int) (moved int, err error) {
+	for some := 1; err == nil && some > 0 && moved < n; moved += some {
+		some, err = r.c.Move(ctx, from.Name, to, min(mostAtOnce, n-moved), false)
+	}
+	return moved, err
 }
 
 func (r remote) queues(ctx context.Context) (infos []conq.Info, err error) {

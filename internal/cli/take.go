@@ -76,8 +76,7 @@ type source interface {
 	// take removes the first items, at most n and as many as the store likes, or
 	// fails with conq.ErrEmpty.
 	take(tx kv.Tx, n int) ([]item, error)
-	// Reclaim puts items back that were given to consumers that have died: take does not.
-	Reclaim(ctx context.Context) error
+	reclaimer
 }
 
 // delivery moves items from a queue to a sink, a batch a transaction.
@@ -106,39 +105,51 @@ type delivery struct {
 func (d *delivery) run(ctx context.Context, n int) (done int, err error) {
 	d.written = make(map[string]bool)
 	size := layout.BatchFor(d.db.Limits(), itemOperations).Items
-	if err := d.source.Reclaim(ctx); err != nil {
-		return 0, err
-	}
 	batch := d.writeThenRemove
 	if d.commitFirst {
 		batch = d.removeThenWrite
 	}
-	for again := true; done < n; {
-		taken, err := batch(ctx, min(size, n-done))
-		done += taken
-		if again && errors.Is(err, conq.ErrEmpty) { // the deadline of some may have come since
-			again, err = false, d.source.Reclaim(ctx)
+	done, err = inBatches(ctx, d.source, n, func(n int) (int, error) { return batch(ctx, min(size, n)) })
+	switch {
+	case errors.Is(err, conq.ErrEmpty):
+		return done, nil
+	case errors.Is(err, kv.ErrCommitUnknown):
+		return done, d.unknown(err)
+	case err != nil && ctx.Err() != nil && !isOutput(err):
+		return done, d.stillIn(fmt.Errorf("%w; %s removed before that", err, items(done)))
+	case err != nil && !isOutput(err):
+		return done, d.stillIn(err)
+	case err != nil && !d.commitFirst:
+		err = after(err, fmt.Sprintf("%s removed", items(done)))
+		if isUnread(err) && done > 0 {
+			err = &exitError{exitDone, err} // it has had enough, but maybe not read all of those
 		}
-		switch {
-		case errors.Is(err, conq.ErrEmpty):
-			return done, nil
-		case errors.Is(err, kv.ErrCommitUnknown):
-			return done, d.unknown(err)
-		case err != nil && ctx.Err() != nil && !isOutput(err):
-			return done, d.stillIn(fmt.Errorf("%w; %s removed before that", err, items(done)))
-		case err != nil && !isOutput(err):
-			return done, d.stillIn(err)
-		case err != nil && !d.commitFirst:
-			err = after(err, fmt.Sprintf("%s removed", items(done)))
-			if isUnread(err) && done > 0 {
-				err = &exitError{exitDone, err} // it has had enough, but maybe not read all of those
-			}
-			return done, err
-		case err != nil:
+	}
+	return done, err
+}
+
+// inBatches has batch take up to n items, some at a time, until that fails, at last with conq.ErrEmpty. Items that were
+// given to consumers that have died go back before, and when all others are taken, as the deadline of some may have come since.
+func inBatches(ctx context.Context, from reclaimer, n int, batch func(n int) (taken int, err error)) (done int, err error) {
+	if err := from.Reclaim(ctx); err != nil {
+		return 0, err
+	}
+	for again := true; done < n; {
+		taken, err := batch(n - done)
+		done += taken
+		if again && errors.Is(err, conq.ErrEmpty) {
+			again, err = false, from.Reclaim(ctx)
+		}
+		if err != nil {
 			return done, err
 		}
 	}
 	return done, nil
+}
+
+// reclaimer puts items back that were given to consumers that have died: to take some does not.
+type reclaimer interface {
+	Reclaim(ctx context.Context) error
 }
 
 func (d *delivery) writeThenRemove(ctx context.Context, n int) (taken int, err error) {
