@@ -21,7 +21,8 @@ const (
 	Relaxed              // approximately so: any of the first few hundred, so that processes do not collide
 )
 
-// Rate limits how many jobs start in a period. The zero Rate is no limit.
+// Rate limits how many jobs start: after a rest up to N at once, and then one in each Per/N. So in the first Per of a burst up
+// to 2N-1 start, and N in each that follows. The zero Rate is no limit.
 type Rate struct {
 	N   int
 	Per time.Duration
