@@ -250,7 +250,7 @@ func (r *runner[T]) finish(l *Lease[T], err, cause error) {
 	case err == nil:
 		end = l.Ack(ctx)
 	case errors.Is(cause, errGrace):
-		end = l.Release(ctx, 0)
+		end, err = l.Release(ctx, 0), nil // the attempt has not failed
 	case errors.As(err, &snooze):
 		end = l.Release(ctx, max(0, time.Duration(snooze)))
 	case errors.As(err, new(cancelError)) || errors.Is(cause, ErrCancelled):

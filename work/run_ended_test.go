@@ -117,3 +117,23 @@ func TestHandlerEndsBadly(t *testing.T) {
 		})
 	}
 }
+
+// A job that is given back as the runner stops is no failure: its attempt does not count, and OnError is not told.
+func TestHandlerOutOfGrace(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		q := open(t, store(t), Options{})
+		_, err := q.Put(ctx, "a")
+		noError(t, err)
+		noError(t, Run(ctx, q, func(ctx context.Context, _ *Lease[string]) error {
+			cancel()
+			<-ctx.Done()
+			return ctx.Err()
+		}, RunOptions{Grace: time.Second, OnError: func(id ID, err error) { t.Errorf("OnError was told of job %d: %v", id, err) }}))
+		s, err := q.Stats(context.Background())
+		noError(t, err)
+		if want := (Stats{Ready: 1}); s != want {
+			t.Errorf("jobs: %+v, want %+v", s, want)
+		}
+	})
+}

@@ -135,7 +135,9 @@ func (d *doer) do(ctx context.Context, l *work.Lease[[]byte]) error {
 		d.done++
 		return nil
 	}
-	d.failed++
+	if ctx.Err() == nil { // else it was killed, as the job was cancelled, or this command is to end
+		d.failed++
+	}
 	if text := strings.TrimSpace(kept.String()); text != "" {
 		return fmt.Errorf("%w: %s", err, text)
 	}
