@@ -116,8 +116,10 @@ func (s slow) Transact(ctx context.Context, f func(kv.Tx) error) error {
 const (
 	groups  = 4 // of clients, each with handles of its own, as processes have
 	clients = 10
-	calls   = 80
 )
+
+// calls is how many each client makes: few by default, as what is wrong shows in any of many histories.
+func calls() int { return testkit.Cases(120) }
 
 // The queues behave as one on every engine, in every mode, in any weather. One
 // round tries one engine for each mode and weather.
@@ -214,9 +216,9 @@ func newFixture(t *testing.T, db kv.DB, w weather, m mode, round int) *fixture {
 // try runs a workload for each kind of queue and checks what came of it.
 func (f *fixture) try() {
 	f.Helper()
-	f.run(Workload{Seed: f.seed, Clients: clients, Calls: calls, Ends: 1, Cancel: f.weather.cancel},
+	f.run(Workload{Seed: f.seed, Clients: clients, Calls: calls(), Ends: 1, Cancel: f.weather.cancel},
 		f.queue("a"), f.queue("b"))
-	f.run(Workload{Seed: f.seed, Clients: clients, Calls: calls, Ends: 2, Cancel: f.weather.cancel},
+	f.run(Workload{Seed: f.seed, Clients: clients, Calls: calls(), Ends: 2, Cancel: f.weather.cancel},
 		f.priorityQueue("c", false), f.priorityQueue("d", true))
 	if err := f.calm.Close(); err != nil {
 		f.Error(err)

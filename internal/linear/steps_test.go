@@ -186,7 +186,7 @@ func TestTakesNeedTheirConflicts(t *testing.T) {
 						found = found || alone
 					}
 				}
-				f.run(Workload{Seed: f.seed, Clients: clients, Calls: calls, Ends: 1}, f.queue("a"))
+				f.run(Workload{Seed: f.seed, Clients: clients, Calls: calls(), Ends: 1}, f.queue("a"))
 				if testkit.NoError(t, f.calm.Close()); found {
 					return
 				}

@@ -121,7 +121,7 @@ func waiting(t *testing.T, db kv.DB, w weather, handles int, seed uint64) {
 			Drain: func() Target { return targets[0].(patient).Target },
 		}
 	}
-	f.run(Workload{Seed: seed, Clients: clients, Calls: calls, Ends: 1, Puts: 25, Cancel: w.cancel},
+	f.run(Workload{Seed: seed, Clients: clients, Calls: calls(), Ends: 1, Puts: 25, Cancel: w.cancel},
 		queue("a", false, func(db kv.DB) (Target, error) {
 			q, err := conq.OpenQueue(db, "a", conq.String(), o)
 			return patientQueue(q), err
@@ -132,7 +132,7 @@ func waiting(t *testing.T, db kv.DB, w weather, handles int, seed uint64) {
 		ends     []End
 	}{{"b", false, []End{Low}}, {"c", false, []End{High}}, {"d", true, []End{High}}, {"e", false, []End{Low, High}}} {
 		o.FIFOTies = p.fifoTies
-		f.run(Workload{Seed: seed, Clients: clients, Calls: calls / 2, Ends: 2, Puts: 25, Cancel: w.cancel},
+		f.run(Workload{Seed: seed, Clients: clients, Calls: calls() / 2, Ends: 2, Puts: 25, Cancel: w.cancel},
 			queue(p.name, p.fifoTies, func(db kv.DB) (Target, error) {
 				q, err := conq.OpenPriorityQueue(db, p.name, conq.String(), o)
 				return patientPriorityQueue(q, p.ends), err

@@ -11,10 +11,14 @@ import (
 )
 
 // TestContract runs the conformance suite, with memtables so small that what it writes goes through flushes and
-// compactions too: in directories for one durability, and if it is thorough for all; otherwise on files in memory.
+// compactions too: in directories for one durability, and if it is thorough for all; otherwise on files in memory, and
+// with -short not, as others run them at once then: TestCrash and TestLives.
 func TestContract(t *testing.T) {
 	for _, durability := range []Durability{Always, Interval, Memory} {
 		t.Run(durability.String(), func(t *testing.T) {
+			if durability != Always {
+				testkit.Long(t)
+			}
 			o := Options{Durability: durability, MemTable: 256 << 10}
 			if durability != Always && !testkit.Thorough() {
 				o.FS = memFS()

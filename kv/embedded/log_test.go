@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/conq-go/conq/internal/testkit"
 	"github.com/conq-go/conq/kv"
 	"github.com/conq-go/conq/kv/embedded/internal/wal"
 )
@@ -116,7 +117,7 @@ func checkLatest(t *testing.T, db *DB, last int) {
 // log for that.
 func TestCrashIsAPrefix(t *testing.T) {
 	for _, durability := range []Durability{Interval, Memory} {
-		for seed := range uint64(4) {
+		for seed := range uint64(testkit.Cases(4)) {
 			rng := rand.New(rand.NewPCG(seed, 0))
 			fs := memFS()
 			db := mustOpen(t, "store", Options{FS: fs, Durability: durability, MemTable: smallMemTable})

@@ -42,6 +42,7 @@ func clusterRate(t *testing.T, db kv.DB, clients int, f func(kv.Tx) error) float
 // The published recipe, a transaction a call, is as fast as it was measured to be on a real
 // cluster, or the simulated one is not like it.
 func TestFoundationDBRates(t *testing.T) {
+	testkit.Long(t)
 	for _, c := range []struct {
 		verb    string
 		clients int

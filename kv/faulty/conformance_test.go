@@ -14,8 +14,9 @@ import (
 	"github.com/conq-go/conq/kv/memory"
 )
 
-// Without faults the wrapper is as good a store as the one that it wraps.
+// Without faults the wrapper is as good a store as the one that it wraps. -short leaves it to TestConformanceWithFaults.
 func TestConformance(t *testing.T) {
+	testkit.Long(t)
 	t.Run("memory", func(t *testing.T) { kvtest.Run(t, overMemory(faulty.Options{})) })
 	t.Run("memory, small limits", func(t *testing.T) {
 		kvtest.Run(t, overMemory(faulty.Options{Limits: kv.Limits{Key: 30, Value: 50, Transaction: 2000, Operations: 100}}))
