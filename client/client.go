@@ -106,12 +106,13 @@ func (c *Client) parse(s string) error {
 	if err != nil || base.RawQuery != "" || base.Fragment != "" || strings.HasSuffix(base.Path, "/v1") {
 		return errors.New("URL of a server can't be read: it is as http://host:7711, or http://host/path if the server is mounted there")
 	}
+	if strings.Contains(scheme+hosts, "@") { // what it says may have a secret
+		return errors.New("URL of a server can't be read: it is as http://host:7711, and Options.Token says who you are")
+	}
 	for _, host := range strings.Split(hosts, ",") {
 		u, err := url.Parse(scheme + "://" + host)
 		switch {
-		case err != nil || u.User != nil: // what it says may have a secret
-			return errors.New("URL of a server can't be read: it is as http://host:7711, and Options.Token says who you are")
-		case u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "" || u.Host != host:
+		case err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "" || u.Host != host:
 			return fmt.Errorf("URL %.200q: that of a server is as http://host:7711", s)
 		case u.Scheme == "http" && c.options.Token != "" && !c.options.Insecure && !isLoopback(u.Hostname()):
 			return fmt.Errorf("the token would go to %.200q without TLS: use https, or Options.Insecure on a private network", host)

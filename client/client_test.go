@@ -294,6 +294,8 @@ func TestDial(t *testing.T) {
 		{"http://host/v1", "", "http://host:7711"},
 		{"http://host?x", "", "http://host:7711"},
 		{"http://user:secret@host", "", "Options.Token"},
+		{"user:secret@host", "", "Options.Token"},
+		{"ftp://host,user:secret@host", "", "Options.Token"},
 		{"http://queues.example:7711", "conq_secret", "without TLS"},
 		{"http://127.0.0.1:1,10.1.1.1:7711", "conq_secret", "10.1.1.1:7711"},
 	} {
