@@ -145,9 +145,10 @@ func (a *app) changeEach(ctx context.Context, q jobQueue, c jobChange, ids []wor
 }
 
 func (a *app) printChanged(c jobChange, n int) error {
-	return a.answer(struct {
+	done := plural(n, "job") + " " + c.past
+	return after(a.answer(struct {
 		Jobs int `json:"jobs"`
-	}{n}, "%s %s\n", plural(n, "job"), c.past)
+	}{n}, "%s\n", done), done)
 }
 
 func (a *app) pause() *cobra.Command {

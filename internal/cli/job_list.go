@@ -25,13 +25,16 @@ func (a *app) jobs() *cobra.Command {
 		Example: "  conq jobs emails --state dead\n  conq jobs emails --contains timeout --json",
 		Args:    onlyQueueArgument,
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if limit < 0 {
+				return usagef("--limit %d: it is 0, for all, or how many at most", limit)
+			}
 			return a.withJobs(cmd.Context(), args[0], func(q jobQueue) error {
 				return a.listJobs(cmd.Context(), q, filter, limit)
 			})
 		},
 	}
 	registerConditions(cmd, &filter)
-	cmd.Flags().IntVarP(&limit, "limit", "n", 100, "how many at most; 0 is all")
+	integerFlag(cmd.Flags(), &limit, "limit", "n", 100, "how many at most; 0 is all")
 	return cmd
 }
 

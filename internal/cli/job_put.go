@@ -38,7 +38,7 @@ type jobFlags struct {
 func registerJob(flags *pflag.FlagSet, job *work.Job) {
 	integerFlag(flags, &job.Priority, "priority", "p", 0, "priority: the lowest is first")
 	flags.StringVar(&job.Key, "key", "", "jobs of one key run one after the other")
-	flags.IntVar(&job.MaxAttempts, "max-attempts", 0, "how often a job is tried before it is dead; -1 is without end (default 20)")
+	integerFlag(flags, &job.MaxAttempts, "max-attempts", "", 0, "how often a job is tried before it is dead; -1 is without end (default 20)")
 }
 
 func (j *jobFlags) register(cmd *cobra.Command) {

@@ -71,7 +71,7 @@ func (a *app) work() *cobra.Command {
 	}
 	f := cmd.Flags()
 	f.SetInterspersed(true)
-	f.IntVarP(&flags.workers, "jobs", "j", 1, "how many commands run at once")
+	integerFlag(f, &flags.workers, "jobs", "j", 1, "how many commands run at once")
 	f.DurationVar(&flags.lease, "lease", 30*time.Second, "how long a job stays away if this command dies")
 	f.DurationVar(&flags.grace, "grace", 30*time.Second, "how long running commands have when this one is to end")
 	f.DurationVar(&flags.releaseDelay, "release-delay", time.Second, "how long a job waits whose command exits with 75")

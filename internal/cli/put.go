@@ -73,6 +73,9 @@ func (p *putter) commit(ctx context.Context, batch []item, first int) error {
 	switch {
 	case err == nil:
 		return p.acknowledge(batch)
+	case isOutput(err): // of what is told of the batch, as its ids: it is in, and the rest of the input is not
+		p.done += len(batch)
+		return &exitError{exitFailure, err}
 	case errors.Is(err, kv.ErrCommitUnknown):
 		return fmt.Errorf("%w: %ss %d to %d may or may not be in", err, p.unit, first, first+len(batch)-1)
 	case !errors.Is(err, kv.ErrTooLarge):

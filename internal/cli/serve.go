@@ -68,7 +68,7 @@ func (a *app) serve() *cobra.Command {
 	f := cmd.Flags()
 	f.StringVar(&flags.listen, "listen", "127.0.0.1:7711", "address of HTTP")
 	f.StringVar(&flags.beanstalk, "beanstalk", "", "address of beanstalkd's protocol (default none)")
-	f.IntVar(&flags.maxJob, "max-job-size", 65535, "largest job that beanstalkd's protocol puts, in bytes")
+	integerFlag(f, &flags.maxJob, "max-job-size", "", 65535, "largest job that beanstalkd's protocol puts, in bytes")
 	f.StringVar(&flags.logFormat, "log-format", "text", "form of the log on standard error: text or json")
 	f.StringVar(&flags.tokens, "tokens", "", "file of the tokens that callers may have")
 	f.StringVar(&flags.cert, "tls-cert", "", "file of a certificate with its chain, in PEM")

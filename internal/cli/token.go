@@ -1,6 +1,8 @@
 package cli
 
 import (
+	"fmt"
+
 	"github.com/conq-go/conq/server"
 	"github.com/spf13/cobra"
 )
@@ -47,7 +49,7 @@ func (a *app) newToken() *cobra.Command {
 			case err != nil:
 				return usagef("%w", err)
 			case path != "":
-				return a.printf("%s\n", secret)
+				return after(a.printf("%s\n", secret), fmt.Sprintf("a token %q, which nobody has, added to %q", args[0], path))
 			}
 			return a.printf("%s\n%s\n", secret, entry)
 		},
