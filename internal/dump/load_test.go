@@ -376,9 +376,7 @@ func TestLoadWakes(t *testing.T) {
 	got := make(chan string, 1)
 	go func() {
 		v, err := q.DequeueWait(t.Context())
-		if err != nil {
-			t.Error(err)
-		}
+		testkit.Check(t, err)
 		got <- v
 	}()
 	loadAll(t, db, dumped(t, from), conq.LoadOptions{})
@@ -397,9 +395,7 @@ func TestDumpBusy(t *testing.T) {
 		defer close(done)
 		const most = 2000 // or each round takes longer than the last, and the queue grows as much more
 		for i, taken := 0, 0; ctx.Err() == nil; i++ {
-			if err := q.Enqueue(t.Context(), fmt.Sprintf("%08d", i)); err != nil {
-				t.Error(err)
-			}
+			testkit.Check(t, q.Enqueue(t.Context(), fmt.Sprintf("%08d", i)))
 			if rand.IntN(3) == 0 || i-taken >= most {
 				testkit.Check(t, testkit.Drop(q.Dequeue(t.Context())))
 				taken++

@@ -39,17 +39,13 @@ func TestPeekAgain(t *testing.T) {
 	db := &fickle{DB: memory.New(memory.Options{})}
 	defer db.Close()
 	q, err := conq.OpenQueue(db, "q", conq.String())
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 	for _, want := range []struct {
 		item string
 		err  error
 	}{{"", conq.ErrEmpty}, {"a", nil}} {
 		if want.err == nil {
-			if err := q.Enqueue(t.Context(), want.item); err != nil {
-				t.Fatal(err)
-			}
+			testkit.NoError(t, q.Enqueue(t.Context(), want.item))
 		}
 		db.attempts, db.lazy = 0, 0
 		item, err := q.Peek(t.Context())

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/cockroachdb/pebble/v2"
+	"github.com/conq-go/conq/internal/testkit"
 	"github.com/conq-go/conq/kv"
 	"pgregory.net/rapid"
 )
@@ -83,9 +84,7 @@ func inPebble(t rapid.TB, db *DB, want map[string]string) {
 	db.catchUp()
 	db.mu.Unlock()
 	iter, err := db.pebble.NewIter(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 	defer iter.Close()
 	got := make(map[string]string)
 	for ok := iter.First(); ok; ok = iter.Next() {
@@ -167,12 +166,10 @@ func TestBacklogCancels(t *testing.T) {
 			fs := memFS()
 			db := mustOpen(t, "store", Options{FS: fs, Durability: Memory})
 			c.before(db)
-			if err := db.ReadTransact(t.Context(), func(r kv.Reader) error {
+			testkit.NoError(t, db.ReadTransact(t.Context(), func(r kv.Reader) error {
 				_, _, err := first(r, kv.PrefixRange([]byte("q")), false) // so that it is in the cache
 				return err
-			}); err != nil {
-				t.Fatal(err)
-			}
+			}))
 			mustTransact(t, db, func(tx kv.Tx) {
 				kv.Lazily(tx)
 				tx.Set([]byte("q5"), []byte("v"))
@@ -186,9 +183,7 @@ func TestBacklogCancels(t *testing.T) {
 				t.Errorf("%d bytes are to be applied", db.backlog.bytes)
 			}
 			inPebble(t, db, nil)
-			if err := db.Close(); err != nil {
-				t.Fatal(err)
-			}
+			testkit.NoError(t, db.Close())
 			if got := contents(t, mustOpen(t, "store", Options{FS: fs})); len(got) > 0 {
 				t.Errorf("the store opens with %q", got)
 			}
@@ -202,9 +197,7 @@ func TestBacklogClosed(t *testing.T) {
 	fs := memFS()
 	db := mustOpen(t, "store", Options{FS: fs})
 	mustTransact(t, db, func(tx kv.Tx) { tx.Set([]byte("k"), []byte("v")) })
-	if err := db.Close(); err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, db.Close())
 	tx := newTx(t.Context(), db)
 	db.catchUp()
 	if err := tx.begin(); !errors.Is(err, kv.ErrClosed) {

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/conq-go/conq/internal/testkit"
 	"github.com/conq-go/conq/kv"
 )
 
@@ -103,9 +104,7 @@ func testRoomRenews(t *testing.T, written []byte, commits int) {
 	for i := range longCommits {
 		mustTransact(t, db, func(tx kv.Tx) {
 			value, err := tx.Get(longKey(i))
-			if err != nil {
-				t.Error(err)
-			}
+			testkit.Check(t, err)
 			waiting[i] = value == nil
 		})
 	}
@@ -121,9 +120,7 @@ func testRoomRenews(t *testing.T, written []byte, commits int) {
 	db.mu.Unlock()
 	close(tables)
 	runs, errs := wait()
-	if err := errors.Join(errs...); err != nil {
-		t.Error(err)
-	}
+	testkit.Check(t, errors.Join(errs...))
 	for i, n := range runs {
 		conflicts := waiting[i] && string(written) == "r"
 		if conflicts != (n > 1) {
@@ -161,9 +158,7 @@ func TestRoomEnds(t *testing.T) {
 		}
 		close(tables)
 		if byClose {
-			if err := <-closed; err != nil {
-				t.Error(err)
-			}
+			testkit.Check(t, <-closed)
 		}
 	}
 }
@@ -177,9 +172,7 @@ func TestFlushWaitsForTheJournal(t *testing.T) {
 		gate.shut.Store(true)
 		db.catchUp()
 		flushed, err := db.pebble.AsyncFlush()
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, err)
 		synctest.Wait()
 		db.takesBatch(backlogPart)
 		mustTransact(t, db, func(tx kv.Tx) { tx.Set([]byte("b"), nil) })
@@ -205,9 +198,7 @@ func TestRenewedReadsNoMore(t *testing.T) {
 		t.Fatal(err)
 	}
 	mustTransact(t, db, func(tx kv.Tx) { tx.Set([]byte("b"), nil) })
-	if err := tx.renew(tx.reads); err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, tx.renew(tx.reads))
 	if _, err := tx.Get([]byte("b")); !errors.Is(err, kv.ErrTooOld) {
 		t.Errorf("error %v of a read, want ErrTooOld", err)
 	}
@@ -216,7 +207,5 @@ func TestRenewedReadsNoMore(t *testing.T) {
 	}
 	tx.Set([]byte("c"), nil)
 	mustTransact(t, db, func(tx kv.Tx) { tx.Set([]byte("d"), nil) })
-	if err := tx.commit(); err != nil {
-		t.Error(err)
-	}
+	testkit.Check(t, tx.commit())
 }

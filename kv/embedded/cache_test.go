@@ -44,9 +44,7 @@ func TestCache(t *testing.T) {
 func testReads(t *testing.T, limits cache.Limits, used func(*readModel)) {
 	rapid.Check(t, func(rt *rapid.T) {
 		db, err := Open("store", Options{FS: memFS(), Durability: Memory})
-		if err != nil {
-			rt.Fatal(err)
-		}
+		testkit.NoError(rt, err)
 		defer db.Close()
 		db.manyTombstones, db.cache = 1, cache.New(limits, db.gaps)
 		m := &readModel{db: db, now: map[string]string{}, states: map[uint64]map[string]string{db.version: {}}}
@@ -122,9 +120,7 @@ func drawRange(rt *rapid.T) kv.Range {
 }
 
 func (m *readModel) transact(rt *rapid.T, f func(kv.Tx) error) {
-	if err := m.db.Transact(context.Background(), f); err != nil {
-		rt.Fatal(err)
-	}
+	testkit.NoError(rt, m.db.Transact(context.Background(), f))
 }
 
 func (m *readModel) set(rt *rapid.T) {
@@ -209,9 +205,7 @@ func (m *readModel) open(rt *rapid.T) {
 	if t.mayBeLazy = rapid.Bool().Draw(rt, "lazy"); t.mayBeLazy {
 		t.Lazily()
 	}
-	if err := t.begin(); err != nil {
-		rt.Fatal(err)
-	}
+	testkit.NoError(rt, t.begin())
 	m.olds = append(m.olds, &old{t: t})
 }
 
@@ -224,11 +218,9 @@ func (m *readModel) end(rt *rapid.T) {
 }
 
 func (m *readModel) read(rt *rapid.T) {
-	if err := m.db.ReadTransact(context.Background(), func(r kv.Reader) error {
+	testkit.NoError(rt, m.db.ReadTransact(context.Background(), func(r kv.Reader) error {
 		return drawRead(rt).run(r, func() {}).compare(rt, m.now)
-	}); err != nil {
-		rt.Fatal(err)
-	}
+	}))
 }
 
 // readOld reads in an older transaction. If that is lazy, it may have moved on, and
@@ -263,9 +255,7 @@ func (m *readModel) readOld(rt *rapid.T) {
 			m.moved++
 		}
 		for _, r := range o.reads {
-			if err := r.compare(rt, o.sees(m, r)); err != nil {
-				rt.Fatal(err)
-			}
+			testkit.NoError(rt, r.compare(rt, o.sees(m, r)))
 		}
 	case !lazy || !errors.Is(err, kv.ErrConflict):
 		rt.Fatal(err)
@@ -386,9 +376,7 @@ func TestGapsStayFew(t *testing.T) {
 	var olds []*tx
 	for i := range turns {
 		o := newTx(context.Background(), db)
-		if err := o.begin(); err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, o.begin())
 		olds = append(olds, o)
 		mustTransact(t, db, func(tx kv.Tx) {
 			pair, ok, err := first(tx, kv.PrefixRange([]byte("q")), false)
@@ -415,9 +403,7 @@ func TestGapsStayFew(t *testing.T) {
 	o := newTx(context.Background(), db)
 	defer o.end()
 	c, err := o.cursor(kv.PrefixRange([]byte("q")), kv.RangeOptions{Limit: 1})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 	defer c.Close()
 	if _, ok, err := c.Seek([]byte("q")); !ok || err != nil {
 		t.Fatal("the queue is empty, or", err)

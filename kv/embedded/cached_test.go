@@ -60,9 +60,7 @@ func (c *cachingFS) powerFailure(t *testing.T) {
 				_, err = f.WriteAt([]byte{was}, at.offset)
 				err = errors.Join(err, f.Close())
 			}
-			if err != nil {
-				t.Fatal(err)
-			}
+			testkit.NoError(t, err)
 		}
 		clear(changed)
 	}
@@ -154,9 +152,7 @@ func failedSync(t *testing.T, fs *cachingFS) {
 		if failed != nil {
 			db = mustOpen(t, "store", Options{FS: fs, MemTable: smallMemTable})
 			seen = contents(t, db) // this was acknowledged, too
-			if err := db.Close(); err != nil {
-				t.Fatal(err)
-			}
+			testkit.NoError(t, db.Close())
 			fs.powerFailure(t)
 		}
 	}

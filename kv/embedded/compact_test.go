@@ -12,6 +12,7 @@ import (
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
+	"github.com/conq-go/conq/internal/testkit"
 	"github.com/conq-go/conq/kv"
 	"github.com/conq-go/conq/kv/embedded/internal/guardfs"
 )
@@ -99,9 +100,7 @@ func TestCompactionsRest(t *testing.T) {
 		if n := disk.count.Load(); n < 2 || n > int64(minute/guardfs.CompactionRest)+2 {
 			t.Errorf("%d compactions failed in a minute, not one every %v", n, guardfs.CompactionRest)
 		}
-		if err := db.failure(); err != nil {
-			t.Error(err)
-		}
+		testkit.Check(t, db.failure())
 		before := db.pebble.Metrics().Levels[0].TablesCount
 		disk.full.Store(false)
 		<-time.After(2 * guardfs.CompactionRest)
@@ -118,9 +117,7 @@ func TestCompactionsRest(t *testing.T) {
 			t.Error("there is no compaction that waits when the store is closed")
 		}
 		began := time.Now()
-		if err := db.Close(); err != nil {
-			t.Error(err)
-		}
+		testkit.Check(t, db.Close())
 		if took := time.Since(began); took > 0 {
 			t.Errorf("it took %v to close the store", took)
 		}

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/conq-go/conq/internal/testkit"
 	"github.com/conq-go/conq/kv"
 	"github.com/conq-go/conq/kv/embedded/internal/conflict"
 )
@@ -26,9 +27,7 @@ func TestExpiredWindow(t *testing.T) {
 				tx.Set([]byte(key), nil)
 				return nil
 			})
-			if err != nil {
-				t.Error(err)
-			}
+			testkit.Check(t, err)
 		}
 		err := db.ReadTransact(t.Context(), func(r kv.Reader) error {
 			if _, err := r.Get([]byte("a")); err != nil {
@@ -116,9 +115,7 @@ func TestLearnLate(t *testing.T) {
 			}
 			return err
 		})
-		if err != nil {
-			t.Error(err)
-		}
+		testkit.Check(t, err)
 	}
 }
 
@@ -157,9 +154,7 @@ func TestWindowBesideReader(t *testing.T) {
 		read(r, 0)
 		return nil
 	})
-	if err != nil {
-		t.Error(err)
-	}
+	testkit.Check(t, err)
 	if n := len(db.expired); n > 0 {
 		t.Errorf("%d transactions are taken for open", n)
 	}

@@ -10,6 +10,7 @@ import (
 	"testing/synctest"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/conq-go/conq/internal/testkit"
 	"github.com/conq-go/conq/kv"
 )
 
@@ -127,9 +128,7 @@ func checkImageWith(t *testing.T, image *vfs.MemFS, memTable int, least, most [c
 		}
 		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 }
 
 func checkWriter(r kv.Reader, w int, least, most int64) error {
@@ -175,15 +174,11 @@ func TestReadersWaitForTheLog(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		gate := &syncGate{FS: memFS(), open: make(chan struct{})}
 		db, err := Open("store", Options{FS: gate})
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, err)
 		gate.shut.Store(true)
 		var wrote, saw, read, snapshot atomic.Bool
 		transact := func(f func(kv.Tx) error, done *atomic.Bool) {
-			if err := db.Transact(context.Background(), f); err != nil {
-				t.Error(err)
-			}
+			testkit.Check(t, db.Transact(context.Background(), f))
 			done.Store(true)
 		}
 		look := func(r kv.Reader) error {
@@ -195,9 +190,7 @@ func TestReadersWaitForTheLog(t *testing.T) {
 		synctest.Wait()
 		go transact(func(tx kv.Tx) error { return look(tx) }, &read)
 		go func() {
-			if err := db.ReadTransact(context.Background(), look); err != nil {
-				t.Error(err)
-			}
+			testkit.Check(t, db.ReadTransact(context.Background(), look))
 			snapshot.Store(true)
 		}()
 		synctest.Wait()
@@ -214,9 +207,7 @@ func TestReadersWaitForTheLog(t *testing.T) {
 			t.Errorf("not acknowledged after the log was on disk: write %v, read %v, snapshot %v",
 				wrote.Load(), read.Load(), snapshot.Load())
 		}
-		if err := db.Close(); err != nil {
-			t.Error(err)
-		}
+		testkit.Check(t, db.Close())
 	})
 }
 

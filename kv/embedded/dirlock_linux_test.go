@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/conq-go/conq/internal/testkit"
 )
 
 // A store stays locked when its files are read, as by who copies them, until it is closed.
@@ -19,9 +20,7 @@ func TestLockStays(t *testing.T) {
 		t.Fatal(err)
 	}
 	f, err := os.OpenFile(path, os.O_RDWR, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 	defer f.Close()
 	take := func() error {
 		return syscall.FcntlFlock(f.Fd(), ofdSetLock, &syscall.Flock_t{Type: syscall.F_WRLCK})
@@ -29,9 +28,7 @@ func TestLockStays(t *testing.T) {
 	if err := take(); !errors.Is(err, syscall.EAGAIN) {
 		t.Errorf("the lock of an open store could be had: %v", err)
 	}
-	if err := db.Close(); err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, db.Close())
 	if err := take(); err != nil {
 		t.Errorf("the lock of a store that was closed: %v", err)
 	}
@@ -44,9 +41,7 @@ func TestLockStays(t *testing.T) {
 func TestLockLeavesFile(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, lockFile)
-	if err := os.WriteFile(path, []byte("as it was"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, os.WriteFile(path, []byte("as it was"), 0o600))
 	mustOpen(t, dir, Options{})
 	if text, err := os.ReadFile(path); string(text) != "as it was" {
 		t.Errorf("the file holds %q, error %v", text, err)
@@ -59,14 +54,8 @@ func TestLockOfStartedProcess(t *testing.T) {
 	dir := t.TempDir()
 	db := mustOpen(t, dir, Options{})
 	inherited, err := syscall.Dup(int(db.lock.(lockedFile).Fd()))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 	defer syscall.Close(inherited)
-	if err := db.Close(); err != nil {
-		t.Fatal(err)
-	}
-	if err := mustOpen(t, dir, Options{}).Close(); err != nil {
-		t.Error(err)
-	}
+	testkit.NoError(t, db.Close())
+	testkit.Check(t, mustOpen(t, dir, Options{}).Close())
 }

@@ -141,22 +141,16 @@ func checkDiskError(t *testing.T, f *faults, err error) {
 
 func TestOpenRefuses(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "file")
-	if err := os.WriteFile(file, []byte("x"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, os.WriteFile(file, []byte("x"), 0o600))
 	dirWith := func(name, text string) string {
 		dir := t.TempDir()
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
 		return dir
 	}
 	open := t.TempDir()
 	mustOpen(t, open, Options{})
 	link := filepath.Join(t.TempDir(), "link")
-	if err := os.Symlink(open, link); err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, os.Symlink(open, link))
 	me := strconv.Itoa(os.Getpid())
 	for _, c := range []struct {
 		name, dir string
@@ -198,9 +192,7 @@ func listing(dir string) string {
 func TestOpenReadOnlyDirectory(t *testing.T) {
 	for _, reason := range []error{syscall.EROFS, syscall.EACCES} {
 		fs := memFS()
-		if err := fs.MkdirAll("store", 0o755); err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, fs.MkdirAll("store", 0o755))
 		_, err := Open("store", Options{FS: errorfs.Wrap(fs, faultsFrom(1, true, reason))})
 		if !errors.Is(err, kv.ErrReadOnly) || !errors.Is(err, reason) {
 			t.Errorf("error %v, want ErrReadOnly with %v", err, reason)
@@ -235,9 +227,7 @@ func TestOptions(t *testing.T) {
 		t.Error("an unknown durability was taken")
 	}
 	db, err := kv.Open("embedded:" + filepath.Join(t.TempDir(), "new", "store") + "?durability=interval&interval=1ms")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 	defer db.Close()
 	if o := db.(*DB).o; o.Durability != Interval || o.Interval.String() != "1ms" {
 		t.Errorf("opened with %v, %v", o.Durability, o.Interval)
@@ -250,9 +240,7 @@ func TestSyncedLater(t *testing.T) {
 	for _, durability := range []Durability{Interval, Memory} {
 		fs := memFS()
 		db := mustOpen(t, "store", Options{FS: fs, Durability: durability})
-		if err := writeRound(db, 0, 1, 0); err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, writeRound(db, 0, 1, 0))
 		if durability == Interval {
 			_ = db.wal.Sync() // what the ticker does
 		} else if err := db.Close(); err != nil {
@@ -268,17 +256,13 @@ func TestSyncedAtIntervals(t *testing.T) {
 		fs := memFS()
 		db := mustOpen(t, "store", Options{FS: fs, Durability: Interval, Interval: time.Second})
 		for n := range int64(3) {
-			if err := writeRound(db, 0, n+1, 0); err != nil {
-				t.Fatal(err)
-			}
+			testkit.NoError(t, writeRound(db, 0, n+1, 0))
 			checkImage(t, fs.CrashClone(vfs.CrashCloneCfg{}), [crashWriters]int64{n}, [crashWriters]int64{n})
 			<-time.After(2 * time.Second)
 			synctest.Wait()
 			checkImage(t, fs.CrashClone(vfs.CrashCloneCfg{}), [crashWriters]int64{n + 1}, [crashWriters]int64{n + 1})
 		}
-		if err := db.Close(); err != nil {
-			t.Error(err)
-		}
+		testkit.Check(t, db.Close())
 	})
 }
 
@@ -288,21 +272,15 @@ func TestReopen(t *testing.T) {
 		dir := t.TempDir()
 		for n := range 3 {
 			db, err := Open(dir, Options{Durability: durability})
-			if err != nil {
-				t.Fatal(err)
-			}
+			testkit.NoError(t, err)
 			if got := len(contents(t, db)); got != n {
 				t.Errorf("%v: %d keys after %d openings", durability, got, n)
 			}
-			if err := db.Transact(context.Background(), func(tx kv.Tx) error {
+			testkit.NoError(t, db.Transact(context.Background(), func(tx kv.Tx) error {
 				tx.Set(fmt.Appendf(nil, "%d", n), nil)
 				return nil
-			}); err != nil {
-				t.Fatal(err)
-			}
-			if err := db.Close(); err != nil {
-				t.Fatal(err)
-			}
+			}))
+			testkit.NoError(t, db.Close())
 		}
 	}
 }
@@ -329,9 +307,7 @@ func TestReadsOfFailedStore(t *testing.T) {
 		for i := range 400 {
 			mustTransact(t, db, func(tx kv.Tx) { tx.Set(fmt.Appendf(nil, "%05d", i), make([]byte, 8<<10)) })
 		}
-		if err := db.Close(); err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, db.Close())
 		db = mustOpen(t, "store", Options{FS: errorfs.Wrap(fs, u)})
 		err := db.ReadTransact(t.Context(), func(r kv.Reader) (err error) {
 			for _, err = range r.Range(kv.Range{Begin: []byte("0"), End: []byte("1")}, kv.RangeOptions{}) {
@@ -359,9 +335,7 @@ func openUnreadable(t *testing.T) (*DB, *unreadable) {
 func flushed(t *testing.T, db *DB) {
 	t.Helper()
 	db.catchUp()
-	if err := db.pebble.Flush(); err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, db.pebble.Flush())
 	forget(db)
 }
 

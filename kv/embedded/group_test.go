@@ -9,6 +9,7 @@ import (
 	"testing/synctest"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/conq-go/conq/internal/testkit"
 	"github.com/conq-go/conq/kv"
 )
 
@@ -40,9 +41,7 @@ func TestGroupCommit(t *testing.T) {
 		gate := &syncGate{FS: memFS(), open: make(chan struct{})}
 		counter := &syncCounter{FS: gate}
 		db, err := Open("store", Options{FS: counter})
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, err)
 		gate.shut.Store(true)
 		before := counter.n.Load()
 		var done atomic.Int64
@@ -51,9 +50,7 @@ func TestGroupCommit(t *testing.T) {
 				tx.Set(fmt.Append(nil, i), nil)
 				return nil
 			})
-			if err != nil {
-				t.Error(err)
-			}
+			testkit.Check(t, err)
 			done.Add(1)
 		}
 		var writers sync.WaitGroup
@@ -72,8 +69,6 @@ func TestGroupCommit(t *testing.T) {
 		if n := counter.n.Load() - before; n != 2 {
 			t.Errorf("%d syncs for a writer, and 19 that came meanwhile, want 2", n)
 		}
-		if err := db.Close(); err != nil {
-			t.Error(err)
-		}
+		testkit.Check(t, db.Close())
 	})
 }

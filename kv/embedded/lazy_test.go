@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/conq-go/conq/internal/testkit"
 	"github.com/conq-go/conq/kv"
 	"github.com/conq-go/conq/kv/embedded/internal/cache"
 )
@@ -45,9 +46,7 @@ func TestLazy(t *testing.T) {
 					r = tx.Snapshot()
 				}
 				pair, ok, err := first(r, kv.PrefixRange([]byte("n")), false)
-				if err != nil {
-					t.Error(err)
-				}
+				testkit.Check(t, err)
 				if !ok || string(pair.Key) == "n5" {
 					return "-"
 				}

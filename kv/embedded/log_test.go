@@ -21,9 +21,7 @@ import (
 func segmentsOf(t *testing.T, fs vfs.FS) []string {
 	t.Helper()
 	names, err := fs.List("store")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 	names = slices.DeleteFunc(names, func(name string) bool { return !isSegment(name) })
 	slices.Sort(names)
 	return names
@@ -38,29 +36,21 @@ func rewrite(t *testing.T, fs vfs.FS, name string, change func(data []byte) []by
 func bytesOf(t *testing.T, fs vfs.FS, path string) []byte {
 	t.Helper()
 	f, err := fs.Open(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 	defer f.Close()
 	data, err := io.ReadAll(f)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 	return data
 }
 
 func writeBytes(t *testing.T, fs vfs.FS, path string, data []byte) {
 	t.Helper()
 	f, err := fs.Create(path, vfs.WriteCategoryUnspecified)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 	if _, err := f.Write(data); err != nil {
 		t.Fatal(err)
 	}
-	if err := f.Close(); err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, f.Close())
 }
 
 // However much is written, few segments are there, and one that was given up is used
@@ -81,9 +71,7 @@ func TestJournalTurns(t *testing.T) {
 		}
 		if i%100 == 99 {
 			image, err := Open("store", Options{FS: fs.CrashClone(vfs.CrashCloneCfg{})})
-			if err != nil {
-				t.Fatal(err)
-			}
+			testkit.NoError(t, err)
 			checkLatest(t, image, i)
 			image.Close()
 		}
@@ -91,9 +79,7 @@ func TestJournalTurns(t *testing.T) {
 	if !reused {
 		t.Error("no segment was kept to be used again")
 	}
-	if err := db.Close(); err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, db.Close())
 	checkLatest(t, mustOpen(t, "store", o), 1999)
 }
 
@@ -132,9 +118,7 @@ func TestCrashIsAPrefix(t *testing.T) {
 					checkPrefix(t, image)
 				}
 			}
-			if err := db.Close(); err != nil {
-				t.Fatal(err)
-			}
+			testkit.NoError(t, db.Close())
 			checkPrefix(t, fs)
 		}
 	}
@@ -147,9 +131,7 @@ const prefixKeys = 20
 func checkPrefix(t *testing.T, fs *vfs.MemFS) {
 	t.Helper()
 	db, err := Open("store", Options{FS: fs, Durability: Memory})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 	defer db.Close()
 	all := contents(t, db)
 	if len(all) == 0 {
@@ -175,14 +157,10 @@ func checkPrefix(t *testing.T, fs *vfs.MemFS) {
 // A store of format 1, whose log is Pebble's, is opened and brought up to date.
 func TestFormat1(t *testing.T) {
 	dir := t.TempDir()
-	if err := os.CopyFS(dir, os.DirFS("testdata/format1")); err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, os.CopyFS(dir, os.DirFS("testdata/format1")))
 	for round := range 2 {
 		db, err := Open(dir, Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, err)
 		items := 0
 		for _, pair := range contents(t, db) {
 			for _, item := range []string{"one", "two", "three"} {
@@ -194,9 +172,7 @@ func TestFormat1(t *testing.T) {
 		if items != 3 {
 			t.Errorf("opening %d: %d of 3 items", round+1, items)
 		}
-		if err := db.Close(); err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, db.Close())
 	}
 	text, err := os.ReadFile(dir + "/" + formatFile)
 	if want := fmt.Sprintf(formatLine, formatKnown); err != nil || string(text) != want {
@@ -209,15 +185,11 @@ func TestJournalOfReaders(t *testing.T) {
 	fs := memFS()
 	for range 2 {
 		db := mustOpen(t, "store", Options{FS: fs})
-		if err := db.ReadTransact(context.Background(), func(r kv.Reader) error {
+		testkit.NoError(t, db.ReadTransact(context.Background(), func(r kv.Reader) error {
 			_, err := r.Get([]byte("a"))
 			return err
-		}); err != nil {
-			t.Fatal(err)
-		}
-		if err := db.Close(); err != nil {
-			t.Fatal(err)
-		}
+		}))
+		testkit.NoError(t, db.Close())
 	}
 	if names := segmentsOf(t, fs); len(names) > 0 {
 		t.Errorf("segments %v", names)
@@ -231,9 +203,7 @@ func closedStore(t *testing.T, times int) *vfs.MemFS {
 	for i := range times {
 		db := mustOpen(t, "store", Options{FS: fs})
 		mustTransact(t, db, func(tx kv.Tx) { tx.Set(fmt.Appendf(nil, "%03d", i), []byte("value")) })
-		if err := db.Close(); err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, db.Close())
 	}
 	return fs
 }
@@ -245,9 +215,7 @@ func TestManifestDamage(t *testing.T) {
 	for i := range 1500 {
 		mustTransact(t, db, func(tx kv.Tx) { tx.Set(fmt.Appendf(nil, "%04d", i), bytes.Repeat([]byte("v"), 300)) })
 	}
-	if err := db.Close(); err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, db.Close())
 	want := contents(t, mustOpen(t, "store", Options{FS: copyOf(fs)}))
 	name := fileOf(t, fs, "MANIFEST-")
 	size := len(bytesOf(t, fs, fs.PathJoin("store", name)))
@@ -281,9 +249,7 @@ func TestManifestDamage(t *testing.T) {
 func fileOf(t *testing.T, fs vfs.FS, prefix string) (latest string) {
 	t.Helper()
 	names, err := fs.List("store")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 	for _, name := range names {
 		if strings.HasPrefix(name, prefix) {
 			latest = max(latest, name)
@@ -295,18 +261,14 @@ func fileOf(t *testing.T, fs vfs.FS, prefix string) (latest string) {
 // Of format 2 all can be read.
 func TestFormat2(t *testing.T) {
 	fs := closedStore(t, 3)
-	if err := fs.Remove(fs.PathJoin("store", wal.File)); err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, fs.Remove(fs.PathJoin("store", wal.File)))
 	writeBytes(t, fs, fs.PathJoin("store", formatFile), fmt.Appendf(nil, formatLine, 2))
 	for range 2 {
 		db := mustOpen(t, "store", Options{FS: fs})
 		if got := contents(t, db); len(got) != 3 {
 			t.Errorf("contents are %q, want 3 pairs", got)
 		}
-		if err := db.Close(); err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, db.Close())
 	}
 	if text := string(bytesOf(t, fs, fs.PathJoin("store", formatFile))); text != fmt.Sprintf(formatLine, formatKnown) {
 		t.Errorf("%s says %q", formatFile, text)

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/conq-go/conq/internal/testkit"
 	"github.com/conq-go/conq/kv"
 )
 
@@ -17,14 +18,10 @@ func TestMoved(t *testing.T) {
 	dir, moved := filepath.Join(t.TempDir(), "store"), filepath.Join(t.TempDir(), "moved")
 	db := mustOpen(t, dir, Options{MemTable: smallMemTable, Durability: Interval})
 	fill := fillUntilFailed(t, db, 10)
-	if err := os.Rename(dir, moved); err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, os.Rename(dir, moved))
 	other := mustOpen(t, dir, Options{})
 	mustTransact(t, other, func(tx kv.Tx) { tx.Set([]byte("other"), nil) })
-	if err := other.Close(); err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, other.Close())
 	n := fill()
 	if got, want := contents(t, mustOpen(t, dir, Options{})), []string{"other="}; !slices.Equal(got, want) {
 		t.Errorf("the store in its place has %.100q, want %q", got, want)
@@ -39,9 +36,7 @@ func TestLockRemoved(t *testing.T) {
 	dir := t.TempDir()
 	db := mustOpen(t, dir, Options{MemTable: smallMemTable, Durability: Interval})
 	fill := fillUntilFailed(t, db, 10)
-	if err := os.Remove(filepath.Join(dir, lockFile)); err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, os.Remove(filepath.Join(dir, lockFile)))
 	n := fill()
 	if got := contents(t, mustOpen(t, dir, Options{})); len(got) < n {
 		t.Errorf("the store has %d pairs, and %d were acknowledged", len(got), n)
@@ -53,9 +48,7 @@ func TestRemoved(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "store")
 	db := mustOpen(t, dir, Options{})
 	mustTransact(t, db, func(tx kv.Tx) { tx.Set([]byte("before"), nil) })
-	if err := os.RemoveAll(dir); err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, os.RemoveAll(dir))
 	err := db.Transact(t.Context(), func(tx kv.Tx) error { tx.Set([]byte("after"), nil); return nil })
 	if !errors.Is(err, ErrFailed) {
 		t.Errorf("a commit after the directory was removed: %v, want that the store has failed", err)
@@ -76,9 +69,7 @@ func fillUntilFailed(t *testing.T, db *DB, some int) func() (acknowledged int) {
 		})
 	}
 	for ; n < some; n++ {
-		if err := set(); err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, set())
 	}
 	return func() int {
 		var err error

@@ -27,9 +27,7 @@ import (
 // A store that is new, below a symbolic link, is known by one name from the beginning.
 func TestOpenTwice(t *testing.T) {
 	link := filepath.Join(t.TempDir(), "link")
-	if err := os.Symlink(t.TempDir(), link); err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, os.Symlink(t.TempDir(), link))
 	name := filepath.Join(link, "new", "store")
 	mustOpen(t, name, Options{})
 	if second, err := Open(name, Options{}); err == nil {
@@ -269,14 +267,10 @@ func TestOpenFullDisk(t *testing.T) {
 		fs := memFS()
 		db := mustOpen(t, "store", Options{FS: fs, MemTable: smallMemTable})
 		mustTransact(t, db, func(tx kv.Tx) { tx.Set([]byte("k"), []byte("v")) })
-		if err := db.Close(); err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, db.Close())
 		if spare {
 			f, err := fs.Create(fs.PathJoin("store", wal.Spare), vfs.WriteCategoryUnspecified)
-			if err := errors.Join(err, f.Close()); err != nil {
-				t.Fatal(err)
-			}
+			testkit.NoError(t, errors.Join(err, f.Close()))
 		}
 		db, err := Open("store", Options{FS: &roomy{fs, wal.Spare}})
 		if !spare {
@@ -285,16 +279,12 @@ func TestOpenFullDisk(t *testing.T) {
 			}
 			continue
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, err)
 		if got := contents(t, db); !slices.Equal(got, []string{"k=v"}) {
 			t.Errorf("it has %q", got)
 		}
 		mustTransact(t, db, func(tx kv.Tx) { tx.Clear([]byte("k")) })
-		if err := db.Close(); err != nil {
-			t.Error(err)
-		}
+		testkit.Check(t, db.Close())
 	}
 }
 

@@ -27,9 +27,7 @@ func TestCloseReclaims(t *testing.T) {
 		mustTransact(t, db, func(tx kv.Tx) { tx.Set(itemKey(1, n), value) })
 	}
 	db.catchUp()
-	if err := db.pebble.Flush(); err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, db.pebble.Flush())
 	before := inTables(t, fs)
 	for range items {
 		mustTransact(t, db, func(tx kv.Tx) {
@@ -40,9 +38,7 @@ func TestCloseReclaims(t *testing.T) {
 			tx.Clear(pair.Key)
 		})
 	}
-	if err := db.Close(); err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, db.Close())
 	if after := inTables(t, fs); before < items*size*9/10 || after > before/10 {
 		t.Errorf("tables had %d bytes, and have %d", before, after)
 	}
@@ -63,9 +59,7 @@ func TestFewTables(t *testing.T) {
 		_, _ = rand.Read(value)
 		mustTransact(t, db, func(tx kv.Tx) { tx.Set(fmt.Appendf(nil, "%06d", n), value) })
 	}
-	if err := db.Close(); err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, db.Close())
 	files, err := os.ReadDir(dir)
 	if err != nil || len(files) > 24 {
 		t.Errorf("%d files have %d MB: %v", len(files), bytes>>20, err)

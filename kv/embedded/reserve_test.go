@@ -192,12 +192,8 @@ func TestOwnerOnFullDisk(t *testing.T) {
 	disk := newSmallDisk(3 * reserveSize)
 	db := mustOpen(t, "store", Options{FS: disk})
 	mustTransact(t, db, func(tx kv.Tx) { tx.Set([]byte("a"), []byte("b")) })
-	if err := db.Close(); err != nil {
-		t.Fatal(err)
-	}
-	if err := disk.Remove("store/" + reserveFile); err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, db.Close())
+	testkit.NoError(t, disk.Remove("store/"+reserveFile))
 	disk.resize(3*reserveSize - disk.room())
 	noteOwner(disk, "store")
 	if _, err := disk.Stat("store/" + ownerFile); !errors.Is(err, os.ErrNotExist) {

@@ -61,9 +61,7 @@ func testSettle(t *testing.T, queues, items int, remove func(*testing.T, *DB)) {
 		})
 	}
 	db.catchUp()
-	if err := db.pebble.Flush(); err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, db.pebble.Flush())
 	before := inTables(t, fs)
 	remove(t, db)
 	<-time.After(3 * reclaimTime) // by the clock of synctest: what goes on in the background is done then
@@ -71,9 +69,7 @@ func testSettle(t *testing.T, queues, items int, remove func(*testing.T, *DB)) {
 	if after := inTables(t, fs); before < int64(queues*items*size) || after > before/10 {
 		t.Errorf("tables had %d bytes, and have %d", before, after)
 	}
-	if err := db.Close(); err != nil {
-		t.Error(err)
-	}
+	testkit.Check(t, db.Close())
 }
 
 func itemKey(queue, item int) []byte { return fmt.Appendf(nil, "queue %d item %06d", queue, item) }
@@ -82,17 +78,13 @@ func itemKey(queue, item int) []byte { return fmt.Appendf(nil, "queue %d item %0
 func inTables(t *testing.T, fs vfs.FS) (bytes int64) {
 	t.Helper()
 	names, err := fs.List("store")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.NoError(t, err)
 	for _, name := range names {
 		if !strings.HasSuffix(name, ".sst") {
 			continue
 		}
 		info, err := fs.Stat(fs.PathJoin("store", name))
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, err)
 		bytes += info.Size()
 	}
 	return bytes

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/conq-go/conq/internal/testkit"
 	"github.com/conq-go/conq/kv"
 )
 
@@ -21,13 +22,11 @@ func TestSnapshotsGo(t *testing.T) {
 	}
 	read := func() {
 		t.Helper()
-		if err := db.ReadTransact(context.Background(), func(r kv.Reader) error {
+		testkit.NoError(t, db.ReadTransact(context.Background(), func(r kv.Reader) error {
 			_, err := r.Get([]byte("k"))
 			open("in a transaction", 1)
 			return err
-		}); err != nil {
-			t.Fatal(err)
-		}
+		}))
 	}
 	write := func() { mustTransact(t, db, func(tx kv.Tx) { tx.Set([]byte("k"), nil) }) }
 	open("at first", 0)
@@ -42,9 +41,7 @@ func TestSnapshotsGo(t *testing.T) {
 		open("in a transaction that is not the latest", 1)
 	})
 	open("after that", 0)
-	if err := db.Close(); err != nil {
-		t.Error(err)
-	}
+	testkit.Check(t, db.Close())
 }
 
 // A commit ends transactions that are too old while they end themselves.

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/conq-go/conq/internal/testkit"
 )
 
 // A call into Pebble returns the errors with which Pebble panics, and mistakes end the program.
@@ -75,9 +76,7 @@ func TestPoison(t *testing.T) {
 	if n, err := f.Write([]byte("void")); n != 4 || err != nil {
 		t.Errorf("a write after that: %d, %v", n, err)
 	}
-	if err := g.MkdirAll("dir", 0o755); err != nil {
-		t.Error(err)
-	}
+	testkit.Check(t, g.MkdirAll("dir", 0o755))
 	if names, err := mem.List(""); len(names) > 0 || err != nil {
 		t.Errorf("there are %q, %v", names, err)
 	}
@@ -88,14 +87,10 @@ func TestPoisonedTables(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		mem := vfs.NewMem()
 		f, err := mem.Create("1.sst", vfs.WriteCategoryUnspecified)
-		if err := errors.Join(err, f.Close()); err != nil {
-			t.Fatal(err)
-		}
+		testkit.NoError(t, errors.Join(err, f.Close()))
 		g := New(mem, func(error) {})
 		f, err = g.Open("1.sst")
-		if err := errors.Join(err, f.Close()); err != nil {
-			t.Error(err)
-		}
+		testkit.Check(t, errors.Join(err, f.Close()))
 		g.Fail(syscall.EIO)
 		began := time.Now()
 		if _, err := g.Open("1.sst"); err != syscall.EIO || time.Since(began) != failedRest {
