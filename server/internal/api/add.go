@@ -64,7 +64,7 @@ type addition[T carrier] struct {
 
 // run adds all of the body.
 func (a *addition[T]) run(ctx context.Context) (reply, error) {
-	r, contentType, err := a.exchange.body(typeJSON, typeNDJSON, typeBytes)
+	r, contentType, err := a.exchange.body()
 	if err != nil {
 		return nil, err
 	}

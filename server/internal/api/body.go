@@ -8,6 +8,7 @@ import (
 	"mime"
 	"net/http"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -23,40 +24,37 @@ func (e *Exchange) Resolve(ctx huma.Context) []error {
 	return nil
 }
 
-// body returns the body of the request and its content type, which has to be one of those.
-func (e *Exchange) body(types ...string) (r io.Reader, contentType string, err error) {
+// bodyTypes are the content types of bodies that have several forms.
+var bodyTypes = []string{typeJSON, typeNDJSON, typeBytes}
+
+// body returns the body of the request and its content type.
+func (e *Exchange) body() (r io.Reader, contentType string, err error) {
 	request, w := humago.Unwrap(e.ctx)
 	if coding := request.Header.Get("Content-Encoding"); coding != "" && coding != "identity" {
 		return nil, "", huma.Error415UnsupportedMediaType(fmt.Sprintf("Content-Encoding is %.60q: a body is sent as it is", coding))
 	}
 	given := request.Header.Get("Content-Type")
 	contentType, _, err = mime.ParseMediaType(given)
-	for _, t := range types {
-		if err == nil && t == contentType {
-			if t == typeNDJSON { // of which each document is limited
-				return request.Body, t, nil
-			}
-			limit := e.ctx.Operation().MaxBodyBytes
-			if request.ContentLength > limit {
-				return nil, "", bodyError(&http.MaxBytesError{Limit: limit})
-			}
-			return http.MaxBytesReader(w, request.Body, limit), t, nil
-		}
+	limit := e.ctx.Operation().MaxBodyBytes
+	switch {
+	case err != nil || !slices.Contains(bodyTypes, contentType):
+		return nil, "", huma.Error415UnsupportedMediaType(fmt.Sprintf("Content-Type is %.60q: it can be %s", given, strings.Join(bodyTypes, ", ")))
+	case contentType == typeNDJSON: // of which each document is limited
+		return request.Body, contentType, nil
+	case request.ContentLength > limit:
+		return nil, "", bodyError(&http.MaxBytesError{Limit: limit})
 	}
-	return nil, "", huma.Error415UnsupportedMediaType(fmt.Sprintf("Content-Type is %.60q: it can be %s", given, strings.Join(types, ", ")))
+	return http.MaxBytesReader(w, request.Body, limit), contentType, nil
 }
 
-// accepts tells which of the types the client prefers; the first if it does not say.
-func (e *Exchange) accepts(types ...string) string {
+// accepts tells which of the types the client prefers; JSON if it does not say.
+func (e *Exchange) accepts() string {
 	for _, part := range strings.Split(e.ctx.Header("Accept"), ",") {
-		wanted, _, err := mime.ParseMediaType(strings.TrimSpace(part))
-		for _, t := range types {
-			if err == nil && t == wanted {
-				return t
-			}
+		if wanted, _, err := mime.ParseMediaType(part); err == nil && slices.Contains(bodyTypes, wanted) {
+			return wanted
 		}
 	}
-	return types[0]
+	return typeJSON
 }
 
 // noBody is an error if the request has a body. To know that, it is read, without which the server

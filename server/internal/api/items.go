@@ -147,7 +147,7 @@ func (FormIn) format(e *Exchange, n int) (string, error) {
 	if err := e.noBody(); err != nil {
 		return "", err
 	}
-	format := e.accepts(typeJSON, typeNDJSON, typeBytes)
+	format := e.accepts()
 	if format == typeBytes && n > 1 {
 		return "", huma.Error422UnprocessableEntity(fmt.Sprintf("n is %d: it has to be 1 where %s is accepted", n, typeBytes))
 	}
