@@ -33,12 +33,9 @@ const serveExample = `  conq serve
 
 type serveFlags struct {
 	listen, beanstalk string
-	maxJob            int
-	logFormat         string
+	logFormat, otlp   string
 	tokens, cert, key string
-	hosts             []string
-	otlp              string
-	insecure, traces  bool
+	options           server.Options // those that are values of flags
 }
 
 func (a *app) serve() *cobra.Command {
@@ -68,22 +65,21 @@ func (a *app) serve() *cobra.Command {
 	f := cmd.Flags()
 	f.StringVar(&flags.listen, "listen", "127.0.0.1:7711", "address of HTTP")
 	f.StringVar(&flags.beanstalk, "beanstalk", "", "address of beanstalkd's protocol (default none)")
-	integerFlag(f, &flags.maxJob, "max-job-size", "", 65535, "largest job that beanstalkd's protocol puts, in bytes")
+	integerFlag(f, &flags.options.MaxJobSize, "max-job-size", "", 65535, "largest job that beanstalkd's protocol puts, in bytes")
 	f.StringVar(&flags.logFormat, "log-format", "text", "form of the log on standard error: text or json")
 	f.StringVar(&flags.tokens, "tokens", "", "file of the tokens that callers may have")
 	f.StringVar(&flags.cert, "tls-cert", "", "file of a certificate with its chain, in PEM")
 	f.StringVar(&flags.key, "tls-key", "", "file of the certificate's key, in PEM")
-	f.StringSliceVar(&flags.hosts, "host", nil, "names by which browsers may reach the server")
-	f.BoolVar(&flags.traces, "traces", false, "hand the trace of a request (W3C traceparent) on to who does its jobs")
+	f.StringSliceVar(&flags.options.Hosts, "host", nil, "names by which browsers may reach the server")
+	f.BoolVar(&flags.options.Traces, "traces", false, "hand the trace of a request (W3C traceparent) on to who does its jobs")
 	f.StringVar(&flags.otlp, "otlp", "", "URL of a collector that gets spans of OpenTelemetry, as http://127.0.0.1:4318 (default none)")
-	f.BoolVar(&flags.insecure, "insecure", false, "allow an address that others can reach without TLS, behind a proxy")
+	f.BoolVar(&flags.options.Insecure, "insecure", false, "allow an address that others can reach without TLS, behind a proxy")
 	return cmd
 }
 
-// serverOptions reads what the flags name.
+// serverOptions returns the options that are flags, and reads what other flags name.
 func (a *app) serverOptions(flags serveFlags) (o server.Options, err error) {
-	o.Hosts, o.Insecure, o.MaxJobSize = flags.hosts, flags.insecure, flags.maxJob
-	o.Traces = flags.traces
+	o = flags.options
 	if o.Logger, err = a.logger(flags.logFormat); err != nil {
 		return o, err
 	}
