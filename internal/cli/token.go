@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"encoding/json"
 	"fmt"
 
 	"github.com/conq-go/conq/server"
@@ -9,7 +10,7 @@ import (
 
 const tokenLong = `Make a token for "conq serve --tokens". It is printed once and kept nowhere: the
 file has its SHA-256, which is enough for 256 random bits. Without --tokens the entry
-for the file is printed below it.
+for the file is printed below it, and with --json in any case.
 
 A --scope is produce, consume, admin or watch, and a pattern of queue names, in which
 a * is any text; without one it is for all queues. produce adds items and jobs, consume
@@ -45,13 +46,17 @@ func (a *app) newToken() *cobra.Command {
 		},
 		RunE: func(_ *cobra.Command, args []string) error {
 			secret, entry, err := server.NewToken(path, args[0], scopes)
-			switch {
-			case err != nil:
+			if err != nil {
 				return usagef("%w", err)
-			case path != "":
-				return after(a.printf("%s\n", secret), fmt.Sprintf("a token %q, which nobody has, added to %q", args[0], path))
 			}
-			return a.printf("%s\n%s\n", secret, entry)
+			document := struct {
+				Token string          `json:"token"`
+				Entry json.RawMessage `json:"entry"`
+			}{secret, entry}
+			if path != "" {
+				return after(a.answer(document, "%s\n", secret), fmt.Sprintf("a token %q, which nobody has, added to %q", args[0], path))
+			}
+			return a.answer(document, "%s\n%s\n", secret, entry)
 		},
 	}
 	cmd.Flags().StringArrayVar(&scopes, "scope", nil, "what its holder may do; several times for more")
