@@ -2,6 +2,7 @@ package work
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"strings"
 	"testing"
@@ -35,4 +36,47 @@ func TestUndecodableIsDeadInTheEnd(t *testing.T) {
 			t.Errorf("%d failures are logged, want 3: %s", n, &log)
 		}
 	})
+}
+
+// A job that does not decode, and whose attempt can't be failed, keeps no other from its worker.
+func TestUndecodableKeepsNoOther(t *testing.T) {
+	ctx := t.Context()
+	db := store(t)
+	raw, err := Open(db, "jobs", codec.String(), Options{})
+	noError(t, err)
+	defer raw.Close()
+	var bad ID
+	q, err := Open(db, "jobs", deleting{codec.String(), func() { noError(t, raw.Delete(ctx, bad)) }}, Options{})
+	noError(t, err)
+	defer q.Close()
+	union, err := NewUnion(q)
+	noError(t, err)
+	for name, reserve := range map[string]func(context.Context, int) ([]*Lease[string], error){
+		"queue": q.TryReserve, "union": union.TryReserve,
+	} {
+		bad, err = raw.Put(ctx, "bad")
+		noError(t, err)
+		_, err = raw.Put(ctx, "good")
+		noError(t, err)
+		leases, err := reserve(ctx, 2)
+		noError(t, err)
+		if len(leases) != 1 || leases[0].Value != "good" {
+			t.Fatalf("%s: got %d leases, want that of the good job", name, len(leases))
+		}
+		noError(t, leases[0].Ack(ctx))
+	}
+}
+
+// deleting is a codec in whose way "bad" is deleted.
+type deleting struct {
+	codec.Codec[string]
+	onBad func()
+}
+
+func (d deleting) Decode(b []byte) (string, error) {
+	if string(b) == "bad" {
+		d.onBad()
+		return "", errors.New("it is bad")
+	}
+	return d.Codec.Decode(b)
 }

@@ -2,6 +2,7 @@ package work
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"iter"
 	"time"
@@ -137,6 +138,7 @@ func (q *Queue[T]) TryReserve(ctx context.Context, n int) ([]*Lease[T], error) {
 // again, as a later version of the program may read it, and is dead in the end.
 func (q *Queue[T]) decodeAll(ctx context.Context, got []jobs.Reserved) ([]*Lease[T], error) {
 	var leases []*Lease[T]
+	var failed error
 	for _, r := range got {
 		l := q.leaseOf(r)
 		v, err := q.codec.Decode(r.Payload)
@@ -147,11 +149,14 @@ func (q *Queue[T]) decodeAll(ctx context.Context, got []jobs.Reserved) ([]*Lease
 		}
 		err = fmt.Errorf("payload does not decode: %w", err)
 		q.tell(l.ID, err)
-		if err := l.Fail(context.WithoutCancel(ctx), err); err != nil && len(leases) == 0 {
-			return nil, err
+		if err := l.Fail(context.WithoutCancel(ctx), err); !errors.Is(err, ErrLeaseLost) {
+			failed = errors.Join(failed, err)
 		}
 	}
-	return leases, nil
+	if len(leases) > 0 {
+		return leases, nil // the others come back when their leases are over
+	}
+	return nil, failed
 }
 
 // Get returns a job in any state, or ErrNotFound.

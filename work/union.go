@@ -2,6 +2,7 @@ package work
 
 import (
 	"context"
+	"errors"
 	"reflect"
 	"slices"
 	"strings"
@@ -131,15 +132,15 @@ func (u *Union[T]) TryReserve(ctx context.Context, n int) ([]*Lease[T], error) {
 	return u.decodeAll(ctx, got)
 }
 
-func (u *Union[T]) decodeAll(ctx context.Context, got []chosen) (all []*Lease[T], err error) {
+func (u *Union[T]) decodeAll(ctx context.Context, got []chosen) (all []*Lease[T], failed error) {
 	for _, c := range got {
 		leases, err := u.queues[c.queue].decodeAll(ctx, []jobs.Reserved{c.Reserved})
-		if err != nil && len(got) == 1 {
-			return nil, err
-		}
-		all = append(all, leases...)
+		all, failed = append(all, leases...), errors.Join(failed, err)
 	}
-	return all, nil
+	if len(all) > 0 {
+		return all, nil // the others come back when their leases are over
+	}
+	return nil, failed
 }
 
 func (u *Union[T]) runReserves(calls []*combine.Call[int, []chosen]) {
