@@ -64,8 +64,8 @@ func TestDanglingLink(t *testing.T) {
 }
 
 // TestOpenDiskErrors opens a store of which a part is in tables, and a part in the log, while
-// changes of files fail in turn, once and from then on: that is an error of Open, or nothing
-// has happened, and all is there when the disk works again. make thorough has each change fail.
+// each change of a file fails in turn, once and from then on: that is an error of Open, or nothing
+// has happened, and all is there when the disk works again.
 func TestOpenDiskErrors(t *testing.T) {
 	testkit.Long(t)
 	fs, want := storeInParts(t)
@@ -75,11 +75,8 @@ func TestOpenDiskErrors(t *testing.T) {
 		t.Errorf("only %d changes of files to open a store", none.count.Load())
 	}
 	for _, all := range []bool{true, false} {
-		for from := range testkit.Faults(3) {
-			if from > int(none.count.Load()) {
-				break
-			}
-			openDiskErrors(t, faultsFrom(int64(from), all, syscall.ENOSPC), copyOf(fs), want)
+		for from := int64(1); from <= none.count.Load(); from++ {
+			openDiskErrors(t, faultsFrom(from, all, syscall.ENOSPC), copyOf(fs), want)
 		}
 	}
 }
