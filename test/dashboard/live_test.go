@@ -110,6 +110,30 @@ func TestStory(t *testing.T) {
 	second.sees(`[...document.querySelectorAll(".figures div")].some(d => d.innerText.startsWith("Dead") && d.innerText.endsWith("16"))`)
 }
 
+// What is typed while a search is under way stays, and is searched for.
+func TestTypeDuringSearch(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, server.Options{})
+	s.fill()
+	tb := newTab(t, s)
+	tb.open("/")
+	tb.live()
+	tb.do(chromedp.Evaluate[chromedp.Void](`{
+		const send = XMLHttpRequest.prototype.send;
+		XMLHttpRequest.prototype.send = function (...body) {
+			XMLHttpRequest.prototype.send = send;
+			window.proceed = () => this.send(...body);
+		};
+	}`))
+	tb.types("#find", "e")
+	tb.sees(`window.proceed`)
+	tb.types("#find", "ma")
+	tb.do(chromedp.Evaluate[chromedp.Void](`window.proceed()`))
+	tb.sees(`location.search.includes("find=ema") && document.querySelector("#find").value === "ema"`)
+	tb.sees(`document.activeElement.id === "find" && document.querySelectorAll("tbody tr").length === 1`)
+	tb.live()
+}
+
 // What one operator does another sees, without loading again.
 func TestPauseAndUndo(t *testing.T) {
 	t.Parallel()

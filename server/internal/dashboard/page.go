@@ -26,7 +26,7 @@ var templateFiles embed.FS
 const loadTime = 10 * time.Second
 
 // page is one of the pages. The templates of its name are in the file of its name: "main" is the page,
-// the others are its sections.
+// "head" what stays above it while something is searched for, the others are its sections.
 type page struct {
 	name     string
 	sections []string // that are live, beside "notice"
