@@ -98,8 +98,8 @@ func (c *conn) end() {
 
 var crlf = []byte("\r\n")
 
-// readLine returns a line without its CR-LF, valid until the next read, or errBadFormat as its only one for a
-// line that is too long, which is skipped.
+// readLine returns a line without its CR-LF, valid until the next read, or nil for one that is too long, which is
+// skipped.
 func (c *conn) readLine() (line []byte, err error) {
 	tooLong := false
 	for {
@@ -108,7 +108,7 @@ func (c *conn) readLine() (line []byte, err error) {
 		switch {
 		case i >= 0 && (tooLong || i+len(crlf) > maxLine):
 			_, _ = c.r.Discard(i + len(crlf)) // it is buffered
-			return nil, nil                   // parsed as no command that there is
+			return nil, nil
 		case i >= 0:
 			_, _ = c.r.Discard(i + len(crlf))
 			return b[:i], nil
