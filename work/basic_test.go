@@ -22,8 +22,9 @@ func open(t *testing.T, db kv.DB, o Options) *Queue[string] {
 	return q
 }
 
+// store returns one whose transactions may take as long as they do on a busy machine.
 func store(t *testing.T) kv.DB {
-	db := memory.New(memory.Options{})
+	db := memory.New(memory.Options{Limits: kv.Limits{Age: time.Hour}})
 	t.Cleanup(func() { db.Close() })
 	return db
 }
