@@ -14,6 +14,7 @@ import (
 	"net/http/httptrace"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/conq-go/conq"
@@ -31,6 +32,7 @@ type listening struct {
 	*Server
 	db    kv.DB
 	addr  string
+	pipes pipes         // in a bubble, in place of addr
 	ended chan struct{} // gets one for each connection
 	stop  context.CancelFunc
 	done  chan error // of Serve
@@ -38,12 +40,17 @@ type listening struct {
 
 func listen(t *testing.T, db kv.DB, o Options) *listening {
 	t.Helper()
-	s, err := New(db, o)
-	testkit.NoError(t, err)
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	testkit.NoError(t, err)
+	return listenAt(t, l, db, o)
+}
+
+func listenAt(t *testing.T, l net.Listener, db kv.DB, o Options) *listening {
+	t.Helper()
+	s, err := New(db, o)
+	testkit.NoError(t, err)
 	ctx, stop := context.WithCancel(context.Background())
-	up := &listening{s, db, l.Addr().String(), make(chan struct{}, 10000), stop, make(chan error, 1)}
+	up := &listening{s, db, l.Addr().String(), nil, make(chan struct{}, 10000), stop, make(chan error, 1)}
 	count := s.http.ConnState
 	s.http.ConnState = func(c net.Conn, state http.ConnState) {
 		count(c, state)
@@ -59,9 +66,46 @@ func listen(t *testing.T, db kv.DB, o Options) *listening {
 	return up
 }
 
+// pipes is a listener in memory, so that the clock of a bubble is that of connections: on a busy machine short times are over too soon.
+type pipes chan net.Conn
+
+type pipe struct{ net.Conn }
+
+func (pipe) LocalAddr() net.Addr { return &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1)} }
+
+func listenInBubble(t *testing.T, o Options) *listening {
+	p := make(pipes)
+	l := listenAt(t, p, testkit.NewMemory(t, kv.Limits{}), o)
+	l.pipes = p
+	t.Cleanup(func() {
+		l.stop()
+		testkit.Check(t, <-l.done)
+	})
+	return l
+}
+
+func (p pipes) Accept() (net.Conn, error) {
+	if c, open := <-p; open {
+		return c, nil
+	}
+	return nil, net.ErrClosed
+}
+
+func (p pipes) Close() error { close(p); return nil }
+
+func (p pipes) Addr() net.Addr { return pipe{}.LocalAddr() }
+
 func (l *listening) dial(t *testing.T) net.Conn {
 	t.Helper()
-	c, err := net.Dial("tcp", l.addr)
+	var c net.Conn
+	var err error
+	if l.pipes == nil {
+		c, err = net.Dial("tcp", l.addr)
+	} else {
+		var there net.Conn
+		c, there = net.Pipe()
+		l.pipes <- pipe{there}
+	}
 	testkit.NoError(t, err)
 	t.Cleanup(func() { c.Close() })
 	return c
@@ -160,8 +204,10 @@ func TestDeep(t *testing.T) {
 }
 
 // Connections whose client does not go on are ended: in the head, in the body, and as it does not read the answer.
-func TestStalled(t *testing.T) {
-	l := listen(t, testkit.NewMemory(t, kv.Limits{}), Options{HeaderTimeout: 50 * time.Millisecond, StallTimeout: 50 * time.Millisecond})
+func TestStalled(t *testing.T) { synctest.Test(t, stalled) }
+
+func stalled(t *testing.T) {
+	l := listenInBubble(t, Options{HeaderTimeout: 50 * time.Millisecond, StallTimeout: 50 * time.Millisecond})
 	head := l.dial(t)
 	io.WriteString(head, "GET /healthz HTTP/1.1\r\nHost: ")
 	<-l.ended
@@ -183,7 +229,6 @@ func TestStalled(t *testing.T) {
 		testkit.NoError(t, q.Enqueue(t.Context(), make([]byte, 4<<20)))
 	}
 	slow := l.dial(t)
-	testkit.NoError(t, slow.(*net.TCPConn).SetReadBuffer(4096))
 	for range 8 {
 		io.WriteString(slow, "GET /v1/queues/large/items?limit=1000 HTTP/1.1\r\nHost: localhost\r\n\r\n")
 	}
@@ -191,8 +236,10 @@ func TestStalled(t *testing.T) {
 }
 
 // A request that waits has all the time that it asks for, and a client that goes away while it waits takes nothing.
-func TestWaitsLongerThanStalls(t *testing.T) {
-	l := listen(t, testkit.NewMemory(t, kv.Limits{}), Options{StallTimeout: time.Millisecond})
+func TestWaitsLongerThanStalls(t *testing.T) { synctest.Test(t, waitsLongerThanStalls) }
+
+func waitsLongerThanStalls(t *testing.T) {
+	l := listenInBubble(t, Options{StallTimeout: time.Millisecond})
 	l.ask(t, post("/v1/queues/q/items", `{"items":[{"text":"a"}]}`))
 	<-l.ended
 	l.ask(t, post("/v1/queues/q/take", ""))
