@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"net/http/httptest"
 	"testing"
 	"time"
 
@@ -14,32 +15,38 @@ import (
 	"github.com/conq-go/conq/server"
 )
 
-// late ends the context of a request when the server has answered, before the client knows.
-type late struct {
-	http.RoundTripper
-	end context.CancelFunc
+// direct is a transport to a server of the same process, so that on the clock of a bubble what busy machines take does not count.
+type direct struct {
+	*server.Server
+	wait     time.Duration      // that the last request has asked for
+	answered context.CancelFunc // ends the context of a request before the client knows that the server has answered
 }
 
-func (l *late) RoundTrip(r *http.Request) (*http.Response, error) {
-	answer, err := l.RoundTripper.RoundTrip(r)
-	if l.end != nil {
-		l.end()
+func newDirect(t *testing.T) *direct {
+	s, err := server.New(testkit.NewMemory(t, kv.Limits{}), server.Options{})
+	testkit.NoError(t, err)
+	t.Cleanup(func() { testkit.Check(t, s.Close()) })
+	return &direct{Server: s}
+}
+
+func (d *direct) RoundTrip(r *http.Request) (*http.Response, error) {
+	d.wait, _ = time.ParseDuration(r.URL.Query().Get("wait"))
+	w := httptest.NewRecorder()
+	in := httptest.NewRequestWithContext(r.Context(), r.Method, r.URL.String(), r.Body)
+	in.Header = r.Header
+	d.ServeHTTP(w, in)
+	if d.answered != nil {
+		d.answered()
 	}
-	if err == nil && r.Context().Err() != nil {
-		answer.Body.Close()
-		return nil, r.Context().Err()
-	}
-	return answer, err
+	return w.Result(), r.Context().Err()
 }
 
 // TestTakenAtTheEnd: what the server has given away when a caller's context ends is not lost on its way.
-func TestTakenAtTheEnd(t *testing.T) {
-	url, _ := serve(t, testkit.NewMemory(t, kv.Limits{}), "127.0.0.1:0", server.Options{})
-	transport := &http.Transport{}
-	defer transport.CloseIdleConnections()
-	network := &late{RoundTripper: transport}
-	c, err := client.Dial(t.Context(), url, client.Options{Transport: network})
-	testkit.NoError(t, err)
+func TestTakenAtTheEnd(t *testing.T) { testkit.Bubble(t, takenAtTheEnd) }
+
+func takenAtTheEnd(t *testing.T) {
+	network := newDirect(t)
+	c := dial(t, "http://127.0.0.1", client.Options{Transport: network})
 	q, err := client.OpenQueue(t.Context(), c, "q", codec.String())
 	testkit.NoError(t, err)
 	jobs, err := client.OpenWork(t.Context(), c, "w", codec.String(), client.WorkOptions{})
@@ -57,9 +64,9 @@ func TestTakenAtTheEnd(t *testing.T) {
 		testkit.NoError(t, q.Enqueue(t.Context(), "a"))
 		testkit.NoError(t, testkit.Drop(jobs.Put(t.Context(), "a")))
 		ctx, cancel := context.WithCancel(t.Context())
-		network.end = cancel
+		network.answered = cancel
 		got, err := take(ctx)
-		network.end = nil
+		network.answered = nil
 		testkit.NoError(t, err)
 		testkit.Equal(t, "value", got, "a")
 		testkit.NoError(t, q.Clear(t.Context()))
@@ -70,24 +77,12 @@ func TestTakenAtTheEnd(t *testing.T) {
 	}
 }
 
-// asked is a transport that notes how long the server was asked to wait.
-type asked struct {
-	http.RoundTripper
-	wait time.Duration
-}
-
-func (a *asked) RoundTrip(r *http.Request) (*http.Response, error) {
-	a.wait, _ = time.ParseDuration(r.URL.Query().Get("wait"))
-	return a.RoundTripper.RoundTrip(r)
-}
-
 // The server waits no longer than the caller does, so that it takes nothing when that has gone.
-func TestWaitsUntilDeadline(t *testing.T) {
-	url, _ := serve(t, testkit.NewMemory(t, kv.Limits{}), "127.0.0.1:0", server.Options{})
-	transport := new(http.Transport)
-	t.Cleanup(transport.CloseIdleConnections)
-	network := &asked{RoundTripper: transport}
-	c := dial(t, url, client.Options{Transport: network})
+func TestWaitsUntilDeadline(t *testing.T) { testkit.Bubble(t, waitsUntilDeadline) }
+
+func waitsUntilDeadline(t *testing.T) {
+	network := newDirect(t)
+	c := dial(t, "http://127.0.0.1", client.Options{Transport: network})
 	q, err := client.OpenQueue(t.Context(), c, "q", codec.String())
 	testkit.NoError(t, err)
 	jobs, err := client.OpenWork(t.Context(), c, "w", codec.String(), client.WorkOptions{})
@@ -104,4 +99,23 @@ func TestWaitsUntilDeadline(t *testing.T) {
 			t.Errorf("the server waits for %v", network.wait)
 		}
 	}
+}
+
+// A call whose context ends while it waits takes nothing.
+func TestCancelledWaitTakesNothing(t *testing.T) { testkit.Bubble(t, cancelledWaitTakesNothing) }
+
+func cancelledWaitTakesNothing(t *testing.T) {
+	c := dial(t, "http://127.0.0.1", client.Options{Transport: newDirect(t)})
+	q, err := client.OpenQueue(t.Context(), c, "q", codec.String())
+	testkit.NoError(t, err)
+	for range 20 {
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
+		_, err := q.DequeueWait(ctx)
+		cancel()
+		testkit.WantError(t, err, context.DeadlineExceeded)
+	}
+	testkit.NoError(t, q.EnqueueAll(t.Context(), []string{"a", "b"}))
+	n, err := q.Len(t.Context())
+	testkit.NoError(t, err)
+	testkit.Equal(t, "items", n, 2)
 }

@@ -1,7 +1,6 @@
 package client_test
 
 import (
-	"context"
 	"errors"
 	"math/rand/v2"
 	"net"
@@ -158,23 +157,6 @@ func TestWaitSurvivesRestart(t *testing.T) {
 	all := []string{<-got, <-got}
 	slices.Sort(all)
 	testkit.EqualSlices(t, "others", all, []string{"after", "restart"})
-}
-
-// A call whose context ends while it waits takes nothing.
-func TestCancelledWaitTakesNothing(t *testing.T) {
-	c := newClient(t)
-	q, err := client.OpenQueue(t.Context(), c, "q", codec.String())
-	testkit.NoError(t, err)
-	for range 20 {
-		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
-		_, err := q.DequeueWait(ctx)
-		cancel()
-		testkit.WantError(t, err, context.DeadlineExceeded)
-	}
-	testkit.NoError(t, q.EnqueueAll(t.Context(), []string{"a", "b"}))
-	n, err := q.Len(t.Context())
-	testkit.NoError(t, err)
-	testkit.Equal(t, "items", n, 2)
 }
 
 // A bad value of one caller is not for others to suffer.
