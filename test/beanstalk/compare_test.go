@@ -62,6 +62,7 @@ func newPlayer(t *testing.T, addr, prefix string) *player {
 	for i := range p.conns {
 		p.dial(i)
 	}
+	p.await(func() bool { return p.number("current-connections") == len(p.conns) }) // the last script's have ended
 	return p
 }
 
