@@ -44,6 +44,7 @@ type Status struct {
 	Queue string // or "" for all of the store
 	What  string // it does, as: delete all dead jobs of emails
 	By    string // the name of who has started it
+	Once  string // another Start with the same starts nothing; "" is none
 	State State
 	Total int64 // there were about so many to do when it began; -1 if that is not known
 	Done  int64
@@ -71,12 +72,16 @@ type task struct {
 	done   chan struct{}
 }
 
-// Start begins a task, of which Queue, What, By and Total are given. The error is an ErrTooMany if too many run.
+// Start begins a task, of which Queue, What, By, Once and Total are given, or returns the one that has begun with the same Once.
+// The error is an ErrTooMany if too many run.
 func (s *Set) Start(given Status, work Work) (Status, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed {
 		return Status{}, errClosed
+	}
+	if i := slices.IndexFunc(s.tasks, func(t *task) bool { return t.status.Once == given.Once }); i >= 0 && given.Once != "" {
+		return s.tasks[i].status, nil
 	}
 	if s.running() >= maxRunning {
 		return Status{}, ErrTooMany

@@ -2,10 +2,13 @@ package dashboard
 
 import (
 	"context"
+	"crypto/rand"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"log/slog"
 	"net/http"
+	"strconv"
 	"strings"
 	"time"
 
@@ -49,6 +52,7 @@ type confirm struct {
 	Type   string // has to be typed, as it can't be undone; "" is nothing
 	Fields []field
 	Action string       // the address of what will be done: names in it stay as they are, which values of a form may not
+	Once   string       // tells this form from others like it: sent twice it is done once
 	Count  *bulk.Status // of the jobs that match, while that is not known
 	Narrow bool
 	Error  string // what was wrong with the form
@@ -63,7 +67,7 @@ type field struct {
 
 // confirmOf reads which action is asked for, and checks that the caller may.
 func (d *Dashboard) confirmOf(v *visit) (*confirm, *act, error) {
-	c := &confirm{visit: v, Do: v.query.Get("do")}
+	c := &confirm{visit: v, Do: v.query.Get("do"), Once: rand.Text()}
 	a := acts[c.Do]
 	if a == nil {
 		return nil, nil, fail(http.StatusNotFound, "No such action", fmt.Sprintf("%.40q is nothing that this page can do.", c.Do), "")
@@ -85,9 +89,11 @@ func (d *Dashboard) confirmOf(v *visit) (*confirm, *act, error) {
 			return nil, nil, err
 		}
 	}
-	c.Filter, err = filterOf(v.query, time.Now())
+	if c.Filter, err = filterOf(v.query, time.Now()); !c.Filter.Before.IsZero() {
+		v.query.Set("before", strconv.FormatInt(c.Filter.Before.Unix(), 10)) // it is done to those that the form has told of
+	}
 	pairs := []any{"do", c.Do}
-	for _, name := range []string{"q", "id", "state", "key", "text", "attempts", "age", "holder", "name"} {
+	for _, name := range []string{"q", "id", "state", "key", "text", "attempts", "age", "before", "holder", "name"} {
 		pairs = append(pairs, name, v.query.Get(name))
 	}
 	c.Action = link("/do", pairs...)
@@ -218,8 +224,17 @@ func (d *Dashboard) start(c *confirm, given bulk.Status, f bulk.Work) (bulk.Stat
 	if c.Queue != nil {
 		given.Queue = c.Queue.Name
 	}
-	given.By, given.What = c.caller.Name, c.Title
+	given.By, given.What, given.Once = c.caller.Name, c.Title, c.once()
 	return d.Tasks.Start(given, f)
+}
+
+// once is the same for a form that is sent again as it was: by a double click, or as its answer was lost.
+func (c *confirm) once() string {
+	if !c.query.Has("once") {
+		return ""
+	}
+	sum := sha256.Sum256([]byte(c.caller.Name + "\n" + c.query.Encode()))
+	return string(sum[:])
 }
 
 // onQueue begins something quick that is done to a work queue.

@@ -110,7 +110,7 @@ func (d *Dashboard) doChange(c *confirm) (bulk.Status, error) {
 	}
 	if c.ID == 0 {
 		change := bulk.Change{Verb: verb, Filter: c.Filter.Filter, Priority: priority}
-		return d.Tasks.Jobs(c, d.Queues, bulk.Status{Queue: c.Queue.Name, By: c.caller.Name, What: c.Title}, change)
+		return d.Tasks.Jobs(c, d.Queues, bulk.Status{Queue: c.Queue.Name, By: c.caller.Name, What: c.Title, Once: c.once()}, change)
 	}
 	text := changes[verb]
 	return d.onQueue(c, "", text.note, func(ctx context.Context, q *queues.Work) error { return text.one(ctx, q, c.ID, priority) })

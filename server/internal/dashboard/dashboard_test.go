@@ -353,6 +353,46 @@ func TestWrongForms(t *testing.T) {
 	has(t, s.get("/job?q=emails&id=9&did="+failed.ID, 200), "failed", "not possible in the job&#39;s state")
 }
 
+// A form that is sent twice is done once; another one like it, or with something else in it, is done too.
+func TestOnce(t *testing.T) {
+	s := newSite(t)
+	s.fill()
+	once := regexp.MustCompile(`name="once" value="([^"]+)"`).FindStringSubmatch(s.get("/do?do=add&q=orders", 200))
+	if once == nil {
+		t.Fatal("the form does not tell itself from others")
+	}
+	form := func(payload, once string) url.Values {
+		return url.Values{"do": {"add"}, "q": {"orders"}, "payload": {payload}, "once": {once}}
+	}
+	first, again := s.do(form("x", once[1])), s.do(form("x", once[1]))
+	if first.ID != again.ID {
+		t.Errorf("a form that is sent twice is the tasks %s and %s", first.ID, again.ID)
+	}
+	s.do(form("y", once[1]))
+	s.do(form("x", "another"))
+	if all := s.tasks.All(); len(all) != 3 {
+		t.Errorf("there are %d tasks, want 3: %+v", len(all), all)
+	}
+}
+
+// What is done to jobs of an age is done to those that the form has told of, however long it is looked at.
+func TestAgeOfForm(t *testing.T) {
+	s := newSite(t)
+	s.fill()
+	asked := "/do?do=cancel&q=emails&age=10m&before=60"
+	has(t, s.get(asked, 200), "Cancel 0 jobs of emails that were put before 1970-01-01 00:01 UTC", "&amp;before=60")
+	has(t, s.get("/do?do=cancel&q=emails&age=10m", 200), "&amp;before=1")
+	has(t, s.do(url.Values{"do": {"cancel"}, "q": {"emails"}, "age": {"10m"}, "before": {"60"}}).What, "1970-01-01 00:01 UTC")
+}
+
+// A line that a payload begins with is there again when its form is.
+func TestFirstLine(t *testing.T) {
+	s := newSite(t)
+	s.fill()
+	form := url.Values{"do": {"add"}, "q": {"emails"}, "payload": {"\nx"}, "delay": {"soon"}}
+	has(t, s.read(s.request(http.MethodPost, "/do", form), "a wrong delay", http.StatusUnprocessableEntity), ">\n\nx</textarea>")
+}
+
 // Tokens see what their scopes allow, and are offered nothing else.
 func TestScopes(t *testing.T) {
 	for _, c := range []struct {

@@ -85,7 +85,9 @@ func filterOf(q url.Values, now time.Time) (f filter, err error) {
 	}
 	for _, a := range ages {
 		if a.name == f.Age {
-			if a.d > 0 {
+			if before, err := strconv.ParseInt(q.Get("before"), 10, 64); err == nil && a.d > 0 {
+				f.Before = time.Unix(before, 0)
+			} else if a.d > 0 {
 				f.Before = now.Add(-a.d)
 			}
 			return f, nil
