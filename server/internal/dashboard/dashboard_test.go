@@ -393,6 +393,40 @@ func TestFirstLine(t *testing.T) {
 	has(t, s.read(s.request(http.MethodPost, "/do", form), "a wrong delay", http.StatusUnprocessableEntity), ">\n\nx</textarea>")
 }
 
+// Figures are sorted from the largest on, names from A on, and the other way when asked again.
+func TestSort(t *testing.T) {
+	s := newSite(t)
+	s.fill()
+	for path, want := range map[string]string{
+		"/": "alerts emails orders", "/?down=1": "orders emails alerts",
+		"/?sort=depth": "orders emails alerts", "/?sort=depth&down=1": "alerts emails orders",
+	} {
+		var names []string
+		for _, m := range regexp.MustCompile(`href="./queue\?q=(\w+)"`).FindAllStringSubmatch(s.get(path, 200), -1) {
+			names = append(names, m[1])
+		}
+		if got := strings.Join(names, " "); got != want {
+			t.Errorf("%s has %s, want %s", path, got, want)
+		}
+	}
+}
+
+// A queue that is newer than the last second, or than the server, has its figures.
+func TestNewerThanSnapshot(t *testing.T) {
+	s := newSite(t)
+	s.fill()
+	for name, want := range map[string]history.Counts{
+		"emails": {Depth: 5, Ready: 3, Scheduled: 1, Leased: 1, Dead: 5}, "orders": {Estimated: true},
+	} {
+		v := &visit{Context: t.Context(), caller: access.Everyone, query: url.Values{"q": {name}}, now: new(history.Snapshot)}
+		got, err := s.pages.state(v, access.Watch)
+		testkit.NoError(t, err)
+		if got.Counts != want {
+			t.Errorf("%s is %+v, want %+v", name, got.Counts, want)
+		}
+	}
+}
+
 // Tokens see what their scopes allow, and are offered nothing else.
 func TestScopes(t *testing.T) {
 	for _, c := range []struct {

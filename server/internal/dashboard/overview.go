@@ -58,6 +58,7 @@ const healthy = "answers"
 type totals struct {
 	Depth, Leased, Dead, Paused int64
 	In, Out, Failed             float64
+	Estimated                   bool // Depth is, of one of them at least
 }
 
 // column is a head of the table, by which it can be sorted.
@@ -89,9 +90,9 @@ var columns = []column{
 	{Name: "dead", Label: "Dead", Title: "jobs that were given up, and are kept", Class: "n"},
 }
 
-// orders say by what queues are sorted: the value that is larger comes first.
+// orders say by what queues are sorted: the value that is smaller comes first.
 var orders = map[string]func(a, b *history.State) int{
-	"name":      func(a, b *history.State) int { return cmp.Compare(b.Name, a.Name) },
+	"name":      func(a, b *history.State) int { return cmp.Compare(a.Name, b.Name) },
 	"depth":     func(a, b *history.State) int { return cmp.Compare(a.Depth, b.Depth) },
 	"in":        func(a, b *history.State) int { return cmp.Compare(a.In, b.In) },
 	"out":       func(a, b *history.State) int { return cmp.Compare(a.Out, b.Out) },
@@ -157,6 +158,7 @@ func (o *overview) find(all []*history.State) (found []*history.State) {
 		}
 		found = append(found, s)
 		o.Totals.Depth += s.Depth
+		o.Totals.Estimated = o.Totals.Estimated || s.Estimated
 		o.Totals.Leased += s.Leased
 		o.Totals.Dead += s.Dead
 		o.Totals.In += s.In
@@ -195,9 +197,9 @@ func (o *overview) setFilters(found []*history.State) {
 
 func (o *overview) order(a, b *history.State) int {
 	if o.Down == (o.Sort == "name") {
-		return orders[o.Sort](a, b)
+		return orders[o.Sort](b, a)
 	}
-	return orders[o.Sort](b, a)
+	return orders[o.Sort](a, b)
 }
 
 func (o *overview) sortName() string {
@@ -276,14 +278,16 @@ func (d *Dashboard) state(v *visit, s access.Scope) (*history.State, error) {
 		return nil, err
 	}
 	state := &history.State{Name: name, Kind: info.Kind}
-	if isWork(state) {
-		err = d.withWork(v, name, func(q *queues.Work) error {
-			now, err := q.Stats(v)
-			state.Paused = now.Paused
-			return err
-		})
+	if state.Estimated = !isWork(state); state.Estimated {
+		return state, nil
 	}
-	return state, err
+	return state, d.withWork(v, name, func(q *queues.Work) error {
+		now, err := q.Stats(v)
+		state.Ready, state.Scheduled, state.Leased, state.Blocked = now.Ready, now.Scheduled, now.Leased, now.Blocked
+		state.Depth = now.Ready + now.Scheduled + now.Leased + now.Blocked
+		state.Dead, state.Done, state.Paused = now.Dead, now.Done, now.Paused
+		return err
+	})
 }
 
 func isWork(s *history.State) bool { return s.Kind == conq.KindWorkQueue }
