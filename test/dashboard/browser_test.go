@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"strings"
+	"regexp"
 	"testing"
 	"time"
 
@@ -80,10 +80,13 @@ func newTab(t testing.TB, s *site) *tab {
 	return tb
 }
 
-// isBad tells whether a message is an error; that a server can't be reached while it starts again is none.
+// noAnswer is what scripts say of requests that were given up, or refused, or had no answer while a server starts again.
+var noAnswer = regexp.MustCompile(`sseError|htmx:sendError|htmx:sendAbort|htmx:afterRequest|Response Status Error|Failed to load resource`)
+
+// isBad tells whether a message is an error.
 func isBad(m chromedp.ConsoleMessage) bool {
 	bad := m.Type == chromedp.ConsoleError || m.IsException()
-	return bad && m.Source != "network" && !strings.Contains(m.Text, "sseError") && !strings.Contains(m.Text, "Failed to load resource")
+	return bad && m.Source != "network" && !noAnswer.MatchString(m.Text)
 }
 
 func (tb *tab) do(actions ...chromedp.Action[chromedp.Void]) {

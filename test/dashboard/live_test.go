@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/cdproto/input"
 	"github.com/chromedp/chromedp"
 	"github.com/conq-go/conq/client"
 	"github.com/conq-go/conq/codec"
@@ -110,30 +111,6 @@ func TestStory(t *testing.T) {
 	second.sees(`[...document.querySelectorAll(".figures div")].some(d => d.innerText.startsWith("Dead") && d.innerText.endsWith("16"))`)
 }
 
-// What is typed while a search is under way stays, and is searched for.
-func TestTypeDuringSearch(t *testing.T) {
-	t.Parallel()
-	s := newSite(t, server.Options{})
-	s.fill()
-	tb := newTab(t, s)
-	tb.open("/")
-	tb.live()
-	tb.do(chromedp.Evaluate[chromedp.Void](`{
-		const send = XMLHttpRequest.prototype.send;
-		XMLHttpRequest.prototype.send = function (...body) {
-			XMLHttpRequest.prototype.send = send;
-			window.proceed = () => this.send(...body);
-		};
-	}`))
-	tb.types("#find", "e")
-	tb.sees(`window.proceed`)
-	tb.types("#find", "ma")
-	tb.do(chromedp.Evaluate[chromedp.Void](`window.proceed()`))
-	tb.sees(`location.search.includes("find=ema") && document.querySelector("#find").value === "ema"`)
-	tb.sees(`document.activeElement.id === "find" && document.querySelectorAll("tbody tr").length === 1`)
-	tb.live()
-}
-
 // What one operator does another sees, without loading again.
 func TestPauseAndUndo(t *testing.T) {
 	t.Parallel()
@@ -229,7 +206,7 @@ func TestChartsMove(t *testing.T) {
 	tb.picture("charts", nil)
 }
 
-// A page says that its server is gone, and is live again when that is back.
+// A page says that its server is gone, and is live again when that is back. What was searched for meanwhile is found then.
 func TestRestart(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, server.Options{})
@@ -245,6 +222,12 @@ func TestRestart(t *testing.T) {
 	tb.live()
 	tb.open("/")
 	tb.reads("born")
+	tb.live()
+	s.end()
+	tb.types("#find", "bor")
+	tb.reads("not connected, trying again")
+	s.start()
+	tb.sees(`location.search.includes("find=bor") && document.querySelectorAll("tbody tr").length === 1`)
 }
 
 // newGuarded returns a site with queues that asks for tokens, and two of these.
@@ -311,6 +294,10 @@ func TestSessionEnds(t *testing.T) {
 	tb.sees(`location.pathname === "/sign-in"`)
 	tb.types("#token", admin+"\r")
 	tb.reads("First ready jobs")
+	tb.open("/")
+	evaluate[int](tb, `fetch("/sign-out", {method: "POST", body: new URLSearchParams({csrf: document.querySelector("[name=csrf]").value})}).then(r => r.status)`)
+	tb.types("#find", "ema")
+	tb.sees(`location.pathname === "/sign-in"`)
 }
 
 // Keys go through rows and pages, and to other places.
@@ -344,6 +331,27 @@ func TestKeys(t *testing.T) {
 	tb.sees(`!document.querySelector("#keys").open`)
 	press("g", "w")
 	tb.sees(`location.pathname === "/workers"`)
+	tb.open("/queue?q=emails")
+	tb.live()
+	tb.do(chromedp.Evaluate[chromedp.Void](`[...document.querySelectorAll("a.button")].find(e => e.innerText === "Pause").focus()`))
+	tb.enter(false)
+	tb.sees(`document.activeElement.matches("#dialog button")`)
+	tb.enter(true) // the key is still down
+	q := s.work("emails")
+	defer q.Close()
+	stats, err := q.Stats(t.Context())
+	must(t, err)
+	if stats.Paused || !evaluate[bool](tb, `document.querySelector("#dialog").open`) {
+		t.Error("the key that opens a dialog also does what that asks about")
+	}
+}
+
+func (tb *tab) enter(again bool) {
+	tb.t.Helper()
+	_, err := chromedp.Call(tb.ctx, input.DispatchKeyEvent, input.DispatchKeyEventParams{
+		Type: "keyDown", Key: "Enter", Code: "Enter", Text: "\r", WindowsVirtualKeyCode: 13, AutoRepeat: &again,
+	})
+	must(tb.t, err)
 }
 
 // streams counts the event streams that a handler answers, and lets browsers keep pages that were left: some do in any case.

@@ -68,7 +68,7 @@ func register(mux *http.ServeMux, o Options) *Dashboard {
 		"/{$}":      {name: "overview", sections: []string{"totals", "rows"}, load: d.overview},
 		"/queue":    {name: "queue", sections: []string{"state", "figures", "items"}, load: d.queue, points: true},
 		"/jobs":     {name: "jobs", sections: []string{"tabs", "list"}, load: d.jobs},
-		"/job":      {name: "job", sections: []string{"job"}, load: d.job},
+		"/job":      {name: "job", sections: []string{"job", "content", "failures"}, load: d.job},
 		"/periodic": {name: "periodic", sections: []string{"periodic"}, load: d.periodic},
 		"/workers":  {name: "workers", sections: []string{"workers"}, load: d.workers},
 		"/store":    {name: "store", sections: []string{"store", "activity"}, load: d.store},

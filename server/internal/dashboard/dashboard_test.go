@@ -353,6 +353,24 @@ func TestWrongForms(t *testing.T) {
 	has(t, s.get("/job?q=emails&id=9&did="+failed.ID, 200), "failed", "not possible in the job&#39;s state")
 }
 
+// Figures are sorted from the largest on, names from A on, and the other way when asked again.
+func TestSort(t *testing.T) {
+	s := newSite(t)
+	s.fill()
+	for path, want := range map[string]string{
+		"/": "alerts emails orders", "/?down=1": "orders emails alerts",
+		"/?sort=depth": "orders emails alerts", "/?sort=depth&down=1": "alerts emails orders",
+	} {
+		var names []string
+		for _, m := range regexp.MustCompile(`href="./queue\?q=(\w+)"`).FindAllStringSubmatch(s.get(path, 200), -1) {
+			names = append(names, m[1])
+		}
+		if got := strings.Join(names, " "); got != want {
+			t.Errorf("%s has %s, want %s", path, got, want)
+		}
+	}
+}
+
 // A form that is sent twice is done once; another one like it, or with something else in it, is done too.
 func TestOnce(t *testing.T) {
 	s := newSite(t)
@@ -385,32 +403,6 @@ func TestAgeOfForm(t *testing.T) {
 	has(t, s.do(url.Values{"do": {"cancel"}, "q": {"emails"}, "age": {"10m"}, "before": {"60"}}).What, "1970-01-01 00:01 UTC")
 }
 
-// A line that a payload begins with is there again when its form is.
-func TestFirstLine(t *testing.T) {
-	s := newSite(t)
-	s.fill()
-	form := url.Values{"do": {"add"}, "q": {"emails"}, "payload": {"\nx"}, "delay": {"soon"}}
-	has(t, s.read(s.request(http.MethodPost, "/do", form), "a wrong delay", http.StatusUnprocessableEntity), ">\n\nx</textarea>")
-}
-
-// Figures are sorted from the largest on, names from A on, and the other way when asked again.
-func TestSort(t *testing.T) {
-	s := newSite(t)
-	s.fill()
-	for path, want := range map[string]string{
-		"/": "alerts emails orders", "/?down=1": "orders emails alerts",
-		"/?sort=depth": "orders emails alerts", "/?sort=depth&down=1": "alerts emails orders",
-	} {
-		var names []string
-		for _, m := range regexp.MustCompile(`href="./queue\?q=(\w+)"`).FindAllStringSubmatch(s.get(path, 200), -1) {
-			names = append(names, m[1])
-		}
-		if got := strings.Join(names, " "); got != want {
-			t.Errorf("%s has %s, want %s", path, got, want)
-		}
-	}
-}
-
 // A queue that is newer than the last second, or than the server, has its figures.
 func TestNewerThanSnapshot(t *testing.T) {
 	s := newSite(t)
@@ -425,6 +417,24 @@ func TestNewerThanSnapshot(t *testing.T) {
 			t.Errorf("%s is %+v, want %+v", name, got.Counts, want)
 		}
 	}
+}
+
+// A name, or a payload, that has nothing to be seen is shown in quotes, and can be typed so.
+func TestBlank(t *testing.T) {
+	s := newSite(t)
+	_, err := s.work(" \n").Put(t.Context(), []byte("\t"))
+	testkit.NoError(t, err)
+	has(t, s.get("/", 200), `>&#34; \n&#34;</a>`)
+	has(t, s.get("/job?q=+%0A&id=1", 200), `>&#34;\t&#34;</pre>`)
+	s.do(url.Values{"do": {"purge"}, "q": {" \n"}, "typed": {`" \n"`}})
+}
+
+// A line that a payload begins with is there again when its form is.
+func TestFirstLine(t *testing.T) {
+	s := newSite(t)
+	s.fill()
+	form := url.Values{"do": {"add"}, "q": {"emails"}, "payload": {"\nx"}, "delay": {"soon"}}
+	has(t, s.read(s.request(http.MethodPost, "/do", form), "a wrong delay", http.StatusUnprocessableEntity), ">\n\nx</textarea>")
 }
 
 // Tokens see what their scopes allow, and are offered nothing else.
@@ -503,38 +513,50 @@ func TestOverviewIsSmall(t *testing.T) {
 	has(t, s.get("/?page=10", 200), "901 to 1,000 of 1,000")
 }
 
-// A page that is live sends what has changed, and ends when the server stops.
-func TestLive(t *testing.T) {
-	s := newSite(t)
-	s.fill()
-	s.sampler.Sample(t.Context())
+// follow opens the live sections of a page. The function that it returns reads until there is a text.
+func (s *site) follow(path string) func(until string) string {
+	s.t.Helper()
+	s.sampler.Sample(s.t.Context())
 	server := httptest.NewServer(s.handler)
-	defer server.Close()
-	ctx, cancel := context.WithCancel(t.Context())
-	r, err := http.NewRequestWithContext(ctx, "GET", server.URL+"/live/queue?q=emails", nil)
-	testkit.NoError(t, err)
-	resp, err := http.DefaultClient.Do(r)
-	testkit.NoError(t, err)
-	defer resp.Body.Close()
+	s.t.Cleanup(server.Close)
+	resp, err := server.Client().Get(server.URL + path)
+	testkit.NoError(s.t, err)
+	s.t.Cleanup(func() { _ = resp.Body.Close() }) // before its server
 	stream := make([]byte, 1<<20)
-	read := func(want string) string {
-		got := ""
-		for !strings.Contains(got, want) {
+	return func(until string) (got string) {
+		for !strings.Contains(got, until) {
 			n, err := resp.Body.Read(stream)
 			if got += string(stream[:n]); err != nil {
-				t.Fatalf("%v after %s", err, got)
+				s.t.Fatalf("%v after %s", err, got)
 			}
 		}
 		return got
 	}
+}
+
+// A page that is live sends what has changed.
+func TestLive(t *testing.T) {
+	s := newSite(t)
+	s.fill()
+	read := s.follow("/live/queue?q=emails")
 	has(t, read("event: point"), "event: state", "event: items", "event: notice")
-	testkit.NoError(t, s.work("emails").Pause(ctx))
-	s.sampler.Sample(ctx)
+	testkit.NoError(t, s.work("emails").Pause(t.Context()))
+	s.sampler.Sample(t.Context())
 	again := read("paused")
 	has(t, again, "event: state")
 	hasNot(t, again, "event: items") // nothing has changed there
-	cancel()
-	http.DefaultClient.CloseIdleConnections()
+	read("event: alive")
+}
+
+// A payload, which may be large, is not sent again with what changes each second.
+func TestLiveJob(t *testing.T) {
+	s := newSite(t)
+	s.fill()
+	read := s.follow("/live/job?q=emails&id=8")
+	has(t, read("event: problem"), "event: job", "user7")
+	testkit.NoError(t, s.work("emails").Bury(t.Context(), 8, "by hand"))
+	s.sampler.Sample(t.Context())
+	hasNot(t, read("by hand"), "user7")
 }
 
 func TestAssets(t *testing.T) {

@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"hash/fnv"
 	"html/template"
 	"math"
 	"strconv"
@@ -23,7 +24,14 @@ var functions = template.FuncMap{
 	"link": link, "act": func(label, to string) change { return change{label, to, false} }, "danger": func(label, to string) change { return change{label, to, true} }, "kind": kindName, "plural": plural, "add": func(a, b int) int { return a + b },
 	"spark": func(v []float64) template.HTML { return sparkline(v, "spark", 80, 18) },
 	"graph": func(v []float64) template.HTML { return sparkline(v, "graph", 600, 160) },
-	"asset": assetPath, "percent": percent, "exact": exact,
+	"row":   rowID, "asset": assetPath, "percent": percent, "exact": exact,
+}
+
+// rowID is the id of the row of a table that is about something: a live page knows rows by it, so that the focus goes with them.
+func rowID(about ...any) string {
+	h := fnv.New64a()
+	fmt.Fprintf(h, "%#v", about)
+	return fmt.Sprintf("row-%x", h.Sum64())
 }
 
 // num groups the digits of a number.
@@ -150,8 +158,11 @@ func kindName(k conq.Kind) string {
 }
 
 // visible has others' text be only what it looks like: control characters, marks that change the direction of what
-// follows, and bytes that are not UTF-8 are shown as what they are. Lines stay.
+// follows, and bytes that are not UTF-8 are shown as what they are. Lines stay. What would not be seen is quoted.
 func visible(s string) string {
+	if s != "" && strings.TrimSpace(s) == "" {
+		return strconv.Quote(s)
+	}
 	var b strings.Builder
 	for len(s) > 0 {
 		r, n := utf8.DecodeRuneInString(s)

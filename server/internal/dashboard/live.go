@@ -127,7 +127,7 @@ func (d *Dashboard) stream(ctx context.Context, w http.ResponseWriter, v *view, 
 			seen = now
 		}
 		if b.Len() == 0 {
-			b.WriteString(":\n\n")
+			b.Write(sse("alive", nil))
 		}
 		if err := out.SetWriteDeadline(time.Now().Add(writeTime)); err != nil && ctx.Err() != nil {
 			return

@@ -17,10 +17,13 @@
     constructor(url) {
       super();
       this.url = url;
-      this.names = new Set();
+      this.names = new Set(["alive"]);
       this.readyState = EventSource.CONNECTING;
       this.wait = 250;
-      this.forward = (e) => this.dispatchEvent(new MessageEvent(e.type, { data: e.data }));
+      this.forward = (e) => {
+        this.hears();
+        this.dispatchEvent(new MessageEvent(e.type, { data: e.data }));
+      };
       sources.add(this);
       this.open();
     }
@@ -29,12 +32,15 @@
       if (this.native || document.hidden || this.readyState === EventSource.CLOSED) return;
       const native = (this.native = new EventSource(this.url));
       for (const name of this.names) native.addEventListener(name, this.forward);
+      this.hears();
       native.onopen = () => {
         this.wait = 250;
         this.readyState = EventSource.OPEN;
         clearTimeout(this.late);
         connected(true);
         if (this.onopen) this.onopen();
+        if (missed) htmx.trigger(missed, "submit");
+        missed = null;
       };
       native.onerror = () => {
         this.suspend();
@@ -46,8 +52,15 @@
       };
     }
 
+    // A connection can be gone without an end, and then nothing comes any more, not even that the server is alive.
+    hears() {
+      clearTimeout(this.silent);
+      this.silent = setTimeout(() => this.native?.onerror(), 40000);
+    }
+
     suspend() {
       clearTimeout(this.again);
+      clearTimeout(this.silent);
       if (this.native) this.native.close();
       this.native = null;
     }
@@ -67,6 +80,27 @@
     }
   }
   htmx.createEventSource = (url) => new LiveSource(url);
+
+  // A search that did not get through is made when the server is there again.
+  let missed = null;
+  document.addEventListener("htmx:sendError", (e) => {
+    if (e.target.matches("form")) missed = e.target;
+    for (const s of [...sources]) {
+      s.suspend();
+      s.open();
+    }
+  });
+
+  // What is typed before there are scripts is searched for, too.
+  document.addEventListener("DOMContentLoaded", () => {
+    const find = $(".find input");
+    if (find && find.value !== find.defaultValue) htmx.trigger(find.form, "submit");
+  });
+
+  // An open payload stays open while it is the same.
+  Idiomorph.defaults.callbacks.beforeNodeMorphed = (old, fresh) => {
+    if (old.nodeName === "DETAILS" && $("summary", old).textContent === $("summary", fresh).textContent) fresh.open = old.open;
+  };
 
   // A session that has ended leads to the page where one signs in.
   async function checkSession() {
@@ -103,9 +137,11 @@
     if (first) first.focus();
   });
   document.addEventListener("htmx:responseError", (e) => {
-    if (e.detail.target !== dialog) return;
-    location.href = e.detail.pathInfo.requestPath; // the whole page says what is wrong
+    location.href = e.detail.pathInfo.finalRequestPath; // the whole page says what is wrong
   });
+  document.addEventListener("click", (e) => {
+    if ((e.ctrlKey || e.metaKey || e.shiftKey) && e.target.closest("a")) e.stopPropagation(); // a tab or window of its own
+  }, true);
   document.addEventListener("click", (e) => {
     if (e.target.closest("#dialog [data-close]")) {
       e.preventDefault();
@@ -137,6 +173,7 @@
   const places = { q: "./", p: "./periodic", w: "./workers", s: "./store" };
   let going = 0;
   document.addEventListener("keydown", (e) => {
+    if (e.key === "Enter" && e.repeat && dialog.open) e.preventDefault(); // it has opened the dialog
     const typing = e.target.closest("input, textarea, select");
     if (typing && e.key === "Escape" && !e.target.closest("dialog")) typing.blur();
     if (typing || e.ctrlKey || e.metaKey || e.altKey || $("dialog[open]")) return;
@@ -201,6 +238,7 @@
   const lengths = { "10m": 600, "3h": 1080, "2d": 1440 };
   let span = "10m";
   let data = null;
+  let reading = null; // the points that come while all are read
   let plots = [];
   let rem, height; // charts grow with the text
 
@@ -268,26 +306,37 @@
   }
 
   async function load() {
-    const wanted = span;
-    const answer = await fetch(`${charts.dataset.from}&span=${span}`);
-    if (!answer.ok || wanted !== span) return;
+    const mine = (reading = []);
+    let read;
+    try {
+      const answer = await fetch(`${charts.dataset.from}&span=${span}`);
+      if (answer.ok) read = await answer.json();
+    } finally {
+      if (mine === reading) reading = null;
+    }
+    if (reading || !read) return;
     const before = data;
-    data = await answer.json();
+    data = read;
     if (before?.step !== data.step) draw();
     show();
+    mine.filter((p) => p.start > last()).forEach(point);
+  }
+
+  function last() {
+    return data.start + (data.values.depth.length - 1) * data.step;
   }
 
   // A second of a live page. Where one was missed, all are read again.
-  function point(e) {
-    const next = JSON.parse(e.detail.data);
+  function point(next) {
     if (!next) return;
+    if (reading) return reading.push(next);
     if (!data) return load(); // the queue was too new, or the server away
     if (span !== "10m") {
       if (next.start % (span === "3h" ? 10 : 120) === 0) load();
       return;
     }
     const n = data.values.depth.length;
-    const gap = next.start - (data.start + (n - 1) * data.step);
+    const gap = next.start - last();
     if (gap > 1 || gap < -1) return load();
     for (const name in data.values) {
       if (gap === 1) data.values[name].push(next.values[name][0]);
@@ -302,7 +351,7 @@
   const sink = $("#points");
   sink.addEventListener("htmx:sseBeforeMessage", (e) => {
     e.preventDefault();
-    point(e);
+    point(JSON.parse(e.detail.data));
   });
 
   const group = $(".spans", charts);
