@@ -53,7 +53,20 @@ func (s *site) load(target string) (page string, wire int) {
 	return string(b), wire
 }
 
-var assetLink = regexp.MustCompile(`(?:src|href)="(/assets/[^"]+)"`)
+// loadAll gets a page, and all that it loads.
+func (s *site) loadAll(target string) (page string, wire, all int) {
+	s.t.Helper()
+	s.sampler.Sample(s.t.Context())
+	page, wire = s.load(target)
+	all = wire
+	for _, address := range assetLink.FindAllStringSubmatch(page, -1) {
+		_, n := s.load(address[1])
+		all += n
+	}
+	return page, wire, all
+}
+
+var assetLink = regexp.MustCompile(`(?:src|href)="\.(/assets/[^"]+)"`)
 
 // many makes a thousand queues, and puts a job into each.
 func (s *site) many(ctx context.Context) (all []*queues.Work) {
@@ -71,13 +84,7 @@ func (s *site) many(ctx context.Context) (all []*queues.Work) {
 func BenchmarkOverview(b *testing.B) {
 	s := onDisk(b)
 	s.many(b.Context())
-	s.sampler.Sample(b.Context())
-	page, wire := s.load("/")
-	all := wire
-	for _, address := range assetLink.FindAllStringSubmatch(page, -1) {
-		_, n := s.load(address[1])
-		all += n
-	}
+	_, wire, all := s.loadAll("/")
 	for b.Loop() {
 		s.load("/")
 	}

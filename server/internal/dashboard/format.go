@@ -29,9 +29,9 @@ var functions = template.FuncMap{
 
 // rowID is the id of the row of a table that is about something: a live page knows rows by it, so that the focus goes with them.
 func rowID(about ...any) string {
-	h := fnv.New64a()
+	h := fnv.New32a()
 	fmt.Fprintf(h, "%#v", about)
-	return fmt.Sprintf("row-%x", h.Sum64())
+	return fmt.Sprintf("row-%x", h.Sum32())
 }
 
 // num groups the digits of a number.
