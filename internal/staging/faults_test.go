@@ -300,7 +300,7 @@ func (r *run) simulate() {
 		s := r.stage(r.db, o)
 		stages = append(stages, s)
 		for range 1 + r.random.IntN(3) { // of one process
-			m := &mortal{DB: r.db, name: func(*mortal, *recorder) string { return "" }, fate: fate(r.random.IntN(2))}
+			m := &mortal{DB: r.db, fate: fate(r.random.IntN(2))}
 			mine := s
 			if r.random.IntN(3) == 0 { // who dies is a process of its own
 				m.at = 1 + r.random.IntN(8)

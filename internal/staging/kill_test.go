@@ -35,8 +35,7 @@ const worldItems = 12
 
 func newWorld(t *testing.T, m *mortal, side Side, n int) *world {
 	w := &world{t: t, db: testkit.NewMemory(t, kv.Limits{}), m: m, side: side, n: n, keys: map[string]string{}}
-	m.DB, m.name = w.db, stepName
-	m.died = w.deliverPassed
+	m.DB, m.died = w.db, w.deliverPassed
 	fill(t, w.db, worldItems)
 	testkit.NoError(t, w.db.ReadTransact(t.Context(), func(r kv.Reader) error {
 		for item, err := range testQueue.Items(r, Front, 0) {
@@ -77,7 +76,7 @@ func (w *world) values(tx kv.Tx, items []kv.KeyValue) ([]string, error) {
 // other has another client take once.
 func (w *world) other(side Side, n int, o Options) {
 	o.Lease = time.Second
-	s := stage(&mortal{DB: w.db, name: stepName}, o)
+	s := stage(&mortal{DB: w.db}, o)
 	w.wg.Go(func() {
 		got, err := Take(context.Background(), s, side, n, w.values)
 		if err != nil && !errors.Is(err, ErrEmpty) {

@@ -43,9 +43,8 @@ type mortal struct {
 	at   int // from 1 on; 0 is never
 	fate fate
 
-	before func(n int)                         // called before the nth transaction, if not nil
-	name   func(m *mortal, r *recorder) string // says what a transaction did
-	died   func()                              // called if the client dies after a commit, if not nil
+	before func(n int) // called before the nth transaction, if not nil
+	died   func()      // called if the client dies after a commit, if not nil
 
 	one  sync.Once
 	turn chan struct{} // holds one: a client has several goroutines, but the test one fate for it
@@ -84,7 +83,7 @@ func (m *mortal) Transact(ctx context.Context, f func(kv.Tx) error) error {
 	})
 	name := "nothing: it fails"
 	if err == nil || errors.Is(err, errStop) {
-		name = m.name(m, r)
+		name = m.stepName(r)
 	}
 	if n != m.at {
 		return err
@@ -153,7 +152,7 @@ func ofKind(keys []string, kind int64, elements int) (ops []string) {
 }
 
 // stepName tells which step of the protocol a transaction was.
-func stepName(m *mortal, r *recorder) string {
+func (m *mortal) stepName(r *recorder) string {
 	queue := subspace.Named("q")
 	role := string(keys{subspace.Named("stage").Bytes()}.kind(fulfillerKind))
 	registered, cleared := ofKind(r.sets, requestKind, 4), ofKind(r.clears, requestKind, 4)

@@ -22,41 +22,19 @@ import (
 
 // prioritySource is a priority queue of the recipe with all its sides.
 type prioritySource struct {
-	space        subspace.Subspace
-	lasts, first recipe.PriorityQueue
+	recipe.PriorityQueue
+	space  subspace.Subspace
+	orders [sides]recipe.Order
 }
 
 func newPrioritySource() prioritySource {
 	space := subspace.Named("p")
-	return prioritySource{
-		space,
-		recipe.NewPriorityQueue(space, nil, recipe.LastPushed), recipe.NewPriorityQueue(space, nil, recipe.FirstPushed),
-	}
+	last, first := recipe.NewPriorityQueue(space, nil, recipe.LastPushed), recipe.NewPriorityQueue(space, nil, recipe.FirstPushed)
+	return prioritySource{last, space, [sides]recipe.Order{Front: last.MinOrder(), Back: last.MaxOrder(), BackFIFO: first.MaxOrder()}}
 }
 
 func (s prioritySource) Items(r kv.Reader, side Side, limit int) iter.Seq2[kv.KeyValue, error] {
-	if side != BackFIFO {
-		return s.lasts.Items(r, kv.RangeOptions{Limit: limit, Reverse: side == Back})
-	}
-	return func(yield func(kv.KeyValue, error) bool) {
-		rest := s.space.Range()
-		for last, err := range r.Range(rest, kv.RangeOptions{Reverse: true}) {
-			if string(last.Key) >= string(rest.End) {
-				continue // of a priority that is done
-			}
-			group, _ := s.Place(last.Key)
-			same := subspace.FromBytes(append(s.space.Bytes(), group...)).Range()
-			for item, err := range r.Range(same, kv.RangeOptions{Limit: limit}) {
-				if !yield(item, err) {
-					return
-				}
-			}
-			if rest.End = same.Begin; err != nil {
-				yield(last, err)
-				return
-			}
-		}
-	}
+	return s.orders[side].Items(r, limit)
 }
 
 func (s prioritySource) Keys([]byte) int { return 1 }
@@ -81,7 +59,7 @@ func priorityStage(t *testing.T, values string) (func() *Stage, kv.DB) {
 	db, source := testkit.NewMemory(t, kv.Limits{}), newPrioritySource()
 	for _, v := range strings.Fields(values) {
 		testkit.Check(t, db.Transact(t.Context(), func(tx kv.Tx) error {
-			return source.lasts.Push(tx, []byte(v), int64(v[1]-'0'))
+			return source.Push(tx, []byte(v), int64(v[1]-'0'))
 		}))
 	}
 	return func() *Stage {

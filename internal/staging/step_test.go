@@ -31,7 +31,7 @@ func TestRegisterLandsLate(t *testing.T) {
 				first = false
 				return faulty.Fate{Outcome: faulty.Late, After: after}
 			}})
-			m := &mortal{DB: db, name: stepName, before: func(n int) {
+			m := &mortal{DB: db, before: func(n int) {
 				if n == 2 {
 					register(t, stage(store, Options{}), Front, 1)
 				}
@@ -158,7 +158,7 @@ func TestCancelWhileUnknown(t *testing.T) {
 	db := testkit.NewMemory(t, kv.Limits{})
 	fill(t, db, 1)
 	ctx, cancel := context.WithCancel(t.Context())
-	m := &mortal{DB: db, name: stepName, at: 1, fate: unknownApplied}
+	m := &mortal{DB: db, at: 1, fate: unknownApplied}
 	m.before = func(n int) {
 		if n == 2 {
 			cancel()
