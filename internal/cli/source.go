@@ -8,6 +8,7 @@ import (
 	"github.com/conq-go/conq"
 	"github.com/conq-go/conq/internal/anyqueue"
 	"github.com/conq-go/conq/kv"
+	"github.com/conq-go/conq/recipe"
 	"github.com/conq-go/conq/subspace"
 	"github.com/spf13/cobra"
 )
@@ -15,7 +16,7 @@ import (
 // queue is a queue or a priority queue of the store, of which items are taken from one end.
 type queue struct {
 	anyqueue.Stored
-	space subspace.Subspace
+	order recipe.Order // of that end
 	from  ends
 }
 
@@ -24,7 +25,7 @@ func openQueue(db kv.DB, kind conq.Kind, name string, codec conq.Codec[[]byte], 
 	if err != nil {
 		return nil, err
 	}
-	return &queue{q, subspace.Named(name), from}, nil
+	return &queue{q, from.order(kind, subspace.Named(name)), from}, nil
 }
 
 func (q *queue) take(tx kv.Tx, n int) ([]item, error) { return q.TakeIn(tx, q.from.end(), n) }
@@ -66,45 +67,20 @@ func (e *ends) end() anyqueue.End { return anyqueue.End(e.max) }
 // firstOfTies tells whether the highest priority is first, and of its items the one that was pushed first.
 func (e *ends) firstOfTies() bool { return e.max && e.ties == "first" }
 
-func (q *queue) keys(r kv.Reader, n int) iter.Seq2[kv.KeyValue, error] {
-	if q.from.firstOfTies() {
-		return q.keysByGroup(r, n)
+// order is that in which a queue's items are taken.
+func (e *ends) order(kind conq.Kind, items subspace.Subspace) recipe.Order {
+	ties := recipe.LastPushed
+	if e.firstOfTies() {
+		ties = recipe.FirstPushed
 	}
-	return r.Range(q.space.Range(), kv.RangeOptions{Limit: n, Reverse: q.from.max})
-}
-
-// keysByGroup goes through the priorities from the highest down, and through the
-// items of each forwards.
-func (q *queue) keysByGroup(r kv.Reader, n int) iter.Seq2[kv.KeyValue, error] {
-	return func(yield func(kv.KeyValue, error) bool) {
-		for rest := q.space.Range(); n > 0; {
-			group, found, err := q.lastGroup(r, rest)
-			if err != nil {
-				yield(kv.KeyValue{}, err)
-			}
-			if !found {
-				return
-			}
-			for pair, err := range r.Range(group, kv.RangeOptions{Limit: n}) {
-				if n--; !yield(pair, err) || err != nil {
-					return
-				}
-			}
-			rest.End = group.Begin
-		}
+	switch p := recipe.NewPriorityQueue(items, nil, ties); {
+	case kind == conq.KindQueue:
+		return recipe.NewQueue(items, nil).Order()
+	case e.max:
+		return p.MaxOrder()
+	default:
+		return p.MinOrder()
 	}
 }
 
-// lastGroup returns the range of the items with the highest priority of rest, if there are any.
-func (q *queue) lastGroup(r kv.Reader, rest kv.Range) (_ kv.Range, found bool, err error) {
-	last, err := kv.LastKey(r, rest, q.space.Range())
-	if err != nil || last == nil {
-		return kv.Range{}, false, err
-	}
-	elems, err := q.space.Unpack(last)
-	if err != nil {
-		return kv.Range{}, false, err
-	}
-	group, err := q.space.Sub(elems[:min(1, len(elems))]...)
-	return group.Range(), err == nil, err
-}
+func (q *queue) keys(r kv.Reader, n int) iter.Seq2[kv.KeyValue, error] { return q.order.Items(r, n) }
