@@ -3,7 +3,6 @@ package handle_test
 import (
 	"context"
 	"fmt"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -168,91 +167,6 @@ func TestConflicts(t *testing.T) {
 			})
 		}
 	}
-}
-
-// Producers and consumers at the same time: each item comes out once, and those of
-// one producer in its order.
-func TestProducersAndConsumers(t *testing.T) {
-	for name, open := range engines.All(t) {
-		t.Run(name, func(t *testing.T) {
-			f := newFixture(t, &testkit.Hooked{DB: open(kv.Limits{}), Bounds: kv.Limits{Value: 16}}, nil)
-			const producers, consumers, each = 4, 4, 150
-			var done atomic.Bool
-			a := account{t: t}
-			var producing, consuming sync.WaitGroup
-			for p := range producers {
-				producing.Go(func() { produce(t, f, p, each) })
-			}
-			for c := range consumers {
-				consuming.Go(func() {
-					last := make(map[string]int)
-					for ended := false; !ended; {
-						ended = done.Load() // then what is empty stays so
-						values, err := consume(f, c)
-						if err == nil {
-							ended = false
-						}
-						testkit.Check(t, drop(values, err))
-						a.out(values...)
-						for _, v := range values {
-							checkOrder(t, v, last)
-						}
-					}
-				})
-			}
-			producing.Wait()
-			done.Store(true)
-			consuming.Wait()
-			testkit.Equal(t, "items that came out", a.n.Load(), producers*each)
-			testkit.Equal(t, "keys left", len(testkit.Stored(t, f.db)), 0)
-		})
-	}
-}
-
-// checkOrder checks that an item is a later one than the last of its producer.
-func checkOrder(t *testing.T, v string, last map[string]int) {
-	producer, i := parse(t, v)
-	if i <= last[producer] {
-		t.Errorf("producer %s: %d after %d", producer, i, last[producer])
-	}
-	last[producer] = i
-}
-
-// produce enqueues "producer:1" and so on, some of which are split, some in
-// batches.
-func produce(t *testing.T, f fixture, producer, n int) {
-	item := func(i int) string { return fmt.Sprintf("%d:%d:%s", producer, i, strings.Repeat(".", 13*(i%3))) }
-	for i := 1; i <= n; i += 3 {
-		testkit.Check(t, f.q.Enqueue(f.ctx, item(i)))
-		testkit.Check(t, f.q.EnqueueAll(f.ctx, []string{item(i + 1), item(i + 2)}))
-	}
-}
-
-// consume dequeues in one of three ways.
-func consume(f fixture, way int) (values []string, err error) {
-	switch way % 3 {
-	case 0:
-		v, err := f.q.Dequeue(f.ctx)
-		if err != nil {
-			return nil, err
-		}
-		return []string{v}, nil
-	case 1:
-		return f.q.DequeueN(f.ctx, 5)
-	}
-	err = f.db.Transact(f.ctx, func(tx kv.Tx) (err error) {
-		values, err = f.q.In(tx).DequeueN(2)
-		return err
-	})
-	return values, err
-}
-
-func parse(t *testing.T, v string) (producer string, i int) {
-	producer, rest, _ := strings.Cut(v, ":")
-	if _, err := fmt.Sscanf(rest, "%d:", &i); err != nil {
-		t.Error(err)
-	}
-	return producer, i
 }
 
 // Clear while others enqueue leaves whole items only.

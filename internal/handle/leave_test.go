@@ -165,12 +165,16 @@ func leaveUnknown(t *testing.T, mode conq.Staging, seed uint64) {
 		for i := range calls {
 			ctx, cancel := t.Context(), context.CancelFunc(func() {})
 			if r.IntN(3) > 0 {
-				ctx, cancel = context.WithTimeout(ctx, time.Duration(r.IntN(6000))*time.Microsecond)
+				ctx, cancel = context.WithTimeoutCause(ctx, time.Duration(r.IntN(6000))*time.Microsecond, errEnough)
 			}
 			v := fmt.Sprintf("%d %d", c, i)
 			switch r.IntN(4) {
 			case 0, 1:
-				switch err := q.Enqueue(ctx, v); {
+				err := q.Enqueue(ctx, v)
+				if err != nil && !errors.Is(err, errEnough) {
+					t.Errorf("seed %d: adding failed with %v, and not with the cause", seed, err)
+				}
+				switch {
 				case err == nil:
 					added[c] = append(added[c], v)
 				case errors.Is(err, kv.ErrCommitUnknown):

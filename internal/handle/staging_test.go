@@ -38,55 +38,6 @@ func left(t testkit.TB, db kv.DB) []kv.KeyValue {
 	})
 }
 
-// Whatever the staging, handles in eight processes take all items, each once, and
-// leave nothing behind: small ones and such over many keys, one at a time, several
-// at a time, and waiting.
-func TestStagingModes(t *testing.T) {
-	for name, staging := range stagings {
-		for _, end := range allEnds {
-			t.Run(name+" "+end.name, func(t *testing.T) {
-				testkit.Bubble(t, func(t *testing.T) {
-					c := testkit.NewCluster(t, 1, faulty.Options{
-						Limits: kv.Limits{Value: 100}, Delay: 0.5, MaxDelay: time.Millisecond,
-					})
-					defer c.Close()
-					open := func() endVerbs { return end.open(t, c.Process(), conq.Options{Staging: staging}) }
-					deliverAll(t, open, 8, 320)
-					testkit.Equal(t, "keys left", len(left(t, c.Inner)), 0)
-				})
-			})
-		}
-	}
-}
-
-// deliverAll has so many handles put and take items at the same time, until all
-// are delivered, and checks that each was once.
-func deliverAll(t *testing.T, open func() endVerbs, handles, items int) {
-	ctx, cancel := context.WithCancel(t.Context())
-	defer cancel()
-	a := account{t: t}
-	testkit.Together(handles, func(h int) {
-		v := open()
-		for i := range items / handles {
-			testkit.Check(t, v.add(t.Context(), fmt.Sprint(h, " ", i, strings.Repeat(".", 97*(i%5)))))
-		}
-		for n := 0; ctx.Err() == nil; n++ {
-			take := v.take
-			if n%3 == 0 {
-				take = v.wait
-			}
-			values, err := take(ctx, 1+n%4)
-			if a.out(values...); a.n.Load() == int64(items) {
-				cancel()
-			}
-			if err != nil && !errors.Is(err, conq.ErrEmpty) && !errors.Is(err, context.Canceled) {
-				t.Error(err)
-			}
-		}
-	})
-	testkit.Equal(t, "delivered", a.n.Load(), int64(items))
-}
-
 // What is taken comes in order, also staged: first in, first out, and the ties of
 // PopMax as the handle says.
 func TestStagingOrder(t *testing.T) {
@@ -352,42 +303,6 @@ func (c *callCounter) Signals() *kv.Signals { return kv.SignalsOf(c.DB) }
 func (c *callCounter) Transact(ctx context.Context, f func(kv.Tx) error) error {
 	c.n.Add(1)
 	return c.DB.Transact(ctx, f)
-}
-
-// Values that are large in comparison with a transaction are all delivered: many
-// do not fit into one, and none is stuck.
-func TestStagingLargeValues(t *testing.T) {
-	testkit.Long(t)
-	const consumers, items, size = 64, 1000, 90_000
-	for _, combining := range []bool{false, true} {
-		t.Run(fmt.Sprint("combining ", combining), func(t *testing.T) {
-			db := testkit.NewMemory(t, kv.Limits{Transaction: 10_000_000, Value: 100_000, Shared: true})
-			o := conq.Options{Staging: conq.StagingAlways, NoCombining: !combining}
-			q := newQueue(t, db, conq.Bytes(), o)
-			for i := range items {
-				value := make([]byte, size)
-				copy(value, fmt.Sprint(i))
-				testkit.NoError(t, q.Enqueue(t.Context(), value))
-			}
-			a := account{t: t}
-			testkit.Together(consumers, func(int) {
-				q, err := conq.OpenQueue(db, "q", conq.Bytes(), o)
-				testkit.Check(t, err)
-				for {
-					value, err := q.Dequeue(t.Context())
-					if errors.Is(err, conq.ErrEmpty) {
-						return
-					}
-					testkit.Check(t, err)
-					if a.out(string(value[:8])); len(value) != size {
-						t.Errorf("item %.8q has %d bytes", value, len(value))
-					}
-				}
-			})
-			testkit.Equal(t, "delivered", a.n.Load(), items)
-			testkit.Equal(t, "keys left", len(left(t, db)), 0)
-		})
-	}
 }
 
 // A codec that panics leaves no request behind, nor what that was served: the next caller gets the

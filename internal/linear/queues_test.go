@@ -1,6 +1,7 @@
 package linear
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"flag"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/conq-go/conq"
+	"github.com/conq-go/conq/internal/layout"
 	"github.com/conq-go/conq/internal/testkit"
 	"github.com/conq-go/conq/kv"
 	"github.com/conq-go/conq/kv/embedded"
@@ -87,9 +89,9 @@ func (w weather) survivable() weather {
 }
 
 // over returns the store as one group of clients sees it: one that processes
-// share, and nothing else.
+// share, where long values take several keys, and nothing else.
 func (w weather) over(db kv.DB, seed uint64) (kv.DB, *faulty.DB) {
-	w.faults.Limits.Shared = true
+	w.faults.Limits.Shared, w.faults.Limits.Value = true, cmp.Or(w.faults.Limits.Value, LongValue)
 	faults := faulty.New(db, seed, w.faults)
 	return slow{faults, w.slow}, faults
 }
@@ -239,6 +241,9 @@ func (f *fixture) run(w Workload, queues ...Queue) {
 	}
 	began := time.Now()
 	f.judge(histories...)
+	for _, q := range queues {
+		testkit.Equal(f, "pieces left of "+q.Name, len(testkit.In(f, f.calm, layout.Pieces(q.Name).Range())), 0)
+	}
 	n, unknown := 0, 0
 	for _, h := range histories {
 		for _, op := range h.Ops {

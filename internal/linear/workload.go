@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"strings"
 	"sync"
 )
 
@@ -104,6 +105,10 @@ func (w Workload) plan(client int) *plan {
 	}
 }
 
+// LongValue is what most values are longer than, some twice: in a store whose limit it is they lie over
+// several keys.
+const LongValue = 40
+
 // next draws a call. A little more is taken than put, as an empty queue is where
 // mistakes are made, and a short one is fast to check.
 func (p *plan) next() Op {
@@ -129,7 +134,8 @@ func (p *plan) some() int { return max(1, p.IntN(10)-6) }
 
 func (p *plan) item() Item {
 	p.values++
-	item := Item{Value: fmt.Sprintf("%c%d", 'a'+p.client, p.values)}
+	padding := strings.Repeat(".", LongValue*(p.values%3))
+	item := Item{Value: fmt.Sprintf("%c%d%s", 'a'+p.client, p.values, padding)}
 	if p.ends == 2 {
 		item.Priority = p.Int64N(3) - 1
 	}
