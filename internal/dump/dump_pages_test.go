@@ -76,35 +76,39 @@ func TestDumpTellsBytes(t *testing.T) {
 	testkit.EqualSlices(t, "items when it was told", told, []int{3, 6, 9, 10})
 }
 
-// What can't be read as an item of the queue, or what is staged of it, is an error; so is a queue by
-// name that can't be dumped, and then nothing is written.
+// What can't be read as an item of the queue, or what is staged of it, is an error, and what was written of it
+// is not a whole dump. So is a queue, or a store, that this version does not read, and then nothing is written.
 func TestDumpBroken(t *testing.T) {
 	result := tuple.AppendInt(layout.Stage("q").Bytes(), 2)
+	plant := func(key, value []byte) func(db kv.DB) {
+		return func(db kv.DB) { testkit.Write(t, db, kv.KeyValue{Key: key, Value: value}) }
+	}
+	withoutPieces := func(staged ...int) func(db kv.DB) {
+		return func(db kv.DB) {
+			stage(t, db, "q", staged...)
+			testkit.Remove(t, db, layout.Pieces("q").Range())
+		}
+	}
+	op := bytes.Repeat([]byte{1}, 16)
 	for _, c := range []struct {
 		plant func(db kv.DB)
 		names []string
 		want  error
 		text  string
 	}{
-		{func(db kv.DB) { testkit.Write(t, db, kv.KeyValue{Key: testkit.Pack(t, "f", "x")}) }, []string{"q", "f"}, conq.ErrDecode, `queue "f"`},
-		{func(db kv.DB) {
-			testkit.Write(t, db, kv.KeyValue{Key: layout.EntryKey("z"), Value: testkit.Pack(t, "queue", 2)})
-		}, []string{"q", "z"}, conq.ErrFormat, `queue "z" has format 2`},
-		{func(db kv.DB) { testkit.Write(t, db, kv.KeyValue{Key: append(result, 0xfe)}) }, nil, conq.ErrDecode, "tuple: "},
-		{func(db kv.DB) {
-			testkit.Write(t, db, kv.KeyValue{Key: testkit.Packed(t, result, 1, bytes.Repeat([]byte{1}, 16), 0, "x")})
-		}, nil, conq.ErrDecode, "does not hold the item's own"},
-		{func(db kv.DB) {
-			testkit.Write(t, db, kv.KeyValue{Key: testkit.Packed(t, result, 1, bytes.Repeat([]byte{1}, 16), 0, testkit.Pack(t, "p", 1, bytes.Repeat([]byte{1}, 16)))})
-		}, nil, conq.ErrDecode, "does not hold the item's own"},
-		{func(db kv.DB) {
-			stage(t, db, "q", 0, 1)
-			testkit.Remove(t, db, layout.Pieces("q").Range())
-		}, nil, conq.ErrDecode, "piece 2 of 4 is missing"},
-		{func(db kv.DB) {
-			stage(t, db, "q", 1)
-			testkit.Remove(t, db, layout.Pieces("q").Range())
-		}, nil, conq.ErrDecode, "piece 2 of 4 is missing"},
+		{plant(testkit.Pack(t, "f", "x"), nil), []string{"q", "f"}, conq.ErrDecode, `queue "f"`},
+		{plant(layout.EntryKey("z"), testkit.Pack(t, "queue", 2)), []string{"q", "z"}, conq.ErrFormat, `queue "z" has format 2`},
+		{plant(append(result, 0xfe), nil), nil, conq.ErrDecode, "tuple: "},
+		{plant(testkit.Packed(t, result, 1, op, 0, "x"), nil), nil, conq.ErrDecode, "does not hold the item's own"},
+		{plant(testkit.Packed(t, result, 1, op, 0, testkit.Pack(t, "p", 1, op)), nil), nil, conq.ErrDecode, "does not hold the item's own"},
+		{withoutPieces(0, 1), nil, conq.ErrDecode, "piece 2 of 4 is missing"},
+		{withoutPieces(1), nil, conq.ErrDecode, "piece 2 of 4 is missing"},
+		{plant(testkit.Pack(t, "q", 2.5, make([]byte, 20)), nil), nil, conq.ErrDecode, `queue "q", key`},
+		{plant(testkit.Pack(t, "q", 9, []byte{7}, 3), nil), nil, conq.ErrDecode, "piece 2 of 3 is missing"},
+		{plant(layout.EntryKey("z"), testkit.Pack(t, "queue", 2)), nil, conq.ErrFormat, `queue "z" has format 2`},
+		{plant(layout.EntryKey("z"), testkit.Pack(t, "bag", 1)), nil, conq.ErrFormat, `queue "z" is a "bag"`},
+		{plant(layout.EntryKey("z"), []byte("?")), nil, conq.ErrCorrupt, ""},
+		{plant(layout.FormatKey(), testkit.Pack(t, 2)), nil, conq.ErrFormat, "store has format 2"},
 	} {
 		db := testkit.NewMemory(t, small)
 		fillQueue(t, db, "q", []conq.Prioritized[[]byte]{{Value: []byte("one"), Priority: 0}, {Value: make([]byte, 310), Priority: 0}, {Value: []byte("three"), Priority: 0}}, false)
@@ -112,9 +116,13 @@ func TestDumpBroken(t *testing.T) {
 		var b bytes.Buffer
 		report, err := conq.Dump(t.Context(), db, &b, conq.DumpOptions{Queues: c.names})
 		testkit.WantError(t, err, c.want, c.text)
-		testkit.Equal(t, fmt.Sprint(c.text, ": something was written"), b.Len() > 0, c.names == nil)
+		begun := c.want == conq.ErrDecode && c.names == nil
+		testkit.Equal(t, fmt.Sprint(c.text, ": something was written"), b.Len() > 0, begun)
 		for _, q := range report.Queues {
 			testkit.Equal(t, "whole", q.Whole, false)
+		}
+		if begun {
+			testkit.WantError(t, testkit.Drop(conq.Load(t.Context(), testkit.NewMemory(t, small), &b)), conq.ErrDump)
 		}
 	}
 }

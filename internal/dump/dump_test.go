@@ -431,32 +431,6 @@ func TestDumpErrors(t *testing.T) {
 	ctx, cancel := context.WithCancelCause(t.Context())
 	cancel(errCancelled)
 	testkit.WantError(t, testkit.Drop(conq.Dump(ctx, db, io.Discard)), errCancelled)
-
-	for _, c := range []struct {
-		key, value []byte
-		want       error
-		text       string
-	}{
-		{testkit.Pack(t, "q", 2.5, make([]byte, 20)), nil, conq.ErrDecode, `queue "q", key`},
-		{testkit.Pack(t, "q", 9, []byte{7}, 3), nil, conq.ErrDecode, "piece 2 of 3 is missing"},
-		{layout.EntryKey("z"), testkit.Pack(t, "queue", 2), conq.ErrFormat, `queue "z" has format 2`},
-		{layout.EntryKey("z"), testkit.Pack(t, "bag", 1), conq.ErrFormat, `queue "z" is a "bag"`},
-		{layout.EntryKey("z"), []byte("?"), conq.ErrCorrupt, ""},
-		{layout.FormatKey(), testkit.Pack(t, 2), conq.ErrFormat, "store has format 2"},
-	} {
-		bad := testkit.NewMemory(t, small)
-		loadAll(t, bad, dumped(t, db), conq.LoadOptions{})
-		testkit.Write(t, bad, kv.KeyValue{Key: c.key, Value: c.value})
-		var b bytes.Buffer
-		report, err := conq.Dump(t.Context(), bad, &b)
-		testkit.WantError(t, err, c.want, c.text)
-		if c.want == conq.ErrDecode {
-			testkit.Equal(t, "whole", report.Queues[0].Whole, false)
-			testkit.WantError(t, testkit.Drop(conq.Load(t.Context(), testkit.NewMemory(t, small), &b)), conq.ErrDump)
-		} else {
-			testkit.Equal(t, "bytes written", b.Len(), 0)
-		}
-	}
 }
 
 // What a dump holds at one time does not grow with the queue.

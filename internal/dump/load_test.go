@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"math"
-	"math/rand/v2"
 	"slices"
 	"strings"
 	"testing"
@@ -18,7 +17,6 @@ import (
 	"github.com/conq-go/conq/internal/layout"
 	"github.com/conq-go/conq/internal/reads"
 	"github.com/conq-go/conq/internal/testkit"
-	"github.com/conq-go/conq/internal/testkit/engines"
 	"github.com/conq-go/conq/kv"
 	"github.com/conq-go/conq/kv/faulty"
 )
@@ -256,27 +254,6 @@ func TestLoadFaults(t *testing.T) {
 	}
 }
 
-// A Dump of a store with faults gets all, and from a store where things happen.
-func TestDumpFaults(t *testing.T) {
-	from, want := sampleStore(t, 150)
-	seen := 0
-	for seed := range uint64(20) {
-		var b bytes.Buffer
-		report, err := conq.Dump(t.Context(), faulty.New(from, seed, faulty.Options{TooOld: 0.02}), &b)
-		if err != nil {
-			testkit.WantError(t, err, kv.ErrTooOld)
-			continue
-		}
-		seen += report.Snapshots - 1
-		to := testkit.NewMemory(t, small)
-		loadAll(t, to, b.Bytes(), conq.LoadOptions{})
-		holds(t, to).equal(t, fmt.Sprint("seed ", seed), want)
-	}
-	if seen < 20 {
-		t.Errorf("only %d further snapshots", seen)
-	}
-}
-
 // countingTx counts what is set.
 type countingTx struct {
 	kv.Tx
@@ -381,44 +358,4 @@ func TestLoadWakes(t *testing.T) {
 	}()
 	loadAll(t, db, dumped(t, from), conq.LoadOptions{})
 	testkit.Equal(t, "item", <-got, "0")
-}
-
-// A dump of a queue that is in use has each item that stays, once and in order, and can
-// be loaded.
-func TestDumpBusy(t *testing.T) {
-	db := engines.Embedded(t)
-	q, err := conq.OpenQueue(db, "q", conq.String())
-	testkit.NoError(t, err)
-	ctx, cancel := context.WithCancel(t.Context())
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		const most = 2000 // or each round takes longer than the last, and the queue grows as much more
-		for i, taken := 0, 0; ctx.Err() == nil; i++ {
-			testkit.Check(t, q.Enqueue(t.Context(), fmt.Sprintf("%08d", i)))
-			if rand.IntN(3) == 0 || i-taken >= most {
-				testkit.Check(t, testkit.Drop(q.Dequeue(t.Context())))
-				taken++
-			}
-		}
-	}()
-	for range 20 {
-		to := testkit.NewMemory(t, small)
-		loadAll(t, to, dumped(t, db), conq.LoadOptions{})
-		items := holds(t, to)["q"][1:]
-		for i := 1; i < len(items); i++ {
-			if items[i] != fmt.Sprintf("%08d", number(t, items[i-1])+1) {
-				t.Fatalf("%s, then %s", items[i-1], items[i])
-			}
-		}
-	}
-	cancel()
-	<-done
-}
-
-func number(t *testing.T, s string) (n int) {
-	t.Helper()
-	_, err := fmt.Sscanf(s, "%d", &n)
-	testkit.NoError(t, err)
-	return n
 }
