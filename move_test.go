@@ -1,8 +1,6 @@
 package conq
 
 import (
-	"context"
-	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -13,120 +11,6 @@ import (
 	"github.com/conq-go/conq/internal/testkit/engines"
 	"github.com/conq-go/conq/kv"
 )
-
-// moves take items from one queue and put them into another.
-var moves = map[string]func(fixture, kv.Tx) error{
-	"Dequeue, Push": func(f fixture, tx kv.Tx) error {
-		v, err := f.q.In(tx).Dequeue()
-		if err != nil {
-			return err
-		}
-		return f.p.In(tx).Push(v, 1)
-	},
-	"DequeueN, PushAll": func(f fixture, tx kv.Tx) error {
-		values, err := f.q.In(tx).DequeueN(2)
-		if err != nil {
-			return err
-		}
-		return f.p.In(tx).PushAll([]Prioritized[string]{{Value: values[0], Priority: 3}, {Value: values[1], Priority: 3}})
-	},
-	"PopMaxN first pushed, EnqueueAll": func(f fixture, tx kv.Tx) error {
-		values, err := f.pf.In(tx).PopMaxN(2)
-		if err != nil {
-			return err
-		}
-		return f.q.In(tx).EnqueueAll([]string{values[0].Value, values[1].Value})
-	},
-	"PopMin, Enqueue": func(f fixture, tx kv.Tx) error {
-		v, err := f.p.In(tx).PopMin()
-		if err != nil {
-			return err
-		}
-		return f.q.In(tx).Enqueue(v)
-	},
-	"PopMax, Enqueue in front of an error": func(f fixture, tx kv.Tx) error {
-		v, err := f.pf.In(tx).PopMax()
-		if err == nil {
-			err = f.q.In(tx).Enqueue(v)
-		}
-		return errors.Join(err, errCancelled)
-	},
-}
-
-// faults are what happens at the k-th call of a transaction.
-var faults = map[string]func(other fixture, cancel context.CancelFunc) error{
-	"cancelled": func(_ fixture, cancel context.CancelFunc) error {
-		cancel()
-		return nil
-	},
-	"failed":  func(fixture, context.CancelFunc) error { return errCancelled },
-	"too old": func(fixture, context.CancelFunc) error { return kv.ErrTooOld },
-	"in conflict": func(other fixture, _ context.CancelFunc) error {
-		return other.db.Transact(other.ctx, func(tx kv.Tx) error { // swaps the heads of the queues
-			v, err := other.q.In(tx).Dequeue()
-			if err != nil {
-				return err
-			}
-			w, err := other.p.In(tx).PopMin()
-			if err != nil {
-				return err
-			}
-			return errors.Join(other.q.In(tx).Enqueue(w), other.p.In(tx).Push(v, 9))
-		})
-	},
-}
-
-// A transaction that moves items from one queue to another, and is cancelled, or
-// fails, or meets a conflict, at any of its calls, loses none and doubles none.
-func TestMove(t *testing.T) {
-	for engine, open := range engines.All(t) {
-		base := open(kv.Limits{})
-		for move := range moves {
-			for fault := range faults {
-				t.Run(fmt.Sprint(engine, " ", move, " ", fault), func(t *testing.T) { moveWithFaults(t, base, move, fault) })
-			}
-		}
-	}
-}
-
-func moveWithFaults(t *testing.T, base kv.DB, move, fault string) {
-	for k := 1; ; k++ {
-		calls, happened := 0, false
-		ctx, cancel := context.WithCancel(context.Background())
-		defer cancel()
-		limited := kv.Limits{Value: 16}
-		other := newFixture(t, &testkit.Hooked{DB: base, Bounds: limited}, nil)
-		f := newFixture(t, &testkit.Hooked{DB: base, Bounds: limited, Attempt: func(tx kv.Tx) kv.Tx {
-			return testkit.FaultyTx{Tx: tx, Hit: func() error {
-				if calls++; calls != k {
-					return nil
-				}
-				happened = true
-				return faults[fault](other, cancel)
-			}}
-		}}, nil)
-		all := fill(t, other)
-		before := fmt.Sprint(contents(t, other))
-		calls, happened = 0, false
-		err := f.db.Transact(ctx, func(tx kv.Tx) error { return moves[move](f, tx) })
-		q, p := contents(t, other)
-		for _, v := range p {
-			q = append(q, v.Value)
-		}
-		slices.Sort(q)
-		testkit.EqualSlices(t, fmt.Sprintf("items after a fault at call %d", k), q, all)
-		testkit.Equal(t, "keys", len(testkit.Stored(t, base)), 3*len(all))
-		if err != nil && fault != "in conflict" {
-			testkit.Equal(t, "after an error", fmt.Sprint(contents(t, other)), before)
-		}
-		if !happened {
-			if k < 5 {
-				t.Fatalf("only %d faults happened", k-1)
-			}
-			return
-		}
-	}
-}
 
 // fill puts items of three pieces each into both queues, and returns their values,
 // sorted.
