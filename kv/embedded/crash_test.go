@@ -211,11 +211,12 @@ func TestReadersWaitForTheLog(t *testing.T) {
 	})
 }
 
-// syncGate is a file system whose logs wait in Sync once it is shut.
+// syncGate is a file system whose logs wait in Sync once it is shut. It counts their syncs.
 type syncGate struct {
 	vfs.FS
-	shut atomic.Bool
-	open chan struct{}
+	syncs atomic.Int64
+	shut  atomic.Bool
+	open  chan struct{}
 }
 
 func (g *syncGate) Create(name string, c vfs.DiskWriteCategory) (vfs.File, error) {
@@ -232,6 +233,7 @@ type gatedFile struct {
 }
 
 func (f gatedFile) SyncData() error {
+	f.g.syncs.Add(1)
 	if f.g.shut.Load() {
 		<-f.g.open
 	}

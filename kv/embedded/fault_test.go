@@ -1,7 +1,6 @@
 package embedded
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -264,25 +263,6 @@ func TestSyncedAtIntervals(t *testing.T) {
 		}
 		testkit.Check(t, db.Close())
 	})
-}
-
-// TestReopen checks that all there was is there again, in each durability.
-func TestReopen(t *testing.T) {
-	for _, durability := range []Durability{Always, Interval, Memory} {
-		dir := t.TempDir()
-		for n := range 3 {
-			db, err := Open(dir, Options{Durability: durability})
-			testkit.NoError(t, err)
-			if got := len(contents(t, db)); got != n {
-				t.Errorf("%v: %d keys after %d openings", durability, got, n)
-			}
-			testkit.NoError(t, db.Transact(context.Background(), func(tx kv.Tx) error {
-				tx.Set(fmt.Appendf(nil, "%d", n), nil)
-				return nil
-			}))
-			testkit.NoError(t, db.Close())
-		}
-	}
 }
 
 // unreadable has reads of tables fail, once it is told to.

@@ -8,42 +8,18 @@ import (
 	"testing"
 	"testing/synctest"
 
-	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/conq-go/conq/internal/testkit"
 	"github.com/conq-go/conq/kv"
 )
-
-// syncCounter counts the syncs of logs.
-type syncCounter struct {
-	vfs.FS
-	n atomic.Int64
-}
-
-func (c *syncCounter) Create(name string, category vfs.DiskWriteCategory) (vfs.File, error) {
-	f, err := c.FS.Create(name, category)
-	if err == nil && isSegment(name) {
-		f = countedFile{f, c}
-	}
-	return f, err
-}
-
-type countedFile struct {
-	vfs.File
-	c *syncCounter
-}
-
-func (f countedFile) SyncData() error { f.c.n.Add(1); return f.File.SyncData() }
-func (f countedFile) Sync() error     { return f.SyncData() }
 
 // While one writer's sync is held up, others come. All of them share the next one.
 func TestGroupCommit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		gate := &syncGate{FS: memFS(), open: make(chan struct{})}
-		counter := &syncCounter{FS: gate}
-		db, err := Open("store", Options{FS: counter})
+		db, err := Open("store", Options{FS: gate})
 		testkit.NoError(t, err)
 		gate.shut.Store(true)
-		before := counter.n.Load()
+		before := gate.syncs.Load()
 		var done atomic.Int64
 		write := func(i int) {
 			err := db.Transact(context.Background(), func(tx kv.Tx) error {
@@ -66,7 +42,7 @@ func TestGroupCommit(t *testing.T) {
 		}
 		close(gate.open)
 		writers.Wait()
-		if n := counter.n.Load() - before; n != 2 {
+		if n := gate.syncs.Load() - before; n != 2 {
 			t.Errorf("%d syncs for a writer, and 19 that came meanwhile, want 2", n)
 		}
 		testkit.Check(t, db.Close())

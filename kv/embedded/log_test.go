@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"math/rand/v2"
 	"os"
 	"slices"
 	"strings"
@@ -95,62 +94,6 @@ func checkLatest(t *testing.T, db *DB, last int) {
 		if !strings.HasPrefix(pair, fmt.Sprintf("%03d=%d ", key, want)) {
 			t.Fatalf("after commit %d: %.20s, want the value of commit %d", last, pair, want)
 		}
-	}
-}
-
-// Whatever has not reached the disk when the power fails: each transaction is there whole
-// or not at all, and so are those before it. The tables on disk must not be ahead of the
-// log for that.
-func TestCrashIsAPrefix(t *testing.T) {
-	for _, durability := range []Durability{Interval, Memory} {
-		for seed := range uint64(testkit.Cases(4)) {
-			rng := rand.New(rand.NewPCG(seed, 0))
-			fs := memFS()
-			db := mustOpen(t, "store", Options{FS: fs, Durability: durability, MemTable: smallMemTable})
-			for i := range 600 {
-				mustTransact(t, db, func(tx kv.Tx) {
-					tx.Set([]byte("a"), fmt.Appendf(nil, "%d", i))
-					tx.Set(fmt.Appendf(nil, "b%04d", i), make([]byte, rng.IntN(4<<10)))
-					tx.Clear(fmt.Appendf(nil, "b%04d", i-prefixKeys))
-				})
-				if i%20 == 19 {
-					image := fs.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: 50 * rng.IntN(2), RNG: rng})
-					checkPrefix(t, image)
-				}
-			}
-			testkit.NoError(t, db.Close())
-			checkPrefix(t, fs)
-		}
-	}
-}
-
-// prefixKeys is how many keys there are after each commit, beside one with its number: the
-// latest ones, each set once.
-const prefixKeys = 20
-
-func checkPrefix(t *testing.T, fs *vfs.MemFS) {
-	t.Helper()
-	db, err := Open("store", Options{FS: fs, Durability: Memory})
-	testkit.NoError(t, err)
-	defer db.Close()
-	all := contents(t, db)
-	if len(all) == 0 {
-		return
-	}
-	var last int
-	if _, err := fmt.Sscanf(all[0], "a=%d", &last); err != nil {
-		t.Fatal(all[0], err)
-	}
-	var got, want []string
-	for _, pair := range all[1:] {
-		key, _, _ := strings.Cut(pair, "=")
-		got = append(got, key)
-	}
-	for i := max(0, last-prefixKeys+1); i <= last; i++ {
-		want = append(want, fmt.Sprintf("b%04d", i))
-	}
-	if !slices.Equal(got, want) {
-		t.Fatalf("after commit %d there are %q, want %q", last, got, want)
 	}
 }
 
