@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -43,7 +42,6 @@ func testQueues(t *testing.T, w world) {
 		name string
 		run  func(*testing.T, world)
 	}{
-		{"exactly once", testExactlyOnce},
 		{"linearizable", testLinearizable},
 		{"waiting", testWaiting},
 		{"large payloads", testLargePayloads},
@@ -129,64 +127,7 @@ func openQueue(t *testing.T, db kv.DB, o conq.Options) *conq.Queue[string] {
 	return known(t, func() (*conq.Queue[string], error) { return conq.OpenQueue(db, "q", conq.String(), o) })
 }
 
-// Every verb happens once, whatever becomes of commits.
-func testExactlyOnce(t *testing.T, w world) {
-	for name, staging := range map[string]conq.Staging{"staged": conq.StagingAlways, "not staged": conq.StagingNever} {
-		t.Run(name, func(t *testing.T) {
-			process := w.store(t)
-			if w.unknown != nil {
-				w.unknown(t)
-			}
-			const clients, calls = 6, 20
-			var mu sync.Mutex
-			var put, taken []string
-			testkit.Together(clients, func(i int) {
-				faults := faulty.New(process(), uint64(i), faulty.Options{Conflict: 0.05, Dropped: 0.1, Applied: 0.1, Late: 0.1})
-				defer faults.Close()
-				var q *conq.Queue[string]
-				for q == nil { // opening has no outcome to lose
-					q, _ = conq.OpenQueue(faults, "q", conq.String(), conq.Options{Staging: staging, NoCombining: i%2 == 0})
-				}
-				random := rand.New(rand.NewPCG(7, uint64(i)))
-				for n := range calls {
-					value, to := fmt.Sprint(i, ":", n), &put
-					var err error
-					if random.IntN(2) == 0 {
-						err = q.Enqueue(t.Context(), value)
-					} else {
-						value, err = q.Dequeue(t.Context())
-						to = &taken
-					}
-					switch {
-					case err == nil:
-						mu.Lock()
-						*to = append(*to, value)
-						mu.Unlock()
-					case !errors.Is(err, conq.ErrEmpty) && !errors.Is(err, kv.ErrTooOld):
-						t.Errorf("client %d: %v", i, err)
-					}
-				}
-				faults.Flush()
-			})
-			q := openQueue(t, process(), conq.Options{})
-			for {
-				value, err := q.Dequeue(t.Context())
-				if errors.Is(err, conq.ErrEmpty) {
-					break
-				}
-				testkit.NoError(t, err)
-				taken = append(taken, value)
-			}
-			slices.Sort(put)
-			slices.Sort(taken)
-			if !slices.Equal(put, taken) {
-				t.Errorf("put were %d items, taken %d:\n%q\n%q", len(put), len(taken), put, taken)
-			}
-		})
-	}
-}
-
-// Queues behave as one queue used by one client at a time.
+// Queues behave as one queue used by one client at a time, whatever becomes of commits.
 func testLinearizable(t *testing.T, w world) {
 	for name, c := range map[string]struct {
 		options conq.Options
@@ -201,9 +142,14 @@ func testLinearizable(t *testing.T, w world) {
 		t.Run(name, func(t *testing.T) {
 			const processes, clients, calls = 4, 8, 40
 			process := w.store(t)
+			if w.unknown != nil {
+				w.unknown(t)
+			}
 			var dbs []kv.DB
-			for range processes {
-				dbs = append(dbs, process())
+			for i := range processes {
+				faults := faulty.New(process(), uint64(i), faulty.Options{Conflict: 0.05, Dropped: 0.05, Applied: 0.05})
+				dbs = append(dbs, faults)
+				t.Cleanup(func() { testkit.Check(t, faults.Close()) })
 			}
 			for ends := 1; ends <= 2; ends++ {
 				workload := linear.Workload{Seed: uint64(ends), Clients: clients, Calls: calls, Ends: ends, Cancel: c.cancel}
