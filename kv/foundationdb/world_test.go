@@ -147,7 +147,7 @@ func testLinearizable(t *testing.T, w world) {
 			}
 			var dbs []kv.DB
 			for i := range processes {
-				faults := faulty.New(process(), uint64(i), faulty.Options{Conflict: 0.05, Dropped: 0.05, Applied: 0.05})
+				faults := faulty.New(process(), uint64(i), faulty.Options{Conflict: 0.05, Dropped: 0.05, Applied: 0.05, Late: 0.05})
 				dbs = append(dbs, faults)
 				t.Cleanup(func() { testkit.Check(t, faults.Close()) })
 			}
