@@ -208,6 +208,27 @@ func TestStreamAndSecondProcess(t *testing.T) {
 	}
 }
 
+// What follows a queue, of a store or a server, is ended by a signal, which is no failure. What it has taken it has printed.
+func TestFollowEnds(t *testing.T) {
+	store := filepath.Join(t.TempDir(), "store")
+	s := &served{t: t, store: filepath.Join(t.TempDir(), "served")}
+	s.start()
+	defer s.end(syscall.SIGTERM)
+	for _, store := range []string{store, "http://" + s.address} {
+		must(t, 0, command(store, "push", "p", "--priority", "1", "one"))
+		f := startCommand(t, command(store, "pop", "p", "--follow"))
+		var line string
+		if _, err := fmt.Fscanln(f.stdout, &line); err != nil || line != "one" {
+			t.Errorf("%s: %q, %v", store, line, err)
+		}
+		testkit.NoError(t, f.cmd.Process.Signal(syscall.SIGTERM))
+		if code := f.wait(); code != 0 || f.stderr.Len() > 0 {
+			t.Errorf("%s: exit code %d, %s", store, code, &f.stderr)
+		}
+		must(t, 1, command(store, "pop", "p"))
+	}
+}
+
 // If nobody reads the acknowledgements any longer, it says how far it came.
 func TestAcknowledgementsUnread(t *testing.T) {
 	store := filepath.Join(t.TempDir(), "store")

@@ -97,6 +97,7 @@ type delivery struct {
 	source      source
 	sink        *sink
 	commitFirst bool
+	finishes    bool // the batch under way when the context ends
 
 	written map[string]bool // keys of the batch under way that were written
 }
@@ -109,7 +110,17 @@ func (d *delivery) run(ctx context.Context, n int) (done int, err error) {
 	if d.commitFirst {
 		batch = d.removeThenWrite
 	}
-	done, err = inBatches(ctx, d.source, n, func(n int) (int, error) { return batch(ctx, min(size, n)) })
+	batchCtx := ctx
+	if d.finishes {
+		batchCtx = context.WithoutCancel(ctx)
+	}
+	done, err = inBatches(ctx, d.source, n, func(n int) (int, error) {
+		clear(d.written)
+		if ctx.Err() != nil {
+			return 0, context.Cause(ctx)
+		}
+		return batch(batchCtx, min(size, n))
+	})
 	switch {
 	case errors.Is(err, conq.ErrEmpty):
 		return done, nil
@@ -153,7 +164,6 @@ type reclaimer interface {
 }
 
 func (d *delivery) writeThenRemove(ctx context.Context, n int) (taken int, err error) {
-	clear(d.written)
 	err = d.db.Transact(ctx, func(tx kv.Tx) error {
 		keys, err := firstKeys(d.source, tx.Snapshot(), n)
 		if err != nil {

@@ -18,8 +18,9 @@ import (
 
 // waitHelp is part of the help of the commands that take items out.
 const waitHelp = `With --wait it waits until there is an item, or for the time given, as --wait=30s:
-then the exit code is 1. With --follow it goes on for ever. An embedded store is
-not kept open meanwhile, so that other commands can add to it.
+then the exit code is 1. With --follow it goes on until SIGTERM or SIGINT, which end it
+after the batch under way, with exit code 0. An embedded store is not kept open
+meanwhile, so that other commands can add to it.
 
 `
 
@@ -74,16 +75,26 @@ func (a *app) takeAll(cmd *cobra.Command, name string, kind conq.Kind, flags tak
 	defer cancel()
 	t := &taker{app: a, flags: flags, name: name, kind: kind, from: from, most: n}
 	if a.isServer() {
-		return a.withServer(cmd.Context(), func(c *client.Client) error { return t.takeFromServer(cmd.Context(), waits, c) })
+		err = a.withServer(cmd.Context(), func(c *client.Client) error { return t.takeFromServer(cmd.Context(), waits, c) })
+	} else {
+		err = t.run(cmd.Context(), waits)
 	}
-	return t.run(cmd.Context(), waits)
+	return t.unlessEnded(cmd.Context(), err)
+}
+
+// unlessEnded returns err, unless it says only that a command that follows a queue was ended: nothing else ends it.
+func (t *taker) unlessEnded(ctx context.Context, err error) error {
+	if t.flags.follow && ctx.Err() != nil && errors.Is(err, context.Canceled) {
+		return nil
+	}
+	return err
 }
 
 // run takes until it has what it is to take, there is nothing more and nothing to wait for, or ctx ends.
 // It waits until waits ends, if that is not nil.
 func (t *taker) run(ctx, waits context.Context) error {
 	for {
-		err := withStore(t.openExisting, func(db kv.DB) error { return t.drain(ctx, waits, db) })
+		err := withStore(t.openExisting, func(db kv.DB) error { return t.unlessEnded(ctx, t.drain(ctx, waits, db)) })
 		var exit *exitError
 		switch nothing := errors.As(err, &exit) && exit.code == exitEmpty; {
 		case t.waits() && errors.Is(err, embedded.ErrInUse): // by a command that may be adding
@@ -117,7 +128,7 @@ func (t *taker) drain(ctx, waits context.Context, db kv.DB) error {
 		if err != nil {
 			return err
 		}
-		d := delivery{db: db, source: q, sink: t.sink(t.flags.print), commitFirst: t.flags.commitFirst}
+		d := delivery{db: db, source: q, sink: t.sink(t.flags.print), commitFirst: t.flags.commitFirst, finishes: t.flags.follow}
 		n, err := d.run(ctx, t.most)
 		t.taken += n
 		if _, embedded := t.storeDir(); err != nil || embedded || t.done() || !t.waits() {

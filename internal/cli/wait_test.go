@@ -26,7 +26,7 @@ func (u *until3) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// A command that follows a queue goes on with what comes later, until it is interrupted.
+// A command that follows a queue goes on with what comes later, until it is interrupted: it finishes the batch under way.
 func TestFollow(t *testing.T) {
 	db := memory.New(memory.Options{})
 	defer db.Close()
@@ -50,6 +50,9 @@ func TestFollow(t *testing.T) {
 	}
 	if got := out.String(); got != "a\nb\nc\n" {
 		t.Errorf("it printed %q", got)
+	}
+	if n, err := q.Len(t.Context()); err != nil || n != 0 {
+		t.Errorf("%d items that it printed are still in, %v", n, err)
 	}
 }
 
