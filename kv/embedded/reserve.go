@@ -12,14 +12,15 @@ import (
 // A store that has filled its disk must open, be read and be drained, and each of these writes. So
 // it holds a reserve: a file of reserveSize without content. When the disk is full the reserve is
 // removed, which leaves room to replay the write-ahead log and to remove items; what adds more than
-// it removes is refused until there is room for a new reserve.
+// it removes is refused until there is room for a new reserve. It is not smaller on a small disk: to open
+// a full store takes as much as the log has that is not in tables, and that does not depend on the disk.
 const (
 	reserveFile = "RESERVE"
 	reserveSize = 16 << 20
 )
 
 // errNoReserve is what a transaction gets that would use up the room that is left for removals.
-var errNoReserve = fmt.Errorf("embedded: the disk is full: the store takes no more items until there is room, and gives out those it has: %w", ErrFull)
+var errNoReserve = fmt.Errorf("embedded: the disk is full: fewer than %d MB are free, and until they are the store only gives out items: %w", 2*reserveSize>>20, ErrFull)
 
 // openInReserve opens the store, and if the disk is full does so once more with the room of the
 // files that hold nothing.

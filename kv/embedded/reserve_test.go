@@ -187,6 +187,13 @@ func (d *smallDisk) room() uint64 {
 	return d.free()
 }
 
+// A disk that is too small for a store is not called full without a figure.
+func TestSmallDisk(t *testing.T) {
+	db := mustOpen(t, "store", Options{FS: newSmallDisk(20 << 20)})
+	defer db.Close()
+	testkit.WantError(t, setOne(db, []byte("a"), nil), ErrFull, "fewer than 32 MB are free")
+}
+
 // Who has the store open is only told: that it can't be written keeps nobody out.
 func TestOwnerOnFullDisk(t *testing.T) {
 	disk := newSmallDisk(3 * reserveSize)
