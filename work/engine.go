@@ -129,9 +129,15 @@ func sizeOf(all []jobs.New) (n int) {
 
 func isUnknown(err error) bool { return errors.Is(err, kv.ErrCommitUnknown) }
 
-// ready returns the error for a handle that is closed, or a nil context.
+// errUnopened is for the zero Queue.
+var errUnopened = invalid("work queue was not opened: use Open")
+
+// ready returns the error for a handle that was not opened or is closed, or a nil context.
 func (e *engine) ready(ctx context.Context) error {
-	if e.closed.Load() {
+	switch {
+	case e.db == nil:
+		return errUnopened
+	case e.closed.Load():
 		return e.closedError()
 	}
 	return contextError(ctx)
@@ -456,6 +462,9 @@ func relay(watched, near <-chan error, news chan error) {
 
 // close ends the handle.
 func (e *engine) close() error {
+	if e.db == nil {
+		return errUnopened
+	}
 	if e.closed.Swap(true) {
 		return nil
 	}

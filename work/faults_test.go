@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"reflect"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -339,7 +340,7 @@ func TestBadInput(t *testing.T) {
 	}
 	for name, o := range map[string]Options{
 		"lease": {Lease: 1}, "attempts": {MaxAttempts: -2}, "key limit": {KeyLimit: -1}, "concurrency": {Concurrency: -1},
-		"rate": {Rate: Rate{N: 1}}, "key rate": {KeyRate: Rate{Per: 1}}, "keep": {Keep: -1}, "skew": {Skew: -1}, "holder": {Holder: "\xff"}, "order": {Order: 2},
+		"rate": {Rate: Rate{N: 1}}, "short rate": {Rate: Rate{N: 1, Per: 999}}, "key rate": {KeyRate: Rate{Per: 1}}, "keep": {Keep: -1}, "skew": {Skew: -1}, "holder": {Holder: "\xff"}, "order": {Order: 2},
 	} {
 		if _, err := Open(q.db, "other", codec.String(), o); !errors.Is(err, ErrInvalid) {
 			t.Errorf("options %s: %v", name, err)
@@ -364,23 +365,91 @@ func TestBadInput(t *testing.T) {
 	isError(t, err, ErrInvalid)
 	_, _, err = q.Page(ctx, Filter{}, nil, 0)
 	isError(t, err, ErrInvalid)
-	for _, s := range []State{-1, Done + 1} {
-		_, err = q.Count(ctx, Filter{State: s}, nil)
+	for _, f := range []Filter{{State: -1}, {State: Done + 1}, {MinAttempts: -1}} {
+		_, err = q.Count(ctx, f, nil)
 		isError(t, err, ErrInvalid)
-		_, err = q.DeleteAll(ctx, Filter{State: s}, nil)
+		_, err = q.DeleteAll(ctx, f, nil)
 		isError(t, err, ErrInvalid)
 	}
+	_, _, err = q.Page(ctx, Filter{}, []byte("elsewhere"), 1)
+	isError(t, err, ErrInvalid)
+	isError(t, err, kv.ErrInvalid)
+	_, err = q.Peek(ctx, -1)
+	isError(t, err, ErrInvalid)
+	_, err = q.KickFirst(ctx, -1)
+	isError(t, err, ErrInvalid)
+	_, err = Find(ctx, nil, 1)
+	isError(t, err, ErrInvalid)
+	_, err = ParseState("lost")
+	isError(t, err, ErrInvalid)
 	_, err = NewUnion(q, nil)
 	isError(t, err, ErrInvalid)
 	var none context.Context
-	if _, err := q.Put(none, "v"); err == nil {
-		t.Error("a nil context was taken")
-	}
+	_, err = q.Put(none, "v")
+	isError(t, err, ErrInvalid)
+	_, err = Find(none, q.db, 1)
+	isError(t, err, ErrInvalid)
 	s, err := q.Stats(ctx)
 	noError(t, err)
 	if s != (Stats{}) {
 		t.Errorf("bad input left %+v", s)
 	}
+}
+
+// A delay is not negative. That of Backoff may be.
+func TestNegativeDelay(t *testing.T) {
+	ctx := context.Background()
+	q := open(t, store(t), Options{Backoff: func(int) time.Duration { return -1 }})
+	_, err := q.Put(ctx, "a")
+	noError(t, err)
+	l, err := q.Reserve(ctx)
+	noError(t, err)
+	isError(t, l.FailAfter(ctx, -1, nil), ErrInvalid)
+	isError(t, l.Release(ctx, -1), ErrInvalid)
+	isError(t, q.db.Transact(ctx, func(tx kv.Tx) error { return l.In(tx).Release(-1) }), ErrInvalid)
+	noError(t, l.Fail(ctx, nil))
+	l, err = q.Reserve(ctx)
+	noError(t, err)
+	noError(t, q.db.Transact(ctx, func(tx kv.Tx) error { return l.In(tx).Fail(nil) }))
+	_, err = q.Reserve(ctx)
+	noError(t, err)
+}
+
+// All methods of a queue that was not opened say so, and those of a lease of no keeper.
+func TestUnopened(t *testing.T) {
+	q := new(Queue[string])
+	held, err := q.Held(1, "1-1-xxxx-0")
+	noError(t, err)
+	for _, of := range []any{q, q.In(nil), held, NewLease[string](nil, 1, "", time.Second, time.Time{})} {
+		v := reflect.ValueOf(of)
+		for i := range v.NumMethod() {
+			name, out := v.Type().Method(i).Name, v.Method(i).Call(argumentsOf(v.Method(i).Type()))
+			if len(out) == 0 || name == "Held" || out[len(out)-1].Type() != reflect.TypeFor[error]() {
+				continue
+			}
+			if err, _ := out[len(out)-1].Interface().(error); !errors.Is(err, errUnopened) {
+				t.Errorf("%T.%s: %v", of, name, err)
+			}
+		}
+	}
+}
+
+// argumentsOf are some with which a method may be called, without those that are optional.
+func argumentsOf(method reflect.Type) (in []reflect.Value) {
+	for i := range method.NumIn() {
+		switch t := method.In(i); {
+		case method.IsVariadic() && i == method.NumIn()-1:
+		case t == reflect.TypeFor[context.Context]():
+			in = append(in, reflect.ValueOf(context.Background()))
+		case t.Kind() == reflect.Int:
+			in = append(in, reflect.ValueOf(1))
+		case t.Kind() == reflect.String:
+			in = append(in, reflect.ValueOf("* * * * *"))
+		default:
+			in = append(in, reflect.Zero(t))
+		}
+	}
+	return in
 }
 
 func TestLargePayload(t *testing.T) {

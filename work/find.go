@@ -2,6 +2,7 @@ package work
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/conq-go/conq/internal/jobs"
@@ -11,6 +12,12 @@ import (
 // Find returns the name of the queue that has a job, if the job was put with Options.Findable. Otherwise the error is
 // ErrNotFound.
 func Find(ctx context.Context, db kv.DB, id ID) (queue string, err error) {
+	if db == nil {
+		return "", invalid("store is nil")
+	}
+	if err := contextError(ctx); err != nil {
+		return "", err
+	}
 	err = db.ReadTransact(ctx, func(r kv.Reader) error {
 		queue, err = jobs.Find(r, int64(id))
 		return err
@@ -27,6 +34,12 @@ func (q *Queue[T]) ReserveID(ctx context.Context, id ID) (*Lease[T], error) {
 	request := q.request(1)
 	got, err := q.verb(ctx, verb{kind: EventReserved, id: id, do: func(tx kv.Tx, now int64) (any, error) {
 		r, err := q.recipe.ReserveOne(tx, int64(id), now, request)
+		if errors.Is(err, ErrState) { // perhaps only until what is due is done
+			if _, err := q.dueIn(tx, now); err != nil {
+				return nil, err
+			}
+			r, err = q.recipe.ReserveOne(tx, int64(id), now, request)
+		}
 		if err == nil {
 			q.clock.sooner(r.Time + q.options.Skew.Microseconds())
 		}

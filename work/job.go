@@ -29,8 +29,8 @@ var (
 	// ErrCorrupt means that stored bytes are not what this package writes. The error names the key.
 	ErrCorrupt = jobs.ErrCorrupt
 
-	// ErrInvalid means that an argument is not allowed. The error says which, and what is allowed.
-	ErrInvalid = errors.New("invalid argument")
+	// ErrInvalid means that an argument is not allowed. The error says which, and what is allowed. It matches kv.ErrInvalid, too.
+	ErrInvalid = jobs.ErrInvalid
 
 	// ErrCancelled is the cause with which a handler's context ends when its job was cancelled.
 	ErrCancelled = errors.New("job was cancelled")
@@ -52,7 +52,7 @@ const (
 	Done      = jobs.Done
 )
 
-// ParseState returns the state with that name: ready, scheduled, leased, blocked, dead or done.
+// ParseState returns the state with that name: ready, scheduled, leased, blocked, dead or done. For others the error is ErrInvalid.
 func ParseState(name string) (State, error) { return jobs.ParseState(name) }
 
 // ID identifies a job. It is unique in the store, never changes, and is never used again.

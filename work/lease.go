@@ -135,8 +135,8 @@ func (l *Lease[T]) ReleaseInPlace(ctx context.Context, delay time.Duration, prio
 }
 
 func (l *Lease[T]) release(ctx context.Context, delay time.Duration, as *jobs.NewPriority) error {
-	if delay < 0 {
-		return l.wrap(invalid("a delay of %v: it can't be negative", delay))
+	if err := checkDelay(delay); err != nil {
+		return l.wrap(err)
 	}
 	if l.remote != nil {
 		return l.end(l.remote.release(ctx, l.ID, delay, as))
@@ -145,6 +145,13 @@ func (l *Lease[T]) release(ctx context.Context, delay time.Duration, as *jobs.Ne
 		return nil, q.Release(tx, int64(l.ID), l.token, now, later(now, delay), as)
 	})
 	return l.end(err)
+}
+
+func checkDelay(d time.Duration) error {
+	if d < 0 {
+		return invalid("a delay of %v: it can't be negative", d)
+	}
+	return nil
 }
 
 // later is a time from now, or 0 for now.
@@ -161,11 +168,17 @@ func (l *Lease[T]) Fail(ctx context.Context, reason error) error {
 	if l.remote != nil {
 		return l.end(l.remote.keeper.Fail(ctx, l.ID, l.remote.token, nil, textOf(reason)))
 	}
-	return l.FailAfter(ctx, l.queue.options.Backoff(l.Attempt), reason)
+	if err := l.queue.ready(ctx); err != nil {
+		return err
+	}
+	return l.FailAfter(ctx, max(0, l.queue.options.Backoff(l.Attempt)), reason)
 }
 
 // FailAfter is Fail with a delay in place of Options.Backoff.
 func (l *Lease[T]) FailAfter(ctx context.Context, delay time.Duration, reason error) error {
+	if err := checkDelay(delay); err != nil {
+		return l.wrap(err)
+	}
 	if l.remote != nil {
 		return l.end(l.remote.keeper.Fail(ctx, l.ID, l.remote.token, &delay, textOf(reason)))
 	}
@@ -246,6 +259,9 @@ func (l LeaseTx[T]) AckResult(result []byte) error {
 
 // Release is Lease.Release within the transaction.
 func (l LeaseTx[T]) Release(delay time.Duration) error {
+	if err := checkDelay(delay); err != nil {
+		return l.lease.wrap(err)
+	}
 	return l.do(func(q *jobs.Queue, now int64) error {
 		return q.Release(l.tx, int64(l.lease.ID), l.lease.token, now, later(now, delay), nil)
 	})

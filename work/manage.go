@@ -103,6 +103,9 @@ func (q *Queue[T]) ReprioritiseAll(ctx context.Context, f Filter, priority int64
 }
 
 func (q *Queue[T]) all(ctx context.Context, f Filter, c change, progress func(int)) (total int, err error) {
+	if err := q.ready(ctx); err != nil {
+		return 0, err
+	}
 	began := micros(q.now())
 	var after []byte
 	for {
@@ -178,6 +181,9 @@ func (q *Queue[T]) changeOne(tx kv.Tx, id int64, f jobs.Filter, began, now int64
 
 // KickFirst kicks the first n dead jobs, or, if there are none, the first n scheduled jobs. It returns how many.
 func (q *Queue[T]) KickFirst(ctx context.Context, n int) (kicked int, err error) {
+	if n < 0 {
+		return 0, q.wrap(invalid("%d jobs to kick: it can't be negative", n))
+	}
 	for _, state := range []State{Dead, Scheduled} {
 		for more := true; more && kicked < n; {
 			want := min(n-kicked, q.callsPerTransaction(), pageSize)

@@ -25,7 +25,7 @@ const (
 // to 2N-1 start, and N in each that follows. The zero Rate is no limit.
 type Rate struct {
 	N   int
-	Per time.Duration
+	Per time.Duration // 1 µs to 30 days
 }
 
 // Options configure a handle. All handles of a queue should have the same.
@@ -38,7 +38,7 @@ type Options struct {
 	// Job.MaxAttempts overrides it.
 	MaxAttempts int
 
-	// Backoff returns how long a job waits after a failed attempt; the first attempt is 1.
+	// Backoff returns how long a job waits after a failed attempt; the first attempt is 1. Less than 0 is 0.
 	// Default: attempt^4 seconds, at most a day, with 10 % jitter.
 	Backoff func(attempt int) time.Duration
 
@@ -124,7 +124,7 @@ func (o *Options) complete(shared bool) error {
 	case o.Concurrency < 0:
 		return fmt.Errorf("Options.Concurrency is %d: it can be 0 (any number) or from 1 on", o.Concurrency)
 	case !o.Rate.valid() || !o.KeyRate.valid():
-		return fmt.Errorf("Options.Rate %v or KeyRate %v: both numbers have to be positive, and Per at most 30 days", o.Rate, o.KeyRate)
+		return fmt.Errorf("Options.Rate %v or KeyRate %v: N can be from 1 on, and Per 1 µs to 30 days", o.Rate, o.KeyRate)
 	case o.Keep < 0 || o.Skew < 0:
 		return fmt.Errorf("Options.Keep %v or Skew %v is negative", o.Keep, o.Skew)
 	case o.Order != Strict && o.Order != Relaxed:
@@ -151,7 +151,7 @@ func checkLease(d time.Duration) error {
 }
 
 func (r Rate) valid() bool {
-	return r == Rate{} || r.N > 0 && r.Per > 0 && r.Per <= MaxLease
+	return r == Rate{} || r.N > 0 && r.Per >= time.Microsecond && r.Per <= MaxLease
 }
 
 func (r Rate) micros() jobs.Rate { return jobs.Rate{N: int64(r.N), Period: r.Per.Microseconds()} }
@@ -194,7 +194,7 @@ const (
 // contextError is for a verb that was given no context.
 func contextError(ctx context.Context) error {
 	if ctx == nil {
-		return fmt.Errorf("work: ctx is nil")
+		return invalid("ctx is nil")
 	}
 	return nil
 }

@@ -81,6 +81,9 @@ func only[T any](v []T) (T, error) {
 }
 
 func (q *Queue[T]) encode(value T, j Job) (jobs.New, error) {
+	if q.db == nil {
+		return jobs.New{}, errUnopened
+	}
 	payload, err := q.codec.Encode(value)
 	if err != nil {
 		return jobs.New{}, q.wrap(fmt.Errorf("value does not encode: %w", err))
@@ -253,14 +256,20 @@ func (q *Queue[T]) Search(ctx context.Context, f Filter, after []byte, n int) (i
 
 // matching is jobs.Queue.List.
 func (q *Queue[T]) matching(r kv.Reader, f Filter, after []byte, scan int, found func(*jobs.Job) (bool, error)) ([]byte, int, error) {
-	if f.State < 0 || f.State > Done {
+	switch {
+	case f.State < 0 || f.State > Done:
 		return nil, 0, invalid("there is no %v", f.State)
+	case f.MinAttempts < 0:
+		return nil, 0, invalid("MinAttempts is %d: it can't be negative", f.MinAttempts)
 	}
 	return q.recipe.List(r, f.jobs(), after, scan, found)
 }
 
 // Peek returns the first n ready jobs without leasing them, or as many as there are.
 func (q *Queue[T]) Peek(ctx context.Context, n int) (all []*Info[T], err error) {
+	if n < 1 {
+		return nil, q.wrap(invalid("%d jobs to peek at: it can be from 1 on", n))
+	}
 	var after []byte
 	for len(all) < n {
 		infos, next, err := q.Page(ctx, Filter{State: Ready}, after, n-len(all))

@@ -34,9 +34,12 @@ type remote struct {
 }
 
 // NewLease returns a lease that a Keeper ends and extends. It is for clients of servers. The caller fills in what is known
-// of the job.
+// of the job. Without a Keeper the methods of the lease return ErrInvalid.
 func NewLease[T any](k Keeper, id ID, token string, length time.Duration, deadline time.Time) *Lease[T] {
 	l := &Lease[T]{ID: id, remote: &remote{k, token}, length: length}
+	if k == nil {
+		l.queue, l.remote = new(Queue[T]), nil
+	}
 	l.deadline.Store(micros(deadline))
 	return l
 }

@@ -1,8 +1,6 @@
 package work
 
 import (
-	"fmt"
-
 	"github.com/conq-go/conq/kv"
 )
 
@@ -19,12 +17,14 @@ func (q *Queue[T]) In(tx kv.Tx) Tx[T] { return Tx[T]{q, tx} }
 
 func (e *engine) readyIn(tx kv.Tx) error {
 	switch {
+	case e.db == nil:
+		return errUnopened
 	case tx == nil:
 		return e.wrap(invalid("In was given no transaction"))
 	case e.closed.Load():
 		return e.closedError()
 	case kv.Foreign(e.db, tx):
-		return e.wrap(fmt.Errorf("In was given a transaction of another store: %w", kv.ErrInvalid))
+		return e.wrap(invalid("In was given a transaction of another store"))
 	}
 	return nil
 }

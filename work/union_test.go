@@ -238,6 +238,36 @@ func TestFindAndReserveID(t *testing.T) {
 	}
 }
 
+// A job whose lease has run out is reserved by its id, too, and one that waits for that; it has no more attempts than it may have.
+func TestReserveExpired(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx := context.Background()
+		db := store(t)
+		q, other := open(t, db, Options{Lease: time.Second}), open(t, db, Options{})
+		id, err := q.Put(ctx, "a", Job{Key: "k", MaxAttempts: 2})
+		noError(t, err)
+		behind, err := q.Put(ctx, "b", Job{Key: "k"})
+		noError(t, err)
+		_, err = q.Reserve(ctx)
+		noError(t, err)
+		_, err = other.ReserveID(ctx, id)
+		isError(t, err, ErrState)
+		time.Sleep(time.Second)
+		l, err := other.ReserveID(ctx, id)
+		noError(t, err)
+		if l.Value != "a" || l.Attempt != 2 || len(l.Failures) != 1 {
+			t.Errorf("got %+v", l)
+		}
+		time.Sleep(30 * time.Second)
+		l, err = other.ReserveID(ctx, behind)
+		noError(t, err)
+		if info, err := q.Get(ctx, id); err != nil || l.Value != "b" || info.State != Dead {
+			t.Errorf("got %+v, and the other is %+v, %v", l, info, err)
+		}
+		sound(t, q)
+	})
+}
+
 // With one of its queues a union is closed: those that wait are told, and Run ends.
 func TestUnionClosed(t *testing.T) {
 	for _, name := range []string{"a", "b"} {

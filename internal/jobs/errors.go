@@ -3,6 +3,8 @@ package jobs
 import (
 	"errors"
 	"fmt"
+
+	"github.com/conq-go/conq/kv"
 )
 
 var (
@@ -18,9 +20,17 @@ var (
 	// ErrState means that the verb does not apply to a job in its state.
 	ErrState = errors.New("not possible in the job's state")
 
+	// ErrInvalid means that an argument is not allowed. It matches kv.ErrInvalid, too.
+	ErrInvalid error = invalid{}
+
 	// ErrCorrupt means that what is stored is not what this package writes.
 	ErrCorrupt = errors.New("corrupt work queue")
 )
+
+type invalid struct{}
+
+func (invalid) Error() string        { return "invalid argument" }
+func (invalid) Is(target error) bool { return target == kv.ErrInvalid }
 
 func corrupt(key []byte, format string, args ...any) error {
 	return fmt.Errorf("%w: key %.200x: %s", ErrCorrupt, key, fmt.Sprintf(format, args...))
