@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/conq-go/conq/kv"
+	"github.com/conq-go/conq/work"
 )
 
 // call is a request.
@@ -36,9 +37,17 @@ const (
 	longPause  = 2 * time.Second
 )
 
-// lastAnswer is how long a call that takes something waits for the answer when its context has ended: what the server
-// has taken by then is on its way.
-const lastAnswer = 100 * time.Millisecond
+// A call that takes something waits for the answer when its context has ended, as what the server has taken by then is on its way:
+// for lateAnswer where the server knew the deadline, so that it answers, and else for lastAnswer.
+const (
+	lastAnswer = 100 * time.Millisecond
+	lateAnswer = 2 * time.Second
+)
+
+// isLate tells whether the time of a call is over that waits: the server answers at that time, too.
+func isLate(ctx context.Context, q call) bool {
+	return q.wait > 0 && errors.Is(ctx.Err(), context.DeadlineExceeded)
+}
 
 // do sends a request until it is answered, and reads the answer into out unless that is nil.
 func (c *Client) do(ctx context.Context, q call, out any) error {
@@ -66,6 +75,9 @@ func (c *Client) do(ctx context.Context, q call, out any) error {
 				continue
 			}
 		}
+		if sent && q.takes && isLate(ctx, q) {
+			q.again = false // what it has taken is lost
+		}
 		return c.failed(ctx, q, err, unknown)
 	}
 }
@@ -82,7 +94,7 @@ func marshal(v any) ([]byte, error) {
 	}
 	texts := bytes.ReplaceAll(b, []byte(`\\`), nil)
 	if i := bytes.Index(texts, replaced); i >= 0 {
-		return nil, fmt.Errorf("client: %w: a text is not UTF-8, which JSON has to be, behind %q", errInvalid, texts[max(0, i-40):i])
+		return nil, fmt.Errorf("client: %w: a text is not UTF-8, which JSON has to be, behind %q", work.ErrInvalid, texts[max(0, i-40):i])
 	}
 	return b, nil
 }
@@ -119,7 +131,7 @@ func (c *Client) try(ctx context.Context, q call, body []byte, key string, out a
 	}
 	if q.takes {
 		var end context.CancelFunc
-		ctx, end = longer(ctx, lastAnswer)
+		ctx, end = longer(ctx, q)
 		defer end()
 	}
 	limited, cancel := context.WithTimeout(ctx, q.wait+c.options.Timeout)
@@ -176,10 +188,16 @@ func read(body io.Reader, out any) (err error) {
 	return err
 }
 
-// longer returns a context that ends so long after another.
-func longer(ctx context.Context, d time.Duration) (context.Context, context.CancelFunc) {
+// longer returns a context that ends some time after that of a call that takes something.
+func longer(ctx context.Context, q call) (context.Context, context.CancelFunc) {
 	later, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	stop := context.AfterFunc(ctx, func() { time.AfterFunc(d, cancel) })
+	stop := context.AfterFunc(ctx, func() {
+		d := lastAnswer
+		if isLate(ctx, q) {
+			d = lateAnswer
+		}
+		time.AfterFunc(d, cancel)
+	})
 	return later, func() {
 		stop()
 		cancel()

@@ -20,6 +20,7 @@ type direct struct {
 	*server.Server
 	wait     time.Duration      // that the last request has asked for
 	answered context.CancelFunc // ends the context of a request before the client knows that the server has answered
+	slowness time.Duration      // of each answer
 }
 
 func newDirect(t *testing.T) *direct {
@@ -37,6 +38,10 @@ func (d *direct) RoundTrip(r *http.Request) (*http.Response, error) {
 	d.ServeHTTP(w, in)
 	if d.answered != nil {
 		d.answered()
+	}
+	select {
+	case <-time.After(d.slowness):
+	case <-r.Context().Done():
 	}
 	return w.Result(), r.Context().Err()
 }
@@ -73,6 +78,26 @@ func takenAtTheEnd(t *testing.T) {
 		testkit.NoError(t, jobs.Clear(t.Context()))
 		if _, err := take(ctx); !errors.Is(err, context.Canceled) {
 			t.Errorf("with a context that has ended the error is %v", err)
+		}
+	}
+}
+
+// What a slow server has taken until the deadline of a call arrives, or is told to be lost.
+func TestTakenAtTheDeadline(t *testing.T) { testkit.Bubble(t, takenAtTheDeadline) }
+
+func takenAtTheDeadline(t *testing.T) {
+	network := newDirect(t)
+	q, err := client.OpenQueue(t.Context(), dial(t, "http://127.0.0.1", client.Options{Transport: network}), "q", codec.String())
+	testkit.NoError(t, err)
+	for slowness, lost := range map[time.Duration]bool{2 * time.Second: false, time.Hour: true} {
+		testkit.NoError(t, q.Enqueue(t.Context(), "a"))
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		network.slowness = slowness
+		got, err := q.DequeueWait(ctx)
+		network.slowness = 0
+		cancel()
+		if !lost && (err != nil || got != "a") || lost && !(errors.Is(err, kv.ErrCommitUnknown) && errors.Is(err, context.DeadlineExceeded)) {
+			t.Errorf("%v: %q, %v", slowness, got, err)
 		}
 	}
 }

@@ -20,8 +20,9 @@
 //
 // Dequeue and pop are at most once over a network: if the connection breaks while the answer is on its way, its items are
 // lost. Dequeue and the like return kv.ErrCommitUnknown then, and those that wait go on waiting. When the context
-// of a call that takes ends, the call waits up to 100 ms for an answer that is on its way, and returns what that has; the
-// server waits no longer than until the deadline of the context. A client
+// of a call that takes ends, the call waits up to 100 ms for an answer that is on its way, and returns what that has. The
+// server waits no longer than until the deadline of the context: when that has come, a call that waits waits for the answer up to 2 s
+// more, and then returns kv.ErrCommitUnknown. A client
 // that is killed while it waits takes nothing, unless an item comes at the same moment. Use a work queue where that
 // matters: its jobs come back when their lease is over.
 package client
@@ -77,6 +78,9 @@ type Client struct {
 func Dial(ctx context.Context, url string, o Options) (*Client, error) {
 	if ctx == nil {
 		return nil, errors.New("client: ctx is nil")
+	}
+	if o.Patience < 0 || o.Timeout < 0 {
+		return nil, fmt.Errorf("client: %w: Options.Patience is %v, and Timeout %v: they can be from 0 on, which is the default", work.ErrInvalid, o.Patience, o.Timeout)
 	}
 	c := &Client{options: o}
 	c.options.Patience = cmp.Or(o.Patience, 30*time.Second)

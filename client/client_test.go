@@ -304,6 +304,10 @@ func TestDial(t *testing.T) {
 			t.Errorf("%q: error %v, want one that says %q", c.url, err, c.says)
 		}
 	}
+	for _, o := range []client.Options{{Patience: -1}, {Timeout: -1}} {
+		_, err := client.Dial(t.Context(), "http://127.0.0.1:7711", o)
+		testkit.WantError(t, err, kv.ErrInvalid, "Options.Patience")
+	}
 	for _, s := range []*httptest.Server{httptest.NewServer(http.NotFoundHandler()), httptest.NewServer(page), httptest.NewTLSServer(page)} {
 		defer s.Close()
 		_, err := client.Dial(t.Context(), s.URL, client.Options{Patience: time.Hour})

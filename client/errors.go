@@ -22,14 +22,6 @@ var (
 	ErrForbidden    = errors.New("client: not allowed")
 )
 
-// errInvalid is for arguments that are out of their bounds, of queues and of jobs.
-var errInvalid error = invalid{}
-
-type invalid struct{}
-
-func (invalid) Error() string        { return work.ErrInvalid.Error() }
-func (invalid) Is(target error) bool { return target == kv.ErrInvalid || target == work.ErrInvalid }
-
 // Error is a refusal of the server. errors.Is matches it with the error that the same call returns on a store.
 type Error struct {
 	Status int    // of HTTP
@@ -52,14 +44,14 @@ func (e *Error) Unwrap() error { return e.is }
 // kinds are what the types of problems mean.
 var kinds = map[string]error{
 	"no-queue": errs.ErrNoQueue, "kind": errs.ErrKind, "name": errs.ErrName, "format": errs.ErrFormat, "corrupt": errs.ErrCorrupt,
-	"decode": errs.ErrDecode, "too-large": kv.ErrTooLarge, "invalid": errInvalid, "commit-unknown": kv.ErrCommitUnknown,
+	"decode": errs.ErrDecode, "too-large": kv.ErrTooLarge, "invalid": work.ErrInvalid, "commit-unknown": kv.ErrCommitUnknown,
 	"read-only": kv.ErrReadOnly, "full": kv.ErrFull, "failed": kv.ErrFailed, "no-job": work.ErrNotFound, "duplicate": work.ErrDuplicate, "state": work.ErrState,
-	"lease-lost": work.ErrLeaseLost, "job-invalid": errInvalid, "forbidden": ErrForbidden,
+	"lease-lost": work.ErrLeaseLost, "job-invalid": work.ErrInvalid, "forbidden": ErrForbidden,
 }
 
 var statuses = map[int]error{
 	http.StatusUnauthorized: ErrUnauthorized, http.StatusForbidden: ErrForbidden, http.StatusRequestEntityTooLarge: kv.ErrTooLarge,
-	http.StatusGatewayTimeout: context.DeadlineExceeded, http.StatusUnprocessableEntity: errInvalid, http.StatusBadRequest: errInvalid,
+	http.StatusGatewayTimeout: context.DeadlineExceeded, http.StatusUnprocessableEntity: work.ErrInvalid, http.StatusBadRequest: work.ErrInvalid,
 }
 
 // readError reads what an answer that is no success says.

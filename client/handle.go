@@ -12,6 +12,7 @@ import (
 	"github.com/conq-go/conq/errs"
 	"github.com/conq-go/conq/internal/combine"
 	"github.com/conq-go/conq/kv"
+	"github.com/conq-go/conq/work"
 )
 
 // handle is what handles of all kinds have.
@@ -92,7 +93,7 @@ func share[Q, R any](calls []*combine.Call[Q, R], do func(context.Context, []*co
 	defer cancel()
 	err := do(ctx, calls)
 	told, answered := errors.AsType[*Error](err)
-	refused := answered && told.Status/100 == 4 || errors.Is(err, errInvalid)
+	refused := answered && told.Status/100 == 4 || errors.Is(err, work.ErrInvalid)
 	if refused && len(calls) > 1 && !errors.Is(err, kv.ErrCommitUnknown) {
 		for ; len(calls) > 0; calls = combine.Attend(calls[1:]) {
 			share(calls[:1:1], do)

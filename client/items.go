@@ -14,7 +14,7 @@ import (
 	"github.com/conq-go/conq/internal/combine"
 	"github.com/conq-go/conq/internal/paging"
 	"github.com/conq-go/conq/internal/wire"
-	"github.com/conq-go/conq/kv"
+	"github.com/conq-go/conq/work"
 )
 
 const (
@@ -126,7 +126,7 @@ func checkN(ctx context.Context, n int) error {
 	case ctx == nil:
 		return errors.New("client: ctx is nil")
 	case n < 1:
-		return fmt.Errorf("client: %d are wanted: it can be from 1 on: %w", n, kv.ErrInvalid)
+		return fmt.Errorf("client: %d are wanted: it can be from 1 on: %w", n, work.ErrInvalid)
 	}
 	return nil
 }

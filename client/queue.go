@@ -8,7 +8,7 @@ import (
 	"github.com/conq-go/conq/internal/wire"
 )
 
-// Queue is a queue of a server: first in, first out. Its methods are those of conq.Queue, but for what the package says of
+// Queue is a queue of a server, made by OpenQueue: first in, first out. Its methods are those of conq.Queue, but for what the package says of
 // connections that break. It is safe for concurrent use.
 type Queue[T any] struct {
 	*items[T]

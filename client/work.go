@@ -21,11 +21,11 @@ import (
 
 // WorkOptions are the choices of a handle of a work queue. All others are the server's.
 type WorkOptions struct {
-	// Lease is how long a worker that reserves by this handle has a job. Default: as the job or the server says.
+	// Lease is how long a worker that reserves by this handle has a job: 1 ms to 30 days. Default: as the job or the server says.
 	Lease time.Duration
 }
 
-// WorkQueue is a work queue of a server. Its methods are those of work.Queue, and work.Run takes jobs from it. It is safe for
+// WorkQueue is a work queue of a server, made by OpenWork. Its methods are those of work.Queue, and work.Run takes jobs from it. It is safe for
 // concurrent use.
 type WorkQueue[T any] struct {
 	*jobs
@@ -46,6 +46,9 @@ type jobs struct {
 // OpenWork returns the work queue of a name, and makes it if there is none. The error is an errs.ErrKind if the name is of
 // a queue of another kind.
 func OpenWork[T any](ctx context.Context, c *Client, name string, of codec.Codec[T], o WorkOptions) (*WorkQueue[T], error) {
+	if o.Lease != 0 && (o.Lease < work.MinLease || o.Lease > work.MaxLease) {
+		return nil, fmt.Errorf("client: %w: WorkOptions.Lease is %v: it can be %v to %v", work.ErrInvalid, o.Lease, work.MinLease, work.MaxLease)
+	}
 	h, err := c.open(ctx, name, "work queue", of)
 	if err != nil {
 		return nil, err

@@ -29,6 +29,10 @@ func newWork(t *testing.T, o client.WorkOptions) *client.WorkQueue[string] {
 }
 
 func TestWork(t *testing.T) {
+	for _, lease := range []time.Duration{-1, work.MaxLease + 1} {
+		_, err := client.OpenWork(t.Context(), newClient(t), "jobs", codec.String(), client.WorkOptions{Lease: lease})
+		testkit.WantError(t, err, work.ErrInvalid, "WorkOptions.Lease")
+	}
 	ctx, q := t.Context(), newWork(t, client.WorkOptions{Lease: time.Minute})
 	id, err := q.Put(ctx, "a", work.Job{Priority: 5, Key: "k", Unique: "u", Meta: map[string]string{"m": "1"}, MaxAttempts: 3})
 	testkit.NoError(t, err)
