@@ -41,9 +41,10 @@ func (d *direct) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 	select {
 	case <-time.After(d.slowness):
+		return w.Result(), nil
 	case <-r.Context().Done():
+		return nil, r.Context().Err()
 	}
-	return w.Result(), r.Context().Err()
 }
 
 // TestTakenAtTheEnd: what the server has given away when a caller's context ends is not lost on its way.
