@@ -15,7 +15,6 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/conq-go/conq/kv"
-	"github.com/conq-go/conq/kv/embedded/internal/atomicfile"
 	"github.com/conq-go/conq/kv/embedded/internal/guardfs"
 	"github.com/conq-go/conq/kv/embedded/internal/wal"
 )
@@ -185,7 +184,7 @@ func (db *DB) openFiles(dir string) (err error) {
 		return err
 	}
 	if db.pebble, err = pebble.Open(dir, db.pebbleOptions()); err != nil {
-		return db.aboutOptions(err, dir)
+		return err
 	}
 	db.backlog = newBacklog(db.pebble)
 	if err := db.replay(); err != nil {
@@ -193,21 +192,6 @@ func (db *DB) openFiles(dir string) (err error) {
 		return errors.Join(err, db.pebble.Close())
 	}
 	return nil
-}
-
-// aboutOptions has an error of Pebble name the file with its options if that is what is wrong, as Pebble does not.
-func (db *DB) aboutOptions(err error, dir string) error {
-	found, failed := pebble.Peek(dir, db.o.FS)
-	if failed != nil || found.OptionsFilename == "" {
-		return err
-	}
-	text, failed := atomicfile.Read(db.o.FS, found.OptionsFilename)
-	o := db.pebbleOptions()
-	o.Comparer, o.Merger = pebble.DefaultComparer, pebble.DefaultMerger
-	if wrong := o.CheckCompatibility(dir, text); failed == nil && wrong != nil && wrong.Error() == err.Error() {
-		return fmt.Errorf("%s is damaged: %w", filepath.Base(found.OptionsFilename), err)
-	}
-	return err
 }
 
 // A log that is no longer than this when it is opened is kept: to write its commits

@@ -257,21 +257,6 @@ func (r *roomy) Remove(name string) error {
 	return err
 }
 
-// Damage in what Pebble opens first is told with the name of the file.
-func TestDamagedOptions(t *testing.T) {
-	dir := t.TempDir()
-	testkit.NoError(t, mustOpen(t, dir, Options{}).Close())
-	files, err := filepath.Glob(filepath.Join(dir, "OPTIONS-*"))
-	if err != nil || len(files) != 1 {
-		t.Fatalf("%q, %v", files, err)
-	}
-	testkit.NoError(t, os.WriteFile(files[0], []byte("damaged"), 0o600))
-	_, err = Open(dir, Options{})
-	if err == nil || !strings.Contains(err.Error(), filepath.Base(files[0])) {
-		t.Errorf("error %v", err)
-	}
-}
-
 // A store on a full disk is opened with the room that a file of the log has which is kept to be
 // used again.
 func TestOpenFullDisk(t *testing.T) {

@@ -12,8 +12,7 @@ import (
 // A store that has filled its disk must open, be read and be drained, and each of these writes. So
 // it holds a reserve: a file of reserveSize without content. When the disk is full the reserve is
 // removed, which leaves room to replay the write-ahead log and to remove items; what adds more than
-// it removes is refused until there is room for a new reserve. It is not smaller on a small disk: to open
-// a full store takes as much as the log has that is not in tables, and that does not depend on the disk.
+// it removes is refused until there is room for a new one, which is not smaller on a small disk: the log is not either.
 const (
 	reserveFile = "RESERVE"
 	reserveSize = 16 << 20

@@ -3,11 +3,9 @@
 package dashboard
 
 import (
-	"compress/gzip"
 	"context"
 	"flag"
 	"fmt"
-	"io"
 	"net/http"
 	"net/http/httptest"
 	"regexp"
@@ -20,7 +18,6 @@ import (
 
 	"github.com/conq-go/conq/internal/testkit"
 	"github.com/conq-go/conq/kv/embedded"
-	"github.com/conq-go/conq/server/internal/queues"
 	"github.com/conq-go/conq/work"
 )
 
@@ -32,51 +29,6 @@ func onDisk(b *testing.B) *site {
 	testkit.NoError(b, err)
 	b.Cleanup(func() { testkit.NoError(b, db.Close()) })
 	return newSiteOf(b, db)
-}
-
-// load gets a page as a browser does, and returns it with what has come over the wire.
-func (s *site) load(target string) (page string, wire int) {
-	s.t.Helper()
-	r := httptest.NewRequestWithContext(s.t.Context(), http.MethodGet, "http://localhost"+target, nil)
-	r.Header.Set("Accept", "text/html")
-	r.Header.Set("Accept-Encoding", "gzip")
-	w := httptest.NewRecorder()
-	s.handler.ServeHTTP(w, r)
-	if w.Code != http.StatusOK {
-		s.t.Fatalf("%s: status %d: %s", target, w.Code, w.Body)
-	}
-	wire = w.Body.Len()
-	z, err := gzip.NewReader(w.Body)
-	testkit.NoError(s.t, err)
-	b, err := io.ReadAll(z)
-	testkit.NoError(s.t, err)
-	return string(b), wire
-}
-
-// loadAll gets a page, and all that it loads.
-func (s *site) loadAll(target string) (page string, wire, all int) {
-	s.t.Helper()
-	s.sampler.Sample(s.t.Context())
-	page, wire = s.load(target)
-	all = wire
-	for _, address := range assetLink.FindAllStringSubmatch(page, -1) {
-		_, n := s.load(address[1])
-		all += n
-	}
-	return page, wire, all
-}
-
-var assetLink = regexp.MustCompile(`(?:src|href)="\.(/assets/[^"]+)"`)
-
-// many makes a thousand queues, and puts a job into each.
-func (s *site) many(ctx context.Context) (all []*queues.Work) {
-	for i := range 1000 {
-		q := s.work(fmt.Sprintf("team-%d.service-%d.jobs", i%7, i))
-		_, err := q.Put(ctx, []byte("x"), work.Job{})
-		testkit.NoError(s.t, err)
-		all = append(all, q)
-	}
-	return all
 }
 
 // BenchmarkOverview shows the first page of 1,000 queues, of which it reports what comes over the wire: alone, and with

@@ -491,18 +491,6 @@ func TestSignIn(t *testing.T) {
 	hasNot(t, s.get("/sign-in?next=//evil.example", 200), "evil.example")
 }
 
-// The overview of a thousand queues is small.
-func TestOverviewIsSmall(t *testing.T) {
-	s := newSite(t)
-	s.many(t.Context())
-	page, own, all := s.loadAll("/")
-	if own == all || all > 40_000 {
-		t.Errorf("the first page loads %d bytes, of which %d are its own", all, own)
-	}
-	has(t, page, "1 to 100 of 1,000", `rel="next"`)
-	has(t, s.get("/?page=10", 200), "901 to 1,000 of 1,000")
-}
-
 // follow opens the live sections of a page. The function that it returns reads until there is a text.
 func (s *site) follow(path string) func(until string) string {
 	s.t.Helper()
