@@ -42,6 +42,11 @@ func config(t *testing.T, db kv.DB) Config {
 	}
 }
 
+// slowStore returns a store whose transactions and commits take a millisecond each.
+func slowStore() kv.DB {
+	return faulty.New(memory.New(memory.Options{}), 1, faulty.Options{Latency: time.Millisecond, CommitLatency: time.Millisecond})
+}
+
 func mustRun(t *testing.T, c Config) *Report {
 	t.Helper()
 	report, err := Run(t.Context(), c)
@@ -141,8 +146,10 @@ func (s slow) Transact(ctx context.Context, f func(kv.Tx) error) error {
 	})
 }
 
-func TestStaged(t *testing.T) {
-	c := config(t, nil)
+func TestStaged(t *testing.T) { testkit.Bubble(t, staged) }
+
+func staged(t *testing.T) {
+	c := config(t, slowStore()) // so that consumers meet
 	c.Handles, c.Combining, c.Staging = 3, false, "always"
 	c.Phases = []Phase{Fill, Drain, Transfer}
 	report := mustRun(t, c)
@@ -269,7 +276,7 @@ func TestInterrupted(t *testing.T) {
 func TestDuration(t *testing.T) { testkit.Bubble(t, testDuration) }
 
 func testDuration(t *testing.T) {
-	c := config(t, faulty.New(memory.New(memory.Options{}), 1, faulty.Options{Latency: time.Millisecond, CommitLatency: time.Millisecond}))
+	c := config(t, slowStore())
 	c.Items, c.Duration, c.Consumers = 0, 50*time.Millisecond, 50
 	report := mustRun(t, c)
 	if len(report.Phases) != 3 || report.Interrupted {
