@@ -6,6 +6,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"os"
 	"os/exec"
@@ -138,20 +139,23 @@ func putThrough(t *testing.T, x *chaos, q *work.Queue[string]) map[work.ID]strin
 	return put
 }
 
+// awaitEmpty waits as long as jobs get done: those of a key are done one after another, each once the lease of a worker
+// that was killed with it is over.
 func awaitEmpty(t *testing.T, q *work.Queue[string]) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
-	defer cancel()
+	least, since := math.MaxInt, time.Now()
 	for {
-		n, err := q.Len(ctx)
-		if err == nil && n == 0 {
+		n, err := q.Len(t.Context())
+		switch {
+		case err == nil && n == 0:
 			return
-		}
-		if ctx.Err() != nil {
+		case err == nil && n < least:
+			least, since = n, time.Now()
+		case time.Since(since) > patience:
 			s, err := q.Stats(t.Context())
-			t.Fatalf("left after %v: %+v (%v)", patience, s, err)
+			t.Fatalf("none done for %v: %+v (%v)", patience, s, err)
 		}
-		wait(ctx, 100*time.Millisecond)
+		wait(t.Context(), 100*time.Millisecond)
 	}
 }
 
