@@ -109,7 +109,7 @@ func waiting(t *testing.T, db kv.DB, w weather, handles int, seed uint64) {
 			added.Add(int64(e.Items))
 		}
 	}}
-	f := &fixture{T: t, calm: l, weather: w, seed: seed, judge: func(h ...History) { Check(t, h...) }}
+	f := &fixture{T: t, calm: db, weather: w, seed: seed, judge: func(h ...History) { Check(t, h...) }}
 	queue := func(name string, fifoTies bool, open func(kv.DB) (Target, error)) Queue {
 		targets := make([]Target, handles)
 		for i := range targets {
