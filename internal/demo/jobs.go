@@ -140,10 +140,13 @@ func (p *jobsPhase) consume(ctx context.Context, q *work.Queue[[]byte], worker i
 		if err := w.do(ctx, leases[0].Value); err != nil {
 			return err
 		}
-		if err := p.ack(ctx, leases[0]); err != nil {
+		done, err := p.ack(ctx, leases[0])
+		if err != nil {
 			return err
 		}
-		p.meter.Take.Record(p.meter.Elapsed() - call)
+		if done {
+			p.meter.Take.Record(p.meter.Elapsed() - call)
+		}
 	}
 	return nil
 }
@@ -177,18 +180,18 @@ func (p *jobsPhase) hold(l *work.Lease[[]byte]) {
 	}
 }
 
-// ack acknowledges a job, unless its lease ran out, as may happen on a machine that is very busy.
-func (p *jobsPhase) ack(ctx context.Context, l *work.Lease[[]byte]) error {
-	err := l.Ack(ctx)
+// ack acknowledges a job. It is not done if its lease ran out, as may happen on a machine that is very busy.
+func (p *jobsPhase) ack(ctx context.Context, l *work.Lease[[]byte]) (done bool, err error) {
+	err = l.Ack(ctx)
 	if errors.Is(err, work.ErrLeaseLost) {
-		return nil
+		return false, nil
 	}
 	if err == nil {
 		p.mu.Lock()
 		defer p.mu.Unlock()
 		p.seen.acks[l.ID]++
 	}
-	return err
+	return err == nil, err
 }
 
 // checkCounts compares how many jobs the queue says that it has with what clients saw.
@@ -221,16 +224,23 @@ func (p *jobsPhase) drain(ctx context.Context, db kv.DB) (err error) {
 		if err != nil {
 			return err
 		}
-		p.reopened += len(leases)
 		var all errgroup.Group
+		var acked atomic.Int64
 		all.SetLimit(16 * workers)
 		for _, l := range leases {
 			p.hold(l)
-			all.Go(func() error { return p.ack(ctx, l) })
+			all.Go(func() error {
+				done, err := p.ack(ctx, l)
+				if done {
+					acked.Add(1)
+				}
+				return err
+			})
 		}
 		if err := all.Wait(); err != nil {
 			return err
 		}
+		p.reopened += int(acked.Load())
 	}
 }
 
