@@ -85,9 +85,19 @@ func unclear(r *http.Request) error {
 func config() huma.Config {
 	return huma.Config{
 		OpenAPI: &huma.OpenAPI{
-			OpenAPI:    "3.1.0",
-			Info:       &huma.Info{Title: "conq", Version: "1", Description: "Durable, transactional queues over HTTP."},
-			Components: &huma.Components{Schemas: huma.NewMapRegistry("#/components/schemas/", huma.DefaultSchemaNamer)},
+			OpenAPI: "3.1.0",
+			Info: &huma.Info{
+				Title: "conq", Version: "1", Description: "Durable, transactional queues over HTTP.",
+				License: &huma.License{Name: "Apache 2.0", Identifier: "Apache-2.0"},
+			},
+			Servers: []*huma.Server{{URL: "/"}},
+			Components: &huma.Components{
+				Schemas: huma.NewMapRegistry("#/components/schemas/", huma.DefaultSchemaNamer),
+				SecuritySchemes: map[string]*huma.SecurityScheme{
+					"token": {Type: "http", Scheme: "bearer", Description: "As conq token new makes it. On the loopback interface none may be needed."},
+				},
+			},
+			Security: []map[string][]string{{"token": {}}, {}},
 		},
 		OpenAPIPath:                  "/openapi",
 		Formats:                      huma.DefaultFormats,
