@@ -15,6 +15,7 @@ import (
 	"github.com/conq-go/conq/internal/measure"
 	"github.com/conq-go/conq/internal/testkit"
 	"github.com/conq-go/conq/kv"
+	"github.com/conq-go/conq/kv/faulty"
 	"github.com/conq-go/conq/kv/memory"
 	"github.com/conq-go/conq/work"
 	"go.uber.org/goleak"
@@ -125,8 +126,11 @@ func TestJobsWorkerFails(t *testing.T) {
 	}
 }
 
-func TestBoundedByTime(t *testing.T) {
-	c := config(memory.New(memory.Options{}))
+// Time ends both phases. The clock is a bubble's, and the store takes some of it for each transaction.
+func TestBoundedByTime(t *testing.T) { testkit.Bubble(t, boundedByTime) }
+
+func boundedByTime(t *testing.T) {
+	c := config(faulty.New(memory.New(memory.Options{}), 1, faulty.Options{Latency: time.Millisecond, CommitLatency: time.Millisecond}))
 	c.Items, c.Duration = 0, 250*time.Millisecond
 	report, err := Run(t.Context(), c)
 	testkit.NoError(t, err)
