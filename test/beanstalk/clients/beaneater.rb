@@ -24,8 +24,9 @@ check 'stats', tube.stats.current_jobs_buried, 1
 tube.kick(10)
 check 'ready', tube.peek(:ready).stats.kicks, 1
 job = beanstalk.tubes.reserve(5)
-job.release(pri: 1, delay: 1)
+job.release(pri: 1, delay: 1000)
 check 'delayed', tube.peek(:delayed).stats.releases, 1
+job.kick
 job = beanstalk.tubes.reserve(5)
 check 'reserves', job.stats.reserves, 3
 job.delete

@@ -25,7 +25,7 @@ check('stats', $client->statsTube($tube)['current-jobs-buried'], 1);
 check('kicked', $client->kick(10), 1);
 check('kicks', $client->statsJob($client->peekReady())['kicks'], 1);
 $job = $client->reserve();
-$client->release($job, 1, 1);
+$client->release($job, 1, 1000);
 check('delayed', $client->peekDelayed()->getId(), $job->getId());
 $client->kickJob($job);
 $job = $client->reserve();
