@@ -6,6 +6,7 @@ import (
 	"net/url"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/conq-go/conq/internal/testkit"
@@ -49,11 +50,13 @@ func TestStoreHealth(t *testing.T) {
 		{"error", told{err: errors.New("no <i>quorum")}, []string{"does not say how it is: no &lt;i&gt;quorum"}, ">unclear</a>"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			c.db.DB, c.db.asked = memory.New(memory.Options{}), new(atomic.Int64)
-			s := newSiteOf(t, c.db)
-			s.get("/", 200)
-			has(t, s.get("/store", 200), c.shows...)
-			has(t, s.get("/", 200), c.overview)
+			synctest.Test(t, func(t *testing.T) { // a page waits for the answer, but not for long
+				c.db.DB, c.db.asked = memory.New(memory.Options{}), new(atomic.Int64)
+				s := newSiteOf(t, c.db)
+				s.get("/", 200)
+				has(t, s.get("/store", 200), c.shows...)
+				has(t, s.get("/", 200), c.overview)
+			})
 		})
 	}
 }
