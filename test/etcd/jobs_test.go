@@ -1,6 +1,7 @@
 package etcd_test
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -11,6 +12,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -159,28 +161,47 @@ func awaitEmpty(t *testing.T, q *work.Queue[string]) {
 	}
 }
 
+// note is what a command has noted of its job when it began.
+type note struct {
+	id              work.ID
+	attempt         int64
+	began, deadline time.Time // of the lease, at first
+	item            string    // empty if it got none: its conq was killed before
+}
+
+// notesIn returns what is noted, sorted: a command may outlive its conq, and begin late, behind the next attempt.
+func notesIn(t *testing.T, path string) (all []note) {
+	t.Helper()
+	text, err := os.ReadFile(path)
+	testkit.NoError(t, err)
+	for line := range strings.Lines(string(text)) {
+		var n note
+		var nanoseconds int64
+		var at string
+		_, err := fmt.Sscan(line, &n.id, &n.attempt, &nanoseconds, &at)
+		testkit.NoError(t, err)
+		n.began = time.Unix(0, nanoseconds)
+		n.deadline, err = time.Parse(time.RFC3339Nano, at)
+		testkit.NoError(t, err)
+		n.item = strings.TrimSpace(strings.SplitN(line, " ", 5)[4])
+		all = append(all, n)
+	}
+	slices.SortFunc(all, func(a, b note) int { return cmp.Or(cmp.Compare(a.id, b.id), cmp.Compare(a.attempt, b.attempt)) })
+	return all
+}
+
 // judgeNotes says what a correct queue could not have given to those who have noted it.
 func judgeNotes(t *testing.T, put map[work.ID]string, notes string) {
 	t.Helper()
-	text, err := os.ReadFile(notes)
-	testkit.NoError(t, err)
 	done, until := make(map[work.ID]bool), make(map[work.ID]time.Time)
-	for line := range strings.Lines(string(text)) {
-		var id work.ID
-		var attempt, nanoseconds int64
-		var at string
-		_, err := fmt.Sscan(line, &id, &attempt, &nanoseconds, &at)
-		testkit.NoError(t, err)
-		deadline, err := time.Parse(time.RFC3339Nano, at)
-		testkit.NoError(t, err)
-		item := strings.TrimSpace(strings.SplitN(line, " ", 5)[4])
-		if want, known := put[id]; known && item != "" && item != want {
-			t.Errorf("job %d was %q, not %q", id, item, want)
+	for _, n := range notesIn(t, notes) {
+		if want, known := put[n.id]; known && n.item != "" && n.item != want {
+			t.Errorf("job %d was %q, not %q", n.id, n.item, want)
 		}
-		if began := time.Unix(0, nanoseconds); began.Before(until[id]) {
-			t.Errorf("job %d began again %v before a lease of it was over", id, until[id].Sub(began))
+		if n.began.Before(until[n.id]) {
+			t.Errorf("job %d began again %v before a lease of it was over", n.id, until[n.id].Sub(n.began))
 		}
-		done[id], until[id] = done[id] || item != "", deadline
+		done[n.id], until[n.id] = done[n.id] || n.item != "", n.deadline
 	}
 	for id := range put {
 		if !done[id] {
