@@ -17,6 +17,8 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/conq-go/conq"
 	"github.com/conq-go/conq/internal/testkit"
@@ -185,6 +187,10 @@ func (s *site) fill() {
 	testkit.NoError(t, priority.PushAll(ctx, []conq.Prioritized[[]byte]{{Value: []byte("low"), Priority: 9}, {Value: []byte("high"), Priority: 1}}))
 }
 
+// settle has the sampler count queues that were filled while it looked at them. The clock is that of a bubble, on which pages
+// also wait long enough for what they show.
+func settle() { time.Sleep(10 * time.Second) }
+
 func has(t *testing.T, page string, texts ...string) {
 	t.Helper()
 	for _, text := range texts {
@@ -203,12 +209,15 @@ func hasNot(t *testing.T, page string, texts ...string) {
 	}
 }
 
-func TestPages(t *testing.T) {
+func TestPages(t *testing.T) { synctest.Test(t, testPages) }
+
+func testPages(t *testing.T) {
 	s := newSite(t)
 	has(t, s.get("/", 200), "There is no queue yet")
 	has(t, s.get("/periodic", 200), "no periodic job")
 	has(t, s.get("/workers", 200), "No worker holds a job")
 	s.fill()
+	settle()
 	for _, c := range []struct {
 		path  string
 		shows []string
@@ -250,7 +259,9 @@ func TestPages(t *testing.T) {
 }
 
 // All that operators do is done, and told of.
-func TestActions(t *testing.T) {
+func TestActions(t *testing.T) { synctest.Test(t, testActions) }
+
+func testActions(t *testing.T) {
 	s := newSite(t)
 	s.fill()
 	q := s.work("emails")
@@ -306,6 +317,7 @@ func TestActions(t *testing.T) {
 	is(s.do(form("move", "orders", "to", "orders.old", "n", "30")), 30, "Move 30 items from orders to orders.old")
 	is(s.do(form("move", "alerts", "to", "alerts.old", "n", "30")), 3, "Move 30 items from alerts")
 	is(s.do(url.Values{"do": {"check"}}), s.do(url.Values{"do": {"check"}}).Done, "Check the store")
+	settle()
 	for _, name := range []string{"emails", "orders.old", "alerts.old"} {
 		is(s.do(form("purge", name, "typed", name)), 0, "Purge "+name)
 	}
@@ -318,7 +330,9 @@ func TestActions(t *testing.T) {
 }
 
 // What is wrong with a form is said on the form, and nothing is done.
-func TestWrongForms(t *testing.T) {
+func TestWrongForms(t *testing.T) { synctest.Test(t, testWrongForms) }
+
+func testWrongForms(t *testing.T) {
 	s := newSite(t)
 	s.fill()
 	for _, c := range []struct {
@@ -394,12 +408,14 @@ func TestOnce(t *testing.T) {
 }
 
 // What is done to jobs of an age is done to those that the form has told of, however long it is looked at.
-func TestAgeOfForm(t *testing.T) {
+func TestAgeOfForm(t *testing.T) { synctest.Test(t, testAgeOfForm) }
+
+func testAgeOfForm(t *testing.T) {
 	s := newSite(t)
 	s.fill()
 	asked := "/do?do=cancel&q=emails&age=10m&before=60"
 	has(t, s.get(asked, 200), "Cancel 0 jobs of emails that were put before 1970-01-01 00:01 UTC", "&amp;before=60")
-	has(t, s.get("/do?do=cancel&q=emails&age=10m", 200), "&amp;before=1")
+	has(t, s.get("/do?do=cancel&q=emails&age=10m", 200), "&amp;before=946684200") // ten minutes before the clock of a bubble begins
 	has(t, s.do(url.Values{"do": {"cancel"}, "q": {"emails"}, "age": {"10m"}, "before": {"60"}}).What, "1970-01-01 00:01 UTC")
 }
 
@@ -570,7 +586,9 @@ func TestAssets(t *testing.T) {
 }
 
 // A search tells how far it has come, over its pages.
-func TestSearchProgress(t *testing.T) {
+func TestSearchProgress(t *testing.T) { synctest.Test(t, testSearchProgress) }
+
+func testSearchProgress(t *testing.T) {
 	s := newSite(t)
 	s.fill()
 	has(t, s.get("/jobs?q=emails&state=dead&text=timeout", 200), "Searched all of 5 dead jobs.")
