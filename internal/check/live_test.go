@@ -64,7 +64,7 @@ func checkLive(t *testing.T, db kv.DB, repair bool) {
 	each := 3 * testkit.Cases(20) // of which a third in each turn
 	var mu sync.Mutex
 	taken := make(map[string]int)
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	turns := newTurns()
 	var working atomic.Int64
 	var group sync.WaitGroup
