@@ -3,9 +3,9 @@ package conq
 import "github.com/conq-go/conq/errs"
 
 // Errors of this package, to be tested for with errors.Is. An item that is too
-// large is a *kv.TooLargeError whose What is "item". Errors of the store itself
-// (kv.ErrConflict, kv.ErrCommitUnknown, kv.ErrTooOld, kv.ErrClosed and so on)
-// are passed on.
+// large is a *kv.TooLargeError whose What is "item"; another argument that is not
+// allowed is kv.ErrInvalid. Errors of the store itself (kv.ErrConflict,
+// kv.ErrCommitUnknown, kv.ErrTooOld, kv.ErrClosed and so on) are passed on.
 var (
 	// ErrEmpty means that the queue has no item.
 	ErrEmpty = errs.ErrEmpty

@@ -134,8 +134,8 @@ func TestNilAndZero(t *testing.T) {
 		return nil
 	}))
 	for what, err := range errs {
-		if err == nil || !strings.HasPrefix(err.Error(), "conq: ") {
-			t.Errorf("%s: error %v, want one of this package", what, err)
+		if err == nil || !strings.HasPrefix(err.Error(), "conq: ") || !errors.Is(err, kv.ErrInvalid) {
+			t.Errorf("%s: error %v, want one of this package that matches kv.ErrInvalid", what, err)
 		}
 	}
 	testkit.NoError(t, f.q.EnqueueAll(f.ctx, nil))

@@ -5,6 +5,7 @@ import (
 	"reflect"
 
 	"github.com/conq-go/conq/internal/handle"
+	"github.com/conq-go/conq/kv"
 )
 
 // Options are the options of a handle. The zero value is the default. None is
@@ -53,7 +54,7 @@ func only[O any](given []O) (o O, err error) {
 	case 1:
 		o = given[0]
 	default:
-		err = fmt.Errorf("%d %s given, at most one is allowed", len(given), reflect.TypeFor[O]().Name())
+		err = fmt.Errorf("%d %s given, at most one is allowed: %w", len(given), reflect.TypeFor[O]().Name(), kv.ErrInvalid)
 	}
 	return o, err
 }

@@ -15,7 +15,7 @@ func open[T any](db kv.DB, name string, kind Kind, c Codec[T], opts []Options) (
 	case err != nil:
 		return nil, fmt.Errorf("conq: queue %q: %w", name, err)
 	case c == nil:
-		return nil, fmt.Errorf("conq: queue %q: codec is nil", name)
+		return nil, fmt.Errorf("conq: queue %q: codec is nil: %w", name, kv.ErrInvalid)
 	}
 	return handle.Open(db, name, kind, func(payload []byte) (any, error) { return c.Decode(payload) }, o)
 }

@@ -3,14 +3,15 @@ package handle
 import (
 	"context"
 	"errors"
+	"fmt"
 
 	"github.com/conq-go/conq/errs"
 	"github.com/conq-go/conq/kv"
 )
 
 var (
-	errUnopened = errors.New("conq: queue was not opened: use OpenQueue or OpenPriorityQueue")
-	errNoTx     = errors.New("conq: In was given no transaction")
+	errUnopened = fmt.Errorf("conq: queue was not opened: use OpenQueue or OpenPriorityQueue: %w", kv.ErrInvalid)
+	errNoTx     = fmt.Errorf("conq: In was given no transaction: %w", kv.ErrInvalid)
 
 	// errNobody ends a transaction of which no caller is left: all have given up, or were left
 	// to the next batch. So none gets it.

@@ -56,7 +56,7 @@ func (q *queue) open(ctx context.Context, db kv.DB, name string, kind layout.Kin
 	case db == nil:
 		return reads.ErrNoDB
 	case o.Staging < StagingAuto || o.Staging > StagingNever:
-		return fmt.Errorf("conq: queue %q: Options.Staging is %d: it can be StagingAuto, StagingAlways or StagingNever", name, o.Staging)
+		return fmt.Errorf("conq: queue %q: Options.Staging is %d: it can be StagingAuto, StagingAlways or StagingNever: %w", name, o.Staging, kv.ErrInvalid)
 	}
 	if err := catalogue.Register(ctx, db, name, kind); err != nil {
 		return err
@@ -161,7 +161,7 @@ func (q *queue) maxItem() int { return layout.MaxPayload(q.limits) }
 // checkCount returns the error for a number of items that can't be taken, or nil.
 func (q *queue) checkCount(n int) error {
 	if n <= 0 {
-		return fmt.Errorf("conq: queue %q: a batch of %d items: at least 1 is needed", q.name, n)
+		return fmt.Errorf("conq: queue %q: a batch of %d items: at least 1 is needed: %w", q.name, n, kv.ErrInvalid)
 	}
 	return nil
 }

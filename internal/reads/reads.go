@@ -4,14 +4,15 @@ package reads
 import (
 	"context"
 	"errors"
+	"fmt"
 
 	"github.com/conq-go/conq/kv"
 )
 
 // Errors for arguments that are missing.
 var (
-	ErrNoDB    = errors.New("conq: no store: db is nil")
-	ErrContext = errors.New("conq: ctx is nil")
+	ErrNoDB    = fmt.Errorf("conq: no store: db is nil: %w", kv.ErrInvalid)
+	ErrContext = fmt.Errorf("conq: ctx is nil: %w", kv.ErrInvalid)
 )
 
 // TooOld tells whether a read should go on in a new transaction.
