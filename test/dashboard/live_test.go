@@ -106,7 +106,7 @@ func TestStory(t *testing.T) {
 	tb.press("Retry")
 	tb.reads("Retry 8 dead jobs of emails that contain “timeout”")
 	tb.press("Retry")
-	tb.reads("Retry 8 dead jobs of emails that contain “timeout”: done, 8 of them.")
+	tb.reads("dead jobs of emails that contain “timeout”: done, 8 of them.") // to count them first may take too long
 	tb.reads("No job matches")
 	second.sees(`[...document.querySelectorAll(".figures div")].some(d => d.innerText.startsWith("Dead") && d.innerText.endsWith("16"))`)
 }
