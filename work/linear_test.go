@@ -1,11 +1,9 @@
 package work
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"math/rand/v2"
 	"slices"
 	"sync"
@@ -36,62 +34,54 @@ type answer struct {
 	lost  bool // ErrLeaseLost; of Reserve: there is no job
 }
 
-// readyJob is a job of the specification: ready jobs in the order of their priority and arrival, and leases.
-type readyJob struct {
-	id       ID
+// specJob is a job of the specification.
+type specJob struct {
+	number   int64 // of its Put
 	priority int64
-	arrival  int
+	id       ID    // 0 while it is being put
+	token    int64 // 0 unless it is leased
 }
 
-type specState struct {
-	ready    []readyJob // in order
-	leased   map[int64]readyJob
-	placed   map[int64]int // arrivals of jobs that are being put, by number
-	arrivals int
-}
-
-func (s specState) clone() specState {
-	return specState{slices.Clone(s.ready), maps.Clone(s.leased), maps.Clone(s.placed), s.arrivals}
-}
-
-func (s *specState) enter(j readyJob) {
-	at, _ := slices.BinarySearchFunc(s.ready, j, func(a, b readyJob) int {
-		return cmp.Or(cmp.Compare(a.priority, b.priority), cmp.Compare(a.arrival, b.arrival))
-	})
-	s.ready = slices.Insert(s.ready, at, j)
-}
+// specState has all jobs in the order of their priority and arrival, and nothing else: what comes to the same is equal, so that
+// Porcupine need not go on from both.
+type specState []specJob
 
 // step is one verb of the specification, and whether it may answer so.
 func step(state any, input any, output any) (bool, any) {
-	s, in, out := state.(specState).clone(), input.(call), output.(answer)
+	s, in, out := slices.Clone(state.(specState)), input.(call), output.(answer)
+	find := func(is func(specJob) bool) (at int, found bool) {
+		at = slices.IndexFunc(s, is)
+		return at, at >= 0
+	}
 	switch in.verb {
 	case "place":
-		s.arrivals++
-		s.placed[in.number] = s.arrivals
-		return true, s
+		behind, found := find(func(j specJob) bool { return j.priority > in.priority })
+		if !found {
+			behind = len(s)
+		}
+		return true, slices.Insert(s, behind, specJob{number: in.number, priority: in.priority})
 	case "put":
-		arrival, placed := s.placed[in.number]
-		delete(s.placed, in.number)
-		s.enter(readyJob{out.id, in.priority, arrival})
+		at, placed := find(func(j specJob) bool { return j.number == in.number && j.id == 0 })
+		if placed {
+			s[at].id = out.id
+		}
 		return placed, s
 	case "reserve":
-		if out.lost {
-			return len(s.ready) == 0, s
+		at, found := find(func(j specJob) bool { return j.id != 0 && j.token == 0 })
+		if out.lost || !found || s[at].id != out.id {
+			return out.lost && !found, s
 		}
-		if len(s.ready) == 0 || s.ready[0].id != out.id {
-			return false, s
-		}
-		s.leased[out.token] = s.ready[0]
-		s.ready = s.ready[1:]
+		s[at].token = out.token
 		return true, s
 	}
-	j, held := s.leased[in.token]
-	if held == out.lost || held && j.id != in.id {
+	at, held := find(func(j specJob) bool { return j.token == in.token })
+	if held == out.lost || held && s[at].id != in.id {
 		return false, s
 	}
-	delete(s.leased, in.token)
-	if in.verb == "release" && held {
-		s.enter(j)
+	if held && in.verb == "release" {
+		s[at].token = 0
+	} else if held {
+		s = slices.Delete(s, at, at+1)
 	}
 	return true, s
 }
@@ -99,12 +89,9 @@ func step(state any, input any, output any) (bool, any) {
 // specification is what Put, Reserve, Ack and Release may answer. Put is two operations: as its place comes from a snapshot read,
 // a job gets its place at one moment of the call, and is ready from a later one on.
 var specification = porcupine.Model{
-	Init: func() any { return specState{leased: map[int64]readyJob{}, placed: map[int64]int{}} },
-	Step: step,
-	Equal: func(a, b any) bool {
-		x, y := a.(specState), b.(specState)
-		return slices.Equal(x.ready, y.ready) && maps.Equal(x.leased, y.leased) && maps.Equal(x.placed, y.placed)
-	},
+	Init:              func() any { return specState{} },
+	Step:              step,
+	Equal:             func(a, b any) bool { return slices.Equal(a.(specState), b.(specState)) },
 	DescribeOperation: func(input, output any) string { return fmt.Sprintf("%+v -> %+v", input, output) },
 }
 
@@ -132,7 +119,7 @@ func history(t *testing.T, seed uint64, queues []*Queue[string]) []porcupine.Ope
 				mu.Lock()
 				if in.verb == "put" {
 					in.number = began
-					place := call{verb: "place", number: began}
+					place := call{verb: "place", priority: in.priority, number: began}
 					all = append(all, porcupine.Operation{ClientId: callers + c, Input: place, Call: began, Output: answer{}, Return: ended})
 				}
 				all = append(all, porcupine.Operation{ClientId: c, Input: in, Call: began, Output: out, Return: ended})
