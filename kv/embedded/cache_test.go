@@ -49,7 +49,7 @@ func testReads(t *testing.T, limits cache.Limits, used func(*readModel)) {
 		db.manyTombstones, db.cache = 1, cache.New(limits, db.gaps)
 		m := &readModel{db: db, now: map[string]string{}, states: map[uint64]map[string]string{db.version: {}}}
 		rt.Repeat(map[string]func(*rapid.T){
-			"":            m.check,
+			"":            func(rt *rapid.T) { m.check(rt); used(m) },
 			"set":         m.set,
 			"add":         m.add,
 			"clear":       m.clear,
@@ -64,7 +64,6 @@ func testReads(t *testing.T, limits cache.Limits, used func(*readModel)) {
 			"read old":    m.readOld,
 			"write old":   m.writeOld,
 		})
-		used(m)
 		for _, o := range m.olds {
 			o.t.end()
 		}
