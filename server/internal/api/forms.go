@@ -30,12 +30,13 @@ type form string
 
 const formBase64 form = "base64"
 
-// payload returns bytes in the first form that can hold them, unless it is base64 that is wanted.
+// payload returns bytes in the first form that can hold them, unless it is base64 that is wanted. JSON with spaces between tokens is
+// a text: as JSON it would be written without them, and be another item.
 func (f form) payload(b []byte) wire.Payload {
 	switch {
 	case f == formBase64:
 		return wire.Base64(b)
-	case json.Valid(b):
+	case json.Valid(b) && bytes.Equal(wire.Payload{JSON: b}.Bytes(), b):
 		return wire.Payload{JSON: b}
 	case utf8.Valid(b):
 		text := string(b)
