@@ -155,8 +155,10 @@ func (l *backlog) drain() error {
 		b.Reset()
 		runtime.Gosched()
 	}
-	clear(operations)
-	l.idle = operations[:0]
+	if cap(operations) <= 2*mostOperations {
+		clear(operations)
+		l.idle = operations[:0]
+	}
 	if err := l.pebble.Apply(b, pebble.NoSync); err != nil {
 		return err
 	}

@@ -1,6 +1,7 @@
 package embedded
 
 import (
+	"bytes"
 	"fmt"
 	"slices"
 	"time"
@@ -23,11 +24,17 @@ type effects struct {
 	batch   *pebble.Batch     // all of it, as the log has it, but for adds before sum
 }
 
-// written returns what others conflict with.
+// longValue is the size from which on a value is not kept for the sake of its key, which is in the same memory.
+const longValue = 256
+
+// written returns what others conflict with. It keeps no long values: for as long as a transaction is open, that would be all
+// that others write.
 func (e *effects) written() conflict.Writes {
 	w := conflict.Writes{Keys: make([][]byte, len(e.changes)), Ranges: e.ranges}
 	for i, c := range e.changes {
-		w.Keys[i] = c.Key
+		if w.Keys[i] = c.Key; len(c.Value) >= longValue {
+			w.Keys[i] = bytes.Clone(c.Key)
+		}
 	}
 	return w
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/conq-go/conq/kv"
+	"github.com/conq-go/conq/kv/embedded/internal/conflict"
 )
 
 // What was removed takes space until a compaction meets its tombstones, and Pebble knows of these
@@ -26,6 +27,7 @@ var closeTime = 2 * time.Second
 // settle has the space of what was removed given back, if that is worth it, and makes the reserve of a store
 // that lacks it, if there is room.
 func (db *DB) settle() error {
+	db.forgetCommits()
 	if db.diskFull.Load() {
 		db.diskFull.Store(!makeReserve(db.o.FS, db.dir))
 	}
@@ -33,6 +35,16 @@ func (db *DB) settle() error {
 		return nil
 	}
 	return db.backlog.settle()
+}
+
+// forgetCommits has the conflict log kept no longer for transactions that are too old, where no commits come that would see to it.
+func (db *DB) forgetCommits() {
+	db.mu.Lock()
+	defer db.mu.Unlock()
+	db.expire(db.o.Now())
+	if db.txns.Len() == 0 {
+		db.recent = conflict.Log{}
+	}
 }
 
 // reclaim gives back, for closeTime at most, the space of what was removed. Nobody uses the store

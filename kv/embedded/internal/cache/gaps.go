@@ -26,6 +26,7 @@ type Gaps struct {
 	mu    sync.Mutex
 	tree  *tree[*gap]
 	fresh []*gap // to be joined with their neighbours, oldest version first
+	bytes int    // of all in the tree
 }
 
 type gap struct {
@@ -37,10 +38,15 @@ type gap struct {
 	cutBegin, cutEnd bool
 }
 
-// maxGaps bounds the memory of gaps. They are made only where reads have had to step over many
+// mostGapBytes bounds the memory of gaps: that of some 100,000. They are made only where reads have had to step over many
 // tombstones, so that many heads and tails of queues are in use at the same time; to begin anew costs
 // each of them one slow read.
-const maxGaps = 100_000
+const mostGapBytes = 20 << 20
+
+// gapSize is how many bytes one takes beside its bounds.
+const gapSize = 128
+
+func (one *gap) size() int { return len(one.begin) + len(one.end) + gapSize }
 
 // NewGaps returns one that knows none.
 func NewGaps() *Gaps { return &Gaps{tree: newTree(new(gap))} }
@@ -102,9 +108,9 @@ func (g *Gaps) Add(r kv.Range, version uint64) {
 
 // insert adds the parts of a gap that no other one covers.
 func (g *Gaps) insert(begin, end []byte, version uint64) {
-	if g.tree.Len() >= maxGaps {
+	if g.bytes >= mostGapBytes {
 		g.tree.Clear()
-		g.fresh = nil
+		g.fresh, g.bytes = nil, 0
 	}
 	for bytes.Compare(begin, end) < 0 {
 		if held := g.tree.holding(begin, false); held != nil {
@@ -121,8 +127,24 @@ func (g *Gaps) insert(begin, end []byte, version uint64) {
 }
 
 func (g *Gaps) add(one *gap) {
-	g.tree.Set(one)
+	g.put(one)
 	g.fresh = append(g.fresh, one)
+}
+
+func (g *Gaps) put(one *gap) {
+	g.tree.Set(one)
+	g.bytes += one.size()
+}
+
+func (g *Gaps) drop(one *gap) {
+	g.tree.Delete(one)
+	g.bytes -= one.size()
+}
+
+// lengthen has a gap in the tree end elsewhere.
+func (g *Gaps) lengthen(one *gap, end []byte, cutEnd bool) {
+	g.bytes += len(end) - len(one.end)
+	one.end, one.cutEnd = end, cutEnd
 }
 
 // commit takes in what a commit did: cleared ranges and keys make the gaps that they touch longer, keys
@@ -151,7 +173,7 @@ func (g *Gaps) commit(cleared []kv.Range, changes []*overlay.Change, c *commit, 
 
 // extend adds a range that has become empty if it touches a gap.
 func (g *Gaps) extend(begin, end []byte, version uint64) {
-	_, next := g.tree.Get(g.tree.at(end))
+	_, next := g.tree.beginning(end)
 	if next || g.tree.holding(begin, true) != nil {
 		g.insert(begin, end, version)
 	}
@@ -165,16 +187,16 @@ func (g *Gaps) cut(key []byte) {
 	}
 	after := kv.After(key)
 	if held.cutBegin && !held.cutEnd && bytes.Compare(after, held.end) < 0 {
-		g.tree.Delete(held)
+		g.drop(held)
 		held.begin = after
-		g.tree.Set(held)
+		g.put(held)
 		return
 	}
 	behind := &gap{span: span{after, held.end}, version: held.version, cutBegin: true, cutEnd: held.cutEnd}
 	if held.cutBegin || bytes.Equal(held.begin, key) {
-		g.tree.Delete(held)
+		g.drop(held)
 	} else {
-		held.end, held.cutEnd = bytes.Clone(key), true
+		g.lengthen(held, bytes.Clone(key), true)
 	}
 	if !behind.cutEnd && bytes.Compare(behind.begin, behind.end) < 0 {
 		g.add(behind)
@@ -191,13 +213,15 @@ func (g *Gaps) join(oldest uint64) {
 			continue // cut off, or joined already
 		}
 		if before := g.tree.holding(one.begin, true); before != nil && before.version <= oldest {
-			g.tree.Delete(one)
-			before.end, before.cutEnd, before.version = one.end, one.cutEnd, max(before.version, one.version)
+			g.drop(one)
+			g.lengthen(before, one.end, one.cutEnd)
+			before.version = max(before.version, one.version)
 			one = before
 		}
-		if behind, ok := g.tree.Get(g.tree.at(one.end)); ok && behind.version <= oldest {
-			g.tree.Delete(behind)
-			one.end, one.cutEnd, one.version = behind.end, behind.cutEnd, max(one.version, behind.version)
+		if behind, ok := g.tree.beginning(one.end); ok && behind.version <= oldest {
+			g.drop(behind)
+			g.lengthen(one, behind.end, behind.cutEnd)
+			one.version = max(one.version, behind.version)
 		}
 	}
 	if len(g.fresh) == 0 {

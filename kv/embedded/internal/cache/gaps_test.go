@@ -1,7 +1,9 @@
 package cache
 
 import (
+	"bytes"
 	"fmt"
+	"math/rand/v2"
 	"testing"
 
 	"github.com/conq-go/conq/internal/testkit"
@@ -56,6 +58,33 @@ func TestGapsJoin(t *testing.T) {
 		if end := s.gaps.Past([]byte("q"), false, s.version); string(end) < string(item("q", n-2*limits.Gap)) {
 			t.Errorf("cached: %v; the gap at the head ends at %q", cached, end)
 		}
+	}
+}
+
+// The memory of gaps is bounded, whatever the length of their keys, and counted as it is.
+func TestGapBytes(t *testing.T) {
+	s := newStore(Usual)
+	rng := rand.New(rand.NewPCG(1, 2))
+	long := bytes.Repeat([]byte("k"), 10_000)
+	for i := range 4000 {
+		key := fmt.Appendf(nil, "%04d%s", rng.IntN(5000), long)
+		s.oldest = s.version - min(s.version-1, uint64(rng.IntN(3)))
+		switch i % 4 {
+		case 0:
+			s.set(nil, key)
+		case 1:
+			s.commit(func(o *overlay.Overlay) { o.Clear(key) })
+		default:
+			s.gaps.Add(kv.Range{Begin: key, End: kv.After(key)}, s.version)
+		}
+		if s.gaps.bytes > mostGapBytes+len(long)*4 {
+			t.Fatalf("after %d steps gaps have %d bytes", i, s.gaps.bytes)
+		}
+	}
+	size := 0
+	s.gaps.tree.Scan(func(one *gap) bool { size += one.size(); return true })
+	if size != s.gaps.bytes || size == 0 {
+		t.Errorf("gaps have %d bytes, and %d are counted", size, s.gaps.bytes)
 	}
 }
 

@@ -46,11 +46,11 @@ func (c *Cache) Pair(key, value []byte) Pair {
 	return p
 }
 
-// written returns what the cache keeps of a pair that was written, in the memory that it has.
+// written returns what the cache keeps of a pair that was written: in the memory that it has, unless the value is large, as the
+// key would keep that.
 func (c *Cache) written(o *overlay.Change) Pair {
-	p := Pair{after: o.Key[:len(o.Key)+1], value: o.Value}
-	if len(p.value) > c.limits.Value {
-		p.value = nil
+	if len(o.Value) > c.limits.Value {
+		return c.Pair(o.Key, o.Value)
 	}
-	return p
+	return Pair{after: o.Key[:len(o.Key)+1], value: o.Value}
 }

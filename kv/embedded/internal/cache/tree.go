@@ -28,10 +28,20 @@ func newTree[T spanned](pivot T) *tree[T] {
 	return &tree[T]{btree.NewBTreeGOptions(before, btree.Options{NoLocks: true}), pivot}
 }
 
-// at returns what is searched for a span that begins at key.
+// at returns what is searched for a span that begins at key. After the search forget must be called.
 func (t *tree[T]) at(key []byte) T {
 	t.pivot.bounds().begin = key
 	return t.pivot
+}
+
+// forget has the tree not keep the memory of the key that was searched for, which may have a large value.
+func (t *tree[T]) forget() { t.pivot.bounds().begin = nil }
+
+// beginning returns the span that begins at key, if there is one.
+func (t *tree[T]) beginning(key []byte) (T, bool) {
+	s, ok := t.Get(t.at(key))
+	t.forget()
+	return s, ok
 }
 
 // holding returns the span that holds key, or with before set, the one that holds the keys just before
@@ -56,12 +66,14 @@ func (t *tree[T]) last(key []byte, before bool) (found T) {
 		found = s
 		return false
 	})
+	t.forget()
 	return found
 }
 
 // next returns the first span that begins at key or behind it, or nil.
 func (t *tree[T]) next(key []byte) (found T) {
 	t.Ascend(t.at(key), func(s T) bool { found = s; return false })
+	t.forget()
 	return found
 }
 
