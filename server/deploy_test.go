@@ -105,16 +105,27 @@ func TestDockerfile(t *testing.T) {
 	testkit.EqualSlices(t, "command", append(entry, command...), []string{"/conq", "serve", "--store", "/data"})
 }
 
-// systemd takes the unit, where there is a systemd to ask.
-func TestUnit(t *testing.T) {
+// systemd takes the units, where there is a systemd to ask.
+func TestUnits(t *testing.T) {
 	analyze, err := exec.LookPath("systemd-analyze")
 	if err != nil {
 		t.Skip("there is no systemd-analyze")
 	}
-	out, _ := exec.CommandContext(context.WithoutCancel(t.Context()), analyze, "verify", "../deploy/conq.service").CombinedOutput()
-	for _, line := range strings.Split(strings.TrimSpace(string(out)), "\n") {
-		if line != "" && !strings.Contains(line, "is not executable") { // it is not installed here
-			t.Error(line)
+	for _, unit := range []string{"conq.service", "conq-work@.service"} {
+		out, _ := exec.CommandContext(context.WithoutCancel(t.Context()), analyze, "verify", "../deploy/"+unit).CombinedOutput()
+		for _, line := range strings.Split(strings.TrimSpace(string(out)), "\n") {
+			if line != "" && !strings.Contains(line, "is not executable") { // it is not installed here
+				t.Errorf("%s: %s", unit, line)
+			}
 		}
+	}
+}
+
+// A worker is stopped before its commands, and has longer to end than they have.
+func TestWorkUnit(t *testing.T) {
+	b, err := os.ReadFile("../deploy/conq-work@.service")
+	testkit.NoError(t, err)
+	for _, line := range []string{`KillMode=mixed`, `TimeoutStopSec=90`, `ExecStart=\S+/conq work %I .*--grace 60s -- \S+`} {
+		testkit.Equal(t, line, regexp.MustCompile(`(?m)^`+line+`$`).Match(b), true)
 	}
 }

@@ -34,6 +34,7 @@ import (
 	"slices"
 	"strings"
 	"syscall"
+	"time"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
@@ -63,16 +64,49 @@ type app struct {
 // Main runs the command with the arguments and streams of the process and
 // returns its exit code.
 func Main() int {
-	// A reader that goes away must be an error of the write, not the end of the
-	// process in the middle of something.
-	signal.Ignore(syscall.SIGPIPE)
-	signals := []os.Signal{syscall.SIGTERM, os.Interrupt, syscall.SIGHUP}
-	// In the background of a script interrupts are ignored, and under nohup hangups.
-	ctx, stop := signal.NotifyContext(context.Background(), slices.DeleteFunc(signals, signal.Ignored)...)
+	// A reader that goes away must be an error of the write, not the end of the process in the middle of
+	// something. The signal is not ignored, which commands that this one runs would inherit.
+	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
+	ctx, stop := signal.NotifyContext(context.Background(), endSignals()...)
 	defer stop()
 	context.AfterFunc(ctx, stop) // so that a second signal kills
 	a := &app{stdin: os.Stdin, stdout: os.Stdout, stderr: os.Stderr, worker: workerOf(os.Args[0])}
 	return a.run(ctx, os.Args[1:])
+}
+
+// endSignals returns the signals that end the process. In the background of a script interrupts are ignored, and under
+// nohup hangups.
+func endSignals() []os.Signal {
+	return slices.DeleteFunc([]os.Signal{syscall.SIGTERM, os.Interrupt, syscall.SIGHUP}, signal.Ignored)
+}
+
+// sameSignal is how soon after the first one a signal is the same one: some senders send it to a process and to its group.
+const sameSignal = 200 * time.Millisecond
+
+// onSecondSignal calls f at the second signal that ends the process, until end is called. A third one kills it.
+func onSecondSignal(f func()) (end func()) {
+	signals, done := make(chan os.Signal, 1), make(chan struct{})
+	if all := endSignals(); len(all) > 0 { // none would be all
+		signal.Notify(signals, all...)
+	}
+	go func() {
+		defer close(done)
+		var first time.Time
+		for range signals {
+			if first.IsZero() {
+				first = time.Now()
+			} else if time.Since(first) >= sameSignal {
+				signal.Stop(signals)
+				f()
+				return
+			}
+		}
+	}()
+	return func() {
+		signal.Stop(signals)
+		close(signals)
+		<-done
+	}
 }
 
 // onSignal has a signal do nothing but call f, until end is called, unless the process is to ignore it.

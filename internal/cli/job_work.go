@@ -1,13 +1,11 @@
 package cli
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"os"
 	"os/exec"
-	"strings"
 	"sync"
 	"time"
 
@@ -17,17 +15,24 @@ import (
 
 const workLong = `Do the jobs of a work queue: for each one, run a command with the item on its
 standard input. Its environment has CONQ_QUEUE, CONQ_JOB_ID, CONQ_JOB_ATTEMPT,
-CONQ_JOB_DEADLINE (when the lease is over unless it is extended) and, if the job has
-one, CONQ_JOB_KEY.
+CONQ_JOB_BYTES (how long the input is), CONQ_JOB_DEADLINE (when the lease is over unless
+it is extended) and, if the job has one, CONQ_JOB_KEY.
 
-If the command exits with 0, the job is done. With 75 (EX_TEMPFAIL) it is released: it
-is ready again after --release-delay, and the attempt does not count. With anything else
-it is tried again later, after 1, 16, 81... seconds, and is dead after its last attempt.
-The end of what the command wrote to standard error is kept with the job.
+If the command exits with 0, the job is done, whatever it has left running. With 75
+(EX_TEMPFAIL) it is released: it is ready again after --release-delay, and the attempt
+does not count. With anything else it is tried again later, after 1, 16, 81... seconds,
+and is dead after its last attempt. The end of what the command wrote to standard error
+is kept with the job.
 
-The lease of a job is extended while its command runs. SIGTERM or SIGINT ends the
-command when those that run have ended, for which they have --grace; after that
-they are killed, and their jobs are ready again.
+The lease of a job is extended while its command runs. If it can't be extended, the
+command is killed before the lease is over. It is killed, too, when its job is
+cancelled, and on Linux when this process is.
+
+SIGTERM or SIGINT: it takes no more jobs, and ends when the commands that run have
+ended, for which they have --grace; then they are killed, and their jobs are ready
+again. A second signal kills them at once. A command that dies of such a signal itself,
+as a service manager sends it to all, gives its job back. A command runs in a process
+group of its own, so that Ctrl-C does not reach it.
 
 It runs until it is told to end; with --drain until no job is ready.`
 
@@ -81,9 +86,21 @@ func (a *app) work() *cobra.Command {
 }
 
 func (a *app) runJobs(ctx context.Context, q jobQueue, args []string, flags workFlags) error {
-	d := &doer{app: a, queue: args[0], command: args[1:], flags: flags}
+	kills, kill := context.WithCancel(context.WithoutCancel(ctx))
+	defer kill()
+	defer onSecondSignal(func() {
+		fmt.Fprintln(a.stderr, "conq: told to end again: kills its commands")
+		kill()
+	})()
+	if isTerminal(a.stderr) {
+		defer context.AfterFunc(ctx, func() {
+			fmt.Fprintf(a.stderr, "conq: waits for the commands that run, up to %v; interrupt again to kill them\n", flags.grace)
+		})()
+	}
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
+	d := &doer{app: a, queue: args[0], command: args[1:], flags: flags, start: newStarter(), runs: ctx, kills: kills}
+	defer d.start.stop()
 	if flags.drain {
 		d.stopWhenDrained(ctx, q, stop)
 	}
@@ -100,6 +117,9 @@ type doer struct {
 	queue   string
 	command []string
 	flags   workFlags
+	start   *starter
+	runs    context.Context // ends when this command is to end
+	kills   context.Context // ends when the commands are not to go on any longer
 
 	mu           sync.Mutex
 	done, failed int
@@ -108,26 +128,22 @@ type doer struct {
 // exitReleases is the exit code by which a command puts its job off: EX_TEMPFAIL of sysexits.h.
 const exitReleases = 75
 
-// errorBytes is how much of a command's standard error is kept.
-const errorBytes = 2000
+// signalsMeet is how long after a command was ended by a signal that ends this one, too, this one may get it. A service manager
+// sends it to all processes of a service, in any order.
+const signalsMeet = time.Second
 
 func (d *doer) do(ctx context.Context, l *work.Lease[[]byte]) error {
-	cmd := exec.CommandContext(ctx, d.command[0], d.command[1:]...)
-	cmd.Stdin = bytes.NewReader(l.Value)
-	cmd.Stdout = d.app.stdout
-	kept := &tail{max: errorBytes}
-	cmd.Stderr = kept
-	cmd.Env = append(os.Environ(), "CONQ_QUEUE="+d.queue, fmt.Sprintf("CONQ_JOB_ID=%d", l.ID), fmt.Sprintf("CONQ_JOB_ATTEMPT=%d", l.Attempt),
-		"CONQ_JOB_DEADLINE="+l.Deadline().UTC().Format(time.RFC3339Nano))
-	if l.Key != "" {
-		cmd.Env = append(cmd.Env, "CONQ_JOB_KEY="+l.Key)
-	}
-	ownGroup(cmd) // an interrupt of the terminal is for this command, which then waits for it
-	cmd.WaitDelay = 5 * time.Second
-	err := cmd.Run()
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer context.AfterFunc(d.kills, cancel)()
+	said, err := d.execute(ctx, l)
 	var exit *exec.ExitError
-	if errors.As(err, &exit) && exit.ExitCode() == exitReleases {
+	switch {
+	case err == nil:
+	case errors.As(err, &exit) && exit.ExitCode() == exitReleases:
 		return work.Snooze(d.flags.releaseDelay)
+	case d.kills.Err() != nil, ctx.Err() == nil && endedAsThis(err) && d.ends(ctx):
+		return work.Snooze(0) // it is given back
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -135,13 +151,51 @@ func (d *doer) do(ctx context.Context, l *work.Lease[[]byte]) error {
 		d.done++
 		return nil
 	}
-	if ctx.Err() == nil { // else it was killed, as the job was cancelled, or this command is to end
+	if ctx.Err() == nil { // else it was killed, as the job was cancelled, its lease is over, or this command is to end
 		d.failed++
 	}
-	if text := strings.TrimSpace(kept.String()); text != "" {
-		return fmt.Errorf("%w: %s", err, text)
+	if said != "" {
+		return fmt.Errorf("%w: %s", err, said)
 	}
 	return err
+}
+
+// ends tells whether this command is to end, or is told so in a moment.
+func (d *doer) ends(ctx context.Context) bool {
+	timer := time.NewTimer(signalsMeet)
+	defer timer.Stop()
+	select {
+	case <-d.runs.Done():
+		return true
+	case <-ctx.Done():
+	case <-timer.C:
+	}
+	return false
+}
+
+// execute runs the command for a job, and returns what it said last on standard error.
+func (d *doer) execute(ctx context.Context, l *work.Lease[[]byte]) (said string, err error) {
+	cmd := exec.CommandContext(ctx, d.command[0], d.command[1:]...)
+	cmd.Env = append(os.Environ(), "CONQ_QUEUE="+d.queue, fmt.Sprintf("CONQ_JOB_ID=%d", l.ID), fmt.Sprintf("CONQ_JOB_ATTEMPT=%d", l.Attempt),
+		"CONQ_JOB_DEADLINE="+l.Deadline().UTC().Format(time.RFC3339Nano), fmt.Sprintf("CONQ_JOB_BYTES=%d", len(l.Value)))
+	if l.Key != "" {
+		cmd.Env = append(cmd.Env, "CONQ_JOB_KEY="+l.Key)
+	}
+	isolate(cmd)
+	cmd.Stdout, cmd.WaitDelay = d.app.stdout, lastWords
+	defer give(cmd, l.Value)()
+	words, err := listen(cmd)
+	if err != nil {
+		return "", err
+	}
+	defer func() { said = words() }()
+	if err := d.start.start(cmd); err != nil {
+		return "", err
+	}
+	if err = cmd.Wait(); errors.Is(err, exec.ErrWaitDelay) {
+		err = nil // it has ended with 0, and left something running
+	}
+	return "", err
 }
 
 func (d *doer) tell(id work.ID, err error) {
@@ -167,19 +221,3 @@ func (d *doer) stopWhenDrained(ctx context.Context, q jobQueue, stop func()) {
 		}
 	}()
 }
-
-// tail keeps the last bytes that are written to it.
-type tail struct {
-	max int
-	b   []byte
-}
-
-func (t *tail) Write(b []byte) (int, error) {
-	t.b = append(t.b, b...)
-	if n := len(t.b) - t.max; n > 0 {
-		t.b = append(t.b[:0], t.b[n:]...)
-	}
-	return len(b), nil
-}
-
-func (t *tail) String() string { return string(t.b) }

@@ -9,7 +9,14 @@ import (
 // onDrain does nothing, as there is no SIGUSR1.
 func onDrain(func()) (end func()) { return func() {} }
 
-func ownGroup(*exec.Cmd) {}
+func isolate(*exec.Cmd) {}
+
+// endedAsThis tells whether a command was ended by the interrupt of the terminal that ends this process, too.
+func endedAsThis(err error) bool {
+	const controlC = 0xC000013A
+	var exit *exec.ExitError
+	return errors.As(err, &exit) && uint32(exit.ExitCode()) == controlC
+}
 
 // errNoData is ERROR_NO_DATA: "the pipe is being closed".
 const errNoData = syscall.Errno(232)
