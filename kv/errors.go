@@ -26,6 +26,10 @@ var (
 	// ErrClosed means that the store, or the transaction, has ended.
 	ErrClosed = errors.New("kv: closed")
 
+	// ErrUnavailable means that the store has not answered for as long as it was tried, as most of the members of a cluster are
+	// down. Nothing was written, unless the error is an ErrCommitUnknown, too: it can be tried again.
+	ErrUnavailable = errors.New("kv: store does not answer")
+
 	// ErrReadOnly means that the store was opened for, or allows only, reading.
 	ErrReadOnly = errors.New("kv: store is read-only")
 

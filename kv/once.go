@@ -79,6 +79,8 @@ func NewOnce(db DB, key []byte, random io.Reader) *Once {
 //     can: if there was an unknown outcome, a transaction that writes nothing
 //     but the outcome key makes sure of it. The same goes for ErrTooLarge and
 //     whatever else Transact returns.
+//   - While an outcome is unknown, an ErrUnavailable of Transact is no reason to
+//     give up: it goes on until the store answers.
 //   - When ctx ends, or the store fails, while an outcome is unknown, the error
 //     matches ErrCommitUnknown and the reason, ctx's cause for example. No other
 //     error does, unless f returns it. The next transaction of the lane that
@@ -251,6 +253,10 @@ func (c *call[T]) run(ctx context.Context) (*attempt[T], error) {
 	for n := 1; ; n++ {
 		c.last, c.landed = nil, nil
 		err := c.lane.db.Transact(ctx, c.try)
+		if len(c.unknown) > 0 && isOutage(ctx, err) {
+			pause(ctx, n)
+			continue
+		}
 		switch {
 		case err == nil && c.landed != nil:
 			return c.landed, nil
@@ -356,11 +362,16 @@ func (c *call[T]) fence(ctx context.Context) error {
 			tx.Set(c.lane.key, outcome{c.id, c.attempt, time.Now().UnixNano()}.bytes())
 			return nil
 		})
-		if !errors.Is(err, ErrCommitUnknown) && !errors.Is(err, ErrTooOld) {
+		if !errors.Is(err, ErrCommitUnknown) && !errors.Is(err, ErrTooOld) && !isOutage(ctx, err) {
 			return err
 		}
 		pause(ctx, n)
 	}
+}
+
+// isOutage tells whether a transaction has failed, and done nothing, as the store does not answer: it may yet.
+func isOutage(ctx context.Context, err error) bool {
+	return ctx.Err() == nil && errors.Is(err, ErrUnavailable) && !errors.Is(err, ErrCommitUnknown)
 }
 
 // pause waits, after n unknown outcomes in a row, or until ctx ends. The first

@@ -308,3 +308,52 @@ func TestOnceTooOldWhileUnknown(t *testing.T) {
 		}
 	}
 }
+
+// silent is a store that does not answer some times, after an outcome was unknown.
+type silent struct {
+	kv.DB
+	times int
+}
+
+func (s *silent) Transact(ctx context.Context, f func(kv.Tx) error) error {
+	if s.times > 0 {
+		if s.times--; s.times == 0 {
+			return s.DB.Transact(ctx, f)
+		}
+		return kv.ErrUnavailable
+	}
+	err := s.DB.Transact(ctx, f)
+	if errors.Is(err, kv.ErrCommitUnknown) {
+		s.times = 4
+	}
+	return err
+}
+
+// A store that does not answer is asked again while an outcome is unknown: to give up would be to lose it, or do it twice.
+func TestOnceThroughOutage(t *testing.T) {
+	for _, outcome := range []faulty.Outcome{faulty.Dropped, faulty.Applied} {
+		for _, fails := range []error{nil, errFull} {
+			f := newFixture(t, faulty.Fate{Outcome: outcome})
+			runs := 0
+			n, err := kv.TransactOnce(t.Context(), kv.NewOnce(&silent{DB: f.db}, laneKey, nil), func(tx kv.Tx) (int, error) {
+				if runs++; runs > 1 && fails != nil {
+					return 0, fails
+				}
+				tx.Add([]byte("n"), 1)
+				return runs, nil
+			})
+			landed := outcome == faulty.Applied
+			switch {
+			case landed && (n != 1 || err != nil), !landed && fails == nil && (n != 2 || err != nil):
+				t.Errorf("outcome %v: %d, %v", outcome, n, err)
+			case !landed && fails != nil && (err == nil || errors.Is(err, kv.ErrCommitUnknown)):
+				t.Errorf("outcome %v: %v", outcome, err)
+			}
+		}
+	}
+	f := newFixture(t)
+	_, err := kv.TransactOnce(t.Context(), kv.NewOnce(&silent{f.db, 2}, laneKey, nil), func(kv.Tx) (int, error) { return 0, nil })
+	if !errors.Is(err, kv.ErrUnavailable) || errors.Is(err, kv.ErrCommitUnknown) {
+		t.Errorf("with nothing unknown: %v", err)
+	}
+}

@@ -12,6 +12,7 @@ package kv
 //	Prefetch(reads)                         of a Reader; Prefetch
 //	Health(ctx)                             of a DB; HealthOf
 //	Syncs() Syncs                           of a DB; SyncsOf
+//	Persist()                               of a DB; Persist
 
 // Local is implemented by engines, and where one process has the store for itself by their
 // transactions. Users of one DB can tell each other in memory that something has
@@ -147,5 +148,13 @@ type Read struct {
 func Prefetch(r Reader, reads ...Read) {
 	if r, ok := r.(interface{ Prefetch([]Read) }); ok {
 		r.Prefetch(reads)
+	}
+}
+
+// Persist has transactions of db wait for a store that does not answer for as long as their contexts last, rather than fail with
+// ErrUnavailable. It is for programs that are to outlive any outage. It may be called at any time.
+func Persist(db DB) {
+	if p, ok := db.(interface{ Persist() }); ok {
+		p.Persist()
 	}
 }

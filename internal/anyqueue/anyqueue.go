@@ -124,9 +124,10 @@ func (q priority) Page(ctx context.Context, from End, after []byte, n int) (page
 	return q.PageMin(ctx, after, n)
 }
 
-// Stored is a queue of a store. What ends with In is within a transaction.
+// Stored is a queue of a store. What ends with In is within a transaction, as Transact runs one: see conq.Transact.
 type Stored interface {
 	Queue
+	Transact(context.Context, func(kv.Tx) (int, error)) (int, error)
 	AddAllIn(kv.Tx, []Item) error
 	TakeIn(tx kv.Tx, from End, n int) ([]Item, error)
 	Reclaim(context.Context) error
@@ -159,6 +160,10 @@ func (s storedFIFO) TakeIn(tx kv.Tx, _ End, n int) ([]Item, error) {
 	return items(s.q.In(tx).DequeueN(n))
 }
 
+func (s storedFIFO) Transact(ctx context.Context, f func(kv.Tx) (int, error)) (int, error) {
+	return conq.Transact(ctx, s.q, f)
+}
+
 func (s storedFIFO) Reclaim(ctx context.Context) error { return s.q.Reclaim(ctx) }
 
 // StoredPriority returns a priority queue as a Stored.
@@ -176,6 +181,10 @@ func (s storedPriority) TakeIn(tx kv.Tx, from End, n int) ([]Item, error) {
 		return s.q.In(tx).PopMaxN(n)
 	}
 	return s.q.In(tx).PopMinN(n)
+}
+
+func (s storedPriority) Transact(ctx context.Context, f func(kv.Tx) (int, error)) (int, error) {
+	return conq.Transact(ctx, s.q, f)
 }
 
 func (s storedPriority) Reclaim(ctx context.Context) error { return s.q.Reclaim(ctx) }

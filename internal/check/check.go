@@ -234,9 +234,6 @@ func (c *checker) tell(f Finding) {
 	}
 }
 
-// repairTries is how often a repair is tried whose outcome is unknown.
-const repairTries = 10
-
 // attempt is what an attempt to repair a unit has found, and put back.
 type attempt struct {
 	findings []Finding
@@ -247,7 +244,7 @@ type attempt struct {
 // repair repairs a unit, if it is still to be repaired.
 func (c *checker) repair(ctx context.Context, key []byte) error {
 	var last, unknown attempt // unknown is one that may have repaired it
-	for try := 1; ; try++ {
+	for {
 		err := c.db.Transact(ctx, func(tx kv.Tx) error {
 			last = attempt{}
 			u, err := c.again(tx, key)
@@ -271,7 +268,7 @@ func (c *checker) repair(ctx context.Context, key []byte) error {
 				c.tell(f)
 			}
 			return nil
-		case !errors.Is(err, kv.ErrCommitUnknown) || try == repairTries:
+		case !errors.Is(err, kv.ErrCommitUnknown) || ctx.Err() != nil:
 			return err
 		}
 		if last.repaired {

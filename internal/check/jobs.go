@@ -5,6 +5,7 @@ import (
 	"errors"
 
 	"github.com/conq-go/conq/internal/jobs"
+	"github.com/conq-go/conq/internal/outcome"
 	"github.com/conq-go/conq/kv"
 )
 
@@ -106,11 +107,7 @@ func (c *checker) settleTotals(ctx context.Context) error {
 	for _, t := range c.totals {
 		f := Finding{Kind: FindingJob, Queue: t.queue, Key: t.Key, Keys: 1, Text: t.What, Repairable: true}
 		if c.o.Repair {
-			err := c.db.Transact(ctx, func(tx kv.Tx) error {
-				t.Repair(tx)
-				return nil
-			})
-			if err != nil {
+			if err := c.settleTotal(ctx, t); err != nil {
 				return err
 			}
 			f.Repaired = true
@@ -119,4 +116,17 @@ func (c *checker) settleTotals(ctx context.Context) error {
 	}
 	c.totals = nil
 	return nil
+}
+
+// settleTotal sets a number right, once: what it adds must not be added twice.
+func (c *checker) settleTotal(ctx context.Context, t total) error {
+	lanes := outcome.New(c.db, jobs.Outcomes(t.queue), nil)
+	_, err := outcome.Do(ctx, lanes, func(tx kv.Tx) (struct{}, error) {
+		t.Repair(tx)
+		return struct{}{}, nil
+	})
+	if err != nil {
+		return err
+	}
+	return lanes.Forget(ctx)
 }

@@ -13,6 +13,11 @@
 // that go out are written and flushed before their removal commits, or the other
 // way round if asked for (see delivery).
 //
+// # Outages
+//
+// Commands that run on a cluster wait for as long as it does not answer, and say so; the outcomes of their transactions are
+// found out. A command opens a cluster within the engine's patience, unless it lasts (see app.lasts).
+//
 // # Concurrency
 //
 // A command runs in one goroutine, with one more that reads standard input.
@@ -57,6 +62,10 @@ type app struct {
 	json                     bool
 
 	ctx context.Context // of the command that runs
+
+	// lasts is that the command has no end of its own, and waits for a store that is not there yet. serves is that others wait for
+	// what it does: they are told when the store does not answer.
+	lasts, serves bool
 
 	worker func() *exec.Cmd // makes worker processes of the demo; nil if there is no way to
 }
@@ -131,6 +140,8 @@ func onSignal(s os.Signal, f func()) (end func()) {
 }
 
 func (a *app) run(ctx context.Context, args []string) int {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
 	a.ctx = ctx
 	root := a.root()
 	root.SetArgs(args)

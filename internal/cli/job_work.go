@@ -67,6 +67,7 @@ func (a *app) work() *cobra.Command {
 			if _, err := exec.LookPath(args[1]); err != nil {
 				return usagef("%w", err)
 			}
+			a.lasts = true
 			o := work.Options{Lease: flags.lease}
 			if flags.relaxed {
 				o.Order = work.Relaxed

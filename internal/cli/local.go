@@ -9,6 +9,7 @@ import (
 	"github.com/conq-go/conq/internal/anyqueue"
 	"github.com/conq-go/conq/internal/catalogue"
 	"github.com/conq-go/conq/internal/layout"
+	"github.com/conq-go/conq/internal/reads"
 	"github.com/conq-go/conq/kv"
 	"github.com/conq-go/conq/work"
 )
@@ -26,7 +27,7 @@ func (l local) lookup(ctx context.Context, name string) (conq.Info, bool, error)
 }
 
 func (l local) find(ctx context.Context, name string) (info conq.Info, err error) {
-	err = l.db.ReadTransact(ctx, func(r kv.Reader) error {
+	err = reads.View(ctx, l.db, func(r kv.Reader) error {
 		info, err = catalogue.Find(r, name)
 		return err
 	})
@@ -66,23 +67,20 @@ func (l local) move(ctx context.Context, from conq.Info, to string, n int) (move
 	if err != nil {
 		return 0, err
 	}
+	defer letGo(ctx, source)
 	target, err := openQueue(l.db, from.Kind, to, conq.Bytes(), ends{})
 	if err != nil {
 		return 0, err
 	}
+	defer letGo(ctx, target)
 	size := layout.BatchFor(l.limits(), itemOperations).Items
-	return inBatches(ctx, source, n, func(n int) (some int, err error) {
-		err = l.db.Transact(ctx, func(tx kv.Tx) error {
+	return inBatches(ctx, source, n, func(n int) (int, error) {
+		return source.Transact(ctx, func(tx kv.Tx) (int, error) {
 			batch, err := source.take(tx, min(size, n))
 			if err != nil {
-				return err
+				return 0, err
 			}
-			some = len(batch)
-			return target.AddAllIn(tx, batch)
+			return len(batch), target.AddAllIn(tx, batch)
 		})
-		if err != nil {
-			return 0, err
-		}
-		return some, nil
 	})
 }

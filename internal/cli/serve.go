@@ -59,6 +59,7 @@ func (a *app) serve() *cobra.Command {
 				defer end()
 				o.TracerProvider = spans
 			}
+			a.lasts, a.serves = true, true
 			return withStore(a.open, func(db kv.DB) error { return a.runServer(cmd.Context(), db, o, flags) })
 		},
 	}

@@ -30,6 +30,10 @@ func openQueue(db kv.DB, kind conq.Kind, name string, codec conq.Codec[[]byte], 
 
 func (q *queue) take(tx kv.Tx, n int) ([]item, error) { return q.TakeIn(tx, q.from.end(), n) }
 
+func (q *queue) remove(ctx context.Context, n int) ([]item, error) {
+	return q.Take(ctx, q.from.end(), n)
+}
+
 // letGo closes the handle of a queue, if there is one, so that it leaves no keys of its own in a
 // store where commits may be unknown. If that fails, later handles of the queue remove them in time,
 // and what the command was to do is done.

@@ -33,7 +33,11 @@ func (a *app) open() (kv.DB, error) {
 	if _, ok := a.storeDir(); ok {
 		return openURL(store)
 	}
-	return a.connect(func() (kv.DB, error) { return openURL(store) })
+	db, err := a.connect(func() (kv.DB, error) { return openURL(store) })
+	if err == nil && !a.serves && !strings.Contains(store, "patience=") {
+		kv.Persist(db)
+	}
+	return db, err
 }
 
 // openURL opens the store of a URL. One that means nothing is a wrong use.
@@ -45,11 +49,12 @@ func openURL(store string) (kv.DB, error) {
 	return db, err
 }
 
-// patience is how long a cluster may say nothing before the command says so.
+// patience is how long a cluster may say nothing before the command says so, and how often it looks whether that answers.
 const patience = 5 * time.Second
 
 // connect opens a store that may wait for others, and waits until it answers: some do that at their
-// first transaction, and for as long as it takes. It returns when the command is to end, too.
+// first transaction, and for as long as it takes. It returns when the command is to end, too. From then on it is told on standard
+// error when the store does not answer.
 func (a *app) connect(open func() (kv.DB, error)) (kv.DB, error) {
 	type opened struct {
 		db  kv.DB
@@ -58,6 +63,9 @@ func (a *app) connect(open func() (kv.DB, error)) (kv.DB, error) {
 	done := make(chan opened, 1)
 	go func() {
 		db, err := open()
+		for a.lasts && errors.Is(err, kv.ErrUnavailable) && a.ctx.Err() == nil {
+			db, err = open()
+		}
 		if err == nil {
 			err = answers(a.ctx, db)
 		}
@@ -68,6 +76,9 @@ func (a *app) connect(open func() (kv.DB, error)) (kv.DB, error) {
 	for {
 		select {
 		case o := <-done:
+			if o.err == nil {
+				go a.watch(o.db)
+			}
 			return o.db, o.err
 		case <-late.C:
 			fmt.Fprintf(a.stderr, "conq: no answer from %.200s so far: is it up, and is this its address?\n", a.shownStore())
@@ -77,12 +88,43 @@ func (a *app) connect(open func() (kv.DB, error)) (kv.DB, error) {
 	}
 }
 
-// answers returns when a store has answered, or closes it.
-func answers(ctx context.Context, db kv.DB) error {
-	err := db.ReadTransact(ctx, func(r kv.Reader) error {
+// watch says when a store does not answer, and when it does again, until it is closed or the command ends. Whatever the command does
+// waits meanwhile.
+func (a *app) watch(db kv.DB) {
+	for {
+		late := time.AfterFunc(patience, func() {
+			fmt.Fprintf(a.stderr, "conq: no answer from %.200s: this goes on when there is one; Ctrl-C ends it\n", a.shownStore())
+		})
+		err := ask(a.ctx, db)
+		for errors.Is(err, kv.ErrUnavailable) {
+			err = ask(a.ctx, db)
+		}
+		if said := !late.Stop(); err == nil && said {
+			fmt.Fprintf(a.stderr, "conq: %.200s answers again\n", a.shownStore())
+		}
+		rest := time.NewTimer(patience)
+		select {
+		case <-rest.C:
+		case <-a.ctx.Done():
+			rest.Stop()
+		}
+		if err != nil || a.ctx.Err() != nil {
+			return
+		}
+	}
+}
+
+// ask returns when a store has answered.
+func ask(ctx context.Context, db kv.DB) error {
+	return db.ReadTransact(ctx, func(r kv.Reader) error {
 		_, err := r.Get([]byte{0})
 		return err
 	})
+}
+
+// answers returns when a store has answered, or closes it.
+func answers(ctx context.Context, db kv.DB) error {
+	err := ask(ctx, db)
 	if err != nil {
 		return errors.Join(err, db.Close())
 	}

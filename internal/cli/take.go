@@ -7,6 +7,7 @@ import (
 	"iter"
 	"math"
 	"slices"
+	"time"
 
 	"github.com/conq-go/conq"
 	"github.com/conq-go/conq/internal/layout"
@@ -76,6 +77,10 @@ type source interface {
 	// take removes the first items, at most n and as many as the store likes, or
 	// fails with conq.ErrEmpty.
 	take(tx kv.Tx, n int) ([]item, error)
+	// remove is take in a transaction of the handle's own.
+	remove(ctx context.Context, n int) ([]item, error)
+	// Transact runs a transaction, and finds out whether it was committed.
+	Transact(ctx context.Context, f func(kv.Tx) (int, error)) (int, error)
 	reclaimer
 }
 
@@ -112,7 +117,9 @@ func (d *delivery) run(ctx context.Context, n int) (done int, err error) {
 	}
 	batchCtx := ctx
 	if d.finishes {
-		batchCtx = context.WithoutCancel(ctx)
+		var end context.CancelFunc
+		batchCtx, end = finishing(ctx)
+		defer end()
 	}
 	done, err = inBatches(ctx, d.source, n, func(n int) (int, error) {
 		clear(d.written)
@@ -137,6 +144,19 @@ func (d *delivery) run(ctx context.Context, n int) (done int, err error) {
 		}
 	}
 	return done, err
+}
+
+// lastBatch is for how long a batch goes on that is under way when its command is to end. It takes less, unless a cluster does not
+// answer.
+const lastBatch = 2 * time.Second
+
+// finishing returns a context that ends lastBatch after ctx.
+func finishing(ctx context.Context) (context.Context, context.CancelFunc) {
+	later, end := context.WithCancelCause(context.WithoutCancel(ctx))
+	stop := context.AfterFunc(ctx, func() {
+		time.AfterFunc(lastBatch, func() { end(context.Cause(ctx)) })
+	})
+	return later, func() { stop(); end(nil) }
 }
 
 // inBatches has batch take up to n items, some at a time, until that fails, at last with conq.ErrEmpty. Items that were
@@ -164,25 +184,20 @@ type reclaimer interface {
 }
 
 func (d *delivery) writeThenRemove(ctx context.Context, n int) (taken int, err error) {
-	err = d.db.Transact(ctx, func(tx kv.Tx) error {
+	return d.source.Transact(ctx, func(tx kv.Tx) (int, error) {
 		keys, err := firstKeys(d.source, tx.Snapshot(), n)
 		if err != nil {
-			return err
+			return 0, err
 		}
 		batch, err := d.source.take(tx, max(1, len(keys)))
 		if err != nil {
-			return err
+			return 0, err
 		}
 		if len(batch) > len(keys) {
-			return fmt.Errorf("took %d items of which only %d have a key", len(batch), len(keys))
+			return 0, fmt.Errorf("took %d items of which only %d have a key", len(batch), len(keys))
 		}
-		taken = len(batch)
-		return d.write(keys, batch)
+		return len(batch), d.write(keys, batch)
 	})
-	if err != nil {
-		return 0, err
-	}
-	return taken, nil
 }
 
 // write prints the items that were not written by an earlier attempt.
@@ -200,11 +215,7 @@ func (d *delivery) write(keys []string, batch []item) error {
 }
 
 func (d *delivery) removeThenWrite(ctx context.Context, n int) (taken int, err error) {
-	var batch []item
-	err = d.db.Transact(ctx, func(tx kv.Tx) (err error) {
-		batch, err = d.source.take(tx, n)
-		return err
-	})
+	batch, err := d.source.remove(ctx, n)
 	if err != nil {
 		return 0, err
 	}

@@ -6,14 +6,18 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/conq-go/conq"
 	"github.com/conq-go/conq/internal/anyqueue"
 	"github.com/conq-go/conq/internal/testkit"
 	"github.com/conq-go/conq/kv"
+	"github.com/conq-go/conq/kv/faulty"
 	"github.com/conq-go/conq/kv/memory"
 	"github.com/conq-go/conq/subspace"
 	"pgregory.net/rapid"
@@ -45,8 +49,15 @@ func (b *bench) put(t *testing.T, values ...string) {
 	testkit.NoError(t, b.queue.AddAll(t.Context(), batch))
 }
 
-func (b *bench) delivery(db kv.DB) *delivery {
-	return &delivery{db: db, source: b.queue, sink: b.app.sink(printFlags{})}
+// delivery takes from the queue through a store.
+func (b *bench) delivery(t *testing.T, db kv.DB) *delivery {
+	return &delivery{db: db, source: b.through(t, db), sink: b.app.sink(printFlags{})}
+}
+
+func (b *bench) through(t *testing.T, db kv.DB) *queue {
+	q, err := openQueue(db, conq.KindQueue, "q", conq.Bytes(), ends{})
+	testkit.NoError(t, err)
+	return q
 }
 
 // left returns what is still in the queue.
@@ -65,7 +76,7 @@ func letters(s string) []string { return strings.Split(s, "") }
 func TestDelivery(t *testing.T) {
 	for _, commitFirst := range []bool{false, true} {
 		b := newBench(t, letters("abcde")...)
-		d := b.delivery(b.db)
+		d := b.delivery(t, b.db)
 		d.commitFirst = commitFirst
 		for _, want := range []struct {
 			n, done int
@@ -99,7 +110,7 @@ func (r *reclaiming) Reclaim(ctx context.Context) error {
 // all else is.
 func TestDeliveryReclaims(t *testing.T) {
 	b := newBench(t, "a")
-	d := b.delivery(b.db)
+	d := b.delivery(t, b.db)
 	d.source = &reclaiming{b.queue, [][]item{{{Value: []byte("b")}}, {{Value: []byte("c")}}}}
 	if done, err := d.run(t.Context(), 9); err != nil || done != 3 || b.out.String() != "a\nb\nc\n" {
 		t.Errorf("%d done, %q, %v", done, b.out, err)
@@ -112,7 +123,7 @@ func TestDeliveryInManyBatches(t *testing.T) {
 		values = append(values, fmt.Sprint(i))
 	}
 	b := newBench(t, values...)
-	if done, err := b.delivery(b.db).run(t.Context(), 2400); err != nil || done != 2400 {
+	if done, err := b.delivery(t, b.db).run(t.Context(), 2400); err != nil || done != 2400 {
 		t.Fatal(done, err)
 	}
 	if got := strings.Fields(b.out.String()); !slices.Equal(got, values[:2400]) {
@@ -148,7 +159,7 @@ func (r *rerunning) Transact(ctx context.Context, f func(kv.Tx) error) error {
 
 func TestRerunWritesNothingTwice(t *testing.T) {
 	b := newBench(t, letters("aabca")...)
-	done, err := b.delivery(&rerunning{b.db, func() {}}).run(t.Context(), 4)
+	done, err := b.delivery(t, &rerunning{b.db, func() {}}).run(t.Context(), 4)
 	if err != nil || done != 4 || b.out.String() != "a\na\nb\nc\n" {
 		t.Errorf("%d done, %q, %v", done, b.out, err)
 	}
@@ -166,7 +177,7 @@ func TestDeliveryInterrupted(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		b := newBench(t, letters("ab")...)
 		b.app.stdout = &interrupter{interrupt: cancel}
-		d := b.delivery(b.db)
+		d := b.delivery(t, b.db)
 		d.commitFirst = commitFirst
 		done, err := d.run(ctx, 9)
 		if !errors.Is(err, context.Canceled) || err.Error() != "context canceled; "+want {
@@ -188,7 +199,7 @@ func TestRerunWritesNewItems(t *testing.T) {
 		}
 		b.put(t, "a")
 	}}
-	done, err := b.delivery(db).run(t.Context(), 3)
+	done, err := b.delivery(t, db).run(t.Context(), 3)
 	if err != nil || done != 2 || b.out.String() != "a\na\nb\na\n" {
 		t.Errorf("%d done, %q, %v", done, b.out, err)
 	}
@@ -224,7 +235,7 @@ func TestFailedWrite(t *testing.T) {
 		b := newBench(t, values...)
 		out := &failing{after: 5 * 1000}
 		b.app.stdout = out
-		d := b.delivery(b.db)
+		d := b.delivery(t, b.db)
 		d.commitFirst = test.commitFirst
 		done, err := d.run(t.Context(), 2500)
 		if !errors.Is(err, io.ErrShortWrite) || done != 1000 || !strings.HasSuffix(err.Error(), test.lost) {
@@ -244,7 +255,7 @@ func TestItemThatDoesNotDecode(t *testing.T) {
 	b.app.codec = "string"
 	q, err := openQueue(b.db, conq.KindQueue, "q", b.app.itemCodec(), ends{})
 	testkit.NoError(t, err)
-	d := b.delivery(b.db)
+	d := b.delivery(t, b.db)
 	d.source = q
 	done, err := d.run(t.Context(), 9)
 	if !errors.Is(err, conq.ErrDecode) || done != 2 || b.out.String() != "a\nb\n" {
@@ -255,30 +266,71 @@ func TestItemThatDoesNotDecode(t *testing.T) {
 	}
 }
 
+// What became of a commit whose outcome is unknown is found out: nothing is lost, nor written twice, whichever comes first.
 func TestUnknownOutcome(t *testing.T) {
+	for _, commitFirst := range []bool{false, true} {
+		for seed := range uint64(20) {
+			var values []string
+			for i := range 100 {
+				values = append(values, fmt.Sprint(i))
+			}
+			b := newBench(t, values...)
+			db := faulty.New(b.db, seed, faulty.Options{Dropped: 0.2, Applied: 0.2, Late: 0.2, Limits: kv.Limits{Operations: 64}})
+			d := b.delivery(t, db)
+			d.commitFirst = commitFirst
+			done, err := d.run(t.Context(), math.MaxInt)
+			if got := strings.Fields(b.out.String()); err != nil || done != len(values) || !slices.Equal(got, values) {
+				t.Errorf("commit first %v, seed %d: %d done, %d written, %v", commitFirst, seed, done, len(got), err)
+			}
+			if left := b.left(t); len(left) > 0 {
+				t.Errorf("commit first %v, seed %d: %d left", commitFirst, seed, len(left))
+			}
+			if s := db.Stats(); s.Dropped+s.Applied+s.Late == 0 {
+				t.Errorf("seed %d: no outcome was unknown", seed)
+			}
+		}
+	}
+}
+
+// Who ends a command while an outcome is unknown is told what that means.
+func TestUnknownOutcomeAtTheEnd(t *testing.T) {
 	for commitFirst, want := range map[bool]string{false: "1 item written out may", true: "may be lost"} {
+		ctx, cancel := context.WithCancel(t.Context())
 		b := newBench(t, "a")
-		db := unknown{b.db}
-		d := b.delivery(db)
+		d := b.delivery(t, unsure{b.db})
+		d.source = b.through(t, &unknown{DB: unsure{b.db}, then: cancel})
 		d.commitFirst = commitFirst
-		if _, err := d.run(t.Context(), 1); !errors.Is(err, kv.ErrCommitUnknown) || !strings.Contains(err.Error(), want) {
+		if _, err := d.run(ctx, 1); !errors.Is(err, kv.ErrCommitUnknown) || !strings.Contains(err.Error(), want) {
 			t.Errorf("error %v", err)
 		}
 	}
 }
 
-// unknown is a store that never knows whether a transaction was committed.
-type unknown struct{ kv.DB }
+// unknown is a store that does not know whether a transaction that has written was committed, nor ever answers again.
+type unknown struct {
+	kv.DB
+	then func()
+	done atomic.Bool
+}
 
-func (u unknown) Transact(ctx context.Context, f func(kv.Tx) error) error {
-	return errors.Join(u.DB.Transact(ctx, f), kv.ErrCommitUnknown)
+func (u *unknown) Transact(ctx context.Context, f func(kv.Tx) error) error {
+	if u.done.Load() {
+		return kv.ErrUnavailable
+	}
+	err := u.DB.Transact(ctx, f)
+	if err == nil {
+		u.done.Store(true)
+		time.AfterFunc(time.Millisecond, u.then)
+		err = kv.ErrCommitUnknown
+	}
+	return err
 }
 
 // Where a batch can't be removed that was written, the error says that it will come again.
 func TestRefusedCommit(t *testing.T) {
 	for commitFirst, want := range map[bool]string{false: "refused; the last 2 items written out may still be in the queue", true: "refused"} {
 		b := newBench(t, letters("ab")...)
-		d := b.delivery(refusing{b.db})
+		d := b.delivery(t, refusing{b.db})
 		d.commitFirst = commitFirst
 		done, err := d.run(t.Context(), 9)
 		if !errors.Is(err, errNotCommitted) || err.Error() != want || done != 0 || len(b.left(t)) != 2 || (b.out.Len() > 0) == commitFirst {

@@ -20,7 +20,8 @@ import (
 const waitHelp = `With --wait it waits until there is an item, or for the time given, as --wait=30s:
 then the exit code is 1. With --follow it goes on until SIGTERM or SIGINT, which end it
 after the batch under way, with exit code 0. An embedded store is not kept open
-meanwhile, so that other commands can add to it.
+meanwhile, so that other commands can add to it. While a cluster does not answer
+the command waits, for as long as that takes, and says so.
 
 `
 
@@ -73,6 +74,7 @@ func (a *app) takeAll(cmd *cobra.Command, name string, kind conq.Kind, flags tak
 		return err
 	}
 	defer cancel()
+	a.lasts = waits != nil
 	t := &taker{app: a, flags: flags, name: name, kind: kind, from: from, most: n}
 	if a.isServer() {
 		err = a.withServer(cmd.Context(), func(c *client.Client) error { return t.takeFromServer(cmd.Context(), waits, c) })
@@ -120,14 +122,15 @@ func (t *taker) done() bool { return t.taken > 0 && !t.flags.follow }
 // drain takes what there is. From an embedded store that is all; of others it waits for more.
 func (t *taker) drain(ctx, waits context.Context, db kv.DB) error {
 	t.owner = t.lastOwner()
+	if err := existing(ctx, local{t.app, db}, t.name, t.kind); err != nil {
+		return err
+	}
+	q, err := openQueue(db, t.kind, t.name, t.itemCodec(), t.from)
+	if err != nil {
+		return err
+	}
+	defer letGo(ctx, q)
 	for {
-		if err := existing(ctx, local{t.app, db}, t.name, t.kind); err != nil {
-			return err
-		}
-		q, err := openQueue(db, t.kind, t.name, t.itemCodec(), t.from)
-		if err != nil {
-			return err
-		}
 		d := delivery{db: db, source: q, sink: t.sink(t.flags.print), commitFirst: t.flags.commitFirst, finishes: t.flags.follow}
 		n, err := d.run(ctx, t.most)
 		t.taken += n

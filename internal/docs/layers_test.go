@@ -313,3 +313,56 @@ func TestClientBringsNoStore(t *testing.T) {
 		}
 	}
 }
+
+// bare are the files that may run transactions on a store by themselves, with the reason: all others use handles, conq.Transact or
+// internal/outcome, which find out what became of a commit whose outcome is unknown.
+var bare = map[string]string{
+	"internal/catalogue/catalogue.go": "it looks before it writes, and goes on after an unknown outcome",
+	"internal/check/check.go":         "it looks again before it repairs, and goes on after an unknown outcome",
+	"internal/jobs/ids.go":            "ids that may have been taken are left, and others taken",
+	"internal/load/count.go":          "it passes on what others do, and counts it",
+	"internal/staging/expire.go":      "it looks before it puts back, and the next one goes on",
+	"server/internal/once/once.go":    "the answer that a transaction stores is what tells whether it was committed",
+}
+
+// No command, server or handle runs a transaction whose outcome stays unknown.
+func TestKnownOutcomes(t *testing.T) {
+	found := make(map[string]bool)
+	sources(t, func(file string, set *token.FileSet, tree *ast.File) {
+		if strings.HasPrefix(file, "kv/") || strings.HasPrefix(file, "bench/") || strings.HasPrefix(file, "internal/testkit/") {
+			return // engines, and what stands in for one
+		}
+		ast.Inspect(tree, func(n ast.Node) bool {
+			call, ok := n.(*ast.CallExpr)
+			if !ok {
+				return true
+			}
+			of, ok := call.Fun.(*ast.SelectorExpr)
+			if !ok || of.Sel.Name != "Transact" || !isStore(of.X) {
+				return true
+			}
+			if found[file] = true; bare[file] == "" {
+				t.Errorf("%v: a transaction whose outcome may stay unknown: use a handle, conq.Transact or internal/outcome", set.Position(n.Pos()))
+			}
+			return true
+		})
+	})
+	for file, reason := range bare {
+		if !found[file] {
+			t.Errorf("%s has no transaction of its own any more, which it may have as %s", file, reason)
+		}
+	}
+}
+
+// isStore tells whether an expression is a store: it is called db, or DB, or is what a call of DB returns.
+func isStore(x ast.Expr) bool {
+	switch x := x.(type) {
+	case *ast.Ident:
+		return strings.EqualFold(x.Name, "db") || x.Name == "store"
+	case *ast.SelectorExpr:
+		return strings.EqualFold(x.Sel.Name, "db") || x.Sel.Name == "store"
+	case *ast.CallExpr:
+		return isStore(x.Fun)
+	}
+	return false
+}

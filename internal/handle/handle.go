@@ -175,6 +175,14 @@ func (h *Handle) Clear(ctx context.Context) error {
 	return err
 }
 
+// Transact runs f in a transaction, finds out whether it was committed, and returns what the attempt returned that was.
+func (h *Handle) Transact(ctx context.Context, f func(kv.Tx) (any, error)) (any, error) {
+	if err := h.readyFor(ctx); err != nil {
+		return nil, err
+	}
+	return outcome.Do(ctx, h.lanes, f)
+}
+
 // Reclaim puts staged items back that were not collected in time.
 func (h *Handle) Reclaim(ctx context.Context) error {
 	if err := h.readyFor(ctx); err != nil {

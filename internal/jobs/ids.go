@@ -87,7 +87,7 @@ func (i *IDs) skip() (first, last int64) {
 
 // takeBlock returns the last of n new ids. If it is unknown whether it has taken one, it takes another.
 func takeBlock(db kv.DB, n int64) (last int64, err error) {
-	for range 10 {
+	for {
 		err = db.Transact(context.Background(), func(tx kv.Tx) error {
 			if last, err = lastID(tx); err != nil {
 				return err
@@ -99,10 +99,9 @@ func takeBlock(db kv.DB, n int64) (last int64, err error) {
 			return nil
 		})
 		if !errors.Is(err, kv.ErrCommitUnknown) {
-			break
+			return last, err
 		}
 	}
-	return last, err
 }
 
 // MaxID is the largest id.

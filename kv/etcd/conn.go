@@ -38,6 +38,7 @@ type conn struct {
 	ctx        context.Context // ends with the store
 	background sync.WaitGroup
 	term       atomic.Uint64 // the latest one seen: a new one has a new leader
+	persists   atomic.Bool   // requests are tried for as long as their contexts last
 
 	mu      sync.Mutex
 	at      int             // index of the member in use
@@ -75,6 +76,7 @@ func newConn(ctx context.Context, o Options) (c *conn, err error) {
 		if why := whyNot(ctx, o); why != nil {
 			err = fmt.Errorf("%w: %s", err, rpctypes.ErrorDesc(why))
 		}
+		err = &unavailableError{err}
 	}
 	return nil, err
 }
@@ -378,7 +380,7 @@ func read[T interface{ GetHeader() *pb.ResponseHeader }](ctx context.Context, c 
 		case !passes(err):
 			return none, err
 		}
-		if time.Since(began) > c.o.Patience {
+		if c.isOver(began) {
 			return none, c.unavailable(err)
 		}
 		why = err
@@ -386,9 +388,21 @@ func read[T interface{ GetHeader() *pb.ResponseHeader }](ctx context.Context, c 
 	}
 }
 
-func (c *conn) unavailable(err error) error {
-	return fmt.Errorf("etcd: no answer from %s in %v: %w", strings.Join(c.o.Endpoints, ", "), c.o.Patience, err)
+// isOver tells whether a request that has begun then is to be given up.
+func (c *conn) isOver(began time.Time) bool {
+	return !c.persists.Load() && time.Since(began) > c.o.Patience
 }
+
+func (c *conn) unavailable(err error) error {
+	return &unavailableError{fmt.Errorf("etcd: no answer from %s in %v: %w", strings.Join(c.o.Endpoints, ", "), c.o.Patience, err)}
+}
+
+// unavailableError is a kv.ErrUnavailable that says who does not answer.
+type unavailableError struct{ error }
+
+func (e *unavailableError) Unwrap() error { return e.error }
+
+func (*unavailableError) Is(target error) bool { return target == kv.ErrUnavailable }
 
 // Range reads.
 func (c *conn) Range(ctx context.Context, r *pb.RangeRequest) (*pb.RangeResponse, error) {
@@ -458,7 +472,7 @@ func (c *conn) Commit(ctx context.Context, request *pb.TxnRequest, since int64) 
 			return nil, context.Cause(ctx)
 		case c.ctx.Err() != nil:
 			return nil, context.Cause(c.ctx)
-		case time.Since(began) > c.o.Patience:
+		case c.isOver(began):
 			return nil, c.unavailable(err)
 		}
 		pause(ctx, attempt)

@@ -90,6 +90,9 @@ func (db *DB) checkFormat(ctx context.Context) error {
 // Signals implements kv.Local. They are for users of this DB: others are told by keys.
 func (db *DB) Signals() *kv.Signals { return &db.signals }
 
+// Persist has requests be tried for as long as their contexts last, whatever Options.Patience is: see kv.Persist.
+func (db *DB) Persist() { db.conn.persists.Store(true) }
+
 // Limits implements kv.DB.
 func (db *DB) Limits() kv.Limits { return limits }
 

@@ -32,7 +32,7 @@ type Options struct {
 	Timeout time.Duration
 
 	// Patience is how long reads are tried, and how long Open is, before the cluster
-	// counts as not available. A context that ends ends them sooner. Default: 30 s.
+	// counts as not available (kv.ErrUnavailable). A context that ends ends them sooner. Default: 30 s.
 	Patience time.Duration
 
 	// Compact has the store forget the history of the cluster that is more than so

@@ -195,11 +195,3 @@ func (a *api) once(ctx context.Context, r once.Request, content, answer any, f f
 	}
 	return json.Unmarshal(stored, answer)
 }
-
-// doOnce runs f in a transaction, which sets the result. With a key it does so once.
-func (a *api) doOnce(ctx context.Context, key string, content, result any, f func(kv.Tx) error) error {
-	if key == "" {
-		return a.Queues.DB().Transact(ctx, f)
-	}
-	return a.once(ctx, once.Request{Key: key}, content, result, func(tx kv.Tx) (any, error) { return result, f(tx) })
-}

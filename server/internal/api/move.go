@@ -9,6 +9,7 @@ import (
 	"github.com/conq-go/conq/internal/wire"
 	"github.com/conq-go/conq/kv"
 	"github.com/conq-go/conq/server/internal/access"
+	"github.com/conq-go/conq/server/internal/once"
 	"github.com/conq-go/conq/server/internal/queues"
 	"github.com/danielgtaylor/huma/v2"
 )
@@ -45,14 +46,23 @@ func (a *api) move(ctx context.Context, in *moveIn) (out wire.Moved, err error) 
 	if err := from.Reclaim(ctx); err != nil { // what consumers have left that died, which a transaction does not
 		return out, err
 	}
-	return out, a.doOnce(ctx, in.Key, []any{"move", b}, &out, func(tx kv.Tx) error {
+	move := func(tx kv.Tx) (int, error) {
 		items, err := from.TakeIn(tx, queues.End(b.End == wire.Max), b.N)
-		if out.Moved = len(items); errors.Is(err, conq.ErrEmpty) {
-			return nil
+		if errors.Is(err, conq.ErrEmpty) {
+			return 0, nil
 		}
 		if err != nil {
-			return err
+			return 0, err
 		}
-		return to.AddAllIn(tx, items)
+		return len(items), to.AddAllIn(tx, items)
+	}
+	if in.Key == "" {
+		out.Moved, err = from.Transact(ctx, move)
+		return out, err
+	}
+	err = a.once(ctx, once.Request{Key: in.Key}, []any{"move", b}, &out, func(tx kv.Tx) (any, error) {
+		n, err := move(tx)
+		return wire.Moved{Moved: n}, err
 	})
+	return out, err
 }

@@ -224,16 +224,14 @@ func (d *Dashboard) move(ctx context.Context, kind conq.Kind, from, to string, n
 	if err := source.Reclaim(ctx); err != nil { // what consumers have left that died, which a transaction does not
 		return 0, err
 	}
-	return inBatches(n, progress, func(batch int) (moved int, err error) {
-		err = d.Queues.DB().Transact(ctx, func(tx kv.Tx) error {
+	return inBatches(n, progress, func(batch int) (int, error) {
+		return source.Transact(ctx, func(tx kv.Tx) (int, error) {
 			items, err := source.TakeIn(tx, queues.Min, batch)
 			if err != nil {
-				return err
+				return 0, err
 			}
-			moved = len(items)
-			return target.AddAllIn(tx, items)
+			return len(items), target.AddAllIn(tx, items)
 		})
-		return moved, err
 	})
 }
 

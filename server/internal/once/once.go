@@ -149,11 +149,16 @@ func (a *Answers) transact(calls []*call) error {
 	defer cancel()
 	d := a.days()
 	a.forget(ctx, d.today)
+	unknown := false
 	for {
 		err := a.db.Transact(ctx, func(tx kv.Tx) error { return d.answer(tx, calls) })
-		if !isUnknown(err) || !a.db.Limits().UnknownCommits || ctx.Err() != nil {
+		switch {
+		case err != nil && unknown && !isUnknown(err): // it may be that only the answer can't be read
+			return fmt.Errorf("%w: %w", kv.ErrCommitUnknown, err)
+		case !isUnknown(err) || !a.db.Limits().UnknownCommits || ctx.Err() != nil:
 			return err
 		} // whoever commits next, that one or the next attempt, keeps the other from it
+		unknown = true
 	}
 }
 
