@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
-	"math/rand/v2"
 	"sync/atomic"
 	"time"
 
@@ -13,7 +11,6 @@ import (
 	"github.com/conq-go/conq/internal/combine"
 	"github.com/conq-go/conq/internal/jobs"
 	"github.com/conq-go/conq/internal/outcome"
-	"github.com/conq-go/conq/internal/waiting"
 	"github.com/conq-go/conq/kv"
 )
 
@@ -35,11 +32,10 @@ type engine struct {
 	open    context.Context // ends when the handle is closed
 	end     context.CancelCauseFunc
 
-	puts     combine.Combiner[[]jobs.New, []put]
-	reserves combine.Combiner[int, []jobs.Reserved]
-	verbs    combine.Combiner[verb, any]
-	list     waiting.List[jobs.Reserved]
-	clock    alarm
+	puts    combine.Combiner[[]jobs.New, []put]
+	verbs   combine.Combiner[verb, any]
+	reserve reserver[jobs.Reserved]
+	clock   alarm
 }
 
 // put is what became of a job that was to be put.
@@ -75,7 +71,7 @@ func (e *engine) init(db kv.DB, name string, o Options) {
 	config := jobs.Config{
 		KeyLimit: int64(o.KeyLimit), Concurrency: int64(o.Concurrency), Rate: o.Rate.micros(), KeyRate: o.KeyRate.micros(),
 		Keep: o.Keep.Microseconds(), Skew: o.Skew.Microseconds(), Relaxed: o.Order == Relaxed,
-		NextTick: jobs.CronTick, NewID: e.ids.Take,
+		NextTick: jobs.CronTick, NewID: e.ids.Take, Soon: e.clock.sooner,
 	}
 	if e.limits.Shared {
 		config.Shards = 8 // as many processes count in one key
@@ -83,9 +79,8 @@ func (e *engine) init(db kv.DB, name string, o Options) {
 	e.recipe = jobs.NewQueue(name, e.limits, config)
 	calls := e.callsPerTransaction()
 	e.puts.Init(combine.Options[[]jobs.New, []put]{Run: e.runPuts, Size: sizeOf, MaxCalls: calls, MaxBytes: e.bytesPerTransaction()})
-	e.reserves.Init(combine.Options[int, []jobs.Reserved]{Run: e.runReserves, MaxCalls: calls})
+	e.reserve.init(one{e}, e, calls)
 	e.verbs.Init(combine.Options[verb, any]{Run: e.runVerbs, MaxCalls: calls})
-	e.list.Init(waiting.Options[jobs.Reserved]{Take: e.takeForWaiting, Max: calls, Poll: e.poll(), Lost: isUnknown})
 	e.clock.ring = e.wake
 }
 
@@ -262,9 +257,6 @@ func (e *engine) putIn(tx kv.Tx, places *jobs.Places, now int64, n *jobs.New) (p
 	case err != nil:
 		return put{}, err
 	}
-	if j.State == Scheduled {
-		e.clock.sooner(j.Time)
-	}
 	e.announce(tx) // also of one for later: another handle may know of nothing before it
 	return put{id: ID(j.ID)}, nil
 }
@@ -303,81 +295,10 @@ func (e *engine) verb(ctx context.Context, v verb) (any, error) {
 	return do(ctx, e, &e.verbs, e.runVerbs, v)
 }
 
-func (e *engine) runReserves(calls []*combine.Call[int, []jobs.Reserved]) {
-	share(e, calls, func(tx kv.Tx, calls []*combine.Call[int, []jobs.Reserved], attempts *int) ([]result[[]jobs.Reserved], error) {
-		got, err := e.reserveIn(tx, wanted(calls))
-		if err != nil {
-			return nil, err
-		}
-		e.noteReserved(tx, got, len(calls), attempts)
-		return deal(got, calls), nil
-	})
-}
-
-func wanted[R any](calls []*combine.Call[int, R]) (n int) {
-	for _, c := range calls {
-		n += c.Request
-	}
-	return n
-}
-
-// deal gives each call as many as it wants, as long as there are some.
-func deal[V any](got []V, calls []*combine.Call[int, []V]) []result[[]V] {
-	results := make([]result[[]V], len(calls))
-	for i, c := range calls {
-		n := min(len(got), c.Request)
-		results[i].value, got = got[:n:n], got[n:]
-	}
-	return results
-}
-
-// reserveIn leases jobs in a transaction. What is due is done first if it is time for that, and
-// else if there are no jobs.
-func (e *engine) reserveIn(tx kv.Tx, n int) ([]jobs.Reserved, error) {
-	now, request := micros(e.now()), e.request(n)
-	looked := e.clock.due(now)
-	if looked {
-		if _, err := e.dueIn(tx, now); err != nil {
-			return nil, err
-		}
-	}
-	got, wake, err := e.recipe.Reserve(tx, now, request)
-	if err != nil {
-		return nil, err
-	}
-	if len(got) == 0 && !looked {
-		ready, err := e.dueIn(tx, now)
-		if err != nil {
-			return nil, err
-		}
-		if ready > 0 {
-			if got, wake, err = e.recipe.Reserve(tx, now, request); err != nil {
-				return nil, err
-			}
-		}
-	}
-	for _, j := range got {
-		e.clock.sooner(j.Time + e.options.Skew.Microseconds())
-	}
-	if wake > 0 {
-		e.clock.sooner(wake)
-	}
-	return got, nil
-}
-
-func (e *engine) request(n int) jobs.Request {
-	return jobs.Request{
-		N: n, MaxBytes: e.bytesPerTransaction(), Lease: e.options.Lease.Microseconds(), Holder: e.options.Holder, NewToken: newToken,
-	}
-}
-
-func newToken() int64 { return rand.Int64N(math.MaxInt64) + 1 }
-
 // dueIn does what is due, and notes when the next thing is.
-func (e *engine) dueIn(tx kv.Tx, now int64) (ready int, err error) {
-	d, err := e.recipe.Due(tx, now, e.duePerTransaction())
-	if err != nil {
-		return 0, err
+func (e *engine) dueIn(tx kv.Tx, now int64) (d jobs.Dues, err error) {
+	if d, err = e.recipe.Due(tx, now, e.duePerTransaction()); err != nil {
+		return d, err
 	}
 	e.clock.set(now, d.Next)
 	if d.Ready > 0 {
@@ -385,69 +306,7 @@ func (e *engine) dueIn(tx kv.Tx, now int64) (ready int, err error) {
 		e.noteIn(tx, Event{Kind: EventDue, Jobs: d.Ready}, new(int))
 		e.noteIn(tx, Event{Kind: EventExpired, Jobs: d.Expired, Dead: d.Dead}, new(int))
 	}
-	return d.Ready, nil
-}
-
-// takeForWaiting reserves jobs for callers that wait, and says when to look again if there are too few.
-func (e *engine) takeForWaiting(ctx context.Context, b *waiting.Batch[jobs.Reserved]) ([][]jobs.Reserved, <-chan error, error) {
-	wants := b.Wants()
-	if wants == nil {
-		return nil, nil, errNobody
-	}
-	got, news, err := e.reserveWatching(ctx, sum(wants))
-	if err != nil {
-		return nil, nil, err
-	}
-	if len(got) == 0 {
-		e.clock.start(e.now())
-		return nil, news, nil
-	}
-	return dealWaiting(got, wants), news, nil
-}
-
-func sum(all []int) (n int) {
-	for _, i := range all {
-		n += i
-	}
-	return n
-}
-
-// dealWaiting is deal for callers that wait on if there are none for them.
-func dealWaiting[V any](got []V, wants []int) (dealt [][]V) {
-	for _, n := range wants {
-		if n = min(n, len(got)); n == 0 {
-			break
-		}
-		dealt, got = append(dealt, got[:n:n]), got[n:]
-	}
-	return dealt
-}
-
-// reserveWatching reserves, and returns what tells when there may be jobs again: nothing that comes
-// after it has looked is missed.
-func (e *engine) reserveWatching(ctx context.Context, n int) ([]jobs.Reserved, <-chan error, error) {
-	if e.signals != nil {
-		news := e.news.Wait(e.topic()) // before looking
-		got, err := do(ctx, e, &e.reserves, e.runReserves, n)
-		return got, news, err
-	}
-	attempts := 0
-	news := e.clock.wait()
-	var near <-chan error // they learn it sooner than by a watch
-	if e.news != nil {
-		near = e.news.Wait(e.topic())
-	}
-	got, err := outcome.Do(ctx, e.lanes, func(tx kv.Tx) ([]jobs.Reserved, error) {
-		attempts++
-		got, err := e.reserveIn(tx, n)
-		if err == nil && len(got) == 0 {
-			watched := tx.Watch(e.signal)
-			tx.OnCommit(func() { go relay(watched, near, news) })
-		}
-		e.noteReserved(tx, got, 1, &attempts)
-		return got, err
-	})
-	return got, news, err
+	return d, nil
 }
 
 // relay tells when a watched key has changed, or cannot be watched any more, or jobs are near: through
@@ -472,11 +331,11 @@ func (e *engine) close() error {
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 	defer cancel()
 	e.puts.Close(closed)
-	e.reserves.Close(closed)
+	e.reserve.combiner.Close(closed)
 	e.verbs.Close(closed)
-	e.list.Close(closed)
+	e.reserve.list.Close(closed)
 	e.end(closed)
-	err := e.list.Drained(ctx)
+	err := e.reserve.list.Drained(ctx)
 	e.clock.stop()
 	e.ids.Leave()
 	return e.wrap(errors.Join(err, e.lanes.Close(ctx, closed)))

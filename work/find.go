@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 
 	"github.com/conq-go/conq/internal/jobs"
 	"github.com/conq-go/conq/kv"
@@ -32,21 +33,28 @@ func Find(ctx context.Context, db kv.DB, id ID) (queue string, err error) {
 // job, and ErrState if it is in another state, or a limit does not allow it to start now.
 func (q *Queue[T]) ReserveID(ctx context.Context, id ID) (*Lease[T], error) {
 	request := q.request(1)
-	got, err := q.verb(ctx, verb{kind: EventReserved, id: id, do: func(tx kv.Tx, now int64) (any, error) {
-		r, err := q.recipe.ReserveOne(tx, int64(id), now, request)
-		if errors.Is(err, ErrState) { // perhaps only until what is due is done
-			if _, err := q.dueIn(tx, now); err != nil {
-				return nil, err
+	var got any
+	for since, next := int64(math.MaxInt64), int64(0); next <= since; {
+		var err error
+		got, err = q.verb(ctx, verb{kind: EventReserved, id: id, do: func(tx kv.Tx, now int64) (any, error) {
+			since, next = min(since, now), jobs.Never
+			r, err := q.recipe.ReserveOne(tx, int64(id), now, request)
+			if !errors.Is(err, ErrState) {
+				return r, err
 			}
-			r, err = q.recipe.ReserveOne(tx, int64(id), now, request)
-		}
+			d, failed := q.dueIn(tx, now) // perhaps only until what is due is done
+			if failed != nil {
+				return nil, failed
+			}
+			next = d.NextReady
+			return q.recipe.ReserveOne(tx, int64(id), now, request)
+		}})
 		if err == nil {
-			q.clock.sooner(r.Time + q.options.Skew.Microseconds())
+			break
 		}
-		return r, err
-	}})
-	if err != nil {
-		return nil, err
+		if next > since || !errors.Is(err, ErrState) {
+			return nil, err
+		}
 	}
 	leases, err := q.decodeAll(ctx, []jobs.Reserved{got.(jobs.Reserved)})
 	if err != nil {

@@ -36,9 +36,8 @@ func (q *Queue[T]) leaseOf(r jobs.Reserved) *Lease[T] {
 	l := &Lease[T]{
 		ID: ID(r.ID), Priority: r.Priority, Attempt: int(r.Attempts), Created: timeOf(r.Created), Key: r.Key, Meta: r.Meta,
 		Payload: r.Payload, Failures: failures(r.Job),
-		queue: q, token: r.Token, length: time.Duration(r.Job.Lease) * time.Microsecond,
+		queue: q, token: r.Token, length: span(r.Length),
 	}
-	setDefault(&l.length, q.options.Lease)
 	l.deadline.Store(r.Time)
 	return l
 }

@@ -228,9 +228,12 @@ func (q *Queue[T]) Len(ctx context.Context) (int, error) {
 // Reclaim does what is due: it ends leases that are over, and makes scheduled jobs ready whose time has come. Workers do
 // that by themselves when they reserve; Reclaim is for programs that only look.
 func (q *Queue[T]) Reclaim(ctx context.Context) error {
-	for {
-		ready, err := q.verb(ctx, verb{do: func(tx kv.Tx, now int64) (any, error) { return q.dueIn(tx, now) }})
-		if err != nil || ready.(int) < q.duePerTransaction() {
+	if err := q.ready(ctx); err != nil {
+		return err
+	}
+	for since := micros(q.now()); ; {
+		d, err := q.verb(ctx, verb{do: func(tx kv.Tx, now int64) (any, error) { return q.dueIn(tx, now) }})
+		if err != nil || d.(jobs.Dues).Next > since {
 			return err
 		}
 	}

@@ -107,16 +107,18 @@ func (q *Queue[T]) Reserve(ctx context.Context) (*Lease[T], error) {
 
 // ReserveN leases up to n jobs, and waits until there is at least one.
 func (q *Queue[T]) ReserveN(ctx context.Context, n int) ([]*Lease[T], error) {
-	if n < 1 {
-		return nil, q.wrap(invalid("%d jobs to reserve: it can be from 1 on", n))
-	}
+	return q.ReserveWith(ctx, n, ReserveOptions{})
+}
+
+// ReserveWith is ReserveN with options for this call.
+func (q *Queue[T]) ReserveWith(ctx context.Context, n int, o ReserveOptions) ([]*Lease[T], error) {
 	for {
 		if err := q.ready(ctx); err != nil {
 			return nil, err
 		}
-		got, err := q.list.Wait(ctx, n)
+		got, err := q.reserve.wait(ctx, n, o)
 		if err != nil {
-			return nil, q.wrap(err)
+			return nil, err
 		}
 		leases, err := q.decodeAll(ctx, got)
 		if err != nil || len(leases) > 0 {
@@ -127,10 +129,15 @@ func (q *Queue[T]) ReserveN(ctx context.Context, n int) ([]*Lease[T], error) {
 
 // TryReserve leases up to n jobs, and does not wait: if none is ready it returns none, and no error.
 func (q *Queue[T]) TryReserve(ctx context.Context, n int) ([]*Lease[T], error) {
-	if n < 1 {
-		return nil, q.wrap(invalid("%d jobs to reserve: it can be from 1 on", n))
+	return q.TryReserveWith(ctx, n, ReserveOptions{})
+}
+
+// TryReserveWith is TryReserve with options for this call.
+func (q *Queue[T]) TryReserveWith(ctx context.Context, n int, o ReserveOptions) ([]*Lease[T], error) {
+	if err := q.ready(ctx); err != nil {
+		return nil, err
 	}
-	got, err := do(ctx, &q.engine, &q.reserves, q.runReserves, n)
+	got, err := q.reserve.try(ctx, n, o)
 	if err != nil {
 		return nil, err
 	}

@@ -8,10 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/conq-go/conq/internal/combine"
 	"github.com/conq-go/conq/internal/jobs"
-	"github.com/conq-go/conq/internal/outcome"
-	"github.com/conq-go/conq/internal/waiting"
 	"github.com/conq-go/conq/kv"
 )
 
@@ -20,9 +17,8 @@ import (
 // with a job that is put at the head of any of them. When one of the queues is closed, so is the Union: calls return
 // conq.ErrClosed, also those that wait. It needs no Close of its own, and is safe for concurrent use.
 type Union[T any] struct {
-	queues   []*Queue[T]
-	reserves combine.Combiner[int, []chosen]
-	list     waiting.List[chosen]
+	all     []*Queue[T]
+	reserve reserver[chosen]
 }
 
 // chosen is a job that was reserved from one of the queues.
@@ -44,18 +40,17 @@ func NewUnion[T any](queues ...*Queue[T]) (*Union[T], error) {
 			return nil, invalid("a union of queues of different stores")
 		}
 	}
-	u := &Union[T]{queues: slices.Clone(queues)}
+	u := &Union[T]{all: slices.Clone(queues)}
 	first := &queues[0].engine
 	calls := max(1, first.callsPerTransaction()/len(queues))
-	u.reserves.Init(combine.Options[int, []chosen]{Run: u.runReserves, MaxCalls: calls})
-	u.list.Init(waiting.Options[chosen]{Take: u.takeForWaiting, Max: calls, Poll: first.poll(), Lost: isUnknown})
+	u.reserve.init(u, first, calls)
 	return u, nil
 }
 
 // Name returns the names of the queues, separated by commas.
 func (u *Union[T]) Name() string {
 	var names []string
-	for _, q := range u.queues {
+	for _, q := range u.all {
 		names = append(names, q.name)
 	}
 	return strings.Join(names, ", ")
@@ -72,16 +67,13 @@ func (u *Union[T]) Reserve(ctx context.Context) (*Lease[T], error) {
 
 // ReserveN is Queue.ReserveN.
 func (u *Union[T]) ReserveN(ctx context.Context, n int) ([]*Lease[T], error) {
-	if n < 1 {
-		return nil, invalid("%d jobs to reserve: it can be from 1 on", n)
-	}
 	if err := u.ready(ctx); err != nil {
 		return nil, err
 	}
 	open, done := u.whileOpen(ctx)
 	defer done()
 	for {
-		got, err := u.list.Wait(open, n)
+		got, err := u.reserve.wait(open, n, ReserveOptions{})
 		if err != nil {
 			return nil, err
 		}
@@ -94,7 +86,7 @@ func (u *Union[T]) ReserveN(ctx context.Context, n int) ([]*Lease[T], error) {
 
 // ready returns the error for a union of which a queue is closed, or for a nil context.
 func (u *Union[T]) ready(ctx context.Context) error {
-	for _, q := range u.queues {
+	for _, q := range u.all {
 		if err := q.ready(ctx); err != nil {
 			return err
 		}
@@ -106,7 +98,7 @@ func (u *Union[T]) ready(ctx context.Context) error {
 func (u *Union[T]) whileOpen(ctx context.Context) (open context.Context, done func()) {
 	open, end := context.WithCancelCause(ctx)
 	var stops []func() bool
-	for _, q := range u.queues {
+	for _, q := range u.all {
 		stops = append(stops, context.AfterFunc(q.open, func() { end(context.Cause(q.open)) }))
 	}
 	return open, func() {
@@ -119,13 +111,10 @@ func (u *Union[T]) whileOpen(ctx context.Context) (open context.Context, done fu
 
 // TryReserve is Queue.TryReserve.
 func (u *Union[T]) TryReserve(ctx context.Context, n int) ([]*Lease[T], error) {
-	if n < 1 {
-		return nil, invalid("%d jobs to reserve: it can be from 1 on", n)
-	}
 	if err := u.ready(ctx); err != nil {
 		return nil, err
 	}
-	got, err := do(ctx, &u.queues[0].engine, &u.reserves, u.runReserves, n)
+	got, err := u.reserve.try(ctx, n, ReserveOptions{})
 	if err != nil {
 		return nil, err
 	}
@@ -134,7 +123,7 @@ func (u *Union[T]) TryReserve(ctx context.Context, n int) ([]*Lease[T], error) {
 
 func (u *Union[T]) decodeAll(ctx context.Context, got []chosen) (all []*Lease[T], failed error) {
 	for _, c := range got {
-		leases, err := u.queues[c.queue].decodeAll(ctx, []jobs.Reserved{c.Reserved})
+		leases, err := u.all[c.queue].decodeAll(ctx, []jobs.Reserved{c.Reserved})
 		all, failed = append(all, leases...), errors.Join(failed, err)
 	}
 	if len(all) > 0 {
@@ -143,45 +132,18 @@ func (u *Union[T]) decodeAll(ctx context.Context, got []chosen) (all []*Lease[T]
 	return nil, failed
 }
 
-func (u *Union[T]) runReserves(calls []*combine.Call[int, []chosen]) {
-	share(&u.queues[0].engine, calls, func(tx kv.Tx, calls []*combine.Call[int, []chosen], attempts *int) ([]result[[]chosen], error) {
-		got, err := u.reserveIn(tx, wanted(calls))
-		if err != nil {
-			return nil, err
-		}
-		u.note(tx, got, len(calls), attempts)
-		return deal(got, calls), nil
-	})
-}
+func (u *Union[T]) queues() int { return len(u.all) }
 
-// reserveIn leases jobs in a transaction. What is due is done in queues where it is time for that, and in all
-// if there are no jobs.
-func (u *Union[T]) reserveIn(tx kv.Tx, n int) ([]chosen, error) {
-	now := micros(u.queues[0].now())
-	for _, q := range u.queues {
-		if !q.clock.due(now) {
-			continue
-		}
-		if _, err := q.dueIn(tx, now); err != nil {
-			return nil, err
-		}
-	}
-	got, err := u.choose(tx, now, n)
-	if err != nil || len(got) > 0 {
-		return got, err
-	}
-	ready := 0
-	for _, q := range u.queues {
-		made, err := q.dueIn(tx, now)
+func (u *Union[T]) dueAt(tx kv.Tx, now int64, all bool) (next int64, looked, ready int, err error) {
+	next = jobs.Never
+	for _, q := range u.all {
+		at, n, made, err := one{&q.engine}.dueAt(tx, now, all)
 		if err != nil {
-			return nil, err
+			return 0, 0, 0, err
 		}
-		ready += made
+		next, looked, ready = min(next, at), looked+n, ready+made
 	}
-	if ready == 0 {
-		return nil, nil
-	}
-	return u.choose(tx, now, n)
+	return next, looked, ready, nil
 }
 
 // head is the first ready job of a queue.
@@ -197,16 +159,19 @@ func (h head) before(o head) bool {
 	return h.Place < o.Place || h.Place == o.Place && h.ID < o.ID
 }
 
-// choose leases the first ones of all ready jobs.
-func (u *Union[T]) choose(tx kv.Tx, now int64, n int) (got []chosen, err error) {
+// leaseIn leases the first ones of all ready jobs.
+func (u *Union[T]) leaseIn(tx kv.Tx, now int64, asks []ask) (got []chosen, more bool, err error) {
 	var heads []head
-	for i := range u.queues {
+	for i := range u.all {
 		if heads, err = u.appendHead(heads, tx, i); err != nil {
-			return nil, err
+			return nil, false, err
 		}
 	}
-	bytes, limit := 0, u.queues[0].bytesPerTransaction()
-	for len(heads) > 0 && len(got) < n && bytes < limit {
+	bytes, limit, n := 0, u.all[0].bytesPerTransaction(), want{asks: asks}.n()
+	for len(heads) > 0 && len(got) < n {
+		if bytes >= limit {
+			return got, true, nil
+		}
 		first := 0
 		for i := range heads {
 			if heads[i].before(heads[first]) {
@@ -215,54 +180,43 @@ func (u *Union[T]) choose(tx kv.Tx, now int64, n int) (got []chosen, err error) 
 		}
 		of := heads[first].queue
 		heads = append(heads[:first], heads[first+1:]...)
-		wanted := 1
+		some := 1
 		if len(heads) == 0 {
-			wanted = n - len(got)
+			some = n - len(got)
 		}
-		leased, size, err := u.leaseFrom(tx, now, of, wanted)
+		f, err := u.all[of].leaseSome(tx, now, asks, len(got), some)
 		if err != nil {
-			return nil, err
+			return nil, false, err
 		}
-		bytes += size
-		if got = append(got, leased...); len(leased) == 0 || len(leased) == n {
+		for _, j := range f.Jobs {
+			got = append(got, chosen{j, of})
+			bytes += len(j.Payload)
+		}
+		if f.More {
+			return got, true, nil // those of other queues may come behind what is there
+		}
+		if len(f.Jobs) == 0 || len(f.Jobs) == n {
 			continue // none may start now, or that is all
 		}
 		if heads, err = u.appendHead(heads, tx, of); err != nil {
-			return nil, err
+			return nil, false, err
 		}
 	}
-	return got, nil
+	return got, false, nil
 }
 
 // appendHead appends the head of a queue, if it has one.
 func (u *Union[T]) appendHead(heads []head, tx kv.Tx, queue int) ([]head, error) {
-	p, found, err := u.queues[queue].recipe.First(tx)
+	p, found, err := u.all[queue].recipe.First(tx)
 	if found {
 		heads = append(heads, head{queue, p})
 	}
 	return heads, err
 }
 
-func (u *Union[T]) leaseFrom(tx kv.Tx, now int64, queue, n int) (got []chosen, bytes int, err error) {
-	q := u.queues[queue]
-	reserved, wake, err := q.recipe.Reserve(tx, now, q.request(n))
-	if err != nil {
-		return nil, 0, err
-	}
-	if wake > 0 {
-		q.clock.sooner(wake)
-	}
-	for _, j := range reserved {
-		q.clock.sooner(j.Time + q.options.Skew.Microseconds())
-		got = append(got, chosen{j, queue})
-		bytes += len(j.Payload)
-	}
-	return got, bytes, nil
-}
-
 // note tells observers of each queue what a transaction has reserved there.
 func (u *Union[T]) note(tx kv.Tx, got []chosen, calls int, attempts *int) {
-	for i, q := range u.queues {
+	for i, q := range u.all {
 		if q.options.Observe == nil {
 			continue
 		}
@@ -276,58 +230,39 @@ func (u *Union[T]) note(tx kv.Tx, got []chosen, calls int, attempts *int) {
 	}
 }
 
-// takeForWaiting is that of engine.
-func (u *Union[T]) takeForWaiting(ctx context.Context, b *waiting.Batch[chosen]) ([][]chosen, <-chan error, error) {
-	wants := b.Wants()
-	if wants == nil {
-		return nil, nil, errNobody
-	}
-	got, news, err := u.reserveWatching(ctx, sum(wants))
-	if err != nil {
-		return nil, nil, err
-	}
-	if len(got) == 0 {
-		return nil, u.await(ctx, news), nil
-	}
-	return dealWaiting(got, wants), nil, nil
-}
-
-// reserveWatching reserves, and returns what tells of each queue that there may be jobs again.
-func (u *Union[T]) reserveWatching(ctx context.Context, n int) (got []chosen, news []<-chan error, err error) {
-	first := &u.queues[0].engine
-	if first.signals != nil {
-		for _, q := range u.queues {
+func (u *Union[T]) watch(ctx context.Context, w want) (t taken[chosen], _ <-chan error, err error) {
+	var news []<-chan error
+	if u.all[0].signals != nil {
+		for _, q := range u.all {
 			news = append(news, q.signals.Wait(q.topic())) // before looking
 		}
-		got, err = do(ctx, first, &u.reserves, u.runReserves, n)
-		return got, news, err
-	}
-	attempts := 0
-	got, err = outcome.Do(ctx, first.lanes, func(tx kv.Tx) ([]chosen, error) {
-		attempts++
-		got, err := u.reserveIn(tx, n)
-		u.note(tx, got, 1, &attempts)
-		news = nil
-		for _, q := range u.queues {
-			if err == nil && len(got) == 0 {
-				news = append(news, tx.Watch(q.signal))
+		t, err = u.reserve.share(ctx, w)
+	} else {
+		t, err = u.reserve.alone(ctx, w, func(tx kv.Tx, t taken[chosen]) {
+			news = nil
+			for _, q := range u.all {
+				if len(t.jobs) == 0 && !t.more {
+					news = append(news, tx.Watch(q.signal))
+				}
 			}
-		}
-		return got, err
-	})
-	return got, news, first.wrap(err)
+		})
+	}
+	if err != nil || len(t.jobs) > 0 || t.more {
+		return t, nil, err
+	}
+	return t, u.await(ctx, news), nil
 }
 
 // await returns what delivers something when there is news of a queue, or something is due in one, until ctx ends.
 func (u *Union[T]) await(ctx context.Context, news []<-chan error) <-chan error {
 	next := int64(jobs.Never)
-	for _, q := range u.queues {
+	for _, q := range u.all {
 		next = min(next, q.clock.at())
 	}
 	var due <-chan time.Time
 	stop := func() bool { return false }
 	if next != jobs.Never {
-		timer := time.NewTimer(max(0, span(next-micros(u.queues[0].now())+1)))
+		timer := time.NewTimer(max(0, span(next-micros(u.all[0].now())+1)))
 		due, stop = timer.C, timer.Stop
 	}
 	cases := []reflect.SelectCase{

@@ -141,7 +141,7 @@ func (t *workTarget) end(ctx context.Context, report *QueueReport) error {
 	for next := []byte(nil); ; {
 		after, err := outcome.Do(ctx, t.lanes, func(tx kv.Tx) ([]byte, error) {
 			jobs.Announce(tx, t.signals, t.name)
-			return t.recipe.Admit(tx, next, admittedKeys)
+			return t.recipe.Admit(tx, time.Now().UnixMicro(), next, admittedKeys)
 		})
 		if err != nil {
 			return err

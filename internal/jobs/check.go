@@ -26,19 +26,21 @@ type Checker struct {
 
 	first  map[State]int64 // the counts when the check began
 	counts map[State]int64
-	slots  map[string]int64 // in use by jobs
-	taken  map[string]int64 // as stored
-	waits  map[string]bool  // keys with blocked jobs
+	jobs   map[string]slots // of each key, as its jobs have it: used, ready, and wake if there are blocked ones
+	stored map[string]slots // as stored
 	leased int64
 }
 
 // NewChecker begins a check.
 func (q *Queue) NewChecker(r kv.Reader) (*Checker, error) {
 	first, err := q.Counts(r)
-	return &Checker{
-		q: q, first: first, counts: make(map[State]int64),
-		slots: make(map[string]int64), taken: make(map[string]int64), waits: make(map[string]bool),
-	}, err
+	c := q.newChecker()
+	c.first = first
+	return c, err
+}
+
+func (q *Queue) newChecker() *Checker {
+	return &Checker{q: q, counts: make(map[State]int64), jobs: make(map[string]slots), stored: make(map[string]slots)}
 }
 
 // Check looks at a queue in one transaction.
@@ -70,7 +72,7 @@ func (c *Checker) Key(r kv.Reader, pair kv.KeyValue) (*Problem, error) {
 
 // CheckKey looks at one key, and counts nothing.
 func (q *Queue) CheckKey(r kv.Reader, pair kv.KeyValue) (*Problem, error) {
-	return q.judge(r, pair, &Checker{counts: make(map[State]int64), slots: make(map[string]int64), taken: make(map[string]int64), waits: make(map[string]bool)})
+	return q.judge(r, pair, q.newChecker())
 }
 
 // judge dispatches on what a key is.
@@ -85,7 +87,7 @@ func (q *Queue) judge(r kv.Reader, pair kv.KeyValue, c *Checker) (*Problem, erro
 		judge  func(kv.Reader, kv.KeyValue, *Checker) (*Problem, error)
 	}{
 		{q.headers, q.judgeHeader}, {q.values, q.judgeValue}, {q.results, q.judgeValue}, {q.claims, q.judgeClaim},
-		{q.slots, q.judgeSlots}, {q.periodic, q.judgePeriodic}, {q.ticks, q.judgeTick},
+		{q.slots, q.judgeSlots}, {q.wakes, q.judgeWake}, {q.periodic, q.judgePeriodic}, {q.ticks, q.judgeTick},
 	} {
 		if bytes.HasPrefix(pair.Key, part.prefix) {
 			return part.judge(r, pair, c)
@@ -155,15 +157,23 @@ func (q *Queue) judgeFindable(r kv.Reader, pair kv.KeyValue, j *Job) (*Problem, 
 
 func (c *Checker) count(j *Job) {
 	c.counts[j.State]++
-	if j.HasSlot {
-		c.slots[j.Key]++
-	}
-	switch j.State {
-	case Leased:
+	if j.State == Leased {
 		c.leased++
-	case Blocked:
-		c.waits[j.Key] = true
 	}
+	if j.Key == "" {
+		return
+	}
+	s := c.jobs[j.Key]
+	if j.HasSlot {
+		s.used++
+	}
+	if j.HasSlot && j.State == Ready {
+		s.ready++
+	}
+	if j.State == Blocked {
+		s.wake = awaited
+	}
+	c.jobs[j.Key] = s
 }
 
 // judgeValue: a payload or a result has a job.
@@ -181,7 +191,7 @@ func (q *Queue) judgeValue(r kv.Reader, pair kv.KeyValue, _ *Checker) (*Problem,
 
 // judgeClaim: a claim has a job, or an end.
 func (q *Queue) judgeClaim(r kv.Reader, pair kv.KeyValue, _ *Checker) (*Problem, error) {
-	unique, err := q.textOf(q.claims, pair.Key)
+	unique, err := textOf(q.claims, pair.Key)
 	if err != nil {
 		return problem(pair.Key, err, nil)
 	}
@@ -208,7 +218,7 @@ func (q *Queue) judgeClaim(r kv.Reader, pair kv.KeyValue, _ *Checker) (*Problem,
 }
 
 // textOf returns the string that a key ends with.
-func (q *Queue) textOf(prefix, key []byte) (text string, err error) {
+func textOf(prefix, key []byte) (text string, err error) {
 	elems, err := tuple.Unpack(key[len(prefix):])
 	if err != nil || len(elems) != 1 || !texts(elems, &text) {
 		return "", corrupt(key, "it does not end with a string")
@@ -216,22 +226,45 @@ func (q *Queue) textOf(prefix, key []byte) (text string, err error) {
 	return text, nil
 }
 
-func (q *Queue) judgeSlots(_ kv.Reader, pair kv.KeyValue, c *Checker) (*Problem, error) {
-	key, err := q.textOf(q.slots, pair.Key)
+// judgeSlots: a key whose blocked jobs wait for a time is woken then.
+func (q *Queue) judgeSlots(r kv.Reader, pair kv.KeyValue, c *Checker) (*Problem, error) {
+	key, err := textOf(q.slots, pair.Key)
 	if err != nil {
 		return problem(pair.Key, err, nil)
 	}
 	var s slots
-	if err := decodeInts(pair.Key, pair.Value, &s.used, &s.next); err != nil {
+	if err := decodeInts(pair.Key, pair.Value, s.ints()...); err != nil {
 		return problem(pair.Key, err, nil)
 	}
-	c.taken[key] = s.used
-	return nil, nil
+	c.stored[key] = s
+	if s.wake <= 0 {
+		return nil, nil
+	}
+	at := q.wakeKey(s.wake, key)
+	value, err := r.Get(at)
+	if err == nil && value == nil {
+		return &Problem{pair.Key, fmt.Sprintf("the blocked jobs of key %q are never looked at", key), func(tx kv.Tx) { tx.Set(at, nil) }}, nil
+	}
+	return nil, err
+}
+
+// judgeWake: what is due then is of a key with blocked jobs.
+func (q *Queue) judgeWake(r kv.Reader, pair kv.KeyValue, _ *Checker) (*Problem, error) {
+	elems, err := tuple.Unpack(pair.Key[len(q.wakes):])
+	var key string
+	if err != nil || len(elems) != 2 || !texts(elems[1:], &key) {
+		return &Problem{Key: pair.Key, What: "it is no time of a key"}, nil
+	}
+	s, err := q.loadSlots(r, key)
+	if err == nil && elems[0] != s.wake {
+		return &Problem{pair.Key, fmt.Sprintf("the blocked jobs of key %q are not looked at then", key), removing(pair.Key)}, nil
+	}
+	return nil, nonCorrupt(err)
 }
 
 // judgePeriodic: a periodic job has its tick, and a tick its periodic job.
 func (q *Queue) judgePeriodic(r kv.Reader, pair kv.KeyValue, _ *Checker) (*Problem, error) {
-	name, err := q.textOf(q.periodic, pair.Key)
+	name, err := textOf(q.periodic, pair.Key)
 	if err != nil {
 		return problem(pair.Key, err, nil)
 	}
@@ -292,36 +325,34 @@ func (c *Checker) End(r kv.Reader) (problems []Problem, err error) {
 	return append(problems, c.slotProblems()...), nil
 }
 
-// slotProblems: as many slots are taken as jobs have one, and nobody waits for one that is free. There is one
-// problem a key, as it is repaired once.
+// slotProblems: as many slots are taken as jobs have one, as many jobs are ready as are counted, and blocked ones are
+// looked at when others end. There is one problem a key, as it is repaired once.
 func (c *Checker) slotProblems() (problems []Problem) {
-	keys := maps.Clone(c.waits)
-	for key := range c.slots {
-		keys[key] = true
-	}
-	for key := range c.taken {
-		keys[key] = true
-	}
+	keys := maps.Clone(c.jobs)
+	maps.Copy(keys, c.stored)
 	for _, key := range slices.Sorted(maps.Keys(keys)) {
-		taken, used := c.taken[key], c.slots[key]
+		stored, found := c.stored[key], c.jobs[key]
 		switch {
-		case taken != used:
-			problems = append(problems, c.slotProblem(key, "key %q has %d slots taken, and %d jobs with one", key, taken, used))
-		case used == 0 && c.waits[key]:
-			problems = append(problems, c.slotProblem(key, "key %q has blocked jobs, and no slot is taken", key))
+		case stored.used != found.used:
+			problems = append(problems, c.slotProblem(key, "key %q has %d slots taken, and %d jobs with one", key, stored.used, found.used))
+		case stored.ready != found.ready:
+			problems = append(problems, c.slotProblem(key, "key %q has %d ready jobs counted, there are %d", key, stored.ready, found.ready))
+		case found.wake != 0 && (stored.wake == 0 || stored.wake == awaited && found.used == 0):
+			problems = append(problems, c.slotProblem(key, "key %q has blocked jobs that nobody lets in", key))
 		}
 	}
 	return problems
 }
 
-// slotProblem is repaired by counting again, and letting blocked jobs in.
+// slotProblem is repaired by counting again, and having blocked jobs looked at.
 func (c *Checker) slotProblem(key, format string, args ...any) Problem {
 	return Problem{withString(c.q.slots, key), fmt.Sprintf(format, args...), func(tx kv.Tx) {
 		s, err := c.q.loadSlots(tx, key)
-		if err == nil {
-			s.used = c.slots[key] + 1
+		if err == nil { // else it is one of the commit, too
+			found := c.jobs[key]
+			s.used, s.ready = found.used, found.ready
+			c.q.setWake(tx, key, &s, -found.wake) // long ago, so that it is due
 			c.q.saveSlots(tx, key, s)
-			_ = c.q.freeSlot(tx, key, true) // an error of the store is one of the commit, too
 		}
 	}}
 }

@@ -29,10 +29,11 @@ func TestCheckRepairs(t *testing.T) {
 				}
 			}
 			token := int64(100)
-			got, _, err := q.Reserve(tx, 20, Request{N: 4, NewToken: func() int64 { token++; return token }})
+			found, err := q.Reserve(tx, 20, Request{N: 4, NewToken: func() int64 { token++; return token }})
 			if err != nil {
 				return err
 			}
+			got := found.Jobs
 			if err := q.Ack(tx, got[1].ID, got[1].Token, 21, []byte("r")); err != nil {
 				return err
 			}

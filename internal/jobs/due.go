@@ -19,43 +19,124 @@ type Dues struct {
 	Expired int   // leases that were over
 	Dead    int   // jobs of these that have died
 	Next    int64 // when the next thing is due: now or before if there is more of it
+
+	// NextReady is when the next job may become ready, as Next: until this is later than now, there may be jobs that
+	// should be ready, and are before those that are.
+	NextReady int64
 }
+
+// maxForgotten is how many things Due forgets of each kind at most: nobody waits for that.
+const maxForgotten = 64
 
 // Due does what it is time for, up to limit things of each kind: scheduled jobs become ready,
 // leases that are over end, periodic jobs are put, and what was kept long enough goes.
 func (q *Queue) Due(tx kv.Tx, now int64, limit int) (d Dues, err error) {
 	d.Next = Never
-	for _, kind := range []struct {
-		index []byte
-		late  int64 // how much later than its time it is due
-		do    func(tx kv.Tx, entry []byte, now int64, d *Dues) error
-	}{
+	for _, kind := range []dueKind{
 		{q.indexes[Scheduled], 0, q.comeDue},
 		{q.indexes[Leased], q.config.Skew, q.expire},
 		{q.ticks, 0, q.tick},
-		{q.indexes[Done], 0, q.forget},
-		{q.ends, 0, q.endOf},
+		{q.wakes, 0, q.wakeUp},
 	} {
-		n := 0
-		for entry, err := range tx.Snapshot().Range(rangeOf(kind.index), kv.RangeOptions{Limit: limit + 1}) {
-			if err != nil {
-				return d, err
-			}
-			at, err := timeOf(kind.index, entry.Key)
-			if err != nil {
-				return d, err
-			}
-			if at += kind.late; at > now || n == limit {
-				d.Next = min(d.Next, at)
-				break
-			}
-			if err := kind.do(tx, entry.Key, now, &d); err != nil {
-				return d, err
-			}
-			n++
+		if err := q.dueOf(tx, kind, now, limit, &d); err != nil {
+			return d, err
+		}
+	}
+	if err := q.wakeLate(tx, now, limit, &d); err != nil {
+		return d, err
+	}
+	d.NextReady = d.Next
+	for _, kind := range []dueKind{{q.indexes[Done], 0, q.forget}, {q.ends, 0, q.endOf}} {
+		if err := q.dueOf(tx, kind, now, min(limit, maxForgotten), &d); err != nil {
+			return d, err
 		}
 	}
 	return d, nil
+}
+
+// dueKind is one kind of things that become due, in an index that begins with their times.
+type dueKind struct {
+	index []byte
+	late  int64 // how much later than its time it is due
+	do    func(tx kv.Tx, entry []byte, now int64, d *Dues) error
+}
+
+func (q *Queue) dueOf(tx kv.Tx, kind dueKind, now int64, limit int, d *Dues) error {
+	n := 0
+	for entry, err := range tx.Snapshot().Range(rangeOf(kind.index), kv.RangeOptions{Limit: limit + 1}) {
+		if err != nil {
+			return err
+		}
+		at, err := timeOf(kind.index, entry.Key)
+		if err != nil {
+			return err
+		}
+		if at += kind.late; at > now || n == limit {
+			d.Next = min(d.Next, at)
+			return nil
+		}
+		if err := kind.do(tx, entry.Key, now, d); err != nil {
+			return err
+		}
+		n++
+	}
+	return nil
+}
+
+// wakeUp lets in blocked jobs of a key whose rate has room.
+func (q *Queue) wakeUp(tx kv.Tx, entry []byte, now int64, d *Dues) error {
+	elems, err := tuple.Unpack(entry[len(q.wakes):])
+	var key string
+	if err != nil || len(elems) != 2 || !texts(elems[1:], &key) {
+		return corrupt(entry, "it is no time of a key")
+	}
+	s, err := q.loadSlots(tx, key)
+	if err != nil {
+		return err
+	}
+	if s.wake != elems[0] {
+		tx.Clear(entry)
+		return nil
+	}
+	if err := q.letIn(tx, key, &s, now); err != nil {
+		return err
+	}
+	q.saveSlots(tx, key, s)
+	if s.wake > 0 {
+		d.Next = min(d.Next, s.wake)
+	}
+	d.Ready++
+	return nil
+}
+
+// wakeLate is for keys that were to be looked at later than their rate can say by now: the clock was set back, or the rate
+// is another one.
+func (q *Queue) wakeLate(tx kv.Tx, now int64, limit int, d *Dues) error {
+	last, n := q.lastWake(now), 0
+	var late [][]byte
+	for entry, err := range tx.Snapshot().Range(rangeOf(q.wakes), kv.RangeOptions{Limit: limit + 1, Reverse: true, KeysOnly: true}) {
+		if err != nil {
+			return err
+		}
+		at, err := timeOf(q.wakes, entry.Key)
+		if err != nil {
+			return err
+		}
+		if at <= last {
+			break
+		}
+		if n++; n > limit {
+			d.Next = now
+			break
+		}
+		late = append(late, entry.Key)
+	}
+	for _, entry := range late {
+		if err := q.wakeUp(tx, entry, now, d); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func (q *Queue) comeDue(tx kv.Tx, entry []byte, now int64, d *Dues) error {
@@ -65,7 +146,7 @@ func (q *Queue) comeDue(tx kv.Tx, entry []byte, now int64, d *Dues) error {
 	}
 	d.Ready++
 	q.leave(tx, j)
-	return q.admit(tx, j)
+	return q.admit(tx, j, now)
 }
 
 // expire ends a lease that is over: its job is tried again, or dead after its last attempt.
@@ -140,7 +221,7 @@ func (q *Queue) endOf(tx kv.Tx, entry []byte, now int64, _ *Dues) error {
 	tx.Clear(entry)
 	if elems[1] == endsRate {
 		s, err := q.loadSlots(tx, text)
-		if err == nil && s.used == 0 && s.next <= now {
+		if err == nil && s.used == 0 && s.wake == 0 && s.next <= now {
 			tx.Clear(withString(q.slots, text))
 		}
 		return err

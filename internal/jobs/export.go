@@ -57,9 +57,9 @@ func (q *Queue) Slots() kv.Range { return rangeOf(q.slots) }
 
 // UsedSlots returns how many slots of a key are in use.
 func (q *Queue) UsedSlots(pair kv.KeyValue) (used int64, err error) {
-	var arrival int64
-	err = decodeInts(pair.Key, pair.Value, &used, &arrival)
-	return used, err
+	var s slots
+	err = decodeInts(pair.Key, pair.Value, s.ints()...)
+	return s.used, err
 }
 
 // ExportSettings returns the first record, but for the slots.
@@ -82,11 +82,13 @@ func (q *Queue) Export(r kv.Reader, pair kv.KeyValue) (*Record, error) {
 	case bytes.HasPrefix(pair.Key, q.headers):
 		return q.exportJob(r, pair)
 	case bytes.HasPrefix(pair.Key, q.slots):
-		return q.exportTimed(pair, KeyRecord, q.slots)
+		var s slots
+		return exportTimed(pair, KeyRecord, q.slots, s.ints(), &s.next, new(int64))
 	case bytes.HasPrefix(pair.Key, q.claims):
-		return q.exportTimed(pair, ClaimRecord, q.claims)
+		var id, until int64
+		return exportTimed(pair, ClaimRecord, q.claims, []*int64{&id, &until}, &until, &id)
 	}
-	name, err := q.textOf(q.periodic, pair.Key)
+	name, err := textOf(q.periodic, pair.Key)
 	if err != nil {
 		return nil, err
 	}
@@ -110,21 +112,17 @@ func (q *Queue) exportJob(r kv.Reader, pair kv.KeyValue) (*Record, error) {
 	return record, err
 }
 
-// exportTimed is for keys whose values end with a time, which is 0 where they are nothing but what follows from jobs.
-func (q *Queue) exportTimed(pair kv.KeyValue, kind RecordKind, prefix []byte) (*Record, error) {
-	text, err := q.textOf(prefix, pair.Key)
+// exportTimed is for keys whose values are integers, one of them a time, which is 0 where they are nothing but what follows
+// from jobs, and one perhaps an id.
+func exportTimed(pair kv.KeyValue, kind RecordKind, prefix []byte, ints []*int64, at, id *int64) (*Record, error) {
+	text, err := textOf(prefix, pair.Key)
 	if err != nil {
 		return nil, err
 	}
-	var other, at int64
-	if err := decodeInts(pair.Key, pair.Value, &other, &at); err != nil || at == 0 {
+	if err := decodeInts(pair.Key, pair.Value, ints...); err != nil || *at == 0 {
 		return nil, err
 	}
-	record := &Record{Kind: kind, Text: text, Time: at}
-	if kind == ClaimRecord {
-		record.Job = &Job{ID: other}
-	}
-	return record, nil
+	return &Record{Kind: kind, Text: text, Time: *at, Job: &Job{ID: *id}}, nil
 }
 
 // Encode returns what ParseRecord reads.

@@ -91,7 +91,7 @@ func imported(t interface{ Fatal(...any) }, db kv.DB, q *Queue, now int64, kinds
 	}
 	for next := []byte(nil); ; {
 		must(db.Transact(ctx, func(tx kv.Tx) (err error) {
-			next, err = q.Admit(tx, next, 2)
+			next, err = q.Admit(tx, now, next, 2)
 			return err
 		}))
 		if next == nil {
@@ -114,13 +114,13 @@ func (m *model) Move(t *rapid.T) {
 	}
 	for _, j := range m.of(Leased) {
 		if j.token = 0; j.cancelled {
-			j.state, j.time, j.slot, j.paid, j.cancelled = Dead, m.now, false, false, false
+			j.state, j.time, j.slot, j.cancelled = Dead, m.now, false, false
 		} else {
 			j.state, j.attempts = Ready, j.attempts-1
 		}
 	}
 	for _, j := range m.of(Blocked) {
-		if m.used(j.key) == 0 {
+		if m.used(j.key) == 0 && m.rates[j.key] <= m.now {
 			j.state, j.slot = Ready, true
 		}
 	}
@@ -148,15 +148,16 @@ func sampleRecords(t testing.TB) (kinds []int64, data [][]byte) {
 			if i != 1 {
 				continue
 			}
-			got, _, err := q.Reserve(tx, 20, request)
+			found, err := q.Reserve(tx, 20, request)
 			if err != nil {
 				return err
 			}
+			got := found.Jobs
 			if err := errors.Join(q.Ack(tx, got[0].ID, got[0].Token, 21, []byte{}), q.Bury(tx, got[1].ID, got[1].Token, 21, "why\xff", nil)); err != nil {
 				return err
 			}
 		}
-		if _, _, err := q.Reserve(tx, 30, request); err != nil {
+		if _, err := q.Reserve(tx, 30, request); err != nil {
 			return err
 		}
 		q.Pause(tx, true)
@@ -308,7 +309,7 @@ func FuzzRecord(f *testing.F) {
 			if _, err := q.Due(tx, maxTime, 100); err != nil {
 				return err
 			}
-			_, _, err := q.Reserve(tx, maxTime, Request{N: 10, Lease: 5, NewToken: func() int64 { return 1 }})
+			_, err := q.Reserve(tx, maxTime, Request{N: 10, Lease: 5, NewToken: func() int64 { return 1 }})
 			return err
 		})
 		if err != nil && !strings.Contains(err.Error(), "never due") {

@@ -204,17 +204,14 @@ func release(j *Job, now int64) {
 	}
 	if j.Cancelled {
 		j.fail(now, cancelledText)
-		j.State, j.Time, j.HasSlot, j.Paid, j.Cancelled = Dead, now, false, false, false
+		j.State, j.Time, j.HasSlot, j.Cancelled = Dead, now, false, false
 		return
 	}
 	j.State, j.Time, j.Attempts = Ready, 0, max(0, j.Attempts-1)
 }
 
-// slot gives a job the slot that it had, or blocks it if there is none.
+// slot gives a job the slot that it had, or blocks it if there is none. Admit has blocked ones looked at.
 func (m *Importer) slot(tx kv.Tx, j *Job) error {
-	if j.Key == "" {
-		return nil
-	}
 	if j.HasSlot {
 		s, err := m.q.loadSlots(tx, j.Key)
 		if err != nil {
@@ -222,10 +219,13 @@ func (m *Importer) slot(tx kv.Tx, j *Job) error {
 		}
 		if j.HasSlot = s.used < m.slots; j.HasSlot {
 			s.used++
+			if j.State == Ready {
+				s.ready++
+			}
 			m.q.saveSlots(tx, j.Key, s)
 		}
 	}
-	if j.State == Ready && !j.HasSlot {
+	if j.Key != "" && j.State == Ready && !j.HasSlot {
 		j.State = Blocked
 	}
 	return nil
@@ -269,14 +269,15 @@ func (m *Importer) claim(tx kv.Tx, now int64, r *Record) error {
 }
 
 // Admit lets in the first job of each key that has jobs blocked by none: those before them were left out, or have
-// gone between two parts of the dump. It looks at up to limit keys, and returns where to go on, or nil.
-func (q *Queue) Admit(tx kv.Tx, after []byte, limit int) (next []byte, err error) {
+// gone between two parts of the dump. What else may come in, as the limit and the rate of a key say, does so when the next
+// handle does what is due. It looks at up to limit keys, and returns where to go on, or nil.
+func (q *Queue) Admit(tx kv.Tx, now int64, after []byte, limit int) (next []byte, err error) {
 	blocked := rangeOf(q.indexes[Blocked])
 	if after != nil {
 		blocked.Begin = after
 	}
 	for range limit {
-		key, err := q.admitFirst(tx, blocked)
+		key, err := q.admitFirst(tx, now, blocked)
 		if err != nil || key == "" {
 			return nil, err
 		}
@@ -285,8 +286,9 @@ func (q *Queue) Admit(tx kv.Tx, after []byte, limit int) (next []byte, err error
 	return blocked.Begin, nil
 }
 
-// admitFirst lets in the first job of the first key in a range if no other one has a slot, and returns the key.
-func (q *Queue) admitFirst(tx kv.Tx, blocked kv.Range) (key string, err error) {
+// admitFirst lets in the first job of the first key in a range if no other one has a slot and its rate has room, and
+// returns the key.
+func (q *Queue) admitFirst(tx kv.Tx, now int64, blocked kv.Range) (key string, err error) {
 	for entry, err := range tx.Range(blocked, kv.RangeOptions{Limit: 1}) {
 		if err != nil {
 			return "", err
@@ -296,12 +298,14 @@ func (q *Queue) admitFirst(tx kv.Tx, blocked kv.Range) (key string, err error) {
 			return "", err
 		}
 		s, err := q.loadSlots(tx, j.Key)
-		if err != nil || s.used > 0 {
-			return j.Key, err
+		if err != nil {
+			return "", err
 		}
-		s.used++
+		if s.used == 0 && s.next <= now {
+			q.move(tx, j, Ready, func() { s.enter(j) })
+		}
+		q.setWake(tx, j.Key, &s, now)
 		q.saveSlots(tx, j.Key, s)
-		q.move(tx, j, Ready, func() { j.HasSlot = true })
 		return j.Key, nil
 	}
 	return "", nil

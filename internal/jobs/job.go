@@ -29,7 +29,6 @@ type Job struct {
 	Pieces      int64 // over how many keys its payload lies
 
 	HasSlot   bool // it occupies a slot of its key
-	Paid      bool // its start is accounted for in the rate of its key
 	Cancelled bool // it dies when its lease ends, unless it is acknowledged
 	Findable  bool // its queue is known by its id alone; see Find
 
@@ -73,7 +72,7 @@ const headerFormat = 1
 
 const (
 	flagSlot = 1 << iota
-	flagPaid
+	_
 	flagCancelled
 	flagFindable
 )
@@ -89,9 +88,6 @@ func (j *Job) ints() []*int64 {
 func (j *Job) flags() (flags int64) {
 	if j.HasSlot {
 		flags |= flagSlot
-	}
-	if j.Paid {
-		flags |= flagPaid
 	}
 	if j.Cancelled {
 		flags |= flagCancelled
@@ -149,8 +145,7 @@ func decode(key []byte, id int64, b []byte) (*Job, error) {
 			return nil, corrupt(key, "its header is cut off")
 		}
 	}
-	j.HasSlot, j.Paid, j.Cancelled = flags&flagSlot != 0, flags&flagPaid != 0, flags&flagCancelled != 0
-	j.Findable = flags&flagFindable != 0
+	j.HasSlot, j.Cancelled, j.Findable = flags&flagSlot != 0, flags&flagCancelled != 0, flags&flagFindable != 0
 	if _, known := stateNames[j.State]; !known {
 		return nil, corrupt(key, "%v is not known", j.State)
 	}

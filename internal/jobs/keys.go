@@ -53,6 +53,7 @@ type keys struct {
 	name                                                                   []byte // the queue's, as a tuple
 	indexes                                                                map[State][]byte
 	headers, values, results, slots, claims, ends, counts, periodic, ticks []byte
+	wakes                                                                  []byte
 	paused, rate, leased                                                   []byte
 }
 
@@ -104,7 +105,7 @@ func keysOf(queue string) keys {
 			Ready: in("r"), Scheduled: in("s"), Leased: in("l"), Blocked: in("b"), Dead: in("d"), Done: in("f"),
 		},
 		headers: in("j"), values: in("v"), results: in("w"), slots: in("k"), claims: in("u"), ends: in("x"),
-		counts: in("c"), periodic: in("p"), ticks: in("n"),
+		counts: in("c"), periodic: in("p"), ticks: in("n"), wakes: in("y"),
 		paused: in("q", "paused"), rate: in("q", "rate"), leased: in("q", "leased"),
 	}
 }

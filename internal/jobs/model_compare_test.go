@@ -3,6 +3,7 @@ package jobs
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"testing"
 
@@ -13,7 +14,9 @@ import (
 
 // Due lets some time pass, and does what is due.
 func (m *model) Due(t *rapid.T) {
-	m.now += rapid.Int64Range(1, 25).Draw(t, "time")
+	if m.now += rapid.Int64Range(1, 25).Draw(t, "time"); rapid.IntRange(0, 9).Draw(t, "back") == 0 {
+		m.now = max(1_000, m.now-500) // the clock was set back
+	}
 	var d Dues
 	m.expect(m.do(func(tx kv.Tx) (err error) {
 		d, err = m.q.Due(tx, m.now, 1000)
@@ -43,11 +46,22 @@ func (m *model) Due(t *rapid.T) {
 			m.remove(j)
 		}
 	}
+	for _, key := range []string{"a", "b"} {
+		if m.letIn(key); m.used(key) == 0 && m.rates[key] <= m.now {
+			delete(m.rates, key) // forgotten, whatever the clock says later
+		}
+	}
+	maps.DeleteFunc(m.claims, func(_ string, c modelClaim) bool { return c.until > 0 && c.until <= m.now })
 	if d.Next <= m.now {
 		t.Fatalf("something is due at %d, it is %d", d.Next, m.now)
 	}
 	if d.Expired != expired || d.Dead != dead {
 		t.Fatalf("%d leases are over and %d jobs dead, want %d and %d", d.Expired, d.Dead, expired, dead)
+	}
+	for _, j := range m.of(Blocked) {
+		if m.used(j.key) == 0 && d.Next > m.now+m.config.KeyRate.Period {
+			t.Fatalf("the next thing is said to be due at %d, job %d is blocked", d.Next, j.id)
+		}
 	}
 	for _, s := range []State{Scheduled, Leased, Done} {
 		for _, j := range m.of(s) {
@@ -94,7 +108,7 @@ func (m *model) compare(r kv.Reader) error {
 
 func texted(jobs []*Job) (texts []string) {
 	for _, j := range jobs {
-		texts = append(texts, fmt.Sprint(j.ID, j.State, j.Priority, j.Place, timeIn(j.State, j.Time), j.Attempts, j.MaxAttempts, j.Token, j.HasSlot, j.Paid, j.Cancelled, j.History))
+		texts = append(texts, fmt.Sprint(j.ID, j.State, j.Priority, j.Place, timeIn(j.State, j.Time), j.Attempts, j.MaxAttempts, j.Token, j.HasSlot, j.Cancelled, j.History))
 	}
 	return texts
 }
@@ -102,7 +116,7 @@ func texted(jobs []*Job) (texts []string) {
 func modelTexts(jobs []*modelJob) (texts []string) {
 	for _, j := range jobs {
 		token := map[bool]int64{true: j.token}[j.state == Leased]
-		texts = append(texts, fmt.Sprint(j.id, j.state, j.priority, j.place, timeIn(j.state, j.time), j.attempts, j.max, token, j.slot, j.paid, j.cancelled, j.history))
+		texts = append(texts, fmt.Sprint(j.id, j.state, j.priority, j.place, timeIn(j.state, j.time), j.attempts, j.max, token, j.slot, j.cancelled, j.history))
 	}
 	return texts
 }

@@ -30,7 +30,7 @@ func (m *model) ReserveOne(t *rapid.T) {
 	switch c := m.config.Concurrency; {
 	case j.state != Ready && j.state != Scheduled && j.state != Dead,
 		m.paused, c > 0 && len(m.of(Leased)) >= int(c), at > m.now,
-		j.key != "" && !j.slot && m.used(j.key) >= m.config.KeyLimit:
+		!m.mayStart(j):
 		m.expect(err, ErrState)
 		return
 	}
@@ -43,6 +43,22 @@ func (m *model) ReserveOne(t *rapid.T) {
 	if m.start(j); got.ID != id || got.Token != j.token {
 		t.Fatalf("reserved %d with %d, want %d with %d", got.ID, got.Token, id, j.token)
 	}
+}
+
+// mayStart tells whether the limit and the rate of a job's key let it start.
+func (m *model) mayStart(j *modelJob) bool {
+	r := m.config.KeyRate
+	switch {
+	case j.key == "":
+		return true
+	case j.state == Ready:
+		at, _ := r.start(m.rates[j.key], m.now)
+		return at <= m.now
+	}
+	slot := j.slot
+	j.slot = false
+	defer func() { j.slot = slot }()
+	return m.room(j.key)
 }
 
 func (m *model) DeleteFree(*rapid.T) {

@@ -37,7 +37,7 @@ type modelJob struct {
 	attempts, max, lease, token, unique int64
 	state                               State
 	key, claim                          string
-	slot, paid, cancelled, findable     bool
+	slot, cancelled, findable           bool
 	history                             History
 }
 
@@ -110,7 +110,6 @@ func (m *model) used(key string) (n int64) {
 }
 
 func (m *model) admit(j *modelJob, at int64) {
-	j.paid = false
 	if at > m.now {
 		j.state, j.time = Scheduled, at
 		return
@@ -119,12 +118,34 @@ func (m *model) admit(j *modelJob, at int64) {
 }
 
 func (m *model) ready(j *modelJob) {
-	j.state = Ready
-	if j.key != "" && !j.slot {
-		if m.used(j.key) < m.config.KeyLimit {
-			j.slot = true
-		} else {
-			j.state = Blocked
+	had := j.slot
+	if j.slot = false; j.key == "" || had && m.room(j.key) {
+		j.state, j.slot = Ready, j.key != ""
+		return
+	}
+	j.state = Blocked
+	m.letIn(j.key)
+}
+
+// room tells whether one more job of a key may be ready.
+func (m *model) room(key string) bool {
+	arrival, at := m.rates[key], m.now
+	ready := 0
+	for _, j := range m.of(Ready) {
+		if j.key == key {
+			ready++
+		}
+	}
+	for range ready + 1 {
+		at, arrival = m.config.KeyRate.start(arrival, m.now)
+	}
+	return at <= m.now && m.used(key) < m.config.KeyLimit
+}
+
+func (m *model) letIn(key string) {
+	for _, j := range m.of(Blocked) {
+		if j.key == key && m.room(key) {
+			j.state, j.slot = Ready, true
 		}
 	}
 }
@@ -134,11 +155,7 @@ func (m *model) free(j *modelJob) {
 		return
 	}
 	j.slot = false
-	for _, next := range m.of(Blocked) {
-		if next.key == j.key && m.used(j.key) < m.config.KeyLimit {
-			next.slot, next.state = true, Ready
-		}
-	}
+	m.letIn(j.key)
 }
 
 func (m *model) endClaim(j *modelJob) {
@@ -161,7 +178,7 @@ func (m *model) remove(j *modelJob) {
 }
 
 func (m *model) bury(j *modelJob) {
-	j.state, j.time, j.paid, j.cancelled, j.token = Dead, m.now, false, false, 0
+	j.state, j.time, j.cancelled, j.token = Dead, m.now, false, 0
 	j.history.Buries++
 	m.free(j)
 }
@@ -234,22 +251,22 @@ func (m *model) Put(t *rapid.T) {
 	if n.Unique != "" {
 		m.claims[n.Unique] = modelClaim{id: j.id}
 	}
-	m.admit(j, n.At)
 	m.jobs[j.id] = j
+	m.admit(j, n.At)
 }
 
 func (m *model) Reserve(t *rapid.T) {
 	n := rapid.IntRange(1, 4).Draw(t, "n")
 	request := Request{N: n, Holder: "h", Lease: 15, NewToken: func() int64 { m.token++; return m.token }}
 	first := m.token
-	var got []Reserved
+	var found Found
 	m.expect(m.do(func(tx kv.Tx) (err error) {
 		m.token = first
-		got, _, err = m.q.Reserve(tx, m.now, request)
+		found, err = m.q.Reserve(tx, m.now, request)
 		return err
 	}), nil)
 	m.token = first
-	want := m.reserve(n)
+	got, want := found.Jobs, m.reserve(n)
 	if len(got) != len(want) {
 		t.Fatalf("reserved %d jobs, want %d", len(got), len(want))
 	}
@@ -276,11 +293,9 @@ func (m *model) reserve(n int) (got []*modelJob) {
 				break
 			}
 		}
-		if r := m.config.KeyRate; r.limits() && j.key != "" && !j.paid {
-			var at int64
-			at, m.rates[j.key] = r.start(m.rates[j.key], m.now)
-			if at > m.now {
-				j.state, j.time, j.paid = Scheduled, at, true
+		if r := m.config.KeyRate; j.key != "" {
+			if at, _ := r.start(m.rates[j.key], m.now); at > m.now { // it was ready in a dump already
+				j.state, j.slot = Blocked, false
 				continue
 			}
 		}
@@ -299,7 +314,10 @@ func (m *model) start(j *modelJob) {
 	if length == 0 {
 		length = 15
 	}
-	j.state, j.time, j.token, j.paid = Leased, m.now+length, m.token, false
+	j.state, j.time, j.token = Leased, m.now+length, m.token
+	if r := m.config.KeyRate; j.key != "" {
+		_, m.rates[j.key] = r.start(m.rates[j.key], m.now)
+	}
 	j.attempts++
 }
 

@@ -19,7 +19,8 @@ type Config struct {
 	Relaxed     bool     // reserve any of the first few hundred, so that processes don't collide
 	NextTick    NextTick // of periodic jobs; nil if there are none
 	NewID       func() (int64, error)
-	Shards      int // over how many keys a count is spread; at least 1
+	Soon        func(at int64) // called when a transaction has committed after which something is due then; may be nil
+	Shards      int            // over how many keys a count is spread; at least 1
 }
 
 // Queue is the recipe of one work queue. It has no state, and is safe for concurrent use.
@@ -99,6 +100,19 @@ func (q *Queue) enterIndex(tx kv.Tx, j *Job) {
 		entry = tuple.AppendInt(nil, j.Token)
 	}
 	tx.Set(q.index(j), entry)
+	switch j.State {
+	case Scheduled:
+		q.soon(tx, j.Time)
+	case Leased:
+		q.soon(tx, j.Time+q.config.Skew)
+	}
+}
+
+// soon tells who waits for what is due.
+func (q *Queue) soon(tx kv.Tx, at int64) {
+	if q.config.Soon != nil {
+		tx.OnCommit(func() { q.config.Soon(at) })
+	}
 }
 
 func (q *Queue) save(tx kv.Tx, j *Job) { tx.Set(withInts(q.headers, j.ID), j.encode()) }
@@ -127,37 +141,59 @@ func (q *Queue) Counts(r kv.Reader) (map[State]int64, error) {
 	return counts, nil
 }
 
-// admit makes a job ready that wants to be, or blocks it where its key has no slot. It
-// has no entry, or has left it.
-func (q *Queue) admit(tx kv.Tx, j *Job) error {
+// admit makes a job ready that wants to be, or blocks it where its key has no slot, its rate no room, or others wait
+// before it. It has no entry, or has left it. One that is tried again has its slot already, and is ahead of those that are
+// blocked; only if the rate has no room it gives the slot up, and waits like these, in its place.
+func (q *Queue) admit(tx kv.Tx, j *Job, now int64) error {
 	j.State = Ready
-	has, err := q.takeSlot(tx, j)
+	if j.Key == "" {
+		q.enter(tx, j)
+		return nil
+	}
+	s, err := q.loadSlots(tx, j.Key)
 	if err != nil {
 		return err
 	}
-	if !has {
-		j.State = Blocked
+	before, first := s, j.HasSlot || s.wake == 0
+	s.leave(0, j.HasSlot)
+	if j.HasSlot = false; first && q.roomAt(s, now) == now {
+		s.enter(j)
+		q.enter(tx, j)
+		q.saveSlots(tx, j.Key, s)
+		return nil
 	}
+	j.State = Blocked
 	q.enter(tx, j)
+	if s.wake == 0 {
+		s.wake = awaited
+	}
+	if !q.isSet(s, now) {
+		if err := q.letIn(tx, j.Key, &s, now); err != nil {
+			return err
+		}
+	}
+	if s != before {
+		q.saveSlots(tx, j.Key, s)
+	}
 	return nil
 }
 
 // remove takes a job out of the store. Its slot goes to the next one of its key, and its claim ends,
 // unless the user wants that to last longer.
 func (q *Queue) remove(tx kv.Tx, j *Job, now int64) error {
-	wasDone := j.State == Done
+	was := j.State
 	q.leave(tx, j)
 	if j.Findable {
 		tx.Clear(FindKey(j.ID))
 	}
 	tx.Clear(withInts(q.headers, j.ID))
 	q.clearPayload(tx, j)
-	if wasDone {
+	if was == Done {
 		tx.Clear(withInts(q.results, j.ID))
 		return nil // the rest happened when it was done
 	}
 	q.endClaim(tx, j, now)
-	return q.freeSlot(tx, j.Key, j.HasSlot)
+	return q.freeSlot(tx, j.Key, was, j.HasSlot, now)
 }
 
 // finish keeps a job that is acknowledged.
@@ -168,15 +204,15 @@ func (q *Queue) finish(tx kv.Tx, j *Job, now int64, result []byte) error {
 		tx.Set(withInts(q.results, j.ID), result)
 	}
 	q.endClaim(tx, j, now)
-	return q.freeSlot(tx, j.Key, had)
+	return q.freeSlot(tx, j.Key, Leased, had, now)
 }
 
 // bury makes a job dead. It keeps its claim, and gives up its slot.
 func (q *Queue) bury(tx kv.Tx, j *Job, now int64) error {
-	had := j.HasSlot
+	was, had := j.State, j.HasSlot
 	j.Buries++
-	q.move(tx, j, Dead, func() { j.Time, j.HasSlot, j.Paid, j.Cancelled = now, false, false, false })
-	return q.freeSlot(tx, j.Key, had)
+	q.move(tx, j, Dead, func() { j.Time, j.HasSlot, j.Cancelled = now, false, false })
+	return q.freeSlot(tx, j.Key, was, had, now)
 }
 
 // Clear removes all jobs, and claims. Holders have lost their leases. Periodic jobs stay, and whether
@@ -185,7 +221,7 @@ func (q *Queue) Clear(tx kv.Tx) {
 	for _, state := range States {
 		tx.ClearRange(rangeOf(q.indexes[state]))
 	}
-	for _, prefix := range [][]byte{q.headers, q.values, q.results, q.slots, q.claims, q.ends, q.counts} {
+	for _, prefix := range [][]byte{q.headers, q.values, q.results, q.slots, q.wakes, q.claims, q.ends, q.counts} {
 		tx.ClearRange(rangeOf(prefix))
 	}
 	tx.Clear(q.leased)

@@ -10,13 +10,26 @@ type Rate struct {
 
 func (r Rate) limits() bool { return r.N > 0 && r.Period > 0 }
 
+// each is how far starts are apart once there was a burst.
+func (r Rate) each() int64 { return (r.Period-1)/r.N + 1 }
+
+// burst is by how much an arrival time may be ahead for a job to start: so N start at once. Nobody starts 2^40.
+func (r Rate) burst() int64 { return (min(r.N, 1<<40) - 1) * r.each() }
+
+// clamp returns an arrival time as it can be now: it is later only if the clock was set back, or the rate was another
+// one, and then starts go on as after a burst.
+func (r Rate) clamp(arrival, now int64) int64 {
+	return min(max(arrival, now), now+r.burst()+r.each())
+}
+
 // start returns when a job may start that wants to now, and the arrival time to keep if it
 // does so then.
 func (r Rate) start(arrival, now int64) (at, next int64) {
-	each := max(1, r.Period/r.N)
-	burst := r.Period - each
-	arrival = max(arrival, now)
-	return max(now, arrival-burst), arrival + each
+	if !r.limits() {
+		return now, arrival
+	}
+	arrival = r.clamp(arrival, now)
+	return max(now, arrival-r.burst()), arrival + r.each()
 }
 
 // allowed returns how many of n jobs may start now, when the next one may if those are fewer, and the

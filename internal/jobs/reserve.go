@@ -1,6 +1,7 @@
 package jobs
 
 import (
+	"cmp"
 	"fmt"
 	"math/rand/v2"
 
@@ -12,6 +13,7 @@ type Reserved struct {
 	*Job
 	Payload []byte
 	Since   int64 // when it became ready
+	Length  int64 // of the lease
 }
 
 // Request says what to reserve.
@@ -21,47 +23,108 @@ type Request struct {
 	Lease    int64 // of jobs that have none of their own
 	Holder   string
 	NewToken func() int64
+	Terms    func(i int) Terms // of the i-th job that is leased; may be nil
 }
 
-// Reserve leases up to N ready jobs, the first ones. wake is when there may be more if it found
-// fewer because of a rate: 0 is when something changes.
-func (q *Queue) Reserve(tx kv.Tx, now int64, request Request) (got []Reserved, wake int64, err error) {
-	n, wake, err := q.room(tx, now, request.N)
+// Terms are what one caller wants for its jobs.
+type Terms struct {
+	Lease  int64  // whatever the jobs say; 0 is as they, or the queue, say
+	Holder string // "" is that of the request
+}
+
+// Found is what Reserve has leased.
+type Found struct {
+	Jobs []Reserved
+	More bool // there are more ready jobs to look at, for which this transaction has no room
+}
+
+// maxMoved is how many jobs one Reserve moves out of the way that may not start.
+const maxMoved = 500
+
+// Reserve leases up to N ready jobs, the first ones. Ready jobs may start: those whose key is over its rate are blocked.
+// Only where the rate was changed meanwhile there are others, which Reserve blocks.
+func (q *Queue) Reserve(tx kv.Tx, now int64, request Request) (f Found, err error) {
+	n, err := q.room(tx, now, request.N)
 	if err != nil || n == 0 {
-		return nil, wake, err
+		return f, err
 	}
-	entries, err := q.candidates(tx, n)
-	if err != nil {
-		return nil, 0, err
+	r := reservation{q: q, tx: tx, now: now, request: request, moves: maxMoved}
+	if q.limits.Operations > 0 {
+		r.moves = 2
 	}
-	bytes := 0
-	for _, entry := range entries {
-		j, err := q.loadIn(tx, Ready, entry.Key)
+	for from := []byte(nil); len(r.got) < n && !r.more; {
+		entries, end, err := q.candidates(tx, n-len(r.got), &from)
 		if err != nil {
-			return nil, 0, err
+			return f, err
 		}
-		if waits, err := q.waitForRate(tx, j, now); err != nil {
-			return nil, 0, err
-		} else if waits {
-			if wake == 0 || j.Time < wake {
-				wake = j.Time
+		for _, entry := range entries {
+			if r.more, err = r.lease(entry.Key); err != nil {
+				return f, err
+			} else if r.more {
+				break
 			}
-			continue
 		}
-		payload, err := q.Payload(tx, j)
-		if err != nil {
-			return nil, 0, err
-		}
-		if bytes += len(payload); request.MaxBytes > 0 && bytes > request.MaxBytes && len(got) > 0 {
-			break
-		}
-		since := j.since()
-		q.lease(tx, j, now, request)
-		if got = append(got, Reserved{j, payload, since}); len(got) == n {
+		if end {
 			break
 		}
 	}
-	return got, wake, q.started(tx, now, len(got))
+	f.Jobs, f.More = r.got, r.more || len(r.got) == 0 && q.config.Relaxed && r.moved > 0 // there may be some before these
+	return f, q.started(tx, now, len(r.got))
+}
+
+// reservation is a Reserve under way.
+type reservation struct {
+	q            *Queue
+	tx           kv.Tx
+	now          int64
+	request      Request
+	got          []Reserved
+	bytes        int
+	moves, moved int
+	more         bool // see Found
+}
+
+// lease leases the job of an entry, or blocks it if it may not start. Where there is no room for it, it does nothing, and
+// more is true.
+func (r *reservation) lease(entry []byte) (more bool, err error) {
+	q := r.q
+	j, err := q.loadIn(r.tx, Ready, entry)
+	if err != nil {
+		return false, err
+	}
+	var s slots
+	if j.Key != "" {
+		if s, err = q.loadSlots(r.tx, j.Key); err != nil {
+			return false, err
+		}
+		if !q.mayStart(s, r.now) {
+			if r.moved == r.moves {
+				return true, nil
+			}
+			r.moved++
+			q.moveOut(r.tx, j, s, r.now)
+			return false, nil
+		}
+	}
+	payload, err := q.Payload(r.tx, j)
+	if err != nil {
+		return false, err
+	}
+	if r.bytes += len(payload); r.request.MaxBytes > 0 && r.bytes > r.request.MaxBytes && len(r.got) > 0 {
+		return true, nil
+	}
+	since := j.since()
+	length, err := q.lease(r.tx, j, s, r.now, r.request, len(r.got))
+	r.got = append(r.got, Reserved{j, payload, since, length})
+	return false, err
+}
+
+// moveOut blocks a ready job until the rate of its key has room.
+func (q *Queue) moveOut(tx kv.Tx, j *Job, s slots, now int64) {
+	s.leave(Ready, true)
+	q.move(tx, j, Blocked, func() { j.HasSlot = false })
+	q.setWake(tx, j.Key, &s, q.roomAt(s, now))
+	q.saveSlots(tx, j.Key, s)
 }
 
 // ReserveOne leases a job that is ready, scheduled or dead, whatever is before it. The error is an ErrState
@@ -74,18 +137,15 @@ func (q *Queue) ReserveOne(tx kv.Tx, id, now int64, request Request) (got Reserv
 	if j.State != Ready && j.State != Scheduled && j.State != Dead {
 		return got, fmt.Errorf("%w: job %d is %v: only one that is ready, scheduled or dead can be leased", ErrState, id, j.State)
 	}
-	n, _, err := q.room(tx, now, 1)
+	n, err := q.room(tx, now, 1)
 	if err != nil {
 		return got, err
 	}
-	has := n > 0
-	if has {
-		has, err = q.takeSlot(tx, j)
-	}
+	s, has, err := q.slotFor(tx, j, now)
 	switch {
 	case err != nil:
 		return got, err
-	case !has: // nothing was written
+	case n == 0 || !has: // nothing was written
 		return got, fmt.Errorf("%w: job %d can't start now, as its queue is paused or a limit is reached", ErrState, id)
 	}
 	payload, err := q.Payload(tx, j)
@@ -99,8 +159,32 @@ func (q *Queue) ReserveOne(tx kv.Tx, id, now int64, request Request) (got Reserv
 	if j.State == Ready {
 		since = j.since()
 	}
-	q.lease(tx, j, now, request)
-	return Reserved{j, payload, since}, q.started(tx, now, 1)
+	length, err := q.lease(tx, j, s, now, request, 0)
+	if err != nil {
+		return got, err
+	}
+	return Reserved{j, payload, since, length}, q.started(tx, now, 1)
+}
+
+// slotFor tells whether a job that is ready, scheduled or dead may start now as far as its key is concerned, without
+// taking the start of one that is ready. If so it has a slot in what is returned.
+func (q *Queue) slotFor(tx kv.Tx, j *Job, now int64) (s slots, has bool, err error) {
+	if j.Key == "" {
+		return s, true, nil
+	}
+	if s, err = q.loadSlots(tx, j.Key); err != nil {
+		return s, false, err
+	}
+	switch {
+	case j.State == Ready:
+		has = q.mayStart(s, now)
+	case j.HasSlot:
+		has = q.rateAt(s, now) == now
+	case q.roomAt(s, now) == now:
+		s.used++
+		j.HasSlot, has = true, true
+	}
+	return s, has, nil
 }
 
 // Position is where a ready job is among others, also of other queues.
@@ -130,39 +214,58 @@ func (q *Queue) ReadyBelow(r kv.Reader, priority int64, limit int) (n int, err e
 	return n, nil
 }
 
-func (q *Queue) lease(tx kv.Tx, j *Job, now int64, request Request) {
-	length := j.Lease
-	if length == 0 {
-		length = request.Lease
+// lease leases the i-th job of a request, for a time that it returns, and takes its start from the rate of its key, of
+// which s is stored.
+func (q *Queue) lease(tx kv.Tx, j *Job, s slots, now int64, request Request, i int) (length int64, err error) {
+	terms := Terms{}
+	if request.Terms != nil {
+		terms = request.Terms(i)
 	}
+	length = cmp.Or(terms.Lease, j.Lease, request.Lease)
+	was := j.State
 	q.move(tx, j, Leased, func() {
-		j.Token, j.Holder, j.Time = request.NewToken(), request.Holder, now+length
+		j.Token, j.Holder, j.Time = request.NewToken(), cmp.Or(terms.Holder, request.Holder), now+length
 		j.Attempts++
-		j.Paid = false
 	})
+	if j.Key == "" {
+		return length, nil
+	}
+	if was == Ready {
+		s.ready = max(0, s.ready-1)
+	}
+	_, s.next = q.config.KeyRate.start(s.next, now)
+	if s.wake == awaited {
+		if err := q.letIn(tx, j.Key, &s, now); err != nil {
+			return 0, err
+		}
+	}
+	q.saveSlots(tx, j.Key, s)
+	return length, nil
 }
 
-// room returns how many of n jobs may be leased now, and when one more may where a rate
-// is the reason that these are fewer.
-func (q *Queue) room(tx kv.Tx, now int64, n int) (_ int, wake int64, err error) {
+// room returns how many of n jobs may be leased now.
+func (q *Queue) room(tx kv.Tx, now int64, n int) (int, error) {
 	if paused, err := q.Paused(tx); paused || err != nil {
-		return 0, 0, err
+		return 0, err
 	}
 	if limit := q.config.Concurrency; limit > 0 {
 		leased, err := loadInt(tx, q.leased)
 		if err != nil {
-			return 0, 0, err
+			return 0, err
 		}
 		n = int(min(int64(n), max(0, limit-leased)))
 	}
 	if q.config.Rate.limits() {
 		arrival, err := loadInt(tx, q.rate)
 		if err != nil {
-			return 0, 0, err
+			return 0, err
 		}
-		n, wake, _ = q.config.Rate.allowed(arrival, now, n)
+		var next int64
+		if n, next, _ = q.config.Rate.allowed(arrival, now, n); next > 0 {
+			q.soon(tx, next) // there may be more
+		}
 	}
-	return n, wake, nil
+	return n, nil
 }
 
 // started accounts for n jobs that were leased.
@@ -188,60 +291,41 @@ func (q *Queue) started(tx kv.Tx, now int64, n int) error {
 	return nil
 }
 
-// waitForRate schedules a job that is over the rate of its key for when it may start. Its
-// start is then accounted for, so that it does not wait twice.
-func (q *Queue) waitForRate(tx kv.Tx, j *Job, now int64) (bool, error) {
-	if j.Key == "" || j.Paid || !q.config.KeyRate.limits() {
-		return false, nil
-	}
-	s, err := q.loadSlots(tx, j.Key)
-	if err != nil {
-		return false, err
-	}
-	var at int64
-	at, s.next = q.config.KeyRate.start(s.next, now)
-	q.saveSlots(tx, j.Key, s)
-	if at <= now {
-		return false, nil
-	}
-	q.move(tx, j, Scheduled, func() { j.Time, j.Paid = at, true })
-	return true, nil
-}
-
 // spread is from how many of the first jobs a relaxed order chooses.
 const spread = 256
 
-// overlooked is how many jobs one Reserve reads more than it was asked for, as some may have to wait
-// for the rate of their key.
-const overlooked = 64
-
-// candidates returns the first ready entries, of which the caller takes up to n. Those of a relaxed order begin at a
-// random one of the first. Where other processes share the store they are read through a snapshot: the jobs' headers
-// conflict, and the reservation counts as done at the version that it has read, as a take does (docs/concurrency.md).
-func (q *Queue) candidates(tx kv.Tx, n int) (entries []kv.KeyValue, err error) {
-	limit := n
-	if q.config.KeyRate.limits() {
-		limit += overlooked
-	}
-	most, r := limit, kv.Reader(tx)
-	if q.config.Relaxed {
+// candidates returns the first ready entries from a key on, of which the caller takes up to n, where to go on, and whether
+// these are the last. Those of a relaxed order begin at a random one of the first. Where other processes share the store they are read through a
+// snapshot: the jobs' headers conflict, and the reservation counts as done at the version that it has read, as a take does
+// (docs/concurrency.md).
+func (q *Queue) candidates(tx kv.Tx, n int, from *[]byte) (entries []kv.KeyValue, end bool, err error) {
+	ready, most, r := rangeOf(q.indexes[Ready]), n, kv.Reader(tx)
+	relaxed := q.config.Relaxed && *from == nil
+	if relaxed {
 		most += spread
 	}
 	if q.config.Relaxed || q.limits.Shared {
 		r = tx.Snapshot()
 	}
-	ready := rangeOf(q.indexes[Ready])
+	if *from != nil {
+		ready.Begin = *from
+	}
 	for entry, err := range r.Range(ready, kv.RangeOptions{Limit: most}) {
 		if err != nil {
-			return nil, err
+			return nil, false, err
 		}
 		entries = append(entries, entry)
 	}
-	if len(entries) == 0 && q.config.Relaxed {
-		tx.AddReadConflict(ready) // a caller is told that there is nothing
+	if len(entries) == 0 {
+		if relaxed {
+			tx.AddReadConflict(ready) // a caller is told that there is nothing
+		}
+		return nil, true, nil
 	}
-	if q.config.Relaxed {
-		entries = entries[rand.IntN(max(1, len(entries)-limit)):]
+	if relaxed {
+		entries = entries[rand.IntN(max(1, len(entries)-n)):]
+		entries = entries[:min(n, len(entries))]
 	}
-	return entries, nil
+	*from = kv.After(entries[len(entries)-1].Key)
+	return entries, len(entries) < n, nil
 }

@@ -7,9 +7,16 @@ import (
 
 // slots is what is stored of a key.
 type slots struct {
-	used int64 // by jobs that are out of blocked
-	next int64 // the theoretical arrival time of its rate; see Rate
+	used  int64 // by jobs that are ready, leased, or tried again later
+	next  int64 // the theoretical arrival time of its rate; see Rate
+	ready int64 // of these, those that are ready: the rate lets all of them start at once
+	wake  int64 // 0 is that no job of it is blocked; else awaited, or the time of its entry in wakes
 }
+
+// awaited is the wake of a key whose blocked jobs wait until another one of its jobs ends or starts.
+const awaited = -1
+
+func (s *slots) ints() []*int64 { return []*int64{&s.used, &s.next, &s.ready, &s.wake} }
 
 func (q *Queue) loadSlots(r kv.Reader, key string) (s slots, err error) {
 	at := withString(q.slots, key)
@@ -17,7 +24,7 @@ func (q *Queue) loadSlots(r kv.Reader, key string) (s slots, err error) {
 	if err != nil || value == nil {
 		return s, err
 	}
-	err = decodeInts(at, value, &s.used, &s.next)
+	err = decodeInts(at, value, s.ints()...)
 	return s, err
 }
 
@@ -27,30 +34,73 @@ func (q *Queue) saveSlots(tx kv.Tx, key string, s slots) {
 		tx.Clear(at)
 		return
 	}
-	tx.Set(at, withInts(nil, s.used, s.next))
-	if s.used == 0 {
+	tx.Set(at, withInts(nil, s.used, s.next, s.ready, s.wake))
+	if s.used == 0 && s.wake == 0 {
 		tx.Set(q.endKey(s.next, endsRate, key), nil) // until then its rate is remembered
 	}
 }
 
-// takeSlot tells whether a job has a slot of its key, or needs none. It gives it one if there is one.
-func (q *Queue) takeSlot(tx kv.Tx, j *Job) (bool, error) {
-	if j.Key == "" || j.HasSlot {
-		return true, nil
+// roomAt returns when a job of a key that has no slot may become ready, with all that are ready starting before it: now,
+// later, or awaited if time alone does not bring that about.
+func (q *Queue) roomAt(s slots, now int64) int64 {
+	if s.used >= q.config.KeyLimit {
+		return awaited
 	}
-	slots, err := q.loadSlots(tx, j.Key)
-	if err != nil || slots.used >= q.config.KeyLimit {
-		return false, err
-	}
-	slots.used++
-	q.saveSlots(tx, j.Key, slots)
-	j.HasSlot = true
-	return true, nil
+	return q.rateAt(s, now)
 }
 
-// freeSlot hands the slot of a job that had one to the next job of its key that is blocked, or gives it
-// back. Where the limit was raised meanwhile more jobs than one come in, a few at a time.
-func (q *Queue) freeSlot(tx kv.Tx, key string, had bool) error {
+// rateAt is roomAt as far as the rate is concerned.
+func (q *Queue) rateAt(s slots, now int64) int64 {
+	rate := q.config.KeyRate
+	switch {
+	case !rate.limits():
+		return now
+	case s.ready >= rate.N:
+		return awaited
+	}
+	at, _ := rate.start(rate.clamp(s.next, now)+s.ready*rate.each(), now)
+	return at
+}
+
+// isSet tells whether the next look at a key's blocked jobs is at a time that is right still: if the clock was set back,
+// or a rate is gone, it may be too late.
+func (q *Queue) isSet(s slots, now int64) bool {
+	return s.wake > now && s.wake <= q.lastWake(now) && s.used < q.config.KeyLimit
+}
+
+// lastWake is when at the latest blocked jobs that wait for a rate are looked at.
+func (q *Queue) lastWake(now int64) int64 {
+	if !q.config.KeyRate.limits() {
+		return now
+	}
+	return q.config.KeyRate.clamp(Never, now)
+}
+
+// mayStart tells whether the rate of a key lets one of its ready jobs start now.
+func (q *Queue) mayStart(s slots, now int64) bool {
+	at, _ := q.config.KeyRate.start(s.next, now)
+	return at <= now
+}
+
+// leave accounts for a job of a key that has left a state, with its slot if it had one.
+func (s *slots) leave(was State, had bool) {
+	if had {
+		s.used = max(0, s.used-1)
+	}
+	if had && was == Ready {
+		s.ready = max(0, s.ready-1)
+	}
+}
+
+// enter accounts for a job that becomes ready.
+func (s *slots) enter(j *Job) {
+	s.used++
+	s.ready++
+	j.HasSlot = true
+}
+
+// freeSlot gives back the slot of a job that had one in the state that it was in, and lets in others of its key.
+func (q *Queue) freeSlot(tx kv.Tx, key string, was State, had bool, now int64) error {
 	if !had {
 		return nil
 	}
@@ -58,10 +108,28 @@ func (q *Queue) freeSlot(tx kv.Tx, key string, had bool) error {
 	if err != nil {
 		return err
 	}
-	s.used = max(0, s.used-1)
-	const most = 16
+	s.leave(was, had)
+	if err := q.letIn(tx, key, &s, now); err != nil {
+		return err
+	}
+	q.saveSlots(tx, key, s)
+	return nil
+}
+
+// letIn makes blocked jobs of a key ready, in their order, as far as it has slots and its rate has room, and notes when to
+// go on. Where more come in than one, as the limit was raised, it does a few at a time.
+func (q *Queue) letIn(tx kv.Tx, key string, s *slots, now int64) error {
+	if s.wake == 0 {
+		return nil
+	}
+	most := 16
+	if q.limits.Operations > 0 {
+		most = 1
+	}
+	wake := now // there is more of it
 	for range most {
-		if s.used >= q.config.KeyLimit {
+		if at := q.roomAt(*s, now); at != now {
+			wake = at
 			break
 		}
 		j, err := q.firstBlocked(tx, key)
@@ -69,14 +137,31 @@ func (q *Queue) freeSlot(tx kv.Tx, key string, had bool) error {
 			return err
 		}
 		if j == nil {
+			wake = 0
 			break
 		}
-		s.used++
-		q.move(tx, j, Ready, func() { j.HasSlot = true })
+		q.move(tx, j, Ready, func() { s.enter(j) })
 	}
-	q.saveSlots(tx, key, s)
+	q.setWake(tx, key, s, wake)
 	return nil
 }
+
+// setWake has the next blocked job of a key looked at in another way, or at another time.
+func (q *Queue) setWake(tx kv.Tx, key string, s *slots, wake int64) {
+	if s.wake == wake {
+		return
+	}
+	if s.wake > 0 {
+		tx.Clear(q.wakeKey(s.wake, key))
+	}
+	if wake > 0 {
+		tx.Set(q.wakeKey(wake, key), nil)
+		q.soon(tx, wake)
+	}
+	s.wake = wake
+}
+
+func (k *keys) wakeKey(at int64, key string) []byte { return withString(withInts(k.wakes, at), key) }
 
 func (q *Queue) firstBlocked(tx kv.Tx, key string) (*Job, error) {
 	of := withString(q.indexes[Blocked], key)

@@ -26,7 +26,7 @@ func sampleStore(t testing.TB) (kv.DB, *Queue, []kv.KeyValue) {
 	imported(t, db, q, 40, kinds, data)
 	err := db.Transact(context.Background(), func(tx kv.Tx) error {
 		q.Pause(tx, false)
-		_, _, err := q.Reserve(tx, 41, Request{N: 1, Holder: "h", Lease: 100, NewToken: func() int64 { return 77 }})
+		_, err := q.Reserve(tx, 41, Request{N: 1, Holder: "h", Lease: 100, NewToken: func() int64 { return 77 }})
 		return err
 	})
 	if err != nil {
@@ -76,11 +76,11 @@ func verbsOf(q *Queue) map[string]func(kv.Tx) error {
 		"put": put(New{}), "put of a key": put(New{Key: "a"}), "put unique": put(New{Unique: "dead"}),
 		"due": due(now), "due later": due(maxTime),
 		"reserve": func(tx kv.Tx) error {
-			_, _, err := q.Reserve(tx, now, Request{N: 10, Lease: 5, NewToken: func() int64 { return 78 }})
+			_, err := q.Reserve(tx, now, Request{N: 10, Lease: 5, NewToken: func() int64 { return 78 }})
 			return err
 		},
 		"admit": func(tx kv.Tx) error {
-			_, err := q.Admit(tx, nil, 10)
+			_, err := q.Admit(tx, now, nil, 10)
 			return err
 		},
 		"list": func(tx kv.Tx) error {

@@ -50,7 +50,7 @@ func (q *Queue) Extend(tx kv.Tx, id, token, now, until int64) (cancelled bool, e
 }
 
 // Release gives a job back: it is ready in its old place, at once or at a time. The attempt does
-// not count. A priority other than nil is its new one; then its place is behind those of that priority, or
+// not count, but it has started, as far as rates are concerned. A priority other than nil is its new one; then its place is behind those of that priority, or
 // the old one.
 func (q *Queue) Release(tx kv.Tx, id, token, now, at int64, as *NewPriority) error {
 	j, err := q.held(tx, id, token, now)
@@ -95,13 +95,12 @@ func (q *Queue) again(tx kv.Tx, j *Job, now, at int64) error {
 
 // admitAt is admit, at once or at a time.
 func (q *Queue) admitAt(tx kv.Tx, j *Job, now, at int64) error {
-	j.Paid = false
 	if at > now {
 		j.State, j.Time = Scheduled, at
 		q.enter(tx, j)
 		return nil
 	}
-	return q.admit(tx, j)
+	return q.admit(tx, j, now)
 }
 
 // Fail ends an attempt with an error: the job is tried again at a time, or is dead after its last attempt.

@@ -46,6 +46,14 @@ func (p *Batch[V]) Wants() (wants []int) {
 	return wants
 }
 
+// Notes returns the notes of the callers that Wants has returned last, in order.
+func (p *Batch[V]) Notes() (notes []any) {
+	for _, w := range p.held {
+		notes = append(notes, w.note)
+	}
+	return notes
+}
+
 func leaves[V any](w *waiter[V]) bool { return w.leaves }
 
 // Next returns the stamp of the caller behind the first so many, and false if there is none.

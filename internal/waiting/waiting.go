@@ -91,6 +91,7 @@ type List[V any] struct {
 
 type waiter[V any] struct {
 	want   int
+	note   any
 	stamp  int64
 	got    []V
 	held   bool          // items are being taken for it
@@ -166,6 +167,11 @@ func (r *List[V]) Waiting() int { return int(r.present.Load()) }
 // Wait returns up to want items, at least one, or an error: the cause of ctx, or
 // Take's.
 func (r *List[V]) Wait(ctx context.Context, want int) ([]V, error) {
+	return r.WaitNoted(ctx, want, nil)
+}
+
+// WaitNoted is Wait with something of the caller's that Take learns from Batch.Notes.
+func (r *List[V]) WaitNoted(ctx context.Context, want int, note any) ([]V, error) {
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
 	}
@@ -176,7 +182,7 @@ func (r *List[V]) Wait(ctx context.Context, want int) ([]V, error) {
 			}
 		}()
 	}
-	return r.wait(ctx, want)
+	return r.wait(ctx, want, note)
 }
 
 // empty tells whether no caller waits, and returns a stamp of that moment.
@@ -189,8 +195,8 @@ func (r *List[V]) empty() (stamp int64, empty bool) {
 	return r.o.Stamp(), true
 }
 
-func (r *List[V]) wait(ctx context.Context, want int) (got []V, err error) {
-	w := &waiter[V]{want: want, woken: make(chan struct{}, 1)}
+func (r *List[V]) wait(ctx context.Context, want int, note any) (got []V, err error) {
+	w := &waiter[V]{want: want, note: note, woken: make(chan struct{}, 1)}
 	returns := false
 	defer func() {
 		if !returns {

@@ -150,34 +150,26 @@ func (a *api) reserve(ctx context.Context, q *queues.Work, in *reserveIn) (reply
 	if err != nil {
 		return nil, err
 	}
+	o := work.ReserveOptions{Lease: in.Lease.Duration}
 	leases, err := waiting(ctx, a, in.Wait.Duration,
-		func(ctx context.Context) ([]*lease, error) { return q.TryReserve(ctx, in.N) },
-		func(ctx context.Context) ([]*lease, error) { return q.ReserveN(ctx, in.N) })
+		func(ctx context.Context) ([]*lease, error) { return q.TryReserveWith(ctx, in.N, o) },
+		func(ctx context.Context) ([]*lease, error) { return q.ReserveWith(ctx, in.N, o) })
 	if err != nil {
 		return nil, err
 	}
-	if leases, err = a.hold(ctx, leases, in.Lease.Duration); err != nil {
+	if err := release(ctx, leases); err != nil {
 		return nil, err
 	}
 	return replyLeases(format, in.Form, leases), nil
 }
 
-// hold gives leases their length, and those of a client that has gone back.
-func (a *api) hold(ctx context.Context, leases []*lease, d time.Duration) (held []*lease, err error) {
-	if d != 0 && ctx.Err() == nil {
-		errs := together(len(leases), func(i int) error { return leases[i].Extend(ctx, d) })
-		for i, err := range errs {
-			if err == nil {
-				held = append(held, leases[i])
-			}
-		}
-		leases = held
+// release gives back the jobs of a client that has gone.
+func release(ctx context.Context, leases []*lease) error {
+	if ctx.Err() == nil {
+		return nil
 	}
-	if ctx.Err() != nil {
-		together(len(leases), func(i int) error { return leases[i].Release(context.WithoutCancel(ctx), 0) })
-		return nil, context.Cause(ctx)
-	}
-	return leases, nil
+	together(len(leases), func(i int) error { return leases[i].Release(context.WithoutCancel(ctx), 0) })
+	return context.Cause(ctx)
 }
 
 // together calls f with 0 to n-1 at the same time, so that the calls share transactions, and returns their errors.

@@ -173,14 +173,12 @@ func TestReserveAndGo(t *testing.T) {
 	f.want(200, `{"added":1,"ids":[1]}`, "POST /v1/jobs/w", `{"jobs":[{"text":"a"}]}`)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	a := &api{}
 	q, err := work.Open(f.db, "w", conq.Bytes())
 	testkit.NoError(t, err)
 	defer q.Close()
 	leases, err := q.TryReserve(t.Context(), 1)
 	testkit.NoError(t, err)
-	_, err = a.hold(ctx, leases, 0)
-	testkit.WantError(t, err, context.Canceled)
+	testkit.WantError(t, release(ctx, leases), context.Canceled)
 	testkit.Equal(t, "job", f.job(1), "ready 0 0 []")
 
 	waits := make(chan struct{})

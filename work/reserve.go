@@ -1,0 +1,323 @@
+package work
+
+import (
+	"context"
+	"math"
+	"math/rand/v2"
+	"time"
+
+	"github.com/conq-go/conq/internal/combine"
+	"github.com/conq-go/conq/internal/jobs"
+	"github.com/conq-go/conq/internal/outcome"
+	"github.com/conq-go/conq/internal/waiting"
+	"github.com/conq-go/conq/kv"
+)
+
+// ReserveOptions are how one call leases jobs.
+type ReserveOptions struct {
+	// Lease is the length of the leases, also of jobs that have a length of their own: 1 ms to 30 days. Default: that of
+	// the job, or else of the handle.
+	Lease time.Duration
+
+	// Holder names who leases, at most MaxText bytes. Default: that of the handle.
+	Holder string
+}
+
+func (o ReserveOptions) check(n int) error {
+	if n < 1 {
+		return invalid("%d jobs to reserve: it can be from 1 on", n)
+	}
+	if o.Lease != 0 {
+		if err := checkLease(o.Lease); err != nil {
+			return invalid("%w", err)
+		}
+	}
+	if err := checkText("ReserveOptions.Holder", o.Holder); err != nil {
+		return invalid("%w", err)
+	}
+	return nil
+}
+
+func (o ReserveOptions) terms() jobs.Terms {
+	return jobs.Terms{Lease: o.Lease.Microseconds(), Holder: o.Holder}
+}
+
+// ask is what one caller asks for.
+type ask struct {
+	n     int
+	terms jobs.Terms
+}
+
+// want is what a call wants, for one caller or for several that wait.
+type want struct {
+	asks []ask
+
+	// since is when it first looked: what was due by then is ready before it gets jobs, so that it gets the first ones.
+	since int64
+}
+
+func (w want) n() (n int) {
+	for _, a := range w.asks {
+		n += a.n
+	}
+	return n
+}
+
+// taken is what a call gets.
+type taken[V any] struct {
+	jobs []V
+	more bool // it is to come again at once: there was more to do, or to look at, than fits into a transaction
+}
+
+// reserver has those who reserve share transactions, of one queue or of a union.
+type reserver[V any] struct {
+	source[V]
+	engine *engine // of the first queue
+
+	combiner combine.Combiner[want, taken[V]]
+	list     waiting.List[V]
+}
+
+// source is where a reserver has jobs from.
+type source[V any] interface {
+	// dueAt does what is due in the queues where it is time to look, or in all. It returns when the next job becomes
+	// ready that it knows of, as jobs.Dues has it, in how many queues it has looked, and how many jobs became ready.
+	dueAt(tx kv.Tx, now int64, all bool) (next int64, looked, ready int, err error)
+
+	// leaseIn leases the first jobs for those who ask. more is that of jobs.Found.
+	leaseIn(tx kv.Tx, now int64, asks []ask) (got []V, more bool, err error)
+
+	// watch runs a reservation, and returns what tells when there may be jobs again if it gets none: nothing that comes
+	// after it has looked is missed.
+	watch(ctx context.Context, w want) (taken[V], <-chan error, error)
+
+	note(tx kv.Tx, got []V, calls int, attempts *int)
+	queues() int
+}
+
+func (r *reserver[V]) init(of source[V], e *engine, calls int) {
+	r.source, r.engine = of, e
+	r.combiner.Init(combine.Options[want, taken[V]]{Run: r.run, MaxCalls: calls})
+	r.list.Init(waiting.Options[V]{Take: r.take, Max: calls, Poll: e.poll(), Lost: isUnknown})
+}
+
+func (r *reserver[V]) now() int64 { return micros(r.engine.now()) }
+
+// try reserves for one caller, which does not wait.
+func (r *reserver[V]) try(ctx context.Context, n int, o ReserveOptions) ([]V, error) {
+	if err := o.check(n); err != nil {
+		return nil, r.engine.wrap(err)
+	}
+	w := want{[]ask{{n, o.terms()}}, r.now()}
+	for {
+		t, err := r.share(ctx, w)
+		if err != nil || len(t.jobs) > 0 || !t.more {
+			return t.jobs, err
+		}
+	}
+}
+
+// wait reserves for one caller, which waits.
+func (r *reserver[V]) wait(ctx context.Context, n int, o ReserveOptions) ([]V, error) {
+	if err := o.check(n); err != nil {
+		return nil, r.engine.wrap(err)
+	}
+	got, err := r.list.WaitNoted(ctx, n, o.terms())
+	return got, r.engine.wrap(err)
+}
+
+// share reserves in a transaction with others.
+func (r *reserver[V]) share(ctx context.Context, w want) (taken[V], error) {
+	return do(ctx, r.engine, &r.combiner, r.run, w)
+}
+
+func (r *reserver[V]) run(calls []*combine.Call[want, taken[V]]) {
+	share(r.engine, calls, func(tx kv.Tx, calls []*combine.Call[want, taken[V]], attempts *int) ([]result[taken[V]], error) {
+		wants := make([]want, len(calls))
+		for i, c := range calls {
+			wants[i] = c.Request
+		}
+		return r.in(tx, wants, attempts)
+	})
+}
+
+// alone reserves in a transaction of its own, which then may do more.
+func (r *reserver[V]) alone(ctx context.Context, w want, then func(tx kv.Tx, t taken[V])) (taken[V], error) {
+	attempts := 0
+	t, err := outcome.Do(ctx, r.engine.lanes, func(tx kv.Tx) (t taken[V], err error) {
+		attempts++
+		results, err := r.in(tx, []want{w}, &attempts)
+		if err == nil {
+			t = results[0].value
+			then(tx, t)
+		}
+		return t, err
+	})
+	return t, r.engine.wrap(err)
+}
+
+// in reserves in a transaction. What is due is done first if it is time for that, and else if there are no jobs.
+func (r *reserver[V]) in(tx kv.Tx, wants []want, attempts *int) ([]result[taken[V]], error) {
+	now := r.now()
+	next, looked, _, err := r.dueAt(tx, now, false)
+	if err != nil {
+		return nil, err
+	}
+	got, served, more, err := r.serve(tx, now, wants, next)
+	if err != nil {
+		return nil, err
+	}
+	if len(got) == 0 && !more && looked < r.queues() {
+		next, _, ready, err := r.dueAt(tx, now, true)
+		if err != nil {
+			return nil, err
+		}
+		if ready > 0 {
+			if got, served, more, err = r.serve(tx, now, wants, next); err != nil {
+				return nil, err
+			}
+		}
+	}
+	r.note(tx, got, len(wants), attempts)
+	return deal(got, wants, served, more), nil
+}
+
+// serve leases jobs for the first ones who want some, those before whose time all that was due is done, and tells how many
+// these are.
+func (r *reserver[V]) serve(tx kv.Tx, now int64, wants []want, next int64) (got []V, served int, more bool, err error) {
+	var asks []ask
+	for _, w := range wants {
+		if w.since >= next {
+			break
+		}
+		asks = append(asks, w.asks...)
+		served++
+	}
+	if served == 0 {
+		return nil, 0, true, nil
+	}
+	got, more, err = r.leaseIn(tx, now, asks)
+	return got, served, more, err
+}
+
+// deal gives each of the first served ones as many as it wants, as long as there are some.
+func deal[V any](got []V, wants []want, served int, more bool) []result[taken[V]] {
+	results := make([]result[taken[V]], len(wants))
+	for i, w := range wants {
+		n := 0
+		if i < served {
+			n = min(len(got), w.n())
+		}
+		results[i].value = taken[V]{got[:n:n], more || i >= served}
+		got = got[n:]
+	}
+	return results
+}
+
+// take reserves jobs for callers that wait, and says when to look again if there are none.
+func (r *reserver[V]) take(ctx context.Context, b *waiting.Batch[V]) ([][]V, <-chan error, error) {
+	w := want{since: r.now()}
+	for {
+		wants, notes := b.Wants(), b.Notes()
+		if wants == nil {
+			return nil, nil, errNobody
+		}
+		w.asks = nil
+		for i, n := range wants {
+			w.asks = append(w.asks, ask{n, notes[i].(jobs.Terms)})
+		}
+		t, news, err := r.watch(ctx, w)
+		switch {
+		case err != nil:
+			return nil, nil, err
+		case len(t.jobs) > 0:
+			return dealWaiting(t.jobs, wants), nil, nil
+		case !t.more:
+			return nil, news, nil
+		}
+	}
+}
+
+// dealWaiting is deal for callers that wait on if there are none for them.
+func dealWaiting[V any](got []V, wants []int) (dealt [][]V) {
+	for _, n := range wants {
+		if n = min(n, len(got)); n == 0 {
+			break
+		}
+		dealt, got = append(dealt, got[:n:n]), got[n:]
+	}
+	return dealt
+}
+
+// one is the source of a queue alone.
+type one struct{ *engine }
+
+func (o one) queues() int { return 1 }
+
+func (o one) note(tx kv.Tx, got []jobs.Reserved, calls int, attempts *int) {
+	o.noteReserved(tx, got, calls, attempts)
+}
+
+func (o one) dueAt(tx kv.Tx, now int64, all bool) (next int64, looked, ready int, err error) {
+	if !all && !o.clock.due(now) {
+		return jobs.Never, 0, 0, nil
+	}
+	d, err := o.dueIn(tx, now)
+	return d.NextReady, 1, d.Ready, err
+}
+
+func (o one) leaseIn(tx kv.Tx, now int64, asks []ask) ([]jobs.Reserved, bool, error) {
+	f, err := o.leaseSome(tx, now, asks, 0, want{asks: asks}.n())
+	return f.Jobs, f.More, err
+}
+
+// leaseSome leases n jobs for those who ask, behind the first ones that they have.
+func (e *engine) leaseSome(tx kv.Tx, now int64, asks []ask, have, n int) (jobs.Found, error) {
+	request := e.request(n)
+	request.Terms = func(i int) jobs.Terms { return termsOf(asks, have+i) }
+	return e.recipe.Reserve(tx, now, request)
+}
+
+// termsOf returns those of the one who gets the i-th job.
+func termsOf(asks []ask, i int) jobs.Terms {
+	for _, a := range asks {
+		if i < a.n {
+			return a.terms
+		}
+		i -= a.n
+	}
+	return jobs.Terms{}
+}
+
+func (e *engine) request(n int) jobs.Request {
+	return jobs.Request{
+		N: n, MaxBytes: e.bytesPerTransaction(), Lease: e.options.Lease.Microseconds(), Holder: e.options.Holder, NewToken: newToken,
+	}
+}
+
+func newToken() int64 { return rand.Int64N(math.MaxInt64) + 1 }
+
+func (o one) watch(ctx context.Context, w want) (t taken[jobs.Reserved], _ <-chan error, err error) {
+	if o.signals != nil {
+		news := o.news.Wait(o.topic()) // before looking
+		if t, err = o.reserve.share(ctx, w); err == nil && len(t.jobs) == 0 {
+			o.clock.start(o.now())
+		}
+		return t, news, err
+	}
+	news := o.clock.wait()
+	var near <-chan error // they learn it sooner than by a watch
+	if o.news != nil {
+		near = o.news.Wait(o.topic())
+	}
+	t, err = o.reserve.alone(ctx, w, func(tx kv.Tx, t taken[jobs.Reserved]) {
+		if len(t.jobs) == 0 && !t.more {
+			watched := tx.Watch(o.signal)
+			tx.OnCommit(func() { go relay(watched, near, news) })
+		}
+	})
+	if err == nil && len(t.jobs) == 0 {
+		o.clock.start(o.now())
+	}
+	return t, news, err
+}
