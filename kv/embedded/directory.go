@@ -18,7 +18,7 @@ import (
 const (
 	formatFile  = "CONQ"
 	formatLine  = "conq embedded store, format %d\n"
-	formatKnown = 3 // 1 had a log of Pebble's in place of package wal, 2 no file NEEDED
+	formatKnown = 4 // 1 had a log of Pebble's in place of package wal, 2 no file NEEDED, and in 3 that did not say which segment was begun
 	ownerFile   = "OWNER"
 	lockFile    = "LOCK"
 )
@@ -69,6 +69,9 @@ func checkDir(fs vfs.FS, dir string) error {
 	}
 	for _, name := range names {
 		if !slices.Contains(leftovers, name) {
+			if slices.Contains(names, wal.File) {
+				return fmt.Errorf("its file %s is missing, which says that it is a store", formatFile)
+			}
 			return fmt.Errorf("it holds other files (%s) and no store; use an empty or a new directory", name)
 		}
 	}

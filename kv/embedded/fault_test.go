@@ -160,7 +160,7 @@ func TestOpenRefuses(t *testing.T) {
 		{"below a file", filepath.Join(file, "x"), []string{file, "not a directory"}},
 		{"another program's directory", dirWith("go.mod", ""), []string{"go.mod", "no store"}},
 		{"another program's CONQ", dirWith("CONQ", "hello"), []string{"CONQ", "hello"}},
-		{"a newer format", dirWith("CONQ", "conq embedded store, format 4\n"), []string{"format 4", "up to 3", "newer build"}},
+		{"a newer format", dirWith("CONQ", "conq embedded store, format 5\n"), []string{"format 5", "up to 4", "newer build"}},
 		{"in use", open, []string{"pid " + me, "conq serve"}},
 		{"in use by another name", link, []string{"pid " + me, "conq serve"}},
 	} {
@@ -256,7 +256,9 @@ func TestSyncedAtIntervals(t *testing.T) {
 		db := mustOpen(t, "store", Options{FS: fs, Durability: Interval, Interval: time.Second})
 		for n := range int64(3) {
 			testkit.NoError(t, writeRound(db, 0, n+1, 0))
-			checkImage(t, fs.CrashClone(vfs.CrashCloneCfg{}), [crashWriters]int64{n}, [crashWriters]int64{n})
+			if n > 0 { // the first one of a segment is synced, so that the segment can be missed
+				checkImage(t, fs.CrashClone(vfs.CrashCloneCfg{}), [crashWriters]int64{n}, [crashWriters]int64{n})
+			}
 			<-time.After(2 * time.Second)
 			synctest.Wait()
 			checkImage(t, fs.CrashClone(vfs.CrashCloneCfg{}), [crashWriters]int64{n + 1}, [crashWriters]int64{n + 1})

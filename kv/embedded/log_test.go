@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"hash/crc32"
 	"io"
 	"os"
 	"slices"
@@ -215,5 +216,31 @@ func TestFormat2(t *testing.T) {
 	}
 	if text := string(bytesOf(t, fs, fs.PathJoin("store", formatFile))); text != fmt.Sprintf(formatLine, formatKnown) {
 		t.Errorf("%s says %q", formatFile, text)
+	}
+}
+
+// Of format 3 all can be read, and what its checkpoint told is told by the new one.
+func TestFormat3(t *testing.T) {
+	fs := closedStore(t, 3)
+	text := string(bytesOf(t, fs, fs.PathJoin("store", wal.File)))
+	var n [8]uint64
+	if _, err := fmt.Sscanf(text, "segments %d %d, begun %d of %d with %d, manifest %d up to %d sum %x", &n[0], &n[1], &n[2], &n[3], &n[4], &n[5], &n[6], &n[7]); err != nil {
+		t.Fatalf("%q: %v", text, err)
+	}
+	line := fmt.Sprintf("segments %d %d, manifest %d up to %d", n[0], n[1], n[5], n[6])
+	line = fmt.Sprintf("%s, check %08x\n", line, crc32.Checksum([]byte(line), crc32.MakeTable(crc32.Castagnoli)))
+	writeBytes(t, fs, fs.PathJoin("store", wal.File), []byte(line))
+	writeBytes(t, fs, fs.PathJoin("store", formatFile), fmt.Appendf(nil, formatLine, 3))
+	cut := copyOf(fs)
+	testkit.NoError(t, cut.Remove(cut.PathJoin("store", segmentsOf(t, cut)[2])))
+	if _, err := Open("store", Options{FS: cut}); err == nil {
+		t.Error("a store of format 3 without its last segment was opened")
+	}
+	for range 2 {
+		db := mustOpen(t, "store", Options{FS: fs})
+		if got := contents(t, db); len(got) != 3 {
+			t.Errorf("contents are %q, want 3 pairs", got)
+		}
+		testkit.NoError(t, db.Close())
 	}
 }

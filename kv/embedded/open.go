@@ -8,6 +8,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"syscall"
 	"time"
@@ -183,8 +184,11 @@ func (db *DB) openFiles(dir string) (err error) {
 	if err != nil {
 		return err
 	}
-	if db.pebble, err = pebble.Open(dir, db.pebbleOptions()); err != nil {
+	if err := checkOptions(db.guard, dir); err != nil {
 		return err
+	}
+	if db.pebble, err = pebble.Open(dir, db.pebbleOptions()); err != nil {
+		return namingFile(err)
 	}
 	db.backlog = newBacklog(db.pebble)
 	if err := db.replay(); err != nil {
@@ -192,6 +196,49 @@ func (db *DB) openFiles(dir string) (err error) {
 		return errors.Join(err, db.pebble.Close())
 	}
 	return nil
+}
+
+// checkOptions refuses a store whose file of Pebble's options is damaged: Pebble would, too, and not name it.
+func checkOptions(fs vfs.FS, dir string) error {
+	names, err := fs.List(dir)
+	if err != nil {
+		return err
+	}
+	latest := ""
+	for _, name := range names {
+		if strings.HasPrefix(name, "OPTIONS-") && !strings.Contains(name, ".") {
+			latest = max(latest, name)
+		}
+	}
+	if latest == "" {
+		return nil
+	}
+	f, err := fs.Open(fs.PathJoin(dir, latest))
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	text, err := io.ReadAll(f)
+	if err == nil {
+		err = new(pebble.Options).Parse(string(text), &pebble.ParseHooks{SkipUnknown: func(string, string) bool { return true }})
+	}
+	if err != nil {
+		return fmt.Errorf("its file %s is damaged: %w", latest, err)
+	}
+	return nil
+}
+
+var pebbleTable = regexp.MustCompile(`file (\d+) \(type sstable\)`)
+
+// namingFile has an error of Pebble's say which file of the store is missing.
+func namingFile(err error) error {
+	if errors.Is(err, pebble.ErrDBNotPristine) {
+		return fmt.Errorf("its file marker.format-version.* is missing, or another one of no bytes: was the store copied without its empty files? %w", err)
+	}
+	if found := pebbleTable.FindStringSubmatch(err.Error()); found != nil {
+		return fmt.Errorf("its file %s.sst is missing: %w", found[1], err)
+	}
+	return err
 }
 
 // A log that is no longer than this when it is opened is kept: to write its commits

@@ -19,7 +19,7 @@ const openTables = 100
 const mostMemTables = 4
 
 // pebbleOptions pins the version of Pebble's format: a newer Pebble must not
-// make a store that an older build of format 3 can't read. Pebble takes its
+// make a store that an older build of format 4 can't read. Pebble takes its
 // memtables out of the cache's size, so the two that it mostly has are added to
 // it: without that nothing would ever be cached.
 func (db *DB) pebbleOptions() *pebble.Options {

@@ -1,6 +1,7 @@
 package wal
 
 import (
+	"errors"
 	"fmt"
 	"hash/crc32"
 	"math/rand/v2"
@@ -10,30 +11,43 @@ import (
 )
 
 // checkpoint is what must be in a store's directory: the first segment that has what may be in no
-// table, the last one that was ended, if one was, and how much of Pebble's manifest was on disk when
-// segments before the first were released. Without it, a segment that is missing could not be told
-// from one that was released; and where a manifest is damaged Pebble takes what is before for all of
-// it, and removes the tables of which it does not know.
+// table, the last one that was ended, if one was; the last one that was begun, of which a commit may be durable, with how large its
+// file is at least, and up to where it has records at least; and how much of Pebble's manifest was on disk when
+// segments before the first were released, and its check. Without it, a segment that is missing could not be told
+// from one that was released, nor one that is cut from one that a crash has torn; and where a manifest is damaged Pebble takes what
+// is before for all of it, and removes the tables of which it does not know.
 //
 // What a manifest has beyond that is of no account: what is in tables that are lost with it is in the
 // log, too.
 type checkpoint struct {
 	first, last uint64
-	manifest    uint64
-	end         int64
+
+	begun   uint64 // or 0
+	size    int64
+	records int64
+
+	manifest uint64
+	end      int64
+	sum      uint32
 }
 
 const (
 	// File has the checkpoint. A directory with a store has it.
 	File = "NEEDED"
 
-	checkpointLine = "segments %d %d, manifest %d up to %d"
+	checkpointLine = "segments %d %d, begun %d of %d with %d, manifest %d up to %d sum %08x"
+
+	// formerLine is that of format 3.
+	formerLine = "segments %d %d, manifest %d up to %d"
 )
 
 // text returns what the file has: with a check, as with a number too high segments would be given up
 // that are needed.
 func (c checkpoint) text() string {
-	line := fmt.Sprintf(checkpointLine, c.first, c.last, c.manifest, c.end)
+	return checked(fmt.Sprintf(checkpointLine, c.first, c.last, c.begun, c.size, c.records, c.manifest, c.end, c.sum))
+}
+
+func checked(line string) string {
 	return fmt.Sprintf("%s, check %08x\n", line, crc32.Checksum([]byte(line), castagnoli))
 }
 
@@ -46,13 +60,13 @@ func readCheckpoint(fs vfs.FS, dir string) (c checkpoint, err error) {
 	if err != nil {
 		return c, fmt.Errorf("without its file %s, what is missing can't be told: %w", File, err)
 	}
-	if _, err := fmt.Sscanf(text, checkpointLine, &c.first, &c.last, &c.manifest, &c.end); err != nil || c.text() != text {
+	if _, err := fmt.Sscanf(text, checkpointLine, &c.first, &c.last, &c.begun, &c.size, &c.records, &c.manifest, &c.end, &c.sum); err != nil || c.text() != text {
 		return c, fmt.Errorf("its file %s is damaged: it holds %.100q", File, text)
 	}
 	return c, nil
 }
 
-// Create writes the first checkpoint of a store: a new one, or one of a format that had none, whose
+// Create writes the first checkpoint of a store: a new one, one of format 3, or one of a format that had none, whose
 // segments before a gap were released.
 //
 // The number of a new store's first segment is random. Checks of records begin with it, and a
@@ -63,6 +77,9 @@ func Create(fs vfs.FS, dir string) error {
 	if err != nil {
 		return err
 	}
+	if c, ok, err := former(fs, dir); ok || err != nil {
+		return errors.Join(err, c.write(fs, dir))
+	}
 	c := checkpoint{first: 1 + rand.Uint64N(1<<48)}
 	for i, number := range segments {
 		if i == 0 || number != segments[i-1]+1 {
@@ -70,6 +87,36 @@ func Create(fs vfs.FS, dir string) error {
 		}
 	}
 	return c.write(fs, dir)
+}
+
+// former returns the checkpoint of a store of format 3, if it is one.
+func former(fs vfs.FS, dir string) (c checkpoint, ok bool, err error) {
+	text, err := atomicfile.Read(fs, fs.PathJoin(dir, File))
+	if err != nil {
+		return c, false, nil
+	}
+	if _, err := fmt.Sscanf(text, formerLine, &c.first, &c.last, &c.manifest, &c.end); err != nil ||
+		text != checked(fmt.Sprintf(formerLine, c.first, c.last, c.manifest, c.end)) {
+		return c, false, nil
+	}
+	name, number, _, err := manifestNow(fs, dir)
+	if err == nil && number == c.manifest && name != "" {
+		c.sum, err = manifestSum(fs, fs.PathJoin(dir, name), c.end)
+	}
+	return c, err == nil, err
+}
+
+// checkBegun refuses a segment that is shorter than it was.
+func (c checkpoint) checkBegun(fs vfs.FS, dir string) error {
+	if c.begun < c.first {
+		return nil
+	}
+	name := segmentName(c.begun)
+	info, err := fs.Stat(fs.PathJoin(dir, name))
+	if err == nil && info.Size() < c.size {
+		err = fmt.Errorf("its file %s has been cut: it is %d bytes long, and had %d", name, info.Size(), c.size)
+	}
+	return err
 }
 
 // segments returns those of the log, in order. It removes those before the first that must be there:
@@ -85,7 +132,7 @@ func (c checkpoint) segments(fs vfs.FS, dir string) ([]uint64, error) {
 		}
 		all = all[1:]
 	}
-	if len(all) == 0 && c.last == 0 { // nothing was written yet
+	if len(all) == 0 && c.last == 0 && c.begun == 0 { // nothing was written yet
 		return nil, nil
 	}
 	next := c.first
@@ -95,7 +142,7 @@ func (c checkpoint) segments(fs vfs.FS, dir string) ([]uint64, error) {
 		}
 		next++
 	}
-	if there := next - c.first; there < uint64(len(all)) || there == 0 || next <= c.last {
+	if there := next - c.first; there < uint64(len(all)) || there == 0 || next <= max(c.last, c.begun) {
 		return nil, fmt.Errorf("its file %s is missing, which has commits that may be nowhere else", segmentName(next))
 	}
 	return all, nil

@@ -45,7 +45,8 @@
 //   - A segment begins only when the one before it is on disk, with a record that ends it. So only the
 //     last one can be torn by a crash.
 //   - Segments are released in order. The file NEEDED, the checkpoint, tells which one is the first that
-//     must be there; so a segment that is missing is not taken for one that was released.
+//     must be there; so a segment that is missing is not taken for one that was released. It names each segment before a commit in it
+//     is durable, with how long its file is; so the last one is missed, too, and seen to have been cut.
 //   - A record tells up to where its segment was on disk before it. So what a crash has torn can be told
 //     from what was damaged later: Replay gives up the one, and refuses the other.
 //   - No number of a segment comes again.

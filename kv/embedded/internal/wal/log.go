@@ -1,6 +1,7 @@
 package wal
 
 import (
+	"errors"
 	"slices"
 	"sync"
 	"time"
@@ -81,7 +82,7 @@ func Open(fs *guardfs.FS, dir string, o Options) (*Log, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := c.checkManifest(fs, dir); err != nil {
+	if err := errors.Join(c.checkBegun(fs, dir), c.checkManifest(fs, dir)); err != nil {
 		return nil, err
 	}
 	next := c.first
@@ -203,11 +204,40 @@ func (l *Log) write() (version uint64, err error) {
 		if err := l.file.write(c.records); err != nil {
 			return 0, err
 		}
+		if err := l.name(); err != nil {
+			return 0, err
+		}
 	}
 	if last := chunks[len(chunks)-1].records; cap(last) <= maxIdle {
 		l.idle = last[:0]
 	}
 	return version, nil
+}
+
+// name has the checkpoint name the segment that is written to, with what it holds and more room, if it has outgrown what the checkpoint
+// tells: what is missing of it later is missed. That takes three syncs once a segment, and up to three times more for one whose file
+// is new. The file is locked.
+func (l *Log) name() error {
+	s := l.file
+	if s.offset <= s.named {
+		return nil
+	}
+	if err := s.grow(l.o.SegmentSize); err != nil {
+		return err
+	}
+	at, began := s.offset, time.Now()
+	if err := s.SyncData(); err != nil {
+		return err
+	}
+	l.syncs.add(time.Since(began))
+	l.onDisk(s, at)
+	c := l.checkpoint
+	c.last, c.begun, c.size, c.records = max(c.last, s.number-1), s.number, s.size, at
+	if err := c.write(l.fs, l.dir); err != nil {
+		return err
+	}
+	l.checkpoint, s.named = c, s.size
+	return nil
 }
 
 // take returns what is to be written, and leaves an empty chunk to append to. The file is locked.
@@ -236,13 +266,18 @@ func (l *Log) sync() error {
 	if err := l.syncUnlocked(s); err != nil {
 		return err
 	}
+	l.onDisk(s, at)
+	return nil
+}
+
+// onDisk takes in up to where a segment is on disk.
+func (l *Log) onDisk(s *segment, at int64) {
 	s.synced = max(s.synced, at)
 	l.appending.Lock()
 	defer l.appending.Unlock()
 	if s.number == l.appended() {
 		l.synced = s.synced
 	}
-	return nil
 }
 
 func (l *Log) syncUnlocked(s *segment) error {
@@ -291,9 +326,15 @@ func (l *Log) Ended() []uint64 {
 // Release gives up the segments up to a number: all that is in them is in tables. It leaves one: of
 // that it can be told later that it is missing.
 func (l *Log) Release(last uint64) error {
-	_, manifest, end, err := manifestNow(l.fs, l.dir)
+	name, manifest, end, err := manifestNow(l.fs, l.dir)
 	if err != nil {
 		return err
+	}
+	var sum uint32
+	if name != "" {
+		if sum, err = manifestSum(l.fs, l.fs.PathJoin(l.dir, name), end); err != nil {
+			return err
+		}
 	}
 	l.writing.Lock()
 	defer l.writing.Unlock()
@@ -309,7 +350,8 @@ func (l *Log) Release(last uint64) error {
 	if len(rest) > 0 {
 		first = rest[0]
 	}
-	c := checkpoint{first: first, last: max(l.checkpoint.last, first-1), manifest: manifest, end: end}
+	c := l.checkpoint
+	c.first, c.last, c.manifest, c.end, c.sum = first, max(c.last, first-1), manifest, end, sum
 	if err := c.write(l.fs, l.dir); err != nil {
 		return err
 	}

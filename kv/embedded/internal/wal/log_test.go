@@ -1,6 +1,7 @@
 package wal
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"os"
@@ -92,7 +93,7 @@ func TestRelease(t *testing.T) {
 		if want := []string{fmt.Sprintf("kept %d", i)}; !slices.Equal(batches, want) {
 			t.Fatalf("batches are %.30q, want %q", batches, want)
 		}
-		if used := len(readFile(t, fs, segmentName(onlySegment(t, fs)))) > 500; used != (i > 0) {
+		if used := bytes.Contains(readFile(t, fs, segmentName(onlySegment(t, fs))), []byte("xxx")); used != (i > 0) {
 			t.Fatalf("round %d: a file is used again: %v", i, used)
 		}
 	}

@@ -3,6 +3,7 @@ package wal
 import (
 	"errors"
 	"fmt"
+	"hash/crc32"
 	"io"
 	"slices"
 	"strings"
@@ -26,10 +27,30 @@ func (c checkpoint) checkManifest(fs vfs.FS, dir string) error {
 		return c.checkNoTables(fs, dir)
 	case number < c.manifest:
 		return fmt.Errorf("its tables are listed in %q, and were in the manifest %06d, which came later", name, c.manifest)
-	case number == c.manifest && end < c.end:
+	case number != c.manifest:
+		return nil
+	case end < c.end:
 		return fmt.Errorf("its file %s, which lists its tables, is damaged at byte %d", name, end)
 	}
+	switch sum, err := manifestSum(fs, fs.PathJoin(dir, name), c.end); {
+	case err != nil:
+		return err
+	case sum != c.sum:
+		return fmt.Errorf("its file %s, which lists its tables, is not what it was: is it another store's?", name)
+	}
 	return nil
+}
+
+// manifestSum returns the check of what a manifest has up to a byte.
+func manifestSum(fs vfs.FS, path string, end int64) (uint32, error) {
+	f, err := fs.Open(path)
+	if err != nil {
+		return 0, err
+	}
+	defer f.Close()
+	h := crc32.New(castagnoli)
+	_, err = io.Copy(h, io.NewSectionReader(f, 0, end))
+	return h.Sum32(), err
 }
 
 // checkNoTables refuses a directory that has, or had, tables.

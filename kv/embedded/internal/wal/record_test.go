@@ -1,6 +1,7 @@
 package wal
 
 import (
+	"bytes"
 	"fmt"
 	"slices"
 	"strings"
@@ -75,7 +76,7 @@ func forge(t *testing.T, shift int) {
 		}
 		testkit.NoError(t, l.Release(l.Rotate())) // the next segment has the file of this one, and is shorter
 		commit(t, l, strings.Repeat("x", 8*i+8))
-		if used := len(readFile(t, fs, segmentName(onlySegment(t, fs)))) > len(batch); used != (i > 0) {
+		if used := bytes.Contains(readFile(t, fs, segmentName(onlySegment(t, fs))), []byte("forged")); used != (i > 0) {
 			t.Fatalf("round %d: a file is used again: %v", i, used)
 		}
 		_, batches := mustOpen(t, copyOf(fs), usual)

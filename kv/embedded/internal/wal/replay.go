@@ -14,7 +14,11 @@ import (
 func (l *Log) Replay(apply func(batch []byte) error) error {
 	for i, n := range l.ended {
 		last := i == len(l.ended)-1 && n > l.checkpoint.last
-		batches, err := recoverSegment(l.fs, l.dir, n, last)
+		least := int64(0) // up to where it has records
+		if n == l.checkpoint.begun {
+			least = l.checkpoint.records
+		}
+		batches, err := recoverSegment(l.fs, l.dir, n, last, least)
 		if err != nil {
 			return err
 		}
@@ -27,13 +31,15 @@ func (l *Log) Replay(apply func(batch []byte) error) error {
 	return nil
 }
 
-// recoverSegment returns the batches of a segment. The last one may be torn, and is finished.
-func recoverSegment(fs vfs.FS, dir string, number uint64, last bool) (batches [][]byte, err error) {
+// recoverSegment returns the batches of a segment, whose records end at least there. The last one may be torn, and is finished.
+func recoverSegment(fs vfs.FS, dir string, number uint64, last bool, least int64) (batches [][]byte, err error) {
 	name := fs.PathJoin(dir, segmentName(number))
 	data, r, err := readSegment(fs, name, number)
 	switch {
 	case err != nil:
 		return nil, err
+	case r.end < least:
+		return nil, fmt.Errorf("%s is damaged at byte %d: it had records up to byte %d", name, r.end, least)
 	case !last && r.finished:
 		return r.batches, nil
 	case !last:

@@ -12,7 +12,7 @@ import (
 )
 
 // What a crash has torn off, at any byte, is given up, and the log goes on behind what is left, also
-// after a second crash.
+// after a second crash. A file that is cut there is not what a crash leaves.
 func TestTorn(t *testing.T) {
 	const commits = 5
 	was := killed(t, commits)
@@ -31,10 +31,18 @@ func TestTorn(t *testing.T) {
 		t.Fatalf("the segment has %d records, want %d", len(ends), commits)
 	}
 	torn := map[string]func(data []byte, at int64) []byte{
-		"cut off": func(data []byte, at int64) []byte { return data[:at] },
-		"zeros":   func(data []byte, at int64) []byte { clear(data[at:]); return data },
+		"zeros": func(data []byte, at int64) []byte { clear(data[at:]); return data },
+		"others": func(data []byte, at int64) []byte {
+			for i := range data[at:] {
+				data[int(at)+i] ^= 0x5a
+			}
+			return data
+		},
 	}
 	for at := ends[2]; at <= ends[4]; at++ { // what was synced before is another matter
+		cut := copyOf(was)
+		rewrite(t, cut, segmentName(number), func(data []byte) []byte { return data[:at] })
+		refused(t, cut, fmt.Sprintf("cut at %d", at), segmentName(number), "has been cut")
 		for how, tear := range torn {
 			fs := copyOf(was)
 			rewrite(t, fs, segmentName(number), func(data []byte) []byte { return tear(data, at) })

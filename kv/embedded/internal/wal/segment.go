@@ -53,6 +53,8 @@ type segment struct {
 	offset int64 // where the next record goes
 	synced int64 // up to where it is on disk
 	size   int64 // of the file
+	filled int64 // up to where that takes space on the disk
+	named  int64 // how large it is as the checkpoint says
 
 	syncing sync.Mutex // while the disk is at it
 }
@@ -65,7 +67,7 @@ func createSegment(fs vfs.FS, dir string, number uint64) (*segment, error) {
 	info, err := fs.Stat(spare)
 	switch {
 	case err == nil:
-		s.size = info.Size()
+		s.size, s.filled = info.Size(), info.Size()
 		if err = fs.Rename(spare, name); err == nil {
 			s.File, err = fs.OpenReadWrite(name, vfs.WriteCategoryUnspecified)
 		}
@@ -81,20 +83,39 @@ func createSegment(fs vfs.FS, dir string, number uint64) (*segment, error) {
 func (s *segment) write(records []byte) error {
 	_, err := s.WriteAt(records, s.offset)
 	s.offset += int64(len(records))
+	s.filled = max(s.filled, s.offset)
 	s.size = max(s.size, s.offset)
+	return err
+}
+
+// firstSize is how long the file of a segment is at first, if that is new.
+const firstSize = 1 << 20
+
+// grow makes the file longer, unless it has room: to four times what it was, up to what a segment may have. That takes no space on disk.
+func (s *segment) grow(largest int64) error {
+	size := max(s.size, min(firstSize, largest))
+	for size < s.offset || size == s.offset && size < largest {
+		size = min(4*size, max(largest, s.offset))
+	}
+	if size == s.size {
+		return nil
+	}
+	_, err := s.WriteAt(zeros[:1], size-1)
+	s.size = size
 	return err
 }
 
 var zeros [1 << 20]byte
 
-// extend makes the file longer by n zeros, up to 1 MiB, if what was written has come to its end.
+// extend fills n bytes more of the file with zeros, up to 1 MiB, if what was written has come to where it takes space.
 func (s *segment) extend(n int64) error {
-	if s.offset < s.size {
+	if s.offset < s.filled {
 		return nil
 	}
 	n = min(n, int64(len(zeros)))
-	_, err := s.WriteAt(zeros[:n], s.size)
-	s.size += n
+	_, err := s.WriteAt(zeros[:n], s.filled)
+	s.filled += n
+	s.size = max(s.size, s.filled)
 	return err
 }
 
