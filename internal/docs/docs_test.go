@@ -220,15 +220,15 @@ func TestFormatDirectory(t *testing.T) {
 			}
 		case "NEEDED":
 			form, _, _ := strings.Cut(row[1], " and a line end")
-			form = regexp.MustCompile("[FLME]").ReplaceAllString(form, `(\d+)`)
-			line := regexp.MustCompile(strings.Replace(form, "C", "([0-9a-f]{8})", 1) + "\n$")
+			form = regexp.MustCompile("[FLBSRME]").ReplaceAllString(form, `(\d+)`)
+			line := regexp.MustCompile(regexp.MustCompile("[TC]").ReplaceAllString(form, "([0-9a-f]{8})") + "\n$")
 			text := readFile(t, filepath.Join(dir, "NEEDED"))
 			found := line.FindSubmatch(text)
 			if found == nil {
 				t.Fatalf("NEEDED has %q, not %q", text, line)
 			}
 			part, _, _ := bytes.Cut(text, []byte(", check"))
-			equal(t, string(found[5]), fmt.Sprintf("%08x", crc32.Checksum(part, crc32.MakeTable(crc32.Castagnoli))))
+			equal(t, string(found[9]), fmt.Sprintf("%08x", crc32.Checksum(part, crc32.MakeTable(crc32.Castagnoli))))
 			equal(t, string(found[1]), string(found[2])) // closed, with one segment
 		case "spare.journal":
 		default:
