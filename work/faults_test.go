@@ -333,6 +333,7 @@ func TestBadInput(t *testing.T) {
 		"long key": {Key: long}, "key": {Key: "\xff"}, "unique": {Unique: long}, "unique for": {UniqueFor: time.Second},
 		"lease": {Lease: time.Nanosecond}, "long lease": {Lease: math.MaxInt64}, "attempts": {MaxAttempts: -2},
 		"meta": {Meta: map[string]string{"a": strings.Repeat("x", MaxMeta)}}, "meta text": {Meta: map[string]string{"a": "\xff"}},
+		"unique text": {Unique: "\xed\xa0\x80"}, "meta halves": {Meta: map[string]string{"\xc3": "\xa9"}},
 	} {
 		if _, err := q.Put(ctx, "v", j); !errors.Is(err, ErrInvalid) || !strings.Contains(err.Error(), "jobs") {
 			t.Errorf("%s: %v", name, err)

@@ -144,7 +144,7 @@ func (o *Options) check(j Job, payload []byte, now time.Time) (jobs.New, error) 
 	bytes := 0
 	for name, value := range j.Meta {
 		bytes += len(name) + len(value)
-		if !utf8.ValidString(name + value) {
+		if !utf8.ValidString(name) || !utf8.ValidString(value) {
 			return n, invalid("metadata %q is not UTF-8", name)
 		}
 	}

@@ -278,6 +278,7 @@ func TestTokenFile(t *testing.T) {
 		{`{"tokens": [` + entry("a", hash, `"admin"`) + `,` + entry("b", hash, `"admin"`) + `]}`, "another one"},
 		{`{"tokens": [` + strings.Repeat(`{`, 20_000), "invalid character"},
 		{"{\"tokens\": [\"\xff\"]}", "UTF-8"},
+		{`{"tokens": [` + entry(`a\ud800`, hash, `"admin"`) + `]}`, "surrogate"},
 	} {
 		path := filepath.Join(t.TempDir(), "tokens.json")
 		testkit.NoError(t, os.WriteFile(path, []byte(c.text), 0o600))

@@ -18,6 +18,8 @@ import (
 	"sync/atomic"
 	"unicode"
 	"unicode/utf8"
+
+	"github.com/conq-go/conq/internal/jsontext"
 )
 
 // A secret is tokenPrefix, by which scanners find one that was published, and 256 random bits in base64url.
@@ -88,8 +90,8 @@ type file struct {
 
 // parse reads a file of tokens. What it does not know is an error: a scope that is misspelt must not get lost.
 func parse(b []byte) ([]Token, error) {
-	if !utf8.Valid(b) {
-		return nil, errors.New("it is not UTF-8")
+	if err := jsontext.Check(b); err != nil {
+		return nil, err
 	}
 	dec := json.NewDecoder(bytes.NewReader(b))
 	dec.DisallowUnknownFields()

@@ -11,6 +11,7 @@ import (
 	"net/url"
 	"reflect"
 	"sync/atomic"
+	"unicode/utf8"
 
 	"github.com/conq-go/conq/internal/wire"
 	"github.com/conq-go/conq/server/internal/bulk"
@@ -65,10 +66,13 @@ func (a *api) refuseUnclear(ctx huma.Context, next func(huma.Context)) {
 func unclear(r *http.Request) error {
 	query, err := url.ParseQuery(r.URL.RawQuery)
 	keys := r.Header.Values("Idempotency-Key")
-	twice := ""
+	twice, foreign := "", ""
 	for name, values := range query {
 		if len(values) > 1 {
 			twice = name
+		}
+		if !utf8.ValidString(name) || !utf8.ValidString(values[0]) {
+			foreign = name
 		}
 	}
 	switch {
@@ -76,6 +80,8 @@ func unclear(r *http.Request) error {
 		return fmt.Errorf("the query does not parse: %w", err)
 	case twice != "":
 		return fmt.Errorf("the query has %.40q more than once", twice)
+	case foreign != "":
+		return fmt.Errorf("the query parameter %.40q is not UTF-8", foreign)
 	case len(keys) > 1 || len(keys) == 1 && keys[0] == "":
 		return errors.New("the Idempotency-Key has to be given once, and not empty")
 	}
@@ -100,7 +106,7 @@ func config() huma.Config {
 			Security: []map[string][]string{{"token": {}}, {}},
 		},
 		OpenAPIPath:                  "/openapi",
-		Formats:                      huma.DefaultFormats,
+		Formats:                      formats(),
 		DefaultFormat:                "application/json",
 		RejectUnknownQueryParameters: true,
 	}

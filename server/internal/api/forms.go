@@ -12,10 +12,9 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"github.com/conq-go/conq/internal/jsontext"
 	"github.com/conq-go/conq/internal/wire"
 	"github.com/danielgtaylor/huma/v2"
-	"golang.org/x/text/encoding"
-	"golang.org/x/text/transform"
 )
 
 // Content types of bodies.
@@ -31,12 +30,12 @@ type form string
 const formBase64 form = "base64"
 
 // payload returns bytes in the first form that can hold them, unless it is base64 that is wanted. JSON with spaces between tokens is
-// a text: as JSON it would be written without them, and be another item.
+// a text: as JSON it would be written without them, and be another item. So is JSON that a client would read as another text.
 func (f form) payload(b []byte) wire.Payload {
 	switch {
 	case f == formBase64:
 		return wire.Base64(b)
-	case json.Valid(b) && bytes.Equal(wire.Payload{JSON: b}.Bytes(), b):
+	case json.Valid(b) && jsontext.Check(b) == nil && bytes.Equal(wire.Payload{JSON: b}.Bytes(), b):
 		return wire.Payload{JSON: b}
 	case utf8.Valid(b):
 		text := string(b)
@@ -52,9 +51,6 @@ func (duration) Schema(huma.Registry) *huma.Schema {
 	return &huma.Schema{Type: huma.TypeString, Description: "A duration: 1.5s, 2m, 1h30m.", Examples: []any{"30s"}}
 }
 
-// utf8Only returns a reader that refuses what is not UTF-8, which encoding/json would change silently.
-func utf8Only(r io.Reader) io.Reader { return transform.NewReader(r, encoding.UTF8Validator) }
-
 // strict returns a decoder that refuses members that it does not know.
 func strict(r io.Reader) *json.Decoder {
 	d := json.NewDecoder(r)
@@ -66,7 +62,7 @@ var errTooLong = errors.New("a JSON document is too long")
 
 // lines calls f with each document of NDJSON, of up to limit bytes. An error says which it is.
 func lines[T any](r io.Reader, limit int64, f func(T) error) error {
-	most := &io.LimitedReader{R: utf8Only(r)}
+	most := &io.LimitedReader{R: jsontext.NewReader(r)}
 	d := strict(most)
 	for n := 1; ; n++ {
 		var v T
@@ -89,10 +85,10 @@ func lines[T any](r io.Reader, limit int64, f func(T) error) error {
 // listed calls f with each element of the only member of a JSON object, which is a list, or with the object itself if it has
 // another member.
 func listed[T any](r io.Reader, name string, f func(T) error) error {
-	b := bufio.NewReader(utf8Only(r))
+	b := bufio.NewReader(jsontext.NewReader(r))
 	d := strict(b)
 	switch head, err := b.Peek(b.Size()); {
-	case err != nil && err != io.EOF:
+	case err != nil && err != io.EOF && !jsontext.IsWrong(err): // which comes again, where it is
 		return readable(err)
 	case isOne(head, name):
 		return one(d, name, f)
@@ -170,11 +166,20 @@ func readable(err error) error {
 		}
 		return fmt.Errorf("%s is a %s, which it can't be", field, wrong.Value)
 	}
-	switch err {
-	case io.ErrUnexpectedEOF:
+	if err == io.ErrUnexpectedEOF {
 		return errors.New("JSON ends in the middle")
-	case encoding.ErrInvalidUTF8:
-		return errors.New("it is not UTF-8")
 	}
 	return err
+}
+
+// formats are those of bodies that huma reads: JSON that is refused where it would be read as another text.
+func formats() map[string]huma.Format {
+	f := huma.DefaultJSONFormat
+	f.Unmarshal = func(b []byte, v any) error {
+		if err := jsontext.Check(b); err != nil {
+			return err
+		}
+		return huma.DefaultJSONFormat.Unmarshal(b, v)
+	}
+	return map[string]huma.Format{"application/json": f, "json": f}
 }

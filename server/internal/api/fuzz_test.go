@@ -11,13 +11,14 @@ import (
 	"testing/iotest"
 	"unicode/utf8"
 
+	"github.com/conq-go/conq/internal/jsontext"
 	"github.com/conq-go/conq/internal/wire"
 )
 
 // Whatever a body is, it is items, or an error; and items come out as they came in.
 func FuzzItems(f *testing.F) {
 	for _, body := range []string{
-		`{"items":[{"text":"a"},{"json":{"a":[1,2]},"priority":-1},{"base64":"/w=="}]}`, `{"text":"😀"}` + "\n" + `{"json":null}`, `{"text":"\ud800"}`,
+		`{"items":[{"text":"a"},{"json":{"a":[1,2]},"priority":-1},{"base64":"/w=="}]}`, `{"text":"😀"}` + "\n" + `{"json":null}`, `{"text":"\ud800"}`, `{"items":[{"text":"a"},{"json":["\udc00\ud800"]}]}`, `{"text":"\ufffd"}`,
 		"{\"text\":\"\xf0\x9f\x98\"}", `{"items":[`, `null`, `[]`, `{"items":[]} {}`, `{"base64":"!"}`, `{"json":{"&":[0]}}`, `{"text":1}`, `{"text":"0 "}`, strings.Repeat("[", 100), "\xef\xbb\xbf{}",
 	} {
 		f.Add([]byte(body))
@@ -32,6 +33,9 @@ func FuzzItems(f *testing.F) {
 			err := parse(func(i wire.Item) error {
 				if err := i.Check(); err != nil {
 					return err
+				}
+				if i.Text != nil && strings.ContainsRune(*i.Text, utf8.RuneError) && !saysReplacement(body) {
+					t.Fatalf("%q is read as %q", body, *i.Text)
 				}
 				for _, f := range []form{"auto", formBase64} {
 					again := f.payload(i.Bytes())
@@ -48,11 +52,16 @@ func FuzzItems(f *testing.F) {
 				}
 				return nil
 			})
-			if err == nil && !utf8.Valid(body) {
+			if err == nil && jsontext.Check(body) != nil {
 				t.Fatalf("%q is accepted", body)
 			}
 		}
 	})
+}
+
+// saysReplacement tells whether a body has U+FFFD itself.
+func saysReplacement(body []byte) bool {
+	return bytes.ContainsRune(body, utf8.RuneError) || bytes.Contains(bytes.ToLower(body), []byte(`\ufffd`))
 }
 
 // Whatever a request is, the answer is no failure of the server.

@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/conq-go/conq/server/internal/access"
 	"github.com/conq-go/conq/server/internal/bulk"
@@ -123,6 +124,12 @@ func (d *Dashboard) perform(w http.ResponseWriter, r *http.Request) {
 	if err := r.ParseForm(); err != nil {
 		d.serveProblem(w, r, fail(http.StatusBadRequest, "Not a form", err.Error(), ""))
 		return
+	}
+	for name, values := range r.Form {
+		if !utf8.ValidString(name + "\x00" + strings.Join(values, "\x00")) {
+			d.serveProblem(w, r, fail(http.StatusBadRequest, "Not a text", fmt.Sprintf("The field %q is not UTF-8.", name), ""))
+			return
+		}
 	}
 	v := d.visitOf(r.Context(), r)
 	v.query = r.Form

@@ -360,6 +360,7 @@ func testWrongForms(t *testing.T) {
 		t.Errorf("something was done: %+v", s.tasks.All())
 	}
 	s.read(s.request(http.MethodPost, "/do", url.Values{"do": {"retry"}, "q": {"emails"}, "state": {"ready"}}), "retry of ready jobs", http.StatusUnprocessableEntity)
+	has(t, s.read(s.request(http.MethodPost, "/do", url.Values{"do": {"add"}, "q": {"alerts"}, "unique": {"\xff"}}), "bytes", http.StatusBadRequest), "unique", "not UTF-8")
 	failed := s.do(url.Values{"do": {"retry"}, "q": {"emails"}, "id": {"9"}})
 	if failed.State != bulk.Failed {
 		t.Errorf("a retry of a ready job is %+v", failed)
