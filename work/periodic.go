@@ -25,13 +25,17 @@ type Periodic struct {
 	Next    time.Time
 	MaxLate time.Duration
 	Payload []byte
+	// Trouble says why it is not due as it should be, or is "": its time zone is not known to this process, or the clock of
+	// who set Next was far ahead.
+	Trouble string
 }
 
 // Every puts a job at each tick of a cron expression: five fields (minute, hour, day of month, month, day of week), or
 // "@hourly", "@daily" and the like, or "@every 90s", in whole seconds. "CRON_TZ=Europe/Berlin " in front sets the time zone,
 // which otherwise is that of the process. Where its clocks are put forward, a time that is left out has no tick that day; where
 // they are put back, one that comes twice has two. Each tick makes one job, however many processes there are, as long as at
-// least one of them reserves jobs of this queue. A periodic job of the same name is replaced.
+// least one of them reserves jobs of this queue, busy or not. A periodic job of the same name is changed: with an equal spec its
+// next tick stays when it is, and with another one a tick that was due by now is made first.
 func (q *Queue[T]) Every(ctx context.Context, name, spec string, value T, options ...EveryOptions) error {
 	o, err := only(options)
 	if err != nil {
@@ -57,12 +61,8 @@ func (q *Queue[T]) Every(ctx context.Context, name, spec string, value T, option
 		return q.wrap(fmt.Errorf("%w: %w", ErrInvalid, err))
 	}
 	_, err = q.verb(ctx, verb{announce: true, do: func(tx kv.Tx, now int64) (any, error) {
-		next, err := jobs.CronTick(spec, now)
-		if err != nil {
-			return nil, err
-		}
-		p := &jobs.Periodic{Name: name, Spec: spec, Next: next, MaxLate: o.MaxLate.Microseconds(), Job: n}
-		return nil, q.recipe.SetPeriodic(tx, p)
+		p := &jobs.Periodic{Name: name, Spec: spec, MaxLate: o.MaxLate.Microseconds(), Job: n}
+		return nil, q.recipe.Every(tx, p, now)
 	}})
 	return err
 }
@@ -91,9 +91,14 @@ func (q *Queue[T]) RunPeriodic(ctx context.Context, name string) (ID, error) {
 // Periodics returns the periodic jobs of the queue, by name.
 func (q *Queue[T]) Periodics(ctx context.Context) (all []Periodic, err error) {
 	err = q.view(ctx, func(r kv.Reader) error {
+		all = nil
 		stored, err := q.recipe.Periodics(r)
 		for _, p := range stored {
-			all = append(all, Periodic{p.Name, p.Spec, timeOf(p.Next), time.Duration(p.MaxLate) * time.Microsecond, p.Job.Payload})
+			shown := Periodic{p.Name, p.Spec, timeOf(p.Next), time.Duration(p.MaxLate) * time.Microsecond, p.Job.Payload, ""}
+			if trouble := q.recipe.Trouble(p, micros(q.now())); trouble != nil {
+				shown.Trouble = trouble.Error()
+			}
+			all = append(all, shown)
 		}
 		return err
 	})

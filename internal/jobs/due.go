@@ -1,8 +1,11 @@
 package jobs
 
 import (
+	"bytes"
+	"errors"
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/conq-go/conq/kv"
 	"github.com/conq-go/conq/tuple"
@@ -23,33 +26,67 @@ type Dues struct {
 	// NextReady is when the next job may become ready, as Next: until this is later than now, there may be jobs that
 	// should be ready, and are before those that are.
 	NextReady int64
+
+	Aside []*AsideError // what can't be done
+
+	bytes int // of payloads that were put
+}
+
+// AsideError is of one thing that is due and can't be done, as what is stored of it is corrupt, or its time zone is not known
+// here. It is left where it is, others are done, and it is tried again later.
+type AsideError struct {
+	Entry []byte // in its index
+	Err   error
+}
+
+func (e *AsideError) Error() string { return fmt.Sprintf("what is due can't be done: %v", e.Err) }
+
+// Unwrap returns why it can't be done.
+func (e *AsideError) Unwrap() error { return e.Err }
+
+// unwritten is an error of what has written nothing.
+type unwritten struct{ error }
+
+func (u unwritten) Unwrap() error { return u.error }
+
+// asideAgain is when what was set aside is tried again, in microseconds.
+const asideAgain = 60_000_000
+
+// dueBytes is how many bytes of payloads one transaction puts, and one job more.
+func (q *Queue) dueBytes() int {
+	const most = 1 << 20
+	if q.limits.Transaction == 0 {
+		return most
+	}
+	return min(most, q.limits.Transaction/4)
 }
 
 // maxForgotten is how many things Due forgets of each kind at most: nobody waits for that.
 const maxForgotten = 64
 
 // Due does what it is time for, up to limit things of each kind: scheduled jobs become ready,
-// leases that are over end, periodic jobs are put, and what was kept long enough goes.
-func (q *Queue) Due(tx kv.Tx, now int64, limit int) (d Dues, err error) {
+// leases that are over end, periodic jobs are put, and what was kept long enough goes. What can't be done is set
+// aside. If that was found after something was written, the error is an *AsideError: the transaction must not commit, and
+// another one is to go without that entry.
+func (q *Queue) Due(tx kv.Tx, now int64, limit int, without ...[]byte) (d Dues, err error) {
 	d.Next = Never
-	for _, kind := range []dueKind{
-		{q.indexes[Scheduled], 0, q.comeDue},
-		{q.indexes[Leased], q.config.Skew, q.expire},
-		{q.ticks, 0, q.tick},
-		{q.wakes, 0, q.wakeUp},
-	} {
-		if err := q.dueOf(tx, kind, now, limit, &d); err != nil {
+	first, rest := q.dueKinds()
+	for _, kind := range first {
+		if err := q.dueOf(tx, kind, now, limit, without, &d); err != nil {
 			return d, err
 		}
 	}
-	if err := q.wakeLate(tx, now, limit, &d); err != nil {
+	if err := q.wakeLate(tx, now, limit, without, &d); err != nil {
 		return d, err
 	}
 	d.NextReady = d.Next
-	for _, kind := range []dueKind{{q.indexes[Done], 0, q.forget}, {q.ends, 0, q.endOf}} {
-		if err := q.dueOf(tx, kind, now, min(limit, maxForgotten), &d); err != nil {
+	for _, kind := range rest {
+		if err := q.dueOf(tx, kind, now, min(limit, maxForgotten), without, &d); err != nil {
 			return d, err
 		}
+	}
+	if len(d.Aside)+len(without) > 0 {
+		d.Next = min(d.Next, now+asideAgain)
 	}
 	return d, nil
 }
@@ -61,26 +98,100 @@ type dueKind struct {
 	do    func(tx kv.Tx, entry []byte, now int64, d *Dues) error
 }
 
-func (q *Queue) dueOf(tx kv.Tx, kind dueKind, now int64, limit int, d *Dues) error {
-	n := 0
-	for entry, err := range tx.Snapshot().Range(rangeOf(kind.index), kv.RangeOptions{Limit: limit + 1}) {
-		if err != nil {
-			return err
+// dueKinds returns those by which jobs become ready, and the others.
+func (q *Queue) dueKinds() (first, rest []dueKind) {
+	first = []dueKind{{q.indexes[Scheduled], 0, q.comeDue}, {q.indexes[Leased], q.config.Skew, q.expire}, {q.ticks, 0, q.tick}, {q.wakes, 0, q.wakeUp}}
+	return first, []dueKind{{q.indexes[Done], 0, q.forget}, {q.ends, 0, q.endOf}}
+}
+
+func (q *Queue) dueOf(tx kv.Tx, kind dueKind, now int64, limit int, without [][]byte, d *Dues) error {
+	over := rangeOf(kind.index)
+	for n, more := 0, true; more; {
+		read := 0
+		for entry, err := range tx.Snapshot().Range(over, kv.RangeOptions{Limit: limit + 1}) {
+			if err != nil {
+				return err
+			}
+			read++
+			over.Begin = kv.After(entry.Key)
+			at, err := timeOf(kind.index, entry.Key)
+			if err != nil {
+				d.Aside = append(d.Aside, &AsideError{entry.Key, err})
+				continue
+			}
+			if at += kind.late; at > now || n == limit || d.bytes > q.dueBytes() {
+				d.Next = min(d.Next, at)
+				return nil
+			}
+			if isIn(without, entry.Key) {
+				continue
+			}
+			done, err := d.done(entry.Key, kind.do(tx, entry.Key, now, d))
+			if err != nil {
+				return err
+			}
+			if done {
+				n++
+			}
 		}
-		at, err := timeOf(kind.index, entry.Key)
-		if err != nil {
-			return err
-		}
-		if at += kind.late; at > now || n == limit {
-			d.Next = min(d.Next, at)
-			return nil
-		}
-		if err := kind.do(tx, entry.Key, now, d); err != nil {
-			return err
-		}
-		n++
+		more = read > limit // some were set aside
 	}
 	return nil
+}
+
+func isIn(keys [][]byte, key []byte) bool {
+	return slices.ContainsFunc(keys, func(k []byte) bool { return bytes.Equal(k, key) })
+}
+
+// done tells whether a thing was done, or was set aside. Another error ends the transaction.
+func (d *Dues) done(entry []byte, err error) (bool, error) {
+	if err == nil {
+		return true, nil
+	}
+	if before := (unwritten{}); errors.As(err, &before) {
+		d.Aside = append(d.Aside, &AsideError{entry, before.error})
+		return false, nil
+	}
+	if isCorrupt(err) {
+		return false, &AsideError{entry, err}
+	}
+	return false, err
+}
+
+// loadDue is loadIn, before anything is written.
+func (q *Queue) loadDue(tx kv.Tx, state State, entry []byte) (*Job, error) {
+	j, err := q.loadIn(tx, state, entry)
+	if isCorrupt(err) {
+		err = unwritten{err}
+	}
+	return j, err
+}
+
+// NextDue returns when the next thing is due, through a snapshot, and whether there are periodic jobs.
+func (q *Queue) NextDue(r kv.Reader, now int64) (next int64, ticks bool, err error) {
+	next = Never
+	first, rest := q.dueKinds()
+	for _, kind := range append(first, rest...) {
+		for entry, err := range r.Snapshot().Range(rangeOf(kind.index), kv.RangeOptions{Limit: 1, KeysOnly: true}) {
+			if err != nil {
+				return 0, false, err
+			}
+			at, err := timeOf(kind.index, entry.Key)
+			if err == nil { // else it is set aside
+				next = min(next, at+kind.late)
+			}
+			ticks = ticks || bytes.Equal(kind.index, q.ticks)
+		}
+	}
+	for entry, err := range r.Snapshot().Range(rangeOf(q.wakes), kv.RangeOptions{Limit: 1, Reverse: true, KeysOnly: true}) {
+		if err != nil {
+			return 0, false, err
+		}
+		if at, err := timeOf(q.wakes, entry.Key); err == nil && at > q.lastWake(now) {
+			next = min(next, now) // see wakeLate
+		}
+	}
+	return next, ticks, nil
 }
 
 // wakeUp lets in blocked jobs of a key whose rate has room.
@@ -88,9 +199,12 @@ func (q *Queue) wakeUp(tx kv.Tx, entry []byte, now int64, d *Dues) error {
 	elems, err := tuple.Unpack(entry[len(q.wakes):])
 	var key string
 	if err != nil || len(elems) != 2 || !texts(elems[1:], &key) {
-		return corrupt(entry, "it is no time of a key")
+		return unwritten{corrupt(entry, "it is no time of a key")}
 	}
 	s, err := q.loadSlots(tx, key)
+	if isCorrupt(err) {
+		return unwritten{err}
+	}
 	if err != nil {
 		return err
 	}
@@ -111,7 +225,7 @@ func (q *Queue) wakeUp(tx kv.Tx, entry []byte, now int64, d *Dues) error {
 
 // wakeLate is for keys that were to be looked at later than their rate can say by now: the clock was set back, or the rate
 // is another one.
-func (q *Queue) wakeLate(tx kv.Tx, now int64, limit int, d *Dues) error {
+func (q *Queue) wakeLate(tx kv.Tx, now int64, limit int, without [][]byte, d *Dues) error {
 	last, n := q.lastWake(now), 0
 	var late [][]byte
 	for entry, err := range tx.Snapshot().Range(rangeOf(q.wakes), kv.RangeOptions{Limit: limit + 1, Reverse: true, KeysOnly: true}) {
@@ -119,8 +233,8 @@ func (q *Queue) wakeLate(tx kv.Tx, now int64, limit int, d *Dues) error {
 			return err
 		}
 		at, err := timeOf(q.wakes, entry.Key)
-		if err != nil {
-			return err
+		if err != nil || isIn(without, entry.Key) {
+			continue // it is set aside
 		}
 		if at <= last {
 			break
@@ -132,7 +246,7 @@ func (q *Queue) wakeLate(tx kv.Tx, now int64, limit int, d *Dues) error {
 		late = append(late, entry.Key)
 	}
 	for _, entry := range late {
-		if err := q.wakeUp(tx, entry, now, d); err != nil {
+		if _, err := d.done(entry, q.wakeUp(tx, entry, now, d)); err != nil {
 			return err
 		}
 	}
@@ -140,7 +254,7 @@ func (q *Queue) wakeLate(tx kv.Tx, now int64, limit int, d *Dues) error {
 }
 
 func (q *Queue) comeDue(tx kv.Tx, entry []byte, now int64, d *Dues) error {
-	j, err := q.loadIn(tx, Scheduled, entry)
+	j, err := q.loadDue(tx, Scheduled, entry)
 	if err != nil {
 		return err
 	}
@@ -151,7 +265,7 @@ func (q *Queue) comeDue(tx kv.Tx, entry []byte, now int64, d *Dues) error {
 
 // expire ends a lease that is over: its job is tried again, or dead after its last attempt.
 func (q *Queue) expire(tx kv.Tx, entry []byte, now int64, d *Dues) error {
-	j, err := q.loadIn(tx, Leased, entry)
+	j, err := q.loadDue(tx, Leased, entry)
 	if err != nil {
 		return err
 	}
@@ -165,7 +279,7 @@ func (q *Queue) expire(tx kv.Tx, entry []byte, now int64, d *Dues) error {
 }
 
 func (q *Queue) endLease(tx kv.Tx, j *Job, now int64, reason string) (dead bool, err error) {
-	if err := q.unlease(tx); err != nil {
+	if err := q.unleaseCounted(tx); err != nil {
 		return false, err
 	}
 	j.fail(now, reason)
@@ -193,7 +307,7 @@ func (q *Queue) EndLease(tx kv.Tx, id, now int64) error {
 
 // forget removes a job that is done.
 func (q *Queue) forget(tx kv.Tx, entry []byte, now int64, _ *Dues) error {
-	j, err := q.loadIn(tx, Done, entry)
+	j, err := q.loadDue(tx, Done, entry)
 	if err != nil {
 		return err
 	}
@@ -216,7 +330,7 @@ func (q *Queue) endOf(tx kv.Tx, entry []byte, now int64, _ *Dues) error {
 	elems, err := tuple.Unpack(entry[len(q.ends):])
 	var text string
 	if err != nil || len(elems) != 3 || !texts(elems[2:], &text) {
-		return corrupt(entry, "it is no end of a claim or a key")
+		return unwritten{corrupt(entry, "it is no end of a claim or a key")}
 	}
 	tx.Clear(entry)
 	if elems[1] == endsRate {

@@ -2,6 +2,7 @@ package jobs
 
 import (
 	"fmt"
+	"time"
 
 	"github.com/conq-go/conq/kv"
 	"github.com/conq-go/conq/tuple"
@@ -63,7 +64,7 @@ func (q *Queue) SetPeriodic(tx kv.Tx, p *Periodic) error {
 
 func (q *Queue) savePeriodic(tx kv.Tx, p *Periodic) {
 	tx.Set(withString(q.periodic, p.Name), p.encode())
-	tx.Set(withString(withInts(q.ticks, p.Next), p.Name), nil)
+	tx.Set(q.tickKey(p), nil)
 }
 
 // RemovePeriodic removes a periodic job. Jobs that it has put stay. The error is an ErrNotFound if there is none.
@@ -73,7 +74,7 @@ func (q *Queue) RemovePeriodic(tx kv.Tx, name string) error {
 		return err
 	}
 	tx.Clear(withString(q.periodic, name))
-	tx.Clear(withString(withInts(q.ticks, p.Next), name))
+	tx.Clear(q.tickKey(p))
 	return nil
 }
 
@@ -109,31 +110,138 @@ func (q *Queue) Periodics(r kv.Reader) (all []*Periodic, err error) {
 	return all, nil
 }
 
+// Every makes a periodic job, or changes the one of that name: with the same specification it stays due when it was, and
+// with another one a tick is made that was due by now. A time that is too far away, as the clock of who set it was
+// ahead, is corrected. Its Next is set.
+func (q *Queue) Every(tx kv.Tx, p *Periodic, now int64) error {
+	next, err := q.config.NextTick(p.Spec, now)
+	if err != nil {
+		return err
+	}
+	p.Next = next
+	old, err := q.loadPeriodic(tx, p.Name)
+	switch {
+	case err == nil:
+	case err == ErrNotFound || isCorrupt(err): // the tick of one that can't be read is set aside
+		q.savePeriodic(tx, p)
+		return nil
+	default:
+		return err
+	}
+	switch {
+	case old.Spec == p.Spec && !q.isAhead(p, old.Next, now):
+		p.Next = old.Next
+	case old.Spec != p.Spec && old.Next <= now:
+		if err := q.putTick(tx, p, old.Next, now); err != nil {
+			return err
+		}
+	}
+	tx.Clear(q.tickKey(old))
+	q.savePeriodic(tx, p)
+	return nil
+}
+
+// isAhead tells whether a tick is further away than a period after the next one: the clock was ahead as it was set.
+func (q *Queue) isAhead(p *Periodic, tick, now int64) bool {
+	next, err := q.config.NextTick(p.Spec, now)
+	if err != nil || tick <= next {
+		return false
+	}
+	second, err := q.config.NextTick(p.Spec, next)
+	return err == nil && tick-q.config.Skew > second
+}
+
+// Heal corrects periodic jobs that are due too far away, as the clock of who set that was ahead. It looks at up to limit of
+// them, behind the one of that name, and returns the names of those that it has corrected, and of the last, or "" at the end.
+func (q *Queue) Heal(tx kv.Tx, now int64, after string, limit int) (healed []string, last string, err error) {
+	over := rangeOf(q.periodic)
+	if after != "" {
+		over.Begin = kv.After(withString(q.periodic, after))
+	}
+	n := 0
+	for pair, err := range tx.Snapshot().Range(over, kv.RangeOptions{Limit: limit}) {
+		if err != nil {
+			return nil, "", err
+		}
+		n++
+		name, err := textOf(q.periodic, pair.Key)
+		if err != nil {
+			continue // conq check tells of it
+		}
+		last = name
+		p, err := decodePeriodic(pair.Key, name, pair.Value)
+		if err != nil || !q.isAhead(p, p.Next, now) {
+			continue
+		}
+		if p, err = q.loadPeriodic(tx, name); err != nil { // now it conflicts
+			return nil, "", err
+		}
+		tx.Clear(q.tickKey(p))
+		if p.Next, err = q.config.NextTick(p.Spec, now); err != nil {
+			return nil, "", err
+		}
+		q.savePeriodic(tx, p)
+		healed = append(healed, name)
+	}
+	if n < limit {
+		last = ""
+	}
+	return healed, last, nil
+}
+
+// Trouble returns what is wrong with a periodic job as of now, or nil: its specification can't be read here, or it is due
+// too far away.
+func (q *Queue) Trouble(p *Periodic, now int64) error {
+	next, err := q.config.NextTick(p.Spec, now)
+	if err == nil && q.isAhead(p, p.Next, now) {
+		const form = "2006-01-02 15:04:05Z"
+		err = fmt.Errorf("it would be due at %s: the clock was ahead when that was set", time.UnixMicro(next).UTC().Format(form))
+	}
+	return err
+}
+
+func (q *Queue) tickKey(p *Periodic) []byte { return withString(withInts(q.ticks, p.Next), p.Name) }
+
 // tick puts a periodic job, and sets when it is due next. That is one transaction, which reads the
 // periodic job: so each tick makes one job, however many processes see it.
 func (q *Queue) tick(tx kv.Tx, entry []byte, now int64, d *Dues) error {
 	elems, err := tuple.Unpack(entry[len(q.ticks):])
 	if err != nil || len(elems) != 2 {
-		return corrupt(entry, "it is no tick of a periodic job")
+		return unwritten{corrupt(entry, "it is no tick of a periodic job")}
 	}
 	at, _ := elems[0].(int64)
 	name, _ := elems[1].(string)
 	p, err := q.loadPeriodic(tx, name)
-	if err != nil || p.Next != at {
-		return corrupt(entry, "the periodic job %q is not due then (%v)", name, err)
+	if err == ErrNotFound || isCorrupt(err) || err == nil && p.Next != at {
+		return unwritten{corrupt(entry, "the periodic job %q is not due then (%v)", name, err)}
 	}
-	next, err := q.config.NextTick(p.Spec, now)
 	if err != nil {
-		return fmt.Errorf("periodic job %q: %w", name, err)
+		return err
+	}
+	next, err := q.config.NextTick(p.Spec, at)
+	if err == nil && next <= now { // more than one was missed
+		next, err = q.config.NextTick(p.Spec, now)
+	}
+	if err != nil {
+		return unwritten{fmt.Errorf("periodic job %q: %w", name, err)}
+	}
+	if err := q.putTick(tx, p, at, now); err != nil {
+		return err
 	}
 	tx.Clear(entry)
 	p.Next = next
 	q.savePeriodic(tx, p)
+	d.Ready++
+	d.bytes += len(p.Job.Payload)
+	return nil
+}
+
+// putTick puts the job of a tick, unless it is too late for that.
+func (q *Queue) putTick(tx kv.Tx, p *Periodic, at, now int64) error {
 	if p.MaxLate > 0 && now-at > p.MaxLate {
 		return nil
 	}
-	_, err = q.Put(tx, q.Places(), now, &p.Job)
-	d.Ready++
+	_, err := q.Put(tx, q.Places(), now, &p.Job)
 	return err
 }
 

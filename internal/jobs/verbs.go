@@ -279,3 +279,17 @@ func (q *Queue) unlease(tx kv.Tx) error {
 	}
 	return err
 }
+
+// unleaseCounted is unlease also where this handle sets no limit, and others do.
+func (q *Queue) unleaseCounted(tx kv.Tx) error {
+	value, err := tx.Get(q.leased)
+	if err != nil || value == nil {
+		return err
+	}
+	var n int64
+	if err := decodeInts(q.leased, value, &n); err != nil {
+		return err
+	}
+	tx.Set(q.leased, withInts(nil, max(0, n-1)))
+	return nil
+}
