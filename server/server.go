@@ -163,7 +163,7 @@ func New(db kv.DB, o Options) (*Server, error) {
 	of := queues.Options{
 		MaxOpen: o.MaxQueues,
 		Queue:   conq.Options{Observe: both(s.history.ObserveItems, s.metrics.ObserveItems)},
-		Work:    work.Options{Findable: true, Observe: both(s.history.ObserveJobs, s.metrics.ObserveJobs)},
+		Work:    work.Options{Findable: true, Logger: o.Logger, Observe: both(s.history.ObserveJobs, s.metrics.ObserveJobs)},
 	}
 	s.queues = queues.New(db, of)
 	if !db.Limits().Shared {
@@ -173,6 +173,12 @@ func New(db kv.DB, o Options) (*Server, error) {
 	s.beanstalk = beanstalk.New(s.tubes, beanstalk.Options{MaxJobSize: o.MaxJobSize, Grace: o.Grace, Logger: o.Logger, Observe: s.observeCommand, DeadHolder: of.Work.Holder})
 	s.stopping, s.stop = context.WithCancel(context.Background())
 	s.tasks.Go(func() { history.NewSampler(db, s.history).Run(s.stopping) })
+	keep := of.Work
+	s.tasks.Go(func() {
+		if err := work.Keep(s.stopping, db, keep); err != nil {
+			o.Logger.Debug("what is due is done by another part of this program", "error", err)
+		}
+	})
 	mux := http.NewServeMux()
 	api.Register(mux, api.Options{Queues: s.queues, Logger: o.Logger, Stopping: s.stopping, Answers: once.New(db, time.Now), History: s.history, Tasks: &s.bulk, Traces: o.Traces || o.TracerProvider != nil, MaxBody: o.MaxBody, MaxWaiters: o.MaxWaiters})
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { writeText(w, http.StatusOK, "ok") })

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -35,7 +36,10 @@ type engine struct {
 	puts    combine.Combiner[[]jobs.New, []put]
 	verbs   combine.Combiner[verb, any]
 	reserve reserver[jobs.Reserved]
-	clock   alarm
+	clock   clock
+
+	keeps      atomic.Bool    // reserves, so that the clock is kept
+	background sync.WaitGroup // of the clock's work
 }
 
 // put is what became of a job that was to be put.
@@ -68,10 +72,11 @@ func (e *engine) init(db kv.DB, name string, o Options) {
 	e.signal = jobs.SignalKey(name)
 	e.ids = jobs.ShareIDs(db)
 	e.lanes = outcome.New(db, jobs.Outcomes(name), nil)
+	e.clock.alarm = shareKeeper(db).alarm(name)
 	config := jobs.Config{
 		KeyLimit: int64(o.KeyLimit), Concurrency: int64(o.Concurrency), Rate: o.Rate.micros(), KeyRate: o.KeyRate.micros(),
 		Keep: o.Keep.Microseconds(), Skew: o.Skew.Microseconds(), Relaxed: o.Order == Relaxed,
-		NextTick: jobs.CronTick, NewID: e.ids.Take, Soon: e.clock.sooner,
+		NextTick: jobs.CronTick, NewID: e.ids.Take, Soon: e.clock.sooner, Again: e.clock.wakeAt,
 	}
 	if e.limits.Shared {
 		config.Shards = 8 // as many processes count in one key
@@ -81,7 +86,6 @@ func (e *engine) init(db kv.DB, name string, o Options) {
 	e.puts.Init(combine.Options[[]jobs.New, []put]{Run: e.runPuts, Size: sizeOf, MaxCalls: calls, MaxBytes: e.bytesPerTransaction()})
 	e.reserve.init(one{e}, e, calls)
 	e.verbs.Init(combine.Options[verb, any]{Run: e.runVerbs, MaxCalls: calls})
-	e.clock.ring = e.wake
 }
 
 func (e *engine) callsPerTransaction() int {
@@ -191,7 +195,7 @@ func share[Q, R any](e *engine, calls []*combine.Call[Q, R], f func(kv.Tx, []*co
 	ctx, cancel := combine.Context(calls)
 	defer cancel()
 	attempts := 0
-	results, err := outcome.Do(ctx, e.lanes, func(tx kv.Tx) ([]result[R], error) {
+	results, err := transact(ctx, e, func(tx kv.Tx) ([]result[R], error) {
 		if attempts++; attempts > 1 && !kv.Unsettled(tx) {
 			if calls = combine.Attend(calls); len(calls) == 0 {
 				return nil, errNobody
@@ -205,6 +209,7 @@ func share[Q, R any](e *engine, calls []*combine.Call[Q, R], f func(kv.Tx, []*co
 		}
 		return
 	}
+	e.clock.touch()
 	for i, c := range calls {
 		if err != nil {
 			c.Err = err
@@ -297,7 +302,7 @@ func (e *engine) verb(ctx context.Context, v verb) (any, error) {
 
 // dueIn does what is due, and notes when the next thing is.
 func (e *engine) dueIn(tx kv.Tx, now int64) (d jobs.Dues, err error) {
-	if d, err = e.recipe.Due(tx, now, e.duePerTransaction()); err != nil {
+	if d, err = e.due(tx, now); err != nil {
 		return d, err
 	}
 	e.clock.set(now, d.Next)
@@ -319,6 +324,13 @@ func relay(watched, near <-chan error, news chan error) {
 	give(news)
 }
 
+// keep has what is due done in this queue until the handle is closed, whether it waits for jobs or not.
+func (e *engine) keep() {
+	if !e.keeps.Load() && !e.closed.Load() && e.keeps.CompareAndSwap(false, true) {
+		e.clock.keep(e)
+	}
+}
+
 // close ends the handle.
 func (e *engine) close() error {
 	if e.db == nil {
@@ -336,7 +348,7 @@ func (e *engine) close() error {
 	e.reserve.list.Close(closed)
 	e.end(closed)
 	err := e.reserve.list.Drained(ctx)
-	e.clock.stop()
+	e.clock.leave(e)
 	e.ids.Leave()
 	return e.wrap(errors.Join(err, e.lanes.Close(ctx, closed)))
 }

@@ -68,6 +68,7 @@ func (q *Queue[T]) ReserveID(ctx context.Context, id ID) (*Lease[T], error) {
 
 // ReadyBelow returns how many ready jobs have a priority below the given one, but at most limit: it reads them.
 func (q *Queue[T]) ReadyBelow(ctx context.Context, priority int64, limit int) (n int, err error) {
+	q.fresh(ctx)
 	err = q.view(ctx, func(r kv.Reader) error {
 		n, err = q.recipe.ReadyBelow(r, priority, limit)
 		return err

@@ -63,6 +63,7 @@ func reprioritise(priority int64) change {
 }
 
 func (q *Queue[T]) one(ctx context.Context, id ID, c change) error {
+	q.fresh(ctx) // a job whose lease is over is leased no more
 	_, err := q.verb(ctx, verb{
 		do:       func(tx kv.Tx, now int64) (any, error) { return nil, c.do(q.recipe, tx, int64(id), now) },
 		announce: true,
@@ -106,6 +107,7 @@ func (q *Queue[T]) all(ctx context.Context, f Filter, c change, progress func(in
 	if err := q.ready(ctx); err != nil {
 		return 0, err
 	}
+	q.fresh(ctx)
 	began := micros(q.now())
 	var after []byte
 	for {
@@ -184,6 +186,7 @@ func (q *Queue[T]) KickFirst(ctx context.Context, n int) (kicked int, err error)
 	if n < 0 {
 		return 0, q.wrap(invalid("%d jobs to kick: it can't be negative", n))
 	}
+	q.fresh(ctx)
 	for _, state := range []State{Dead, Scheduled} {
 		for more := true; more && kicked < n; {
 			want := min(n-kicked, q.callsPerTransaction(), pageSize)
@@ -225,18 +228,13 @@ func (q *Queue[T]) Len(ctx context.Context) (int, error) {
 	return int(s.Ready + s.Scheduled + s.Leased + s.Blocked + s.Dead + s.Done), err
 }
 
-// Reclaim does what is due: it ends leases that are over, and makes scheduled jobs ready whose time has come. Workers do
-// that by themselves when they reserve; Reclaim is for programs that only look.
+// Reclaim does what is due: it ends leases that are over, and makes scheduled jobs ready whose time has come. Handles that
+// reserve do that by themselves, as does Keep, and what reads a queue does it first; Reclaim is for programs that want it done.
 func (q *Queue[T]) Reclaim(ctx context.Context) error {
 	if err := q.ready(ctx); err != nil {
 		return err
 	}
-	for since := micros(q.now()); ; {
-		d, err := q.verb(ctx, verb{do: func(tx kv.Tx, now int64) (any, error) { return q.dueIn(tx, now) }})
-		if err != nil || d.(jobs.Dues).Next > since {
-			return err
-		}
-	}
+	return q.wrap(q.doDue(ctx))
 }
 
 // Pause stops Reserve in all processes from leasing jobs until Resume. Leases under way go on.
@@ -256,6 +254,7 @@ func (q *Queue[T]) pause(ctx context.Context, paused bool) error {
 // Count returns how many jobs match. It reads them a page at a time, and calls progress, if that is not nil, with the number
 // so far. To count all jobs of a state, Stats is quicker.
 func (q *Queue[T]) Count(ctx context.Context, f Filter, progress func(int)) (n int, err error) {
+	q.fresh(ctx)
 	var after []byte
 	for {
 		some := 0

@@ -16,20 +16,20 @@ import (
 // Observers are told of each job that is reserved, and how its attempt has ended.
 func TestObserve(t *testing.T) {
 	ctx := context.Background()
-	now := time.Unix(1_000_000, 0)
+	now := &handClock{t: time.Unix(1_000_000, 0)}
 	var events []Event
 	q, err := Open(memory.New(memory.Options{}), "q", codec.String(), Options{Observe: func(e Event) { events = append(events, e) }})
 	testkit.NoError(t, err)
 	defer q.Close()
-	q.now = func() time.Time { return now }
+	q.now = now.now
 
 	id, err := q.Put(ctx, "a")
 	testkit.NoError(t, err)
-	now = now.Add(3 * time.Second)
+	now.add(3 * time.Second)
 	first, err := q.Reserve(ctx)
 	testkit.NoError(t, err)
 	testkit.NoError(t, first.FailAfter(ctx, 0, errors.New("no")))
-	now = now.Add(5 * time.Second)
+	now.add(5 * time.Second)
 	second, err := q.Reserve(ctx)
 	testkit.NoError(t, err)
 	testkit.NoError(t, second.Release(ctx, 0))

@@ -27,17 +27,17 @@ func idsOf(t *testing.T, q *Queue[string], f Filter) (ids []ID) {
 
 func TestFilters(t *testing.T) {
 	ctx := context.Background()
-	now := time.Unix(1_000_000, 0)
+	now := &handClock{t: time.Unix(1_000_000, 0)}
 	q, err := Open(memory.New(memory.Options{}), "q", codec.String(), Options{Holder: "me"})
 	testkit.NoError(t, err)
 	defer q.Close()
-	q.now = func() time.Time { return now }
+	q.now = now.now
 	var ids []ID
 	for i := range 250 { // more than a page
 		id, err := q.Put(ctx, fmt.Sprint(i))
 		testkit.NoError(t, err)
 		ids = append(ids, id)
-		now = now.Add(time.Second)
+		now.add(time.Second)
 	}
 	_, err = q.ReserveN(ctx, 2)
 	testkit.NoError(t, err)

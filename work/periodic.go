@@ -90,6 +90,7 @@ func (q *Queue[T]) RunPeriodic(ctx context.Context, name string) (ID, error) {
 
 // Periodics returns the periodic jobs of the queue, by name.
 func (q *Queue[T]) Periodics(ctx context.Context) (all []Periodic, err error) {
+	q.fresh(ctx)
 	err = q.view(ctx, func(r kv.Reader) error {
 		all = nil
 		stored, err := q.recipe.Periodics(r)

@@ -171,6 +171,7 @@ func (q *Queue[T]) decodeAll(ctx context.Context, got []jobs.Reserved) ([]*Lease
 
 // Get returns a job in any state, or ErrNotFound.
 func (q *Queue[T]) Get(ctx context.Context, id ID) (*Info[T], error) {
+	q.fresh(ctx)
 	var info *Info[T]
 	err := q.view(ctx, func(r kv.Reader) error {
 		j, err := q.recipe.Load(r, int64(id))
@@ -185,6 +186,7 @@ func (q *Queue[T]) Get(ctx context.Context, id ID) (*Info[T], error) {
 
 // Result returns the result with which a job was acknowledged, as long as Options.Keep keeps the job, or nil.
 func (q *Queue[T]) Result(ctx context.Context, id ID) (result []byte, err error) {
+	q.fresh(ctx)
 	err = q.view(ctx, func(r kv.Reader) error {
 		result, err = q.recipe.Result(r, int64(id))
 		return err
@@ -243,6 +245,9 @@ func (q *Queue[T]) Page(ctx context.Context, f Filter, after []byte, n int) (inf
 func (q *Queue[T]) Search(ctx context.Context, f Filter, after []byte, n int) (infos []*Info[T], next []byte, looked int, err error) {
 	if n < 1 {
 		return nil, nil, 0, q.wrap(invalid("a page of %d jobs: it can be from 1 on", n))
+	}
+	if after == nil {
+		q.fresh(ctx)
 	}
 	err = q.view(ctx, func(r kv.Reader) (err error) {
 		infos = nil
@@ -303,6 +308,7 @@ type Stats struct {
 
 // Stats returns how many jobs there are in each state. It reads a few counters, however many jobs there are.
 func (q *Queue[T]) Stats(ctx context.Context) (s Stats, err error) {
+	q.fresh(ctx)
 	err = q.view(ctx, func(r kv.Reader) error {
 		n, err := q.recipe.Counts(r)
 		if err != nil {

@@ -8,7 +8,6 @@ import (
 
 	"github.com/conq-go/conq/internal/combine"
 	"github.com/conq-go/conq/internal/jobs"
-	"github.com/conq-go/conq/internal/outcome"
 	"github.com/conq-go/conq/internal/waiting"
 	"github.com/conq-go/conq/kv"
 )
@@ -144,7 +143,7 @@ func (r *reserver[V]) run(calls []*combine.Call[want, taken[V]]) {
 // alone reserves in a transaction of its own, which then may do more.
 func (r *reserver[V]) alone(ctx context.Context, w want, then func(tx kv.Tx, t taken[V])) (taken[V], error) {
 	attempts := 0
-	t, err := outcome.Do(ctx, r.engine.lanes, func(tx kv.Tx) (t taken[V], err error) {
+	t, err := transact(ctx, r.engine, func(tx kv.Tx) (t taken[V], err error) {
 		attempts++
 		results, err := r.in(tx, []want{w}, &attempts)
 		if err == nil {
@@ -259,6 +258,7 @@ func (o one) note(tx kv.Tx, got []jobs.Reserved, calls int, attempts *int) {
 }
 
 func (o one) dueAt(tx kv.Tx, now int64, all bool) (next int64, looked, ready int, err error) {
+	o.keep()
 	if !all && !o.clock.due(now) {
 		return jobs.Never, 0, 0, nil
 	}
@@ -300,9 +300,7 @@ func newToken() int64 { return rand.Int64N(math.MaxInt64) + 1 }
 func (o one) watch(ctx context.Context, w want) (t taken[jobs.Reserved], _ <-chan error, err error) {
 	if o.signals != nil {
 		news := o.news.Wait(o.topic()) // before looking
-		if t, err = o.reserve.share(ctx, w); err == nil && len(t.jobs) == 0 {
-			o.clock.start(o.now())
-		}
+		t, err = o.reserve.share(ctx, w)
 		return t, news, err
 	}
 	news := o.clock.wait()
@@ -316,8 +314,5 @@ func (o one) watch(ctx context.Context, w want) (t taken[jobs.Reserved], _ <-cha
 			tx.OnCommit(func() { go relay(watched, near, news) })
 		}
 	})
-	if err == nil && len(t.jobs) == 0 {
-		o.clock.start(o.now())
-	}
 	return t, news, err
 }

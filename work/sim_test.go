@@ -98,6 +98,7 @@ func (s *simulation) run(relaxed bool) {
 	for range 3 {
 		p := &process{DB: s.db}
 		q := s.open(p, o)
+		defer q.Close() // whether what it leaves behind is removed does not matter
 		group.Go(func() { s.produce(q) })
 		for range 2 {
 			group.Go(func() { s.consume(p, q) })

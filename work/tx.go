@@ -26,6 +26,7 @@ func (e *engine) readyIn(tx kv.Tx) error {
 	case kv.Foreign(e.db, tx):
 		return e.wrap(invalid("In was given a transaction of another store"))
 	}
+	tx.OnCommit(e.clock.touch)
 	return nil
 }
 

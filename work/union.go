@@ -253,7 +253,8 @@ func (u *Union[T]) watch(ctx context.Context, w want) (t taken[chosen], _ <-chan
 	return t, u.await(ctx, news), nil
 }
 
-// await returns what delivers something when there is news of a queue, or something is due in one, until ctx ends.
+// await returns what delivers something when there is news of a queue, or something is due in one, until ctx ends. Where there
+// are signals, alarms give them.
 func (u *Union[T]) await(ctx context.Context, news []<-chan error) <-chan error {
 	next := int64(jobs.Never)
 	for _, q := range u.all {
@@ -261,8 +262,8 @@ func (u *Union[T]) await(ctx context.Context, news []<-chan error) <-chan error 
 	}
 	var due <-chan time.Time
 	stop := func() bool { return false }
-	if next != jobs.Never {
-		timer := time.NewTimer(max(0, span(next-micros(u.all[0].now())+1)))
+	if next != jobs.Never && u.all[0].signals == nil {
+		timer := time.NewTimer(min(keeperPeriod, max(0, span(next-micros(u.all[0].now())+1))))
 		due, stop = timer.C, timer.Stop
 	}
 	cases := []reflect.SelectCase{

@@ -65,6 +65,7 @@ func (q *Queue) SetPeriodic(tx kv.Tx, p *Periodic) error {
 func (q *Queue) savePeriodic(tx kv.Tx, p *Periodic) {
 	tx.Set(withString(q.periodic, p.Name), p.encode())
 	tx.Set(q.tickKey(p), nil)
+	q.soon(tx, p.Next)
 }
 
 // RemovePeriodic removes a periodic job. Jobs that it has put stay. The error is an ErrNotFound if there is none.

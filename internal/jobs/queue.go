@@ -19,6 +19,7 @@ type Config struct {
 	Relaxed     bool     // reserve any of the first few hundred, so that processes don't collide
 	NextTick    NextTick // of periodic jobs; nil if there are none
 	NewID       func() (int64, error)
+	Again       func(at int64) // called when a transaction has committed after which the rate of the queue lets more start then; may be nil
 	Soon        func(at int64) // called when a transaction has committed after which something is due then; may be nil
 	Shards      int            // over how many keys a count is spread; at least 1
 }

@@ -261,8 +261,8 @@ func (q *Queue) room(tx kv.Tx, now int64, n int) (int, error) {
 			return 0, err
 		}
 		var next int64
-		if n, next, _ = q.config.Rate.allowed(arrival, now, n); next > 0 {
-			q.soon(tx, next) // there may be more
+		if n, next, _ = q.config.Rate.allowed(arrival, now, n); next > 0 && q.config.Again != nil {
+			tx.OnCommit(func() { q.config.Again(next) })
 		}
 	}
 	return n, nil
