@@ -110,8 +110,8 @@ func testMetrics(t *testing.T) {
 	says(t, scrape(t, m),
 		`conq_queues 3`,
 		`conq_queue_items{kind="queue",queue="emails",state="ready"} 2`,
-		`conq_queue_items{kind="work queue",queue="na\"me\n",state="ready"} 1`,
-		`conq_queue_items{kind="work queue",queue="na\"me\n",state="scheduled"} 1`,
+		`conq_queue_items{kind="work queue",queue="na\"me\n",state="ready"} 2`,
+		`conq_queue_items{kind="work queue",queue="na\"me\n",state="scheduled"} 0`,
 		`conq_queue_paused{queue="na\"me\n"} 1`,
 	)
 }
