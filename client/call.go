@@ -29,6 +29,8 @@ type call struct {
 	once  bool // the server carries it out once, however often it comes
 	again bool // it may be carried out twice
 	takes bool // its answer has what nobody else gets then
+
+	sent *time.Time // set to when the last try began, unless it is nil
 }
 
 // Pauses between tries.
@@ -128,6 +130,9 @@ func rest(ctx context.Context, d time.Duration) bool {
 func (c *Client) try(ctx context.Context, q call, body []byte, key string, out any) (sent bool, after time.Duration, err error) {
 	if ctx.Err() != nil {
 		return false, 0, context.Cause(ctx)
+	}
+	if q.sent != nil {
+		*q.sent = time.Now()
 	}
 	if q.takes {
 		var end context.CancelFunc

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"iter"
 	"net/http"
@@ -134,7 +133,7 @@ func (q *WorkQueue[T]) Reserve(ctx context.Context) (*work.Lease[T], error) {
 	return first(q.ReserveN(ctx, 1))
 }
 
-// ReserveN is Reserve for up to n jobs, at least one. The attempt of a job that does not decode has failed.
+// ReserveN is Reserve for up to n jobs, at least one. A job that does not decode is dead, with the reason.
 func (q *WorkQueue[T]) ReserveN(ctx context.Context, n int) ([]*work.Lease[T], error) {
 	return untilSome(ctx, n, func(wait time.Duration) ([]*work.Lease[T], error) { return q.reserve(ctx, n, wait) })
 }
@@ -155,27 +154,31 @@ func (q *WorkQueue[T]) reserve(ctx context.Context, n int, wait time.Duration) (
 	if q.options.Lease != 0 {
 		query.Set("lease", q.options.Lease.String())
 	}
-	var answer wire.LeasedList
-	if err := q.do(ctx, call{method: http.MethodPost, path: jobPath(q.name) + "/reserve", query: query, wait: wait, again: true, takes: true}, &answer); err != nil {
-		return nil, err
-	}
-	var failed error
-	for _, j := range answer.Jobs {
-		l := work.NewLease[T](keeper{q.jobs}, j.ID, j.Token, j.Lease.Duration, time.Now().Add(j.Lease.Duration)) // by this machine's clock
-		l.Priority, l.Attempt, l.Created, l.Key, l.Meta, l.Payload = j.Priority, j.Attempt, j.Created, j.Key, j.Meta, j.Bytes()
-		l.Failures = j.Failures
-		if l.Value, err = q.codec.Decode(l.Payload); err == nil {
+	for {
+		var answer wire.LeasedList
+		var sent time.Time
+		c := call{method: http.MethodPost, path: jobPath(q.name) + "/reserve", query: query, wait: wait, again: true, takes: true, sent: &sent}
+		if err := q.do(ctx, c, &answer); err != nil || len(answer.Jobs) == 0 {
+			return nil, err
+		}
+		for _, j := range answer.Jobs {
+			// By this machine's clock: the server has the request later than it was sent, and the answer comes later than it was made.
+			over := sent.Add(j.Took.Duration + j.Lease.Duration)
+			l := work.NewLease[T](keeper{q.jobs}, j.ID, j.Token, j.Lease.Duration, over)
+			l.Priority, l.Attempt, l.Created, l.Key, l.Meta, l.Payload = j.Priority, j.Attempt, j.Created, j.Key, j.Meta, j.Bytes()
+			l.Failures = j.Failures
 			leases = append(leases, l)
-			continue
 		}
-		if err := l.Fail(context.WithoutCancel(ctx), fmt.Errorf("payload does not decode: %w", err)); !errors.Is(err, work.ErrLeaseLost) {
-			failed = errors.Join(failed, err)
+		if leases, err = work.Decode(ctx, q.codec, leases); err != nil || len(leases) > 0 {
+			return leases, err
 		}
 	}
-	if len(leases) == 0 {
-		return nil, failed
-	}
-	return leases, nil // the others come back when their leases are over
+}
+
+// Drained tells whether no job is ready, nor leased, or the queue is paused.
+func (q *WorkQueue[T]) Drained(ctx context.Context) (bool, error) {
+	s, err := q.Stats(ctx)
+	return s.Drained(), err
 }
 
 // Get returns a job in any state. The error is a work.ErrNotFound if there is none.

@@ -132,11 +132,11 @@ func TestUndecodable(t *testing.T) {
 	testkit.WantError(t, err, errLost)
 }
 
-// failless is a network on which no attempt fails.
+// failless is a network on which no job is buried.
 type failless struct{ http.RoundTripper }
 
 func (f failless) RoundTrip(r *http.Request) (*http.Response, error) {
-	if strings.HasSuffix(r.URL.Path, "/fail") {
+	if strings.HasSuffix(r.URL.Path, "/bury") {
 		return nil, errLost
 	}
 	return f.RoundTripper.RoundTrip(r)

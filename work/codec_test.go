@@ -12,7 +12,7 @@ import (
 	"github.com/conq-go/conq/codec"
 )
 
-func TestUndecodableIsDeadInTheEnd(t *testing.T) {
+func TestUndecodableIsDead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx := context.Background()
 		db := store(t)
@@ -29,16 +29,16 @@ func TestUndecodableIsDeadInTheEnd(t *testing.T) {
 		isError(t, err, context.DeadlineExceeded)
 		page, _, err := raw.Page(ctx, Filter{State: Dead}, nil, 10)
 		noError(t, err)
-		if len(page) != 1 || page[0].Attempts != 3 || !strings.Contains(page[0].Failures[2].Error, "decode") {
+		if len(page) != 1 || page[0].Attempts != 1 || !strings.Contains(page[0].Failures[0].Error, "decode") {
 			t.Fatalf("got %+v", page)
 		}
-		if n := strings.Count(log.String(), "does not decode"); n != 3 {
-			t.Errorf("%d failures are logged, want 3: %s", n, &log)
+		if n := strings.Count(log.String(), "does not decode"); n != 1 {
+			t.Errorf("%d failures are logged, want 1: %s", n, &log)
 		}
 	})
 }
 
-// A job that does not decode, and whose attempt can't be failed, keeps no other from its worker.
+// A job that does not decode, and that can't be made dead, keeps no other from its worker.
 func TestUndecodableKeepsNoOther(t *testing.T) {
 	ctx := t.Context()
 	db := store(t)

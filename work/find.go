@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"time"
 
 	"github.com/conq-go/conq/internal/jobs"
 	"github.com/conq-go/conq/kv"
@@ -33,9 +34,11 @@ func Find(ctx context.Context, db kv.DB, id ID) (queue string, err error) {
 // job, and ErrState if it is in another state, or a limit does not allow it to start now.
 func (q *Queue[T]) ReserveID(ctx context.Context, id ID) (*Lease[T], error) {
 	request := q.request(1)
+	var began time.Time
 	var got any
 	for since, next := int64(math.MaxInt64), int64(0); next <= since; {
 		var err error
+		began = time.Now()
 		got, err = q.verb(ctx, verb{kind: EventReserved, id: id, do: func(tx kv.Tx, now int64) (any, error) {
 			since, next = min(since, now), jobs.Never
 			r, err := q.recipe.ReserveOne(tx, int64(id), now, request)
@@ -56,12 +59,14 @@ func (q *Queue[T]) ReserveID(ctx context.Context, id ID) (*Lease[T], error) {
 			return nil, err
 		}
 	}
-	leases, err := q.decodeAll(ctx, []jobs.Reserved{got.(jobs.Reserved)})
+	r := got.(jobs.Reserved)
+	r.End = began.Add(span(r.Length))
+	leases, err := q.handOut(ctx, []jobs.Reserved{r})
 	if err != nil {
 		return nil, err
 	}
 	if len(leases) == 0 {
-		return nil, q.wrap(fmt.Errorf("%w: job %d does not decode", ErrState, id))
+		return nil, q.wrap(fmt.Errorf("%w: job %d does not decode, or was leased too late", ErrState, id))
 	}
 	return leases[0], nil
 }

@@ -23,13 +23,13 @@ type Lease[T any] struct {
 	Payload  []byte    // what Value was decoded from
 	Failures []Failure // of earlier attempts
 
-	queue    *Queue[T] // nil for a lease of a server
-	remote   *remote
-	token    int64
-	length   time.Duration
-	keyed    bool // its end may free a slot, although Key is not known
-	deadline atomic.Int64
-	ended    atomic.Bool // by a verb that has succeeded
+	queue  *Queue[T] // nil for a lease of a server
+	remote *remote
+	token  int64
+	length time.Duration
+	keyed  bool                      // its end may free a slot, although Key is not known
+	over   atomic.Pointer[time.Time] // when it is, with a reading of the monotonic clock
+	ended  atomic.Bool               // by a verb that has succeeded
 }
 
 func (q *Queue[T]) leaseOf(r jobs.Reserved) *Lease[T] {
@@ -38,7 +38,7 @@ func (q *Queue[T]) leaseOf(r jobs.Reserved) *Lease[T] {
 		Payload: r.Payload, Failures: failures(r.Job),
 		queue: q, token: r.Token, length: span(r.Length),
 	}
-	l.deadline.Store(r.Time)
+	l.over.Store(&r.End)
 	return l
 }
 
@@ -50,8 +50,24 @@ func (l *Lease[T]) Queue() string {
 	return l.queue.name
 }
 
-// Deadline returns when the lease is over.
-func (l *Lease[T]) Deadline() time.Time { return timeOf(l.deadline.Load()) }
+// Deadline returns when the lease is over, or the zero time if that is not known. It goes by the monotonic clock of this process,
+// which nobody sets, and is never later than what the store has: it counts from before the lease was taken or extended.
+func (l *Lease[T]) Deadline() time.Time {
+	if t := l.over.Load(); t != nil {
+		return *t
+	}
+	return time.Time{}
+}
+
+// endsIn returns how long from now a handler may go on: it is to end a moment before its lease does. Until others have the
+// job, Skew has passed, too, but that is for clocks that differ.
+func (l *Lease[T]) endsIn() time.Duration {
+	spare := 100 * time.Millisecond
+	if l.queue != nil {
+		spare = max(spare, l.queue.options.Skew)
+	}
+	return time.Until(l.Deadline()) - min(spare, l.length/4)
+}
 
 // verb runs a verb on the job. Where the end of a lease may free a slot, callers that wait are told.
 func (l *Lease[T]) verb(ctx context.Context, kind EventKind, announce bool, do func(q *jobs.Queue, tx kv.Tx, now int64) (any, error)) (any, error) {
@@ -98,23 +114,51 @@ func (l *Lease[T]) Extend(ctx context.Context, d time.Duration) error {
 	if l.remote != nil {
 		until, err := l.remote.keeper.Extend(ctx, l.ID, l.remote.token, d)
 		if err == nil || errors.Is(err, ErrCancelled) {
-			l.deadline.Store(micros(until))
+			l.setDeadline(until)
 		}
 		return err
 	}
-	var until int64
+	until := time.Now().Add(d)
 	cancelled, err := l.verb(ctx, EventEnded, false, func(q *jobs.Queue, tx kv.Tx, now int64) (any, error) {
-		until = now + d.Microseconds()
-		return q.Extend(tx, int64(l.ID), l.token, now, until)
+		return q.Extend(tx, int64(l.ID), l.token, now, now+d.Microseconds())
 	})
 	if err != nil {
 		return err
 	}
-	l.deadline.Store(until)
+	l.over.Store(&until)
 	if cancelled.(bool) {
 		return ErrCancelled
 	}
 	return nil
+}
+
+// setDeadline notes when the lease is over.
+func (l *Lease[T]) setDeadline(at time.Time) {
+	now := time.Now()
+	at = now.Add(at.Sub(now)) // with a monotonic clock, also if at has none
+	l.over.Store(&at)
+}
+
+// giveBack is Release of a job that was not begun, also when its lease is over, as long as no other worker has the job.
+func (l *Lease[T]) giveBack(ctx context.Context) error {
+	if l.remote != nil {
+		return l.Release(ctx, 0)
+	}
+	_, err := l.verb(ctx, EventEnded, true, func(q *jobs.Queue, tx kv.Tx, now int64) (any, error) {
+		return nil, q.GiveBack(tx, int64(l.ID), l.token, now)
+	})
+	return l.end(err)
+}
+
+// fatal ends the attempt with an error after which no other one can succeed: the job is dead.
+func (l *Lease[T]) fatal(ctx context.Context, reason error) error {
+	if l.remote != nil {
+		return l.Bury(ctx, reason.Error())
+	}
+	_, err := l.verb(ctx, EventFailed, false, func(q *jobs.Queue, tx kv.Tx, now int64) (any, error) {
+		return true, q.Bury(tx, int64(l.ID), l.token, now, reason.Error(), nil)
+	})
+	return l.end(err)
 }
 
 // Release gives the job back. It is ready again in its old place, after a delay. The attempt does not count.

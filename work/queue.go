@@ -2,7 +2,7 @@ package work
 
 import (
 	"context"
-	"errors"
+
 	"fmt"
 	"iter"
 	"time"
@@ -105,7 +105,9 @@ func (q *Queue[T]) Reserve(ctx context.Context) (*Lease[T], error) {
 	return all[0], nil
 }
 
-// ReserveN leases up to n jobs, and waits until there is at least one.
+// ReserveN leases up to n jobs, and waits until there is at least one. A job that does not decode is dead, with the reason, and
+// the handle's Logger, or the OnError of the Run that reserves, is told. A lease that is over by the time that it is known is
+// not handed out.
 func (q *Queue[T]) ReserveN(ctx context.Context, n int) ([]*Lease[T], error) {
 	return q.ReserveWith(ctx, n, ReserveOptions{})
 }
@@ -120,7 +122,7 @@ func (q *Queue[T]) ReserveWith(ctx context.Context, n int, o ReserveOptions) ([]
 		if err != nil {
 			return nil, err
 		}
-		leases, err := q.decodeAll(ctx, got)
+		leases, err := q.handOut(ctx, got)
 		if err != nil || len(leases) > 0 {
 			return leases, err
 		}
@@ -137,36 +139,25 @@ func (q *Queue[T]) TryReserveWith(ctx context.Context, n int, o ReserveOptions) 
 	if err := q.ready(ctx); err != nil {
 		return nil, err
 	}
-	got, err := q.reserve.try(ctx, n, o)
-	if err != nil {
-		return nil, err
+	for {
+		got, err := q.reserve.try(ctx, n, o)
+		if err != nil || len(got) == 0 {
+			return nil, err
+		}
+		leases, err := q.handOut(ctx, got)
+		if err != nil || len(leases) > 0 {
+			return leases, err
+		}
 	}
-	return q.decodeAll(ctx, got)
 }
 
-// decodeAll makes leases of jobs. The attempt of one that does not decode has failed: it is tried
-// again, as a later version of the program may read it, and is dead in the end.
-func (q *Queue[T]) decodeAll(ctx context.Context, got []jobs.Reserved) ([]*Lease[T], error) {
-	var leases []*Lease[T]
-	var failed error
-	for _, r := range got {
-		l := q.leaseOf(r)
-		v, err := q.codec.Decode(r.Payload)
-		if err == nil {
-			l.Value = v
-			leases = append(leases, l)
-			continue
-		}
-		err = fmt.Errorf("payload does not decode: %w", err)
-		q.tell(l.ID, err)
-		if err := l.Fail(context.WithoutCancel(ctx), err); !errors.Is(err, ErrLeaseLost) {
-			failed = errors.Join(failed, err)
-		}
+// handOut makes leases of jobs that were reserved.
+func (q *Queue[T]) handOut(ctx context.Context, got []jobs.Reserved) ([]*Lease[T], error) {
+	leases := make([]*Lease[T], len(got))
+	for i, r := range got {
+		leases[i] = q.leaseOf(r)
 	}
-	if len(leases) > 0 {
-		return leases, nil // the others come back when their leases are over
-	}
-	return nil, failed
+	return Decode(ctx, q.codec, leases)
 }
 
 // Get returns a job in any state, or ErrNotFound.
@@ -207,7 +198,7 @@ func (q *Queue[T]) info(r kv.Reader, j *jobs.Job) (*Info[T], error) {
 	if info.Payload, err = q.recipe.Payload(r, j); err != nil {
 		return nil, err
 	}
-	info.Value, info.DecodeError = q.codec.Decode(info.Payload)
+	info.Value, info.DecodeError = decode(q.codec, info.Payload)
 	return info, nil
 }
 
@@ -304,6 +295,17 @@ type Stats struct {
 	Dead      int64 `json:"dead"`
 	Done      int64 `json:"done"`
 	Paused    bool  `json:"paused"`
+}
+
+// Drained tells whether a worker need not wait for a job to become ready soon: none is ready, nor leased, or the queue is paused.
+func (s Stats) Drained() bool {
+	return s.Paused || s.Ready == 0 && s.Leased == 0 // one that is blocked may be behind one that is tried again in days
+}
+
+// Drained returns Stats.Drained.
+func (q *Queue[T]) Drained(ctx context.Context) (bool, error) {
+	s, err := q.Stats(ctx)
+	return s.Drained(), err
 }
 
 // Stats returns how many jobs there are in each state. It reads a few counters, however many jobs there are.

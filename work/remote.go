@@ -15,6 +15,10 @@ type Source[T any] interface {
 	Name() string
 	// ReserveN leases up to n jobs, and waits until there is at least one.
 	ReserveN(ctx context.Context, n int) ([]*Lease[T], error)
+	// TryReserve is ReserveN that does not wait.
+	TryReserve(ctx context.Context, n int) ([]*Lease[T], error)
+	// Drained tells whether no job is ready, nor leased, or the queue is paused.
+	Drained(ctx context.Context) (bool, error)
 }
 
 // Keeper ends and extends leases by their tokens, as a server does. Its methods are those of Lease.
@@ -34,13 +38,13 @@ type remote struct {
 }
 
 // NewLease returns a lease that a Keeper ends and extends. It is for clients of servers. The caller fills in what is known
-// of the job. Without a Keeper the methods of the lease return ErrInvalid.
+// of the job, and passes the leases of one answer to Decode. The deadline should count from before the request was sent. Without a Keeper the methods of the lease return ErrInvalid.
 func NewLease[T any](k Keeper, id ID, token string, length time.Duration, deadline time.Time) *Lease[T] {
 	l := &Lease[T]{ID: id, remote: &remote{k, token}, length: length}
 	if k == nil {
 		l.queue, l.remote = new(Queue[T]), nil
 	}
-	l.deadline.Store(micros(deadline))
+	l.setDeadline(deadline)
 	return l
 }
 

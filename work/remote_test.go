@@ -32,6 +32,15 @@ func (s *server) ReserveN(ctx context.Context, _ int) ([]*Lease[int], error) {
 	}
 }
 
+func (s *server) TryReserve(ctx context.Context, n int) ([]*Lease[int], error) {
+	if len(s.jobs) == 0 {
+		return nil, nil
+	}
+	return s.ReserveN(ctx, n)
+}
+
+func (s *server) Drained(context.Context) (bool, error) { return len(s.jobs) == 0, nil }
+
 func (s *server) call(format string, args ...any) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

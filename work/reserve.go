@@ -90,6 +90,9 @@ type source[V any] interface {
 	// after it has looked is missed.
 	watch(ctx context.Context, w want) (taken[V], <-chan error, error)
 
+	// begin notes when leases have begun.
+	begin(got []V, at time.Time)
+
 	note(tx kv.Tx, got []V, calls int, attempts *int)
 	queues() int
 }
@@ -157,6 +160,7 @@ func (r *reserver[V]) alone(ctx context.Context, w want, then func(tx kv.Tx, t t
 
 // in reserves in a transaction. What is due is done first if it is time for that, and else if there are no jobs.
 func (r *reserver[V]) in(tx kv.Tx, wants []want, attempts *int) ([]result[taken[V]], error) {
+	began := time.Now() // by the monotonic clock
 	now := r.now()
 	next, looked, _, err := r.dueAt(tx, now, false)
 	if err != nil {
@@ -177,6 +181,7 @@ func (r *reserver[V]) in(tx kv.Tx, wants []want, attempts *int) ([]result[taken[
 			}
 		}
 	}
+	r.begin(got, began)
 	r.note(tx, got, len(wants), attempts)
 	return deal(got, wants, served, more), nil
 }
@@ -252,6 +257,12 @@ func dealWaiting[V any](got []V, wants []int) (dealt [][]V) {
 type one struct{ *engine }
 
 func (o one) queues() int { return 1 }
+
+func (o one) begin(got []jobs.Reserved, at time.Time) {
+	for i := range got {
+		got[i].End = at.Add(span(got[i].Length))
+	}
+}
 
 func (o one) note(tx kv.Tx, got []jobs.Reserved, calls int, attempts *int) {
 	o.noteReserved(tx, got, calls, attempts)

@@ -13,8 +13,8 @@ import (
 )
 
 // Handler does a job. If it returns nil, the job is acknowledged; after an error it is tried again, after Options.Backoff.
-// A panic counts as an error, and is kept with its stack. The context ends when the lease is lost (with cause ErrLeaseLost),
-// the job is cancelled (ErrCancelled), or the runner has waited for Grace.
+// A panic counts as an error, and is kept with its stack. The context ends when the lease is lost, or is about to be over as it
+// could not be extended (with cause ErrLeaseLost), the job is cancelled (ErrCancelled), or the runner has waited for Grace.
 //
 // A handler may end the lease itself, with a result by [Lease.AckResult], or in a transaction by [Lease.In]. The runner then
 // leaves the job alone, and passes an error that the handler returns to OnError only.
@@ -28,7 +28,11 @@ type RunOptions struct {
 	// Grace is how long handlers may go on after the runner's context has ended. Default: 30 s.
 	Grace time.Duration
 
-	// OnError is called after each failed attempt, once its end is stored, and with each error that kept Run from extending
+	// Drain has Run end when no job is left that it could do: when none is ready, with what is due done, nor leased by any worker,
+	// which might give it back; or when the queue is paused. Jobs that are scheduled or tried again later are not waited for.
+	Drain bool
+
+	// OnError is called for each job that is not handed to the handler, as it does not decode or its lease came too late, after each failed attempt, once its end is stored, and with each error that kept Run from extending
 	// or ending a lease. Default: the queue's Options.Logger gets these errors.
 	OnError func(job ID, err error)
 }
@@ -62,8 +66,10 @@ func Snooze(d time.Duration) error { return snoozeError(d) }
 // Run runs the handler for each job of a Queue, of a Union, or of a server's queue, until ctx ends. It returns nil then, or
 // the error of the store that made it stop.
 //
-// It leases no more jobs than it has free workers. While a handler runs, Run extends its lease, so that a lease is lost
-// only if the process hangs or dies. When ctx ends, Run leases nothing more and lets handlers go on for Grace; then it ends
+// It leases no more jobs than it has free workers. While a handler runs, Run extends its lease at each third of it. If the
+// store does not let it, the handler's context ends before the lease is over: by Skew, at least 100 ms, and at most by a
+// quarter of the lease. That goes by the monotonic clock, which counts from before the lease was asked for. A job of which less
+// than half of its lease is left when it comes is given back, and its attempt does not count. When ctx ends, Run leases nothing more and lets handlers go on for Grace; then it ends
 // their contexts, and releases the jobs of those that return. If a handler does not return even then, its job comes back
 // when its lease is over.
 func Run[T any](ctx context.Context, q Source[T], h Handler[T], options ...RunOptions) error {
@@ -102,12 +108,16 @@ func (r *runner[T]) run(ctx context.Context) error {
 	defer stop(errGrace)
 	var failed error
 	var leases []*Lease[T]
+	reserving := ctx
+	if tell := r.options.OnError; tell != nil {
+		reserving = context.WithValue(ctx, teller{}, tell)
+	}
 	for ctx.Err() == nil && failed == nil {
 		n := r.occupy(ctx, len(leases))
 		if n == 0 {
 			break
 		}
-		leases, failed = r.queue.ReserveN(ctx, n)
+		leases, failed = r.reserve(reserving, n)
 		for range n - len(leases) {
 			<-r.free
 		}
@@ -117,12 +127,46 @@ func (r *runner[T]) run(ctx context.Context) error {
 				r.work(handlers, l)
 			})
 		}
-		if ctx.Err() != nil {
+		if ctx.Err() != nil || errors.Is(failed, errDrained) {
 			failed = nil
+			break
 		}
 	}
 	r.wait(stop)
 	return failed
+}
+
+// errDrained ends a runner that drains.
+var errDrained = errors.New("there is no job that could be done")
+
+// drainEvery is how often a runner that drains looks, while workers have jobs, or limits hold them back.
+const drainEvery = 100 * time.Millisecond
+
+// reserve leases up to n jobs, for as many workers, and at least one.
+func (r *runner[T]) reserve(ctx context.Context, n int) ([]*Lease[T], error) {
+	if !r.options.Drain {
+		return r.queue.ReserveN(ctx, n)
+	}
+	for {
+		leases, err := r.queue.TryReserve(ctx, n)
+		if err != nil || len(leases) > 0 {
+			return leases, err
+		}
+		idle := len(r.free) == n
+		switch drained, err := r.queue.Drained(ctx); {
+		case err != nil:
+			return nil, err
+		case idle && drained:
+			return nil, errDrained
+		}
+		timer := time.NewTimer(drainEvery)
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+			timer.Stop()
+			return nil, context.Cause(ctx)
+		}
+	}
 }
 
 // occupy waits for a free worker, and takes all that are free. As many as began together last mostly end together, too: it
@@ -169,20 +213,29 @@ func (r *runner[T]) wait(stop context.CancelCauseFunc) {
 
 // work does one job: it runs the handler while it extends the lease.
 func (r *runner[T]) work(ctx context.Context, l *Lease[T]) {
+	if left := time.Until(l.Deadline()); left < l.length/2 {
+		r.giveBack(l, left)
+		return
+	}
 	ctx, end := context.WithCancelCause(ctx)
-	beating := make(chan struct{})
-	go func() {
-		defer close(beating)
-		r.heartbeat(ctx, l, end)
-	}()
+	go r.heartbeat(ctx, l, end)
 	err := errors.New("the handler ended its goroutine")
 	defer func() { // as that would otherwise be the end of this one, with a lease that is extended for ever
 		cause := context.Cause(ctx)
 		end(nil)
-		<-beating
 		r.ended(l, err, cause)
 	}()
 	err = r.call(ctx, l)
+}
+
+// giveBack gives back a job that came too late to begin with it.
+func (r *runner[T]) giveBack(l *Lease[T], left time.Duration) {
+	r.tell(l, fmt.Errorf("it is given back, as its lease of %v had %v left when it came", l.length, max(0, left)))
+	ctx, cancel := context.WithTimeout(context.Background(), l.length)
+	defer cancel()
+	if err := l.giveBack(ctx); err != nil {
+		r.tell(l, fmt.Errorf("it could not be given back: %w", err))
+	}
 }
 
 // ended sees to a lease whose handler has ended.
@@ -212,57 +265,87 @@ func (r *runner[T]) call(ctx context.Context, l *Lease[T]) (err error) {
 	return err
 }
 
-// heartbeat extends the lease at each third of it. An error of the store does not end it: the
-// lease may hold until the next one.
+// heartbeat extends the lease at each third of it. An error of the store does not end it: the lease may hold until the next
+// one. It ends the handler's context in time if it can't, whatever the store does.
 func (r *runner[T]) heartbeat(ctx context.Context, l *Lease[T], end context.CancelCauseFunc) {
-	ticker := time.NewTicker(max(l.length/3, time.Millisecond))
-	defer ticker.Stop()
+	third := max(l.length/3, time.Millisecond)
+	beat, over := time.NewTimer(max(0, time.Until(l.Deadline())-2*third)), time.NewTimer(l.endsIn())
+	defer beat.Stop()
+	defer over.Stop()
+	failed := errors.New("no attempt was made")
+	var extended chan error // while an attempt is under way
 	for {
 		select {
 		case <-ctx.Done():
 			return
-		case <-ticker.C:
-		}
-		err := l.Extend(ctx, 0)
-		switch {
-		case ctx.Err() != nil || l.ended.Load():
-			return
-		case errors.Is(err, ErrLeaseLost) || errors.Is(err, ErrCancelled):
-			end(err)
-			return
-		case err != nil:
-			r.tell(l, fmt.Errorf("its lease could not be extended: %w", err))
-			if !time.Now().Before(l.Deadline()) {
-				end(fmt.Errorf("%w: it could not be extended: %w", ErrLeaseLost, err))
+		case <-beat.C:
+			beat.Reset(third)
+			if extended == nil {
+				extended = make(chan error, 1)
+				go func(told chan<- error) { told <- r.extend(ctx, l, third) }(extended)
+			}
+		case <-over.C:
+			if left := l.endsIn(); left > 0 {
+				over.Reset(left)
+			} else if !l.ended.Load() {
+				end(fmt.Errorf("%w: it could not be extended: %w", ErrLeaseLost, failed))
 				return
+			}
+		case err := <-extended:
+			extended = nil
+			switch {
+			case ctx.Err() != nil || l.ended.Load():
+				return
+			case errors.Is(err, ErrLeaseLost) || errors.Is(err, ErrCancelled):
+				end(err)
+				return
+			case err != nil:
+				failed = err
+				r.tell(l, fmt.Errorf("its lease could not be extended: %w", err))
 			}
 		}
 	}
 }
 
-// finish ends the attempt as the handler wants, or as its context says.
+// extend extends a lease, and gives up after some time: the next attempt may come through.
+func (r *runner[T]) extend(ctx context.Context, l *Lease[T], within time.Duration) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, within, fmt.Errorf("the store did not answer within %v", within))
+	defer cancel()
+	return l.Extend(ctx, 0)
+}
+
+// finish ends the attempt as the handler wants, or as its context says. It does not wait for longer than the lease is held.
 func (r *runner[T]) finish(l *Lease[T], err, cause error) {
-	ctx, cancel := context.WithDeadline(context.Background(), l.Deadline())
+	ctx, cancel := context.WithDeadlineCause(context.Background(), l.Deadline(), errors.New("the store did not answer before the lease was over"))
 	defer cancel()
 	var snooze snoozeError
-	var end error
+	var verb func(context.Context) error
+	told := err
 	switch {
 	case err == nil:
-		end = l.Ack(ctx)
+		verb = l.Ack
 	case errors.Is(cause, errGrace):
-		end, err = l.Release(ctx, 0), nil // the attempt has not failed
+		verb, told = func(ctx context.Context) error { return l.Release(ctx, 0) }, nil // the attempt has not failed
 	case errors.As(err, &snooze):
-		end = l.Release(ctx, max(0, time.Duration(snooze)))
+		verb, told = func(ctx context.Context) error { return l.Release(ctx, max(0, time.Duration(snooze))) }, nil
 	case errors.As(err, new(cancelError)) || errors.Is(cause, ErrCancelled):
-		end = l.Bury(ctx, err.Error())
+		verb = func(ctx context.Context) error { return l.Bury(ctx, err.Error()) }
 	default:
-		end = l.Fail(ctx, err)
+		verb = func(ctx context.Context) error { return l.Fail(ctx, err) }
 	}
-	if err != nil && !errors.As(err, &snooze) {
-		r.tell(l, err)
+	ended := make(chan error, 1)
+	go func() { ended <- verb(ctx) }() // it may share a transaction with verbs that wait for longer
+	var failed error
+	select {
+	case failed = <-ended:
+	case <-ctx.Done():
+		failed = context.Cause(ctx)
 	}
-	if end != nil {
-		r.tell(l, fmt.Errorf("its end could not be stored: %w", end))
+	if told != nil {
+		r.tell(l, told)
+	}
+	if failed != nil {
+		r.tell(l, fmt.Errorf("its end could not be stored: %w", failed))
 	}
 }
 

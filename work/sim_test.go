@@ -153,7 +153,7 @@ func (s *simulation) hold(p *process, l *Lease[string]) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, h := range s.holdings[l.ID] {
-		if !h.over && h.by.now().Before(h.deadline) {
+		if !h.over && time.Now().Before(h.deadline) {
 			s.errorf("job %d is leased until %v, and until %v for another one", l.ID, l.Deadline(), h.deadline)
 		}
 	}

@@ -2,12 +2,12 @@ package work
 
 import (
 	"context"
-	"errors"
 	"reflect"
 	"slices"
 	"strings"
 	"time"
 
+	"github.com/conq-go/conq/codec"
 	"github.com/conq-go/conq/internal/jobs"
 	"github.com/conq-go/conq/kv"
 )
@@ -77,7 +77,7 @@ func (u *Union[T]) ReserveN(ctx context.Context, n int) ([]*Lease[T], error) {
 		if err != nil {
 			return nil, err
 		}
-		leases, err := u.decodeAll(ctx, got)
+		leases, err := u.handOut(ctx, got)
 		if err != nil || len(leases) > 0 {
 			return leases, err
 		}
@@ -114,22 +114,40 @@ func (u *Union[T]) TryReserve(ctx context.Context, n int) ([]*Lease[T], error) {
 	if err := u.ready(ctx); err != nil {
 		return nil, err
 	}
-	got, err := u.reserve.try(ctx, n, ReserveOptions{})
-	if err != nil {
-		return nil, err
+	for {
+		got, err := u.reserve.try(ctx, n, ReserveOptions{})
+		if err != nil || len(got) == 0 {
+			return nil, err
+		}
+		leases, err := u.handOut(ctx, got)
+		if err != nil || len(leases) > 0 {
+			return leases, err
+		}
 	}
-	return u.decodeAll(ctx, got)
 }
 
-func (u *Union[T]) decodeAll(ctx context.Context, got []chosen) (all []*Lease[T], failed error) {
-	for _, c := range got {
-		leases, err := u.all[c.queue].decodeAll(ctx, []jobs.Reserved{c.Reserved})
-		all, failed = append(all, leases...), errors.Join(failed, err)
+func (u *Union[T]) handOut(ctx context.Context, got []chosen) ([]*Lease[T], error) {
+	leases := make([]*Lease[T], len(got))
+	for i, c := range got {
+		leases[i] = u.all[c.queue].leaseOf(c.Reserved)
 	}
-	if len(all) > 0 {
-		return all, nil // the others come back when their leases are over
+	return handOut(ctx, leases, func(l *Lease[T]) codec.Codec[T] { return l.queue.codec })
+}
+
+// Drained tells whether all of the queues are; see Queue.Drained.
+func (u *Union[T]) Drained(ctx context.Context) (bool, error) {
+	for _, q := range u.all {
+		if drained, err := q.Drained(ctx); err != nil || !drained {
+			return false, err
+		}
 	}
-	return nil, failed
+	return true, nil
+}
+
+func (u *Union[T]) begin(got []chosen, at time.Time) {
+	for i := range got {
+		got[i].End = at.Add(span(got[i].Length))
+	}
 }
 
 func (u *Union[T]) queues() int { return len(u.all) }

@@ -34,7 +34,9 @@ again. A second signal kills them at once. A command that dies of such a signal 
 as a service manager sends it to all, gives its job back. A command runs in a process
 group of its own, so that Ctrl-C does not reach it.
 
-It runs until it is told to end; with --drain until no job is ready.`
+It runs until it is told to end; with --drain until no job is left that it could do: none
+is ready, with what is due made ready, and none is leased by a worker that might give
+it back. Jobs for later, and those that are tried again later, are not waited for.`
 
 const workExample = `  conq work emails -j 8 -- ./send
   conq work numbers --drain -- sh -c 'read -r n; echo $((n * n))'
@@ -81,7 +83,7 @@ func (a *app) work() *cobra.Command {
 	f.DurationVar(&flags.lease, "lease", 30*time.Second, "how long a job stays away if this command dies")
 	f.DurationVar(&flags.grace, "grace", 30*time.Second, "how long running commands have when this one is to end")
 	f.DurationVar(&flags.releaseDelay, "release-delay", time.Second, "how long a job waits whose command exits with 75")
-	f.BoolVar(&flags.drain, "drain", false, "end when no job is ready")
+	f.BoolVar(&flags.drain, "drain", false, "end when no job is ready, nor leased")
 	f.BoolVar(&flags.relaxed, "relaxed", false, "take jobs only roughly in order, so that many processes do not collide")
 	return cmd
 }
@@ -98,14 +100,9 @@ func (a *app) runJobs(ctx context.Context, q jobQueue, args []string, flags work
 			fmt.Fprintf(a.stderr, "conq: waits for the commands that run, up to %v; interrupt again to kill them\n", flags.grace)
 		})()
 	}
-	ctx, stop := context.WithCancel(ctx)
-	defer stop()
 	d := &doer{app: a, queue: args[0], command: args[1:], flags: flags, start: newStarter(), runs: ctx, kills: kills}
 	defer d.start.stop()
-	if flags.drain {
-		d.stopWhenDrained(ctx, q, stop)
-	}
-	err := work.Run(ctx, q, d.do, work.RunOptions{Workers: flags.workers, Grace: flags.grace, OnError: d.tell})
+	err := work.Run(ctx, q, d.do, work.RunOptions{Workers: flags.workers, Grace: flags.grace, Drain: flags.drain, OnError: d.tell})
 	if err == nil && !a.json {
 		fmt.Fprintf(a.stderr, "conq: %s done, %s failed\n", count(d.done), count(d.failed))
 	}
@@ -201,24 +198,4 @@ func (d *doer) execute(ctx context.Context, l *work.Lease[[]byte]) (said string,
 
 func (d *doer) tell(id work.ID, err error) {
 	fmt.Fprintln(d.app.stderr, oneLine(fmt.Sprintf("job %d: %v", id, err), ""))
-}
-
-// stopWhenDrained stops the runner when no job is ready, nor leased by a worker.
-func (d *doer) stopWhenDrained(ctx context.Context, q jobQueue, stop func()) {
-	go func() {
-		defer stop()
-		tick := time.NewTicker(lookEvery)
-		defer tick.Stop()
-		for {
-			s, err := q.Stats(ctx)
-			if err != nil || s.Paused || s.Ready == 0 && s.Leased == 0 { // a blocked job may be behind one that is tried again in days
-				return
-			}
-			select {
-			case <-ctx.Done():
-				return
-			case <-tick.C:
-			}
-		}
-	}()
 }

@@ -80,6 +80,15 @@ func (q *Queue) Release(tx kv.Tx, id, token, now, at int64, as *NewPriority) err
 	return q.admitAt(tx, j, now, at)
 }
 
+// GiveBack is Release at once of a job that nobody has begun, also when its lease is over, as long as no other has the job.
+func (q *Queue) GiveBack(tx kv.Tx, id, token, now int64) error {
+	j, err := q.Load(tx, id)
+	if err == nil && j.State == Leased && j.Token == token {
+		now = min(now, j.Time-1) // as if it was given back in time
+	}
+	return q.Release(tx, id, token, now, 0, nil)
+}
+
 // NewPriority is a priority that a job gets as its lease ends.
 type NewPriority struct {
 	Priority int64

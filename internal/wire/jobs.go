@@ -58,6 +58,7 @@ type LeasedJob struct {
 	Created  time.Time         `json:"created"`
 	Deadline time.Time         `json:"deadline" doc:"When others get the job."`
 	Lease    Duration          `json:"lease" doc:"How long from now that is, whatever the clocks say."`
+	Took     Duration          `json:"took,omitzero" doc:"How long the request took until then: lease is over that much and lease after it came in."`
 	Key      string            `json:"key,omitempty"`
 	Meta     map[string]string `json:"meta,omitempty"`
 	Failures []work.Failure    `json:"failures,omitempty" doc:"Of earlier attempts, the last few, oldest first."`

@@ -126,10 +126,11 @@ func (p put) addIn(tx kv.Tx) (sum wire.Added, err error) {
 
 type lease = work.Lease[[]byte]
 
-func (f form) leased(l *lease) wire.LeasedJob {
+// leased is a job of a request that came in at a time.
+func (f form) leased(l *lease, came time.Time) wire.LeasedJob {
 	return wire.LeasedJob{
 		ID: l.ID, Token: l.Token(), Payload: f.payload(l.Payload), Priority: l.Priority, Attempt: l.Attempt, Created: l.Created,
-		Deadline: l.Deadline(), Lease: wire.Duration{Duration: max(0, time.Until(l.Deadline())).Round(time.Millisecond)}, Key: l.Key, Meta: l.Meta, Failures: l.Failures,
+		Deadline: l.Deadline(), Lease: wire.Duration{Duration: max(0, time.Until(l.Deadline())).Round(time.Millisecond)}, Took: wire.Duration{Duration: time.Since(came).Truncate(time.Millisecond)}, Key: l.Key, Meta: l.Meta, Failures: l.Failures,
 	}
 }
 
@@ -143,6 +144,7 @@ type reserveIn struct {
 }
 
 func (a *api) reserve(ctx context.Context, q *queues.Work, in *reserveIn) (reply, error) {
+	came := time.Now()
 	if d := in.Lease.Duration; d != 0 && (d < work.MinLease || d > work.MaxLease) {
 		return nil, huma.Error422UnprocessableEntity(fmt.Sprintf("lease is %v: it can be %v to %v", d, work.MinLease, work.MaxLease))
 	}
@@ -160,7 +162,7 @@ func (a *api) reserve(ctx context.Context, q *queues.Work, in *reserveIn) (reply
 	if err := release(ctx, leases); err != nil {
 		return nil, err
 	}
-	return replyLeases(format, in.Form, leases), nil
+	return replyLeases(format, in.Form, leases, came), nil
 }
 
 // release gives back the jobs of a client that has gone.
@@ -183,8 +185,9 @@ func together(n int, f func(i int) error) []error {
 	return errs
 }
 
-func replyLeases(format string, f form, leases []*lease) reply {
-	return replyEach(format, "jobs", leases, f.leased, func(l *lease) reply { return replyBytes(l.Payload, leaseHeader(l)) })
+func replyLeases(format string, f form, leases []*lease, came time.Time) reply {
+	document := func(l *lease) wire.LeasedJob { return f.leased(l, came) }
+	return replyEach(format, "jobs", leases, document, func(l *lease) reply { return replyBytes(l.Payload, leaseHeader(l)) })
 }
 
 // leaseHeader says what stands beside the bytes of a job. Texts are escaped as in a URL.
