@@ -60,7 +60,8 @@ type verb struct {
 const (
 	maxCalls   = 1000
 	maxBytes   = 1 << 20
-	maxDue     = 64 // things of each kind that became due
+	maxDue     = 1000 // things of each kind that became due
+	someDue    = 64   // likewise, where the size of a transaction is limited
 	kindsOfDue = 5
 	operations = 12 // that one verb takes at most, with a slot that it hands on
 )
@@ -98,10 +99,13 @@ func (e *engine) callsPerTransaction() int {
 // duePerTransaction is how many things of each kind that became due one transaction does: where operations are
 // limited, in the half of them that calls leave.
 func (e *engine) duePerTransaction() int {
-	if e.limits.Operations == 0 {
+	switch {
+	case e.limits.Operations == 0 && e.limits.Transaction == 0:
 		return maxDue
+	case e.limits.Operations == 0:
+		return someDue
 	}
-	return max(1, min(maxDue, e.limits.Operations/2/operations/kindsOfDue))
+	return max(1, min(someDue, e.limits.Operations/2/operations/kindsOfDue))
 }
 
 func (e *engine) bytesPerTransaction() int {

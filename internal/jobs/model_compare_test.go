@@ -14,7 +14,7 @@ import (
 
 // Due lets some time pass, and does what is due.
 func (m *model) Due(t *rapid.T) {
-	if m.now += rapid.Int64Range(1, 25).Draw(t, "time"); rapid.IntRange(0, 9).Draw(t, "back") == 0 {
+	if m.now += rapid.Int64Range(1, 25).Draw(t, "time"); !m.config.KeyRate.limits() && !m.config.Rate.limits() && rapid.IntRange(0, 9).Draw(t, "back") == 0 {
 		m.now = max(1_000, m.now-500) // the clock was set back
 	}
 	var d Dues

@@ -17,9 +17,12 @@ func (r Rate) each() int64 { return (r.Period-1)/r.N + 1 }
 func (r Rate) burst() int64 { return (min(r.N, 1<<40) - 1) * r.each() }
 
 // clamp returns an arrival time as it can be now: it is later only if the clock was set back, or the rate was another
-// one, and then starts go on as after a burst.
+// one, and then starts go on as after a burst. What it returns has to be kept for that.
 func (r Rate) clamp(arrival, now int64) int64 {
-	return min(max(arrival, now), now+r.burst()+r.each())
+	if !r.limits() {
+		return arrival
+	}
+	return min(arrival, now+r.burst()+r.each())
 }
 
 // start returns when a job may start that wants to now, and the arrival time to keep if it
@@ -28,7 +31,7 @@ func (r Rate) start(arrival, now int64) (at, next int64) {
 	if !r.limits() {
 		return now, arrival
 	}
-	arrival = r.clamp(arrival, now)
+	arrival = max(now, r.clamp(arrival, now))
 	return max(now, arrival-r.burst()), arrival + r.each()
 }
 

@@ -126,6 +126,7 @@ func (r *reservation) lease(entry []byte) (more bool, err error) {
 // moveOut blocks a ready job until the rate of its key has room.
 func (q *Queue) moveOut(tx kv.Tx, j *Job, s slots, now int64) {
 	s.leave(Ready, true)
+	s.next = q.config.KeyRate.clamp(s.next, now)
 	q.move(tx, j, Blocked, func() { j.HasSlot = false })
 	q.setWake(tx, j.Key, &s, q.roomAt(s, now))
 	q.saveSlots(tx, j.Key, s)
@@ -263,6 +264,10 @@ func (q *Queue) room(tx kv.Tx, now int64, n int) (int, error) {
 		arrival, err := loadInt(tx, q.rate)
 		if err != nil {
 			return 0, err
+		}
+		if latest := q.config.Rate.clamp(arrival, now); arrival > latest {
+			arrival = latest
+			tx.Set(q.rate, withInts(nil, arrival))
 		}
 		var next int64
 		if n, next, _ = q.config.Rate.allowed(arrival, now, n); next > 0 && q.config.Again != nil {

@@ -58,7 +58,7 @@ func (q *Queue) rateAt(s slots, now int64) int64 {
 	case s.ready >= rate.N:
 		return awaited
 	}
-	at, _ := rate.start(rate.clamp(s.next, now)+s.ready*rate.each(), now)
+	at, _ := rate.start(max(s.next, now)+s.ready*rate.each(), now)
 	return at
 }
 
@@ -126,6 +126,7 @@ func (q *Queue) letIn(tx kv.Tx, key string, s *slots, now int64) error {
 	if q.limits.Operations > 0 {
 		most = 1
 	}
+	s.next = q.config.KeyRate.clamp(s.next, now)
 	wake := now // there is more of it
 	for range most {
 		if at := q.roomAt(*s, now); at != now {

@@ -8,10 +8,13 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/conq-go/conq"
 	"github.com/conq-go/conq/internal/testkit"
 	"github.com/conq-go/conq/internal/wire"
+	"github.com/conq-go/conq/kv"
+	"github.com/conq-go/conq/kv/memory"
 	"github.com/conq-go/conq/work"
 )
 
@@ -192,6 +195,38 @@ func TestReserveAndGo(t *testing.T) {
 	<-waits
 	f.want(200, `{"added":1,"ids":[2]}`, "POST /v1/jobs/w", `{"jobs":[{"text":"b"}]}`)
 	testkit.Equal(t, "jobs", len(f.reserved("")), 1)
+}
+
+// The lease that a request asks for is in the transaction that reserves: whatever fails after it, nothing is leased for longer.
+func TestReserveLeaseInOneStep(t *testing.T) {
+	for _, query := range []string{"lease=5s&n=2", "lease=5s&n=2&wait=1s"} {
+		inner := memory.New(memory.Options{})
+		var armed, broken bool
+		f := newFixtureOn(t, &testkit.Hooked{DB: inner, Attempt: func(tx kv.Tx) kv.Tx {
+			if broken { // as of a server that was killed after its first transaction
+				return testkit.FaultyTx{Tx: tx, Hit: func() error { return testkit.ErrRead }}
+			}
+			if armed {
+				tx.OnCommit(func() { broken = true })
+			}
+			return tx
+		}})
+		f.want(200, `{"added":2,"ids":[1,2]}`, "POST /v1/jobs/w", `{"jobs":[{"text":"a"},{"text":"b","lease":"1h"}]}`)
+		armed = true
+		f.call("POST /v1/jobs/w/reserve?"+query, "")
+		q, err := work.Open(inner, "w", conq.Bytes())
+		testkit.NoError(t, err)
+		infos, _, _, err := q.Search(t.Context(), work.Filter{State: work.Leased}, nil, 9)
+		testkit.NoError(t, err)
+		for _, i := range infos {
+			if left := time.Until(i.Time); left > 5*time.Second {
+				t.Errorf("%s: job %d is leased for %v", query, i.ID, left)
+			}
+		}
+		testkit.Equal(t, "leased", len(infos), 2)
+		testkit.NoError(t, q.Close())
+		armed, broken = false, false
+	}
 }
 
 // A retry with a key puts nothing twice, and gets the same ids.
