@@ -155,9 +155,8 @@ func (q *Queue[T]) Peek(ctx context.Context) (T, error) {
 	return peeked[T](q.h.Peek(ctx, handle.Front))
 }
 
-// Len counts the items. It reads all of them, so it takes time in proportion, on
-// one snapshot unless that takes longer than the engine allows. Then it begins anew if
-// it has counted 10,000 or fewer, and otherwise counts on, in a later snapshot, behind
+// Len counts the items. It reads all of their keys, and no payloads, so it takes time in proportion, on
+// one snapshot unless that takes longer than the engine allows. Then it counts on, in a later snapshot, behind
 // the last item that it has counted, and the sum is exact only if the queue did not
 // change.
 func (q *Queue[T]) Len(ctx context.Context) (int, error) { return q.h.Len(ctx) }

@@ -45,35 +45,6 @@ func (t *taker) peek(ctx context.Context) (Item, error) {
 // an error.
 type visit func(f func(kv.Reader, kv.KeyValue) error) error
 
-// countAgain is up to how many items are counted again from the start when a snapshot
-// becomes too old: it was an accident then, and not the length of the queue.
-const countAgain = 10_000
-
-// length counts the items: on one snapshot, or if that takes too long, on several.
-func (q *queue) length(ctx context.Context) (n int, err error) {
-	var rest kv.Range // behind what was counted
-	count := func(_ kv.Reader, item kv.KeyValue) error {
-		n++
-		rest.Begin = kv.After(item.Key)
-		return nil
-	}
-	err = reads.View(ctx, q.db, func(rd kv.Reader) error {
-		n, rest = 0, q.space.Items
-		err := reads.Each(rd, rest, count)
-		if reads.TooOld(err) && n > countAgain {
-			return errStop
-		}
-		return err
-	})
-	if reads.TooOld(err) || errors.Is(err, errStop) {
-		err = reads.Scan(ctx, q.db, rest, count)
-	}
-	if err != nil {
-		return 0, err
-	}
-	return n, nil
-}
-
 var errStop = errors.New("conq: loop was left")
 
 // sequence returns the items that are visited.

@@ -98,11 +98,10 @@ func (t Tx) end(e End) (*taker, error) {
 
 // Len counts the items. It conflicts with all that changes the queue.
 func (t Tx) Len() (n int, err error) {
-	err = t.visit(func(kv.Reader, kv.KeyValue) error {
-		n++
-		return nil
-	})
-	if err != nil {
+	if err := t.Ready(); err != nil {
+		return 0, err
+	}
+	if n, err = reads.Count(t.tx, t.h.space.Items); err != nil {
 		return 0, err
 	}
 	return n, nil

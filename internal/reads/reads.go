@@ -36,7 +36,19 @@ func View(ctx context.Context, db kv.DB, f func(kv.Reader) error) (err error) {
 
 // Each calls f with the pairs of r.
 func Each(rd kv.Reader, r kv.Range, f func(kv.Reader, kv.KeyValue) error) error {
-	for item, err := range rd.Range(r, kv.RangeOptions{}) {
+	return each(rd, r, kv.RangeOptions{}, f)
+}
+
+// Count counts the pairs of r, by their keys alone.
+func Count(rd kv.Reader, r kv.Range) (n int, err error) {
+	err = each(rd, r, keysOnly, func(kv.Reader, kv.KeyValue) error { n++; return nil })
+	return n, err
+}
+
+var keysOnly = kv.RangeOptions{KeysOnly: true}
+
+func each(rd kv.Reader, r kv.Range, o kv.RangeOptions, f func(kv.Reader, kv.KeyValue) error) error {
+	for item, err := range rd.Range(r, o) {
 		if err != nil {
 			return err
 		}
@@ -50,10 +62,20 @@ func Each(rd kv.Reader, r kv.Range, f func(kv.Reader, kv.KeyValue) error) error 
 // Scan calls f with the pairs of r on one snapshot unless that takes longer than the
 // engine allows. Then it goes on in a new one, behind the last pair that f took.
 func Scan(ctx context.Context, db kv.DB, r kv.Range, f func(kv.Reader, kv.KeyValue) error) error {
+	return scan(ctx, db, r, kv.RangeOptions{}, f)
+}
+
+// ScanCount counts the pairs of r, by their keys alone, as Scan reads them: nothing is counted twice.
+func ScanCount(ctx context.Context, db kv.DB, r kv.Range) (n int, err error) {
+	err = scan(ctx, db, r, keysOnly, func(kv.Reader, kv.KeyValue) error { n++; return nil })
+	return n, err
+}
+
+func scan(ctx context.Context, db kv.DB, r kv.Range, o kv.RangeOptions, f func(kv.Reader, kv.KeyValue) error) error {
 	for {
 		moved := false
 		err := View(ctx, db, func(rd kv.Reader) error {
-			return Each(rd, r, func(rd kv.Reader, item kv.KeyValue) error {
+			return each(rd, r, o, func(rd kv.Reader, item kv.KeyValue) error {
 				if err := f(rd, item); err != nil {
 					return err
 				}

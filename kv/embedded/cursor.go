@@ -152,7 +152,7 @@ func (c *cursor) fill(want int, long bool) error {
 	c.fetched = nil
 	size := 0
 	for (len(c.fetched) < want && size < maxFetch || len(c.fetched) < first && size < smallFetch) && !c.Done() {
-		key, value, ok, err := c.scan.next(c)
+		key, ok, err := c.scan.next(c)
 		if err != nil {
 			return c.t.db.readError(err)
 		}
@@ -160,7 +160,14 @@ func (c *cursor) fill(want int, long bool) error {
 			c.Pos = c.End
 			break
 		}
+		value, large, err := c.scan.value(c, long)
+		if err != nil {
+			return c.t.db.readError(err)
+		}
 		p := keep(key, value)
+		if large {
+			p = cache.LargePair(key)
+		}
 		size += len(key) + len(value)
 		c.fetched = append(c.fetched, p)
 		if c.Pos = p.After(); c.Reverse {

@@ -24,18 +24,17 @@ func (s *scan) close() error {
 	return iter.Close()
 }
 
-// next moves to the next pair from c.Pos on. Its slices are the iterator's.
-func (s *scan) next(c *cursor) (key, value []byte, ok bool, err error) {
+// next moves to the next pair from c.Pos on, and returns its key, which is the iterator's.
+func (s *scan) next(c *cursor) (key []byte, ok bool, err error) {
 	if s.iter == nil {
 		if s.iter, err = c.t.snap.NewIter(&pebble.IterOptions{LowerBound: c.span.Begin, UpperBound: c.span.End}); err != nil {
-			return nil, nil, false, err
+			return nil, false, err
 		}
 	}
 	ok = s.move(c)
 	s.stands = ok
 	if ok {
 		key = s.iter.Key()
-		value, err = s.iter.ValueAndErr()
 	} else {
 		err = s.iter.Error()
 	}
@@ -49,7 +48,22 @@ func (s *scan) next(c *cursor) (key, value []byte, ok bool, err error) {
 		empty := c.UpTo(to)
 		c.t.remember(empty, func() { c.t.db.gaps.Add(empty, c.t.version) })
 	}
-	return key, value, ok, err
+	return key, ok, err
+}
+
+// value returns the value of the pair that the iterator is at, which is the iterator's. Where keys alone are wanted, that of a long
+// loop is empty; so is one that is too large for the cache: it is not read, and large is true.
+func (s *scan) value(c *cursor, long bool) (value []byte, large bool, err error) {
+	if c.o.KeysOnly {
+		if long {
+			return nil, false, nil
+		}
+		if lazy := s.iter.LazyValue(); lazy.Len() > c.t.db.cache.Limits().Value {
+			return nil, true, nil
+		}
+	}
+	value, err = s.iter.ValueAndErr()
+	return value, false, err
 }
 
 // move moves to the next pair, with a seek if it does not stand before it, or a gap lies there.

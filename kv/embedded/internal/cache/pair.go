@@ -41,6 +41,11 @@ func (c *Cache) Pair(key, value []byte) Pair {
 	if len(value) <= c.limits.Value {
 		return NewPair(key, value)
 	}
+	return LargePair(key)
+}
+
+// LargePair returns what the cache keeps of a pair with a large value, in memory of its own.
+func LargePair(key []byte) Pair {
 	p := NewPair(key, nil)
 	p.value = nil
 	return p
