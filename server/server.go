@@ -51,7 +51,8 @@ type Options struct {
 	// MaxQueues is how many queues may be in use at once. Default: 4096.
 	MaxQueues int
 
-	// MaxConnections is how many connections to Serve there may be at once; further ones get a 503. Default: 20000.
+	// MaxConnections is how many connections to Serve and ServeBeanstalk there may be at once; further ones get a 503, or are closed.
+	// Default: 20000, or fewer where that many files can't be open: 140 of these are the store's and the process's.
 	MaxConnections int64
 
 	// HeaderTimeout is how long the head of a request may take. Default: 10 s.
@@ -112,7 +113,7 @@ func (o *Options) complete() error {
 	o.MaxWaiters = cmp.Or(o.MaxWaiters, 20000)
 	o.MaxQueues = cmp.Or(o.MaxQueues, 4096)
 	o.MaxLabels = cmp.Or(o.MaxLabels, 1000)
-	o.MaxConnections = cmp.Or(o.MaxConnections, 20000)
+	o.MaxConnections = cmp.Or(o.MaxConnections, mostConnections(openFiles()))
 	o.HeaderTimeout = cmp.Or(o.HeaderTimeout, 10*time.Second)
 	o.StallTimeout = cmp.Or(o.StallTimeout, 30*time.Second)
 	o.IdleTimeout = cmp.Or(o.IdleTimeout, 5*time.Minute)
@@ -170,7 +171,7 @@ func New(db kv.DB, o Options) (*Server, error) {
 		of.Work.Holder = connectionHolder
 	}
 	s.tubes = queues.New(db, of)
-	s.beanstalk = beanstalk.New(s.tubes, beanstalk.Options{MaxJobSize: o.MaxJobSize, Grace: o.Grace, Logger: o.Logger, Observe: s.observeCommand, DeadHolder: of.Work.Holder})
+	s.beanstalk = beanstalk.New(s.tubes, beanstalk.Options{MaxJobSize: o.MaxJobSize, MaxConnections: int(o.MaxConnections), Connections: &s.connections, Grace: o.Grace, Logger: o.Logger, Observe: s.observeCommand, DeadHolder: of.Work.Holder})
 	s.stopping, s.stop = context.WithCancel(context.Background())
 	s.tasks.Go(func() { history.NewSampler(db, s.history).Run(s.stopping) })
 	keep := of.Work

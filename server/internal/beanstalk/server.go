@@ -19,6 +19,7 @@ import (
 type Options struct {
 	MaxJobSize     int           // bytes of the largest job. Default: 65535, as beanstalkd's
 	MaxConnections int           // at once; others are closed as they come. Default: 65536
+	Connections    *atomic.Int64 // counts those that there are, and others that MaxConnections is for. Default: those of this server alone
 	Grace          time.Duration // how long commands under way may go on after Serve's context has ended
 	Logger         *slog.Logger
 
@@ -50,6 +51,7 @@ type Server struct {
 func New(set *queues.Set, o Options) *Server {
 	o.MaxJobSize = cmp.Or(o.MaxJobSize, 1<<16-1)
 	o.MaxConnections = cmp.Or(o.MaxConnections, 1<<16)
+	o.Connections = cmp.Or(o.Connections, new(atomic.Int64))
 	var id [8]byte
 	rand.Read(id[:]) // never fails
 	s := &Server{
@@ -129,17 +131,15 @@ func pause(ctx context.Context, d time.Duration) {
 // accept begins to serve a connection. ctx ends when it is to stop, hard when it is to stop what it does.
 func (s *Server) accept(ctx, hard context.Context, nc net.Conn) {
 	s.counts.connections.Add(1)
-	c := newConn(s, ctx, hard, nc)
-	s.mu.Lock()
-	full := len(s.conns) >= s.o.MaxConnections
-	if !full {
-		s.conns[c] = struct{}{}
-	}
-	s.mu.Unlock()
-	if full {
+	if s.o.Connections.Add(1) > int64(s.o.MaxConnections) {
 		_ = nc.Close() // it has sent nothing that could be lost
+		s.o.Connections.Add(-1)
 		return
 	}
+	c := newConn(s, ctx, hard, nc)
+	s.mu.Lock()
+	s.conns[c] = struct{}{}
+	s.mu.Unlock()
 	if ctx.Err() != nil {
 		_ = nc.SetReadDeadline(past) // wake may have come before
 	}
@@ -148,6 +148,7 @@ func (s *Server) accept(ctx, hard context.Context, nc net.Conn) {
 		s.mu.Lock()
 		delete(s.conns, c)
 		s.mu.Unlock()
+		s.o.Connections.Add(-1)
 	})
 }
 

@@ -10,6 +10,7 @@
 package guardfs
 
 import (
+	"errors"
 	"io"
 	"os"
 	"reflect"
@@ -17,6 +18,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
@@ -106,7 +108,9 @@ func isTable(name string) bool {
 // file runs a change that opens a file, and wraps the file.
 func (g *FS) file(name string, open func() (vfs.File, error)) (vfs.File, error) {
 	var f vfs.File
-	err := g.renaming(name, func() (err error) { f, err = open(); return err })
+	err := g.renaming(name, func() error {
+		return g.patiently(func() (err error) { f, err = open(); return err })
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -124,8 +128,36 @@ func (g *FS) Open(name string, opts ...vfs.OpenOption) (f vfs.File, err error) {
 		g.wait(failedRest)
 		return nil, failure
 	}
-	err = g.named(func() (err error) { f, err = g.FS.Open(name, opts...); return err })
+	err = g.named(func() error {
+		return g.patiently(func() (err error) { f, err = g.FS.Open(name, opts...); return err })
+	})
 	return f, err
+}
+
+func (g *FS) List(dir string) (names []string, err error) {
+	err = g.patiently(func() (err error) { names, err = g.FS.List(dir); return err })
+	return names, err
+}
+
+// Patience is how long opening a file waits while the process, or the system, has no descriptor left: connections take and give back
+// some all the time, and a store that fails stays so.
+const Patience = time.Minute
+
+// patiently calls open again, for Patience, while there is no descriptor left.
+func (g *FS) patiently(open func() error) error {
+	var waited time.Duration
+	for pause := time.Millisecond; ; pause = min(2*pause, 100*time.Millisecond) {
+		err := open()
+		if !errors.Is(err, syscall.EMFILE) && !errors.Is(err, syscall.ENFILE) || waited >= Patience || g.frozen.Load() {
+			return err
+		}
+		select {
+		case <-g.Stopped:
+			return err
+		case <-time.After(pause):
+			waited += pause
+		}
+	}
 }
 
 // failedRest is how long it takes until a table of a poisoned store could not be opened. Tables that went into the

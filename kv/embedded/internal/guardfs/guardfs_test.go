@@ -2,6 +2,8 @@ package guardfs
 
 import (
 	"errors"
+	"os"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"testing/synctest"
@@ -97,4 +99,100 @@ func TestPoisonedTables(t *testing.T) {
 			t.Errorf("after %v: %v", time.Since(began), err)
 		}
 	})
+}
+
+// scarceFS is a file system without descriptors, for so many calls that need one.
+type scarceFS struct {
+	vfs.FS
+	err  error
+	left atomic.Int64
+}
+
+func (s *scarceFS) lacks() error {
+	if s.left.Add(-1) >= 0 {
+		return &os.PathError{Op: "open", Path: "x", Err: s.err}
+	}
+	return nil
+}
+
+func (s *scarceFS) Create(name string, c vfs.DiskWriteCategory) (vfs.File, error) {
+	if err := s.lacks(); err != nil {
+		return nil, err
+	}
+	return s.FS.Create(name, c)
+}
+
+func (s *scarceFS) Open(name string, opts ...vfs.OpenOption) (vfs.File, error) {
+	if err := s.lacks(); err != nil {
+		return nil, err
+	}
+	return s.FS.Open(name, opts...)
+}
+
+func (s *scarceFS) OpenReadWrite(name string, c vfs.DiskWriteCategory, opts ...vfs.OpenOption) (vfs.File, error) {
+	if err := s.lacks(); err != nil {
+		return nil, err
+	}
+	return s.FS.OpenReadWrite(name, c, opts...)
+}
+
+func (s *scarceFS) OpenDir(name string) (vfs.File, error) {
+	if err := s.lacks(); err != nil {
+		return nil, err
+	}
+	return s.FS.OpenDir(name)
+}
+
+func (s *scarceFS) List(dir string) ([]string, error) {
+	if err := s.lacks(); err != nil {
+		return nil, err
+	}
+	return s.FS.List(dir)
+}
+
+// Where there is no descriptor for a while, what opens a file waits, and nothing fails; but not for ever, nor beyond the end of the store.
+func TestScarceDescriptors(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for _, err := range []error{syscall.EMFILE, syscall.ENFILE} {
+			s := &scarceFS{FS: vfs.NewMem(), err: err}
+			g := New(s, func(error) {})
+			opens := map[string]func() error{
+				"create": func() error { return drop(g.Create("a", vfs.WriteCategoryUnspecified)) },
+				"open":   func() error { return drop(g.Open("a")) },
+				"write":  func() error { return drop(g.OpenReadWrite("a", vfs.WriteCategoryUnspecified)) },
+				"dir":    func() error { return drop(g.OpenDir("")) },
+				"list":   func() error { _, err := g.List(""); return err },
+			}
+			testkit.NoError(t, opens["create"]())
+			for what, open := range opens {
+				s.left.Store(50)
+				if got := open(); got != nil || g.Err() != nil || s.left.Load() >= 0 {
+					t.Errorf("%s, %v for a while: error %v, the store's %v, after %d calls", what, err, got, g.Err(), 50-s.left.Load())
+				}
+			}
+			s.left.Store(1 << 40)
+			began := time.Now()
+			if got := opens["open"](); !errors.Is(got, err) || time.Since(began) < Patience {
+				t.Errorf("open, %v for ever: error %v after %v", err, got, time.Since(began))
+			}
+			stopped := make(chan struct{})
+			g.Stopped = stopped
+			close(stopped)
+			began = time.Now()
+			if got := opens["open"](); !errors.Is(got, err) || time.Since(began) > time.Second {
+				t.Errorf("open of a store that ends, %v: error %v after %v", err, got, time.Since(began))
+			}
+			g.Stopped = nil
+			if opens["create"](); !errors.Is(g.Err(), err) {
+				t.Errorf("create, %v for ever: the store's error is %v", err, g.Err())
+			}
+		}
+	})
+}
+
+func drop(f vfs.File, err error) error {
+	if err == nil {
+		err = f.Close()
+	}
+	return err
 }
