@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"os"
 	"strings"
 
@@ -39,11 +40,19 @@ func (a *app) withServer(ctx context.Context, f func(*client.Client) error) erro
 		}
 		token = strings.TrimSpace(string(b))
 	}
-	c, err := client.Dial(ctx, a.store, client.Options{Token: token, Insecure: os.Getenv("CONQ_INSECURE") == "1", Patience: patience})
+	o := client.Options{Token: token, Insecure: os.Getenv("CONQ_INSECURE") == "1", Patience: patience}
+	c, err := client.Dial(ctx, a.store, o)
 	if err != nil {
 		return err
 	}
-	defer c.Close()
+	defer func() { c.Close() }()
+	if a.lasts { // it has answered once, and is waited for from then on
+		o.Patience = math.MaxInt64
+		c.Close()
+		if c, err = client.Dial(ctx, a.store, o); err != nil {
+			return err
+		}
+	}
 	return f(c)
 }
 
@@ -123,6 +132,8 @@ func (t *taker) takeFromServer(ctx, waits context.Context, c *client.Client) err
 			return nil
 		case errors.Is(err, conq.ErrEmpty):
 			return errNothing
+		case errors.Is(err, kv.ErrCommitUnknown) && waits != nil && waits.Err() == nil:
+			fmt.Fprintln(t.stderr, oneLine(err.Error(), "up to a batch of items may be lost; this goes on"))
 		case err != nil:
 			return fmt.Errorf("%w; %s removed before that", err, items(t.taken))
 		}

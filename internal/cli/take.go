@@ -104,12 +104,14 @@ type delivery struct {
 	commitFirst bool
 	finishes    bool // the batch under way when the context ends
 
-	written map[string]bool // keys of the batch under way that were written
+	written map[string]bool // keys of items that were written, and are not known to be removed
 }
 
 // run delivers up to n items, and returns how many it has.
 func (d *delivery) run(ctx context.Context, n int) (done int, err error) {
-	d.written = make(map[string]bool)
+	if d.written == nil {
+		d.written = make(map[string]bool)
+	}
 	size := layout.BatchFor(d.db.Limits(), itemOperations).Items
 	batch := d.writeThenRemove
 	if d.commitFirst {
@@ -122,11 +124,14 @@ func (d *delivery) run(ctx context.Context, n int) (done int, err error) {
 		defer end()
 	}
 	done, err = inBatches(ctx, d.source, n, func(n int) (int, error) {
-		clear(d.written)
 		if ctx.Err() != nil {
 			return 0, context.Cause(ctx)
 		}
-		return batch(batchCtx, min(size, n))
+		taken, err := batch(batchCtx, min(size, n))
+		if err == nil && (taken == len(d.written) || len(d.written) > maxWritten) { // else some were written in vain, and will come again
+			clear(d.written)
+		}
+		return taken, err
 	})
 	switch {
 	case errors.Is(err, conq.ErrEmpty):
@@ -145,6 +150,9 @@ func (d *delivery) run(ctx context.Context, n int) (done int, err error) {
 	}
 	return done, err
 }
+
+// maxWritten bounds the keys of what was written that are kept: some have gone, to others.
+const maxWritten = 100_000
 
 // lastBatch is for how long a batch goes on that is under way when its command is to end. It takes less, unless a cluster does not
 // answer.

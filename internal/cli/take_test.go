@@ -208,6 +208,28 @@ func TestRerunWritesNewItems(t *testing.T) {
 	}
 }
 
+// An item that was written for an attempt that came to nothing, as another was pushed in front of it, is not written again when
+// a later batch removes it.
+func TestWrittenInAnEarlierBatch(t *testing.T) {
+	b := newBench(t)
+	push := func(value string, priority int64) {
+		q, err := openQueue(b.db, conq.KindPriorityQueue, "p", conq.Bytes(), ends{})
+		testkit.NoError(t, err)
+		testkit.NoError(t, q.AddAll(t.Context(), []item{{Value: []byte(value), Priority: priority}}))
+	}
+	push("a", 1)
+	between := func() { push("x", 0) }
+	q, err := openQueue(&rerunning{b.db, func() { between(); between = func() {} }}, conq.KindPriorityQueue, "p", conq.Bytes(), ends{})
+	testkit.NoError(t, err)
+	d := b.delivery(t, b.db)
+	d.source = q
+	for range 2 {
+		if done, err := d.run(t.Context(), 1); err != nil || done != 1 || b.out.String() != "a\nx\n" {
+			t.Errorf("%d done, %q, %v", done, b.out, err)
+		}
+	}
+}
+
 // failing fails when it is to write past a size.
 type failing struct {
 	bytes.Buffer

@@ -130,8 +130,8 @@ func (t *taker) drain(ctx, waits context.Context, db kv.DB) error {
 		return err
 	}
 	defer letGo(ctx, q)
+	d := delivery{db: db, source: q, sink: t.sink(t.flags.print), commitFirst: t.flags.commitFirst, finishes: t.flags.follow}
 	for {
-		d := delivery{db: db, source: q, sink: t.sink(t.flags.print), commitFirst: t.flags.commitFirst, finishes: t.flags.follow}
 		n, err := d.run(ctx, t.most)
 		t.taken += n
 		if _, embedded := t.storeDir(); err != nil || embedded || t.done() || !t.waits() {

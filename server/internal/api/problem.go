@@ -41,7 +41,8 @@ var statuses = []status{
 	{kv.ErrTooLarge, http.StatusRequestEntityTooLarge, "too-large"},
 	{queues.ErrTooMany, http.StatusServiceUnavailable, "busy"},
 	{kv.ErrFailed, http.StatusServiceUnavailable, "failed"},
-	{kv.ErrFull, http.StatusInsufficientStorage, "full"}, // which a store that has failed may say, too
+	{kv.ErrFull, http.StatusInsufficientStorage, "full"},              // which a store that has failed may say, too
+	{kv.ErrUnavailable, http.StatusServiceUnavailable, "unavailable"}, // nothing was done: it can be sent again
 	{kv.ErrClosed, http.StatusServiceUnavailable, "stopping"},
 	{context.DeadlineExceeded, http.StatusServiceUnavailable, "timeout"},
 	{context.Canceled, http.StatusServiceUnavailable, "cancelled"},
