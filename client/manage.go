@@ -150,7 +150,7 @@ func (q *jobs) Periodics(ctx context.Context) (all []work.Periodic, err error) {
 	var answer wire.PeriodicList
 	err = q.do(ctx, call{method: http.MethodGet, path: jobPath(q.name) + "/periodic", query: url.Values{"form": {"base64"}}, again: true}, &answer)
 	for _, p := range answer.Periodic {
-		all = append(all, work.Periodic{Name: p.Name, Spec: p.Cron, Next: p.Next, MaxLate: p.MaxLate.Duration, Payload: p.Bytes()})
+		all = append(all, work.Periodic{Name: p.Name, Spec: p.Cron, Next: p.Next, MaxLate: p.MaxLate.Duration, Payload: p.Bytes(), Trouble: p.Trouble})
 	}
 	return all, err
 }

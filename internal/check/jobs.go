@@ -63,7 +63,7 @@ func (l *look) jobProblem(u *unit, name string, p *jobs.Problem, err error) erro
 }
 
 func (c *checker) recipe(name string) *jobs.Queue {
-	return jobs.NewQueue(name, c.db.Limits(), jobs.Config{})
+	return jobs.NewQueue(name, c.db.Limits(), jobs.Config{NextTick: jobs.CronTick})
 }
 
 // jobsOf returns the checker of a work queue. The one before it has ended.

@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/conq-go/conq/work"
@@ -12,8 +13,9 @@ import (
 const everyLong = `Have a job put again and again. CRON is five fields: minute, hour, day of month,
 month, day of week (0 and 7 are Sunday; names as mon do, too). Or it is as "@every 90s",
 "@hourly" or "@daily"; "CRON_TZ=Europe/Berlin " in front names a time zone. Each tick
-makes one job, while at least one worker of the queue runs. A periodic job of the same
-name is replaced. With the queue alone it lists its periodic jobs.`
+makes one job, while at least one worker of the queue runs, busy or not, or a server.
+A periodic job of the same name is changed; with the same CRON it is due when it was.
+With the queue alone it lists its periodic jobs.`
 
 const everyExample = `  conq every reports nightly "0 3 * * *" "all of them"
   conq every reports
@@ -71,6 +73,7 @@ func (a *app) listPeriodic(ctx context.Context, q jobQueue) error {
 	if err != nil {
 		return err
 	}
+	var troubles []string
 	l := a.list("NAME\tCRON\tNEXT\tITEM\n")
 	for _, p := range all {
 		document := struct {
@@ -78,10 +81,20 @@ func (a *app) listPeriodic(ctx context.Context, q jobQueue) error {
 			Cron string    `json:"cron"`
 			Next time.Time `json:"next"`
 			itemDocument
-		}{p.Name, p.Spec, p.Next.UTC(), documentOf(p.Payload)}
+			Trouble string `json:"trouble,omitempty"`
+		}{p.Name, p.Spec, p.Next.UTC(), documentOf(p.Payload), p.Trouble}
 		if err := l.add(document, "%s\t%s\t%s\t%s\n", shown(p.Name), p.Spec, when(p.Next), short(string(p.Payload), 60)); err != nil {
 			return err
 		}
+		if p.Trouble != "" {
+			troubles = append(troubles, fmt.Sprintf("%s: %s", shown(p.Name), p.Trouble))
+		}
 	}
-	return l.end()
+	if err := l.end(); err != nil {
+		return err
+	}
+	for _, trouble := range troubles {
+		fmt.Fprintln(a.stderr, trouble)
+	}
+	return nil
 }

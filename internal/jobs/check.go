@@ -87,13 +87,13 @@ func (q *Queue) judge(r kv.Reader, pair kv.KeyValue, c *Checker) (*Problem, erro
 		judge  func(kv.Reader, kv.KeyValue, *Checker) (*Problem, error)
 	}{
 		{q.headers, q.judgeHeader}, {q.values, q.judgeValue}, {q.results, q.judgeValue}, {q.claims, q.judgeClaim},
-		{q.slots, q.judgeSlots}, {q.wakes, q.judgeWake}, {q.periodic, q.judgePeriodic}, {q.ticks, q.judgeTick},
+		{q.slots, q.judgeSlots}, {q.wakes, q.judgeWake}, {q.periodic, q.judgePeriodic}, {q.ticks, q.judgeTick}, {q.ends, q.judgeEnd},
 	} {
 		if bytes.HasPrefix(pair.Key, part.prefix) {
 			return part.judge(r, pair, c)
 		}
 	}
-	return nil, nil // a count, an end, a setting, a signal, an outcome
+	return nil, nil // a count, a setting, a signal, an outcome
 }
 
 // problem makes one of an error that is about what is stored, and leaves those of the store.
@@ -277,7 +277,20 @@ func (q *Queue) judgePeriodic(r kv.Reader, pair kv.KeyValue, _ *Checker) (*Probl
 	if err == nil && value == nil {
 		return &Problem{pair.Key, fmt.Sprintf("the periodic job %q has no tick", name), func(tx kv.Tx) { tx.Set(tick, nil) }}, nil
 	}
+	if q.config.NextTick != nil && err == nil {
+		if _, err := q.config.NextTick(p.Spec, p.Next); err != nil {
+			return &Problem{Key: pair.Key, What: fmt.Sprintf("the periodic job %q is never due: %v", name, err)}, nil
+		}
+	}
 	return nil, err
+}
+
+// judgeEnd: it can be read, so that it can end.
+func (q *Queue) judgeEnd(_ kv.Reader, pair kv.KeyValue, _ *Checker) (*Problem, error) {
+	if _, err := q.parseEnd(pair.Key); err != nil {
+		return problem(pair.Key, err, removing(pair.Key))
+	}
+	return nil, nil
 }
 
 func (q *Queue) judgeTick(r kv.Reader, pair kv.KeyValue, _ *Checker) (*Problem, error) {

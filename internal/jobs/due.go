@@ -327,13 +327,13 @@ func (k *keys) endKey(at, kind int64, text string) []byte {
 // endOf ends a claim that has outlived its job, or forgets a key that has no jobs. Either may have
 // been renewed since the entry was made.
 func (q *Queue) endOf(tx kv.Tx, entry []byte, now int64, _ *Dues) error {
-	elems, err := tuple.Unpack(entry[len(q.ends):])
-	var text string
-	if err != nil || len(elems) != 3 || !texts(elems[2:], &text) {
-		return unwritten{corrupt(entry, "it is no end of a claim or a key")}
+	end, err := q.parseEnd(entry)
+	if err != nil {
+		return unwritten{err}
 	}
+	text := end.text
 	tx.Clear(entry)
-	if elems[1] == endsRate {
+	if end.kind == endsRate {
 		s, err := q.loadSlots(tx, text)
 		if err == nil && s.used == 0 && s.wake == 0 && s.next <= now {
 			tx.Clear(withString(q.slots, text))
@@ -349,8 +349,24 @@ func (q *Queue) endOf(tx kv.Tx, entry []byte, now int64, _ *Dues) error {
 	if err := decodeInts(key, value, &id, &until); err != nil {
 		return err
 	}
-	if elems[0] == until {
+	if end.at == until {
 		tx.Clear(key)
 	}
 	return nil
+}
+
+// end is an entry of ends.
+type end struct {
+	at, kind int64
+	text     string
+}
+
+func (q *Queue) parseEnd(entry []byte) (e end, err error) {
+	elems, err := tuple.Unpack(entry[len(q.ends):])
+	if err != nil || len(elems) != 3 || !texts(elems[2:], &e.text) {
+		return e, corrupt(entry, "it is no end of a claim or a key")
+	}
+	e.at, _ = elems[0].(int64)
+	e.kind, _ = elems[1].(int64)
+	return e, nil
 }

@@ -239,6 +239,7 @@ type Periodic struct {
 	Cron    string    `json:"cron"`
 	Next    time.Time `json:"next"`
 	MaxLate Duration  `json:"max_late,omitzero"`
+	Trouble string    `json:"trouble,omitempty" doc:"Why it is not due as it should be: its time zone is not known to the server, or a clock was far ahead as next was set."`
 	Payload
 }
 

@@ -161,7 +161,7 @@ type periodicsIn struct {
 func (a *api) periodics(ctx context.Context, q *queues.Work, in *periodicsIn) (wire.PeriodicList, error) {
 	all, err := q.Periodics(ctx)
 	return wire.PeriodicList{Periodic: each(all, func(p work.Periodic) wire.Periodic {
-		return wire.Periodic{Name: p.Name, Cron: p.Spec, Next: p.Next, MaxLate: wire.Duration{Duration: p.MaxLate}, Payload: in.Form.payload(p.Payload)}
+		return wire.Periodic{Name: p.Name, Cron: p.Spec, Next: p.Next, MaxLate: wire.Duration{Duration: p.MaxLate}, Trouble: p.Trouble, Payload: in.Form.payload(p.Payload)}
 	})}, err
 }
 
