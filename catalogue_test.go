@@ -119,7 +119,7 @@ func TestCorruptCatalogue(t *testing.T) {
 		"format 0":         testkit.Pack(t, "queue", 0),
 		"format negative":  testkit.Pack(t, "queue", -1),
 		"format too large": testkit.Pack(t, "queue", uint64(1)<<63),
-		"more behind":      testkit.Pack(t, "queue", 1, 1),
+		"more behind":      testkit.Pack(t, "queue", 1, 2),
 		"truncated":        testkit.Pack(t, "queue", 1000)[:8],
 	}
 	for what, value := range values {

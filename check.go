@@ -43,6 +43,7 @@ const (
 	FindingFormat    = check.FindingFormat    // the store's format is missing or does not decode
 	FindingCatalogue = check.FindingCatalogue // an entry of the catalogue does not decode
 	FindingNewer     = check.FindingNewer     // a queue of a newer format, or of an unknown kind
+	FindingDeleting  = check.FindingDeleting  // note: a queue whose deletion has begun, and not ended
 	FindingNoEntry   = check.FindingNoEntry   // something of a queue that is not in the catalogue
 	FindingSystemKey = check.FindingSystemKey // keys beside the queues that conq does not know
 	FindingOutside   = check.FindingOutside   // note: keys of other programs

@@ -36,6 +36,10 @@ var (
 	// ErrNoQueue means that there is no queue of a name that has to be there.
 	ErrNoQueue = errs.ErrNoQueue
 
+	// ErrDeleting means that a queue is being deleted, which takes several transactions, or was not completed: until a deletion
+	// of it has ended, nothing can be added.
+	ErrDeleting = errs.ErrDeleting
+
 	// ErrDump means that what Load was given is not a dump, or is not all of it, or has
 	// changed on its way. The error says where, and what is wrong.
 	ErrDump = errs.ErrDump

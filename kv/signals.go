@@ -15,6 +15,8 @@ type Signals struct {
 	mu      sync.Mutex
 	topics  map[string]topic
 	closed  bool
+
+	suspended, suspensions atomic.Int64
 }
 
 // topic is the waiters for one.
@@ -114,4 +116,22 @@ func (s *Signals) Close() {
 		close(t.news)
 		s.drop(name)
 	}
+}
+
+// Suspend has Epoch return 0 until resume is called, once, and another number from then on than before. What users remember of the
+// store may change meanwhile.
+func (s *Signals) Suspend() (resume func()) {
+	s.suspended.Add(1)
+	return func() {
+		s.suspensions.Add(1)
+		s.suspended.Add(-1)
+	}
+}
+
+// Epoch returns a number that is the same as long as nobody calls Suspend, or 0 between that and the end of it.
+func (s *Signals) Epoch() int64 {
+	if s.suspended.Load() > 0 {
+		return 0
+	}
+	return 1 + s.suspensions.Load() // which comes first in resume
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/conq-go/conq/errs"
 	"github.com/conq-go/conq/internal/combine"
 	"github.com/conq-go/conq/internal/jobs"
+	"github.com/conq-go/conq/internal/layout"
 	"github.com/conq-go/conq/internal/outcome"
 	"github.com/conq-go/conq/kv"
 )
@@ -23,9 +24,10 @@ type engine struct {
 	options Options
 	limits  kv.Limits
 	recipe  *jobs.Queue
-	signals *kv.Signals // nil where waiting workers may be in other processes
-	news    *kv.Signals // of those in this process; nil if there are none
-	signal  []byte      // the key that is watched there
+	entry   *layout.Entry // of the queue, which may be gone, if the queue was deleted
+	signals *kv.Signals   // nil where waiting workers may be in other processes
+	news    *kv.Signals   // of those in this process; nil if there are none
+	signal  []byte        // the key that is watched there
 	lanes   *outcome.Lanes
 	ids     *jobs.IDs
 	now     func() time.Time
@@ -70,7 +72,7 @@ func (e *engine) init(db kv.DB, name string, o Options) {
 	e.db, e.name, e.options, e.limits, e.now = db, name, o, db.Limits(), time.Now
 	e.open, e.end = context.WithCancelCause(context.Background())
 	e.signals, e.news = kv.SignalsOf(db), kv.NewsOf(db)
-	e.signal = jobs.SignalKey(name)
+	e.signal, e.entry = jobs.SignalKey(name), layout.NewEntry(db, name, layout.KindWorkQueue)
 	e.ids = jobs.ShareIDs(db)
 	e.lanes = outcome.New(db, jobs.Outcomes(name), nil)
 	e.clock.alarm = shareKeeper(db).alarm(name)
@@ -238,6 +240,7 @@ type result[R any] struct {
 func (e *engine) runPuts(calls []*combine.Call[[]jobs.New, []put]) {
 	share(e, calls, func(tx kv.Tx, calls []*combine.Call[[]jobs.New, []put], attempts *int) ([]result[[]put], error) {
 		results := make([]result[[]put], len(calls))
+		e.entry.Prefetch(tx)
 		places, now, n := e.recipe.Places(), micros(e.now()), 0
 		for i, c := range calls {
 			for k := range c.Request {
@@ -251,7 +254,7 @@ func (e *engine) runPuts(calls []*combine.Call[[]jobs.New, []put]) {
 			}
 		}
 		e.noteIn(tx, Event{Kind: EventPut, Jobs: n, Calls: len(calls)}, attempts)
-		return results, nil
+		return results, e.entry.Enlist(tx)
 	})
 }
 

@@ -246,7 +246,7 @@ func (q *Queue[T]) Resume(ctx context.Context) error { return q.pause(ctx, false
 func (q *Queue[T]) pause(ctx context.Context, paused bool) error {
 	_, err := q.verb(ctx, verb{announce: !paused, do: func(tx kv.Tx, _ int64) (any, error) {
 		q.recipe.Pause(tx, paused)
-		return nil, nil
+		return nil, q.entry.Enlist(tx)
 	}})
 	return err
 }

@@ -61,6 +61,9 @@ func (q *Queue[T]) Every(ctx context.Context, name, spec string, value T, option
 		return q.wrap(fmt.Errorf("%w: %w", ErrInvalid, err))
 	}
 	_, err = q.verb(ctx, verb{announce: true, do: func(tx kv.Tx, now int64) (any, error) {
+		if err := q.entry.Enlist(tx); err != nil {
+			return nil, err
+		}
 		p := &jobs.Periodic{Name: name, Spec: spec, MaxLate: o.MaxLate.Microseconds(), Job: n}
 		return nil, q.recipe.Every(tx, p, now)
 	}})

@@ -58,7 +58,11 @@ func (t Tx[T]) Put(value T, job ...Job) (ID, error) {
 	if err != nil {
 		return 0, err
 	}
+	q.entry.Prefetch(t.tx)
 	p, err := q.putIn(t.tx, q.recipe.Places(), micros(q.now()), &n)
+	if err == nil {
+		err = q.entry.Enlist(t.tx)
+	}
 	if err != nil {
 		return 0, q.wrap(err)
 	}

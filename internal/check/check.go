@@ -67,6 +67,7 @@ const (
 	FindingFormat    FindingKind = "format"          // the store's format is missing or does not decode
 	FindingCatalogue FindingKind = "catalogue entry" // an entry of the catalogue does not decode
 	FindingNewer     FindingKind = "newer queue"     // a queue of a newer format, or of an unknown kind
+	FindingDeleting  FindingKind = "deleting"        // note: a queue whose deletion has begun, and not ended
 	FindingNoEntry   FindingKind = "no entry"        // something of a queue that is not in the catalogue
 	FindingSystemKey FindingKind = "unknown key"     // keys beside the queues that conq does not know
 	FindingOutside   FindingKind = "other keys"      // note: keys of other programs

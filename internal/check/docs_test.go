@@ -15,7 +15,7 @@ import (
 
 // allFindings are the kinds that there are.
 var allFindings = []conq.FindingKind{
-	conq.FindingFormat, conq.FindingCatalogue, conq.FindingNewer, conq.FindingNoEntry, conq.FindingSystemKey, conq.FindingOutside, conq.FindingForeign,
+	conq.FindingFormat, conq.FindingCatalogue, conq.FindingNewer, conq.FindingDeleting, conq.FindingNoEntry, conq.FindingSystemKey, conq.FindingOutside, conq.FindingForeign,
 	conq.FindingItemKey, conq.FindingItemValue, conq.FindingPieces, conq.FindingOrphans, conq.FindingPieceKey, conq.FindingJob,
 	conq.FindingStagingKey, conq.FindingServedRequest, conq.FindingIncomplete,
 	conq.FindingTwice, conq.FindingStagedItemKey, conq.FindingPlace, conq.FindingNoPlace, conq.FindingOutcome,

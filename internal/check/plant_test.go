@@ -9,6 +9,7 @@ import (
 	"github.com/conq-go/conq"
 	"github.com/conq-go/conq/internal/layout"
 	"github.com/conq-go/conq/internal/testkit"
+	"github.com/conq-go/conq/kv"
 	"github.com/conq-go/conq/tuple"
 )
 
@@ -18,6 +19,18 @@ var plantedKeys = []planted{
 		name:  "a format that does not decode",
 		plant: func(_ *testing.T, p *plot) { p.set(layout.FormatKey(), []byte("x")) },
 		want:  "format",
+	},
+	{
+		name: "a queue that is being deleted, and a key that is no item's",
+		plant: func(t *testing.T, p *plot) {
+			testkit.NoError(t, p.db.Transact(t.Context(), func(tx kv.Tx) error {
+				layout.MarkDeleting(tx, layout.Info{Name: "q", Kind: layout.KindQueue})
+				return nil
+			}))
+			p.set(layout.New("q", layout.KindQueue, kv.Limits{}).Key([]byte("x")), nil)
+		},
+		want: "deleting q~",
+		note: true,
 	},
 	{
 		name: "no format, and something to repair",

@@ -234,6 +234,9 @@ func (l *look) entry(u *unit, pair kv.KeyValue, report *CheckReport) {
 	case !info.Kind.Known():
 		u.add(Finding{Kind: FindingNewer, Queue: info.Name, Key: pair.Key,
 			Text: fmt.Sprintf("it is a %q, which this version of conq does not know", info.Kind)})
+	case info.Deleting:
+		u.add(Finding{Kind: FindingDeleting, Queue: info.Name, Key: pair.Key, Note: true, Text: "it is being deleted, or its deletion was not completed",
+			To: "conq rm completes it, if nobody else does"})
 	default:
 		report.Queues++
 	}
@@ -263,7 +266,7 @@ func (l *look) find(name string) (*checkedQueue, error) {
 		return nil, err
 	}
 	l.queue = &checkedQueue{name: name, entered: found || corrupt}
-	if found && info.CheckReadable() == nil {
+	if found && info.CheckReadable() == nil && !info.Deleting {
 		l.queue.items = layout.New(info.Name, info.Kind, l.c.db.Limits())
 	}
 	return l.queue, nil

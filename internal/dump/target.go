@@ -86,6 +86,7 @@ func imported(elements []element) (n jobs.Imported) {
 type workTarget struct {
 	db       kv.DB
 	name     string
+	entry    *layout.Entry
 	recipe   *jobs.Queue
 	importer *jobs.Importer
 	lanes    *outcome.Lanes
@@ -94,6 +95,7 @@ type workTarget struct {
 
 func (l *loader) openJobs() (target, error) {
 	t := &workTarget{db: l.db, name: l.queue.Name, recipe: workQueue(l.db, l.queue.Name), signals: kv.SignalsOf(l.db)}
+	t.entry = layout.NewEntry(l.db, t.name, layout.KindWorkQueue)
 	if err := catalogue.Register(l.ctx, l.db, t.name, layout.KindWorkQueue); err != nil {
 		return nil, err
 	}
@@ -126,6 +128,9 @@ func (t *workTarget) add(ctx context.Context, elements []element) (jobs.Imported
 	}
 	done, err := outcome.Do(ctx, t.lanes, func(tx kv.Tx) (jobs.Imported, error) {
 		jobs.Announce(tx, t.signals, t.name)
+		if err := t.entry.Enlist(tx); err != nil {
+			return jobs.Imported{}, err
+		}
 		return t.importer.Put(tx, time.Now().UnixMicro(), records)
 	})
 	if err == nil {

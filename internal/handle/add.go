@@ -133,7 +133,9 @@ func (b *addBatch) handOver(tx kv.Tx) (err error) {
 	case b.attempts > 1:
 		b.offer.deliver(errNobody) // so that they can look
 	default:
-		b.left, err = b.offer.deal(tx, b.items)
+		if b.left, err = b.offer.deal(tx, b.items); err == nil {
+			err = b.adder.q.entry.Enlist(tx)
+		}
 	}
 	return err
 }

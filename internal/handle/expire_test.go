@@ -203,12 +203,12 @@ func TestStagedItemsNoConflicts(t *testing.T) {
 			db, attempts := testkit.Counted(c.Process())
 			producer, other := end.open(t, db, conq.Options{}), end.open(t, c.Process(), conq.Options{Staging: conq.StagingAlways})
 			testkit.NoError(t, other.add(t.Context(), "1"))
+			testkit.NoError(t, c.Inner.Transact(t.Context(), func(tx kv.Tx) error { return testkit.Abandon(tx, other.laid) }))
+			pass(11 * time.Second)
 			attempts.Store(0)
 			testkit.NoError(t, db.Transact(t.Context(), func(tx kv.Tx) error {
 				testkit.NoError(t, producer.in(tx, "3"))
 				testkit.NoError(t, other.add(t.Context(), "2"))
-				testkit.NoError(t, c.Inner.Transact(t.Context(), func(tx kv.Tx) error { return testkit.Abandon(tx, other.laid) }))
-				pass(11 * time.Second)
 				_, err := other.take(t.Context(), 1) // puts it back first
 				testkit.NoError(t, err)
 				return nil

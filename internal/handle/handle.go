@@ -2,10 +2,12 @@ package handle
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"iter"
 	"time"
 
+	"github.com/conq-go/conq/errs"
 	"github.com/conq-go/conq/internal/layout"
 	"github.com/conq-go/conq/internal/outcome"
 	"github.com/conq-go/conq/internal/reads"
@@ -135,7 +137,8 @@ func (h *Handle) Take(ctx context.Context, e End, n int) ([]Item, error) {
 	if err != nil {
 		return nil, err
 	}
-	return t.take(ctx, n)
+	items, err := t.take(ctx, n)
+	return items, h.explain(ctx, err)
 }
 
 // TakeWait is Take, but waits until there is at least one item, or ctx ends.
@@ -144,7 +147,21 @@ func (h *Handle) TakeWait(ctx context.Context, e End, n int) ([]Item, error) {
 	if err != nil {
 		return nil, err
 	}
-	return t.wait(ctx, n)
+	items, err := t.wait(ctx, n)
+	return items, h.explain(ctx, err)
+}
+
+// explain has the error for an item that does not decode say if it is one of another kind, as the queue was deleted, and made as
+// that.
+func (q *queue) explain(ctx context.Context, err error) error {
+	if !errors.Is(err, errs.ErrDecode) {
+		return err
+	}
+	kind := reads.View(ctx, q.db, q.entry.Check)
+	if errors.Is(kind, errs.ErrKind) {
+		return fmt.Errorf("%w: %w", kind, err)
+	}
+	return err
 }
 
 // Peek returns the item that Take would and leaves it, or there is an ErrEmpty.
@@ -153,7 +170,8 @@ func (h *Handle) Peek(ctx context.Context, e End) (Item, error) {
 	if err != nil {
 		return Item{}, err
 	}
-	return t.peek(ctx)
+	item, err := t.peek(ctx)
+	return item, h.explain(ctx, err)
 }
 
 // Len counts the items, by their keys alone: on one snapshot, or if that takes too long, on several, each from where the one before

@@ -18,8 +18,12 @@ type Item struct {
 // add adds items where the recipe has them, and those of one priority in their order. They are
 // written in the order of their keys, as engines like it best.
 func (q *queue) add(tx kv.Tx, items []Item) error {
+	q.entry.Prefetch(tx)
 	q.prefetchInUse(tx, items)
 	keys, err := q.algorithm.nextKeys(tx, items, q.inUse(items))
+	if err := q.entry.Enlist(tx); err != nil {
+		return err // rather than that items of another kind do not decode
+	}
 	if err != nil {
 		return q.foreign(err)
 	}

@@ -322,6 +322,8 @@ func TestBatchReadsOnce(t *testing.T) {
 	ranges := 0
 	db := &testkit.Hooked{DB: testkit.NewMemory(t, kv.Limits{})}
 	f := newFixture(t, db, nil)
+	testkit.NoError(t, f.q.Enqueue(f.ctx, "")) // the first transaction looks whether the queue is there
+	testkit.NoError(t, f.p.Push(f.ctx, "", 0))
 	db.Attempt = func(tx kv.Tx) kv.Tx {
 		return countingTx{tx, &ranges}
 	}

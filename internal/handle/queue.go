@@ -38,6 +38,7 @@ type queue struct {
 	name      string
 	stage     *staging.Stage // of all that take from the queue
 	space     *layout.Queue  // where the items lie
+	entry     *layout.Entry  // which may be gone, if the queue was deleted
 	log       *slog.Logger   // or nil
 	present   present        // for observer
 	tally     tally
@@ -62,7 +63,7 @@ func (q *queue) open(ctx context.Context, db kv.DB, name string, kind layout.Kin
 		return err
 	}
 	q.db, q.name, q.limits, q.observer, q.log = db, name, db.Limits(), o.Observe, o.Logger
-	q.space = layout.New(name, kind, q.limits)
+	q.space, q.entry = layout.New(name, kind, q.limits), layout.NewEntry(db, name, kind)
 	q.signals, q.news, q.announce = kv.SignalsOf(db), kv.NewsOf(db), Announcer(db, name)
 	q.lanes = outcome.New(db, layout.Outcomes(name), nil)
 	q.forgetOthers(ctx)

@@ -112,8 +112,11 @@ func (t Tx) Clear() error {
 	if err := t.Ready(); err != nil {
 		return err
 	}
-	t.h.space.ClearAll(t.tx)
-	return nil
+	err := t.h.entry.Check(t.tx)
+	if err == nil {
+		t.h.space.ClearAll(t.tx)
+	}
+	return err
 }
 
 // All returns the items in the order of their keys and leaves them. It conflicts with what

@@ -49,3 +49,18 @@ func CheckFindable(r kv.Reader, pair kv.KeyValue) (queue string, p *Problem, err
 		return queue, nil, nonCorrupt(err)
 	}
 }
+
+// Headers is the range of the headers of all jobs.
+func (q *Queue) Headers() kv.Range { return rangeOf(q.headers) }
+
+// FindKeyOf returns FindKey of the job of a header, or nil if there is none, or the header does not decode.
+func (q *Queue) FindKeyOf(header kv.KeyValue) []byte {
+	id, rest, ok := tuple.NextInt(header.Key[len(q.headers):])
+	if !ok || len(rest) > 0 {
+		return nil
+	}
+	if j, err := decode(header.Key, id, header.Value); err != nil || !j.Findable {
+		return nil
+	}
+	return FindKey(id)
+}

@@ -41,12 +41,16 @@ type Info struct {
 	Name   string
 	Kind   Kind
 	Format int // of the queue's keys and values; 1 is the only one yet
+
+	// Deleting tells that a deletion of the queue has begun, and not ended: it takes several transactions, or its process has
+	// died. Nothing can be added, and a further deletion completes it.
+	Deleting bool
 }
 
 // Enter enters a queue in the catalogue of a store.
 func Enter(tx kv.Tx, name string, kind Kind) {
 	tx.Set(FormatKey(), tuple.AppendInt(nil, StoreFormat))
-	tx.Set(EntryKey(name), tuple.AppendInt(tuple.AppendString(nil, string(kind)), QueueFormat))
+	tx.Set(EntryKey(name), entryValue(kind))
 }
 
 // CheckReadable returns an error if this version can't read the queue.
@@ -62,6 +66,17 @@ func (i Info) CheckReadable() error {
 	return nil
 }
 
+// check is CheckReadable for who wants to use the queue as kind, and to add to it.
+func (i Info) check(kind Kind) error {
+	switch {
+	case i.Kind != kind:
+		return fmt.Errorf("%w: %q is a %s, not a %s", errs.ErrKind, i.Name, i.Kind, kind)
+	case i.Deleting:
+		return fmt.Errorf("%w: %q", errs.ErrDeleting, i.Name)
+	}
+	return i.CheckReadable()
+}
+
 // CheckEntry tells whether store and catalogue are as Enter leaves them, and
 // returns an error if the queue can't be opened as kind.
 func CheckEntry(r kv.Reader, name string, kind Kind) (known bool, err error) {
@@ -70,13 +85,10 @@ func CheckEntry(r kv.Reader, name string, kind Kind) (known bool, err error) {
 		return false, err
 	}
 	info, found, err := ReadEntry(r, name)
-	switch {
-	case err != nil || !found:
+	if err != nil || !found {
 		return false, err
-	case info.Kind != kind:
-		return false, fmt.Errorf("%w: %q is a %s, not a %s", errs.ErrKind, name, info.Kind, kind)
 	}
-	return format == StoreFormat, info.CheckReadable()
+	return format == StoreFormat, info.check(kind)
 }
 
 // ReadFormat returns the format of the store, or 0 in a new one.
@@ -85,7 +97,10 @@ func ReadFormat(r kv.Reader) (int, error) {
 	if err != nil || value == nil {
 		return 0, err
 	}
-	format, err := parseFormat(value)
+	format, rest, err := parseFormat(value)
+	if err == nil && format == 1 && len(rest) > 0 {
+		err = errors.New("there is more behind the format")
+	}
 	if err != nil {
 		return 0, fmt.Errorf("%w: store format %.40x: %w", errs.ErrCorrupt, value, err)
 	}
@@ -135,24 +150,27 @@ func UnpackEntry(entry kv.KeyValue) (info Info, err error) {
 		return info, errors.New("kind is not a string")
 	}
 	info.Kind = Kind(text)
-	info.Format, err = parseFormat(rest)
+	info.Format, rest, err = parseFormat(rest)
+	if err == nil && info.Format == 1 && len(rest) > 0 {
+		info.Deleting = string(rest) == string(tuple.AppendInt(nil, 1))
+		if !info.Deleting {
+			err = errors.New("what is behind the format is not 1, which says that the queue is being deleted")
+		}
+	}
 	return info, err
 }
 
-// parseFormat reads a format number. A newer format may put more behind it.
-func parseFormat(b []byte) (int, error) {
+// parseFormat reads a format number, and returns what is behind it. A newer format may put more there.
+func parseFormat(b []byte) (format int, rest []byte, err error) {
 	elem, rest, err := tuple.Next(b)
 	if err != nil {
-		return 0, err
+		return 0, nil, err
 	}
-	format, ok := elem.(int64)
-	if !ok || format < 1 || int64(int(format)) != format {
-		return 0, fmt.Errorf("format is %v, not a positive integer", elem)
+	n, ok := elem.(int64)
+	if !ok || n < 1 || int64(int(n)) != n {
+		return 0, nil, fmt.Errorf("format is %v, not a positive integer", elem)
 	}
-	if format == 1 && len(rest) > 0 {
-		return 0, errors.New("there is more behind the format")
-	}
-	return int(format), nil
+	return int(n), rest, nil
 }
 
 // CheckName returns the error for a name that no queue can have, or nil.
