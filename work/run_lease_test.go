@@ -205,7 +205,7 @@ func TestLeaseThatIsOver(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				h := &hanging{DB: store(t)}
-				q := open(t, h, Options{Lease: 3 * time.Second, Findable: true})
+				q := open(t, h, Options{Lease: 3 * time.Second, Findable: true, Skew: time.Hour}) // nobody else ends it
 				u, err := NewUnion(q)
 				noError(t, err)
 				id, err := q.Put(t.Context(), "a")
