@@ -393,7 +393,11 @@ func pause(ctx context.Context, n int) {
 // earlier attempt of the same call may have committed, or may commit yet. If not,
 // then nothing that earlier attempts did will ever happen. For any other tx it is
 // false.
+// tx may be wrapped by a Tx that has a method Unwrap.
 func Unsettled(tx Tx) bool {
+	if w, ok := tx.(interface{ Unwrap() Tx }); ok {
+		return Unsettled(w.Unwrap())
+	}
 	o, ok := tx.(onceTx)
 	return ok && o.unsettled
 }

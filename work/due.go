@@ -4,15 +4,24 @@ import (
 	"context"
 	"errors"
 
+	"github.com/conq-go/conq/internal/budget"
 	"github.com/conq-go/conq/internal/jobs"
 	"github.com/conq-go/conq/internal/outcome"
 	"github.com/conq-go/conq/kv"
 )
 
-// transact runs a transaction in which something that is due may turn out to be corrupt: then it runs once more without that.
+// transact runs a transaction, which is counted, and again for less if it is too large. Something that is due in it may turn
+// out to be corrupt: then it runs once more without that.
 func transact[T any](ctx context.Context, e *engine, f func(kv.Tx) (T, error)) (T, error) {
 	for {
-		result, err := outcome.Do(ctx, e.lanes, f)
+		var counted kv.Tx
+		result, err := outcome.Do(ctx, e.lanes, func(tx kv.Tx) (T, error) {
+			counted = e.room.Tx(tx)
+			return f(counted)
+		})
+		if e.room.Refused(counted, err) {
+			continue
+		}
 		var aside *jobs.AsideError
 		if !errors.As(err, &aside) || ctx.Err() != nil {
 			return result, err
@@ -30,7 +39,7 @@ func (e *engine) setAside(a *jobs.AsideError, again bool) {
 
 // due is jobs.Queue.Due without what is set aside.
 func (e *engine) due(tx kv.Tx, now int64) (jobs.Dues, error) {
-	d, err := e.recipe.Due(tx, now, e.duePerTransaction(), e.clock.keeper.without(now)...)
+	d, err := e.recipe.Due(budget.Half(tx), now, e.duePerTransaction(), e.clock.keeper.without(now)...)
 	for _, a := range d.Aside {
 		e.setAside(a, false)
 	}
@@ -85,7 +94,7 @@ func (e *engine) healPeriodics() {
 	const some = 20
 	for after := ""; ; {
 		var healed []string
-		last, err := outcome.Do(e.open, e.lanes, func(tx kv.Tx) (last string, err error) {
+		last, err := transact(e.open, e, func(tx kv.Tx) (last string, err error) {
 			healed, last, err = e.recipe.Heal(tx, micros(e.now()), after, some)
 			if len(healed) > 0 {
 				e.announce(tx)

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/conq-go/conq/errs"
+	"github.com/conq-go/conq/internal/budget"
 	"github.com/conq-go/conq/internal/combine"
 	"github.com/conq-go/conq/internal/jobs"
 	"github.com/conq-go/conq/internal/layout"
@@ -23,6 +24,7 @@ type engine struct {
 	name    string
 	options Options
 	limits  kv.Limits
+	room    budget.Room
 	recipe  *jobs.Queue
 	entry   *layout.Entry // of the queue, which may be gone, if the queue was deleted
 	signals *kv.Signals   // nil where waiting workers may be in other processes
@@ -64,13 +66,13 @@ const (
 	maxBytes   = 1 << 20
 	maxDue     = 1000 // things of each kind that became due
 	someDue    = 64   // likewise, where the size of a transaction is limited
-	kindsOfDue = 5
-	operations = 12 // that one verb takes at most, with a slot that it hands on
+	operations = 5    // that the least of verbs takes
 )
 
 func (e *engine) init(db kv.DB, name string, o Options) {
 	e.db, e.name, e.options, e.limits, e.now = db, name, o, db.Limits(), time.Now
 	e.open, e.end = context.WithCancelCause(context.Background())
+	e.room.Init(e.limits)
 	e.signals, e.news = kv.SignalsOf(db), kv.NewsOf(db)
 	e.signal, e.entry = jobs.SignalKey(name), layout.NewEntry(db, name, layout.KindWorkQueue)
 	e.ids = jobs.ShareIDs(db)
@@ -91,30 +93,12 @@ func (e *engine) init(db kv.DB, name string, o Options) {
 	e.verbs.Init(combine.Options[verb, any]{Run: e.runVerbs, MaxCalls: calls})
 }
 
-func (e *engine) callsPerTransaction() int {
-	if e.limits.Operations == 0 {
-		return maxCalls
-	}
-	return max(1, min(maxCalls, e.limits.Operations/2/operations))
-}
-
-// duePerTransaction is how many things of each kind that became due one transaction does: where operations are
-// limited, in the half of them that calls leave.
+// duePerTransaction is how many things of each kind that became due one transaction does, if it has room.
 func (e *engine) duePerTransaction() int {
-	switch {
-	case e.limits.Operations == 0 && e.limits.Transaction == 0:
+	if e.limits.Operations == 0 && e.limits.Transaction == 0 {
 		return maxDue
-	case e.limits.Operations == 0:
-		return someDue
 	}
-	return max(1, min(someDue, e.limits.Operations/2/operations/kindsOfDue))
-}
-
-func (e *engine) bytesPerTransaction() int {
-	if e.limits.Transaction == 0 {
-		return maxBytes
-	}
-	return min(maxBytes, e.limits.Transaction/2)
+	return someDue
 }
 
 // poll is how often waiting workers look without news: others' clocks may be ahead.
@@ -195,9 +179,18 @@ func do[Q, R any](ctx context.Context, e *engine, c *combine.Combiner[Q, R], run
 	return call.Result, e.wrap(call.Err)
 }
 
-// share runs a transaction for all calls. If that fails for a reason that may be one call's, each gets a
-// transaction of its own. f returns what each of the calls gets, or an error for all.
+// share runs transactions for all calls. If one fails for a reason that may be one call's, each gets a transaction of
+// its own. f returns what each of the first calls gets, at least one and as many as there is room for, or an error for all.
 func share[Q, R any](e *engine, calls []*combine.Call[Q, R], f func(kv.Tx, []*combine.Call[Q, R], *int) ([]result[R], error)) {
+	for len(calls) > 0 {
+		if calls = shareOne(e, calls, f); len(calls) > 0 {
+			calls = combine.Attend(calls)
+		}
+	}
+}
+
+// shareOne runs one of these transactions, and returns the calls that it has left.
+func shareOne[Q, R any](e *engine, calls []*combine.Call[Q, R], f func(kv.Tx, []*combine.Call[Q, R], *int) ([]result[R], error)) []*combine.Call[Q, R] {
 	ctx, cancel := combine.Context(calls)
 	defer cancel()
 	attempts := 0
@@ -213,10 +206,14 @@ func share[Q, R any](e *engine, calls []*combine.Call[Q, R], f func(kv.Tx, []*co
 		for ; len(calls) > 0; calls = combine.Attend(calls[1:]) {
 			share(e, calls[:1:1], f)
 		}
-		return
+		return nil
 	}
 	e.clock.touch()
-	for i, c := range calls {
+	served := len(calls)
+	if err == nil {
+		served = len(results)
+	}
+	for i, c := range calls[:served] {
 		if err != nil {
 			c.Err = err
 			if c.Context.Err() != nil && !isUnknown(err) {
@@ -226,6 +223,7 @@ func share[Q, R any](e *engine, calls []*combine.Call[Q, R], f func(kv.Tx, []*co
 		}
 		c.Result, c.Err = results[i].value, results[i].err
 	}
+	return calls[served:]
 }
 
 // errNobody ends a transaction that nobody wants any more.
@@ -239,10 +237,14 @@ type result[R any] struct {
 
 func (e *engine) runPuts(calls []*combine.Call[[]jobs.New, []put]) {
 	share(e, calls, func(tx kv.Tx, calls []*combine.Call[[]jobs.New, []put], attempts *int) ([]result[[]put], error) {
-		results := make([]result[[]put], len(calls))
+		results := make([]result[[]put], 0, len(calls))
 		e.entry.Prefetch(tx)
 		places, now, n := e.recipe.Places(), micros(e.now()), 0
 		for i, c := range calls {
+			if i > 0 && !e.recipe.PutsFit(tx, c.Request) {
+				break
+			}
+			results = append(results, result[[]put]{})
 			for k := range c.Request {
 				p, err := e.putIn(tx, places, now, &c.Request[k])
 				if err != nil {
@@ -253,7 +255,7 @@ func (e *engine) runPuts(calls []*combine.Call[[]jobs.New, []put]) {
 				}
 			}
 		}
-		e.noteIn(tx, Event{Kind: EventPut, Jobs: n, Calls: len(calls)}, attempts)
+		e.noteIn(tx, Event{Kind: EventPut, Jobs: n, Calls: len(results)}, attempts)
 		return results, e.entry.Enlist(tx)
 	})
 }
@@ -275,15 +277,18 @@ func (e *engine) putIn(tx kv.Tx, places *jobs.Places, now int64, n *jobs.New) (p
 
 func (e *engine) runVerbs(calls []*combine.Call[verb, any]) {
 	share(e, calls, func(tx kv.Tx, calls []*combine.Call[verb, any], attempts *int) ([]result[any], error) {
-		results := make([]result[any], len(calls))
+		results := make([]result[any], 0, len(calls))
 		now := micros(e.now())
 		var done []doneVerb
 		for i, c := range calls {
+			if i > 0 && !e.recipe.Fits(tx) {
+				break
+			}
 			v, err := c.Request.do(tx, now)
 			if err != nil && !harmless(err) {
 				return nil, err
 			}
-			results[i] = result[any]{v, err}
+			results = append(results, result[any]{v, err})
 			if err == nil {
 				if e.options.Observe != nil {
 					done = append(done, doneVerb{c.Request, v})
@@ -293,7 +298,7 @@ func (e *engine) runVerbs(calls []*combine.Call[verb, any]) {
 				}
 			}
 		}
-		e.noteVerbs(tx, done, len(calls), attempts)
+		e.noteVerbs(tx, done, len(results), attempts)
 		return results, nil
 	})
 }
@@ -307,7 +312,7 @@ func (e *engine) verb(ctx context.Context, v verb) (any, error) {
 	return do(ctx, e, &e.verbs, e.runVerbs, v)
 }
 
-// dueIn does what is due, and notes when the next thing is.
+// dueIn does what is due, as far as half of a transaction goes, and notes when the next thing is.
 func (e *engine) dueIn(tx kv.Tx, now int64) (d jobs.Dues, err error) {
 	if d, err = e.due(tx, now); err != nil {
 		return d, err

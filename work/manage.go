@@ -137,29 +137,34 @@ func (q *Queue[T]) all(ctx context.Context, f Filter, c change, progress func(in
 	}
 }
 
-// changeEach changes those of some jobs, in one transaction, that match still, and were there when the call
-// began: else a job that fails and is kicked again and again would keep it from ending.
-func (q *Queue[T]) changeEach(ctx context.Context, some []*jobs.Job, f jobs.Filter, began int64, c change) (int, error) {
-	if len(some) == 0 {
-		return 0, nil
-	}
-	n, err := q.verb(ctx, verb{announce: true, do: func(tx kv.Tx, now int64) (any, error) {
-		n := 0
-		for _, j := range some {
-			changed, err := q.changeOne(tx, j.ID, f, began, now, c)
-			if err != nil {
-				return nil, err
+// changeEach changes those of some jobs, in as many transactions as that takes, that match still, and were there when
+// the call began: else a job that fails and is kicked again and again would keep it from ending.
+func (q *Queue[T]) changeEach(ctx context.Context, some []*jobs.Job, f jobs.Filter, began int64, c change) (total int, err error) {
+	type changed struct{ seen, done int }
+	for len(some) > 0 {
+		n, err := q.verb(ctx, verb{announce: true, do: func(tx kv.Tx, now int64) (any, error) {
+			var n changed
+			for _, j := range some {
+				if n.seen > 0 && !q.recipe.Fits(tx) {
+					break
+				}
+				did, err := q.changeOne(tx, j.ID, f, began, now, c)
+				if err != nil {
+					return nil, err
+				}
+				if n.seen++; did {
+					n.done++
+				}
 			}
-			if changed {
-				n++
-			}
+			return n, nil
+		}})
+		if err != nil {
+			return total, err
 		}
-		return n, nil
-	}})
-	if err != nil {
-		return 0, err
+		total += n.(changed).done
+		some = some[n.(changed).seen:]
 	}
-	return n.(int), nil
+	return total, nil
 }
 
 func (q *Queue[T]) changeOne(tx kv.Tx, id int64, f jobs.Filter, began, now int64, c change) (bool, error) {
@@ -189,7 +194,7 @@ func (q *Queue[T]) KickFirst(ctx context.Context, n int) (kicked int, err error)
 	q.fresh(ctx)
 	for _, state := range []State{Dead, Scheduled} {
 		for more := true; more && kicked < n; {
-			want := min(n-kicked, q.callsPerTransaction(), pageSize)
+			want := min(n-kicked, pageSize)
 			got, err := q.verb(ctx, verb{announce: true, do: func(tx kv.Tx, now int64) (any, error) {
 				return q.recipe.KickFirst(tx, state, now, want)
 			}})
@@ -197,7 +202,7 @@ func (q *Queue[T]) KickFirst(ctx context.Context, n int) (kicked int, err error)
 				return kicked, err
 			}
 			kicked += got.(int)
-			more = got.(int) == want
+			more = got.(int) > 0
 		}
 		if kicked > 0 {
 			break

@@ -54,7 +54,11 @@ func (q *Queue[T]) Every(ctx context.Context, name, spec string, value T, option
 	if err != nil {
 		return err
 	}
-	if limit := q.limits.Value / 3; limit > 0 && len(n.Payload) > limit {
+	limit := q.limits.Value / 3 // as it is written twice as long, at most
+	if t := q.limits.Transaction / 4; t > 0 && (limit == 0 || t < limit) {
+		limit = t
+	}
+	if limit > 0 && len(n.Payload) > limit {
 		return q.wrap(&kv.TooLargeError{What: "payload of a periodic job", Size: len(n.Payload), Limit: limit, Unit: "bytes"})
 	}
 	if err := jobs.CheckCron(spec); err != nil {

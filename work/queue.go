@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/conq-go/conq/codec"
+	"github.com/conq-go/conq/internal/budget"
 	"github.com/conq-go/conq/internal/jobs"
 	"github.com/conq-go/conq/internal/paging"
 	"github.com/conq-go/conq/kv"
@@ -88,10 +89,13 @@ func (q *Queue[T]) encode(value T, j Job) (jobs.New, error) {
 	if err != nil {
 		return jobs.New{}, q.wrap(fmt.Errorf("value does not encode: %w", err))
 	}
-	if limit := q.limits.Transaction / 2; limit > 0 && len(payload) > limit {
+	if limit := budget.MaxPayload(q.limits); len(payload) > limit {
 		return jobs.New{}, q.wrap(&kv.TooLargeError{What: "payload", Size: len(payload), Limit: limit, Unit: "bytes"})
 	}
 	n, err := q.options.check(j, payload, q.now())
+	if err == nil {
+		err = q.recipe.CheckNew(&n, q.options.Holder)
+	}
 	return n, q.wrap(err)
 }
 
@@ -129,7 +133,8 @@ func (q *Queue[T]) ReserveWith(ctx context.Context, n int, o ReserveOptions) ([]
 	}
 }
 
-// TryReserve leases up to n jobs, and does not wait: if none is ready it returns none, and no error.
+// TryReserve leases up to n jobs, and does not wait: if none is ready it returns none, and no error. It stops early where
+// payloads are large. Where the engine limits the operations of a transaction it takes several.
 func (q *Queue[T]) TryReserve(ctx context.Context, n int) ([]*Lease[T], error) {
 	return q.TryReserveWith(ctx, n, ReserveOptions{})
 }

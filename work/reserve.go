@@ -95,6 +95,7 @@ type source[V any] interface {
 
 	note(tx kv.Tx, got []V, calls int, attempts *int)
 	queues() int
+	size(V) int // of its payload
 }
 
 func (r *reserver[V]) init(of source[V], e *engine, calls int) {
@@ -111,10 +112,19 @@ func (r *reserver[V]) try(ctx context.Context, n int, o ReserveOptions) ([]V, er
 		return nil, r.engine.wrap(err)
 	}
 	w := want{[]ask{{n, o.terms()}}, r.now()}
-	for {
+	var got []V
+	for bytes := 0; ; {
 		t, err := r.share(ctx, w)
-		if err != nil || len(t.jobs) > 0 || !t.more {
-			return t.jobs, err
+		if got = append(got, t.jobs...); err != nil && len(got) > 0 {
+			return got, nil // what is leased is the caller's all the same
+		}
+		for _, j := range t.jobs {
+			bytes += r.size(j)
+		}
+		w.asks[0].n = n - len(got)
+		enough := len(got) == n || len(got) > 0 && (r.engine.limits.Operations == 0 || bytes >= r.engine.bytesPerTransaction())
+		if err != nil || enough || !t.more {
+			return got, err
 		}
 	}
 }
@@ -175,7 +185,7 @@ func (r *reserver[V]) in(tx kv.Tx, wants []want, attempts *int) ([]result[taken[
 		if err != nil {
 			return nil, err
 		}
-		if ready > 0 {
+		if ready > 0 || next <= now { // or there was no room to look everywhere
 			if got, served, more, err = r.serve(tx, now, wants, next); err != nil {
 				return nil, err
 			}
@@ -263,6 +273,8 @@ func (o one) begin(got []jobs.Reserved, at time.Time) {
 		got[i].End = at.Add(span(got[i].Length))
 	}
 }
+
+func (o one) size(j jobs.Reserved) int { return len(j.Payload) }
 
 func (o one) note(tx kv.Tx, got []jobs.Reserved, calls int, attempts *int) {
 	o.noteReserved(tx, got, calls, attempts)

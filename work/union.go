@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/conq-go/conq/codec"
+	"github.com/conq-go/conq/internal/budget"
 	"github.com/conq-go/conq/internal/jobs"
 	"github.com/conq-go/conq/kv"
 )
@@ -42,8 +43,7 @@ func NewUnion[T any](queues ...*Queue[T]) (*Union[T], error) {
 	}
 	u := &Union[T]{all: slices.Clone(queues)}
 	first := &queues[0].engine
-	calls := max(1, first.callsPerTransaction()/len(queues))
-	u.reserve.init(u, first, calls)
+	u.reserve.init(u, first, first.callsPerTransaction())
 	return u, nil
 }
 
@@ -152,9 +152,14 @@ func (u *Union[T]) begin(got []chosen, at time.Time) {
 
 func (u *Union[T]) queues() int { return len(u.all) }
 
+func (u *Union[T]) size(c chosen) int { return len(c.Payload) }
+
 func (u *Union[T]) dueAt(tx kv.Tx, now int64, all bool) (next int64, looked, ready int, err error) {
 	next = jobs.Never
-	for _, q := range u.all {
+	for i, q := range u.all {
+		if i > 0 && !q.recipe.Fits(budget.Half(tx)) {
+			return 0, looked, ready, nil // there is more, for the next one
+		}
 		at, n, made, err := one{&q.engine}.dueAt(tx, now, all)
 		if err != nil {
 			return 0, 0, 0, err
@@ -180,14 +185,18 @@ func (h head) before(o head) bool {
 // leaseIn leases the first ones of all ready jobs.
 func (u *Union[T]) leaseIn(tx kv.Tx, now int64, asks []ask) (got []chosen, more bool, err error) {
 	var heads []head
+	r := kv.Reader(tx)
+	if !budget.Fits(tx, 3*len(u.all), 0) {
+		r = tx.Snapshot() // so many reads can't conflict: another job may have become the first
+	}
 	for i := range u.all {
-		if heads, err = u.appendHead(heads, tx, i); err != nil {
+		if heads, err = u.appendHead(heads, r, i); err != nil {
 			return nil, false, err
 		}
 	}
 	bytes, limit, n := 0, u.all[0].bytesPerTransaction(), want{asks: asks}.n()
-	for len(heads) > 0 && len(got) < n {
-		if bytes >= limit {
+	for looked := 0; len(heads) > 0 && len(got) < n; looked++ {
+		if bytes >= limit || looked > 0 && !u.all[0].recipe.Fits(tx) {
 			return got, true, nil
 		}
 		first := 0
@@ -216,7 +225,7 @@ func (u *Union[T]) leaseIn(tx kv.Tx, now int64, asks []ask) (got []chosen, more 
 		if len(f.Jobs) == 0 || len(f.Jobs) == n {
 			continue // none may start now, or that is all
 		}
-		if heads, err = u.appendHead(heads, tx, of); err != nil {
+		if heads, err = u.appendHead(heads, r, of); err != nil {
 			return nil, false, err
 		}
 	}
@@ -224,8 +233,8 @@ func (u *Union[T]) leaseIn(tx kv.Tx, now int64, asks []ask) (got []chosen, more 
 }
 
 // appendHead appends the head of a queue, if it has one.
-func (u *Union[T]) appendHead(heads []head, tx kv.Tx, queue int) ([]head, error) {
-	p, found, err := u.all[queue].recipe.First(tx)
+func (u *Union[T]) appendHead(heads []head, r kv.Reader, queue int) ([]head, error) {
+	p, found, err := u.all[queue].recipe.First(r)
 	if found {
 		heads = append(heads, head{queue, p})
 	}

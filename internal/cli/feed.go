@@ -5,7 +5,7 @@ import (
 	"sync"
 
 	"github.com/conq-go/conq/internal/anyqueue"
-	"github.com/conq-go/conq/internal/layout"
+	"github.com/conq-go/conq/internal/budget"
 )
 
 // item is an item on its way in or out. A queue's items have priority 0.
@@ -19,7 +19,7 @@ const itemOperations = 4
 //
 // A taker never waits for a batch to fill: it gets what is there.
 type feed struct {
-	bounds  layout.Batch
+	bounds  budget.Batch
 	mu      sync.Mutex
 	changed *sync.Cond
 	items   []item
@@ -29,7 +29,7 @@ type feed struct {
 	closed  bool  // nobody takes any longer
 }
 
-func newFeed(b layout.Batch) *feed {
+func newFeed(b budget.Batch) *feed {
 	f := &feed{bounds: b, first: 1}
 	f.changed = sync.NewCond(&f.mu)
 	return f

@@ -7,8 +7,8 @@ import (
 
 	"github.com/conq-go/conq"
 	"github.com/conq-go/conq/internal/anyqueue"
+	"github.com/conq-go/conq/internal/budget"
 	"github.com/conq-go/conq/internal/catalogue"
-	"github.com/conq-go/conq/internal/layout"
 	"github.com/conq-go/conq/internal/reads"
 	"github.com/conq-go/conq/kv"
 	"github.com/conq-go/conq/work"
@@ -73,7 +73,7 @@ func (l local) move(ctx context.Context, from conq.Info, to string, n int) (move
 		return 0, err
 	}
 	defer letGo(ctx, target)
-	size := layout.BatchFor(l.limits(), itemOperations).Items
+	size := budget.BatchFor(l.limits(), itemOperations).Items
 	return inBatches(ctx, source, n, func(n int) (int, error) {
 		return source.Transact(ctx, func(tx kv.Tx) (int, error) {
 			batch, err := source.take(tx, min(size, n))

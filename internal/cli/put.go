@@ -8,7 +8,7 @@ import (
 	"io"
 	"time"
 
-	"github.com/conq-go/conq/internal/layout"
+	"github.com/conq-go/conq/internal/budget"
 	"github.com/conq-go/conq/kv"
 	"github.com/spf13/cobra"
 )
@@ -160,7 +160,7 @@ func (a *app) input(args []string, null bool, limits kv.Limits, parse func([]byt
 			unit = "item"
 		}
 	}
-	f = newFeed(layout.BatchFor(limits, itemOperations))
+	f = newFeed(budget.BatchFor(limits, itemOperations))
 	go f.fill(func() (item, error) {
 		b, err := next()
 		if err != nil {

@@ -12,7 +12,7 @@ import (
 	"testing/synctest"
 
 	"github.com/conq-go/conq"
-	"github.com/conq-go/conq/internal/layout"
+	"github.com/conq-go/conq/internal/budget"
 	"github.com/conq-go/conq/internal/testkit"
 	"github.com/conq-go/conq/kv"
 )
@@ -39,7 +39,7 @@ func numbered(n int) []item {
 
 func TestFeedIsBoundedAndInOrder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		f := newFeed(layout.Batch{Items: 10, Bytes: 1000})
+		f := newFeed(budget.Batch{Items: 10, Bytes: 1000})
 		go f.fill(fromSlice(numbered(25)))
 		synctest.Wait() // the reader is ahead as far as it may be
 		want := 1
@@ -59,7 +59,7 @@ func TestFeedIsBoundedAndInOrder(t *testing.T) {
 
 func TestFeedBoundsBytes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		f := newFeed(layout.Batch{Items: 1000, Bytes: 100})
+		f := newFeed(budget.Batch{Items: 1000, Bytes: 100})
 		large := item{Value: make([]byte, 60)}
 		go f.fill(fromSlice([]item{large, large, large}))
 		synctest.Wait()
@@ -73,7 +73,7 @@ func TestFeedDoesNotWaitForMore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		lines := make(chan item)
 		defer close(lines)
-		f := newFeed(layout.Batch{Items: 10, Bytes: 1000})
+		f := newFeed(budget.Batch{Items: 10, Bytes: 1000})
 		go f.fill(func() (item, error) {
 			it, ok := <-lines
 			if !ok {
@@ -94,7 +94,7 @@ func TestFeedCancelled(t *testing.T) {
 		ctx, cancel := context.WithCancelCause(t.Context())
 		stop := errors.New("stop")
 		lines := make(chan struct{})
-		f := newFeed(layout.Batch{Items: 1, Bytes: 1})
+		f := newFeed(budget.Batch{Items: 1, Bytes: 1})
 		go f.fill(func() (item, error) {
 			<-lines
 			return item{}, nil // after which the feed, being closed, asks for no more
@@ -115,7 +115,7 @@ func TestFeedCancelled(t *testing.T) {
 
 func TestFullFeedCancelled(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		f := newFeed(layout.Batch{Items: 1, Bytes: 1})
+		f := newFeed(budget.Batch{Items: 1, Bytes: 1})
 		go f.fill(fromSlice(numbered(5)))
 		synctest.Wait()
 		ctx, cancel := context.WithCancel(t.Context())
@@ -151,7 +151,7 @@ func TestPutHalvesAndNamesTheItem(t *testing.T) {
 		for _, l := range lines {
 			in = append(in, item{Value: []byte(l)})
 		}
-		f := newFeed(layout.Batch{Items: 1000, Bytes: 1000})
+		f := newFeed(budget.Batch{Items: 1000, Bytes: 1000})
 		f.fill(fromSlice(in))
 		var taken []string
 		var out bytes.Buffer
@@ -183,7 +183,7 @@ func TestPutOtherErrors(t *testing.T) {
 		{kv.ErrCommitUnknown, "lines 1 to 3 may or may not be in; 0 items put"},
 	}
 	for _, test := range tests {
-		f := newFeed(layout.Batch{Items: 1000, Bytes: 1000})
+		f := newFeed(budget.Batch{Items: 1000, Bytes: 1000})
 		f.fill(fromSlice(numbered(3)))
 		calls := 0
 		p := putter{app: &app{}, unit: "line", put: func(context.Context, []item) error { calls++; return test.err }}
@@ -198,7 +198,7 @@ func TestPutOtherErrors(t *testing.T) {
 func TestPutCountsManyBytes(t *testing.T) {
 	const number, size = 33, 64 << 20
 	in := slices.Repeat([]item{{Value: make([]byte, size)}}, number)
-	f := newFeed(layout.Batch{Items: 1, Bytes: 1})
+	f := newFeed(budget.Batch{Items: 1, Bytes: 1})
 	go f.fill(fromSlice(in))
 	var out bytes.Buffer
 	p := putter{app: &app{json: true, stdout: &out}, put: func(context.Context, []item) error { return nil }}

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/conq-go/conq"
-	"github.com/conq-go/conq/internal/layout"
+	"github.com/conq-go/conq/internal/budget"
 	"github.com/conq-go/conq/kv"
 	"github.com/spf13/cobra"
 )
@@ -112,7 +112,7 @@ func (d *delivery) run(ctx context.Context, n int) (done int, err error) {
 	if d.written == nil {
 		d.written = make(map[string]bool)
 	}
-	size := layout.BatchFor(d.db.Limits(), itemOperations).Items
+	size := budget.BatchFor(d.db.Limits(), itemOperations).Items
 	batch := d.writeThenRemove
 	if d.commitFirst {
 		batch = d.removeThenWrite

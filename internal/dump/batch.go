@@ -4,6 +4,7 @@ import (
 	"errors"
 	"math"
 
+	"github.com/conq-go/conq/internal/budget"
 	"github.com/conq-go/conq/internal/dump/stream"
 	"github.com/conq-go/conq/internal/handle"
 	"github.com/conq-go/conq/internal/jobs"
@@ -30,19 +31,15 @@ const (
 type loadBounds struct {
 	loadCost
 	payload int // the largest there can be, in bytes
-	value   int // the largest value, or 0
+	limits  kv.Limits
 }
 
 // loadCost is what items are to a transaction.
 type loadCost struct{ items, bytes, operations int }
 
 func newLoadBounds(l kv.Limits) loadBounds {
-	b := loadBounds{loadCost{maxLoadItems, maxLoadBytes, math.MaxInt}, layout.MaxPayload(l), l.Value}
-	b.bytes = min(b.bytes, b.payload)
-	if l.Operations > 0 {
-		b.operations = l.Operations
-	}
-	return b
+	room := budget.Of(l)
+	return loadBounds{loadCost{maxLoadItems, min(maxLoadBytes, room.Bytes), room.Operations}, budget.MaxPayload(l), l}
 }
 
 // element returns how many bytes an element of a queue has at most in the stream.
@@ -59,9 +56,9 @@ func (b loadBounds) cost(queue string, e element) loadCost {
 	if e.record != nil {
 		payload, key, operations = e.record.Payload, len(queue)+64, operationsOfRecord
 	}
-	pieces := 1
-	if b.value > 0 && len(payload) > b.value {
-		pieces = (len(payload) + b.value - 1) / b.value
+	pieces := budget.Pieces(b.limits, len(payload))
+	if e.record != nil {
+		pieces += budget.Pieces(b.limits, len(e.record.Result))
 	}
 	// Each piece has the key of the item, with a few bytes more.
 	bytes := len(payload) + pieces*key

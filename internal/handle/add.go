@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/conq-go/conq/errs"
+	"github.com/conq-go/conq/internal/budget"
 	"github.com/conq-go/conq/internal/combine"
 	"github.com/conq-go/conq/internal/outcome"
 	"github.com/conq-go/conq/kv"
@@ -63,17 +64,17 @@ func (q *queue) maxCombined() int { return min(maxCombinedBytes, q.maxItem()) }
 // weight returns what a call counts towards maxCombined: its bytes; or, where the engine limits
 // operations and the call needs a larger part of those, that part of maxCombined.
 func (a *adder) weight() func([]Item) int {
-	each := a.q.space.KeySize()
-	operation := 0
-	if n := a.q.limits.Operations; n > 0 {
-		operation = a.q.maxCombined() / max(1, n-otherOperations)
-	}
+	each, limits := a.q.space.KeySize(), a.q.limits
+	whole := a.q.maxCombined()
+	room := budget.Budget{Operations: budget.Of(limits).Operations, Bytes: whole}
 	return func(items []Item) int {
-		bytes := 0
+		bytes, operations := 0, 0
 		for _, item := range items {
-			bytes += len(item.Payload) + each
+			pieces := budget.Pieces(limits, len(item.Payload))
+			bytes += len(item.Payload) + pieces*each
+			operations += pieces
 		}
-		return max(bytes, len(items)*operation)
+		return room.Weight(operations, bytes, whole)
 	}
 }
 

@@ -133,7 +133,7 @@ func (t *taker) takeIn(tx kv.Tx, wants []int, how strictness, a *attempt) ([]sha
 // returns may depend on less than it has read. It serves the first of the callers, each of which
 // wants so many items: as many as fit into a transaction, and at least one.
 func (t *taker) find(tx kv.Tx, wants []int, how strictness, a *attempt) (shares []share, taken []Item, err error) {
-	b := t.q.budget(a.wanted(wants), how)
+	b := t.q.limit(a.wanted(wants), how)
 	pairs, err := t.q.firstItems(tx.Snapshot(), t.side, &b)
 	if err != nil {
 		return nil, nil, err

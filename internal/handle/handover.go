@@ -70,7 +70,7 @@ func (o *offer) deal(tx kv.Tx, items []Item) (left []Item, err error) {
 		o.deliver(err) // so that they can look
 		return items, err
 	}
-	b := o.q.budget(sum(wants), waits)
+	b := o.q.limit(sum(wants), waits)
 	order := asTaken(o.side, items)
 	d := &deal{q: o.q, copies: true}
 	for _, i := range order {
@@ -136,7 +136,7 @@ func (q *queue) empty(tx kv.Tx) (bool, error) {
 
 // first returns the first item of a side.
 func (q *queue) first(r kv.Reader, side staging.Side) (item kv.KeyValue, found bool, err error) {
-	items, err := q.firstItems(r, side, &budget{items: 1})
+	items, err := q.firstItems(r, side, &limit{items: 1})
 	if err != nil || len(items) == 0 {
 		return item, false, err
 	}

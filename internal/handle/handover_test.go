@@ -13,7 +13,7 @@ import (
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/conq-go/conq"
-	"github.com/conq-go/conq/internal/layout"
+	"github.com/conq-go/conq/internal/budget"
 	"github.com/conq-go/conq/internal/testkit"
 	"github.com/conq-go/conq/kv"
 	"github.com/conq-go/conq/kv/embedded"
@@ -386,7 +386,7 @@ func TestHandOverBounds(t *testing.T) {
 	} {
 		onLocal(t, func(t *testing.T, db *writes) {
 			v := openFront(t, db, conq.Options{})
-			most := layout.MaxPayload(db.Limits())
+			most := budget.MaxPayload(db.Limits())
 			waiter := startWaiter(t.Context(), v, 2*10_000)
 			db.sets.Store(0)
 			item := conq.Prioritized[string]{Value: strings.Repeat("x", min(c.size(min(8<<20, most)), most))}

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/conq-go/conq/errs"
+	"github.com/conq-go/conq/internal/budget"
 	"github.com/conq-go/conq/internal/catalogue"
 	"github.com/conq-go/conq/internal/layout"
 	"github.com/conq-go/conq/internal/outcome"
@@ -150,14 +151,11 @@ const operationsPerItem = 6
 
 // combinable returns how many calls may share a transaction.
 func (q *queue) combinable() int {
-	if q.limits.Operations == 0 {
-		return maxCombinedCalls
-	}
-	return max(1, min(maxCombinedCalls, q.limits.Operations/operationsPerItem))
+	return budget.Of(q.limits).Times(operationsPerItem, maxCombinedCalls)
 }
 
 // maxItem returns the size of the largest payload.
-func (q *queue) maxItem() int { return layout.MaxPayload(q.limits) }
+func (q *queue) maxItem() int { return budget.MaxPayload(q.limits) }
 
 // checkCount returns the error for a number of items that can't be taken, or nil.
 func (q *queue) checkCount(n int) error {

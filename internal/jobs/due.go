@@ -30,6 +30,7 @@ type Dues struct {
 	Aside []*AsideError // what can't be done
 
 	bytes int // of payloads that were put
+	did   int // things of all kinds
 }
 
 // AsideError is of one thing that is due and can't be done, as what is stored of it is corrupt, or its time zone is not known
@@ -64,8 +65,8 @@ func (q *Queue) dueBytes() int {
 // maxForgotten is how many things Due forgets of each kind at most: nobody waits for that.
 const maxForgotten = 64
 
-// Due does what it is time for, up to limit things of each kind: scheduled jobs become ready,
-// leases that are over end, periodic jobs are put, and what was kept long enough goes. What can't be done is set
+// Due does what it is time for, up to limit things of each kind and what the transaction has room for: scheduled
+// jobs become ready, leases that are over end, periodic jobs are put, and what was kept long enough goes. What can't be done is set
 // aside. If that was found after something was written, the error is an *AsideError: the transaction must not commit, and
 // another one is to go without that entry.
 func (q *Queue) Due(tx kv.Tx, now int64, limit int, without ...[]byte) (d Dues, err error) {
@@ -93,15 +94,19 @@ func (q *Queue) Due(tx kv.Tx, now int64, limit int, without ...[]byte) (d Dues, 
 
 // dueKind is one kind of things that become due, in an index that begins with their times.
 type dueKind struct {
-	index []byte
-	late  int64 // how much later than its time it is due
-	do    func(tx kv.Tx, entry []byte, now int64, d *Dues) error
+	index      []byte
+	late       int64 // how much later than its time it is due
+	operations int   // that one takes at most
+	do         func(tx kv.Tx, entry []byte, now int64, d *Dues) error
 }
 
 // dueKinds returns those by which jobs become ready, and the others.
 func (q *Queue) dueKinds() (first, rest []dueKind) {
-	first = []dueKind{{q.indexes[Scheduled], 0, q.comeDue}, {q.indexes[Leased], q.config.Skew, q.expire}, {q.ticks, 0, q.tick}, {q.wakes, 0, q.wakeUp}}
-	return first, []dueKind{{q.indexes[Done], 0, q.forget}, {q.ends, 0, q.endOf}}
+	first = []dueKind{
+		{q.indexes[Scheduled], 0, startOperations, q.comeDue}, {q.indexes[Leased], q.config.Skew, verbOperations, q.expire},
+		{q.ticks, 0, verbOperations, q.tick}, {q.wakes, 0, verbOperations, q.wakeUp},
+	}
+	return first, []dueKind{{q.indexes[Done], 0, startOperations, q.forget}, {q.ends, 0, startOperations, q.endOf}}
 }
 
 func (q *Queue) dueOf(tx kv.Tx, kind dueKind, now int64, limit int, without [][]byte, d *Dues) error {
@@ -119,7 +124,7 @@ func (q *Queue) dueOf(tx kv.Tx, kind dueKind, now int64, limit int, without [][]
 				d.Aside = append(d.Aside, &AsideError{entry.Key, err})
 				continue
 			}
-			if at += kind.late; at > now || n == limit || d.bytes > q.dueBytes() {
+			if at += kind.late; at > now || n == limit || d.bytes > q.dueBytes() || d.did > 0 && !q.smallFits(tx, kind.operations) {
 				d.Next = min(d.Next, at)
 				return nil
 			}
@@ -132,6 +137,7 @@ func (q *Queue) dueOf(tx kv.Tx, kind dueKind, now int64, limit int, without [][]
 			}
 			if done {
 				n++
+				d.did++
 			}
 		}
 		more = read > limit // some were set aside
@@ -246,9 +252,14 @@ func (q *Queue) wakeLate(tx kv.Tx, now int64, limit int, without [][]byte, d *Du
 		late = append(late, entry.Key)
 	}
 	for _, entry := range late {
+		if d.did > 0 && !q.Fits(tx) {
+			d.Next = now
+			break
+		}
 		if _, err := d.done(entry, q.wakeUp(tx, entry, now, d)); err != nil {
 			return err
 		}
+		d.did++
 	}
 	return nil
 }

@@ -187,7 +187,7 @@ func (m *Importer) job(tx kv.Tx, now int64, r *Record, ids *importedIDs, done *I
 		q.claim(tx, &j)
 	}
 	if r.Result != nil && j.State == Done {
-		tx.Set(withInts(q.results, j.ID), r.Result)
+		q.setPieces(tx, q.results, j.ID, r.Result)
 	}
 	release(&j, now)
 	if err := m.slot(tx, &j); err != nil {
@@ -276,7 +276,10 @@ func (q *Queue) Admit(tx kv.Tx, now int64, after []byte, limit int) (next []byte
 	if after != nil {
 		blocked.Begin = after
 	}
-	for range limit {
+	for n := range limit {
+		if n > 0 && !q.Fits(tx) {
+			break
+		}
 		key, err := q.admitFirst(tx, now, blocked)
 		if err != nil || key == "" {
 			return nil, err

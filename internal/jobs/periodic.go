@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/conq-go/conq/internal/budget"
 	"github.com/conq-go/conq/kv"
 	"github.com/conq-go/conq/tuple"
 )
@@ -168,6 +169,10 @@ func (q *Queue) Heal(tx kv.Tx, now int64, after string, limit int) (healed []str
 		name, err := textOf(q.periodic, pair.Key)
 		if err != nil {
 			continue // conq check tells of it
+		}
+		if len(healed) > 0 && !budget.Fits(tx, 8, keysBytes+len(pair.Value)) {
+			n = limit // there are more
+			break
 		}
 		last = name
 		p, err := decodePeriodic(pair.Key, name, pair.Value)

@@ -116,7 +116,7 @@ func (q *Queue) soon(tx kv.Tx, at int64) {
 	}
 }
 
-func (q *Queue) save(tx kv.Tx, j *Job) { tx.Set(withInts(q.headers, j.ID), j.encode()) }
+func (q *Queue) save(tx kv.Tx, j *Job) { tx.Set(withInts(q.headers, j.ID), q.header(j)) }
 
 func (q *Queue) count(tx kv.Tx, s State, delta int64) {
 	shard := int64(0)
@@ -190,7 +190,7 @@ func (q *Queue) remove(tx kv.Tx, j *Job, now int64) error {
 	tx.Clear(withInts(q.headers, j.ID))
 	q.clearPayload(tx, j)
 	if was == Done {
-		tx.Clear(withInts(q.results, j.ID))
+		tx.ClearRange(kv.PrefixRange(withInts(q.results, j.ID)))
 		return nil // the rest happened when it was done
 	}
 	q.endClaim(tx, j, now)
@@ -199,10 +199,13 @@ func (q *Queue) remove(tx kv.Tx, j *Job, now int64) error {
 
 // finish keeps a job that is acknowledged.
 func (q *Queue) finish(tx kv.Tx, j *Job, now int64, result []byte) error {
+	if err := q.checkResult(result); err != nil {
+		return err
+	}
 	had := j.HasSlot
 	q.move(tx, j, Done, func() { j.Time, j.HasSlot, j.Cancelled = now+q.config.Keep, false, false })
 	if result != nil {
-		tx.Set(withInts(q.results, j.ID), result)
+		q.setPieces(tx, q.results, j.ID, result)
 	}
 	q.endClaim(tx, j, now)
 	return q.freeSlot(tx, j.Key, Leased, had, now)
@@ -228,19 +231,24 @@ func (q *Queue) Clear(tx kv.Tx) {
 	tx.Clear(q.leased)
 }
 
-// setPayload stores a payload, over several keys where the engine's values are smaller.
 func (q *Queue) setPayload(tx kv.Tx, j *Job, payload []byte) {
+	j.Pieces = q.setPieces(tx, q.values, j.ID, payload)
+}
+
+// setPieces stores a payload or a result, over several keys where the engine's values are smaller, and returns over
+// how many.
+func (q *Queue) setPieces(tx kv.Tx, prefix []byte, id int64, value []byte) (pieces int64) {
 	size := q.limits.Value
-	if size == 0 || len(payload) <= size {
-		j.Pieces = 1
-		tx.Set(withInts(q.values, j.ID), payload)
-		return
+	if size == 0 || len(value) <= size {
+		tx.Set(withInts(prefix, id), value)
+		return 1
 	}
-	for j.Pieces = 0; len(payload) > 0; j.Pieces++ {
-		n := min(size, len(payload))
-		tx.Set(withInts(q.values, j.ID, j.Pieces), payload[:n])
-		payload = payload[n:]
+	for ; len(value) > 0; pieces++ {
+		n := min(size, len(value))
+		tx.Set(withInts(prefix, id, pieces), value[:n])
+		value = value[n:]
 	}
+	return pieces
 }
 
 func (q *Queue) clearPayload(tx kv.Tx, j *Job) {
@@ -278,6 +286,14 @@ func (q *Queue) Payload(r kv.Reader, j *Job) ([]byte, error) {
 }
 
 // Result returns what a job was acknowledged with, or nil.
-func (q *Queue) Result(r kv.Reader, id int64) ([]byte, error) {
-	return r.Get(withInts(q.results, id))
+func (q *Queue) Result(r kv.Reader, id int64) (result []byte, err error) {
+	for pair, err := range r.Range(kv.PrefixRange(withInts(q.results, id)), kv.RangeOptions{}) {
+		if err != nil {
+			return nil, err
+		}
+		if result = append(result, pair.Value...); result == nil {
+			result = []byte{}
+		}
+	}
+	return result, nil
 }

@@ -52,10 +52,7 @@ func (q *Queue) Reserve(tx kv.Tx, now int64, request Request) (f Found, err erro
 	if err != nil || n == 0 {
 		return f, err
 	}
-	r := reservation{q: q, tx: tx, now: now, request: request, moves: maxMoved}
-	if q.limits.Operations > 0 {
-		r.moves = 2
-	}
+	r := reservation{q: q, tx: tx, now: now, request: request}
 	for from := []byte(nil); len(r.got) < n && !r.more; {
 		entries, end, err := q.candidates(tx, n-len(r.got), &from)
 		if err != nil {
@@ -78,14 +75,14 @@ func (q *Queue) Reserve(tx kv.Tx, now int64, request Request) (f Found, err erro
 
 // reservation is a Reserve under way.
 type reservation struct {
-	q            *Queue
-	tx           kv.Tx
-	now          int64
-	request      Request
-	got          []Reserved
-	bytes        int
-	moves, moved int
-	more         bool // see Found
+	q       *Queue
+	tx      kv.Tx
+	now     int64
+	request Request
+	got     []Reserved
+	bytes   int
+	moved   int
+	more    bool // see Found
 }
 
 // lease leases the job of an entry, or blocks it if it may not start. Where there is no room for it, it does nothing, and
@@ -96,13 +93,16 @@ func (r *reservation) lease(entry []byte) (more bool, err error) {
 	if err != nil {
 		return false, err
 	}
+	if len(r.got)+r.moved > 0 && !q.startFits(r.tx, j) {
+		return true, nil
+	}
 	var s slots
 	if j.Key != "" {
 		if s, err = q.loadSlots(r.tx, j.Key); err != nil {
 			return false, err
 		}
 		if !q.mayStart(s, r.now) {
-			if r.moved == r.moves {
+			if r.moved == maxMoved {
 				return true, nil
 			}
 			r.moved++

@@ -122,13 +122,13 @@ func (q *Queue) letIn(tx kv.Tx, key string, s *slots, now int64) error {
 	if s.wake == 0 {
 		return nil
 	}
-	most := 16
-	if q.limits.Operations > 0 {
-		most = 1
-	}
+	const most = 16
 	s.next = q.config.KeyRate.clamp(s.next, now)
 	wake := now // there is more of it
-	for range most {
+	for n := range most {
+		if n > 0 && !q.smallFits(tx, handOperations+2) { // and the slots, and when to go on
+			break
+		}
 		if at := q.roomAt(*s, now); at != now {
 			wake = at
 			break

@@ -162,22 +162,24 @@ func (q *Queue) Kick(tx kv.Tx, id, now int64) error {
 	return q.again(tx, j, now, 0)
 }
 
-// KickFirst kicks up to n jobs of a state, which is dead or scheduled, in the order of that, and returns how many.
+// KickFirst kicks up to n jobs of a state, which is dead or scheduled, in the order of that, as many as the transaction has
+// room for, and returns how many.
 func (q *Queue) KickFirst(tx kv.Tx, state State, now int64, n int) (kicked int, err error) {
 	var first []*Job
-	_, _, err = q.List(tx, Filter{State: state}, nil, n, func(j *Job) (bool, error) {
+	_, _, err = q.List(tx.Snapshot(), Filter{State: state}, nil, n, func(j *Job) (bool, error) {
 		first = append(first, j)
 		return true, nil
 	})
 	if err != nil {
 		return 0, err
 	}
-	for _, j := range first {
-		if err := q.Kick(tx, j.ID, now); err != nil {
+	for kicked < len(first) && (kicked == 0 || q.Fits(tx)) {
+		if err := q.Kick(tx, first[kicked].ID, now); err != nil {
 			return 0, err
 		}
+		kicked++
 	}
-	return len(first), nil
+	return kicked, nil
 }
 
 // Delete removes a job in any state. Its holder has lost its lease.

@@ -3,7 +3,6 @@ package layout
 import (
 	"bytes"
 	"fmt"
-	"math"
 
 	"github.com/conq-go/conq/errs"
 	"github.com/conq-go/conq/kv"
@@ -101,31 +100,6 @@ func OtherShape(got, want int) error {
 // DecodeError is the error for an item whose payload can't be read.
 func (q *Queue) DecodeError(key []byte, err error) error {
 	return fmt.Errorf("%w: queue %q, key %x: %w", errs.ErrDecode, q.Name, key, err)
-}
-
-// MaxPayload returns the size of the largest payload: half of a transaction, so that
-// one transaction can move it elsewhere.
-func MaxPayload(limits kv.Limits) int {
-	if limits.Transaction == 0 {
-		return math.MaxInt
-	}
-	return limits.Transaction / 2
-}
-
-// Batch bounds what goes into, or comes out of, one transaction. The last one may be over the bytes.
-type Batch struct{ Items, Bytes int }
-
-// BatchFor returns bounds that leave an engine room for what each one needs besides: its key, and so
-// many operations.
-func BatchFor(limits kv.Limits, operations int) Batch {
-	b := Batch{Items: 1000, Bytes: 1 << 20}
-	if limits.Transaction > 0 {
-		b.Bytes = min(b.Bytes, limits.Transaction/4)
-	}
-	if limits.Operations > 0 {
-		b.Items = max(1, min(b.Items, limits.Operations/operations))
-	}
-	return b
 }
 
 // Set stores an item under a key of the recipe. A payload over the engine's

@@ -12,6 +12,7 @@ import (
 	"fmt"
 
 	"github.com/conq-go/conq/errs"
+	"github.com/conq-go/conq/internal/budget"
 	"github.com/conq-go/conq/internal/catalogue"
 	"github.com/conq-go/conq/internal/jobs"
 	"github.com/conq-go/conq/internal/layout"
@@ -30,7 +31,7 @@ func Queue(ctx context.Context, db kv.DB, name string) (err error) {
 	}
 	r := &removal{
 		db: db, name: name, items: layout.New(name, layout.KindQueue, db.Limits()), jobs: jobs.NewQueue(name, db.Limits(), jobs.Config{}),
-		lanes: outcome.New(db, layout.Outcomes(name), nil), most: layout.BatchFor(db.Limits(), 4).Items,
+		lanes: outcome.New(db, layout.Outcomes(name), nil), most: budget.BatchFor(db.Limits(), 4).Items,
 	}
 	if signals := kv.SignalsOf(db); signals != nil {
 		defer signals.Suspend()() // handles look whether the queue is there

@@ -3,9 +3,9 @@ package staging
 import (
 	"errors"
 	"iter"
-	"math"
 	"time"
 
+	"github.com/conq-go/conq/internal/budget"
 	"github.com/conq-go/conq/kv"
 )
 
@@ -74,7 +74,6 @@ func (s *Stage) requests(r kv.Reader, limit int) (all []request, err error) {
 const (
 	perRequest = 2
 	perItem    = 3
-	overhead   = 12
 )
 
 // fulfilment pairs requests with items in one transaction.
@@ -99,22 +98,14 @@ type end struct {
 func newFulfilment(s *Stage, tx kv.Tx, most int) *fulfilment {
 	f := &fulfilment{
 		s: s, tx: tx, now: s.o.Now(), taken: make(map[string]bool),
-		items: most, bytes: s.o.Bytes, operations: math.MaxInt,
-	}
-	if n := room(s.db.Limits()); n > 0 {
-		f.operations = n
+		items: most, bytes: s.o.Bytes, operations: room(s.db.Limits()),
 	}
 	return f
 }
 
-// room returns how many operations there are for requests and their items in a transaction, or 0
-// if any number is: enough to serve one item at least.
-func room(l kv.Limits) int {
-	if l.Operations <= 0 {
-		return 0
-	}
-	return max(l.Operations-overhead, perRequest+perItem)
-}
+// room returns how many operations there are for requests and their items in a transaction: enough to serve one item
+// at least.
+func room(l kv.Limits) int { return max(budget.Of(l).Operations, perRequest+perItem) }
 
 // past tells whether the deadline of a request has passed.
 func (f *fulfilment) past(r request) bool { return f.now.After(time.Unix(0, r.deadline)) }

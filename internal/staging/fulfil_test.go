@@ -84,7 +84,7 @@ func TestReadNoMore(t *testing.T) {
 		if err := f.serve(requests); err != nil {
 			return err
 		}
-		if want := (128 - overhead) / (perRequest + perItem); len(f.results) != want || read > 2*want || len(requests) > 2*want {
+		if want := room(db.Limits()) / (perRequest + perItem); len(f.results) != want || read > 2*want || len(requests) > 2*want {
 			return fmt.Errorf("%d requests served, want %d; %d requests and %d items read", len(f.results), want, len(requests), read)
 		}
 		return nil

@@ -190,7 +190,7 @@ func (o Options) withDefaults(l kv.Limits) Options {
 	if l.Transaction > 0 {
 		o.Bytes = min(o.Bytes, l.Transaction/4)
 	}
-	if n := room(l); n > 0 { // more would be read, and not served
+	if n := room(l); l.Operations > 0 { // more would be read, and not served
 		o.Requests, o.Items = min(o.Requests, max(1, 2*n/(perRequest+perItem))), min(o.Items, n/perItem)
 	}
 	if o.News == nil {

@@ -28,7 +28,7 @@ func TestBounds(t *testing.T) {
 		{"bytes", Options{Bytes: 120}, kv.Limits{}, 2},
 		{"a large item", Options{Bytes: 10}, kv.Limits{}, 1},
 		{"engine's bytes", Options{}, kv.Limits{Transaction: 4 * 120}, 2},
-		{"engine's operations", Options{}, kv.Limits{Operations: overhead + perRequest + 4*perItem}, 4},
+		{"engine's operations", Options{}, kv.Limits{Operations: 16 + perRequest + 4*perItem}, 4},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			db := testkit.NewMemory(t, c.l)

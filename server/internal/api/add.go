@@ -7,7 +7,7 @@ import (
 	"fmt"
 	"io"
 
-	"github.com/conq-go/conq/internal/layout"
+	"github.com/conq-go/conq/internal/budget"
 	"github.com/conq-go/conq/internal/wire"
 	"github.com/conq-go/conq/kv"
 	"github.com/conq-go/conq/server/internal/access"
@@ -129,7 +129,7 @@ func (a *addition[T]) stream(ctx context.Context, r io.Reader) (sum wire.Added, 
 		batch, bytes = nil, 0
 		return nil
 	}
-	most := layout.BatchFor(a.Queues.DB().Limits(), a.each)
+	most := budget.BatchFor(a.Queues.DB().Limits(), a.each)
 	var failed error // of the store
 	err = lines(r, a.MaxBody, func(v T) error {
 		if err := v.Check(); err != nil {

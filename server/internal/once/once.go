@@ -22,6 +22,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/conq-go/conq/internal/budget"
 	"github.com/conq-go/conq/internal/combine"
 	"github.com/conq-go/conq/internal/layout"
 	"github.com/conq-go/conq/kv"
@@ -82,14 +83,7 @@ func New(db kv.DB, now func() time.Time) *Answers {
 
 // cost is how much of a transaction a request takes, of maxBytes.
 func (a *Answers) cost(t task) int {
-	cost, l := t.Bytes+len(t.Key), a.db.Limits()
-	if l.Transaction > 0 {
-		cost = max(cost, cost*maxBytes/(l.Transaction/2))
-	}
-	if l.Operations > 0 {
-		cost = max(cost, (t.Operations+operations)*maxBytes/l.Operations)
-	}
-	return cost
+	return budget.Of(a.db.Limits()).Weight(t.Operations+operations, t.Bytes+len(t.Key), maxBytes)
 }
 
 // Do does what a request asks for, and returns the answer, or the one that it has got when it came first. The error is an
