@@ -157,7 +157,7 @@ func (u *Union[T]) size(c chosen) int { return len(c.Payload) }
 func (u *Union[T]) dueAt(tx kv.Tx, now int64, all bool) (next int64, looked, ready int, err error) {
 	next = jobs.Never
 	for i, q := range u.all {
-		if i > 0 && !q.recipe.Fits(budget.Half(tx)) {
+		if i > 0 && budget.Wrote(tx) && !q.recipe.Fits(budget.Half(tx)) {
 			return 0, looked, ready, nil // there is more, for the next one
 		}
 		at, n, made, err := one{&q.engine}.dueAt(tx, now, all)

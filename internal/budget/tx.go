@@ -86,6 +86,12 @@ func Fits(tx kv.Tx, operations, bytes int) bool {
 	return fits
 }
 
+// Wrote tells whether tx, which counts, has written anything.
+func Wrote(tx kv.Tx) bool {
+	t, ok := tx.(*Tx)
+	return ok && t.used.Bytes > 0
+}
+
 // left is what may still be done.
 func (t *Tx) left() Budget {
 	return Budget{t.most.Operations - t.used.Operations, t.most.Bytes - t.used.Bytes}

@@ -46,7 +46,7 @@ func (q *Queue) maxHeader() int {
 		n = min(n, q.limits.Value)
 	}
 	if q.limits.Transaction > 0 {
-		n = min(n, q.limits.Transaction/5)
+		n = min(n, q.limits.Transaction/4)
 	}
 	return max(n, leastHeader)
 }
