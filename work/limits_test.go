@@ -249,7 +249,7 @@ var verbs = map[string]func(*crowd){
 			return err
 		}))
 	},
-	"Get": nil, "Result": nil, "List": nil, "Page": nil, "Search": nil, "Peek": nil, "Stats": nil, "Close": nil, "Name": nil,
+	"Drained": nil, "Get": nil, "Result": nil, "List": nil, "Page": nil, "Search": nil, "Peek": nil, "Stats": nil, "Close": nil, "Name": nil,
 	"Held": nil, "Len": nil, "Count": nil, "Periodics": nil, "ReadyBelow": nil, "Resume": nil, "RemovePeriodic": nil,
 }
 
