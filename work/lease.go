@@ -91,7 +91,8 @@ func (l *Lease[T]) end(err error) error {
 // Ack acknowledges the job: it is done, and removed or kept for Options.Keep.
 func (l *Lease[T]) Ack(ctx context.Context) error { return l.AckResult(ctx, nil) }
 
-// AckResult is Ack with a result, which is kept with the job for Options.Keep; see Queue.Result.
+// AckResult is Ack with a result, which is kept with the job for Options.Keep; see Queue.Result. One that is too large to be
+// kept on the engine is kv.ErrTooLarge, and the lease stays.
 func (l *Lease[T]) AckResult(ctx context.Context, result []byte) error {
 	if l.remote != nil {
 		return l.end(l.remote.keeper.Ack(ctx, l.ID, l.remote.token, result))

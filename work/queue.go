@@ -109,7 +109,7 @@ func (q *Queue[T]) Reserve(ctx context.Context) (*Lease[T], error) {
 	return all[0], nil
 }
 
-// ReserveN leases up to n jobs, and waits until there is at least one. A job that does not decode is dead, with the reason, and
+// ReserveN leases up to n jobs, and waits until there is at least one. It returns as many as one transaction has room for. A job that does not decode is dead, with the reason, and
 // the handle's Logger, or the OnError of the Run that reserves, is told. A lease that is over by the time that it is known is
 // not handed out.
 func (q *Queue[T]) ReserveN(ctx context.Context, n int) ([]*Lease[T], error) {

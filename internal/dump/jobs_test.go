@@ -275,8 +275,8 @@ func TestLoadWorkQueueUnknownCommits(t *testing.T) {
 	fillWork(t, from, true)
 	dump := dumped(t, from)
 	for seed := range uint64(8) {
-		inner := testkit.NewMemory(t, kv.Limits{Operations: 60})
-		db := faulty.New(inner, seed, faulty.Options{Conflict: 0.1, Applied: 0.2, Dropped: 0.2, TooOld: 0.05, Limits: kv.Limits{Shared: true, UnknownCommits: true}})
+		inner := testkit.NewMemory(t, kv.Limits{Operations: 64})
+		db := faulty.New(inner, seed, faulty.Options{Conflict: 0.1, Applied: 0.2, Dropped: 0.2, TooOld: 0.02, Limits: kv.Limits{Shared: true, UnknownCommits: true}})
 		report, err := conq.Load(t.Context(), db, bytes.NewReader(dump))
 		testkit.NoError(t, err)
 		testkit.Equal(t, "new ids", report.Queues[0].NewIDs, 0)

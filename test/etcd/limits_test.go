@@ -16,26 +16,26 @@ import (
 
 // As many workers and jobs as do not fit into a transaction of etcd, by the library and by the command.
 func TestManyWorkers(t *testing.T) {
-	const jobs, workers = 1000, 64
+	const jobs, commands, workers = 1000, 200, 64
 	c := startCluster(t, clusterOptions{})
 	o := c.options()
 	db := open(t, o)
 	q, err := work.Open(db, "jobs", conq.String(), work.Options{Findable: true, Concurrency: 1000})
 	testkit.NoError(t, err)
 	t.Cleanup(func() { testkit.Check(t, q.Close()) })
-	put := func() {
-		failed := make(chan error, jobs)
-		for i := range jobs {
+	put := func(n int) {
+		failed := make(chan error, n)
+		for i := range n {
 			go func() {
 				_, err := q.Put(t.Context(), "x", work.Job{Key: fmt.Sprint(i / 2), Unique: fmt.Sprint(i)})
 				failed <- err
 			}()
 		}
-		for range jobs {
+		for range n {
 			testkit.NoError(t, <-failed)
 		}
 	}
-	put()
+	put(jobs)
 	ctx, stop := context.WithCancel(t.Context())
 	var done atomic.Int64
 	testkit.NoError(t, work.Run(ctx, q, func(context.Context, *work.Lease[string]) error {
@@ -46,7 +46,7 @@ func TestManyWorkers(t *testing.T) {
 	}, work.RunOptions{Workers: workers}))
 	testkit.Equal(t, "done", done.Load(), jobs)
 
-	put()
+	put(jobs)
 	n, err := q.CancelAll(t.Context(), work.Filter{}, nil)
 	testkit.NoError(t, err)
 	testkit.Equal(t, "cancelled", n, jobs)
@@ -54,6 +54,11 @@ func TestManyWorkers(t *testing.T) {
 	testkit.NoError(t, err)
 	testkit.Equal(t, "kicked", n, jobs)
 
+	n, err = q.DeleteAll(t.Context(), work.Filter{}, nil)
+	testkit.NoError(t, err)
+	testkit.Equal(t, "deleted", n, jobs)
+
+	put(commands)
 	binary := buildConq(t)
 	cmd := exec.CommandContext(t.Context(), binary, "--store", storeURL(o), "work", "jobs", "-j", fmt.Sprint(workers), "--drain", "--", "true")
 	cmd.Env, cmd.Stderr = os.Environ(), os.Stderr
@@ -63,8 +68,4 @@ func TestManyWorkers(t *testing.T) {
 	testkit.NoError(t, err)
 	testkit.Equal(t, "left", left, 0)
 
-	put()
-	n, err = q.DeleteAll(t.Context(), work.Filter{}, nil)
-	testkit.NoError(t, err)
-	testkit.Equal(t, "deleted", n, jobs)
 }
