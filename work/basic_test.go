@@ -83,7 +83,7 @@ func TestPutReserveAck(t *testing.T) {
 func TestExpiredLease(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx := context.Background()
-		q := open(t, store(t), Options{Lease: time.Second})
+		q := open(t, store(t), Options{Settings: &Settings{Lease: time.Second}})
 		_, err := q.Put(ctx, "a")
 		noError(t, err)
 		first, err := q.Reserve(ctx)
@@ -134,7 +134,7 @@ func TestScheduled(t *testing.T) {
 
 func TestRunRetriesAndPanics(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		q := open(t, store(t), Options{MaxAttempts: 3, Lease: time.Second})
+		q := open(t, store(t), Options{Settings: &Settings{MaxAttempts: 3, Lease: time.Second}})
 		ctx, stop := context.WithCancel(context.Background())
 		for _, v := range []string{"fails", "panics", "works", "slow", "cancels", "snoozes"} {
 			_, err := q.Put(ctx, v)

@@ -18,7 +18,7 @@ func TestCheck(t *testing.T) {
 	var keys [][]byte
 	build := func() kv.DB {
 		db := memory.New(memory.Options{})
-		q, err := work.Open(db, "jobs", codec.String(), work.Options{KeyLimit: 1})
+		q, err := work.Open(db, "jobs", codec.String(), work.Options{Settings: &work.Settings{KeyLimit: 1}})
 		testkit.NoError(t, err)
 		for i := range 4 {
 			_, err := q.Put(ctx, "v", work.Job{Key: []string{"", "a", "a", "b"}[i]})

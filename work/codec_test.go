@@ -16,7 +16,7 @@ func TestUndecodableIsDead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx := context.Background()
 		db := store(t)
-		raw, err := Open(db, "jobs", codec.Bytes(), Options{MaxAttempts: 3})
+		raw, err := Open(db, "jobs", codec.Bytes(), Options{Settings: &Settings{MaxAttempts: 3}})
 		noError(t, err)
 		defer raw.Close()
 		_, err = raw.Put(ctx, []byte{0xff})

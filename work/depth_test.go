@@ -188,7 +188,7 @@ func openDeep(b *testing.B, d embedded.Durability) (q *Queue[[]byte], dir string
 	db, err := embedded.Open(dir, embedded.Options{Durability: d})
 	noError(b, err)
 	b.Cleanup(func() { noError(b, db.Close()) })
-	q, err = Open(db, "q", codec.Bytes(), Options{Lease: time.Hour})
+	q, err = Open(db, "q", codec.Bytes(), Options{Settings: &Settings{Lease: time.Hour}})
 	noError(b, err)
 	b.Cleanup(func() { noError(b, q.Close()) })
 	return q, dir

@@ -38,8 +38,8 @@ func (e *engine) setAside(a *jobs.AsideError, again bool) {
 }
 
 // due is jobs.Queue.Due without what is set aside.
-func (e *engine) due(tx kv.Tx, now int64) (jobs.Dues, error) {
-	d, err := e.recipe.Due(budget.Half(tx), now, e.duePerTransaction(), e.clock.keeper.without(now)...)
+func (e *engine) due(q *jobs.Queue, tx kv.Tx, now int64) (jobs.Dues, error) {
+	d, err := q.Due(budget.Half(tx), now, e.duePerTransaction(), e.clock.keeper.without(now)...)
 	for _, a := range d.Aside {
 		e.setAside(a, false)
 	}
@@ -49,7 +49,13 @@ func (e *engine) due(tx kv.Tx, now int64) (jobs.Dues, error) {
 // doDue does all that is due by now, in transactions of its own.
 func (e *engine) doDue(ctx context.Context) error {
 	for since := micros(e.now()); ; {
-		d, err := transact(ctx, e, func(tx kv.Tx) (jobs.Dues, error) { return e.dueIn(tx, micros(e.now())) })
+		d, err := transact(ctx, e, func(tx kv.Tx) (d jobs.Dues, err error) {
+			q, err := e.recipe.At(tx)
+			if err == nil {
+				d, err = e.dueIn(q, tx, micros(e.now()))
+			}
+			return d, err
+		})
 		if err != nil || d.Next > since {
 			return err
 		}

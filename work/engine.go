@@ -54,10 +54,10 @@ type put struct {
 
 // verb is what a caller does to one job, or to the queue.
 type verb struct {
-	do       func(tx kv.Tx, now int64) (any, error)
-	announce bool      // jobs may become ready by it
-	kind     EventKind // 0 is EventEnded
-	id       ID        // of the job, where the kind tells of each
+	do       func(q *jobs.Queue, tx kv.Tx, now int64) (any, error) // q works by the settings of tx
+	announce bool                                                  // jobs may become ready by it
+	kind     EventKind                                             // 0 is EventEnded
+	id       ID                                                    // of the job, where the kind tells of each
 }
 
 // Bounds of what one transaction does.
@@ -67,6 +67,7 @@ const (
 	maxDue     = 1000 // things of each kind that became due
 	someDue    = 64   // likewise, where the size of a transaction is limited
 	operations = 5    // that the least of verbs takes
+	admitted   = 8    // keys whose blocked jobs are looked at when the settings change
 )
 
 func (e *engine) init(db kv.DB, name string, o Options) {
@@ -79,9 +80,7 @@ func (e *engine) init(db kv.DB, name string, o Options) {
 	e.lanes = outcome.New(db, jobs.Outcomes(name), nil)
 	e.clock.alarm = shareKeeper(db).alarm(name)
 	config := jobs.Config{
-		KeyLimit: int64(o.KeyLimit), Concurrency: int64(o.Concurrency), Rate: o.Rate.micros(), KeyRate: o.KeyRate.micros(),
-		Keep: o.Keep.Microseconds(), Skew: o.Skew.Microseconds(), Relaxed: o.Order == Relaxed,
-		NextTick: jobs.CronTick, NewID: e.ids.Take, Soon: e.clock.sooner, Again: e.clock.wakeAt,
+		Skew: o.Skew.Microseconds(), NextTick: jobs.CronTick, NewID: e.ids.Take, Soon: e.clock.sooner, Again: e.clock.wakeAt,
 	}
 	if e.limits.Shared {
 		config.Shards = 8 // as many processes count in one key
@@ -239,14 +238,18 @@ func (e *engine) runPuts(calls []*combine.Call[[]jobs.New, []put]) {
 	share(e, calls, func(tx kv.Tx, calls []*combine.Call[[]jobs.New, []put], attempts *int) ([]result[[]put], error) {
 		results := make([]result[[]put], 0, len(calls))
 		e.entry.Prefetch(tx)
-		places, now, n := e.recipe.Places(), micros(e.now()), 0
+		q, err := e.recipe.At(tx)
+		if err != nil {
+			return nil, err
+		}
+		places, now, n := q.Places(), micros(e.now()), 0
 		for i, c := range calls {
 			if i > 0 && !e.recipe.PutsFit(tx, c.Request) {
 				break
 			}
 			results = append(results, result[[]put]{})
 			for k := range c.Request {
-				p, err := e.putIn(tx, places, now, &c.Request[k])
+				p, err := e.putIn(q, tx, places, now, &c.Request[k])
 				if err != nil {
 					return nil, err
 				}
@@ -261,8 +264,8 @@ func (e *engine) runPuts(calls []*combine.Call[[]jobs.New, []put]) {
 }
 
 // putIn puts a job in a transaction. Only a duplicate is not an error.
-func (e *engine) putIn(tx kv.Tx, places *jobs.Places, now int64, n *jobs.New) (put, error) {
-	j, err := e.recipe.Put(tx, places, now, n)
+func (e *engine) putIn(q *jobs.Queue, tx kv.Tx, places *jobs.Places, now int64, n *jobs.New) (put, error) {
+	j, err := q.Put(tx, places, now, n)
 	switch {
 	case errors.Is(err, ErrDuplicate):
 		var d *DuplicateError
@@ -279,12 +282,16 @@ func (e *engine) runVerbs(calls []*combine.Call[verb, any]) {
 	share(e, calls, func(tx kv.Tx, calls []*combine.Call[verb, any], attempts *int) ([]result[any], error) {
 		results := make([]result[any], 0, len(calls))
 		now := micros(e.now())
+		q, err := e.recipe.At(tx)
+		if err != nil {
+			return nil, err
+		}
 		var done []doneVerb
 		for i, c := range calls {
 			if i > 0 && !e.recipe.Fits(tx) {
 				break
 			}
-			v, err := c.Request.do(tx, now)
+			v, err := c.Request.do(q, tx, now)
 			if err != nil && !harmless(err) {
 				return nil, err
 			}
@@ -293,7 +300,7 @@ func (e *engine) runVerbs(calls []*combine.Call[verb, any]) {
 				if e.options.Observe != nil {
 					done = append(done, doneVerb{c.Request, v})
 				}
-				if c.Request.announce {
+				if c.Request.announce || q.Limited() {
 					e.announce(tx)
 				}
 			}
@@ -305,7 +312,7 @@ func (e *engine) runVerbs(calls []*combine.Call[verb, any]) {
 
 // harmless tells whether a verb that has failed so has changed nothing.
 func harmless(err error) bool {
-	return errors.Is(err, ErrLeaseLost) || errors.Is(err, ErrNotFound) || errors.Is(err, ErrState) || errors.Is(err, ErrDuplicate)
+	return errors.Is(err, ErrLeaseLost) || errors.Is(err, ErrNotFound) || errors.Is(err, ErrState) || errors.Is(err, ErrDuplicate) || errors.Is(err, ErrChanged)
 }
 
 func (e *engine) verb(ctx context.Context, v verb) (any, error) {
@@ -313,8 +320,8 @@ func (e *engine) verb(ctx context.Context, v verb) (any, error) {
 }
 
 // dueIn does what is due, as far as half of a transaction goes, and notes when the next thing is.
-func (e *engine) dueIn(tx kv.Tx, now int64) (d jobs.Dues, err error) {
-	if d, err = e.due(tx, now); err != nil {
+func (e *engine) dueIn(q *jobs.Queue, tx kv.Tx, now int64) (d jobs.Dues, err error) {
+	if d, err = e.due(q, tx, now); err != nil {
 		return d, err
 	}
 	e.clock.set(now, d.Next)

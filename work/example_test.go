@@ -24,7 +24,7 @@ func Example() {
 	ctx := context.Background()
 	db := memory.New(memory.Options{}) // in a program: conq.Open("data")
 	defer db.Close()
-	q := must(work.Open(db, "emails", codec.String(), work.Options{Lease: 30 * time.Second}))
+	q := must(work.Open(db, "emails", codec.String(), work.Options{Settings: &work.Settings{Lease: 30 * time.Second}}))
 	defer q.Close()
 
 	must(q.Put(ctx, "hello"))
@@ -99,7 +99,7 @@ func ExampleQueue_KickAll() {
 	ctx := context.Background()
 	db := memory.New(memory.Options{})
 	defer db.Close()
-	q := must(work.Open(db, "emails", codec.String(), work.Options{MaxAttempts: 1}))
+	q := must(work.Open(db, "emails", codec.String(), work.Options{Settings: &work.Settings{MaxAttempts: 1}}))
 	defer q.Close()
 	for i := range 3 {
 		must(q.Put(ctx, fmt.Sprint(i)))

@@ -81,7 +81,7 @@ func ExampleQueue_TryReserve() {
 
 func ExampleLease_AckResult() {
 	ctx := context.Background()
-	q, _, end := emails(work.Options{Keep: time.Hour})
+	q, _, end := emails(work.Options{Settings: &work.Settings{Keep: time.Hour}})
 	defer end()
 	id := must(q.Put(ctx, "hello"))
 	fmt.Println(must(q.Reserve(ctx)).AckResult(ctx, []byte("sent")))
@@ -93,7 +93,7 @@ func ExampleLease_AckResult() {
 
 func ExampleLease_Extend() {
 	ctx := context.Background()
-	q, _, end := emails(work.Options{Lease: time.Minute})
+	q, _, end := emails(work.Options{Settings: &work.Settings{Lease: time.Minute}})
 	defer end()
 	must(q.Put(ctx, "large"))
 	job := must(q.Reserve(ctx))

@@ -24,7 +24,7 @@ import (
 // acknowledged, and commits after.
 func TestLateExpiryDoesNotUndoAck(t *testing.T) {
 	ctx := context.Background()
-	q := open(t, store(t), Options{Keep: time.Hour})
+	q := open(t, store(t), Options{Settings: &Settings{Keep: time.Hour}})
 	_, err := q.Put(ctx, "a")
 	noError(t, err)
 	l, err := q.Reserve(ctx)
@@ -55,7 +55,7 @@ func TestOldTokenAfterRestart(t *testing.T) {
 	dir := t.TempDir()
 	db, err := embedded.Open(dir, embedded.Options{})
 	noError(t, err)
-	q, err := Open(db, "jobs", codec.String(), Options{Lease: MinLease})
+	q, err := Open(db, "jobs", codec.String(), Options{Settings: &Settings{Lease: MinLease}})
 	noError(t, err)
 	_, err = q.Put(ctx, "a")
 	noError(t, err)
@@ -67,7 +67,7 @@ func TestOldTokenAfterRestart(t *testing.T) {
 	db, err = embedded.Open(dir, embedded.Options{})
 	noError(t, err)
 	defer db.Close()
-	q, err = Open(db, "jobs", codec.String(), Options{Lease: time.Hour})
+	q, err = Open(db, "jobs", codec.String(), Options{Settings: &Settings{Lease: time.Hour}})
 	noError(t, err)
 	defer q.Close()
 	held, err := q.Reserve(ctx)
@@ -91,7 +91,7 @@ var ends = flag.Int("ends", 3000, "how many jobs end in TestNothingLeaks")
 func TestNothingLeaks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx := context.Background()
-		q := open(t, store(t), Options{KeyLimit: 2, Concurrency: 7, Lease: time.Second, MaxAttempts: 2})
+		q := open(t, store(t), Options{Settings: &Settings{KeyLimit: 2, Concurrency: 7, Lease: time.Second, MaxAttempts: 2}})
 		r := rand.New(rand.NewPCG(1, 2))
 		for i := range *ends {
 			_, err := q.Put(ctx, "v", Job{Key: fmt.Sprint(r.IntN(5)), Unique: fmt.Sprint(r.IntN(50)), UniqueFor: time.Duration(r.IntN(2)) * time.Second})
@@ -136,7 +136,7 @@ func TestNothingLeaks(t *testing.T) {
 					return err
 				}
 				if !strings.Contains(string(pair.Key), "\x02c\x00") && len(pair.Value) > 0 && !strings.HasSuffix(string(pair.Key), "work\x00") &&
-					!strings.Contains(string(pair.Key), "leased") && !strings.Contains(string(pair.Key), "queue") && !strings.Contains(string(pair.Key), "format") {
+					!strings.Contains(string(pair.Key), "settings") && !strings.Contains(string(pair.Key), "queue") && !strings.Contains(string(pair.Key), "format") {
 					t.Errorf("left: %q -> %x", pair.Key, pair.Value)
 				}
 			}
@@ -151,7 +151,7 @@ func TestHangingWorker(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx := context.Background()
 		db := store(t)
-		q := open(t, db, Options{Lease: 10 * time.Second})
+		q := open(t, db, Options{Settings: &Settings{Lease: 10 * time.Second}})
 		for _, v := range []string{"dies", "hangs"} {
 			_, err := q.Put(ctx, v)
 			noError(t, err)
@@ -161,7 +161,7 @@ func TestHangingWorker(t *testing.T) {
 		began := time.Now()
 		run, stop := context.WithCancel(ctx)
 		done := make(chan error)
-		other := open(t, db, Options{Lease: 10 * time.Second})
+		other := open(t, db, Options{Settings: &Settings{Lease: 10 * time.Second}})
 		go func() {
 			done <- Run(run, q, func(context.Context, *Lease[string]) error {
 				time.Sleep(time.Hour)
@@ -220,7 +220,7 @@ func TestCancelLeased(t *testing.T) {
 func TestGracefulStop(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, stop := context.WithCancel(context.Background())
-		q := open(t, store(t), Options{Lease: time.Hour})
+		q := open(t, store(t), Options{Settings: &Settings{Lease: time.Hour}})
 		_, err := q.Put(ctx, "a")
 		noError(t, err)
 		done := make(chan error)
@@ -304,7 +304,7 @@ func TestScheduledBehindAStaleTime(t *testing.T) {
 func TestRate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx := context.Background()
-		q := open(t, store(t), Options{Rate: Rate{N: 10, Per: time.Second}})
+		q := open(t, store(t), Options{Settings: &Settings{Rate: Rate{N: 10, Per: time.Second}}})
 		for i := range 50 {
 			_, err := q.Put(ctx, fmt.Sprint(i))
 			noError(t, err)
@@ -340,8 +340,7 @@ func TestBadInput(t *testing.T) {
 		}
 	}
 	for name, o := range map[string]Options{
-		"lease": {Lease: 1}, "attempts": {MaxAttempts: -2}, "key limit": {KeyLimit: -1}, "concurrency": {Concurrency: -1},
-		"rate": {Rate: Rate{N: 1}}, "short rate": {Rate: Rate{N: 1, Per: 999}}, "key rate": {KeyRate: Rate{Per: 1}}, "keep": {Keep: -1}, "skew": {Skew: -1}, "holder": {Holder: "\xff"}, "order": {Order: 2},
+		"lease": {Settings: &Settings{Lease: 1}}, "attempts": {Settings: &Settings{MaxAttempts: -2}}, "skew": {Skew: -1}, "holder": {Holder: "\xff"},
 	} {
 		if _, err := Open(q.db, "other", codec.String(), o); !errors.Is(err, ErrInvalid) {
 			t.Errorf("options %s: %v", name, err)
@@ -478,7 +477,7 @@ func TestFewOperations(t *testing.T) {
 		ctx := context.Background()
 		db := memory.New(memory.Options{Limits: kv.Limits{Operations: 128}})
 		defer db.Close()
-		q := open(t, db, Options{Lease: time.Minute})
+		q := open(t, db, Options{Settings: &Settings{Lease: time.Minute}})
 		const jobs = 200
 		for range jobs {
 			_, err := q.Put(ctx, "v", Job{Delay: time.Minute})
@@ -500,7 +499,7 @@ func TestFewOperations(t *testing.T) {
 // TestAllMatching: an operator's verb over many jobs, in several transactions.
 func TestAllMatching(t *testing.T) {
 	ctx := context.Background()
-	q := open(t, store(t), Options{MaxAttempts: 1})
+	q := open(t, store(t), Options{Settings: &Settings{MaxAttempts: 1}})
 	const n = 350
 	for i := range n {
 		_, err := q.Put(ctx, fmt.Sprint("job ", i%2))
@@ -532,7 +531,7 @@ func TestEventDue(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx := context.Background()
 		due := 0
-		q := open(t, store(t), Options{Lease: time.Minute, Observe: func(e Event) {
+		q := open(t, store(t), Options{Settings: &Settings{Lease: time.Minute}, Observe: func(e Event) {
 			if e.Kind == EventDue {
 				due += e.Jobs
 			}

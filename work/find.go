@@ -39,18 +39,18 @@ func (q *Queue[T]) ReserveID(ctx context.Context, id ID) (*Lease[T], error) {
 	for since, next := int64(math.MaxInt64), int64(0); next <= since; {
 		var err error
 		began = time.Now()
-		got, err = q.verb(ctx, verb{kind: EventReserved, id: id, do: func(tx kv.Tx, now int64) (any, error) {
+		got, err = q.verb(ctx, verb{kind: EventReserved, id: id, do: func(recipe *jobs.Queue, tx kv.Tx, now int64) (any, error) {
 			since, next = min(since, now), jobs.Never
-			r, err := q.recipe.ReserveOne(tx, int64(id), now, request)
+			r, err := recipe.ReserveOne(tx, int64(id), now, request)
 			if !errors.Is(err, ErrState) {
 				return r, err
 			}
-			d, failed := q.dueIn(tx, now) // perhaps only until what is due is done
+			d, failed := q.dueIn(recipe, tx, now) // perhaps only until what is due is done
 			if failed != nil {
 				return nil, failed
 			}
 			next = d.NextReady
-			return q.recipe.ReserveOne(tx, int64(id), now, request)
+			return recipe.ReserveOne(tx, int64(id), now, request)
 		}})
 		if err == nil {
 			break

@@ -26,6 +26,9 @@ var (
 	// ErrState means that this can't be done to a job in its state.
 	ErrState = jobs.ErrState
 
+	// ErrChanged means that the settings of a queue are no longer those that a change of them began with.
+	ErrChanged = jobs.ErrChanged
+
 	// ErrCorrupt means that stored bytes are not what this package writes. The error names the key.
 	ErrCorrupt = jobs.ErrCorrupt
 
@@ -67,7 +70,7 @@ type Job struct {
 	Delay time.Duration
 	At    time.Time
 
-	// Key limits concurrency: of the jobs with the same Key only Options.KeyLimit are ready or leased at once; the
+	// Key limits concurrency: of the jobs with the same Key only Settings.KeyLimit are ready or leased at once; the
 	// others are blocked. At most MaxText bytes.
 	Key string
 
@@ -78,7 +81,7 @@ type Job struct {
 	// UniqueFor makes that hold for at least so long after Put, even if the job is done sooner.
 	UniqueFor time.Duration
 
-	// MaxAttempts and Lease override those of Options.
+	// MaxAttempts and Lease override those of the queue's Settings.
 	MaxAttempts int
 	Lease       time.Duration
 
@@ -118,11 +121,10 @@ func checkText(what, s string) error {
 
 // check returns what is wrong with j, and how to put it.
 func (o *Options) check(j Job, payload []byte, now time.Time) (jobs.New, error) {
-	setDefault(&j.MaxAttempts, o.MaxAttempts)
 	n := jobs.New{
 		Findable: o.Findable,
 		Payload:  payload, Priority: j.Priority, Key: j.Key, Unique: j.Unique, UniqueFor: j.UniqueFor.Microseconds(),
-		MaxAttempts: int64(max(0, j.MaxAttempts)), Lease: j.Lease.Microseconds(), Meta: j.Meta,
+		MaxAttempts: int64(j.MaxAttempts), Lease: j.Lease.Microseconds(), Meta: j.Meta,
 	}
 	switch {
 	case j.Delay != 0 && !j.At.IsZero():

@@ -72,13 +72,13 @@ func (l *Lease[T]) endsIn() time.Duration {
 // verb runs a verb on the job. Where the end of a lease may free a slot, callers that wait are told.
 func (l *Lease[T]) verb(ctx context.Context, kind EventKind, announce bool, do func(q *jobs.Queue, tx kv.Tx, now int64) (any, error)) (any, error) {
 	return l.queue.verb(ctx, verb{
-		do:       func(tx kv.Tx, now int64) (any, error) { return do(l.queue.recipe, tx, now) },
+		do:       do,
 		announce: announce || l.frees(),
 		kind:     kind, id: l.ID,
 	})
 }
 
-func (l *Lease[T]) frees() bool { return l.keyed || l.Key != "" || l.queue.options.Concurrency > 0 }
+func (l *Lease[T]) frees() bool { return l.keyed || l.Key != "" }
 
 // end notes that a verb has ended the lease, unless that failed.
 func (l *Lease[T]) end(err error) error {
@@ -88,10 +88,10 @@ func (l *Lease[T]) end(err error) error {
 	return err
 }
 
-// Ack acknowledges the job: it is done, and removed or kept for Options.Keep.
+// Ack acknowledges the job: it is done, and removed or kept for Settings.Keep.
 func (l *Lease[T]) Ack(ctx context.Context) error { return l.AckResult(ctx, nil) }
 
-// AckResult is Ack with a result, which is kept with the job for Options.Keep; see Queue.Result. One that is too large to be
+// AckResult is Ack with a result, which is kept with the job for Settings.Keep; see Queue.Result. One that is too large to be
 // kept on the engine is kv.ErrTooLarge, and the lease stays.
 func (l *Lease[T]) AckResult(ctx context.Context, result []byte) error {
 	if l.remote != nil {
@@ -206,19 +206,24 @@ func later(now int64, delay time.Duration) int64 {
 	return now + delay.Microseconds()
 }
 
-// Fail ends the attempt with an error. The job is retried after Options.Backoff, or dead if this was its last attempt.
+// Fail ends the attempt with an error. The job is retried after the queue's backoff, or dead if this was its last attempt.
 // The text of the error is kept.
 func (l *Lease[T]) Fail(ctx context.Context, reason error) error {
 	if l.remote != nil {
 		return l.end(l.remote.keeper.Fail(ctx, l.ID, l.remote.token, nil, textOf(reason)))
 	}
-	if err := l.queue.ready(ctx); err != nil {
-		return err
-	}
-	return l.FailAfter(ctx, max(0, l.queue.options.Backoff(l.Attempt)), reason)
+	return l.failAt(ctx, func(now int64) int64 { return l.queue.byBackoff(now, l.Attempt) }, reason)
 }
 
-// FailAfter is Fail with a delay in place of Options.Backoff.
+// byBackoff is when the next attempt is: the handle may have a function for that.
+func (e *engine) byBackoff(now int64, attempt int) int64 {
+	if e.options.Backoff == nil {
+		return jobs.ByBackoff
+	}
+	return later(now, e.options.Backoff(attempt))
+}
+
+// FailAfter is Fail with a delay in place of the backoff.
 func (l *Lease[T]) FailAfter(ctx context.Context, delay time.Duration, reason error) error {
 	if err := checkDelay(delay); err != nil {
 		return l.wrap(err)
@@ -226,8 +231,12 @@ func (l *Lease[T]) FailAfter(ctx context.Context, delay time.Duration, reason er
 	if l.remote != nil {
 		return l.end(l.remote.keeper.Fail(ctx, l.ID, l.remote.token, &delay, textOf(reason)))
 	}
+	return l.failAt(ctx, func(now int64) int64 { return later(now, delay) }, reason)
+}
+
+func (l *Lease[T]) failAt(ctx context.Context, next func(now int64) int64, reason error) error {
 	_, err := l.verb(ctx, EventFailed, true, func(q *jobs.Queue, tx kv.Tx, now int64) (any, error) {
-		return q.Fail(tx, int64(l.ID), l.token, now, later(now, delay), textOf(reason))
+		return q.Fail(tx, int64(l.ID), l.token, now, next(now), textOf(reason))
 	})
 	return l.end(err)
 }
@@ -283,8 +292,11 @@ func (l LeaseTx[T]) do(do func(q *jobs.Queue, now int64) error) error {
 	if err := q.readyIn(l.tx); err != nil {
 		return err
 	}
-	err := do(q.recipe, micros(q.now()))
-	if err == nil {
+	at, err := q.recipe.At(l.tx)
+	if err != nil {
+		return q.wrap(err)
+	}
+	if err = do(at, micros(q.now())); err == nil {
 		q.announce(l.tx)
 		l.tx.OnCommit(func() { l.lease.ended.Store(true) })
 	}
@@ -314,8 +326,7 @@ func (l LeaseTx[T]) Release(delay time.Duration) error {
 // Fail is Lease.Fail within the transaction.
 func (l LeaseTx[T]) Fail(reason error) error {
 	return l.do(func(q *jobs.Queue, now int64) error {
-		at := later(now, l.lease.queue.options.Backoff(l.lease.Attempt))
-		_, err := q.Fail(l.tx, int64(l.lease.ID), l.lease.token, now, at, textOf(reason))
+		_, err := q.Fail(l.tx, int64(l.lease.ID), l.lease.token, now, l.lease.queue.byBackoff(now, l.lease.Attempt), textOf(reason))
 		return err
 	})
 }

@@ -25,7 +25,7 @@ func TestLeaseInTransaction(t *testing.T) {
 		{"Bury", func(l LeaseTx[string]) error { return l.Bury("why") }, Dead},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			q := open(t, store(t), Options{Keep: time.Hour})
+			q := open(t, store(t), Options{Settings: &Settings{Keep: time.Hour}})
 			id, err := q.Put(ctx, "v")
 			noError(t, err)
 			l, err := q.Reserve(ctx)

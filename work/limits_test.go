@@ -37,8 +37,9 @@ type crowd struct {
 func crowdOf(t *testing.T, db kv.DB, n int) *crowd {
 	c := &crowd{T: t, n: n}
 	o := Options{
-		Findable: true, Keep: time.Hour, KeyLimit: 3, Concurrency: 100_000, Rate: Rate{100_000, time.Second},
-		KeyRate: Rate{1000, time.Second}, Backoff: func(int) time.Duration { return 0 }, Lease: time.Hour,
+		Findable: true, Backoff: func(int) time.Duration { return 0 }, Settings: &Settings{
+			Keep: time.Hour, KeyLimit: 3, Concurrency: 100_000, Rate: Rate{100_000, time.Second}, KeyRate: Rate{1000, time.Second}, Lease: time.Hour,
+		},
 	}
 	began := time.Now()
 	var err error
@@ -249,7 +250,12 @@ var verbs = map[string]func(*crowd){
 			return err
 		}))
 	},
-	"Drained": nil, "Get": nil, "Result": nil, "List": nil, "Page": nil, "Search": nil, "Peek": nil, "Stats": nil, "Close": nil, "Name": nil,
+	"Configure": func(c *crowd) {
+		c.fill(0)
+		testkit.NoError(c, c.Queue.Configure(c.Context(), Settings{KeyLimit: 1000, Lease: time.Hour}))
+		c.count("blocked, when the limit is raised and what is due is done", Filter{State: Blocked}, 0)
+	},
+	"ConfigureFrom": nil, "Settings": nil, "Drained": nil, "Get": nil, "Result": nil, "List": nil, "Page": nil, "Search": nil, "Peek": nil, "Stats": nil, "Close": nil, "Name": nil,
 	"Held": nil, "Len": nil, "Count": nil, "Periodics": nil, "ReadyBelow": nil, "Resume": nil, "RemovePeriodic": nil,
 }
 
@@ -374,7 +380,7 @@ func TestUnionOfMany(t *testing.T) {
 	db := testkit.NewMemory(t, limited["64 operations, of a few"])
 	var queues []*Queue[string]
 	for i := range 70 {
-		q, err := Open(db, fmt.Sprint("q", i), codec.String(), Options{Concurrency: 10})
+		q, err := Open(db, fmt.Sprint("q", i), codec.String(), Options{Settings: &Settings{Concurrency: 10}})
 		testkit.NoError(t, err)
 		defer q.Close()
 		testkit.Drop(q.Put(t.Context(), "x"))

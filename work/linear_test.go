@@ -191,7 +191,7 @@ func TestLinearizable(t *testing.T) {
 							Conflict: 0.1, Applied: 0.1, Dropped: 0.1, Late: 0.1, Limits: kv.Limits{Shared: true},
 						})}
 					}
-					q, err := Open(db, "jobs", codec.String(), Options{Lease: time.Hour})
+					q, err := Open(db, "jobs", codec.String(), Options{Settings: &Settings{Lease: time.Hour}})
 					noError(t, err)
 					queues = append(queues, q)
 				}

@@ -65,7 +65,7 @@ func reprioritise(priority int64) change {
 func (q *Queue[T]) one(ctx context.Context, id ID, c change) error {
 	q.fresh(ctx) // a job whose lease is over is leased no more
 	_, err := q.verb(ctx, verb{
-		do:       func(tx kv.Tx, now int64) (any, error) { return nil, c.do(q.recipe, tx, int64(id), now) },
+		do:       func(q *jobs.Queue, tx kv.Tx, now int64) (any, error) { return nil, c.do(q, tx, int64(id), now) },
 		announce: true,
 	})
 	return err
@@ -142,13 +142,13 @@ func (q *Queue[T]) all(ctx context.Context, f Filter, c change, progress func(in
 func (q *Queue[T]) changeEach(ctx context.Context, some []*jobs.Job, f jobs.Filter, began int64, c change) (total int, err error) {
 	type changed struct{ seen, done int }
 	for len(some) > 0 {
-		n, err := q.verb(ctx, verb{announce: true, do: func(tx kv.Tx, now int64) (any, error) {
+		n, err := q.verb(ctx, verb{announce: true, do: func(at *jobs.Queue, tx kv.Tx, now int64) (any, error) {
 			var n changed
 			for _, j := range some {
-				if n.seen > 0 && !q.recipe.Fits(tx) {
+				if n.seen > 0 && !at.Fits(tx) {
 					break
 				}
-				did, err := q.changeOne(tx, j.ID, f, began, now, c)
+				did, err := changeOne(at, tx, j.ID, f, began, now, c)
 				if err != nil {
 					return nil, err
 				}
@@ -167,20 +167,20 @@ func (q *Queue[T]) changeEach(ctx context.Context, some []*jobs.Job, f jobs.Filt
 	return total, nil
 }
 
-func (q *Queue[T]) changeOne(tx kv.Tx, id int64, f jobs.Filter, began, now int64, c change) (bool, error) {
-	j, err := q.recipe.Load(tx, id)
+func changeOne(q *jobs.Queue, tx kv.Tx, id int64, f jobs.Filter, began, now int64, c change) (bool, error) {
+	j, err := q.Load(tx, id)
 	if errors.Is(err, ErrNotFound) {
 		return false, nil
 	}
 	if err != nil {
 		return false, err
 	}
-	matches, err := q.recipe.Matches(tx, j, f)
+	matches, err := q.Matches(tx, j, f)
 	if err != nil || !matches || j.Created > began || j.State == Dead && j.Time > began || c.done != nil && c.done(j) {
 		return false, err
 	}
-	err = c.do(q.recipe, tx, id, now)
-	if errors.Is(err, ErrState) {
+	err = c.do(q, tx, id, now)
+	if errors.Is(err, ErrState) || errors.Is(err, ErrDuplicate) {
 		return false, nil
 	}
 	return err == nil, err
@@ -195,8 +195,8 @@ func (q *Queue[T]) KickFirst(ctx context.Context, n int) (kicked int, err error)
 	for _, state := range []State{Dead, Scheduled} {
 		for more := true; more && kicked < n; {
 			want := min(n-kicked, pageSize)
-			got, err := q.verb(ctx, verb{announce: true, do: func(tx kv.Tx, now int64) (any, error) {
-				return q.recipe.KickFirst(tx, state, now, want)
+			got, err := q.verb(ctx, verb{announce: true, do: func(q *jobs.Queue, tx kv.Tx, now int64) (any, error) {
+				return q.KickFirst(tx, state, now, want)
 			}})
 			if err != nil {
 				return kicked, err
@@ -220,8 +220,8 @@ func (q *Queue[T]) Clear(ctx context.Context) error {
 			return err
 		}
 	}
-	_, err := q.verb(ctx, verb{do: func(tx kv.Tx, _ int64) (any, error) {
-		q.recipe.Clear(tx)
+	_, err := q.verb(ctx, verb{do: func(q *jobs.Queue, tx kv.Tx, _ int64) (any, error) {
+		q.Clear(tx)
 		return nil, nil
 	}})
 	return err
@@ -249,8 +249,10 @@ func (q *Queue[T]) Pause(ctx context.Context) error { return q.pause(ctx, true) 
 func (q *Queue[T]) Resume(ctx context.Context) error { return q.pause(ctx, false) }
 
 func (q *Queue[T]) pause(ctx context.Context, paused bool) error {
-	_, err := q.verb(ctx, verb{announce: !paused, do: func(tx kv.Tx, _ int64) (any, error) {
-		q.recipe.Pause(tx, paused)
+	_, err := q.verb(ctx, verb{announce: !paused, do: func(at *jobs.Queue, tx kv.Tx, _ int64) (any, error) {
+		if err := at.Pause(tx, paused); err != nil {
+			return nil, err
+		}
 		return nil, q.entry.Enlist(tx)
 	}})
 	return err

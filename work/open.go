@@ -36,7 +36,28 @@ func Open[T any](db kv.DB, name string, c codec.Codec[T], options ...Options) (*
 	q := &Queue[T]{codec: c}
 	q.init(db, name, o)
 	q.forgetOthers()
+	if o.Settings != nil {
+		if err := q.declare(*o.Settings); err != nil {
+			_ = q.Close()
+			return nil, err
+		}
+	}
 	return q, nil
+}
+
+// declare stores settings if they differ from those that are stored.
+func (q *Queue[T]) declare(s Settings) error {
+	ctx, cancel := openContext(q.name)
+	defer cancel()
+	stored, version, err := q.Settings(ctx)
+	if err != nil || version > 0 && stored == s {
+		return err
+	}
+	version, err = q.ConfigureFrom(ctx, s, -1)
+	if err == nil && q.options.Logger != nil {
+		q.options.Logger.Info("settings of a work queue changed", "queue", q.name, "version", version, "from", stored, "to", s)
+	}
+	return err
 }
 
 // forgetOthers removes outcome keys of handles that have not been used for long: most of their processes have died.
@@ -56,7 +77,11 @@ func register(db kv.DB, name string) error {
 	if err := layout.CheckName(name); err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeoutCause(context.Background(), openTimeout, fmt.Errorf("work: opening queue %q took longer than %v", name, openTimeout))
+	ctx, cancel := openContext(name)
 	defer cancel()
 	return catalogue.Register(ctx, db, name, layout.KindWorkQueue)
+}
+
+func openContext(name string) (context.Context, context.CancelFunc) {
+	return context.WithTimeoutCause(context.Background(), openTimeout, fmt.Errorf("work: opening queue %q took longer than %v", name, openTimeout))
 }

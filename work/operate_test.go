@@ -71,7 +71,7 @@ func TestFilters(t *testing.T) {
 // A lease that an operator ends is lost to its holder, and its job is ready again, or dead after its last attempt.
 func TestEndLease(t *testing.T) {
 	ctx := context.Background()
-	q, err := Open(memory.New(memory.Options{}), "q", codec.String(), Options{Holder: "me", MaxAttempts: 2, Concurrency: 5})
+	q, err := Open(memory.New(memory.Options{}), "q", codec.String(), Options{Settings: &Settings{MaxAttempts: 2, Concurrency: 5}, Holder: "me"})
 	testkit.NoError(t, err)
 	defer q.Close()
 	_, err = q.Put(ctx, "a")

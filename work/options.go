@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"log/slog"
 	"math"
-	"math/rand/v2"
 	"os"
 	"time"
 
@@ -28,40 +27,18 @@ type Rate struct {
 	Per time.Duration // 1 µs to 30 days
 }
 
-// Options configure a handle. All handles of a queue should have the same.
+// Options configure a handle: what belongs to one process. How the queue works is in its Settings.
 type Options struct {
-	// Lease is how long a worker has a job before others get it, unless it extends the lease: 1 ms to 30 days.
-	// Default: 30 s. Job.Lease overrides it.
-	Lease time.Duration
+	// Settings are stored as those of the queue, if they differ from those that are. Default: those that are stored count.
+	Settings *Settings
 
-	// MaxAttempts is how often a job is tried before it is dead; -1 is no limit. Default: 20.
-	// Job.MaxAttempts overrides it.
-	MaxAttempts int
-
-	// Backoff returns how long a job waits after a failed attempt; the first attempt is 1. Less than 0 is 0.
-	// Default: attempt^4 seconds, at most a day, with 10 % jitter.
+	// Backoff returns how long a job waits after an attempt that failed in this handle; the first attempt is 1. Less than 0 is 0.
+	// Default: Settings.Backoff.
 	Backoff func(attempt int) time.Duration
-
-	// KeyLimit is how many jobs of one key may be ready or leased at once. Others are blocked. Default: 1,
-	// so that jobs of a key run one after the other.
-	KeyLimit int
-
-	// Concurrency is how many jobs of the queue may be leased at once. Default: no limit.
-	Concurrency int
-
-	// Rate and KeyRate limit how often jobs of the queue, and jobs of one key, start. Default: no limit.
-	Rate, KeyRate Rate
-
-	// Keep is how long acknowledged jobs are kept for inspection, with their results. Default: not at all.
-	Keep time.Duration
 
 	// Skew is how far the clocks of machines that share the store may differ. Other workers get a job only
 	// when its lease has been over for that long. Default: 1 s on a store that processes share, else 0.
 	Skew time.Duration
-
-	// Order is Strict or Relaxed. Default: Strict. The order of a store that one process has to itself is always
-	// strict.
-	Order Order
 
 	// Findable lets Find look up jobs that this handle puts by their ids alone. It costs one more key for each job.
 	Findable bool
@@ -76,7 +53,7 @@ type Options struct {
 	// return quickly, and must not call the handle. Default: none.
 	Observe func(Event)
 
-	// Logger gets what goes wrong in the background. Default: none.
+	// Logger gets what goes wrong in the background, and that Open has changed the settings. Default: none.
 	Logger *slog.Logger
 }
 
@@ -90,23 +67,8 @@ const (
 	MaxPriority = math.MaxInt64
 )
 
-func defaultBackoff(attempt int) time.Duration {
-	const day = 24 * time.Hour
-	d := day
-	if attempt < 18 { // 18^4 s is more than a day
-		d = time.Duration(attempt*attempt*attempt*attempt) * time.Second
-	}
-	return time.Duration(float64(min(d, day)) * (0.9 + 0.2*rand.Float64()))
-}
-
 // complete checks the options, and sets defaults.
 func (o *Options) complete(shared bool) error {
-	setDefault(&o.Lease, 30*time.Second)
-	setDefault(&o.MaxAttempts, 20)
-	setDefault(&o.KeyLimit, 1)
-	if o.Backoff == nil {
-		o.Backoff = defaultBackoff
-	}
 	if o.Skew == 0 && shared {
 		o.Skew = time.Second
 	}
@@ -114,24 +76,15 @@ func (o *Options) complete(shared bool) error {
 		host, _ := os.Hostname()
 		o.Holder = fmt.Sprintf("%s:%d", host, os.Getpid())
 	}
-	switch {
-	case checkLease(o.Lease) != nil:
-		return fmt.Errorf("Options.Lease: %w", checkLease(o.Lease))
-	case o.MaxAttempts < -1:
-		return fmt.Errorf("Options.MaxAttempts is %d: it can be -1 (without end) or from 1 on", o.MaxAttempts)
-	case o.KeyLimit < 1:
-		return fmt.Errorf("Options.KeyLimit is %d: it can be from 1 on", o.KeyLimit)
-	case o.Concurrency < 0:
-		return fmt.Errorf("Options.Concurrency is %d: it can be 0 (any number) or from 1 on", o.Concurrency)
-	case !o.Rate.valid() || !o.KeyRate.valid():
-		return fmt.Errorf("Options.Rate %v or KeyRate %v: N can be from 1 on, and Per 1 µs to 30 days", o.Rate, o.KeyRate)
-	case o.Keep < 0 || o.Skew < 0:
-		return fmt.Errorf("Options.Keep %v or Skew %v is negative", o.Keep, o.Skew)
-	case o.Order != Strict && o.Order != Relaxed:
-		return fmt.Errorf("Options.Order is %d: it can be Strict or Relaxed", o.Order)
+	if o.Skew < 0 {
+		return fmt.Errorf("Options.Skew is %v: it can't be negative", o.Skew)
 	}
-	if !shared {
-		o.Order = Strict
+	if o.Settings != nil {
+		s, err := o.Settings.Complete()
+		if err != nil {
+			return fmt.Errorf("Options.Settings: %w", err)
+		}
+		o.Settings = &s
 	}
 	return checkText("Options.Holder", o.Holder)
 }
@@ -151,7 +104,7 @@ func checkLease(d time.Duration) error {
 }
 
 func (r Rate) valid() bool {
-	return r == Rate{} || r.N > 0 && r.Per >= time.Microsecond && r.Per <= MaxLease
+	return r == Rate{} || r.N > 0 && r.N <= math.MaxInt32 && r.Per >= time.Microsecond && r.Per <= MaxLease
 }
 
 func (r Rate) micros() jobs.Rate { return jobs.Rate{N: int64(r.N), Period: r.Per.Microseconds()} }

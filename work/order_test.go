@@ -60,7 +60,7 @@ func TestDueInOrder(t *testing.T) {
 						db = faulty.New(db, 1, faulty.Options{Limits: o})
 					}
 					defer db.Close()
-					q := open(t, db, Options{Lease: time.Minute, Skew: time.Millisecond})
+					q := open(t, db, Options{Settings: &Settings{Lease: time.Minute}, Skew: time.Millisecond})
 					defer q.Close()
 					next := func(want string) {
 						t.Helper()
@@ -105,7 +105,7 @@ func TestDueInOrder(t *testing.T) {
 func TestReserveIDBehindDue(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx := context.Background()
-		q := open(t, store(t), Options{Lease: time.Minute})
+		q := open(t, store(t), Options{Settings: &Settings{Lease: time.Minute}})
 		var last ID
 		for range 2500 {
 			_, err := q.Put(ctx, "v")

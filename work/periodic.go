@@ -64,26 +64,26 @@ func (q *Queue[T]) Every(ctx context.Context, name, spec string, value T, option
 	if err := jobs.CheckCron(spec); err != nil {
 		return q.wrap(fmt.Errorf("%w: %w", ErrInvalid, err))
 	}
-	_, err = q.verb(ctx, verb{announce: true, do: func(tx kv.Tx, now int64) (any, error) {
+	_, err = q.verb(ctx, verb{announce: true, do: func(at *jobs.Queue, tx kv.Tx, now int64) (any, error) {
 		if err := q.entry.Enlist(tx); err != nil {
 			return nil, err
 		}
 		p := &jobs.Periodic{Name: name, Spec: spec, MaxLate: o.MaxLate.Microseconds(), Job: n}
-		return nil, q.recipe.Every(tx, p, now)
+		return nil, at.Every(tx, p, now)
 	}})
 	return err
 }
 
 // RemovePeriodic removes a periodic job, or returns ErrNotFound. Jobs that it has put stay.
 func (q *Queue[T]) RemovePeriodic(ctx context.Context, name string) error {
-	_, err := q.verb(ctx, verb{do: func(tx kv.Tx, _ int64) (any, error) { return nil, q.recipe.RemovePeriodic(tx, name) }})
+	_, err := q.verb(ctx, verb{do: func(q *jobs.Queue, tx kv.Tx, _ int64) (any, error) { return nil, q.RemovePeriodic(tx, name) }})
 	return err
 }
 
 // RunPeriodic puts a periodic job once now, in addition to its ticks.
 func (q *Queue[T]) RunPeriodic(ctx context.Context, name string) (ID, error) {
-	id, err := q.verb(ctx, verb{announce: true, do: func(tx kv.Tx, now int64) (any, error) {
-		j, err := q.recipe.RunNow(tx, name, now)
+	id, err := q.verb(ctx, verb{announce: true, do: func(q *jobs.Queue, tx kv.Tx, now int64) (any, error) {
+		j, err := q.RunNow(tx, name, now)
 		if err != nil {
 			return ID(0), err
 		}

@@ -170,17 +170,21 @@ func (q *Queue[T]) Get(ctx context.Context, id ID) (*Info[T], error) {
 	q.fresh(ctx)
 	var info *Info[T]
 	err := q.view(ctx, func(r kv.Reader) error {
-		j, err := q.recipe.Load(r, int64(id))
+		at, err := q.recipe.At(r)
 		if err != nil {
 			return err
 		}
-		info, err = q.info(r, j)
+		j, err := at.Load(r, int64(id))
+		if err != nil {
+			return err
+		}
+		info, err = q.info(at, r, j)
 		return err
 	})
 	return info, err
 }
 
-// Result returns the result with which a job was acknowledged, as long as Options.Keep keeps the job, or nil.
+// Result returns the result with which a job was acknowledged, as long as Settings.Keep keeps the job, or nil.
 func (q *Queue[T]) Result(ctx context.Context, id ID) (result []byte, err error) {
 	q.fresh(ctx)
 	err = q.view(ctx, func(r kv.Reader) error {
@@ -190,9 +194,9 @@ func (q *Queue[T]) Result(ctx context.Context, id ID) (result []byte, err error)
 	return result, err
 }
 
-func (q *Queue[T]) info(r kv.Reader, j *jobs.Job) (*Info[T], error) {
+func (q *Queue[T]) info(at *jobs.Queue, r kv.Reader, j *jobs.Job) (*Info[T], error) {
 	info := &Info[T]{
-		ID: ID(j.ID), State: j.State, Priority: j.Priority, Attempts: int(j.Attempts), MaxAttempts: int(j.MaxAttempts),
+		ID: ID(j.ID), State: j.State, Priority: j.Priority, Attempts: int(j.Attempts), MaxAttempts: int(at.Attempts(j)),
 		Created: timeOf(j.Created), Key: j.Key, Unique: j.Unique, Holder: j.Holder, Cancelled: j.Cancelled,
 		Meta: j.Meta, Failures: failures(j), Lease: time.Duration(j.Lease) * time.Microsecond, History: historyOf(j.History),
 	}
@@ -248,8 +252,12 @@ func (q *Queue[T]) Search(ctx context.Context, f Filter, after []byte, n int) (i
 	err = q.view(ctx, func(r kv.Reader) (err error) {
 		infos = nil
 		size := 0
+		at, err := q.recipe.At(r)
+		if err != nil {
+			return err
+		}
 		next, looked, err = q.matching(r, f, after, max(n, scanned), func(j *jobs.Job) (bool, error) {
-			info, err := q.info(r, j)
+			info, err := q.info(at, r, j)
 			if err != nil {
 				return false, err
 			}
@@ -322,7 +330,10 @@ func (q *Queue[T]) Stats(ctx context.Context) (s Stats, err error) {
 			return err
 		}
 		s = Stats{n[Ready], n[Scheduled], n[Leased], n[Blocked], n[Dead], n[Done], false}
-		s.Paused, err = q.recipe.Paused(r)
+		at, err := q.recipe.At(r)
+		if err == nil {
+			s.Paused = at.Paused()
+		}
 		return err
 	})
 	return s, err

@@ -58,12 +58,12 @@ func TestReserveCostsTheSame(t *testing.T) {
 		started int // of each key
 		free    int // how many jobs may start then
 	}{
-		"key rate":                {Options{KeyRate: hour}, 2, 1, 1},
-		"key rate with 100 slots": {Options{KeyRate: hour, KeyLimit: 100}, 2, 1, 1},
-		"burst with 100 slots":    {Options{KeyRate: Rate{N: 2, Per: time.Hour}, KeyLimit: 100}, 3, 2, 1},
+		"key rate":                {Options{Settings: &Settings{KeyRate: hour}}, 2, 1, 1},
+		"key rate with 100 slots": {Options{Settings: &Settings{KeyRate: hour, KeyLimit: 100}}, 2, 1, 1},
+		"burst with 100 slots":    {Options{Settings: &Settings{KeyRate: Rate{N: 2, Per: time.Hour}, KeyLimit: 100}}, 3, 2, 1},
 		"slots":                   {Options{}, 2, 1, 1},
-		"concurrency":             {Options{Concurrency: 5}, 1, 0, 0},
-		"rate":                    {Options{Rate: Rate{N: 5, Per: time.Hour}}, 1, 0, 0},
+		"concurrency":             {Options{Settings: &Settings{Concurrency: 5}}, 1, 0, 0},
+		"rate":                    {Options{Settings: &Settings{Rate: Rate{N: 5, Per: time.Hour}}}, 1, 0, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			cost := func(keys int, union bool) int64 {
@@ -108,12 +108,12 @@ func TestRateIsSetLater(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx := context.Background()
 		db, touched := counted(t)
-		q := open(t, db, Options{KeyLimit: 10_000})
+		q := open(t, db, Options{Settings: &Settings{KeyLimit: 10_000}})
 		putMany(t, q, 3000, func(int) Job { return Job{Key: "k"} })
 		_, err := q.Put(ctx, "behind", Job{Priority: 1})
 		noError(t, err)
 		noError(t, q.Close())
-		limited, err := Open(db, q.name, codec.String(), Options{KeyLimit: 10_000, KeyRate: Rate{N: 2, Per: time.Minute}})
+		limited, err := Open(db, q.name, codec.String(), Options{Settings: &Settings{KeyLimit: 10_000, KeyRate: Rate{N: 2, Per: time.Minute}}})
 		noError(t, err)
 		defer limited.Close()
 		began := time.Now()
@@ -178,7 +178,7 @@ func TestRateOfWhatStarts(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				q := open(t, store(t), Options{KeyLimit: 9, KeyRate: Rate{N: 2, Per: time.Hour}})
+				q := open(t, store(t), Options{Settings: &Settings{KeyLimit: 9, KeyRate: Rate{N: 2, Per: time.Hour}}})
 				for range 6 {
 					id, err := q.Put(ctx, "a", Job{Key: "k"})
 					noError(t, err)
@@ -214,7 +214,7 @@ func TestRateOfWhatStarts(t *testing.T) {
 func TestRateAndBytes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx := context.Background()
-		q := open(t, store(t), Options{KeyLimit: 9, KeyRate: Rate{N: 4, Per: time.Hour}})
+		q := open(t, store(t), Options{Settings: &Settings{KeyLimit: 9, KeyRate: Rate{N: 4, Per: time.Hour}}})
 		for range 4 {
 			_, err := q.Put(ctx, string(make([]byte, maxBytes*2/3)), Job{Key: "k"})
 			noError(t, err)
@@ -235,7 +235,7 @@ func TestRateOfRetries(t *testing.T) {
 	for _, limit := range []int{1, 3} {
 		synctest.Test(t, func(t *testing.T) {
 			ctx := context.Background()
-			q := open(t, store(t), Options{KeyLimit: limit, KeyRate: Rate{N: 1, Per: time.Minute}})
+			q := open(t, store(t), Options{Settings: &Settings{KeyLimit: limit, KeyRate: Rate{N: 1, Per: time.Minute}}})
 			putMany(t, q, 3, func(int) Job { return Job{Key: "k"} })
 			began := time.Now()
 			for i, want := range []string{"0", "0", "0", "1", "2"} {
@@ -258,7 +258,9 @@ func TestRateOfRetries(t *testing.T) {
 // No clock that is set back stops a rate, of a key or of the queue, for longer than the rate says.
 func TestRateAndClockSetBack(t *testing.T) {
 	for name, o := range map[string]Options{
-		"key": {KeyLimit: 5, KeyRate: Rate{N: 10, Per: time.Second}}, "one slot": {KeyRate: Rate{N: 10, Per: time.Second}}, "queue": {Rate: Rate{N: 10, Per: time.Second}},
+		"key":      {Settings: &Settings{KeyLimit: 5, KeyRate: Rate{N: 10, Per: time.Second}}},
+		"one slot": {Settings: &Settings{KeyRate: Rate{N: 10, Per: time.Second}}},
+		"queue":    {Settings: &Settings{Rate: Rate{N: 10, Per: time.Second}}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

@@ -15,7 +15,7 @@ import (
 // ReserveOptions are how one call leases jobs.
 type ReserveOptions struct {
 	// Lease is the length of the leases, also of jobs that have a length of their own: 1 ms to 30 days. Default: that of
-	// the job, or else of the handle.
+	// the job, or else of the queue.
 	Lease time.Duration
 
 	// Holder names who leases, at most MaxText bytes. Default: that of the handle.
@@ -285,7 +285,11 @@ func (o one) dueAt(tx kv.Tx, now int64, all bool) (next int64, looked, ready int
 	if !all && !o.clock.due(now) {
 		return jobs.Never, 0, 0, nil
 	}
-	d, err := o.dueIn(tx, now)
+	q, err := o.recipe.At(tx)
+	if err != nil {
+		return 0, 0, 0, err
+	}
+	d, err := o.dueIn(q, tx, now)
 	return d.NextReady, 1, d.Ready, err
 }
 
@@ -296,9 +300,13 @@ func (o one) leaseIn(tx kv.Tx, now int64, asks []ask) ([]jobs.Reserved, bool, er
 
 // leaseSome leases n jobs for those who ask, behind the first ones that they have.
 func (e *engine) leaseSome(tx kv.Tx, now int64, asks []ask, have, n int) (jobs.Found, error) {
+	q, err := e.recipe.At(tx)
+	if err != nil {
+		return jobs.Found{}, err
+	}
 	request := e.request(n)
 	request.Terms = func(i int) jobs.Terms { return termsOf(asks, have+i) }
-	return e.recipe.Reserve(tx, now, request)
+	return q.Reserve(tx, now, request)
 }
 
 // termsOf returns those of the one who gets the i-th job.
@@ -314,7 +322,7 @@ func termsOf(asks []ask, i int) jobs.Terms {
 
 func (e *engine) request(n int) jobs.Request {
 	return jobs.Request{
-		N: n, MaxBytes: e.bytesPerTransaction(), Lease: e.options.Lease.Microseconds(), Holder: e.options.Holder, NewToken: newToken,
+		N: n, MaxBytes: e.bytesPerTransaction(), Holder: e.options.Holder, NewToken: newToken,
 	}
 }
 

@@ -41,7 +41,7 @@ func TestHandlerEndsItsLease(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				ctx, cancel := context.WithCancel(t.Context())
 				db := store(t)
-				q := open(t, db, Options{Keep: time.Hour})
+				q := open(t, db, Options{Settings: &Settings{Keep: time.Hour}})
 				_, err := q.Put(ctx, "a")
 				noError(t, err)
 				var told error

@@ -49,7 +49,7 @@ func TestHandlerEndsBeforeItsLease(t *testing.T) {
 	for name, source := range sources {
 		for _, hangs := range []string{"until its context ends", "for an hour"} {
 			for _, step := range []time.Duration{0, time.Hour, -time.Hour} {
-				for _, o := range []Options{{Lease: 3 * time.Second}, {Lease: 3 * time.Second, Skew: 500 * time.Millisecond}} {
+				for _, o := range []Options{{Settings: &Settings{Lease: 3 * time.Second}}, {Settings: &Settings{Lease: 3 * time.Second}, Skew: 500 * time.Millisecond}} {
 					t.Run(fmt.Sprint(name, " hangs ", hangs, ", clock ", step, ", skew ", o.Skew), func(t *testing.T) {
 						synctest.Test(t, func(t *testing.T) { endsBeforeItsLease(t, source, hangs, step, o) })
 					})
@@ -81,8 +81,8 @@ func endsBeforeItsLease(t *testing.T, source func(*testing.T, *Queue[string]) So
 		}, RunOptions{OnError: func(ID, error) {}})
 	}()
 	at := <-began
-	time.Sleep(o.Lease * 5 / 6) // it is extended twice
-	last := at.Add(o.Lease * 2 / 3)
+	time.Sleep(o.Settings.Lease * 5 / 6) // it is extended twice
+	last := at.Add(o.Settings.Lease * 2 / 3)
 	free := make(chan struct{})
 	hang := func(ctx context.Context) {
 		if hangs == "for an hour" {
@@ -94,8 +94,8 @@ func endsBeforeItsLease(t *testing.T, source func(*testing.T, *Queue[string]) So
 	h.before.Store(&hang)
 	stepped.Store(int64(step))
 	isError(t, <-ended, ErrLeaseLost)
-	if now := time.Now(); now.Before(last) || now.After(last.Add(o.Lease-max(o.Skew, 100*time.Millisecond))) {
-		t.Errorf("it ended %v after the lease was extended, which is of %v", now.Sub(last), o.Lease)
+	if now := time.Now(); now.Before(last) || now.After(last.Add(o.Settings.Lease-max(o.Skew, 100*time.Millisecond))) {
+		t.Errorf("it ended %v after the lease was extended, which is of %v", now.Sub(last), o.Settings.Lease)
 	}
 	l, err := other.Reserve(ctx) // for whom it is over only now
 	noError(t, err)
@@ -114,7 +114,7 @@ func TestEndOfAttemptHangs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, stop := context.WithCancel(t.Context())
 		h := &hanging{DB: store(t)}
-		q := open(t, h, Options{Lease: 3 * time.Second})
+		q := open(t, h, Options{Settings: &Settings{Lease: 3 * time.Second}})
 		for _, v := range []string{"a", "b"} {
 			_, err := q.Put(ctx, v)
 			noError(t, err)
@@ -144,7 +144,7 @@ func TestLateLease(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					ctx, stop := context.WithCancel(t.Context())
 					h := &hanging{DB: store(t)}
-					q := open(t, h, Options{Lease: 3 * time.Second, Skew: time.Hour}) // nobody else ends it
+					q := open(t, h, Options{Settings: &Settings{Lease: 3 * time.Second}, Skew: time.Hour}) // nobody else ends it
 					of := source(t, q)
 					_, err := q.Put(ctx, "a", Job{MaxAttempts: 1})
 					noError(t, err)
@@ -205,7 +205,7 @@ func TestLeaseThatIsOver(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				h := &hanging{DB: store(t)}
-				q := open(t, h, Options{Lease: 3 * time.Second, Findable: true, Skew: time.Hour}) // nobody else ends it
+				q := open(t, h, Options{Settings: &Settings{Lease: 3 * time.Second}, Findable: true, Skew: time.Hour}) // nobody else ends it
 				u, err := NewUnion(q)
 				noError(t, err)
 				id, err := q.Put(t.Context(), "a")
@@ -312,7 +312,7 @@ func TestDrain(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				ctx := t.Context()
-				q := open(t, store(t), Options{Lease: time.Minute, Backoff: func(int) time.Duration { return 0 }})
+				q := open(t, store(t), Options{Settings: &Settings{Lease: time.Minute}, Backoff: func(int) time.Duration { return 0 }})
 				of := source(t, q)
 				noError(t, Run(ctx, of, func(context.Context, *Lease[string]) error { return errors.New("there is none") }, RunOptions{Drain: true}))
 				for range 150 {

@@ -89,10 +89,10 @@ func (s *simulation) open(p *process, o Options) *Queue[string] {
 }
 
 func (s *simulation) run(relaxed bool) {
-	o := Options{Lease: 20 * time.Second, Skew: 2 * maxOffset, Concurrency: []int{0, 0, 4}[s.below(3)], Keep: time.Duration(s.below(2)) * time.Minute}
+	o := Options{Settings: &Settings{Lease: 20 * time.Second, Concurrency: []int{0, 0, 4}[s.below(3)], Keep: time.Duration(s.below(2)) * time.Minute}, Skew: 2 * maxOffset}
 	o.Backoff = func(int) time.Duration { return 10 * time.Second }
 	if relaxed {
-		o.Order = Relaxed
+		o.Settings.Order = Relaxed
 	}
 	var group sync.WaitGroup
 	for range 3 {

@@ -36,7 +36,11 @@ func (t Tx[T]) RunPeriodic(name string) (ID, error) {
 	if err := q.readyIn(t.tx); err != nil {
 		return 0, err
 	}
-	j, err := q.recipe.RunNow(t.tx, name, micros(q.now()))
+	at, err := q.recipe.At(t.tx)
+	if err != nil {
+		return 0, q.wrap(err)
+	}
+	j, err := at.RunNow(t.tx, name, micros(q.now()))
 	if err != nil {
 		return 0, q.wrap(err)
 	}
@@ -59,7 +63,11 @@ func (t Tx[T]) Put(value T, job ...Job) (ID, error) {
 		return 0, err
 	}
 	q.entry.Prefetch(t.tx)
-	p, err := q.putIn(t.tx, q.recipe.Places(), micros(q.now()), &n)
+	at, err := q.recipe.At(t.tx)
+	if err != nil {
+		return 0, q.wrap(err)
+	}
+	p, err := q.putIn(at, t.tx, at.Places(), micros(q.now()), &n)
 	if err == nil {
 		err = q.entry.Enlist(t.tx)
 	}

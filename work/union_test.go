@@ -243,7 +243,7 @@ func TestReserveExpired(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx := context.Background()
 		db := store(t)
-		q, other := open(t, db, Options{Lease: time.Second}), open(t, db, Options{})
+		q, other := open(t, db, Options{Settings: &Settings{Lease: time.Second}}), open(t, db, Options{})
 		id, err := q.Put(ctx, "a", Job{Key: "k", MaxAttempts: 2})
 		noError(t, err)
 		behind, err := q.Put(ctx, "b", Job{Key: "k"})

@@ -204,7 +204,7 @@ func (a *app) root() *cobra.Command {
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error { return usagef("%w%s", err, closestFlag(cmd, err)) })
 	a.globalFlags(root)
 	for _, command := range []func() *cobra.Command{
-		a.enqueue, a.dequeue, a.push, a.pop, a.move, a.peek, a.put, a.work, a.jobs, a.job, a.every, a.pause, a.resume,
+		a.enqueue, a.dequeue, a.push, a.pop, a.move, a.peek, a.put, a.work, a.jobs, a.job, a.every, a.set, a.pause, a.resume,
 		a.ls, a.stat, a.purge, a.check, a.dump, a.load, a.serve, a.token, a.demo, a.demoWorker, a.bench,
 	} {
 		root.AddCommand(command())

@@ -27,6 +27,8 @@ type jobQueue interface {
 	BuryAll(ctx context.Context, f work.Filter, reason string, progress func(int)) (int, error)
 	DeleteAll(ctx context.Context, f work.Filter, progress func(int)) (int, error)
 	CancelAll(ctx context.Context, f work.Filter, progress func(int)) (int, error)
+	Settings(ctx context.Context) (work.Settings, int64, error)
+	ConfigureFrom(ctx context.Context, s work.Settings, version int64) (int64, error)
 	Pause(ctx context.Context) error
 	Resume(ctx context.Context) error
 	Every(ctx context.Context, name, spec string, value []byte, options ...work.EveryOptions) error

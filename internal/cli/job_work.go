@@ -70,11 +70,7 @@ func (a *app) work() *cobra.Command {
 				return usagef("%w", err)
 			}
 			a.lasts = true
-			o := work.Options{Lease: flags.lease}
-			if flags.relaxed {
-				o.Order = work.Relaxed
-			}
-			return a.withNewJobs(cmd.Context(), args[0], o, func(q jobQueue) error { return a.runJobs(cmd.Context(), q, args, flags) })
+			return a.withNewJobs(cmd.Context(), args[0], work.Options{}, func(q jobQueue) error { return a.runJobs(cmd.Context(), q, args, flags) })
 		},
 	}
 	f := cmd.Flags()

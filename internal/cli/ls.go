@@ -5,6 +5,8 @@ import (
 	"unicode"
 
 	"github.com/conq-go/conq"
+	"github.com/conq-go/conq/internal/wire"
+	"github.com/conq-go/conq/work"
 	"github.com/spf13/cobra"
 )
 
@@ -38,6 +40,9 @@ type info struct {
 	Format int        `json:"format,omitempty"` // absent if another program's
 	Items  *int       `json:"items,omitempty"`
 	Jobs   *jobCounts `json:"jobs,omitempty"` // of a work queue, by state
+
+	Settings *wire.Settings `json:"settings,omitempty"` // of a work queue
+	settings work.Settings
 }
 
 func (a *app) printInfos(infos []conq.Info) error {

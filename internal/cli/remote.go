@@ -98,7 +98,7 @@ func (q remoteJobs) BuryAll(ctx context.Context, f work.Filter, _ string, progre
 }
 
 func (r remote) jobs(ctx context.Context, name string, codec conq.Codec[[]byte], o work.Options) (jobQueue, error) {
-	q, err := client.OpenWork(ctx, r.c, name, codec, client.WorkOptions{Lease: o.Lease})
+	q, err := client.OpenWork(ctx, r.c, name, codec, client.WorkOptions{})
 	return remoteJobs{q}, err
 }
 

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/conq-go/conq"
+	"github.com/conq-go/conq/internal/wire"
 	"github.com/conq-go/conq/work"
 	"github.com/spf13/cobra"
 )
@@ -78,6 +79,12 @@ func counted(ctx context.Context, b backend, q conq.Info) (info, error) {
 		facts.Jobs = (*jobCounts)(&stats)
 		n := facts.Jobs.sum()
 		facts.Items = &n
+		if err != nil {
+			return facts, err
+		}
+		s, version, err := jobs.Settings(ctx)
+		of := wire.SettingsOf(s, version)
+		facts.Settings, facts.settings = &of, s
 		return facts, err
 	}
 	n, err := handle.Len(ctx)
@@ -103,6 +110,9 @@ func (a *app) printQueueFacts(facts info) error {
 		}
 		if facts.Jobs.Paused {
 			fmt.Fprint(w, "paused\tyes\n")
+		}
+		for _, row := range settingRows(facts.settings) {
+			fmt.Fprintf(w, "%s\t%s\n", row.name, row.value)
 		}
 	}
 	return w.Flush()

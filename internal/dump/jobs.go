@@ -51,7 +51,7 @@ func (d *dumper) settings(r kv.Reader, q *jobs.Queue) error {
 	if err != nil {
 		return err
 	}
-	settings.Settings.Slots = max(1, d.slots)
+	settings.Queue.Slots = max(1, d.slots)
 	if err := d.record(settings); err != nil {
 		return err
 	}

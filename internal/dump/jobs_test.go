@@ -44,7 +44,7 @@ func reserve(t testkit.TB, q *work.Queue[string]) *work.Lease[string] {
 func fillWork(t testkit.TB, db kv.DB, leased bool) {
 	t.Helper()
 	ctx := context.Background()
-	q := openWork(t, db, work.Options{KeyLimit: 2, Keep: time.Hour, Lease: time.Hour, KeyRate: work.Rate{N: 1000, Per: time.Hour}})
+	q := openWork(t, db, work.Options{Settings: &work.Settings{KeyLimit: 2, Keep: time.Hour, Lease: time.Hour, KeyRate: work.Rate{N: 1000, Per: time.Hour}}})
 	put(t, q, "done", work.Job{Unique: "kept", UniqueFor: time.Hour, Priority: -9})
 	testkit.NoError(t, reserve(t, q).AckResult(ctx, []byte("result")))
 	put(t, q, "dead", work.Job{Unique: "dead", Meta: map[string]string{"a": "b", "": "\x00"}, Priority: -9})
@@ -118,7 +118,7 @@ func TestDumpWorkQueue(t *testing.T) {
 		}
 		isSound(t, db)
 		testkit.Equal(t, name+": its dump", string(dumped(t, db)), string(dump))
-		q := openWork(t, db, work.Options{KeyLimit: 2})
+		q := openWork(t, db, work.Options{Settings: &work.Settings{KeyLimit: 2}})
 		for range 3 {
 			if id := put(t, q, "new"); want[id] != "" || id <= work.ID(len(want)) {
 				t.Errorf("%s: id %d is given again", name, id)
@@ -211,8 +211,8 @@ func TestLoadWorkQueueExisting(t *testing.T) {
 		{conq.ExistingReplace, n, 0, 0, nil},
 	} {
 		db := engines.Embedded(t)
-		q := openWork(t, db, work.Options{KeyLimit: 2})
-		put(t, q, "mine", work.Job{Unique: "dead", Key: "k"})
+		q := openWork(t, db, work.Options{Settings: &work.Settings{KeyLimit: 2}})
+		put(t, q, "mine", work.Job{Unique: "leased", Key: "k"})
 		testkit.NoError(t, q.Every(t.Context(), "nightly", "@daily", "mine"))
 		testkit.NoError(t, q.Every(t.Context(), "mine", "@daily", "mine"))
 		testkit.NoError(t, q.Close())
@@ -292,7 +292,7 @@ func TestDumpWorkQueueWhileChanging(t *testing.T) {
 	for _, pause := range []time.Duration{300 * time.Millisecond, time.Second, 2 * time.Second} {
 		f, clock := newClocked(t)
 		hooked := f.db.(*testkit.Hooked)
-		worker := openWork(t, hooked.DB, work.Options{Lease: time.Hour})
+		worker := openWork(t, hooked.DB, work.Options{Settings: &work.Settings{Lease: time.Hour}})
 		for i := range 30 {
 			put(t, worker, fmt.Sprint(i), work.Job{Key: fmt.Sprint(i % 7), Priority: int64(i * 5 % 13)})
 		}

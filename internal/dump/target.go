@@ -146,7 +146,11 @@ func (t *workTarget) end(ctx context.Context, report *QueueReport) error {
 	for next := []byte(nil); ; {
 		after, err := outcome.Do(ctx, t.lanes, func(tx kv.Tx) ([]byte, error) {
 			jobs.Announce(tx, t.signals, t.name)
-			return t.recipe.Admit(tx, time.Now().UnixMicro(), next, admittedKeys)
+			at, err := t.recipe.At(tx)
+			if err != nil {
+				return nil, err
+			}
+			return at.Admit(tx, time.Now().UnixMicro(), next, admittedKeys)
 		})
 		if err != nil {
 			return err
@@ -155,8 +159,11 @@ func (t *workTarget) end(ctx context.Context, report *QueueReport) error {
 			break
 		}
 	}
-	return reads.View(ctx, t.db, func(r kv.Reader) (err error) {
-		report.Paused, err = t.recipe.Paused(r)
+	return reads.View(ctx, t.db, func(r kv.Reader) error {
+		at, err := t.recipe.At(r)
+		if err == nil {
+			report.Paused = at.Paused()
+		}
 		return err
 	})
 }

@@ -28,7 +28,6 @@ type Checker struct {
 	counts map[State]int64
 	jobs   map[string]slots // of each key, as its jobs have it: used, ready, and wake if there are blocked ones
 	stored map[string]slots // as stored
-	leased int64
 }
 
 // NewChecker begins a check.
@@ -157,9 +156,6 @@ func (q *Queue) judgeFindable(r kv.Reader, pair kv.KeyValue, j *Job) (*Problem, 
 
 func (c *Checker) count(j *Job) {
 	c.counts[j.State]++
-	if j.State == Leased {
-		c.leased++
-	}
 	if j.Key == "" {
 		return
 	}
@@ -211,7 +207,7 @@ func (q *Queue) judgeClaim(r kv.Reader, pair kv.KeyValue, _ *Checker) (*Problem,
 	if nonCorrupt(err) != nil && err != ErrNotFound {
 		return nil, err
 	}
-	if err == ErrNotFound || err == nil && (j.Unique != unique || j.State == Done) {
+	if err == ErrNotFound || err == nil && (j.Unique != unique || j.State == Done || j.State == Dead && !j.Claims) {
 		return &Problem{pair.Key, fmt.Sprintf("the claim %q outlives job %d", unique, id), removing(pair.Key)}, nil
 	}
 	return nil, nil
@@ -324,16 +320,6 @@ func (c *Checker) End(r kv.Reader) (problems []Problem, err error) {
 				func(tx kv.Tx) { c.q.count(tx, state, d) },
 			})
 		}
-	}
-	leased, err := loadInt(r, c.q.leased)
-	if err != nil {
-		return nil, err
-	}
-	if c.q.config.Concurrency > 0 && leased != c.leased {
-		problems = append(problems, Problem{
-			c.q.leased, fmt.Sprintf("%d jobs are counted as under way, there are %d", leased, c.leased),
-			func(tx kv.Tx) { tx.Set(c.q.leased, withInts(nil, c.leased)) },
-		})
 	}
 	return append(problems, c.slotProblems()...), nil
 }

@@ -175,6 +175,9 @@ func (q *Queue) loadDue(tx kv.Tx, state State, entry []byte) (*Job, error) {
 
 // NextDue returns when the next thing is due, through a snapshot, and whether there are periodic jobs.
 func (q *Queue) NextDue(r kv.Reader, now int64) (next int64, ticks bool, err error) {
+	if q, err = q.At(r); err != nil {
+		return 0, false, err
+	}
 	next = Never
 	first, rest := q.dueKinds()
 	for _, kind := range append(first, rest...) {
@@ -290,12 +293,9 @@ func (q *Queue) expire(tx kv.Tx, entry []byte, now int64, d *Dues) error {
 }
 
 func (q *Queue) endLease(tx kv.Tx, j *Job, now int64, reason string) (dead bool, err error) {
-	if err := q.unleaseCounted(tx); err != nil {
-		return false, err
-	}
 	j.fail(now, reason)
 	j.Expiries++
-	if j.Cancelled || j.MaxAttempts > 0 && j.Attempts >= j.MaxAttempts {
+	if j.Cancelled || q.wasLast(j) {
 		return true, q.bury(tx, j, now)
 	}
 	return false, q.again(tx, j, now, 0)

@@ -20,6 +20,9 @@ var (
 	// ErrState means that the verb does not apply to a job in its state.
 	ErrState = errors.New("not possible in the job's state")
 
+	// ErrChanged means that the settings are no longer those that a change of them began with.
+	ErrChanged = errors.New("the settings were changed meanwhile")
+
 	// ErrInvalid means that an argument is not allowed. It matches kv.ErrInvalid, too.
 	ErrInvalid error = invalid{}
 

@@ -24,7 +24,7 @@ const (
 // Record is what a dump tells of a work queue, but for its kind one of the fields.
 type Record struct {
 	Kind     RecordKind
-	Settings Settings
+	Queue    QueueState
 	Job      *Job
 	Payload  []byte
 	Result   []byte // nil if there is none
@@ -33,16 +33,16 @@ type Record struct {
 	Time     int64  // likewise
 }
 
-// Settings are what is stored of a queue itself.
-type Settings struct {
-	Paused  bool
-	Slots   int64 // the most that any key has in use
-	Arrival int64 // of the queue's rate
-	LastID  int64 // that the store has given out
+// QueueState is what is stored of a queue itself.
+type QueueState struct {
+	Stored  []byte // its settings, and whether it is paused; nil if nothing was ever said of these
+	Slots   int64  // the most that any key has in use
+	Arrival int64  // of the queue's rate
+	LastID  int64  // that the store has given out
 }
 
 const (
-	settingsFormat = 1
+	settingsFormat = 2
 	noResult       = 0
 	hasResult      = 1
 )
@@ -64,16 +64,16 @@ func (q *Queue) UsedSlots(pair kv.KeyValue) (used int64, err error) {
 
 // ExportSettings returns the first record, but for the slots.
 func (q *Queue) ExportSettings(r kv.Reader) (*Record, error) {
-	s := Settings{Slots: 1}
-	var err error
-	if s.Paused, err = q.Paused(r); err != nil {
+	at, err := q.At(r)
+	if err != nil {
 		return nil, err
 	}
+	s := QueueState{Stored: at.stored, Slots: 1}
 	if s.Arrival, err = loadInt(r, q.rate); err != nil {
 		return nil, err
 	}
 	s.LastID, err = lastID(r)
-	return &Record{Kind: SettingsRecord, Settings: s}, err
+	return &Record{Kind: SettingsRecord, Queue: s}, err
 }
 
 // Export returns the record of a key that is in a dump, or nil if it says nothing that other records do not.
@@ -129,11 +129,7 @@ func exportTimed(pair kv.KeyValue, kind RecordKind, prefix []byte, ints []*int64
 func (r *Record) Encode() []byte {
 	switch r.Kind {
 	case SettingsRecord:
-		paused := int64(0)
-		if r.Settings.Paused {
-			paused = 1
-		}
-		return withInts(nil, settingsFormat, paused, r.Settings.Slots, r.Settings.Arrival, r.Settings.LastID)
+		return append(withInts(nil, settingsFormat, r.Queue.Slots, r.Queue.Arrival, r.Queue.LastID), r.Queue.Stored...)
 	case JobRecord:
 		header := append(withInts(nil, r.Job.ID), r.Job.encode()...)
 		b := make([]byte, 0, len(header)+len(r.Payload)+len(r.Result)+2*binary.MaxVarintLen64+1)
@@ -174,19 +170,24 @@ func ParseRecord(kind int64, b []byte) (*Record, error) {
 }
 
 func (r *Record) parseSettings(b []byte) error {
-	var format, paused int64
-	s := &r.Settings
-	if err := decodeInts(nil, b, &format, &paused, &s.Slots, &s.Arrival, &s.LastID); err != nil {
-		return fmt.Errorf("settings of a work queue: %w", err)
+	var format int64
+	s, ok := &r.Queue, true
+	for _, i := range []*int64{&format, &s.Slots, &s.Arrival, &s.LastID} {
+		if *i, b, ok = tuple.NextInt(b); !ok {
+			return fmt.Errorf("settings of a work queue that are cut off")
+		}
+		if format != settingsFormat {
+			return fmt.Errorf("settings of a work queue of format %d, this version of conq knows %d", format, settingsFormat)
+		}
 	}
-	switch {
-	case format != settingsFormat:
-		return fmt.Errorf("settings of a work queue of format %d, this version of conq knows %d", format, settingsFormat)
-	case paused < 0 || paused > 1 || s.Slots < 1 || !isTime(s.Arrival) || s.LastID < 0 || s.LastID > MaxID:
-		return fmt.Errorf("settings of a work queue that can't be: paused %d, %d slots, time %d, last id %d", paused, s.Slots, s.Arrival, s.LastID)
+	if s.Slots < 1 || !isTime(s.Arrival) || s.LastID < 0 || s.LastID > MaxID {
+		return fmt.Errorf("settings of a work queue that can't be: %d slots, time %d, last id %d", s.Slots, s.Arrival, s.LastID)
 	}
-	s.Paused = paused == 1
-	return nil
+	if len(b) > 0 {
+		s.Stored = b
+	}
+	_, err := decodeState(nil, s.Stored, DefaultSettings)
+	return err
 }
 
 func (r *Record) parseJob(b []byte) error {

@@ -33,7 +33,7 @@ func exported(t interface{ Fatal(...any) }, db kv.DB, q *Queue) (kinds []int64, 
 			if err != nil {
 				return err
 			}
-			settings.Settings.Slots = max(settings.Settings.Slots, used)
+			settings.Queue.Slots = max(settings.Queue.Slots, used)
 		}
 		add(settings)
 		for _, part := range q.Exported() {
@@ -112,9 +112,11 @@ func (m *model) Move(t *rapid.T) {
 	if n := imported(t, m.db, m.q, m.now, kinds, data); n != (Imported{Jobs: len(m.jobs)}) {
 		t.Fatalf("of %d jobs: %+v", len(m.jobs), n)
 	}
+	m.changed(func(kv.Tx) error { return nil })
 	for _, j := range m.of(Leased) {
 		if j.token = 0; j.cancelled {
 			j.state, j.time, j.slot, j.cancelled = Dead, m.now, false, false
+			m.endClaim(j)
 		} else {
 			j.state, j.attempts = Ready, j.attempts-1
 		}
@@ -132,7 +134,7 @@ func sampleRecords(t testing.TB) (kinds []int64, data [][]byte) {
 	defer db.Close()
 	id := int64(0)
 	q := NewQueue("q", kv.Limits{Value: 4}, Config{
-		Keep: 1000, KeyRate: Rate{N: 1, Period: 50}, Rate: Rate{N: 100, Period: 1000}, NewID: func() (int64, error) { id++; return id, nil },
+		Settings: Settings{Keep: 1000, KeyRate: Rate{N: 1, Period: 50}, Rate: Rate{N: 100, Period: 1000}}, NewID: func() (int64, error) { id++; return id, nil },
 	})
 	err := db.Transact(context.Background(), func(tx kv.Tx) error {
 		id = 0
@@ -160,7 +162,9 @@ func sampleRecords(t testing.TB) (kinds []int64, data [][]byte) {
 		if _, err := q.Reserve(tx, 30, request); err != nil {
 			return err
 		}
-		q.Pause(tx, true)
+		if err := q.Pause(tx, true); err != nil {
+			return err
+		}
 		return q.SetPeriodic(tx, &Periodic{Name: "p", Spec: "@daily", Next: 50, MaxLate: 7, Job: New{Payload: []byte("x"), Key: "k", Lease: 5000}})
 	})
 	if err != nil {
@@ -176,7 +180,7 @@ func TestImportAgain(t *testing.T) {
 	defer db.Close()
 	q := NewQueue("other", kv.Limits{}, Config{})
 	imported(t, db, q, 40, kinds, data)
-	if again := imported(t, db, q, 41, kinds, data); again != (Imported{Jobs: 6, Duplicates: 1, NewIDs: 5}) {
+	if again := imported(t, db, q, 41, kinds, data); again != (Imported{Jobs: 6, NewIDs: 6}) {
 		t.Errorf("the second time: %+v", again)
 	}
 	if problems := checked(t, db, q); len(problems) > 0 {
@@ -185,7 +189,7 @@ func TestImportAgain(t *testing.T) {
 	err := db.ReadTransact(context.Background(), func(r kv.Reader) error {
 		last, err := lastID(r)
 		counts, _ := q.Counts(r)
-		if last != 11 || fmt.Sprint(counts) != "map[ready:2 scheduled:2 blocked:4 dead:1 done:2]" { // the first of each key, and none of the second time
+		if last != 12 || fmt.Sprint(counts) != "map[ready:2 scheduled:2 blocked:4 dead:2 done:2]" { // the first of each key, and none of the second time
 			t.Errorf("last id %d, jobs by state %v", last, counts)
 		}
 		return err
@@ -244,9 +248,11 @@ func TestParseRecordRefuses(t *testing.T) {
 	}{
 		{0, nil, "a record of kind 0"},
 		{SettingsRecord, nil, "settings"},
-		{SettingsRecord, withInts(nil, 2, 0, 1, 0, 0), "format 2"},
-		{SettingsRecord, withInts(nil, 1, 2, 1, 0, 0), "paused 2"},
-		{SettingsRecord, withInts(nil, 1, 0, 1, 0, math.MaxInt64), "last id"},
+		{SettingsRecord, withInts(nil, 3, 1, 0, 0), "format 3"},
+		{SettingsRecord, withInts(nil, 2, 0, 0, 0), "0 slots"},
+		{SettingsRecord, withInts(nil, 2, 1, 0, math.MaxInt64), "last id"},
+		{SettingsRecord, withInts(nil, 2, 1, 0, 0, 2), "format 2"},
+		{SettingsRecord, withInts(nil, 2, 1, 0, 0, 1, 1, 0, -1), "a lease"},
 		{JobRecord, nil, "cut off"},
 		{JobRecord, []byte{0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x01}, "cut off"},
 		{JobRecord, job(func(*Record) {})[:28], "cut off"},
@@ -257,7 +263,7 @@ func TestParseRecordRefuses(t *testing.T) {
 		{JobRecord, job(func(r *Record) { r.Job.Place = math.MaxInt64 }), "time"},
 		{JobRecord, job(func(r *Record) { r.Job.Time = -1 }), "time"},
 		{JobRecord, job(func(r *Record) { r.Job.Attempts = -1 }), "attempts"},
-		{JobRecord, job(func(r *Record) { r.Job.MaxAttempts = -1 }), "most attempts"},
+		{JobRecord, job(func(r *Record) { r.Job.MaxAttempts = -2 }), "most attempts"},
 		{JobRecord, job(func(r *Record) { r.Job.Lease = -1 }), "lease"},
 		{JobRecord, job(func(r *Record) { r.Job.UniqueFor = math.MaxInt64 }), "unique"},
 		{JobRecord, job(func(r *Record) { r.Job.Key = long }), "too long"},
@@ -300,7 +306,7 @@ func FuzzRecord(f *testing.F) {
 		db := memory.New(memory.Options{})
 		defer db.Close()
 		id := int64(MaxID)
-		q := NewQueue("q", kv.Limits{}, Config{NextTick: CronTick, KeyRate: Rate{N: 1, Period: 10}, NewID: func() (int64, error) { id++; return id, nil }})
+		q := NewQueue("q", kv.Limits{}, Config{NextTick: CronTick, Settings: Settings{KeyRate: Rate{N: 1, Period: 10}}, NewID: func() (int64, error) { id++; return id, nil }})
 		imported(t, db, q, 100, []int64{kind, kind}, [][]byte{b, b})
 		if problems := checked(t, db, q); len(problems) > 0 {
 			t.Fatalf("%x: %v", b, problems)

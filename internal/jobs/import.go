@@ -86,7 +86,7 @@ func (q *Queue) ClearAll(tx kv.Tx) {
 	q.Clear(tx)
 	tx.ClearRange(rangeOf(q.periodic))
 	tx.ClearRange(rangeOf(q.ticks))
-	tx.Clear(q.paused)
+	tx.Clear(q.state)
 	tx.Clear(q.rate)
 }
 
@@ -101,8 +101,8 @@ func (m *Importer) Put(tx kv.Tx, now int64, records []*Record) (done Imported, e
 	for _, r := range records {
 		switch r.Kind {
 		case SettingsRecord:
-			ids.last = max(ids.last, r.Settings.LastID)
-			m.settings(tx, r.Settings)
+			ids.last = max(ids.last, r.Queue.LastID)
+			m.settings(tx, r.Queue)
 		case JobRecord:
 			err = m.job(tx, now, r, &ids, &done)
 		case KeyRecord:
@@ -146,12 +146,14 @@ func (m *Importer) idFor(tx kv.Tx, id int64, ids *importedIDs) (int64, error) {
 	return id, nil
 }
 
-func (m *Importer) settings(tx kv.Tx, s Settings) {
+func (m *Importer) settings(tx kv.Tx, s QueueState) {
 	m.slots = s.Slots
 	if !m.fresh {
 		return
 	}
-	m.q.Pause(tx, s.Paused)
+	if s.Stored != nil {
+		tx.Set(m.q.state, s.Stored)
+	}
 	if s.Arrival > 0 {
 		tx.Set(m.q.rate, withInts(nil, s.Arrival))
 	}
@@ -162,10 +164,17 @@ func (m *Importer) job(tx kv.Tx, now int64, r *Record, ids *importedIDs, done *I
 	j.Failures = append([]Failure(nil), j.Failures...)
 	done.Jobs++
 	done.Bytes += len(r.Payload)
-	claims := j.Unique != "" && j.State != Done
+	release(&j, now)
+	claims, ends := j.Unique != "" && j.State != Done, false
+	if claims && j.State == Dead && !j.Claims {
+		claims = r.Job.State == Leased && j.Created+j.UniqueFor > now // it has just died
+		ends = claims
+	}
 	if claims {
 		err := q.checkClaim(tx, j.Unique, now)
-		if isDuplicate(err) {
+		if isDuplicate(err) && j.State == Dead {
+			claims, j.Claims = false, false // it is dead all the same
+		} else if isDuplicate(err) {
 			done.Duplicates++
 			done.Bytes -= len(r.Payload)
 			return nil
@@ -185,11 +194,13 @@ func (m *Importer) job(tx kv.Tx, now int64, r *Record, ids *importedIDs, done *I
 	}
 	if claims {
 		q.claim(tx, &j)
+		if ends {
+			q.endClaim(tx, &j, now)
+		}
 	}
 	if r.Result != nil && j.State == Done {
 		q.setPieces(tx, q.results, j.ID, r.Result)
 	}
-	release(&j, now)
 	if err := m.slot(tx, &j); err != nil {
 		return err
 	}

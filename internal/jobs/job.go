@@ -22,7 +22,7 @@ type Job struct {
 
 	Created     int64
 	Attempts    int64 // that have begun
-	MaxAttempts int64 // after which it dies; 0 is without end
+	MaxAttempts int64 // after which it dies; 0 is as the queue says, -1 without end
 	Token       int64 // of its lease
 	Lease       int64 // how long its leases are; 0 is up to the handle that reserves it
 	UniqueFor   int64 // how long its claim lasts at least, from Created on
@@ -31,6 +31,7 @@ type Job struct {
 	HasSlot   bool // it occupies a slot of its key
 	Cancelled bool // it dies when its lease ends, unless it is acknowledged
 	Findable  bool // its queue is known by its id alone; see Find
+	Claims    bool // it is dead, and has its unique text all the same
 
 	History
 	Key      string
@@ -75,6 +76,7 @@ const (
 	_
 	flagCancelled
 	flagFindable
+	flagClaims
 )
 
 // ints are the integers of a header, in order.
@@ -94,6 +96,9 @@ func (j *Job) flags() (flags int64) {
 	}
 	if j.Findable {
 		flags |= flagFindable
+	}
+	if j.Claims {
+		flags |= flagClaims
 	}
 	return flags
 }
@@ -145,7 +150,7 @@ func decode(key []byte, id int64, b []byte) (*Job, error) {
 			return nil, corrupt(key, "its header is cut off")
 		}
 	}
-	j.HasSlot, j.Cancelled, j.Findable = flags&flagSlot != 0, flags&flagCancelled != 0, flags&flagFindable != 0
+	j.HasSlot, j.Cancelled, j.Findable, j.Claims = flags&flagSlot != 0, flags&flagCancelled != 0, flags&flagFindable != 0, flags&flagClaims != 0
 	if _, known := stateNames[j.State]; !known {
 		return nil, corrupt(key, "%v is not known", j.State)
 	}

@@ -54,7 +54,7 @@ type keys struct {
 	indexes                                                                map[State][]byte
 	headers, values, results, slots, claims, ends, counts, periodic, ticks []byte
 	wakes                                                                  []byte
-	paused, rate, leased                                                   []byte
+	state, rate                                                            []byte
 }
 
 // SystemSpace is what all keys of work queues begin with. Its bare prefix is the key of the last
@@ -106,7 +106,7 @@ func keysOf(queue string) keys {
 		},
 		headers: in("j"), values: in("v"), results: in("w"), slots: in("k"), claims: in("u"), ends: in("x"),
 		counts: in("c"), periodic: in("p"), ticks: in("n"), wakes: in("y"),
-		paused: in("q", "paused"), rate: in("q", "rate"), leased: in("q", "leased"),
+		state: in("q", "settings"), rate: in("q", "rate"),
 	}
 }
 

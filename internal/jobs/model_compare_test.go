@@ -17,6 +17,10 @@ func (m *model) Due(t *rapid.T) {
 	if m.now += rapid.Int64Range(1, 25).Draw(t, "time"); !m.config.KeyRate.limits() && !m.config.Rate.limits() && rapid.IntRange(0, 9).Draw(t, "back") == 0 {
 		m.now = max(1_000, m.now-500) // the clock was set back
 	}
+	m.due(t)
+}
+
+func (m *model) due(t *rapid.T) {
 	var d Dues
 	m.expect(m.do(func(tx kv.Tx) (err error) {
 		d, err = m.q.Due(tx, m.now, 1000)
@@ -34,7 +38,7 @@ func (m *model) Due(t *rapid.T) {
 		}
 		expired++
 		j.history.Expiries++
-		if j.token = 0; j.cancelled || j.max > 0 && j.attempts >= j.max {
+		if j.token = 0; j.cancelled || m.wasLast(j) {
 			dead++
 			m.bury(j)
 		} else {
@@ -137,7 +141,7 @@ func TestModel(t *testing.T) {
 		rt.Repeat(map[string]func(*rapid.T){
 			"": m.Check, "put": m.Put, "put2": m.Put, "reserve": m.Reserve, "reserve2": m.Reserve, "ack": m.Ack,
 			"extend": m.Extend, "release": m.Release, "fail": m.Fail, "bury": m.Bury, "kick": m.Kick, "bury any": m.BuryAny,
-			"delete": m.Delete, "cancel": m.Cancel, "reprioritise": m.Reprioritise, "pause": m.Pause, "clear": m.Clear, "due": m.Due, "move": m.Move,
+			"delete": m.Delete, "cancel": m.Cancel, "reprioritise": m.Reprioritise, "pause": m.Pause, "clear": m.Clear, "due": m.Due, "configure": m.Configure, "move": m.Move,
 			"reserve one": m.ReserveOne, "delete free": m.DeleteFree, "kick first": m.KickFirst, "first": m.First,
 		})
 	})

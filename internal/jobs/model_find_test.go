@@ -12,7 +12,7 @@ import (
 
 func (m *model) ReserveOne(t *rapid.T) {
 	id := m.any()
-	request := Request{Holder: "h", Lease: 15, NewToken: func() int64 { return m.token + 1 }}
+	request := Request{Holder: "h", NewToken: func() int64 { return m.token + 1 }}
 	var got Reserved
 	err := m.do(func(tx kv.Tx) (err error) {
 		got, err = m.q.ReserveOne(tx, id, m.now, request)
@@ -21,6 +21,10 @@ func (m *model) ReserveOne(t *rapid.T) {
 	j := m.jobs[id]
 	if j == nil {
 		m.expect(err, ErrNotFound)
+		return
+	}
+	if (j.state == Ready || j.state == Scheduled || j.state == Dead) && !m.mayRevive(j) {
+		m.expect(err, ErrDuplicate)
 		return
 	}
 	at, next := m.now, m.rate
@@ -37,9 +41,7 @@ func (m *model) ReserveOne(t *rapid.T) {
 	m.expect(err, nil)
 	m.rate = next
 	j.slot = j.slot || j.key != ""
-	if j.max > 0 {
-		j.max = max(j.max, j.attempts+1)
-	}
+	m.revive(j)
 	if m.start(j); got.ID != id || got.Token != j.token {
 		t.Fatalf("reserved %d with %d, want %d with %d", got.ID, got.Token, id, j.token)
 	}
@@ -82,13 +84,21 @@ func (m *model) KickFirst(t *rapid.T) {
 		kicked, err = m.q.KickFirst(tx, state, m.now, n)
 		return err
 	}), nil)
-	want := m.of(state)
-	want = want[:min(n, len(want))]
-	for _, j := range want {
-		m.kick(j)
+	var first []*modelJob
+	for _, j := range m.of(state) {
+		if len(first) < n && m.mayRevive(j) {
+			first = append(first, j)
+		}
 	}
-	if kicked != len(want) {
-		t.Fatalf("kicked %d of %d", kicked, len(want))
+	want := 0
+	for _, j := range first {
+		if m.mayRevive(j) { // one that was kicked before it may have its unique text
+			m.kick(j)
+			want++
+		}
+	}
+	if kicked != want {
+		t.Fatalf("kicked %d of %d", kicked, want)
 	}
 }
 

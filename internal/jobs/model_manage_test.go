@@ -65,5 +65,30 @@ func (m *model) Clear(t *rapid.T) {
 
 func (m *model) Pause(t *rapid.T) {
 	m.paused = rapid.Bool().Draw(t, "paused")
-	m.expect(m.do(func(tx kv.Tx) error { m.q.Pause(tx, m.paused); return nil }), nil)
+	m.changed(func(tx kv.Tx) error { return m.q.Pause(tx, m.paused) })
+}
+
+// Configure changes the settings, and lets in what they have room for.
+func (m *model) Configure(t *rapid.T) {
+	m.config.Settings = drawSettings(t)
+	m.changed(func(tx kv.Tx) error {
+		_, err := m.q.SetSettings(tx, m.config.Settings, -1)
+		return err
+	})
+	m.expect(m.do(func(tx kv.Tx) error {
+		_, err := m.q.Admit(tx, m.now, nil, 10)
+		return err
+	}), nil)
+	m.due(t)
+}
+
+// changed changes what is stored of the queue itself.
+func (m *model) changed(change func(kv.Tx) error) {
+	m.expect(m.do(func(tx kv.Tx) (err error) {
+		if err := change(tx); err != nil {
+			return err
+		}
+		m.q, err = m.q.At(tx)
+		return err
+	}), nil)
 }

@@ -37,7 +37,7 @@ type modelJob struct {
 	attempts, max, lease, token, unique int64
 	state                               State
 	key, claim                          string
-	slot, cancelled, findable           bool
+	slot, cancelled, findable, claims   bool
 	history                             History
 }
 
@@ -52,13 +52,9 @@ func newModel(t *rapid.T) *model {
 		jobs: make(map[int64]*modelJob), claims: make(map[string]modelClaim), rates: make(map[string]int64),
 	}
 	m.config = Config{
-		KeyLimit:    rapid.Int64Range(1, 2).Draw(t, "key limit"),
-		Concurrency: rapid.SampledFrom([]int64{0, 0, 3}).Draw(t, "concurrency"),
-		Keep:        rapid.SampledFrom([]int64{0, 50}).Draw(t, "keep"),
-		Skew:        rapid.SampledFrom([]int64{0, 7}).Draw(t, "skew"),
-		Rate:        rapid.SampledFrom([]Rate{{}, {}, {N: 3, Period: 30}}).Draw(t, "rate"),
-		KeyRate:     rapid.SampledFrom([]Rate{{}, {}, {N: 2, Period: 40}}).Draw(t, "key rate"),
-		Shards:      rapid.IntRange(1, 3).Draw(t, "shards"),
+		Settings: drawSettings(t),
+		Skew:     rapid.SampledFrom([]int64{0, 7}).Draw(t, "skew"),
+		Shards:   rapid.IntRange(1, 3).Draw(t, "shards"),
 		NewID: func() (int64, error) {
 			m.nextID++
 			return m.nextID - 1, nil
@@ -66,6 +62,21 @@ func newModel(t *rapid.T) *model {
 	}
 	m.q = NewQueue("q", kv.Limits{Value: rapid.SampledFrom([]int{0, 4}).Draw(t, "value limit")}, m.config)
 	return m
+}
+
+func drawSettings(t *rapid.T) Settings {
+	return Settings{
+		KeyLimit:    rapid.Int64Range(1, 2).Draw(t, "key limit"),
+		Concurrency: rapid.SampledFrom([]int64{0, 0, 3}).Draw(t, "concurrency"),
+		Keep:        rapid.SampledFrom([]int64{0, 50}).Draw(t, "keep"),
+		Rate:        rapid.SampledFrom([]Rate{{}, {}, {N: 3, Period: 30}}).Draw(t, "rate"),
+		KeyRate:     rapid.SampledFrom([]Rate{{}, {}, {N: 2, Period: 40}}).Draw(t, "key rate"),
+		MaxAttempts: rapid.Int64Range(0, 2).Draw(t, "attempts"),
+		Lease:       rapid.Int64Range(1, 20).Draw(t, "lease"),
+		Backoff:     Backoff{Kind: Constant, Base: 5, Max: 5},
+
+		UniqueWhileDead: rapid.Bool().Draw(t, "unique while dead"),
+	}
 }
 
 // do runs a verb in a transaction of its own.
@@ -171,15 +182,55 @@ func (m *model) endClaim(j *modelJob) {
 
 func (m *model) remove(j *modelJob) {
 	delete(m.jobs, j.id)
-	if j.state != Done {
+	switch j.state {
+	case Done:
+	case Dead:
+		if j.claims {
+			m.endClaim(j)
+		}
+	default:
 		m.endClaim(j)
 		m.free(j)
 	}
 }
 
+// claimOf returns the claim to a job's unique text, or nil if there is none now.
+func (m *model) claimOf(j *modelJob) *modelClaim {
+	c, claimed := m.claims[j.claim]
+	if !claimed || c.until > 0 && c.until <= m.now {
+		return nil
+	}
+	return &c
+}
+
+// mayRevive tells whether a dead job can be tried again.
+func (m *model) mayRevive(j *modelJob) bool {
+	c := m.claimOf(j)
+	return j.state != Dead || c == nil || c.id == j.id
+}
+
+func (m *model) revive(j *modelJob) {
+	if j.state == Dead && j.claim != "" {
+		m.claims[j.claim] = modelClaim{id: j.id}
+		j.claims = false
+	}
+	if m.wasLast(j) {
+		j.max = j.attempts + 1
+	}
+}
+
+// wasLast tells whether a job has no attempts left.
+func (m *model) wasLast(j *modelJob) bool {
+	most := cmp.Or(j.max, m.config.MaxAttempts)
+	return most > 0 && j.attempts >= most
+}
+
 func (m *model) bury(j *modelJob) {
 	j.state, j.time, j.cancelled, j.token = Dead, m.now, false, 0
 	j.history.Buries++
+	if j.claims = m.config.UniqueWhileDead && j.claim != ""; !j.claims {
+		m.endClaim(j)
+	}
 	m.free(j)
 }
 
@@ -222,7 +273,7 @@ func (m *model) Put(t *rapid.T) {
 		Key:         rapid.SampledFrom([]string{"", "a", "b"}).Draw(t, "key"),
 		Unique:      rapid.SampledFrom([]string{"", "", "u", "v"}).Draw(t, "unique"),
 		UniqueFor:   rapid.SampledFrom([]int64{0, 20}).Draw(t, "unique for"),
-		MaxAttempts: rapid.Int64Range(0, 3).Draw(t, "max"),
+		MaxAttempts: rapid.Int64Range(-1, 3).Draw(t, "max"),
 		Lease:       rapid.Int64Range(0, 30).Draw(t, "lease"),
 		Findable:    rapid.Bool().Draw(t, "findable"),
 	}
@@ -257,7 +308,7 @@ func (m *model) Put(t *rapid.T) {
 
 func (m *model) Reserve(t *rapid.T) {
 	n := rapid.IntRange(1, 4).Draw(t, "n")
-	request := Request{N: n, Holder: "h", Lease: 15, NewToken: func() int64 { m.token++; return m.token }}
+	request := Request{N: n, Holder: "h", NewToken: func() int64 { m.token++; return m.token }}
 	first := m.token
 	var found Found
 	m.expect(m.do(func(tx kv.Tx) (err error) {
@@ -310,10 +361,7 @@ func (m *model) reserve(n int) (got []*modelJob) {
 
 func (m *model) start(j *modelJob) {
 	m.token++
-	length := j.lease
-	if length == 0 {
-		length = 15
-	}
+	length := cmp.Or(j.lease, m.config.Lease)
 	j.state, j.time, j.token = Leased, m.now+length, m.token
 	if r := m.config.KeyRate; j.key != "" {
 		_, m.rates[j.key] = r.start(m.rates[j.key], m.now)
@@ -389,9 +437,13 @@ func (m *model) Release(t *rapid.T) {
 func (m *model) Fail(t *rapid.T) {
 	id, token, j := m.lease()
 	at := m.now + rapid.Int64Range(0, 20).Draw(t, "at")
+	next := at
+	if rapid.Bool().Draw(t, "by backoff") {
+		next, at = ByBackoff, m.now+m.config.Backoff.Base
+	}
 	var dead bool
 	err := m.do(func(tx kv.Tx) (err error) {
-		dead, err = m.q.Fail(tx, id, token, m.now, at, "why")
+		dead, err = m.q.Fail(tx, id, token, m.now, next, "why")
 		return err
 	})
 	if j == nil {
@@ -399,7 +451,7 @@ func (m *model) Fail(t *rapid.T) {
 		return
 	}
 	m.expect(err, nil)
-	want := j.cancelled || j.max > 0 && j.attempts >= j.max
+	want := j.cancelled || m.wasLast(j)
 	if dead != want {
 		t.Fatalf("dead: %v after %d of %d attempts", dead, j.attempts, j.max)
 	}
@@ -436,6 +488,8 @@ func (m *model) Kick(t *rapid.T) {
 		m.expect(err, ErrNotFound)
 	case j.state != Dead && j.state != Scheduled:
 		m.expect(err, ErrState)
+	case !m.mayRevive(j):
+		m.expect(err, ErrDuplicate)
 	default:
 		m.expect(err, nil)
 		m.kick(j)
@@ -443,9 +497,7 @@ func (m *model) Kick(t *rapid.T) {
 }
 
 func (m *model) kick(j *modelJob) {
-	if j.max > 0 {
-		j.max = max(j.max, j.attempts+1)
-	}
+	m.revive(j)
 	j.history.Kicks++
 	m.admit(j, 0)
 }

@@ -16,7 +16,7 @@ type New struct {
 	Key         string
 	Unique      string
 	UniqueFor   int64
-	MaxAttempts int64
+	MaxAttempts int64 // 0 is as the queue says, -1 without end
 	Lease       int64
 	Meta        map[string]string
 	Findable    bool
@@ -99,9 +99,9 @@ func (q *Queue) Put(tx kv.Tx, places *Places, now int64, n *New) (*Job, error) {
 }
 
 // checkClaim returns a *Duplicate if the claim is taken.
-func (q *Queue) checkClaim(tx kv.Tx, unique string, now int64) error {
+func (q *Queue) checkClaim(r kv.Reader, unique string, now int64) error {
 	key := withString(q.claims, unique)
-	value, err := tx.Get(key)
+	value, err := r.Get(key)
 	if err != nil || value == nil {
 		return err
 	}
@@ -113,6 +113,25 @@ func (q *Queue) checkClaim(tx kv.Tx, unique string, now int64) error {
 		return nil // its job is gone
 	}
 	return &Duplicate{ID: id, Unique: unique}
+}
+
+// mayRevive returns a *Duplicate if a job that is dead can't be tried again, as another one has its claim by now.
+func (q *Queue) mayRevive(r kv.Reader, j *Job, now int64) error {
+	if j.Unique == "" || j.State != Dead {
+		return nil
+	}
+	if err := q.checkClaim(r, j.Unique, now); !isDuplicateOf(err, j.ID) {
+		return err
+	}
+	return nil
+}
+
+// revive has a job that is dead hold its claim again. It may be revived.
+func (q *Queue) revive(tx kv.Tx, j *Job) {
+	if j.Unique != "" && j.State == Dead {
+		q.claim(tx, j)
+		j.Claims = false
+	}
 }
 
 // claim makes a claim that lasts as long as its job.
@@ -138,4 +157,9 @@ func (q *Queue) endClaim(tx kv.Tx, j *Job, now int64) {
 func isDuplicate(err error) bool {
 	var d *Duplicate
 	return errors.As(err, &d)
+}
+
+func isDuplicateOf(err error, id int64) bool {
+	var d *Duplicate
+	return errors.As(err, &d) && d.ID == id
 }

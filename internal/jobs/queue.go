@@ -1,41 +1,50 @@
 package jobs
 
 import (
+	"cmp"
 	"encoding/binary"
 	"math/rand/v2"
+	"sync/atomic"
 
 	"github.com/conq-go/conq/kv"
 	"github.com/conq-go/conq/tuple"
 )
 
-// Config is what the handles of one queue should agree on.
+// Config is how the queue works, and what belongs to one process.
 type Config struct {
-	KeyLimit    int64    // how many jobs of a key may be out of blocked; at least 1
-	Concurrency int64    // how many may be leased at once; 0 is any number
-	Rate        Rate     // of starts in the queue
-	KeyRate     Rate     // of starts of one key
-	Keep        int64    // how long jobs that are done are kept, in microseconds
-	Skew        int64    // how much later than its deadline a lease ends for others, likewise
-	Relaxed     bool     // reserve any of the first few hundred, so that processes don't collide
-	NextTick    NextTick // of periodic jobs; nil if there are none
-	NewID       func() (int64, error)
-	Again       func(at int64) // called when a transaction has committed after which the rate of the queue lets more start then; may be nil
-	Soon        func(at int64) // called when a transaction has committed after which something is due then; may be nil
-	Shards      int            // over how many keys a count is spread; at least 1
+	Settings          // as long as none are stored
+	Skew     int64    // how much later than its deadline a lease ends for others, in microseconds
+	NextTick NextTick // of periodic jobs; nil if there are none
+	NewID    func() (int64, error)
+	Again    func(at int64) // called when a transaction has committed after which the rate of the queue lets more start then; may be nil
+	Soon     func(at int64) // called when a transaction has committed after which something is due then; may be nil
+	Shards   int            // over how many keys a count is spread; at least 1
 }
 
-// Queue is the recipe of one work queue. It has no state, and is safe for concurrent use.
+// Queue is the recipe of one work queue. It is safe for concurrent use.
 type Queue struct {
 	keys
 	config Config
 	limits kv.Limits
+
+	// Of one of At:
+	version int64 // of the settings; 0 if none were ever stored
+	paused  bool
+	stored  []byte // what all of that was read from
+
+	defaults Settings
+	latest   *atomic.Pointer[Queue] // what At returned last
 }
 
 // NewQueue returns the recipe for a queue of that name.
 func NewQueue(name string, limits kv.Limits, config Config) *Queue {
-	config.KeyLimit = max(1, config.KeyLimit)
+	if config.Settings == (Settings{}) {
+		config.Settings = DefaultSettings
+	}
+	config.KeyLimit, config.Lease = max(1, config.KeyLimit), cmp.Or(config.Lease, DefaultSettings.Lease)
+	config.Backoff = cmp.Or(config.Backoff, DefaultSettings.Backoff)
 	config.Shards = max(1, config.Shards)
-	return &Queue{keys: keysOf(name), config: config, limits: limits}
+	return &Queue{keys: keysOf(name), config: config, limits: limits, defaults: config.Settings, latest: new(atomic.Pointer[Queue])}
 }
 
 // Load returns the header of a job, or ErrNotFound.
@@ -126,6 +135,20 @@ func (q *Queue) count(tx kv.Tx, s State, delta int64) {
 	tx.Add(withInts(q.counts, int64(s), shard), delta)
 }
 
+// countOf returns how many jobs there are in a state, and conflicts with those that come to it and leave it.
+func (q *Queue) countOf(r kv.Reader, s State) (n int64, err error) {
+	for pair, err := range r.Range(rangeOf(withInts(q.counts, int64(s))), kv.RangeOptions{}) {
+		if err != nil {
+			return 0, err
+		}
+		if len(pair.Value) != 8 {
+			return 0, corrupt(pair.Key, "it is no count")
+		}
+		n += int64(binary.LittleEndian.Uint64(pair.Value))
+	}
+	return n, nil
+}
+
 // Counts returns how many jobs there are in each state, through a snapshot.
 func (q *Queue) Counts(r kv.Reader) (map[State]int64, error) {
 	counts := make(map[State]int64)
@@ -193,6 +216,9 @@ func (q *Queue) remove(tx kv.Tx, j *Job, now int64) error {
 		tx.ClearRange(kv.PrefixRange(withInts(q.results, j.ID)))
 		return nil // the rest happened when it was done
 	}
+	if was == Dead && !j.Claims {
+		return nil // that has happened, too
+	}
 	q.endClaim(tx, j, now)
 	return q.freeSlot(tx, j.Key, was, j.HasSlot, now)
 }
@@ -211,9 +237,12 @@ func (q *Queue) finish(tx kv.Tx, j *Job, now int64, result []byte) error {
 	return q.freeSlot(tx, j.Key, Leased, had, now)
 }
 
-// bury makes a job dead. It keeps its claim, and gives up its slot.
+// bury makes a job dead. It gives up its slot, and its claim, unless the settings let it keep that.
 func (q *Queue) bury(tx kv.Tx, j *Job, now int64) error {
 	was, had := j.State, j.HasSlot
+	if j.Claims = q.config.UniqueWhileDead && j.Unique != ""; !j.Claims {
+		q.endClaim(tx, j, now)
+	}
 	j.Buries++
 	q.move(tx, j, Dead, func() { j.Time, j.HasSlot, j.Cancelled = now, false, false })
 	return q.freeSlot(tx, j.Key, was, had, now)
@@ -228,7 +257,6 @@ func (q *Queue) Clear(tx kv.Tx) {
 	for _, prefix := range [][]byte{q.headers, q.values, q.results, q.slots, q.wakes, q.claims, q.ends, q.counts} {
 		tx.ClearRange(rangeOf(prefix))
 	}
-	tx.Clear(q.leased)
 }
 
 func (q *Queue) setPayload(tx kv.Tx, j *Job, payload []byte) {

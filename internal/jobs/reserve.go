@@ -142,6 +142,9 @@ func (q *Queue) ReserveOne(tx kv.Tx, id, now int64, request Request) (got Reserv
 	if j.State != Ready && j.State != Scheduled && j.State != Dead {
 		return got, fmt.Errorf("%w: job %d is %v: only one that is ready, scheduled or dead can be leased", ErrState, id, j.State)
 	}
+	if err := q.mayRevive(tx, j, now); err != nil {
+		return got, err
+	}
 	n, err := q.room(tx, now, 1)
 	if err != nil {
 		return got, err
@@ -157,9 +160,8 @@ func (q *Queue) ReserveOne(tx kv.Tx, id, now int64, request Request) (got Reserv
 	if err != nil {
 		return got, err
 	}
-	if j.MaxAttempts > 0 {
-		j.MaxAttempts = max(j.MaxAttempts, j.Attempts+1)
-	}
+	q.revive(tx, j)
+	q.allowAttempt(j)
 	since := now
 	if j.State == Ready {
 		since = j.since()
@@ -226,7 +228,7 @@ func (q *Queue) lease(tx kv.Tx, j *Job, s slots, now int64, request Request, i i
 	if request.Terms != nil {
 		terms = request.Terms(i)
 	}
-	length = cmp.Or(terms.Lease, j.Lease, request.Lease)
+	length = cmp.Or(terms.Lease, j.Lease, request.Lease, q.config.Lease)
 	was := j.State
 	q.move(tx, j, Leased, func() {
 		j.Token, j.Holder, j.Time = request.NewToken(), cmp.Or(terms.Holder, request.Holder), now+length
@@ -250,11 +252,11 @@ func (q *Queue) lease(tx kv.Tx, j *Job, s slots, now int64, request Request, i i
 
 // room returns how many of n jobs may be leased now.
 func (q *Queue) room(tx kv.Tx, now int64, n int) (int, error) {
-	if paused, err := q.Paused(tx); paused || err != nil {
-		return 0, err
+	if q.paused {
+		return 0, nil
 	}
 	if limit := q.config.Concurrency; limit > 0 {
-		leased, err := loadInt(tx, q.leased)
+		leased, err := q.countOf(tx, Leased)
 		if err != nil {
 			return 0, err
 		}
@@ -281,13 +283,6 @@ func (q *Queue) room(tx kv.Tx, now int64, n int) (int, error) {
 func (q *Queue) started(tx kv.Tx, now int64, n int) error {
 	if n == 0 {
 		return nil
-	}
-	if q.config.Concurrency > 0 {
-		leased, err := loadInt(tx, q.leased)
-		if err != nil {
-			return err
-		}
-		tx.Set(q.leased, withInts(nil, leased+int64(n)))
 	}
 	if q.config.Rate.limits() {
 		arrival, err := loadInt(tx, q.rate)

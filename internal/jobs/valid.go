@@ -32,7 +32,7 @@ func (j *Job) valid() error {
 	}{
 		{isTime(j.Place) && isTime(j.Time) && isTime(j.Created), "a time that is not between 1970 and 9999"},
 		{j.Attempts >= 0 && j.Attempts <= math.MaxInt32, "a number of attempts that can't be"},
-		{j.MaxAttempts >= 0, "a negative number of most attempts"},
+		{j.MaxAttempts >= -1, "a negative number of most attempts"},
 		{isLease(j.Lease), "a lease that is not 0 to 30 days"},
 		{isDuration(j.UniqueFor), "a unique name for a time that can't be"},
 		{len(j.Key) <= maxText && len(j.Unique) <= maxText && len(j.Holder) <= maxText, "a key, a unique name or a holder that is too long"},
@@ -42,6 +42,7 @@ func (j *Job) valid() error {
 		{!j.HasSlot || j.Key != "", "no key, and a slot"},
 		{j.State != Done || !j.HasSlot, "a slot, and is done"},
 		{j.State != Dead || !j.HasSlot, "a slot, and is dead"},
+		{!j.Claims || j.State == Dead && j.Unique != "", "a claim as a dead job has it, and is none, or has no unique text"},
 	} {
 		if !c.ok {
 			return fmt.Errorf("job %d has %s", j.ID, c.what)
@@ -60,7 +61,7 @@ func (p *Periodic) valid() error {
 	switch {
 	case !isTime(p.Next) || !isDuration(p.MaxLate):
 		return fmt.Errorf("periodic job %q is due at a time that can't be", p.Name)
-	case len(p.Job.Key) > maxText || p.Job.MaxAttempts < 0 || !isLease(p.Job.Lease):
+	case len(p.Job.Key) > maxText || p.Job.MaxAttempts < -1 || !isLease(p.Job.Lease):
 		return fmt.Errorf("periodic job %q has a key, a lease or a number of attempts that can't be", p.Name)
 	}
 	if _, err := CronTick(p.Spec, p.Next); err != nil {

@@ -30,9 +30,6 @@ func (q *Queue) Ack(tx kv.Tx, id, token, now int64, result []byte) error {
 	if err != nil {
 		return err
 	}
-	if err := q.unlease(tx); err != nil {
-		return err
-	}
 	if q.config.Keep <= 0 {
 		return q.remove(tx, j, now)
 	}
@@ -55,9 +52,6 @@ func (q *Queue) Extend(tx kv.Tx, id, token, now, until int64) (cancelled bool, e
 func (q *Queue) Release(tx kv.Tx, id, token, now, at int64, as *NewPriority) error {
 	j, err := q.held(tx, id, token, now)
 	if err != nil {
-		return err
-	}
-	if err := q.unlease(tx); err != nil {
 		return err
 	}
 	if j.Cancelled {
@@ -112,18 +106,42 @@ func (q *Queue) admitAt(tx kv.Tx, j *Job, now, at int64) error {
 	return q.admit(tx, j, now)
 }
 
-// Fail ends an attempt with an error: the job is tried again at a time, or is dead after its last attempt.
+// Attempts returns after how many attempts a job is dead; 0 is without end.
+func (q *Queue) Attempts(j *Job) int64 {
+	if j.MaxAttempts == 0 {
+		return q.config.MaxAttempts
+	}
+	return max(0, j.MaxAttempts)
+}
+
+// wasLast tells whether the attempt under way is the last one.
+func (q *Queue) wasLast(j *Job) bool {
+	most := q.Attempts(j)
+	return most > 0 && j.Attempts >= most
+}
+
+// allowAttempt lets a job have at least one more attempt.
+func (q *Queue) allowAttempt(j *Job) {
+	if q.wasLast(j) {
+		j.MaxAttempts = j.Attempts + 1
+	}
+}
+
+// ByBackoff is the time of the next attempt that the queue's backoff says.
+const ByBackoff = -1
+
+// Fail ends an attempt with an error: the job is tried again at a time, which may be ByBackoff, or is dead after its last attempt.
 func (q *Queue) Fail(tx kv.Tx, id, token, now, at int64, reason string) (dead bool, err error) {
 	j, err := q.held(tx, id, token, now)
 	if err != nil {
 		return false, err
 	}
-	if err := q.unlease(tx); err != nil {
-		return false, err
-	}
 	j.fail(now, reason)
-	if j.Cancelled || j.MaxAttempts > 0 && j.Attempts >= j.MaxAttempts {
+	if j.Cancelled || q.wasLast(j) {
 		return true, q.bury(tx, j, now)
+	}
+	if at == ByBackoff {
+		at = now + q.config.Backoff.After(j.Attempts)
 	}
 	return false, q.again(tx, j, now, at)
 }
@@ -132,9 +150,6 @@ func (q *Queue) Fail(tx kv.Tx, id, token, now, at int64, reason string) (dead bo
 func (q *Queue) Bury(tx kv.Tx, id, token, now int64, reason string, priority *int64) error {
 	j, err := q.held(tx, id, token, now)
 	if err != nil {
-		return err
-	}
-	if err := q.unlease(tx); err != nil {
 		return err
 	}
 	j.fail(now, reason)
@@ -155,9 +170,11 @@ func (q *Queue) Kick(tx kv.Tx, id, now int64) error {
 	if j.State != Dead && j.State != Scheduled {
 		return fmt.Errorf("%w: job %d is %v: only a dead or a scheduled one can be kicked", ErrState, id, j.State)
 	}
-	if j.MaxAttempts > 0 {
-		j.MaxAttempts = max(j.MaxAttempts, j.Attempts+1)
+	if err := q.mayRevive(tx, j, now); err != nil {
+		return err
 	}
+	q.revive(tx, j)
+	q.allowAttempt(j)
 	j.Kicks++
 	return q.again(tx, j, now, 0)
 }
@@ -166,18 +183,31 @@ func (q *Queue) Kick(tx kv.Tx, id, now int64) error {
 // room for, and returns how many.
 func (q *Queue) KickFirst(tx kv.Tx, state State, now int64, n int) (kicked int, err error) {
 	var first []*Job
-	_, _, err = q.List(tx.Snapshot(), Filter{State: state}, nil, n, func(j *Job) (bool, error) {
-		first = append(first, j)
-		return true, nil
+	const looked = 2000
+	r := tx.Snapshot()
+	_, _, err = q.List(r, Filter{State: state}, nil, max(n, looked), func(j *Job) (bool, error) {
+		err := q.mayRevive(r, j, now)
+		if err == nil {
+			first = append(first, j)
+		} else if isDuplicate(err) {
+			err = nil
+		}
+		return len(first) < n, err
 	})
 	if err != nil {
 		return 0, err
 	}
-	for kicked < len(first) && (kicked == 0 || q.Fits(tx)) {
-		if err := q.Kick(tx, first[kicked].ID, now); err != nil {
+	for i, j := range first {
+		if i > 0 && !q.Fits(tx) {
+			break
+		}
+		err := q.Kick(tx, j.ID, now)
+		switch {
+		case err == nil:
+			kicked++
+		case !isDuplicate(err): // of one that was kicked before it
 			return 0, err
 		}
-		kicked++
 	}
 	return kicked, nil
 }
@@ -187,11 +217,6 @@ func (q *Queue) Delete(tx kv.Tx, id, now int64) error {
 	j, err := q.Load(tx, id)
 	if err != nil {
 		return err
-	}
-	if j.State == Leased {
-		if err := q.unlease(tx); err != nil {
-			return err
-		}
 	}
 	return q.remove(tx, j, now)
 }
@@ -236,10 +261,6 @@ func (q *Queue) BuryAny(tx kv.Tx, id, now int64, reason string) error {
 		return nil
 	case j.State == Done:
 		return fmt.Errorf("%w: job %d is done", ErrState, id)
-	case j.State == Leased:
-		if err := q.unlease(tx); err != nil {
-			return err
-		}
 	}
 	j.fail(now, reason)
 	return q.bury(tx, j, now)
@@ -261,46 +282,5 @@ func (q *Queue) Reprioritise(tx kv.Tx, id, now, priority int64) error {
 	}
 	token := j.Token
 	q.move(tx, j, j.State, func() { j.Token, j.Priority, j.Place = token, priority, place })
-	return nil
-}
-
-// Pause has Reserve return nothing until Resume.
-func (q *Queue) Pause(tx kv.Tx, paused bool) {
-	if paused {
-		tx.Set(q.paused, nil)
-	} else {
-		tx.Clear(q.paused)
-	}
-}
-
-// Paused tells whether the queue is paused.
-func (q *Queue) Paused(r kv.Reader) (bool, error) {
-	value, err := r.Get(q.paused)
-	return value != nil, err
-}
-
-// unlease counts that one job less is leased, where that is limited.
-func (q *Queue) unlease(tx kv.Tx) error {
-	if q.config.Concurrency == 0 {
-		return nil
-	}
-	n, err := loadInt(tx, q.leased)
-	if err == nil {
-		tx.Set(q.leased, withInts(nil, max(0, n-1)))
-	}
-	return err
-}
-
-// unleaseCounted is unlease also where this handle sets no limit, and others do.
-func (q *Queue) unleaseCounted(tx kv.Tx) error {
-	value, err := tx.Get(q.leased)
-	if err != nil || value == nil {
-		return err
-	}
-	var n int64
-	if err := decodeInts(q.leased, value, &n); err != nil {
-		return err
-	}
-	tx.Set(q.leased, withInts(nil, max(0, n-1)))
 	return nil
 }

@@ -75,7 +75,7 @@ func (s *site) end() {
 }
 
 func (s *site) work(name string) *work.Queue[[]byte] {
-	q, err := work.Open(s.db, name, conq.Bytes(), work.Options{MaxAttempts: 3, Keep: time.Hour, Backoff: func(int) time.Duration { return 5 * time.Minute }})
+	q, err := work.Open(s.db, name, conq.Bytes(), work.Options{Settings: &work.Settings{MaxAttempts: 3, Keep: time.Hour}, Backoff: func(int) time.Duration { return 5 * time.Minute }})
 	must(s.t, err)
 	return q
 }

@@ -37,7 +37,7 @@ func operations(t *testing.T, f *fixture, do func(op operationInfo, request, bod
 	bodies := map[string]string{
 		"add-items": `{"items":[{"text":"a"}]}`, "put-jobs": `{"jobs":[{"text":"a"}]}`, "make-queue": `{"kind":"queue"}`,
 		"move-items": `{"from":"q","to":"r"}`, "ack-jobs": `{"jobs":[]}`, "change-job": `{"priority":1}`,
-		"put-periodic": `{"text":"a","cron":"@hourly"}`, "bury-job": `{}`, "start-bulk": `{"do":"kick","all":true}`,
+		"put-periodic": `{"text":"a","cron":"@hourly"}`, "bury-job": `{}`, "put-settings": `{"concurrency":2}`, "start-bulk": `{"do":"kick","all":true}`,
 	}
 	for _, id := range []string{"ack-job", "extend-job", "release-job", "fail-job"} {
 		bodies[id] = `{"token":"1-1-gmd3-0"}`

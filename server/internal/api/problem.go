@@ -37,6 +37,7 @@ var statuses = []status{
 	{conq.ErrKind, http.StatusConflict, "kind"},
 	{work.ErrDuplicate, http.StatusConflict, "duplicate"},
 	{work.ErrState, http.StatusConflict, "state"},
+	{work.ErrChanged, http.StatusConflict, "changed"},
 	{work.ErrLeaseLost, http.StatusConflict, "lease-lost"},
 	{kv.ErrTooLarge, http.StatusRequestEntityTooLarge, "too-large"},
 	{queues.ErrTooMany, http.StatusServiceUnavailable, "busy"},

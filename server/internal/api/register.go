@@ -99,6 +99,10 @@ func (a *api) registerOperators() {
 	register(a, request(admin, "stop-bulk", http.MethodDelete, bulk+"/{id}", "Stop a task", "What it has done stays."), a.stopBulk)
 	addOperator(a, "pause", request(admin, "pause-queue", post, path+"/pause", "Have a work queue give out nothing until it is resumed"), a.pause)
 	addOperator(a, "resume", request(admin, "resume-queue", post, path+"/resume", "End a pause"), a.resume)
+	const settings = path + "/settings"
+	addWork(a, request(watch, "get-settings", get, settings, "Look at the settings of a work queue"), a.settings)
+	add(a, request(admin, "put-settings", http.MethodPut, settings, "Set how a work queue works",
+		"They are stored with the queue, and hold for all its workers at once, wherever these are. What is left out has its default. The queue is made if there is none."), a.configure)
 	addWork(a, request(consume, "list-periodic", get, path+"/periodic", "List the periodic jobs"), a.periodics)
 	register(a, request(admin, "put-periodic", http.MethodPut, periodic, "Have a job put at each tick of a cron expression", "One of the same name is replaced."), a.every)
 	addOperator(a, "remove periodic", request(admin, "remove-periodic", http.MethodDelete, periodic, "End a periodic job"), a.removePeriodic)

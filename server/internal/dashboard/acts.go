@@ -26,6 +26,7 @@ func init() { // it refers to itself
 		"purge":  {access.Admin, "fpw", askPurge, (*Dashboard).doPurge, toQueue},
 		"add":    {access.Produce, "fpw", askAdd, (*Dashboard).doAdd, toQueue},
 		"move":   {access.Admin, "fp", askMove, (*Dashboard).doMove, toQueue},
+		"set":    {access.Admin, "w", (*Dashboard).askSet, (*Dashboard).doSet, toQueue},
 		"every":  {access.Admin, "w", askEvery, (*Dashboard).doEvery, toPeriodic},
 		"runnow": {access.Admin, "w", askRunNow, (*Dashboard).doRunNow, toPeriodic},
 		"remove": {access.Admin, "w", askRemove, (*Dashboard).doRemove, toPeriodic},

@@ -170,8 +170,12 @@ func (q *sampled) read(r kv.Reader, now time.Time, c *Counts) error {
 	c.Ready, c.Scheduled, c.Leased = n[jobs.Ready], n[jobs.Scheduled], n[jobs.Leased]
 	c.Blocked, c.Dead, c.Done = n[jobs.Blocked], n[jobs.Dead], n[jobs.Done]
 	c.Depth = c.Ready + c.Scheduled + c.Leased + c.Blocked
-	if c.Paused, err = q.jobs.Paused(r.Snapshot()); err != nil || c.Ready == 0 {
+	at, err := q.jobs.At(r)
+	if err != nil {
 		return err
+	}
+	if c.Paused = at.Paused(); c.Ready == 0 {
+		return nil
 	}
 	since, err := q.jobs.Oldest(r)
 	if since != 0 {

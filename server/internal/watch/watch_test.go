@@ -77,7 +77,7 @@ func testMetrics(t *testing.T) {
 			testkit.NoError(t, l.Fail(ctx, nil))
 		}
 	}
-	mail, err := work.Open(db, "mail", conq.Bytes(), work.Options{Observe: m.ObserveJobs, Lease: time.Minute})
+	mail, err := work.Open(db, "mail", conq.Bytes(), work.Options{Settings: &work.Settings{Lease: time.Minute}, Observe: m.ObserveJobs})
 	testkit.NoError(t, err)
 	testkit.NoError(t, testkit.Drop(mail.Put(ctx, nil, work.Job{MaxAttempts: 2})))
 	for range 2 {

@@ -1,0 +1,86 @@
+package dashboard
+
+import (
+	"context"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/conq-go/conq/server/internal/bulk"
+	"github.com/conq-go/conq/server/internal/queues"
+	"github.com/conq-go/conq/work"
+)
+
+// askSet shows the settings of a work queue as a form.
+func (d *Dashboard) askSet(c *confirm) error {
+	var s work.Settings
+	var version int64
+	err := d.withWork(c.visit, c.Queue.Name, func(q *queues.Work) (err error) {
+		s, version, err = q.Settings(c.visit)
+		return err
+	})
+	c.Title, c.Button = "Settings of "+visible(c.Queue.Name), "Set"
+	c.Detail = "They are stored with the queue, and hold at once for all its workers, wherever these run. An empty field is the default."
+	c.Fields = []field{
+		{Name: "lease", Label: "Lease", Value: s.Lease.String(), Help: "How long a worker has a job before others get it."},
+		{Name: "tries", Label: "Most attempts", Value: strconv.Itoa(s.MaxAttempts), Help: "A job is dead then; -1 is without end."},
+		{Name: "backoff", Label: "Backoff", Value: s.Backoff.String(), Help: "How long a job waits after a failed attempt: constant, exponential or polynomial, with base, max, jitter, and power of a polynomial."},
+		{Name: "keylimit", Label: "Key limit", Value: strconv.Itoa(s.KeyLimit), Help: "How many jobs of one key may be ready or leased at once."},
+		{Name: "concurrency", Label: "Concurrency", Value: strconv.Itoa(s.Concurrency), Help: "How many jobs may be leased at once; 0 is any number."},
+		{Name: "rate", Label: "Rate", Value: s.Rate.String(), Help: "How many jobs may start, as 100/s or 10/1m30s, or none for any number."},
+		{Name: "keyrate", Label: "Key rate", Value: s.KeyRate.String(), Help: "The same, of the jobs of one key."},
+		{Name: "keep", Label: "Keep", Value: s.Keep.String(), Help: "How long acknowledged jobs are kept, with their results."},
+		{Name: "order", Label: "Order", Value: s.Order.String(), Help: "strict, or relaxed: roughly, so that many processes do not collide."},
+		{Name: "held", Label: "Unique while dead", Value: map[bool]string{true: "yes", false: "no"}[s.UniqueWhileDead], Help: "yes: a dead job holds its unique text until it is deleted."},
+		{Name: "version", Kind: "hidden", Value: strconv.FormatInt(version, 10)},
+	}
+	return err
+}
+
+func (d *Dashboard) doSet(c *confirm) (bulk.Status, error) {
+	s, version, err := settingsOf(c)
+	if err != nil {
+		return bulk.Status{}, wrong("%v", err)
+	}
+	return d.onQueue(c, "", "All workers work by the new settings.", func(ctx context.Context, q *queues.Work) error {
+		_, err := q.ConfigureFrom(ctx, s, version)
+		return err
+	})
+}
+
+// settingsOf reads what was typed, and the version of the settings that were shown.
+func settingsOf(c *confirm) (s work.Settings, version int64, err error) {
+	version, err = integer(c.query.Get("version"), "version")
+	for _, f := range []struct {
+		name string
+		read func(text string) error
+	}{
+		{"lease", reading(&s.Lease, time.ParseDuration)}, {"keep", reading(&s.Keep, time.ParseDuration)},
+		{"tries", reading(&s.MaxAttempts, strconv.Atoi)}, {"keylimit", reading(&s.KeyLimit, strconv.Atoi)}, {"concurrency", reading(&s.Concurrency, strconv.Atoi)},
+		{"backoff", reading(&s.Backoff, work.ParseBackoff)}, {"rate", reading(&s.Rate, work.ParseRate)}, {"keyrate", reading(&s.KeyRate, work.ParseRate)},
+		{"order", reading(&s.Order, work.ParseOrder)}, {"held", reading(&s.UniqueWhileDead, yesOrNo)},
+	} {
+		if text := strings.TrimSpace(c.query.Get(f.name)); text != "" && err == nil {
+			err = f.read(text)
+		}
+	}
+	if err == nil {
+		s, err = s.Complete()
+	}
+	return s, version, err
+}
+
+// reading returns what sets a value to what a text says.
+func reading[T any](to *T, parse func(string) (T, error)) func(string) error {
+	return func(text string) (err error) {
+		*to, err = parse(text)
+		return err
+	}
+}
+
+func yesOrNo(text string) (bool, error) {
+	if text != "yes" && text != "no" {
+		return false, wrong("%.40q is neither yes nor no.", text)
+	}
+	return text == "yes", nil
+}
