@@ -8,7 +8,6 @@ import (
 	"math"
 	"math/rand/v2"
 	"strconv"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -20,10 +19,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
 	"google.golang.org/grpc"
-	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/metadata"
-	"google.golang.org/grpc/status"
-	"google.golang.org/protobuf/proto"
 )
 
 // conn sends requests to one member of the cluster at a time: the leader, if it
@@ -270,85 +266,6 @@ func (c *conn) status(ctx context.Context, endpoint string) (*pb.StatusResponse,
 	return clientv3.RetryMaintenanceClient(c.client, member).Status(ctx, &pb.StatusRequest{})
 }
 
-// Errors of requests that callers deal with.
-var (
-	errCompacted = errors.New("etcd: the revision has been compacted")
-	errFuture    = errors.New("etcd: the member has not reached the revision")
-	errToken     = errors.New("etcd: the authentication token is no longer valid")
-	errUsers     = errors.New("etcd: users or their rights have changed meanwhile")
-	errBusy      = errors.New("etcd: the member has too many requests that wait")
-	errRefused   = errors.New("etcd: request was refused") // nothing was done
-	errLost      = errors.New("etcd: no answer")           // it may have been done
-
-	// What servers refuse that are told to take less than they do by default.
-	errTooLong = fmt.Errorf("%w: it is too large for the cluster, where --max-request-bytes should be 1572864", errRefused)
-	errTooMany = fmt.Errorf("%w: it has too many operations for the cluster, where --max-txn-ops should be 128", errRefused)
-
-	// The commit that fills the database is done, and refused afterwards (by quotaApplierV3
-	// of etcd's server), with the same words as those after it, which are not done.
-	errFull = errors.New("etcd: the database of the cluster has no space left")
-)
-
-// explain returns err, which a request failed with, as one of these.
-func (c *conn) explain(err error) error {
-	desc := rpctypes.ErrorDesc(err)
-	for known, meaning := range map[error]error{
-		rpctypes.ErrGRPCCompacted:              errCompacted,
-		rpctypes.ErrGRPCRequestTooManyRequests: errBusy,
-		rpctypes.ErrGRPCFutureRev:              errFuture,
-		rpctypes.ErrGRPCInvalidAuthToken:       errToken,
-		rpctypes.ErrGRPCAuthOldRevision:        errUsers,
-		rpctypes.ErrGRPCUserEmpty:              errToken,
-		rpctypes.ErrGRPCNoSpace:                errFull,
-		rpctypes.ErrGRPCRequestTooLarge:        errTooLong,
-		rpctypes.ErrGRPCTooManyOps:             errTooMany,
-	} {
-		if desc == rpctypes.ErrorDesc(known) && (meaning != errToken || c.o.Username != "") {
-			return meaning
-		}
-	}
-	switch status.Code(err) {
-	case codes.ResourceExhausted:
-		if strings.Contains(desc, "message larger than max") { // so gRPC says it
-			return errTooLong
-		}
-		fallthrough
-	case codes.InvalidArgument, codes.NotFound, codes.AlreadyExists, codes.PermissionDenied, codes.Unauthenticated,
-		codes.FailedPrecondition, codes.OutOfRange, codes.Unimplemented:
-		return fmt.Errorf("%w: %s", errRefused, desc)
-	}
-	return fmt.Errorf("%w: %s", errLost, desc)
-}
-
-// passes tells whether a request was refused for what is different when it is sent again, mostly.
-func passes(err error) bool {
-	return errors.Is(err, errToken) || errors.Is(err, errUsers) || errors.Is(err, errBusy)
-}
-
-// overError is a refusal for the size of a request. What the limit is the cluster does not say, only
-// that it is less than that; so the error does not tell it, and the TooLargeError has the most that it can be.
-type overError struct {
-	error
-	size *kv.TooLargeError
-}
-
-func (e *overError) Unwrap() []error { return []error{e.error, e.size} }
-
-// sized makes err, which a request failed with, a kv.ErrTooLarge if it is a refusal for its size:
-// so calls that share a transaction try with less.
-func sized(err error, r *pb.TxnRequest) error {
-	size, unit := 0, "bytes"
-	switch {
-	case errors.Is(err, errTooLong):
-		size = proto.Size(r)
-	case errors.Is(err, errTooMany):
-		size, unit = max(len(r.Compare), len(r.Success), len(r.Failure)), "operations"
-	default:
-		return err
-	}
-	return &overError{err, &kv.TooLargeError{What: "request to etcd", Size: size, Limit: size - 1, Unit: unit}}
-}
-
 // firstAttempt is how long the first attempt to read may take; each further one
 // may take twice as long, up to Options.Timeout.
 const firstAttempt = time.Second
@@ -392,17 +309,6 @@ func read[T interface{ GetHeader() *pb.ResponseHeader }](ctx context.Context, c 
 func (c *conn) isOver(began time.Time) bool {
 	return !c.persists.Load() && time.Since(began) > c.o.Patience
 }
-
-func (c *conn) unavailable(err error) error {
-	return &unavailableError{fmt.Errorf("etcd: no answer from %s in %v: %w", strings.Join(c.o.Endpoints, ", "), c.o.Patience, err)}
-}
-
-// unavailableError is a kv.ErrUnavailable that says who does not answer.
-type unavailableError struct{ error }
-
-func (e *unavailableError) Unwrap() error { return e.error }
-
-func (*unavailableError) Is(target error) bool { return target == kv.ErrUnavailable }
 
 // Range reads.
 func (c *conn) Range(ctx context.Context, r *pb.RangeRequest) (*pb.RangeResponse, error) {
@@ -488,15 +394,6 @@ func (c *conn) stillAt(ctx context.Context, revision int64) bool {
 	l := newLayout(c.o.Prefix)
 	response, err := c.Range(ctx, &pb.RangeRequest{Key: []byte(l.format), KeysOnly: true}) // which a user may read
 	return err == nil && response.Header.Revision == revision
-}
-
-// neverSent tells whether a request is known not to have left this process, as
-// there was no connection: gRPC has no other sign of that than what it says. A
-// request of which this is not known may have had an effect.
-func neverSent(err error) bool {
-	text := status.Convert(err).Message()
-	return strings.HasPrefix(text, "latest balancer error: ") ||
-		strings.HasSuffix(text, " while waiting for connections to become ready")
 }
 
 // pause waits before another attempt, or until ctx ends.
