@@ -153,9 +153,10 @@ func escape(name string) string {
 
 // Info is a queue of the server: its kind is queue, priority queue or work queue.
 type Info struct {
-	Name  string
-	Kind  string
-	State *State // as the server has seen it a second ago at most; nil if it has not looked yet
+	Name     string
+	Kind     string
+	Deleting bool   // its deletion has begun, and was perhaps broken off
+	State    *State // as the server has seen it a second ago at most; nil if it has not looked yet
 }
 
 // State is how a queue looks.
@@ -168,9 +169,20 @@ type State struct {
 
 // Queues returns the queues that the client may see, by name.
 func (c *Client) Queues(ctx context.Context) ([]Info, error) {
-	var answer struct{ Queues []Info }
-	err := c.do(ctx, call{method: http.MethodGet, path: "/v1/queues", again: true}, &answer)
-	return answer.Queues, err
+	var all []Info
+	for query := (url.Values{"limit": {"1000"}}); ; {
+		var page struct {
+			Queues []Info
+			Next   string
+		}
+		if err := c.do(ctx, call{method: http.MethodGet, path: "/v1/queues", query: query, again: true}, &page); err != nil {
+			return nil, err
+		}
+		if all = append(all, page.Queues...); page.Next == "" {
+			return all, nil
+		}
+		query.Set("after", page.Next)
+	}
 }
 
 // Lookup returns a queue. The error is an errs.ErrNoQueue if there is none.

@@ -43,7 +43,7 @@ func (e *Error) Unwrap() error { return e.is }
 
 // kinds are what the types of problems mean.
 var kinds = map[string]error{
-	"no-queue": errs.ErrNoQueue, "kind": errs.ErrKind, "name": errs.ErrName, "format": errs.ErrFormat, "corrupt": errs.ErrCorrupt,
+	"no-queue": errs.ErrNoQueue, "deleting": errs.ErrDeleting, "kind": errs.ErrKind, "name": errs.ErrName, "format": errs.ErrFormat, "corrupt": errs.ErrCorrupt,
 	"decode": errs.ErrDecode, "too-large": kv.ErrTooLarge, "invalid": work.ErrInvalid, "commit-unknown": kv.ErrCommitUnknown,
 	"read-only": kv.ErrReadOnly, "full": kv.ErrFull, "failed": kv.ErrFailed, "unavailable": kv.ErrUnavailable, "no-job": work.ErrNotFound, "duplicate": work.ErrDuplicate, "state": work.ErrState,
 	"changed": work.ErrChanged, "lease-lost": work.ErrLeaseLost, "job-invalid": work.ErrInvalid, "forbidden": ErrForbidden,

@@ -74,6 +74,12 @@ func (h *handle) Clear(ctx context.Context) error { return h.c.Clear(ctx, h.name
 
 // Clear removes all items or jobs of a queue of any kind.
 func (c *Client) Clear(ctx context.Context, name string) error {
+	return c.do(ctx, call{method: http.MethodPost, path: queuePath(name) + "/purge", query: url.Values{"confirm": {name}}}, nil)
+}
+
+// DeleteQueue deletes a queue of any kind, with all that it has. The error is an errs.ErrNoQueue if there is none. Handles stay valid: what
+// adds makes the queue anew.
+func (c *Client) DeleteQueue(ctx context.Context, name string) error {
 	return c.do(ctx, call{method: http.MethodDelete, path: queuePath(name), query: url.Values{"confirm": {name}}}, nil)
 }
 

@@ -62,8 +62,8 @@ func TestLogHasNoSecrets(t *testing.T) {
 	}
 	do(409, "POST", "/v1/jobs/w/1/ack", secret, `{"token":"1-1-gmd3-0"}`)
 	do(204, "POST", "/v1/jobs/w/pause", secret, "")
-	do(422, "DELETE", "/v1/queues/q?confirm=hush", secret, "")
-	do(204, "DELETE", "/v1/queues/q?confirm=q", secret, "")
+	do(422, "POST", "/v1/queues/q/purge?confirm=hush", secret, "")
+	do(204, "POST", "/v1/queues/q/purge?confirm=q", secret, "")
 	if !strings.Contains(log.String(), `"action":"purge","caller":"ops"`) || strings.Count(log.String(), `"msg":"request"`) < 8 {
 		t.Errorf("log has too little: %s", &log)
 	}

@@ -173,7 +173,9 @@ func New(db kv.DB, o Options) (*Server, error) {
 	s.tubes = queues.New(db, of)
 	s.beanstalk = beanstalk.New(s.tubes, beanstalk.Options{MaxJobSize: o.MaxJobSize, MaxConnections: int(o.MaxConnections), Connections: &s.connections, Grace: o.Grace, Logger: o.Logger, Observe: s.observeCommand, DeadHolder: of.Work.Holder})
 	s.stopping, s.stop = context.WithCancel(context.Background())
-	s.tasks.Go(func() { history.NewSampler(db, s.history).Run(s.stopping) })
+	sampler := history.NewSampler(db, s.history)
+	sampler.OnList(s.tubes.Reconcile)
+	s.tasks.Go(func() { sampler.Run(s.stopping) })
 	keep := of.Work
 	s.tasks.Go(func() {
 		if err := work.Keep(s.stopping, db, keep); err != nil {

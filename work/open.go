@@ -30,7 +30,7 @@ func Open[T any](db kv.DB, name string, c codec.Codec[T], options ...Options) (*
 	if err := o.complete(db.Limits().Shared); err != nil {
 		return nil, fmt.Errorf("%w: work queue %q: %w", ErrInvalid, name, err)
 	}
-	if err := register(db, name); err != nil {
+	if err := register(db, name, o.MakeLater); err != nil {
 		return nil, err
 	}
 	q := &Queue[T]{codec: c}
@@ -72,13 +72,16 @@ func (e *engine) forgetOthers() {
 // openTimeout bounds how long Open takes, as it has no context.
 const openTimeout = 30 * time.Second
 
-// register enters a queue in the catalogue of the store, unless it is there.
-func register(db kv.DB, name string) error {
+// register enters a queue in the catalogue of the store, unless it is there. With later it only looks whether it could.
+func register(db kv.DB, name string, later bool) error {
 	if err := layout.CheckName(name); err != nil {
 		return err
 	}
 	ctx, cancel := openContext(name)
 	defer cancel()
+	if later {
+		return catalogue.Check(ctx, db, name, layout.KindWorkQueue)
+	}
 	return catalogue.Register(ctx, db, name, layout.KindWorkQueue)
 }
 

@@ -53,6 +53,9 @@ type Options struct {
 	// return quickly, and must not call the handle. Default: none.
 	Observe func(Event)
 
+	// MakeLater has Open leave the store as it is if there is no such queue: it is made with its first job. Default: false.
+	MakeLater bool
+
 	// Logger gets what goes wrong in the background, and that Open has changed the settings. Default: none.
 	Logger *slog.Logger
 }

@@ -53,6 +53,14 @@ func checkStore(ctx context.Context, db kv.DB) error {
 	})
 }
 
+// Check returns why a queue can't be opened as kind, if it can't. It need not be there.
+func Check(ctx context.Context, db kv.DB, name string, kind layout.Kind) error {
+	return reads.View(ctx, db, func(r kv.Reader) error {
+		_, err := layout.CheckEntry(r, name, kind)
+		return err
+	})
+}
+
 // Register makes sure that the catalogue has the queue as kind.
 func Register(ctx context.Context, db kv.DB, name string, kind layout.Kind) error {
 	var known bool

@@ -21,6 +21,8 @@ type backend interface {
 	// find is lookup for a queue that must be there. Items that another program put there count, too.
 	find(ctx context.Context, name string) (conq.Info, error)
 	queues(ctx context.Context) ([]conq.Info, error)
+	// remove deletes a queue.
+	remove(ctx context.Context, name string) error
 	// about returns facts about the store, its queues left out.
 	about() storeFacts
 

@@ -205,7 +205,7 @@ func (a *app) root() *cobra.Command {
 	a.globalFlags(root)
 	for _, command := range []func() *cobra.Command{
 		a.enqueue, a.dequeue, a.push, a.pop, a.move, a.peek, a.put, a.work, a.jobs, a.job, a.every, a.set, a.pause, a.resume,
-		a.ls, a.stat, a.purge, a.check, a.dump, a.load, a.serve, a.token, a.demo, a.demoWorker, a.bench,
+		a.ls, a.stat, a.purge, a.rm, a.check, a.dump, a.load, a.serve, a.token, a.demo, a.demoWorker, a.bench,
 	} {
 		root.AddCommand(command())
 	}

@@ -39,6 +39,10 @@ func (l local) find(ctx context.Context, name string) (info conq.Info, err error
 
 func (l local) queues(ctx context.Context) ([]conq.Info, error) { return conq.Queues(ctx, l.db) }
 
+func (l local) remove(ctx context.Context, name string) error {
+	return conq.DeleteQueue(ctx, l.db, name)
+}
+
 func (l local) about() storeFacts {
 	facts := storeFacts{Store: l.app.shownStore(), Limits: limits{maxItem(l.limits()), l.limits().Transaction}}
 	engine, _, _ := strings.Cut(l.app.store, ":")

@@ -38,6 +38,7 @@ type info struct {
 	Name   string     `json:"name"`
 	Kind   conq.Kind  `json:"kind"`
 	Format int        `json:"format,omitempty"` // absent if another program's
+	Going  bool       `json:"deleting,omitempty"`
 	Items  *int       `json:"items,omitempty"`
 	Jobs   *jobCounts `json:"jobs,omitempty"` // of a work queue, by state
 
@@ -48,7 +49,11 @@ type info struct {
 func (a *app) printInfos(infos []conq.Info) error {
 	l := a.list("")
 	for _, i := range infos {
-		if err := l.add(info{Name: i.Name, Kind: i.Kind, Format: i.Format}, "%s\t%s\n", shown(i.Name), i.Kind); err != nil {
+		kind := string(i.Kind)
+		if i.Deleting {
+			kind += ", being deleted"
+		}
+		if err := l.add(info{Name: i.Name, Kind: i.Kind, Format: i.Format, Going: i.Deleting}, "%s\t%s\n", shown(i.Name), kind); err != nil {
 			return err
 		}
 	}

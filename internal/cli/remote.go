@@ -69,7 +69,7 @@ func (r remote) lookup(ctx context.Context, name string) (conq.Info, bool, error
 	if errors.Is(err, conq.ErrNoQueue) {
 		return conq.Info{}, false, nil
 	}
-	return conq.Info{Name: info.Name, Kind: conq.Kind(info.Kind)}, err == nil, err
+	return conq.Info{Name: info.Name, Kind: conq.Kind(info.Kind), Deleting: info.Deleting}, err == nil, err
 }
 
 func (r remote) find(ctx context.Context, name string) (conq.Info, error) {
@@ -167,10 +167,12 @@ func (r remote) move(ctx context.Context, from conq.Info, to string, n int) (mov
 func (r remote) queues(ctx context.Context) (infos []conq.Info, err error) {
 	all, err := r.c.Queues(ctx)
 	for _, q := range all {
-		infos = append(infos, conq.Info{Name: q.Name, Kind: conq.Kind(q.Kind)})
+		infos = append(infos, conq.Info{Name: q.Name, Kind: conq.Kind(q.Kind), Deleting: q.Deleting})
 	}
 	return infos, err
 }
+
+func (r remote) remove(ctx context.Context, name string) error { return r.c.DeleteQueue(ctx, name) }
 
 func (r remote) about() storeFacts {
 	return storeFacts{Store: r.app.shownStore(), Engine: "server"}

@@ -128,9 +128,9 @@ func TestOperators(t *testing.T) {
 	if want := `"depth":2,"in":0,"out":0,"failed":0,"jobs":{"ready":0,"scheduled":0,"leased":2,"blocked":0,"dead":2,"done":0,"paused":false}`; !strings.Contains(got, want) {
 		t.Errorf("it is %s, want %s", got, want)
 	}
-	f.refused(422, "confirm has to be", "DELETE /v1/queues/w", "")
-	f.refused(422, "confirm has to be", "DELETE /v1/queues/w?confirm=q", "")
-	f.want(204, "", "DELETE /v1/queues/w?confirm=w", "")
+	f.refused(422, "confirm has to be", "POST /v1/queues/w/purge", "")
+	f.refused(422, "confirm has to be", "POST /v1/queues/w/purge?confirm=q", "")
+	f.want(204, "", "POST /v1/queues/w/purge?confirm=w", "")
 	f.want(200, `{"jobs":[]}`, "GET "+w, "")
 	for _, want := range []string{"reprioritise caller=everyone remote=\"\" id=1", "cancel", "bury", "delete caller=everyone remote=\"\" id=4", "pause", "resume", "purge"} {
 		if !strings.Contains(f.log.String(), "action="+want) {
@@ -298,9 +298,59 @@ func TestQueues(t *testing.T) {
 	if got := f.call("GET /v1/queues/p?count=true", "").Body.String(); !strings.Contains(got, `"depth":1`) {
 		t.Error(got)
 	}
-	f.want(204, "", "DELETE /v1/queues/p?confirm=p", "")
+	f.want(204, "", "POST /v1/queues/p/purge?confirm=p", "")
 	f.want(200, `{"items":[]}`, "GET /v1/queues/p/items", "")
-	f.refused(404, "no such queue", "DELETE /v1/queues/q?confirm=q", "")
+	f.refused(404, "no such queue", "POST /v1/queues/q/purge?confirm=q", "")
+}
+
+// A queue that is deleted is not there any more, whoever had it open, and can be made as another kind.
+func TestDeleteQueue(t *testing.T) {
+	f := newFixture(t)
+	kinds := []string{"queue", "priority queue", "work queue"}
+	for i, kind := range kinds {
+		f.want(204, "", "PUT /v1/queues/q", `{"kind":"`+kind+`"}`)
+		if kind == "work queue" {
+			f.call("POST /v1/jobs/q", `{"text":"a"}`)
+		} else {
+			f.call("POST /v1/queues/q/items", `{"items":[{"text":"a"}]}`)
+		}
+		f.refused(422, "confirm has to be", "DELETE /v1/queues/q", "")
+		f.refused(422, "confirm has to be", "DELETE /v1/queues/q?confirm=p", "")
+		f.want(204, "", "DELETE /v1/queues/q?confirm=q", "")
+		f.refused(404, "no such queue", "GET /v1/queues/q", "")
+		f.refused(404, "no such queue", "DELETE /v1/queues/q?confirm=q", "")
+		f.refused(404, "no such queue", "GET /v1/queues/q/items", "")
+		f.want(200, `{"queues":[]}`, "GET /v1/queues", "")
+		if !strings.Contains(f.log.String(), "action=\"delete queue\"") {
+			t.Errorf("after a %s was deleted the log has nothing of it (%d)", kind, i)
+		}
+	}
+}
+
+// Queues are listed a page at a time.
+func TestQueuePages(t *testing.T) {
+	f := newFixture(t)
+	for i := range 5 {
+		f.want(204, "", fmt.Sprintf("PUT /v1/queues/q%d", i), `{"kind":"queue"}`)
+	}
+	var seen []string
+	for after := ""; ; {
+		var page struct {
+			Queues []struct{ Name string }
+			Next   string
+		}
+		testkit.NoError(t, json.Unmarshal(f.call("GET /v1/queues?limit=2&after="+after, "").Body.Bytes(), &page))
+		if len(page.Queues) > 2 {
+			t.Fatalf("a page of %d", len(page.Queues))
+		}
+		for _, q := range page.Queues {
+			seen = append(seen, q.Name)
+		}
+		if after = page.Next; after == "" {
+			break
+		}
+	}
+	testkit.EqualSlices(t, "queues", seen, []string{"q0", "q1", "q2", "q3", "q4"})
 }
 
 // All jobs that match are changed in the background, and a task tells what came of it.

@@ -17,10 +17,11 @@ import (
 
 // queueInfo is a queue as it was at the last look, which is every second.
 type queueInfo struct {
-	Name string      `json:"name"`
-	Kind conq.Kind   `json:"kind" enum:"queue,priority queue,work queue"`
-	At   time.Time   `json:"at,omitzero" doc:"When the server has looked; what follows is missing if it has not yet."`
-	Live *queueState `json:"state,omitempty"`
+	Name     string      `json:"name"`
+	Kind     conq.Kind   `json:"kind" enum:"queue,priority queue,work queue"`
+	Deleting bool        `json:"deleting,omitempty" doc:"Its deletion has begun, and was perhaps broken off: deleting it again completes that."`
+	At       time.Time   `json:"at,omitzero" doc:"When the server has looked; what follows is missing if it has not yet."`
+	Live     *queueState `json:"state,omitempty"`
 }
 
 type queueState struct {
@@ -52,13 +53,25 @@ func stateOf(s *history.State) *queueState {
 
 type queueList struct {
 	Queues []queueInfo `json:"queues" nullable:"false"`
+	Next   wire.Place  `json:"next,omitzero" doc:"What to give as after for the next page. It is not there at the end."`
 }
 
-func (a *api) listQueues(ctx context.Context, _ *noQueue) (queueList, error) {
-	list := queueList{[]queueInfo{}}
+type listQueuesIn struct {
+	noQueue
+	Limit int        `query:"limit" minimum:"1" maximum:"1000" default:"1000" doc:"How many a page has at most."`
+	After wire.Place `query:"after" doc:"The next of the page before."`
+}
+
+func (a *api) listQueues(ctx context.Context, in *listQueuesIn) (queueList, error) {
+	list := queueList{Queues: []queueInfo{}}
 	all, err := a.Queues.All(ctx)
 	for _, info := range all {
-		if access.Check(ctx, access.Watch, info.Name) == nil {
+		switch {
+		case info.Name <= string(in.After.Key) || access.Check(ctx, access.Watch, info.Name) != nil:
+		case len(list.Queues) == in.Limit:
+			list.Next = wire.Place{Key: []byte(list.Queues[in.Limit-1].Name)}
+			return list, err
+		default:
 			list.Queues = append(list.Queues, a.infoOf(info))
 		}
 	}
@@ -66,7 +79,7 @@ func (a *api) listQueues(ctx context.Context, _ *noQueue) (queueList, error) {
 }
 
 func (a *api) infoOf(info conq.Info) queueInfo {
-	q, now := queueInfo{Name: info.Name, Kind: info.Kind}, a.History.Latest()
+	q, now := queueInfo{Name: info.Name, Kind: info.Kind, Deleting: info.Deleting}, a.History.Latest()
 	if state := now.Queue(info.Name); state != nil {
 		q.At, q.Live = now.Time, stateOf(state)
 	}
@@ -147,6 +160,18 @@ func (a *api) purge(ctx context.Context, in *purgeIn) (*empty, error) {
 	}
 	a.audit(ctx, "purge", in)
 	return new(empty), a.withKind(ctx, in.Queue, kind, queues.Existing, func(q queues.Queue) error { return q.Clear(ctx) })
+}
+
+func (a *api) deleteQueue(ctx context.Context, in *purgeIn) (*empty, error) {
+	if in.Confirm != in.Queue {
+		return nil, huma.Error422UnprocessableEntity("the queue would be deleted, with all that it has: confirm has to be its name")
+	}
+	if err := a.Queues.Delete(ctx, in.Queue); err != nil {
+		return nil, err
+	}
+	a.audit(ctx, "delete queue", in)
+	a.History.Refresh()
+	return new(empty), nil
 }
 
 func (a *api) pause(ctx context.Context, q *queues.Work, _ *QueueIn) error { return q.Pause(ctx) }

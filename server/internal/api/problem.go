@@ -35,6 +35,7 @@ var statuses = []status{
 	{conq.ErrName, http.StatusUnprocessableEntity, "name"},
 	{work.ErrInvalid, http.StatusUnprocessableEntity, "job-invalid"},
 	{conq.ErrKind, http.StatusConflict, "kind"},
+	{conq.ErrDeleting, http.StatusConflict, "deleting"},
 	{work.ErrDuplicate, http.StatusConflict, "duplicate"},
 	{work.ErrState, http.StatusConflict, "state"},
 	{work.ErrChanged, http.StatusConflict, "changed"},

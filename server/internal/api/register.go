@@ -33,7 +33,9 @@ func (a *api) registerQueues() {
 	add(a, request(watch, "get-queue", get, queue, "Look at a queue"), a.getQueue)
 	register(a, request(produce, "make-queue", http.MethodPut, queue, "Make a queue",
 		"Queues are also made by what is added to them. It does nothing if there is one of that kind."), a.makeQueue)
-	register(a, request(admin, "purge-queue", http.MethodDelete, queue, "Remove all items or jobs",
+	register(a, request(admin, "delete-queue", http.MethodDelete, queue, "Delete a queue",
+		"All of it goes: items, jobs, periodic jobs, settings. Workers have lost their leases. What is added under the name later makes a new queue."), a.deleteQueue)
+	register(a, request(admin, "purge-queue", post, queue+"/purge", "Remove all items or jobs",
 		"The queue itself stays, empty. Workers have lost their leases."), a.purge)
 	add(a, request(consume, "move-items", post, "/v1/move", "Move items from one queue to another, in one transaction"), a.move)
 	events := request(free, "watch-queues", get, "/v1/events", "Server-sent events: all queues, once a second",

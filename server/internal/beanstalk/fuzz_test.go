@@ -9,6 +9,7 @@ import (
 
 	"github.com/conq-go/conq/internal/testkit"
 	"github.com/conq-go/conq/kv/memory"
+	"github.com/conq-go/conq/server/internal/queues"
 )
 
 // What a line is parsed as says it again.
@@ -68,7 +69,7 @@ func FuzzConnection(f *testing.F) {
 		c := w.dial()
 		defer c.close()
 		c.ask("list-tube-used", "USING default")
-		q, release, err := w.set.Work(t.Context(), defaultTube, true)
+		q, release, err := w.set.Work(t.Context(), defaultTube, queues.Create)
 		testkit.NoError(t, err)
 		defer release()
 		testkit.NoError(t, q.Clear(t.Context()))

@@ -117,3 +117,28 @@ func TestManyTubes(t *testing.T) {
 		c.ask("reserve-with-timeout 0", "TIMED_OUT")
 	})
 }
+
+// A tube that is only used, watched and waited at leaves no queue behind; one exists with its first job.
+func TestWatchedTubesLeaveNoQueues(t *testing.T) {
+	inWorld(t, Options{}, func(w *world) {
+		c := w.dial()
+		defer c.close()
+		for i := range 20 {
+			c.ask(fmt.Sprint("watch t", i), fmt.Sprint("WATCHING ", i+2))
+			c.ask(fmt.Sprint("use t", i), fmt.Sprint("USING t", i))
+			c.ask("reserve-with-timeout 0", "TIMED_OUT")
+		}
+		names := func() (all []string) {
+			infos, err := w.set.All(t.Context())
+			testkit.NoError(t, err)
+			for _, info := range infos {
+				all = append(all, info.Name)
+			}
+			return all
+		}
+		testkit.EqualSlices(t, "queues", names(), nil)
+		c.ask("put 0 0 9 1\na", "INSERTED 1")
+		testkit.EqualSlices(t, "queues", names(), []string{"t19"})
+		c.ask("reserve-with-timeout 0", "RESERVED 1 1\na")
+	})
+}

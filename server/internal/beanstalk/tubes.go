@@ -220,7 +220,7 @@ func (t *tubes) unpaused(of []*tube) (open []*tube, until time.Time) {
 func (t *tubes) source(ctx context.Context, of []*tube, key string) (s source, release func(), err error) {
 	all, releases := make([]*queues.Work, len(of)), make([]func(), len(of))
 	for i, tube := range of {
-		if all[i], releases[i], err = t.set.Work(ctx, tube.name, queues.Create); err != nil {
+		if all[i], releases[i], err = t.set.Work(ctx, tube.name, queues.Later); err != nil {
 			call(releases[:i])
 			return nil, nil, err
 		}

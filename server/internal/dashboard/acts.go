@@ -24,6 +24,7 @@ func init() { // it refers to itself
 		"pause":  {access.Admin, "w", askPause, (*Dashboard).doPause, toQueue},
 		"resume": {access.Admin, "w", askResume, (*Dashboard).doResume, toQueue},
 		"purge":  {access.Admin, "fpw", askPurge, (*Dashboard).doPurge, toQueue},
+		"rm":     {access.Admin, "fpw", askDelete, (*Dashboard).doDelete, func(*confirm) string { return link("/") }},
 		"add":    {access.Produce, "fpw", askAdd, (*Dashboard).doAdd, toQueue},
 		"move":   {access.Admin, "fp", askMove, (*Dashboard).doMove, toQueue},
 		"set":    {access.Admin, "w", (*Dashboard).askSet, (*Dashboard).doSet, toQueue},
@@ -99,6 +100,21 @@ func (d *Dashboard) doPurge(c *confirm) (bulk.Status, error) {
 		}
 		defer release()
 		return 0, "The queue is empty.", q.Clear(ctx)
+	})
+}
+
+func askDelete(d *Dashboard, c *confirm) error {
+	if err := askPurge(d, c); err != nil {
+		return err
+	}
+	c.Title = strings.Replace(c.Title, "Purge "+visible(c.Queue.Name)+": remove all ", "Delete "+visible(c.Queue.Name)+" with ", 1)
+	c.Detail, c.Button = "All of it is gone for good, periodic jobs and settings included. What is added under its name later makes a new queue.", "Delete"
+	return nil
+}
+
+func (d *Dashboard) doDelete(c *confirm) (bulk.Status, error) {
+	return d.start(c, bulk.Status{Total: -1}, func(ctx context.Context, _ func(int)) (int, string, error) {
+		return 0, "The queue is deleted.", d.Queues.Delete(ctx, c.Queue.Name)
 	})
 }
 

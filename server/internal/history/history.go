@@ -7,6 +7,8 @@
 package history
 
 import (
+	"cmp"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -55,12 +57,17 @@ type Snapshot struct {
 	Queues []*State
 	Store  Store
 	Err    error // why the store could not be read; then Queues are those of before
-	byName map[string]*State
 	next   chan struct{}
 }
 
 // Queue returns a queue, or nil.
-func (s *Snapshot) Queue(name string) *State { return s.byName[name] }
+func (s *Snapshot) Queue(name string) *State {
+	i, found := slices.BinarySearchFunc(s.Queues, name, func(q *State, name string) int { return cmp.Compare(q.Name, name) })
+	if !found {
+		return nil
+	}
+	return s.Queues[i]
+}
 
 // Next is closed when there is a later snapshot.
 func (s *Snapshot) Next() <-chan struct{} { return s.next }
@@ -72,11 +79,12 @@ type History struct {
 
 	mu     sync.RWMutex
 	queues map[string]*Queue
+	begun  map[string]bool // queues that had no history, and were asked for
 }
 
 // New returns an empty history.
 func New() *History {
-	h := &History{queues: make(map[string]*Queue), wanted: make(chan struct{}, 1)}
+	h := &History{queues: make(map[string]*Queue), begun: make(map[string]bool), wanted: make(chan struct{}, 1)}
 	h.latest.Store(&Snapshot{next: make(chan struct{})})
 	return h
 }
@@ -94,15 +102,14 @@ func (h *History) Refresh() {
 
 func (h *History) publish(s *Snapshot) {
 	s.next = make(chan struct{})
-	s.byName = make(map[string]*State, len(s.Queues))
-	for _, q := range s.Queues {
-		s.byName[q.Name] = q
-	}
 	close(h.latest.Swap(s).next)
 }
 
 // Queue returns the history of a queue, which begins if there is none. If there are too many it is one that nobody sees.
-func (h *History) Queue(name string) *Queue {
+func (h *History) Queue(name string) *Queue { return h.queue(name, true) }
+
+// queue is Queue, for the sampler without news.
+func (h *History) queue(name string, news bool) *Queue {
 	h.mu.RLock()
 	q := h.queues[name]
 	h.mu.RUnlock()
@@ -118,12 +125,48 @@ func (h *History) Queue(name string) *Queue {
 	if len(h.queues) < MaxQueues {
 		h.queues[name] = q
 	}
+	if news && len(h.begun) < MaxQueues {
+		h.begun[name] = true
+	}
 	return q
+}
+
+// find returns the history of a queue, or nil.
+func (h *History) find(name string) *Queue {
+	h.mu.RLock()
+	defer h.mu.RUnlock()
+	return h.queues[name]
+}
+
+// forget ends the history of a queue.
+func (h *History) forget(name string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	delete(h.queues, name)
+}
+
+func (h *History) size() int {
+	h.mu.RLock()
+	defer h.mu.RUnlock()
+	return len(h.queues)
+}
+
+// news returns queues that had no history, and were asked for since the last call: mostly, something has happened to them.
+func (h *History) news() map[string]bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	all := h.begun
+	if len(all) > 0 {
+		h.begun = make(map[string]bool)
+	}
+	return all
 }
 
 // Queue is the history of one queue, and what has happened to it since it was last recorded.
 type Queue struct {
 	in, out, failed atomic.Int64 // since the history began
+	touched         atomic.Bool  // something has happened since the last look
+	quiet           atomic.Bool  // nothing was there at the last look, and nothing had happened
 
 	mu         sync.Mutex
 	rings      [spans]ring
@@ -186,6 +229,7 @@ func (q *Queue) Held(id int64) (since time.Time, known bool) {
 // record adds how the queue looks now.
 func (q *Queue) record(now time.Time, state *State) {
 	c := &state.Counts
+	quiet := q.quiet.Load()
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	values := [fields]float64{
@@ -210,7 +254,7 @@ func (q *Queue) record(now time.Time, state *State) {
 			q.wait.set(r)
 			q.work.set(r)
 		}
-		r.advance(now)
+		r.advance(now, !quiet)
 		r.record(&values)
 	}
 	state.In, state.Out, state.Failed, state.Spark = q.rate(In), q.rate(Out), q.rate(Failed), q.sparkline()

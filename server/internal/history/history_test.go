@@ -298,3 +298,47 @@ func TestTransactionsAreCounted(t *testing.T) {
 	}
 	testkit.NoError(t, errors.Join(items.Close(), jobs.Close()))
 }
+
+// Of many queues that are quiet some are looked at each time, and few have a history. What happens to one is seen at the next look.
+func TestManyQuietQueues(t *testing.T) {
+	db := memory.New(memory.Options{})
+	defer db.Close()
+	h := New()
+	const n = 1000
+	for i := range n {
+		_, err := conq.OpenQueue(db, fmt.Sprintf("q%04d", i), conq.Bytes())
+		testkit.NoError(t, err)
+	}
+	reads := 0
+	s := NewSampler(&testkit.Hooked{DB: db, Reader: func(r kv.Reader) kv.Reader { reads++; return r }}, h)
+	now := time.Now()
+	s.now = func() time.Time { return now }
+	look := func() int {
+		reads = 0
+		now = now.Add(time.Second)
+		s.Sample(t.Context())
+		return reads
+	}
+	all := look()
+	testkit.Equal(t, "queues", len(h.Latest().Queues), n)
+	if quiet := look(); quiet > all/2 {
+		t.Errorf("%d transactions for quiet queues, %d for all", quiet, all)
+	}
+	if got := h.size(); got > maxQuiet {
+		t.Errorf("%d quiet queues have a history", got)
+	}
+	for _, name := range []string{"q0000", "q0999"} { // with a history, and without
+		q, err := conq.OpenQueue(db, name, conq.Bytes(), conq.Options{Observe: h.ObserveItems})
+		testkit.NoError(t, err)
+		testkit.NoError(t, q.Enqueue(t.Context(), []byte("x")))
+		look()
+		testkit.Equal(t, "depth of "+name, h.Latest().Queue(name).Depth, int64(1))
+	}
+	_, err := conq.OpenQueue(db, "new", conq.Bytes())
+	testkit.NoError(t, err)
+	testkit.NoError(t, conq.DeleteQueue(t.Context(), db, "q0500"))
+	s.relist = time.Time{}
+	look()
+	testkit.Equal(t, "there is the new one", h.Latest().Queue("new") != nil, true)
+	testkit.Equal(t, "the deleted one is gone", h.Latest().Queue("q0500") == nil, true)
+}

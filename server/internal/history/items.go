@@ -113,6 +113,13 @@ func (i *items) countSome(r kv.Reader, balance int64, now time.Time) error {
 	return nil
 }
 
+// begin is for when what was added and taken is counted anew.
+func (i *items) begin() {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	i.balance = 0
+}
+
 // set notes how many items there are.
 func (i *items) set(n, balance int64, now time.Time) {
 	i.counted, i.balance, i.at, i.changed = n, balance, now, false
@@ -214,7 +221,8 @@ func (s *Sampler) toCount() (q *sampled) {
 func (i *items) due(now time.Time) (at time.Time, due bool) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	return i.at, !now.Before(i.next) && (i.changed || now.Sub(i.at) > countAgain)
+	empty := i.looked && i.first == nil
+	return i.at, !empty && !now.Before(i.next) && (i.changed || now.Sub(i.at) > countAgain)
 }
 
 func (i *items) rest(until time.Time) {
@@ -226,7 +234,8 @@ func (i *items) rest(until time.Time) {
 // count counts the items of a queue, part by part. Items that are taken meanwhile are mostly such as were counted
 // before that; when nothing happens meanwhile it is exact.
 func (s *Sampler) count(ctx context.Context, q *sampled) error {
-	in, out := q.history.in.Load(), q.history.out.Load()
+	history := s.history.Queue(q.name)
+	in, out := history.in.Load(), history.out.Load()
 	n, worked, over := int64(0), time.Duration(0), q.items.span
 	for more := true; more; {
 		began := s.now()
@@ -243,7 +252,7 @@ func (s *Sampler) count(ctx context.Context, q *sampled) error {
 			}
 		}
 	}
-	q.items.recount(n, in, out, q.history, worked, s.now())
+	q.items.recount(n, in, out, history, worked, s.now())
 	return nil
 }
 

@@ -85,14 +85,14 @@ type ring struct {
 func (r *ring) slot(now time.Time) int64 { return now.UnixNano() / int64(levels[r.span].step) }
 
 // advance makes the slot of a time the last one. A clock that was set back changes the last slot until it has come
-// up again.
-func (r *ring) advance(now time.Time) {
+// up again. Slots between are gaps, or have only zeros.
+func (r *ring) advance(now time.Time, gaps bool) {
 	slot, size := r.slot(now), levels[r.span].n
 	if r.last == 0 || slot-r.last >= size {
 		*r = ring{span: r.span, first: slot, last: slot}
 	}
 	for s := r.last + 1; s <= slot; s++ {
-		r.blank(int(s%size), s < slot)
+		r.blank(int(s%size), gaps && s < slot)
 	}
 	if slot > r.last {
 		r.last, r.n, r.sum = slot, 0, [fields]float32{}

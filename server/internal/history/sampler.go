@@ -16,20 +16,32 @@ import (
 
 // Bounds of what a sampler does.
 const (
-	period   = time.Second
-	perRead  = 50 // queues in one transaction
-	parallel = 8  // transactions at once
-	share    = 10 // a pass over a store that is slow takes at most one part in so many of the time
-	passTime = 30 * time.Second
+	period    = time.Second
+	perRead   = 50 // queues in one transaction
+	parallel  = 8  // transactions at once
+	share     = 10 // a pass over a store that is slow takes at most one part in so many of the time
+	listShare = 300
+	passTime  = 30 * time.Second
+
+	// Queues that are quiet, as they are empty, and nothing has happened to them for seconds: so many are looked at in each pass, by turns, and so
+	// many have a history. What this process does to a queue ends that at once.
+	quietPerPass = 300
+	maxQuiet     = 256
 )
 
 // Sampler reads how the queues of a store look, once a second, or less often where a pass takes longer than a
-// tenth of a second.
+// tenth of a second. Of many quiet queues it reads some each time.
 type Sampler struct {
 	db      kv.DB
 	history *History
 	now     func() time.Time
+	listed  func([]conq.Info)
 	store   watched
+
+	infos  []conq.Info
+	order  []*sampled // of infos
+	relist time.Time  // when the catalogue is to be read again
+	turn   int        // the quiet queue that is next
 
 	mu     sync.Mutex
 	queues map[string]*sampled
@@ -37,16 +49,22 @@ type Sampler struct {
 
 // sampled is what the sampler knows of a queue.
 type sampled struct {
+	name    string
 	kind    conq.Kind
-	history *Queue
-	jobs    *jobs.Queue // of a work queue
-	items   *items      // of another
+	history *Queue // or nil, if it is quiet
+	old     *Queue // that was forgotten in the last pass, and may have been touched since
+	items   *items // nil of a work queue
+	state   *State // at the last look; nil before that
+	quiet   bool
 }
 
 // NewSampler returns a sampler of a store. Run has to be called.
 func NewSampler(db kv.DB, h *History) *Sampler {
-	return &Sampler{db: db, history: h, now: time.Now, queues: make(map[string]*sampled)}
+	return &Sampler{db: db, history: h, now: time.Now, listed: func([]conq.Info) {}, queues: make(map[string]*sampled)}
 }
+
+// OnList has f called with the catalogue each time that it was read. Call it before Run.
+func (s *Sampler) OnList(f func([]conq.Info)) { s.listed = f }
 
 // Run reads until ctx ends.
 func (s *Sampler) Run(ctx context.Context) {
@@ -61,6 +79,7 @@ func (s *Sampler) Run(ctx context.Context) {
 			return
 		case <-timer.C:
 		case <-s.history.wanted:
+			s.relist = time.Time{}
 		}
 		began := s.now()
 		s.Sample(ctx)
@@ -85,39 +104,120 @@ func (s *Sampler) Sample(ctx context.Context) {
 		s.history.publish(&Snapshot{Time: last.Time, Took: last.Took, Queues: last.Queues, Store: store, Err: err})
 		return
 	}
-	for _, state := range states {
-		if state.Err == nil {
-			s.history.Queue(state.Name).record(now, state)
-		}
-	}
 	s.history.publish(&Snapshot{Time: now, Took: now.Sub(began), Queues: states, Store: store})
 }
 
 func (s *Sampler) read(ctx context.Context) ([]*State, error) {
-	infos, err := conq.Queues(ctx, s.db)
-	if err != nil {
+	if err := s.list(ctx); err != nil {
 		return nil, err
 	}
-	known := s.update(infos)
-	states := make([]*State, len(infos))
+	due := s.due()
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(parallel)
-	for first := 0; first < len(infos); first += perRead {
-		last := min(len(infos), first+perRead)
+	for some := range slices.Chunk(due, perRead) {
 		group.Go(func() error {
-			return s.db.ReadTransact(ctx, func(r kv.Reader) error {
-				for i := first; i < last; i++ {
-					state := &State{Name: infos[i].Name, Kind: infos[i].Kind}
-					if state.Err = known[i].read(r, s.now(), &state.Counts); retryable(state.Err) {
-						return state.Err
+			states := make([]*State, len(some))
+			err := s.db.ReadTransact(ctx, func(r kv.Reader) error {
+				for i, q := range some {
+					states[i] = &State{Name: q.name, Kind: q.kind}
+					if states[i].Err = s.look(r, q, &states[i].Counts); retryable(states[i].Err) {
+						return states[i].Err
 					}
-					states[i] = state
 				}
 				return nil
 			})
+			for i, q := range some {
+				if err == nil {
+					s.looked(q, states[i])
+				}
+			}
+			return err
 		})
 	}
-	return states, group.Wait()
+	if err := group.Wait(); err != nil {
+		return nil, err
+	}
+	s.thin()
+	states := make([]*State, len(s.order))
+	for i, q := range s.order {
+		states[i] = q.state
+	}
+	return states, nil
+}
+
+// list reads the catalogue, if it is time for that, or a queue was touched that is not known.
+func (s *Sampler) list(ctx context.Context) error {
+	began := s.now()
+	for name := range s.history.news() {
+		if q := s.queues[name]; q != nil {
+			q.quiet, q.history = false, s.history.find(name)
+		} else {
+			s.relist = time.Time{}
+		}
+	}
+	if began.Before(s.relist) {
+		return nil
+	}
+	infos, err := conq.Queues(ctx, s.db)
+	if err != nil {
+		return err
+	}
+	s.infos, s.order = infos, s.update(infos)
+	s.listed(infos)
+	now := s.now()
+	s.relist = now.Add(listShare * now.Sub(began))
+	return nil
+}
+
+// due returns the queues to be looked at in this pass.
+func (s *Sampler) due() (due []*sampled) {
+	var quiet []*sampled
+	for _, q := range s.order {
+		touched := q.history != nil && q.history.touched.Swap(false) || q.old != nil && q.old.touched.Load()
+		q.old = nil
+		if q.state == nil || !q.quiet || touched {
+			q.quiet = false
+			due = append(due, q)
+		} else {
+			quiet = append(quiet, q)
+		}
+	}
+	for range min(quietPerPass, len(quiet)) {
+		s.turn++
+		due = append(due, quiet[s.turn%len(quiet)])
+	}
+	return due
+}
+
+// looked takes in how a queue looks.
+func (s *Sampler) looked(q *sampled, state *State) {
+	empty := state.Err == nil && state.Counts == Counts{Paused: state.Paused}
+	if q.history == nil && (!empty || s.history.size() < maxQuiet) {
+		q.history = s.history.queue(q.name, false)
+	}
+	if q.history != nil && state.Err == nil {
+		q.history.record(s.now(), state)
+	}
+	q.state, q.quiet = state, empty && state.In+state.Out+state.Failed == 0
+	if q.history != nil {
+		q.history.quiet.Store(q.quiet)
+	}
+}
+
+// thin ends the histories of queues that are quiet, but for some.
+func (s *Sampler) thin() {
+	var quiet []*sampled
+	for _, q := range s.order {
+		if q.quiet && q.history != nil {
+			quiet = append(quiet, q)
+		}
+	}
+	for _, q := range quiet[:max(0, len(quiet)-maxQuiet)] {
+		s.history.forget(q.name)
+		if q.old, q.history = q.history, nil; q.items != nil {
+			q.items.begin()
+		}
+	}
 }
 
 // retryable tells whether an error is of the transaction rather than of a queue.
@@ -130,54 +230,51 @@ func retryable(err error) bool {
 func (s *Sampler) update(infos []conq.Info) []*sampled {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	all := make([]*sampled, len(infos))
+	all, known := make([]*sampled, len(infos)), make(map[string]*sampled, len(infos))
 	for i, info := range infos {
 		q := s.queues[info.Name]
 		if q == nil || q.kind != info.Kind {
-			q = s.sampled(info)
-			s.queues[info.Name] = q
-		}
-		all[i] = q
-	}
-	if len(s.queues) > len(infos) {
-		for name := range s.queues {
-			if !slices.ContainsFunc(infos, func(i conq.Info) bool { return i.Name == name }) {
-				delete(s.queues, name)
+			q = &sampled{name: info.Name, kind: info.Kind}
+			if info.Kind != conq.KindWorkQueue {
+				q.items = newItems(info)
 			}
 		}
+		all[i], known[info.Name] = q, q
 	}
+	for name := range s.queues {
+		if known[name] == nil {
+			s.history.forget(name)
+		}
+	}
+	s.queues = known
 	return all
 }
 
-func (s *Sampler) sampled(info conq.Info) *sampled {
-	q := &sampled{kind: info.Kind, history: s.history.Queue(info.Name)}
-	if info.Kind == conq.KindWorkQueue {
-		q.jobs = jobs.NewQueue(info.Name, s.db.Limits(), jobs.Config{})
-	} else {
-		q.items = newItems(info)
+// look reads how a queue looks.
+func (s *Sampler) look(r kv.Reader, q *sampled, c *Counts) error {
+	if q.items != nil {
+		balance := int64(0)
+		if q.history != nil {
+			balance = q.history.in.Load() - q.history.out.Load()
+		}
+		return q.items.read(r, s.now(), balance, c)
 	}
-	return q
-}
-
-func (q *sampled) read(r kv.Reader, now time.Time, c *Counts) error {
-	if q.jobs == nil {
-		return q.items.read(r, now, q.history.in.Load()-q.history.out.Load(), c)
-	}
-	n, err := q.jobs.Counts(r)
+	of := jobs.NewQueue(q.name, s.db.Limits(), jobs.Config{})
+	n, err := of.Counts(r)
 	if err != nil {
 		return err
 	}
 	c.Ready, c.Scheduled, c.Leased = n[jobs.Ready], n[jobs.Scheduled], n[jobs.Leased]
 	c.Blocked, c.Dead, c.Done = n[jobs.Blocked], n[jobs.Dead], n[jobs.Done]
 	c.Depth = c.Ready + c.Scheduled + c.Leased + c.Blocked
-	at, err := q.jobs.At(r)
+	at, err := of.At(r)
 	if err != nil {
 		return err
 	}
 	if c.Paused = at.Paused(); c.Ready == 0 {
 		return nil
 	}
-	since, err := q.jobs.Oldest(r)
+	since, err := of.Oldest(r)
 	if since != 0 {
 		c.Oldest = time.UnixMicro(since)
 	}
@@ -187,16 +284,22 @@ func (q *sampled) read(r kv.Reader, now time.Time, c *Counts) error {
 // ObserveItems is the Observe of the handles of queues and priority queues.
 func (h *History) ObserveItems(e conq.Event) {
 	switch e.Kind {
-	case conq.Added:
-		h.Queue(e.Queue).Added(e.Items)
-	case conq.Taken:
-		h.Queue(e.Queue).Taken(e.Items)
+	case conq.Added, conq.Taken, conq.Expired:
+		q := h.Queue(e.Queue)
+		switch e.Kind {
+		case conq.Added:
+			q.Added(e.Items)
+		case conq.Taken:
+			q.Taken(e.Items)
+		}
+		q.touched.Store(true) // last, so that who has seen it sees what has happened
 	}
 }
 
 // ObserveJobs is the Observe of the handles of work queues.
 func (h *History) ObserveJobs(e work.Event) {
 	q, now := h.Queue(e.Queue), time.Now()
+	defer q.touched.Store(true)
 	if e.Kind == work.EventPut {
 		q.Added(e.Jobs)
 	}

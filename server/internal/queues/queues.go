@@ -6,12 +6,15 @@
 package queues
 
 import (
+	"cmp"
 	"container/list"
 	"context"
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"sync"
+	"time"
 
 	"github.com/conq-go/conq"
 	"github.com/conq-go/conq/kv"
@@ -27,11 +30,12 @@ type (
 )
 
 // Mode says what happens to a queue that does not exist.
-type Mode bool
+type Mode int
 
 const (
-	Existing Mode = false // it is a conq.ErrNoQueue
-	Create   Mode = true  // it is made
+	Existing Mode = iota // it is a conq.ErrNoQueue
+	Create               // it is made
+	Later                // it is made with its first job; only for work queues
 )
 
 // ErrTooMany means that as many queues are in use at once as may be open.
@@ -63,10 +67,13 @@ type handle struct {
 	kind   conq.Kind
 	queue  io.Closer
 	err    error
+	later  bool // the queue may not be there yet
 
 	// under Set.mu
-	users int
-	idle  *list.Element
+	users   int
+	idle    *list.Element
+	since   time.Time // when it became idle
+	dropped bool      // it is not in Set.open any more, and closed when its last user has gone
 }
 
 // New returns the queues of a store, which stays the caller's.
@@ -127,8 +134,54 @@ func (s *Set) Priority(ctx context.Context, name string, m Mode) (q *Priority, r
 // releases the queue after it.
 func (s *Set) Work(ctx context.Context, name string, m Mode) (q *Work, release func(), err error) {
 	return use(ctx, s, name, m, conq.KindWorkQueue, func() (*Work, error) {
-		return work.Open(s.db, name, conq.Bytes(), s.options.Work)
+		o := s.options.Work
+		o.MakeLater = m == Later
+		return work.Open(s.db, name, conq.Bytes(), o)
 	})
+}
+
+// Delete deletes a queue of any kind. Who uses a handle of it may go on with that.
+func (s *Set) Delete(ctx context.Context, name string) error {
+	err := conq.DeleteQueue(ctx, s.db, name)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if h := s.open[name]; h != nil && err == nil {
+		s.drop(h)
+	}
+	return err
+}
+
+// Reconcile drops handles of queues that are not in the store's catalogue any more, or as another kind: others have deleted them. infos
+// is the catalogue, by name.
+func (s *Set) Reconcile(infos []conq.Info) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for name, h := range s.open {
+		i, found := slices.BinarySearchFunc(infos, name, func(i conq.Info, name string) int { return cmp.Compare(i.Name, name) })
+		if h.kind != "" && (!found && !h.later || found && infos[i].Kind != h.kind) {
+			s.drop(h)
+		}
+	}
+	for s.idle.Len() > maxIdle && time.Since(s.idle.Front().Value.(*handle).since) > idleTime {
+		s.evict()
+	}
+}
+
+// Of handles that were idle for a while, some are kept open.
+const (
+	maxIdle  = 256
+	idleTime = 10 * time.Second
+)
+
+// drop has nobody else get a handle. The lock is held.
+func (s *Set) drop(h *handle) {
+	delete(s.open, h.name)
+	h.dropped = true
+	if h.idle != nil {
+		s.idle.Remove(h.idle)
+		h.idle = nil
+		s.closing.Go(func() { _ = h.queue.Close() })
+	}
 }
 
 func use[Q io.Closer](ctx context.Context, s *Set, name string, m Mode, kind conq.Kind, open func() (Q, error)) (q Q, release func(), err error) {
@@ -138,6 +191,7 @@ func use[Q io.Closer](ctx context.Context, s *Set, name string, m Mode, kind con
 			return q, nil, err
 		}
 		if isNew {
+			h.later = m == Later // which others see once it is opened
 			opened, err := open()
 			s.opened(h, kind, opened, err)
 		}
@@ -148,6 +202,13 @@ func use[Q io.Closer](ctx context.Context, s *Set, name string, m Mode, kind con
 			return q, nil, context.Cause(ctx)
 		}
 		switch {
+		case h.err == nil && h.later && m == Create: // it has to be there now
+			s.mu.Lock()
+			if !h.dropped {
+				s.drop(h)
+			}
+			s.mu.Unlock()
+			s.release(h)
 		case h.err == nil && h.kind == kind:
 			return h.queue.(Q), sync.OnceFunc(func() { s.release(h) }), nil
 		case h.err == nil:
@@ -219,7 +280,7 @@ func (s *Set) opened(h *handle, kind conq.Kind, q io.Closer, err error) {
 	if err == nil && s.closed {
 		err = errors.Join(conq.ErrClosed, q.Close())
 	}
-	if h.kind, h.queue, h.err = kind, q, err; err != nil {
+	if h.kind, h.queue, h.err = kind, q, err; err != nil && !h.dropped {
 		delete(s.open, h.name)
 	}
 	close(h.opened)
@@ -228,8 +289,13 @@ func (s *Set) opened(h *handle, kind conq.Kind, q io.Closer, err error) {
 func (s *Set) release(h *handle) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if h.users--; h.users == 0 && s.open[h.name] == h {
-		h.idle = s.idle.PushBack(h)
+	h.users--
+	switch {
+	case h.users > 0:
+	case h.dropped && h.err == nil && !s.closed:
+		s.closing.Go(func() { _ = h.queue.Close() })
+	case s.open[h.name] == h:
+		h.idle, h.since = s.idle.PushBack(h), time.Now()
 	}
 }
 
