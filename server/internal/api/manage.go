@@ -132,7 +132,11 @@ type makeQueueIn struct {
 }
 
 func (a *api) makeQueue(ctx context.Context, in *makeQueueIn) (*empty, error) {
-	return new(empty), a.withKind(ctx, in.Queue, in.Body.Kind, queues.Create, func(queues.Queue) error { return nil })
+	err := a.withKind(ctx, in.Queue, in.Body.Kind, queues.Create, func(queues.Queue) error { return nil })
+	if err == nil {
+		a.History.Refresh()
+	}
+	return new(empty), err
 }
 
 // withKind calls f with a queue of a kind.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -309,15 +310,15 @@ func TestManyQuietQueues(t *testing.T) {
 		_, err := conq.OpenQueue(db, fmt.Sprintf("q%04d", i), conq.Bytes())
 		testkit.NoError(t, err)
 	}
-	reads := 0
-	s := NewSampler(&testkit.Hooked{DB: db, Reader: func(r kv.Reader) kv.Reader { reads++; return r }}, h)
+	var reads atomic.Int64
+	s := NewSampler(&testkit.Hooked{DB: db, Reader: func(r kv.Reader) kv.Reader { reads.Add(1); return r }}, h)
 	now := time.Now()
 	s.now = func() time.Time { return now }
-	look := func() int {
-		reads = 0
+	look := func() int64 {
+		reads.Store(0)
 		now = now.Add(time.Second)
 		s.Sample(t.Context())
-		return reads
+		return reads.Load()
 	}
 	all := look()
 	testkit.Equal(t, "queues", len(h.Latest().Queues), n)

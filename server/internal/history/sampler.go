@@ -17,15 +17,16 @@ import (
 // Bounds of what a sampler does.
 const (
 	period    = time.Second
-	perRead   = 50 // queues in one transaction
-	parallel  = 8  // transactions at once
-	share     = 10 // a pass over a store that is slow takes at most one part in so many of the time
-	listShare = 300
+	perRead   = 50   // queues in one transaction
+	parallel  = 8    // transactions at once
+	share     = 10   // a pass over a store that is slow takes at most one part in so many of the time
+	listShare = 1000 // and reading the catalogue one in so many, but for news
+	listTime  = 30 * time.Second
 	passTime  = 30 * time.Second
 
 	// Queues that are quiet, as they are empty, and nothing has happened to them for seconds: so many are looked at in each pass, by turns, and so
 	// many have a history. What this process does to a queue ends that at once.
-	quietPerPass = 300
+	quietPerPass = 100
 	maxQuiet     = 256
 )
 
@@ -165,7 +166,7 @@ func (s *Sampler) list(ctx context.Context) error {
 	s.infos, s.order = infos, s.update(infos)
 	s.listed(infos)
 	now := s.now()
-	s.relist = now.Add(listShare * now.Sub(began))
+	s.relist = now.Add(min(listTime, listShare*now.Sub(began)))
 	return nil
 }
 

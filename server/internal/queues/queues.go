@@ -12,6 +12,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"runtime/debug"
 	"slices"
 	"sync"
 	"time"
@@ -57,6 +58,7 @@ type Set struct {
 	open    map[string]*handle
 	idle    *list.List // of *handle, the one that was used last at the back
 	closed  bool
+	garbage int            // handles that were evicted lately
 	closing sync.WaitGroup // handles that were idle
 }
 
@@ -162,9 +164,16 @@ func (s *Set) Reconcile(infos []conq.Info) {
 			s.drop(h)
 		}
 	}
+	evicted := 0
 	for s.idle.Len() > maxIdle && time.Since(s.idle.Front().Value.(*handle).since) > idleTime {
 		s.evict()
+		evicted++
 	}
+	if evicted == 0 && s.garbage > maxIdle {
+		s.garbage = 0
+		s.closing.Go(debug.FreeOSMemory) // an idle process would keep it for minutes
+	}
+	s.garbage += evicted
 }
 
 // Of handles that were idle for a while, some are kept open.
