@@ -175,6 +175,7 @@ func New(db kv.DB, o Options) (*Server, error) {
 	s.stopping, s.stop = context.WithCancel(context.Background())
 	sampler := history.NewSampler(db, s.history)
 	sampler.OnList(s.tubes.Reconcile)
+	sampler.OnPass(s.tubes.Tidy)
 	s.tasks.Go(func() { sampler.Run(s.stopping) })
 	keep := of.Work
 	s.tasks.Go(func() {

@@ -37,6 +37,7 @@ type Sampler struct {
 	history *History
 	now     func() time.Time
 	listed  func([]conq.Info)
+	passed  func()
 	store   watched
 
 	infos  []conq.Info
@@ -61,8 +62,11 @@ type sampled struct {
 
 // NewSampler returns a sampler of a store. Run has to be called.
 func NewSampler(db kv.DB, h *History) *Sampler {
-	return &Sampler{db: db, history: h, now: time.Now, listed: func([]conq.Info) {}, queues: make(map[string]*sampled)}
+	return &Sampler{db: db, history: h, now: time.Now, listed: func([]conq.Info) {}, passed: func() {}, queues: make(map[string]*sampled)}
 }
+
+// OnPass has f called after each look. Call it before Run.
+func (s *Sampler) OnPass(f func()) { s.passed = f }
 
 // OnList has f called with the catalogue each time that it was read. Call it before Run.
 func (s *Sampler) OnList(f func([]conq.Info)) { s.listed = f }
@@ -84,6 +88,7 @@ func (s *Sampler) Run(ctx context.Context) {
 		}
 		began := s.now()
 		s.Sample(ctx)
+		s.passed()
 		took := s.now().Sub(began)
 		timer.Reset(max(period-took, share*took))
 	}

@@ -164,6 +164,12 @@ func (s *Set) Reconcile(infos []conq.Info) {
 			s.drop(h)
 		}
 	}
+}
+
+// Tidy closes handles that have been idle for a while, but for some. It is called every second or so.
+func (s *Set) Tidy() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	evicted := 0
 	for s.idle.Len() > maxIdle && time.Since(s.idle.Front().Value.(*handle).since) > idleTime {
 		s.evict()
