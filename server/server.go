@@ -174,8 +174,14 @@ func New(db kv.DB, o Options) (*Server, error) {
 	s.beanstalk = beanstalk.New(s.tubes, beanstalk.Options{MaxJobSize: o.MaxJobSize, MaxConnections: int(o.MaxConnections), Connections: &s.connections, Grace: o.Grace, Logger: o.Logger, Observe: s.observeCommand, DeadHolder: of.Work.Holder})
 	s.stopping, s.stop = context.WithCancel(context.Background())
 	sampler := history.NewSampler(db, s.history)
-	sampler.OnList(s.tubes.Reconcile)
-	sampler.OnPass(s.tubes.Tidy)
+	sampler.OnList(func(infos []conq.Info) {
+		s.queues.Reconcile(infos)
+		s.tubes.Reconcile(infos)
+	})
+	sampler.OnPass(func() {
+		s.queues.Tidy()
+		s.tubes.Tidy()
+	})
 	s.tasks.Go(func() { sampler.Run(s.stopping) })
 	keep := of.Work
 	s.tasks.Go(func() {
