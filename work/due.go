@@ -16,6 +16,7 @@ func transact[T any](ctx context.Context, e *engine, f func(kv.Tx) (T, error)) (
 	for {
 		var counted kv.Tx
 		result, err := outcome.Do(ctx, e.lanes, func(tx kv.Tx) (T, error) {
+			kv.Lazily(tx)
 			counted = e.room.Tx(tx)
 			return f(counted)
 		})

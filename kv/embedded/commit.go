@@ -229,6 +229,7 @@ func (t *tx) applyLocked(e *effects, reads []kv.Range, compared uint64) error {
 	if err := db.sum(e); err != nil {
 		return err
 	}
+	db.counters.written(e)
 	applied, err := db.applyBatch(e.batch, db.version+1)
 	if err != nil {
 		return err
@@ -264,27 +265,6 @@ func (db *DB) cacheCommit(e *effects, oldest uint64, applied bool) (behind bool)
 	defer db.backlog.mu.Unlock()
 	db.cache.Commit(e.cleared, e.changes, db.version, oldest, db.backlog)
 	return db.backlog.wake()
-}
-
-// sum puts the results of additions in the batch, and in their changes.
-func (db *DB) sum(e *effects) error {
-	if len(e.adds) > 0 {
-		db.catchUp()
-	}
-	for _, c := range e.adds {
-		value, closer, err := db.pebble.Get(c.Key)
-		if err == nil {
-			c.Value = overlay.Sum(value, c.Delta)
-			err = closer.Close()
-		} else if err == pebble.ErrNotFound {
-			c.Value, err = overlay.Sum(nil, c.Delta), nil
-		}
-		if err != nil {
-			return db.readError(err)
-		}
-		operation{kind: set, key: c.Key, value: c.Value}.write(e.batch)
-	}
-	return nil
 }
 
 // applyBatch appends the batch to the log, before its writes may go to the memtable (see

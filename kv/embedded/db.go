@@ -48,14 +48,15 @@ type DB struct {
 	stop       context.CancelFunc
 	stopped    <-chan struct{} // closed by stop
 
-	mu      sync.Mutex
-	version uint64            // of the last commit
-	txns    linked.List[txn]  // that are open, in the order of their versions
-	expired map[*txn]struct{} // of those, those that the conflict log is not kept for, until they end
-	recent  conflict.Log      // what the latest commits wrote, as far as an open transaction needs it
-	watches watches
-	signals kv.Signals
-	commits sync.WaitGroup // between being applied and being acknowledged
+	mu       sync.Mutex
+	version  uint64            // of the last commit
+	txns     linked.List[txn]  // that are open, in the order of their versions
+	expired  map[*txn]struct{} // of those, those that the conflict log is not kept for, until they end
+	recent   conflict.Log      // what the latest commits wrote, as far as an open transaction needs it
+	watches  watches
+	counters counters
+	signals  kv.Signals
+	commits  sync.WaitGroup // between being applied and being acknowledged
 }
 
 // firstVersion is that of an open store before its first commit: a transaction that has read nothing is at 0.
@@ -73,6 +74,7 @@ func newDB(o Options) *DB {
 		manyTombstones: manyTombstones,
 		version:        firstVersion,
 		watches:        make(watches),
+		counters:       make(counters),
 		expired:        make(map[*txn]struct{}),
 		maimed:         maimed.Done(),
 		maim:           maim,
