@@ -166,7 +166,7 @@ func (q *WorkQueue[T]) reserve(ctx context.Context, n int, wait time.Duration) (
 			over := sent.Add(j.Took.Duration + j.Lease.Duration)
 			l := work.NewLease[T](keeper{q.jobs}, j.ID, j.Token, j.Lease.Duration, over)
 			l.Priority, l.Attempt, l.Created, l.Key, l.Meta, l.Payload = j.Priority, j.Attempt, j.Created, j.Key, j.Meta, j.Bytes()
-			l.Failures = j.Failures
+			l.Failures, l.Timeout = j.Failures, j.Timeout.Duration
 			leases = append(leases, l)
 		}
 		if leases, err = work.Decode(ctx, q.codec, leases); err != nil || len(leases) > 0 {
@@ -214,7 +214,7 @@ func infoOf[T any](c codec.Codec[T], j wire.JobInfo) (*work.Info[T], error) {
 	h := j.History
 	info := &work.Info[T]{
 		ID: j.ID, State: state, Priority: j.Priority, Attempts: j.Attempts, MaxAttempts: j.MaxAttempts, Created: j.Created, Time: j.Time,
-		Key: j.Key, Unique: j.Unique, Holder: j.Holder, Cancelled: j.Cancelled, Meta: j.Meta, Failures: j.Failures, Payload: j.Bytes(),
+		Key: j.Key, Unique: j.Unique, Holder: j.Holder, Cancelled: j.Cancelled, Meta: j.Meta, Failures: j.Failures, Payload: j.Bytes(), Timeout: j.Timeout.Duration,
 		History: work.History{Delay: h.Delay.Duration, Releases: h.Releases, Expiries: h.Expiries, Buries: h.Buries, Kicks: h.Kicks},
 	}
 	info.Value, info.DecodeError = c.Decode(info.Payload)

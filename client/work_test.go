@@ -34,7 +34,7 @@ func TestWork(t *testing.T) {
 		testkit.WantError(t, err, work.ErrInvalid, "WorkOptions.Lease")
 	}
 	ctx, q := t.Context(), newWork(t, client.WorkOptions{Lease: time.Minute})
-	id, err := q.Put(ctx, "a", work.Job{Priority: 5, Key: "k", Unique: "u", Meta: map[string]string{"m": "1"}, MaxAttempts: 3})
+	id, err := q.Put(ctx, "a", work.Job{Priority: 5, Key: "k", Unique: "u", Meta: map[string]string{"m": "1"}, MaxAttempts: 3, Timeout: time.Second})
 	testkit.NoError(t, err)
 	again, err := q.Put(ctx, "b", work.Job{Unique: "u"})
 	testkit.WantError(t, err, work.ErrDuplicate)
@@ -52,7 +52,7 @@ func TestWork(t *testing.T) {
 
 	l, err := q.Reserve(ctx)
 	testkit.NoError(t, err)
-	testkit.Equal(t, "job", fmt.Sprintf("%v %s %d %d %s %v", l.ID == id, l.Value, l.Priority, l.Attempt, l.Key, l.Meta), "true a 5 1 k map[m:1]")
+	testkit.Equal(t, "job", fmt.Sprintf("%v %s %d %d %s %v %v", l.ID == id, l.Value, l.Priority, l.Attempt, l.Key, l.Meta, l.Timeout), "true a 5 1 k map[m:1] 1s")
 	if left := time.Until(l.Deadline()); left < 50*time.Second || left > time.Minute {
 		t.Errorf("lease of %v, want a minute", left)
 	}
@@ -70,7 +70,7 @@ func TestWork(t *testing.T) {
 	testkit.NoError(t, l.ReleaseAs(ctx, 0, -7))
 	info, err := q.Get(ctx, id)
 	testkit.NoError(t, err)
-	testkit.Equal(t, "info", fmt.Sprintf("%v %s %d %d %s", info.State, info.Value, info.Priority, info.MaxAttempts, info.Unique), "ready a -7 3 u")
+	testkit.Equal(t, "info", fmt.Sprintf("%v %s %d %d %s %v", info.State, info.Value, info.Priority, info.MaxAttempts, info.Unique, info.Timeout), "ready a -7 3 u 1s")
 
 	testkit.NoError(t, q.Cancel(ctx, id))
 	testkit.NoError(t, q.Kick(ctx, id))
@@ -192,6 +192,29 @@ func TestRun(t *testing.T) {
 }
 
 // A worker whose context ends while it waits holds no job.
+// The limit of a job, or of its queue, comes with it, and Run keeps it.
+func TestTimeout(t *testing.T) {
+	ctx, stop := context.WithCancel(t.Context())
+	q := newWork(t, client.WorkOptions{})
+	testkit.NoError(t, q.Configure(ctx, work.Settings{Timeout: 50 * time.Millisecond, MaxAttempts: 1}))
+	id, err := q.Put(ctx, "a")
+	testkit.NoError(t, err)
+	ended := make(chan work.ID, 1)
+	done := make(chan error)
+	go func() {
+		done <- work.Run(ctx, q, func(ctx context.Context, l *work.Lease[string]) error {
+			<-ctx.Done()
+			return context.Cause(ctx)
+		}, work.RunOptions{OnError: func(job work.ID, _ error) { ended <- job }})
+	}()
+	testkit.Equal(t, "job", <-ended, id)
+	info, err := q.Get(ctx, id)
+	testkit.NoError(t, err)
+	testkit.Equal(t, "state, failure", fmt.Sprint(info.State, " ", info.Failures[0].Error), "dead timed out")
+	stop()
+	testkit.NoError(t, <-done)
+}
+
 func TestCancelledReserve(t *testing.T) {
 	q := newWork(t, client.WorkOptions{})
 	ctx, cancel := context.WithCancel(t.Context())

@@ -37,6 +37,9 @@ var (
 
 	// ErrCancelled is the cause with which a handler's context ends when its job was cancelled.
 	ErrCancelled = errors.New("job was cancelled")
+
+	// ErrTimeout is the cause with which a handler's context ends when its attempt has run for the Timeout of its job.
+	ErrTimeout = errors.New("timed out")
 )
 
 // DuplicateError is an ErrDuplicate with the id of the job that exists.
@@ -85,6 +88,9 @@ type Job struct {
 	MaxAttempts int
 	Lease       time.Duration
 
+	// Timeout is how long each attempt may run, in place of Settings.Timeout: 1 ms to 30 days. Default: as the settings say.
+	Timeout time.Duration
+
 	// Meta is passed to workers unchanged. At most MaxMeta bytes.
 	Meta map[string]string
 }
@@ -124,7 +130,7 @@ func (o *Options) check(j Job, payload []byte, now time.Time) (jobs.New, error) 
 	n := jobs.New{
 		Findable: o.Findable,
 		Payload:  payload, Priority: j.Priority, Key: j.Key, Unique: j.Unique, UniqueFor: j.UniqueFor.Microseconds(),
-		MaxAttempts: int64(j.MaxAttempts), Lease: j.Lease.Microseconds(), Meta: j.Meta,
+		MaxAttempts: int64(j.MaxAttempts), Lease: j.Lease.Microseconds(), Timeout: j.Timeout.Microseconds(), Meta: j.Meta,
 	}
 	switch {
 	case j.Delay != 0 && !j.At.IsZero():
@@ -158,6 +164,11 @@ func (o *Options) check(j Job, payload []byte, now time.Time) (jobs.New, error) 
 			return n, fmt.Errorf("%w: %w", ErrInvalid, err)
 		}
 	}
+	if j.Timeout != 0 {
+		if err := checkTimeout(j.Timeout); err != nil {
+			return n, invalid("Timeout: %w", err)
+		}
+	}
 	for _, err := range []error{checkText("Key", j.Key), checkText("Unique", j.Unique)} {
 		if err != nil {
 			return n, fmt.Errorf("%w: %w", ErrInvalid, err)
@@ -180,6 +191,7 @@ type Info[T any] struct {
 	Cancelled   bool
 	Meta        map[string]string
 	Lease       time.Duration // length of its leases; 0 is that of the handle that reserves it
+	Timeout     time.Duration // of each attempt, its own or the queue's; 0 is without limit
 	Failures    []Failure     // the last few, oldest first
 	History     History
 	Value       T // if DecodeError is nil

@@ -23,6 +23,9 @@ type Lease[T any] struct {
 	Payload  []byte    // what Value was decoded from
 	Failures []Failure // of earlier attempts
 
+	// Timeout is how long the attempt may run; 0 is without limit. Run sees to it; who reserves by itself is not held to it.
+	Timeout time.Duration
+
 	queue  *Queue[T] // nil for a lease of a server
 	remote *remote
 	token  int64
@@ -36,7 +39,7 @@ func (q *Queue[T]) leaseOf(r jobs.Reserved) *Lease[T] {
 	l := &Lease[T]{
 		ID: ID(r.ID), Priority: r.Priority, Attempt: int(r.Attempts), Created: timeOf(r.Created), Key: r.Key, Meta: r.Meta,
 		Payload: r.Payload, Failures: failures(r.Job),
-		queue: q, token: r.Token, length: span(r.Length),
+		queue: q, token: r.Token, length: span(r.Length), Timeout: span(r.Timeout),
 	}
 	l.over.Store(&r.End)
 	return l

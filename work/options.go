@@ -106,6 +106,13 @@ func checkLease(d time.Duration) error {
 	return nil
 }
 
+func checkTimeout(d time.Duration) error {
+	if d < MinLease || d > MaxLease {
+		return fmt.Errorf("a time limit of %v: it can be %v to %v, or 0 for none", d, MinLease, MaxLease)
+	}
+	return nil
+}
+
 func (r Rate) valid() bool {
 	return r == Rate{} || r.N > 0 && r.N <= math.MaxInt32 && r.Per >= time.Microsecond && r.Per <= MaxLease
 }

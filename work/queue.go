@@ -198,7 +198,7 @@ func (q *Queue[T]) info(at *jobs.Queue, r kv.Reader, j *jobs.Job) (*Info[T], err
 	info := &Info[T]{
 		ID: ID(j.ID), State: j.State, Priority: j.Priority, Attempts: int(j.Attempts), MaxAttempts: int(at.Attempts(j)),
 		Created: timeOf(j.Created), Key: j.Key, Unique: j.Unique, Holder: j.Holder, Cancelled: j.Cancelled,
-		Meta: j.Meta, Failures: failures(j), Lease: time.Duration(j.Lease) * time.Microsecond, History: historyOf(j.History),
+		Meta: j.Meta, Failures: failures(j), Lease: time.Duration(j.Lease) * time.Microsecond, Timeout: span(at.Timeout(j)), History: historyOf(j.History),
 	}
 	if j.State != Ready && j.State != Blocked {
 		info.Time = timeOf(j.Time)

@@ -14,7 +14,11 @@ import (
 
 // Handler does a job. If it returns nil, the job is acknowledged; after an error it is tried again, after Options.Backoff.
 // A panic counts as an error, and is kept with its stack. The context ends when the lease is lost, or is about to be over as it
-// could not be extended (with cause ErrLeaseLost), the job is cancelled (ErrCancelled), or the runner has waited for Grace.
+// could not be extended (with cause ErrLeaseLost), the job is cancelled (ErrCancelled), the attempt has run for the job's Timeout
+// (ErrTimeout), or the runner has waited for Grace.
+//
+// An attempt that has timed out has failed, whatever the handler returns then. Its lease is not extended any longer. A handler that
+// has not returned after Grace, or shortly before the lease is over, loses the job, and its worker is not free until it returns.
 //
 // A handler may end the lease itself, with a result by [Lease.AckResult], or in a transaction by [Lease.In]. The runner then
 // leaves the job alone, and passes an error that the handler returns to OnError only.
@@ -218,11 +222,19 @@ func (r *runner[T]) work(ctx context.Context, l *Lease[T]) {
 		return
 	}
 	ctx, end := context.WithCancelCause(ctx)
-	go r.heartbeat(ctx, l, end)
+	returned, beats := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(beats)
+		r.heartbeat(ctx, l, end, returned)
+	}()
 	err := errors.New("the handler ended its goroutine")
 	defer func() { // as that would otherwise be the end of this one, with a lease that is extended for ever
 		cause := context.Cause(ctx)
 		end(nil)
+		close(returned)
+		if errors.Is(cause, ErrTimeout) {
+			<-beats // it may be ending the attempt
+		}
 		r.ended(l, err, cause)
 	}()
 	err = r.call(ctx, l)
@@ -266,8 +278,14 @@ func (r *runner[T]) call(ctx context.Context, l *Lease[T]) (err error) {
 }
 
 // heartbeat extends the lease at each third of it. An error of the store does not end it: the lease may hold until the next
-// one. It ends the handler's context in time if it can't, whatever the store does.
-func (r *runner[T]) heartbeat(ctx context.Context, l *Lease[T], end context.CancelCauseFunc) {
+// one. It ends the handler's context in time if it can't, whatever the store does, and when the attempt has run for its Timeout.
+func (r *runner[T]) heartbeat(ctx context.Context, l *Lease[T], end context.CancelCauseFunc, returned <-chan struct{}) {
+	var timeout <-chan time.Time
+	if l.Timeout > 0 {
+		timer := time.NewTimer(l.Timeout)
+		defer timer.Stop()
+		timeout = timer.C
+	}
 	third := max(l.length/3, time.Millisecond)
 	beat, over := time.NewTimer(max(0, time.Until(l.Deadline())-2*third)), time.NewTimer(l.endsIn())
 	defer beat.Stop()
@@ -284,6 +302,11 @@ func (r *runner[T]) heartbeat(ctx context.Context, l *Lease[T], end context.Canc
 				extended = make(chan error, 1)
 				go func(told chan<- error) { told <- r.extend(ctx, l, third) }(extended)
 			}
+		case <-timeout:
+			if end(ErrTimeout); context.Cause(ctx) == ErrTimeout {
+				r.timedOut(l, returned)
+			}
+			return
 		case <-over.C:
 			if left := l.endsIn(); left > 0 {
 				over.Reset(left)
@@ -307,6 +330,20 @@ func (r *runner[T]) heartbeat(ctx context.Context, l *Lease[T], end context.Canc
 	}
 }
 
+// timedOut ends the attempt of a handler that does not return soon after it has timed out. Who kills what it runs after Grace has a
+// second to tell how that ended.
+func (r *runner[T]) timedOut(l *Lease[T], returned <-chan struct{}) {
+	timer := time.NewTimer(min(r.options.Grace+time.Second, l.endsIn()))
+	defer timer.Stop()
+	select {
+	case <-returned:
+	case <-timer.C:
+		if !l.ended.Load() {
+			r.finish(l, errors.New("the handler has not returned"), ErrTimeout)
+		}
+	}
+}
+
 // extend extends a lease, and gives up after some time: the next attempt may come through.
 func (r *runner[T]) extend(ctx context.Context, l *Lease[T], within time.Duration) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, within, fmt.Errorf("the store did not answer within %v", within))
@@ -322,6 +359,11 @@ func (r *runner[T]) finish(l *Lease[T], err, cause error) {
 	var verb func(context.Context) error
 	told := err
 	switch {
+	case errors.Is(cause, ErrTimeout):
+		if told = ErrTimeout; err != nil && !errors.Is(err, context.Canceled) && !errors.Is(err, ErrTimeout) {
+			told = fmt.Errorf("%w: %w", ErrTimeout, err)
+		}
+		verb = func(ctx context.Context) error { return l.Fail(ctx, told) }
 	case err == nil:
 		verb = l.Ack
 	case errors.Is(cause, errGrace):

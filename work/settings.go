@@ -44,6 +44,10 @@ type Settings struct {
 
 	// UniqueWhileDead has a dead job hold its Unique until it is deleted. Default: a dead job holds it no longer.
 	UniqueWhileDead bool
+
+	// Timeout is how long an attempt may run, as far as Run knows of it: 1 ms to 30 days; 0 is without limit. See ErrTimeout.
+	// Job.Timeout overrides it. Default: 0.
+	Timeout time.Duration
 }
 
 // Backoff is how long a job waits after its failed attempts. The zero Backoff is the default: attempt^4 seconds, at most a day, 10 % more
@@ -126,10 +130,12 @@ func (s Settings) Complete() (Settings, error) {
 		return s, invalid("KeyRate is %d in %v: there can be 1 to %d in 1 µs to 30 days", s.KeyRate.N, s.KeyRate.Per, most)
 	case s.Keep < 0:
 		return s, invalid("Keep is %v: it can't be negative", s.Keep)
+	case s.Timeout != 0 && checkTimeout(s.Timeout) != nil:
+		return s, invalid("Timeout: %w", checkTimeout(s.Timeout))
 	case s.Order != Strict && s.Order != Relaxed:
 		return s, invalid("Order is %d: it can be Strict or Relaxed", s.Order)
 	}
-	for _, d := range []*time.Duration{&s.Lease, &s.Rate.Per, &s.KeyRate.Per, &s.Keep, &s.Backoff.Base, &s.Backoff.Max} {
+	for _, d := range []*time.Duration{&s.Lease, &s.Rate.Per, &s.KeyRate.Per, &s.Keep, &s.Backoff.Base, &s.Backoff.Max, &s.Timeout} {
 		*d = d.Truncate(time.Microsecond) // as it is stored
 	}
 	return s, nil
@@ -141,6 +147,7 @@ func (s Settings) jobs() jobs.Settings {
 	return jobs.Settings{
 		Lease: s.Lease.Microseconds(), MaxAttempts: int64(max(0, s.MaxAttempts)), KeyLimit: int64(s.KeyLimit), Concurrency: int64(s.Concurrency),
 		Rate: s.Rate.micros(), KeyRate: s.KeyRate.micros(), Keep: s.Keep.Microseconds(), Relaxed: s.Order == Relaxed, UniqueWhileDead: s.UniqueWhileDead,
+		Timeout: s.Timeout.Microseconds(),
 		Backoff: jobs.Backoff{
 			Kind: jobs.BackoffKind(b.Kind), Base: b.Base.Microseconds(), Max: b.Max.Microseconds(), Power: int64(b.Power),
 			Jitter: int64(math.Round(1000 * b.Jitter)),
@@ -152,7 +159,7 @@ func settingsOf(s jobs.Settings) Settings {
 	b := s.Backoff
 	of := Settings{
 		Lease: span(s.Lease), MaxAttempts: int(s.MaxAttempts), KeyLimit: int(s.KeyLimit), Concurrency: int(s.Concurrency),
-		Rate: rateOf(s.Rate), KeyRate: rateOf(s.KeyRate), Keep: span(s.Keep), UniqueWhileDead: s.UniqueWhileDead,
+		Rate: rateOf(s.Rate), KeyRate: rateOf(s.KeyRate), Keep: span(s.Keep), UniqueWhileDead: s.UniqueWhileDead, Timeout: span(s.Timeout),
 		Backoff: Backoff{BackoffKind(b.Kind), span(b.Base), span(b.Max), int(b.Power), float64(b.Jitter) / 1000},
 	}
 	if s.MaxAttempts == 0 {

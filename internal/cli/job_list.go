@@ -181,6 +181,7 @@ func (a *app) printJob(job *work.Info[[]byte]) error {
 	}
 	for _, fact := range []struct{ name, value string }{
 		{timeNames[job.State], when(job.Time)}, {"key", short(job.Key, 200)}, {"unique", short(job.Unique, 200)}, {holder, short(job.Holder, 200)},
+		{"timeout", timeoutText(job.Timeout)},
 	} {
 		if fact.name != "" && fact.value != "-" {
 			fmt.Fprintf(w, "%s\t%s\n", fact.name, fact.value)
@@ -201,6 +202,13 @@ func (a *app) printJob(job *work.Info[[]byte]) error {
 		fmt.Fprintf(w, "attempt %d\t%s  %s\n", f.Attempt, when(f.Time), short(f.Error, 2100))
 	}
 	return w.Flush()
+}
+
+func timeoutText(d time.Duration) string {
+	if d == 0 {
+		return "-"
+	}
+	return d.String()
 }
 
 // timeNames say what the time of a job is.

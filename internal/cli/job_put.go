@@ -49,6 +49,7 @@ func (j *jobFlags) register(cmd *cobra.Command) {
 	flags.StringVar(&j.job.Unique, "unique", "", "put nothing while a job with the same one is not done")
 	flags.DurationVar(&j.job.UniqueFor, "unique-for", 0, "how long --unique holds at least")
 	flags.DurationVar(&j.job.Lease, "lease", 0, "how long a worker has a job before others get it (default: as the worker says)")
+	flags.DurationVar(&j.job.Timeout, "timeout", 0, "how long each attempt may run before its worker ends it (default: as the settings say)")
 }
 
 // complete reads what is not a value of a flag by itself, and returns what is wrong with the flags: with each job, then.

@@ -42,6 +42,7 @@ func settingFlags(flags *pflag.FlagSet, s *work.Settings) []setting {
 	flags.DurationVar(&s.Keep, "keep", 0, "how long acknowledged jobs are kept, with their results")
 	flags.Var(parsed[work.Order]{&s.Order, work.ParseOrder}, "order", "strict, or relaxed: roughly, so that many processes do not collide")
 	flags.BoolVar(&s.UniqueWhileDead, "unique-while-dead", false, "a dead job holds its --unique until it is deleted")
+	flags.DurationVar(&s.Timeout, "timeout", 0, "how long an attempt may run before its worker ends it; 0 is without limit")
 	return []setting{
 		{"lease", func(to, from *work.Settings) { to.Lease = from.Lease }, false},
 		{"max-attempts", func(to, from *work.Settings) { to.MaxAttempts = from.MaxAttempts }, false},
@@ -53,6 +54,7 @@ func settingFlags(flags *pflag.FlagSet, s *work.Settings) []setting {
 		{"keep", func(to, from *work.Settings) { to.Keep = from.Keep }, true},
 		{"order", func(to, from *work.Settings) { to.Order = from.Order }, true},
 		{"unique-while-dead", func(to, from *work.Settings) { to.UniqueWhileDead = from.UniqueWhileDead }, true},
+		{"timeout", func(to, from *work.Settings) { to.Timeout = from.Timeout }, true},
 	}
 }
 
@@ -134,6 +136,10 @@ func settingRows(s work.Settings) []settingRow {
 	if s.Concurrency > 0 {
 		concurrency = count(s.Concurrency)
 	}
+	timeout := "none"
+	if s.Timeout > 0 {
+		timeout = s.Timeout.String()
+	}
 	attempts := "without end"
 	if s.MaxAttempts > 0 {
 		attempts = count(s.MaxAttempts)
@@ -142,5 +148,6 @@ func settingRows(s work.Settings) []settingRow {
 		{"lease", s.Lease.String()}, {"max attempts", attempts}, {"backoff", s.Backoff.String()}, {"key limit", count(s.KeyLimit)},
 		{"concurrency", concurrency}, {"rate", s.Rate.String()}, {"key rate", s.KeyRate.String()}, {"keep", s.Keep.String()},
 		{"order", s.Order.String()}, {"unique while dead", map[bool]string{true: "yes", false: "no"}[s.UniqueWhileDead]},
+		{"timeout", timeout},
 	}
 }

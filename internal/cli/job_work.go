@@ -26,7 +26,10 @@ is kept with the job.
 
 The lease of a job is extended while its command runs. If it can't be extended, the
 command is killed before the lease is over. It is killed, too, when its job is
-cancelled, and on Linux when this process is.
+cancelled, and on Linux when this process is. A command that has run for the --timeout
+of its job, or of the queue, gets SIGTERM, with all that it has started, and is killed
+after --grace, or at half of what is left of its lease. The attempt has failed then,
+whatever it exits with.
 
 SIGTERM or SIGINT: it takes no more jobs, and ends when the commands that run have
 ended, for which they have --grace; then they are killed, and their jobs are ready
@@ -132,8 +135,9 @@ func (d *doer) do(ctx context.Context, l *work.Lease[[]byte]) error {
 	defer context.AfterFunc(d.kills, cancel)()
 	said, err := d.execute(ctx, l)
 	var exit *exec.ExitError
+	late := errors.Is(context.Cause(ctx), work.ErrTimeout)
 	switch {
-	case err == nil:
+	case err == nil || late:
 	case errors.As(err, &exit) && exit.ExitCode() == exitReleases:
 		return work.Snooze(d.flags.releaseDelay)
 	case d.kills.Err() != nil, ctx.Err() == nil && endedAsThis(err) && d.ends(ctx):
@@ -141,17 +145,20 @@ func (d *doer) do(ctx context.Context, l *work.Lease[[]byte]) error {
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if err == nil {
+	if err == nil && !late {
 		d.done++
 		return nil
 	}
-	if ctx.Err() == nil { // else it was killed, as the job was cancelled, its lease is over, or this command is to end
+	if late || ctx.Err() == nil { // else it was killed, as the job was cancelled, its lease is over, or this command is to end
 		d.failed++
 	}
-	if said != "" {
-		return fmt.Errorf("%w: %s", err, said)
+	switch {
+	case said == "":
+		return err
+	case err == nil:
+		return errors.New(said)
 	}
-	return err
+	return fmt.Errorf("%w: %s", err, said)
 }
 
 // ends tells whether this command is to end, or is told so in a moment.
@@ -169,7 +176,9 @@ func (d *doer) ends(ctx context.Context) bool {
 
 // execute runs the command for a job, and returns what it said last on standard error.
 func (d *doer) execute(ctx context.Context, l *work.Lease[[]byte]) (said string, err error) {
-	cmd := exec.CommandContext(ctx, d.command[0], d.command[1:]...)
+	killed, kill := context.WithCancel(context.WithoutCancel(ctx))
+	defer kill()
+	cmd := exec.CommandContext(killed, d.command[0], d.command[1:]...)
 	cmd.Env = append(os.Environ(), "CONQ_QUEUE="+d.queue, fmt.Sprintf("CONQ_JOB_ID=%d", l.ID), fmt.Sprintf("CONQ_JOB_ATTEMPT=%d", l.Attempt),
 		"CONQ_JOB_DEADLINE="+l.Deadline().UTC().Format(time.RFC3339Nano), fmt.Sprintf("CONQ_JOB_BYTES=%d", len(l.Value)))
 	if l.Key != "" {
@@ -183,13 +192,42 @@ func (d *doer) execute(ctx context.Context, l *work.Lease[[]byte]) (said string,
 		return "", err
 	}
 	defer func() { said = words() }()
+	if ctx.Err() != nil {
+		return "", context.Cause(ctx)
+	}
 	if err := d.start.start(cmd); err != nil {
 		return "", err
 	}
+	defer d.stop(ctx, cmd, l, kill)()
 	if err = cmd.Wait(); errors.Is(err, exec.ErrWaitDelay) {
 		err = nil // it has ended with 0, and left something running
 	}
 	return "", err
+}
+
+// stop kills a command when its context ends. One that has timed out is told to end before, for which it has the grace, at most half
+// of what is left of the lease. What it returns is to be called when the command has ended: of one that has timed out nothing runs on.
+func (d *doer) stop(ctx context.Context, cmd *exec.Cmd, l *work.Lease[[]byte], kill context.CancelFunc) (ended func()) {
+	isLate := func() bool { return errors.Is(context.Cause(ctx), work.ErrTimeout) }
+	over := make(chan struct{})
+	told := context.AfterFunc(ctx, func() {
+		if isLate() && terminate(cmd) == nil {
+			timer := time.NewTimer(min(d.flags.grace, time.Until(l.Deadline())/2))
+			defer timer.Stop()
+			select {
+			case <-timer.C:
+			case <-d.kills.Done():
+			case <-over:
+			}
+		}
+		kill()
+	})
+	return func() {
+		close(over)
+		if !told() && isLate() {
+			_ = killAll(cmd)
+		}
+	}
 }
 
 func (d *doer) tell(id work.ID, err error) {

@@ -16,8 +16,14 @@ func onDrain(f func()) (end func()) { return onSignal(syscall.SIGUSR1, f) }
 func isolate(cmd *exec.Cmd) {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	dieWithThis(cmd.SysProcAttr)
-	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
+	cmd.Cancel = func() error { return killAll(cmd) }
 }
+
+// killAll kills a command that was isolated, and what it has started.
+func killAll(cmd *exec.Cmd) error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
+
+// terminate tells a command that was isolated, and what it has started, to end.
+func terminate(cmd *exec.Cmd) error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGTERM) }
 
 // endedAsThis tells whether a command was ended by a signal that would end this process, too. A shell tells so of what it ran by an
 // exit code.

@@ -11,6 +11,11 @@ func onDrain(func()) (end func()) { return func() {} }
 
 func isolate(*exec.Cmd) {}
 
+func killAll(cmd *exec.Cmd) error { return cmd.Process.Kill() }
+
+// terminate does nothing: there is no signal that asks a command to end.
+func terminate(*exec.Cmd) error { return errors.ErrUnsupported }
+
 // endedAsThis tells whether a command was ended by the interrupt of the terminal that ends this process, too.
 func endedAsThis(err error) bool {
 	const controlC = 0xC000013A

@@ -44,7 +44,7 @@ func reserve(t testkit.TB, q *work.Queue[string]) *work.Lease[string] {
 func fillWork(t testkit.TB, db kv.DB, leased bool) {
 	t.Helper()
 	ctx := context.Background()
-	q := openWork(t, db, work.Options{Settings: &work.Settings{KeyLimit: 2, Keep: time.Hour, Lease: time.Hour, KeyRate: work.Rate{N: 1000, Per: time.Hour}}})
+	q := openWork(t, db, work.Options{Settings: &work.Settings{KeyLimit: 2, Keep: time.Hour, Lease: time.Hour, Timeout: time.Hour, KeyRate: work.Rate{N: 1000, Per: time.Hour}}})
 	put(t, q, "done", work.Job{Unique: "kept", UniqueFor: time.Hour, Priority: -9})
 	testkit.NoError(t, reserve(t, q).AckResult(ctx, []byte("result")))
 	put(t, q, "dead", work.Job{Unique: "dead", Meta: map[string]string{"a": "b", "": "\x00"}, Priority: -9})
@@ -52,7 +52,7 @@ func fillWork(t testkit.TB, db kv.DB, leased bool) {
 	for i := range 5 {
 		put(t, q, fmt.Sprint("of a key, ", i, strings.Repeat(".", 150*i)), work.Job{Key: "k", Priority: int64(5 - i), Lease: time.Minute})
 	}
-	put(t, q, "scheduled", work.Job{Delay: time.Hour, Key: "k", MaxAttempts: -1})
+	put(t, q, "scheduled", work.Job{Delay: time.Hour, Key: "k", MaxAttempts: -1, Timeout: time.Minute})
 	put(t, q, "failed", work.Job{Key: "f", Priority: -3})
 	testkit.NoError(t, reserve(t, q).FailAfter(ctx, time.Hour, errors.New("no luck")))
 	for i := range 3 {

@@ -142,7 +142,7 @@ func sampleRecords(t testing.TB) (kinds []int64, data [][]byte) {
 		request := Request{N: 2, Holder: "h\x00", Lease: 500, NewToken: func() int64 { token++; return token }}
 		for i, n := range []New{
 			{Payload: []byte("done"), Unique: "kept", UniqueFor: 900}, {Payload: []byte("dead"), Unique: "dead"}, {Payload: []byte("leased, over several keys"), Key: "a"},
-			{Payload: []byte("blocked"), Key: "a", Meta: map[string]string{"m": "\x00", "": "é"}}, {At: 5000, Lease: 2000, MaxAttempts: 3}, {Key: "b", Priority: math.MinInt64},
+			{Payload: []byte("blocked"), Key: "a", Meta: map[string]string{"m": "\x00", "": "é"}}, {At: 5000, Lease: 2000, MaxAttempts: 3}, {Key: "b", Priority: math.MinInt64, Timeout: 7},
 		} {
 			if _, err := q.Put(tx, q.Places(), 10, &n); err != nil {
 				return err
@@ -265,6 +265,7 @@ func TestParseRecordRefuses(t *testing.T) {
 		{JobRecord, job(func(r *Record) { r.Job.Attempts = -1 }), "attempts"},
 		{JobRecord, job(func(r *Record) { r.Job.MaxAttempts = -2 }), "most attempts"},
 		{JobRecord, job(func(r *Record) { r.Job.Lease = -1 }), "lease"},
+		{JobRecord, job(func(r *Record) { r.Job.Timeout = -1 }), "time limit"},
 		{JobRecord, job(func(r *Record) { r.Job.UniqueFor = math.MaxInt64 }), "unique"},
 		{JobRecord, job(func(r *Record) { r.Job.Key = long }), "too long"},
 		{JobRecord, job(func(r *Record) { r.Job.Meta = map[string]string{"m": strings.Repeat("x", maxMeta)} }), "metadata"},

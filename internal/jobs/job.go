@@ -27,6 +27,7 @@ type Job struct {
 	Lease       int64 // how long its leases are; 0 is up to the handle that reserves it
 	UniqueFor   int64 // how long its claim lasts at least, from Created on
 	Pieces      int64 // over how many keys its payload lies
+	Timeout     int64 // how long an attempt may run; 0 is as the queue says
 
 	HasSlot   bool // it occupies a slot of its key
 	Cancelled bool // it dies when its lease ends, unless it is acknowledged
@@ -104,7 +105,7 @@ func (j *Job) flags() (flags int64) {
 }
 
 // encode returns the header: the tuple (format, integers..., flags, key, unique, holder, meta, failures), and
-// the history if there is any.
+// the history and the timeout if there are any.
 func (j *Job) encode() []byte {
 	b := tuple.AppendInt(make([]byte, 0, 96), headerFormat)
 	for _, i := range j.ints() {
@@ -123,12 +124,15 @@ func (j *Job) encode() []byte {
 		failures = append(failures, tuple.Tuple{f.Attempt, f.Time, f.Error, f.Holder})
 	}
 	rest := tuple.Tuple{meta, failures}
-	if j.History != (History{}) {
+	if j.History != (History{}) || j.Timeout != 0 {
 		history := make(tuple.Tuple, 0, 5)
 		for _, i := range j.History.ints() {
 			history = append(history, *i)
 		}
 		rest = append(rest, history)
+	}
+	if j.Timeout != 0 {
+		rest = append(rest, j.Timeout)
 	}
 	b, err := rest.Append(b)
 	if err != nil {
@@ -166,10 +170,16 @@ func decode(key []byte, id int64, b []byte) (*Job, error) {
 
 // setTexts sets what follows the integers of a header.
 func (j *Job) setTexts(elems tuple.Tuple) error {
-	if len(elems) != 5 && len(elems) != 6 {
-		return fmt.Errorf("it has %d elements behind the flags, not 5 or 6", len(elems))
+	if len(elems) < 5 || len(elems) > 7 {
+		return fmt.Errorf("it has %d elements behind the flags, not 5 to 7", len(elems))
 	}
-	if len(elems) == 6 {
+	if len(elems) == 7 {
+		var ok bool
+		if j.Timeout, ok = elems[6].(int64); !ok {
+			return fmt.Errorf("its timeout is no integer")
+		}
+	}
+	if len(elems) > 5 {
 		if err := j.History.set(elems[5]); err != nil {
 			return err
 		}

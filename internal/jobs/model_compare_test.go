@@ -112,7 +112,7 @@ func (m *model) compare(r kv.Reader) error {
 
 func texted(jobs []*Job) (texts []string) {
 	for _, j := range jobs {
-		texts = append(texts, fmt.Sprint(j.ID, j.State, j.Priority, j.Place, timeIn(j.State, j.Time), j.Attempts, j.MaxAttempts, j.Token, j.HasSlot, j.Cancelled, j.History))
+		texts = append(texts, fmt.Sprint(j.ID, j.State, j.Priority, j.Place, timeIn(j.State, j.Time), j.Attempts, j.MaxAttempts, j.Token, j.HasSlot, j.Cancelled, j.History, j.Timeout))
 	}
 	return texts
 }
@@ -120,7 +120,7 @@ func texted(jobs []*Job) (texts []string) {
 func modelTexts(jobs []*modelJob) (texts []string) {
 	for _, j := range jobs {
 		token := map[bool]int64{true: j.token}[j.state == Leased]
-		texts = append(texts, fmt.Sprint(j.id, j.state, j.priority, j.place, timeIn(j.state, j.time), j.attempts, j.max, token, j.slot, j.cancelled, j.history))
+		texts = append(texts, fmt.Sprint(j.id, j.state, j.priority, j.place, timeIn(j.state, j.time), j.attempts, j.max, token, j.slot, j.cancelled, j.history, j.timeout))
 	}
 	return texts
 }

@@ -35,6 +35,7 @@ type model struct {
 type modelJob struct {
 	id, priority, place, time, created  int64
 	attempts, max, lease, token, unique int64
+	timeout                             int64
 	state                               State
 	key, claim                          string
 	slot, cancelled, findable, claims   bool
@@ -76,6 +77,7 @@ func drawSettings(t *rapid.T) Settings {
 		Backoff:     Backoff{Kind: Constant, Base: 5, Max: 5},
 
 		UniqueWhileDead: rapid.Bool().Draw(t, "unique while dead"),
+		Timeout:         rapid.SampledFrom([]int64{0, 9}).Draw(t, "timeout"),
 	}
 }
 
@@ -275,6 +277,7 @@ func (m *model) Put(t *rapid.T) {
 		UniqueFor:   rapid.SampledFrom([]int64{0, 20}).Draw(t, "unique for"),
 		MaxAttempts: rapid.Int64Range(-1, 3).Draw(t, "max"),
 		Lease:       rapid.Int64Range(0, 30).Draw(t, "lease"),
+		Timeout:     rapid.SampledFrom([]int64{0, 0, 7}).Draw(t, "timeout"),
 		Findable:    rapid.Bool().Draw(t, "findable"),
 	}
 	if rapid.Bool().Draw(t, "later") {
@@ -296,7 +299,7 @@ func (m *model) Put(t *rapid.T) {
 	m.expect(err, nil)
 	j := &modelJob{
 		id: made.ID, priority: n.Priority, place: max(m.lastPlace(n.Priority)+1, m.now), created: m.now,
-		max: n.MaxAttempts, lease: n.Lease, key: n.Key, claim: n.Unique, unique: n.UniqueFor,
+		max: n.MaxAttempts, lease: n.Lease, timeout: n.Timeout, key: n.Key, claim: n.Unique, unique: n.UniqueFor,
 		findable: n.Findable, history: History{Delay: max(0, n.At-m.now)},
 	}
 	if n.Unique != "" {

@@ -18,6 +18,7 @@ type New struct {
 	UniqueFor   int64
 	MaxAttempts int64 // 0 is as the queue says, -1 without end
 	Lease       int64
+	Timeout     int64 // of each attempt
 	Meta        map[string]string
 	Findable    bool
 }
@@ -85,7 +86,7 @@ func (q *Queue) Put(tx kv.Tx, places *Places, now int64, n *New) (*Job, error) {
 	j := &Job{
 		ID: id, Priority: n.Priority, Place: place, Created: now,
 		Key: n.Key, Unique: n.Unique, UniqueFor: n.UniqueFor, Meta: n.Meta,
-		MaxAttempts: n.MaxAttempts, Lease: n.Lease, Findable: n.Findable,
+		MaxAttempts: n.MaxAttempts, Lease: n.Lease, Timeout: n.Timeout, Findable: n.Findable,
 		History: History{Delay: max(0, n.At-now)},
 	}
 	if j.Findable {

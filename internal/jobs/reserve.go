@@ -15,6 +15,7 @@ type Reserved struct {
 	Payload []byte
 	Since   int64 // when it became ready
 	Length  int64 // of the lease
+	Timeout int64 // of the attempt; 0 is without limit
 
 	// End is when the lease is over by the monotonic clock of this process, if that is known. It is of those who reserve.
 	End time.Time
@@ -119,7 +120,7 @@ func (r *reservation) lease(entry []byte) (more bool, err error) {
 	}
 	since := j.since()
 	length, err := q.lease(r.tx, j, s, r.now, r.request, len(r.got))
-	r.got = append(r.got, Reserved{Job: j, Payload: payload, Since: since, Length: length})
+	r.got = append(r.got, Reserved{Job: j, Payload: payload, Since: since, Length: length, Timeout: q.Timeout(j)})
 	return false, err
 }
 
@@ -170,7 +171,7 @@ func (q *Queue) ReserveOne(tx kv.Tx, id, now int64, request Request) (got Reserv
 	if err != nil {
 		return got, err
 	}
-	return Reserved{Job: j, Payload: payload, Since: since, Length: length}, q.started(tx, now, 1)
+	return Reserved{Job: j, Payload: payload, Since: since, Length: length, Timeout: q.Timeout(j)}, q.started(tx, now, 1)
 }
 
 // slotFor tells whether a job that is ready, scheduled or dead may start now as far as its key is concerned, without

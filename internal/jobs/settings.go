@@ -21,8 +21,9 @@ type Settings struct {
 	KeyRate         Rate  // of starts of one key
 	Keep            int64 // how long jobs that are done are kept
 	Backoff         Backoff
-	Relaxed         bool // reserve any of the first few hundred, so that processes don't collide
-	UniqueWhileDead bool // a dead job keeps its claim
+	Relaxed         bool  // reserve any of the first few hundred, so that processes don't collide
+	UniqueWhileDead bool  // a dead job keeps its claim
+	Timeout         int64 // how long an attempt of a job that has none of its own may run; 0 is without limit
 }
 
 const second = int64(time.Second / time.Microsecond)
@@ -84,7 +85,7 @@ func (s *state) ints(flags *int64) []*int64 {
 	o := &s.settings
 	return []*int64{
 		&s.version, flags, &o.Lease, &o.MaxAttempts, &o.KeyLimit, &o.Concurrency, &o.Rate.N, &o.Rate.Period, &o.KeyRate.N, &o.KeyRate.Period,
-		&o.Keep, (*int64)(&o.Backoff.Kind), &o.Backoff.Base, &o.Backoff.Max, &o.Backoff.Power, &o.Backoff.Jitter,
+		&o.Keep, (*int64)(&o.Backoff.Kind), &o.Backoff.Base, &o.Backoff.Max, &o.Backoff.Power, &o.Backoff.Jitter, &o.Timeout,
 	}
 }
 
@@ -208,6 +209,7 @@ func (s *Settings) valid() error {
 		{s.Rate.valid() && s.KeyRate.valid(), "a rate that can't be"},
 		{isDuration(s.Keep), "a time to keep jobs that can't be"},
 		{s.Backoff.valid(), "a backoff that can't be"},
+		{isLease(s.Timeout), "a time limit that is not up to 30 days"},
 	} {
 		if !c.ok {
 			return fmt.Errorf("the settings have %s", c.what)

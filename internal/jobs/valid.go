@@ -34,6 +34,7 @@ func (j *Job) valid() error {
 		{j.Attempts >= 0 && j.Attempts <= math.MaxInt32, "a number of attempts that can't be"},
 		{j.MaxAttempts >= -1, "a negative number of most attempts"},
 		{isLease(j.Lease), "a lease that is not 0 to 30 days"},
+		{isLease(j.Timeout), "a time limit that is not 0 to 30 days"},
 		{isDuration(j.UniqueFor), "a unique name for a time that can't be"},
 		{len(j.Key) <= maxText && len(j.Unique) <= maxText && len(j.Holder) <= maxText, "a key, a unique name or a holder that is too long"},
 		{meta <= maxMeta, "metadata that are too long"},

@@ -1,6 +1,7 @@
 package jobs
 
 import (
+	"cmp"
 	"fmt"
 
 	"github.com/conq-go/conq/kv"
@@ -113,6 +114,9 @@ func (q *Queue) Attempts(j *Job) int64 {
 	}
 	return max(0, j.MaxAttempts)
 }
+
+// Timeout returns how long an attempt of a job may run; 0 is without limit.
+func (q *Queue) Timeout(j *Job) int64 { return cmp.Or(j.Timeout, q.config.Timeout) }
 
 // wasLast tells whether the attempt under way is the last one.
 func (q *Queue) wasLast(j *Job) bool {

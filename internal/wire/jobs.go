@@ -17,6 +17,7 @@ type NewJob struct {
 	UniqueFor   Duration          `json:"unique_for,omitzero" doc:"How long that holds at least."`
 	MaxAttempts int               `json:"max_attempts,omitempty" doc:"How often it is tried before it is dead; -1 is without end. Default: 20."`
 	Lease       Duration          `json:"lease,omitzero" doc:"How long a worker has it before others get it. Default: 30s."`
+	Timeout     Duration          `json:"timeout,omitzero" doc:"How long each attempt may run before its worker is to end it: 1ms to 720h. Default: as the settings say."`
 	Meta        map[string]string `json:"meta,omitempty" doc:"Handed to workers as it is."`
 }
 
@@ -29,7 +30,7 @@ type JobList struct {
 func NewJobOf(payload []byte, j work.Job) NewJob {
 	return NewJob{
 		Payload: Base64(payload), Priority: j.Priority, Delay: Duration{j.Delay}, At: j.At, Key: j.Key, Unique: j.Unique,
-		UniqueFor: Duration{j.UniqueFor}, MaxAttempts: j.MaxAttempts, Lease: Duration{j.Lease}, Meta: j.Meta,
+		UniqueFor: Duration{j.UniqueFor}, MaxAttempts: j.MaxAttempts, Lease: Duration{j.Lease}, Timeout: Duration{j.Timeout}, Meta: j.Meta,
 	}
 }
 
@@ -37,7 +38,7 @@ func NewJobOf(payload []byte, j work.Job) NewJob {
 func (j *NewJob) Job() work.Job {
 	return work.Job{
 		Priority: j.Priority, Delay: j.Delay.Duration, At: j.At, Key: j.Key, Unique: j.Unique, UniqueFor: j.UniqueFor.Duration,
-		MaxAttempts: j.MaxAttempts, Lease: j.Lease.Duration, Meta: j.Meta,
+		MaxAttempts: j.MaxAttempts, Lease: j.Lease.Duration, Timeout: j.Timeout.Duration, Meta: j.Meta,
 	}
 }
 
@@ -58,6 +59,7 @@ type LeasedJob struct {
 	Created  time.Time         `json:"created"`
 	Deadline time.Time         `json:"deadline" doc:"When others get the job."`
 	Lease    Duration          `json:"lease" doc:"How long from now that is, whatever the clocks say."`
+	Timeout  Duration          `json:"timeout,omitzero" doc:"How long the attempt may run; then the worker is to end it, and to fail it with the reason \"timed out\". The server does not see to that."`
 	Took     Duration          `json:"took,omitzero" doc:"How long the request took until then: lease is over that much and lease after it came in."`
 	Key      string            `json:"key,omitempty"`
 	Meta     map[string]string `json:"meta,omitempty"`
@@ -150,6 +152,7 @@ type JobInfo struct {
 	Key         string            `json:"key,omitempty"`
 	Unique      string            `json:"unique,omitempty"`
 	Holder      string            `json:"holder,omitempty" doc:"Of its last lease."`
+	Timeout     Duration          `json:"timeout,omitzero" doc:"How long each attempt may run."`
 	Cancelled   bool              `json:"cancelled,omitempty"`
 	Meta        map[string]string `json:"meta,omitempty"`
 	Failures    []work.Failure    `json:"failures,omitempty" doc:"The last few, oldest first."`
@@ -177,7 +180,7 @@ func InfoOf(i *work.Info[[]byte]) JobInfo {
 	h := i.History
 	return JobInfo{
 		ID: i.ID, State: i.State.String(), Priority: i.Priority, Attempts: i.Attempts, MaxAttempts: i.MaxAttempts, Created: i.Created,
-		Time: i.Time, Key: i.Key, Unique: i.Unique, Holder: i.Holder, Cancelled: i.Cancelled, Meta: i.Meta, Failures: i.Failures,
+		Time: i.Time, Key: i.Key, Unique: i.Unique, Holder: i.Holder, Cancelled: i.Cancelled, Meta: i.Meta, Failures: i.Failures, Timeout: Duration{i.Timeout},
 		History: JobHistory{Duration{h.Delay}, h.Releases, h.Expiries, h.Buries, h.Kicks},
 	}
 }

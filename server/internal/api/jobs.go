@@ -32,6 +32,7 @@ type putIn struct {
 	UniqueFor   wire.Duration `header:"Conq-Unique-For"`
 	MaxAttempts int           `header:"Conq-Max-Attempts"`
 	Lease       wire.Duration `header:"Conq-Lease"`
+	Timeout     wire.Duration `header:"Conq-Timeout"`
 }
 
 const metaHeader = "Conq-Meta-"
@@ -39,7 +40,7 @@ const metaHeader = "Conq-Meta-"
 func (in *putIn) job(b []byte) (j wire.NewJob, err error) {
 	j = wire.NewJob{
 		Payload: wire.Base64(b), Priority: in.Priority, Delay: in.Delay, At: in.At, UniqueFor: in.UniqueFor,
-		MaxAttempts: in.MaxAttempts, Lease: in.Lease, Meta: make(map[string]string),
+		MaxAttempts: in.MaxAttempts, Lease: in.Lease, Timeout: in.Timeout, Meta: make(map[string]string),
 	}
 	unescape := func(name, text string) string {
 		unescaped, failed := url.PathUnescape(text)
@@ -131,6 +132,7 @@ func (f form) leased(l *lease, came time.Time) wire.LeasedJob {
 	return wire.LeasedJob{
 		ID: l.ID, Token: l.Token(), Payload: f.payload(l.Payload), Priority: l.Priority, Attempt: l.Attempt, Created: l.Created,
 		Deadline: l.Deadline(), Lease: wire.Duration{Duration: max(0, time.Until(l.Deadline())).Round(time.Millisecond)}, Took: wire.Duration{Duration: time.Since(came).Truncate(time.Millisecond)}, Key: l.Key, Meta: l.Meta, Failures: l.Failures,
+		Timeout: wire.Duration{Duration: l.Timeout},
 	}
 }
 
@@ -199,6 +201,9 @@ func leaseHeader(l *lease) http.Header {
 	}
 	if l.Key != "" {
 		h.Set("Conq-Key", url.PathEscape(l.Key))
+	}
+	if l.Timeout > 0 {
+		h.Set("Conq-Timeout", l.Timeout.String())
 	}
 	for name, value := range l.Meta {
 		h.Set(metaHeader+url.PathEscape(name), url.PathEscape(value))

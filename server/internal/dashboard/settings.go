@@ -32,6 +32,7 @@ func (d *Dashboard) askSet(c *confirm) error {
 		{Name: "keep", Label: "Keep", Value: s.Keep.String(), Help: "How long acknowledged jobs are kept, with their results."},
 		{Name: "order", Label: "Order", Value: s.Order.String(), Help: "strict, or relaxed: roughly, so that many processes do not collide."},
 		{Name: "held", Label: "Unique while dead", Value: map[bool]string{true: "yes", false: "no"}[s.UniqueWhileDead], Help: "yes: a dead job holds its unique text until it is deleted."},
+		{Name: "timeout", Label: "Timeout", Value: s.Timeout.String(), Help: "How long an attempt may run before its worker ends it; 0s is without limit."},
 		{Name: "version", Kind: "hidden", Value: strconv.FormatInt(version, 10)},
 	}
 	return err
@@ -56,6 +57,7 @@ func settingsOf(c *confirm) (s work.Settings, version int64, err error) {
 		read func(text string) error
 	}{
 		{"lease", reading(&s.Lease, time.ParseDuration)}, {"keep", reading(&s.Keep, time.ParseDuration)},
+		{"timeout", reading(&s.Timeout, time.ParseDuration)},
 		{"tries", reading(&s.MaxAttempts, strconv.Atoi)}, {"keylimit", reading(&s.KeyLimit, strconv.Atoi)}, {"concurrency", reading(&s.Concurrency, strconv.Atoi)},
 		{"backoff", reading(&s.Backoff, work.ParseBackoff)}, {"rate", reading(&s.Rate, work.ParseRate)}, {"keyrate", reading(&s.KeyRate, work.ParseRate)},
 		{"order", reading(&s.Order, work.ParseOrder)}, {"held", reading(&s.UniqueWhileDead, yesOrNo)},
