@@ -26,6 +26,7 @@ type call struct {
 	token    int64
 	priority int64
 	number   int64 // of Put, which has two operations: see specification
+	limit    int   // of Configure: how many jobs may be leased at once; 0 is any number
 }
 
 type answer struct {
@@ -42,56 +43,77 @@ type specJob struct {
 	token    int64 // 0 unless it is leased
 }
 
-// specState has all jobs in the order of their priority and arrival, and nothing else: what comes to the same is equal, so that
+// specState has all jobs in the order of their priority and arrival, and the limit: what comes to the same is equal, so that
 // Porcupine need not go on from both.
-type specState []specJob
+type specState struct {
+	jobs  []specJob
+	limit int
+}
+
+// full tells whether no more jobs may be leased.
+func (s specState) full() bool {
+	leased := 0
+	for _, j := range s.jobs {
+		if j.token != 0 {
+			leased++
+		}
+	}
+	return s.limit > 0 && leased >= s.limit
+}
 
 // step is one verb of the specification, and whether it may answer so.
 func step(state any, input any, output any) (bool, any) {
-	s, in, out := slices.Clone(state.(specState)), input.(call), output.(answer)
+	of, in, out := state.(specState), input.(call), output.(answer)
+	s := slices.Clone(of.jobs)
 	find := func(is func(specJob) bool) (at int, found bool) {
 		at = slices.IndexFunc(s, is)
 		return at, at >= 0
 	}
+	then := func() specState { return specState{s, of.limit} }
 	switch in.verb {
+	case "configure":
+		return true, specState{s, in.limit}
 	case "place":
 		behind, found := find(func(j specJob) bool { return j.priority > in.priority })
 		if !found {
 			behind = len(s)
 		}
-		return true, slices.Insert(s, behind, specJob{number: in.number, priority: in.priority})
+		s = slices.Insert(s, behind, specJob{number: in.number, priority: in.priority})
+		return true, then()
 	case "put":
 		at, placed := find(func(j specJob) bool { return j.number == in.number && j.id == 0 })
 		if placed {
 			s[at].id = out.id
 		}
-		return placed, s
+		return placed, then()
 	case "reserve":
 		at, found := find(func(j specJob) bool { return j.id != 0 && j.token == 0 })
-		if out.lost || !found || s[at].id != out.id {
-			return out.lost && !found, s
+		if found = found && !of.full(); out.lost || !found || s[at].id != out.id {
+			return out.lost && !found, of
 		}
 		s[at].token = out.token
-		return true, s
+		return true, then()
 	}
 	at, held := find(func(j specJob) bool { return j.token == in.token })
 	if held == out.lost || held && s[at].id != in.id {
-		return false, s
+		return false, of
 	}
 	if held && in.verb == "release" {
 		s[at].token = 0
 	} else if held {
 		s = slices.Delete(s, at, at+1)
 	}
-	return true, s
+	return true, then()
 }
 
-// specification is what Put, Reserve, Ack and Release may answer. Put is two operations: as its place comes from a snapshot read,
+// specification is what Put, Reserve, Ack, Release and Configure may answer. Put is two operations: as its place comes from a snapshot read,
 // a job gets its place at one moment of the call, and is ready from a later one on.
 var specification = porcupine.Model{
-	Init:              func() any { return specState{} },
-	Step:              step,
-	Equal:             func(a, b any) bool { return slices.Equal(a.(specState), b.(specState)) },
+	Init: func() any { return specState{} },
+	Step: step,
+	Equal: func(a, b any) bool {
+		return a.(specState).limit == b.(specState).limit && slices.Equal(a.(specState).jobs, b.(specState).jobs)
+	},
 	DescribeOperation: func(input, output any) string { return fmt.Sprintf("%+v -> %+v", input, output) },
 }
 
@@ -133,6 +155,9 @@ func history(t *testing.T, seed uint64, queues []*Queue[string]) []porcupine.Ope
 
 // draw chooses a verb. A lease is sometimes ended twice.
 func draw(r *rand.Rand, held *[]*Lease[string]) (call, *Lease[string]) {
+	if r.IntN(8) == 0 {
+		return call{verb: "configure", limit: r.IntN(3)}, nil
+	}
 	n := r.IntN(6)
 	if n >= 4 && len(*held) > 0 {
 		i := r.IntN(len(*held))
@@ -162,6 +187,8 @@ func play(q *Queue[string], in call, l *Lease[string], held *[]*Lease[string]) (
 		}
 		*held = append(*held, leases[0])
 		return answer{id: leases[0].ID, token: leases[0].token}, nil
+	case "configure":
+		err = q.Configure(ctx, Settings{Lease: time.Hour, Concurrency: in.limit})
 	case "ack":
 		err = l.Ack(ctx)
 	case "release":
@@ -173,7 +200,7 @@ func play(q *Queue[string], in call, l *Lease[string], held *[]*Lease[string]) (
 	return answer{}, err
 }
 
-// TestLinearizable: Put, Reserve, Ack and Release of callers on one handle, and on handles of several processes,
+// TestLinearizable: Put, Reserve, Ack, Release and Configure of callers on one handle, and on handles of several processes,
 // are as if each ran alone. To look for an order takes exponential time in the worst case, when nearly all calls
 // overlap, as they do on a busy machine: such a history is given up, and few of them may be.
 func TestLinearizable(t *testing.T) {

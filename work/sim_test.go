@@ -100,6 +100,7 @@ func (s *simulation) run(relaxed bool) {
 		q := s.open(p, o)
 		defer q.Close() // whether what it leaves behind is removed does not matter
 		group.Go(func() { s.produce(q) })
+		group.Go(func() { s.configure(q, o.Settings.Order) })
 		for range 2 {
 			group.Go(func() { s.consume(p, q) })
 		}
@@ -134,6 +135,25 @@ func (s *simulation) produce(q *Queue[string]) {
 		s.mu.Unlock()
 		time.Sleep(time.Duration(s.below(5)) * time.Second)
 	}
+}
+
+// configure changes the settings while others work.
+func (s *simulation) configure(q *Queue[string], order Order) {
+	for range 6 {
+		time.Sleep(time.Duration(s.below(40)) * time.Second)
+		_ = q.Configure(context.Background(), Settings{ // perhaps it is unknown whether it has
+			Lease: time.Duration(10+s.below(20)) * time.Second, Concurrency: []int{0, 1, 4}[s.below(3)], KeyLimit: 1 + s.below(3), Order: order,
+			Rate: Rate{s.below(2), 2 * time.Second}.orNone(), KeyRate: Rate{s.below(2), 5 * time.Second}.orNone(),
+			Keep: time.Duration(s.below(2)) * time.Minute, UniqueWhileDead: s.chance(0.5),
+		})
+	}
+}
+
+func (r Rate) orNone() Rate {
+	if r.N == 0 {
+		return Rate{}
+	}
+	return r
 }
 
 func (s *simulation) consume(p *process, q *Queue[string]) {
@@ -213,7 +233,7 @@ func (s *simulation) use(p *process, l *Lease[string]) {
 // drain does what is left, without faults, and checks that nothing was lost or done twice.
 func (s *simulation) drain() {
 	p := &process{DB: s.db}
-	q := s.open(p, Options{Skew: 2 * maxOffset})
+	q := s.open(p, Options{Skew: 2 * maxOffset, Settings: &Settings{Lease: 20 * time.Second}})
 	ctx, stop := context.WithCancel(context.Background())
 	done := make(chan error)
 	go func() {
