@@ -24,7 +24,7 @@ func (q *jobs) Stats(ctx context.Context) (work.Stats, error) {
 // Kick makes a dead or scheduled job ready now.
 func (q *jobs) Kick(ctx context.Context, id work.ID) error { return q.change(ctx, id, "kick", nil) }
 
-// Cancel makes a job dead; of one that is leased, the handler's context ends at its next heartbeat.
+// Cancel makes a job dead; of one that is leased, the handler's context ends, at once if its worker goes by the same server, and else within 5 s.
 func (q *jobs) Cancel(ctx context.Context, id work.ID) error { return q.change(ctx, id, "cancel", nil) }
 
 // Bury makes a job dead, whoever holds it.

@@ -40,6 +40,8 @@ type jobs struct {
 
 	puts combine.Combiner[[]wire.NewJob, []work.ID]
 	acks combine.Combiner[wire.HeldJob, bool] // whether the lease was lost
+
+	recalls recalls
 }
 
 // OpenWork returns the work queue of a name, and makes it if there is none. The error is an errs.ErrKind if the name is of
@@ -55,6 +57,7 @@ func OpenWork[T any](ctx context.Context, c *Client, name string, of codec.Codec
 	q := &jobs{handle: h, options: o}
 	shared(&q.handle, &q.puts, sizeOf, q.runPuts)
 	shared(&q.handle, &q.acks, nil, q.runAcks)
+	q.recalls.init(q)
 	return &WorkQueue[T]{q, of}, nil
 }
 

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -257,4 +258,62 @@ func TestFilters(t *testing.T) {
 		}
 		testkit.Equal(t, c.name, fmt.Sprint(got), fmt.Sprint(c.want))
 	}
+}
+
+// TestRecalled: a handler's context ends at once when its job is cancelled or deleted through the server, however long its lease is.
+func TestRecalled(t *testing.T) {
+	url, _ := serve(t, testkit.NewMemory(t, kv.Limits{}), "127.0.0.1:0", server.Options{})
+	for name, c := range map[string]struct {
+		do   func(q *client.WorkQueue[string], id work.ID) error
+		want error
+	}{
+		"cancel": {func(q *client.WorkQueue[string], id work.ID) error { return q.Cancel(t.Context(), id) }, work.ErrCancelled},
+		"delete": {func(q *client.WorkQueue[string], id work.ID) error { return q.Delete(t.Context(), id) }, work.ErrLeaseLost},
+		"clear":  {func(q *client.WorkQueue[string], _ work.ID) error { return q.Clear(t.Context()) }, work.ErrLeaseLost},
+	} {
+		t.Run(name, func(t *testing.T) {
+			beats := make(chan struct{}, 1000)
+			var told atomic.Int64
+			holds := dial(t, url, client.Options{Transport: extending{http.DefaultTransport, beats, &told}})
+			t.Cleanup(http.DefaultClient.CloseIdleConnections)
+			q, err := client.OpenWork(t.Context(), holds, name, codec.String(), client.WorkOptions{Lease: time.Hour})
+			testkit.NoError(t, err)
+			defer q.Close()
+			operator, err := client.OpenWork(t.Context(), dial(t, url, client.Options{}), name, codec.String(), client.WorkOptions{})
+			testkit.NoError(t, err)
+			id, err := q.Put(t.Context(), "a")
+			testkit.NoError(t, err)
+			ctx, stop := context.WithCancel(t.Context())
+			defer stop()
+			var cause error
+			testkit.NoError(t, work.Run(ctx, q, func(ctx context.Context, l *work.Lease[string]) error {
+				<-beats // the first answer of what tells of recalls: from here on it waits for news
+				testkit.NoError(t, c.do(operator, id))
+				<-ctx.Done()
+				cause = context.Cause(ctx)
+				stop()
+				return nil
+			}, work.RunOptions{OnError: func(work.ID, error) {}}))
+			testkit.WantError(t, cause, c.want)
+			testkit.Equal(t, "heartbeats besides", len(beats), 1)
+			testkit.Equal(t, "told", told.Load(), 2)
+		})
+	}
+}
+
+// extending is a network that tells of each heartbeat that was answered.
+type extending struct {
+	http.RoundTripper
+	beats chan<- struct{}
+	told  *atomic.Int64 // answers to who asks for recalls
+}
+
+func (e extending) RoundTrip(r *http.Request) (*http.Response, error) {
+	answer, err := e.RoundTripper.RoundTrip(r)
+	if strings.HasSuffix(r.URL.Path, "/extend") {
+		e.beats <- struct{}{}
+	} else if strings.HasSuffix(r.URL.Path, "/recalls") && err == nil {
+		e.told.Add(1)
+	}
+	return answer, err
 }

@@ -31,6 +31,7 @@ type engine struct {
 	news    *kv.Signals   // of those in this process; nil if there are none
 	signal  []byte        // the key that is watched there
 	lanes   *outcome.Lanes
+	recalls *jobs.Recalls
 	ids     *jobs.IDs
 	now     func() time.Time
 	closed  atomic.Bool
@@ -77,10 +78,12 @@ func (e *engine) init(db kv.DB, name string, o Options) {
 	e.signals, e.news = kv.SignalsOf(db), kv.NewsOf(db)
 	e.signal, e.entry = jobs.SignalKey(name), layout.NewEntry(db, name, layout.KindWorkQueue)
 	e.ids = jobs.ShareIDs(db)
+	e.recalls = jobs.ShareRecalls(db, name)
 	e.lanes = outcome.New(db, jobs.Outcomes(name), nil)
 	e.clock.alarm = shareKeeper(db).alarm(name)
 	config := jobs.Config{
 		Skew: o.Skew.Microseconds(), NextTick: jobs.CronTick, NewID: e.ids.Take, Soon: e.clock.sooner, Again: e.clock.wakeAt,
+		Recalled: e.recalls.Tell,
 	}
 	if e.limits.Shared {
 		config.Shards = 8 // as many processes count in one key
@@ -369,5 +372,6 @@ func (e *engine) close() error {
 	err := e.reserve.list.Drained(ctx)
 	e.clock.leave(e)
 	e.ids.Leave()
+	e.recalls.Leave()
 	return e.wrap(errors.Join(err, e.lanes.Close(ctx, closed)))
 }

@@ -255,7 +255,7 @@ var verbs = map[string]func(*crowd){
 		testkit.NoError(c, c.Queue.Configure(c.Context(), Settings{KeyLimit: 1000, Lease: time.Hour}))
 		c.count("blocked, when the limit is raised and what is due is done", Filter{State: Blocked}, 0)
 	},
-	"ConfigureFrom": nil, "Settings": nil, "Drained": nil, "Get": nil, "Result": nil, "List": nil, "Page": nil, "Search": nil, "Peek": nil, "Stats": nil, "Close": nil, "Name": nil,
+	"ConfigureFrom": nil, "Settings": nil, "Drained": nil, "Get": nil, "Result": nil, "List": nil, "Page": nil, "Search": nil, "Peek": nil, "Stats": nil, "Close": nil, "Name": nil, "Recalls": nil,
 	"Held": nil, "Len": nil, "Count": nil, "Periodics": nil, "ReadyBelow": nil, "Resume": nil, "RemovePeriodic": nil,
 }
 

@@ -22,7 +22,8 @@ func (q *Queue[T]) Bury(ctx context.Context, id ID, reason string) error {
 	return q.one(ctx, id, bury(reason))
 }
 
-// Cancel makes a job dead. If it is leased, its handler's context ends at the next heartbeat, and the job is dead when the
+// Cancel makes a job dead. If it is leased, its handler's context ends: at once if it runs in this process, and within 5 s in
+// another one. The job is dead when the
 // lease ends, unless its worker acknowledges it all the same.
 func (q *Queue[T]) Cancel(ctx context.Context, id ID) error { return q.one(ctx, id, cancel) }
 

@@ -70,7 +70,8 @@ func Snooze(d time.Duration) error { return snoozeError(d) }
 // Run runs the handler for each job of a Queue, of a Union, or of a server's queue, until ctx ends. It returns nil then, or
 // the error of the store that made it stop.
 //
-// It leases no more jobs than it has free workers. While a handler runs, Run extends its lease at each third of it. If the
+// It leases no more jobs than it has free workers. While a handler runs, Run extends its lease at each third of it, and where
+// other processes may recall it, looks after it each 5 s. If the
 // store does not let it, the handler's context ends before the lease is over: by Skew, at least 100 ms, and at most by a
 // quarter of the lease. That goes by the monotonic clock, which counts from before the lease was asked for. A job of which less
 // than half of its lease is left when it comes is given back, and its attempt does not count. When ctx ends, Run leases nothing more and lets handlers go on for Grace; then it ends
@@ -277,8 +278,20 @@ func (r *runner[T]) call(ctx context.Context, l *Lease[T]) (err error) {
 	return err
 }
 
-// heartbeat extends the lease at each third of it. An error of the store does not end it: the lease may hold until the next
-// one. It ends the handler's context in time if it can't, whatever the store does, and when the attempt has run for its Timeout.
+// recalledWithin is how long it takes at most until a runner learns that a lease was recalled through another process.
+const recalledWithin = 5 * time.Second
+
+// lookEvery is how often a runner looks after a lease. Where this process has the store, it is told of all that happens to it.
+func (l *Lease[T]) lookEvery(third time.Duration) time.Duration {
+	if l.queue != nil && l.queue.signals != nil {
+		return third
+	}
+	return min(third, recalledWithin)
+}
+
+// heartbeat extends the lease at each third of it, and looks after it as soon as it is recalled. An error of the store does not end it: the
+// lease may hold until the next one. It ends the handler's context in time if it can't, whatever the store does, and when the attempt has
+// run for its Timeout.
 func (r *runner[T]) heartbeat(ctx context.Context, l *Lease[T], end context.CancelCauseFunc, returned <-chan struct{}) {
 	var timeout <-chan time.Time
 	if l.Timeout > 0 {
@@ -286,21 +299,33 @@ func (r *runner[T]) heartbeat(ctx context.Context, l *Lease[T], end context.Canc
 		defer timer.Stop()
 		timeout = timer.C
 	}
+	recalled, forget := l.recalled()
+	defer forget()
 	third := max(l.length/3, time.Millisecond)
-	beat, over := time.NewTimer(max(0, time.Until(l.Deadline())-2*third)), time.NewTimer(l.endsIn())
+	every := l.lookEvery(third)
+	beat, over := time.NewTimer(min(every, max(0, time.Until(l.Deadline())-2*third))), time.NewTimer(l.endsIn())
 	defer beat.Stop()
 	defer over.Stop()
 	failed := errors.New("no attempt was made")
-	var extended chan error // while an attempt is under way
+	var attended chan error // while an attempt is under way
+	attend := func() {
+		extends := l.queue == nil || time.Until(l.Deadline()) <= 2*third+every/2
+		attended = make(chan error, 1)
+		go func(told chan<- error) { told <- r.attend(ctx, l, third, extends) }(attended)
+	}
+	again := false
 	for {
 		select {
 		case <-ctx.Done():
 			return
+		case <-recalled:
+			if again = attended != nil; !again {
+				attend()
+			}
 		case <-beat.C:
-			beat.Reset(third)
-			if extended == nil {
-				extended = make(chan error, 1)
-				go func(told chan<- error) { told <- r.extend(ctx, l, third) }(extended)
+			beat.Reset(every)
+			if attended == nil {
+				attend()
 			}
 		case <-timeout:
 			if end(ErrTimeout); context.Cause(ctx) == ErrTimeout {
@@ -314,8 +339,8 @@ func (r *runner[T]) heartbeat(ctx context.Context, l *Lease[T], end context.Canc
 				end(fmt.Errorf("%w: it could not be extended: %w", ErrLeaseLost, failed))
 				return
 			}
-		case err := <-extended:
-			extended = nil
+		case err := <-attended:
+			attended = nil
 			switch {
 			case ctx.Err() != nil || l.ended.Load():
 				return
@@ -325,6 +350,10 @@ func (r *runner[T]) heartbeat(ctx context.Context, l *Lease[T], end context.Canc
 			case err != nil:
 				failed = err
 				r.tell(l, fmt.Errorf("its lease could not be extended: %w", err))
+			}
+			if again {
+				again = false
+				attend()
 			}
 		}
 	}
@@ -344,11 +373,18 @@ func (r *runner[T]) timedOut(l *Lease[T], returned <-chan struct{}) {
 	}
 }
 
-// extend extends a lease, and gives up after some time: the next attempt may come through.
-func (r *runner[T]) extend(ctx context.Context, l *Lease[T], within time.Duration) error {
+// attend extends a lease, or looks whether it is held still, and gives up after some time: the next attempt may come through.
+func (r *runner[T]) attend(ctx context.Context, l *Lease[T], within time.Duration, extends bool) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, within, fmt.Errorf("the store did not answer within %v", within))
 	defer cancel()
-	return l.Extend(ctx, 0)
+	if extends {
+		return l.Extend(ctx, 0)
+	}
+	err := l.look(ctx)
+	if !errors.Is(err, ErrLeaseLost) && !errors.Is(err, ErrCancelled) {
+		return nil // it was not to be extended yet
+	}
+	return err
 }
 
 // finish ends the attempt as the handler wants, or as its context says. It does not wait for longer than the lease is held.

@@ -293,6 +293,7 @@ func (q *Queue) expire(tx kv.Tx, entry []byte, now int64, d *Dues) error {
 }
 
 func (q *Queue) endLease(tx kv.Tx, j *Job, now int64, reason string) (dead bool, err error) {
+	q.recall(tx, j)
 	j.fail(now, reason)
 	j.Expiries++
 	if j.Cancelled || q.wasLast(j) {

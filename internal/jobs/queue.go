@@ -18,6 +18,7 @@ type Config struct {
 	NewID    func() (int64, error)
 	Again    func(at int64) // called when a transaction has committed after which the rate of the queue lets more start then; may be nil
 	Soon     func(at int64) // called when a transaction has committed after which something is due then; may be nil
+	Recalled func(id int64) // called when a transaction has committed that has recalled the lease of a job, or AllRecalled; may be nil
 	Shards   int            // over how many keys a count is spread; at least 1
 }
 
@@ -251,6 +252,9 @@ func (q *Queue) bury(tx kv.Tx, j *Job, now int64) error {
 // Clear removes all jobs, and claims. Holders have lost their leases. Periodic jobs stay, and whether
 // the queue is paused.
 func (q *Queue) Clear(tx kv.Tx) {
+	if q.config.Recalled != nil {
+		tx.OnCommit(func() { q.config.Recalled(AllRecalled) })
+	}
 	for _, state := range States {
 		tx.ClearRange(rangeOf(q.indexes[state]))
 	}

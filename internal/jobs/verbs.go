@@ -8,8 +8,8 @@ import (
 )
 
 // held returns the job of a lease, or ErrLeaseLost.
-func (q *Queue) held(tx kv.Tx, id, token, now int64) (*Job, error) {
-	j, err := q.Load(tx, id)
+func (q *Queue) held(r kv.Reader, id, token, now int64) (*Job, error) {
+	j, err := q.Load(r, id)
 	switch {
 	case err == ErrNotFound:
 		return nil, fmt.Errorf("%w: job %d is gone", ErrLeaseLost, id)
@@ -23,6 +23,23 @@ func (q *Queue) held(tx kv.Tx, id, token, now int64) (*Job, error) {
 		return nil, fmt.Errorf("%w: the lease of job %d is over", ErrLeaseLost, id)
 	}
 	return j, nil
+}
+
+// Held returns ErrLeaseLost if a lease is lost, and tells whether its job was cancelled.
+func (q *Queue) Held(r kv.Reader, id, token, now int64) (cancelled bool, err error) {
+	j, err := q.held(r, id, token, now)
+	return err == nil && j.Cancelled, err
+}
+
+// AllRecalled is in place of an id when the leases of all jobs are recalled.
+const AllRecalled = 0
+
+// recall tells holders in this process that the lease of a job is lost to them, if it has one, or that it was cancelled.
+func (q *Queue) recall(tx kv.Tx, j *Job) {
+	if j.State == Leased && q.config.Recalled != nil {
+		id := j.ID
+		tx.OnCommit(func() { q.config.Recalled(id) })
+	}
 }
 
 // Ack ends a job that is done. Where jobs that are done are kept, result is, too, unless it is nil.
@@ -222,6 +239,7 @@ func (q *Queue) Delete(tx kv.Tx, id, now int64) error {
 	if err != nil {
 		return err
 	}
+	q.recall(tx, j)
 	return q.remove(tx, j, now)
 }
 
@@ -248,6 +266,7 @@ func (q *Queue) Cancel(tx kv.Tx, id, now int64) error {
 		return nil
 	case j.State == Leased:
 		j.Cancelled = true
+		q.recall(tx, j)
 		q.save(tx, j)
 		return nil
 	}
@@ -266,6 +285,7 @@ func (q *Queue) BuryAny(tx kv.Tx, id, now int64, reason string) error {
 	case j.State == Done:
 		return fmt.Errorf("%w: job %d is done", ErrState, id)
 	}
+	q.recall(tx, j)
 	j.fail(now, reason)
 	return q.bury(tx, j, now)
 }

@@ -41,7 +41,12 @@ func Queue(ctx context.Context, db kv.DB, name string) (err error) {
 			err = fmt.Errorf("queue %q is deleted; what tells that could not be removed: %w", name, closed)
 		}
 	}()
-	return r.run(ctx)
+	if err = r.run(ctx); err == nil {
+		recalls := jobs.ShareRecalls(db, name)
+		recalls.Tell(jobs.AllRecalled)
+		recalls.Leave()
+	}
+	return err
 }
 
 // removal is a deletion under way.

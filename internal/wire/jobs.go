@@ -114,6 +114,13 @@ type Extended struct {
 	Cancelled bool      `json:"cancelled" doc:"Somebody has cancelled the job: it dies when the lease ends, unless it is acknowledged."`
 }
 
+// Recalls is of which jobs the leases were recalled.
+type Recalls struct {
+	Next int64     `json:"next" doc:"What to pass as after the next time."`
+	Jobs []work.ID `json:"jobs" nullable:"false"`
+	All  bool      `json:"all,omitempty" doc:"It is not known which: look after each."`
+}
+
 // Release gives a job back.
 type Release struct {
 	Token

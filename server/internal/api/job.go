@@ -97,6 +97,36 @@ func (a *api) extend(ctx context.Context, q *queues.Work, in *jobBody[wire.Exten
 	return out, err
 }
 
+type recallsIn struct {
+	QueueIn
+	After int64         `query:"after" doc:"The next of the answer before. Default: none, and the answer comes at once."`
+	Wait  wire.Duration `query:"wait" doc:"How long to wait for one, up to 1h. Default: not at all."`
+}
+
+func (a *api) recalls(ctx context.Context, q *queues.Work, in *recallsIn) (wire.Recalls, error) {
+	look := func(ctx context.Context) ([]work.Recalls, error) {
+		r, err := q.Recalls(ctx, in.After)
+		return []work.Recalls{r}, err
+	}
+	now := func(ctx context.Context) ([]work.Recalls, error) {
+		ctx, cancel := context.WithCancel(ctx)
+		cancel()
+		r, err := q.Recalls(ctx, in.After)
+		if errors.Is(err, context.Canceled) {
+			err = nil
+		}
+		return []work.Recalls{r}, err
+	}
+	out := wire.Recalls{Next: in.After, Jobs: []work.ID{}}
+	got, err := waiting(ctx, a, in.Wait.Duration, now, look)
+	if err != nil || len(got) == 0 {
+		return out, err
+	}
+	out.Next, out.All = got[0].Next, got[0].All
+	out.Jobs = append(out.Jobs, got[0].Jobs...)
+	return out, nil
+}
+
 func (a *api) release(ctx context.Context, l *lease, b *wire.Release) error {
 	if b.Priority != nil {
 		return l.ReleaseAs(ctx, b.Delay.Duration, *b.Priority)

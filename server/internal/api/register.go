@@ -76,6 +76,9 @@ func (a *api) registerJobs() {
 	op.Responses = responses("The jobs, perhaps none. Of one as bytes, Conq- headers have what JSON has beside the payload", jobs)
 	addWork(a, op, a.reserve)
 	addWork(a, request(consume, "list-jobs", get, path, "Look at jobs, a page at a time"), a.listJobs)
+	addWork(a, request(consume, "list-recalls", get, path+"/recalls", "Which leases were recalled, for those who hold some",
+		"A lease is recalled when its job is cancelled, buried or deleted, or the lease ended, by another than its holder, or when it runs out. A holder extends that lease then, and is told more. ",
+		"One server tells of what is done through it: of what is done elsewhere a holder learns when it extends a lease."), a.recalls)
 	addWork(a, request(consume, "ack-jobs", post, path+"/ack", "End several jobs: they are done"), a.ackAll)
 	addWork(a, request(consume, "get-job", get, job, "Look at a job"), a.getJob)
 	addLease(a, request(consume, "ack-job", post, job+"/ack", "End a job: it is done"), a.ack)

@@ -37,7 +37,7 @@ var changes = map[bulk.Verb]changeText{
 		note: "It is gone.",
 	},
 	bulk.Cancel: {
-		title: "Cancel %s", button: "Cancel jobs", detail: "They are dead then, and can be retried. Of one that a worker holds, the worker is told at its next heartbeat.",
+		title: "Cancel %s", button: "Cancel jobs", detail: "They are dead then, and can be retried. Of one that a worker holds, the worker is told at once, or within 5 s.",
 		one:  func(ctx context.Context, q *queues.Work, id work.ID, _ int64) error { return q.Cancel(ctx, id) },
 		note: "It is dead, or will be when its worker hears of it.",
 	},
