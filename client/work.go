@@ -2,6 +2,7 @@ package client
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -10,6 +11,7 @@ import (
 	"net/url"
 	"strconv"
 	"time"
+	"unicode/utf8"
 
 	"github.com/conq-go/conq/codec"
 	"github.com/conq-go/conq/internal/combine"
@@ -22,6 +24,9 @@ import (
 type WorkOptions struct {
 	// Lease is how long a worker that reserves by this handle has a job: 1 ms to 30 days. Default: as the job or the server says.
 	Lease time.Duration
+
+	// Holder names this process in the jobs that it leases, at most work.MaxText bytes. Default: host name and process id.
+	Holder string
 }
 
 // WorkQueue is a work queue of a server, made by OpenWork. Its methods are those of work.Queue, and work.Run takes jobs from it. It is safe for
@@ -49,6 +54,10 @@ type jobs struct {
 func OpenWork[T any](ctx context.Context, c *Client, name string, of codec.Codec[T], o WorkOptions) (*WorkQueue[T], error) {
 	if o.Lease != 0 && (o.Lease < work.MinLease || o.Lease > work.MaxLease) {
 		return nil, fmt.Errorf("client: %w: WorkOptions.Lease is %v: it can be %v to %v", work.ErrInvalid, o.Lease, work.MinLease, work.MaxLease)
+	}
+	o.Holder = cmp.Or(o.Holder, work.DefaultHolder())
+	if len(o.Holder) > work.MaxText || !utf8.ValidString(o.Holder) {
+		return nil, fmt.Errorf("client: %w: WorkOptions.Holder has %d bytes: it can be up to %d of UTF-8", work.ErrInvalid, len(o.Holder), work.MaxText)
 	}
 	h, err := c.open(ctx, name, "work queue", of)
 	if err != nil {
@@ -150,7 +159,7 @@ func (q *WorkQueue[T]) TryReserve(ctx context.Context, n int) ([]*work.Lease[T],
 }
 
 func (q *WorkQueue[T]) reserve(ctx context.Context, n int, wait time.Duration) (leases []*work.Lease[T], err error) {
-	query := url.Values{"n": {strconv.Itoa(min(n, 1000))}, "form": {"base64"}}
+	query := url.Values{"n": {strconv.Itoa(min(n, 1000))}, "form": {"base64"}, "holder": {q.options.Holder}}
 	if wait > 0 {
 		query.Set("wait", wait.String())
 	}

@@ -317,3 +317,27 @@ func (e extending) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 	return answer, err
 }
+
+// Workers have names over a server: of the process, unless the program gives one. Jobs, their failures and filters have them.
+func TestHolder(t *testing.T) {
+	c := newClient(t)
+	for given, want := range map[string]string{"": work.DefaultHolder(), "mailer 7": "mailer 7"} {
+		q, err := client.OpenWork(t.Context(), c, "q "+given, codec.String(), client.WorkOptions{Holder: given})
+		testkit.NoError(t, err)
+		id, err := q.Put(t.Context(), "a")
+		testkit.NoError(t, err)
+		l, err := q.Reserve(t.Context())
+		testkit.NoError(t, err)
+		held, _, err := q.Page(t.Context(), work.Filter{State: work.Leased, Holder: want}, nil, 10)
+		testkit.NoError(t, err)
+		testkit.Equal(t, "held by "+want, len(held) == 1 && held[0].Holder == want, true)
+		testkit.NoError(t, l.Fail(t.Context(), errors.New("oh")))
+		info, err := q.Get(t.Context(), id)
+		testkit.NoError(t, err)
+		testkit.Equal(t, "attempt by", info.Failures[0].Holder, want)
+	}
+	for _, bad := range []string{strings.Repeat("x", work.MaxText+1), "\xff"} {
+		_, err := client.OpenWork(t.Context(), c, "q", codec.String(), client.WorkOptions{Holder: bad})
+		testkit.WantError(t, err, work.ErrInvalid, "WorkOptions.Holder")
+	}
+}

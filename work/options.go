@@ -1,11 +1,13 @@
 package work
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
 	"math"
 	"os"
+	"strings"
 	"time"
 
 	"github.com/conq-go/conq/internal/jobs"
@@ -75,10 +77,7 @@ func (o *Options) complete(shared bool) error {
 	if o.Skew == 0 && shared {
 		o.Skew = time.Second
 	}
-	if o.Holder == "" {
-		host, _ := os.Hostname()
-		o.Holder = fmt.Sprintf("%s:%d", host, os.Getpid())
-	}
+	o.Holder = cmp.Or(o.Holder, DefaultHolder())
 	if o.Skew < 0 {
 		return fmt.Errorf("Options.Skew is %v: it can't be negative", o.Skew)
 	}
@@ -90,6 +89,12 @@ func (o *Options) complete(shared bool) error {
 		o.Settings = &s
 	}
 	return checkText("Options.Holder", o.Holder)
+}
+
+// DefaultHolder is the Holder of a process that has set none: host name and process id.
+func DefaultHolder() string {
+	host, _ := os.Hostname()
+	return fmt.Sprintf("%s:%d", strings.ToValidUTF8(host, "?"), os.Getpid())
 }
 
 func setDefault[T comparable](v *T, d T) {

@@ -140,9 +140,10 @@ type reserveIn struct {
 	QueueIn
 	Exchange
 	FormIn
-	N     int           `query:"n" minimum:"1" maximum:"1000" default:"1" doc:"Up to how many."`
-	Wait  wire.Duration `query:"wait" doc:"How long to wait for a job if none is ready, up to 1h. Default: not at all."`
-	Lease wire.Duration `query:"lease" doc:"How long to have them, from now. Default: as the job says, or 30s."`
+	N      int           `query:"n" minimum:"1" maximum:"1000" default:"1" doc:"Up to how many."`
+	Wait   wire.Duration `query:"wait" doc:"How long to wait for a job if none is ready, up to 1h. Default: not at all."`
+	Lease  wire.Duration `query:"lease" doc:"How long to have them, from now. Default: as the job says, or 30s."`
+	Holder string        `query:"holder" doc:"Names the worker in the jobs, in filters and on pages: up to 1024 bytes. Default: the server."`
 }
 
 func (a *api) reserve(ctx context.Context, q *queues.Work, in *reserveIn) (reply, error) {
@@ -154,7 +155,7 @@ func (a *api) reserve(ctx context.Context, q *queues.Work, in *reserveIn) (reply
 	if err != nil {
 		return nil, err
 	}
-	o := work.ReserveOptions{Lease: in.Lease.Duration}
+	o := work.ReserveOptions{Lease: in.Lease.Duration, Holder: in.Holder}
 	leases, err := waiting(ctx, a, in.Wait.Duration,
 		func(ctx context.Context) ([]*lease, error) { return q.TryReserveWith(ctx, in.N, o) },
 		func(ctx context.Context) ([]*lease, error) { return q.ReserveWith(ctx, in.N, o) })
