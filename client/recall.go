@@ -25,9 +25,9 @@ type recalls struct {
 }
 
 const (
-	recallWait = time.Minute // how long a request waits
-	recallIdle = time.Second // how long it asks on when no handler runs
-	recallRest = time.Second // after an error
+	recallWait = time.Minute            // how long a request waits
+	recallIdle = 100 * time.Millisecond // how long it asks on when no handler runs
+	recallRest = time.Second            // after an error
 )
 
 func (r *recalls) init(q *jobs) {
