@@ -59,12 +59,12 @@ func TestHalfOpen(t *testing.T) {
 	l.ask(t, post("/v1/queues/q/take", ""))
 	waiting := l.dial(t)
 	io.WriteString(waiting, post("/v1/queues/q/take?wait=1h", ""))
-	for s.connections.Load() < 1 { // it has come
+	for s.connections.Load() < 3 { // it has come, beside the two of beanstalkd
 	}
 	vanish(t, waiting)
 	vanish(t, gone.Conn)
 	healthy.ask(t, "reserve", "RESERVED 1 1", "a")
-	for s.connections.Load() > 0 { // it was noticed
+	for s.connections.Load() > 1 { // it was noticed, and that of the worker, too
 	}
 	l.ask(t, post("/v1/queues/q/items", `{"items":[{"text":"b"}]}`))
 	_, body := l.ask(t, post("/v1/queues/q/take", ""))
