@@ -124,10 +124,10 @@ func (q *WorkQueue[T]) Every(ctx context.Context, name, spec string, value T, op
 	if err != nil {
 		return err
 	}
-	body := wire.Every{
-		Payload: wire.Base64(payload), Cron: spec, Priority: o.Priority, Key: o.Key, MaxAttempts: o.MaxAttempts,
-		Lease: wire.Duration{Duration: o.Lease}, MaxLate: wire.Duration{Duration: o.MaxLate},
+	if err := o.Check(); err != nil { // what is not sent
+		return fmt.Errorf("client: %w", err)
 	}
+	body := wire.EveryOf(payload, spec, o)
 	return q.do(ctx, call{method: http.MethodPut, path: q.periodic(name), body: body, again: true}, nil)
 }
 
@@ -150,7 +150,11 @@ func (q *jobs) Periodics(ctx context.Context) (all []work.Periodic, err error) {
 	var answer wire.PeriodicList
 	err = q.do(ctx, call{method: http.MethodGet, path: jobPath(q.name) + "/periodic", query: url.Values{"form": {"base64"}}, again: true}, &answer)
 	for _, p := range answer.Periodic {
-		all = append(all, work.Periodic{Name: p.Name, Spec: p.Cron, Next: p.Next, MaxLate: p.MaxLate.Duration, Payload: p.Bytes(), Trouble: p.Trouble})
+		overlap, bad := work.ParseOverlap(p.Overlap)
+		if err == nil {
+			err = bad
+		}
+		all = append(all, work.Periodic{Overlap: overlap, Unique: p.Unique, Name: p.Name, Spec: p.Cron, Next: p.Next, MaxLate: p.MaxLate.Duration, Payload: p.Bytes(), Trouble: p.Trouble})
 	}
 	return all, err
 }

@@ -40,12 +40,12 @@ func (t Tx[T]) RunPeriodic(name string) (ID, error) {
 	if err != nil {
 		return 0, q.wrap(err)
 	}
-	j, err := at.RunNow(t.tx, name, micros(q.now()))
+	id, err := at.RunNow(t.tx, name, micros(q.now()))
 	if err != nil {
 		return 0, q.wrap(err)
 	}
 	q.announce(t.tx)
-	return ID(j.ID), nil
+	return ID(id), nil
 }
 
 // Put is Queue.Put within the transaction.

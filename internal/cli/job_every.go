@@ -14,18 +14,21 @@ const everyLong = `Have a job put again and again. CRON is five fields: minute, 
 month, day of week (0 and 7 are Sunday; names as mon do, too). Or it is as "@every 90s",
 "@hourly" or "@daily"; "CRON_TZ=Europe/Berlin " in front names a time zone. Each tick
 makes one job, while at least one worker of the queue runs, busy or not, or a server.
+--overlap says what a tick does while the job of the last one is neither done nor dead:
+run makes one more, skip none, and replace deletes it, or cancels it if a worker has
+it, and makes one. With --unique a tick whose job is a duplicate makes none.
 A periodic job of the same name is changed; with the same CRON it is due when it was.
 With the queue alone it lists its periodic jobs.`
 
 const everyExample = `  conq every reports nightly "0 3 * * *" "all of them"
+  conq every reports sync "@every 1m" all --overlap skip --timeout 10m
   conq every reports
   conq every reports nightly --run
   conq every reports nightly --remove`
 
 func (a *app) every() *cobra.Command {
-	var job work.Job
+	var o work.EveryOptions
 	var remove, run bool
-	var maxLate time.Duration
 	cmd := &cobra.Command{
 		Use:     "every QUEUE [NAME [CRON ITEM]]",
 		Short:   "Put a job periodically, or list periodic jobs",
@@ -43,16 +46,25 @@ func (a *app) every() *cobra.Command {
 				return usagef("every needs a queue, a name, a cron expression and an item; or a queue to list; or a name with --remove or --run")
 			}
 			return a.withNewJobs(ctx, args[0], work.Options{}, func(q jobQueue) error {
-				return usage(q.Every(ctx, args[1], args[2], []byte(args[3]), work.EveryOptions{Job: job, MaxLate: maxLate}))
+				return usage(q.Every(ctx, args[1], args[2], []byte(args[3]), o))
 			})
 		},
 	}
 	flags := cmd.Flags()
-	registerJob(flags, &job)
-	flags.DurationVar(&maxLate, "max-late", 0, "how late a tick is made up that passed while no worker ran (default any time)")
+	registerJob(flags, &o.Job)
+	flags.Var(parsed[work.Overlap]{&o.Overlap, work.ParseOverlap}, "overlap", "while the job of the last tick is neither done nor dead: run one more, skip, or replace it (default run)")
+	flags.DurationVar(&o.MaxLate, "max-late", 0, "how late a tick is made up that passed while no worker ran (default any time)")
 	flags.BoolVar(&remove, "remove", false, "remove the periodic job of that name")
 	flags.BoolVar(&run, "run", false, "put a job of that name now, once more")
 	return cmd
+}
+
+// overlapText says what a tick does while the job of the last one, or another one of the same text, is there.
+func overlapText(p work.Periodic) string {
+	if p.Unique != "" {
+		return fmt.Sprintf("%v, unique %s", p.Overlap, short(p.Unique, 40))
+	}
+	return p.Overlap.String()
 }
 
 func (a *app) changePeriodic(ctx context.Context, q jobQueue, name string, remove bool) error {
@@ -74,16 +86,18 @@ func (a *app) listPeriodic(ctx context.Context, q jobQueue) error {
 		return err
 	}
 	var troubles []string
-	l := a.list("NAME\tCRON\tNEXT\tITEM\n")
+	l := a.list("NAME\tCRON\tNEXT\tOVERLAP\tITEM\n")
 	for _, p := range all {
 		document := struct {
-			Name string    `json:"name"`
-			Cron string    `json:"cron"`
-			Next time.Time `json:"next"`
+			Name    string    `json:"name"`
+			Cron    string    `json:"cron"`
+			Next    time.Time `json:"next"`
+			Overlap string    `json:"overlap"`
+			Unique  string    `json:"unique,omitempty"`
 			itemDocument
 			Trouble string `json:"trouble,omitempty"`
-		}{p.Name, p.Spec, p.Next.UTC(), documentOf(p.Payload), p.Trouble}
-		if err := l.add(document, "%s\t%s\t%s\t%s\n", shown(p.Name), p.Spec, when(p.Next), short(string(p.Payload), 60)); err != nil {
+		}{p.Name, p.Spec, p.Next.UTC(), p.Overlap.String(), p.Unique, documentOf(p.Payload), p.Trouble}
+		if err := l.add(document, "%s\t%s\t%s\t%s\t%s\n", shown(p.Name), p.Spec, when(p.Next), overlapText(p), short(string(p.Payload), 60)); err != nil {
 			return err
 		}
 		if p.Trouble != "" {

@@ -39,6 +39,10 @@ func registerJob(flags *pflag.FlagSet, job *work.Job) {
 	integerFlag(flags, &job.Priority, "priority", "p", 0, "priority: the lowest is first")
 	flags.StringVar(&job.Key, "key", "", "jobs of one key run one after the other")
 	integerFlag(flags, &job.MaxAttempts, "max-attempts", "", 0, "how often a job is tried before it is dead; -1 is without end (default 20)")
+	flags.StringVar(&job.Unique, "unique", "", "put nothing while a job with the same one is not done")
+	flags.DurationVar(&job.UniqueFor, "unique-for", 0, "how long --unique holds at least")
+	flags.DurationVar(&job.Lease, "lease", 0, "how long a worker has a job before others get it (default: as the worker says)")
+	flags.DurationVar(&job.Timeout, "timeout", 0, "how long each attempt may run before its worker ends it (default: as the settings say)")
 }
 
 func (j *jobFlags) register(cmd *cobra.Command) {
@@ -46,10 +50,6 @@ func (j *jobFlags) register(cmd *cobra.Command) {
 	registerJob(flags, &j.job)
 	flags.DurationVar(&j.job.Delay, "delay", 0, "how long until the jobs are ready, as 90s or 24h")
 	flags.StringVar(&j.at, "at", "", "when the jobs are ready, as 2030-01-02T03:04:05Z")
-	flags.StringVar(&j.job.Unique, "unique", "", "put nothing while a job with the same one is not done")
-	flags.DurationVar(&j.job.UniqueFor, "unique-for", 0, "how long --unique holds at least")
-	flags.DurationVar(&j.job.Lease, "lease", 0, "how long a worker has a job before others get it (default: as the worker says)")
-	flags.DurationVar(&j.job.Timeout, "timeout", 0, "how long each attempt may run before its worker ends it (default: as the settings say)")
 }
 
 // complete reads what is not a value of a flag by itself, and returns what is wrong with the flags: with each job, then.

@@ -1,9 +1,12 @@
 package jobs
 
 import (
+	"reflect"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/conq-go/conq/tuple"
 )
 
 // Days of the week are those of other crons: 0 and 7 are Sunday, and names are as good as numbers.
@@ -81,5 +84,24 @@ func TestCronClockChanges(t *testing.T) {
 	}
 	if err := CheckCron("CRON_TZ=UTC"); err == nil || strings.Contains(err.Error(), "runtime") {
 		t.Errorf("a time zone alone: %v", err)
+	}
+}
+
+// Periodic jobs of format 1 are read, and what is stored is what was set.
+func TestPeriodicFormats(t *testing.T) {
+	old := withInts(nil, 1, 50, 7, -3, 4, 5000)
+	old = tuple.AppendBytes(tuple.AppendString(tuple.AppendString(old, "@daily"), "k"), []byte("x"))
+	p, err := decodePeriodic(nil, "p", old)
+	want := &Periodic{Name: "p", Spec: "@daily", Next: 50, MaxLate: 7, Job: New{Priority: -3, MaxAttempts: 4, Lease: 5000, Key: "k", Payload: []byte("x")}}
+	if err != nil || !reflect.DeepEqual(p, want) {
+		t.Errorf("format 1 is read as %+v (%v)", p, err)
+	}
+	want.Overlap, want.Last, want.LastPut = Replace, 9, 40
+	want.Job.Unique, want.Job.UniqueFor, want.Job.Timeout, want.Job.Meta = "u", 5, 6, map[string]string{"m": "v"}
+	if p, err = decodePeriodic(nil, "p", want.encode()); err != nil || !reflect.DeepEqual(p, want) {
+		t.Errorf("%+v is read as %+v (%v)", want, p, err)
+	}
+	if _, err := decodePeriodic(nil, "p", withInts(nil, 3)); err == nil {
+		t.Error("format 3 is read")
 	}
 }

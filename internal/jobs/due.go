@@ -104,7 +104,7 @@ type dueKind struct {
 func (q *Queue) dueKinds() (first, rest []dueKind) {
 	first = []dueKind{
 		{q.indexes[Scheduled], 0, startOperations, q.comeDue}, {q.indexes[Leased], q.config.Skew, verbOperations, q.expire},
-		{q.ticks, 0, verbOperations, q.tick}, {q.wakes, 0, verbOperations, q.wakeUp},
+		{q.ticks, 0, verbOperations + putOperations, q.tick}, {q.wakes, 0, verbOperations, q.wakeUp},
 	}
 	return first, []dueKind{{q.indexes[Done], 0, startOperations, q.forget}, {q.ends, 0, startOperations, q.endOf}}
 }

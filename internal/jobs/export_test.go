@@ -165,7 +165,9 @@ func sampleRecords(t testing.TB) (kinds []int64, data [][]byte) {
 		if err := q.Pause(tx, true); err != nil {
 			return err
 		}
-		return q.SetPeriodic(tx, &Periodic{Name: "p", Spec: "@daily", Next: 50, MaxLate: 7, Job: New{Payload: []byte("x"), Key: "k", Lease: 5000}})
+		return q.SetPeriodic(tx, &Periodic{Name: "p", Spec: "@daily", Next: 50, MaxLate: 7, Overlap: Skip, Last: 3, LastPut: 10, Job: New{
+			Payload: []byte("x"), Key: "k", Lease: 5000, Unique: "u", UniqueFor: 5, Timeout: 9, Meta: map[string]string{"m": "v"},
+		}})
 	})
 	if err != nil {
 		t.Fatal(err)

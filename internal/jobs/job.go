@@ -115,15 +115,11 @@ func (j *Job) encode() []byte {
 	for _, s := range []string{j.Key, j.Unique, j.Holder} {
 		b = tuple.AppendString(b, s)
 	}
-	meta := make(tuple.Tuple, 0, 2*len(j.Meta))
-	for _, name := range slices.Sorted(maps.Keys(j.Meta)) {
-		meta = append(meta, name, j.Meta[name])
-	}
 	failures := make(tuple.Tuple, 0, len(j.Failures))
 	for _, f := range j.Failures {
 		failures = append(failures, tuple.Tuple{f.Attempt, f.Time, f.Error, f.Holder})
 	}
-	rest := tuple.Tuple{meta, failures}
+	rest := tuple.Tuple{packMeta(j.Meta), failures}
 	if j.History != (History{}) || j.Timeout != 0 {
 		history := make(tuple.Tuple, 0, 5)
 		for _, i := range j.History.ints() {
@@ -189,15 +185,9 @@ func (j *Job) setTexts(elems tuple.Tuple) error {
 	if !okMeta || !okFailures || !texts(elems[:3], &j.Key, &j.Unique, &j.Holder) {
 		return fmt.Errorf("an element has another type")
 	}
-	for ; len(meta) > 0; meta = meta[2:] {
-		var name, value string
-		if len(meta) < 2 || !texts(meta[:2], &name, &value) {
-			return fmt.Errorf("its metadata are not pairs of strings")
-		}
-		if j.Meta == nil {
-			j.Meta = make(map[string]string)
-		}
-		j.Meta[name] = value
+	var err error
+	if j.Meta, err = unpackMeta(meta); err != nil {
+		return err
 	}
 	for _, elem := range failures {
 		f, ok := elem.(tuple.Tuple)
@@ -214,6 +204,28 @@ func (j *Job) setTexts(elems tuple.Tuple) error {
 		j.Failures = append(j.Failures, failure)
 	}
 	return nil
+}
+
+func packMeta(meta map[string]string) tuple.Tuple {
+	packed := make(tuple.Tuple, 0, 2*len(meta))
+	for _, name := range slices.Sorted(maps.Keys(meta)) {
+		packed = append(packed, name, meta[name])
+	}
+	return packed
+}
+
+func unpackMeta(packed tuple.Tuple) (meta map[string]string, err error) {
+	for ; len(packed) > 0; packed = packed[2:] {
+		var name, value string
+		if len(packed) < 2 || !texts(packed[:2], &name, &value) {
+			return nil, fmt.Errorf("its metadata are not pairs of strings")
+		}
+		if meta == nil {
+			meta = make(map[string]string)
+		}
+		meta[name] = value
+	}
+	return meta, nil
 }
 
 func (h *History) set(elem any) error {

@@ -20,35 +20,77 @@ type Periodic struct {
 	// MaxLate is how late a tick may be made up that nobody was there for: one job for all that were
 	// missed. 0 is any time.
 	MaxLate int64
-	Job     New // At, Unique and Meta are not used
+	Job     New // At and Findable are not used
+
+	Overlap Overlap
+	Last    int64 // the id of the job that was put last; 0 if there was none
+	LastPut int64 // when that was: in another store the id may be some other job's
 }
 
-const periodicFormat = 1
+// Overlap is what a tick does while the job of the last one is neither done nor dead.
+type Overlap int64
+
+// The overlaps.
+const (
+	RunToo  Overlap = iota // put one more
+	Skip                   // put none
+	Replace                // delete it, or cancel it if it is leased, and put one
+)
+
+const periodicFormat = 2
+
+// ints are the integers of what is stored, but for the format. Those of format 1 come first.
+func (p *Periodic) ints() []*int64 {
+	return []*int64{
+		&p.Next, &p.MaxLate, &p.Job.Priority, &p.Job.MaxAttempts, &p.Job.Lease,
+		&p.Job.UniqueFor, &p.Job.Timeout, (*int64)(&p.Overlap), &p.Last, &p.LastPut,
+	}
+}
 
 func (p *Periodic) encode() []byte {
-	b := withInts(nil, periodicFormat, p.Next, p.MaxLate, p.Job.Priority, p.Job.MaxAttempts, p.Job.Lease)
-	b = tuple.AppendString(b, p.Spec)
-	b = tuple.AppendString(b, p.Job.Key)
-	return tuple.AppendBytes(b, p.Job.Payload)
+	b := withInts(nil, periodicFormat)
+	for _, i := range p.ints() {
+		b = tuple.AppendInt(b, *i)
+	}
+	for _, text := range []string{p.Spec, p.Job.Key, p.Job.Unique} {
+		b = tuple.AppendString(b, text)
+	}
+	b, err := tuple.Tuple{packMeta(p.Job.Meta), p.Job.Payload}.Append(b)
+	if err != nil {
+		panic("jobs: text that is not UTF-8 was not refused: " + err.Error())
+	}
+	return b
 }
 
 func decodePeriodic(key []byte, name string, b []byte) (*Periodic, error) {
 	p := &Periodic{Name: name}
-	var format int64
-	ok := true
-	for _, i := range []*int64{&format, &p.Next, &p.MaxLate, &p.Job.Priority, &p.Job.MaxAttempts, &p.Job.Lease} {
+	format, b, ok := tuple.NextInt(b)
+	ints, texted := p.ints(), []*string{&p.Spec, &p.Job.Key, &p.Job.Unique}
+	switch {
+	case !ok:
+		return nil, corrupt(key, "it is no periodic job")
+	case format == 1:
+		ints, texted = ints[:5], texted[:2]
+	case format != periodicFormat:
+		return nil, corrupt(key, "it has format %d, this version of conq knows %d", format, periodicFormat)
+	}
+	for _, i := range ints {
 		if *i, b, ok = tuple.NextInt(b); !ok {
 			return nil, corrupt(key, "it is no periodic job")
 		}
 	}
-	if format != periodicFormat {
-		return nil, corrupt(key, "it has format %d, this version of conq knows %d", format, periodicFormat)
-	}
 	elems, err := tuple.Unpack(b)
-	if err != nil || len(elems) != 3 || !texts(elems[:2], &p.Spec, &p.Job.Key) {
+	n := len(texted)
+	if err != nil || len(elems) != n+int(format) || !texts(elems[:n], texted...) {
 		return nil, corrupt(key, "it is no periodic job")
 	}
-	if p.Job.Payload, ok = elems[2].([]byte); !ok {
+	if format > 1 {
+		meta, ok := elems[n].(tuple.Tuple)
+		if p.Job.Meta, err = unpackMeta(meta); err != nil || !ok {
+			return nil, corrupt(key, "its metadata are not pairs of strings")
+		}
+	}
+	if p.Job.Payload, ok = elems[len(elems)-1].([]byte); !ok {
 		return nil, corrupt(key, "its payload is not a byte string")
 	}
 	return p, nil
@@ -130,11 +172,12 @@ func (q *Queue) Every(tx kv.Tx, p *Periodic, now int64) error {
 	default:
 		return err
 	}
+	p.Last, p.LastPut = old.Last, old.LastPut
 	switch {
 	case old.Spec == p.Spec && !q.isAhead(p, old.Next, now):
 		p.Next = old.Next
 	case old.Spec != p.Spec && old.Next <= now:
-		if err := q.putTick(tx, p, old.Next, now); err != nil {
+		if _, err := q.putTick(tx, p, old.Next, now); err != nil {
 			return err
 		}
 	}
@@ -231,31 +274,77 @@ func (q *Queue) tick(tx kv.Tx, entry []byte, now int64, d *Dues) error {
 	if err != nil {
 		return unwritten{fmt.Errorf("periodic job %q: %w", name, err)}
 	}
-	if err := q.putTick(tx, p, at, now); err != nil {
+	put, err := q.putTick(tx, p, at, now)
+	if err != nil {
 		return err
 	}
 	tx.Clear(entry)
 	p.Next = next
 	q.savePeriodic(tx, p)
-	d.Ready++
-	d.bytes += len(p.Job.Payload)
+	if put {
+		d.Ready++
+		d.bytes += len(p.Job.Payload)
+	}
 	return nil
 }
 
-// putTick puts the job of a tick, unless it is too late for that.
-func (q *Queue) putTick(tx kv.Tx, p *Periodic, at, now int64) error {
+// putTick puts the job of a tick, and notes it as the last one, unless it is too late for that, a duplicate, or left out as the job of
+// the last tick is there.
+func (q *Queue) putTick(tx kv.Tx, p *Periodic, at, now int64) (put bool, err error) {
 	if p.MaxLate > 0 && now-at > p.MaxLate {
-		return nil
+		return false, nil
 	}
-	_, err := q.Put(tx, q.Places(), now, &p.Job)
+	if p.Overlap != RunToo {
+		last, err := q.unfinished(tx, p)
+		switch {
+		case isCorrupt(err):
+			return false, unwritten{err}
+		case err != nil || last != nil && p.Overlap == Skip:
+			return false, err
+		case last != nil && last.State == Leased:
+			err = q.Cancel(tx, last.ID, now)
+		case last != nil:
+			err = q.remove(tx, last, now)
+		}
+		if err != nil {
+			return false, err
+		}
+	}
+	err = q.putLast(tx, p, now)
+	if isDuplicate(err) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+// unfinished returns the job that a periodic one has put last, or nil if it is done, dead or gone.
+func (q *Queue) unfinished(tx kv.Tx, p *Periodic) (*Job, error) {
+	j, err := q.Load(tx, p.Last)
+	if err == ErrNotFound || err == nil && (j.Created != p.LastPut || j.State == Dead || j.State == Done) {
+		return nil, nil
+	}
+	return j, err
+}
+
+// putLast puts the job of a periodic one, and notes it as the last one.
+func (q *Queue) putLast(tx kv.Tx, p *Periodic, now int64) error {
+	j, err := q.Put(tx, q.Places(), now, &p.Job)
+	if err == nil {
+		p.Last, p.LastPut = j.ID, j.Created
+	}
 	return err
 }
 
-// RunNow puts a periodic job at once; when it is due next does not change.
-func (q *Queue) RunNow(tx kv.Tx, name string, now int64) (*Job, error) {
+// RunNow puts a periodic job at once, and returns its id; when it is due next does not change. That one of the last tick is there does not matter,
+// but a job that is a duplicate is a *Duplicate.
+func (q *Queue) RunNow(tx kv.Tx, name string, now int64) (id int64, err error) {
 	p, err := q.loadPeriodic(tx, name)
-	if err != nil {
-		return nil, err
+	if err == nil {
+		err = q.putLast(tx, p, now)
 	}
-	return q.Put(tx, q.Places(), now, &p.Job)
+	if err != nil {
+		return 0, err
+	}
+	tx.Set(withString(q.periodic, p.Name), p.encode())
+	return p.Last, nil
 }

@@ -81,7 +81,9 @@ func (q *Queue) PutsFit(tx kv.Tx, all []New) bool {
 	return budget.Fits(tx, operations, bytes)
 }
 
-// size is how many bytes of a job are its user's.
+// Size is about how many bytes of a job are its user's.
+func (n *New) Size() int { return n.size() }
+
 func (n *New) size() int {
 	size := len(n.Payload) + 4*len(n.Key) + 4*len(n.Unique)
 	for name, value := range n.Meta {

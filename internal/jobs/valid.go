@@ -22,10 +22,6 @@ func isLease(d int64) bool    { return d >= 0 && d <= maxLease }
 
 // valid returns what can't be of a job that comes from elsewhere.
 func (j *Job) valid() error {
-	meta := 0
-	for name, value := range j.Meta {
-		meta += len(name) + len(value)
-	}
 	for _, c := range []struct {
 		ok   bool
 		what string
@@ -37,7 +33,7 @@ func (j *Job) valid() error {
 		{isLease(j.Timeout), "a time limit that is not 0 to 30 days"},
 		{isDuration(j.UniqueFor), "a unique name for a time that can't be"},
 		{len(j.Key) <= maxText && len(j.Unique) <= maxText && len(j.Holder) <= maxText, "a key, a unique name or a holder that is too long"},
-		{meta <= maxMeta, "metadata that are too long"},
+		{metaBytes(j.Meta) <= maxMeta, "metadata that are too long"},
 		{len(j.Failures) <= MaxFailures, "too many failures"},
 		{j.State != Blocked || j.Key != "", "no key, and is blocked"},
 		{!j.HasSlot || j.Key != "", "no key, and a slot"},
@@ -57,6 +53,13 @@ func (j *Job) valid() error {
 	return nil
 }
 
+func metaBytes(meta map[string]string) (n int) {
+	for name, value := range meta {
+		n += len(name) + len(value)
+	}
+	return n
+}
+
 // valid returns what can't be of a periodic job that comes from elsewhere.
 func (p *Periodic) valid() error {
 	switch {
@@ -64,6 +67,10 @@ func (p *Periodic) valid() error {
 		return fmt.Errorf("periodic job %q is due at a time that can't be", p.Name)
 	case len(p.Job.Key) > maxText || p.Job.MaxAttempts < -1 || !isLease(p.Job.Lease):
 		return fmt.Errorf("periodic job %q has a key, a lease or a number of attempts that can't be", p.Name)
+	case len(p.Job.Unique) > maxText || !isDuration(p.Job.UniqueFor) || !isLease(p.Job.Timeout) || metaBytes(p.Job.Meta) > maxMeta:
+		return fmt.Errorf("periodic job %q has a unique name, a time limit or metadata that can't be", p.Name)
+	case p.Overlap < RunToo || p.Overlap > Replace || p.Last < 0 || p.Last > MaxID || !isTime(p.LastPut):
+		return fmt.Errorf("periodic job %q has an overlap or a last job that can't be", p.Name)
 	}
 	if _, err := CronTick(p.Spec, p.Next); err != nil {
 		return fmt.Errorf("periodic job %q: %w", p.Name, err)

@@ -249,6 +249,8 @@ type Periodic struct {
 	Cron    string    `json:"cron"`
 	Next    time.Time `json:"next"`
 	MaxLate Duration  `json:"max_late,omitzero"`
+	Overlap string    `json:"overlap" enum:"run,skip,replace"`
+	Unique  string    `json:"unique,omitempty"`
 	Trouble string    `json:"trouble,omitempty" doc:"Why it is not due as it should be: its time zone is not known to the server, or a clock was far ahead as next was set."`
 	Payload
 }
@@ -266,7 +268,33 @@ type Every struct {
 	Key         string   `json:"key,omitempty" doc:"Jobs of one key run one after the other."`
 	MaxAttempts int      `json:"max_attempts,omitempty"`
 	Lease       Duration `json:"lease,omitzero"`
-	MaxLate     Duration `json:"max_late,omitzero" doc:"How late a tick is made up that passed while no worker ran. Default: any time."`
+	Timeout     Duration `json:"timeout,omitzero" doc:"How long each attempt may run before its worker is to end it."`
+	Unique      string   `json:"unique,omitempty" doc:"While a job with the same text is not done, a tick makes none."`
+	UniqueFor   Duration `json:"unique_for,omitzero" doc:"How long that holds at least."`
+	Overlap     string   `json:"overlap,omitempty" enum:"run,skip,replace" doc:"What a tick does while the job of the last one is neither done nor dead: run makes one more, skip makes none, replace deletes it, or cancels it if it is leased, and makes one. Replace can't have a unique text. Default: run."`
+
+	Meta    map[string]string `json:"meta,omitempty" doc:"Handed to workers as it is."`
+	MaxLate Duration          `json:"max_late,omitzero" doc:"How late a tick is made up that passed while no worker ran. Default: any time."`
+}
+
+// EveryOf returns how a payload is put periodically.
+func EveryOf(payload []byte, cron string, o work.EveryOptions) Every {
+	return Every{
+		Payload: Base64(payload), Cron: cron, Priority: o.Priority, Key: o.Key, MaxAttempts: o.MaxAttempts, Lease: Duration{o.Lease}, Timeout: Duration{o.Timeout},
+		Unique: o.Unique, UniqueFor: Duration{o.UniqueFor}, Overlap: o.Overlap.String(), Meta: o.Meta, MaxLate: Duration{o.MaxLate},
+	}
+}
+
+// Options returns how that is.
+func (e *Every) Options() (o work.EveryOptions, err error) {
+	o = work.EveryOptions{MaxLate: e.MaxLate.Duration, Job: work.Job{
+		Priority: e.Priority, Key: e.Key, MaxAttempts: e.MaxAttempts, Lease: e.Lease.Duration, Timeout: e.Timeout.Duration,
+		Unique: e.Unique, UniqueFor: e.UniqueFor.Duration, Meta: e.Meta,
+	}}
+	if e.Overlap != "" {
+		o.Overlap, err = work.ParseOverlap(e.Overlap)
+	}
+	return o, err
 }
 
 // Ran is the job that a periodic one was put as, now.

@@ -244,7 +244,7 @@ func TestPeriodic(t *testing.T) {
 	const p = "/v1/jobs/w/periodic"
 	f.want(204, "", "PUT "+p+"/p", `{"text":"t","cron":"@hourly","max_late":"1m","priority":3}`)
 	got := regexp.MustCompile(`"next":"[^"]*"`).ReplaceAllString(f.call("GET "+p, "").Body.String(), `"next":""`)
-	testkit.Equal(t, "periodic", got, `{"periodic":[{"name":"p","cron":"@hourly","next":"","max_late":"1m0s","text":"t"}]}`+"\n")
+	testkit.Equal(t, "periodic", got, `{"periodic":[{"name":"p","cron":"@hourly","next":"","max_late":"1m0s","overlap":"run","text":"t"}]}`+"\n")
 	f.want(200, `{"id":1}`, "POST "+p+"/p/run", "")
 	testkit.Equal(t, "job", f.job(1), "ready 3 0 []")
 	for range 2 {

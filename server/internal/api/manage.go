@@ -190,7 +190,7 @@ type periodicsIn struct {
 func (a *api) periodics(ctx context.Context, q *queues.Work, in *periodicsIn) (wire.PeriodicList, error) {
 	all, err := q.Periodics(ctx)
 	return wire.PeriodicList{Periodic: each(all, func(p work.Periodic) wire.Periodic {
-		return wire.Periodic{Name: p.Name, Cron: p.Spec, Next: p.Next, MaxLate: wire.Duration{Duration: p.MaxLate}, Trouble: p.Trouble, Payload: in.Form.payload(p.Payload)}
+		return wire.Periodic{Name: p.Name, Cron: p.Spec, Next: p.Next, MaxLate: wire.Duration{Duration: p.MaxLate}, Trouble: p.Trouble, Overlap: p.Overlap.String(), Unique: p.Unique, Payload: in.Form.payload(p.Payload)}
 	})}, err
 }
 
@@ -209,17 +209,17 @@ func (a *api) every(ctx context.Context, in *everyIn) (*empty, error) {
 	if err := in.Body.Check(); err != nil {
 		return nil, huma.Error422UnprocessableEntity(err.Error())
 	}
+	o, err := in.Body.Options()
+	if err != nil {
+		return nil, err
+	}
 	q, release, err := a.Queues.Work(ctx, in.Queue, queues.Create)
 	if err != nil {
 		return nil, err
 	}
 	defer release()
 	a.audit(ctx, "every", in)
-	b := &in.Body
-	return new(empty), q.Every(ctx, in.Name, b.Cron, b.Bytes(), work.EveryOptions{
-		Job:     work.Job{Priority: b.Priority, Key: b.Key, MaxAttempts: b.MaxAttempts, Lease: b.Lease.Duration},
-		MaxLate: b.MaxLate.Duration,
-	})
+	return new(empty), q.Every(ctx, in.Name, in.Body.Cron, in.Body.Bytes(), o)
 }
 
 func (a *api) removePeriodic(ctx context.Context, q *queues.Work, in *PeriodicIn) error {

@@ -278,14 +278,26 @@ func askEvery(_ *Dashboard, c *confirm) error {
 		{Name: "name", Label: "Name", Needed: true},
 		{Name: "cron", Label: "When", Needed: true, Help: "As 0 3 * * * (minute, hour, day of the month, month, day of the week), @hourly or @every 90s."},
 		{Name: "payload", Label: "Payload", Kind: "text", Help: "It is stored as it is, as UTF-8."},
+		{Name: "overlap", Label: "Overlap", Value: "run", Help: "What is done while the last job is neither done nor dead: run one more, skip, or replace it."},
+		{Name: "unique", Label: "Unique", Help: "While a job with the same text is not done, none is put."},
 	}
 	return nil
 }
 
 func (d *Dashboard) doEvery(c *confirm) (bulk.Status, error) {
+	o := work.EveryOptions{Job: work.Job{Unique: c.query.Get("unique")}}
+	if text := strings.TrimSpace(c.query.Get("overlap")); text != "" {
+		var err error
+		if o.Overlap, err = work.ParseOverlap(text); err != nil {
+			return bulk.Status{}, wrong("%v", err)
+		}
+	}
+	if err := o.Check(); err != nil {
+		return bulk.Status{}, wrong("%v", err)
+	}
 	name, cron, payload := c.query.Get("name"), c.query.Get("cron"), c.payload()
 	c.Title = fmt.Sprintf("Add the periodic job %s to %s: %s", visible(name), visible(c.Queue.Name), visible(cron))
-	return d.onQueue(c, "", "It is put when it is due, while a worker of the queue runs.", func(ctx context.Context, q *queues.Work) error { return q.Every(ctx, name, cron, payload) })
+	return d.onQueue(c, "", "It is put when it is due, while a worker of the queue runs.", func(ctx context.Context, q *queues.Work) error { return q.Every(ctx, name, cron, payload, o) })
 }
 
 func askRunNow(_ *Dashboard, c *confirm) error {
