@@ -39,6 +39,9 @@ func TestAddOfFailedStore(t *testing.T) {
 	}))})
 	mustTransact(t, db, func(tx kv.Tx) { tx.Add([]byte("n"), 1) })
 	flushed(t, db)
+	db.mu.Lock()
+	clear(db.counters) // else it need not be read
+	db.mu.Unlock()
 	fail = func() { db.guard.Fail(syscall.EDQUOT) }
 	err := db.Transact(t.Context(), func(tx kv.Tx) error { tx.Add([]byte("n"), 1); return nil })
 	if !errors.Is(err, ErrFailed) || !errors.Is(err, syscall.EDQUOT) {
