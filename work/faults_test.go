@@ -9,6 +9,7 @@ import (
 	"math/rand/v2"
 	"reflect"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -530,17 +531,17 @@ func TestAllMatching(t *testing.T) {
 func TestEventDue(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx := context.Background()
-		due := 0
+		var due atomic.Int64
 		q := open(t, store(t), Options{Settings: &Settings{Lease: time.Minute}, Observe: func(e Event) {
 			if e.Kind == EventDue {
-				due += e.Jobs
+				due.Add(int64(e.Jobs))
 			}
 		}})
 		_, err := q.Put(ctx, "a", Job{Delay: time.Minute})
 		noError(t, err)
 		for want := range 3 {
-			if due != want {
-				t.Errorf("%d jobs were due, want %d", due, want)
+			if due.Load() != int64(want) {
+				t.Errorf("%d jobs were due, want %d", due.Load(), want)
 			}
 			time.Sleep(2 * time.Minute)
 			leases, err := q.TryReserve(ctx, 1)

@@ -51,7 +51,7 @@ type Options struct {
 	// NoCombining gives each call a transaction of its own. Default: false.
 	NoCombining bool
 
-	// Observe is called for each event, in the goroutine of a caller, once the event is durable. It must
+	// Observe is called for each event, in the goroutine of a caller or of the handle, also at the same time, once the event is durable. It must
 	// return quickly, and must not call the handle. Default: none.
 	Observe func(Event)
 
