@@ -40,6 +40,7 @@ type Sampler struct {
 	passed  func()
 	store   watched
 
+	pass   sync.Mutex // one at a time; it has the fields up to mu
 	infos  []conq.Info
 	order  []*sampled // of infos
 	relist time.Time  // when the catalogue is to be read again
@@ -96,6 +97,8 @@ func (s *Sampler) Run(ctx context.Context) {
 
 // Sample reads all queues once, and makes a snapshot of them.
 func (s *Sampler) Sample(ctx context.Context) {
+	s.pass.Lock()
+	defer s.pass.Unlock()
 	began := s.now()
 	reading, cancel := context.WithTimeout(ctx, passTime)
 	defer cancel()
