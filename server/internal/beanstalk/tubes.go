@@ -48,6 +48,7 @@ type source interface {
 // union is one of tubes that connections watch.
 type union struct {
 	*work.Union[[]byte]
+	of    []*queues.Work
 	users int
 }
 
@@ -231,20 +232,20 @@ func (t *tubes) source(ctx context.Context, of []*tube, key string) (s source, r
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	u := t.unions[key]
-	if u == nil {
+	if u == nil || !slices.Equal(u.of, all) { // a handle of it may have been replaced
 		of, err := work.NewUnion(all...)
 		if err != nil {
 			call(releases)
 			return nil, nil, err
 		}
-		u = &union{Union: of}
+		u = &union{Union: of, of: all}
 		t.unions[key] = u
 	}
 	u.users++
 	return u, func() {
 		t.mu.Lock()
 		defer t.mu.Unlock()
-		if u.users--; u.users == 0 {
+		if u.users--; u.users == 0 && t.unions[key] == u {
 			delete(t.unions, key)
 		}
 		call(releases)

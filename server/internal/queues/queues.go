@@ -216,14 +216,27 @@ func use[Q io.Closer](ctx context.Context, s *Set, name string, m Mode, kind con
 			s.release(h)
 			return q, nil, context.Cause(ctx)
 		}
-		switch {
-		case h.err == nil && h.later && m == Create: // it has to be there now
-			s.mu.Lock()
-			if !h.dropped {
-				s.drop(h)
+		if h.err == nil && m == Create && s.isLater(h) {
+			if h.kind != kind { // nothing is there, so it may be of any kind
+				s.mu.Lock()
+				if !h.dropped {
+					s.drop(h)
+				}
+				s.mu.Unlock()
+				s.release(h)
+				continue
 			}
+			made, err := open() // which makes the queue; those that use the handle go on with it
+			if err != nil {
+				s.release(h)
+				return q, nil, err
+			}
+			_ = made.Close()
+			s.mu.Lock()
+			h.later = false
 			s.mu.Unlock()
-			s.release(h)
+		}
+		switch {
 		case h.err == nil && h.kind == kind:
 			return h.queue.(Q), sync.OnceFunc(func() { s.release(h) }), nil
 		case h.err == nil:
@@ -233,6 +246,13 @@ func use[Q io.Closer](ctx context.Context, s *Set, name string, m Mode, kind con
 			return q, nil, h.err
 		} // another caller has failed to open it, perhaps as another kind
 	}
+}
+
+// isLater tells whether the queue of a handle may not be there yet.
+func (s *Set) isLater(h *handle) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return h.later
 }
 
 func wrongKind(name string, is, not conq.Kind) error {
