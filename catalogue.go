@@ -32,7 +32,7 @@ type Info = layout.Info
 // It reads one snapshot unless that takes longer than the engine allows; then it
 // goes on behind the last name that it has read. A queue of a newer format, or of
 // a kind that this version does not know, is among them. An entry that can't be
-// read is an ErrCorrupt that names it; a store of a newer format, an ErrFormat.
+// read is an ErrCorrupt that names the first such, with all queues that can be read; a store of a newer format, an ErrFormat.
 func Queues(ctx context.Context, db kv.DB) ([]Info, error) { return catalogue.List(ctx, db) }
 
 // Lookup returns the entry of one queue, and whether there is one. It does not

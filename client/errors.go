@@ -46,7 +46,7 @@ var kinds = map[string]error{
 	"no-queue": errs.ErrNoQueue, "deleting": errs.ErrDeleting, "kind": errs.ErrKind, "name": errs.ErrName, "format": errs.ErrFormat, "corrupt": errs.ErrCorrupt,
 	"decode": errs.ErrDecode, "too-large": kv.ErrTooLarge, "invalid": work.ErrInvalid, "commit-unknown": kv.ErrCommitUnknown,
 	"read-only": kv.ErrReadOnly, "full": kv.ErrFull, "failed": kv.ErrFailed, "unavailable": kv.ErrUnavailable, "no-job": work.ErrNotFound, "duplicate": work.ErrDuplicate, "state": work.ErrState,
-	"changed": work.ErrChanged, "lease-lost": work.ErrLeaseLost, "job-invalid": work.ErrInvalid, "forbidden": ErrForbidden,
+	"job-corrupt": work.ErrCorrupt, "changed": work.ErrChanged, "lease-lost": work.ErrLeaseLost, "job-invalid": work.ErrInvalid, "forbidden": ErrForbidden,
 }
 
 var statuses = map[int]error{

@@ -38,6 +38,9 @@ func (e *engine) setAside(a *jobs.AsideError, again bool) {
 	}
 }
 
+// isAside tells whether an entry is known to be of what can't be read.
+func (e *engine) isAside(entry []byte) bool { return e.clock.keeper.isAside(micros(e.now()), entry) }
+
 // due is jobs.Queue.Due without what is set aside.
 func (e *engine) due(q *jobs.Queue, tx kv.Tx, now int64) (jobs.Dues, error) {
 	d, err := q.Due(budget.Half(tx), now, e.duePerTransaction(), e.clock.keeper.without(now)...)

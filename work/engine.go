@@ -83,7 +83,7 @@ func (e *engine) init(db kv.DB, name string, o Options) {
 	e.clock.alarm = shareKeeper(db).alarm(name)
 	config := jobs.Config{
 		Skew: o.Skew.Microseconds(), NextTick: jobs.CronTick, NewID: e.ids.Take, Soon: e.clock.sooner, Again: e.clock.wakeAt,
-		Recalled: e.recalls.Tell,
+		Recalled: e.recalls.Tell, Aside: func(a *jobs.AsideError) { e.setAside(a, false) },
 	}
 	if e.limits.Shared {
 		config.Shards = 8 // as many processes count in one key

@@ -2,6 +2,7 @@ package work
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"reflect"
 	"slices"
@@ -37,6 +38,7 @@ type keeper struct {
 // asideEntry is what could not be done.
 type asideEntry struct {
 	until, told int64
+	due         bool // it is left out of what is due
 }
 
 // Bounds of what a keeper does.
@@ -324,7 +326,10 @@ func (k *keeper) lookAt(ctx context.Context, some []*alarm) error {
 	defer cancel()
 	err := k.db.ReadTransact(ctx, func(r kv.Reader) (err error) {
 		for i, q := range queues {
-			if all[i].next, all[i].ticks, err = q.NextDue(r, all[i].now); err != nil {
+			all[i].next, all[i].ticks, err = q.NextDue(r, all[i].now)
+			if errors.Is(err, ErrCorrupt) { // of one queue's settings
+				all[i].next = jobs.Never
+			} else if err != nil {
 				return err
 			}
 		}
@@ -414,7 +419,9 @@ func (k *keeper) list(ctx context.Context, o Options) {
 			if o.Logger != nil && ctx.Err() == nil {
 				o.Logger.Debug("the work queues of the store could not be listed", "error", err)
 			}
-			continue
+			if !errors.Is(err, errs.ErrCorrupt) { // which is of one queue
+				continue
+			}
 		}
 		k.mu.Lock()
 		for _, info := range all {
@@ -430,23 +437,33 @@ func (k *keeper) list(ctx context.Context, o Options) {
 	}
 }
 
-// without returns what is set aside at a time.
+// without returns what is left out of what is due at a time.
 func (k *keeper) without(now int64) (all [][]byte) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	for entry, a := range k.aside {
-		if now < a.until && a.until <= now+2*asideFor {
+		if a.due && a.isAside(now) {
 			all = append(all, []byte(entry))
 		}
 	}
 	return all
 }
 
+func (a *asideEntry) isAside(now int64) bool { return now < a.until && a.until <= now+2*asideFor }
+
+// isAside tells whether an entry is set aside at a time.
+func (k *keeper) isAside(now int64, entry []byte) bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	a := k.aside[string(entry)]
+	return a != nil && a.isAside(now)
+}
+
 // asideFor is how long what can't be done is left alone, in microseconds.
 const asideFor = 60 * second
 
-// setAside notes what can't be done, and returns whether that is to be told.
-func (k *keeper) setAside(now int64, entry []byte, again bool) (tell bool) {
+// setAside notes what can't be read or done, and returns whether that is to be told. due leaves it out of what is due for a while.
+func (k *keeper) setAside(now int64, entry []byte, due bool) (tell bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	a := k.aside[string(entry)]
@@ -457,9 +474,7 @@ func (k *keeper) setAside(now int64, entry []byte, again bool) (tell bool) {
 		a = &asideEntry{}
 		k.aside[string(entry)] = a
 	}
-	if again {
-		a.until = now + asideFor
-	}
+	a.until, a.due = now+asideFor, a.due || due
 	tell = a.told == 0 || now >= a.told+tellAgain || now < a.told
 	if tell {
 		a.told = now

@@ -12,6 +12,7 @@ import (
 
 	"github.com/conq-go/conq/codec"
 	"github.com/conq-go/conq/internal/jobs"
+	"github.com/conq-go/conq/internal/layout"
 	"github.com/conq-go/conq/kv"
 	"github.com/conq-go/conq/kv/memory"
 	"github.com/conq-go/conq/tuple"
@@ -301,6 +302,11 @@ func TestKeep(t *testing.T) {
 			for i := range 120 {
 				put(fmt.Sprint("q", i))
 			}
+			noError(t, base.Transact(ctx, func(tx kv.Tx) error { // what can't be read keeps it from nothing else
+				tx.Set(layout.EntryKey("a"), []byte{0xff})
+				tx.Set(tuple.AppendString(tuple.AppendString(jobs.Space("q1").Bytes(), "q"), "settings"), []byte{0xff})
+				return nil
+			}))
 			done := make(chan error)
 			go func() { done <- Keep(ctx, base) }()
 			synctest.Wait()

@@ -170,18 +170,24 @@ func (q *Queue[T]) changeEach(ctx context.Context, some []*jobs.Job, f jobs.Filt
 
 func changeOne(q *jobs.Queue, tx kv.Tx, id int64, f jobs.Filter, began, now int64, c change) (bool, error) {
 	j, err := q.Load(tx, id)
-	if errors.Is(err, ErrNotFound) {
+	if errors.Is(err, ErrNotFound) || q.PassOver(id, err) {
 		return false, nil
 	}
 	if err != nil {
 		return false, err
 	}
 	matches, err := q.Matches(tx, j, f)
+	if err == nil && matches {
+		err = q.Usable(tx, j)
+	}
+	if q.PassOver(id, err) {
+		return false, nil
+	}
 	if err != nil || !matches || j.Created > began || j.State == Dead && j.Time > began || c.done != nil && c.done(j) {
 		return false, err
 	}
 	err = c.do(q, tx, id, now)
-	if errors.Is(err, ErrState) || errors.Is(err, ErrDuplicate) {
+	if errors.Is(err, ErrState) || errors.Is(err, ErrDuplicate) || q.PassOver(id, err) {
 		return false, nil
 	}
 	return err == nil, err

@@ -2,7 +2,7 @@ package work
 
 import (
 	"context"
-
+	"errors"
 	"fmt"
 	"iter"
 	"time"
@@ -204,10 +204,14 @@ func (q *Queue[T]) info(at *jobs.Queue, r kv.Reader, j *jobs.Job) (*Info[T], err
 		info.Time = timeOf(j.Time)
 	}
 	var err error
-	if info.Payload, err = q.recipe.Payload(r, j); err != nil {
+	switch info.Payload, err = q.recipe.Payload(r, j); {
+	case errors.Is(err, ErrCorrupt):
+		info.DecodeError = err
+	case err != nil:
 		return nil, err
+	default:
+		info.Value, info.DecodeError = decode(q.codec, info.Payload)
 	}
-	info.Value, info.DecodeError = decode(q.codec, info.Payload)
 	return info, nil
 }
 

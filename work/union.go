@@ -234,7 +234,7 @@ func (u *Union[T]) leaseIn(tx kv.Tx, now int64, asks []ask) (got []chosen, more 
 
 // appendHead appends the head of a queue, if it has one.
 func (u *Union[T]) appendHead(heads []head, r kv.Reader, queue int) ([]head, error) {
-	p, found, err := u.all[queue].recipe.First(r)
+	p, found, err := u.all[queue].recipe.First(r, u.all[queue].isAside)
 	if found {
 		heads = append(heads, head{queue, p})
 	}

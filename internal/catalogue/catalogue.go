@@ -19,15 +19,20 @@ func List(ctx context.Context, db kv.DB) ([]layout.Info, error) {
 		return nil, err
 	}
 	var infos []layout.Info
+	var corrupt error
 	err := reads.Scan(ctx, db, layout.Entries().Range(), func(_ kv.Reader, entry kv.KeyValue) error {
 		info, err := layout.ParseEntry(entry)
-		infos = append(infos, info)
-		return err
+		if err == nil {
+			infos = append(infos, info)
+		} else if corrupt == nil {
+			corrupt = err
+		}
+		return nil
 	})
 	if err != nil {
 		return nil, err
 	}
-	return infos, nil
+	return infos, corrupt
 }
 
 // Lookup is conq.Lookup.

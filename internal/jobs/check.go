@@ -87,12 +87,13 @@ func (q *Queue) judge(r kv.Reader, pair kv.KeyValue, c *Checker) (*Problem, erro
 	}{
 		{q.headers, q.judgeHeader}, {q.values, q.judgeValue}, {q.results, q.judgeValue}, {q.claims, q.judgeClaim},
 		{q.slots, q.judgeSlots}, {q.wakes, q.judgeWake}, {q.periodic, q.judgePeriodic}, {q.ticks, q.judgeTick}, {q.ends, q.judgeEnd},
+		{q.counts, q.judgeCount}, {q.state, q.judgeState}, {q.rate, q.judgeRate},
 	} {
 		if bytes.HasPrefix(pair.Key, part.prefix) {
 			return part.judge(r, pair, c)
 		}
 	}
-	return nil, nil // a count, a setting, a signal, an outcome
+	return nil, nil // a signal, an outcome
 }
 
 // problem makes one of an error that is about what is stored, and leaves those of the store.
@@ -222,7 +223,8 @@ func textOf(prefix, key []byte) (text string, err error) {
 	return text, nil
 }
 
-// judgeSlots: a key whose blocked jobs wait for a time is woken then.
+// judgeSlots: a key whose blocked jobs wait for a time is woken then. Without what can't be read its rate begins anew, and its slots are
+// counted again.
 func (q *Queue) judgeSlots(r kv.Reader, pair kv.KeyValue, c *Checker) (*Problem, error) {
 	key, err := textOf(q.slots, pair.Key)
 	if err != nil {
@@ -230,7 +232,7 @@ func (q *Queue) judgeSlots(r kv.Reader, pair kv.KeyValue, c *Checker) (*Problem,
 	}
 	var s slots
 	if err := decodeInts(pair.Key, pair.Value, s.ints()...); err != nil {
-		return problem(pair.Key, err, nil)
+		return problem(pair.Key, err, removing(pair.Key))
 	}
 	c.stored[key] = s
 	if s.wake <= 0 {
@@ -287,6 +289,23 @@ func (q *Queue) judgeEnd(_ kv.Reader, pair kv.KeyValue, _ *Checker) (*Problem, e
 		return problem(pair.Key, err, removing(pair.Key))
 	}
 	return nil, nil
+}
+
+// judgeCount: it is a number of jobs in a state. One that is not is left out, and what is missing then is counted again.
+func (q *Queue) judgeCount(_ kv.Reader, pair kv.KeyValue, _ *Checker) (*Problem, error) {
+	_, _, err := q.parseCount(pair)
+	return problem(pair.Key, err, removing(pair.Key))
+}
+
+// judgeState: the settings can be read.
+func (q *Queue) judgeState(_ kv.Reader, pair kv.KeyValue, _ *Checker) (*Problem, error) {
+	_, err := decodeState(pair.Key, pair.Value, q.defaults)
+	return problem(pair.Key, err, nil)
+}
+
+// judgeRate: it is a time. Without it the rate begins anew.
+func (q *Queue) judgeRate(_ kv.Reader, pair kv.KeyValue, _ *Checker) (*Problem, error) {
+	return problem(pair.Key, decodeInts(pair.Key, pair.Value, new(int64)), removing(pair.Key))
 }
 
 func (q *Queue) judgeTick(r kv.Reader, pair kv.KeyValue, _ *Checker) (*Problem, error) {

@@ -33,17 +33,28 @@ type Dues struct {
 	did   int // things of all kinds
 }
 
-// AsideError is of one thing that is due and can't be done, as what is stored of it is corrupt, or its time zone is not known
-// here. It is left where it is, others are done, and it is tried again later.
+// AsideError is of one thing that can't be read or done, as what is stored of it is corrupt, or its time zone is not known
+// here. It is left where it is, and others are done. What is due is tried again later.
 type AsideError struct {
-	Entry []byte // in its index
+	Entry []byte // its key in an index, or another one
 	Err   error
 }
 
-func (e *AsideError) Error() string { return fmt.Sprintf("what is due can't be done: %v", e.Err) }
+func (e *AsideError) Error() string { return fmt.Sprintf("what is stored can't be used: %v", e.Err) }
 
 // Unwrap returns why it can't be done.
 func (e *AsideError) Unwrap() error { return e.Err }
+
+// aside tells of what can't be read, and whether an error is of that: others go on. Nothing has been written for it.
+func (q *Queue) aside(entry []byte, err error) bool {
+	if !isCorrupt(err) {
+		return false
+	}
+	if q.config.Aside != nil {
+		q.config.Aside(&AsideError{entry, err})
+	}
+	return true
+}
 
 // unwritten is an error of what has written nothing.
 type unwritten struct{ error }

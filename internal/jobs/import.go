@@ -303,24 +303,21 @@ func (q *Queue) Admit(tx kv.Tx, now int64, after []byte, limit int) (next []byte
 // admitFirst lets in the first job of the first key in a range if no other one has a slot and its rate has room, and
 // returns the key.
 func (q *Queue) admitFirst(tx kv.Tx, now int64, blocked kv.Range) (key string, err error) {
-	for entry, err := range tx.Range(blocked, kv.RangeOptions{Limit: 1}) {
-		if err != nil {
-			return "", err
-		}
-		j, err := q.loadIn(tx, Blocked, entry.Key)
-		if err != nil {
-			return "", err
-		}
-		s, err := q.loadSlots(tx, j.Key)
-		if err != nil {
-			return "", err
-		}
-		if s.used == 0 && s.next <= now {
-			q.move(tx, j, Ready, func() { s.enter(j) })
-		}
-		q.setWake(tx, j.Key, &s, now)
-		q.saveSlots(tx, j.Key, s)
-		return j.Key, nil
+	j, err := q.firstIn(tx, Blocked, blocked)
+	if err != nil || j == nil {
+		return "", err
 	}
-	return "", nil
+	s, err := q.loadSlots(tx, j.Key)
+	if err != nil {
+		if q.PassOver(j.ID, err) {
+			err = nil
+		}
+		return j.Key, err
+	}
+	if s.used == 0 && s.next <= now {
+		q.move(tx, j, Ready, func() { s.enter(j) })
+	}
+	q.setWake(tx, j.Key, &s, now)
+	q.saveSlots(tx, j.Key, s)
+	return j.Key, nil
 }

@@ -25,7 +25,7 @@ const maxSearched = 8 << 20
 
 // List calls found with each job that matches, in the order of their state, or of their ids for any state, from where
 // after says on, until it does not want more. It looks at no more than scan jobs, and into no more than some MiB. next is
-// where to go on, or nil at the end; looked is at how many it has looked.
+// where to go on, or nil at the end; looked is at how many it has looked. It passes over those that can't be read.
 func (q *Queue) List(r kv.Reader, f Filter, after []byte, scan int, found func(*Job) (more bool, err error)) (next []byte, looked int, err error) {
 	over := rangeOf(q.headers)
 	switch {
@@ -50,11 +50,12 @@ func (q *Queue) List(r kv.Reader, f Filter, after []byte, scan int, found func(*
 			return nil, looked, err
 		}
 		j, err := q.listed(r, f.State, entry)
-		if err != nil {
-			return nil, looked, err
+		var matches bool
+		var size int
+		if err == nil {
+			matches, size, err = q.matches(r, j, f)
 		}
-		matches, size, err := q.matches(r, j, f)
-		if err != nil {
+		if err != nil && !q.aside(entry.Key, err) {
 			return nil, looked, err
 		}
 		more := true
@@ -115,7 +116,7 @@ func (q *Queue) Oldest(r kv.Reader) (since int64, err error) {
 	r = r.Snapshot()
 	over := rangeOf(q.indexes[Ready])
 	for range priorities {
-		j, err := q.firstReady(r, over)
+		j, err := q.firstIn(r, Ready, over)
 		if err != nil || j == nil {
 			return since, err
 		}
@@ -125,14 +126,4 @@ func (q *Queue) Oldest(r kv.Reader) (since int64, err error) {
 		over.Begin = rangeOf(withInts(q.indexes[Ready], j.Priority)).End
 	}
 	return since, nil
-}
-
-func (q *Queue) firstReady(r kv.Reader, over kv.Range) (*Job, error) {
-	for entry, err := range r.Range(over, kv.RangeOptions{Limit: 1}) {
-		if err != nil {
-			return nil, err
-		}
-		return q.loadIn(r, Ready, entry.Key)
-	}
-	return nil, nil
 }

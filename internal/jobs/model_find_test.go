@@ -107,7 +107,7 @@ func (m *model) First(t *rapid.T) {
 	limit := rapid.Int64Range(-1, 3).Draw(t, "below")
 	m.expect(m.do(func(tx kv.Tx) error {
 		ready := m.of(Ready)
-		first, found, err := m.q.First(tx)
+		first, found, err := m.q.First(tx, nil)
 		if err != nil {
 			return err
 		}

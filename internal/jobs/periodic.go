@@ -25,6 +25,8 @@ type Periodic struct {
 	Overlap Overlap
 	Last    int64 // the id of the job that was put last; 0 if there was none
 	LastPut int64 // when that was: in another store the id may be some other job's
+
+	corrupt error // of one that can't be read, of which the name alone is known
 }
 
 // Overlap is what a tick does while the job of the last one is neither done nor dead.
@@ -114,11 +116,13 @@ func (q *Queue) savePeriodic(tx kv.Tx, p *Periodic) {
 // RemovePeriodic removes a periodic job. Jobs that it has put stay. The error is an ErrNotFound if there is none.
 func (q *Queue) RemovePeriodic(tx kv.Tx, name string) error {
 	p, err := q.loadPeriodic(tx, name)
-	if err != nil {
+	if err != nil && !isCorrupt(err) {
 		return err
 	}
 	tx.Clear(withString(q.periodic, name))
-	tx.Clear(q.tickKey(p))
+	if err == nil { // else its tick is set aside
+		tx.Clear(q.tickKey(p))
+	}
 	return nil
 }
 
@@ -134,7 +138,7 @@ func (q *Queue) loadPeriodic(r kv.Reader, name string) (*Periodic, error) {
 	return decodePeriodic(key, name, value)
 }
 
-// Periodics returns all periodic jobs of the queue, by name.
+// Periodics returns all periodic jobs of the queue, by name. Those that can't be read are in Trouble.
 func (q *Queue) Periodics(r kv.Reader) (all []*Periodic, err error) {
 	for pair, err := range r.Snapshot().Range(rangeOf(q.periodic), kv.RangeOptions{}) {
 		if err != nil {
@@ -143,11 +147,12 @@ func (q *Queue) Periodics(r kv.Reader) (all []*Periodic, err error) {
 		elems, err := tuple.Unpack(pair.Key[len(q.periodic):])
 		var name string
 		if err != nil || len(elems) != 1 || !texts(elems, &name) {
-			return nil, corrupt(pair.Key, "it is not the name of a periodic job")
+			q.aside(pair.Key, corrupt(pair.Key, "it is not the name of a periodic job"))
+			continue
 		}
 		p, err := decodePeriodic(pair.Key, name, pair.Value)
 		if err != nil {
-			return nil, err
+			p = &Periodic{Name: name, corrupt: err}
 		}
 		all = append(all, p)
 	}
@@ -241,6 +246,9 @@ func (q *Queue) Heal(tx kv.Tx, now int64, after string, limit int) (healed []str
 // Trouble returns what is wrong with a periodic job as of now, or nil: its specification can't be read here, or it is due
 // too far away.
 func (q *Queue) Trouble(p *Periodic, now int64) error {
+	if p.corrupt != nil {
+		return p.corrupt
+	}
 	next, err := q.config.NextTick(p.Spec, now)
 	if err == nil && q.isAhead(p, p.Next, now) {
 		const form = "2006-01-02 15:04:05Z"
@@ -297,8 +305,6 @@ func (q *Queue) putTick(tx kv.Tx, p *Periodic, at, now int64) (put bool, err err
 	if p.Overlap != RunToo {
 		last, err := q.unfinished(tx, p)
 		switch {
-		case isCorrupt(err):
-			return false, unwritten{err}
 		case err != nil || last != nil && p.Overlap == Skip:
 			return false, err
 		case last != nil && last.State == Leased:
@@ -317,10 +323,10 @@ func (q *Queue) putTick(tx kv.Tx, p *Periodic, at, now int64) (put bool, err err
 	return err == nil, err
 }
 
-// unfinished returns the job that a periodic one has put last, or nil if it is done, dead or gone.
+// unfinished returns the job that a periodic one has put last, or nil if it is done, dead or gone, or can't be read.
 func (q *Queue) unfinished(tx kv.Tx, p *Periodic) (*Job, error) {
 	j, err := q.Load(tx, p.Last)
-	if err == ErrNotFound || err == nil && (j.Created != p.LastPut || j.State == Dead || j.State == Done) {
+	if err == ErrNotFound || q.PassOver(p.Last, err) || err == nil && (j.Created != p.LastPut || j.State == Dead || j.State == Done) {
 		return nil, nil
 	}
 	return j, err

@@ -58,7 +58,7 @@ func (p *Places) next(tx kv.Tx, priority, now int64) (int64, error) {
 		if key != nil {
 			var ok bool
 			if last, _, ok = tuple.NextInt(key[len(of):]); !ok {
-				return 0, corrupt(key, "it has no place")
+				p.q.aside(key, corrupt(key, "it has no place"))
 			}
 		}
 	}

@@ -16,10 +16,11 @@ type Config struct {
 	Skew     int64    // how much later than its deadline a lease ends for others, in microseconds
 	NextTick NextTick // of periodic jobs; nil if there are none
 	NewID    func() (int64, error)
-	Again    func(at int64) // called when a transaction has committed after which the rate of the queue lets more start then; may be nil
-	Soon     func(at int64) // called when a transaction has committed after which something is due then; may be nil
-	Recalled func(id int64) // called when a transaction has committed that has recalled the lease of a job, or AllRecalled; may be nil
-	Shards   int            // over how many keys a count is spread; at least 1
+	Again    func(at int64)    // called when a transaction has committed after which the rate of the queue lets more start then; may be nil
+	Soon     func(at int64)    // called when a transaction has committed after which something is due then; may be nil
+	Recalled func(id int64)    // called when a transaction has committed that has recalled the lease of a job, or AllRecalled; may be nil
+	Aside    func(*AsideError) // called with what can't be read, and is passed over; may be nil
+	Shards   int               // over how many keys a count is spread; at least 1
 }
 
 // Queue is the recipe of one work queue. It is safe for concurrent use.
@@ -142,10 +143,11 @@ func (q *Queue) countOf(r kv.Reader, s State) (n int64, err error) {
 		if err != nil {
 			return 0, err
 		}
-		if len(pair.Value) != 8 {
-			return 0, corrupt(pair.Key, "it is no count")
+		_, count, err := q.parseCount(pair)
+		if err != nil && !q.aside(pair.Key, err) {
+			return 0, err
 		}
-		n += int64(binary.LittleEndian.Uint64(pair.Value))
+		n += count
 	}
 	return n, nil
 }
@@ -157,13 +159,22 @@ func (q *Queue) Counts(r kv.Reader) (map[State]int64, error) {
 		if err != nil {
 			return nil, err
 		}
-		s, _, ok := tuple.NextInt(pair.Key[len(q.counts):])
-		if !ok || len(pair.Value) != 8 {
-			return nil, corrupt(pair.Key, "it is no count")
+		s, count, err := q.parseCount(pair)
+		if err != nil && !q.aside(pair.Key, err) {
+			return nil, err
 		}
-		counts[State(s)] += int64(binary.LittleEndian.Uint64(pair.Value))
+		counts[s] += count
 	}
 	return counts, nil
+}
+
+// parseCount reads a count of jobs in a state.
+func (q *Queue) parseCount(pair kv.KeyValue) (s State, n int64, err error) {
+	of, _, ok := tuple.NextInt(pair.Key[len(q.counts):])
+	if !ok || len(pair.Value) != 8 {
+		return 0, 0, corrupt(pair.Key, "it is no count")
+	}
+	return State(of), int64(binary.LittleEndian.Uint64(pair.Value)), nil
 }
 
 // admit makes a job ready that wants to be, or blocks it where its key has no slot, its rate no room, or others wait

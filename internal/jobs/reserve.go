@@ -60,7 +60,7 @@ func (q *Queue) Reserve(tx kv.Tx, now int64, request Request) (f Found, err erro
 			return f, err
 		}
 		for _, entry := range entries {
-			if r.more, err = r.lease(entry.Key); err != nil {
+			if r.more, err = r.lease(entry.Key); err != nil && !q.aside(entry.Key, err) {
 				return f, err
 			} else if r.more {
 				break
@@ -70,7 +70,7 @@ func (q *Queue) Reserve(tx kv.Tx, now int64, request Request) (f Found, err erro
 			break
 		}
 	}
-	f.Jobs, f.More = r.got, r.more || len(r.got) == 0 && q.config.Relaxed && r.moved > 0 // there may be some before these
+	f.Jobs, f.More = r.got, r.more || len(r.got) == 0 && (q.config.Relaxed && r.moved > 0 || r.buried > 0) // there may be some before these
 	return f, q.started(tx, now, len(r.got))
 }
 
@@ -83,18 +83,19 @@ type reservation struct {
 	got     []Reserved
 	bytes   int
 	moved   int
+	buried  int
 	more    bool // see Found
 }
 
-// lease leases the job of an entry, or blocks it if it may not start. Where there is no room for it, it does nothing, and
-// more is true.
+// lease leases the job of an entry, or blocks it if it may not start, or makes it dead if its payload is gone. Where there is no room
+// for it, it does nothing, and more is true. If what is stored of the job can't be read, that is an error, and it does nothing.
 func (r *reservation) lease(entry []byte) (more bool, err error) {
 	q := r.q
 	j, err := q.loadIn(r.tx, Ready, entry)
 	if err != nil {
 		return false, err
 	}
-	if len(r.got)+r.moved > 0 && !q.startFits(r.tx, j) {
+	if len(r.got)+r.moved+r.buried > 0 && !q.startFits(r.tx, j) {
 		return true, nil
 	}
 	var s slots
@@ -112,6 +113,11 @@ func (r *reservation) lease(entry []byte) (more bool, err error) {
 		}
 	}
 	payload, err := q.Payload(r.tx, j)
+	if q.aside(entry, err) {
+		r.buried++
+		j.fail(r.now, err.Error())
+		return r.buried == maxMoved, q.bury(r.tx, j, r.now)
+	}
 	if err != nil {
 		return false, err
 	}
@@ -198,15 +204,13 @@ func (q *Queue) slotFor(tx kv.Tx, j *Job, now int64) (s slots, has bool, err err
 // Position is where a ready job is among others, also of other queues.
 type Position struct{ Priority, Place, ID int64 }
 
-// First returns the position of the first ready job, if there is one.
-func (q *Queue) First(r kv.Reader) (p Position, found bool, err error) {
-	for entry, err := range r.Range(rangeOf(q.indexes[Ready]), kv.RangeOptions{Limit: 1, KeysOnly: true}) {
-		if err != nil {
-			return p, false, err
-		}
-		return p, true, decodeInts(entry.Key, entry.Key[len(q.indexes[Ready]):], &p.Priority, &p.Place, &p.ID)
-	}
-	return p, false, nil
+// First returns the position of the first ready job, if there is one, without those of which isAside, which may be nil, says that they are set aside.
+func (q *Queue) First(r kv.Reader, isAside func(entry []byte) bool) (p Position, found bool, err error) {
+	err = firstOf(r, rangeOf(q.indexes[Ready]), func(entry []byte) (bool, error) {
+		found = (isAside == nil || !isAside(entry)) && !q.aside(entry, decodeInts(entry, entry[len(q.indexes[Ready]):], &p.Priority, &p.Place, &p.ID))
+		return found, nil
+	})
+	return p, found, err
 }
 
 // ReadyBelow returns how many ready jobs have a priority below one, or limit if they are more, through a snapshot.
@@ -264,7 +268,7 @@ func (q *Queue) room(tx kv.Tx, now int64, n int) (int, error) {
 		n = int(min(int64(n), max(0, limit-leased)))
 	}
 	if q.config.Rate.limits() {
-		arrival, err := loadInt(tx, q.rate)
+		arrival, err := q.arrival(tx)
 		if err != nil {
 			return 0, err
 		}
@@ -280,13 +284,21 @@ func (q *Queue) room(tx kv.Tx, now int64, n int) (int, error) {
 	return n, nil
 }
 
+// arrival returns the arrival time of the queue's rate. One that can't be read begins anew.
+func (q *Queue) arrival(tx kv.Tx) (at int64, err error) {
+	if at, err = loadInt(tx, q.rate); q.aside(q.rate, err) {
+		return 0, nil
+	}
+	return at, err
+}
+
 // started accounts for n jobs that were leased.
 func (q *Queue) started(tx kv.Tx, now int64, n int) error {
 	if n == 0 {
 		return nil
 	}
 	if q.config.Rate.limits() {
-		arrival, err := loadInt(tx, q.rate)
+		arrival, err := q.arrival(tx)
 		if err != nil {
 			return err
 		}

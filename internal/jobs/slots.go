@@ -165,14 +165,40 @@ func (q *Queue) setWake(tx kv.Tx, key string, s *slots, wake int64) {
 func (k *keys) wakeKey(at int64, key string) []byte { return withString(withInts(k.wakes, at), key) }
 
 func (q *Queue) firstBlocked(tx kv.Tx, key string) (*Job, error) {
-	of := withString(q.indexes[Blocked], key)
-	for entry, err := range tx.Range(rangeOf(of), kv.RangeOptions{Limit: 1}) {
-		if err != nil {
-			return nil, err
+	return q.firstIn(tx, Blocked, rangeOf(withString(q.indexes[Blocked], key)))
+}
+
+// firstIn returns the first job of a part of an index that can be read, or nil.
+func (q *Queue) firstIn(r kv.Reader, state State, over kv.Range) (j *Job, err error) {
+	return j, firstOf(r, over, func(entry []byte) (bool, error) {
+		found, err := q.loadIn(r, state, entry)
+		if q.aside(entry, err) {
+			return false, nil
 		}
-		return q.loadIn(tx, Blocked, entry.Key)
+		j = found
+		return true, err
+	})
+}
+
+// firstOf calls f with keys until one is good. That is mostly the first one, which is read by itself.
+func firstOf(r kv.Reader, over kv.Range, f func(key []byte) (good bool, err error)) error {
+	const more = 100
+	for some := 1; ; some = more {
+		n := 0
+		for pair, err := range r.Range(over, kv.RangeOptions{Limit: some, KeysOnly: true}) {
+			if err != nil {
+				return err
+			}
+			if good, err := f(pair.Key); good || err != nil {
+				return err
+			}
+			n++
+			over.Begin = kv.After(pair.Key)
+		}
+		if n < some {
+			return nil
+		}
 	}
-	return nil, nil
 }
 
 // decodeInts reads a tuple of integers.

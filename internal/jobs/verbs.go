@@ -200,6 +200,18 @@ func (q *Queue) Kick(tx kv.Tx, id, now int64) error {
 	return q.again(tx, j, now, 0)
 }
 
+// Usable returns an ErrCorrupt if a verb on a job would come upon what can't be read, beside the job and its claim, or nil.
+func (q *Queue) Usable(r kv.Reader, j *Job) error {
+	if j.Key == "" {
+		return nil
+	}
+	_, err := q.loadSlots(r, j.Key)
+	return err
+}
+
+// PassOver tells of a job of which something can't be read, and whether an error is of that.
+func (q *Queue) PassOver(id int64, err error) bool { return q.aside(withInts(q.headers, id), err) }
+
 // KickFirst kicks up to n jobs of a state, which is dead or scheduled, in the order of that, as many as the transaction has
 // room for, and returns how many.
 func (q *Queue) KickFirst(tx kv.Tx, state State, now int64, n int) (kicked int, err error) {
@@ -207,10 +219,14 @@ func (q *Queue) KickFirst(tx kv.Tx, state State, now int64, n int) (kicked int, 
 	const looked = 2000
 	r := tx.Snapshot()
 	_, _, err = q.List(r, Filter{State: state}, nil, max(n, looked), func(j *Job) (bool, error) {
-		err := q.mayRevive(r, j, now)
+		err := q.Usable(r, j)
 		if err == nil {
+			err = q.mayRevive(r, j, now)
+		}
+		switch {
+		case err == nil:
 			first = append(first, j)
-		} else if isDuplicate(err) {
+		case isDuplicate(err) || q.PassOver(j.ID, err):
 			err = nil
 		}
 		return len(first) < n, err

@@ -52,6 +52,7 @@ var statuses = []status{
 	{conq.ErrDecode, http.StatusInternalServerError, "decode"},
 	{conq.ErrFormat, http.StatusInternalServerError, "format"},
 	{conq.ErrCorrupt, http.StatusInternalServerError, "corrupt"},
+	{work.ErrCorrupt, http.StatusInternalServerError, "job-corrupt"},
 	{kv.ErrReadOnly, http.StatusInternalServerError, "read-only"},
 }
 

@@ -168,7 +168,7 @@ func (s *Sampler) list(ctx context.Context) error {
 		return nil
 	}
 	infos, err := conq.Queues(ctx, s.db)
-	if err != nil {
+	if err != nil && !errors.Is(err, conq.ErrCorrupt) { // which is of one queue
 		return err
 	}
 	s.infos, s.order = infos, s.update(infos)
