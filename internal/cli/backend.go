@@ -4,12 +4,12 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"time"
 
 	"github.com/conq-go/conq"
 	"github.com/conq-go/conq/client"
 	"github.com/conq-go/conq/internal/anyqueue"
 	"github.com/conq-go/conq/kv"
-	"github.com/conq-go/conq/work"
 )
 
 // backend is where queues are: the store that the command has open (see local), or a server (see remote).
@@ -28,7 +28,8 @@ type backend interface {
 
 	// open returns a queue or priority queue, which it makes if there is none.
 	open(ctx context.Context, name string, kind conq.Kind) (anyqueue.Queue, error)
-	jobs(ctx context.Context, name string, codec conq.Codec[[]byte], o work.Options) (jobQueue, error)
+	// jobs opens a work queue, whose jobs are leased for a time; 0 is as they or the queue say.
+	jobs(ctx context.Context, name string, codec conq.Codec[[]byte], lease time.Duration) (jobQueue, error)
 	// move moves up to n items, some in each transaction. Where there are fewer it may fail with conq.ErrEmpty.
 	move(ctx context.Context, from conq.Info, to string, n int) (moved int, err error)
 }
@@ -43,7 +44,7 @@ type handle interface {
 // openAny opens a queue of any kind.
 func openAny(ctx context.Context, b backend, q conq.Info) (handle, error) {
 	if q.Kind == conq.KindWorkQueue {
-		return b.jobs(ctx, q.Name, conq.Bytes(), work.Options{})
+		return b.jobs(ctx, q.Name, conq.Bytes(), 0)
 	}
 	return b.open(ctx, q.Name, q.Kind)
 }
@@ -75,18 +76,18 @@ func (a *app) withJobs(ctx context.Context, name string, f func(jobQueue) error)
 		if err := existing(ctx, b, name, conq.KindWorkQueue); err != nil {
 			return err
 		}
-		return using(ctx, b, name, conq.Bytes(), work.Options{}, f)
+		return using(ctx, b, name, conq.Bytes(), 0, f)
 	})
 }
 
 // withNewJobs runs f with a work queue, which is made if there is none.
-func (a *app) withNewJobs(ctx context.Context, name string, o work.Options, f func(jobQueue) error) error {
-	return a.withBackend(ctx, a.open, func(b backend) error { return using(ctx, b, name, a.itemCodec(), o, f) })
+func (a *app) withNewJobs(ctx context.Context, name string, lease time.Duration, f func(jobQueue) error) error {
+	return a.withBackend(ctx, a.open, func(b backend) error { return using(ctx, b, name, a.itemCodec(), lease, f) })
 }
 
 // using opens a work queue, runs f with it, and closes it.
-func using(ctx context.Context, b backend, name string, codec conq.Codec[[]byte], o work.Options, f func(jobQueue) error) error {
-	q, err := b.jobs(ctx, name, codec, o)
+func using(ctx context.Context, b backend, name string, codec conq.Codec[[]byte], lease time.Duration, f func(jobQueue) error) error {
+	q, err := b.jobs(ctx, name, codec, lease)
 	if err != nil {
 		return usage(err)
 	}

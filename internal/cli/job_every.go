@@ -45,7 +45,7 @@ func (a *app) every() *cobra.Command {
 			case len(args) != 4 || remove || run:
 				return usagef("every needs a queue, a name, a cron expression and an item; or a queue to list; or a name with --remove or --run")
 			}
-			return a.withNewJobs(ctx, args[0], work.Options{}, func(q jobQueue) error {
+			return a.withNewJobs(ctx, args[0], 0, func(q jobQueue) error {
 				return usage(q.Every(ctx, args[1], args[2], []byte(args[3]), o))
 			})
 		},

@@ -83,7 +83,7 @@ func (a *app) put() *cobra.Command {
 				return err
 			}
 			open := func(ctx context.Context, b backend) (target, error) {
-				q, err := b.jobs(ctx, args[0], a.itemCodec(), work.Options{})
+				q, err := b.jobs(ctx, args[0], a.itemCodec(), 0)
 				if err != nil {
 					return nil, usage(err)
 				}

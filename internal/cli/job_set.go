@@ -92,7 +92,7 @@ func (a *app) set() *cobra.Command {
 		if _, err := wanted.Complete(); err != nil { // before a queue is made
 			return usage(err)
 		}
-		return a.withNewJobs(ctx, args[0], work.Options{}, func(q jobQueue) error { return usage(changeSettings(ctx, q, given, &wanted)) })
+		return a.withNewJobs(ctx, args[0], 0, func(q jobQueue) error { return usage(changeSettings(ctx, q, given, &wanted)) })
 	}
 	return cmd
 }

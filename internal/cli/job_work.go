@@ -46,10 +46,10 @@ const workExample = `  conq work emails -j 8 -- ./send
   conq work videos --lease 10m -- sh -c 'cat > "$CONQ_JOB_ID.mp4"'`
 
 type workFlags struct {
-	workers        int
-	lease, grace   time.Duration
-	releaseDelay   time.Duration
-	drain, relaxed bool
+	workers      int
+	lease, grace time.Duration
+	releaseDelay time.Duration
+	drain        bool
 }
 
 func (a *app) work() *cobra.Command {
@@ -73,17 +73,16 @@ func (a *app) work() *cobra.Command {
 				return usagef("%w", err)
 			}
 			a.lasts = true
-			return a.withNewJobs(cmd.Context(), args[0], work.Options{}, func(q jobQueue) error { return a.runJobs(cmd.Context(), q, args, flags) })
+			return a.withNewJobs(cmd.Context(), args[0], flags.lease, func(q jobQueue) error { return a.runJobs(cmd.Context(), q, args, flags) })
 		},
 	}
 	f := cmd.Flags()
 	f.SetInterspersed(true)
 	integerFlag(f, &flags.workers, "jobs", "j", 1, "how many commands run at once")
-	f.DurationVar(&flags.lease, "lease", 30*time.Second, "how long a job stays away if this command dies")
+	f.DurationVar(&flags.lease, "lease", 0, "how long a job stays away if this command dies (default: as the job or the queue says)")
 	f.DurationVar(&flags.grace, "grace", 30*time.Second, "how long running commands have when this one is to end")
 	f.DurationVar(&flags.releaseDelay, "release-delay", time.Second, "how long a job waits whose command exits with 75")
 	f.BoolVar(&flags.drain, "drain", false, "end when no job is ready, nor leased")
-	f.BoolVar(&flags.relaxed, "relaxed", false, "take jobs only roughly in order, so that many processes do not collide")
 	return cmd
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"strings"
+	"time"
 
 	"github.com/conq-go/conq"
 	"github.com/conq-go/conq/internal/anyqueue"
@@ -61,8 +62,23 @@ func (l local) open(_ context.Context, name string, kind conq.Kind) (anyqueue.Qu
 	return openQueue(l.db, kind, name, l.app.itemCodec(), ends{})
 }
 
-func (l local) jobs(_ context.Context, name string, codec conq.Codec[[]byte], o work.Options) (jobQueue, error) {
-	return work.Open(l.db, name, codec, o)
+func (l local) jobs(_ context.Context, name string, codec conq.Codec[[]byte], lease time.Duration) (jobQueue, error) {
+	q, err := work.Open(l.db, name, codec)
+	return localJobs{q, work.ReserveOptions{Lease: lease}}, err
+}
+
+// localJobs is a work queue whose jobs are leased in a way of its own.
+type localJobs struct {
+	*work.Queue[[]byte]
+	reserve work.ReserveOptions
+}
+
+func (q localJobs) ReserveN(ctx context.Context, n int) ([]*work.Lease[[]byte], error) {
+	return q.ReserveWith(ctx, n, q.reserve)
+}
+
+func (q localJobs) TryReserve(ctx context.Context, n int) ([]*work.Lease[[]byte], error) {
+	return q.TryReserveWith(ctx, n, q.reserve)
 }
 
 // move moves the bytes of items as they are, whatever their codec.

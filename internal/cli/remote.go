@@ -7,6 +7,7 @@ import (
 	"math"
 	"os"
 	"strings"
+	"time"
 
 	"github.com/conq-go/conq"
 	"github.com/conq-go/conq/client"
@@ -97,8 +98,8 @@ func (q remoteJobs) BuryAll(ctx context.Context, f work.Filter, _ string, progre
 	return q.WorkQueue.BuryAll(ctx, f, progress)
 }
 
-func (r remote) jobs(ctx context.Context, name string, codec conq.Codec[[]byte], o work.Options) (jobQueue, error) {
-	q, err := client.OpenWork(ctx, r.c, name, codec, client.WorkOptions{})
+func (r remote) jobs(ctx context.Context, name string, codec conq.Codec[[]byte], lease time.Duration) (jobQueue, error) {
+	q, err := client.OpenWork(ctx, r.c, name, codec, client.WorkOptions{Lease: lease})
 	return remoteJobs{q}, err
 }
 
