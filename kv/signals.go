@@ -1,6 +1,8 @@
 package kv
 
 import (
+	"math"
+	"math/rand/v2"
 	"sync"
 	"sync/atomic"
 )
@@ -17,6 +19,7 @@ type Signals struct {
 	closed  bool
 
 	suspended, suspensions atomic.Int64
+	opening                atomic.Int64
 }
 
 // topic is the waiters for one.
@@ -134,4 +137,11 @@ func (s *Signals) Epoch() int64 {
 		return 0
 	}
 	return 1 + s.suspensions.Load() // which comes first in resume
+}
+
+// Opening returns a random number from 1 to 2^31-1 that is the same each time, and another one, as good as surely, for each opening of
+// the store.
+func (s *Signals) Opening() int64 {
+	s.opening.CompareAndSwap(0, 1+rand.Int64N(math.MaxInt32))
+	return s.opening.Load()
 }

@@ -34,6 +34,9 @@ type alarm struct {
 	keeping []*engine
 	timer   *time.Timer
 	ringing bool
+
+	orphans   sync.Mutex // while they are looked for
+	noOrphans bool       // that was done
 }
 
 const (

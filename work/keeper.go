@@ -423,14 +423,17 @@ func (k *keeper) list(ctx context.Context, o Options) {
 				continue
 			}
 		}
+		var queues []string
 		k.mu.Lock()
 		for _, info := range all {
 			if info.Kind == layout.KindWorkQueue {
 				k.known(info.Name)
+				queues = append(queues, info.Name)
 			}
 		}
 		k.mu.Unlock()
 		if !k.shared {
+			k.endOrphans(ctx, queues, o)
 			<-ctx.Done() // handles of this process tell of new ones
 			return
 		}

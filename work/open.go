@@ -14,7 +14,7 @@ import (
 )
 
 // Open returns a handle of a work queue, and registers the queue in the store's catalogue if it is new. Names
-// are as for conq.OpenQueue. The error is conq.ErrKind if a queue of that name exists and is of another kind. Open a
+// are as for conq.OpenQueue. Where one process has the store, jobs that runners of earlier processes had leased are tried again; see Run. The error is conq.ErrKind if a queue of that name exists and is of another kind. Open a
 // queue once, and share the handle.
 func Open[T any](db kv.DB, name string, c codec.Codec[T], options ...Options) (*Queue[T], error) {
 	o, err := only(options)
@@ -36,6 +36,7 @@ func Open[T any](db kv.DB, name string, c codec.Codec[T], options ...Options) (*
 	q := &Queue[T]{codec: c}
 	q.init(db, name, o)
 	q.forgetOthers()
+	q.endOrphansNow()
 	if o.Settings != nil {
 		if err := q.declare(*o.Settings); err != nil {
 			_ = q.Close()
@@ -67,6 +68,12 @@ func (e *engine) forgetOthers() {
 	if err := outcome.ForgetOthers(ctx, e.db, jobs.Outcomes(e.name)); err != nil && e.options.Logger != nil {
 		e.options.Logger.Debug("old outcome keys could not be removed", "queue", e.name, "error", err)
 	}
+}
+
+func (e *engine) endOrphansNow() {
+	ctx, cancel := openContext(e.name)
+	defer cancel()
+	e.endOrphans(ctx)
 }
 
 // openTimeout bounds how long Open takes, as it has no context.

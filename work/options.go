@@ -58,7 +58,7 @@ type Options struct {
 	// MakeLater has Open leave the store as it is if there is no such queue: it is made with its first job. Default: false.
 	MakeLater bool
 
-	// Logger gets what goes wrong in the background, and that Open has changed the settings. Default: none.
+	// Logger gets what goes wrong in the background, that Open has changed the settings, and which jobs a process that has ended left. Default: none.
 	Logger *slog.Logger
 }
 
@@ -156,7 +156,7 @@ const (
 	EventDue   // scheduled jobs became ready, leases expired, and so on, in the transaction of another event
 	EventAcked
 	EventFailed  // an attempt failed: the job is retried, or dead
-	EventExpired // leases expired: the jobs are retried, or dead; these are among the jobs of an EventDue, too
+	EventExpired // leases expired, or were of a runner whose process has ended: the jobs are retried, or dead; these are among the jobs of an EventDue, too
 )
 
 // contextError is for a verb that was given no context.

@@ -37,8 +37,8 @@ func (o ReserveOptions) check(n int) error {
 	return nil
 }
 
-func (o ReserveOptions) terms() jobs.Terms {
-	return jobs.Terms{Lease: o.Lease.Microseconds(), Holder: o.Holder}
+func (o ReserveOptions) terms(ctx context.Context) jobs.Terms {
+	return jobs.Terms{Lease: o.Lease.Microseconds(), Holder: o.Holder, Runner: ctx.Value(inRunner{}) != nil}
 }
 
 // ask is what one caller asks for.
@@ -111,7 +111,7 @@ func (r *reserver[V]) try(ctx context.Context, n int, o ReserveOptions) ([]V, er
 	if err := o.check(n); err != nil {
 		return nil, r.engine.wrap(err)
 	}
-	w := want{[]ask{{n, o.terms()}}, r.now()}
+	w := want{[]ask{{n, o.terms(ctx)}}, r.now()}
 	var got []V
 	for bytes := 0; ; {
 		t, err := r.share(ctx, w)
@@ -134,7 +134,7 @@ func (r *reserver[V]) wait(ctx context.Context, n int, o ReserveOptions) ([]V, e
 	if err := o.check(n); err != nil {
 		return nil, r.engine.wrap(err)
 	}
-	got, err := r.list.WaitNoted(ctx, n, o.terms())
+	got, err := r.list.WaitNoted(ctx, n, o.terms(ctx))
 	return got, r.engine.wrap(err)
 }
 
@@ -322,7 +322,7 @@ func termsOf(asks []ask, i int) jobs.Terms {
 
 func (e *engine) request(n int) jobs.Request {
 	return jobs.Request{
-		N: n, MaxBytes: e.bytesPerTransaction(), Holder: e.options.Holder, NewToken: newToken,
+		N: n, MaxBytes: e.bytesPerTransaction(), Holder: e.options.Holder, NewToken: newToken, Opening: openingOf(e.db),
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/conq-go/conq/internal/gather"
+	"github.com/conq-go/conq/kv"
 )
 
 // Handler does a job. If it returns nil, the job is acknowledged; after an error it is tried again, after Options.Backoff.
@@ -76,7 +77,7 @@ func Snooze(d time.Duration) error { return snoozeError(d) }
 // quarter of the lease. That goes by the monotonic clock, which counts from before the lease was asked for. A job of which less
 // than half of its lease is left when it comes is given back, and its attempt does not count. When ctx ends, Run leases nothing more and lets handlers go on for Grace; then it ends
 // their contexts, and releases the jobs of those that return. If a handler does not return even then, its job comes back
-// when its lease is over.
+// when its lease is over. So it does when the process is killed; but where one process has the store, at once when the queue is opened again.
 func Run[T any](ctx context.Context, q Source[T], h Handler[T], options ...RunOptions) error {
 	if q == nil {
 		return invalid("queue is nil")
@@ -113,9 +114,9 @@ func (r *runner[T]) run(ctx context.Context) error {
 	defer stop(errGrace)
 	var failed error
 	var leases []*Lease[T]
-	reserving := ctx
+	reserving := context.WithValue(ctx, inRunner{}, true)
 	if tell := r.options.OnError; tell != nil {
-		reserving = context.WithValue(ctx, teller{}, tell)
+		reserving = context.WithValue(reserving, teller{}, tell)
 	}
 	for ctx.Err() == nil && failed == nil {
 		n := r.occupy(ctx, len(leases))
@@ -347,6 +348,9 @@ func (r *runner[T]) heartbeat(ctx context.Context, l *Lease[T], end context.Canc
 			case errors.Is(err, ErrLeaseLost) || errors.Is(err, ErrCancelled):
 				end(err)
 				return
+			case l.queue != nil && errors.Is(err, kv.ErrClosed): // for good
+				end(fmt.Errorf("%w: it can't be extended any more: %w", ErrLeaseLost, err))
+				return
 			case err != nil:
 				failed = err
 				r.tell(l, fmt.Errorf("its lease could not be extended: %w", err))
@@ -381,10 +385,10 @@ func (r *runner[T]) attend(ctx context.Context, l *Lease[T], within time.Duratio
 		return l.Extend(ctx, 0)
 	}
 	err := l.look(ctx)
-	if !errors.Is(err, ErrLeaseLost) && !errors.Is(err, ErrCancelled) {
-		return nil // it was not to be extended yet
+	if errors.Is(err, ErrLeaseLost) || errors.Is(err, ErrCancelled) || errors.Is(err, kv.ErrClosed) {
+		return err
 	}
-	return err
+	return nil // it was not to be extended yet
 }
 
 // finish ends the attempt as the handler wants, or as its context says. It does not wait for longer than the lease is held.

@@ -21,7 +21,7 @@ func (l *Lease[T]) Token() string {
 		if i > 0 {
 			b = append(b, '-')
 		}
-		b = strconv.AppendInt(b, n, 36)
+		b = strconv.AppendUint(b, uint64(n), 36) // the first may be negative
 	}
 	return string(b)
 }
@@ -32,11 +32,12 @@ func (q *Queue[T]) Held(id ID, token string) (*Lease[T], error) {
 	var n [4]int64
 	fields := strings.Split(token, "-")
 	for i := range n {
+		var u uint64
 		var err error
 		if len(fields) == len(n) {
-			n[i], err = strconv.ParseInt(fields[i], 36, 64)
+			u, err = strconv.ParseUint(fields[i], 36, 64)
 		}
-		if err != nil || len(fields) != len(n) || n[i] < 0 {
+		if n[i] = int64(u); err != nil || len(fields) != len(n) || n[i] < 0 && i > 0 {
 			return nil, q.wrap(invalid("%.60q is no token of a lease", token))
 		}
 	}

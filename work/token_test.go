@@ -55,7 +55,7 @@ func FuzzHeld(f *testing.F) {
 			}
 			return
 		}
-		if l.token < 0 || l.Attempt < 0 || l.Attempt > math.MaxInt32 || l.length < MinLease {
+		if l.Attempt < 0 || l.Attempt > math.MaxInt32 || l.length < MinLease {
 			t.Fatalf("%q is %d %d %v", text, l.token, l.Attempt, l.length)
 		}
 		again, err := q.Held(1, l.Token())

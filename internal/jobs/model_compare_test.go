@@ -36,13 +36,8 @@ func (m *model) due(t *rapid.T) {
 		if j.time+m.config.Skew > m.now {
 			continue
 		}
-		expired++
-		j.history.Expiries++
-		if j.token = 0; j.cancelled || m.wasLast(j) {
+		if expired++; m.endLease(j) {
 			dead++
-			m.bury(j)
-		} else {
-			m.admit(j, 0)
 		}
 	}
 	for _, j := range m.of(Done) {
@@ -73,6 +68,40 @@ func (m *model) due(t *rapid.T) {
 				t.Fatalf("the next thing is said to be due at %d, job %d is at %d", d.Next, j.id, at)
 			}
 		}
+	}
+}
+
+func (m *model) endLease(j *modelJob) (dead bool) {
+	j.history.Expiries++
+	if j.token = 0; j.cancelled || m.wasLast(j) {
+		m.bury(j)
+		return true
+	}
+	m.admit(j, 0)
+	return false
+}
+
+// EndOrphans has the store opened again.
+func (m *model) EndOrphans(t *rapid.T) {
+	opening := rapid.Int64Range(1, 3).Draw(t, "opening")
+	var looked, ended, dead int
+	m.expect(m.do(func(tx kv.Tx) error {
+		ids, err := m.q.Orphans(tx, opening)
+		if err == nil {
+			looked, ended, dead, err = m.q.EndOrphans(tx, ids, opening, m.now)
+		}
+		return err
+	}), nil)
+	orphans, died := 0, 0
+	for _, j := range m.of(Leased) {
+		if j.opening > 0 && j.opening != opening {
+			if orphans++; m.endLease(j) {
+				died++
+			}
+		}
+	}
+	if looked != orphans || ended != orphans || dead != died {
+		t.Fatalf("looked at %d orphans, ended %d, %d died; want %d, and %d to die", looked, ended, dead, orphans, died)
 	}
 }
 
@@ -142,7 +171,7 @@ func TestModel(t *testing.T) {
 			"": m.Check, "put": m.Put, "put2": m.Put, "reserve": m.Reserve, "reserve2": m.Reserve, "ack": m.Ack,
 			"extend": m.Extend, "release": m.Release, "fail": m.Fail, "bury": m.Bury, "kick": m.Kick, "bury any": m.BuryAny,
 			"delete": m.Delete, "cancel": m.Cancel, "reprioritise": m.Reprioritise, "pause": m.Pause, "clear": m.Clear, "due": m.Due, "configure": m.Configure, "move": m.Move,
-			"reserve one": m.ReserveOne, "delete free": m.DeleteFree, "kick first": m.KickFirst, "first": m.First,
+			"reserve one": m.ReserveOne, "orphans": m.EndOrphans, "delete free": m.DeleteFree, "kick first": m.KickFirst, "first": m.First,
 		})
 	})
 }

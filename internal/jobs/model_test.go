@@ -29,13 +29,14 @@ type model struct {
 	rate   int64
 	paused bool
 
-	cleared bool // Clear was called
+	opening int64 // of the store, by a runner that reserves; 0 if it is no runner
+	cleared bool  // Clear was called
 }
 
 type modelJob struct {
 	id, priority, place, time, created  int64
 	attempts, max, lease, token, unique int64
-	timeout                             int64
+	timeout, opening                    int64
 	state                               State
 	key, claim                          string
 	slot, cancelled, findable, claims   bool
@@ -311,7 +312,10 @@ func (m *model) Put(t *rapid.T) {
 
 func (m *model) Reserve(t *rapid.T) {
 	n := rapid.IntRange(1, 4).Draw(t, "n")
+	m.opening = rapid.Int64Range(0, 2).Draw(t, "opening")
+	defer func() { m.opening = 0 }()
 	request := Request{N: n, Holder: "h", NewToken: func() int64 { m.token++; return m.token }}
+	request.Opening, request.Terms = m.opening, func(int) Terms { return Terms{Runner: m.opening > 0} }
 	first := m.token
 	var found Found
 	m.expect(m.do(func(tx kv.Tx) (err error) {
@@ -365,7 +369,10 @@ func (m *model) reserve(n int) (got []*modelJob) {
 func (m *model) start(j *modelJob) {
 	m.token++
 	length := cmp.Or(j.lease, m.config.Lease)
-	j.state, j.time, j.token = Leased, m.now+length, m.token
+	j.state, j.time, j.token, j.opening = Leased, m.now+length, m.token, m.opening
+	if j.opening > 0 {
+		j.token = runnerToken(j.opening, j.token)
+	}
 	if r := m.config.KeyRate; j.key != "" {
 		_, m.rates[j.key] = r.start(m.rates[j.key], m.now)
 	}

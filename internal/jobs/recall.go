@@ -95,6 +95,19 @@ func signal(watchers []chan struct{}) {
 	}
 }
 
+// RecallEverywhere is Tell for all queues of that name that this process has open, in any store: one that was closed can't tell.
+func RecallEverywhere(queue string, ids []int64) {
+	allRecallsMu.Lock()
+	defer allRecallsMu.Unlock()
+	for of, r := range allRecalls {
+		if of.queue == queue {
+			for _, id := range ids {
+				r.Tell(id)
+			}
+		}
+	}
+}
+
 // Since returns what came after a number, and the number to ask for next; all is true if it is not known what came. If nothing did,
 // news is closed when something comes, and else nil.
 func (r *Recalls) Since(after int64) (ids []int64, next int64, all bool, news <-chan struct{}) {

@@ -28,6 +28,7 @@ type Request struct {
 	Lease    int64 // of jobs that have none of their own
 	Holder   string
 	NewToken func() int64
+	Opening  int64             // of the store, where one process has it; else 0
 	Terms    func(i int) Terms // of the i-th job that is leased; may be nil
 }
 
@@ -35,6 +36,7 @@ type Request struct {
 type Terms struct {
 	Lease  int64  // whatever the jobs say; 0 is as they, or the queue, say
 	Holder string // "" is that of the request
+	Runner bool   // it is a runner of this process: when that is gone, nobody has the job
 }
 
 // Found is what Reserve has leased.
@@ -237,6 +239,9 @@ func (q *Queue) lease(tx kv.Tx, j *Job, s slots, now int64, request Request, i i
 	was := j.State
 	q.move(tx, j, Leased, func() {
 		j.Token, j.Holder, j.Time = request.NewToken(), cmp.Or(terms.Holder, request.Holder), now+length
+		if terms.Runner && request.Opening != 0 {
+			j.Token = runnerToken(request.Opening, j.Token)
+		}
 		j.Attempts++
 	})
 	if j.Key == "" {
