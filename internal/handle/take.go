@@ -124,7 +124,12 @@ func (t *taker) serveSome(ctx context.Context, b *takeBatch) ([]share, error) {
 
 // stages tells whether to take by staging.
 func (t *taker) stages() bool {
-	return t.staging == StagingAlways || t.staging == StagingAuto && t.until.Load() > time.Now().UnixNano()
+	return t.staging == StagingAlways || t.staging == StagingAuto && isWithin(t.until.Load()-time.Now().UnixNano(), stagingTime)
+}
+
+// isWithin tells whether a time in nanoseconds is up to d. It is less, or more, if the clock was set.
+func isWithin(nanoseconds int64, d time.Duration) bool {
+	return 0 <= nanoseconds && nanoseconds <= int64(d)
 }
 
 // collided notes that others are at it too.
@@ -145,7 +150,7 @@ func (t *taker) expire(ctx context.Context) error {
 		return nil
 	}
 	now, last := time.Now().UnixNano(), t.expired.Load()
-	if now-last < int64(expireTime) || !t.expired.CompareAndSwap(last, now) {
+	if isWithin(now-last, expireTime-1) || !t.expired.CompareAndSwap(last, now) {
 		return nil
 	}
 	if err := t.stage.Expire(ctx); !reads.TooOld(err) {

@@ -86,12 +86,13 @@ func (s *Stage) checkDue(r kv.Reader) error {
 		if err != nil {
 			return err
 		}
-		deadline, _, _, err := s.keys.parseResult(first)
-		if err == nil && s.past(deadline) {
+		deadline, op, _, err := s.keys.parseResult(first)
+		if err == nil && s.isDue(deadline, op) {
 			err = errDue
 		}
 		return err
 	}
+	s.noneIsDue()
 	return nil
 }
 
@@ -150,7 +151,7 @@ func (s *Stage) due(tx kv.Tx, limit int) (due []result, err error) {
 			return nil, err
 		}
 		if len(due) == 0 || string(op) != string(due[len(due)-1].op) {
-			if !s.past(deadline) || len(due) == limit || items >= s.o.Items || bytes > s.o.Bytes {
+			if !s.isDue(deadline, op) || len(due) == limit || items >= s.o.Items || bytes > s.o.Bytes {
 				break
 			}
 			due = append(due, result{deadline: deadline, op: op})

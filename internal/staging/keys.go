@@ -1,6 +1,7 @@
 package staging
 
 import (
+	"bytes"
 	"crypto/rand"
 	"errors"
 	"fmt"
@@ -177,3 +178,36 @@ func (s *Stage) newOp() ([]byte, error) {
 func (s *Stage) deadline() int64 { return s.o.Now().Add(s.o.Lease).UnixNano() }
 
 func (s *Stage) past(deadline int64) bool { return s.o.Now().After(time.Unix(0, deadline)) }
+
+// oldest is the result that is due first, since it was seen first, by the monotonic clock.
+type oldest struct {
+	key      []byte
+	deadline int64
+	since    time.Time
+	due      bool
+}
+
+// isDue tells whether a result is to be put back: its deadline has passed, or it, or one that was written with it, was there for as long
+// as results wait, whatever the clock says, which may have been set back. Results are looked at in their order.
+func (s *Stage) isDue(deadline int64, op []byte) bool {
+	if s.past(deadline) {
+		return true
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	o, key := &s.oldest, s.keys.result(deadline, op)
+	switch c := bytes.Compare(key, o.key); {
+	case c == 0:
+		o.due = time.Since(o.since) > s.o.Lease
+	case c > 0 && !(o.due && deadline <= o.deadline+int64(s.o.Lease)): // the one before is gone
+		*o = oldest{key: key, deadline: deadline, since: time.Now()}
+	}
+	return o.due && bytes.Compare(key, o.key) >= 0
+}
+
+// noneIsDue notes that there are no results.
+func (s *Stage) noneIsDue() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.oldest = oldest{}
+}

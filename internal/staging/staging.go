@@ -229,6 +229,7 @@ type Stage struct {
 
 	mu        sync.Mutex
 	fulfiller fulfiller
+	oldest    oldest
 	closed    error
 	taking    int           // calls of Take under way
 	idle      chan struct{} // closed when there are none, if Close waits for that

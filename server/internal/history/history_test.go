@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -342,4 +343,31 @@ func TestManyQuietQueues(t *testing.T) {
 	look()
 	testkit.Equal(t, "there is the new one", h.Latest().Queue("new") != nil, true)
 	testkit.Equal(t, "the deleted one is gone", h.Latest().Queue("q0500") == nil, true)
+}
+
+// Where the clock is set back by more than a moment, what is recorded goes on at once: what was recorded as later is gone.
+func TestClockSetBack(t *testing.T) {
+	for _, ahead := range []int{100, 3600, 30 * 24 * 3600} {
+		q := newQueue()
+		for second := range 50 {
+			record(q, second, 5)
+		}
+		for second := range 20 {
+			record(q, ahead+second, 6)
+		}
+		for second := 50; second < 60; second++ {
+			record(q, second, int64(second))
+		}
+		for span := range spans {
+			series := q.Series(span, Depth)
+			values := series.Values[0]
+			end := series.Start.Add(time.Duration(len(values)-1) * span.Step())
+			if want := at(59).Truncate(span.Step()); values[len(values)-1] != 59 || !end.Equal(want) {
+				t.Errorf("%d s back: the %d-th series ends with %v at %v, want 59 at %v", ahead, span, values[len(values)-1], end, want)
+			}
+			if i := slices.Index(values, 6); i >= 0 {
+				t.Errorf("%d s back: the %d-th series has what was later at %d", ahead, span, i)
+			}
+		}
+	}
 }

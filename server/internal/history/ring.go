@@ -82,12 +82,23 @@ type ring struct {
 	sum [fields]float32
 }
 
+// setBack is by how many slots a clock is set back a little, as it is to follow another one.
+const setBack = 2
+
 func (r *ring) slot(now time.Time) int64 { return now.UnixNano() / int64(levels[r.span].step) }
 
-// advance makes the slot of a time the last one. A clock that was set back changes the last slot until it has come
-// up again. Slots between are gaps, or have only zeros.
+// advance makes the slot of a time the last one. A clock that was set back a little changes the last slot until it has come
+// up again; if it was more than that, what was recorded as later is gone. Slots between are gaps, or have only zeros.
 func (r *ring) advance(now time.Time, gaps bool) {
 	slot, size := r.slot(now), levels[r.span].n
+	if r.last-slot > setBack {
+		for s := max(slot+1, r.last-size+1); s <= r.last; s++ {
+			r.blank(int(s%size), true) // where what is oldest now would be
+		}
+		r.blank(int(slot%size), false)
+		r.last, r.n, r.sum = slot, 0, [fields]float32{}
+		r.first = min(r.first, slot)
+	}
 	if r.last == 0 || slot-r.last >= size {
 		*r = ring{span: r.span, first: slot, last: slot}
 	}

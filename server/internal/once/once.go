@@ -252,7 +252,7 @@ func (d days) lookUp(tx kv.Tx, t *task) (answer []byte, known bool, err error) {
 // forget clears the answers that are no longer looked for, once a day. If that fails, the next request tries again.
 func (a *Answers) forget(ctx context.Context, today int64) {
 	last := a.cleared.Load()
-	if last >= today || !a.cleared.CompareAndSwap(last, today) {
+	if last == today || !a.cleared.CompareAndSwap(last, today) {
 		return
 	}
 	err := a.db.Transact(ctx, func(tx kv.Tx) error {

@@ -195,6 +195,24 @@ func TestForget(t *testing.T) {
 	testkit.Equal(t, "times", count(t, db, "n"), 4)
 }
 
+// A clock that was ahead for a while does not keep old answers from being cleared afterwards.
+func TestForgetAfterClockSetBack(t *testing.T) {
+	const day = 24 * time.Hour
+	var ahead time.Duration
+	db, clock := memory.New(memory.Options{}), testkit.NewClock()
+	clock.Pass(20000 * day)
+	a := New(db, func() time.Time { return clock.Now().Add(ahead) })
+	for _, ahead = range []time.Duration{0, 30 * day, 0} {
+		clock.Pass(4 * day)
+		_, err := carryOut(t.Context(), a, request(fmt.Sprint(ahead), ""), counting("n", ""))
+		testkit.NoError(t, err)
+	}
+	clock.Pass(4 * day)
+	_, err := carryOut(t.Context(), a, request("last", ""), counting("n", ""))
+	testkit.NoError(t, err)
+	testkit.Equal(t, "keys", len(testkit.Everything(t, db)), 3) // n, the last answer, and that of the time ahead
+}
+
 // Whatever a cluster does to commits, a request that comes again and again from several servers is carried out once.
 func TestUnknownCommits(t *testing.T) {
 	for seed := range uint64(20) {
