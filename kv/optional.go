@@ -10,6 +10,7 @@ package kv
 //	LastKeys(spans, among, to)              of a Reader; LastKeys
 //	Known(span, options, to)                of a Reader; Known
 //	Prefetch(reads)                         of a Reader; Prefetch
+//	NoSync()                                of a Tx; NoSync
 //	Health(ctx)                             of a DB; HealthOf
 //	Syncs() Syncs                           of a DB; SyncsOf
 //	Persist()                               of a DB; Persist
@@ -148,6 +149,18 @@ type Read struct {
 func Prefetch(r Reader, reads ...Read) {
 	if r, ok := r.(interface{ Prefetch([]Read) }); ok {
 		r.Prefetch(reads)
+	}
+}
+
+// NoSync tells the engine that Transact need not wait for the disk on account of what tx writes. When it returns the death of the process can't undo
+// that, but for some 10 ms a power failure can. What tx has read, but not through a snapshot, and what it has
+// written if another one reads it that is not NoSync, are as durable when Transact returns as ever.
+//
+// It may be called at any time in the transaction. Engines of which the commits are safer anyway, or that promise no more in the first place,
+// ignore it.
+func NoSync(tx Tx) {
+	if tx, ok := tx.(interface{ NoSync() }); ok {
+		tx.NoSync()
 	}
 }
 

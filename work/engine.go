@@ -57,6 +57,7 @@ type put struct {
 type verb struct {
 	do       func(q *jobs.Queue, tx kv.Tx, now int64) (any, error) // q works by the settings of tx
 	announce bool                                                  // jobs may become ready by it
+	noSync   bool                                                  // it need not be on disk when it returns
 	kind     EventKind                                             // 0 is EventEnded
 	id       ID                                                    // of the job, where the kind tells of each
 }
@@ -290,10 +291,12 @@ func (e *engine) runVerbs(calls []*combine.Call[verb, any]) {
 			return nil, err
 		}
 		var done []doneVerb
+		noSync := true
 		for i, c := range calls {
 			if i > 0 && !e.recipe.Fits(tx) {
 				break
 			}
+			noSync = noSync && c.Request.noSync
 			v, err := c.Request.do(q, tx, now)
 			if err != nil && !harmless(err) {
 				return nil, err
@@ -307,6 +310,9 @@ func (e *engine) runVerbs(calls []*combine.Call[verb, any]) {
 					e.announce(tx)
 				}
 			}
+		}
+		if noSync {
+			kv.NoSync(tx)
 		}
 		e.noteVerbs(tx, done, len(results), attempts)
 		return results, nil

@@ -123,8 +123,11 @@ func (l *Lease[T]) Extend(ctx context.Context, d time.Duration) error {
 		return err
 	}
 	until := time.Now().Add(d)
-	cancelled, err := l.verb(ctx, EventEnded, false, func(q *jobs.Queue, tx kv.Tx, now int64) (any, error) {
-		return q.Extend(tx, int64(l.ID), l.token, now, now+d.Microseconds())
+	cancelled, err := l.queue.verb(ctx, verb{
+		do: func(q *jobs.Queue, tx kv.Tx, now int64) (any, error) {
+			return q.Extend(tx, int64(l.ID), l.token, now, now+d.Microseconds())
+		},
+		announce: l.frees(), noSync: true, kind: EventEnded, id: l.ID,
 	})
 	if err != nil {
 		return err

@@ -80,8 +80,8 @@ type reserver[V any] struct {
 // source is where a reserver has jobs from.
 type source[V any] interface {
 	// dueAt does what is due in the queues where it is time to look, or in all. It returns when the next job becomes
-	// ready that it knows of, as jobs.Dues has it, in how many queues it has looked, and how many jobs became ready.
-	dueAt(tx kv.Tx, now int64, all bool) (next int64, looked, ready int, err error)
+	// ready that it knows of, as jobs.Dues has it, in how many queues it has looked, and how many things it has done.
+	dueAt(tx kv.Tx, now int64, all bool) (next int64, looked, did int, err error)
 
 	// leaseIn leases the first jobs for those who ask. more is that of jobs.Found.
 	leaseIn(tx kv.Tx, now int64, asks []ask) (got []V, more bool, err error)
@@ -169,10 +169,13 @@ func (r *reserver[V]) alone(ctx context.Context, w want, then func(tx kv.Tx, t t
 }
 
 // in reserves in a transaction. What is due is done first if it is time for that, and else if there are no jobs.
+//
+// A reservation alone need not be on disk when it returns. If the power fails, its job is ready again and its token refused: its
+// worker finds the lease lost.
 func (r *reserver[V]) in(tx kv.Tx, wants []want, attempts *int) ([]result[taken[V]], error) {
 	began := time.Now() // by the monotonic clock
 	now := r.now()
-	next, looked, _, err := r.dueAt(tx, now, false)
+	next, looked, did, err := r.dueAt(tx, now, false)
 	if err != nil {
 		return nil, err
 	}
@@ -181,15 +184,18 @@ func (r *reserver[V]) in(tx kv.Tx, wants []want, attempts *int) ([]result[taken[
 		return nil, err
 	}
 	if len(got) == 0 && !more && looked < r.queues() {
-		next, _, ready, err := r.dueAt(tx, now, true)
+		next, _, then, err := r.dueAt(tx, now, true)
 		if err != nil {
 			return nil, err
 		}
-		if ready > 0 || next <= now { // or there was no room to look everywhere
+		if did += then; then > 0 || next <= now { // or there was no room to look everywhere
 			if got, served, more, err = r.serve(tx, now, wants, next); err != nil {
 				return nil, err
 			}
 		}
+	}
+	if did == 0 {
+		kv.NoSync(tx)
 	}
 	r.begin(got, began)
 	r.note(tx, got, len(wants), attempts)
@@ -280,7 +286,7 @@ func (o one) note(tx kv.Tx, got []jobs.Reserved, calls int, attempts *int) {
 	o.noteReserved(tx, got, calls, attempts)
 }
 
-func (o one) dueAt(tx kv.Tx, now int64, all bool) (next int64, looked, ready int, err error) {
+func (o one) dueAt(tx kv.Tx, now int64, all bool) (next int64, looked, did int, err error) {
 	o.keep()
 	if !all && !o.clock.due(now) {
 		return jobs.Never, 0, 0, nil
@@ -290,7 +296,7 @@ func (o one) dueAt(tx kv.Tx, now int64, all bool) (next int64, looked, ready int
 		return 0, 0, 0, err
 	}
 	d, err := o.dueIn(q, tx, now)
-	return d.NextReady, 1, d.Ready, err
+	return d.NextReady, 1, d.Did, err
 }
 
 func (o one) leaseIn(tx kv.Tx, now int64, asks []ask) ([]jobs.Reserved, bool, error) {

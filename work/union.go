@@ -154,19 +154,19 @@ func (u *Union[T]) queues() int { return len(u.all) }
 
 func (u *Union[T]) size(c chosen) int { return len(c.Payload) }
 
-func (u *Union[T]) dueAt(tx kv.Tx, now int64, all bool) (next int64, looked, ready int, err error) {
+func (u *Union[T]) dueAt(tx kv.Tx, now int64, all bool) (next int64, looked, did int, err error) {
 	next = jobs.Never
 	for i, q := range u.all {
 		if i > 0 && budget.Wrote(tx) && !q.recipe.Fits(budget.Half(tx)) {
-			return 0, looked, ready, nil // there is more, for the next one
+			return 0, looked, did, nil // there is more, for the next one
 		}
 		at, n, made, err := one{&q.engine}.dueAt(tx, now, all)
 		if err != nil {
 			return 0, 0, 0, err
 		}
-		next, looked, ready = min(next, at), looked+n, ready+made
+		next, looked, did = min(next, at), looked+n, did+made
 	}
-	return next, looked, ready, nil
+	return next, looked, did, nil
 }
 
 // head is the first ready job of a queue.

@@ -173,5 +173,8 @@ func (t *Tx) AddWriteConflict(r kv.Range) {
 // Lazily is kv.Lazily.
 func (t *Tx) Lazily() { kv.Lazily(t.Tx) }
 
+// NoSync is kv.NoSync.
+func (t *Tx) NoSync() { kv.NoSync(t.Tx) }
+
 // Prefetch is kv.Prefetch.
 func (t *Tx) Prefetch(reads []kv.Read) { kv.Prefetch(t.Tx, reads...) }

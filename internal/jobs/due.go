@@ -18,6 +18,7 @@ const expiredText = "the lease ran out"
 
 // Dues is what Due has done.
 type Dues struct {
+	Did     int   // things of all kinds
 	Ready   int   // jobs that may have become ready
 	Expired int   // leases that were over
 	Dead    int   // jobs of these that have died
@@ -30,7 +31,6 @@ type Dues struct {
 	Aside []*AsideError // what can't be done
 
 	bytes int // of payloads that were put
-	did   int // things of all kinds
 }
 
 // AsideError is of one thing that can't be read or done, as what is stored of it is corrupt, or its time zone is not known
@@ -135,7 +135,7 @@ func (q *Queue) dueOf(tx kv.Tx, kind dueKind, now int64, limit int, without [][]
 				d.Aside = append(d.Aside, &AsideError{entry.Key, err})
 				continue
 			}
-			if at += kind.late; at > now || n == limit || d.bytes > q.dueBytes() || d.did > 0 && !q.smallFits(tx, kind.operations) {
+			if at += kind.late; at > now || n == limit || d.bytes > q.dueBytes() || d.Did > 0 && !q.smallFits(tx, kind.operations) {
 				d.Next = min(d.Next, at)
 				return nil
 			}
@@ -148,7 +148,7 @@ func (q *Queue) dueOf(tx kv.Tx, kind dueKind, now int64, limit int, without [][]
 			}
 			if done {
 				n++
-				d.did++
+				d.Did++
 			}
 		}
 		more = read > limit // some were set aside
@@ -266,14 +266,14 @@ func (q *Queue) wakeLate(tx kv.Tx, now int64, limit int, without [][]byte, d *Du
 		late = append(late, entry.Key)
 	}
 	for _, entry := range late {
-		if d.did > 0 && !q.Fits(tx) {
+		if d.Did > 0 && !q.Fits(tx) {
 			d.Next = now
 			break
 		}
 		if _, err := d.done(entry, q.wakeUp(tx, entry, now, d)); err != nil {
 			return err
 		}
-		d.did++
+		d.Did++
 	}
 	return nil
 }

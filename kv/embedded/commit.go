@@ -100,7 +100,7 @@ func (t *tx) commitWrites() error {
 	if err != nil {
 		return err
 	}
-	return t.db.acknowledge(version)
+	return t.db.acknowledge(version, t.awaits)
 }
 
 // commitRead commits a transaction that has written nothing.
@@ -140,6 +140,9 @@ func (t *tx) acknowledgeRead() error {
 	t.mu.Lock()
 	err, version := t.ended, t.version
 	t.mu.Unlock()
+	if t.noSync {
+		version = t.db.seen(conflict.Normalize(t.reads), version)
+	}
 	if err == nil && t.db.wal.Commit(version) != nil {
 		err = t.db.failure()
 	}
@@ -240,13 +243,24 @@ func (t *tx) applyLocked(e *effects, reads []kv.Range, compared uint64) error {
 	db.commits.Add(1)
 	t.leave()
 	db.expire(now)
-	oldest := db.version
-	if first := db.txns.First(); first != nil {
+	oldest, first := db.version, db.txns.First()
+	var written conflict.Writes
+	if first != nil || db.o.Durability == Always {
+		written = e.written()
+	}
+	if first != nil {
 		oldest = first.needed()
-		db.recent.Add(db.version, e.written())
+		db.recent.Add(db.version, written)
 		db.recent.Trim(oldest)
 	} else {
 		db.recent = conflict.Log{} // what needed it has just expired: a part would be missing
+	}
+	t.awaits = db.version
+	if db.o.Durability == Always {
+		if t.noSync {
+			t.awaits = db.unsynced.seen(reads, db.version)
+		}
+		db.unsynced.add(unsyncedCommit{db.version, t.awaits, written}, db.wal.Durable())
 	}
 	if db.cacheCommit(e, oldest, applied) {
 		db.catchUp()
@@ -332,10 +346,19 @@ func (db *DB) behind(t *txn) bool {
 	return t.readOnly && t.snap != nil && db.version-t.version >= conflict.MaxCommits
 }
 
-// acknowledge returns when the commit is as durable as was asked.
-func (db *DB) acknowledge(version uint64) error {
+// acknowledge returns when the commit is as durable as was asked: the operating system has it, and what is needed is on disk.
+func (db *DB) acknowledge(version, needs uint64) error {
 	defer db.commits.Done()
-	if db.wal.Commit(version) != nil {
+	if needs < version {
+		if db.wal.Write(version) != nil {
+			return unknown(db.failure())
+		}
+		select {
+		case db.syncSoon <- struct{}{}:
+		default:
+		}
+	}
+	if db.wal.Commit(needs) != nil {
 		return unknown(db.failure())
 	}
 	return nil

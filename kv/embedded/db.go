@@ -42,6 +42,8 @@ type DB struct {
 	maim   context.CancelFunc
 	maimed <-chan struct{}
 
+	syncSoon chan struct{} // has one while something was written that nobody has synced
+
 	long chan struct{} // has one while a long batch is applied, or waits for that: see waitForMemTable
 
 	background sync.WaitGroup
@@ -55,6 +57,7 @@ type DB struct {
 	recent   conflict.Log      // what the latest commits wrote, as far as an open transaction needs it
 	watches  watches
 	counters counters
+	unsynced unsynced
 	signals  kv.Signals
 	commits  sync.WaitGroup // between being applied and being acknowledged
 }
@@ -70,6 +73,7 @@ func newDB(o Options) *DB {
 		limits:         o.limits(),
 		cache:          cache.New(cache.Usual, gaps),
 		gaps:           gaps,
+		syncSoon:       make(chan struct{}, 1),
 		long:           make(chan struct{}, 1),
 		manyTombstones: manyTombstones,
 		version:        firstVersion,

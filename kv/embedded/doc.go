@@ -23,7 +23,8 @@
 // wait for theirs, for which its leader waits a little: see package wal.
 // Nothing is acknowledged too early: each acknowledgement, that of a transaction
 // which only read included, waits until the write-ahead log is on disk up to the version
-// that it saw. The log is our own (package wal; Pebble's is turned off). It is written in
+// that it saw. One that has waived that for its own writes (kv.NoSync) waits until the log is
+// written, and on disk up to the last commit of which it has read something: see unsynced. The log is our own (package wal; Pebble's is turned off). It is written in
 // version order, and a segment of it is synced before the next is begun, so a version that
 // is on disk has all earlier ones there too.
 //

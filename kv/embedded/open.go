@@ -167,8 +167,11 @@ func (db *DB) openLocked(dir string, lock io.Closer) error {
 	}
 	db.diskFull.Store(!makeReserve(db.o.FS, dir))
 	db.background.Go(func() { db.applyBacklog(ctx) })
-	if db.o.Durability == Interval {
+	switch db.o.Durability {
+	case Interval:
 		db.background.Go(func() { db.syncEvery(ctx, db.o.Interval) })
+	case Always:
+		db.background.Go(func() { db.syncWritten(ctx, db.o.Interval) })
 	}
 	return nil
 }

@@ -17,7 +17,8 @@ import (
 type Durability int
 
 const (
-	// Always: what is acknowledged is on disk, and survives power failure.
+	// Always: what is acknowledged is on disk, and survives power failure,
+	// but for what was written by transactions that don't ask for it (kv.NoSync).
 	Always Durability = iota
 	// Interval: what is acknowledged has reached the operating system, and
 	// survives the death of the process. It is on disk at most Options.Interval
@@ -63,8 +64,9 @@ type Options struct {
 	// opening, not of the store. Default: Always.
 	Durability Durability
 
-	// Interval is the time between two syncs with Durability Interval.
-	// Default: 10 ms.
+	// Interval is the time between two syncs with Durability Interval. With
+	// Always it is how long what need not be synced (kv.NoSync) waits for
+	// that at most. Default: 10 ms.
 	Interval time.Duration
 
 	// Age is how long a transaction may last. That a large commit waits for a slow disk does not

@@ -19,7 +19,12 @@ type tx struct {
 	reads          []kv.Range // read conflict ranges
 	watched        []*watch
 	mayBeLazy      bool
+	noSync         bool   // see kv.NoSync
+	awaits         uint64 // up to which version commits have to be durable when this one is acknowledged
 }
+
+// NoSync implements kv.NoSync.
+func (t *tx) NoSync() { t.noSync = t.db.o.Durability == Always }
 
 // Signals implements kv.Local: they are the store's.
 func (t *tx) Signals() *kv.Signals { return t.db.Signals() }

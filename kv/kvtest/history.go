@@ -87,6 +87,9 @@ func (t *tester) history(seed uint64) []porcupine.Operation {
 // runSlowly runs ops as a transaction that lets others run in between.
 func (t *tester) runSlowly(ops []op) (seen []string, err error) {
 	err = t.db.Transact(t.ctx, func(tx kv.Tx) error {
+		if len(ops)%2 == 0 {
+			kv.NoSync(tx)
+		}
 		seen = make([]string, len(ops))
 		for i, o := range ops {
 			var err error

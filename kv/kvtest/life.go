@@ -190,6 +190,9 @@ func (t *tester) load() []int {
 		group.Go(func() {
 			for n := 1; t.ctx.Err() == nil; n++ {
 				err := t.db.Transact(t.ctx, func(tx kv.Tx) error {
+					if w%2 > 0 {
+						kv.NoSync(tx)
+					}
 					tx.Set(fmt.Appendf(nil, "writer %d", w), fmt.Append(nil, n))
 					return nil
 				})

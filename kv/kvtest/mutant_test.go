@@ -58,6 +58,7 @@ type mutant struct {
 	add        func(tx kv.Tx, key []byte, delta int64)
 	depend     func(tx kv.Tx, s kv.Range)
 	prefetch   func(tx kv.Tx, reads []kv.Read)
+	noSync     func(tx kv.Tx)
 	watch      func(tx kv.Tx, key []byte) <-chan error
 	onCommit   func(tx kv.Tx, f func())
 	begin      func(tx kv.Tx)
@@ -238,6 +239,12 @@ func (tx brokenTx) AddReadConflict(s kv.Range) {
 func (tx brokenTx) Prefetch(reads []kv.Read) {
 	if tx.db.m.prefetch != nil {
 		tx.db.m.prefetch(tx.Tx, reads)
+	}
+}
+
+func (tx brokenTx) NoSync() {
+	if tx.db.m.noSync != nil {
+		tx.db.m.noSync(tx.Tx)
 	}
 }
 

@@ -32,7 +32,18 @@ func onCommitMutants() []mutant {
 }
 
 func transactMutants() []mutant {
+	lost := errors.New("lost")
 	return []mutant{
+		{name: "what need not be synced is lost", caught: []string{"transact/not synced"},
+			noSync: func(tx kv.Tx) { panic(lost) },
+			transact: func(db kv.DB, ctx context.Context, f func(kv.Tx) error) (err error) {
+				defer func() {
+					if e := recover(); e != nil && e != lost {
+						panic(e)
+					}
+				}()
+				return db.Transact(ctx, f)
+			}},
 		{name: "an error of the function commits", caught: []string{"transact/own error"},
 			transact: func(db kv.DB, ctx context.Context, f func(kv.Tx) error) error {
 				var own error

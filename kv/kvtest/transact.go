@@ -33,6 +33,8 @@ var transactCases = []testCase{
 		rule: "a transaction inside another is independent of it: it commits on its own, also when the outer one fails"},
 	{name: "two stores", check: checkTwoStores,
 		rule: "stores are independent, also when their transactions are nested"},
+	{name: "not synced", check: checkNoSync,
+		rule: "a transaction that need not be synced conflicts, is seen from then on, and is there after Close, as any other"},
 	{name: "too old", check: checkTooOld, needs: clock,
 		rule: "reads and commit of a transaction older than Limits.Age fail with ErrTooOld; it is retried MaxTooOld times"},
 	{name: "too old once", check: checkTooOldOnce, needs: clock,
@@ -78,6 +80,36 @@ func checkRetries(t *tester) {
 		t.Errorf("%d attempts after %d conflicts, want one more than these", n, conflicts)
 	}
 	t.want("after many conflicts", "k", fmt.Sprint(conflicts), "own", "commits")
+}
+
+func checkNoSync(t *tester) {
+	t.reset("k", "l")
+	n, committed := 0, false
+	t.transact(func(tx kv.Tx) error {
+		kv.NoSync(tx)
+		tx.OnCommit(func() { committed = true })
+		t.wantGet("in a transaction that need not be synced", tx, "k", []string{"k", "m"}[min(n, 1)])
+		if n++; n == 1 {
+			t.put("k", "m")
+		}
+		tx.Set([]byte("own"), []byte("own"))
+		tx.Clear([]byte("l"))
+		return nil
+	})
+	if n < 2 || !committed {
+		t.Errorf("%d attempts after a conflict, OnCommit ran: %t; want at least 2, true", n, committed)
+	}
+	t.want("after a transaction that need not be synced", "k", "m", "own", "own")
+	t.transact(func(tx kv.Tx) error {
+		kv.NoSync(tx)
+		t.wantGet("in one that only reads", tx, "own", "own")
+		return nil
+	})
+	if reopening.missing(t.engine) == "" {
+		t.write(func(tx kv.Tx) { kv.NoSync(tx); tx.Set([]byte("last"), []byte("last")) })
+		t.reopen()
+		t.want("after the store was opened again", "k", "m", "last", "last", "own", "own")
+	}
 }
 
 func checkReturnedConflict(t *tester) {

@@ -6,6 +6,7 @@
 //	err = log.Replay(apply)               // the batches that may be in no table, in order
 //	log.Append(batch, operations, version) // in memory, in the order of versions
 //	err = log.Commit(version)              // returns when the commit is durable
+//	err = log.Write(version)               // returns when the operating system has it
 //	last := log.Rotate()                   // begins a segment, when Full says so
 //	err = log.Release(last)                // once all that is in those before is in tables
 //	err = log.Close()

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/conq-go/conq/kv/embedded/internal/guardfs"
@@ -50,6 +51,8 @@ type Log struct {
 	version   uint64     // of the last commit that was appended
 	room      int64      // what still goes into that segment
 	synced    int64      // up to where that segment is on disk
+
+	written atomic.Uint64 // the version up to which the operating system has all
 
 	syncs syncs
 }
@@ -161,6 +164,20 @@ func (l *Log) Commit(version uint64) error {
 	return l.fs.Err()
 }
 
+// Write returns when the operating system has all that was appended up to a version, where that is not durable, or the log has failed.
+func (l *Log) Write(version uint64) error {
+	if l.o.Durability != OnDisk {
+		return l.Commit(version)
+	}
+	if l.written.Load() < version {
+		l.flush(false)
+	}
+	return l.fs.Err()
+}
+
+// Written returns the version up to which the operating system has all.
+func (l *Log) Written() uint64 { return l.written.Load() }
+
 // Durable returns the version up to which commits are.
 func (l *Log) Durable() uint64 { return l.group.durable.Load() }
 
@@ -211,6 +228,7 @@ func (l *Log) write() (version uint64, err error) {
 	if last := chunks[len(chunks)-1].records; cap(last) <= maxIdle {
 		l.idle = last[:0]
 	}
+	l.written.Store(version)
 	return version, nil
 }
 
