@@ -29,6 +29,7 @@ type call struct {
 	once  bool // the server carries it out once, however often it comes
 	again bool // it may be carried out twice
 	takes bool // its answer has what nobody else gets then
+	loses bool // and what does not come back by itself
 
 	sent *time.Time // set to when the last try began, unless it is nil
 }
@@ -68,6 +69,9 @@ func (c *Client) do(ctx context.Context, q call, out any) error {
 	for pause := firstPause; ; pause = min(2*pause, longPause) {
 		sent, after, err := c.try(ctx, q, body, key, out)
 		unknown = unknown || sent
+		if q.loses && errors.Is(err, kv.ErrCommitUnknown) {
+			q.again = false // what the server may have taken is lost, and the caller is to know
+		}
 		switch {
 		case err == nil:
 			return nil

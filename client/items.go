@@ -174,7 +174,7 @@ func (q *items[V]) request(ctx context.Context, from wire.End, n int, wait time.
 		query.Set("wait", wait.String())
 	}
 	var answer wire.ItemList
-	err := q.do(ctx, call{method: http.MethodPost, path: queuePath(q.name) + "/take", query: query, wait: wait, again: wait > 0, takes: true}, &answer)
+	err := q.do(ctx, call{method: http.MethodPost, path: queuePath(q.name) + "/take", query: query, wait: wait, again: wait > 0, takes: true, loses: true}, &answer)
 	return answer.Items, err
 }
 

@@ -65,7 +65,7 @@ type Options[V any] struct {
 //   - Cancellation: a context ends its own call only. A caller for which items are
 //     being taken leaves when Take asks for Batch.Wants again, or returns, unless it
 //     has got items by then. When all callers of the batch have given up, Take's
-//     context ends.
+//     context ends, but for what Softly says.
 //   - Errors: of Take go to the leader; the next one tries again.
 //   - Items that are at hand can be given to callers without a look: see Hold.
 type List[V any] struct {
@@ -87,6 +87,7 @@ type List[V any] struct {
 	busy    bool
 	staying int // how many callers of it have not given up
 	giveUp  context.CancelCauseFunc
+	forget  func() // ends what keeps Take's context though all have given up; nil if nothing does
 }
 
 type waiter[V any] struct {
@@ -299,9 +300,32 @@ func (r *List[V]) wantsToLeave(ctx context.Context, w *waiter[V]) {
 		return
 	}
 	w.leaves = true
-	if r.staying--; r.staying == 0 {
-		r.giveUp(context.Cause(ctx))
+	if r.staying--; r.staying > 0 {
+		return
 	}
+	giveUp, cause := r.giveUp, context.Cause(ctx)
+	late, ok := ctx.Value(softly{}).(softly)
+	if !ok {
+		giveUp(cause)
+		return
+	}
+	until, end := context.WithTimeoutCause(late.hard, late.most, cause)
+	stop := context.AfterFunc(until, func() { giveUp(context.Cause(until)) })
+	r.forget = func() {
+		stop()
+		end()
+	}
+}
+
+type softly struct {
+	hard context.Context
+	most time.Duration
+}
+
+// Softly returns a context for a Wait that gives up when soft ends, but waits for what is being taken for it then, for so long at most
+// and until hard ends: where that is broken off it may not be known whether something was taken.
+func Softly(soft, hard context.Context, most time.Duration) context.Context {
+	return context.WithValue(soft, softly{}, softly{hard, most})
 }
 
 func (r *List[V]) passLead() {
@@ -460,6 +484,10 @@ func (r *List[V]) deliver(held []*waiter[V], got [][]V, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.busy = false
+	if r.forget != nil {
+		r.forget()
+		r.forget = nil
+	}
 	if err != nil && !r.o.Lost(err) {
 		err = nil
 	}

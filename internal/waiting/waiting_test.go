@@ -7,6 +7,7 @@ import (
 	"sync"
 	"testing"
 	"testing/synctest"
+	"time"
 )
 
 // New returns an empty room.
@@ -200,6 +201,53 @@ func TestLost(t *testing.T) {
 			q.add(1)
 			if err := <-second; errors.Is(err, errGivenUp) != lost {
 				t.Errorf("lost %v: the other got %v", lost, err)
+			}
+		})
+	}
+}
+
+// Who gives up softly gets what is being taken at that moment, unless it takes too long, or there is no point in it any more.
+func TestSoftly(t *testing.T) {
+	for _, end := range []string{"taken", "late", "hard"} {
+		synctest.Test(t, func(t *testing.T) {
+			takes := make(chan struct{})
+			r := New(Options[int]{Take: func(ctx context.Context, _ *Batch[int]) ([][]int, <-chan error, error) {
+				select {
+				case <-takes:
+					return [][]int{{7}}, nil, nil
+				case <-ctx.Done():
+					return nil, nil, context.Cause(ctx)
+				}
+			}})
+			soft, giveUp := context.WithCancelCause(t.Context())
+			hard, stop := context.WithCancelCause(t.Context())
+			defer stop(nil)
+			var got []int
+			var err error
+			done := make(chan struct{})
+			go func() {
+				defer close(done)
+				got, err = r.Wait(Softly(soft, hard, time.Minute), 1)
+			}()
+			synctest.Wait()
+			began, gone, stopped := time.Now(), errors.New("gone"), errors.New("stopped")
+			giveUp(gone)
+			time.Sleep(30 * time.Second)
+			switch end {
+			case "taken":
+				close(takes)
+			case "hard":
+				stop(stopped)
+			}
+			<-done
+			switch {
+			case end == "taken" && (len(got) != 1 || err != nil):
+				t.Errorf("taken: %v, %v", got, err)
+			case end != "taken" && !errors.Is(err, gone):
+				t.Errorf("%s: %v, %v", end, got, err)
+			}
+			if took := time.Since(began); (end == "late") != (took == time.Minute) {
+				t.Errorf("%s: it took %v", end, took)
 			}
 		})
 	}

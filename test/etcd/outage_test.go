@@ -235,7 +235,7 @@ func TestClientsThroughOutages(t *testing.T) {
 	testkit.NoError(t, err)
 	end := outages(t, c)
 	var putting, taking sync.WaitGroup
-	counts, puts := newTally(), 10
+	counts, puts := newTally(), 100 // at once, as calls that come together share a transaction
 	for p := range puts {
 		putting.Go(func() {
 			for i := p; i < *outageItems && !t.Failed(); i += puts {
@@ -245,7 +245,7 @@ func TestClientsThroughOutages(t *testing.T) {
 	}
 	working, stop := context.WithCancel(t.Context())
 	defer stop()
-	for range 8 {
+	for range 64 {
 		taking.Go(func() {
 			for working.Err() == nil {
 				v, err := q.DequeueWait(working)

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/conq-go/conq"
+	"github.com/conq-go/conq/internal/waiting"
 	"github.com/conq-go/conq/internal/wire"
 	"github.com/conq-go/conq/kv"
 	"github.com/conq-go/conq/server/internal/queues"
@@ -160,7 +161,7 @@ func (a *api) taken(ctx context.Context, in *takeIn) ([]queues.Item, error) {
 		return nil, err
 	}
 	defer release()
-	return waiting(ctx, a, in.Wait.Duration,
+	return takeWithin(ctx, a, in.Wait.Duration, lateItems,
 		func(ctx context.Context) ([]queues.Item, error) { return q.Take(ctx, in.from(), in.N) },
 		func(ctx context.Context) ([]queues.Item, error) { return q.TakeWait(ctx, in.from(), in.N) })
 }
@@ -168,8 +169,15 @@ func (a *api) taken(ctx context.Context, in *takeIn) ([]queues.Item, error) {
 // maxWait is how long a request may wait.
 const maxWait = time.Hour
 
-// waiting takes what there is, or waits for something. It returns nothing when that takes too long, or the server stops.
-func waiting[T any](ctx context.Context, a *api, d time.Duration, now, wait func(context.Context) ([]T, error)) ([]T, error) {
+// When the time of a request is over that waits, what is being taken for it at that moment is waited for: items, which would be lost, for
+// nearly as long as clients wait for an answer, and jobs, which come back when their leases are over, for a moment.
+const (
+	lateItems = 25 * time.Second
+	lateJobs  = 2 * time.Second
+)
+
+// takeWithin takes what there is, or waits for something. It returns nothing when that takes too long, or the server stops.
+func takeWithin[T any](ctx context.Context, a *api, d, late time.Duration, now, wait func(context.Context) ([]T, error)) ([]T, error) {
 	if d < 0 || d > maxWait {
 		return nil, huma.Error422UnprocessableEntity(fmt.Sprintf("wait is %v: it can be 0s to %v", d, maxWait))
 	}
@@ -184,7 +192,7 @@ func waiting[T any](ctx context.Context, a *api, d time.Duration, now, wait func
 	waits, cancel := context.WithTimeoutCause(ctx, d, conq.ErrEmpty)
 	defer cancel()
 	defer context.AfterFunc(a.Stopping, cancel)()
-	got, err := wait(waits)
+	got, err := wait(waiting.Softly(waits, ctx, late))
 	if err != nil && waits.Err() != nil && ctx.Err() == nil && !errors.Is(err, kv.ErrCommitUnknown) {
 		return nil, nil
 	}

@@ -118,7 +118,7 @@ func (a *api) recalls(ctx context.Context, q *queues.Work, in *recallsIn) (wire.
 		return []work.Recalls{r}, err
 	}
 	out := wire.Recalls{Next: in.After, Jobs: []work.ID{}}
-	got, err := waiting(ctx, a, in.Wait.Duration, now, look)
+	got, err := takeWithin(ctx, a, in.Wait.Duration, lateJobs, now, look)
 	if err != nil || len(got) == 0 {
 		return out, err
 	}

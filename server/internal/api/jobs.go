@@ -156,7 +156,7 @@ func (a *api) reserve(ctx context.Context, q *queues.Work, in *reserveIn) (reply
 		return nil, err
 	}
 	o := work.ReserveOptions{Lease: in.Lease.Duration, Holder: in.Holder}
-	leases, err := waiting(ctx, a, in.Wait.Duration,
+	leases, err := takeWithin(ctx, a, in.Wait.Duration, lateJobs,
 		func(ctx context.Context) ([]*lease, error) { return q.TryReserveWith(ctx, in.N, o) },
 		func(ctx context.Context) ([]*lease, error) { return q.ReserveWith(ctx, in.N, o) })
 	if err != nil {

@@ -155,12 +155,12 @@ func (c *conn) nameFor(id work.ID) (string, error) {
 func (c *conn) delete(cmd command) error {
 	if h := c.holds(cmd.id); h != nil {
 		err := h.Ack(c.ctx)
+		if err != nil && !errors.Is(err, work.ErrLeaseLost) {
+			return err // it is held still, and the client may try again
+		}
 		defer c.drop(h)
 		if err == nil {
 			return c.deleted(h.Queue())
-		}
-		if !errors.Is(err, work.ErrLeaseLost) {
-			return err
 		}
 	}
 	return c.find(cmd.id, func(name string, q *queues.Work) error {

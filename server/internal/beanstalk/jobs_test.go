@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -246,6 +247,84 @@ func TestStoreFails(t *testing.T) {
 		db.fails = false
 		c.ask("put 0 0 9 1\nb", "INSERTED 2")
 		c.ask("delete 1", "DELETED")
+	})
+}
+
+// away is a cluster that may not answer, which is an error after as long as etcd's patience.
+type away struct {
+	kv.DB
+	is atomic.Bool
+}
+
+func (a *away) hang(ctx context.Context) error {
+	if !a.is.Load() {
+		return nil
+	}
+	timer := time.NewTimer(30 * time.Second)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return kv.ErrUnavailable
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+func (a *away) Transact(ctx context.Context, do func(kv.Tx) error) error {
+	if err := a.hang(ctx); err != nil {
+		return err
+	}
+	return a.DB.Transact(ctx, do)
+}
+
+func (a *away) ReadTransact(ctx context.Context, do func(kv.Reader) error) error {
+	if err := a.hang(ctx); err != nil {
+		return err
+	}
+	return a.DB.ReadTransact(ctx, do)
+}
+
+// A reserve waits through an outage of the store, for as long as its client wants. Other verbs tell that they have failed.
+func TestOutage(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		db := &away{DB: memory.New(memory.Options{})}
+		defer db.Close()
+		w := newWorld(t, db, Options{})
+		defer w.end()
+		for _, warm := range []bool{false, true} {
+			c, other := w.dial(), w.dial()
+			if warm {
+				c.ask("reserve-with-timeout 0", "TIMED_OUT")
+			}
+			db.is.Store(true)
+			for _, seconds := range []time.Duration{5, 100} {
+				began := time.Now()
+				c.ask(fmt.Sprint("reserve-with-timeout ", int(seconds)), "TIMED_OUT")
+				if late := time.Since(began) - seconds*time.Second; warm && (late < 0 || late > lateJob) {
+					t.Errorf("after %v it has timed out, by %v too late", seconds*time.Second, late)
+				}
+			}
+			c.ask("reserve-with-timeout 0", "TIMED_OUT")
+			other.ask("put 0 0 9 1\na", "OUT_OF_MEMORY")
+			for _, command := range []string{"delete 1", "kick 1", "peek 1", "peek-ready", "stats-job 1", "stats", "list-tubes", "reserve-job 1", "kick-job 1"} {
+				other.ask(command, "INTERNAL_ERROR")
+			}
+			c.send("reserve")
+			time.Sleep(5 * time.Minute)
+			db.is.Store(false)
+			other.send("put 0 0 999 1\nb")
+			id := strings.TrimPrefix(other.reply(), "INSERTED ")
+			c.want("reserve", "RESERVED "+id+" 1\nb")
+			db.is.Store(true)
+			for _, command := range []string{"touch", "release", "bury", "delete"} {
+				arguments := map[string]string{"release": " 0 0", "bury": " 0"}[command]
+				c.ask(command+" "+id+arguments, "INTERNAL_ERROR")
+			}
+			db.is.Store(false)
+			c.ask("delete "+id, "DELETED")
+			c.close()
+			other.close()
+		}
 	})
 }
 

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/conq-go/conq/internal/waiting"
+	"github.com/conq-go/conq/kv"
 	"github.com/conq-go/conq/server/internal/queues"
 	"github.com/conq-go/conq/work"
 )
@@ -67,19 +69,32 @@ var (
 	errGone  = errors.New("the client has nothing more to send")
 )
 
-// reserve waits for a job for some time, or without end if timeout is negative.
+// outageRest is how long a reserve rests after the store has not answered.
+const outageRest = time.Second
+
+// isOutage tells whether a reservation that failed so may succeed later: the store did not answer. What it may have reserved comes back.
+func isOutage(err error) bool {
+	return errors.Is(err, kv.ErrUnavailable) || errors.Is(err, kv.ErrCommitUnknown)
+}
+
+// reserve waits for a job for some time, or without end if timeout is negative. It waits through outages of the store, too.
 func (c *conn) reserve(timeout time.Duration) error {
 	c.worker.Store(true)
 	var until time.Time
 	if timeout >= 0 {
 		until = time.Now().Add(timeout)
 	}
-	for {
+	for looked := false; ; {
 		now := time.Now()
 		soon := c.soon(now)
 		isSoon := !soon.IsZero() && !soon.After(now)
 		isOver := !until.IsZero() && !until.After(now)
-		l, err := c.take(earliest(until, soon), isSoon || isOver)
+		var l *work.Lease[[]byte]
+		var err error
+		if !looked || !isSoon && !isOver {
+			l, err = c.take(earliest(until, soon), isSoon || isOver)
+		}
+		looked = errors.Is(err, context.DeadlineExceeded)
 		switch {
 		case err == nil && l != nil:
 			return c.reserved(l)
@@ -87,7 +102,11 @@ func (c *conn) reserve(timeout time.Duration) error {
 			return c.breakOff(c.stop.Err())
 		case errors.Is(err, errGone):
 			return c.reply("TIMED_OUT")
-		case errors.Is(err, errAgain), errors.Is(err, context.DeadlineExceeded):
+		case errors.Is(err, errAgain), looked:
+		case isOutage(err):
+			c.s.o.Logger.Warn("beanstalk: a reserve waits for the store", "error", err)
+			looked = true
+			c.rest(earliest(until, soon))
 		case err != nil:
 			return err
 		case isSoon:
@@ -96,6 +115,18 @@ func (c *conn) reserve(timeout time.Duration) error {
 			return c.reply("TIMED_OUT")
 		}
 	}
+}
+
+// lateJob is how long a job is waited for that is being reserved when the wait is over. One that is given up comes back after its ttr.
+const lateJob = time.Second
+
+// rest waits for the store that does not answer, at most until a time, unless that is zero, or the server stops.
+func (c *conn) rest(until time.Time) {
+	d := outageRest
+	if !until.IsZero() {
+		d = min(d, time.Until(until))
+	}
+	pause(c.stop, d)
 }
 
 func earliest(times ...time.Time) (first time.Time) {
@@ -160,8 +191,12 @@ func (c *conn) wait(until time.Time) (l *work.Lease[[]byte], err error) {
 	if err != nil {
 		return nil, err
 	}
-	if until = earliest(until, resumed); !until.IsZero() {
-		timed, stop := context.WithDeadline(ctx, until)
+	if at := earliest(until, resumed); !at.IsZero() {
+		why := context.DeadlineExceeded
+		if at.Equal(resumed) {
+			why = errAgain
+		}
+		timed, stop := context.WithDeadlineCause(ctx, at, why)
 		defer stop()
 		ctx = timed
 	}
@@ -169,7 +204,7 @@ func (c *conn) wait(until time.Time) (l *work.Lease[[]byte], err error) {
 	defer c.s.counts.waiting.Add(-1)
 	defer c.watchInput(func() { cancel(errGone) })()
 	if open {
-		return c.source.Reserve(ctx)
+		return c.source.Reserve(waiting.Softly(ctx, c.ctx, lateJob))
 	}
 	<-ctx.Done()
 	return nil, context.Cause(ctx)
