@@ -84,6 +84,9 @@ func (c *Client) do(ctx context.Context, q call, out any) error {
 		if sent && q.takes && isLate(ctx, q) {
 			q.again = false // what it has taken is lost
 		}
+		if _, answered := errors.AsType[*Error](err); !answered && after >= 0 {
+			err = fmt.Errorf("%w: %w", kv.ErrUnavailable, err)
+		}
 		return c.failed(ctx, q, err, unknown)
 	}
 }

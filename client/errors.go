@@ -51,7 +51,7 @@ var kinds = map[string]error{
 
 var statuses = map[int]error{
 	http.StatusUnauthorized: ErrUnauthorized, http.StatusForbidden: ErrForbidden, http.StatusRequestEntityTooLarge: kv.ErrTooLarge,
-	http.StatusGatewayTimeout: context.DeadlineExceeded, http.StatusUnprocessableEntity: work.ErrInvalid, http.StatusBadRequest: work.ErrInvalid,
+	http.StatusGatewayTimeout: context.DeadlineExceeded, http.StatusBadGateway: kv.ErrUnavailable, http.StatusServiceUnavailable: kv.ErrUnavailable, http.StatusUnprocessableEntity: work.ErrInvalid, http.StatusBadRequest: work.ErrInvalid,
 }
 
 // readError reads what an answer that is no success says.

@@ -38,7 +38,8 @@ type RunOptions struct {
 	Drain bool
 
 	// OnError is called for each job that is not handed to the handler, as it does not decode or its lease came too late, after each failed attempt, once its end is stored, and with each error that kept Run from extending
-	// or ending a lease. Default: the queue's Options.Logger gets these errors.
+	// or ending a lease. With the job 0 it is called when the store does not answer who reserves, which Run tries again. Default: the
+	// queue's Options.Logger gets these errors.
 	OnError func(job ID, err error)
 }
 
@@ -69,7 +70,7 @@ func (s snoozeError) Snoozed() time.Duration { return time.Duration(s) }
 func Snooze(d time.Duration) error { return snoozeError(d) }
 
 // Run runs the handler for each job of a Queue, of a Union, or of a server's queue, until ctx ends. It returns nil then, or
-// the error of the store that made it stop.
+// the error of the store that made it stop. That it does not answer does not: Run goes on when it does, however long that takes.
 //
 // It leases no more jobs than it has free workers. While a handler runs, Run extends its lease at each third of it, and where
 // other processes may recall it, looks after it each 5 s. If the
@@ -123,7 +124,10 @@ func (r *runner[T]) run(ctx context.Context) error {
 		if n == 0 {
 			break
 		}
-		leases, failed = r.reserve(reserving, n)
+		if leases, failed = r.reserve(reserving, n); failed != nil && ctx.Err() == nil && isOutage(failed) {
+			r.outlast(ctx, failed)
+			failed = nil
+		}
 		for range n - len(leases) {
 			<-r.free
 		}
@@ -140,6 +144,30 @@ func (r *runner[T]) run(ctx context.Context) error {
 	}
 	r.wait(stop)
 	return failed
+}
+
+// outageRest is how long a runner rests when the store did not answer, which mostly has taken long itself.
+const outageRest = time.Second
+
+// isOutage tells whether a reservation has failed as the store, or its server, does not answer. What it may have leased comes back.
+func isOutage(err error) bool {
+	return errors.Is(err, kv.ErrUnavailable) || errors.Is(err, kv.ErrCommitUnknown) || errors.Is(err, context.DeadlineExceeded)
+}
+
+// outlast tells of an outage, and rests.
+func (r *runner[T]) outlast(ctx context.Context, err error) {
+	err = fmt.Errorf("no jobs can be reserved, which is tried again: %w", err)
+	if r.options.OnError != nil {
+		r.options.OnError(0, err)
+	} else if q, ok := r.queue.(interface{ tell(ID, error) }); ok {
+		q.tell(0, err)
+	}
+	timer := time.NewTimer(outageRest)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-ctx.Done():
+	}
 }
 
 // errDrained ends a runner that drains.
@@ -439,9 +467,13 @@ func (r *runner[T]) tell(l *Lease[T], err error) {
 	}
 }
 
-// tell logs what went wrong with a job.
+// tell logs what went wrong with a job, or with none.
 func (e *engine) tell(id ID, err error) {
-	if e.options.Logger != nil {
+	switch {
+	case e.options.Logger == nil:
+	case id == 0:
+		e.options.Logger.Warn("store", "queue", e.name, "error", err)
+	default:
 		e.options.Logger.Warn("job", "queue", e.name, "id", int64(id), "error", err)
 	}
 }

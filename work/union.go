@@ -150,6 +150,9 @@ func (u *Union[T]) begin(got []chosen, at time.Time) {
 	}
 }
 
+// tell has the first queue's log know what concerns all.
+func (u *Union[T]) tell(id ID, err error) { u.all[0].tell(id, err) }
+
 func (u *Union[T]) queues() int { return len(u.all) }
 
 func (u *Union[T]) size(c chosen) int { return len(c.Payload) }

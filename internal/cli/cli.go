@@ -15,8 +15,9 @@
 //
 // # Outages
 //
-// Commands that run on a cluster wait for as long as it does not answer, and say so; the outcomes of their transactions are
-// found out. A command opens a cluster within the engine's patience, unless it lasts (see app.lasts).
+// Commands that run on a cluster, or over a server, wait for as long as it does not answer, and say so; the outcomes of their
+// transactions are found out. A command opens a cluster within the engine's patience, and a server within the client's, unless it
+// lasts (see app.lasts).
 //
 // # Concurrency
 //
@@ -31,6 +32,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"net/http"
 	"os"
 	"os/exec"
 	"os/signal"
@@ -66,6 +68,8 @@ type app struct {
 	// lasts is that the command has no end of its own, and waits for a store that is not there yet. serves is that others wait for
 	// what it does: they are told when the store does not answer.
 	lasts, serves bool
+
+	transport http.RoundTripper // to a server; nil is the client's
 
 	worker func() *exec.Cmd // makes worker processes of the demo; nil if there is no way to
 }

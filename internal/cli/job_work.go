@@ -230,5 +230,9 @@ func (d *doer) stop(ctx context.Context, cmd *exec.Cmd, l *work.Lease[[]byte], k
 }
 
 func (d *doer) tell(id work.ID, err error) {
+	if id == 0 {
+		fmt.Fprintln(d.app.stderr, oneLine(err.Error(), ""))
+		return
+	}
 	fmt.Fprintln(d.app.stderr, oneLine(fmt.Sprintf("job %d: %v", id, err), ""))
 }

@@ -41,19 +41,26 @@ func (a *app) withServer(ctx context.Context, f func(*client.Client) error) erro
 		}
 		token = strings.TrimSpace(string(b))
 	}
-	o := client.Options{Token: token, Insecure: os.Getenv("CONQ_INSECURE") == "1", Patience: patience}
-	c, err := client.Dial(ctx, a.store, o)
+	o := client.Options{Token: token, Insecure: os.Getenv("CONQ_INSECURE") == "1", Transport: a.transport}
+	c, err := connect(a, func() (*client.Client, error) { return client.Dial(ctx, a.store, o) })
 	if err != nil {
 		return err
 	}
-	defer func() { c.Close() }()
-	if a.lasts { // it has answered once, and is waited for from then on
-		o.Patience = math.MaxInt64
-		c.Close()
-		if c, err = client.Dial(ctx, a.store, o); err != nil {
-			return err
-		}
+	c.Close()
+	look := o
+	look.Patience, look.Timeout = 1, patience // one try
+	o.Patience = math.MaxInt64                // it has answered once, and is waited for from then on, as a store is
+	if c, err = client.Dial(ctx, a.store, o); err != nil {
+		return err
 	}
+	defer c.Close()
+	go a.watch(func() error {
+		c, err := client.Dial(ctx, a.store, look)
+		if err == nil {
+			err = c.Close()
+		}
+		return err
+	})
 	return f(c)
 }
 

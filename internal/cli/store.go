@@ -33,7 +33,7 @@ func (a *app) open() (kv.DB, error) {
 	if _, ok := a.storeDir(); ok {
 		return openURL(store)
 	}
-	db, err := a.connect(func() (kv.DB, error) { return openURL(store) })
+	db, err := a.connectDB(func() (kv.DB, error) { return openURL(store) })
 	if err == nil && !a.serves && !strings.Contains(store, "patience=") {
 		kv.Persist(db)
 	}
@@ -52,65 +52,80 @@ func openURL(store string) (kv.DB, error) {
 // patience is how long a cluster may say nothing before the command says so, and how often it looks whether that answers.
 const patience = 5 * time.Second
 
-// connect opens a store that may wait for others, and waits until it answers: some do that at their
-// first transaction, and for as long as it takes. It returns when the command is to end, too. From then on it is told on standard
-// error when the store does not answer.
-func (a *app) connect(open func() (kv.DB, error)) (kv.DB, error) {
+// connectDB opens a store that may wait for others: some do that at their first transaction, and for as long as it takes.
+func (a *app) connectDB(open func() (kv.DB, error)) (kv.DB, error) {
+	db, err := connect(a, func() (kv.DB, error) {
+		db, err := open()
+		if err == nil {
+			err = answers(a.ctx, db)
+		}
+		return db, err
+	})
+	if err == nil {
+		go a.watch(func() error { return ask(a.ctx, db) })
+	}
+	return db, err
+}
+
+// connect opens what may not be there yet, and waits until it answers, or the command is to end. One that lasts tries again and again.
+func connect[T any](a *app, open func() (T, error)) (T, error) {
 	type opened struct {
-		db  kv.DB
+		it  T
 		err error
 	}
 	done := make(chan opened, 1)
 	go func() {
-		db, err := open()
+		it, err := open()
 		for a.lasts && errors.Is(err, kv.ErrUnavailable) && a.ctx.Err() == nil {
-			db, err = open()
+			it, err = open()
 		}
-		if err == nil {
-			err = answers(a.ctx, db)
-		}
-		done <- opened{db, err}
+		done <- opened{it, err}
 	}()
 	late := time.NewTimer(patience)
 	defer late.Stop()
 	for {
 		select {
 		case o := <-done:
-			if o.err == nil {
-				go a.watch(o.db)
-			}
-			return o.db, o.err
+			return o.it, o.err
 		case <-late.C:
 			fmt.Fprintf(a.stderr, "conq: no answer from %.200s so far: is it up, and is this its address?\n", a.shownStore())
 		case <-a.ctx.Done():
-			return nil, context.Cause(a.ctx)
+			var none T
+			return none, context.Cause(a.ctx)
 		}
 	}
 }
 
-// watch says when a store does not answer, and when it does again, until it is closed or the command ends. Whatever the command does
-// waits meanwhile.
-func (a *app) watch(db kv.DB) {
-	for {
+// watch says when a store, or a server, does not answer, and when it does again, until it is closed or the command ends. Whatever the
+// command does waits meanwhile.
+func (a *app) watch(ask func() error) {
+	for a.rest() {
 		late := time.AfterFunc(patience, func() {
 			fmt.Fprintf(a.stderr, "conq: no answer from %.200s: this goes on when there is one; Ctrl-C ends it\n", a.shownStore())
 		})
-		err := ask(a.ctx, db)
-		for errors.Is(err, kv.ErrUnavailable) {
-			err = ask(a.ctx, db)
+		err := ask()
+		for errors.Is(err, kv.ErrUnavailable) && a.rest() {
+			err = ask()
 		}
-		if said := !late.Stop(); err == nil && said {
-			fmt.Fprintf(a.stderr, "conq: %.200s answers again\n", a.shownStore())
-		}
-		rest := time.NewTimer(patience)
-		select {
-		case <-rest.C:
-		case <-a.ctx.Done():
-			rest.Stop()
-		}
-		if err != nil || a.ctx.Err() != nil {
+		said := !late.Stop()
+		if err != nil {
 			return
 		}
+		if said {
+			fmt.Fprintf(a.stderr, "conq: %.200s answers again\n", a.shownStore())
+		}
+	}
+}
+
+// rest waits before the next look whether there is an answer, and returns false when the command ends.
+func (a *app) rest() bool {
+	timer := time.NewTimer(patience)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-a.ctx.Done():
+		return false
 	}
 }
 

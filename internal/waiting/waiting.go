@@ -303,29 +303,11 @@ func (r *List[V]) wantsToLeave(ctx context.Context, w *waiter[V]) {
 	if r.staying--; r.staying > 0 {
 		return
 	}
-	giveUp, cause := r.giveUp, context.Cause(ctx)
-	late, ok := ctx.Value(softly{}).(softly)
-	if !ok {
-		giveUp(cause)
+	if late, ok := ctx.Value(softly{}).(softly); ok {
+		r.forget = late.giveUp(context.Cause(ctx), r.giveUp)
 		return
 	}
-	until, end := context.WithTimeoutCause(late.hard, late.most, cause)
-	stop := context.AfterFunc(until, func() { giveUp(context.Cause(until)) })
-	r.forget = func() {
-		stop()
-		end()
-	}
-}
-
-type softly struct {
-	hard context.Context
-	most time.Duration
-}
-
-// Softly returns a context for a Wait that gives up when soft ends, but waits for what is being taken for it then, for so long at most
-// and until hard ends: where that is broken off it may not be known whether something was taken.
-func Softly(soft, hard context.Context, most time.Duration) context.Context {
-	return context.WithValue(soft, softly{}, softly{hard, most})
+	r.giveUp(context.Cause(ctx))
 }
 
 func (r *List[V]) passLead() {
