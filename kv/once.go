@@ -441,3 +441,19 @@ func (tx onceTx) OnCommit(f func()) {
 		*tx.onCommit = append(*tx.onCommit, f)
 	}
 }
+
+// What is optional for an engine goes on to it.
+
+func (tx onceTx) Lazily() { Lazily(tx.Tx) }
+
+func (tx onceTx) Prefetch(reads []Read) { Prefetch(tx.Tx, reads...) }
+
+func (tx onceTx) LastKey(span, among Range) ([]byte, error) { return LastKey(tx.Tx, span, among) }
+
+func (tx onceTx) LastKeys(spans []Range, among Range, to [][]byte) ([][]byte, error) {
+	return LastKeys(tx.Tx, spans, among, to)
+}
+
+func (tx onceTx) Known(span Range, o RangeOptions, to []KeyValue) ([]KeyValue, bool, error) {
+	return Known(tx.Tx, span, o, to)
+}

@@ -54,6 +54,7 @@ func (e *engine) due(q *jobs.Queue, tx kv.Tx, now int64) (jobs.Dues, error) {
 func (e *engine) doDue(ctx context.Context) error {
 	for since := micros(e.now()); ; {
 		d, err := transact(ctx, e, func(tx kv.Tx) (d jobs.Dues, err error) {
+			e.recipe.ExpectDue(tx, e.duePerTransaction())
 			q, err := e.recipe.At(tx)
 			if err == nil {
 				d, err = e.dueIn(q, tx, micros(e.now()))

@@ -56,6 +56,8 @@ type put struct {
 // verb is what a caller does to one job, or to the queue.
 type verb struct {
 	do       func(q *jobs.Queue, tx kv.Tx, now int64) (any, error) // q works by the settings of tx
+	loads    []int64                                               // the jobs that it is about
+	key      string                                                // of the job, if it is known
 	announce bool                                                  // jobs may become ready by it
 	noSync   bool                                                  // it need not be on disk when it returns
 	kind     EventKind                                             // 0 is EventEnded
@@ -87,7 +89,7 @@ func (e *engine) init(db kv.DB, name string, o Options) {
 		Recalled: e.recalls.Tell, Aside: func(a *jobs.AsideError) { e.setAside(a, false) },
 	}
 	if e.limits.Shared {
-		config.Shards = 8 // as many processes count in one key
+		config.Shards = 32 // as many processes count, each in one of so many keys
 	}
 	e.recipe = jobs.NewQueue(name, e.limits, config)
 	calls := e.callsPerTransaction()
@@ -242,6 +244,7 @@ func (e *engine) runPuts(calls []*combine.Call[[]jobs.New, []put]) {
 	share(e, calls, func(tx kv.Tx, calls []*combine.Call[[]jobs.New, []put], attempts *int) ([]result[[]put], error) {
 		results := make([]result[[]put], 0, len(calls))
 		e.entry.Prefetch(tx)
+		e.recipe.ExpectPuts(tx, requestsOf(calls)...)
 		q, err := e.recipe.At(tx)
 		if err != nil {
 			return nil, err
@@ -267,6 +270,14 @@ func (e *engine) runPuts(calls []*combine.Call[[]jobs.New, []put]) {
 	})
 }
 
+func requestsOf[Q, R any](calls []*combine.Call[Q, R]) []Q {
+	all := make([]Q, len(calls))
+	for i, c := range calls {
+		all[i] = c.Request
+	}
+	return all
+}
+
 // putIn puts a job in a transaction. Only a duplicate is not an error.
 func (e *engine) putIn(q *jobs.Queue, tx kv.Tx, places *jobs.Places, now int64, n *jobs.New) (put, error) {
 	j, err := q.Put(tx, places, now, n)
@@ -286,6 +297,7 @@ func (e *engine) runVerbs(calls []*combine.Call[verb, any]) {
 	share(e, calls, func(tx kv.Tx, calls []*combine.Call[verb, any], attempts *int) ([]result[any], error) {
 		results := make([]result[any], 0, len(calls))
 		now := micros(e.now())
+		e.expectVerbs(tx, calls)
 		q, err := e.recipe.At(tx)
 		if err != nil {
 			return nil, err
@@ -317,6 +329,16 @@ func (e *engine) runVerbs(calls []*combine.Call[verb, any]) {
 		e.noteVerbs(tx, done, len(results), attempts)
 		return results, nil
 	})
+}
+
+// expectVerbs has what verbs read asked for at once.
+func (e *engine) expectVerbs(tx kv.Tx, calls []*combine.Call[verb, any]) {
+	var ids []int64
+	var keys []string
+	for _, c := range calls {
+		ids, keys = append(ids, c.Request.loads...), append(keys, c.Request.key)
+	}
+	e.recipe.Expect(tx, ids, keys)
 }
 
 // harmless tells whether a verb that has failed so has changed nothing.

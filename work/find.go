@@ -39,7 +39,7 @@ func (q *Queue[T]) ReserveID(ctx context.Context, id ID) (*Lease[T], error) {
 	for since, next := int64(math.MaxInt64), int64(0); next <= since; {
 		var err error
 		began = time.Now()
-		got, err = q.verb(ctx, verb{kind: EventReserved, id: id, do: func(recipe *jobs.Queue, tx kv.Tx, now int64) (any, error) {
+		got, err = q.verb(ctx, verb{kind: EventReserved, id: id, loads: []int64{int64(id)}, do: func(recipe *jobs.Queue, tx kv.Tx, now int64) (any, error) {
 			since, next = min(since, now), jobs.Never
 			r, err := recipe.ReserveOne(tx, int64(id), now, request)
 			if !errors.Is(err, ErrState) {

@@ -78,6 +78,7 @@ func (l *Lease[T]) verb(ctx context.Context, kind EventKind, announce bool, do f
 		do:       do,
 		announce: announce || l.frees(),
 		kind:     kind, id: l.ID,
+		loads: []int64{int64(l.ID)}, key: l.Key,
 	})
 }
 
@@ -298,6 +299,7 @@ func (l LeaseTx[T]) do(do func(q *jobs.Queue, now int64) error) error {
 	if err := q.readyIn(l.tx); err != nil {
 		return err
 	}
+	q.recipe.Expect(l.tx, []int64{int64(l.lease.ID)}, []string{l.lease.Key})
 	at, err := q.recipe.At(l.tx)
 	if err != nil {
 		return q.wrap(err)

@@ -68,6 +68,7 @@ func (q *Queue[T]) one(ctx context.Context, id ID, c change) error {
 	_, err := q.verb(ctx, verb{
 		do:       func(q *jobs.Queue, tx kv.Tx, now int64) (any, error) { return nil, c.do(q, tx, int64(id), now) },
 		announce: true,
+		loads:    []int64{int64(id)},
 	})
 	return err
 }
@@ -116,7 +117,7 @@ func (q *Queue[T]) all(ctx context.Context, f Filter, c change, progress func(in
 		var next []byte
 		err := q.view(ctx, func(r kv.Reader) (err error) {
 			some = nil
-			next, _, err = q.matching(r, f, after, scanned, func(j *jobs.Job) (bool, error) {
+			next, _, err = q.matching(r, f, f.jobs(), after, scanned, func(j *jobs.Job) (bool, error) {
 				some = append(some, j)
 				return len(some) < pageSize, nil
 			})
@@ -143,7 +144,7 @@ func (q *Queue[T]) all(ctx context.Context, f Filter, c change, progress func(in
 func (q *Queue[T]) changeEach(ctx context.Context, some []*jobs.Job, f jobs.Filter, began int64, c change) (total int, err error) {
 	type changed struct{ seen, done int }
 	for len(some) > 0 {
-		n, err := q.verb(ctx, verb{announce: true, do: func(at *jobs.Queue, tx kv.Tx, now int64) (any, error) {
+		n, err := q.verb(ctx, verb{announce: true, loads: twice(some), do: func(at *jobs.Queue, tx kv.Tx, now int64) (any, error) {
 			var n changed
 			for _, j := range some {
 				if n.seen > 0 && !at.Fits(tx) {
@@ -166,6 +167,15 @@ func (q *Queue[T]) changeEach(ctx context.Context, some []*jobs.Job, f jobs.Filt
 		some = some[n.(changed).seen:]
 	}
 	return total, nil
+}
+
+// twice returns the ids of some jobs, as many as one transaction may change: changeOne loads each, to look whether it matches, and its
+// change loads it again.
+func twice(some []*jobs.Job) (ids []int64) {
+	for _, j := range some {
+		ids = append(ids, j.ID, j.ID)
+	}
+	return ids
 }
 
 func changeOne(q *jobs.Queue, tx kv.Tx, id int64, f jobs.Filter, began, now int64, c change) (bool, error) {
@@ -275,7 +285,7 @@ func (q *Queue[T]) Count(ctx context.Context, f Filter, progress func(int)) (n i
 		var next []byte
 		err := q.view(ctx, func(r kv.Reader) (err error) {
 			some = 0
-			next, _, err = q.matching(r, f, after, scanned, func(*jobs.Job) (bool, error) {
+			next, _, err = q.matching(r, f, f.jobs(), after, scanned, func(*jobs.Job) (bool, error) {
 				some++
 				return true, nil
 			})

@@ -170,6 +170,7 @@ func (q *Queue[T]) Get(ctx context.Context, id ID) (*Info[T], error) {
 	q.fresh(ctx)
 	var info *Info[T]
 	err := q.view(ctx, func(r kv.Reader) error {
+		q.recipe.Expect(r, []int64{int64(id)}, nil)
 		at, err := q.recipe.At(r)
 		if err != nil {
 			return err
@@ -260,7 +261,9 @@ func (q *Queue[T]) Search(ctx context.Context, f Filter, after []byte, n int) (i
 		if err != nil {
 			return err
 		}
-		next, looked, err = q.matching(r, f, after, max(n, scanned), func(j *jobs.Job) (bool, error) {
+		of := f.jobs()
+		of.Payloads = true
+		next, looked, err = q.matching(r, f, of, after, max(n, scanned), func(j *jobs.Job) (bool, error) {
 			info, err := q.info(at, r, j)
 			if err != nil {
 				return false, err
@@ -275,14 +278,14 @@ func (q *Queue[T]) Search(ctx context.Context, f Filter, after []byte, n int) (i
 }
 
 // matching is jobs.Queue.List.
-func (q *Queue[T]) matching(r kv.Reader, f Filter, after []byte, scan int, found func(*jobs.Job) (bool, error)) ([]byte, int, error) {
+func (q *Queue[T]) matching(r kv.Reader, f Filter, of jobs.Filter, after []byte, scan int, found func(*jobs.Job) (bool, error)) ([]byte, int, error) {
 	switch {
 	case f.State < 0 || f.State > Done:
 		return nil, 0, invalid("there is no %v", f.State)
 	case f.MinAttempts < 0:
 		return nil, 0, invalid("MinAttempts is %d: it can't be negative", f.MinAttempts)
 	}
-	return q.recipe.List(r, f.jobs(), after, scan, found)
+	return q.recipe.List(r, of, after, scan, found)
 }
 
 // Peek returns the first n ready jobs without leasing them, or as many as there are.
@@ -329,6 +332,7 @@ func (q *Queue[T]) Drained(ctx context.Context) (bool, error) {
 func (q *Queue[T]) Stats(ctx context.Context) (s Stats, err error) {
 	q.fresh(ctx)
 	err = q.view(ctx, func(r kv.Reader) error {
+		q.recipe.Expect(r, nil, nil)
 		n, err := q.recipe.Counts(r)
 		if err != nil {
 			return err

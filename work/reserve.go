@@ -81,10 +81,13 @@ type reserver[V any] struct {
 type source[V any] interface {
 	// dueAt does what is due in the queues where it is time to look, or in all. It returns when the next job becomes
 	// ready that it knows of, as jobs.Dues has it, in how many queues it has looked, and how many things it has done.
-	dueAt(tx kv.Tx, now int64, all bool) (next int64, looked, did int, err error)
+	dueAt(tx *reserving, now int64, all bool) (next int64, looked, did int, err error)
 
 	// leaseIn leases the first jobs for those who ask. more is that of jobs.Found.
-	leaseIn(tx kv.Tx, now int64, asks []ask) (got []V, more bool, err error)
+	leaseIn(tx *reserving, now int64, asks []ask) (got []V, more bool, err error)
+
+	// expect has what dueAt and leaseIn of n jobs read first asked for at once.
+	expect(tx kv.Tx, now int64, n int)
 
 	// watch runs a reservation, and returns what tells when there may be jobs again if it gets none: nothing that comes
 	// after it has looked is missed.
@@ -96,6 +99,32 @@ type source[V any] interface {
 	note(tx kv.Tx, got []V, calls int, attempts *int)
 	queues() int
 	size(V) int // of its payload
+}
+
+// reserving is a transaction that reserves. It reads the settings of each queue once.
+type reserving struct {
+	kv.Tx
+	known []settled
+}
+
+// settled is a queue as it works in a transaction.
+type settled struct {
+	of *engine
+	at *jobs.Queue
+}
+
+// at is jobs.Queue.At.
+func (tx *reserving) at(e *engine) (*jobs.Queue, error) {
+	for _, k := range tx.known {
+		if k.of == e {
+			return k.at, nil
+		}
+	}
+	q, err := e.recipe.At(tx.Tx)
+	if err == nil {
+		tx.known = append(tx.known, settled{e, q})
+	}
+	return q, err
 }
 
 func (r *reserver[V]) init(of source[V], e *engine, calls int) {
@@ -145,11 +174,7 @@ func (r *reserver[V]) share(ctx context.Context, w want) (taken[V], error) {
 
 func (r *reserver[V]) run(calls []*combine.Call[want, taken[V]]) {
 	share(r.engine, calls, func(tx kv.Tx, calls []*combine.Call[want, taken[V]], attempts *int) ([]result[taken[V]], error) {
-		wants := make([]want, len(calls))
-		for i, c := range calls {
-			wants[i] = c.Request
-		}
-		return r.in(tx, wants, attempts)
+		return r.in(tx, requestsOf(calls), attempts)
 	})
 }
 
@@ -172,9 +197,14 @@ func (r *reserver[V]) alone(ctx context.Context, w want, then func(tx kv.Tx, t t
 //
 // A reservation alone need not be on disk when it returns. If the power fails, its job is ready again and its token refused: its
 // worker finds the lease lost.
-func (r *reserver[V]) in(tx kv.Tx, wants []want, attempts *int) ([]result[taken[V]], error) {
+func (r *reserver[V]) in(of kv.Tx, wants []want, attempts *int) ([]result[taken[V]], error) {
 	began := time.Now() // by the monotonic clock
-	now := r.now()
+	now, n := r.now(), 0
+	for _, w := range wants {
+		n += w.n()
+	}
+	r.expect(of, now, n)
+	tx := &reserving{Tx: of}
 	next, looked, did, err := r.dueAt(tx, now, false)
 	if err != nil {
 		return nil, err
@@ -195,16 +225,16 @@ func (r *reserver[V]) in(tx kv.Tx, wants []want, attempts *int) ([]result[taken[
 		}
 	}
 	if did == 0 {
-		kv.NoSync(tx)
+		kv.NoSync(of)
 	}
 	r.begin(got, began)
-	r.note(tx, got, len(wants), attempts)
+	r.note(of, got, len(wants), attempts)
 	return deal(got, wants, served, more), nil
 }
 
 // serve leases jobs for the first ones who want some, those before whose time all that was due is done, and tells how many
 // these are.
-func (r *reserver[V]) serve(tx kv.Tx, now int64, wants []want, next int64) (got []V, served int, more bool, err error) {
+func (r *reserver[V]) serve(tx *reserving, now int64, wants []want, next int64) (got []V, served int, more bool, err error) {
 	var asks []ask
 	for _, w := range wants {
 		if w.since >= next {
@@ -286,33 +316,40 @@ func (o one) note(tx kv.Tx, got []jobs.Reserved, calls int, attempts *int) {
 	o.noteReserved(tx, got, calls, attempts)
 }
 
-func (o one) dueAt(tx kv.Tx, now int64, all bool) (next int64, looked, did int, err error) {
+func (o one) expect(tx kv.Tx, now int64, n int) {
+	o.recipe.ExpectReserve(tx, n, o.duePerTransaction(), o.clock.due(now))
+}
+
+func (o one) dueAt(tx *reserving, now int64, all bool) (next int64, looked, did int, err error) {
 	o.keep()
 	if !all && !o.clock.due(now) {
 		return jobs.Never, 0, 0, nil
 	}
-	q, err := o.recipe.At(tx)
+	if all {
+		o.recipe.ExpectDue(tx.Tx, o.duePerTransaction())
+	}
+	q, err := tx.at(o.engine)
 	if err != nil {
 		return 0, 0, 0, err
 	}
-	d, err := o.dueIn(q, tx, now)
+	d, err := o.dueIn(q, tx.Tx, now)
 	return d.NextReady, 1, d.Did, err
 }
 
-func (o one) leaseIn(tx kv.Tx, now int64, asks []ask) ([]jobs.Reserved, bool, error) {
+func (o one) leaseIn(tx *reserving, now int64, asks []ask) ([]jobs.Reserved, bool, error) {
 	f, err := o.leaseSome(tx, now, asks, 0, want{asks: asks}.n())
 	return f.Jobs, f.More, err
 }
 
 // leaseSome leases n jobs for those who ask, behind the first ones that they have.
-func (e *engine) leaseSome(tx kv.Tx, now int64, asks []ask, have, n int) (jobs.Found, error) {
-	q, err := e.recipe.At(tx)
+func (e *engine) leaseSome(tx *reserving, now int64, asks []ask, have, n int) (jobs.Found, error) {
+	q, err := tx.at(e)
 	if err != nil {
 		return jobs.Found{}, err
 	}
 	request := e.request(n)
 	request.Terms = func(i int) jobs.Terms { return termsOf(asks, have+i) }
-	return q.Reserve(tx, now, request)
+	return q.Reserve(tx.Tx, now, request)
 }
 
 // termsOf returns those of the one who gets the i-th job.

@@ -1,6 +1,7 @@
 package work
 
 import (
+	"github.com/conq-go/conq/internal/jobs"
 	"github.com/conq-go/conq/kv"
 )
 
@@ -63,6 +64,7 @@ func (t Tx[T]) Put(value T, job ...Job) (ID, error) {
 		return 0, err
 	}
 	q.entry.Prefetch(t.tx)
+	q.recipe.ExpectPuts(t.tx, []jobs.New{n})
 	at, err := q.recipe.At(t.tx)
 	if err != nil {
 		return 0, q.wrap(err)

@@ -157,10 +157,16 @@ func (u *Union[T]) queues() int { return len(u.all) }
 
 func (u *Union[T]) size(c chosen) int { return len(c.Payload) }
 
-func (u *Union[T]) dueAt(tx kv.Tx, now int64, all bool) (next int64, looked, did int, err error) {
+func (u *Union[T]) expect(tx kv.Tx, now int64, _ int) {
+	for _, q := range u.all {
+		q.recipe.ExpectReserve(tx, 1, q.duePerTransaction(), q.clock.due(now))
+	}
+}
+
+func (u *Union[T]) dueAt(tx *reserving, now int64, all bool) (next int64, looked, did int, err error) {
 	next = jobs.Never
 	for i, q := range u.all {
-		if i > 0 && budget.Wrote(tx) && !q.recipe.Fits(budget.Half(tx)) {
+		if i > 0 && budget.Wrote(tx.Tx) && !q.recipe.Fits(budget.Half(tx.Tx)) {
 			return 0, looked, did, nil // there is more, for the next one
 		}
 		at, n, made, err := one{&q.engine}.dueAt(tx, now, all)
@@ -186,10 +192,10 @@ func (h head) before(o head) bool {
 }
 
 // leaseIn leases the first ones of all ready jobs.
-func (u *Union[T]) leaseIn(tx kv.Tx, now int64, asks []ask) (got []chosen, more bool, err error) {
+func (u *Union[T]) leaseIn(tx *reserving, now int64, asks []ask) (got []chosen, more bool, err error) {
 	var heads []head
-	r := kv.Reader(tx)
-	if !budget.Fits(tx, 3*len(u.all), 0) {
+	r := kv.Reader(tx.Tx)
+	if !budget.Fits(tx.Tx, 3*len(u.all), 0) {
 		r = tx.Snapshot() // so many reads can't conflict: another job may have become the first
 	}
 	for i := range u.all {
@@ -199,7 +205,7 @@ func (u *Union[T]) leaseIn(tx kv.Tx, now int64, asks []ask) (got []chosen, more 
 	}
 	bytes, limit, n := 0, u.all[0].bytesPerTransaction(), want{asks: asks}.n()
 	for looked := 0; len(heads) > 0 && len(got) < n; looked++ {
-		if bytes >= limit || looked > 0 && !u.all[0].recipe.Fits(tx) {
+		if bytes >= limit || looked > 0 && !u.all[0].recipe.Fits(tx.Tx) {
 			return got, true, nil
 		}
 		first := 0

@@ -86,6 +86,14 @@ func Fits(tx kv.Tx, operations, bytes int) bool {
 	return fits
 }
 
+// Count returns how many of n things fit into tx that take so many operations each, at least one.
+func Count(tx kv.Tx, operations, n int) int {
+	if t, ok := tx.(*Tx); ok {
+		return t.left().Times(operations, n)
+	}
+	return n
+}
+
 // Wrote tells whether tx, which counts, has written anything.
 func Wrote(tx kv.Tx) bool {
 	t, ok := tx.(*Tx)

@@ -7,6 +7,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/conq-go/conq/internal/budget"
 	"github.com/conq-go/conq/kv"
 	"github.com/conq-go/conq/tuple"
 )
@@ -106,23 +107,38 @@ func (q *Queue) Due(tx kv.Tx, now int64, limit int, without ...[]byte) (d Dues, 
 // dueKind is one kind of things that become due, in an index that begins with their times.
 type dueKind struct {
 	index      []byte
+	state      State // of its jobs, or 0 if these are not of jobs
 	late       int64 // how much later than its time it is due
 	operations int   // that one takes at most
-	do         func(tx kv.Tx, entry []byte, now int64, d *Dues) error
+	do         func(tx kv.Tx, entry []byte, j *Job, now int64, d *Dues) error
 }
 
 // dueKinds returns those by which jobs become ready, and the others.
 func (q *Queue) dueKinds() (first, rest []dueKind) {
 	first = []dueKind{
-		{q.indexes[Scheduled], 0, startOperations, q.comeDue}, {q.indexes[Leased], q.config.Skew, verbOperations, q.expire},
-		{q.ticks, 0, verbOperations + putOperations, q.tick}, {q.wakes, 0, verbOperations, q.wakeUp},
+		{q.indexes[Scheduled], Scheduled, 0, startOperations, q.comeDue}, {q.indexes[Leased], Leased, q.config.Skew, verbOperations, q.expire},
+		{q.ticks, 0, 0, verbOperations + putOperations, q.tick}, {q.wakes, 0, 0, verbOperations, q.wakeUp},
 	}
-	return first, []dueKind{{q.indexes[Done], 0, startOperations, q.forget}, {q.ends, 0, startOperations, q.endOf}}
+	return first, []dueKind{{q.indexes[Done], Done, 0, startOperations, q.forget}, {q.ends, 0, 0, startOperations, q.endOf}}
+}
+
+// dueReads are what a Due begins with that finds nothing due.
+func (q *Queue) dueReads(limit int) []kv.Read {
+	reads := []kv.Read{{Range: rangeOf(q.wakes), Options: kv.RangeOptions{Limit: limit + 1, Reverse: true, KeysOnly: true}}}
+	first, rest := q.dueKinds()
+	for i, kind := range append(first, rest...) {
+		if i == len(first) {
+			limit = min(limit, maxForgotten)
+		}
+		reads = append(reads, kv.Read{Range: rangeOf(kind.index), Options: kv.RangeOptions{Limit: limit + 1}})
+	}
+	return reads
 }
 
 func (q *Queue) dueOf(tx kv.Tx, kind dueKind, now int64, limit int, without [][]byte, d *Dues) error {
 	over := rangeOf(kind.index)
 	for n, more := 0, true; more; {
+		var some []dueEntry
 		read := 0
 		for entry, err := range tx.Snapshot().Range(over, kv.RangeOptions{Limit: limit + 1}) {
 			if err != nil {
@@ -135,25 +151,81 @@ func (q *Queue) dueOf(tx kv.Tx, kind dueKind, now int64, limit int, without [][]
 				d.Aside = append(d.Aside, &AsideError{entry.Key, err})
 				continue
 			}
-			if at += kind.late; at > now || n == limit || d.bytes > q.dueBytes() || d.Did > 0 && !q.smallFits(tx, kind.operations) {
+			if at += kind.late; at > now {
 				d.Next = min(d.Next, at)
-				return nil
+				read = 0 // and none behind it is due
+				break
 			}
-			if isIn(without, entry.Key) {
-				continue
-			}
-			done, err := d.done(entry.Key, kind.do(tx, entry.Key, now, d))
-			if err != nil {
-				return err
-			}
-			if done {
-				n++
-				d.Did++
+			if !isIn(without, entry.Key) {
+				some = append(some, dueEntry{entry: entry.Key, at: at})
 			}
 		}
 		more = read > limit // some were set aside
+		for len(some) > 0 {
+			part := some[:budget.Count(tx, kind.operations, len(some))]
+			some = some[len(part):]
+			if done, err := q.dueSome(tx, kind, now, limit, part, &n, d); err != nil || !done {
+				return err
+			}
+		}
 	}
 	return nil
+}
+
+// dueEntry is an entry that is due, with its job, if it is of one.
+type dueEntry struct {
+	entry []byte
+	at    int64
+	job   *Job
+	err   error // of loading it
+}
+
+// dueSome does what some entries are for, of which n were done before, and tells whether there was room for all.
+func (q *Queue) dueSome(tx kv.Tx, kind dueKind, now int64, limit int, some []dueEntry, n *int, d *Dues) (bool, error) {
+	q.loadDue(tx, kind, some)
+	for _, e := range some {
+		if *n == limit || d.bytes > q.dueBytes() || d.Did > 0 && !q.smallFits(tx, kind.operations) {
+			d.Next = min(d.Next, e.at)
+			return false, nil
+		}
+		err := e.err
+		if err == nil {
+			err = kind.do(tx, e.entry, e.job, now, d)
+		}
+		done, err := d.done(e.entry, err)
+		if err != nil {
+			return false, err
+		}
+		if done {
+			*n++
+			d.Did++
+		}
+	}
+	return true, nil
+}
+
+// loadDue loads the jobs of entries, before anything is written for them.
+func (q *Queue) loadDue(tx kv.Tx, kind dueKind, some []dueEntry) {
+	var entries [][]byte
+	var loaded []*Job
+	for _, e := range some {
+		entries = append(entries, e.entry)
+	}
+	if kind.state == 0 {
+		q.expectTexts(tx, kind.index, entries)
+		return
+	}
+	q.expectLoads(tx, kind.state, entries, 0)
+	for i := range some {
+		e := &some[i]
+		if e.job, e.err = q.loadIn(tx, kind.state, e.entry); isCorrupt(e.err) {
+			e.err = unwritten{e.err}
+		}
+		if e.err == nil {
+			loaded = append(loaded, e.job)
+		}
+	}
+	q.expectKeyed(tx, loaded, 0)
 }
 
 func isIn(keys [][]byte, key []byte) bool {
@@ -175,17 +247,9 @@ func (d *Dues) done(entry []byte, err error) (bool, error) {
 	return false, err
 }
 
-// loadDue is loadIn, before anything is written.
-func (q *Queue) loadDue(tx kv.Tx, state State, entry []byte) (*Job, error) {
-	j, err := q.loadIn(tx, state, entry)
-	if isCorrupt(err) {
-		err = unwritten{err}
-	}
-	return j, err
-}
-
 // NextDue returns when the next thing is due, through a snapshot, and whether there are periodic jobs.
 func (q *Queue) NextDue(r kv.Reader, now int64) (next int64, ticks bool, err error) {
+	q.expectNextDue(r)
 	if q, err = q.At(r); err != nil {
 		return 0, false, err
 	}
@@ -214,8 +278,21 @@ func (q *Queue) NextDue(r kv.Reader, now int64) (next int64, ticks bool, err err
 	return next, ticks, nil
 }
 
+// expectNextDue has what NextDue reads asked for.
+func (q *Queue) expectNextDue(r kv.Reader) {
+	if !q.far() {
+		return
+	}
+	reads := []kv.Read{{Range: rangeOf(q.wakes), Options: kv.RangeOptions{Limit: 1, Reverse: true, KeysOnly: true}}}
+	first, rest := q.dueKinds()
+	for _, kind := range append(first, rest...) {
+		reads = append(reads, kv.Read{Range: rangeOf(kind.index), Options: kv.RangeOptions{Limit: 1, KeysOnly: true}})
+	}
+	kv.Prefetch(r, reads...)
+}
+
 // wakeUp lets in blocked jobs of a key whose rate has room.
-func (q *Queue) wakeUp(tx kv.Tx, entry []byte, now int64, d *Dues) error {
+func (q *Queue) wakeUp(tx kv.Tx, entry []byte, _ *Job, now int64, d *Dues) error {
 	elems, err := tuple.Unpack(entry[len(q.wakes):])
 	var key string
 	if err != nil || len(elems) != 2 || !texts(elems[1:], &key) {
@@ -270,7 +347,7 @@ func (q *Queue) wakeLate(tx kv.Tx, now int64, limit int, without [][]byte, d *Du
 			d.Next = now
 			break
 		}
-		if _, err := d.done(entry, q.wakeUp(tx, entry, now, d)); err != nil {
+		if _, err := d.done(entry, q.wakeUp(tx, entry, nil, now, d)); err != nil {
 			return err
 		}
 		d.Did++
@@ -278,22 +355,14 @@ func (q *Queue) wakeLate(tx kv.Tx, now int64, limit int, without [][]byte, d *Du
 	return nil
 }
 
-func (q *Queue) comeDue(tx kv.Tx, entry []byte, now int64, d *Dues) error {
-	j, err := q.loadDue(tx, Scheduled, entry)
-	if err != nil {
-		return err
-	}
+func (q *Queue) comeDue(tx kv.Tx, _ []byte, j *Job, now int64, d *Dues) error {
 	d.Ready++
 	q.leave(tx, j)
 	return q.admit(tx, j, now)
 }
 
 // expire ends a lease that is over: its job is tried again, or dead after its last attempt.
-func (q *Queue) expire(tx kv.Tx, entry []byte, now int64, d *Dues) error {
-	j, err := q.loadDue(tx, Leased, entry)
-	if err != nil {
-		return err
-	}
+func (q *Queue) expire(tx kv.Tx, _ []byte, j *Job, now int64, d *Dues) error {
 	d.Ready++ // if it dies, its slot may have made another one ready
 	d.Expired++
 	dead, err := q.endLease(tx, j, now, expiredText)
@@ -329,11 +398,7 @@ func (q *Queue) EndLease(tx kv.Tx, id, now int64) error {
 }
 
 // forget removes a job that is done.
-func (q *Queue) forget(tx kv.Tx, entry []byte, now int64, _ *Dues) error {
-	j, err := q.loadDue(tx, Done, entry)
-	if err != nil {
-		return err
-	}
+func (q *Queue) forget(tx kv.Tx, _ []byte, j *Job, now int64, _ *Dues) error {
 	return q.remove(tx, j, now)
 }
 
@@ -349,7 +414,7 @@ func (k *keys) endKey(at, kind int64, text string) []byte {
 
 // endOf ends a claim that has outlived its job, or forgets a key that has no jobs. Either may have
 // been renewed since the entry was made.
-func (q *Queue) endOf(tx kv.Tx, entry []byte, now int64, _ *Dues) error {
+func (q *Queue) endOf(tx kv.Tx, entry []byte, _ *Job, now int64, _ *Dues) error {
 	end, err := q.parseEnd(entry)
 	if err != nil {
 		return unwritten{err}

@@ -18,6 +18,7 @@ type Filter struct {
 	Holder      string // of its last lease; "" is any
 	Before      int64  // it was put; 0 is at any time
 	Reverse     bool   // List begins at the end
+	Payloads    bool   // found reads the payload of each job
 }
 
 // maxSearched is how many bytes of payloads one List looks into.
@@ -45,31 +46,56 @@ func (q *Queue) List(r kv.Reader, f Filter, after []byte, scan int, found func(*
 		}
 	}
 	searched := 0
-	for entry, err := range r.Range(over, kv.RangeOptions{Limit: scan, Reverse: f.Reverse}) {
+	for {
+		n := min(scan-looked, listPage)
+		entries, err := pairs(r, over, kv.RangeOptions{Limit: n, Reverse: f.Reverse})
 		if err != nil {
 			return nil, looked, err
 		}
-		j, err := q.listed(r, f.State, entry)
-		var matches bool
-		var size int
-		if err == nil {
-			matches, size, err = q.matches(r, j, f)
-		}
-		if err != nil && !q.aside(entry.Key, err) {
-			return nil, looked, err
-		}
-		more := true
-		if matches {
-			if more, err = found(j); err != nil {
+		q.expectListed(r, f, entries, maxSearched-searched)
+		for _, entry := range entries {
+			j, err := q.listed(r, f.State, entry)
+			var matches bool
+			var size int
+			if err == nil {
+				matches, size, err = q.matches(r, j, f)
+			}
+			if err != nil && !q.aside(entry.Key, err) {
 				return nil, looked, err
 			}
+			more := true
+			if matches {
+				if more, err = found(j); err != nil {
+					return nil, looked, err
+				}
+			}
+			looked, searched = looked+1, searched+size
+			if !more || looked == scan || searched >= maxSearched {
+				return entry.Key, looked, nil
+			}
 		}
-		looked, searched = looked+1, searched+size
-		if !more || looked == scan || searched >= maxSearched {
-			return entry.Key, looked, nil
+		if len(entries) < n {
+			return nil, looked, nil
+		}
+		if last := entries[n-1].Key; f.Reverse {
+			over.End = last
+		} else {
+			over.Begin = kv.After(last)
 		}
 	}
-	return nil, looked, nil
+}
+
+// listPage is how many entries are read at once, with their headers and payloads.
+const listPage = 48
+
+func pairs(r kv.Reader, over kv.Range, o kv.RangeOptions) (all []kv.KeyValue, err error) {
+	for pair, err := range r.Range(over, o) {
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, pair)
+	}
+	return all, nil
 }
 
 func (q *Queue) listed(r kv.Reader, state State, entry kv.KeyValue) (*Job, error) {

@@ -261,7 +261,7 @@ func (q *Queue) tickKey(p *Periodic) []byte { return withString(withInts(q.ticks
 
 // tick puts a periodic job, and sets when it is due next. That is one transaction, which reads the
 // periodic job: so each tick makes one job, however many processes see it.
-func (q *Queue) tick(tx kv.Tx, entry []byte, now int64, d *Dues) error {
+func (q *Queue) tick(tx kv.Tx, entry []byte, _ *Job, now int64, d *Dues) error {
 	elems, err := tuple.Unpack(entry[len(q.ticks):])
 	if err != nil || len(elems) != 2 {
 		return unwritten{corrupt(entry, "it is no tick of a periodic job")}

@@ -20,7 +20,7 @@ type Config struct {
 	Soon     func(at int64)    // called when a transaction has committed after which something is due then; may be nil
 	Recalled func(id int64)    // called when a transaction has committed that has recalled the lease of a job, or AllRecalled; may be nil
 	Aside    func(*AsideError) // called with what can't be read, and is passed over; may be nil
-	Shards   int               // over how many keys a count is spread; at least 1
+	Shards   int               // over how many keys a count is spread, of which a Queue uses one; at least 1
 }
 
 // Queue is the recipe of one work queue. It is safe for concurrent use.
@@ -35,7 +35,9 @@ type Queue struct {
 	stored  []byte // what all of that was read from
 
 	defaults Settings
+	shard    int64                  // of counts, in which this one counts
 	latest   *atomic.Pointer[Queue] // what At returned last
+	payloads *atomic.Int64          // how large payloads are, about
 }
 
 // NewQueue returns the recipe for a queue of that name.
@@ -45,8 +47,12 @@ func NewQueue(name string, limits kv.Limits, config Config) *Queue {
 	}
 	config.KeyLimit, config.Lease = max(1, config.KeyLimit), cmp.Or(config.Lease, DefaultSettings.Lease)
 	config.Backoff = cmp.Or(config.Backoff, DefaultSettings.Backoff)
-	config.Shards = max(1, config.Shards)
-	return &Queue{keys: keysOf(name), config: config, limits: limits, defaults: config.Settings, latest: new(atomic.Pointer[Queue])}
+	q := &Queue{
+		keys: keysOf(name), config: config, limits: limits, defaults: config.Settings, shard: rand.Int64N(int64(max(1, config.Shards))),
+		latest: new(atomic.Pointer[Queue]), payloads: new(atomic.Int64),
+	}
+	q.payloads.Store(unknownPayload)
+	return q
 }
 
 // Load returns the header of a job, or ErrNotFound.
@@ -130,16 +136,12 @@ func (q *Queue) soon(tx kv.Tx, at int64) {
 func (q *Queue) save(tx kv.Tx, j *Job) { tx.Set(withInts(q.headers, j.ID), q.header(j)) }
 
 func (q *Queue) count(tx kv.Tx, s State, delta int64) {
-	shard := int64(0)
-	if q.config.Shards > 1 {
-		shard = rand.Int64N(int64(q.config.Shards))
-	}
-	tx.Add(withInts(q.counts, int64(s), shard), delta)
+	tx.Add(withInts(q.counts, int64(s), q.shard), delta)
 }
 
 // countOf returns how many jobs there are in a state, and conflicts with those that come to it and leave it.
 func (q *Queue) countOf(r kv.Reader, s State) (n int64, err error) {
-	for pair, err := range r.Range(rangeOf(withInts(q.counts, int64(s))), kv.RangeOptions{}) {
+	for pair, err := range r.Range(q.countsOf(s), kv.RangeOptions{}) {
 		if err != nil {
 			return 0, err
 		}
@@ -151,6 +153,8 @@ func (q *Queue) countOf(r kv.Reader, s State) (n int64, err error) {
 	}
 	return n, nil
 }
+
+func (q *Queue) countsOf(s State) kv.Range { return rangeOf(withInts(q.counts, int64(s))) }
 
 // Counts returns how many jobs there are in each state, through a snapshot.
 func (q *Queue) Counts(r kv.Reader) (map[State]int64, error) {
@@ -311,6 +315,7 @@ func (q *Queue) Payload(r kv.Reader, j *Job) ([]byte, error) {
 		if err == nil && value == nil {
 			err = corrupt(key, "the payload of job %d is missing", j.ID)
 		}
+		q.sawPayload(len(value))
 		return value, err
 	}
 	var payload []byte
@@ -325,6 +330,7 @@ func (q *Queue) Payload(r kv.Reader, j *Job) ([]byte, error) {
 	if pieces != j.Pieces {
 		return nil, corrupt(key, "job %d has %d of %d pieces of its payload", j.ID, pieces, j.Pieces)
 	}
+	q.sawPayload(len(payload))
 	return payload, nil
 }
 

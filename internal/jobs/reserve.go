@@ -3,9 +3,11 @@ package jobs
 import (
 	"cmp"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"time"
 
+	"github.com/conq-go/conq/internal/budget"
 	"github.com/conq-go/conq/kv"
 )
 
@@ -51,29 +53,26 @@ const maxMoved = 500
 // Reserve leases up to N ready jobs, the first ones. Ready jobs may start: those whose key is over its rate are blocked.
 // Only where the rate was changed meanwhile there are others, which Reserve blocks.
 func (q *Queue) Reserve(tx kv.Tx, now int64, request Request) (f Found, err error) {
-	n, err := q.room(tx, now, request.N)
-	if err != nil || n == 0 {
+	room, err := q.room(tx, now, request.N)
+	if err != nil || room.n == 0 {
 		return f, err
 	}
 	r := reservation{q: q, tx: tx, now: now, request: request}
-	for from := []byte(nil); len(r.got) < n && !r.more; {
-		entries, end, err := q.candidates(tx, n-len(r.got), &from)
+	for from := []byte(nil); len(r.got) < room.n && !r.more; {
+		entries, end, err := q.candidates(tx, budget.Count(tx, leastOperations, room.n-len(r.got)), &from)
 		if err != nil {
 			return f, err
 		}
-		for _, entry := range entries {
-			if r.more, err = r.lease(entry.Key); err != nil && !q.aside(entry.Key, err) {
-				return f, err
-			} else if r.more {
-				break
-			}
+		if err := r.leaseAll(entries); err != nil {
+			return f, err
 		}
 		if end {
 			break
 		}
 	}
 	f.Jobs, f.More = r.got, r.more || len(r.got) == 0 && (q.config.Relaxed && r.moved > 0 || r.buried > 0) // there may be some before these
-	return f, q.started(tx, now, len(r.got))
+	q.started(tx, now, room, len(r.got))
+	return f, nil
 }
 
 // reservation is a Reserve under way.
@@ -89,14 +88,36 @@ type reservation struct {
 	more    bool // see Found
 }
 
-// lease leases the job of an entry, or blocks it if it may not start, or makes it dead if its payload is gone. Where there is no room
-// for it, it does nothing, and more is true. If what is stored of the job can't be read, that is an error, and it does nothing.
-func (r *reservation) lease(entry []byte) (more bool, err error) {
-	q := r.q
-	j, err := q.loadIn(r.tx, Ready, entry)
-	if err != nil {
-		return false, err
+// leaseAll leases the jobs of entries, as many as there is room for, and passes over what can't be read.
+func (r *reservation) leaseAll(entries [][]byte) error {
+	q, bytes := r.q, cmp.Or(r.request.MaxBytes, math.MaxInt)-r.bytes
+	q.expectLoads(r.tx, Ready, entries, bytes)
+	var all []*Job
+	for _, entry := range entries {
+		j, err := q.loadIn(r.tx, Ready, entry)
+		if err == nil {
+			all = append(all, j)
+		} else if !q.aside(entry, err) {
+			return err
+		}
 	}
+	q.expectKeyed(r.tx, all, bytes)
+	for _, j := range all {
+		entry := q.index(j)
+		var err error
+		if r.more, err = r.lease(entry, j); err != nil && !q.aside(entry, err) {
+			return err
+		} else if r.more {
+			return nil
+		}
+	}
+	return nil
+}
+
+// lease leases a job that was loaded, or blocks it if it may not start, or makes it dead if its payload is gone. Where there is no room
+// for it, it does nothing, and more is true. If what is stored of the job can't be read, that is an error, and it does nothing.
+func (r *reservation) lease(entry []byte, j *Job) (more bool, err error) {
+	q := r.q
 	if len(r.got)+r.moved+r.buried > 0 && !q.startFits(r.tx, j) {
 		return true, nil
 	}
@@ -154,7 +175,7 @@ func (q *Queue) ReserveOne(tx kv.Tx, id, now int64, request Request) (got Reserv
 	if err := q.mayRevive(tx, j, now); err != nil {
 		return got, err
 	}
-	n, err := q.room(tx, now, 1)
+	room, err := q.room(tx, now, 1)
 	if err != nil {
 		return got, err
 	}
@@ -162,7 +183,7 @@ func (q *Queue) ReserveOne(tx kv.Tx, id, now int64, request Request) (got Reserv
 	switch {
 	case err != nil:
 		return got, err
-	case n == 0 || !has: // nothing was written
+	case room.n == 0 || !has: // nothing was written
 		return got, fmt.Errorf("%w: job %d can't start now, as its queue is paused or a limit is reached", ErrState, id)
 	}
 	payload, err := q.Payload(tx, j)
@@ -179,7 +200,8 @@ func (q *Queue) ReserveOne(tx kv.Tx, id, now int64, request Request) (got Reserv
 	if err != nil {
 		return got, err
 	}
-	return Reserved{Job: j, Payload: payload, Since: since, Length: length, Timeout: q.Timeout(j)}, q.started(tx, now, 1)
+	q.started(tx, now, room, 1)
+	return Reserved{Job: j, Payload: payload, Since: since, Length: length, Timeout: q.Timeout(j)}, nil
 }
 
 // slotFor tells whether a job that is ready, scheduled or dead may start now as far as its key is concerned, without
@@ -260,33 +282,39 @@ func (q *Queue) lease(tx kv.Tx, j *Job, s slots, now int64, request Request, i i
 	return length, nil
 }
 
+// starts are what limits allow now.
+type starts struct {
+	n       int   // jobs that may be leased
+	arrival int64 // the theoretical arrival time of the queue's rate
+}
+
 // room returns how many of n jobs may be leased now.
-func (q *Queue) room(tx kv.Tx, now int64, n int) (int, error) {
+func (q *Queue) room(tx kv.Tx, now int64, n int) (s starts, err error) {
 	if q.paused {
-		return 0, nil
+		return s, nil
 	}
 	if limit := q.config.Concurrency; limit > 0 {
 		leased, err := q.countOf(tx, Leased)
 		if err != nil {
-			return 0, err
+			return s, err
 		}
 		n = int(min(int64(n), max(0, limit-leased)))
 	}
 	if q.config.Rate.limits() {
-		arrival, err := q.arrival(tx)
-		if err != nil {
-			return 0, err
+		if s.arrival, err = q.arrival(tx); err != nil {
+			return s, err
 		}
-		if latest := q.config.Rate.clamp(arrival, now); arrival > latest {
-			arrival = latest
-			tx.Set(q.rate, withInts(nil, arrival))
+		if latest := q.config.Rate.clamp(s.arrival, now); s.arrival > latest {
+			s.arrival = latest
+			tx.Set(q.rate, withInts(nil, s.arrival))
 		}
 		var next int64
-		if n, next, _ = q.config.Rate.allowed(arrival, now, n); next > 0 && q.config.Again != nil {
+		if n, next, _ = q.config.Rate.allowed(s.arrival, now, n); next > 0 && q.config.Again != nil {
 			tx.OnCommit(func() { q.config.Again(next) })
 		}
 	}
-	return n, nil
+	s.n = n
+	return s, nil
 }
 
 // arrival returns the arrival time of the queue's rate. One that can't be read begins anew.
@@ -298,19 +326,11 @@ func (q *Queue) arrival(tx kv.Tx) (at int64, err error) {
 }
 
 // started accounts for n jobs that were leased.
-func (q *Queue) started(tx kv.Tx, now int64, n int) error {
-	if n == 0 {
-		return nil
-	}
-	if q.config.Rate.limits() {
-		arrival, err := q.arrival(tx)
-		if err != nil {
-			return err
-		}
-		_, _, keep := q.config.Rate.allowed(arrival, now, n)
+func (q *Queue) started(tx kv.Tx, now int64, s starts, n int) {
+	if n > 0 && q.config.Rate.limits() {
+		_, _, keep := q.config.Rate.allowed(s.arrival, now, n)
 		tx.Set(q.rate, withInts(nil, keep))
 	}
-	return nil
 }
 
 // spread is from how many of the first jobs a relaxed order chooses.
@@ -320,11 +340,11 @@ const spread = 256
 // these are the last. Those of a relaxed order begin at a random one of the first. Where other processes share the store they are read through a
 // snapshot: the jobs' headers conflict, and the reservation counts as done at the version that it has read, as a take does
 // (docs/concurrency.md).
-func (q *Queue) candidates(tx kv.Tx, n int, from *[]byte) (entries []kv.KeyValue, end bool, err error) {
+func (q *Queue) candidates(tx kv.Tx, n int, from *[]byte) (entries [][]byte, end bool, err error) {
 	ready, most, r := rangeOf(q.indexes[Ready]), n, kv.Reader(tx)
 	relaxed := q.config.Relaxed && *from == nil
-	if relaxed {
-		most += spread
+	if *from == nil {
+		most = q.window(n)
 	}
 	if q.config.Relaxed || q.limits.Shared {
 		r = tx.Snapshot()
@@ -336,7 +356,7 @@ func (q *Queue) candidates(tx kv.Tx, n int, from *[]byte) (entries []kv.KeyValue
 		if err != nil {
 			return nil, false, err
 		}
-		entries = append(entries, entry)
+		entries = append(entries, entry.Key)
 	}
 	if len(entries) == 0 {
 		if relaxed {
@@ -348,6 +368,14 @@ func (q *Queue) candidates(tx kv.Tx, n int, from *[]byte) (entries []kv.KeyValue
 		entries = entries[rand.IntN(max(1, len(entries)-n)):]
 		entries = entries[:min(n, len(entries))]
 	}
-	*from = kv.After(entries[len(entries)-1].Key)
+	*from = kv.After(entries[len(entries)-1])
 	return entries, len(entries) < n, nil
+}
+
+// window is how many ready entries are read to reserve n jobs.
+func (q *Queue) window(n int) int {
+	if q.config.Relaxed {
+		n += spread
+	}
+	return n
 }

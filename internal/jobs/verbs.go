@@ -234,6 +234,11 @@ func (q *Queue) KickFirst(tx kv.Tx, state State, now int64, n int) (kicked int, 
 	if err != nil {
 		return 0, err
 	}
+	ids := make([]int64, len(first))
+	for i, j := range first {
+		ids[i] = j.ID
+	}
+	q.expect(tx, ids[:min(len(ids), q.most(len(ids)+1))], 0)
 	for i, j := range first {
 		if i > 0 && !q.Fits(tx) {
 			break

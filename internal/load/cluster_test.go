@@ -56,32 +56,44 @@ type clusterRow struct {
 	combining  bool
 	staging    string
 	priorities int
+	jobs       bool
 }
 
 var clusterRows = []clusterRow{
-	{Fill, 1, 1, true, "auto", 0},
-	{Drain, 1, 1, true, "auto", 0},
-	{Fill, 16, 1, true, "auto", 0},
-	{Fill, 64, 1, true, "auto", 0},
-	{Fill, 256, 1, true, "auto", 0},
-	{Drain, 64, 1, true, "auto", 0},
-	{Drain, 256, 1, true, "auto", 0},
-	{Drain, 64, 64, false, "never", 0},
-	{Drain, 64, 64, false, "always", 0},
-	{Drain, 64, 64, false, "auto", 0},
-	{Drain, 256, 16, true, "never", 0},
-	{Drain, 256, 16, true, "auto", 0},
-	{Transfer, 64, 1, true, "auto", 0},
-	{Transfer, 16, 1, true, "never", 10},
-	{Transfer, 16, 1, true, "auto", 10},
-	{Transfer, 16, 1, true, "never", 1000},
-	{Transfer, 16, 1, true, "auto", 1000},
-	{Transfer, 16, 16, false, "never", 10},
-	{Transfer, 16, 16, false, "auto", 10},
+	{Fill, 1, 1, true, "auto", 0, false},
+	{Drain, 1, 1, true, "auto", 0, false},
+	{Fill, 16, 1, true, "auto", 0, false},
+	{Fill, 64, 1, true, "auto", 0, false},
+	{Fill, 256, 1, true, "auto", 0, false},
+	{Drain, 16, 1, true, "auto", 0, false},
+	{Drain, 64, 1, true, "auto", 0, false},
+	{Drain, 256, 1, true, "auto", 0, false},
+	{Drain, 64, 64, false, "never", 0, false},
+	{Drain, 64, 64, false, "always", 0, false},
+	{Drain, 64, 64, false, "auto", 0, false},
+	{Drain, 256, 16, true, "never", 0, false},
+	{Drain, 256, 16, true, "auto", 0, false},
+	{Transfer, 64, 1, true, "auto", 0, false},
+	{Transfer, 16, 1, true, "never", 10, false},
+	{Transfer, 16, 1, true, "auto", 10, false},
+	{Transfer, 16, 1, true, "never", 1000, false},
+	{Transfer, 16, 1, true, "auto", 1000, false},
+	{Transfer, 16, 16, false, "never", 10, false},
+	{Transfer, 16, 16, false, "auto", 10, false},
+	{Drain, 1, 1, true, "auto", 0, true},
+	{Drain, 16, 1, true, "auto", 0, true},
+	{Drain, 64, 1, true, "auto", 0, true},
+	{Drain, 64, 16, true, "auto", 0, true},
+	{Transfer, 16, 1, true, "auto", 0, true},
+	{Transfer, 64, 1, true, "auto", 0, true},
+	{Transfer, 64, 16, true, "auto", 0, true},
 }
 
 func (r clusterRow) String() string {
 	what := fmt.Sprintf("%s %d, %d handles", r.phase, r.clients, r.handles)
+	if r.jobs {
+		what = "jobs: " + what
+	}
 	if !r.combining {
 		what += " not combined"
 	}
@@ -95,12 +107,15 @@ func (r clusterRow) measure(t *testing.T, w *tabwriter.Writer, profile func(int)
 	c := Config{
 		Settings: Settings{
 			Producers: r.clients, Consumers: r.clients, Size: 128, Duration: 2 * time.Second, Handles: r.handles,
-			Combining: r.combining, Staging: r.staging, Priorities: r.priorities, Seed: 1,
+			Combining: r.combining, Staging: r.staging, Priorities: r.priorities, Jobs: r.jobs, Seed: 1,
 		},
 		Phases: []Phase{r.phase},
 	}
 	if r.phase == Drain {
 		c.Depth = 60_000
+	}
+	if r.jobs && r.phase == Drain {
+		c.Depth = 20_000
 	}
 	c.Open = func() (kv.DB, error) {
 		return faulty.New(memory.New(memory.Options{}), 1, profile(c.Transactions())), nil

@@ -188,7 +188,7 @@ type asked struct {
 func (r reader) Prefetch(reads []kv.Read) {
 	t := r.t
 	for _, read := range reads {
-		if t.alive() != nil || len(t.asked) == mostAsked {
+		if t.alive() != nil || len(t.asked) == mostAhead {
 			return
 		}
 		if read.Key != nil {
@@ -229,8 +229,11 @@ func (r reader) cursor(span kv.Range, o kv.RangeOptions) *cursor {
 	return c
 }
 
-// mostAsked is how many reads are under way at once, of Prefetch or of LastKeys.
+// mostAsked is how many reads of LastKeys are under way at once.
 const mostAsked = 100
+
+// mostAhead is how many reads are asked for ahead, by Prefetch.
+const mostAhead = 2000
 
 // LastKeys implements kv.LastKeys: it asks for all before it waits for the first, so that several
 // take as long as one.
