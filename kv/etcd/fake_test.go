@@ -28,6 +28,7 @@ type fakeCluster struct {
 	revision int64
 	keys     map[string][]*mvccpb.KeyValue // versions, oldest first; of version 0 where it was deleted
 	requests int
+	looked   int // keys, each of which a member counts
 }
 
 func newFakeCluster() *fakeCluster {
@@ -100,6 +101,7 @@ func (f *fakeCluster) find(r *pb.RangeRequest) *pb.RangeResponse {
 			continue
 		}
 		response.Count++
+		f.looked++
 		if r.CountOnly || r.Limit > 0 && response.Count > r.Limit {
 			response.More = !r.CountOnly
 			continue

@@ -76,7 +76,7 @@ func (hs *hints) fitting(size int) int {
 // scale tells how far apart keys are, taken as numbers: the 8 bytes behind what
 // the keys of a page had in common. The zero value knows nothing.
 type scale struct {
-	prefix []byte
+	common int    // bytes
 	step   uint64 // from one key to the next, on average
 }
 
@@ -90,7 +90,7 @@ func scaleOf(first, last []byte, n int) scale {
 		p++
 	}
 	step := (number(last[p:]) - number(first[p:])) / uint64(n-1)
-	return scale{prefix: bytes.Clone(first[:p]), step: max(step, 1)}
+	return scale{common: p, step: max(step, 1)}
 }
 
 // number is the first 8 bytes of b as a big-endian number.
@@ -102,28 +102,51 @@ func number(b []byte) uint64 {
 
 // above returns a key about n keys above edge, or nil if it can't tell.
 func (s scale) above(edge []byte, n int) []byte {
-	if s.step == 0 || !bytes.HasPrefix(edge, s.prefix) {
+	if s.step == 0 || len(edge) < s.common {
 		return nil
 	}
 	high, far := bits.Mul64(s.step, uint64(n))
-	at, carry := bits.Add64(number(edge[len(s.prefix):]), far, 0)
-	if high != 0 || carry != 0 || at == math.MaxUint64 {
+	at, carry := bits.Add64(number(edge[s.common:]), far, 1)
+	key := bytes.Clone(edge[:s.common])
+	for i := len(key) - 1; carry > 0; i-- { // into what edge has in common with no more than its neighbours
+		if i < 0 {
+			return nil
+		}
+		key[i]++
+		if key[i] > 0 {
+			carry = 0
+		}
+	}
+	if high != 0 {
 		return nil
 	}
-	return binary.BigEndian.AppendUint64(bytes.Clone(s.prefix), at+1)
+	return binary.BigEndian.AppendUint64(key, at)
+}
+
+// beyond returns a key behind all that have with edge in common what its neighbours have, but for the last n bytes of that and one
+// more: keys may be numbers in digits, of which few follow on a byte.
+func (s scale) beyond(edge []byte, n int) []byte {
+	last := s.common - n - 1
+	if s.step == 0 || last < 0 || len(edge) <= last || edge[last] >= math.MaxUint8-1 {
+		return nil
+	}
+	key := bytes.Clone(edge[:last+1])
+	key[last] += 2
+	return key
 }
 
 // below returns a key about n keys below edge, or nil if it can't tell.
 func (s scale) below(edge []byte, n int) []byte {
-	if s.step == 0 || !bytes.HasPrefix(edge, s.prefix) {
+	if s.step == 0 || len(edge) < s.common {
 		return nil
 	}
 	high, far := bits.Mul64(s.step, uint64(n))
-	at, borrow := bits.Sub64(number(edge[len(s.prefix):]), far, 0)
+	at, borrow := bits.Sub64(number(edge[s.common:]), far, 0)
+	key := bytes.Clone(edge[:s.common])
 	if high != 0 || borrow != 0 || at == 0 {
-		return bytes.Clone(s.prefix)
+		return key
 	}
-	return overlay.Least(binary.BigEndian.AppendUint64(bytes.Clone(s.prefix), at), edge)
+	return overlay.Least(binary.BigEndian.AppendUint64(key, at), edge)
 }
 
 // middle returns a key between two keys, or nil if it finds none.

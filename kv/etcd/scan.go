@@ -81,6 +81,9 @@ func (c *cursor) size() int {
 	n := min(firstPage<<min(c.pages, 4), largePage)
 	if c.pages == 0 && c.want > 0 {
 		n = min(c.want, largePage)
+		if n == 1 && !c.reverse && !c.known() {
+			n = 2 // which tells how far they are apart
+		}
 	}
 	if !c.keysOnly {
 		n = min(n, c.t.db.hints.fitting(pageBytes))
@@ -176,9 +179,14 @@ func (c *cursor) guessed(first bool, size int) iter.Seq[[]byte] {
 		}
 		if c.reverse {
 			yield(c.rest.Begin)
-		} else {
-			yield(c.rest.End)
+			return
 		}
+		for n := 0; n < guesses; n++ {
+			if at := c.inside(s.beyond(edge, n)); at != nil && !yield(at) {
+				return
+			}
+		}
+		yield(c.rest.End)
 	}
 }
 
@@ -188,6 +196,11 @@ func (c *cursor) near(edge []byte, s scale, n int) []byte {
 	if c.reverse {
 		at = s.below(edge, n)
 	}
+	return c.inside(at)
+}
+
+// inside returns a key if it is in what is left, or else nil.
+func (c *cursor) inside(at []byte) []byte {
 	if at == nil || bytes.Compare(at, c.rest.Begin) <= 0 || bytes.Compare(at, c.rest.End) >= 0 {
 		return nil
 	}
@@ -206,6 +219,12 @@ func (c *cursor) first() (r kv.Range, limit int) {
 	return c.r, size
 }
 
+// known tells whether it is known how far apart the keys are where the cursor begins.
+func (c *cursor) known() bool {
+	h, ok := c.t.db.hints.ends.get(c.end())
+	return ok && h.step > 0
+}
+
 // turnOn reads the next page forwards: from a narrow part of the range, if there
 // is a hint how far to look.
 func (c *cursor) turnOn(first bool, size int) error {
@@ -222,11 +241,23 @@ func (c *cursor) turnOn(first bool, size int) error {
 				c.rest.Begin = kv.After(bytes.Clone(pairs[len(pairs)-1].Key))
 			}
 			c.measure(pairs, more > 0 || !whole)
+			if first && !whole {
+				c.narrow(more, size)
+			}
 			return nil
 		}
+		size = max(size, 2) // it has looked less far than there is something: keys are further apart than was known
 	}
 	c.forget()
 	return nil
+}
+
+// narrow is for a guess that was too wide: a member has counted what is left, more than was to be read.
+func (c *cursor) narrow(more int64, size int) {
+	if h, ok := c.t.db.hints.ends.get(c.end()); ok && more > int64(16*max(32, size)) {
+		h.step = max(1, h.step/uint64(more/int64(max(32, 2*size))))
+		c.t.db.hints.ends.set(c.end(), h)
+	}
 }
 
 // end names the end of the range at which the cursor begins.

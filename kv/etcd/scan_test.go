@@ -169,3 +169,45 @@ func TestReadsRefused(t *testing.T) {
 		}
 	}
 }
+
+// Who takes one pair at a time has no more keys looked at, and makes no more requests, at any depth, however far apart keys are, and also
+// where that changes.
+func TestTakesOfOneAtAnyDepth(t *testing.T) {
+	const n, taken = 2000, 200
+	for name, key := range map[string]func(i int) string{
+		"even":                      func(i int) string { return fmt.Sprintf("q%08d", i) },
+		"far apart":                 func(i int) string { return fmt.Sprintf("q%08d", 1000*i) },
+		"further and further apart": func(i int) string { return fmt.Sprintf("q%012d", i*i*i) },
+		"far apart, then close":     func(i int) string { return fmt.Sprintf("q%09d", 1_000_000*min(i, 100)+i) },
+		"close, then far apart":     func(i int) string { return fmt.Sprintf("q%010d", i+1_000_000*max(0, i-100)) },
+	} {
+		f := newFakeCluster()
+		var keys []string
+		for i := range n {
+			keys = append(keys, key(i))
+		}
+		for some := range slices.Chunk(keys, 100) {
+			set(t, f.open(t), some...)
+		}
+		db := f.open(t)
+		requests, looked := f.requests, f.looked
+		for _, want := range keys[:taken] {
+			testkit.NoError(t, db.Transact(t.Context(), func(tx kv.Tx) error {
+				for pair, err := range tx.Range(kv.PrefixRange([]byte("q")), kv.RangeOptions{Limit: 1}) {
+					if err != nil {
+						return err
+					}
+					if string(pair.Key) != want {
+						t.Fatalf("%s: got %s, want %s", name, pair.Key, want)
+					}
+					tx.Clear(pair.Key)
+				}
+				return nil
+			}))
+		}
+		requests, looked = f.requests-requests, f.looked-looked
+		if requests > taken*5/2 || looked > 200*taken {
+			t.Errorf("%s: %d takes made %d requests, in which %d keys were looked at", name, taken, requests, looked)
+		}
+	}
+}
