@@ -29,7 +29,7 @@ type crowd struct {
 	*Queue[string]
 	other *Queue[string]
 	n     int
-	past  time.Duration // that has gone by
+	past  atomic.Int64 // nanoseconds that have gone by
 	ids   []ID
 }
 
@@ -47,7 +47,7 @@ func crowdOf(t *testing.T, db kv.DB, n int) *crowd {
 		*q, err = Open(db, fmt.Sprint("q", len(c.ids)), codec.String(), o)
 		testkit.NoError(t, err)
 		t.Cleanup(func() { testkit.NoError(t, (*q).Close()) })
-		(*q).now = func() time.Time { return began.Add(c.past) }
+		(*q).now = func() time.Time { return began.Add(time.Duration(c.past.Load())) }
 		c.ids = append(c.ids, 0)
 	}
 	c.ids = nil
@@ -172,7 +172,7 @@ var verbs = map[string]func(*crowd){
 	},
 	"TryReserveWith": func(c *crowd) {
 		c.fill(time.Minute)
-		c.past += time.Hour
+		c.past.Add(int64(time.Hour))
 		_, err := c.TryReserveWith(c.Context(), c.n, ReserveOptions{Lease: time.Minute})
 		testkit.NoError(c, err)
 	},
@@ -195,7 +195,7 @@ var verbs = map[string]func(*crowd){
 			testkit.NoError(c, c.EndLease(c.Context(), l.ID))
 		}
 	},
-	"KickAll": func(c *crowd) { c.dead(); c.past++; c.all(c.KickAll(c.Context(), Filter{}, nil)) },
+	"KickAll": func(c *crowd) { c.dead(); c.past.Add(1); c.all(c.KickAll(c.Context(), Filter{}, nil)) },
 	"DeleteAll": func(c *crowd) {
 		c.fill(0)
 		c.all(c.DeleteAll(c.Context(), Filter{}, nil))
@@ -221,7 +221,7 @@ var verbs = map[string]func(*crowd){
 			}
 		}
 		c.fill(time.Minute)
-		c.past += 3 * time.Hour
+		c.past.Add(int64(3 * time.Hour))
 		testkit.NoError(c, c.Reclaim(c.Context()))
 		c.count("scheduled", Filter{State: Scheduled}, 0)
 		c.count("leased", Filter{State: Leased}, 0)
@@ -231,7 +231,7 @@ var verbs = map[string]func(*crowd){
 		for i := range c.n {
 			testkit.NoError(c, c.Every(c.Context(), fmt.Sprint("p", i), "@every 1s", strings.Repeat("\x00", 1000)))
 		}
-		c.past += time.Minute
+		c.past.Add(int64(time.Minute))
 		testkit.NoError(c, c.Reclaim(c.Context()))
 		c.count("ticked", Filter{}, c.n)
 		for i := range c.n {
