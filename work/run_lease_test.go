@@ -358,3 +358,34 @@ func TestDrain(t *testing.T) {
 		})
 	}
 }
+
+// What came due while nobody was there is done by a runner that drains, and so is a tick.
+func TestDrainWhatIsDue(t *testing.T) {
+	for name, source := range sources {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				ctx, db := t.Context(), store(t)
+				for what, put := range map[string]func(q *Queue[string]) error{
+					"due":  func(q *Queue[string]) error { _, err := q.Put(ctx, "due", Job{Delay: time.Second}); return err },
+					"tick": func(q *Queue[string]) error { return q.Every(ctx, "tick", "@every 5s", "tick") },
+				} {
+					before, err := Open(db, "jobs", codec.String())
+					noError(t, err)
+					noError(t, put(before))
+					noError(t, before.Close())
+					time.Sleep(6 * time.Second)
+					q := open(t, db, Options{})
+					var done []string
+					noError(t, Run(ctx, source(t, q), func(ctx context.Context, l *Lease[string]) error {
+						done = append(done, l.Value)
+						_ = q.RemovePeriodic(ctx, "tick")
+						return nil
+					}, RunOptions{Drain: true}))
+					if len(done) != 1 || done[0] != what {
+						t.Errorf("%s: done: %v", what, done)
+					}
+				}
+			})
+		})
+	}
+}
