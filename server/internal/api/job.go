@@ -31,6 +31,9 @@ type getJobIn struct {
 
 func (a *api) getJob(ctx context.Context, q *queues.Work, in *getJobIn) (j wire.JobInfo, err error) {
 	info, err := q.Get(ctx, in.ID)
+	if err == nil {
+		err = info.DecodeError // what is stored of its payload can't be read
+	}
 	if err != nil {
 		return j, err
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"net/http"
 	"net/http/httptest"
 	"regexp"
 	"strings"
@@ -11,10 +12,12 @@ import (
 	"time"
 
 	"github.com/conq-go/conq"
+	"github.com/conq-go/conq/internal/jobs"
 	"github.com/conq-go/conq/internal/testkit"
 	"github.com/conq-go/conq/internal/wire"
 	"github.com/conq-go/conq/kv"
 	"github.com/conq-go/conq/kv/memory"
+	"github.com/conq-go/conq/tuple"
 	"github.com/conq-go/conq/work"
 )
 
@@ -227,6 +230,39 @@ func TestReserveLeaseInOneStep(t *testing.T) {
 		testkit.NoError(t, q.Close())
 		armed, broken = false, false
 	}
+}
+
+// A job of which something can't be read holds up no others, and says so itself.
+func TestCorruptJobs(t *testing.T) {
+	f := newFixture(t)
+	f.want(200, `{"added":5,"ids":[1,2,3,4,5]}`, "POST /v1/jobs/w", `{"jobs":[{"text":"header"},{"text":"payload"},{"text":"entry"},{"text":"good","key":"k"},{"text":"last"}]}`)
+	at := func(kind string, id int64) []byte {
+		return tuple.AppendInt(tuple.AppendString(jobs.Space("w").Bytes(), kind), id)
+	}
+	testkit.NoError(t, f.db.Transact(t.Context(), func(tx kv.Tx) error {
+		tx.Set(at("j", 1), []byte("not a header"))
+		tx.Clear(at("v", 2))
+		tx.Clear(at("j", 3))
+		return nil
+	}))
+	for _, state := range []string{"", "&state=ready"} {
+		w := f.call("GET /v1/jobs/w?limit=9"+state, "")
+		testkit.Equal(t, "status of a list", w.Code, http.StatusOK)
+		for _, id := range []string{`"id":2,`, `"id":4,`, `"id":5,`} {
+			if !strings.Contains(w.Body.String(), id) {
+				t.Errorf("a list has no %s: %s", id, w.Body)
+			}
+		}
+	}
+	f.refused(http.StatusInternalServerError, "its header has format", "GET /v1/jobs/w/1", "")
+	f.refused(http.StatusInternalServerError, "payload of job 2 is missing", "GET /v1/jobs/w/2", "")
+	got := f.reserved("?n=1")
+	got = append(got, f.reserved("?n=9&wait=1s")...)
+	testkit.Equal(t, "jobs that were reserved", len(got), 2)
+	testkit.Equal(t, "status of a count", f.call("GET /v1/queues/w?count=true", "").Code, http.StatusOK)
+	f.refused(http.StatusInternalServerError, "", "POST /v1/jobs/w/1/kick", "")
+	f.want(204, "", "POST /v1/jobs/w/2/kick", "")
+	testkit.Equal(t, "jobs whose payload is gone", len(f.reserved("?n=9")), 0)
 }
 
 // A retry with a key puts nothing twice, and gets the same ids.
