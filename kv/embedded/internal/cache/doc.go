@@ -19,7 +19,7 @@
 //
 // Bytes are bounded. Hot ranges between the ends of queues are evicted first, the newest before the
 // others, and then those that were not used for the longest. So a queue that is short enough is here as
-// a whole, and one that is filled does not push out the ends of others. Nothing here makes a read right or wrong: all of it may be forgotten at any time.
+// a whole, and one that is filled does not push out the ends of others. What nobody asks for, goes by and by, too ([Cache.Rest]). Nothing here makes a read right or wrong: all of it may be forgotten at any time.
 //
 // # Cutting
 //

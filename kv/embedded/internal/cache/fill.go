@@ -86,14 +86,6 @@ func (c *Cache) drop(h *hotRange) {
 // evict drops hot ranges until the rest is not too large.
 func (c *Cache) evict() {
 	for c.bytes > c.limits.Bytes && c.line.Len() > 1 {
-		switch old := c.line.First(); {
-		case old.used:
-			old.used = false
-			c.line.Remove(&old.place)
-			c.line.Add(&old.place, old)
-		default:
-			c.drop(old)
-			c.lastKeys.keep(old)
-		}
+		c.restFirst()
 	}
 }

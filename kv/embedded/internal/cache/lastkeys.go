@@ -151,10 +151,16 @@ func (l *lastKeys) yield(r kv.Range) (end []byte, changed uint64) {
 	return end, changed
 }
 
-// evict drops what is too much: the next one, in the order of keys, that was not used since the
-// last time.
+// evict drops what is too much.
 func (l *lastKeys) evict() {
 	for l.bytes > l.most {
+		l.rest(1)
+	}
+}
+
+// rest looks at the next n, in the order of keys, and drops those that were not used since the last time.
+func (l *lastKeys) rest(n int) {
+	for range n {
 		k := l.tree.endingBehind(l.hand)
 		if k == nil {
 			l.hand = nil // and begins anew

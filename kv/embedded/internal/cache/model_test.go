@@ -38,6 +38,7 @@ func TestCache(t *testing.T) {
 			"gap":         m.gap,
 			"old":         m.old,
 			"oldest":      func(rt *rapid.T) { m.oldest = rapid.Uint64Range(m.oldest, m.version).Draw(rt, "oldest") },
+			"rest":        func(rt *rapid.T) { m.Rest() },
 			"drain":       m.drain,
 		})
 		cancelled += b.cancelled
