@@ -34,6 +34,7 @@ type alarm struct {
 	keeping []*engine
 	timer   *time.Timer
 	ringing bool
+	gone    bool // the keeper has forgotten it; only a transaction of a closed handle has it still
 
 	orphans   sync.Mutex // while they are looked for
 	noOrphans bool       // that was done
@@ -73,10 +74,14 @@ func (a *alarm) lookedAt(now, next int64, ticks bool) {
 // sooner notes that something is due at a time.
 func (a *alarm) sooner(at int64) {
 	a.mu.Lock()
-	defer a.mu.Unlock()
 	if at < a.next {
 		a.next = at
 		a.armNow()
+	}
+	gone := a.gone
+	a.mu.Unlock()
+	if gone {
+		a.keeper.remember(a.queue)
 	}
 }
 
@@ -93,8 +98,12 @@ func (a *alarm) wakeAt(at int64) {
 // touch notes that something may be due sooner than is known.
 func (a *alarm) touch() {
 	a.mu.Lock()
-	defer a.mu.Unlock()
 	a.stale = true
+	gone := a.gone
+	a.mu.Unlock()
+	if gone {
+		a.keeper.remember(a.queue)
+	}
 }
 
 // at returns when the next thing is due that is known.
@@ -183,8 +192,11 @@ func (a *alarm) leave(e *engine) {
 	a.mu.Lock()
 	kept := slices.Contains(a.keeping, e)
 	a.keeping = slices.DeleteFunc(a.keeping, func(k *engine) bool { return k == e })
-	if len(a.keeping) == 0 && a.timer != nil {
-		a.timer.Stop()
+	if len(a.keeping) == 0 {
+		a.wake = jobs.Never // nobody waits
+		if a.timer != nil {
+			a.timer.Stop()
+		}
 	}
 	a.mu.Unlock()
 	e.background.Wait()

@@ -170,7 +170,11 @@ func (k *keeper) pass(ctx context.Context) {
 	now := micros(time.Now())
 	var look, serve []*alarm
 	k.mu.Lock()
-	for _, a := range k.alarms {
+	for queue, a := range k.alarms {
+		if a.users == 0 && !k.shared && a.rests() {
+			delete(k.alarms, queue) // until a handle tells of something
+			continue
+		}
 		looks, serves := a.pass(now, k.all != nil, k.shared)
 		if looks {
 			look = append(look, a)
@@ -206,6 +210,23 @@ func (a *alarm) pass(now int64, all, shared bool) (look, serve bool) {
 		a.arm(now)
 	}
 	return look, serve
+}
+
+// rests tells whether nothing is going to be due in a queue, as far as this process knows, which is told of all that changes.
+func (a *alarm) rests() bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.gone = a.looked != 0 && !a.stale && !a.ringing && !a.ticks && a.next == jobs.Never
+	return a.gone
+}
+
+// remember has the store looked at for a queue of which the keeper has forgotten the alarm.
+func (k *keeper) remember(queue string) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.all != nil {
+		k.known(queue)
+	}
 }
 
 // serve does what is due in a queue, with a handle of its own if no other one keeps it.
