@@ -8,6 +8,7 @@ package history
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -143,6 +144,13 @@ func (h *History) forget(name string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	delete(h.queues, name)
+}
+
+// names returns the names of queues that have a history.
+func (h *History) names() []string {
+	h.mu.RLock()
+	defer h.mu.RUnlock()
+	return slices.Collect(maps.Keys(h.queues))
 }
 
 func (h *History) size() int {

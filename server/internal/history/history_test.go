@@ -371,3 +371,83 @@ func TestClockSetBack(t *testing.T) {
 		}
 	}
 }
+
+// Of queues that were made, used and emptied between two looks, few keep a history; of those that were deleted, none does. What is known of a
+// queue that rests is its last state alone, and while nothing happens the snapshot is the same.
+func TestManyEmptied(t *testing.T) {
+	db := memory.New(memory.Options{})
+	defer db.Close()
+	h := New()
+	s := NewSampler(db, h)
+	now := time.Now()
+	s.now = func() time.Time { return now }
+	look := func(times int) {
+		for range times {
+			now = now.Add(time.Second)
+			s.Sample(t.Context())
+		}
+	}
+	use := func(n int, name string) {
+		for i := range n {
+			q, err := conq.OpenQueue(db, fmt.Sprint(name, i), conq.Bytes(), conq.Options{Observe: h.ObserveItems})
+			testkit.NoError(t, err)
+			testkit.NoError(t, q.Enqueue(t.Context(), []byte("x")))
+			testkit.NoError(t, testkit.Drop(q.Dequeue(t.Context())))
+			testkit.NoError(t, q.Close())
+		}
+	}
+	const n = 1000
+	look(1)
+	use(n, "q")
+	look(60)
+	testkit.Equal(t, "histories", h.size(), maxQuiet)
+	known := 0
+	for _, q := range s.queues {
+		if q.items != nil {
+			known++
+		}
+	}
+	testkit.Equal(t, "queues of which items are known", known, maxQuiet)
+
+	look(sparkPoints * sparkStep) // until sparklines are all 0
+	before := h.Latest()
+	look(5)
+	testkit.Equal(t, "the snapshot is the same", &h.Latest().Queues[0] == &before.Queues[0], true)
+
+	use(n, "other") // and is deleted before the sampler has seen it
+	for i := range n {
+		testkit.NoError(t, conq.DeleteQueue(t.Context(), db, fmt.Sprint("other", i)))
+		testkit.NoError(t, conq.DeleteQueue(t.Context(), db, fmt.Sprint("q", i)))
+	}
+	look(1)
+	testkit.Equal(t, "histories of deleted queues", h.size(), 0)
+	testkit.Equal(t, "queues", len(h.Latest().Queues), 0)
+}
+
+// What is put into a queue that rested is counted at once, however much it is.
+func TestRestedIsFilled(t *testing.T) {
+	db := memory.New(memory.Options{})
+	defer db.Close()
+	h := New()
+	s := NewSampler(db, h)
+	const n = maxQuiet + 10
+	for i := range n {
+		testkit.NoError(t, testkit.Drop(conq.OpenQueue(db, fmt.Sprintf("q%04d", i), conq.Bytes())))
+	}
+	s.Sample(t.Context())
+	s.Sample(t.Context())
+	name := ""
+	for _, q := range s.queues {
+		if q.items == nil {
+			name = q.name
+		}
+	}
+	q, err := conq.OpenQueue(db, name, conq.Bytes(), conq.Options{Observe: h.ObserveItems})
+	testkit.NoError(t, err)
+	testkit.NoError(t, q.EnqueueAll(t.Context(), make([][]byte, 3*countFirst)))
+	s.Sample(t.Context())
+	got := h.Latest().Queue(name)
+	testkit.Equal(t, "depth", got.Depth, int64(3*countFirst))
+	testkit.Equal(t, "it may have been there before", got.AtLeast, false)
+	testkit.NoError(t, q.Close())
+}

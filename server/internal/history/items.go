@@ -51,9 +51,9 @@ type tail struct {
 	before bool // it may have had it before
 }
 
-func newItems(info conq.Info) *items {
-	i := &items{span: subspace.Named(info.Name).Range(), integers: 1}
-	if info.Kind == conq.KindPriorityQueue {
+func newItems(q *sampled) *items {
+	i := &items{span: subspace.Named(q.name).Range(), integers: 1}
+	if q.kind == conq.KindPriorityQueue {
 		i.integers = 2
 	}
 	return i
@@ -107,17 +107,10 @@ func (i *items) countSome(r kv.Reader, balance int64, now time.Time) error {
 		n++
 	}
 	i.set(n, balance, now)
-	if n == countFirst {
-		i.at, i.changed = time.Time{}, true // there are more
+	if n == countFirst { // there are more
+		i.counted, i.at, i.changed = max(n, balance), time.Time{}, true
 	}
 	return nil
-}
-
-// begin is for when what was added and taken is counted anew.
-func (i *items) begin() {
-	i.mu.Lock()
-	defer i.mu.Unlock()
-	i.balance = 0
 }
 
 // set notes how many items there are.
@@ -177,10 +170,10 @@ func (i *items) index(key []byte) (int64, error) {
 func (s *Sampler) runCounts(ctx context.Context) {
 	for {
 		rest := period
-		if q := s.toCount(); q != nil {
+		if name, i := s.toCount(); i != nil {
 			began := s.now()
-			if err := s.count(ctx, q); err != nil && ctx.Err() == nil {
-				q.items.rest(s.now().Add(countAgain)) // the snapshot says what is wrong
+			if err := s.count(ctx, name, i); err != nil && ctx.Err() == nil {
+				i.rest(s.now().Add(countAgain)) // the snapshot says what is wrong
 			}
 			rest = s.now().Sub(began)
 		}
@@ -202,7 +195,7 @@ func pause(ctx context.Context, d time.Duration) bool {
 }
 
 // toCount returns a queue that should be counted, the one that was counted longest ago.
-func (s *Sampler) toCount() (q *sampled) {
+func (s *Sampler) toCount() (name string, i *items) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now := s.now()
@@ -211,11 +204,11 @@ func (s *Sampler) toCount() (q *sampled) {
 		if candidate.items == nil {
 			continue
 		}
-		if at, due := candidate.items.due(now); due && (q == nil || at.Before(longest)) {
-			q, longest = candidate, at
+		if at, due := candidate.items.due(now); due && (i == nil || at.Before(longest)) {
+			name, i, longest = candidate.name, candidate.items, at
 		}
 	}
-	return q
+	return name, i
 }
 
 func (i *items) due(now time.Time) (at time.Time, due bool) {
@@ -233,10 +226,10 @@ func (i *items) rest(until time.Time) {
 
 // count counts the items of a queue, part by part. Items that are taken meanwhile are mostly such as were counted
 // before that; when nothing happens meanwhile it is exact.
-func (s *Sampler) count(ctx context.Context, q *sampled) error {
-	history := s.history.Queue(q.name)
+func (s *Sampler) count(ctx context.Context, name string, i *items) error {
+	history := s.history.Queue(name)
 	in, out := history.in.Load(), history.out.Load()
-	n, worked, over := int64(0), time.Duration(0), q.items.span
+	n, worked, over := int64(0), time.Duration(0), i.span
 	for more := true; more; {
 		began := s.now()
 		part, end, err := s.countPart(ctx, over)
@@ -252,7 +245,7 @@ func (s *Sampler) count(ctx context.Context, q *sampled) error {
 			}
 		}
 	}
-	q.items.recount(n, in, out, history, worked, s.now())
+	i.recount(n, in, out, history, worked, s.now())
 	return nil
 }
 

@@ -41,13 +41,13 @@ type Sampler struct {
 	store   watched
 
 	pass   sync.Mutex // one at a time; it has the fields up to mu
-	infos  []conq.Info
-	order  []*sampled // of infos
+	order  []*sampled // those of the catalogue, by name
 	relist time.Time  // when the catalogue is to be read again
-	turn   int        // the quiet queue that is next
+	turn   int        // where quiet queues are looked at next, in order
 
-	mu     sync.Mutex
-	queues map[string]*sampled
+	mu      sync.Mutex
+	queues  map[string]*sampled
+	changed bool // the next snapshot differs from the last one
 }
 
 // sampled is what the sampler knows of a queue.
@@ -56,7 +56,7 @@ type sampled struct {
 	kind    conq.Kind
 	history *Queue // or nil, if it is quiet
 	old     *Queue // that was forgotten in the last pass, and may have been touched since
-	items   *items // nil of a work queue
+	items   *items // nil of a work queue, and if it is quiet and has no history
 	state   *State // at the last look; nil before that
 	quiet   bool
 }
@@ -147,6 +147,10 @@ func (s *Sampler) read(ctx context.Context) ([]*State, error) {
 		return nil, err
 	}
 	s.thin()
+	if !s.changed {
+		return s.history.Latest().Queues, nil
+	}
+	s.changed = false
 	states := make([]*State, len(s.order))
 	for i, q := range s.order {
 		states[i] = q.state
@@ -167,11 +171,17 @@ func (s *Sampler) list(ctx context.Context) error {
 	if began.Before(s.relist) {
 		return nil
 	}
+	before := s.history.names()
 	infos, err := conq.Queues(ctx, s.db)
 	if err != nil && !errors.Is(err, conq.ErrCorrupt) { // which is of one queue
 		return err
 	}
-	s.infos, s.order = infos, s.update(infos)
+	s.update(infos)
+	for _, name := range before {
+		if s.queues[name] == nil {
+			s.history.forget(name)
+		}
+	}
 	s.listed(infos)
 	now := s.now()
 	s.relist = now.Add(min(listTime, listShare*now.Sub(began)))
@@ -180,20 +190,24 @@ func (s *Sampler) list(ctx context.Context) error {
 
 // due returns the queues to be looked at in this pass.
 func (s *Sampler) due() (due []*sampled) {
-	var quiet []*sampled
 	for _, q := range s.order {
 		touched := q.history != nil && q.history.touched.Swap(false) || q.old != nil && q.old.touched.Load()
 		q.old = nil
-		if q.state == nil || !q.quiet || touched {
+		if q.state == nil || touched {
 			q.quiet = false
+		}
+		if !q.quiet {
 			due = append(due, q)
-		} else {
-			quiet = append(quiet, q)
 		}
 	}
-	for range min(quietPerPass, len(quiet)) {
-		s.turn++
-		due = append(due, quiet[s.turn%len(quiet)])
+	most := len(due) + quietPerPass
+	for range s.order {
+		if s.turn++; len(due) == most {
+			break
+		}
+		if q := s.order[s.turn%len(s.order)]; q.quiet {
+			due = append(due, q)
+		}
 	}
 	return due
 }
@@ -207,9 +221,17 @@ func (s *Sampler) looked(q *sampled, state *State) {
 	if q.history != nil && state.Err == nil {
 		q.history.record(s.now(), state)
 	}
-	q.state, q.quiet = state, empty && state.In+state.Out+state.Failed == 0
+	quiet := empty && state.In+state.Out+state.Failed == 0
 	if q.history != nil {
-		q.history.quiet.Store(q.quiet)
+		q.history.quiet.Store(quiet)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !quiet || !q.quiet || state.Paused != q.state.Paused || !slices.Equal(state.Spark, q.state.Spark) {
+		q.state, s.changed = state, true
+	}
+	if q.quiet = quiet; quiet && q.history == nil {
+		q.items = nil
 	}
 }
 
@@ -221,11 +243,12 @@ func (s *Sampler) thin() {
 			quiet = append(quiet, q)
 		}
 	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	for _, q := range quiet[:max(0, len(quiet)-maxQuiet)] {
 		s.history.forget(q.name)
-		if q.old, q.history = q.history, nil; q.items != nil {
-			q.items.begin()
-		}
+		q.old, q.history, q.items = q.history, nil, nil
+		q.state, s.changed = &State{Name: q.name, Kind: q.kind, Counts: q.state.Counts}, true // without Spark
 	}
 }
 
@@ -235,38 +258,49 @@ func retryable(err error) bool {
 		errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
 }
 
-// update forgets queues that are gone, and returns what is known of those that are there.
-func (s *Sampler) update(infos []conq.Info) []*sampled {
+// update takes in the catalogue.
+func (s *Sampler) update(infos []conq.Info) {
+	same := func(i conq.Info, q *sampled) bool { return i.Name == q.name && i.Kind == q.kind }
+	if slices.EqualFunc(infos, s.order, same) {
+		return
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	all, known := make([]*sampled, len(infos)), make(map[string]*sampled, len(infos))
 	for i, info := range infos {
 		q := s.queues[info.Name]
 		if q == nil || q.kind != info.Kind {
-			q = &sampled{name: info.Name, kind: info.Kind}
-			if info.Kind != conq.KindWorkQueue {
-				q.items = newItems(info)
-			}
+			q = &sampled{name: info.Name, kind: info.Kind, history: s.history.find(info.Name)}
 		}
-		all[i], known[info.Name] = q, q
+		all[i], known[q.name] = q, q
 	}
 	for name := range s.queues {
 		if known[name] == nil {
 			s.history.forget(name)
 		}
 	}
-	s.queues = known
-	return all
+	s.order, s.queues, s.changed = all, known, true
+}
+
+// itemsOf returns what is known of a queue or priority queue.
+func (s *Sampler) itemsOf(q *sampled) *items {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if q.items == nil {
+		q.items = newItems(q)
+		q.items.looked = q.state != nil // and it was empty
+	}
+	return q.items
 }
 
 // look reads how a queue looks.
 func (s *Sampler) look(r kv.Reader, q *sampled, c *Counts) error {
-	if q.items != nil {
+	if q.kind != conq.KindWorkQueue {
 		balance := int64(0)
 		if q.history != nil {
 			balance = q.history.in.Load() - q.history.out.Load()
 		}
-		return q.items.read(r, s.now(), balance, c)
+		return s.itemsOf(q).read(r, s.now(), balance, c)
 	}
 	of := jobs.NewQueue(q.name, s.db.Limits(), jobs.Config{})
 	n, err := of.Counts(r)
