@@ -8,7 +8,7 @@ import (
 )
 
 // DeleteQueue deletes a queue of any kind, with all that the store has of it: items, jobs, periodic jobs, settings, and its entry in the
-// catalogue. The error is an ErrNoQueue if there is none, or an ErrFormat if it was written by a newer version.
+// catalogue. The error is an ErrNoQueue if there is none, or an ErrFormat if it, or the store, was written by a newer version.
 //
 // Others see it vanish at once, in one transaction. That conflicts with no enqueue or push: one at the same time comes before it, and its item is
 // gone, or after it. Only if a work queue has more jobs than one transaction can look at, or is busy, the deletion takes three steps. From the

@@ -16,6 +16,7 @@ import (
 	"github.com/conq-go/conq/kv"
 	"github.com/conq-go/conq/kv/faulty"
 	"github.com/conq-go/conq/kv/memory"
+	"github.com/conq-go/conq/tuple"
 	"github.com/conq-go/conq/work"
 )
 
@@ -319,4 +320,18 @@ func TestDeleteRest(t *testing.T) {
 		testkit.EqualPairs(t, testkit.Everything(t, db), nil)
 	}
 	testkit.WantError(t, conq.DeleteQueue(t.Context(), db, "q"), conq.ErrNoQueue)
+}
+
+// Nothing is deleted in a store of a newer version.
+func TestDeleteInNewer(t *testing.T) {
+	for kind, fill := range filled {
+		db := testkit.NewMemory(t, kv.Limits{})
+		fill(t, db, "q")
+		testkit.Write(t, db, kv.KeyValue{Key: layout.FormatKey(), Value: tuple.AppendInt(nil, layout.StoreFormat+1)})
+		before := testkit.Everything(t, db)
+		testkit.WantError(t, conq.DeleteQueue(t.Context(), db, "q"), conq.ErrFormat)
+		if after := testkit.Everything(t, db); len(after) != len(before) {
+			t.Errorf("of a %s %d keys are left, there were %d", kind, len(after), len(before))
+		}
+	}
 }

@@ -92,9 +92,12 @@ func Register(ctx context.Context, db kv.DB, name string, kind layout.Kind) erro
 }
 
 // Find returns what a name stands for, by its entry or else by the items that another program has
-// written. The error is an errs.ErrNoQueue if there is neither.
+// written. The error is an errs.ErrNoQueue if there is neither, or an errs.ErrFormat if the store was written by a newer version.
 func Find(r kv.Reader, name string) (layout.Info, error) {
 	if err := layout.CheckName(name); err != nil {
+		return layout.Info{}, err
+	}
+	if _, err := layout.ReadFormat(r); err != nil {
 		return layout.Info{}, err
 	}
 	info, found, err := layout.ReadEntry(r, name)
