@@ -35,12 +35,6 @@ type keeper struct {
 	aside  map[string]*asideEntry
 }
 
-// asideEntry is what could not be done.
-type asideEntry struct {
-	until, told int64
-	due         bool // it is left out of what is due
-}
-
 // Bounds of what a keeper does.
 const (
 	keeperPeriod = time.Second
@@ -49,8 +43,6 @@ const (
 	lookTime     = 50 * time.Millisecond // of a period, where the store is shared
 	lookTimeout  = 10 * time.Second
 	relist       = 10 * second // microseconds between looks at the catalogue
-	tellAgain    = 3600 * second
-	maxAside     = 10_000
 )
 
 var (
@@ -459,49 +451,4 @@ func (k *keeper) list(ctx context.Context, o Options) {
 			return
 		}
 	}
-}
-
-// without returns what is left out of what is due at a time.
-func (k *keeper) without(now int64) (all [][]byte) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	for entry, a := range k.aside {
-		if a.due && a.isAside(now) {
-			all = append(all, []byte(entry))
-		}
-	}
-	return all
-}
-
-func (a *asideEntry) isAside(now int64) bool { return now < a.until && a.until <= now+2*asideFor }
-
-// isAside tells whether an entry is set aside at a time.
-func (k *keeper) isAside(now int64, entry []byte) bool {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	a := k.aside[string(entry)]
-	return a != nil && a.isAside(now)
-}
-
-// asideFor is how long what can't be done is left alone, in microseconds.
-const asideFor = 60 * second
-
-// setAside notes what can't be read or done, and returns whether that is to be told. due leaves it out of what is due for a while.
-func (k *keeper) setAside(now int64, entry []byte, due bool) (tell bool) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	a := k.aside[string(entry)]
-	if a == nil {
-		if len(k.aside) >= maxAside {
-			clear(k.aside)
-		}
-		a = &asideEntry{}
-		k.aside[string(entry)] = a
-	}
-	a.until, a.due = now+asideFor, a.due || due
-	tell = a.told == 0 || now >= a.told+tellAgain || now < a.told
-	if tell {
-		a.told = now
-	}
-	return tell
 }
