@@ -27,7 +27,7 @@ const (
 	// Queues that are quiet, as they are empty, and nothing has happened to them for seconds: so many are looked at in each pass, by turns, and so
 	// many have a history. What this process does to a queue ends that at once.
 	quietPerPass = 100
-	maxQuiet     = 256
+	maxQuiet     = 64
 )
 
 // Sampler reads how the queues of a store look, once a second, or less often where a pass takes longer than a
