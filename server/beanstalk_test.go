@@ -3,8 +3,10 @@ package server
 import (
 	"bufio"
 	"context"
+	"fmt"
 	"io"
 	"net"
+	"net/url"
 	"strings"
 	"testing"
 
@@ -53,21 +55,40 @@ func (c *tubeClient) ask(t *testing.T, lines string, want ...string) {
 	}
 }
 
-// A server gives back what connections to one that has died held, and nothing that a client of HTTP holds.
+// reopened is a store as the next process has it.
+type reopened struct {
+	kv.DB
+	signals kv.Signals
+}
+
+func (r *reopened) Signals() *kv.Signals { return &r.signals }
+
+// A server gives back what connections to one that has died held, by whatever command, and nothing that a client of HTTP holds, whatever that
+// calls itself. Each connection has a name.
 func TestJobsOfDeadServer(t *testing.T) {
 	db := testkit.NewMemory(t, kv.Limits{})
 	dead := listen(t, db, Options{}) // as the next one sees it: it does nothing more
 	held := dialTubes(t, tubes(t, dead.Server))
 	held.ask(t, "use mail\nwatch mail\nput 0 0 3600 1\na\nreserve", "USING mail", "WATCHING 2", "INSERTED 1", "RESERVED 1 1", "a")
 	held.ask(t, "put 0 0 3600 1\nb", "INSERTED 2")
-	status, body := dead.ask(t, post("/v1/jobs/mail/reserve", ""))
+	other := dialTubes(t, tubes(t, dead.Server))
+	other.ask(t, "use mail\nput 0 0 3600 1\nc\nreserve-job 3", "USING mail", "INSERTED 3", "RESERVED 3 1", "c")
+	holder := "beanstalkd " + held.LocalAddr().String()
+	status, body := dead.ask(t, post("/v1/jobs/mail/reserve?holder="+url.QueryEscape(holder), ""))
 	if status != 200 || !strings.Contains(body, `"id":2`) {
 		t.Fatalf("%d %s", status, body)
 	}
+	for id, want := range map[int]string{1: holder, 2: holder, 3: "beanstalkd " + other.LocalAddr().String()} {
+		_, body := dead.ask(t, fmt.Sprintf("GET /v1/jobs/mail/%d HTTP/1.1\r\nHost: localhost\r\n\r\n", id))
+		if !strings.Contains(body, `"holder":"`+want+`"`) {
+			t.Errorf("job %d is not held by %s: %s", id, want, body)
+		}
+	}
 
-	next := listen(t, db, Options{})
+	next := listen(t, &reopened{DB: db}, Options{})
 	c := dialTubes(t, tubes(t, next.Server))
 	c.ask(t, "watch mail\nreserve-with-timeout 0", "WATCHING 2", "RESERVED 1 1", "a")
+	c.ask(t, "reserve-with-timeout 0\ndelete 3", "RESERVED 3 1", "c", "DELETED")
 	c.ask(t, "reserve-with-timeout 0", "TIMED_OUT")
 	held.ask(t, "touch 1\ndelete 1\ndelete 2", "NOT_FOUND", "NOT_FOUND", "NOT_FOUND")
 	c.ask(t, "touch 1", "TOUCHED")

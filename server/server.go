@@ -130,7 +130,7 @@ const maxHeader = 32 << 10
 type Server struct {
 	options   Options
 	queues    *queues.Set
-	tubes     *queues.Set // those of beanstalk, with a holder of their own
+	tubes     *queues.Set // those of beanstalk
 	beanstalk *beanstalk.Server
 	history   *history.History
 	metrics   *watch.Metrics
@@ -145,10 +145,6 @@ type Server struct {
 	connections atomic.Int64
 	silent      sync.Map // net.Conn that has sent nothing yet
 }
-
-// connectionHolder holds the jobs of beanstalkd connections in a store that one process has at a time: those that it holds when a
-// server begins are of connections that have ended.
-const connectionHolder = "beanstalkd connection"
 
 // New returns a server of a store. The store stays the caller's, to be closed after the server, which looks at it
 // once a second until Close or Shutdown.
@@ -167,11 +163,8 @@ func New(db kv.DB, o Options) (*Server, error) {
 		Work:    work.Options{Findable: true, Logger: o.Logger, Observe: both(s.history.ObserveJobs, s.metrics.ObserveJobs)},
 	}
 	s.queues = queues.New(db, of)
-	if !db.Limits().Shared {
-		of.Work.Holder = connectionHolder
-	}
 	s.tubes = queues.New(db, of)
-	s.beanstalk = beanstalk.New(s.tubes, beanstalk.Options{MaxJobSize: o.MaxJobSize, MaxConnections: int(o.MaxConnections), Connections: &s.connections, Grace: o.Grace, Logger: o.Logger, Observe: s.observeCommand, DeadHolder: of.Work.Holder})
+	s.beanstalk = beanstalk.New(s.tubes, beanstalk.Options{MaxJobSize: o.MaxJobSize, MaxConnections: int(o.MaxConnections), Connections: &s.connections, Grace: o.Grace, Logger: o.Logger, Observe: s.observeCommand})
 	s.stopping, s.stop = context.WithCancel(context.Background())
 	sampler := history.NewSampler(db, s.history)
 	sampler.OnList(func(infos []conq.Info) {

@@ -33,7 +33,19 @@ func Find(ctx context.Context, db kv.DB, id ID) (queue string, err error) {
 // ReserveID leases one job that is ready, scheduled or dead, out of order. The error is ErrNotFound if there is no such
 // job, and ErrState if it is in another state, or a limit does not allow it to start now.
 func (q *Queue[T]) ReserveID(ctx context.Context, id ID) (*Lease[T], error) {
+	return q.ReserveIDWith(ctx, id, ReserveOptions{})
+}
+
+// ReserveIDWith is ReserveID with options for this call.
+func (q *Queue[T]) ReserveIDWith(ctx context.Context, id ID, o ReserveOptions) (*Lease[T], error) {
+	if err := q.ready(ctx); err != nil {
+		return nil, err
+	}
+	if err := o.check(1); err != nil {
+		return nil, q.wrap(err)
+	}
 	request := q.request(1)
+	request.Terms = func(int) jobs.Terms { return o.terms(ctx) }
 	var began time.Time
 	var got any
 	for since, next := int64(math.MaxInt64), int64(0); next <= since; {

@@ -183,6 +183,13 @@ var verbs = map[string]func(*crowd){
 			testkit.NoError(c, err)
 		}
 	},
+	"ReserveIDWith": func(c *crowd) {
+		c.fill(time.Hour)
+		for _, id := range c.ids[1:4] {
+			_, err := c.ReserveIDWith(c.Context(), id, ReserveOptions{Lease: time.Minute})
+			testkit.NoError(c, err)
+		}
+	},
 	"Kick":         func(c *crowd) { c.dead(); c.one(func(id ID) error { return c.Kick(c.Context(), id) }) },
 	"Delete":       func(c *crowd) { c.fill(0); c.one(func(id ID) error { return c.Delete(c.Context(), id) }) },
 	"DeleteFree":   func(c *crowd) { c.fill(0); c.one(func(id ID) error { return c.DeleteFree(c.Context(), id) }) },

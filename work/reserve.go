@@ -20,6 +20,10 @@ type ReserveOptions struct {
 
 	// Holder names who leases, at most MaxText bytes. Default: that of the handle.
 	Holder string
+
+	// InProcess says that the job is done in this process, and by nobody when that is gone: where one process has the store, the job is
+	// ready when the queue is opened next, without waiting for the end of its lease. Run does so. Default: false.
+	InProcess bool
 }
 
 func (o ReserveOptions) check(n int) error {
@@ -38,7 +42,7 @@ func (o ReserveOptions) check(n int) error {
 }
 
 func (o ReserveOptions) terms(ctx context.Context) jobs.Terms {
-	return jobs.Terms{Lease: o.Lease.Microseconds(), Holder: o.Holder, Runner: ctx.Value(inRunner{}) != nil}
+	return jobs.Terms{Lease: o.Lease.Microseconds(), Holder: o.Holder, Runner: o.InProcess || ctx.Value(inRunner{}) != nil}
 }
 
 // ask is what one caller asks for.

@@ -67,13 +67,18 @@ func (u *Union[T]) Reserve(ctx context.Context) (*Lease[T], error) {
 
 // ReserveN is Queue.ReserveN.
 func (u *Union[T]) ReserveN(ctx context.Context, n int) ([]*Lease[T], error) {
+	return u.ReserveWith(ctx, n, ReserveOptions{})
+}
+
+// ReserveWith is Queue.ReserveWith.
+func (u *Union[T]) ReserveWith(ctx context.Context, n int, o ReserveOptions) ([]*Lease[T], error) {
 	if err := u.ready(ctx); err != nil {
 		return nil, err
 	}
 	open, done := u.whileOpen(ctx)
 	defer done()
 	for {
-		got, err := u.reserve.wait(open, n, ReserveOptions{})
+		got, err := u.reserve.wait(open, n, o)
 		if err != nil {
 			return nil, err
 		}
@@ -111,11 +116,16 @@ func (u *Union[T]) whileOpen(ctx context.Context) (open context.Context, done fu
 
 // TryReserve is Queue.TryReserve.
 func (u *Union[T]) TryReserve(ctx context.Context, n int) ([]*Lease[T], error) {
+	return u.TryReserveWith(ctx, n, ReserveOptions{})
+}
+
+// TryReserveWith is Queue.TryReserveWith.
+func (u *Union[T]) TryReserveWith(ctx context.Context, n int, o ReserveOptions) ([]*Lease[T], error) {
 	if err := u.ready(ctx); err != nil {
 		return nil, err
 	}
 	for {
-		got, err := u.reserve.try(ctx, n, ReserveOptions{})
+		got, err := u.reserve.try(ctx, n, o)
 		if err != nil || len(got) == 0 {
 			return nil, err
 		}

@@ -35,7 +35,8 @@ type conn struct {
 	broken error  // why no more can be read or sent
 
 	used    *tube
-	watched []*tube // in the order in which the client has named them
+	watched []*tube             // in the order in which the client has named them
+	lease   work.ReserveOptions // ends with the connection, so with the process
 	held    map[work.ID]*held
 	first   time.Time // no lease of held is over before that
 
@@ -55,6 +56,7 @@ type held struct {
 func newConn(s *Server, stop, ctx context.Context, nc net.Conn) *conn {
 	c := &conn{s: s, stop: stop, ctx: ctx, nc: nc, w: bufio.NewWriterSize(nc, writeBuffer), held: make(map[work.ID]*held)}
 	c.r = bufio.NewReaderSize(c, readBuffer)
+	c.lease = work.ReserveOptions{Holder: "beanstalkd " + nc.RemoteAddr().String(), InProcess: true}
 	return c
 }
 

@@ -31,7 +31,7 @@ func (c *conn) reserveJob(cmd command) error {
 	}
 	return c.find(cmd.id, func(_ string, q *queues.Work) error {
 		c.worker.Store(true)
-		l, err := q.ReserveID(c.ctx, work.ID(cmd.id))
+		l, err := q.ReserveIDWith(c.ctx, work.ID(cmd.id), c.lease)
 		if err != nil {
 			return err
 		}
@@ -150,7 +150,7 @@ func (c *conn) take(until time.Time, atOnce bool) (*work.Lease[[]byte], error) {
 	if err != nil || !open {
 		return nil, err
 	}
-	got, err := c.source.TryReserve(c.ctx, 1)
+	got, err := c.source.TryReserveWith(c.ctx, 1, c.lease)
 	if err != nil || len(got) == 0 {
 		return nil, err
 	}
@@ -204,7 +204,11 @@ func (c *conn) wait(until time.Time) (l *work.Lease[[]byte], err error) {
 	defer c.s.counts.waiting.Add(-1)
 	defer c.watchInput(func() { cancel(errGone) })()
 	if open {
-		return c.source.Reserve(waiting.Softly(ctx, c.ctx, lateJob))
+		got, err := c.source.ReserveWith(waiting.Softly(ctx, c.ctx, lateJob), 1, c.lease)
+		if err != nil {
+			return nil, err
+		}
+		return got[0], nil
 	}
 	<-ctx.Done()
 	return nil, context.Cause(ctx)

@@ -25,10 +25,6 @@ type Options struct {
 
 	// Observe is told that a command has begun, and what it returns of its reply.
 	Observe func(command string) (replied func(reply string))
-
-	// DeadHolder is the Holder of the set's queues if nobody else who is alive can have that: the jobs that it holds when Serve begins
-	// are of connections of an earlier process, and given back. Default: none, so that their leases run out.
-	DeadHolder string
 }
 
 // Server serves tubes. It is safe for concurrent use.
@@ -41,7 +37,6 @@ type Server struct {
 
 	draining atomic.Bool
 	open     sync.WaitGroup // connections
-	first    sync.Once      // of calls of Serve
 
 	mu    sync.Mutex
 	conns map[*conn]struct{}
@@ -67,7 +62,6 @@ func (s *Server) Drain() { s.draining.Store(true) }
 // Serve answers the connections of a listener, which it closes, until ctx ends. Then commands under way are finished,
 // calls that wait return, jobs that connections hold are given back, and Serve returns nil.
 func (s *Server) Serve(ctx context.Context, l net.Listener) error {
-	s.first.Do(func() { s.giveBackOfDead(ctx) })
 	hard, kill := context.WithCancel(context.WithoutCancel(ctx))
 	defer kill()
 	ctx, end := context.WithCancel(ctx)
@@ -96,20 +90,6 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 			return errors.Join(err, l.Close())
 		}
 		s.accept(ctx, hard, nc)
-	}
-}
-
-// giveBackOfDead gives back the jobs that connections of an earlier process held.
-func (s *Server) giveBackOfDead(ctx context.Context) {
-	if s.o.DeadHolder == "" {
-		return
-	}
-	n, err := s.tubes.endLeases(ctx, s.o.DeadHolder)
-	if err != nil {
-		s.o.Logger.Warn("beanstalk: not all jobs of earlier connections are given back, and are leased until their ttr is over", "error", err)
-	}
-	if n > 0 {
-		s.o.Logger.Info("beanstalk: jobs that earlier connections held are given back", "jobs", n)
 	}
 }
 

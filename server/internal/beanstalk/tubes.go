@@ -41,8 +41,8 @@ type tube struct {
 
 // source is what jobs are reserved from.
 type source interface {
-	Reserve(ctx context.Context) (*work.Lease[[]byte], error)
-	TryReserve(ctx context.Context, n int) ([]*work.Lease[[]byte], error)
+	ReserveWith(ctx context.Context, n int, o work.ReserveOptions) ([]*work.Lease[[]byte], error)
+	TryReserveWith(ctx context.Context, n int, o work.ReserveOptions) ([]*work.Lease[[]byte], error)
 }
 
 // union is one of tubes that connections watch.
@@ -151,16 +151,6 @@ func (t *tubes) names(ctx context.Context) ([]string, error) {
 		return err
 	})
 	return slices.Sorted(maps.Keys(known)), err
-}
-
-// endLeases ends those of a holder in all tubes, and returns how many.
-func (t *tubes) endLeases(ctx context.Context, holder string) (total int, err error) {
-	err = t.each(ctx, func(q *queues.Work) error {
-		n, err := q.EndLeases(ctx, work.Filter{State: work.Leased, Holder: holder}, nil)
-		total += n
-		return err
-	})
-	return total, err
 }
 
 // each calls f with each queue that has a tube's name. The error is of all that have failed.
