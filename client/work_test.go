@@ -219,6 +219,25 @@ func TestTimeout(t *testing.T) {
 	testkit.NoError(t, <-done)
 }
 
+// TestNoTimeout: a job of a queue with a limit may have none, put once or periodically.
+func TestNoTimeout(t *testing.T) {
+	ctx := t.Context()
+	q := newWork(t, client.WorkOptions{})
+	testkit.NoError(t, q.Configure(ctx, work.Settings{Timeout: time.Minute}))
+	_, err := q.Put(ctx, "a", work.Job{Timeout: work.NoTimeout})
+	testkit.NoError(t, err)
+	testkit.NoError(t, q.Every(ctx, "p", "@daily", "b", work.EveryOptions{Job: work.Job{Timeout: work.NoTimeout}}))
+	_, err = q.RunPeriodic(ctx, "p")
+	testkit.NoError(t, err)
+	_, err = q.Put(ctx, "c")
+	testkit.NoError(t, err)
+	got, err := q.ReserveN(ctx, 3)
+	testkit.NoError(t, err)
+	for i, want := range []time.Duration{0, 0, time.Minute} {
+		testkit.Equal(t, "limit of "+got[i].Value, got[i].Timeout, want)
+	}
+}
+
 func TestCancelledReserve(t *testing.T) {
 	q := newWork(t, client.WorkOptions{})
 	ctx, cancel := context.WithCancel(t.Context())

@@ -88,7 +88,7 @@ type Job struct {
 	MaxAttempts int
 	Lease       time.Duration
 
-	// Timeout is how long each attempt may run, in place of Settings.Timeout: 1 ms to 30 days. Default: as the settings say.
+	// Timeout is how long each attempt may run, in place of Settings.Timeout: 1 ms to 30 days, or NoTimeout. Default: as the settings say.
 	Timeout time.Duration
 
 	// Meta is passed to workers unchanged. At most MaxMeta bytes.
@@ -130,7 +130,7 @@ func (o *Options) check(j Job, payload []byte, now time.Time) (jobs.New, error) 
 	n := jobs.New{
 		Findable: o.Findable,
 		Payload:  payload, Priority: j.Priority, Key: j.Key, Unique: j.Unique, UniqueFor: j.UniqueFor.Microseconds(),
-		MaxAttempts: int64(j.MaxAttempts), Lease: j.Lease.Microseconds(), Timeout: j.Timeout.Microseconds(), Meta: j.Meta,
+		MaxAttempts: int64(j.MaxAttempts), Lease: j.Lease.Microseconds(), Timeout: timeoutMicros(j.Timeout), Meta: j.Meta,
 	}
 	switch {
 	case j.Delay != 0 && !j.At.IsZero():
@@ -164,9 +164,9 @@ func (o *Options) check(j Job, payload []byte, now time.Time) (jobs.New, error) 
 			return n, fmt.Errorf("%w: %w", ErrInvalid, err)
 		}
 	}
-	if j.Timeout != 0 {
+	if j.Timeout != 0 && j.Timeout != NoTimeout {
 		if err := checkTimeout(j.Timeout); err != nil {
-			return n, invalid("Timeout: %w", err)
+			return n, invalid("Timeout: %w, or NoTimeout", err)
 		}
 	}
 	for _, err := range []error{checkText("Key", j.Key), checkText("Unique", j.Unique)} {

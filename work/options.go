@@ -113,9 +113,31 @@ func checkLease(d time.Duration) error {
 
 func checkTimeout(d time.Duration) error {
 	if d < MinLease || d > MaxLease {
-		return fmt.Errorf("a time limit of %v: it can be %v to %v, or 0 for none", d, MinLease, MaxLease)
+		return fmt.Errorf("a time limit of %v: it can be %v to %v", d, MinLease, MaxLease)
 	}
 	return nil
+}
+
+// NoTimeout is the Timeout of a job whose attempts may run without limit, also where Settings.Timeout is one.
+const NoTimeout time.Duration = -1
+
+// ParseTimeout reads a Job.Timeout: a duration, or "none".
+func ParseTimeout(text string) (time.Duration, error) {
+	if text == "none" {
+		return NoTimeout, nil
+	}
+	d, err := time.ParseDuration(text)
+	if err != nil || d < 0 {
+		return 0, invalid("a time limit of %.40q: it is as 1.5s, 2m or 1h30m, or none", text)
+	}
+	return d, nil
+}
+
+func timeoutMicros(d time.Duration) int64 {
+	if d == NoTimeout {
+		return jobs.NoTimeout
+	}
+	return d.Microseconds()
 }
 
 func (r Rate) valid() bool {

@@ -131,7 +131,7 @@ func (s Settings) Complete() (Settings, error) {
 	case s.Keep < 0:
 		return s, invalid("Keep is %v: it can't be negative", s.Keep)
 	case s.Timeout != 0 && checkTimeout(s.Timeout) != nil:
-		return s, invalid("Timeout: %w", checkTimeout(s.Timeout))
+		return s, invalid("Timeout: %w, or 0 for none", checkTimeout(s.Timeout))
 	case s.Order != Strict && s.Order != Relaxed:
 		return s, invalid("Order is %d: it can be Strict or Relaxed", s.Order)
 	}

@@ -96,9 +96,35 @@ func TestTimeoutIsARunners(t *testing.T) {
 
 func TestBadTimeout(t *testing.T) {
 	q := open(t, store(t), Options{})
-	for _, d := range []time.Duration{-1, 1, time.Microsecond, MaxLease + 1} {
+	for _, d := range []time.Duration{-2, -time.Second, 1, time.Microsecond, MaxLease + 1} {
 		if _, err := q.Put(t.Context(), "v", Job{Timeout: d}); !errors.Is(err, ErrInvalid) || !strings.Contains(err.Error(), "Timeout") {
 			t.Errorf("a job with a limit of %v: %v", d, err)
 		}
 	}
+}
+
+// TestNoTimeout: a job of a queue with a limit may have none, put once or periodically.
+func TestNoTimeout(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx := context.Background()
+		q := open(t, store(t), Options{Settings: &Settings{Timeout: time.Second}})
+		id, err := q.Put(ctx, "v", Job{Timeout: NoTimeout})
+		noError(t, err)
+		noError(t, q.Every(ctx, "p", "@daily", "w", EveryOptions{Job: Job{Timeout: NoTimeout}}))
+		_, err = q.RunPeriodic(ctx, "p")
+		noError(t, err)
+		if info, err := q.Get(ctx, id); err != nil || info.Timeout != 0 {
+			t.Errorf("its limit is %v (%v)", info.Timeout, err)
+		}
+		noError(t, Run(ctx, q, func(ctx context.Context, l *Lease[string]) error {
+			if l.Timeout != 0 {
+				t.Errorf("the limit of %s is %v", l.Value, l.Timeout)
+			}
+			time.Sleep(time.Hour)
+			return ctx.Err()
+		}, RunOptions{Drain: true}))
+		if s, err := q.Stats(ctx); err != nil || s != (Stats{}) {
+			t.Errorf("left: %+v (%v)", s, err)
+		}
+	})
 }

@@ -42,7 +42,7 @@ func registerJob(flags *pflag.FlagSet, job *work.Job) {
 	flags.StringVar(&job.Unique, "unique", "", "put nothing while a job with the same one is not done")
 	flags.DurationVar(&job.UniqueFor, "unique-for", 0, "how long --unique holds at least")
 	flags.DurationVar(&job.Lease, "lease", 0, "how long a worker has a job before others get it (default: as the worker says)")
-	flags.DurationVar(&job.Timeout, "timeout", 0, "how long each attempt may run before its worker ends it (default: as the settings say)")
+	flags.Var(parsed[time.Duration]{&job.Timeout, work.ParseTimeout}, "timeout", "how long each attempt may run before its worker ends it, or none (default: as the settings say)")
 }
 
 func (j *jobFlags) register(cmd *cobra.Command) {

@@ -267,7 +267,7 @@ func TestParseRecordRefuses(t *testing.T) {
 		{JobRecord, job(func(r *Record) { r.Job.Attempts = -1 }), "attempts"},
 		{JobRecord, job(func(r *Record) { r.Job.MaxAttempts = -2 }), "most attempts"},
 		{JobRecord, job(func(r *Record) { r.Job.Lease = -1 }), "lease"},
-		{JobRecord, job(func(r *Record) { r.Job.Timeout = -1 }), "time limit"},
+		{JobRecord, job(func(r *Record) { r.Job.Timeout = -2 }), "time limit"},
 		{JobRecord, job(func(r *Record) { r.Job.UniqueFor = math.MaxInt64 }), "unique"},
 		{JobRecord, job(func(r *Record) { r.Job.Key = long }), "too long"},
 		{JobRecord, job(func(r *Record) { r.Job.Meta = map[string]string{"m": strings.Repeat("x", maxMeta)} }), "metadata"},

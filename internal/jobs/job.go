@@ -27,7 +27,7 @@ type Job struct {
 	Lease       int64 // how long its leases are; 0 is up to the handle that reserves it
 	UniqueFor   int64 // how long its claim lasts at least, from Created on
 	Pieces      int64 // over how many keys its payload lies
-	Timeout     int64 // how long an attempt may run; 0 is as the queue says
+	Timeout     int64 // how long an attempt may run; 0 is as the queue says, NoTimeout without limit
 
 	HasSlot   bool // it occupies a slot of its key
 	Cancelled bool // it dies when its lease ends, unless it is acknowledged

@@ -278,7 +278,7 @@ func (m *model) Put(t *rapid.T) {
 		UniqueFor:   rapid.SampledFrom([]int64{0, 20}).Draw(t, "unique for"),
 		MaxAttempts: rapid.Int64Range(-1, 3).Draw(t, "max"),
 		Lease:       rapid.Int64Range(0, 30).Draw(t, "lease"),
-		Timeout:     rapid.SampledFrom([]int64{0, 0, 7}).Draw(t, "timeout"),
+		Timeout:     rapid.SampledFrom([]int64{0, 0, 7, NoTimeout}).Draw(t, "timeout"),
 		Findable:    rapid.Bool().Draw(t, "findable"),
 	}
 	if rapid.Bool().Draw(t, "later") {

@@ -18,7 +18,7 @@ type New struct {
 	UniqueFor   int64
 	MaxAttempts int64 // 0 is as the queue says, -1 without end
 	Lease       int64
-	Timeout     int64 // of each attempt
+	Timeout     int64 // of each attempt, as that of a Job
 	Meta        map[string]string
 	Findable    bool
 }

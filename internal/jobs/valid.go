@@ -19,6 +19,7 @@ const (
 func isTime(t int64) bool     { return t >= 0 && t <= maxTime }
 func isDuration(d int64) bool { return d >= 0 && d <= maxDuration }
 func isLease(d int64) bool    { return d >= 0 && d <= maxLease }
+func isTimeout(d int64) bool  { return d == NoTimeout || isLease(d) }
 
 // valid returns what can't be of a job that comes from elsewhere.
 func (j *Job) valid() error {
@@ -30,7 +31,7 @@ func (j *Job) valid() error {
 		{j.Attempts >= 0 && j.Attempts <= math.MaxInt32, "a number of attempts that can't be"},
 		{j.MaxAttempts >= -1, "a negative number of most attempts"},
 		{isLease(j.Lease), "a lease that is not 0 to 30 days"},
-		{isLease(j.Timeout), "a time limit that is not 0 to 30 days"},
+		{isTimeout(j.Timeout), "a time limit that is not up to 30 days"},
 		{isDuration(j.UniqueFor), "a unique name for a time that can't be"},
 		{len(j.Key) <= maxText && len(j.Unique) <= maxText && len(j.Holder) <= maxText, "a key, a unique name or a holder that is too long"},
 		{metaBytes(j.Meta) <= maxMeta, "metadata that are too long"},
@@ -67,7 +68,7 @@ func (p *Periodic) valid() error {
 		return fmt.Errorf("periodic job %q is due at a time that can't be", p.Name)
 	case len(p.Job.Key) > maxText || p.Job.MaxAttempts < -1 || !isLease(p.Job.Lease):
 		return fmt.Errorf("periodic job %q has a key, a lease or a number of attempts that can't be", p.Name)
-	case len(p.Job.Unique) > maxText || !isDuration(p.Job.UniqueFor) || !isLease(p.Job.Timeout) || metaBytes(p.Job.Meta) > maxMeta:
+	case len(p.Job.Unique) > maxText || !isDuration(p.Job.UniqueFor) || !isTimeout(p.Job.Timeout) || metaBytes(p.Job.Meta) > maxMeta:
 		return fmt.Errorf("periodic job %q has a unique name, a time limit or metadata that can't be", p.Name)
 	case p.Overlap < RunToo || p.Overlap > Replace || p.Last < 0 || p.Last > MaxID || !isTime(p.LastPut):
 		return fmt.Errorf("periodic job %q has an overlap or a last job that can't be", p.Name)

@@ -133,7 +133,10 @@ func (q *Queue) Attempts(j *Job) int64 {
 }
 
 // Timeout returns how long an attempt of a job may run; 0 is without limit.
-func (q *Queue) Timeout(j *Job) int64 { return cmp.Or(j.Timeout, q.config.Timeout) }
+func (q *Queue) Timeout(j *Job) int64 { return max(0, cmp.Or(j.Timeout, q.config.Timeout)) }
+
+// NoTimeout is the Timeout of a job without a limit.
+const NoTimeout = -1
 
 // wasLast tells whether the attempt under way is the last one.
 func (q *Queue) wasLast(j *Job) bool {

@@ -17,7 +17,7 @@ type NewJob struct {
 	UniqueFor   Duration          `json:"unique_for,omitzero" doc:"How long that holds at least."`
 	MaxAttempts int               `json:"max_attempts,omitempty" doc:"How often it is tried before it is dead; -1 is without end. Default: 20."`
 	Lease       Duration          `json:"lease,omitzero" doc:"How long a worker has it before others get it. Default: 30s."`
-	Timeout     Duration          `json:"timeout,omitzero" doc:"How long each attempt may run before its worker is to end it: 1ms to 720h. Default: as the settings say."`
+	Timeout     Timeout           `json:"timeout,omitzero" doc:"How long each attempt may run before its worker is to end it: 1ms to 720h, or none. Default: as the settings say."`
 	Meta        map[string]string `json:"meta,omitempty" doc:"Handed to workers as it is."`
 }
 
@@ -30,7 +30,7 @@ type JobList struct {
 func NewJobOf(payload []byte, j work.Job) NewJob {
 	return NewJob{
 		Payload: Base64(payload), Priority: j.Priority, Delay: Duration{j.Delay}, At: j.At, Key: j.Key, Unique: j.Unique,
-		UniqueFor: Duration{j.UniqueFor}, MaxAttempts: j.MaxAttempts, Lease: Duration{j.Lease}, Timeout: Duration{j.Timeout}, Meta: j.Meta,
+		UniqueFor: Duration{j.UniqueFor}, MaxAttempts: j.MaxAttempts, Lease: Duration{j.Lease}, Timeout: Timeout{j.Timeout}, Meta: j.Meta,
 	}
 }
 
@@ -268,7 +268,7 @@ type Every struct {
 	Key         string   `json:"key,omitempty" doc:"Jobs of one key run one after the other."`
 	MaxAttempts int      `json:"max_attempts,omitempty"`
 	Lease       Duration `json:"lease,omitzero"`
-	Timeout     Duration `json:"timeout,omitzero" doc:"How long each attempt may run before its worker is to end it."`
+	Timeout     Timeout  `json:"timeout,omitzero" doc:"How long each attempt may run before its worker is to end it: 1ms to 720h, or none. Default: as the settings say."`
 	Unique      string   `json:"unique,omitempty" doc:"While a job with the same text is not done, a tick makes none."`
 	UniqueFor   Duration `json:"unique_for,omitzero" doc:"How long that holds at least."`
 	Overlap     string   `json:"overlap,omitempty" enum:"run,skip,replace" doc:"What a tick does while the job of the last one is neither done nor dead: run makes one more, skip makes none, replace deletes it, or cancels it if it is leased, and makes one. Replace can't have a unique text. Default: run."`
@@ -280,7 +280,7 @@ type Every struct {
 // EveryOf returns how a payload is put periodically.
 func EveryOf(payload []byte, cron string, o work.EveryOptions) Every {
 	return Every{
-		Payload: Base64(payload), Cron: cron, Priority: o.Priority, Key: o.Key, MaxAttempts: o.MaxAttempts, Lease: Duration{o.Lease}, Timeout: Duration{o.Timeout},
+		Payload: Base64(payload), Cron: cron, Priority: o.Priority, Key: o.Key, MaxAttempts: o.MaxAttempts, Lease: Duration{o.Lease}, Timeout: Timeout{o.Timeout},
 		Unique: o.Unique, UniqueFor: Duration{o.UniqueFor}, Overlap: o.Overlap.String(), Meta: o.Meta, MaxLate: Duration{o.MaxLate},
 	}
 }

@@ -8,6 +8,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"time"
+
+	"github.com/conq-go/conq/work"
 )
 
 // Payload is the bytes of an item or a job in JSON: exactly one of its forms.
@@ -77,6 +79,23 @@ func (d *Duration) UnmarshalText(text []byte) error {
 
 // MarshalText writes as time.Duration does.
 func (d Duration) MarshalText() ([]byte, error) { return []byte(d.String()), nil }
+
+// Timeout is how long an attempt of a job may run, or none if that is work.NoTimeout.
+type Timeout struct{ time.Duration }
+
+// UnmarshalText reads a duration, or none.
+func (t *Timeout) UnmarshalText(text []byte) (err error) {
+	t.Duration, err = work.ParseTimeout(string(text))
+	return err
+}
+
+// MarshalText writes what UnmarshalText reads.
+func (t Timeout) MarshalText() ([]byte, error) {
+	if t.Duration == work.NoTimeout {
+		return []byte("none"), nil
+	}
+	return []byte(t.String()), nil
+}
 
 // Place is where a page goes on behind another one. The zero Place is the begin, and after the last page.
 type Place struct{ Key []byte }

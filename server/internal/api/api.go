@@ -46,6 +46,7 @@ func Register(mux *http.ServeMux, o Options) {
 	a := &api{Options: o, API: humago.New(mux, config())}
 	a.UseMiddleware(a.refuseUnclear)
 	a.OpenAPI().Components.Schemas.RegisterTypeAlias(reflect.TypeFor[wire.Duration](), reflect.TypeFor[duration]())
+	a.OpenAPI().Components.Schemas.RegisterTypeAlias(reflect.TypeFor[wire.Timeout](), reflect.TypeFor[timeout]())
 	a.registerQueues()
 	a.registerItems()
 	a.registerJobs()

@@ -44,6 +44,13 @@ func (f form) payload(b []byte) wire.Payload {
 	return wire.Base64(b)
 }
 
+// timeout describes a wire.Timeout.
+type timeout struct{}
+
+func (timeout) Schema(huma.Registry) *huma.Schema {
+	return &huma.Schema{Type: huma.TypeString, Description: "A duration: 1.5s, 2m, 1h30m; or none.", Examples: []any{"30s"}}
+}
+
 // duration describes a wire.Duration.
 type duration struct{}
 

@@ -32,7 +32,7 @@ type putIn struct {
 	UniqueFor   wire.Duration `header:"Conq-Unique-For"`
 	MaxAttempts int           `header:"Conq-Max-Attempts"`
 	Lease       wire.Duration `header:"Conq-Lease"`
-	Timeout     wire.Duration `header:"Conq-Timeout"`
+	Timeout     wire.Timeout  `header:"Conq-Timeout"`
 }
 
 const metaHeader = "Conq-Meta-"

@@ -45,6 +45,22 @@ func TestAckAll(t *testing.T) {
 	f.want(200, `{"acked":1,"lost":[1]}`, "POST /v1/jobs/w/ack", ack(jobs[1].Token))
 }
 
+// TestNoTimeout: a job of a queue with a limit may have none, in JSON and in a header.
+func TestNoTimeout(t *testing.T) {
+	f := newFixture(t)
+	f.want(200, `{"added":2,"ids":[1,2]}`, "POST /v1/jobs/w", `{"jobs":[{"text":"a","timeout":"none"},{"text":"b","timeout":"2m"}]}`)
+	f.want(200, `{"added":1,"ids":[3]}`, "POST /v1/jobs/w", "c", "Content-Type: application/octet-stream", "Conq-Timeout: none")
+	version := regexp.MustCompile(`"version":\d+`).FindString(f.call("GET /v1/jobs/w/settings", "").Body.String())
+	if w := f.call("PUT /v1/jobs/w/settings", `{"lease":"30s","max_attempts":20,"timeout":"1m",`+version+`}`); w.Code != 200 {
+		t.Fatalf("settings: %d %s", w.Code, w.Body)
+	}
+	jobs := f.reserved("?n=3")
+	for i, want := range []time.Duration{0, 2 * time.Minute, 0} {
+		testkit.Equal(t, "limit", jobs[i].Timeout.Duration, want)
+	}
+	f.refused(400, "as 1.5s, 2m or 1h30m, or none", "POST /v1/jobs/w", `{"text":"a","timeout":"-1s"}`)
+}
+
 // job returns a job in a form that a test can compare.
 func (f *fixture) job(id work.ID) string {
 	f.t.Helper()
