@@ -406,3 +406,43 @@ func TestUnionOfMany(t *testing.T) {
 		}
 	}
 }
+
+// Nor where it looks at queues of which it knows nothing yet, or at which something is due in one of them.
+func TestUnionOfManyIdle(t *testing.T) {
+	for name, limits := range limited {
+		for _, shared := range []bool{false, true} {
+			t.Run(fmt.Sprint(name, ", shared ", shared), func(t *testing.T) {
+				db := testkit.NewMemory(t, limits)
+				if shared {
+					db = faulty.New(db, 1, faulty.Options{Limits: kv.Limits{Shared: true, UnknownCommits: true}})
+				}
+				const n = 150
+				var queues []*Queue[string]
+				later := false
+				for i := range n {
+					q, err := Open(db, fmt.Sprint("q", i), codec.String(), Options{Settings: &Settings{Concurrency: 10}})
+					testkit.NoError(t, err)
+					defer q.Close()
+					q.now = func() time.Time {
+						if later {
+							return time.Now().Add(time.Hour)
+						}
+						return time.Now()
+					}
+					queues = append(queues, q)
+				}
+				u, err := NewUnion(queues...)
+				testkit.NoError(t, err)
+				testkit.Drop(queues[n-1].Put(t.Context(), "x"))
+				testkit.Drop(queues[n-1].Put(t.Context(), "y", Job{Delay: time.Minute}))
+				for _, want := range []string{"x", "y"} {
+					l, err := u.Reserve(t.Context())
+					testkit.NoError(t, err)
+					testkit.Equal(t, "job", l.Value, want)
+					testkit.NoError(t, l.Ack(t.Context()))
+					later = true
+				}
+			})
+		}
+	}
+}

@@ -325,6 +325,11 @@ func (o one) expect(tx kv.Tx, now int64, n int) {
 }
 
 func (o one) dueAt(tx *reserving, now int64, all bool) (next int64, looked, did int, err error) {
+	return o.dueBy(tx, now, all, false)
+}
+
+// dueBy is dueAt that can look through a snapshot: what is done conflicts with a change of the settings all the same.
+func (o one) dueBy(tx *reserving, now int64, all, snapshot bool) (next int64, looked, did int, err error) {
 	o.keep()
 	if !all && !o.clock.due(now) {
 		return jobs.Never, 0, 0, nil
@@ -332,11 +337,19 @@ func (o one) dueAt(tx *reserving, now int64, all bool) (next int64, looked, did 
 	if all {
 		o.recipe.ExpectDue(tx.Tx, o.duePerTransaction())
 	}
-	q, err := tx.at(o.engine)
+	var q *jobs.Queue
+	if snapshot {
+		q, err = o.recipe.At(tx.Snapshot())
+	} else {
+		q, err = tx.at(o.engine)
+	}
 	if err != nil {
 		return 0, 0, 0, err
 	}
 	d, err := o.dueIn(q, tx.Tx, now)
+	if err == nil && snapshot && d.Did > 0 {
+		_, err = tx.at(o.engine)
+	}
 	return d.NextReady, 1, d.Did, err
 }
 

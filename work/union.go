@@ -175,11 +175,12 @@ func (u *Union[T]) expect(tx kv.Tx, now int64, _ int) {
 
 func (u *Union[T]) dueAt(tx *reserving, now int64, all bool) (next int64, looked, did int, err error) {
 	next = jobs.Never
+	snapshot := u.isLarge(tx)
 	for i, q := range u.all {
 		if i > 0 && budget.Wrote(tx.Tx) && !q.recipe.Fits(budget.Half(tx.Tx)) {
 			return 0, looked, did, nil // there is more, for the next one
 		}
-		at, n, made, err := one{&q.engine}.dueAt(tx, now, all)
+		at, n, made, err := one{&q.engine}.dueBy(tx, now, all, snapshot)
 		if err != nil {
 			return 0, 0, 0, err
 		}
@@ -187,6 +188,9 @@ func (u *Union[T]) dueAt(tx *reserving, now int64, all bool) (next int64, looked
 	}
 	return next, looked, did, nil
 }
+
+// isLarge tells that the queues are looked at through a snapshot, as so many reads can't conflict on an engine that limits them.
+func (u *Union[T]) isLarge(tx *reserving) bool { return !budget.Fits(tx.Tx, 4*len(u.all), 0) }
 
 // head is the first ready job of a queue.
 type head struct {
@@ -205,8 +209,8 @@ func (h head) before(o head) bool {
 func (u *Union[T]) leaseIn(tx *reserving, now int64, asks []ask) (got []chosen, more bool, err error) {
 	var heads []head
 	r := kv.Reader(tx.Tx)
-	if !budget.Fits(tx.Tx, 3*len(u.all), 0) {
-		r = tx.Snapshot() // so many reads can't conflict: another job may have become the first
+	if u.isLarge(tx) {
+		r = tx.Snapshot() // another job may have become the first
 	}
 	for i := range u.all {
 		if heads, err = u.appendHead(heads, r, i); err != nil {

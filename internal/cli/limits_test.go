@@ -40,7 +40,7 @@ func many(n int) (steps []step) {
 	add(lines, n, "put keyed --ids --key k", "put w --ids --delay 1h", "put w --ids --max-attempts 1", "put w --ids")
 	add("", -1, "put w --unique u x")
 	add("", -1, "every w tick @hourly x", "every w", "every w tick --run", "job w ID", "jobs w", "stat w", "set w --concurrency 100", "set w --concurrency 0", "pause w", "resume w")
-	add("", -1, "work w -j 40 --drain --relaxed -- true", "put w again --max-attempts 1", "work w --drain -- false")
+	add("", -1, "set w --order relaxed", "work w -j 40 --drain -- true", "put w again --max-attempts 1", "work w --drain -- false")
 	add("", 1, "kick w --all-matching all", "cancel w --all-matching all", "retry w --all-matching all", "bury w --all-matching all", "delete w --all-matching state=dead")
 	add(lines, n, "put w --ids", "put w --ids --max-attempts 1")
 	add("", -1, "every w tick --remove", "purge keyed --yes")

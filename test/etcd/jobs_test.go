@@ -92,12 +92,12 @@ func TestJobsThroughKills(t *testing.T) {
 	o := c.options()
 	o.Timeout = 5 * time.Second
 	db := open(t, o)
-	q, err := work.Open(db, "jobs", conq.String(), work.Options{Settings: &work.Settings{MaxAttempts: -1}})
+	q, err := work.Open(db, "jobs", conq.String(), work.Options{Settings: &work.Settings{MaxAttempts: -1, Order: work.Relaxed}})
 	testkit.NoError(t, err)
 	t.Cleanup(func() { testkit.Check(t, q.Close()) })
 	binary, notes := buildConq(t), filepath.Join(t.TempDir(), "notes")
 	stop := killed(t, jobWorkers, func(int) *exec.Cmd {
-		cmd := exec.Command(binary, "--store", storeURL(o), "work", "jobs", "-j", "2", "--relaxed", "--lease", "3s", "--", "sh", "-c", noteScript)
+		cmd := exec.Command(binary, "--store", storeURL(o), "work", "jobs", "-j", "2", "--lease", "3s", "--", "sh", "-c", noteScript)
 		cmd.Env = append(os.Environ(), "NOTES="+notes)
 		return cmd
 	})
