@@ -446,6 +446,8 @@ func (tx onceTx) OnCommit(f func()) {
 
 func (tx onceTx) Lazily() { Lazily(tx.Tx) }
 
+func (tx onceTx) NoSync() { NoSync(tx.Tx) }
+
 func (tx onceTx) Prefetch(reads []Read) { Prefetch(tx.Tx, reads...) }
 
 func (tx onceTx) LastKey(span, among Range) ([]byte, error) { return LastKey(tx.Tx, span, among) }

@@ -18,8 +18,12 @@ type Order int
 
 // The orders.
 const (
-	Strict  Order = iota // by priority and arrival
-	Relaxed              // approximately so: any of the first few hundred, so that processes do not collide
+	// NearlyStrict is by priority and arrival, but for what others are taking: a handle whose Reserve has collided with that of another
+	// process passes over the first jobs for up to a second after that, up to 1,000 of them, and over the same one up to 8
+	// times in a row. One that is alone is strict. So are jobs of one Key, where KeyLimit is 1, and a store that one process has to itself.
+	NearlyStrict Order = iota
+	Strict             // by priority and arrival, although processes that reserve collide
+	Relaxed            // approximately so: any of the first few hundred
 )
 
 // Rate limits how many jobs start: after a rest up to N at once, and then one in each Per/N. So in the first Per of a burst up

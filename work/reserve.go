@@ -91,7 +91,7 @@ type source[V any] interface {
 	leaseIn(tx *reserving, now int64, asks []ask) (got []V, more bool, err error)
 
 	// expect has what dueAt and leaseIn of n jobs read first asked for at once.
-	expect(tx kv.Tx, now int64, n int)
+	expect(tx *reserving, now int64, n int)
 
 	// watch runs a reservation, and returns what tells when there may be jobs again if it gets none: nothing that comes
 	// after it has looked is missed.
@@ -108,7 +108,9 @@ type source[V any] interface {
 // reserving is a transaction that reserves. It reads the settings of each queue once.
 type reserving struct {
 	kv.Tx
-	known []settled
+	attempts int
+	known    []settled
+	starts   map[*engine]jobs.Start // of the next reservation, but for a zero one
 }
 
 // settled is a queue as it works in a transaction.
@@ -129,6 +131,15 @@ func (tx *reserving) at(e *engine) (*jobs.Queue, error) {
 		tx.known = append(tx.known, settled{e, q})
 	}
 	return q, err
+}
+
+// start returns where the reservation of n jobs begins.
+func (tx *reserving) start(e *engine, now int64, n int) jobs.Start {
+	s := e.recipe.Start(now, n, tx.attempts)
+	if !s.IsFirst() {
+		tx.starts = map[*engine]jobs.Start{e: s}
+	}
+	return s
 }
 
 func (r *reserver[V]) init(of source[V], e *engine, calls int) {
@@ -207,8 +218,8 @@ func (r *reserver[V]) in(of kv.Tx, wants []want, attempts *int) ([]result[taken[
 	for _, w := range wants {
 		n += w.n()
 	}
-	r.expect(of, now, n)
-	tx := &reserving{Tx: of}
+	tx := &reserving{Tx: of, attempts: *attempts}
+	r.expect(tx, now, n)
 	next, looked, did, err := r.dueAt(tx, now, false)
 	if err != nil {
 		return nil, err
@@ -320,8 +331,8 @@ func (o one) note(tx kv.Tx, got []jobs.Reserved, calls int, attempts *int) {
 	o.noteReserved(tx, got, calls, attempts)
 }
 
-func (o one) expect(tx kv.Tx, now int64, n int) {
-	o.recipe.ExpectReserve(tx, n, o.duePerTransaction(), o.clock.due(now))
+func (o one) expect(tx *reserving, now int64, n int) {
+	o.recipe.ExpectReserve(tx.Tx, tx.start(o.engine, now, n), n, o.duePerTransaction(), o.clock.due(now))
 }
 
 func (o one) dueAt(tx *reserving, now int64, all bool) (next int64, looked, did int, err error) {
@@ -365,6 +376,8 @@ func (e *engine) leaseSome(tx *reserving, now int64, asks []ask, have, n int) (j
 		return jobs.Found{}, err
 	}
 	request := e.request(n)
+	request.Start = tx.starts[e]
+	delete(tx.starts, e)
 	request.Terms = func(i int) jobs.Terms { return termsOf(asks, have+i) }
 	return q.Reserve(tx.Tx, now, request)
 }

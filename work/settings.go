@@ -39,7 +39,7 @@ type Settings struct {
 	// Keep is how long acknowledged jobs are kept for inspection, with their results. Default: not at all.
 	Keep time.Duration
 
-	// Order is Strict or Relaxed. The order of a store that one process has to itself is always strict. Default: Strict.
+	// Order is NearlyStrict, Strict or Relaxed. Default: NearlyStrict.
 	Order Order
 
 	// UniqueWhileDead has a dead job hold its Unique until it is deleted. Default: a dead job holds it no longer.
@@ -132,8 +132,8 @@ func (s Settings) Complete() (Settings, error) {
 		return s, invalid("Keep is %v: it can't be negative", s.Keep)
 	case s.Timeout != 0 && checkTimeout(s.Timeout) != nil:
 		return s, invalid("Timeout: %w, or 0 for none", checkTimeout(s.Timeout))
-	case s.Order != Strict && s.Order != Relaxed:
-		return s, invalid("Order is %d: it can be Strict or Relaxed", s.Order)
+	case orders[s.Order] == "":
+		return s, invalid("Order is %d: it can be NearlyStrict, Strict or Relaxed", int(s.Order))
 	}
 	for _, d := range []*time.Duration{&s.Lease, &s.Rate.Per, &s.KeyRate.Per, &s.Keep, &s.Backoff.Base, &s.Backoff.Max, &s.Timeout} {
 		*d = d.Truncate(time.Microsecond) // as it is stored
@@ -146,7 +146,7 @@ func (s Settings) jobs() jobs.Settings {
 	b := s.Backoff
 	return jobs.Settings{
 		Lease: s.Lease.Microseconds(), MaxAttempts: int64(max(0, s.MaxAttempts)), KeyLimit: int64(s.KeyLimit), Concurrency: int64(s.Concurrency),
-		Rate: s.Rate.micros(), KeyRate: s.KeyRate.micros(), Keep: s.Keep.Microseconds(), Relaxed: s.Order == Relaxed, UniqueWhileDead: s.UniqueWhileDead,
+		Rate: s.Rate.micros(), KeyRate: s.KeyRate.micros(), Keep: s.Keep.Microseconds(), Strict: s.Order == Strict, Relaxed: s.Order == Relaxed, UniqueWhileDead: s.UniqueWhileDead,
 		Timeout: s.Timeout.Microseconds(),
 		Backoff: jobs.Backoff{
 			Kind: jobs.BackoffKind(b.Kind), Base: b.Base.Microseconds(), Max: b.Max.Microseconds(), Power: int64(b.Power),
@@ -165,8 +165,11 @@ func settingsOf(s jobs.Settings) Settings {
 	if s.MaxAttempts == 0 {
 		of.MaxAttempts = -1
 	}
-	if s.Relaxed {
+	switch {
+	case s.Relaxed:
 		of.Order = Relaxed
+	case s.Strict:
+		of.Order = Strict
 	}
 	return of
 }
@@ -314,19 +317,16 @@ func ParseBackoff(text string) (b Backoff, err error) {
 }
 
 // String returns the order's name.
-func (o Order) String() string {
-	if o == Relaxed {
-		return "relaxed"
-	}
-	return "strict"
-}
+func (o Order) String() string { return orders[o] }
 
-// ParseOrder reads "strict" or "relaxed".
+var orders = map[Order]string{NearlyStrict: "nearly-strict", Strict: "strict", Relaxed: "relaxed"}
+
+// ParseOrder reads "nearly-strict", "strict" or "relaxed".
 func ParseOrder(text string) (Order, error) {
-	for _, o := range []Order{Strict, Relaxed} {
-		if text == o.String() {
+	for o, name := range orders {
+		if text == name {
 			return o, nil
 		}
 	}
-	return 0, invalid("order %q: it can be strict or relaxed", text)
+	return 0, invalid("order %q: it can be nearly-strict, strict or relaxed", text)
 }

@@ -27,7 +27,7 @@ func drawnSettings(t *rapid.T) Settings {
 		},
 		KeyLimit: rapid.IntRange(0, 5).Draw(t, "key limit"), Concurrency: rapid.IntRange(0, 5).Draw(t, "concurrency"),
 		Rate: rate.Draw(t, "rate"), KeyRate: rate.Draw(t, "key rate"), Keep: time.Duration(rapid.Int64Range(0, 1e6).Draw(t, "keep")) * time.Microsecond,
-		Order: rapid.SampledFrom([]Order{Strict, Relaxed}).Draw(t, "order"), UniqueWhileDead: rapid.Bool().Draw(t, "unique while dead"),
+		Order: rapid.SampledFrom([]Order{NearlyStrict, Strict, Relaxed}).Draw(t, "order"), UniqueWhileDead: rapid.Bool().Draw(t, "unique while dead"),
 		Timeout: time.Duration(rapid.SampledFrom([]int64{0, 1, 90_000}).Draw(t, "timeout")) * time.Millisecond,
 	}
 }
@@ -60,7 +60,7 @@ func TestBadSettings(t *testing.T) {
 	q := open(t, db, Options{})
 	for name, s := range map[string]Settings{
 		"Lease": {Lease: 1}, "MaxAttempts": {MaxAttempts: -2}, "KeyLimit": {KeyLimit: -1}, "Concurrency": {Concurrency: -1}, "Rate": {Rate: Rate{N: 1}},
-		"KeyRate": {KeyRate: Rate{N: -1, Per: time.Second}}, "Keep": {Keep: -1 * time.Second}, "Order": {Order: 2}, "Timeout": {Timeout: 1}, "Backoff.Kind": {Backoff: Backoff{Kind: 9}},
+		"KeyRate": {KeyRate: Rate{N: -1, Per: time.Second}}, "Keep": {Keep: -1 * time.Second}, "Order": {Order: 3}, "Timeout": {Timeout: 1}, "Backoff.Kind": {Backoff: Backoff{Kind: 9}},
 		"Backoff.Base": {Backoff: Backoff{Base: -time.Second}}, "Backoff.Max": {Backoff: Backoff{Max: 366 * 24 * time.Hour}},
 		"Backoff.Power": {Backoff: Backoff{Power: 11}}, "Backoff.Jitter": {Backoff: Backoff{Jitter: 1.1}},
 	} {

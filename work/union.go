@@ -14,8 +14,7 @@ import (
 )
 
 // Union leases jobs of several queues of one store as if they were one queue: the lowest priority first, and within a
-// priority the job that was put first. Given to Run, it lets one pool of workers serve all the queues. Reserve conflicts
-// with a job that is put at the head of any of them. When one of the queues is closed, so is the Union: calls return
+// priority the job that was put first. Given to Run, it lets one pool of workers serve all the queues. When one of the queues is closed, so is the Union: calls return
 // conq.ErrClosed, also those that wait. It needs no Close of its own, and is safe for concurrent use.
 type Union[T any] struct {
 	all     []*Queue[T]
@@ -167,9 +166,9 @@ func (u *Union[T]) queues() int { return len(u.all) }
 
 func (u *Union[T]) size(c chosen) int { return len(c.Payload) }
 
-func (u *Union[T]) expect(tx kv.Tx, now int64, _ int) {
-	for _, q := range u.all {
-		q.recipe.ExpectReserve(tx, 1, q.duePerTransaction(), q.clock.due(now))
+func (u *Union[T]) expect(tx *reserving, now int64, _ int) {
+	for _, q := range u.all { // each begins at the first jobs
+		q.recipe.ExpectReserve(tx.Tx, jobs.Start{}, 1, q.duePerTransaction(), q.clock.due(now))
 	}
 }
 
@@ -209,7 +208,7 @@ func (h head) before(o head) bool {
 func (u *Union[T]) leaseIn(tx *reserving, now int64, asks []ask) (got []chosen, more bool, err error) {
 	var heads []head
 	r := kv.Reader(tx.Tx)
-	if u.isLarge(tx) {
+	if u.all[0].limits.Shared || u.isLarge(tx) {
 		r = tx.Snapshot() // another job may have become the first
 	}
 	for i := range u.all {

@@ -40,7 +40,7 @@ func settingFlags(flags *pflag.FlagSet, s *work.Settings) []setting {
 	flags.Var(parsed[work.Rate]{&s.Rate, work.ParseRate}, "rate", "how many jobs may start, as 100/s")
 	flags.Var(parsed[work.Rate]{&s.KeyRate, work.ParseRate}, "key-rate", "how many jobs of one key may start, as 1/10s")
 	flags.DurationVar(&s.Keep, "keep", 0, "how long acknowledged jobs are kept, with their results")
-	flags.Var(parsed[work.Order]{&s.Order, work.ParseOrder}, "order", "strict, or relaxed: roughly, so that many processes do not collide")
+	flags.Var(parsed[work.Order]{&s.Order, work.ParseOrder}, "order", "strict; nearly-strict: but for what other processes are taking; or relaxed: roughly")
 	flags.BoolVar(&s.UniqueWhileDead, "unique-while-dead", false, "a dead job holds its --unique until it is deleted")
 	flags.DurationVar(&s.Timeout, "timeout", 0, "how long an attempt may run before its worker ends it; 0 is without limit")
 	return []setting{

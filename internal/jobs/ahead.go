@@ -54,8 +54,8 @@ func (q *Queue) ExpectPuts(r kv.Reader, calls ...[]New) {
 	kv.Prefetch(r, q.appendSlots(reads, keys)...)
 }
 
-// ExpectReserve is Expect for a Reserve of up to n jobs, and if due for a Due with that limit before it.
-func (q *Queue) ExpectReserve(r kv.Reader, n, limit int, due bool) {
+// ExpectReserve is Expect for a Reserve of up to n jobs from start on, and if due for a Due with that limit before it.
+func (q *Queue) ExpectReserve(r kv.Reader, start Start, n, limit int, due bool) {
 	if !q.far() {
 		return
 	}
@@ -63,7 +63,7 @@ func (q *Queue) ExpectReserve(r kv.Reader, n, limit int, due bool) {
 	if due {
 		reads = append(reads, q.dueReads(limit)...)
 	}
-	kv.Prefetch(r, append(reads, q.Latest().reserveReads(n)...)...)
+	kv.Prefetch(r, append(reads, q.Latest().reserveReads(start, n)...)...)
 }
 
 // ExpectDue has what a Due reads asked for with the next read.
@@ -74,14 +74,14 @@ func (q *Queue) ExpectDue(r kv.Reader, limit int) {
 }
 
 // reserveReads are what a Reserve begins with.
-func (q *Queue) reserveReads(n int) (reads []kv.Read) {
+func (q *Queue) reserveReads(start Start, n int) (reads []kv.Read) {
 	if q.config.Rate.limits() {
 		reads = append(reads, kv.Read{Key: q.rate})
 	}
 	if q.config.Concurrency > 0 {
 		reads = append(reads, kv.Read{Range: q.countsOf(Leased)})
 	}
-	return append(reads, kv.Read{Range: rangeOf(q.indexes[Ready]), Options: kv.RangeOptions{Limit: q.window(q.most(n))}})
+	return append(reads, q.readyRead(start, q.most(n)))
 }
 
 // expectLoads has the jobs of entries asked for, and payloads if there are to be so many bytes of them.

@@ -38,6 +38,7 @@ type Queue struct {
 	shard    int64                  // of counts, in which this one counts
 	latest   *atomic.Pointer[Queue] // what At returned last
 	payloads *atomic.Int64          // how large payloads are, about
+	crowd    *crowd                 // where others reserve, too
 }
 
 // NewQueue returns the recipe for a queue of that name.
@@ -49,7 +50,7 @@ func NewQueue(name string, limits kv.Limits, config Config) *Queue {
 	config.Backoff = cmp.Or(config.Backoff, DefaultSettings.Backoff)
 	q := &Queue{
 		keys: keysOf(name), config: config, limits: limits, defaults: config.Settings, shard: rand.Int64N(int64(max(1, config.Shards))),
-		latest: new(atomic.Pointer[Queue]), payloads: new(atomic.Int64),
+		latest: new(atomic.Pointer[Queue]), payloads: new(atomic.Int64), crowd: new(crowd),
 	}
 	q.payloads.Store(unknownPayload)
 	return q

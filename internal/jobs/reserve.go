@@ -7,7 +7,6 @@ import (
 	"math/rand/v2"
 	"time"
 
-	"github.com/conq-go/conq/internal/budget"
 	"github.com/conq-go/conq/kv"
 )
 
@@ -32,6 +31,7 @@ type Request struct {
 	NewToken func() int64
 	Opening  int64             // of the store, where one process has it; else 0
 	Terms    func(i int) Terms // of the i-th job that is leased; may be nil
+	Start    Start
 }
 
 // Terms are what one caller wants for its jobs.
@@ -59,7 +59,7 @@ func (q *Queue) Reserve(tx kv.Tx, now int64, request Request) (f Found, err erro
 	}
 	r := reservation{q: q, tx: tx, now: now, request: request}
 	for from := []byte(nil); len(r.got) < room.n && !r.more; {
-		entries, end, err := q.candidates(tx, budget.Count(tx, leastOperations, room.n-len(r.got)), &from)
+		entries, end, err := r.candidates(q.most(room.n-len(r.got)), &from)
 		if err != nil {
 			return f, err
 		}
@@ -70,7 +70,10 @@ func (q *Queue) Reserve(tx kv.Tx, now int64, request Request) (f Found, err erro
 			break
 		}
 	}
-	f.Jobs, f.More = r.got, r.more || len(r.got) == 0 && (q.config.Relaxed && r.moved > 0 || r.buried > 0) // there may be some before these
+	f.Jobs, f.More = r.got, r.more || r.skipped && len(r.got) < room.n || len(r.got) == 0 && r.buried > 0 // there may be some before these
+	if len(r.got) > 0 && !request.Start.IsFirst() && !request.Start.again {
+		tx.OnCommit(q.crowd.calm)
+	}
 	q.started(tx, now, room, len(r.got))
 	return f, nil
 }
@@ -86,6 +89,7 @@ type reservation struct {
 	moved   int
 	buried  int
 	more    bool // see Found
+	skipped bool // some ready jobs were passed over
 }
 
 // leaseAll leases the jobs of entries, as many as there is room for, and passes over what can't be read.
@@ -336,46 +340,65 @@ func (q *Queue) started(tx kv.Tx, now int64, s starts, n int) {
 // spread is from how many of the first jobs a relaxed order chooses.
 const spread = 256
 
-// candidates returns the first ready entries from a key on, of which the caller takes up to n, where to go on, and whether
-// these are the last. Those of a relaxed order begin at a random one of the first. Where other processes share the store they are read through a
+// candidates returns the first ready entries from a key on, up to n, where to go on, and whether these are the last. At first it passes
+// over some, in a relaxed order and where others are at them. Where other processes share the store they are read through a
 // snapshot: the jobs' headers conflict, and the reservation counts as done at the version that it has read, as a take does
 // (docs/concurrency.md).
-func (q *Queue) candidates(tx kv.Tx, n int, from *[]byte) (entries [][]byte, end bool, err error) {
-	ready, most, r := rangeOf(q.indexes[Ready]), n, kv.Reader(tx)
-	relaxed := q.config.Relaxed && *from == nil
+func (r *reservation) candidates(n int, from *[]byte) (entries [][]byte, end bool, err error) {
+	q, start, reader := r.q, Start{entry: *from}, kv.Reader(r.tx)
 	if *from == nil {
-		most = q.window(n)
+		start = r.request.Start
 	}
 	if q.config.Relaxed || q.limits.Shared {
-		r = tx.Snapshot()
+		reader = r.tx.Snapshot()
 	}
-	if *from != nil {
-		ready.Begin = *from
-	}
-	for entry, err := range r.Range(ready, kv.RangeOptions{Limit: most}) {
+	read := q.readyRead(start, n)
+	for entry, err := range reader.Range(read.Range, read.Options) {
 		if err != nil {
 			return nil, false, err
 		}
 		entries = append(entries, entry.Key)
 	}
 	if len(entries) == 0 {
-		if relaxed {
-			tx.AddReadConflict(ready) // a caller is told that there is nothing
+		if *from == nil && start.entry != nil {
+			r.request.Start = Start{} // all behind it are taken
+			return r.candidates(n, from)
+		}
+		if start.width > 0 && q.config.Relaxed {
+			r.tx.AddReadConflict(read.Range) // a caller is told that there is nothing
 		}
 		return nil, true, nil
 	}
-	if relaxed {
-		entries = entries[rand.IntN(max(1, len(entries)-n)):]
-		entries = entries[:min(n, len(entries))]
+	skipped := 0
+	switch {
+	case start.width > 0 && q.config.Relaxed:
+		skipped = rand.IntN(max(1, len(entries)-n))
+	case start.width > 0:
+		skipped = q.crowd.skip(entries, n)
 	}
+	r.skipped = r.skipped || skipped > 0 || *from == nil && start.entry != nil
+	entries = entries[skipped:]
+	entries = entries[:min(n, len(entries))]
 	*from = kv.After(entries[len(entries)-1])
 	return entries, len(entries) < n, nil
 }
 
-// window is how many ready entries are read to reserve n jobs.
-func (q *Queue) window(n int) int {
-	if q.config.Relaxed {
-		n += spread
+// readyRead is the read of entries for n jobs.
+func (q *Queue) readyRead(start Start, n int) kv.Read {
+	ready := rangeOf(q.indexes[Ready])
+	if start.entry != nil {
+		ready.Begin = start.entry
 	}
-	return n
+	return kv.Read{Range: ready, Options: kv.RangeOptions{Limit: n + start.width}}
+}
+
+// Start returns where a reservation of up to n jobs begins, which is made again if it is not the first attempt.
+func (q *Queue) Start(now int64, n, attempts int) Start {
+	switch at := q.Latest(); {
+	case at.config.Relaxed:
+		return Start{width: spread}
+	case at.config.Strict || !q.limits.Shared:
+		return Start{}
+	}
+	return q.crowd.start(now, n, attempts > 1)
 }

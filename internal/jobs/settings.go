@@ -21,6 +21,7 @@ type Settings struct {
 	KeyRate         Rate  // of starts of one key
 	Keep            int64 // how long jobs that are done are kept
 	Backoff         Backoff
+	Strict          bool  // reserve the first job, although processes collide
 	Relaxed         bool  // reserve any of the first few hundred, so that processes don't collide
 	UniqueWhileDead bool  // a dead job keeps its claim
 	Timeout         int64 // how long an attempt of a job that has none of its own may run; 0 is without limit
@@ -78,6 +79,7 @@ const (
 	flagPaused = 1 << iota
 	flagRelaxed
 	flagUniqueWhileDead
+	flagStrict
 )
 
 // ints are the integers that are stored, in order. New ones come last, so that a state without them is read with their defaults.
@@ -91,7 +93,7 @@ func (s *state) ints(flags *int64) []*int64 {
 
 func (s *state) encode() []byte {
 	var flags int64
-	for flag, set := range map[int64]bool{flagPaused: s.paused, flagRelaxed: s.settings.Relaxed, flagUniqueWhileDead: s.settings.UniqueWhileDead} {
+	for flag, set := range map[int64]bool{flagPaused: s.paused, flagRelaxed: s.settings.Relaxed, flagUniqueWhileDead: s.settings.UniqueWhileDead, flagStrict: s.settings.Strict} {
 		if set {
 			flags |= flag
 		}
@@ -122,10 +124,11 @@ func decodeState(key, b []byte, defaults Settings) (s state, err error) {
 			return s, corrupt(key, "the settings are not integers")
 		}
 	}
-	if len(rest) > 0 || s.version < 0 || flags >= flagUniqueWhileDead<<1 {
+	if len(rest) > 0 || s.version < 0 || flags >= flagStrict<<1 {
 		return s, corrupt(key, "the settings are of a newer version of conq")
 	}
 	s.paused, s.settings.Relaxed, s.settings.UniqueWhileDead = flags&flagPaused != 0, flags&flagRelaxed != 0, flags&flagUniqueWhileDead != 0
+	s.settings.Strict = flags&flagStrict != 0
 	if err := s.settings.valid(); err != nil {
 		return s, corrupt(key, "%v", err)
 	}

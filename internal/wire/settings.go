@@ -17,7 +17,7 @@ type Settings struct {
 	Rate            string   `json:"rate,omitempty" maxLength:"100" doc:"How many jobs may start, as 100/s or 10/1m30s; none is any number. Default: none."`
 	KeyRate         string   `json:"key_rate,omitempty" maxLength:"100" doc:"The same, of the jobs of one key. Default: none."`
 	Keep            Duration `json:"keep" required:"false" doc:"How long acknowledged jobs are kept, with their results. Default: 0s."`
-	Order           string   `json:"order,omitempty" enum:"strict,relaxed" doc:"Default: strict."`
+	Order           string   `json:"order,omitempty" enum:"nearly-strict,strict,relaxed" doc:"Default: nearly-strict, which is strict on a store that one process has."`
 	UniqueWhileDead bool     `json:"unique_while_dead" required:"false" doc:"A dead job holds its unique text until it is deleted. Default: false."`
 	Timeout         Duration `json:"timeout" required:"false" doc:"How long an attempt may run before its worker is to end it: 1ms to 720h; 0s is without limit. Default: 0s."`
 }

@@ -30,7 +30,7 @@ func (d *Dashboard) askSet(c *confirm) error {
 		{Name: "rate", Label: "Rate", Value: s.Rate.String(), Help: "How many jobs may start, as 100/s or 10/1m30s, or none for any number."},
 		{Name: "keyrate", Label: "Key rate", Value: s.KeyRate.String(), Help: "The same, of the jobs of one key."},
 		{Name: "keep", Label: "Keep", Value: s.Keep.String(), Help: "How long acknowledged jobs are kept, with their results."},
-		{Name: "order", Label: "Order", Value: s.Order.String(), Help: "strict, or relaxed: roughly, so that many processes do not collide."},
+		{Name: "order", Label: "Order", Value: s.Order.String(), Help: "strict; nearly-strict: but for what other processes are taking; or relaxed: roughly."},
 		{Name: "held", Label: "Unique while dead", Value: map[bool]string{true: "yes", false: "no"}[s.UniqueWhileDead], Help: "yes: a dead job holds its unique text until it is deleted."},
 		{Name: "timeout", Label: "Timeout", Value: s.Timeout.String(), Help: "How long an attempt may run before its worker ends it; 0s is without limit."},
 		{Name: "version", Kind: "hidden", Value: strconv.FormatInt(version, 10)},

@@ -1,0 +1,110 @@
+package work
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/conq-go/conq/kv"
+	"github.com/conq-go/conq/kv/faulty"
+	"github.com/conq-go/conq/kv/memory"
+)
+
+// conflictsDB counts transactions that had to be made again.
+type conflictsDB struct {
+	kv.DB
+	mu        sync.Mutex
+	conflicts int
+}
+
+func (db *conflictsDB) Transact(ctx context.Context, f func(kv.Tx) error) error {
+	again := false
+	return db.DB.Transact(ctx, func(tx kv.Tx) error {
+		if again {
+			db.mu.Lock()
+			db.conflicts++
+			db.mu.Unlock()
+		}
+		again = true
+		return f(tx)
+	})
+}
+
+// Processes that reserve from one queue collide less in nearly strict order than in strict order. Each job is leased once, those
+// of a key in their order, and a handle that is alone again takes what is first.
+func TestNearlyStrict(t *testing.T) {
+	const processes, workers, each = 16, 4, 12
+	conflicts := map[Order]int{}
+	for _, order := range []Order{Strict, NearlyStrict} {
+		synctest.Test(t, func(t *testing.T) {
+			ctx := context.Background()
+			base := memory.New(memory.Options{})
+			o := faulty.FoundationDB(processes)
+			var dbs []*conflictsDB
+			var queues []*Queue[string]
+			for i := range processes {
+				dbs = append(dbs, &conflictsDB{DB: faulty.New(base, uint64(i), o)})
+				queues = append(queues, open(t, dbs[i], Options{Settings: &Settings{Lease: time.Hour, Order: order}}))
+			}
+			total := processes * workers * each
+			putMany(t, queues[0], 2*total, func(i int) Job {
+				if i%4 == 0 {
+					return Job{Key: fmt.Sprint("key ", i%3)}
+				}
+				return Job{}
+			})
+			var mu sync.Mutex
+			last := map[string]ID{}
+			seen := map[ID]bool{}
+			var group sync.WaitGroup
+			for _, q := range queues {
+				for range workers {
+					group.Go(func() {
+						for range each {
+							l, err := q.Reserve(ctx)
+							if err != nil {
+								t.Error(err)
+								return
+							}
+							mu.Lock()
+							if seen[l.ID] || l.Key != "" && l.ID < last[l.Key] {
+								t.Errorf("job %d of key %q comes after %d, or again", l.ID, l.Key, last[l.Key])
+							}
+							seen[l.ID], last[l.Key] = true, l.ID
+							mu.Unlock()
+							if err := l.Ack(ctx); err != nil {
+								t.Error(err)
+							}
+						}
+					})
+				}
+			}
+			group.Wait()
+			for _, db := range dbs {
+				conflicts[order] += db.conflicts
+			}
+			time.Sleep(2 * time.Second)
+			for range 10 {
+				first, err := queues[3].Peek(ctx, 1)
+				noError(t, err)
+				l, err := queues[3].Reserve(ctx)
+				noError(t, err)
+				if l.ID != first[0].ID {
+					t.Errorf("a handle that is alone takes job %d, the first is %d", l.ID, first[0].ID)
+				}
+				noError(t, l.Ack(ctx))
+			}
+			sound(t, queues[0])
+			for _, q := range queues {
+				noError(t, q.Close())
+			}
+			noError(t, dbs[0].Close())
+		})
+	}
+	if conflicts[NearlyStrict] > conflicts[Strict]*3/4 {
+		t.Errorf("%d conflicts in nearly strict order, %d in strict order", conflicts[NearlyStrict], conflicts[Strict])
+	}
+}
