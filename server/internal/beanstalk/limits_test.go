@@ -1,7 +1,6 @@
 package beanstalk
 
 import (
-	"context"
 	"fmt"
 	"strings"
 	"testing"
@@ -97,9 +96,6 @@ func (w *world) manyJobs(n int) (called map[string]bool) {
 
 	c = w.dial()
 	ask("stats", "OK")
-	n0, err := w.tubes.endLeases(context.Background(), "nobody")
-	testkit.NoError(w.t, err)
-	testkit.Equal(w.t, "leases of nobody", n0, 0)
 	each(func(i int) { ask(fmt.Sprint("watch t", i), "WATCHING") })
 	for range 3 * n {
 		ask("delete "+id(ask("reserve", "RESERVED")), "DELETED")
