@@ -5,7 +5,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/conq-go/conq/internal/testkit"
 	"github.com/conq-go/conq/kv"
 	"github.com/conq-go/conq/kv/faulty"
 	"github.com/conq-go/conq/kv/memory"
