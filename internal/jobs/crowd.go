@@ -45,7 +45,7 @@ func (c *crowd) start(now int64, n int, again bool) (s Start) {
 	switch {
 	case again:
 		c.width = min(max(4*n, 2*c.width), mostWidth)
-		c.until = now + crowdForgets
+		c.until, c.uses = now+crowdForgets, c.uses/2 // what it has seen may be taken
 	case now > c.until || now < c.until-crowdForgets:
 		c.width = 0
 	}
