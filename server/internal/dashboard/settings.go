@@ -2,6 +2,8 @@ package dashboard
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"strconv"
 	"strings"
 	"time"
@@ -45,6 +47,9 @@ func (d *Dashboard) doSet(c *confirm) (bulk.Status, error) {
 	}
 	return d.onQueue(c, "", "All workers work by the new settings.", func(ctx context.Context, q *queues.Work) error {
 		_, err := q.ConfigureFrom(ctx, s, version)
+		if errors.Is(err, work.ErrChanged) {
+			err = fmt.Errorf("%w: open the form again to see what they are", err)
+		}
 		return err
 	})
 }
@@ -53,17 +58,25 @@ func (d *Dashboard) doSet(c *confirm) (bulk.Status, error) {
 func settingsOf(c *confirm) (s work.Settings, version int64, err error) {
 	version, err = integer(c.query.Get("version"), "version")
 	for _, f := range []struct {
-		name string
-		read func(text string) error
+		name, label string
+		read        func(text string) error
 	}{
-		{"lease", reading(&s.Lease, time.ParseDuration)}, {"keep", reading(&s.Keep, time.ParseDuration)},
-		{"timeout", reading(&s.Timeout, time.ParseDuration)},
-		{"tries", reading(&s.MaxAttempts, strconv.Atoi)}, {"keylimit", reading(&s.KeyLimit, strconv.Atoi)}, {"concurrency", reading(&s.Concurrency, strconv.Atoi)},
-		{"backoff", reading(&s.Backoff, work.ParseBackoff)}, {"rate", reading(&s.Rate, work.ParseRate)}, {"keyrate", reading(&s.KeyRate, work.ParseRate)},
-		{"order", reading(&s.Order, work.ParseOrder)}, {"held", reading(&s.UniqueWhileDead, yesOrNo)},
+		{"lease", "Lease", reading(&s.Lease, duration)},
+		{"keep", "Keep", reading(&s.Keep, duration)},
+		{"timeout", "Timeout", reading(&s.Timeout, duration)},
+		{"tries", "Most attempts", reading(&s.MaxAttempts, number)},
+		{"keylimit", "Key limit", reading(&s.KeyLimit, number)},
+		{"concurrency", "Concurrency", reading(&s.Concurrency, number)},
+		{"backoff", "Backoff", reading(&s.Backoff, work.ParseBackoff)},
+		{"rate", "Rate", reading(&s.Rate, work.ParseRate)},
+		{"keyrate", "Key rate", reading(&s.KeyRate, work.ParseRate)},
+		{"order", "Order", reading(&s.Order, work.ParseOrder)},
+		{"held", "Unique while dead", reading(&s.UniqueWhileDead, yesOrNo)},
 	} {
 		if text := strings.TrimSpace(c.query.Get(f.name)); text != "" && err == nil {
-			err = f.read(text)
+			if err = f.read(text); err != nil {
+				err = fmt.Errorf("%s: %w", f.label, err)
+			}
 		}
 	}
 	if err == nil {
@@ -78,6 +91,22 @@ func reading[T any](to *T, parse func(string) (T, error)) func(string) error {
 		*to, err = parse(text)
 		return err
 	}
+}
+
+func duration(text string) (time.Duration, error) {
+	d, err := time.ParseDuration(text)
+	if err != nil {
+		err = wrong("%.40q is no duration: it is as 1.5s, 2m or 1h30m.", text)
+	}
+	return d, err
+}
+
+func number(text string) (int, error) {
+	n, err := strconv.Atoi(text)
+	if err != nil {
+		err = wrong("%.40q is no integer.", text)
+	}
+	return n, err
 }
 
 func yesOrNo(text string) (bool, error) {
