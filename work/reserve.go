@@ -111,6 +111,7 @@ type reserving struct {
 	attempts int
 	known    []settled
 	starts   map[*engine]jobs.Start // of the next reservation, but for a zero one
+	began    *jobs.Queue            // whose reservation begins where others may be
 }
 
 // settled is a queue as it works in a transaction.
@@ -135,6 +136,7 @@ func (tx *reserving) at(e *engine) (*jobs.Queue, error) {
 
 // start returns where the reservation of n jobs begins.
 func (tx *reserving) start(e *engine, now int64, n int) jobs.Start {
+	tx.began = e.recipe
 	s := e.recipe.Start(now, n, tx.attempts)
 	if !s.IsFirst() {
 		tx.starts = map[*engine]jobs.Start{e: s}
@@ -241,6 +243,9 @@ func (r *reserver[V]) in(of kv.Tx, wants []want, attempts *int) ([]result[taken[
 	}
 	if did == 0 {
 		kv.NoSync(of)
+	}
+	if tx.began != nil { // who does what is due collides with others who do it, also in this process
+		tx.began.Tried(did == 0 && len(got) > 0)
 	}
 	r.begin(got, began)
 	r.note(of, got, len(wants), attempts)

@@ -17,6 +17,7 @@ type crowd struct {
 	uses   int      // reservations that may begin at one of these
 	first  []byte   // the entry that was first then
 	passed int      // how often it has been seen first
+	tried  bool     // the last attempt has leased jobs, and done nothing else with which it could collide
 }
 
 // What nearly strict order promises.
@@ -39,9 +40,10 @@ func (s Start) IsFirst() bool { return s.entry == nil && s.width == 0 }
 
 // start returns where the next reservation begins. It has collided, if it is made again.
 func (c *crowd) start(now int64, n int, again bool) (s Start) {
-	s.again = again
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	again = again && c.tried
+	s.again = again
 	switch {
 	case again:
 		c.width = min(max(4*n, 2*c.width), mostWidth)
@@ -59,6 +61,13 @@ func (c *crowd) start(now int64, n int, again bool) (s Start) {
 		s.width = c.width
 	}
 	return s
+}
+
+// try notes whether an attempt may collide with others that reserve.
+func (c *crowd) try(tried bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.tried = tried
 }
 
 // calm notes that a reservation has not collided.

@@ -17,7 +17,7 @@ func entriesOf(n int) (entries [][]byte) {
 func TestCrowdAlone(t *testing.T) {
 	const now = 10 * second
 	collided := func() *crowd {
-		c := new(crowd)
+		c := &crowd{tried: true}
 		for range 20 {
 			if c.start(now, 4, true).IsFirst() {
 				t.Fatal("it takes the first jobs after a collision")
@@ -27,6 +27,9 @@ func TestCrowdAlone(t *testing.T) {
 	}
 	if c := new(crowd); !c.start(now, 4, false).IsFirst() {
 		t.Error("it does not begin with the first jobs")
+	}
+	if c := new(crowd); !c.start(now, 4, true).IsFirst() {
+		t.Error("it does not begin with the first jobs, as it has collided over something else")
 	}
 	for _, then := range []int64{now + second + 1, now - 1} {
 		if c := collided(); !c.start(then, 4, false).IsFirst() {
@@ -46,7 +49,7 @@ func TestCrowdAlone(t *testing.T) {
 func TestCrowdBounds(t *testing.T) {
 	for _, ready := range []int{1, 2, 7, 100, 5000} {
 		for _, n := range []int{1, 4, 64} {
-			c, entries := new(crowd), entriesOf(ready)
+			c, entries := &crowd{tried: true}, entriesOf(ready)
 			passed := 0
 			for range 5000 {
 				s := c.start(1, n, true)

@@ -402,3 +402,6 @@ func (q *Queue) Start(now int64, n, attempts int) Start {
 	}
 	return q.crowd.start(now, n, attempts > 1)
 }
+
+// Tried notes whether a reservation has leased jobs, and done nothing else: if it is made again, it has collided with others that reserve.
+func (q *Queue) Tried(tried bool) { q.crowd.try(tried) }
