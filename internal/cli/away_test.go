@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"bytes"
 	"log/slog"
 	"net"
 	"net/http"
@@ -57,8 +56,8 @@ func TestServerAway(t *testing.T) {
 					s, err := server.New(db, server.Options{Logger: slog.New(slog.DiscardHandler)})
 					testkit.NoError(t, err)
 					run := func(way *leaving, command string) (code int, stderr string) {
-						errs := new(bytes.Buffer)
-						a := &app{stdin: strings.NewReader(""), stdout: new(bytes.Buffer), stderr: errs, transport: way}
+						errs := new(written)
+						a := &app{stdin: strings.NewReader(""), stdout: new(written), stderr: errs, transport: way}
 						code = a.run(t.Context(), append(strings.Fields(command), "--store", "http://127.0.0.1:1"))
 						synctest.Wait() // nobody writes any more
 						return code, errs.String()

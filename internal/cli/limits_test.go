@@ -1,9 +1,9 @@
 package cli
 
 import (
-	"bytes"
 	"fmt"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/conq-go/conq"
@@ -72,7 +72,7 @@ func TestNoneTooLarge(t *testing.T) {
 				id := "" // of a job
 				call := func(s step) string {
 					t.Helper()
-					stdout, stderr := new(bytes.Buffer), new(bytes.Buffer)
+					stdout, stderr := new(written), new(written)
 					a := &app{stdin: strings.NewReader(s.stdin), stdout: stdout, stderr: stderr}
 					words := strings.Fields(strings.ReplaceAll(s.command, "ID", id))
 					called[words[0]] = true
@@ -117,3 +117,22 @@ func TestNoneTooLarge(t *testing.T) {
 type kept struct{ kv.DB }
 
 func (kept) Close() error { return nil }
+
+// written is what a command writes, and what those write that it runs, at the same time.
+type written struct {
+	mu   sync.Mutex
+	text []byte
+}
+
+func (o *written) Write(p []byte) (int, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.text = append(o.text, p...)
+	return len(p), nil
+}
+
+func (o *written) String() string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return string(o.text)
+}
