@@ -38,7 +38,7 @@ type jobsHistory struct {
 	counts   []string // that were wrong
 }
 
-// hold is a lease, by the clock of the store's process.
+// hold is a lease: from when it was there, which is after it has begun, to when it is over.
 type hold struct{ from, until time.Time }
 
 const (
@@ -169,10 +169,10 @@ func (p *jobsPhase) kill(w *worker, l *work.Lease[[]byte], random *rand.Rand) (*
 
 // hold notes a lease.
 func (p *jobsPhase) hold(l *work.Lease[[]byte]) {
+	from := time.Now()
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	until := l.Deadline()
-	p.seen.holds[l.ID] = append(p.seen.holds[l.ID], hold{until.Add(-jobLease), until})
+	p.seen.holds[l.ID] = append(p.seen.holds[l.ID], hold{from, l.Deadline()})
 	if number, ok := p.maker.recognise(l.Value); !ok {
 		p.seen.invented = append(p.seen.invented, fmt.Sprintf("job %d", l.ID))
 	} else if put, known := p.seen.puts[l.ID]; known && put != number {
@@ -267,7 +267,7 @@ func (h *jobsHistory) check() []audit.Finding {
 		if _, put := h.puts[id]; !put {
 			invented.Add("job %d", id)
 		}
-		holds := slices.SortedFunc(slices.Values(h.holds[id]), func(a, b hold) int { return a.from.Compare(b.from) })
+		holds := slices.SortedFunc(slices.Values(h.holds[id]), func(a, b hold) int { return a.until.Compare(b.until) })
 		for i := range max(0, len(holds)-1) {
 			if holds[i+1].from.Before(holds[i].until) {
 				holders.Add("job %d, leased until %v and again from %v", id, holds[i].until, holds[i+1].from)
