@@ -57,14 +57,14 @@ var jobBars = []struct {
 	system    string
 	put, done float64
 }{
-	{"conq-queue/always", 0.7, 0.25},
-	{"beanstalkd/f0", 2.5, 2.5},
-	{"redis-stream-pipelined/always", 1.3, 1.3},
+	{"conq-queue/always", 0.7, 0.4},
+	{"beanstalkd/f0", 4, 4},
+	{"redis-stream-pipelined/always", 1, 1.3},
 	{"river", 5, 5},
-	{"asynq/always", 4, 4},
+	{"asynq/always", 2, 4},
 	{"goqite/full", 10, 10},
-	{"beanstalkd/default", 1, 1},
-	{"redis-stream-pipelined/everysec", 1, 1},
+	{"beanstalkd/default", 1.2, 1.2},
+	{"redis-stream-pipelined/everysec", 1, 0.8},
 	{"asynq/everysec", 1, 1},
 }
 

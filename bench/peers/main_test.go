@@ -177,7 +177,7 @@ func TestJobFindings(t *testing.T) {
 	}
 	want := []string{
 		"put, 16 workers, conq-work/always beside conq-queue/always 0.80 at least 0.7: yes",
-		"done, 16 workers, conq-work/always beside conq-queue/always 0.15 at least 0.25: NO",
+		"done, 16 workers, conq-work/always beside conq-queue/always 0.15 at least 0.4: NO",
 		"put, 16 workers, conq-work/always beside river 5.00 at least 5: yes",
 		"done, 16 workers, conq-work/always beside river 5.00 at least 5: yes",
 		"put, 16 workers, conq-work/always beside other 2.00 ",
