@@ -163,10 +163,11 @@ func (h *History) size() int {
 func (h *History) news() map[string]bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	all := h.begun
-	if len(all) > 0 {
-		h.begun = make(map[string]bool)
+	if len(h.begun) == 0 {
+		return nil // others still add to it
 	}
+	all := h.begun
+	h.begun = make(map[string]bool)
 	return all
 }
 
