@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/conq-go/conq/internal/testkit"
 	"github.com/conq-go/conq/kv"
@@ -124,5 +125,33 @@ func TestWatching(t *testing.T) {
 	if !strings.Contains(metrics, `conq_request_seconds_count{protocol="http",status="403",verb="GET /metrics"} 1`) ||
 		!strings.Contains(metrics, `verb="refused"} 2`) || !strings.Contains(metrics, "go_goroutines") {
 		t.Errorf("metrics are %s", metrics)
+	}
+}
+
+// The label of a queue that was deleted is another's.
+func TestLabelsOfDeletedQueues(t *testing.T) {
+	_, url := served(t, Options{MaxLabels: 1})
+	add := func(name string) {
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url+"/v1/queues/"+name+"/items", strings.NewReader("x"))
+		testkit.NoError(t, err)
+		r.Header.Set("Content-Type", "application/octet-stream")
+		client := http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+		answer, err := client.Do(r)
+		testkit.NoError(t, err)
+		testkit.NoError(t, answer.Body.Close())
+		testkit.Equal(t, "adding", answer.StatusCode, http.StatusOK)
+	}
+	add("first")
+	code, _ := status(t, http.MethodDelete, url+"/v1/queues/first?confirm=first", "")
+	testkit.Equal(t, "deletion", code, http.StatusNoContent)
+	for deadline := time.Now().Add(time.Minute); ; time.Sleep(50 * time.Millisecond) {
+		add("second")
+		_, metrics := status(t, http.MethodGet, url+"/metrics", "")
+		if strings.Contains(metrics, `conq_items_total{event="added",queue="second"}`) && !strings.Contains(metrics, `"first"`) {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("the label is not another's: %s", metrics)
+		}
 	}
 }

@@ -64,7 +64,7 @@ type Options struct {
 	// IdleTimeout is how long a connection may stay without a request. Default: 5 minutes.
 	IdleTimeout time.Duration
 
-	// MaxLabels is how many queues have metrics of their own; all others are one. Default: 1000.
+	// MaxLabels is how many queues have metrics of their own until they are deleted; all others are one. Default: 1000.
 	MaxLabels int
 
 	// Grace is how long requests under way may go on after Serve's context has ended. Default: 5 s.
@@ -170,6 +170,7 @@ func New(db kv.DB, o Options) (*Server, error) {
 	sampler.OnList(func(infos []conq.Info) {
 		s.queues.Reconcile(infos)
 		s.tubes.Reconcile(infos)
+		s.metrics.Listed(infos)
 	})
 	sampler.OnPass(func() {
 		s.queues.Tidy()

@@ -138,6 +138,14 @@ func (q *Queue) loadPeriodic(r kv.Reader, name string) (*Periodic, error) {
 	return decodePeriodic(key, name, value)
 }
 
+// HasPeriodic tells whether the queue has a periodic job, or something in the place of one.
+func (q *Queue) HasPeriodic(r kv.Reader) (bool, error) {
+	for _, err := range r.Snapshot().Range(rangeOf(q.periodic), kv.RangeOptions{Limit: 1, KeysOnly: true}) {
+		return err == nil, err
+	}
+	return false, nil
+}
+
 // Periodics returns all periodic jobs of the queue, by name. Those that can't be read are in Trouble.
 func (q *Queue) Periodics(r kv.Reader) (all []*Periodic, err error) {
 	for pair, err := range r.Snapshot().Range(rangeOf(q.periodic), kv.RangeOptions{}) {

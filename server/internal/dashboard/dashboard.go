@@ -43,10 +43,11 @@ type Options struct {
 // Dashboard serves the pages.
 type Dashboard struct {
 	Options
-	pages   map[string]*page
-	views   views
-	streams atomic.Int64
-	counts  bulk.Set // of jobs that match, before something is done to them
+	pages     map[string]*page
+	views     views
+	periodics periodics
+	streams   atomic.Int64
+	counts    bulk.Set // of jobs that match, before something is done to them
 }
 
 // Public are the paths that need no token.

@@ -3,6 +3,7 @@ package dashboard
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"os"
@@ -33,11 +34,8 @@ func (p *jobPage) setMeta() {
 	sort.Slice(p.Meta, func(i, k int) bool { return p.Meta[i].Name < p.Meta[k].Name })
 }
 
-// Bounds of pages that look at all queues.
-const (
-	maxPeriodic = 1000
-	maxLeases   = 2000
-)
+// maxLeases is how many leases are shown of all queues.
+const maxLeases = 2000
 
 // workQueues returns the work queues that a caller may do something with.
 func (d *Dashboard) workQueues(v *visit, s access.Scope) (all []*history.State) {
@@ -49,44 +47,6 @@ func (d *Dashboard) workQueues(v *visit, s access.Scope) (all []*history.State) 
 	return all
 }
 
-type periodicPage struct {
-	Jobs []periodicJob
-	More bool // there are too many to show
-	Any  bool // work queues
-}
-
-type periodicJob struct {
-	Queue    string
-	MayAdmin bool
-	work.Periodic
-}
-
-// Preview is the beginning of its payload.
-func (p periodicJob) Preview() string { return preview(p.Payload) }
-
-func (d *Dashboard) periodic(v *visit) (any, error) {
-	v.title = "Periodic jobs"
-	p := new(periodicPage)
-	for _, s := range d.workQueues(v, access.Consume) {
-		p.Any = true
-		err := d.withWork(v, s.Name, func(q *queues.Work) error {
-			all, err := q.Periodics(v)
-			for _, job := range all {
-				p.Jobs = append(p.Jobs, periodicJob{s.Name, v.may(access.Admin, s.Name), job})
-			}
-			return err
-		})
-		if err != nil {
-			return nil, fmt.Errorf("periodic jobs of %q: %w", s.Name, err)
-		}
-		if p.More = len(p.Jobs) >= maxPeriodic; p.More {
-			break
-		}
-	}
-	slices.SortStableFunc(p.Jobs, func(a, b periodicJob) int { return a.Next.Compare(b.Next) })
-	return p, nil
-}
-
 func (d *Dashboard) withWork(ctx context.Context, queue string, f func(*queues.Work) error) error {
 	q, release, err := d.Queues.Work(ctx, queue, queues.Existing)
 	if err != nil {
@@ -95,6 +55,9 @@ func (d *Dashboard) withWork(ctx context.Context, queue string, f func(*queues.W
 	defer release()
 	return f(q)
 }
+
+// gone tells whether an error is that a queue is no longer what it was in the snapshot.
+func gone(err error) bool { return errors.Is(err, conq.ErrNoQueue) || errors.Is(err, conq.ErrKind) }
 
 type workersPage struct {
 	Workers []*worker
@@ -127,7 +90,7 @@ func (d *Dashboard) workers(v *visit) (any, error) {
 			p.More = p.More || next != nil
 			return err
 		})
-		if err != nil {
+		if err != nil && !gone(err) {
 			return nil, fmt.Errorf("leases of %q: %w", s.Name, err)
 		}
 		if left <= 0 {

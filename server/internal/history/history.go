@@ -181,8 +181,7 @@ type Queue struct {
 	rings      [spans]ring
 	wait, work latency
 	held       map[int64]time.Time // since when a job is held, by its id
-	recorded   time.Time
-	totals     [3]int64 // of in, out and failed then
+	marks      []mark              // of the looks of the last ten seconds, and the one before these
 	spark      []float64
 	sparkSlot  int64
 }
@@ -235,8 +234,8 @@ func (q *Queue) Held(id int64) (since time.Time, known bool) {
 	return since, known
 }
 
-// record adds how the queue looks now.
-func (q *Queue) record(now time.Time, state *State) {
+// record adds how the queue looks now. passed is when the last pass was over, or zero.
+func (q *Queue) record(now, passed time.Time, state *State) {
 	c := &state.Counts
 	quiet := q.quiet.Load()
 	q.mu.Lock()
@@ -245,14 +244,26 @@ func (q *Queue) record(now time.Time, state *State) {
 		Depth: float64(c.Depth), Ready: float64(c.Ready), Scheduled: float64(c.Scheduled), Leased: float64(c.Leased),
 		Blocked: float64(c.Blocked), Dead: float64(c.Dead),
 	}
-	seconds := max(0.001, now.Sub(q.recorded).Seconds())
-	if q.recorded.IsZero() {
-		seconds = 1
+	last, n := mark{at: now.Add(-period)}, len(q.marks)
+	if n > 0 {
+		last = q.marks[n-1]
 	}
-	q.recorded = now
-	for i, total := range []int64{q.in.Load(), q.out.Load(), q.failed.Load()} {
-		values[In+Field(i)] = float64(total-q.totals[i]) / seconds
-		q.totals[i] = total
+	if quiet && last.at.Before(passed) {
+		last.at = passed // by then nothing had happened
+	}
+	if now.Before(last.at) {
+		last.at = now // the clock was set back
+	}
+	if n == 0 || !last.at.Equal(q.marks[n-1].at) {
+		q.marks = []mark{last}
+	}
+	totals := [3]int64{q.in.Load(), q.out.Load(), q.failed.Load()}
+	q.marks = append(q.marks, mark{now, totals})
+	for now.Sub(q.marks[1].at) >= rateOver {
+		q.marks = q.marks[1:]
+	}
+	for i, total := range totals {
+		values[In+Field(i)] = float64(total - last.totals[i])
 	}
 	if !c.Oldest.IsZero() {
 		values[Age] = max(0, now.Sub(c.Oldest).Seconds())
@@ -264,22 +275,24 @@ func (q *Queue) record(now time.Time, state *State) {
 			q.work.set(r)
 		}
 		r.advance(now, !quiet)
-		r.record(&values)
+		r.record(&values, now.Sub(last.at))
 	}
-	state.In, state.Out, state.Failed, state.Spark = q.rate(In), q.rate(Out), q.rate(Failed), q.sparkline()
+	state.In, state.Out, state.Failed, state.Spark = q.rate(0), q.rate(1), q.rate(2), q.sparkline()
 }
 
-// rate is the mean of what was recorded in the last ten seconds.
-func (q *Queue) rate(f Field) float64 {
-	r := &q.rings[Minutes]
-	sum, n := 0.0, 0
-	for slot := max(r.from(), r.last-9); slot <= r.last; slot++ {
-		if !r.isGap(slot) {
-			sum += r.get(f, slot)
-			n++
-		}
-	}
-	return sum / float64(max(1, n))
+// rateOver is what rates are the mean of.
+const rateOver = 10 * time.Second
+
+// mark is how many were added, taken and failed by a time.
+type mark struct {
+	at     time.Time
+	totals [3]int64
+}
+
+// rate is how many there were a second, of the last ten, or since the last look if that is longer.
+func (q *Queue) rate(of int) float64 {
+	first, last := q.marks[0], q.marks[len(q.marks)-1]
+	return float64(last.totals[of]-first.totals[of]) / max(rateOver, last.at.Sub(first.at)).Seconds()
 }
 
 // sparkPoints and sparkStep are of ten minutes.

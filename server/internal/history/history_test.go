@@ -45,7 +45,7 @@ func at(second int) time.Time { return time.Unix(1_200_000+int64(second), 0) }
 
 func record(q *Queue, second int, depth int64) *State {
 	state := &State{Counts: Counts{Depth: depth}}
-	q.record(at(second), state)
+	q.record(at(second), time.Time{}, state)
 	return state
 }
 
@@ -101,12 +101,37 @@ func TestRates(t *testing.T) {
 	}
 	q.Added(600)
 	state := record(q, 25, 0) // 6 s later: 100 a second
-	if state.In != 44 {       // of 10 s 5 are not there, and 4 have 30
-		t.Errorf("%v a second came in, want 44", state.In)
+	if state.In != 72 {       // and 30 in each of the 4 before
+		t.Errorf("%v a second came in, want 72", state.In)
 	}
-	if state.Failed != 0.8 {
-		t.Errorf("%v a second have failed, want 0.8", state.Failed)
+	if state.Failed != 0.4 {
+		t.Errorf("%v a second have failed, want 0.4", state.Failed)
 	}
+}
+
+// A look that comes some milliseconds after another makes no high rate of what has happened between, nor does one of a queue that was quiet a low one.
+func TestRatesOfQuickLooks(t *testing.T) {
+	q, state := newQueue(), new(State)
+	rates := func(now, passed time.Time, in, chart float64) {
+		t.Helper()
+		q.record(now, passed, state)
+		testkit.Equal(t, "rate", state.In, in)
+		last := q.Series(Minutes, In).Values[0]
+		testkit.Equal(t, "of the last second", math.Round(last[len(last)-1]), chart)
+	}
+	rates(at(0), time.Time{}, 0, 0)
+	q.Added(1)
+	rates(at(0).Add(6*time.Millisecond), at(0), 0.1, 1)
+	q.Added(19)
+	rates(at(0).Add(7*time.Millisecond), at(0), 2, 20)
+	rates(at(11), at(10), 0, 0)
+	q.quiet.Store(true)
+	q.Added(5)
+	rates(at(400), at(399), 0.5, 5)
+	q.quiet.Store(false)
+	rates(at(390), at(400), 0, 0) // the clock was set back
+	q.Added(10)
+	rates(at(391), at(390), 1, 10)
 }
 
 func TestLatency(t *testing.T) {

@@ -78,8 +78,9 @@ type ring struct {
 	codes [fields][]code
 	gaps  []bool // slots without a point; nil if there are none
 
-	n   float64 // of records in the last slot
-	sum [fields]float32
+	n    int           // of records in the last slot
+	over time.Duration // of which they are
+	sum  [fields]float32
 }
 
 // setBack is by how many slots a clock is set back a little, as it is to follow another one.
@@ -96,7 +97,7 @@ func (r *ring) advance(now time.Time, gaps bool) {
 			r.blank(int(s%size), true) // where what is oldest now would be
 		}
 		r.blank(int(slot%size), false)
-		r.last, r.n, r.sum = slot, 0, [fields]float32{}
+		r.last, r.n, r.over, r.sum = slot, 0, 0, [fields]float32{}
 		r.first = min(r.first, slot)
 	}
 	if r.last == 0 || slot-r.last >= size {
@@ -106,7 +107,7 @@ func (r *ring) advance(now time.Time, gaps bool) {
 		r.blank(int(s%size), gaps && s < slot)
 	}
 	if slot > r.last {
-		r.last, r.n, r.sum = slot, 0, [fields]float32{}
+		r.last, r.n, r.over, r.sum = slot, 0, 0, [fields]float32{}
 	}
 }
 
@@ -145,14 +146,16 @@ func (r *ring) get(f Field, slot int64) float64 {
 	return r.codes[f][slot%levels[r.span].n].value()
 }
 
-// record adds values to the last slot.
-func (r *ring) record(values *[fields]float64) {
+// record adds values to the last slot; those that are means are how many there were in so much time. Two looks may be some milliseconds
+// apart: less than a second of a slot counts as one.
+func (r *ring) record(values *[fields]float64, over time.Duration) {
 	r.n++
+	r.over += over
 	for f := range fields {
 		v := values[f]
 		if f.isMean() {
 			r.sum[f] += float32(v)
-			v = float64(r.sum[f]) / r.n
+			v = float64(r.sum[f]) / max(period, r.over).Seconds()
 		} else if r.n > 1 {
 			v = max(v, r.get(f, r.last))
 		}

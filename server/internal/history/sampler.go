@@ -219,7 +219,7 @@ func (s *Sampler) looked(q *sampled, state *State) {
 		q.history = s.history.queue(q.name, false)
 	}
 	if q.history != nil && state.Err == nil {
-		q.history.record(s.now(), state)
+		q.history.record(s.now(), s.history.Latest().Time, state)
 	}
 	quiet := empty && state.In+state.Out+state.Failed == 0
 	if q.history != nil {

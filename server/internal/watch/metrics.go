@@ -1,7 +1,7 @@
 // Package watch is how a server is seen from outside: metrics for Prometheus, and a log of requests.
 //
 // Metrics are on a registry of their own. A label can have any name of a queue, so only so many queues have
-// their own: those that were seen first. All others are one, (other), so that 100,000 queues cost no more than a
+// their own: those that were seen first, until they are deleted. All others are one, (other), so that 100,000 queues cost no more than a
 // thousand, and no scrape grows without bound.
 package watch
 
@@ -190,18 +190,35 @@ func (m *Metrics) transaction(verb string, calls, attempts int) {
 // Transactions returns how many have committed, and how often one of them had to run again.
 func (m *Metrics) Transactions() (n, conflicts int64) { return m.committed.Load(), m.repeated.Load() }
 
+// Listed frees the labels of queues that have been deleted, with what was counted of them: those that are missing in a catalogue, and in
+// the one before. A queue that was made after a catalogue was read is in the next one.
+func (m *Metrics) Listed(infos []conq.Info) {
+	there := make(map[string]bool, len(infos))
+	for _, i := range infos {
+		there[i.Name] = true
+	}
+	m.queues.mu.Lock()
+	defer m.queues.mu.Unlock()
+	for name, missing := range m.queues.known {
+		if m.queues.known[name] = !there[name]; missing && !there[name] {
+			delete(m.queues.known, name)
+			m.items.DeletePartialMatch(prometheus.Labels{"queue": name})
+		}
+	}
+}
+
 // queueLabels are the names that queues have as labels.
 type queueLabels struct {
 	max int
 
 	mu    sync.RWMutex
-	known map[string]bool
+	known map[string]bool // whether the catalogue lacked it
 }
 
 // label returns the label of a queue: its name, if there is room for it.
 func (q *queueLabels) label(name string) string {
 	q.mu.RLock()
-	known := q.known[name]
+	_, known := q.known[name]
 	full := len(q.known) >= q.max
 	q.mu.RUnlock()
 	switch {
@@ -212,10 +229,13 @@ func (q *queueLabels) label(name string) string {
 	}
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if len(q.known) >= q.max && !q.known[name] {
+	if _, known := q.known[name]; known {
+		return name
+	}
+	if len(q.known) >= q.max {
 		return otherQueues
 	}
-	q.known[name] = true
+	q.known[name] = false
 	return name
 }
 

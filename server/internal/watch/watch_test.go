@@ -150,6 +150,31 @@ func TestLabelsAreBounded(t *testing.T) {
 	testkit.Equal(t, "series of items", strings.Count(metrics, "\nconq_items_total{"), 101)
 }
 
+// A queue that was deleted leaves its label to another, and nothing that was counted of it; one that is not listed yet has its own.
+func TestLabelsOfDeleted(t *testing.T) {
+	m := New(Options{History: history.New(), MaxQueues: 2})
+	add := func(queue string) {
+		m.ObserveItems(conq.Event{Queue: queue, Kind: conq.Added, Items: 1, Calls: 1, Attempts: 1})
+	}
+	add("deleted")
+	add("stays")
+	add("third")
+	says(t, scrape(t, m), `conq_items_total{event="added",queue="(other)"} 1`, `conq_items_total{event="added",queue="deleted"} 1`)
+	m.Listed([]conq.Info{{Name: "stays"}, {Name: "third"}})
+	says(t, scrape(t, m), `conq_items_total{event="added",queue="deleted"} 1`)
+	m.Listed([]conq.Info{{Name: "stays"}, {Name: "third"}})
+	add("third")
+	metrics := scrape(t, m)
+	says(t, metrics, `conq_items_total{event="added",queue="third"} 1`, `conq_items_total{event="added",queue="stays"} 1`)
+	if strings.Contains(metrics, "deleted") {
+		t.Errorf("metrics have a queue that was deleted: %s", metrics)
+	}
+	m.Listed([]conq.Info{{Name: "stays"}})
+	m.Listed([]conq.Info{{Name: "stays"}, {Name: "third"}}) // made anew
+	m.Listed([]conq.Info{{Name: "stays"}})
+	says(t, scrape(t, m), `conq_items_total{event="added",queue="third"} 1`)
+}
+
 // Queues without a label of their own are summed up.
 func TestOtherDepths(t *testing.T) { synctest.Test(t, testOtherDepths) }
 
