@@ -15,7 +15,8 @@ import (
 
 const benchLong = `Measure how fast a queue is here: producers that fill it, consumers that drain
 it, and both at once. Prints items a second, how long calls took, and what an item
-cost in transactions and conflicts; --json prints all of it as one document.
+cost in transactions and conflicts, and which verbs had these; --json prints all
+of it as one document.
 
 The store is a temporary directory, which is removed at the end, unless --store
 names one; there the items are removed at the end. --durability memory, or

@@ -52,7 +52,8 @@ func TestBenchText(t *testing.T) {
 		}, {
 			Name:                load.Drain,
 			Take:                load.Calls{Batch: 1, Calls: measure.Calls{Verb: "pop", Count: 7, PerSecond: 7, Rates: []float64{7, 7}}},
-			TransactionsPerItem: 2.5, ConflictsPerItem: 0.125,
+			TransactionsPerItem: 2.5, ConflictsPerItem: 0.125, Conflicts: 1234,
+			Verbs:   map[string]load.Attempts{"pop": {Transactions: 5000, Conflicts: 1200}, "other": {Transactions: 50, Conflicts: 34}},
 			Staging: load.Staged{Requests: 1000, Fulfilments: 30, Served: 33.33, Expired: 2},
 		}},
 	}
@@ -64,6 +65,7 @@ func TestBenchText(t *testing.T) {
     fill               0.063            0.000       16.0           -          0             0              0.0         0
    drain               2.500            0.125          -         1.0      1,000            30             33.3         2
 
+drain: conflicts of transactions: other 34 of 50, pop 1,200 of 5,000
 `
 	text := benchText(report)
 	if !strings.HasPrefix(text, want) {

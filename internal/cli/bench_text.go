@@ -2,6 +2,8 @@ package cli
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"text/tabwriter"
 
@@ -16,6 +18,7 @@ func benchText(r *load.Report) string {
 	speedTable(&b, r.Phases)
 	b.WriteString("\n")
 	costTable(&b, r.Phases)
+	conflictLines(&b, r.Phases)
 	for _, p := range r.Phases {
 		calls := p.Take.Calls
 		if calls.Count == 0 {
@@ -68,6 +71,23 @@ func costTable(b *strings.Builder, phases []load.Result) {
 			fmt.Fprintf(w, "%s\t%s\t%.1f\t%s\t", count(s.Requests), count(s.Fulfilments), s.Served, count(s.Expired))
 		}
 		fmt.Fprintln(w)
+	}
+}
+
+// conflictLines tells of phases with conflicts whose they were.
+func conflictLines(b *strings.Builder, phases []load.Result) {
+	gap := "\n"
+	for _, p := range phases {
+		if p.Conflicts == 0 {
+			continue
+		}
+		var all []string
+		for _, verb := range slices.Sorted(maps.Keys(p.Verbs)) {
+			a := p.Verbs[verb]
+			all = append(all, fmt.Sprintf("%s %s of %s", verb, count(a.Conflicts), count(a.Transactions)))
+		}
+		fmt.Fprintf(b, "%s%s: conflicts of transactions: %s\n", gap, p.Name, strings.Join(all, ", "))
+		gap = ""
 	}
 }
 

@@ -15,6 +15,7 @@ type counts struct {
 	transactions, conflicts       int
 	added, taken                  tally
 	requested, fulfilled, expired tally
+	verbs                         map[string]Attempts
 }
 
 // tally is how often something was done, and for how much in all: items of
@@ -27,6 +28,18 @@ func (t *tally) add(n int) {
 }
 
 func (t tally) average() float64 { return measure.Ratio(float64(t.sum), float64(t.times)) }
+
+// ran counts a transaction of a verb that ran so many times.
+func (c *counts) ran(verb string, times int) {
+	if times == 0 { // staging does not tell
+		return
+	}
+	if c.verbs == nil {
+		c.verbs = make(map[string]Attempts)
+	}
+	a := c.verbs[verb]
+	c.verbs[verb] = Attempts{a.Transactions + times, a.Conflicts + times - 1}
+}
 
 // counter counts what the store and the handles of all clients do.
 type counter struct {
@@ -46,13 +59,20 @@ func (c *counter) reset() (was counts) {
 	return was
 }
 
-// observe is a conq.Options.Observe. Takes of nothing are left out.
-func (c *counter) observe(event conq.Event) {
+// observe returns a conq.Options.Observe of a kind of queue. Takes of nothing are no batches.
+func (c *counter) observe(kind conq.Kind) func(conq.Event) {
+	put, take := verbsOf(kind)
+	return func(event conq.Event) { c.observed(put, take, event) }
+}
+
+func (c *counter) observed(put, take string, event conq.Event) {
 	c.count(func(now *counts) {
 		switch event.Kind {
 		case conq.Added:
 			now.added.add(event.Items)
+			now.ran(put, event.Attempts)
 		case conq.Taken, conq.Collected:
+			now.ran(take, event.Attempts)
 			if event.Items > 0 {
 				now.taken.add(event.Items)
 			}
@@ -66,9 +86,15 @@ func (c *counter) observe(event conq.Event) {
 	})
 }
 
+// jobVerbs are the verbs of events.
+var jobVerbs = map[work.EventKind]string{work.EventPut: "put", work.EventReserved: "reserve", work.EventAcked: "ack"}
+
 // observeJobs is a work.Options.Observe.
 func (c *counter) observeJobs(event work.Event) {
 	c.count(func(now *counts) {
+		if verb, ok := jobVerbs[event.Kind]; ok {
+			now.ran(verb, event.Attempts)
+		}
 		switch event.Kind {
 		case work.EventPut:
 			now.added.add(event.Jobs)

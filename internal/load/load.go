@@ -12,7 +12,8 @@
 //   - Transactions and conflicts: between the queue and the store, so all are
 //     counted, whatever they were for. A conflict is an attempt that had to be
 //     made again.
-//   - Batches and staging: from what conq.Options.Observe is told.
+//   - Batches, staging, and which verbs had the conflicts: from what
+//     conq.Options.Observe and work.Options.Observe are told.
 //
 // What is put in to reach a depth is in none of these. All counters are shared by
 // the clients, and atomic or behind a lock.

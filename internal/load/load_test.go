@@ -17,6 +17,8 @@ import (
 	"github.com/conq-go/conq/kv"
 	"github.com/conq-go/conq/kv/faulty"
 	"github.com/conq-go/conq/kv/memory"
+	"github.com/conq-go/conq/work"
+	"github.com/google/go-cmp/cmp"
 	"go.uber.org/goleak"
 )
 
@@ -200,32 +202,84 @@ func TestConflictsAreCounted(t *testing.T) {
 	for range 2 {
 		testkit.NoError(t, db.Transact(t.Context(), func(kv.Tx) error { return nil }))
 	}
-	testkit.Equal(t, "counts", db.counter.reset(), counts{transactions: 6, conflicts: 4})
+	equalCounts(t, "counts", db.counter.reset(), counts{transactions: 6, conflicts: 4})
 	db.DB = again{times: 0}
 	_ = db.Transact(t.Context(), nil)
-	testkit.Equal(t, "counts of a store that runs none", db.counter.reset(), counts{})
+	equalCounts(t, "counts of a store that runs none", db.counter.reset(), counts{})
 }
 
 func TestEvents(t *testing.T) {
 	r := idle()
 	for _, e := range []conq.Event{
-		{Kind: conq.Added, Calls: 2, Items: 4}, {Kind: conq.Added, Calls: 1, Items: 1},
-		{Kind: conq.Taken, Calls: 3, Items: 3}, {Kind: conq.Taken, Calls: 3}, {Kind: conq.Collected, Calls: 1, Items: 1},
+		{Kind: conq.Added, Calls: 2, Items: 4, Attempts: 3}, {Kind: conq.Added, Calls: 1, Items: 1, Attempts: 1},
+		{Kind: conq.Taken, Calls: 3, Items: 3, Attempts: 1}, {Kind: conq.Taken, Calls: 3, Attempts: 2}, {Kind: conq.Collected, Calls: 1, Items: 1},
 		{Kind: conq.Requested, Calls: 1, Items: 5}, {Kind: conq.Fulfilled, Calls: 7, Items: 6},
 		{Kind: conq.Expired, Calls: 2, Items: 9}, {Kind: conq.Waiting, Items: 1000},
 	} {
-		r.counter.observe(e)
+		r.counter.observe(conq.KindPriorityQueue)(e)
 	}
+	r.counter.count(func(now *counts) { now.transactions, now.conflicts = 10, 4 })
 	got := r.counter.reset()
-	testkit.Equal(t, "counts", got, counts{
+	equalCounts(t, "counts", got, counts{
+		transactions: 10, conflicts: 4,
 		added: tally{2, 5}, taken: tally{2, 4}, requested: tally{1, 5}, fulfilled: tally{1, 7}, expired: tally{1, 2},
+		verbs: map[string]Attempts{"push": {4, 2}, "pop": {3, 1}},
 	})
-	testkit.Equal(t, "counts since then", r.counter.reset(), counts{})
+	equalCounts(t, "counts since then", r.counter.reset(), counts{})
 	w := newWork(r, Fill)
 	w.spent = got
 	p := w.result()
 	if p.Put.Batch != 2.5 || p.Take.Batch != 2 || p.Staging != (Staged{Requests: 1, Fulfilments: 1, Served: 7, Expired: 2}) {
 		t.Errorf("result %+v", p)
+	}
+	if diff := cmp.Diff(map[string]Attempts{"push": {4, 2}, "pop": {3, 1}, "other": {3, 1}}, p.Verbs); diff != "" {
+		t.Errorf("verbs (-want +got):\n%s", diff)
+	}
+}
+
+// The conflicts of jobs are those of the verbs that had them. A transaction of two verbs is in both.
+func TestJobEvents(t *testing.T) {
+	r := idle()
+	for _, e := range []work.Event{
+		{Kind: work.EventPut, Jobs: 3, Attempts: 2}, {Kind: work.EventReserved, Jobs: 2, Attempts: 4}, {Kind: work.EventAcked, Jobs: 2, Attempts: 4},
+		{Kind: work.EventAcked, Jobs: 1, Attempts: 1}, {Kind: work.EventDue, Jobs: 9}, {Kind: work.EventExpired, Jobs: 9},
+	} {
+		r.counter.observeJobs(e)
+	}
+	got := r.counter.reset()
+	want := map[string]Attempts{"put": {2, 1}, "reserve": {4, 3}, "ack": {5, 3}}
+	equalCounts(t, "counts", got, counts{added: tally{1, 3}, taken: tally{1, 2}, verbs: want})
+	got.transactions, got.conflicts = 7, 4 // less than the sum
+	if diff := cmp.Diff(want, got.verbsAndOther()); diff != "" {
+		t.Errorf("verbs (-want +got):\n%s", diff)
+	}
+}
+
+func equalCounts(t *testing.T, what string, got, want counts) {
+	t.Helper()
+	if diff := cmp.Diff(want, got, cmp.AllowUnexported(counts{}, tally{})); diff != "" {
+		t.Errorf("%s (-want +got):\n%s", what, diff)
+	}
+}
+
+// Verbs of jobs and of items that meet others' have conflicts, and all transactions are accounted for.
+func TestVerbsOfPhases(t *testing.T) {
+	for _, jobs := range []bool{false, true} {
+		c := config(t, slow{memory.New(memory.Options{})})
+		c.Handles, c.Combining, c.Jobs, c.Phases = 3, false, jobs, []Phase{Fill, Drain}
+		c.Staging = map[bool]string{false: "never", true: "auto"}[jobs]
+		report := mustRun(t, c)
+		for i, take := range []string{"", map[bool]string{false: "dequeue", true: "reserve"}[jobs]} {
+			p, sum := report.Phases[i], Attempts{}
+			for _, a := range p.Verbs {
+				sum.Transactions, sum.Conflicts = sum.Transactions+a.Transactions, sum.Conflicts+a.Conflicts
+			}
+			testkit.Equal(t, "all verbs of "+p.Name, sum, Attempts{p.Transactions, p.Conflicts})
+			if take != "" && p.Verbs[take].Conflicts == 0 {
+				t.Errorf("%s: no conflict: %+v", take, p.Verbs)
+			}
+			testkit.Equal(t, "conflicts of acks", p.Verbs["ack"].Conflicts, 0)
+		}
 	}
 }
 
@@ -240,7 +294,7 @@ func TestResultOfNothing(t *testing.T) {
 		return `{"verb":"` + verb + `","count":0,"per_second":0,"latency_ms":{"p50":0,"p99":0,"p99.9":0,"max":0},"rates":[],"batch":0}`
 	}
 	want := `{"name":"transfer","seconds":0,"put":` + calls("enqueue") + `,"take":` + calls("dequeue") +
-		`,"transactions":0,"conflicts":0,"transactions_per_item":0,"conflicts_per_item":0,` +
+		`,"transactions":0,"conflicts":0,"transactions_per_item":0,"conflicts_per_item":0,"verbs":{},` +
 		`"staging":{"requests":0,"fulfilments":0,"served":0,"expired":0}}`
 	if string(text) != want {
 		t.Errorf("got  %s\nwant %s", text, want)

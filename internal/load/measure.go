@@ -22,7 +22,16 @@ type Result struct {
 	// The same for each item that went in or out.
 	TransactionsPerItem float64 `json:"transactions_per_item"`
 	ConflictsPerItem    float64 `json:"conflicts_per_item"`
-	Staging             Staged  `json:"staging"`
+	// Verbs are the transactions and conflicts of each verb. One that serves two verbs is in both. What no verb has done
+	// is under "other": waiting for news, looking at what finds nothing, staged requests.
+	Verbs   map[string]Attempts `json:"verbs"`
+	Staging Staged              `json:"staging"`
+}
+
+// Attempts are attempts of transactions.
+type Attempts struct {
+	Transactions int `json:"transactions"` // all of them
+	Conflicts    int `json:"conflicts"`    // those that had to be made again
 }
 
 // Calls are the calls of one kind that moved an item.
@@ -47,10 +56,25 @@ func (w *phaseWork) result() Result {
 		Name: w.phase, Seconds: w.meter.Took().Seconds(),
 		Put: Calls{put, s.added.average()}, Take: Calls{take, s.taken.average()},
 		Transactions: s.transactions, Conflicts: s.conflicts,
+		Verbs:   s.verbsAndOther(),
 		Staging: Staged{s.requested.times, s.fulfilled.times, s.fulfilled.average(), s.expired.sum},
 	}
 	moved := float64(r.Put.Count + r.Take.Count)
 	r.TransactionsPerItem = measure.Ratio(float64(r.Transactions), moved)
 	r.ConflictsPerItem = measure.Ratio(float64(r.Conflicts), moved)
 	return r
+}
+
+// verbsAndOther returns what each verb has made of all transactions.
+func (c *counts) verbsAndOther() map[string]Attempts {
+	all, other := make(map[string]Attempts), Attempts{c.transactions, c.conflicts}
+	for verb, a := range c.verbs {
+		all[verb] = a
+		other.Transactions -= a.Transactions
+		other.Conflicts -= a.Conflicts
+	}
+	if other.Transactions > 0 || other.Conflicts > 0 {
+		all["other"] = Attempts{max(0, other.Transactions), max(0, other.Conflicts)}
+	}
+	return all
 }

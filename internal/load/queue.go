@@ -44,7 +44,7 @@ func openQueue(db kv.DB, s *Settings, c *counter) (queue, error) {
 	if s.Priorities > 0 {
 		kind, name = conq.KindPriorityQueue, priorityName
 	}
-	o := conq.Options{NoCombining: !s.Combining, Staging: stagings[s.Staging], Observe: c.observe}
+	o := conq.Options{NoCombining: !s.Combining, Staging: stagings[s.Staging], Observe: c.observe(kind)}
 	q, err := anyqueue.Open(db, kind, name, conq.Bytes(), o)
 	return items{q, kind}, err
 }
@@ -55,8 +55,10 @@ type items struct {
 	kind conq.Kind
 }
 
-func (q items) verbs() (put, take string) {
-	if q.kind == conq.KindPriorityQueue {
+func (q items) verbs() (put, take string) { return verbsOf(q.kind) }
+
+func verbsOf(kind conq.Kind) (put, take string) {
+	if kind == conq.KindPriorityQueue {
 		return "push", "pop"
 	}
 	return "enqueue", "dequeue"
