@@ -31,6 +31,8 @@ type call struct {
 	takes bool // its answer has what nobody else gets then
 	loses bool // and what does not come back by itself
 
+	missing error // what it is that the queue of a handle was deleted; nil is that there is nothing
+
 	sent *time.Time // set to when the last try began, unless it is nil
 }
 

@@ -23,12 +23,33 @@ type handle struct {
 	closed  *atomic.Bool
 }
 
-// do is Client.do until the handle is closed: a job that was reserved after that could not be acknowledged.
+// do is Client.do until the handle is closed: a job that was reserved after that could not be acknowledged. A queue that was deleted is
+// as an empty one: the error is q.missing, or nil, and then out stays as it is.
 func (h *handle) do(ctx context.Context, q call, out any) error {
 	if h.closed.Load() {
 		return h.isClosed()
 	}
-	return h.c.do(ctx, q, out)
+	err := h.c.do(ctx, q, out)
+	switch {
+	case !errors.Is(err, errs.ErrNoQueue) || errors.Is(q.missing, errs.ErrNoQueue):
+		return err
+	case q.missing == nil:
+		return nil
+	}
+	return fmt.Errorf("client: %w: queue %q was deleted", q.missing, h.name)
+}
+
+// unless returns an error, unless it is that the queue was deleted.
+func unless(err error) error {
+	if errors.Is(err, errs.ErrNoQueue) {
+		return nil
+	}
+	return err
+}
+
+// make makes the queue.
+func (h *handle) make(ctx context.Context, kind string) error {
+	return h.c.do(ctx, call{method: http.MethodPut, path: queuePath(h.name), body: map[string]string{"kind": kind}, again: true}, nil)
 }
 
 func (h *handle) isClosed() error { return fmt.Errorf("%w: queue %q", errs.ErrClosed, h.name) }
@@ -43,14 +64,15 @@ func (c *Client) open(ctx context.Context, name, kind string, codec any) (h hand
 	case name == "" || name == "/": // it would be another path
 		return h, fmt.Errorf("%w: over HTTP it can be neither empty nor one slash", errs.ErrName)
 	}
+	h = handle{c: c, name: name, closed: new(atomic.Bool)}
 	info, err := c.Lookup(ctx, name)
 	switch {
 	case errors.Is(err, errs.ErrNoQueue):
-		err = c.do(ctx, call{method: http.MethodPut, path: queuePath(name), body: map[string]string{"kind": kind}, again: true}, nil)
+		err = h.make(ctx, kind)
 	case err == nil && info.Kind != kind:
 		err = fmt.Errorf("%w: %q is a %s, not a %s", errs.ErrKind, name, info.Kind, kind)
 	}
-	return handle{c: c, name: name, closed: new(atomic.Bool)}, err
+	return h, err
 }
 
 // Name returns the name of the queue.
@@ -67,10 +89,13 @@ func (h *handle) Close() error {
 }
 
 // Len counts the items, which reads all of them, or the jobs in all states.
-func (h *handle) Len(ctx context.Context) (int, error) { return h.c.Len(ctx, h.name) }
+func (h *handle) Len(ctx context.Context) (int, error) {
+	n, err := h.c.Len(ctx, h.name)
+	return n, unless(err)
+}
 
 // Clear removes all items, or all jobs in any state. Workers have lost their leases.
-func (h *handle) Clear(ctx context.Context) error { return h.c.Clear(ctx, h.name) }
+func (h *handle) Clear(ctx context.Context) error { return unless(h.c.Clear(ctx, h.name)) }
 
 // Clear removes all items or jobs of a queue of any kind.
 func (c *Client) Clear(ctx context.Context, name string) error {
@@ -78,7 +103,7 @@ func (c *Client) Clear(ctx context.Context, name string) error {
 }
 
 // DeleteQueue deletes a queue of any kind, with all that it has. The error is an errs.ErrNoQueue if there is none. Handles stay valid: what
-// adds makes the queue anew.
+// adds makes the queue anew, in the same transaction, what takes or looks finds it empty, who waits goes on waiting, and leases are lost.
 func (c *Client) DeleteQueue(ctx context.Context, name string) error {
 	return c.do(ctx, call{method: http.MethodDelete, path: queuePath(name), query: url.Values{"confirm": {name}}}, nil)
 }

@@ -136,19 +136,25 @@ func (q *items[V]) takeWait(ctx context.Context, from wire.End, n int) ([]V, err
 	return q.values(untilSome(ctx, n, func(wait time.Duration) ([]wire.Item, error) { return q.request(ctx, from, n, wait) }))
 }
 
-// untilSome asks until there is something. A server that stops says at once that there is nothing.
+// lookAgain is the longest pause of who waits at a queue that was deleted.
+const lookAgain = time.Second
+
+// untilSome asks until there is something. A server that stops says at once that there is nothing, and so does one that has no such queue.
 func untilSome[V any](ctx context.Context, n int, ask func(wait time.Duration) ([]V, error)) ([]V, error) {
 	if err := checkN(ctx, n); err != nil {
 		return nil, err
 	}
-	for {
+	for pause := firstPause; ; {
 		began := time.Now()
 		got, err := ask(waitWithin(ctx))
 		if err != nil || len(got) > 0 {
 			return got, err
 		}
 		if time.Since(began) < waitFor/2 {
-			rest(ctx, firstPause)
+			rest(ctx, pause)
+			pause = min(2*pause, lookAgain)
+		} else {
+			pause = firstPause
 		}
 		if ctx.Err() != nil {
 			return nil, context.Cause(ctx)

@@ -26,7 +26,7 @@ func (q keeper) Ack(ctx context.Context, id work.ID, token string, result []byte
 		return err
 	}
 	payload := wire.Base64(result)
-	return q.change(ctx, id, "ack", wire.Ack{Token: wire.Token{Token: token}, Result: &payload})
+	return q.end(ctx, id, "ack", wire.Ack{Token: wire.Token{Token: token}, Result: &payload})
 }
 
 func (q *jobs) runAcks(ctx context.Context, calls []*combine.Call[wire.HeldJob, bool]) error {
@@ -35,11 +35,16 @@ func (q *jobs) runAcks(ctx context.Context, calls []*combine.Call[wire.HeldJob, 
 		held.Jobs = append(held.Jobs, c.Request)
 	}
 	var answer wire.Acked
-	err := q.do(ctx, call{method: http.MethodPost, path: jobPath(q.name) + "/ack", body: held}, &answer)
+	err := q.do(ctx, call{method: http.MethodPost, path: jobPath(q.name) + "/ack", body: held, missing: work.ErrLeaseLost}, &answer)
 	for _, c := range calls {
 		c.Result = slices.Contains(answer.Lost, c.Request.ID)
 	}
 	return err
+}
+
+// end sends a verb that ends a lease.
+func (q keeper) end(ctx context.Context, id work.ID, verb string, body any) error {
+	return q.do(ctx, call{method: http.MethodPost, path: q.path(id) + "/" + verb, body: body, missing: work.ErrLeaseLost}, nil)
 }
 
 // Extend has a lease end at a time from now, and returns that time by this machine's clock.
@@ -47,7 +52,7 @@ func (q keeper) Extend(ctx context.Context, id work.ID, token string, d time.Dur
 	var answer wire.Extended
 	until := time.Now().Add(d)
 	body := wire.Extend{Token: wire.Token{Token: token}, Lease: wire.Duration{Duration: d}}
-	err := q.do(ctx, call{method: http.MethodPost, path: q.path(id) + "/extend", body: body, again: true}, &answer)
+	err := q.do(ctx, call{method: http.MethodPost, path: q.path(id) + "/extend", body: body, again: true, missing: work.ErrLeaseLost}, &answer)
 	if err == nil && answer.Cancelled {
 		err = work.ErrCancelled
 	}
@@ -56,7 +61,7 @@ func (q keeper) Extend(ctx context.Context, id work.ID, token string, d time.Dur
 
 // Release gives a job back.
 func (q keeper) Release(ctx context.Context, id work.ID, token string, delay time.Duration, priority *int64) error {
-	return q.change(ctx, id, "release", wire.Release{Token: wire.Token{Token: token}, Delay: wire.Duration{Duration: delay}, Priority: priority})
+	return q.end(ctx, id, "release", wire.Release{Token: wire.Token{Token: token}, Delay: wire.Duration{Duration: delay}, Priority: priority})
 }
 
 // valid is the text of an error as JSON can have it.
@@ -68,10 +73,10 @@ func (q keeper) Fail(ctx context.Context, id work.ID, token string, delay *time.
 	if delay != nil {
 		body.Delay = &wire.Duration{Duration: *delay}
 	}
-	return q.change(ctx, id, "fail", body)
+	return q.end(ctx, id, "fail", body)
 }
 
 // Bury makes a job dead.
 func (q keeper) Bury(ctx context.Context, id work.ID, token string, reason string) error {
-	return q.change(ctx, id, "bury", wire.Bury{Token: token, Reason: valid(reason)})
+	return q.end(ctx, id, "bury", wire.Bury{Token: token, Reason: valid(reason)})
 }

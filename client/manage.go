@@ -8,6 +8,7 @@ import (
 	"net/url"
 	"time"
 
+	"github.com/conq-go/conq/errs"
 	"github.com/conq-go/conq/internal/wire"
 	"github.com/conq-go/conq/work"
 )
@@ -15,7 +16,7 @@ import (
 // Stats returns how many jobs there are.
 func (q *jobs) Stats(ctx context.Context) (work.Stats, error) {
 	info, err := q.c.Count(ctx, q.name)
-	if err != nil || info.State == nil || info.State.Jobs == nil {
+	if err = unless(err); err != nil || info.State == nil || info.State.Jobs == nil {
 		return work.Stats{}, err
 	}
 	return *info.State.Jobs, nil
@@ -34,17 +35,17 @@ func (q *jobs) Bury(ctx context.Context, id work.ID, reason string) error {
 
 // change sends a verb that is not carried out twice.
 func (q *jobs) change(ctx context.Context, id work.ID, verb string, body any) error {
-	return q.do(ctx, call{method: http.MethodPost, path: q.path(id) + "/" + verb, body: body}, nil)
+	return q.do(ctx, call{method: http.MethodPost, path: q.path(id) + "/" + verb, body: body, missing: work.ErrNotFound}, nil)
 }
 
 // Delete removes a job in any state. A worker that holds it has lost its lease.
 func (q *jobs) Delete(ctx context.Context, id work.ID) error {
-	return q.do(ctx, call{method: http.MethodDelete, path: q.path(id)}, nil)
+	return q.do(ctx, call{method: http.MethodDelete, path: q.path(id), missing: work.ErrNotFound}, nil)
 }
 
 // Reprioritise gives a job another priority; its place is behind those that have it.
 func (q *jobs) Reprioritise(ctx context.Context, id work.ID, priority int64) error {
-	return q.do(ctx, call{method: http.MethodPatch, path: q.path(id), body: wire.Reprioritise{Priority: priority}, again: true}, nil)
+	return q.do(ctx, call{method: http.MethodPatch, path: q.path(id), body: wire.Reprioritise{Priority: priority}, again: true, missing: work.ErrNotFound}, nil)
 }
 
 // KickAll, DeleteAll, CancelAll, BuryAll and ReprioritiseAll do the same to all jobs that match, in the background of the server, and
@@ -81,7 +82,7 @@ func (q *jobs) all(ctx context.Context, verb string, f work.Filter, priority int
 	body := wire.Bulk{Do: verb, Filter: wire.FilterOf(f), All: f == work.Filter{}, Priority: priority}
 	var t wire.Task
 	path := jobPath(q.name) + "/bulk"
-	if err := q.do(ctx, call{method: http.MethodPost, path: path, body: body}, &t); err != nil {
+	if err := q.do(ctx, call{method: http.MethodPost, path: path, body: body}, &t); err != nil || t.State == "" {
 		return 0, err
 	}
 	path += "/" + escape(t.ID)
@@ -91,7 +92,7 @@ func (q *jobs) all(ctx context.Context, verb string, f work.Filter, priority int
 			defer cancel()
 			return int(t.Done), errors.Join(context.Cause(ctx), q.do(stopping, call{method: http.MethodDelete, path: path}, nil))
 		}
-		if err := q.do(ctx, call{method: http.MethodGet, path: path, again: true}, &t); err != nil {
+		if err := q.do(ctx, call{method: http.MethodGet, path: path, again: true, missing: errs.ErrNoQueue}, &t); err != nil {
 			return int(t.Done), err
 		}
 		if progress != nil && t.Done > 0 {
@@ -111,7 +112,14 @@ func (q *jobs) Pause(ctx context.Context) error { return q.switchTo(ctx, "pause"
 func (q *jobs) Resume(ctx context.Context) error { return q.switchTo(ctx, "resume") }
 
 func (q *jobs) switchTo(ctx context.Context, verb string) error {
-	return q.do(ctx, call{method: http.MethodPost, path: jobPath(q.name) + "/" + verb, again: true}, nil)
+	c := call{method: http.MethodPost, path: jobPath(q.name) + "/" + verb, again: true, missing: errs.ErrNoQueue}
+	err := q.do(ctx, c, nil)
+	if errors.Is(err, errs.ErrNoQueue) {
+		if err = q.make(ctx, "work queue"); err == nil {
+			err = q.do(ctx, c, nil)
+		}
+	}
+	return err
 }
 
 // Every has a job put at each tick of a cron expression; see work.Queue.Every.
@@ -135,13 +143,13 @@ func (q *jobs) periodic(name string) string { return jobPath(q.name) + "/periodi
 
 // RemovePeriodic ends a periodic job; jobs that it has put stay. The error is a work.ErrNotFound if there is none.
 func (q *jobs) RemovePeriodic(ctx context.Context, name string) error {
-	return q.do(ctx, call{method: http.MethodDelete, path: q.periodic(name)}, nil)
+	return q.do(ctx, call{method: http.MethodDelete, path: q.periodic(name), missing: work.ErrNotFound}, nil)
 }
 
 // RunPeriodic puts a periodic job once more, now.
 func (q *jobs) RunPeriodic(ctx context.Context, name string) (work.ID, error) {
 	var answer wire.Ran
-	err := q.do(ctx, call{method: http.MethodPost, path: q.periodic(name) + "/run", once: true}, &answer)
+	err := q.do(ctx, call{method: http.MethodPost, path: q.periodic(name) + "/run", once: true, missing: work.ErrNotFound}, &answer)
 	return answer.ID, err
 }
 

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/conq-go/conq/errs"
 	"github.com/conq-go/conq/internal/wire"
 	"github.com/conq-go/conq/work"
 )
@@ -92,7 +93,7 @@ func (r *recalls) ask(ctx context.Context) {
 	for next := int64(0); ctx.Err() == nil; {
 		var answer wire.Recalls
 		query := url.Values{"after": {strconv.FormatInt(next, 10)}, "wait": {recallWait.String()}}
-		err := r.jobs.do(ctx, call{method: http.MethodGet, path: jobPath(r.jobs.name) + "/recalls", query: query, wait: recallWait, again: true}, &answer)
+		err := r.jobs.do(ctx, call{method: http.MethodGet, path: jobPath(r.jobs.name) + "/recalls", query: query, wait: recallWait, again: true, missing: errs.ErrNoQueue}, &answer)
 		if err != nil {
 			rest(ctx, recallRest)
 			continue

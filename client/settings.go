@@ -14,6 +14,10 @@ func (q *jobs) Settings(ctx context.Context) (work.Settings, int64, error) {
 	if err := q.do(ctx, call{method: http.MethodGet, path: q.settings(), again: true}, &stored); err != nil {
 		return work.Settings{}, 0, err
 	}
+	if stored.Version == nil { // the queue was deleted
+		s, err := work.Settings{}.Complete()
+		return s, 0, err
+	}
 	return stored.Settings()
 }
 

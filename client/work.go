@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"iter"
 	"net/http"
@@ -205,14 +206,17 @@ func (q *WorkQueue[T]) Get(ctx context.Context, id work.ID) (*work.Info[T], erro
 // Result returns what a job was acknowledged with, while it is kept, or nil.
 func (q *jobs) Result(ctx context.Context, id work.ID) ([]byte, error) {
 	j, err := q.get(ctx, id)
-	if err != nil || j.Result == nil {
+	switch {
+	case errors.Is(err, work.ErrNotFound):
+		return nil, nil
+	case err != nil || j.Result == nil:
 		return nil, err
 	}
 	return j.Result.Bytes(), nil
 }
 
 func (q *jobs) get(ctx context.Context, id work.ID) (j wire.JobInfo, err error) {
-	err = q.do(ctx, call{method: http.MethodGet, path: q.path(id), query: url.Values{"form": {"base64"}}, again: true}, &j)
+	err = q.do(ctx, call{method: http.MethodGet, path: q.path(id), query: url.Values{"form": {"base64"}}, again: true, missing: work.ErrNotFound}, &j)
 	return j, err
 }
 

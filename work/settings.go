@@ -45,7 +45,7 @@ type Settings struct {
 	// UniqueWhileDead has a dead job hold its Unique until it is deleted. Default: a dead job holds it no longer.
 	UniqueWhileDead bool
 
-	// Timeout is how long an attempt may run, as far as Run knows of it: 1 ms to 30 days; 0 is without limit. See ErrTimeout.
+	// Timeout is how long an attempt may run, as far as Run knows of it: 1 ms to 30 days; 0, or NoTimeout, is without limit. See ErrTimeout.
 	// Job.Timeout overrides it. Default: 0.
 	Timeout time.Duration
 }
@@ -112,6 +112,9 @@ func (s Settings) Complete() (Settings, error) {
 	setDefault(&s.Lease, defaultSettings.Lease)
 	setDefault(&s.MaxAttempts, defaultSettings.MaxAttempts)
 	setDefault(&s.KeyLimit, defaultSettings.KeyLimit)
+	if s.Timeout == NoTimeout {
+		s.Timeout = 0
+	}
 	const most = math.MaxInt32
 	switch err := s.Backoff.complete(); {
 	case err != nil:

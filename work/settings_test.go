@@ -54,6 +54,12 @@ func TestSettingsRoundTrip(t *testing.T) {
 	})
 }
 
+func TestNoTimeoutSetting(t *testing.T) {
+	if s, err := (Settings{Timeout: NoTimeout}).Complete(); err != nil || s.Timeout != 0 {
+		t.Errorf("a timeout of none is %v: %v", s.Timeout, err)
+	}
+}
+
 func TestBadSettings(t *testing.T) {
 	db := memory.New(memory.Options{})
 	defer db.Close()

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/conq-go/conq/internal/wire"
 	"github.com/conq-go/conq/work"
@@ -16,7 +17,7 @@ the queue. They hold at once for all workers, wherever they run, and stay until 
 are set again. Flags that are not given leave theirs as it is. With the queue alone
 it prints the settings. A work queue is made if there is none.
 
-A rate is as 100/s or 10/1m30s, or none. A backoff is as "exponential base=1s max=1h
+A rate is as 100/s or 10/1m30s. Rates, --concurrency, --keep and --timeout may be none. A backoff is as "exponential base=1s max=1h
 jitter=0.1", or constant, or polynomial with power=4, or default.`
 
 const setExample = `  conq set emails --concurrency 10 --rate 100/s
@@ -36,13 +37,13 @@ func settingFlags(flags *pflag.FlagSet, s *work.Settings) []setting {
 	integerFlag(flags, &s.MaxAttempts, "max-attempts", "", 0, "how often a job is tried before it is dead; -1 is without end")
 	flags.Var(parsed[work.Backoff]{&s.Backoff, work.ParseBackoff}, "backoff", "how long a job waits after a failed attempt")
 	integerFlag(flags, &s.KeyLimit, "key-limit", "", 0, "how many jobs of one key may be ready or leased at once")
-	integerFlag(flags, &s.Concurrency, "concurrency", "", 0, "how many jobs may be leased at once; 0 is any number")
-	flags.Var(parsed[work.Rate]{&s.Rate, work.ParseRate}, "rate", "how many jobs may start, as 100/s")
-	flags.Var(parsed[work.Rate]{&s.KeyRate, work.ParseRate}, "key-rate", "how many jobs of one key may start, as 1/10s")
-	flags.DurationVar(&s.Keep, "keep", 0, "how long acknowledged jobs are kept, with their results")
+	flags.Var(parsed[int]{&s.Concurrency, orNone(parseCount)}, "concurrency", "how many jobs may be leased at once, or none for any number")
+	flags.Var(parsed[work.Rate]{&s.Rate, work.ParseRate}, "rate", "how many jobs may start, as 100/s, or none for any number")
+	flags.Var(parsed[work.Rate]{&s.KeyRate, work.ParseRate}, "key-rate", "how many jobs of one key may start, as 1/10s, or none for any number")
+	flags.Var(parsed[time.Duration]{&s.Keep, orNone(time.ParseDuration)}, "keep", "how long acknowledged jobs are kept, with their results, or none")
 	flags.Var(parsed[work.Order]{&s.Order, work.ParseOrder}, "order", "strict; nearly-strict: but for what other processes are taking; or relaxed: roughly")
 	flags.BoolVar(&s.UniqueWhileDead, "unique-while-dead", false, "a dead job holds its --unique until it is deleted")
-	flags.DurationVar(&s.Timeout, "timeout", 0, "how long an attempt may run before its worker ends it; 0 is without limit")
+	flags.Var(parsed[time.Duration]{&s.Timeout, work.ParseTimeout}, "timeout", "how long an attempt may run before its worker ends it, or none")
 	return []setting{
 		{"lease", func(to, from *work.Settings) { to.Lease = from.Lease }, false},
 		{"max-attempts", func(to, from *work.Settings) { to.MaxAttempts = from.MaxAttempts }, false},
@@ -70,7 +71,31 @@ func (p parsed[T]) Set(text string) (err error) {
 }
 
 func (p parsed[T]) String() string { return "" }
-func (p parsed[T]) Type() string   { return "text" }
+
+func (p parsed[T]) Type() string {
+	switch any(p.value).(type) {
+	case *time.Duration:
+		return "duration"
+	case *int:
+		return "int"
+	}
+	return "text"
+}
+
+// orNone reads what parse does, or none, which is 0.
+func orNone[T any](parse func(string) (T, error)) func(string) (T, error) {
+	return func(text string) (value T, err error) {
+		if text != "none" {
+			value, err = parse(text)
+		}
+		return value, err
+	}
+}
+
+func parseCount(text string) (n int, err error) {
+	err = integer[int]{"number", &n}.Set(text)
+	return n, err
+}
 
 func (a *app) set() *cobra.Command {
 	var wanted work.Settings
@@ -132,13 +157,15 @@ type settingRow struct{ name, value string }
 
 // settingRows are settings as set takes them.
 func settingRows(s work.Settings) []settingRow {
-	concurrency := "any"
+	concurrency := "none"
 	if s.Concurrency > 0 {
 		concurrency = count(s.Concurrency)
 	}
-	timeout := "none"
-	if s.Timeout > 0 {
-		timeout = s.Timeout.String()
+	span := func(d time.Duration) string {
+		if d == 0 {
+			return "none"
+		}
+		return d.String()
 	}
 	attempts := "without end"
 	if s.MaxAttempts > 0 {
@@ -146,8 +173,8 @@ func settingRows(s work.Settings) []settingRow {
 	}
 	return []settingRow{
 		{"lease", s.Lease.String()}, {"max attempts", attempts}, {"backoff", s.Backoff.String()}, {"key limit", count(s.KeyLimit)},
-		{"concurrency", concurrency}, {"rate", s.Rate.String()}, {"key rate", s.KeyRate.String()}, {"keep", s.Keep.String()},
+		{"concurrency", concurrency}, {"rate", s.Rate.String()}, {"key rate", s.KeyRate.String()}, {"keep", span(s.Keep)},
 		{"order", s.Order.String()}, {"unique while dead", map[bool]string{true: "yes", false: "no"}[s.UniqueWhileDead]},
-		{"timeout", timeout},
+		{"timeout", span(s.Timeout)},
 	}
 }

@@ -19,7 +19,7 @@ type Settings struct {
 	Keep            Duration `json:"keep" required:"false" doc:"How long acknowledged jobs are kept, with their results. Default: 0s."`
 	Order           string   `json:"order,omitempty" enum:"nearly-strict,strict,relaxed" doc:"Default: nearly-strict, which is strict on a store that one process has."`
 	UniqueWhileDead bool     `json:"unique_while_dead" required:"false" doc:"A dead job holds its unique text until it is deleted. Default: false."`
-	Timeout         Duration `json:"timeout" required:"false" doc:"How long an attempt may run before its worker is to end it: 1ms to 720h; 0s is without limit. Default: 0s."`
+	Timeout         Timeout  `json:"timeout" required:"false" doc:"How long an attempt may run before its worker is to end it: 1ms to 720h; 0s, or none, is without limit. Default: 0s."`
 }
 
 // SettingsOf returns settings with their version.
@@ -27,7 +27,7 @@ func SettingsOf(s work.Settings, version int64) Settings {
 	return Settings{
 		Version: &version, Lease: Duration{s.Lease}, MaxAttempts: s.MaxAttempts, Backoff: s.Backoff.String(), KeyLimit: s.KeyLimit,
 		Concurrency: s.Concurrency, Rate: s.Rate.String(), KeyRate: s.KeyRate.String(), Keep: Duration{s.Keep}, Order: s.Order.String(),
-		UniqueWhileDead: s.UniqueWhileDead, Timeout: Duration{s.Timeout},
+		UniqueWhileDead: s.UniqueWhileDead, Timeout: Timeout{s.Timeout},
 	}
 }
 

@@ -63,6 +63,7 @@ type confirm struct {
 // field is one that a form asks for.
 type field struct {
 	Name, Label, Value, Help, Kind string
+	Choices                        []string // of Kind choice
 	Needed                         bool
 }
 

@@ -278,7 +278,7 @@ func askEvery(_ *Dashboard, c *confirm) error {
 		{Name: "name", Label: "Name", Needed: true},
 		{Name: "cron", Label: "When", Needed: true, Help: "As 0 3 * * * (minute, hour, day of the month, month, day of the week), @hourly or @every 90s."},
 		{Name: "payload", Label: "Payload", Kind: "text", Help: "It is stored as it is, as UTF-8."},
-		{Name: "overlap", Label: "Overlap", Value: "run", Help: "What is done while the last job is neither done nor dead: run one more, skip, or replace it."},
+		{Name: "overlap", Label: "Overlap", Value: work.RunToo.String(), Kind: "choice", Choices: []string{work.RunToo.String(), work.Skip.String(), work.Replace.String()}, Help: "What is done while the last job is neither done nor dead: run one more, skip, or replace it."},
 		{Name: "unique", Label: "Unique", Help: "While a job with the same text is not done, none is put."},
 	}
 	return nil

@@ -13,6 +13,9 @@ import (
 	"github.com/conq-go/conq/work"
 )
 
+// jobOrders are what a work queue can have.
+var jobOrders = []string{work.Strict.String(), work.NearlyStrict.String(), work.Relaxed.String()}
+
 // askSet shows the settings of a work queue as a form.
 func (d *Dashboard) askSet(c *confirm) error {
 	var s work.Settings
@@ -28,13 +31,13 @@ func (d *Dashboard) askSet(c *confirm) error {
 		{Name: "tries", Label: "Most attempts", Value: strconv.Itoa(s.MaxAttempts), Help: "A job is dead then; -1 is without end."},
 		{Name: "backoff", Label: "Backoff", Value: s.Backoff.String(), Help: "How long a job waits after a failed attempt: constant, exponential or polynomial, with base, max, jitter, and power of a polynomial."},
 		{Name: "keylimit", Label: "Key limit", Value: strconv.Itoa(s.KeyLimit), Help: "How many jobs of one key may be ready or leased at once."},
-		{Name: "concurrency", Label: "Concurrency", Value: strconv.Itoa(s.Concurrency), Help: "How many jobs may be leased at once; 0 is any number."},
+		{Name: "concurrency", Label: "Concurrency", Value: noneOr(s.Concurrency), Help: "How many jobs may be leased at once, or none for any number."},
 		{Name: "rate", Label: "Rate", Value: s.Rate.String(), Help: "How many jobs may start, as 100/s or 10/1m30s, or none for any number."},
 		{Name: "keyrate", Label: "Key rate", Value: s.KeyRate.String(), Help: "The same, of the jobs of one key."},
-		{Name: "keep", Label: "Keep", Value: s.Keep.String(), Help: "How long acknowledged jobs are kept, with their results."},
-		{Name: "order", Label: "Order", Value: s.Order.String(), Help: "strict; nearly-strict: but for what other processes are taking; or relaxed: roughly."},
-		{Name: "held", Label: "Unique while dead", Value: map[bool]string{true: "yes", false: "no"}[s.UniqueWhileDead], Help: "yes: a dead job holds its unique text until it is deleted."},
-		{Name: "timeout", Label: "Timeout", Value: s.Timeout.String(), Help: "How long an attempt may run before its worker ends it; 0s is without limit."},
+		{Name: "keep", Label: "Keep", Value: noneOr(s.Keep), Help: "How long acknowledged jobs are kept, with their results, or none."},
+		{Name: "order", Label: "Order", Value: s.Order.String(), Kind: "choice", Choices: jobOrders, Help: "strict; nearly-strict: but for what other processes are taking; or relaxed: roughly."},
+		{Name: "held", Label: "Unique while dead", Value: map[bool]string{true: "yes", false: "no"}[s.UniqueWhileDead], Kind: "choice", Choices: []string{"yes", "no"}, Help: "yes: a dead job holds its unique text until it is deleted."},
+		{Name: "timeout", Label: "Timeout", Value: noneOr(s.Timeout), Help: "How long an attempt may run before its worker ends it, or none."},
 		{Name: "version", Kind: "hidden", Value: strconv.FormatInt(version, 10)},
 	}
 	return err
@@ -62,11 +65,11 @@ func settingsOf(c *confirm) (s work.Settings, version int64, err error) {
 		read        func(text string) error
 	}{
 		{"lease", "Lease", reading(&s.Lease, duration)},
-		{"keep", "Keep", reading(&s.Keep, duration)},
-		{"timeout", "Timeout", reading(&s.Timeout, duration)},
+		{"keep", "Keep", reading(&s.Keep, orNone(duration))},
+		{"timeout", "Timeout", reading(&s.Timeout, orNone(duration))},
 		{"tries", "Most attempts", reading(&s.MaxAttempts, number)},
 		{"keylimit", "Key limit", reading(&s.KeyLimit, number)},
-		{"concurrency", "Concurrency", reading(&s.Concurrency, number)},
+		{"concurrency", "Concurrency", reading(&s.Concurrency, orNone(number))},
 		{"backoff", "Backoff", reading(&s.Backoff, work.ParseBackoff)},
 		{"rate", "Rate", reading(&s.Rate, work.ParseRate)},
 		{"keyrate", "Key rate", reading(&s.KeyRate, work.ParseRate)},
@@ -91,6 +94,24 @@ func reading[T any](to *T, parse func(string) (T, error)) func(string) error {
 		*to, err = parse(text)
 		return err
 	}
+}
+
+// orNone reads what parse does, or none, which is 0.
+func orNone[T any](parse func(string) (T, error)) func(string) (T, error) {
+	return func(text string) (value T, err error) {
+		if text != "none" {
+			value, err = parse(text)
+		}
+		return value, err
+	}
+}
+
+// noneOr is what orNone reads.
+func noneOr[T comparable](value T) string {
+	if value == *new(T) {
+		return "none"
+	}
+	return fmt.Sprint(value)
 }
 
 func duration(text string) (time.Duration, error) {
