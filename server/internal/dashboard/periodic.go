@@ -6,20 +6,15 @@ import (
 	"sync"
 	"time"
 
-	"github.com/conq-go/conq/internal/jobs"
-	"github.com/conq-go/conq/kv"
 	"github.com/conq-go/conq/server/internal/access"
 	"github.com/conq-go/conq/server/internal/queues"
 	"github.com/conq-go/conq/work"
-	"golang.org/x/sync/errgroup"
 )
 
-// Bounds of the page of periodic jobs, and of looking for queues that have some.
+// Bounds of the page of periodic jobs.
 const (
-	maxPeriodic      = 1000
-	periodicPerRead  = 50
-	periodicParallel = 8
-	periodicShare    = 20 // a page that is live looks for at most one part in so many of the time
+	maxPeriodic   = 1000
+	periodicShare = 20 // a page that is live looks for queues with some at most one part in so many of the time
 )
 
 type periodicPage struct {
@@ -74,7 +69,7 @@ type periodics struct {
 	again time.Time
 }
 
-// havePeriodic returns the work queues of the store that have periodic jobs. One read of each queue tells, as few of many have any.
+// havePeriodic returns the work queues of the store that have periodic jobs.
 func (d *Dashboard) havePeriodic(v *visit) (map[string]bool, error) {
 	d.periodics.mu.Lock()
 	defer d.periodics.mu.Unlock()
@@ -88,29 +83,9 @@ func (d *Dashboard) havePeriodic(v *visit) (map[string]bool, error) {
 			names = append(names, q.Name)
 		}
 	}
-	found := make([]bool, len(names))
-	group, ctx := errgroup.WithContext(v)
-	group.SetLimit(periodicParallel)
-	db := d.Queues.DB()
-	for first := 0; first < len(names); first += periodicPerRead {
-		end := min(first+periodicPerRead, len(names))
-		group.Go(func() error {
-			return db.ReadTransact(ctx, func(r kv.Reader) (err error) {
-				for i := first; i < end && err == nil; i++ {
-					found[i], err = jobs.NewQueue(names[i], db.Limits(), jobs.Config{}).HasPeriodic(r)
-				}
-				return err
-			})
-		})
-	}
-	if err := group.Wait(); err != nil {
+	have, err := d.Queues.HavePeriodic(v, names)
+	if err != nil {
 		return nil, err
-	}
-	have := make(map[string]bool)
-	for i, name := range names {
-		if found[i] {
-			have[name] = true
-		}
 	}
 	d.periodics.have, d.periodics.again = have, time.Now().Add(periodicShare*time.Since(began))
 	return have, nil
