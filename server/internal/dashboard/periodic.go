@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/conq-go/conq/server/internal/access"
+	"github.com/conq-go/conq/server/internal/history"
 	"github.com/conq-go/conq/server/internal/queues"
 	"github.com/conq-go/conq/work"
 )
@@ -83,7 +84,7 @@ func (d *Dashboard) havePeriodic(v *visit) (map[string]bool, error) {
 			names = append(names, q.Name)
 		}
 	}
-	have, err := d.Queues.HavePeriodic(v, names)
+	have, err := history.HavePeriodic(v, d.Queues.DB(), names)
 	if err != nil {
 		return nil, err
 	}
