@@ -226,8 +226,8 @@ type Limits struct {
 	// key, a ClearRange with its bounds, an Add with its key and 8 bytes.
 	Transaction int
 	// Operations is the largest number of writes, and reads that conflict, in one
-	// transaction that writes, or 0 when there is no such limit. A single key that is both
-	// read and written counts once; of reads there may be one fewer.
+	// transaction that writes, or 0 when there is no such limit. A single key counts once,
+	// however often it is read and written; of reads there may be one fewer.
 	Operations int
 	// Age is how long after its first read a transaction may read, and commit
 	// what it wrote, before both fail with ErrTooOld, or 0 when there is no such

@@ -70,7 +70,7 @@ const (
 	maxBytes   = 1 << 20
 	maxDue     = 1000 // things of each kind that became due
 	someDue    = 64   // likewise, where the size of a transaction is limited
-	operations = 5    // that the least of verbs takes
+	operations = 3    // that the least of verbs takes
 	admitted   = 8    // keys whose blocked jobs are looked at when the settings change
 )
 

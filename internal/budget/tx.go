@@ -108,13 +108,13 @@ func (t *Tx) left() Budget {
 // wrote counts a write.
 func (t *Tx) wrote(operations, bytes int) { t.used.Spend(-operations, -bytes) }
 
-// writes counts a write of a key, and its reads no more.
+// writes counts a write of a key, once, and its reads no more.
 func (t *Tx) writes(key []byte, size int) {
-	t.wrote(1, len(key)+size)
-	if t.used.reads == nil {
+	t.wrote(0, len(key)+size)
+	if t.used.reads == nil || t.used.known[string(key)] {
 		return
 	}
-	t.wrote(-t.used.reads[string(key)], 0)
+	t.wrote(1-t.used.reads[string(key)], 0)
 	delete(t.used.reads, string(key))
 	t.used.known[string(key)] = true
 }

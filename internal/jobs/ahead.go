@@ -16,7 +16,7 @@ import (
 func (q *Queue) far() bool { return q.limits.Shared || q.limits.UnknownCommits }
 
 // leastOperations is what a verb takes of a transaction at least.
-const leastOperations = 4
+const leastOperations = 3
 
 // most is at how many of n jobs one transaction looks.
 func (q *Queue) most(n int) int { return budget.Of(q.limits).Times(leastOperations, n) }

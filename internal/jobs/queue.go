@@ -86,21 +86,31 @@ func (q *Queue) loadIn(r kv.Reader, state State, entry []byte) (*Job, error) {
 	return j, err
 }
 
-// move brings a job into another state. change alters what else it wants, between
+// move brings a job into another state, or to another place in its own. change alters what else it wants, between
 // leaving its old entry and making the new one. It may be nil.
 func (q *Queue) move(tx kv.Tx, j *Job, to State, change func()) {
-	q.leave(tx, j)
+	from := j.State
+	q.leaveIndex(tx, j)
 	j.State = to
 	if change != nil {
 		change()
 	}
-	q.enter(tx, j)
+	if to != from {
+		q.count(tx, from, -1)
+		q.count(tx, to, 1)
+	}
+	q.enterIndex(tx, j)
+	q.save(tx, j)
 }
 
 // leave removes the entry and the count of a job.
 func (q *Queue) leave(tx kv.Tx, j *Job) {
-	tx.Clear(q.index(j))
 	q.count(tx, j.State, -1)
+	q.leaveIndex(tx, j)
+}
+
+func (q *Queue) leaveIndex(tx kv.Tx, j *Job) {
+	tx.Clear(q.index(j))
 	if j.State == Leased {
 		j.Token = 0
 	}
@@ -136,8 +146,14 @@ func (q *Queue) soon(tx kv.Tx, at int64) {
 
 func (q *Queue) save(tx kv.Tx, j *Job) { tx.Set(withInts(q.headers, j.ID), q.header(j)) }
 
+// count counts jobs that come to a state, or leave it. Those who reserve jobs run at the same time as those who put some, and
+// who acknowledge some: each of them adds to keys of its own.
 func (q *Queue) count(tx kv.Tx, s State, delta int64) {
-	tx.Add(withInts(q.counts, int64(s), q.shard), delta)
+	shard := q.shard
+	if shards := int64(q.config.Shards); delta < 0 && shards > 1 {
+		shard = (shard + shards/2) % shards
+	}
+	tx.Add(withInts(q.counts, int64(s), shard), delta)
 }
 
 // countOf returns how many jobs there are in a state, and conflicts with those that come to it and leave it.

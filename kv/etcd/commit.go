@@ -39,6 +39,7 @@ func (t *tx) commit() error {
 		return err
 	}
 	t.learn(revision)
+	c.learnSums(revision)
 	t.watch(revision, c.adds)
 	if len(c.ranges) > 0 && oneIn(trimEvery) {
 		t.db.trim(t.ctx)
@@ -61,9 +62,18 @@ type commit struct {
 
 // added is a key that something is added to.
 type added struct {
-	key, value []byte // as the store has it
-	mod        int64  // revision of value; 0 if the key is absent
+	key    []byte
+	delta  int64
+	stored // as the store has it
 }
+
+// stored is what a key was found to be.
+type stored struct {
+	value []byte
+	mod   int64 // revision of value; 0 if the key is absent
+}
+
+func (a *added) sum() []byte { return overlay.Sum(a.value, a.delta) }
 
 // prepare finds out what t conflicts on.
 func (t *tx) prepare() *commit {
@@ -77,7 +87,7 @@ func (t *tx) prepare() *commit {
 	}
 	t.writes.Changes(func(change *overlay.Change) {
 		if change.Kind == overlay.Add {
-			c.adds = append(c.adds, &added{key: change.Key})
+			c.adds = append(c.adds, &added{key: change.Key, delta: change.Delta})
 		}
 	})
 	c.compareSeen()
@@ -128,10 +138,8 @@ func (c *commit) count() int {
 
 // run commits, and returns the revision with it.
 func (c *commit) run() (revision int64, err error) {
-	if len(c.adds) > 0 {
-		if err := c.readAdded(); err != nil {
-			return 0, err
-		}
+	if err := c.readAdded(); err != nil {
+		return 0, err
 	}
 	for since := c.t.rev; ; {
 		request, err := c.request()
@@ -156,27 +164,42 @@ func (c *commit) run() (revision int64, err error) {
 	}
 }
 
-// readAdded reads the keys that something is added to. That they have not been
+// readAdded reads the keys that something is added to, but for those that are known. That they have not been
 // changed since is checked by the commit, which reads them anew if they were: so a
 // member that is behind may answer.
 func (c *commit) readAdded() error {
-	rs := make([]*pb.RangeRequest, len(c.adds))
-	for i, a := range c.adds {
-		rs[i] = &pb.RangeRequest{Key: c.t.db.layout.at(a.key), Serializable: true}
+	var unknown []*added
+	var rs []*pb.RangeRequest
+	for _, a := range c.adds {
+		var known bool
+		if a.stored, known = c.t.db.sums.get(string(a.key)); !known {
+			unknown = append(unknown, a)
+			rs = append(rs, &pb.RangeRequest{Key: c.t.db.layout.at(a.key), Serializable: true})
+		}
+	}
+	if len(unknown) == 0 {
+		return nil
 	}
 	response, err := c.t.db.conn.ReadAll(c.t.ctx, rs...)
 	if err == nil {
-		c.setAdded(response.Responses)
+		setAdded(unknown, response.Responses)
 	}
 	return err
 }
 
-func (c *commit) setAdded(found []*pb.ResponseOp) {
-	for i, a := range c.adds {
-		a.value, a.mod = nil, 0
+func setAdded(adds []*added, found []*pb.ResponseOp) {
+	for i, a := range adds {
+		a.stored = stored{}
 		if kvs := found[i].GetResponseRange().GetKvs(); len(kvs) > 0 {
-			a.value, a.mod = kvs[0].Value, kvs[0].ModRevision
+			a.stored = stored{kvs[0].Value, kvs[0].ModRevision}
 		}
+	}
+}
+
+// learnSums remembers what the keys are now that something was added to.
+func (c *commit) learnSums(revision int64) {
+	for _, a := range c.adds {
+		c.t.db.sums.set(string(a.key), stored{a.sum(), revision})
 	}
 }
 
@@ -235,7 +258,7 @@ func (c *commit) result(response *pb.TxnResponse) (done bool, err error) {
 		}
 	}
 	if !inner.Succeeded {
-		c.setAdded(inner.Responses)
+		setAdded(c.adds, inner.Responses)
 		return false, nil
 	}
 	return true, nil
@@ -256,7 +279,7 @@ func (c *commit) operations() (ops []*pb.RequestOp, err error) {
 			}
 			return
 		case overlay.Add:
-			ops = append(ops, put(l.at(change.Key), overlay.Sum(c.adds[add].value, change.Delta)))
+			ops = append(ops, put(l.at(change.Key), c.adds[add].sum()))
 			add++
 		default:
 			ops = append(ops, put(l.at(change.Key), change.Value))

@@ -9,6 +9,7 @@ import (
 
 	"github.com/conq-go/conq/internal/testkit"
 	"github.com/conq-go/conq/kv"
+	"github.com/conq-go/conq/kv/internal/overlay"
 	"github.com/conq-go/conq/kv/memory"
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 )
@@ -127,4 +128,40 @@ func TestForeign(t *testing.T) {
 		}
 		return nil
 	}))
+}
+
+// A transaction that adds to what its store has added to before is one request, and others that have added, cleared or set it
+// meanwhile are counted all the same.
+func TestAddsKnown(t *testing.T) {
+	f := newFakeCluster()
+	db, others := f.open(t), f.open(t)
+	key, want := []byte("n"), int64(0)
+	add := func(db *DB, delta int64, requests int) {
+		t.Helper()
+		before := f.requests
+		testkit.NoError(t, db.Transact(t.Context(), func(tx kv.Tx) error {
+			tx.Add(key, delta)
+			return nil
+		}))
+		want += delta
+		testkit.Equal(t, "requests", f.requests-before, requests)
+		testkit.Equal(t, "sum", string(testkit.Value(t, db, key)), string(overlay.Sum(nil, want)))
+	}
+	add(db, 5, 2) // it reads the key
+	add(db, 7, 1)
+	add(others, 10, 2)
+	add(db, -3, 2) // it is refused, with what there is
+	add(db, 1, 1)
+	for _, write := range []func(kv.Tx){
+		func(tx kv.Tx) { tx.Clear(key) },
+		func(tx kv.Tx) { tx.ClearRange(kv.KeyRange(key)) },
+		func(tx kv.Tx) { tx.Set(key, overlay.Sum(nil, 0)) },
+	} {
+		for _, of := range []*DB{db, others} {
+			testkit.NoError(t, of.Transact(t.Context(), func(tx kv.Tx) error { write(tx); return nil }))
+			want = 0
+			add(db, 2, 2)
+			add(db, 2, 1)
+		}
+	}
 }

@@ -23,6 +23,10 @@ type DB struct {
 	// the key is forgotten. So an outcome key (see kv.Once) costs no round trip.
 	known bounded[string, int64]
 
+	// sums has what keys became that transactions of this store have added to. The next one that adds to them need not
+	// read: its commit compares the revision, and returns what they are if that is another one.
+	sums bounded[string, stored]
+
 	compactor compactor
 
 	ctx  context.Context // ends, with kv.ErrClosed, when the store closes

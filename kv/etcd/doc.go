@@ -51,7 +51,9 @@
 //
 // Add is a read and a write when the transaction commits: a comparison inside of
 // the transaction tells a changed number from a conflict, and then only the
-// commit is repeated, not the function. So Adds do not conflict.
+// commit is repeated, not the function. So Adds do not conflict. What a key that this store
+// has added to has become it remembers, so that the next Add costs no round trip; if others have
+// changed it, the commit fails with what it is, and is sent again.
 //
 // AddReadConflict of what was not read before reads it, without values. Of a single
 // key that this store has set in an earlier transaction, which also had a conflict
@@ -99,7 +101,7 @@
 //
 // etcd takes 128 comparisons, 128 operations and 1.5 MiB in a transaction, unless
 // its servers are told otherwise. Of Limits.Operations, which is 128, a key or range
-// that was read takes one, a write one, both of one key one, and an Add two. So does each key in a range of
+// that was read takes one, a written key one, both of one key one, and a key that is added to two. So does each key in a range of
 // several families. Where there is no room to compare all keys that were found in ranges of one
 // family, it is a conflict if any other is removed there. What is needed beside, for ranges that
 // are cleared around keys that are set, markers, or the log, goes into transactions inside of the

@@ -23,7 +23,7 @@ var limitCases = []testCase{
 	{name: "operations", check: checkOperationLimit,
 		rule: "a transaction may have as many operations as Limits.Operations, exactly"},
 	{name: "keys read and written", check: checkKeysReadAndWritten,
-		rule: "a key that is read and written counts one operation"},
+		rule: "a key that is read and written, or written again, counts one operation"},
 }
 
 // limit is l, or what stands for no limit.
@@ -212,6 +212,13 @@ func checkKeysReadAndWritten(t *tester) {
 				t.Errorf("Get: %v", err)
 			}
 			tx.Set(key, nil)
+			switch i % 3 {
+			case 0:
+				tx.Add(key, 1)
+			case 1:
+				tx.Clear(key)
+				tx.Set(key, nil)
+			}
 		}
 	})
 }

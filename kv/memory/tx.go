@@ -152,12 +152,18 @@ func (t *tx) operations() int {
 	if t.db.limits.Operations == 0 {
 		return n
 	}
-	both := make(map[span]bool)
+	written := make(map[span]bool)
 	for _, w := range t.writes {
-		both[w.span] = w.apply != nil
+		if w.apply == nil || w.span != keySpan(w.begin) {
+			continue
+		}
+		if written[w.span] {
+			n--
+		}
+		written[w.span] = true
 	}
 	for _, r := range t.reads {
-		if both[*r] && *r == keySpan(r.begin) {
+		if written[*r] {
 			n--
 		}
 	}

@@ -50,7 +50,8 @@ type Overlay struct {
 	tree    *btree.BTreeG[*Change] // by key; mostly nil
 	cleared RangeSet
 	bytes   int
-	ops     int
+	ops     int // writes
+	clears  int // of ranges
 	gaps    gaps
 }
 
@@ -143,6 +144,7 @@ func (o *Overlay) ClearRange(r kv.Range) {
 	o.cleared.Add(r)
 	o.bytes += len(r.Begin) + len(r.End)
 	o.ops++
+	o.clears++
 }
 
 // Add buffers an addition. It is folded into an earlier change of the key.
@@ -222,8 +224,13 @@ func (o *Overlay) Untouched(r kv.Range) bool {
 // Bytes returns the size of all writes, as [kv.Limits] counts it.
 func (o *Overlay) Bytes() int { return o.bytes }
 
-// Ops returns the number of writes.
-func (o *Overlay) Ops() int { return o.ops }
+// Ops returns the number of keys that are written, and of ranges that were cleared, as [kv.Limits] counts them.
+func (o *Overlay) Ops() int {
+	if o.tree != nil {
+		return o.tree.Len() + o.clears
+	}
+	return len(o.list) + o.clears
+}
 
 // Changes calls f for each changed key, in key order. The overlay may be
 // dropped but not changed afterwards if f keeps a slice.
