@@ -148,6 +148,19 @@ func (s slow) Transact(ctx context.Context, f func(kv.Tx) error) error {
 	})
 }
 
+// overlapping is a store whose transactions take long once they have read: they meet.
+type overlapping struct{ kv.DB }
+
+func (o overlapping) Transact(ctx context.Context, f func(kv.Tx) error) error {
+	return o.DB.Transact(ctx, func(tx kv.Tx) error {
+		err := f(tx)
+		timer := time.NewTimer(time.Millisecond)
+		defer timer.Stop()
+		<-timer.C
+		return err
+	})
+}
+
 func TestStaged(t *testing.T) { testkit.Bubble(t, staged) }
 
 func staged(t *testing.T) {
@@ -265,7 +278,7 @@ func equalCounts(t *testing.T, what string, got, want counts) {
 // Verbs of jobs and of items that meet others' have conflicts, and all transactions are accounted for.
 func TestVerbsOfPhases(t *testing.T) {
 	for _, jobs := range []bool{false, true} {
-		c := config(t, slow{memory.New(memory.Options{})})
+		c := config(t, overlapping{memory.New(memory.Options{})})
 		c.Handles, c.Combining, c.Jobs, c.Phases = 3, false, jobs, []Phase{Fill, Drain}
 		c.Staging = map[bool]string{false: "never", true: "auto"}[jobs]
 		report := mustRun(t, c)
