@@ -89,7 +89,7 @@ func TestDelete(t *testing.T) {
 				testkit.NoError(t, err)
 				lastID := func() {
 					ids := recipe.ShareIDs(db)
-					testkit.NoError(t, testkit.Drop(ids.Take()))
+					testkit.NoError(t, testkit.Drop(ids.Take(t.Context())))
 					ids.Leave()
 				}
 				lastID()

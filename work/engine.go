@@ -93,9 +93,22 @@ func (e *engine) init(db kv.DB, name string, o Options) {
 	}
 	e.recipe = jobs.NewQueue(name, e.limits, config)
 	calls := e.callsPerTransaction()
-	e.puts.Init(combine.Options[[]jobs.New, []put]{Run: e.runPuts, Size: sizeOf, MaxCalls: calls, MaxBytes: e.bytesPerTransaction()})
+	e.puts.Init(combine.Options[[]jobs.New, []put]{
+		Run: e.runPuts, Size: sizeOf, MaxCalls: calls, MaxBytes: e.bytesPerTransaction(), Parallel: e.parallel(),
+	})
 	e.reserve.init(one{e}, e, calls)
-	e.verbs.Init(combine.Options[verb, any]{Run: e.runVerbs, MaxCalls: calls})
+	e.verbs.Init(combine.Options[verb, any]{Run: e.runVerbs, MaxCalls: calls, Parallel: e.parallel()})
+}
+
+// farBatches is how many transactions of a handle put, and how many do something to jobs, at the same time where each waits for a
+// network, and not for the others: they mostly conflict with nothing.
+const farBatches = 8
+
+func (e *engine) parallel() int {
+	if e.limits.Shared || e.limits.UnknownCommits {
+		return farBatches
+	}
+	return 1
 }
 
 // duePerTransaction is how many things of each kind that became due one transaction does, if it has room.

@@ -3,6 +3,7 @@
 package docs
 
 import (
+	"context"
 	"bytes"
 	"encoding/binary"
 	"encoding/hex"
@@ -58,7 +59,7 @@ func dumpShown(t *testing.T, n int) string {
 func TestFormatDumpOfJobs(t *testing.T) {
 	db := memory.New(memory.Options{})
 	defer db.Close()
-	q := jobs.NewQueue("W", db.Limits(), jobs.Config{NewID: func() (int64, error) { return 7, nil }})
+	q := jobs.NewQueue("W", db.Limits(), jobs.Config{NewID: func(context.Context) (int64, error) { return 7, nil }})
 	check(db.Transact(ctx, func(tx kv.Tx) error {
 		layout.Enter(tx, "W", layout.KindWorkQueue)
 		tx.Set(jobs.SystemSpace(), []byte{0x15, 10})

@@ -16,7 +16,7 @@ func TestCheckRepairs(t *testing.T) {
 	build := func() (kv.DB, *Queue) {
 		db := memory.New(memory.Options{})
 		id := int64(0)
-		q := NewQueue("q", db.Limits(), Config{Settings: Settings{Keep: 10, Concurrency: 9}, NewID: func() (int64, error) { id++; return id, nil }})
+		q := NewQueue("q", db.Limits(), Config{Settings: Settings{Keep: 10, Concurrency: 9}, NewID: func(context.Context) (int64, error) { id++; return id, nil }})
 		err := db.Transact(ctx, func(tx kv.Tx) error {
 			id = 0
 			for i := range 6 {

@@ -134,7 +134,7 @@ func sampleRecords(t testing.TB) (kinds []int64, data [][]byte) {
 	defer db.Close()
 	id := int64(0)
 	q := NewQueue("q", kv.Limits{Value: 4}, Config{
-		Settings: Settings{Keep: 1000, KeyRate: Rate{N: 1, Period: 50}, Rate: Rate{N: 100, Period: 1000}}, NewID: func() (int64, error) { id++; return id, nil },
+		Settings: Settings{Keep: 1000, KeyRate: Rate{N: 1, Period: 50}, Rate: Rate{N: 100, Period: 1000}}, NewID: func(context.Context) (int64, error) { id++; return id, nil },
 	})
 	err := db.Transact(context.Background(), func(tx kv.Tx) error {
 		id = 0
@@ -207,7 +207,7 @@ func TestImportAvoidsGivenIDs(t *testing.T) {
 	for _, limits := range []kv.Limits{{}, {Shared: true}} {
 		db := memory.New(memory.Options{Limits: limits})
 		ids := ShareIDs(db)
-		first, err := ids.Take()
+		first, err := ids.Take(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -217,7 +217,7 @@ func TestImportAvoidsGivenIDs(t *testing.T) {
 		}
 		err = db.Transact(context.Background(), func(tx kv.Tx) error {
 			for range 20 {
-				id, err := ids.Take()
+				id, err := ids.Take(t.Context())
 				if err != nil {
 					return err
 				}
@@ -309,7 +309,7 @@ func FuzzRecord(f *testing.F) {
 		db := memory.New(memory.Options{})
 		defer db.Close()
 		id := int64(MaxID)
-		q := NewQueue("q", kv.Limits{}, Config{NextTick: CronTick, Settings: Settings{KeyRate: Rate{N: 1, Period: 10}}, NewID: func() (int64, error) { id++; return id, nil }})
+		q := NewQueue("q", kv.Limits{}, Config{NextTick: CronTick, Settings: Settings{KeyRate: Rate{N: 1, Period: 10}}, NewID: func(context.Context) (int64, error) { id++; return id, nil }})
 		imported(t, db, q, 100, []int64{kind, kind}, [][]byte{b, b})
 		if problems := checked(t, db, q); len(problems) > 0 {
 			t.Fatalf("%x: %v", b, problems)

@@ -26,7 +26,7 @@ func TestFormat(t *testing.T) {
 	}
 	db := memory.New(memory.Options{})
 	defer db.Close()
-	q := NewQueue("W", db.Limits(), Config{NewID: func() (int64, error) { return 7, nil }})
+	q := NewQueue("W", db.Limits(), Config{NewID: func(context.Context) (int64, error) { return 7, nil }})
 	err = db.Transact(context.Background(), func(tx kv.Tx) error {
 		_, err := q.Put(tx, q.Places(), 1000, &New{Payload: []byte("a"), Priority: 5, MaxAttempts: 20})
 		return err

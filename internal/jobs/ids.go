@@ -18,9 +18,9 @@ type IDs struct {
 	db    kv.DB
 	users int // handles
 
-	mu                sync.Mutex
-	first, next, last int64 // of the block
-	block             int64 // how many were taken at once the last time
+	busy              chan struct{} // has one while somebody uses what follows
+	first, next, last int64         // of the block
+	block             int64         // how many were taken at once the last time
 }
 
 // A process takes more ids each time, up to lastBlock, so that one that is over soon wastes few.
@@ -37,18 +37,22 @@ var (
 // ShareIDs returns what gives all handles of a process the ids of a store. Each call needs one of Leave.
 func ShareIDs(db kv.DB) *IDs {
 	if !reflect.TypeOf(db).Comparable() {
-		return &IDs{db: db, next: 1, users: 2} // it can't be told from another one, and is not kept
+		i := newIDs(db)
+		i.users = 2
+		return i // it can't be told from another one, and is not kept
 	}
 	idsMu.Lock()
 	defer idsMu.Unlock()
 	i := idsOf[db]
 	if i == nil {
-		i = &IDs{db: db, next: 1}
+		i = newIDs(db)
 		idsOf[db] = i
 	}
 	i.users++
 	return i
 }
+
+func newIDs(db kv.DB) *IDs { return &IDs{db: db, next: 1, busy: make(chan struct{}, 1)} }
 
 // Leave ends the use by one handle.
 func (i *IDs) Leave() {
@@ -59,13 +63,17 @@ func (i *IDs) Leave() {
 	}
 }
 
-// Take returns the next id.
-func (i *IDs) Take() (int64, error) {
-	i.mu.Lock()
-	defer i.mu.Unlock()
+// Take returns the next id. It may wait for the store, until ctx ends.
+func (i *IDs) Take(ctx context.Context) (int64, error) {
+	select {
+	case i.busy <- struct{}{}:
+	case <-ctx.Done():
+		return 0, context.Cause(ctx)
+	}
+	defer func() { <-i.busy }()
 	if i.next > i.last {
 		n := min(max(firstBlock, 10*i.block), lastBlock)
-		last, err := takeBlock(i.db, n)
+		last, err := takeBlock(ctx, i.db, n)
 		if err != nil {
 			return 0, err
 		}
@@ -78,17 +86,17 @@ func (i *IDs) Take() (int64, error) {
 // skip has the next id come from a new block, and returns the block under way: its ids may be on their
 // way into the store.
 func (i *IDs) skip() (first, last int64) {
-	i.mu.Lock()
-	defer i.mu.Unlock()
+	i.busy <- struct{}{}
+	defer func() { <-i.busy }()
 	first, last = i.first, i.last
 	i.next = i.last + 1
 	return first, last
 }
 
 // takeBlock returns the last of n new ids. If it is unknown whether it has taken one, it takes another.
-func takeBlock(db kv.DB, n int64) (last int64, err error) {
+func takeBlock(ctx context.Context, db kv.DB, n int64) (last int64, err error) {
 	for {
-		err = db.Transact(context.Background(), func(tx kv.Tx) error {
+		err = db.Transact(ctx, func(tx kv.Tx) error {
 			if last, err = lastID(tx); err != nil {
 				return err
 			}

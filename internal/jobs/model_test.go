@@ -57,7 +57,7 @@ func newModel(t *rapid.T) *model {
 		Settings: drawSettings(t),
 		Skew:     rapid.SampledFrom([]int64{0, 7}).Draw(t, "skew"),
 		Shards:   rapid.IntRange(1, 3).Draw(t, "shards"),
-		NewID: func() (int64, error) {
+		NewID: func(context.Context) (int64, error) {
 			m.nextID++
 			return m.nextID - 1, nil
 		},

@@ -79,7 +79,7 @@ func (q *Queue) Put(tx kv.Tx, places *Places, now int64, n *New) (*Job, error) {
 	if err != nil {
 		return nil, err
 	}
-	id, err := q.config.NewID()
+	id, err := q.config.NewID(tx.Context())
 	if err != nil {
 		return nil, err
 	}

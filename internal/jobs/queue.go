@@ -2,6 +2,7 @@ package jobs
 
 import (
 	"cmp"
+	"context"
 	"encoding/binary"
 	"math/rand/v2"
 	"sync/atomic"
@@ -12,15 +13,15 @@ import (
 
 // Config is how the queue works, and what belongs to one process.
 type Config struct {
-	Settings          // as long as none are stored
-	Skew     int64    // how much later than its deadline a lease ends for others, in microseconds
-	NextTick NextTick // of periodic jobs; nil if there are none
-	NewID    func() (int64, error)
-	Again    func(at int64)    // called when a transaction has committed after which the rate of the queue lets more start then; may be nil
-	Soon     func(at int64)    // called when a transaction has committed after which something is due then; may be nil
-	Recalled func(id int64)    // called when a transaction has committed that has recalled the lease of a job, or AllRecalled; may be nil
-	Aside    func(*AsideError) // called with what can't be read, and is passed over; may be nil
-	Shards   int               // over how many keys a count is spread, of which a Queue uses one; at least 1
+	Settings                                      // as long as none are stored
+	Skew     int64                                // how much later than its deadline a lease ends for others, in microseconds
+	NextTick NextTick                             // of periodic jobs; nil if there are none
+	NewID    func(context.Context) (int64, error) // it may wait, until the context ends
+	Again    func(at int64)                       // called when a transaction has committed after which the rate of the queue lets more start then; may be nil
+	Soon     func(at int64)                       // called when a transaction has committed after which something is due then; may be nil
+	Recalled func(id int64)                       // called when a transaction has committed that has recalled the lease of a job, or AllRecalled; may be nil
+	Aside    func(*AsideError)                    // called with what can't be read, and is passed over; may be nil
+	Shards   int                                  // over how many keys a count is spread, of which a Queue uses one; at least 1
 }
 
 // Queue is the recipe of one work queue. It is safe for concurrent use.

@@ -21,7 +21,7 @@ func sampleStore(t testing.TB) (kv.DB, *Queue, []kv.KeyValue) {
 	id := int64(100)
 	q := NewQueue("q", kv.Limits{Value: 4}, Config{
 		Settings: Settings{Keep: 1000, Concurrency: 9, KeyRate: Rate{N: 1, Period: 50}, Rate: Rate{N: 100, Period: 1000}}, NextTick: CronTick,
-		NewID: func() (int64, error) { id++; return id, nil },
+		NewID: func(context.Context) (int64, error) { id++; return id, nil },
 	})
 	imported(t, db, q, 40, kinds, data)
 	err := db.Transact(context.Background(), func(tx kv.Tx) error {
