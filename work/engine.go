@@ -94,15 +94,18 @@ func (e *engine) init(db kv.DB, name string, o Options) {
 	e.recipe = jobs.NewQueue(name, e.limits, config)
 	calls := e.callsPerTransaction()
 	e.puts.Init(combine.Options[[]jobs.New, []put]{
-		Run: e.runPuts, Size: sizeOf, MaxCalls: calls, MaxBytes: e.bytesPerTransaction(), Parallel: e.parallel(),
+		Run: e.runPuts, Size: sizeOf, MaxCalls: calls, MaxBytes: e.bytesPerTransaction(), Parallel: e.parallel(), Full: fullBatch,
 	})
 	e.reserve.init(one{e}, e, calls)
-	e.verbs.Init(combine.Options[verb, any]{Run: e.runVerbs, MaxCalls: calls, Parallel: e.parallel()})
+	e.verbs.Init(combine.Options[verb, any]{Run: e.runVerbs, MaxCalls: calls, Parallel: e.parallel(), Full: fullBatch})
 }
 
 // farBatches is how many transactions of a handle put, and how many do something to jobs, at the same time where each waits for a
 // network, and not for the others: they mostly conflict with nothing.
 const farBatches = 8
+
+// fullBatch is how many calls there are for each of them: fewer transactions are less work for the store.
+const fullBatch = 8
 
 func (e *engine) parallel() int {
 	if e.limits.Shared || e.limits.UnknownCommits {
@@ -310,8 +313,7 @@ func (e *engine) runVerbs(calls []*combine.Call[verb, any]) {
 	share(e, calls, func(tx kv.Tx, calls []*combine.Call[verb, any], attempts *int) ([]result[any], error) {
 		results := make([]result[any], 0, len(calls))
 		now := micros(e.now())
-		e.expectVerbs(tx, calls)
-		q, err := e.recipe.At(tx)
+		q, err := e.loading(tx, calls)
 		if err != nil {
 			return nil, err
 		}
@@ -344,14 +346,20 @@ func (e *engine) runVerbs(calls []*combine.Call[verb, any]) {
 	})
 }
 
-// expectVerbs has what verbs read asked for at once.
-func (e *engine) expectVerbs(tx kv.Tx, calls []*combine.Call[verb, any]) {
+// loading returns the queue with what verbs load, for which it asks at once.
+func (e *engine) loading(tx kv.Tx, calls []*combine.Call[verb, any]) (*jobs.Queue, error) {
 	var ids []int64
 	var keys []string
 	for _, c := range calls {
 		ids, keys = append(ids, c.Request.loads...), append(keys, c.Request.key)
 	}
+	ids = e.recipe.Loadable(ids)
 	e.recipe.Expect(tx, ids, keys)
+	q, err := e.recipe.At(tx)
+	if err != nil {
+		return nil, err
+	}
+	return q.Having(tx, ids)
 }
 
 // harmless tells whether a verb that has failed so has changed nothing.
@@ -407,6 +415,7 @@ func (e *engine) close() error {
 	defer cancel()
 	e.puts.Close(closed)
 	e.reserve.combiner.Close(closed)
+	e.reserve.flights.Close(closed)
 	e.verbs.Close(closed)
 	e.reserve.list.Close(closed)
 	e.end(closed)

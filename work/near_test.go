@@ -18,9 +18,14 @@ type conflictsDB struct {
 	kv.DB
 	mu        sync.Mutex
 	conflicts int
+	begun     func(n int) // called with 1 when a transaction begins, and -1 when it ends; may be nil
 }
 
 func (db *conflictsDB) Transact(ctx context.Context, f func(kv.Tx) error) error {
+	if db.begun != nil {
+		db.begun(1)
+		defer db.begun(-1)
+	}
 	again := false
 	return db.DB.Transact(ctx, func(tx kv.Tx) error {
 		if again {
@@ -107,4 +112,53 @@ func TestNearlyStrict(t *testing.T) {
 	if conflicts[NearlyStrict] > conflicts[Strict]*3/4 {
 		t.Errorf("%d conflicts in nearly strict order, %d in strict order", conflicts[NearlyStrict], conflicts[Strict])
 	}
+}
+
+// Reservations of one handle at the same time do not collide. They take all jobs, each once, and find none only if there is none.
+func TestFlightsTakeAll(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const workers, total = 64, 1500
+		o := faulty.FoundationDB(workers)
+		db := &conflictsDB{DB: faulty.New(memory.New(memory.Options{}), 1, o)}
+		q := open(t, db, Options{})
+		putMany(t, q, total, func(int) Job { return Job{} })
+		var mu sync.Mutex
+		seen, atOnce, most := map[ID]bool{}, 0, 0
+		db.begun = func(n int) {
+			mu.Lock()
+			defer mu.Unlock()
+			atOnce += n
+			most = max(most, atOnce)
+		}
+		var group sync.WaitGroup
+		for range workers {
+			group.Go(func() {
+				for {
+					leases, err := q.TryReserve(t.Context(), 1)
+					if err != nil {
+						t.Error(err)
+						return
+					}
+					if len(leases) == 0 {
+						return
+					}
+					mu.Lock()
+					if seen[leases[0].ID] {
+						t.Errorf("job %d is leased twice", leases[0].ID)
+					}
+					seen[leases[0].ID] = true
+					mu.Unlock()
+				}
+			})
+		}
+		group.Wait()
+		if len(seen) != total {
+			t.Errorf("%d of %d jobs were leased when nobody found one", len(seen), total)
+		}
+		if most < 2 || db.conflicts > total/50 {
+			t.Errorf("up to %d transactions at the same time, and %d conflicts with %d jobs", most, db.conflicts, total)
+		}
+		noError(t, q.Close())
+		noError(t, db.Close())
+	})
 }

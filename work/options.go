@@ -19,8 +19,8 @@ type Order int
 // The orders.
 const (
 	// NearlyStrict is by priority and arrival, but for what others are taking: a handle whose Reserve has collided with that of another
-	// process passes over the first jobs for up to a second after that, up to 1,000 of them, and over the same one up to 8
-	// times in a row. One that is alone is strict. So are jobs of one Key, where KeyLimit is 1, and a store that one process has to itself.
+	// process passes over the first jobs for up to a second after that, up to 250 of them, and over the same one up to 64
+	// times in a row. Reserves of one handle at the same time take jobs one behind the other; one that is alone is strict. So are jobs of one Key, where KeyLimit is 1, and a store that one process has to itself.
 	NearlyStrict Order = iota
 	Strict             // by priority and arrival, although processes that reserve collide
 	Relaxed            // approximately so: any of the first few hundred

@@ -4,6 +4,7 @@ import (
 	"context"
 	"math"
 	"math/rand/v2"
+	"sync/atomic"
 	"time"
 
 	"github.com/conq-go/conq/internal/combine"
@@ -78,7 +79,9 @@ type reserver[V any] struct {
 	engine *engine // of the first queue
 
 	combiner combine.Combiner[want, taken[V]]
+	flights  combine.Combiner[want, taken[V]] // in place of it, where several transactions may reserve at the same time
 	list     waiting.List[V]
+	dry      atomic.Bool // there were no jobs for the last one who reserved
 }
 
 // source is where a reserver has jobs from.
@@ -109,6 +112,7 @@ type source[V any] interface {
 type reserving struct {
 	kv.Tx
 	attempts int
+	flight   *jobs.Flight // nil if it is none
 	known    []settled
 	starts   map[*engine]jobs.Start // of the next reservation, but for a zero one
 	began    *jobs.Queue            // whose reservation begins where others may be
@@ -137,8 +141,8 @@ func (tx *reserving) at(e *engine) (*jobs.Queue, error) {
 // start returns where the reservation of n jobs begins.
 func (tx *reserving) start(e *engine, now int64, n int) jobs.Start {
 	tx.began = e.recipe
-	s := e.recipe.Start(now, n, tx.attempts)
-	if !s.IsFirst() {
+	s := e.recipe.Start(now, n, tx.attempts, tx.flight)
+	if !s.IsFirst() || tx.flight != nil {
 		tx.starts = map[*engine]jobs.Start{e: s}
 	}
 	return s
@@ -147,6 +151,7 @@ func (tx *reserving) start(e *engine, now int64, n int) jobs.Start {
 func (r *reserver[V]) init(of source[V], e *engine, calls int) {
 	r.source, r.engine = of, e
 	r.combiner.Init(combine.Options[want, taken[V]]{Run: r.run, MaxCalls: calls})
+	r.flights.Init(combine.Options[want, taken[V]]{Run: r.run, MaxCalls: calls, Parallel: flights, Full: fullBatch})
 	r.list.Init(waiting.Options[V]{Take: r.take, Max: calls, Poll: e.poll(), Lost: isUnknown})
 }
 
@@ -180,27 +185,60 @@ func (r *reserver[V]) wait(ctx context.Context, n int, o ReserveOptions) ([]V, e
 	if err := o.check(n); err != nil {
 		return nil, r.engine.wrap(err)
 	}
+	if r.flies() && !r.dry.Load() { // those who wait are served one batch after the other
+		got, err := r.try(ctx, n, o)
+		if err != nil || len(got) > 0 {
+			return got, err
+		}
+	}
 	got, err := r.list.WaitNoted(ctx, n, o.terms(ctx))
 	return got, r.engine.wrap(err)
 }
 
 // share reserves in a transaction with others.
 func (r *reserver[V]) share(ctx context.Context, w want) (taken[V], error) {
-	return do(ctx, r.engine, &r.combiner, r.run, w)
+	combiner := &r.combiner
+	if r.flies() {
+		combiner = &r.flights
+	}
+	return do(ctx, r.engine, combiner, r.run, w)
 }
 
+// flights is how many transactions of a handle reserve at the same time where each waits for a network.
+const flights = 4
+
+// flies tells whether several transactions may reserve at the same time.
+func (r *reserver[V]) flies() bool { return r.queues() == 1 && r.engine.recipe.Flies() }
+
 func (r *reserver[V]) run(calls []*combine.Call[want, taken[V]]) {
+	n := 0
+	for _, c := range calls {
+		n += c.Request.n()
+	}
+	flight, end := r.fly(n)
+	defer end()
 	share(r.engine, calls, func(tx kv.Tx, calls []*combine.Call[want, taken[V]], attempts *int) ([]result[taken[V]], error) {
-		return r.in(tx, requestsOf(calls), attempts)
+		return r.in(tx, requestsOf(calls), attempts, flight)
 	})
+}
+
+// fly begins a flight, if there may be several.
+func (r *reserver[V]) fly(n int) (f *jobs.Flight, end func()) {
+	if !r.flies() {
+		return nil, func() {}
+	}
+	f = r.engine.recipe.Begin(n)
+	return f, f.End
 }
 
 // alone reserves in a transaction of its own, which then may do more.
 func (r *reserver[V]) alone(ctx context.Context, w want, then func(tx kv.Tx, t taken[V])) (taken[V], error) {
 	attempts := 0
+	flight, end := r.fly(w.n())
+	defer end()
 	t, err := transact(ctx, r.engine, func(tx kv.Tx) (t taken[V], err error) {
 		attempts++
-		results, err := r.in(tx, []want{w}, &attempts)
+		results, err := r.in(tx, []want{w}, &attempts, flight)
 		if err == nil {
 			t = results[0].value
 			then(tx, t)
@@ -214,13 +252,13 @@ func (r *reserver[V]) alone(ctx context.Context, w want, then func(tx kv.Tx, t t
 //
 // A reservation alone need not be on disk when it returns. If the power fails, its job is ready again and its token refused: its
 // worker finds the lease lost.
-func (r *reserver[V]) in(of kv.Tx, wants []want, attempts *int) ([]result[taken[V]], error) {
+func (r *reserver[V]) in(of kv.Tx, wants []want, attempts *int, flight *jobs.Flight) ([]result[taken[V]], error) {
 	began := time.Now() // by the monotonic clock
 	now, n := r.now(), 0
 	for _, w := range wants {
 		n += w.n()
 	}
-	tx := &reserving{Tx: of, attempts: *attempts}
+	tx := &reserving{Tx: of, attempts: *attempts, flight: flight}
 	r.expect(tx, now, n)
 	next, looked, did, err := r.dueAt(tx, now, false)
 	if err != nil {
@@ -247,6 +285,7 @@ func (r *reserver[V]) in(of kv.Tx, wants []want, attempts *int) ([]result[taken[
 	if tx.began != nil { // who does what is due collides with others who do it, also in this process
 		tx.began.Tried(did == 0 && len(got) > 0)
 	}
+	r.dry.Store(len(got) == 0 && !more)
 	r.begin(got, began)
 	r.note(of, got, len(wants), attempts)
 	return deal(got, wants, served, more), nil

@@ -71,6 +71,10 @@ type Options[Q, R any] struct {
 	// Parallel is how many batches can be under way at the same time. The calls that are there
 	// are shared out evenly to as many. Default, also for less than 1: 1.
 	Parallel int
+
+	// Full is how many calls there have to be for each of the batches that are under way at the same time, but for the first. Default, also
+	// for less than 1: 1 for each of up to 4 batches, and 16 for each where they are more.
+	Full int
 }
 
 // Of the batches that may be under way at the same time, more than fewBatches are only for many calls,
@@ -288,6 +292,9 @@ func (l *Combiner[Q, R]) room(all int) bool { return l.leaders < l.parallel(all)
 
 // parallel returns how many batches so many calls may have at the same time.
 func (l *Combiner[Q, R]) parallel(all int) int {
+	if l.options.Full > 0 {
+		return min(l.options.Parallel, max(1, all/l.options.Full))
+	}
 	return min(l.options.Parallel, max(fewBatches, all/fullBatch))
 }
 

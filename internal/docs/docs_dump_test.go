@@ -3,8 +3,8 @@
 package docs
 
 import (
-	"context"
 	"bytes"
+	"context"
 	"encoding/binary"
 	"encoding/hex"
 	"hash/crc32"

@@ -21,10 +21,14 @@ const leastOperations = 3
 // most is at how many of n jobs one transaction looks.
 func (q *Queue) most(n int) int { return budget.Of(q.limits).Times(leastOperations, n) }
 
+// Loadable returns those of the first ids for which one transaction may have room.
+func (q *Queue) Loadable(ids []int64) []int64 {
+	return ids[:min(len(ids), q.most(max(1, 2*len(ids))))]
+}
+
 // Expect has what At reads asked for with the next read, with the headers of jobs, and the slots of keys.
 func (q *Queue) Expect(r kv.Reader, ids []int64, keys []string) {
 	if q.far() {
-		ids = ids[:min(len(ids), q.most(max(1, 2*len(ids))))] // a transaction has no room for more
 		kv.Prefetch(r, q.appendSlots(q.appendHeaders([]kv.Read{{Key: q.state}}, ids), keys)...)
 	}
 }
@@ -84,18 +88,16 @@ func (q *Queue) reserveReads(start Start, n int) (reads []kv.Read) {
 	return append(reads, q.readyRead(start, q.most(n)))
 }
 
-// expectLoads has the jobs of entries asked for, and payloads if there are to be so many bytes of them.
-func (q *Queue) expectLoads(r kv.Reader, state State, entries [][]byte, payloads int) {
-	if !q.far() {
-		return
-	}
+// loading is Having for the jobs of entries, with payloads if there are to be so many bytes of them.
+func (q *Queue) loading(tx kv.Tx, state State, entries [][]byte, payloads int) (*Queue, error) {
 	var ids []int64
 	for _, entry := range entries {
 		if id, err := q.idOf(state, entry); err == nil { // else it is found by who loads it
 			ids = append(ids, id)
 		}
 	}
-	q.expect(r, ids, payloads)
+	q.expect(tx, ids, payloads)
+	return q.Having(tx, ids)
 }
 
 // expectListed has what a List looks at of entries asked for.
@@ -121,7 +123,9 @@ func (q *Queue) expectListed(r kv.Reader, f Filter, entries []kv.KeyValue, paylo
 	}
 	var reads []kv.Read
 	if f.State != 0 {
-		reads = q.appendHeaders(nil, ids)
+		for _, id := range ids {
+			reads = append(reads, kv.Read{Key: withInts(q.headers, id)})
+		}
 	}
 	kv.Prefetch(r, q.appendPayloads(reads, ids, payloads)...)
 }
@@ -158,7 +162,7 @@ func (q *Queue) expectTexts(r kv.Reader, index []byte, entries [][]byte) {
 	kv.Prefetch(r, reads...)
 }
 
-// expectKeyed has the slots of the keys of jobs asked for, that were loaded, and payloads in pieces.
+// expectKeyed has the slots of the keys of jobs asked for, that were loaded, and payloads that were not.
 func (q *Queue) expectKeyed(r kv.Reader, all []*Job, payloads int) {
 	if !q.far() {
 		return
@@ -167,18 +171,16 @@ func (q *Queue) expectKeyed(r kv.Reader, all []*Job, payloads int) {
 	var keys []string
 	for _, j := range all {
 		keys = append(keys, j.Key)
-		if payloads -= int(j.Pieces) * q.limits.Value; j.Pieces != 1 && payloads >= 0 {
+		payloads -= int(j.Pieces) * max(1, q.limits.Value)
+		switch {
+		case j.Pieces == 0 || payloads < 0:
+		case j.Pieces > 1:
 			reads = append(reads, kv.Read{Range: rangeOf(withInts(q.values, j.ID))})
+		case q.payloads.Load() <= smallPayload: // else it was asked for with the headers
+			reads = append(reads, kv.Read{Key: withInts(q.values, j.ID)})
 		}
 	}
 	kv.Prefetch(r, q.appendSlots(reads, keys)...)
-}
-
-func (q *Queue) appendHeaders(reads []kv.Read, ids []int64) []kv.Read {
-	for _, id := range ids {
-		reads = append(reads, kv.Read{Key: withInts(q.headers, id)})
-	}
-	return reads
 }
 
 func (q *Queue) appendSlots(reads []kv.Read, keys []string) []kv.Read {
@@ -193,10 +195,11 @@ func (q *Queue) appendSlots(reads []kv.Read, keys []string) []kv.Read {
 // appendPayloads appends those of the first jobs that have so many bytes together, at least one, if they are as large as others
 // were. One that is in pieces is read when that is known.
 func (q *Queue) appendPayloads(reads []kv.Read, ids []int64, size int) []kv.Read {
-	if size <= 0 {
+	average := int(q.payloads.Load())
+	if size <= 0 || average <= smallPayload { // mostly the headers have them
 		return reads
 	}
-	n := max(1, size/int(max(1, q.payloads.Load())))
+	n := max(1, size/average)
 	for _, id := range ids[:min(n, len(ids))] {
 		reads = append(reads, kv.Read{Key: withInts(q.values, id)})
 	}

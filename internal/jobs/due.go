@@ -182,7 +182,9 @@ type dueEntry struct {
 
 // dueSome does what some entries are for, of which n were done before, and tells whether there was room for all.
 func (q *Queue) dueSome(tx kv.Tx, kind dueKind, now int64, limit int, some []dueEntry, n *int, d *Dues) (bool, error) {
-	q.loadDue(tx, kind, some)
+	if err := q.loadDue(tx, kind, some); err != nil {
+		return false, err
+	}
 	for _, e := range some {
 		if *n == limit || d.bytes > q.dueBytes() || d.Did > 0 && !q.smallFits(tx, kind.operations) {
 			d.Next = min(d.Next, e.at)
@@ -205,7 +207,7 @@ func (q *Queue) dueSome(tx kv.Tx, kind dueKind, now int64, limit int, some []due
 }
 
 // loadDue loads the jobs of entries, before anything is written for them.
-func (q *Queue) loadDue(tx kv.Tx, kind dueKind, some []dueEntry) {
+func (q *Queue) loadDue(tx kv.Tx, kind dueKind, some []dueEntry) error {
 	var entries [][]byte
 	var loaded []*Job
 	for _, e := range some {
@@ -213,12 +215,15 @@ func (q *Queue) loadDue(tx kv.Tx, kind dueKind, some []dueEntry) {
 	}
 	if kind.state == 0 {
 		q.expectTexts(tx, kind.index, entries)
-		return
+		return nil
 	}
-	q.expectLoads(tx, kind.state, entries, 0)
+	having, err := q.loading(tx, kind.state, entries, 0)
+	if err != nil {
+		return err
+	}
 	for i := range some {
 		e := &some[i]
-		if e.job, e.err = q.loadIn(tx, kind.state, e.entry); isCorrupt(e.err) {
+		if e.job, e.err = having.loadIn(tx, kind.state, e.entry); isCorrupt(e.err) {
 			e.err = unwritten{e.err}
 		}
 		if e.err == nil {
@@ -226,6 +231,7 @@ func (q *Queue) loadDue(tx kv.Tx, kind dueKind, some []dueEntry) {
 		}
 	}
 	q.expectKeyed(tx, loaded, 0)
+	return nil
 }
 
 func isIn(keys [][]byte, key []byte) bool {

@@ -108,7 +108,7 @@ func (q *Queue) exportJob(r kv.Reader, pair kv.KeyValue) (*Record, error) {
 	if j.State == Done {
 		record.Result, err = q.Result(r, j.ID)
 	}
-	j.Token, j.Pieces = 0, 0 // of this store
+	j.Token, j.Pieces, j.payload = 0, 0, nil // of this store
 	return record, err
 }
 

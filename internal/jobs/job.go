@@ -26,7 +26,7 @@ type Job struct {
 	Token       int64 // of its lease
 	Lease       int64 // how long its leases are; 0 is up to the handle that reserves it
 	UniqueFor   int64 // how long its claim lasts at least, from Created on
-	Pieces      int64 // over how many keys its payload lies
+	Pieces      int64 // over how many keys its payload lies; 0 if the header has it
 	Timeout     int64 // how long an attempt may run; 0 is as the queue says, NoTimeout without limit
 
 	HasSlot   bool // it occupies a slot of its key
@@ -40,6 +40,8 @@ type Job struct {
 	Holder   string            // of its last lease
 	Meta     map[string]string // the user's
 	Failures []Failure         // of its last attempts, oldest first
+
+	payload []byte // if the header has it; else nil
 }
 
 // History is what has happened to a job. Reserves that ended in a release are in Releases, and others in Attempts.
@@ -69,8 +71,11 @@ const (
 	MaxFailureBytes = 2048
 )
 
-// headerFormat is the first element of a header.
-const headerFormat = 1
+// Formats are the first element of a header.
+const (
+	formatApart  = 1 // the payload lies in keys of its own
+	formatInside = 2 // the header has the payload
+)
 
 const (
 	flagSlot = 1 << iota
@@ -104,14 +109,21 @@ func (j *Job) flags() (flags int64) {
 	return flags
 }
 
-// encode returns the header: the tuple (format, integers..., flags, key, unique, holder, meta, failures), and
-// the history and the timeout if there are any.
+// encode returns the header: the tuple (format, integers..., flags, key, unique, holder, meta, failures), with the payload behind the
+// flags if the header has that, and the history and the timeout behind all if there are any.
 func (j *Job) encode() []byte {
-	b := tuple.AppendInt(make([]byte, 0, 96), headerFormat)
+	format := int64(formatApart)
+	if j.payload != nil {
+		format = formatInside
+	}
+	b := tuple.AppendInt(make([]byte, 0, 96+len(j.payload)), format)
 	for _, i := range j.ints() {
 		b = tuple.AppendInt(b, *i)
 	}
 	b = tuple.AppendInt(b, j.flags())
+	if j.payload != nil {
+		b = tuple.AppendBytes(b, j.payload)
+	}
 	for _, s := range []string{j.Key, j.Unique, j.Holder} {
 		b = tuple.AppendString(b, s)
 	}
@@ -141,8 +153,8 @@ func (j *Job) encode() []byte {
 func decode(key []byte, id int64, b []byte) (*Job, error) {
 	j := &Job{ID: id}
 	format, rest, ok := tuple.NextInt(b)
-	if !ok || format != headerFormat {
-		return nil, corrupt(key, "its header has format %d, this version of conq knows %d", format, headerFormat)
+	if !ok || format != formatApart && format != formatInside {
+		return nil, corrupt(key, "its header has format %d, this version of conq knows %d and %d", format, formatApart, formatInside)
 	}
 	var flags int64
 	for _, i := range append(j.ints(), &flags) {
@@ -153,6 +165,13 @@ func decode(key []byte, id int64, b []byte) (*Job, error) {
 	j.HasSlot, j.Cancelled, j.Findable, j.Claims = flags&flagSlot != 0, flags&flagCancelled != 0, flags&flagFindable != 0, flags&flagClaims != 0
 	if _, known := stateNames[j.State]; !known {
 		return nil, corrupt(key, "%v is not known", j.State)
+	}
+	if format == formatInside {
+		elem, behind, err := tuple.Next(rest)
+		if j.payload, ok = elem.([]byte); err != nil || !ok || j.Pieces != 0 {
+			return nil, corrupt(key, "its header does not have its payload")
+		}
+		rest = behind
 	}
 	elems, err := tuple.Unpack(rest)
 	if err != nil {

@@ -35,6 +35,8 @@ type Queue struct {
 	paused  bool
 	stored  []byte // what all of that was read from
 
+	read headers // of a transaction; see Having
+
 	defaults Settings
 	shard    int64                  // of counts, in which this one counts
 	latest   *atomic.Pointer[Queue] // what At returned last
@@ -60,7 +62,7 @@ func NewQueue(name string, limits kv.Limits, config Config) *Queue {
 // Load returns the header of a job, or ErrNotFound.
 func (q *Queue) Load(r kv.Reader, id int64) (*Job, error) {
 	key := withInts(q.headers, id)
-	value, err := r.Get(key)
+	value, err := q.headerOf(r, key, id)
 	switch {
 	case err != nil:
 		return nil, err
@@ -145,7 +147,10 @@ func (q *Queue) soon(tx kv.Tx, at int64) {
 	}
 }
 
-func (q *Queue) save(tx kv.Tx, j *Job) { tx.Set(withInts(q.headers, j.ID), q.header(j)) }
+func (q *Queue) save(tx kv.Tx, j *Job) {
+	delete(q.read, j.ID)
+	tx.Set(withInts(q.headers, j.ID), q.header(j))
+}
 
 // count counts jobs that come to a state, or leave it. Those who reserve jobs run at the same time as those who put some, and
 // who acknowledge some: each of them adds to keys of its own.
@@ -244,6 +249,7 @@ func (q *Queue) remove(tx kv.Tx, j *Job, now int64) error {
 	if j.Findable {
 		tx.Clear(FindKey(j.ID))
 	}
+	delete(q.read, j.ID)
 	tx.Clear(withInts(q.headers, j.ID))
 	q.clearPayload(tx, j)
 	if was == Done {
@@ -288,6 +294,7 @@ func (q *Queue) Clear(tx kv.Tx) {
 	if q.config.Recalled != nil {
 		tx.OnCommit(func() { q.config.Recalled(AllRecalled) })
 	}
+	clear(q.read)
 	for _, state := range States {
 		tx.ClearRange(rangeOf(q.indexes[state]))
 	}
@@ -296,7 +303,16 @@ func (q *Queue) Clear(tx kv.Tx) {
 	}
 }
 
+// smallPayload is up to how many bytes a payload lies in the header: two keys a job less to write, and one to read, for some more bytes when
+// it is leased.
+const smallPayload = 512
+
+// setPayload stores a payload, or has the header take it, which is to be stored next.
 func (q *Queue) setPayload(tx kv.Tx, j *Job, payload []byte) {
+	if len(payload) <= smallPayload && q.maxHeader() == headerBytes {
+		j.Pieces, j.payload = 0, append(make([]byte, 0, len(payload)), payload...)
+		return
+	}
 	j.Pieces = q.setPieces(tx, q.values, j.ID, payload)
 }
 
@@ -317,7 +333,10 @@ func (q *Queue) setPieces(tx kv.Tx, prefix []byte, id int64, value []byte) (piec
 }
 
 func (q *Queue) clearPayload(tx kv.Tx, j *Job) {
-	if j.Pieces == 1 {
+	switch j.Pieces {
+	case 0:
+		return
+	case 1:
 		tx.Clear(withInts(q.values, j.ID))
 		return
 	}
@@ -327,6 +346,10 @@ func (q *Queue) clearPayload(tx kv.Tx, j *Job) {
 // Payload returns what a job has to be done with. It is written once, together with the header
 // that was read, so it does not conflict.
 func (q *Queue) Payload(r kv.Reader, j *Job) ([]byte, error) {
+	if j.payload != nil {
+		q.sawPayload(len(j.payload))
+		return j.payload, nil
+	}
 	key := withInts(q.values, j.ID)
 	if j.Pieces == 1 {
 		value, err := r.Snapshot().Get(key)

@@ -94,8 +94,12 @@ type reservation struct {
 
 // leaseAll leases the jobs of entries, as many as there is room for, and passes over what can't be read.
 func (r *reservation) leaseAll(entries [][]byte) error {
-	q, bytes := r.q, cmp.Or(r.request.MaxBytes, math.MaxInt)-r.bytes
-	q.expectLoads(r.tx, Ready, entries, bytes)
+	bytes := cmp.Or(r.request.MaxBytes, math.MaxInt) - r.bytes
+	q, err := r.q.loading(r.tx, Ready, entries, bytes)
+	if err != nil {
+		return err
+	}
+	r.q = q
 	var all []*Job
 	for _, entry := range entries {
 		j, err := q.loadIn(r.tx, Ready, entry)
@@ -359,12 +363,19 @@ func (r *reservation) candidates(n int, from *[]byte) (entries [][]byte, end boo
 		}
 		entries = append(entries, entry.Key)
 	}
+	if start.behind > 0 {
+		entries = entries[start.flight.skip(entries):]
+	}
 	if len(entries) == 0 {
-		if *from == nil && start.entry != nil {
+		switch {
+		case *from != nil:
+		case start.flight != nil && !start.IsFirst():
+			r.request.Start = start.flight.turnBack()
+			return r.candidates(n, from)
+		case start.entry != nil:
 			r.request.Start = Start{} // all behind it are taken
 			return r.candidates(n, from)
-		}
-		if start.width > 0 && q.config.Relaxed {
+		case start.width > 0 && q.config.Relaxed:
 			r.tx.AddReadConflict(read.Range) // a caller is told that there is nothing
 		}
 		return nil, true, nil
@@ -376,10 +387,11 @@ func (r *reservation) candidates(n int, from *[]byte) (entries [][]byte, end boo
 	case start.width > 0:
 		skipped = q.crowd.skip(entries, n)
 	}
-	r.skipped = r.skipped || skipped > 0 || *from == nil && start.entry != nil
+	r.skipped = r.skipped || skipped > 0 || *from == nil && (start.entry != nil || start.behind > 0)
 	entries = entries[skipped:]
 	entries = entries[:min(n, len(entries))]
 	*from = kv.After(entries[len(entries)-1])
+	r.request.Start.flight.takes(entries)
 	return entries, len(entries) < n, nil
 }
 
@@ -389,18 +401,24 @@ func (q *Queue) readyRead(start Start, n int) kv.Read {
 	if start.entry != nil {
 		ready.Begin = start.entry
 	}
-	return kv.Read{Range: ready, Options: kv.RangeOptions{Limit: n + start.width}}
+	return kv.Read{Range: ready, Options: kv.RangeOptions{Limit: n + start.width + start.behind}}
 }
 
-// Start returns where a reservation of up to n jobs begins, which is made again if it is not the first attempt.
-func (q *Queue) Start(now int64, n, attempts int) Start {
+// Start returns where a reservation of up to n jobs begins, which is made again if it is not the first attempt. flight is nil if it is none.
+func (q *Queue) Start(now int64, n, attempts int, flight *Flight) Start {
 	switch at := q.Latest(); {
 	case at.config.Relaxed:
 		return Start{width: spread}
 	case at.config.Strict || !q.limits.Shared:
 		return Start{}
 	}
-	return q.crowd.start(now, n, attempts > 1)
+	again := attempts > 1 && flight.collides()
+	if flight.attempt() && !again {
+		return flight.start()
+	}
+	s := q.crowd.start(now, n, again)
+	s.flight = flight
+	return s
 }
 
 // Tried notes whether a reservation has leased jobs, and done nothing else: if it is made again, it has collided with others that reserve.

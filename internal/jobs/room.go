@@ -98,7 +98,7 @@ func (q *Queue) CheckNew(n *New, holder string) error {
 		return nil // it can't be
 	}
 	j := Job{Key: n.Key, Unique: n.Unique, Meta: n.Meta, Holder: holder}
-	if size, most := len(j.encode()), q.maxHeader()-putBytes; size > most {
+	if size, most := len(j.encode()), q.maxHeader()-putBytes-2*smallPayload; size > most {
 		return &kv.TooLargeError{What: "job without its payload", Size: size, Limit: most, Unit: "bytes"}
 	}
 	return nil

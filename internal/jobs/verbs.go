@@ -241,7 +241,11 @@ func (q *Queue) KickFirst(tx kv.Tx, state State, now int64, n int) (kicked int, 
 	for i, j := range first {
 		ids[i] = j.ID
 	}
-	q.expect(tx, ids[:min(len(ids), q.most(len(ids)+1))], 0)
+	ids = ids[:min(len(ids), q.most(len(ids)+1))]
+	q.expect(tx, ids, 0)
+	if q, err = q.Having(tx, ids); err != nil {
+		return 0, err
+	}
 	for i, j := range first {
 		if i > 0 && !q.Fits(tx) {
 			break
