@@ -1,6 +1,7 @@
 package jobs
 
 import (
+	"context"
 	"testing"
 
 	"github.com/conq-go/conq/internal/testkit"
@@ -25,7 +26,7 @@ func TestCountsApart(t *testing.T) {
 	const now = second
 	db := memory.New(memory.Options{})
 	defer db.Close()
-	q := NewQueue("q", kv.Limits{}, Config{NewID: func() (int64, error) { return 1, nil }, Shards: 32})
+	q := NewQueue("q", kv.Limits{}, Config{NewID: func(context.Context) (int64, error) { return 1, nil }, Shards: 32})
 	run := func(f func(tx kv.Tx) error) map[string]bool {
 		keys := make(map[string]bool)
 		testkit.NoError(t, db.Transact(t.Context(), func(tx kv.Tx) error { return f(adding{tx, keys}) }))
