@@ -160,7 +160,7 @@ func New(db kv.DB, o Options) (*Server, error) {
 	of := queues.Options{
 		MaxOpen: o.MaxQueues,
 		Queue:   conq.Options{Observe: both(s.history.ObserveItems, s.metrics.ObserveItems)},
-		Work:    work.Options{Findable: true, Logger: o.Logger, Observe: both(s.history.ObserveJobs, s.metrics.ObserveJobs)},
+		Work:    work.Options{Logger: o.Logger, Observe: both(s.history.ObserveJobs, s.metrics.ObserveJobs)},
 	}
 	s.queues = queues.New(db, of)
 	s.tubes = queues.New(db, of)

@@ -5,25 +5,55 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"time"
 
+	"github.com/conq-go/conq/internal/catalogue"
 	"github.com/conq-go/conq/internal/jobs"
+	"github.com/conq-go/conq/internal/layout"
 	"github.com/conq-go/conq/kv"
 )
 
-// Find returns the name of the queue that has a job, if the job was put with Options.Findable. Otherwise the error is
-// ErrNotFound.
-func Find(ctx context.Context, db kv.DB, id ID) (queue string, err error) {
+// atOnce is in how many queues Find looks in one transaction.
+const atOnce = 1000
+
+// Find returns the name of the queue that has a job, or ErrNotFound. A job that was put with Options.Findable is found by one read. Any other
+// is looked for in all work queues, in those that first names before the others: where there are 20,000, that takes some 0.2 s on an
+// embedded store, and 200 round trips on a cluster.
+func Find(ctx context.Context, db kv.DB, id ID, first ...string) (queue string, err error) {
 	if db == nil {
 		return "", invalid("store is nil")
 	}
 	if err := contextError(ctx); err != nil {
 		return "", err
 	}
-	err = db.ReadTransact(ctx, func(r kv.Reader) error {
-		queue, err = jobs.Find(r, int64(id))
-		return err
-	})
+	look := func(find func(r kv.Reader) (string, error)) error {
+		return db.ReadTransact(ctx, func(r kv.Reader) (err error) {
+			queue, err = find(r)
+			return err
+		})
+	}
+	err = look(func(r kv.Reader) (string, error) { return jobs.Find(r, int64(id)) })
+	among := func(names []string) {
+		for part := range slices.Chunk(names, atOnce) {
+			if errors.Is(err, ErrNotFound) {
+				err = look(func(r kv.Reader) (string, error) { return jobs.Among(r, int64(id), part) })
+			}
+		}
+	}
+	if among(first); errors.Is(err, ErrNotFound) {
+		infos, failed := catalogue.List(ctx, db)
+		if failed != nil {
+			return "", fmt.Errorf("job %d: %w", id, failed)
+		}
+		var names []string
+		for _, info := range infos {
+			if info.Kind == layout.KindWorkQueue && !info.Deleting {
+				names = append(names, info.Name)
+			}
+		}
+		among(names)
+	}
 	if err != nil {
 		return "", fmt.Errorf("job %d: %w", id, err)
 	}

@@ -230,7 +230,7 @@ func (q *Queue[T]) KickFirst(ctx context.Context, n int) (kicked int, err error)
 
 // Clear removes all jobs, in any state, in one transaction. Workers lose their leases. Periodic jobs stay. It conflicts with
 // all other methods. With Options.Findable it first deletes the jobs in as many transactions as that takes; of a job
-// that is put meanwhile, the key by which Find finds it stays behind, and conq check --repair removes that.
+// that is put meanwhile, the key that tells Find of it stays behind, and conq check --repair removes that.
 func (q *Queue[T]) Clear(ctx context.Context) error {
 	if q.options.Findable {
 		if _, err := q.DeleteAll(ctx, Filter{}, nil); err != nil {

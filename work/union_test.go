@@ -3,6 +3,7 @@ package work
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -295,5 +296,49 @@ func TestUnionClosed(t *testing.T) {
 				isError(t, err, errs.ErrClosed)
 			})
 		})
+	}
+}
+
+// A job is found by its id alone wherever it is, also one that was put without Options.Findable, in whatever state: in queues that are
+// named first without a look at others.
+func TestFindByLooking(t *testing.T) {
+	ctx := context.Background()
+	db := store(t)
+	var queues []*Queue[string]
+	ids := make(map[ID]string)
+	for i := range 210 {
+		q, err := Open(db, fmt.Sprintf("queue %d", i), codec.String(), Options{Findable: i == 7, Settings: &Settings{Keep: time.Hour}})
+		noError(t, err)
+		defer q.Close()
+		queues = append(queues, q)
+		if i%50 != 7 {
+			continue
+		}
+		for state := range 3 {
+			id, err := q.Put(ctx, "x")
+			noError(t, err)
+			ids[id] = q.Name()
+			l, err := q.ReserveID(ctx, id)
+			noError(t, err)
+			switch state {
+			case 0:
+				noError(t, l.Ack(ctx))
+			case 1:
+				noError(t, l.Bury(ctx, "why"))
+			}
+		}
+	}
+	for id, want := range ids {
+		for _, first := range [][]string{nil, {"queue 3", want}, {"no queue", "queue 4"}} {
+			if name, err := Find(ctx, db, id, first...); err != nil || name != want {
+				t.Errorf("job %d is found in %q, %v; want %q", id, name, err, want)
+			}
+		}
+	}
+	for id, name := range ids {
+		i := slices.IndexFunc(queues, func(q *Queue[string]) bool { return q.Name() == name })
+		noError(t, queues[i].Delete(ctx, id))
+		_, err := Find(ctx, db, id)
+		isError(t, err, ErrNotFound)
 	}
 }

@@ -1,6 +1,8 @@
 package jobs
 
 import (
+	"slices"
+
 	"github.com/conq-go/conq/kv"
 	"github.com/conq-go/conq/tuple"
 )
@@ -21,6 +23,26 @@ func Find(r kv.Reader, id int64) (queue string, err error) {
 		return "", ErrNotFound
 	}
 	return foundIn(key, value)
+}
+
+// together is how many reads are asked for at once.
+const together = 100
+
+// Among returns which of some queues has a job, or ErrNotFound.
+func Among(r kv.Reader, id int64, queues []string) (queue string, err error) {
+	for part := range slices.Chunk(queues, together) {
+		reads := make([]kv.Read, len(part))
+		for i, name := range part {
+			reads[i].Key = tuple.AppendInt(tuple.AppendString(Space(name).Bytes(), headersName), id)
+		}
+		kv.Prefetch(r, reads...)
+		for i, read := range reads {
+			if value, err := r.Get(read.Key); err != nil || value != nil {
+				return part[i], err
+			}
+		}
+	}
+	return "", ErrNotFound
 }
 
 func foundIn(key, value []byte) (queue string, err error) {

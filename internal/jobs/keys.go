@@ -90,6 +90,9 @@ func Outcomes(queue string) subspace.Subspace {
 	return subspace.FromBytes(tuple.AppendString(Space(queue).Bytes(), "outcome"))
 }
 
+// headersName is what the keys of headers have in common.
+const headersName = "j"
+
 func keysOf(queue string) keys {
 	space := Space(queue).Bytes()
 	in := func(names ...string) []byte {
@@ -104,7 +107,7 @@ func keysOf(queue string) keys {
 		indexes: map[State][]byte{
 			Ready: in("r"), Scheduled: in("s"), Leased: in("l"), Blocked: in("b"), Dead: in("d"), Done: in("f"),
 		},
-		headers: in("j"), values: in("v"), results: in("w"), slots: in("k"), claims: in("u"), ends: in("x"),
+		headers: in(headersName), values: in("v"), results: in("w"), slots: in("k"), claims: in("u"), ends: in("x"),
 		counts: in("c"), periodic: in("p"), ticks: in("n"), wakes: in("y"),
 		state: in("q", "settings"), rate: in("q", "rate"),
 	}

@@ -144,12 +144,16 @@ func (c *conn) find(id uint64, f func(string, *queues.Work) error) error {
 	})
 }
 
-// nameFor returns the name of the tube of a job. One that was not put by a server is only found by its holder.
+// nameFor returns the name of the tube of a job. Mostly it is one that the connection uses or watches.
 func (c *conn) nameFor(id work.ID) (string, error) {
 	if h := c.held[id]; h != nil {
 		return h.Queue(), nil
 	}
-	return work.Find(c.ctx, c.s.tubes.set.DB(), id)
+	first := []string{c.used.name}
+	for _, t := range c.watched {
+		first = append(first, t.name)
+	}
+	return work.Find(c.ctx, c.s.tubes.set.DB(), id, first...)
 }
 
 func (c *conn) delete(cmd command) error {

@@ -19,7 +19,6 @@ import (
 	"github.com/conq-go/conq/kv"
 	"github.com/conq-go/conq/kv/memory"
 	"github.com/conq-go/conq/server/internal/queues"
-	"github.com/conq-go/conq/work"
 	"go.uber.org/goleak"
 )
 
@@ -68,7 +67,7 @@ func inWorld(t *testing.T, o Options, test func(w *world)) {
 }
 
 func newWorld(t *testing.T, db kv.DB, o Options) *world {
-	set := queues.New(db, queues.Options{Work: work.Options{Findable: true}})
+	set := queues.New(db, queues.Options{})
 	o.Grace, o.Logger = cmp.Or(o.Grace, 5*time.Second), cmp.Or(o.Logger, slog.New(slog.DiscardHandler))
 	if o.Observe == nil {
 		o.Observe = func(string) func(string) { return func(string) {} }

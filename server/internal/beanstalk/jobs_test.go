@@ -10,9 +10,12 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/conq-go/conq"
 	"github.com/conq-go/conq/internal/testkit"
 	"github.com/conq-go/conq/kv"
 	"github.com/conq-go/conq/kv/memory"
+	"github.com/conq-go/conq/tuple"
+	"github.com/conq-go/conq/work"
 )
 
 // one runs a dialogue of one client: commands and replies by turns.
@@ -348,5 +351,29 @@ func TestDelay(t *testing.T) {
 		c.ask("reserve-with-timeout 4", "TIMED_OUT")
 		time.Sleep(time.Second)
 		c.ask("peek-ready", "FOUND 1 1\na")
+	})
+}
+
+// A job is found by its id alone in tubes that the connection neither uses nor watches, also one that another program has put, with or
+// without work.Options.Findable. A job that this protocol puts has no key for that.
+func TestFoundByIDAlone(t *testing.T) {
+	inWorld(t, Options{}, func(w *world) {
+		c := w.dial()
+		defer c.close()
+		for i, findable := range []bool{false, true} {
+			q, err := work.Open(w.set.DB(), fmt.Sprint("tube", i), conq.Bytes(), work.Options{Findable: findable})
+			testkit.NoError(t, err)
+			id, err := q.Put(t.Context(), []byte("x"))
+			testkit.NoError(t, err)
+			testkit.NoError(t, q.Close())
+			c.ask(fmt.Sprint("peek ", id), fmt.Sprintf("FOUND %d 1\nx", id))
+			c.ask(fmt.Sprint("delete ", id), "DELETED")
+			c.ask(fmt.Sprint("delete ", id), "NOT_FOUND")
+		}
+		c.ask("use tube0", "USING tube0")
+		c.send("put 0 0 60 1\ny")
+		testkit.Equal(t, "a job was put", strings.HasPrefix(c.reply(), "INSERTED "), true)
+		space := tuple.AppendString(tuple.AppendBytes(nil, []byte("conq")), "job")
+		testkit.EqualPairs(t, testkit.In(t, w.set.DB(), kv.PrefixRange(space)), nil)
 	})
 }
