@@ -363,7 +363,7 @@ func TestFoundByIDAlone(t *testing.T) {
 		for i, findable := range []bool{false, true} {
 			q, err := work.Open(w.set.DB(), fmt.Sprint("tube", i), conq.Bytes(), work.Options{Findable: findable})
 			testkit.NoError(t, err)
-			id, err := q.Put(t.Context(), []byte("x"))
+			id, err := q.Put(w.t.Context(), []byte("x"))
 			testkit.NoError(t, err)
 			testkit.NoError(t, q.Close())
 			c.ask(fmt.Sprint("peek ", id), fmt.Sprintf("FOUND %d 1\nx", id))
