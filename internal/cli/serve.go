@@ -133,6 +133,10 @@ func (a *app) runServer(ctx context.Context, db kv.DB, o server.Options, flags s
 	})()
 	defer onDrain(s.DrainBeanstalk)()
 	group, ctx := errgroup.WithContext(ctx)
+	group.Go(func() error {
+		keepHeapSmall(ctx)
+		return nil
+	})
 	serve := func(what, address string, serve func(context.Context, net.Listener) error) error {
 		l, err := (&net.ListenConfig{KeepAliveConfig: keepAlive}).Listen(ctx, "tcp", address)
 		if err != nil {

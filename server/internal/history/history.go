@@ -2,8 +2,8 @@
 // charts on a server that has no other place for them.
 //
 // A [Sampler] reads the store once a second, for all who look. Each queue has rings of three resolutions: 1 s for
-// 10 minutes, 10 s for 3 hours, 2 minutes for 2 days. A value takes 2 bytes, and a field that has only been 0
-// none: 6 kB a field, at most 100 kB a queue. Of more than [MaxQueues] queues those that come last have no history.
+// 10 minutes, 10 s for 3 hours, 2 minutes for 2 days. A value takes 2 bytes, and 120 of a field that were all 0
+// none: up to 6 kB a field, at most 100 kB a queue. Of more than [MaxQueues] queues those that come last have no history.
 package history
 
 import (

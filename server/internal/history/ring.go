@@ -70,12 +70,18 @@ func encode(v float64) code {
 
 func (c code) value() float64 { return float64(math.Float32frombits(uint32(c) << 15)) }
 
-// ring has the last points of one span. A field that has only been 0 takes no memory.
+// chunk is consecutive points of a field; the number of points of each span is a multiple of chunkLen. Where a field has only been 0
+// it has none: of most of many queues something is known of a few seconds.
+type chunk [chunkLen]code
+
+const chunkLen = 120
+
+// ring has the last points of one span.
 type ring struct {
 	span  Span
 	first int64 // the number of the first slot that was set
 	last  int64 // and of the last one; 0 is none
-	codes [fields][]code
+	codes [fields][]*chunk
 	gaps  []bool // slots without a point; nil if there are none
 
 	n    int           // of records in the last slot
@@ -114,8 +120,8 @@ func (r *ring) advance(now time.Time, gaps bool) {
 // blank empties a slot, which may be left so.
 func (r *ring) blank(i int, gap bool) {
 	for _, codes := range r.codes {
-		if codes != nil {
-			codes[i] = 0
+		if codes != nil && codes[i/chunkLen] != nil {
+			codes[i/chunkLen][i%chunkLen] = 0
 		}
 	}
 	if gap && r.gaps == nil {
@@ -129,21 +135,29 @@ func (r *ring) blank(i int, gap bool) {
 func (r *ring) isGap(slot int64) bool { return r.gaps != nil && r.gaps[slot%levels[r.span].n] }
 
 func (r *ring) set(f Field, v float64) {
-	c := encode(v)
+	c, i := encode(v), r.last%levels[r.span].n
 	if r.codes[f] == nil {
 		if c == 0 {
 			return
 		}
-		r.codes[f] = make([]code, levels[r.span].n)
+		r.codes[f] = make([]*chunk, levels[r.span].n/chunkLen)
 	}
-	r.codes[f][r.last%levels[r.span].n] = c
+	at := &r.codes[f][i/chunkLen]
+	if *at == nil {
+		if c == 0 {
+			return
+		}
+		*at = new(chunk)
+	}
+	(*at)[i%chunkLen] = c
 }
 
 func (r *ring) get(f Field, slot int64) float64 {
-	if r.codes[f] == nil {
+	i := slot % levels[r.span].n
+	if r.codes[f] == nil || r.codes[f][i/chunkLen] == nil {
 		return 0
 	}
-	return r.codes[f][slot%levels[r.span].n].value()
+	return r.codes[f][i/chunkLen][i%chunkLen].value()
 }
 
 // record adds values to the last slot; those that are means are how many there were in so much time. Two looks may be some milliseconds

@@ -44,6 +44,7 @@ type Sampler struct {
 	order  []*sampled // those of the catalogue, by name
 	relist time.Time  // when the catalogue is to be read again
 	turn   int        // where quiet queues are looked at next, in order
+	loose  bool       // histories have ended in the last pass
 
 	mu      sync.Mutex
 	queues  map[string]*sampled
@@ -235,7 +236,8 @@ func (s *Sampler) looked(q *sampled, state *State) {
 	}
 }
 
-// thin ends the histories of queues that are quiet, but for some.
+// thin ends the histories of queues that are quiet, but for some. When no more of them end, what is left of them is moved together: else each
+// would keep a page of the memory that was in use while they were busy.
 func (s *Sampler) thin() {
 	var quiet []*sampled
 	for _, q := range s.order {
@@ -250,6 +252,24 @@ func (s *Sampler) thin() {
 		q.old, q.history, q.items = q.history, nil, nil
 		q.state, s.changed = &State{Name: q.name, Kind: q.kind, Counts: q.state.Counts}, true // without Spark
 	}
+	if len(quiet) <= maxQuiet && s.loose {
+		s.compact()
+	}
+	s.loose = len(quiet) > maxQuiet
+}
+
+// compact moves what is known of queues, and the states of quiet ones, together. Both locks are held.
+func (s *Sampler) compact() {
+	all, states := make([]sampled, len(s.order)), make([]State, 0, len(s.order))
+	for i, q := range s.order {
+		all[i] = *q
+		if q = &all[i]; q.quiet && q.history == nil {
+			states = append(states, *q.state)
+			q.state = &states[len(states)-1]
+		}
+		s.order[i], s.queues[q.name] = q, q
+	}
+	s.changed = true
 }
 
 // retryable tells whether an error is of the transaction rather than of a queue.
