@@ -286,6 +286,7 @@ func (db *DB) applyBacklog(ctx context.Context) {
 			}
 		case <-rest.C:
 			db.cache.Rest()
+			db.restCounters()
 		}
 	}
 }

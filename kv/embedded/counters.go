@@ -15,6 +15,7 @@ const mostCounters = 16 << 10
 
 // sum puts the results of additions in the batch, and in their changes.
 func (db *DB) sum(e *effects) error {
+	db.counted = db.counted || len(e.adds) > 0
 	for _, c := range e.adds {
 		value, known := db.counters[string(c.Key)]
 		if !known {
@@ -27,6 +28,16 @@ func (db *DB) sum(e *effects) error {
 		operation{kind: set, key: c.Key, value: c.Value}.write(e.batch)
 	}
 	return nil
+}
+
+// restCounters forgets all counters if nothing was added to one since the last call.
+func (db *DB) restCounters() {
+	db.mu.Lock()
+	defer db.mu.Unlock()
+	if !db.counted {
+		db.counters = make(counters)
+	}
+	db.counted = false
 }
 
 func (db *DB) storedCounter(key []byte) ([]byte, error) {

@@ -57,6 +57,7 @@ type DB struct {
 	recent   conflict.Log      // what the latest commits wrote, as far as an open transaction needs it
 	watches  watches
 	counters counters
+	counted  bool // something was added to a counter since the last rest
 	unsynced unsynced
 	signals  kv.Signals
 	commits  sync.WaitGroup // between being applied and being acknowledged

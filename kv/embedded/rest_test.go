@@ -2,32 +2,36 @@ package embedded
 
 import (
 	"testing"
-	"testing/synctest"
-	"time"
 
 	"github.com/conq-go/conq/internal/testkit"
 	"github.com/conq-go/conq/kv"
 )
 
-// A store that nobody uses gives the memory of its cache back.
-func TestIdleCache(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		db := mustOpen(t, "store", Options{FS: memFS(), Durability: Memory})
-		for n := range 100 {
-			mustTransact(t, db, func(tx kv.Tx) {
-				for _, err := range tx.Range(kv.PrefixRange(itemKey(n, 0)), kv.RangeOptions{}) {
-					testkit.NoError(t, err)
-				}
-				tx.Set(itemKey(n, 0), nil)
-			})
-		}
-		if ranges, _ := db.cache.Len(); ranges == 0 {
-			t.Error("nothing is in the cache: the test tests too little")
-		}
-		<-time.After(5 * restTime) // by the clock of synctest
-		synctest.Wait()
-		ranges, lastKeys := db.cache.Len()
-		testkit.Equal(t, "hot ranges and last keys", ranges+lastKeys, 0)
-		testkit.Check(t, db.Close())
-	})
+// Counters that nothing is added to are forgotten, and read again when that is.
+func TestCountersRest(t *testing.T) {
+	db, err := Open(t.TempDir(), Options{Durability: Memory})
+	testkit.NoError(t, err)
+	defer func() { testkit.NoError(t, db.Close()) }()
+	add := func() {
+		testkit.NoError(t, db.Transact(t.Context(), func(tx kv.Tx) error {
+			tx.Add([]byte("n"), 1)
+			return nil
+		}))
+	}
+	known := func() int {
+		db.mu.Lock()
+		defer db.mu.Unlock()
+		return len(db.counters)
+	}
+	add()
+	db.restCounters()
+	testkit.Equal(t, "counters that were added to", known(), 1)
+	db.restCounters()
+	testkit.Equal(t, "counters at rest", known(), 0)
+	add()
+	testkit.NoError(t, db.ReadTransact(t.Context(), func(r kv.Reader) error {
+		value, err := r.Get([]byte("n"))
+		testkit.Equal(t, "count", string(value), string([]byte{2, 0, 0, 0, 0, 0, 0, 0}))
+		return err
+	}))
 }
