@@ -128,7 +128,7 @@ func (l *Lease[T]) Extend(ctx context.Context, d time.Duration) error {
 		do: func(q *jobs.Queue, tx kv.Tx, now int64) (any, error) {
 			return q.Extend(tx, int64(l.ID), l.token, now, now+d.Microseconds())
 		},
-		announce: l.frees(), noSync: true, kind: EventEnded, id: l.ID,
+		announce: l.frees(), noSync: true, kind: EventEnded, id: l.ID, loads: []int64{int64(l.ID)},
 	})
 	if err != nil {
 		return err

@@ -144,7 +144,7 @@ func (q *Queue[T]) all(ctx context.Context, f Filter, c change, progress func(in
 func (q *Queue[T]) changeEach(ctx context.Context, some []*jobs.Job, f jobs.Filter, began int64, c change) (total int, err error) {
 	type changed struct{ seen, done int }
 	for len(some) > 0 {
-		n, err := q.verb(ctx, verb{announce: true, loads: twice(some), do: func(at *jobs.Queue, tx kv.Tx, now int64) (any, error) {
+		n, err := q.verb(ctx, verb{announce: true, loads: idsOfJobs(some), do: func(at *jobs.Queue, tx kv.Tx, now int64) (any, error) {
 			var n changed
 			for _, j := range some {
 				if n.seen > 0 && !at.Fits(tx) {
@@ -169,11 +169,9 @@ func (q *Queue[T]) changeEach(ctx context.Context, some []*jobs.Job, f jobs.Filt
 	return total, nil
 }
 
-// twice returns the ids of some jobs, as many as one transaction may change: changeOne loads each, to look whether it matches, and its
-// change loads it again.
-func twice(some []*jobs.Job) (ids []int64) {
+func idsOfJobs(some []*jobs.Job) (ids []int64) {
 	for _, j := range some {
-		ids = append(ids, j.ID, j.ID)
+		ids = append(ids, j.ID)
 	}
 	return ids
 }

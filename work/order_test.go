@@ -148,6 +148,41 @@ func TestNothingDueCostsNothing(t *testing.T) {
 	})
 }
 
+// getsTx counts reads of single keys.
+type getsTx struct {
+	kv.Tx
+	n *atomic.Int64
+}
+
+func (tx getsTx) Get(key []byte) ([]byte, error) {
+	tx.n.Add(1)
+	return tx.Tx.Get(key)
+}
+
+// Where one process has the store, small jobs are put and done without reads of single keys, which the engine does not keep in memory: these would have all
+// that was put before written to its tables.
+func TestReadsByRanges(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx := context.Background()
+		var gets atomic.Int64
+		q := open(t, &testkit.Hooked{DB: store(t), Attempt: func(tx kv.Tx) kv.Tx { return getsTx{tx, &gets} }}, Options{})
+		for i := range 100 {
+			if i == 2 {
+				gets.Store(0) // of ids, and of the queue's entry
+			}
+			_, err := q.Put(ctx, "v")
+			noError(t, err)
+			l, err := q.Reserve(ctx)
+			noError(t, err)
+			noError(t, l.Extend(ctx, time.Hour))
+			noError(t, l.Ack(ctx))
+		}
+		if n := gets.Load(); n > 3 { // of ids
+			t.Errorf("%d reads of single keys", n)
+		}
+	})
+}
+
 // What a call asks for is in the transaction that leases: each caller gets its own terms, also where they share it.
 func TestReserveWith(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -26,13 +26,18 @@ func runs(ids []int64) (all [][]int64) {
 	return all
 }
 
-// readOf is the read of the headers of a run.
+// readOf is the read of the headers of a run. Where one process has the store it goes on behind them: the engine then knows in memory what
+// is there, where jobs are put and taken next.
 func (q *Queue) readOf(run []int64) kv.Read {
-	first, last := withInts(q.headers, run[0]), withInts(q.headers, run[len(run)-1])
-	if len(run) == 1 {
-		return kv.Read{Key: first}
+	first, last := run[0], run[len(run)-1]
+	switch key := withInts(q.headers, first); {
+	case !q.far():
+		return kv.Read{Range: kv.Range{Begin: key, End: rangeOf(q.headers).End}, Options: kv.RangeOptions{Limit: int(last - first + 1)}}
+	case len(run) == 1:
+		return kv.Read{Key: key}
+	default:
+		return kv.Read{Range: kv.Range{Begin: key, End: kv.After(withInts(q.headers, last))}}
 	}
-	return kv.Read{Range: kv.Range{Begin: first, End: kv.After(last)}}
 }
 
 func (q *Queue) appendHeaders(reads []kv.Read, ids []int64) []kv.Read {
@@ -42,32 +47,39 @@ func (q *Queue) appendHeaders(reads []kv.Read, ids []int64) []kv.Read {
 	return reads
 }
 
-// Having returns q for a transaction that is about to load jobs: it has read their headers, with few reads, if others of the ids are near.
-// They conflict when they are loaded.
+// Having returns q for a transaction that is about to load jobs: it has read their headers, with few reads. They conflict when they are
+// loaded.
 func (q *Queue) Having(tx kv.Tx, ids []int64) (*Queue, error) {
-	var read headers
+	if len(ids) == 0 {
+		return q, nil
+	}
+	read, r := make(headers, len(ids)), tx.Snapshot()
+	for _, id := range ids {
+		read[id] = nil
+	}
 	for _, run := range runs(ids) {
-		if len(run) == 1 {
+		of := q.readOf(run)
+		if of.Key != nil {
+			value, err := r.Get(of.Key)
+			if err != nil {
+				return nil, err
+			}
+			read[run[0]] = value
 			continue
 		}
-		if read == nil {
-			read = make(headers, len(ids))
-		}
-		for _, id := range run {
-			read[id] = nil
-		}
-		for pair, err := range tx.Snapshot().Range(q.readOf(run).Range, kv.RangeOptions{}) {
+		for pair, err := range r.Range(of.Range, of.Options) {
 			if err != nil {
 				return nil, err
 			}
 			var id int64
-			if err := decodeInts(pair.Key, pair.Key[len(q.headers):], &id); err == nil {
-				read[id] = pair.Value
+			if err := decodeInts(pair.Key, pair.Key[len(q.headers):], &id); err != nil {
+				continue
 			}
+			if id > run[len(run)-1] {
+				break
+			}
+			read[id] = pair.Value
 		}
-	}
-	if read == nil {
-		return q, nil
 	}
 	having := *q
 	having.read = read

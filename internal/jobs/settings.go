@@ -138,7 +138,7 @@ func decodeState(key, b []byte, defaults Settings) (s state, err error) {
 // At returns the queue as it works in the transaction of r, by the settings that are stored. It reads one key, and that conflicts
 // with a change of the settings. Verbs that depend on settings are those of what At returns.
 func (q *Queue) At(r kv.Reader) (*Queue, error) {
-	value, err := r.Get(q.state)
+	value, err := q.readState(r)
 	if err != nil {
 		return nil, err
 	}
@@ -153,6 +153,18 @@ func (q *Queue) At(r kv.Reader) (*Queue, error) {
 	at.config.Settings, at.version, at.paused, at.stored = now.settings, now.version, now.paused, value
 	q.latest.Store(&at)
 	return &at, nil
+}
+
+// readState returns what is stored of the settings, or nil. Where one process has the store that is by a range read, as the engine keeps
+// what that has found in memory.
+func (q *Queue) readState(r kv.Reader) ([]byte, error) {
+	if q.far() {
+		return r.Get(q.state)
+	}
+	for pair, err := range r.Range(kv.KeyRange(q.state), kv.RangeOptions{Limit: 1}) {
+		return pair.Value, err
+	}
+	return nil, nil
 }
 
 // Limited tells whether the end of a lease may let another job start.
