@@ -13,6 +13,8 @@ import (
 // transact runs a transaction, which is counted, and again for less if it is too large. Something that is due in it may turn
 // out to be corrupt: then it runs once more without that.
 func transact[T any](ctx context.Context, e *engine, f func(kv.Tx) (T, error)) (T, error) {
+	ctx, end := e.recipe.Count(ctx)
+	defer end()
 	for {
 		var counted kv.Tx
 		result, err := outcome.Do(ctx, e.lanes, func(tx kv.Tx) (T, error) {

@@ -25,6 +25,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"sync"
 	"time"
@@ -72,7 +73,8 @@ type Options[Q, R any] struct {
 	// are shared out evenly to as many. Default, also for less than 1: 1.
 	Parallel int
 
-	// Full is how many calls there have to be for each of the batches that are under way at the same time, but for the first. Default, also
+	// Full is how many calls each of two batches that are under way at the same time has at least, halved: each of n has Full times n, so that
+	// with more calls there are more batches, and larger ones. Default, also
 	// for less than 1: 1 for each of up to 4 batches, and 16 for each where they are more.
 	Full int
 }
@@ -293,7 +295,7 @@ func (l *Combiner[Q, R]) room(all int) bool { return l.leaders < l.parallel(all)
 // parallel returns how many batches so many calls may have at the same time.
 func (l *Combiner[Q, R]) parallel(all int) int {
 	if l.options.Full > 0 {
-		return min(l.options.Parallel, max(1, all/l.options.Full))
+		return min(l.options.Parallel, max(1, int(math.Sqrt(float64(all/l.options.Full)))))
 	}
 	return min(l.options.Parallel, max(fewBatches, all/fullBatch))
 }

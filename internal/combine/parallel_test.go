@@ -116,3 +116,14 @@ func TestParallelEnds(t *testing.T) {
 		}
 	})
 }
+
+// With more calls there are more batches at the same time, and larger ones.
+func TestParallelOfMany(t *testing.T) {
+	var c combine.Combiner[int, int]
+	c.Init(combine.Options[int, int]{Run: func([]*combine.Call[int, int]) {}, MaxCalls: 1000, Parallel: 8, Full: 4})
+	for all, want := range map[int][2]int{1: {1, 1}, 15: {1, 15}, 16: {2, 8}, 36: {3, 12}, 64: {4, 16}, 256: {8, 32}, 1024: {8, 128}} {
+		if batches, calls := c.Shared(all); [2]int{batches, calls} != want {
+			t.Errorf("%d calls are %d batches of %d; want %v", all, batches, calls, want)
+		}
+	}
+}

@@ -42,6 +42,7 @@ type Queue struct {
 	latest   *atomic.Pointer[Queue] // what At returned last
 	payloads *atomic.Int64          // how large payloads are, about
 	crowd    *crowd                 // where others reserve, too
+	counting *counting
 }
 
 // NewQueue returns the recipe for a queue of that name.
@@ -53,7 +54,7 @@ func NewQueue(name string, limits kv.Limits, config Config) *Queue {
 	config.Backoff = cmp.Or(config.Backoff, DefaultSettings.Backoff)
 	q := &Queue{
 		keys: keysOf(name), config: config, limits: limits, defaults: config.Settings, shard: rand.Int64N(int64(max(1, config.Shards))),
-		latest: new(atomic.Pointer[Queue]), payloads: new(atomic.Int64), crowd: new(crowd),
+		latest: new(atomic.Pointer[Queue]), payloads: new(atomic.Int64), crowd: new(crowd), counting: new(counting),
 	}
 	q.payloads.Store(unknownPayload)
 	return q
@@ -150,16 +151,6 @@ func (q *Queue) soon(tx kv.Tx, at int64) {
 func (q *Queue) save(tx kv.Tx, j *Job) {
 	delete(q.read, j.ID)
 	tx.Set(withInts(q.headers, j.ID), q.header(j))
-}
-
-// count counts jobs that come to a state, or leave it. Those who reserve jobs run at the same time as those who put some, and
-// who acknowledge some: each of them adds to keys of its own.
-func (q *Queue) count(tx kv.Tx, s State, delta int64) {
-	shard := q.shard
-	if shards := int64(q.config.Shards); delta < 0 && shards > 1 {
-		shard = (shard + shards/2) % shards
-	}
-	tx.Add(withInts(q.counts, int64(s), shard), delta)
 }
 
 // countOf returns how many jobs there are in a state, and conflicts with those that come to it and leave it.
