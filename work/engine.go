@@ -41,6 +41,7 @@ type engine struct {
 	puts    combine.Combiner[[]jobs.New, []put]
 	verbs   combine.Combiner[verb, any]
 	reserve reserver[jobs.Reserved]
+	actions combine.Combiner[action, acted] // in place of these two, where they share transactions
 	clock   clock
 
 	keeps      atomic.Bool    // reserves, so that the clock is kept
@@ -97,6 +98,7 @@ func (e *engine) init(db kv.DB, name string, o Options) {
 		Run: e.runPuts, Size: sizeOf, MaxCalls: calls, MaxBytes: e.bytesPerTransaction(), Parallel: e.parallel(), Full: fullBatch,
 	})
 	e.reserve.init(one{e}, e, calls)
+	e.actions.Init(combine.Options[action, acted]{Run: e.runActions, MaxCalls: calls, Parallel: flights, Full: fullBatch})
 	e.verbs.Init(combine.Options[verb, any]{Run: e.runVerbs, MaxCalls: calls, Parallel: e.parallel(), Full: fullBatch})
 }
 
@@ -311,55 +313,61 @@ func (e *engine) putIn(q *jobs.Queue, tx kv.Tx, places *jobs.Places, now int64, 
 
 func (e *engine) runVerbs(calls []*combine.Call[verb, any]) {
 	share(e, calls, func(tx kv.Tx, calls []*combine.Call[verb, any], attempts *int) ([]result[any], error) {
-		results := make([]result[any], 0, len(calls))
-		now := micros(e.now())
-		q, err := e.loading(tx, calls)
+		verbs := requestsOf(calls)
+		ids := e.expectVerbs(tx, verbs)
+		q, err := e.recipe.At(tx)
 		if err != nil {
 			return nil, err
 		}
-		var done []doneVerb
-		noSync := true
-		for i, c := range calls {
-			if i > 0 && !e.recipe.Fits(tx) {
-				break
-			}
-			noSync = noSync && c.Request.noSync
-			v, err := c.Request.do(q, tx, now)
-			if err != nil && !harmless(err) {
-				return nil, err
-			}
-			results = append(results, result[any]{v, err})
-			if err == nil {
-				if e.options.Observe != nil {
-					done = append(done, doneVerb{c.Request, v})
-				}
-				if c.Request.announce || q.Limited() {
-					e.announce(tx)
-				}
-			}
-		}
-		if noSync {
-			kv.NoSync(tx)
-		}
-		e.noteVerbs(tx, done, len(results), attempts)
-		return results, nil
+		return e.verbsIn(tx, q, ids, verbs, attempts)
 	})
 }
 
-// loading returns the queue with what verbs load, for which it asks at once.
-func (e *engine) loading(tx kv.Tx, calls []*combine.Call[verb, any]) (*jobs.Queue, error) {
-	var ids []int64
-	var keys []string
-	for _, c := range calls {
-		ids, keys = append(ids, c.Request.loads...), append(keys, c.Request.key)
-	}
-	ids = e.recipe.Loadable(ids)
-	e.recipe.Expect(tx, ids, keys)
-	q, err := e.recipe.At(tx)
+// verbsIn runs the first of some verbs in a transaction, which load the jobs of ids.
+func (e *engine) verbsIn(tx kv.Tx, q *jobs.Queue, ids []int64, verbs []verb, attempts *int) ([]result[any], error) {
+	results := make([]result[any], 0, len(verbs))
+	now := micros(e.now())
+	q, err := q.Having(tx, ids)
 	if err != nil {
 		return nil, err
 	}
-	return q.Having(tx, ids)
+	var done []doneVerb
+	noSync := true
+	for i, v := range verbs {
+		if i > 0 && !e.recipe.Fits(tx) {
+			break
+		}
+		noSync = noSync && v.noSync
+		got, err := v.do(q, tx, now)
+		if err != nil && !harmless(err) {
+			return nil, err
+		}
+		results = append(results, result[any]{got, err})
+		if err == nil {
+			if e.options.Observe != nil {
+				done = append(done, doneVerb{v, got})
+			}
+			if v.announce || q.Limited() {
+				e.announce(tx)
+			}
+		}
+	}
+	if noSync {
+		kv.NoSync(tx)
+	}
+	e.noteVerbs(tx, done, len(results), attempts)
+	return results, nil
+}
+
+// expectVerbs has what verbs read asked for at once, and returns the jobs that they load.
+func (e *engine) expectVerbs(tx kv.Tx, verbs []verb) (ids []int64) {
+	var keys []string
+	for _, v := range verbs {
+		ids, keys = append(ids, v.loads...), append(keys, v.key)
+	}
+	ids = e.recipe.Loadable(ids)
+	e.recipe.Expect(tx, ids, keys)
+	return ids
 }
 
 // harmless tells whether a verb that has failed so has changed nothing.
@@ -368,6 +376,10 @@ func harmless(err error) bool {
 }
 
 func (e *engine) verb(ctx context.Context, v verb) (any, error) {
+	if v.loads != nil && e.reserve.flies() {
+		got, err := do(ctx, e, &e.actions, e.runActions, action{verb: &v})
+		return got.value, err
+	}
 	return do(ctx, e, &e.verbs, e.runVerbs, v)
 }
 
@@ -415,8 +427,8 @@ func (e *engine) close() error {
 	defer cancel()
 	e.puts.Close(closed)
 	e.reserve.combiner.Close(closed)
-	e.reserve.flights.Close(closed)
 	e.verbs.Close(closed)
+	e.actions.Close(closed)
 	e.reserve.list.Close(closed)
 	e.end(closed)
 	err := e.reserve.list.Drained(ctx)

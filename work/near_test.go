@@ -162,3 +162,48 @@ func TestFlightsTakeAll(t *testing.T) {
 		noError(t, db.Close())
 	})
 }
+
+// Workers of a handle that end leases share transactions with those that reserve, and all is done once. When these collide with others, the
+// ends of leases do not wait for them again.
+func TestActionsShareTransactions(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const workers, total = 4, 400
+		db := &conflictsDB{DB: faulty.New(memory.New(memory.Options{}), 1, faulty.FoundationDB(workers))}
+		q := open(t, db, Options{})
+		putMany(t, q, total, func(int) Job { return Job{} })
+		var mu sync.Mutex
+		transactions, done := 0, 0
+		db.begun = func(n int) {
+			mu.Lock()
+			defer mu.Unlock()
+			transactions += max(0, n)
+		}
+		var group sync.WaitGroup
+		for range workers {
+			group.Go(func() {
+				for range total / workers {
+					l, err := q.Reserve(t.Context())
+					if err != nil {
+						t.Error(err)
+						return
+					}
+					if err := l.Ack(t.Context()); err != nil {
+						t.Error(err)
+					}
+					mu.Lock()
+					done++
+					mu.Unlock()
+				}
+			})
+		}
+		group.Wait()
+		if left, err := q.Stats(t.Context()); err != nil || left.Ready+left.Leased != 0 || done != total {
+			t.Errorf("%d of %d jobs are done: %+v, %v", done, total, left, err)
+		}
+		if transactions > total*3/4 {
+			t.Errorf("%d transactions for %d jobs", transactions, total)
+		}
+		noError(t, q.Close())
+		noError(t, db.Close())
+	})
+}

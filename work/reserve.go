@@ -79,7 +79,6 @@ type reserver[V any] struct {
 	engine *engine // of the first queue
 
 	combiner combine.Combiner[want, taken[V]]
-	flights  combine.Combiner[want, taken[V]] // in place of it, where several transactions may reserve at the same time
 	list     waiting.List[V]
 	dry      atomic.Bool // there were no jobs for the last one who reserved
 }
@@ -100,8 +99,8 @@ type source[V any] interface {
 	// after it has looked is missed.
 	watch(ctx context.Context, w want) (taken[V], <-chan error, error)
 
-	// begin notes when leases have begun.
-	begin(got []V, at time.Time)
+	// began notes when leases have begun.
+	began(got []V, at time.Time)
 
 	note(tx kv.Tx, got []V, calls int, attempts *int)
 	queues() int
@@ -111,11 +110,14 @@ type source[V any] interface {
 // reserving is a transaction that reserves. It reads the settings of each queue once.
 type reserving struct {
 	kv.Tx
+	began    time.Time // by the monotonic clock
+	now      int64
 	attempts int
 	flight   *jobs.Flight // nil if it is none
+	more     bool         // it does more than to reserve
 	known    []settled
 	starts   map[*engine]jobs.Start // of the next reservation, but for a zero one
-	began    *jobs.Queue            // whose reservation begins where others may be
+	tries    *jobs.Queue            // whose reservation begins where others may be
 }
 
 // settled is a queue as it works in a transaction.
@@ -140,7 +142,7 @@ func (tx *reserving) at(e *engine) (*jobs.Queue, error) {
 
 // start returns where the reservation of n jobs begins.
 func (tx *reserving) start(e *engine, now int64, n int) jobs.Start {
-	tx.began = e.recipe
+	tx.tries = e.recipe
 	s := e.recipe.Start(now, n, tx.attempts, tx.flight)
 	if !s.IsFirst() || tx.flight != nil {
 		tx.starts = map[*engine]jobs.Start{e: s}
@@ -151,7 +153,6 @@ func (tx *reserving) start(e *engine, now int64, n int) jobs.Start {
 func (r *reserver[V]) init(of source[V], e *engine, calls int) {
 	r.source, r.engine = of, e
 	r.combiner.Init(combine.Options[want, taken[V]]{Run: r.run, MaxCalls: calls})
-	r.flights.Init(combine.Options[want, taken[V]]{Run: r.run, MaxCalls: calls, Parallel: flights, Full: fullBatch})
 	r.list.Init(waiting.Options[V]{Take: r.take, Max: calls, Poll: e.poll(), Lost: isUnknown})
 }
 
@@ -197,28 +198,26 @@ func (r *reserver[V]) wait(ctx context.Context, n int, o ReserveOptions) ([]V, e
 
 // share reserves in a transaction with others.
 func (r *reserver[V]) share(ctx context.Context, w want) (taken[V], error) {
-	combiner := &r.combiner
 	if r.flies() {
-		combiner = &r.flights
+		s, err := do(ctx, r.engine, &r.engine.actions, r.engine.runActions, action{want: &w})
+		return any(s.taken).(taken[V]), err
 	}
-	return do(ctx, r.engine, combiner, r.run, w)
+	return do(ctx, r.engine, &r.combiner, r.run, w)
 }
 
 // flights is how many transactions of a handle reserve at the same time where each waits for a network.
 const flights = 4
 
-// flies tells whether several transactions may reserve at the same time.
-func (r *reserver[V]) flies() bool { return r.queues() == 1 && r.engine.recipe.Flies() }
+// flies tells whether several transactions may reserve at the same time: of a queue, not of a union.
+func (r *reserver[V]) flies() bool {
+	_, alone := any(r.source).(one)
+	return alone && r.engine.recipe.Flies()
+}
 
 func (r *reserver[V]) run(calls []*combine.Call[want, taken[V]]) {
-	n := 0
-	for _, c := range calls {
-		n += c.Request.n()
-	}
-	flight, end := r.fly(n)
-	defer end()
 	share(r.engine, calls, func(tx kv.Tx, calls []*combine.Call[want, taken[V]], attempts *int) ([]result[taken[V]], error) {
-		return r.in(tx, requestsOf(calls), attempts, flight)
+		wants := requestsOf(calls)
+		return r.in(r.begin(tx, wants, attempts, nil), wants, attempts)
 	})
 }
 
@@ -238,7 +237,7 @@ func (r *reserver[V]) alone(ctx context.Context, w want, then func(tx kv.Tx, t t
 	defer end()
 	t, err := transact(ctx, r.engine, func(tx kv.Tx) (t taken[V], err error) {
 		attempts++
-		results, err := r.in(tx, []want{w}, &attempts, flight)
+		results, err := r.in(r.begin(tx, []want{w}, &attempts, flight), []want{w}, &attempts)
 		if err == nil {
 			t = results[0].value
 			then(tx, t)
@@ -248,18 +247,25 @@ func (r *reserver[V]) alone(ctx context.Context, w want, then func(tx kv.Tx, t t
 	return t, r.engine.wrap(err)
 }
 
+// begin begins to reserve in a transaction, and has what it reads first asked for at once.
+func (r *reserver[V]) begin(of kv.Tx, wants []want, attempts *int, flight *jobs.Flight) *reserving {
+	tx := &reserving{Tx: of, began: time.Now(), now: r.now(), attempts: *attempts, flight: flight}
+	n := 0
+	for _, w := range wants {
+		n += w.n()
+	}
+	if n > 0 {
+		r.expect(tx, tx.now, n)
+	}
+	return tx
+}
+
 // in reserves in a transaction. What is due is done first if it is time for that, and else if there are no jobs.
 //
 // A reservation alone need not be on disk when it returns. If the power fails, its job is ready again and its token refused: its
 // worker finds the lease lost.
-func (r *reserver[V]) in(of kv.Tx, wants []want, attempts *int, flight *jobs.Flight) ([]result[taken[V]], error) {
-	began := time.Now() // by the monotonic clock
-	now, n := r.now(), 0
-	for _, w := range wants {
-		n += w.n()
-	}
-	tx := &reserving{Tx: of, attempts: *attempts, flight: flight}
-	r.expect(tx, now, n)
+func (r *reserver[V]) in(tx *reserving, wants []want, attempts *int) ([]result[taken[V]], error) {
+	now, of := tx.now, tx.Tx
 	next, looked, did, err := r.dueAt(tx, now, false)
 	if err != nil {
 		return nil, err
@@ -279,14 +285,14 @@ func (r *reserver[V]) in(of kv.Tx, wants []want, attempts *int, flight *jobs.Fli
 			}
 		}
 	}
-	if did == 0 {
+	if did == 0 && !tx.more {
 		kv.NoSync(of)
 	}
-	if tx.began != nil { // who does what is due collides with others who do it, also in this process
-		tx.began.Tried(did == 0 && len(got) > 0)
+	if tx.tries != nil { // who does what is due collides with others who do it, also in this process
+		tx.tries.Tried(did == 0 && len(got) > 0)
 	}
 	r.dry.Store(len(got) == 0 && !more)
-	r.begin(got, began)
+	r.began(got, tx.began)
 	r.note(of, got, len(wants), attempts)
 	return deal(got, wants, served, more), nil
 }
@@ -363,7 +369,7 @@ type one struct{ *engine }
 
 func (o one) queues() int { return 1 }
 
-func (o one) begin(got []jobs.Reserved, at time.Time) {
+func (o one) began(got []jobs.Reserved, at time.Time) {
 	for i := range got {
 		got[i].End = at.Add(span(got[i].Length))
 	}

@@ -153,7 +153,7 @@ func (u *Union[T]) Drained(ctx context.Context) (bool, error) {
 	return true, nil
 }
 
-func (u *Union[T]) begin(got []chosen, at time.Time) {
+func (u *Union[T]) began(got []chosen, at time.Time) {
 	for i := range got {
 		got[i].End = at.Add(span(got[i].Length))
 	}
