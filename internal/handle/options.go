@@ -62,10 +62,13 @@ const (
 	StagingNever
 )
 
-// stagingTime is how long StagingAuto stages after the last reason to do so. It
-// is long enough not to try at each turn, and short enough to find out that the
-// others have gone.
-const stagingTime = 100 * time.Millisecond
+// stagingTime is how long StagingAuto stages at least after the last reason to do so, and stagingTakes for how many takes, as long as
+// the first of them has taken: long enough not to try at each turn, and short enough to find out that the others have gone.
+const (
+	stagingTime    = 100 * time.Millisecond
+	stagingTakes   = 8
+	longestStaging = 10 * time.Second
+)
 
 // Event is something that a handle has done.
 type Event struct {

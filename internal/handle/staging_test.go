@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"slices"
 	"strings"
 	"sync"
@@ -258,6 +259,41 @@ func TestStagingAuto(t *testing.T) {
 		of := seen.sum(conq.Taken)
 		testkit.Equal(t, "items", of.Items, each)
 		testkit.Equal(t, "attempts", of.Attempts, each)
+	})
+}
+
+// Where staged takes last long, automatic staging does not try the plain transaction at each turn, which collides.
+func TestStagingAutoSlow(t *testing.T) {
+	testkit.Bubble(t, func(t *testing.T) {
+		c := testkit.NewCluster(t, 1, faulty.Options{Latency: 40 * time.Millisecond, CommitLatency: 60 * time.Millisecond})
+		defer c.Close()
+		var seen events
+		var log strings.Builder
+		logger := slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))
+		const handles, each = 8, 40
+		var all []endVerbs
+		for h := range handles {
+			o := conq.Options{Observe: seen.observe}
+			if h == 0 {
+				o.Logger = logger
+			}
+			all = append(all, openFront(t, c.Process(), o))
+		}
+		for i := range handles * each {
+			testkit.NoError(t, all[0].add(t.Context(), fmt.Sprint(i)))
+		}
+		testkit.Together(handles, func(h int) {
+			for range each {
+				_, err := all[h].take(t.Context(), 1)
+				testkit.Check(t, err)
+			}
+		})
+		if n := strings.Count(log.String(), "collide"); n > each/4 {
+			t.Errorf("in %d takes a handle tried the plain transaction, and collided, %d times", each, n)
+		}
+		if n := seen.sum(conq.Requested).Calls; n < handles*each/2 {
+			t.Errorf("%d staged requests for %d takes", n, handles*each)
+		}
 	})
 }
 

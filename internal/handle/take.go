@@ -117,14 +117,16 @@ func (t *taker) serveSome(ctx context.Context, b *takeBatch) ([]share, error) {
 	shares, err := t.servePlain(ctx, b)
 	if errors.Is(err, errCollision) {
 		t.collided()
-		return t.serveStaged(ctx, b)
+		began := time.Now()
+		shares, err = t.serveStaged(ctx, b)
+		t.stageFor(stagingTakes * time.Since(began))
 	}
 	return shares, err
 }
 
 // stages tells whether to take by staging.
 func (t *taker) stages() bool {
-	return t.staging == StagingAlways || t.staging == StagingAuto && isWithin(t.until.Load()-time.Now().UnixNano(), stagingTime)
+	return t.staging == StagingAlways || t.staging == StagingAuto && isWithin(t.until.Load()-time.Now().UnixNano(), longestStaging)
 }
 
 // isWithin tells whether a time in nanoseconds is up to d. It is less, or more, if the clock was set.
@@ -132,9 +134,14 @@ func isWithin(nanoseconds int64, d time.Duration) bool {
 	return 0 <= nanoseconds && nanoseconds <= int64(d)
 }
 
+// stageFor has StagingAuto stage for a time from now on.
+func (t *taker) stageFor(d time.Duration) {
+	t.until.Store(time.Now().Add(min(max(d, stagingTime), longestStaging)).UnixNano())
+}
+
 // collided notes that others are at it too.
 func (t *taker) collided() {
-	t.until.Store(time.Now().Add(stagingTime).UnixNano())
+	t.stageFor(stagingTime)
 	if t.q.log != nil {
 		t.q.log.Debug("consumers collide: taking by staged requests", "queue", t.q.name)
 	}
