@@ -195,7 +195,6 @@ func TestRun(t *testing.T) {
 	testkit.Equal(t, "tries", tries["1"]+tries["100"], 3)
 }
 
-// A worker whose context ends while it waits holds no job.
 // The limit of a job, or of its queue, comes with it, and Run keeps it.
 func TestTimeout(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
@@ -238,6 +237,7 @@ func TestNoTimeout(t *testing.T) {
 	}
 }
 
+// A worker whose context ends while it waits holds no job.
 func TestCancelledReserve(t *testing.T) {
 	q := newWork(t, client.WorkOptions{})
 	ctx, cancel := context.WithCancel(t.Context())

@@ -6,7 +6,7 @@ import (
 	"github.com/conq-go/conq/internal/testkit"
 )
 
-// A server is idle once it has allocated little for a while, and busy with the first second in which it has not.
+// A server is idle once it has allocated little for a while, and busy again when it has allocated much for longer than a burst.
 func TestHeapWatch(t *testing.T) {
 	h, allocated := heapWatch{busy: 100}, uint64(0)
 	seconds := func(n int, bytes uint64) (changes []int) {
@@ -18,9 +18,13 @@ func TestHeapWatch(t *testing.T) {
 		}
 		return changes
 	}
-	testkit.EqualSlices(t, "busy", seconds(100, 2*idleBytes), nil)
+	testkit.EqualSlices(t, "busy from the start", seconds(3, idleBurst), nil)
 	testkit.EqualSlices(t, "idle for a moment", seconds(idleAfter-1, 0), nil)
-	testkit.EqualSlices(t, "busy again", seconds(1, 2*idleBytes), nil)
-	testkit.EqualSlices(t, "idle", seconds(100, idleBytes/10), []int{idleGC})
-	testkit.EqualSlices(t, "busy at last", seconds(3, 2*idleBytes), []int{100})
+	testkit.EqualSlices(t, "busy again", seconds(100, 2*idleBurst), nil)
+	testkit.EqualSlices(t, "idle", seconds(idleAgain, idleBytes/10), []int{idleGC})
+	testkit.EqualSlices(t, "idle for long", seconds(2*idleAgain, idleBytes/10), []int{idleGC, idleGC})
+	testkit.EqualSlices(t, "a burst", seconds(1, idleBurst/2), nil)
+	testkit.EqualSlices(t, "after it", seconds(idleAgain-1, idleBytes/10), []int{idleGC})
+	testkit.EqualSlices(t, "another one", seconds(1, idleBurst/2), nil)
+	testkit.EqualSlices(t, "a little more than little, for long", seconds(idleAgain, idleBytes+idleBurst/50), []int{idleGC, 100})
 }

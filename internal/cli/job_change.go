@@ -78,9 +78,10 @@ var jobChanges = []jobChange{
 		all:  jobQueue.DeleteAll,
 	}, {
 		name: "cancel", past: "cancelled", short: "Cancel jobs",
-		long: "Make jobs dead. Of one that a worker holds the handler is told to end at its next heartbeat.",
-		one:  jobQueue.Cancel,
-		all:  jobQueue.CancelAll,
+		long: "Make jobs dead. Of one that a worker holds the handler is told to end: at once if it has the job from the same server, and else\n" +
+			"within 5 s.",
+		one: jobQueue.Cancel,
+		all: jobQueue.CancelAll,
 	},
 }
 

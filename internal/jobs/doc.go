@@ -18,12 +18,13 @@
 //	header     ("j", id)     rewritten by each verb; see [Job]
 //	payload    ("v", id)     or ("v", id, 0), ("v", id, 1)... where the engine's values are smaller
 //	result     ("w", id)     of a job that is done and kept
-//	slots      ("k", key)    -> (slots in use, when the next job of the key may start)
+//	slots      ("k", key)    -> (slots in use, when the next job of the key may start, ready jobs with a slot, when blocked ones are looked at)
 //	claim      ("u", unique) -> (id, until)
 //	end        ("x", time, kind, text), of a claim that outlives its job, or of a key that has a rate
 //	count      ("c", state, shard), by kv.Tx.Add
 //	periodic   ("p", name)   and ("n", next, name)
-//	queue      ("q", "paused"), ("q", "rate"), ("q", "leased")
+//	wake       ("y", time, key), of a key whose blocked jobs are looked at then
+//	queue      ("q", "settings"), with whether it is paused, and ("q", "rate")
 //
 // All of it is behind (b"conq", "work", queue). Times are microseconds since 1970.
 //

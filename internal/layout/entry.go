@@ -149,7 +149,7 @@ func UnpackEntry(entry kv.KeyValue) (info Info, err error) {
 	if !ok || text == "" {
 		return info, errors.New("kind is not a string")
 	}
-	info.Kind = Kind(text)
+	info.Kind = known(Kind(text))
 	info.Format, rest, err = parseFormat(rest)
 	if err == nil && info.Format == 1 && len(rest) > 0 {
 		info.Deleting = string(rest) == string(tuple.AppendInt(nil, 1))
@@ -158,6 +158,16 @@ func UnpackEntry(entry kv.KeyValue) (info Info, err error) {
 		}
 	}
 	return info, err
+}
+
+// known returns a kind as this program has it, so that many entries share it.
+func known(kind Kind) Kind {
+	for _, k := range []Kind{KindQueue, KindPriorityQueue, KindWorkQueue} {
+		if k == kind {
+			return k
+		}
+	}
+	return kind
 }
 
 // parseFormat reads a format number, and returns what is behind it. A newer format may put more there.

@@ -72,14 +72,17 @@ func ScanCount(ctx context.Context, db kv.DB, r kv.Range) (n int, err error) {
 }
 
 func scan(ctx context.Context, db kv.DB, r kv.Range, o kv.RangeOptions, f func(kv.Reader, kv.KeyValue) error) error {
-	for {
+	for last := []byte(nil); ; {
 		moved := false
 		err := View(ctx, db, func(rd kv.Reader) error {
+			if last != nil {
+				r.Begin = kv.After(last)
+			}
 			return each(rd, r, o, func(rd kv.Reader, item kv.KeyValue) error {
 				if err := f(rd, item); err != nil {
 					return err
 				}
-				r.Begin, moved = kv.After(item.Key), true
+				last, moved = item.Key, true
 				return nil
 			})
 		})

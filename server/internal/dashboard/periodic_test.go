@@ -52,7 +52,7 @@ func TestPeriodicOfMany(t *testing.T) {
 		}
 		testkit.NoError(t, q.Close())
 	}
-	s.history.Queue("queue000") // is news, for which the catalogue is read
+	s.history.Queue("unknown") // is news, for which the catalogue is read
 	s.sampler.Sample(t.Context())
 	testkit.NoError(t, conq.DeleteQueue(t.Context(), db, "queue207")) // the snapshot has it
 	ctx := context.WithValue(t.Context(), ofPage{}, true)
@@ -76,7 +76,7 @@ func TestGoneSinceSnapshot(t *testing.T) {
 		testkit.NoError(t, testkit.Drop(q.Reserve(t.Context())))
 		defer func() { testkit.NoError(t, q.Close()) }()
 	}
-	s.history.Queue("stays") // is news, for which the catalogue is read
+	s.history.Queue("unknown") // is news, for which the catalogue is read
 	s.sampler.Sample(t.Context())
 	testkit.NoError(t, conq.DeleteQueue(t.Context(), s.db, "vanishes"))
 	testkit.NoError(t, conq.DeleteQueue(t.Context(), s.db, "becomes"))

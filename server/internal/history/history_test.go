@@ -132,6 +132,37 @@ func TestRatesOfQuickLooks(t *testing.T) {
 	rates(at(390), at(400), 0, 0) // the clock was set back
 	q.Added(10)
 	rates(at(391), at(390), 1, 10)
+	rates(at(392).Add(-time.Millisecond), at(391), 1, 5)
+	q.Added(2)
+	rates(at(392).Add(3*time.Millisecond), at(392).Add(-time.Millisecond), 1.2, 2) // in another second
+}
+
+// A field takes memory for the times at which it was not 0, and is 0 at those between that a queue was quiet, whatever was there before.
+func TestChunks(t *testing.T) {
+	q := newQueue()
+	for second := range 700 {
+		record(q, second, 5)
+	}
+	q.quiet.Store(true)
+	for second := 700; second <= 1400; second += 50 {
+		record(q, second, 0)
+	}
+	testkit.EqualSlices(t, "depths", q.Series(Minutes, Depth).Values[0], make([]float64, 600))
+	q = newQueue()
+	for second := range 10_000 {
+		record(q, second, max(0, int64(1-second))) // but for the first second, nothing
+	}
+	chunks := 0
+	for _, r := range q.rings {
+		for _, field := range r.codes {
+			for _, c := range field {
+				if c != nil {
+					chunks++
+				}
+			}
+		}
+	}
+	testkit.Equal(t, "chunks, after one value", chunks, int(spans))
 }
 
 func TestLatency(t *testing.T) {
@@ -424,8 +455,15 @@ func TestManyEmptied(t *testing.T) {
 	const n = 1000
 	look(1)
 	use(n, "q")
+	look(1)
+	busy := s.order[n/2]
 	look(60)
 	testkit.Equal(t, "histories", h.size(), maxQuiet)
+	testkit.Equal(t, "they stay where they were", s.order[n/2] == busy, false)
+	for i, q := range s.order {
+		state := h.Latest().Queues[i]
+		testkit.Equal(t, q.name+" is where others look for it", s.queues[q.name] == q && state == q.state && state.Name == q.name, true)
+	}
 	known := 0
 	for _, q := range s.queues {
 		if q.items != nil {

@@ -200,7 +200,7 @@ func (s *Sampler) toCount() (name string, i *items) {
 	defer s.mu.Unlock()
 	now := s.now()
 	var longest time.Time
-	for _, candidate := range s.queues {
+	for _, candidate := range s.order {
 		if candidate.items == nil {
 			continue
 		}

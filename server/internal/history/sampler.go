@@ -26,7 +26,7 @@ const (
 
 	// Queues that are quiet, as they are empty, and nothing has happened to them for seconds: so many are looked at in each pass, by turns, and so
 	// many have a history. What this process does to a queue ends that at once.
-	quietPerPass = 100
+	quietPerPass = 50
 	maxQuiet     = 64
 )
 
@@ -41,7 +41,7 @@ type Sampler struct {
 	store   watched
 
 	pass   sync.Mutex // one at a time; it has the fields up to mu
-	order  []*sampled // those of the catalogue, by name
+	order  []*sampled // those of the catalogue, by name; changed under both locks
 	relist time.Time  // when the catalogue is to be read again
 	turn   int        // where quiet queues are looked at next, in order
 	loose  bool       // histories have ended in the last pass
