@@ -251,7 +251,7 @@ func TestReserveLeaseInOneStep(t *testing.T) {
 // A job of which something can't be read holds up no others, and says so itself.
 func TestCorruptJobs(t *testing.T) {
 	f := newFixture(t)
-	f.want(200, `{"added":5,"ids":[1,2,3,4,5]}`, "POST /v1/jobs/w", `{"jobs":[{"text":"header"},{"text":"payload"},{"text":"entry"},{"text":"good","key":"k"},{"text":"last"}]}`)
+	f.want(200, `{"added":5,"ids":[1,2,3,4,5]}`, "POST /v1/jobs/w", `{"jobs":[{"text":"header"},{"text":"`+strings.Repeat("payload", 1000)+`"},{"text":"entry"},{"text":"good","key":"k"},{"text":"last"}]}`)
 	at := func(kind string, id int64) []byte {
 		return tuple.AppendInt(tuple.AppendString(jobs.Space("w").Bytes(), kind), id)
 	}
