@@ -15,16 +15,10 @@ type action struct {
 	want *want // if it is no verb
 }
 
-// acted is what an action gets.
-type acted struct {
-	value any
-	taken taken[jobs.Reserved]
-}
-
 // runActions serves actions, verbs first.
-func (e *engine) runActions(calls []*combine.Call[action, acted]) {
+func (e *engine) runActions(calls []*combine.Call[action, taken[jobs.Reserved]]) {
 	verbs, wanting := 0, 0
-	ordered := make([]*combine.Call[action, acted], 0, len(calls))
+	ordered := make([]*combine.Call[action, taken[jobs.Reserved]], 0, len(calls))
 	for _, c := range calls {
 		if c.Request.verb != nil {
 			ordered = slices.Insert(ordered, verbs, c)
@@ -36,14 +30,14 @@ func (e *engine) runActions(calls []*combine.Call[action, acted]) {
 	}
 	flight, end := e.reserve.fly(wanting)
 	defer end()
-	share(e, ordered, func(tx kv.Tx, calls []*combine.Call[action, acted], attempts *int) ([]result[acted], error) {
+	share(e, ordered, func(tx kv.Tx, calls []*combine.Call[action, taken[jobs.Reserved]], attempts *int) ([]result[taken[jobs.Reserved]], error) {
 		return e.actionsIn(tx, calls, attempts, flight)
 	})
 }
 
 // actionsIn serves the first of some actions in a transaction. One that is made again serves only verbs, if there are some: who reserves has
 // collided, and they do not wait for that twice.
-func (e *engine) actionsIn(tx kv.Tx, calls []*combine.Call[action, acted], attempts *int, flight *jobs.Flight) (results []result[acted], err error) {
+func (e *engine) actionsIn(tx kv.Tx, calls []*combine.Call[action, taken[jobs.Reserved]], attempts *int, flight *jobs.Flight) (results []result[taken[jobs.Reserved]], err error) {
 	var verbs []verb
 	var wants []want
 	for _, c := range calls {
@@ -65,7 +59,7 @@ func (e *engine) actionsIn(tx kv.Tx, calls []*combine.Call[action, acted], attem
 			return nil, err
 		}
 		for _, g := range got {
-			results = append(results, result[acted]{acted{value: g.value}, g.err})
+			results = append(results, result[taken[jobs.Reserved]]{err: g.err})
 		}
 		if len(got) < len(verbs) {
 			return results, nil
@@ -75,8 +69,5 @@ func (e *engine) actionsIn(tx kv.Tx, calls []*combine.Call[action, acted], attem
 		return results, nil
 	}
 	got, err := e.reserve.in(r, wants, attempts)
-	for _, g := range got {
-		results = append(results, result[acted]{acted{taken: g.value}, g.err})
-	}
-	return results, err
+	return append(results, got...), err
 }

@@ -39,9 +39,9 @@ type engine struct {
 	end     context.CancelCauseFunc
 
 	puts    combine.Combiner[[]jobs.New, []put]
-	verbs   combine.Combiner[verb, any]
+	verbs   combine.Combiner[verb, none]
 	reserve reserver[jobs.Reserved]
-	actions combine.Combiner[action, acted] // in place of these two, where they share transactions
+	actions combine.Combiner[action, taken[jobs.Reserved]] // in place of these two, where they share transactions
 	clock   clock
 
 	keeps      atomic.Bool    // reserves, so that the clock is kept
@@ -56,14 +56,18 @@ type put struct {
 
 // verb is what a caller does to one job, or to the queue.
 type verb struct {
-	do       func(q *jobs.Queue, tx kv.Tx, now int64) (any, error) // q works by the settings of tx
-	loads    []int64                                               // the jobs that it is about
-	key      string                                                // of the job, if it is known
-	announce bool                                                  // jobs may become ready by it
-	noSync   bool                                                  // it need not be on disk when it returns
-	kind     EventKind                                             // 0 is EventEnded
-	id       ID                                                    // of the job, where the kind tells of each
+	do       func(q *jobs.Queue, tx kv.Tx, now int64) error // q works by the settings of tx
+	loads    []int64                                        // the jobs that it is about
+	key      string                                         // of the job, if it is known
+	announce bool                                           // jobs may become ready by it
+	noSync   bool                                           // it need not be on disk when it returns
+	kind     EventKind                                      // 0 is EventEnded
+	id       ID                                             // of the job, where the kind tells of each
+	dead     *bool                                          // whether the job is dead then; may be nil
 }
+
+// none is what a verb gets, beside its error: do keeps what its caller wants.
+type none struct{}
 
 // Bounds of what one transaction does.
 const (
@@ -98,8 +102,8 @@ func (e *engine) init(db kv.DB, name string, o Options) {
 		Run: e.runPuts, Size: sizeOf, MaxCalls: calls, MaxBytes: e.bytesPerTransaction(), Parallel: e.parallel(), Full: fullBatch,
 	})
 	e.reserve.init(one{e}, e, calls)
-	e.actions.Init(combine.Options[action, acted]{Run: e.runActions, MaxCalls: calls, Parallel: flights, Full: fullBatch})
-	e.verbs.Init(combine.Options[verb, any]{Run: e.runVerbs, MaxCalls: calls, Parallel: e.parallel(), Full: fullBatch})
+	e.actions.Init(combine.Options[action, taken[jobs.Reserved]]{Run: e.runActions, MaxCalls: calls, Parallel: flights, Full: fullBatch})
+	e.verbs.Init(combine.Options[verb, none]{Run: e.runVerbs, MaxCalls: calls, Parallel: e.parallel(), Full: fullBatch})
 }
 
 // farBatches is how many transactions of a handle put, and how many do something to jobs, at the same time where each waits for a
@@ -311,8 +315,8 @@ func (e *engine) putIn(q *jobs.Queue, tx kv.Tx, places *jobs.Places, now int64, 
 	return put{id: ID(j.ID)}, nil
 }
 
-func (e *engine) runVerbs(calls []*combine.Call[verb, any]) {
-	share(e, calls, func(tx kv.Tx, calls []*combine.Call[verb, any], attempts *int) ([]result[any], error) {
+func (e *engine) runVerbs(calls []*combine.Call[verb, none]) {
+	share(e, calls, func(tx kv.Tx, calls []*combine.Call[verb, none], attempts *int) ([]result[none], error) {
 		verbs := requestsOf(calls)
 		ids := e.expectVerbs(tx, verbs)
 		q, err := e.recipe.At(tx)
@@ -324,28 +328,28 @@ func (e *engine) runVerbs(calls []*combine.Call[verb, any]) {
 }
 
 // verbsIn runs the first of some verbs in a transaction, which load the jobs of ids.
-func (e *engine) verbsIn(tx kv.Tx, q *jobs.Queue, ids []int64, verbs []verb, attempts *int) ([]result[any], error) {
-	results := make([]result[any], 0, len(verbs))
+func (e *engine) verbsIn(tx kv.Tx, q *jobs.Queue, ids []int64, verbs []verb, attempts *int) ([]result[none], error) {
+	results := make([]result[none], 0, len(verbs))
 	now := micros(e.now())
 	q, err := q.Having(tx, ids)
 	if err != nil {
 		return nil, err
 	}
-	var done []doneVerb
+	var done []verb
 	noSync := true
 	for i, v := range verbs {
 		if i > 0 && !e.recipe.Fits(tx) {
 			break
 		}
 		noSync = noSync && v.noSync
-		got, err := v.do(q, tx, now)
+		err := v.do(q, tx, now)
 		if err != nil && !harmless(err) {
 			return nil, err
 		}
-		results = append(results, result[any]{got, err})
+		results = append(results, result[none]{err: err})
 		if err == nil {
 			if e.options.Observe != nil {
-				done = append(done, doneVerb{v, got})
+				done = append(done, v)
 			}
 			if v.announce || q.Limited() {
 				e.announce(tx)
@@ -375,12 +379,13 @@ func harmless(err error) bool {
 	return errors.Is(err, ErrLeaseLost) || errors.Is(err, ErrNotFound) || errors.Is(err, ErrState) || errors.Is(err, ErrDuplicate) || errors.Is(err, ErrChanged)
 }
 
-func (e *engine) verb(ctx context.Context, v verb) (any, error) {
+func (e *engine) verb(ctx context.Context, v verb) error {
 	if v.loads != nil && e.reserve.flies() {
-		got, err := do(ctx, e, &e.actions, e.runActions, action{verb: &v})
-		return got.value, err
+		_, err := do(ctx, e, &e.actions, e.runActions, action{verb: &v})
+		return err
 	}
-	return do(ctx, e, &e.verbs, e.runVerbs, v)
+	_, err := do(ctx, e, &e.verbs, e.runVerbs, v)
+	return err
 }
 
 // dueIn does what is due, as far as half of a transaction goes, and notes when the next thing is.

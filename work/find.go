@@ -77,22 +77,21 @@ func (q *Queue[T]) ReserveIDWith(ctx context.Context, id ID, o ReserveOptions) (
 	request := q.request(1)
 	request.Terms = func(int) jobs.Terms { return o.terms(ctx) }
 	var began time.Time
-	var got any
+	var r jobs.Reserved
 	for since, next := int64(math.MaxInt64), int64(0); next <= since; {
-		var err error
 		began = time.Now()
-		got, err = q.verb(ctx, verb{kind: EventReserved, id: id, loads: []int64{int64(id)}, do: func(recipe *jobs.Queue, tx kv.Tx, now int64) (any, error) {
+		err := q.verb(ctx, verb{kind: EventReserved, id: id, loads: []int64{int64(id)}, do: func(recipe *jobs.Queue, tx kv.Tx, now int64) (err error) {
 			since, next = min(since, now), jobs.Never
-			r, err := recipe.ReserveOne(tx, int64(id), now, request)
-			if !errors.Is(err, ErrState) {
-				return r, err
+			if r, err = recipe.ReserveOne(tx, int64(id), now, request); !errors.Is(err, ErrState) {
+				return err
 			}
 			d, failed := q.dueIn(recipe, tx, now) // perhaps only until what is due is done
 			if failed != nil {
-				return nil, failed
+				return failed
 			}
 			next = d.NextReady
-			return recipe.ReserveOne(tx, int64(id), now, request)
+			r, err = recipe.ReserveOne(tx, int64(id), now, request)
+			return err
 		}})
 		if err == nil {
 			break
@@ -101,7 +100,6 @@ func (q *Queue[T]) ReserveIDWith(ctx context.Context, id ID, o ReserveOptions) (
 			return nil, err
 		}
 	}
-	r := got.(jobs.Reserved)
 	r.End = began.Add(span(r.Length))
 	leases, err := q.handOut(ctx, []jobs.Reserved{r})
 	if err != nil {

@@ -72,14 +72,14 @@ func (l *Lease[T]) endsIn() time.Duration {
 	return time.Until(l.Deadline()) - min(spare, l.length/4)
 }
 
-// verb runs a verb on the job. Where the end of a lease may free a slot, callers that wait are told.
-func (l *Lease[T]) verb(ctx context.Context, kind EventKind, announce bool, do func(q *jobs.Queue, tx kv.Tx, now int64) (any, error)) (any, error) {
-	return l.queue.verb(ctx, verb{
-		do:       do,
-		announce: announce || l.frees(),
-		kind:     kind, id: l.ID,
-		loads: []int64{int64(l.ID)}, key: l.Key,
-	})
+// verb runs a verb on the job.
+func (l *Lease[T]) verb(ctx context.Context, kind EventKind, announce bool, do func(q *jobs.Queue, tx kv.Tx, now int64) error) error {
+	return l.queue.verb(ctx, l.verbOf(kind, announce, do))
+}
+
+// verbOf returns a verb on the job. Where the end of a lease may free a slot, callers that wait are told.
+func (l *Lease[T]) verbOf(kind EventKind, announce bool, do func(q *jobs.Queue, tx kv.Tx, now int64) error) verb {
+	return verb{do: do, announce: announce || l.frees(), kind: kind, id: l.ID, loads: []int64{int64(l.ID)}, key: l.Key}
 }
 
 func (l *Lease[T]) frees() bool { return l.keyed || l.Key != "" }
@@ -101,8 +101,8 @@ func (l *Lease[T]) AckResult(ctx context.Context, result []byte) error {
 	if l.remote != nil {
 		return l.end(l.remote.keeper.Ack(ctx, l.ID, l.remote.token, result))
 	}
-	_, err := l.verb(ctx, EventAcked, false, func(q *jobs.Queue, tx kv.Tx, now int64) (any, error) {
-		return nil, q.Ack(tx, int64(l.ID), l.token, now, result)
+	err := l.verb(ctx, EventAcked, false, func(q *jobs.Queue, tx kv.Tx, now int64) error {
+		return q.Ack(tx, int64(l.ID), l.token, now, result)
 	})
 	return l.end(err)
 }
@@ -124,17 +124,17 @@ func (l *Lease[T]) Extend(ctx context.Context, d time.Duration) error {
 		return err
 	}
 	until := time.Now().Add(d)
-	cancelled, err := l.queue.verb(ctx, verb{
-		do: func(q *jobs.Queue, tx kv.Tx, now int64) (any, error) {
-			return q.Extend(tx, int64(l.ID), l.token, now, now+d.Microseconds())
-		},
-		announce: l.frees(), noSync: true, kind: EventEnded, id: l.ID, loads: []int64{int64(l.ID)},
+	cancelled := false
+	v := l.verbOf(EventEnded, false, func(q *jobs.Queue, tx kv.Tx, now int64) (err error) {
+		cancelled, err = q.Extend(tx, int64(l.ID), l.token, now, now+d.Microseconds())
+		return err
 	})
-	if err != nil {
+	v.noSync = true
+	if err := l.queue.verb(ctx, v); err != nil {
 		return err
 	}
 	l.over.Store(&until)
-	if cancelled.(bool) {
+	if cancelled {
 		return ErrCancelled
 	}
 	return nil
@@ -152,8 +152,8 @@ func (l *Lease[T]) giveBack(ctx context.Context) error {
 	if l.remote != nil {
 		return l.Release(ctx, 0)
 	}
-	_, err := l.verb(ctx, EventEnded, true, func(q *jobs.Queue, tx kv.Tx, now int64) (any, error) {
-		return nil, q.GiveBack(tx, int64(l.ID), l.token, now)
+	err := l.verb(ctx, EventEnded, true, func(q *jobs.Queue, tx kv.Tx, now int64) error {
+		return q.GiveBack(tx, int64(l.ID), l.token, now)
 	})
 	return l.end(err)
 }
@@ -163,10 +163,12 @@ func (l *Lease[T]) fatal(ctx context.Context, reason error) error {
 	if l.remote != nil {
 		return l.Bury(ctx, reason.Error())
 	}
-	_, err := l.verb(ctx, EventFailed, false, func(q *jobs.Queue, tx kv.Tx, now int64) (any, error) {
-		return true, q.Bury(tx, int64(l.ID), l.token, now, reason.Error(), nil)
+	v := l.verbOf(EventFailed, false, func(q *jobs.Queue, tx kv.Tx, now int64) error {
+		return q.Bury(tx, int64(l.ID), l.token, now, reason.Error(), nil)
 	})
-	return l.end(err)
+	dead := true
+	v.dead = &dead
+	return l.end(l.queue.verb(ctx, v))
 }
 
 // Release gives the job back. It is ready again in its old place, after a delay. The attempt does not count.
@@ -192,8 +194,8 @@ func (l *Lease[T]) release(ctx context.Context, delay time.Duration, as *jobs.Ne
 	if l.remote != nil {
 		return l.end(l.remote.release(ctx, l.ID, delay, as))
 	}
-	_, err := l.verb(ctx, EventEnded, true, func(q *jobs.Queue, tx kv.Tx, now int64) (any, error) {
-		return nil, q.Release(tx, int64(l.ID), l.token, now, later(now, delay), as)
+	err := l.verb(ctx, EventEnded, true, func(q *jobs.Queue, tx kv.Tx, now int64) error {
+		return q.Release(tx, int64(l.ID), l.token, now, later(now, delay), as)
 	})
 	return l.end(err)
 }
@@ -242,10 +244,13 @@ func (l *Lease[T]) FailAfter(ctx context.Context, delay time.Duration, reason er
 }
 
 func (l *Lease[T]) failAt(ctx context.Context, next func(now int64) int64, reason error) error {
-	_, err := l.verb(ctx, EventFailed, true, func(q *jobs.Queue, tx kv.Tx, now int64) (any, error) {
-		return q.Fail(tx, int64(l.ID), l.token, now, next(now), textOf(reason))
+	dead := false
+	v := l.verbOf(EventFailed, true, func(q *jobs.Queue, tx kv.Tx, now int64) (err error) {
+		dead, err = q.Fail(tx, int64(l.ID), l.token, now, next(now), textOf(reason))
+		return err
 	})
-	return l.end(err)
+	v.dead = &dead
+	return l.end(l.queue.verb(ctx, v))
 }
 
 func textOf(reason error) string {
@@ -273,8 +278,8 @@ func (l *Lease[T]) BuryAs(ctx context.Context, reason string, priority int64) er
 }
 
 func (l *Lease[T]) bury(ctx context.Context, reason string, priority *int64) error {
-	_, err := l.verb(ctx, EventEnded, false, func(q *jobs.Queue, tx kv.Tx, now int64) (any, error) {
-		return nil, q.Bury(tx, int64(l.ID), l.token, now, reason, priority)
+	err := l.verb(ctx, EventEnded, false, func(q *jobs.Queue, tx kv.Tx, now int64) error {
+		return q.Bury(tx, int64(l.ID), l.token, now, reason, priority)
 	})
 	return l.end(err)
 }

@@ -65,12 +65,11 @@ func reprioritise(priority int64) change {
 
 func (q *Queue[T]) one(ctx context.Context, id ID, c change) error {
 	q.fresh(ctx) // a job whose lease is over is leased no more
-	_, err := q.verb(ctx, verb{
-		do:       func(q *jobs.Queue, tx kv.Tx, now int64) (any, error) { return nil, c.do(q, tx, int64(id), now) },
+	return q.verb(ctx, verb{
+		do:       func(q *jobs.Queue, tx kv.Tx, now int64) error { return c.do(q, tx, int64(id), now) },
 		announce: true,
 		loads:    []int64{int64(id)},
 	})
-	return err
 }
 
 // KickAll is Kick for all jobs that match and were there when the call began. It returns how many jobs it has changed, and
@@ -142,29 +141,29 @@ func (q *Queue[T]) all(ctx context.Context, f Filter, c change, progress func(in
 // changeEach changes those of some jobs, in as many transactions as that takes, that match still, and were there when
 // the call began: else a job that fails and is kicked again and again would keep it from ending.
 func (q *Queue[T]) changeEach(ctx context.Context, some []*jobs.Job, f jobs.Filter, began int64, c change) (total int, err error) {
-	type changed struct{ seen, done int }
 	for len(some) > 0 {
-		n, err := q.verb(ctx, verb{announce: true, loads: idsOfJobs(some), do: func(at *jobs.Queue, tx kv.Tx, now int64) (any, error) {
-			var n changed
-			for _, j := range some {
-				if n.seen > 0 && !at.Fits(tx) {
+		seen, changed, part := 0, 0, some
+		err := q.verb(ctx, verb{announce: true, loads: idsOfJobs(some), do: func(at *jobs.Queue, tx kv.Tx, now int64) error {
+			seen, changed = 0, 0
+			for _, j := range part {
+				if seen > 0 && !at.Fits(tx) {
 					break
 				}
 				did, err := changeOne(at, tx, j.ID, f, began, now, c)
 				if err != nil {
-					return nil, err
+					return err
 				}
-				if n.seen++; did {
-					n.done++
+				if seen++; did {
+					changed++
 				}
 			}
-			return n, nil
+			return nil
 		}})
 		if err != nil {
 			return total, err
 		}
-		total += n.(changed).done
-		some = some[n.(changed).seen:]
+		total += changed
+		some = some[seen:]
 	}
 	return total, nil
 }
@@ -210,14 +209,16 @@ func (q *Queue[T]) KickFirst(ctx context.Context, n int) (kicked int, err error)
 	for _, state := range []State{Dead, Scheduled} {
 		for more := true; more && kicked < n; {
 			want := min(n-kicked, pageSize)
-			got, err := q.verb(ctx, verb{announce: true, do: func(q *jobs.Queue, tx kv.Tx, now int64) (any, error) {
-				return q.KickFirst(tx, state, now, want)
+			got := 0
+			err := q.verb(ctx, verb{announce: true, do: func(q *jobs.Queue, tx kv.Tx, now int64) (err error) {
+				got, err = q.KickFirst(tx, state, now, want)
+				return err
 			}})
 			if err != nil {
 				return kicked, err
 			}
-			kicked += got.(int)
-			more = got.(int) > 0
+			kicked += got
+			more = got > 0
 		}
 		if kicked > 0 {
 			break
@@ -235,11 +236,10 @@ func (q *Queue[T]) Clear(ctx context.Context) error {
 			return err
 		}
 	}
-	_, err := q.verb(ctx, verb{do: func(q *jobs.Queue, tx kv.Tx, _ int64) (any, error) {
+	return q.verb(ctx, verb{do: func(q *jobs.Queue, tx kv.Tx, _ int64) error {
 		q.Clear(tx)
-		return nil, nil
+		return nil
 	}})
-	return err
 }
 
 // Len returns how many jobs there are, in all states together.
@@ -264,13 +264,12 @@ func (q *Queue[T]) Pause(ctx context.Context) error { return q.pause(ctx, true) 
 func (q *Queue[T]) Resume(ctx context.Context) error { return q.pause(ctx, false) }
 
 func (q *Queue[T]) pause(ctx context.Context, paused bool) error {
-	_, err := q.verb(ctx, verb{announce: !paused, do: func(at *jobs.Queue, tx kv.Tx, _ int64) (any, error) {
+	return q.verb(ctx, verb{announce: !paused, do: func(at *jobs.Queue, tx kv.Tx, _ int64) error {
 		if err := at.Pause(tx, paused); err != nil {
-			return nil, err
+			return err
 		}
-		return nil, q.entry.Enlist(tx)
+		return q.entry.Enlist(tx)
 	}})
-	return err
 }
 
 // Count returns how many jobs match. It reads them a page at a time, and calls progress, if that is not nil, with the number

@@ -29,14 +29,8 @@ func (e *engine) noteReserved(tx kv.Tx, got []jobs.Reserved, calls int, attempts
 	e.noteIn(tx, event, attempts)
 }
 
-// doneVerb is a verb with what came of it.
-type doneVerb struct {
-	verb
-	result any // of Fail: whether the job is dead
-}
-
 // noteVerbs tells observers of the verbs of a transaction that have changed something, if there are observers.
-func (e *engine) noteVerbs(tx kv.Tx, done []doneVerb, calls int, attempts *int) {
+func (e *engine) noteVerbs(tx kv.Tx, done []verb, calls int, attempts *int) {
 	for _, kind := range []EventKind{EventReserved, EventEnded, EventAcked, EventFailed} {
 		event := Event{Kind: kind, Calls: calls}
 		for _, v := range done {
@@ -44,7 +38,7 @@ func (e *engine) noteVerbs(tx kv.Tx, done []doneVerb, calls int, attempts *int) 
 				if event.Jobs++; kind != EventEnded {
 					event.Each = append(event.Each, EventJob{ID: v.id})
 				}
-				if dead, is := v.result.(bool); is && dead && kind == EventFailed {
+				if v.dead != nil && *v.dead {
 					event.Dead++
 				}
 			}

@@ -114,33 +114,32 @@ func (q *Queue[T]) Every(ctx context.Context, name, spec string, value T, option
 	if err := jobs.CheckCron(spec); err != nil {
 		return q.wrap(fmt.Errorf("%w: %w", ErrInvalid, err))
 	}
-	_, err = q.verb(ctx, verb{announce: true, do: func(at *jobs.Queue, tx kv.Tx, now int64) (any, error) {
+	return q.verb(ctx, verb{announce: true, do: func(at *jobs.Queue, tx kv.Tx, now int64) error {
 		if err := q.entry.Enlist(tx); err != nil {
-			return nil, err
+			return err
 		}
 		p := &jobs.Periodic{Name: name, Spec: spec, MaxLate: o.MaxLate.Microseconds(), Job: n, Overlap: jobs.Overlap(o.Overlap)}
-		return nil, at.Every(tx, p, now)
+		return at.Every(tx, p, now)
 	}})
-	return err
 }
 
 // RemovePeriodic removes a periodic job, or returns ErrNotFound. Jobs that it has put stay.
 func (q *Queue[T]) RemovePeriodic(ctx context.Context, name string) error {
-	_, err := q.verb(ctx, verb{do: func(q *jobs.Queue, tx kv.Tx, _ int64) (any, error) { return nil, q.RemovePeriodic(tx, name) }})
-	return err
+	return q.verb(ctx, verb{do: func(q *jobs.Queue, tx kv.Tx, _ int64) error { return q.RemovePeriodic(tx, name) }})
 }
 
 // RunPeriodic puts a periodic job once now, in addition to its ticks, whatever its Overlap. The job counts as that of the last tick from then
 // on. The error is ErrDuplicate if there is one of its Unique.
 func (q *Queue[T]) RunPeriodic(ctx context.Context, name string) (ID, error) {
-	id, err := q.verb(ctx, verb{announce: true, do: func(q *jobs.Queue, tx kv.Tx, now int64) (any, error) {
-		id, err := q.RunNow(tx, name, now)
-		return ID(id), err
+	id := int64(0)
+	err := q.verb(ctx, verb{announce: true, do: func(q *jobs.Queue, tx kv.Tx, now int64) (err error) {
+		id, err = q.RunNow(tx, name, now)
+		return err
 	}})
 	if err != nil {
 		return 0, err
 	}
-	return id.(ID), nil
+	return ID(id), nil
 }
 
 // Periodics returns the periodic jobs of the queue, by name.

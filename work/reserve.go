@@ -199,8 +199,8 @@ func (r *reserver[V]) wait(ctx context.Context, n int, o ReserveOptions) ([]V, e
 // share reserves in a transaction with others.
 func (r *reserver[V]) share(ctx context.Context, w want) (taken[V], error) {
 	if r.flies() {
-		s, err := do(ctx, r.engine, &r.engine.actions, r.engine.runActions, action{want: &w})
-		return any(s.taken).(taken[V]), err
+		t, err := do(ctx, r.engine, &r.engine.actions, r.engine.runActions, action{want: &w})
+		return any(t).(taken[V]), err // V is that of a queue: see flies
 	}
 	return do(ctx, r.engine, &r.combiner, r.run, w)
 }

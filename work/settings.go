@@ -193,32 +193,32 @@ func (q *Queue[T]) ConfigureFrom(ctx context.Context, s Settings, version int64)
 	if err != nil {
 		return 0, q.wrap(err)
 	}
-	stored, err := q.verb(ctx, verb{announce: true, do: func(at *jobs.Queue, tx kv.Tx, _ int64) (any, error) {
-		stored, err := at.SetSettings(tx, s.jobs(), version)
-		if err != nil {
-			return nil, err
+	stored := int64(0)
+	err = q.verb(ctx, verb{announce: true, do: func(at *jobs.Queue, tx kv.Tx, _ int64) (err error) {
+		if stored, err = at.SetSettings(tx, s.jobs(), version); err != nil {
+			return err
 		}
-		return stored, q.entry.Enlist(tx)
+		return q.entry.Enlist(tx)
 	}})
 	if err != nil {
 		return 0, err
 	}
-	return stored.(int64), q.admit(ctx)
+	return stored, q.admit(ctx)
 }
 
 // admit lets in jobs that are blocked by a limit that is higher now.
 func (q *Queue[T]) admit(ctx context.Context) error {
 	var after []byte
 	for {
-		next, err := q.verb(ctx, verb{announce: true, do: func(q *jobs.Queue, tx kv.Tx, now int64) (any, error) {
-			return q.Admit(tx, now, after, admitted)
+		var next []byte
+		err := q.verb(ctx, verb{announce: true, do: func(q *jobs.Queue, tx kv.Tx, now int64) (err error) {
+			next, err = q.Admit(tx, now, after, admitted)
+			return err
 		}})
-		if err != nil {
+		if err != nil || next == nil {
 			return err
 		}
-		if after = next.([]byte); after == nil {
-			return nil
-		}
+		after = next
 	}
 }
 

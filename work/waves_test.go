@@ -88,11 +88,11 @@ func (t waveTx) Prefetch(reads []kv.Read) { t.r.Prefetch(reads) }
 
 // together runs a verb of each lease in one transaction.
 func together(q *Queue[string], held []*Lease[string], do func(l *Lease[string], q *jobs.Queue, tx kv.Tx, now int64) error) error {
-	var calls []*combine.Call[verb, any]
+	var calls []*combine.Call[verb, none]
 	for _, l := range held {
-		calls = append(calls, &combine.Call[verb, any]{Context: context.Background(), Request: verb{
+		calls = append(calls, &combine.Call[verb, none]{Context: context.Background(), Request: verb{
 			loads: []int64{int64(l.ID)}, key: l.Key,
-			do: func(q *jobs.Queue, tx kv.Tx, now int64) (any, error) { return nil, do(l, q, tx, now) },
+			do: func(q *jobs.Queue, tx kv.Tx, now int64) error { return do(l, q, tx, now) },
 		}})
 	}
 	q.runVerbs(calls)
