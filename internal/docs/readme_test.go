@@ -65,8 +65,8 @@ func TestReadmeRates(t *testing.T) {
 	}
 	all := string(readFile(t, "docs/performance.md"))
 	for _, pair := range rates {
-		if !strings.Contains(all, "| "+pair+" / ") {
-			t.Errorf("docs/performance.md has no fill and drain of %s", pair)
+		if !strings.Contains(all, "| "+pair+" / ") && !strings.Contains(all, "| "+pair+" |") {
+			t.Errorf("docs/performance.md has no %s", pair)
 		}
 	}
 }
