@@ -73,9 +73,8 @@ type Options[Q, R any] struct {
 	// are shared out evenly to as many. Default, also for less than 1: 1.
 	Parallel int
 
-	// Full is how many calls each of two batches that are under way at the same time has at least, halved: each of n has Full times n, so that
-	// with more calls there are more batches, and larger ones. Default, also
-	// for less than 1: 1 for each of up to 4 batches, and 16 for each where they are more.
+	// Full says when several batches are under way at the same time: n of them if there are Full*n*n calls or more, so that batches
+	// grow with the callers. Default, also for less than 1: up to 4 batches at once, and more only with 16 calls for each.
 	Full int
 }
 
