@@ -31,13 +31,13 @@ type CheckOptions = check.CheckOptions
 //   - Repairable, which tells that Check with Repair repairs it, and Repaired, that it has.
 //
 // Its method String returns all of it in one line, and KeyText the key in the form of
-// docs/format.md.
+// docs/reference/format.md.
 type Finding = check.Finding
 
 // FindingKind is the kind of a finding, as text. docs/operating.md describes each.
 type FindingKind = check.FindingKind
 
-// The kinds of findings. Those of staging are about the keys in docs/format.md,
+// The kinds of findings. Those of staging are about the keys in docs/reference/format.md,
 // section 7.
 const (
 	FindingFormat    = check.FindingFormat    // the store's format is missing or does not decode

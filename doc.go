@@ -40,7 +40,7 @@
 // handle is under way share the next one. Consumers in many processes, which can't,
 // write requests that one of them serves for all ([Staging]). [Queue.DequeueWait]
 // and its kin wait for items without polling. [Options] has the choices, and
-// docs/concurrency.md how it works.
+// docs/internals/concurrency.md how it works.
 //
 // # Caveats
 //

@@ -36,7 +36,7 @@ type DumpReport = dump.DumpReport
 
 // Dump writes queues to w, in a form that does not depend on the engine: names, kinds,
 // and items in their order, with their priorities and their payloads as the codec wrote
-// them. Load reads it; docs/format.md says what the bytes are. It needs no codec and
+// them. Load reads it; docs/reference/format.md says what the bytes are. It needs no codec and
 // changes nothing in the store. It does not close w.
 //
 //   - What it sees: one snapshot of all queues, if it can be read and written in the time

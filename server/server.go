@@ -8,7 +8,7 @@
 //	listener, err := net.Listen("tcp", "127.0.0.1:7711")
 //	err = s.Serve(ctx, listener) // until ctx ends
 //
-// docs/server.md describes the API, and docs/openapi.yaml each of its requests.
+// docs/reference/http.md describes the API, and docs/reference/openapi.yaml each of its requests.
 package server
 
 import (

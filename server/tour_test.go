@@ -12,18 +12,18 @@ import (
 	"github.com/conq-go/conq/kv"
 )
 
-// The tour in docs/server.md does what it says.
+// The tour in docs/reference/http.md does what it says.
 func TestTour(t *testing.T) {
 	for _, tool := range []string{"sh", "curl"} {
 		if _, err := exec.LookPath(tool); err != nil {
 			t.Skipf("it needs %s", tool)
 		}
 	}
-	text, err := os.ReadFile("../docs/server.md")
+	text, err := os.ReadFile("../docs/reference/http.md")
 	testkit.NoError(t, err)
 	tour := regexp.MustCompile("(?s)```sh\n(.*?)```").FindSubmatch(text)
 	if tour == nil {
-		t.Fatal("docs/server.md has no tour")
+		t.Fatal("docs/reference/http.md has no tour")
 	}
 	l := listen(t, testkit.NewMemory(t, kv.Limits{}), Options{})
 	var script strings.Builder

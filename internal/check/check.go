@@ -61,7 +61,7 @@ type Finding struct {
 // FindingKind is the kind of a finding. docs/operating.md describes each.
 type FindingKind string
 
-// The kinds of findings. Those of staging are about the keys in docs/format.md,
+// The kinds of findings. Those of staging are about the keys in docs/reference/format.md,
 // section 7.
 const (
 	FindingFormat    FindingKind = "format"          // the store's format is missing or does not decode

@@ -69,7 +69,7 @@ func (f Finding) String() string {
 	return b.String()
 }
 
-// KeyText returns the key in the form of docs/format.md, as the elements of a tuple;
+// KeyText returns the key in the form of docs/reference/format.md, as the elements of a tuple;
 // or, if it is none, in hexadecimal.
 func (f Finding) KeyText() string {
 	elems, err := tuple.Unpack(f.Key)

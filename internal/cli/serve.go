@@ -16,7 +16,7 @@ import (
 )
 
 const serveLong = `Serve the queues of a store to programs in any language: over HTTP, and with
---beanstalk by beanstalkd's protocol. docs/server.md describes both.
+--beanstalk by beanstalkd's protocol. docs/reference/http.md and docs/beanstalkd.md describe them.
 
 On the loopback interface it answers everybody. Another address needs --tokens, which
 "conq token new" makes, and --tls-cert with --tls-key, or --insecure. SIGHUP reads these

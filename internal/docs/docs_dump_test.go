@@ -18,7 +18,7 @@ import (
 	"github.com/conq-go/conq/kv/memory"
 )
 
-// The dump that docs/format.md shows is that of the store which it shows before, byte
+// The dump that docs/reference/format.md shows is that of the store which it shows before, byte
 // for byte, and can be loaded.
 func TestFormatDump(t *testing.T) {
 	db := memory.New(memory.Options{})
@@ -44,7 +44,7 @@ func TestFormatDump(t *testing.T) {
 	equal(t, binary.BigEndian.Uint32(sum), crc32.Checksum(covered, table))
 }
 
-// dumpShown returns a dump that docs/format.md shows.
+// dumpShown returns a dump that docs/reference/format.md shows.
 func dumpShown(t *testing.T, n int) string {
 	var text strings.Builder
 	for _, line := range strings.Split(blocks(t, formatDoc, "dump")[n], "\n") {

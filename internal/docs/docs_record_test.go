@@ -13,9 +13,9 @@ import (
 	"testing"
 )
 
-const recordDoc = "docs/track-record.md"
+const recordDoc = "docs/internals/track-record.md"
 
-// Each row of docs/track-record.md has one command, and all commands and names of tests on the page
+// Each row of docs/internals/track-record.md has one command, and all commands and names of tests on the page
 // are of tests that are there.
 func TestTrackRecord(t *testing.T) {
 	tests := testsOfRepository(t)

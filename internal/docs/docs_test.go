@@ -23,9 +23,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-const formatDoc = "docs/format.md"
+const formatDoc = "docs/reference/format.md"
 
-// The bytes of tuples in docs/format.md are those that package tuple packs.
+// The bytes of tuples in docs/reference/format.md are those that package tuple packs.
 func TestFormatTuples(t *testing.T) {
 	tuples := map[string]tuple.Tuple{
 		`("Q")`:                  {"Q"},
@@ -78,7 +78,7 @@ func encoded[T any](c conq.Codec[T], v T) string {
 	return hex.EncodeToString(b)
 }
 
-// The store that docs/format.md shows in full is what its operations leave, no
+// The store that docs/reference/format.md shows in full is what its operations leave, no
 // key more or less.
 func TestFormatStore(t *testing.T) {
 	random := make([]byte, 20*8)
@@ -194,7 +194,7 @@ func TestFormatNumbers(t *testing.T) {
 	})
 }
 
-// The files of the embedded directory are as docs/format.md has them.
+// The files of the embedded directory are as docs/reference/format.md has them.
 func TestFormatDirectory(t *testing.T) {
 	dir := t.TempDir()
 	db, err := embedded.Open(dir, embedded.Options{})

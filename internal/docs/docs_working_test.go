@@ -90,7 +90,7 @@ func clearRole(db kv.DB) {
 	}))
 }
 
-// The staged request that docs/format.md shows is what a client leaves that dies
+// The staged request that docs/reference/format.md shows is what a client leaves that dies
 // after having written it, and the result what the next one makes of that.
 func TestFormatStaging(t *testing.T) {
 	db := memory.New(memory.Options{})
@@ -176,7 +176,7 @@ func workingKeys(db kv.DB) map[string]int {
 	return forms
 }
 
-// A queue keeps its working keys where docs/format.md has them: all of them on a
+// A queue keeps its working keys where docs/reference/format.md has them: all of them on a
 // shared store where commits may be unknown, and none on one that a process has for
 // itself.
 func TestFormatWorkingKeys(t *testing.T) { synctest.Test(t, formatWorkingKeys) }

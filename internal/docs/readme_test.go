@@ -70,18 +70,3 @@ func TestReadmeRates(t *testing.T) {
 		}
 	}
 }
-
-// Files that the documents point to are there.
-func TestDocumentLinks(t *testing.T) {
-	link := regexp.MustCompile(`\]\(([^):#]+)(#[^)]*)?\)`)
-	documents, err := filepath.Glob("docs/*.md")
-	check(err)
-	for _, document := range append(documents, "README.md", "ARCHITECTURE.md", "CHANGELOG.md") {
-		for _, match := range link.FindAllSubmatch(readFile(t, document), -1) {
-			target := filepath.Join(filepath.Dir(document), string(match[1]))
-			if _, err := os.Stat(target); err != nil {
-				t.Errorf("%s points to %s, which is not there", document, match[1])
-			}
-		}
-	}
-}

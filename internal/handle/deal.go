@@ -110,7 +110,7 @@ const (
 
 // removesOnly tells whether a transaction that takes conflicts on the items that it removes, and on
 // nothing else. It counts as done at the version that it has read, then, and it is no matter what is
-// added before it commits: docs/concurrency.md has the argument. Where one process has the store,
+// added before it commits: docs/internals/concurrency.md has the argument. Where one process has the store,
 // what lies between is over in microseconds, and takes agree with peeks, too.
 func (q *queue) removesOnly(how strictness) bool { return q.limits.Shared && how != exact }
 

@@ -12,7 +12,7 @@ import (
 // RecordKind says what a record of a work queue in a dump is.
 type RecordKind int64
 
-// The kinds of records. docs/format.md tells their bytes.
+// The kinds of records. docs/reference/format.md tells their bytes.
 const (
 	SettingsRecord RecordKind = iota + 1 // comes first
 	JobRecord                            // by id

@@ -12,9 +12,9 @@ import (
 	"github.com/conq-go/conq/kv/memory"
 )
 
-// TestFormat compares what is stored with the last block of docs/format.md.
+// TestFormat compares what is stored with the last block of docs/reference/format.md.
 func TestFormat(t *testing.T) {
-	text, err := os.ReadFile("../../docs/format.md")
+	text, err := os.ReadFile("../../docs/reference/format.md")
 	if err != nil {
 		t.Fatal(err)
 	}

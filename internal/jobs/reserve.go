@@ -347,7 +347,7 @@ const spread = 256
 // candidates returns the first ready entries from a key on, up to n, where to go on, and whether these are the last. At first it passes
 // over some, in a relaxed order and where others are at them. Where other processes share the store they are read through a
 // snapshot: the jobs' headers conflict, and the reservation counts as done at the version that it has read, as a take does
-// (docs/concurrency.md).
+// (docs/internals/concurrency.md).
 func (r *reservation) candidates(n int, from *[]byte) (entries [][]byte, end bool, err error) {
 	q, start, reader := r.q, Start{entry: *from}, kv.Reader(r.tx)
 	if *from == nil {

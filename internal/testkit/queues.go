@@ -39,7 +39,7 @@ func EqualPairs(t TB, got, want []kv.KeyValue) {
 }
 
 // Abandon makes the first item of a queue the result of a staged request that
-// nobody collects, as docs/format.md describes it.
+// nobody collects, as docs/reference/format.md describes it.
 func Abandon(tx kv.Tx, q *layout.Queue) error {
 	return AbandonThose(tx, q, tx.Range(q.Items, kv.RangeOptions{Limit: 1}))
 }

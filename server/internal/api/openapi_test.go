@@ -13,9 +13,9 @@ import (
 	"github.com/conq-go/conq/internal/testkit"
 )
 
-var update = flag.Bool("update", false, "write docs/openapi.yaml")
+var update = flag.Bool("update", false, "write docs/reference/openapi.yaml")
 
-const description = "../../../docs/openapi.yaml"
+const description = "../../../docs/reference/openapi.yaml"
 
 // The description in docs is what is served.
 func TestOpenAPI(t *testing.T) {
@@ -26,7 +26,7 @@ func TestOpenAPI(t *testing.T) {
 	written, err := os.ReadFile(description)
 	testkit.NoError(t, err)
 	if string(written) != string(served) {
-		t.Error("docs/openapi.yaml is not what is served: go test ./server/internal/api -run OpenAPI -update writes it")
+		t.Error("docs/reference/openapi.yaml is not what is served: go test ./server/internal/api -run OpenAPI -update writes it")
 	}
 }
 
