@@ -2,7 +2,7 @@
 SHELL := bash
 .SHELLFLAGS = -o pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help build demo test thorough race lint models fuzz etcd bench-peers ci clean
+.PHONY: help build demo test thorough race lint models fuzz etcd bench-peers dist dist-twice image ci clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1	/p' $(MAKEFILE_LIST) | expand -t 13
@@ -38,8 +38,18 @@ bench-peers: ## conq beside what one would pick instead; flags in ARGS, as ARGS=
 	go build -C bench/peers -o peers .
 	bench/peers/peers $(ARGS)
 
+dist: ## archives, packages, bills of materials, checksums in ./dist; flags in ARGS, as ARGS="-platforms linux/amd64"
+	CGO_ENABLED=0 go run -C deploy/dist . $(ARGS)
+
+dist-twice: ## whether two clones of the last commit give the same bytes, on all platforms
+	CGO_ENABLED=0 go test -C deploy/dist -count=1 -timeout 60m . -args -platforms all
+
+image: ## an image for containers, conq, with the command of make dist
+	$(MAKE) dist ARGS="-platforms linux/$$(go env GOARCH)"
+	docker build -f deploy/Dockerfile -t conq .
+
 ci: ## everything that must pass
 	.ci/run
 
 clean: ## remove what was built
-	rm -f conq bench/peers/peers *.test *.prof
+	rm -rf conq dist bench/peers/peers *.test *.prof

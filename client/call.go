@@ -15,6 +15,7 @@ import (
 	"net/url"
 	"time"
 
+	"github.com/conq-go/conq/internal/version"
 	"github.com/conq-go/conq/kv"
 	"github.com/conq-go/conq/work"
 )
@@ -159,6 +160,7 @@ func (c *Client) try(ctx context.Context, q call, body []byte, key string, out a
 		return false, -1, err
 	}
 	r.URL.RawQuery = q.query.Encode()
+	r.Header.Set("User-Agent", version.Read().Product())
 	if q.body != nil {
 		r.Header.Set("Content-Type", "application/json")
 	}

@@ -20,6 +20,7 @@ import (
 	"github.com/conq-go/conq/codec"
 	"github.com/conq-go/conq/errs"
 	"github.com/conq-go/conq/internal/testkit"
+	"github.com/conq-go/conq/internal/version"
 	"github.com/conq-go/conq/kv"
 	"github.com/conq-go/conq/server"
 )
@@ -268,6 +269,18 @@ func TestFullDisk(t *testing.T) {
 	err = q.Enqueue(t.Context(), "a")
 	testkit.WantError(t, err, kv.ErrFull, "no space")
 	testkit.Equal(t, "unknown", errors.Is(err, kv.ErrCommitUnknown), false)
+}
+
+// A server's log can tell which version a client has.
+func TestUserAgent(t *testing.T) {
+	var got string
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		got = r.UserAgent()
+		fmt.Fprintln(w, "ready")
+	}))
+	t.Cleanup(s.Close)
+	dial(t, s.URL, client.Options{})
+	testkit.Equal(t, "user agent", got, version.Read().Product())
 }
 
 // What does not decode is not lost.

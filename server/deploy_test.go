@@ -72,31 +72,31 @@ func instructions(text string) (all [][2]string) {
 	return all
 }
 
-var knownInstructions = []string{"FROM", "WORKDIR", "COPY", "RUN", "USER", "VOLUME", "EXPOSE", "STOPSIGNAL", "ENTRYPOINT", "CMD"}
+var knownInstructions = []string{"FROM", "ARG", "COPY", "RUN", "USER", "VOLUME", "EXPOSE", "STOPSIGNAL", "ENTRYPOINT", "CMD"}
 
-// The image is static, has no shell, and runs as a user without rights; it is built with the Go of go.mod.
+// The image has the command that make dist has built, no shell, and runs as a user without rights, who owns the volume.
 func TestDockerfile(t *testing.T) {
 	b, err := os.ReadFile("../deploy/Dockerfile")
 	testkit.NoError(t, err)
-	mod, err := os.ReadFile("../go.mod")
-	testkit.NoError(t, err)
-	version := regexp.MustCompile(`(?m)^go (\d+\.\d+)`).FindStringSubmatch(string(mod))[1]
 	last := make(map[string]string) // of the final stage
+	var copied []string
 	for _, i := range instructions(string(b)) {
 		if !slices.Contains(knownInstructions, i[0]) {
 			t.Errorf("there is no instruction %s", i[0])
 		}
-		switch {
-		case i[0] == "FROM" && strings.HasPrefix(i[1], "golang:"):
-			testkit.Equal(t, "builder", strings.HasPrefix(i[1], "golang:"+version+"-") && strings.HasSuffix(i[1], " AS build"), true)
-		case i[0] == "FROM":
+		if i[0] == "FROM" {
 			clear(last)
-		case i[0] == "RUN" && strings.Contains(i[1], "go build"):
-			testkit.Equal(t, "static", strings.HasPrefix(i[1], "CGO_ENABLED=0 "), true)
+			copied = nil
+		}
+		if i[0] == "COPY" {
+			copied = append(copied, i[1])
 		}
 		last[i[0]] = i[1]
 	}
 	testkit.Equal(t, "final image", last["FROM"], "scratch")
+	for _, what := range []string{"dist/bin/linux_${TARGETARCH}/conq /conq", "--from=files --chown=65532:65532 /empty /data"} {
+		testkit.Equal(t, "copied: "+what, slices.Contains(copied, what), true)
+	}
 	testkit.Equal(t, "user", last["USER"], "65532:65532")
 	testkit.Equal(t, "something is run in the final image", last["RUN"], "")
 	var entry, command []string

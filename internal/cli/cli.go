@@ -37,12 +37,12 @@ import (
 	"os/exec"
 	"os/signal"
 	"runtime"
-	"runtime/debug"
 	"slices"
 	"strings"
 	"syscall"
 	"time"
 
+	"github.com/conq-go/conq/internal/version"
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 )
@@ -143,6 +143,13 @@ func onSignal(s os.Signal, f func()) (end func()) {
 	}
 }
 
+// Command returns the command as it is documented: its help, its manual pages, its completions. It is not for running.
+func Command() *cobra.Command {
+	root := (&app{}).root()
+	strict(root)
+	return root
+}
+
 func (a *app) run(ctx context.Context, args []string) int {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -192,7 +199,7 @@ func (a *app) root() *cobra.Command {
 		Short:         "Durable, transactional FIFO queues, priority queues and work queues",
 		Long:          rootLong,
 		Example:       rootExample,
-		Version:       version(),
+		Version:       build(),
 		Args:          cobra.ArbitraryArgs,
 		SilenceErrors: true,
 		SilenceUsage:  true,
@@ -280,13 +287,10 @@ func commandNames(of *cobra.Command) (names []string) {
 	return names
 }
 
-// version says which build this is.
-func version() string {
-	v := "(unknown)"
-	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" {
-		v = info.Main.Version
-	}
-	return fmt.Sprintf("%s %s %s/%s", v, runtime.Version(), runtime.GOOS, runtime.GOARCH)
+// build says which build this is.
+func build() string {
+	b := version.Read()
+	return fmt.Sprintf("%s %s %s/%s", b, b.Go, runtime.GOOS, runtime.GOARCH)
 }
 
 // isTerminal tells whether a stream is a terminal.

@@ -13,6 +13,7 @@ import (
 	"sync/atomic"
 	"unicode/utf8"
 
+	"github.com/conq-go/conq/internal/version"
 	"github.com/conq-go/conq/internal/wire"
 	"github.com/conq-go/conq/server/internal/bulk"
 	"github.com/conq-go/conq/server/internal/history"
@@ -94,7 +95,7 @@ func config() huma.Config {
 		OpenAPI: &huma.OpenAPI{
 			OpenAPI: "3.1.0",
 			Info: &huma.Info{
-				Title: "conq", Version: "1", Description: "Durable, transactional queues over HTTP.",
+				Title: "conq", Version: version.Read().Version, Description: "Durable, transactional queues over HTTP.",
 				License: &huma.License{Name: "Apache 2.0", Identifier: "Apache-2.0"},
 			},
 			Servers: []*huma.Server{{URL: "/"}},

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/conq-go/conq"
+	"github.com/conq-go/conq/internal/version"
 	"github.com/conq-go/conq/kv"
 	"github.com/conq-go/conq/server/internal/access"
 	"github.com/conq-go/conq/server/internal/bulk"
@@ -142,7 +143,7 @@ func (d *Dashboard) store(v *visit) (any, error) {
 	v.title = "Store"
 	p := &storePage{
 		Store: v.now.Store, Engine: engineOf(d.Queues.DB()), Limits: d.Queues.DB().Limits(), Queues: len(v.now.Queues),
-		Err: v.now.Err, Version: version(), MayAdmin: v.may(access.Admin, ""),
+		Err: v.now.Err, Version: version.Read().String(), MayAdmin: v.may(access.Admin, ""),
 		Up: time.Since(began), PID: os.Getpid(), Go: runtime.Version(),
 	}
 	p.Transactions, p.Conflicts = d.Transactions()

@@ -9,11 +9,11 @@ import (
 	"html/template"
 	"net/http"
 	"net/url"
-	"runtime/debug"
 	"strings"
 	"sync"
 	"time"
 
+	"github.com/conq-go/conq/internal/version"
 	"github.com/conq-go/conq/server/internal/access"
 	"github.com/conq-go/conq/server/internal/bulk"
 	"github.com/conq-go/conq/server/internal/history"
@@ -85,14 +85,6 @@ var templates = sync.OnceValue(func() map[string]*template.Template {
 	return all
 })
 
-var version = sync.OnceValue(func() string {
-	info, ok := debug.ReadBuildInfo()
-	if !ok || info.Main.Version == "" {
-		return "(devel)"
-	}
-	return info.Main.Version
-})
-
 func (d *Dashboard) visitOf(ctx context.Context, r *http.Request) *visit {
 	scheme := "http://"
 	if r.TLS != nil {
@@ -123,7 +115,7 @@ func (d *Dashboard) servePage(p *page) http.Handler {
 func (d *Dashboard) content(p *page, v *visit, data any) *content {
 	return &content{
 		Title: v.title, Page: p.name, CSRF: v.caller.CSRF(), Caller: v.caller.Name, Rights: v.caller.Rights(), SignOut: d.SignIn,
-		Version: version(), Stale: staleness(v.now), Notice: d.notice(v), Data: data,
+		Version: version.Read().String(), Stale: staleness(v.now), Notice: d.notice(v), Data: data,
 	}
 }
 

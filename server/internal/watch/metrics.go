@@ -16,6 +16,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"github.com/conq-go/conq"
+	"github.com/conq-go/conq/internal/version"
 	"github.com/conq-go/conq/kv"
 	"github.com/conq-go/conq/server/internal/history"
 	"github.com/conq-go/conq/work"
@@ -79,10 +80,20 @@ func New(o Options) *Metrics {
 		m.items, m.waited, m.transactions, m.conflicts, m.batch, m.requests,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
 		&depths{history: o.History, queues: &m.queues},
-		m.underWay,
+		m.underWay, buildInfo(),
 	)
 	m.registry.MustRegister(storeMetrics(o.Store)...)
 	return m
+}
+
+// buildInfo is a gauge that is 1, with the build in its labels.
+func buildInfo() prometheus.Collector {
+	b := version.Read()
+	g := prometheus.NewGauge(prometheus.GaugeOpts{
+		Name: "conq_build_info", Help: "1, with the build of the server in the labels.",
+		ConstLabels: prometheus.Labels{"version": b.Version, "revision": b.Revision, "goversion": b.Go}})
+	g.Set(1)
+	return g
 }
 
 // storeMetrics are what a store tells of itself.

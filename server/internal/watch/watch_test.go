@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"runtime"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -14,6 +15,7 @@ import (
 
 	"github.com/conq-go/conq"
 	"github.com/conq-go/conq/internal/testkit"
+	"github.com/conq-go/conq/internal/version"
 	"github.com/conq-go/conq/kv"
 	"github.com/conq-go/conq/server/internal/history"
 	"github.com/conq-go/conq/work"
@@ -136,6 +138,7 @@ func (disk) Syncs() kv.Syncs {
 
 func TestStore(t *testing.T) {
 	says(t, scrape(t, New(Options{History: history.New(), MaxQueues: 1, Store: disk{}})),
+		`conq_build_info{goversion="`+runtime.Version()+`",revision="`+version.Read().Revision+`",version="`+version.Read().Version+`"} 1`,
 		"conq_store_bytes 4096", "conq_store_sync_seconds_count 3", "conq_store_sync_seconds_sum 1.5", `conq_store_sync_seconds_bucket{le="0.001"} 1`)
 }
 
