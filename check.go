@@ -34,7 +34,7 @@ type CheckOptions = check.CheckOptions
 // docs/reference/format.md.
 type Finding = check.Finding
 
-// FindingKind is the kind of a finding, as text. docs/operating.md describes each.
+// FindingKind is the kind of a finding, as text. docs/reference/check.md describes each.
 type FindingKind = check.FindingKind
 
 // The kinds of findings. Those of staging are about the keys in docs/reference/format.md,
@@ -84,7 +84,7 @@ type CheckReport = check.CheckReport
 
 // Check reads the whole key space of a store, and finds what is not as conq leaves
 // it: entries of the catalogue, keys and staged requests that do not decode, split
-// payloads with missing pieces, and what is left over of either. docs/operating.md
+// payloads with missing pieces, and what is left over of either. docs/reference/check.md
 // lists all of it. It works on any engine, and while the store is in use.
 //
 // Check reads one page of keys after the other, in their order, each in a

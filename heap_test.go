@@ -18,7 +18,7 @@ import (
 // heapOptions have an embedded store take little that does not come from what is put there: 1 MiB of blocks, and memtables of 1 MiB.
 var heapOptions = embedded.Options{Cache: 1 << 20, MemTable: 1 << 20}
 
-// Of the live heap docs/engines.md promises, for a store with heapOptions: blocks and memtables 7 MiB, hot ranges 16 MiB, the
+// Of the live heap docs/reference/limits.md promises, for a store with heapOptions: blocks and memtables 7 MiB, hot ranges 16 MiB, the
 // backlog 6 MiB, buffers of the log 8 MiB; and besides what a test's program takes.
 const (
 	heapBound = (7 + 16 + 6 + 8 + 2) << 20

@@ -9,7 +9,7 @@ import (
 	"github.com/conq-go/conq/server/internal/access"
 )
 
-// Tokens are those of a file, as last read. docs/reference/http.md describes it.
+// Tokens are those of a file, as last read. docs/security.md describes it.
 type Tokens = access.Tokens
 
 // LoadTokens reads a file of tokens.

@@ -58,7 +58,7 @@ type Finding struct {
 	once bool // one of the kind is enough for a queue
 }
 
-// FindingKind is the kind of a finding. docs/operating.md describes each.
+// FindingKind is the kind of a finding. docs/reference/check.md describes each.
 type FindingKind string
 
 // The kinds of findings. Those of staging are about the keys in docs/reference/format.md,

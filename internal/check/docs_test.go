@@ -21,10 +21,10 @@ var allFindings = []conq.FindingKind{
 	conq.FindingTwice, conq.FindingStagedItemKey, conq.FindingPlace, conq.FindingNoPlace, conq.FindingOutcome,
 }
 
-// Each kind of finding is in ../../docs/operating.md, in this order, and is planted by a
+// Each kind of finding is in ../../docs/reference/check.md, in this order, and is planted by a
 // test.
 func TestFindingsAreDocumented(t *testing.T) {
-	text, err := os.ReadFile("../../docs/operating.md")
+	text, err := os.ReadFile("../../docs/reference/check.md")
 	testkit.NoError(t, err)
 	_, table, ok := strings.Cut(string(text), "| kind | what is wrong | repair |\n|---|---|---|\n")
 	testkit.Equal(t, "there is a table", ok, true)

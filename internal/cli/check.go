@@ -22,7 +22,7 @@ keys that hold no item are removed, staged items go back into their queue if
 nobody has collected them in time, and jobs are entered where they belong, and
 counted anew. No item or job is removed, nor anything that does not decode.
 
-Each finding is a line; docs/operating.md describes them all. Notes, such as keys
+Each finding is a line; docs/reference/check.md describes them all. Notes, such as keys
 of other programs in the same store, are no faults.
 
 Exit codes: 0 the store is sound, or is again, 1 faults remain or there is no

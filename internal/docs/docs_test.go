@@ -142,9 +142,9 @@ func TestFormatLimits(t *testing.T) {
 	for name, db := range map[string]kv.DB{"embedded": store, "memory": inMemory} {
 		want[name] = fmt.Sprintf("%d %d", db.Limits().Value, db.Limits().Transaction/2)
 	}
-	// Others need a cluster. The tests of etcd and FoundationDB hold docs/engines.md.
+	// Others need a cluster. The tests of etcd and FoundationDB hold docs/reference/limits.md.
 	limits := map[string][]string{}
-	for _, row := range rows(t, "docs/engines.md", 5, "Bytes, where nothing else is said.\n\n| | embedded | memory | etcd | FoundationDB |") {
+	for _, row := range rows(t, "docs/reference/limits.md", 5, "Bytes, where nothing else is said.\n\n| | embedded | memory | etcd | FoundationDB |") {
 		limits[row[0]] = row
 	}
 	for column, name := range map[int]string{3: "etcd", 4: "FoundationDB"} {

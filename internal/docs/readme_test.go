@@ -3,6 +3,8 @@
 package docs
 
 import (
+	"context"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -10,51 +12,150 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/conq-go/conq"
 	"github.com/conq-go/conq/internal/testkit"
+	"github.com/conq-go/conq/server"
 )
 
-// The shell tour of the README prints what it says.
-func TestReadmeShell(t *testing.T) {
-	testkit.Long(t)
-	script := strings.Join(blocks(t, "README.md", "sh"), "")
-	var want strings.Builder
-	for line := range strings.Lines(script) {
-		if text, ok := strings.CutPrefix(line, "#> "); ok {
-			want.WriteString(text)
-		}
-	}
-	cmd := exec.CommandContext(t.Context(), "sh", "-c", script)
-	cmd.Dir = t.TempDir()
-	cmd.Env = append(os.Environ(), "CONQ_STORE=")
-	cmd.Stderr = t.Output()
-	got, err := cmd.Output()
-	if err != nil {
-		t.Fatal(err)
-	}
-	equal(t, string(got), want.String())
+const address = "127.0.0.1:7711" // of the server on all pages
+
+// freeAddress returns one that no server has, for a page's commands to use in place of address.
+func freeAddress(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	testkit.NoError(t, err)
+	defer l.Close()
+	return l.Addr().String()
 }
 
-// The program of the README compiles, and prints what it says.
-func TestReadmeProgram(t *testing.T) {
+// The shell blocks of a page, one after the other, print what the page says. A server that they start listens where nobody
+// else does.
+func TestShell(t *testing.T) {
 	testkit.Long(t)
-	dir := t.TempDir()
-	source := filepath.Join(dir, "main.go")
-	if err := os.WriteFile(source, []byte(blocks(t, "README.md", "go")[0]), 0o644); err != nil {
-		t.Fatal(err)
+	for _, page := range []string{"README.md", "docs/start-command.md", "docs/start-server.md"} {
+		t.Run(filepath.Base(page), func(t *testing.T) {
+			script := strings.Join(blocks(t, page, "sh"), "")
+			if strings.Contains(script, "curl ") {
+				needs(t, "curl")
+			}
+			var want strings.Builder
+			for line := range strings.Lines(script) {
+				if text, ok := strings.CutPrefix(line, "#> "); ok {
+					want.WriteString(text)
+				}
+			}
+			at := freeAddress(t)
+			script = strings.ReplaceAll(strings.ReplaceAll(script, "conq serve", "conq serve --listen "+at), address, at)
+			equal(t, output(t, t.TempDir(), "sh", "-c", script), want.String())
+		})
 	}
-	program := filepath.Join(dir, "program")
-	out, err := exec.CommandContext(t.Context(), "go", "build", "-buildvcs=false", "-ldflags=-w", "-o", program, source).CombinedOutput()
-	if err != nil {
-		t.Fatalf("go build: %v\n%s", err, out)
-	}
-	cmd := exec.CommandContext(t.Context(), program)
-	cmd.Dir = dir
-	cmd.Stderr = t.Output()
+}
+
+// output returns what a command prints. It has no store but those that it names.
+func output(t *testing.T, dir, name string, arguments ...string) string {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), name, arguments...)
+	cmd.Dir, cmd.Stderr = dir, t.Output()
+	cmd.Env = append(os.Environ(), "CONQ_STORE=")
 	got, err := cmd.Output()
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("%s: %v", name, err)
 	}
-	equal(t, string(got), blocks(t, "README.md", "text")[0])
+	return string(got)
+}
+
+func needs(t *testing.T, tool string) {
+	t.Helper()
+	if _, err := exec.LookPath(tool); err != nil {
+		t.Skipf("it needs %s", tool)
+	}
+}
+
+// run compiles a program, and returns what it prints.
+func run(t *testing.T, program string) string {
+	t.Helper()
+	dir := t.TempDir()
+	testkit.NoError(t, os.WriteFile(filepath.Join(dir, "main.go"), []byte(program), 0o644))
+	// From the root of the repository, for its go.mod.
+	build := exec.CommandContext(t.Context(), "go", "build", "-buildvcs=false", "-ldflags=-w", "-o", filepath.Join(dir, "program"), filepath.Join(dir, "main.go"))
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("go build: %v\n%s\n%s", err, out, program)
+	}
+	return output(t, dir, filepath.Join(dir, "program"))
+}
+
+// The program of docs/start-library.md compiles, and prints what the page says.
+func TestLibraryProgram(t *testing.T) {
+	testkit.Long(t)
+	const page = "docs/start-library.md"
+	equal(t, run(t, blocks(t, page, "go")[0]), blocks(t, page, "text")[0])
+}
+
+// The lines of Go in README.md do what they say, in a program around them.
+func TestReadmeGo(t *testing.T) {
+	testkit.Long(t)
+	equal(t, run(t, `package main
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/conq-go/conq"
+	"github.com/conq-go/conq/kv"
+	"github.com/conq-go/conq/work"
+)
+
+type Email struct{ To string }
+
+func main() {
+	ctx, stop := context.WithCancel(context.Background())
+	send := func(_ context.Context, job *work.Lease[string]) error {
+		fmt.Println("sent", job.Value)
+		stop()
+		return nil
+	}
+`+blocks(t, "README.md", "go")[0]+`
+	if err != nil {
+		panic(err)
+	}
+}
+`), "sent to ada\n")
+}
+
+// serve returns the address of a server of an empty store.
+func serve(t *testing.T) string {
+	t.Helper()
+	db, err := conq.Open("memory:")
+	testkit.NoError(t, err)
+	s, err := server.New(db, server.Options{})
+	testkit.NoError(t, err)
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	testkit.NoError(t, err)
+	serving, stop := context.WithCancel(ctx)
+	stopped := make(chan error, 1)
+	go func() { stopped <- s.Serve(serving, l) }()
+	t.Cleanup(func() {
+		stop()
+		testkit.NoError(t, <-stopped)
+		testkit.NoError(t, s.Close())
+		testkit.NoError(t, db.Close())
+	})
+	return l.Addr().String()
+}
+
+// The Go program of docs/start-server.md uses a server as the page says.
+func TestClientProgram(t *testing.T) {
+	testkit.Long(t)
+	const page = "docs/start-server.md"
+	program := strings.ReplaceAll(blocks(t, page, "go")[0], address, serve(t))
+	equal(t, run(t, program), blocks(t, page, "text")[0])
+}
+
+// README.md is read in a minute.
+func TestReadmeIsShort(t *testing.T) {
+	if lines := strings.Count(string(readFile(t, "README.md")), "\n"); lines > 120 {
+		t.Errorf("README.md has %d lines, 120 are wanted: what is more belongs to a page of docs", lines)
+	}
 }
 
 // The rates that the README has are those of docs/performance.md.
@@ -68,5 +169,28 @@ func TestReadmeRates(t *testing.T) {
 		if !strings.Contains(all, "| "+pair+" / ") && !strings.Contains(all, "| "+pair+" |") {
 			t.Errorf("docs/performance.md has no %s", pair)
 		}
+	}
+}
+
+// The test on docs/testing.md passes.
+func TestTestingPage(t *testing.T) {
+	testkit.Long(t)
+	file := filepath.Join(t.TempDir(), "mail_test.go")
+	testkit.NoError(t, os.WriteFile(file, []byte(blocks(t, "docs/testing.md", "go")[0]), 0o644))
+	if out, err := exec.CommandContext(t.Context(), "go", "test", "-vet=off", "-ldflags=-w", file).CombinedOutput(); err != nil {
+		t.Errorf("go test: %v\n%s", err, out)
+	}
+}
+
+// The workers on docs/clients.md do the jobs that they put.
+func TestClientsPage(t *testing.T) {
+	for _, c := range []struct{ language, tool, want string }{{"python", "python3", "sent to ada\n"}, {"js", "node", "sent to ben\n"}} {
+		t.Run(c.language, func(t *testing.T) {
+			needs(t, c.tool)
+			program := strings.ReplaceAll(blocks(t, "docs/clients.md", c.language)[0], address, serve(t))
+			file := filepath.Join(t.TempDir(), "worker."+c.language)
+			testkit.NoError(t, os.WriteFile(file, []byte(program), 0o644))
+			equal(t, output(t, "", c.tool, file), c.want)
+		})
 	}
 }

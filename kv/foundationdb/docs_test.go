@@ -10,10 +10,10 @@ import (
 	"github.com/conq-go/conq/internal/testkit"
 )
 
-// The limits in docs/engines.md are this engine's. Those of others are held where they are
+// The limits in docs/reference/limits.md are this engine's. Those of others are held where they are
 // tested.
 func TestLimitsAreDocumented(t *testing.T) {
-	page, err := os.ReadFile("../../docs/engines.md")
+	page, err := os.ReadFile("../../docs/reference/limits.md")
 	testkit.NoError(t, err)
 	l := opened(t, newDB(newFake(), Options{})).Limits()
 	for name, want := range map[string]int{

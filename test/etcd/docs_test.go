@@ -18,22 +18,26 @@ import (
 	"github.com/conq-go/conq/kv/memory"
 )
 
-const enginesPage = "../../docs/engines.md"
+// The pages that say what engines take.
+const (
+	enginesPage = "../../docs/engines.md"
+	limitsPage  = "../../docs/reference/limits.md"
+)
 
-// section returns a part of the page on engines.
-func section(t *testing.T, title string) string {
+// section returns a part of a page.
+func section(t *testing.T, file, title string) string {
 	t.Helper()
-	page, err := os.ReadFile(enginesPage)
+	page, err := os.ReadFile(file)
 	testkit.NoError(t, err)
 	_, part, found := strings.Cut(string(page), "\n## "+title+"\n")
 	if !found {
-		t.Fatalf("%s has no section %q", enginesPage, title)
+		t.Fatalf("%s has no section %q", file, title)
 	}
 	part, _, _ = strings.Cut(part, "\n## ")
 	return part
 }
 
-// The limits that the page on engines tells are those of open stores.
+// The limits that the page on limits tells are those of open stores.
 func TestEnginesPageLimits(t *testing.T) {
 	store, err := embedded.Open(t.TempDir(), embedded.Options{})
 	testkit.NoError(t, err)
@@ -42,7 +46,7 @@ func TestEnginesPageLimits(t *testing.T) {
 	defer inMemory.Close()
 	cluster := open(t, startCluster(t, clusterOptions{}).options())
 	rows := map[string][]string{}
-	for line := range strings.Lines(section(t, "Limits")) {
+	for line := range strings.Lines(section(t, limitsPage, "Limits")) {
 		if cells := strings.Split(strings.Trim(line, "|\n "), " | "); len(cells) == 5 {
 			rows[cells[0]] = cells[1:]
 		}
@@ -70,7 +74,7 @@ func TestEnginesPageLimits(t *testing.T) {
 			"shared with other processes": or(l.Shared, "yes", "no"), "commits of unknown outcome": or(l.UnknownCommits, "yes", "no"),
 		} {
 			if row := rows[name]; row == nil || row[column] != want {
-				t.Errorf("%s, row %q, column %d: %q, want %q", enginesPage, name, column+1, row, want)
+				t.Errorf("%s, row %q, column %d: %q, want %q", limitsPage, name, column+1, row, want)
 			}
 		}
 	}
@@ -100,7 +104,7 @@ func testLargestBatches(t *testing.T, cluster kv.DB, rows map[string][]string) {
 
 // The URLs of the page are URLs that the engines take.
 func TestEnginesPageURLs(t *testing.T) {
-	part, files := section(t, "URLs"), newCerts(t)
+	part, files := section(t, enginesPage, "URLs"), newCerts(t)
 	t.Chdir(t.TempDir())
 	t.Setenv(etcd.PasswordVariable, "secret")
 	for name, file := range map[string]string{"ca.pem": files.ca, "me.pem": files.cert, "me.key": files.key} {
