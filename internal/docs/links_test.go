@@ -152,7 +152,7 @@ func TestDocumentsNamed(t *testing.T) {
 // Packages and files that documents name are there.
 func TestDocsPaths(t *testing.T) {
 	path := regexp.MustCompile("`((?:internal|kv|cmd|bench|test|recipe|tuple)/[\\w./-]+|\\w+_test\\.go)`")
-	for _, document := range append(files(t, ".md", "docs"), "README.md", "ARCHITECTURE.md") {
+	for _, document := range append(files(t, ".md", "docs"), "README.md", "ARCHITECTURE.md", "CONTRIBUTING.md") {
 		for _, match := range path.FindAllStringSubmatch(string(readFile(t, document)), -1) {
 			if !isThere(match[1]) {
 				t.Errorf("%s names %s, which is not there", document, match[1])
