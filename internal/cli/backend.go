@@ -21,6 +21,8 @@ type backend interface {
 	// find is lookup for a queue that must be there. Items that another program put there count, too.
 	find(ctx context.Context, name string) (conq.Info, error)
 	queues(ctx context.Context) ([]conq.Info, error)
+	// looks returns how all queues look, by name. Those of a server may be of a second ago, unless they are to be fresh.
+	looks(ctx context.Context, fresh bool) ([]look, error)
 	// remove deletes a queue.
 	remove(ctx context.Context, name string) error
 	// about returns facts about the store, its queues left out.

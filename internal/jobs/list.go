@@ -153,3 +153,25 @@ func (q *Queue) Oldest(r kv.Reader) (since int64, err error) {
 	}
 	return since, nil
 }
+
+// Look is how a queue looks.
+type Look struct {
+	Counts map[State]int64
+	Paused bool
+	Oldest int64 // as Oldest returns it
+}
+
+// Look reads how the queue looks, through snapshots but for the settings.
+func (q *Queue) Look(r kv.Reader) (l Look, err error) {
+	if l.Counts, err = q.Counts(r); err != nil {
+		return l, err
+	}
+	at, err := q.At(r)
+	if err != nil {
+		return l, err
+	}
+	if l.Paused = at.Paused(); l.Counts[Ready] > 0 {
+		l.Oldest, err = q.Oldest(r)
+	}
+	return l, err
+}

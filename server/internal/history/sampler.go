@@ -322,26 +322,18 @@ func (s *Sampler) look(r kv.Reader, q *sampled, c *Counts) error {
 		}
 		return s.itemsOf(q).read(r, s.now(), balance, c)
 	}
-	of := jobs.NewQueue(q.name, s.db.Limits(), jobs.Config{})
-	n, err := of.Counts(r)
+	of, err := jobs.NewQueue(q.name, s.db.Limits(), jobs.Config{}).Look(r)
 	if err != nil {
 		return err
 	}
+	n := of.Counts
 	c.Ready, c.Scheduled, c.Leased = n[jobs.Ready], n[jobs.Scheduled], n[jobs.Leased]
 	c.Blocked, c.Dead, c.Done = n[jobs.Blocked], n[jobs.Dead], n[jobs.Done]
 	c.Depth = c.Ready + c.Scheduled + c.Leased + c.Blocked
-	at, err := of.At(r)
-	if err != nil {
-		return err
+	if c.Paused = of.Paused; of.Oldest != 0 {
+		c.Oldest = time.UnixMicro(of.Oldest)
 	}
-	if c.Paused = at.Paused(); c.Ready == 0 {
-		return nil
-	}
-	since, err := of.Oldest(r)
-	if since != 0 {
-		c.Oldest = time.UnixMicro(since)
-	}
-	return err
+	return nil
 }
 
 // ObserveItems is the Observe of the handles of queues and priority queues.
