@@ -46,8 +46,8 @@ func TestCatalogue(t *testing.T) {
 func TestKinds(t *testing.T) {
 	db := testkit.NewMemory(t, kv.Limits{})
 	newFixture(t, db, nil)
-	testkit.WantError(t, drop(OpenQueue(db, "p", String())), ErrKind, `"p" is a priority queue, not a queue`)
-	testkit.WantError(t, drop(OpenPriorityQueue(db, "q", String())), ErrKind, `"q" is a queue, not a priority queue`)
+	testkit.WantError(t, drop(OpenQueue(t.Context(), db, "p", String())), ErrKind, `"p" is a priority queue, not a queue`)
+	testkit.WantError(t, drop(OpenPriorityQueue(t.Context(), db, "q", String())), ErrKind, `"q" is a queue, not a priority queue`)
 }
 
 // Many who open a new queue at the same time all get it, as one kind.
@@ -60,9 +60,9 @@ func TestOpenTogether(t *testing.T) {
 			for i := range errs {
 				group.Go(func() {
 					if i%2 == 0 {
-						errs[i] = drop(OpenQueue(db, "same", String()))
+						errs[i] = drop(OpenQueue(t.Context(), db, "same", String()))
 					} else {
-						errs[i] = drop(OpenPriorityQueue(db, "same", String()))
+						errs[i] = drop(OpenPriorityQueue(t.Context(), db, "same", String()))
 					}
 				})
 			}
@@ -87,20 +87,20 @@ func TestNewerFormats(t *testing.T) {
 	newFixture(t, db, nil)
 	testkit.Write(t, db, kv.KeyValue{Key: layout.EntryKey("q"), Value: testkit.Pack(t, "queue", 2, "more")})
 	before := testkit.Everything(t, db)
-	testkit.WantError(t, drop(OpenQueue(db, "q", String())), ErrFormat, `queue "q" has format 2`, "up to 1")
+	testkit.WantError(t, drop(OpenQueue(t.Context(), db, "q", String())), ErrFormat, `queue "q" has format 2`, "up to 1")
 	infos, err := Queues(t.Context(), db)
 	testkit.NoError(t, err)
 	testkit.EqualSlices(t, "queues", infos, []Info{{Name: "p", Kind: KindPriorityQueue, Format: 1}, {Name: "q", Kind: KindQueue, Format: 2}})
 
 	testkit.Write(t, db, kv.KeyValue{Key: layout.EntryKey("q"), Value: testkit.Pack(t, "ring", 3)})
-	testkit.WantError(t, drop(OpenQueue(db, "q", String())), ErrKind, "is a ring, not a queue")
+	testkit.WantError(t, drop(OpenQueue(t.Context(), db, "q", String())), ErrKind, "is a ring, not a queue")
 	testkit.Write(t, db, kv.KeyValue{Key: layout.EntryKey("q"), Value: testkit.Pack(t, "queue", 2, "more")})
 	testkit.EqualPairs(t, testkit.Everything(t, db), before)
 
 	testkit.Write(t, db, kv.KeyValue{Key: layout.FormatKey(), Value: testkit.Pack(t, 7, "more")})
 	before = testkit.Everything(t, db)
-	testkit.WantError(t, drop(OpenQueue(db, "p", String())), ErrFormat, "store has format 7", "up to 1")
-	testkit.WantError(t, drop(OpenQueue(db, "new", String())), ErrFormat, "store has format 7")
+	testkit.WantError(t, drop(OpenQueue(t.Context(), db, "p", String())), ErrFormat, "store has format 7", "up to 1")
+	testkit.WantError(t, drop(OpenQueue(t.Context(), db, "new", String())), ErrFormat, "store has format 7")
 	testkit.WantError(t, drop(Queues(t.Context(), db)), ErrFormat, "store has format 7")
 	_, _, err = Lookup(t.Context(), db, "p")
 	testkit.WantError(t, err, ErrFormat)
@@ -129,12 +129,12 @@ func TestCorruptCatalogue(t *testing.T) {
 			testkit.Write(t, db, kv.KeyValue{Key: layout.EntryKey("q"), Value: value})
 			before := testkit.Everything(t, db)
 			shown := fmt.Sprintf("%x", layout.EntryKey("q"))
-			testkit.WantError(t, drop(OpenQueue(db, "q", String())), ErrCorrupt, shown)
+			testkit.WantError(t, drop(OpenQueue(t.Context(), db, "q", String())), ErrCorrupt, shown)
 			testkit.WantError(t, drop(Queues(t.Context(), db)), ErrCorrupt, shown)
 			_, _, err := Lookup(t.Context(), db, "q")
 			testkit.WantError(t, err, ErrCorrupt, shown)
 			testkit.EqualPairs(t, testkit.Everything(t, db), before)
-			testkit.NoError(t, drop(OpenPriorityQueue(db, "p", String())))
+			testkit.NoError(t, drop(OpenPriorityQueue(t.Context(), db, "p", String())))
 		})
 	}
 	for what, key := range map[string][]byte{
@@ -154,7 +154,7 @@ func TestCorruptCatalogue(t *testing.T) {
 		t.Run("store format "+what, func(t *testing.T) {
 			db := testkit.NewMemory(t, kv.Limits{})
 			testkit.Write(t, db, kv.KeyValue{Key: layout.FormatKey(), Value: value})
-			testkit.WantError(t, drop(OpenQueue(db, "q", String())), ErrCorrupt, "store format")
+			testkit.WantError(t, drop(OpenQueue(t.Context(), db, "q", String())), ErrCorrupt, "store format")
 		})
 	}
 }
@@ -167,7 +167,7 @@ func TestOpenURL(t *testing.T) {
 		"etcd://a:1,b:2":       "must import github.com/conq-go/conq/kv/etcd",
 		"embedded:x?color=red": "color",
 	} {
-		if _, err := Open(url); err == nil {
+		if _, err := Open(t.Context(), url); err == nil {
 			t.Errorf("Open(%q) worked", url)
 		} else {
 			testkit.WantError(t, err, kv.ErrInvalid, text)
@@ -178,13 +178,13 @@ func TestOpenURL(t *testing.T) {
 		dir + "/plain", dir + "/with:colon", "embedded:" + dir + "/scheme",
 		"EMBEDDED:" + dir + "/upper?durability=memory", "memory:", "Memory:",
 	} {
-		db, err := Open(url)
+		db, err := Open(t.Context(), url)
 		testkit.NoError(t, err)
 		f := newFixture(t, db, nil)
 		testkit.NoError(t, f.q.Enqueue(f.ctx, "a"))
 		testkit.NoError(t, db.Close())
 	}
-	db, err := Open(dir + "/plain")
+	db, err := Open(t.Context(), dir+"/plain")
 	testkit.NoError(t, err)
 	f := newFixture(t, db, nil)
 	testkit.Equal(t, "item that was there", first(t, f), "a")
@@ -206,10 +206,10 @@ func TestSchemes(t *testing.T) {
 // Who opens a queue that is there writes the format of the store if that is missing.
 func TestOpenWritesFormat(t *testing.T) {
 	db := testkit.NewMemory(t, kv.Limits{})
-	testkit.NoError(t, drop(OpenQueue(db, "q", String())))
+	testkit.NoError(t, drop(OpenQueue(t.Context(), db, "q", String())))
 	before := testkit.Everything(t, db)
 	testkit.Remove(t, db, kv.KeyRange(layout.FormatKey()))
-	testkit.NoError(t, drop(OpenQueue(db, "q", String())))
+	testkit.NoError(t, drop(OpenQueue(t.Context(), db, "q", String())))
 	testkit.Equal(t, "the store", fmt.Sprint(testkit.Everything(t, db)), fmt.Sprint(before))
 }
 
@@ -218,7 +218,7 @@ func TestQueuesByName(t *testing.T) {
 	db := testkit.NewMemory(t, kv.Limits{})
 	names := []string{"b", "a\x01", "a", "é", "aa", "Z", "\x7f", "ÿ"}
 	for _, name := range names {
-		testkit.NoError(t, drop(OpenQueue(db, name, Bytes())))
+		testkit.NoError(t, drop(OpenQueue(t.Context(), db, name, Bytes())))
 	}
 	infos, err := Queues(t.Context(), db)
 	testkit.NoError(t, err)
@@ -237,7 +237,7 @@ func TestOpenAfterUnknownCommit(t *testing.T) {
 		db := faulty.New(inner, 1, o)
 		const n = 50
 		for i := range n {
-			_, err := OpenQueue(db, fmt.Sprint("queue ", i), String())
+			_, err := OpenQueue(t.Context(), db, fmt.Sprint("queue ", i), String())
 			testkit.NoError(t, err)
 		}
 		testkit.NoError(t, db.Close())
@@ -247,29 +247,31 @@ func TestOpenAfterUnknownCommit(t *testing.T) {
 	}
 }
 
-// Opening a queue takes 30 s at most in all, on a store whose answers are late.
+// Opening a queue ends with its context, on a store whose answers are late.
 func TestOpenTimeout(t *testing.T) {
 	const most, answer = 30 * time.Second, 29 * time.Second
 	for name, limits := range map[string]kv.Limits{"of one process": {}, "shared": {Shared: true, UnknownCommits: true}} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				store := memory.New(memory.Options{Limits: kv.Limits{Age: time.Hour}})
-				testkit.NoError(t, drop(OpenQueue(store, "q", String())))
-				testkit.NoError(t, drop(OpenPriorityQueue(store, "p", String())))
+				testkit.NoError(t, drop(OpenQueue(t.Context(), store, "q", String())))
+				testkit.NoError(t, drop(OpenPriorityQueue(t.Context(), store, "p", String())))
 				db := faulty.New(store, 1, faulty.Options{Limits: limits, Latency: answer})
 				known := most // as outcome keys of others are looked at, too
 				if !limits.Shared {
 					known = answer
 				}
-				for i, open := range []func() error{
-					func() error { return drop(OpenQueue(db, "q", String())) },
-					func() error { return drop(OpenPriorityQueue(db, "p", String())) },
-					func() error { return drop(OpenQueue(db, "new", String())) },
+				for i, open := range []func(context.Context) error{
+					func(ctx context.Context) error { return drop(OpenQueue(ctx, db, "q", String())) },
+					func(ctx context.Context) error { return drop(OpenPriorityQueue(ctx, db, "p", String())) },
+					func(ctx context.Context) error { return drop(OpenQueue(ctx, db, "new", String())) },
 				} {
 					began := time.Now()
-					if err := open(); err != nil {
-						testkit.WantError(t, err, context.DeadlineExceeded, "longer than 30s")
+					ctx, cancel := context.WithTimeout(t.Context(), most)
+					if err := open(ctx); err != nil {
+						testkit.WantError(t, err, context.DeadlineExceeded)
 					}
+					cancel()
 					testkit.Equal(t, "time that it took", time.Since(began), []time.Duration{known, known, most}[i])
 				}
 				testkit.NoError(t, db.Close())

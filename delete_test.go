@@ -23,14 +23,14 @@ import (
 // filled fills a queue of each kind with all that there can be of it, and add one thing more, by the same handle.
 var filled = map[conq.Kind]func(t *testing.T, db kv.DB, name string) (add func() error, size func() (int, error)){
 	conq.KindQueue: func(t *testing.T, db kv.DB, name string) (func() error, func() (int, error)) {
-		q, err := conq.OpenQueue(db, name, conq.String())
+		q, err := conq.OpenQueue(t.Context(), db, name, conq.String())
 		testkit.NoError(t, err)
 		t.Cleanup(func() { q.Close() })
 		testkit.NoError(t, q.EnqueueAll(t.Context(), []string{"a", strings.Repeat("long", 100), "c"}))
 		return func() error { return q.Enqueue(t.Context(), "d") }, func() (int, error) { return q.Len(t.Context()) }
 	},
 	conq.KindPriorityQueue: func(t *testing.T, db kv.DB, name string) (func() error, func() (int, error)) {
-		q, err := conq.OpenPriorityQueue(db, name, conq.String(), conq.Options{Staging: conq.StagingAlways})
+		q, err := conq.OpenPriorityQueue(t.Context(), db, name, conq.String(), conq.Options{Staging: conq.StagingAlways})
 		testkit.NoError(t, err)
 		t.Cleanup(func() { q.Close() })
 		for i := range int64(5) {
@@ -41,7 +41,7 @@ var filled = map[conq.Kind]func(t *testing.T, db kv.DB, name string) (add func()
 		return func() error { return q.Push(t.Context(), "d", 1) }, func() (int, error) { return q.Len(t.Context()) }
 	},
 	conq.KindWorkQueue: func(t *testing.T, db kv.DB, name string) (func() error, func() (int, error)) {
-		q, err := work.Open(db, name, conq.String(), work.Options{Findable: true})
+		q, err := work.Open(t.Context(), db, name, conq.String(), work.Options{Findable: true})
 		testkit.NoError(t, err)
 		t.Cleanup(func() { q.Close() })
 		for i := range 6 {
@@ -83,9 +83,9 @@ func TestDelete(t *testing.T) {
 		for kind, fill := range filled {
 			t.Run(engine+"/"+string(kind), func(t *testing.T) {
 				db := open(kv.Limits{Value: 128})
-				_, err := conq.OpenQueue(db, "other", conq.String()) // "q" is a prefix of none of these
+				_, err := conq.OpenQueue(t.Context(), db, "other", conq.String()) // "q" is a prefix of none of these
 				testkit.NoError(t, err)
-				_, err = conq.OpenQueue(db, "q2", conq.String())
+				_, err = conq.OpenQueue(t.Context(), db, "q2", conq.String())
 				testkit.NoError(t, err)
 				lastID := func() {
 					ids := recipe.ShareIDs(db)
@@ -158,11 +158,11 @@ func TestDeletedAndMadeAsAnother(t *testing.T) {
 
 func TestClearOfAnotherKind(t *testing.T) {
 	db := testkit.NewMemory(t, kv.Limits{})
-	old, err := conq.OpenQueue(db, "q", conq.String())
+	old, err := conq.OpenQueue(t.Context(), db, "q", conq.String())
 	testkit.NoError(t, err)
 	testkit.NoError(t, conq.DeleteQueue(t.Context(), db, "q"))
 	testkit.NoError(t, old.Clear(t.Context())) // there is nothing
-	p, err := conq.OpenPriorityQueue(db, "q", conq.String())
+	p, err := conq.OpenPriorityQueue(t.Context(), db, "q", conq.String())
 	testkit.NoError(t, err)
 	testkit.NoError(t, p.Push(t.Context(), "x", 1))
 	testkit.WantError(t, old.Clear(t.Context()), conq.ErrKind)
@@ -177,11 +177,11 @@ func TestDeleteWhileAdding(t *testing.T) {
 	for engine, open := range deletionStores(t, faulty.Options{}) {
 		t.Run(engine, func(t *testing.T) {
 			db := open(kv.Limits{})
-			q, err := conq.OpenQueue(db, "q", conq.String())
+			q, err := conq.OpenQueue(t.Context(), db, "q", conq.String())
 			testkit.NoError(t, err)
-			p, err := conq.OpenPriorityQueue(db, "p", conq.String())
+			p, err := conq.OpenPriorityQueue(t.Context(), db, "p", conq.String())
 			testkit.NoError(t, err)
-			w, err := work.Open(db, "w", conq.String())
+			w, err := work.Open(t.Context(), db, "w", conq.String())
 			testkit.NoError(t, err)
 			attempts := 0
 			testkit.NoError(t, db.Transact(t.Context(), func(tx kv.Tx) error {
@@ -216,9 +216,9 @@ func TestDeleteWithWaiters(t *testing.T) {
 	for engine, open := range deletionStores(t, bad) {
 		t.Run(engine, func(t *testing.T) {
 			db := open(kv.Limits{})
-			q, err := conq.OpenQueue(db, "q", conq.String())
+			q, err := conq.OpenQueue(t.Context(), db, "q", conq.String())
 			testkit.NoError(t, err)
-			w, err := work.Open(db, "w", conq.String())
+			w, err := work.Open(t.Context(), db, "w", conq.String())
 			testkit.NoError(t, err)
 			_, err = w.Put(t.Context(), "old")
 			testkit.NoError(t, err)
@@ -242,7 +242,7 @@ func TestDeleteWithWaiters(t *testing.T) {
 			testkit.NoError(t, conq.DeleteQueue(t.Context(), db, "q"))
 			testkit.NoError(t, conq.DeleteQueue(t.Context(), db, "w"))
 			testkit.WantError(t, held.Ack(t.Context()), work.ErrLeaseLost)
-			q2, err := conq.OpenQueue(db, "q", conq.String())
+			q2, err := conq.OpenQueue(ctx, db, "q", conq.String())
 			testkit.NoError(t, err)
 			testkit.NoError(t, q2.Enqueue(t.Context(), "new"))
 			_, err = w.Put(t.Context(), "new")
@@ -261,10 +261,10 @@ func TestDeleteBrokenOff(t *testing.T) {
 	broken := 0
 	for at := 1; ; at++ {
 		db := testkit.NewMemory(t, kv.Limits{Operations: 128})
-		_, err := conq.OpenQueue(db, "other", conq.String())
+		_, err := conq.OpenQueue(t.Context(), db, "other", conq.String())
 		testkit.NoError(t, err)
 		before := withoutIDs(testkit.Everything(t, db))
-		w, err := work.Open(db, "w", conq.String(), work.Options{Findable: true})
+		w, err := work.Open(t.Context(), db, "w", conq.String(), work.Options{Findable: true})
 		testkit.NoError(t, err)
 		var last work.ID
 		for range n {
@@ -291,7 +291,7 @@ func TestDeleteBrokenOff(t *testing.T) {
 		if info.Deleting {
 			broken++
 			testkit.WantError(t, testkit.Drop(w.Put(t.Context(), "y")), conq.ErrDeleting)
-			testkit.WantError(t, testkit.Drop(work.Open(db, "w", conq.String())), conq.ErrDeleting)
+			testkit.WantError(t, testkit.Drop(work.Open(t.Context(), db, "w", conq.String())), conq.ErrDeleting)
 			report, err := conq.Check(t.Context(), db, conq.CheckOptions{Repair: true})
 			testkit.NoError(t, err)
 			testkit.Equal(t, "faults", report.Faults, 0)

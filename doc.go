@@ -10,8 +10,8 @@
 // [PriorityQueue]; a [Codec] says how values are stored: [Bytes], [String],
 // [JSON], [Tuple], or one of your own.
 //
-//	db, err := conq.Open("data")
-//	q, err := conq.OpenQueue(db, "emails", conq.JSON[Email]())
+//	db, err := conq.Open(ctx, "data")
+//	q, err := conq.OpenQueue(ctx, db, "emails", conq.JSON[Email]())
 //	err = q.Enqueue(ctx, Email{To: "a@example.org"})
 //	email, err := q.Dequeue(ctx) // ErrEmpty if there is none
 //

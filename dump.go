@@ -6,33 +6,54 @@ import (
 	"io"
 
 	"github.com/conq-go/conq/internal/dump"
+	"github.com/conq-go/conq/internal/options"
 	"github.com/conq-go/conq/kv"
 )
 
 // DumpOptions are the options of Dump. The zero value is the default.
-//
-//   - Queues []string says which queues, and in which order. Each must be there; one that only
-//     another program has used, by FoundationDB's recipes, may be among them. Default,
-//     also of an empty list: all that the catalogue has, by name.
-//   - Progress func(Progress) is told how far it is, now and then and at the end of each queue,
-//     in the goroutine of the caller. It must be quick: a transaction is open. Default:
-//     nobody is told.
-type DumpOptions = dump.DumpOptions
+type DumpOptions struct {
+	// Queues says which queues, and in which order. Each must be there; one that only
+	// another program has used, by FoundationDB's recipes, may be among them. Default,
+	// also of an empty list: all that the catalogue has, by name.
+	Queues []string
 
-// Progress is how far a Dump or Load is: the Queue under way, and so far the Items of all queues
-// and the Bytes of their payloads.
-type Progress = dump.Progress
+	// Progress is told how far it is, now and then and at the end of each queue, in
+	// the goroutine of the caller. It must be quick: a transaction is open. Default:
+	// nobody is told.
+	Progress func(Progress)
+}
 
-// QueueReport is what was written, or loaded, of a queue: its Name and Kind, its Items (of a work queue its jobs)
-// and the Bytes of their payloads, and whether it is Whole: then nothing of the queue is missing. Of jobs that were
-// loaded, Duplicates says how many were left out, as one of the same Unique was there, and NewIDs how many have another
-// id than in the dump, as theirs was, or might be, another job's. A work queue that was loaded may be Paused.
-type QueueReport = dump.QueueReport
+// Progress is how far a Dump or Load is.
+type Progress struct {
+	Queue string // the one under way
+	Items int    // of all queues so far
+	Bytes int64  // of their payloads
+}
 
-// DumpReport is what Dump has written: its Queues, and the Items of all and the Bytes of their
-// payloads. Snapshots is how many snapshots were read. With 1, all of the dump is as the store was
-// at one moment.
-type DumpReport = dump.DumpReport
+// QueueReport is what was written, or loaded, of a queue.
+type QueueReport struct {
+	Name  string `json:"name"`
+	Kind  Kind   `json:"kind"`
+	Items int    `json:"items"`
+	Bytes int64  `json:"bytes"` // of their payloads
+	Whole bool   `json:"whole"` // nothing of the queue is missing
+
+	// Of a work queue that was loaded.
+	Duplicates int  `json:"duplicates,omitempty"` // jobs that were left out, as one of the same Unique was there
+	NewIDs     int  `json:"new_ids,omitempty"`    // jobs that have another id than in the dump
+	Paused     bool `json:"paused,omitempty"`     // it gives out no jobs until it is resumed
+}
+
+// DumpReport is what Dump has written.
+type DumpReport struct {
+	Queues []QueueReport
+	Items  int   // of all queues
+	Bytes  int64 // of their payloads
+
+	// Snapshots is how many snapshots were read. With 1, all of the dump is as the store
+	// was at one moment.
+	Snapshots int
+}
 
 // Dump writes queues to w, in a form that does not depend on the engine: names, kinds,
 // and items in their order, with their priorities and their payloads as the codec wrote
@@ -60,40 +81,50 @@ type DumpReport = dump.DumpReport
 // is missing; those of w and of the store; ctx's cause, for which a w that blocks is
 // waited for. At most one DumpOptions may be given.
 func Dump(ctx context.Context, db kv.DB, w io.Writer, opts ...DumpOptions) (DumpReport, error) {
-	o, err := only(opts)
+	o, err := options.Only(opts)
 	if err != nil {
 		return DumpReport{}, fmt.Errorf("conq: dump: %w", err)
 	}
-	return dump.Dump(ctx, db, w, o)
+	report, err := dump.Dump(ctx, db, w, dump.DumpOptions{Queues: o.Queues, Progress: progressTo(o.Progress)})
+	return DumpReport{Queues: queueReports(report.Queues), Items: report.Items, Bytes: report.Bytes, Snapshots: report.Snapshots}, err
 }
 
 // Existing says what Load does about a queue that has items already.
-type Existing = dump.Existing
+type Existing int
 
 const (
 	// ExistingRefuse makes Load fail with ErrNotEmpty before it changes anything.
-	ExistingRefuse = dump.ExistingRefuse
+	ExistingRefuse Existing = iota
 	// ExistingAppend puts the items behind those that are there; in a priority queue,
 	// behind those of the same priority; jobs between them, by when they were put.
-	ExistingAppend = dump.ExistingAppend
+	ExistingAppend
 	// ExistingReplace removes the items that are there, of each queue as its turn comes; of a work queue also
 	// its claims and periodic jobs.
-	ExistingReplace = dump.ExistingReplace
+	ExistingReplace
 )
 
 // LoadOptions are the options of Load. The zero value is the default.
-//
-//   - Existing says what to do about queues that have items already. Default:
-//     ExistingRefuse.
-//   - DryRun bool reads all of the dump, looks at the store as Load does before it begins,
-//     and changes nothing. The report is what Load would put in. Default: false.
-//   - Progress func(Progress) is told how far it is, after each transaction, in the goroutine
-//     of the caller. Default: nobody is told.
-type LoadOptions = dump.LoadOptions
+type LoadOptions struct {
+	// Existing says what to do about queues that have items already. Default:
+	// ExistingRefuse.
+	Existing Existing
 
-// LoadReport is what Load has put in, for certain: Queues, which has each queue of the dump as far
-// as it could be read which those are, and the Items of all and the Bytes of their payloads.
-type LoadReport = dump.LoadReport
+	// DryRun reads all of the dump, looks at the store as Load does before it begins,
+	// and changes nothing. The report is what Load would put in. Default: false.
+	DryRun bool
+
+	// Progress is told how far it is, after each transaction, in the goroutine of the
+	// caller. Default: nobody is told.
+	Progress func(Progress)
+}
+
+// LoadReport is what Load has put in, for certain. In it is each queue of the dump, as
+// far as it could be read which those are.
+type LoadReport struct {
+	Queues []QueueReport
+	Items  int   // of all queues
+	Bytes  int64 // of their payloads
+}
 
 // Load puts the queues of a dump into a store, of any engine: as Dump found them, their
 // items in the same order, with the same priorities and payloads, also those that were
@@ -125,9 +156,27 @@ type LoadReport = dump.LoadReport
 // waited for. r is read to its end; a dump with something behind it is an ErrDump. At most
 // one LoadOptions may be given.
 func Load(ctx context.Context, db kv.DB, r io.Reader, opts ...LoadOptions) (LoadReport, error) {
-	o, err := only(opts)
+	o, err := options.Only(opts)
 	if err != nil {
 		return LoadReport{}, fmt.Errorf("conq: load: %w", err)
 	}
-	return dump.Load(ctx, db, r, o)
+	report, err := dump.Load(ctx, db, r, dump.LoadOptions{
+		Existing: dump.Existing(o.Existing), DryRun: o.DryRun, Progress: progressTo(o.Progress),
+	})
+	return LoadReport{Queues: queueReports(report.Queues), Items: report.Items, Bytes: report.Bytes}, err
+}
+
+func progressTo(f func(Progress)) func(dump.Progress) {
+	if f == nil {
+		return nil
+	}
+	return func(p dump.Progress) { f(Progress(p)) }
+}
+
+func queueReports(all []dump.QueueReport) []QueueReport {
+	var reports []QueueReport
+	for _, r := range all {
+		reports = append(reports, QueueReport(r))
+	}
+	return reports
 }

@@ -1,6 +1,7 @@
 package conq_test
 
 import (
+	"errors"
 	"fmt"
 
 	"github.com/conq-go/conq"
@@ -48,28 +49,50 @@ func ExamplePriorityQueue_PopMax() {
 	// first b <nil>
 }
 
-func ExamplePriorityQueue_PopMinN() {
-	_, p := jobs(job{Value: "c", Priority: 3}, job{Value: "a", Priority: 1}, job{Value: "b", Priority: 2})
-	fmt.Println(p.PopMinN(ctx, 2))
-	// Output: [{a 1} {b 2}] <nil>
-}
-
-func ExamplePriorityQueue_PopMaxN() {
-	_, p := jobs(job{Value: "c", Priority: 3}, job{Value: "a", Priority: 1}, job{Value: "b", Priority: 2})
-	fmt.Println(p.PopMaxN(ctx, 2))
-	// Output: [{c 3} {b 2}] <nil>
-}
-
-func ExamplePriorityQueue_PeekMin() {
+func ExamplePriorityQueue_Pop() {
 	_, p := jobs(job{Value: "a", Priority: 1}, job{Value: "b", Priority: 2})
-	fmt.Println(p.PeekMin(ctx))
-	// Output: a <nil>
+	fmt.Println(p.Pop(ctx, conq.Max))
+	fmt.Println(p.Pop(ctx, conq.Min))
+	_, err := p.Pop(ctx, conq.Min)
+	fmt.Println(errors.Is(err, conq.ErrEmpty))
+	// Output:
+	// b <nil>
+	// a <nil>
+	// true
 }
 
-func ExamplePriorityQueue_PeekMax() {
+func ExamplePriorityQueue_PopN() {
+	_, p := jobs(job{Value: "c", Priority: 3}, job{Value: "a", Priority: 1}, job{Value: "b", Priority: 2})
+	fmt.Println(p.PopN(ctx, conq.Max, 1))
+	fmt.Println(p.PopN(ctx, conq.Min, 5))
+	// Output:
+	// [{c 3}] <nil>
+	// [{a 1} {b 2}] <nil>
+}
+
+func ExamplePriorityQueue_Peek() {
 	_, p := jobs(job{Value: "a", Priority: 1}, job{Value: "b", Priority: 2})
-	fmt.Println(p.PeekMax(ctx))
-	// Output: b <nil>
+	fmt.Println(p.Peek(ctx, conq.Min))
+	fmt.Println(p.Peek(ctx, conq.Max))
+	// Output:
+	// a <nil>
+	// b <nil>
+}
+
+// A page at a time, from the highest priority down; nothing is taken.
+func ExamplePriorityQueue_Page() {
+	_, p := jobs(job{Value: "c", Priority: 3}, job{Value: "a", Priority: 1}, job{Value: "b", Priority: 2})
+	for after := []byte(nil); ; {
+		page, next, err := p.Page(ctx, conq.Max, after, 2)
+		check(err)
+		fmt.Println(page)
+		if after = next; next == nil {
+			break
+		}
+	}
+	// Output:
+	// [{c 3} {b 2}]
+	// [{a 1}]
 }
 
 func ExamplePriorityQueue_Len() {
@@ -120,6 +143,6 @@ func ExamplePriorityQueueTx() {
 		return p.In(tx).Push("c", 3) // all or nothing
 	})
 	check(err)
-	fmt.Println(p.PopMaxN(ctx, 10))
+	fmt.Println(p.PopN(ctx, conq.Max, 10))
 	// Output: [{c 3}] <nil>
 }

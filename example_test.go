@@ -21,9 +21,9 @@ func check(err error) {
 
 // letters opens a queue in a new store and enqueues some letters.
 func letters(values ...string) (kv.DB, *conq.Queue[string]) {
-	db, err := conq.Open("memory:")
+	db, err := conq.Open(ctx, "memory:")
 	check(err)
-	q, err := conq.OpenQueue(db, "letters", conq.String())
+	q, err := conq.OpenQueue(ctx, db, "letters", conq.String())
 	check(err)
 	check(q.EnqueueAll(ctx, values))
 	return db, q
@@ -31,20 +31,20 @@ func letters(values ...string) (kv.DB, *conq.Queue[string]) {
 
 // jobs opens a priority queue in a new store and pushes some jobs.
 func jobs(values ...conq.Prioritized[string]) (kv.DB, *conq.PriorityQueue[string]) {
-	db, err := conq.Open("memory:")
+	db, err := conq.Open(ctx, "memory:")
 	check(err)
-	p, err := conq.OpenPriorityQueue(db, "jobs", conq.String())
+	p, err := conq.OpenPriorityQueue(ctx, db, "jobs", conq.String())
 	check(err)
 	check(p.PushAll(ctx, values))
 	return db, p
 }
 
 func Example() {
-	db, err := conq.Open("memory:") // or a directory
+	db, err := conq.Open(ctx, "memory:") // or a directory
 	check(err)
 	defer db.Close()
 
-	q, err := conq.OpenQueue(db, "emails", conq.String())
+	q, err := conq.OpenQueue(ctx, db, "emails", conq.String())
 	check(err)
 	check(q.Enqueue(ctx, "hello"))
 	check(q.Enqueue(ctx, "world"))
@@ -62,14 +62,31 @@ func Example() {
 	// world
 }
 
-// An item moves from one queue to another: both happen, or neither.
-func Example_move() {
-	db, err := conq.Open("memory:")
+func ExampleMove() {
+	db, err := conq.Open(ctx, "memory:")
 	check(err)
 	defer db.Close()
-	q, err := conq.OpenQueue(db, "inbox", conq.String())
+	failed, err := conq.OpenQueue(ctx, db, "failed", conq.String())
 	check(err)
-	p, err := conq.OpenPriorityQueue(db, "jobs", conq.String())
+	emails, err := conq.OpenQueue(ctx, db, "emails", conq.String())
+	check(err)
+	check(failed.EnqueueAll(ctx, []string{"a", "b", "c"}))
+
+	fmt.Println(conq.Move(ctx, failed, emails, 100))
+	fmt.Println(emails.DequeueN(ctx, 100))
+	// Output:
+	// 3 <nil>
+	// [a b c] <nil>
+}
+
+// An item becomes another one in the transaction that takes it: both happen, or neither.
+func Example_transaction() {
+	db, err := conq.Open(ctx, "memory:")
+	check(err)
+	defer db.Close()
+	q, err := conq.OpenQueue(ctx, db, "inbox", conq.String())
+	check(err)
+	p, err := conq.OpenPriorityQueue(ctx, db, "jobs", conq.String())
 	check(err)
 	check(q.Enqueue(ctx, "mow the lawn"))
 
@@ -83,7 +100,7 @@ func Example_move() {
 
 	_, err = q.Peek(ctx)
 	fmt.Println(err)
-	v, err := p.PeekMin(ctx)
+	v, err := p.Peek(ctx, conq.Min)
 	fmt.Println(v, err)
 	// Output:
 	// conq: queue is empty
@@ -91,12 +108,12 @@ func Example_move() {
 }
 
 func ExampleOpen() {
-	db, err := conq.Open("memory:")
+	db, err := conq.Open(ctx, "memory:")
 	check(err)
 	defer db.Close()
 	fmt.Println(db.Limits().Value)
 
-	_, err = conq.Open("redis://localhost")
+	_, err = conq.Open(ctx, "redis://localhost")
 	fmt.Println(err != nil)
 	// Output:
 	// 100000
@@ -106,7 +123,7 @@ func ExampleOpen() {
 func ExampleQueues() {
 	db, _ := letters("a")
 	defer db.Close()
-	_, err := conq.OpenPriorityQueue(db, "jobs", conq.Bytes())
+	_, err := conq.OpenPriorityQueue(ctx, db, "jobs", conq.Bytes())
 	check(err)
 
 	infos, err := conq.Queues(ctx, db)
@@ -136,11 +153,11 @@ func ExampleOpenQueue() {
 	db, _ := letters("a")
 	defer db.Close()
 
-	q, err := conq.OpenQueue(db, "letters", conq.String()) // another handle on the same queue
+	q, err := conq.OpenQueue(ctx, db, "letters", conq.String()) // another handle on the same queue
 	check(err)
 	fmt.Println(q.Dequeue(ctx))
 
-	_, err = conq.OpenPriorityQueue(db, "letters", conq.String())
+	_, err = conq.OpenPriorityQueue(ctx, db, "letters", conq.String())
 	fmt.Println(err)
 	// Output:
 	// a <nil>
@@ -148,10 +165,10 @@ func ExampleOpenQueue() {
 }
 
 func ExampleOpenPriorityQueue() {
-	db, err := conq.Open("memory:")
+	db, err := conq.Open(ctx, "memory:")
 	check(err)
 	defer db.Close()
-	p, err := conq.OpenPriorityQueue(db, "jobs", conq.String(), conq.Options{FIFOTies: true})
+	p, err := conq.OpenPriorityQueue(ctx, db, "jobs", conq.String(), conq.Options{FIFOTies: true})
 	check(err)
 
 	check(p.Push(ctx, "first", 9))
@@ -174,10 +191,10 @@ func ExampleString() {
 
 func ExampleJSON() {
 	type email struct{ To, Subject string }
-	db, err := conq.Open("memory:")
+	db, err := conq.Open(ctx, "memory:")
 	check(err)
 	defer db.Close()
-	q, err := conq.OpenQueue(db, "emails", conq.JSON[email]())
+	q, err := conq.OpenQueue(ctx, db, "emails", conq.JSON[email]())
 	check(err)
 
 	check(q.Enqueue(ctx, email{"ada@example.org", "Engines"}))

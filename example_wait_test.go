@@ -35,37 +35,24 @@ func ExampleQueue_DequeueWaitN() {
 	// [c] <nil>
 }
 
-func ExamplePriorityQueue_PopMinWait() {
+func ExamplePriorityQueue_PopWait() {
 	_, p := jobs()
 	go func() { check(p.Push(ctx, "sweep", 3)) }()
-	fmt.Println(p.PopMinWait(ctx))
+	fmt.Println(p.PopWait(ctx, conq.Min))
 	// Output: sweep <nil>
 }
 
-func ExamplePriorityQueue_PopMaxWait() {
-	_, p := jobs()
-	go func() { check(p.Push(ctx, "sweep", 3)) }()
-	fmt.Println(p.PopMaxWait(ctx))
-	// Output: sweep <nil>
-}
-
-func ExamplePriorityQueue_PopMinWaitN() {
+func ExamplePriorityQueue_PopWaitN() {
 	_, p := jobs(conq.Prioritized[string]{Value: "sweep", Priority: 3}, conq.Prioritized[string]{Value: "cook", Priority: 1})
-	fmt.Println(p.PopMinWaitN(ctx, 5))
+	fmt.Println(p.PopWaitN(ctx, conq.Min, 5)) // one is enough
 	// Output: [{cook 1} {sweep 3}] <nil>
-}
-
-func ExamplePriorityQueue_PopMaxWaitN() {
-	_, p := jobs(conq.Prioritized[string]{Value: "sweep", Priority: 3}, conq.Prioritized[string]{Value: "cook", Priority: 1})
-	fmt.Println(p.PopMaxWaitN(ctx, 1))
-	// Output: [{sweep 3}] <nil>
 }
 
 // What a handle does can be counted.
 func ExampleOptions_observe() {
-	db, err := conq.Open("memory:")
+	db, err := conq.Open(ctx, "memory:")
 	check(err)
-	q, err := conq.OpenQueue(db, "letters", conq.String(), conq.Options{
+	q, err := conq.OpenQueue(ctx, db, "letters", conq.String(), conq.Options{
 		Observe: func(e conq.Event) { fmt.Println(e.Queue, e.Kind, e.Items) },
 	})
 	check(err)

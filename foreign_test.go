@@ -16,8 +16,8 @@ func verbsIn(f fixture, tx kv.Tx) map[string]error {
 		"Enqueue": q.Enqueue("x"), "EnqueueAll": q.EnqueueAll([]string{"x", "y"}), "Dequeue": drop(q.Dequeue()),
 		"DequeueN": drop(q.DequeueN(2)), "Peek": drop(q.Peek()), "Len": drop(q.Len()), "Clear": q.Clear(),
 		"Push": p.Push("x", 1), "PushAll": p.PushAll([]Prioritized[string]{{Value: "x", Priority: 1}}), "PopMin": drop(p.PopMin()),
-		"PopMax": drop(p.PopMax()), "PopMinN": drop(p.PopMinN(2)), "PopMaxN": drop(p.PopMaxN(2)), "PeekMin": drop(p.PeekMin()),
-		"PeekMax": drop(p.PeekMax()), "Len of priorities": drop(p.Len()), "Clear of priorities": p.Clear(), "All": nil, "All of priorities": nil,
+		"PopMax": drop(p.PopMax()), "PopN Min": drop(p.PopN(Min, 2)), "PopN Max": drop(p.PopN(Max, 2)), "Peek Min": drop(p.Peek(Min)),
+		"Peek Max": drop(p.Peek(Max)), "Len of priorities": drop(p.Len()), "Clear of priorities": p.Clear(), "All": nil, "All of priorities": nil,
 	}
 	for _, err := range q.All() {
 		all["All"] = err
@@ -30,7 +30,7 @@ func verbsIn(f fixture, tx kv.Tx) map[string]error {
 
 // Each verb refuses a transaction of another store, and nothing changes in either.
 func TestForeignTransaction(t *testing.T) {
-	disk, err := embedded.Open(t.TempDir(), embedded.Options{Durability: embedded.Memory})
+	disk, err := embedded.Open(t.Context(), t.TempDir(), embedded.Options{Durability: embedded.Memory})
 	testkit.NoError(t, err)
 	t.Cleanup(func() { testkit.NoError(t, disk.Close()) })
 	below := testkit.NewMemory(t, kv.Limits{})

@@ -48,7 +48,7 @@ func TestHeap(t *testing.T) {
 
 func heap(t *testing.T, o embedded.Options, size int, run func(heapTest)) {
 	before := liveHeap()
-	db, err := embedded.Open(t.TempDir(), o)
+	db, err := embedded.Open(t.Context(), t.TempDir(), o)
 	testkit.NoError(t, err)
 	h := heapTest{t: t, ctx: context.Background(), db: db, size: size, n: min(heapTotal/size, 4000)}
 	h.holds = func(what string) {
@@ -96,7 +96,7 @@ func (h heapTest) item() []byte { return bytes.Repeat([]byte("x"), h.size) }
 func (h heapTest) batch() int { return max(1, min(32, 8<<20/h.size)) }
 
 func (h heapTest) queue() *conq.Queue[[]byte] {
-	q, err := conq.OpenQueue(h.db, "q", conq.Bytes())
+	q, err := conq.OpenQueue(ctx, h.db, "q", conq.Bytes())
 	testkit.NoError(h.t, err)
 	return q
 }
@@ -181,7 +181,7 @@ var heapPatterns = []struct {
 		h.holds("hand-overs")
 	}},
 	{"priorities", func(h heapTest) {
-		p, err := conq.OpenPriorityQueue(h.db, "p", conq.Bytes())
+		p, err := conq.OpenPriorityQueue(ctx, h.db, "p", conq.Bytes())
 		testkit.NoError(h.t, err)
 		defer p.Close()
 		for i := range h.n {
@@ -197,7 +197,7 @@ var heapPatterns = []struct {
 		h.holds("pops")
 	}},
 	{"jobs", func(h heapTest) {
-		q, err := work.Open(h.db, "w", conq.Bytes())
+		q, err := work.Open(ctx, h.db, "w", conq.Bytes())
 		testkit.NoError(h.t, err)
 		defer q.Close()
 		for range h.n {

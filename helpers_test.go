@@ -25,11 +25,11 @@ type fixture struct {
 // newFixture opens the queues. random is nil for the default.
 func newFixture(t testkit.TB, db kv.DB, random io.Reader) fixture {
 	t.Helper()
-	q, err := OpenQueue(db, "q", String(), Options{Random: random})
+	q, err := OpenQueue(context.Background(), db, "q", String(), Options{Random: random})
 	testkit.NoError(t, err)
-	p, err := OpenPriorityQueue(db, "p", String(), Options{Random: random})
+	p, err := OpenPriorityQueue(context.Background(), db, "p", String(), Options{Random: random})
 	testkit.NoError(t, err)
-	pf, err := OpenPriorityQueue(db, "p", String(), Options{Random: random, FIFOTies: true})
+	pf, err := OpenPriorityQueue(context.Background(), db, "p", String(), Options{Random: random, FIFOTies: true})
 	testkit.NoError(t, err)
 	return fixture{db: db, q: q, p: p, pf: pf, ctx: context.Background()}
 }

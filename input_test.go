@@ -18,7 +18,7 @@ import (
 func TestNames(t *testing.T) {
 	db := testkit.NewMemory(t, kv.Limits{})
 	for _, name := range []string{"a", "ä/\xe2\x82\xac", "\x01", " ", strings.Repeat("n", MaxName), "conq", "ÿ"} {
-		q, err := OpenQueue(db, name, String())
+		q, err := OpenQueue(t.Context(), db, name, String())
 		testkit.NoError(t, err)
 		testkit.Equal(t, "name", q.Name(), name)
 		testkit.NoError(t, q.Enqueue(t.Context(), name))
@@ -36,8 +36,8 @@ func TestNames(t *testing.T) {
 	}
 	before := testkit.Everything(t, db)
 	for name, text := range cases {
-		testkit.WantError(t, drop(OpenQueue(db, name, String())), ErrName, text)
-		testkit.WantError(t, drop(OpenPriorityQueue(db, name, String())), ErrName, text)
+		testkit.WantError(t, drop(OpenQueue(t.Context(), db, name, String())), ErrName, text)
+		testkit.WantError(t, drop(OpenPriorityQueue(t.Context(), db, name, String())), ErrName, text)
 		_, _, err := Lookup(t.Context(), db, name)
 		testkit.WantError(t, err, ErrName, text)
 	}
@@ -49,12 +49,12 @@ func TestQueuesAreApart(t *testing.T) {
 	db := &testkit.Hooked{DB: testkit.NewMemory(t, kv.Limits{}), Bounds: kv.Limits{Value: 2}}
 	names := []string{"a", "aa", "a\x01", "b", "conq", "queue", "piece"}
 	for _, name := range names {
-		q, err := OpenQueue(db, name, String())
+		q, err := OpenQueue(t.Context(), db, name, String())
 		testkit.NoError(t, err)
 		testkit.NoError(t, q.Enqueue(t.Context(), "item of "+name))
 	}
 	for i, name := range names {
-		q, err := OpenQueue(db, name, String())
+		q, err := OpenQueue(t.Context(), db, name, String())
 		testkit.NoError(t, err)
 		testkit.EqualSlices(t, "items", testkit.List(t, q.All(t.Context())), []string{"item of " + name})
 		if i%2 == 0 {
@@ -81,13 +81,13 @@ func TestNilAndZero(t *testing.T) {
 		return nil
 	}
 	errs := map[string]error{
-		"nil db":              drop(OpenQueue(nil, "q", String())),
-		"nil codec":           drop(OpenQueue[string](f.db, "q", nil)),
-		"nil db, priority":    drop(OpenPriorityQueue(nil, "q", String())),
-		"nil codec, priority": drop(OpenPriorityQueue[string](f.db, "q", nil)),
-		"no such staging":     drop(OpenQueue(f.db, "q", String(), Options{Staging: StagingAuto - 1})),
-		"nor this":            drop(OpenQueue(f.db, "q", String(), Options{Staging: 3})),
-		"two options":         drop(OpenQueue(f.db, "q", String(), Options{}, Options{})),
+		"nil db":              drop(OpenQueue(t.Context(), nil, "q", String())),
+		"nil codec":           drop(OpenQueue[string](t.Context(), f.db, "q", nil)),
+		"nil db, priority":    drop(OpenPriorityQueue(t.Context(), nil, "q", String())),
+		"nil codec, priority": drop(OpenPriorityQueue[string](t.Context(), f.db, "q", nil)),
+		"no such staging":     drop(OpenQueue(t.Context(), f.db, "q", String(), Options{Staging: StagingAuto - 1})),
+		"nor this":            drop(OpenQueue(t.Context(), f.db, "q", String(), Options{Staging: 3})),
+		"two options":         drop(OpenQueue(t.Context(), f.db, "q", String(), Options{}, Options{})),
 		"Queues of nil":       drop(Queues(f.ctx, nil)),
 		"zero Enqueue":        zeroQ.Enqueue(f.ctx, "v"),
 		"zero Dequeue":        drop(zeroQ.Dequeue(f.ctx)),
@@ -103,12 +103,12 @@ func TestNilAndZero(t *testing.T) {
 		"zero Reclaim":        zeroQ.Reclaim(f.ctx),
 		"zero PushAll":        zeroP.PushAll(f.ctx, []Prioritized[string]{{Value: "v", Priority: 1}}),
 		"zero PopMin":         drop(zeroP.PopMin(f.ctx)),
-		"zero PopMinN":        drop(zeroP.PopMinN(f.ctx, 1)),
-		"zero PopMaxN":        drop(zeroP.PopMaxN(f.ctx, 1)),
-		"zero PopMinWait":     drop(zeroP.PopMinWait(f.ctx)),
-		"zero PopMinWaitN":    drop(zeroP.PopMinWaitN(f.ctx, 1)),
-		"zero PopMaxWait":     drop(zeroP.PopMaxWait(f.ctx)),
-		"zero PopMaxWaitN":    drop(zeroP.PopMaxWaitN(f.ctx, 1)),
+		"zero PopN Min":       drop(zeroP.PopN(f.ctx, Min, 1)),
+		"zero PopN Max":       drop(zeroP.PopN(f.ctx, Max, 1)),
+		"zero PopWait Min":    drop(zeroP.PopWait(f.ctx, Min)),
+		"zero PopWaitN Min":   drop(zeroP.PopWaitN(f.ctx, Min, 1)),
+		"zero PopWait Max":    drop(zeroP.PopWait(f.ctx, Max)),
+		"zero PopWaitN Max":   drop(zeroP.PopWaitN(f.ctx, Max, 1)),
 		"zero In":             drop(QueueTx[string]{}.Dequeue()),
 		"zero In Len":         drop(QueueTx[string]{}.Len()),
 		"zero In All":         all(QueueTx[string]{}.All()),
@@ -117,20 +117,20 @@ func TestNilAndZero(t *testing.T) {
 		"nil ctx Enqueue":     f.q.Enqueue(noContext, "v"),
 		"nil ctx Peek":        drop(f.q.Peek(noContext)),
 		"nil ctx DequeueN":    drop(f.q.DequeueN(noContext, 1)),
-		"nil ctx PopMaxWait":  drop(f.p.PopMaxWait(noContext)),
+		"nil ctx PopWait Max": drop(f.p.PopWait(noContext, Max)),
 		"nil ctx All":         all(f.q.All(noContext)),
 		"nil ctx Queues":      drop(Queues(noContext, f.db)),
 		"batch of 0":          drop(f.q.DequeueN(f.ctx, 0)),
 		"batch of -1":         drop(f.q.DequeueN(f.ctx, -1)),
-		"batch of MinInt":     drop(f.p.PopMaxN(f.ctx, math.MinInt)),
-		"batch of 0, lowest":  drop(f.p.PopMinN(f.ctx, 0)),
+		"batch of MinInt":     drop(f.p.PopN(f.ctx, Max, math.MinInt)),
+		"batch of 0, lowest":  drop(f.p.PopN(f.ctx, Min, 0)),
 	}
 	for verb, err := range verbsIn(f, nil) {
 		errs["In nil "+verb] = err
 	}
 	testkit.NoError(t, f.db.Transact(f.ctx, func(tx kv.Tx) error {
 		errs["batch of 0 in a transaction"] = drop(f.q.In(tx).DequeueN(0))
-		errs["batch of -1 in a transaction"] = drop(f.pf.In(tx).PopMaxN(-1))
+		errs["batch of -1 in a transaction"] = drop(f.pf.In(tx).PopN(Max, -1))
 		return nil
 	}))
 	for what, err := range errs {
@@ -147,7 +147,7 @@ func TestNilAndZero(t *testing.T) {
 func TestCorruptValues(t *testing.T) {
 	type point struct{ X int }
 	f := newFixture(t, testkit.NewMemory(t, kv.Limits{}), nil)
-	raw, err := OpenQueue(f.db, "q", Bytes())
+	raw, err := OpenQueue(t.Context(), f.db, "q", Bytes())
 	testkit.NoError(t, err)
 	testkit.NoError(t, raw.Enqueue(f.ctx, []byte("\xff")))
 	testkit.WantError(t, drop(f.q.Dequeue(f.ctx)), ErrDecode, `queue "q"`, "02710015", "not UTF-8")
@@ -168,7 +168,7 @@ func TestCorruptValues(t *testing.T) {
 
 func dequeueWith[T any](t *testing.T, f fixture, c Codec[T]) error {
 	t.Helper()
-	q, err := OpenQueue(f.db, "q", c)
+	q, err := OpenQueue(t.Context(), f.db, "q", c)
 	testkit.NoError(t, err)
 	_, err = q.Dequeue(f.ctx)
 	return err
@@ -184,7 +184,7 @@ func (refusing) Decode([]byte) (int, error) { return 0, errRefused }
 // Values that do not encode change nothing, and are named by their position.
 func TestEncodeErrors(t *testing.T) {
 	f := newFixture(t, testkit.NewMemory(t, kv.Limits{}), nil)
-	q, err := OpenQueue[int](f.db, "q", refusing{})
+	q, err := OpenQueue[int](t.Context(), f.db, "q", refusing{})
 	testkit.NoError(t, err)
 	testkit.WantError(t, q.Enqueue(f.ctx, 1), errRefused, `queue "q"`)
 	_, errNotUTF8 := String().Encode("\xff")
@@ -238,17 +238,17 @@ func TestStoreErrors(t *testing.T) {
 	testkit.WantError(t, f.p.Push(ctx, "v", 1), errCancelled)
 	testkit.WantError(t, drop(f.p.PopMin(ctx)), errCancelled)
 	testkit.WantError(t, drop(f.p.PopMax(ctx)), errCancelled)
-	testkit.WantError(t, drop(f.p.PopMinWait(ctx)), errCancelled)
-	testkit.WantError(t, drop(f.p.PopMaxWait(ctx)), errCancelled)
+	testkit.WantError(t, drop(f.p.PopWait(ctx, Min)), errCancelled)
+	testkit.WantError(t, drop(f.p.PopWait(ctx, Max)), errCancelled)
 	testkit.WantError(t, f.q.Clear(ctx), errCancelled)
 	testkit.WantError(t, f.p.Clear(ctx), errCancelled)
 	testkit.WantError(t, drop(Queues(ctx, f.db)), errCancelled)
 	testkit.NoError(t, f.db.Close())
 	testkit.WantError(t, f.q.Enqueue(f.ctx, "v"), kv.ErrClosed)
 	testkit.WantError(t, drop(f.q.Dequeue(f.ctx)), kv.ErrClosed)
-	testkit.WantError(t, drop(f.p.PeekMax(f.ctx)), kv.ErrClosed)
-	testkit.WantError(t, drop(OpenQueue(f.db, "q", String())), kv.ErrClosed)
-	testkit.WantError(t, drop(OpenQueue(f.db, "new", String())), kv.ErrClosed)
+	testkit.WantError(t, drop(f.p.Peek(f.ctx, Max)), kv.ErrClosed)
+	testkit.WantError(t, drop(OpenQueue(f.ctx, f.db, "q", String())), kv.ErrClosed)
+	testkit.WantError(t, drop(OpenQueue(f.ctx, f.db, "new", String())), kv.ErrClosed)
 }
 
 // Without random bytes for its key nothing is added, also if there are some for others of a batch.

@@ -103,17 +103,25 @@ var verbsOfPriorityQueue = map[string]func(*crowd){
 			testkit.WantError(c, c.prio.PushAll(c.ctx, make([]Prioritized[string], 1000)), kv.ErrTooLarge)
 		}
 	},
-	"PopMin":      func(c *crowd) { c.fill(); c.together(func(int) error { return errOf(c.prio.PopMin(c.ctx)) }) },
-	"PopMax":      func(c *crowd) { c.fill(); c.together(func(int) error { return errOf(c.prio.PopMax(c.ctx)) }) },
-	"PopMinWait":  func(c *crowd) { c.fill(); c.together(func(int) error { return errOf(c.prio.PopMinWait(c.ctx)) }) },
-	"PopMaxWait":  func(c *crowd) { c.fill(); c.together(func(int) error { return errOf(c.prio.PopMaxWait(c.ctx)) }) },
-	"PopMinN":     func(c *crowd) { c.drain(func(n int) (int, error) { return lenOf(c.prio.PopMinN(c.ctx, n)) }) },
-	"PopMaxN":     func(c *crowd) { c.drain(func(n int) (int, error) { return lenOf(c.prio.PopMaxN(c.ctx, n)) }) },
-	"PopMinWaitN": func(c *crowd) { c.drain(func(n int) (int, error) { return lenOf(c.prio.PopMinWaitN(c.ctx, n)) }) },
-	"PopMaxWaitN": func(c *crowd) { c.drain(func(n int) (int, error) { return lenOf(c.prio.PopMaxWaitN(c.ctx, n)) }) },
-	"Clear":       func(c *crowd) { c.fill(); testkit.NoError(c, c.prio.Clear(c.ctx)) },
-	"Reclaim":     func(c *crowd) { c.fill(); testkit.NoError(c, c.prio.Reclaim(c.ctx)) },
-	"All":         nil, "Close": nil, "In": nil, "Len": nil, "Name": nil, "PageMax": nil, "PageMin": nil, "PeekMax": nil, "PeekMin": nil,
+	"PopMin": func(c *crowd) { c.fill(); c.together(func(int) error { return errOf(c.prio.PopMin(c.ctx)) }) },
+	"PopMax": func(c *crowd) { c.fill(); c.together(func(int) error { return errOf(c.prio.PopMax(c.ctx)) }) },
+	"Pop":    func(c *crowd) { c.fill(); c.together(func(int) error { return errOf(c.prio.Pop(c.ctx, Max)) }) },
+	"PopWait": func(c *crowd) {
+		c.fill()
+		c.together(func(i int) error { return errOf(c.prio.PopWait(c.ctx, End(i%2))) })
+	},
+	"PopN":     func(c *crowd) { c.drainBoth(c.prio.PopN) },
+	"PopWaitN": func(c *crowd) { c.drainBoth(c.prio.PopWaitN) },
+	"Clear":    func(c *crowd) { c.fill(); testkit.NoError(c, c.prio.Clear(c.ctx)) },
+	"Reclaim":  func(c *crowd) { c.fill(); testkit.NoError(c, c.prio.Reclaim(c.ctx)) },
+	"All":      nil, "Close": nil, "In": nil, "Len": nil, "Name": nil, "Page": nil, "Peek": nil,
+}
+
+// drainBoth drains from either end in turn.
+func (c *crowd) drainBoth(popN func(context.Context, End, int) ([]Prioritized[string], error)) {
+	for _, from := range []End{Min, Max} {
+		c.drain(func(n int) (int, error) { return lenOf(popN(c.ctx, from, n)) })
+	}
 }
 
 // No verb fails as it is over the limits of an engine, but where one transaction is promised: it does less in a transaction,
@@ -151,9 +159,9 @@ func newCrowd(t *testing.T, limits kv.Limits, shared bool) *crowd {
 		c.db = faulty.New(c.db, 1, faulty.Options{Limits: kv.Limits{Shared: true, UnknownCommits: true}})
 	}
 	var err error
-	c.queue, err = OpenQueue(c.db, "q", String())
+	c.queue, err = OpenQueue(t.Context(), c.db, "q", String())
 	testkit.NoError(t, err)
-	c.prio, err = OpenPriorityQueue(c.db, "p", String())
+	c.prio, err = OpenPriorityQueue(t.Context(), c.db, "p", String())
 	testkit.NoError(t, err)
 	t.Cleanup(func() { testkit.NoError(t, errors.Join(c.queue.Close(), c.prio.Close())) })
 	return c

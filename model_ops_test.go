@@ -27,10 +27,9 @@ type priorityVerbs interface {
 	PushAll([]Prioritized[string]) error
 	PopMin() (string, error)
 	PopMax() (string, error)
-	PopMinN(int) ([]Prioritized[string], error)
-	PopMaxN(int) ([]Prioritized[string], error)
-	PeekMin() (string, error)
-	PeekMax() (string, error)
+	Pop(End) (string, error)
+	PopN(End, int) ([]Prioritized[string], error)
+	Peek(End) (string, error)
 	Len() (int, error)
 	Clear() error
 	All() iter.Seq2[Prioritized[string], error]
@@ -57,16 +56,15 @@ type priorityHandle struct {
 
 type pairs = []Prioritized[string]
 
-func (h priorityHandle) Push(v string, n int64) error { return h.PriorityQueue.Push(h.ctx, v, n) }
-func (h priorityHandle) PushAll(v pairs) error        { return h.PriorityQueue.PushAll(h.ctx, v) }
-func (h priorityHandle) PopMin() (string, error)      { return h.PriorityQueue.PopMin(h.ctx) }
-func (h priorityHandle) PopMax() (string, error)      { return h.PriorityQueue.PopMax(h.ctx) }
-func (h priorityHandle) PopMinN(n int) (pairs, error) { return h.PriorityQueue.PopMinN(h.ctx, n) }
-func (h priorityHandle) PopMaxN(n int) (pairs, error) { return h.PriorityQueue.PopMaxN(h.ctx, n) }
-func (h priorityHandle) PeekMin() (string, error)     { return h.PriorityQueue.PeekMin(h.ctx) }
-func (h priorityHandle) PeekMax() (string, error)     { return h.PriorityQueue.PeekMax(h.ctx) }
-func (h priorityHandle) Len() (int, error)            { return h.PriorityQueue.Len(h.ctx) }
-func (h priorityHandle) Clear() error                 { return h.PriorityQueue.Clear(h.ctx) }
+func (h priorityHandle) Push(v string, n int64) error     { return h.PriorityQueue.Push(h.ctx, v, n) }
+func (h priorityHandle) PushAll(v pairs) error            { return h.PriorityQueue.PushAll(h.ctx, v) }
+func (h priorityHandle) PopMin() (string, error)          { return h.PriorityQueue.PopMin(h.ctx) }
+func (h priorityHandle) PopMax() (string, error)          { return h.PriorityQueue.PopMax(h.ctx) }
+func (h priorityHandle) Pop(e End) (string, error)        { return h.PriorityQueue.Pop(h.ctx, e) }
+func (h priorityHandle) PopN(e End, n int) (pairs, error) { return h.PriorityQueue.PopN(h.ctx, e, n) }
+func (h priorityHandle) Peek(e End) (string, error)       { return h.PriorityQueue.Peek(h.ctx, e) }
+func (h priorityHandle) Len() (int, error)                { return h.PriorityQueue.Len(h.ctx) }
+func (h priorityHandle) Clear() error                     { return h.PriorityQueue.Clear(h.ctx) }
 func (h priorityHandle) All() iter.Seq2[Prioritized[string], error] {
 	return h.PriorityQueue.All(h.ctx)
 }
@@ -145,14 +143,14 @@ func (o op) run(v verbs) (string, error) {
 		return text(p.PopMin())
 	case "PopMax":
 		return text(p.PopMax())
-	case "PopMinN":
-		return text(p.PopMinN(o.n))
-	case "PopMaxN":
-		return text(p.PopMaxN(o.n))
-	case "PeekMin":
-		return text(p.PeekMin())
-	case "PeekMax":
-		return text(p.PeekMax())
+	case "PopN Min":
+		return text(p.PopN(Min, o.n))
+	case "PopN Max":
+		return text(p.PopN(Max, o.n))
+	case "Peek Min":
+		return text(p.Peek(Min))
+	case "Peek Max":
+		return text(p.Peek(Max))
 	case "PLen":
 		return text(p.Len())
 	case "PClear":

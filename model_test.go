@@ -84,13 +84,13 @@ func (m *model) apply(o op) string {
 		return value(m.pop(1, first))
 	case "PopMax":
 		return value(m.pop(1, last))
-	case "PopMinN":
+	case "PopN Min":
 		return some(m.pop(o.n, first))
-	case "PopMaxN":
+	case "PopN Max":
 		return some(m.pop(o.n, last))
-	case "PeekMin":
+	case "Peek Min":
 		return value(m.heap[:min(1, len(m.heap))])
-	case "PeekMax":
+	case "Peek Max":
 		m = m.clone()
 		return value(m.pop(1, func() int { return m.max(o.fifo) }))
 	case "PLen":
@@ -137,8 +137,8 @@ func drawOps() *rapid.Generator[op] {
 	sizes := []int{0, 15, 16, 17, 32, 40, 80}
 	names := []string{
 		"Enqueue", "EnqueueAll", "Dequeue", "DequeueN", "Peek", "Len", "Clear", "All", "Enqueue", "EnqueueAll",
-		"Push", "PushAll", "PopMin", "PopMax", "PopMinN", "PopMaxN", "PeekMin", "PeekMax", "PLen", "PClear", "PAll",
-		"Push", "PushAll", "PopMaxN", "PopMax",
+		"Push", "PushAll", "PopMin", "PopMax", "PopN Min", "PopN Max", "Peek Min", "Peek Max", "PLen", "PClear", "PAll",
+		"Push", "PushAll", "PopN Max", "PopMax",
 	}
 	return rapid.Custom(func(t *rapid.T) op {
 		o := op{
@@ -340,7 +340,7 @@ func (m *modelTest) audit(t *rapid.T) {
 	if actual := m.actual(t); !actual.equal(m.model) {
 		t.Fatalf("is %v, want %v", actual, m.model)
 	}
-	for _, verb := range []string{"Peek", "Len", "PeekMin", "PeekMax", "PLen"} {
+	for _, verb := range []string{"Peek", "Len", "Peek Min", "Peek Max", "PLen"} {
 		for _, fifo := range []bool{false, true} {
 			o := op{verb: verb, fifo: fifo}
 			got, err := o.run(m.verbs())

@@ -35,9 +35,9 @@ func TestMoveLargest(t *testing.T) {
 	for name, open := range engines.All(t) {
 		t.Run(name, func(t *testing.T) {
 			db := open(kv.Limits{})
-			from, err := OpenQueue(db, strings.Repeat("f", MaxName), String())
+			from, err := OpenQueue(t.Context(), db, strings.Repeat("f", MaxName), String())
 			testkit.NoError(t, err)
-			to, err := OpenPriorityQueue(db, strings.Repeat("t", MaxName), String())
+			to, err := OpenPriorityQueue(t.Context(), db, strings.Repeat("t", MaxName), String())
 			testkit.NoError(t, err)
 			size := db.Limits().Transaction / 2
 			testkit.NoError(t, from.Enqueue(t.Context(), strings.Repeat("x", size)))

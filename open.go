@@ -1,6 +1,7 @@
 package conq
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"strings"
@@ -21,20 +22,20 @@ import (
 // as ./NAME, and one with a question mark in it by embedded.Open.
 //
 // The embedded store is made if there is none, and belongs to one process at a
-// time. The error for a URL that means nothing wraps kv.ErrInvalid. Close the store when
-// it is no longer needed.
-func Open(url string) (kv.DB, error) {
+// time. The error for a URL that means nothing wraps kv.ErrInvalid. ctx bounds the opening,
+// and not the life of the store. Close the store when it is no longer needed.
+func Open(ctx context.Context, url string) (kv.DB, error) {
 	if url == "" {
 		return nil, fmt.Errorf("%w: conq: open needs a directory or a URL", kv.ErrInvalid)
 	}
 	scheme, isURL := cutScheme(url)
 	if !isURL {
-		return kv.Open("embedded:" + url)
+		return kv.Open(ctx, "embedded:"+url)
 	}
 	if !slices.Contains(kv.Schemes(), scheme) {
 		return nil, unknownScheme(scheme)
 	}
-	return kv.Open(scheme + url[len(scheme):])
+	return kv.Open(ctx, scheme+url[len(scheme):])
 }
 
 // cutScheme returns the scheme of url in lower case, as schemes are compared, and

@@ -1,60 +1,109 @@
 package conq
 
 import (
-	"fmt"
-	"reflect"
+	"io"
+	"log/slog"
 
 	"github.com/conq-go/conq/internal/handle"
-	"github.com/conq-go/conq/kv"
 )
 
 // Options are the options of a handle. The zero value is the default. None is
 // stored: handles of one queue may differ.
-type Options = handle.Options
+type Options struct {
+	// FIFOTies makes what pops and looks at [Max] take, among items of the highest
+	// priority, the one that was pushed first. Without it they take the one that
+	// was pushed last, which is the last key of the queue, as FoundationDB's
+	// recipes do. At [Min] it is always the one that was pushed first. It means
+	// nothing to a Queue. Default: false.
+	FIFOTies bool
+
+	// NoCombining has each call run in a transaction of its own. Otherwise calls
+	// that are made while a transaction of the handle is under way share the next
+	// one. Where commits may be unknown (kv.Limits.UnknownCommits), at most 64 of a
+	// handle are under way at the same time then. Default: false.
+	NoCombining bool
+
+	// Staging says when items are taken by staged requests. Default: StagingAuto.
+	Staging Staging
+
+	// Observe is told what the handle does, in the goroutine that does it: that of a
+	// caller, or one in which the handle serves staged requests of others. It must
+	// be quick, safe for concurrent use, and not use the handle. It should not panic:
+	// that goes to the caller whose goroutine it is, after the transaction, and what
+	// that has taken may be lost; or it ends the process. Default: none, which costs nothing.
+	Observe func(Event)
+
+	// Logger is told what an operator may want to know: at level Warn that items
+	// were put back which a consumer never collected, at Debug that StagingAuto
+	// begins to stage. Default: nothing is logged.
+	Logger *slog.Logger
+
+	// Random is where the 20 random bytes of each key are read from. It must be
+	// safe for concurrent use if the handle is used so, and must never repeat
+	// itself, or items overwrite each other. A call that gets an error from it has added
+	// nothing; io.ErrNoProgress if it goes on to return nothing. Default: crypto/rand.
+	Random io.Reader
+}
 
 // Staging says when items are taken by staged requests: written beside the queue,
-// where they conflict with nothing, and served together by one of those who have
-// written them. That is for consumers in many processes, whose transactions would
+// where they conflict with nothing, and served together by one of the handles that
+// have written them. That is for consumers in many processes, whose transactions would
 // conflict with each other at the head of the queue.
-type Staging = handle.Staging
+type Staging int
 
 const (
 	// StagingAuto stages where other processes share the store, from when two
-	// transactions that take items have conflicted, or somebody else has staged a
+	// transactions that take items have conflicted, or another handle has staged a
 	// request, until neither has happened for a while.
-	StagingAuto = handle.StagingAuto
+	StagingAuto Staging = iota
 	// StagingAlways stages every request, where other processes share the store.
-	StagingAlways = handle.StagingAlways
+	StagingAlways
 	// StagingNever stages none. Requests of others are served by them, and compete
 	// with this handle.
-	StagingNever = handle.StagingNever
+	StagingNever
 )
 
 // Event is something that a handle has done.
-type Event = handle.Event
+type Event struct {
+	Queue string
+	Kind  EventKind
+
+	// Calls is how many calls of the handle, or requests of any, it was for; also those
+	// for which nothing was left.
+	Calls int
+	// Items is how many items were added, taken, or put back; for Requested, how many
+	// are wanted; for Waiting, how many callers wait now, at all ends of the queue.
+	Items int
+	// Attempts is how often the transaction ran: one more than it met conflicts. It is 0
+	// for what is neither Added nor Taken.
+	Attempts int
+}
 
 // EventKind is what has been done.
-type EventKind = handle.EventKind
+type EventKind int
 
 const (
-	Added     = handle.Added     // a transaction has enqueued or pushed
-	Taken     = handle.Taken     // a transaction has dequeued or popped
-	Requested = handle.Requested // a staged request was written
-	Fulfilled = handle.Fulfilled // a transaction has served staged requests
-	Collected = handle.Collected // a staged request has got its items
-	Expired   = handle.Expired   // items that a consumer never collected were put back
-	Waiting   = handle.Waiting   // the number of waiting callers has changed
+	Added     EventKind = iota // a transaction has enqueued or pushed
+	Taken                      // a transaction has dequeued or popped
+	Requested                  // a staged request was written
+	Fulfilled                  // a transaction has served staged requests
+	Collected                  // a staged request has got its items
+	Expired                    // items that a consumer never collected were put back
+	Waiting                    // the number of waiting callers has changed
 )
 
-// only returns the options given, or none, and at most one is allowed. What they are for
-// is said by the name of their type.
-func only[O any](given []O) (o O, err error) {
-	switch len(given) {
-	case 0:
-	case 1:
-		o = given[0]
-	default:
-		err = fmt.Errorf("%d %s given, at most one is allowed: %w", len(given), reflect.TypeFor[O]().Name(), kv.ErrInvalid)
+// String returns a lower-case name.
+func (k EventKind) String() string { return handle.EventKind(k).String() }
+
+// inner returns the options as package handle has them.
+func (o Options) inner() handle.Options {
+	h := handle.Options{
+		FIFOTies: o.FIFOTies, NoCombining: o.NoCombining, Staging: handle.Staging(o.Staging), Logger: o.Logger, Random: o.Random,
 	}
-	return o, err
+	if o.Observe != nil {
+		h.Observe = func(e handle.Event) {
+			o.Observe(Event{e.Queue, EventKind(e.Kind), e.Calls, e.Items, e.Attempts})
+		}
+	}
+	return h
 }

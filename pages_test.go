@@ -110,7 +110,7 @@ func TestSlowReads(t *testing.T) {
 	testkit.Equal(t, "length", n, 26)
 	testkit.EqualSlices(t, "items", testkit.List(t, f.q.All(f.ctx)), testkit.SplitValues('a', 'z'))
 	for i := range 20 {
-		testkit.NoError(t, drop(OpenQueue(f.db, fmt.Sprintf("more %02d", i), String())))
+		testkit.NoError(t, drop(OpenQueue(t.Context(), f.db, fmt.Sprintf("more %02d", i), String())))
 	}
 	infos, err := Queues(f.ctx, f.db)
 	testkit.NoError(t, err)
@@ -218,17 +218,17 @@ func TestPage(t *testing.T) {
 	for i, v := range []string{"a", "b", "c", "d", "e"} {
 		testkit.NoError(t, f.p.Push(f.ctx, v, int64(i/2)))
 	}
-	lowest, next, err := f.p.PageMin(f.ctx, nil, 3)
+	lowest, next, err := f.p.Page(f.ctx, Min, nil, 3)
 	testkit.NoError(t, err)
 	testkit.EqualSlices(t, "lowest", lowest, []Prioritized[string]{{Value: "a", Priority: 0}, {Value: "b", Priority: 0}, {Value: "c", Priority: 1}})
-	rest, end, err := f.p.PageMin(f.ctx, next, 3)
+	rest, end, err := f.p.Page(f.ctx, Min, next, 3)
 	testkit.NoError(t, err)
 	testkit.EqualSlices(t, "rest", rest, []Prioritized[string]{{Value: "d", Priority: 1}, {Value: "e", Priority: 2}})
 	testkit.Equal(t, "more", end == nil, true)
-	highest, next, err := f.p.PageMax(f.ctx, nil, 2)
+	highest, next, err := f.p.Page(f.ctx, Max, nil, 2)
 	testkit.NoError(t, err)
 	testkit.EqualSlices(t, "highest", highest, []Prioritized[string]{{Value: "e", Priority: 2}, {Value: "d", Priority: 1}})
-	rest, end, err = f.p.PageMax(f.ctx, next, 9)
+	rest, end, err = f.p.Page(f.ctx, Max, next, 9)
 	testkit.NoError(t, err)
 	testkit.EqualSlices(t, "rest", rest, []Prioritized[string]{{Value: "c", Priority: 1}, {Value: "b", Priority: 0}, {Value: "a", Priority: 0}})
 	testkit.Equal(t, "more", end == nil, true)

@@ -4,9 +4,9 @@ import (
 	"context"
 	"iter"
 
-	"github.com/conq-go/conq/codec"
 	"github.com/conq-go/conq/internal/handle"
 	"github.com/conq-go/conq/kv"
+	"github.com/conq-go/conq/queue"
 )
 
 // PriorityQueue is a named priority queue with two ends: PopMin takes the lowest
@@ -30,7 +30,7 @@ import (
 //     an item that should have been popped instead; and there, reads that find nothing or
 //     read all (Len, All, and pops and peeks that find nothing) conflict with any push
 //     if their transaction writes something.
-//   - Looking: as for Queue, PeekMin, PeekMax, Len and All may see an item whose pop is
+//   - Looking: as for Queue, Peek, Len and All may see an item whose pop is
 //     under way.
 //   - Not guaranteed: as for Queue.
 type PriorityQueue[T any] struct {
@@ -39,14 +39,14 @@ type PriorityQueue[T any] struct {
 }
 
 // Prioritized is a value with its priority.
-type Prioritized[T any] = codec.Prioritized[T]
+type Prioritized[T any] = queue.Prioritized[T]
 
 // OpenPriorityQueue opens the priority queue of a name, and makes it if there is
 // none. Arguments, errors and duration are as for OpenQueue.
 //
 // Options.FIFOTies is a matter of this handle: it is not stored.
-func OpenPriorityQueue[T any](db kv.DB, name string, c Codec[T], opts ...Options) (*PriorityQueue[T], error) {
-	h, err := open(db, name, KindPriorityQueue, c, opts)
+func OpenPriorityQueue[T any](ctx context.Context, db kv.DB, name string, c Codec[T], opts ...Options) (*PriorityQueue[T], error) {
+	h, err := open(ctx, db, name, KindPriorityQueue, c, opts)
 	if err != nil {
 		return nil, err
 	}
@@ -89,65 +89,43 @@ func (p *PriorityQueue[T]) PushAll(ctx context.Context, values []Prioritized[T])
 
 // PopMin removes the first item of the lowest priority and returns it, or
 // ErrEmpty. If the item does not decode it stays, and the error is an ErrDecode.
-func (p *PriorityQueue[T]) PopMin(ctx context.Context) (T, error) {
-	return single[T](p.h.Take(ctx, handle.Front, 1))
-}
+func (p *PriorityQueue[T]) PopMin(ctx context.Context) (T, error) { return p.Pop(ctx, Min) }
 
 // PopMax removes the last item of the highest priority (with Options.FIFOTies the
 // first) and returns it, or ErrEmpty. If the item does not decode it stays, and
 // the error is an ErrDecode.
-func (p *PriorityQueue[T]) PopMax(ctx context.Context) (T, error) {
-	return single[T](p.h.Take(ctx, handle.Back, 1))
+func (p *PriorityQueue[T]) PopMax(ctx context.Context) (T, error) { return p.Pop(ctx, Max) }
+
+// Pop is PopMin or PopMax, by the end that it is given.
+func (p *PriorityQueue[T]) Pop(ctx context.Context, from End) (T, error) {
+	return single[T](p.h.Take(ctx, from, 1))
 }
 
-// PopMinN removes up to n items, those that PopMin would return one after
+// PopN removes up to n items from an end, those that Pop would return one after
 // another, and returns them in that order, or ErrEmpty. n must be positive. They
-// may be fewer than there are, as with Queue.DequeueN.
-func (p *PriorityQueue[T]) PopMinN(ctx context.Context, n int) ([]Prioritized[T], error) {
-	return severalPrioritized[T](p.h.Take(ctx, handle.Front, n))
+// may be fewer than there are, as with Queue.DequeueN. From Max, with
+// Options.FIFOTies, it reads once for each priority, not once in all.
+func (p *PriorityQueue[T]) PopN(ctx context.Context, from End, n int) ([]Prioritized[T], error) {
+	return severalPrioritized[T](p.h.Take(ctx, from, n))
 }
 
-// PopMaxN is PopMinN from the other end: what PopMax would return, in that order.
-// With Options.FIFOTies it reads once for each priority, not once in all.
-func (p *PriorityQueue[T]) PopMaxN(ctx context.Context, n int) ([]Prioritized[T], error) {
-	return severalPrioritized[T](p.h.Take(ctx, handle.Back, n))
+// PopWait is Pop, but waits until there is an item, or ctx ends. See PopWaitN.
+func (p *PriorityQueue[T]) PopWait(ctx context.Context, from End) (T, error) {
+	return single[T](p.h.TakeWait(ctx, from, 1))
 }
 
-// PopMinWait is PopMin, but waits until there is an item, or ctx ends. See
-// PopMinWaitN.
-func (p *PriorityQueue[T]) PopMinWait(ctx context.Context) (T, error) {
-	return single[T](p.h.TakeWait(ctx, handle.Front, 1))
-}
-
-// PopMinWaitN is PopMinN, but waits until there is at least one item, or ctx ends:
+// PopWaitN is PopN, but waits until there is at least one item, or ctx ends:
 // then the error is ctx's cause, and nothing was taken. In all else it is as
-// Queue.DequeueWaitN. Those who wait for PopMin and for PopMax stand in different
+// Queue.DequeueWaitN. Those who wait at Min and at Max stand in different
 // lines, unless other processes share the store.
-func (p *PriorityQueue[T]) PopMinWaitN(ctx context.Context, n int) ([]Prioritized[T], error) {
-	return severalPrioritized[T](p.h.TakeWait(ctx, handle.Front, n))
+func (p *PriorityQueue[T]) PopWaitN(ctx context.Context, from End, n int) ([]Prioritized[T], error) {
+	return severalPrioritized[T](p.h.TakeWait(ctx, from, n))
 }
 
-// PopMaxWait is PopMax, but waits until there is an item, or ctx ends. See
-// PopMinWaitN.
-func (p *PriorityQueue[T]) PopMaxWait(ctx context.Context) (T, error) {
-	return single[T](p.h.TakeWait(ctx, handle.Back, 1))
-}
-
-// PopMaxWaitN is PopMaxN, but waits until there is at least one item, or ctx ends.
-// See PopMinWaitN.
-func (p *PriorityQueue[T]) PopMaxWaitN(ctx context.Context, n int) ([]Prioritized[T], error) {
-	return severalPrioritized[T](p.h.TakeWait(ctx, handle.Back, n))
-}
-
-// PeekMin returns the item that PopMin would and leaves it, or returns ErrEmpty. If the
+// Peek returns the item that Pop would and leaves it, or returns ErrEmpty. If the
 // item does not decode, the error is an ErrDecode. It conflicts with nothing.
-func (p *PriorityQueue[T]) PeekMin(ctx context.Context) (T, error) {
-	return peeked[T](p.h.Peek(ctx, handle.Front))
-}
-
-// PeekMax returns the item that PopMax would and leaves it, as PeekMin does.
-func (p *PriorityQueue[T]) PeekMax(ctx context.Context) (T, error) {
-	return peeked[T](p.h.Peek(ctx, handle.Back))
+func (p *PriorityQueue[T]) Peek(ctx context.Context, at End) (T, error) {
+	return peeked[T](p.h.Peek(ctx, at))
 }
 
 // Len counts the items, as Queue.Len does.
@@ -180,17 +158,10 @@ func (p *PriorityQueue[T]) encode(values []Prioritized[T]) ([]handle.Item, error
 	return items, nil
 }
 
-// PageMin returns a page of items as Queue.Page does, the lowest priority first.
-func (p *PriorityQueue[T]) PageMin(ctx context.Context, after []byte, n int) (values []Prioritized[T], next []byte, err error) {
-	items, next, err := p.h.Page(ctx, false, after, n)
-	values, err = severalPrioritized[T](items, err)
-	return values, next, err
-}
-
-// PageMax is PageMin from the other end: the highest priority first, and of one priority the item that was pushed
-// last, whatever Options.FIFOTies says.
-func (p *PriorityQueue[T]) PageMax(ctx context.Context, after []byte, n int) (values []Prioritized[T], next []byte, err error) {
-	items, next, err := p.h.Page(ctx, true, after, n)
+// Page returns a page of items as Queue.Page does, from the lowest priority up or from the highest down. Of one priority,
+// Max begins with the item that was pushed last, whatever Options.FIFOTies says.
+func (p *PriorityQueue[T]) Page(ctx context.Context, from End, after []byte, n int) (values []Prioritized[T], next []byte, err error) {
+	items, next, err := p.h.Page(ctx, from, after, n)
 	values, err = severalPrioritized[T](items, err)
 	return values, next, err
 }

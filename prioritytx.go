@@ -33,34 +33,25 @@ func (p PriorityQueueTx[T]) PushAll(values []Prioritized[T]) error {
 	return p.in.Add(items...)
 }
 
-// PopMin is PriorityQueue.PopMin within the transaction. It conflicts with what
-// changes which item that is; with ErrEmpty, with any push.
-func (p PriorityQueueTx[T]) PopMin() (T, error) { return single[T](p.in.Take(handle.Front, 1)) }
+// PopMin is PriorityQueue.PopMin within the transaction; see Pop.
+func (p PriorityQueueTx[T]) PopMin() (T, error) { return p.Pop(Min) }
 
-// PopMax is PriorityQueue.PopMax within the transaction. It conflicts with what
-// changes which item that is; with ErrEmpty, with any push.
-func (p PriorityQueueTx[T]) PopMax() (T, error) { return single[T](p.in.Take(handle.Back, 1)) }
+// PopMax is PriorityQueue.PopMax within the transaction; see Pop.
+func (p PriorityQueueTx[T]) PopMax() (T, error) { return p.Pop(Max) }
 
-// PopMinN is PriorityQueue.PopMinN within the transaction. It conflicts with what
+// Pop is PriorityQueue.Pop within the transaction. It conflicts with what changes
+// which item that is; with ErrEmpty, with any push.
+func (p PriorityQueueTx[T]) Pop(from End) (T, error) { return single[T](p.in.Take(from, 1)) }
+
+// PopN is PriorityQueue.PopN within the transaction. It conflicts with what
 // changes the items up to the last one that it takes; when it took all there were
 // and that are fewer than n, or none, with any push: it misses nothing.
-func (p PriorityQueueTx[T]) PopMinN(n int) ([]Prioritized[T], error) {
-	return severalPrioritized[T](p.in.Take(handle.Front, n))
+func (p PriorityQueueTx[T]) PopN(from End, n int) ([]Prioritized[T], error) {
+	return severalPrioritized[T](p.in.Take(from, n))
 }
 
-// PopMaxN is PriorityQueue.PopMaxN within the transaction. It conflicts as PopMinN
-// does, from the other end.
-func (p PriorityQueueTx[T]) PopMaxN(n int) ([]Prioritized[T], error) {
-	return severalPrioritized[T](p.in.Take(handle.Back, n))
-}
-
-// PeekMin is PriorityQueue.PeekMin within the transaction. It conflicts as PopMin
-// does.
-func (p PriorityQueueTx[T]) PeekMin() (T, error) { return peeked[T](p.in.Peek(handle.Front)) }
-
-// PeekMax is PriorityQueue.PeekMax within the transaction. It conflicts as PopMax
-// does.
-func (p PriorityQueueTx[T]) PeekMax() (T, error) { return peeked[T](p.in.Peek(handle.Back)) }
+// Peek is PriorityQueue.Peek within the transaction. It conflicts as Pop does.
+func (p PriorityQueueTx[T]) Peek(at End) (T, error) { return peeked[T](p.in.Peek(at)) }
 
 // Len is PriorityQueue.Len within the transaction, and exact. It conflicts with
 // all that changes the queue. A queue that can't be read within the transaction's

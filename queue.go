@@ -48,10 +48,10 @@ type Queue[T any] struct {
 // is taken by a queue of another kind it is an ErrKind; if store or queue were
 // written by a newer version, an ErrFormat. At most one Options may be given.
 //
-// It looks into the catalogue, and writes to it when the name is new. That takes
-// at most 30 seconds, or the error matches context.DeadlineExceeded.
-func OpenQueue[T any](db kv.DB, name string, c Codec[T], opts ...Options) (*Queue[T], error) {
-	h, err := open(db, name, KindQueue, c, opts)
+// It looks into the catalogue, and writes to it when the name is new. ctx bounds that, and
+// not the life of the handle.
+func OpenQueue[T any](ctx context.Context, db kv.DB, name string, c Codec[T], opts ...Options) (*Queue[T], error) {
+	h, err := open(ctx, db, name, KindQueue, c, opts)
 	if err != nil {
 		return nil, err
 	}
@@ -103,13 +103,13 @@ func (q *Queue[T]) EnqueueAll(ctx context.Context, values []T) error {
 // Dequeue removes the first item and returns it, or ErrEmpty. If the item does
 // not decode it stays, and the error is an ErrDecode.
 func (q *Queue[T]) Dequeue(ctx context.Context) (T, error) {
-	return single[T](q.h.Take(ctx, handle.Front, 1))
+	return single[T](q.h.Take(ctx, Min, 1))
 }
 
 // DequeueWait is Dequeue, but waits until there is an item, or ctx ends. See
 // DequeueWaitN.
 func (q *Queue[T]) DequeueWait(ctx context.Context) (T, error) {
-	return single[T](q.h.TakeWait(ctx, handle.Front, 1))
+	return single[T](q.h.TakeWait(ctx, Min, 1))
 }
 
 // DequeueWaitN is DequeueN, but waits until there is at least one item, or ctx
@@ -129,7 +129,7 @@ func (q *Queue[T]) DequeueWait(ctx context.Context) (T, error) {
 // Where one process has the store for itself, what it adds by package recipe or kv alone is
 // noticed with the next enqueue through this package.
 func (q *Queue[T]) DequeueWaitN(ctx context.Context, n int) ([]T, error) {
-	return several[T](q.h.TakeWait(ctx, handle.Front, n))
+	return several[T](q.h.TakeWait(ctx, Min, n))
 }
 
 // DequeueN removes up to n items from the start and returns them in order, or
@@ -146,13 +146,13 @@ func (q *Queue[T]) DequeueWaitN(ctx context.Context, n int) ([]T, error) {
 //     error, an ErrDecode.
 //   - An item that is enqueued meanwhile may be missed.
 func (q *Queue[T]) DequeueN(ctx context.Context, n int) ([]T, error) {
-	return several[T](q.h.Take(ctx, handle.Front, n))
+	return several[T](q.h.Take(ctx, Min, n))
 }
 
 // Peek returns the first item and leaves it, or returns ErrEmpty. If the item does not
 // decode, the error is an ErrDecode. It conflicts with nothing.
 func (q *Queue[T]) Peek(ctx context.Context) (T, error) {
-	return peeked[T](q.h.Peek(ctx, handle.Front))
+	return peeked[T](q.h.Peek(ctx, Min))
 }
 
 // Len counts the items. It reads all of their keys, and no payloads, so it takes time in proportion, on
@@ -188,7 +188,7 @@ func (q *Queue[T]) All(ctx context.Context) iter.Seq2[T, error] {
 // was, if after is not nil. It may have fewer: a page ends at 8 MiB. next is nil at the end of the queue. If an
 // item does not decode, the error is an ErrDecode. It conflicts with nothing.
 func (q *Queue[T]) Page(ctx context.Context, after []byte, n int) (values []T, next []byte, err error) {
-	items, next, err := q.h.Page(ctx, false, after, n)
+	items, next, err := q.h.Page(ctx, Min, after, n)
 	values, err = several[T](items, err)
 	return values, next, err
 }

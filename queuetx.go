@@ -33,15 +33,15 @@ func (q QueueTx[T]) EnqueueAll(values []T) error {
 
 // Dequeue is Queue.Dequeue within the transaction. It conflicts with what changes
 // which item is the first; with ErrEmpty, with any enqueue.
-func (q QueueTx[T]) Dequeue() (T, error) { return single[T](q.in.Take(handle.Front, 1)) }
+func (q QueueTx[T]) Dequeue() (T, error) { return single[T](q.in.Take(Min, 1)) }
 
 // DequeueN is Queue.DequeueN within the transaction. It conflicts with what
 // changes the items up to the last one that it takes; when it took all there were
 // and that are fewer than n, or none, with any enqueue: it misses nothing.
-func (q QueueTx[T]) DequeueN(n int) ([]T, error) { return several[T](q.in.Take(handle.Front, n)) }
+func (q QueueTx[T]) DequeueN(n int) ([]T, error) { return several[T](q.in.Take(Min, n)) }
 
 // Peek is Queue.Peek within the transaction. It conflicts as Dequeue does.
-func (q QueueTx[T]) Peek() (T, error) { return peeked[T](q.in.Peek(handle.Front)) }
+func (q QueueTx[T]) Peek() (T, error) { return peeked[T](q.in.Peek(Min)) }
 
 // Len is Queue.Len within the transaction, and exact. It conflicts with all that
 // changes the queue. A queue that can't be read within the transaction's time

@@ -19,11 +19,11 @@ import (
 // readers are verbs, and all else that reads a store. Each returns what it has found.
 var readers = map[string]func(f fixture) (found any, err error){
 	"OpenQueue": func(f fixture) (any, error) {
-		q, err := OpenQueue(f.db, "new", String())
+		q, err := OpenQueue(context.Background(), f.db, "new", String())
 		return q != nil, err
 	},
 	"OpenPriorityQueue": func(f fixture) (any, error) {
-		p, err := OpenPriorityQueue(f.db, "p", String())
+		p, err := OpenPriorityQueue(context.Background(), f.db, "p", String())
 		return p != nil, err
 	},
 	"Enqueue":      func(f fixture) (any, error) { return nil, f.q.Enqueue(f.ctx, "v") },
@@ -33,7 +33,7 @@ var readers = map[string]func(f fixture) (found any, err error){
 	"DequeueWait":  func(f fixture) (any, error) { return f.q.DequeueWait(f.ctx) },
 	"DequeueWaitN": func(f fixture) (any, error) { return f.q.DequeueWaitN(f.ctx, 2) },
 	"DequeueWait, nothing there": func(f fixture) (any, error) {
-		q, err := OpenQueue(f.db, "new", String(), Options{Staging: f.mode})
+		q, err := OpenQueue(context.Background(), f.db, "new", String(), Options{Staging: f.mode})
 		if err != nil {
 			return nil, err
 		}
@@ -54,20 +54,20 @@ var readers = map[string]func(f fixture) (found any, err error){
 	"PushAll": func(f fixture) (any, error) {
 		return nil, f.p.PushAll(f.ctx, []Prioritized[string]{{Value: "v", Priority: 1}, {Value: "w", Priority: 0}, {Value: "x", Priority: 1}, {Value: "y", Priority: 5}})
 	},
-	"PopMin":               func(f fixture) (any, error) { return f.p.PopMin(f.ctx) },
-	"PopMax":               func(f fixture) (any, error) { return f.p.PopMax(f.ctx) },
-	"PopMax first pushed":  func(f fixture) (any, error) { return f.pf.PopMax(f.ctx) },
-	"PopMinN":              func(f fixture) (any, error) { return f.p.PopMinN(f.ctx, 3) },
-	"PopMaxN":              func(f fixture) (any, error) { return f.p.PopMaxN(f.ctx, 3) },
-	"PopMaxN first pushed": func(f fixture) (any, error) { return f.pf.PopMaxN(f.ctx, 3) },
-	"PopMinWait":           func(f fixture) (any, error) { return f.p.PopMinWait(f.ctx) },
-	"PopMinWaitN":          func(f fixture) (any, error) { return f.p.PopMinWaitN(f.ctx, 2) },
-	"PopMaxWait":           func(f fixture) (any, error) { return f.pf.PopMaxWait(f.ctx) },
-	"PopMaxWaitN":          func(f fixture) (any, error) { return f.pf.PopMaxWaitN(f.ctx, 2) },
-	"PeekMin":              func(f fixture) (any, error) { return f.p.PeekMin(f.ctx) },
-	"PeekMax":              func(f fixture) (any, error) { return f.p.PeekMax(f.ctx) },
-	"PeekMax first pushed": func(f fixture) (any, error) { return f.pf.PeekMax(f.ctx) },
-	"All by priority":      func(f fixture) (any, error) { return valuesIn(f.p.All(f.ctx)) },
+	"PopMin":                func(f fixture) (any, error) { return f.p.PopMin(f.ctx) },
+	"PopMax":                func(f fixture) (any, error) { return f.p.PopMax(f.ctx) },
+	"PopMax first pushed":   func(f fixture) (any, error) { return f.pf.PopMax(f.ctx) },
+	"PopN Min":              func(f fixture) (any, error) { return f.p.PopN(f.ctx, Min, 3) },
+	"PopN Max":              func(f fixture) (any, error) { return f.p.PopN(f.ctx, Max, 3) },
+	"PopN Max first pushed": func(f fixture) (any, error) { return f.pf.PopN(f.ctx, Max, 3) },
+	"PopWait Min":           func(f fixture) (any, error) { return f.p.PopWait(f.ctx, Min) },
+	"PopWaitN Min":          func(f fixture) (any, error) { return f.p.PopWaitN(f.ctx, Min, 2) },
+	"PopWait Max":           func(f fixture) (any, error) { return f.pf.PopWait(f.ctx, Max) },
+	"PopWaitN Max":          func(f fixture) (any, error) { return f.pf.PopWaitN(f.ctx, Max, 2) },
+	"Peek Min":              func(f fixture) (any, error) { return f.p.Peek(f.ctx, Min) },
+	"Peek Max":              func(f fixture) (any, error) { return f.p.Peek(f.ctx, Max) },
+	"Peek Max first pushed": func(f fixture) (any, error) { return f.pf.Peek(f.ctx, Max) },
+	"All by priority":       func(f fixture) (any, error) { return valuesIn(f.p.All(f.ctx)) },
 	"In a transaction": func(f fixture) (any, error) {
 		var found []any
 		err := f.db.Transact(f.ctx, func(tx kv.Tx) error {
@@ -81,8 +81,8 @@ var readers = map[string]func(f fixture) (found any, err error){
 				func() error { return note(q.Peek()) },
 				func() error { return note(q.Len()) },
 				func() error { return note(valuesIn(q.All())) },
-				func() error { return note(p.PeekMin()) },
-				func() error { return note(pf.PeekMax()) },
+				func() error { return note(p.Peek(Min)) },
+				func() error { return note(pf.Peek(Max)) },
 				func() error { return note(p.Len()) },
 				func() error { return note(valuesIn(p.All())) },
 				func() error { return note(q.Dequeue()) },
@@ -95,7 +95,7 @@ var readers = map[string]func(f fixture) (found any, err error){
 				func() error { return note(p.PopMin()) },
 				func() error { return note(p.PopMax()) },
 				func() error { return note(pf.PopMax()) },
-				func() error { return note(pf.PopMaxN(2)) },
+				func() error { return note(pf.PopN(Max, 2)) },
 			} {
 				if err := verb(); err != nil {
 					return err
@@ -161,11 +161,11 @@ func valuesIn[V any](seq func(func(V, error) bool)) (values []V, err error) {
 func dumpOf(name string) io.Reader {
 	db := memory.New(memory.Options{})
 	defer db.Close()
-	q, err := OpenQueue(db, name, String())
+	q, err := OpenQueue(context.Background(), db, name, String())
 	if err == nil {
 		err = q.Enqueue(context.Background(), "v")
 	}
-	p, errP := OpenPriorityQueue(db, name+" by priority", String())
+	p, errP := OpenPriorityQueue(context.Background(), db, name+" by priority", String())
 	if errP == nil {
 		errP = p.Push(context.Background(), "w", 7)
 	}
@@ -234,7 +234,7 @@ func TestReadErrorsStaged(t *testing.T) {
 		testkit.Bubble(t, func(t *testing.T) {
 			at := 0
 			db := testkit.FailingAt(testkit.NewMemory(t, kv.Limits{Shared: true}), &at)
-			q, err := OpenQueue(db, "q", String(), Options{Staging: StagingAlways})
+			q, err := OpenQueue(t.Context(), db, "q", String(), Options{Staging: StagingAlways})
 			testkit.NoError(t, err)
 			testkit.NoError(t, q.Enqueue(t.Context(), "first"))
 			testkit.NoError(t, db.Transact(t.Context(), func(tx kv.Tx) error { return testkit.Abandon(tx, testkit.Laid("q")) }))
@@ -271,9 +271,9 @@ func readingFixture(t *testing.T, shared, expired bool, mode Staging) (f fixture
 	o, first := Options{Staging: mode}, Options{Staging: mode, FIFOTies: true}
 	open := func() {
 		var errs [3]error
-		f.q, errs[0] = OpenQueue(db, "q", String(), o)
-		f.p, errs[1] = OpenPriorityQueue(db, "p", String(), o)
-		f.pf, errs[2] = OpenPriorityQueue(db, "p", String(), first)
+		f.q, errs[0] = OpenQueue(t.Context(), db, "q", String(), o)
+		f.p, errs[1] = OpenPriorityQueue(t.Context(), db, "p", String(), o)
+		f.pf, errs[2] = OpenPriorityQueue(t.Context(), db, "p", String(), first)
 		testkit.NoError(t, errors.Join(errs[:]...))
 	}
 	open()

@@ -1,23 +1,25 @@
 package conq
 
 import (
+	"context"
 	"fmt"
 	"iter"
 
 	"github.com/conq-go/conq/internal/handle"
+	"github.com/conq-go/conq/internal/options"
 	"github.com/conq-go/conq/kv"
 )
 
 // open opens a handle whose items have values of type T.
-func open[T any](db kv.DB, name string, kind Kind, c Codec[T], opts []Options) (*handle.Handle, error) {
-	o, err := only(opts)
+func open[T any](ctx context.Context, db kv.DB, name string, kind Kind, c Codec[T], opts []Options) (*handle.Handle, error) {
+	o, err := options.Only(opts)
 	switch {
 	case err != nil:
 		return nil, fmt.Errorf("conq: queue %q: %w", name, err)
 	case c == nil:
 		return nil, fmt.Errorf("conq: queue %q: codec is nil: %w", name, kv.ErrInvalid)
 	}
-	return handle.Open(db, name, kind, func(payload []byte) (any, error) { return c.Decode(payload) }, o)
+	return handle.Open(ctx, db, name, kind, func(payload []byte) (any, error) { return c.Decode(payload) }, o.inner())
 }
 
 // encode returns the payload of a value.

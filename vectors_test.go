@@ -89,14 +89,14 @@ func TestReadVectors(t *testing.T) {
 			db := testkit.NewMemory(t, kv.Limits{})
 			testkit.Write(t, db, v.Queue.raw(t, form.stored)...)
 			testkit.Write(t, db, v.Priority.raw(t, form.stored)...)
-			q, err := OpenQueue(db, v.Queue.Subspace[0], form.codec)
+			q, err := OpenQueue(t.Context(), db, v.Queue.Subspace[0], form.codec)
 			testkit.NoError(t, err)
 			for _, item := range v.Queue.Items {
 				b, err := q.Dequeue(t.Context())
 				testkit.NoError(t, err)
 				testkit.Equal(t, "item", hex.EncodeToString(b), item.Value)
 			}
-			p, err := OpenPriorityQueue(db, v.Priority.Subspace[0], form.codec)
+			p, err := OpenPriorityQueue(t.Context(), db, v.Priority.Subspace[0], form.codec)
 			testkit.NoError(t, err)
 			for _, want := range v.Priority.PopMin {
 				b, err := p.PopMin(t.Context())
@@ -121,9 +121,9 @@ func TestWriteVectors(t *testing.T) {
 		for _, batch := range []bool{false, true} {
 			t.Run(name, func(t *testing.T) {
 				db := testkit.NewMemory(t, kv.Limits{})
-				q, err := OpenQueue(db, v.Queue.Subspace[0], form.codec, Options{Random: v.Queue.random(t)})
+				q, err := OpenQueue(t.Context(), db, v.Queue.Subspace[0], form.codec, Options{Random: v.Queue.random(t)})
 				testkit.NoError(t, err)
-				p, err := OpenPriorityQueue(db, v.Priority.Subspace[0], form.codec, Options{Random: v.Priority.random(t)})
+				p, err := OpenPriorityQueue(t.Context(), db, v.Priority.Subspace[0], form.codec, Options{Random: v.Priority.random(t)})
 				testkit.NoError(t, err)
 				var values [][]byte
 				var prioritized []Prioritized[[]byte]
@@ -170,7 +170,7 @@ func samePairs(t *testing.T, got, want []kv.KeyValue) {
 // The catalogue and a split payload lie where the format says, byte for byte.
 func TestKeySpace(t *testing.T) {
 	db := &testkit.Hooked{DB: testkit.NewMemory(t, kv.Limits{}), Bounds: kv.Limits{Value: 4}}
-	p, err := OpenPriorityQueue(db, "P", Bytes(), Options{Random: bytes.NewReader(make([]byte, 20))})
+	p, err := OpenPriorityQueue(t.Context(), db, "P", Bytes(), Options{Random: bytes.NewReader(make([]byte, 20))})
 	testkit.NoError(t, err)
 	testkit.NoError(t, p.Push(t.Context(), []byte("0123456789"), -2))
 	const system = "01636f6e7100"                                               // ("conq"), as bytes

@@ -22,7 +22,7 @@ func BenchmarkEnqueue(b *testing.B) {
 }
 
 func benchmarkEnqueue(b *testing.B, clients, callers int) {
-	db, err := conq.Open(b.TempDir())
+	db, err := conq.Open(b.Context(), b.TempDir())
 	testkit.NoError(b, err)
 	defer db.Close()
 	s, err := server.New(db, server.Options{})

@@ -9,9 +9,9 @@ import (
 	"time"
 
 	"github.com/conq-go/conq/client"
-	"github.com/conq-go/conq/codec"
 	"github.com/conq-go/conq/internal/testkit"
 	"github.com/conq-go/conq/kv"
+	"github.com/conq-go/conq/queue"
 	"github.com/conq-go/conq/server"
 )
 
@@ -53,9 +53,9 @@ func TestTakenAtTheEnd(t *testing.T) { testkit.Bubble(t, takenAtTheEnd) }
 func takenAtTheEnd(t *testing.T) {
 	network := newDirect(t)
 	c := dial(t, "http://127.0.0.1", client.Options{Transport: network})
-	q, err := client.OpenQueue(t.Context(), c, "q", codec.String())
+	q, err := client.OpenQueue(t.Context(), c, "q", queue.String())
 	testkit.NoError(t, err)
-	jobs, err := client.OpenWork(t.Context(), c, "w", codec.String(), client.WorkOptions{})
+	jobs, err := client.OpenWork(t.Context(), c, "w", queue.String(), client.WorkOptions{})
 	testkit.NoError(t, err)
 	for _, take := range []func(ctx context.Context) (string, error){
 		q.Dequeue, q.DequeueWait,
@@ -88,7 +88,7 @@ func TestTakenAtTheDeadline(t *testing.T) { testkit.Bubble(t, takenAtTheDeadline
 
 func takenAtTheDeadline(t *testing.T) {
 	network := newDirect(t)
-	q, err := client.OpenQueue(t.Context(), dial(t, "http://127.0.0.1", client.Options{Transport: network}), "q", codec.String())
+	q, err := client.OpenQueue(t.Context(), dial(t, "http://127.0.0.1", client.Options{Transport: network}), "q", queue.String())
 	testkit.NoError(t, err)
 	for slowness, lost := range map[time.Duration]bool{2 * time.Second: false, time.Hour: true} {
 		testkit.NoError(t, q.Enqueue(t.Context(), "a"))
@@ -109,9 +109,9 @@ func TestWaitsUntilDeadline(t *testing.T) { testkit.Bubble(t, waitsUntilDeadline
 func waitsUntilDeadline(t *testing.T) {
 	network := newDirect(t)
 	c := dial(t, "http://127.0.0.1", client.Options{Transport: network})
-	q, err := client.OpenQueue(t.Context(), c, "q", codec.String())
+	q, err := client.OpenQueue(t.Context(), c, "q", queue.String())
 	testkit.NoError(t, err)
-	jobs, err := client.OpenWork(t.Context(), c, "w", codec.String(), client.WorkOptions{})
+	jobs, err := client.OpenWork(t.Context(), c, "w", queue.String(), client.WorkOptions{})
 	testkit.NoError(t, err)
 	for _, take := range []func(context.Context) error{
 		func(ctx context.Context) error { _, err := q.DequeueWait(ctx); return err },
@@ -132,7 +132,7 @@ func TestCancelledWaitTakesNothing(t *testing.T) { testkit.Bubble(t, cancelledWa
 
 func cancelledWaitTakesNothing(t *testing.T) {
 	c := dial(t, "http://127.0.0.1", client.Options{Transport: newDirect(t)})
-	q, err := client.OpenQueue(t.Context(), c, "q", codec.String())
+	q, err := client.OpenQueue(t.Context(), c, "q", queue.String())
 	testkit.NoError(t, err)
 	for range 20 {
 		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)

@@ -2,7 +2,7 @@
 // work. It links no store.
 //
 //	c, err := client.Dial(ctx, "http://127.0.0.1:7711", client.Options{})
-//	q, err := client.OpenQueue(ctx, c, "emails", codec.JSON[Email]())
+//	q, err := client.OpenQueue(ctx, c, "emails", queue.JSON[Email]())
 //	err = q.Enqueue(ctx, Email{To: "a@b"})
 //	e, err := q.DequeueWait(ctx)
 //
@@ -40,7 +40,9 @@ import (
 	"strings"
 	"time"
 
+	"github.com/conq-go/conq/internal/options"
 	"github.com/conq-go/conq/internal/wire"
+	"github.com/conq-go/conq/queue"
 	"github.com/conq-go/conq/work"
 )
 
@@ -185,7 +187,7 @@ func (c *Client) Queues(ctx context.Context) ([]Info, error) {
 	}
 }
 
-// Lookup returns a queue. The error is an errs.ErrNoQueue if there is none.
+// Lookup returns a queue. The error is an queue.ErrNoQueue if there is none.
 func (c *Client) Lookup(ctx context.Context, name string) (info Info, err error) {
 	err = c.do(ctx, call{method: http.MethodGet, path: queuePath(name), again: true}, &info)
 	return info, err
@@ -210,14 +212,21 @@ func (c *Client) Len(ctx context.Context, name string) (int, error) {
 	return int(n), nil
 }
 
-// Move moves up to n items, at most 1000, from one queue to another of the same kind, in one transaction, and returns how many. max
-// takes those of a priority queue from the highest priority down.
-func (c *Client) Move(ctx context.Context, from, to string, n int, max bool) (int, error) {
+// Move moves up to n items, at most 1000, from one queue to another of the same kind, in one transaction, and returns how many. If
+// there were none, the error is a queue.ErrEmpty. The other queue is made if there is none. At most one queue.MoveOptions may be given.
+func (c *Client) Move(ctx context.Context, from, to string, n int, opts ...queue.MoveOptions) (int, error) {
+	o, err := options.Only(opts)
+	if err != nil {
+		return 0, fmt.Errorf("client: move: %w", err)
+	}
 	body := wire.Move{From: from, To: to, N: n}
-	if max {
-		body.End = wire.Max
+	if o.From != queue.Min {
+		body.End = o.From.String()
 	}
 	var answer wire.Moved
-	err := c.do(ctx, call{method: http.MethodPost, path: "/v1/move", body: body, once: true}, &answer)
+	err = c.do(ctx, call{method: http.MethodPost, path: "/v1/move", body: body, once: true}, &answer)
+	if err == nil && answer.Moved == 0 {
+		err = fmt.Errorf("%w: %q", queue.ErrEmpty, from)
+	}
 	return answer.Moved, err
 }

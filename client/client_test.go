@@ -17,11 +17,10 @@ import (
 
 	"github.com/conq-go/conq"
 	"github.com/conq-go/conq/client"
-	"github.com/conq-go/conq/codec"
-	"github.com/conq-go/conq/errs"
 	"github.com/conq-go/conq/internal/testkit"
 	"github.com/conq-go/conq/internal/version"
 	"github.com/conq-go/conq/kv"
+	"github.com/conq-go/conq/queue"
 	"github.com/conq-go/conq/server"
 )
 
@@ -65,39 +64,7 @@ func newClient(t testing.TB) *client.Client {
 	return dial(t, url, client.Options{})
 }
 
-// fifo and priorities are what programs have that know neither whether the store is theirs.
-type fifo interface {
-	Name() string
-	Enqueue(context.Context, string) error
-	EnqueueAll(context.Context, []string) error
-	Dequeue(context.Context) (string, error)
-	DequeueN(context.Context, int) ([]string, error)
-	DequeueWait(context.Context) (string, error)
-	DequeueWaitN(context.Context, int) ([]string, error)
-	Peek(context.Context) (string, error)
-	Page(context.Context, []byte, int) ([]string, []byte, error)
-	Len(context.Context) (int, error)
-	Clear(context.Context) error
-	Close() error
-}
-
-type priorities interface {
-	Push(context.Context, string, int64) error
-	PushAll(context.Context, []conq.Prioritized[string]) error
-	PopMin(context.Context) (string, error)
-	PopMax(context.Context) (string, error)
-	PopMinN(context.Context, int) ([]conq.Prioritized[string], error)
-	PopMaxN(context.Context, int) ([]conq.Prioritized[string], error)
-	PopMinWait(context.Context) (string, error)
-	PopMaxWaitN(context.Context, int) ([]conq.Prioritized[string], error)
-	PeekMin(context.Context) (string, error)
-	PeekMax(context.Context) (string, error)
-	PageMax(context.Context, []byte, int) ([]conq.Prioritized[string], []byte, error)
-	Len(context.Context) (int, error)
-	Clear(context.Context) error
-}
-
-var errorsOfVerbs = []error{errs.ErrEmpty, errs.ErrClosed, errs.ErrKind, errs.ErrNoQueue, kv.ErrInvalid, kv.ErrTooLarge, context.Canceled}
+var errorsOfVerbs = []error{queue.ErrEmpty, queue.ErrClosed, queue.ErrKind, queue.ErrNoQueue, kv.ErrInvalid, kv.ErrTooLarge, context.Canceled}
 
 // told is a result as text, for comparison.
 func told(v any, err error) string {
@@ -115,9 +82,9 @@ func told(v any, err error) string {
 // A queue of a server does what one of a store does.
 func TestQueueAsOnStore(t *testing.T) {
 	ctx, c, db := t.Context(), newClient(t), testkit.NewMemory(t, kv.Limits{})
-	remote, err := client.OpenQueue(ctx, c, "a b/../%2F?ü", codec.String())
+	remote, err := client.OpenQueue(ctx, c, "a b/../%2F?ü", queue.String())
 	testkit.NoError(t, err)
-	local, err := conq.OpenQueue(db, "a b/../%2F?ü", conq.String())
+	local, err := conq.OpenQueue(ctx, db, "a b/../%2F?ü", conq.String())
 	testkit.NoError(t, err)
 	r := rand.New(rand.NewPCG(1, 2))
 	for i := range 300 {
@@ -126,7 +93,7 @@ func TestQueueAsOnStore(t *testing.T) {
 			values[k] = strings.Repeat("ü\x00\"", r.IntN(3)) + fmt.Sprint(i, k)
 		}
 		verb := r.IntN(9)
-		do := func(q fifo) string {
+		do := func(q queue.FIFO[string]) string {
 			switch verb {
 			case 0:
 				return told("", q.Enqueue(ctx, fmt.Sprint(i)))
@@ -157,19 +124,19 @@ func TestQueueAsOnStore(t *testing.T) {
 	}
 	testkit.Equal(t, "name", remote.Name(), local.Name())
 	testkit.NoError(t, remote.Close())
-	testkit.WantError(t, remote.Enqueue(ctx, "late"), errs.ErrClosed)
+	testkit.WantError(t, remote.Enqueue(ctx, "late"), queue.ErrClosed)
 }
 
 func TestPriorityQueueAsOnStore(t *testing.T) {
 	ctx, c, db := t.Context(), newClient(t), testkit.NewMemory(t, kv.Limits{})
-	remote, err := client.OpenPriorityQueue(ctx, c, "p", codec.String())
+	remote, err := client.OpenPriorityQueue(ctx, c, "p", queue.String())
 	testkit.NoError(t, err)
-	local, err := conq.OpenPriorityQueue(db, "p", conq.String())
+	local, err := conq.OpenPriorityQueue(ctx, db, "p", conq.String())
 	testkit.NoError(t, err)
 	r := rand.New(rand.NewPCG(3, 4))
 	for i := range 300 {
 		n, priority, verb := r.IntN(4)+1, r.Int64N(5)-2, r.IntN(10)
-		do := func(q priorities) string {
+		do := func(q queue.Priority[string]) string {
 			switch verb {
 			case 0, 1:
 				return told("", q.Push(ctx, fmt.Sprint(i), priority))
@@ -180,13 +147,13 @@ func TestPriorityQueueAsOnStore(t *testing.T) {
 			case 4:
 				return told(q.PopMax(ctx))
 			case 5:
-				return told(q.PopMinN(ctx, n))
+				return told(q.PopN(ctx, queue.Min, n))
 			case 6:
-				return told(q.PopMaxN(ctx, n))
+				return told(q.PopN(ctx, queue.Max, n))
 			case 7:
-				return told(q.PeekMin(ctx)) + told(q.PeekMax(ctx))
+				return told(q.Peek(ctx, queue.Min)) + told(q.Peek(ctx, queue.Max))
 			case 8:
-				page, _, err := q.PageMax(ctx, nil, n)
+				page, _, err := q.Page(ctx, queue.Max, nil, n)
 				return told(page, err)
 			default:
 				return told(q.Len(ctx))
@@ -200,7 +167,7 @@ func TestPriorityQueueAsOnStore(t *testing.T) {
 
 func TestAll(t *testing.T) {
 	ctx, c := t.Context(), newClient(t)
-	q, err := client.OpenQueue(ctx, c, "q", codec.JSON[int]())
+	q, err := client.OpenQueue(ctx, c, "q", queue.JSON[int]())
 	testkit.NoError(t, err)
 	var want []int
 	for i := range 1050 { // over several pages
@@ -218,24 +185,24 @@ func TestAll(t *testing.T) {
 
 func TestErrors(t *testing.T) {
 	ctx, c := t.Context(), newClient(t)
-	_, err := client.OpenQueue(ctx, c, "q", codec.String())
+	_, err := client.OpenQueue(ctx, c, "q", queue.String())
 	testkit.NoError(t, err)
-	_, err = client.OpenPriorityQueue(ctx, c, "q", codec.String())
-	testkit.WantError(t, err, errs.ErrKind, "q")
-	_, err = client.OpenQueue(ctx, c, "", codec.String())
-	testkit.WantError(t, err, errs.ErrName)
-	_, err = client.OpenQueue(ctx, c, "nul\x00", codec.String())
-	testkit.WantError(t, err, errs.ErrName)
-	_, err = client.OpenQueue(ctx, c, strings.Repeat("n", 2000), codec.String())
-	testkit.WantError(t, err, errs.ErrName)
+	_, err = client.OpenPriorityQueue(ctx, c, "q", queue.String())
+	testkit.WantError(t, err, queue.ErrKind, "q")
+	_, err = client.OpenQueue(ctx, c, "", queue.String())
+	testkit.WantError(t, err, queue.ErrName)
+	_, err = client.OpenQueue(ctx, c, "nul\x00", queue.String())
+	testkit.WantError(t, err, queue.ErrName)
+	_, err = client.OpenQueue(ctx, c, strings.Repeat("n", 2000), queue.String())
+	testkit.WantError(t, err, queue.ErrName)
 	_, err = c.Lookup(ctx, "none")
-	testkit.WantError(t, err, errs.ErrNoQueue, "none")
+	testkit.WantError(t, err, queue.ErrNoQueue, "none")
 	_, err = client.OpenQueue[string](ctx, c, "q", nil)
 	if err == nil {
 		t.Error("a queue has no codec")
 	}
 	small, _ := serve(t, testkit.NewMemory(t, kv.Limits{Transaction: 10_000}), "127.0.0.1:0", server.Options{})
-	q, err := client.OpenQueue(ctx, dial(t, small, client.Options{}), "q", codec.Bytes())
+	q, err := client.OpenQueue(ctx, dial(t, small, client.Options{}), "q", queue.Bytes())
 	testkit.NoError(t, err)
 	testkit.WantError(t, q.Enqueue(ctx, make([]byte, 9_000)), kv.ErrTooLarge)
 	_, _, err = q.Page(ctx, nil, 0)
@@ -264,7 +231,7 @@ func TestFullDisk(t *testing.T) {
 		}
 	}))
 	t.Cleanup(s.Close)
-	q, err := client.OpenQueue(t.Context(), dial(t, s.URL, client.Options{}), "q", codec.String())
+	q, err := client.OpenQueue(t.Context(), dial(t, s.URL, client.Options{}), "q", queue.String())
 	testkit.NoError(t, err)
 	err = q.Enqueue(t.Context(), "a")
 	testkit.WantError(t, err, kv.ErrFull, "no space")
@@ -286,14 +253,14 @@ func TestUserAgent(t *testing.T) {
 // What does not decode is not lost.
 func TestDecodeError(t *testing.T) {
 	ctx, c := t.Context(), newClient(t)
-	raw, err := client.OpenQueue(ctx, c, "q", codec.String())
+	raw, err := client.OpenQueue(ctx, c, "q", queue.String())
 	testkit.NoError(t, err)
 	testkit.NoError(t, raw.EnqueueAll(ctx, []string{"1", "two", "3"}))
-	q, err := client.OpenQueue(ctx, c, "q", codec.JSON[int]())
+	q, err := client.OpenQueue(ctx, c, "q", queue.JSON[int]())
 	testkit.NoError(t, err)
 	got, err := q.DequeueN(ctx, 3)
 	testkit.EqualSlices(t, "values", got, []int{1, 3})
-	testkit.WantError(t, err, errs.ErrDecode)
+	testkit.WantError(t, err, queue.ErrDecode)
 	bad, ok := errors.AsType[*client.DecodeError](err)
 	testkit.Equal(t, "has it", ok && string(bad.Payload) == "two", true)
 }
@@ -368,7 +335,7 @@ func TestTransport(t *testing.T) {
 	url, _ := serve(t, testkit.NewMemory(t, kv.Limits{}), "127.0.0.1:0", server.Options{})
 	transport := new(http.Transport)
 	t.Cleanup(transport.CloseIdleConnections)
-	q, err := client.OpenQueue(t.Context(), dial(t, url, client.Options{Transport: sendable{transport, t}}), "q", codec.String())
+	q, err := client.OpenQueue(t.Context(), dial(t, url, client.Options{Transport: sendable{transport, t}}), "q", queue.String())
 	testkit.NoError(t, err)
 	testkit.NoError(t, q.Enqueue(t.Context(), "a"))
 }
@@ -380,14 +347,14 @@ func TestToken(t *testing.T) {
 	tokens, err := server.LoadTokens(path)
 	testkit.NoError(t, err)
 	url, _ := serve(t, testkit.NewMemory(t, kv.Limits{}), "127.0.0.1:0", server.Options{Tokens: tokens})
-	_, err = client.OpenQueue(t.Context(), dial(t, url, client.Options{}), "orders", codec.String())
+	_, err = client.OpenQueue(t.Context(), dial(t, url, client.Options{}), "orders", queue.String())
 	testkit.WantError(t, err, client.ErrUnauthorized)
 	c := dial(t, url, client.Options{Token: secret})
-	q, err := client.OpenQueue(t.Context(), c, "orders", codec.String())
+	q, err := client.OpenQueue(t.Context(), c, "orders", queue.String())
 	testkit.NoError(t, err)
 	testkit.NoError(t, q.Enqueue(t.Context(), "a"))
 	_, err = q.Dequeue(t.Context())
 	testkit.WantError(t, err, client.ErrForbidden, "produce:orders")
-	_, err = client.OpenQueue(t.Context(), c, "other", codec.String())
+	_, err = client.OpenQueue(t.Context(), c, "other", queue.String())
 	testkit.WantError(t, err, client.ErrForbidden)
 }

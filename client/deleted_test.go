@@ -9,10 +9,9 @@ import (
 
 	"github.com/conq-go/conq"
 	"github.com/conq-go/conq/client"
-	"github.com/conq-go/conq/codec"
-	"github.com/conq-go/conq/errs"
 	"github.com/conq-go/conq/internal/testkit"
 	"github.com/conq-go/conq/kv"
+	"github.com/conq-go/conq/queue"
 	"github.com/conq-go/conq/work"
 )
 
@@ -46,11 +45,11 @@ type workVerbs interface {
 // What each verb does whose queue was deleted is the same to a handle of a store and to one of a server.
 func TestVerbsOfDeleted(t *testing.T) {
 	db := testkit.NewMemory(t, kv.Limits{})
-	stored, err := work.Open(db, "jobs", codec.String())
+	stored, err := work.Open(t.Context(), db, "jobs", queue.String())
 	testkit.NoError(t, err)
 	defer stored.Close()
 	c := newClient(t)
-	served, err := client.OpenWork(t.Context(), c, "jobs", codec.String(), client.WorkOptions{})
+	served, err := client.OpenWork(t.Context(), c, "jobs", queue.String(), client.WorkOptions{})
 	testkit.NoError(t, err)
 	ends := map[string]func(ctx context.Context, l *work.Lease[string]) error{
 		"ack":    func(ctx context.Context, l *work.Lease[string]) error { return l.Ack(ctx) },
@@ -135,7 +134,7 @@ func TestVerbsOfDeleted(t *testing.T) {
 		})
 		got := outcome(name, served, func() error { return c.DeleteQueue(t.Context(), "jobs") }, func() bool {
 			_, err := c.Lookup(t.Context(), "jobs")
-			return !errors.Is(err, errs.ErrNoQueue)
+			return !errors.Is(err, queue.ErrNoQueue)
 		})
 		testkit.Equal(t, name, got, want)
 	}
@@ -146,25 +145,25 @@ type leaseKey struct{}
 // Consumers that wait go on when their queue is deleted, and get what is put into the new one; those that don't find it empty.
 func TestWaitsBeyondDeletion(t *testing.T) {
 	ctx, c := t.Context(), newClient(t)
-	q, err := client.OpenQueue(ctx, c, "items", codec.String())
+	q, err := client.OpenQueue(ctx, c, "items", queue.String())
 	testkit.NoError(t, err)
-	p, err := client.OpenPriorityQueue(ctx, c, "prio", codec.String())
+	p, err := client.OpenPriorityQueue(ctx, c, "prio", queue.String())
 	testkit.NoError(t, err)
-	w, err := client.OpenWork(ctx, c, "jobs", codec.String(), client.WorkOptions{})
+	w, err := client.OpenWork(ctx, c, "jobs", queue.String(), client.WorkOptions{})
 	testkit.NoError(t, err)
 	for _, name := range []string{"items", "prio", "jobs"} {
 		testkit.NoError(t, c.DeleteQueue(ctx, name))
 	}
-	testkit.WantError(t, testkit.Drop(q.Dequeue(ctx)), errs.ErrEmpty)
-	testkit.WantError(t, testkit.Drop(q.Peek(ctx)), errs.ErrEmpty)
-	testkit.WantError(t, testkit.Drop(p.PopMin(ctx)), errs.ErrEmpty)
+	testkit.WantError(t, testkit.Drop(q.Dequeue(ctx)), queue.ErrEmpty)
+	testkit.WantError(t, testkit.Drop(q.Peek(ctx)), queue.ErrEmpty)
+	testkit.WantError(t, testkit.Drop(p.PopMin(ctx)), queue.ErrEmpty)
 	got := make(chan string)
 	waits := func(take func() (string, error)) {
 		v, err := take()
 		got <- fmt.Sprint(v, err)
 	}
 	go waits(func() (string, error) { return q.DequeueWait(ctx) })
-	go waits(func() (string, error) { return p.PopMinWait(ctx) })
+	go waits(func() (string, error) { return p.PopWait(ctx, conq.Min) })
 	runs, stop := context.WithCancel(ctx)
 	go waits(func() (v string, err error) {
 		err = work.Run(runs, w, func(_ context.Context, l *work.Lease[string]) error {

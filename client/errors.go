@@ -11,8 +11,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/conq-go/conq/errs"
 	"github.com/conq-go/conq/kv"
+	"github.com/conq-go/conq/queue"
 	"github.com/conq-go/conq/work"
 )
 
@@ -43,8 +43,8 @@ func (e *Error) Unwrap() error { return e.is }
 
 // kinds are what the types of problems mean.
 var kinds = map[string]error{
-	"no-queue": errs.ErrNoQueue, "deleting": errs.ErrDeleting, "kind": errs.ErrKind, "name": errs.ErrName, "format": errs.ErrFormat, "corrupt": errs.ErrCorrupt,
-	"decode": errs.ErrDecode, "too-large": kv.ErrTooLarge, "invalid": work.ErrInvalid, "commit-unknown": kv.ErrCommitUnknown,
+	"no-queue": queue.ErrNoQueue, "deleting": queue.ErrDeleting, "kind": queue.ErrKind, "name": queue.ErrName, "format": queue.ErrFormat, "corrupt": queue.ErrCorrupt,
+	"decode": queue.ErrDecode, "too-large": kv.ErrTooLarge, "invalid": work.ErrInvalid, "commit-unknown": kv.ErrCommitUnknown,
 	"read-only": kv.ErrReadOnly, "full": kv.ErrFull, "failed": kv.ErrFailed, "unavailable": kv.ErrUnavailable, "no-job": work.ErrNotFound, "duplicate": work.ErrDuplicate, "state": work.ErrState,
 	"job-corrupt": work.ErrCorrupt, "changed": work.ErrChanged, "lease-lost": work.ErrLeaseLost, "job-invalid": work.ErrInvalid, "forbidden": ErrForbidden,
 }

@@ -10,7 +10,7 @@ import (
 
 	"github.com/conq-go/conq"
 	"github.com/conq-go/conq/client"
-	"github.com/conq-go/conq/codec"
+	"github.com/conq-go/conq/queue"
 	"github.com/conq-go/conq/server"
 	"github.com/conq-go/conq/work"
 )
@@ -19,7 +19,7 @@ var ctx = context.Background()
 
 // connect returns a client of a server that is in this process; others have client.Dial(ctx, "http://127.0.0.1:7711", client.Options{}).
 func connect() (c *client.Client, done func()) {
-	db, err := conq.Open("memory:")
+	db, err := conq.Open(ctx, "memory:")
 	check(err)
 	s, err := server.New(db, server.Options{})
 	check(err)
@@ -47,7 +47,7 @@ func check(err error) {
 func ExampleOpenQueue() {
 	c, done := connect()
 	defer done()
-	q, err := client.OpenQueue(ctx, c, "emails", codec.String())
+	q, err := client.OpenQueue(ctx, c, "emails", queue.String())
 	check(err)
 	check(q.EnqueueAll(ctx, []string{"hello", "world"}))
 	fmt.Println(q.Dequeue(ctx))
@@ -60,7 +60,7 @@ func ExampleOpenQueue() {
 func ExampleOpenPriorityQueue() {
 	c, done := connect()
 	defer done()
-	p, err := client.OpenPriorityQueue(ctx, c, "chores", codec.String())
+	p, err := client.OpenPriorityQueue(ctx, c, "chores", queue.String())
 	check(err)
 	check(p.Push(ctx, "sweep", 7))
 	check(p.Push(ctx, "put out fire", -1))
@@ -71,7 +71,7 @@ func ExampleOpenPriorityQueue() {
 func ExampleOpenWork() {
 	c, done := connect()
 	defer done()
-	q, err := client.OpenWork(ctx, c, "emails", codec.String(), client.WorkOptions{Lease: time.Minute})
+	q, err := client.OpenWork(ctx, c, "emails", queue.String(), client.WorkOptions{Lease: time.Minute})
 	check(err)
 	_, err = q.Put(ctx, "hello", work.Job{Key: "customer-7"})
 	check(err)

@@ -8,10 +8,9 @@ import (
 	"net/url"
 	"sync/atomic"
 
-	"github.com/conq-go/conq/codec"
-	"github.com/conq-go/conq/errs"
 	"github.com/conq-go/conq/internal/combine"
 	"github.com/conq-go/conq/kv"
+	"github.com/conq-go/conq/queue"
 	"github.com/conq-go/conq/work"
 )
 
@@ -31,7 +30,7 @@ func (h *handle) do(ctx context.Context, q call, out any) error {
 	}
 	err := h.c.do(ctx, q, out)
 	switch {
-	case !errors.Is(err, errs.ErrNoQueue) || errors.Is(q.missing, errs.ErrNoQueue):
+	case !errors.Is(err, queue.ErrNoQueue) || errors.Is(q.missing, queue.ErrNoQueue):
 		return err
 	case q.missing == nil:
 		return nil
@@ -41,7 +40,7 @@ func (h *handle) do(ctx context.Context, q call, out any) error {
 
 // unless returns an error, unless it is that the queue was deleted.
 func unless(err error) error {
-	if errors.Is(err, errs.ErrNoQueue) {
+	if errors.Is(err, queue.ErrNoQueue) {
 		return nil
 	}
 	return err
@@ -52,7 +51,7 @@ func (h *handle) make(ctx context.Context, kind string) error {
 	return h.c.do(ctx, call{method: http.MethodPut, path: queuePath(h.name), body: map[string]string{"kind": kind}, again: true}, nil)
 }
 
-func (h *handle) isClosed() error { return fmt.Errorf("%w: queue %q", errs.ErrClosed, h.name) }
+func (h *handle) isClosed() error { return fmt.Errorf("%w: queue %q", queue.ErrClosed, h.name) }
 
 // open returns a handle of the queue of a name, and makes that if there is none.
 func (c *Client) open(ctx context.Context, name, kind string, codec any) (h handle, err error) {
@@ -62,15 +61,15 @@ func (c *Client) open(ctx context.Context, name, kind string, codec any) (h hand
 	case codec == nil:
 		return h, errors.New("client: codec is nil")
 	case name == "" || name == "/": // it would be another path
-		return h, fmt.Errorf("%w: over HTTP it can be neither empty nor one slash", errs.ErrName)
+		return h, fmt.Errorf("%w: over HTTP it can be neither empty nor one slash", queue.ErrName)
 	}
 	h = handle{c: c, name: name, closed: new(atomic.Bool)}
 	info, err := c.Lookup(ctx, name)
 	switch {
-	case errors.Is(err, errs.ErrNoQueue):
+	case errors.Is(err, queue.ErrNoQueue):
 		err = h.make(ctx, kind)
 	case err == nil && info.Kind != kind:
-		err = fmt.Errorf("%w: %q is a %s, not a %s", errs.ErrKind, name, info.Kind, kind)
+		err = fmt.Errorf("%w: %q is a %s, not a %s", queue.ErrKind, name, info.Kind, kind)
 	}
 	return h, err
 }
@@ -78,7 +77,7 @@ func (c *Client) open(ctx context.Context, name, kind string, codec any) (h hand
 // Name returns the name of the queue.
 func (h *handle) Name() string { return h.name }
 
-// Close ends the handle, not the client. Calls that wait for their turn return an errs.ErrClosed, and so do later ones that ask for
+// Close ends the handle, not the client. Calls that wait for their turn return an queue.ErrClosed, and so do later ones that ask for
 // items or jobs, or change them. Those that wait already go on for up to 30 s, or until their contexts end.
 func (h *handle) Close() error {
 	h.closed.Store(true)
@@ -102,7 +101,7 @@ func (c *Client) Clear(ctx context.Context, name string) error {
 	return c.do(ctx, call{method: http.MethodPost, path: queuePath(name) + "/purge", query: url.Values{"confirm": {name}}}, nil)
 }
 
-// DeleteQueue deletes a queue of any kind, with all that it has. The error is an errs.ErrNoQueue if there is none. Handles stay valid: what
+// DeleteQueue deletes a queue of any kind, with all that it has. The error is an queue.ErrNoQueue if there is none. Handles stay valid: what
 // adds makes the queue anew, in the same transaction, what takes or looks finds it empty, who waits goes on waiting, and leases are lost.
 func (c *Client) DeleteQueue(ctx context.Context, name string) error {
 	return c.do(ctx, call{method: http.MethodDelete, path: queuePath(name), query: url.Values{"confirm": {name}}}, nil)
@@ -145,19 +144,19 @@ func sizeOf[T interface{ Size() int }](all []T) (n int) {
 	return n
 }
 
-// DecodeError is about an item that was taken, and does not decode. It matches errs.ErrDecode. The item is no longer in the queue, so
+// DecodeError is about an item that was taken, and does not decode. It matches queue.ErrDecode. The item is no longer in the queue, so
 // it has the payload.
 type DecodeError struct {
 	Payload []byte
 	Err     error
 }
 
-func (e *DecodeError) Error() string        { return fmt.Sprintf("%v: %v", errs.ErrDecode, e.Err) }
+func (e *DecodeError) Error() string        { return fmt.Sprintf("%v: %v", queue.ErrDecode, e.Err) }
 func (e *DecodeError) Unwrap() error        { return e.Err }
-func (e *DecodeError) Is(target error) bool { return target == errs.ErrDecode }
+func (e *DecodeError) Is(target error) bool { return target == queue.ErrDecode }
 
 // decode returns the value of an item.
-func decode[T any](c codec.Codec[T], payload []byte) (T, error) {
+func decode[T any](c queue.Codec[T], payload []byte) (T, error) {
 	v, err := c.Decode(payload)
 	if err != nil {
 		err = &DecodeError{payload, err}
@@ -165,7 +164,7 @@ func decode[T any](c codec.Codec[T], payload []byte) (T, error) {
 	return v, err
 }
 
-func encode[T any](c codec.Codec[T], v T) ([]byte, error) {
+func encode[T any](c queue.Codec[T], v T) ([]byte, error) {
 	payload, err := c.Encode(v)
 	if err != nil {
 		return nil, fmt.Errorf("client: value does not encode: %w", err)

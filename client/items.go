@@ -10,11 +10,11 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/conq-go/conq/errs"
 	"github.com/conq-go/conq/internal/combine"
 	"github.com/conq-go/conq/internal/paging"
 	"github.com/conq-go/conq/internal/wire"
-	"github.com/conq-go/conq/work"
+	"github.com/conq-go/conq/kv"
+	"github.com/conq-go/conq/queue"
 )
 
 const (
@@ -31,7 +31,7 @@ type items[V any] struct {
 	decode func(wire.Item) (V, error)
 
 	adds  combine.Combiner[[]wire.Item, struct{}]
-	takes map[wire.End]*combine.Combiner[int, taken]
+	takes map[queue.End]*combine.Combiner[int, taken]
 }
 
 // taken is a call's part of an answer. It may be nothing although there are items: an answer has up to some MiB.
@@ -41,12 +41,12 @@ type taken struct {
 }
 
 // openItems returns the queue of a name, and makes it if there is none.
-func openItems[V any](ctx context.Context, c *Client, name, kind string, codec any, decode func(wire.Item) (V, error), ends ...wire.End) (*items[V], error) {
+func openItems[V any](ctx context.Context, c *Client, name, kind string, codec any, decode func(wire.Item) (V, error), ends ...queue.End) (*items[V], error) {
 	h, err := c.open(ctx, name, kind, codec)
 	if err != nil {
 		return nil, err
 	}
-	q := &items[V]{handle: h, decode: decode, takes: make(map[wire.End]*combine.Combiner[int, taken])}
+	q := &items[V]{handle: h, decode: decode, takes: make(map[queue.End]*combine.Combiner[int, taken])}
 	shared(&q.handle, &q.adds, sizeOf, q.runAdds)
 	for _, e := range ends {
 		q.takes[e] = new(combine.Combiner[int, taken])
@@ -73,7 +73,7 @@ func (q *items[V]) add(ctx context.Context, all []wire.Item) error {
 	return err
 }
 
-func (q *items[V]) runTakes(ctx context.Context, from wire.End, calls []*combine.Call[int, taken]) error {
+func (q *items[V]) runTakes(ctx context.Context, from queue.End, calls []*combine.Call[int, taken]) error {
 	total := 0
 	for _, c := range calls {
 		total += c.Request
@@ -87,18 +87,22 @@ func (q *items[V]) runTakes(ctx context.Context, from wire.End, calls []*combine
 	return err
 }
 
-// take takes up to n items, or returns an errs.ErrEmpty.
-func (q *items[V]) take(ctx context.Context, from wire.End, n int) ([]V, error) {
+// take takes up to n items, or returns a queue.ErrEmpty.
+func (q *items[V]) take(ctx context.Context, from queue.End, n int) ([]V, error) {
 	if err := checkN(ctx, n); err != nil {
 		return nil, err
 	}
+	takes := q.takes[from]
+	if takes == nil {
+		return nil, fmt.Errorf("%w: client: queue %q has no end %d", kv.ErrInvalid, q.name, from)
+	}
 	for {
-		got, err := q.takes[from].Do(ctx, n)
+		got, err := takes.Do(ctx, n)
 		switch {
 		case err == nil && len(got.items) == 0 && got.more:
 			continue
 		case err == nil && len(got.items) == 0:
-			err = fmt.Errorf("%w: %q", errs.ErrEmpty, q.name)
+			err = fmt.Errorf("%w: %q", queue.ErrEmpty, q.name)
 		}
 		return q.values(got.items, err)
 	}
@@ -124,15 +128,15 @@ func (q *items[V]) values(got []wire.Item, err error) ([]V, error) {
 func checkN(ctx context.Context, n int) error {
 	switch {
 	case ctx == nil:
-		return errors.New("client: ctx is nil")
+		return fmt.Errorf("%w: client: ctx is nil", kv.ErrInvalid)
 	case n < 1:
-		return fmt.Errorf("client: %d are wanted: it can be from 1 on: %w", n, work.ErrInvalid)
+		return fmt.Errorf("client: %d are wanted: it can be from 1 on: %w", n, kv.ErrInvalid)
 	}
 	return nil
 }
 
 // takeWait takes up to n items, at least one.
-func (q *items[V]) takeWait(ctx context.Context, from wire.End, n int) ([]V, error) {
+func (q *items[V]) takeWait(ctx context.Context, from queue.End, n int) ([]V, error) {
 	return q.values(untilSome(ctx, n, func(wait time.Duration) ([]wire.Item, error) { return q.request(ctx, from, n, wait) }))
 }
 
@@ -171,11 +175,9 @@ func waitWithin(ctx context.Context) time.Duration {
 	return waitFor
 }
 
-func (q *items[V]) request(ctx context.Context, from wire.End, n int, wait time.Duration) ([]wire.Item, error) {
+func (q *items[V]) request(ctx context.Context, from queue.End, n int, wait time.Duration) ([]wire.Item, error) {
 	query := url.Values{"n": {strconv.Itoa(min(n, maxTaken))}, "form": {"base64"}}
-	if from != wire.Front {
-		query.Set("end", string(from))
-	}
+	q.setEnd(query, from)
 	if wait > 0 {
 		query.Set("wait", wait.String())
 	}
@@ -184,18 +186,23 @@ func (q *items[V]) request(ctx context.Context, from wire.End, n int, wait time.
 	return answer.Items, err
 }
 
+// setEnd says from which end of a priority queue, in a query. An end that there is not is the server's to refuse.
+func (q *items[V]) setEnd(query url.Values, from queue.End) {
+	if len(q.takes) > 1 {
+		query.Set("end", from.String())
+	}
+}
+
 // page returns items without taking them, from where next of another page says on.
-func (q *items[V]) page(ctx context.Context, from wire.End, after []byte, n int) (page []V, next []byte, err error) {
+func (q *items[V]) page(ctx context.Context, from queue.End, after []byte, n int) (page []V, next []byte, err error) {
 	got, next, err := q.peekN(ctx, from, after, n)
 	page, err = q.values(got, err)
 	return page, next, err
 }
 
-func (q *items[V]) peekN(ctx context.Context, from wire.End, after []byte, n int) (page []wire.Item, next []byte, err error) {
+func (q *items[V]) peekN(ctx context.Context, from queue.End, after []byte, n int) (page []wire.Item, next []byte, err error) {
 	query := pageQuery(after, n)
-	if from != wire.Front {
-		query.Set("end", string(from))
-	}
+	q.setEnd(query, from)
 	var answer wire.ItemPage
 	err = q.do(ctx, call{method: http.MethodGet, path: queuePath(q.name) + "/items", query: query, again: true}, &answer)
 	return answer.Items, answer.Next.Key, err
@@ -209,19 +216,19 @@ func pageQuery(after []byte, n int) url.Values {
 	return query
 }
 
-func (q *items[V]) peek(ctx context.Context, from wire.End) (v V, err error) {
+func (q *items[V]) peek(ctx context.Context, from queue.End) (v V, err error) {
 	page, _, err := q.peekN(ctx, from, nil, 1)
 	switch {
 	case err != nil:
 		return v, err
 	case len(page) == 0:
-		return v, fmt.Errorf("%w: %q", errs.ErrEmpty, q.name)
+		return v, fmt.Errorf("%w: %q", queue.ErrEmpty, q.name)
 	}
 	return q.decode(page[0])
 }
 
 // all returns all items in order, a page at a time.
-func (q *items[V]) all(ctx context.Context, from wire.End) iter.Seq2[V, error] {
+func (q *items[V]) all(ctx context.Context, from queue.End) iter.Seq2[V, error] {
 	return func(yield func(V, error) bool) {
 		for i, err := range paging.All(func(after []byte) ([]wire.Item, []byte, error) { return q.peekN(ctx, from, after, pageSize) }) {
 			var v V

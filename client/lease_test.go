@@ -13,10 +13,10 @@ import (
 	"time"
 
 	"github.com/conq-go/conq/client"
-	"github.com/conq-go/conq/codec"
 	"github.com/conq-go/conq/internal/testkit"
 	"github.com/conq-go/conq/internal/wire"
 	"github.com/conq-go/conq/kv"
+	"github.com/conq-go/conq/queue"
 	"github.com/conq-go/conq/server"
 	"github.com/conq-go/conq/work"
 )
@@ -31,7 +31,7 @@ func workThrough(t *testing.T, f through, o client.WorkOptions) *client.WorkQueu
 	url, _ := serve(t, testkit.NewMemory(t, kv.Limits{}), "127.0.0.1:0", server.Options{})
 	c := dial(t, url, client.Options{Transport: f})
 	t.Cleanup(http.DefaultClient.CloseIdleConnections)
-	q, err := client.OpenWork(t.Context(), c, "q", codec.String(), o)
+	q, err := client.OpenWork(t.Context(), c, "q", queue.String(), o)
 	testkit.NoError(t, err)
 	return q
 }

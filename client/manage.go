@@ -8,8 +8,8 @@ import (
 	"net/url"
 	"time"
 
-	"github.com/conq-go/conq/errs"
 	"github.com/conq-go/conq/internal/wire"
+	"github.com/conq-go/conq/queue"
 	"github.com/conq-go/conq/work"
 )
 
@@ -92,7 +92,7 @@ func (q *jobs) all(ctx context.Context, verb string, f work.Filter, priority int
 			defer cancel()
 			return int(t.Done), errors.Join(context.Cause(ctx), q.do(stopping, call{method: http.MethodDelete, path: path}, nil))
 		}
-		if err := q.do(ctx, call{method: http.MethodGet, path: path, again: true, missing: errs.ErrNoQueue}, &t); err != nil {
+		if err := q.do(ctx, call{method: http.MethodGet, path: path, again: true, missing: queue.ErrNoQueue}, &t); err != nil {
 			return int(t.Done), err
 		}
 		if progress != nil && t.Done > 0 {
@@ -112,9 +112,9 @@ func (q *jobs) Pause(ctx context.Context) error { return q.switchTo(ctx, "pause"
 func (q *jobs) Resume(ctx context.Context) error { return q.switchTo(ctx, "resume") }
 
 func (q *jobs) switchTo(ctx context.Context, verb string) error {
-	c := call{method: http.MethodPost, path: jobPath(q.name) + "/" + verb, again: true, missing: errs.ErrNoQueue}
+	c := call{method: http.MethodPost, path: jobPath(q.name) + "/" + verb, again: true, missing: queue.ErrNoQueue}
 	err := q.do(ctx, c, nil)
-	if errors.Is(err, errs.ErrNoQueue) {
+	if errors.Is(err, queue.ErrNoQueue) {
 		if err = q.make(ctx, "work queue"); err == nil {
 			err = q.do(ctx, c, nil)
 		}

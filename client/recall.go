@@ -8,8 +8,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/conq-go/conq/errs"
 	"github.com/conq-go/conq/internal/wire"
+	"github.com/conq-go/conq/queue"
 	"github.com/conq-go/conq/work"
 )
 
@@ -93,7 +93,7 @@ func (r *recalls) ask(ctx context.Context) {
 	for next := int64(0); ctx.Err() == nil; {
 		var answer wire.Recalls
 		query := url.Values{"after": {strconv.FormatInt(next, 10)}, "wait": {recallWait.String()}}
-		err := r.jobs.do(ctx, call{method: http.MethodGet, path: jobPath(r.jobs.name) + "/recalls", query: query, wait: recallWait, again: true, missing: errs.ErrNoQueue}, &answer)
+		err := r.jobs.do(ctx, call{method: http.MethodGet, path: jobPath(r.jobs.name) + "/recalls", query: query, wait: recallWait, again: true, missing: queue.ErrNoQueue}, &answer)
 		if err != nil {
 			rest(ctx, recallRest)
 			continue

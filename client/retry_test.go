@@ -12,9 +12,9 @@ import (
 	"time"
 
 	"github.com/conq-go/conq/client"
-	"github.com/conq-go/conq/codec"
 	"github.com/conq-go/conq/internal/testkit"
 	"github.com/conq-go/conq/kv"
+	"github.com/conq-go/conq/queue"
 	"github.com/conq-go/conq/server"
 	"github.com/conq-go/conq/work"
 )
@@ -62,9 +62,9 @@ func TestNothingTwice(t *testing.T) {
 	network := &bad{RoundTripper: transport, rand: rand.New(rand.NewPCG(5, 6))}
 	c, err := client.Dial(ctx, url, client.Options{Transport: network})
 	testkit.NoError(t, err)
-	q, err := client.OpenQueue(ctx, c, "q", codec.JSON[int]())
+	q, err := client.OpenQueue(ctx, c, "q", queue.JSON[int]())
 	testkit.NoError(t, err)
-	jobs, err := client.OpenWork(ctx, c, "w", codec.JSON[int](), client.WorkOptions{})
+	jobs, err := client.OpenWork(ctx, c, "w", queue.JSON[int](), client.WorkOptions{})
 	testkit.NoError(t, err)
 	const n, callers = 40, 8
 	var ids sync.Map
@@ -101,7 +101,7 @@ func TestLostAnswer(t *testing.T) {
 	ctx := t.Context()
 	url, _ := serve(t, testkit.NewMemory(t, kv.Limits{}), "127.0.0.1:0", server.Options{})
 	plain := dial(t, url, client.Options{})
-	q, err := client.OpenQueue(ctx, plain, "q", codec.JSON[int]())
+	q, err := client.OpenQueue(ctx, plain, "q", queue.JSON[int]())
 	testkit.NoError(t, err)
 	all := make([]int, 100)
 	testkit.NoError(t, q.EnqueueAll(ctx, all))
@@ -109,7 +109,7 @@ func TestLostAnswer(t *testing.T) {
 	defer transport.CloseIdleConnections()
 	c, err := client.Dial(ctx, url, client.Options{Transport: &bad{RoundTripper: transport, rand: rand.New(rand.NewPCG(7, 8))}})
 	testkit.NoError(t, err)
-	lossy, err := client.OpenQueue(ctx, c, "q", codec.JSON[int]())
+	lossy, err := client.OpenQueue(ctx, c, "q", queue.JSON[int]())
 	testkit.NoError(t, err)
 	taken, unknown := 0, 0
 	for taken+unknown < len(all) {
@@ -133,7 +133,7 @@ func TestLostAnswer(t *testing.T) {
 func TestWaitSurvivesRestart(t *testing.T) {
 	ctx, db := t.Context(), testkit.NewMemory(t, kv.Limits{})
 	url, stop := serve(t, db, "127.0.0.1:0", server.Options{})
-	q, err := client.OpenQueue(ctx, dial(t, url, client.Options{Patience: time.Millisecond}), "q", codec.String())
+	q, err := client.OpenQueue(ctx, dial(t, url, client.Options{Patience: time.Millisecond}), "q", queue.String())
 	testkit.NoError(t, err)
 	got := make(chan string, 3)
 	for range cap(got) {
@@ -164,7 +164,7 @@ func TestOneBadCall(t *testing.T) {
 	ctx := t.Context()
 	url, _ := serve(t, testkit.NewMemory(t, kv.Limits{Transaction: 20_000}), "127.0.0.1:0", server.Options{})
 	c := dial(t, url, client.Options{})
-	q, err := client.OpenQueue(ctx, c, "q", codec.Bytes())
+	q, err := client.OpenQueue(ctx, c, "q", queue.Bytes())
 	testkit.NoError(t, err)
 	var mu sync.Mutex
 	refused := 0
@@ -187,7 +187,7 @@ func TestOneBadCall(t *testing.T) {
 	testkit.NoError(t, err)
 	testkit.Equal(t, "items", n, 27)
 
-	jobs, err := client.OpenWork(ctx, c, "jobs", codec.Bytes(), client.WorkOptions{})
+	jobs, err := client.OpenWork(ctx, c, "jobs", queue.Bytes(), client.WorkOptions{})
 	testkit.NoError(t, err)
 	testkit.Together(30, func(i int) { // refused before it is sent
 		if i%10 == 0 {
@@ -208,7 +208,7 @@ func TestSeveralServers(t *testing.T) {
 	ctx, db := t.Context(), testkit.NewMemory(t, kv.Limits{})
 	first, stop := serve(t, db, "127.0.0.1:0", server.Options{})
 	second, _ := serve(t, db, "127.0.0.1:0", server.Options{})
-	q, err := client.OpenQueue(ctx, dial(t, first+","+strings.TrimPrefix(second, "http://"), client.Options{}), "q", codec.JSON[int]())
+	q, err := client.OpenQueue(ctx, dial(t, first+","+strings.TrimPrefix(second, "http://"), client.Options{}), "q", queue.JSON[int]())
 	testkit.NoError(t, err)
 	for i := range 20 {
 		if i == 10 {

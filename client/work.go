@@ -14,10 +14,10 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"github.com/conq-go/conq/codec"
 	"github.com/conq-go/conq/internal/combine"
 	"github.com/conq-go/conq/internal/paging"
 	"github.com/conq-go/conq/internal/wire"
+	"github.com/conq-go/conq/queue"
 	"github.com/conq-go/conq/work"
 )
 
@@ -34,7 +34,7 @@ type WorkOptions struct {
 // concurrent use.
 type WorkQueue[T any] struct {
 	*jobs
-	codec codec.Codec[T]
+	codec queue.Codec[T]
 }
 
 var _ work.Source[int] = (*WorkQueue[int])(nil)
@@ -50,9 +50,9 @@ type jobs struct {
 	recalls recalls
 }
 
-// OpenWork returns the work queue of a name, and makes it if there is none. The error is an errs.ErrKind if the name is of
+// OpenWork returns the work queue of a name, and makes it if there is none. The error is an queue.ErrKind if the name is of
 // a queue of another kind.
-func OpenWork[T any](ctx context.Context, c *Client, name string, of codec.Codec[T], o WorkOptions) (*WorkQueue[T], error) {
+func OpenWork[T any](ctx context.Context, c *Client, name string, of queue.Codec[T], o WorkOptions) (*WorkQueue[T], error) {
 	if o.Lease != 0 && (o.Lease < work.MinLease || o.Lease > work.MaxLease) {
 		return nil, fmt.Errorf("client: %w: WorkOptions.Lease is %v: it can be %v to %v", work.ErrInvalid, o.Lease, work.MinLease, work.MaxLease)
 	}
@@ -222,7 +222,7 @@ func (q *jobs) get(ctx context.Context, id work.ID) (j wire.JobInfo, err error) 
 
 func (q *jobs) path(id work.ID) string { return jobPath(q.name) + "/" + fmt.Sprint(int64(id)) }
 
-func infoOf[T any](c codec.Codec[T], j wire.JobInfo) (*work.Info[T], error) {
+func infoOf[T any](c queue.Codec[T], j wire.JobInfo) (*work.Info[T], error) {
 	state, err := work.ParseState(j.State)
 	if err != nil {
 		return nil, fmt.Errorf("client: %w", err)

@@ -12,10 +12,9 @@ import (
 	"time"
 
 	"github.com/conq-go/conq/client"
-	"github.com/conq-go/conq/codec"
-	"github.com/conq-go/conq/errs"
 	"github.com/conq-go/conq/internal/testkit"
 	"github.com/conq-go/conq/kv"
+	"github.com/conq-go/conq/queue"
 	"github.com/conq-go/conq/server"
 	"github.com/conq-go/conq/work"
 )
@@ -24,14 +23,14 @@ type workID = work.ID
 
 func newWork(t *testing.T, o client.WorkOptions) *client.WorkQueue[string] {
 	t.Helper()
-	q, err := client.OpenWork(t.Context(), newClient(t), "jobs", codec.String(), o)
+	q, err := client.OpenWork(t.Context(), newClient(t), "jobs", queue.String(), o)
 	testkit.NoError(t, err)
 	return q
 }
 
 func TestWork(t *testing.T) {
 	for _, lease := range []time.Duration{-1, work.MaxLease + 1} {
-		_, err := client.OpenWork(t.Context(), newClient(t), "jobs", codec.String(), client.WorkOptions{Lease: lease})
+		_, err := client.OpenWork(t.Context(), newClient(t), "jobs", queue.String(), client.WorkOptions{Lease: lease})
 		testkit.WantError(t, err, work.ErrInvalid, "WorkOptions.Lease")
 	}
 	ctx, q := t.Context(), newWork(t, client.WorkOptions{Lease: time.Minute})
@@ -106,11 +105,11 @@ func TestClosedWork(t *testing.T) {
 	testkit.NoError(t, err)
 	testkit.NoError(t, q.Close())
 	_, err = q.TryReserve(ctx, 1)
-	testkit.WantError(t, err, errs.ErrClosed)
+	testkit.WantError(t, err, queue.ErrClosed)
 	_, err = q.Reserve(ctx)
-	testkit.WantError(t, err, errs.ErrClosed)
+	testkit.WantError(t, err, queue.ErrClosed)
 	_, err = q.Put(ctx, "b")
-	testkit.WantError(t, err, errs.ErrClosed)
+	testkit.WantError(t, err, queue.ErrClosed)
 }
 
 // A job that does not decode, and cannot be given back either, keeps no other from its worker.
@@ -118,9 +117,9 @@ func TestUndecodable(t *testing.T) {
 	url, _ := serve(t, testkit.NewMemory(t, kv.Limits{}), "127.0.0.1:0", server.Options{})
 	c := dial(t, url, client.Options{Transport: failless{http.DefaultTransport}, Patience: time.Nanosecond})
 	t.Cleanup(http.DefaultClient.CloseIdleConnections)
-	texts, err := client.OpenWork(t.Context(), c, "q", codec.String(), client.WorkOptions{})
+	texts, err := client.OpenWork(t.Context(), c, "q", queue.String(), client.WorkOptions{})
 	testkit.NoError(t, err)
-	numbers, err := client.OpenWork(t.Context(), c, "q", codec.JSON[int](), client.WorkOptions{})
+	numbers, err := client.OpenWork(t.Context(), c, "q", queue.JSON[int](), client.WorkOptions{})
 	testkit.NoError(t, err)
 	_, _, err = texts.PutAll(t.Context(), []work.New[string]{{Value: "none"}, {Value: "1"}})
 	testkit.NoError(t, err)
@@ -298,10 +297,10 @@ func TestRecalled(t *testing.T) {
 			var told atomic.Int64
 			holds := dial(t, url, client.Options{Transport: extending{http.DefaultTransport, beats, &told}})
 			t.Cleanup(http.DefaultClient.CloseIdleConnections)
-			q, err := client.OpenWork(t.Context(), holds, name, codec.String(), client.WorkOptions{Lease: time.Hour})
+			q, err := client.OpenWork(t.Context(), holds, name, queue.String(), client.WorkOptions{Lease: time.Hour})
 			testkit.NoError(t, err)
 			defer q.Close()
-			operator, err := client.OpenWork(t.Context(), dial(t, url, client.Options{}), name, codec.String(), client.WorkOptions{})
+			operator, err := client.OpenWork(t.Context(), dial(t, url, client.Options{}), name, queue.String(), client.WorkOptions{})
 			testkit.NoError(t, err)
 			id, err := q.Put(t.Context(), "a")
 			testkit.NoError(t, err)
@@ -344,7 +343,7 @@ func (e extending) RoundTrip(r *http.Request) (*http.Response, error) {
 func TestHolder(t *testing.T) {
 	c := newClient(t)
 	for given, want := range map[string]string{"": work.DefaultHolder(), "mailer 7": "mailer 7"} {
-		q, err := client.OpenWork(t.Context(), c, "q "+given, codec.String(), client.WorkOptions{Holder: given})
+		q, err := client.OpenWork(t.Context(), c, "q "+given, queue.String(), client.WorkOptions{Holder: given})
 		testkit.NoError(t, err)
 		id, err := q.Put(t.Context(), "a")
 		testkit.NoError(t, err)
@@ -359,7 +358,7 @@ func TestHolder(t *testing.T) {
 		testkit.Equal(t, "attempt by", info.Failures[0].Holder, want)
 	}
 	for _, bad := range []string{strings.Repeat("x", work.MaxText+1), "\xff"} {
-		_, err := client.OpenWork(t.Context(), c, "q", codec.String(), client.WorkOptions{Holder: bad})
+		_, err := client.OpenWork(t.Context(), c, "q", queue.String(), client.WorkOptions{Holder: bad})
 		testkit.WantError(t, err, work.ErrInvalid, "WorkOptions.Holder")
 	}
 }

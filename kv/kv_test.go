@@ -20,21 +20,21 @@ type fake struct {
 
 func TestOpenChoosesTheEngineByScheme(t *testing.T) {
 	failed := errors.New("failed")
-	kv.Register("fake", func(url string) (kv.DB, error) { return fake{url: url}, nil })
-	kv.Register("failing", func(string) (kv.DB, error) { return nil, failed })
+	kv.Register("fake", func(_ context.Context, url string) (kv.DB, error) { return fake{url: url}, nil })
+	kv.Register("failing", func(context.Context, string) (kv.DB, error) { return nil, failed })
 	for _, url := range []string{"fake:", "fake://host:1/path?option=1"} {
-		if db, err := kv.Open(url); err != nil || db != (fake{url: url}) {
+		if db, err := kv.Open(t.Context(), url); err != nil || db != (fake{url: url}) {
 			t.Errorf("Open(%q) = %v, %v; want the engine to get the whole URL", url, db, err)
 		}
 	}
-	if _, err := kv.Open("failing:x"); err != failed {
+	if _, err := kv.Open(t.Context(), "failing:x"); err != failed {
 		t.Errorf("Open returned %v, want the engine's error", err)
 	}
-	kv.Register("typed", func(string) (kv.DB, error) { return (*fake)(nil), failed })
-	if db, err := kv.Open("typed:x"); db != nil || err != failed {
+	kv.Register("typed", func(context.Context, string) (kv.DB, error) { return (*fake)(nil), failed })
+	if db, err := kv.Open(t.Context(), "typed:x"); db != nil || err != failed {
 		t.Errorf("Open returned %v, %v, want no store, and the engine's error", db, err)
 	}
-	_, err := kv.Open("missing://user:secret@host")
+	_, err := kv.Open(t.Context(), "missing://user:secret@host")
 	if err == nil || !strings.Contains(err.Error(), `"missing:"`) || !strings.Contains(err.Error(), "fake") {
 		t.Errorf("Open of an unknown scheme returned %v, want an error with the scheme and those that there are", err)
 	}

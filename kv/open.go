@@ -1,6 +1,7 @@
 package kv
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"strings"
@@ -8,8 +9,8 @@ import (
 )
 
 // OpenFunc opens the store that url names. url is what the user gave, scheme
-// included.
-type OpenFunc func(url string) (DB, error)
+// included. ctx bounds the opening, and not the life of the store.
+type OpenFunc func(ctx context.Context, url string) (DB, error)
 
 var engines struct {
 	sync.RWMutex
@@ -31,7 +32,10 @@ func Register(scheme string, open OpenFunc) {
 
 // Open opens a store by a URL ("memory:", "etcd://host:2379") with the engine
 // that registered its scheme. If there is none, the error wraps ErrInvalid.
-func Open(url string) (DB, error) {
+func Open(ctx context.Context, url string) (DB, error) {
+	if ctx == nil {
+		return nil, fmt.Errorf("%w: context is nil", ErrInvalid)
+	}
 	scheme, _, found := strings.Cut(url, ":")
 	engines.RLock()
 	open := engines.open[scheme]
@@ -43,7 +47,7 @@ func Open(url string) (DB, error) {
 		return nil, fmt.Errorf("%w: no engine for %.200q: this program has %s; import the engine's package to add it",
 			ErrInvalid, scheme, strings.Join(Schemes(), ", "))
 	}
-	db, err := open(url)
+	db, err := open(ctx, url)
 	if err != nil {
 		return nil, err // and not the nil pointer of an engine's own type, which is no nil DB
 	}

@@ -88,10 +88,10 @@ func request(line, contentType, body, accept string) string {
 
 // benchmark sends b.N/items requests to a server whose queue q has some items.
 func benchmark(b *testing.B, filled, items int, request func(i, n int) string, serve func(*testing.B, kv.DB, *conq.Queue[[]byte]) http.Handler) {
-	db, err := conq.Open(b.TempDir())
+	db, err := conq.Open(b.Context(), b.TempDir())
 	testkit.NoError(b, err)
 	b.Cleanup(func() { testkit.NoError(b, db.Close()) })
-	q, err := conq.OpenQueue(db, "q", conq.Bytes())
+	q, err := conq.OpenQueue(b.Context(), db, "q", conq.Bytes())
 	testkit.NoError(b, err)
 	for ; filled > 0; filled -= 1000 {
 		values := make([][]byte, 1000)

@@ -222,7 +222,7 @@ func stalled(t *testing.T) {
 		<-l.ended
 	}
 
-	q, err := conq.OpenQueue(l.db, "large", conq.Bytes())
+	q, err := conq.OpenQueue(t.Context(), l.db, "large", conq.Bytes())
 	testkit.NoError(t, err)
 	defer q.Close()
 	for range 8 {

@@ -12,9 +12,9 @@ import (
 	"testing"
 
 	"github.com/conq-go/conq/client"
-	"github.com/conq-go/conq/codec"
 	"github.com/conq-go/conq/internal/testkit"
 	"github.com/conq-go/conq/kv"
+	"github.com/conq-go/conq/queue"
 )
 
 // addresses are those that a page names, and those of its forms.
@@ -40,11 +40,11 @@ func TestMounted(t *testing.T) {
 	c, err := client.Dial(t.Context(), base, client.Options{Token: secret})
 	testkit.NoError(t, err)
 	defer c.Close()
-	jobs, err := client.OpenWork(t.Context(), c, "a/b", codec.String(), client.WorkOptions{})
+	jobs, err := client.OpenWork(t.Context(), c, "a/b", queue.String(), client.WorkOptions{})
 	testkit.NoError(t, err)
 	testkit.NoError(t, testkit.Drop(jobs.Put(t.Context(), "job")))
 	testkit.NoError(t, jobs.Every(t.Context(), "nightly", "@daily", "x"))
-	queue, err := client.OpenQueue(t.Context(), c, "items", codec.String())
+	queue, err := client.OpenQueue(t.Context(), c, "items", queue.String())
 	testkit.NoError(t, err)
 	testkit.NoError(t, queue.Enqueue(t.Context(), "item"))
 	for s.history.Latest().Queue("items") == nil || s.history.Latest().Queue("a/b") == nil {

@@ -61,7 +61,7 @@ func TestManyWait(t *testing.T) {
 		go func() { answers <- l.dequeueing(t, &asked) }()
 	}
 	asked.Wait()
-	q, err := conq.OpenQueue(db, "q", conq.Bytes())
+	q, err := conq.OpenQueue(t.Context(), db, "q", conq.Bytes())
 	testkit.NoError(t, err)
 	defer q.Close()
 	seen := make(map[string]bool)
@@ -86,7 +86,7 @@ func BenchmarkWaiting(b *testing.B) {
 	s, err := New(db, Options{})
 	testkit.NoError(b, err)
 	defer s.Close()
-	q, err := conq.OpenQueue(db, "q", conq.Bytes())
+	q, err := conq.OpenQueue(b.Context(), db, "q", conq.Bytes())
 	testkit.NoError(b, err)
 	defer q.Close()
 	b.Run("conq", func(b *testing.B) { benchmarkWaiting(b, s.http) })
@@ -197,7 +197,7 @@ func TestStopsUnderLoad(t *testing.T) {
 	testkit.NoError(t, <-l.done)
 	clients.Wait()
 	l.done <- nil
-	q, err := conq.OpenQueue(db, "q", conq.Bytes())
+	q, err := conq.OpenQueue(t.Context(), db, "q", conq.Bytes())
 	testkit.NoError(t, err)
 	defer q.Close()
 	n, err := q.Len(context.Background())

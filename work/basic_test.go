@@ -9,15 +9,15 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/conq-go/conq/codec"
 	"github.com/conq-go/conq/internal/jobs"
 	"github.com/conq-go/conq/kv"
 	"github.com/conq-go/conq/kv/memory"
+	"github.com/conq-go/conq/queue"
 )
 
 func open(t *testing.T, db kv.DB, o Options) *Queue[string] {
 	t.Helper()
-	q, err := Open(db, "jobs", codec.String(), o)
+	q, err := Open(t.Context(), db, "jobs", queue.String(), o)
 	noError(t, err)
 	t.Cleanup(func() { noError(t, q.Close()) })
 	return q

@@ -5,10 +5,10 @@ import (
 	"testing"
 
 	"github.com/conq-go/conq"
-	"github.com/conq-go/conq/codec"
 	"github.com/conq-go/conq/internal/testkit"
 	"github.com/conq-go/conq/kv"
 	"github.com/conq-go/conq/kv/memory"
+	"github.com/conq-go/conq/queue"
 	"github.com/conq-go/conq/work"
 )
 
@@ -18,7 +18,7 @@ func TestCheck(t *testing.T) {
 	var keys [][]byte
 	build := func() kv.DB {
 		db := memory.New(memory.Options{})
-		q, err := work.Open(db, "jobs", codec.String(), work.Options{Settings: &work.Settings{KeyLimit: 1}})
+		q, err := work.Open(ctx, db, "jobs", queue.String(), work.Options{Settings: &work.Settings{KeyLimit: 1}})
 		testkit.NoError(t, err)
 		for i := range 4 {
 			_, err := q.Put(ctx, "v", work.Job{Key: []string{"", "a", "a", "b"}[i]})

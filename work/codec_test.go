@@ -9,14 +9,14 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/conq-go/conq/codec"
+	"github.com/conq-go/conq/queue"
 )
 
 func TestUndecodableIsDead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx := context.Background()
 		db := store(t)
-		raw, err := Open(db, "jobs", codec.Bytes(), Options{Settings: &Settings{MaxAttempts: 3}})
+		raw, err := Open(ctx, db, "jobs", queue.Bytes(), Options{Settings: &Settings{MaxAttempts: 3}})
 		noError(t, err)
 		defer raw.Close()
 		_, err = raw.Put(ctx, []byte{0xff})
@@ -42,11 +42,11 @@ func TestUndecodableIsDead(t *testing.T) {
 func TestUndecodableKeepsNoOther(t *testing.T) {
 	ctx := t.Context()
 	db := store(t)
-	raw, err := Open(db, "jobs", codec.String(), Options{})
+	raw, err := Open(ctx, db, "jobs", queue.String(), Options{})
 	noError(t, err)
 	defer raw.Close()
 	var bad ID
-	q, err := Open(db, "jobs", deleting{codec.String(), func() { noError(t, raw.Delete(ctx, bad)) }}, Options{})
+	q, err := Open(ctx, db, "jobs", deleting{queue.String(), func() { noError(t, raw.Delete(ctx, bad)) }}, Options{})
 	noError(t, err)
 	defer q.Close()
 	union, err := NewUnion(q)
@@ -69,7 +69,7 @@ func TestUndecodableKeepsNoOther(t *testing.T) {
 
 // deleting is a codec in whose way "bad" is deleted.
 type deleting struct {
-	codec.Codec[string]
+	queue.Codec[string]
 	onBad func()
 }
 

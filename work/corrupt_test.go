@@ -10,10 +10,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/conq-go/conq/codec"
 	"github.com/conq-go/conq/internal/jobs"
 	"github.com/conq-go/conq/kv"
 	"github.com/conq-go/conq/kv/memory"
+	"github.com/conq-go/conq/queue"
 	"github.com/conq-go/conq/tuple"
 )
 
@@ -92,7 +92,7 @@ func TestCorruptHoldsUpNoOther(t *testing.T) {
 					if !limits.Shared { // where a part of a count may be negative, and what is left of it a large number
 						s.Concurrency = math.MaxInt32
 					}
-					q, err := Open(db, "jobs", codec.String(), Options{Settings: &s})
+					q, err := Open(t.Context(), db, "jobs", queue.String(), Options{Settings: &s})
 					noError(t, err)
 					q.now = now.now
 					before := pairsIn(t, db)
@@ -134,9 +134,9 @@ func others(t *testing.T, what string, db kv.DB, now *handClock) {
 			t.Fatalf("%s: %s: %v", what, verb, err)
 		}
 	}
-	q, err := Open(db, "jobs", codec.String(), Options{Logger: slog.New(slog.NewTextHandler(&log, nil))})
+	q, err := Open(ctx, db, "jobs", queue.String(), Options{Logger: slog.New(slog.NewTextHandler(&log, nil))})
 	must("open", err)
-	other, err := Open(db, "other", codec.String())
+	other, err := Open(ctx, db, "other", queue.String())
 	must("open", err)
 	defer other.Close()
 	defer q.Close()

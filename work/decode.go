@@ -8,18 +8,18 @@ import (
 	"sync"
 	"time"
 
-	"github.com/conq-go/conq/codec"
+	"github.com/conq-go/conq/queue"
 )
 
 // Decode sets the values of leases that a client of a server has just taken, and returns those that can be worked on. A job that
 // does not decode is dead, with the reason. A lease that is over is left out. The error is that of the first case, if there is no
 // lease to return.
-func Decode[T any](ctx context.Context, c codec.Codec[T], leases []*Lease[T]) ([]*Lease[T], error) {
-	return handOut(ctx, leases, func(*Lease[T]) codec.Codec[T] { return c })
+func Decode[T any](ctx context.Context, c queue.Codec[T], leases []*Lease[T]) ([]*Lease[T], error) {
+	return handOut(ctx, leases, func(*Lease[T]) queue.Codec[T] { return c })
 }
 
 // handOut is Decode with the codec of each lease.
-func handOut[T any](ctx context.Context, leases []*Lease[T], codecOf func(*Lease[T]) codec.Codec[T]) (good []*Lease[T], err error) {
+func handOut[T any](ctx context.Context, leases []*Lease[T], codecOf func(*Lease[T]) queue.Codec[T]) (good []*Lease[T], err error) {
 	isOver := func(l *Lease[T]) bool { return time.Until(l.Deadline()) <= 0 }
 	var group sync.WaitGroup
 	failed := make([]error, len(leases))
@@ -64,7 +64,7 @@ func (l *Lease[T]) soon(ctx context.Context, end func(context.Context) error) er
 }
 
 // decode makes an error of a panic: a job by which each worker ends would never be dead.
-func decode[T any](c codec.Codec[T], payload []byte) (v T, err error) {
+func decode[T any](c queue.Codec[T], payload []byte) (v T, err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			err = fmt.Errorf("panic: %v", p)

@@ -17,10 +17,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/conq-go/conq/codec"
 	"github.com/conq-go/conq/internal/testkit"
 	"github.com/conq-go/conq/kv"
 	"github.com/conq-go/conq/kv/embedded"
+	"github.com/conq-go/conq/queue"
 )
 
 var (
@@ -62,13 +62,13 @@ func deepen(t testing.TB, q *Queue[[]byte], n int, job func(i int) Job) {
 // one at a time.
 func TestBlockedCostNothing(t *testing.T) {
 	ctx := context.Background()
-	db, err := embedded.Open(t.TempDir(), embedded.Options{Durability: embedded.Memory})
+	db, err := embedded.Open(ctx, t.TempDir(), embedded.Options{Durability: embedded.Memory})
 	noError(t, err)
 	defer db.Close()
 	var touched atomic.Int64 // keys that were read or written
-	q, err := Open(&testkit.Hooked{DB: db, Attempt: func(tx kv.Tx) kv.Tx {
+	q, err := Open(ctx, &testkit.Hooked{DB: db, Attempt: func(tx kv.Tx) kv.Tx {
 		return testkit.FaultyTx{Tx: tx, Hit: func() error { touched.Add(1); return nil }}
-	}}, "q", codec.Bytes())
+	}}, "q", queue.Bytes())
 	noError(t, err)
 	defer q.Close()
 	cost := func() int64 {
@@ -185,10 +185,10 @@ func BenchmarkComeDue(b *testing.B) {
 
 func openDeep(b *testing.B, d embedded.Durability) (q *Queue[[]byte], dir string) {
 	dir = b.TempDir()
-	db, err := embedded.Open(dir, embedded.Options{Durability: d})
+	db, err := embedded.Open(b.Context(), dir, embedded.Options{Durability: d})
 	noError(b, err)
 	b.Cleanup(func() { noError(b, db.Close()) })
-	q, err = Open(db, "q", codec.Bytes(), Options{Settings: &Settings{Lease: time.Hour}})
+	q, err = Open(b.Context(), db, "q", queue.Bytes(), Options{Settings: &Settings{Lease: time.Hour}})
 	noError(b, err)
 	b.Cleanup(func() { noError(b, q.Close()) })
 	return q, dir

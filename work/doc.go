@@ -1,7 +1,7 @@
 // Package work has queues of jobs. A worker does not take a job away, it leases it: if the
 // worker dies, the job comes back.
 //
-//	q, err := work.Open(db, "emails", conq.JSON[Email](), work.Options{Lease: 30 * time.Second})
+//	q, err := work.Open(ctx, db, "emails", conq.JSON[Email](), work.Options{Lease: 30 * time.Second})
 //	id, err := q.Put(ctx, Email{To: "a@b"}, work.Job{Priority: 5})
 //
 //	err = work.Run(ctx, q, func(ctx context.Context, job *work.Lease[Email]) error {

@@ -8,13 +8,13 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/conq-go/conq/errs"
 	"github.com/conq-go/conq/internal/budget"
 	"github.com/conq-go/conq/internal/combine"
 	"github.com/conq-go/conq/internal/jobs"
 	"github.com/conq-go/conq/internal/layout"
 	"github.com/conq-go/conq/internal/outcome"
 	"github.com/conq-go/conq/kv"
+	"github.com/conq-go/conq/queue"
 )
 
 // engine is a handle in bytes: calls that come while a transaction is under way share the next
@@ -84,7 +84,7 @@ func (e *engine) init(db kv.DB, name string, o Options) {
 	e.open, e.end = context.WithCancelCause(context.Background())
 	e.room.Init(e.limits)
 	e.signals, e.news = kv.SignalsOf(db), kv.NewsOf(db)
-	e.signal, e.entry = jobs.SignalKey(name), layout.NewEntry(db, name, layout.KindWorkQueue)
+	e.signal, e.entry = jobs.SignalKey(name), layout.NewEntry(db, name, queue.KindWorkQueue)
 	e.ids = jobs.ShareIDs(db)
 	e.recalls = jobs.ShareRecalls(db, name)
 	e.lanes = outcome.New(db, jobs.Outcomes(name), nil)
@@ -159,7 +159,7 @@ func (e *engine) ready(ctx context.Context) error {
 	return contextError(ctx)
 }
 
-func (e *engine) closedError() error { return fmt.Errorf("%w: work queue %q", errs.ErrClosed, e.name) }
+func (e *engine) closedError() error { return fmt.Errorf("%w: work queue %q", queue.ErrClosed, e.name) }
 
 // wrap names the queue in an error.
 func (e *engine) wrap(err error) error {

@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/conq-go/conq/codec"
+	"github.com/conq-go/conq/queue"
 	"github.com/conq-go/conq/work"
 )
 
@@ -202,7 +202,7 @@ func ExampleNewUnion() {
 	ctx, stop := context.WithCancel(context.Background())
 	q, db, end := emails()
 	defer end()
-	letters := must(work.Open(db, "letters", codec.String()))
+	letters := must(work.Open(ctx, db, "letters", queue.String()))
 	defer letters.Close()
 	must(q.Put(ctx, "newsletter", work.Job{Priority: 10}))
 	must(letters.Put(ctx, "reminder"))

@@ -6,9 +6,9 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/conq-go/conq/codec"
 	"github.com/conq-go/conq/kv"
 	"github.com/conq-go/conq/kv/memory"
+	"github.com/conq-go/conq/queue"
 	"github.com/conq-go/conq/work"
 )
 
@@ -24,7 +24,7 @@ func Example() {
 	ctx := context.Background()
 	db := memory.New(memory.Options{}) // in a program: conq.Open("data")
 	defer db.Close()
-	q := must(work.Open(db, "emails", codec.String(), work.Options{Settings: &work.Settings{Lease: 30 * time.Second}}))
+	q := must(work.Open(ctx, db, "emails", queue.String(), work.Options{Settings: &work.Settings{Lease: 30 * time.Second}}))
 	defer q.Close()
 
 	must(q.Put(ctx, "hello"))
@@ -50,7 +50,7 @@ func ExampleQueue_Reserve() {
 	ctx := context.Background()
 	db := memory.New(memory.Options{})
 	defer db.Close()
-	q := must(work.Open(db, "emails", codec.String()))
+	q := must(work.Open(ctx, db, "emails", queue.String()))
 	defer q.Close()
 	must(q.Put(ctx, "hello"))
 
@@ -69,7 +69,7 @@ func ExampleLease_In() {
 	ctx := context.Background()
 	db := memory.New(memory.Options{})
 	defer db.Close()
-	q := must(work.Open(db, "payments", codec.String()))
+	q := must(work.Open(ctx, db, "payments", queue.String()))
 	defer q.Close()
 	must(q.Put(ctx, "5 to alice"))
 
@@ -86,7 +86,7 @@ func ExampleQueue_Put_unique() {
 	ctx := context.Background()
 	db := memory.New(memory.Options{})
 	defer db.Close()
-	q := must(work.Open(db, "emails", codec.String()))
+	q := must(work.Open(ctx, db, "emails", queue.String()))
 	defer q.Close()
 
 	first := must(q.Put(ctx, "welcome", work.Job{Unique: "welcome-7"}))
@@ -99,7 +99,7 @@ func ExampleQueue_KickAll() {
 	ctx := context.Background()
 	db := memory.New(memory.Options{})
 	defer db.Close()
-	q := must(work.Open(db, "emails", codec.String(), work.Options{Settings: &work.Settings{MaxAttempts: 1}}))
+	q := must(work.Open(ctx, db, "emails", queue.String(), work.Options{Settings: &work.Settings{MaxAttempts: 1}}))
 	defer q.Close()
 	for i := range 3 {
 		must(q.Put(ctx, fmt.Sprint(i)))
@@ -118,7 +118,7 @@ func ExampleQueue_Every() {
 	ctx := context.Background()
 	db := memory.New(memory.Options{})
 	defer db.Close()
-	q := must(work.Open(db, "reports", codec.String()))
+	q := must(work.Open(ctx, db, "reports", queue.String()))
 	defer q.Close()
 
 	err := q.Every(ctx, "nightly", "0 3 * * *", "all of them")

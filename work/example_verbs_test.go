@@ -6,16 +6,16 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/conq-go/conq/codec"
 	"github.com/conq-go/conq/kv"
 	"github.com/conq-go/conq/kv/memory"
+	"github.com/conq-go/conq/queue"
 	"github.com/conq-go/conq/work"
 )
 
 // emails is a queue of a new store.
 func emails(o ...work.Options) (q *work.Queue[string], db kv.DB, end func()) {
 	db = memory.New(memory.Options{})
-	q = must(work.Open(db, "emails", codec.String(), o...))
+	q = must(work.Open(context.Background(), db, "emails", queue.String(), o...))
 	return q, db, func() {
 		q.Close()
 		db.Close()

@@ -14,11 +14,10 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/conq-go/conq/codec"
-	"github.com/conq-go/conq/errs"
 	"github.com/conq-go/conq/kv"
 	"github.com/conq-go/conq/kv/embedded"
 	"github.com/conq-go/conq/kv/memory"
+	"github.com/conq-go/conq/queue"
 )
 
 // TestLateExpiryDoesNotUndoAck: whoever ends leases that are over has read the job before it was
@@ -54,9 +53,9 @@ func TestLateExpiryDoesNotUndoAck(t *testing.T) {
 func TestOldTokenAfterRestart(t *testing.T) {
 	ctx := context.Background()
 	dir := t.TempDir()
-	db, err := embedded.Open(dir, embedded.Options{})
+	db, err := embedded.Open(ctx, dir, embedded.Options{})
 	noError(t, err)
-	q, err := Open(db, "jobs", codec.String(), Options{Settings: &Settings{Lease: MinLease}})
+	q, err := Open(ctx, db, "jobs", queue.String(), Options{Settings: &Settings{Lease: MinLease}})
 	noError(t, err)
 	_, err = q.Put(ctx, "a")
 	noError(t, err)
@@ -65,10 +64,10 @@ func TestOldTokenAfterRestart(t *testing.T) {
 	noError(t, q.Close())
 	noError(t, db.Close())
 
-	db, err = embedded.Open(dir, embedded.Options{})
+	db, err = embedded.Open(ctx, dir, embedded.Options{})
 	noError(t, err)
 	defer db.Close()
-	q, err = Open(db, "jobs", codec.String(), Options{Settings: &Settings{Lease: time.Hour}})
+	q, err = Open(ctx, db, "jobs", queue.String(), Options{Settings: &Settings{Lease: time.Hour}})
 	noError(t, err)
 	defer q.Close()
 	held, err := q.Reserve(ctx)
@@ -269,9 +268,9 @@ func TestPauseAndClose(t *testing.T) {
 		}()
 		synctest.Wait()
 		noError(t, q.Close())
-		isError(t, <-got, errs.ErrClosed)
+		isError(t, <-got, queue.ErrClosed)
 		_, err = q.Put(ctx, "b")
-		isError(t, err, errs.ErrClosed)
+		isError(t, err, queue.ErrClosed)
 	})
 }
 
@@ -343,7 +342,7 @@ func TestBadInput(t *testing.T) {
 	for name, o := range map[string]Options{
 		"lease": {Settings: &Settings{Lease: 1}}, "attempts": {Settings: &Settings{MaxAttempts: -2}}, "skew": {Skew: -1}, "holder": {Holder: "\xff"},
 	} {
-		if _, err := Open(q.db, "other", codec.String(), o); !errors.Is(err, ErrInvalid) {
+		if _, err := Open(ctx, q.db, "other", queue.String(), o); !errors.Is(err, ErrInvalid) {
 			t.Errorf("options %s: %v", name, err)
 		}
 	}

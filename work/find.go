@@ -10,8 +10,8 @@ import (
 
 	"github.com/conq-go/conq/internal/catalogue"
 	"github.com/conq-go/conq/internal/jobs"
-	"github.com/conq-go/conq/internal/layout"
 	"github.com/conq-go/conq/kv"
+	"github.com/conq-go/conq/queue"
 )
 
 // atOnce is in how many queues Find looks in one transaction.
@@ -20,7 +20,7 @@ const atOnce = 1000
 // Find returns the name of the queue that has a job, or ErrNotFound. A job that was put with Options.Findable is found by one read. Any other
 // is looked for in all work queues, in those that first names before the others: where there are 20,000, that takes some 0.2 s on an
 // embedded store, and 200 round trips on a cluster.
-func Find(ctx context.Context, db kv.DB, id ID, first ...string) (queue string, err error) {
+func Find(ctx context.Context, db kv.DB, id ID, first ...string) (name string, err error) {
 	if db == nil {
 		return "", invalid("store is nil")
 	}
@@ -29,7 +29,7 @@ func Find(ctx context.Context, db kv.DB, id ID, first ...string) (queue string, 
 	}
 	look := func(find func(r kv.Reader) (string, error)) error {
 		return db.ReadTransact(ctx, func(r kv.Reader) (err error) {
-			queue, err = find(r)
+			name, err = find(r)
 			return err
 		})
 	}
@@ -48,7 +48,7 @@ func Find(ctx context.Context, db kv.DB, id ID, first ...string) (queue string, 
 		}
 		var names []string
 		for _, info := range infos {
-			if info.Kind == layout.KindWorkQueue && !info.Deleting {
+			if info.Kind == queue.KindWorkQueue && !info.Deleting {
 				names = append(names, info.Name)
 			}
 		}
@@ -57,7 +57,7 @@ func Find(ctx context.Context, db kv.DB, id ID, first ...string) (queue string, 
 	if err != nil {
 		return "", fmt.Errorf("job %d: %w", id, err)
 	}
-	return queue, nil
+	return name, nil
 }
 
 // ReserveID leases one job that is ready, scheduled or dead, out of order. The error is ErrNotFound if there is no such

@@ -8,11 +8,11 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/conq-go/conq/codec"
 	"github.com/conq-go/conq/internal/jobs"
 	"github.com/conq-go/conq/internal/testkit"
 	"github.com/conq-go/conq/kv"
 	"github.com/conq-go/conq/kv/memory"
+	"github.com/conq-go/conq/queue"
 )
 
 // idleKeep runs f beside a Keep of a store that one process has, with how often the store is read or written.
@@ -37,7 +37,7 @@ func idleKeep(t *testing.T, f func(ctx context.Context, db kv.DB, calls *atomic.
 func TestKeepForgetsEmptied(t *testing.T) {
 	idleKeep(t, func(ctx context.Context, db kv.DB, calls *atomic.Int64) {
 		for i := range 100 {
-			q, err := Open(db, fmt.Sprint(i), codec.String(), Options{Settings: &Settings{Rate: Rate{N: 1, Per: time.Second}}})
+			q, err := Open(ctx, db, fmt.Sprint(i), queue.String(), Options{Settings: &Settings{Rate: Rate{N: 1, Per: time.Second}}})
 			noError(t, err)
 			for range 3 {
 				_, err = q.Put(ctx, "x")

@@ -9,11 +9,10 @@ import (
 	"sync"
 	"time"
 
-	"github.com/conq-go/conq/errs"
 	"github.com/conq-go/conq/internal/catalogue"
 	"github.com/conq-go/conq/internal/jobs"
-	"github.com/conq-go/conq/internal/layout"
 	"github.com/conq-go/conq/kv"
+	"github.com/conq-go/conq/queue"
 )
 
 // keeper has what is due done in the queues of a store, for all handles of this process: once a second it compares the clock
@@ -263,13 +262,13 @@ func (k *keeper) serve(ctx context.Context, a *alarm) {
 }
 
 // serveOnce does what is due in a queue of which no handle reserves.
-func (k *keeper) serveOnce(ctx context.Context, queue string, o Options, heals bool) {
+func (k *keeper) serveOnce(ctx context.Context, name string, o Options, heals bool) {
 	if ctx.Err() != nil {
 		return
 	}
 	e := new(engine)
-	e.init(k.db, queue, o)
-	stop := context.AfterFunc(ctx, func() { e.end(errs.ErrClosed) })
+	e.init(k.db, name, o)
+	stop := context.AfterFunc(ctx, func() { e.end(queue.ErrClosed) })
 	if heals {
 		e.healPeriodics()
 	}
@@ -432,14 +431,14 @@ func (k *keeper) list(ctx context.Context, o Options) {
 			if o.Logger != nil && ctx.Err() == nil {
 				o.Logger.Debug("the work queues of the store could not be listed", "error", err)
 			}
-			if !errors.Is(err, errs.ErrCorrupt) { // which is of one queue
+			if !errors.Is(err, queue.ErrCorrupt) { // which is of one queue
 				continue
 			}
 		}
 		var queues []string
 		k.mu.Lock()
 		for _, info := range all {
-			if info.Kind == layout.KindWorkQueue {
+			if info.Kind == queue.KindWorkQueue {
 				k.known(info.Name)
 				queues = append(queues, info.Name)
 			}

@@ -10,11 +10,11 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/conq-go/conq/codec"
 	"github.com/conq-go/conq/internal/jobs"
 	"github.com/conq-go/conq/internal/layout"
 	"github.com/conq-go/conq/kv"
 	"github.com/conq-go/conq/kv/memory"
+	"github.com/conq-go/conq/queue"
 	"github.com/conq-go/conq/tuple"
 )
 
@@ -293,7 +293,7 @@ func TestKeep(t *testing.T) {
 			ctx, stop := context.WithCancel(t.Context())
 			base := memory.New(memory.Options{Limits: limits})
 			put := func(name string) {
-				q, err := Open(other{base}, name, codec.String())
+				q, err := Open(ctx, other{base}, name, queue.String())
 				noError(t, err)
 				_, err = q.Put(ctx, "a", Job{Delay: time.Minute})
 				noError(t, err)

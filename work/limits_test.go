@@ -10,10 +10,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/conq-go/conq/codec"
 	"github.com/conq-go/conq/internal/testkit"
 	"github.com/conq-go/conq/kv"
 	"github.com/conq-go/conq/kv/faulty"
+	"github.com/conq-go/conq/queue"
 )
 
 // limited are engines that take little in one transaction.
@@ -44,7 +44,7 @@ func crowdOf(t *testing.T, db kv.DB, n int) *crowd {
 	began := time.Now()
 	var err error
 	for _, q := range []**Queue[string]{&c.Queue, &c.other} {
-		*q, err = Open(db, fmt.Sprint("q", len(c.ids)), codec.String(), o)
+		*q, err = Open(t.Context(), db, fmt.Sprint("q", len(c.ids)), queue.String(), o)
 		testkit.NoError(t, err)
 		t.Cleanup(func() { testkit.NoError(t, (*q).Close()) })
 		(*q).now = func() time.Time { return began.Add(time.Duration(c.past.Load())) }
@@ -387,7 +387,7 @@ func TestUnionOfMany(t *testing.T) {
 	db := testkit.NewMemory(t, limited["64 operations, of a few"])
 	var queues []*Queue[string]
 	for i := range 70 {
-		q, err := Open(db, fmt.Sprint("q", i), codec.String(), Options{Settings: &Settings{Concurrency: 10}})
+		q, err := Open(t.Context(), db, fmt.Sprint("q", i), queue.String(), Options{Settings: &Settings{Concurrency: 10}})
 		testkit.NoError(t, err)
 		defer q.Close()
 		testkit.Drop(q.Put(t.Context(), "x"))
@@ -420,7 +420,7 @@ func TestUnionOfManyIdle(t *testing.T) {
 				var queues []*Queue[string]
 				later := false
 				for i := range n {
-					q, err := Open(db, fmt.Sprint("q", i), codec.String(), Options{Settings: &Settings{Concurrency: 10}})
+					q, err := Open(t.Context(), db, fmt.Sprint("q", i), queue.String(), Options{Settings: &Settings{Concurrency: 10}})
 					testkit.NoError(t, err)
 					defer q.Close()
 					q.now = func() time.Time {

@@ -13,10 +13,10 @@ import (
 
 	"github.com/anishathalye/porcupine"
 
-	"github.com/conq-go/conq/codec"
 	"github.com/conq-go/conq/kv"
 	"github.com/conq-go/conq/kv/faulty"
 	"github.com/conq-go/conq/kv/memory"
+	"github.com/conq-go/conq/queue"
 )
 
 // call is a verb with its arguments, and answer what it has returned.
@@ -237,7 +237,7 @@ func TestLinearizable(t *testing.T) {
 							Conflict: 0.1, Applied: 0.1, Dropped: 0.1, Late: 0.1, Limits: kv.Limits{Shared: true},
 						})}
 					}
-					q, err := Open(db, "jobs", codec.String(), Options{Settings: &Settings{Lease: time.Hour, Order: c.order}})
+					q, err := Open(t.Context(), db, "jobs", queue.String(), Options{Settings: &Settings{Lease: time.Hour, Order: c.order}})
 					noError(t, err)
 					queues = append(queues, q)
 				}

@@ -6,9 +6,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/conq-go/conq/codec"
 	"github.com/conq-go/conq/internal/testkit"
 	"github.com/conq-go/conq/kv/memory"
+	"github.com/conq-go/conq/queue"
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 )
@@ -18,7 +18,7 @@ func TestObserve(t *testing.T) {
 	ctx := context.Background()
 	now := &handClock{t: time.Unix(1_000_000, 0)}
 	var events []Event
-	q, err := Open(memory.New(memory.Options{}), "q", codec.String(), Options{Observe: func(e Event) { events = append(events, e) }})
+	q, err := Open(ctx, memory.New(memory.Options{}), "q", queue.String(), Options{Observe: func(e Event) { events = append(events, e) }})
 	testkit.NoError(t, err)
 	defer q.Close()
 	q.now = now.now

@@ -3,20 +3,19 @@ package work
 import (
 	"context"
 	"fmt"
-	"time"
 
-	"github.com/conq-go/conq/codec"
 	"github.com/conq-go/conq/internal/catalogue"
 	"github.com/conq-go/conq/internal/jobs"
 	"github.com/conq-go/conq/internal/layout"
 	"github.com/conq-go/conq/internal/outcome"
 	"github.com/conq-go/conq/kv"
+	"github.com/conq-go/conq/queue"
 )
 
 // Open returns a handle of a work queue, and registers the queue in the store's catalogue if it is new. Names
 // are as for conq.OpenQueue. Where one process has the store, jobs that runners of earlier processes had leased are tried again; see Run. The error is conq.ErrKind if a queue of that name exists and is of another kind. Open a
 // queue once, and share the handle.
-func Open[T any](db kv.DB, name string, c codec.Codec[T], options ...Options) (*Queue[T], error) {
+func Open[T any](ctx context.Context, db kv.DB, name string, c queue.Codec[T], options ...Options) (*Queue[T], error) {
 	o, err := only(options)
 	if err != nil {
 		return nil, err
@@ -30,15 +29,18 @@ func Open[T any](db kv.DB, name string, c codec.Codec[T], options ...Options) (*
 	if err := o.complete(db.Limits().Shared); err != nil {
 		return nil, fmt.Errorf("%w: work queue %q: %w", ErrInvalid, name, err)
 	}
-	if err := register(db, name, o.MakeLater); err != nil {
+	if err := contextError(ctx); err != nil {
+		return nil, err
+	}
+	if err := register(ctx, db, name, o.MakeLater); err != nil {
 		return nil, err
 	}
 	q := &Queue[T]{codec: c}
 	q.init(db, name, o)
-	q.forgetOthers()
-	q.endOrphansNow()
+	q.forgetOthers(ctx)
+	q.endOrphans(ctx)
 	if o.Settings != nil {
-		if err := q.declare(*o.Settings); err != nil {
+		if err := q.declare(ctx, *o.Settings); err != nil {
 			_ = q.Close()
 			return nil, err
 		}
@@ -47,9 +49,7 @@ func Open[T any](db kv.DB, name string, c codec.Codec[T], options ...Options) (*
 }
 
 // declare stores settings if they differ from those that are stored.
-func (q *Queue[T]) declare(s Settings) error {
-	ctx, cancel := openContext(q.name)
-	defer cancel()
+func (q *Queue[T]) declare(ctx context.Context, s Settings) error {
 	stored, version, err := q.Settings(ctx)
 	if err != nil || version > 0 && stored == s {
 		return err
@@ -62,36 +62,19 @@ func (q *Queue[T]) declare(s Settings) error {
 }
 
 // forgetOthers removes outcome keys of handles that have not been used for long: most of their processes have died.
-func (e *engine) forgetOthers() {
-	ctx, cancel := context.WithTimeout(context.Background(), openTimeout)
-	defer cancel()
+func (e *engine) forgetOthers(ctx context.Context) {
 	if err := outcome.ForgetOthers(ctx, e.db, jobs.Outcomes(e.name)); err != nil && e.options.Logger != nil {
 		e.options.Logger.Debug("old outcome keys could not be removed", "queue", e.name, "error", err)
 	}
 }
 
-func (e *engine) endOrphansNow() {
-	ctx, cancel := openContext(e.name)
-	defer cancel()
-	e.endOrphans(ctx)
-}
-
-// openTimeout bounds how long Open takes, as it has no context.
-const openTimeout = 30 * time.Second
-
 // register enters a queue in the catalogue of the store, unless it is there. With later it only looks whether it could.
-func register(db kv.DB, name string, later bool) error {
+func register(ctx context.Context, db kv.DB, name string, later bool) error {
 	if err := layout.CheckName(name); err != nil {
 		return err
 	}
-	ctx, cancel := openContext(name)
-	defer cancel()
 	if later {
-		return catalogue.Check(ctx, db, name, layout.KindWorkQueue)
+		return catalogue.Check(ctx, db, name, queue.KindWorkQueue)
 	}
-	return catalogue.Register(ctx, db, name, layout.KindWorkQueue)
-}
-
-func openContext(name string) (context.Context, context.CancelFunc) {
-	return context.WithTimeoutCause(context.Background(), openTimeout, fmt.Errorf("work: opening queue %q took longer than %v", name, openTimeout))
+	return catalogue.Register(ctx, db, name, queue.KindWorkQueue)
 }

@@ -8,10 +8,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/conq-go/conq/codec"
 	"github.com/conq-go/conq/internal/testkit"
 	"github.com/conq-go/conq/kv"
 	"github.com/conq-go/conq/kv/memory"
+	"github.com/conq-go/conq/queue"
 	"github.com/google/go-cmp/cmp"
 )
 
@@ -28,7 +28,7 @@ func idsOf(t *testing.T, q *Queue[string], f Filter) (ids []ID) {
 func TestFilters(t *testing.T) {
 	ctx := context.Background()
 	now := &handClock{t: time.Unix(1_000_000, 0)}
-	q, err := Open(memory.New(memory.Options{}), "q", codec.String(), Options{Holder: "me"})
+	q, err := Open(ctx, memory.New(memory.Options{}), "q", queue.String(), Options{Holder: "me"})
 	testkit.NoError(t, err)
 	defer q.Close()
 	q.now = now.now
@@ -71,7 +71,7 @@ func TestFilters(t *testing.T) {
 // A lease that an operator ends is lost to its holder, and its job is ready again, or dead after its last attempt.
 func TestEndLease(t *testing.T) {
 	ctx := context.Background()
-	q, err := Open(memory.New(memory.Options{}), "q", codec.String(), Options{Settings: &Settings{MaxAttempts: 2, Concurrency: 5}, Holder: "me"})
+	q, err := Open(ctx, memory.New(memory.Options{}), "q", queue.String(), Options{Settings: &Settings{MaxAttempts: 2, Concurrency: 5}, Holder: "me"})
 	testkit.NoError(t, err)
 	defer q.Close()
 	_, err = q.Put(ctx, "a")

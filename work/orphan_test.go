@@ -8,10 +8,10 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/conq-go/conq/codec"
 	"github.com/conq-go/conq/kv"
 	"github.com/conq-go/conq/kv/embedded"
 	"github.com/conq-go/conq/kv/memory"
+	"github.com/conq-go/conq/queue"
 )
 
 // reopened is a store as the next process has it that opens it.
@@ -151,15 +151,15 @@ func TestOrphansOfUnion(t *testing.T) {
 // their leases would go on for long.
 func TestOrphansOfThisProcess(t *testing.T) {
 	ctx, dir := context.Background(), t.TempDir()
-	db, err := embedded.Open(dir, embedded.Options{})
+	db, err := embedded.Open(ctx, dir, embedded.Options{})
 	noError(t, err)
-	q, err := Open(db, "jobs", codec.String(), Options{Settings: &Settings{Lease: time.Hour}})
+	q, err := Open(ctx, db, "jobs", queue.String(), Options{Settings: &Settings{Lease: time.Hour}})
 	noError(t, err)
 	_, err = q.Put(ctx, "a")
 	noError(t, err)
 	ended := run(t, q, 1)
 	noError(t, db.Close())
-	again, err := embedded.Open(dir, embedded.Options{})
+	again, err := embedded.Open(ctx, dir, embedded.Options{})
 	noError(t, err)
 	t.Cleanup(func() { noError(t, again.Close()) })
 	got, err := open(t, again, Options{}).TryReserve(ctx, 1)

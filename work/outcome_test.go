@@ -6,11 +6,11 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/conq-go/conq/codec"
 	"github.com/conq-go/conq/internal/jobs"
 	"github.com/conq-go/conq/kv"
 	"github.com/conq-go/conq/kv/faulty"
 	"github.com/conq-go/conq/kv/memory"
+	"github.com/conq-go/conq/queue"
 )
 
 // TestOpenForgetsOutcomes: opening a queue removes the outcome keys of processes that have died long ago, and none that
@@ -20,7 +20,7 @@ func TestOpenForgetsOutcomes(t *testing.T) {
 		inner := memory.New(memory.Options{})
 		process := func() *Queue[string] {
 			db := faulty.New(inner, 1, faulty.Options{Limits: kv.Limits{Shared: true, UnknownCommits: true}})
-			q, err := Open(db, "jobs", codec.String())
+			q, err := Open(t.Context(), db, "jobs", queue.String())
 			noError(t, err)
 			_, err = q.Put(context.Background(), "v")
 			noError(t, err)

@@ -12,8 +12,8 @@ import (
 	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
-	"github.com/conq-go/conq/codec"
 	"github.com/conq-go/conq/kv/embedded"
+	"github.com/conq-go/conq/queue"
 )
 
 // after opens a queue as a power failure, or with all that was written the death of its process, would leave it.
@@ -25,10 +25,10 @@ func after(t *testing.T, fs *vfs.MemFS, unsynced int, seed uint64) *Queue[string
 
 func inFiles(t *testing.T, fs *vfs.MemFS, interval time.Duration) *Queue[string] {
 	t.Helper()
-	db, err := embedded.Open("store", embedded.Options{FS: fs, MemTable: 1 << 20, Cache: 1 << 20, Interval: interval})
+	db, err := embedded.Open(t.Context(), "store", embedded.Options{FS: fs, MemTable: 1 << 20, Cache: 1 << 20, Interval: interval})
 	noError(t, err)
 	t.Cleanup(func() { db.Close() })
-	q, err := Open(db, "jobs", codec.String(), Options{Settings: &Settings{Lease: time.Hour}})
+	q, err := Open(t.Context(), db, "jobs", queue.String(), Options{Settings: &Settings{Lease: time.Hour}})
 	noError(t, err)
 	t.Cleanup(func() { q.Close() })
 	return q

@@ -7,17 +7,17 @@ import (
 	"iter"
 	"time"
 
-	"github.com/conq-go/conq/codec"
 	"github.com/conq-go/conq/internal/budget"
 	"github.com/conq-go/conq/internal/jobs"
 	"github.com/conq-go/conq/internal/paging"
 	"github.com/conq-go/conq/kv"
+	"github.com/conq-go/conq/queue"
 )
 
 // Queue is a handle of a work queue whose jobs have values of type T. It is safe for concurrent use.
 type Queue[T any] struct {
 	engine
-	codec codec.Codec[T]
+	codec queue.Codec[T]
 }
 
 // Put adds a job, and returns its id once the job is durable. If a job with the same Unique exists, Put returns that job's

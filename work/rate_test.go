@@ -9,10 +9,10 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/conq-go/conq/codec"
 	"github.com/conq-go/conq/internal/testkit"
 	"github.com/conq-go/conq/kv"
 	"github.com/conq-go/conq/kv/memory"
+	"github.com/conq-go/conq/queue"
 )
 
 // counted opens a store that counts the keys that are read and written.
@@ -113,7 +113,7 @@ func TestRateIsSetLater(t *testing.T) {
 		_, err := q.Put(ctx, "behind", Job{Priority: 1})
 		noError(t, err)
 		noError(t, q.Close())
-		limited, err := Open(db, q.name, codec.String(), Options{Settings: &Settings{KeyLimit: 10_000, KeyRate: Rate{N: 2, Per: time.Minute}}})
+		limited, err := Open(ctx, db, q.name, queue.String(), Options{Settings: &Settings{KeyLimit: 10_000, KeyRate: Rate{N: 2, Per: time.Minute}}})
 		noError(t, err)
 		defer limited.Close()
 		began := time.Now()

@@ -7,11 +7,11 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/conq-go/conq/codec"
 	removal "github.com/conq-go/conq/internal/remove"
 	"github.com/conq-go/conq/kv"
 	"github.com/conq-go/conq/kv/faulty"
 	"github.com/conq-go/conq/kv/memory"
+	"github.com/conq-go/conq/queue"
 )
 
 // recallers end what a handler does, through another handle.
@@ -63,9 +63,9 @@ func recallBy(t *testing.T, where string, do func(context.Context, *Queue[string
 		mine, others, within = &foreign{db}, &foreign{db}, recalledWithin
 	}
 	ctx, stop := context.WithCancel(t.Context())
-	q, err := Open(mine, "jobs", codec.String(), Options{Settings: &Settings{Lease: 10 * time.Minute}})
+	q, err := Open(ctx, mine, "jobs", queue.String(), Options{Settings: &Settings{Lease: 10 * time.Minute}})
 	noError(t, err)
-	other, err := Open(others, "jobs", codec.String())
+	other, err := Open(ctx, others, "jobs", queue.String())
 	noError(t, err)
 	id, err := q.Put(ctx, "a")
 	noError(t, err)

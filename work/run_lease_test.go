@@ -10,8 +10,8 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/conq-go/conq/codec"
 	"github.com/conq-go/conq/kv"
+	"github.com/conq-go/conq/queue"
 )
 
 // hanging is a store whose transactions may hang before they begin, or after they have committed.
@@ -35,7 +35,7 @@ func (h *hanging) Transact(ctx context.Context, f func(kv.Tx) error) error {
 var sources = map[string]func(t *testing.T, q *Queue[string]) Source[string]{
 	"queue": func(_ *testing.T, q *Queue[string]) Source[string] { return q },
 	"union": func(t *testing.T, q *Queue[string]) Source[string] {
-		other, err := Open(q.db, "other", codec.String(), q.options)
+		other, err := Open(t.Context(), q.db, "other", queue.String(), q.options)
 		noError(t, err)
 		t.Cleanup(func() { noError(t, other.Close()) })
 		u, err := NewUnion(q, other)
@@ -226,7 +226,7 @@ func TestLeaseThatIsOver(t *testing.T) {
 }
 
 // picky is a codec that can't read everything.
-type picky struct{ codec.Codec[string] }
+type picky struct{ queue.Codec[string] }
 
 func (p picky) Decode(b []byte) (string, error) {
 	switch string(b) {
@@ -246,7 +246,7 @@ func TestDoesNotDecode(t *testing.T) {
 				ctx, stop := context.WithCancel(t.Context())
 				var mu sync.Mutex
 				var events []Event
-				q, err := Open(store(t), "jobs", picky{codec.String()}, Options{Observe: func(e Event) {
+				q, err := Open(ctx, store(t), "jobs", picky{queue.String()}, Options{Observe: func(e Event) {
 					mu.Lock()
 					defer mu.Unlock()
 					if e.Kind == EventFailed {
@@ -289,7 +289,7 @@ func TestDoesNotDecode(t *testing.T) {
 // All jobs of a batch that do not decode are no reason to say that there are none.
 func TestTryReserveBehindUndecodable(t *testing.T) {
 	ctx := t.Context()
-	q, err := Open(store(t), "jobs", picky{codec.String()})
+	q, err := Open(ctx, store(t), "jobs", picky{queue.String()})
 	noError(t, err)
 	defer q.Close()
 	_, _, err = q.PutAll(ctx, []New[string]{{Value: "bad"}, {Value: "bad"}, {Value: "good"}})
@@ -369,7 +369,7 @@ func TestDrainWhatIsDue(t *testing.T) {
 					"due":  func(q *Queue[string]) error { _, err := q.Put(ctx, "due", Job{Delay: time.Second}); return err },
 					"tick": func(q *Queue[string]) error { return q.Every(ctx, "tick", "@every 5s", "tick") },
 				} {
-					before, err := Open(db, "jobs", codec.String())
+					before, err := Open(ctx, db, "jobs", queue.String())
 					noError(t, err)
 					noError(t, put(before))
 					noError(t, before.Close())

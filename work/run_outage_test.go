@@ -7,9 +7,9 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/conq-go/conq/codec"
 	"github.com/conq-go/conq/kv"
 	"github.com/conq-go/conq/kv/memory"
+	"github.com/conq-go/conq/queue"
 )
 
 // away is a store that does not answer for some time, and whose calls give up before that is over.
@@ -64,7 +64,7 @@ func TestRunOutlasts(t *testing.T) {
 					noError(t, err)
 					var source Source[string] = q
 					if unites {
-						named, err := Open(db, "other", codec.String(), Options{})
+						named, err := Open(t.Context(), db, "other", queue.String(), Options{})
 						noError(t, err)
 						defer named.Close()
 						source, err = NewUnion(q, named)

@@ -10,9 +10,9 @@ import (
 
 	"pgregory.net/rapid"
 
-	"github.com/conq-go/conq/codec"
 	"github.com/conq-go/conq/internal/jobs"
 	"github.com/conq-go/conq/kv/memory"
+	"github.com/conq-go/conq/queue"
 )
 
 func drawnSettings(t *rapid.T) Settings {
@@ -73,7 +73,7 @@ func TestBadSettings(t *testing.T) {
 		if err := q.Configure(t.Context(), s); !errors.Is(err, ErrInvalid) || !strings.Contains(err.Error(), name) {
 			t.Errorf("%s: %v", name, err)
 		}
-		if _, err := Open(db, "jobs", codec.String(), Options{Settings: &s}); !errors.Is(err, ErrInvalid) || !strings.Contains(err.Error(), name) {
+		if _, err := Open(t.Context(), db, "jobs", queue.String(), Options{Settings: &s}); !errors.Is(err, ErrInvalid) || !strings.Contains(err.Error(), name) {
 			t.Errorf("Open with %s: %v", name, err)
 		}
 	}

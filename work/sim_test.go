@@ -12,10 +12,10 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/conq-go/conq/codec"
 	"github.com/conq-go/conq/kv"
 	"github.com/conq-go/conq/kv/faulty"
 	"github.com/conq-go/conq/kv/memory"
+	"github.com/conq-go/conq/queue"
 )
 
 var (
@@ -79,9 +79,9 @@ func (s *simulation) errorf(format string, args ...any) {
 }
 
 func (s *simulation) open(p *process, o Options) *Queue[string] {
-	q, err := Open(p, "jobs", codec.String(), o)
+	q, err := Open(context.Background(), p, "jobs", queue.String(), o)
 	for errors.Is(err, kv.ErrTooOld) { // some of the faults come three times in a row
-		q, err = Open(p, "jobs", codec.String(), o)
+		q, err = Open(context.Background(), p, "jobs", queue.String(), o)
 	}
 	noError(s.t, err)
 	q.now = p.now

@@ -7,10 +7,10 @@ import (
 	"strings"
 	"time"
 
-	"github.com/conq-go/conq/codec"
 	"github.com/conq-go/conq/internal/budget"
 	"github.com/conq-go/conq/internal/jobs"
 	"github.com/conq-go/conq/kv"
+	"github.com/conq-go/conq/queue"
 )
 
 // Union leases jobs of several queues of one store as if they were one queue: the lowest priority first, and within a
@@ -140,7 +140,7 @@ func (u *Union[T]) handOut(ctx context.Context, got []chosen) ([]*Lease[T], erro
 	for i, c := range got {
 		leases[i] = u.all[c.queue].leaseOf(c.Reserved)
 	}
-	return handOut(ctx, leases, func(l *Lease[T]) codec.Codec[T] { return l.queue.codec })
+	return handOut(ctx, leases, func(l *Lease[T]) queue.Codec[T] { return l.queue.codec })
 }
 
 // Drained tells whether all of the queues are; see Queue.Drained.

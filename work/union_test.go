@@ -9,18 +9,17 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/conq-go/conq/codec"
-	"github.com/conq-go/conq/errs"
 	"github.com/conq-go/conq/kv"
 	"github.com/conq-go/conq/kv/faulty"
 	"github.com/conq-go/conq/kv/memory"
+	"github.com/conq-go/conq/queue"
 )
 
 func openUnion(t *testing.T, db kv.DB, names ...string) (*Union[string], map[string]*Queue[string]) {
 	t.Helper()
 	queues, all := make(map[string]*Queue[string]), []*Queue[string]{}
 	for _, name := range names {
-		q, err := Open(db, name, codec.String(), Options{Findable: true})
+		q, err := Open(t.Context(), db, name, queue.String(), Options{Findable: true})
 		noError(t, err)
 		t.Cleanup(func() { noError(t, q.Close()) })
 		queues[name] = q
@@ -288,12 +287,12 @@ func TestUnionClosed(t *testing.T) {
 				synctest.Wait()
 				noError(t, queues[name].Close())
 				for range cap(ended) {
-					isError(t, <-ended, errs.ErrClosed)
+					isError(t, <-ended, queue.ErrClosed)
 				}
 				_, err := u.Reserve(ctx)
-				isError(t, err, errs.ErrClosed)
+				isError(t, err, queue.ErrClosed)
 				_, err = u.TryReserve(ctx, 1)
-				isError(t, err, errs.ErrClosed)
+				isError(t, err, queue.ErrClosed)
 			})
 		})
 	}
@@ -307,7 +306,7 @@ func TestFindByLooking(t *testing.T) {
 	var queues []*Queue[string]
 	ids := make(map[ID]string)
 	for i := range 210 {
-		q, err := Open(db, fmt.Sprintf("queue %d", i), codec.String(), Options{Findable: i == 7, Settings: &Settings{Keep: time.Hour}})
+		q, err := Open(ctx, db, fmt.Sprintf("queue %d", i), queue.String(), Options{Findable: i == 7, Settings: &Settings{Keep: time.Hour}})
 		noError(t, err)
 		defer q.Close()
 		queues = append(queues, q)

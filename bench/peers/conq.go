@@ -44,11 +44,11 @@ type conqQueue struct {
 }
 
 func openConqQueue(dir string, d embedded.Durability) (*conqQueue, error) {
-	db, err := embedded.Open(dir, embedded.Options{Durability: d})
+	db, err := embedded.Open(context.Background(), dir, embedded.Options{Durability: d})
 	if err != nil {
 		return nil, err
 	}
-	q, err := conq.OpenQueue(db, "queue", conq.Bytes())
+	q, err := conq.OpenQueue(context.Background(), db, "queue", conq.Bytes())
 	if err != nil {
 		return nil, errors.Join(err, db.Close())
 	}
@@ -89,11 +89,11 @@ type conqPriority struct {
 }
 
 func openConqPriority(dir string, d embedded.Durability) (*conqPriority, error) {
-	db, err := embedded.Open(dir, embedded.Options{Durability: d})
+	db, err := embedded.Open(context.Background(), dir, embedded.Options{Durability: d})
 	if err != nil {
 		return nil, err
 	}
-	q, err := conq.OpenPriorityQueue(db, "priority", conq.Bytes())
+	q, err := conq.OpenPriorityQueue(context.Background(), db, "priority", conq.Bytes())
 	if err != nil {
 		return nil, errors.Join(err, db.Close())
 	}
@@ -116,7 +116,7 @@ func (c conqPriorityClient) put(ctx context.Context, value []byte, priority int)
 
 func (c conqPriorityClient) take(ctx context.Context, wait bool) ([]byte, error) {
 	if wait {
-		return c.q.PopMinWait(ctx)
+		return c.q.PopWait(ctx, conq.Min)
 	}
 	return orEmpty(c.q.PopMin(ctx))
 }

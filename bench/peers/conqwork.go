@@ -4,9 +4,9 @@ import (
 	"context"
 	"errors"
 
-	"github.com/conq-go/conq/codec"
 	"github.com/conq-go/conq/kv"
 	"github.com/conq-go/conq/kv/embedded"
+	"github.com/conq-go/conq/queue"
 	"github.com/conq-go/conq/work"
 )
 
@@ -40,11 +40,11 @@ type conqWork struct {
 }
 
 func openConqWork(dir string, d embedded.Durability) (*conqWork, error) {
-	db, err := embedded.Open(dir, embedded.Options{Durability: d})
+	db, err := embedded.Open(context.Background(), dir, embedded.Options{Durability: d})
 	if err != nil {
 		return nil, err
 	}
-	q, err := work.Open(db, "jobs", codec.Bytes(), work.Options{})
+	q, err := work.Open(context.Background(), db, "jobs", queue.Bytes(), work.Options{})
 	if err != nil {
 		return nil, errors.Join(err, db.Close())
 	}

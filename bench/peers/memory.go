@@ -114,12 +114,12 @@ func memoryChild(ctx context.Context, args []string, _ io.Writer) (err error) {
 	if err != nil {
 		return err
 	}
-	db, err := embedded.Open(args[1], embedded.Options{Durability: d})
+	db, err := embedded.Open(ctx, args[1], embedded.Options{Durability: d})
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, db.Close()) }()
-	q, err := conq.OpenQueue(db, "queue", conq.Bytes())
+	q, err := conq.OpenQueue(ctx, db, "queue", conq.Bytes())
 	if err != nil {
 		return err
 	}

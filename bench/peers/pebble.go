@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -17,7 +18,7 @@ import (
 // openPebble opens Pebble alone in a directory, with the options that conq gives
 // it, and returns it with what closes it.
 func openPebble(dir string, d embedded.Durability) (*pebble.DB, func() error, error) {
-	db, err := embedded.Open(dir, embedded.Options{})
+	db, err := embedded.Open(context.Background(), dir, embedded.Options{})
 	if err != nil {
 		return nil, nil, err
 	}

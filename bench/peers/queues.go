@@ -35,11 +35,11 @@ func manyQueues(ctx context.Context, l *limits, progress io.Writer) ([]finding, 
 	for range l.rounds {
 		for i, dir := range []string{one, many} {
 			began := time.Now()
-			db, err := embedded.Open(dir, embedded.Options{Durability: l.of})
+			db, err := embedded.Open(ctx, dir, embedded.Options{Durability: l.of})
 			if err != nil {
 				return nil, err
 			}
-			_, err = conq.OpenQueue(db, queueName(0), conq.Bytes())
+			_, err = conq.OpenQueue(ctx, db, queueName(0), conq.Bytes())
 			opened[i] = append(opened[i], time.Since(began))
 			if err := errors.Join(err, db.Close()); err != nil {
 				return nil, err
@@ -60,14 +60,14 @@ func makeQueues(ctx context.Context, dir string, n int) (err error) {
 	if err := os.Mkdir(dir, 0o755); err != nil {
 		return err
 	}
-	db, err := embedded.Open(dir, embedded.Options{Durability: embedded.Memory})
+	db, err := embedded.Open(ctx, dir, embedded.Options{Durability: embedded.Memory})
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, db.Close()) }()
 	s := &stage{noise: newNoise(128)}
 	for i := range n {
-		q, err := conq.OpenQueue(db, queueName(i), conq.Bytes())
+		q, err := conq.OpenQueue(ctx, db, queueName(i), conq.Bytes())
 		if err == nil {
 			err = q.EnqueueAll(ctx, s.values(few))
 		}
@@ -90,7 +90,7 @@ func operations(ctx context.Context, l *limits, one, many string) (found []findi
 		dir    string
 		queues [][]int
 	}{{one, [][]int{{0}}}, {many, [][]int{{0}, rand.Perm(n)[:min(n, sample)], rand.Perm(n)}}} {
-		db, err := embedded.Open(store.dir, embedded.Options{Durability: l.of})
+		db, err := embedded.Open(ctx, store.dir, embedded.Options{Durability: l.of})
 		if err != nil {
 			return nil, err
 		}
@@ -127,7 +127,7 @@ func operations(ctx context.Context, l *limits, one, many string) (found []findi
 func verbsOfAny(db kv.DB, queues []int) ([]verb, error) {
 	var handles []*conq.Queue[[]byte]
 	for _, i := range queues {
-		q, err := conq.OpenQueue(db, queueName(i), conq.Bytes())
+		q, err := conq.OpenQueue(context.Background(), db, queueName(i), conq.Bytes())
 		if err != nil {
 			return nil, err
 		}

@@ -26,16 +26,16 @@ type stage struct {
 }
 
 func openStage(dir string, d embedded.Durability, priorities int) (*stage, error) {
-	db, err := embedded.Open(dir, embedded.Options{Durability: d})
+	db, err := embedded.Open(context.Background(), dir, embedded.Options{Durability: d})
 	if err != nil {
 		return nil, err
 	}
 	s := &stage{dir: dir, db: db, priorities: priorities, noise: newNoise(128)}
-	if s.queue, err = conq.OpenQueue(db, "queue", conq.Bytes()); err == nil {
-		s.min, err = conq.OpenPriorityQueue(db, "min", conq.Bytes())
+	if s.queue, err = conq.OpenQueue(context.Background(), db, "queue", conq.Bytes()); err == nil {
+		s.min, err = conq.OpenPriorityQueue(context.Background(), db, "min", conq.Bytes())
 	}
 	if err == nil {
-		s.max, err = conq.OpenPriorityQueue(db, "max", conq.Bytes())
+		s.max, err = conq.OpenPriorityQueue(context.Background(), db, "max", conq.Bytes())
 	}
 	if err != nil {
 		_ = db.Close() // the first error says more
@@ -85,12 +85,12 @@ func (s *stage) dequeue(ctx context.Context, n int) error {
 }
 
 func (s *stage) popMin(ctx context.Context, n int) error {
-	all, err := s.min.PopMinN(ctx, n)
+	all, err := s.min.PopN(ctx, conq.Min, n)
 	return exactly(n, len(all), err)
 }
 
 func (s *stage) popMax(ctx context.Context, n int) error {
-	all, err := s.max.PopMaxN(ctx, n)
+	all, err := s.max.PopN(ctx, conq.Max, n)
 	return exactly(n, len(all), err)
 }
 
@@ -163,8 +163,8 @@ func (s *stage) verbs() []verb {
 		{"pop min", func(ctx context.Context) error { return first(s.min.PopMin(ctx)) }, s.pushMin},
 		{"pop max", func(ctx context.Context) error { return first(s.max.PopMax(ctx)) }, s.pushMax},
 		{"peek", func(ctx context.Context) error { return first(s.queue.Peek(ctx)) }, none},
-		{"peek min", func(ctx context.Context) error { return first(s.min.PeekMin(ctx)) }, none},
-		{"peek max", func(ctx context.Context) error { return first(s.max.PeekMax(ctx)) }, none},
+		{"peek min", func(ctx context.Context) error { return first(s.min.Peek(ctx, conq.Min)) }, none},
+		{"peek max", func(ctx context.Context) error { return first(s.max.Peek(ctx, conq.Max)) }, none},
 		{"enqueue", func(ctx context.Context) error { return s.queue.Enqueue(ctx, s.value()) }, s.dequeue},
 		{"push", func(ctx context.Context) error { return s.min.Push(ctx, s.value(), s.random()) }, s.popMin},
 	}

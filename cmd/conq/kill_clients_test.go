@@ -18,8 +18,8 @@ import (
 	"time"
 
 	"github.com/conq-go/conq/client"
-	"github.com/conq-go/conq/codec"
 	"github.com/conq-go/conq/internal/testkit"
+	"github.com/conq-go/conq/queue"
 	"github.com/conq-go/conq/work"
 )
 
@@ -119,9 +119,9 @@ func succeeds(t *testing.T, err error) bool {
 // startItems starts those of the Go client that have a queue and a priority queue.
 func (c *clients) startItems(ctx context.Context, of *client.Client, group *sync.WaitGroup) {
 	t := c.s.t
-	q, err := client.OpenQueue(ctx, of, "flow", codec.String())
+	q, err := client.OpenQueue(ctx, of, "flow", queue.String())
 	testkit.NoError(t, err)
-	p, err := client.OpenPriorityQueue(ctx, of, "chores", codec.String())
+	p, err := client.OpenPriorityQueue(ctx, of, "chores", queue.String())
 	testkit.NoError(t, err)
 	lasting := context.WithoutCancel(ctx)
 	for i := range 2 {
@@ -156,7 +156,7 @@ func (c *clients) startItems(ctx context.Context, of *client.Client, group *sync
 // startWork starts those of the Go client that have a work queue.
 func (c *clients) startWork(ctx context.Context, of *client.Client, group *sync.WaitGroup) {
 	t := c.s.t
-	q, err := client.OpenWork(ctx, of, "work", codec.String(), client.WorkOptions{Lease: time.Second})
+	q, err := client.OpenWork(ctx, of, "work", queue.String(), client.WorkOptions{Lease: time.Second})
 	testkit.NoError(t, err)
 	group.Go(func() {
 		numbers(ctx, "work", func(text string) {

@@ -8,17 +8,18 @@ import (
 
 	"github.com/conq-go/conq"
 	"github.com/conq-go/conq/kv"
+	"github.com/conq-go/conq/queue"
 )
 
 // Item is an item of a queue or a priority queue.
 type Item = conq.Prioritized[[]byte]
 
 // End is where items are taken: of a priority queue the lowest priority first, or the highest.
-type End bool
+type End = queue.End
 
 const (
-	Min End = false
-	Max End = true
+	Min = queue.Min
+	Max = queue.Max
 )
 
 // Queue is a queue or a priority queue. Its methods are those of conq.Queue.
@@ -51,12 +52,9 @@ type FIFO interface {
 type Priority interface {
 	common
 	PushAll(context.Context, []Item) error
-	PopMinN(ctx context.Context, n int) ([]Item, error)
-	PopMaxN(ctx context.Context, n int) ([]Item, error)
-	PopMinWaitN(ctx context.Context, n int) ([]Item, error)
-	PopMaxWaitN(ctx context.Context, n int) ([]Item, error)
-	PageMin(ctx context.Context, after []byte, n int) (page []Item, next []byte, err error)
-	PageMax(ctx context.Context, after []byte, n int) (page []Item, next []byte, err error)
+	PopN(ctx context.Context, from End, n int) ([]Item, error)
+	PopWaitN(ctx context.Context, from End, n int) ([]Item, error)
+	Page(ctx context.Context, from End, after []byte, n int) (page []Item, next []byte, err error)
 }
 
 // OfFIFO returns a queue as a Queue.
@@ -104,24 +102,11 @@ type priority struct{ Priority }
 func (q priority) AddAll(ctx context.Context, all []Item) error { return q.PushAll(ctx, all) }
 
 func (q priority) Take(ctx context.Context, from End, n int) ([]Item, error) {
-	if from == Max {
-		return q.PopMaxN(ctx, n)
-	}
-	return q.PopMinN(ctx, n)
+	return q.PopN(ctx, from, n)
 }
 
 func (q priority) TakeWait(ctx context.Context, from End, n int) ([]Item, error) {
-	if from == Max {
-		return q.PopMaxWaitN(ctx, n)
-	}
-	return q.PopMinWaitN(ctx, n)
-}
-
-func (q priority) Page(ctx context.Context, from End, after []byte, n int) (page []Item, next []byte, err error) {
-	if from == Max {
-		return q.PageMax(ctx, after, n)
-	}
-	return q.PageMin(ctx, after, n)
+	return q.PopWaitN(ctx, from, n)
 }
 
 // Stored is a queue of a store. What ends with In is within a transaction, as Transact runs one: see conq.Transact.
@@ -134,13 +119,13 @@ type Stored interface {
 }
 
 // Open opens a queue of a store.
-func Open(db kv.DB, kind conq.Kind, name string, codec conq.Codec[[]byte], o ...conq.Options) (Stored, error) {
+func Open(ctx context.Context, db kv.DB, kind conq.Kind, name string, codec conq.Codec[[]byte], o ...conq.Options) (Stored, error) {
 	switch kind {
 	case conq.KindQueue:
-		q, err := conq.OpenQueue(db, name, codec, o...)
+		q, err := conq.OpenQueue(ctx, db, name, codec, o...)
 		return StoredFIFO(q), err
 	case conq.KindPriorityQueue:
-		q, err := conq.OpenPriorityQueue(db, name, codec, o...)
+		q, err := conq.OpenPriorityQueue(ctx, db, name, codec, o...)
 		return StoredPriority(q), err
 	}
 	return nil, fmt.Errorf("%w: %q is a %q, which this version does not know", conq.ErrFormat, name, kind)
@@ -177,10 +162,7 @@ type storedPriority struct {
 func (s storedPriority) AddAllIn(tx kv.Tx, all []Item) error { return s.q.In(tx).PushAll(all) }
 
 func (s storedPriority) TakeIn(tx kv.Tx, from End, n int) ([]Item, error) {
-	if from == Max {
-		return s.q.In(tx).PopMaxN(n)
-	}
-	return s.q.In(tx).PopMinN(n)
+	return s.q.In(tx).PopN(from, n)
 }
 
 func (s storedPriority) Transact(ctx context.Context, f func(kv.Tx) (int, error)) (int, error) {

@@ -18,7 +18,7 @@ func TestVerbs(t *testing.T) {
 		conq.KindPriorityQueue: "page [a1 c1] of more, [d3 b2 c1 a1]; take [a1] [d3] [c1]; left [b2 e9]",
 	} {
 		db := memory.New(memory.Options{})
-		q, err := Open(db, kind, "q", conq.Bytes())
+		q, err := Open(t.Context(), db, kind, "q", conq.Bytes())
 		testkit.NoError(t, err)
 		batch := []Item{{Value: []byte("a"), Priority: 1}, {Value: []byte("b"), Priority: 2}, {Value: []byte("c"), Priority: 1}, {Value: []byte("d"), Priority: 3}}
 		testkit.NoError(t, q.AddAll(t.Context(), batch))
@@ -66,10 +66,10 @@ func text(items []Item) string {
 // A kind that is of neither is refused, and so is the wrong one.
 func TestOpenRefuses(t *testing.T) {
 	db := memory.New(memory.Options{})
-	_, err := Open(db, conq.KindWorkQueue, "w", conq.Bytes())
+	_, err := Open(t.Context(), db, conq.KindWorkQueue, "w", conq.Bytes())
 	testkit.Equal(t, "of a work queue", errors.Is(err, conq.ErrFormat), true)
-	_, err = Open(db, conq.KindQueue, "q", conq.Bytes())
+	_, err = Open(t.Context(), db, conq.KindQueue, "q", conq.Bytes())
 	testkit.NoError(t, err)
-	_, err = Open(db, conq.KindPriorityQueue, "q", conq.Bytes())
+	_, err = Open(t.Context(), db, conq.KindPriorityQueue, "q", conq.Bytes())
 	testkit.Equal(t, "of a queue", errors.Is(err, conq.ErrKind), true)
 }

@@ -37,6 +37,8 @@ package audit
 import (
 	"fmt"
 	"time"
+
+	"github.com/conq-go/conq/queue"
 )
 
 // Span is when a call began and when it returned, both since one common moment
@@ -57,16 +59,6 @@ type Put struct {
 	Priority int64
 }
 
-// End is an end of a queue.
-type End int
-
-const (
-	// Front is the end with the lowest priority, the only one of a FIFO queue.
-	Front End = iota
-	// Back is the end with the highest priority.
-	Back
-)
-
 // Take is a take that returned an item.
 type Take struct {
 	Span
@@ -74,8 +66,8 @@ type Take struct {
 	ID uint64
 	// Unknown tells that what was taken is nobody's item: ID has no meaning.
 	Unknown bool
-	// From is the end from which the item was taken. Default: Front.
-	From End
+	// From is the end from which the item was taken. A FIFO queue has queue.Min only.
+	From queue.End
 }
 
 // History is what all clients of one queue did, in any order. The queue was

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/conq-go/conq/queue"
 	"pgregory.net/rapid"
 )
 
@@ -19,7 +20,7 @@ func pri(id uint64, priority int64, call, ret int) Put {
 func take(id uint64, call, ret int) Take { return Take{Span: span(call, ret), ID: id} }
 
 func back(id uint64, call, ret int) Take {
-	return Take{Span: span(call, ret), ID: id, From: Back}
+	return Take{Span: span(call, ret), ID: id, From: queue.Max}
 }
 
 var histories = []struct {
@@ -134,7 +135,7 @@ func TestTakenBeforePut(t *testing.T) {
 // which b was taken, from before that take began until after it returned?
 func outOfOrder(b, a item) bool {
 	present := a.Return < b.take.Call && a.take.Call > b.take.Return
-	fromFront := b.take.From == Front
+	fromFront := b.take.From == queue.Min
 	switch {
 	case a.Priority != b.Priority:
 		return present && (a.Priority < b.Priority) == fromFront
@@ -157,7 +158,7 @@ func drawHistory(t *rapid.T) History {
 		taken := drawSpan(t, "take")
 		taken.Return = max(taken.Return, p.Call) // else it is not taken but invented
 		h.Puts = append(h.Puts, p)
-		h.Takes = append(h.Takes, Take{Span: taken, ID: p.ID, From: End(rapid.IntRange(0, 1).Draw(t, "end"))})
+		h.Takes = append(h.Takes, Take{Span: taken, ID: p.ID, From: queue.End(rapid.IntRange(0, 1).Draw(t, "end"))})
 	}
 	for range rapid.IntRange(0, 5).Draw(t, "empties") {
 		h.Empties = append(h.Empties, drawSpan(t, "empty"))

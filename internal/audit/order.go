@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"slices"
 	"time"
+
+	"github.com/conq-go/conq/queue"
 )
 
 // order reports the takes that another item should have preceded.
@@ -35,7 +37,7 @@ func (h *History) priorities(items []item, ahead []int) {
 		// ^x turns the order of x round and, unlike -x, can't overflow.
 		front.add(i, it, it.Priority)
 		back.add(i, it, ^it.Priority)
-		if it.take.From == Front {
+		if it.take.From == queue.Min {
 			front.ask(i, it.take.Call, it.Priority, it.take.Return)
 		} else {
 			back.ask(i, it.take.Call, ^it.Priority, it.take.Return)
@@ -53,7 +55,7 @@ func (h *History) ties(items []item, group, ahead []int) {
 		it := items[i]
 		first.add(i, it, 0)
 		last.add(i, it, -int64(it.Call))
-		if it.take.From == Front {
+		if it.take.From == queue.Min {
 			first.ask(i, it.Call, 1, it.take.Return)
 		} else {
 			last.ask(i, it.take.Call, -int64(it.Return), it.take.Return)

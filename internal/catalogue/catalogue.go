@@ -6,10 +6,10 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/conq-go/conq/errs"
 	"github.com/conq-go/conq/internal/layout"
 	"github.com/conq-go/conq/internal/reads"
 	"github.com/conq-go/conq/kv"
+	"github.com/conq-go/conq/queue"
 	"github.com/conq-go/conq/subspace"
 )
 
@@ -59,7 +59,7 @@ func checkStore(ctx context.Context, db kv.DB) error {
 }
 
 // Check returns why a queue can't be opened as kind, if it can't. It need not be there.
-func Check(ctx context.Context, db kv.DB, name string, kind layout.Kind) error {
+func Check(ctx context.Context, db kv.DB, name string, kind queue.Kind) error {
 	return reads.View(ctx, db, func(r kv.Reader) error {
 		_, err := layout.CheckEntry(r, name, kind)
 		return err
@@ -67,7 +67,7 @@ func Check(ctx context.Context, db kv.DB, name string, kind layout.Kind) error {
 }
 
 // Register makes sure that the catalogue has the queue as kind.
-func Register(ctx context.Context, db kv.DB, name string, kind layout.Kind) error {
+func Register(ctx context.Context, db kv.DB, name string, kind queue.Kind) error {
 	var known bool
 	err := reads.View(ctx, db, func(r kv.Reader) (err error) {
 		known, err = layout.CheckEntry(r, name, kind)
@@ -92,7 +92,7 @@ func Register(ctx context.Context, db kv.DB, name string, kind layout.Kind) erro
 }
 
 // Find returns what a name stands for, by its entry or else by the items that another program has
-// written. The error is an errs.ErrNoQueue if there is neither, or an errs.ErrFormat if the store was written by a newer version.
+// written. The error is an queue.ErrNoQueue if there is neither, or an queue.ErrFormat if the store was written by a newer version.
 func Find(r kv.Reader, name string) (layout.Info, error) {
 	if err := layout.CheckName(name); err != nil {
 		return layout.Info{}, err
@@ -112,13 +112,13 @@ func Find(r kv.Reader, name string) (layout.Info, error) {
 		}
 		_, integers, err := layout.ParseAny(item.Key[len(items.Bytes()):])
 		if err != nil {
-			return info, fmt.Errorf("%w: queue %q, key %x: %w", errs.ErrDecode, name, item.Key, err)
+			return info, fmt.Errorf("%w: queue %q, key %x: %w", queue.ErrDecode, name, item.Key, err)
 		}
-		info.Kind = layout.KindQueue
+		info.Kind = queue.KindQueue
 		if integers == 2 {
-			info.Kind = layout.KindPriorityQueue
+			info.Kind = queue.KindPriorityQueue
 		}
 		return info, nil
 	}
-	return info, fmt.Errorf("%w: %q", errs.ErrNoQueue, name)
+	return info, fmt.Errorf("%w: %q", queue.ErrNoQueue, name)
 }

@@ -9,16 +9,16 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/conq-go/conq"
+	"github.com/conq-go/conq/internal/check"
 	"github.com/conq-go/conq/internal/testkit"
 )
 
 // allFindings are the kinds that there are.
-var allFindings = []conq.FindingKind{
-	conq.FindingFormat, conq.FindingCatalogue, conq.FindingNewer, conq.FindingDeleting, conq.FindingNoEntry, conq.FindingSystemKey, conq.FindingOutside, conq.FindingForeign,
-	conq.FindingItemKey, conq.FindingItemValue, conq.FindingPieces, conq.FindingOrphans, conq.FindingPieceKey, conq.FindingJob,
-	conq.FindingStagingKey, conq.FindingServedRequest, conq.FindingIncomplete,
-	conq.FindingTwice, conq.FindingStagedItemKey, conq.FindingPlace, conq.FindingNoPlace, conq.FindingOutcome,
+var allFindings = []check.FindingKind{
+	check.FindingFormat, check.FindingCatalogue, check.FindingNewer, check.FindingDeleting, check.FindingNoEntry, check.FindingSystemKey, check.FindingOutside, check.FindingForeign,
+	check.FindingItemKey, check.FindingItemValue, check.FindingPieces, check.FindingOrphans, check.FindingPieceKey, check.FindingJob,
+	check.FindingStagingKey, check.FindingServedRequest, check.FindingIncomplete,
+	check.FindingTwice, check.FindingStagedItemKey, check.FindingPlace, check.FindingNoPlace, check.FindingOutcome,
 }
 
 // Each kind of finding is in ../../docs/reference/check.md, in this order, and is planted by a
@@ -28,17 +28,17 @@ func TestFindingsAreDocumented(t *testing.T) {
 	testkit.NoError(t, err)
 	_, table, ok := strings.Cut(string(text), "| kind | what is wrong | repair |\n|---|---|---|\n")
 	testkit.Equal(t, "there is a table", ok, true)
-	var documented []conq.FindingKind
+	var documented []check.FindingKind
 	for line := range strings.Lines(table) {
 		cells := strings.Split(line, "`")
 		if !strings.HasPrefix(line, "|") || len(cells) < 3 {
 			break
 		}
-		documented = append(documented, conq.FindingKind(cells[1]))
+		documented = append(documented, check.FindingKind(cells[1]))
 	}
 	testkit.EqualSlices(t, "documented", documented, allFindings)
 	for _, kind := range allFindings {
-		found := kind == conq.FindingItemValue || kind == conq.FindingJob // TestCheckDecode, and TestCheck of package work
+		found := kind == check.FindingItemValue || kind == check.FindingJob // TestCheckDecode, and TestCheck of package work
 		for _, c := range slices.Concat(plantedKeys, plantedPieces, plantedStaging) {
 			for _, f := range strings.Split(c.want, ", ") {
 				found = found || f == string(kind) || strings.HasPrefix(f, string(kind)+" ") || strings.Trim(f, "~+") == string(kind)

@@ -32,13 +32,13 @@ func opID(n byte) []byte { return bytes.Repeat([]byte{n}, 16) }
 // runCheck checks a store, and returns what was found: the kind, the queue, and
 // number of keys of each finding, with a + if it can be mended, * if it was, and a
 // ~ for a note.
-func runCheck(t testkit.TB, db kv.DB, o conq.CheckOptions) (conq.CheckReport, string) {
+func runCheck(t testkit.TB, db kv.DB, o check.CheckOptions) (check.CheckReport, string) {
 	t.Helper()
 	return runPages(t, db, 0, o)
 }
 
 // runPages is runCheck with so many keys in a transaction, or 0.
-func runPages(t testkit.TB, db kv.DB, page int, o conq.CheckOptions) (conq.CheckReport, string) {
+func runPages(t testkit.TB, db kv.DB, page int, o check.CheckOptions) (check.CheckReport, string) {
 	t.Helper()
 	report, found, err := tryCheck(t, db, page, o)
 	testkit.NoError(t, err)
@@ -49,10 +49,10 @@ func atCheckTime(page int) check.Settings {
 	return check.Settings{Page: page, Now: func() time.Time { return checkTime }}
 }
 
-func tryCheck(t testkit.TB, db kv.DB, page int, o conq.CheckOptions) (conq.CheckReport, string, error) {
+func tryCheck(t testkit.TB, db kv.DB, page int, o check.CheckOptions) (check.CheckReport, string, error) {
 	t.Helper()
 	var found []string
-	o.Found = func(f conq.Finding) {
+	o.Found = func(f check.Finding) {
 		text := string(f.Kind)
 		if f.Queue != "" {
 			text += " " + f.Queue
@@ -167,13 +167,13 @@ func TestCheckSound(t *testing.T) {
 			if !repair {
 				over = readOnly{db}
 			}
-			report, found := runPages(t, over, page, conq.CheckOptions{Repair: repair})
+			report, found := runPages(t, over, page, check.CheckOptions{Repair: repair})
 			testkit.Equal(t, "found", found, "")
 			outcomes := report.Outcomes
 			if outcomes < 2 {
 				t.Fatalf("%d outcome keys, want some", outcomes)
 			}
-			testkit.Equal(t, "report", report, conq.CheckReport{
+			testkit.Equal(t, "report", report, check.CheckReport{
 				Keys: len(before), Bytes: int64(bytes), Queues: 2, Items: 16 - 4, Pieces: 6 + 1,
 				Requests: 2, Results: 4, StagedItems: 4, Waiting: 2, Outcomes: outcomes, Signals: 2,
 			})
@@ -198,7 +198,7 @@ func TestCheckCounts(t *testing.T) {
 		p.set(testkit.Packed(t, layout.Outcomes("q").Bytes(), opID(byte(i))), binary.BigEndian.AppendUint64(append([]byte{1}, make([]byte, 20)...), uint64(at)))
 	}
 	p.set(p.stage(4, 7, opID(7)), testkit.Packed(t, nil, 0, checkTime.Add(tooLateBy).UnixNano()))
-	report, found := runCheck(t, readOnly{db}, conq.CheckOptions{})
+	report, found := runCheck(t, readOnly{db}, check.CheckOptions{})
 	testkit.Equal(t, "found", found, "foreign queue foreign~, other keys 2~, other keys~")
 	testkit.Equal(t, "keys of others", report.Other, 3)
 	testkit.Equal(t, "items", report.Items, 15-4-2+1)
@@ -211,7 +211,7 @@ func TestCheckCounts(t *testing.T) {
 	testkit.Equal(t, "past their deadlines", report.ExpiredWaiting, 1)
 	testkit.Equal(t, "keys that can't be judged", report.Unchecked, 0)
 	p.set(layout.EntryKey("q"), testkit.Packed(t, nil, "queue", layout.QueueFormat+1))
-	report, found = runCheck(t, readOnly{db}, conq.CheckOptions{})
+	report, found = runCheck(t, readOnly{db}, check.CheckOptions{})
 	testkit.Equal(t, "found", found, "newer queue q, foreign queue foreign~, other keys 2~, other keys~")
 	n := 0
 	for _, pair := range testkit.Everything(t, db) {
@@ -246,7 +246,7 @@ func findPlanted(t *testing.T, c planted, page int) {
 	db, f := healthyStore(t)
 	c.plant(t, &plot{t, db, f})
 	before := testkit.Everything(t, db)
-	report, found := runPages(t, readOnly{db}, page, conq.CheckOptions{})
+	report, found := runPages(t, readOnly{db}, page, check.CheckOptions{})
 	testkit.Equal(t, "found", found, c.want)
 	testkit.Equal(t, "sound", report.Sound(), c.note)
 	testkit.Equal(t, "keys", report.Keys, len(before))
@@ -255,7 +255,7 @@ func findPlanted(t *testing.T, c planted, page int) {
 	if !mends {
 		c.then, c.after = c.want, c.want
 	}
-	report, found = runPages(t, db, page, conq.CheckOptions{Repair: true})
+	report, found = runPages(t, db, page, check.CheckOptions{Repair: true})
 	testkit.Equal(t, "found and mended", found, c.then)
 	testkit.Equal(t, "faults left", report.Faults == 0, c.after == "" || c.note)
 	repaired := testkit.Everything(t, db)
@@ -263,7 +263,7 @@ func findPlanted(t *testing.T, c planted, page int) {
 		testkit.Equal(t, "store after a repair of nothing", fmt.Sprint(repaired), fmt.Sprint(before))
 	}
 	testkit.Equal(t, "items, in queues or staged", fmt.Sprint(itemsOf(repaired)), fmt.Sprint(itemsOf(before)))
-	_, found = runPages(t, readOnly{db}, page, conq.CheckOptions{})
+	_, found = runPages(t, readOnly{db}, page, check.CheckOptions{})
 	testkit.Equal(t, "found after a repair", found, c.after)
 }
 
@@ -310,7 +310,7 @@ func TestCheckCanceled(t *testing.T) {
 		if after == 0 {
 			cancel(stop)
 		}
-		report, err := check.Settings{Page: 1}.Check(ctx, db, conq.CheckOptions{Progress: func(conq.CheckReport) {
+		report, err := check.Settings{Page: 1}.Check(ctx, db, check.CheckOptions{Progress: func(check.CheckReport) {
 			if pages++; pages == after {
 				cancel(stop)
 			}
@@ -335,7 +335,7 @@ func TestCheckNewerStore(t *testing.T) {
 func TestCheckDecode(t *testing.T) {
 	db, _ := healthyStore(t)
 	var seen []string
-	report, found := runPages(t, readOnly{db}, 1, conq.CheckOptions{Decode: func(queue string, payload []byte) error {
+	report, found := runPages(t, readOnly{db}, 1, check.CheckOptions{Decode: func(queue string, payload []byte) error {
 		seen = append(seen, fmt.Sprint(queue, len(payload)))
 		if len(payload) == 250 {
 			return errors.New("too long")
@@ -350,11 +350,11 @@ func TestCheckDecode(t *testing.T) {
 
 // A finding can be read.
 func TestFindingText(t *testing.T) {
-	for want, f := range map[string]conq.Finding{
-		`orphans, queue "q": they are; 3 keys from (b"a\x00\"b", "q", -1) on; can be repaired`: {Kind: conq.FindingOrphans, Queue: "q",
+	for want, f := range map[string]check.Finding{
+		`orphans, queue "q": they are; 3 keys from (b"a\x00\"b", "q", -1) on; can be repaired`: {Kind: check.FindingOrphans, Queue: "q",
 			Key: testkit.Packed(t, nil, []byte("a\x00\"b"), "q", -1), Keys: 3, Text: "they are", Repairable: true},
-		`other keys: they are; key ffee; leave it`: {Kind: conq.FindingOutside, Key: []byte{0xff, 0xee}, Keys: 1, Text: "they are", To: "leave it"},
-		`place without result: it is; key ((1, "x")); repaired`: {Kind: conq.FindingPlace, Text: "it is", Repairable: true, Repaired: true,
+		`other keys: they are; key ffee; leave it`: {Kind: check.FindingOutside, Key: []byte{0xff, 0xee}, Keys: 1, Text: "they are", To: "leave it"},
+		`place without result: it is; key ((1, "x")); repaired`: {Kind: check.FindingPlace, Text: "it is", Repairable: true, Repaired: true,
 			Key: testkit.Packed(t, nil, tuple.Tuple{1, "x"}), Keys: 1, To: "not this"},
 	} {
 		testkit.Equal(t, "text", f.String(), want)
@@ -382,9 +382,9 @@ func TestCheckUnknown(t *testing.T) {
 				continue
 			}
 			db = unsureOnce(db, 2, outcome)
-			report, found := runCheck(t, db, conq.CheckOptions{Repair: true})
+			report, found := runCheck(t, db, check.CheckOptions{Repair: true})
 			testkit.Equal(t, c.name+": found and mended", found, c.then)
-			_, found = runCheck(t, db, conq.CheckOptions{Repair: true})
+			_, found = runCheck(t, db, check.CheckOptions{Repair: true})
 			testkit.Equal(t, c.name+": found then", found, c.after)
 			if c.name == "a result whose items have other numbers, too old" {
 				testkit.Equal(t, c.name+": put back", report.PutBack, 2)
@@ -393,7 +393,7 @@ func TestCheckUnknown(t *testing.T) {
 	}
 	db, f := healthyStore(t)
 	plantedStaging[3].plant(t, &plot{t, db, f})
-	_, found := runCheck(t, unsureOnce(db, 1000, faulty.Dropped), conq.CheckOptions{Repair: true}) // however often that happens
+	_, found := runCheck(t, unsureOnce(db, 1000, faulty.Dropped), check.CheckOptions{Repair: true}) // however often that happens
 	testkit.Equal(t, "found and mended", found, plantedStaging[3].then)
 }
 
@@ -409,7 +409,7 @@ func TestCheckGone(t *testing.T) {
 			testkit.NoError(t, f.q.Clear(t.Context()))
 		}
 		return tx
-	}}, conq.CheckOptions{Repair: true})
+	}}, check.CheckOptions{Repair: true})
 	testkit.Equal(t, "found", found, "")
 }
 
@@ -428,10 +428,10 @@ func TestCheckConflict(t *testing.T) {
 				p.set(item, value) // it comes back when its pieces were found to be orphans
 			}
 		}}
-	}}, conq.CheckOptions{Repair: true})
+	}}, check.CheckOptions{Repair: true})
 	testkit.Equal(t, "found", found, "")
 	testkit.Equal(t, "attempts", attempts, 2)
-	_, found = runCheck(t, db, conq.CheckOptions{})
+	_, found = runCheck(t, db, check.CheckOptions{})
 	testkit.Equal(t, "found then", found, "")
 }
 
@@ -453,13 +453,13 @@ func TestCheckTooLarge(t *testing.T) {
 	last := p.staged()[3]
 	p.set(p.stage(2, p.at(tooLateBy), opID(7), 5, p.original(last)), p.value(last))
 	p.clear(last)
-	var told []conq.Finding
-	report, err := atCheckTime(0).Check(t.Context(), faulty.New(db, 1, faulty.Options{Limits: kv.Limits{Transaction: 300}}), conq.CheckOptions{
-		Repair: true, Found: func(f conq.Finding) { told = append(told, f) },
+	var told []check.Finding
+	report, err := atCheckTime(0).Check(t.Context(), faulty.New(db, 1, faulty.Options{Limits: kv.Limits{Transaction: 300}}), check.CheckOptions{
+		Repair: true, Found: func(f check.Finding) { told = append(told, f) },
 	})
 	testkit.NoError(t, err)
 	testkit.Equal(t, "findings", len(told), 1)
-	testkit.Equal(t, "kind", told[0].Kind, conq.FindingIncomplete)
+	testkit.Equal(t, "kind", told[0].Kind, check.FindingIncomplete)
 	testkit.Equal(t, "repaired", told[0].Repaired || told[0].Repairable, false)
 	testkit.Equal(t, "faults", report.Faults, 1)
 	if !strings.Contains(told[0].To, "could not be repaired") {
@@ -475,7 +475,7 @@ func TestCheckSlow(t *testing.T) {
 	f.db.(*testkit.Hooked).Reader = func(r kv.Reader) kv.Reader {
 		return testkit.SlowReader{Reader: r, Pass: func() { clock.Pass(time.Second) }}
 	}
-	report, found := runCheck(t, f.db, conq.CheckOptions{})
+	report, found := runCheck(t, f.db, check.CheckOptions{})
 	testkit.Equal(t, "found", found, "")
 	testkit.Equal(t, "keys", report.Keys, len(testkit.Everything(t, f.db.(*testkit.Hooked).DB)))
 	testkit.Equal(t, "items", report.Items, 26)

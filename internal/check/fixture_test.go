@@ -22,9 +22,9 @@ type fixture struct {
 
 func newFixture(t testkit.TB, db kv.DB) fixture {
 	t.Helper()
-	q, err := conq.OpenQueue(db, "q", conq.String())
+	q, err := conq.OpenQueue(context.Background(), db, "q", conq.String())
 	testkit.NoError(t, err)
-	p, err := conq.OpenPriorityQueue(db, "p", conq.String())
+	p, err := conq.OpenPriorityQueue(context.Background(), db, "p", conq.String())
 	testkit.NoError(t, err)
 	return fixture{context.Background(), db, q, p}
 }

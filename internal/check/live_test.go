@@ -79,9 +79,9 @@ func checkLive(t *testing.T, db kv.DB, repair bool) {
 	}
 	for i := range clients {
 		o := conq.Options{Staging: conq.Staging(i % 3), NoCombining: i%2 == 0}
-		q, err := conq.OpenQueue(db, "q", conq.String(), o)
+		q, err := conq.OpenQueue(ctx, db, "q", conq.String(), o)
 		testkit.NoError(t, err)
-		p, err := conq.OpenPriorityQueue(db, "p", conq.String(), o)
+		p, err := conq.OpenPriorityQueue(ctx, db, "p", conq.String(), o)
 		testkit.NoError(t, err)
 		work(func() {
 			for k := range turns {
@@ -103,7 +103,7 @@ func checkLive(t *testing.T, db kv.DB, repair bool) {
 		})
 	}
 	for i := range 2 {
-		w, err := conq.OpenQueue(db, "w", conq.String(), conq.Options{Staging: conq.Staging(i)})
+		w, err := conq.OpenQueue(ctx, db, "w", conq.String(), conq.Options{Staging: conq.Staging(i)})
 		testkit.NoError(t, err)
 		work(func() {
 			for range each {
@@ -153,7 +153,7 @@ func checkWhile(t *testing.T, ctx context.Context, db kv.DB, repair bool, while 
 	last := false
 	for n := 0; !last; n++ {
 		last = !while(n)
-		o := conq.CheckOptions{Repair: repair, Found: func(f conq.Finding) { t.Error(f) }}
+		o := check.CheckOptions{Repair: repair, Found: func(f check.Finding) { t.Error(f) }}
 		if _, err := (check.Settings{Page: 1 + n%50}.Check(ctx, db, o)); err != nil && !reads.TooOld(err) { // as faulty stores may be, again and again
 			t.Error(err)
 		}

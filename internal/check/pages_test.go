@@ -23,8 +23,8 @@ func TestCheckPages(t *testing.T) {
 	}
 	for _, page := range []int{3, 0} {
 		var keys []int
-		var before conq.CheckReport
-		_, found := runPages(t, db, page, conq.CheckOptions{Progress: func(r conq.CheckReport) {
+		var before check.CheckReport
+		_, found := runPages(t, db, page, check.CheckOptions{Progress: func(r check.CheckReport) {
 			keys = append(keys, r.Keys-before.Keys)
 			before = r
 		}})
@@ -42,7 +42,7 @@ func TestCheckWakes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		db := memory.New(memory.Options{})
 		defer db.Close()
-		q, err := conq.OpenQueue(db, "q", conq.String(), conq.Options{Staging: conq.StagingNever})
+		q, err := conq.OpenQueue(t.Context(), db, "q", conq.String(), conq.Options{Staging: conq.StagingNever})
 		testkit.NoError(t, err)
 		testkit.NoError(t, q.Enqueue(t.Context(), "a"))
 		stageItems(t, db, testkit.Laid("q"), opID(7), 1, time.Now().Add(time.Minute))
@@ -53,7 +53,7 @@ func TestCheckWakes(t *testing.T) {
 		}()
 		synctest.Wait()
 		testkit.Equal(t, "items before", len(got), 0)
-		report, err := check.Settings{Now: func() time.Time { return time.Now().Add(time.Hour) }}.Check(context.Background(), db, conq.CheckOptions{Repair: true})
+		report, err := check.Settings{Now: func() time.Time { return time.Now().Add(time.Hour) }}.Check(context.Background(), db, check.CheckOptions{Repair: true})
 		testkit.NoError(t, err)
 		testkit.Equal(t, "put back", report.PutBack, 1)
 		synctest.Wait()

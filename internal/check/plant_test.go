@@ -10,6 +10,7 @@ import (
 	"github.com/conq-go/conq/internal/layout"
 	"github.com/conq-go/conq/internal/testkit"
 	"github.com/conq-go/conq/kv"
+	"github.com/conq-go/conq/queue"
 	"github.com/conq-go/conq/tuple"
 )
 
@@ -24,10 +25,10 @@ var plantedKeys = []planted{
 		name: "a queue that is being deleted, and a key that is no item's",
 		plant: func(t *testing.T, p *plot) {
 			testkit.NoError(t, p.db.Transact(t.Context(), func(tx kv.Tx) error {
-				layout.MarkDeleting(tx, layout.Info{Name: "q", Kind: layout.KindQueue})
+				layout.MarkDeleting(tx, layout.Info{Name: "q", Kind: queue.KindQueue})
 				return nil
 			}))
-			p.set(layout.New("q", layout.KindQueue, kv.Limits{}).Key([]byte("x")), nil)
+			p.set(layout.New("q", queue.KindQueue, kv.Limits{}).Key([]byte("x")), nil)
 		},
 		want: "deleting q~",
 		note: true,

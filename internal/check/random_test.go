@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/conq-go/conq"
+	"github.com/conq-go/conq/internal/check"
 	"github.com/conq-go/conq/internal/layout"
 	"github.com/conq-go/conq/internal/testkit"
 	"github.com/conq-go/conq/kv"
@@ -24,7 +24,7 @@ func TestCheckRandomDamage(t *testing.T) {
 		db := memory.New(memory.Options{Limits: small})
 		random := rand.New(rand.NewPCG(seed, 1))
 		damage(t, random, db, fillHealthy(t, db))
-		page, o := 1+random.IntN(60), conq.CheckOptions{}
+		page, o := 1+random.IntN(60), check.CheckOptions{}
 		before := testkit.Everything(t, db)
 		report, _ := runPages(t, readOnly{db}, page, o)
 		testkit.Equal(t, fmt.Sprint(seed, ": keys"), report.Keys, len(before))

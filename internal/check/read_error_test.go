@@ -5,8 +5,7 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/conq-go/conq"
-
+	"github.com/conq-go/conq/internal/check"
 	"github.com/conq-go/conq/internal/testkit"
 	"github.com/conq-go/conq/kv"
 )
@@ -25,7 +24,7 @@ func TestReadErrorsCheck(t *testing.T) {
 			db := damaged(t, c)
 			for k := range testkit.Faults(3) {
 				at := k
-				o := conq.CheckOptions{Decode: func(string, []byte) error { return nil }}
+				o := check.CheckOptions{Decode: func(string, []byte) error { return nil }}
 				_, found, err := tryCheck(t, testkit.FailingAt(readOnly{db}, &at), 0, o)
 				if at > 0 {
 					testkit.NoError(t, err)
@@ -40,15 +39,15 @@ func TestReadErrorsCheck(t *testing.T) {
 			}
 			for k := range testkit.Faults(3) {
 				db, at := damaged(t, c), k
-				_, found, err := tryCheck(t, testkit.FailingAt(db, &at), 0, conq.CheckOptions{Repair: true})
+				_, found, err := tryCheck(t, testkit.FailingAt(db, &at), 0, check.CheckOptions{Repair: true})
 				failed := at <= 0
 				if err != nil {
 					testkit.WantError(t, err, testkit.ErrRead)
-					runCheck(t, db, conq.CheckOptions{Repair: true})
+					runCheck(t, db, check.CheckOptions{Repair: true})
 				} else {
 					testkit.Equal(t, fmt.Sprintf("found and mended without an error, though read %d failed", k), found, c.then)
 				}
-				_, found = runCheck(t, readOnly{db}, conq.CheckOptions{})
+				_, found = runCheck(t, readOnly{db}, check.CheckOptions{})
 				testkit.Equal(t, fmt.Sprintf("found after a repair in which read %d failed", k), found, c.after)
 				if !failed {
 					break

@@ -7,11 +7,11 @@ import (
 	"iter"
 	"slices"
 
-	"github.com/conq-go/conq/errs"
 	"github.com/conq-go/conq/internal/handle"
 	"github.com/conq-go/conq/internal/layout"
 	"github.com/conq-go/conq/internal/staging"
 	"github.com/conq-go/conq/kv"
+	"github.com/conq-go/conq/queue"
 	"github.com/conq-go/conq/tuple"
 )
 
@@ -131,7 +131,7 @@ type look struct {
 
 func (c *checker) look(r kv.Reader) (*look, error) {
 	format, err := layout.ReadFormat(r)
-	unsure := errors.Is(err, errs.ErrCorrupt)
+	unsure := errors.Is(err, queue.ErrCorrupt)
 	if unsure {
 		err = nil
 	}
@@ -231,7 +231,7 @@ func (l *look) entry(u *unit, pair kv.KeyValue, report *CheckReport) {
 	case info.Format > layout.QueueFormat:
 		u.add(Finding{Kind: FindingNewer, Queue: info.Name, Key: pair.Key,
 			Text: fmt.Sprintf("it has format %d, this version of conq knows up to %d", info.Format, layout.QueueFormat)})
-	case !info.Kind.Known():
+	case !layout.Known(info.Kind):
 		u.add(Finding{Kind: FindingNewer, Queue: info.Name, Key: pair.Key,
 			Text: fmt.Sprintf("it is a %q, which this version of conq does not know", info.Kind)})
 	case info.Deleting:
@@ -261,7 +261,7 @@ func (l *look) find(name string) (*checkedQueue, error) {
 		return l.queue, nil
 	}
 	info, found, err := layout.ReadEntry(l.r, name)
-	corrupt := errors.Is(err, errs.ErrCorrupt)
+	corrupt := errors.Is(err, queue.ErrCorrupt)
 	if err != nil && !corrupt {
 		return nil, err
 	}

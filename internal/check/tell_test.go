@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/conq-go/conq"
+	"github.com/conq-go/conq/internal/check"
 	"github.com/conq-go/conq/internal/layout"
 	"github.com/conq-go/conq/internal/testkit"
 	"github.com/conq-go/conq/kv"
@@ -34,7 +35,7 @@ func TestCheckWorse(t *testing.T) {
 			p.set(testkit.Packed(t, testkit.Laid("q").Beside(item), 1, "x"), nil)
 		}
 		return tx
-	}}, conq.CheckOptions{Repair: true})
+	}}, check.CheckOptions{Repair: true})
 	testkit.Equal(t, "found", found, "piece key q, orphans q 2")
 }
 
@@ -42,7 +43,7 @@ func TestCheckWorse(t *testing.T) {
 func TestCheckRuns(t *testing.T) {
 	db := testkit.NewMemory(t, kv.Limits{})
 	testkit.Write(t, db, kv.KeyValue{Key: layout.System("zoo")}, kv.KeyValue{Key: testkit.Packed(t, nil, "other", 1)})
-	_, found := runCheck(t, db, conq.CheckOptions{})
+	_, found := runCheck(t, db, check.CheckOptions{})
 	testkit.Equal(t, "found", found, "unknown key, other keys~")
 }
 
@@ -51,7 +52,7 @@ func TestCheckDecodeBroken(t *testing.T) {
 	db, f := healthyStore(t)
 	p := &plot{t, db, f}
 	p.clear(p.piece(p.split(), 1))
-	_, found := runCheck(t, readOnly{db}, conq.CheckOptions{Decode: func(_ string, payload []byte) error {
+	_, found := runCheck(t, readOnly{db}, check.CheckOptions{Decode: func(_ string, payload []byte) error {
 		if len(payload) == 250 {
 			return errors.New("too long")
 		}
@@ -88,8 +89,8 @@ func TestCheckTexts(t *testing.T) {
 		db, f := healthyStore(t)
 		c.plant(&plot{t, db, f})
 		var texts []string
-		testkit.NoError(t, testkit.Drop(atCheckTime(0).Check(t.Context(), db, conq.CheckOptions{
-			Found: func(f conq.Finding) { texts = append(texts, f.String()) },
+		testkit.NoError(t, testkit.Drop(atCheckTime(0).Check(t.Context(), db, check.CheckOptions{
+			Found: func(f check.Finding) { texts = append(texts, f.String()) },
 		})))
 		all := strings.Join(texts, "\n")
 		for _, want := range c.want {

@@ -7,9 +7,9 @@ import (
 	"maps"
 	"slices"
 
-	"github.com/conq-go/conq/errs"
 	"github.com/conq-go/conq/internal/layout"
 	"github.com/conq-go/conq/kv"
+	"github.com/conq-go/conq/queue"
 	"github.com/conq-go/conq/tuple"
 )
 
@@ -81,7 +81,7 @@ func (l *look) ownItem(u *unit, items *layout.Queue, pair kv.KeyValue, report *C
 		return nil
 	}
 	payload, err := items.Payload(l.r, pair)
-	if errors.Is(err, errs.ErrDecode) {
+	if errors.Is(err, queue.ErrDecode) {
 		return nil // as above
 	}
 	if err != nil {

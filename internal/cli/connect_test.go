@@ -30,7 +30,7 @@ func (m mute) ReadTransact(ctx context.Context, f func(kv.Reader) error) error {
 // A command says when a cluster does not answer, and ends when it is told to, also while it opens one.
 func TestNoAnswer(t *testing.T) {
 	var open func() (kv.DB, error)
-	kv.Register("mute", func(string) (kv.DB, error) { return open() })
+	kv.Register("mute", func(context.Context, string) (kv.DB, error) { return open() })
 	run := func(ctx context.Context, command string) (code int, stderr string) {
 		var errs bytes.Buffer
 		a := &app{stdin: strings.NewReader(""), stdout: new(bytes.Buffer), stderr: &errs}

@@ -53,9 +53,9 @@ func (u *unread) Write(b []byte) (int, error) {
 
 func TestDemoOfBrokenStore(t *testing.T) {
 	db := forgetful{memory.New(memory.Options{}), new(atomic.Int64)}
-	kv.Register("forgetful", func(string) (kv.DB, error) { return db, nil })
+	kv.Register("forgetful", func(context.Context, string) (kv.DB, error) { return db, nil })
 	again := forgetful{memory.New(memory.Options{}), new(atomic.Int64)}
-	kv.Register("unread", func(string) (kv.DB, error) { return again, nil })
+	kv.Register("unread", func(context.Context, string) (kv.DB, error) { return again, nil })
 	var stdout, stderr bytes.Buffer
 	a := &app{stdin: strings.NewReader(""), stdout: &stdout, stderr: &stderr}
 	code := a.run(t.Context(), []string{"demo", "--items", "500", "--seed", "5", "--store", "forgetful:"})
@@ -88,7 +88,7 @@ func (broken) Close() error { return errBroken }
 
 // A store that has failed says so again when it is closed, and the command once.
 func TestFailureOnce(t *testing.T) {
-	kv.Register("broken", func(string) (kv.DB, error) { return broken{memory.New(memory.Options{})}, nil })
+	kv.Register("broken", func(context.Context, string) (kv.DB, error) { return broken{memory.New(memory.Options{})}, nil })
 	for _, command := range []string{"bench", "demo"} {
 		var stderr bytes.Buffer
 		a := &app{stdin: strings.NewReader(""), stdout: new(bytes.Buffer), stderr: &stderr}

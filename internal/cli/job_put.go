@@ -61,7 +61,7 @@ func (j *jobFlags) complete(ctx context.Context, queue string) (err error) {
 	}
 	scratch := memory.New(memory.Options{}) // a queue there says what it would say
 	defer scratch.Close()
-	q, err := work.Open(scratch, queue, conq.Bytes())
+	q, err := work.Open(ctx, scratch, queue, conq.Bytes())
 	if err == nil {
 		defer q.Close()
 		_, err = q.Put(ctx, nil, j.job)

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"context"
 	"fmt"
 	"strings"
 	"sync"
@@ -58,7 +59,7 @@ var elsewhere = map[string]bool{
 func TestNoneTooLarge(t *testing.T) {
 	const n = 150
 	var db kv.DB
-	kv.Register("limited", func(string) (kv.DB, error) { return db, nil })
+	kv.Register("limited", func(context.Context, string) (kv.DB, error) { return db, nil })
 	called := make(map[string]bool)
 	for _, limits := range []kv.Limits{
 		{Key: 4096, Value: 512 << 10, Transaction: 1280 << 10, Operations: 128}, {Key: 10_000, Value: 30_000, Transaction: 100_000, Operations: 64},

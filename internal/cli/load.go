@@ -111,7 +111,7 @@ func (a *app) openToLook() (kv.DB, error) {
 		return a.open()
 	}
 	// A file system in memory does not know directories whose names begin with a dot.
-	return embedded.Open("store", embedded.Options{FS: vfs.NewMem(), Durability: embedded.Memory})
+	return embedded.Open(context.Background(), "store", embedded.Options{FS: vfs.NewMem(), Durability: embedded.Memory})
 }
 
 func (a *app) loadInto(ctx context.Context, db kv.DB, r io.Reader, in *counting, flags loadFlags) error {

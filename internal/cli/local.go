@@ -3,12 +3,12 @@ package cli
 import (
 	"context"
 	"errors"
+	"io"
 	"strings"
 	"time"
 
 	"github.com/conq-go/conq"
 	"github.com/conq-go/conq/internal/anyqueue"
-	"github.com/conq-go/conq/internal/budget"
 	"github.com/conq-go/conq/internal/catalogue"
 	"github.com/conq-go/conq/internal/reads"
 	"github.com/conq-go/conq/kv"
@@ -29,7 +29,8 @@ func (l local) lookup(ctx context.Context, name string) (conq.Info, bool, error)
 
 func (l local) find(ctx context.Context, name string) (info conq.Info, err error) {
 	err = reads.View(ctx, l.db, func(r kv.Reader) error {
-		info, err = catalogue.Find(r, name)
+		found, err := catalogue.Find(r, name)
+		info = conq.Info(found)
 		return err
 	})
 	if errors.Is(err, conq.ErrNoQueue) {
@@ -63,7 +64,7 @@ func (l local) open(_ context.Context, name string, kind conq.Kind) (anyqueue.Qu
 }
 
 func (l local) jobs(_ context.Context, name string, codec conq.Codec[[]byte], lease time.Duration) (jobQueue, error) {
-	q, err := work.Open(l.db, name, codec)
+	q, err := work.Open(context.Background(), l.db, name, codec)
 	return localJobs{q, work.ReserveOptions{Lease: lease}}, err
 }
 
@@ -82,25 +83,32 @@ func (q localJobs) TryReserve(ctx context.Context, n int) ([]*work.Lease[[]byte]
 }
 
 // move moves the bytes of items as they are, whatever their codec.
-func (l local) move(ctx context.Context, from conq.Info, to string, n int) (moved int, err error) {
-	source, err := openQueue(l.db, from.Kind, from.Name, conq.Bytes(), ends{})
+func (l local) move(ctx context.Context, from conq.Info, to string, n int) (int, error) {
+	if from.Kind == conq.KindPriorityQueue {
+		return moveAll(ctx, l.db, conq.OpenPriorityQueue[[]byte], from.Name, to, n)
+	}
+	return moveAll(ctx, l.db, conq.OpenQueue[[]byte], from.Name, to, n)
+}
+
+// moveAll moves up to n items, in as many transactions as that takes.
+func moveAll[Q interface {
+	conq.Transactor
+	io.Closer
+}](ctx context.Context, db kv.DB, open func(context.Context, kv.DB, string, conq.Codec[[]byte], ...conq.Options) (Q, error), from, to string, n int) (moved int, err error) {
+	source, err := open(ctx, db, from, conq.Bytes())
 	if err != nil {
 		return 0, err
 	}
 	defer letGo(ctx, source)
-	target, err := openQueue(l.db, from.Kind, to, conq.Bytes(), ends{})
+	target, err := open(ctx, db, to, conq.Bytes())
 	if err != nil {
 		return 0, err
 	}
 	defer letGo(ctx, target)
-	size := budget.BatchFor(l.limits(), itemOperations).Items
-	return inBatches(ctx, source, n, func(n int) (int, error) {
-		return source.Transact(ctx, func(tx kv.Tx) (int, error) {
-			batch, err := source.take(tx, min(size, n))
-			if err != nil {
-				return 0, err
-			}
-			return len(batch), target.AddAllIn(tx, batch)
-		})
-	})
+	for err == nil && moved < n {
+		var some int
+		some, err = conq.Move(ctx, source, target, n-moved)
+		moved += some
+	}
+	return moved, err
 }

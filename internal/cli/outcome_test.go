@@ -2,6 +2,7 @@ package cli
 
 import (
 	"bytes"
+	"context"
 	"strings"
 	"testing"
 
@@ -25,7 +26,7 @@ func (unsure) Close() error { return nil }
 // A command leaves no keys behind that only its own handles need.
 func TestOutcomesForgotten(t *testing.T) {
 	db := unsure{memory.New(memory.Options{})}
-	kv.Register("unsure", func(string) (kv.DB, error) { return db, nil })
+	kv.Register("unsure", func(context.Context, string) (kv.DB, error) { return db, nil })
 	for _, command := range []string{
 		"enqueue q a", "push p --priority 1 a", "dequeue q", "pop p", "enqueue q b", "purge q --yes", "purge p --yes",
 		"demo --items 50", "bench --items 50 --handles 2",

@@ -166,8 +166,10 @@ func (t *taker) awaitQueue(ctx, waits context.Context, b backend) error {
 const mostAtOnce = 1000
 
 func (r remote) move(ctx context.Context, from conq.Info, to string, n int) (moved int, err error) {
-	for some := 1; err == nil && some > 0 && moved < n; moved += some {
-		some, err = r.c.Move(ctx, from.Name, to, min(mostAtOnce, n-moved), false)
+	for err == nil && moved < n {
+		var some int
+		some, err = r.c.Move(ctx, from.Name, to, min(mostAtOnce, n-moved))
+		moved += some
 	}
 	return moved, err
 }

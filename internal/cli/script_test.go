@@ -94,7 +94,7 @@ func cmdFill(ts *testscript.TestScript, _ bool, args []string) {
 
 // cmdHold opens a store in this process, for those that the script runs.
 func cmdHold(ts *testscript.TestScript, _ bool, args []string) {
-	db, err := conq.Open(ts.MkAbs(args[0]))
+	db, err := conq.Open(context.Background(), ts.MkAbs(args[0]))
 	ts.Check(err)
 	ts.Setenv("HOLDER", strconv.Itoa(os.Getpid()))
 	ts.Defer(func() { db.Close() })
@@ -102,7 +102,7 @@ func cmdHold(ts *testscript.TestScript, _ bool, args []string) {
 }
 
 func cmdServe(ts *testscript.TestScript, _ bool, args []string) {
-	db, err := conq.Open(ts.MkAbs(args[0]))
+	db, err := conq.Open(context.Background(), ts.MkAbs(args[0]))
 	ts.Check(err)
 	var o server.Options
 	if len(args) > 1 {
@@ -155,7 +155,7 @@ func cmdNewer(ts *testscript.TestScript, _ bool, args []string) {
 }
 
 func write(ts *testscript.TestScript, store string, f func(kv.Tx) error) {
-	db, err := conq.Open(ts.MkAbs(store))
+	db, err := conq.Open(context.Background(), ts.MkAbs(store))
 	ts.Check(err)
 	err = db.Transact(context.Background(), f)
 	ts.Check(errors.Join(err, db.Close()))

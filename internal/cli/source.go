@@ -21,7 +21,7 @@ type queue struct {
 }
 
 func openQueue(db kv.DB, kind conq.Kind, name string, codec conq.Codec[[]byte], from ends) (*queue, error) {
-	q, err := anyqueue.Open(db, kind, name, codec, conq.Options{FIFOTies: from.firstOfTies()})
+	q, err := anyqueue.Open(context.Background(), db, kind, name, codec, conq.Options{FIFOTies: from.firstOfTies()})
 	if err != nil {
 		return nil, err
 	}
@@ -66,7 +66,12 @@ func (e *ends) check(cmd *cobra.Command) error {
 }
 
 // end is that of the first item.
-func (e *ends) end() anyqueue.End { return anyqueue.End(e.max) }
+func (e *ends) end() conq.End {
+	if e.max {
+		return conq.Max
+	}
+	return conq.Min
+}
 
 // firstOfTies tells whether the highest priority is first, and of its items the one that was pushed first.
 func (e *ends) firstOfTies() bool { return e.max && e.ties == "first" }

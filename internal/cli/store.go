@@ -42,7 +42,7 @@ func (a *app) open() (kv.DB, error) {
 
 // openURL opens the store of a URL. One that means nothing is a wrong use.
 func openURL(store string) (kv.DB, error) {
-	db, err := conq.Open(store)
+	db, err := conq.Open(context.Background(), store)
 	if errors.Is(err, kv.ErrInvalid) {
 		return nil, usagef("%w", err)
 	}

@@ -30,7 +30,7 @@ func (u *until3) Write(p []byte) (int, error) {
 func TestFollow(t *testing.T) {
 	db := memory.New(memory.Options{})
 	defer db.Close()
-	q, err := conq.OpenQueue(db, "q", conq.Bytes())
+	q, err := conq.OpenQueue(t.Context(), db, "q", conq.Bytes())
 	testkit.NoError(t, err)
 	testkit.NoError(t, q.Enqueue(t.Context(), []byte("a")))
 	ctx, cancel := context.WithCancel(t.Context())

@@ -57,7 +57,7 @@ func newJobsPhase(c Config) *jobsPhase {
 }
 
 func (p *jobsPhase) open(db kv.DB) (*work.Queue[[]byte], error) {
-	return work.Open(db, prefix+p.name, conq.Bytes(), work.Options{Settings: &work.Settings{Lease: jobLease, MaxAttempts: -1}})
+	return work.Open(context.Background(), db, prefix+p.name, conq.Bytes(), work.Options{Settings: &work.Settings{Lease: jobLease, MaxAttempts: -1}})
 }
 
 // work lets producers and worker processes at the queue.

@@ -11,6 +11,7 @@ import (
 	"github.com/conq-go/conq/internal/anyqueue"
 	"github.com/conq-go/conq/internal/audit"
 	"github.com/conq-go/conq/kv"
+	"github.com/conq-go/conq/queue"
 	"golang.org/x/sync/errgroup"
 )
 
@@ -35,7 +36,7 @@ func newPriority(c Config) *phase {
 }
 
 func (p *phase) open(db kv.DB) (err error) {
-	p.queue, err = anyqueue.Open(db, p.kind, prefix+p.name, conq.Bytes())
+	p.queue, err = anyqueue.Open(context.Background(), db, p.kind, prefix+p.name, conq.Bytes())
 	return err
 }
 
@@ -108,7 +109,7 @@ func (p *phase) consume(ctx context.Context, consumer int, l *audit.History) err
 	random := p.random(^consumer)
 	for p.wanted() {
 		allPut := p.allPut.Load()
-		empty, err := p.takeOne(ctx, audit.End(random.IntN(2)), l)
+		empty, err := p.takeOne(ctx, queue.End(random.IntN(2)), l)
 		if err == nil && empty && !allPut {
 			err = wait(ctx)
 		}
@@ -119,12 +120,12 @@ func (p *phase) consume(ctx context.Context, consumer int, l *audit.History) err
 	return nil
 }
 
-func (p *phase) takeOne(ctx context.Context, from audit.End, l *audit.History) (empty bool, err error) {
+func (p *phase) takeOne(ctx context.Context, from queue.End, l *audit.History) (empty bool, err error) {
 	if p.priorities == 1 {
-		from = audit.Front
+		from = queue.Min
 	}
 	call := p.meter.Elapsed()
-	items, err := p.queue.Take(ctx, from == audit.Back, 1)
+	items, err := p.queue.Take(ctx, from, 1)
 	span := audit.Span{Call: call, Return: p.meter.Elapsed()}
 	switch {
 	case errors.Is(err, conq.ErrEmpty):
@@ -138,7 +139,7 @@ func (p *phase) takeOne(ctx context.Context, from audit.End, l *audit.History) (
 	return false, nil
 }
 
-func (p *phase) record(payload []byte, span audit.Span, from audit.End, l *audit.History) {
+func (p *phase) record(payload []byte, span audit.Span, from queue.End, l *audit.History) {
 	id, ok := p.maker.recognise(payload)
 	l.Takes = append(l.Takes, audit.Take{Span: span, ID: id, Unknown: !ok, From: from})
 }
@@ -164,7 +165,7 @@ func (p *phase) drain(ctx context.Context, db kv.DB) (err error) {
 		}
 		for _, it := range items {
 			last = max(last+1, p.meter.Elapsed())
-			p.record(it.Value, audit.Span{Call: last, Return: last}, audit.Front, l)
+			p.record(it.Value, audit.Span{Call: last, Return: last}, queue.Min, l)
 		}
 	}
 	p.reopened = len(l.Takes)

@@ -16,6 +16,7 @@ import (
 	"github.com/conq-go/conq/internal/layout"
 	"github.com/conq-go/conq/kv"
 	"github.com/conq-go/conq/kv/memory"
+	"github.com/conq-go/conq/queue"
 )
 
 // The dump that docs/reference/format.md shows is that of the store which it shows before, byte
@@ -23,9 +24,9 @@ import (
 func TestFormatDump(t *testing.T) {
 	db := memory.New(memory.Options{})
 	defer db.Close()
-	q, err := conq.OpenQueue(db, "Q", conq.Bytes())
+	q, err := conq.OpenQueue(t.Context(), db, "Q", conq.Bytes())
 	check(err)
-	p, err := conq.OpenPriorityQueue(db, "P", conq.Bytes())
+	p, err := conq.OpenPriorityQueue(t.Context(), db, "P", conq.Bytes())
 	check(err)
 	check(q.Enqueue(ctx, []byte("a")))
 	check(q.Enqueue(ctx, []byte("abcdefghijklmnopqrstuvwxyz0123456789ABCDEFGHIJ")))
@@ -61,7 +62,7 @@ func TestFormatDumpOfJobs(t *testing.T) {
 	defer db.Close()
 	q := jobs.NewQueue("W", db.Limits(), jobs.Config{NewID: func(context.Context) (int64, error) { return 7, nil }})
 	check(db.Transact(ctx, func(tx kv.Tx) error {
-		layout.Enter(tx, "W", layout.KindWorkQueue)
+		layout.Enter(tx, "W", queue.KindWorkQueue)
 		tx.Set(jobs.SystemSpace(), []byte{0x15, 10})
 		_, err := q.Put(tx, q.Places(), 1000, &jobs.New{Payload: []byte("a"), Priority: 5, MaxAttempts: 20})
 		return err

@@ -88,9 +88,9 @@ func TestFormatStore(t *testing.T) {
 	db := memory.New(memory.Options{Limits: kv.Limits{Value: 20}})
 	defer db.Close()
 	options := func() conq.Options { return conq.Options{Random: bytes.NewReader(random)} }
-	q, err := conq.OpenQueue(db, "Q", conq.Bytes(), options())
+	q, err := conq.OpenQueue(t.Context(), db, "Q", conq.Bytes(), options())
 	check(err)
-	p, err := conq.OpenPriorityQueue(db, "P", conq.Bytes(), options())
+	p, err := conq.OpenPriorityQueue(t.Context(), db, "P", conq.Bytes(), options())
 	check(err)
 	check(q.Enqueue(ctx, []byte("a")))
 	check(q.Enqueue(ctx, []byte("abcdefghijklmnopqrstuvwxyz0123456789ABCDEFGHIJ")))
@@ -133,7 +133,7 @@ func pairsOfDoc(t *testing.T, block int) map[string]string {
 
 // The sizes of pieces and of the largest payloads are the engines'.
 func TestFormatLimits(t *testing.T) {
-	store, err := embedded.Open(t.TempDir(), embedded.Options{})
+	store, err := embedded.Open(t.Context(), t.TempDir(), embedded.Options{})
 	check(err)
 	defer store.Close()
 	inMemory := memory.New(memory.Options{})
@@ -162,10 +162,10 @@ func TestFormatLimits(t *testing.T) {
 // The numbers of formats are those that are written where the page says.
 func TestFormatNumbers(t *testing.T) {
 	dir := t.TempDir()
-	db, err := embedded.Open(dir, embedded.Options{})
+	db, err := embedded.Open(t.Context(), dir, embedded.Options{})
 	check(err)
 	defer db.Close()
-	_, err = conq.OpenQueue(db, "Q", conq.Bytes())
+	_, err = conq.OpenQueue(t.Context(), db, "Q", conq.Bytes())
 	check(err)
 	pairs := pairsOf(db)
 	// last is the last integer of the value of a key.
@@ -197,7 +197,7 @@ func TestFormatNumbers(t *testing.T) {
 // The files of the embedded directory are as docs/reference/format.md has them.
 func TestFormatDirectory(t *testing.T) {
 	dir := t.TempDir()
-	db, err := embedded.Open(dir, embedded.Options{})
+	db, err := embedded.Open(t.Context(), dir, embedded.Options{})
 	check(err)
 	check(db.Transact(t.Context(), func(tx kv.Tx) error { tx.Set([]byte("key"), nil); return nil }))
 	check(db.Close())

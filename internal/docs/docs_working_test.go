@@ -210,7 +210,7 @@ func formatWorkingKeys(t *testing.T) {
 			o.Staging = conq.StagingAlways
 			setRole(store) // or no request would be written
 		}
-		q, err := conq.OpenQueue(db, "Q", conq.Bytes(), o)
+		q, err := conq.OpenQueue(t.Context(), db, "Q", conq.Bytes(), o)
 		check(err)
 		check(q.Enqueue(ctx, []byte("a")))
 		_, err = q.Dequeue(ctx)

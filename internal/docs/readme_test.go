@@ -125,7 +125,7 @@ func main() {
 // serve returns the address of a server of an empty store.
 func serve(t *testing.T) string {
 	t.Helper()
-	db, err := conq.Open("memory:")
+	db, err := conq.Open(t.Context(), "memory:")
 	testkit.NoError(t, err)
 	s, err := server.New(db, server.Options{})
 	testkit.NoError(t, err)

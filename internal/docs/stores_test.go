@@ -43,9 +43,9 @@ func unpack(t *testing.T, name string) string {
 // testOldQueues looks whether the items are there.
 func testOldQueues(t *testing.T, db kv.DB) {
 	t.Helper()
-	emails, err := conq.OpenQueue(db, "emails", conq.String())
+	emails, err := conq.OpenQueue(t.Context(), db, "emails", conq.String())
 	testkit.NoError(t, err)
-	chores, err := conq.OpenPriorityQueue(db, "chores", conq.String())
+	chores, err := conq.OpenPriorityQueue(t.Context(), db, "chores", conq.String())
 	testkit.NoError(t, err)
 	items, err := emails.DequeueN(ctx, 10)
 	testkit.NoError(t, err)
@@ -95,10 +95,10 @@ func TestOldStores(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			dir := unpack(t, c.name)
 			testkit.Equal(t, "its format", string(readFile(t, filepath.Join(dir, "CONQ"))), "conq embedded store, format "+c.name[len("directory"):][:1]+"\n")
-			db, err := conq.Open(dir)
+			db, err := conq.Open(t.Context(), dir)
 			testkit.NoError(t, err)
 			if c.jobs > 0 {
-				letters, err := work.Open(db, "letters", conq.String())
+				letters, err := work.Open(t.Context(), db, "letters", conq.String())
 				testkit.NoError(t, err)
 				testOldJobs(t, letters)
 				report, err := conq.Check(ctx, db, conq.CheckOptions{Repair: true})
@@ -119,7 +119,7 @@ func TestNewerStore(t *testing.T) {
 	dir := unpack(t, "directory4-jobs3")
 	testkit.NoError(t, os.WriteFile(filepath.Join(dir, "CONQ"), []byte("conq embedded store, format 5\n"), 0o644))
 	before := contents(t, dir)
-	_, err := conq.Open(dir)
+	_, err := conq.Open(t.Context(), dir)
 	if err == nil || !strings.Contains(err.Error(), "it has format 5, and this build knows formats up to 4: use a newer build") {
 		t.Errorf("error %v", err)
 	}
@@ -151,7 +151,7 @@ func TestOldDumps(t *testing.T) {
 			}
 			testkit.NoError(t, err)
 			if strings.Contains(name, "jobs") {
-				letters, err := work.Open(db, "letters", conq.String())
+				letters, err := work.Open(t.Context(), db, "letters", conq.String())
 				testkit.NoError(t, err)
 				testOldJobs(t, letters)
 				testkit.EqualSlices(t, "done", done(t, letters), []string{"to ada", "to ben", "xxxxxx"})

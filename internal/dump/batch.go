@@ -8,8 +8,8 @@ import (
 	"github.com/conq-go/conq/internal/dump/stream"
 	"github.com/conq-go/conq/internal/handle"
 	"github.com/conq-go/conq/internal/jobs"
-	"github.com/conq-go/conq/internal/layout"
 	"github.com/conq-go/conq/kv"
+	"github.com/conq-go/conq/queue"
 	"github.com/conq-go/conq/recipe"
 	"github.com/conq-go/conq/tuple"
 )
@@ -43,8 +43,8 @@ func newLoadBounds(l kv.Limits) loadBounds {
 }
 
 // element returns how many bytes an element of a queue has at most in the stream.
-func (b loadBounds) element(kind layout.Kind) int {
-	if kind != layout.KindWorkQueue || b.payload > math.MaxInt/2-recordBytes {
+func (b loadBounds) element(kind queue.Kind) int {
+	if kind != queue.KindWorkQueue || b.payload > math.MaxInt/2-recordBytes {
 		return b.payload
 	}
 	return 2*b.payload + recordBytes // there may be a result, too
@@ -97,12 +97,12 @@ func (b *loadBatch) add(e element, cost loadCost) {
 func (l *loader) element(item stream.Item) (e element, err error) {
 	e.size = len(item.Payload)
 	switch l.queue.Kind {
-	case layout.KindWorkQueue:
+	case queue.KindWorkQueue:
 		e.record, err = l.recordOf(item)
 		if err == nil && len(e.record.Payload) > l.bounds.payload {
 			err = &stream.TooLongError{Queue: l.queue.Name, Item: l.done + len(l.batch.items) + 1, Size: len(e.record.Payload), Limit: l.bounds.payload}
 		}
-	case layout.KindQueue:
+	case queue.KindQueue:
 		if len(item.Priority) > 0 {
 			err = l.stream.Broken("an item of a %s has a priority", l.queue.Kind)
 		}

@@ -14,6 +14,7 @@ import (
 	"github.com/conq-go/conq/internal/layout"
 	"github.com/conq-go/conq/internal/reads"
 	"github.com/conq-go/conq/kv"
+	"github.com/conq-go/conq/queue"
 	"github.com/conq-go/conq/tuple"
 )
 
@@ -39,11 +40,11 @@ type Progress struct {
 
 // QueueReport is what was written, or loaded, of a queue.
 type QueueReport struct {
-	Name  string      `json:"name"`
-	Kind  layout.Kind `json:"kind"`
-	Items int         `json:"items"`
-	Bytes int64       `json:"bytes"` // of their payloads
-	Whole bool        `json:"whole"` // nothing of the queue is missing
+	Name  string     `json:"name"`
+	Kind  queue.Kind `json:"kind"`
+	Items int        `json:"items"`
+	Bytes int64      `json:"bytes"` // of their payloads
+	Whole bool       `json:"whole"` // nothing of the queue is missing
 
 	// Of a work queue that was loaded.
 	Duplicates int  `json:"duplicates,omitempty"` // jobs that were left out, as one of the same Unique was there
@@ -125,7 +126,7 @@ func (d *dumper) page(r kv.Reader) error {
 	}
 	for d.at < len(d.queues) {
 		content := d.items
-		if d.report.Queues[d.at].Kind == layout.KindWorkQueue {
+		if d.report.Queues[d.at].Kind == queue.KindWorkQueue {
 			content = d.records
 		}
 		if err := content(r); err != nil {
@@ -245,7 +246,7 @@ func (d *dumper) item(r kv.Reader, item kv.KeyValue) error {
 		return err
 	}
 	var priority []byte
-	if d.report.Queues[d.at].Kind == layout.KindPriorityQueue {
+	if d.report.Queues[d.at].Kind == queue.KindPriorityQueue {
 		n, err := q.Integer(item.Key, 0)
 		if err != nil {
 			return q.DecodeError(item.Key, err)

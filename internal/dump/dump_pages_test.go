@@ -43,7 +43,7 @@ func (o oldReader) Range(r kv.Range, opts kv.RangeOptions) iter.Seq2[kv.KeyValue
 func TestDumpTooOld(t *testing.T) {
 	for _, inVain := range []int{kv.MaxTooOld, kv.MaxTooOld + 1} {
 		db := testkit.NewMemory(t, kv.Limits{})
-		q, err := conq.OpenQueue(db, "q", conq.String())
+		q, err := conq.OpenQueue(t.Context(), db, "q", conq.String())
 		testkit.NoError(t, err)
 		testkit.NoError(t, q.EnqueueAll(t.Context(), testkit.SplitValues('a', 'j')))
 		snapshots := 0
@@ -68,7 +68,7 @@ func TestDumpTooOld(t *testing.T) {
 // Progress is told after so many bytes since it was told last.
 func TestDumpTellsBytes(t *testing.T) {
 	db := testkit.NewMemory(t, kv.Limits{})
-	q, err := conq.OpenQueue(db, "q", conq.String())
+	q, err := conq.OpenQueue(t.Context(), db, "q", conq.String())
 	testkit.NoError(t, err)
 	testkit.NoError(t, q.EnqueueAll(t.Context(), slices.Repeat([]string{strings.Repeat("x", 90_000)}, 10)))
 	var told []int

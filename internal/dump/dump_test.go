@@ -56,13 +56,13 @@ func holds(t testkit.TB, db kv.DB) holding {
 	for _, info := range infos {
 		items := []string{string(info.Kind)}
 		if info.Kind == conq.KindQueue {
-			q, err := conq.OpenQueue(db, info.Name, conq.Bytes())
+			q, err := conq.OpenQueue(ctx, db, info.Name, conq.Bytes())
 			testkit.NoError(t, err)
 			for _, v := range testkit.List(t, q.All(ctx)) {
 				items = append(items, string(v))
 			}
 		} else {
-			p, err := conq.OpenPriorityQueue(db, info.Name, conq.Bytes())
+			p, err := conq.OpenPriorityQueue(ctx, db, info.Name, conq.Bytes())
 			testkit.NoError(t, err)
 			for _, v := range testkit.List(t, p.All(ctx)) {
 				items = append(items, fmt.Sprint(v.Priority, " ", string(v.Value)))
@@ -130,7 +130,7 @@ func fillQueue(t testkit.TB, db kv.DB, name string, items []conq.Prioritized[[]b
 	t.Helper()
 	ctx := context.Background()
 	if !prioritized {
-		q, err := conq.OpenQueue(db, name, conq.Bytes())
+		q, err := conq.OpenQueue(ctx, db, name, conq.Bytes())
 		testkit.NoError(t, err)
 		want := []string{string(conq.KindQueue)}
 		for _, it := range items {
@@ -139,7 +139,7 @@ func fillQueue(t testkit.TB, db kv.DB, name string, items []conq.Prioritized[[]b
 		}
 		return want
 	}
-	p, err := conq.OpenPriorityQueue(db, name, conq.Bytes())
+	p, err := conq.OpenPriorityQueue(ctx, db, name, conq.Bytes())
 	testkit.NoError(t, err)
 	for some := range slices.Chunk(items, 20) {
 		testkit.NoError(t, p.PushAll(ctx, some))
@@ -209,7 +209,7 @@ func TestDumpLoadModel(t *testing.T) {
 // Payloads of several MiB, over many blocks of the dump and, on one side, many keys.
 func TestDumpLargePayloads(t *testing.T) {
 	from, to := engines.Embedded(t), testkit.NewMemory(t, kv.Limits{})
-	q, err := conq.OpenQueue(from, "large", conq.Bytes())
+	q, err := conq.OpenQueue(t.Context(), from, "large", conq.Bytes())
 	testkit.NoError(t, err)
 	var want []string
 	for i, size := range []int{5_000_000, 0, 4_999_999, 100_000, 100_001, 1} {
@@ -437,7 +437,7 @@ func TestDumpErrors(t *testing.T) {
 func TestDumpMemory(t *testing.T) {
 	db := memory.New(memory.Options{})
 	defer db.Close()
-	q, err := conq.OpenQueue(db, "q", conq.Bytes())
+	q, err := conq.OpenQueue(t.Context(), db, "q", conq.Bytes())
 	testkit.NoError(t, err)
 	values := slices.Repeat([][]byte{make([]byte, 1000)}, 2000)
 	for range 5 {

@@ -23,9 +23,9 @@ type fixture struct {
 
 func newFixture(t *testing.T, db kv.DB) fixture {
 	t.Helper()
-	q, err := conq.OpenQueue(db, "q", conq.String())
+	q, err := conq.OpenQueue(t.Context(), db, "q", conq.String())
 	testkit.NoError(t, err)
-	p, err := conq.OpenPriorityQueue(db, "p", conq.String())
+	p, err := conq.OpenPriorityQueue(t.Context(), db, "p", conq.String())
 	testkit.NoError(t, err)
 	return fixture{db, q, p}
 }

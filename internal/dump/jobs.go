@@ -5,9 +5,9 @@ import (
 
 	"github.com/conq-go/conq/internal/dump/stream"
 	"github.com/conq-go/conq/internal/jobs"
-	"github.com/conq-go/conq/internal/layout"
 	"github.com/conq-go/conq/internal/reads"
 	"github.com/conq-go/conq/kv"
+	"github.com/conq-go/conq/queue"
 	"github.com/conq-go/conq/tuple"
 )
 
@@ -89,7 +89,7 @@ const recordBytes = 256 << 10
 func (l *loader) recordOf(item stream.Item) (*jobs.Record, error) {
 	kind, rest, ok := tuple.NextInt(item.Priority)
 	if !ok || len(rest) > 0 {
-		return nil, l.stream.Broken("the kind of a record of a %s is not a packed integer", layout.KindWorkQueue)
+		return nil, l.stream.Broken("the kind of a record of a %s is not a packed integer", queue.KindWorkQueue)
 	}
 	r, err := jobs.ParseRecord(kind, item.Payload)
 	if err != nil {

@@ -19,7 +19,7 @@ import (
 
 func openWork(t testkit.TB, db kv.DB, o work.Options) *work.Queue[string] {
 	t.Helper()
-	q, err := work.Open(db, "w", conq.String(), o)
+	q, err := work.Open(context.Background(), db, "w", conq.String(), o)
 	testkit.NoError(t, err)
 	return q
 }
@@ -156,7 +156,7 @@ func TestDumpWorkQueue(t *testing.T) {
 func TestLoadSeveralWorkQueues(t *testing.T) {
 	from := engines.Embedded(t)
 	for _, name := range []string{"a", "b", "c"} {
-		q, err := work.Open(from, name, conq.String())
+		q, err := work.Open(t.Context(), from, name, conq.String())
 		testkit.NoError(t, err)
 		for i := range 3 {
 			put(t, q, fmt.Sprint(name, i))

@@ -6,13 +6,13 @@ import (
 	"fmt"
 	"io"
 
-	"github.com/conq-go/conq/errs"
 	"github.com/conq-go/conq/internal/catalogue"
 	"github.com/conq-go/conq/internal/dump/stream"
 	"github.com/conq-go/conq/internal/jobs"
 	"github.com/conq-go/conq/internal/layout"
 	"github.com/conq-go/conq/internal/reads"
 	"github.com/conq-go/conq/kv"
+	"github.com/conq-go/conq/queue"
 )
 
 // Existing says what Load does about a queue that has items already.
@@ -92,7 +92,7 @@ func (l *loader) run() error {
 		return l.unreadable(err)
 	}
 	for _, q := range queues {
-		l.report.Queues = append(l.report.Queues, QueueReport{Name: q.Name, Kind: layout.Kind(q.Kind)})
+		l.report.Queues = append(l.report.Queues, QueueReport{Name: q.Name, Kind: queue.Kind(q.Kind)})
 	}
 	for _, q := range l.report.Queues {
 		if err := l.check(layout.Info{Name: q.Name, Kind: q.Kind, Format: layout.QueueFormat}); err != nil {
@@ -112,7 +112,7 @@ func (l *loader) run() error {
 // check returns the error for a queue that can't be loaded, or nil.
 func (l *loader) check(info layout.Info) error {
 	if err := layout.CheckName(info.Name); err != nil {
-		return fmt.Errorf("%w: %w", errs.ErrDump, err)
+		return fmt.Errorf("%w: %w", queue.ErrDump, err)
 	}
 	q, err := readable(l.db, info)
 	if err != nil {
@@ -124,18 +124,18 @@ func (l *loader) check(info layout.Info) error {
 		}
 		there, err := catalogue.Find(r, info.Name)
 		switch {
-		case errors.Is(err, errs.ErrNoQueue):
+		case errors.Is(err, queue.ErrNoQueue):
 			return nil
 		case err != nil:
 			return err
 		case there.Kind != info.Kind: // of another program, so not in the catalogue
-			return fmt.Errorf("%w: %q is a %s, not a %s", errs.ErrKind, info.Name, there.Kind, info.Kind)
+			return fmt.Errorf("%w: %q is a %s, not a %s", queue.ErrKind, info.Name, there.Kind, info.Kind)
 		case l.o.Existing != ExistingRefuse:
 			return nil
 		}
 		some, err := hasItems(r, l.db, q, info.Kind)
 		if err == nil && some {
-			err = fmt.Errorf("%w: %q has items", errs.ErrNotEmpty, info.Name)
+			err = fmt.Errorf("%w: %q has items", queue.ErrNotEmpty, info.Name)
 		}
 		return err
 	})
@@ -268,9 +268,9 @@ func (l *loader) unreadable(err error) error {
 	var long *stream.TooLongError
 	switch {
 	case errors.Is(err, stream.ErrBroken):
-		return fmt.Errorf("%w: %w", errs.ErrDump, err)
+		return fmt.Errorf("%w: %w", queue.ErrDump, err)
 	case errors.Is(err, stream.ErrVersion):
-		return fmt.Errorf("%w: %w", errs.ErrFormat, err)
+		return fmt.Errorf("%w: %w", queue.ErrFormat, err)
 	case errors.As(err, &long):
 		return fmt.Errorf("conq: load: queue %q: item %d of the dump: %w", long.Queue, long.Item,
 			&kv.TooLargeError{What: "item", Size: long.Size, Limit: long.Limit, Unit: "bytes"})

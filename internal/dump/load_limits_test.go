@@ -24,7 +24,7 @@ var packedName = []byte("\x02q\x00")
 func dumpOfItems(t *testing.T, values ...string) []byte {
 	t.Helper()
 	from := testkit.NewMemory(t, kv.Limits{})
-	q, err := conq.OpenQueue(from, "q", conq.String())
+	q, err := conq.OpenQueue(t.Context(), from, "q", conq.String())
 	testkit.NoError(t, err)
 	testkit.NoError(t, q.EnqueueAll(t.Context(), values))
 	return dumped(t, from)
@@ -82,7 +82,7 @@ func TestLoadStoreFails(t *testing.T) {
 		o    conq.LoadOptions
 	}{{dump, conq.LoadOptions{Existing: conq.ExistingReplace}}, {dump[:80_000], conq.LoadOptions{}}} {
 		db := testkit.NewStrict(testkit.NewMemory(t, kv.Limits{}), 100, errDiskFull)
-		testkit.NoError(t, testkit.Drop(conq.OpenQueue(db, "q", conq.String())))
+		testkit.NoError(t, testkit.Drop(conq.OpenQueue(t.Context(), db, "q", conq.String())))
 		db.Attempt = func(tx kv.Tx) kv.Tx { return &testkit.StrictTx{Tx: tx, Left: -1} }
 		report, err := conq.Load(t.Context(), db, bytes.NewReader(c.dump), c.o)
 		testkit.WantError(t, err, errDiskFull)

@@ -269,7 +269,7 @@ func (c countingTx) Set(key, value []byte) {
 // bytes.
 func TestLoadBatches(t *testing.T) {
 	from := testkit.NewMemory(t, kv.Limits{})
-	q, err := conq.OpenQueue(from, "q", conq.String())
+	q, err := conq.OpenQueue(t.Context(), from, "q", conq.String())
 	testkit.NoError(t, err)
 	const items = 2500
 	testkit.NoError(t, q.EnqueueAll(t.Context(), slices.Repeat([]string{"three"}, items)))
@@ -348,7 +348,7 @@ func TestLoadNoProgress(t *testing.T) {
 func TestLoadWakes(t *testing.T) {
 	from, _ := sampleStore(t, 1)
 	db := testkit.NewMemory(t, small)
-	q, err := conq.OpenQueue(db, "a", conq.String())
+	q, err := conq.OpenQueue(t.Context(), db, "a", conq.String())
 	testkit.NoError(t, err)
 	got := make(chan string, 1)
 	go func() {

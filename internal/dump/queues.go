@@ -8,6 +8,7 @@ import (
 	"github.com/conq-go/conq/internal/jobs"
 	"github.com/conq-go/conq/internal/layout"
 	"github.com/conq-go/conq/kv"
+	"github.com/conq-go/conq/queue"
 	"github.com/conq-go/conq/tuple"
 )
 
@@ -20,8 +21,8 @@ func readable(db kv.DB, info layout.Info) (*layout.Queue, error) {
 }
 
 // hasItems tells whether a queue has items, staged ones too, or jobs.
-func hasItems(r kv.Reader, db kv.DB, q *layout.Queue, kind layout.Kind) (bool, error) {
-	if kind == layout.KindWorkQueue {
+func hasItems(r kv.Reader, db kv.DB, q *layout.Queue, kind queue.Kind) (bool, error) {
+	if kind == queue.KindWorkQueue {
 		empty, err := workQueue(db, q.Name).IsEmpty(r)
 		return !empty, err
 	}

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"time"
 
-	"github.com/conq-go/conq/errs"
 	"github.com/conq-go/conq/internal/catalogue"
 	"github.com/conq-go/conq/internal/handle"
 	"github.com/conq-go/conq/internal/jobs"
@@ -13,6 +12,7 @@ import (
 	"github.com/conq-go/conq/internal/outcome"
 	"github.com/conq-go/conq/internal/reads"
 	"github.com/conq-go/conq/kv"
+	"github.com/conq-go/conq/queue"
 )
 
 // target is a queue that is loaded. Each element that add has returned for is in once, whatever became of commits.
@@ -33,7 +33,7 @@ func (l *loader) open() (err error) {
 		return nil
 	}
 	open := l.openItems
-	if l.queue.Kind == layout.KindWorkQueue {
+	if l.queue.Kind == queue.KindWorkQueue {
 		open = l.openJobs
 	}
 	for range openTries {
@@ -53,7 +53,7 @@ type items struct{ *handle.Handle }
 
 func (l *loader) openItems() (target, error) {
 	o := handle.Options{NoCombining: true, Staging: handle.StagingNever} // one caller, which takes nothing
-	h, err := handle.Open(l.db, l.queue.Name, l.queue.Kind, nil, o)
+	h, err := handle.Open(context.Background(), l.db, l.queue.Name, l.queue.Kind, nil, o)
 	return items{h}, err
 }
 
@@ -95,8 +95,8 @@ type workTarget struct {
 
 func (l *loader) openJobs() (target, error) {
 	t := &workTarget{db: l.db, name: l.queue.Name, recipe: workQueue(l.db, l.queue.Name), signals: kv.SignalsOf(l.db)}
-	t.entry = layout.NewEntry(l.db, t.name, layout.KindWorkQueue)
-	if err := catalogue.Register(l.ctx, l.db, t.name, layout.KindWorkQueue); err != nil {
+	t.entry = layout.NewEntry(l.db, t.name, queue.KindWorkQueue)
+	if err := catalogue.Register(l.ctx, l.db, t.name, queue.KindWorkQueue); err != nil {
 		return nil, err
 	}
 	t.lanes = outcome.New(l.db, jobs.Outcomes(t.name), nil)
@@ -171,7 +171,7 @@ func (t *workTarget) end(ctx context.Context, report *QueueReport) error {
 func (t *workTarget) Close() error {
 	ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
 	defer cancel()
-	return t.lanes.Close(ctx, errs.ErrClosed)
+	return t.lanes.Close(ctx, queue.ErrClosed)
 }
 
 // closeTimeout bounds how long outcome keys are tidied up.

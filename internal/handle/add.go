@@ -6,11 +6,11 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/conq-go/conq/errs"
 	"github.com/conq-go/conq/internal/budget"
 	"github.com/conq-go/conq/internal/combine"
 	"github.com/conq-go/conq/internal/outcome"
 	"github.com/conq-go/conq/kv"
+	types "github.com/conq-go/conq/queue"
 	"github.com/conq-go/conq/recipe"
 )
 
@@ -207,7 +207,7 @@ func (b *addBatch) attend(tx kv.Tx) bool {
 // of those that shared it: all of them are too large together, or one adds to a
 // priority that is full or whose last key is not an item's.
 func mayBeOfOne(err error) bool {
-	return errors.Is(err, kv.ErrTooLarge) || errors.Is(err, recipe.ErrFull) || errors.Is(err, errs.ErrDecode)
+	return errors.Is(err, kv.ErrTooLarge) || errors.Is(err, recipe.ErrFull) || errors.Is(err, types.ErrDecode)
 }
 
 // ownError is the error of a transaction for one of the calls that shared it: the

@@ -3,10 +3,10 @@ package handle
 import (
 	"errors"
 
-	"github.com/conq-go/conq/errs"
 	"github.com/conq-go/conq/internal/budget"
 	"github.com/conq-go/conq/internal/staging"
 	"github.com/conq-go/conq/kv"
+	types "github.com/conq-go/conq/queue"
 )
 
 // A batch takes no more than this out of a queue, whatever the engine allows, so
@@ -54,7 +54,7 @@ func (q *queue) firstItems(r kv.Reader, side staging.Side, b *limit) ([]kv.KeyVa
 // readItems is firstItems where the engine has to read.
 func (q *queue) readItems(r kv.Reader, side staging.Side, b *limit) (items []kv.KeyValue, _ error) {
 	for item, err := range q.items(r, side, b.items) {
-		if errors.Is(err, errs.ErrDecode) && len(items) > 0 {
+		if errors.Is(err, types.ErrDecode) && len(items) > 0 {
 			b.spent = true // there is more, and the next call will tell
 			return items, nil
 		}

@@ -8,9 +8,9 @@ import (
 	"sync"
 	"time"
 
-	"github.com/conq-go/conq/errs"
 	"github.com/conq-go/conq/internal/layout"
 	"github.com/conq-go/conq/internal/outcome"
+	types "github.com/conq-go/conq/queue"
 )
 
 // closeTimeout bounds how long Close takes, as it has no context.
@@ -22,7 +22,7 @@ type closing struct {
 	done bool // there is nothing left to be done
 }
 
-func (q *queue) closedError() error { return fmt.Errorf("%w: queue %q", errs.ErrClosed, q.name) }
+func (q *queue) closedError() error { return fmt.Errorf("%w: queue %q", types.ErrClosed, q.name) }
 
 // close has calls that wait, and all that come later, return err.
 func (t *taker) close(err error) {

@@ -118,7 +118,7 @@ func handleCloseStorm(t *testing.T, staging conq.Staging, seed uint64) {
 	for h := range handles {
 		db := c.Process()
 		v := opened(t, func() (endVerbs, error) {
-			q, err := conq.OpenQueue(db, "q", conq.String(), conq.Options{Staging: staging, NoCombining: h == 0})
+			q, err := conq.OpenQueue(t.Context(), db, "q", conq.String(), conq.Options{Staging: staging, NoCombining: h == 0})
 			return endVerbs{add: q.Enqueue, take: q.DequeueN, wait: q.DequeueWaitN, close: q.Close}, err
 		})
 		all = append(all, v)
@@ -266,7 +266,7 @@ func TestCloseGivesUp(t *testing.T) {
 				waiting = append(waiting, e.Items)
 			}
 		}})
-		got := startWaiter(t.Context(), endVerbs{wait: valuesOf(p.PopMinWaitN)}, 1)
+		got := startWaiter(t.Context(), endVerbs{wait: valuesOf(p.PopWaitN, conq.Min)}, 1)
 		other := newPriorityQueue(t, db, conq.String())
 		testkit.NoError(t, db.Transact(t.Context(), func(tx kv.Tx) error { return other.In(tx).Push("a", 1) }))
 		synctest.Wait()
@@ -330,12 +330,12 @@ func TestWaitOfFailedStore(t *testing.T) {
 		}
 		return nil
 	}))
-	db, err := embedded.Open("store", embedded.Options{FS: fs})
+	db, err := embedded.Open(t.Context(), "store", embedded.Options{FS: fs})
 	testkit.NoError(t, err)
 	defer db.Close()
-	q, err := conq.OpenQueue(db, "waited for", conq.String())
+	q, err := conq.OpenQueue(t.Context(), db, "waited for", conq.String())
 	testkit.NoError(t, err)
-	other, err := conq.OpenQueue(db, "other", conq.String())
+	other, err := conq.OpenQueue(t.Context(), db, "other", conq.String())
 	testkit.NoError(t, err)
 	done := make(chan error, 1)
 	waiting := make(chan struct{})
@@ -358,8 +358,8 @@ func TestClosedIsFreed(t *testing.T) {
 		handle := func() weak.Pointer[conq.PriorityQueue[string]] {
 			p := newPriorityQueue(t, db, conq.String())
 			ctx, cancel := context.WithCancelCause(t.Context())
-			low := startWaiter(ctx, endVerbs{wait: valuesOf(p.PopMinWaitN)}, 1)
-			high := startWaiter(ctx, endVerbs{wait: valuesOf(p.PopMaxWaitN)}, 1)
+			low := startWaiter(ctx, endVerbs{wait: valuesOf(p.PopWaitN, conq.Min)}, 1)
+			high := startWaiter(ctx, endVerbs{wait: valuesOf(p.PopWaitN, conq.Max)}, 1)
 			cancel(errEnough)
 			synctest.Wait()
 			testkit.WantError(t, low.err, errEnough)

@@ -192,7 +192,7 @@ func TestCombinedEnqueues(t *testing.T) {
 func TestCombinedPanic(t *testing.T) {
 	testkit.Bubble(t, func(t *testing.T) {
 		g := newGated(kv.Limits{})
-		q, err := conq.OpenQueue(g, "q", conq.String(), conq.Options{Observe: func(e conq.Event) {
+		q, err := conq.OpenQueue(t.Context(), g, "q", conq.String(), conq.Options{Observe: func(e conq.Event) {
 			if e.Calls > 1 {
 				panic(errEnough)
 			}

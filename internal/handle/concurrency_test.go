@@ -27,9 +27,9 @@ func TestEnqueuesDoNotConflict(t *testing.T) {
 					items.Add(int64(e.Items))
 					testkit.Equal(t, "attempts", e.Attempts, 1)
 				}}
-				q, err := conq.OpenQueue(db, "queue", conq.String(), o)
+				q, err := conq.OpenQueue(t.Context(), db, "queue", conq.String(), o)
 				testkit.NoError(t, err)
-				p, err := conq.OpenPriorityQueue(db, "priority queue", conq.String(), o)
+				p, err := conq.OpenPriorityQueue(t.Context(), db, "priority queue", conq.String(), o)
 				testkit.NoError(t, err)
 				attempts.Store(0)
 				const workers = 32
@@ -99,12 +99,12 @@ func TestConflicts(t *testing.T) {
 	}
 	max := func(f fixture, tx kv.Tx) error { return drop(f.p.In(tx).PopMax()) }
 	maxFIFO := func(f fixture, tx kv.Tx) error { return drop(f.pf.In(tx).PopMax()) }
-	peekFIFO := func(f fixture, tx kv.Tx) error { return drop(f.pf.In(tx).PeekMax()) }
+	peekFIFO := func(f fixture, tx kv.Tx) error { return drop(f.pf.In(tx).Peek(conq.Max)) }
 	maxNFIFO := func(n int) outer {
-		return func(f fixture, tx kv.Tx) error { return drop(f.pf.In(tx).PopMaxN(n)) }
+		return func(f fixture, tx kv.Tx) error { return drop(f.pf.In(tx).PopN(conq.Max, n)) }
 	}
 	minN := func(n int) outer {
-		return func(f fixture, tx kv.Tx) error { return drop(f.p.In(tx).PopMinN(n)) }
+		return func(f fixture, tx kv.Tx) error { return drop(f.p.In(tx).PopN(conq.Min, n)) }
 	}
 	leave := func(f fixture, tx kv.Tx) error {
 		for _, err := range f.q.In(tx).All() {

@@ -66,7 +66,7 @@ func TestCloseWhileWaiting(t *testing.T) {
 
 func openCrashable(t testing.TB, fs vfs.FS) kv.DB {
 	t.Helper()
-	db, err := embedded.Open("db", embedded.Options{FS: fs, MemTable: 1 << 20, Cache: 1 << 20})
+	db, err := embedded.Open(t.Context(), "db", embedded.Options{FS: fs, MemTable: 1 << 20, Cache: 1 << 20})
 	testkit.NoError(t, err)
 	return db
 }

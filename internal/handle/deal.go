@@ -4,9 +4,9 @@ import (
 	"context"
 	"errors"
 
-	"github.com/conq-go/conq/errs"
 	"github.com/conq-go/conq/internal/outcome"
 	"github.com/conq-go/conq/kv"
+	types "github.com/conq-go/conq/queue"
 )
 
 // share is what one of several callers gets: an error, or at least one item.
@@ -59,13 +59,13 @@ func (d *deal) deal(wants []int, all bool) ([]share, error) {
 	for _, want := range wants {
 		s := share{items: d.next(want)}
 		switch {
-		case d.failed != nil && !errors.Is(d.failed, errs.ErrDecode):
+		case d.failed != nil && !errors.Is(d.failed, types.ErrDecode):
 			return nil, d.failed
 		case len(s.items) > 0:
 		case d.failed != nil:
 			s.err = d.failed
 		case all:
-			s.err, d.empty = errs.ErrEmpty, true
+			s.err, d.empty = types.ErrEmpty, true
 		default:
 			return shares, nil // the others need another transaction
 		}

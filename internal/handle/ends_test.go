@@ -64,17 +64,21 @@ func openPriority(t testkit.TB, db kv.DB, o conq.Options, low bool) endVerbs {
 		func(ctx context.Context, v string) error { return p.Push(ctx, v, 7) },
 		func(ctx context.Context, items ...conq.Prioritized[string]) error { return p.PushAll(ctx, items) },
 		func(tx kv.Tx, v string) error { return p.In(tx).Push(v, 7) },
-		valuesOf(p.PopMaxN), valuesOf(p.PopMaxWaitN), p.PopMaxWait, p.Len, p.Reclaim, p.Close, testkit.Laid("p"),
+		valuesOf(p.PopN, conq.Max), valuesOf(p.PopWaitN, conq.Max), oneOf(p.PopWait, conq.Max), p.Len, p.Reclaim, p.Close, testkit.Laid("p"),
 	}
 	if low {
-		v.take, v.wait, v.one = valuesOf(p.PopMinN), valuesOf(p.PopMinWaitN), p.PopMinWait
+		v.take, v.wait, v.one = valuesOf(p.PopN, conq.Min), valuesOf(p.PopWaitN, conq.Min), oneOf(p.PopWait, conq.Min)
 	}
 	return v
 }
 
-func valuesOf(f func(context.Context, int) ([]conq.Prioritized[string], error)) func(context.Context, int) ([]string, error) {
+func oneOf(f func(context.Context, conq.End) (string, error), e conq.End) func(context.Context) (string, error) {
+	return func(ctx context.Context) (string, error) { return f(ctx, e) }
+}
+
+func valuesOf(f func(context.Context, conq.End, int) ([]conq.Prioritized[string], error), e conq.End) func(context.Context, int) ([]string, error) {
 	return func(ctx context.Context, n int) (values []string, err error) {
-		items, err := f(ctx, n)
+		items, err := f(ctx, e, n)
 		for _, item := range items {
 			values = append(values, item.Value)
 		}

@@ -5,8 +5,8 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/conq-go/conq/errs"
 	"github.com/conq-go/conq/kv"
+	types "github.com/conq-go/conq/queue"
 )
 
 var (
@@ -30,6 +30,8 @@ func (timeoutError) Is(target error) bool { return target == context.DeadlineExc
 func (timeoutError) Timeout() bool { return true }
 
 // isEmpty tells whether err is that there is nothing, and not what a codec has said of an item.
-func isEmpty(err error) bool { return errors.Is(err, errs.ErrEmpty) && !errors.Is(err, errs.ErrDecode) }
+func isEmpty(err error) bool {
+	return errors.Is(err, types.ErrEmpty) && !errors.Is(err, types.ErrDecode)
+}
 
 func isUnknown(err error) bool { return errors.Is(err, kv.ErrCommitUnknown) }

@@ -37,7 +37,7 @@ func newFixture(t testkit.TB, db kv.DB, random io.Reader) fixture {
 // newQueue opens the queue "q".
 func newQueue[V any](t testkit.TB, db kv.DB, codec conq.Codec[V], opts ...conq.Options) *conq.Queue[V] {
 	t.Helper()
-	q, err := conq.OpenQueue(db, "q", codec, opts...)
+	q, err := conq.OpenQueue(context.Background(), db, "q", codec, opts...)
 	testkit.NoError(t, err)
 	return q
 }
@@ -45,7 +45,7 @@ func newQueue[V any](t testkit.TB, db kv.DB, codec conq.Codec[V], opts ...conq.O
 // newPriorityQueue opens the priority queue "p".
 func newPriorityQueue[V any](t testkit.TB, db kv.DB, codec conq.Codec[V], opts ...conq.Options) *conq.PriorityQueue[V] {
 	t.Helper()
-	p, err := conq.OpenPriorityQueue(db, "p", codec, opts...)
+	p, err := conq.OpenPriorityQueue(context.Background(), db, "p", codec, opts...)
 	testkit.NoError(t, err)
 	return p
 }

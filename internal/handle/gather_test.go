@@ -5,9 +5,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/conq-go/conq/internal/layout"
 	"github.com/conq-go/conq/internal/testkit"
 	"github.com/conq-go/conq/kv"
+	types "github.com/conq-go/conq/queue"
 )
 
 // fakeConsumers is an end where nobody waits for so many looks, or ever.
@@ -140,9 +140,9 @@ func TestGatherLess(t *testing.T) {
 // Those who were served last are expected: if their items were handed to them, or while they take
 // of a queue that they will soon have emptied.
 func TestExpected(t *testing.T) {
-	h := openTest(t, testkit.NewMemory(t, kv.Limits{}), layout.KindQueue)
+	h := openTest(t, testkit.NewMemory(t, kv.Limits{}), types.KindQueue)
 	const n, served = 10, 3
-	front := h.ends[Front]
+	front := h.ends[types.Min]
 	front.served.Store(served)
 	for _, c := range []struct {
 		level          int64

@@ -5,22 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"iter"
-	"time"
 
-	"github.com/conq-go/conq/errs"
-	"github.com/conq-go/conq/internal/layout"
 	"github.com/conq-go/conq/internal/outcome"
 	"github.com/conq-go/conq/internal/reads"
 	"github.com/conq-go/conq/internal/staging"
 	"github.com/conq-go/conq/kv"
-)
-
-// End is an end of a queue where items are taken.
-type End int
-
-const (
-	Front End = iota // the first item, or the first of the lowest priority
-	Back             // an item of the highest priority; a Queue has no such end
+	types "github.com/conq-go/conq/queue"
 )
 
 // Handle is what the handle of a queue does, in bytes and whatever its kind. It is safe for
@@ -29,20 +19,17 @@ const (
 type Handle struct {
 	queue
 	in   adder
-	ends []*taker // by End
+	ends []*taker // by queue.End
 }
-
-// openTimeout bounds how long Open takes, as it has no context.
-const openTimeout = 30 * time.Second
 
 // Open opens the queue of a name, and makes it if there is none. decode makes the value
 // of an item of its payload, within transactions: an item for which it fails stays in the
 // queue. It may keep the payload. nil keeps payloads as they are.
-func Open(db kv.DB, name string, kind layout.Kind, decode func([]byte) (any, error), o Options) (*Handle, error) {
+func Open(ctx context.Context, db kv.DB, name string, kind types.Kind, decode func([]byte) (any, error), o Options) (*Handle, error) {
+	if ctx == nil {
+		return nil, fmt.Errorf("conq: queue %q: %w", name, reads.ErrContext)
+	}
 	h := new(Handle)
-	ctx, cancel := context.WithTimeoutCause(context.Background(), openTimeout,
-		timeoutError(fmt.Sprintf("conq: opening queue %q took longer than %v", name, openTimeout)))
-	defer cancel()
 	if err := h.open(ctx, db, name, kind, &o); err != nil {
 		return nil, err
 	}
@@ -50,10 +37,10 @@ func Open(db kv.DB, name string, kind layout.Kind, decode func([]byte) (any, err
 	return h, h.openEnds(kind, o)
 }
 
-func (h *Handle) openEnds(kind layout.Kind, o Options) error {
+func (h *Handle) openEnds(kind types.Kind, o Options) error {
 	var sides []staging.Side
 	switch {
-	case kind == layout.KindQueue:
+	case kind == types.KindQueue:
 		sides = []staging.Side{staging.Front}
 	case o.FIFOTies:
 		sides = []staging.Side{staging.Front, staging.BackFIFO}
@@ -101,7 +88,7 @@ func (h *Handle) Name() string {
 }
 
 // endFor returns an end of the queue for a verb with a context.
-func (h *Handle) endFor(ctx context.Context, e End) (*taker, error) {
+func (h *Handle) endFor(ctx context.Context, e types.End) (*taker, error) {
 	if err := h.readyFor(ctx); err != nil {
 		return nil, err
 	}
@@ -109,9 +96,9 @@ func (h *Handle) endFor(ctx context.Context, e End) (*taker, error) {
 }
 
 // end returns an end of the queue.
-func (h *Handle) end(e End) (*taker, error) {
+func (h *Handle) end(e types.End) (*taker, error) {
 	if e < 0 || int(e) >= len(h.ends) {
-		return nil, fmt.Errorf("conq: queue %q: no items are taken at end %d", h.name, e)
+		return nil, fmt.Errorf("%w: queue %q: no items are taken at end %d", kv.ErrInvalid, h.name, e)
 	}
 	return h.ends[e], nil
 }
@@ -132,7 +119,7 @@ func (h *Handle) Add(ctx context.Context, items ...Item) error {
 // Take removes up to n items from an end and returns them in order, or ErrEmpty. They belong to the
 // caller. They end before an item that does not decode; if that is the first, the error is an
 // ErrDecode.
-func (h *Handle) Take(ctx context.Context, e End, n int) ([]Item, error) {
+func (h *Handle) Take(ctx context.Context, e types.End, n int) ([]Item, error) {
 	t, err := h.endFor(ctx, e)
 	if err != nil {
 		return nil, err
@@ -142,7 +129,7 @@ func (h *Handle) Take(ctx context.Context, e End, n int) ([]Item, error) {
 }
 
 // TakeWait is Take, but waits until there is at least one item, or ctx ends.
-func (h *Handle) TakeWait(ctx context.Context, e End, n int) ([]Item, error) {
+func (h *Handle) TakeWait(ctx context.Context, e types.End, n int) ([]Item, error) {
 	t, err := h.endFor(ctx, e)
 	if err != nil {
 		return nil, err
@@ -154,18 +141,18 @@ func (h *Handle) TakeWait(ctx context.Context, e End, n int) ([]Item, error) {
 // explain has the error for an item that does not decode say if it is one of another kind, as the queue was deleted, and made as
 // that.
 func (q *queue) explain(ctx context.Context, err error) error {
-	if !errors.Is(err, errs.ErrDecode) {
+	if !errors.Is(err, types.ErrDecode) {
 		return err
 	}
 	kind := reads.View(ctx, q.db, q.entry.Check)
-	if errors.Is(kind, errs.ErrKind) {
+	if errors.Is(kind, types.ErrKind) {
 		return fmt.Errorf("%w: %w", kind, err)
 	}
 	return err
 }
 
 // Peek returns the item that Take would and leaves it, or there is an ErrEmpty.
-func (h *Handle) Peek(ctx context.Context, e End) (Item, error) {
+func (h *Handle) Peek(ctx context.Context, e types.End) (Item, error) {
 	t, err := h.endFor(ctx, e)
 	if err != nil {
 		return Item{}, err

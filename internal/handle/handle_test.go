@@ -5,21 +5,20 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/conq-go/conq/errs"
-	"github.com/conq-go/conq/internal/layout"
 	"github.com/conq-go/conq/internal/testkit"
 	"github.com/conq-go/conq/kv"
+	types "github.com/conq-go/conq/queue"
 	"github.com/conq-go/conq/tuple"
 )
 
 // openTest opens the queue "q". Its payloads are its values.
-func openTest(t testing.TB, db kv.DB, kind layout.Kind, opts ...Options) *Handle {
+func openTest(t testing.TB, db kv.DB, kind types.Kind, opts ...Options) *Handle {
 	t.Helper()
 	o := Options{}
 	if len(opts) > 0 {
 		o = opts[0]
 	}
-	h, err := Open(db, "q", kind, nil, o)
+	h, err := Open(t.Context(), db, "q", kind, nil, o)
 	testkit.NoError(t, err)
 	return h
 }
@@ -51,7 +50,7 @@ func texts(items []Item) string {
 // share the store, the take counts as done where it has read, and only others that take its items matter.
 func TestTakeBesideOthers(t *testing.T) {
 	adds := func(h *Handle) error { return h.Add(t.Context(), itemsOf("b")...) }
-	takes := func(h *Handle) error { return testkit.Drop(h.Take(t.Context(), Front, 1)) }
+	takes := func(h *Handle) error { return testkit.Drop(h.Take(t.Context(), types.Min, 1)) }
 	ahead := func(h *Handle) error { // as one that has seen an older last item
 		key, err := tuple.Tuple{0, make([]byte, 20)}.Append(h.space.Prefix())
 		testkit.Write(t, h.db, kv.KeyValue{Key: key, Value: []byte("0")})
@@ -86,13 +85,13 @@ func TestTakeBesideOthers(t *testing.T) {
 		{"a b", takes, []int{2}, waits, true, 2, "b"},
 	} {
 		db := testkit.NewMemory(t, kv.Limits{Shared: c.shared})
-		h := openTest(t, db, layout.KindQueue)
+		h := openTest(t, db, types.KindQueue)
 		add(t, h, strings.Fields(c.there)...)
 		attempts := 0
 		var got []Item
 		testkit.NoError(t, db.Transact(t.Context(), func(tx kv.Tx) error {
 			attempts++
-			shares, err := h.ends[Front].takeIn(tx, c.wants, c.how, new(attempt))
+			shares, err := h.ends[types.Min].takeIn(tx, c.wants, c.how, new(attempt))
 			if err != nil {
 				return err
 			}
@@ -114,18 +113,18 @@ func TestTakeBesideOthers(t *testing.T) {
 // A call whose items end before one that does not decode keeps them; those behind it get the error.
 func TestSharesBeforeBroken(t *testing.T) {
 	for _, engine := range []kv.DB{testkit.NewMemory(t, kv.Limits{}), testkit.NewMemory(t, kv.Limits{Value: 100})} {
-		h := openTest(t, engine, layout.KindQueue)
+		h := openTest(t, engine, types.KindQueue)
 		add(t, h, "first", strings.Repeat("second", 50))
 		broken, err := tuple.Tuple{9, "x"}.Append(h.space.Prefix())
 		testkit.NoError(t, err)
 		testkit.Write(t, engine, kv.KeyValue{Key: broken})
 		undone := errors.New("undone")
 		testkit.WantError(t, engine.Transact(t.Context(), func(tx kv.Tx) error {
-			shares, err := h.ends[Front].takeIn(tx, []int{3, 1}, loose, new(attempt))
+			shares, err := h.ends[types.Min].takeIn(tx, []int{3, 1}, loose, new(attempt))
 			testkit.NoError(t, err)
 			testkit.Equal(t, "items of the first call", len(shares[0].items), 2)
 			for _, other := range shares[1:] {
-				testkit.WantError(t, other.err, errs.ErrDecode)
+				testkit.WantError(t, other.err, types.ErrDecode)
 			}
 			return undone
 		}), undone)
@@ -135,24 +134,24 @@ func TestSharesBeforeBroken(t *testing.T) {
 // Without decode a handle keeps payloads as they are; with one that fails, the item stays.
 func TestDecode(t *testing.T) {
 	db := testkit.NewMemory(t, kv.Limits{})
-	h := openTest(t, db, layout.KindPriorityQueue)
+	h := openTest(t, db, types.KindPriorityQueue)
 	testkit.NoError(t, h.Add(t.Context(), Item{Payload: []byte("low"), Priority: -1}, Item{Payload: []byte("high"), Priority: 7}))
 	refused := errors.New("refused")
-	picky, err := Open(db, "q", layout.KindPriorityQueue, func(b []byte) (any, error) {
+	picky, err := Open(t.Context(), db, "q", types.KindPriorityQueue, func(b []byte) (any, error) {
 		if string(b) == "low" {
 			return nil, refused
 		}
 		return len(b), nil
 	}, Options{})
 	testkit.NoError(t, err)
-	_, err = picky.Take(t.Context(), Front, 2)
-	testkit.WantError(t, err, errs.ErrDecode)
+	_, err = picky.Take(t.Context(), types.Min, 2)
+	testkit.WantError(t, err, types.ErrDecode)
 	testkit.WantError(t, err, refused)
-	items, err := picky.Take(t.Context(), Back, 2)
+	items, err := picky.Take(t.Context(), types.Max, 2)
 	testkit.NoError(t, err)
 	testkit.Equal(t, "items", len(items), 1)
 	testkit.Equal(t, "value", items[0].Value, any(4))
-	items, err = h.Take(t.Context(), Back, 2)
+	items, err = h.Take(t.Context(), types.Max, 2)
 	testkit.NoError(t, err)
 	testkit.Equal(t, "items", texts(items), "low")
 	testkit.Equal(t, "priority", items[0].Priority, -1)
@@ -160,8 +159,8 @@ func TestDecode(t *testing.T) {
 
 // A Queue has one end.
 func TestEnds(t *testing.T) {
-	h := openTest(t, testkit.NewMemory(t, kv.Limits{}), layout.KindQueue)
-	for _, e := range []End{-1, Back, 2} {
+	h := openTest(t, testkit.NewMemory(t, kv.Limits{}), types.KindQueue)
+	for _, e := range []types.End{-1, types.Max, 2} {
 		_, err := h.Take(t.Context(), e, 1)
 		if err == nil || !strings.Contains(err.Error(), "no items are taken at end") {
 			t.Errorf("end %d: %v", e, err)

@@ -24,7 +24,7 @@ import (
 var localStores = map[string]func(testkit.TB) kv.DB{
 	"memory": func(testkit.TB) kv.DB { return memory.New(memory.Options{}) },
 	"embedded": func(t testkit.TB) kv.DB {
-		db, err := embedded.Open("db", embedded.Options{FS: vfs.NewMem(), MemTable: 1 << 20, Cache: 1 << 20})
+		db, err := embedded.Open(context.Background(), "db", embedded.Options{FS: vfs.NewMem(), MemTable: 1 << 20, Cache: 1 << 20})
 		testkit.NoError(t, err)
 		return db
 	},
@@ -192,13 +192,13 @@ func TestHandOverToOthers(t *testing.T) {
 			startWaiter(t.Context(), openPriority(t, db, conq.Options{}, true), 1)
 		},
 		"at the other end": func(t *testing.T, _ kv.DB, p *conq.PriorityQueue[string]) {
-			startWaiter(t.Context(), endVerbs{wait: valuesOf(p.PopMaxWaitN)}, 1)
+			startWaiter(t.Context(), endVerbs{wait: valuesOf(p.PopWaitN, conq.Max)}, 1)
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			onLocal(t, func(t *testing.T, db *writes) {
 				p := newPriorityQueue(t, db, conq.String())
-				startWaiter(t.Context(), endVerbs{wait: valuesOf(p.PopMinWaitN)}, 1)
+				startWaiter(t.Context(), endVerbs{wait: valuesOf(p.PopWaitN, conq.Min)}, 1)
 				othersWait(t, db, p)
 				before := db.sets.Load()
 				testkit.NoError(t, p.Push(t.Context(), "first", 1))

@@ -5,9 +5,9 @@ import (
 	"io"
 	"slices"
 
-	"github.com/conq-go/conq/internal/layout"
 	"github.com/conq-go/conq/internal/staging"
 	"github.com/conq-go/conq/kv"
+	types "github.com/conq-go/conq/queue"
 	"github.com/conq-go/conq/recipe"
 	"github.com/conq-go/conq/subspace"
 	"github.com/conq-go/conq/tuple"
@@ -31,9 +31,9 @@ type algorithm interface {
 // others, too, so it knows all of them.
 type orders [staging.BackFIFO + 1]recipe.Order
 
-func newAlgorithm(kind layout.Kind, name string, random io.Reader) (algorithm, orders) {
+func newAlgorithm(kind types.Kind, name string, random io.Reader) (algorithm, orders) {
 	items := subspace.Named(name)
-	if kind == layout.KindQueue {
+	if kind == types.KindQueue {
 		q := recipe.NewQueue(items, random)
 		return fifo{q}, orders{staging.Front: q.Order(), staging.Back: q.Order(), staging.BackFIFO: q.Order()}
 	}

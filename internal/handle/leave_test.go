@@ -155,7 +155,7 @@ func leaveUnknown(t *testing.T, mode conq.Staging, seed uint64) {
 	defer c.Close()
 	db := c.Process()
 	q := opened(t, func() (*conq.Queue[string], error) {
-		return conq.OpenQueue(db, "q", conq.String(), conq.Options{Staging: mode})
+		return conq.OpenQueue(t.Context(), db, "q", conq.String(), conq.Options{Staging: mode})
 	})
 	const callers, calls = 8, 10
 	var added, maybe, got [callers][]string

@@ -15,7 +15,7 @@ func TestObserveWaiting(t *testing.T) {
 		testkit.Bubble(t, func(t *testing.T) {
 			db := testkit.NewMemory(t, kv.Limits{Shared: shared})
 			var told []int
-			p, err := conq.OpenPriorityQueue(db, "p", conq.String(), conq.Options{Observe: func(e conq.Event) {
+			p, err := conq.OpenPriorityQueue(t.Context(), db, "p", conq.String(), conq.Options{Observe: func(e conq.Event) {
 				if e.Kind == conq.Waiting {
 					told = append(told, e.Items)
 				}
@@ -29,7 +29,7 @@ func TestObserveWaiting(t *testing.T) {
 					return <-done
 				}
 			}
-			low, high, late := wait(p.PopMinWait), wait(p.PopMaxWait), wait(p.PopMaxWait)
+			low, high, late := wait(oneOf(p.PopWait, conq.Min)), wait(oneOf(p.PopWait, conq.Max)), wait(oneOf(p.PopWait, conq.Max))
 			testkit.WantError(t, high(), errEnough)
 			testkit.WantError(t, low(), errEnough)
 			testkit.WantError(t, late(), errEnough)

@@ -87,10 +87,12 @@ func exactlyOnce(t *testing.T, what string, seed uint64, faults faulty.Options, 
 		ledgers[i] = l
 		o := conq.Options{Staging: staging, FIFOTies: i%2 == 0, NoCombining: i%3 == 0}
 		if db := dbs[i%processes]; i < len(ledgers)/2 {
-			q := opened(t, func() (*conq.Queue[string], error) { return conq.OpenQueue(db, "q", conq.String(), o) })
+			q := opened(t, func() (*conq.Queue[string], error) { return conq.OpenQueue(t.Context(), db, "q", conq.String(), o) })
 			l.useQueue(q, r, i, calls)
 		} else {
-			p := opened(t, func() (*conq.PriorityQueue[string], error) { return conq.OpenPriorityQueue(db, "p", conq.String(), o) })
+			p := opened(t, func() (*conq.PriorityQueue[string], error) {
+				return conq.OpenPriorityQueue(t.Context(), db, "p", conq.String(), o)
+			})
 			l.usePriorityQueue(p, r, i, calls)
 		}
 	})
@@ -113,7 +115,7 @@ func checkBalance(t *testing.T, what string, db kv.DB, ledgers []*ledger) {
 	for _, l := range ledgers {
 		put, got = append(put, l.put...), append(got, l.got...)
 	}
-	for _, v := range []endVerbs{{take: q.DequeueN}, {take: valuesOf(p.PopMinN)}} {
+	for _, v := range []endVerbs{{take: q.DequeueN}, {take: valuesOf(p.PopN, conq.Min)}} {
 		for {
 			values, err := v.take(t.Context(), 100)
 			if errors.Is(err, conq.ErrEmpty) {
@@ -166,7 +168,7 @@ func (l *ledger) wait(verb func(context.Context, int) ([]string, error), n int) 
 func (l *ledger) usePriorityQueue(p *conq.PriorityQueue[string], r *rand.Rand, id, calls int) {
 	ctx := l.t.Context()
 	take := []func(context.Context, int) ([]string, error){
-		valuesOf(p.PopMinN), valuesOf(p.PopMaxN), valuesOf(p.PopMinWaitN), valuesOf(p.PopMaxWaitN),
+		valuesOf(p.PopN, conq.Min), valuesOf(p.PopN, conq.Max), valuesOf(p.PopWaitN, conq.Min), valuesOf(p.PopWaitN, conq.Max),
 	}
 	for range calls {
 		switch r.IntN(5) {
@@ -199,8 +201,10 @@ func TestExactlyOnceClear(t *testing.T) {
 				c := testkit.NewCluster(t, 1000*seed, faults)
 				defer c.Close()
 				db := c.Process()
-				q := opened(t, func() (*conq.Queue[string], error) { return conq.OpenQueue(db, "q", conq.String()) })
-				p := opened(t, func() (*conq.PriorityQueue[string], error) { return conq.OpenPriorityQueue(db, "p", conq.String()) })
+				q := opened(t, func() (*conq.Queue[string], error) { return conq.OpenQueue(t.Context(), db, "q", conq.String()) })
+				p := opened(t, func() (*conq.PriorityQueue[string], error) {
+					return conq.OpenPriorityQueue(t.Context(), db, "p", conq.String())
+				})
 				for i := range 5 {
 					testkit.NoError(t, q.Enqueue(t.Context(), fmt.Sprint("old ", i)))
 					testkit.NoError(t, p.Push(t.Context(), fmt.Sprint("old ", i), 1))
@@ -242,11 +246,11 @@ func (i interloper) Transact(ctx context.Context, f func(kv.Tx) error) error {
 func TestLateCommitWins(t *testing.T) {
 	for _, shared := range []bool{false, true} {
 		for name, take := range map[string]func(*conq.PriorityQueue[string]) ([]conq.Prioritized[string], error){
-			"PopMinN": func(p *conq.PriorityQueue[string]) ([]conq.Prioritized[string], error) {
-				return p.PopMinN(context.Background(), 3)
+			"PopN": func(p *conq.PriorityQueue[string]) ([]conq.Prioritized[string], error) {
+				return p.PopN(context.Background(), conq.Min, 3)
 			},
-			"PopMinWaitN": func(p *conq.PriorityQueue[string]) ([]conq.Prioritized[string], error) {
-				return p.PopMinWaitN(context.Background(), 3)
+			"PopWaitN": func(p *conq.PriorityQueue[string]) ([]conq.Prioritized[string], error) {
+				return p.PopWaitN(context.Background(), conq.Min, 3)
 			},
 		} {
 			t.Run(fmt.Sprint(name, " shared ", shared), func(t *testing.T) {
@@ -263,7 +267,7 @@ func TestLateCommitWins(t *testing.T) {
 						return faulty.Fate{}
 					},
 				})
-				p, err := conq.OpenPriorityQueue(interloper{
+				p, err := conq.OpenPriorityQueue(t.Context(), interloper{
 					DB: db,
 					ran: func() {
 						if lost {

@@ -9,11 +9,7 @@ import (
 // Options are the options of a handle. The zero value is the default. None is
 // stored: handles of one queue may differ.
 type Options struct {
-	// FIFOTies makes PopMax, PeekMax and PopMaxN take, among items of the highest
-	// priority, the one that was pushed first. Without it they take the one that
-	// was pushed last, which is the last key of the queue, as FoundationDB's
-	// recipes do. PopMin always takes the one that was pushed first. It means
-	// nothing to a Queue. Default: false.
+	// FIFOTies has the items of the highest priority come in the order of their pushes.
 	FIFOTies bool
 
 	// NoCombining has each call run in a transaction of its own. Otherwise calls

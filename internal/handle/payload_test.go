@@ -162,9 +162,9 @@ func TestBatchEndsBeforeBrokenKey(t *testing.T) {
 		testkit.NoError(t, f.p.PushAll(f.ctx, []conq.Prioritized[string]{{Value: "b", Priority: -1}, {Value: "a", Priority: 0}}))
 		testkit.Write(t, f.db, kv.KeyValue{Key: testkit.Packed(t, testkit.Laid("q").Prefix(), 9, "x")}, kv.KeyValue{Key: testkit.Packed(t, testkit.Laid("p").Prefix(), "x")})
 		endsBefore(t, engine+" Dequeue", f.q.DequeueN)
-		endsBefore(t, engine+" PopMax", f.p.PopMaxN)
+		endsBefore(t, engine+" PopMax", valuesOf(f.p.PopN, conq.Max))
 		testkit.NoError(t, f.p.PushAll(f.ctx, []conq.Prioritized[string]{{Value: "b", Priority: -1}, {Value: "a", Priority: 0}}))
-		endsBefore(t, engine+" PopMax first pushed", f.pf.PopMaxN)
+		endsBefore(t, engine+" PopMax first pushed", valuesOf(f.pf.PopN, conq.Max))
 	}
 }
 
@@ -279,7 +279,7 @@ func TestBatchLimits(t *testing.T) {
 				if len(got) < c.atLeast || len(got) > c.max {
 					t.Fatalf("first batch has %d items, want %d to %d", len(got), c.atLeast, c.max)
 				}
-				popped, err := f.p.PopMinN(f.ctx, wanted)
+				popped, err := f.p.PopN(f.ctx, conq.Min, wanted)
 				testkit.NoError(t, err)
 				testkit.Equal(t, "at most as many by priority, whose keys are longer", len(popped) <= len(got), true)
 				for len(got) < c.items {
@@ -336,8 +336,8 @@ func TestBatchReadsOnce(t *testing.T) {
 	testkit.NoError(t, drop(f.q.DequeueN(f.ctx, 50)))
 	testkit.Equal(t, "reads of DequeueN", ranges, 1)
 	ranges = 0
-	testkit.NoError(t, drop(f.p.PopMaxN(f.ctx, 50)))
-	testkit.Equal(t, "reads of PopMaxN", ranges, 1)
+	testkit.NoError(t, drop(f.p.PopN(f.ctx, conq.Max, 50)))
+	testkit.Equal(t, "reads of PopN", ranges, 1)
 }
 
 // countingTx counts the ranges that are read.

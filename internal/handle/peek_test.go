@@ -38,7 +38,7 @@ func (r lazyReader) Lazily() { *r.lazily = true }
 func TestPeekAgain(t *testing.T) {
 	db := &fickle{DB: memory.New(memory.Options{})}
 	defer db.Close()
-	q, err := conq.OpenQueue(db, "q", conq.String())
+	q, err := conq.OpenQueue(t.Context(), db, "q", conq.String())
 	testkit.NoError(t, err)
 	for _, want := range []struct {
 		item string

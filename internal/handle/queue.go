@@ -10,7 +10,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/conq-go/conq/errs"
 	"github.com/conq-go/conq/internal/budget"
 	"github.com/conq-go/conq/internal/catalogue"
 	"github.com/conq-go/conq/internal/layout"
@@ -19,6 +18,7 @@ import (
 	"github.com/conq-go/conq/internal/reads"
 	"github.com/conq-go/conq/internal/staging"
 	"github.com/conq-go/conq/kv"
+	types "github.com/conq-go/conq/queue"
 	"github.com/conq-go/conq/recipe"
 )
 
@@ -46,7 +46,7 @@ type queue struct {
 }
 
 // open checks the arguments of Open and enters the queue in the catalogue.
-func (q *queue) open(ctx context.Context, db kv.DB, name string, kind layout.Kind, o *Options) error {
+func (q *queue) open(ctx context.Context, db kv.DB, name string, kind types.Kind, o *Options) error {
 	if o.Random == nil {
 		o.Random = rand.Reader
 	} else {
@@ -189,7 +189,7 @@ func Nth(i, n int, err error) error {
 func (q *queue) foreign(err error) error {
 	switch {
 	case errors.Is(err, recipe.ErrKey):
-		return fmt.Errorf("%w: queue %q: %w", errs.ErrDecode, q.name, err)
+		return fmt.Errorf("%w: queue %q: %w", types.ErrDecode, q.name, err)
 	case errors.Is(err, recipe.ErrFull), errors.Is(err, recipe.ErrRandom):
 		return fmt.Errorf("conq: queue %q: %w", q.name, err)
 	}

@@ -6,9 +6,9 @@ import (
 	"fmt"
 	"iter"
 
-	"github.com/conq-go/conq/errs"
 	"github.com/conq-go/conq/internal/reads"
 	"github.com/conq-go/conq/kv"
+	types "github.com/conq-go/conq/queue"
 )
 
 // peek returns the first item and leaves it. If there is none it is an ErrEmpty, and as
@@ -36,7 +36,7 @@ func (t *taker) peek(ctx context.Context) (Item, error) {
 	case err != nil:
 		return Item{}, err
 	case !found:
-		return Item{}, errs.ErrEmpty
+		return Item{}, types.ErrEmpty
 	}
 	return item, nil
 }
@@ -76,14 +76,14 @@ const pageBytes = 8 << 20
 
 // Page returns up to n items of one snapshot in the order of their keys, or the reverse, from behind the key after on
 // if that is not nil, and leaves them. next is the key for the next page, or nil if there is none.
-func (h *Handle) Page(ctx context.Context, reverse bool, after []byte, n int) (items []Item, next []byte, err error) {
+func (h *Handle) Page(ctx context.Context, from types.End, after []byte, n int) (items []Item, next []byte, err error) {
 	if err := h.readyFor(ctx); err != nil {
 		return nil, nil, err
 	}
 	if n < 1 {
 		return nil, nil, fmt.Errorf("%w: queue %q: a page of %d items: it can be from 1 on", kv.ErrInvalid, h.name, n)
 	}
-	rest := h.space.Items
+	rest, reverse := h.space.Items, from == types.Max
 	if after != nil {
 		if !rest.Contains(after) {
 			return nil, nil, fmt.Errorf("%w: queue %q has no place %.60q to go on from", kv.ErrInvalid, h.name, after)

@@ -67,9 +67,9 @@ func TestStagingOrder(t *testing.T) {
 				pop(p.PopMax(t.Context()))
 				pop(p.PopMax(t.Context()))
 				pop(p.PopMin(t.Context()))
-				pop(p.PopMaxWait(t.Context()))
-				pop(p.PopMinWait(t.Context()))
-				values, err := p.PopMaxN(t.Context(), 5)
+				pop(p.PopWait(t.Context(), conq.Max))
+				pop(p.PopWait(t.Context(), conq.Min))
+				values, err := p.PopN(t.Context(), conq.Max, 5)
 				testkit.NoError(t, err)
 				for _, v := range values {
 					got = append(got, v.Value)

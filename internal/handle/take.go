@@ -6,12 +6,12 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/conq-go/conq/errs"
 	"github.com/conq-go/conq/internal/combine"
 	"github.com/conq-go/conq/internal/reads"
 	"github.com/conq-go/conq/internal/staging"
 	"github.com/conq-go/conq/internal/waiting"
 	"github.com/conq-go/conq/kv"
+	types "github.com/conq-go/conq/queue"
 )
 
 // taker is how a handle takes from one end of a queue. Calls that come while a transaction
@@ -236,7 +236,7 @@ func (t *taker) serveStaged(ctx context.Context, b *takeBatch) ([]share, error) 
 		return shares, err
 	}
 	for range b.wants {
-		shares = append(shares, share{err: errs.ErrEmpty})
+		shares = append(shares, share{err: types.ErrEmpty})
 	}
 	return shares, nil
 }

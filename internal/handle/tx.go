@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"iter"
 
+	types "github.com/conq-go/conq/queue"
+
 	"github.com/conq-go/conq/internal/reads"
 	"github.com/conq-go/conq/kv"
 )
@@ -55,7 +57,7 @@ func (t Tx) observe(kind EventKind, items int) {
 // changes the items up to the last one that it takes; when it took all there were and that are
 // fewer than n, or none, with any that is added: it misses nothing, as the caller may go on to
 // Clear what is left.
-func (t Tx) Take(e End, n int) ([]Item, error) {
+func (t Tx) Take(e types.End, n int) ([]Item, error) {
 	from, err := t.end(e)
 	if err == nil {
 		err = t.h.checkCount(n)
@@ -74,7 +76,7 @@ func (t Tx) Take(e End, n int) ([]Item, error) {
 }
 
 // Peek returns the item that Take would and leaves it. It conflicts as Take of one does.
-func (t Tx) Peek(e End) (Item, error) {
+func (t Tx) Peek(e types.End) (Item, error) {
 	from, err := t.end(e)
 	if err != nil {
 		return Item{}, err
@@ -89,7 +91,7 @@ func (t Tx) Peek(e End) (Item, error) {
 	return shares[0].items[0], nil
 }
 
-func (t Tx) end(e End) (*taker, error) {
+func (t Tx) end(e types.End) (*taker, error) {
 	if err := t.Ready(); err != nil {
 		return nil, err
 	}

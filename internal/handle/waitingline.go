@@ -6,11 +6,11 @@ import (
 	"math"
 	"time"
 
-	"github.com/conq-go/conq/errs"
 	"github.com/conq-go/conq/internal/layout"
 	"github.com/conq-go/conq/internal/outcome"
 	"github.com/conq-go/conq/internal/staging"
 	"github.com/conq-go/conq/kv"
+	types "github.com/conq-go/conq/queue"
 )
 
 // Where other processes may wait for the same items, the callers that wait on a
@@ -137,7 +137,7 @@ func (t *taker) look(tx kv.Tx, p *waiters) (r lineTurn, err error) {
 // there returns how many items there are, up to a limit, through a snapshot.
 func (t *taker) there(tx kv.Tx, limit int) (n int, _ error) {
 	for _, err := range t.q.items(tx.Snapshot(), t.side, limit) {
-		if err != nil && !errors.Is(err, errs.ErrDecode) {
+		if err != nil && !errors.Is(err, types.ErrDecode) {
 			return 0, err
 		}
 		n++

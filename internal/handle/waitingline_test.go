@@ -345,7 +345,7 @@ func TestWaitLineStorm(t *testing.T) {
 			defer cancel()
 			testkit.Together(handles*callers+1, func(i int) {
 				v := opened(t, func() (endVerbs, error) {
-					q, err := conq.OpenQueue(c.Process(), "q", conq.String(), conq.Options{Staging: conq.Staging(i % 3)})
+					q, err := conq.OpenQueue(ctx, c.Process(), "q", conq.String(), conq.Options{Staging: conq.Staging(i % 3)})
 					return endVerbs{add: q.Enqueue, take: q.DequeueN, wait: q.DequeueWaitN}, err
 				})
 				for n := 0; i == 0 && n < items; n++ {

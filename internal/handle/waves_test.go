@@ -55,7 +55,7 @@ func TestWaves(t *testing.T) {
 		q := newQueue(t, db, conq.Bytes())
 		p := newPriorityQueue(t, db, conq.Bytes())
 		pf := newPriorityQueue(t, db, conq.Bytes(), conq.Options{FIFOTies: true})
-		s, err := conq.OpenQueue(db, "s", conq.Bytes(), conq.Options{Staging: conq.StagingAlways})
+		s, err := conq.OpenQueue(t.Context(), db, "s", conq.Bytes(), conq.Options{Staging: conq.StagingAlways})
 		testkit.NoError(t, err)
 		add := func(ctx context.Context) error { return s.Enqueue(ctx, item) }
 		staged := func(ctx context.Context) error { _, err := s.Dequeue(ctx); return err }

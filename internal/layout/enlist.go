@@ -6,8 +6,8 @@ import (
 	"fmt"
 	"sync/atomic"
 
-	"github.com/conq-go/conq/errs"
 	"github.com/conq-go/conq/kv"
+	"github.com/conq-go/conq/queue"
 	"github.com/conq-go/conq/tuple"
 )
 
@@ -15,7 +15,7 @@ import (
 // used concurrently.
 type Entry struct {
 	name  string
-	kind  Kind
+	kind  queue.Kind
 	value []byte   // what it should be
 	key   kv.Range // of it alone
 	far   bool     // the store is asked over a network
@@ -29,7 +29,7 @@ type Entry struct {
 }
 
 // NewEntry returns that of a queue.
-func NewEntry(db kv.DB, name string, kind Kind) *Entry {
+func NewEntry(db kv.DB, name string, kind queue.Kind) *Entry {
 	limits := db.Limits()
 	return &Entry{
 		name: name, kind: kind, value: entryValue(kind), key: kv.KeyRange(EntryKey(name)),
@@ -44,13 +44,13 @@ func (e *Entry) Prefetch(tx kv.Tx) {
 	}
 }
 
-// Check returns an errs.ErrKind if the name is another queue's by now. It conflicts with deletion alone.
+// Check returns an queue.ErrKind if the name is another queue's by now. It conflicts with deletion alone.
 func (e *Entry) Check(r kv.Reader) error {
 	value, err := e.read(r)
 	if err != nil || value == nil || bytes.Equal(value, e.value) {
 		return err
 	}
-	if err = e.refuse(value); errors.Is(err, errs.ErrDeleting) {
+	if err = e.refuse(value); errors.Is(err, queue.ErrDeleting) {
 		return nil
 	}
 	return err
@@ -68,7 +68,7 @@ func (e *Entry) refuse(value []byte) error {
 // Enlist makes sure that the catalogue has the queue once tx has committed: it may have been deleted since its handle was opened. So
 // each transaction that adds to a queue calls it. It conflicts with deletion alone.
 //
-// The error is an errs.ErrKind if the name is another queue's by now, an errs.ErrDeleting while it is being deleted, or a
+// The error is an queue.ErrKind if the name is another queue's by now, an queue.ErrDeleting while it is being deleted, or a
 // kv.ErrCommitUnknown if the queue was deleted while it was unknown whether an earlier attempt has committed: what tells that is
 // deleted, too.
 func (e *Entry) Enlist(tx kv.Tx) error {
@@ -125,6 +125,6 @@ func MarkDeleting(tx kv.Tx, info Info) {
 	tx.Set(EntryKey(info.Name), tuple.AppendInt(entryValue(info.Kind), 1))
 }
 
-func entryValue(kind Kind) []byte {
+func entryValue(kind queue.Kind) []byte {
 	return tuple.AppendInt(tuple.AppendString(nil, string(kind)), QueueFormat)
 }

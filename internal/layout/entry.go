@@ -6,13 +6,10 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"github.com/conq-go/conq/errs"
 	"github.com/conq-go/conq/kv"
+	"github.com/conq-go/conq/queue"
 	"github.com/conq-go/conq/tuple"
 )
-
-// MaxName is the length of the longest name of a queue, in bytes.
-const MaxName = 1024
 
 // Formats that this version writes and knows.
 const (
@@ -20,26 +17,16 @@ const (
 	QueueFormat = 1
 )
 
-// Kind is what kind of queue a name stands for.
-type Kind string
-
-// The kinds of queues.
-const (
-	KindQueue         Kind = "queue"
-	KindPriorityQueue Kind = "priority queue"
-	KindWorkQueue     Kind = "work queue"
-)
-
-// Known tells whether this version knows the kind.
-func (k Kind) Known() bool { return k.HasItems() || k == KindWorkQueue }
+// Known tells whether this version knows a kind of queues.
+func Known(k queue.Kind) bool { return HasItems(k) || k == queue.KindWorkQueue }
 
 // HasItems tells whether it is a kind whose items lie as package recipe has them.
-func (k Kind) HasItems() bool { return k == KindQueue || k == KindPriorityQueue }
+func HasItems(k queue.Kind) bool { return k == queue.KindQueue || k == queue.KindPriorityQueue }
 
 // Info is an entry of the catalogue.
 type Info struct {
 	Name   string
-	Kind   Kind
+	Kind   queue.Kind
 	Format int // of the queue's keys and values; 1 is the only one yet
 
 	// Deleting tells that a deletion of the queue has begun, and not ended: it takes several transactions, or its process has
@@ -48,7 +35,7 @@ type Info struct {
 }
 
 // Enter enters a queue in the catalogue of a store.
-func Enter(tx kv.Tx, name string, kind Kind) {
+func Enter(tx kv.Tx, name string, kind queue.Kind) {
 	tx.Set(FormatKey(), tuple.AppendInt(nil, StoreFormat))
 	tx.Set(EntryKey(name), entryValue(kind))
 }
@@ -57,29 +44,29 @@ func Enter(tx kv.Tx, name string, kind Kind) {
 func (i Info) CheckReadable() error {
 	if i.Format > QueueFormat {
 		return fmt.Errorf("%w: queue %q has format %d, this version of conq knows up to %d",
-			errs.ErrFormat, i.Name, i.Format, QueueFormat)
+			queue.ErrFormat, i.Name, i.Format, QueueFormat)
 	}
-	if !i.Kind.Known() {
+	if !Known(i.Kind) {
 		return fmt.Errorf("%w: queue %q is a %.200q, which this version of conq does not know",
-			errs.ErrFormat, i.Name, string(i.Kind))
+			queue.ErrFormat, i.Name, string(i.Kind))
 	}
 	return nil
 }
 
 // check is CheckReadable for who wants to use the queue as kind, and to add to it.
-func (i Info) check(kind Kind) error {
+func (i Info) check(kind queue.Kind) error {
 	switch {
 	case i.Kind != kind:
-		return fmt.Errorf("%w: %q is a %s, not a %s", errs.ErrKind, i.Name, i.Kind, kind)
+		return fmt.Errorf("%w: %q is a %s, not a %s", queue.ErrKind, i.Name, i.Kind, kind)
 	case i.Deleting:
-		return fmt.Errorf("%w: %q", errs.ErrDeleting, i.Name)
+		return fmt.Errorf("%w: %q", queue.ErrDeleting, i.Name)
 	}
 	return i.CheckReadable()
 }
 
 // CheckEntry tells whether store and catalogue are as Enter leaves them, and
 // returns an error if the queue can't be opened as kind.
-func CheckEntry(r kv.Reader, name string, kind Kind) (known bool, err error) {
+func CheckEntry(r kv.Reader, name string, kind queue.Kind) (known bool, err error) {
 	format, err := ReadFormat(r)
 	if err != nil {
 		return false, err
@@ -102,11 +89,11 @@ func ReadFormat(r kv.Reader) (int, error) {
 		err = errors.New("there is more behind the format")
 	}
 	if err != nil {
-		return 0, fmt.Errorf("%w: store format %.40x: %w", errs.ErrCorrupt, value, err)
+		return 0, fmt.Errorf("%w: store format %.40x: %w", queue.ErrCorrupt, value, err)
 	}
 	if format > StoreFormat {
 		return 0, fmt.Errorf("%w: store has format %d, this version of conq knows up to %d",
-			errs.ErrFormat, format, StoreFormat)
+			queue.ErrFormat, format, StoreFormat)
 	}
 	return format, nil
 }
@@ -124,7 +111,7 @@ func ReadEntry(r kv.Reader, name string) (Info, bool, error) {
 func ParseEntry(entry kv.KeyValue) (Info, error) {
 	info, err := UnpackEntry(entry)
 	if err != nil {
-		return Info{}, fmt.Errorf("%w: entry at key %.200x with value %.40x: %w", errs.ErrCorrupt, entry.Key, entry.Value, err)
+		return Info{}, fmt.Errorf("%w: entry at key %.200x with value %.40x: %w", queue.ErrCorrupt, entry.Key, entry.Value, err)
 	}
 	return info, nil
 }
@@ -149,7 +136,7 @@ func UnpackEntry(entry kv.KeyValue) (info Info, err error) {
 	if !ok || text == "" {
 		return info, errors.New("kind is not a string")
 	}
-	info.Kind = known(Kind(text))
+	info.Kind = known(queue.Kind(text))
 	info.Format, rest, err = parseFormat(rest)
 	if err == nil && info.Format == 1 && len(rest) > 0 {
 		info.Deleting = string(rest) == string(tuple.AppendInt(nil, 1))
@@ -161,8 +148,8 @@ func UnpackEntry(entry kv.KeyValue) (info Info, err error) {
 }
 
 // known returns a kind as this program has it, so that many entries share it.
-func known(kind Kind) Kind {
-	for _, k := range []Kind{KindQueue, KindPriorityQueue, KindWorkQueue} {
+func known(kind queue.Kind) queue.Kind {
+	for _, k := range []queue.Kind{queue.KindQueue, queue.KindPriorityQueue, queue.KindWorkQueue} {
 		if k == kind {
 			return k
 		}
@@ -187,13 +174,13 @@ func parseFormat(b []byte) (format int, rest []byte, err error) {
 func CheckName(name string) error {
 	switch {
 	case name == "":
-		return fmt.Errorf("%w: it is empty", errs.ErrName)
-	case len(name) > MaxName:
-		return fmt.Errorf("%w: it has %d bytes, %d are allowed", errs.ErrName, len(name), MaxName)
+		return fmt.Errorf("%w: it is empty", queue.ErrName)
+	case len(name) > queue.MaxName:
+		return fmt.Errorf("%w: it has %d bytes, %d are allowed", queue.ErrName, len(name), queue.MaxName)
 	case !utf8.ValidString(name):
-		return fmt.Errorf("%w: %q is not UTF-8", errs.ErrName, name)
+		return fmt.Errorf("%w: %q is not UTF-8", queue.ErrName, name)
 	case strings.ContainsRune(name, 0):
-		return fmt.Errorf("%w: %q has a NUL byte", errs.ErrName, name)
+		return fmt.Errorf("%w: %q has a NUL byte", queue.ErrName, name)
 	}
 	return nil
 }

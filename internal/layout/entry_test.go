@@ -3,10 +3,10 @@ package layout_test
 import (
 	"testing"
 
-	"github.com/conq-go/conq/errs"
 	"github.com/conq-go/conq/internal/layout"
 	"github.com/conq-go/conq/internal/testkit"
 	"github.com/conq-go/conq/kv"
+	"github.com/conq-go/conq/queue"
 	"github.com/conq-go/conq/tuple"
 )
 
@@ -19,7 +19,7 @@ func FuzzEntry(f *testing.F) {
 	f.Fuzz(func(t *testing.T, rest, value []byte) {
 		info, err := layout.ParseEntry(kv.KeyValue{Key: append(layout.Entries().Bytes()[:prefix:prefix], rest...), Value: value})
 		if err != nil {
-			testkit.WantError(t, err, errs.ErrCorrupt)
+			testkit.WantError(t, err, queue.ErrCorrupt)
 			return
 		}
 		again, err := layout.ParseEntry(kv.KeyValue{Key: layout.EntryKey(info.Name), Value: value})

@@ -9,6 +9,7 @@ import (
 	"github.com/conq-go/conq/internal/layout"
 	"github.com/conq-go/conq/internal/testkit"
 	"github.com/conq-go/conq/kv"
+	"github.com/conq-go/conq/queue"
 	"github.com/conq-go/conq/tuple"
 )
 
@@ -23,31 +24,31 @@ func TestParse(t *testing.T) {
 	)
 	for _, c := range []struct {
 		what     string
-		kind     layout.Kind
+		kind     queue.Kind
 		elems    tuple.Tuple
 		pieces   int // 0 if it is not an item's
 		integers int // that are read
 		err      string
 	}{
-		{"item", layout.KindQueue, tuple.Tuple{5, random}, 1, 1, ""},
-		{"item below 0", layout.KindQueue, tuple.Tuple{int64(math.MinInt64), random}, 1, 1, ""},
-		{"any bytes", layout.KindQueue, tuple.Tuple{5, []byte{}}, 1, 1, ""},
-		{"item of pieces", layout.KindQueue, tuple.Tuple{5, random, 3}, 3, 1, ""},
-		{"most pieces", layout.KindQueue, tuple.Tuple{5, random, math.MaxInt32}, math.MaxInt32, 1, ""},
-		{"one piece", layout.KindQueue, tuple.Tuple{5, random, 1}, 0, 1, count},
-		{"too many pieces", layout.KindQueue, tuple.Tuple{5, random, int64(math.MaxInt32) + 1}, 0, 1, count},
-		{"pieces a text", layout.KindQueue, tuple.Tuple{5, random, "3"}, 0, 1, count},
-		{"more behind", layout.KindQueue, tuple.Tuple{5, random, 3, 4}, 0, 1, other},
-		{"of a priority queue", layout.KindQueue, tuple.Tuple{5, 6, random}, 0, 1, shape},
-		{"random a text", layout.KindQueue, tuple.Tuple{5, "x"}, 0, 1, other},
-		{"no random bytes", layout.KindQueue, tuple.Tuple{5}, 0, 1, other},
-		{"no integer", layout.KindQueue, tuple.Tuple{random}, 0, 0, other},
-		{"too large an integer", layout.KindQueue, tuple.Tuple{uint64(math.MaxUint64), random}, 0, 0, other},
-		{"nothing", layout.KindQueue, nil, 0, 0, other},
-		{"priority", layout.KindPriorityQueue, tuple.Tuple{-5, 6, random}, 1, 2, ""},
-		{"priority of pieces", layout.KindPriorityQueue, tuple.Tuple{-5, 6, random, 2}, 2, 2, ""},
-		{"priority without a count", layout.KindPriorityQueue, tuple.Tuple{-5, "x", random}, 0, 1, other},
-		{"priority alone", layout.KindPriorityQueue, tuple.Tuple{-5}, 0, 1, other},
+		{"item", queue.KindQueue, tuple.Tuple{5, random}, 1, 1, ""},
+		{"item below 0", queue.KindQueue, tuple.Tuple{int64(math.MinInt64), random}, 1, 1, ""},
+		{"any bytes", queue.KindQueue, tuple.Tuple{5, []byte{}}, 1, 1, ""},
+		{"item of pieces", queue.KindQueue, tuple.Tuple{5, random, 3}, 3, 1, ""},
+		{"most pieces", queue.KindQueue, tuple.Tuple{5, random, math.MaxInt32}, math.MaxInt32, 1, ""},
+		{"one piece", queue.KindQueue, tuple.Tuple{5, random, 1}, 0, 1, count},
+		{"too many pieces", queue.KindQueue, tuple.Tuple{5, random, int64(math.MaxInt32) + 1}, 0, 1, count},
+		{"pieces a text", queue.KindQueue, tuple.Tuple{5, random, "3"}, 0, 1, count},
+		{"more behind", queue.KindQueue, tuple.Tuple{5, random, 3, 4}, 0, 1, other},
+		{"of a priority queue", queue.KindQueue, tuple.Tuple{5, 6, random}, 0, 1, shape},
+		{"random a text", queue.KindQueue, tuple.Tuple{5, "x"}, 0, 1, other},
+		{"no random bytes", queue.KindQueue, tuple.Tuple{5}, 0, 1, other},
+		{"no integer", queue.KindQueue, tuple.Tuple{random}, 0, 0, other},
+		{"too large an integer", queue.KindQueue, tuple.Tuple{uint64(math.MaxUint64), random}, 0, 0, other},
+		{"nothing", queue.KindQueue, nil, 0, 0, other},
+		{"priority", queue.KindPriorityQueue, tuple.Tuple{-5, 6, random}, 1, 2, ""},
+		{"priority of pieces", queue.KindPriorityQueue, tuple.Tuple{-5, 6, random, 2}, 2, 2, ""},
+		{"priority without a count", queue.KindPriorityQueue, tuple.Tuple{-5, "x", random}, 0, 1, other},
+		{"priority alone", queue.KindPriorityQueue, tuple.Tuple{-5}, 0, 1, other},
 	} {
 		t.Run(c.what, func(t *testing.T) {
 			q := layout.New("q", c.kind, kv.Limits{})
@@ -83,8 +84,8 @@ func TestParse(t *testing.T) {
 
 // A key of another queue has no place, and is not an item's.
 func TestOtherQueue(t *testing.T) {
-	q := layout.New("q", layout.KindQueue, kv.Limits{})
-	key := layout.New("other", layout.KindQueue, kv.Limits{}).Key(testkit.Pack(t, 1, []byte("r")))
+	q := layout.New("q", queue.KindQueue, kv.Limits{})
+	key := layout.New("other", queue.KindQueue, kv.Limits{}).Key(testkit.Pack(t, 1, []byte("r")))
 	group, place := q.Place(key)
 	if _, err := q.Check(key); err == nil || group != nil || place != nil {
 		t.Fatalf("place %x %x, error %v", group, place, err)
@@ -122,7 +123,7 @@ func TestCutPiece(t *testing.T) {
 		"nothing":            {nil, 0, false},
 	} {
 		t.Run(what, func(t *testing.T) {
-			q := layout.New("q", layout.KindQueue, kv.Limits{})
+			q := layout.New("q", queue.KindQueue, kv.Limits{})
 			rest := testkit.Pack(t, c.elems...)
 			fields, pieces, number, ok := q.CutPiece(rest)
 			testkit.Equal(t, "is a piece", ok, c.ok)

@@ -4,8 +4,8 @@ import (
 	"bytes"
 	"fmt"
 
-	"github.com/conq-go/conq/errs"
 	"github.com/conq-go/conq/kv"
+	"github.com/conq-go/conq/queue"
 	"github.com/conq-go/conq/recipe"
 	"github.com/conq-go/conq/subspace"
 	"github.com/conq-go/conq/tuple"
@@ -24,10 +24,10 @@ type Queue struct {
 }
 
 // New returns the layout of a queue in a store of the given limits.
-func New(name string, kind Kind, limits kv.Limits) *Queue {
+func New(name string, kind queue.Kind, limits kv.Limits) *Queue {
 	items := subspace.Named(name)
 	q := &Queue{Name: name, Integers: 1, Items: items.Range(), limits: limits}
-	if kind == KindPriorityQueue {
+	if kind == queue.KindPriorityQueue {
 		q.Integers = 2
 	}
 	q.prefix = items.Bytes()
@@ -99,7 +99,7 @@ func OtherShape(got, want int) error {
 
 // DecodeError is the error for an item whose payload can't be read.
 func (q *Queue) DecodeError(key []byte, err error) error {
-	return fmt.Errorf("%w: queue %q, key %x: %w", errs.ErrDecode, q.Name, key, err)
+	return fmt.Errorf("%w: queue %q, key %x: %w", queue.ErrDecode, q.Name, key, err)
 }
 
 // Set stores an item under a key of the recipe. A payload over the engine's

@@ -6,11 +6,12 @@ import (
 	"github.com/conq-go/conq/internal/layout"
 	"github.com/conq-go/conq/internal/testkit"
 	"github.com/conq-go/conq/kv"
+	"github.com/conq-go/conq/queue"
 )
 
 // The key of a staged item that is damaged has no place, and nothing panics.
 func TestPlaceOfDamagedKey(t *testing.T) {
-	q := layout.New("q", layout.KindQueue, kv.Limits{})
+	q := layout.New("q", queue.KindQueue, kv.Limits{})
 	key := append(q.Prefix(), testkit.Pack(t, 7, make([]byte, 20))...)
 	if _, place := q.Place(key); place == nil {
 		t.Fatal("the key of an item has no place")

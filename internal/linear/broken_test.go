@@ -9,6 +9,7 @@ import (
 	"github.com/conq-go/conq"
 	"github.com/conq-go/conq/internal/testkit"
 	"github.com/conq-go/conq/kv"
+	"github.com/conq-go/conq/queue"
 	"github.com/conq-go/conq/recipe"
 	"github.com/conq-go/conq/subspace"
 )
@@ -34,9 +35,9 @@ func (p plain) Put(ctx context.Context, items []Item) error {
 	})
 }
 
-func (p plain) Take(ctx context.Context, end End, n int) ([]Item, error) {
+func (p plain) Take(ctx context.Context, end queue.End, n int) ([]Item, error) {
 	return p.takeBy(ctx, n, func(tx kv.Tx) (kv.KeyValue, bool, error) {
-		if end == Low {
+		if end == queue.Min {
 			return p.q.PopMin(tx)
 		}
 		return p.q.PopMax(tx)
@@ -68,14 +69,14 @@ func (p plain) takeBy(
 	return all, err
 }
 
-func (p plain) find(r kv.Reader, end End) (kv.KeyValue, bool, error) {
-	if end == Low {
+func (p plain) find(r kv.Reader, end queue.End) (kv.KeyValue, bool, error) {
+	if end == queue.Min {
 		return p.q.Min(r)
 	}
 	return p.q.Max(r)
 }
 
-func (p plain) Peek(ctx context.Context, end End) (item Item, err error) {
+func (p plain) Peek(ctx context.Context, end queue.End) (item Item, err error) {
 	err = p.db.ReadTransact(ctx, func(r kv.Reader) error {
 		kv, ok, err := p.find(r, end)
 		if err == nil && !ok {
@@ -103,7 +104,7 @@ func (p plain) Len(ctx context.Context) (n int, err error) {
 // snapshotHead finds the item to take through a snapshot, and so gives it to two.
 type snapshotHead struct{ plain }
 
-func (s snapshotHead) Take(ctx context.Context, end End, n int) ([]Item, error) {
+func (s snapshotHead) Take(ctx context.Context, end queue.End, n int) ([]Item, error) {
 	return s.takeBy(ctx, n, func(tx kv.Tx) (kv.KeyValue, bool, error) {
 		item, ok, err := s.find(tx.Snapshot(), end)
 		if ok {
@@ -117,7 +118,7 @@ func (s snapshotHead) Take(ctx context.Context, end End, n int) ([]Item, error) 
 // it meanwhile.
 type headOnly struct{ plain }
 
-func (h headOnly) Take(ctx context.Context, end End, n int) ([]Item, error) {
+func (h headOnly) Take(ctx context.Context, end queue.End, n int) ([]Item, error) {
 	return h.takeBy(ctx, n, func(tx kv.Tx) (kv.KeyValue, bool, error) {
 		item, ok, err := h.find(tx.Snapshot(), end)
 		if ok {
@@ -135,7 +136,7 @@ type staleEmpty struct {
 	empty bool
 }
 
-func (s *staleEmpty) Take(ctx context.Context, end End, n int) ([]Item, error) {
+func (s *staleEmpty) Take(ctx context.Context, end queue.End, n int) ([]Item, error) {
 	if s.empty {
 		s.empty = false
 		return nil, conq.ErrEmpty
@@ -148,8 +149,8 @@ func (s *staleEmpty) Take(ctx context.Context, end End, n int) ([]Item, error) {
 // lastFirst takes the last of the lowest priority.
 type lastFirst struct{ plain }
 
-func (l lastFirst) Take(ctx context.Context, end End, n int) ([]Item, error) {
-	if end == High {
+func (l lastFirst) Take(ctx context.Context, end queue.End, n int) ([]Item, error) {
+	if end == queue.Max {
 		return l.plain.Take(ctx, end, n)
 	}
 	return l.takeBy(ctx, n, func(tx kv.Tx) (kv.KeyValue, bool, error) {
@@ -191,7 +192,7 @@ func (r retry) Put(ctx context.Context, items []Item) (err error) {
 	return err
 }
 
-func (r retry) Take(ctx context.Context, end End, n int) (items []Item, err error) {
+func (r retry) Take(ctx context.Context, end queue.End, n int) (items []Item, err error) {
 	for err = kv.ErrCommitUnknown; errors.Is(err, kv.ErrCommitUnknown); {
 		if items, err = r.Target.Take(ctx, end, n); !r.takes {
 			break
@@ -228,7 +229,7 @@ func (p piecemeal) Put(ctx context.Context, items []Item) error {
 	return nil
 }
 
-func (p piecemeal) Take(ctx context.Context, end End, n int) (all []Item, err error) {
+func (p piecemeal) Take(ctx context.Context, end queue.End, n int) (all []Item, err error) {
 	if !p.takes {
 		return p.Target.Take(ctx, end, n)
 	}

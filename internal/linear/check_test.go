@@ -15,6 +15,7 @@ import (
 	"github.com/conq-go/conq/internal/testkit"
 	"github.com/conq-go/conq/kv"
 	"github.com/conq-go/conq/kv/memory"
+	"github.com/conq-go/conq/queue"
 )
 
 // reporter is a test whose report is read by another test.
@@ -40,7 +41,7 @@ func TestCheckReports(t *testing.T) {
 	r := &reporter{TB: t}
 	Check(r, sequence(put("a"), take(1, "a")), h)
 	text := r.text.String()
-	for _, want := range []string{`"orders"`, "put [b]", "put [c]", "take low = [c]"} {
+	for _, want := range []string{`"orders"`, "put [b]", "put [c]", "take min = [c]"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("the report does not have %s:\n%s", want, text)
 		}
@@ -79,10 +80,10 @@ func TestCheckFailsWithoutAVerdict(t *testing.T) {
 // failing answers each call with an error.
 type failing struct{ err error }
 
-func (f failing) Put(context.Context, []Item) error              { return f.err }
-func (f failing) Take(context.Context, End, int) ([]Item, error) { return nil, f.err }
-func (f failing) Peek(context.Context, End) (Item, error)        { return Item{}, f.err }
-func (f failing) Len(context.Context) (int, error)               { return 0, f.err }
+func (f failing) Put(context.Context, []Item) error                    { return f.err }
+func (f failing) Take(context.Context, queue.End, int) ([]Item, error) { return nil, f.err }
+func (f failing) Peek(context.Context, queue.End) (Item, error)        { return Item{}, f.err }
+func (f failing) Len(context.Context) (int, error)                     { return 0, f.err }
 
 // What an error means is decided by the recorder: empty is a result, unknown is a
 // fork of what changes a queue, anything else has not happened.

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"math"
 	"strings"
+
+	"github.com/conq-go/conq/queue"
 )
 
 // Item is a value in a queue. Values are unique in a history.
@@ -23,23 +25,13 @@ func (i Item) String() string {
 	return fmt.Sprintf("%s:%d", i.Value, i.Priority)
 }
 
-// End is the end of a queue at which a verb works.
-type End int
-
-const (
-	Low  End = iota // Dequeue, PopMin
-	High            // PopMax
-)
-
-func (e End) String() string { return [...]string{"low", "high"}[e] }
-
 // Kind is what a verb does.
 type Kind int
 
 const (
 	Put  Kind = iota // Enqueue, EnqueueAll, Push, PushAll
 	Take             // Dequeue, DequeueN, PopMin, PopMax and so on
-	Peek             // Peek, PeekMin, PeekMax
+	Peek             // Peek
 	Len
 )
 
@@ -49,13 +41,13 @@ func (k Kind) String() string { return [...]string{"put", "take", "peek", "len"}
 type Op struct {
 	Client  int
 	Kind    Kind
-	End     End    // of Take and Peek
-	N       int    // of Take: how many items were wanted
-	Items   []Item // what Put was given; what Take and Peek returned, none if empty
-	Length  int    // what Len returned
-	Unknown bool   // the outcome: Items of a Take, and Return, mean nothing then
-	Call    int64  // the clock before the call
-	Return  int64  // and after it; no two of these times are equal in a history
+	End     queue.End // of Take and Peek
+	N       int       // of Take: how many items were wanted
+	Items   []Item    // what Put was given; what Take and Peek returned, none if empty
+	Length  int       // what Len returned
+	Unknown bool      // the outcome: Items of a Take, and Return, mean nothing then
+	Call    int64     // the clock before the call
+	Return  int64     // and after it; no two of these times are equal in a history
 }
 
 // String is the call and its result, as one reads it in a listing.

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/anishathalye/porcupine"
+	"github.com/conq-go/conq/queue"
 )
 
 // model is the specification of one queue, for one history of it.
@@ -226,10 +227,10 @@ func (m *model) losses(from state) []state {
 				continue
 			}
 			for at := range all[i].present.len() {
-				if !m.items[all[i].present.at(at).item].kept || !m.mayGo(all[i].present, at, End(end)) {
+				if !m.items[all[i].present.at(at).item].kept || !m.mayGo(all[i].present, at, queue.End(end)) {
 					continue
 				}
-				less := m.choose(all[i], at, End(end))
+				less := m.choose(all[i], at, queue.End(end))
 				less.lossy[end]--
 				if !m.twoSteps {
 					less.going = ""
@@ -304,7 +305,7 @@ func (m *model) take(st state, s step) (state, bool) {
 }
 
 // mayGo tells whether no other item has to go before the one at a place.
-func (m *model) mayGo(there slots, at int, end End) bool {
+func (m *model) mayGo(there slots, at int, end queue.End) bool {
 	item := there.at(at)
 	for other := range there.all() {
 		if other != item && m.precedes(other, item, end) {
@@ -315,11 +316,11 @@ func (m *model) mayGo(there slots, at int, end End) bool {
 }
 
 // precedes tells whether item a has to go before item b at an end.
-func (m *model) precedes(a, b slot, end End) bool {
+func (m *model) precedes(a, b slot, end queue.End) bool {
 	x, y := m.items[a.item].Priority, m.items[b.item].Priority
 	switch {
 	case x != y:
-		return x < y == (end == Low)
+		return x < y == (end == queue.Min)
 	case m.last(end):
 		return m.before(b, a)
 	default:
@@ -328,7 +329,7 @@ func (m *model) precedes(a, b slot, end End) bool {
 }
 
 // last tells whether the last one of equals goes first at an end.
-func (m *model) last(end End) bool { return end == High && !m.fifoTies }
+func (m *model) last(end queue.End) bool { return end == queue.Max && !m.fifoTies }
 
 // before tells whether an item was put before another one.
 func (m *model) before(a, b slot) bool {
@@ -342,7 +343,7 @@ func (m *model) before(a, b slot) bool {
 // That tells the order in which those of its priority that stay were
 // put. It matters only where the last of equals is taken: if always the first is,
 // nothing that came before it can come up again.
-func (m *model) choose(st state, at int, end End) state {
+func (m *model) choose(st state, at int, end queue.End) state {
 	chosen := st.present.at(at)
 	st.present, st.going = st.present.without(at), st.going.with(chosen)
 	if !m.lifo {
@@ -360,7 +361,7 @@ func (m *model) choose(st state, at int, end End) state {
 }
 
 // learn returns what is known of an item after another one was preferred to it.
-func (m *model) learn(s, gone slot, end End) slot {
+func (m *model) learn(s, gone slot, end queue.End) slot {
 	switch last := m.last(end); {
 	case last && m.items[gone.early].ret < m.items[s.early].ret:
 		s.early = gone.early

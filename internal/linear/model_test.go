@@ -14,6 +14,7 @@ import (
 	"github.com/conq-go/conq/internal/testkit"
 	"github.com/conq-go/conq/kv"
 	"github.com/conq-go/conq/kv/memory"
+	"github.com/conq-go/conq/queue"
 	"github.com/conq-go/conq/recipe"
 )
 
@@ -68,7 +69,7 @@ func got(text string) []Item {
 
 func put(text string) Op            { return Op{Kind: Put, Items: items(text)} }
 func take(n int, text string) Op    { return Op{Kind: Take, N: n, Items: got(text)} }
-func takeMax(n int, text string) Op { return Op{Kind: Take, N: n, End: High, Items: got(text)} }
+func takeMax(n int, text string) Op { return Op{Kind: Take, N: n, End: queue.Max, Items: got(text)} }
 func peek(text string) Op           { return Op{Kind: Peek, Items: got(text)} }
 func length(n int) Op               { return Op{Kind: Len, Length: n} }
 func unknown(op Op) Op              { op.Unknown = true; return op }
@@ -237,14 +238,14 @@ func isList(h History) bool {
 }
 
 // choose returns which item a take takes, or -1.
-func choose(there []Item, end End, fifoTies bool) int {
+func choose(there []Item, end queue.End, fifoTies bool) int {
 	best := -1
 	for i, item := range there {
 		switch {
 		case best < 0,
-			end == Low && item.Priority < there[best].Priority,
-			end == High && item.Priority > there[best].Priority,
-			end == High && item.Priority == there[best].Priority && !fifoTies:
+			end == queue.Min && item.Priority < there[best].Priority,
+			end == queue.Max && item.Priority > there[best].Priority,
+			end == queue.Max && item.Priority == there[best].Priority && !fifoTies:
 			best = i
 		}
 	}
@@ -290,7 +291,7 @@ func scramble(r *rand.Rand, ends int) (h History) {
 	var there []Item
 	for i := range h.Ops {
 		op := &h.Ops[i]
-		op.N, op.End = 1, End(r.IntN(ends))
+		op.N, op.End = 1, queue.End(r.IntN(ends))
 		switch k := r.IntN(10); {
 		case k < 5:
 			item := Item{fmt.Sprint(i), r.Int64N(int64(ends))}

@@ -32,7 +32,7 @@ var engines = []struct {
 }{
 	{"memory", func(*testing.T) kv.DB { return memory.New(memory.Options{}) }},
 	{"embedded", func(t *testing.T) kv.DB {
-		db, err := embedded.Open("db", embedded.Options{FS: vfs.NewMem(), MemTable: 1 << 20, Cache: 1 << 20})
+		db, err := embedded.Open(t.Context(), "db", embedded.Options{FS: vfs.NewMem(), MemTable: 1 << 20, Cache: 1 << 20})
 		testkit.NoError(t, err)
 		return db
 	}},
@@ -279,7 +279,7 @@ func (f *fixture) options() conq.Options {
 func (f *fixture) queue(name string) Queue {
 	f.Helper()
 	return f.shared(name, false, func(db kv.DB) (Target, error) {
-		q, err := conq.OpenQueue(db, name, conq.String(), f.options())
+		q, err := conq.OpenQueue(context.Background(), db, name, conq.String(), f.options())
 		return FIFO(q), err
 	})
 }
@@ -289,7 +289,7 @@ func (f *fixture) priorityQueue(name string, fifoTies bool) Queue {
 	return f.shared(name, fifoTies, func(db kv.DB) (Target, error) {
 		options := f.options()
 		options.FIFOTies = fifoTies
-		p, err := conq.OpenPriorityQueue(db, name, conq.String(), options)
+		p, err := conq.OpenPriorityQueue(context.Background(), db, name, conq.String(), options)
 		return Priority(p), err
 	})
 }

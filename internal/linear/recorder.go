@@ -9,14 +9,15 @@ import (
 
 	"github.com/conq-go/conq"
 	"github.com/conq-go/conq/kv"
+	"github.com/conq-go/conq/queue"
 )
 
 // Target is a handle of a queue of either kind. Errors are those of package
 // conq: ErrEmpty, kv.ErrCommitUnknown, and others for what has not happened.
 type Target interface {
 	Put(ctx context.Context, items []Item) error
-	Take(ctx context.Context, end End, n int) ([]Item, error)
-	Peek(ctx context.Context, end End) (Item, error)
+	Take(ctx context.Context, end queue.End, n int) ([]Item, error)
+	Peek(ctx context.Context, end queue.End) (Item, error)
 	Len(ctx context.Context) (int, error)
 }
 

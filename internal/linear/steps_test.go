@@ -10,6 +10,7 @@ import (
 	"github.com/conq-go/conq/internal/testkit"
 	"github.com/conq-go/conq/kv"
 	"github.com/conq-go/conq/kv/memory"
+	"github.com/conq-go/conq/queue"
 	"github.com/conq-go/conq/recipe"
 	"github.com/conq-go/conq/subspace"
 )
@@ -80,7 +81,7 @@ type lateClear struct {
 	keys    [][]byte        // to be removed
 }
 
-func (l *lateClear) Take(ctx context.Context, end End, n int) (all []Item, err error) {
+func (l *lateClear) Take(ctx context.Context, end queue.End, n int) (all []Item, err error) {
 	gone := l.keys
 	l.keys = nil
 	err = l.db.Transact(ctx, func(tx kv.Tx) error {

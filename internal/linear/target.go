@@ -7,19 +7,20 @@ import (
 
 	"github.com/conq-go/conq"
 	"github.com/conq-go/conq/kv"
+	"github.com/conq-go/conq/queue"
 )
 
 // Open opens a queue, FIFO with one end and of priorities with two. It does so again after an unknown
 // outcome, which does no harm.
-func Open(db kv.DB, name string, ends int, o conq.Options) (t Target, err error) {
+func Open(ctx context.Context, db kv.DB, name string, ends int, o conq.Options) (t Target, err error) {
 	for err = kv.ErrCommitUnknown; errors.Is(err, kv.ErrCommitUnknown); {
 		if ends == 1 {
 			var q *conq.Queue[string]
-			q, err = conq.OpenQueue(db, name, conq.String(), o)
+			q, err = conq.OpenQueue(ctx, db, name, conq.String(), o)
 			t = FIFO(q)
 		} else {
 			var p *conq.PriorityQueue[string]
-			p, err = conq.OpenPriorityQueue(db, name, conq.String(), o)
+			p, err = conq.OpenPriorityQueue(ctx, db, name, conq.String(), o)
 			t = Priority(p)
 		}
 	}
@@ -34,7 +35,7 @@ func CheckOn(t testing.TB, dbs []kv.DB, name string, w Workload, o conq.Options)
 	o.FIFOTies = w.Seed%2 == 0
 	var handles []Target
 	for _, db := range dbs {
-		h, err := Open(db, name, w.Ends, o)
+		h, err := Open(t.Context(), db, name, w.Ends, o)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -70,8 +71,8 @@ func (f fifo) Put(ctx context.Context, items []Item) error {
 	return f.q.EnqueueAll(ctx, values)
 }
 
-func (f fifo) Take(ctx context.Context, end End, n int) ([]Item, error) {
-	if end != Low {
+func (f fifo) Take(ctx context.Context, end queue.End, n int) ([]Item, error) {
+	if end != queue.Min {
 		return nil, errLow
 	}
 	if n == 1 {
@@ -85,8 +86,8 @@ func (f fifo) Take(ctx context.Context, end End, n int) ([]Item, error) {
 	return items, err
 }
 
-func (f fifo) Peek(ctx context.Context, end End) (Item, error) {
-	if end != Low {
+func (f fifo) Peek(ctx context.Context, end queue.End) (Item, error) {
+	if end != queue.Min {
 		return Item{}, errLow
 	}
 	v, err := f.q.Peek(ctx)
@@ -119,17 +120,11 @@ func (p priority) Put(ctx context.Context, items []Item) error {
 	return p.p.PushAll(ctx, values)
 }
 
-func (p priority) Take(ctx context.Context, end End, n int) ([]Item, error) {
-	switch {
-	case n == 1 && end == Low:
-		return one(p.p.PopMin(ctx))
-	case n == 1:
-		return one(p.p.PopMax(ctx))
-	case end == Low:
-		return several(p.p.PopMinN(ctx, n))
-	default:
-		return several(p.p.PopMaxN(ctx, n))
+func (p priority) Take(ctx context.Context, end queue.End, n int) ([]Item, error) {
+	if n == 1 {
+		return one(p.p.Pop(ctx, end))
 	}
+	return several(p.p.PopN(ctx, end, n))
 }
 
 // several returns what a verb for several values has returned.
@@ -141,12 +136,8 @@ func several(values []conq.Prioritized[string], err error) ([]Item, error) {
 	return items, err
 }
 
-func (p priority) Peek(ctx context.Context, end End) (Item, error) {
-	peek := p.p.PeekMin
-	if end == High {
-		peek = p.p.PeekMax
-	}
-	v, err := peek(ctx)
+func (p priority) Peek(ctx context.Context, end queue.End) (Item, error) {
+	v, err := p.p.Peek(ctx, end)
 	return Item{v, Untold}, err
 }
 

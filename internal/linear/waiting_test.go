@@ -15,6 +15,7 @@ import (
 	"github.com/conq-go/conq/internal/testkit"
 	"github.com/conq-go/conq/kv"
 	"github.com/conq-go/conq/kv/faulty"
+	"github.com/conq-go/conq/queue"
 )
 
 // patient is a Target of which Take mostly waits, for a while, at some ends. Some wait until nobody else gets
@@ -22,11 +23,11 @@ import (
 type patient struct {
 	Target
 	in   local
-	ends []End
-	wait func(ctx context.Context, end End, n int) ([]Item, error)
+	ends []queue.End
+	wait func(ctx context.Context, end queue.End, n int) ([]Item, error)
 }
 
-func (p patient) Take(ctx context.Context, end End, n int) ([]Item, error) {
+func (p patient) Take(ctx context.Context, end queue.End, n int) ([]Item, error) {
 	if !slices.Contains(p.ends, end) || rand.IntN(8) == 0 {
 		return p.Target.Take(ctx, end, n)
 	}
@@ -54,7 +55,7 @@ func (p patient) Take(ctx context.Context, end End, n int) ([]Item, error) {
 }
 
 func patientQueue(in local, q *conq.Queue[string]) Target {
-	return patient{FIFO(q), in, []End{Low}, func(ctx context.Context, _ End, n int) (items []Item, err error) {
+	return patient{FIFO(q), in, []queue.End{queue.Min}, func(ctx context.Context, _ queue.End, n int) (items []Item, err error) {
 		values, err := q.DequeueWaitN(ctx, n)
 		for _, v := range values {
 			items = append(items, Item{v, Untold})
@@ -63,13 +64,9 @@ func patientQueue(in local, q *conq.Queue[string]) Target {
 	}}
 }
 
-func patientPriorityQueue(in local, p *conq.PriorityQueue[string], ends []End) Target {
-	return patient{Priority(p), in, ends, func(ctx context.Context, end End, n int) (items []Item, err error) {
-		wait := p.PopMinWaitN
-		if end == High {
-			wait = p.PopMaxWaitN
-		}
-		values, err := wait(ctx, n)
+func patientPriorityQueue(in local, p *conq.PriorityQueue[string], ends []queue.End) Target {
+	return patient{Priority(p), in, ends, func(ctx context.Context, end queue.End, n int) (items []Item, err error) {
+		values, err := p.PopWaitN(ctx, end, n)
 		for _, v := range values {
 			items = append(items, Item{v.Value, v.Priority})
 		}
@@ -139,7 +136,7 @@ func waiting(t *testing.T, db kv.DB, w weather, handles int, seed uint64) {
 		}
 	}}
 	f := &fixture{T: t, calm: db, weather: w, seed: seed, judge: func(h ...History) { Check(t, h...) }}
-	queue := func(name string, fifoTies bool, open func(kv.DB) (Target, error)) Queue {
+	fresh := func(name string, fifoTies bool, open func(kv.DB) (Target, error)) Queue {
 		targets := make([]Target, handles)
 		for i := range targets {
 			targets[i] = f.open(l, open)
@@ -151,19 +148,19 @@ func waiting(t *testing.T, db kv.DB, w weather, handles int, seed uint64) {
 		}
 	}
 	f.run(Workload{Seed: seed, Clients: clients, Calls: calls(), Ends: 1, Puts: 25, Cancel: w.cancel},
-		queue("a", false, func(db kv.DB) (Target, error) {
-			q, err := conq.OpenQueue(db, "a", conq.String(), o)
+		fresh("a", false, func(db kv.DB) (Target, error) {
+			q, err := conq.OpenQueue(t.Context(), db, "a", conq.String(), o)
 			return patientQueue(l, q), err
 		}))
 	for _, p := range []struct {
 		name     string
 		fifoTies bool
-		ends     []End
-	}{{"b", false, []End{Low}}, {"c", false, []End{High}}, {"d", true, []End{High}}, {"e", false, []End{Low, High}}} {
+		ends     []queue.End
+	}{{"b", false, []queue.End{queue.Min}}, {"c", false, []queue.End{queue.Max}}, {"d", true, []queue.End{queue.Max}}, {"e", false, []queue.End{queue.Min, queue.Max}}} {
 		o.FIFOTies = p.fifoTies
 		f.run(Workload{Seed: seed, Clients: clients, Calls: calls() / 2, Ends: 2, Puts: 25, Cancel: w.cancel},
-			queue(p.name, p.fifoTies, func(db kv.DB) (Target, error) {
-				q, err := conq.OpenPriorityQueue(db, p.name, conq.String(), o)
+			fresh(p.name, p.fifoTies, func(db kv.DB) (Target, error) {
+				q, err := conq.OpenPriorityQueue(t.Context(), db, p.name, conq.String(), o)
 				return patientPriorityQueue(l, q, p.ends), err
 			}))
 	}

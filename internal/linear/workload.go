@@ -7,6 +7,8 @@ import (
 	"math/rand/v2"
 	"strings"
 	"sync"
+
+	"github.com/conq-go/conq/queue"
 )
 
 // Workload says what clients do. It is the same for the same Seed; what comes of
@@ -112,7 +114,7 @@ const LongValue = 40
 // next draws a call. A little more is taken than put, as an empty queue is where
 // mistakes are made, and a short one is fast to check.
 func (p *plan) next() Op {
-	op := Op{Client: p.client, End: End(p.IntN(p.ends))}
+	op := Op{Client: p.client, End: queue.End(p.IntN(p.ends))}
 	switch n := p.IntN(100); {
 	case n < p.puts:
 		op.Kind = Put

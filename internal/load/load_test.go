@@ -110,7 +110,7 @@ func TestDepthAndClear(t *testing.T) {
 		if clear {
 			want = 0
 		}
-		q, err := conq.OpenQueue(db, fifoName, conq.Bytes())
+		q, err := conq.OpenQueue(t.Context(), db, fifoName, conq.Bytes())
 		testkit.NoError(t, err)
 		if n, err := q.Len(t.Context()); err != nil || n != want {
 			t.Errorf("%d items are left (%v), want %d", n, err, want)
@@ -395,7 +395,7 @@ func TestBrokenStoreIsCleared(t *testing.T) {
 		if !errors.Is(err, errBroken) || strings.Contains(err.Error(), fmt.Sprintf("items may be left in %q", fifoName)) == once {
 			t.Errorf("broken once %v: %v", once, err)
 		}
-		q, err := conq.OpenQueue(db, fifoName, conq.Bytes())
+		q, err := conq.OpenQueue(t.Context(), db, fifoName, conq.Bytes())
 		testkit.NoError(t, err)
 		if n, err := q.Len(t.Context()); err != nil || (n == 0) != once {
 			t.Errorf("broken once %v: %d items are left, %v", once, n, err)

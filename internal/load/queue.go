@@ -37,7 +37,7 @@ type queue interface {
 
 func openQueue(db kv.DB, s *Settings, c *counter) (queue, error) {
 	if s.Jobs {
-		q, err := work.Open(db, jobsName, conq.Bytes(), work.Options{NoCombining: !s.Combining, Observe: c.observeJobs})
+		q, err := work.Open(context.Background(), db, jobsName, conq.Bytes(), work.Options{NoCombining: !s.Combining, Observe: c.observeJobs})
 		return workQueue{q}, err
 	}
 	kind, name := conq.KindQueue, fifoName
@@ -45,7 +45,7 @@ func openQueue(db kv.DB, s *Settings, c *counter) (queue, error) {
 		kind, name = conq.KindPriorityQueue, priorityName
 	}
 	o := conq.Options{NoCombining: !s.Combining, Staging: stagings[s.Staging], Observe: c.observe(kind)}
-	q, err := anyqueue.Open(db, kind, name, conq.Bytes(), o)
+	q, err := anyqueue.Open(context.Background(), db, kind, name, conq.Bytes(), o)
 	return items{q, kind}, err
 }
 

@@ -11,7 +11,6 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/conq-go/conq/errs"
 	"github.com/conq-go/conq/internal/budget"
 	"github.com/conq-go/conq/internal/catalogue"
 	"github.com/conq-go/conq/internal/jobs"
@@ -19,6 +18,7 @@ import (
 	"github.com/conq-go/conq/internal/outcome"
 	"github.com/conq-go/conq/internal/reads"
 	"github.com/conq-go/conq/kv"
+	"github.com/conq-go/conq/queue"
 )
 
 // Queue is conq.DeleteQueue.
@@ -30,7 +30,7 @@ func Queue(ctx context.Context, db kv.DB, name string) (err error) {
 		return reads.ErrNoDB
 	}
 	r := &removal{
-		db: db, name: name, items: layout.New(name, layout.KindQueue, db.Limits()), jobs: jobs.NewQueue(name, db.Limits(), jobs.Config{}),
+		db: db, name: name, items: layout.New(name, queue.KindQueue, db.Limits()), jobs: jobs.NewQueue(name, db.Limits(), jobs.Config{}),
 		lanes: outcome.New(db, layout.Outcomes(name), nil), most: budget.BatchFor(db.Limits(), 4).Items,
 	}
 	if signals := kv.SignalsOf(db); signals != nil {
@@ -87,7 +87,7 @@ func (r *removal) run(ctx context.Context) error {
 // begin deletes the queue if it can in this transaction, or else marks it.
 func (r *removal) begin(tx kv.Tx, busy bool) (done bool, err error) {
 	info, err := catalogue.Find(tx, r.name)
-	if errors.Is(err, errs.ErrNoQueue) {
+	if errors.Is(err, queue.ErrNoQueue) {
 		return r.clearRest(tx, err)
 	}
 	if err == nil {
@@ -96,7 +96,7 @@ func (r *removal) begin(tx kv.Tx, busy bool) (done bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	few := info.Kind != layout.KindWorkQueue
+	few := info.Kind != queue.KindWorkQueue
 	if !few && !busy && !info.Deleting {
 		if few, err = r.clearFew(tx); err != nil {
 			return false, err

@@ -11,14 +11,15 @@ import (
 	"github.com/conq-go/conq/internal/layout"
 	"github.com/conq-go/conq/kv"
 	"github.com/conq-go/conq/kv/faulty"
+	"github.com/conq-go/conq/queue"
 	"github.com/conq-go/conq/tuple"
 )
 
 // Laid returns where the items of "q", a queue, or of another name, a priority queue, are.
 func Laid(name string) *layout.Queue {
-	kind := layout.KindPriorityQueue
+	kind := queue.KindPriorityQueue
 	if name == "q" {
-		kind = layout.KindQueue
+		kind = queue.KindQueue
 	}
 	return layout.New(name, kind, kv.Limits{})
 }

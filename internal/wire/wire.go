@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/conq-go/conq/queue"
 	"github.com/conq-go/conq/work"
 )
 
@@ -138,7 +139,7 @@ type Move struct {
 	From string `json:"from" doc:"A queue or a priority queue."`
 	To   string `json:"to" doc:"One of the same kind, which is made if there is none."`
 	N    int    `json:"n,omitempty" minimum:"1" maximum:"1000" default:"1" doc:"Up to how many items."`
-	End  End    `json:"end,omitempty" enum:"min,max" doc:"Of a priority queue. Default: min."`
+	End  string `json:"end,omitempty" enum:"min,max" doc:"Of a priority queue. Default: min."`
 }
 
 // Moved is what was moved.
@@ -146,12 +147,10 @@ type Moved struct {
 	Moved int `json:"moved" doc:"How many items, 0 if there were none."`
 }
 
-// End is an end of a priority queue, or the front of a queue.
-type End string
-
-// The ends.
-const (
-	Front End = ""
-	Min   End = "min"
-	Max   End = "max"
-)
+// EndOf returns the end that a text stands for: min, max, or nothing, which is min. Others are refused before, by the enum.
+func EndOf(text string) queue.End {
+	if text == queue.Max.String() {
+		return queue.Max
+	}
+	return queue.Min
+}

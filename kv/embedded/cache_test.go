@@ -43,7 +43,7 @@ func TestCache(t *testing.T) {
 
 func testReads(t *testing.T, limits cache.Limits, used func(*readModel)) {
 	rapid.Check(t, func(rt *rapid.T) {
-		db, err := Open("store", Options{FS: memFS(), Durability: Memory})
+		db, err := Open(rt.Context(), "store", Options{FS: memFS(), Durability: Memory})
 		testkit.NoError(rt, err)
 		defer db.Close()
 		db.manyTombstones, db.cache = 1, cache.New(limits, db.gaps)

@@ -129,9 +129,9 @@ func failedSync(t *testing.T, fs *cachingFS) {
 	t.Helper()
 	var seen []string
 	for life := range 3 {
-		db, err := Open("store", Options{FS: fs, MemTable: smallMemTable})
+		db, err := Open(t.Context(), "store", Options{FS: fs, MemTable: smallMemTable})
 		if errors.Is(err, syscall.EIO) { // once
-			db, err = Open("store", Options{FS: fs, MemTable: smallMemTable})
+			db, err = Open(t.Context(), "store", Options{FS: fs, MemTable: smallMemTable})
 		}
 		if err != nil {
 			t.Fatalf("sync %d failed: opening %d: %v", fs.fail, life, err)
@@ -157,7 +157,7 @@ func failedSync(t *testing.T, fs *cachingFS) {
 		}
 	}
 	fs.powerFailure(t)
-	db, err := Open("store", Options{FS: fs.FS, MemTable: smallMemTable})
+	db, err := Open(t.Context(), "store", Options{FS: fs.FS, MemTable: smallMemTable})
 	if err != nil {
 		t.Fatalf("sync %d failed: opening after a power failure: %v", fs.fail, err)
 	}

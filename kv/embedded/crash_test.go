@@ -130,7 +130,7 @@ func checkImage(t *testing.T, image *vfs.MemFS, least, most [crashWriters]int64)
 
 func checkImageWith(t *testing.T, image *vfs.MemFS, memTable int, least, most [crashWriters]int64) {
 	t.Helper()
-	db, err := Open("store", Options{FS: image, Durability: Memory, MemTable: memTable})
+	db, err := Open(t.Context(), "store", Options{FS: image, Durability: Memory, MemTable: memTable})
 	if err != nil {
 		t.Fatal("opening a crash image:", err)
 	}
@@ -188,7 +188,7 @@ func checkWriter(r kv.Reader, w int, least, most int64) error {
 func TestReadersWaitForTheLog(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		gate := &syncGate{FS: memFS(), open: make(chan struct{})}
-		db, err := Open("store", Options{FS: gate})
+		db, err := Open(t.Context(), "store", Options{FS: gate})
 		testkit.NoError(t, err)
 		gate.shut.Store(true)
 		var wrote, saw, read, snapshot atomic.Bool

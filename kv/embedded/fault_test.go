@@ -86,7 +86,7 @@ func diskErrors(t *testing.T, f *faults, durability Durability) {
 	t.Helper()
 	fs := memFS()
 	o := Options{FS: errorfs.Wrap(fs, f), Durability: durability, MemTable: smallMemTable}
-	db, err := Open("store", o)
+	db, err := Open(t.Context(), "store", o)
 	if err != nil {
 		checkDiskError(t, f, err)
 	}
@@ -166,7 +166,7 @@ func TestOpenRefuses(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			before := listing(c.dir)
-			db, err := Open(c.dir, Options{})
+			db, err := Open(t.Context(), c.dir, Options{})
 			if err == nil {
 				db.Close()
 				t.Fatal("it was opened")
@@ -192,7 +192,7 @@ func TestOpenReadOnlyDirectory(t *testing.T) {
 	for _, reason := range []error{syscall.EROFS, syscall.EACCES} {
 		fs := memFS()
 		testkit.NoError(t, fs.MkdirAll("store", 0o755))
-		_, err := Open("store", Options{FS: errorfs.Wrap(fs, faultsFrom(1, true, reason))})
+		_, err := Open(t.Context(), "store", Options{FS: errorfs.Wrap(fs, faultsFrom(1, true, reason))})
 		if !errors.Is(err, kv.ErrReadOnly) || !errors.Is(err, reason) {
 			t.Errorf("error %v, want ErrReadOnly with %v", err, reason)
 		}
@@ -211,7 +211,7 @@ func TestOptions(t *testing.T) {
 		"embedded:x?interval=1s&interval=2s": `option "interval" is given twice`,
 		"embedded:x?interval=%":              `invalid URL escape "%"`,
 	} {
-		db, err := kv.Open(url)
+		db, err := kv.Open(t.Context(), url)
 		if err == nil {
 			db.Close()
 		}
@@ -222,10 +222,10 @@ func TestOptions(t *testing.T) {
 			t.Errorf("%s: %v is no kv.ErrInvalid", url, err)
 		}
 	}
-	if _, err := Open("x", Options{Durability: 9, FS: memFS()}); err == nil {
+	if _, err := Open(t.Context(), "x", Options{Durability: 9, FS: memFS()}); err == nil {
 		t.Error("an unknown durability was taken")
 	}
-	db, err := kv.Open("embedded:" + filepath.Join(t.TempDir(), "new", "store") + "?durability=interval&interval=1ms")
+	db, err := kv.Open(t.Context(), "embedded:"+filepath.Join(t.TempDir(), "new", "store")+"?durability=interval&interval=1ms")
 	testkit.NoError(t, err)
 	defer db.Close()
 	if o := db.(*DB).o; o.Durability != Interval || o.Interval.String() != "1ms" {

@@ -16,7 +16,7 @@ import (
 func TestGroupCommit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		gate := &syncGate{FS: memFS(), open: make(chan struct{})}
-		db, err := Open("store", Options{FS: gate})
+		db, err := Open(t.Context(), "store", Options{FS: gate})
 		testkit.NoError(t, err)
 		gate.shut.Store(true)
 		before := gate.syncs.Load()

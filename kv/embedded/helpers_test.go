@@ -16,7 +16,7 @@ import (
 // mustOpen opens a store and closes it when the test ends.
 func mustOpen(t *testing.T, dir string, o Options) *DB {
 	t.Helper()
-	db, err := Open(dir, o)
+	db, err := Open(t.Context(), dir, o)
 	testkit.NoError(t, err)
 	t.Cleanup(func() { db.Close() })
 	return db

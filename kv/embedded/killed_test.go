@@ -112,7 +112,7 @@ func likeOf(t *testing.T, fs *vfs.MemFS, name string) (like string) {
 
 // contentsOf opens a store and returns all pairs, or the error of either.
 func contentsOf(fs vfs.FS) (all []string, err error) {
-	db, err := Open("store", Options{FS: fs})
+	db, err := Open(context.Background(), "store", Options{FS: fs})
 	if err != nil {
 		return nil, err
 	}

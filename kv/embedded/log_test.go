@@ -70,7 +70,7 @@ func TestJournalTurns(t *testing.T) {
 			t.Fatalf("after %d commits there are %v", i, names)
 		}
 		if i%100 == 99 {
-			image, err := Open("store", Options{FS: fs.CrashClone(vfs.CrashCloneCfg{})})
+			image, err := Open(t.Context(), "store", Options{FS: fs.CrashClone(vfs.CrashCloneCfg{})})
 			testkit.NoError(t, err)
 			checkLatest(t, image, i)
 			image.Close()
@@ -103,7 +103,7 @@ func TestFormat1(t *testing.T) {
 	dir := t.TempDir()
 	testkit.NoError(t, os.CopyFS(dir, os.DirFS("testdata/format1")))
 	for round := range 2 {
-		db, err := Open(dir, Options{})
+		db, err := Open(t.Context(), dir, Options{})
 		testkit.NoError(t, err)
 		items := 0
 		for _, pair := range contents(t, db) {
@@ -171,7 +171,7 @@ func TestManifestDamage(t *testing.T) {
 		for at := 0; at < size; at += 1 + size/97 {
 			spoilt := copyOf(fs)
 			rewrite(t, spoilt, name, func(data []byte) []byte { return change(data, at) })
-			db, err := Open("store", Options{FS: spoilt})
+			db, err := Open(t.Context(), "store", Options{FS: spoilt})
 			if err != nil {
 				if found++; !strings.Contains(err.Error(), name) {
 					t.Errorf("byte %d of %d: error %q does not name %s", at, size, err, name)
@@ -233,7 +233,7 @@ func TestFormat3(t *testing.T) {
 	writeBytes(t, fs, fs.PathJoin("store", formatFile), fmt.Appendf(nil, formatLine, 3))
 	cut := copyOf(fs)
 	testkit.NoError(t, cut.Remove(cut.PathJoin("store", segmentsOf(t, cut)[2])))
-	if _, err := Open("store", Options{FS: cut}); err == nil {
+	if _, err := Open(t.Context(), "store", Options{FS: cut}); err == nil {
 		t.Error("a store of format 3 without its last segment was opened")
 	}
 	for range 2 {

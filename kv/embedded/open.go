@@ -15,6 +15,7 @@ import (
 
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/conq-go/conq/internal/options"
 	"github.com/conq-go/conq/kv"
 	"github.com/conq-go/conq/kv/embedded/internal/guardfs"
 	"github.com/conq-go/conq/kv/embedded/internal/wal"
@@ -24,12 +25,12 @@ func init() {
 	kv.Register("embedded", openURL)
 }
 
-func openURL(name string) (kv.DB, error) {
+func openURL(ctx context.Context, name string) (kv.DB, error) {
 	dir, o, err := ParseURL(name)
 	if err != nil {
 		return nil, err
 	}
-	return Open(dir, o)
+	return Open(ctx, dir, o)
 }
 
 // ParseURL returns what the URL of a store stands for: "embedded:DIR", with the options
@@ -76,9 +77,17 @@ func (o *Options) set(option, value string) (err error) {
 
 // Open opens the store in a directory, which it makes if it is not there. An
 // error tells if the directory is something else's, is in use by another
-// process, can't be written to, or has a newer format; it is left as it was.
-func Open(dir string, o Options) (*DB, error) {
-	o, err := o.withDefaults()
+// process, can't be written to, or has a newer format; it is left as it was. Opening ends with
+// ctx also while the log of a process that died is read, and is done anew the next time. At most
+// one Options may be given.
+func Open(ctx context.Context, dir string, opts ...Options) (*DB, error) {
+	o, err := options.Only(opts)
+	if err == nil {
+		err = options.Context(ctx)
+	}
+	if err == nil {
+		o, err = o.withDefaults()
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -90,14 +99,14 @@ func Open(dir string, o Options) (*DB, error) {
 			return nil, err
 		}
 	}
-	db, err := open(dir, o)
+	db, err := open(ctx, dir, o)
 	if err != nil {
 		return nil, fmt.Errorf("embedded: cannot open store %s: %w", dir, plain(err))
 	}
 	return db, nil
 }
 
-func open(dir string, o Options) (*DB, error) {
+func open(ctx context.Context, dir string, o Options) (*DB, error) {
 	fs := o.FS
 	if err := checkDir(fs, dir); err != nil {
 		return nil, err
@@ -119,7 +128,7 @@ func open(dir string, o Options) (*DB, error) {
 	var db *DB
 	err = openInReserve(dir, o, func() error {
 		db = newDB(o)
-		return db.openLocked(dir, lock)
+		return db.openLocked(ctx, dir, lock)
 	})
 	if err != nil {
 		return nil, errors.Join(err, lock.Close())
@@ -140,7 +149,7 @@ func plain(err error) error {
 
 // openLocked opens the store in a directory of which this process has the lock. That is the
 // store's then.
-func (db *DB) openLocked(dir string, lock io.Closer) error {
+func (db *DB) openLocked(opening context.Context, dir string, lock io.Closer) error {
 	db.dir, db.lock = dir, lock
 	noteOwner(db.o.FS, dir)
 	if err := writeFormat(db.o.FS, dir); err != nil {
@@ -153,7 +162,7 @@ func (db *DB) openLocked(dir string, lock io.Closer) error {
 	if l, ok := lock.(interface{ inPlace() error }); ok {
 		db.guard.InPlace = l.inPlace
 	}
-	err := guardfs.Run(func() error { return db.openFiles(dir) })
+	err := guardfs.Run(func() error { return db.openFiles(opening, dir) })
 	if failure := db.guard.Err(); failure != nil { // whatever became of it
 		stop() // first, as in openFiles
 		if err == nil {
@@ -178,7 +187,7 @@ func (db *DB) openLocked(dir string, lock io.Closer) error {
 
 // openFiles opens Pebble and the log, and applies what is in the one and perhaps not
 // in the other.
-func (db *DB) openFiles(dir string) (err error) {
+func (db *DB) openFiles(ctx context.Context, dir string) (err error) {
 	db.wal, err = wal.Open(db.guard, dir, wal.Options{
 		SegmentSize: int64(db.o.MemTable - db.o.MemTable/8),
 		Durability:  map[Durability]wal.Durability{Always: wal.OnDisk, Interval: wal.Written, Memory: wal.Appended}[db.o.Durability],
@@ -194,7 +203,7 @@ func (db *DB) openFiles(dir string) (err error) {
 		return namingFile(err)
 	}
 	db.backlog = newBacklog(db.pebble)
-	if err := db.replay(); err != nil {
+	if err := db.replay(ctx); err != nil {
 		db.stop() // first, as Pebble's readers of a failed disk wait for better times
 		return errors.Join(err, db.pebble.Close())
 	}
@@ -252,10 +261,13 @@ const (
 )
 
 // replay applies what is in the log.
-func (db *DB) replay() error {
+func (db *DB) replay(ctx context.Context) error {
 	bytes := 0
 	segments := db.wal.Ended()
 	err := db.wal.Replay(func(repr []byte) error {
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
 		bytes += len(repr)
 		b := db.pebble.NewBatch()
 		if err := b.SetRepr(repr); err != nil {

@@ -30,7 +30,7 @@ func TestOpenTwice(t *testing.T) {
 	testkit.NoError(t, os.Symlink(t.TempDir(), link))
 	name := filepath.Join(link, "new", "store")
 	mustOpen(t, name, Options{})
-	if second, err := Open(name, Options{}); err == nil {
+	if second, err := Open(t.Context(), name, Options{}); err == nil {
 		second.Close()
 		t.Error("it was opened twice")
 	}
@@ -56,7 +56,7 @@ func TestDanglingLink(t *testing.T) {
 		t.Skip(err)
 	}
 	for _, dir := range []string{link, filepath.Join(link, "store")} {
-		_, err := Open(dir, Options{})
+		_, err := Open(t.Context(), dir, Options{})
 		if want := link + " is a symbolic link to what is not there"; err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("opening %s: %v, want %q", dir, err, want)
 		}
@@ -83,7 +83,7 @@ func TestOpenDiskErrors(t *testing.T) {
 
 func openDiskErrors(t *testing.T, f *faults, fs *vfs.MemFS, want []string) {
 	t.Helper()
-	db, err := Open("store", Options{FS: errorfs.Wrap(fs, f), MemTable: smallMemTable})
+	db, err := Open(t.Context(), "store", Options{FS: errorfs.Wrap(fs, f), MemTable: smallMemTable})
 	if err != nil {
 		checkDiskError(t, f, err)
 	} else {
@@ -100,7 +100,7 @@ func TestOpenFailsAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) { // with a clock that stands still unless all wait for it
 		fs, _ := storeInParts(t)
 		began := time.Now()
-		db, err := Open("store", Options{FS: errorfs.Wrap(copyOf(fs), faultsFrom(1, true, syscall.ENOSPC)), MemTable: smallMemTable})
+		db, err := Open(t.Context(), "store", Options{FS: errorfs.Wrap(copyOf(fs), faultsFrom(1, true, syscall.ENOSPC)), MemTable: smallMemTable})
 		if err == nil {
 			_ = db.Close()
 			t.Fatal("it was opened")
@@ -269,7 +269,7 @@ func TestOpenFullDisk(t *testing.T) {
 			f, err := fs.Create(fs.PathJoin("store", wal.Spare), vfs.WriteCategoryUnspecified)
 			testkit.NoError(t, errors.Join(err, f.Close()))
 		}
-		db, err := Open("store", Options{FS: &roomy{fs, wal.Spare}})
+		db, err := Open(t.Context(), "store", Options{FS: &roomy{fs, wal.Spare}})
 		if !spare {
 			if !errors.Is(err, ErrFull) {
 				t.Errorf("without anything to remove: %v, want ErrFull", err)
@@ -298,7 +298,7 @@ func TestOpenWithoutLocks(t *testing.T) {
 		{syscall.ENOLCK, syscall.ENOLCK},
 		{&os.PathError{Op: "open", Path: "LOCK", Err: syscall.EACCES}, kv.ErrReadOnly}, // it can't be made
 	} {
-		_, err := Open("store", Options{FS: lockless{memFS(), c.err}})
+		_, err := Open(t.Context(), "store", Options{FS: lockless{memFS(), c.err}})
 		if !errors.Is(err, c.is) || c.is == syscall.ENOLCK && !strings.Contains(err.Error(), "its file LOCK can't be locked") {
 			t.Errorf("where nothing can be locked, as %v: %v", c.err, err)
 		}
@@ -323,7 +323,7 @@ func TestLockWaits(t *testing.T) {
 	tries := 3
 	mustOpen(t, "store", Options{FS: lockedFor{memFS(), &tries}})
 	tries = 1000
-	if _, err := Open("store", Options{FS: lockedFor{memFS(), &tries}}); !errors.Is(err, ErrInUse) || tries < 980 {
+	if _, err := Open(t.Context(), "store", Options{FS: lockedFor{memFS(), &tries}}); !errors.Is(err, ErrInUse) || tries < 980 {
 		t.Errorf("after %d tries: %v", 1000-tries, err)
 	}
 }
@@ -350,7 +350,7 @@ func TestOpenBadOptions(t *testing.T) {
 	} {
 		fs := memFS()
 		c.FS = fs
-		_, err := Open("store", c.Options)
+		_, err := Open(t.Context(), "store", c.Options)
 		if !errors.Is(err, kv.ErrInvalid) || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%v, want an ErrInvalid with %q", err, c.want)
 		}

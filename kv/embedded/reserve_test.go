@@ -153,7 +153,7 @@ func TestFullDisk(t *testing.T) {
 		_ = db.Close()
 
 		disk.resize(disk.size - disk.room()) // as if others had used up the rest
-		if db, err = Open("store", o); err != nil {
+		if db, err = Open(t.Context(), "store", o); err != nil {
 			t.Fatalf("the full store does not open: %v", err)
 		}
 		defer func() { db.Close() }()

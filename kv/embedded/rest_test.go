@@ -9,7 +9,7 @@ import (
 
 // Counters that nothing is added to are forgotten, and read again when that is.
 func TestCountersRest(t *testing.T) {
-	db, err := Open(t.TempDir(), Options{Durability: Memory})
+	db, err := Open(t.Context(), t.TempDir(), Options{Durability: Memory})
 	testkit.NoError(t, err)
 	defer func() { testkit.NoError(t, db.Close()) }()
 	add := func() {

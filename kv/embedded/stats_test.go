@@ -8,7 +8,7 @@ import (
 )
 
 func TestStats(t *testing.T) {
-	db, err := Open(t.TempDir(), Options{})
+	db, err := Open(t.Context(), t.TempDir(), Options{})
 	testkit.NoError(t, err)
 	defer db.Close()
 	bytes := db.DiskBytes()

@@ -61,7 +61,7 @@ func TestNoSync(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					fs := memFS()
 					gate := &syncGate{FS: fs, open: make(chan struct{})}
-					db, err := Open("store", Options{FS: gate})
+					db, err := Open(t.Context(), "store", Options{FS: gate})
 					testkit.NoError(t, err)
 					testkit.NoError(t, db.Transact(t.Context(), set("old")))
 					gate.shut.Store(true)
@@ -101,7 +101,7 @@ func TestNoSync(t *testing.T) {
 func TestNoSyncIsSyncedSoon(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		fs := memFS()
-		db, err := Open("store", Options{FS: fs, Interval: 10 * time.Millisecond})
+		db, err := Open(t.Context(), "store", Options{FS: fs, Interval: 10 * time.Millisecond})
 		testkit.NoError(t, err)
 		defer db.Close()
 		mustTransact(t, db, func(tx kv.Tx) { tx.Set([]byte("a"), nil) })

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"sync"
 
+	"github.com/conq-go/conq/internal/options"
 	"github.com/conq-go/conq/kv"
 	"github.com/conq-go/conq/kv/internal/retry"
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
@@ -42,11 +43,14 @@ type DB struct {
 var _ kv.DB = (*DB)(nil)
 
 // Open connects to a cluster and opens a store in it, which is made if there is
-// none. It waits until the cluster answers, for up to Options.Patience.
-func Open(o Options) (*DB, error) {
+// none. It waits until the cluster answers, for up to Options.Patience, or ctx ends.
+func Open(opening context.Context, o Options) (*DB, error) {
 	o, err := o.withDefaults()
 	if err != nil {
 		return nil, err
+	}
+	if err := options.Context(opening); err != nil {
+		return nil, fmt.Errorf("etcd: %w", err)
 	}
 	ctx, stop := context.WithCancelCause(context.Background())
 	db := &DB{o: o, layout: newLayout(o.Prefix), ctx: ctx, stop: stop}
@@ -54,7 +58,7 @@ func Open(o Options) (*DB, error) {
 		stop(err)
 		return nil, err
 	}
-	if err := db.checkFormat(ctx); err != nil {
+	if err := db.checkFormat(opening); err != nil {
 		return nil, errors.Join(err, db.Close())
 	}
 	return db, nil

@@ -70,7 +70,7 @@ func TestEnqueueAfterManyByOthers(t *testing.T) {
 	var queues [2]*conq.Queue[string]
 	for i := range queues {
 		var err error
-		queues[i], err = conq.OpenQueue(f.open(t), "q", conq.String())
+		queues[i], err = conq.OpenQueue(t.Context(), f.open(t), "q", conq.String())
 		testkit.NoError(t, err)
 		testkit.NoError(t, queues[i].Enqueue(t.Context(), "first"))
 		testkit.NoError(t, queues[i].Enqueue(t.Context(), "second"))

@@ -1,6 +1,7 @@
 package etcd
 
 import (
+	"context"
 	"crypto/tls"
 	"crypto/x509"
 	"fmt"
@@ -25,12 +26,12 @@ const (
 )
 
 func init() {
-	kv.Register(scheme, func(url string) (kv.DB, error) {
+	kv.Register(scheme, func(ctx context.Context, url string) (kv.DB, error) {
 		o, err := ParseURL(url)
 		if err != nil {
 			return nil, err
 		}
-		return Open(o)
+		return Open(ctx, o)
 	})
 }
 

@@ -118,7 +118,7 @@ func TestOpenRefuses(t *testing.T) {
 		"compact -1":              {Endpoints: []string{"h:1"}, Compact: -1},
 		"a password without a us": {Endpoints: []string{"h:1"}, Password: "p"},
 	} {
-		db, err := Open(o)
+		db, err := Open(t.Context(), o)
 		if db != nil || !errors.Is(err, kv.ErrInvalid) || !strings.Contains(err.Error(), want) {
 			t.Errorf("Open(%+v): error %v, want ErrInvalid with %q", o, err, want)
 		}
@@ -144,7 +144,7 @@ func TestOpenWithoutACluster(t *testing.T) {
 			t.Parallel()
 			text, patience := "", 500*time.Millisecond
 			for ; ; patience *= 4 { // on a busy machine half a second may be too short to meet anything
-				_, err := kv.Open(fmt.Sprint(url, "&patience=", patience))
+				_, err := kv.Open(t.Context(), fmt.Sprint(url, "&patience=", patience))
 				if err == nil {
 					t.Fatal("it was opened")
 				}

@@ -58,7 +58,7 @@ func overEmbedded() kvtest.Engine {
 	var offset atomic.Int64
 	disks := map[kv.DB]vfs.FS{}
 	open := func(t *testing.T, files vfs.FS) kv.DB {
-		inner, err := embedded.Open("db", embedded.Options{
+		inner, err := embedded.Open(t.Context(), "db", embedded.Options{
 			FS:  files,
 			Now: func() time.Time { return time.Now().Add(time.Duration(offset.Load())) },
 		})

@@ -44,7 +44,7 @@ func onCluster(t *testing.T) world {
 	return world{patience: 10 * time.Minute, store: func(t *testing.T) func() *DB {
 		prefix := []byte("conq-test/" + rand.Text() + "/")
 		open := func() *DB {
-			db, err := Open(file, Options{Prefix: prefix})
+			db, err := Open(t.Context(), file, Options{Prefix: prefix})
 			testkit.NoError(t, err)
 			return db
 		}
@@ -112,7 +112,7 @@ func TestClusterTooOld(t *testing.T) {
 func TestClusterURL(t *testing.T) {
 	file := clusterFile(t)
 	prefix := []byte("conq-test/" + rand.Text() + "/")
-	db, err := conq.Open("foundationdb:" + file + "?timeout=1m&retries=100&prefix=" + string(prefix))
+	db, err := conq.Open(t.Context(), "foundationdb:"+file+"?timeout=1m&retries=100&prefix="+string(prefix))
 	testkit.NoError(t, err)
 	defer db.Close()
 	defer clearAll(t, db)
@@ -269,7 +269,7 @@ func open(t *testing.T, kind string) (shared, python) {
 	t.Helper()
 	file, prefix := clusterFile(t), []byte("conq-test/"+rand.Text()+"/")
 	p := newPython(t, file, prefix)
-	db, err := Open(file, Options{Prefix: prefix})
+	db, err := Open(t.Context(), file, Options{Prefix: prefix})
 	testkit.NoError(t, err)
 	t.Cleanup(func() {
 		clearAll(t, db)
@@ -283,14 +283,16 @@ func openShared(t *testing.T, db *DB, kind string) shared {
 	ctx := t.Context()
 	value := func(i int) []byte { return []byte("go" + strconv.Itoa(i)) }
 	if kind == "dequeue" {
-		q := known(t, func() (*conq.Queue[[]byte], error) { return conq.OpenQueue(db, "Q", conq.Bytes()) })
+		q := known(t, func() (*conq.Queue[[]byte], error) { return conq.OpenQueue(t.Context(), db, "Q", conq.Bytes()) })
 		return shared{
 			put: "enqueue", take: kind,
 			putOne:  func(i int) error { return q.Enqueue(ctx, value(i)) },
 			takeOne: func() ([]byte, error) { return q.Dequeue(ctx) },
 		}
 	}
-	p := known(t, func() (*conq.PriorityQueue[[]byte], error) { return conq.OpenPriorityQueue(db, "P", conq.Bytes()) })
+	p := known(t, func() (*conq.PriorityQueue[[]byte], error) {
+		return conq.OpenPriorityQueue(t.Context(), db, "P", conq.Bytes())
+	})
 	s := shared{
 		put: "push", take: kind, byPriority: true, reverse: kind == "pop-max",
 		putOne:  func(i int) error { return p.Push(ctx, value(i), int64(i%3-1)) },

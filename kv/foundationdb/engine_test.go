@@ -54,11 +54,11 @@ func TestParseURL(t *testing.T) {
 // Programs without the binding say how to get it, and those with it what is wrong
 // with a cluster file.
 func TestOpen(t *testing.T) {
-	if _, err := Open("", Options{Retries: -1}); !errors.Is(err, kv.ErrInvalid) {
+	if _, err := Open(t.Context(), "", Options{Retries: -1}); !errors.Is(err, kv.ErrInvalid) {
 		t.Errorf("bad options: error %v, want ErrInvalid", err)
 	}
 	missing := filepath.Join(t.TempDir(), "fdb.cluster")
-	db, err := kv.Open("foundationdb:" + missing)
+	db, err := kv.Open(t.Context(), "foundationdb:"+missing)
 	switch {
 	case db != nil || err == nil:
 		t.Errorf("a cluster file that is not there: %v, %v", db, err)

@@ -1,6 +1,7 @@
 package foundationdb
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net/url"
@@ -9,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/conq-go/conq/internal/options"
 	"github.com/conq-go/conq/kv"
 )
 
@@ -95,12 +97,12 @@ func (o *Options) set(option, value string) (err error) {
 	return nil
 }
 
-func openURL(name string) (kv.DB, error) {
+func openURL(ctx context.Context, name string) (kv.DB, error) {
 	clusterFile, o, err := parseURL(name)
 	if err != nil {
 		return nil, err
 	}
-	return Open(clusterFile, o)
+	return Open(ctx, clusterFile, o)
 }
 
 // Open opens the store in the cluster that clusterFile leads to. An empty
@@ -112,7 +114,14 @@ func openURL(name string) (kv.DB, error) {
 // context ends. Any number of stores can be open on a cluster; they share a
 // connection, which lasts as long as the process. The error is [ErrNotBuilt] in a
 // program without FoundationDB's binding.
-func Open(clusterFile string, o Options) (*DB, error) {
+func Open(ctx context.Context, clusterFile string, opts ...Options) (*DB, error) {
+	o, err := options.Only(opts)
+	if err == nil {
+		err = options.Context(ctx)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("foundationdb: %w", err)
+	}
 	if err := o.check(); err != nil {
 		return nil, err
 	}

@@ -124,7 +124,7 @@ func known[T any](t *testing.T, f func() (T, error)) T {
 
 func openQueue(t *testing.T, db kv.DB, o conq.Options) *conq.Queue[string] {
 	t.Helper()
-	return known(t, func() (*conq.Queue[string], error) { return conq.OpenQueue(db, "q", conq.String(), o) })
+	return known(t, func() (*conq.Queue[string], error) { return conq.OpenQueue(t.Context(), db, "q", conq.String(), o) })
 }
 
 // Queues behave as one queue used by one client at a time, whatever becomes of commits.

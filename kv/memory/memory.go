@@ -29,7 +29,7 @@ import (
 )
 
 func init() {
-	kv.Register("memory", func(url string) (kv.DB, error) {
+	kv.Register("memory", func(_ context.Context, url string) (kv.DB, error) {
 		if rest := strings.TrimPrefix(url, "memory:"); rest != "" && rest != "//" {
 			return nil, fmt.Errorf("%w: %q: a memory store has no name or options; use %q", kv.ErrInvalid, url, "memory:")
 		}

@@ -12,13 +12,13 @@ import (
 
 func TestOpenByURL(t *testing.T) {
 	for _, url := range []string{"memory:", "memory://"} {
-		db, err := kv.Open(url)
+		db, err := kv.Open(t.Context(), url)
 		if err != nil {
 			t.Fatalf("kv.Open(%q): %v", url, err)
 		}
 		testkit.Check(t, db.Close())
 	}
-	if _, err := kv.Open("memory:name"); !errors.Is(err, kv.ErrInvalid) {
+	if _, err := kv.Open(t.Context(), "memory:name"); !errors.Is(err, kv.ErrInvalid) {
 		t.Errorf("error %v for a store with a name, want ErrInvalid", err)
 	}
 }

@@ -16,7 +16,7 @@ import (
 	"github.com/chromedp/cdproto/input"
 	"github.com/chromedp/chromedp"
 	"github.com/conq-go/conq/client"
-	"github.com/conq-go/conq/codec"
+	"github.com/conq-go/conq/queue"
 	"github.com/conq-go/conq/server"
 	"github.com/conq-go/conq/work"
 )
@@ -32,9 +32,9 @@ func (s *site) busy() {
 	ctx, stop := context.WithCancel(context.Background())
 	c, err := client.Dial(ctx, s.url, client.Options{})
 	must(s.t, err)
-	q, err := client.OpenWork(ctx, c, "receipts", codec.Bytes(), client.WorkOptions{})
+	q, err := client.OpenWork(ctx, c, "receipts", queue.Bytes(), client.WorkOptions{})
 	must(s.t, err)
-	items, err := client.OpenQueue(ctx, c, "events", codec.Bytes())
+	items, err := client.OpenQueue(ctx, c, "events", queue.Bytes())
 	must(s.t, err)
 	var programs sync.WaitGroup
 	programs.Go(func() { produce(ctx, q, items) })

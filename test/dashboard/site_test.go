@@ -46,7 +46,7 @@ func newSite(t testing.TB, o server.Options) *site {
 
 func (s *site) start() {
 	var err error
-	s.db, err = conq.Open(s.dir)
+	s.db, err = conq.Open(context.Background(), s.dir)
 	must(s.t, err)
 	srv, err := server.New(s.db, s.options)
 	must(s.t, err)
@@ -75,7 +75,7 @@ func (s *site) end() {
 }
 
 func (s *site) work(name string) *work.Queue[[]byte] {
-	q, err := work.Open(s.db, name, conq.Bytes(), work.Options{Settings: &work.Settings{MaxAttempts: 3, Keep: time.Hour}, Backoff: func(int) time.Duration { return 5 * time.Minute }})
+	q, err := work.Open(context.Background(), s.db, name, conq.Bytes(), work.Options{Settings: &work.Settings{MaxAttempts: 3, Keep: time.Hour}, Backoff: func(int) time.Duration { return 5 * time.Minute }})
 	must(s.t, err)
 	return q
 }
@@ -138,13 +138,13 @@ func (s *site) fill() {
 	must(s.t, thumbnails.Pause(ctx))
 	must(s.t, thumbnails.Close())
 
-	orders, err := conq.OpenQueue(s.db, "orders", conq.Bytes())
+	orders, err := conq.OpenQueue(ctx, s.db, "orders", conq.Bytes())
 	must(s.t, err)
 	for i := range 1234 {
 		must(s.t, orders.Enqueue(ctx, fmt.Appendf(nil, `{"order":%d,"items":[{"sku":"A-%d","n":1}]}`, i, i%17)))
 	}
 	must(s.t, orders.Close())
-	alerts, err := conq.OpenPriorityQueue(s.db, "alerts", conq.Bytes())
+	alerts, err := conq.OpenPriorityQueue(ctx, s.db, "alerts", conq.Bytes())
 	must(s.t, err)
 	for i := range 40 {
 		must(s.t, alerts.Push(ctx, fmt.Appendf(nil, "disk %d is %d %% full", i, 60+i), int64(i%5)))
@@ -177,12 +177,12 @@ func (s *site) fillHostile() {
 		must(s.t, q.Every(ctx, hostilePeriodic, "@daily", hostile["script"]))
 		must(s.t, q.Close())
 	}
-	worker, err := work.Open(s.db, "evil", conq.Bytes(), work.Options{Holder: hostileHolder})
+	worker, err := work.Open(ctx, s.db, "evil", conq.Bytes(), work.Options{Holder: hostileHolder})
 	must(s.t, err)
 	_, err = worker.Reserve(ctx)
 	must(s.t, err)
 	must(s.t, worker.Close())
-	q, err := conq.OpenQueue(s.db, "evil items", conq.Bytes())
+	q, err := conq.OpenQueue(ctx, s.db, "evil items", conq.Bytes())
 	must(s.t, err)
 	for _, payload := range hostile {
 		must(s.t, q.Enqueue(ctx, payload))

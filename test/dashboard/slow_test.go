@@ -155,7 +155,7 @@ func TestRowsMove(t *testing.T) {
 	if focused := evaluate[string](tb, `document.activeElement.innerText`); focused != "few" {
 		t.Errorf("the focus is on %q", focused)
 	}
-	items, err := conq.OpenQueue(s.db, "items", conq.Bytes())
+	items, err := conq.OpenQueue(t.Context(), s.db, "items", conq.Bytes())
 	must(t, err)
 	defer items.Close()
 	must(t, items.Enqueue(t.Context(), []byte("one")))

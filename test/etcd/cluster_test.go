@@ -142,7 +142,7 @@ func (c *cluster) options() etcd.Options {
 
 func open(t testing.TB, o etcd.Options) *etcd.DB {
 	t.Helper()
-	db, err := etcd.Open(o)
+	db, err := etcd.Open(t.Context(), o)
 	testkit.NoError(t, err)
 	t.Cleanup(func() {
 		if err := db.Close(); err != nil {
@@ -155,7 +155,7 @@ func open(t testing.TB, o etcd.Options) *etcd.DB {
 // A store tells which members lead, follow, and are down.
 func TestHealth(t *testing.T) {
 	c := startCluster(t, clusterOptions{})
-	db, err := etcd.Open(c.options())
+	db, err := etcd.Open(t.Context(), c.options())
 	testkit.NoError(t, err)
 	defer db.Close()
 	count := func(h kv.Health) (leads, follows, down int) {

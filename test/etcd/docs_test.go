@@ -39,7 +39,7 @@ func section(t *testing.T, file, title string) string {
 
 // The limits that the page on limits tells are those of open stores.
 func TestEnginesPageLimits(t *testing.T) {
-	store, err := embedded.Open(t.TempDir(), embedded.Options{})
+	store, err := embedded.Open(t.Context(), t.TempDir(), embedded.Options{})
 	testkit.NoError(t, err)
 	defer store.Close()
 	inMemory := memory.New(memory.Options{})
@@ -89,7 +89,7 @@ func testLargestBatches(t *testing.T, cluster kv.DB, rows map[string][]string) {
 		testkit.NoError(t, err)
 		return n
 	}
-	q, err := conq.OpenQueue(cluster, "q", conq.String())
+	q, err := conq.OpenQueue(t.Context(), cluster, "q", conq.String())
 	testkit.NoError(t, err)
 	most := cell("items in one `EnqueueAll` or `PushAll`, at most")
 	testkit.NoError(t, q.EnqueueAll(t.Context(), make([]string, most)))
@@ -97,7 +97,7 @@ func testLargestBatches(t *testing.T, cluster kv.DB, rows map[string][]string) {
 		t.Errorf("EnqueueAll of %d items: error %v, want ErrTooLarge", most+1, err)
 	}
 	got, err := q.DequeueN(t.Context(), most)
-	if want := cell("items in one `DequeueN` or `PopMinN`, at most"); err != nil || len(got) != want {
+	if want := cell("items in one `DequeueN` or `PopN`, at most"); err != nil || len(got) != want {
 		t.Errorf("DequeueN has returned %d items and error %v, want %d", len(got), err, want)
 	}
 }
@@ -123,11 +123,11 @@ func TestEnginesPageURLs(t *testing.T) {
 				t.Errorf("%s: %v", url, err)
 			}
 		case "foundationdb": // which looks at the options first
-			if _, err := conq.Open(url); !errors.Is(err, foundationdb.ErrNotBuilt) {
+			if _, err := conq.Open(t.Context(), url); !errors.Is(err, foundationdb.ErrNotBuilt) {
 				t.Errorf("%s: error %v, want ErrNotBuilt", url, err)
 			}
 		default:
-			db, err := conq.Open(url)
+			db, err := conq.Open(t.Context(), url)
 			if err != nil {
 				t.Errorf("%s: %v", url, err)
 				continue

@@ -370,7 +370,7 @@ func testNewerFormat(t *testing.T, c *cluster) {
 	o := c.options()
 	_, err := c.direct.Put(t.Context(), o.Prefix+"\x00f", "3")
 	testkit.NoError(t, err)
-	if _, err := etcd.Open(o); err == nil || !strings.Contains(err.Error(), `format "3"`) {
+	if _, err := etcd.Open(t.Context(), o); err == nil || !strings.Contains(err.Error(), `format "3"`) {
 		t.Errorf("a store of format 3 was opened: %v", err)
 	}
 }
@@ -452,7 +452,7 @@ func testCommitWithoutAnswer(t *testing.T, c *cluster) {
 
 func testLeaks(t *testing.T, c *cluster) {
 	before := goleak.IgnoreCurrent()
-	db, err := etcd.Open(c.options())
+	db, err := etcd.Open(t.Context(), c.options())
 	testkit.NoError(t, err)
 	ctx, cancel := context.WithCancel(t.Context())
 	var told []<-chan error

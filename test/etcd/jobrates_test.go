@@ -93,7 +93,7 @@ func (c *cluster) jobsDone(t *testing.T, processes, workers int, order work.Orde
 	counts := &jobCounts{verbs: make(map[work.EventKind]*verbCounts)}
 	var queues []*work.Queue[string]
 	for range processes {
-		q, err := work.Open(open(t, o), "jobs", conq.String(), work.Options{Settings: &work.Settings{Order: order}, Observe: counts.observe})
+		q, err := work.Open(t.Context(), open(t, o), "jobs", conq.String(), work.Options{Settings: &work.Settings{Order: order}, Observe: counts.observe})
 		testkit.NoError(t, err)
 		t.Cleanup(func() { testkit.Check(t, q.Close()) })
 		queues = append(queues, q)

@@ -92,7 +92,7 @@ func TestJobsThroughKills(t *testing.T) {
 	o := c.options()
 	o.Timeout = 5 * time.Second
 	db := open(t, o)
-	q, err := work.Open(db, "jobs", conq.String(), work.Options{Settings: &work.Settings{MaxAttempts: -1, Order: work.Relaxed}})
+	q, err := work.Open(t.Context(), db, "jobs", conq.String(), work.Options{Settings: &work.Settings{MaxAttempts: -1, Order: work.Relaxed}})
 	testkit.NoError(t, err)
 	t.Cleanup(func() { testkit.Check(t, q.Close()) })
 	binary, notes := buildConq(t), filepath.Join(t.TempDir(), "notes")
@@ -219,11 +219,11 @@ func beWorker(encoded string) error {
 	if err := json.Unmarshal([]byte(encoded), &o); err != nil {
 		return err
 	}
-	db, err := etcd.Open(o)
+	db, err := etcd.Open(context.Background(), o)
 	if err != nil {
 		return err
 	}
-	q, err := work.Open(db, "every", conq.String(), work.Options{Settings: &work.Settings{Keep: time.Hour, Lease: 2 * time.Second}})
+	q, err := work.Open(context.Background(), db, "every", conq.String(), work.Options{Settings: &work.Settings{Keep: time.Hour, Lease: 2 * time.Second}})
 	if err != nil {
 		return err
 	}
@@ -242,7 +242,7 @@ func TestEveryThroughKills(t *testing.T) {
 	self, err := os.Executable()
 	testkit.NoError(t, err)
 	db := open(t, o)
-	q, err := work.Open(db, "every", conq.String(), work.Options{Settings: &work.Settings{Keep: time.Hour}})
+	q, err := work.Open(t.Context(), db, "every", conq.String(), work.Options{Settings: &work.Settings{Keep: time.Hour}})
 	testkit.NoError(t, err)
 	t.Cleanup(func() { testkit.Check(t, q.Close()) })
 	testkit.NoError(t, q.Every(t.Context(), "tick", "@every 1s", "v"))

@@ -111,7 +111,7 @@ func TestLastKeys(t *testing.T) {
 // Items of many priorities go in with one read and one commit.
 func TestPushMany(t *testing.T) {
 	c := startCluster(t, clusterOptions{})
-	p, err := conq.OpenPriorityQueue(open(t, c.options()), "many", conq.String())
+	p, err := conq.OpenPriorityQueue(t.Context(), open(t, c.options()), "many", conq.String())
 	testkit.NoError(t, err)
 	push := func(from, n int) {
 		var all []conq.Prioritized[string]

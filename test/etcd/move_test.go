@@ -19,14 +19,14 @@ func TestMoveAndCheck(t *testing.T) {
 	from := memory.New(memory.Options{})
 	defer func() { testkit.NoError(t, from.Close()) }()
 	queue := openQueue(t, from, "queue")
-	priority, err := conq.OpenPriorityQueue(from, "priority", conq.String())
+	priority, err := conq.OpenPriorityQueue(t.Context(), from, "priority", conq.String())
 	testkit.NoError(t, err)
 	for i := range 700 {
 		testkit.NoError(t, queue.Enqueue(t.Context(), fmt.Sprint(i)))
 		testkit.NoError(t, priority.Push(t.Context(), fmt.Sprint(i), int64(i%7-3)))
 	}
 	testkit.NoError(t, queue.Enqueue(t.Context(), strings.Repeat("large ", 100_000)))
-	jobs, err := work.Open(from, "jobs", conq.String())
+	jobs, err := work.Open(t.Context(), from, "jobs", conq.String())
 	testkit.NoError(t, err)
 	for i := range 100 {
 		_, err := jobs.Put(t.Context(), strings.Repeat("job ", i*100), work.Job{

@@ -50,7 +50,7 @@ func TestQueuesAreLinearizable(t *testing.T) {
 func openQueue(t testing.TB, db kv.DB, name string, o ...conq.Options) *conq.Queue[string] {
 	t.Helper()
 	for {
-		q, err := conq.OpenQueue(db, name, conq.String(), o...)
+		q, err := conq.OpenQueue(t.Context(), db, name, conq.String(), o...)
 		if err == nil {
 			return q
 		}

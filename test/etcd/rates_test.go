@@ -152,7 +152,7 @@ func (c *cluster) queueRates(t *testing.T, n int) (r queueRate) {
 const priorities = 10
 
 func (c *cluster) priorityRates(t *testing.T, n int) (r queueRate) {
-	q, err := conq.OpenPriorityQueue(c.store(t), "rates", conq.String())
+	q, err := conq.OpenPriorityQueue(t.Context(), c.store(t), "rates", conq.String())
 	testkit.NoError(t, err)
 	values := make([]conq.Prioritized[string], batch)
 	for i := range values {
@@ -164,7 +164,7 @@ func (c *cluster) priorityRates(t *testing.T, n int) (r queueRate) {
 	r.take = rate(t, consumers, n, func(int) (int, error) { _, err := q.PopMin(t.Context()); return 1, err })
 	r.putAll = rate(t, producers, n, putAll)
 	r.takeN = rate(t, consumers, n, func(int) (int, error) {
-		got, err := q.PopMinN(t.Context(), batch)
+		got, err := q.PopN(t.Context(), conq.Min, batch)
 		return len(got), err
 	})
 	return r

@@ -93,7 +93,7 @@ func TestSecure(t *testing.T) {
 	trust := "ca=" + files.ca + "&patience=2s&timeout=1s"
 	whole := trust + "&cert=" + files.cert + "&key=" + files.key
 	t.Setenv(etcd.PasswordVariable, "secret of worker")
-	db, err := kv.Open("etcd://" + hosts + "/jobs?user=worker&" + whole)
+	db, err := kv.Open(ctx, "etcd://"+hosts+"/jobs?user=worker&"+whole)
 	testkit.NoError(t, err)
 	defer db.Close()
 	set(t, db, "a")
@@ -113,7 +113,7 @@ func TestSecure(t *testing.T) {
 		"etcd://" + hosts + "/jobs?" + whole:                                    "permission denied", // who the certificate names has no rights
 		"etcd://worker@" + hosts + "/jobs?" + whole + "&servername=example.com": "no",
 	} {
-		db, err := kv.Open(url)
+		db, err := kv.Open(ctx, url)
 		if err == nil {
 			db.Close()
 		}

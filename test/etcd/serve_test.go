@@ -40,7 +40,7 @@ func TestServersThroughKills(t *testing.T) {
 	addThrough(t, x, &producing, remote, kept, flow, jobs)
 	takeThrough(t, working, &consuming, remote, flow, jobs)
 	producing.Wait()
-	q, err := work.Open(db, "jobs", conq.String(), work.Options{})
+	q, err := work.Open(t.Context(), db, "jobs", conq.String(), work.Options{})
 	testkit.NoError(t, err)
 	defer q.Close()
 	awaitEmpty(t, q)

@@ -13,9 +13,9 @@ import (
 	"go.opentelemetry.io/otel/sdk/trace/tracetest"
 	"go.opentelemetry.io/otel/trace"
 
-	"github.com/conq-go/conq/codec"
 	"github.com/conq-go/conq/internal/testkit"
 	"github.com/conq-go/conq/kv"
+	"github.com/conq-go/conq/queue"
 	"github.com/conq-go/conq/work"
 )
 
@@ -27,7 +27,7 @@ func TestTrace(t *testing.T) {
 	otel.SetTracerProvider(provider)
 	defer otel.SetTracerProvider(before)
 
-	q, err := work.Open(testkit.NewMemory(t, kv.Limits{}), "emails", codec.String())
+	q, err := work.Open(t.Context(), testkit.NewMemory(t, kv.Limits{}), "emails", queue.String())
 	testkit.NoError(t, err)
 	mine := work.Job{Meta: map[string]string{"mine": "1"}}
 	ctx, root := provider.Tracer("test").Start(t.Context(), "request")

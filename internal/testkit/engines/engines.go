@@ -24,7 +24,7 @@ func All(t testing.TB) map[string]func(kv.Limits) kv.DB {
 func Embedded(t testing.TB) kv.DB {
 	t.Helper()
 	// The detector of races takes more than 5 s to move the largest item on a slow machine.
-	db, err := embedded.Open(t.TempDir(), embedded.Options{Durability: embedded.Memory, Age: time.Hour})
+	db, err := embedded.Open(t.Context(), t.TempDir(), embedded.Options{Durability: embedded.Memory, Age: time.Hour})
 	testkit.NoError(t, err)
 	t.Cleanup(func() { testkit.NoError(t, db.Close()) })
 	return db

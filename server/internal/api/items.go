@@ -100,9 +100,9 @@ func (i items) addIn(tx kv.Tx) (wire.Added, error) {
 }
 
 // items returns a queue or a priority queue from which items are taken.
-func (a *api) items(ctx context.Context, name string, from wire.End) (q queues.Items, kind conq.Kind, release func(), err error) {
+func (a *api) items(ctx context.Context, name string, end string) (q queues.Items, kind conq.Kind, release func(), err error) {
 	kind, err = a.Queues.Kind(ctx, name)
-	if err == nil && kind != conq.KindPriorityQueue && from != wire.Front {
+	if err == nil && kind != conq.KindPriorityQueue && end != "" {
 		err = huma.Error422UnprocessableEntity(fmt.Sprintf("end is for priority queues: %q is a %s", name, kind))
 	}
 	if err == nil {
@@ -116,10 +116,10 @@ type FormIn struct {
 }
 
 type EndIn struct {
-	End wire.End `query:"end" enum:"min,max" doc:"Of a priority queue: the lowest priority first, or the highest. Default: min."`
+	End string `query:"end" enum:"min,max" doc:"Of a priority queue: the lowest priority first, or the highest. Default: min."`
 }
 
-func (in EndIn) from() queues.End { return queues.End(in.End == wire.Max) }
+func (in EndIn) from() queues.End { return wire.EndOf(in.End) }
 
 type takeIn struct {
 	QueueIn

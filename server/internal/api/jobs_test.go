@@ -195,7 +195,7 @@ func TestReserveAndGo(t *testing.T) {
 	f.want(200, `{"added":1,"ids":[1]}`, "POST /v1/jobs/w", `{"jobs":[{"text":"a"}]}`)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	q, err := work.Open(f.db, "w", conq.Bytes())
+	q, err := work.Open(t.Context(), f.db, "w", conq.Bytes())
 	testkit.NoError(t, err)
 	defer q.Close()
 	leases, err := q.TryReserve(t.Context(), 1)
@@ -233,7 +233,7 @@ func TestReserveLeaseInOneStep(t *testing.T) {
 		f.want(200, `{"added":2,"ids":[1,2]}`, "POST /v1/jobs/w", `{"jobs":[{"text":"a"},{"text":"b","lease":"1h"}]}`)
 		armed = true
 		f.call("POST /v1/jobs/w/reserve?"+query, "")
-		q, err := work.Open(inner, "w", conq.Bytes())
+		q, err := work.Open(t.Context(), inner, "w", conq.Bytes())
 		testkit.NoError(t, err)
 		infos, _, _, err := q.Search(t.Context(), work.Filter{State: work.Leased}, nil, 9)
 		testkit.NoError(t, err)

@@ -47,7 +47,7 @@ func TestTakenAtTheEnd(t *testing.T) {
 		db, other := &slow{DB: inner}, &slow{DB: inner}
 		f := newFixtureOn(t, db)
 		f.ok("PUT /v1/queues/q", `{"kind":"queue"}`, nil)
-		q, err := conq.OpenQueue(other, "q", conq.String())
+		q, err := conq.OpenQueue(t.Context(), other, "q", conq.String())
 		testkit.NoError(t, err)
 		var w *httptest.ResponseRecorder
 		done := make(chan struct{})

@@ -47,7 +47,7 @@ func (a *api) move(ctx context.Context, in *moveIn) (out wire.Moved, err error) 
 		return out, err
 	}
 	move := func(tx kv.Tx) (int, error) {
-		items, err := from.TakeIn(tx, queues.End(b.End == wire.Max), b.N)
+		items, err := from.TakeIn(tx, wire.EndOf(b.End), b.N)
 		if errors.Is(err, conq.ErrEmpty) {
 			return 0, nil
 		}

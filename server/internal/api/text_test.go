@@ -61,7 +61,7 @@ func TestTexts(t *testing.T) {
 			t.Errorf("%s: %d %s", unique, w.Code, w.Body)
 		}
 	}
-	q, err := work.Open(f.db, "w", conq.Bytes())
+	q, err := work.Open(t.Context(), f.db, "w", conq.Bytes())
 	testkit.NoError(t, err)
 	defer q.Close()
 	want := map[string]bool{"😀": true, "😀!": true, "\uFFFD": true, `\ud800`: true, "": true}

@@ -361,7 +361,7 @@ func TestFoundByIDAlone(t *testing.T) {
 		c := w.dial()
 		defer c.close()
 		for i, findable := range []bool{false, true} {
-			q, err := work.Open(w.set.DB(), fmt.Sprint("tube", i), conq.Bytes(), work.Options{Findable: findable})
+			q, err := work.Open(t.Context(), w.set.DB(), fmt.Sprint("tube", i), conq.Bytes(), work.Options{Findable: findable})
 			testkit.NoError(t, err)
 			id, err := q.Put(w.t.Context(), []byte("x"))
 			testkit.NoError(t, err)

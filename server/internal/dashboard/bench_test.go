@@ -25,7 +25,7 @@ var deadJobs = flag.Int("jobs", 10_000, "among how many dead jobs BenchmarkJobs 
 
 // onDisk returns the pages of an embedded store.
 func onDisk(b *testing.B) *site {
-	db, err := embedded.Open(b.TempDir(), embedded.Options{Durability: embedded.Memory}) // it is filled sooner, and read as any other
+	db, err := embedded.Open(b.Context(), b.TempDir(), embedded.Options{Durability: embedded.Memory}) // it is filled sooner, and read as any other
 	testkit.NoError(b, err)
 	b.Cleanup(func() { testkit.NoError(b, db.Close()) })
 	return newSiteOf(b, db)

@@ -45,7 +45,7 @@ func TestPeriodicOfMany(t *testing.T) {
 	db := &counted{DB: memory.New(memory.Options{})}
 	s := newSiteOf(t, db)
 	for i := range many {
-		q, err := work.Open(db, fmt.Sprintf("queue%03d", i), conq.Bytes())
+		q, err := work.Open(t.Context(), db, fmt.Sprintf("queue%03d", i), conq.Bytes())
 		testkit.NoError(t, err)
 		if i%200 == 7 {
 			testkit.NoError(t, q.Every(t.Context(), "nightly", "0 3 * * *", nil))
@@ -70,7 +70,7 @@ func TestPeriodicOfMany(t *testing.T) {
 func TestGoneSinceSnapshot(t *testing.T) {
 	s := newSite(t)
 	for _, name := range []string{"stays", "vanishes", "becomes"} {
-		q, err := work.Open(s.db, name, conq.Bytes())
+		q, err := work.Open(t.Context(), s.db, name, conq.Bytes())
 		testkit.NoError(t, err)
 		testkit.NoError(t, testkit.Drop(q.Put(t.Context(), nil)))
 		testkit.NoError(t, testkit.Drop(q.Reserve(t.Context())))
@@ -80,7 +80,7 @@ func TestGoneSinceSnapshot(t *testing.T) {
 	s.sampler.Sample(t.Context())
 	testkit.NoError(t, conq.DeleteQueue(t.Context(), s.db, "vanishes"))
 	testkit.NoError(t, conq.DeleteQueue(t.Context(), s.db, "becomes"))
-	fifo, err := conq.OpenQueue(s.db, "becomes", conq.Bytes())
+	fifo, err := conq.OpenQueue(t.Context(), s.db, "becomes", conq.Bytes())
 	testkit.NoError(t, err)
 	testkit.NoError(t, fifo.Close())
 	for _, path := range []string{"/workers", "/periodic"} {

@@ -6,6 +6,7 @@ import (
 	"strconv"
 
 	"github.com/conq-go/conq"
+	"github.com/conq-go/conq/internal/wire"
 	"github.com/conq-go/conq/server/internal/access"
 	"github.com/conq-go/conq/server/internal/history"
 	"github.com/conq-go/conq/server/internal/queues"
@@ -104,7 +105,7 @@ func (d *Dashboard) firstOf(v *visit, p *queuePage, after []byte) (next []byte, 
 		return nil, err
 	}
 	defer release()
-	items, next, err := q.Page(v, queues.End(p.Back), after, firstItems)
+	items, next, err := q.Page(v, wire.EndOf(v.query.Get("end")), after, firstItems)
 	for _, i := range items {
 		p.Items = append(p.Items, item{Priority: i.Priority, Bytes: i.Value})
 	}

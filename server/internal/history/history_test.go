@@ -223,12 +223,12 @@ func TestSampler(t *testing.T) {
 			defer close(done)
 			NewSampler(db, h).Run(ctx)
 		}()
-		fifo, err := conq.OpenQueue(db, "fifo", conq.Bytes(), conq.Options{Observe: h.ObserveItems})
+		fifo, err := conq.OpenQueue(ctx, db, "fifo", conq.Bytes(), conq.Options{Observe: h.ObserveItems})
 		testkit.NoError(t, err)
 		for range 3 {
 			testkit.NoError(t, fifo.Enqueue(ctx, bytesOf("x")))
 		}
-		jobs, err := work.Open(db, "jobs", conq.Bytes(), work.Options{Observe: h.ObserveJobs})
+		jobs, err := work.Open(ctx, db, "jobs", conq.Bytes(), work.Options{Observe: h.ObserveJobs})
 		testkit.NoError(t, err)
 		_, err = jobs.Put(ctx, bytesOf("x"))
 		testkit.NoError(t, err)
@@ -265,7 +265,7 @@ func TestCount(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, stop := context.WithCancel(t.Context())
 		db := memory.New(memory.Options{})
-		q, err := conq.OpenPriorityQueue(db, "q", conq.Bytes())
+		q, err := conq.OpenPriorityQueue(ctx, db, "q", conq.Bytes())
 		testkit.NoError(t, err)
 		const n = 2*countAtOnce + 17
 		testkit.NoError(t, q.PushAll(ctx, make([]conq.Prioritized[[]byte], n)))
@@ -294,7 +294,7 @@ func TestCount(t *testing.T) {
 // A store that fails is told of; what was known stays.
 func TestSamplerFails(t *testing.T) {
 	db := memory.New(memory.Options{})
-	q, err := conq.OpenQueue(db, "q", conq.Bytes())
+	q, err := conq.OpenQueue(t.Context(), db, "q", conq.Bytes())
 	testkit.NoError(t, err)
 	testkit.NoError(t, q.Close())
 	h := New()
@@ -326,9 +326,9 @@ func TestTransactionsAreCounted(t *testing.T) {
 	ctx := t.Context()
 	db := memory.New(memory.Options{})
 	h := New()
-	items, err := conq.OpenQueue(db, "items", conq.Bytes(), conq.Options{Observe: h.ObserveItems})
+	items, err := conq.OpenQueue(ctx, db, "items", conq.Bytes(), conq.Options{Observe: h.ObserveItems})
 	testkit.NoError(t, err)
-	jobs, err := work.Open(db, "jobs", conq.Bytes(), work.Options{Observe: h.ObserveJobs})
+	jobs, err := work.Open(ctx, db, "jobs", conq.Bytes(), work.Options{Observe: h.ObserveJobs})
 	testkit.NoError(t, err)
 	failed := errors.New("no")
 	for _, end := range []error{failed, nil} {
@@ -364,7 +364,7 @@ func TestManyQuietQueues(t *testing.T) {
 	h := New()
 	const n = 1000
 	for i := range n {
-		_, err := conq.OpenQueue(db, fmt.Sprintf("q%04d", i), conq.Bytes())
+		_, err := conq.OpenQueue(t.Context(), db, fmt.Sprintf("q%04d", i), conq.Bytes())
 		testkit.NoError(t, err)
 	}
 	var reads atomic.Int64
@@ -386,13 +386,13 @@ func TestManyQuietQueues(t *testing.T) {
 		t.Errorf("%d quiet queues have a history", got)
 	}
 	for _, name := range []string{"q0000", "q0999"} { // with a history, and without
-		q, err := conq.OpenQueue(db, name, conq.Bytes(), conq.Options{Observe: h.ObserveItems})
+		q, err := conq.OpenQueue(t.Context(), db, name, conq.Bytes(), conq.Options{Observe: h.ObserveItems})
 		testkit.NoError(t, err)
 		testkit.NoError(t, q.Enqueue(t.Context(), []byte("x")))
 		look()
 		testkit.Equal(t, "depth of "+name, h.Latest().Queue(name).Depth, int64(1))
 	}
-	_, err := conq.OpenQueue(db, "new", conq.Bytes())
+	_, err := conq.OpenQueue(t.Context(), db, "new", conq.Bytes())
 	testkit.NoError(t, err)
 	testkit.NoError(t, conq.DeleteQueue(t.Context(), db, "q0500"))
 	s.relist = time.Time{}
@@ -445,7 +445,7 @@ func TestManyEmptied(t *testing.T) {
 	}
 	use := func(n int, name string) {
 		for i := range n {
-			q, err := conq.OpenQueue(db, fmt.Sprint(name, i), conq.Bytes(), conq.Options{Observe: h.ObserveItems})
+			q, err := conq.OpenQueue(t.Context(), db, fmt.Sprint(name, i), conq.Bytes(), conq.Options{Observe: h.ObserveItems})
 			testkit.NoError(t, err)
 			testkit.NoError(t, q.Enqueue(t.Context(), []byte("x")))
 			testkit.NoError(t, testkit.Drop(q.Dequeue(t.Context())))
@@ -495,7 +495,7 @@ func TestRestedIsFilled(t *testing.T) {
 	s := NewSampler(db, h)
 	const n = maxQuiet + 10
 	for i := range n {
-		testkit.NoError(t, testkit.Drop(conq.OpenQueue(db, fmt.Sprintf("q%04d", i), conq.Bytes())))
+		testkit.NoError(t, testkit.Drop(conq.OpenQueue(t.Context(), db, fmt.Sprintf("q%04d", i), conq.Bytes())))
 	}
 	s.Sample(t.Context())
 	s.Sample(t.Context())
@@ -505,7 +505,7 @@ func TestRestedIsFilled(t *testing.T) {
 			name = q.name
 		}
 	}
-	q, err := conq.OpenQueue(db, name, conq.Bytes(), conq.Options{Observe: h.ObserveItems})
+	q, err := conq.OpenQueue(t.Context(), db, name, conq.Bytes(), conq.Options{Observe: h.ObserveItems})
 	testkit.NoError(t, err)
 	testkit.NoError(t, q.EnqueueAll(t.Context(), make([][]byte, 3*countFirst)))
 	s.Sample(t.Context())

@@ -121,14 +121,14 @@ func (s *Set) Kind(ctx context.Context, name string) (conq.Kind, error) {
 // conq.ErrName, or ErrTooMany.
 func (s *Set) FIFO(ctx context.Context, name string, m Mode) (q *FIFO, release func(), err error) {
 	return use(ctx, s, name, m, conq.KindQueue, func() (*FIFO, error) {
-		return conq.OpenQueue(s.db, name, conq.Bytes(), s.options.Queue)
+		return conq.OpenQueue(ctx, s.db, name, conq.Bytes(), s.options.Queue)
 	})
 }
 
 // Priority returns a priority queue, as FIFO does.
 func (s *Set) Priority(ctx context.Context, name string, m Mode) (q *Priority, release func(), err error) {
 	return use(ctx, s, name, m, conq.KindPriorityQueue, func() (*Priority, error) {
-		return conq.OpenPriorityQueue(s.db, name, conq.Bytes(), s.options.Queue)
+		return conq.OpenPriorityQueue(ctx, s.db, name, conq.Bytes(), s.options.Queue)
 	})
 }
 
@@ -138,7 +138,7 @@ func (s *Set) Work(ctx context.Context, name string, m Mode) (q *Work, release f
 	return use(ctx, s, name, m, conq.KindWorkQueue, func() (*Work, error) {
 		o := s.options.Work
 		o.MakeLater = m == Later
-		return work.Open(s.db, name, conq.Bytes(), o)
+		return work.Open(ctx, s.db, name, conq.Bytes(), o)
 	})
 }
 

@@ -61,11 +61,11 @@ func TestMetrics(t *testing.T) { synctest.Test(t, testMetrics) }
 func testMetrics(t *testing.T) {
 	ctx, db, h := t.Context(), testkit.NewMemory(t, kv.Limits{}), history.New()
 	m := New(Options{History: h, MaxQueues: 10})
-	q, err := conq.OpenQueue(db, "emails", conq.Bytes(), conq.Options{Observe: m.ObserveItems})
+	q, err := conq.OpenQueue(ctx, db, "emails", conq.Bytes(), conq.Options{Observe: m.ObserveItems})
 	testkit.NoError(t, err)
 	testkit.NoError(t, q.EnqueueAll(ctx, [][]byte{{1}, {2}, {3}}))
 	testkit.NoError(t, testkit.Drop(q.Dequeue(ctx)))
-	jobs, err := work.Open(db, `na"me`+"\n", conq.Bytes(), work.Options{Observe: m.ObserveJobs})
+	jobs, err := work.Open(ctx, db, `na"me`+"\n", conq.Bytes(), work.Options{Observe: m.ObserveJobs})
 	testkit.NoError(t, err)
 	for range 3 {
 		testkit.NoError(t, testkit.Drop(jobs.Put(ctx, nil)))
@@ -79,7 +79,7 @@ func testMetrics(t *testing.T) {
 			testkit.NoError(t, l.Fail(ctx, nil))
 		}
 	}
-	mail, err := work.Open(db, "mail", conq.Bytes(), work.Options{Settings: &work.Settings{Lease: time.Minute}, Observe: m.ObserveJobs})
+	mail, err := work.Open(ctx, db, "mail", conq.Bytes(), work.Options{Settings: &work.Settings{Lease: time.Minute}, Observe: m.ObserveJobs})
 	testkit.NoError(t, err)
 	testkit.NoError(t, testkit.Drop(mail.Put(ctx, nil, work.Job{MaxAttempts: 2})))
 	for range 2 {
@@ -185,7 +185,7 @@ func testOtherDepths(t *testing.T) {
 	ctx, db, h := t.Context(), testkit.NewMemory(t, kv.Limits{}), history.New()
 	m := New(Options{History: h, MaxQueues: 2})
 	for i := range 5 {
-		q, err := conq.OpenQueue(db, fmt.Sprint("queue", i), conq.Bytes())
+		q, err := conq.OpenQueue(ctx, db, fmt.Sprint("queue", i), conq.Bytes())
 		testkit.NoError(t, err)
 		testkit.NoError(t, q.EnqueueAll(ctx, make([][]byte, i+1)))
 	}

@@ -1,7 +1,4 @@
-// Package errs has the errors of package conq, to be tested for with errors.Is. It is
-// a package of its own for programs that know queues by a server, and must not link a
-// store. Others use them under their names in package conq.
-package errs
+package queue
 
 import (
 	"errors"
@@ -10,15 +7,17 @@ import (
 	"github.com/conq-go/conq/kv"
 )
 
+// Errors about queues, to be tested for with errors.Is. Those about jobs are in package work, those of stores in
+// package kv: an argument that is not allowed is a kv.ErrInvalid, an item that is too large a *kv.TooLargeError.
 var (
-	// ErrEmpty means that the queue has no item.
+	// ErrEmpty means that the queue has no item, or no job that could be leased.
 	ErrEmpty = errors.New("conq: queue is empty")
 
 	// ErrClosed means that the handle was closed. It matches kv.ErrClosed, too, which
 	// alone means that the store was.
 	ErrClosed = fmt.Errorf("conq: handle is closed: %w", kv.ErrClosed)
 
-	// ErrName means a name that no queue can have. A name is 1 to conq.MaxName bytes
+	// ErrName means a name that no queue can have. A name is 1 to MaxName bytes
 	// of UTF-8 without NUL.
 	ErrName = errors.New("conq: bad queue name")
 
@@ -29,9 +28,9 @@ var (
 	// of conq in a format that this one does not know. Nothing was changed.
 	ErrFormat = errors.New("conq: format is newer than this program")
 
-	// ErrCorrupt means that an entry of the catalogue is not what any version of
-	// conq writes.
-	ErrCorrupt = errors.New("conq: catalogue is corrupt")
+	// ErrCorrupt means that what is stored is not what any version of conq writes: an entry of the
+	// catalogue, or something of a work queue. The error says which.
+	ErrCorrupt = errors.New("conq: store is corrupt")
 
 	// ErrDecode means that the bytes of an item are not what the queue's codec
 	// reads, or that a part of them is missing. The item stays in the queue.

@@ -1,7 +1,4 @@
-// Package codec turns the values of queues into bytes, and back. It is a package of its own
-// for programs that know queues by a server, and must not link a store. Others use it under
-// the names in package conq.
-package codec
+package queue
 
 import (
 	"encoding/json"
@@ -43,12 +40,6 @@ func JSON[T any]() Codec[T] { return jsonCodec[T]{} }
 // UUID, Tuple and so on), or any: then what comes back is as tuple.Unpack
 // returns it.
 func Tuple[T any]() Codec[T] { return tupleCodec[T]{} }
-
-// Prioritized is a value with its priority.
-type Prioritized[T any] struct {
-	Value    T
-	Priority int64
-}
 
 type bytesCodec struct{}
 

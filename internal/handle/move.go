@@ -1,0 +1,47 @@
+package handle
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/conq-go/conq/internal/budget"
+	"github.com/conq-go/conq/kv"
+	types "github.com/conq-go/conq/queue"
+)
+
+// moveOperations is how many operations a moved item takes: its old key, its new one, and what finds the places.
+const moveOperations = 4
+
+// Move moves up to n items from an end of one queue to another one of its kind and store, in one transaction, and returns
+// how many.
+func Move(ctx context.Context, from, to *Handle, at types.End, n int) (int, error) {
+	for _, h := range []*Handle{from, to} {
+		if err := h.readyFor(ctx); err != nil {
+			return 0, err
+		}
+	}
+	if err := from.checkCount(n); err != nil {
+		return 0, err
+	}
+	switch {
+	case from.name == to.name:
+		return 0, fmt.Errorf("%w: queue %q can't be moved to itself", kv.ErrInvalid, from.name)
+	case from.space.Integers != to.space.Integers:
+		return 0, fmt.Errorf("%w: items move between queues of one kind, and %q and %q are not", types.ErrKind, from.name, to.name)
+	}
+	if err := from.Reclaim(ctx); err != nil { // what consumers have left that died, which a transaction does not
+		return 0, err
+	}
+	n = min(n, budget.BatchFor(from.limits, moveOperations).Items)
+	moved, err := from.Transact(ctx, func(tx kv.Tx) (any, error) {
+		items, err := from.In(tx).Take(at, n)
+		if err != nil {
+			return 0, err
+		}
+		return len(items), to.In(tx).Add(items...)
+	})
+	if err != nil {
+		return 0, err
+	}
+	return moved.(int), nil
+}
