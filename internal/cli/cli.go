@@ -187,6 +187,8 @@ const rootExample = `  conq enqueue emails hello world     # two items in
   conq dequeue numbers --all > out    # all of them out, in order
   conq push jobs --priority -5 urgent # a priority queue
   conq pop jobs                       # the lowest priority first
+  conq put letters ada                # a work queue: a job, for
+  conq work letters -- ./send         # a program that does it
   conq move failed emails --all       # from one queue to another
   conq ls                             # what is there
   conq dump > backup.conq             # all of it, for conq load
@@ -214,16 +216,35 @@ func (a *app) root() *cobra.Command {
 	root.SetVersionTemplate("conq {{.Version}}\n")
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error { return usagef("%w%s", err, closestFlag(cmd, err)) })
 	a.globalFlags(root)
-	for _, command := range []func() *cobra.Command{
-		a.enqueue, a.dequeue, a.push, a.pop, a.move, a.peek, a.put, a.work, a.jobs, a.job, a.every, a.set, a.pause, a.resume,
-		a.ls, a.stat, a.purge, a.rm, a.check, a.dump, a.load, a.serve, a.token, a.demo, a.demoWorker, a.bench,
-	} {
-		root.AddCommand(command())
-	}
-	for _, c := range jobChanges {
-		root.AddCommand(a.changeJobs(c))
-	}
+	a.addCommands(root)
 	return root
+}
+
+// addCommands adds all commands, in groups for the help.
+func (a *app) addCommands(root *cobra.Command) {
+	var changes []*cobra.Command
+	for _, c := range jobChanges {
+		changes = append(changes, a.changeJobs(c))
+	}
+	for _, group := range []struct {
+		title    string
+		commands []*cobra.Command
+	}{
+		{"Queues:", []*cobra.Command{a.enqueue(), a.dequeue()}},
+		{"Priority queues:", []*cobra.Command{a.push(), a.pop()}},
+		{"Work queues:", append([]*cobra.Command{a.put(), a.work(), a.jobs(), a.job(), a.every(), a.set(), a.pause(), a.resume()}, changes...)},
+		{"All of them:", []*cobra.Command{a.ls(), a.top(), a.stat(), a.peek(), a.move(), a.purge(), a.rm()}},
+		{"Stores:", []*cobra.Command{a.check(), a.dump(), a.load()}},
+		{"Servers:", []*cobra.Command{a.serve(), a.token()}},
+		{"To try it:", []*cobra.Command{a.demo(), a.bench()}},
+	} {
+		root.AddGroup(&cobra.Group{ID: group.title, Title: group.title})
+		for _, c := range group.commands {
+			c.GroupID = group.title
+			root.AddCommand(c)
+		}
+	}
+	root.AddCommand(a.demoWorker())
 }
 
 func (a *app) globalFlags(root *cobra.Command) {

@@ -87,22 +87,31 @@ func (a *app) printLooks(all []look) error {
 	}
 	list := a.list(header)
 	for _, l := range all {
-		i := info{Name: l.Name, Kind: l.Kind, Format: l.Format, Going: l.Deleting, More: l.more, Jobs: (*jobCounts)(l.jobs)}
-		kind, number, states := string(l.Kind), "-", none
+		i, number, states := l.info(), "-", none
+		if i.Items != nil {
+			number = l.shownItems()
+		}
+		if i.Jobs != nil {
+			states = "\t" + i.Jobs.text()
+		}
+		kind := string(l.Kind)
 		if l.Deleting {
 			kind += ", being deleted"
-		} else {
-			n := int(l.items)
-			i.Items, number = &n, l.shownItems()
-			if l.jobs != nil {
-				states = "\t" + i.Jobs.text()
-			}
 		}
 		if err := list.add(i, "%s\t%s\t%s%s\n", shown(l.Name), kind, number, states); err != nil {
 			return err
 		}
 	}
 	return list.w.Flush() // a store without queues is no failure
+}
+
+// info is the queue with --json.
+func (l *look) info() info {
+	i := info{Name: l.Name, Kind: l.Kind, Format: l.Format, Going: l.Deleting, More: l.more, Jobs: (*jobCounts)(l.jobs)}
+	if n := int(l.items); !l.Deleting {
+		i.Items = &n
+	}
+	return i
 }
 
 // shownItems is how many items there are, with a plus if there are more.

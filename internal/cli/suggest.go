@@ -12,18 +12,20 @@ import (
 // mostEdits is how many letters a name may differ in from one that is suggested.
 const mostEdits = 2
 
-// didYouMean returns the question after the name that is most like a mistyped one, or nothing.
+// didYouMean returns the question after the name that is most like a mistyped one, or nothing. It is cobra that compares.
 func didYouMean(typed string, names []string) string {
-	best, edits := "", mostEdits+1
+	var of cobra.Command
 	for _, name := range names {
-		if n := distance(typed, name); n < edits && n < len(name) && n < len(typed) {
-			best, edits = name, n
+		of.AddCommand(&cobra.Command{Use: name, Run: func(*cobra.Command, []string) {}})
+	}
+	for of.SuggestionsMinimumDistance = 1; of.SuggestionsMinimumDistance <= min(mostEdits, len(typed)-1); of.SuggestionsMinimumDistance++ {
+		for _, name := range of.SuggestionsFor(typed) {
+			if len(name) > of.SuggestionsMinimumDistance { // else any other name would do
+				return fmt.Sprintf(": did you mean %q?", name)
+			}
 		}
 	}
-	if best == "" {
-		return ""
-	}
-	return fmt.Sprintf(": did you mean %q?", best)
+	return ""
 }
 
 // closestFlag returns the question after the flag that an unknown one is most like, or nothing.
@@ -35,25 +37,4 @@ func closestFlag(cmd *cobra.Command, err error) string {
 	var names []string
 	cmd.Flags().VisitAll(func(f *pflag.Flag) { names = append(names, "--"+f.Name) })
 	return didYouMean("--"+strings.TrimLeft(unknown.GetSpecifiedName(), "-"), names)
-}
-
-// distance is Levenshtein's: how many letters are to be inserted, removed or replaced.
-func distance(a, b string) int {
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		diagonal := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			change := diagonal
-			if a[i] != b[j] {
-				change++
-			}
-			diagonal = row[j+1]
-			row[j+1] = min(change, row[j]+1, row[j+1]+1)
-		}
-	}
-	return row[len(b)]
 }
