@@ -8,7 +8,7 @@ import (
 	"net/url"
 	"sync/atomic"
 
-	"github.com/conq-go/conq/internal/combine"
+	"github.com/conq-go/conq/internal/batch"
 	"github.com/conq-go/conq/kv"
 	"github.com/conq-go/conq/queue"
 	"github.com/conq-go/conq/work"
@@ -108,8 +108,8 @@ func (c *Client) DeleteQueue(ctx context.Context, name string) error {
 }
 
 // shared has calls that come while another is under way share a request, which do sends.
-func shared[Q, R any](h *handle, c *combine.Combiner[Q, R], size func(Q) int, do func(context.Context, []*combine.Call[Q, R]) error) {
-	o := combine.Options[Q, R]{Run: func(calls []*combine.Call[Q, R]) { share(calls, do) }, Size: size, Parallel: parallel}
+func shared[Q, R any](h *handle, c *batch.Batcher[Q, R], size func(Q) int, do func(context.Context, []*batch.Call[Q, R]) error) {
+	o := batch.Options[Q, R]{Run: func(calls []*batch.Call[Q, R]) { share(calls, do) }, Size: size, Parallel: batch.Eager(parallel)}
 	if size != nil {
 		o.MaxBytes = maxPayload
 	}
@@ -118,22 +118,18 @@ func shared[Q, R any](h *handle, c *combine.Combiner[Q, R], size func(Q) int, do
 }
 
 // share has one request serve all calls. If that is refused, which may be for one call's fault, each has a request of its own.
-func share[Q, R any](calls []*combine.Call[Q, R], do func(context.Context, []*combine.Call[Q, R]) error) {
-	ctx, cancel := combine.Context(calls)
+func share[Q, R any](calls []*batch.Call[Q, R], do func(context.Context, []*batch.Call[Q, R]) error) {
+	ctx, cancel := batch.Context(calls)
 	defer cancel()
 	err := do(ctx, calls)
 	told, answered := errors.AsType[*Error](err)
 	refused := answered && told.Status/100 == 4 || errors.Is(err, work.ErrInvalid)
 	if refused && len(calls) > 1 && !errors.Is(err, kv.ErrCommitUnknown) {
-		for ; len(calls) > 0; calls = combine.Attend(calls[1:]) {
-			share(calls[:1:1], do)
-		}
+		batch.Each(calls, func(c *batch.Call[Q, R]) { share([]*batch.Call[Q, R]{c}, do) })
 		return
 	}
 	for _, c := range calls {
-		if c.Err = err; err != nil && c.Context.Err() != nil && !errors.Is(err, kv.ErrCommitUnknown) {
-			c.Err = context.Cause(c.Context)
-		}
+		c.Fail(err)
 	}
 }
 

@@ -10,7 +10,7 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/conq-go/conq/internal/combine"
+	"github.com/conq-go/conq/internal/batch"
 	"github.com/conq-go/conq/internal/paging"
 	"github.com/conq-go/conq/internal/wire"
 	"github.com/conq-go/conq/kv"
@@ -30,8 +30,8 @@ type items[V any] struct {
 	handle
 	decode func(wire.Item) (V, error)
 
-	adds  combine.Combiner[[]wire.Item, struct{}]
-	takes map[queue.End]*combine.Combiner[int, taken]
+	adds  batch.Batcher[[]wire.Item, struct{}]
+	takes map[queue.End]*batch.Batcher[int, taken]
 }
 
 // taken is a call's part of an answer. It may be nothing although there are items: an answer has up to some MiB.
@@ -46,18 +46,18 @@ func openItems[V any](ctx context.Context, c *Client, name, kind string, codec a
 	if err != nil {
 		return nil, err
 	}
-	q := &items[V]{handle: h, decode: decode, takes: make(map[queue.End]*combine.Combiner[int, taken])}
+	q := &items[V]{handle: h, decode: decode, takes: make(map[queue.End]*batch.Batcher[int, taken])}
 	shared(&q.handle, &q.adds, sizeOf, q.runAdds)
 	for _, e := range ends {
-		q.takes[e] = new(combine.Combiner[int, taken])
-		shared(&q.handle, q.takes[e], nil, func(ctx context.Context, calls []*combine.Call[int, taken]) error {
+		q.takes[e] = new(batch.Batcher[int, taken])
+		shared(&q.handle, q.takes[e], nil, func(ctx context.Context, calls []*batch.Call[int, taken]) error {
 			return q.runTakes(ctx, e, calls)
 		})
 	}
 	return q, nil
 }
 
-func (q *items[V]) runAdds(ctx context.Context, calls []*combine.Call[[]wire.Item, struct{}]) error {
+func (q *items[V]) runAdds(ctx context.Context, calls []*batch.Call[[]wire.Item, struct{}]) error {
 	var all wire.ItemList
 	for _, c := range calls {
 		all.Items = append(all.Items, c.Request...)
@@ -73,7 +73,7 @@ func (q *items[V]) add(ctx context.Context, all []wire.Item) error {
 	return err
 }
 
-func (q *items[V]) runTakes(ctx context.Context, from queue.End, calls []*combine.Call[int, taken]) error {
+func (q *items[V]) runTakes(ctx context.Context, from queue.End, calls []*batch.Call[int, taken]) error {
 	total := 0
 	for _, c := range calls {
 		total += c.Request

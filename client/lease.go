@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/conq-go/conq/internal/combine"
+	"github.com/conq-go/conq/internal/batch"
 	"github.com/conq-go/conq/internal/wire"
 	"github.com/conq-go/conq/work"
 )
@@ -29,7 +29,7 @@ func (q keeper) Ack(ctx context.Context, id work.ID, token string, result []byte
 	return q.end(ctx, id, "ack", wire.Ack{Token: wire.Token{Token: token}, Result: &payload})
 }
 
-func (q *jobs) runAcks(ctx context.Context, calls []*combine.Call[wire.HeldJob, bool]) error {
+func (q *jobs) runAcks(ctx context.Context, calls []*batch.Call[wire.HeldJob, bool]) error {
 	var held wire.Held
 	for _, c := range calls {
 		held.Jobs = append(held.Jobs, c.Request)

@@ -14,7 +14,7 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"github.com/conq-go/conq/internal/combine"
+	"github.com/conq-go/conq/internal/batch"
 	"github.com/conq-go/conq/internal/paging"
 	"github.com/conq-go/conq/internal/wire"
 	"github.com/conq-go/conq/queue"
@@ -44,8 +44,8 @@ type jobs struct {
 	handle
 	options WorkOptions
 
-	puts combine.Combiner[[]wire.NewJob, []work.ID]
-	acks combine.Combiner[wire.HeldJob, bool] // whether the lease was lost
+	puts batch.Batcher[[]wire.NewJob, []work.ID]
+	acks batch.Batcher[wire.HeldJob, bool] // whether the lease was lost
 
 	recalls recalls
 }
@@ -71,7 +71,7 @@ func OpenWork[T any](ctx context.Context, c *Client, name string, of queue.Codec
 	return &WorkQueue[T]{q, of}, nil
 }
 
-func (q *jobs) runPuts(ctx context.Context, calls []*combine.Call[[]wire.NewJob, []work.ID]) error {
+func (q *jobs) runPuts(ctx context.Context, calls []*batch.Call[[]wire.NewJob, []work.ID]) error {
 	var all []wire.NewJob
 	for _, c := range calls {
 		all = append(all, c.Request...)

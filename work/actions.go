@@ -3,7 +3,7 @@ package work
 import (
 	"slices"
 
-	"github.com/conq-go/conq/internal/combine"
+	"github.com/conq-go/conq/internal/batch"
 	"github.com/conq-go/conq/internal/jobs"
 	"github.com/conq-go/conq/kv"
 )
@@ -16,9 +16,9 @@ type action struct {
 }
 
 // runActions serves actions, verbs first.
-func (e *engine) runActions(calls []*combine.Call[action, taken[jobs.Reserved]]) {
+func (e *engine) runActions(calls []*batch.Call[action, taken[jobs.Reserved]]) {
 	verbs, wanting := 0, 0
-	ordered := make([]*combine.Call[action, taken[jobs.Reserved]], 0, len(calls))
+	ordered := make([]*batch.Call[action, taken[jobs.Reserved]], 0, len(calls))
 	for _, c := range calls {
 		if c.Request.verb != nil {
 			ordered = slices.Insert(ordered, verbs, c)
@@ -30,14 +30,14 @@ func (e *engine) runActions(calls []*combine.Call[action, taken[jobs.Reserved]])
 	}
 	flight, end := e.reserve.fly(wanting)
 	defer end()
-	share(e, ordered, func(tx kv.Tx, calls []*combine.Call[action, taken[jobs.Reserved]], attempts *int) ([]result[taken[jobs.Reserved]], error) {
+	share(e, ordered, func(tx kv.Tx, calls []*batch.Call[action, taken[jobs.Reserved]], attempts *int) ([]result[taken[jobs.Reserved]], error) {
 		return e.actionsIn(tx, calls, attempts, flight)
 	})
 }
 
 // actionsIn serves the first of some actions in a transaction. One that is made again serves only verbs, if there are some: who reserves has
 // collided, and they do not wait for that twice.
-func (e *engine) actionsIn(tx kv.Tx, calls []*combine.Call[action, taken[jobs.Reserved]], attempts *int, flight *jobs.Flight) (results []result[taken[jobs.Reserved]], err error) {
+func (e *engine) actionsIn(tx kv.Tx, calls []*batch.Call[action, taken[jobs.Reserved]], attempts *int, flight *jobs.Flight) (results []result[taken[jobs.Reserved]], err error) {
 	var verbs []verb
 	var wants []want
 	for _, c := range calls {

@@ -8,8 +8,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/conq-go/conq/internal/batch"
 	"github.com/conq-go/conq/internal/budget"
-	"github.com/conq-go/conq/internal/combine"
 	"github.com/conq-go/conq/internal/jobs"
 	"github.com/conq-go/conq/internal/layout"
 	"github.com/conq-go/conq/internal/outcome"
@@ -38,10 +38,10 @@ type engine struct {
 	open    context.Context // ends when the handle is closed
 	end     context.CancelCauseFunc
 
-	puts    combine.Combiner[[]jobs.New, []put]
-	verbs   combine.Combiner[verb, none]
+	puts    batch.Batcher[[]jobs.New, []put]
+	verbs   batch.Batcher[verb, none]
 	reserve reserver[jobs.Reserved]
-	actions combine.Combiner[action, taken[jobs.Reserved]] // in place of these two, where they share transactions
+	actions batch.Batcher[action, taken[jobs.Reserved]] // in place of these two, where they share transactions
 	clock   clock
 
 	keeps      atomic.Bool    // reserves, so that the clock is kept
@@ -98,26 +98,20 @@ func (e *engine) init(db kv.DB, name string, o Options) {
 	}
 	e.recipe = jobs.NewQueue(name, e.limits, config)
 	calls := e.callsPerTransaction()
-	e.puts.Init(combine.Options[[]jobs.New, []put]{
-		Run: e.runPuts, Size: sizeOf, MaxCalls: calls, MaxBytes: e.bytesPerTransaction(), Parallel: e.parallel(), Full: fullBatch,
+	e.puts.Init(batch.Options[[]jobs.New, []put]{
+		Run: e.runPuts, Size: sizeOf, MaxCalls: calls, MaxBytes: e.bytesPerTransaction(), Parallel: e.parallel(),
 	})
 	e.reserve.init(one{e}, e, calls)
-	e.actions.Init(combine.Options[action, taken[jobs.Reserved]]{Run: e.runActions, MaxCalls: calls, Parallel: flights, Full: fullBatch})
-	e.verbs.Init(combine.Options[verb, none]{Run: e.runVerbs, MaxCalls: calls, Parallel: e.parallel(), Full: fullBatch})
+	e.actions.Init(batch.Options[action, taken[jobs.Reserved]]{Run: e.runActions, MaxCalls: calls, Parallel: batch.Frugal(flights)})
+	e.verbs.Init(batch.Options[verb, none]{Run: e.runVerbs, MaxCalls: calls, Parallel: e.parallel()})
 }
 
-// farBatches is how many transactions of a handle put, and how many do something to jobs, at the same time where each waits for a
-// network, and not for the others: they mostly conflict with nothing.
-const farBatches = 8
-
-// fullBatch has 16 calls share two of them, and 64 four: fewer transactions are less work for the store.
-const fullBatch = 4
-
-func (e *engine) parallel() int {
+// parallel returns how many transactions of one kind run at once: several where each waits for a network.
+func (e *engine) parallel() func(calls int) int {
 	if e.limits.Shared || e.limits.UnknownCommits {
-		return farBatches
+		return batch.Frugal(batch.Far)
 	}
-	return 1
+	return nil
 }
 
 // duePerTransaction is how many things of each kind that became due one transaction does, if it has room.
@@ -189,50 +183,45 @@ func (e *engine) wake() {
 func (e *engine) topic() string { return jobs.Topic(e.name) }
 
 // do serves a request, perhaps in a transaction with others'.
-func do[Q, R any](ctx context.Context, e *engine, c *combine.Combiner[Q, R], run func([]*combine.Call[Q, R]), q Q) (R, error) {
+func do[Q, R any](ctx context.Context, e *engine, c *batch.Batcher[Q, R], run func([]*batch.Call[Q, R]), q Q) (R, error) {
 	var none R
 	if err := e.ready(ctx); err != nil {
 		return none, err
 	}
 	if !e.options.NoCombining {
 		r, err := c.Do(ctx, q)
-		if errors.Is(err, combine.ErrPanicked) {
-			err = fmt.Errorf("%w: %w", kv.ErrCommitUnknown, err)
-		}
 		return r, e.wrap(err)
 	}
-	call := &combine.Call[Q, R]{Context: ctx, Request: q}
-	run([]*combine.Call[Q, R]{call})
+	call := &batch.Call[Q, R]{Context: ctx, Request: q}
+	run([]*batch.Call[Q, R]{call})
 	return call.Result, e.wrap(call.Err)
 }
 
 // share runs transactions for all calls. If one fails for a reason that may be one call's, each gets a transaction of
 // its own. f returns what each of the first calls gets, at least one and as many as there is room for, or an error for all.
-func share[Q, R any](e *engine, calls []*combine.Call[Q, R], f func(kv.Tx, []*combine.Call[Q, R], *int) ([]result[R], error)) {
+func share[Q, R any](e *engine, calls []*batch.Call[Q, R], f func(kv.Tx, []*batch.Call[Q, R], *int) ([]result[R], error)) {
 	for len(calls) > 0 {
 		if calls = shareOne(e, calls, f); len(calls) > 0 {
-			calls = combine.Attend(calls)
+			calls = batch.Live(calls)
 		}
 	}
 }
 
 // shareOne runs one of these transactions, and returns the calls that it has left.
-func shareOne[Q, R any](e *engine, calls []*combine.Call[Q, R], f func(kv.Tx, []*combine.Call[Q, R], *int) ([]result[R], error)) []*combine.Call[Q, R] {
-	ctx, cancel := combine.Context(calls)
+func shareOne[Q, R any](e *engine, calls []*batch.Call[Q, R], f func(kv.Tx, []*batch.Call[Q, R], *int) ([]result[R], error)) []*batch.Call[Q, R] {
+	ctx, cancel := batch.Context(calls)
 	defer cancel()
 	attempts := 0
 	results, err := transact(ctx, e, func(tx kv.Tx) ([]result[R], error) {
 		if attempts++; attempts > 1 && !kv.Unsettled(tx) {
-			if calls = combine.Attend(calls); len(calls) == 0 {
+			if calls = batch.Live(calls); len(calls) == 0 {
 				return nil, errNobody
 			}
 		}
 		return f(tx, calls, &attempts)
 	})
 	if err != nil && len(calls) > 1 && !isUnknown(err) && ctx.Err() == nil {
-		for ; len(calls) > 0; calls = combine.Attend(calls[1:]) {
-			share(e, calls[:1:1], f)
-		}
+		batch.Each(calls, func(c *batch.Call[Q, R]) { share(e, []*batch.Call[Q, R]{c}, f) })
 		return nil
 	}
 	e.clock.touch()
@@ -242,10 +231,7 @@ func shareOne[Q, R any](e *engine, calls []*combine.Call[Q, R], f func(kv.Tx, []
 	}
 	for i, c := range calls[:served] {
 		if err != nil {
-			c.Err = err
-			if c.Context.Err() != nil && !isUnknown(err) {
-				c.Err = context.Cause(c.Context)
-			}
+			c.Fail(err)
 			continue
 		}
 		c.Result, c.Err = results[i].value, results[i].err
@@ -262,11 +248,11 @@ type result[R any] struct {
 	err   error
 }
 
-func (e *engine) runPuts(calls []*combine.Call[[]jobs.New, []put]) {
-	share(e, calls, func(tx kv.Tx, calls []*combine.Call[[]jobs.New, []put], attempts *int) ([]result[[]put], error) {
+func (e *engine) runPuts(calls []*batch.Call[[]jobs.New, []put]) {
+	share(e, calls, func(tx kv.Tx, calls []*batch.Call[[]jobs.New, []put], attempts *int) ([]result[[]put], error) {
 		results := make([]result[[]put], 0, len(calls))
 		e.entry.Prefetch(tx)
-		e.recipe.ExpectPuts(tx, requestsOf(calls)...)
+		e.recipe.ExpectPuts(tx, batch.Requests(calls)...)
 		q, err := e.recipe.At(tx)
 		if err != nil {
 			return nil, err
@@ -292,14 +278,6 @@ func (e *engine) runPuts(calls []*combine.Call[[]jobs.New, []put]) {
 	})
 }
 
-func requestsOf[Q, R any](calls []*combine.Call[Q, R]) []Q {
-	all := make([]Q, len(calls))
-	for i, c := range calls {
-		all[i] = c.Request
-	}
-	return all
-}
-
 // putIn puts a job in a transaction. Only a duplicate is not an error.
 func (e *engine) putIn(q *jobs.Queue, tx kv.Tx, places *jobs.Places, now int64, n *jobs.New) (put, error) {
 	j, err := q.Put(tx, places, now, n)
@@ -315,9 +293,9 @@ func (e *engine) putIn(q *jobs.Queue, tx kv.Tx, places *jobs.Places, now int64, 
 	return put{id: ID(j.ID)}, nil
 }
 
-func (e *engine) runVerbs(calls []*combine.Call[verb, none]) {
-	share(e, calls, func(tx kv.Tx, calls []*combine.Call[verb, none], attempts *int) ([]result[none], error) {
-		verbs := requestsOf(calls)
+func (e *engine) runVerbs(calls []*batch.Call[verb, none]) {
+	share(e, calls, func(tx kv.Tx, calls []*batch.Call[verb, none], attempts *int) ([]result[none], error) {
+		verbs := batch.Requests(calls)
 		ids := e.expectVerbs(tx, verbs)
 		q, err := e.recipe.At(tx)
 		if err != nil {
@@ -434,9 +412,9 @@ func (e *engine) close() error {
 	e.reserve.combiner.Close(closed)
 	e.verbs.Close(closed)
 	e.actions.Close(closed)
-	e.reserve.list.Close(closed)
+	e.reserve.waiters.Close(closed)
 	e.end(closed)
-	err := e.reserve.list.Drained(ctx)
+	err := e.reserve.waiters.Drained(ctx)
 	e.clock.leave(e)
 	e.ids.Leave()
 	e.recalls.Leave()

@@ -7,9 +7,8 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/conq-go/conq/internal/combine"
+	"github.com/conq-go/conq/internal/batch"
 	"github.com/conq-go/conq/internal/jobs"
-	"github.com/conq-go/conq/internal/waiting"
 	"github.com/conq-go/conq/kv"
 )
 
@@ -78,8 +77,8 @@ type reserver[V any] struct {
 	source[V]
 	engine *engine // of the first queue
 
-	combiner combine.Combiner[want, taken[V]]
-	list     waiting.List[V]
+	combiner batch.Batcher[want, taken[V]]
+	waiters  batch.Waiters[ask, V]
 	dry      atomic.Bool // there were no jobs for the last one who reserved
 }
 
@@ -152,8 +151,8 @@ func (tx *reserving) start(e *engine, now int64, n int) jobs.Start {
 
 func (r *reserver[V]) init(of source[V], e *engine, calls int) {
 	r.source, r.engine = of, e
-	r.combiner.Init(combine.Options[want, taken[V]]{Run: r.run, MaxCalls: calls})
-	r.list.Init(waiting.Options[V]{Take: r.take, Max: calls, Poll: e.poll(), Lost: isUnknown})
+	r.combiner.Init(batch.Options[want, taken[V]]{Run: r.run, MaxCalls: calls})
+	r.waiters.Init(batch.WaitOptions[ask, V]{Take: r.take, Max: calls, Poll: e.poll()})
 }
 
 func (r *reserver[V]) now() int64 { return micros(r.engine.now()) }
@@ -192,7 +191,7 @@ func (r *reserver[V]) wait(ctx context.Context, n int, o ReserveOptions) ([]V, e
 			return got, err
 		}
 	}
-	got, err := r.list.WaitNoted(ctx, n, o.terms(ctx))
+	got, err := r.waiters.Wait(ctx, ask{n, o.terms(ctx)})
 	return got, r.engine.wrap(err)
 }
 
@@ -214,9 +213,9 @@ func (r *reserver[V]) flies() bool {
 	return alone && r.engine.recipe.Flies()
 }
 
-func (r *reserver[V]) run(calls []*combine.Call[want, taken[V]]) {
-	share(r.engine, calls, func(tx kv.Tx, calls []*combine.Call[want, taken[V]], attempts *int) ([]result[taken[V]], error) {
-		wants := requestsOf(calls)
+func (r *reserver[V]) run(calls []*batch.Call[want, taken[V]]) {
+	share(r.engine, calls, func(tx kv.Tx, calls []*batch.Call[want, taken[V]], attempts *int) ([]result[taken[V]], error) {
+		wants := batch.Requests(calls)
 		return r.in(r.begin(tx, wants, attempts, nil), wants, attempts)
 	})
 }
@@ -330,23 +329,18 @@ func deal[V any](got []V, wants []want, served int, more bool) []result[taken[V]
 }
 
 // take reserves jobs for callers that wait, and says when to look again if there are none.
-func (r *reserver[V]) take(ctx context.Context, b *waiting.Batch[V]) ([][]V, <-chan error, error) {
+func (r *reserver[V]) take(ctx context.Context, b *batch.Waiting[ask, V]) ([][]V, <-chan error, error) {
 	w := want{since: r.now()}
 	for {
-		wants, notes := b.Wants(), b.Notes()
-		if wants == nil {
+		if w.asks = b.Requests(); w.asks == nil {
 			return nil, nil, errNobody
-		}
-		w.asks = nil
-		for i, n := range wants {
-			w.asks = append(w.asks, ask{n, notes[i].(jobs.Terms)})
 		}
 		t, news, err := r.watch(ctx, w)
 		switch {
 		case err != nil:
 			return nil, nil, err
 		case len(t.jobs) > 0:
-			return dealWaiting(t.jobs, wants), nil, nil
+			return dealWaiting(t.jobs, w.asks), nil, nil
 		case !t.more:
 			return nil, news, nil
 		}
@@ -354,9 +348,10 @@ func (r *reserver[V]) take(ctx context.Context, b *waiting.Batch[V]) ([][]V, <-c
 }
 
 // dealWaiting is deal for callers that wait on if there are none for them.
-func dealWaiting[V any](got []V, wants []int) (dealt [][]V) {
-	for _, n := range wants {
-		if n = min(n, len(got)); n == 0 {
+func dealWaiting[V any](got []V, asks []ask) (dealt [][]V) {
+	for _, a := range asks {
+		n := min(a.n, len(got))
+		if n == 0 {
 			break
 		}
 		dealt, got = append(dealt, got[:n:n]), got[n:]

@@ -9,7 +9,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/conq-go/conq/internal/gather"
+	"github.com/conq-go/conq/internal/batch"
 	"github.com/conq-go/conq/kv"
 )
 
@@ -45,9 +45,6 @@ type RunOptions struct {
 
 // maxWorkers bounds the workers of a runner: it counts those that are free one by one.
 const maxWorkers = 1_000_000
-
-// gatherWorkers is for how long free workers wait for others that are about to be.
-const gatherWorkers = 100 * time.Microsecond
 
 // errGrace is the cause of a handler's context at the end of Grace.
 var errGrace = errors.New("the runner has stopped")
@@ -222,7 +219,7 @@ func (r *runner[T]) occupy(ctx context.Context, last int) (n int) {
 			}
 		}
 	}
-	gather.Until(gatherWorkers, all)
+	batch.Gather(batch.ForCallers, all)
 	return n
 }
 

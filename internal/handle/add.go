@@ -3,25 +3,23 @@ package handle
 import (
 	"context"
 	"errors"
-	"fmt"
 	"time"
 
+	"github.com/conq-go/conq/internal/batch"
 	"github.com/conq-go/conq/internal/budget"
-	"github.com/conq-go/conq/internal/combine"
 	"github.com/conq-go/conq/internal/outcome"
 	"github.com/conq-go/conq/kv"
 	types "github.com/conq-go/conq/queue"
 	"github.com/conq-go/conq/recipe"
 )
 
-// adder is the end of a queue where items go in: calls that come while a
-// transaction is under way share the next one.
+// adder is the end of a queue where items go in. Calls that come while a transaction is under way share the next one.
 type adder struct {
-	q        *queue
-	combines bool
-	ends     []consumers // where its items are taken
-	gather   gathering   // where one batch runs after the other
-	lane     combine.Combiner[[]Item, struct{}]
+	q       *queue
+	alone   bool        // each call has a transaction of its own
+	ends    []consumers // where its items are taken
+	gather  gathering   // where one batch runs after the other
+	batches batch.Batcher[[]Item, struct{}]
 }
 
 // Bounds of the transactions that add for several calls.
@@ -30,32 +28,29 @@ const (
 	maxCombinedBytes = 1 << 20
 )
 
-// farBatches is how many transactions of a handle add at the same time where each waits for a
-// network, and not for the others: adds conflict with nothing.
-const farBatches = 8
-
 func (a *adder) init(q *queue, o Options, ends []*taker) {
-	a.q, a.combines = q, !o.NoCombining
+	a.q, a.alone = q, o.NoCombining
 	for _, t := range ends {
 		a.ends = append(a.ends, t)
 	}
 	a.gather = gathering{ends: a.ends, waits: true}
-	a.lane.Init(combine.Options[[]Item, struct{}]{
+	a.batches.Init(batch.Options[[]Item, struct{}]{
 		Run:      a.run,
 		Size:     a.weight(),
 		MaxCalls: q.combinable(),
 		MaxBytes: q.maxCombined(),
 		Parallel: a.parallel(),
+		Alone:    a.alone,
 	})
 }
 
-// parallel returns how many batches may run at the same time. Where one process has the store for itself
-// they share the disk, and may hand items over.
-func (a *adder) parallel() int {
+// parallel returns how many batches may run at once: several where each waits for a network, as adds conflict with nothing.
+// Where one process has the store, batches share the disk, and may hand items over.
+func (a *adder) parallel() func(calls int) int {
 	if l := a.q.limits; l.Shared || l.UnknownCommits {
-		return farBatches
+		return batch.Eager(batch.Far)
 	}
-	return 1
+	return nil
 }
 
 // maxCombined returns how many bytes calls that share a transaction may add.
@@ -80,96 +75,67 @@ func (a *adder) weight() func([]Item) int {
 
 // serve adds items in one transaction, perhaps with those of other calls.
 func (a *adder) serve(ctx context.Context, items []Item) error {
-	if !a.combines {
-		return a.addAlone(ctx, items)
-	}
-	_, err := a.lane.Do(ctx, items)
-	return ofBatch(err)
-}
-
-// ofBatch returns the error of a call that shared its batch. If that has panicked, as it may in
-// Options.Observe, only the caller that led it sees the panic; the others don't know what was done.
-func ofBatch(err error) error {
-	if errors.Is(err, combine.ErrPanicked) {
-		return fmt.Errorf("%w: %w", kv.ErrCommitUnknown, err)
-	}
+	_, err := a.batches.Do(ctx, items)
 	return err
 }
 
-func (a *adder) addAlone(ctx context.Context, items []Item) error {
-	return a.transact(ctx, &addBatch{adder: a, gather: &gathering{ends: a.ends}, items: items})
-}
-
-// addBatch is the calls that one transaction serves. A caller that gives up leaves it before the
-// next attempt, and then nothing was added for it.
+// addBatch is the calls that one transaction serves. A caller that gives up leaves it before the next attempt, and then
+// nothing was added for it.
 type addBatch struct {
 	adder    *adder // whose calls these are
 	gather   *gathering
-	calls    []*addCall // none without combining
+	calls    []*addCall
 	items    []Item
 	attempts int
-	offer    *offer // to callers that wait, or nil
-	left     []Item // what they don't get
+	claim    *claim // of waiters to whom items can be handed, or nil
+	rest     []Item // what they don't get
 }
 
-type addCall = combine.Call[[]Item, struct{}]
+type addCall = batch.Call[[]Item, struct{}]
 
 // add is what the transaction does.
 func (b *addBatch) add(tx kv.Tx) (struct{}, error) {
 	kv.Lazily(tx)
-	if !b.attend(tx) {
+	if !b.live(tx) {
 		return struct{}{}, errNobody
 	}
-	if err := b.handOver(tx); err != nil || len(b.left) == 0 {
+	if err := b.handOver(tx); err != nil || len(b.rest) == 0 {
 		return struct{}{}, err
 	}
-	return struct{}{}, b.adder.q.add(tx, b.left)
+	return struct{}{}, b.adder.q.add(tx, b.rest)
 }
 
-// handOver deals items to callers that wait, in the first attempt.
+// handOver gives items to the waiters that were claimed, in the first attempt.
 func (b *addBatch) handOver(tx kv.Tx) (err error) {
-	b.left = b.items
+	b.rest = b.items
 	switch {
-	case b.offer == nil:
+	case b.claim == nil:
 	case b.attempts > 1:
-		b.offer.deliver(errNobody) // so that they can look
+		b.claim.deliver(errNobody) // so that they can take items
 	default:
-		if b.left, err = b.offer.deal(tx, b.items); err == nil {
+		if b.rest, err = b.claim.give(tx, b.items); err == nil {
 			err = b.adder.q.entry.Enlist(tx)
 		}
 	}
 	return err
 }
 
-// run serves a batch of calls. If that fails for a reason which need not be that of
-// each call, each gets a transaction of its own.
+// run serves a batch of calls. If that fails for a reason which may be one call's, each has a transaction of its own.
 func (a *adder) run(calls []*addCall) {
-	ctx, cancel := combine.Context(calls)
+	ctx, cancel := batch.Context(calls)
 	defer cancel()
 	b := &addBatch{adder: a, gather: &a.gather, calls: calls}
-	if a.parallel() > 1 {
+	if a.alone || a.parallel() != nil { // other batches run beside it
 		b.gather = &gathering{ends: a.ends}
 	}
 	b.merge()
 	err := a.transact(ctx, b)
 	if len(b.calls) > 1 && mayBeOfOne(err) {
-		a.runEach(b.calls)
-	} else {
-		for _, c := range b.calls {
-			c.Err = ownError(c.Context, err)
-		}
+		batch.Each(b.calls, func(c *addCall) { a.run([]*addCall{c}) })
+		return
 	}
-}
-
-// runEach gives each call a transaction of its own.
-func (a *adder) runEach(calls []*addCall) {
-	first := calls[0]
-	for ; len(calls) > 0; calls = combine.Attend(calls[1:]) {
-		c := calls[0]
-		c.Err = a.addAlone(c.Context, c.Request)
-		if first.Context.Err() != nil {
-			first.Return() // it may lead, and is not to be kept for the others
-		}
+	for _, c := range b.calls {
+		c.Fail(err)
 	}
 }
 
@@ -185,15 +151,15 @@ func (b *addBatch) merge() {
 	}
 }
 
-// attend lets callers go that have given up, unless what they add may be there already.
-// It returns false if none is left.
-func (b *addBatch) attend(tx kv.Tx) bool {
+// live begins an attempt. It lets callers go that have given up, unless what they add may be there already, and returns false if
+// none is left.
+func (b *addBatch) live(tx kv.Tx) bool {
 	b.attempts++
-	if b.attempts == 1 || len(b.calls) == 0 || kv.Unsettled(tx) {
+	if b.attempts == 1 || kv.Unsettled(tx) {
 		return true
 	}
 	n := len(b.calls)
-	b.calls = combine.Attend(b.calls)
+	b.calls = batch.Live(b.calls)
 	if len(b.calls) == 0 {
 		return false
 	}
@@ -203,49 +169,35 @@ func (b *addBatch) attend(tx kv.Tx) bool {
 	return true
 }
 
-// mayBeOfOne tells whether an error of a transaction may be due to a single call
-// of those that shared it: all of them are too large together, or one adds to a
-// priority that is full or whose last key is not an item's.
+// mayBeOfOne tells whether an error of a transaction may be due to one of the calls that shared it: all of them are too
+// large together, or one adds to a priority that is full or whose last key is not an item's.
 func mayBeOfOne(err error) bool {
 	return errors.Is(err, kv.ErrTooLarge) || errors.Is(err, recipe.ErrFull) || errors.Is(err, types.ErrDecode)
 }
 
-// ownError is the error of a transaction for one of the calls that shared it: the
-// cause of its own context, if it ended because all their contexts had.
-func ownError(ctx context.Context, err error) error {
-	switch {
-	case err == nil || ctx.Err() == nil:
-		return err
-	case errors.Is(err, kv.ErrCommitUnknown):
-		return fmt.Errorf("%w: %w", kv.ErrCommitUnknown, context.Cause(ctx))
-	default:
-		return context.Cause(ctx)
-	}
-}
-
 func (a *adder) transact(ctx context.Context, b *addBatch) error {
-	offer, there := b.gather.offer(len(b.items))
+	claim, there := b.gather.claim(len(b.items))
 	if !there {
 		return a.do(ctx, b)
 	}
 	began := time.Now()
 	err := errNobody // if the function panics
-	if b.offer = offer; offer != nil {
+	if b.claim = claim; claim != nil {
 		defer func() {
-			b.offer = nil
-			offer.deliver(err)
+			b.claim = nil
+			claim.deliver(err)
 		}()
 	}
 	err = a.do(ctx, b)
-	b.gather.note(time.Since(began), err == nil && len(b.left) < len(b.items), len(b.left) > 0)
+	b.gather.note(time.Since(began), err == nil && len(b.rest) < len(b.items), len(b.rest) > 0)
 	return err
 }
 
 func (a *adder) do(ctx context.Context, b *addBatch) error {
 	_, err := outcome.Do(ctx, a.q.lanes, b.add)
 	if err == nil {
-		a.q.tally.added.Add(int64(len(b.left)))
-		a.q.observe(Event{Kind: Added, Calls: max(1, len(b.calls)), Items: len(b.items), Attempts: b.attempts})
+		a.q.tally.added.Add(int64(len(b.rest)))
+		a.q.observe(Event{Kind: Added, Calls: len(b.calls), Items: len(b.items), Attempts: b.attempts})
 	}
 	return err
 }

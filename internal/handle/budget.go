@@ -24,9 +24,9 @@ type limit struct {
 	spent bool // something did not fit any more
 }
 
-func (q *queue) limit(n int, how strictness) limit {
+func (q *queue) limit(n int, on conflicts) limit {
 	b := budget.Of(q.limits)
-	if how == exact {
+	if on == ofAll {
 		b.Operations = b.Part(2).Operations
 	}
 	b.Bytes = min(b.Bytes, maxBatchBytes)

@@ -26,13 +26,13 @@ func (q *queue) closedError() error { return fmt.Errorf("%w: queue %q", types.Er
 
 // close has calls that wait, and all that come later, return err.
 func (t *taker) close(err error) {
-	t.lane.Close(err)
-	t.list.Close(err)
+	t.batches.Close(err)
+	t.waiters.Close(err)
 }
 
 // drain returns when no caller waits any more.
 func (t *taker) drain(ctx context.Context) error {
-	if err := t.list.Drained(ctx); err != nil {
+	if err := t.waiters.Drained(ctx); err != nil {
 		return err
 	}
 	if t.q.news != nil {
@@ -67,7 +67,7 @@ func (h *Handle) Close() error {
 }
 
 func (h *Handle) endAll(ctx context.Context, closed error) error {
-	h.in.lane.Close(closed)
+	h.in.batches.Close(closed)
 	for _, t := range h.ends {
 		t.close(closed)
 	}

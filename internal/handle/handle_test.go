@@ -60,29 +60,29 @@ func TestTakeBesideOthers(t *testing.T) {
 		there    string
 		beside   func(*Handle) error // in the first attempt
 		wants    []int
-		how      strictness
+		on       conflicts
 		shared   bool
 		attempts int
 		got      string
 	}{
-		{"a", adds, []int{1, 1}, loose, false, 2, "a b"},
-		{"a", adds, []int{2}, loose, false, 1, "a"},
-		{"a b", adds, []int{3}, loose, false, 1, "a b"},
-		{"", adds, []int{3}, loose, false, 2, "b"},
-		{"a b", takes, []int{3}, loose, false, 2, "b"},
-		{"a", adds, []int{2}, exact, false, 2, "a b"},
-		{"a", adds, []int{1}, exact, false, 1, "a"},
-		{"a", adds, []int{1, 1}, waits, false, 1, "a"},
-		{"a", adds, []int{1, 1}, loose, true, 1, "a"},
-		{"a", adds, []int{3}, loose, true, 1, "a"},
-		{"", adds, []int{3}, loose, true, 1, ""},
-		{"a b", takes, []int{3}, loose, true, 2, "b"},
-		{"a b", takes, []int{1}, loose, true, 2, "b"},
-		{"a", ahead, []int{1}, loose, true, 1, "a"},
-		{"a", ahead, []int{1}, loose, false, 2, "0"},
-		{"a", ahead, []int{1}, exact, true, 2, "0"},
-		{"a", adds, []int{2}, exact, true, 2, "a b"},
-		{"a b", takes, []int{2}, waits, true, 2, "b"},
+		{"a", adds, []int{1, 1}, ofEmpty, false, 2, "a b"},
+		{"a", adds, []int{2}, ofEmpty, false, 1, "a"},
+		{"a b", adds, []int{3}, ofEmpty, false, 1, "a b"},
+		{"", adds, []int{3}, ofEmpty, false, 2, "b"},
+		{"a b", takes, []int{3}, ofEmpty, false, 2, "b"},
+		{"a", adds, []int{2}, ofAll, false, 2, "a b"},
+		{"a", adds, []int{1}, ofAll, false, 1, "a"},
+		{"a", adds, []int{1, 1}, ofTaken, false, 1, "a"},
+		{"a", adds, []int{1, 1}, ofEmpty, true, 1, "a"},
+		{"a", adds, []int{3}, ofEmpty, true, 1, "a"},
+		{"", adds, []int{3}, ofEmpty, true, 1, ""},
+		{"a b", takes, []int{3}, ofEmpty, true, 2, "b"},
+		{"a b", takes, []int{1}, ofEmpty, true, 2, "b"},
+		{"a", ahead, []int{1}, ofEmpty, true, 1, "a"},
+		{"a", ahead, []int{1}, ofEmpty, false, 2, "0"},
+		{"a", ahead, []int{1}, ofAll, true, 2, "0"},
+		{"a", adds, []int{2}, ofAll, true, 2, "a b"},
+		{"a b", takes, []int{2}, ofTaken, true, 2, "b"},
 	} {
 		db := testkit.NewMemory(t, kv.Limits{Shared: c.shared})
 		h := openTest(t, db, types.KindQueue)
@@ -91,14 +91,14 @@ func TestTakeBesideOthers(t *testing.T) {
 		var got []Item
 		testkit.NoError(t, db.Transact(t.Context(), func(tx kv.Tx) error {
 			attempts++
-			shares, err := h.ends[types.Min].takeIn(tx, c.wants, c.how, new(attempt))
+			results, _, err := h.ends[types.Min].takeIn(tx, c.wants, sum(c.wants), c.on)
 			if err != nil {
 				return err
 			}
 			tx.Set([]byte("so that it may conflict"), nil)
 			got = nil
-			for _, s := range shares {
-				got = append(got, s.items...)
+			for _, r := range results {
+				got = append(got, r.items...)
 			}
 			if attempts == 1 {
 				return c.beside(h)
@@ -111,7 +111,7 @@ func TestTakeBesideOthers(t *testing.T) {
 }
 
 // A call whose items end before one that does not decode keeps them; those behind it get the error.
-func TestSharesBeforeBroken(t *testing.T) {
+func TestResultsBeforeBroken(t *testing.T) {
 	for _, engine := range []kv.DB{testkit.NewMemory(t, kv.Limits{}), testkit.NewMemory(t, kv.Limits{Value: 100})} {
 		h := openTest(t, engine, types.KindQueue)
 		add(t, h, "first", strings.Repeat("second", 50))
@@ -120,10 +120,10 @@ func TestSharesBeforeBroken(t *testing.T) {
 		testkit.Write(t, engine, kv.KeyValue{Key: broken})
 		undone := errors.New("undone")
 		testkit.WantError(t, engine.Transact(t.Context(), func(tx kv.Tx) error {
-			shares, err := h.ends[types.Min].takeIn(tx, []int{3, 1}, loose, new(attempt))
+			results, _, err := h.ends[types.Min].takeIn(tx, []int{3, 1}, 4, ofEmpty)
 			testkit.NoError(t, err)
-			testkit.Equal(t, "items of the first call", len(shares[0].items), 2)
-			for _, other := range shares[1:] {
+			testkit.Equal(t, "items of the first call", len(results[0].items), 2)
+			for _, other := range results[1:] {
 				testkit.WantError(t, other.err, types.ErrDecode)
 			}
 			return undone

@@ -6,21 +6,18 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/conq-go/conq/internal/combine"
+	"github.com/conq-go/conq/internal/batch"
 	"github.com/conq-go/conq/internal/reads"
 	"github.com/conq-go/conq/internal/staging"
-	"github.com/conq-go/conq/internal/waiting"
 	"github.com/conq-go/conq/kv"
 	types "github.com/conq-go/conq/queue"
 )
 
-// taker is how a handle takes from one end of a queue. Calls that come while a transaction
-// is under way share the next one; where other processes take too, it stages requests; and
-// calls that find nothing may wait.
+// taker is how a handle takes from one end of a queue. Calls that come while a transaction is under way share the next one.
+// Where other processes take too, it stages requests. Calls that find nothing may wait.
 type taker struct {
-	q        *queue
-	combines bool
-	line     *staging.Line // nil where no other process can wait
+	q    *queue
+	line *staging.Line // nil where no other process can wait
 
 	side    staging.Side
 	stage   *staging.Stage
@@ -29,23 +26,22 @@ type taker struct {
 	until   atomic.Int64 // StagingAuto stages until then, likewise
 
 	// For callers that add, see gathering:
-	active atomic.Bool  // items are being taken, by the lane
+	active atomic.Bool  // items are being taken
 	served atomic.Int32 // how many callers got something the last time
 
-	lane combine.Combiner[demand, []share] // runs one batch at a time
-	list waiting.List[Item]
+	batches batch.Batcher[request, []result]
+	waiters batch.Waiters[int, Item]
 }
 
 func (t *taker) init(q *queue, o Options, side staging.Side) error {
-	t.q, t.combines = q, !o.NoCombining
+	t.q = q
 	t.side, t.stage, t.staging = side, q.stage, o.Staging
 	if !q.limits.Shared {
 		t.staging = StagingNever // conflicts are over in microseconds here
 	}
-	t.lane.Init(combine.Options[demand, []share]{Run: t.run, MaxCalls: q.combinable()})
-	w := waiting.Options[Item]{
-		Take: t.takeForWaiting, Max: q.combinable(), Poll: q.poll(),
-		Lasting: q.signals != nil, Lost: isUnknown, Observe: q.observeWaiting(),
+	t.batches.Init(batch.Options[request, []result]{Run: t.run, MaxCalls: q.combinable(), Alone: o.NoCombining})
+	w := batch.WaitOptions[int, Item]{
+		Take: t.takeForWaiters, Max: q.combinable(), Poll: q.poll(), Lasting: q.signals != nil, Observe: q.observeWaiting(),
 	}
 	if q.signals == nil {
 		line, err := q.stage.NewLine()
@@ -56,7 +52,7 @@ func (t *taker) init(q *queue, o Options, side staging.Side) error {
 		w.Stamp = stamps()
 		w.Left = func(stamp int64) { _ = t.leaveLine(stamp) } // or its deadline comes
 	}
-	t.list.Init(w)
+	t.waiters.Init(w)
 	return nil
 }
 
@@ -65,41 +61,32 @@ func (t *taker) take(ctx context.Context, n int) ([]Item, error) {
 	if err := t.q.checkCount(n); err != nil {
 		return nil, err
 	}
-	shares, err := t.serve(ctx, demand{n: n})
+	results, err := t.serve(ctx, request{n: n})
 	if err != nil {
 		return nil, err
 	}
-	return shares[0].items, shares[0].err
+	return results[0].items, results[0].err
 }
 
-// serve takes what is demanded, perhaps in a transaction with that of other calls.
-func (t *taker) serve(ctx context.Context, d demand) ([]share, error) {
-	if !t.combines {
-		c := &takeCall{Context: ctx, Request: d}
-		t.run([]*takeCall{c})
-		return c.Result, c.Err
-	}
-	shares, err := t.lane.Do(ctx, d)
-	return shares, ofBatch(err)
-}
+// serve takes what is wanted, perhaps in a transaction with other calls.
+func (t *taker) serve(ctx context.Context, r request) ([]result, error) { return t.batches.Do(ctx, r) }
 
-// run serves a batch of calls, in as many transactions as the limits ask for:
-// mostly one. What was taken is not lost if a later one fails: only calls that have
-// got nothing yet get its error.
+// run serves a batch of calls, in as many transactions as the limits ask for: mostly one. What was taken is not lost if a later
+// one fails: only calls that have got nothing yet get its error.
 func (t *taker) run(calls []*takeCall) {
-	ctx, cancel := combine.Context(calls)
+	ctx, cancel := batch.Context(calls)
 	defer cancel()
 	t.active.Store(true)
 	defer t.active.Store(false)
-	for b := (&takeBatch{taker: t, calls: calls}); b.attend(); {
-		shares, err := t.serveSome(ctx, b)
+	for b := (&takeBatch{taker: t, calls: calls}); b.live(); {
+		results, err := t.serveSome(ctx, b)
 		if err != nil {
 			for _, c := range b.calls {
-				c.Err = ownError(c.Context, err)
+				c.Fail(err)
 			}
 			return
 		}
-		b.deliver(shares)
+		b.deliver(results)
 	}
 }
 
@@ -107,21 +94,21 @@ func (t *taker) run(calls []*takeCall) {
 var errCollision = errors.New("conq: another consumer has been faster")
 
 // serveSome serves the first of the calls, at least one, in one transaction.
-func (t *taker) serveSome(ctx context.Context, b *takeBatch) ([]share, error) {
+func (t *taker) serveSome(ctx context.Context, b *takeBatch) ([]result, error) {
 	if t.stages() {
 		return t.serveStaged(ctx, b)
 	}
 	if err := t.expire(ctx); err != nil {
 		return nil, err
 	}
-	shares, err := t.servePlain(ctx, b)
+	results, err := t.serveDirect(ctx, b)
 	if errors.Is(err, errCollision) {
 		t.collided()
 		began := time.Now()
-		shares, err = t.serveStaged(ctx, b)
+		results, err = t.serveStaged(ctx, b)
 		t.stageFor(stagingTakes * time.Since(began))
 	}
-	return shares, err
+	return results, err
 }
 
 // stages tells whether to take by staging.
@@ -166,32 +153,32 @@ func (t *taker) expire(ctx context.Context) error {
 	return nil // the next one will see to it
 }
 
-// servePlain is serveSome by the recipe, for several callers. With StagingAuto that is tried
+// serveDirect is serveSome by the recipe, for several callers. With StagingAuto that is tried
 // once, and not at all if others have staged requests.
-func (t *taker) servePlain(ctx context.Context, b *takeBatch) ([]share, error) {
-	shares, err := attempts(ctx, b, b.takePlain)
+func (t *taker) serveDirect(ctx context.Context, b *takeBatch) ([]result, error) {
+	results, err := transact(ctx, b, b.takeDirect)
 	if err == nil {
-		t.note(shares)
-		t.q.observe(Event{Kind: Taken, Calls: len(shares), Items: count(shares), Attempts: b.attempt.nth})
+		t.note(results)
+		t.q.observe(Event{Kind: Taken, Calls: len(results), Items: count(results), Attempts: b.attempts})
 	}
-	return shares, err
+	return results, err
 }
 
-// takePlain is the transaction of servePlain.
-func (b *takeBatch) takePlain(tx kv.Tx) ([]share, error) {
+// takeDirect is the transaction of serveDirect.
+func (b *takeBatch) takeDirect(tx kv.Tx) ([]result, error) {
 	kv.Lazily(tx)
 	if err := b.taker.admit(tx, b); err != nil {
 		return nil, err
 	}
-	return b.taker.takeIn(tx, b.wants, loose, &b.attempt)
+	return b.takeIn(tx, ofEmpty)
 }
 
 // note keeps what callers that add may want to know: see gathering.
-func (t *taker) note(shares []share) {
+func (t *taker) note(results []result) {
 	items, callers := 0, 0
-	for _, s := range shares {
-		if len(s.items) > 0 {
-			items += len(s.items)
+	for _, r := range results {
+		if len(r.items) > 0 {
+			items += len(r.items)
 			callers++
 		}
 	}
@@ -206,16 +193,16 @@ func (t *taker) note(shares []share) {
 // admit begins an attempt. It returns an error if that is not to take anything: because it is
 // better to stage, or no caller is left to be served.
 func (t *taker) admit(tx kv.Tx, b *takeBatch) error {
-	b.attempt.nth++
-	again, stages := b.attempt.nth > 1, t.staging == StagingAuto && !b.plain
+	b.attempts++
+	again, stages := b.attempts > 1, t.staging == StagingAuto && !b.direct
 	switch {
 	case stages && again:
 		return errCollision
-	case again && !b.attendIn(tx):
+	case again && !b.liveIn(tx):
 		return errNobody
 	}
 	if t.q.limits.Shared {
-		kv.Prefetch(tx.Snapshot(), t.q.orders[t.side].Read(b.attempt.wanted(b.wants)))
+		kv.Prefetch(tx.Snapshot(), t.q.orders[t.side].Read(b.limit()))
 	}
 	if !stages {
 		return nil
@@ -228,31 +215,31 @@ func (t *taker) admit(tx kv.Tx, b *takeBatch) error {
 }
 
 // serveStaged is serveSome by staging.
-func (t *taker) serveStaged(ctx context.Context, b *takeBatch) ([]share, error) {
-	shares, err := staging.Take(ctx, t.stage, t.side, sum(b.wants), func(tx kv.Tx, items []kv.KeyValue) ([]share, error) {
-		return t.dealStaged(tx, b.wants, items)
+func (t *taker) serveStaged(ctx context.Context, b *takeBatch) ([]result, error) {
+	results, err := staging.Take(ctx, t.stage, t.side, sum(b.wants), func(tx kv.Tx, items []kv.KeyValue) ([]result, error) {
+		return t.splitStaged(tx, b.wants, items)
 	})
 	if !errors.Is(err, staging.ErrEmpty) {
-		return shares, err
+		return results, err
 	}
 	for range b.wants {
-		shares = append(shares, share{err: types.ErrEmpty})
+		results = append(results, result{err: types.ErrEmpty})
 	}
-	return shares, nil
+	return results, nil
 }
 
-// dealStaged deals items that were staged, and puts back what is left: one that does not
-// decode as it was, though a codec may have changed its bytes.
-func (t *taker) dealStaged(tx kv.Tx, wants []int, items []kv.KeyValue) ([]share, error) {
-	d := deal{q: t.q, reader: tx, copies: true, items: raw(items)}
-	shares, err := d.deal(wants, false)
+// splitStaged gives items that were staged to callers, and puts back what is left: one that does not decode as it was, though a
+// codec may have changed its bytes.
+func (t *taker) splitStaged(tx kv.Tx, wants []int, items []kv.KeyValue) ([]result, error) {
+	s := splitter{q: t.q, reader: tx, copies: true, items: raw(items)}
+	results, err := s.split(wants, false)
 	if err != nil {
 		return nil, err
 	}
-	for _, item := range items[:d.taken] {
+	for _, item := range items[:s.taken] {
 		t.q.space.ClearPieces(tx, item.Key)
 	}
-	return shares, t.q.putBack(tx, items[d.taken:])
+	return results, t.q.putBack(tx, items[s.taken:])
 }
 
 // putBack puts items back that were staged: one that does not decode stays, and

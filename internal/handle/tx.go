@@ -65,14 +65,14 @@ func (t Tx) Take(e types.End, n int) ([]Item, error) {
 	if err != nil {
 		return nil, err
 	}
-	shares, err := from.takeIn(t.tx, []int{n}, exact, new(attempt))
+	results, _, err := from.takeIn(t.tx, []int{n}, n, ofAll)
 	if err != nil {
 		return nil, err
 	}
-	if n := len(shares[0].items); n > 0 {
+	if n := len(results[0].items); n > 0 {
 		t.observe(Taken, n)
 	}
-	return shares[0].items, shares[0].err
+	return results[0].items, results[0].err
 }
 
 // Peek returns the item that Take would and leaves it. It conflicts as Take of one does.
@@ -81,14 +81,14 @@ func (t Tx) Peek(e types.End) (Item, error) {
 	if err != nil {
 		return Item{}, err
 	}
-	shares, _, err := from.find(t.tx, []int{1}, exact, new(attempt))
+	results, _, _, err := from.find(t.tx, []int{1}, 1, ofAll)
 	if err == nil {
-		err = shares[0].err
+		err = results[0].err
 	}
 	if err != nil {
 		return Item{}, err
 	}
-	return shares[0].items[0], nil
+	return results[0].items[0], nil
 }
 
 func (t Tx) end(e types.End) (*taker, error) {

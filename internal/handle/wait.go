@@ -7,20 +7,19 @@ func (t *taker) wait(ctx context.Context, n int) ([]Item, error) {
 	if err := t.q.checkCount(n); err != nil {
 		return nil, err
 	}
-	return t.list.Wait(ctx, n)
+	return t.waiters.Wait(ctx, n)
 }
 
-// takeForWaiting is what the list calls: it takes items for callers that wait, and
-// tells when to look again if there are too few.
-func (t *taker) takeForWaiting(ctx context.Context, p *waiters) (got [][]Item, news <-chan error, err error) {
+// takeForWaiters takes items for callers that wait, and tells when to try again if there are too few.
+func (t *taker) takeForWaiters(ctx context.Context, w *waiting) (got [][]Item, watch <-chan error, err error) {
 	if t.line != nil {
-		return t.takeInLine(ctx, p)
+		return t.takeInLine(ctx, w)
 	}
-	news = t.q.signals.WaitAs(t.q.name, t) // before looking
-	shares, err := t.serve(ctx, demand{waiters: p})
+	watch = t.q.signals.WaitAs(t.q.name, t) // before it looks
+	results, err := t.serve(ctx, request{waiting: w})
 	if err != nil {
 		return nil, nil, err
 	}
-	got, err = gotten(shares)
-	return got, news, err
+	got, err = gotten(results)
+	return got, watch, err
 }

@@ -19,8 +19,8 @@ import (
 
 // lineTurn is what became of a transaction of callers that wait.
 type lineTurn struct {
-	shares  []share
-	news    <-chan error // of the queue, or of those in front; nil if shares is what counts
+	results []result
+	watch   <-chan error // of the queue, or of those in front; nil if results is what counts
 	view    staging.View
 	entered bool // there is an entry in the line, since stamp
 	stamp   int64
@@ -35,59 +35,59 @@ func stamps() func() int64 {
 	}
 }
 
-// takeInLine is takeForWaiting for callers that stand in line.
-func (t *taker) takeInLine(ctx context.Context, p *waiters) ([][]Item, <-chan error, error) {
-	b := &takeBatch{taker: t, calls: []*takeCall{{Context: ctx, Request: demand{waiters: p}}}}
-	if !b.attend() {
+// takeInLine is takeForWaiters for callers that stand in line.
+func (t *taker) takeInLine(ctx context.Context, w *waiting) ([][]Item, <-chan error, error) {
+	b := &takeBatch{taker: t, calls: []*takeCall{{Context: ctx, Request: request{waiting: w}}}}
+	if !b.live() {
 		return nil, nil, errNobody
 	}
-	var near <-chan error
+	var local <-chan error
 	if t.q.news != nil {
-		near = t.q.news.WaitAs(t.q.name, t) // before looking
+		local = t.q.news.WaitAs(t.q.name, t) // before it looks
 	}
-	r, err := t.turn(ctx, b, p)
+	r, err := t.turn(ctx, b, w)
 	if err != nil {
 		return nil, nil, err
 	}
 	if r.view.First {
-		p.Near = near
+		w.Local = local
 	}
-	got, err := gotten(r.shares)
-	return got, r.news, err
+	got, err := gotten(r.results)
+	return got, r.watch, err
 }
 
 // turn takes items, or tells when to look again. Before it stages it looks whether it is their turn.
-func (t *taker) turn(ctx context.Context, b *takeBatch, p *waiters) (lineTurn, error) {
+func (t *taker) turn(ctx context.Context, b *takeBatch, w *waiting) (lineTurn, error) {
 	if !t.stages() {
 		if err := t.expire(ctx); err != nil {
 			return lineTurn{}, err
 		}
-		r, err := t.turnPlain(ctx, b, p)
+		r, err := t.turnDirect(ctx, b, w)
 		if !errors.Is(err, errCollision) {
 			return r, err
 		}
 		t.collided()
 	}
-	r, err := outcome.Do(ctx, t.q.lanes, func(tx kv.Tx) (lineTurn, error) { return t.look(tx, p) })
+	r, err := outcome.Do(ctx, t.q.lanes, func(tx kv.Tx) (lineTurn, error) { return t.standInLine(tx, w) })
 	if err != nil {
 		return r, err
 	}
-	if r.news != nil {
+	if r.watch != nil {
 		t.settle(r)
 		return r, nil
 	}
 	r, err = staging.Take(ctx, t.stage, t.side, sum(b.wants), func(tx kv.Tx, items []kv.KeyValue) (lineTurn, error) {
-		shares, err := t.dealStaged(tx, b.wants, items)
+		results, err := t.splitStaged(tx, b.wants, items)
 		if err != nil {
 			return lineTurn{}, err
 		}
-		r := lineTurn{shares: shares, view: r.view, stamp: r.stamp}
-		err = t.moveUp(tx, p, len(b.wants), &r)
+		r := lineTurn{results: results, view: r.view, stamp: r.stamp}
+		err = t.moveUp(tx, w, len(b.wants), &r)
 		return r, err
 	})
 	if errors.Is(err, staging.ErrEmpty) {
-		b.plain = true
-		return t.turnPlain(ctx, b, p)
+		b.direct = true
+		return t.turnDirect(ctx, b, w)
 	}
 	if err == nil {
 		t.settle(r)
@@ -95,42 +95,42 @@ func (t *taker) turn(ctx context.Context, b *takeBatch, p *waiters) (lineTurn, e
 	return r, err
 }
 
-// turnPlain takes items, if it is their turn, and watches, all in one transaction.
-func (t *taker) turnPlain(ctx context.Context, b *takeBatch, p *waiters) (lineTurn, error) {
-	r, err := attempts(ctx, b, func(tx kv.Tx) (lineTurn, error) {
+// turnDirect takes items, if it is their turn, and watches, all in one transaction.
+func (t *taker) turnDirect(ctx context.Context, b *takeBatch, w *waiting) (lineTurn, error) {
+	r, err := transact(ctx, b, func(tx kv.Tx) (lineTurn, error) {
 		kv.Prefetch(tx.Snapshot(), t.line.LookRead())
 		if err := t.admit(tx, b); err != nil {
 			return lineTurn{}, err
 		}
-		r, err := t.look(tx, p)
-		if err != nil || r.news != nil {
+		r, err := t.standInLine(tx, w)
+		if err != nil || r.watch != nil {
 			return r, err
 		}
-		if r.shares, err = t.takeIn(tx, b.wants, waits, &b.attempt); err != nil {
+		if r.results, err = b.takeIn(tx, ofTaken); err != nil {
 			return r, err
 		}
-		err = t.moveUp(tx, p, len(b.wants), &r)
+		err = t.moveUp(tx, w, len(b.wants), &r)
 		return r, err
 	})
 	if err != nil {
 		return r, err
 	}
 	t.settle(r)
-	if len(r.shares) > 0 {
-		t.q.observe(Event{Kind: Taken, Calls: len(r.shares), Items: count(r.shares), Attempts: b.attempt.nth})
+	if len(r.results) > 0 {
+		t.q.observe(Event{Kind: Taken, Calls: len(r.results), Items: count(r.results), Attempts: b.attempts})
 	}
 	return r, nil
 }
 
-// look enters the line, and has the one in front watched, unless there is none.
-func (t *taker) look(tx kv.Tx, p *waiters) (r lineTurn, err error) {
-	r.stamp, _ = p.Next(0)
+// standInLine enters the line, and has the one in front watched, unless there is none.
+func (t *taker) standInLine(tx kv.Tx, w *waiting) (r lineTurn, err error) {
+	r.stamp, _ = w.Next(0)
 	r.view, err = t.line.Look(tx, r.stamp, func() (int, error) { return t.there(tx, staging.Plenty) })
 	if err != nil || r.view.First {
 		return r, err
 	}
 	t.line.Enter(tx, r.view, r.stamp)
-	r.entered, r.news = true, t.line.Ahead(tx, r.view)
+	r.entered, r.watch = true, t.line.Ahead(tx, r.view)
 	return r, nil
 }
 
@@ -147,10 +147,10 @@ func (t *taker) there(tx kv.Tx, limit int) (n int, _ error) {
 
 // moveUp leaves the first caller that got nothing in the line. If all got something, and
 // plenty is left, the line is of no use. If none did, the queue is watched in the
-// transaction that has found it empty, so no news is missed.
-func (t *taker) moveUp(tx kv.Tx, p *waiters, wanted int, r *lineTurn) error {
+// transaction that has found it empty, so nothing is missed.
+func (t *taker) moveUp(tx kv.Tx, w *waiting, wanted int, r *lineTurn) error {
 	served := 0
-	for served < len(r.shares) && r.shares[served].err == nil {
+	for served < len(r.results) && r.results[served].err == nil {
 		served++
 	}
 	if served == wanted && r.view.Others {
@@ -163,13 +163,13 @@ func (t *taker) moveUp(tx kv.Tx, p *waiters, wanted int, r *lineTurn) error {
 			return nil
 		}
 	}
-	if r.stamp, r.entered = p.Next(served); r.entered {
+	if r.stamp, r.entered = w.Next(served); r.entered {
 		t.line.Enter(tx, r.view, r.stamp)
 	} else {
 		t.line.Leave(tx, math.MaxInt64)
 	}
-	if len(r.shares) == 0 {
-		r.news = tx.Watch(layout.SignalKey(t.q.name))
+	if len(r.results) == 0 {
+		r.watch = tx.Watch(layout.SignalKey(t.q.name))
 	}
 	return nil
 }

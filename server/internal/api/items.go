@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/conq-go/conq"
-	"github.com/conq-go/conq/internal/waiting"
+	"github.com/conq-go/conq/internal/batch"
 	"github.com/conq-go/conq/internal/wire"
 	"github.com/conq-go/conq/kv"
 	"github.com/conq-go/conq/server/internal/queues"
@@ -192,7 +192,7 @@ func takeWithin[T any](ctx context.Context, a *api, d, late time.Duration, now, 
 	waits, cancel := context.WithTimeoutCause(ctx, d, conq.ErrEmpty)
 	defer cancel()
 	defer context.AfterFunc(a.Stopping, cancel)()
-	got, err := wait(waiting.Softly(waits, ctx, late))
+	got, err := wait(batch.Softly(waits, ctx, late))
 	if err != nil && waits.Err() != nil && ctx.Err() == nil && !errors.Is(err, kv.ErrCommitUnknown) {
 		return nil, nil
 	}

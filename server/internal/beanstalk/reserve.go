@@ -7,7 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/conq-go/conq/internal/waiting"
+	"github.com/conq-go/conq/internal/batch"
 	"github.com/conq-go/conq/kv"
 	"github.com/conq-go/conq/server/internal/queues"
 	"github.com/conq-go/conq/work"
@@ -204,7 +204,7 @@ func (c *conn) wait(until time.Time) (l *work.Lease[[]byte], err error) {
 	defer c.s.counts.waiting.Add(-1)
 	defer c.watchInput(func() { cancel(errGone) })()
 	if open {
-		got, err := c.source.ReserveWith(waiting.Softly(ctx, c.ctx, lateJob), 1, c.lease)
+		got, err := c.source.ReserveWith(batch.Softly(ctx, c.ctx, lateJob), 1, c.lease)
 		if err != nil {
 			return nil, err
 		}

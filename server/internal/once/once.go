@@ -22,8 +22,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/conq-go/conq/internal/batch"
 	"github.com/conq-go/conq/internal/budget"
-	"github.com/conq-go/conq/internal/combine"
 	"github.com/conq-go/conq/internal/layout"
 	"github.com/conq-go/conq/kv"
 	"github.com/conq-go/conq/tuple"
@@ -52,7 +52,7 @@ type Answers struct {
 	db      kv.DB
 	now     func() time.Time
 	cleared atomic.Int64 // the day on which old answers were cleared last
-	batches combine.Combiner[task, []byte]
+	batches batch.Batcher[task, []byte]
 }
 
 // task is a request with the hash of its key.
@@ -61,21 +61,20 @@ type task struct {
 	hash []byte
 }
 
-type call = combine.Call[task, []byte]
+type call = batch.Call[task, []byte]
 
 const (
 	maxBytes    = 1 << 20 // of requests that share a transaction
 	operations  = 3       // that a key takes: of its days one is written, and all are read
-	batches     = 8       // that are under way at once on a cluster
 	sharedCalls = 32      // of one of those: engines ask for 100 keys at once
 )
 
 // New returns the answers of a store. now is the clock.
 func New(db kv.DB, now func() time.Time) *Answers {
 	a := &Answers{db: db, now: now}
-	o := combine.Options[task, []byte]{Run: a.run, Size: a.cost, MaxBytes: maxBytes}
+	o := batch.Options[task, []byte]{Run: a.run, Size: a.cost, MaxBytes: maxBytes}
 	if db.Limits().Shared {
-		o.Parallel, o.MaxCalls = batches, sharedCalls
+		o.Parallel, o.MaxCalls = batch.Eager(batch.Far), sharedCalls
 	}
 	a.batches.Init(o)
 	return a
@@ -96,11 +95,7 @@ func (a *Answers) Do(ctx context.Context, r Request) (answer []byte, err error) 
 		a.run([]*call{alone})
 		return alone.Result, alone.Err
 	}
-	answer, err = a.batches.Do(ctx, t)
-	if errors.Is(err, combine.ErrPanicked) {
-		err = fmt.Errorf("%w: %w", kv.ErrCommitUnknown, err)
-	}
-	return answer, err
+	return a.batches.Do(ctx, t)
 }
 
 // run serves calls in one transaction. If that fails, each gets one of its own, unless it is not known which have failed.
@@ -139,7 +134,7 @@ func distinct(calls []*call) (first, again []*call) {
 
 // transact runs a transaction for all calls.
 func (a *Answers) transact(calls []*call) error {
-	ctx, cancel := combine.Context(calls)
+	ctx, cancel := batch.Context(calls)
 	defer cancel()
 	d := a.days()
 	a.forget(ctx, d.today)

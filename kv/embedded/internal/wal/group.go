@@ -5,7 +5,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/conq-go/conq/internal/gather"
+	"github.com/conq-go/conq/internal/batch"
 )
 
 // group is group commit: of the callers that wait, one has the log synced for all.
@@ -24,12 +24,6 @@ type group struct {
 	last    uint64        // commits that the next group should have
 	took    time.Duration // what the last sync took
 }
-
-// A leader waits for the others for this long at most, and for this part of what the last sync took.
-const (
-	longestGather = 500 * time.Microsecond
-	gatherPart    = 2
-)
 
 func newGroup(version uint64, syncLog func() uint64, failed func() error) *group {
 	g := &group{sync: syncLog, failed: failed}
@@ -68,9 +62,9 @@ func (g *group) commit(version uint64) {
 // lead has the log synced for a group. The lock is held, but not meanwhile.
 func (g *group) lead() {
 	g.led = true
-	expected, limit := g.last, min(g.took/gatherPart, longestGather)
+	expected, took := g.last, g.took
 	g.mu.Unlock()
-	gather.Until(limit, func() bool { return g.pending() >= expected })
+	batch.GatherPart(took, batch.ForSync, func() bool { return g.pending() >= expected })
 	before, began := g.durable.Load(), time.Now()
 	version := g.sync()
 	g.mu.Lock()

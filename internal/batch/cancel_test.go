@@ -1,4 +1,4 @@
-package combine_test
+package batch_test
 
 import (
 	"context"
@@ -8,14 +8,14 @@ import (
 	"testing"
 	"testing/synctest"
 
-	"github.com/conq-go/conq/internal/combine"
+	"github.com/conq-go/conq/internal/batch"
 )
 
 // A call that waits leaves when its context ends, with the cause, and only that.
 func TestCancelWaiting(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for _, which := range []int{0, 1, 2} { // first, middle and last of those that wait
-			g := gate(combine.Options[int, int]{})
+			g := gate(batch.Options[int, int]{})
 			first := g.start(t.Context(), 9)
 			var waiting []<-chan outcome
 			var cancels []context.CancelCauseFunc
@@ -56,7 +56,7 @@ func (h hooked) Err() error {
 func TestCancelThenTake(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for range 100 {
-			g := gate(combine.Options[int, int]{})
+			g := gate(batch.Options[int, int]{})
 			g.start(t.Context(), 9)
 			ctx, cancel := context.WithCancelCause(t.Context())
 			leader := g.start(hooked{context.Background(), func() { cancel(errMine) }}, 5)
@@ -77,7 +77,7 @@ func TestCancelThenTake(t *testing.T) {
 func TestCancelThenLead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for i := range 200 {
-			g := gate(combine.Options[int, int]{})
+			g := gate(batch.Options[int, int]{})
 			g.start(t.Context(), 9)
 			ctx, cancel := context.WithCancelCause(t.Context())
 			waiting, other := g.startAll(ctx, 1, 2, 3, 4), (<-chan outcome)(nil)
@@ -103,7 +103,7 @@ func TestCancelThenLead(t *testing.T) {
 // ends before.
 func TestCancelRunning(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		g := gate(combine.Options[int, int]{})
+		g := gate(batch.Options[int, int]{})
 		ctx, cancel := context.WithCancelCause(t.Context())
 		first := g.start(ctx, 1)
 		waiting := g.startAll(ctx, 2, 3)
@@ -126,7 +126,7 @@ func TestCancelRunning(t *testing.T) {
 // batch by then.
 func TestCancelRest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		g := gate(combine.Options[int, int]{MaxCalls: 2})
+		g := gate(batch.Options[int, int]{MaxCalls: 2})
 		g.start(t.Context(), 9)
 		ctx, cancel := context.WithCancelCause(t.Context())
 		waiting := g.startAll(ctx, 1, 2, 3, 4)
@@ -154,7 +154,7 @@ func TestCancelRest(t *testing.T) {
 // what Run had let go keeps its result. The combiner goes on.
 func TestPanic(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		g := gate(combine.Options[int, int]{})
+		g := gate(batch.Options[int, int]{})
 		g.start(t.Context(), 9)
 		panicked := make(chan any, 1)
 		go func() {
@@ -168,13 +168,13 @@ func TestPanic(t *testing.T) {
 		after := g.start(t.Context(), 4)
 		g.batch(t, func(calls []*call) {
 			double(calls)
-			calls[1].Return()
+			calls[1].Finish()
 			panic("bad luck")
 		}, 1, 2, 3)
 		equal(t, "panic", <-panicked, any("bad luck"))
 		returns(t, others[0], 4, nil)
 		got := <-others[1]
-		if !errors.Is(got.err, combine.ErrPanicked) || !strings.Contains(got.err.Error(), "bad luck") {
+		if !errors.Is(got.err, batch.ErrPanicked) || !strings.Contains(got.err.Error(), "bad luck") {
 			t.Errorf("the other call returned %v", got.err)
 		}
 		g.batch(t, double, 4)
@@ -186,7 +186,7 @@ func TestPanic(t *testing.T) {
 // So it is when Run ends its goroutine, whose caller never returns.
 func TestGoexit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		g := gate(combine.Options[int, int]{})
+		g := gate(batch.Options[int, int]{})
 		g.start(t.Context(), 9)
 		calls := g.startAll(t.Context(), 1, 2)
 		g.batch(t, double, 9)
@@ -194,7 +194,7 @@ func TestGoexit(t *testing.T) {
 		g.batch(t, func([]*call) { runtime.Goexit() }, 1, 2)
 		pending(t, calls[0])
 		got := <-calls[1]
-		if !errors.Is(got.err, combine.ErrPanicked) || !strings.Contains(got.err.Error(), "its goroutine was ended") {
+		if !errors.Is(got.err, batch.ErrPanicked) || !strings.Contains(got.err.Error(), "its goroutine was ended") {
 			t.Errorf("the other call returned %v", got.err)
 		}
 		g.batch(t, double, 3)
@@ -204,7 +204,7 @@ func TestGoexit(t *testing.T) {
 
 // A panic of Size does not stop the combiner either.
 func TestPanicHooks(t *testing.T) {
-	l := combine.New(combine.Options[int, int]{
+	l := batch.New(batch.Options[int, int]{
 		Run: double,
 		Size: func(q int) int {
 			if q == 1 {
@@ -225,7 +225,7 @@ func TestPanicHooks(t *testing.T) {
 // Close sends away what waits and what comes; what runs is finished.
 func TestClose(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		g := gate(combine.Options[int, int]{})
+		g := gate(batch.Options[int, int]{})
 		g.start(t.Context(), 9)
 		running := g.startAll(t.Context(), 1, 2)
 		g.batch(t, double, 9)
@@ -249,7 +249,7 @@ func TestClose(t *testing.T) {
 // a lone one.
 func TestCloseThenTake(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		g := gate(combine.Options[int, int]{})
+		g := gate(batch.Options[int, int]{})
 		g.start(t.Context(), 9)
 		leader := g.start(hooked{context.Background(), func() { g.Close(errMine) }}, 1)
 		other := g.start(t.Context(), 2)
@@ -258,7 +258,7 @@ func TestCloseThenTake(t *testing.T) {
 		returns(t, other, 0, errMine)
 		g.idle(t)
 
-		g = gate(combine.Options[int, int]{})
+		g = gate(batch.Options[int, int]{})
 		lone := g.start(hooked{context.Background(), func() { g.Close(errMine) }}, 1)
 		returns(t, lone, 0, errMine)
 		g.idle(t)

@@ -1,4 +1,4 @@
-package waiting
+package batch
 
 import (
 	"context"
@@ -8,11 +8,13 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/conq-go/conq/kv"
 )
 
 // New returns an empty room.
-func New[V any](o Options[V]) *List[V] {
-	r := new(List[V])
+func newWaiters[V any](o WaitOptions[int, V]) *Waiters[int, V] {
+	r := new(Waiters[int, V])
 	r.Init(o)
 	return r
 }
@@ -38,8 +40,8 @@ func (q *queue) add(items ...int) {
 	q.news = make(chan error)
 }
 
-func (q *queue) take(_ context.Context, p *Batch[int]) (got [][]int, news <-chan error, err error) {
-	wants := p.Wants()
+func (q *queue) take(_ context.Context, p *Waiting[int, int]) (got [][]int, news <-chan error, err error) {
+	wants := p.Requests()
 	if q.gate != nil {
 		<-q.gate
 	}
@@ -64,14 +66,14 @@ func (q *queue) take(_ context.Context, p *Batch[int]) (got [][]int, news <-chan
 func TestOrderOfArrival(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := newQueue()
-		r := New(Options[int]{Take: q.take})
+		r := newWaiters(WaitOptions[int, int]{Take: q.take})
 		got := make([][]int, 64)
 		for i := range got {
 			go func() { got[i], _ = r.Wait(context.Background(), 1+i%2) }()
 			synctest.Wait()
 		}
-		if r.Waiting() != len(got) {
-			t.Fatalf("%d wait, want %d", r.Waiting(), len(got))
+		if r.Len() != len(got) {
+			t.Fatalf("%d wait, want %d", r.Len(), len(got))
 		}
 		for i := 1; i <= 96; i++ { // a trickle
 			if q.add(i); i%7 == 0 {
@@ -94,7 +96,7 @@ func TestOrderOfArrival(t *testing.T) {
 var errGivenUp = errors.New("given up")
 
 // wait starts a caller and waits until it waits.
-func wait(ctx context.Context, r *List[int]) chan error {
+func wait(ctx context.Context, r *Waiters[int, int]) chan error {
 	done := make(chan error, 1)
 	go func() {
 		_, err := r.Wait(ctx, 1)
@@ -112,8 +114,8 @@ func TestContextOfAll(t *testing.T) {
 		first, cancelFirst := context.WithCancelCause(context.Background())
 		second, cancelSecond := context.WithCancelCause(context.Background())
 		var of context.Context
-		r := New(Options[int]{Take: func(ctx context.Context, p *Batch[int]) ([][]int, <-chan error, error) {
-			if len(p.held) < 2 {
+		r := newWaiters(WaitOptions[int, int]{Take: func(ctx context.Context, p *Waiting[int, int]) ([][]int, <-chan error, error) {
+			if len(p.calls) < 2 {
 				return q.take(ctx, p)
 			}
 			of = ctx
@@ -136,8 +138,8 @@ func TestContextOfAll(t *testing.T) {
 		if err := <-other; !errors.Is(err, errGivenUp) {
 			t.Errorf("the other got %v, want the cause of its own context", err)
 		}
-		if context.Cause(of) != errGivenUp || r.Waiting() != 0 {
-			t.Errorf("Take's context ended with %v, and %d wait", context.Cause(of), r.Waiting())
+		if context.Cause(of) != errGivenUp || r.Len() != 0 {
+			t.Errorf("Take's context ended with %v, and %d wait", context.Cause(of), r.Len())
 		}
 	})
 }
@@ -147,7 +149,7 @@ func TestContextOfNews(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := newQueue()
 		var all []context.Context
-		r := New(Options[int]{Take: func(ctx context.Context, p *Batch[int]) ([][]int, <-chan error, error) {
+		r := newWaiters(WaitOptions[int, int]{Take: func(ctx context.Context, p *Waiting[int, int]) ([][]int, <-chan error, error) {
 			for _, before := range all {
 				if before.Err() == nil {
 					t.Error("the context of an earlier call goes on")
@@ -177,16 +179,15 @@ func TestLost(t *testing.T) {
 	for _, lost := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
 			q := newQueue()
-			fails := false
-			r := New(Options[int]{
-				Take: func(ctx context.Context, p *Batch[int]) ([][]int, <-chan error, error) {
+			fails, failed := false, map[bool]error{false: errGivenUp, true: kv.ErrCommitUnknown}[lost]
+			r := newWaiters(WaitOptions[int, int]{
+				Take: func(ctx context.Context, p *Waiting[int, int]) ([][]int, <-chan error, error) {
 					if fails {
 						fails = false
-						return [][]int{{7}}, nil, errGivenUp
+						return [][]int{{7}}, nil, failed
 					}
 					return q.take(ctx, p)
 				},
-				Lost: func(err error) bool { return lost && errors.Is(err, errGivenUp) },
 			})
 			first, second := wait(context.Background(), r), wait(context.Background(), r)
 			fails = true
@@ -199,7 +200,7 @@ func TestLost(t *testing.T) {
 				t.Fatalf("lost %v: the other has returned: %v", lost, got)
 			}
 			q.add(1)
-			if err := <-second; errors.Is(err, errGivenUp) != lost {
+			if err := <-second; errors.Is(err, failed) != lost {
 				t.Errorf("lost %v: the other got %v", lost, err)
 			}
 		})
@@ -211,7 +212,7 @@ func TestSoftly(t *testing.T) {
 	for _, end := range []string{"taken", "late", "hard"} {
 		synctest.Test(t, func(t *testing.T) {
 			takes := make(chan struct{})
-			r := New(Options[int]{Take: func(ctx context.Context, _ *Batch[int]) ([][]int, <-chan error, error) {
+			r := newWaiters(WaitOptions[int, int]{Take: func(ctx context.Context, _ *Waiting[int, int]) ([][]int, <-chan error, error) {
 				select {
 				case <-takes:
 					return [][]int{{7}}, nil, nil

@@ -1,4 +1,4 @@
-package waiting
+package batch
 
 import (
 	"context"
@@ -22,9 +22,9 @@ type attempts struct {
 	go_   chan bool // false: another attempt
 }
 
-func (a *attempts) take(ctx context.Context, p *Batch[int]) ([][]int, <-chan error, error) {
+func (a *attempts) take(ctx context.Context, p *Waiting[int, int]) ([][]int, <-chan error, error) {
 	for {
-		wants := p.Wants()
+		wants := p.Requests()
 		a.wants = append(a.wants, wants)
 		if wants == nil {
 			return nil, nil, errors.New("the leader has gone")
@@ -42,7 +42,7 @@ func TestLeaveBetweenAttempts(t *testing.T) {
 		t.Run(fmt.Sprint(which), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				a := &attempts{queue: newQueue(), go_: make(chan bool)}
-				r := New(Options[int]{Take: a.take})
+				r := newWaiters(WaitOptions[int, int]{Take: a.take})
 				got := make([][]int, 4)
 				errs := make([]error, 4)
 				done := make([]bool, 4)
@@ -78,8 +78,8 @@ func TestLeaveBetweenAttempts(t *testing.T) {
 					}
 					cancels[i](nil)
 				}
-				if r.Waiting() != 0 {
-					t.Errorf("%d still wait", r.Waiting())
+				if r.Len() != 0 {
+					t.Errorf("%d still wait", r.Len())
 				}
 			})
 		})
@@ -93,7 +93,7 @@ func TestClose(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			q := newQueue()
 			var left atomic.Int32
-			r := New(Options[int]{Take: q.take, Left: func(int64) { left.Add(1) }})
+			r := newWaiters(WaitOptions[int, int]{Take: q.take, Left: func(int64) { left.Add(1) }})
 			const callers = 100
 			var all []chan error
 			for range callers {
@@ -123,8 +123,8 @@ func TestClose(t *testing.T) {
 			if taking != (served == 2) || len(q.items) > 0 {
 				t.Errorf("%d were served, %v are left", served, q.items)
 			}
-			if r.Waiting() != 0 || left.Load() == 0 { // some may have left together
-				t.Errorf("%d still wait, and the last has left %d times", r.Waiting(), left.Load())
+			if r.Len() != 0 || left.Load() == 0 { // some may have left together
+				t.Errorf("%d still wait, and the last has left %d times", r.Len(), left.Load())
 			}
 			testkit.Check(t, r.Drained(context.Background()))
 			if err := <-wait(context.Background(), r); !errors.Is(err, closed) {
@@ -140,7 +140,7 @@ func TestDrained(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := newQueue()
 		q.gate = make(chan struct{})
-		r := New(Options[int]{Take: q.take})
+		r := newWaiters(WaitOptions[int, int]{Take: q.take})
 		last := wait(context.Background(), r) // in Take
 		r.Close(errors.New("closed"))
 		ctx, cancel := context.WithCancelCause(context.Background())
@@ -165,7 +165,7 @@ func TestObserve(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := &attempts{queue: newQueue(), go_: make(chan bool)}
 		var told []int
-		r := New(Options[int]{Take: a.take, Observe: func(n int) { told = append(told, n) }})
+		r := newWaiters(WaitOptions[int, int]{Take: a.take, Observe: func(n int) { told = append(told, n) }})
 		ctx, cancel := context.WithCancel(context.Background())
 		first, second := wait(context.Background(), r), wait(ctx, r)
 		a.go_ <- true // nothing is there
@@ -176,8 +176,9 @@ func TestObserve(t *testing.T) {
 		synctest.Wait()
 		a.go_ <- false // another attempt
 		<-second
-		if told = slices.Compact(told); !slices.Equal(told, []int{1, 2, 1}) || r.Waiting() != 1 {
-			t.Errorf("told %v, and %d wait", told, r.Waiting())
+		synctest.Wait()
+		if told = slices.Compact(told); !slices.Equal(told, []int{1, 2, 1}) || r.Len() != 1 {
+			t.Errorf("told %v, and %d wait", told, r.Len())
 		}
 		a.go_ <- true
 		<-first
@@ -190,8 +191,8 @@ func TestObserve(t *testing.T) {
 // A Take that finds nothing, and has no news to wait for, is an error: nobody would look again.
 func TestNoNews(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := New(Options[int]{Take: func(context.Context, *Batch[int]) ([][]int, <-chan error, error) { return nil, nil, nil }})
-		if err := <-wait(context.Background(), r); err == nil || !strings.Contains(err.Error(), "no news") {
+		r := newWaiters(WaitOptions[int, int]{Take: func(context.Context, *Waiting[int, int]) ([][]int, <-chan error, error) { return nil, nil, nil }})
+		if err := <-wait(context.Background(), r); err == nil || !strings.Contains(err.Error(), "no watch") {
 			t.Errorf("error %v", err)
 		}
 	})
@@ -205,7 +206,7 @@ func TestNext(t *testing.T) {
 		var clock int64
 		var next []string
 		left := 0
-		r := New(Options[int]{
+		r := newWaiters(WaitOptions[int, int]{
 			Max:   3,
 			Stamp: func() int64 { clock += 10; return clock },
 			Left: func(stamp int64) {
@@ -213,7 +214,7 @@ func TestNext(t *testing.T) {
 					t.Errorf("the last one has left at %d, want %d", stamp, clock)
 				}
 			},
-			Take: func(ctx context.Context, p *Batch[int]) ([][]int, <-chan error, error) {
+			Take: func(ctx context.Context, p *Waiting[int, int]) ([][]int, <-chan error, error) {
 				got, news, err := q.take(ctx, p)
 				stamp, ok := p.Next(len(got))
 				next = append(next, fmt.Sprint(len(got), ": ", stamp, " ", ok))
@@ -255,7 +256,7 @@ func TestTakeNeverReturns(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				q := newQueue()
 				var ended atomic.Bool
-				r := New(Options[int]{Take: func(ctx context.Context, p *Batch[int]) ([][]int, <-chan error, error) {
+				r := newWaiters(WaitOptions[int, int]{Take: func(ctx context.Context, p *Waiting[int, int]) ([][]int, <-chan error, error) {
 					if ended.CompareAndSwap(false, true) {
 						end()
 					}
@@ -271,8 +272,8 @@ func TestTakeNeverReturns(t *testing.T) {
 					t.Errorf("the next one got %v, %v", got, err)
 				}
 				r.Close(errors.New("closed"))
-				if err := r.Drained(context.Background()); err != nil || r.Waiting() != 0 {
-					t.Errorf("%d wait after Close: %v", r.Waiting(), err)
+				if err := r.Drained(context.Background()); err != nil || r.Len() != 0 {
+					t.Errorf("%d wait after Close: %v", r.Len(), err)
 				}
 			})
 		})
@@ -286,7 +287,7 @@ func TestLeftWithItems(t *testing.T) {
 		q := newQueue()
 		q.gate = make(chan struct{})
 		var stamp, left int64
-		r := New(Options[int]{
+		r := newWaiters(WaitOptions[int, int]{
 			Take: q.take, Left: func(at int64) { left = at },
 			Stamp: func() int64 { stamp++; return stamp },
 		})

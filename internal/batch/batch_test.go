@@ -1,4 +1,4 @@
-package combine_test
+package batch_test
 
 import (
 	"context"
@@ -13,10 +13,10 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/conq-go/conq/internal/combine"
+	"github.com/conq-go/conq/internal/batch"
 )
 
-type call = combine.Call[int, int]
+type call = batch.Call[int, int]
 
 var (
 	errMine  = errors.New("my own reason")
@@ -25,20 +25,20 @@ var (
 
 // gated is a combiner whose Run tells which requests it got, and waits to be let on.
 type gated struct {
-	*combine.Combiner[int, int]
+	*batch.Batcher[int, int]
 	began chan []int
 	open  chan func([]*call) // what Run does then
 }
 
 // gate returns one where a request's size is the request.
-func gate(o combine.Options[int, int]) gated {
+func gate(o batch.Options[int, int]) gated {
 	g := gated{began: make(chan []int), open: make(chan func([]*call))}
 	o.Size = func(q int) int { return q }
 	o.Run = func(calls []*call) {
 		g.began <- requests(calls)
 		(<-g.open)(calls)
 	}
-	g.Combiner = combine.New(o)
+	g.Batcher = batch.New(o)
 	return g
 }
 
@@ -149,7 +149,7 @@ func goroutine() string {
 func TestLone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		begin, ran := time.Now(), ""
-		l := combine.New(combine.Options[int, int]{Run: func(calls []*call) {
+		l := batch.New(batch.Options[int, int]{Run: func(calls []*call) {
 			ran = goroutine()
 			double(calls)
 		}})
@@ -165,7 +165,7 @@ func TestLone(t *testing.T) {
 // What comes while a batch runs is the next batch, in order of arrival.
 func TestGroup(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		g := gate(combine.Options[int, int]{})
+		g := gate(batch.Options[int, int]{})
 		first := g.start(t.Context(), 1)
 		second := g.startAll(t.Context(), 4, 2, 3)
 		pending(t, append(second, first)...)
@@ -192,7 +192,7 @@ func TestGroup(t *testing.T) {
 func TestAttendPutsOff(t *testing.T) {
 	for _, closes := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
-			g := gate(combine.Options[int, int]{})
+			g := gate(batch.Options[int, int]{})
 			g.start(t.Context(), 1)
 			calls := g.startAll(t.Context(), 4, 2, 3, 5)
 			g.batch(t, double, 1)
@@ -202,8 +202,8 @@ func TestAttendPutsOff(t *testing.T) {
 			}
 			g.batch(t, func(calls []*call) {
 				double(calls[:2])
-				calls[0].Return()
-				combine.Attend(calls[2:])
+				calls[0].Finish()
+				batch.Live(calls[2:])
 			}, 4, 2, 3, 5)
 			returns(t, calls[0], 8, nil)
 			returns(t, calls[1], 4, nil)
@@ -226,14 +226,14 @@ func TestAttendPutsOff(t *testing.T) {
 // A call that does not fit into two batches, as one before it was put off, is in the third.
 func TestAttendPutsOffBeforeLarge(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		g := gate(combine.Options[int, int]{MaxBytes: 10})
+		g := gate(batch.Options[int, int]{MaxBytes: 10})
 		g.start(t.Context(), 1)
 		calls := g.startAll(t.Context(), 4, 5, 9)
 		g.batch(t, double, 1)
 		g.batch(t, func(calls []*call) {
 			double(calls[:1])
-			calls[0].Return()
-			combine.Attend(calls[1:])
+			calls[0].Finish()
+			batch.Live(calls[1:])
 		}, 4, 5)
 		g.batch(t, double, 5)
 		pending(t, calls[2])
@@ -252,7 +252,7 @@ func TestLeaders(t *testing.T) {
 		var mu sync.Mutex
 		leaders, callers := map[int]string{}, map[int]string{}
 		gate := make(chan bool)
-		l := combine.New(combine.Options[int, int]{MaxCalls: 2, Run: func(calls []*call) {
+		l := batch.New(batch.Options[int, int]{MaxCalls: 2, Run: func(calls []*call) {
 			mu.Lock()
 			leaders[calls[0].Request] = goroutine()
 			mu.Unlock()
@@ -304,7 +304,7 @@ func TestBounds(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				g := gate(combine.Options[int, int]{MaxCalls: c.calls, MaxBytes: c.bytes})
+				g := gate(batch.Options[int, int]{MaxCalls: c.calls, MaxBytes: c.bytes})
 				g.start(t.Context(), 3)
 				calls := g.startAll(t.Context(), c.requests...)
 				g.batch(t, double, 3)
@@ -327,7 +327,7 @@ func TestDefaults(t *testing.T) {
 			{1001, 0, 1000},
 			{5, 1 << 18, 4},
 		} {
-			g := gate(combine.Options[int, int]{MaxCalls: -1, MaxBytes: -1})
+			g := gate(batch.Options[int, int]{MaxCalls: -1, MaxBytes: -1})
 			g.start(t.Context(), 0)
 			g.startAll(t.Context(), slices.Repeat([]int{c.size}, c.n)...)
 			g.batch(t, double, 0)
@@ -339,11 +339,11 @@ func TestDefaults(t *testing.T) {
 
 // What can't work is an error, before anything runs.
 func TestBadInput(t *testing.T) {
-	_, err := new(combine.Combiner[int, int]).Do(t.Context(), 1)
+	_, err := new(batch.Batcher[int, int]).Do(t.Context(), 1)
 	if err == nil || !strings.Contains(err.Error(), "Run is nil") {
 		t.Errorf("without Run: %v", err)
 	}
-	l := combine.New(combine.Options[int, int]{Run: func([]*call) { t.Error("it ran") }})
+	l := batch.New(batch.Options[int, int]{Run: func([]*call) { t.Error("it ran") }})
 	var none context.Context
 	if _, err := l.Do(none, 1); err == nil || !strings.Contains(err.Error(), "ctx is nil") {
 		t.Errorf("without context: %v", err)

@@ -1,4 +1,4 @@
-package waiting
+package batch
 
 import (
 	"context"
@@ -20,7 +20,7 @@ func TestObservePanics(t *testing.T) {
 func observePanics(t *testing.T, nth int, hands bool) {
 	q := newQueue()
 	calls := 0
-	r := New(Options[int]{Take: q.take, Observe: func(int) { // under the room's lock
+	r := newWaiters(WaitOptions[int, int]{Take: q.take, Observe: func(int) { // under the room's lock
 		if calls++; calls == nth {
 			panic("observed")
 		}
@@ -44,7 +44,7 @@ func observePanics(t *testing.T, nth int, hands bool) {
 	wait(context.Background())
 	wait(context.Background())
 	added := 1
-	if p := r.Hold(1); hands && p != nil {
+	if p := r.Claim(1); hands && p != nil {
 		calmly(func() { p.Deliver([][]int{{0}}, nil) })
 	} else {
 		q.add(0)
@@ -61,7 +61,7 @@ func observePanics(t *testing.T, nth int, hands bool) {
 	for range 3 {
 		wait(context.Background())
 	}
-	if n := r.Waiting(); n > 0 {
+	if n := r.Len(); n > 0 {
 		t.Fatalf("call %d of Observe panics: %d wait, though there are %d items", nth, n, len(q.items))
 	}
 	n := len(q.items)
@@ -74,7 +74,7 @@ func observePanics(t *testing.T, nth int, hands bool) {
 	wait(context.Background())
 	calmly(func() { r.Close(errors.New("closed")) })
 	synctest.Wait()
-	if err := r.Drained(context.Background()); err != nil || r.Waiting() != 0 {
-		t.Errorf("call %d of Observe panics: %d wait after Close: %v", nth, r.Waiting(), err)
+	if err := r.Drained(context.Background()); err != nil || r.Len() != 0 {
+		t.Errorf("call %d of Observe panics: %d wait after Close: %v", nth, r.Len(), err)
 	}
 }

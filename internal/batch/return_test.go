@@ -1,4 +1,4 @@
-package combine_test
+package batch_test
 
 import (
 	"context"
@@ -6,14 +6,14 @@ import (
 	"testing"
 	"testing/synctest"
 
-	"github.com/conq-go/conq/internal/combine"
+	"github.com/conq-go/conq/internal/batch"
 )
 
 // Run can let a call go before the others, whichever call leads.
 func TestWanted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for which := range 3 {
-			g := gate(combine.Options[int, int]{})
+			g := gate(batch.Options[int, int]{})
 			g.start(t.Context(), 9)
 			ctx, cancel := context.WithCancelCause(t.Context())
 			var waiting []<-chan outcome
@@ -27,12 +27,12 @@ func TestWanted(t *testing.T) {
 			g.batch(t, double, 9)
 			again := make(chan bool)
 			g.batch(t, func(calls []*call) {
-				equal(t, "wanted", requests(combine.Wanted(calls)), []int{0, 1, 2})
+				equal(t, "wanted", requests(batch.Unended(calls)), []int{0, 1, 2})
 				cancel(errMine)
-				wanted := combine.Wanted(calls)
+				wanted := batch.Unended(calls)
 				<-again
 				double(wanted)
-				equal(t, "wanted again", requests(combine.Wanted(wanted)), requests(wanted))
+				equal(t, "wanted again", requests(batch.Unended(wanted)), requests(wanted))
 			}, 0, 1, 2)
 			if which == 0 {
 				pending(t, waiting...) // it leads
@@ -56,16 +56,16 @@ func TestWanted(t *testing.T) {
 // What Run set before Return is what the caller gets, once.
 func TestReturn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		g := gate(combine.Options[int, int]{})
+		g := gate(batch.Options[int, int]{})
 		first := g.start(t.Context(), 1)
 		waiting := g.startAll(t.Context(), 2, 3)
-		g.batch(t, func(calls []*call) { calls[0].Err = errMine; calls[0].Return() }, 1)
+		g.batch(t, func(calls []*call) { calls[0].Err = errMine; calls[0].Finish() }, 1)
 		returns(t, first, 0, errMine)
 		again := make(chan bool)
 		g.batch(t, func(calls []*call) {
 			calls[1].Result = 30
-			calls[1].Return()
-			calls[1].Return()
+			calls[1].Finish()
+			calls[1].Finish()
 			<-again
 			calls[0].Result = 20
 		}, 2, 3)
@@ -86,7 +86,7 @@ type stays struct {
 
 func (s stays) run(calls []*call) {
 	for {
-		calls = combine.Attend(calls)
+		calls = batch.Live(calls)
 		var requests []int
 		for _, c := range calls {
 			requests = append(requests, c.Request)
@@ -108,7 +108,7 @@ func TestAttend(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for which := range 4 {
 			s := stays{make(chan bool), make(chan []int, 10)}
-			l := gated{Combiner: combine.New(combine.Options[int, int]{Run: s.run})}
+			l := gated{Batcher: batch.New(batch.Options[int, int]{Run: s.run})}
 			gate := l.start(t.Context(), 9)
 			var calls []<-chan outcome
 			var cancels []context.CancelCauseFunc
@@ -156,7 +156,7 @@ func TestAttendClosed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for _, closes := range []bool{true, false} {
 			s := stays{make(chan bool), make(chan []int, 10)}
-			l := gated{Combiner: combine.New(combine.Options[int, int]{Run: s.run})}
+			l := gated{Batcher: batch.New(batch.Options[int, int]{Run: s.run})}
 			gate := l.start(t.Context(), 9)
 			ctx, cancel := context.WithCancelCause(t.Context())
 			leads, other := l.start(ctx, 1), l.start(t.Context(), 2)

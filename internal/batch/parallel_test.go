@@ -1,4 +1,4 @@
-package combine_test
+package batch_test
 
 import (
 	"errors"
@@ -6,7 +6,7 @@ import (
 	"testing"
 	"testing/synctest"
 
-	"github.com/conq-go/conq/internal/combine"
+	"github.com/conq-go/conq/internal/batch"
 )
 
 // sizes are how many calls each of the next batches has, which are under way at the same time.
@@ -43,7 +43,7 @@ func ones(n int) []int {
 // While there is room for another batch nobody waits, and a few calls have no room for many.
 func TestParallelStartsAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		g := gate(combine.Options[int, int]{Parallel: 8})
+		g := gate(batch.Options[int, int]{Parallel: batch.Eager(8)})
 		g.startAll(t.Context(), ones(6)...)
 		equal(t, "batches", g.sizes(t, 4), ones(4))
 		g.idle(t)
@@ -63,7 +63,7 @@ func TestParallelSharesOut(t *testing.T) {
 		{8, 64, 1000, 4, 16},
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			g := gate(combine.Options[int, int]{Parallel: c.parallel, MaxCalls: c.maxCalls})
+			g := gate(batch.Options[int, int]{Parallel: batch.Eager(c.parallel), MaxCalls: c.maxCalls})
 			calls := g.startAll(t.Context(), ones(c.calls)...)
 			for range g.sizes(t, c.batches) {
 				g.goOn(1)
@@ -91,7 +91,7 @@ func TestParallelSharesOut(t *testing.T) {
 // A batch that panics, or a combiner that is closed, leaves the other batches as they are.
 func TestParallelEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		g := gate(combine.Options[int, int]{Parallel: 2})
+		g := gate(batch.Options[int, int]{Parallel: batch.Eager(2)})
 		panicked := make(chan any, 1)
 		go func() {
 			defer func() { panicked <- recover() }()
@@ -119,8 +119,8 @@ func TestParallelEnds(t *testing.T) {
 
 // With more calls there are more batches at the same time, and larger ones.
 func TestParallelOfMany(t *testing.T) {
-	var c combine.Combiner[int, int]
-	c.Init(combine.Options[int, int]{Run: func([]*combine.Call[int, int]) {}, MaxCalls: 1000, Parallel: 8, Full: 4})
+	var c batch.Batcher[int, int]
+	c.Init(batch.Options[int, int]{Run: func([]*batch.Call[int, int]) {}, MaxCalls: 1000, Parallel: batch.Frugal(8)})
 	for all, want := range map[int][2]int{1: {1, 1}, 15: {1, 15}, 16: {2, 8}, 36: {3, 12}, 64: {4, 16}, 256: {8, 32}, 1024: {8, 128}} {
 		if batches, calls := c.Shared(all); [2]int{batches, calls} != want {
 			t.Errorf("%d calls are %d batches of %d; want %v", all, batches, calls, want)

@@ -1,4 +1,4 @@
-package waiting
+package batch
 
 import (
 	"context"
@@ -8,6 +8,8 @@ import (
 	"sync"
 	"testing"
 	"testing/synctest"
+
+	"github.com/conq-go/conq/kv"
 )
 
 // handed is what a caller has got.
@@ -18,7 +20,7 @@ type handed struct {
 }
 
 // enter starts a caller that wants so many items, and waits until it waits.
-func enter(ctx context.Context, r *List[int], want int) *handed {
+func enter(ctx context.Context, r *Waiters[int, int], want int) *handed {
 	h := new(handed)
 	go func() {
 		h.items, h.err = r.Wait(ctx, want)
@@ -34,28 +36,28 @@ func TestHand(t *testing.T) {
 	for _, lasting := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
 			q := newQueue()
-			r := New(Options[int]{Take: q.take, Lasting: lasting, Max: 3})
-			if r.Hold(100) != nil || r.Free() != 0 {
+			r := newWaiters(WaitOptions[int, int]{Take: q.take, Lasting: lasting, Max: 3})
+			if r.Claim(100) != nil || r.Claimable() != 0 {
 				t.Error("somebody is held in an empty room")
 			}
 			callers := []*handed{}
 			for i := range 4 {
 				callers = append(callers, enter(t.Context(), r, i+1))
-				if n := r.Free(); n != min(i+1, 3) {
+				if n := r.Claimable(); n != min(i+1, 3) {
 					t.Errorf("%d of %d are free: at most 3, as many as Take serves", n, i+1)
 				}
 			}
-			p := r.Hold(100)
-			if wants := p.Wants(); !slices.Equal(wants, []int{1, 2, 3}) {
+			p := r.Claim(100)
+			if wants := p.Requests(); !slices.Equal(wants, []int{1, 2, 3}) {
 				t.Errorf("they want %v", wants)
 			}
-			if r.Hold(100) != nil || r.Free() != 0 {
+			if r.Claim(100) != nil || r.Claimable() != 0 {
 				t.Error("who is held can be held again")
 			}
 			p.Deliver(nil, nil)
 			synctest.Wait()
-			p = r.Hold(2)
-			if wants := p.Wants(); !slices.Equal(wants, []int{1, 2}) {
+			p = r.Claim(2)
+			if wants := p.Requests(); !slices.Equal(wants, []int{1, 2}) {
 				t.Errorf("for 2 items those are held who want %v", wants)
 			}
 			before := q.takes
@@ -84,8 +86,8 @@ func TestHand(t *testing.T) {
 			}
 			r.Close(errGivenUp)
 			synctest.Wait()
-			if !errors.Is(later.err, errGivenUp) || r.Waiting() != 0 {
-				t.Errorf("closed, and %d wait: %v", r.Waiting(), later.err)
+			if !errors.Is(later.err, errGivenUp) || r.Len() != 0 {
+				t.Errorf("closed, and %d wait: %v", r.Len(), later.err)
 			}
 		})
 	}
@@ -99,7 +101,7 @@ func TestLeavingWhileHeld(t *testing.T) {
 			for _, closed := range []bool{false, true} {
 				synctest.Test(t, func(t *testing.T) {
 					q := newQueue()
-					r := New(Options[int]{Take: q.take, Lasting: true})
+					r := newWaiters(WaitOptions[int, int]{Take: q.take, Lasting: true})
 					ctx, cancel := context.WithCancelCause(t.Context())
 					callers := []*handed{}
 					for i := range 3 {
@@ -109,8 +111,8 @@ func TestLeavingWhileHeld(t *testing.T) {
 						}
 						callers = append(callers, enter(c, r, 1))
 					}
-					p := r.Hold(100)
-					p.Wants()
+					p := r.Claim(100)
+					p.Requests()
 					cancel(errGivenUp)
 					if closed {
 						r.Close(errGivenUp)
@@ -133,8 +135,8 @@ func TestLeavingWhileHeld(t *testing.T) {
 					}
 					r.Close(errGivenUp)
 					synctest.Wait()
-					if r.Waiting() != 0 {
-						t.Errorf("%d wait in a closed room", r.Waiting())
+					if r.Len() != 0 {
+						t.Errorf("%d wait in a closed room", r.Len())
 					}
 				})
 			}
@@ -146,7 +148,7 @@ func TestLeavingWhileHeld(t *testing.T) {
 func TestLastingNews(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := newQueue()
-		r := New(Options[int]{Take: q.take, Lasting: true})
+		r := newWaiters(WaitOptions[int, int]{Take: q.take, Lasting: true})
 		q.add(1, 2)
 		for i := range 2 {
 			if h := enter(t.Context(), r, 1); !slices.Equal(h.items, []int{i + 1}) {
@@ -171,14 +173,14 @@ func TestLastingNews(t *testing.T) {
 func TestLeadHeldAndLeaving(t *testing.T) {
 	for range 300 {
 		synctest.Test(t, func(t *testing.T) {
-			r := New(Options[int]{Take: newQueue().take, Lasting: true})
+			r := newWaiters(WaitOptions[int, int]{Take: newQueue().take, Lasting: true})
 			enter(t.Context(), r, 1)
 			ctx, cancel := context.WithCancel(t.Context())
 			h := enter(ctx, r, 1)
-			p := r.Hold(100)
+			p := r.Claim(100)
 			cancel()
 			p.Deliver([][]int{{1}}, nil)
-			p = r.Hold(100)
+			p = r.Claim(100)
 			synctest.Wait()
 			if p == nil { // it has left before
 				if !errors.Is(h.err, context.Canceled) {
@@ -200,9 +202,9 @@ func TestLeadHeldAndLeaving(t *testing.T) {
 func TestHoldOrTake(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := newQueue()
-		r := New(Options[int]{Take: q.take, Lasting: true})
+		r := newWaiters(WaitOptions[int, int]{Take: q.take, Lasting: true})
 		a := enter(t.Context(), r, 1)
-		p := r.Hold(100)
+		p := r.Claim(100)
 		looks := q.takes
 		q.add(1)
 		synctest.Wait()
@@ -212,7 +214,7 @@ func TestHoldOrTake(t *testing.T) {
 		q.gate = make(chan struct{})
 		p.Deliver(nil, nil)
 		synctest.Wait()
-		if r.Hold(100) != nil || r.Free() != 0 {
+		if r.Claim(100) != nil || r.Claimable() != 0 {
 			t.Error("somebody is held for whom items are taken")
 		}
 		close(q.gate)
@@ -226,21 +228,19 @@ func TestHoldOrTake(t *testing.T) {
 // Who was served takes no more for those who wait on, even if it does not know yet.
 func TestServedLeader(t *testing.T) {
 	q := newQueue()
-	r := New(Options[int]{Take: q.take})
-	callers := []*waiter[int]{}
+	r := newWaiters(WaitOptions[int, int]{Take: q.take})
+	calls := []*Call[int, []int]{}
 	for range 2 {
-		w := &waiter[int]{want: 1, woken: make(chan struct{}, 1)}
-		if _, err := r.enter(w); err != nil {
-			t.Fatal(err)
-		}
-		callers = append(callers, w)
+		c := &Call[int, []int]{Context: t.Context(), Request: 1, wake: make(chan struct{}, 1)}
+		r.batches.enter(c)
+		calls = append(calls, c)
 	}
-	r.Hold(100).Deliver([][]int{{1}}, nil)
-	if r.holdBehind(callers[0], func(error) {}) != nil {
+	r.Claim(1).Deliver([][]int{{1}}, nil)
+	if r.batches.form(calls[0]) != nil {
 		t.Error("who has left leads those who wait on")
 	}
-	if p := r.holdBehind(callers[1], func(error) {}); p == nil || len(p.held) != 1 {
-		t.Errorf("the next one does not lead: %+v", p)
+	if all := r.batches.form(calls[1]); len(all) != 1 {
+		t.Errorf("the next one does not lead: %v", all)
 	}
 }
 
@@ -249,14 +249,15 @@ func TestLostWhileHeld(t *testing.T) {
 	for _, lost := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
 			q := newQueue()
-			r := New(Options[int]{Take: q.take, Lost: func(error) bool { return lost }, Max: 2})
+			r := newWaiters(WaitOptions[int, int]{Take: q.take, Max: 2})
 			a, b, c := enter(t.Context(), r, 1), enter(t.Context(), r, 1), enter(t.Context(), r, 1)
-			p := r.Hold(100)
-			p.Wants()
-			p.Deliver(nil, errGivenUp)
+			p := r.Claim(100)
+			p.Requests()
+			failed := map[bool]error{false: errGivenUp, true: kv.ErrCommitUnknown}[lost]
+			p.Deliver(nil, failed)
 			synctest.Wait()
 			for i, h := range []*handed{a, b} {
-				if h.done != lost || lost && !errors.Is(h.err, errGivenUp) {
+				if h.done != lost || lost && !errors.Is(h.err, failed) {
 					t.Errorf("lost %v: caller %d: %+v", lost, i, *h)
 				}
 			}
@@ -275,7 +276,7 @@ func TestNothingHandedIsLost(t *testing.T) {
 	for _, lasting := range []bool{false, true} {
 		const callers, producers, items = 16, 4, 2000
 		q := newQueue()
-		r := New(Options[int]{Take: q.take, Lasting: lasting, Max: 5})
+		r := newWaiters(WaitOptions[int, int]{Take: q.take, Lasting: lasting, Max: 5})
 		var mu sync.Mutex
 		seen := map[int]int{}
 		ctx, stop := context.WithCancel(t.Context())
@@ -306,9 +307,9 @@ func TestNothingHandedIsLost(t *testing.T) {
 				rng := rand.New(rand.NewPCG(2, uint64(a)))
 				for i := range items / producers {
 					item := a*items/producers + i
-					if p := r.Hold(100); p == nil {
+					if p := r.Claim(100); p == nil {
 						q.add(item)
-					} else if len(p.Wants()) == 0 || rng.IntN(4) == 0 {
+					} else if len(p.Requests()) == 0 || rng.IntN(4) == 0 {
 						p.Deliver(nil, nil)
 						q.add(item)
 					} else {
@@ -328,8 +329,8 @@ func TestNothingHandedIsLost(t *testing.T) {
 				t.Errorf("lasting %v: item %d went to %d callers", lasting, i, seen[i])
 			}
 		}
-		if r.Waiting() != 0 {
-			t.Errorf("%d wait and there is nobody", r.Waiting())
+		if r.Len() != 0 {
+			t.Errorf("%d wait and there is nobody", r.Len())
 		}
 	}
 }

@@ -1,4 +1,4 @@
-package combine_test
+package batch_test
 
 import (
 	"context"
@@ -7,7 +7,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/conq-go/conq/internal/combine"
+	"github.com/conq-go/conq/internal/batch"
 )
 
 func callsOf(contexts ...context.Context) (calls []*call) {
@@ -29,7 +29,7 @@ func TestContext(t *testing.T) {
 				ctx, cancel := context.WithCancelCause(t.Context())
 				contexts, cancels = append(contexts, ctx), append(cancels, cancel)
 			}
-			ctx, cancel := combine.Context(callsOf(contexts...))
+			ctx, cancel := batch.Context(callsOf(contexts...))
 			defer cancel()
 			for _, i := range order {
 				synctest.Wait()
@@ -51,7 +51,7 @@ func TestContextDeadline(t *testing.T) {
 		defer cancel()
 		long, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
-		ctx, cancel := combine.Context(callsOf(short, long, short))
+		ctx, cancel := batch.Context(callsOf(short, long, short))
 		defer cancel()
 		_, has := ctx.Deadline()
 		equal(t, "has a deadline", has, false)
@@ -65,7 +65,7 @@ func TestContextDeadline(t *testing.T) {
 func TestContextEnded(t *testing.T) {
 	ended, cancel := context.WithCancelCause(t.Context())
 	cancel(errMine)
-	ctx, stop := combine.Context(callsOf(ended, ended))
+	ctx, stop := batch.Context(callsOf(ended, ended))
 	defer stop()
 	equal(t, "error", ctx.Err(), context.Canceled)
 	equal(t, "cause", context.Cause(ctx), errMine)
@@ -76,10 +76,10 @@ func TestContextEnded(t *testing.T) {
 func TestContextCheap(t *testing.T) {
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
-	ctx, stop := combine.Context(callsOf(ended))
+	ctx, stop := batch.Context(callsOf(ended))
 	stop()
 	equal(t, "context of one call is its own", ctx == ended, true)
-	ctx, stop = combine.Context(callsOf(ended, context.Background(), ended))
+	ctx, stop = batch.Context(callsOf(ended, context.Background(), ended))
 	stop()
 	equal(t, "may end", ctx.Done() != nil, false)
 }
@@ -88,7 +88,7 @@ func TestContextCheap(t *testing.T) {
 // those of the calls.
 func TestContextCancel(t *testing.T) {
 	first, second := watch(t.Context()), watch(t.Context())
-	ctx, cancel := combine.Context(callsOf(first, second))
+	ctx, cancel := batch.Context(callsOf(first, second))
 	equal(t, "waits", [2]int{first.waits, second.waits}, [2]int{1, 0})
 	cancel()
 	equal(t, "waits", [2]int{first.waits, second.waits}, [2]int{0, 0})
@@ -102,7 +102,7 @@ func TestContextCancelThen(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for range 100 {
 			first, second := watch(t.Context()), watch(t.Context())
-			_, cancel := combine.Context(callsOf(first, second))
+			_, cancel := batch.Context(callsOf(first, second))
 			first.err = errMine
 			first.f() // runs in a goroutine of its own
 			cancel()

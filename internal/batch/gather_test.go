@@ -1,24 +1,24 @@
-package gather_test
+package batch_test
 
 import (
 	"testing"
 	"testing/synctest"
 	"time"
 
-	"github.com/conq-go/conq/internal/gather"
+	"github.com/conq-go/conq/internal/batch"
 )
 
 // It asks until enough have come, and no longer than the limit, also where the clock stands still.
-func TestUntil(t *testing.T) {
+func TestGather(t *testing.T) {
 	asked := 0
-	gather.Until(time.Hour, func() bool { asked++; return asked == 3 })
+	batch.Gather(time.Hour, func() bool { asked++; return asked == 3 })
 	if asked != 3 {
 		t.Errorf("asked %d times, want 3", asked)
 	}
 	asked = 0
-	gather.Until(-1, func() bool { asked++; return false })
+	batch.Gather(-1, func() bool { asked++; return false })
 	if asked != 1 {
 		t.Errorf("asked %d times after the limit, want 1", asked)
 	}
-	synctest.Test(t, func(*testing.T) { gather.Until(time.Hour, func() bool { return false }) })
+	synctest.Test(t, func(*testing.T) { batch.Gather(batch.ForHandOver, func() bool { return false }) })
 }

@@ -1,4 +1,4 @@
-package combine_test
+package batch_test
 
 import (
 	"context"
@@ -9,7 +9,7 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"github.com/conq-go/conq/internal/combine"
+	"github.com/conq-go/conq/internal/batch"
 )
 
 const (
@@ -41,14 +41,14 @@ func (l *ledger) run(calls []*call) {
 		l.t.Errorf("a batch of %d calls with %d bytes", len(calls), bytes)
 	}
 	runtime.Gosched()
-	wanted := combine.Wanted(calls)
+	wanted := batch.Unended(calls)
 	l.count(l.let, calls, 1)
 	l.count(l.let, wanted, -1)
 	for i, c := range wanted {
 		l.served[c.Request]++
 		c.Result = result(c.Request)
 		if i%3 == 1 {
-			c.Return()
+			c.Finish()
 		}
 	}
 }
@@ -80,9 +80,9 @@ func TestStressParallel(t *testing.T) { stress(t, 5) }
 func stress(t *testing.T, parallel int) {
 	const n = stressGoroutines * stressCalls
 	book := &ledger{t: t, parallel: parallel, served: make([]int, n), let: make([]int, n)}
-	l := combine.New(combine.Options[int, int]{
+	l := batch.New(batch.Options[int, int]{
 		Run: book.run, Size: size, MaxCalls: stressMaxCalls, MaxBytes: stressMaxBytes,
-		Parallel: parallel,
+		Parallel: map[bool]func(int) int{true: batch.Eager(parallel)}[parallel > 1],
 	})
 	succeeded := make([]bool, n)
 	together := new(shared)
@@ -136,7 +136,7 @@ func (s *shared) get(t *testing.T, random *rand.Rand) context.Context {
 }
 
 // stressCall makes a call that may be cancelled before, while, or after it runs.
-func stressCall(t *testing.T, l *combine.Combiner[int, int], q int, random *rand.Rand, together *shared) (ok bool) {
+func stressCall(t *testing.T, l *batch.Batcher[int, int], q int, random *rand.Rand, together *shared) (ok bool) {
 	ctx, cancel := context.WithCancelCause(t.Context())
 	defer cancel(nil)
 	switch random.IntN(12) {

@@ -17,7 +17,7 @@ type fakeConsumers struct {
 	taking_ bool // items are being taken
 	takes   int  // so many, at the second look
 
-	looks, held, taken int
+	looks, claims, taken int
 }
 
 func (h *fakeConsumers) expected(n int, handed bool) int { return h.crowd }
@@ -29,7 +29,7 @@ func (h *fakeConsumers) level() int64 {
 	return int64(1000 - h.taken)
 }
 
-func (h *fakeConsumers) free() int {
+func (h *fakeConsumers) waiting() int {
 	if h.looks == 1 {
 		h.taken += h.takes
 	}
@@ -39,11 +39,11 @@ func (h *fakeConsumers) free() int {
 	return h.crowd
 }
 
-func (h *fakeConsumers) hold(int) *offer {
-	if h.held++; h.comes < 0 {
+func (h *fakeConsumers) claim(int) *claim {
+	if h.claims++; h.comes < 0 {
 		return nil
 	}
-	return new(offer)
+	return new(claim)
 }
 
 // Who adds looks once if those are there who are expected, waits for them if they come, and
@@ -73,7 +73,7 @@ func TestGather(t *testing.T) {
 			looks, waited := 0, 0
 			for range batches {
 				h.looks = 0
-				o, there := g.offer(10)
+				o, there := g.claim(10)
 				testkit.Equal(t, "offered", o != nil, c.offered)
 				testkit.Equal(t, "there", there, c.hand.crowd > 0)
 				g.note(cheapWrite, o != nil, o == nil)
@@ -100,13 +100,13 @@ func gatherAgain(t *testing.T) {
 	h := fakeConsumers{crowd: 1, comes: -1}
 	g := gathering{ends: []consumers{&h}, waits: true}
 	for range 1000 {
-		g.offer(10)
+		g.claim(10)
 	}
 	h.comes = 2
 	waited := 0
 	for range 1000 {
 		h.looks = 0
-		if g.offer(10); h.looks > 1 {
+		if g.claim(10); h.looks > 1 {
 			waited++
 		}
 	}
@@ -126,7 +126,7 @@ func TestGatherLess(t *testing.T) {
 			waited := 0
 			for range batches {
 				h.looks = 0
-				if g.offer(n); h.looks > 1 {
+				if g.claim(n); h.looks > 1 {
 					waited++
 				}
 			}
@@ -150,7 +150,7 @@ func TestExpected(t *testing.T) {
 		want           int
 	}{
 		{0, false, false, 0}, {0, false, true, served}, {0, true, false, served},
-		{fewBatches * n, true, false, served}, {fewBatches*n + 1, true, false, 0}, {fewBatches*n + 1, true, true, served},
+		{soonTaken * n, true, false, served}, {soonTaken*n + 1, true, false, 0}, {soonTaken*n + 1, true, true, served},
 	} {
 		front.active.Store(c.active)
 		h.tally.added.Store(c.level)
@@ -169,7 +169,7 @@ func TestGatherCheap(t *testing.T) {
 	}{{1, 0, true}, {1, cheapWrite - 1, false}, {1, cheapWrite, true}, {2, cheapWrite - 1, true}} {
 		h := fakeConsumers{crowd: 1}
 		g := gathering{ends: []consumers{&h}, waits: true, took: c.took}
-		o, _ := g.offer(c.n)
+		o, _ := g.claim(c.n)
 		testkit.Equal(t, "offered", o != nil, c.offered)
 	}
 }
