@@ -14,46 +14,38 @@ import (
 	"github.com/conq-go/conq/internal/testkit"
 )
 
-// What the dashboard for Grafana asks for is there.
-func TestGrafana(t *testing.T) {
-	b, err := os.ReadFile("../docs/grafana.json")
-	testkit.NoError(t, err)
-	var dashboard struct {
-		Panels []struct {
-			Title   string
-			Targets []struct{ Expr string }
-		}
-	}
-	testkit.NoError(t, json.Unmarshal(b, &dashboard))
+// The metrics that the dashboard for Grafana and the page on monitoring name are there.
+func TestMetricsOfDocuments(t *testing.T) {
 	url := watched(t)
 	status(t, http.MethodGet, url+"/v1/queues", "")
 	_, metrics := status(t, http.MethodGet, url+"/metrics", "")
-	var names []string
+	names := slices.Clone(laterMetrics)
 	for _, m := range regexp.MustCompile(`(?m)^# TYPE (\S+) (\S+)$`).FindAllStringSubmatch(metrics, -1) {
 		names = append(names, m[1])
 		if m[2] == "histogram" {
 			names = append(names, m[1]+"_bucket", m[1]+"_sum", m[1]+"_count")
 		}
 	}
-	n := 0
-	for _, p := range dashboard.Panels {
-		for _, target := range p.Targets {
-			for _, name := range regexp.MustCompile(`\b(?:conq|go|process)_\w+`).FindAllString(target.Expr, -1) {
-				if n++; !slices.Contains(names, name) && !slices.Contains(laterMetrics, name) {
-					t.Errorf("panel %q: there is no metric %s", p.Title, name)
-				}
+	for _, document := range []string{"grafana.json", "monitoring.md"} {
+		text, err := os.ReadFile("../docs/" + document)
+		testkit.NoError(t, err)
+		testkit.Equal(t, document+" is JSON", json.Valid(text), strings.HasSuffix(document, ".json"))
+		found := regexp.MustCompile(`\b(?:conq|go|process)_\w+`).FindAllString(string(text), -1)
+		if len(found) < 15 {
+			t.Errorf("%s names only %d metrics", document, len(found))
+		}
+		for _, name := range found {
+			if !slices.Contains(names, name) {
+				t.Errorf("%s: there is no metric %s", document, name)
 			}
 		}
-	}
-	if n < 20 {
-		t.Errorf("only %d metrics in %d panels", n, len(dashboard.Panels))
 	}
 }
 
 // laterMetrics are only there when something has happened, or the store was looked at. TestMetrics of package watch has them.
 var laterMetrics = []string{
-	"conq_queue_items", "conq_queue_oldest_age_seconds", "conq_items_total", "conq_transactions_total", "conq_conflicts_total",
-	"conq_batch_calls_sum", "conq_batch_calls_count", "conq_store_bytes", "conq_store_sync_seconds_bucket",
+	"conq_queue_items", "conq_queue_paused", "conq_queue_oldest_age_seconds", "conq_items_total", "conq_transactions_total", "conq_conflicts_total",
+	"conq_batch_calls", "conq_batch_calls_sum", "conq_batch_calls_count", "conq_store_bytes", "conq_store_sync_seconds", "conq_store_sync_seconds_bucket",
 }
 
 func watched(t *testing.T) string {

@@ -32,7 +32,7 @@ func freeAddress(t *testing.T) string {
 // else does.
 func TestShell(t *testing.T) {
 	testkit.Long(t)
-	for _, page := range []string{"README.md", "docs/start-command.md", "docs/start-server.md"} {
+	for _, page := range []string{"README.md", "docs/start-command.md", "docs/start-server.md", "docs/jobs.md"} {
 		t.Run(filepath.Base(page), func(t *testing.T) {
 			script := strings.Join(blocks(t, page, "sh"), "")
 			if strings.Contains(script, "curl ") {
@@ -192,5 +192,19 @@ func TestClientsPage(t *testing.T) {
 			testkit.NoError(t, os.WriteFile(file, []byte(program), 0o644))
 			equal(t, output(t, "", c.tool, file), c.want)
 		})
+	}
+}
+
+// docs/reference/command.md has all commands.
+func TestCommandPage(t *testing.T) {
+	page := string(readFile(t, "docs/reference/command.md"))
+	commands := regexp.MustCompile(`(?m)^  ([a-z]+)  +[A-Z]`).FindAllStringSubmatch(output(t, "", "conq", "--help"), -1)
+	if len(commands) < 25 {
+		t.Fatalf("conq --help has %d commands", len(commands))
+	}
+	for _, c := range commands {
+		if c[1] != "help" && !regexp.MustCompile("`"+c[1]+"[ `]").MatchString(page) {
+			t.Errorf("the page does not have %s", c[1])
+		}
 	}
 }
