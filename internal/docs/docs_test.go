@@ -265,7 +265,7 @@ func rows(t *testing.T, file string, columns int, header string) (cells [][]stri
 // blocks returns the fenced blocks of a language.
 func blocks(t *testing.T, file, language string) (found []string) {
 	t.Helper()
-	fence := regexp.MustCompile("(?ms)^```" + language + "\n(.*?)^```$")
+	fence := regexp.MustCompile("(?ms)^ *```" + language + "\n(.*?)^ *```$")
 	for _, match := range fence.FindAllStringSubmatch(string(readFile(t, file)), -1) {
 		found = append(found, match[1])
 	}

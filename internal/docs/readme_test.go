@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -206,5 +207,59 @@ func TestCommandPage(t *testing.T) {
 		if c[1] != "help" && !regexp.MustCompile("`"+c[1]+"[ `]").MatchString(page) {
 			t.Errorf("the page does not have %s", c[1])
 		}
+	}
+}
+
+// What pages show of Go compiles, but for variables that are not used. Pages leave out what they get from before.
+func TestFragments(t *testing.T) {
+	program := "package fragments\n\nimport (\n"
+	for _, name := range []string{"context", "net/http", "time", module, module + "/kv", module + "/server", module + "/work"} {
+		program += strconv.Quote(name) + "\n"
+	}
+	program += `)
+
+type Email struct{ To string }
+
+func send(context.Context, Email) error { return nil }
+func userOf(*http.Request) (user struct { Name string; IsOperator bool }) { return user }
+
+type counter struct{}
+
+func (counter) WithLabelValues(...string) counter { return counter{} }
+func (counter) Add(float64) {}
+
+var (
+	ctx    = context.Background()
+	db     kv.DB
+	emails *conq.Queue[Email]
+	tasks  *conq.PriorityQueue[string]
+	job    *work.Lease[Email]
+	mux    *http.ServeMux
+	codec  = conq.JSON[Email]()
+	jobs   counter
+	kinds  map[work.EventKind]string
+	err    error
+
+	_ = server.New
+	_ = time.Hour
+)
+`
+	n := 0
+	for _, page := range []string{"docs/jobs.md", "docs/transactions.md", "docs/monitoring.md", "docs/reference/http.md"} {
+		for _, fragment := range blocks(t, page, "go") {
+			n++
+			program += "\nfunc _() {\n" + fragment + "}\n"
+		}
+	}
+	file := filepath.Join(t.TempDir(), "fragments.go")
+	testkit.NoError(t, os.WriteFile(file, []byte(program), 0o644))
+	out, _ := exec.CommandContext(t.Context(), "go", "build", "-gcflags=-e", file).CombinedOutput()
+	for line := range strings.Lines(string(out)) {
+		if !strings.HasPrefix(line, "#") && !strings.Contains(line, "declared and not used") {
+			t.Error(strings.TrimSpace(line))
+		}
+	}
+	if n < 5 {
+		t.Errorf("there are only %d fragments", n)
 	}
 }
