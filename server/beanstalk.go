@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"os"
 
 	"github.com/conq-go/conq/server/internal/access"
 )
@@ -17,6 +18,7 @@ func (s *Server) ServeBeanstalk(ctx context.Context, l net.Listener) error {
 	if access.CheckAddress(l.Addr(), false, false, false) != nil && !s.options.Insecure {
 		return errors.Join(fmt.Errorf("%v can be reached by others, and beanstalkd's protocol has neither passwords nor TLS: listen on 127.0.0.1, or allow it with --insecure", l.Addr()), l.Close())
 	}
+	s.options.Logger.Info("serving", "protocol", "beanstalk", "address", l.Addr().String(), "pid", os.Getpid())
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	stop := context.AfterFunc(s.stopping, cancel)

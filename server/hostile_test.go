@@ -165,6 +165,8 @@ func TestHostile(t *testing.T) {
 		{"HTTP of another world", "GET /v1/queues HTTP/3.0\r\nHost: localhost\r\n\r\n", 505, ""},
 		{"nothing", get("/favicon.ico"), 404, "nothing here"},
 		{"another method", "BREW /v1/queues HTTP/1.1\r\nHost: localhost\r\n\r\n", 405, "it can be GET"},
+		{"not a job of that id", "GET /v1/jobs/q/reserve HTTP/1.1\r\nHost: localhost\r\n\r\n", 405, "it can be POST"},
+		{"not a job of that id", "DELETE /v1/jobs/q/ack HTTP/1.1\r\nHost: localhost\r\n\r\n", 405, "it can be POST"},
 		{"another method", "PUT /v1/move HTTP/1.1\r\nHost: localhost\r\nContent-Length: 0\r\n\r\n", 405, "it can be POST"},
 		{"a body of 1 GB", items + "Content-Length: 1073741824\r\n\r\n", 413, "up to 1048576 bytes"},
 		{"a body of 1 GB, as bytes", strings.Replace(items, "json", "octet-stream", 1) + "Content-Length: 1073741824\r\n\r\n", 413, "up to 1048576 bytes"},

@@ -19,6 +19,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"os"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -239,6 +240,7 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 	if err != nil {
 		return err
 	}
+	s.options.Logger.Info("serving", "protocol", "http", "address", l.Addr().String(), "pid", os.Getpid())
 	ctx, end := context.WithCancel(ctx)
 	var failed error
 	var watching sync.WaitGroup

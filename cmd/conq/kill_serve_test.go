@@ -31,7 +31,7 @@ type served struct {
 	client    http.Client
 }
 
-var servingAt = regexp.MustCompile(`msg=serving flag=(\S+) address=(\S+)`)
+var servingAt = regexp.MustCompile(`msg=serving protocol=(\S+) address=(\S+)`)
 
 // start starts the server, and returns when it answers.
 func (s *served) start() {
@@ -51,7 +51,7 @@ func (s *served) start() {
 		s.t.Fatalf("it does not serve: %v", s.cmd.Wait())
 	}
 	if s.address == "" { // later it is read by clients, and is the same
-		s.address, s.beanstalk = addresses["listen"], addresses["beanstalk"]
+		s.address, s.beanstalk = addresses["http"], addresses["beanstalk"]
 	}
 	go io.Copy(io.Discard, stderr)
 }

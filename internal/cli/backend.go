@@ -74,17 +74,26 @@ func kindError(info conq.Info, kind conq.Kind) error {
 
 // withJobs runs f with a work queue that exists.
 func (a *app) withJobs(ctx context.Context, name string, f func(jobQueue) error) error {
+	return a.withJobsOf(ctx, name, conq.Bytes(), 0, f)
+}
+
+func (a *app) withJobsOf(ctx context.Context, name string, codec conq.Codec[[]byte], lease time.Duration, f func(jobQueue) error) error {
 	return a.withBackend(ctx, a.openExisting, func(b backend) error {
 		if err := existing(ctx, b, name, conq.KindWorkQueue); err != nil {
 			return err
 		}
-		return using(ctx, b, name, conq.Bytes(), 0, f)
+		return using(ctx, b, name, codec, lease, f)
 	})
 }
 
 // withNewJobs runs f with a work queue, which is made if there is none.
 func (a *app) withNewJobs(ctx context.Context, name string, lease time.Duration, f func(jobQueue) error) error {
-	return a.withBackend(ctx, a.open, func(b backend) error { return using(ctx, b, name, a.itemCodec(), lease, f) })
+	return a.withBackend(ctx, a.open, func(b backend) error {
+		if _, found, err := b.lookup(ctx, name); err == nil && !found {
+			fmt.Fprintln(a.stderr, oneLine(fmt.Sprintf("there was no queue %.200q: it is made", name), ""))
+		}
+		return using(ctx, b, name, a.itemCodec(), lease, f)
+	})
 }
 
 // using opens a work queue, runs f with it, and closes it.

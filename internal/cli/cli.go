@@ -32,6 +32,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"math"
 	"net/http"
 	"os"
 	"os/exec"
@@ -42,6 +43,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/conq-go/conq"
 	"github.com/conq-go/conq/internal/version"
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
@@ -228,23 +230,33 @@ func (a *app) addCommands(root *cobra.Command) {
 	}
 	for _, group := range []struct {
 		title    string
+		kind     conq.Kind // that they are for, if it is one
 		commands []*cobra.Command
 	}{
-		{"Queues:", []*cobra.Command{a.enqueue(), a.dequeue()}},
-		{"Priority queues:", []*cobra.Command{a.push(), a.pop()}},
-		{"Work queues:", append([]*cobra.Command{a.put(), a.work(), a.jobs(), a.job(), a.every(), a.set(), a.pause(), a.resume()}, changes...)},
-		{"All of them:", []*cobra.Command{a.ls(), a.top(), a.stat(), a.peek(), a.move(), a.purge(), a.rm()}},
-		{"Stores:", []*cobra.Command{a.check(), a.dump(), a.load()}},
-		{"Servers:", []*cobra.Command{a.serve(), a.token()}},
-		{"To try it:", []*cobra.Command{a.demo(), a.bench()}},
+		{"Queues:", conq.KindQueue, []*cobra.Command{a.enqueue(), a.dequeue()}},
+		{"Priority queues:", conq.KindPriorityQueue, []*cobra.Command{a.push(), a.pop()}},
+		{"Work queues:", conq.KindWorkQueue, append([]*cobra.Command{a.put(), a.work(), a.jobs(), a.job(), a.every(), a.set(), a.pause(), a.resume()}, changes...)},
+		{"All of them:", "", []*cobra.Command{a.ls(), a.top(), a.stat(), a.peek(), a.move(), a.purge(), a.rm()}},
+		{"Stores:", "", []*cobra.Command{a.check(), a.dump(), a.load()}},
+		{"Servers:", "", []*cobra.Command{a.serve(), a.token()}},
+		{"To try it:", "", []*cobra.Command{a.demo(), a.bench()}},
 	} {
 		root.AddGroup(&cobra.Group{ID: group.title, Title: group.title})
 		for _, c := range group.commands {
 			c.GroupID = group.title
+			if n := strings.Count(c.Use, "QUEUE") + strings.Count(c.Use, " FROM") + strings.Count(c.Use, " TO"); n > 0 {
+				if strings.Contains(c.Use, "[QUEUE...]") {
+					n = math.MaxInt
+				}
+				c.ValidArgsFunction = a.completeQueue(group.kind, n)
+			} else if c.Name() != "load" {
+				c.ValidArgsFunction = cobra.NoFileCompletions
+			}
 			root.AddCommand(c)
 		}
 	}
 	root.AddCommand(a.demoWorker())
+	completeFlags(root)
 }
 
 func (a *app) globalFlags(root *cobra.Command) {

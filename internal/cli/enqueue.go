@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"time"
 
 	"github.com/conq-go/conq"
 	"github.com/conq-go/conq/internal/layout"
@@ -106,6 +107,11 @@ func queueArgument(cmd *cobra.Command, args []string) error {
 
 // onlyQueueArgument takes the name of a queue.
 func onlyQueueArgument(cmd *cobra.Command, args []string) error {
+	if wait := cmd.Flags().Lookup("wait"); len(args) == 2 && wait != nil && wait.Changed {
+		if _, err := time.ParseDuration(args[1]); err == nil {
+			return usagef("a time for --wait stands behind a =, as in --wait=%s", args[1])
+		}
+	}
 	if len(args) > 1 {
 		return usagef("%s takes one queue, %d arguments were given", cmd.Name(), len(args))
 	}

@@ -5,6 +5,7 @@ import (
 	"math"
 	"strconv"
 
+	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 )
 
@@ -46,6 +47,16 @@ func (i integer[T]) Set(text string) error {
 		*i.n = T(value)
 	}
 	return err
+}
+
+// noZero refuses flags that are given as 0, as if that was less than their default.
+func noZero(cmd *cobra.Command, names ...string) error {
+	for _, name := range names {
+		if f := cmd.Flags().Lookup(name); f.Changed && (f.Value.String() == "0" || f.Value.String() == "0s") {
+			return usagef("--%s %s: it is more than 0; without it there is a default", name, f.Value)
+		}
+	}
+	return nil
 }
 
 func (i integer[T]) String() string { return fmt.Sprint(*i.n) }

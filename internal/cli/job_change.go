@@ -89,7 +89,7 @@ const matchingHelp = `
 
 Jobs are named by their ids, or by --all-matching with conditions that all must hold:
 state=STATE, key=KEY, contains=TEXT, min-attempts=N, holder=HOLDER and before=TIME,
-as "conq jobs" has them, separated by commas; "all" is all jobs. Those that match are
+as "conq jobs" has them, separated by commas, a comma in a text as \,; "all" is all jobs. Those that match are
 done some in each transaction; if the command is interrupted, what was done stays.`
 
 func (a *app) changeJobs(c jobChange) *cobra.Command {

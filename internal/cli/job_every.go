@@ -37,6 +37,9 @@ func (a *app) every() *cobra.Command {
 		Args:    queueArgument,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			ctx := cmd.Context()
+			if err := noZero(cmd, append(jobNumbers, "max-late")...); err != nil {
+				return err
+			}
 			switch {
 			case len(args) == 1 && !remove && !run:
 				return a.withJobs(ctx, args[0], func(q jobQueue) error { return a.listPeriodic(ctx, q) })
@@ -57,6 +60,14 @@ func (a *app) every() *cobra.Command {
 	flags.BoolVar(&remove, "remove", false, "remove the periodic job of that name")
 	flags.BoolVar(&run, "run", false, "put a job of that name now, once more")
 	return cmd
+}
+
+// nextText is when a tick is due. One that is over waits for a worker or a server to make it.
+func nextText(next, now time.Time) string {
+	if next.Before(now) {
+		return when(next) + ", waits for a worker"
+	}
+	return when(next)
 }
 
 // overlapText says what a tick does while the job of the last one, or another one of the same text, is there.
@@ -97,7 +108,7 @@ func (a *app) listPeriodic(ctx context.Context, q jobQueue) error {
 			itemDocument
 			Trouble string `json:"trouble,omitempty"`
 		}{p.Name, p.Spec, p.Next.UTC(), p.Overlap.String(), p.Unique, documentOf(p.Payload), p.Trouble}
-		if err := l.add(document, "%s\t%s\t%s\t%s\t%s\n", shown(p.Name), p.Spec, when(p.Next), overlapText(p), short(string(p.Payload), 60)); err != nil {
+		if err := l.add(document, "%s\t%s\t%s\t%s\t%s\n", shown(p.Name), p.Spec, nextText(p.Next, time.Now()), overlapText(p), short(string(p.Payload), 60)); err != nil {
 			return err
 		}
 		if p.Trouble != "" {

@@ -70,12 +70,34 @@ func parseFilter(s string) (f work.Filter, err error) {
 	if s == "" || s == "all" {
 		return f, nil
 	}
-	for _, text := range strings.Split(s, ",") {
+	for _, text := range splitConditions(s) {
 		if err := setCondition(&f, text); err != nil {
 			return f, usagef("--all-matching %.100q: a filter is as state=dead,key=K,contains=TEXT,min-attempts=3 (%w)", s, err)
 		}
 	}
 	return f, nil
+}
+
+// splitConditions splits at commas that are not behind a backslash. Behind one any character stands for itself.
+func splitConditions(s string) []string {
+	parts, escaped := []string{""}, false
+	for _, r := range s {
+		last := &parts[len(parts)-1]
+		switch {
+		case escaped:
+			*last, escaped = *last+string(r), false
+		case r == '\\':
+			escaped = true
+		case r == ',':
+			parts = append(parts, "")
+		default:
+			*last += string(r)
+		}
+	}
+	if escaped {
+		parts[len(parts)-1] += "\\"
+	}
+	return parts
 }
 
 func setCondition(f *work.Filter, text string) error {

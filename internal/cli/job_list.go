@@ -39,7 +39,12 @@ func (a *app) jobs() *cobra.Command {
 }
 
 func (a *app) listJobs(ctx context.Context, q jobQueue, filter work.Filter, limit int) error {
-	l := a.list("ID\tSTATE\tPRIORITY\tATTEMPTS\tWHEN\tKEY\tITEM\n")
+	header := "ID\tSTATE\tPRIORITY\tATTEMPTS\tWHEN\tKEY\tITEM\n"
+	dead := filter.State == work.Dead
+	if dead {
+		header = "ID\tSTATE\tPRIORITY\tATTEMPTS\tWHEN\tKEY\tERROR\tITEM\n"
+	}
+	l := a.list(header)
 	for job, err := range q.List(ctx, filter) {
 		if err != nil {
 			return err
@@ -50,8 +55,14 @@ func (a *app) listJobs(ctx context.Context, q jobQueue, filter work.Filter, limi
 			}
 			break
 		}
-		err = l.add(jobDocument(job), "%d\t%v\t%d\t%d\t%s\t%s\t%s\n",
-			job.ID, job.State, job.Priority, job.Attempts, when(job.Time), short(job.Key, 20), short(string(job.Payload), 60))
+		why := ""
+		if n := len(job.Failures); dead && n > 0 {
+			why = short(job.Failures[n-1].Error, 60) + "\t"
+		} else if dead {
+			why = "-\t"
+		}
+		err = l.add(jobDocument(job), "%d\t%v\t%d\t%d\t%s\t%s\t%s%s\n",
+			job.ID, job.State, job.Priority, job.Attempts, when(job.Time), short(job.Key, 20), why, short(string(job.Payload), 60))
 		if err != nil {
 			return err
 		}
@@ -76,11 +87,10 @@ func short(s string, n int) string {
 	if len(s) > n {
 		s, cut = strings.ToValidUTF8(s[:n], ""), "…"
 	}
-	q := strconv.Quote(s)
-	if plain := q[1 : len(q)-1]; plain == s {
-		return s + cut
+	if q := strconv.Quote(strings.ReplaceAll(s, `"`, "'")); len(q) != len(s)+2 { // more than quotes would be escaped
+		return strconv.Quote(s) + cut
 	}
-	return q + cut
+	return s + cut
 }
 
 // jobInfo is a job with --json.

@@ -19,7 +19,9 @@ the order of their priority, the lowest first, and of their arrival. Of jobs wit
 same --key one runs after the other.
 
 Items are the arguments or, without any (or with "-"), the lines of standard input,
-as "conq enqueue" takes them. --ids prints the ids that the jobs have got.`
+as "conq enqueue" takes them. --ids prints the ids that the jobs have got, or
+of one that --unique kept out that of the job that is there. Ids are not
+one after the other, as each process takes some at a time.`
 
 const putExample = `  conq put emails hello world
   conq put reports --at 2030-01-02T03:04:05Z "year's end"
@@ -44,6 +46,9 @@ func registerJob(flags *pflag.FlagSet, job *work.Job) {
 	flags.DurationVar(&job.Lease, "lease", 0, "how long a worker has a job before others get it (default: as the worker says)")
 	flags.Var(parsed[time.Duration]{&job.Timeout, work.ParseTimeout}, "timeout", "how long each attempt may run before its worker ends it, or none (default: as the settings say)")
 }
+
+// jobNumbers are those of them that mean nothing when they are 0.
+var jobNumbers = []string{"max-attempts", "unique-for", "lease", "timeout"}
 
 func (j *jobFlags) register(cmd *cobra.Command) {
 	flags := cmd.Flags()
@@ -79,6 +84,9 @@ func (a *app) put() *cobra.Command {
 		Example: putExample,
 		Args:    queueArgument,
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := noZero(cmd, jobNumbers...); err != nil {
+				return err
+			}
 			if err := jobs.complete(cmd.Context(), args[0]); err != nil {
 				return err
 			}
@@ -119,18 +127,17 @@ func (t *jobTarget) AddAll(ctx context.Context, batch []item) error {
 		all[i] = work.New[[]byte]{Value: it.Value, Job: t.flags.job}
 	}
 	ids, duplicates, err := t.PutAll(ctx, all)
-	switch {
-	case err != nil:
+	if err != nil {
 		return usage(err)
-	case duplicates > 0:
-		return nothingf("%d of %d jobs were not put: job %d has --unique %q already", duplicates, len(batch), ids[len(ids)-1], t.flags.job.Unique)
-	case !t.flags.ids:
-		return nil
 	}
-	for _, id := range ids {
-		if err := t.app.printf("%d\n", id); err != nil {
+	for i := 0; t.flags.ids && i < len(ids); i++ {
+		if err := t.app.printf("%d\n", ids[i]); err != nil {
 			return err
 		}
+	}
+	if duplicates > 0 {
+		err := nothingf("%d of %d jobs were not put: job %d has --unique %q already", duplicates, len(batch), ids[len(ids)-1], t.flags.job.Unique)
+		return &partlyPut{err, len(batch) - duplicates}
 	}
 	return nil
 }

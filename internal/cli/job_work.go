@@ -72,8 +72,15 @@ func (a *app) work() *cobra.Command {
 			if _, err := exec.LookPath(args[1]); err != nil {
 				return usagef("%w", err)
 			}
+			if err := noZero(cmd, "jobs", "lease"); err != nil {
+				return err
+			}
 			a.lasts = true
-			return a.withNewJobs(cmd.Context(), args[0], flags.lease, func(q jobQueue) error { return a.runJobs(cmd.Context(), q, args, flags) })
+			run := func(q jobQueue) error { return a.runJobs(cmd.Context(), q, args, flags) }
+			if flags.drain { // of a queue that is not there nothing would ever come
+				return a.withJobsOf(cmd.Context(), args[0], a.itemCodec(), flags.lease, run)
+			}
+			return a.withNewJobs(cmd.Context(), args[0], flags.lease, run)
 		},
 	}
 	f := cmd.Flags()

@@ -29,7 +29,7 @@ func many(n int) (steps []step) {
 	}
 	add(lines, -1, "enqueue q", "enqueue q --ack", "push p --priority 1", "push p --priority 2 --ack")
 	add("", 2*n, "peek q --all", "peek p --all", "peek p --max --all")
-	add("", -1, "ls", "stat", "stat q", "stat p", "check", "check --repair")
+	add("", -1, "ls", "top", "stat", "stat q", "stat p", "check", "check --repair")
 	add("", 1, "move q r --all", "move p s --all")
 	add("", n, fmt.Sprint("dequeue r -n ", n), fmt.Sprint("pop s --max -n ", n))
 	add("", n, "dequeue r --all --commit-first", "pop s --all --commit-first")

@@ -46,7 +46,7 @@ func (l local) remove(ctx context.Context, name string) error {
 }
 
 func (l local) about() storeFacts {
-	facts := storeFacts{Store: l.app.shownStore(), Limits: limits{maxItem(l.limits()), l.limits().Transaction}}
+	facts := storeFacts{Store: l.app.shownStore(), Limits: &limits{maxItem(l.limits()), l.limits().Transaction}}
 	engine, _, _ := strings.Cut(l.app.store, ":")
 	facts.Engine = strings.ToLower(engine) // in a URL it may be in capitals
 	if _, ok := l.app.storeDir(); ok {

@@ -70,9 +70,13 @@ func (p *putter) drain(ctx context.Context, f *feed) error {
 // remains at last is the one item that is too large, and all before it are in.
 func (p *putter) commit(ctx context.Context, batch []item, first int) error {
 	err := p.put(ctx, batch)
+	var some *partlyPut
 	switch {
 	case err == nil:
 		return p.acknowledge(batch)
+	case errors.As(err, &some):
+		p.done += some.n
+		return err
 	case isOutput(err): // of what is told of the batch, as its ids: it is in, and the rest of the input is not
 		p.done += len(batch)
 		return &exitError{exitFailure, err}
@@ -140,6 +144,14 @@ func (p *putter) summary() error {
 	}
 	return nil
 }
+
+// partlyPut is the error of a batch of which n items are in.
+type partlyPut struct {
+	error
+	n int
+}
+
+func (e *partlyPut) Unwrap() error { return e.error }
 
 // badItem is the error for an item that can't be put in as it is.
 type badItem struct{ err error }

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
-	"os"
 	"syscall"
 	"time"
 
@@ -142,7 +141,6 @@ func (a *app) runServer(ctx context.Context, db kv.DB, o server.Options, flags s
 		if err != nil {
 			return fmt.Errorf("--%s: %w", what, err)
 		}
-		o.Logger.Info("serving", "flag", what, "address", l.Addr().String(), "pid", os.Getpid())
 		group.Go(func() error { return serve(ctx, l) })
 		return nil
 	}

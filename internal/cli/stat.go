@@ -142,11 +142,11 @@ func (j *jobCounts) sum() (n int) {
 
 // storeFacts is a store with --json.
 type storeFacts struct {
-	Store     string `json:"store"`
-	Engine    string `json:"engine"`
-	DiskBytes *int64 `json:"disk_bytes,omitempty"`
-	Limits    limits `json:"limits"`
-	Queues    []info `json:"queues"`
+	Store     string  `json:"store"`
+	Engine    string  `json:"engine"`
+	DiskBytes *int64  `json:"disk_bytes,omitempty"`
+	Limits    *limits `json:"limits,omitempty"` // not known over a server
+	Queues    []info  `json:"queues"`
 }
 
 type limits struct {
@@ -163,7 +163,7 @@ func (a *app) printStore(facts storeFacts) error {
 	if facts.DiskBytes != nil {
 		fmt.Fprintf(w, "on disk\t%s\n", size(*facts.DiskBytes))
 	}
-	if facts.Limits.Item > 0 {
+	if facts.Limits != nil {
 		fmt.Fprintf(w, "largest item\t%s\n", size(int64(facts.Limits.Item)))
 	}
 	fmt.Fprintf(w, "queues\t%s\n", count(len(facts.Queues)))

@@ -145,7 +145,7 @@ func (d *delivery) run(ctx context.Context, n int) (done int, err error) {
 	case err != nil && !d.commitFirst:
 		err = after(err, fmt.Sprintf("%s removed", items(done)))
 		if isUnread(err) && done > 0 {
-			err = &exitError{exitDone, err} // it has had enough, but maybe not read all of those
+			err = &exitError{exitFailure, err} // it may not have read all of those
 		}
 	}
 	return done, err

@@ -192,7 +192,7 @@ func (q *Queue) Kick(tx kv.Tx, id, now int64) error {
 		return err
 	}
 	if j.State != Dead && j.State != Scheduled {
-		return fmt.Errorf("%w: job %d is %v: only a dead or a scheduled one can be kicked", ErrState, id, j.State)
+		return fmt.Errorf("%w: job %d is %v: only a dead or a scheduled one can be made ready", ErrState, id, j.State)
 	}
 	if err := q.mayRevive(tx, j, now); err != nil {
 		return err

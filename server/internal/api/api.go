@@ -7,14 +7,18 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"net/http"
 	"net/url"
 	"reflect"
+	"slices"
+	"strings"
 	"sync/atomic"
 	"unicode/utf8"
 
 	"github.com/conq-go/conq/internal/version"
 	"github.com/conq-go/conq/internal/wire"
+	"github.com/conq-go/conq/server/internal/access"
 	"github.com/conq-go/conq/server/internal/bulk"
 	"github.com/conq-go/conq/server/internal/history"
 	"github.com/conq-go/conq/server/internal/once"
@@ -52,6 +56,42 @@ func Register(mux *http.ServeMux, o Options) {
 	a.registerItems()
 	a.registerJobs()
 	a.registerOperators()
+	a.refuseMethods(mux)
+}
+
+// refuseMethods answers other methods at paths as /v1/jobs/{q}/reserve, which would else be those of a job with that id.
+func (a *api) refuseMethods(mux *http.ServeMux) {
+	paths := a.OpenAPI().Paths
+	for path, item := range paths {
+		parent, last := path[:strings.LastIndexByte(path, '/')], path[strings.LastIndexByte(path, '/'):]
+		sibling := paths[parent+"/{id}"]
+		if sibling == nil || strings.Contains(last, "{") {
+			continue
+		}
+		there, besides := operationsOf(item), operationsOf(sibling)
+		allowed := strings.Join(slices.Sorted(maps.Keys(there)), ", ")
+		for method := range besides {
+			if !there[method] {
+				mux.HandleFunc(method+" "+path, func(w http.ResponseWriter, r *http.Request) {
+					w.Header().Set("Allow", allowed)
+					access.NewProblem(http.StatusMethodNotAllowed, "the method is %.20q: it can be %s", r.Method, allowed).Write(w)
+				})
+			}
+		}
+	}
+}
+
+// operationsOf returns the methods that a path has.
+func operationsOf(item *huma.PathItem) map[string]bool {
+	methods := make(map[string]bool)
+	for method, o := range map[string]*huma.Operation{
+		http.MethodGet: item.Get, http.MethodPut: item.Put, http.MethodPost: item.Post, http.MethodPatch: item.Patch, http.MethodDelete: item.Delete,
+	} {
+		if o != nil {
+			methods[method] = true
+		}
+	}
+	return methods
 }
 
 // refuseUnclear refuses what net/url and net/http pass over: a parameter that does not parse would be taken for none, and so would
