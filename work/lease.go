@@ -72,9 +72,17 @@ func (l *Lease[T]) endsIn() time.Duration {
 	return time.Until(l.Deadline()) - min(spare, l.length/4)
 }
 
+// of returns the queue. That of a Lease which nobody has reserved refuses all verbs.
+func (l *Lease[T]) of() *Queue[T] {
+	if l.queue == nil {
+		return new(Queue[T])
+	}
+	return l.queue
+}
+
 // verb runs a verb on the job.
 func (l *Lease[T]) verb(ctx context.Context, kind EventKind, announce bool, do func(q *jobs.Queue, tx kv.Tx, now int64) error) error {
-	return l.queue.verb(ctx, l.verbOf(kind, announce, do))
+	return l.of().verb(ctx, l.verbOf(kind, announce, do))
 }
 
 // verbOf returns a verb on the job. Where the end of a lease may free a slot, callers that wait are told.
@@ -130,7 +138,7 @@ func (l *Lease[T]) Extend(ctx context.Context, d time.Duration) error {
 		return err
 	})
 	v.noSync = true
-	if err := l.queue.verb(ctx, v); err != nil {
+	if err := l.of().verb(ctx, v); err != nil {
 		return err
 	}
 	l.over.Store(&until)
@@ -168,7 +176,7 @@ func (l *Lease[T]) fatal(ctx context.Context, reason error) error {
 	})
 	dead := true
 	v.dead = &dead
-	return l.end(l.queue.verb(ctx, v))
+	return l.end(l.of().verb(ctx, v))
 }
 
 // Release gives the job back. It is ready again in its old place, after a delay. The attempt does not count.
@@ -250,7 +258,7 @@ func (l *Lease[T]) failAt(ctx context.Context, next func(now int64) int64, reaso
 		return err
 	})
 	v.dead = &dead
-	return l.end(l.queue.verb(ctx, v))
+	return l.end(l.of().verb(ctx, v))
 }
 
 func textOf(reason error) string {
