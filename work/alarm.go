@@ -1,6 +1,7 @@
 package work
 
 import (
+	"context"
 	"slices"
 	"sync"
 	"time"
@@ -12,8 +13,8 @@ import (
 type clock struct {
 	*alarm
 
-	mu   sync.Mutex
-	news chan error // of the caller who leads those that wait, where there are no signals
+	mu      sync.Mutex
+	watches map[chan error]struct{} // of those who lead callers that wait, where there are no signals
 }
 
 // alarm knows when something is due next in a queue, for all handles of this process. It has that done as long as one of
@@ -203,26 +204,33 @@ func (a *alarm) leave(e *engine) {
 	a.keeper.leave(a, kept)
 }
 
-// wait returns what delivers something at the next tell.
-func (c *clock) wait() chan error {
+// tells has each tell deliver something to watch, until ctx ends.
+func (c *clock) tells(ctx context.Context, watch chan error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.news = make(chan error, 1)
-	return c.news
+	if c.watches == nil {
+		c.watches = make(map[chan error]struct{})
+	}
+	c.watches[watch] = struct{}{}
+	context.AfterFunc(ctx, func() {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		delete(c.watches, watch)
+	})
 }
 
-// tell has the one look again that waited last: only one leads at a time.
+// tell has those look again who lead callers that wait.
 func (c *clock) tell() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.news != nil {
-		give(c.news)
+	for watch := range c.watches {
+		give(watch)
 	}
 }
 
-func give(news chan error) {
+func give(watch chan error) {
 	select {
-	case news <- nil:
-	default: // there is news already
+	case watch <- nil:
+	default: // it has something already
 	}
 }

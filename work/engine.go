@@ -39,9 +39,9 @@ type engine struct {
 	end     context.CancelCauseFunc
 
 	puts    batch.Batcher[[]jobs.New, []put]
-	verbs   batch.Batcher[verb, none]
-	reserve reserver[jobs.Reserved]
-	actions batch.Batcher[action, taken[jobs.Reserved]] // in place of these two, where they share transactions
+	verbs   batch.Batcher[action, taken]
+	actions batch.Batcher[action, taken] // of verbs and reservations, where they share transactions
+	reserve reserver
 	clock   clock
 
 	keeps      atomic.Bool    // reserves, so that the clock is kept
@@ -65,9 +65,6 @@ type verb struct {
 	id       ID                                             // of the job, where the kind tells of each
 	dead     *bool                                          // whether the job is dead then; may be nil
 }
-
-// none is what a verb gets, beside its error: do keeps what its caller wants.
-type none struct{}
 
 // Bounds of what one transaction does.
 const (
@@ -99,11 +96,11 @@ func (e *engine) init(db kv.DB, name string, o Options) {
 	e.recipe = jobs.NewQueue(name, e.limits, config)
 	calls := e.callsPerTransaction()
 	e.puts.Init(batch.Options[[]jobs.New, []put]{
-		Run: e.runPuts, Size: sizeOf, MaxCalls: calls, MaxBytes: e.bytesPerTransaction(), Parallel: e.parallel(),
+		Run: e.runPuts, Size: sizeOf, MaxCalls: calls, MaxBytes: e.bytesPerTransaction(), Parallel: e.parallel(), Alone: o.NoCombining,
 	})
-	e.reserve.init(one{e}, e, calls)
-	e.actions.Init(batch.Options[action, taken[jobs.Reserved]]{Run: e.runActions, MaxCalls: calls, Parallel: batch.Frugal(flights)})
-	e.verbs.Init(batch.Options[verb, none]{Run: e.runVerbs, MaxCalls: calls, Parallel: e.parallel()})
+	e.reserve.init(e)
+	e.verbs.Init(batch.Options[action, taken]{Run: e.reserve.run, MaxCalls: calls, Parallel: e.parallel(), Alone: o.NoCombining})
+	e.actions.Init(batch.Options[action, taken]{Run: e.reserve.run, MaxCalls: calls, Parallel: batch.Frugal(flights), Alone: o.NoCombining})
 }
 
 // parallel returns how many transactions of one kind run at once: several where each waits for a network.
@@ -183,64 +180,14 @@ func (e *engine) wake() {
 func (e *engine) topic() string { return jobs.Topic(e.name) }
 
 // do serves a request, perhaps in a transaction with others'.
-func do[Q, R any](ctx context.Context, e *engine, c *batch.Batcher[Q, R], run func([]*batch.Call[Q, R]), q Q) (R, error) {
-	var none R
+func do[Q, R any](ctx context.Context, e *engine, b *batch.Batcher[Q, R], q Q) (R, error) {
 	if err := e.ready(ctx); err != nil {
+		var none R
 		return none, err
 	}
-	if !e.options.NoCombining {
-		r, err := c.Do(ctx, q)
-		return r, e.wrap(err)
-	}
-	call := &batch.Call[Q, R]{Context: ctx, Request: q}
-	run([]*batch.Call[Q, R]{call})
-	return call.Result, e.wrap(call.Err)
+	r, err := b.Do(ctx, q)
+	return r, e.wrap(err)
 }
-
-// share runs transactions for all calls. If one fails for a reason that may be one call's, each gets a transaction of
-// its own. f returns what each of the first calls gets, at least one and as many as there is room for, or an error for all.
-func share[Q, R any](e *engine, calls []*batch.Call[Q, R], f func(kv.Tx, []*batch.Call[Q, R], *int) ([]result[R], error)) {
-	for len(calls) > 0 {
-		if calls = shareOne(e, calls, f); len(calls) > 0 {
-			calls = batch.Live(calls)
-		}
-	}
-}
-
-// shareOne runs one of these transactions, and returns the calls that it has left.
-func shareOne[Q, R any](e *engine, calls []*batch.Call[Q, R], f func(kv.Tx, []*batch.Call[Q, R], *int) ([]result[R], error)) []*batch.Call[Q, R] {
-	ctx, cancel := batch.Context(calls)
-	defer cancel()
-	attempts := 0
-	results, err := transact(ctx, e, func(tx kv.Tx) ([]result[R], error) {
-		if attempts++; attempts > 1 && !kv.Unsettled(tx) {
-			if calls = batch.Live(calls); len(calls) == 0 {
-				return nil, errNobody
-			}
-		}
-		return f(tx, calls, &attempts)
-	})
-	if err != nil && len(calls) > 1 && !isUnknown(err) && ctx.Err() == nil {
-		batch.Each(calls, func(c *batch.Call[Q, R]) { share(e, []*batch.Call[Q, R]{c}, f) })
-		return nil
-	}
-	e.clock.touch()
-	served := len(calls)
-	if err == nil {
-		served = len(results)
-	}
-	for i, c := range calls[:served] {
-		if err != nil {
-			c.Fail(err)
-			continue
-		}
-		c.Result, c.Err = results[i].value, results[i].err
-	}
-	return calls[served:]
-}
-
-// errNobody ends a transaction that nobody wants any more.
-var errNobody = errors.New("work: nobody waits for it")
 
 // result is what one call gets.
 type result[R any] struct {
@@ -248,8 +195,53 @@ type result[R any] struct {
 	err   error
 }
 
+// serve runs transactions for all calls. If one fails for a reason that may be one call's, each call has a transaction of its own.
+//
+// in is an attempt of such a transaction. It returns what each of the first calls gets, at least one and as many as there is
+// room for, or an error for all.
+func serve[Q, R any](e *engine, calls []*batch.Call[Q, R], in func(tx kv.Tx, attempt int, calls []*batch.Call[Q, R]) ([]result[R], error)) {
+	for len(calls) > 0 {
+		if calls = serveSome(e, calls, in); len(calls) > 0 {
+			calls = batch.Live(calls)
+		}
+	}
+}
+
+// serveSome runs one of these transactions, and returns the calls that it has left.
+func serveSome[Q, R any](e *engine, calls []*batch.Call[Q, R], in func(tx kv.Tx, attempt int, calls []*batch.Call[Q, R]) ([]result[R], error)) []*batch.Call[Q, R] {
+	ctx, cancel := batch.Context(calls)
+	defer cancel()
+	attempt := 0
+	results, err := transact(ctx, e, func(tx kv.Tx) ([]result[R], error) {
+		if attempt++; attempt > 1 && !kv.Unsettled(tx) {
+			if calls = batch.Live(calls); len(calls) == 0 {
+				return nil, errNobody
+			}
+		}
+		return in(tx, attempt, calls)
+	})
+	if err != nil && len(calls) > 1 && !isUnknown(err) && ctx.Err() == nil {
+		batch.Each(calls, func(c *batch.Call[Q, R]) { serve(e, []*batch.Call[Q, R]{c}, in) })
+		return nil
+	}
+	e.clock.touch()
+	if err != nil {
+		for _, c := range calls {
+			c.Fail(err)
+		}
+		return nil
+	}
+	for i, r := range results {
+		calls[i].Result, calls[i].Err = r.value, r.err
+	}
+	return calls[len(results):]
+}
+
+// errNobody ends a transaction that nobody wants any more.
+var errNobody = errors.New("work: nobody waits for it")
+
 func (e *engine) runPuts(calls []*batch.Call[[]jobs.New, []put]) {
-	share(e, calls, func(tx kv.Tx, calls []*batch.Call[[]jobs.New, []put], attempts *int) ([]result[[]put], error) {
+	serve(e, calls, func(tx kv.Tx, attempt int, calls []*batch.Call[[]jobs.New, []put]) ([]result[[]put], error) {
 		results := make([]result[[]put], 0, len(calls))
 		e.entry.Prefetch(tx)
 		e.recipe.ExpectPuts(tx, batch.Requests(calls)...)
@@ -273,7 +265,7 @@ func (e *engine) runPuts(calls []*batch.Call[[]jobs.New, []put]) {
 				}
 			}
 		}
-		e.noteIn(tx, Event{Kind: EventPut, Jobs: n, Calls: len(results)}, attempts)
+		e.noteIn(tx, Event{Kind: EventPut, Jobs: n, Calls: len(results)}, attempt)
 		return results, e.entry.Enlist(tx)
 	})
 }
@@ -293,21 +285,9 @@ func (e *engine) putIn(q *jobs.Queue, tx kv.Tx, places *jobs.Places, now int64, 
 	return put{id: ID(j.ID)}, nil
 }
 
-func (e *engine) runVerbs(calls []*batch.Call[verb, none]) {
-	share(e, calls, func(tx kv.Tx, calls []*batch.Call[verb, none], attempts *int) ([]result[none], error) {
-		verbs := batch.Requests(calls)
-		ids := e.expectVerbs(tx, verbs)
-		q, err := e.recipe.At(tx)
-		if err != nil {
-			return nil, err
-		}
-		return e.verbsIn(tx, q, ids, verbs, attempts)
-	})
-}
-
 // verbsIn runs the first of some verbs in a transaction, which load the jobs of ids.
-func (e *engine) verbsIn(tx kv.Tx, q *jobs.Queue, ids []int64, verbs []verb, attempts *int) ([]result[none], error) {
-	results := make([]result[none], 0, len(verbs))
+func (e *engine) verbsIn(tx kv.Tx, q *jobs.Queue, ids []int64, verbs []verb, attempt int) ([]result[taken], error) {
+	results := make([]result[taken], 0, len(verbs))
 	now := micros(e.now())
 	q, err := q.Having(tx, ids)
 	if err != nil {
@@ -324,7 +304,7 @@ func (e *engine) verbsIn(tx kv.Tx, q *jobs.Queue, ids []int64, verbs []verb, att
 		if err != nil && !harmless(err) {
 			return nil, err
 		}
-		results = append(results, result[none]{err: err})
+		results = append(results, result[taken]{err: err})
 		if err == nil {
 			if e.options.Observe != nil {
 				done = append(done, v)
@@ -337,7 +317,7 @@ func (e *engine) verbsIn(tx kv.Tx, q *jobs.Queue, ids []int64, verbs []verb, att
 	if noSync {
 		kv.NoSync(tx)
 	}
-	e.noteVerbs(tx, done, len(results), attempts)
+	e.noteVerbs(tx, done, len(results), attempt)
 	return results, nil
 }
 
@@ -358,11 +338,11 @@ func harmless(err error) bool {
 }
 
 func (e *engine) verb(ctx context.Context, v verb) error {
+	b := &e.verbs
 	if v.loads != nil && e.reserve.flies() {
-		_, err := do(ctx, e, &e.actions, e.runActions, action{verb: &v})
-		return err
+		b = &e.actions
 	}
-	_, err := do(ctx, e, &e.verbs, e.runVerbs, v)
+	_, err := do(ctx, e, b, action{verb: &v})
 	return err
 }
 
@@ -374,20 +354,10 @@ func (e *engine) dueIn(q *jobs.Queue, tx kv.Tx, now int64) (d jobs.Dues, err err
 	e.clock.set(now, d.Next)
 	if d.Ready > 0 {
 		e.announce(tx) // more may be ready than this caller wants
-		e.noteIn(tx, Event{Kind: EventDue, Jobs: d.Ready}, new(int))
-		e.noteIn(tx, Event{Kind: EventExpired, Jobs: d.Expired, Dead: d.Dead}, new(int))
+		e.noteIn(tx, Event{Kind: EventDue, Jobs: d.Ready}, 0)
+		e.noteIn(tx, Event{Kind: EventExpired, Jobs: d.Expired, Dead: d.Dead}, 0)
 	}
 	return d, nil
-}
-
-// relay tells when a watched key has changed, or cannot be watched any more, or jobs are near: through
-// the same store, in this process.
-func relay(watched, near <-chan error, news chan error) {
-	select {
-	case <-watched:
-	case <-near:
-	}
-	give(news)
 }
 
 // keep has what is due done in this queue until the handle is closed, whether it waits for jobs or not.
@@ -409,7 +379,7 @@ func (e *engine) close() error {
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 	defer cancel()
 	e.puts.Close(closed)
-	e.reserve.combiner.Close(closed)
+	e.reserve.batches.Close(closed)
 	e.verbs.Close(closed)
 	e.actions.Close(closed)
 	e.reserve.waiters.Close(closed)

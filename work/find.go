@@ -101,7 +101,7 @@ func (q *Queue[T]) ReserveIDWith(ctx context.Context, id ID, o ReserveOptions) (
 		}
 	}
 	r.End = began.Add(span(r.Length))
-	leases, err := q.handOut(ctx, []jobs.Reserved{r})
+	leases, err := q.handOut(ctx, []reserved{{Reserved: r}})
 	if err != nil {
 		return nil, err
 	}

@@ -67,8 +67,8 @@ func (e *engine) endOrphansIn(tx kv.Tx, ids []int64, opening int64) (o orphans, 
 	if o.looked, o.ended, o.dead, err = q.EndOrphans(tx, ids, opening, micros(e.now())); err == nil && o.ended > 0 {
 		e.announce(tx)
 		tx.OnCommit(func() { jobs.RecallEverywhere(e.name, ids[:o.looked]) }) // if this process had closed the store under them
-		e.noteIn(tx, Event{Kind: EventDue, Jobs: o.ended}, new(int))
-		e.noteIn(tx, Event{Kind: EventExpired, Jobs: o.ended, Dead: o.dead}, new(int))
+		e.noteIn(tx, Event{Kind: EventDue, Jobs: o.ended}, 0)
+		e.noteIn(tx, Event{Kind: EventExpired, Jobs: o.ended, Dead: o.dead}, 0)
 	}
 	return o, err
 }

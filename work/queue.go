@@ -31,7 +31,7 @@ func (q *Queue[T]) Put(ctx context.Context, value T, job ...Job) (ID, error) {
 	if err != nil {
 		return 0, err
 	}
-	done, err := do(ctx, &q.engine, &q.puts, q.runPuts, []jobs.New{n})
+	done, err := do(ctx, &q.engine, &q.puts, []jobs.New{n})
 	if err != nil {
 		return 0, err
 	}
@@ -57,7 +57,7 @@ func (q *Queue[T]) PutAll(ctx context.Context, all []New[T]) (ids []ID, duplicat
 	if len(news) == 0 {
 		return nil, 0, q.ready(ctx)
 	}
-	done, err := do(ctx, &q.engine, &q.puts, q.runPuts, news)
+	done, err := do(ctx, &q.engine, &q.puts, news)
 	if err != nil {
 		return nil, 0, err
 	}
@@ -157,10 +157,10 @@ func (q *Queue[T]) TryReserveWith(ctx context.Context, n int, o ReserveOptions) 
 }
 
 // handOut makes leases of jobs that were reserved.
-func (q *Queue[T]) handOut(ctx context.Context, got []jobs.Reserved) ([]*Lease[T], error) {
+func (q *Queue[T]) handOut(ctx context.Context, got []reserved) ([]*Lease[T], error) {
 	leases := make([]*Lease[T], len(got))
 	for i, r := range got {
-		leases[i] = q.leaseOf(r)
+		leases[i] = q.leaseOf(r.Reserved)
 	}
 	return Decode(ctx, q.codec, leases)
 }

@@ -4,10 +4,13 @@ import (
 	"context"
 	"math"
 	"math/rand/v2"
+	"reflect"
+	"slices"
 	"sync/atomic"
 	"time"
 
 	"github.com/conq-go/conq/internal/batch"
+	"github.com/conq-go/conq/internal/budget"
 	"github.com/conq-go/conq/internal/jobs"
 	"github.com/conq-go/conq/kv"
 )
@@ -66,57 +69,204 @@ func (w want) n() (n int) {
 	return n
 }
 
+// reserved is a job that was reserved from one of the queues.
+type reserved struct {
+	jobs.Reserved
+	queue int
+}
+
 // taken is what a call gets.
-type taken[V any] struct {
-	jobs []V
+type taken struct {
+	jobs []reserved
 	more bool // it is to come again at once: there was more to do, or to look at, than fits into a transaction
 }
 
 // reserver has those who reserve share transactions, of one queue or of a union.
-type reserver[V any] struct {
-	source[V]
-	engine *engine // of the first queue
+type reserver struct {
+	queues []*engine
 
-	combiner batch.Batcher[want, taken[V]]
-	waiters  batch.Waiters[ask, V]
-	dry      atomic.Bool // there were no jobs for the last one who reserved
+	batches batch.Batcher[action, taken]
+	waiters batch.Waiters[ask, reserved]
+	dry     atomic.Bool // there were no jobs for the last one who reserved
 }
 
-// source is where a reserver has jobs from.
-type source[V any] interface {
-	// dueAt does what is due in the queues where it is time to look, or in all. It returns when the next job becomes
-	// ready that it knows of, as jobs.Dues has it, in how many queues it has looked, and how many things it has done.
-	dueAt(tx *reserving, now int64, all bool) (next int64, looked, did int, err error)
+func (r *reserver) init(queues ...*engine) {
+	r.queues = queues
+	first := queues[0]
+	calls := first.callsPerTransaction()
+	r.batches.Init(batch.Options[action, taken]{Run: r.run, MaxCalls: calls, Alone: first.options.NoCombining})
+	r.waiters.Init(batch.WaitOptions[ask, reserved]{Take: r.takeForWaiters, Max: calls, Poll: first.poll()})
+}
 
-	// leaseIn leases the first jobs for those who ask. more is that of jobs.Found.
-	leaseIn(tx *reserving, now int64, asks []ask) (got []V, more bool, err error)
+func (r *reserver) now() int64 { return micros(r.queues[0].now()) }
 
-	// expect has what dueAt and leaseIn of n jobs read first asked for at once.
-	expect(tx *reserving, now int64, n int)
+// try reserves for one caller, which does not wait.
+func (r *reserver) try(ctx context.Context, n int, o ReserveOptions) ([]reserved, error) {
+	first := r.queues[0]
+	if err := o.check(n); err != nil {
+		return nil, first.wrap(err)
+	}
+	w := want{[]ask{{n, o.terms(ctx)}}, r.now()}
+	var got []reserved
+	for bytes := 0; ; {
+		t, err := r.take(ctx, w)
+		if got = append(got, t.jobs...); err != nil && len(got) > 0 {
+			return got, nil // what is leased is the caller's all the same
+		}
+		for _, j := range t.jobs {
+			bytes += len(j.Payload)
+		}
+		w.asks[0].n = n - len(got)
+		enough := len(got) == n || len(got) > 0 && (first.limits.Operations == 0 || bytes >= first.bytesPerTransaction())
+		if err != nil || enough || !t.more {
+			return got, err
+		}
+	}
+}
 
-	// watch runs a reservation, and returns what tells when there may be jobs again if it gets none: nothing that comes
-	// after it has looked is missed.
-	watch(ctx context.Context, w want) (taken[V], <-chan error, error)
+// wait reserves for one caller, which waits.
+func (r *reserver) wait(ctx context.Context, n int, o ReserveOptions) ([]reserved, error) {
+	if err := o.check(n); err != nil {
+		return nil, r.queues[0].wrap(err)
+	}
+	if r.flies() && !r.dry.Load() { // those who wait are served one batch after the other
+		got, err := r.try(ctx, n, o)
+		if err != nil || len(got) > 0 {
+			return got, err
+		}
+	}
+	got, err := r.waiters.Wait(ctx, ask{n, o.terms(ctx)})
+	return got, r.queues[0].wrap(err)
+}
 
-	// began notes when leases have begun.
-	began(got []V, at time.Time)
+// take reserves in a transaction with others.
+func (r *reserver) take(ctx context.Context, w want) (taken, error) {
+	b := &r.batches
+	if r.flies() {
+		b = &r.queues[0].actions
+	}
+	return do(ctx, r.queues[0], b, action{want: &w})
+}
 
-	note(tx kv.Tx, got []V, calls int, attempts *int)
-	queues() int
-	size(V) int // of its payload
+// flights is how many transactions of a handle reserve at the same time where each waits for a network.
+const flights = 4
+
+// flies tells whether several transactions may reserve at the same time: of a queue, not of a union.
+func (r *reserver) flies() bool { return len(r.queues) == 1 && r.queues[0].recipe.Flies() }
+
+// fly begins a flight for n jobs, if there may be several.
+func (r *reserver) fly(n int) (f *jobs.Flight, end func()) {
+	if n == 0 || !r.flies() {
+		return nil, func() {}
+	}
+	f = r.queues[0].recipe.Begin(n)
+	return f, f.End
+}
+
+// takeForWaiters reserves jobs for callers that wait, and says when to look again if there are none.
+func (r *reserver) takeForWaiters(ctx context.Context, b *batch.Waiting[ask, reserved]) ([][]reserved, <-chan error, error) {
+	w := want{since: r.now()}
+	for {
+		if w.asks = b.Requests(); w.asks == nil {
+			return nil, nil, errNobody
+		}
+		t, watch, err := r.takeOrWatch(ctx, w)
+		switch {
+		case err != nil:
+			return nil, nil, err
+		case len(t.jobs) > 0:
+			return spread(t.jobs, w.asks), nil, nil
+		case !t.more:
+			return nil, watch, nil
+		}
+	}
+}
+
+// spread gives each of the first ones who ask as many as it asks for, as long as there are some.
+func spread(got []reserved, asks []ask) (parts [][]reserved) {
+	for _, a := range asks {
+		n := min(a.n, len(got))
+		if n == 0 {
+			break
+		}
+		parts, got = append(parts, got[:n:n]), got[n:]
+	}
+	return parts
+}
+
+// takeOrWatch reserves, and returns what delivers something when there may be jobs again if it gets none. It misses nothing that comes
+// after it has begun.
+func (r *reserver) takeOrWatch(ctx context.Context, w want) (taken, <-chan error, error) {
+	var watches []<-chan error
+	if r.queues[0].signals != nil {
+		for _, e := range r.queues {
+			watches = append(watches, e.signals.Wait(e.topic()))
+		}
+		t, err := r.take(ctx, w)
+		if len(watches) == 1 || err != nil || len(t.jobs) > 0 || t.more {
+			return t, watches[0], err
+		}
+		watch := make(chan error, 1)
+		go relay(ctx, watches, watch)
+		return t, watch, nil
+	}
+	watch := make(chan error, 1)
+	for _, e := range r.queues {
+		e.clock.tells(ctx, watch)
+		if e.news != nil {
+			watches = append(watches, e.news.Wait(e.topic())) // sooner than by a watch of the store
+		}
+	}
+	t, err := r.takeAlone(ctx, w, func(tx kv.Tx) {
+		all := slices.Clip(watches)
+		for _, e := range r.queues {
+			all = append(all, tx.Watch(e.signal))
+		}
+		tx.OnCommit(func() { go relay(ctx, all, watch) })
+	})
+	return t, watch, err
+}
+
+// takeAlone reserves in a transaction of its own. If there are no jobs, watch is called in it.
+func (r *reserver) takeAlone(ctx context.Context, w want, watch func(tx kv.Tx)) (taken, error) {
+	attempt := 0
+	flight, end := r.fly(w.n())
+	defer end()
+	t, err := transact(ctx, r.queues[0], func(tx kv.Tx) (t taken, err error) {
+		attempt++
+		results, err := r.in(r.begin(tx, attempt, []want{w}, flight), []want{w})
+		if err != nil {
+			return t, err
+		}
+		if t = results[0].value; len(t.jobs) == 0 && !t.more {
+			watch(tx)
+		}
+		return t, nil
+	})
+	return t, r.queues[0].wrap(err)
+}
+
+// relay delivers something to watch when one of from does, or is closed, or ctx ends.
+func relay(ctx context.Context, from []<-chan error, watch chan error) {
+	cases := []reflect.SelectCase{{Dir: reflect.SelectRecv, Chan: reflect.ValueOf(ctx.Done())}}
+	for _, c := range from {
+		cases = append(cases, reflect.SelectCase{Dir: reflect.SelectRecv, Chan: reflect.ValueOf(c)})
+	}
+	reflect.Select(cases)
+	give(watch)
 }
 
 // reserving is a transaction that reserves. It reads the settings of each queue once.
 type reserving struct {
 	kv.Tx
-	began    time.Time // by the monotonic clock
-	now      int64
-	attempts int
-	flight   *jobs.Flight // nil if it is none
-	more     bool         // it does more than to reserve
-	known    []settled
-	starts   map[*engine]jobs.Start // of the next reservation, but for a zero one
-	tries    *jobs.Queue            // whose reservation begins where others may be
+	began   time.Time // by the monotonic clock
+	now     int64
+	attempt int
+	flight  *jobs.Flight // nil if it is none
+	more    bool         // it does more than to reserve
+	known   []settled
+	start   jobs.Start  // of the next reservation
+	tries   *jobs.Queue // whose reservation begins where others may be
 }
 
 // settled is a queue as it works in a transaction.
@@ -139,122 +289,24 @@ func (tx *reserving) at(e *engine) (*jobs.Queue, error) {
 	return q, err
 }
 
-// start returns where the reservation of n jobs begins.
-func (tx *reserving) start(e *engine, now int64, n int) jobs.Start {
-	tx.tries = e.recipe
-	s := e.recipe.Start(now, n, tx.attempts, tx.flight)
-	if !s.IsFirst() || tx.flight != nil {
-		tx.starts = map[*engine]jobs.Start{e: s}
-	}
-	return s
-}
-
-func (r *reserver[V]) init(of source[V], e *engine, calls int) {
-	r.source, r.engine = of, e
-	r.combiner.Init(batch.Options[want, taken[V]]{Run: r.run, MaxCalls: calls})
-	r.waiters.Init(batch.WaitOptions[ask, V]{Take: r.take, Max: calls, Poll: e.poll()})
-}
-
-func (r *reserver[V]) now() int64 { return micros(r.engine.now()) }
-
-// try reserves for one caller, which does not wait.
-func (r *reserver[V]) try(ctx context.Context, n int, o ReserveOptions) ([]V, error) {
-	if err := o.check(n); err != nil {
-		return nil, r.engine.wrap(err)
-	}
-	w := want{[]ask{{n, o.terms(ctx)}}, r.now()}
-	var got []V
-	for bytes := 0; ; {
-		t, err := r.share(ctx, w)
-		if got = append(got, t.jobs...); err != nil && len(got) > 0 {
-			return got, nil // what is leased is the caller's all the same
-		}
-		for _, j := range t.jobs {
-			bytes += r.size(j)
-		}
-		w.asks[0].n = n - len(got)
-		enough := len(got) == n || len(got) > 0 && (r.engine.limits.Operations == 0 || bytes >= r.engine.bytesPerTransaction())
-		if err != nil || enough || !t.more {
-			return got, err
-		}
-	}
-}
-
-// wait reserves for one caller, which waits.
-func (r *reserver[V]) wait(ctx context.Context, n int, o ReserveOptions) ([]V, error) {
-	if err := o.check(n); err != nil {
-		return nil, r.engine.wrap(err)
-	}
-	if r.flies() && !r.dry.Load() { // those who wait are served one batch after the other
-		got, err := r.try(ctx, n, o)
-		if err != nil || len(got) > 0 {
-			return got, err
-		}
-	}
-	got, err := r.waiters.Wait(ctx, ask{n, o.terms(ctx)})
-	return got, r.engine.wrap(err)
-}
-
-// share reserves in a transaction with others.
-func (r *reserver[V]) share(ctx context.Context, w want) (taken[V], error) {
-	if r.flies() {
-		t, err := do(ctx, r.engine, &r.engine.actions, r.engine.runActions, action{want: &w})
-		return any(t).(taken[V]), err // V is that of a queue: see flies
-	}
-	return do(ctx, r.engine, &r.combiner, r.run, w)
-}
-
-// flights is how many transactions of a handle reserve at the same time where each waits for a network.
-const flights = 4
-
-// flies tells whether several transactions may reserve at the same time: of a queue, not of a union.
-func (r *reserver[V]) flies() bool {
-	_, alone := any(r.source).(one)
-	return alone && r.engine.recipe.Flies()
-}
-
-func (r *reserver[V]) run(calls []*batch.Call[want, taken[V]]) {
-	share(r.engine, calls, func(tx kv.Tx, calls []*batch.Call[want, taken[V]], attempts *int) ([]result[taken[V]], error) {
-		wants := batch.Requests(calls)
-		return r.in(r.begin(tx, wants, attempts, nil), wants, attempts)
-	})
-}
-
-// fly begins a flight, if there may be several.
-func (r *reserver[V]) fly(n int) (f *jobs.Flight, end func()) {
-	if !r.flies() {
-		return nil, func() {}
-	}
-	f = r.engine.recipe.Begin(n)
-	return f, f.End
-}
-
-// alone reserves in a transaction of its own, which then may do more.
-func (r *reserver[V]) alone(ctx context.Context, w want, then func(tx kv.Tx, t taken[V])) (taken[V], error) {
-	attempts := 0
-	flight, end := r.fly(w.n())
-	defer end()
-	t, err := transact(ctx, r.engine, func(tx kv.Tx) (t taken[V], err error) {
-		attempts++
-		results, err := r.in(r.begin(tx, []want{w}, &attempts, flight), []want{w}, &attempts)
-		if err == nil {
-			t = results[0].value
-			then(tx, t)
-		}
-		return t, err
-	})
-	return t, r.engine.wrap(err)
-}
-
 // begin begins to reserve in a transaction, and has what it reads first asked for at once.
-func (r *reserver[V]) begin(of kv.Tx, wants []want, attempts *int, flight *jobs.Flight) *reserving {
-	tx := &reserving{Tx: of, began: time.Now(), now: r.now(), attempts: *attempts, flight: flight}
+func (r *reserver) begin(of kv.Tx, attempt int, wants []want, flight *jobs.Flight) *reserving {
+	tx := &reserving{Tx: of, began: time.Now(), now: r.now(), attempt: attempt, flight: flight}
 	n := 0
 	for _, w := range wants {
 		n += w.n()
 	}
-	if n > 0 {
-		r.expect(tx, tx.now, n)
+	if n == 0 {
+		return tx
+	}
+	if len(r.queues) == 1 {
+		tx.tries = r.queues[0].recipe
+		tx.start = tx.tries.Start(tx.now, n, attempt, flight)
+	} else {
+		n = 1 // of each queue the first
+	}
+	for _, e := range r.queues {
+		e.recipe.ExpectReserve(of, tx.start, n, e.duePerTransaction(), e.clock.due(tx.now))
 	}
 	return tx
 }
@@ -263,42 +315,68 @@ func (r *reserver[V]) begin(of kv.Tx, wants []want, attempts *int, flight *jobs.
 //
 // A reservation alone need not be on disk when it returns. If the power fails, its job is ready again and its token refused: its
 // worker finds the lease lost.
-func (r *reserver[V]) in(tx *reserving, wants []want, attempts *int) ([]result[taken[V]], error) {
-	now, of := tx.now, tx.Tx
-	next, looked, did, err := r.dueAt(tx, now, false)
+func (r *reserver) in(tx *reserving, wants []want) ([]result[taken], error) {
+	next, looked, did, err := r.due(tx, false)
 	if err != nil {
 		return nil, err
 	}
-	got, served, more, err := r.serve(tx, now, wants, next)
+	got, served, more, err := r.leaseFor(tx, wants, next)
 	if err != nil {
 		return nil, err
 	}
-	if len(got) == 0 && !more && looked < r.queues() {
-		next, _, then, err := r.dueAt(tx, now, true)
+	if len(got) == 0 && !more && looked < len(r.queues) {
+		next, _, then, err := r.due(tx, true)
 		if err != nil {
 			return nil, err
 		}
-		if did += then; then > 0 || next <= now { // or there was no room to look everywhere
-			if got, served, more, err = r.serve(tx, now, wants, next); err != nil {
+		if did += then; then > 0 || next <= tx.now { // or there was no room to look everywhere
+			if got, served, more, err = r.leaseFor(tx, wants, next); err != nil {
 				return nil, err
 			}
 		}
 	}
 	if did == 0 && !tx.more {
-		kv.NoSync(of)
+		kv.NoSync(tx.Tx)
 	}
 	if tx.tries != nil { // who does what is due collides with others who do it, also in this process
 		tx.tries.Tried(did == 0 && len(got) > 0)
 	}
 	r.dry.Store(len(got) == 0 && !more)
-	r.began(got, tx.began)
-	r.note(of, got, len(wants), attempts)
-	return deal(got, wants, served, more), nil
+	for i := range got {
+		got[i].End = tx.began.Add(span(got[i].Length))
+	}
+	r.note(tx, got, len(wants))
+	return resultsOf(got, wants, served, more), nil
 }
 
-// serve leases jobs for the first ones who want some, those before whose time all that was due is done, and tells how many
+// resultsOf gives each of the first served ones as many as it wants, as long as there are some.
+func resultsOf(got []reserved, wants []want, served int, more bool) []result[taken] {
+	results := make([]result[taken], len(wants))
+	for i, w := range wants {
+		n := 0
+		if i < served {
+			n = min(len(got), w.n())
+		}
+		results[i].value = taken{got[:n:n], more || i >= served}
+		got = got[n:]
+	}
+	return results
+}
+
+// note tells observers of each queue what a transaction has reserved there.
+func (r *reserver) note(tx *reserving, got []reserved, calls int) {
+	for i, e := range r.queues {
+		if e.options.Observe == nil {
+			continue
+		}
+		of := slices.DeleteFunc(slices.Clone(got), func(j reserved) bool { return j.queue != i })
+		e.noteReserved(tx.Tx, of, calls, tx.attempt)
+	}
+}
+
+// leaseFor leases jobs for the first ones who want some, those before whose time all that was due is done, and tells how many
 // these are.
-func (r *reserver[V]) serve(tx *reserving, now int64, wants []want, next int64) (got []V, served int, more bool, err error) {
+func (r *reserver) leaseFor(tx *reserving, wants []want, next int64) (got []reserved, served int, more bool, err error) {
 	var asks []ask
 	for _, w := range wants {
 		if w.since >= next {
@@ -310,121 +388,87 @@ func (r *reserver[V]) serve(tx *reserving, now int64, wants []want, next int64) 
 	if served == 0 {
 		return nil, 0, true, nil
 	}
-	got, more, err = r.leaseIn(tx, now, asks)
+	got, more, err = r.lease(tx, asks)
 	return got, served, more, err
 }
 
-// deal gives each of the first served ones as many as it wants, as long as there are some.
-func deal[V any](got []V, wants []want, served int, more bool) []result[taken[V]] {
-	results := make([]result[taken[V]], len(wants))
-	for i, w := range wants {
-		n := 0
-		if i < served {
-			n = min(len(got), w.n())
+// due does what is due in the queues where it is time to look, or in all. It returns when the next job becomes ready that it
+// knows of, as jobs.Dues has it, in how many queues it has looked, and how many things it has done.
+func (r *reserver) due(tx *reserving, all bool) (next int64, looked, did int, err error) {
+	next = jobs.Never
+	snapshot := r.isLarge(tx)
+	for i, e := range r.queues {
+		if i > 0 && budget.Wrote(tx.Tx) && !e.recipe.Fits(budget.Half(tx.Tx)) {
+			return 0, looked, did, nil // there is more, for the next one
 		}
-		results[i].value = taken[V]{got[:n:n], more || i >= served}
-		got = got[n:]
-	}
-	return results
-}
-
-// take reserves jobs for callers that wait, and says when to look again if there are none.
-func (r *reserver[V]) take(ctx context.Context, b *batch.Waiting[ask, V]) ([][]V, <-chan error, error) {
-	w := want{since: r.now()}
-	for {
-		if w.asks = b.Requests(); w.asks == nil {
-			return nil, nil, errNobody
+		e.keep()
+		if !all && !e.clock.due(tx.now) {
+			continue
 		}
-		t, news, err := r.watch(ctx, w)
-		switch {
-		case err != nil:
-			return nil, nil, err
-		case len(t.jobs) > 0:
-			return dealWaiting(t.jobs, w.asks), nil, nil
-		case !t.more:
-			return nil, news, nil
+		d, err := e.dueFor(tx, all, snapshot)
+		if err != nil {
+			return 0, 0, 0, err
 		}
+		next, looked, did = min(next, d.NextReady), looked+1, did+d.Did
 	}
+	return next, looked, did, nil
 }
 
-// dealWaiting is deal for callers that wait on if there are none for them.
-func dealWaiting[V any](got []V, asks []ask) (dealt [][]V) {
-	for _, a := range asks {
-		n := min(a.n, len(got))
-		if n == 0 {
-			break
-		}
-		dealt, got = append(dealt, got[:n:n]), got[n:]
-	}
-	return dealt
+// isLarge tells that the queues of a union are looked at through a snapshot, as so many reads can't conflict on an engine that
+// limits them.
+func (r *reserver) isLarge(tx *reserving) bool {
+	return len(r.queues) > 1 && !budget.Fits(tx.Tx, 4*len(r.queues), 0)
 }
 
-// one is the source of a queue alone.
-type one struct{ *engine }
-
-func (o one) queues() int { return 1 }
-
-func (o one) began(got []jobs.Reserved, at time.Time) {
-	for i := range got {
-		got[i].End = at.Add(span(got[i].Length))
-	}
-}
-
-func (o one) size(j jobs.Reserved) int { return len(j.Payload) }
-
-func (o one) note(tx kv.Tx, got []jobs.Reserved, calls int, attempts *int) {
-	o.noteReserved(tx, got, calls, attempts)
-}
-
-func (o one) expect(tx *reserving, now int64, n int) {
-	o.recipe.ExpectReserve(tx.Tx, tx.start(o.engine, now, n), n, o.duePerTransaction(), o.clock.due(now))
-}
-
-func (o one) dueAt(tx *reserving, now int64, all bool) (next int64, looked, did int, err error) {
-	return o.dueBy(tx, now, all, false)
-}
-
-// dueBy is dueAt that can look through a snapshot: what is done conflicts with a change of the settings all the same.
-func (o one) dueBy(tx *reserving, now int64, all, snapshot bool) (next int64, looked, did int, err error) {
-	o.keep()
-	if !all && !o.clock.due(now) {
-		return jobs.Never, 0, 0, nil
-	}
+// dueFor does what is due in a queue. It can look through a snapshot: what is done conflicts with a change of the settings all the
+// same.
+func (e *engine) dueFor(tx *reserving, all, snapshot bool) (d jobs.Dues, err error) {
 	if all {
-		o.recipe.ExpectDue(tx.Tx, o.duePerTransaction())
+		e.recipe.ExpectDue(tx.Tx, e.duePerTransaction())
 	}
 	var q *jobs.Queue
 	if snapshot {
-		q, err = o.recipe.At(tx.Snapshot())
+		q, err = e.recipe.At(tx.Snapshot())
 	} else {
-		q, err = tx.at(o.engine)
+		q, err = tx.at(e)
 	}
 	if err != nil {
-		return 0, 0, 0, err
+		return d, err
 	}
-	d, err := o.dueIn(q, tx.Tx, now)
+	d, err = e.dueIn(q, tx.Tx, tx.now)
 	if err == nil && snapshot && d.Did > 0 {
-		_, err = tx.at(o.engine)
+		_, err = tx.at(e)
 	}
-	return d.NextReady, 1, d.Did, err
+	return d, err
 }
 
-func (o one) leaseIn(tx *reserving, now int64, asks []ask) ([]jobs.Reserved, bool, error) {
-	f, err := o.leaseSome(tx, now, asks, 0, want{asks: asks}.n())
-	return f.Jobs, f.More, err
+// lease leases the first jobs for those who ask. more is that of jobs.Found.
+func (r *reserver) lease(tx *reserving, asks []ask) (got []reserved, more bool, err error) {
+	if len(r.queues) > 1 {
+		return r.leaseFirst(tx, asks)
+	}
+	return r.leaseSome(tx, 0, asks, nil, want{asks: asks}.n())
 }
 
-// leaseSome leases n jobs for those who ask, behind the first ones that they have.
-func (e *engine) leaseSome(tx *reserving, now int64, asks []ask, have, n int) (jobs.Found, error) {
+// leaseSome leases n jobs of a queue for those who ask, behind the first ones that they have got.
+func (r *reserver) leaseSome(tx *reserving, queue int, asks []ask, got []reserved, n int) ([]reserved, bool, error) {
+	e := r.queues[queue]
 	q, err := tx.at(e)
 	if err != nil {
-		return jobs.Found{}, err
+		return nil, false, err
 	}
 	request := e.request(n)
-	request.Start = tx.starts[e]
-	delete(tx.starts, e)
+	request.Start, tx.start = tx.start, jobs.Start{}
+	have := len(got)
 	request.Terms = func(i int) jobs.Terms { return termsOf(asks, have+i) }
-	return q.Reserve(tx.Tx, now, request)
+	f, err := q.Reserve(tx.Tx, tx.now, request)
+	if err != nil {
+		return nil, false, err
+	}
+	for _, j := range f.Jobs {
+		got = append(got, reserved{j, queue})
+	}
+	return got, f.More, nil
 }
 
 // termsOf returns those of the one who gets the i-th job.
@@ -445,23 +489,3 @@ func (e *engine) request(n int) jobs.Request {
 }
 
 func newToken() int64 { return rand.Int64N(math.MaxInt64) + 1 }
-
-func (o one) watch(ctx context.Context, w want) (t taken[jobs.Reserved], _ <-chan error, err error) {
-	if o.signals != nil {
-		news := o.news.Wait(o.topic()) // before looking
-		t, err = o.reserve.share(ctx, w)
-		return t, news, err
-	}
-	news := o.clock.wait()
-	var near <-chan error // they learn it sooner than by a watch
-	if o.news != nil {
-		near = o.news.Wait(o.topic())
-	}
-	t, err = o.reserve.alone(ctx, w, func(tx kv.Tx, t taken[jobs.Reserved]) {
-		if len(t.jobs) == 0 && !t.more {
-			watched := tx.Watch(o.signal)
-			tx.OnCommit(func() { go relay(watched, near, news) })
-		}
-	})
-	return t, news, err
-}

@@ -77,8 +77,7 @@ func (t Tx[T]) Put(value T, job ...Job) (ID, error) {
 		return 0, q.wrap(err)
 	}
 	if p.err == nil {
-		attempts := 0 // of which the caller's transaction has more, perhaps
-		q.noteIn(t.tx, Event{Kind: EventPut, Jobs: 1, Calls: 1}, &attempts)
+		q.noteIn(t.tx, Event{Kind: EventPut, Jobs: 1, Calls: 1}, 0) // which attempt it is, the caller knows
 	}
 	return p.id, q.wrap(p.err)
 }

@@ -2,12 +2,9 @@ package work
 
 import (
 	"context"
-	"reflect"
 	"slices"
 	"strings"
-	"time"
 
-	"github.com/conq-go/conq/internal/budget"
 	"github.com/conq-go/conq/internal/jobs"
 	"github.com/conq-go/conq/kv"
 	"github.com/conq-go/conq/queue"
@@ -18,13 +15,7 @@ import (
 // conq.ErrClosed, also those that wait. It needs no Close of its own, and is safe for concurrent use.
 type Union[T any] struct {
 	all     []*Queue[T]
-	reserve reserver[chosen]
-}
-
-// chosen is a job that was reserved from one of the queues.
-type chosen struct {
-	jobs.Reserved
-	queue int
+	reserve reserver
 }
 
 // NewUnion returns the union of at least one queue.
@@ -41,8 +32,11 @@ func NewUnion[T any](queues ...*Queue[T]) (*Union[T], error) {
 		}
 	}
 	u := &Union[T]{all: slices.Clone(queues)}
-	first := &queues[0].engine
-	u.reserve.init(u, first, first.callsPerTransaction())
+	var engines []*engine
+	for _, q := range queues {
+		engines = append(engines, &q.engine)
+	}
+	u.reserve.init(engines...)
 	return u, nil
 }
 
@@ -135,7 +129,7 @@ func (u *Union[T]) TryReserveWith(ctx context.Context, n int, o ReserveOptions) 
 	}
 }
 
-func (u *Union[T]) handOut(ctx context.Context, got []chosen) ([]*Lease[T], error) {
+func (u *Union[T]) handOut(ctx context.Context, got []reserved) ([]*Lease[T], error) {
 	leases := make([]*Lease[T], len(got))
 	for i, c := range got {
 		leases[i] = u.all[c.queue].leaseOf(c.Reserved)
@@ -153,43 +147,8 @@ func (u *Union[T]) Drained(ctx context.Context) (bool, error) {
 	return true, nil
 }
 
-func (u *Union[T]) began(got []chosen, at time.Time) {
-	for i := range got {
-		got[i].End = at.Add(span(got[i].Length))
-	}
-}
-
 // tell has the first queue's log know what concerns all.
 func (u *Union[T]) tell(id ID, err error) { u.all[0].tell(id, err) }
-
-func (u *Union[T]) queues() int { return len(u.all) }
-
-func (u *Union[T]) size(c chosen) int { return len(c.Payload) }
-
-func (u *Union[T]) expect(tx *reserving, now int64, _ int) {
-	for _, q := range u.all { // each begins at the first jobs
-		q.recipe.ExpectReserve(tx.Tx, jobs.Start{}, 1, q.duePerTransaction(), q.clock.due(now))
-	}
-}
-
-func (u *Union[T]) dueAt(tx *reserving, now int64, all bool) (next int64, looked, did int, err error) {
-	next = jobs.Never
-	snapshot := u.isLarge(tx)
-	for i, q := range u.all {
-		if i > 0 && budget.Wrote(tx.Tx) && !q.recipe.Fits(budget.Half(tx.Tx)) {
-			return 0, looked, did, nil // there is more, for the next one
-		}
-		at, n, made, err := one{&q.engine}.dueBy(tx, now, all, snapshot)
-		if err != nil {
-			return 0, 0, 0, err
-		}
-		next, looked, did = min(next, at), looked+n, did+made
-	}
-	return next, looked, did, nil
-}
-
-// isLarge tells that the queues are looked at through a snapshot, as so many reads can't conflict on an engine that limits them.
-func (u *Union[T]) isLarge(tx *reserving) bool { return !budget.Fits(tx.Tx, 4*len(u.all), 0) }
 
 // head is the first ready job of a queue.
 type head struct {
@@ -204,21 +163,21 @@ func (h head) before(o head) bool {
 	return h.Place < o.Place || h.Place == o.Place && h.ID < o.ID
 }
 
-// leaseIn leases the first ones of all ready jobs.
-func (u *Union[T]) leaseIn(tx *reserving, now int64, asks []ask) (got []chosen, more bool, err error) {
-	var heads []head
-	r := kv.Reader(tx.Tx)
-	if u.all[0].limits.Shared || u.isLarge(tx) {
-		r = tx.Snapshot() // another job may have become the first
+// leaseFirst leases the first ones of all ready jobs of a union.
+func (r *reserver) leaseFirst(tx *reserving, asks []ask) (got []reserved, more bool, err error) {
+	reader := kv.Reader(tx.Tx)
+	if r.queues[0].limits.Shared || r.isLarge(tx) {
+		reader = tx.Snapshot() // another job may have become the first
 	}
-	for i := range u.all {
-		if heads, err = u.appendHead(heads, r, i); err != nil {
+	var heads []head
+	for i := range r.queues {
+		if heads, err = r.appendHead(heads, reader, i); err != nil {
 			return nil, false, err
 		}
 	}
-	bytes, limit, n := 0, u.all[0].bytesPerTransaction(), want{asks: asks}.n()
+	bytes, limit, n := 0, r.queues[0].bytesPerTransaction(), want{asks: asks}.n()
 	for looked := 0; len(heads) > 0 && len(got) < n; looked++ {
-		if bytes >= limit || looked > 0 && !u.all[0].recipe.Fits(tx.Tx) {
+		if bytes >= limit || looked > 0 && !r.queues[0].recipe.Fits(tx.Tx) {
 			return got, true, nil
 		}
 		first := 0
@@ -228,26 +187,24 @@ func (u *Union[T]) leaseIn(tx *reserving, now int64, asks []ask) (got []chosen, 
 			}
 		}
 		of := heads[first].queue
-		heads = append(heads[:first], heads[first+1:]...)
-		some := 1
+		heads = slices.Delete(heads, first, first+1)
+		some, have := 1, len(got)
 		if len(heads) == 0 {
-			some = n - len(got)
+			some = n - have
 		}
-		f, err := u.all[of].leaseSome(tx, now, asks, len(got), some)
-		if err != nil {
+		if got, more, err = r.leaseSome(tx, of, asks, got, some); err != nil {
 			return nil, false, err
 		}
-		for _, j := range f.Jobs {
-			got = append(got, chosen{j, of})
+		for _, j := range got[have:] {
 			bytes += len(j.Payload)
 		}
-		if f.More {
+		switch {
+		case more:
 			return got, true, nil // those of other queues may come behind what is there
-		}
-		if len(f.Jobs) == 0 || len(f.Jobs) == n {
+		case len(got) == have || len(got) == n:
 			continue // none may start now, or that is all
 		}
-		if heads, err = u.appendHead(heads, r, of); err != nil {
+		if heads, err = r.appendHead(heads, reader, of); err != nil {
 			return nil, false, err
 		}
 	}
@@ -255,77 +212,11 @@ func (u *Union[T]) leaseIn(tx *reserving, now int64, asks []ask) (got []chosen, 
 }
 
 // appendHead appends the head of a queue, if it has one.
-func (u *Union[T]) appendHead(heads []head, r kv.Reader, queue int) ([]head, error) {
-	p, found, err := u.all[queue].recipe.First(r, u.all[queue].isAside)
+func (r *reserver) appendHead(heads []head, reader kv.Reader, queue int) ([]head, error) {
+	e := r.queues[queue]
+	p, found, err := e.recipe.First(reader, e.isAside)
 	if found {
 		heads = append(heads, head{queue, p})
 	}
 	return heads, err
-}
-
-// note tells observers of each queue what a transaction has reserved there.
-func (u *Union[T]) note(tx kv.Tx, got []chosen, calls int, attempts *int) {
-	for i, q := range u.all {
-		if q.options.Observe == nil {
-			continue
-		}
-		var of []jobs.Reserved
-		for _, c := range got {
-			if c.queue == i {
-				of = append(of, c.Reserved)
-			}
-		}
-		q.noteReserved(tx, of, calls, attempts)
-	}
-}
-
-func (u *Union[T]) watch(ctx context.Context, w want) (t taken[chosen], _ <-chan error, err error) {
-	var news []<-chan error
-	if u.all[0].signals != nil {
-		for _, q := range u.all {
-			news = append(news, q.signals.Wait(q.topic())) // before looking
-		}
-		t, err = u.reserve.share(ctx, w)
-	} else {
-		t, err = u.reserve.alone(ctx, w, func(tx kv.Tx, t taken[chosen]) {
-			news = nil
-			for _, q := range u.all {
-				if len(t.jobs) == 0 && !t.more {
-					news = append(news, tx.Watch(q.signal))
-				}
-			}
-		})
-	}
-	if err != nil || len(t.jobs) > 0 || t.more {
-		return t, nil, err
-	}
-	return t, u.await(ctx, news), nil
-}
-
-// await returns what delivers something when there is news of a queue, or something is due in one, until ctx ends. Where there
-// are signals, alarms give them.
-func (u *Union[T]) await(ctx context.Context, news []<-chan error) <-chan error {
-	next := int64(jobs.Never)
-	for _, q := range u.all {
-		next = min(next, q.clock.at())
-	}
-	var due <-chan time.Time
-	stop := func() bool { return false }
-	if next != jobs.Never && u.all[0].signals == nil {
-		timer := time.NewTimer(min(keeperPeriod, max(0, span(next-micros(u.all[0].now())+1))))
-		due, stop = timer.C, timer.Stop
-	}
-	cases := []reflect.SelectCase{
-		{Dir: reflect.SelectRecv, Chan: reflect.ValueOf(ctx.Done())}, {Dir: reflect.SelectRecv, Chan: reflect.ValueOf(due)},
-	}
-	for _, c := range news {
-		cases = append(cases, reflect.SelectCase{Dir: reflect.SelectRecv, Chan: reflect.ValueOf(c)})
-	}
-	told := make(chan error, 1)
-	go func() {
-		defer stop()
-		reflect.Select(cases)
-		told <- nil
-	}()
-	return told
 }

@@ -11,7 +11,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/conq-go/conq/internal/batch"
 	"github.com/conq-go/conq/internal/jobs"
 	"github.com/conq-go/conq/kv"
 	"github.com/conq-go/conq/kv/faulty"
@@ -88,14 +87,14 @@ func (t waveTx) Prefetch(reads []kv.Read) { t.r.Prefetch(reads) }
 
 // together runs a verb of each lease in one transaction.
 func together(q *Queue[string], held []*Lease[string], do func(l *Lease[string], q *jobs.Queue, tx kv.Tx, now int64) error) error {
-	var calls []*batch.Call[verb, none]
+	var calls []*actionCall
 	for _, l := range held {
-		calls = append(calls, &batch.Call[verb, none]{Context: context.Background(), Request: verb{
+		calls = append(calls, &actionCall{Context: context.Background(), Request: action{verb: &verb{
 			loads: []int64{int64(l.ID)}, key: l.Key,
 			do: func(q *jobs.Queue, tx kv.Tx, now int64) error { return do(l, q, tx, now) },
-		}})
+		}}})
 	}
-	q.runVerbs(calls)
+	q.reserve.run(calls)
 	var errs []error
 	for _, c := range calls {
 		errs = append(errs, c.Err)
