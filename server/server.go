@@ -31,7 +31,7 @@ import (
 	"github.com/conq-go/conq/server/internal/bulk"
 	"github.com/conq-go/conq/server/internal/dashboard"
 	"github.com/conq-go/conq/server/internal/history"
-	"github.com/conq-go/conq/server/internal/once"
+	"github.com/conq-go/conq/server/internal/answers"
 	"github.com/conq-go/conq/server/internal/queues"
 	"github.com/conq-go/conq/server/internal/watch"
 	"github.com/conq-go/conq/work"
@@ -185,7 +185,7 @@ func New(db kv.DB, o Options) (*Server, error) {
 		}
 	})
 	mux := http.NewServeMux()
-	api.Register(mux, api.Options{Queues: s.queues, Logger: o.Logger, Stopping: s.stopping, Answers: once.New(db, time.Now), History: s.history, Tasks: &s.bulk, Traces: o.Traces || o.TracerProvider != nil, MaxBody: o.MaxBody, MaxWaiters: o.MaxWaiters})
+	api.Register(mux, api.Options{Queues: s.queues, Logger: o.Logger, Stopping: s.stopping, Answers: answers.New(db, time.Now), History: s.history, Tasks: &s.bulk, Traces: o.Traces || o.TracerProvider != nil, MaxBody: o.MaxBody, MaxWaiters: o.MaxWaiters})
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { writeText(w, http.StatusOK, "ok") })
 	mux.HandleFunc("GET /readyz", s.serveReady)
 	s.registerWatching(mux)

@@ -73,11 +73,11 @@ var layers = []layer{
 	{"internal/anyqueue", below("."), false, "it has users' queues of either kind: what is done to them, others know"},
 	{"server/internal/queues", below(".", "work", "internal/anyqueue"), true, "it opens queues of a store: what is asked of them, and over what, is its users'"},
 	{"server/internal/access", []string{"internal/jsontext"}, true, "it says who may do what: what that does is others'"},
-	{"server/internal/once", below("internal/layout", "internal/batch", "internal/budget"), false, "it remembers answers: what they are of is its users'"},
+	{"server/internal/answers", below("internal/layout", "internal/batch", "internal/budget"), false, "it remembers answers: what they are of is its users'"},
 	{"server/internal/bulk", below(".", "work", "server/internal/queues"), true, "it changes queues in the background: who may, and how it is told of, others know"},
 	{"server/internal/history", below("internal/layout", "internal/jobs", ".", "work"), true, "it reads the store and is told of calls: who makes them, and who looks at it, others know"},
 	{"server/internal/watch", below("internal/version", ".", "work", "server/internal/history"), true, "it watches the queues, whoever serves them"},
-	{"server/internal/api", below("internal/layout", "internal/budget", "internal/batch", "internal/jsontext", "internal/version", "internal/wire", ".", "work", "server/internal/once", "server/internal/queues", "server/internal/access", "server/internal/watch", "server/internal/history", "server/internal/bulk"), true, "it is HTTP: other protocols and pages stand beside it"},
+	{"server/internal/api", below("internal/layout", "internal/budget", "internal/batch", "internal/jsontext", "internal/version", "internal/wire", ".", "work", "server/internal/answers", "server/internal/queues", "server/internal/access", "server/internal/watch", "server/internal/history", "server/internal/bulk"), true, "it is HTTP: other protocols and pages stand beside it"},
 	{"server/internal/beanstalk", below("internal/batch", ".", "work", "server/internal/queues", "server/internal/access", "server/internal/watch"), true, "it is one protocol: HTTP stands beside it"},
 	{"server/internal/dashboard", below("internal/wire", "internal/version", ".", "work", "server/internal/queues", "server/internal/access", "server/internal/watch", "server/internal/history", "server/internal/bulk"), true, "it shows the queues: the API stands beside it"},
 	{"server", below("recipe", "internal/staging", ".", "work", "server/internal/..."), true, "it serves whatever store it is given"},
@@ -305,12 +305,12 @@ func TestClientBringsNoStore(t *testing.T) {
 // bare are the files that may run transactions on a store by themselves, with the reason: all others use handles, conq.Transact or
 // internal/outcome, which find out what became of a commit whose outcome is unknown.
 var bare = map[string]string{
-	"internal/catalogue/catalogue.go": "it looks before it writes, and goes on after an unknown outcome",
-	"internal/check/check.go":         "it looks again before it repairs, and goes on after an unknown outcome",
-	"internal/jobs/ids.go":            "ids that may have been taken are left, and others taken",
-	"internal/load/count.go":          "it passes on what others do, and counts it",
-	"internal/staging/expire.go":      "it looks before it puts back, and the next one goes on",
-	"server/internal/once/once.go":    "the answer that a transaction stores is what tells whether it was committed",
+	"internal/catalogue/catalogue.go":    "it looks before it writes, and goes on after an unknown outcome",
+	"internal/check/check.go":            "it looks again before it repairs, and goes on after an unknown outcome",
+	"internal/jobs/ids.go":               "ids that may have been taken are left, and others taken",
+	"internal/load/count.go":             "it passes on what others do, and counts it",
+	"internal/staging/expire.go":         "it looks before it puts back, and the next one goes on",
+	"server/internal/answers/answers.go": "the answer that a transaction stores is what tells whether it was committed",
 }
 
 // No command, server or handle runs a transaction whose outcome stays unknown.

@@ -11,7 +11,7 @@ import (
 	"github.com/conq-go/conq/internal/wire"
 	"github.com/conq-go/conq/kv"
 	"github.com/conq-go/conq/server/internal/access"
-	"github.com/conq-go/conq/server/internal/once"
+	"github.com/conq-go/conq/server/internal/answers"
 	"github.com/danielgtaylor/huma/v2"
 )
 
@@ -167,7 +167,7 @@ func (a *addition[T]) batch(ctx context.Context, batch []T) (sum wire.Added, err
 		return to.add(ctx)
 	}
 	a.batches++
-	r := once.Request{Key: fmt.Sprintf("%d %s", a.batches, a.key), Bytes: 1, Operations: a.each * len(batch)}
+	r := answers.Request{Key: fmt.Sprintf("%d %s", a.batches, a.key), Bytes: 1, Operations: a.each * len(batch)}
 	for _, v := range batch {
 		r.Bytes += v.Size()
 	}
@@ -176,7 +176,7 @@ func (a *addition[T]) batch(ctx context.Context, batch []T) (sum wire.Added, err
 }
 
 // once has f carry out a request of a key once: its answer is that of the first time. content is all that makes it what it is.
-func (a *api) once(ctx context.Context, r once.Request, content, answer any, f func(kv.Tx) (any, error)) error {
+func (a *api) once(ctx context.Context, r answers.Request, content, answer any, f func(kv.Tx) (any, error)) error {
 	hash := sha256.New()
 	if err := json.NewEncoder(hash).Encode(content); err != nil {
 		return err

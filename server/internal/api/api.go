@@ -19,9 +19,9 @@ import (
 	"github.com/conq-go/conq/internal/version"
 	"github.com/conq-go/conq/internal/wire"
 	"github.com/conq-go/conq/server/internal/access"
+	"github.com/conq-go/conq/server/internal/answers"
 	"github.com/conq-go/conq/server/internal/bulk"
 	"github.com/conq-go/conq/server/internal/history"
-	"github.com/conq-go/conq/server/internal/once"
 	"github.com/conq-go/conq/server/internal/queues"
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/danielgtaylor/huma/v2/adapters/humago"
@@ -32,7 +32,7 @@ type Options struct {
 	Queues     *queues.Set
 	Logger     *slog.Logger
 	Stopping   context.Context // ends when the server stops: calls that wait return then
-	Answers    *once.Answers
+	Answers    *answers.Store
 	History    *history.History
 	Tasks      *bulk.Set
 	Traces     bool  // of requests go into the metadata of jobs

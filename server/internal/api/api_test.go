@@ -21,9 +21,9 @@ import (
 	"github.com/conq-go/conq/kv"
 	"github.com/conq-go/conq/kv/memory"
 	"github.com/conq-go/conq/server/internal/access"
+	"github.com/conq-go/conq/server/internal/answers"
 	"github.com/conq-go/conq/server/internal/bulk"
 	"github.com/conq-go/conq/server/internal/history"
-	"github.com/conq-go/conq/server/internal/once"
 	"github.com/conq-go/conq/server/internal/queues"
 	"go.uber.org/goleak"
 )
@@ -51,7 +51,7 @@ func newFixtureOn(t *testing.T, db kv.DB) *fixture {
 	mux := http.NewServeMux()
 	Register(mux, Options{
 		Queues: set, Logger: slog.New(slog.NewTextHandler(log, nil)), Stopping: stopping,
-		Answers: once.New(db, time.Now), History: h, Tasks: tasks, MaxBody: 1 << 20, MaxWaiters: 100,
+		Answers: answers.New(db, time.Now), History: h, Tasks: tasks, MaxBody: 1 << 20, MaxWaiters: 100,
 	})
 	t.Cleanup(func() {
 		stop()

@@ -8,8 +8,8 @@ import (
 	"github.com/conq-go/conq/internal/wire"
 	"github.com/conq-go/conq/kv"
 	"github.com/conq-go/conq/server/internal/access"
+	"github.com/conq-go/conq/server/internal/answers"
 	"github.com/conq-go/conq/server/internal/history"
-	"github.com/conq-go/conq/server/internal/once"
 	"github.com/conq-go/conq/server/internal/queues"
 	"github.com/conq-go/conq/work"
 	"github.com/danielgtaylor/huma/v2"
@@ -237,7 +237,7 @@ func (a *api) runPeriodic(ctx context.Context, q *queues.Work, in *runIn) (ran w
 		ran.ID, err = q.RunPeriodic(ctx, in.Name)
 		return ran, err
 	}
-	err = a.once(ctx, once.Request{Key: in.Key}, []any{"run periodic", in.Queue, in.Name}, &ran, func(tx kv.Tx) (any, error) {
+	err = a.once(ctx, answers.Request{Key: in.Key}, []any{"run periodic", in.Queue, in.Name}, &ran, func(tx kv.Tx) (any, error) {
 		id, err := q.In(tx).RunPeriodic(in.Name)
 		return wire.Ran{ID: id}, err
 	})

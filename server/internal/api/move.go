@@ -9,7 +9,7 @@ import (
 	"github.com/conq-go/conq/internal/wire"
 	"github.com/conq-go/conq/kv"
 	"github.com/conq-go/conq/server/internal/access"
-	"github.com/conq-go/conq/server/internal/once"
+	"github.com/conq-go/conq/server/internal/answers"
 	"github.com/conq-go/conq/server/internal/queues"
 	"github.com/danielgtaylor/huma/v2"
 )
@@ -60,7 +60,7 @@ func (a *api) move(ctx context.Context, in *moveIn) (out wire.Moved, err error) 
 		out.Moved, err = from.Transact(ctx, move)
 		return out, err
 	}
-	err = a.once(ctx, once.Request{Key: in.Key}, []any{"move", b}, &out, func(tx kv.Tx) (any, error) {
+	err = a.once(ctx, answers.Request{Key: in.Key}, []any{"move", b}, &out, func(tx kv.Tx) (any, error) {
 		n, err := move(tx)
 		return wire.Moved{Moved: n}, err
 	})

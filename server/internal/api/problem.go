@@ -9,8 +9,8 @@ import (
 	"github.com/conq-go/conq"
 	"github.com/conq-go/conq/kv"
 	"github.com/conq-go/conq/server/internal/access"
+	"github.com/conq-go/conq/server/internal/answers"
 	"github.com/conq-go/conq/server/internal/bulk"
-	"github.com/conq-go/conq/server/internal/once"
 	"github.com/conq-go/conq/server/internal/queues"
 	"github.com/conq-go/conq/work"
 	"github.com/danielgtaylor/huma/v2"
@@ -27,7 +27,7 @@ type status struct {
 var statuses = []status{
 	{kv.ErrCommitUnknown, http.StatusInternalServerError, "commit-unknown"}, // whatever else it is
 	{access.ErrForbidden, http.StatusForbidden, "forbidden"},
-	{once.ErrOther, http.StatusUnprocessableEntity, "key-used"},
+	{answers.ErrOther, http.StatusUnprocessableEntity, "key-used"},
 	{conq.ErrNoQueue, http.StatusNotFound, "no-queue"},
 	{work.ErrNotFound, http.StatusNotFound, "no-job"},
 	{bulk.ErrNotFound, http.StatusNotFound, "no-task"},

@@ -1,4 +1,4 @@
-package once
+package answers
 
 import (
 	"bytes"
@@ -25,7 +25,7 @@ func request(key, content string) Request {
 	return Request{Caller: "me", Key: key, Content: sum[:], Bytes: 1}
 }
 
-func carryOut(ctx context.Context, a *Answers, r Request, f func(kv.Tx) ([]byte, error)) ([]byte, error) {
+func carryOut(ctx context.Context, a *Store, r Request, f func(kv.Tx) ([]byte, error)) ([]byte, error) {
 	r.Do = f
 	return a.Do(ctx, r)
 }
@@ -166,7 +166,7 @@ func TestForget(t *testing.T) {
 	slow := testkit.NewClock()
 	slow.Pass(20000*24*time.Hour + 23*time.Hour + 58*time.Minute)
 	a, b, ctx := New(db, clock.Now), New(db, slow.Now), t.Context()
-	do := func(a *Answers, want uint64) {
+	do := func(a *Store, want uint64) {
 		t.Helper()
 		testkit.Drop(carryOut(ctx, a, request("k", ""), counting("n", "")))
 		testkit.Equal(t, "times", count(t, db, "n"), want)
@@ -217,7 +217,7 @@ func TestForgetAfterClockSetBack(t *testing.T) {
 func TestUnknownCommits(t *testing.T) {
 	for seed := range uint64(20) {
 		c := testkit.NewCluster(t, seed, faulty.Options{Conflict: 0.1, Dropped: 0.1, Applied: 0.1, Late: 0.1})
-		servers := []*Answers{New(c.Process(), time.Now), New(c.Process(), time.Now)}
+		servers := []*Store{New(c.Process(), time.Now), New(c.Process(), time.Now)}
 		const keys = 10
 		answers := make([][]string, keys)
 		var mu sync.Mutex

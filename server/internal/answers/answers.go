@@ -1,4 +1,4 @@
-// Package once remembers what was answered to requests that have a key, so that a client that has lost the answer can
+// Package answers remembers what was answered to requests that have a key, so that a client that has lost the answer can
 // ask again, and nothing is done twice.
 //
 // An answer is stored in the transaction that does what was asked, so it is there exactly if that was done, whatever
@@ -10,8 +10,9 @@
 // conflict, as both read where the other writes, or share a transaction, where the second sees what the first has
 // written: one of them gets the answer of the other.
 //
-// Requests that come while a transaction is under way share the next one, which looks up the keys of all of them.
-package once
+// Requests that come while a transaction is under way share the next one, which looks up the keys of all of them. It may import
+// internal/batch, internal/budget and internal/layout: what a request does its user says.
+package answers
 
 import (
 	"context"
@@ -47,8 +48,8 @@ type Request struct {
 	Bytes, Operations int
 }
 
-// Answers are those of a store. They are safe for concurrent use.
-type Answers struct {
+// Store has the answers of a store. It is safe for concurrent use.
+type Store struct {
 	db      kv.DB
 	now     func() time.Time
 	cleared atomic.Int64 // the day on which old answers were cleared last
@@ -70,49 +71,49 @@ const (
 )
 
 // New returns the answers of a store. now is the clock.
-func New(db kv.DB, now func() time.Time) *Answers {
-	a := &Answers{db: db, now: now}
-	o := batch.Options[task, []byte]{Run: a.run, Size: a.cost, MaxBytes: maxBytes}
+func New(db kv.DB, now func() time.Time) *Store {
+	s := &Store{db: db, now: now}
+	o := batch.Options[task, []byte]{Run: s.run, Size: s.cost, MaxBytes: maxBytes}
 	if db.Limits().Shared {
 		o.Parallel, o.MaxCalls = batch.Eager(batch.Far), sharedCalls
 	}
-	a.batches.Init(o)
-	return a
+	s.batches.Init(o)
+	return s
 }
 
 // cost is how much of a transaction a request takes, of maxBytes.
-func (a *Answers) cost(t task) int {
-	return budget.Of(a.db.Limits()).Weight(t.Operations+operations, t.Bytes+len(t.Key), maxBytes)
+func (s *Store) cost(t task) int {
+	return budget.Of(s.db.Limits()).Weight(t.Operations+operations, t.Bytes+len(t.Key), maxBytes)
 }
 
 // Do does what a request asks for, and returns the answer, or the one that it has got when it came first. The error is an
 // ErrOther, or what its Do has returned. After an error the request can be tried again; after a
 // kv.ErrCommitUnknown the next try tells what became of it.
-func (a *Answers) Do(ctx context.Context, r Request) (answer []byte, err error) {
+func (s *Store) Do(ctx context.Context, r Request) (answer []byte, err error) {
 	t := task{r, r.hash()}
 	if r.Bytes == 0 {
 		alone := &call{Context: ctx, Request: t}
-		a.run([]*call{alone})
+		s.run([]*call{alone})
 		return alone.Result, alone.Err
 	}
-	return a.batches.Do(ctx, t)
+	return s.batches.Do(ctx, t)
 }
 
 // run serves calls in one transaction. If that fails, each gets one of its own, unless it is not known which have failed.
-func (a *Answers) run(calls []*call) {
+func (s *Store) run(calls []*call) {
 	calls, again := distinct(calls)
-	err := a.transact(calls)
-	for i, c := range calls {
-		switch {
-		case err == nil:
-		case len(calls) == 1 || isUnknown(err):
-			c.Err = err
-		default:
-			a.run(calls[i : i+1 : i+1])
+	err := s.transact(calls)
+	switch {
+	case err == nil:
+	case len(calls) > 1 && !isUnknown(err):
+		batch.Each(calls, func(c *call) { s.run([]*call{c}) })
+	default:
+		for _, c := range calls {
+			c.Fail(err)
 		}
 	}
 	if len(again) > 0 {
-		a.run(again)
+		s.run(again)
 	}
 }
 
@@ -133,18 +134,18 @@ func distinct(calls []*call) (first, again []*call) {
 }
 
 // transact runs a transaction for all calls.
-func (a *Answers) transact(calls []*call) error {
+func (s *Store) transact(calls []*call) error {
 	ctx, cancel := batch.Context(calls)
 	defer cancel()
-	d := a.days()
-	a.forget(ctx, d.today)
+	d := s.days()
+	s.forget(ctx, d.today)
 	unknown := false
 	for {
-		err := a.db.Transact(ctx, func(tx kv.Tx) error { return d.answer(tx, calls) })
+		err := s.db.Transact(ctx, func(tx kv.Tx) error { return d.answer(tx, calls) })
 		switch {
 		case err != nil && unknown && !isUnknown(err): // it may be that only the answer can't be read
 			return fmt.Errorf("%w: %w", kv.ErrCommitUnknown, err)
-		case !isUnknown(err) || !a.db.Limits().UnknownCommits || ctx.Err() != nil:
+		case !isUnknown(err) || !s.db.Limits().UnknownCommits || ctx.Err() != nil:
 			return err
 		} // whoever commits next, that one or the next attempt, keeps the other from it
 		unknown = true
@@ -157,9 +158,9 @@ type days struct{ today, last int64 }
 // skew is how much the clocks of servers may differ.
 const skew = time.Hour
 
-func (a *Answers) days() days {
+func (s *Store) days() days {
 	const day = int64(24 * time.Hour / time.Second)
-	now := a.now()
+	now := s.now()
 	return days{now.Unix() / day, now.Add(skew).Unix() / day}
 }
 
@@ -245,16 +246,16 @@ func (d days) lookUp(tx kv.Tx, t *task) (answer []byte, known bool, err error) {
 }
 
 // forget clears the answers that are no longer looked for, once a day. If that fails, the next request tries again.
-func (a *Answers) forget(ctx context.Context, today int64) {
-	last := a.cleared.Load()
-	if last == today || !a.cleared.CompareAndSwap(last, today) {
+func (s *Store) forget(ctx context.Context, today int64) {
+	last := s.cleared.Load()
+	if last == today || !s.cleared.CompareAndSwap(last, today) {
 		return
 	}
-	err := a.db.Transact(ctx, func(tx kv.Tx) error {
+	err := s.db.Transact(ctx, func(tx kv.Tx) error {
 		tx.ClearRange(kv.Range{Begin: layout.System("answer"), End: daySpace(today - 1)})
 		return nil
 	})
 	if err != nil {
-		a.cleared.CompareAndSwap(today, last)
+		s.cleared.CompareAndSwap(today, last)
 	}
 }
