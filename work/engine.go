@@ -28,7 +28,7 @@ type engine struct {
 	recipe  *jobs.Queue
 	entry   *layout.Entry // of the queue, which may be gone, if the queue was deleted
 	signals *kv.Signals   // nil where waiting workers may be in other processes
-	news    *kv.Signals   // of those in this process; nil if there are none
+	local   *kv.Signals   // of those in this process; nil if there are none
 	signal  []byte        // the key that is watched there
 	lanes   *outcome.Lanes
 	recalls *jobs.Recalls
@@ -80,7 +80,7 @@ func (e *engine) init(db kv.DB, name string, o Options) {
 	e.db, e.name, e.options, e.limits, e.now = db, name, o, db.Limits(), time.Now
 	e.open, e.end = context.WithCancelCause(context.Background())
 	e.room.Init(e.limits)
-	e.signals, e.news = kv.SignalsOf(db), kv.NewsOf(db)
+	e.signals, e.local = kv.SignalsOf(db), kv.NewsOf(db)
 	e.signal, e.entry = jobs.SignalKey(name), layout.NewEntry(db, name, queue.KindWorkQueue)
 	e.ids = jobs.ShareIDs(db)
 	e.recalls = jobs.ShareRecalls(db, name)
@@ -119,7 +119,7 @@ func (e *engine) duePerTransaction() int {
 	return someDue
 }
 
-// poll is how often waiting workers look without news: others' clocks may be ahead.
+// poll is how often waiting workers look without a watch: others' clocks may be ahead.
 func (e *engine) poll() time.Duration {
 	if e.signals != nil {
 		return 0
@@ -163,8 +163,8 @@ func (e *engine) wrap(err error) error {
 // announce has callers look again that wait, once tx has committed.
 func (e *engine) announce(tx kv.Tx) {
 	jobs.Announce(tx, e.signals, e.name)
-	if e.signals == nil && e.news != nil {
-		tx.OnCommit(func() { e.news.Notify(e.topic()) })
+	if e.signals == nil && e.local != nil {
+		tx.OnCommit(func() { e.local.Notify(e.topic()) })
 	}
 }
 

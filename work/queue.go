@@ -48,16 +48,16 @@ type New[T any] struct {
 // its id is that of the job that exists. duplicates is how many there were. If the jobs are too large for one transaction,
 // the error is kv.ErrTooLarge, and none was added.
 func (q *Queue[T]) PutAll(ctx context.Context, all []New[T]) (ids []ID, duplicates int, err error) {
-	news := make([]jobs.New, len(all))
+	encoded := make([]jobs.New, len(all))
 	for i, v := range all {
-		if news[i], err = q.encode(v.Value, v.Job); err != nil {
+		if encoded[i], err = q.encode(v.Value, v.Job); err != nil {
 			return nil, 0, fmt.Errorf("job %d: %w", i, err)
 		}
 	}
-	if len(news) == 0 {
+	if len(encoded) == 0 {
 		return nil, 0, q.ready(ctx)
 	}
-	done, err := do(ctx, &q.engine, &q.puts, news)
+	done, err := do(ctx, &q.engine, &q.puts, encoded)
 	if err != nil {
 		return nil, 0, err
 	}

@@ -213,8 +213,8 @@ func (r *reserver) takeOrWatch(ctx context.Context, w want) (taken, <-chan error
 	watch := make(chan error, 1)
 	for _, e := range r.queues {
 		e.clock.tells(ctx, watch)
-		if e.news != nil {
-			watches = append(watches, e.news.Wait(e.topic())) // sooner than by a watch of the store
+		if e.local != nil {
+			watches = append(watches, e.local.Wait(e.topic())) // sooner than by a watch of the store
 		}
 	}
 	t, err := r.takeAlone(ctx, w, func(tx kv.Tx) {

@@ -35,8 +35,8 @@ func (t *taker) drain(ctx context.Context) error {
 	if err := t.waiters.Drained(ctx); err != nil {
 		return err
 	}
-	if t.q.news != nil {
-		t.q.news.Forget(t.q.name, t)
+	if t.q.local != nil {
+		t.q.local.Forget(t.q.name, t)
 	}
 	if t.line == nil {
 		return nil

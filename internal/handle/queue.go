@@ -30,7 +30,7 @@ type queue struct {
 	orders    orders
 	decode    func([]byte) (any, error) // or nil
 	signals   *kv.Signals               // nil where waiters may be in other processes
-	news      *kv.Signals               // of those in this process; nil if there are none
+	local     *kv.Signals               // of those in this process; nil if there are none
 	announce  func(kv.Tx) error         // tells that something was added
 	observer  func(Event)               // or nil
 	limits    kv.Limits
@@ -65,7 +65,7 @@ func (q *queue) open(ctx context.Context, db kv.DB, name string, kind types.Kind
 	}
 	q.db, q.name, q.limits, q.observer, q.log = db, name, db.Limits(), o.Observe, o.Logger
 	q.space, q.entry = layout.New(name, kind, q.limits), layout.NewEntry(db, name, kind)
-	q.signals, q.news, q.announce = kv.SignalsOf(db), kv.NewsOf(db), Announcer(db, name)
+	q.signals, q.local, q.announce = kv.SignalsOf(db), kv.NewsOf(db), Announcer(db, name)
 	q.lanes = outcome.New(db, layout.Outcomes(name), nil)
 	q.forgetOthers(ctx)
 	return nil
@@ -90,7 +90,7 @@ func (q *queue) openStage() {
 		Space:    layout.Stage(q.name),
 		Outcomes: layout.Outcomes(q.name),
 		PutBack:  q.announce,
-		News:     q.news,
+		News:     q.local,
 		Observe:  q.observeStaging(),
 	})
 }
@@ -113,8 +113,8 @@ func (q *queue) items(r kv.Reader, side staging.Side, limit int) iter.Seq2[kv.Ke
 // Announcer returns what has callers look again that wait for items of a queue, once a
 // transaction has committed that has put some there.
 func Announcer(db kv.DB, name string) func(kv.Tx) error {
-	near := kv.NewsOf(db)
-	notify := func() { near.Notify(name) }
+	local := kv.NewsOf(db)
+	notify := func() { local.Notify(name) }
 	if kv.SignalsOf(db) != nil {
 		return func(tx kv.Tx) error {
 			tx.OnCommit(notify)
@@ -122,14 +122,14 @@ func Announcer(db kv.DB, name string) func(kv.Tx) error {
 		}
 	}
 	return func(tx kv.Tx) error {
-		if near != nil {
+		if local != nil {
 			tx.OnCommit(notify) // they learn it sooner than by a watch
 		}
-		var news [8]byte
-		if _, err := rand.Read(news[:]); err != nil {
+		var change [8]byte
+		if _, err := rand.Read(change[:]); err != nil {
 			return fmt.Errorf("conq: queue %q: no random bytes: %w", name, err)
 		}
-		tx.Set(layout.SignalKey(name), news[:])
+		tx.Set(layout.SignalKey(name), change[:])
 		return nil
 	}
 }

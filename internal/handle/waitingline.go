@@ -42,8 +42,8 @@ func (t *taker) takeInLine(ctx context.Context, w *waiting) ([][]Item, <-chan er
 		return nil, nil, errNobody
 	}
 	var local <-chan error
-	if t.q.news != nil {
-		local = t.q.news.WaitAs(t.q.name, t) // before it looks
+	if t.q.local != nil {
+		local = t.q.local.WaitAs(t.q.name, t) // before it looks
 	}
 	r, err := t.turn(ctx, b, w)
 	if err != nil {

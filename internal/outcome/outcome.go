@@ -1,6 +1,6 @@
-// Package outcome runs transactions whose outcome is always known, several at the
-// same time. The transactions of one lane (kv.Once) run one after the other; so each
-// borrows a lane, for as long as it takes.
+// Package outcome runs transactions whose outcome is always known, several at the same time. It may import kv and
+// the encoding of its keys. Transactions of one lane (kv.Once) run one after the other; so each borrows a lane, for as long
+// as it takes.
 //
 // There are never more lanes than transactions at the same time, nor than a bound. A
 // lane that was used last is used next, so few calls leave few outcome keys. Where
@@ -29,7 +29,7 @@ const idSize = 16
 
 // Lanes is a number of lanes. It is safe for concurrent use. It has no goroutines.
 type Lanes struct {
-	plain  *kv.Once // where lanes are not needed
+	single *kv.Once // where lanes are not needed
 	db     kv.DB
 	space  []byte
 	random io.Reader
@@ -52,15 +52,15 @@ func New(db kv.DB, space subspace.Subspace, random io.Reader) *Lanes {
 	if db.Limits().UnknownCommits {
 		l.slots = make(chan struct{}, MaxLanes)
 	} else {
-		l.plain = kv.NewOnce(db, l.space, random)
+		l.single = kv.NewOnce(db, l.space, random)
 	}
 	return l
 }
 
 // Do is kv.TransactOnce in a lane of its own. After Close the error is Close's.
 func Do[T any](ctx context.Context, l *Lanes, f func(kv.Tx) (T, error)) (T, error) {
-	if l.plain != nil {
-		return kv.TransactOnce(ctx, l.plain, f)
+	if l.single != nil {
+		return kv.TransactOnce(ctx, l.single, f)
 	}
 	lane, err := l.borrow(ctx)
 	if err != nil {
@@ -139,7 +139,7 @@ func (l *Lanes) Forget(ctx context.Context) error {
 // ends, and forgets all outcome keys. Where lanes are not needed it does nothing. After
 // an error, a further call goes on.
 func (l *Lanes) Close(ctx context.Context, closed error) error {
-	if l.plain != nil {
+	if l.single != nil {
 		return nil
 	}
 	l.mu.Lock()
