@@ -14,15 +14,15 @@ const (
 
 	// ForSync is for callers that share a sync of the disk. That takes longer than a transaction, so it is worth to wait for
 	// slower ones.
-	ForSync = 500 * time.Microsecond
+	ForSync = 300 * time.Microsecond
 
 	// ForHandOver is for consumers to whom items can be handed. They may need two syncs for what they took before, one after
 	// the other.
 	ForHandOver = 2 * time.Millisecond
 )
 
-// atLeast is less than a look takes. By it looks are counted, where the clock stands still, as in some tests.
-const atLeast = 40 * time.Nanosecond
+// atLeast is less than a look takes. Looks are counted by it where the clock stands still, as in some tests.
+const atLeast = 100 * time.Nanosecond
 
 // Gather returns when enough does, or after limit. It does not sleep: a timer would take longer than most of these waits.
 func Gather(limit time.Duration, enough func() bool) {
