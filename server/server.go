@@ -26,12 +26,12 @@ import (
 
 	"github.com/conq-go/conq"
 	"github.com/conq-go/conq/kv"
+	"github.com/conq-go/conq/server/internal/answers"
 	"github.com/conq-go/conq/server/internal/api"
 	"github.com/conq-go/conq/server/internal/beanstalk"
 	"github.com/conq-go/conq/server/internal/bulk"
 	"github.com/conq-go/conq/server/internal/dashboard"
 	"github.com/conq-go/conq/server/internal/history"
-	"github.com/conq-go/conq/server/internal/answers"
 	"github.com/conq-go/conq/server/internal/queues"
 	"github.com/conq-go/conq/server/internal/watch"
 	"github.com/conq-go/conq/work"
