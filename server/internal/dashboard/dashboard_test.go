@@ -22,6 +22,7 @@ import (
 
 	"github.com/conq-go/conq"
 	"github.com/conq-go/conq/internal/testkit"
+	"github.com/conq-go/conq/internal/version"
 	"github.com/conq-go/conq/kv"
 	"github.com/conq-go/conq/kv/memory"
 	"github.com/conq-go/conq/server/internal/access"
@@ -213,7 +214,7 @@ func TestPages(t *testing.T) { synctest.Test(t, testPages) }
 
 func testPages(t *testing.T) {
 	s := newSite(t)
-	has(t, s.get("/", 200), "There is no queue yet")
+	has(t, s.get("/", 200), "There is no queue yet", "<footer>conq "+version.Read().String()+"</footer>")
 	has(t, s.get("/periodic", 200), "no periodic job")
 	has(t, s.get("/workers", 200), "No worker holds a job")
 	s.fill()
